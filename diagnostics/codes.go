@@ -1,0 +1,50 @@
+package diagnostics
+
+// Code names a kind of finding for machines. Codes are stable: one is never given a new meaning.
+// Every code is declared here and explained in docs/diagnostics.md.
+type Code string
+
+// Codes of a recipe's, agent file's, script's or configuration's text.
+const (
+	CodeSyntax        Code = "yaml.syntax"        // the text is not YAML
+	CodeYAMLFeature   Code = "yaml.feature"       // aliases, anchors, merge keys, tags, several documents
+	CodeDuplicateKey  Code = "yaml.duplicateKey"  // a key stands twice in one mapping
+	CodeTooLarge      Code = "yaml.tooLarge"      // over a size, depth or node cap
+	CodeUnknownKey    Code = "recipe.unknownKey"  // a key that the format does not have
+	CodeMissingKey    Code = "recipe.missingKey"  // a required key is not there
+	CodeWrongType     Code = "recipe.wrongType"   // a value of the wrong type
+	CodeInvalidValue  Code = "recipe.invalid"     // a value of the right type that is not allowed
+	CodeNotBuilt      Code = "recipe.notBuilt"    // part of the format that this version does not run
+	CodeUnknownKind   Code = "recipe.unknownKind" // uses names neither a kind nor a tool
+	CodeUnknownName   Code = "recipe.unknownName" // a step, agent or other declared thing that does not exist
+	CodeDuplicateName Code = "recipe.duplicateName"
+	CodeBadSchema     Code = "recipe.badSchema" // a JSON Schema that does not compile
+	CodeFile          Code = "recipe.file"      // a referenced file is missing, unreadable or outside the root
+	CodeRecursion     Code = "recipe.recursion" // a recipe that calls itself, or nesting over 64
+	CodeCycle         Code = "recipe.cycle"     // steps that wait for each other
+	CodeFrontMatter   Code = "agent.frontMatter"
+)
+
+// Codes of expressions.
+const (
+	CodeExprSyntax   Code = "expr.syntax"
+	CodeExprName     Code = "expr.unknownName"
+	CodeExprType     Code = "expr.type"
+	CodeExprSecret   Code = "expr.secret"       // secrets.NAME where it is not allowed
+	CodeExprBound    Code = "expr.bound"        // an expression larger than allowed
+	CodeMaybeSkipped Code = "expr.maybeSkipped" // reads the output of a step that may be skipped, without ?.
+	CodeExprFailed   Code = "expr.failed"       // an expression failed at run time
+)
+
+// Codes of what a run needs and does.
+const (
+	CodeMissingModel      Code = "model.missing"
+	CodeMissingTool       Code = "tool.missing"
+	CodeMissingSecret     Code = "secret.missing"
+	CodeMissingCapability Code = "capability.missing"
+	CodeShadowedTool      Code = "tool.shadowed"
+	CodeArguments         Code = "tool.arguments" // arguments that do not fit the tool's schema
+	CodeStrict            Code = "strict.failed"
+	CodeSinkFailed        Code = "sink.failed"
+	CodeStepFailed        Code = "step.failed" // a failure beside the one that decided the run's error
+)

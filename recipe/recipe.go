@@ -1,0 +1,184 @@
+// Package recipe reads recipes: YAML in, data with positions out.
+//
+// [Parse] reads one file, [Load] also follows the files that it names. What they return mirrors
+// the text and has no behaviour; package workflow compiles it. Every mistake is reported at once,
+// as a [diagnostics.Error].
+package recipe
+
+import (
+	"time"
+
+	"github.com/braise-run/braise/diagnostics"
+)
+
+// APIVersion is the format version that this package reads.
+const APIVersion = "braise/v1"
+
+// Recipe is one recipe file as written. Slices keep the order of the file.
+type Recipe struct {
+	File        string // the name given to Parse or Load
+	Name        string
+	Version     string // the author's; "" when not given
+	Description string
+	Tags        []string
+	Requires    Requires
+	Inputs      []Input
+	Consts      []Field
+	Defaults    Defaults
+	Limits      Limits
+	Agents      []Agent // those of the file, then those of agents/*.md, sorted by id
+	Steps       []Step
+	Output      *Value // nil: the run's output is null
+
+	// Diagnostics holds the warnings of a good recipe.
+	Diagnostics diagnostics.List
+	// Digest identifies what the recipe does: "sha256:" and 64 hex digits of its canonical JSON,
+	// files it refers to included; comments, descriptions, tags, positions and x-* keys are not.
+	Digest string
+	// Sources holds the text of every file that was read, by name, for printing carets.
+	Sources map[string][]byte
+}
+
+// Requires lists what a run needs before its first step.
+type Requires struct {
+	Capabilities, Tools, Secrets []Name
+}
+
+// Name is a string with the place where it stands.
+type Name struct {
+	Text string
+	Pos  diagnostics.Position
+}
+
+// Value is any value as written. Exactly one form is used:
+//
+//	Scalar  nil, bool, int64, float64 or string (a string may hold ${{ }})
+//	List    IsList is true
+//	Map     IsMap is true; keys in file order, none twice
+//
+// Offset is the distance in columns from Pos to the first character of a string's text, for text
+// that stands on one line just as it reads: 0 for a plain scalar, 1 for a quoted one without
+// escapes. It is -1 where that cannot be said (block scalars, escapes, several lines).
+type Value struct {
+	Pos    diagnostics.Position
+	Offset int
+	Scalar any
+	IsList bool
+	List   []*Value
+	IsMap  bool
+	Map    []Field
+}
+
+// Field is one entry of a mapping.
+type Field struct {
+	Key   string
+	Pos   diagnostics.Position // of the key
+	Value *Value
+}
+
+// Condition is a bare expression: when, until and the like.
+type Condition struct {
+	Text   string // "" when not given
+	Pos    diagnostics.Position
+	Offset int // as in Value
+}
+
+// Input declares one input of a recipe.
+type Input struct {
+	Name       string
+	Pos        diagnostics.Position
+	Schema     *Value         // the JSON Schema as written, the shorthand expanded
+	SchemaJSON map[string]any // the same as decoded JSON, without default
+	HasDefault bool           // false: the input is required
+	Default    any            // decoded JSON; valid under the schema
+}
+
+// Defaults apply to steps that say nothing themselves.
+type Defaults struct {
+	Model   string        // of model steps; "" when not given
+	Timeout time.Duration // of steps that call adapters; 0 when not given
+}
+
+// Limits bound a run. Zero fields are not given.
+type Limits struct {
+	WallTime    time.Duration
+	MaxParallel int
+}
+
+// Trigger says which ends of a step's needs let it run.
+type Trigger string
+
+// The triggers; "" in a Step means AllSuccess.
+const (
+	AllSuccess Trigger = "all_success"
+	NoneFailed Trigger = "none_failed"
+	AllDone    Trigger = "all_done"
+	AnySuccess Trigger = "any_success"
+)
+
+// Step is one entry of steps.
+type Step struct {
+	ID          string
+	Pos         diagnostics.Position // of the id
+	Description string
+	Tags        []string
+
+	Uses    Name
+	With    *Value // nil when not given; for uses: recipe the keys of the body are in Body instead
+	Body    *Body  // of a kind that owns a body; else nil
+	Needs   []Name
+	When    Condition
+	Trigger Trigger
+	Foreach *Foreach
+
+	Timeout    time.Duration // 0 when not given
+	TimeoutPos diagnostics.Position
+	Output     *Output
+	OnError    OnError
+	Priority   int
+}
+
+// Body is what a composite step runs: another file, or steps written in place.
+type Body struct {
+	Pos    diagnostics.Position
+	Ref    Name    // a file, relative to the recipe's folder; Text is "" for inline steps
+	Recipe *Recipe // the file, set by Load; nil after Parse, and for inline steps
+	Inputs *Value  // with Ref: the inputs of the other recipe; nil when not given
+	Steps  []Step  // inline
+	Output *Value  // inline; nil: the body's output is null
+}
+
+// Foreach runs a step once per item of a list.
+type Foreach struct {
+	Pos         diagnostics.Position
+	In          *Value // an expression or a list
+	As          Name   // Text defaults to "item"
+	MaxParallel int    // 0: no bound of its own
+	Collect     bool   // on_error: collect
+	MaxItems    int    // 0: the engine's default
+}
+
+// Output bounds and shapes what a step gives.
+type Output struct {
+	Pos        diagnostics.Position
+	Schema     *Value         // nil when not given
+	SchemaJSON map[string]any // the same as decoded JSON; also for `true`-like schemas: {}
+	MaxBytes   int            // of the canonical JSON; 0 when not given
+}
+
+// OnError says what a step's failure does.
+type OnError struct {
+	Continue bool   // the step stays failed, its output is null, the run goes on
+	Set      *Value // not nil: the step counts as succeeded with this output; may hold expressions
+}
+
+// Agent is one declared agent. Agents are read and checked; this version does not run them.
+type Agent struct {
+	ID           string
+	Pos          diagnostics.Position
+	File         string // of a Markdown agent; "" for an entry of agents:
+	Model        string
+	Instructions string
+	Description  string
+	Spec         *Value // all keys as written, checked
+}

@@ -1,0 +1,67 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Model answers requests. Generate must be safe for concurrent use and should return soon after
+// ctx is done. A failure that trying again could mend is, or wraps, a retry.Failure.
+type Model interface {
+	Generate(ctx context.Context, req *Request) (*Response, error)
+}
+
+// Role says who speaks in a message.
+type Role string
+
+// The roles.
+const (
+	System    Role = "system"
+	User      Role = "user"
+	Assistant Role = "assistant"
+	ToolRole  Role = "tool" // the result of a tool call
+)
+
+// Message is one message of a conversation.
+type Message struct {
+	Role       Role       `json:"role"`
+	Text       string     `json:"text"`
+	ToolCalls  []ToolCall `json:"tool_calls,omitempty"`   // of the assistant
+	ToolCallID string     `json:"tool_call_id,omitempty"` // with ToolRole: the call it answers
+}
+
+// ToolCall is a model's wish to call a tool.
+type ToolCall struct {
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+}
+
+// Request is one call of a model. The model must not change it.
+type Request struct {
+	Run      string // the run's id
+	Step     string // the path of the step that calls
+	Call     int    // this is the run's n-th call of this model, from 1
+	StepCall int    // this is the step's n-th call, from 1
+
+	Model       string // the name that the recipe uses
+	Messages    []Message
+	Tools       []ToolSpec      // nil: none are offered
+	Schema      json.RawMessage // JSON Schema that the answer must match, checked by the engine; nil: free text
+	Temperature *float64        // nil: the model's default
+	MaxTokens   int             // of the answer; 0: the model's default
+}
+
+// Response is a model's answer.
+type Response struct {
+	Text      string
+	ToolCalls []ToolCall
+	Usage     Usage
+	Finish    string // stop, length, tool_calls, content_filter; "" when unknown
+}
+
+// Usage counts tokens.
+type Usage struct {
+	InputTokens  int `json:"input_tokens"`
+	OutputTokens int `json:"output_tokens"`
+}

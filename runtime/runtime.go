@@ -1,0 +1,72 @@
+// Package runtime says what a run may touch: the [Runtime] value and the ports that users
+// implement, [Model] and [Tool] first of all.
+package runtime
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/trace"
+)
+
+// Runtime is everything that a run may touch. It is a plain struct: building one does no I/O, its
+// zero value runs recipes that need no model, tool or secret, and it holds no state of a run, so
+// that many runs may share one. A per-run override is a copy with fields changed.
+type Runtime struct {
+	Models  map[string]Model // by the name that recipes use; nil: none
+	Tools   []Tool           // of two with one name the last counts; nil: none
+	Secrets Secrets          // nil: none
+
+	Trace       []trace.Sink     // told of events as they happen; nil: the outcome's trace only
+	Diagnostics diagnostics.Mode // Defaults to diagnostics.Default.
+	Reporter    Reporter         // nil: warnings go to slog.Default
+
+	Limits   Limits
+	NewRunID func() string // nil: a UUIDv7
+}
+
+// Limits bound a run. A zero field means its default.
+type Limits struct {
+	// MaxParallel is how many adapter calls of one run may be under way at once. The lowest of
+	// this, the recipe's limits.max_parallel and the default counts. Defaults to 8; a host that
+	// sets more raises the default.
+	MaxParallel int
+	// Grace is how long a cancelled run waits for adapters that are still busy. Defaults to 5 s.
+	Grace time.Duration
+	// MaxItems bounds the list of a foreach that gives no max_items. Defaults to 10,000.
+	MaxItems int
+	// MaxOutputBytes bounds the canonical JSON of what one adapter call returns. Defaults to
+	// 16 MiB.
+	MaxOutputBytes int
+}
+
+// The defaults of Limits.
+const (
+	DefaultMaxParallel    = 8
+	DefaultGrace          = 5 * time.Second
+	DefaultMaxItems       = 10_000
+	DefaultMaxOutputBytes = 16 << 20
+)
+
+// WithDefaults returns l with every zero field replaced by its default.
+func (l Limits) WithDefaults() Limits {
+	if l.MaxParallel == 0 {
+		l.MaxParallel = DefaultMaxParallel
+	}
+	if l.Grace == 0 {
+		l.Grace = DefaultGrace
+	}
+	if l.MaxItems == 0 {
+		l.MaxItems = DefaultMaxItems
+	}
+	if l.MaxOutputBytes == 0 {
+		l.MaxOutputBytes = DefaultMaxOutputBytes
+	}
+	return l
+}
+
+// Reporter takes warnings that belong to no outcome's reader but to the host's operator.
+type Reporter interface {
+	Warn(msg string, attrs ...slog.Attr)
+}

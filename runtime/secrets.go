@@ -1,0 +1,32 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// MinSecretBytes is the least length of a secret: a shorter one could not be told from ordinary
+// text when results are redacted.
+const MinSecretBytes = 8
+
+// ErrNoSecret is what Secrets.Secret wraps when there is no secret of that name.
+var ErrNoSecret = errors.New("no such secret")
+
+// Secrets gives secrets by name. It is asked before the first step, once for each name that the
+// recipe uses; the values reach only the tools that the recipe gives them to, and are replaced by
+// *** in whatever adapters return.
+type Secrets interface {
+	Secret(ctx context.Context, name string) (string, error)
+}
+
+// SecretMap is Secrets held in memory.
+type SecretMap map[string]string
+
+// Secret returns the value of name, or an error that wraps ErrNoSecret.
+func (m SecretMap) Secret(_ context.Context, name string) (string, error) {
+	if v, ok := m[name]; ok {
+		return v, nil
+	}
+	return "", fmt.Errorf("%q: %w", name, ErrNoSecret)
+}

@@ -1,0 +1,92 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Tool is something a step may call. Call must be safe for concurrent use and should return soon
+// after ctx is done; a call that does not is left behind and its result dropped.
+//
+// args is a JSON object that matches Spec().Parameters. The result is any JSON text; nil or empty
+// means null. A failure that trying again could mend is, or wraps, a retry.Failure.
+type Tool interface {
+	Spec() ToolSpec
+	Call(ctx context.Context, args json.RawMessage) (json.RawMessage, error)
+}
+
+// ValueTool is an optional second interface of a Tool: step values pass as decoded JSON (nil,
+// bool, int64, float64, string, []any, map[string]any) without being encoded. CallValue must not
+// change args or anything inside, nor its result once returned.
+type ValueTool interface {
+	CallValue(ctx context.Context, args map[string]any) (any, error)
+}
+
+// ToolSpec describes a tool.
+type ToolSpec struct {
+	Name        string          // contains a dot: crm.lookup
+	Description string          // one line, for people and models
+	Parameters  json.RawMessage // JSON Schema of the arguments, type object; nil: any object
+	Effect      Effect          // "" means External
+}
+
+// Effect says what a second call with the same arguments does to the world.
+type Effect string
+
+// The effects.
+const (
+	ReadOnly   Effect = "read_only"
+	Idempotent Effect = "idempotent"
+	External   Effect = "external"
+)
+
+// NewTool makes a Tool of a Go function. The parameters' schema is derived from In, a struct with
+// json tags (github.com/google/jsonschema-go says how), unless spec has one; Out is encoded with
+// encoding/json. An In that has no schema is reported by [Runtime.Validate].
+func NewTool[In, Out any](spec ToolSpec, f func(context.Context, In) (Out, error)) Tool {
+	t := funcTool[In, Out]{spec: spec, f: f}
+	if spec.Parameters == nil {
+		s, err := jsonschema.For[In](nil)
+		if err == nil && s.Type != "object" {
+			err = fmt.Errorf("%T is not a struct or map", *new(In))
+		}
+		if err == nil {
+			t.spec.Parameters, err = json.Marshal(s)
+		}
+		if err != nil {
+			t.err = fmt.Errorf("tool %q: no schema for its arguments: %w", spec.Name, err)
+		}
+	}
+	return t
+}
+
+type funcTool[In, Out any] struct {
+	spec ToolSpec
+	f    func(context.Context, In) (Out, error)
+	err  error
+}
+
+func (t funcTool[In, Out]) Spec() ToolSpec { return t.spec }
+
+func (t funcTool[In, Out]) Call(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+	if t.err != nil {
+		return nil, t.err
+	}
+	var in In
+	if err := json.Unmarshal(args, &in); err != nil {
+		return nil, fmt.Errorf("arguments of %q: %w", t.spec.Name, err)
+	}
+	out, err := t.f(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(out)
+}
+
+// broken is implemented by tools whose construction failed.
+type broken interface{ constructionError() error }
+
+func (t funcTool[In, Out]) constructionError() error { return t.err }

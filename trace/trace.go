@@ -1,0 +1,58 @@
+// Package trace holds the events that a run emits, and the sinks that take them.
+package trace
+
+import "time"
+
+// Kind names what happened. The list is in docs/design.md and in the constants below.
+type Kind string
+
+// The kinds of events.
+const (
+	RunStart     Kind = "run.start" // recipe, version, digest
+	RunSuccess   Kind = "run.success"
+	RunError     Kind = "run.error"     // code, message, step
+	RunCancelled Kind = "run.cancelled" // reason
+	RunEnd       Kind = "run.end"       // status; the last event of a run, exactly once
+	StepStart    Kind = "step.start"
+	StepEnd      Kind = "step.end"     // status, durationMs
+	StepSkip     Kind = "step.skip"    // reason
+	AdapterCall  Kind = "adapter.call" // kind, name
+)
+
+// Attr is one named value of an event.
+type Attr struct {
+	Key   string
+	Value any // decoded JSON
+}
+
+// Data is the payload of an event: a short list of attributes, sorted by key, none twice. It is
+// an object in JSON. Nobody may change it.
+type Data []Attr
+
+// Get returns the value of key; nil when there is none.
+func (d Data) Get(key string) any {
+	for _, a := range d {
+		if a.Key == key {
+			return a.Value
+		}
+	}
+	return nil
+}
+
+// Event is one thing that happened in a run.
+type Event struct {
+	Seq  int64     // from 1 in an outcome; 0 in live events
+	At   time.Time // UTC
+	Kind Kind
+	Step string // the step's path, "" for events of the run: send, verify[2]/check
+	Data Data   // nil: none
+}
+
+// Sink takes events as they happen. A run calls Emit from one goroutine per sink, in order; the
+// sink may keep the event but not change its Data. What a sink does never changes the run: a
+// panic is caught, a slow sink is not waited for (beyond a short flush at the end of the run), and
+// either is reported once, as diagnostic sink.failed. A sink that can fail also implements
+// interface{ Err() error }, asked once at the end.
+type Sink interface {
+	Emit(Event)
+}
