@@ -25,12 +25,19 @@ type ValueTool interface {
 	CallValue(ctx context.Context, args map[string]any) (any, error)
 }
 
+// EffectTool is an optional second interface of a Tool whose effect depends on the arguments:
+// http.request only reads when its method is GET. EffectOf must be pure, and returns
+// Spec().Effect, or "", for arguments that it cannot read.
+type EffectTool interface {
+	EffectOf(args json.RawMessage) Effect
+}
+
 // ToolSpec describes a tool.
 type ToolSpec struct {
 	Name        string          // contains a dot: crm.lookup
 	Description string          // one line, for people and models
 	Parameters  json.RawMessage // JSON Schema of the arguments, type object; nil: any object
-	Effect      Effect          // "" means External
+	Effect      Effect          // "" means External; see [EffectTool] for one that depends on the arguments
 }
 
 // Effect says what a second call with the same arguments does to the world.

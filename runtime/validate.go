@@ -1,11 +1,14 @@
 package runtime
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/braise-run/braise/internal/schema"
 )
 
 // Validate reports programmer errors: what can be wrong with the value before anything runs, all
@@ -50,4 +53,20 @@ func (rt *Runtime) Validate() error {
 		bad("a limit is negative: %+v", l)
 	}
 	return errors.Join(errs...)
+}
+
+// checkParameters reports a schema of arguments that does not compile, or that describes anything
+// but an object.
+func checkParameters(spec ToolSpec) error {
+	if spec.Parameters == nil {
+		return nil
+	}
+	if _, err := schema.Compile(spec.Parameters); err != nil {
+		return fmt.Errorf("parameters: %w", err)
+	}
+	var top struct{ Type any }
+	if err := json.Unmarshal(spec.Parameters, &top); err != nil || top.Type != "object" {
+		return errors.New(`parameters: the schema of a tool's arguments says "type": "object"`)
+	}
+	return nil
 }
