@@ -1,0 +1,81 @@
+package yamlnode
+
+import (
+	"bytes"
+	"errors"
+	"regexp"
+	"strconv"
+	"strings"
+
+	goccy "github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/parser"
+
+	"github.com/braise-run/braise/diagnostics"
+)
+
+var (
+	syntaxMessage = regexp.MustCompile(`(?s)^yaml: (?:line ([0-9]+): )?(.*)$`)
+	unknownAnchor = regexp.MustCompile(`(?s)^unknown anchor '(.*)' referenced$`)
+)
+
+// syntaxError reports an error of yaml.v3, whose line is often that of an enclosing structure. A
+// second parser may know the place better; it is asked for nothing else.
+func (c *converter) syntaxError(err error) {
+	pos := diagnostics.Position{File: c.cursor.file, Line: 1}
+	message := err.Error()
+	if m := syntaxMessage.FindStringSubmatch(message); m != nil {
+		message = m[2]
+		if line, _ := strconv.Atoi(m[1]); line > 0 {
+			pos.Line = line
+		}
+	}
+	if m := unknownAnchor.FindStringSubmatch(message); m != nil {
+		c.cursor = newCursor(c.cursor.file, c.text)
+		c.cursor.seekByte(max(0, bytes.Index(c.text, []byte("*"+m[1]))))
+		c.Errorf(c.cursor.position(), diagnostics.CodeYAMLFeature, aliasHint(m[1]), "aliases are not allowed: %q", "*"+m[1])
+		return
+	}
+	if strings.HasPrefix(message, "exceeded max depth") {
+		c.Errorf(pos, diagnostics.CodeTooLarge, "", "nested more than %d levels deep", c.limits.MaxDepth)
+		return
+	}
+	if line, column, better := secondLook(c.text); line > 0 {
+		pos.Line, pos.Column, message = line, column, better
+	}
+	c.Errorf(pos, diagnostics.CodeSyntax, hintFor(c.text, pos.Line), "not valid YAML: %s", message)
+}
+
+// secondLook asks goccy/go-yaml where the error is; line 0 when it does not know. It takes
+// quadratic time and a deep stack on hostile text, hence the bounds.
+func secondLook(text []byte) (line, column int, message string) {
+	const maxBytes, maxBrackets = 64 << 10, 1000
+	if len(text) > maxBytes || bytes.Count(text, []byte("[")) > maxBrackets || bytes.Count(text, []byte("{")) > maxBrackets {
+		return 0, 0, ""
+	}
+	defer func() {
+		if recover() != nil {
+			line = 0
+		}
+	}()
+	_, err := parser.ParseBytes(text, 0)
+	var at goccy.Error
+	if !errors.As(err, &at) || at.GetToken() == nil || at.GetToken().Position == nil {
+		return 0, 0, ""
+	}
+	p := at.GetToken().Position
+	return p.Line, p.Column, at.GetMessage()
+}
+
+// hintFor is the hint for an error on a line that holds an expression; else "".
+func hintFor(text []byte, line int) string {
+	for range line - 1 {
+		_, text, _ = bytes.Cut(text, []byte("\n"))
+	}
+	text, _, _ = bytes.Cut(text, []byte("\n"))
+	for _, sign := range []string{"{{", "when", "until"} {
+		if bytes.Contains(text, []byte(sign)) {
+			return hintQuote
+		}
+	}
+	return ""
+}
