@@ -1,2 +1,197 @@
 // Package value handles decoded JSON: nil, bool, int64, float64, string, []any, map[string]any.
+//
+// Integers that fit in int64 stay integers. A value is a tree of finite depth without NaN or
+// infinities; [Normalise] makes one of any Go value. Nothing in this package changes a value that
+// it is given. The errors of this package begin with the JSON pointer of the place, if it is not
+// the root.
 package value
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// MaxDepth is how deep values may be nested; what is deeper, a cycle for one, is an error.
+const MaxDepth = 1000
+
+// Normalise turns any Go value into decoded JSON. Integers become int64 (float64 where they do not
+// fit), a float32 the float64 with the same shortest decimal form; a nil list or map becomes nil; what
+// is not a plain JSON type goes through encoding/json. A value that is normal already is returned
+// as it is, uncopied; in others only the containers that hold something to convert are copied.
+func Normalise(v any) (any, error) {
+	w, _, err := normalise(v, 0)
+	return w, err
+}
+
+// normalise also reports whether w differs from v, for maps cannot be compared.
+func normalise(v any, depth int) (w any, changed bool, err error) {
+	if depth > MaxDepth {
+		return nil, false, errDeep()
+	}
+	switch v := v.(type) {
+	case nil, bool, int64, string:
+		return v, false, nil
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, false, errNumber(v)
+		}
+		return v, false, nil
+	case []any:
+		return normaliseList(v, depth)
+	case map[string]any:
+		return normaliseMap(v, depth)
+	case float32:
+		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
+			return nil, false, errNumber(f)
+		}
+		f, err := strconv.ParseFloat(strconv.FormatFloat(float64(v), 'g', -1, 32), 64)
+		return f, true, err
+	case int:
+		return int64(v), true, nil
+	case int8:
+		return int64(v), true, nil
+	case int16:
+		return int64(v), true, nil
+	case int32:
+		return int64(v), true, nil
+	case uint8:
+		return int64(v), true, nil
+	case uint16:
+		return int64(v), true, nil
+	case uint32:
+		return int64(v), true, nil
+	case uint:
+		return fromUint(uint64(v)), true, nil
+	case uint64:
+		return fromUint(v), true, nil
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, false, fmt.Errorf("%T is not JSON: %w", v, err)
+	}
+	w, err = decode(text, depth, false)
+	return w, true, err
+}
+
+func normaliseList(v []any, depth int) (any, bool, error) {
+	if v == nil {
+		return nil, true, nil
+	}
+	var out []any
+	for i, e := range v {
+		w, changed, err := normalise(e, depth+1)
+		if err != nil {
+			return nil, false, at(strconv.Itoa(i), err)
+		}
+		if changed {
+			if out == nil {
+				out = slices.Clone(v)
+			}
+			out[i] = w
+		}
+	}
+	if out == nil {
+		return v, false, nil
+	}
+	return out, true, nil
+}
+
+func normaliseMap(v map[string]any, depth int) (any, bool, error) {
+	if v == nil {
+		return nil, true, nil
+	}
+	var out map[string]any
+	for k, e := range v {
+		w, changed, err := normalise(e, depth+1)
+		if err != nil {
+			return nil, false, at(k, err)
+		}
+		if changed {
+			if out == nil {
+				out = maps.Clone(v)
+			}
+			out[k] = w
+		}
+	}
+	if out == nil {
+		return v, false, nil
+	}
+	return out, true, nil
+}
+
+func fromUint(u uint64) any {
+	if u > math.MaxInt64 {
+		return float64(u)
+	}
+	return int64(u)
+}
+
+// Clone returns a deep copy of v.
+func Clone(v any) any {
+	switch v := v.(type) {
+	case []any:
+		if v == nil {
+			return v
+		}
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = Clone(e)
+		}
+		return out
+	case map[string]any:
+		if v == nil {
+			return v
+		}
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[k] = Clone(e)
+		}
+		return out
+	}
+	return v
+}
+
+// Equal reports whether a and b are the same JSON value; numbers are compared by their exact value,
+// so that int64(1) equals float64(1).
+func Equal(a, b any) bool {
+	switch a := a.(type) {
+	case nil:
+		return b == nil
+	case bool:
+		b, ok := b.(bool)
+		return ok && a == b
+	case string:
+		b, ok := b.(string)
+		return ok && a == b
+	case int64:
+		switch b := b.(type) {
+		case int64:
+			return a == b
+		case float64:
+			return intEqual(a, b)
+		}
+	case float64:
+		switch b := b.(type) {
+		case int64:
+			return intEqual(b, a)
+		case float64:
+			return a == b
+		}
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, Equal)
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		return ok && maps.EqualFunc(a, b, Equal)
+	}
+	return false
+}
+
+func intEqual(i int64, f float64) bool {
+	// 2^63 is a float64, MaxInt64 is not.
+	return f >= math.MinInt64 && f < -math.MinInt64 && f == math.Trunc(f) && int64(f) == i
+}

@@ -1,0 +1,173 @@
+package value
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+// JSON returns the canonical JSON text of v, see [AppendJSON].
+func JSON(v any) ([]byte, error) { return AppendJSON(nil, v) }
+
+// AppendJSON appends the canonical JSON text of v to dst: members sorted by the bytes of their
+// names, no white space, <, > and & as they are, numbers in their shortest form (a float64 without
+// a fraction looks like an integer), invalid UTF-8 as \ufffd. It is what encoding/json writes
+// without HTML escaping, but for a negative zero, which is written 0. What is not decoded JSON is
+// normalised first.
+func AppendJSON(dst []byte, v any) ([]byte, error) { return appendValue(dst, v, 0) }
+
+// Text returns v as it reads inside other text: a string as it is, nil as "", everything else as
+// canonical JSON.
+func Text(v any) (string, error) {
+	switch v := v.(type) {
+	case nil:
+		return "", nil
+	case string:
+		return v, nil
+	}
+	text, err := AppendJSON(nil, v)
+	return string(text), err
+}
+
+func appendValue(dst []byte, v any, depth int) ([]byte, error) {
+	if depth > MaxDepth {
+		return dst, errDeep()
+	}
+	switch v := v.(type) {
+	case nil:
+		return append(dst, "null"...), nil
+	case bool:
+		return strconv.AppendBool(dst, v), nil
+	case int64:
+		return strconv.AppendInt(dst, v, 10), nil
+	case float64:
+		return appendFloat(dst, v)
+	case string:
+		return AppendString(dst, v), nil
+	case []any:
+		return appendList(dst, v, depth)
+	case map[string]any:
+		return appendMap(dst, v, depth)
+	}
+	v, _, err := normalise(v, depth)
+	if err != nil {
+		return dst, err
+	}
+	return appendValue(dst, v, depth)
+}
+
+func appendList(dst []byte, v []any, depth int) ([]byte, error) {
+	if v == nil {
+		return append(dst, "null"...), nil
+	}
+	dst = append(dst, '[')
+	var err error
+	for i, e := range v {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, err = appendValue(dst, e, depth+1); err != nil {
+			return dst, at(strconv.Itoa(i), err)
+		}
+	}
+	return append(dst, ']'), nil
+}
+
+func appendMap(dst []byte, v map[string]any, depth int) ([]byte, error) {
+	if v == nil {
+		return append(dst, "null"...), nil
+	}
+	var buf [16]string // keeps the keys of small maps off the heap
+	keys := buf[:0]
+	for k := range v {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	dst = append(dst, '{')
+	var err error
+	for i, k := range keys {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(AppendString(dst, k), ':')
+		if dst, err = appendValue(dst, v[k], depth+1); err != nil {
+			return dst, at(k, err)
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+func appendFloat(dst []byte, f float64) ([]byte, error) {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return dst, errNumber(f)
+	}
+	if f == 0 {
+		return append(dst, '0'), nil // -0 too
+	}
+	// The form of ECMAScript's Number.toString: exponents only for the very small and very large,
+	// without a leading zero.
+	format := byte('f')
+	if abs := math.Abs(f); abs < 1e-6 || abs >= 1e21 {
+		format = 'e'
+	}
+	dst = strconv.AppendFloat(dst, f, format, -1, 64)
+	if n := len(dst); format == 'e' && n >= 4 && dst[n-4] == 'e' && dst[n-3] == '-' && dst[n-2] == '0' {
+		dst = append(dst[:n-2], dst[n-1])
+	}
+	return dst, nil
+}
+
+const hex = "0123456789abcdef"
+
+// AppendString appends s as a JSON string in quotes.
+func AppendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	start := 0 // of what is still to be copied as it is
+	for i := 0; i < len(s); {
+		b := s[i]
+		if b >= ' ' && b < utf8.RuneSelf && b != '"' && b != '\\' {
+			i++
+			continue
+		}
+		size := 1
+		if b >= utf8.RuneSelf {
+			var r rune
+			r, size = utf8.DecodeRuneInString(s[i:])
+			// U+2028 and U+2029 end a line in JavaScript, so encoding/json escapes them.
+			if r != '\u2028' && r != '\u2029' && (r != utf8.RuneError || size > 1) {
+				i += size
+				continue
+			}
+			dst = append(dst, s[start:i]...)
+			dst = append(dst, `\u`...)
+			for shift := 12; shift >= 0; shift -= 4 {
+				dst = append(dst, hex[r>>shift&15])
+			}
+		} else {
+			dst = append(dst, s[start:i]...)
+			dst = appendEscape(dst, b)
+		}
+		i += size
+		start = i
+	}
+	return append(append(dst, s[start:]...), '"')
+}
+
+func appendEscape(dst []byte, b byte) []byte {
+	switch b {
+	case '"', '\\':
+		return append(dst, '\\', b)
+	case '\b':
+		return append(dst, `\b`...)
+	case '\f':
+		return append(dst, `\f`...)
+	case '\n':
+		return append(dst, `\n`...)
+	case '\r':
+		return append(dst, `\r`...)
+	case '\t':
+		return append(dst, `\t`...)
+	}
+	return append(dst, '\\', 'u', '0', '0', hex[b>>4], hex[b&15])
+}
