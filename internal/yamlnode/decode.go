@@ -83,7 +83,11 @@ func (c *converter) node(y *yaml.Node, key string, depth int) *Node {
 	// A bare "!" leaves no trace in the node, only in the text.
 	tagged := y.Style&yaml.TaggedStyle != 0 || bytes.HasPrefix(rest, []byte("!"))
 	if tagged {
-		c.Errorf(n.Pos, diagnostics.CodeYAMLFeature, hintQuote, "tags are not allowed: %q", tagText(y.Tag, rest))
+		tag, hint := tagText(y.Tag, rest), hintQuote
+		if strings.HasPrefix(tag, "!!") {
+			hint = "leave the tag out"
+		}
+		c.Errorf(n.Pos, diagnostics.CodeYAMLFeature, hint, "tags are not allowed: %q", tag)
 	}
 	switch {
 	case y.Kind == yaml.SequenceNode:

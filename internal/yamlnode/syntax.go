@@ -42,6 +42,7 @@ func (c *converter) syntaxError(err error) {
 	if line, column, better := secondLook(c.text); line > 0 {
 		pos.Line, pos.Column, message = line, column, better
 	}
+	message = strings.Join(strings.Fields(message), " ") // one line
 	c.Errorf(pos, diagnostics.CodeSyntax, hintFor(c.text, pos.Line), "not valid YAML: %s", message)
 }
 
