@@ -46,12 +46,17 @@ func (c *converter) syntaxError(err error) {
 	c.Errorf(pos, diagnostics.CodeSyntax, hintFor(c.text, pos.Line), "not valid YAML: %s", message)
 }
 
-// secondLook asks goccy/go-yaml where the error is; line 0 when it does not know. It takes
-// quadratic time and a deep stack on hostile text, hence the bounds.
+// secondLook asks goccy/go-yaml where the error is; line 0 when it does not know. Its time and its
+// stack grow with the square of the size on hostile text, hence the bounds.
 func secondLook(text []byte) (line, column int, message string) {
-	const maxBytes, maxBrackets = 64 << 10, 1000
-	if len(text) > maxBytes || bytes.Count(text, []byte("[")) > maxBrackets || bytes.Count(text, []byte("{")) > maxBrackets {
+	const maxBytes, maxNesting = 32 << 10, 500
+	if len(text) > maxBytes {
 		return 0, 0, ""
+	}
+	for _, nesting := range []string{"[", "{", "- -"} {
+		if bytes.Count(text, []byte(nesting)) > maxNesting {
+			return 0, 0, ""
+		}
 	}
 	defer func() {
 		if recover() != nil {
