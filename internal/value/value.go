@@ -191,6 +191,26 @@ func Equal(a, b any) bool {
 	return false
 }
 
+// TypeName names the type of a decoded JSON value for a message: null, a boolean, a number, a
+// string, a list, an object.
+func TypeName(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "a boolean"
+	case int64, float64:
+		return "a number"
+	case string:
+		return "a string"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	}
+	return fmt.Sprintf("a Go %T", v)
+}
+
 func intEqual(i int64, f float64) bool {
 	// 2^63 is a float64, MaxInt64 is not.
 	return f >= math.MinInt64 && f < -math.MinInt64 && f == math.Trunc(f) && int64(f) == i
