@@ -1,0 +1,168 @@
+// Package builtin holds the tools that every recipe may use: http.request, exec.run, file.read and
+// file.write. What they may touch is decided by the host that makes them, never by a recipe: an
+// address, a program or a path that is not allowed is refused, and a refusal is never retried.
+package builtin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/runtime"
+)
+
+// The defaults of the options.
+const (
+	DefaultTimeout  = 30 * time.Second
+	DefaultMaxBytes = 4 << 20
+)
+
+// Options say what the built-in tools may do.
+type Options struct {
+	HTTP *HTTPOptions // nil: the zero HTTPOptions, public addresses only
+	Exec *ExecOptions // nil: exec.run is there, and refuses every call
+	File *FileOptions // nil: file.read and file.write are there, and refuse every call
+}
+
+// Tools returns the four tools. A tool that opts does not allow is there all the same, so that its
+// name and arguments are checked, and says when it is called how a host allows it.
+func Tools(opts Options) []runtime.Tool {
+	var (
+		web     HTTPOptions
+		program ExecOptions
+		file    FileOptions
+	)
+	if opts.HTTP != nil {
+		web = *opts.HTTP
+	}
+	if opts.Exec != nil {
+		program = *opts.Exec
+	}
+	if opts.File != nil {
+		file = *opts.File
+	}
+	read, write := FileRead(file), FileWrite(file)
+	if opts.File == nil {
+		read, write = off{read}, off{write}
+	}
+	return []runtime.Tool{HTTPRequest(web), ExecRun(program), read, write}
+}
+
+// off is a tool that the host has not switched on.
+type off struct{ runtime.Tool }
+
+func (t off) Call(context.Context, json.RawMessage) (json.RawMessage, error) {
+	return nil, refuse("%s is off here\n  hint: a host allows it by tools.file.base in braise.yaml", t.Spec().Name)
+}
+
+// tool is a runtime.Tool whose arguments are the members of In.
+type tool[In any] struct {
+	spec   runtime.ToolSpec
+	call   func(context.Context, In) (any, error)
+	effect func(In) runtime.Effect // nil: spec.Effect, whatever the arguments
+}
+
+func (t tool[In]) Spec() runtime.ToolSpec {
+	spec := t.spec
+	spec.Parameters = slices.Clone(spec.Parameters)
+	return spec
+}
+
+func (t tool[In]) Call(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+	in, err := decode[In](args)
+	if err != nil {
+		return nil, refuse("arguments of %s: %w", t.spec.Name, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	out, err := t.call(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(out)
+}
+
+func (t tool[In]) EffectOf(args json.RawMessage) runtime.Effect {
+	in, err := decode[In](args)
+	if err != nil || t.effect == nil {
+		return t.spec.Effect
+	}
+	return t.effect(in)
+}
+
+// decode reads args strictly: one object, no member that In does not have.
+func decode[In any](args json.RawMessage) (in In, err error) {
+	d := json.NewDecoder(bytes.NewReader(args))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil {
+		return in, err
+	}
+	if d.More() {
+		return in, errors.New("more than one JSON value")
+	}
+	return in, nil
+}
+
+// allowed is what allow_status and allow_code take: true for every one, or a list.
+type allowed struct {
+	all  bool
+	some []int
+}
+
+func (a *allowed) UnmarshalJSON(text []byte) error {
+	if json.Unmarshal(text, &a.all) == nil {
+		return nil
+	}
+	if err := json.Unmarshal(text, &a.some); err != nil {
+		return errors.New("neither true nor a list of integers")
+	}
+	return nil
+}
+
+func (a allowed) has(n int) bool { return a.all || slices.Contains(a.some, n) }
+
+// timeoutOf reads a timeout argument; "" gives the host's default.
+func timeoutOf(text string, host time.Duration) (time.Duration, error) {
+	if text == "" {
+		return or(host, DefaultTimeout), nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, refuse("timeout %q is not a positive duration like %q", text, "30s")
+	}
+	return d, nil
+}
+
+// or returns v, or def when v is not set.
+func or[N ~int | ~int64](v, def N) N {
+	if v <= 0 {
+		return def
+	}
+	return v
+}
+
+// refuse makes an error that is never retried: trying again would end the same way.
+func refuse(format string, args ...any) error {
+	return &retry.Failure{Err: fmt.Errorf(format, args...)}
+}
+
+// timedOut is the cause of a context whose call took longer than its timeout.
+type timedOut time.Duration
+
+func (t timedOut) Error() string { return fmt.Sprintf("timed out after %s", time.Duration(t)) }
+
+func (t timedOut) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// ended says why ctx is done: the call's own timeout, or what the caller's context says.
+func ended(ctx context.Context) error {
+	if t, ok := errors.AsType[timedOut](context.Cause(ctx)); ok {
+		return t
+	}
+	return ctx.Err()
+}

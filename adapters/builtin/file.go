@@ -1,0 +1,239 @@
+package builtin
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"unicode/utf8"
+
+	"github.com/braise-run/braise/runtime"
+)
+
+// FileOptions say what file.read and file.write may do.
+type FileOptions struct {
+	// Base is the folder that all paths are relative to and that none may leave, symbolic links
+	// included. "": the working folder. file.write makes it when it is missing.
+	Base string
+	// MaxBytes bounds what one call reads or writes; more is an error. Defaults to 4 MiB.
+	MaxBytes int64
+}
+
+type readArgs struct {
+	Path string `json:"path"`
+}
+
+type readResult struct {
+	Content string `json:"content"`
+}
+
+var readParameters = json.RawMessage(`{
+  "type": "object",
+  "additionalProperties": false,
+  "required": ["path"],
+  "properties": {
+    "path": {"type": "string", "description": "relative to the base folder"}
+  }
+}`)
+
+// FileRead returns the tool file.read. Its result is {content}, the text of a regular file in
+// UTF-8.
+func FileRead(opts FileOptions) runtime.Tool {
+	return tool[readArgs]{
+		spec: runtime.ToolSpec{
+			Name:        "file.read",
+			Description: "Read a text file.",
+			Parameters:  readParameters,
+			Effect:      runtime.ReadOnly,
+		},
+		call: func(_ context.Context, in readArgs) (any, error) {
+			content, err := opts.read(in.Path)
+			if err != nil {
+				return nil, refuse("read %q: %w", in.Path, plain(err))
+			}
+			return readResult{string(content)}, nil
+		},
+	}
+}
+
+func (opts FileOptions) read(path string) ([]byte, error) {
+	root, err := opts.open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := openRegular(root, path, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	limit := or(opts.MaxBytes, DefaultMaxBytes)
+	content, err := io.ReadAll(io.LimitReader(f, limit+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case int64(len(content)) > limit:
+		return nil, fmt.Errorf("larger than %d bytes", limit)
+	case !utf8.Valid(content):
+		return nil, errors.New("not UTF-8 text\n  hint: a program run by exec.run can print it as base64")
+	}
+	return content, nil
+}
+
+type writeArgs struct {
+	Path    string `json:"path"`
+	Content string `json:"content"`
+	Append  bool   `json:"append"`
+}
+
+type writeResult struct {
+	Bytes int `json:"bytes"`
+}
+
+var writeParameters = json.RawMessage(`{
+  "type": "object",
+  "additionalProperties": false,
+  "required": ["path", "content"],
+  "properties": {
+    "path": {"type": "string", "description": "relative to the base folder; missing folders are made"},
+    "content": {"type": "string"},
+    "append": {"type": "boolean", "default": false, "description": "add to the end of the file"}
+  }
+}`)
+
+// FileWrite returns the tool file.write. Its result is {bytes}, how many were written. A file is
+// replaced as a whole (readers see the old or the new content, nothing between), except with
+// append. New files have mode 0644, less the umask. Only regular files are written to, through no
+// symbolic link in the path's last element.
+//
+// The effect is idempotent; with append it is external, which runtime.EffectTool tells.
+func FileWrite(opts FileOptions) runtime.Tool {
+	return tool[writeArgs]{
+		spec: runtime.ToolSpec{
+			Name:        "file.write",
+			Description: "Write a text file.",
+			Parameters:  writeParameters,
+			Effect:      runtime.Idempotent,
+		},
+		call: func(_ context.Context, in writeArgs) (any, error) {
+			if err := opts.write(in); err != nil {
+				return nil, refuse("write %q: %w", in.Path, plain(err))
+			}
+			return writeResult{len(in.Content)}, nil
+		},
+		effect: func(in writeArgs) runtime.Effect {
+			if in.Append {
+				return runtime.External
+			}
+			return runtime.Idempotent
+		},
+	}
+}
+
+func (opts FileOptions) write(in writeArgs) error {
+	if limit := or(opts.MaxBytes, DefaultMaxBytes); int64(len(in.Content)) > limit {
+		return fmt.Errorf("the content is larger than %d bytes", limit)
+	}
+	if err := os.MkdirAll(cmp.Or(opts.Base, "."), 0o755); err != nil {
+		return err
+	}
+	root, err := opts.open(in.Path)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	switch info, err := root.Lstat(in.Path); {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := root.MkdirAll(filepath.Dir(in.Path), 0o755); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return notRegular(info)
+	}
+
+	if in.Append {
+		f, err := openRegular(root, in.Path, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
+		if err != nil {
+			return err
+		}
+		return fill(f, in.Content)
+	}
+	temp := filepath.Join(filepath.Dir(in.Path), ".braise-"+rand.Text())
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	err = fill(f, in.Content)
+	if err == nil {
+		err = root.Rename(temp, in.Path)
+	}
+	if err != nil {
+		_ = root.Remove(temp) // the first error says more
+	}
+	return err
+}
+
+// fill writes content to the end of f and closes it.
+func fill(f *os.File, content string) error {
+	_, err := f.WriteString(content)
+	return errors.Join(err, f.Close())
+}
+
+// open opens the base folder, for a path that is inside as far as its spelling goes; os.Root sees
+// to it that links do not lead out.
+func (opts FileOptions) open(path string) (*os.Root, error) {
+	if !filepath.IsLocal(path) {
+		return nil, errors.New("the path leaves the base folder\n  hint: paths are relative to tools.file.base in braise.yaml")
+	}
+	root, err := os.OpenRoot(cmp.Or(opts.Base, "."))
+	if err != nil {
+		return nil, fmt.Errorf("the base folder: %w", err)
+	}
+	return root, nil
+}
+
+// openRegular opens a regular file, without waiting for the other side of a pipe to find out that
+// it is none.
+func openRegular(root *os.Root, path string, flag int) (*os.File, error) {
+	f, err := root.OpenFile(path, flag|syscall.O_NONBLOCK, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = notRegular(info)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func notRegular(info fs.FileInfo) error {
+	what := "a device or a pipe"
+	switch info.Mode().Type() {
+	case fs.ModeDir:
+		what = "a folder"
+	case fs.ModeSymlink:
+		what = "a symbolic link"
+	}
+	return fmt.Errorf("%s, not a regular file", what)
+}
+
+// plain takes the path off an error: the message has it, as the recipe spells it.
+func plain(err error) error {
+	if pathErr, ok := err.(*fs.PathError); ok {
+		return pathErr.Err
+	}
+	return err
+}
