@@ -1,0 +1,78 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/braise-run/braise/retry"
+)
+
+func ExampleFailure() {
+	err := fmt.Errorf("crm.lookup: %w", &retry.Failure{
+		Reason: retry.ReasonOfStatus(503),
+		Status: 503,
+		After:  2 * time.Second,
+		Sent:   true,
+		Err:    errors.New("service unavailable"),
+	})
+	fmt.Println(err)
+	fmt.Println(retry.ReasonOf(err))
+	// Output:
+	// crm.lookup: service unavailable
+	// 5xx
+}
+
+func TestReasonOfStatus(t *testing.T) {
+	for _, tt := range []struct {
+		status int
+		want   retry.Reason
+	}{
+		{0, ""}, {200, ""}, {301, ""}, {400, ""}, {401, ""}, {404, ""}, {409, ""},
+		{408, retry.Timeout}, {504, retry.Timeout},
+		{429, retry.RateLimit},
+		{500, retry.ServerError}, {502, retry.ServerError}, {503, retry.ServerError}, {599, retry.ServerError},
+		{600, ""},
+	} {
+		if got := retry.ReasonOfStatus(tt.status); got != tt.want {
+			t.Errorf("ReasonOfStatus(%d) = %q, want %q", tt.status, got, tt.want)
+		}
+	}
+}
+
+func TestReasonOf(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	for _, tt := range []struct {
+		name string
+		err  error
+		want retry.Reason
+	}{
+		{"nothing", nil, ""},
+		{"cancelled", context.Canceled, ""},
+		{"a failure because of cancelling", &retry.Failure{Reason: retry.Network, Err: context.Canceled}, ""},
+		{"a failure", &retry.Failure{Reason: retry.RateLimit, Err: io.EOF}, retry.RateLimit},
+		{"a refusal", &retry.Failure{Err: refused}, ""},
+		{"a wrapped failure", fmt.Errorf("call: %w", &retry.Failure{Reason: retry.ServerError, Err: io.EOF}), retry.ServerError},
+		{"a deadline", fmt.Errorf("call: %w", context.DeadlineExceeded), retry.Timeout},
+		{"a network timeout", &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}, retry.Timeout},
+		{"the network", fmt.Errorf("call: %w", refused), retry.Network},
+		{"no such host", &net.DNSError{Name: "example.invalid", IsNotFound: true}, retry.Network},
+		{"anything else", io.ErrUnexpectedEOF, retry.Unknown},
+	} {
+		if got := retry.ReasonOf(tt.err); got != tt.want {
+			t.Errorf("%s: reason %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestFailureIsItsCause(t *testing.T) {
+	err := error(&retry.Failure{Err: io.ErrUnexpectedEOF})
+	if err.Error() != "unexpected EOF" || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("the failure %v is not its cause", err)
+	}
+}
