@@ -19,6 +19,11 @@ const (
 	AdapterCall  Kind = "adapter.call" // kind, name
 )
 
+// Kinds returns every kind of event, in the order in which they are declared.
+func Kinds() []Kind {
+	return []Kind{RunStart, RunSuccess, RunError, RunCancelled, RunEnd, StepStart, StepEnd, StepSkip, AdapterCall}
+}
+
 // Attr is one named value of an event.
 type Attr struct {
 	Key   string
