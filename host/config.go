@@ -1,0 +1,263 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/braise-run/braise/adapters/builtin"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/yamlnode"
+	"github.com/braise-run/braise/runtime"
+)
+
+// FileName is the name of the configuration file that [FindConfig] looks for.
+const FileName = "braise.yaml"
+
+// Config is a braise.yaml as read, its variables replaced. The zero value, and nil, is an
+// installation without one: no models, no secrets, of the built-in tools only http.request.
+type Config struct {
+	Models  map[string]Model // by the name that recipes use
+	Tools   builtin.Options  // folders as written; Runtime resolves them
+	Secrets []string         // names of environment variables that recipes may use as secrets
+	Limits  runtime.Limits
+
+	env lookup // for the secrets; nil: os.LookupEnv
+}
+
+// Model says where the answers of one model come from.
+type Model struct {
+	Provider string // script, the only one of this version
+	File     string // of the script; relative to the folder of the configuration
+
+	written string               // File before its variables were replaced, for messages
+	pos     diagnostics.Position // of File
+}
+
+// FindConfig returns the path of the braise.yaml that goes with a recipe: beside the recipe, else
+// in the working folder, else "". recipePath may be "".
+func FindConfig(recipePath string) (string, error) {
+	for _, dir := range []string{filepath.Dir(recipePath), "."} {
+		path := filepath.Join(dir, FileName)
+		switch _, err := os.Stat(path); {
+		case err == nil:
+			return path, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// LoadConfig reads the file at path, with the variables of the process's environment. The error is
+// a *diagnostics.Error.
+func LoadConfig(path string) (*Config, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, unreadable(diagnostics.Position{File: filepath.ToSlash(path)}, "configuration", path, err).Err()
+	}
+	return ParseConfig(filepath.ToSlash(path), data, os.LookupEnv)
+}
+
+// ParseConfig reads a configuration. filename is for messages only. env finds the environment
+// variables that ${NAME} stands for, as os.LookupEnv does; nil: none is set. The error is a
+// *diagnostics.Error that holds everything that is wrong, sorted by position; it quotes the file
+// as written, never what a variable holds.
+func ParseConfig(filename string, data []byte, env func(name string) (string, bool)) (*Config, error) {
+	if env == nil {
+		env = func(string) (string, bool) { return "", false }
+	}
+	root, found := yamlnode.Parse(filename, data, nil)
+	r := reader{Reader: yamlnode.Reader{Diagnostics: found}, env: env}
+	c := r.config(root)
+	c.env = env
+	r.Diagnostics.Sort()
+	if err := r.Diagnostics.Err(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// reader reads the parts of a configuration. Like those of yamlnode.Reader, its methods take nil
+// for a key that is not there.
+type reader struct {
+	yamlnode.Reader
+	env lookup
+}
+
+var (
+	keys     = []string{"models", "tools", "secrets", "limits", "store"}
+	notBuilt = []string{"mcp", "prices", "telemetry", "retriever", "memory", "skills"}
+)
+
+func (r *reader) config(n *yamlnode.Node) *Config {
+	fields := r.Object(n, slices.Concat(keys, notBuilt), nil)
+	if fields != nil {
+		for _, f := range n.Fields {
+			if slices.Contains(notBuilt, f.Key) {
+				r.Errorf(f.Pos, diagnostics.CodeNotBuilt, "take it out", "this version does not have %q", f.Key)
+			}
+		}
+	}
+	read(r, fields["store"], readStore) // there is nothing to choose from yet
+	return &Config{
+		Models:  r.models(fields["models"]),
+		Tools:   r.tools(fields["tools"]),
+		Secrets: r.secrets(fields["secrets"]),
+		Limits:  r.limits(fields["limits"]),
+	}
+}
+
+func (r *reader) models(n *yamlnode.Node) map[string]Model {
+	models := map[string]Model{}
+	for _, f := range r.Map(n) {
+		if f.Key == "" {
+			r.Errorf(f.Pos, diagnostics.CodeInvalidValue, "", "a model's name may not be empty")
+		}
+		models[f.Key] = r.model(f.Value)
+	}
+	return models
+}
+
+func (r *reader) model(n *yamlnode.Node) Model {
+	others := []string{"model", "api_key", "base_url"} // of providers to come
+	fields := r.Object(n, append([]string{"provider", "file"}, others...), nil)
+	r.Require(n, fields, "provider")
+	m := Model{Provider: read(r, fields["provider"], func(r *yamlnode.Reader, n *yamlnode.Node) string {
+		return r.OneOf(n, "script", "openai")
+	})}
+	switch m.Provider {
+	case "openai":
+		provider := fields["provider"]
+		r.Errorf(provider.Pos, diagnostics.CodeNotBuilt, `only "script" is built`, "this version does not have the provider %q", provider.Value)
+	case "script":
+		r.Require(n, fields, "file")
+		for _, key := range others {
+			if fields[key] != nil {
+				r.Errorf(fields[key].Pos, diagnostics.CodeUnknownKey, "", "the provider \"script\" takes no %q", key)
+			}
+		}
+		if file := fields["file"]; file != nil {
+			m.File, m.pos = r.text(file), file.Pos
+			m.written, _ = file.Value.(string)
+		}
+	}
+	return m
+}
+
+func (r *reader) tools(n *yamlnode.Node) builtin.Options {
+	var tools builtin.Options
+	fields := r.Object(n, []string{"exec", "file", "http"}, nil)
+	if exec := r.Object(fields["exec"], []string{"allow", "timeout", "dir"}, nil); exec != nil {
+		r.Require(fields["exec"], exec, "allow")
+		tools.Exec = &builtin.ExecOptions{
+			Allow:   r.texts(exec["allow"]),
+			Timeout: read(r, exec["timeout"], readDuration),
+			Dir:     r.text(exec["dir"]),
+		}
+	}
+	if file := r.Object(fields["file"], []string{"base"}, nil); file != nil {
+		r.Require(fields["file"], file, "base")
+		tools.File = &builtin.FileOptions{Base: r.text(file["base"])}
+	}
+	if http := r.Object(fields["http"], []string{"allow_private", "timeout"}, nil); http != nil {
+		tools.HTTP = &builtin.HTTPOptions{
+			AllowPrivate: r.Bool(http["allow_private"]),
+			Timeout:      read(r, http["timeout"], readDuration),
+		}
+	}
+	return tools
+}
+
+func (r *reader) secrets(n *yamlnode.Node) []string {
+	fields := r.Object(n, []string{"from_env"}, nil)
+	var names []string
+	for _, item := range r.List(fields["from_env"]) {
+		names = append(names, read(r, item, func(r *yamlnode.Reader, n *yamlnode.Node) string {
+			name := r.Text(n)
+			if name != "" && !envName.MatchString(name) {
+				r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%q does not name an environment variable", name)
+			}
+			return name
+		}))
+	}
+	return names
+}
+
+func (r *reader) limits(n *yamlnode.Node) runtime.Limits {
+	fields := r.Object(n, []string{"max_parallel", "grace"}, nil)
+	limits := runtime.Limits{Grace: read(r, fields["grace"], readDuration)}
+	if fields["max_parallel"] != nil {
+		limits.MaxParallel = r.Int(fields["max_parallel"], 1, math.MaxInt32)
+	}
+	return limits
+}
+
+func (r *reader) text(n *yamlnode.Node) string { return read(r, n, (*yamlnode.Reader).Text) }
+
+func (r *reader) texts(n *yamlnode.Node) []string {
+	var texts []string
+	for _, item := range r.List(n) {
+		texts = append(texts, r.text(item))
+	}
+	return texts
+}
+
+// read reads n with get, its variables replaced. Findings are those that get has about n as
+// written: what variables hold may be secret.
+func read[T any](r *reader, n *yamlnode.Node, get func(*yamlnode.Reader, *yamlnode.Node) T) (got T) {
+	if n == nil || n.Kind != yamlnode.String || !strings.Contains(n.Value.(string), "${") {
+		return get(&r.Reader, n)
+	}
+	text, err := expand(n.Value.(string), r.env)
+	if err != nil {
+		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, `"$${" stands for "${" itself`, "%v", err)
+		return got
+	}
+	replaced := *n
+	replaced.Value = text
+	var quiet yamlnode.Reader
+	if got = get(&quiet, &replaced); quiet.Diagnostics.HasErrors() {
+		before := len(r.Diagnostics)
+		if get(&r.Reader, n); len(r.Diagnostics) == before {
+			r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%q does not fit here once its variables are replaced", n.Value)
+		}
+	}
+	return got
+}
+
+func readDuration(r *yamlnode.Reader, n *yamlnode.Node) time.Duration {
+	before := len(r.Diagnostics)
+	d := r.Duration(n)
+	if n != nil && d == 0 && len(r.Diagnostics) == before && n.Kind == yamlnode.String {
+		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%q must be more than 0", n.Key)
+	}
+	return d
+}
+
+func readStore(r *yamlnode.Reader, n *yamlnode.Node) string {
+	url := r.Text(n)
+	if url != "" {
+		if code, message, hint := storeProblem(url); code != "" {
+			r.Errorf(n.Pos, code, hint, "%s", message)
+		}
+	}
+	return url
+}
+
+// unreadable is the finding about a file that cannot be read; name is what to call it.
+func unreadable(pos diagnostics.Position, what, name string, err error) diagnostics.List {
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pathErr.Err // without the path: a variable may be in it
+	}
+	return diagnostics.List{{
+		Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeFile,
+		Message: fmt.Sprintf("the %s %q cannot be read: %v", what, name, err), Position: pos,
+	}}
+}

@@ -1,0 +1,313 @@
+package host_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/braise-run/braise/adapters/builtin"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/runtime"
+)
+
+// environ is an environment for ParseConfig.
+func environ(vars map[string]string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		value, ok := vars[name]
+		return value, ok
+	}
+}
+
+func TestParseConfig(t *testing.T) {
+	env := environ(map[string]string{"DIR": "data", "FILE": "canned.yaml", "KIND": "script", "WAIT": "90s", "ODD": "${DIR}", "STORE": "memory:"})
+	tests := []struct {
+		name, text string
+		want       host.Config
+	}{
+		{"nothing", "{}", host.Config{Models: map[string]host.Model{}}},
+		{"everything", `
+models:
+  fast:   {provider: script, file: testdata/fast.yaml}
+  canned: {provider: script, file: /abs/canned.yaml}
+tools:
+  exec: {allow: [git, ./bin/tool], timeout: 30s, dir: work}
+  file: {base: ./workspace}
+  http: {allow_private: true, timeout: 5s}
+secrets: {from_env: [CRM_TOKEN, OTHER]}
+limits: {max_parallel: 4, grace: 1s}
+store: "memory:"
+`, host.Config{
+			Models: map[string]host.Model{
+				"fast":   {Provider: "script", File: "testdata/fast.yaml"},
+				"canned": {Provider: "script", File: "/abs/canned.yaml"},
+			},
+			Tools: builtin.Options{
+				Exec: &builtin.ExecOptions{Allow: []string{"git", "./bin/tool"}, Timeout: 30 * time.Second, Dir: "work"},
+				File: &builtin.FileOptions{Base: "./workspace"},
+				HTTP: &builtin.HTTPOptions{AllowPrivate: true, Timeout: 5 * time.Second},
+			},
+			Secrets: []string{"CRM_TOKEN", "OTHER"},
+			Limits:  runtime.Limits{MaxParallel: 4, Grace: time.Second},
+		}},
+		{"variables", `
+models: {fast: {provider: "${KIND}", file: "${DIR}/${FILE}"}}
+tools:
+  exec: {allow: ["${DIR}"], timeout: "${WAIT}"}
+  file: {base: "a$${DIR}b/$DIR/${ODD}"}
+store: ${STORE}
+`, host.Config{
+			Models: map[string]host.Model{"fast": {Provider: "script", File: "data/canned.yaml"}},
+			Tools: builtin.Options{
+				Exec: &builtin.ExecOptions{Allow: []string{"data"}, Timeout: 90 * time.Second},
+				File: &builtin.FileOptions{Base: "a${DIR}b/$DIR/${DIR}"},
+			},
+		}},
+		{"empty tools", "tools: {http: {}}\nsecrets: {}\nlimits: {}", host.Config{
+			Models: map[string]host.Model{}, Tools: builtin.Options{HTTP: &builtin.HTTPOptions{}},
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := host.ParseConfig("braise.yaml", []byte(tt.text), env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(&tt.want, got, cmpopts.IgnoreUnexported(host.Config{}, host.Model{})); diff != "" {
+				t.Errorf("config (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseConfigRefuses(t *testing.T) {
+	type found struct {
+		At            string
+		Code          diagnostics.Code
+		Message, Hint string
+	}
+	const (
+		dollar    = `"$${" stands for "${" itself`
+		durations = "durations look like 500ms, 30s, 5m, 2h"
+	)
+	env := environ(map[string]string{"KEY": "hunter2hunter2", "EMPTY": "", "KIND": "openai"})
+	tests := []struct {
+		name, text string
+		want       []found
+	}{
+		{"empty file", "", []found{{"b.yaml:1:1", diagnostics.CodeSyntax, "the document is empty", ""}}},
+		{"not a mapping", "[]", []found{{"b.yaml:1:1", diagnostics.CodeWrongType, "this must be a mapping, not a list", ""}}},
+		{"unknown keys", "model: {}\ntools:\n  exe: {}\n  http: {allow_privat: true}\nlimits: {max_paralel: 1}", []found{
+			{"b.yaml:1:1", diagnostics.CodeUnknownKey, `unknown key "model"`, `did you mean "models"?`},
+			{"b.yaml:3:3", diagnostics.CodeUnknownKey, `unknown key "exe"`, `did you mean "exec"?`},
+			{"b.yaml:4:10", diagnostics.CodeUnknownKey, `unknown key "allow_privat"`, `did you mean "allow_private"?`},
+			{"b.yaml:5:10", diagnostics.CodeUnknownKey, `unknown key "max_paralel"`, `did you mean "max_parallel"?`},
+		}},
+		{"not in this version", "mcp: {}\nprices: {}\ntelemetry: {}\nretriever: {}\nmemory: {}\nskills: ./skills", []found{
+			{"b.yaml:1:1", diagnostics.CodeNotBuilt, `this version does not have "mcp"`, "take it out"},
+			{"b.yaml:2:1", diagnostics.CodeNotBuilt, `this version does not have "prices"`, "take it out"},
+			{"b.yaml:3:1", diagnostics.CodeNotBuilt, `this version does not have "telemetry"`, "take it out"},
+			{"b.yaml:4:1", diagnostics.CodeNotBuilt, `this version does not have "retriever"`, "take it out"},
+			{"b.yaml:5:1", diagnostics.CodeNotBuilt, `this version does not have "memory"`, "take it out"},
+			{"b.yaml:6:1", diagnostics.CodeNotBuilt, `this version does not have "skills"`, "take it out"},
+		}},
+		{"models", `
+models:
+  a: {provider: openai, model: gpt-5-mini, api_key: "${UNSET}"}
+  b: {provider: scripts, file: x}
+  c: {file: x}
+  d: {provider: script}
+  e: {provider: script, file: x, base_url: "http://localhost"}
+  f: script
+  "": {provider: script, file: x}
+`, []found{
+			{"b.yaml:3:17", diagnostics.CodeNotBuilt, `this version does not have the provider "openai"`, `only "script" is built`},
+			{"b.yaml:4:17", diagnostics.CodeInvalidValue, `"provider" may not be "scripts"`, `did you mean "script"?`},
+			{"b.yaml:5:6", diagnostics.CodeMissingKey, `"provider" is required`, ""},
+			{"b.yaml:6:6", diagnostics.CodeMissingKey, `"file" is required`, ""},
+			{"b.yaml:7:44", diagnostics.CodeUnknownKey, `the provider "script" takes no "base_url"`, ""},
+			{"b.yaml:8:6", diagnostics.CodeWrongType, `"f" must be a mapping, not a string`, ""},
+			{"b.yaml:9:3", diagnostics.CodeInvalidValue, "a model's name may not be empty", ""},
+		}},
+		{"tools", "tools:\n  exec: {timeout: 30}\n  file: {}\n  http: {allow_private: 1, timeout: 0s}", []found{
+			{"b.yaml:2:9", diagnostics.CodeMissingKey, `"allow" is required`, ""},
+			{"b.yaml:2:19", diagnostics.CodeWrongType, `"timeout" must be a duration, not an integer`, "give it a unit: 30s"},
+			{"b.yaml:3:9", diagnostics.CodeMissingKey, `"base" is required`, ""},
+			{"b.yaml:4:25", diagnostics.CodeWrongType, `"allow_private" must be a boolean, not an integer`, ""},
+			{"b.yaml:4:37", diagnostics.CodeInvalidValue, `"timeout" must be more than 0`, ""},
+		}},
+		{"secrets and limits", "secrets: {from_env: [A B, 1]}\nlimits: {max_parallel: 0, grace: -1s}", []found{
+			{"b.yaml:1:22", diagnostics.CodeInvalidValue, `"A B" does not name an environment variable`, ""},
+			{"b.yaml:1:27", diagnostics.CodeWrongType, "this must be a string, not an integer", "quote it"},
+			{"b.yaml:2:24", diagnostics.CodeInvalidValue, `"max_parallel" must be between 1 and 2147483647`, ""},
+			{"b.yaml:2:34", diagnostics.CodeInvalidValue, `"grace" may not be negative`, ""},
+		}},
+		{"sqlite", "store: sqlite:.braise/runs.db", []found{
+			{"b.yaml:1:8", diagnostics.CodeNotBuilt, `this version does not have the store "sqlite"`, `only "memory:" is built`}}},
+		{"store with a password", `store: "postgres://u:${KEY}@db/runs"`, []found{
+			{"b.yaml:1:8", diagnostics.CodeNotBuilt, `this version does not have the store "postgres"`, `only "memory:" is built`}}},
+		{"unknown store", "store: sqllite:x", []found{
+			{"b.yaml:1:8", diagnostics.CodeInvalidValue, `unknown store "sqllite"`, `did you mean "sqlite"?`}}},
+		{"not a store", "store: memory", []found{
+			{"b.yaml:1:8", diagnostics.CodeInvalidValue, "a store is a URL that begins with its kind", `say "memory:"`}}},
+		{"variables", `
+models:
+  a: {provider: script, file: "x/${UNSET}"}
+  b: {provider: script, file: "${A-B}"}
+  c: {provider: script, file: "a${KEY"}
+tools: {file: {base: "${}"}}
+`, []found{
+			{"b.yaml:3:31", diagnostics.CodeInvalidValue, `the environment variable "UNSET" is not set`, dollar},
+			{"b.yaml:4:31", diagnostics.CodeInvalidValue, "${A-B} does not name an environment variable", dollar},
+			{"b.yaml:5:31", diagnostics.CodeInvalidValue, `"${" without a "}"`, dollar},
+			{"b.yaml:6:22", diagnostics.CodeInvalidValue, "${} does not name an environment variable", dollar},
+		}},
+		{"values of variables stay out of messages", `
+models:
+  a: {provider: "${KEY}", file: x}
+  b: {provider: "${KIND}", file: x}
+  c: {provider: script, file: "${EMPTY}"}
+tools: {exec: {allow: [git], timeout: "${KEY}"}}
+secrets: {from_env: ["-${KEY}"]}
+store: "${KEY}"
+`, []found{
+			{"b.yaml:3:17", diagnostics.CodeInvalidValue, `"provider" may not be "${KEY}"`, "allowed: script, openai"},
+			{"b.yaml:4:17", diagnostics.CodeNotBuilt, `this version does not have the provider "${KIND}"`, `only "script" is built`},
+			{"b.yaml:5:31", diagnostics.CodeInvalidValue, `"${EMPTY}" does not fit here once its variables are replaced`, ""},
+			{"b.yaml:6:39", diagnostics.CodeInvalidValue, `"${KEY}" is not a duration`, durations},
+			{"b.yaml:7:22", diagnostics.CodeInvalidValue, `"-${KEY}" does not name an environment variable`, ""},
+			{"b.yaml:8:8", diagnostics.CodeInvalidValue, "a store is a URL that begins with its kind", `say "memory:"`},
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c, err := host.ParseConfig("b.yaml", []byte(tt.text), env)
+			if c != nil {
+				t.Errorf("got a config, want nil")
+			}
+			list, ok := errors.AsType[*diagnostics.Error](err)
+			if !ok {
+				t.Fatalf("got %v, want a *diagnostics.Error", err)
+			}
+			var got []found
+			for _, d := range list.List {
+				got = append(got, found{d.Position.String(), d.Code, d.Message, d.Hint})
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseConfigWithoutEnvironment(t *testing.T) {
+	_, err := host.ParseConfig("b.yaml", []byte(`tools: {file: {base: "${HOME}"}}`), nil)
+	if err == nil || !strings.Contains(err.Error(), `"HOME" is not set`) {
+		t.Errorf("got %v, want HOME not set", err)
+	}
+}
+
+func TestLoadConfig(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "braise.yaml")
+	_, err := host.LoadConfig(path)
+	list, ok := errors.AsType[*diagnostics.Error](err)
+	if !ok || list.List[0].Code != diagnostics.CodeFile || list.List[0].Position.File != filepath.ToSlash(path) {
+		t.Errorf("missing file: got %v, want recipe.file at the file", err)
+	}
+
+	t.Setenv("BRAISE_TEST_BASE", "space")
+	write(t, path, `tools: {file: {base: "${BRAISE_TEST_BASE}"}}`)
+	c, err := host.LoadConfig(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Tools.File.Base; got != "space" {
+		t.Errorf("got base %q, want %q", got, "space")
+	}
+}
+
+func TestFindConfig(t *testing.T) {
+	work, elsewhere := t.TempDir(), t.TempDir()
+	t.Chdir(work)
+	find := func(recipe, want string) {
+		t.Helper()
+		got, err := host.FindConfig(recipe)
+		if err != nil || got != want {
+			t.Errorf("FindConfig(%q) = %q, %v, want %q", recipe, got, err, want)
+		}
+	}
+	recipe := filepath.Join(elsewhere, "recipe.yaml")
+	find(recipe, "")
+	find("", "")
+	write(t, "braise.yaml", "{}")
+	find(recipe, "braise.yaml")
+	find("", "braise.yaml")
+	find("recipe.yaml", "braise.yaml")
+	write(t, filepath.Join(elsewhere, "braise.yaml"), "{}")
+	find(recipe, filepath.Join(elsewhere, "braise.yaml"))
+}
+
+func TestCheckStore(t *testing.T) {
+	tests := []struct{ url, want string }{
+		{"memory:", ""},
+		{"memory:x", `store: nothing may follow "memory:"`},
+		{"sqlite:runs.db?synchronous=normal", "store: this version does not have the store \"sqlite\"\n  hint: only \"memory:\" is built"},
+		{"postgres://u:hunter2@h/db", "store: this version does not have the store \"postgres\"\n  hint: only \"memory:\" is built"},
+		{"jsonl:dir", "store: this version does not have the store \"jsonl\"\n  hint: only \"memory:\" is built"},
+		{"postgre://u:hunter2@h/db", "store: unknown store \"postgre\"\n  hint: did you mean \"postgres\"?"},
+		{"", "store: a store is a URL that begins with its kind\n  hint: say \"memory:\""},
+	}
+	for _, tt := range tests {
+		got := ""
+		if err := host.CheckStore(tt.url); err != nil {
+			got = err.Error()
+		}
+		if got != tt.want {
+			t.Errorf("CheckStore(%q) = %q, want %q", tt.url, got, tt.want)
+		}
+	}
+}
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func FuzzConfig(f *testing.F) {
+	f.Add("models:\n  fast: {provider: script, file: testdata/canned.yaml}\n  b: {provider: openai, api_key: \"${KEY}\"}\n")
+	f.Add("tools:\n  exec: {allow: [git, python3], timeout: 30s}\n  file: {base: ./workspace}\n  http: {allow_private: false}\n")
+	f.Add("secrets: {from_env: [CRM_TOKEN]}\nstore: sqlite:.braise/runs.db\nlimits: {max_parallel: 8, grace: 1s}\n")
+	f.Add("mcp:\n  docs: {url: \"https://example.com/mcp\"}\nprices: {fast: {input: 0.25, output: 2}}\n")
+	f.Add("models: {a: {provider: \"${P}\", file: \"$${x}${\"}}\ntools: {exec: {timeout: \"${T}\", allow: [\"${A}\"]}}\nstore: \"${S}:x\"\n")
+	f.Add("store: *a\nmodels: {<<: {}}\n")
+	const secret = "ZQ/hunter2/XK"
+	env := func(string) (string, bool) { return secret, true }
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := host.ParseConfig("fuzz.yaml", []byte(text), env)
+		if (c == nil) == (err == nil) {
+			t.Fatalf("got %v, %v, want a config or an error", c, err)
+		}
+		if err == nil {
+			return
+		}
+		if strings.Contains(err.Error(), secret) && !strings.Contains(text, "hunter2") {
+			t.Errorf("the error holds a variable's value: %v", err)
+		}
+		list, ok := errors.AsType[*diagnostics.Error](err)
+		if !ok || len(list.List) == 0 || list.List[0].Position.Line == 0 {
+			t.Errorf("got %v, want a *diagnostics.Error with a position", err)
+		}
+	})
+}

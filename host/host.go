@@ -1,0 +1,113 @@
+// Package host says what an installation allows: it reads braise.yaml and makes the
+// [runtime.Runtime] that recipes run with. docs/config.md describes the file.
+package host
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/adapters/builtin"
+	"github.com/braise-run/braise/adapters/script"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/runtime"
+)
+
+// Runtime makes a new Runtime of the configuration: its models, the built-in tools, secrets and
+// limits. Relative paths start at dir, the folder of the configuration file; "" is the working
+// folder. It reads the scripts that models answer from; the error is a *diagnostics.Error that
+// holds what is wrong with all of them. A nil c is an installation without a braise.yaml.
+func (c *Config) Runtime(dir string) (*runtime.Runtime, error) {
+	if c == nil {
+		c = &Config{}
+	}
+	rt := &runtime.Runtime{Models: map[string]runtime.Model{}, Limits: c.Limits}
+	var found diagnostics.List
+	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
+		m := c.Models[name]
+		if m.Provider != "script" {
+			return nil, fmt.Errorf("model %q: unknown provider %q", name, m.Provider)
+		}
+		shown := within(dir, cmp.Or(m.written, m.File))
+		model, problems := loadScript(within(dir, m.File), filepath.ToSlash(shown), m.pos)
+		found = append(found, problems...)
+		rt.Models[name] = model
+	}
+	found.Sort()
+	if err := found.Err(); err != nil {
+		return nil, err
+	}
+
+	tools := c.Tools
+	if tools.Exec != nil {
+		exec := *tools.Exec
+		exec.Dir = within(dir, exec.Dir)
+		tools.Exec = &exec
+	}
+	if tools.File != nil {
+		file := *tools.File
+		file.Base = within(dir, file.Base)
+		tools.File = &file
+	}
+	rt.Tools = builtin.Tools(tools)
+	if len(c.Secrets) > 0 {
+		secrets := envSecrets{names: c.Secrets, env: c.env}
+		if secrets.env == nil {
+			secrets.env = os.LookupEnv
+		}
+		rt.Secrets = secrets
+	}
+	return rt, nil
+}
+
+// OverrideModel returns a copy of rt in which one model is another, as the flag --model says:
+// NAME=script:FILE, the file relative to the working folder. rt is not changed. A mistake in the
+// script is a *diagnostics.Error.
+func OverrideModel(rt *runtime.Runtime, spec string) (*runtime.Runtime, error) {
+	name, source, _ := strings.Cut(spec, "=")
+	provider, file, ok := strings.Cut(source, ":")
+	switch {
+	case name == "" || file == "" && (!ok || provider == "script"):
+		return nil, fmt.Errorf("model %q: it is given as NAME=script:FILE", spec)
+	case provider != "script":
+		return nil, fmt.Errorf("model %q: a model cannot be overridden with %q\n  hint: it is given as NAME=script:FILE", name, provider)
+	}
+	model, problems := loadScript(file, filepath.ToSlash(file), diagnostics.Position{})
+	if err := problems.Err(); err != nil {
+		return nil, err
+	}
+	changed := *rt
+	changed.Models = maps.Clone(rt.Models)
+	if changed.Models == nil {
+		changed.Models = map[string]runtime.Model{}
+	}
+	changed.Models[name] = model
+	return &changed, nil
+}
+
+// loadScript reads the script at path. Messages call it by name, and say that it cannot be read at
+// pos, the place that names it.
+func loadScript(path, name string, pos diagnostics.Position) (runtime.Model, diagnostics.List) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, unreadable(pos, "script", name, err)
+	}
+	model, err := script.Parse(name, data)
+	if wrong, ok := errors.AsType[*diagnostics.Error](err); ok {
+		return nil, wrong.List
+	}
+	return model, nil
+}
+
+// within resolves path against dir, unless it is absolute or "".
+func within(dir, path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
