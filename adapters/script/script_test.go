@@ -337,7 +337,7 @@ func TestParseRefuses(t *testing.T) {
 		}},
 		{"tool calls", "turns:\n- tool_calls: []\n- tool_calls: [{args: [], arguments: {}}]", []found{
 			{"s.yaml:2:15", diagnostics.CodeInvalidValue, `"tool_calls" may not be empty`},
-			{"s.yaml:3:16", diagnostics.CodeMissingKey, `"name" is required`},
+			{"s.yaml:3:16", diagnostics.CodeMissingKey, `the key "name" is missing`},
 			{"s.yaml:3:23", diagnostics.CodeWrongType, `"args" must be a mapping, not a list`},
 			{"s.yaml:3:27", diagnostics.CodeUnknownKey, `unknown key "arguments"`},
 		}},
