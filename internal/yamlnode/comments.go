@@ -126,7 +126,7 @@ func (r *commentReader) flowEntries(v *item, e *entry, first byte) {
 // key reads the key of a field, at which the reader stands; column is that of the mapping.
 func (r *commentReader) key(e *entry, f Field, column int) {
 	e.name = f.Key
-	end := r.at
+	end := r.at + 1
 	if c := r.text[r.at]; c == '|' || c == '>' { // behind a "?"
 		if lines := blockLines(r.text, r.at, column); len(lines) > 0 {
 			end = lines[len(lines)-1].end
