@@ -44,6 +44,7 @@ const (
 	CodeMissingCapability Code = "capability.missing"
 	CodeShadowedTool      Code = "tool.shadowed"
 	CodeArguments         Code = "tool.arguments" // arguments that do not fit the tool's schema
+	CodeInput             Code = "input.invalid"  // inputs that are unknown, missing or do not match their schema
 	CodeStrict            Code = "strict.failed"
 	CodeSinkFailed        Code = "sink.failed"
 	CodeStepFailed        Code = "step.failed" // a failure beside the one that decided the run's error
