@@ -1,0 +1,421 @@
+package expr
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/expr-lang/expr/ast"
+
+	"github.com/braise-run/braise/diagnostics"
+)
+
+// path is a chain of accesses: root.a?.b[0]. Its base is a name of the environment, or any code.
+type path struct {
+	root root
+	ref  StepRef // of a step or a variable
+	base code    // for rootCode
+	name string  // of the base, for messages
+	segs []segment
+}
+
+type root uint8
+
+const (
+	rootCode root = iota
+	rootInputs
+	rootConsts
+	rootRun
+	rootVar
+	rootOutput
+	rootError
+	rootStatus
+)
+
+// segment is one access: .name, [3] or [expression].
+type segment struct {
+	key      any  // string or int64, unless it is computed
+	computed code // nil: key
+	optional bool // ?.
+}
+
+// get follows a path of static keys from a name of the environment. It does not allocate.
+func (p *path) get(env Env) (any, error) {
+	v := p.start(env)
+	for i := range p.segs {
+		seg := &p.segs[i]
+		if seg.optional && v == nil {
+			return nil, nil // and so is all that follows
+		}
+		m, ok := member(v, seg.key)
+		if !ok {
+			if seg.optional && absent(v, seg.key) {
+				v = nil
+				continue
+			}
+			return nil, p.missing(i, v, seg.key)
+		}
+		v = m
+	}
+	return v, nil
+}
+
+func (p *path) start(env Env) any {
+	switch p.root {
+	case rootInputs:
+		return env.Inputs()
+	case rootConsts:
+		return env.Consts()
+	case rootRun:
+		return env.Run()
+	case rootVar:
+		return env.Var(p.ref.Up, p.ref.Index)
+	}
+	status, output, err := env.Step(p.ref)
+	switch p.root {
+	case rootOutput:
+		return output
+	case rootError:
+		return err
+	}
+	return status
+}
+
+// run is get for any path.
+func (p *path) run(s *state) any {
+	var v any
+	if p.base != nil {
+		v = p.base(s)
+	} else {
+		v = p.start(s.env)
+	}
+	for i := range p.segs {
+		seg := &p.segs[i]
+		if seg.optional && v == nil {
+			return nil
+		}
+		key := seg.key
+		if seg.computed != nil {
+			key = seg.computed(s)
+		}
+		m, ok := s.member(v, key)
+		switch {
+		case ok:
+			v = m
+		case seg.optional && absent(v, key):
+			v = nil
+		default:
+			check(p.missing(i, v, key))
+		}
+	}
+	return v
+}
+
+// member is the member or item key of v.
+func member(v, key any) (any, bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		if name, ok := key.(string); ok {
+			m, ok := v[name]
+			return m, ok
+		}
+	case []any:
+		if i, ok := position(key, len(v)); ok {
+			return v[i], true
+		}
+	case string:
+		if n, ok := key.(int64); ok && n >= -maxString && n < maxString {
+			if n < 0 {
+				n += int64(length(v))
+			}
+			c := chars(v, int(n), int(n)+1)
+			return c, n >= 0 && c != ""
+		}
+	}
+	return nil, false
+}
+
+// member pays for the lookup.
+func (s *state) member(v, key any) (any, bool) {
+	if name, ok := key.(string); ok {
+		s.spend(len(name) / 64)
+	} else if f, ok := key.(float64); ok {
+		key = number64(f)
+	}
+	if str, ok := v.(string); ok {
+		s.spend(len(str) / 16)
+	}
+	return member(v, key)
+}
+
+// position is the index that key means in a list; negative ones count from the end.
+func position(key any, length int) (int, bool) {
+	n, ok := key.(int64)
+	if n < 0 {
+		n += int64(length)
+	}
+	return int(n), ok && n >= 0 && n < int64(length)
+}
+
+// absent reports whether v could have the key but has not, which ?. forgives.
+func absent(v, key any) bool {
+	switch v.(type) {
+	case map[string]any:
+		_, ok := key.(string)
+		return ok
+	case []any, string:
+		_, ok := key.(int64)
+		return ok
+	}
+	return false
+}
+
+// missing says why v, which the first n segments led to, has no member or item key.
+func (p *path) missing(n int, v, key any) error {
+	where := p.describe(n)
+	if !absent(v, key) {
+		return noMember(where+" is ", kindOf(v), key)
+	}
+	if m, ok := v.(map[string]any); ok {
+		problem := unknown("field", key.(string), m)
+		problem.message = fmt.Sprintf("%s has no %s", where, describeKey(key))
+		if problem.hint == "" {
+			problem.hint = "read what may be missing with ?."
+		}
+		return problem
+	}
+	return fmt.Errorf("%s has no %s, its length is %d", where, describeKey(key), length(v))
+}
+
+// describe writes the path up to its n-th segment.
+func (p *path) describe(n int) string {
+	var b strings.Builder
+	b.WriteString(p.name)
+	for _, seg := range p.segs[:n] {
+		if seg.optional {
+			b.WriteByte('?')
+		}
+		switch key := seg.key.(type) {
+		case string:
+			b.WriteString("." + key)
+		case int64:
+			fmt.Fprintf(&b, "[%d]", key)
+		default:
+			b.WriteString("[…]")
+		}
+	}
+	return b.String()
+}
+
+// chain falls a chain of accesses into its base and the members after it. Parentheses and the
+// parser's own grouping of ?. make no difference.
+func chain(n ast.Node) (base ast.Node, members []*ast.MemberNode) {
+	for {
+		switch node := n.(type) {
+		case *ast.ChainNode:
+			n = node.Node
+		case *ast.MemberNode:
+			members = append(members, node)
+			n = node.Node
+		default:
+			slices.Reverse(members)
+			return n, members
+		}
+	}
+}
+
+// access lowers a name or a chain of accesses.
+func (c *compiler) access(n ast.Node) operand {
+	base, members := chain(n)
+	p := &path{}
+	o := operand{run: p.run, path: p}
+	ref := -1
+	if id, ok := base.(*ast.IdentifierNode); ok && id.Value != "null" {
+		if members, ref, o.static, ok = c.name(id, members, p); !ok {
+			return nothing
+		}
+	} else {
+		b := c.lower(base)
+		p.base, p.name, o.static = b.run, shorten(base.String()), b.static
+	}
+	for i, m := range members {
+		seg, t, ok := c.segment(m, o.static)
+		if !ok {
+			return nothing
+		}
+		o.static = t
+		p.segs = append(p.segs, seg)
+		if i == 0 && ref >= 0 {
+			c.refs[ref].Optional = seg.optional
+		}
+		if seg.computed != nil {
+			o.path = nil
+		}
+	}
+	if p.base != nil {
+		o.path = nil
+		if len(members) == 0 {
+			o.run = p.base
+		}
+	}
+	return o
+}
+
+// segment lowers one access below a value of the type t.
+func (c *compiler) segment(m *ast.MemberNode, t static) (segment, static, bool) {
+	c.count()
+	seg := segment{optional: m.Optional}
+	key := c.lower(m.Property)
+	if !c.want(m.Property, "a key", key.static, number|text) {
+		return seg, t, false
+	}
+	if !key.static.known {
+		seg.computed = key.run
+		return seg, of(anyKind), true
+	}
+	seg.key = key.static.value
+	t, wrong := t.member(seg.key, m.Optional)
+	if wrong != nil {
+		c.report(m.Property, wrong)
+	}
+	return seg, t, wrong == nil
+}
+
+// name resolves the name that a chain begins with. Members that belong to the name are taken off
+// the rest. The index of the reference that was noted is -1 where what is read can not be null.
+func (c *compiler) name(id *ast.IdentifierNode, members []*ast.MemberNode, p *path) (rest []*ast.MemberNode, ref int, t static, ok bool) {
+	c.count()
+	p.name, t = id.Value, of(anyKind)
+	for i := len(c.lets) - 1; i >= 0; i-- {
+		if let := c.lets[i]; let.name == id.Value {
+			p.base = func(s *state) any { return s.vars[let.slot] }
+			return members, -1, let.static, true
+		}
+	}
+	for i := len(c.scope.Vars) - 1; i >= 0; i-- {
+		if v := c.scope.Vars[i]; v.Name == id.Value {
+			p.root, p.ref = rootVar, StepRef{v.Up, v.Index}
+			return members, -1, t, true
+		}
+	}
+	switch id.Value {
+	case "inputs":
+		p.root = rootInputs
+		t, ok = c.inputs(id, members)
+		return members, -1, t, ok
+	case "consts":
+		p.root = rootConsts
+		if len(members) > 0 {
+			if name, ok := fieldName(members[0]); ok {
+				if _, ok := c.scope.Consts[name]; !ok {
+					c.report(members[0].Property, unknown("const", name, c.scope.Consts))
+					return nil, -1, t, false
+				}
+			}
+		}
+		return members, -1, static{kinds: dict, known: true, value: c.scope.Consts}, true
+	case "run":
+		p.root = rootRun
+		return members, -1, static{kinds: dict, schema: runSchema}, true
+	case "steps":
+		return c.step(id, members, p)
+	case "secrets":
+		c.report(id, &problem{diagnostics.CodeExprSecret, "secrets are not available here",
+			"secrets.NAME stands alone in a ${{ }} in the with of a tool; the string around it may be longer"})
+		return nil, -1, t, false
+	}
+	c.report(id, c.unknownName(id.Value))
+	return nil, -1, t, false
+}
+
+var runSchema = map[string]any{"additionalProperties": false, "properties": map[string]any{
+	"id": map[string]any{"type": "string"}, "recipe": map[string]any{"type": "string"}, "version": map[string]any{"type": "string"}}}
+
+func fieldName(m *ast.MemberNode) (string, bool) {
+	if name, ok := m.Property.(*ast.StringNode); ok {
+		return name.Value, true
+	}
+	return "", false
+}
+
+// inputs resolves inputs.NAME, and inputs as a whole.
+func (c *compiler) inputs(id *ast.IdentifierNode, members []*ast.MemberNode) (static, bool) {
+	ref := Ref{Kind: RefInput, Optional: true, Pos: c.at(id)}
+	if len(members) > 0 {
+		name, ok := fieldName(members[0])
+		if !ok {
+			c.report(members[0].Property, &problem{diagnostics.CodeExprName, "an input is named as inputs.NAME", "its name cannot be computed"})
+			return static{}, false
+		}
+		if _, ok := c.scope.Inputs[name]; !ok {
+			c.report(members[0].Property, unknown("input", name, c.scope.Inputs))
+			return static{}, false
+		}
+		ref.Name = name
+	}
+	c.refs = append(c.refs, ref)
+	return static{kinds: dict, schema: map[string]any{"properties": c.scope.Inputs}}, true
+}
+
+// step resolves steps.ID.FIELD.
+func (c *compiler) step(id *ast.IdentifierNode, members []*ast.MemberNode, p *path) (rest []*ast.MemberNode, ref int, t static, ok bool) {
+	var names []string
+	for _, m := range members[:min(2, len(members))] {
+		if name, ok := fieldName(m); ok {
+			names = append(names, name)
+		}
+		c.count()
+	}
+	if len(names) < 2 {
+		c.report(id, &problem{diagnostics.CodeExprName, "a step is read as steps.ID.output, .status or .error", ""})
+		return nil, -1, t, false
+	}
+	step, ok := c.scope.Steps[names[0]]
+	if !ok {
+		problem := unknown("step", names[0], c.scope.Steps)
+		if hint := c.scope.Hints["steps."+names[0]]; hint != "" {
+			problem.hint = hint
+		}
+		c.report(members[0].Property, problem)
+		return nil, -1, t, false
+	}
+	p.root, ok = stepFields[names[1]]
+	if !ok {
+		c.report(members[1].Property, unknown("field of a step", names[1], stepFields))
+		return nil, -1, t, false
+	}
+	p.ref, p.name = step, "steps."+names[0]+"."+names[1]
+	t = of(anyKind)
+	if p.root == rootStatus {
+		t = of(text)
+	}
+	c.refs = append(c.refs, Ref{Kind: RefStep, Name: names[0], Step: step, Field: names[1], Optional: true, Pos: c.at(id)})
+	return members[2:], len(c.refs) - 1, t, true
+}
+
+var stepFields = map[string]root{"output": rootOutput, "status": rootStatus, "error": rootError}
+
+// unknownName says that a plain name means nothing, and what was probably meant.
+func (c *compiler) unknownName(name string) *problem {
+	known := map[string]string{"inputs": "", "consts": "", "steps": "", "run": ""}
+	for _, v := range c.scope.Vars {
+		known[v.Name] = ""
+	}
+	for _, let := range c.lets {
+		known[let.name] = ""
+	}
+	problem := unknown("name", name, known)
+	switch _, isInput := c.scope.Inputs[name]; {
+	case c.scope.Hints[name] != "":
+		problem.hint = c.scope.Hints[name]
+	case isInput:
+		problem.hint = fmt.Sprintf("did you mean \"inputs.%s\"?", name)
+	default:
+		if _, isStep := c.scope.Steps[name]; isStep {
+			problem.hint = fmt.Sprintf("did you mean \"steps.%s.output\"?", name)
+		} else if _, isConst := c.scope.Consts[name]; isConst {
+			problem.hint = fmt.Sprintf("did you mean \"consts.%s\"?", name)
+		}
+	}
+	return problem
+}

@@ -1,0 +1,361 @@
+package expr
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/expr-lang/expr/ast"
+
+	"github.com/braise-run/braise/diagnostics"
+)
+
+// operand is a lowered node.
+type operand struct {
+	run    code
+	path   *path // the same as run, for a path of static keys from a name of the environment
+	static static
+}
+
+// nothing stands for what could not be lowered. It never runs: there was an error.
+var nothing = operand{static: of(anyKind)}
+
+func literal(v any) operand {
+	return operand{run: func(*state) any { return v }, static: constant(v)}
+}
+
+// lower compiles a node and checks its types, as far as they can be known.
+func (c *compiler) lower(n ast.Node) operand {
+	switch n := n.(type) {
+	case *ast.IdentifierNode:
+		if n.Value != "null" {
+			return c.access(n) // counts for itself
+		}
+	case *ast.MemberNode, *ast.ChainNode:
+		return c.access(n)
+	}
+	c.count()
+	switch n := n.(type) {
+	case *ast.NilNode, *ast.IdentifierNode:
+		return literal(nil)
+	case *ast.BoolNode:
+		return literal(n.Value)
+	case *ast.IntegerNode:
+		return literal(int64(n.Value))
+	case *ast.FloatNode:
+		return literal(n.Value)
+	case *ast.StringNode:
+		return literal(n.Value)
+	case *ast.UnaryNode:
+		return c.unary(n)
+	case *ast.BinaryNode:
+		return c.binary(n)
+	case *ast.ConditionalNode:
+		return c.conditional(n)
+	case *ast.SliceNode:
+		return c.slice(n)
+	case *ast.ArrayNode:
+		return c.array(n)
+	case *ast.MapNode:
+		return c.dict(n)
+	case *ast.VariableDeclaratorNode:
+		return c.let(n)
+	case *ast.PointerNode:
+		return c.pointer(n)
+	case *ast.BuiltinNode:
+		return c.call(n, n.Name, n.Arguments)
+	case *ast.CallNode:
+		if id, ok := n.Callee.(*ast.IdentifierNode); ok {
+			return c.call(n, id.Value, n.Arguments)
+		}
+		return c.typeError(n, "values have fields only; functions are called as f(x) or x | f()", "values have no methods")
+	case *ast.SequenceNode:
+		return c.typeError(n, "", "several expressions where one is wanted")
+	case *ast.BytesNode:
+		return c.typeError(n, "", "there are no byte strings here")
+	}
+	return c.typeError(n, "", "unknown syntax")
+}
+
+func (c *compiler) unary(n *ast.UnaryNode) operand {
+	o := c.lower(n.Node)
+	if n.Operator == "!" || n.Operator == "not" {
+		if !c.want(n, "the operand of "+n.Operator, o.static, boolean) {
+			return nothing
+		}
+		return operand{run: func(s *state) any { return !truth("the operand of "+n.Operator, o.run(s)) }, static: of(boolean)}
+	}
+	if !c.want(n, "the operand of "+n.Operator, o.static, number) {
+		return nothing
+	}
+	if n.Operator == "+" {
+		return operand{run: func(s *state) any { return numeric("the operand of +", o.run(s)) }, static: of(number)}
+	}
+	if o.static.known && o.static.kinds == number {
+		return literal(arithmetic("-", int64(0), o.static.value))
+	}
+	return operand{run: func(s *state) any { return arithmetic("-", int64(0), o.run(s)) }, static: of(number)}
+}
+
+// binary lowers the operators with two operands.
+//
+//  1. those that may leave out the right one: && || ??
+//  2. a constant regular expression
+//  3. all others, by the table of operators
+func (c *compiler) binary(n *ast.BinaryNode) operand {
+	l, r := c.lower(n.Left), c.lower(n.Right)
+	if l.run == nil || r.run == nil {
+		return nothing
+	}
+	both := l.static.kinds & r.static.kinds
+	switch n.Operator {
+	case "&&", "and", "||", "or":
+		what := "an operand of " + n.Operator
+		if !c.want(n.Left, what, l.static, boolean) || !c.want(n.Right, what, r.static, boolean) {
+			return nothing
+		}
+		decisive := n.Operator == "||" || n.Operator == "or"
+		return operand{run: func(s *state) any {
+			if truth(what, l.run(s)) == decisive {
+				return decisive
+			}
+			return truth(what, r.run(s))
+		}, static: of(boolean)}
+	case "??":
+		t := of(l.static.kinds&^null | r.static.kinds)
+		return operand{run: func(s *state) any {
+			if v := l.run(s); v != nil {
+				return v
+			}
+			return r.run(s)
+		}, static: t}
+	case "==", "!=":
+		if both == 0 && (l.static.kinds|r.static.kinds)&null == 0 {
+			return c.typeError(n, "", "%s and %s are never equal", l.static.kinds, r.static.kinds)
+		}
+	case "matches":
+		if r.static.known && r.static.kinds == text {
+			return c.matches(n, l, r.static.value.(string))
+		}
+	}
+	op := operators[n.Operator]
+	if op.run == nil {
+		return c.typeError(n, "", "unknown operator %q", n.Operator)
+	}
+	if op.same && both&op.left == 0 {
+		return c.typeError(n, "", "%s needs two operands of one type, %s, not %s and %s", n.Operator, op.left, l.static.kinds, r.static.kinds)
+	}
+	if !c.want(n.Left, "the left side of "+n.Operator, l.static, op.left) || !c.want(n.Right, "the right side of "+n.Operator, r.static, op.right) {
+		return nothing
+	}
+	result := op.result
+	if op.same && result&both != 0 { // + of two numbers is a number
+		result &= both
+	}
+	c.builds = c.builds || result&(list|dict) != 0
+	return operand{run: func(s *state) any { return op.run(s, n.Operator, l.run(s), r.run(s)) }, static: of(result)}
+}
+
+func (c *compiler) matches(n *ast.BinaryNode, l operand, source string) operand {
+	re, err := compilePattern(source)
+	if err != nil {
+		c.report(n.Right, &problem{diagnostics.CodeExprSyntax, err.Error(), ""})
+		return nothing
+	}
+	if !c.want(n.Left, "the left side of matches", l.static, text|null) {
+		return nothing
+	}
+	return operand{run: func(s *state) any { return s.match(re, l.run(s)) }, static: of(boolean)}
+}
+
+func (c *compiler) conditional(n *ast.ConditionalNode) operand {
+	cond, yes, no := c.lower(n.Cond), c.lower(n.Exp1), c.lower(n.Exp2)
+	if !c.want(n.Cond, "a condition", cond.static, boolean) {
+		return nothing
+	}
+	return operand{run: func(s *state) any {
+		if truth("a condition", cond.run(s)) {
+			return yes.run(s)
+		}
+		return no.run(s)
+	}, static: of(yes.static.kinds | no.static.kinds)}
+}
+
+func (c *compiler) slice(n *ast.SliceNode) operand {
+	o := c.lower(n.Node)
+	if !c.want(n, "what is sliced", o.static, list|text) {
+		return nothing
+	}
+	bound := func(n ast.Node) (operand, bool) {
+		if n == nil {
+			return literal(nil), true
+		}
+		b := c.lower(n)
+		return b, c.want(n, "the bound of a slice", b.static, number)
+	}
+	from, ok := bound(n.From)
+	to, ok2 := bound(n.To)
+	if !ok || !ok2 {
+		return nothing
+	}
+	t := of(o.static.kinds & (list | text))
+	t.schema = o.static.schema
+	return operand{run: func(s *state) any { return s.slice(o.run(s), from.run(s), to.run(s)) }, static: t}
+}
+
+func (c *compiler) array(n *ast.ArrayNode) operand {
+	c.builds = true
+	items := make([]code, len(n.Nodes))
+	for i, node := range n.Nodes {
+		items[i] = c.lower(node).run
+	}
+	return operand{run: func(s *state) any {
+		out := s.newList(len(items))
+		for _, item := range items {
+			out = append(out, item(s))
+		}
+		return out
+	}, static: of(list)}
+}
+
+func (c *compiler) dict(n *ast.MapNode) operand {
+	c.builds = true
+	type entry struct{ key, value code }
+	var entries []entry
+	var literals []string
+	for _, pair := range n.Pairs {
+		p := pair.(*ast.PairNode)
+		key, v := c.lower(p.Key), c.lower(p.Value)
+		if !c.want(p.Key, "the key of a map", key.static, text) {
+			return nothing
+		}
+		if name, ok := key.static.value.(string); ok {
+			if slices.Contains(literals, name) {
+				return c.typeError(p.Key, "", "the key %q stands twice in this map", shorten(name))
+			}
+			literals = append(literals, name)
+		}
+		entries = append(entries, entry{key.run, v.run})
+	}
+	return operand{run: func(s *state) any {
+		s.alloc(48 + 48*len(entries))
+		out := make(map[string]any, len(entries))
+		for _, e := range entries {
+			key := e.key(s)
+			name, ok := key.(string)
+			if !ok {
+				fail("the key of a map must be a string, not %s", kindOf(key))
+			}
+			out[name] = e.value(s)
+		}
+		return out
+	}, static: of(dict)}
+}
+
+func (c *compiler) let(n *ast.VariableDeclaratorNode) operand {
+	v := c.lower(n.Value)
+	if slices.Contains([]string{"inputs", "consts", "steps", "run", "secrets", "null"}, n.Name) ||
+		slices.ContainsFunc(c.lets, func(l let) bool { return l.name == n.Name }) ||
+		slices.ContainsFunc(c.scope.Vars, func(v Var) bool { return v.Name == n.Name }) {
+		c.report(n, &problem{diagnostics.CodeExprName, fmt.Sprintf("the name %q is taken", n.Name), ""})
+		return nothing
+	}
+	slot := c.vars
+	c.vars++
+	c.lets = append(c.lets, let{n.Name, slot, v.static})
+	body := c.lower(n.Expr)
+	c.lets = c.lets[:len(c.lets)-1]
+	return operand{run: func(s *state) any {
+		s.vars[slot] = v.run(s)
+		return body.run(s)
+	}, static: body.static}
+}
+
+// pointer lowers #, #index and #acc.
+func (c *compiler) pointer(n *ast.PointerNode) operand {
+	if len(c.pointers) == 0 {
+		return c.typeError(n, "", "# stands outside of a predicate")
+	}
+	p := c.pointers[len(c.pointers)-1]
+	switch {
+	case n.Name == "":
+		return operand{run: func(s *state) any { return s.frame.item }, static: p.item}
+	case n.Name == "index":
+		return operand{run: func(s *state) any { return int64(s.frame.index) }, static: of(number)}
+	case n.Name == "acc" && p.name == "reduce":
+		return operand{run: func(s *state) any { return s.frame.acc }, static: of(anyKind)}
+	}
+	c.report(n, &problem{diagnostics.CodeExprName, fmt.Sprintf("unknown name %q", "#"+n.Name), "there are #, #index and, in reduce, #acc"})
+	return nothing
+}
+
+// call lowers the call of a function: one of predicates, or one that just takes values.
+func (c *compiler) call(n ast.Node, name string, args []ast.Node) operand {
+	if p, ok := predicates[name]; ok {
+		return c.iterate(n, name, p, args)
+	}
+	f, ok := functions[name]
+	if !ok {
+		if hint := forbidden[name]; hint != "" {
+			c.report(n, &problem{diagnostics.CodeExprName, fmt.Sprintf("the function %q is not available", name), hint})
+		} else {
+			c.report(n, unknown("function", name, functions))
+		}
+		return nothing
+	}
+	if len(args) < f.least || len(args) > len(f.params) && !f.variadic {
+		return c.typeError(n, "", "%s takes %s, not %d", name, f.arity(), len(args))
+	}
+	codes := make([]code, len(args))
+	for i, arg := range args {
+		o := c.lower(arg)
+		codes[i] = o.run
+		if !c.want(arg, f.describe(name, i), o.static, f.param(i)) {
+			return nothing
+		}
+	}
+	c.builds = c.builds || f.result&(list|dict) != 0
+	return operand{run: func(s *state) any {
+		base := len(s.args)
+		for i, arg := range codes {
+			v := arg(s)
+			if k := kindOf(v); k&f.param(i) == 0 {
+				fail("%s must be %s, not %s", f.describe(name, i), f.param(i), k)
+			}
+			s.spend(weight(v))
+			s.args = append(s.args, v)
+		}
+		out := f.run(s, s.args[base:])
+		s.args = s.args[:base]
+		return out
+	}, static: of(f.result)}
+}
+
+// iterate lowers a function that walks over a list with a predicate.
+func (c *compiler) iterate(n ast.Node, name string, p iteration, args []ast.Node) operand {
+	over := c.lower(args[0])
+	c.builds = c.builds || p.result&(list|dict) != 0
+	if over.static.kinds&(list|dict) == dict {
+		return c.typeError(args[0], overMap, "%s needs a list, not a map", name)
+	}
+	if !c.want(args[0], "the first argument of "+name, over.static, list) {
+		return nothing
+	}
+	l := &loop{name: name, over: over.run, cost: predicateWork}
+	if len(args) > 1 {
+		item, _ := over.static.member(int64(0), false)
+		c.pointers = append(c.pointers, predicate{name, item})
+		before := c.nodes
+		body := c.lower(args[1].(*ast.PredicateNode).Node)
+		c.pointers = c.pointers[:len(c.pointers)-1]
+		l.body, l.cost = body.run, predicateWork+c.nodes-before
+		if p.boolean && !c.want(args[1], "the predicate of "+name, body.static, boolean) {
+			return nothing
+		}
+	}
+	if len(args) > 2 {
+		l.extra = c.lower(args[2]).run
+	}
+	return operand{run: func(s *state) any { return p.run(s, l) }, static: of(p.result)}
+}
+
+const overMap = "use keys(m), values(m) or toPairs(m)"

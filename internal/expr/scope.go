@@ -1,0 +1,123 @@
+// Package expr compiles and evaluates the expressions of recipes: ${{ … }} in a scalar, and the
+// bare expressions of when and other conditions.
+//
+// The syntax is that of github.com/expr-lang/expr, whose parser is used. Checking and evaluation
+// are this package's own, because recipes come from strangers and runs are replayed: every value
+// is decoded JSON (see package value), a missing key is an error unless it is read with ?., maps
+// are walked in the order of their keys, there is no clock, randomness or environment, and every
+// expression is bounded in size, work and memory (see bounds.go).
+//
+//	scan       a scalar falls into text and expressions          template.go
+//	parse      expression → syntax tree                          parse.go
+//	lower      tree → closures; names resolved, types checked    lower.go, access.go, types.go
+//	evaluate   closures over an Env                              eval.go, operators.go, functions.go
+//
+// Compiled programs and templates are immutable and safe for concurrent use.
+package expr
+
+import (
+	"fmt"
+
+	"github.com/braise-run/braise/diagnostics"
+)
+
+// StepRef finds a step at run time: Up bodies outwards, then the Index-th node there.
+type StepRef struct{ Up, Index int }
+
+// Var is a name that foreach defines: its item, or index.
+type Var struct {
+	Name      string
+	Up, Index int // handed to Env.Var as they are
+}
+
+// Scope is what names mean for the expressions of one step. The zero Scope knows only run.
+// Compiling does not change it, so scopes may share maps.
+type Scope struct {
+	Inputs  map[string]any     // name → JSON Schema: decoded JSON, or true
+	Consts  map[string]any     // name → value
+	Steps   map[string]StepRef // the steps that may be read, by id
+	Vars    []Var              // the last of one name counts
+	Secrets bool               // secrets.NAME is allowed
+	// Hints are for names that exist elsewhere only: an unknown name is reported with its hint.
+	// Steps are looked up as "steps.ID".
+	Hints map[string]string
+}
+
+// Source is the text of a scalar and where it stands.
+type Source struct {
+	Text string
+	Pos  diagnostics.Position
+	// Offset is the distance in columns from Pos to the text's first character, -1 when that cannot
+	// be said; then everything in the text is reported at Pos.
+	Offset int
+}
+
+// at is the position of the n-th character of the text.
+func (s Source) at(n int) diagnostics.Position {
+	p := s.Pos
+	if s.Offset >= 0 && p.Column > 0 {
+		p.Column += s.Offset + n
+	}
+	return p
+}
+
+// RefKind says what a Ref refers to.
+type RefKind string
+
+// The kinds of references.
+const (
+	RefStep   RefKind = "step"
+	RefInput  RefKind = "input"
+	RefSecret RefKind = "secret"
+)
+
+// Ref is one place where an expression names a step, an input or a secret.
+type Ref struct {
+	Kind  RefKind
+	Name  string  // "" for inputs as a whole
+	Step  StepRef // of a step
+	Field string  // of a step: output, status or error
+	// Optional is false where the expression fails if that field is null: something is read below
+	// it without ?., as in steps.a.output.x. The field by itself is a value like any other.
+	Optional bool
+	Pos      diagnostics.Position
+}
+
+// Env is what names stand for during a run. Every value is decoded JSON and does not change.
+type Env interface {
+	Inputs() map[string]any
+	Consts() map[string]any
+	Run() map[string]any // id, recipe, version
+	Step(ref StepRef) (status string, output, err any)
+	Var(up, index int) any
+}
+
+// Error is an expression that failed at run time.
+type Error struct {
+	Pos    diagnostics.Position // of the ${{, or of the condition
+	Source string               // the expression
+	Err    error                // why
+}
+
+// Error prints the position, the expression, shortened to 60 characters, and the reason.
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s: expression %q failed: %s", e.Pos, shorten(e.Source), e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *Error) Unwrap() error { return e.Err }
+
+func shorten(s string) string {
+	const limit = 60
+	n := 0
+	cut := 0 // where the text ends if it turns out to be too long
+	for i := range s {
+		if n == limit-1 {
+			cut = i
+		}
+		if n++; n > limit {
+			return s[:cut] + "…"
+		}
+	}
+	return s
+}

@@ -1,0 +1,360 @@
+package expr
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/value"
+)
+
+// Program is a compiled condition.
+type Program struct{ expr *expression }
+
+// Condition compiles a bare expression that must be a boolean. With errors the program is nil.
+func (s *Scope) Condition(src Source) (*Program, diagnostics.List) {
+	e, list := s.compile(src, src.Text, 0, 0)
+	switch {
+	case e == nil && strings.HasPrefix(strings.TrimSpace(src.Text), "${{"):
+		return nil, diagnostics.List{{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeExprSyntax,
+			Message: "a condition is a bare expression", Hint: "leave out ${{ and }}", Position: src.at(0)}}
+	case e == nil:
+		return nil, list
+	case e.static.kinds&boolean == 0:
+		return nil, diagnostics.List{{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeExprType,
+			Message: fmt.Sprintf("a condition must be a boolean, not %s", e.static.kinds), Position: src.at(0)}}
+	}
+	return &Program{e}, nil
+}
+
+// Bool evaluates the condition. Errors are *Error.
+func (p *Program) Bool(env Env) (bool, error) {
+	v, err := p.expr.eval(env)
+	if err != nil {
+		return false, err
+	}
+	b, ok := v.(bool)
+	if !ok {
+		return false, &Error{p.expr.pos, p.expr.source, fmt.Errorf("a condition must be a boolean, not %s", kindOf(v))}
+	}
+	return b, nil
+}
+
+// Refs lists what the condition refers to, in order of appearance.
+func (p *Program) Refs() []Ref { return slices.Clone(p.expr.refs) }
+
+// Template is a value with expressions in it. A nil Template is the literal null.
+type Template struct {
+	form    form
+	literal any
+	expr    *expression
+	secret  string
+	parts   []*Template // of a string, or the items of a list or map
+	keys    []string    // of a map
+	sealed  bool        // secrets are inside
+	refs    []Ref
+
+	pos    diagnostics.Position // of a string, for messages
+	source string
+}
+
+type form uint8
+
+const (
+	formLiteral form = iota
+	formExpr
+	formSecret
+	formText
+	formList
+	formMap
+)
+
+// Sealed is a string that holds secrets, as references: only who makes the call opens it.
+type Sealed struct{ Parts []SealedPart }
+
+// SealedPart is a piece of the string; exactly one field is set.
+type SealedPart struct {
+	Text   string
+	Secret string // a name
+}
+
+// Literal is the template of v itself, which is decoded JSON.
+func Literal(v any) *Template { return &Template{literal: v} }
+
+// List is the template of a list. It is a literal when all its items are.
+func List(items []*Template) *Template { return compose(formList, nil, items) }
+
+// Map is the template of a map from keys[i] to items[i]. It is a literal when all its items are.
+func Map(keys []string, items []*Template) *Template { return compose(formMap, keys, items) }
+
+func compose(f form, keys []string, items []*Template) *Template {
+	t := &Template{form: f, keys: keys, parts: items}
+	t.gather()
+	if !slices.ContainsFunc(items, func(item *Template) bool { return !item.IsLiteral() }) {
+		v, _ := t.Eval(nil) // only expressions fail
+		return Literal(v)
+	}
+	return t
+}
+
+func (t *Template) gather() {
+	for _, part := range t.parts {
+		if part != nil {
+			t.refs = append(t.refs, part.refs...)
+			t.sealed = t.sealed || part.sealed
+		}
+	}
+}
+
+// Text compiles a scalar that may hold ${{ }}. With errors the template is nil.
+//
+//  1. split the text into literal pieces and expressions
+//  2. compile each expression; one that is the whole text keeps its type
+//  3. otherwise join the pieces; where all are constant, now
+func (s *Scope) Text(src Source) (*Template, diagnostics.List) {
+	pieces, unclosed := split(src.Text)
+	if unclosed >= 0 {
+		return nil, diagnostics.List{{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeExprSyntax,
+			Message: `"${{" is not closed`, Hint: "quote this expression; $${{ stands for the characters ${{", Position: src.at(unclosed)}}
+	}
+	t := &Template{form: formText}
+	var problems diagnostics.List
+	for _, p := range pieces {
+		part := Literal(p.text)
+		if p.expression {
+			e, list := s.compile(src, p.text, p.column, p.column+len("${{"))
+			problems = append(problems, list...)
+			part = e.template()
+		}
+		t.parts = append(t.parts, part)
+	}
+	switch {
+	case len(problems) > 0:
+		return nil, problems
+	case len(pieces) == 0:
+		return Literal(""), nil
+	case len(pieces) == 1:
+		return t.parts[0], nil
+	}
+	t.gather()
+	if !slices.ContainsFunc(t.parts, func(part *Template) bool { return !part.IsLiteral() }) {
+		if v, err := t.Eval(nil); err == nil {
+			return Literal(v), nil
+		}
+	}
+	t.pos, t.source = src.Pos, src.Text
+	return t, nil
+}
+
+// template is an expression by itself. One whose value is known already, and small, is a literal.
+func (e *expression) template() *Template {
+	switch {
+	case e == nil:
+		return nil
+	case e.secret != "":
+		return &Template{form: formSecret, secret: e.secret, sealed: true, refs: e.refs}
+	case e.static.known && e.static.kinds&(list|dict) == 0 && len(e.refs) == 0:
+		return Literal(e.static.value)
+	}
+	return &Template{form: formExpr, expr: e, refs: e.refs}
+}
+
+// piece is a part of a scalar: text as it stands, or an expression without its ${{ and }}.
+type piece struct {
+	text       string
+	expression bool
+	column     int // of its first character, or of the ${{, from 0
+}
+
+// split finds the expressions in a text. When one is not closed it returns its column, else -1.
+func split(rest string) (pieces []piece, unclosed int) {
+	column := 0
+	take := func(text, source string, expression bool) {
+		if text != "" || expression {
+			pieces = append(pieces, piece{text, expression, column})
+		}
+		column += utf8.RuneCountInString(source)
+		rest = rest[len(source):]
+	}
+	for {
+		i := strings.Index(rest, "${{")
+		switch {
+		case i < 0:
+			take(rest, rest, false)
+			return pieces, -1
+		case i > 0 && rest[i-1] == '$':
+			take(rest[:i-1], rest[:i-1], false)
+			take("${{", "$${{", false)
+			continue
+		}
+		take(rest[:i], rest[:i], false)
+		end := closing(rest)
+		if end < 0 {
+			return nil, column
+		}
+		take(rest[3:end-2], rest[:end], true)
+	}
+}
+
+// closing is the end of the expression that s begins with, after its }}, or -1. Braces of maps and
+// whatever stands in quotes do not close it.
+func closing(s string) int {
+	depth := 0
+	for i := len("${{"); i < len(s); i++ {
+		switch c := s[i]; c {
+		case '"', '\'', '`':
+			for i++; i < len(s) && s[i] != c; i++ {
+				if s[i] == '\\' && c != '`' {
+					i++
+				}
+			}
+		case '{':
+			depth++
+		case '}':
+			if depth == 0 && i+1 < len(s) && s[i+1] == '}' {
+				return i + 2
+			}
+			depth = max(0, depth-1)
+		}
+	}
+	return -1
+}
+
+// IsLiteral reports whether the template holds no expression.
+func (t *Template) IsLiteral() bool { return t == nil || t.form == formLiteral }
+
+// Literal is the value of a literal, which must not be changed; nil for other templates.
+func (t *Template) Literal() any {
+	if t == nil {
+		return nil
+	}
+	return t.literal
+}
+
+// Refs lists what the template refers to, in order of appearance.
+func (t *Template) Refs() []Ref {
+	if t == nil {
+		return nil
+	}
+	return slices.Clone(t.refs)
+}
+
+// HasSecrets reports whether the value will hold a Sealed.
+func (t *Template) HasSecrets() bool { return t != nil && t.sealed }
+
+// Eval makes the value: decoded JSON, and Sealed where secrets are used. Containers that are
+// written in the recipe are new each time; what comes out of env is not copied. Errors are *Error.
+func (t *Template) Eval(env Env) (any, error) {
+	if t == nil {
+		return nil, nil
+	}
+	switch t.form {
+	case formExpr:
+		return t.expr.eval(env)
+	case formSecret:
+		return Sealed{[]SealedPart{{Secret: t.secret}}}, nil
+	case formText:
+		return t.join(env)
+	case formList:
+		out := make([]any, len(t.parts))
+		for i, part := range t.parts {
+			v, err := part.Eval(env)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = v
+		}
+		return out, nil
+	case formMap:
+		out := make(map[string]any, len(t.parts))
+		for i, part := range t.parts {
+			v, err := part.Eval(env)
+			if err != nil {
+				return nil, err
+			}
+			out[t.keys[i]] = v
+		}
+		return out, nil
+	}
+	return value.Clone(t.literal), nil
+}
+
+// join renders the parts of a string into one, around secrets.
+func (t *Template) join(env Env) (any, error) {
+	var sealed []SealedPart
+	var b strings.Builder
+	size := 0
+	for _, part := range t.parts {
+		if part.form == formSecret {
+			if b.Len() > 0 {
+				sealed = append(sealed, SealedPart{Text: b.String()})
+				b.Reset()
+			}
+			sealed = append(sealed, SealedPart{Secret: part.secret})
+			continue
+		}
+		v, err := part.Eval(env)
+		if err != nil {
+			return nil, err
+		}
+		text, err := render(v)
+		if size += len(text); err == nil && size > maxString {
+			err = errTooLong
+		}
+		if err != nil {
+			return nil, &Error{t.pos, t.source, err}
+		}
+		b.WriteString(text)
+	}
+	if sealed == nil {
+		return b.String(), nil
+	}
+	if b.Len() > 0 {
+		sealed = append(sealed, SealedPart{Text: b.String()})
+	}
+	return Sealed{sealed}, nil
+}
+
+// Open returns a copy of v in which every Sealed is the string that it stands for. It fails where
+// secret does.
+func Open(v any, secret func(name string) (string, error)) (any, error) {
+	switch v := v.(type) {
+	case Sealed:
+		var b strings.Builder
+		for _, part := range v.Parts {
+			text := part.Text
+			if part.Secret != "" {
+				var err error
+				if text, err = secret(part.Secret); err != nil {
+					return nil, err
+				}
+			}
+			b.WriteString(text)
+		}
+		return b.String(), nil
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			w, err := Open(e, secret)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = w
+		}
+		return out, nil
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for _, k := range slices.Sorted(maps.Keys(v)) { // so that the first error is always the same
+			w, err := Open(v[k], secret)
+			if err != nil {
+				return nil, err
+			}
+			out[k] = w
+		}
+		return out, nil
+	}
+	return v, nil
+}

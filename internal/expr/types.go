@@ -1,0 +1,194 @@
+package expr
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/diagnostics"
+)
+
+// kinds is a set of JSON types.
+type kinds uint8
+
+const (
+	null kinds = 1 << iota
+	boolean
+	number
+	text
+	list
+	dict
+	anyKind = null | boolean | number | text | list | dict
+)
+
+var kindNames = [...]string{"null", "a boolean", "a number", "a string", "a list", "a map"}
+
+// String names the set as it reads in messages: "a number or a string".
+func (k kinds) String() string {
+	if k == anyKind {
+		return "any value"
+	}
+	var names []string
+	for i, name := range kindNames {
+		if k&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " or ")
+}
+
+func kindOf(v any) kinds {
+	switch v.(type) {
+	case nil:
+		return null
+	case bool:
+		return boolean
+	case int64, float64:
+		return number
+	case string:
+		return text
+	case []any:
+		return list
+	case map[string]any:
+		return dict
+	}
+	fail("a value of the Go type %T is not decoded JSON", v)
+	return 0
+}
+
+// static is what is known about a value before the run.
+type static struct {
+	kinds  kinds          // never empty
+	known  bool           // the value is exactly this one
+	value  any            // when known
+	schema map[string]any // describes the value; nil: says nothing
+}
+
+func of(k kinds) static { return static{kinds: k} }
+
+func constant(v any) static { return static{kinds: kindOf(v), known: true, value: v} }
+
+var schemaKinds = map[string]kinds{"null": null, "boolean": boolean, "integer": number,
+	"number": number, "string": text, "array": list, "object": dict}
+
+// fromSchema reads the keywords of a JSON Schema that name types; it ignores all others, which can
+// only narrow the set.
+func fromSchema(schema any) static {
+	m, ok := schema.(map[string]any)
+	if !ok {
+		return of(anyKind)
+	}
+	k := anyKind
+	switch t := m["type"].(type) {
+	case string:
+		k = schemaKinds[t]
+	case []any:
+		k = 0
+		for _, name := range t {
+			s, _ := name.(string)
+			k |= schemaKinds[s]
+		}
+	}
+	if enum, ok := m["enum"].([]any); ok && len(enum) <= maxNodes {
+		var e kinds
+		for _, v := range enum {
+			e |= kindOf(v)
+		}
+		k &= e
+	}
+	if k == 0 { // not a schema that any value fits; reported elsewhere
+		k = anyKind
+	}
+	return static{kinds: k, schema: m}
+}
+
+// problem is a mistake in an expression: at compile time a diagnostic, at run time the reason of
+// an Error.
+type problem struct {
+	code          diagnostics.Code
+	message, hint string
+}
+
+func (p *problem) Error() string {
+	if p.hint == "" {
+		return p.message
+	}
+	return p.message + " (" + p.hint + ")"
+}
+
+// member is the type of the member or item key of t. A problem means that reading it fails in
+// every run.
+func (t static) member(key any, optional bool) (static, *problem) {
+	if optional && t.kinds == null {
+		return of(null), nil
+	}
+	name, isName := key.(string)
+	fits := dict
+	if !isName {
+		fits = list | text
+	}
+	if t.kinds&fits == 0 {
+		return static{}, noMember("", t.kinds, key)
+	}
+	m := of(anyKind)
+	switch {
+	case !isName:
+		if t.schema["prefixItems"] == nil {
+			m = fromSchema(t.schema["items"])
+		}
+	case t.known:
+		members := t.value.(map[string]any)
+		v, ok := members[name]
+		if !ok {
+			return static{}, unknown("field", name, members)
+		}
+		return constant(v), nil
+	default:
+		properties, _ := t.schema["properties"].(map[string]any)
+		if schema, ok := properties[name]; ok {
+			m = fromSchema(schema)
+		} else if t.schema["patternProperties"] == nil && t.schema["additionalProperties"] == false {
+			return static{}, unknown("field", name, properties)
+		}
+	}
+	if optional {
+		m.kinds |= null
+	}
+	return m, nil
+}
+
+// unknown says that there is no such thing of that name, and which there is.
+func unknown[V any](what, name string, known map[string]V) *problem {
+	hint := ""
+	if len(known) <= 200 {
+		hint = diagnostics.DidYouMean(name, slices.Collect(maps.Keys(known)))
+	}
+	return &problem{diagnostics.CodeExprName, fmt.Sprintf("unknown %s %q", what, shorten(name)), hint}
+}
+
+// noMember says that where, a value of the kinds k, cannot have a member or item key. Where is ""
+// or "x is ".
+func noMember(where string, k kinds, key any) *problem {
+	p := &problem{code: diagnostics.CodeExprType}
+	switch _, isName := key.(string); {
+	case k == null:
+		p.message = where + "null, which has no " + describeKey(key)
+		p.hint = "read what may be null with ?."
+	case k == dict && !isName:
+		p.message = where + "a map, whose keys are strings, not " + kindOf(key).String()
+	default:
+		p.message = fmt.Sprintf("%s%s, which has no %s", where, k, describeKey(key))
+	}
+	return p
+}
+
+func describeKey(key any) string {
+	switch key := key.(type) {
+	case string:
+		return fmt.Sprintf("field %q", shorten(key))
+	case int64:
+		return fmt.Sprintf("item %d", key)
+	}
+	return "item by " + kindOf(key).String()
+}
