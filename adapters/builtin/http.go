@@ -61,13 +61,12 @@ var httpParameters = json.RawMessage(`{
   "type": "object",
   "additionalProperties": false,
   "required": ["url"],
-  "not": {"required": ["body", "json"]},
   "properties": {
     "method": {"type": "string", "pattern": "^[A-Za-z]+$", "default": "GET"},
     "url": {"type": "string", "description": "http or https"},
     "headers": {"type": "object", "additionalProperties": {"type": "string"}},
-    "body": {"type": "string", "description": "sent as it is; not together with json"},
-    "json": {"description": "any value, sent as application/json"},
+    "body": {"type": "string", "description": "sent as it is"},
+    "json": {"description": "any value, sent as application/json; not together with body"},
     "timeout": {"type": "string", "description": "a duration like 30s"},
     "allow_status": {
       "description": "statuses from 400 on that are no failure: a list, or true for all",
