@@ -81,7 +81,7 @@ func NewSlog(l *slog.Logger) *Slog {
 // Emit logs the event, with its own time.
 func (s *Slog) Emit(e Event) {
 	level := slog.LevelInfo
-	if e.Kind == RunError || e.Kind == StepEnd && e.Data.Get("status") == "error" {
+	if e.Kind == RunError || e.Kind == StepEnd && e.Data.Get("status") == "failed" {
 		level = slog.LevelError
 	}
 	ctx := context.Background()

@@ -70,7 +70,7 @@ func (d *decoder) space() byte {
 
 func (d *decoder) value(depth int) (any, error) {
 	if depth > MaxDepth {
-		return nil, errDeep()
+		return nil, errDeep
 	}
 	switch b := d.space(); {
 	case b == '{':

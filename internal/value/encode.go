@@ -30,9 +30,60 @@ func Text(v any) (string, error) {
 	return string(text), err
 }
 
+// Size returns the length of v's canonical JSON, but looks no further once that is over limit: then
+// it returns some number over limit. A list that holds the same list twice, and so on, can be of
+// any length and yet take little memory; measure what strangers make before walking it.
+func Size(v any, limit int) (int, error) {
+	s := sizer{limit: limit}
+	err := s.add(v, 0)
+	return s.n, err
+}
+
+type sizer struct {
+	n, limit int
+	buf      []byte // reused
+}
+
+func (s *sizer) add(v any, depth int) (err error) {
+	if depth > MaxDepth {
+		return errDeep
+	}
+	if s.n > s.limit {
+		return nil
+	}
+	switch v := v.(type) {
+	case []any:
+		s.n += 1 + max(1, len(v)) // brackets and commas
+		for i, e := range v {
+			if err := s.add(e, depth+1); err != nil {
+				return at(strconv.Itoa(i), err)
+			}
+		}
+	case map[string]any:
+		s.n += 1 + max(1, len(v)) + len(v)
+		for k, e := range v {
+			if err := s.add(k, depth); err != nil {
+				return err
+			}
+			if err := s.add(e, depth+1); err != nil {
+				return at(k, err)
+			}
+		}
+	case string:
+		if s.n += len(v) + 2; s.n <= s.limit {
+			s.buf = AppendString(s.buf[:0], v)
+			s.n += len(s.buf) - (len(v) + 2)
+		}
+	default:
+		s.buf, err = appendValue(s.buf[:0], v, 0)
+		s.n += len(s.buf)
+	}
+	return err
+}
+
 func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 	if depth > MaxDepth {
-		return dst, errDeep()
+		return dst, errDeep
 	}
 	switch v := v.(type) {
 	case nil:
@@ -50,11 +101,11 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 	case map[string]any:
 		return appendMap(dst, v, depth)
 	}
-	v, _, err := normalise(v, depth)
+	w, _, err := normalise(v, depth) // it is none of the above, so it changes
 	if err != nil {
 		return dst, err
 	}
-	return appendValue(dst, v, depth)
+	return appendValue(dst, w, depth)
 }
 
 func appendList(dst []byte, v []any, depth int) ([]byte, error) {

@@ -17,6 +17,9 @@ func (e *placed) Unwrap() error { return e.err }
 
 // at says that err happened in the member or item called token.
 func at(token string, err error) error {
+	if err == errDeep {
+		return err // a path of a thousand names helps nobody
+	}
 	token = Pointer("", token)
 	if p, ok := err.(*placed); ok {
 		return &placed{token + p.path, p.err}
@@ -41,6 +44,6 @@ func Place(err error) (pointer string, cause error) {
 	return "", err
 }
 
-func errDeep() error { return fmt.Errorf("nested more than %d deep", MaxDepth) }
+var errDeep = fmt.Errorf("nested more than %d deep", MaxDepth)
 
 func errNumber(f float64) error { return fmt.Errorf("%v is not a JSON number", f) }

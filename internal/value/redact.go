@@ -171,15 +171,19 @@ func (r *Redactor) Value(v any) any {
 	if r == nil {
 		return v
 	}
-	w, _ := r.value(v)
-	return w
+	if w, changed := r.value(v); changed {
+		return w
+	}
+	return v
 }
 
+// value reports whether v has to change, and if so to what.
 func (r *Redactor) value(v any) (w any, changed bool) {
 	switch v := v.(type) {
 	case string:
-		s := r.Text(v)
-		return s, s != v
+		if s := r.Text(v); s != v {
+			return s, true
+		}
 	case int64:
 		if r.digits {
 			text := strconv.FormatInt(v, 10)
@@ -197,9 +201,7 @@ func (r *Redactor) value(v any) (w any, changed bool) {
 				out[i] = w
 			}
 		}
-		if out != nil {
-			return out, true
-		}
+		return out, out != nil
 	case map[string]any:
 		for k, e := range v {
 			if _, changed := r.value(e); changed || r.find(k) != nil {
@@ -207,7 +209,7 @@ func (r *Redactor) value(v any) (w any, changed bool) {
 			}
 		}
 	}
-	return v, false
+	return nil, false
 }
 
 // object copies a map that shows a secret. Names that become the same are numbered, in the order of
@@ -223,7 +225,7 @@ func (r *Redactor) object(v map[string]any) map[string]any {
 			}
 			key = name + strconv.Itoa(n)
 		}
-		out[key], _ = r.value(v[k])
+		out[key] = r.Value(v[k])
 	}
 	return out
 }

@@ -23,23 +23,26 @@ const MaxDepth = 1000
 // is not a plain JSON type goes through encoding/json. A value that is normal already is returned
 // as it is, uncopied; in others only the containers that hold something to convert are copied.
 func Normalise(v any) (any, error) {
-	w, _, err := normalise(v, 0)
-	return w, err
+	w, changed, err := normalise(v, 0)
+	if err != nil || changed {
+		return w, err
+	}
+	return v, nil
 }
 
-// normalise also reports whether w differs from v, for maps cannot be compared.
+// normalise reports whether v had to change, and if so to what.
 func normalise(v any, depth int) (w any, changed bool, err error) {
 	if depth > MaxDepth {
-		return nil, false, errDeep()
+		return nil, false, errDeep
 	}
 	switch v := v.(type) {
 	case nil, bool, int64, string:
-		return v, false, nil
+		return nil, false, nil
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return nil, false, errNumber(v)
 		}
-		return v, false, nil
+		return nil, false, nil
 	case []any:
 		return normaliseList(v, depth)
 	case map[string]any:
@@ -94,10 +97,7 @@ func normaliseList(v []any, depth int) (any, bool, error) {
 			out[i] = w
 		}
 	}
-	if out == nil {
-		return v, false, nil
-	}
-	return out, true, nil
+	return out, out != nil, nil
 }
 
 func normaliseMap(v map[string]any, depth int) (any, bool, error) {
@@ -117,10 +117,7 @@ func normaliseMap(v map[string]any, depth int) (any, bool, error) {
 			out[k] = w
 		}
 	}
-	if out == nil {
-		return v, false, nil
-	}
-	return out, true, nil
+	return out, out != nil, nil
 }
 
 func fromUint(u uint64) any {
