@@ -32,6 +32,7 @@ func readComments(filename, text string, node *Node) *entry {
 	root := &entry{}
 	root.value = r.value(node, root, 0, false)
 	r.gap(len(text), 0)
+	r.dropBlank()
 	if v := root.value; v.collection && !v.flow {
 		root.head, v.entries[0].head = v.entries[0].head, nil
 		v.foot = r.place(v)
@@ -115,6 +116,7 @@ func (r *commentReader) flowEntries(v *item, e *entry, first byte) {
 		return
 	}
 	r.gap(len(r.text), closing)
+	r.dropBlank()
 	r.at++
 	v.foot = r.take()
 	if len(v.entries) == 0 {
@@ -126,16 +128,19 @@ func (r *commentReader) flowEntries(v *item, e *entry, first byte) {
 // key reads the key of a field, at which the reader stands; column is that of the mapping.
 func (r *commentReader) key(e *entry, f Field, column int) {
 	e.name = f.Key
-	end := r.at + 1
-	if c := r.text[r.at]; c == '|' || c == '>' { // behind a "?"
-		if lines := blockLines(r.text, r.at, column); len(lines) > 0 {
-			end = lines[len(lines)-1].end
+	start := r.at
+	if c := r.text[start]; c != '|' && c != '>' {
+		r.at = scalarEnd(r.text, start, f.Key)
+	} else { // behind a "?"
+		lines := blockLines(r.text, start, column)
+		r.at++
+		r.passed(e)
+		r.gap(lineEnd(r.text, start), 0)
+		if len(lines) > 0 {
+			r.at = lines[len(lines)-1].end
 		}
-	} else {
-		end = scalarEnd(r.text, r.at, f.Key)
 	}
-	e.key = r.text[r.at:end]
-	r.at = end
+	e.key = r.text[start:r.at]
 	r.passed(e)
 }
 
@@ -209,6 +214,13 @@ func (r *commentReader) blank() {
 	if r.breaks > 1 {
 		r.wait = append(r.wait, comment{})
 		r.breaks = 1
+	}
+}
+
+// dropBlank forgets a blank line that was read last.
+func (r *commentReader) dropBlank() {
+	if last := len(r.wait) - 1; last >= 0 && r.wait[last].text == "" {
+		r.wait = r.wait[:last]
 	}
 }
 

@@ -18,7 +18,7 @@ type printer struct {
 }
 
 func (p *printer) document(root *entry) {
-	p.comments(root.head, 0)
+	p.comments(trimBlank(root.head), 0)
 	v := root.value
 	if text, ok := v.oneLine(maxColumns); ok {
 		p.WriteString(text)
@@ -35,16 +35,11 @@ func (p *printer) entries(v *item, indent int) {
 	for i, e := range v.entries {
 		head := lead(e, indent)
 		if i == 0 {
-			for len(head) > 0 && head[0] == "" {
-				head = head[1:]
-			}
+			head = trimBlank(head)
 		} else if prev := v.entries[i-1]; v.spaced(prev, e) || len(prev.foot) > 0 {
 			p.blank()
 		}
 		p.comments(head, indent)
-		if len(head) > 0 && head[len(head)-1] == "" {
-			p.blank()
-		}
 		p.entry(e, indent)
 		p.comments(e.foot, indent)
 	}
@@ -58,7 +53,7 @@ func lead(e *entry, indent int) []string {
 	if v := e.value; e.key == "" && v.collection {
 		if _, ok := v.oneLine(maxColumns - indent - 2); !ok {
 			first := v.entries[0]
-			head = append(append(head, e.line...), lead(first, indent+2)...)
+			head = append(append(head, e.line...), trimBlank(lead(first, indent+2))...)
 			e.line, first.head = nil, nil
 		}
 	}
@@ -146,7 +141,14 @@ func (p *printer) scalar(v *item, line []string, indent int) {
 	}
 }
 
-// comments writes comments on lines of their own, and the blank lines before them.
+func trimBlank(lines []string) []string {
+	for len(lines) > 0 && lines[0] == "" {
+		lines = lines[1:]
+	}
+	return lines
+}
+
+// comments writes comments on lines of their own, and the blank lines between and before them.
 func (p *printer) comments(lines []string, indent int) {
 	blank := false
 	for _, l := range lines {
@@ -160,6 +162,9 @@ func (p *printer) comments(lines []string, indent int) {
 		p.indent(indent)
 		p.WriteString(l + "\n")
 		blank = false
+	}
+	if blank {
+		p.blank()
 	}
 }
 

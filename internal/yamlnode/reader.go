@@ -79,8 +79,12 @@ func keyHint(key string, known []string, synonyms map[string]string) string {
 // Require reports every one of the keys that is not in the mapping n, whose fields are given.
 func (r *Reader) Require(n *Node, fields map[string]*Node, keys ...string) {
 	for _, key := range keys {
-		if fields != nil && fields[key] == nil {
-			r.Errorf(n.Pos, diagnostics.CodeMissingKey, "", "%q is required", key)
+		switch {
+		case fields == nil || fields[key] != nil:
+		case n.Key == "":
+			r.Errorf(n.Pos, diagnostics.CodeMissingKey, "", "the key %q is missing", key)
+		default:
+			r.Errorf(n.Pos, diagnostics.CodeMissingKey, "", "the key %q is missing from %q", key, n.Key)
 		}
 	}
 }

@@ -1,0 +1,100 @@
+package recipe
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/schema"
+	"github.com/braise-run/braise/internal/yamlnode"
+)
+
+// typeNames are the shorthands for the schema of an input.
+var typeNames = []string{"string", "integer", "number", "boolean", "object", "array"}
+
+func (w *walker) inputs(n *yamlnode.Node) []Input {
+	var inputs []Input
+	for _, f := range w.Map(n) {
+		in := Input{Name: f.Key, Pos: f.Pos}
+		if f.Value.Kind == yamlnode.String {
+			w.inputType(&in, f.Value)
+		} else {
+			w.inputSchema(&in, f.Value)
+		}
+		inputs = append(inputs, in)
+	}
+	return inputs
+}
+
+// inputType expands the shorthand `name: string`.
+func (w *walker) inputType(in *Input, n *yamlnode.Node) {
+	name := w.OneOf(n, typeNames...)
+	in.SchemaJSON = map[string]any{"type": name}
+	in.Schema = &Value{Pos: n.Pos, Offset: -1, IsMap: true, Map: []Field{{Key: "type", Pos: n.Pos, Value: w.value(n)}}}
+}
+
+// inputSchema reads the whole form: a JSON Schema, whose default makes the input optional.
+func (w *walker) inputSchema(in *Input, n *yamlnode.Node) {
+	if n.Kind != yamlnode.Map && n.Kind != yamlnode.Invalid {
+		w.WrongType(n, "a JSON Schema or the name of a type")
+		return
+	}
+	in.Schema = w.value(n)
+	object, _ := n.Decoded().(map[string]any)
+	in.Default, in.HasDefault = object["default"]
+	in.SchemaJSON = maps.Clone(object)
+	delete(in.SchemaJSON, "default")
+	compiled := w.compile(n, in.SchemaJSON)
+	if compiled == nil || !in.HasDefault {
+		return
+	}
+	for _, p := range compiled.Check(in.Default) {
+		w.Errorf(locate(child(n, "default"), p.Path), diagnostics.CodeInvalidValue, "", "the default of input %q %s", in.Name, p.Message)
+	}
+}
+
+// compile compiles the schema that stands at n; nil when it was reported.
+func (w *walker) compile(n *yamlnode.Node, document any) *schema.Schema {
+	compiled, err := schema.CompileValue(document)
+	if err == nil {
+		return compiled
+	}
+	var at *schema.Error
+	if !errors.As(err, &at) {
+		at = &schema.Error{Message: err.Error()}
+	}
+	hint := ""
+	if required := child(n, "required"); required != nil && required.Kind == yamlnode.Bool {
+		hint = "leave required out: an input without a default is required"
+	}
+	w.Errorf(locate(n, at.Path), diagnostics.CodeBadSchema, hint, "this is not a JSON Schema: %s", at.Message)
+	return nil
+}
+
+// output reads a step's `output`.
+func (w *walker) output(n *yamlnode.Node) *Output {
+	fields := w.object(n, outputObject)
+	if fields == nil {
+		return nil
+	}
+	out := &Output{Pos: n.Pos, MaxBytes: w.positive(fields["max_bytes"])}
+	s := fields["schema"]
+	switch {
+	case s == nil || s.Kind == yamlnode.Invalid:
+		return out
+	case s.Kind == yamlnode.Bool && s.Value == true:
+		out.SchemaJSON = map[string]any{}
+	case s.Kind == yamlnode.Map:
+		out.SchemaJSON = s.Decoded().(map[string]any)
+		w.compile(s, out.SchemaJSON)
+	case s.Kind == yamlnode.String && slices.Contains(typeNames, s.Value.(string)):
+		w.Errorf(s.Pos, diagnostics.CodeWrongType, "write {type: "+s.Value.(string)+"}", "%q must be a JSON Schema, not a string", s.Key)
+		return out
+	default:
+		w.WrongType(s, "a JSON Schema")
+		return out
+	}
+	out.Schema = w.value(s)
+	return out
+}

@@ -1,0 +1,240 @@
+package recipe
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/yamlnode"
+)
+
+// Bounds of Load.
+const (
+	maxFiles     = 1000
+	maxFileBytes = 1 << 20
+	maxNesting   = 64 // of bodies, in files and in place
+)
+
+// Load reads a recipe with everything that it names: the recipes of its bodies, the texts of the
+// form {file: path}, and the agents in the folder agents beside it. The result needs no more
+// files. filename and all paths are slash-separated and below the root of fsys; a path in a recipe
+// is relative to that recipe's folder.
+//
+// Errors are those of [Parse], of all files at once.
+func Load(fsys fs.FS, filename string) (*Recipe, error) {
+	l := &loader{fsys: fsys, sources: map[string][]byte{}, recipes: map[string]*Recipe{}, agents: map[string][]Agent{}}
+	r := l.recipe(path.Clean(filename), diagnostics.Position{})
+	if r == nil {
+		return nil, l.Diagnostics.Err()
+	}
+	checkNesting(r, &l.Reader)
+	r.File = filename
+	r.Sources = l.sources
+	return finish(r, append(l.found, l.Diagnostics...))
+}
+
+// loader follows the files that a recipe names; each is read once.
+type loader struct {
+	yamlnode.Reader // for what it finds itself
+
+	fsys    fs.FS
+	found   diagnostics.List // in the files
+	sources map[string][]byte
+	recipes map[string]*Recipe // those that are complete
+	agents  map[string][]Agent // by folder
+	chain   []string           // the files that are being loaded, from the outermost
+}
+
+// recipe loads one recipe file that is named at from, which is zero for the outermost. It returns
+// nil when the file was reported.
+func (l *loader) recipe(file string, from diagnostics.Position) *Recipe {
+	if r := l.recipes[file]; r != nil {
+		return r
+	}
+	if at := slices.Index(l.chain, file); at >= 0 {
+		l.Errorf(from, diagnostics.CodeRecursion, "", "a recipe that calls itself: %s", strings.Join(append(l.chain[at:], file), " → "))
+		return nil
+	}
+	data, ok := l.read(file, from)
+	if !ok {
+		return nil
+	}
+	w := read(file, data)
+	l.chain = append(l.chain, file)
+	for _, body := range w.refs {
+		if target, ok := l.resolve(file, body.Ref); ok {
+			body.Recipe = l.recipe(target, body.Ref.Pos)
+		}
+	}
+	l.chain = l.chain[:len(l.chain)-1]
+	l.texts(w, file)
+	l.addAgents(w.recipe, file)
+	if !from.IsZero() && !w.limits.IsZero() {
+		w.Warnf(w.limits, diagnostics.CodeInvalidValue, "move them to the recipe that is run", "the limits of a recipe that another one calls have no effect")
+	}
+	l.found = append(l.found, w.Diagnostics...)
+	l.recipes[file] = w.recipe
+	return w.recipe
+}
+
+// texts puts the contents of the files in the place of every {file: path} that w found.
+func (l *loader) texts(w *walker, from string) {
+	for _, v := range w.files {
+		name := Name{Text: v.text("file"), Pos: v.get("file").Pos}
+		target, ok := l.resolve(from, name)
+		if !ok {
+			continue
+		}
+		if data, ok := l.readText(target, name.Pos); ok {
+			*v = Value{Pos: diagnostics.Position{File: target, Line: 1, Column: 1}, Offset: -1, Scalar: string(data)}
+		}
+	}
+	for i := range w.recipe.Agents {
+		a := &w.recipe.Agents[i]
+		a.Instructions = a.Spec.text("instructions")
+	}
+}
+
+// addAgents adds the agents of the folder agents beside the recipe, and checks that the ids fit
+// together.
+func (l *loader) addAgents(r *Recipe, file string) {
+	declared := map[string]diagnostics.Position{}
+	for _, a := range r.Agents {
+		declared[a.ID] = a.Pos
+	}
+	for _, a := range l.agentsIn(path.Join(path.Dir(file), "agents")) {
+		if pos, ok := declared[a.ID]; ok {
+			l.Errorf(pos, diagnostics.CodeDuplicateName, "", "the agent %q is defined here and in %s", a.ID, a.File)
+			continue
+		}
+		declared[a.ID] = a.Pos
+		r.Agents = append(r.Agents, a)
+	}
+	ids := slices.Sorted(maps.Keys(declared))
+	for _, a := range r.Agents {
+		delegates := a.Spec.get("delegates")
+		if delegates == nil {
+			continue
+		}
+		for _, v := range delegates.List {
+			id, _ := v.Scalar.(string)
+			if _, ok := declared[id]; !ok && id != "" {
+				l.Errorf(v.Pos, diagnostics.CodeUnknownName, diagnostics.DidYouMean(id, ids), "there is no agent %q", id)
+			}
+		}
+	}
+}
+
+// agentsIn reads the Markdown files below a folder, sorted by id; none when there is no such folder.
+func (l *loader) agentsIn(dir string) []Agent {
+	if agents, ok := l.agents[dir]; ok {
+		return agents
+	}
+	var agents []Agent
+	err := fs.WalkDir(l.fsys, dir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || path.Ext(file) != ".md" {
+			return err
+		}
+		if text, ok := l.readText(file, diagnostics.Position{}); ok {
+			w, a := readAgent(strings.TrimSuffix(strings.TrimPrefix(file, dir+"/"), ".md"), file, text)
+			l.texts(w, dir) // relative to the folder of the recipe, too
+			a.Instructions = cmp.Or(a.Spec.text("instructions"), a.Instructions)
+			l.found = append(l.found, w.Diagnostics...)
+			agents = append(agents, a)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		l.unreadable(dir, diagnostics.Position{File: dir}, err)
+	}
+	slices.SortFunc(agents, func(a, b Agent) int { return cmp.Compare(a.ID, b.ID) })
+	l.agents[dir] = agents
+	return agents
+}
+
+// resolve turns a path in the file from into one below the root.
+func (l *loader) resolve(from string, name Name) (string, bool) {
+	target := path.Join(path.Dir(from), name.Text)
+	switch {
+	case name.Text == "": // reported already
+		return "", false
+	case strings.Contains(name.Text, `\`):
+		l.Errorf(name.Pos, diagnostics.CodeFile, "write / between folders", "%q holds a backslash", name.Text)
+	case path.IsAbs(name.Text) || len(name.Text) > 1 && name.Text[1] == ':':
+		l.Errorf(name.Pos, diagnostics.CodeFile, "write it relative to this file's folder", "%q is an absolute path", name.Text)
+	case !fs.ValidPath(target):
+		l.Errorf(name.Pos, diagnostics.CodeFile, "", "%q leaves the folder that recipes may read", name.Text)
+	default:
+		return target, true
+	}
+	return "", false
+}
+
+// read reads a file that is named at pos, once.
+func (l *loader) read(file string, pos diagnostics.Position) ([]byte, bool) {
+	if data, ok := l.sources[file]; ok {
+		return data, true
+	}
+	if pos.IsZero() {
+		pos.File = file
+	}
+	data, err := readFile(l.fsys, file)
+	switch {
+	case err != nil:
+		l.unreadable(file, pos, err)
+		return nil, false
+	case len(data) > maxFileBytes:
+		l.Errorf(pos, diagnostics.CodeTooLarge, "", "%q has more than %d bytes", file, maxFileBytes)
+		return nil, false
+	case len(l.sources) >= maxFiles:
+		l.Errorf(pos, diagnostics.CodeTooLarge, "", "more than %d files", maxFiles)
+		return nil, false
+	}
+	l.sources[file] = data
+	return data, true
+}
+
+// readText reads a file that is not YAML.
+func (l *loader) readText(file string, pos diagnostics.Position) ([]byte, bool) {
+	data, ok := l.read(file, pos)
+	if ok && !utf8.Valid(data) {
+		if pos.IsZero() {
+			pos.File = file
+		}
+		l.Errorf(pos, diagnostics.CodeFile, "save it as UTF-8", "%q is not UTF-8 text", file)
+		return nil, false
+	}
+	return data, ok
+}
+
+func (l *loader) unreadable(file string, pos diagnostics.Position, err error) {
+	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+		err = at.Err
+	}
+	l.Errorf(pos, diagnostics.CodeFile, "", "%q cannot be read: %v", file, err)
+}
+
+// readFile reads at most one byte more than is allowed. What is not a regular file is refused
+// before it is opened: opening a pipe may wait for ever.
+func readFile(fsys fs.FS, name string) ([]byte, error) {
+	info, err := fs.Stat(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+}

@@ -1,0 +1,221 @@
+package recipe
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/yamlnode"
+)
+
+// maxDepth is how deep lists and mappings of a recipe file may be nested: enough for bodies within
+// bodies as deep as the format allows.
+const maxDepth = 256
+
+// What ids of steps and names of items look like.
+var (
+	stepID   = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
+	itemName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+)
+
+// Parse reads one recipe file. It does not open the files that the recipe names: a {file: …} stays
+// as it is and [Body].Recipe is nil. Files that are not found, agents in agents/*.md and recipes
+// that call themselves are therefore only seen by [Load].
+//
+// The error is a [*diagnostics.Error] that holds everything that is wrong, sorted, and also the
+// warnings; the recipe is nil then. Warnings of a good recipe are in its Diagnostics.
+func Parse(filename string, data []byte) (*Recipe, error) {
+	w := read(filename, data)
+	checkNesting(w.recipe, &w.Reader)
+	w.recipe.Sources = map[string][]byte{filename: data}
+	return finish(w.recipe, w.Diagnostics)
+}
+
+// finish returns the recipe with its warnings and its digest, or what is wrong with it.
+func finish(r *Recipe, found diagnostics.List) (*Recipe, error) {
+	found.Sort()
+	if err := found.Err(); err != nil {
+		return nil, err
+	}
+	r.Diagnostics = found
+	r.Digest = digest(r)
+	return r, nil
+}
+
+// walker turns the nodes of one file into a Recipe and collects what is wrong with them.
+type walker struct {
+	yamlnode.Reader
+	recipe *Recipe
+	refs   []*Body              // bodies in other files
+	files  []*Value             // of the form {file: path}
+	limits diagnostics.Position // of limits:, if given
+}
+
+// read reads a file as far as it can; the recipe is never nil.
+func read(filename string, data []byte) *walker {
+	w := &walker{recipe: &Recipe{File: filename}}
+	root, found := yamlnode.Parse(filename, data, &yamlnode.Options{MaxDepth: maxDepth})
+	w.Diagnostics = found
+	if root != nil {
+		w.top(root)
+	}
+	return w
+}
+
+func (w *walker) top(n *yamlnode.Node) {
+	fields := w.object(n, topObject)
+	w.version(fields["apiVersion"])
+	r := w.recipe
+	r.Name = w.Text(fields["name"])
+	r.Version = w.String(fields["version"])
+	r.Description = w.String(fields["description"])
+	r.Tags = w.Strings(fields["tags"])
+	r.Requires = w.requires(fields["requires"])
+	r.Inputs = w.inputs(fields["inputs"])
+	r.Consts = w.values(fields["consts"])
+	r.Defaults = w.defaults(fields["defaults"])
+	r.Limits = w.runLimits(fields["limits"])
+	r.Agents = w.agents(fields["agents"])
+	r.Steps = w.steps(fields["steps"], nil)
+	r.Output = w.value(fields["output"])
+}
+
+func (w *walker) version(n *yamlnode.Node) {
+	if v := w.String(n); v != APIVersion && n != nil && n.Kind == yamlnode.String {
+		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "write apiVersion: "+APIVersion, "this version of braise does not read %q", v)
+	}
+}
+
+func (w *walker) requires(n *yamlnode.Node) Requires {
+	fields := w.object(n, requiresObject)
+	return Requires{
+		Capabilities: w.names(fields["capabilities"]),
+		Tools:        w.names(fields["tools"]),
+		Secrets:      w.names(fields["secrets"]),
+	}
+}
+
+func (w *walker) defaults(n *yamlnode.Node) Defaults {
+	fields := w.object(n, defaultsObject)
+	return Defaults{Model: w.Text(fields["model"]), Timeout: w.timeout(fields["timeout"])}
+}
+
+func (w *walker) runLimits(n *yamlnode.Node) Limits {
+	if n != nil {
+		w.limits = n.Pos
+	}
+	fields := w.object(n, limitsObject)
+	return Limits{WallTime: w.timeout(fields["wall_time"]), MaxParallel: w.positive(fields["max_parallel"])}
+}
+
+// object returns the fields of a mapping that the table describes, by key. Keys that this version
+// does not run are reported and left out.
+func (w *walker) object(n *yamlnode.Node, o *object) map[string]*yamlnode.Node {
+	fields := w.Object(n, o.known, o.synonyms)
+	if fields == nil {
+		return nil
+	}
+	for _, key := range o.keys {
+		if key.Required {
+			w.Require(n, fields, key.Name)
+		}
+	}
+	for _, f := range n.Fields {
+		if key := o.key(f.Key); key != nil && key.Later {
+			w.Errorf(f.Pos, diagnostics.CodeNotBuilt, "leave it out", "%q is part of %s, but this version does not run it yet", f.Key, APIVersion)
+			delete(fields, f.Key)
+		}
+	}
+	return fields
+}
+
+// word reads a string that must be one of those in the table.
+func (w *walker) word(fields map[string]*yamlnode.Node, o *object, key string) string {
+	return w.OneOf(fields[key], o.key(key).Allowed...)
+}
+
+func (w *walker) positive(n *yamlnode.Node) int { return w.Int(n, 1, math.MaxInt32) }
+
+// names reads a list of strings, each with its place.
+func (w *walker) names(n *yamlnode.Node) []Name {
+	var names []Name
+	for _, item := range w.items(n) {
+		if text := w.Text(item); text != "" {
+			names = append(names, Name{Text: text, Pos: item.Pos})
+		}
+	}
+	return names
+}
+
+// items reads a list; a lone string is shown as the list that it should be.
+func (w *walker) items(n *yamlnode.Node) []*yamlnode.Node {
+	if n != nil && n.Kind == yamlnode.String {
+		w.Errorf(n.Pos, diagnostics.CodeWrongType, fmt.Sprintf("write [%s]", n.Value), "%q must be a list, not a string", n.Key)
+		return nil
+	}
+	return w.List(n)
+}
+
+// condition reads a bare expression.
+func (w *walker) condition(n *yamlnode.Node) Condition {
+	switch {
+	case n == nil || n.Kind == yamlnode.Invalid:
+		return Condition{}
+	case n.Kind == yamlnode.Bool:
+		return Condition{Text: fmt.Sprint(n.Value), Pos: n.Pos, Offset: n.Offset}
+	case n.Kind != yamlnode.String && n.Kind != yamlnode.Null:
+		w.WrongType(n, "an expression")
+		return Condition{}
+	}
+	text, _ := n.Value.(string)
+	switch {
+	case strings.TrimSpace(text) == "":
+		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "write an expression, or leave the key out", "%q may not be empty", n.Key)
+	case strings.HasPrefix(strings.TrimSpace(text), "${{"):
+		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "leave ${{ and }} out", "%q is a bare expression", n.Key)
+	default:
+		return Condition{Text: text, Pos: n.Pos, Offset: n.Offset}
+	}
+	return Condition{}
+}
+
+// values reads a mapping of names to any values.
+func (w *walker) values(n *yamlnode.Node) []Field {
+	w.Map(n)
+	if v := w.value(n); v != nil {
+		return v.Map
+	}
+	return nil
+}
+
+// value copies a node as it is; nil for nil.
+func (w *walker) value(n *yamlnode.Node) *Value {
+	if n == nil {
+		return nil
+	}
+	v := &Value{Pos: n.Pos, Offset: n.Offset, Scalar: n.Value, IsList: n.Kind == yamlnode.List, IsMap: n.Kind == yamlnode.Map}
+	for _, item := range n.Items {
+		v.List = append(v.List, w.value(item))
+	}
+	v.Map = slices.Grow(v.Map, len(n.Fields))
+	for _, f := range n.Fields {
+		v.Map = append(v.Map, Field{Key: f.Key, Pos: f.Pos, Value: w.value(f.Value)})
+	}
+	return v
+}
+
+// get returns the value under a key of a mapping; nil when v is nil, no mapping, or has no such
+// key.
+func (v *Value) get(key string) *Value {
+	if v != nil {
+		for _, f := range v.Map {
+			if f.Key == key {
+				return f.Value
+			}
+		}
+	}
+	return nil
+}

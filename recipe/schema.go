@@ -1,0 +1,154 @@
+package recipe
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// A node is a part of a JSON Schema.
+type node = map[string]any
+
+// typeSchemas gives every type of the table its JSON Schema. Objects are in $defs, by name.
+var typeSchemas = map[string]node{
+	typeAny:        {},
+	typeBoolean:    {"type": "boolean"},
+	typeString:     {"type": "string"},
+	typeText:       {"anyOf": []any{node{"type": "string"}, def(fileObject)}},
+	typeStrings:    {"type": "array", "items": node{"type": "string", "minLength": 1}},
+	typeInteger:    {"type": "integer"},
+	typePositive:   {"type": "integer", "minimum": 1},
+	typeNatural:    {"type": "integer", "minimum": 0},
+	typeThousand:   {"type": "integer", "minimum": 1, "maximum": 1000},
+	typeNumber:     {"type": "number"},
+	typeDuration:   {"type": "string", "pattern": `^([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)([0-9.]+(ns|us|µs|ms|s|m|h))*$`},
+	typeExpression: {"type": []any{"string", "boolean"}, "minLength": 1},
+	typeSchema:     {"anyOf": []any{node{"type": "object"}, node{"const": true}}},
+	typeInputs:     {"type": "object", "additionalProperties": node{"anyOf": []any{node{"type": "object"}, node{"enum": anys(typeNames)}}}},
+	typeConsts:     {"type": "object"},
+	typeValues:     {"anyOf": []any{node{"type": "object"}, template}},
+	typeAgents:     {"type": "object", "additionalProperties": def(agentObject)},
+	typeSteps:      {"type": "object", "minProperties": 1, "propertyNames": node{"pattern": stepID.String()}, "additionalProperties": def(stepObject)},
+	typeList:       {"anyOf": []any{node{"type": "array"}, template}},
+	typeOnError:    {"anyOf": []any{node{"enum": []any{"fail", "continue"}}, def(onErrorObject)}},
+	typeMessages:   {"anyOf": []any{node{"type": "array", "minItems": 1, "items": def(messageObject)}, template}},
+	typeApproval:   {"anyOf": []any{approvalWord, node{"type": "object", "additionalProperties": approvalWord}}},
+	typeSubagents:  {"anyOf": []any{node{"const": false}, def(subagentsObject)}},
+	typeMemory:     {"anyOf": []any{node{"const": "inherit"}, def(memoryObject)}},
+	typeRetrieve:   def(retrieveObject),
+	typeRequires:   def(requiresObject),
+	typeDefaults:   def(defaultsObject),
+	typeLimits:     def(limitsObject),
+	typeForeach:    def(foreachObject),
+	typeOutput:     def(outputObject),
+}
+
+var (
+	approvalWord = node{"enum": anys(approvals)}
+	template     = node{"type": "string", "pattern": `\$\{\{`}
+)
+
+// Schema returns the JSON Schema (2020-12) of recipe files, as indented JSON that ends in a line
+// break. It describes what this version runs. Editors use it; [Parse] finds more.
+func Schema() []byte {
+	defs := node{}
+	for _, o := range objects {
+		defs[o.name] = o.schema(false)
+	}
+	defs[stepObject.name].(node)["allOf"] = withSchemas()
+	root := topObject.schema(false)
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["title"] = "Braise recipe, " + APIVersion
+	root["$defs"] = defs
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(root); err != nil {
+		panic("recipe: the schema is JSON: " + err.Error())
+	}
+	return b.Bytes()
+}
+
+// schema describes the object; with templates, any value may also be an expression.
+func (o *object) schema(templates bool) node {
+	properties, required := node{}, []any{}
+	for _, key := range o.keys {
+		if key.Later {
+			continue
+		}
+		s := node{}
+		for k, v := range typeSchemas[key.Type] {
+			s[k] = v
+		}
+		if key.Allowed != nil {
+			s["enum"] = anys(key.Allowed)
+		}
+		if key.Required {
+			required = append(required, key.Name)
+		}
+		if templates && key.Type != typeAny && key.Type != typeString {
+			s = node{"anyOf": []any{s, template}}
+		}
+		s["description"] = key.Doc
+		properties[key.Name] = s
+	}
+	s := node{"type": "object", "properties": properties, "additionalProperties": false}
+	if len(required) > 0 {
+		s["required"] = required
+	}
+	if o.open {
+		s["patternProperties"] = node{"^x-": node{}}
+	}
+	return s
+}
+
+// withSchemas says what `uses` may be, and what `with` must be for it.
+func withSchemas() []any {
+	var built []any
+	all := []any{}
+	for _, k := range kinds {
+		if !k.Built {
+			continue
+		}
+		built = append(built, k.Name)
+		if then := kindSchema(k.Name); then != nil {
+			all = append(all, node{"if": uses(node{"const": k.Name}), "then": then})
+		}
+	}
+	tool := node{"type": "string", "pattern": `^[^ \t\n]*\.[^ \t\n]*$`}
+	return append(all,
+		node{"properties": node{"uses": node{"anyOf": []any{node{"enum": built}, tool}}}},
+		node{"if": uses(tool), "then": node{"properties": node{"with": node{"type": "object"}}}})
+}
+
+func uses(s node) node { return node{"required": []any{"uses"}, "properties": node{"uses": s}} }
+
+// kindSchema describes a step of a built-in kind beyond what holds for every step.
+func kindSchema(name string) node {
+	with := node{}
+	switch name {
+	case "model":
+		with = modelObject.schema(true)
+		with["oneOf"] = []any{node{"required": []any{"prompt"}}, node{"required": []any{"messages"}}}
+	case "recipe":
+		with = bodyObject.schema(false)
+		with["oneOf"] = []any{
+			node{"required": []any{"ref"}, "properties": node{"output": false}},
+			node{"required": []any{"steps"}, "properties": node{"inputs": false}},
+		}
+	case "fail":
+		return node{"properties": node{"with": failObject.schema(true)}}
+	}
+	return node{"required": []any{"with"}, "properties": node{"with": with}}
+}
+
+func def(o *object) node { return node{"$ref": fmt.Sprintf("#/$defs/%s", o.name)} }
+
+func anys(words []string) []any {
+	list := make([]any, len(words))
+	for i, w := range words {
+		list[i] = w
+	}
+	return list
+}

@@ -1,0 +1,265 @@
+package recipe
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/yamlnode"
+)
+
+// scope is what is visible where a step stands: the ids of the steps beside and around it, and
+// the names of the items of foreach.
+type scope struct {
+	outer *scope
+	ids   map[string]diagnostics.Position
+	item  string // of a foreach; such a scope has no ids
+}
+
+// id returns where the step of that id stands.
+func (s *scope) id(id string) (diagnostics.Position, bool) {
+	for ; s != nil; s = s.outer {
+		if pos, ok := s.ids[id]; ok {
+			return pos, true
+		}
+	}
+	return diagnostics.Position{}, false
+}
+
+// names reports whether an item of an outer foreach has the name.
+func (s *scope) names(name string) bool {
+	for ; s != nil; s = s.outer {
+		if s.item == name && name != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// steps reads a mapping of ids to steps.
+func (w *walker) steps(n *yamlnode.Node, outer *scope) []Step {
+	fields := w.Map(n)
+	if n != nil && n.Kind == yamlnode.Map && len(fields) == 0 {
+		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%q may not be empty", n.Key)
+	}
+	inner := &scope{outer: outer, ids: make(map[string]diagnostics.Position, len(fields))}
+	for _, f := range fields {
+		w.stepID(f, outer)
+		inner.ids[f.Key] = f.Pos
+	}
+	steps := make([]Step, 0, len(fields))
+	for _, f := range fields {
+		steps = append(steps, w.step(f, inner))
+	}
+	return steps
+}
+
+func (w *walker) stepID(f yamlnode.Field, outer *scope) {
+	if !stepID.MatchString(f.Key) {
+		w.Errorf(f.Pos, diagnostics.CodeInvalidValue, "use up to 63 of a-z, 0-9 and _, beginning with a letter", "%q cannot be the id of a step", f.Key)
+	}
+	if pos, ok := outer.id(f.Key); ok {
+		w.Errorf(f.Pos, diagnostics.CodeDuplicateName, "", "a step around this one has the id %q too, on line %d", f.Key, pos.Line)
+	}
+}
+
+func (w *walker) step(f yamlnode.Field, s *scope) Step {
+	fields := w.object(f.Value, stepObject)
+	step := Step{
+		ID:          f.Key,
+		Pos:         f.Pos,
+		Description: w.String(fields["description"]),
+		Tags:        w.Strings(fields["tags"]),
+		Needs:       w.names(fields["needs"]),
+		When:        w.condition(fields["when"]),
+		Trigger:     Trigger(w.word(fields, stepObject, "trigger")),
+		Foreach:     w.foreach(fields["foreach"], s),
+		Timeout:     w.timeout(fields["timeout"]),
+		Output:      w.output(fields["output"]),
+		OnError:     w.onError(fields["on_error"]),
+		Priority:    w.Int(fields["priority"], math.MinInt32, math.MaxInt32),
+	}
+	if n := fields["timeout"]; n != nil {
+		step.TimeoutPos = n.Pos
+	}
+	if step.Foreach != nil {
+		s = &scope{outer: s, item: step.Foreach.As.Text}
+	}
+	w.uses(&step, fields["uses"], fields["with"], f, s)
+	return step
+}
+
+// uses reads what the step runs and checks the arguments for it.
+func (w *walker) uses(step *Step, uses, with *yamlnode.Node, f yamlnode.Field, s *scope) {
+	name := w.literal(uses)
+	if name == "" {
+		return
+	}
+	step.Uses = Name{Text: name, Pos: uses.Pos}
+	switch k := kind(name); {
+	case strings.ContainsAny(name, " \t\n"):
+		w.Errorf(uses.Pos, diagnostics.CodeInvalidValue, "", "%q is not the name of a kind or a tool", name)
+	case strings.Contains(name, "."):
+		w.Map(with)
+		step.With = w.value(with)
+	case k.Name == "":
+		w.Errorf(uses.Pos, diagnostics.CodeUnknownKind, kindHint(name), "there is no kind of step %q", name)
+	case !k.Built:
+		w.Errorf(uses.Pos, diagnostics.CodeNotBuilt, "", "steps of kind %q are part of %s, but this version does not run them yet", name, APIVersion)
+	case with == nil && name != "fail":
+		w.Errorf(f.Pos, diagnostics.CodeMissingKey, "", "a step of kind %q needs the key %q", name, "with")
+	default:
+		w.with(step, name, with, s)
+	}
+}
+
+func kindHint(name string) string {
+	var names []string
+	for _, k := range kinds {
+		names = append(names, k.Name)
+	}
+	if near := diagnostics.Suggest(name, names); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "the name of a tool contains a dot; the kinds are " + strings.Join(names, ", ")
+}
+
+// with reads the arguments of a built-in kind.
+func (w *walker) with(step *Step, kind string, n *yamlnode.Node, s *scope) {
+	switch kind {
+	case "model":
+		w.model(n)
+	case "fail":
+		w.arguments(n, failObject, true)
+	case "recipe":
+		step.Body = w.body(n, s)
+		return
+	}
+	step.With = w.value(n)
+	if kind == "model" {
+		w.collect(step.With.get("prompt"), step.With.get("system"))
+		if messages := step.With.get("messages"); messages != nil {
+			for _, m := range messages.List {
+				w.collect(m.get("text"))
+			}
+		}
+	}
+}
+
+func (w *walker) model(n *yamlnode.Node) {
+	fields := w.arguments(n, modelObject, true)
+	prompt, messages := fields["prompt"], fields["messages"]
+	switch {
+	case fields == nil:
+	case prompt != nil && messages != nil:
+		w.Errorf(messages.Pos, diagnostics.CodeInvalidValue, "put the prompt into messages, or leave messages out", "%q and %q exclude each other", "prompt", "messages")
+	case prompt == nil && messages == nil:
+		w.Errorf(n.Pos, diagnostics.CodeMissingKey, "", "a step of kind %q needs %q or %q", "model", "prompt", "messages")
+	}
+}
+
+// body reads the keys of a body: ref with inputs, or steps with output.
+func (w *walker) body(n *yamlnode.Node, s *scope) *Body {
+	fields := w.object(n, bodyObject)
+	if fields == nil {
+		return nil
+	}
+	ref, steps := fields["ref"], fields["steps"]
+	body := &Body{Pos: n.Pos}
+	switch {
+	case ref != nil && steps != nil:
+		w.Errorf(steps.Pos, diagnostics.CodeInvalidValue, "", "%q and %q exclude each other", "ref", "steps")
+	case ref == nil && steps == nil:
+		w.Errorf(n.Pos, diagnostics.CodeMissingKey, "", "a body needs %q or %q", "ref", "steps")
+	case ref != nil:
+		body.Ref = Name{Text: w.literal(ref), Pos: ref.Pos}
+		body.Inputs = w.bodyInputs(fields["inputs"])
+		w.exclude(fields["output"], "the file has its own output")
+		w.refs = append(w.refs, body)
+	default:
+		body.Steps = w.steps(steps, s)
+		body.Output = w.value(fields["output"])
+		w.exclude(fields["inputs"], "steps in place see the names around them")
+	}
+	return body
+}
+
+// exclude reports a key that has no place in this form of a body.
+func (w *walker) exclude(n *yamlnode.Node, hint string) {
+	if n != nil {
+		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, hint, "%q has no place here", n.Key)
+	}
+}
+
+func (w *walker) bodyInputs(n *yamlnode.Node) *Value {
+	if n != nil && !isTemplate(n) {
+		w.Map(n)
+	}
+	return w.value(n)
+}
+
+func (w *walker) foreach(n *yamlnode.Node, s *scope) *Foreach {
+	fields := w.object(n, foreachObject)
+	if fields == nil {
+		return nil
+	}
+	each := &Foreach{
+		Pos:         n.Pos,
+		In:          w.foreachIn(fields["in"]),
+		As:          w.foreachAs(fields["as"], n, s),
+		MaxParallel: w.positive(fields["max_parallel"]),
+		Collect:     w.word(fields, foreachObject, "on_error") == "collect",
+		MaxItems:    w.positive(fields["max_items"]),
+	}
+	return each
+}
+
+func (w *walker) foreachIn(n *yamlnode.Node) *Value {
+	switch {
+	case n == nil || n.Kind == yamlnode.List || n.Kind == yamlnode.Invalid || isTemplate(n):
+	case n.Kind == yamlnode.String:
+		w.Errorf(n.Pos, diagnostics.CodeWrongType, fmt.Sprintf("write ${{ %s }}", n.Value), "%q must be a list or an expression in ${{ }}", n.Key)
+	default:
+		w.WrongType(n, "a list or an expression")
+	}
+	return w.value(n)
+}
+
+// foreachAs reads the item's name, which may not hide another one.
+func (w *walker) foreachAs(n, each *yamlnode.Node, s *scope) Name {
+	as := Name{Text: "item", Pos: each.Pos}
+	if n != nil {
+		as = Name{Text: w.Text(n), Pos: n.Pos}
+	}
+	switch as.Text {
+	case "":
+		return as
+	case "steps", "inputs", "consts", "run", "secrets", "index":
+		w.Errorf(as.Pos, diagnostics.CodeDuplicateName, "choose another name", "%q already has a meaning in expressions", as.Text)
+		return as
+	}
+	switch {
+	case !itemName.MatchString(as.Text):
+		w.Errorf(as.Pos, diagnostics.CodeInvalidValue, "use letters, digits and _, beginning with a letter", "%q cannot be the name of an item", as.Text)
+	case s.names(as.Text):
+		w.Errorf(as.Pos, diagnostics.CodeDuplicateName, "give this one another name with as", "the item of an outer foreach is called %q too", as.Text)
+	}
+	return as
+}
+
+func (w *walker) onError(n *yamlnode.Node) OnError {
+	if n == nil {
+		return OnError{}
+	}
+	if n.Kind == yamlnode.Map {
+		return OnError{Set: w.value(w.object(n, onErrorObject)["set"])}
+	}
+	if n.Kind != yamlnode.String {
+		if n.Kind != yamlnode.Invalid {
+			w.WrongType(n, typeOnError)
+		}
+		return OnError{}
+	}
+	return OnError{Continue: w.OneOf(n, "fail", "continue") == "continue"}
+}

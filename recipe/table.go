@@ -1,0 +1,286 @@
+package recipe
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Argument is a key of the format: of a step, of a kind's `with`, of any other object.
+type Argument struct {
+	Name     string
+	Type     string   // as the documentation names it: "string", "duration", "list of strings"
+	Allowed  []string // the values that a string may have; nil: any
+	Required bool
+	Later    bool   // part of the format, but not run by this version
+	Doc      string // a sentence
+}
+
+// Kind is a built-in kind of step.
+type Kind struct {
+	Name   string
+	Doc    string     // a sentence
+	Built  bool       // false: part of the format, but not run by this version
+	Args   []Argument // the keys of `with`; nil: any value
+	Output string     // what the step gives
+}
+
+// object is a mapping of the format with its keys.
+type object struct {
+	name     string // for headings
+	keys     []Argument
+	known    []string          // the names of keys, and x-* where such keys are let through
+	synonyms map[string]string // hints for wrong keys, as yamlnode.Reader.Object takes them
+	open     bool              // takes keys that begin with x-
+}
+
+// newObject describes an object that also takes keys that begin with x-.
+func newObject(name string, keys []Argument) *object {
+	o := newArguments(name, keys)
+	o.known, o.open = append(o.known, "x-*"), true
+	return o
+}
+
+// newArguments describes an object that has its keys and no others.
+func newArguments(name string, keys []Argument) *object {
+	o := &object{name: name, keys: keys, synonyms: map[string]string{}}
+	for _, key := range keys {
+		o.known = append(o.known, key.Name)
+	}
+	for _, s := range synonyms {
+		if slices.Contains(o.known, s.right) {
+			o.synonyms[s.wrong] = cmp.Or(s.hint, s.right)
+		}
+	}
+	return o
+}
+
+// key returns the key of that name, nil when o has none.
+func (o *object) key(name string) *Argument {
+	for i := range o.keys {
+		if o.keys[i].Name == name {
+			return &o.keys[i]
+		}
+	}
+	return nil
+}
+
+// The types that a key may have. Each is a phrase that the documentation can print; schema.go has
+// a JSON Schema for each.
+const (
+	typeAny        = "any value"
+	typeBoolean    = "boolean"
+	typeString     = "string"
+	typeText       = "string or {file: path}"
+	typeStrings    = "list of strings"
+	typeInteger    = "integer"
+	typePositive   = "integer from 1"
+	typeNatural    = "integer from 0"
+	typeThousand   = "integer from 1 to 1000"
+	typeNumber     = "number"
+	typeDuration   = "duration"
+	typeExpression = "expression"
+	typeSchema     = "JSON Schema"
+	typeInputs     = "mapping of names to JSON Schemas or type names"
+	typeConsts     = "mapping of names to values"
+	typeValues     = "mapping of names to values, or an expression"
+	typeAgents     = "mapping of ids to agents"
+	typeSteps      = "mapping of ids to steps"
+	typeList       = "list or expression"
+	typeOnError    = "fail, continue or {set: value}"
+	typeMessages   = "list of messages, or an expression"
+	typeApproval   = "never, always or pause, or a mapping of tools to one"
+	typeSubagents  = "false or {max_active: integer}"
+	typeMemory     = "inherit or a mapping"
+	typeRetrieve   = "{top_k: integer}"
+	typeRequires   = "mapping, see requires"
+	typeDefaults   = "mapping, see defaults"
+	typeLimits     = "mapping, see limits"
+	typeForeach    = "mapping, see foreach"
+	typeOutput     = "mapping, see output"
+)
+
+// The objects of the format. One table for the reader, the JSON Schema and the documentation.
+var (
+	topObject = newObject("recipe", []Argument{
+		{Name: "apiVersion", Type: typeString, Allowed: []string{APIVersion}, Required: true, Doc: "The version of the format."},
+		{Name: "name", Type: typeString, Required: true, Doc: "The recipe's name."},
+		{Name: "version", Type: typeString, Doc: "Your version of the recipe; any string."},
+		{Name: "description", Type: typeString, Doc: "What the recipe is for."},
+		{Name: "tags", Type: typeStrings, Doc: "Words to find the recipe by."},
+		{Name: "requires", Type: typeRequires, Doc: "What must be there before the first step."},
+		{Name: "inputs", Type: typeInputs, Doc: "The inputs. One without a default is required; one that is not declared is refused."},
+		{Name: "consts", Type: typeConsts, Doc: "Fixed values that expressions read as consts.NAME."},
+		{Name: "defaults", Type: typeDefaults, Doc: "What holds for steps that say nothing themselves."},
+		{Name: "limits", Type: typeLimits, Doc: "Bounds of the whole run."},
+		{Name: "channels", Type: typeAny, Later: true, Doc: "The channels that send and receive steps use."},
+		{Name: "agents", Type: typeAgents, Doc: "Agents by id, beside the files in agents/."},
+		{Name: "steps", Type: typeSteps, Required: true, Doc: "The steps by id, at least one."},
+		{Name: "output", Type: typeAny, Doc: "The run's output. Without it the output is null."},
+	})
+	requiresObject = newObject("requires", []Argument{
+		{Name: "capabilities", Type: typeStrings, Doc: "Such as model or tools."},
+		{Name: "tools", Type: typeStrings, Doc: "Tools by name."},
+		{Name: "secrets", Type: typeStrings, Doc: "Secrets by name."},
+	})
+	defaultsObject = newObject("defaults", []Argument{
+		{Name: "model", Type: typeString, Doc: "The model of steps that name none."},
+		{Name: "timeout", Type: typeDuration, Doc: "The timeout of steps that call a model or a tool."},
+		{Name: "retry", Type: typeAny, Later: true, Doc: "The retry policies, by kind of adapter."},
+	})
+	limitsObject = newObject("limits", []Argument{
+		{Name: "wall_time", Type: typeDuration, Doc: "How long the run may take."},
+		{Name: "max_parallel", Type: typePositive, Doc: "How many steps may run at the same time."},
+		{Name: "tokens", Type: typeAny, Later: true, Doc: "How many tokens the run may use."},
+		{Name: "cost_usd", Type: typeAny, Later: true, Doc: "How much the run may cost."},
+		{Name: "on_exceeded", Type: typeAny, Later: true, Doc: "What a breach does."},
+	})
+	stepObject = newObject("step", []Argument{
+		{Name: "uses", Type: typeString, Required: true, Doc: "A built-in kind, or a tool by its name, which contains a dot."},
+		{Name: "with", Type: typeAny, Doc: "The arguments of the kind or the tool."},
+		{Name: "needs", Type: typeStrings, Doc: "Ids of steps that come first."},
+		{Name: "when", Type: typeExpression, Doc: "Run the step only if this is true; else it is skipped."},
+		{Name: "trigger", Type: typeString, Allowed: []string{string(AllSuccess), string(NoneFailed), string(AllDone), string(AnySuccess)},
+			Doc: "Which ends of its needs let the step run. Defaults to all_success."},
+		{Name: "foreach", Type: typeForeach, Doc: "Run the step once per item of a list."},
+		{Name: "retry", Type: typeAny, Later: true, Doc: "When to try again."},
+		{Name: "timeout", Type: typeDuration, Doc: "How long the step may take."},
+		{Name: "output", Type: typeOutput, Doc: "The shape and the size of the step's output."},
+		{Name: "on_error", Type: typeOnError, Doc: "What a failure of the step does. Defaults to fail."},
+		{Name: "rollback", Type: typeAny, Later: true, Doc: "How to undo the step when the run fails later."},
+		{Name: "idempotency_key", Type: typeAny, Later: true, Doc: "Joined to the key that tools get."},
+		{Name: "priority", Type: typeInteger, Doc: "Of steps that could start, the one with the higher number starts first. Defaults to 0."},
+		{Name: "limits", Type: typeAny, Later: true, Doc: "Bounds of this step."},
+		{Name: "description", Type: typeString, Doc: "What the step is for."},
+		{Name: "tags", Type: typeStrings, Doc: "Words to find the step by."},
+	})
+	foreachObject = newObject("foreach", []Argument{
+		{Name: "in", Type: typeList, Required: true, Doc: "The items."},
+		{Name: "as", Type: typeString, Doc: "The name of the item in expressions. Defaults to item."},
+		{Name: "max_parallel", Type: typePositive, Doc: "How many items may run at the same time."},
+		{Name: "on_error", Type: typeString, Allowed: []string{"fail", "collect"}, Doc: "fail (default) stops at the first failure; collect gives {status, output} or {status, error} for each item."},
+		{Name: "max_items", Type: typePositive, Doc: "More items than this fail the step."},
+	})
+	outputObject = newObject("output", []Argument{
+		{Name: "schema", Type: typeSchema, Doc: "What the output must match; a model's answer is parsed as JSON."},
+		{Name: "max_bytes", Type: typePositive, Doc: "The most bytes of JSON the output may have."},
+	})
+	onErrorObject = newObject("on_error", []Argument{
+		{Name: "set", Type: typeAny, Required: true, Doc: "The step counts as succeeded, with this output."},
+	})
+	fileObject = newArguments("file", []Argument{
+		{Name: "file", Type: typeString, Required: true, Doc: "A text file, relative to the recipe's folder."},
+	})
+	messageObject = newArguments("message", []Argument{
+		{Name: "role", Type: typeString, Allowed: []string{"system", "user", "assistant"}, Required: true, Doc: "Who speaks."},
+		{Name: "text", Type: typeText, Required: true, Doc: "What is said."},
+	})
+	agentObject = newObject("agent", []Argument{
+		{Name: "model", Type: typeString, Doc: "The model by name."},
+		{Name: "instructions", Type: typeText, Doc: "The system prompt."},
+		{Name: "tools", Type: typeStrings, Doc: "The tools that it may call. Not given: all; an empty list: none."},
+		{Name: "deny", Type: typeStrings, Doc: "Tools that it may not call; this wins over tools."},
+		{Name: "max_steps", Type: typeThousand, Doc: "How often it may ask the model. Defaults to 10."},
+		{Name: "on_limit", Type: typeString, Allowed: []string{"fail"}, Doc: "fail makes reaching max_steps an error."},
+		{Name: "until", Type: typeExpression, Doc: "Stop as soon as this is true."},
+		{Name: "approval", Type: typeApproval, Doc: "Which tool calls need a yes. Defaults to never."},
+		{Name: "on_indeterminate", Type: typeString, Allowed: []string{"pause", "report"}, Doc: "What happens to a tool call that a crash interrupted: the run pauses (default), or the model is told."},
+		{Name: "delegates", Type: typeStrings, Doc: "Ids of agents that it may hand tasks to."},
+		{Name: "subagents", Type: typeSubagents, Doc: "How many agents it may start itself; false: none."},
+		{Name: "skills", Type: typeStrings, Doc: "Skills by name."},
+		{Name: "memory", Type: typeMemory, Doc: "Which conversation it remembers."},
+		{Name: "retrieve", Type: typeRetrieve, Doc: "How many documents to look up for the task. Not given: none."},
+		{Name: "tool_concurrency", Type: typePositive, Doc: "How many tool calls may overlap. Defaults to 1."},
+		{Name: "max_delegation_depth", Type: typeNatural, Doc: "How deep delegates may delegate. Defaults to 3."},
+		{Name: "temperature", Type: typeNumber, Doc: "Of the model."},
+		{Name: "max_tokens", Type: typePositive, Doc: "Of one answer."},
+		{Name: "description", Type: typeString, Doc: "What the agent is for."},
+	})
+	subagentsObject = newObject("subagents", []Argument{
+		{Name: "max_active", Type: typePositive, Doc: "How many may be open at the same time. Defaults to 4."},
+	})
+	memoryObject = newObject("memory", []Argument{
+		{Name: "thread", Type: typeString, Doc: "The conversation."},
+		{Name: "resource", Type: typeString, Doc: "Whom the conversation is with."},
+		{Name: "inherit", Type: typeBoolean, Doc: "A delegate uses the memory of the agent that called it."},
+	})
+	retrieveObject = newObject("retrieve", []Argument{
+		{Name: "top_k", Type: typePositive, Doc: "How many documents."},
+	})
+	// bodyObject has the keys of a body, which stand directly in a kind's `with`.
+	bodyObject  = newArguments("recipe", kind("recipe").Args)
+	modelObject = newArguments("model", kind("model").Args)
+	failObject  = newArguments("fail", kind("fail").Args)
+
+	// objects lists those that stand inside others, but for the arguments of kinds.
+	objects = []*object{requiresObject, defaultsObject, limitsObject, stepObject, foreachObject, outputObject, onErrorObject,
+		messageObject, fileObject, agentObject, subagentsObject, memoryObject, retrieveObject}
+)
+
+// approvals say whether a tool call of an agent needs a yes.
+var approvals = []string{"never", "always", "pause"}
+
+var kinds = []Kind{
+	{Name: "set", Built: true, Doc: "Gives a value: with is the value itself.", Output: "that value"},
+	{Name: "model", Built: true, Doc: "Asks a model once.", Output: "{text}, or the object that output.schema describes", Args: []Argument{
+		{Name: "model", Type: typeString, Doc: "The model by name. Defaults to defaults.model."},
+		{Name: "system", Type: typeText, Doc: "The system prompt."},
+		{Name: "prompt", Type: typeText, Doc: "What the user says. Either this or messages."},
+		{Name: "messages", Type: typeMessages, Doc: "A whole conversation. Either this or prompt."},
+		{Name: "temperature", Type: typeNumber, Doc: "How free the answer is."},
+		{Name: "max_tokens", Type: typePositive, Doc: "The most tokens of the answer."},
+	}},
+	{Name: "recipe", Built: true, Doc: "Runs another recipe, or steps written in place.", Output: "the output of that recipe or of those steps", Args: []Argument{
+		{Name: "ref", Type: typeString, Doc: "A recipe file, relative to this one's folder. Either this or steps."},
+		{Name: "inputs", Type: typeValues, Doc: "The inputs of the recipe that ref names, which sees nothing else."},
+		{Name: "steps", Type: typeSteps, Doc: "Steps in place, which also see the steps around them. Either this or ref."},
+		{Name: "output", Type: typeAny, Doc: "The output of the steps in place. Without it the output is null."},
+	}},
+	{Name: "fail", Built: true, Doc: "Fails on purpose: the steps in place around it, or the run.", Output: "nothing", Args: []Argument{
+		{Name: "message", Type: typeString, Doc: "What went wrong."},
+		{Name: "code", Type: typeString, Doc: "A word for programs to tell failures apart."},
+	}},
+	{Name: "agent", Doc: "Runs a model with tools until it answers.", Output: "{text, steps, stop_reason}, or the object that output.schema describes"},
+	{Name: "human", Doc: "Asks a person and pauses until the answer is there.", Output: "{decision, form}"},
+	{Name: "loop", Doc: "Repeats steps until a condition holds.", Output: "{last, iterations, reason}"},
+	{Name: "fork", Doc: "Runs branches side by side.", Output: "by branch name"},
+	{Name: "switch", Doc: "Runs the first case that matches.", Output: "{case, output}"},
+	{Name: "wait", Doc: "Waits for a time or an event.", Output: "the event's payload"},
+	{Name: "send", Doc: "Puts a value into a channel.", Output: "the value"},
+	{Name: "receive", Doc: "Takes a value out of a channel.", Output: "the value"},
+	{Name: "retrieve", Doc: "Looks documents up.", Output: "{documents}"},
+}
+
+// Kinds lists the built-in kinds of steps, those of this version first.
+func Kinds() []Kind {
+	list := slices.Clone(kinds)
+	for i := range list {
+		list[i].Args = slices.Clone(list[i].Args)
+	}
+	return list
+}
+
+// kind returns the kind of that name; its Name is "" when there is none.
+func kind(name string) Kind {
+	for _, k := range kinds {
+		if k.Name == name {
+			return k
+		}
+	}
+	return Kind{}
+}
+
+// synonyms maps keys that people know from elsewhere to ours, each with its hint if "did you mean"
+// is not enough. A synonym counts in every object that has the right key.
+var synonyms = []struct{ wrong, right, hint string }{
+	{wrong: "if", right: "when"},
+	{wrong: "depends_on", right: "needs"},
+	{wrong: "dependsOn", right: "needs"},
+	{wrong: "depends", right: "needs"},
+	{wrong: "nodes", right: "steps"},
+	{wrong: "tasks", right: "steps"},
+	{wrong: "jobs", right: "steps"},
+	{wrong: "parameters", right: "inputs"},
+	{wrong: "run", right: "uses", hint: "to run a command, write uses: exec.run, and the command as argv inside with"},
+	{wrong: "content", right: "text"},
+	{wrong: "prompt", right: "with", hint: "put prompt inside with"},
+}
