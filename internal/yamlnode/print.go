@@ -262,7 +262,10 @@ func keyText(text, value string, inFlow bool) string {
 // scalarText returns a string as it is written: plain stays plain, quotes that do nothing go, and
 // those that do are double where no escape is needed for that.
 func scalarText(text, value string, inFlow bool) string {
-	if c := text[0]; c != '"' && c != '\'' || len(text) < 2 {
+	if text[0] != '"' && text[0] != '\'' {
+		if !inFlow && strings.HasSuffix(text, ":") { // in brackets this was no key
+			return quote(value)
+		}
 		return text
 	}
 	asItReads := text[1:len(text)-1] == value || text[0] == '\'' && !strings.Contains(text, "\n")
@@ -279,7 +282,7 @@ var (
 	// legacy matches what other readers of YAML take for a boolean, a number or a date.
 	legacy = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|[.+0-9][-+.:_0-9a-fotxz]*)$`)
 	// indicator matches what cannot begin or be part of a plain string, in doubt more than that.
-	indicator     = regexp.MustCompile("^\\.\\.\\.|^[-?:,\\[\\]{}#&*!|>'\"%@`=<\\s]|[:\\s]$|:\\s|\\s#|[\\t\\n\uFEFF]")
+	indicator = regexp.MustCompile("^\\.\\.\\.|^[-?:,\\[\\]{}#&*!|>'\"%@`=<\\s]|[:\\s]$|:\\s|\\s#|[\\t\\n\uFEFF]")
 	// keyMark matches what a key can be only behind a "?".
 	keyMark       = regexp.MustCompile(`^(---|\.\.\.|[|>])|\n`)
 	flowIndicator = regexp.MustCompile(`[,\[\]{}:]`)
