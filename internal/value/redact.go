@@ -242,13 +242,15 @@ func (r *Redactor) Error(err error) error {
 }
 
 func (r *Redactor) shows(err error) bool {
+	if err == nil {
+		return false
+	}
 	if r.find(err.Error()) != nil {
 		return true
 	}
 	switch err := err.(type) {
 	case interface{ Unwrap() error }:
-		cause := err.Unwrap()
-		return cause != nil && r.shows(cause)
+		return r.shows(err.Unwrap())
 	case interface{ Unwrap() []error }:
 		return slices.ContainsFunc(err.Unwrap(), r.shows)
 	}
