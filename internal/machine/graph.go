@@ -1,0 +1,127 @@
+// Package machine is a run as a pure state machine: events in, commands out. It has no goroutine,
+// clock, I/O or map order, so that the same events always give the same commands. Triggers,
+// conditions, skips, bodies and the final status are decided here and nowhere else.
+//
+// A driver makes a [Machine] of a compiled [Graph], executes what [Machine.Next] returns and
+// reports back with [Machine.Finish], [Machine.Due] and [Machine.Cancel].
+package machine
+
+import (
+	"time"
+
+	"github.com/braise-run/braise/internal/expr"
+)
+
+// Graph is one compiled body: the steps of a recipe, or of a body written in place. It is
+// immutable and shared by runs.
+type Graph struct {
+	Nodes  []Node         // in declaration order
+	Succ   [][]int32      // by node: the nodes that wait for it, ascending
+	Preds  []int32        // by node: how many nodes it waits for
+	Order  []int32        // the nodes in plan order: topological, ties by Rank
+	Place  []int32        // by node: its index in Order
+	Rank   []int32        // by node: its place among siblings by priority (higher first), then declaration
+	Output *expr.Template // the body's output; nil: null
+
+	Consts map[string]any // of the file that the body stands in
+
+	// Inputs checks the inputs of a file's body and fills in defaults; nil for a body written in
+	// place, which sees the names around it.
+	Inputs func(map[string]any) (map[string]any, error)
+}
+
+// Kind says how a node is executed.
+type Kind uint8
+
+// The kinds.
+const (
+	Set  Kind = iota // its input is its output
+	Call             // the driver calls an adapter
+	Sub              // a body
+	Fail             // fails on purpose
+)
+
+// Trigger says which ends of a node's needs let it run.
+type Trigger uint8
+
+// The triggers, as recipe-format.md 4 has them.
+const (
+	AllSuccess Trigger = iota
+	NoneFailed
+	AllDone
+	AnySuccess
+)
+
+// Node is one step.
+type Node struct {
+	ID      string
+	Kind    Kind
+	Trigger Trigger
+	When    *expr.Program  // nil: always
+	With    *expr.Template // nil: no input
+	Foreach *Foreach
+	Body    *Graph        // of a Sub
+	Timeout time.Duration // for each execution; 0: none
+	OnError OnError
+
+	// Accept checks the output of a Set or a Sub; nil: everything is accepted. The driver checks
+	// what its calls return itself.
+	Accept func(any) error
+	// Adapter is the driver's own: what a Call calls.
+	Adapter any
+}
+
+// Foreach runs a node once per item.
+type Foreach struct {
+	In          *expr.Template
+	MaxParallel int // 0: the run's
+	MaxItems    int // 0: the run's
+	Collect     bool
+	Where       string // file:line:column, for messages
+}
+
+// OnError says what an execution's failure does to the step.
+type OnError struct {
+	Continue bool
+	Set      *expr.Template // nil: no replacement
+}
+
+// Status is where a step stands.
+//
+//	pending ──▶ running ──▶ succeeded | failed | cancelled
+//	   │
+//	   ├──▶ skipped (by its condition, or by what it needs)
+//	   └──▶ cancelled (the body it stands in failed or was cancelled before it began)
+type Status uint8
+
+// The statuses. The two skips are one status with two reasons for users.
+const (
+	Pending Status = iota
+	Running
+	Succeeded
+	Failed
+	Cancelled
+	SkippedWhen
+	SkippedUpstream
+)
+
+// String returns the word that recipes and traces use.
+func (s Status) String() string {
+	return [...]string{"pending", "running", "succeeded", "failed", "cancelled", "skipped", "skipped"}[s]
+}
+
+// Failure is why an execution, a body or the run failed.
+type Failure struct {
+	Category string // model, tool, config, limit, cancelled …
+	Code     string
+	Path     string // of the step that failed first
+	Err      error
+}
+
+// Value is the failure as expressions see it.
+func (f *Failure) Value() any {
+	if f == nil {
+		return nil
+	}
+	return map[string]any{"category": f.Category, "code": f.Code, "message": f.Err.Error()}
+}

@@ -1,0 +1,679 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/braise-run/braise/internal/value"
+)
+
+// Op says what a command asks of the driver.
+type Op uint8
+
+// The commands.
+const (
+	None    Op = iota // nothing to do until an event
+	Began             // Task has begun
+	Ended             // Task has ended; its status, output and failure say how
+	Skipped           // Task was skipped; its status says why
+	Start             // call Task's adapter with Input; Finish reports the result
+	Stop              // tell the call of Task to stop, because of Err; Finish is still due
+	Arm               // report Due(Task, Timer) after Wait
+	Disarm            // forget that timer
+	Done              // the run is over: Result
+)
+
+// Timer tells a task's timers apart.
+type Timer uint8
+
+// The timers.
+const (
+	Timeout Timer = iota // the task's whole time
+	Grace                // what is left to those that run when a body or a foreach has failed
+)
+
+// Command is one thing for the driver to do. Which fields are set, Op says.
+type Command struct {
+	Op    Op
+	Task  *Task
+	Input any
+	Alone bool // of Start: nothing else is ready, running or armed
+	Timer Timer
+	Wait  time.Duration
+	Err   error
+}
+
+// Options are the bounds of a run.
+type Options struct {
+	MaxParallel int           // calls at once; at least 1
+	MaxItems    int           // of a foreach without a bound of its own
+	WallTime    time.Duration // of the whole run; 0: none
+	Grace       time.Duration
+	Run         map[string]any // what expressions see as run
+}
+
+// Result is how a run ended.
+type Result struct {
+	Status  Status // Succeeded, Failed or Cancelled
+	Output  any
+	Failure *Failure
+}
+
+// Machine is the state of one run. It is not safe for concurrent use: one goroutine owns it.
+type Machine struct {
+	opts Options
+	run  map[string]any
+
+	root    *frame
+	ready   queue   // all needs settled, nothing decided yet
+	waiting queue   // calls that wait for a slot
+	calls   []*Task // that are under way
+	began   int64   // tasks begun so far
+	armed   int     // timers that have neither come due nor been disarmed
+
+	out  []Command // to be handed out, from head on
+	head int
+
+	result *Result
+	others []*Failure // real failures beside those that decided
+}
+
+// New makes the machine of one run of g. inputs are what the recipe's expressions see; nobody may
+// change them any more.
+func New(g *Graph, inputs map[string]any, opts Options) *Machine {
+	m := &Machine{opts: opts, run: opts.Run}
+	m.root = m.open(g, nil, inputs)
+	if opts.WallTime > 0 {
+		m.arm(&m.root.self, Timeout, opts.WallTime)
+	}
+	if m.root.left == 0 {
+		m.closeFrame(m.root)
+	}
+	return m
+}
+
+// Next returns the next thing to do; Op None when nothing is left to do until an event.
+//
+//  1. hand out what earlier work asked for
+//  2. decide the first ready step: skip it, run it, or let it wait for a slot
+//  3. give a free slot to the first waiting call
+func (m *Machine) Next() Command {
+	for {
+		if m.head < len(m.out) {
+			c := m.out[m.head]
+			m.out[m.head] = Command{}
+			m.head++
+			return c
+		}
+		m.out, m.head = m.out[:0], 0
+		switch {
+		case len(m.waiting) > 0 && len(m.calls) < m.opts.MaxParallel && (len(m.ready) == 0 || before(m.waiting[0], m.ready[0])):
+			m.begin(m.waiting.pop())
+		case len(m.ready) > 0:
+			m.decide(m.ready.pop())
+		default:
+			return Command{}
+		}
+	}
+}
+
+// Finish reports how the call of t ended: with an output, or a failure.
+func (m *Machine) Finish(t *Task, output any, failure *Failure) {
+	i := slices.Index(m.calls, t)
+	if i < 0 {
+		return
+	}
+	m.calls = slices.Delete(m.calls, i, i+1)
+	m.end(t, output, failure)
+}
+
+// Due reports that a timer of t has come due. A timer that was disarmed meanwhile is ignored.
+func (m *Machine) Due(t *Task, timer Timer) {
+	if t.armed&(1<<timer) == 0 {
+		return
+	}
+	m.armed--
+	t.armed &^= 1 << timer
+	if timer == Grace {
+		m.stopOlder(t)
+		return
+	}
+	t.timeout = true
+	if t.node < 0 {
+		m.cancelFrame(t.frame)
+	} else if t.body != nil {
+		m.cancelFrame(t.body)
+	}
+	m.stop(t, m.timeoutError(t))
+}
+
+// Cancel ends the run early because of cause: nothing starts any more, calls are told to stop.
+func (m *Machine) Cancel(cause error) {
+	self := &m.root.self
+	if m.result != nil || self.failure != nil {
+		return
+	}
+	self.failure = &Failure{Category: "cancelled", Code: "run.cancelled", Err: cause}
+	m.cancelFrame(m.root)
+	m.stop(self, cause)
+}
+
+// Result returns how the run ended; nil while it goes on.
+func (m *Machine) Result() *Result { return m.result }
+
+// Others returns the failures that neither decided the run's error nor were handled, body by body
+// in plan order.
+func (m *Machine) Others() []*Failure { return m.others }
+
+// Artefact returns the outputs of the run's succeeded steps by id.
+func (m *Machine) Artefact() map[string]any {
+	artefact := make(map[string]any, len(m.root.steps))
+	for i := range m.root.steps {
+		if s := &m.root.steps[i]; s.status == Succeeded {
+			artefact[m.root.graph.Nodes[i].ID] = s.output
+		}
+	}
+	return artefact
+}
+
+// Walk visits every task in plan order, bodies in place: enter before what is inside, leave after.
+func (m *Machine) Walk(enter, leave func(*Task)) { m.root.walk(enter, leave) }
+
+func (f *frame) walk(enter, leave func(*Task)) {
+	for _, n := range f.graph.Order {
+		t := &f.steps[n].Task
+		enter(t)
+		for i := range t.items {
+			item := &t.items[i]
+			enter(item)
+			if item.body != nil {
+				item.body.walk(enter, leave)
+			}
+			leave(item)
+		}
+		if t.body != nil {
+			t.body.walk(enter, leave)
+		}
+		leave(t)
+	}
+}
+
+func (m *Machine) emit(op Op, t *Task) { m.out = append(m.out, Command{Op: op, Task: t}) }
+
+func (m *Machine) arm(t *Task, timer Timer, wait time.Duration) {
+	m.armed++
+	t.armed |= 1 << timer
+	m.out = append(m.out, Command{Op: Arm, Task: t, Timer: timer, Wait: wait})
+}
+
+// disarm forgets the timers of a task that has ended.
+func (m *Machine) disarm(t *Task) {
+	for timer := Timeout; timer <= Grace; timer++ {
+		if t.armed&(1<<timer) != 0 {
+			m.armed--
+			t.armed &^= 1 << timer
+			m.out = append(m.out, Command{Op: Disarm, Task: t, Timer: timer})
+		}
+	}
+}
+
+// open makes the frame of one execution of g and finds its first steps.
+func (m *Machine) open(g *Graph, parent *Task, inputs map[string]any) *frame {
+	f := &frame{graph: g, parent: parent, inputs: inputs, m: m, left: len(g.Nodes)}
+	f.self = Task{frame: f, node: -1, item: -1}
+	if parent != nil {
+		f.depth = parent.frame.depth + 1
+	}
+	f.steps = make([]step, len(g.Nodes))
+	for i := range f.steps {
+		s := &f.steps[i]
+		s.frame, s.node, s.item, s.waits = f, int32(i), -1, g.Preds[i]
+		if s.waits == 0 {
+			m.ready.push(&s.Task)
+		}
+	}
+	return f
+}
+
+// decide settles what a ready task does, in the order of recipe-format.md 4: trigger, when,
+// foreach, run. Items come here when it is their turn.
+func (m *Machine) decide(t *Task) {
+	n := t.Node()
+	if t.barred() {
+		m.drop(t)
+		return
+	}
+	if t.item < 0 {
+		if !t.frame.steps[t.node].holds(n.Trigger) {
+			m.skip(t, SkippedUpstream)
+			return
+		}
+		if n.When != nil {
+			yes, err := n.When.Bool(t)
+			if err != nil {
+				m.start(t)
+				m.end(t, nil, exprFailure(err))
+				return
+			}
+			if !yes {
+				m.skip(t, SkippedWhen)
+				return
+			}
+		}
+		if n.Foreach != nil {
+			m.openForeach(t)
+			return
+		}
+	}
+	if n.Kind == Call {
+		m.waiting.push(t)
+		return
+	}
+	m.begin(t)
+}
+
+// barred reports whether a task that has not begun must not begin: its body was cancelled; a step
+// of the body failed, and this one does not run all the same; or an item of its foreach failed.
+func (t *Task) barred() bool {
+	f := t.frame
+	if f.cancelled {
+		return true
+	}
+	if t.item < 0 {
+		return f.failedAt > 0 && t.Node().Trigger != AllDone
+	}
+	whole := t.whole()
+	return whole.failedAt > 0 || f.failedAt > 0 && whole.began <= f.failedAt
+}
+
+// drop gives a barred task its end.
+func (m *Machine) drop(t *Task) {
+	t.status = Cancelled
+	if t.item < 0 {
+		m.settle(t)
+		return
+	}
+	whole := t.whole()
+	whole.active--
+	whole.done++
+	m.feed(whole)
+}
+
+// holds reports whether a trigger lets a step run, all its needs being settled.
+func (s *step) holds(trigger Trigger) bool {
+	needs := s.frame.graph.Preds[s.node]
+	switch trigger {
+	case AllDone:
+		return true
+	case NoneFailed:
+		return s.failed == 0 && s.skippedUpstream == 0
+	case AnySuccess:
+		return s.failed+s.skippedWhen+s.skippedUpstream < needs
+	}
+	return s.failed+s.skippedWhen+s.skippedUpstream == 0
+}
+
+// start marks a task as running.
+func (m *Machine) start(t *Task) {
+	m.began++
+	t.began, t.status = m.began, Running
+	m.emit(Began, t)
+}
+
+// begin runs a task that may run now.
+func (m *Machine) begin(t *Task) {
+	if t.barred() {
+		m.drop(t)
+		return
+	}
+	n := t.Node()
+	m.start(t)
+	var input any
+	if n.With != nil {
+		var err error
+		if input, err = n.With.Eval(t); err != nil {
+			m.end(t, nil, exprFailure(err))
+			return
+		}
+	}
+	switch n.Kind {
+	case Set:
+		m.end(t, input, nil)
+	case Fail:
+		m.end(t, nil, failOnPurpose(input))
+	case Sub:
+		m.openBody(t, input)
+	case Call:
+		alone := len(m.calls) == 0 && len(m.ready) == 0 && len(m.waiting) == 0 && m.armed == 0 && n.Timeout == 0
+		m.calls = append(m.calls, t)
+		if n.Timeout > 0 {
+			m.arm(t, Timeout, n.Timeout)
+		}
+		m.out = append(m.out, Command{Op: Start, Task: t, Input: input, Alone: alone})
+	}
+}
+
+// failOnPurpose is the failure of a Fail node, whose input is {message, code}.
+func failOnPurpose(input any) *Failure {
+	fields, _ := input.(map[string]any)
+	message, err := value.Text(fields["message"])
+	code, _ := fields["code"].(string)
+	if err != nil || message == "" {
+		message = "the recipe failed on purpose"
+	}
+	if code == "" {
+		code = "fail"
+	}
+	return &Failure{Category: "config", Code: code, Err: errors.New(message)}
+}
+
+func (m *Machine) openBody(t *Task, input any) {
+	n := t.Node()
+	inputs := t.frame.inputs
+	if n.Body.Inputs != nil {
+		given, _ := input.(map[string]any)
+		checked, err := n.Body.Inputs(given)
+		if err != nil {
+			m.end(t, nil, &Failure{Category: "config", Code: "recipe.inputs", Err: err})
+			return
+		}
+		inputs = checked
+	}
+	if n.Timeout > 0 {
+		m.arm(t, Timeout, n.Timeout)
+	}
+	t.body = m.open(n.Body, t, inputs)
+	if t.body.left == 0 {
+		m.closeFrame(t.body)
+	}
+}
+
+func (m *Machine) openForeach(t *Task) {
+	each := t.Node().Foreach
+	m.start(t)
+	in, err := each.In.Eval(t)
+	if err != nil {
+		m.end(t, nil, exprFailure(err))
+		return
+	}
+	items, ok := in.([]any)
+	limit := each.MaxItems
+	if limit == 0 {
+		limit = m.opts.MaxItems
+	}
+	switch {
+	case !ok:
+		err := fmt.Errorf("%s: foreach needs a list, not %s", each.Where, value.TypeName(in))
+		m.end(t, nil, &Failure{Category: "config", Code: "foreach.notList", Err: err})
+		return
+	case len(items) > limit:
+		err := fmt.Errorf("%s: foreach over %d items, max_items is %d", each.Where, len(items), limit)
+		m.end(t, nil, &Failure{Category: "limit", Code: "foreach.maxItems", Err: err})
+		return
+	}
+	t.items = make([]Task, len(items))
+	for i, item := range items {
+		t.items[i] = Task{frame: t.frame, node: t.node, item: int32(i), value: item}
+	}
+	m.feed(t)
+}
+
+// feed starts the next items of a foreach, as many as may run at once, and ends it after the last.
+func (m *Machine) feed(t *Task) {
+	limit := t.Node().Foreach.MaxParallel
+	if limit == 0 {
+		limit = m.opts.MaxParallel
+	}
+	for t.next < len(t.items) && (t.active < limit || t.items[t.next].barred()) {
+		item := &t.items[t.next]
+		t.next++
+		if item.barred() {
+			item.status = Cancelled
+			t.done++
+			continue
+		}
+		t.active++
+		m.ready.push(item)
+	}
+	if t.done == len(t.items) {
+		m.closeForeach(t)
+	}
+}
+
+// closeForeach gathers the items' outputs in item order. The first failed item decides the error;
+// items that were cancelled decide it only if none failed.
+func (m *Machine) closeForeach(t *Task) {
+	outputs := make([]any, len(t.items))
+	collect := t.Node().Foreach.Collect
+	var failures failures
+	for i := range t.items {
+		item := &t.items[i]
+		switch {
+		case !collect && item.status == Succeeded:
+			outputs[i] = item.output
+		case !collect || t.frame.cancelled && item.status == Cancelled:
+			failures.add(item)
+		case item.status == Succeeded:
+			outputs[i] = map[string]any{"status": "succeeded", "output": item.output}
+		default:
+			outputs[i] = map[string]any{"status": item.status.String(), "error": item.failure.Value()}
+		}
+	}
+	m.end(t, outputs, m.first(failures))
+}
+
+// failures gathers what went wrong in one body or foreach, in plan order.
+type failures struct {
+	failed, cancelled []*Failure
+}
+
+func (fs *failures) add(t *Task) {
+	switch {
+	case t.failure == nil: // cancelled before it began
+		fs.cancelled = append(fs.cancelled, &Failure{Category: "cancelled", Code: "step.cancelled", Path: t.Path(), Err: errCancelled})
+	case t.status == Cancelled:
+		fs.cancelled = append(fs.cancelled, t.failure)
+	default:
+		fs.failed = append(fs.failed, t.failure)
+	}
+}
+
+// first returns the failure that decides, and keeps the other real ones.
+func (m *Machine) first(fs failures) *Failure {
+	switch {
+	case len(fs.failed) > 0:
+		m.others = append(m.others, fs.failed[1:]...)
+		return fs.failed[0]
+	case len(fs.cancelled) > 0:
+		return fs.cancelled[0]
+	}
+	return nil
+}
+
+var errCancelled = errors.New("cancelled before it ended")
+
+// end gives a running task its end. An item tells its foreach; a step's failure goes through its
+// on_error, then its dependants learn of it.
+func (m *Machine) end(t *Task, output any, failure *Failure) {
+	n := t.Node()
+	m.disarm(t)
+	whole := t.item < 0 && n.Foreach != nil // timeout and output are for each item
+	switch {
+	case t.timeout:
+		failure = &Failure{Category: "infra", Code: "step.timeout", Err: m.timeoutError(t)}
+	case failure != nil && t.stopped:
+		failure = &Failure{Category: "cancelled", Code: "step.cancelled", Err: failure.Err}
+	case failure == nil && n.Accept != nil && n.Kind != Call && !whole:
+		if err := n.Accept(output); err != nil {
+			failure = &Failure{Category: "config", Code: "output.invalid", Err: err}
+		}
+	}
+	if failure != nil && t.item < 0 && n.OnError.Set != nil && failure.Category != "cancelled" {
+		set, err := n.OnError.Set.Eval(t)
+		output, failure = set, nil
+		if err != nil {
+			failure = exprFailure(err)
+		}
+	}
+	t.output, t.status = output, Succeeded
+	if failure != nil {
+		if failure.Path == "" {
+			failure.Path = t.Path()
+		}
+		t.output, t.failure, t.status = nil, failure, Failed
+		if failure.Category == "cancelled" {
+			t.status = Cancelled
+		}
+	}
+	m.emit(Ended, t)
+	if t.item >= 0 {
+		m.endItem(t)
+		return
+	}
+	if failure != nil && !n.OnError.Continue && t.frame.failedAt == 0 {
+		t.frame.failedAt = m.began
+		m.grace(&t.frame.self)
+	}
+	m.settle(t)
+}
+
+func (m *Machine) endItem(t *Task) {
+	whole := t.whole()
+	whole.active--
+	whole.done++
+	if t.failure != nil && !whole.Node().Foreach.Collect && whole.failedAt == 0 {
+		whole.failedAt = m.began
+		m.grace(whole)
+	}
+	m.feed(whole)
+}
+
+// grace gives those calls that run a bounded time, where a failure makes their results useless.
+func (m *Machine) grace(t *Task) {
+	if len(m.calls) > 0 {
+		m.arm(t, Grace, m.opts.Grace)
+	}
+}
+
+func (m *Machine) skip(t *Task, status Status) {
+	t.status = status
+	m.emit(Skipped, t)
+	m.settle(t)
+}
+
+// settle tells the dependants of a step how it ended, and ends the body after its last step.
+func (m *Machine) settle(t *Task) {
+	f := t.frame
+	for _, n := range f.graph.Succ[t.node] {
+		s := &f.steps[n]
+		switch t.status {
+		case Failed, Cancelled:
+			s.failed++
+		case SkippedWhen:
+			s.skippedWhen++
+		case SkippedUpstream:
+			s.skippedUpstream++
+		}
+		if s.waits--; s.waits == 0 {
+			m.ready.push(&s.Task)
+		}
+	}
+	if f.left--; f.left == 0 {
+		m.closeFrame(f)
+	}
+}
+
+// closeFrame ends a body: its first failure in plan order, or its output, goes to the step that
+// owns it, or is the run's result.
+func (m *Machine) closeFrame(f *frame) {
+	var failures failures
+	for _, n := range f.graph.Order {
+		t := &f.steps[n].Task
+		if t.status == Cancelled || t.status == Failed && !t.Node().OnError.Continue {
+			failures.add(t)
+		}
+	}
+	failure := m.first(failures)
+	var output any
+	if failure == nil && f.graph.Output != nil {
+		var err error
+		if output, err = f.graph.Output.Eval(&f.self); err != nil {
+			failure = exprFailure(err)
+		}
+	}
+	m.disarm(&f.self)
+	if f.parent != nil {
+		m.end(f.parent, output, failure)
+		return
+	}
+	result := &Result{Status: Succeeded, Output: output}
+	switch {
+	case f.self.failure != nil:
+		result = &Result{Status: Cancelled, Failure: f.self.failure}
+	case f.self.timeout:
+		result = &Result{Status: Failed, Failure: &Failure{Category: "limit", Code: "limits.wall_time", Err: m.timeoutError(&f.self)}}
+	case failure != nil:
+		result = &Result{Status: Failed, Failure: failure}
+	}
+	m.result = result
+	m.out = append(m.out, Command{Op: Done})
+}
+
+// cancelFrame lets nothing more begin in a body and in the bodies inside.
+func (m *Machine) cancelFrame(f *frame) {
+	f.cancelled = true
+	for i := range f.steps {
+		m.cancelBodies(&f.steps[i].Task)
+	}
+}
+
+func (m *Machine) cancelBodies(t *Task) {
+	if t.body != nil && t.status == Running {
+		m.cancelFrame(t.body)
+	}
+	for i := range t.items {
+		m.cancelBodies(&t.items[i])
+	}
+}
+
+// stop tells the calls that belong to owner to stop.
+func (m *Machine) stop(owner *Task, cause error) {
+	for _, c := range m.calls {
+		if !c.stopped && c.within(owner) {
+			c.stopped = true
+			m.out = append(m.out, Command{Op: Stop, Task: c, Err: cause})
+		}
+	}
+}
+
+// stopOlder ends the grace of what began before the failure in t's body, or in t's foreach. Steps
+// that run in spite of the failure go on.
+func (m *Machine) stopOlder(t *Task) {
+	if t.node >= 0 {
+		m.cancelBodies(t)
+		m.stop(t, errGrace)
+		return
+	}
+	f := t.frame
+	for i := range f.steps {
+		if s := &f.steps[i].Task; s.status == Running && s.began <= f.failedAt {
+			m.cancelBodies(s)
+			m.stop(s, errGrace)
+		}
+	}
+}
+
+var errGrace = errors.New("cancelled: another step failed and the grace period is over")
+
+func (m *Machine) timeoutError(t *Task) error {
+	if t.node < 0 {
+		return fmt.Errorf("the run timed out: limits.wall_time is %v", m.opts.WallTime)
+	}
+	return fmt.Errorf("step %q timed out: its timeout is %v", t.Path(), t.Node().Timeout)
+}
+
+func exprFailure(err error) *Failure {
+	return &Failure{Category: "config", Code: "expr.failed", Err: err}
+}

@@ -1,0 +1,211 @@
+package machine
+
+import (
+	"cmp"
+	"strconv"
+
+	"github.com/braise-run/braise/internal/expr"
+)
+
+// Task is one execution of a node: a step, or one item of a foreach. It is also the environment
+// in which the node's expressions are evaluated.
+type Task struct {
+	frame   *frame
+	node    int32 // index in the frame's graph; -1 for the frame's own task
+	item    int32 // index of the item; -1 for a step
+	status  Status
+	armed   uint8 // its timers that are armed, a bit each
+	timeout bool  // its time ran out
+	stopped bool  // its call was told to stop
+	began   int64 // the machine's count of begun tasks when it began
+
+	value   any // of the item
+	output  any
+	failure *Failure
+
+	body *frame // of a Sub that runs
+
+	// Of a foreach: its items, the next to start, those that run, those that ended.
+	items        []Task
+	next         int
+	active, done int
+	failedAt     int64 // 0, or the count of begun tasks at the first failure of an item
+
+	// First and Last belong to the driver; the machine never looks at them.
+	First, Last int32
+}
+
+// frame is the state of one execution of a body.
+type frame struct {
+	graph  *Graph
+	parent *Task // that owns the body; nil for the run's
+	depth  int
+	inputs map[string]any
+	steps  []step
+	left   int // steps that have not settled
+
+	failedAt  int64 // 0, or the count of begun tasks at the first unhandled failure
+	cancelled bool  // nothing starts any more
+
+	self Task // the environment of the body's output, and the owner of the run's timers
+	m    *Machine
+}
+
+// step is the state of one node in a frame.
+type step struct {
+	Task
+	waits int32 // needs that have not settled
+	// needs that settled otherwise than succeeded, by how
+	failed, skippedWhen, skippedUpstream int32
+}
+
+// Node returns the node that the task executes; nil for the run's own task.
+func (t *Task) Node() *Node {
+	if t.node < 0 {
+		return nil
+	}
+	return &t.frame.graph.Nodes[t.node]
+}
+
+// Path returns where the task stands in the run: send, verify[2]/check.
+func (t *Task) Path() string {
+	if t.node < 0 {
+		if t.frame.parent == nil {
+			return ""
+		}
+		return t.frame.parent.Path()
+	}
+	id := t.Node().ID
+	if t.item < 0 && t.frame.parent == nil {
+		return id
+	}
+	var b []byte
+	if p := t.frame.parent; p != nil {
+		b = append(append(b, p.Path()...), '/')
+	}
+	b = append(b, id...)
+	if t.item >= 0 {
+		b = append(strconv.AppendInt(append(b, '['), int64(t.item), 10), ']')
+	}
+	return string(b)
+}
+
+// Status returns where the task stands.
+func (t *Task) Status() Status { return t.status }
+
+// Output returns what the task gave; nil unless it succeeded.
+func (t *Task) Output() any { return t.output }
+
+// Failure returns why the task failed; nil unless it did.
+func (t *Task) Failure() *Failure { return t.failure }
+
+// Inputs, Consts, Run, Step and Var make a Task the expr.Env of its node.
+var _ expr.Env = (*Task)(nil)
+
+// Inputs returns the inputs of the file that the node stands in.
+func (t *Task) Inputs() map[string]any { return t.frame.inputs }
+
+// Consts returns the constants of the file that the node stands in.
+func (t *Task) Consts() map[string]any { return t.frame.graph.Consts }
+
+// Run returns what expressions see as run.
+func (t *Task) Run() map[string]any { return t.frame.m.run }
+
+// Step returns the state of a visible step.
+func (t *Task) Step(ref expr.StepRef) (status string, output, err any) {
+	f := t.frame
+	for range ref.Up {
+		f = f.parent.frame
+	}
+	s := &f.steps[ref.Index]
+	if s.failure != nil {
+		err = s.failure.Value()
+	}
+	return s.status.String(), s.output, err
+}
+
+// Var returns the item (index 0) or its number (index 1) of the foreach that is up bodies
+// outwards.
+func (t *Task) Var(up, index int) any {
+	for range up {
+		t = t.frame.parent
+	}
+	if index == 0 {
+		return t.value
+	}
+	return int64(t.item)
+}
+
+// whole returns the foreach step of an item.
+func (t *Task) whole() *Task { return &t.frame.steps[t.node].Task }
+
+// within reports whether t is owner, an item of it, or part of its body.
+func (t *Task) within(owner *Task) bool {
+	for t != nil {
+		if t == owner || owner.node < 0 && owner.frame == t.frame || t.item >= 0 && t.whole() == owner {
+			return true
+		}
+		t = t.frame.parent
+	}
+	return false
+}
+
+// before orders tasks that compete for starting: where their ways part, by priority, declaration
+// and item, so that bodies go in place and depth first.
+func before(a, b *Task) bool {
+	for a.frame != b.frame {
+		if a.frame.depth >= b.frame.depth {
+			a = a.frame.parent
+		} else {
+			b = b.frame.parent
+		}
+	}
+	rank := a.frame.graph.Rank
+	return cmp.Or(cmp.Compare(rank[a.node], rank[b.node]), cmp.Compare(a.item, b.item)) < 0
+}
+
+// queue is a binary heap of tasks, least by before first.
+type queue []*Task
+
+func (q *queue) push(t *Task) {
+	h := append(*q, t)
+	i := len(h) - 1
+	for i > 0 {
+		up := (i - 1) / 2
+		if !before(t, h[up]) {
+			break
+		}
+		h[i] = h[up]
+		i = up
+	}
+	h[i] = t
+	*q = h
+}
+
+func (q *queue) pop() *Task {
+	h := *q
+	top, last := h[0], h[len(h)-1]
+	h[len(h)-1] = nil
+	h = h[:len(h)-1]
+	*q = h
+	if len(h) == 0 {
+		return top
+	}
+	i := 0
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			break
+		}
+		if child+1 < len(h) && before(h[child+1], h[child]) {
+			child++
+		}
+		if !before(h[child], last) {
+			break
+		}
+		h[i] = h[child]
+		i = child
+	}
+	h[i] = last
+	return top
+}

@@ -1,0 +1,387 @@
+package workflow
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/expr"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/schema"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/recipe"
+)
+
+// bodySource is the text of one body: a file, or steps written in place.
+type bodySource struct {
+	steps    []recipe.Step
+	output   *recipe.Value
+	defaults recipe.Defaults
+	names    expr.Scope // what its expressions may name, its own steps apart
+	prefix   string     // of its steps' paths, for messages
+}
+
+// body is a compiled body.
+type body struct {
+	graph *machine.Graph
+	steps []PlanStep // in plan order, ids relative to the file
+	outer []outerRef // what its expressions read of the steps around it
+	count int
+}
+
+// outerRef is a reference to a step that is up bodies outwards.
+type outerRef struct {
+	up, index int
+}
+
+// compiledStep is one step on its way to a node.
+type compiledStep struct {
+	src   *recipe.Step
+	node  machine.Node
+	edges map[int]bool // by index of the other step: true for data, false for order
+	reads []expr.Ref   // of outputs of other steps, without ?.
+	self  bool         // reads itself
+	sub   []PlanStep
+	count int
+}
+
+func (c *compiler) body(src bodySource) body {
+	index := make(map[string]expr.StepRef, len(src.steps))
+	for i := range src.steps {
+		index[src.steps[i].ID] = expr.StepRef{Index: i}
+	}
+	src.names.Steps = index
+
+	b := body{graph: &machine.Graph{}}
+	steps := make([]compiledStep, len(src.steps))
+	for i := range src.steps {
+		s := &stepCompiler{compiler: c, bodySource: &src, compiledStep: &steps[i], index: i, body: &b}
+		s.compile(&src.steps[i])
+		b.count += 1 + steps[i].count
+	}
+	if src.output != nil {
+		t, refs := c.template(src.output, &src.names)
+		b.graph.Output = t
+		b.addOuter(refs)
+		c.warnSkipped(steps, refs, nil, src.output.Pos)
+	}
+	c.order(b.graph, steps)
+	for _, n := range b.graph.Order {
+		b.steps = append(b.steps, planStep(&steps[n], steps, src.prefix))
+	}
+	return b
+}
+
+func (b *body) addOuter(refs []expr.Ref) {
+	for _, r := range refs {
+		if r.Kind == expr.RefStep && r.Step.Up > 0 {
+			b.outer = append(b.outer, outerRef{r.Step.Up, r.Step.Index})
+		}
+	}
+}
+
+// template lowers a value as written. The references are those of all its expressions.
+func (c *compiler) template(v *recipe.Value, names *expr.Scope) (*expr.Template, []expr.Ref) {
+	t := c.lower(v, names)
+	return t, t.Refs()
+}
+
+func (c *compiler) lower(v *recipe.Value, names *expr.Scope) *expr.Template {
+	switch {
+	case v == nil:
+		return expr.Literal(nil)
+	case v.IsList:
+		elems := make([]*expr.Template, len(v.List))
+		for i, e := range v.List {
+			elems[i] = c.lower(e, names)
+		}
+		return expr.List(elems)
+	case v.IsMap:
+		keys, elems := make([]string, len(v.Map)), make([]*expr.Template, len(v.Map))
+		for i, f := range v.Map {
+			keys[i], elems[i] = f.Key, c.lower(f.Value, names)
+		}
+		return expr.Map(keys, elems)
+	}
+	text, ok := v.Scalar.(string)
+	if !ok {
+		return expr.Literal(v.Scalar)
+	}
+	t, list := names.Text(expr.Source{Text: text, Pos: v.Pos, Offset: v.Offset})
+	c.list = append(c.list, list...)
+	if t == nil {
+		return expr.Literal(nil)
+	}
+	return t
+}
+
+// stepCompiler compiles one step.
+type stepCompiler struct {
+	*compiler
+	*bodySource
+	*compiledStep
+	index int
+	body  *body
+}
+
+func (s *stepCompiler) path() string { return s.prefix + s.src.ID }
+
+func (s *stepCompiler) compile(src *recipe.Step) {
+	s.src = src
+	s.edges = map[int]bool{}
+	s.node = machine.Node{ID: src.ID, Trigger: triggers[src.Trigger], Timeout: src.Timeout}
+	for _, n := range src.Needs {
+		if ref, ok := s.names.Steps[n.Text]; ok {
+			s.edges[ref.Index] = s.edges[ref.Index]
+		} else {
+			s.errorf(n.Pos, diagnostics.CodeUnknownName, s.suggestStep(n.Text), "step %q needs %q, which is no step here", src.ID, n.Text)
+		}
+	}
+	if src.When.Text != "" {
+		p, list := s.names.Condition(expr.Source{Text: src.When.Text, Pos: src.When.Pos, Offset: src.When.Offset})
+		s.list = append(s.list, list...)
+		if s.node.When = p; p != nil {
+			s.refer(p.Refs())
+		}
+	}
+	inner := s.names // what the step itself, or each item, sees
+	if f := src.Foreach; f != nil {
+		in, refs := s.template(f.In, &s.names)
+		s.refer(refs)
+		s.node.Foreach = &machine.Foreach{In: in, MaxParallel: f.MaxParallel, MaxItems: f.MaxItems, Collect: f.Collect, Where: f.In.Pos.String()}
+		inner.Vars = []expr.Var{{Name: f.As.Text, Index: 0}, {Name: "index", Index: 1}}
+	}
+	if set := src.OnError.Set; set != nil {
+		t, refs := s.template(set, &s.names)
+		s.node.OnError.Set = t
+		s.refer(refs)
+	}
+	s.node.OnError.Continue = src.OnError.Continue
+	s.compileUse(src, &inner)
+	if s.node.Accept == nil {
+		s.node.Accept = s.accept(src)
+	}
+}
+
+var triggers = map[recipe.Trigger]machine.Trigger{
+	recipe.NoneFailed: machine.NoneFailed, recipe.AllDone: machine.AllDone, recipe.AnySuccess: machine.AnySuccess,
+}
+
+func (s *stepCompiler) suggestStep(name string) string {
+	ids := make([]string, 0, len(s.steps))
+	for i := range s.steps {
+		ids = append(ids, s.steps[i].ID)
+	}
+	return diagnostics.DidYouMean(name, ids)
+}
+
+// compileUse lowers what the step does.
+func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
+	switch {
+	case src.Uses.Text == "set":
+		s.node.Kind = machine.Set
+		s.with(src.With, inner)
+	case src.Uses.Text == "fail":
+		s.node.Kind = machine.Fail
+		s.with(src.With, inner)
+	case src.Uses.Text == "recipe":
+		s.compileBody(src.Body, inner)
+	case src.Uses.Text == "model":
+		s.with(src.With, inner)
+		s.compileCall(src, modelCall, s.modelName(src))
+	default:
+		names := *inner
+		names.Secrets = true
+		s.with(src.With, &names)
+		s.need(useTool, src.Uses.Text, src.Uses.Pos, s.path())
+		s.compileCall(src, toolCall, src.Uses.Text)
+	}
+}
+
+func (s *stepCompiler) with(v *recipe.Value, names *expr.Scope) {
+	if v == nil {
+		return
+	}
+	t, refs := s.template(v, names)
+	s.node.With = t
+	s.refer(refs)
+}
+
+// modelName returns the model that a model step names; "" when an expression will say.
+func (s *stepCompiler) modelName(src *recipe.Step) string {
+	name, pos := s.defaults.Model, src.Uses.Pos
+	if v := field(src.With, "model"); v != nil {
+		text, ok := v.Scalar.(string)
+		if t := s.lower(v, &expr.Scope{}); !ok || !t.IsLiteral() {
+			return ""
+		}
+		name, pos = text, v.Pos
+	}
+	if name == "" {
+		s.errorf(pos, diagnostics.CodeMissingKey, "give model in with, or defaults.model for all steps", "step %q names no model", src.ID)
+		return ""
+	}
+	s.need(useModel, name, pos, s.path())
+	return name
+}
+
+func field(v *recipe.Value, key string) *recipe.Value {
+	if v == nil {
+		return nil
+	}
+	for _, f := range v.Map {
+		if f.Key == key {
+			return f.Value
+		}
+	}
+	return nil
+}
+
+func (s *stepCompiler) compileCall(src *recipe.Step, kind callKind, name string) {
+	call := &call{kind: kind, name: name, step: s.path(), pos: src.Uses.Pos, with: src.With}
+	if s.node.With != nil {
+		call.secrets = s.node.With.HasSecrets()
+		call.literal = s.node.With.IsLiteral()
+	}
+	if o := src.Output; o != nil {
+		call.maxBytes = o.MaxBytes
+		if o.SchemaJSON != nil {
+			call.answerJSON, _ = value.JSON(o.SchemaJSON)
+			call.answer = s.schema(o)
+		}
+	}
+	if s.node.Timeout == 0 {
+		s.node.Timeout = s.defaults.Timeout
+	}
+	s.node.Kind, s.node.Adapter = machine.Call, call
+	s.calls = append(s.calls, call)
+}
+
+func (s *stepCompiler) schema(o *recipe.Output) *schema.Schema {
+	compiled, err := schema.CompileValue(o.SchemaJSON)
+	if err != nil {
+		s.errorf(o.Pos, diagnostics.CodeBadSchema, "", "output.schema of step %q: %v", s.src.ID, err)
+	}
+	return compiled
+}
+
+// accept makes the check of a step's output; nil when nothing is asked.
+func (s *stepCompiler) accept(src *recipe.Step) func(any) error {
+	o := src.Output
+	if o == nil || s.node.Kind == machine.Call {
+		return nil
+	}
+	var want *schema.Schema
+	if o.SchemaJSON != nil {
+		if want = s.schema(o); want == nil {
+			return nil
+		}
+	}
+	where := o.Pos.String()
+	return func(v any) error { return checkOutput(v, want, o.MaxBytes, where) }
+}
+
+// checkOutput reports an output that does not match its schema or is too large. want may be nil
+// and maxBytes 0: then that check is left out.
+func checkOutput(v any, want *schema.Schema, maxBytes int, where string) error {
+	if maxBytes > 0 {
+		text, err := value.JSON(v)
+		if err != nil {
+			return fmt.Errorf("%s: the output is not JSON: %w", where, err)
+		}
+		if len(text) > maxBytes {
+			return fmt.Errorf("%s: the output has %d bytes, output.max_bytes is %d", where, len(text), maxBytes)
+		}
+	}
+	if want != nil {
+		if problems := want.Check(v); problems != nil {
+			return fmt.Errorf("%s: the output does not match output.schema: %s", where, schema.Describe(problems))
+		}
+	}
+	return nil
+}
+
+// compileBody lowers a step that owns a body.
+func (s *stepCompiler) compileBody(src *recipe.Body, inner *expr.Scope) {
+	s.node.Kind = machine.Sub
+	switch {
+	case src == nil:
+		s.node.Body = &machine.Graph{} // reported when the recipe was read
+	case src.Ref.Text != "" && src.Recipe == nil:
+		s.errorf(src.Ref.Pos, diagnostics.CodeFile, "read the recipe with recipe.Load", "sub-recipe %q was not loaded", src.Ref.Text)
+	case src.Ref.Text != "":
+		sub := s.file(src.Recipe)
+		s.node.Body, s.count = sub.graph, sub.count
+		if s.count <= MaxSteps {
+			s.sub = prefixed(sub.steps, s.path()+"/")
+		}
+		s.with(src.Inputs, inner)
+		if s.node.With == nil {
+			s.node.With = expr.Literal(map[string]any{})
+		}
+		s.list = append(s.list, sub.inputs.checkWritten(src.Inputs, src.Ref)...)
+	default:
+		names := expr.Scope{Inputs: s.names.Inputs, Consts: s.names.Consts, Outer: inner}
+		b := s.compiler.body(bodySource{
+			steps: src.Steps, output: src.Output, defaults: s.defaults, names: names, prefix: s.path() + "/",
+		})
+		b.graph.Consts = s.names.Consts
+		s.node.Body, s.sub, s.count = b.graph, b.steps, b.count
+		for _, r := range b.outer {
+			if r.up == 1 {
+				s.edge(r.index)
+			} else {
+				s.body.outer = append(s.body.outer, outerRef{r.up - 1, r.index})
+			}
+		}
+	}
+}
+
+// refer takes note of what the step's expressions refer to.
+func (s *stepCompiler) refer(refs []expr.Ref) {
+	s.body.addOuter(refs)
+	for _, r := range refs {
+		switch {
+		case r.Kind == expr.RefSecret:
+			s.need(useSecret, r.Name, r.Pos, s.path())
+		case r.Kind == expr.RefStep && r.Step.Up == 0:
+			s.edge(r.Step.Index)
+			s.reads = append(s.reads, r)
+		}
+	}
+}
+
+func (s *stepCompiler) edge(to int) {
+	s.edges[to] = true
+	s.self = s.self || to == s.index
+}
+
+// warnSkipped warns of outputs that are read as if the step that gives them always ran. reader is
+// the step that reads, nil for a body's output.
+func (c *compiler) warnSkipped(steps []compiledStep, refs []expr.Ref, reader *compiledStep, pos diagnostics.Position) {
+	if reader != nil && reader.node.Trigger == machine.AllSuccess {
+		return // skipped together with what it reads
+	}
+	for _, r := range refs {
+		if r.Kind != expr.RefStep || r.Step.Up > 0 || r.Field != "output" || r.Optional {
+			continue
+		}
+		if target := steps[r.Step.Index].src; target.When.Text != "" {
+			c.list = append(c.list, diagnostics.Diagnostic{
+				Level: diagnostics.Warn, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeMaybeSkipped,
+				Message: fmt.Sprintf("step %q may be skipped, then its output is null and this fails", target.ID),
+				Hint:    fmt.Sprintf("write steps.%s.output?.…", target.ID), Position: r.Pos,
+			})
+		}
+	}
+}
+
+// sortedEdges returns the steps that s waits for, in declaration order.
+func (s *compiledStep) sortedEdges() []int {
+	list := make([]int, 0, len(s.edges))
+	for i := range s.edges {
+		list = append(list, i)
+	}
+	slices.Sort(list)
+	return list
+}

@@ -1,0 +1,396 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	goruntime "runtime"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/expr"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/schema"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+type callKind string
+
+const (
+	toolCall  callKind = "tool"
+	modelCall callKind = "model"
+)
+
+// call is what a step calls, as far as it is known when the recipe is compiled.
+type call struct {
+	kind  callKind
+	name  string // of the tool or model; "" for a model that an expression names
+	index int    // in Workflow.tools or Workflow.models; -1 when the name is not known
+	step  string
+	pos   diagnostics.Position
+	with  *recipe.Value
+
+	secrets    bool           // the arguments hold secrets
+	literal    bool           // the arguments hold no expression
+	answer     *schema.Schema // of the output; nil: not checked
+	answerJSON json.RawMessage
+	maxBytes   int // of the output; 0: no bound of its own
+}
+
+// invocation is one execution of a call. A worker, or the run's owner, has it to itself.
+type invocation struct {
+	run   *run
+	task  *machine.Task
+	call  *call
+	path  string
+	input any
+
+	flight *flight    // nil: the driver executes it itself
+	tool   *boundTool // of a tool call
+	args   map[string]any
+	model  runtime.Model // of a model call
+	req    *runtime.Request
+}
+
+// prepare does what comes before the adapter is called; the run's owner does it.
+func (in *invocation) prepare() error {
+	if in.call.kind == modelCall {
+		return in.prepareModel()
+	}
+	return in.prepareTool()
+}
+
+// event is the trace's record that the adapter is called.
+func (in *invocation) event() trace.Event {
+	name := in.call.name
+	if in.call.kind == modelCall {
+		name = in.req.Model
+	}
+	return trace.Event{Kind: trace.AdapterCall, Step: in.path, Data: trace.Data{
+		{Key: "kind", Value: string(in.call.kind)}, {Key: "name", Value: name}}}
+}
+
+// do executes the call. It always returns, however the adapter ends.
+func (in *invocation) do(ctx context.Context) (output any, failure *machine.Failure) {
+	defer func() {
+		if p := recover(); p != nil {
+			output = nil
+			failure = &machine.Failure{
+				Category: string(in.call.kind), Code: "step.panic",
+				Err: &panicError{text: in.run.prepared.redact.Text(fmt.Sprintf("panic in %s %q: %v", in.call.kind, in.call.name, p)), stack: stack()},
+			}
+		}
+	}()
+	var err error
+	if in.call.kind == modelCall {
+		output, err = in.askModel(ctx)
+	} else {
+		output, err = in.callTool(ctx)
+	}
+	if err != nil {
+		return nil, in.failure(ctx, err)
+	}
+	return output, nil
+}
+
+// panicError is a panic of an adapter. The stack is for the trace, not for the message.
+type panicError struct {
+	text  string
+	stack string
+}
+
+func (e *panicError) Error() string { return e.text }
+
+// stack prints the frames of a panic between the recover and the engine's own: functions and
+// lines only, so that equal runs give equal traces.
+func stack() string {
+	var pcs [64]uintptr
+	frames := goruntime.CallersFrames(pcs[:goruntime.Callers(3, pcs[:])])
+	var b strings.Builder
+	for {
+		f, more := frames.Next()
+		if strings.HasPrefix(f.Function, "github.com/braise-run/braise/workflow.(*invocation)") {
+			break
+		}
+		if !strings.HasPrefix(f.Function, "runtime.") {
+			fmt.Fprintf(&b, "%s\n\t%s:%d\n", f.Function, f.File, f.Line)
+		}
+		if !more {
+			break
+		}
+	}
+	return b.String()
+}
+
+// failure words an error of the call for the machine, secrets out.
+func (in *invocation) failure(ctx context.Context, err error) *machine.Failure {
+	var known *runtime.Error
+	if errors.As(err, &known) {
+		return &machine.Failure{Category: string(known.Category), Code: known.Code, Err: in.run.prepared.redact.Error(err)}
+	}
+	f := &machine.Failure{Category: string(in.call.kind), Code: string(in.call.kind) + ".failed", Err: in.run.prepared.redact.Error(err)}
+	if in.run.ctx.Err() != nil && ctx.Err() != nil {
+		f.Category, f.Code = string(runtime.CategoryCancelled), "step.cancelled"
+	}
+	return f
+}
+
+func configError(code diagnostics.Code, format string, args ...any) error {
+	return &runtime.Error{Category: runtime.CategoryConfig, Code: string(code), Err: fmt.Errorf(format, args...)}
+}
+
+// prepareTool finds the tool, puts the secrets into its arguments and checks them.
+func (in *invocation) prepareTool() error {
+	in.tool = &in.run.prepared.tools[in.call.index]
+	if in.tool.tool == nil {
+		return configError(diagnostics.CodeMissingTool, "%s: tool %q is not there", in.call.pos, in.call.name)
+	}
+	input, err := in.openSecrets()
+	if err != nil {
+		return err
+	}
+	args, ok := input.(map[string]any)
+	if !ok && input != nil {
+		return configError(diagnostics.CodeArguments, "%s: arguments of %q must be a map, not %s", in.call.pos, in.call.name, value.TypeName(input))
+	}
+	if args == nil {
+		args = map[string]any{}
+	}
+	in.args = args
+	if in.tool.schema != nil {
+		if problems := in.tool.schema.Check(args); problems != nil {
+			return configError(diagnostics.CodeArguments, "%s: arguments of %q: %s", in.call.pos, in.call.name, schema.Describe(problems))
+		}
+	}
+	return nil
+}
+
+func (in *invocation) openSecrets() (any, error) {
+	if !in.call.secrets {
+		return in.input, nil
+	}
+	return expr.Open(in.input, func(name string) (string, error) {
+		if s, ok := in.run.prepared.secrets[name]; ok {
+			return s, nil
+		}
+		return "", configError(diagnostics.CodeMissingSecret, "%s: secret %q is not there", in.call.pos, name)
+	})
+}
+
+// callTool calls the tool and checks what it returns, secrets out.
+func (in *invocation) callTool(ctx context.Context) (any, error) {
+	output, err := in.toolOutput(ctx)
+	if err != nil {
+		return nil, err
+	}
+	output = in.run.prepared.redact.Value(output)
+	if err := in.checkOutput(output, in.call.answer); err != nil {
+		return nil, err
+	}
+	return output, nil
+}
+
+func (in *invocation) checkOutput(output any, want *schema.Schema) error {
+	if err := checkOutput(output, want, in.call.maxBytes, in.call.pos.String()); err != nil {
+		return &runtime.Error{Category: runtime.CategoryConfig, Code: "output.invalid", Err: err}
+	}
+	return nil
+}
+
+// toolOutput calls the tool, by value or by JSON.
+func (in *invocation) toolOutput(ctx context.Context) (any, error) {
+	if in.tool.values != nil {
+		output, err := in.tool.values.CallValue(ctx, in.args)
+		if err != nil {
+			return nil, err
+		}
+		if output, err = value.Normalise(output); err != nil {
+			return nil, fmt.Errorf("tool %q returned what is not JSON: %w", in.call.name, err)
+		}
+		return output, nil
+	}
+	text, err := value.JSON(in.args)
+	if err != nil {
+		return nil, fmt.Errorf("arguments of %q: %w", in.call.name, err)
+	}
+	result, err := in.tool.tool.Call(ctx, text)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(result) == 0:
+		return nil, nil
+	case len(result) > in.run.limits.MaxOutputBytes:
+		return nil, fmt.Errorf("tool %q returned %d bytes, the most is %d", in.call.name, len(result), in.run.limits.MaxOutputBytes)
+	}
+	output, err := value.Decode(result)
+	if err != nil {
+		return nil, fmt.Errorf("tool %q returned what is not JSON: %w", in.call.name, err)
+	}
+	return output, nil
+}
+
+// maxRepairs is how many turns a model gets to mend an answer that does not match its schema
+// (agent-loop.md 2.5).
+const maxRepairs = 2
+
+// askModel asks the model, and again while its structured answer does not match.
+func (in *invocation) askModel(ctx context.Context) (any, error) {
+	for turn := 1; ; turn++ {
+		text, err := in.generate(ctx, turn)
+		if err != nil {
+			return nil, err
+		}
+		if in.call.answer == nil {
+			output := map[string]any{"text": text}
+			return output, in.checkOutput(output, nil)
+		}
+		answer, fault := parseAnswer(text, in.call.answer)
+		if fault == "" {
+			return answer, in.checkOutput(answer, nil)
+		}
+		if turn > maxRepairs {
+			return nil, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
+				Err: fmt.Errorf("%s: model %q gave no valid answer in %d turns: %s", in.call.pos, in.req.Model, turn, fault)}
+		}
+		again := *in.req // the model may have kept the request
+		again.Messages = slices.Concat(in.req.Messages, []runtime.Message{
+			{Role: runtime.Assistant, Text: text},
+			{Role: runtime.User, Text: "That answer cannot be used: " + fault +
+				"\nAnswer again, with nothing but JSON that matches this schema:\n" + string(in.call.answerJSON)},
+		})
+		in.req = &again
+	}
+}
+
+// generate makes the step's n-th call of the model and returns its text, secrets out.
+func (in *invocation) generate(ctx context.Context, n int) (string, error) {
+	if in.req.StepCall = n; n > 1 {
+		in.req.Call = in.run.drawCall(in.req.Model)
+		in.emit(in.event())
+	}
+	resp, err := in.model.Generate(ctx, in.req)
+	switch {
+	case err != nil:
+		return "", err
+	case resp == nil:
+		return "", fmt.Errorf("model %q returned neither an answer nor an error", in.req.Model)
+	case len(resp.Text) > in.run.limits.MaxOutputBytes:
+		return "", fmt.Errorf("model %q answered with %d bytes, the most is %d", in.req.Model, len(resp.Text), in.run.limits.MaxOutputBytes)
+	}
+	return in.run.prepared.redact.Text(resp.Text), nil
+}
+
+// prepareModel makes the request of a model step of its input, and finds the model.
+func (in *invocation) prepareModel() error {
+	fields, _ := in.input.(map[string]any)
+	req := &runtime.Request{Run: in.run.id, Step: in.path, Model: in.call.name, Schema: in.call.answerJSON}
+	if name, ok := fields["model"].(string); ok {
+		req.Model = name
+	}
+	var err error
+	if req.Messages, err = in.messages(fields); err != nil {
+		return err
+	}
+	switch t := fields["temperature"].(type) {
+	case nil:
+	case int64:
+		f := float64(t)
+		req.Temperature = &f
+	case float64:
+		req.Temperature = &t
+	default:
+		return in.badField("temperature", "a number", t)
+	}
+	switch n := fields["max_tokens"].(type) {
+	case nil:
+	case int64:
+		req.MaxTokens = int(n)
+	default:
+		return in.badField("max_tokens", "an integer", n)
+	}
+	if in.model = in.run.rt.Models[req.Model]; in.model == nil {
+		return configError(diagnostics.CodeMissingModel, "%s: model %q is not there", in.call.pos, req.Model)
+	}
+	req.Call = in.run.drawCall(req.Model)
+	in.req = req
+	return nil
+}
+
+func (in *invocation) badField(name, want string, got any) error {
+	return configError("model.arguments", "%s: %s of a model step must be %s, not %s", in.call.pos, name, want, value.TypeName(got))
+}
+
+// messages makes the conversation of system, prompt and messages.
+func (in *invocation) messages(fields map[string]any) ([]runtime.Message, error) {
+	var list []runtime.Message
+	for _, f := range []struct {
+		name string
+		role runtime.Role
+	}{{"system", runtime.System}, {"prompt", runtime.User}} {
+		if v := fields[f.name]; v != nil {
+			text, err := value.Text(v)
+			if err != nil {
+				return nil, in.badField(f.name, "text", v)
+			}
+			list = append(list, runtime.Message{Role: f.role, Text: text})
+		}
+	}
+	given, ok := fields["messages"].([]any)
+	if !ok && fields["messages"] != nil {
+		return nil, in.badField("messages", "a list", fields["messages"])
+	}
+	for _, e := range given {
+		m, _ := e.(map[string]any)
+		role, _ := m["role"].(string)
+		text, isText := m["text"].(string)
+		switch runtime.Role(role) {
+		case runtime.System, runtime.User, runtime.Assistant:
+		default:
+			isText = false
+		}
+		if !isText {
+			return nil, in.badField("messages", "a list of {role: system, user or assistant; text: a string}", e)
+		}
+		list = append(list, runtime.Message{Role: runtime.Role(role), Text: text})
+	}
+	return list, nil
+}
+
+// parseAnswer reads a structured answer: the text, or the one fenced block in it, as JSON that
+// matches want. fault says what is wrong with it; "" is good.
+func parseAnswer(text string, want *schema.Schema) (answer any, fault string) {
+	body := strings.TrimSpace(text)
+	if block, ok := fencedBlock(body); ok {
+		body = block
+	}
+	answer, err := value.Decode([]byte(body))
+	if err != nil {
+		return nil, "it is not JSON: " + err.Error()
+	}
+	if problems := want.Check(answer); problems != nil {
+		return nil, "it does not match the schema: " + schema.Describe(problems)
+	}
+	return answer, ""
+}
+
+// fencedBlock returns the content of the only ``` block in text.
+func fencedBlock(text string) (string, bool) {
+	before, rest, ok := strings.Cut(text, "```")
+	if !ok || strings.HasPrefix(before, "{") || strings.HasPrefix(before, "[") {
+		return "", false // no fence, or one inside a JSON string
+	}
+	_, rest, ok = strings.Cut(rest, "\n") // the language
+	if !ok {
+		return "", false
+	}
+	block, after, ok := strings.Cut(rest, "\n```")
+	if !ok || strings.Contains(after, "```") {
+		return "", false
+	}
+	return block, true
+}

@@ -1,0 +1,203 @@
+// Package workflow compiles recipes and runs them.
+//
+// [Compile] turns a recipe into a [Workflow], an immutable DAG; [Workflow.Run] executes it with a
+// [runtime.Runtime] and returns an [Outcome], whatever happens.
+package workflow
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/expr"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/runtime"
+)
+
+// Options are what Compile may know beside the recipe. A nil *Options is the zero Options.
+type Options struct {
+	// Tools describes the tools that runs will have: names and literal arguments are checked
+	// against them. nil: both are checked when a run starts.
+	Tools []runtime.ToolSpec
+}
+
+// Workflow is a compiled recipe. It is immutable and safe for concurrent runs.
+type Workflow struct {
+	// Diagnostics are the warnings of a good compile, the recipe's among them.
+	Diagnostics diagnostics.List
+
+	recipe *recipe.Recipe
+	graph  *machine.Graph
+	inputs *inputs
+	steps  []PlanStep
+	calls  []*call
+
+	models  []use // by name, each once, sorted
+	tools   []use
+	secrets []use
+}
+
+// use is a name that a run needs from its runtime.
+type use struct {
+	name     string
+	pos      diagnostics.Position
+	step     string // the first step that needs it; "" when only requires names it
+	required bool   // requires names it
+}
+
+// MaxSteps bounds the steps of a recipe, those of its bodies and sub-recipes counted at every
+// place where they stand.
+const MaxSteps = 100_000
+
+// Compile turns a recipe into a Workflow:
+//
+//  1. index the names of each body
+//  2. compile the expressions, which gives the edges: needs and references
+//  3. put the steps in order, or print the cycle that prevents it
+//  4. lower the steps to the machine's nodes
+//  5. check what is known of the tools
+//
+// The error is a *diagnostics.Error that holds every finding, warnings included.
+func Compile(r *recipe.Recipe, opts *Options) (*Workflow, error) {
+	c := &compiler{files: map[*recipe.Recipe]*file{}, uses: [3]map[string]*use{{}, {}, {}}}
+	top := c.file(r)
+	c.require(r.Requires)
+	wf := &Workflow{
+		recipe: r, graph: top.graph, inputs: top.inputs, steps: top.steps, calls: c.calls,
+		models: c.sorted(useModel), tools: c.sorted(useTool), secrets: c.sorted(useSecret),
+	}
+	for _, call := range c.calls {
+		call.index = indexOf(wf.tools, call.name)
+		if call.kind == modelCall {
+			call.index = indexOf(wf.models, call.name)
+		}
+	}
+	if opts != nil && opts.Tools != nil {
+		c.list = append(c.list, wf.checkTools(opts.Tools)...)
+	}
+	list := slices.Concat(r.Diagnostics, c.list)
+	list.Sort()
+	if err := list.Err(); err != nil {
+		return nil, err
+	}
+	wf.Diagnostics = list
+	return wf, nil
+}
+
+// Name returns the recipe's name.
+func (wf *Workflow) Name() string { return wf.recipe.Name }
+
+// Recipe returns the recipe that was compiled. Nobody may change it.
+func (wf *Workflow) Recipe() *recipe.Recipe { return wf.recipe }
+
+// indexOf returns the place of name in a sorted list; -1 when it is not there.
+func indexOf(uses []use, name string) int {
+	return slices.IndexFunc(uses, func(u use) bool { return u.name == name })
+}
+
+const (
+	useModel = iota
+	useTool
+	useSecret
+)
+
+// compiler is the state of one Compile.
+type compiler struct {
+	list  diagnostics.List
+	files map[*recipe.Recipe]*file
+	uses  [3]map[string]*use
+	calls []*call
+}
+
+// file is one compiled recipe file.
+type file struct {
+	graph  *machine.Graph
+	inputs *inputs
+	steps  []PlanStep
+	count  int // steps, those of bodies included
+}
+
+func (c *compiler) errorf(pos diagnostics.Position, code diagnostics.Code, hint, format string, args ...any) {
+	c.list = append(c.list, diagnostics.Diagnostic{
+		Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe, Code: code,
+		Message: fmt.Sprintf(format, args...), Hint: hint, Position: pos,
+	})
+}
+
+func (c *compiler) need(kind int, name string, pos diagnostics.Position, step string) *use {
+	u := c.uses[kind][name]
+	if u == nil {
+		u = &use{name: name, pos: pos, step: step}
+		c.uses[kind][name] = u
+	}
+	return u
+}
+
+func (c *compiler) require(r recipe.Requires) {
+	for kind, list := range map[int][]recipe.Name{useTool: r.Tools, useSecret: r.Secrets} {
+		for _, n := range list {
+			c.need(kind, n.Text, n.Pos, "").required = true
+		}
+	}
+}
+
+func (c *compiler) sorted(kind int) []use {
+	var list []use
+	for _, name := range slices.Sorted(maps.Keys(c.uses[kind])) {
+		list = append(list, *c.uses[kind][name])
+	}
+	return list
+}
+
+// file compiles a recipe file, once however often it is used.
+func (c *compiler) file(r *recipe.Recipe) *file {
+	if f := c.files[r]; f != nil {
+		return f
+	}
+	f := &file{inputs: c.compileInputs(r.Inputs)}
+	c.files[r] = f
+	consts := map[string]any{}
+	for _, k := range r.Consts {
+		consts[k.Key] = plain(k.Value)
+	}
+	schemas := map[string]any{}
+	for _, in := range r.Inputs {
+		schemas[in.Name] = in.SchemaJSON
+	}
+	b := c.body(bodySource{
+		steps: r.Steps, output: r.Output, defaults: r.Defaults,
+		names: expr.Scope{Inputs: schemas, Consts: consts},
+	})
+	f.graph, f.steps, f.count = b.graph, b.steps, b.count
+	f.graph.Consts = consts
+	f.graph.Inputs = f.inputs.check
+	if f.count > MaxSteps {
+		c.errorf(diagnostics.Position{File: r.File, Line: 1, Column: 1}, diagnostics.CodeTooLarge,
+			"split the recipe, or use foreach", "recipe %q has %d steps with those of its sub-recipes, the most is %d", r.Name, f.count, MaxSteps)
+		f.steps = nil
+	}
+	return f
+}
+
+// plain returns a value as written, as decoded JSON.
+func plain(v *recipe.Value) any {
+	switch {
+	case v == nil:
+		return nil
+	case v.IsList:
+		list := make([]any, len(v.List))
+		for i, e := range v.List {
+			list[i] = plain(e)
+		}
+		return list
+	case v.IsMap:
+		m := make(map[string]any, len(v.Map))
+		for _, f := range v.Map {
+			m[f.Key] = plain(f.Value)
+		}
+		return m
+	}
+	return v.Scalar
+}

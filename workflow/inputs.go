@@ -1,0 +1,163 @@
+package workflow
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/schema"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/recipe"
+)
+
+// inputs are the declared inputs of a file, ready to check what is given.
+type inputs struct {
+	list   []input
+	byName map[string]int
+}
+
+type input struct {
+	recipe.Input
+	schema *schema.Schema // nil when it does not compile, which is reported
+}
+
+func (c *compiler) compileInputs(declared []recipe.Input) *inputs {
+	in := &inputs{byName: make(map[string]int, len(declared))}
+	for i, d := range declared {
+		compiled, err := schema.CompileValue(d.SchemaJSON)
+		if err != nil {
+			c.errorf(d.Pos, diagnostics.CodeBadSchema, "", "schema of input %q: %v", d.Name, err)
+		}
+		in.list = append(in.list, input{d, compiled})
+		in.byName[d.Name] = i
+	}
+	return in
+}
+
+func (in *inputs) names() []string {
+	names := make([]string, len(in.list))
+	for i := range in.list {
+		names[i] = in.list[i].Name
+	}
+	return names
+}
+
+// fault is one thing wrong with given inputs.
+type fault struct {
+	name, message, hint string
+}
+
+// faults lists everything wrong with given inputs, in a fixed order: unknown names, then the
+// declared ones in their order. checkValue says whether a value can be checked already.
+func (in *inputs) faults(given map[string]any, checkValue func(name string) bool) []fault {
+	var list []fault
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if _, ok := in.byName[name]; !ok {
+			list = append(list, fault{name, fmt.Sprintf("unknown input %q", name), diagnostics.DidYouMean(name, in.names())})
+		}
+	}
+	for _, d := range in.list {
+		v, ok := given[d.Name]
+		switch {
+		case !ok && !d.HasDefault:
+			list = append(list, fault{d.Name, fmt.Sprintf("input %q is missing", d.Name), ""})
+		case ok && d.schema != nil && checkValue(d.Name):
+			if problems := d.schema.Check(v); problems != nil {
+				list = append(list, fault{d.Name, fmt.Sprintf("input %q does not match its schema: %s", d.Name, schema.Describe(problems)), ""})
+			}
+		}
+	}
+	return list
+}
+
+// check returns the given inputs with defaults filled in, or an error that lists all faults.
+func (in *inputs) check(given map[string]any) (map[string]any, error) {
+	if faults := in.faults(given, func(string) bool { return true }); faults != nil {
+		texts := make([]string, len(faults))
+		for i, f := range faults {
+			texts[i] = f.message
+		}
+		return nil, fmt.Errorf("%s", strings.Join(texts, "; "))
+	}
+	full := make(map[string]any, len(in.list))
+	maps.Copy(full, given)
+	for _, d := range in.list {
+		if _, ok := full[d.Name]; !ok {
+			full[d.Name] = value.Clone(d.Default)
+		}
+	}
+	return full, nil
+}
+
+// checkWritten checks the inputs that a step gives to a sub-recipe, as far as they are written
+// out. ref is where the sub-recipe is named.
+func (in *inputs) checkWritten(v *recipe.Value, ref recipe.Name) diagnostics.List {
+	if v != nil && !v.IsMap {
+		return nil // an expression: checked when it is known
+	}
+	given, where := map[string]any{}, map[string]diagnostics.Position{}
+	if v != nil {
+		for _, f := range v.Map {
+			given[f.Key], where[f.Key] = plain(f.Value), f.Pos
+		}
+	}
+	var list diagnostics.List
+	for _, f := range in.faults(given, func(name string) bool { return !hasExpression(field(v, name)) }) {
+		pos, ok := where[f.name]
+		if !ok {
+			pos = ref.Pos
+		}
+		list = append(list, diagnostics.Diagnostic{
+			Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeInput,
+			Message: fmt.Sprintf("sub-recipe %q: %s", ref.Text, f.message), Hint: f.hint, Position: pos,
+		})
+	}
+	return list
+}
+
+// hasExpression reports whether a value as written holds a ${{ }} anywhere.
+func hasExpression(v *recipe.Value) bool {
+	if v == nil {
+		return false
+	}
+	text, _ := v.Scalar.(string)
+	return strings.Contains(text, "${{") ||
+		slices.ContainsFunc(v.List, hasExpression) ||
+		slices.ContainsFunc(v.Map, func(f recipe.Field) bool { return hasExpression(f.Value) })
+}
+
+// ParseInputs turns "name=value" texts into inputs, as a command line gives them: each value is
+// everything after the first "=", read as its input's schema says (recipe-format and command
+// pages). An unknown name, a repeated one or a value that cannot be read is an error; the result
+// is not yet checked against the schemas.
+func (wf *Workflow) ParseInputs(pairs []string) (map[string]any, error) {
+	given := make(map[string]any, len(pairs))
+	for _, pair := range pairs {
+		name, text, ok := strings.Cut(pair, "=")
+		if !ok {
+			return nil, fmt.Errorf("input %q is not name=value", pair)
+		}
+		if _, ok := given[name]; ok {
+			return nil, fmt.Errorf("input %q is given twice", name)
+		}
+		i, ok := wf.inputs.byName[name]
+		if !ok {
+			return nil, withHint(fmt.Errorf("unknown input %q", name), diagnostics.DidYouMean(name, wf.inputs.names()))
+		}
+		v, err := schema.Coerce(wf.inputs.list[i].SchemaJSON, text)
+		if err != nil {
+			return nil, fmt.Errorf("input %q: %w", name, err)
+		}
+		given[name] = v
+	}
+	return given, nil
+}
+
+func withHint(err error, hint string) error {
+	if hint == "" {
+		return err
+	}
+	return fmt.Errorf("%w\n  hint: %s", err, hint)
+}

@@ -1,0 +1,97 @@
+package workflow
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// Status is how a run ended.
+type Status string
+
+// The ends of a run.
+const (
+	StatusOK        Status = "ok"
+	StatusError     Status = "error"
+	StatusCancelled Status = "cancelled"
+)
+
+// Outcome is how a run ended, with everything that is known of it. It is never nil, and its JSON
+// is the object that the command prints.
+type Outcome struct {
+	Status      Status
+	RunID       string
+	Recipe      string           // the recipe's name
+	Output      any              // the recipe's output, decoded JSON; nil unless the status is ok
+	Artefact    map[string]any   // output of every step that succeeded, by id; partial unless ok
+	Err         error            // a *runtime.Error; nil for ok
+	Trace       []trace.Event    // in plan order, bodies in place
+	Diagnostics diagnostics.List // of the compile, the requirements and the run, in this order
+}
+
+// Error returns Err as what it is; nil for ok.
+func (o *Outcome) Error() *runtime.Error {
+	var e *runtime.Error
+	errors.As(o.Err, &e)
+	return e
+}
+
+// outcomeJSON is the shape that command.md 1 fixes.
+type outcomeJSON struct {
+	Status      Status           `json:"status"`
+	RunID       string           `json:"runId,omitempty"`
+	Recipe      string           `json:"recipe,omitempty"`
+	Output      json.RawMessage  `json:"output,omitempty"`
+	Artefact    json.RawMessage  `json:"artefact,omitempty"`
+	Error       *errorJSON       `json:"error,omitempty"`
+	Diagnostics diagnostics.List `json:"diagnostics"`
+	Trace       []trace.Event    `json:"trace,omitempty"`
+}
+
+type errorJSON struct {
+	Category runtime.Category `json:"category"`
+	Code     string           `json:"code"`
+	Message  string           `json:"message"`
+	Step     string           `json:"step,omitempty"`
+}
+
+// MarshalJSON writes the outcome as the command prints it. Members without a value are left out;
+// diagnostics and trace are always there. output is there, null if need be, for a run that is ok.
+func (o *Outcome) MarshalJSON() ([]byte, error) {
+	out := o.json()
+	return json.Marshal(struct {
+		outcomeJSON
+		Trace []trace.Event `json:"trace"`
+	}{out, append([]trace.Event{}, o.Trace...)})
+}
+
+// Summary is the outcome's JSON without its trace, for readers who saw the events already.
+func (o *Outcome) Summary() ([]byte, error) { return json.Marshal(o.json()) }
+
+func (o *Outcome) json() outcomeJSON {
+	out := outcomeJSON{Status: o.Status, RunID: o.RunID, Recipe: o.Recipe, Diagnostics: append(diagnostics.List{}, o.Diagnostics...)}
+	if o.Status == StatusOK {
+		out.Output = rawJSON(o.Output)
+	}
+	if len(o.Artefact) > 0 {
+		out.Artefact = rawJSON(o.Artefact)
+	}
+	if e := o.Error(); e != nil {
+		out.Error = &errorJSON{e.Category, e.Code, e.Error(), e.Step}
+	}
+	return out
+}
+
+// rawJSON encodes what was decoded JSON when the run ended; whoever made something else of it
+// gets null.
+func rawJSON(v any) json.RawMessage {
+	text, err := value.JSON(v)
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return text
+}

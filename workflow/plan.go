@@ -1,0 +1,204 @@
+package workflow
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/braise-run/braise/recipe"
+)
+
+// Plan is what a run of a workflow would do, without doing it: steps in plan order, their edges,
+// and what they need.
+type Plan struct {
+	Recipe   string     `json:"recipe"`
+	Version  string     `json:"version,omitempty"`
+	Digest   string     `json:"digest"` // of the recipe
+	Steps    []PlanStep `json:"steps"`
+	Requires Requires   `json:"requires"`
+}
+
+// PlanStep is one step of a plan.
+type PlanStep struct {
+	ID       string     `json:"id"` // a path inside bodies: both/left/ask
+	Uses     string     `json:"uses"`
+	Needs    []Edge     `json:"needs"` // in declaration order
+	When     string     `json:"when,omitempty"`
+	Trigger  string     `json:"trigger"`
+	Foreach  bool       `json:"foreach,omitempty"`
+	Priority int        `json:"priority"`
+	Body     []PlanStep `json:"body,omitempty"` // of a composite
+}
+
+// Edge says that a step waits for another one.
+type Edge struct {
+	Step string `json:"step"`
+	Kind string `json:"kind"` // data: an expression reads it; order: only needs names it
+}
+
+// Requires lists by name what a run needs, sorted.
+type Requires struct {
+	Models  []string `json:"models"` // those that are written out; an expression may name others
+	Tools   []string `json:"tools"`
+	Secrets []string `json:"secrets"`
+}
+
+// Plan returns what a run would do. It is pure: no runtime, no call.
+func (wf *Workflow) Plan() *Plan {
+	return &Plan{
+		Recipe: wf.recipe.Name, Version: wf.recipe.Version, Digest: wf.recipe.Digest, Steps: prefixed(wf.steps, ""),
+		Requires: Requires{Models: names(wf.models), Tools: names(wf.tools), Secrets: names(wf.secrets)},
+	}
+}
+
+func names(uses []use) []string {
+	list := make([]string, len(uses))
+	for i := range uses {
+		list[i] = uses[i].name
+	}
+	return list
+}
+
+func planStep(s *compiledStep, all []compiledStep, prefix string) PlanStep {
+	p := PlanStep{
+		ID: prefix + s.src.ID, Uses: s.src.Uses.Text, Needs: []Edge{}, When: s.src.When.Text,
+		Trigger: string(s.src.Trigger), Foreach: s.src.Foreach != nil, Priority: s.src.Priority, Body: s.sub,
+	}
+	if p.Trigger == "" {
+		p.Trigger = string(recipe.AllSuccess)
+	}
+	for _, i := range s.sortedEdges() {
+		kind := "order"
+		if s.edges[i] {
+			kind = "data"
+		}
+		p.Needs = append(p.Needs, Edge{Step: prefix + all[i].src.ID, Kind: kind})
+	}
+	return p
+}
+
+// prefixed copies steps with a prefix before every id.
+func prefixed(steps []PlanStep, prefix string) []PlanStep {
+	if steps == nil {
+		return nil
+	}
+	list := make([]PlanStep, len(steps))
+	for i, s := range steps {
+		s.ID = prefix + s.ID
+		needs := make([]Edge, len(s.Needs))
+		for j, e := range s.Needs {
+			needs[j] = Edge{prefix + e.Step, e.Kind}
+		}
+		s.Needs, s.Body = needs, prefixed(s.Body, prefix)
+		list[i] = s
+	}
+	return list
+}
+
+// JSON returns the plan as indented JSON.
+func (p *Plan) JSON() ([]byte, error) { return json.MarshalIndent(p, "", "  ") }
+
+// Text returns the plan for people: a line a step, bodies indented.
+func (p *Plan) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s", p.Recipe)
+	if p.Version != "" {
+		fmt.Fprintf(&b, " %s", p.Version)
+	}
+	fmt.Fprintf(&b, "  %s\n", p.Digest)
+	writeSteps(&b, p.Steps, "  ")
+	for _, r := range []struct {
+		what string
+		list []string
+	}{{"models", p.Requires.Models}, {"tools", p.Requires.Tools}, {"secrets", p.Requires.Secrets}} {
+		if len(r.list) > 0 {
+			fmt.Fprintf(&b, "needs %s: %s\n", r.what, strings.Join(r.list, ", "))
+		}
+	}
+	return b.String()
+}
+
+func writeSteps(b *strings.Builder, steps []PlanStep, indent string) {
+	for i, s := range steps {
+		fmt.Fprintf(b, "%s%d. %s  %s", indent, i+1, s.ID, s.Uses)
+		if s.Foreach {
+			b.WriteString("  for each item")
+		}
+		for j, e := range s.Needs {
+			b.WriteString(map[bool]string{true: "  after ", false: ", "}[j == 0])
+			fmt.Fprintf(b, "%s (%s)", e.Step, e.Kind)
+		}
+		if s.Trigger != string(recipe.AllSuccess) {
+			fmt.Fprintf(b, "  trigger %s", s.Trigger)
+		}
+		if s.When != "" {
+			fmt.Fprintf(b, "  when %s", s.When)
+		}
+		b.WriteByte('\n')
+		writeSteps(b, s.Body, indent+"  ")
+	}
+}
+
+// Mermaid returns the plan as a mermaid flowchart: solid arrows carry data, dotted ones only
+// order, bodies are subgraphs.
+func (p *Plan) Mermaid() string {
+	var b strings.Builder
+	b.WriteString("flowchart TD\n")
+	writeMermaid(&b, p.Steps, "  ")
+	return b.String()
+}
+
+func writeMermaid(b *strings.Builder, steps []PlanStep, indent string) {
+	for _, s := range steps {
+		label := fmt.Sprintf(`"%s<br/>%s"`, s.ID, s.Uses)
+		switch {
+		case len(s.Body) > 0:
+			fmt.Fprintf(b, "%ssubgraph %s[%s]\n", indent, nodeID(s.ID), label)
+			writeMermaid(b, s.Body, indent+"  ")
+			fmt.Fprintf(b, "%send\n", indent)
+		case s.When != "":
+			fmt.Fprintf(b, "%s%s{{%s}}\n", indent, nodeID(s.ID), label)
+		default:
+			fmt.Fprintf(b, "%s%s[%s]\n", indent, nodeID(s.ID), label)
+		}
+	}
+	for _, s := range steps {
+		for _, e := range s.Needs {
+			arrow := map[string]string{"data": "-->", "order": "-.->"}[e.Kind]
+			fmt.Fprintf(b, "%s%s %s %s\n", indent, nodeID(e.Step), arrow, nodeID(s.ID))
+		}
+	}
+}
+
+// nodeID turns a path into an identifier of mermaid: ids cannot hold a slash, and "end" is a word
+// of its own.
+func nodeID(path string) string { return "s_" + strings.ReplaceAll(path, "/", "__") }
+
+// DOT returns the plan for Graphviz, drawn like Mermaid's.
+func (p *Plan) DOT() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "digraph %q {\n  node [shape=box];\n", p.Recipe)
+	writeDOT(&b, p.Steps, "  ")
+	b.WriteString("}\n")
+	return b.String()
+}
+
+func writeDOT(b *strings.Builder, steps []PlanStep, indent string) {
+	for _, s := range steps {
+		label := s.ID + `\n` + s.Uses
+		if len(s.Body) > 0 {
+			fmt.Fprintf(b, "%ssubgraph \"cluster_%s\" {\n%s  label=\"%s\";\n", indent, s.ID, indent, label)
+			fmt.Fprintf(b, "%s  %q [shape=point];\n", indent, s.ID)
+			writeDOT(b, s.Body, indent+"  ")
+			fmt.Fprintf(b, "%s}\n", indent)
+			continue
+		}
+		fmt.Fprintf(b, "%s%q [label=\"%s\"];\n", indent, s.ID, label)
+	}
+	for _, s := range steps {
+		for _, e := range s.Needs {
+			style := map[string]string{"data": "", "order": " [style=dashed]"}[e.Kind]
+			fmt.Fprintf(b, "%s%q -> %q%s;\n", indent, e.Step, s.ID, style)
+		}
+	}
+}

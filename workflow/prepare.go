@@ -1,0 +1,253 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/schema"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/runtime"
+)
+
+// prepared is what a run has found out about its runtime before the first step.
+type prepared struct {
+	models  []runtime.Model // by index in Workflow.models; nil: missing
+	tools   []boundTool     // by index in Workflow.tools
+	secrets map[string]string
+	redact  *value.Redactor
+	list    diagnostics.List
+}
+
+// boundTool is a tool that the recipe uses, ready to be called; zero: missing.
+type boundTool struct {
+	tool   runtime.Tool
+	values runtime.ValueTool // nil: the tool takes JSON
+	schema *schema.Schema    // of its arguments; nil: any object
+}
+
+// Check reports what a run with rt would find before its first step, in the mode of rt: the
+// warnings of the compile, requirements that are not met, tools that are missing, shadowed or
+// called with arguments that do not fit. It calls nothing but rt.Secrets and the tools' Spec.
+func (wf *Workflow) Check(ctx context.Context, rt *runtime.Runtime) (diagnostics.List, error) {
+	if rt == nil {
+		rt = &runtime.Runtime{}
+	}
+	if err := rt.Validate(); err != nil {
+		return nil, err
+	}
+	p, err := wf.prepare(ctx, rt)
+	if err != nil {
+		return nil, err
+	}
+	return rt.Diagnostics.Apply(p.list), nil
+}
+
+// prepare binds what the recipe uses to what rt offers:
+//
+//  1. models
+//  2. tools, with the arguments that are written out
+//  3. secrets
+//  4. capabilities that requires names
+func (wf *Workflow) prepare(ctx context.Context, rt *runtime.Runtime) (*prepared, error) {
+	p := &prepared{models: make([]runtime.Model, len(wf.models)), tools: make([]boundTool, len(wf.tools))}
+	for _, d := range wf.Diagnostics {
+		if d.Code != diagnostics.CodeMissingTool { // said again below, if it is still so
+			p.list = append(p.list, d)
+		}
+	}
+	for i, u := range wf.models {
+		if p.models[i] = rt.Models[u.name]; p.models[i] == nil {
+			p.missing(u, "model", diagnostics.CodeMissingModel, slices.Collect(mapKeys(rt.Models)))
+		}
+	}
+	p.bindTools(wf, rt)
+	if err := p.readSecrets(ctx, wf, rt); err != nil {
+		return nil, err
+	}
+	has := map[string]bool{"model": len(rt.Models) > 0, "tools": len(rt.Tools) > 0, "secrets": rt.Secrets != nil}
+	for _, n := range wf.recipe.Requires.Capabilities {
+		if !has[n.Text] {
+			p.missing(use{name: n.Text, pos: n.Pos, required: true}, "capability", diagnostics.CodeMissingCapability, nil)
+		}
+	}
+	return p, nil
+}
+
+func mapKeys[V any](m map[string]V) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// missing reports a name that the runtime does not offer.
+func (p *prepared) missing(u use, what string, code diagnostics.Code, offered []string) {
+	p.list = append(p.list, missing(u, what, code, offered))
+}
+
+func missing(u use, what string, code diagnostics.Code, offered []string) diagnostics.Diagnostic {
+	d := diagnostics.Diagnostic{
+		Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: code,
+		Message: fmt.Sprintf("%s %q is not there; step %q needs it", what, u.name, u.step),
+		Hint:    diagnostics.DidYouMean(u.name, offered), Position: u.pos, Step: u.step,
+	}
+	if u.required {
+		d.Kind, d.Message = diagnostics.KindRequirement, fmt.Sprintf("%s %q is not there; the recipe requires it", what, u.name)
+	}
+	return d
+}
+
+func (p *prepared) bindTools(wf *Workflow, rt *runtime.Runtime) {
+	if len(wf.tools) == 0 {
+		return
+	}
+	index := make(map[string]int, len(wf.tools))
+	for i, u := range wf.tools {
+		index[u.name] = i
+	}
+	specs := make([]runtime.ToolSpec, 0, len(rt.Tools))
+	for _, t := range rt.Tools {
+		spec := t.Spec()
+		specs = append(specs, spec)
+		i, used := index[spec.Name]
+		if !used {
+			continue
+		}
+		if p.tools[i].tool != nil {
+			p.list = append(p.list, diagnostics.Diagnostic{
+				Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: diagnostics.CodeShadowedTool,
+				Message: fmt.Sprintf("tool %q is there twice, the last one is used", spec.Name),
+			})
+		}
+		p.tools[i] = boundTool{tool: t}
+		p.tools[i].values, _ = t.(runtime.ValueTool)
+		if spec.Parameters != nil {
+			p.tools[i].schema, _ = schema.Compile(spec.Parameters) // good: Runtime.Validate has seen it
+		}
+	}
+	for _, d := range wf.checkTools(specs) {
+		d.Level, d.Kind = diagnostics.Warn, diagnostics.KindContract
+		p.list = append(p.list, d)
+	}
+	for _, u := range wf.tools {
+		if u.required && p.tools[index[u.name]].tool == nil {
+			p.missing(u, "tool", diagnostics.CodeMissingTool, toolNames(specs))
+		}
+	}
+}
+
+func toolNames(specs []runtime.ToolSpec) []string {
+	names := make([]string, len(specs))
+	for i := range specs {
+		names[i] = specs[i].Name
+	}
+	return names
+}
+
+// checkTools checks the calls of tools against what is known of the tools: a name that is not
+// there is a warning, arguments that cannot fit are an error.
+func (wf *Workflow) checkTools(specs []runtime.ToolSpec) diagnostics.List {
+	var list diagnostics.List
+	byName := make(map[string]runtime.ToolSpec, len(specs))
+	for _, s := range specs {
+		byName[s.Name] = s
+	}
+	for _, u := range wf.tools {
+		if _, ok := byName[u.name]; !ok && u.step != "" && !u.required {
+			list = append(list, missing(u, "tool", diagnostics.CodeMissingTool, toolNames(specs)))
+		}
+	}
+	for _, call := range wf.calls {
+		spec, ok := byName[call.name]
+		if call.kind != toolCall || !ok || spec.Parameters == nil {
+			continue
+		}
+		s, err := schema.Compile(spec.Parameters)
+		if err != nil {
+			continue // the tool's fault: Runtime.Validate reports it
+		}
+		for _, problem := range s.Check(argumentsAsWritten(call.with)) {
+			if pos, known := locate(call.with, problem.Path, call.pos); known {
+				list = append(list, diagnostics.Diagnostic{
+					Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeArguments,
+					Message: fmt.Sprintf("arguments of %q: %s", call.name, schema.Describe([]schema.Problem{problem})),
+					Hint:    "braise kinds " + call.name + " lists its arguments", Position: pos, Step: call.step,
+				})
+			}
+		}
+	}
+	return list
+}
+
+func argumentsAsWritten(v *recipe.Value) any {
+	if v == nil {
+		return map[string]any{}
+	}
+	return plain(v)
+}
+
+// locate finds the place that a problem of literal arguments is about. It is not known when an
+// expression will give the value there, a part of it, or what holds it.
+func locate(v *recipe.Value, path string, whole diagnostics.Position) (pos diagnostics.Position, known bool) {
+	if v == nil {
+		return whole, true
+	}
+	pos = v.Pos
+	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		if path == "" {
+			break
+		}
+		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
+		switch next := field(v, part); {
+		case v.IsMap && next != nil:
+			v, pos = next, next.Pos
+		case v.IsMap:
+			return pos, true // a member that is missing
+		case v.IsList:
+			i := 0
+			if _, err := fmt.Sscan(part, &i); err != nil || i < 0 || i >= len(v.List) {
+				return pos, true
+			}
+			v, pos = v.List[i], v.List[i].Pos
+		default:
+			return pos, !hasExpression(v)
+		}
+	}
+	return pos, !hasExpression(v)
+}
+
+func (p *prepared) readSecrets(ctx context.Context, wf *Workflow, rt *runtime.Runtime) error {
+	if len(wf.secrets) == 0 {
+		return nil
+	}
+	p.secrets = make(map[string]string, len(wf.secrets))
+	var texts []string
+	for _, u := range wf.secrets {
+		text, err := "", runtime.ErrNoSecret
+		if rt.Secrets != nil {
+			text, err = rt.Secrets.Secret(ctx, u.name)
+		}
+		switch {
+		case errors.Is(err, runtime.ErrNoSecret):
+			p.missing(u, "secret", diagnostics.CodeMissingSecret, nil)
+		case err != nil:
+			return &runtime.Error{Category: runtime.CategoryInfra, Code: "secret.failed", Err: fmt.Errorf("secret %q cannot be read: %w", u.name, err)}
+		case len(text) < runtime.MinSecretBytes:
+			return &runtime.Error{Category: runtime.CategoryConfig, Code: "secret.tooShort",
+				Err: fmt.Errorf("secret %q has under %d bytes, too few to keep it out of results", u.name, runtime.MinSecretBytes)}
+		default:
+			p.secrets[u.name] = text
+			texts = append(texts, text)
+		}
+	}
+	p.redact = value.NewRedactor(texts)
+	return nil
+}

@@ -1,0 +1,528 @@
+package workflow
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// settleTime is how long a call that was told to stop, not by the run's caller, may take to
+// return before it is left behind: enough to kill a process or close a connection.
+const settleTime = 250 * time.Millisecond
+
+// sinkTime is how long the end of a run waits for slow trace sinks.
+const sinkTime = time.Second
+
+// run is one execution of a workflow. One goroutine owns it: the one that drives the machine.
+// Workers and timers only send to reports.
+//
+//	caller ──Run──▶ driver ◀──reports── workers, timers
+//
+// A lone call is executed by the driver itself. While it is inside, the baton says so, and the
+// caller may take the run over: it does when the context ended and the call did not come back
+// within the grace period.
+type run struct {
+	wf       *Workflow
+	rt       *runtime.Runtime
+	limits   runtime.Limits
+	ctx      context.Context
+	id       string
+	prepared *prepared
+	events   events
+
+	m         *machine.Machine
+	reports   chan report
+	over      chan struct{} // closed at the end: late reports go nowhere
+	flights   map[*machine.Task]*flight
+	timers    map[timerKey]*time.Timer
+	ended     <-chan struct{} // ctx.Done until it was seen
+	cancelled bool            // it was seen
+	inside    *machine.Task   // the lone call that the driver executes
+	baton     atomic.Int32
+	fault     any // a panic of the engine itself
+
+	drawMutex sync.Mutex
+	drawn     map[string]int // model calls so far, by model
+}
+
+// States of the baton.
+const (
+	driving int32 = iota
+	calling       // the driver is inside a lone call
+	revoked       // the caller has taken over; the driver must not touch the run any more
+)
+
+// flight is a call that a worker executes.
+type flight struct {
+	task   *machine.Task
+	cancel context.CancelCauseFunc
+	left   bool // left behind: its result is dropped
+}
+
+type timerKey struct {
+	task  *machine.Task
+	timer machine.Timer
+}
+
+// report is what workers and timers tell the driver. Exactly one of the forms is used.
+type report struct {
+	flight  *flight // with done: a call has returned; without: its settle time is over
+	done    bool
+	output  any
+	failure *machine.Failure
+	event   *trace.Event // of flight's call
+	timer   timerKey     // with a task: a timer is due
+	grace   bool         // the grace period of a cancelled run is over
+}
+
+// Run executes the workflow. input is a map (or a struct) of the recipe's inputs, nil for none;
+// rt may be nil, which is the zero Runtime. The Outcome is never nil, and the error is its Err:
+// nil when the run is ok. Run does not panic, whatever tools and sinks do.
+//
+//  1. refuse what can be refused: a faulty Runtime, wrong inputs, in strict mode any finding
+//  2. drive the machine
+//  3. put the trace in plan order
+func (wf *Workflow) Run(ctx context.Context, input any, rt *runtime.Runtime) (*Outcome, error) {
+	if rt == nil {
+		rt = &runtime.Runtime{}
+	}
+	r := &run{wf: wf, rt: rt, limits: rt.Limits.WithDefaults(), ctx: ctx, ended: ctx.Done()}
+	r.events.now = time.Now().UTC()
+	out := r.execute(input)
+	return out, out.Err
+}
+
+func (r *run) execute(input any) (out *Outcome) {
+	defer func() {
+		if p := recover(); p != nil { // the engine's own fault: still an outcome
+			out = &Outcome{Status: StatusError, RunID: r.id, Recipe: r.wf.recipe.Name,
+				Err: &runtime.Error{Category: runtime.CategoryInfra, Code: "engine.panic", Err: fmt.Errorf("engine: panic: %v", p)}}
+		}
+	}()
+	inputs, err := r.open(input)
+	about := []trace.Attr{{Key: "digest", Value: r.wf.recipe.Digest}, {Key: "recipe", Value: r.wf.recipe.Name}}
+	if v := r.wf.recipe.Version; v != "" {
+		about = append(about, trace.Attr{Key: "version", Value: v})
+	}
+	start := r.events.runEvent(trace.RunStart, about...)
+	if err != nil {
+		return r.outcome(start, nil, err)
+	}
+	r.m = machine.New(r.wf.graph, inputs, machine.Options{
+		MaxParallel: r.maxParallel(), MaxItems: r.limits.MaxItems, WallTime: r.wf.recipe.Limits.WallTime, Grace: r.limits.Grace,
+		Run: map[string]any{"id": r.id, "recipe": r.wf.recipe.Name, "version": r.wf.recipe.Version},
+	})
+	r.over = make(chan struct{})
+	r.reports = make(chan report, 16)
+	r.supervise()
+	close(r.over)
+	for _, t := range r.timers {
+		t.Stop()
+	}
+	if r.fault != nil {
+		panic(r.fault)
+	}
+	return r.outcome(start, r.m.Result().Output, r.resultError())
+}
+
+func (r *run) maxParallel() int {
+	if n := r.wf.recipe.Limits.MaxParallel; n > 0 {
+		return min(n, r.limits.MaxParallel)
+	}
+	return r.limits.MaxParallel
+}
+
+// open does what comes before the first step: the run's id, its inputs, what it needs.
+func (r *run) open(input any) (map[string]any, error) {
+	r.prepared = &prepared{list: r.wf.Diagnostics}
+	if err := r.rt.Validate(); err != nil {
+		r.id = newRunID()
+		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "runtime.invalid", Err: err}
+	}
+	newID := r.rt.NewRunID
+	if newID == nil {
+		newID = newRunID
+	}
+	r.id = newID()
+	r.events.sinks = trace.NewFanout(r.rt.Trace)
+	p, err := r.wf.prepare(r.ctx, r.rt)
+	if err != nil {
+		return nil, err
+	}
+	r.prepared = p
+	given, err := inputMap(input)
+	if err != nil {
+		return nil, configError(diagnostics.CodeInput, "%w", err)
+	}
+	inputs, err := r.wf.inputs.check(given)
+	if err != nil {
+		for _, f := range r.wf.inputs.faults(given, func(string) bool { return true }) {
+			p.list = append(p.list, diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
+				Code: diagnostics.CodeInput, Message: f.message, Hint: f.hint})
+		}
+		return nil, configError(diagnostics.CodeInput, "%w", err)
+	}
+	p.list = r.rt.Diagnostics.Apply(p.list)
+	if r.rt.Diagnostics == diagnostics.Strict && p.list.HasErrors() {
+		return nil, configError(diagnostics.CodeStrict, "strict diagnostics failure: %w", p.list.Err())
+	}
+	return inputs, r.ctxError()
+}
+
+// ctxError refuses a run whose context has ended before it began.
+func (r *run) ctxError() error {
+	if r.ctx.Err() == nil {
+		return nil
+	}
+	return &runtime.Error{Category: runtime.CategoryCancelled, Code: "run.cancelled", Err: cancelCause(r.ctx)}
+}
+
+// cancelCause is why ctx ended; it is context.Canceled in any case.
+func cancelCause(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, context.Canceled) {
+		return fmt.Errorf("the run was cancelled: %w", cause)
+	}
+	return fmt.Errorf("the run was cancelled (%w): %w", cause, context.Canceled)
+}
+
+// inputMap makes a map of what Run was given, which the caller may change afterwards.
+func inputMap(input any) (map[string]any, error) {
+	v, err := value.Normalise(input)
+	if err != nil {
+		return nil, fmt.Errorf("the input is not JSON: %w", err)
+	}
+	switch v := v.(type) {
+	case nil:
+		return map[string]any{}, nil
+	case map[string]any:
+		return value.Clone(v).(map[string]any), nil
+	}
+	return nil, fmt.Errorf("the input must be a map from input names to values, not %s", value.TypeName(v))
+}
+
+// supervise drives the run, on a goroutine of its own if the caller may have to take over from it.
+func (r *run) supervise() {
+	if r.ctx.Done() == nil {
+		r.drive()
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		if r.drive() {
+			close(done)
+		}
+	}()
+	select {
+	case <-done:
+		return
+	case <-r.ctx.Done():
+	}
+	grace := time.NewTimer(r.limits.Grace)
+	defer grace.Stop()
+	select {
+	case <-done:
+	case <-grace.C:
+		if !r.baton.CompareAndSwap(calling, revoked) {
+			<-done // the driver is at work and counts the grace period itself
+			return
+		}
+		r.leave(r.inside)
+		r.drive()
+	}
+}
+
+// leave gives up a call that did not return in time. Its result, if one comes, is dropped.
+func (r *run) leave(task *machine.Task) {
+	reporter(r.rt).Warn("a call ignored its context and was left behind", slog.String("run", r.id), slog.String("step", task.Path()))
+	r.m.Finish(task, nil, &machine.Failure{Category: string(runtime.CategoryCancelled), Code: "step.cancelled",
+		Err: errors.New("the call ignored its context and was left behind")})
+}
+
+// drive executes the machine's commands until the run is over, or until the caller has taken over
+// (false).
+func (r *run) drive() (finished bool) {
+	defer func() {
+		if p := recover(); p != nil { // the engine's own fault
+			r.fault, finished = p, true
+		}
+	}()
+	for work := 0; ; work++ {
+		if work%64 == 63 {
+			r.poll()
+		}
+		c := r.m.Next()
+		switch c.Op {
+		case machine.None:
+			r.wait()
+		case machine.Began:
+			r.events.emit(c.Task, trace.Event{Kind: trace.StepStart, Step: c.Task.Path()})
+		case machine.Ended:
+			r.events.emitEnd(c.Task)
+		case machine.Skipped:
+			reason := "upstream"
+			if c.Task.Status() == machine.SkippedWhen {
+				reason = "when_false"
+			}
+			r.events.emit(c.Task, trace.Event{Kind: trace.StepSkip, Step: c.Task.Path(), Data: r.events.data(trace.Attr{Key: "reason", Value: reason})})
+		case machine.Start:
+			if !r.start(c) {
+				return false
+			}
+		case machine.Stop:
+			r.stop(c)
+		case machine.Arm:
+			r.arm(timerKey{c.Task, c.Timer}, c.Wait)
+		case machine.Disarm:
+			key := timerKey{c.Task, c.Timer}
+			r.timers[key].Stop()
+			delete(r.timers, key)
+		case machine.Done:
+			return true
+		}
+	}
+}
+
+// start executes a call: a lone one here, others on a goroutine each. It returns false when the
+// caller has taken over meanwhile.
+func (r *run) start(c machine.Command) bool {
+	in := &invocation{run: r, task: c.Task, call: c.Task.Node().Adapter.(*call), input: c.Input}
+	in.path = r.events.path(c.Task)
+	if r.ctx.Err() != nil {
+		r.m.Finish(c.Task, nil, in.failure(r.ctx, cancelCause(r.ctx)))
+		return true
+	}
+	if err := in.prepare(); err != nil {
+		r.m.Finish(c.Task, nil, in.failure(r.ctx, err))
+		return true
+	}
+	r.events.emit(c.Task, in.event())
+	if !c.Alone {
+		ctx, cancel := context.WithCancelCause(r.ctx)
+		in.flight = &flight{task: c.Task, cancel: cancel}
+		if r.flights == nil {
+			r.flights = map[*machine.Task]*flight{}
+		}
+		r.flights[c.Task] = in.flight
+		go func() {
+			output, failure := in.do(ctx)
+			cancel(nil)
+			r.send(report{flight: in.flight, done: true, output: output, failure: failure})
+		}()
+		return true
+	}
+	r.inside = c.Task
+	r.baton.Store(calling)
+	output, failure := in.do(r.ctx)
+	if !r.baton.CompareAndSwap(calling, driving) {
+		return false
+	}
+	r.events.now = time.Now().UTC()
+	r.m.Finish(c.Task, output, failure)
+	return true
+}
+
+// emit tells the owner of an event of a call that is under way.
+func (in *invocation) emit(ev trace.Event) {
+	r := in.run
+	if in.flight != nil {
+		r.send(report{flight: in.flight, event: &ev})
+		return
+	}
+	if r.baton.CompareAndSwap(calling, driving) { // else the caller has taken over
+		r.events.now = time.Now().UTC()
+		r.events.emit(in.task, ev)
+		r.baton.Store(calling)
+	}
+}
+
+// send reports to the driver, or to nobody once the run is over.
+func (r *run) send(rep report) {
+	select {
+	case r.reports <- rep:
+	case <-r.over:
+	}
+}
+
+func (r *run) arm(key timerKey, wait time.Duration) {
+	if r.timers == nil {
+		r.timers = map[timerKey]*time.Timer{}
+	}
+	r.timers[key] = time.AfterFunc(wait, func() { r.send(report{timer: key}) })
+}
+
+// stop tells a call to stop. Unless the whole run was cancelled, which has a longer grace period,
+// the call is left behind if it does not return soon.
+func (r *run) stop(c machine.Command) {
+	f := r.flights[c.Task]
+	if f == nil {
+		return // the lone call that the caller takes over from: its context has ended
+	}
+	f.cancel(c.Err)
+	if !r.cancelled {
+		time.AfterFunc(settleTime, func() { r.send(report{flight: f}) })
+	}
+}
+
+// wait takes the next report.
+func (r *run) wait() {
+	select {
+	case rep := <-r.reports:
+		r.take(rep)
+	case <-r.ended:
+		r.cancel()
+	}
+}
+
+// poll takes what has been reported, so that a long chain of pure steps notices it.
+func (r *run) poll() {
+	for {
+		select {
+		case rep := <-r.reports:
+			r.take(rep)
+		case <-r.ended:
+			r.cancel()
+		default:
+			return
+		}
+	}
+}
+
+func (r *run) cancel() {
+	r.ended, r.cancelled = nil, true
+	r.events.now = time.Now().UTC()
+	r.m.Cancel(cancelCause(r.ctx))
+	time.AfterFunc(r.limits.Grace, func() { r.send(report{grace: true}) })
+}
+
+func (r *run) take(rep report) {
+	r.events.now = time.Now().UTC()
+	f := rep.flight
+	switch {
+	case rep.timer.task != nil:
+		delete(r.timers, rep.timer)
+		r.m.Due(rep.timer.task, rep.timer.timer)
+	case rep.grace:
+		for task := range r.flights {
+			r.leave(task)
+		}
+		clear(r.flights)
+	case r.flights[f.task] != f: // left behind, or returned in time
+	case rep.event != nil:
+		r.events.emit(f.task, *rep.event)
+	default:
+		delete(r.flights, f.task)
+		if rep.done {
+			r.m.Finish(f.task, rep.output, rep.failure)
+		} else {
+			r.leave(f.task)
+		}
+	}
+}
+
+// drawCall counts the calls of a model: the n-th gets n, from 1.
+func (r *run) drawCall(model string) int {
+	r.drawMutex.Lock()
+	defer r.drawMutex.Unlock()
+	if r.drawn == nil {
+		r.drawn = map[string]int{}
+	}
+	r.drawn[model]++
+	return r.drawn[model]
+}
+
+// resultError words the end of the machine as the run's error.
+func (r *run) resultError() error {
+	f := r.m.Result().Failure
+	if f == nil {
+		return nil
+	}
+	return &runtime.Error{Category: runtime.Category(f.Category), Code: f.Code, Step: f.Path, Err: f.Err}
+}
+
+// outcome puts together how the run ended, and tells the sinks. output is the recipe's.
+func (r *run) outcome(start trace.Event, output any, err error) *Outcome {
+	out := &Outcome{Status: StatusOK, RunID: r.id, Recipe: r.wf.recipe.Name, Output: output, Err: err}
+	out.Trace = []trace.Event{start}
+	out.Diagnostics = r.prepared.list
+	if r.m != nil {
+		out.Trace = r.events.inPlanOrder(r.m, start)
+		out.Artefact = r.m.Artefact()
+		for _, f := range r.m.Others() {
+			out.Diagnostics = append(out.Diagnostics, diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
+				Code: diagnostics.CodeStepFailed, Message: fmt.Sprintf("step %q failed too: %v", f.Path, f.Err), Step: f.Path})
+		}
+	}
+	var last trace.Event
+	switch e := out.Error(); {
+	case e == nil:
+		last = r.events.runEvent(trace.RunSuccess)
+	case e.Category == runtime.CategoryCancelled:
+		out.Status = StatusCancelled
+		last = r.events.runEvent(trace.RunCancelled, trace.Attr{Key: "reason", Value: e.Error()})
+	default:
+		out.Status = StatusError
+		attrs := []trace.Attr{{Key: "code", Value: e.Code}, {Key: "message", Value: e.Error()}}
+		if e.Step != "" {
+			attrs = append(attrs, trace.Attr{Key: "step", Value: e.Step})
+		}
+		last = r.events.runEvent(trace.RunError, attrs...)
+	}
+	end := r.events.runEvent(trace.RunEnd, trace.Attr{Key: "status", Value: string(out.Status)})
+	out.Trace = append(out.Trace, last, end)
+	for i := range out.Trace {
+		out.Trace[i].Seq = int64(i + 1)
+	}
+	for _, f := range r.events.sinks.Close(sinkTime) {
+		text := fmt.Sprintf("trace sink %d failed: %v", f.Index, f.Err)
+		out.Diagnostics = append(out.Diagnostics, diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindAdapter,
+			Code: diagnostics.CodeSinkFailed, Message: text})
+		reporter(r.rt).Warn(text, slog.String("run", r.id))
+	}
+	return out
+}
+
+// reporter is where warnings for the host's operator go.
+func reporter(rt *runtime.Runtime) runtime.Reporter {
+	if rt.Reporter != nil {
+		return rt.Reporter
+	}
+	return slogReporter{}
+}
+
+type slogReporter struct{}
+
+func (slogReporter) Warn(msg string, attrs ...slog.Attr) {
+	slog.Default().LogAttrs(context.Background(), slog.LevelWarn, msg, attrs...)
+}
+
+// newRunID returns a UUIDv7 (RFC 9562, 5.7): 48 bits of Unix milliseconds, then random bits.
+func newRunID() string {
+	var id [16]byte
+	rand.Read(id[:]) // never fails
+	ms := uint64(time.Now().UnixMilli())
+	binary.BigEndian.PutUint64(id[:8], ms<<16|uint64(id[6])<<8|uint64(id[7]))
+	id[6] = id[6]&0x0f | 0x70
+	id[8] = id[8]&0x3f | 0x80
+	var text [36]byte
+	hex.Encode(text[:8], id[:4])
+	hex.Encode(text[9:13], id[4:6])
+	hex.Encode(text[14:18], id[6:8])
+	hex.Encode(text[19:23], id[8:10])
+	hex.Encode(text[24:], id[10:])
+	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
+	return string(text[:])
+}
