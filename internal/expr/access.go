@@ -1,7 +1,9 @@
 package expr
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -286,17 +288,15 @@ func (c *compiler) segment(m *ast.MemberNode, t static) (segment, static, bool) 
 func (c *compiler) name(id *ast.IdentifierNode, members []*ast.MemberNode, p *path) (rest []*ast.MemberNode, ref int, t static, ok bool) {
 	c.count()
 	p.name, t = id.Value, of(anyKind)
-	for i := len(c.lets) - 1; i >= 0; i-- {
-		if let := c.lets[i]; let.name == id.Value {
+	for _, let := range slices.Backward(c.lets) {
+		if let.name == id.Value {
 			p.base = func(s *state) any { return s.vars[let.slot] }
 			return members, -1, let.static, true
 		}
 	}
-	for i := len(c.scope.Vars) - 1; i >= 0; i-- {
-		if v := c.scope.Vars[i]; v.Name == id.Value {
-			p.root, p.ref = rootVar, StepRef{v.Up, v.Index}
-			return members, -1, t, true
-		}
+	if p.ref, ok = c.scope.variable(id.Value); ok {
+		p.root = rootVar
+		return members, -1, t, true
 	}
 	switch id.Value {
 	case "inputs":
@@ -370,12 +370,14 @@ func (c *compiler) step(id *ast.IdentifierNode, members []*ast.MemberNode, p *pa
 		c.report(id, &problem{diagnostics.CodeExprName, "a step is read as steps.ID.output, .status or .error", ""})
 		return nil, -1, t, false
 	}
-	step, ok := c.scope.Steps[names[0]]
+	p.ref, ok = c.scope.step(names[0])
 	if !ok {
-		problem := unknown("step", names[0], c.scope.Steps)
-		if hint := c.scope.Hints["steps."+names[0]]; hint != "" {
-			problem.hint = hint
+		known := map[string]StepRef{}
+		for scope := c.scope; scope != nil && len(known) <= maxSuggested; scope = scope.Outer {
+			maps.Copy(known, scope.Steps)
 		}
+		problem := unknown("step", names[0], known)
+		problem.hint = cmp.Or(c.scope.hint("steps."+names[0]), problem.hint)
 		c.report(members[0].Property, problem)
 		return nil, -1, t, false
 	}
@@ -384,12 +386,12 @@ func (c *compiler) step(id *ast.IdentifierNode, members []*ast.MemberNode, p *pa
 		c.report(members[1].Property, unknown("field of a step", names[1], stepFields))
 		return nil, -1, t, false
 	}
-	p.ref, p.name = step, "steps."+names[0]+"."+names[1]
+	p.name = "steps." + names[0] + "." + names[1]
 	t = of(anyKind)
 	if p.root == rootStatus {
 		t = of(text)
 	}
-	c.refs = append(c.refs, Ref{Kind: RefStep, Name: names[0], Step: step, Field: names[1], Optional: true, Pos: c.at(id)})
+	c.refs = append(c.refs, Ref{Kind: RefStep, Name: names[0], Step: p.ref, Field: names[1], Optional: true, Pos: c.at(id)})
 	return members[2:], len(c.refs) - 1, t, true
 }
 
@@ -397,25 +399,27 @@ var stepFields = map[string]root{"output": rootOutput, "status": rootStatus, "er
 
 // unknownName says that a plain name means nothing, and what was probably meant.
 func (c *compiler) unknownName(name string) *problem {
-	known := map[string]string{"inputs": "", "consts": "", "steps": "", "run": ""}
-	for _, v := range c.scope.Vars {
-		known[v.Name] = ""
-	}
-	for _, let := range c.lets {
-		known[let.name] = ""
-	}
-	problem := unknown("name", name, known)
-	switch _, isInput := c.scope.Inputs[name]; {
-	case c.scope.Hints[name] != "":
-		problem.hint = c.scope.Hints[name]
-	case isInput:
-		problem.hint = fmt.Sprintf("did you mean \"inputs.%s\"?", name)
-	default:
-		if _, isStep := c.scope.Steps[name]; isStep {
-			problem.hint = fmt.Sprintf("did you mean \"steps.%s.output\"?", name)
-		} else if _, isConst := c.scope.Consts[name]; isConst {
-			problem.hint = fmt.Sprintf("did you mean \"consts.%s\"?", name)
+	known := map[string]bool{"inputs": true, "consts": true, "steps": true, "run": true}
+	for scope := c.scope; scope != nil; scope = scope.Outer {
+		for _, v := range scope.Vars {
+			known[v.Name] = true
 		}
 	}
+	for _, let := range c.lets {
+		known[let.name] = true
+	}
+	problem := unknown("name", name, known)
+	meant := ""
+	if _, ok := c.scope.Inputs[name]; ok {
+		meant = "inputs." + name
+	} else if _, ok := c.scope.step(name); ok {
+		meant = "steps." + name + ".output"
+	} else if _, ok := c.scope.Consts[name]; ok {
+		meant = "consts." + name
+	}
+	if meant != "" {
+		problem.hint = fmt.Sprintf("did you mean %q?", meant)
+	}
+	problem.hint = cmp.Or(c.scope.hint(name), problem.hint)
 	return problem
 }

@@ -6,14 +6,17 @@ const (
 	maxNodes  = 2000     // nodes of its tree; every use of a shared node counts
 	maxString = 1 << 20  // bytes of a string that an expression or a template makes
 
+	maxProblems  = 10 // reported for one expression
+	maxSuggested = 64 // names to look for a misspelt one in; with more there is no suggestion
+
 	maxPattern      = 1000 // bytes of a regular expression
 	maxInstructions = 2000 // of the program that it compiles to
 
 	// maxWork bounds the time of one evaluation. A predicate costs predicateWork and one for each
 	// node of its body, every time; whatever reads data costs by its size. Simple predicates thus
 	// run about a million times.
-	maxWork       = 10_000_000
-	predicateWork = 6
+	maxWork       = 12_000_000
+	predicateWork = 3
 
 	// maxMemory bounds what one evaluation allocates, in bytes, and the size of its result when
 	// everything that is shared inside it is counted each time.

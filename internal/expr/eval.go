@@ -67,7 +67,7 @@ func (s *state) newList(n int) []any {
 // newString pays for a string of n bytes before it is made.
 func (s *state) newString(n int) {
 	if n > maxString {
-		fail("a string of %d bytes is over the limit of 1 MiB", n)
+		check(errTooLong)
 	}
 	s.alloc(n)
 }
@@ -84,7 +84,7 @@ func (s *state) text(v any) string {
 	return text
 }
 
-var errTooLong = errors.New("the text is over the limit of 1 MiB")
+var errTooLong = errors.New("a string is over the limit of 1 MiB")
 
 // render is value.Text with a limit.
 func render(v any) (string, error) {

@@ -389,7 +389,8 @@ func fromJSON(s *state, a []any) any {
 	s.alloc(16 * len(str))
 	v, err := value.Decode([]byte(str))
 	if err != nil {
-		fail("the text is not JSON: %w", err)
+		_, cause := value.Place(err)
+		fail("the text is not JSON: %w", cause)
 	}
 	return v
 }

@@ -253,9 +253,9 @@ func (c *compiler) dict(n *ast.MapNode) operand {
 
 func (c *compiler) let(n *ast.VariableDeclaratorNode) operand {
 	v := c.lower(n.Value)
-	if slices.Contains([]string{"inputs", "consts", "steps", "run", "secrets", "null"}, n.Name) ||
-		slices.ContainsFunc(c.lets, func(l let) bool { return l.name == n.Name }) ||
-		slices.ContainsFunc(c.scope.Vars, func(v Var) bool { return v.Name == n.Name }) {
+	_, taken := c.scope.variable(n.Name)
+	if taken || slices.Contains([]string{"inputs", "consts", "steps", "run", "secrets", "null"}, n.Name) ||
+		slices.ContainsFunc(c.lets, func(l let) bool { return l.name == n.Name }) {
 		c.report(n, &problem{diagnostics.CodeExprName, fmt.Sprintf("the name %q is taken", n.Name), ""})
 		return nothing
 	}

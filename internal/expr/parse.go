@@ -57,10 +57,7 @@ func (s *Scope) compile(src Source, source string, at, begin int) (*expression, 
 		e.secret, e.static = name, of(text)
 		return e, nil
 	}
-	o, tooLarge := c.whole(node)
-	if tooLarge != nil {
-		c.reportAt(0, tooLarge)
-	}
+	o := c.whole(node)
 	if len(c.list) > 0 {
 		return nil, c.list
 	}
@@ -80,36 +77,40 @@ func secretName(n ast.Node) (string, bool) {
 	return fieldName(m)
 }
 
-// whole lowers the root of a tree, unless it turns out to be too large. The parser shares nodes
-// (a < b < c is a < b && b < c), so a small tree may unfold to an exponentially large one.
-func (c *compiler) whole(node ast.Node) (o operand, tooLarge *problem) {
+// stop ends the compilation of an expression.
+type stop struct{}
+
+// whole lowers a tree.
+func (c *compiler) whole(node ast.Node) operand {
 	defer func() {
-		if r := recover(); r != nil {
-			if r != errTooLarge {
-				panic(r)
-			}
-			tooLarge = errTooLarge
+		if r := recover(); r != nil && r != (stop{}) {
+			panic(r)
 		}
 	}()
-	return c.lower(node), nil
+	return c.lower(node)
 }
 
-var errTooLarge = &problem{diagnostics.CodeExprBound, fmt.Sprintf("the expression is too large: over %d parts", maxNodes), ""}
-
-// count pays for a node.
+// count pays for a node. The parser shares nodes (a < b < c is a < b && b < c), so a small tree may
+// unfold to an exponentially large one.
 func (c *compiler) count() {
 	if c.nodes++; c.nodes > maxNodes {
-		panic(errTooLarge)
+		c.reportAt(0, tooLarge)
+		panic(stop{})
 	}
 }
+
+var tooLarge = &problem{diagnostics.CodeExprBound, fmt.Sprintf("the expression is too large: over %d parts", maxNodes), ""}
 
 func (c *compiler) at(n ast.Node) diagnostics.Position { return c.src.at(c.begin + n.Location().From) }
 
 func (c *compiler) report(n ast.Node, p *problem) { c.reportAt(n.Location().From, p) }
 
 func (c *compiler) reportAt(from int, p *problem) {
-	c.list = append(c.list, diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe,
-		Code: p.code, Message: p.message, Hint: p.hint, Position: c.src.at(c.begin + from)})
+	c.list = append(c.list, p.at(c.src.at(c.begin+from)))
+	c.list.Sort() // drops what a shared node repeats
+	if len(c.list) == maxProblems {
+		panic(stop{})
+	}
 }
 
 func (c *compiler) typeError(n ast.Node, hint, format string, args ...any) operand {
@@ -188,7 +189,7 @@ func rewordSyntax(err error) *syntaxError {
 	case strings.HasPrefix(e.Message, "unrecognized character"):
 		s.message = "unexpected character" + strings.TrimPrefix(e.Message, "unrecognized character:")
 	case strings.HasPrefix(e.Message, "compilation failed"):
-		s.problem = *errTooLarge
+		s.problem = *tooLarge
 	case strings.Contains(e.Message, "invalid integer literal"):
 		s.message = "the integer is too large"
 	case strings.Contains(e.Message, "invalid float literal"):

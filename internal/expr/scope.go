@@ -17,6 +17,7 @@ package expr
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/braise-run/braise/diagnostics"
 )
@@ -41,6 +42,42 @@ type Scope struct {
 	// Hints are for names that exist elsewhere only: an unknown name is reported with its hint.
 	// Steps are looked up as "steps.ID".
 	Hints map[string]string
+	// Outer is the scope around a body that is written in place: its steps and vars are found too,
+	// one body further out. nil: there is none.
+	Outer *Scope
+}
+
+// step finds a step here or in the scopes around.
+func (s *Scope) step(id string) (ref StepRef, ok bool) {
+	for up := 0; s != nil; s, up = s.Outer, up+1 {
+		if ref, ok = s.Steps[id]; ok {
+			ref.Up += up
+			return ref, true
+		}
+	}
+	return ref, false
+}
+
+// variable finds a var here or in the scopes around.
+func (s *Scope) variable(name string) (ref StepRef, ok bool) {
+	for up := 0; s != nil; s, up = s.Outer, up+1 {
+		for _, v := range slices.Backward(s.Vars) {
+			if v.Name == name {
+				return StepRef{v.Up + up, v.Index}, true
+			}
+		}
+	}
+	return ref, false
+}
+
+// hint finds the hint for a name that means nothing.
+func (s *Scope) hint(name string) string {
+	for ; s != nil; s = s.Outer {
+		if hint := s.Hints[name]; hint != "" {
+			return hint
+		}
+	}
+	return ""
 }
 
 // Source is the text of a scalar and where it stands.

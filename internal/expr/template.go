@@ -19,13 +19,13 @@ func (s *Scope) Condition(src Source) (*Program, diagnostics.List) {
 	e, list := s.compile(src, src.Text, 0, 0)
 	switch {
 	case e == nil && strings.HasPrefix(strings.TrimSpace(src.Text), "${{"):
-		return nil, diagnostics.List{{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeExprSyntax,
-			Message: "a condition is a bare expression", Hint: "leave out ${{ and }}", Position: src.at(0)}}
+		p := &problem{diagnostics.CodeExprSyntax, "a condition is a bare expression", "leave out ${{ and }}"}
+		return nil, diagnostics.List{p.at(src.at(0))}
 	case e == nil:
 		return nil, list
 	case e.static.kinds&boolean == 0:
-		return nil, diagnostics.List{{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeExprType,
-			Message: fmt.Sprintf("a condition must be a boolean, not %s", e.static.kinds), Position: src.at(0)}}
+		p := &problem{diagnostics.CodeExprType, fmt.Sprintf("a condition must be a boolean, not %s", e.static.kinds), ""}
+		return nil, diagnostics.List{p.at(src.at(0))}
 	}
 	return &Program{e}, nil
 }
@@ -117,8 +117,8 @@ func (t *Template) gather() {
 func (s *Scope) Text(src Source) (*Template, diagnostics.List) {
 	pieces, unclosed := split(src.Text)
 	if unclosed >= 0 {
-		return nil, diagnostics.List{{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeExprSyntax,
-			Message: `"${{" is not closed`, Hint: "quote this expression; $${{ stands for the characters ${{", Position: src.at(unclosed)}}
+		p := &problem{diagnostics.CodeExprSyntax, `"${{" is not closed`, "quote this expression; $${{ stands for the characters ${{"}
+		return nil, diagnostics.List{p.at(src.at(unclosed))}
 	}
 	t := &Template{form: formText}
 	var problems diagnostics.List

@@ -110,6 +110,11 @@ type problem struct {
 	message, hint string
 }
 
+func (p *problem) at(pos diagnostics.Position) diagnostics.Diagnostic {
+	return diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe,
+		Code: p.code, Message: p.message, Hint: p.hint, Position: pos}
+}
+
 func (p *problem) Error() string {
 	if p.hint == "" {
 		return p.message
@@ -161,7 +166,7 @@ func (t static) member(key any, optional bool) (static, *problem) {
 // unknown says that there is no such thing of that name, and which there is.
 func unknown[V any](what, name string, known map[string]V) *problem {
 	hint := ""
-	if len(known) <= 200 {
+	if len(known) <= maxSuggested {
 		hint = diagnostics.DidYouMean(name, slices.Collect(maps.Keys(known)))
 	}
 	return &problem{diagnostics.CodeExprName, fmt.Sprintf("unknown %s %q", what, shorten(name)), hint}
