@@ -27,7 +27,8 @@ const (
 // files. filename and all paths are slash-separated and below the root of fsys; a path in a recipe
 // is relative to that recipe's folder.
 //
-// Errors are those of [Parse], of all files at once.
+// Errors are those of [Parse], of all files at once; the recipe is nil only if its file cannot be
+// read. Positions have the names of fsys, or those that it gives as a [NamedFS].
 func Load(fsys fs.FS, filename string) (*Recipe, error) {
 	l := &loader{fsys: fsys, sources: map[string][]byte{}, recipes: map[string]*Recipe{}, agents: map[string][]Agent{}}
 	r := l.recipe(path.Clean(filename), diagnostics.Position{})
@@ -35,9 +36,25 @@ func Load(fsys fs.FS, filename string) (*Recipe, error) {
 		return nil, l.Diagnostics.Err()
 	}
 	checkNesting(r, &l.Reader)
-	r.File = filename
-	r.Sources = l.sources
+	r.Sources = make(map[string][]byte, len(l.sources))
+	for file, data := range l.sources {
+		r.Sources[l.shown(file)] = data
+	}
 	return finish(r, append(l.found, l.Diagnostics...))
+}
+
+// NamedFS is a file system whose files have other names for the user: those that positions show.
+type NamedFS interface {
+	fs.FS
+	DisplayName(name string) string
+}
+
+// shown returns the name that the user knows a file by.
+func (l *loader) shown(file string) string {
+	if named, ok := l.fsys.(NamedFS); ok {
+		return named.DisplayName(file)
+	}
+	return file
 }
 
 // loader follows the files that a recipe names; each is read once.
@@ -66,7 +83,7 @@ func (l *loader) recipe(file string, from diagnostics.Position) *Recipe {
 	if !ok {
 		return nil
 	}
-	w := read(file, data)
+	w := read(l.shown(file), data)
 	l.chain = append(l.chain, file)
 	for _, body := range w.refs {
 		if target, ok := l.resolve(file, body.Ref); ok {
@@ -93,7 +110,7 @@ func (l *loader) texts(w *walker, from string) {
 			continue
 		}
 		if data, ok := l.readText(target, name.Pos); ok {
-			*v = Value{Pos: diagnostics.Position{File: target, Line: 1, Column: 1}, Offset: -1, Scalar: string(data)}
+			*v = Value{Pos: diagnostics.Position{File: l.shown(target), Line: 1, Column: 1}, Offset: -1, Scalar: string(data)}
 		}
 	}
 	for i := range w.recipe.Agents {
@@ -143,7 +160,7 @@ func (l *loader) agentsIn(dir string) []Agent {
 			return err
 		}
 		if text, ok := l.readText(file, diagnostics.Position{}); ok {
-			w, a := readAgent(strings.TrimSuffix(strings.TrimPrefix(file, dir+"/"), ".md"), file, text)
+			w, a := readAgent(strings.TrimSuffix(strings.TrimPrefix(file, dir+"/"), ".md"), l.shown(file), text)
 			l.texts(w, dir) // relative to the folder of the recipe, too
 			a.Instructions = cmp.Or(a.Spec.text("instructions"), a.Instructions)
 			l.found = append(l.found, w.Diagnostics...)
@@ -152,7 +169,7 @@ func (l *loader) agentsIn(dir string) []Agent {
 		return nil
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		l.unreadable(dir, diagnostics.Position{File: dir}, err)
+		l.unreadable(dir, diagnostics.Position{File: l.shown(dir)}, err)
 	}
 	slices.SortFunc(agents, func(a, b Agent) int { return cmp.Compare(a.ID, b.ID) })
 	l.agents[dir] = agents
@@ -183,7 +200,7 @@ func (l *loader) read(file string, pos diagnostics.Position) ([]byte, bool) {
 		return data, true
 	}
 	if pos.IsZero() {
-		pos.File = file
+		pos.File = l.shown(file)
 	}
 	data, err := readFile(l.fsys, file)
 	switch {
@@ -206,7 +223,7 @@ func (l *loader) readText(file string, pos diagnostics.Position) ([]byte, bool) 
 	data, ok := l.read(file, pos)
 	if ok && !utf8.Valid(data) {
 		if pos.IsZero() {
-			pos.File = file
+			pos.File = l.shown(file)
 		}
 		l.Errorf(pos, diagnostics.CodeFile, "save it as UTF-8", "%q is not UTF-8 text", file)
 		return nil, false

@@ -26,7 +26,9 @@ var (
 // that call themselves are therefore only seen by [Load].
 //
 // The error is a [*diagnostics.Error] that holds everything that is wrong, sorted, and also the
-// warnings; the recipe is nil then. Warnings of a good recipe are in its Diagnostics.
+// warnings. The recipe then is what could be read, with the same findings as its Diagnostics:
+// compiling it finds the mistakes that only a compiler sees, and never succeeds. Warnings of a
+// good recipe are in its Diagnostics.
 func Parse(filename string, data []byte) (*Recipe, error) {
 	w := read(filename, data)
 	checkNesting(w.recipe, &w.Reader)
@@ -37,10 +39,10 @@ func Parse(filename string, data []byte) (*Recipe, error) {
 // finish returns the recipe with its warnings and its digest, or what is wrong with it.
 func finish(r *Recipe, found diagnostics.List) (*Recipe, error) {
 	found.Sort()
-	if err := found.Err(); err != nil {
-		return nil, err
-	}
 	r.Diagnostics = found
+	if err := found.Err(); err != nil {
+		return r, err
+	}
 	r.Digest = digest(r)
 	return r, nil
 }
@@ -72,7 +74,7 @@ func (w *walker) top(n *yamlnode.Node) {
 	r.Name = w.Text(fields["name"])
 	r.Version = w.String(fields["version"])
 	r.Description = w.String(fields["description"])
-	r.Tags = w.Strings(fields["tags"])
+	r.Tags = w.strings(fields["tags"])
 	r.Requires = w.requires(fields["requires"])
 	r.Inputs = w.inputs(fields["inputs"])
 	r.Consts = w.values(fields["consts"])
@@ -148,6 +150,14 @@ func (w *walker) names(n *yamlnode.Node) []Name {
 		}
 	}
 	return names
+}
+
+func (w *walker) strings(n *yamlnode.Node) []string {
+	var list []string
+	for _, name := range w.names(n) {
+		list = append(list, name.Text)
+	}
+	return list
 }
 
 // items reads a list; a lone string is shown as the list that it should be.

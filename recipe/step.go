@@ -70,7 +70,7 @@ func (w *walker) step(f yamlnode.Field, s *scope) Step {
 		ID:          f.Key,
 		Pos:         f.Pos,
 		Description: w.String(fields["description"]),
-		Tags:        w.Strings(fields["tags"]),
+		Tags:        w.strings(fields["tags"]),
 		Needs:       w.names(fields["needs"]),
 		When:        w.condition(fields["when"]),
 		Trigger:     Trigger(w.word(fields, stepObject, "trigger")),
