@@ -3,7 +3,9 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/braise-run/braise/internal/value"
 )
@@ -57,7 +59,7 @@ func coerceUntyped(s map[string]any, text string) (any, error) {
 	}
 	for _, key := range []string{"anyOf", "oneOf"} {
 		forms, _ := s[key].([]any)
-		var errs []error
+		var wrong []string
 		for _, form := range forms {
 			form, _ := form.(map[string]any)
 			v, err := Coerce(form, text)
@@ -67,10 +69,10 @@ func coerceUntyped(s map[string]any, text string) (any, error) {
 			if err == nil {
 				return v, nil
 			}
-			errs = append(errs, err)
+			wrong = append(wrong, err.Error())
 		}
-		if errs != nil {
-			return nil, errors.Join(errs...)
+		if wrong != nil {
+			return nil, fmt.Errorf("fits none of %d forms: %s", len(wrong), strings.Join(wrong, "; or "))
 		}
 	}
 	return text, nil
@@ -120,7 +122,7 @@ func hasType(v any, name string) bool {
 	case int64:
 		return name == "integer" || name == "number"
 	case float64:
-		return name == "number" || name == "integer" && v == float64(int64(v))
+		return name == "number" || name == "integer" && v == math.Trunc(v)
 	case string:
 		return name == "string"
 	case []any:

@@ -141,9 +141,9 @@ func sentence(k jsonschema.ErrorKind) string {
 	case *kind.Contains:
 		return "has no item that fits the schema's contains"
 	case *kind.MinContains:
-		return fmt.Sprintf("must have at least %s that fit the schema's contains, not %d", plural(k.Want, "item"), len(k.Got))
+		return fmt.Sprintf("must have at least %s fitting the schema's contains, not %d", plural(k.Want, "item"), len(k.Got))
 	case *kind.MaxContains:
-		return fmt.Sprintf("must have at most %s that fit the schema's contains, not %d", plural(k.Want, "item"), len(k.Got))
+		return fmt.Sprintf("must have at most %s fitting the schema's contains, not %d", plural(k.Want, "item"), len(k.Got))
 	case *kind.MinProperties:
 		return fmt.Sprintf("must have at least %s, not %d", plural(k.Want, "member"), k.Got)
 	case *kind.MaxProperties:
