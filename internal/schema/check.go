@@ -24,8 +24,8 @@ const (
 // Otherwise a few lines of schema, allOf over allOf say, could keep a check busy for years.
 type checker struct {
 	root  *jsonschema.Schema
-	armed map[*jsonschema.Schema]bool
-	left  int // steps that the check may still take
+	plain map[*jsonschema.Schema]bool // every part; true where quick knows all its keywords
+	left  int                         // steps that the check may still take
 }
 
 // tooLong is the panic that ends a check through the library. It has no state that this could harm:
@@ -47,6 +47,9 @@ func (c *checker) check(v any) (ps []Problem) {
 		return []Problem{{"", fmt.Sprintf("is nested more than %d deep", value.MaxDepth)}}
 	}
 	c.left = (baseSteps + stepsPerNode*nodes) / max(1, depth/usualDepth)
+	if c.quick(c.root, v) {
+		return nil
+	}
 	err := c.root.Validate(v)
 	if err == nil {
 		return nil
@@ -95,10 +98,10 @@ func (c *checker) arm(s *jsonschema.Schema) error {
 		if busy[s] {
 			return &Error{pathOf(s.Location), "refers to itself without end"}
 		}
-		if c.armed[s] {
+		if _, known := c.plain[s]; known {
 			return nil
 		}
-		c.armed[s] = true
+		c.plain[s] = isPlain(s)
 		busy[s] = true
 		same, inside := sameValue(s), insideValue(s)
 		c.count(s)

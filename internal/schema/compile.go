@@ -55,7 +55,7 @@ func newChecker(doc any) (c *checker, err error) {
 	if err != nil {
 		return nil, sv.explain(err)
 	}
-	c = &checker{root: root, armed: map[*jsonschema.Schema]bool{}}
+	c = &checker{root: root, plain: map[*jsonschema.Schema]bool{}}
 	roots := []*jsonschema.Schema{root}
 	for _, path := range sv.anchors { // those may be reached by name only
 		if s, err := lib.Compile(base + "#" + (&url.URL{Path: path}).EscapedPath()); err == nil {
