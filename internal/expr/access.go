@@ -373,8 +373,10 @@ func (c *compiler) step(id *ast.IdentifierNode, members []*ast.MemberNode, p *pa
 	p.ref, ok = c.scope.step(names[0])
 	if !ok {
 		known := map[string]StepRef{}
-		for scope := c.scope; scope != nil && len(known) <= maxSuggested; scope = scope.Outer {
-			maps.Copy(known, scope.Steps)
+		for scope := c.scope; scope != nil; scope = scope.Outer {
+			if len(known)+len(scope.Steps) <= maxSuggested {
+				maps.Copy(known, scope.Steps)
+			}
 		}
 		problem := unknown("step", names[0], known)
 		problem.hint = cmp.Or(c.scope.hint("steps."+names[0]), problem.hint)

@@ -6,8 +6,8 @@ const (
 	maxNodes  = 2000     // nodes of its tree; every use of a shared node counts
 	maxString = 1 << 20  // bytes of a string that an expression or a template makes
 
-	maxProblems  = 10 // reported for one expression
-	maxSuggested = 64 // names to look for a misspelt one in; with more there is no suggestion
+	maxProblems  = 10  // reported for one expression
+	maxSuggested = 100 // names among which a misspelt one is looked for; with more there is no suggestion
 
 	maxPattern      = 1000 // bytes of a regular expression
 	maxInstructions = 2000 // of the program that it compiles to

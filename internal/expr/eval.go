@@ -88,7 +88,7 @@ var errTooLong = errors.New("a string is over the limit of 1 MiB")
 
 // render is value.Text with a limit.
 func render(v any) (string, error) {
-	size, err := measure(v, maxString, 0)
+	size, err := measure(v, 2, maxString, 0)
 	if err != nil {
 		return "", err
 	}
@@ -98,26 +98,26 @@ func render(v any) (string, error) {
 	return value.Text(v)
 }
 
-// measure estimates the length of v's JSON text, and stops soon after the limit: a value whose
-// parts are shared may be exponentially longer as text than in memory.
-func measure(v any, limit, depth int) (int, error) {
+// measure adds up the strings in v and each for every value, and stops soon after the limit: a value
+// whose parts are shared may be exponentially larger when it is written out.
+func measure(v any, each, limit, depth int) (int, error) {
 	if depth > value.MaxDepth {
 		return 0, fmt.Errorf("a value is nested more than %d deep", value.MaxDepth)
 	}
-	size := 4
+	size := each
 	switch v := v.(type) {
 	case string:
 		size += len(v)
 	case []any:
 		for _, e := range v {
-			n, err := measure(e, limit-size, depth+1)
+			n, err := measure(e, each, limit-size, depth+1)
 			if size += n; err != nil || size > limit {
 				return size, err
 			}
 		}
 	case map[string]any:
 		for k, e := range v {
-			n, err := measure(e, limit-size, depth+1)
+			n, err := measure(e, each, limit-size, depth+1)
 			if size += n + len(k); err != nil || size > limit {
 				return size, err
 			}
@@ -173,7 +173,7 @@ func (e *expression) compute(env Env) (v any, err error) {
 	}()
 	v = e.run(s)
 	if e.builds {
-		size, err := measure(v, maxMemory, 0)
+		size, err := measure(v, 16, maxMemory, 0)
 		check(err)
 		s.alloc(size)
 	}

@@ -101,9 +101,15 @@ func (c *compiler) count() {
 
 var tooLarge = &problem{diagnostics.CodeExprBound, fmt.Sprintf("the expression is too large: over %d parts", maxNodes), ""}
 
-func (c *compiler) at(n ast.Node) diagnostics.Position { return c.src.at(c.begin + n.Location().From) }
+// start is where a node begins, in characters. For an operator it is the operator itself.
+func start(n ast.Node) int {
+	base, _ := chain(n)
+	return base.Location().From
+}
 
-func (c *compiler) report(n ast.Node, p *problem) { c.reportAt(n.Location().From, p) }
+func (c *compiler) at(n ast.Node) diagnostics.Position { return c.src.at(c.begin + start(n)) }
+
+func (c *compiler) report(n ast.Node, p *problem) { c.reportAt(start(n), p) }
 
 func (c *compiler) reportAt(from int, p *problem) {
 	c.list = append(c.list, p.at(c.src.at(c.begin+from)))
