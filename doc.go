@@ -1,0 +1,16 @@
+// Package braise is the root of Braise, an engine for recipes: YAML files that describe steps of
+// models and tools. It holds no code; the packages are, from the text to the outcome:
+//
+//   - recipe reads a recipe file into data with positions.
+//   - workflow compiles a recipe to a graph and runs it.
+//   - runtime says what a run may touch: models, tools, secrets, limits. Who embeds Braise
+//     implements its two ports, Model and Tool.
+//   - trace and diagnostics are what a run tells about itself.
+//   - host makes a runtime of a braise.yaml, as the command does.
+//
+// The engine itself is internal/machine, a run as a pure state machine, and internal/expr, the
+// expressions between ${{ and }}. docs/design.md follows a run through all of them.
+//
+// Imports go one way only. The floor plan stands in house_test.go, and a test holds every package
+// to it.
+package braise

@@ -1,0 +1,362 @@
+package braise
+
+import (
+	"bufio"
+	"cmp"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/braise-run/braise"
+
+// room is one package of the floor plan: the floor it stands on, and what it may import.
+type room struct {
+	floor   int
+	own     string // packages of this module
+	foreign string // packages of other modules, or whole trees of them with a "/..." behind
+}
+
+const (
+	leaves = "diagnostics retry trace checkpoint internal/value internal/schema internal/yamlnode"
+	first  = leaves + " resume runtime recipe internal/expr"
+	second = first + " agentloop internal/machine"
+	beside = "adapters/openai adapters/script adapters/mcp adapters/builtin adapters/memory adapters/skills" +
+		" adapters/retriever checkpoint/jsonl checkpoint/sqlite checkpoint/postgres trace/oteltrace"
+)
+
+// plan is the floor plan. An import that is not in it is a mistake or a decision; a decision is
+// written down here, and for another module in docs/dependencies.md too.
+var plan = map[string]room{
+	".": {},
+
+	"internal/value":    {floor: 0},
+	"internal/schema":   {0, "internal/value", "github.com/santhosh-tekuri/jsonschema/v6/..."},
+	"internal/yamlnode": {0, "diagnostics", "gopkg.in/yaml.v3 github.com/goccy/go-yaml/..."},
+	"diagnostics":       {floor: 0},
+	"retry":             {0, "", "github.com/cenkalti/backoff/v4"},
+	"trace":             {0, "internal/value", ""},
+	"checkpoint":        {0, "internal/value", ""},
+	"recipes":           {floor: 0},
+
+	"recipe":        {1, "diagnostics internal/value internal/schema internal/yamlnode", ""},
+	"internal/expr": {1, "diagnostics internal/value", "github.com/expr-lang/expr/..."},
+	"resume":        {1, "checkpoint internal/value", ""},
+	"runtime":       {1, "checkpoint diagnostics resume retry trace internal/value internal/schema", "github.com/google/jsonschema-go/jsonschema"},
+
+	"runtime/runtimetest": {2, leaves + " resume runtime", ""},
+	"agentloop":           {2, leaves + " resume runtime", ""},
+	"internal/machine":    {2, "checkpoint diagnostics internal/expr internal/value resume retry", ""},
+
+	"workflow": {3, second, "github.com/dominikbraun/graph"},
+
+	"checkpoint/checkpointtest": {3, "checkpoint", "github.com/google/go-cmp/... go.uber.org/goleak"},
+	"checkpoint/jsonl":          {3, "checkpoint", ""},
+	"checkpoint/sqlite":         {3, "checkpoint", "zombiezen.com/go/sqlite/... modernc.org/sqlite/..."},
+	"checkpoint/postgres":       {3, "checkpoint", "github.com/jackc/pgx/v5/..."},
+	"trace/oteltrace":           {3, "trace", "go.opentelemetry.io/otel/..."},
+	"adapters/openai":           {3, "runtime retry trace", "github.com/sashabaranov/go-openai"},
+	"adapters/script":           {3, "runtime diagnostics retry internal/value internal/yamlnode", ""},
+	"adapters/mcp":              {3, "runtime retry", "github.com/modelcontextprotocol/go-sdk/..."},
+	"adapters/builtin":          {3, "runtime retry", ""},
+	"adapters/memory":           {3, "runtime retry checkpoint diagnostics internal/yamlnode", ""},
+	"adapters/skills":           {3, "runtime retry checkpoint diagnostics internal/yamlnode", ""},
+	"adapters/retriever":        {3, "runtime retry checkpoint diagnostics internal/yamlnode", ""},
+
+	"host":     {4, second + " workflow " + beside, ""},
+	"scenario": {4, second + " workflow host adapters/script", "golang.org/x/tools/txtar github.com/google/go-cmp/cmp"},
+
+	"cmd/braise": {5, second + " workflow host scenario recipes " + beside, "github.com/spf13/cobra/... github.com/mattn/go-isatty"},
+}
+
+// testKit is what tests anywhere may import beside what their package may.
+const testKit = "github.com/google/go-cmp/... go.uber.org/goleak github.com/rogpeppe/go-internal/testscript" +
+	" pgregory.net/rapid golang.org/x/tools/txtar"
+
+// goFile is one Go file of the module.
+type goFile struct {
+	name   string // relative to the root, slash-separated
+	test   bool
+	syntax *ast.File
+}
+
+// pkg is the folder of the file as the floor plan names it.
+func (f goFile) pkg() string { return path.Dir(f.name) }
+
+var files = token.NewFileSet()
+
+// goFiles parses all Go files of the module.
+func goFiles(t *testing.T) []goFile {
+	t.Helper()
+	var all []goFile
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			_, err := os.Stat(filepath.Join(name, "go.mod"))
+			foreign := err == nil && name != "."
+			if foreign || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && name != "." {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		syntax, err := parser.ParseFile(files, name, nil, parser.ParseComments)
+		all = append(all, goFile{filepath.ToSlash(name), strings.HasSuffix(name, "_test.go"), syntax})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestFloorPlan(t *testing.T) {
+	for name, r := range plan {
+		for _, own := range strings.Fields(r.own) {
+			if below, ok := plan[own]; !ok {
+				t.Errorf("the plan of %s names %s, which it does not have", name, own)
+			} else if below.floor > r.floor {
+				t.Errorf("%s on floor %d may not import %s on floor %d", name, r.floor, own, below.floor)
+			}
+		}
+	}
+	for _, f := range goFiles(t) {
+		r, ok := plan[f.pkg()]
+		if !ok {
+			t.Errorf("%s: package %s is not in the floor plan", f.name, f.pkg())
+			continue
+		}
+		foreign := strings.Fields(r.foreign)
+		if f.test {
+			foreign = append(foreign, strings.Fields(testKit)...)
+		}
+		for _, spec := range f.syntax.Imports {
+			imported := strings.Trim(spec.Path.Value, `"`)
+			own, isOwn := strings.CutPrefix(imported, module+"/")
+			allowed := f.test || slices.Contains(strings.Fields(r.own), own)
+			switch {
+			case isOwn:
+			case strings.Contains(imported, "."):
+				allowed = slices.ContainsFunc(foreign, func(pattern string) bool { return matches(pattern, imported) })
+			default: // the standard library
+				allowed = true
+			}
+			if !allowed {
+				t.Errorf("%s: may not import %s; if it should, change the floor plan in house_test.go", files.Position(spec.Pos()), imported)
+			}
+		}
+	}
+}
+
+// matches reports whether a package is meant by a pattern of the floor plan.
+func matches(pattern, imported string) bool {
+	tree, whole := strings.CutSuffix(pattern, "/...")
+	return imported == tree || whole && strings.HasPrefix(imported, tree+"/")
+}
+
+func TestExportedNamesHaveComments(t *testing.T) {
+	for _, f := range goFiles(t) {
+		if f.test {
+			continue
+		}
+		for _, d := range f.syntax.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Name.IsExported() && d.Doc == nil && (d.Recv == nil || ast.IsExported(receiver(d))) {
+					t.Errorf("%s: %s has no doc comment", files.Position(d.Pos()), d.Name.Name)
+				}
+			case *ast.GenDecl:
+				for _, name := range undocumented(d) {
+					t.Errorf("%s: %s has no doc comment", files.Position(name.Pos()), name.Name)
+				}
+			}
+		}
+	}
+}
+
+// receiver is the name of the type that a method belongs to.
+func receiver(d *ast.FuncDecl) string {
+	expr := d.Recv.List[0].Type
+	for {
+		switch x := expr.(type) {
+		case *ast.StarExpr:
+			expr = x.X
+		case *ast.IndexExpr:
+			expr = x.X
+		case *ast.IndexListExpr:
+			expr = x.X
+		case *ast.Ident:
+			return x.Name
+		default:
+			return ""
+		}
+	}
+}
+
+// undocumented returns the exported names of a declaration that have no comment of their own, nor
+// share one with their group.
+func undocumented(d *ast.GenDecl) []*ast.Ident {
+	if d.Doc != nil {
+		return nil
+	}
+	var names []*ast.Ident
+	for _, spec := range d.Specs {
+		switch spec := spec.(type) {
+		case *ast.TypeSpec:
+			if spec.Doc == nil {
+				names = append(names, spec.Name)
+			}
+		case *ast.ValueSpec:
+			if spec.Doc == nil && spec.Comment == nil {
+				names = append(names, spec.Names...)
+			}
+		}
+	}
+	return slices.DeleteFunc(names, func(n *ast.Ident) bool { return !n.IsExported() })
+}
+
+// A function past 80 lines is a question, past 120 a mistake.
+func TestFunctionsAreShort(t *testing.T) {
+	for _, f := range goFiles(t) {
+		if f.test {
+			continue
+		}
+		for _, d := range f.syntax.Decls {
+			if d, ok := d.(*ast.FuncDecl); ok {
+				from := files.Position(d.Pos())
+				switch n := files.Position(d.End()).Line - from.Line + 1; {
+				case n > 120:
+					t.Errorf("%s: %s has %d lines", from, d.Name.Name, n)
+				case n > 80:
+					t.Logf("%s: %s has %d lines", from, d.Name.Name, n)
+				}
+			}
+		}
+	}
+}
+
+func TestNothingIsLeftForLater(t *testing.T) {
+	unfinished := regexp.MustCompile(`\b(TODO|FIXME|XXX|HACK)\b|nolint|lint:ignore`)
+	for _, f := range goFiles(t) {
+		for _, group := range f.syntax.Comments {
+			for _, c := range group.List {
+				if m := unfinished.FindString(c.Text); m != "" {
+					t.Errorf("%s: %s", files.Position(c.Pos()), m)
+				}
+			}
+		}
+	}
+}
+
+// Tests wait for what happens, or let testing/synctest turn the clock; they do not guess how long
+// something takes.
+func TestTestsDoNotSleep(t *testing.T) {
+	for _, f := range goFiles(t) {
+		if !f.test {
+			continue
+		}
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			if bubble, ok := n.(*ast.CallExpr); ok && isSelector(bubble.Fun, "synctest", "Test") {
+				return false
+			}
+			if call, ok := n.(*ast.CallExpr); ok && isSelector(call.Fun, "time", "Sleep") {
+				t.Errorf("%s: time.Sleep outside of synctest.Test", files.Position(call.Pos()))
+			}
+			return true
+		})
+	}
+}
+
+// isSelector reports whether e is x.name.
+func isSelector(e ast.Expr, x, name string) bool {
+	s, ok := e.(*ast.SelectorExpr)
+	if !ok || s.Sel.Name != name {
+		return false
+	}
+	id, ok := s.X.(*ast.Ident)
+	return ok && id.Name == x
+}
+
+func TestLicence(t *testing.T) {
+	text, err := os.ReadFile("LICENSE")
+	if err != nil || !strings.Contains(string(text), "Apache License") {
+		t.Errorf("LICENSE is not the Apache License (%v)", err)
+	}
+}
+
+// Every module that a file imports has a line in docs/dependencies.md, with its version; no other
+// has.
+func TestDependenciesAreExplained(t *testing.T) {
+	required := requirements(t)
+	used := map[string]bool{}
+	for _, f := range goFiles(t) {
+		for _, spec := range f.syntax.Imports {
+			imported := strings.Trim(spec.Path.Value, `"`)
+			for name := range required {
+				if matches(name+"/...", imported) {
+					used[name] = true
+				}
+			}
+		}
+	}
+	explained := map[string]string{}
+	row := regexp.MustCompile("^\\| `([^`]+)` \\| (v[^ ]+) \\|")
+	for _, line := range lines(t, "docs/dependencies.md") {
+		if m := row.FindStringSubmatch(line); m != nil {
+			explained[m[1]] = m[2]
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		if explained[name] != required[name] {
+			t.Errorf("docs/dependencies.md has %s at %q, want %s", name, cmp.Or(explained[name], "no version"), required[name])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(explained)) {
+		if !used[name] {
+			t.Errorf("docs/dependencies.md has %s, which nothing imports", name)
+		}
+	}
+}
+
+// requirements returns the modules that go.mod names, with their versions.
+func requirements(t *testing.T) map[string]string {
+	required := map[string]string{}
+	for _, line := range lines(t, "go.mod") {
+		words := strings.Fields(strings.TrimPrefix(line, "require "))
+		if len(words) >= 2 && strings.HasPrefix(words[1], "v") {
+			required[words[0]] = words[1]
+		}
+	}
+	return required
+}
+
+func lines(t *testing.T, name string) []string {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var all []string
+	s := bufio.NewScanner(f)
+	for s.Scan() {
+		all = append(all, s.Text())
+	}
+	if err := s.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
