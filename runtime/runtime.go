@@ -36,9 +36,11 @@ type Limits struct {
 	Grace time.Duration
 	// MaxItems bounds the list of a foreach that gives no max_items. Defaults to 10,000.
 	MaxItems int
-	// MaxOutputBytes bounds the canonical JSON of what one adapter call returns. Defaults to
+	// MaxOutputBytes bounds the output of one step or item, counted as canonical JSON. Defaults to
 	// 16 MiB.
 	MaxOutputBytes int
+	// MaxRunBytes bounds the outputs of all steps and items of a run together. Defaults to 1 GiB.
+	MaxRunBytes int
 }
 
 // The defaults of Limits.
@@ -47,6 +49,7 @@ const (
 	DefaultGrace          = 5 * time.Second
 	DefaultMaxItems       = 10_000
 	DefaultMaxOutputBytes = 16 << 20
+	DefaultMaxRunBytes    = 1 << 30
 )
 
 // WithDefaults returns l with every zero field replaced by its default.
@@ -62,6 +65,9 @@ func (l Limits) WithDefaults() Limits {
 	}
 	if l.MaxOutputBytes == 0 {
 		l.MaxOutputBytes = DefaultMaxOutputBytes
+	}
+	if l.MaxRunBytes == 0 {
+		l.MaxRunBytes = DefaultMaxRunBytes
 	}
 	return l
 }

@@ -3,6 +3,7 @@ package workflow
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/expr"
@@ -189,6 +190,10 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 	case src.Uses.Text == "model":
 		s.with(src.With, inner)
 		s.compileCall(src, modelCall, s.modelName(src))
+	case !strings.Contains(src.Uses.Text, "."): // reported when the recipe was read
+		names := *inner
+		names.Secrets = true
+		s.with(src.With, &names)
 	default:
 		names := *inner
 		names.Secrets = true
@@ -239,6 +244,9 @@ func field(v *recipe.Value, key string) *recipe.Value {
 
 func (s *stepCompiler) compileCall(src *recipe.Step, kind callKind, name string) {
 	call := &call{kind: kind, name: name, step: s.path(), pos: src.Uses.Pos, with: src.With}
+	if name != "" {
+		call.event = callData(kind, name)
+	}
 	if s.node.With != nil {
 		call.secrets = s.node.With.HasSecrets()
 		call.literal = s.node.With.IsLiteral()
@@ -277,13 +285,12 @@ func (s *stepCompiler) accept(src *recipe.Step) func(any) error {
 			return nil
 		}
 	}
-	where := o.Pos.String()
-	return func(v any) error { return checkOutput(v, want, o.MaxBytes, where) }
+	return func(v any) error { return checkOutput(v, want, o.MaxBytes, o.Pos) }
 }
 
 // checkOutput reports an output that does not match its schema or is too large. want may be nil
 // and maxBytes 0: then that check is left out.
-func checkOutput(v any, want *schema.Schema, maxBytes int, where string) error {
+func checkOutput(v any, want *schema.Schema, maxBytes int, where diagnostics.Position) error {
 	if maxBytes > 0 {
 		text, err := value.JSON(v)
 		if err != nil {
@@ -308,7 +315,10 @@ func (s *stepCompiler) compileBody(src *recipe.Body, inner *expr.Scope) {
 	case src == nil:
 		s.node.Body = &machine.Graph{} // reported when the recipe was read
 	case src.Ref.Text != "" && src.Recipe == nil:
-		s.errorf(src.Ref.Pos, diagnostics.CodeFile, "read the recipe with recipe.Load", "sub-recipe %q was not loaded", src.Ref.Text)
+		s.node.Body = &machine.Graph{}
+		if !s.broken {
+			s.errorf(src.Ref.Pos, diagnostics.CodeFile, "read the recipe with recipe.Load", "sub-recipe %q was not loaded", src.Ref.Text)
+		}
 	case src.Ref.Text != "":
 		sub := s.file(src.Recipe)
 		s.node.Body, s.count = sub.graph, sub.count

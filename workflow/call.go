@@ -34,6 +34,7 @@ type call struct {
 	step  string
 	pos   diagnostics.Position
 	with  *recipe.Value
+	event trace.Data // of adapter.call, when the name is known
 
 	secrets    bool           // the arguments hold secrets
 	literal    bool           // the arguments hold no expression
@@ -42,19 +43,25 @@ type call struct {
 	maxBytes   int // of the output; 0: no bound of its own
 }
 
-// invocation is one execution of a call. A worker, or the run's owner, has it to itself.
+// invocation is one execution of a call. The driver prepares it; then a worker, or the driver
+// itself, has it until it has returned.
 type invocation struct {
-	run   *run
-	task  *machine.Task
-	call  *call
-	path  string
-	input any
+	run    *run
+	task   *machine.Task
+	call   *call
+	path   string
+	input  any
+	ctx    context.Context
+	cancel context.CancelCauseFunc // nil for a lone call, which the driver executes itself
+	left   bool                    // left behind: the result is dropped
 
-	flight *flight    // nil: the driver executes it itself
-	tool   *boundTool // of a tool call
-	args   map[string]any
-	model  runtime.Model // of a model call
-	req    *runtime.Request
+	tool  *boundTool // of a tool call
+	args  map[string]any
+	model runtime.Model // of a model call
+	req   *runtime.Request
+
+	output  any
+	failure *machine.Failure
 }
 
 // prepare does what comes before the adapter is called; the run's owner does it.
@@ -67,20 +74,24 @@ func (in *invocation) prepare() error {
 
 // event is the trace's record that the adapter is called.
 func (in *invocation) event() trace.Event {
-	name := in.call.name
-	if in.call.kind == modelCall {
-		name = in.req.Model
+	data := in.call.event
+	if in.call.kind == modelCall && in.call.name == "" {
+		data = callData(modelCall, in.req.Model)
 	}
-	return trace.Event{Kind: trace.AdapterCall, Step: in.path, Data: trace.Data{
-		{Key: "kind", Value: string(in.call.kind)}, {Key: "name", Value: name}}}
+	return trace.Event{Kind: trace.AdapterCall, Step: in.path, Data: data}
 }
 
-// do executes the call. It always returns, however the adapter ends.
-func (in *invocation) do(ctx context.Context) (output any, failure *machine.Failure) {
+// callData is the payload of adapter.call.
+func callData(kind callKind, name string) trace.Data {
+	return trace.Data{{Key: "kind", Value: string(kind)}, {Key: "name", Value: name}}
+}
+
+// do executes the call and keeps how it ended. It always returns, however the adapter ends.
+func (in *invocation) do() {
 	defer func() {
 		if p := recover(); p != nil {
-			output = nil
-			failure = &machine.Failure{
+			in.output = nil
+			in.failure = &machine.Failure{
 				Category: string(in.call.kind), Code: "step.panic",
 				Err: &panicError{text: in.run.prepared.redact.Text(fmt.Sprintf("panic in %s %q: %v", in.call.kind, in.call.name, p)), stack: stack()},
 			}
@@ -88,14 +99,13 @@ func (in *invocation) do(ctx context.Context) (output any, failure *machine.Fail
 	}()
 	var err error
 	if in.call.kind == modelCall {
-		output, err = in.askModel(ctx)
+		in.output, err = in.askModel()
 	} else {
-		output, err = in.callTool(ctx)
+		in.output, err = in.callTool()
 	}
 	if err != nil {
-		return nil, in.failure(ctx, err)
+		in.output, in.failure = nil, in.fault(err)
 	}
-	return output, nil
 }
 
 // panicError is a panic of an adapter. The stack is for the trace, not for the message.
@@ -127,14 +137,14 @@ func stack() string {
 	return b.String()
 }
 
-// failure words an error of the call for the machine, secrets out.
-func (in *invocation) failure(ctx context.Context, err error) *machine.Failure {
+// fault words an error of the call for the machine, secrets out.
+func (in *invocation) fault(err error) *machine.Failure {
 	var known *runtime.Error
 	if errors.As(err, &known) {
 		return &machine.Failure{Category: string(known.Category), Code: known.Code, Err: in.run.prepared.redact.Error(err)}
 	}
 	f := &machine.Failure{Category: string(in.call.kind), Code: string(in.call.kind) + ".failed", Err: in.run.prepared.redact.Error(err)}
-	if in.run.ctx.Err() != nil && ctx.Err() != nil {
+	if in.run.ctx.Err() != nil {
 		f.Category, f.Code = string(runtime.CategoryCancelled), "step.cancelled"
 	}
 	return f
@@ -183,8 +193,8 @@ func (in *invocation) openSecrets() (any, error) {
 }
 
 // callTool calls the tool and checks what it returns, secrets out.
-func (in *invocation) callTool(ctx context.Context) (any, error) {
-	output, err := in.toolOutput(ctx)
+func (in *invocation) callTool() (any, error) {
+	output, err := in.toolOutput()
 	if err != nil {
 		return nil, err
 	}
@@ -196,16 +206,16 @@ func (in *invocation) callTool(ctx context.Context) (any, error) {
 }
 
 func (in *invocation) checkOutput(output any, want *schema.Schema) error {
-	if err := checkOutput(output, want, in.call.maxBytes, in.call.pos.String()); err != nil {
+	if err := checkOutput(output, want, in.call.maxBytes, in.call.pos); err != nil {
 		return &runtime.Error{Category: runtime.CategoryConfig, Code: "output.invalid", Err: err}
 	}
 	return nil
 }
 
 // toolOutput calls the tool, by value or by JSON.
-func (in *invocation) toolOutput(ctx context.Context) (any, error) {
+func (in *invocation) toolOutput() (any, error) {
 	if in.tool.values != nil {
-		output, err := in.tool.values.CallValue(ctx, in.args)
+		output, err := in.tool.values.CallValue(in.ctx, in.args)
 		if err != nil {
 			return nil, err
 		}
@@ -218,7 +228,7 @@ func (in *invocation) toolOutput(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("arguments of %q: %w", in.call.name, err)
 	}
-	result, err := in.tool.tool.Call(ctx, text)
+	result, err := in.tool.tool.Call(in.ctx, text)
 	switch {
 	case err != nil:
 		return nil, err
@@ -239,9 +249,9 @@ func (in *invocation) toolOutput(ctx context.Context) (any, error) {
 const maxRepairs = 2
 
 // askModel asks the model, and again while its structured answer does not match.
-func (in *invocation) askModel(ctx context.Context) (any, error) {
+func (in *invocation) askModel() (any, error) {
 	for turn := 1; ; turn++ {
-		text, err := in.generate(ctx, turn)
+		text, err := in.generate(turn)
 		if err != nil {
 			return nil, err
 		}
@@ -268,12 +278,12 @@ func (in *invocation) askModel(ctx context.Context) (any, error) {
 }
 
 // generate makes the step's n-th call of the model and returns its text, secrets out.
-func (in *invocation) generate(ctx context.Context, n int) (string, error) {
+func (in *invocation) generate(n int) (string, error) {
 	if in.req.StepCall = n; n > 1 {
 		in.req.Call = in.run.drawCall(in.req.Model)
 		in.emit(in.event())
 	}
-	resp, err := in.model.Generate(ctx, in.req)
+	resp, err := in.model.Generate(in.ctx, in.req)
 	switch {
 	case err != nil:
 		return "", err

@@ -59,9 +59,11 @@ const MaxSteps = 100_000
 //  4. lower the steps to the machine's nodes
 //  5. check what is known of the tools
 //
-// The error is a *diagnostics.Error that holds every finding, warnings included.
+// The error is a *diagnostics.Error that holds every finding, those of reading r and warnings
+// included. A recipe that was not read without errors is compiled as far as it goes, for the
+// findings, and refused.
 func Compile(r *recipe.Recipe, opts *Options) (*Workflow, error) {
-	c := &compiler{files: map[*recipe.Recipe]*file{}, uses: [3]map[string]*use{{}, {}, {}}}
+	c := &compiler{files: map[*recipe.Recipe]*file{}, uses: [3]map[string]*use{{}, {}, {}}, broken: r.Diagnostics.HasErrors()}
 	top := c.file(r)
 	c.require(r.Requires)
 	wf := &Workflow{
@@ -105,10 +107,11 @@ const (
 
 // compiler is the state of one Compile.
 type compiler struct {
-	list  diagnostics.List
-	files map[*recipe.Recipe]*file
-	uses  [3]map[string]*use
-	calls []*call
+	list   diagnostics.List
+	files  map[*recipe.Recipe]*file
+	uses   [3]map[string]*use
+	calls  []*call
+	broken bool // the recipe was not read without errors
 }
 
 // file is one compiled recipe file.

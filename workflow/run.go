@@ -46,11 +46,12 @@ type run struct {
 	m         *machine.Machine
 	reports   chan report
 	over      chan struct{} // closed at the end: late reports go nowhere
-	flights   map[*machine.Task]*flight
+	lone      invocation    // the one that the driver executes itself
+	shared    *group        // of the calls that begin now
+	groups    []*group
 	timers    map[timerKey]*time.Timer
 	ended     <-chan struct{} // ctx.Done until it was seen
 	cancelled bool            // it was seen
-	inside    *machine.Task   // the lone call that the driver executes
 	baton     atomic.Int32
 	fault     any // a panic of the engine itself
 
@@ -65,11 +66,11 @@ const (
 	revoked       // the caller has taken over; the driver must not touch the run any more
 )
 
-// flight is a call that a worker executes.
-type flight struct {
-	task   *machine.Task
+// group is a context for calls that nothing can stop one by one: calls of the recipe's own steps
+// without a timeout, that began before the same failure.
+type group struct {
+	ctx    context.Context
 	cancel context.CancelCauseFunc
-	left   bool // left behind: its result is dropped
 }
 
 type timerKey struct {
@@ -77,16 +78,23 @@ type timerKey struct {
 	timer machine.Timer
 }
 
-// report is what workers and timers tell the driver. Exactly one of the forms is used.
+// report is what workers and timers tell the driver.
 type report struct {
-	flight  *flight // with done: a call has returned; without: its settle time is over
-	done    bool
-	output  any
-	failure *machine.Failure
-	event   *trace.Event // of flight's call
-	timer   timerKey     // with a task: a timer is due
-	grace   bool         // the grace period of a cancelled run is over
+	kind  reportKind
+	call  *invocation // of returned, overdue and event
+	event *trace.Event
+	timer *timerKey // of due
 }
+
+type reportKind uint8
+
+const (
+	returned  reportKind = iota // a call has returned
+	overdue                     // a call that was told to stop has had its time
+	event                       // a call under way has something for the trace
+	due                         // a timer of the machine
+	graceOver                   // the grace period of a cancelled run is over
+)
 
 // Run executes the workflow. input is a map (or a struct) of the recipe's inputs, nil for none;
 // rt may be nil, which is the zero Runtime. The Outcome is never nil, and the error is its Err:
@@ -123,12 +131,17 @@ func (r *run) execute(input any) (out *Outcome) {
 	}
 	r.m = machine.New(r.wf.graph, inputs, machine.Options{
 		MaxParallel: r.maxParallel(), MaxItems: r.limits.MaxItems, WallTime: r.wf.recipe.Limits.WallTime, Grace: r.limits.Grace,
+		MaxOutput: r.limits.MaxOutputBytes, MaxOutputs: r.limits.MaxRunBytes,
 		Run: map[string]any{"id": r.id, "recipe": r.wf.recipe.Name, "version": r.wf.recipe.Version},
 	})
+	r.events.reserve(start, len(r.wf.graph.Nodes))
 	r.over = make(chan struct{})
 	r.reports = make(chan report, 16)
 	r.supervise()
 	close(r.over)
+	for _, g := range r.groups {
+		g.cancel(nil)
+	}
 	for _, t := range r.timers {
 		t.Stop()
 	}
@@ -240,15 +253,16 @@ func (r *run) supervise() {
 			<-done // the driver is at work and counts the grace period itself
 			return
 		}
-		r.leave(r.inside)
+		r.leave(&r.lone)
 		r.drive()
 	}
 }
 
 // leave gives up a call that did not return in time. Its result, if one comes, is dropped.
-func (r *run) leave(task *machine.Task) {
-	reporter(r.rt).Warn("a call ignored its context and was left behind", slog.String("run", r.id), slog.String("step", task.Path()))
-	r.m.Finish(task, nil, &machine.Failure{Category: string(runtime.CategoryCancelled), Code: "step.cancelled",
+func (r *run) leave(in *invocation) {
+	in.left = true
+	reporter(r.rt).Warn("a call ignored its context and was left behind", slog.String("run", r.id), slog.String("step", in.task.Path()))
+	r.m.Finish(in.task, nil, &machine.Failure{Category: string(runtime.CategoryCancelled), Code: "step.cancelled",
 		Err: errors.New("the call ignored its context and was left behind")})
 }
 
@@ -272,6 +286,9 @@ func (r *run) drive() (finished bool) {
 			r.events.emit(c.Task, trace.Event{Kind: trace.StepStart, Step: c.Task.Path()})
 		case machine.Ended:
 			r.events.emitEnd(c.Task)
+			if c.Task.Failure() != nil {
+				r.shared = nil
+			}
 		case machine.Skipped:
 			reason := "upstream"
 			if c.Task.Status() == machine.SkippedWhen {
@@ -299,47 +316,62 @@ func (r *run) drive() (finished bool) {
 // start executes a call: a lone one here, others on a goroutine each. It returns false when the
 // caller has taken over meanwhile.
 func (r *run) start(c machine.Command) bool {
-	in := &invocation{run: r, task: c.Task, call: c.Task.Node().Adapter.(*call), input: c.Input}
-	in.path = r.events.path(c.Task)
-	if r.ctx.Err() != nil {
-		r.m.Finish(c.Task, nil, in.failure(r.ctx, cancelCause(r.ctx)))
-		return true
+	in := &r.lone
+	if !c.Alone {
+		in = new(invocation)
 	}
-	if err := in.prepare(); err != nil {
-		r.m.Finish(c.Task, nil, in.failure(r.ctx, err))
+	*in = invocation{run: r, task: c.Task, call: c.Task.Node().Adapter.(*call), input: c.Input, path: r.events.path(c.Task), ctx: r.ctx}
+	err := r.ctx.Err()
+	if err != nil {
+		err = cancelCause(r.ctx)
+	} else {
+		err = in.prepare()
+	}
+	if err != nil {
+		r.m.Finish(c.Task, nil, in.fault(err))
 		return true
 	}
 	r.events.emit(c.Task, in.event())
 	if !c.Alone {
-		ctx, cancel := context.WithCancelCause(r.ctx)
-		in.flight = &flight{task: c.Task, cancel: cancel}
-		if r.flights == nil {
-			r.flights = map[*machine.Task]*flight{}
-		}
-		r.flights[c.Task] = in.flight
-		go func() {
-			output, failure := in.do(ctx)
-			cancel(nil)
-			r.send(report{flight: in.flight, done: true, output: output, failure: failure})
-		}()
+		c.Task.Driver = in
+		in.ctx, in.cancel = r.callContext(c.Task)
+		go in.work()
 		return true
 	}
-	r.inside = c.Task
 	r.baton.Store(calling)
-	output, failure := in.do(r.ctx)
+	in.do()
 	if !r.baton.CompareAndSwap(calling, driving) {
 		return false
 	}
 	r.events.now = time.Now().UTC()
-	r.m.Finish(c.Task, output, failure)
+	r.m.Finish(c.Task, in.output, in.failure)
 	return true
 }
 
-// emit tells the owner of an event of a call that is under way.
+// work executes the call on a goroutine of its own.
+func (in *invocation) work() {
+	in.do()
+	in.run.send(report{kind: returned, call: in})
+}
+
+// callContext makes the context of a call that runs beside others.
+func (r *run) callContext(t *machine.Task) (context.Context, context.CancelCauseFunc) {
+	if t.Nested() || t.Node().Timeout > 0 {
+		return context.WithCancelCause(r.ctx)
+	}
+	if r.shared == nil {
+		ctx, cancel := context.WithCancelCause(r.ctx)
+		r.shared = &group{ctx, cancel}
+		r.groups = append(r.groups, r.shared)
+	}
+	return r.shared.ctx, r.shared.cancel
+}
+
+// emit tells the driver of an event of a call that is under way.
 func (in *invocation) emit(ev trace.Event) {
 	r := in.run
-	if in.flight != nil {
-		r.send(report{flight: in.flight, event: &ev})
+	if in.cancel != nil {
+		r.send(report{kind: event, call: in, event: &ev})
 		return
 	}
 	if r.baton.CompareAndSwap(calling, driving) { // else the caller has taken over
@@ -353,6 +385,11 @@ func (in *invocation) emit(ev trace.Event) {
 func (r *run) send(rep report) {
 	select {
 	case r.reports <- rep:
+		return
+	default:
+	}
+	select {
+	case r.reports <- rep:
 	case <-r.over:
 	}
 }
@@ -361,19 +398,19 @@ func (r *run) arm(key timerKey, wait time.Duration) {
 	if r.timers == nil {
 		r.timers = map[timerKey]*time.Timer{}
 	}
-	r.timers[key] = time.AfterFunc(wait, func() { r.send(report{timer: key}) })
+	r.timers[key] = time.AfterFunc(wait, func() { r.send(report{kind: due, timer: &key}) })
 }
 
 // stop tells a call to stop. Unless the whole run was cancelled, which has a longer grace period,
 // the call is left behind if it does not return soon.
 func (r *run) stop(c machine.Command) {
-	f := r.flights[c.Task]
-	if f == nil {
+	in, ok := c.Task.Driver.(*invocation)
+	if !ok {
 		return // the lone call that the caller takes over from: its context has ended
 	}
-	f.cancel(c.Err)
+	in.cancel(c.Err)
 	if !r.cancelled {
-		time.AfterFunc(settleTime, func() { r.send(report{flight: f}) })
+		time.AfterFunc(settleTime, func() { r.send(report{kind: overdue, call: in}) })
 	}
 }
 
@@ -405,31 +442,31 @@ func (r *run) cancel() {
 	r.ended, r.cancelled = nil, true
 	r.events.now = time.Now().UTC()
 	r.m.Cancel(cancelCause(r.ctx))
-	time.AfterFunc(r.limits.Grace, func() { r.send(report{grace: true}) })
+	time.AfterFunc(r.limits.Grace, func() { r.send(report{kind: graceOver}) })
 }
 
 func (r *run) take(rep report) {
 	r.events.now = time.Now().UTC()
-	f := rep.flight
+	in := rep.call
 	switch {
-	case rep.timer.task != nil:
-		delete(r.timers, rep.timer)
+	case rep.kind == due:
+		delete(r.timers, *rep.timer)
 		r.m.Due(rep.timer.task, rep.timer.timer)
-	case rep.grace:
-		for task := range r.flights {
-			r.leave(task)
+	case rep.kind == graceOver:
+		for _, t := range r.m.Calls() {
+			r.leave(t.Driver.(*invocation))
 		}
-		clear(r.flights)
-	case r.flights[f.task] != f: // left behind, or returned in time
-	case rep.event != nil:
-		r.events.emit(f.task, *rep.event)
+	case in.left || in.task.Driver == nil: // left behind, or returned in time
+	case rep.kind == event:
+		r.events.emit(in.task, *rep.event)
+	case rep.kind == overdue:
+		r.leave(in)
 	default:
-		delete(r.flights, f.task)
-		if rep.done {
-			r.m.Finish(f.task, rep.output, rep.failure)
-		} else {
-			r.leave(f.task)
+		in.task.Driver = nil
+		if in.task.Nested() || in.task.Node().Timeout > 0 {
+			in.cancel(nil) // its own
 		}
+		r.m.Finish(in.task, in.output, in.failure)
 	}
 }
 
@@ -459,7 +496,7 @@ func (r *run) outcome(start trace.Event, output any, err error) *Outcome {
 	out.Trace = []trace.Event{start}
 	out.Diagnostics = r.prepared.list
 	if r.m != nil {
-		out.Trace = r.events.inPlanOrder(r.m, start)
+		out.Trace = r.events.inPlanOrder(r.m)
 		out.Artefact = r.m.Artefact()
 		for _, f := range r.m.Others() {
 			out.Diagnostics = append(out.Diagnostics, diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,

@@ -51,6 +51,8 @@ type Options struct {
 	MaxItems    int           // of a foreach without a bound of its own
 	WallTime    time.Duration // of the whole run; 0: none
 	Grace       time.Duration
+	MaxOutput   int            // bytes of one output, as JSON
+	MaxOutputs  int            // bytes of all outputs together
 	Run         map[string]any // what expressions see as run
 }
 
@@ -72,6 +74,8 @@ type Machine struct {
 	calls   []*Task // that are under way
 	began   int64   // tasks begun so far
 	armed   int     // timers that have neither come due nor been disarmed
+
+	size int // of all outputs so far
 
 	out  []Command // to be handed out, from head on
 	head int
@@ -159,6 +163,9 @@ func (m *Machine) Cancel(cause error) {
 	m.cancelFrame(m.root)
 	m.stop(self, cause)
 }
+
+// Calls returns the calls that are under way.
+func (m *Machine) Calls() []*Task { return slices.Clone(m.calls) }
 
 // Result returns how the run ended; nil while it goes on.
 func (m *Machine) Result() *Result { return m.result }
@@ -510,11 +517,15 @@ func (m *Machine) end(t *Task, output any, failure *Failure) {
 			failure = &Failure{Category: "config", Code: "output.invalid", Err: err}
 		}
 	}
+	if failure == nil {
+		failure = m.weigh(output)
+	}
 	if failure != nil && t.item < 0 && n.OnError.Set != nil && failure.Category != "cancelled" {
 		set, err := n.OnError.Set.Eval(t)
-		output, failure = set, nil
 		if err != nil {
 			failure = exprFailure(err)
+		} else {
+			output, failure = set, m.weigh(set)
 		}
 	}
 	t.output, t.status = output, Succeeded
@@ -537,6 +548,24 @@ func (m *Machine) end(t *Task, output any, failure *Failure) {
 		m.grace(&t.frame.self)
 	}
 	m.settle(t)
+}
+
+// weigh refuses an output that is too large, or makes all of them too large together. Outputs share
+// what they are made of, so that few bytes of memory can be very many of JSON: a chain of steps
+// that each give [x, x] of the step before.
+func (m *Machine) weigh(output any) *Failure {
+	limit := min(m.opts.MaxOutput, m.opts.MaxOutputs-m.size)
+	size, err := value.Size(output, limit)
+	switch {
+	case err != nil:
+		return &Failure{Category: "config", Code: "output.invalid", Err: fmt.Errorf("the output is not JSON: %w", err)}
+	case size <= limit:
+		m.size += size
+		return nil
+	case limit < m.opts.MaxOutput:
+		return &Failure{Category: "limit", Code: "outputs.tooLarge", Err: fmt.Errorf("the outputs of this run's steps have more than %d bytes together", m.opts.MaxOutputs)}
+	}
+	return &Failure{Category: "limit", Code: "output.tooLarge", Err: fmt.Errorf("the output has more than %d bytes", m.opts.MaxOutput)}
 }
 
 func (m *Machine) endItem(t *Task) {
@@ -601,6 +630,8 @@ func (m *Machine) closeFrame(f *frame) {
 		var err error
 		if output, err = f.graph.Output.Eval(&f.self); err != nil {
 			failure = exprFailure(err)
+		} else if f.parent == nil {
+			failure = m.weigh(output)
 		}
 	}
 	m.disarm(&f.self)

@@ -31,8 +31,9 @@ type Task struct {
 	active, done int
 	failedAt     int64 // 0, or the count of begun tasks at the first failure of an item
 
-	// First and Last belong to the driver; the machine never looks at them.
+	// First, Last and Driver belong to the driver; the machine never looks at them.
 	First, Last int32
+	Driver      any
 }
 
 // frame is the state of one execution of a body.
@@ -89,6 +90,9 @@ func (t *Task) Path() string {
 	}
 	return string(b)
 }
+
+// Nested reports whether the task is an item of a foreach or stands in a body.
+func (t *Task) Nested() bool { return t.item >= 0 || t.frame.parent != nil }
 
 // Status returns where the task stands.
 func (t *Task) Status() Status { return t.status }
