@@ -1,0 +1,155 @@
+package scenario
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/braise-run/braise/adapters/script"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/internal/yamlnode"
+)
+
+// The files of a scenario that have a meaning.
+const (
+	recipeFile      = "recipe.yaml"
+	configFile      = "braise.yaml"
+	scriptFile      = "script.yaml"
+	inputFile       = "input.json"
+	modesFile       = "scenario.yaml"
+	outcomeFile     = "outcome.json"
+	traceFile       = "trace.txt"
+	planFile        = "plan.mmd"
+	planJSONFile    = "plan.json"
+	diagnosticsFile = "diagnostics.txt"
+)
+
+// scenario is a scenario file as read.
+type scenario struct {
+	archive *txtar.Archive
+	files   fs.FS
+	input   any           // decoded JSON; nil: none
+	script  *script.Model // nil: none
+	strict  bool
+	wants   []want
+}
+
+// want is an expected diagnostic, as a comment beside the line it is about.
+type want struct {
+	file   string
+	line   int
+	regexp *regexp.Regexp // of "code: message", or with " (hint: …)" behind it
+}
+
+// read makes a scenario of its archive. The error says all that is wrong with it.
+func read(archive *txtar.Archive) (*scenario, error) {
+	s := &scenario{archive: archive}
+	var errs []error
+	if len(bytes.TrimSpace(archive.Comment)) == 0 {
+		errs = append(errs, errors.New("a scenario begins with a paragraph that says what it guards"))
+	}
+	if s.file(recipeFile) == nil {
+		errs = append(errs, fmt.Errorf("there is no %s", recipeFile))
+	}
+	var err error
+	if s.files, err = txtar.FS(archive); err != nil {
+		errs = append(errs, err)
+	}
+	if f := s.file(inputFile); f != nil {
+		if s.input, err = value.DecodeStrict(f.Data); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", inputFile, err))
+		}
+	}
+	if f := s.file(scriptFile); f != nil {
+		if s.script, err = script.Parse(scriptFile, f.Data); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if f := s.file(modesFile); f != nil {
+		root, found := yamlnode.Parse(modesFile, f.Data, nil)
+		r := yamlnode.Reader{Diagnostics: found}
+		s.strict = r.Bool(r.Object(root, []string{"strict"}, nil)["strict"])
+		errs = append(errs, r.Diagnostics.Err())
+	}
+	for _, f := range archive.Files {
+		if ext := path.Ext(f.Name); ext == ".yaml" || ext == ".yml" {
+			errs = append(errs, s.readWants(f))
+		}
+	}
+	return s, errors.Join(errs...)
+}
+
+// file returns a file of the archive, nil when there is none of that name.
+func (s *scenario) file(name string) *txtar.File {
+	for i := range s.archive.Files {
+		if f := &s.archive.Files[i]; f.Name == name {
+			return f
+		}
+	}
+	return nil
+}
+
+var wantComment = regexp.MustCompile(`(?:^|\s)# want (.*)$`)
+
+// readWants collects the `# want "regexp" …` comments of a YAML file.
+func (s *scenario) readWants(f txtar.File) error {
+	number := 0
+	for line := range strings.Lines(string(f.Data)) {
+		number++
+		m := wantComment.FindStringSubmatch(strings.TrimRight(line, "\r\n"))
+		if m == nil {
+			continue
+		}
+		for rest := strings.TrimSpace(m[1]); rest != ""; {
+			quoted, err := strconv.QuotedPrefix(rest)
+			if err != nil || quoted[0] == '\'' {
+				return fmt.Errorf("%s:%d: # want is followed by regular expressions in double quotes or backquotes", f.Name, number)
+			}
+			rest = strings.TrimSpace(rest[len(quoted):])
+			text, _ := strconv.Unquote(quoted)
+			re, err := regexp.Compile(text)
+			if err != nil {
+				return fmt.Errorf("%s:%d: # want: %w", f.Name, number, err)
+			}
+			s.wants = append(s.wants, want{f.Name, number, re})
+		}
+	}
+	return nil
+}
+
+// take matches diagnostics with wants, each with one. It returns what is left of both.
+func (s *scenario) take(list diagnostics.List) (left diagnostics.List, missing []want) {
+	taken := make([]bool, len(list))
+	for _, w := range s.wants {
+		found := false
+		for i, d := range list {
+			if found = !taken[i] && w.takes(d); found {
+				taken[i] = true
+				break
+			}
+		}
+		if !found {
+			missing = append(missing, w)
+		}
+	}
+	for i, d := range list {
+		if !taken[i] {
+			left = append(left, d)
+		}
+	}
+	return left, missing
+}
+
+func (w want) takes(d diagnostics.Diagnostic) bool {
+	text := fmt.Sprintf("%s: %s", d.Code, d.Message)
+	return d.Position.File == w.file && d.Position.Line == w.line &&
+		(w.regexp.MatchString(text) || w.regexp.MatchString(fmt.Sprintf("%s (hint: %s)", text, d.Hint)))
+}

@@ -1,0 +1,217 @@
+package scenario
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+	"github.com/braise-run/braise/workflow"
+)
+
+// runID is the id of every run of a scenario.
+const runID = "00000000-0000-7000-8000-000000000000"
+
+// attempt is one run of a scenario, what differs from run to run taken out.
+type attempt struct {
+	outcome     map[string]any // as the command prints it
+	plan        *workflow.Plan // nil: the recipe was refused
+	diagnostics diagnostics.List
+	trace       []string // a line an event
+}
+
+// attempt runs the scenario in a fresh folder:
+//
+//  1. lay out its files
+//  2. make the runtime; load and compile the recipe
+//  3. run it
+func (s *scenario) attempt(ctx context.Context, base *runtime.Runtime, maxParallel int) (*attempt, error) {
+	dir, err := os.MkdirTemp("", "braise-scenario-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if dir, err = filepath.EvalSymlinks(dir); err != nil { // what programs print as their folder
+		return nil, err
+	}
+	if err := os.CopyFS(dir, s.files); err != nil {
+		return nil, err
+	}
+	wf, rt, err := s.prepare(dir, base, maxParallel)
+	var wrong *diagnostics.Error
+	switch {
+	case errors.As(err, &wrong):
+		return newAttempt(refused(wrong.List), nil, dir)
+	case err != nil:
+		return nil, err
+	}
+	out, _ := wf.Run(ctx, s.input, rt) // the error is the outcome's
+	return newAttempt(out, wf.Plan(), dir)
+}
+
+// prepare compiles the recipe for the runtime of one attempt. The error is a *diagnostics.Error
+// when the recipe or the configuration is at fault.
+func (s *scenario) prepare(dir string, base *runtime.Runtime, maxParallel int) (*workflow.Workflow, *runtime.Runtime, error) {
+	rt, err := s.runtime(dir, base)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := recipe.Load(s.files, recipeFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	specs := make([]runtime.ToolSpec, len(rt.Tools))
+	for i, t := range rt.Tools {
+		specs[i] = t.Spec()
+	}
+	wf, err := workflow.Compile(r, &workflow.Options{Tools: specs})
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.script != nil {
+		for _, name := range wf.Plan().Requires.Models {
+			rt.Models[name] = s.script
+		}
+	}
+	if s.strict {
+		rt.Diagnostics = diagnostics.Strict
+	}
+	if n := rt.Limits.MaxParallel; n == 0 || n > maxParallel {
+		rt.Limits.MaxParallel = maxParallel
+	}
+	rt.NewRunID = func() string { return runID }
+	return wf, rt, nil
+}
+
+// runtime makes the runtime of the scenario's braise.yaml, over base. Models are those of base and
+// of the configuration; a script answers for all of them.
+func (s *scenario) runtime(dir string, base *runtime.Runtime) (*runtime.Runtime, error) {
+	var config *host.Config
+	var models []string
+	if f := s.file(configFile); f != nil {
+		var err error
+		if config, err = host.ParseConfig(configFile, f.Data, environment); err != nil {
+			return nil, err
+		}
+		if exec := config.Tools.Exec; exec != nil && exec.Dir == "" {
+			exec.Dir = "." // the working folder is the scenario's
+		}
+		if s.script != nil { // instead of what the configuration says, which may need a key
+			models = slices.Collect(maps.Keys(config.Models))
+			config.Models = nil
+		}
+	}
+	var rt runtime.Runtime
+	if base != nil {
+		rt = *base
+	}
+	rt.Models = map[string]runtime.Model{}
+	if base != nil {
+		maps.Copy(rt.Models, base.Models)
+	}
+	if base == nil || config != nil {
+		own, err := config.Runtime(dir)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(rt.Models, own.Models)
+		rt.Tools = replaceTools(rt.Tools, own.Tools)
+		if own.Secrets != nil {
+			rt.Secrets = own.Secrets
+		}
+		if own.Limits.MaxParallel > 0 {
+			rt.Limits.MaxParallel = own.Limits.MaxParallel
+		}
+		if own.Limits.Grace > 0 {
+			rt.Limits.Grace = own.Limits.Grace
+		}
+	}
+	if s.script != nil {
+		for _, name := range slices.Concat(models, slices.Collect(maps.Keys(rt.Models))) {
+			rt.Models[name] = s.script
+		}
+	}
+	return &rt, nil
+}
+
+// replaceTools returns tools with those of own added, or put in the place of the same name.
+func replaceTools(tools, own []runtime.Tool) []runtime.Tool {
+	kept := slices.DeleteFunc(slices.Clone(tools), func(t runtime.Tool) bool {
+		return slices.ContainsFunc(own, func(o runtime.Tool) bool { return o.Spec().Name == t.Spec().Name })
+	})
+	return append(kept, own...)
+}
+
+// environment stands for the process's: a scenario has the same outcome everywhere, and never sees
+// a secret.
+func environment(name string) (string, bool) { return "value-of-" + name, true }
+
+// refused is the outcome of a recipe that does not load or compile.
+func refused(list diagnostics.List) *workflow.Outcome {
+	return &workflow.Outcome{Status: workflow.StatusError, Diagnostics: list, Err: &runtime.Error{
+		Category: runtime.CategoryConfig, Code: "recipe.invalid", Err: fmt.Errorf("nothing ran: %w", list.Err())}}
+}
+
+// newAttempt takes the folder's name out of everything: the folder is ".", what is in it has the
+// name that the scenario gives it.
+func newAttempt(out *workflow.Outcome, plan *workflow.Plan, dir string) (*attempt, error) {
+	text, err := json.Marshal(out)
+	if err != nil {
+		return nil, err
+	}
+	quoted, err := json.Marshal(dir)
+	if err != nil {
+		return nil, err
+	}
+	escaped := strings.Trim(string(quoted), `"`)
+	clean := strings.NewReplacer(dir+"/", "", dir, ".", escaped+`\\`, "", escaped, ".").Replace
+	decoded, err := value.Decode([]byte(clean(string(text))))
+	if err != nil {
+		return nil, err
+	}
+	a := &attempt{outcome: decoded.(map[string]any), plan: plan}
+	for _, d := range out.Diagnostics {
+		d.Position.File, d.Message, d.Hint = clean(d.Position.File), clean(d.Message), clean(d.Hint)
+		a.diagnostics = append(a.diagnostics, d)
+	}
+	for _, e := range out.Trace {
+		if e.Kind == trace.RunStart { // the digest says no more than the recipe itself
+			e.Data = slices.DeleteFunc(slices.Clone(e.Data), func(a trace.Attr) bool { return a.Key == "digest" })
+		}
+		a.trace = append(a.trace, clean(e.Line()))
+	}
+	return a, nil
+}
+
+// fingerprint is what must be the same in every run. Which independent steps had run when a run
+// failed may differ.
+func (a *attempt) fingerprint() string {
+	if a.ok() || a.plan == nil {
+		return indented(pick(a.outcome, "status", "output", "error", "artefact", "diagnostics")) + lines(a.trace)
+	}
+	return indented(pick(a.outcome, "status", "output", "error"))
+}
+
+func (a *attempt) ok() bool { return a.outcome["status"] == string(workflow.StatusOK) }
+
+// pick returns the members of an object that have one of the names.
+func pick(object map[string]any, names ...string) map[string]any {
+	picked := map[string]any{}
+	for _, name := range names {
+		if v, ok := object[name]; ok {
+			picked[name] = v
+		}
+	}
+	return picked
+}
