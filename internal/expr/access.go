@@ -29,7 +29,7 @@ const (
 	rootConsts
 	rootRun
 	rootVar
-	rootOutput
+	rootOutput // from here on of a step
 	rootError
 	rootStatus
 )
@@ -227,13 +227,17 @@ func chain(n ast.Node) (base ast.Node, members []*ast.MemberNode) {
 }
 
 // access lowers a name or a chain of accesses.
+//
+//  1. split the chain into its base and its members
+//  2. resolve the base; names take the members that belong to them
+//  3. lower the other members, following the type
 func (c *compiler) access(n ast.Node) operand {
 	base, members := chain(n)
 	p := &path{}
 	o := operand{run: p.run, path: p}
-	ref := -1
+	refs := len(c.refs) // where that of the base will be
 	if id, ok := base.(*ast.IdentifierNode); ok && id.Value != "null" {
-		if members, ref, o.static, ok = c.name(id, members, p); !ok {
+		if o.static, members, ok = c.name(id, members, p); !ok {
 			return nothing
 		}
 	} else {
@@ -247,8 +251,8 @@ func (c *compiler) access(n ast.Node) operand {
 		}
 		o.static = t
 		p.segs = append(p.segs, seg)
-		if i == 0 && ref >= 0 {
-			c.refs[ref].Optional = seg.optional
+		if i == 0 && p.root >= rootOutput {
+			c.refs[refs].Optional = seg.optional
 		}
 		if seg.computed != nil {
 			o.path = nil
@@ -283,49 +287,41 @@ func (c *compiler) segment(m *ast.MemberNode, t static) (segment, static, bool) 
 	return seg, t, wrong == nil
 }
 
-// name resolves the name that a chain begins with. Members that belong to the name are taken off
-// the rest. The index of the reference that was noted is -1 where what is read can not be null.
-func (c *compiler) name(id *ast.IdentifierNode, members []*ast.MemberNode, p *path) (rest []*ast.MemberNode, ref int, t static, ok bool) {
+// name resolves the name that a chain begins with: it fills in the root of p, and returns the type
+// and those of the members that do not belong to the name.
+func (c *compiler) name(id *ast.IdentifierNode, members []*ast.MemberNode, p *path) (t static, rest []*ast.MemberNode, ok bool) {
 	c.count()
-	p.name, t = id.Value, of(anyKind)
+	p.name = id.Value
 	for _, let := range slices.Backward(c.lets) {
 		if let.name == id.Value {
 			p.base = func(s *state) any { return s.vars[let.slot] }
-			return members, -1, let.static, true
+			return let.static, members, true
 		}
 	}
 	if p.ref, ok = c.scope.variable(id.Value); ok {
 		p.root = rootVar
-		return members, -1, t, true
+		return of(anyKind), members, true
 	}
 	switch id.Value {
 	case "inputs":
 		p.root = rootInputs
 		t, ok = c.inputs(id, members)
-		return members, -1, t, ok
+		return t, members, ok
 	case "consts":
 		p.root = rootConsts
-		if len(members) > 0 {
-			if name, ok := fieldName(members[0]); ok {
-				if _, ok := c.scope.Consts[name]; !ok {
-					c.report(members[0].Property, unknown("const", name, c.scope.Consts))
-					return nil, -1, t, false
-				}
-			}
-		}
-		return members, -1, static{kinds: dict, known: true, value: c.scope.Consts}, true
+		return static{kinds: dict, known: true, value: c.scope.Consts}, members, true
 	case "run":
 		p.root = rootRun
-		return members, -1, static{kinds: dict, schema: runSchema}, true
+		return static{kinds: dict, schema: runSchema}, members, true
 	case "steps":
 		return c.step(id, members, p)
 	case "secrets":
 		c.report(id, &problem{diagnostics.CodeExprSecret, "secrets are not available here",
 			"secrets.NAME stands alone in a ${{ }} in the with of a tool; the string around it may be longer"})
-		return nil, -1, t, false
+		return t, nil, false
 	}
 	c.report(id, c.unknownName(id.Value))
-	return nil, -1, t, false
+	return t, nil, false
 }
 
 var runSchema = map[string]any{"additionalProperties": false, "properties": map[string]any{
@@ -339,65 +335,63 @@ func fieldName(m *ast.MemberNode) (string, bool) {
 }
 
 // inputs resolves inputs.NAME, and inputs as a whole.
-func (c *compiler) inputs(id *ast.IdentifierNode, members []*ast.MemberNode) (static, bool) {
+func (c *compiler) inputs(id *ast.IdentifierNode, members []*ast.MemberNode) (t static, ok bool) {
 	ref := Ref{Kind: RefInput, Optional: true, Pos: c.at(id)}
 	if len(members) > 0 {
-		name, ok := fieldName(members[0])
-		if !ok {
+		if ref.Name, ok = fieldName(members[0]); !ok {
 			c.report(members[0].Property, &problem{diagnostics.CodeExprName, "an input is named as inputs.NAME", "its name cannot be computed"})
-			return static{}, false
+			return t, false
 		}
-		if _, ok := c.scope.Inputs[name]; !ok {
-			c.report(members[0].Property, unknown("input", name, c.scope.Inputs))
-			return static{}, false
+		if _, ok = c.scope.Inputs[ref.Name]; !ok {
+			c.report(members[0].Property, unknown("input", ref.Name, c.scope.Inputs))
+			return t, false
 		}
-		ref.Name = name
 	}
 	c.refs = append(c.refs, ref)
 	return static{kinds: dict, schema: map[string]any{"properties": c.scope.Inputs}}, true
 }
 
+var stepFields = map[string]root{"output": rootOutput, "status": rootStatus, "error": rootError}
+
 // step resolves steps.ID.FIELD.
-func (c *compiler) step(id *ast.IdentifierNode, members []*ast.MemberNode, p *path) (rest []*ast.MemberNode, ref int, t static, ok bool) {
+func (c *compiler) step(id *ast.IdentifierNode, members []*ast.MemberNode, p *path) (t static, rest []*ast.MemberNode, ok bool) {
 	var names []string
 	for _, m := range members[:min(2, len(members))] {
 		if name, ok := fieldName(m); ok {
 			names = append(names, name)
 		}
-		c.count()
 	}
 	if len(names) < 2 {
 		c.report(id, &problem{diagnostics.CodeExprName, "a step is read as steps.ID.output, .status or .error", ""})
-		return nil, -1, t, false
+		return t, nil, false
 	}
-	p.ref, ok = c.scope.step(names[0])
-	if !ok {
-		known := map[string]StepRef{}
-		for scope := c.scope; scope != nil; scope = scope.Outer {
-			if len(known)+len(scope.Steps) <= maxSuggested {
-				maps.Copy(known, scope.Steps)
-			}
-		}
-		problem := unknown("step", names[0], known)
-		problem.hint = cmp.Or(c.scope.hint("steps."+names[0]), problem.hint)
-		c.report(members[0].Property, problem)
-		return nil, -1, t, false
+	if p.ref, ok = c.scope.step(names[0]); !ok {
+		c.report(members[0].Property, c.unknownStep(names[0]))
+		return t, nil, false
 	}
-	p.root, ok = stepFields[names[1]]
-	if !ok {
+	if p.root, ok = stepFields[names[1]]; !ok {
 		c.report(members[1].Property, unknown("field of a step", names[1], stepFields))
-		return nil, -1, t, false
+		return t, nil, false
 	}
 	p.name = "steps." + names[0] + "." + names[1]
-	t = of(anyKind)
-	if p.root == rootStatus {
-		t = of(text)
-	}
 	c.refs = append(c.refs, Ref{Kind: RefStep, Name: names[0], Step: p.ref, Field: names[1], Optional: true, Pos: c.at(id)})
-	return members[2:], len(c.refs) - 1, t, true
+	if p.root == rootStatus {
+		return of(text), members[2:], true
+	}
+	return of(anyKind), members[2:], true
 }
 
-var stepFields = map[string]root{"output": rootOutput, "status": rootStatus, "error": rootError}
+func (c *compiler) unknownStep(id string) *problem {
+	known := map[string]StepRef{}
+	for scope := c.scope; scope != nil; scope = scope.Outer {
+		if len(known)+len(scope.Steps) <= maxSuggested {
+			maps.Copy(known, scope.Steps)
+		}
+	}
+	problem := unknown("step", id, known)
+	problem.hint = cmp.Or(c.scope.hint("steps."+id), problem.hint)
+	return problem
+}
 
 // unknownName says that a plain name means nothing, and what was probably meant.
 func (c *compiler) unknownName(name string) *problem {

@@ -334,7 +334,7 @@ func TestCompileErrors(t *testing.T) {
   hint: did you mean "f"?`},
 		{"${{ inputs[inputs.s] }}", `r.yaml:3:21: an input is named as inputs.NAME [expr.unknownName]
   hint: its name cannot be computed`},
-		{"${{ consts.urll }}", `r.yaml:3:21: unknown const "urll" [expr.unknownName]
+		{"${{ consts.urll }}", `r.yaml:3:21: unknown field "urll" [expr.unknownName]
   hint: did you mean "url"?`},
 		{"${{ consts.limits.min }}", `r.yaml:3:28: unknown field "min" [expr.unknownName]
   hint: known here: max`},
@@ -356,6 +356,8 @@ func TestCompileErrors(t *testing.T) {
   hint: known here: claim, consts, index, inputs, item, run, steps`},
 		{"${{ lenn(inputs.s) }}", `r.yaml:3:14: unknown function "lenn" [expr.unknownName]
   hint: did you mean "len"?`},
+		{"${{ fliter(inputs.list, # > 1) }}", `r.yaml:3:34: unexpected "#" [expr.syntax]
+  hint: # stands in the predicate of a function such as filter or map: is the function's name right?`},
 		{"${{ now() }}", `r.yaml:3:14: the function "now" is not available [expr.unknownName]
   hint: expressions have no clock: take the time as an input or from a step`},
 		{"${{ let inputs = 1; 2 }}", `r.yaml:3:18: the name "inputs" is taken [expr.unknownName]`},
@@ -454,7 +456,7 @@ func TestRunErrors(t *testing.T) {
 		{"${{ steps.a.output.tags[0.5] }}", `r.yaml:3:10: expression "steps.a.output.tags[0.5]" failed: steps.a.output.tags is a list, which has no item by a number`},
 		{"${{ map(steps.a.output.rows, .scor) }}", `r.yaml:3:10: expression "map(steps.a.output.rows, .scor)" failed: # has no field "scor" (did you mean "score"?)`},
 		{"${{ steps.a.output.text + 1 }}", `r.yaml:3:10: expression "steps.a.output.text + 1" failed: + adds two numbers or joins two strings, not a string and a number (string(x) makes a string of anything)`},
-		{"${{ steps.a.output.text * 1 }}", `r.yaml:3:10: expression "steps.a.output.text * 1" failed: the left side of * must be a number, not a string`},
+		{"${{ steps.a.output.text * 1 }}", `r.yaml:3:10: expression "steps.a.output.text * 1" failed: * calculates with numbers, not a string`},
 		{"${{ steps.a.output.tags < 1 }}", `r.yaml:3:10: expression "steps.a.output.tags < 1" failed: < compares two numbers or two strings, not a list and a number`},
 		{"${{ !steps.a.output.text }}", `r.yaml:3:10: expression "!steps.a.output.text" failed: the operand of ! must be a boolean, not a string`},
 		{"${{ steps.a.output.text ? 1 : 2 }}", `r.yaml:3:10: expression "steps.a.output.text ? 1 : 2" failed: a condition must be a boolean, not a string`},

@@ -14,13 +14,16 @@ import (
 	"github.com/braise-run/braise/internal/value"
 )
 
-// function is one that takes values.
+// function is one that takes values, or walks over a list with a predicate.
 type function struct {
 	params   []kinds // the last one repeats when variadic
 	least    int     // how many arguments there must be
 	variadic bool
 	result   kinds
 	run      func(s *state, a []any) any
+
+	loop      func(s *state, l *loop) any // instead of run: see predicates.go
+	predicate kinds                       // what the predicate gives
 }
 
 func (f *function) param(i int) kinds { return f.params[min(i, len(f.params)-1)] }
@@ -43,114 +46,120 @@ func (f *function) arity() string {
 }
 
 // takes lists the kinds of arguments.
-func takes(params ...kinds) function { return function{params: params, least: len(params)} }
+func takes(params ...kinds) *function { return &function{params: params, least: len(params)} }
 
-func (f function) optional(k kinds) function {
+func (f *function) optional(k kinds) *function {
 	f.params = append(f.params, k)
 	return f
 }
 
-func (f function) repeated() function {
+func (f *function) repeated() *function {
 	f.variadic = true
 	return f
 }
 
-func (f function) gives(k kinds, run func(s *state, a []any) any) function {
+func (f *function) gives(k kinds, run func(s *state, a []any) any) *function {
 	f.result, f.run = k, run
 	return f
 }
 
-// forbidden are functions of the library that depend on more than their arguments.
-var forbidden = map[string]string{
-	"now": clockHint, "date": clockHint, "duration": clockHint, "timezone": clockHint,
+// iterates is a function over a list, with a predicate that gives k.
+func iterates(k, result kinds, run func(s *state, l *loop) any) *function {
+	return &function{predicate: k, result: result, loop: run}
 }
 
-const clockHint = "expressions have no clock: take the time as an input or from a step"
+// clock are functions of the library that this package does not have.
+var clock = []string{"now", "date", "duration", "timezone"}
 
 // functions are those of the library that take values, over decoded JSON: strings count in
 // characters, whole numbers are integers, JSON is canonical, maps go by sorted keys.
-var functions = map[string]*function{}
-
-func init() {
-	for name, f := range map[string]function{
-		"len":    takes(text|list|dict).gives(number, func(_ *state, a []any) any { return int64(length(a[0])) }),
-		"type":   takes(anyKind).gives(text, func(_ *state, a []any) any { return typeName(a[0]) }),
-		"string": takes(anyKind).gives(text, func(s *state, a []any) any { return s.text(a[0]) }),
-		"int":    takes(text|number).gives(number, func(_ *state, a []any) any { return toInteger(a[0]) }),
-		"float":  takes(text|number).gives(number, func(_ *state, a []any) any { return number64(toFloat(a[0])) }),
-		"abs": takes(number).gives(number, func(_ *state, a []any) any {
-			if float(a[0]) < 0 {
-				return arithmetic("-", int64(0), a[0])
-			}
-			return a[0]
-		}),
-		"ceil":  rounding(math.Ceil),
-		"floor": rounding(math.Floor),
-		"round": rounding(math.Round),
-
-		"trim":       trimming(strings.Trim, " \t\r\n\v\f\u0085\u00a0"),
-		"trimPrefix": trimming(strings.TrimPrefix, " "),
-		"trimSuffix": trimming(strings.TrimSuffix, " "),
-		"upper":      takes(text).gives(text, func(s *state, a []any) any { return s.made(strings.ToUpper(a[0].(string))) }),
-		"lower":      takes(text).gives(text, func(s *state, a []any) any { return s.made(strings.ToLower(a[0].(string))) }),
-		"split":      takes(text, text).optional(number).gives(list, splitting(strings.SplitN)),
-		"splitAfter": takes(text, text).optional(number).gives(list, splitting(strings.SplitAfterN)),
-		"replace":    takes(text, text, text).optional(number).gives(text, replace),
-		"repeat":     takes(text, number).gives(text, repeat),
-		"join":       takes(list).optional(text).gives(text, join),
-		"indexOf":    takes(text, text).gives(number, finding(strings.Index)),
-		"lastIndexOf": takes(text, text).gives(number,
-			finding(strings.LastIndex)),
-		"hasPrefix": takes(text, text).gives(boolean, func(_ *state, a []any) any { return strings.HasPrefix(a[0].(string), a[1].(string)) }),
-		"hasSuffix": takes(text, text).gives(boolean, func(_ *state, a []any) any { return strings.HasSuffix(a[0].(string), a[1].(string)) }),
-
-		"max":    takes(number|list).repeated().gives(number|null, extreme("max", 1)),
-		"min":    takes(number|list).repeated().gives(number|null, extreme("min", -1)),
-		"mean":   takes(number|list).repeated().gives(number, mean),
-		"median": takes(number|list).repeated().gives(number, median),
-
-		"toJSON": takes(anyKind).gives(text, func(s *state, a []any) any {
-			if str, ok := a[0].(string); ok {
-				s.newString(len(str))
-				return s.made(string(value.AppendString(nil, str)))
-			}
-			if a[0] == nil {
-				return "null"
-			}
-			return s.text(a[0])
-		}),
-		"fromJSON":   takes(text).gives(anyKind, fromJSON),
-		"toBase64":   takes(text).gives(text, func(s *state, a []any) any { return s.made(base64.StdEncoding.EncodeToString([]byte(a[0].(string)))) }),
-		"fromBase64": takes(text).gives(text, fromBase64),
-
-		"first": takes(list).gives(anyKind, func(_ *state, a []any) any { v, _ := member(a[0], int64(0)); return v }),
-		"last":  takes(list).gives(anyKind, func(_ *state, a []any) any { v, _ := member(a[0], int64(-1)); return v }),
-		"get":   takes(list|dict|text|null, text|number).gives(anyKind, func(s *state, a []any) any { v, _ := s.member(a[0], a[1]); return v }),
-		"take": takes(list, number).gives(list, func(s *state, a []any) any {
-			return s.slice(a[0], nil, int64(max(0, integer("the number of items", a[1]))))
-		}),
-		"reverse": takes(list).gives(list, func(s *state, a []any) any { l := s.copied(a[0]); slices.Reverse(l); return l }),
-		"concat":  takes(list).repeated().gives(list, concat),
-		"flatten": takes(list).gives(list, func(s *state, a []any) any { return s.flatten(s.newList(0), a[0].([]any), 0) }),
-		"uniq":    takes(list).gives(list, uniq),
-		"sort": takes(list).optional(text).gives(list, func(s *state, a []any) any {
-			l := s.copied(a[0])
-			s.sort("sort", l, l, a[1:])
-			return l
-		}),
-
-		"keys":      takes(dict).gives(list, entries(func(_ *state, k string, _ any) any { return k })),
-		"values":    takes(dict).gives(list, entries(func(_ *state, _ string, v any) any { return v })),
-		"toPairs":   takes(dict).gives(list, entries(func(s *state, k string, v any) any { return append(s.newList(2), k, v) })),
-		"fromPairs": takes(list).gives(dict, fromPairs),
-	} {
-		functions[name] = &f
-	}
-	for name := range predicates { // so that a misspelt one is suggested
-		if functions[name] != nil {
-			panic("two functions named " + name)
+var functions = map[string]*function{
+	"len":    takes(text|list|dict).gives(number, func(_ *state, a []any) any { return int64(length(a[0])) }),
+	"type":   takes(anyKind).gives(text, func(_ *state, a []any) any { return typeName(a[0]) }),
+	"string": takes(anyKind).gives(text, func(s *state, a []any) any { return s.text(a[0]) }),
+	"int":    takes(text|number).gives(number, func(_ *state, a []any) any { return toInteger(a[0]) }),
+	"float":  takes(text|number).gives(number, func(_ *state, a []any) any { return number64(toFloat(a[0])) }),
+	"abs": takes(number).gives(number, func(_ *state, a []any) any {
+		if float(a[0]) < 0 {
+			return arithmetic(nil, "-", int64(0), a[0])
 		}
-	}
+		return a[0]
+	}),
+	"ceil":  rounding(math.Ceil),
+	"floor": rounding(math.Floor),
+	"round": rounding(math.Round),
+
+	"trim":       trimming(strings.Trim, " \t\r\n\v\f\u0085\u00a0"),
+	"trimPrefix": trimming(strings.TrimPrefix, " "),
+	"trimSuffix": trimming(strings.TrimSuffix, " "),
+	"upper":      takes(text).gives(text, func(s *state, a []any) any { return s.made(strings.ToUpper(a[0].(string))) }),
+	"lower":      takes(text).gives(text, func(s *state, a []any) any { return s.made(strings.ToLower(a[0].(string))) }),
+	"split":      takes(text, text).optional(number).gives(list, splitting(strings.SplitN)),
+	"splitAfter": takes(text, text).optional(number).gives(list, splitting(strings.SplitAfterN)),
+	"replace":    takes(text, text, text).optional(number).gives(text, replace),
+	"repeat":     takes(text, number).gives(text, repeat),
+	"join":       takes(list).optional(text).gives(text, join),
+	"indexOf":    takes(text, text).gives(number, finding(strings.Index)),
+	"lastIndexOf": takes(text, text).gives(number,
+		finding(strings.LastIndex)),
+	"hasPrefix": takes(text, text).gives(boolean, func(_ *state, a []any) any { return strings.HasPrefix(a[0].(string), a[1].(string)) }),
+	"hasSuffix": takes(text, text).gives(boolean, func(_ *state, a []any) any { return strings.HasSuffix(a[0].(string), a[1].(string)) }),
+
+	"max":    takes(number|list).repeated().gives(number|null, extreme("max", 1)),
+	"min":    takes(number|list).repeated().gives(number|null, extreme("min", -1)),
+	"mean":   takes(number|list).repeated().gives(number, mean),
+	"median": takes(number|list).repeated().gives(number, median),
+
+	"toJSON": takes(anyKind).gives(text, func(s *state, a []any) any {
+		if str, ok := a[0].(string); ok {
+			s.newString(len(str))
+			return s.made(string(value.AppendString(nil, str)))
+		}
+		if a[0] == nil {
+			return "null"
+		}
+		return s.text(a[0])
+	}),
+	"fromJSON":   takes(text).gives(anyKind, fromJSON),
+	"toBase64":   takes(text).gives(text, func(s *state, a []any) any { return s.made(base64.StdEncoding.EncodeToString([]byte(a[0].(string)))) }),
+	"fromBase64": takes(text).gives(text, fromBase64),
+
+	"first": takes(list).gives(anyKind, func(_ *state, a []any) any { v, _ := member(a[0], int64(0)); return v }),
+	"last":  takes(list).gives(anyKind, func(_ *state, a []any) any { v, _ := member(a[0], int64(-1)); return v }),
+	"get":   takes(list|dict|text|null, text|number).gives(anyKind, func(s *state, a []any) any { v, _ := s.member(a[0], a[1]); return v }),
+	"take": takes(list, number).gives(list, func(s *state, a []any) any {
+		return s.slice(a[0], nil, int64(max(0, integer("the number of items", a[1]))))
+	}),
+	"reverse": takes(list).gives(list, func(s *state, a []any) any { l := s.copied(a[0]); slices.Reverse(l); return l }),
+	"concat":  takes(list).repeated().gives(list, concat),
+	"flatten": takes(list).gives(list, func(s *state, a []any) any { return s.flatten(s.newList(0), a[0].([]any), 0) }),
+	"uniq":    takes(list).gives(list, uniq),
+	"sort": takes(list).optional(text).gives(list, func(s *state, a []any) any {
+		l := s.copied(a[0])
+		s.sort("sort", l, l, a[1:])
+		return l
+	}),
+
+	"keys":      takes(dict).gives(list, entries(func(_ *state, k string, _ any) any { return k })),
+	"values":    takes(dict).gives(list, entries(func(_ *state, _ string, v any) any { return v })),
+	"toPairs":   takes(dict).gives(list, entries(func(s *state, k string, v any) any { return append(s.newList(2), k, v) })),
+	"fromPairs": takes(list).gives(dict, fromPairs),
+
+	"all":           iterates(boolean, boolean, func(s *state, l *loop) any { return l.find(s, l.items(s), false, false) < 0 }),
+	"any":           iterates(boolean, boolean, func(s *state, l *loop) any { return l.find(s, l.items(s), false, true) >= 0 }),
+	"none":          iterates(boolean, boolean, func(s *state, l *loop) any { return l.find(s, l.items(s), false, true) < 0 }),
+	"one":           iterates(boolean, boolean, func(s *state, l *loop) any { return l.count(s, l.items(s)) == 1 }),
+	"count":         iterates(boolean, number, func(s *state, l *loop) any { return l.count(s, l.items(s)) }),
+	"find":          iterates(boolean, anyKind, item(false)),
+	"findLast":      iterates(boolean, anyKind, item(true)),
+	"findIndex":     iterates(boolean, number|null, index(false)),
+	"findLastIndex": iterates(boolean, number|null, index(true)),
+	"filter":        iterates(boolean, list, filter),
+	"map":           iterates(anyKind, list, mapItems),
+	"sum":           iterates(anyKind, number, sum),
+	"groupBy":       iterates(anyKind, dict, groupBy),
+	"sortBy":        iterates(anyKind, list, sortBy),
+	"reduce":        iterates(anyKind, anyKind, reduce),
 }
 
 // weight is the work of reading a value once, without what is below it.
@@ -228,7 +237,7 @@ func toInteger(v any) any {
 	return int64(f)
 }
 
-func rounding(f func(float64) float64) function {
+func rounding(f func(float64) float64) *function {
 	return takes(number).gives(number, func(_ *state, a []any) any {
 		if i, ok := a[0].(int64); ok {
 			return i
@@ -237,7 +246,7 @@ func rounding(f func(float64) float64) function {
 	})
 }
 
-func trimming(f func(s, cut string) string, absent string) function {
+func trimming(f func(s, cut string) string, absent string) *function {
 	return takes(text).optional(text).gives(text, func(_ *state, a []any) any {
 		cut := absent
 		if len(a) > 1 {
@@ -341,7 +350,9 @@ func (s *state) flatten(out, l []any, depth int) []any {
 func (s *state) numbers(name string, a []any) []any {
 	out := s.flatten(s.newList(len(a)), a, 0)
 	for _, v := range out {
-		numeric("what "+name+" looks at", v)
+		if k := kindOf(v); k != number {
+			fail("%s looks at numbers, not %s", name, k)
+		}
 	}
 	return out
 }

@@ -78,22 +78,20 @@ func (c *compiler) lower(n ast.Node) operand {
 
 func (c *compiler) unary(n *ast.UnaryNode) operand {
 	o := c.lower(n.Node)
+	what := "the operand of " + n.Operator
 	if n.Operator == "!" || n.Operator == "not" {
-		if !c.want(n, "the operand of "+n.Operator, o.static, boolean) {
+		if !c.want(n, what, o.static, boolean) {
 			return nothing
 		}
-		return operand{run: func(s *state) any { return !truth("the operand of "+n.Operator, o.run(s)) }, static: of(boolean)}
+		return operand{run: func(s *state) any { return !truth(what, o.run(s)) }, static: of(boolean)}
 	}
-	if !c.want(n, "the operand of "+n.Operator, o.static, number) {
+	if !c.want(n, what, o.static, number) {
 		return nothing
 	}
-	if n.Operator == "+" {
-		return operand{run: func(s *state) any { return numeric("the operand of +", o.run(s)) }, static: of(number)}
+	if o.static.known {
+		return literal(arithmetic(nil, n.Operator, int64(0), o.static.value))
 	}
-	if o.static.known && o.static.kinds == number {
-		return literal(arithmetic("-", int64(0), o.static.value))
-	}
-	return operand{run: func(s *state) any { return arithmetic("-", int64(0), o.run(s)) }, static: of(number)}
+	return operand{run: func(s *state) any { return arithmetic(s, n.Operator, int64(0), o.run(s)) }, static: of(number)}
 }
 
 // binary lowers the operators with two operands.
@@ -288,19 +286,21 @@ func (c *compiler) pointer(n *ast.PointerNode) operand {
 	return nothing
 }
 
-// call lowers the call of a function: one of predicates, or one that just takes values.
+// call lowers the call of a function.
 func (c *compiler) call(n ast.Node, name string, args []ast.Node) operand {
-	if p, ok := predicates[name]; ok {
-		return c.iterate(n, name, p, args)
-	}
 	f, ok := functions[name]
-	if !ok {
-		if hint := forbidden[name]; hint != "" {
-			c.report(n, &problem{diagnostics.CodeExprName, fmt.Sprintf("the function %q is not available", name), hint})
-		} else {
-			c.report(n, unknown("function", name, functions))
-		}
+	switch {
+	case slices.Contains(clock, name):
+		c.report(n, &problem{diagnostics.CodeExprName, fmt.Sprintf("the function %q is not available", name),
+			"expressions have no clock: take the time as an input or from a step"})
 		return nothing
+	case !ok:
+		c.report(n, unknown("function", name, functions))
+		return nothing
+	}
+	c.builds = c.builds || f.result&(list|dict) != 0
+	if f.loop != nil {
+		return c.iterate(name, f, args)
 	}
 	if len(args) < f.least || len(args) > len(f.params) && !f.variadic {
 		return c.typeError(n, "", "%s takes %s, not %d", name, f.arity(), len(args))
@@ -313,7 +313,6 @@ func (c *compiler) call(n ast.Node, name string, args []ast.Node) operand {
 			return nothing
 		}
 	}
-	c.builds = c.builds || f.result&(list|dict) != 0
 	return operand{run: func(s *state) any {
 		base := len(s.args)
 		for i, arg := range codes {
@@ -330,17 +329,16 @@ func (c *compiler) call(n ast.Node, name string, args []ast.Node) operand {
 	}, static: of(f.result)}
 }
 
-// iterate lowers a function that walks over a list with a predicate.
-func (c *compiler) iterate(n ast.Node, name string, p iteration, args []ast.Node) operand {
+// iterate lowers a function that walks over a list. The parser has counted the arguments.
+func (c *compiler) iterate(name string, f *function, args []ast.Node) operand {
 	over := c.lower(args[0])
-	c.builds = c.builds || p.result&(list|dict) != 0
 	if over.static.kinds&(list|dict) == dict {
 		return c.typeError(args[0], overMap, "%s needs a list, not a map", name)
 	}
 	if !c.want(args[0], "the first argument of "+name, over.static, list) {
 		return nothing
 	}
-	l := &loop{name: name, over: over.run, cost: predicateWork}
+	l := &loop{name: name, what: "the predicate of " + name, over: over.run, cost: predicateWork}
 	if len(args) > 1 {
 		item, _ := over.static.member(int64(0), false)
 		c.pointers = append(c.pointers, predicate{name, item})
@@ -348,14 +346,14 @@ func (c *compiler) iterate(n ast.Node, name string, p iteration, args []ast.Node
 		body := c.lower(args[1].(*ast.PredicateNode).Node)
 		c.pointers = c.pointers[:len(c.pointers)-1]
 		l.body, l.cost = body.run, predicateWork+c.nodes-before
-		if p.boolean && !c.want(args[1], "the predicate of "+name, body.static, boolean) {
+		if !c.want(args[1], l.what, body.static, f.predicate) {
 			return nothing
 		}
 	}
 	if len(args) > 2 {
 		l.extra = c.lower(args[2]).run
 	}
-	return operand{run: func(s *state) any { return p.run(s, l) }, static: of(p.result)}
+	return operand{run: func(s *state) any { return f.loop(s, l) }, static: of(f.result)}
 }
 
 const overMap = "use keys(m), values(m) or toPairs(m)"

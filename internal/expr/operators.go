@@ -28,12 +28,12 @@ var operators = map[string]operator{
 	">":          {number | text, number | text, true, boolean, func(s *state, op string, a, b any) any { return s.compare(op, a, b) > 0 }},
 	">=":         {number | text, number | text, true, boolean, func(s *state, op string, a, b any) any { return s.compare(op, a, b) >= 0 }},
 	"+":          {number | text, number | text, true, number | text, add},
-	"-":          {number, number, false, number, calculate},
-	"*":          {number, number, false, number, calculate},
-	"/":          {number, number, false, number, calculate},
-	"%":          {number, number, false, number, calculate},
-	"**":         {number, number, false, number, calculate},
-	"^":          {number, number, false, number, calculate},
+	"-":          {number, number, false, number, arithmetic},
+	"*":          {number, number, false, number, arithmetic},
+	"/":          {number, number, false, number, arithmetic},
+	"%":          {number, number, false, number, arithmetic},
+	"**":         {number, number, false, number, arithmetic},
+	"^":          {number, number, false, number, arithmetic},
 	"..":         {number, number, false, list, span},
 	"in":         {anyKind, list | dict | null, false, boolean, in},
 	"matches":    {text | null, text | null, false, boolean, matches},
@@ -48,13 +48,6 @@ func truth(what string, v any) bool {
 		fail("%s must be a boolean, not %s", what, kindOf(v))
 	}
 	return b
-}
-
-func numeric(what string, v any) any {
-	if k := kindOf(v); k != number {
-		fail("%s must be a number, not %s", what, k)
-	}
-	return v
 }
 
 // integer is v as an integer; numbers without a fraction are integers.
@@ -89,16 +82,11 @@ func float(v any) float64 {
 	return f
 }
 
-func calculate(_ *state, op string, a, b any) any {
-	numeric("the left side of "+op, a)
-	numeric("the right side of "+op, b)
-	return arithmetic(op, a, b)
-}
-
 // arithmetic calculates with integers where both are, and fails when the result does not fit.
-func arithmetic(op string, a, b any) any {
-	numeric("an operand of "+op, a)
-	numeric("an operand of "+op, b)
+func arithmetic(_ *state, op string, a, b any) any {
+	if k := kindOf(a) | kindOf(b); k != number {
+		fail("%s calculates with numbers, not %s", op, k&^number)
+	}
 	x, isInt := a.(int64)
 	y, isInt2 := b.(int64)
 	if isInt && isInt2 {
@@ -120,7 +108,7 @@ func arithmetic(op string, a, b any) any {
 		}
 		return number64(f / g)
 	case "%":
-		return arithmetic(op, int64(integer("the left side of %", a)), int64(integer("the right side of %", b)))
+		return arithmetic(nil, op, int64(integer("the left side of %", a)), int64(integer("the right side of %", b)))
 	}
 	return number64(math.Pow(f, g))
 }
@@ -171,7 +159,7 @@ func add(s *state, op string, a, b any) any {
 	if k, l := kindOf(a), kindOf(b); k != number || l != number {
 		fail("+ adds two numbers or joins two strings, not %s and %s (string(x) makes a string of anything)", k, l)
 	}
-	return arithmetic(op, a, b)
+	return arithmetic(s, op, a, b)
 }
 
 // compare orders two numbers or two strings.

@@ -83,7 +83,11 @@ type stop struct{}
 // whole lowers a tree.
 func (c *compiler) whole(node ast.Node) operand {
 	defer func() {
-		if r := recover(); r != nil && r != (stop{}) {
+		switch r := recover().(type) {
+		case nil, stop:
+		case failure: // a value of the scope that is not decoded JSON, for one
+			c.reportAt(0, &problem{diagnostics.CodeExprType, r.err.Error(), ""})
+		default:
 			panic(r)
 		}
 	}()
@@ -186,6 +190,8 @@ func rewordSyntax(err error) *syntaxError {
 		s.hint = "put parentheses around one of them: (a ?? b) == c"
 	case token == `"="`:
 		s.hint = "compare with =="
+	case token == `"#"`:
+		s.hint = "# stands in the predicate of a function such as filter or map: is the function's name right?"
 	case token == `"?"` || token == `":"`:
 		s.hint = "a choice is written: condition ? this : that"
 	case strings.HasPrefix(e.Message, "unexpected token EOF"), e.Message == "unexpected end of expression":

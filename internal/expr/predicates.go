@@ -1,15 +1,9 @@
 package expr
 
-// iteration is a function that walks over a list with a predicate.
-type iteration struct {
-	boolean bool // the predicate gives a boolean
-	result  kinds
-	run     func(s *state, l *loop) any
-}
-
-// loop is one lowered call of such a function.
+// loop is one lowered call of a function that walks over a list with a predicate.
 type loop struct {
 	name  string
+	what  string // the predicate, for messages
 	over  code
 	body  code // nil where it may be left out: the item itself
 	extra code // the order of sortBy, the beginning of reduce; else nil
@@ -54,7 +48,7 @@ func (l *loop) each(s *state, items []any, backwards bool, yield func(i int, v a
 func (l *loop) find(s *state, items []any, backwards, want bool) int {
 	found := -1
 	l.each(s, items, backwards, func(i int, v any) bool {
-		if truth("the predicate of "+l.name, v) == want {
+		if truth(l.what, v) == want {
 			found = i
 		}
 		return found < 0
@@ -66,7 +60,7 @@ func (l *loop) find(s *state, items []any, backwards, want bool) int {
 func (l *loop) count(s *state, items []any) int64 {
 	n := int64(0)
 	l.each(s, items, false, func(_ int, v any) bool {
-		if truth("the predicate of "+l.name, v) {
+		if truth(l.what, v) {
 			n++
 		}
 		return true
@@ -93,94 +87,88 @@ func index(backwards bool) func(*state, *loop) any {
 	}
 }
 
-var predicates = map[string]iteration{
-	"all":           {true, boolean, func(s *state, l *loop) any { return l.find(s, l.items(s), false, false) < 0 }},
-	"any":           {true, boolean, func(s *state, l *loop) any { return l.find(s, l.items(s), false, true) >= 0 }},
-	"none":          {true, boolean, func(s *state, l *loop) any { return l.find(s, l.items(s), false, true) < 0 }},
-	"one":           {true, boolean, func(s *state, l *loop) any { return l.count(s, l.items(s)) == 1 }},
-	"count":         {true, number, func(s *state, l *loop) any { return l.count(s, l.items(s)) }},
-	"find":          {true, anyKind, item(false)},
-	"findLast":      {true, anyKind, item(true)},
-	"findIndex":     {true, number | null, index(false)},
-	"findLastIndex": {true, number | null, index(true)},
-	"filter": {true, list, func(s *state, l *loop) any {
-		items := l.items(s)
-		out := []any{}
-		l.each(s, items, false, func(i int, v any) bool {
-			if truth("the predicate of filter", v) {
-				s.alloc(32)
-				out = append(out, items[i])
-			}
-			return true
-		})
-		return out
-	}},
-	"map": {false, list, func(s *state, l *loop) any {
-		items := l.items(s)
-		out := s.newList(len(items))
-		l.each(s, items, false, func(_ int, v any) bool {
-			out = append(out, v)
-			return true
-		})
-		return out
-	}},
-	"sum": {false, number, func(s *state, l *loop) any {
-		var sum any = int64(0)
-		l.each(s, l.items(s), false, func(_ int, v any) bool {
-			sum = arithmetic("+", sum, v)
-			return true
-		})
-		return sum
-	}},
-	"groupBy": {false, dict, func(s *state, l *loop) any {
-		items := l.items(s)
-		groups := map[string]any{}
-		l.each(s, items, false, func(i int, v any) bool {
-			if k := kindOf(v); k&(text|number|boolean) == 0 {
-				fail("groupBy groups by a string, number or boolean, not %s", k)
-			}
-			key := s.text(v)
-			s.spend(len(key) / 64)
-			s.alloc(96)
-			group, _ := groups[key].([]any)
-			groups[key] = append(group, items[i])
-			return true
-		})
-		return groups
-	}},
-	"sortBy": {false, list, func(s *state, l *loop) any {
-		items := l.items(s)
-		keys := s.newList(len(items))
-		l.each(s, items, false, func(_ int, v any) bool {
-			keys = append(keys, v)
-			return true
-		})
-		out := append(s.newList(len(items)), items...)
-		var order []any
-		if l.extra != nil {
-			order = []any{l.extra(s)}
+func filter(s *state, l *loop) any {
+	items := l.items(s)
+	out := []any{}
+	l.each(s, items, false, func(i int, v any) bool {
+		if truth(l.what, v) {
+			s.alloc(32)
+			out = append(out, items[i])
 		}
-		s.sort("sortBy", out, keys, order)
-		return out
-	}},
-	"reduce": {false, anyKind, func(s *state, l *loop) any {
-		items, first := l.items(s), 0
-		var acc any
-		switch {
-		case l.extra != nil:
-			acc = l.extra(s)
-		case len(items) == 0:
-			fail("reduce of an empty list needs a value to begin with")
-		default:
-			acc, first = items[0], 1
+		return true
+	})
+	return out
+}
+
+func mapItems(s *state, l *loop) any {
+	items := l.items(s)
+	out := s.newList(len(items))
+	l.each(s, items, false, func(_ int, v any) bool {
+		out = append(out, v)
+		return true
+	})
+	return out
+}
+
+func sum(s *state, l *loop) any {
+	var sum any = int64(0)
+	l.each(s, l.items(s), false, func(_ int, v any) bool {
+		sum = arithmetic(s, "+", sum, v)
+		return true
+	})
+	return sum
+}
+
+func groupBy(s *state, l *loop) any {
+	items := l.items(s)
+	groups := map[string]any{}
+	l.each(s, items, false, func(i int, v any) bool {
+		if k := kindOf(v); k&(text|number|boolean) == 0 {
+			fail("groupBy groups by a string, number or boolean, not %s", k)
 		}
-		outer := s.frame
-		for i := first; i < len(items); i++ {
-			s.spend(l.cost)
-			s.frame = frame{items[i], i, acc}
-			acc = l.body(s)
-		}
-		s.frame = outer
-		return acc
-	}},
+		key := s.text(v)
+		s.spend(len(key) / 64)
+		s.alloc(96)
+		group, _ := groups[key].([]any)
+		groups[key] = append(group, items[i])
+		return true
+	})
+	return groups
+}
+
+func sortBy(s *state, l *loop) any {
+	items := l.items(s)
+	keys := s.newList(len(items))
+	l.each(s, items, false, func(_ int, v any) bool {
+		keys = append(keys, v)
+		return true
+	})
+	out := append(s.newList(len(items)), items...)
+	var order []any
+	if l.extra != nil {
+		order = []any{l.extra(s)}
+	}
+	s.sort("sortBy", out, keys, order)
+	return out
+}
+
+func reduce(s *state, l *loop) any {
+	items, first := l.items(s), 0
+	var acc any
+	switch {
+	case l.extra != nil:
+		acc = l.extra(s)
+	case len(items) == 0:
+		fail("reduce of an empty list needs a value to begin with")
+	default:
+		acc, first = items[0], 1
+	}
+	outer := s.frame
+	for i := first; i < len(items); i++ {
+		s.spend(l.cost)
+		s.frame = frame{items[i], i, acc}
+		acc = l.body(s)
+	}
+	s.frame = outer
+	return acc
 }

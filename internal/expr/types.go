@@ -26,7 +26,10 @@ var kindNames = [...]string{"null", "a boolean", "a number", "a string", "a list
 
 // String names the set as it reads in messages: "a number or a string".
 func (k kinds) String() string {
-	if k == anyKind {
+	switch k {
+	case 0:
+		return "something else"
+	case anyKind:
 		return "any value"
 	}
 	var names []string
@@ -53,8 +56,7 @@ func kindOf(v any) kinds {
 	case map[string]any:
 		return dict
 	}
-	fail("a value of the Go type %T is not decoded JSON", v)
-	return 0
+	return 0 // not decoded JSON
 }
 
 // static is what is known about a value before the run.
