@@ -6,7 +6,7 @@ const (
 	maxNodes  = 2000     // nodes of its tree; every use of a shared node counts
 	maxString = 1 << 20  // bytes of a string that an expression or a template makes
 
-	maxProblems  = 10  // reported for one expression
+	maxProblems  = 10  // reported for one expression; a scalar with so many is not read further
 	maxSuggested = 100 // names among which a misspelt one is looked for; with more there is no suggestion
 
 	maxPattern      = 1000 // bytes of a regular expression

@@ -456,7 +456,7 @@ func TestRunErrors(t *testing.T) {
 		{"${{ steps.a.output.tags[0.5] }}", `r.yaml:3:10: expression "steps.a.output.tags[0.5]" failed: steps.a.output.tags is a list, which has no item by a number`},
 		{"${{ map(steps.a.output.rows, .scor) }}", `r.yaml:3:10: expression "map(steps.a.output.rows, .scor)" failed: # has no field "scor" (did you mean "score"?)`},
 		{"${{ steps.a.output.text + 1 }}", `r.yaml:3:10: expression "steps.a.output.text + 1" failed: + adds two numbers or joins two strings, not a string and a number (string(x) makes a string of anything)`},
-		{"${{ steps.a.output.text * 1 }}", `r.yaml:3:10: expression "steps.a.output.text * 1" failed: * calculates with numbers, not a string`},
+		{"${{ steps.a.output.text * 1 }}", `r.yaml:3:10: expression "steps.a.output.text * 1" failed: * calculates with two numbers, not a string and a number`},
 		{"${{ steps.a.output.tags < 1 }}", `r.yaml:3:10: expression "steps.a.output.tags < 1" failed: < compares two numbers or two strings, not a list and a number`},
 		{"${{ !steps.a.output.text }}", `r.yaml:3:10: expression "!steps.a.output.text" failed: the operand of ! must be a boolean, not a string`},
 		{"${{ steps.a.output.text ? 1 : 2 }}", `r.yaml:3:10: expression "steps.a.output.text ? 1 : 2" failed: a condition must be a boolean, not a string`},

@@ -28,7 +28,7 @@ type function struct {
 
 func (f *function) param(i int) kinds { return f.params[min(i, len(f.params)-1)] }
 
-func (f *function) describe(name string, i int) string {
+func argument(name string, i int) string {
 	return fmt.Sprintf("argument %d of %s", i+1, name)
 }
 

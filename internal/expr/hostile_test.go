@@ -125,6 +125,20 @@ func TestTextIsBounded(t *testing.T) {
 	}
 }
 
+func TestManyExpressions(t *testing.T) {
+	start := time.Now()
+	for _, text := range []string{"${{1}}", "${{nope}}", "${{", "$${{", "${{inputs}}", "${{'}}"} {
+		_, list := fakeScope().Text(source(strings.Repeat(text, 1<<20/len(text))))
+		if len(list) > 2*maxProblems {
+			t.Errorf("%q: %d diagnostics", text, len(list))
+		}
+		t.Log(text, time.Since(start))
+	}
+	if d := time.Since(start); d > 30*time.Second {
+		t.Errorf("took %v", d)
+	}
+}
+
 // FuzzExpression compiles any text both ways and evaluates what compiles: there is an error, or
 // decoded JSON. Nothing panics inside either.
 func FuzzExpression(f *testing.F) {

@@ -309,7 +309,7 @@ func (c *compiler) call(n ast.Node, name string, args []ast.Node) operand {
 	for i, arg := range args {
 		o := c.lower(arg)
 		codes[i] = o.run
-		if !c.want(arg, f.describe(name, i), o.static, f.param(i)) {
+		if !c.want(arg, argument(name, i), o.static, f.param(i)) {
 			return nothing
 		}
 	}
@@ -318,7 +318,7 @@ func (c *compiler) call(n ast.Node, name string, args []ast.Node) operand {
 		for i, arg := range codes {
 			v := arg(s)
 			if k := kindOf(v); k&f.param(i) == 0 {
-				fail("%s must be %s, not %s", f.describe(name, i), f.param(i), k)
+				fail("%s must be %s, not %s", argument(name, i), f.param(i), k)
 			}
 			s.spend(weight(v))
 			s.args = append(s.args, v)

@@ -84,8 +84,8 @@ func float(v any) float64 {
 
 // arithmetic calculates with integers where both are, and fails when the result does not fit.
 func arithmetic(_ *state, op string, a, b any) any {
-	if k := kindOf(a) | kindOf(b); k != number {
-		fail("%s calculates with numbers, not %s", op, k&^number)
+	if k, l := kindOf(a), kindOf(b); k != number || l != number {
+		fail("%s calculates with two numbers, not %s and %s", op, k, l)
 	}
 	x, isInt := a.(int64)
 	y, isInt2 := b.(int64)

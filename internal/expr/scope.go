@@ -10,7 +10,7 @@
 //	scan       a scalar falls into text and expressions          template.go
 //	parse      expression → syntax tree                          parse.go
 //	lower      tree → closures; names resolved, types checked    lower.go, access.go, types.go
-//	evaluate   closures over an Env                              eval.go, operators.go, functions.go
+//	evaluate   closures over an Env                              eval.go, operators.go, functions.go, predicates.go
 //
 // Compiled programs and templates are immutable and safe for concurrent use.
 package expr

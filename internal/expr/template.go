@@ -130,6 +130,9 @@ func (s *Scope) Text(src Source) (*Template, diagnostics.List) {
 			part = e.template()
 		}
 		t.parts = append(t.parts, part)
+		if len(problems) >= maxProblems {
+			break
+		}
 	}
 	switch {
 	case len(problems) > 0:
