@@ -309,6 +309,7 @@ func (c *compiler) name(id *ast.IdentifierNode, members []*ast.MemberNode, p *pa
 		return t, members, ok
 	case "consts":
 		p.root = rootConsts
+		c.consts = true
 		return static{kinds: dict, known: true, value: c.scope.Consts}, members, true
 	case "run":
 		p.root = rootRun

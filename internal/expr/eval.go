@@ -134,6 +134,7 @@ type expression struct {
 	run    code
 	vars   int  // how many let defines
 	builds bool // it may make containers
+	consts bool // it may give containers that are consts
 	static static
 	refs   []Ref
 	secret string // instead of all that: the expression is secrets.NAME
@@ -176,6 +177,9 @@ func (e *expression) compute(env Env) (v any, err error) {
 		size, err := measure(v, 16, maxMemory, 0)
 		check(err)
 		s.alloc(size)
+	}
+	if e.consts {
+		v = value.Clone(v)
 	}
 	return v, nil
 }

@@ -645,6 +645,14 @@ func TestLiterals(t *testing.T) {
 	if mixed.IsLiteral() || mixed.Literal() != nil {
 		t.Errorf("a map with an expression is a literal")
 	}
+	for _, s := range []string{"${{ consts.limits }}", "${{ inputs.flag ? consts.limits : 1 }}"} {
+		tmpl := text(s)
+		first, _ = tmpl.Eval(fakeEnv{})
+		first.(map[string]any)["max"] = "changed"
+		if second, _ := tmpl.Eval(fakeEnv{}); !cmp.Equal(any(map[string]any{"max": int64(5)}), second) {
+			t.Errorf("%s: after a change Eval = %v", s, second)
+		}
+	}
 	for s, want := range map[string]any{"${{ 1 }}": int64(1), "${{ -1.5 }}": -1.5, "a${{ consts.url }}": "ahttps://x", "${{ null }}": nil, "$${{": "${{"} {
 		if tmpl := text(s); !tmpl.IsLiteral() || !cmp.Equal(want, tmpl.Literal()) {
 			t.Errorf("%q: literal %t, %v; want %v", s, tmpl.IsLiteral(), tmpl.Literal(), want)

@@ -27,6 +27,7 @@ type compiler struct {
 	pointers []predicate // the predicates around, innermost last
 	nodes    int
 	builds   bool
+	consts   bool
 }
 
 type let struct {
@@ -61,7 +62,7 @@ func (s *Scope) compile(src Source, source string, at, begin int) (*expression, 
 	if len(c.list) > 0 {
 		return nil, c.list
 	}
-	e.run, e.path, e.static, e.vars, e.builds = o.run, o.path, o.static, c.vars, c.builds
+	e.run, e.path, e.static, e.vars, e.builds, e.consts = o.run, o.path, o.static, c.vars, c.builds, c.consts
 	return e, nil
 }
 

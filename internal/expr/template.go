@@ -152,14 +152,14 @@ func (s *Scope) Text(src Source) (*Template, diagnostics.List) {
 	return t, nil
 }
 
-// template is an expression by itself. One whose value is known already, and small, is a literal.
+// template is an expression by itself. One whose value is known already is a literal.
 func (e *expression) template() *Template {
 	switch {
 	case e == nil:
 		return nil
 	case e.secret != "":
 		return &Template{form: formSecret, secret: e.secret, sealed: true, refs: e.refs}
-	case e.static.known && e.static.kinds&(list|dict) == 0 && len(e.refs) == 0:
+	case e.static.known && len(e.refs) == 0:
 		return Literal(e.static.value)
 	}
 	return &Template{form: formExpr, expr: e, refs: e.refs}
@@ -249,7 +249,8 @@ func (t *Template) Refs() []Ref {
 func (t *Template) HasSecrets() bool { return t != nil && t.sealed }
 
 // Eval makes the value: decoded JSON, and Sealed where secrets are used. Containers that are
-// written in the recipe are new each time; what comes out of env is not copied. Errors are *Error.
+// written in the recipe, consts among them, are new each time; inputs and what steps and variables
+// hold is not copied. Errors are *Error.
 func (t *Template) Eval(env Env) (any, error) {
 	if t == nil {
 		return nil, nil
