@@ -28,9 +28,8 @@ type Runtime struct {
 
 // Limits bound a run. A zero field means its default.
 type Limits struct {
-	// MaxParallel is how many adapter calls of one run may be under way at once. The lowest of
-	// this, the recipe's limits.max_parallel and the default counts. Defaults to 8; a host that
-	// sets more raises the default.
+	// MaxParallel is how many adapter calls of one run may be under way at once. A lower
+	// limits.max_parallel of the recipe goes before it. 0: as the recipe says, else 8.
 	MaxParallel int
 	// Grace is how long a cancelled run waits for adapters that are still busy. Defaults to 5 s.
 	Grace time.Duration

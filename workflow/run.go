@@ -151,9 +151,11 @@ func (r *run) execute(input any) (out *Outcome) {
 	return r.outcome(start, r.m.Result().Output, r.resultError())
 }
 
+// maxParallel is the lowest bound that recipe and host set, else the default.
 func (r *run) maxParallel() int {
-	if n := r.wf.recipe.Limits.MaxParallel; n > 0 {
-		return min(n, r.limits.MaxParallel)
+	inRecipe, inHost := r.wf.recipe.Limits.MaxParallel, r.rt.Limits.MaxParallel
+	if inRecipe > 0 && (inHost == 0 || inRecipe < inHost) {
+		return inRecipe
 	}
 	return r.limits.MaxParallel
 }
@@ -253,6 +255,7 @@ func (r *run) supervise() {
 			<-done // the driver is at work and counts the grace period itself
 			return
 		}
+		r.cancel()
 		r.leave(&r.lone)
 		r.drive()
 	}
@@ -321,13 +324,14 @@ func (r *run) start(c machine.Command) bool {
 		in = new(invocation)
 	}
 	*in = invocation{run: r, task: c.Task, call: c.Task.Node().Adapter.(*call), input: c.Input, path: r.events.path(c.Task), ctx: r.ctx}
-	err := r.ctx.Err()
-	if err != nil {
-		err = cancelCause(r.ctx)
-	} else {
-		err = in.prepare()
+	if r.ctx.Err() != nil {
+		if !r.cancelled {
+			r.cancel()
+		}
+		r.m.Finish(c.Task, nil, in.fault(cancelCause(r.ctx)))
+		return true
 	}
-	if err != nil {
+	if err := in.prepare(); err != nil {
 		r.m.Finish(c.Task, nil, in.fault(err))
 		return true
 	}
@@ -344,6 +348,9 @@ func (r *run) start(c machine.Command) bool {
 		return false
 	}
 	r.events.now = time.Now().UTC()
+	if r.ctx.Err() != nil && !r.cancelled {
+		r.cancel() // before the result: a call that was cancelled is no failure
+	}
 	r.m.Finish(c.Task, in.output, in.failure)
 	return true
 }
