@@ -217,7 +217,7 @@ func (s *stepCompiler) modelName(src *recipe.Step) string {
 	name, pos := s.defaults.Model, src.Uses.Pos
 	if v := field(src.With, "model"); v != nil {
 		text, ok := v.Scalar.(string)
-		if t := s.lower(v, &expr.Scope{}); !ok || !t.IsLiteral() {
+		if !ok || hasExpression(v) {
 			return ""
 		}
 		name, pos = text, v.Pos
