@@ -1,8 +1,8 @@
 package recipe
 
 import (
-	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -151,10 +151,8 @@ func locate(n *yamlnode.Node, pointer string) diagnostics.Position {
 }
 
 func child(n *yamlnode.Node, name string) *yamlnode.Node {
-	for i, item := range n.Items {
-		if fmt.Sprint(i) == name {
-			return item
-		}
+	if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(n.Items) {
+		return n.Items[i]
 	}
 	for _, f := range n.Fields {
 		if f.Key == name {

@@ -54,8 +54,34 @@ func (w *walker) inputSchema(in *Input, n *yamlnode.Node) {
 	}
 }
 
-// compile compiles the schema that stands at n; nil when it was reported.
+// maxSchemaWeight bounds what the schemas of a file cost together: about a second.
+const maxSchemaWeight = 40_000
+
+// weigh counts the values of a schema. A pattern weighs as much as many values.
+func weigh(n *yamlnode.Node) int {
+	weight := 1
+	if n.Key == "pattern" || n.Key == "patternProperties" {
+		weight += 10 * max(1, len(n.Fields))
+	}
+	for _, item := range n.Items {
+		weight += weigh(item)
+	}
+	for _, f := range n.Fields {
+		weight += weigh(f.Value)
+	}
+	return weight
+}
+
+// compile compiles the schema that stands at n; nil when it was reported, or when there is too
+// much of them or of reports.
 func (w *walker) compile(n *yamlnode.Node, document any) *schema.Schema {
+	if w.Full() || w.schemas > maxSchemaWeight {
+		return nil
+	}
+	if w.schemas += weigh(n); w.schemas > maxSchemaWeight {
+		w.Errorf(n.Pos, diagnostics.CodeTooLarge, "move steps into recipes of their own", "the JSON Schemas of this file are too large together")
+		return nil
+	}
 	compiled, err := schema.CompileValue(document)
 	if err == nil {
 		return compiled

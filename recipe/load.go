@@ -19,7 +19,8 @@ import (
 const (
 	maxFiles     = 1000
 	maxFileBytes = 1 << 20
-	maxNesting   = 64 // of bodies, in files and in place
+	maxBytes     = 16 << 20 // of all files
+	maxNesting   = 64       // of bodies, in files and in place
 )
 
 // Load reads a recipe with everything that it names: the recipes of its bodies, the texts of the
@@ -64,6 +65,7 @@ type loader struct {
 	fsys    fs.FS
 	found   diagnostics.List // in the files
 	sources map[string][]byte
+	bytes   int                // of sources
 	recipes map[string]*Recipe // those that are complete
 	agents  map[string][]Agent // by folder
 	chain   []string           // the files that are being loaded, from the outermost
@@ -210,10 +212,11 @@ func (l *loader) read(file string, pos diagnostics.Position) ([]byte, bool) {
 	case len(data) > maxFileBytes:
 		l.Errorf(pos, diagnostics.CodeTooLarge, "", "%q has more than %d bytes", file, maxFileBytes)
 		return nil, false
-	case len(l.sources) >= maxFiles:
-		l.Errorf(pos, diagnostics.CodeTooLarge, "", "more than %d files", maxFiles)
+	case len(l.sources) >= maxFiles || l.bytes+len(data) > maxBytes:
+		l.Errorf(pos, diagnostics.CodeTooLarge, "", "more than %d files, or %d bytes in all of them", maxFiles, maxBytes)
 		return nil, false
 	}
+	l.bytes += len(data)
 	l.sources[file] = data
 	return data, true
 }

@@ -50,10 +50,11 @@ func finish(r *Recipe, found diagnostics.List) (*Recipe, error) {
 // walker turns the nodes of one file into a Recipe and collects what is wrong with them.
 type walker struct {
 	yamlnode.Reader
-	recipe *Recipe
-	refs   []*Body              // bodies in other files
-	files  []*Value             // of the form {file: path}
-	limits diagnostics.Position // of limits:, if given
+	recipe  *Recipe
+	refs    []*Body              // bodies in other files
+	files   []*Value             // of the form {file: path}
+	limits  diagnostics.Position // of limits:, if given
+	schemas int                  // the weight of the schemas so far
 }
 
 // read reads a file as far as it can; the recipe is never nil.

@@ -1,0 +1,86 @@
+package recipe_test
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/braise-run/braise/recipe"
+)
+
+func ExampleParse() {
+	r, err := recipe.Parse("hello.yaml", []byte(`
+apiVersion: braise/v1
+name: hello
+inputs:
+  who: string
+steps:
+  greet:
+    uses: set
+    with: Hello, ${{ inputs.who }}!
+output: ${{ steps.greet.output }}
+`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, step := range r.Steps {
+		fmt.Println(step.Pos, step.ID, "uses", step.Uses.Text)
+	}
+	// Output:
+	// hello.yaml:7:3 greet uses set
+}
+
+// All mistakes are found at once, each with its place and a hint.
+func ExampleParse_mistakes() {
+	_, err := recipe.Parse("hello.yaml", []byte(`
+apiVersion: braise/v1
+name: hello
+steps:
+  greet:
+    uses: sett
+    with: Hello
+    timeout: 30
+    if: inputs.polite
+`))
+	fmt.Println(err)
+	// Output:
+	// hello.yaml:6:11: there is no kind of step "sett" [recipe.unknownKind]
+	//   hint: did you mean "set"?
+	// hello.yaml:8:14: "timeout" must be a duration, not an integer [recipe.wrongType]
+	//   hint: give it a unit: 30s
+	// hello.yaml:9:5: unknown key "if" [recipe.unknownKey]
+	//   hint: did you mean "when"?
+}
+
+func ExampleLoad() {
+	r, err := recipe.Load(os.DirFS("testdata/triage"), "triage.yaml")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, step := range r.Steps {
+		if step.Body != nil && step.Body.Recipe != nil {
+			fmt.Println(step.ID, "runs", step.Body.Recipe.Name)
+		}
+	}
+	for _, agent := range r.Agents {
+		fmt.Println("agent", agent.ID, agent.File)
+	}
+	// Output:
+	// verify runs verify-claim
+	// agent writer
+	// agent critic agents/critic.md
+}
+
+func ExampleKinds() {
+	for _, kind := range recipe.Kinds() {
+		if kind.Built {
+			fmt.Println(kind.Name, "-", kind.Doc)
+		}
+	}
+	// Output:
+	// set - Gives a value: with is the value itself.
+	// model - Asks a model once.
+	// recipe - Runs another recipe, or steps written in place.
+	// fail - Fails on purpose: the steps in place around it, or the run.
+}
