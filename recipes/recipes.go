@@ -1,0 +1,24 @@
+// Package recipes holds the recipes that braise ships: each a folder with recipe.yaml, the files
+// that it names, a braise.yaml whose models are scripts, and scenarios. docs/recipes.md describes
+// them; `braise init --template NAME` writes one into a folder.
+package recipes
+
+import "embed"
+
+// FS has a folder for each recipe.
+//
+//go:embed changelog fan-out-summary starter triage
+var FS embed.FS
+
+// Names lists the recipes, sorted.
+func Names() []string {
+	entries, err := FS.ReadDir(".")
+	if err != nil {
+		panic(err) // the root of an embed.FS is always there
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names
+}
