@@ -335,6 +335,7 @@ func (s *stepCompiler) compileBody(src *recipe.Body, inner *expr.Scope) {
 		b := s.compiler.body(bodySource{
 			steps: src.Steps, output: src.Output, defaults: s.defaults, names: names, prefix: s.path() + "/",
 		})
+		b.graph.Consts = s.names.Consts
 		s.node.Body, s.sub, s.count = b.graph, b.steps, b.count
 		for _, r := range b.outer {
 			if r.up == 1 {

@@ -88,16 +88,17 @@ func (h *byRank) Pop() any {
 
 // reportCycles reports one shortest cycle for each group of steps that wait for each other.
 func (c *compiler) reportCycles(g *machine.Graph, steps []compiledStep, waits []int32) {
+	// Vertices count from 1: v0.23.0 of the library loses the component of a zero key.
 	left := graph.New(graph.IntHash, graph.Directed())
 	for i := range steps {
 		if waits[i] > 0 {
-			_ = left.AddVertex(i) // cannot exist already
+			_ = left.AddVertex(i + 1) // cannot exist already
 		}
 	}
 	for from, succ := range g.Succ {
 		for _, to := range succ {
 			if waits[from] > 0 && waits[to] > 0 && from != int(to) {
-				_ = left.AddEdge(from, int(to)) // both ends exist, each edge once
+				_ = left.AddEdge(from+1, int(to)+1) // both ends exist, each edge once
 			}
 		}
 	}
@@ -107,6 +108,9 @@ func (c *compiler) reportCycles(g *machine.Graph, steps []compiledStep, waits []
 		return
 	}
 	for _, group := range groups { // the list is sorted by position in the end
+		for i := range group {
+			group[i]--
+		}
 		first := slices.Min(group)
 		if len(group) > 1 || steps[first].self {
 			c.reportCycle(shortestCycle(g, group, first), steps)
@@ -147,20 +151,17 @@ func shortestCycle(g *machine.Graph, group []int, first int) []int {
 }
 
 func (c *compiler) reportCycle(cycle []int, steps []compiledStep) {
-	const most = 20 // steps of a cycle that are printed
+	const most = 20           // steps of a cycle that are printed
+	slices.Reverse(cycle[1:]) // against the order of execution: each needs the one after it
 	var path, where []string
-	for k := len(cycle) - 1; k >= 0; k-- { // against the order of execution: "a needs b"
-		s := steps[cycle[k]].src
-		if len(path) < most {
-			path = append(path, s.ID)
-			where = append(where, fmt.Sprintf("%s at %s", s.ID, s.Pos))
-		}
+	for _, i := range cycle[:min(most, len(cycle))] {
+		path = append(path, steps[i].src.ID)
+		where = append(where, fmt.Sprintf("%s at %s", steps[i].src.ID, steps[i].src.Pos))
 	}
-	last := steps[cycle[len(cycle)-1]].src
 	if len(cycle) > most {
 		path = append(path, fmt.Sprintf("(%d more)", len(cycle)-most))
 	}
-	path = append(path, last.ID)
-	c.errorf(last.Pos, diagnostics.CodeCycle, "remove one of these needs or references: "+strings.Join(where, ", "),
-		"steps need each other: %s", strings.Join(path, " → "))
+	first := steps[cycle[0]].src
+	c.errorf(first.Pos, diagnostics.CodeCycle, "remove one of these needs or references: "+strings.Join(where, ", "),
+		"steps need each other: %s", strings.Join(append(path, first.ID), " → "))
 }

@@ -23,7 +23,7 @@ type Graph struct {
 	Rank   []int32        // by node: its place among siblings by priority (higher first), then declaration
 	Output *expr.Template // the body's output; nil: null
 
-	Consts map[string]any // of a file; nil for a body written in place
+	Consts map[string]any // of the file that the body stands in
 
 	// Inputs checks the inputs of a file's body and fills in defaults; nil for a body written in
 	// place, which sees the names around it.

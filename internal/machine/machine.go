@@ -75,8 +75,7 @@ type Machine struct {
 	began   int64   // tasks begun so far
 	armed   int     // timers that have neither come due nor been disarmed
 
-	size   int                       // of all outputs so far
-	consts map[*Graph]map[string]any // by file
+	size int // of all outputs so far
 
 	out  []Command // to be handed out, from head on
 	head int
@@ -234,7 +233,6 @@ func (m *Machine) open(g *Graph, parent *Task, inputs map[string]any) *frame {
 	if parent != nil {
 		f.depth = parent.frame.depth + 1
 	}
-	f.consts = m.constsOf(f)
 	f.steps = make([]step, len(g.Nodes))
 	for i := range f.steps {
 		s := &f.steps[i]
@@ -244,25 +242,6 @@ func (m *Machine) open(g *Graph, parent *Task, inputs map[string]any) *frame {
 		}
 	}
 	return f
-}
-
-// constsOf returns the constants that a frame sees: a copy for each run, as outputs may hold them
-// and outcomes belong to the caller.
-func (m *Machine) constsOf(f *frame) map[string]any {
-	switch {
-	case f.graph.Inputs == nil && f.parent != nil: // a body in place
-		return f.parent.frame.consts
-	case len(f.graph.Consts) == 0:
-		return nil
-	case m.consts == nil:
-		m.consts = map[*Graph]map[string]any{}
-	}
-	consts, ok := m.consts[f.graph]
-	if !ok {
-		consts = value.Clone(f.graph.Consts).(map[string]any)
-		m.consts[f.graph] = consts
-	}
-	return consts
 }
 
 // decide settles what a ready task does, in the order of recipe-format.md 4: trigger, when,

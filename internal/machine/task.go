@@ -42,7 +42,6 @@ type frame struct {
 	parent *Task // that owns the body; nil for the run's
 	depth  int
 	inputs map[string]any
-	consts map[string]any
 	steps  []step
 	left   int // steps that have not settled
 
@@ -111,7 +110,7 @@ var _ expr.Env = (*Task)(nil)
 func (t *Task) Inputs() map[string]any { return t.frame.inputs }
 
 // Consts returns the constants of the file that the node stands in.
-func (t *Task) Consts() map[string]any { return t.frame.consts }
+func (t *Task) Consts() map[string]any { return t.frame.graph.Consts }
 
 // Run returns what expressions see as run.
 func (t *Task) Run() map[string]any { return t.frame.m.run }

@@ -1,0 +1,282 @@
+package workflow_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/workflow"
+)
+
+// findings prints a list as one line each: line:column code message | hint.
+func findings(list diagnostics.List) []string {
+	lines := []string{}
+	for _, d := range list {
+		line := fmt.Sprintf("%d:%d %s %s", d.Position.Line, d.Position.Column, d.Code, d.Message)
+		if d.Hint != "" {
+			line += " | " + d.Hint
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// compileText compiles recipe.yaml of a file system.
+func compileFiles(t *testing.T, files map[string]string, opts *workflow.Options) (*workflow.Workflow, diagnostics.List) {
+	t.Helper()
+	fsys := fstest.MapFS{}
+	for name, text := range files {
+		fsys[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	r, err := recipe.Load(fsys, "recipe.yaml")
+	if r == nil {
+		t.Fatal(err)
+	}
+	wf, err := workflow.Compile(r, opts)
+	if err != nil {
+		return nil, err.(*diagnostics.Error).List
+	}
+	return wf, wf.Diagnostics
+}
+
+const head = "apiVersion: braise/v1\nname: test\n"
+
+func TestCompileFindings(t *testing.T) {
+	tests := []struct {
+		name string
+		text string // lines 3 and on
+		want []string
+	}{
+		{"cycle", `
+steps:
+  a: {uses: set, with: "${{ steps.c.output }}"}
+  b: {uses: set, needs: [a], with: 1}
+  c: {uses: set, with: "${{ steps.b.output }}"}
+  d: {uses: set, needs: [c], with: 1}
+`, []string{"5:3 recipe.cycle steps need each other: a → c → b → a | remove one of these needs or references: a at recipe.yaml:5:3, c at recipe.yaml:7:3, b at recipe.yaml:6:3"}},
+		{"two cycles, the shortest of each", `
+steps:
+  a: {uses: set, needs: [b, d], with: 1}
+  b: {uses: set, needs: [c], with: 1}
+  c: {uses: set, needs: [a], with: 1}
+  d: {uses: set, needs: [a], with: 1}
+  e: {uses: set, with: "${{ steps.e.output }}"}
+`, []string{
+			"5:3 recipe.cycle steps need each other: a → d → a | remove one of these needs or references: a at recipe.yaml:5:3, d at recipe.yaml:8:3",
+			"9:3 recipe.cycle steps need each other: e → e | remove one of these needs or references: e at recipe.yaml:9:3",
+		}},
+		{"unknown steps", `
+steps:
+  fetch: {uses: set, with: 1}
+  b: {uses: set, needs: [fetsh], with: "${{ steps.ftch.output }}"}
+`, []string{
+			`6:26 recipe.unknownName step "b" needs "fetsh", which is no step here | did you mean "fetch"?`,
+			`6:51 expr.unknownName unknown step "ftch" | did you mean "fetch"?`,
+		}},
+		{"may be skipped", `
+inputs: {go: boolean}
+steps:
+  a: {uses: set, when: inputs.go, with: {x: 1}}
+  b: {uses: set, needs: [a], trigger: all_done, with: "${{ steps.a.output.x }}"}
+  c: {uses: set, needs: [a], trigger: all_done, with: "${{ steps.a.output?.x }}"}
+  d: {uses: set, with: "${{ steps.a.output.x }}"}
+output: ${{ steps.a.output.x }}
+`, []string{
+			`7:60 expr.maybeSkipped step "a" may be skipped, then its output is null and this fails | write steps.a.output?.…`,
+			`10:13 expr.maybeSkipped step "a" may be skipped, then its output is null and this fails | write steps.a.output?.…`,
+		}},
+		{"secrets", `
+steps:
+  a: {uses: set, with: "${{ secrets.KEY }}"}
+  b: {uses: http.request, with: {url: "http://x", headers: {authorization: "Bearer ${{ secrets.KEY }}"}}}
+  c: {uses: http.request, with: {url: "${{ secrets.KEY + 'x' }}"}}
+  d: {uses: model, with: {model: m, prompt: "${{ secrets.KEY }}"}}
+  e: {uses: set, when: secrets.KEY == "x", with: 1}
+`, []string{
+			"5:29 expr.secret secrets are not available here | secrets.NAME stands alone in a ${{ }} in the with of a tool; the string around it may be longer",
+			"7:44 expr.secret",
+			"8:50 expr.secret",
+			"9:24 expr.secret",
+		}},
+		{"a model step without a model", `
+steps:
+  a: {uses: model, with: {prompt: hi}}
+`, []string{`5:13 recipe.missingKey step "a" names no model | give model in with, or defaults.model for all steps`}},
+		{"names in bodies", `
+steps:
+  outer: {uses: set, with: 1}
+  body:
+    uses: recipe
+    foreach: {in: [1], as: n}
+    with:
+      steps:
+        in1: {uses: set, with: "${{ [steps.outer.output, n, index] }}"}
+        in2: {uses: set, with: "${{ steps.body.output }}"}
+        in3: {uses: set, needs: [outer], with: 1}
+  after: {uses: set, with: "${{ steps.in1.output }}"}
+`, []string{
+			"6:3 recipe.cycle steps need each other: body → body | remove one of these needs or references: body at recipe.yaml:6:3",
+			`13:34 recipe.unknownName step "in3" needs "outer", which is no step here`,
+			`14:39 expr.unknownName unknown step "in1"`,
+		}},
+		{"inputs of a sub-recipe", `
+steps:
+  a: {uses: recipe, with: {ref: sub.yaml, inputs: {nmae: x, count: "${{ 1 }}"}}}
+  b: {uses: recipe, with: {ref: sub.yaml, inputs: {name: 7}}}
+  c: {uses: recipe, with: {ref: sub.yaml}}
+`, []string{
+			`5:33 input.invalid sub-recipe "sub.yaml": input "name" is missing`,
+			`5:52 input.invalid sub-recipe "sub.yaml": unknown input "nmae" | did you mean "name"?`,
+			`6:52 input.invalid sub-recipe "sub.yaml": input "name" does not match its schema: must be a string, not a number`,
+			`7:33 input.invalid sub-recipe "sub.yaml": input "name" is missing`,
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, list := compileFiles(t, map[string]string{
+				"recipe.yaml": head + tt.text,
+				"sub.yaml":    head + "inputs: {name: string, count: {type: integer, default: 1}}\nsteps:\n  s: {uses: set, with: 1}\n",
+			}, nil)
+			got := findings(list)
+			for i := range min(len(got), len(tt.want)) { // a want may stop early
+				if strings.HasPrefix(got[i], tt.want[i]) {
+					got[i] = tt.want[i]
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCompileFindsMistakesOfEveryStageAtOnce(t *testing.T) {
+	_, list := compileFiles(t, map[string]string{"recipe.yaml": head + `inputs: {n: integer}
+steps:
+  a: {uses: set, with: 1, iff: true}
+  b: {uses: sett, with: 1}
+  c: {uses: set, with: "${{ inputs.m }}"}
+  d: {uses: set, needs: [e], with: 1}
+  e: {uses: set, needs: [d], with: 1}
+  f: {uses: set, with: 1, timeout: 30}
+`}, nil)
+	var got []string
+	for _, d := range list {
+		got = append(got, fmt.Sprintf("%d %s", d.Position.Line, d.Code))
+	}
+	want := []string{"5 recipe.unknownKey", "6 recipe.unknownKind", "7 expr.unknownName", "8 recipe.cycle", "10 recipe.wrongType"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+}
+
+var lookup = runtime.NewTool(runtime.ToolSpec{Name: "crm.lookup"}, func(_ context.Context, in struct {
+	ID    string   `json:"id"`
+	Depth int      `json:"depth,omitempty"`
+	Tags  []string `json:"tags,omitempty"`
+}) (map[string]any, error) {
+	return map[string]any{"id": in.ID, "depth": in.Depth}, nil
+})
+
+func TestCompileChecksToolsThatItKnows(t *testing.T) {
+	const text = head + `steps:
+  ok: {uses: crm.lookup, with: {id: x, depth: "${{ 1 + 1 }}"}}
+  missing: {uses: crm.lookup, with: {depth: 1}}
+  unknown: {uses: crm.lookup, with: {id: x, dpeth: 1}}
+  wrong: {uses: crm.lookup, with: {id: x, tags: [a, 2, "${{ 3 }}"]}}
+  none: {uses: crm.lookup}
+  typo: {uses: crm.lokup}
+`
+	_, list := compileFiles(t, map[string]string{"recipe.yaml": text}, &workflow.Options{Tools: []runtime.ToolSpec{lookup.Spec()}})
+	var got []string
+	for _, d := range list {
+		got = append(got, fmt.Sprintf("%s %d:%d %s %s", d.Level, d.Position.Line, d.Position.Column, d.Code, d.Message))
+	}
+	want := []string{
+		`error 5:37 tool.arguments arguments of "crm.lookup": /id: is required`,
+		`error 6:37 tool.arguments arguments of "crm.lookup": unknown property "dpeth"`,
+		`error 7:53 tool.arguments arguments of "crm.lookup": /tags/1: must be a string, not a number`,
+		`error 8:16 tool.arguments arguments of "crm.lookup": /id: is required`,
+		`warn 9:16 tool.missing tool "crm.lokup" is not there; step "typo" needs it`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+}
+
+const planned = head + `version: "2"
+steps:
+  fetch: {uses: http.request, with: {url: "https://example.com", headers: {authorization: "${{ secrets.TOKEN }}"}}}
+  ask:
+    uses: model
+    needs: [each]
+    when: steps.fetch.output.status == 200
+    with: {model: fast, prompt: "${{ steps.fetch.output.body }}"}
+  each:
+    uses: recipe
+    trigger: all_done
+    priority: 3
+    foreach: {in: [1, 2]}
+    with:
+      steps:
+        second: {uses: set, with: "${{ steps.first.output }}"}
+        first: {uses: test.echo, with: {was: "${{ steps.fetch.status }}"}}
+`
+
+func TestPlan(t *testing.T) {
+	wf, list := compileFiles(t, map[string]string{"recipe.yaml": planned}, nil)
+	if wf == nil {
+		t.Fatal(findings(list))
+	}
+	plan := wf.Plan()
+	want := &workflow.Plan{
+		Recipe: "test", Version: "2", Digest: plan.Digest,
+		Steps: []workflow.PlanStep{
+			{ID: "fetch", Uses: "http.request", Needs: []workflow.Edge{}, Trigger: "all_success"},
+			{ID: "each", Uses: "recipe", Needs: []workflow.Edge{{Step: "fetch", Kind: "data"}}, Trigger: "all_done", Foreach: true, Priority: 3,
+				Body: []workflow.PlanStep{
+					{ID: "each/first", Uses: "test.echo", Needs: []workflow.Edge{}, Trigger: "all_success"},
+					{ID: "each/second", Uses: "set", Needs: []workflow.Edge{{Step: "each/first", Kind: "data"}}, Trigger: "all_success"},
+				}},
+			{ID: "ask", Uses: "model", Needs: []workflow.Edge{{Step: "fetch", Kind: "data"}, {Step: "each", Kind: "order"}},
+				When: "steps.fetch.output.status == 200", Trigger: "all_success"},
+		},
+		Requires: workflow.Requires{Models: []string{"fast"}, Tools: []string{"http.request", "test.echo"}, Secrets: []string{"TOKEN"}},
+	}
+	if diff := cmp.Diff(want, plan); diff != "" {
+		t.Errorf("plan (-want +got):\n%s", diff)
+	}
+	for name, got := range map[string]string{"text": plan.Text(), "mmd": plan.Mermaid(), "dot": plan.DOT()} {
+		golden, err := os.ReadFile("testdata/plan." + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(strings.ReplaceAll(string(golden), "DIGEST", plan.Digest), got); diff != "" {
+			t.Errorf("plan.%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestStepsAreCountedWhereTheyStand(t *testing.T) {
+	files := map[string]string{"recipe.yaml": head + "steps:\n  a: {uses: recipe, with: {ref: r1.yaml}}\n"}
+	for i := 1; i < 20; i++ { // each file runs the next one four times
+		text := head + "steps:\n"
+		for j := range 4 {
+			text += fmt.Sprintf("  s%d: {uses: recipe, with: {ref: r%d.yaml}}\n", j, i+1)
+		}
+		files[fmt.Sprintf("r%d.yaml", i)] = text
+	}
+	files["r20.yaml"] = head + "steps:\n  s: {uses: set, with: 1}\n"
+	_, list := compileFiles(t, files, nil)
+	if len(list) == 0 || list[0].Code != diagnostics.CodeTooLarge {
+		t.Errorf("findings: %q", findings(list))
+	}
+}
