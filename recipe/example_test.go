@@ -64,12 +64,12 @@ func ExampleLoad() {
 		}
 	}
 	for _, agent := range r.Agents {
-		fmt.Println("agent", agent.ID, agent.File)
+		fmt.Println("agent", agent.ID)
 	}
 	// Output:
 	// verify runs verify-claim
 	// agent writer
-	// agent critic agents/critic.md
+	// agent critic
 }
 
 func ExampleKinds() {

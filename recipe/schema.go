@@ -14,6 +14,7 @@ var typeSchemas = map[string]node{
 	typeAny:        {},
 	typeBoolean:    {"type": "boolean"},
 	typeString:     {"type": "string"},
+	typeName:       {"type": "string", "pattern": itemName.String()},
 	typeText:       {"anyOf": []any{node{"type": "string"}, def(fileObject)}},
 	typeStrings:    {"type": "array", "items": node{"type": "string", "minLength": 1}},
 	typeInteger:    {"type": "integer"},

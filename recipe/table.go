@@ -5,6 +5,8 @@ import (
 	"slices"
 )
 
+//go:generate go test -run TestGenerated . -update
+
 // Argument is a key of the format: of a step, of a kind's `with`, of any other object.
 type Argument struct {
 	Name     string
@@ -70,6 +72,7 @@ const (
 	typeAny        = "any value"
 	typeBoolean    = "boolean"
 	typeString     = "string"
+	typeName       = "name"
 	typeText       = "string or {file: path}"
 	typeStrings    = "list of strings"
 	typeInteger    = "integer"
@@ -155,7 +158,7 @@ var (
 	})
 	foreachObject = newObject("foreach", []Argument{
 		{Name: "in", Type: typeList, Required: true, Doc: "The items."},
-		{Name: "as", Type: typeString, Doc: "The name of the item in expressions. Defaults to item."},
+		{Name: "as", Type: typeName, Doc: "The name of the item in expressions. Defaults to item."},
 		{Name: "max_parallel", Type: typePositive, Doc: "How many items may run at the same time."},
 		{Name: "on_error", Type: typeString, Allowed: []string{"fail", "collect"}, Doc: "fail (default) stops at the first failure; collect gives {status, output} or {status, error} for each item."},
 		{Name: "max_items", Type: typePositive, Doc: "More items than this fail the step."},

@@ -1,0 +1,93 @@
+package recipe
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the files that are generated from the table")
+
+// TestGenerated compares what is generated from the table with the files in docs, or with -update
+// writes them.
+func TestGenerated(t *testing.T) {
+	const page, schema = "../docs/recipe-format.md", "../docs/recipe.schema.json"
+	old, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	marked := regexp.MustCompile(`(?s)(<!-- generated: ([a-z ]+) -->\n).*?(<!-- /generated -->)`)
+	tables := docTables()
+	text := marked.ReplaceAllFunc(old, func(part []byte) []byte {
+		m := marked.FindSubmatch(part)
+		table, ok := tables[string(m[2])]
+		if !ok {
+			t.Errorf("%s: there is no table %q", page, m[2])
+		}
+		delete(tables, string(m[2]))
+		return []byte(string(m[1]) + table + string(m[3]))
+	})
+	for name := range tables {
+		t.Errorf("%s lacks the table %q", page, name)
+	}
+	for _, file := range []struct {
+		name string
+		text []byte
+	}{{page, text}, {schema, Schema()}} {
+		if *update {
+			if err := os.WriteFile(file.name, file.text, 0o644); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		if old, err := os.ReadFile(file.name); err != nil || !bytes.Equal(old, file.text) {
+			t.Errorf("%s is out of date: run go generate ./recipe (%v)", file.name, err)
+		}
+	}
+}
+
+// docTables returns the tables of the page, by the names in its markers.
+func docTables() map[string]string {
+	tables := map[string]string{"kinds": kindTable(), "recipe kind": keyTable(bodyObject.keys)}
+	for _, o := range []*object{topObject, requiresObject, defaultsObject, limitsObject, stepObject, foreachObject,
+		outputObject, modelObject, messageObject, failObject, agentObject, memoryObject} {
+		tables[o.name] = keyTable(o.keys)
+	}
+	return tables
+}
+
+func keyTable(keys []Argument) string {
+	var b strings.Builder
+	b.WriteString("| key | type | meaning |\n|---|---|---|\n")
+	for _, key := range keys {
+		name, typ, doc := "`"+key.Name+"`", key.Type, key.Doc
+		if key.Required {
+			name += "*"
+		}
+		if key.Allowed != nil {
+			typ = "`" + strings.Join(key.Allowed, "`, `") + "`"
+		}
+		if key.Later {
+			typ, doc = "", "*Later.* "+doc
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, typ, doc)
+	}
+	return b.String()
+}
+
+func kindTable() string {
+	var b strings.Builder
+	b.WriteString("| kind | what it does | output |\n|---|---|---|\n")
+	for _, k := range kinds {
+		doc := k.Doc
+		if !k.Built {
+			doc = "*Later.* " + doc
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.Name, doc, k.Output)
+	}
+	return b.String()
+}
