@@ -55,6 +55,9 @@ func Format(filename string, data []byte, layout func(path []string) Layout) ([]
 	out := []byte(p.String())
 	// 5. The same values as before.
 	again, found := Parse(filename, out, nil)
+	if len(found) > 0 && found[0].Code == diagnostics.CodeTooLarge { // lists take more room than brackets
+		return nil, found
+	}
 	if found.HasErrors() || !reflect.DeepEqual(node.Decoded(), again.Decoded()) {
 		r.Errorf(node.Pos, diagnostics.CodeSyntax, "", "cannot be formatted without changing what it says")
 		return nil, r.Diagnostics
