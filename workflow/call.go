@@ -164,16 +164,11 @@ func (in *invocation) prepareTool() error {
 	if err != nil {
 		return err
 	}
-	args, ok := input.(map[string]any)
-	if !ok && input != nil {
-		return configError(diagnostics.CodeArguments, "%s: arguments of %q must be a map, not %s", in.call.pos, in.call.name, value.TypeName(input))
+	if in.args, _ = input.(map[string]any); in.args == nil { // a recipe's with is a mapping, or not there
+		in.args = map[string]any{}
 	}
-	if args == nil {
-		args = map[string]any{}
-	}
-	in.args = args
 	if in.tool.schema != nil {
-		if problems := in.tool.schema.Check(args); problems != nil {
+		if problems := in.tool.schema.Check(in.args); problems != nil {
 			return configError(diagnostics.CodeArguments, "%s: arguments of %q: %s", in.call.pos, in.call.name, schema.Describe(problems))
 		}
 	}
