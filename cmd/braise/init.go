@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/recipes"
+)
+
+func (a *app) initCommand() *cobra.Command {
+	template := "starter"
+	cmd := &cobra.Command{
+		Use:   "init [DIR]",
+		Short: "Write a recipe that runs without keys, its scenario and a braise.yaml",
+		Long: "Init writes a recipe with all that it needs into DIR, the working folder if not given: sample data, scripts in the\n" +
+			"place of models, scenarios, a braise.yaml and the JSON Schema for editors. It never changes a file that is there.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usageError("init takes one folder, not %d", len(args))
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir := "."
+			if len(args) == 1 {
+				dir = args[0]
+			}
+			names := recipes.Names()
+			if !slices.Contains(names, template) {
+				hint := diagnostics.DidYouMean(template, names)
+				if hint == "" {
+					hint = "there are " + strings.Join(names, ", ")
+				}
+				return usageError("no template is named %q\n  hint: %s", template, hint)
+			}
+			return a.init(filepath.Clean(dir), template)
+		},
+	}
+	cmd.Flags().StringVar(&template, "template", template, strings.Join(recipes.Names(), ", "))
+	return cmd
+}
+
+// written is what init prints as JSON.
+type written struct {
+	Template string   `json:"template"`
+	Dir      string   `json:"dir"`
+	Files    []string `json:"files"` // below Dir, sorted
+}
+
+// init writes a template into dir: all of its files, or none when one of them is there.
+func (a *app) init(dir, template string) error {
+	files, err := templateFiles(template)
+	if err != nil {
+		return &exitError{exitInternal, err}
+	}
+	names := slices.Sorted(maps.Keys(files))
+	var taken []string
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			taken = append(taken, path)
+		}
+	}
+	if taken != nil {
+		return &exitError{exitFailed, fmt.Errorf("nothing was written, because there is already: %s\n  hint: braise init DIR writes into another folder",
+			strings.Join(taken, ", "))}
+	}
+	for _, name := range names {
+		if err := writeNew(filepath.Join(dir, name), files[name]); err != nil {
+			return &exitError{exitFailed, err}
+		}
+	}
+	if a.output != "human" {
+		return a.printJSON(written{template, filepath.ToSlash(dir), names})
+	}
+	for _, name := range names {
+		fmt.Fprintln(a.stdout, filepath.Join(dir, name))
+	}
+	fmt.Fprintf(a.stdout, "\nNow try:\n  braise test %s\n  braise run %s%s\n", dir, filepath.Join(dir, "recipe.yaml"), tryWith[template])
+	return nil
+}
+
+// tryWith are inputs with which a template runs anywhere.
+var tryWith = map[string]string{"changelog": " --input log_file=data/log.txt"}
+
+// schemaFile is the JSON Schema of recipes, and schemaLine what makes editors find it.
+const (
+	schemaFile = "recipe.schema.json"
+	schemaLine = "# yaml-language-server: $schema=./" + schemaFile + "\n"
+)
+
+// templateFiles are the files that a template consists of, by slash-separated path.
+func templateFiles(template string) (map[string][]byte, error) {
+	sub, err := fs.Sub(recipes.FS, template)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{schemaFile: recipe.Schema()}
+	err = fs.WalkDir(sub, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(sub, name)
+		switch {
+		case bytes.HasPrefix(text, []byte("apiVersion: ")):
+			text = append([]byte(schemaLine), text...)
+		case name == "braise.yaml": // a recipe of this repository may look at all of it, a new one at its own folder
+			text = bytes.ReplaceAll(text, []byte("../.."), []byte("."))
+		}
+		files[name] = text
+		return err
+	})
+	return files, err
+}
+
+// writeNew writes a file that must not be there yet, and the folders above it.
+func writeNew(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/mattn/go-isatty"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/workflow"
+)
+
+// runtimeFor makes the Runtime that the configuration of a recipe, and the flags, allow.
+func (a *app) runtimeFor(recipePath string) (*runtime.Runtime, error) {
+	path := a.config
+	if path == "" {
+		var err error
+		if path, err = host.FindConfig(recipePath); err != nil {
+			return nil, err
+		}
+	}
+	var config *host.Config
+	if path != "" {
+		var err error
+		if config, err = host.LoadConfig(path); err != nil {
+			return nil, err
+		}
+	}
+	rt, err := config.Runtime(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	for _, spec := range a.models {
+		if rt, err = host.OverrideModel(rt, spec); err != nil {
+			return nil, err
+		}
+	}
+	if a.strict {
+		rt.Diagnostics = diagnostics.Strict
+	}
+	if a.maxParallel > 0 {
+		if rt.Limits.MaxParallel == 0 || a.maxParallel < rt.Limits.MaxParallel {
+			rt.Limits.MaxParallel = a.maxParallel
+		}
+	}
+	if a.runID != "" {
+		rt.NewRunID = func() string { return a.runID }
+	}
+	return rt, nil
+}
+
+// compile loads and compiles a recipe for a runtime; rt may be nil. A recipe with errors is compiled
+// too, so that all of them are found in one go.
+func compile(path string, rt *runtime.Runtime) (*workflow.Workflow, error) {
+	r, err := host.LoadRecipe(path)
+	if r == nil {
+		return nil, err
+	}
+	var opts workflow.Options
+	if rt != nil {
+		opts.Tools = toolSpecs(rt)
+	}
+	return workflow.Compile(r, &opts)
+}
+
+func toolSpecs(rt *runtime.Runtime) []runtime.ToolSpec {
+	specs := make([]runtime.ToolSpec, len(rt.Tools))
+	for i, t := range rt.Tools {
+		specs[i] = t.Spec()
+	}
+	return specs
+}
+
+// findings returns the list that an error holds, or the error itself as a finding.
+func findings(err error) diagnostics.List {
+	var list *diagnostics.Error
+	if errors.As(err, &list) {
+		return list.List
+	}
+	return diagnostics.List{{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeFile, Message: err.Error()}}
+}
+
+// printFindings shows findings to a person, with the lines of the files they are about.
+func (a *app) printFindings(list diagnostics.List) {
+	if a.quiet {
+		list = onlyErrors(list)
+	}
+	sources := map[string][]byte{}
+	for _, d := range list {
+		if f := d.Position.File; f != "" && sources[f] == nil {
+			sources[f], _ = readSome(f) // without its text a finding is still printed
+		}
+	}
+	p := diagnostics.Printer{Sources: sources, Color: a.colored(a.stderr)}
+	p.Print(a.stderr, list)
+}
+
+func onlyErrors(list diagnostics.List) diagnostics.List {
+	var errs diagnostics.List
+	for _, d := range list {
+		if d.Level == diagnostics.ErrorLevel {
+			errs = append(errs, d)
+		}
+	}
+	return errs
+}
+
+// readSome reads a text file as far as a recipe may be long.
+func readSome(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, 1<<20))
+}
+
+// refuse ends a run that could not begin: the findings, and under --output json an outcome.
+func (a *app) refuse(err error) error {
+	list := findings(err)
+	a.printFindings(list)
+	if a.output != "human" {
+		out := &workflow.Outcome{Status: workflow.StatusError, Diagnostics: list, Err: &runtime.Error{
+			Category: runtime.CategoryConfig, Code: "recipe.invalid", Err: fmt.Errorf("nothing ran: %w", list.Err())}}
+		if err := a.printOutcome(out); err != nil {
+			return err
+		}
+	}
+	return exit(exitInvalid)
+}
+
+// printJSON prints a value for machines, indented.
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return &exitError{exitInternal, err}
+	}
+	return nil
+}
+
+// isTerminal reports whether w is a terminal.
+func isTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}
+
+// colored reports whether output to w is coloured.
+func (a *app) colored(w io.Writer) bool {
+	switch {
+	case a.color == "always":
+		return true
+	case a.color == "never" || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb":
+		return false
+	}
+	return isTerminal(w)
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/scenario"
+)
+
+func (a *app) testCommand() *cobra.Command {
+	opts := &scenario.Options{}
+	run := ""
+	cmd := &cobra.Command{
+		Use:   "test [PATH…]",
+		Short: "Run scenarios: recipes with scripted answers and expected outcomes",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				args = []string{"."}
+			}
+			var err error
+			if opts.Run, err = regexp.Compile(run); err != nil {
+				return usageError("--run: %v", err)
+			}
+			if opts.Runtime, err = a.scenarioRuntime(); err != nil {
+				return a.refuse(err)
+			}
+			files, err := scenario.Find(args, opts)
+			switch {
+			case err != nil:
+				return usageError("%v", err)
+			case len(files) == 0:
+				return usageError("no scenario in %s\n  hint: scenarios are *.txtar files", strings.Join(args, ", "))
+			}
+			return a.test(cmd.Context(), files, opts)
+		},
+	}
+	cmd.Flags().BoolVar(&opts.Update, "update", false, "rewrite the expectations that do not hold")
+	cmd.Flags().StringVar(&run, "run", "", "only scenarios whose name matches this regular expression")
+	return cmd
+}
+
+// scenarioRuntime is what scenarios run with beside their own files: nothing of this installation,
+// unless --config asks for it.
+func (a *app) scenarioRuntime() (*runtime.Runtime, error) {
+	var rt *runtime.Runtime
+	var err error
+	switch {
+	case a.config != "":
+		return a.runtimeFor("")
+	case a.strict:
+		if rt, err = (*host.Config)(nil).Runtime(""); err == nil {
+			rt.Diagnostics = diagnostics.Strict
+		}
+	}
+	return rt, err
+}
+
+// testResult is a scenario as test prints it in JSON.
+type testResult struct {
+	Name     string   `json:"name"`
+	File     string   `json:"file"`
+	OK       bool     `json:"ok"`
+	Failures []string `json:"failures"`
+}
+
+// test runs scenarios and prints how each went.
+func (a *app) test(ctx context.Context, files []string, opts *scenario.Options) error {
+	ctx, stop, interrupted := a.interruptible(ctx)
+	defer stop()
+	results := []testResult{}
+	failed := 0
+	for _, file := range files {
+		r, err := scenario.Check(ctx, file, opts)
+		if interrupted() {
+			return exit(exitInterrupt)
+		}
+		if err != nil {
+			return &exitError{exitInternal, err}
+		}
+		if r.Failures != nil {
+			failed++
+		}
+		results = append(results, testResult{r.Name, r.File, r.Failures == nil, append([]string{}, r.Failures...)})
+		if a.output == "human" {
+			a.printResult(r)
+		}
+	}
+	if a.output != "human" {
+		if err := a.printJSON(results); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(a.stdout, "%d passed, %d failed\n", len(files)-failed, failed)
+	}
+	if failed > 0 {
+		return exit(exitFailed)
+	}
+	return nil
+}
+
+func (a *app) printResult(r *scenario.Result) {
+	switch {
+	case r.Failures != nil:
+		fmt.Fprintf(a.stdout, "FAIL %s (%s)\n", r.Name, r.File)
+		for _, f := range r.Failures {
+			fmt.Fprintf(a.stdout, "  %s\n", strings.ReplaceAll(strings.TrimSpace(f), "\n", "\n  "))
+		}
+	case r.Updated:
+		fmt.Fprintf(a.stdout, "ok %s (updated)\n", r.Name)
+	case !a.quiet:
+		fmt.Fprintf(a.stdout, "ok %s\n", r.Name)
+	}
+}
