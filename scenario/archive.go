@@ -35,7 +35,8 @@ const (
 // scenario is a scenario file as read.
 type scenario struct {
 	archive *txtar.Archive
-	files   fs.FS
+	files   fs.FS         // of the archive
+	source  fs.FS         // of the recipe and the files that it names
 	input   any           // decoded JSON; nil: none
 	script  *script.Model // nil: none
 	strict  bool
@@ -49,19 +50,23 @@ type want struct {
 	regexp *regexp.Regexp // of "code: message", or with " (hint: …)" behind it
 }
 
-// read makes a scenario of its archive. The error says all that is wrong with it.
-func read(archive *txtar.Archive) (*scenario, error) {
+// read makes a scenario of its archive. beside is the folder it stands in, whose recipe it tests if
+// it brings none. The error says all that is wrong with it.
+func read(archive *txtar.Archive, beside fs.FS) (*scenario, error) {
 	s := &scenario{archive: archive}
 	var errs []error
 	if len(bytes.TrimSpace(archive.Comment)) == 0 {
 		errs = append(errs, errors.New("a scenario begins with a paragraph that says what it guards"))
 	}
-	if s.file(recipeFile) == nil {
-		errs = append(errs, fmt.Errorf("there is no %s", recipeFile))
-	}
 	var err error
 	if s.files, err = txtar.FS(archive); err != nil {
 		errs = append(errs, err)
+	}
+	if s.source = s.files; s.file(recipeFile) == nil {
+		s.source = beside
+		if _, err := fs.Stat(beside, recipeFile); err != nil {
+			errs = append(errs, fmt.Errorf("there is no %s, neither in the scenario nor beside it", recipeFile))
+		}
 	}
 	if f := s.file(inputFile); f != nil {
 		if s.input, err = value.DecodeStrict(f.Data); err != nil {

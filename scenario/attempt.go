@@ -67,7 +67,7 @@ func (s *scenario) prepare(dir string, base *runtime.Runtime, maxParallel int) (
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := recipe.Load(s.files, recipeFile)
+	r, err := recipe.Load(s.source, recipeFile)
 	if err != nil {
 		return nil, nil, err
 	}

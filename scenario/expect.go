@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
 	"github.com/braise-run/braise/diagnostics"
@@ -294,7 +293,29 @@ func lines(list []string) string {
 	return strings.Join(list, "\n") + "\n"
 }
 
-// diff compares two texts line by line; "" when they are the same.
-func diff(a, b string) string {
-	return strings.ReplaceAll(cmp.Diff(a, b), "\u00a0", " ")
+// diff shows in which lines two texts differ, with two lines around them; "" when they are the same.
+func diff(before, after string) string {
+	if before == after {
+		return ""
+	}
+	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")
+	start, end := 0, 0 // the lines that both begin and end with
+	for start < min(len(a), len(b)) && a[start] == b[start] {
+		start++
+	}
+	for end < min(len(a), len(b))-start && a[len(a)-1-end] == b[len(b)-1-end] {
+		end++
+	}
+	const around = 2
+	var out []string
+	add := func(mark string, list []string) {
+		for _, line := range list {
+			out = append(out, mark+line)
+		}
+	}
+	add("  ", a[max(0, start-around):start])
+	add("- ", a[start:len(a)-end])
+	add("+ ", b[start:len(b)-end])
+	add("  ", a[len(a)-end:min(len(a), len(a)-end+around)])
+	return strings.Join(out, "\n")
 }

@@ -128,7 +128,12 @@ func Check(ctx context.Context, path string, opts *Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := read(archive)
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	s, err := read(archive, root.FS())
 	if err != nil {
 		result.Failures = []string{err.Error()}
 		return result, nil
