@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/value"
-	"github.com/braise-run/braise/internal/yamlnode"
 )
 
 // digest returns the Digest of a recipe without errors, and sets those of the recipes that it
@@ -128,68 +126,4 @@ func texts(names []Name) []any {
 		list[i] = n.Text
 	}
 	return list
-}
-
-// checkNesting reports the body that is nested too deeply. Recipes that call others are counted
-// together with them.
-func checkNesting(r *Recipe, report *yamlnode.Reader) {
-	h := heights{}
-	if h.recipe(r) <= maxNesting {
-		return
-	}
-	// Follow the deepest bodies down to the first one that is too deep.
-	steps := r.Steps
-	for range maxNesting {
-		steps = below(h.deepest(steps))
-	}
-	report.Errorf(h.deepest(steps).Pos, diagnostics.CodeRecursion, "", "bodies are nested more than %d deep", maxNesting)
-}
-
-// heights remembers how many levels of bodies there are in a recipe.
-type heights map[*Recipe]int
-
-func (h heights) recipe(r *Recipe) int {
-	height, ok := h[r]
-	if !ok {
-		height = h.steps(r.Steps)
-		h[r] = height
-	}
-	return height
-}
-
-func (h heights) steps(steps []Step) int {
-	height := 0
-	for _, s := range steps {
-		height = max(height, h.body(s.Body))
-	}
-	return height
-}
-
-func (h heights) body(b *Body) int {
-	switch {
-	case b == nil:
-		return 0
-	case b.Recipe != nil:
-		return 1 + h.recipe(b.Recipe)
-	}
-	return 1 + h.steps(b.Steps)
-}
-
-// deepest returns the body of the steps that has the most levels.
-func (h heights) deepest(steps []Step) *Body {
-	var best *Body
-	for _, s := range steps {
-		if best == nil || h.body(s.Body) > h.body(best) {
-			best = s.Body
-		}
-	}
-	return best
-}
-
-// below returns the steps of a body.
-func below(b *Body) []Step {
-	if b.Recipe != nil {
-		return b.Recipe.Steps
-	}
-	return b.Steps
 }

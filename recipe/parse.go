@@ -70,7 +70,7 @@ func read(filename string, data []byte) *walker {
 
 func (w *walker) top(n *yamlnode.Node) {
 	fields := w.object(n, topObject)
-	w.version(fields["apiVersion"])
+	w.word(fields, topObject, "apiVersion")
 	r := w.recipe
 	r.Name = w.Text(fields["name"])
 	r.Version = w.String(fields["version"])
@@ -84,12 +84,6 @@ func (w *walker) top(n *yamlnode.Node) {
 	r.Agents = w.agents(fields["agents"])
 	r.Steps = w.steps(fields["steps"], nil)
 	r.Output = w.value(fields["output"])
-}
-
-func (w *walker) version(n *yamlnode.Node) {
-	if v := w.String(n); v != APIVersion && n != nil && n.Kind == yamlnode.String {
-		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "write apiVersion: "+APIVersion, "this version of braise does not read %q", v)
-	}
 }
 
 func (w *walker) requires(n *yamlnode.Node) Requires {

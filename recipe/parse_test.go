@@ -168,7 +168,7 @@ steps:
 outptu: 1
 `))
 	want := []string{
-		"2:13 recipe.invalid | write apiVersion: braise/v1",
+		`2:13 recipe.invalid | did you mean "braise/v1"?`,
 		"4:13 recipe.invalid | allowed: string, integer, number, boolean, object, array",
 		"6:3 recipe.invalid | use up to 63 of a-z, 0-9 and _, beginning with a letter",
 		`6:22 recipe.unknownKey | did you mean "when"?`,

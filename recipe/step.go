@@ -204,7 +204,7 @@ func (w *walker) foreach(n *yamlnode.Node, s *scope) *Foreach {
 	if fields == nil {
 		return nil
 	}
-	each := &Foreach{
+	return &Foreach{
 		Pos:         n.Pos,
 		In:          w.foreachIn(fields["in"]),
 		As:          w.foreachAs(fields["as"], n, s),
@@ -212,7 +212,6 @@ func (w *walker) foreach(n *yamlnode.Node, s *scope) *Foreach {
 		Collect:     w.word(fields, foreachObject, "on_error") == "collect",
 		MaxItems:    w.positive(fields["max_items"]),
 	}
-	return each
 }
 
 func (w *walker) foreachIn(n *yamlnode.Node) *Value {
