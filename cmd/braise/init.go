@@ -38,11 +38,7 @@ func (a *app) initCommand() *cobra.Command {
 			}
 			names := recipes.Names()
 			if !slices.Contains(names, template) {
-				hint := diagnostics.DidYouMean(template, names)
-				if hint == "" {
-					hint = "there are " + strings.Join(names, ", ")
-				}
-				return usageError("no template is named %q\n  hint: %s", template, hint)
+				return usageError("no template is named %q\n  hint: %s", template, diagnostics.DidYouMean(template, names))
 			}
 			return a.init(filepath.Clean(dir), template)
 		},
@@ -68,8 +64,11 @@ func (a *app) init(dir, template string) error {
 	var taken []string
 	for _, name := range names {
 		path := filepath.Join(dir, name)
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		switch _, err := os.Lstat(path); {
+		case err == nil:
 			taken = append(taken, path)
+		case !errors.Is(err, fs.ErrNotExist):
+			return &exitError{exitFailed, err}
 		}
 	}
 	if taken != nil {
