@@ -1,8 +1,6 @@
 package recipes_test
 
 import (
-	"bytes"
-	"flag"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -13,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/tools/txtar"
 
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/recipe"
@@ -22,8 +19,6 @@ import (
 	"github.com/braise-run/braise/scenario"
 	"github.com/braise-run/braise/workflow"
 )
-
-var update = flag.Bool("update", false, "copy the recipes into their scenarios")
 
 func TestNames(t *testing.T) {
 	if got, want := recipes.Names(), []string{"changelog", "fan-out-summary", "starter", "triage"}; !slices.Equal(got, want) {
@@ -108,53 +103,6 @@ func TestScenarios(t *testing.T) {
 	for _, name := range recipes.Names() {
 		t.Run(name, func(t *testing.T) { scenario.Run(t, name, nil) })
 	}
-}
-
-// TestScenariosHoldTheRecipe fails when a recipe was changed and its scenarios, which hold a copy,
-// were not: go test ./recipes -update copies it.
-func TestScenariosHoldTheRecipe(t *testing.T) {
-	for _, name := range recipes.Names() {
-		r, err := recipe.Load(os.DirFS(name), "recipe.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		files, err := filepath.Glob(name + "/*.txtar")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := txtar.Format(archive)
-			archive.Files = slices.Concat(sources(r), slices.DeleteFunc(archive.Files, func(f txtar.File) bool {
-				return r.Sources[f.Name] != nil
-			}))
-			want := txtar.Format(archive)
-			switch {
-			case bytes.Equal(got, want):
-			case *update:
-				if err := os.WriteFile(file, want, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			default:
-				t.Errorf("%s does not hold the recipe as it is (-want +got):\n%s", file, cmp.Diff(string(want), string(got)))
-			}
-		}
-	}
-}
-
-// sources are the files of a recipe, recipe.yaml first, the others sorted.
-func sources(r *recipe.Recipe) []txtar.File {
-	files := []txtar.File{{Name: r.File, Data: r.Sources[r.File]}}
-	for name, data := range r.Sources {
-		if name != r.File {
-			files = append(files, txtar.File{Name: name, Data: data})
-		}
-	}
-	slices.SortFunc(files[1:], func(a, b txtar.File) int { return strings.Compare(a.Name, b.Name) })
-	return files
 }
 
 // TestFS fails when a file of a recipe is not embedded: go:embed leaves out what begins with . or _.
