@@ -317,7 +317,7 @@ func (s *step) holds(trigger Trigger) bool {
 	case NoneFailed:
 		return s.failed == 0 && s.skippedUpstream == 0
 	case AnySuccess:
-		return s.failed+s.skippedWhen+s.skippedUpstream < needs
+		return needs == 0 || s.failed+s.skippedWhen+s.skippedUpstream < needs
 	}
 	return s.failed+s.skippedWhen+s.skippedUpstream == 0
 }
