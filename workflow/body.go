@@ -41,7 +41,6 @@ type compiledStep struct {
 	node  machine.Node
 	edges map[int]bool // by index of the other step: true for data, false for order
 	reads []expr.Ref   // of outputs of other steps, without ?.
-	self  bool         // reads itself
 	sub   []PlanStep
 	count int
 }
@@ -56,7 +55,7 @@ func (c *compiler) body(src bodySource) body {
 	b := body{graph: &machine.Graph{}}
 	steps := make([]compiledStep, len(src.steps))
 	for i := range src.steps {
-		s := &stepCompiler{compiler: c, bodySource: &src, compiledStep: &steps[i], index: i, body: &b}
+		s := &stepCompiler{compiler: c, bodySource: &src, compiledStep: &steps[i], body: &b}
 		s.compile(&src.steps[i])
 		b.count += 1 + steps[i].count
 	}
@@ -121,8 +120,7 @@ type stepCompiler struct {
 	*compiler
 	*bodySource
 	*compiledStep
-	index int
-	body  *body
+	body *body
 }
 
 func (s *stepCompiler) path() string { return s.prefix + s.src.ID }
@@ -339,7 +337,7 @@ func (s *stepCompiler) compileBody(src *recipe.Body, inner *expr.Scope) {
 		s.node.Body, s.sub, s.count = b.graph, b.steps, b.count
 		for _, r := range b.outer {
 			if r.up == 1 {
-				s.edge(r.index)
+				s.edges[r.index] = true
 			} else {
 				s.body.outer = append(s.body.outer, outerRef{r.up - 1, r.index})
 			}
@@ -355,15 +353,10 @@ func (s *stepCompiler) refer(refs []expr.Ref) {
 		case r.Kind == expr.RefSecret:
 			s.need(useSecret, r.Name, r.Pos, s.path())
 		case r.Kind == expr.RefStep && r.Step.Up == 0:
-			s.edge(r.Step.Index)
+			s.edges[r.Step.Index] = true
 			s.reads = append(s.reads, r)
 		}
 	}
-}
-
-func (s *stepCompiler) edge(to int) {
-	s.edges[to] = true
-	s.self = s.self || to == s.index
 }
 
 // warnSkipped warns of outputs that are read as if the step that gives them always ran. reader is

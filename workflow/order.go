@@ -112,7 +112,7 @@ func (c *compiler) reportCycles(g *machine.Graph, steps []compiledStep, waits []
 			group[i]--
 		}
 		first := slices.Min(group)
-		if len(group) > 1 || steps[first].self {
+		if _, self := steps[first].edges[first]; self || len(group) > 1 {
 			c.reportCycle(shortestCycle(g, group, first), steps)
 		}
 	}
