@@ -24,10 +24,6 @@ type Graph struct {
 	Output *expr.Template // the body's output; nil: null
 
 	Consts map[string]any // of the file that the body stands in
-
-	// Inputs checks the inputs of a file's body and fills in defaults; nil for a body written in
-	// place, which sees the names around it.
-	Inputs func(map[string]any) (map[string]any, error)
 }
 
 // Kind says how a node is executed.
@@ -60,7 +56,10 @@ type Node struct {
 	When    *expr.Program  // nil: always
 	With    *expr.Template // nil: no input
 	Foreach *Foreach
-	Body    *Graph        // of a Sub
+	Body    *Graph // of a Sub
+	// Inputs makes the inputs of a file's body of what the step gives; nil for a body written in
+	// place, which sees the names around it.
+	Inputs  func(given any) (map[string]any, error)
 	Timeout time.Duration // for each execution; 0: none
 	OnError OnError
 

@@ -192,8 +192,9 @@ func (f *frame) walk(enter, leave func(*Task)) {
 	for _, n := range f.graph.Order {
 		t := &f.steps[n].Task
 		enter(t)
-		for i := range t.items {
-			item := &t.items[i]
+		items := t.items()
+		for i := range items {
+			item := &items[i]
 			enter(item)
 			if item.body != nil {
 				item.body.walk(enter, leave)
@@ -292,7 +293,7 @@ func (t *Task) barred() bool {
 		return f.failedAt > 0 && t.Node().Trigger != AllDone
 	}
 	whole := t.whole()
-	return whole.failedAt > 0 || f.failedAt > 0 && whole.began <= f.failedAt
+	return whole.each.failedAt > 0 || f.failedAt > 0 && whole.began <= f.failedAt
 }
 
 // drop gives a barred task its end.
@@ -303,8 +304,8 @@ func (m *Machine) drop(t *Task) {
 		return
 	}
 	whole := t.whole()
-	whole.active--
-	whole.done++
+	whole.each.active--
+	whole.each.done++
 	m.feed(whole)
 }
 
@@ -379,14 +380,12 @@ func failOnPurpose(input any) *Failure {
 func (m *Machine) openBody(t *Task, input any) {
 	n := t.Node()
 	inputs := t.frame.inputs
-	if n.Body.Inputs != nil {
-		given, _ := input.(map[string]any)
-		checked, err := n.Body.Inputs(given)
-		if err != nil {
+	if n.Inputs != nil {
+		var err error
+		if inputs, err = n.Inputs(input); err != nil {
 			m.end(t, nil, &Failure{Category: "config", Code: "recipe.inputs", Err: err})
 			return
 		}
-		inputs = checked
 	}
 	if n.Timeout > 0 {
 		m.arm(t, Timeout, n.Timeout)
@@ -398,31 +397,31 @@ func (m *Machine) openBody(t *Task, input any) {
 }
 
 func (m *Machine) openForeach(t *Task) {
-	each := t.Node().Foreach
+	f := t.Node().Foreach
 	m.start(t)
-	in, err := each.In.Eval(t)
+	in, err := f.In.Eval(t)
 	if err != nil {
 		m.end(t, nil, exprFailure(err))
 		return
 	}
 	items, ok := in.([]any)
-	limit := each.MaxItems
+	limit := f.MaxItems
 	if limit == 0 {
 		limit = m.opts.MaxItems
 	}
 	switch {
 	case !ok:
-		err := fmt.Errorf("%s: foreach needs a list, not %s", each.Where, value.TypeName(in))
+		err := fmt.Errorf("%s: foreach needs a list, not %s", f.Where, value.TypeName(in))
 		m.end(t, nil, &Failure{Category: "config", Code: "foreach.notList", Err: err})
 		return
 	case len(items) > limit:
-		err := fmt.Errorf("%s: foreach over %d items, max_items is %d", each.Where, len(items), limit)
+		err := fmt.Errorf("%s: foreach over %d items, max_items is %d", f.Where, len(items), limit)
 		m.end(t, nil, &Failure{Category: "limit", Code: "foreach.maxItems", Err: err})
 		return
 	}
-	t.items = make([]Task, len(items))
+	t.each = &each{items: make([]Task, len(items))}
 	for i, item := range items {
-		t.items[i] = Task{frame: t.frame, node: t.node, item: int32(i), value: item}
+		t.each.items[i] = Task{frame: t.frame, node: t.node, item: int32(i), value: item}
 	}
 	m.feed(t)
 }
@@ -433,18 +432,19 @@ func (m *Machine) feed(t *Task) {
 	if limit == 0 {
 		limit = m.opts.MaxParallel
 	}
-	for t.next < len(t.items) && (t.active < limit || t.items[t.next].barred()) {
-		item := &t.items[t.next]
-		t.next++
+	e := t.each
+	for e.next < len(e.items) && (e.active < limit || e.items[e.next].barred()) {
+		item := &e.items[e.next]
+		e.next++
 		if item.barred() {
 			item.status = Cancelled
-			t.done++
+			e.done++
 			continue
 		}
-		t.active++
+		e.active++
 		m.ready.push(item)
 	}
-	if t.done == len(t.items) {
+	if e.done == len(e.items) {
 		m.closeForeach(t)
 	}
 }
@@ -452,11 +452,12 @@ func (m *Machine) feed(t *Task) {
 // closeForeach gathers the items' outputs in item order. The first failed item decides the error;
 // items that were cancelled decide it only if none failed.
 func (m *Machine) closeForeach(t *Task) {
-	outputs := make([]any, len(t.items))
+	items := t.each.items
+	outputs := make([]any, len(items))
 	collect := t.Node().Foreach.Collect
 	var failures failures
-	for i := range t.items {
-		item := &t.items[i]
+	for i := range items {
+		item := &items[i]
 		switch {
 		case !collect && item.status == Succeeded:
 			outputs[i] = item.output
@@ -570,10 +571,10 @@ func (m *Machine) weigh(output any) *Failure {
 
 func (m *Machine) endItem(t *Task) {
 	whole := t.whole()
-	whole.active--
-	whole.done++
-	if t.failure != nil && !whole.Node().Foreach.Collect && whole.failedAt == 0 {
-		whole.failedAt = m.began
+	whole.each.active--
+	whole.each.done++
+	if t.failure != nil && !whole.Node().Foreach.Collect && whole.each.failedAt == 0 {
+		whole.each.failedAt = m.began
 		m.grace(whole)
 	}
 	m.feed(whole)
@@ -664,8 +665,9 @@ func (m *Machine) cancelBodies(t *Task) {
 	if t.body != nil && t.status == Running {
 		m.cancelFrame(t.body)
 	}
-	for i := range t.items {
-		m.cancelBodies(&t.items[i])
+	items := t.items()
+	for i := range items {
+		m.cancelBodies(&items[i])
 	}
 }
 

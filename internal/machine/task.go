@@ -25,15 +25,20 @@ type Task struct {
 
 	body *frame // of a Sub that runs
 
-	// Of a foreach: its items, the next to start, those that run, those that ended.
-	items        []Task
-	next         int
-	active, done int
-	failedAt     int64 // 0, or the count of begun tasks at the first failure of an item
+	each *each // of a foreach that runs
 
 	// First, Last and Driver belong to the driver; the machine never looks at them.
 	First, Last int32
 	Driver      any
+}
+
+// each is the state of a foreach.
+type each struct {
+	items    []Task
+	next     int   // the item to start next
+	active   int   // items that were started and have not ended
+	done     int   // items that have ended
+	failedAt int64 // 0, or the count of begun tasks at the first failure of an item
 }
 
 // frame is the state of one execution of a body.
@@ -142,6 +147,14 @@ func (t *Task) Var(up, index int) any {
 
 // whole returns the foreach step of an item.
 func (t *Task) whole() *Task { return &t.frame.steps[t.node].Task }
+
+// items returns the items of a foreach that has begun; nil for other tasks.
+func (t *Task) items() []Task {
+	if t.each == nil {
+		return nil
+	}
+	return t.each.items
+}
 
 // within reports whether t is owner, an item of it, or part of its body.
 func (t *Task) within(owner *Task) bool {

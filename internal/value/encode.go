@@ -39,12 +39,9 @@ func Size(v any, limit int) (int, error) {
 	return s.n, err
 }
 
-type sizer struct {
-	n, limit int
-	buf      []byte // reused
-}
+type sizer struct{ n, limit int }
 
-func (s *sizer) add(v any, depth int) (err error) {
+func (s *sizer) add(v any, depth int) error {
 	if depth > MaxDepth {
 		return errDeep
 	}
@@ -52,6 +49,22 @@ func (s *sizer) add(v any, depth int) (err error) {
 		return nil
 	}
 	switch v := v.(type) {
+	case nil:
+		s.n += len("null")
+	case bool:
+		s.n += len("true")
+		if !v {
+			s.n++
+		}
+	case int64:
+		s.n += intLength(v)
+	case float64:
+		var buf [32]byte
+		text, err := appendFloat(buf[:0], v)
+		s.n += len(text)
+		return err
+	case string:
+		s.addString(v)
 	case []any:
 		s.n += 1 + max(1, len(v)) // brackets and commas
 		for i, e := range v {
@@ -62,23 +75,45 @@ func (s *sizer) add(v any, depth int) (err error) {
 	case map[string]any:
 		s.n += 1 + max(1, len(v)) + len(v)
 		for k, e := range v {
-			if err := s.add(k, depth); err != nil {
-				return err
-			}
+			s.addString(k)
 			if err := s.add(e, depth+1); err != nil {
 				return at(k, err)
 			}
 		}
-	case string:
-		if s.n += len(v) + 2; s.n <= s.limit {
-			s.buf = AppendString(s.buf[:0], v)
-			s.n += len(s.buf) - (len(v) + 2)
-		}
 	default:
-		s.buf, err = appendValue(s.buf[:0], v, 0)
-		s.n += len(s.buf)
+		w, _, err := normalise(v, depth) // it is none of the above, so it changes
+		if err != nil {
+			return err
+		}
+		return s.add(w, depth)
 	}
-	return err
+	return nil
+}
+
+// addString counts a string. Only one with a byte that may need more room is encoded.
+func (s *sizer) addString(v string) {
+	s.n += len(v) + len(`""`)
+	if s.n > s.limit {
+		return
+	}
+	for i := range len(v) {
+		if b := v[i]; b < ' ' || b == '"' || b == '\\' || b >= utf8.RuneSelf {
+			s.n += len(AppendString(nil, v)) - len(v) - len(`""`)
+			return
+		}
+	}
+}
+
+// intLength is the number of characters of an integer.
+func intLength(i int64) int {
+	n := 1
+	if i < 0 {
+		n++
+	}
+	for i /= 10; i != 0; i /= 10 {
+		n++
+	}
+	return n
 }
 
 func appendValue(dst []byte, v any, depth int) ([]byte, error) {
