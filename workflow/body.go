@@ -324,8 +324,20 @@ func (s *stepCompiler) compileBody(src *recipe.Body, inner *expr.Scope) {
 			s.sub = prefixed(sub.steps, s.path()+"/")
 		}
 		s.with(src.Inputs, inner)
-		if s.node.With == nil {
-			s.node.With = expr.Literal(map[string]any{})
+		where := src.Ref.Pos
+		if src.Inputs != nil {
+			where = src.Inputs.Pos
+		}
+		s.node.Inputs = func(given any) (map[string]any, error) {
+			inputs, ok := given.(map[string]any)
+			if !ok && given != nil {
+				return nil, fmt.Errorf("%s: inputs of sub-recipe %q must be a map, not %s", where, src.Ref.Text, value.TypeName(given))
+			}
+			checked, err := sub.inputs.check(inputs)
+			if err != nil {
+				return nil, fmt.Errorf("%s: sub-recipe %q: %w", where, src.Ref.Text, err)
+			}
+			return checked, nil
 		}
 		s.list = append(s.list, sub.inputs.checkWritten(src.Inputs, src.Ref)...)
 	default:

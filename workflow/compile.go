@@ -175,7 +175,6 @@ func (c *compiler) file(r *recipe.Recipe) *file {
 	})
 	f.graph, f.steps, f.count = b.graph, b.steps, b.count
 	f.graph.Consts = consts
-	f.graph.Inputs = f.inputs.check
 	if f.count > MaxSteps {
 		c.errorf(diagnostics.Position{File: r.File, Line: 1, Column: 1}, diagnostics.CodeTooLarge,
 			"split the recipe, or use foreach", "recipe %q has %d steps with those of its sub-recipes, the most is %d", r.Name, f.count, MaxSteps)
