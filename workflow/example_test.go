@@ -1,0 +1,144 @@
+package workflow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/runtime/runtimetest"
+	"github.com/braise-run/braise/workflow"
+)
+
+const greeting = `
+apiVersion: braise/v1
+name: greeting
+inputs: {who: string}
+steps:
+  name: {uses: text.upper, with: {text: "${{ inputs.who }}"}}
+  greet:
+    uses: model
+    with: {model: fast, prompt: "Greet ${{ steps.name.output }} in one word."}
+output: ${{ steps.greet.output.text }}, ${{ steps.name.output }}!
+`
+
+// must is for examples only.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// A recipe is read, compiled once and run as often as needed, with whatever Runtime a run is to
+// have.
+func Example() {
+	r := must(recipe.Parse("greeting.yaml", []byte(greeting)))
+	wf := must(workflow.Compile(r, nil))
+
+	upper := runtime.NewTool(runtime.ToolSpec{Name: "text.upper", Effect: runtime.ReadOnly},
+		func(_ context.Context, in struct {
+			Text string `json:"text"`
+		}) (string, error) {
+			return fmt.Sprintf("%s%s", string(in.Text[0]-'a'+'A'), in.Text[1:]), nil
+		})
+	rt := &runtime.Runtime{
+		Tools:  []runtime.Tool{upper},
+		Models: map[string]runtime.Model{"fast": runtimetest.Texts("Hello")},
+	}
+	out, err := wf.Run(context.Background(), map[string]any{"who": "ada"}, rt)
+	fmt.Println(out.Status, err)
+	fmt.Println(out.Output)
+	for _, e := range out.Trace[1:] {
+		fmt.Println(e.Line())
+	}
+	// Output:
+	// ok <nil>
+	// Hello, Ada!
+	// step.start name
+	// adapter.call name kind=tool name=text.upper
+	// step.end name status=succeeded
+	// step.start greet
+	// adapter.call greet kind=model name=fast
+	// step.end greet status=succeeded
+	// run.success
+	// run.end status=ok
+}
+
+// A failed run has an outcome too: what had finished, and an error that says which step failed.
+func ExampleOutcome_Error() {
+	r := must(recipe.Parse("recipe.yaml", []byte(`
+apiVersion: braise/v1
+name: ratio
+inputs: {parts: integer, whole: integer}
+steps:
+  sum: {uses: set, with: "${{ inputs.parts + inputs.whole }}"}
+  share: {uses: set, needs: [sum], with: "${{ inputs.parts % inputs.whole }}"}
+`)))
+	out, _ := must(workflow.Compile(r, nil)).Run(context.Background(), map[string]any{"parts": 1, "whole": 0}, nil)
+	e := out.Error()
+	fmt.Println(out.Status, e.Category, e.Code, e.Step)
+	fmt.Println(out.Artefact)
+	// Output:
+	// error config expr.failed share
+	// map[sum:1]
+}
+
+// Cancelling the context ends the run; the outcome says so.
+func ExampleWorkflow_Run_cancel() {
+	r := must(recipe.Parse("recipe.yaml", []byte("apiVersion: braise/v1\nname: slow\nsteps:\n  a: {uses: test.sleep}\n")))
+	sleep := runtime.NewTool(runtime.ToolSpec{Name: "test.sleep"}, func(ctx context.Context, _ struct{}) (any, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	out, err := must(workflow.Compile(r, nil)).Run(ctx, nil, &runtime.Runtime{Tools: []runtime.Tool{sleep}})
+	fmt.Println(out.Status, errors.Is(err, context.Canceled))
+	// Output: cancelled true
+}
+
+// In strict mode whatever is found wrong stops a run before its first step.
+func ExampleWorkflow_Check() {
+	wf := must(workflow.Compile(must(recipe.Parse("greeting.yaml", []byte(greeting))), nil))
+	list, _ := wf.Check(context.Background(), &runtime.Runtime{Diagnostics: diagnostics.Strict})
+	for _, d := range list {
+		fmt.Println(d.Level, d.Code, d.Message)
+	}
+	// Output:
+	// error model.missing model "fast" is not there; step "greet" needs it
+	// error tool.missing tool "text.upper" is not there; step "name" needs it
+}
+
+// A plan says what a run would do, without a runtime and without a call.
+func ExampleWorkflow_Plan() {
+	wf := must(workflow.Compile(must(recipe.Parse("greeting.yaml", []byte(greeting))), nil))
+	plan := wf.Plan()
+	fmt.Print(plan.Mermaid())
+	fmt.Println(plan.Requires.Models, plan.Requires.Tools)
+	// Output:
+	// flowchart TD
+	//   s_name["name<br/>text.upper"]
+	//   s_greet["greet<br/>model"]
+	//   s_name --> s_greet
+	// [fast] [text.upper]
+}
+
+// Inputs can come as texts, from a command line say; their schemas say how they are read.
+func ExampleWorkflow_ParseInputs() {
+	r := must(recipe.Parse("recipe.yaml", []byte(`
+apiVersion: braise/v1
+name: typed
+inputs: {count: integer, tags: {type: array, items: {type: string}}}
+steps: {all: {uses: set, with: "${{ inputs }}"}}
+output: ${{ len(steps.all.output.tags) + steps.all.output.count }}
+`)))
+	wf := must(workflow.Compile(r, nil))
+	inputs := must(wf.ParseInputs([]string{"count=40", `tags=["a", "b"]`}))
+	out, _ := wf.Run(context.Background(), inputs, nil)
+	fmt.Println(out.Output)
+	// Output: 42
+}
