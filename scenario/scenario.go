@@ -88,8 +88,8 @@ func Run(t testing.TB, dir string, opts *Options) {
 		t.Fatalf("no scenario in %s", dir)
 	}
 	for _, file := range files {
-		if t, ok := t.(*testing.T); ok {
-			t.Run(name(file), func(t *testing.T) { report(t, file, opts) })
+		if parent, ok := t.(*testing.T); ok {
+			parent.Run(name(file), func(t *testing.T) { report(t, file, opts) })
 		} else {
 			report(t, file, opts)
 		}

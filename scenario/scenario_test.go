@@ -1,0 +1,350 @@
+package scenario_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/runtime/runtimetest"
+	"github.com/braise-run/braise/scenario"
+)
+
+var update = flag.Bool("update", false, "rewrite the expectations of scenarios that do not hold")
+
+func TestScenarios(t *testing.T) {
+	scenario.Run(t, "../testdata/scenarios", &scenario.Options{Update: *update})
+}
+
+func ExampleCheck() {
+	result, err := scenario.Check(context.Background(), "../testdata/scenarios/set_types.txtar", nil)
+	fmt.Println(result.Name, len(result.Failures), err)
+	// Output: set_types 0 <nil>
+}
+
+// good is a scenario that passes, up to its expectations.
+const good = `It adds.
+-- recipe.yaml --
+apiVersion: braise/v1
+name: add
+inputs: {n: {type: integer, default: 1}}
+steps:
+  a: {uses: set, with: "${{ inputs.n + 1 }}"}
+  b: {uses: set, needs: [a], with: "${{ steps.a.output * 2 }}"}
+output: ${{ steps.b.output }}
+`
+
+// broken is one whose recipe is refused, up to the key that does it.
+const broken = `It is refused.
+-- recipe.yaml --
+apiVersion: braise/v1
+name: broken
+steps:
+`
+
+// write makes a scenario file and returns its path.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "one.txtar")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// check runs the scenario of a text and returns its failures, one below the other.
+func check(t *testing.T, text string, opts *scenario.Options) string {
+	t.Helper()
+	r, err := scenario.Check(t.Context(), write(t, text), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(r.Failures, "\n")
+}
+
+func TestCheck(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		text string
+		want []string // parts of the failures; none: the scenario passes
+	}{
+		{"it holds", good + `-- outcome.json --
+{"status": "ok", "output": 4, "artefact": {"a": 2}, "trace": [{"kind": "step.start", "step": "a"}, {"kind": "step.end", "step": "b"}]}
+`, nil},
+		{"input", good + "-- input.json --\n{\"n\": 20}\n-- outcome.json --\n{\"output\": 42.0}\n", nil},
+		{"another output", good + "-- outcome.json --\n{\"status\": \"ok\", \"output\": 5}\n", []string{"outcome.json: output is 4, want 5"}},
+		{"every difference", good + `-- outcome.json --
+{"output": {"x": 1}, "artefact": {"a": [2], "c": 1}, "trace": [{"kind": "step.start", "step": "b"}, {"kind": "step.start", "step": "a"}]}
+`, []string{"artefact.a is 2, want [2]", "artefact.c is null, want 1", `output is 4, want {"x":1}`, `trace[1]: no event, after those before it in the list, is {"kind":"step.start","step":"a"}`}},
+		{"lists are whole", good + "-- outcome.json --\n{\"diagnostics\": [{}]}\n", []string{"diagnostics has 0 elements, want 1: []"}},
+		{"null is not there", good + "-- outcome.json --\n{\"error\": null, \"artefact\": {\"c\": null}}\n", nil},
+		{"a wrong member", good + "-- outcome.json --\n{\"ouput\": 4}\n", []string{`an outcome has no "ouput"; did you mean "output"?`}},
+		{"not JSON", good + "-- outcome.json --\n{\"output\": 4\n", []string{"outcome.json: line 2"}},
+		{"a member twice", good + "-- outcome.json --\n{\"output\": 5, \"output\": 4}\n", []string{"outcome.json: ", "output"}},
+		{"not an object", good + "-- outcome.json --\n[]\n", []string{"outcome.json: it must hold an object"}},
+		{"nothing expected", good, []string{"nothing is expected", `"output": 4`}},
+		{"trace", good + "-- trace.txt --\nrun.start recipe=add\nstep.start a\nstep.end b\n",
+			[]string{"trace.txt: it is not as expected (-want +got)", "\n  step.start a\n- step.end b\n+ step.end a status=succeeded\n"}},
+		{"plan", good + "-- plan.mmd --\nflowchart TD\n  s_a[\"a<br/>set\"]\n  s_b[\"b<br/>set\"]\n  s_a --> s_b\n", nil},
+		{"plan as JSON", good + "-- plan.json --\n{\"steps\": [{\"id\": \"a\"}, {\"id\": \"c\"}]}\n", []string{`plan.json: steps[1].id is "b", want "c"`}},
+		{"a plan of nothing", broken + "  a: {uses: sett}  # want \"unknownKind\"\n-- plan.mmd --\n", []string{"plan.mmd: there is no plan: the recipe was refused"}},
+		{"no paragraph", strings.TrimPrefix(good, "It adds.\n"), []string{"a scenario begins with a paragraph"}},
+		{"no recipe", "Nothing.\n-- outcome.json --\n{}\n", []string{"there is no recipe.yaml, neither in the scenario nor beside it"}},
+		{"a path outside", good + "-- ../x --\n", []string{`"../x" is an invalid path`}},
+		{"a file twice", good + "-- x --\n-- x --\n", []string{`duplicate path "x"`}},
+		{"a faulty script", good + "-- script.yaml --\nturn: []\n", []string{`script.yaml:1:1: unknown key "turn"`}},
+		{"a faulty input", good + "-- input.json --\n{\n", []string{"input.json: line 2"}},
+		{"a faulty mode", good + "-- scenario.yaml --\nstrikt: true\n", []string{`scenario.yaml:1:1: unknown key "strikt"`}},
+
+		{"a want", broken + "  a: {uses: sett}  # want \"unknownKind: .*sett\"\n", nil},
+		{"a want with a hint", broken + "  a: {uses: sett}  # want `\\(hint: did you mean \"set\"\\?\\)$`\n", nil},
+		{"two wants on a line", broken + "  a: {uses: set, wiht: 1}  # want `missingKey` \"unknownKey\"\n", nil},
+		{"a want is used once", broken + "  a: {uses: sett}  # want \"sett\" \"sett\"\n", []string{`recipe.yaml:4: no diagnostic matches "sett"`}},
+		{"a missing diagnostic", strings.ReplaceAll(good, "add\n", "add  # want \"never\"\n"), []string{`recipe.yaml:2: no diagnostic matches "never"`}},
+		{"another diagnostic", broken + "  a: {uses: sett}  # want \"never\"\n",
+			[]string{`recipe.yaml:4: no diagnostic matches "never"` + "\n  there is: recipe.unknownKind: there is no kind of step \"sett\"", "unexpected diagnostic: recipe.yaml:4:"}},
+		{"an unexpected diagnostic", broken + "  a: {uses: sett}  # want \"sett\"\n  b: {uses: sett}\n", []string{"unexpected diagnostic: recipe.yaml:5:13:"}},
+		{"an unexpected warning", strings.ReplaceAll(good, "uses: set, needs: [a],", "uses: model,") + "-- outcome.json --\n{\"status\": \"error\"}\n",
+			[]string{"recipe.yaml:6:"}},
+		{"expected elsewhere", broken + "  a: {uses: sett}\n-- outcome.json --\n{\"status\": \"error\", \"diagnostics\": [{\"code\": \"recipe.unknownKind\", \"line\": 4}]}\n", nil},
+		{"expected as text", broken + "  a: {uses: sett}\n-- diagnostics.txt --\nrecipe.yaml:4:13: there is no kind of step \"sett\" [recipe.unknownKind]\n  hint: did you mean \"set\"?\n", nil},
+		{"another text", broken + "  a: {uses: sett}\n-- diagnostics.txt --\nrecipe.yaml:4:13: no\n", []string{"diagnostics.txt: it is not as expected", "- recipe.yaml:4:13: no\n+ recipe.yaml:4:13: there is no kind"}},
+		{"a want without quotes", broken + "  a: {uses: sett}  # want sett\n", []string{"recipe.yaml:4: # want is followed by regular expressions"}},
+		{"a want that is no regexp", broken + "  a: {uses: sett}  # want \"(\"\n", []string{"recipe.yaml:4: # want: error parsing regexp"}},
+		{"a bad end", broken + "  a: {uses: fail, with: {message: no luck}}\n-- trace.txt --\n", []string{"the run did not end well", "no luck"}},
+		{"an error is named", good + "-- input.json --\n{\"n\": \"x\"}\n-- outcome.json --\n{\"status\": \"ok\"}\n", []string{`status is "error", want "ok"`, "the run ended with ", "input.invalid"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := check(t, tt.text, nil)
+			if tt.want == nil && got != "" {
+				t.Errorf("failures:\n%s", got)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("failures do not say %q:\n%s", want, got)
+				}
+			}
+		})
+	}
+}
+
+func TestRunsThatDiffer(t *testing.T) {
+	runs := 0
+	counter := runtimetest.NewTool("test.count", func(context.Context, json.RawMessage) (any, error) {
+		runs++
+		return runs / 3, nil // the first two runs agree
+	})
+	got := check(t, `It differs.
+-- recipe.yaml --
+apiVersion: braise/v1
+name: differs
+steps: {a: {uses: test.count}}
+output: ${{ steps.a.output }}
+-- outcome.json --
+{"status": "ok"}
+`, &scenario.Options{Runtime: &runtime.Runtime{Tools: []runtime.Tool{counter}}})
+	for _, want := range []string{"run 3 (max_parallel 8, +) differs from run 1 (max_parallel 1, -)", `-   "output": 0,`, `+   "output": 1,`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("failures do not say %q:\n%s", want, got)
+		}
+	}
+}
+
+func TestEveryRunHasAFreshFolder(t *testing.T) {
+	const text = `The folder holds what the scenario brings.
+-- recipe.yaml --
+apiVersion: braise/v1
+name: folder
+steps:
+  write: {uses: file.write, with: {path: data.txt, content: x, append: true}}
+  read: {uses: exec.run, needs: [write], with: {argv: [cat, data.txt]}}
+  where: {uses: exec.run, with: {argv: [pwd]}}
+output: ["${{ steps.read.output.stdout }}", "${{ steps.where.output.stdout }}"]
+-- data.txt --
+abc
+-- braise.yaml --
+tools: {exec: {allow: [cat, pwd]}, file: {base: .}}
+-- outcome.json --
+{"status": "ok", "output": ["abc\nx", ".\n"]}
+`
+	if got := check(t, text, nil); got != "" {
+		t.Error(got)
+	}
+}
+
+func TestRuntimeOfAnApp(t *testing.T) {
+	app := &runtime.Runtime{
+		Models:  map[string]runtime.Model{"fast": runtimetest.Texts("the app's"), "slow": runtimetest.Texts("never")},
+		Tools:   []runtime.Tool{runtimetest.NewTool("app.name", func(context.Context, json.RawMessage) (any, error) { return "app", nil })},
+		Secrets: runtime.SecretMap{"TOKEN": "0123456789"},
+	}
+	const recipe = `The app's tools and models.
+-- recipe.yaml --
+apiVersion: braise/v1
+name: app
+steps:
+  tool: {uses: app.name}
+  model: {uses: model, with: {model: fast, prompt: hello}}
+output: ["${{ steps.tool.output }}", "${{ steps.model.output.text }}"]
+-- script.yaml --
+matches: [{contains: hello, text: the script's}]
+-- outcome.json --
+{"status": "ok", "output": ["app", "the script's"]}
+`
+	if got := check(t, recipe, &scenario.Options{Runtime: app}); got != "" {
+		t.Error(got)
+	}
+	if model, _ := app.Models["fast"].(*runtimetest.Model); model == nil || len(app.Models) != 2 {
+		t.Errorf("the app's models became %v", app.Models)
+	}
+}
+
+func TestARecipeBesideTheScenario(t *testing.T) {
+	path := write(t, "It greets.\n-- input.json --\n{\"who\": \"Ada\"}\n-- outcome.json --\n{\"status\": \"ok\", \"output\": \"Hello Ada\"}\n")
+	const recipe = "apiVersion: braise/v1\nname: greet\ninputs: {who: string}\nsteps: {a: {uses: set, with: \"Hello ${{ inputs.who }}\"}}\noutput: ${{ steps.a.output }}\n"
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "recipe.yaml"), []byte(recipe), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r, err := scenario.Check(t.Context(), path, nil)
+	if err != nil || r.Failures != nil {
+		t.Error(r, err)
+	}
+}
+
+func TestUpdate(t *testing.T) {
+	const outcome = "{\n  \"output\": 4,\n  \"status\": \"ok\"\n}\n"
+	for _, tt := range []struct{ name, before, after string }{
+		{"what holds stays", good + "-- outcome.json --\n{\"output\":4}\n", ""},
+		{"nothing expected", good, good + "-- outcome.json --\n" + outcome},
+		{"an outcome", good + "-- outcome.json --\n{\"output\": 5}\n", good + "-- outcome.json --\n" + outcome},
+		{"what it speaks of", good + "-- outcome.json --\n{\"output\": 5, \"artefact\": {}}\n",
+			good + "-- outcome.json --\n{\n  \"artefact\": {\n    \"a\": 2,\n    \"b\": 4\n  },\n  \"output\": 4,\n  \"status\": \"ok\"\n}\n"},
+		{"texts", good + "-- trace.txt --\n-- plan.mmd --\n", good + `-- trace.txt --
+run.start recipe=add
+step.start a
+step.end a status=succeeded
+step.start b
+step.end b status=succeeded
+run.success
+run.end status=ok
+-- plan.mmd --
+flowchart TD
+  s_a["a<br/>set"]
+  s_b["b<br/>set"]
+  s_a --> s_b
+`},
+		{"diagnostics", broken + "  a: {uses: sett}\n-- diagnostics.txt --\n",
+			broken + "  a: {uses: sett}\n-- diagnostics.txt --\nrecipe.yaml:4:13: there is no kind of step \"sett\" [recipe.unknownKind]\n  hint: did you mean \"set\"?\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := write(t, tt.before)
+			r, err := scenario.Check(t.Context(), path, &scenario.Options{Update: true})
+			if err != nil || r.Failures != nil {
+				t.Fatal(r, err)
+			}
+			want := tt.after
+			if want == "" {
+				want = tt.before
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, string(text)); diff != "" {
+				t.Errorf("the file (-want +got)\n%s", diff)
+			}
+			if r.Updated != (tt.after != "") {
+				t.Errorf("Updated is %v", r.Updated)
+			}
+			if r, err = scenario.Check(t.Context(), path, nil); err != nil || r.Failures != nil {
+				t.Errorf("afterwards: %v, %v", r, err)
+			}
+		})
+	}
+}
+
+func TestFind(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"b.txtar", "a/two.txtar", "a/one.txtar", "a/notes.txt", ".git/x.txtar", "other.txt"} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		paths []string
+		run   string
+		want  []string
+	}{
+		{"a folder", []string{"."}, "", []string{"a/one.txtar", "a/two.txtar", "b.txtar"}},
+		{"in the order of the paths", []string{"b.txtar", "a"}, "", []string{"b.txtar", "a/one.txtar", "a/two.txtar"}},
+		{"a file of any name", []string{"other.txt"}, "", []string{"other.txt"}},
+		{"by name", []string{"."}, "^t|^b$", []string{"a/two.txtar", "b.txtar"}},
+		{"none", []string{"."}, "x", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var opts *scenario.Options
+			if tt.run != "" {
+				opts = &scenario.Options{Run: regexp.MustCompile(tt.run)}
+			}
+			var paths []string
+			for _, p := range tt.paths {
+				paths = append(paths, filepath.Join(dir, p))
+			}
+			found, err := scenario.Find(paths, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range found {
+				rel, _ := filepath.Rel(dir, f)
+				got = append(got, filepath.ToSlash(rel))
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("found %q, want %q", got, tt.want)
+			}
+		})
+	}
+	if _, err := scenario.Find([]string{filepath.Join(dir, "missing")}, nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a missing path: %v", err)
+	}
+}
+
+// recorder is a testing.TB that keeps what it is told.
+type recorder struct {
+	testing.TB
+	errors []string
+}
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.errors = append(r.errors, fmt.Sprintf(format, args...))
+}
+
+func TestRunReportsFailures(t *testing.T) {
+	path := write(t, good+"-- outcome.json --\n{\"output\": 5}\n")
+	r := &recorder{TB: t}
+	scenario.Run(r, filepath.Dir(path), nil)
+	want := []string{path + ": outcome.json: output is 4, want 5"}
+	if diff := cmp.Diff(want, r.errors); diff != "" {
+		t.Errorf("errors (-want +got)\n%s", diff)
+	}
+}
+
+func TestAnEndedContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := scenario.Check(ctx, write(t, good), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", err)
+	}
+}
