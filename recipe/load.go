@@ -112,7 +112,7 @@ func (l *loader) texts(w *walker, from string) {
 			continue
 		}
 		if data, ok := l.readText(target, name.Pos); ok {
-			*v = Value{Pos: diagnostics.Position{File: l.shown(target), Line: 1, Column: 1}, Offset: -1, Scalar: string(data)}
+			*v = Value{Pos: diagnostics.Position{File: l.shown(target), Line: 1, Column: 1}, Scalar: string(data)}
 		}
 	}
 	for i := range w.recipe.Agents {

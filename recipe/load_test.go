@@ -57,7 +57,7 @@ steps:
 		t.Fatal(err)
 	}
 	text := func(file, content string) *recipe.Value {
-		return &recipe.Value{Pos: diagnostics.Position{File: file, Line: 1, Column: 1}, Offset: -1, Scalar: content}
+		return &recipe.Value{Pos: diagnostics.Position{File: file, Line: 1, Column: 1}, Scalar: content}
 	}
 	for name, tt := range map[string]struct{ got, want *recipe.Value }{
 		"system":  {r.Steps[0].With.Map[0].Value, text("app/text/system.md", "Be kind.\n")},

@@ -170,7 +170,7 @@ func (w *walker) condition(n *yamlnode.Node) Condition {
 	case n == nil || n.Kind == yamlnode.Invalid:
 		return Condition{}
 	case n.Kind == yamlnode.Bool:
-		return Condition{Text: fmt.Sprint(n.Value), Pos: n.Pos, Offset: n.Offset}
+		return Condition{Text: fmt.Sprint(n.Value), Pos: n.Pos, Offset: n.Offset, Indent: n.Indent}
 	case n.Kind != yamlnode.String && n.Kind != yamlnode.Null:
 		w.WrongType(n, "an expression")
 		return Condition{}
@@ -182,7 +182,7 @@ func (w *walker) condition(n *yamlnode.Node) Condition {
 	case strings.HasPrefix(strings.TrimSpace(text), "${{"):
 		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "leave ${{ and }} out", "%q is a bare expression", n.Key)
 	default:
-		return Condition{Text: text, Pos: n.Pos, Offset: n.Offset}
+		return Condition{Text: text, Pos: n.Pos, Offset: n.Offset, Indent: n.Indent}
 	}
 	return Condition{}
 }
@@ -201,7 +201,7 @@ func (w *walker) value(n *yamlnode.Node) *Value {
 	if n == nil {
 		return nil
 	}
-	v := &Value{Pos: n.Pos, Offset: n.Offset, Scalar: n.Value, IsList: n.Kind == yamlnode.List, IsMap: n.Kind == yamlnode.Map}
+	v := &Value{Pos: n.Pos, Offset: n.Offset, Indent: n.Indent, Scalar: n.Value, IsList: n.Kind == yamlnode.List, IsMap: n.Kind == yamlnode.Map}
 	for _, item := range n.Items {
 		v.List = append(v.List, w.value(item))
 	}

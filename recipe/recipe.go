@@ -58,10 +58,13 @@ type Name struct {
 //
 // Offset is the distance in columns from Pos to the first character of a string's text, for text
 // that stands on one line just as it reads: 0 for a plain scalar, 1 for a quoted one without
-// escapes. It is -1 where that cannot be said (block scalars, escapes, several lines).
+// escapes. It is -1 where that cannot be said (block scalars, escapes, several lines). Indent is
+// how many columns stand before each line of a literal block scalar, whose text begins on the line
+// after Pos; 0 for other scalars.
 type Value struct {
 	Pos    diagnostics.Position
 	Offset int
+	Indent int
 	Scalar any
 	IsList bool
 	List   []*Value
@@ -78,9 +81,9 @@ type Field struct {
 
 // Condition is a bare expression: when, until and the like.
 type Condition struct {
-	Text   string // "" when not given
-	Pos    diagnostics.Position
-	Offset int // as in Value
+	Text           string // "" when not given
+	Pos            diagnostics.Position
+	Offset, Indent int // as in Value
 }
 
 // Input declares one input of a recipe.

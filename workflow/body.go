@@ -107,12 +107,20 @@ func (c *compiler) lower(v *recipe.Value, names *expr.Scope) *expr.Template {
 	if !ok {
 		return expr.Literal(v.Scalar)
 	}
-	t, list := names.Text(expr.Source{Text: text, Pos: v.Pos, Offset: v.Offset})
+	t, list := names.Text(source(text, v.Pos, v.Offset, v.Indent))
 	c.list = append(c.list, list...)
 	if t == nil {
 		return expr.Literal(nil)
 	}
 	return t
+}
+
+// source tells where the text of a scalar stands: that of a block on the lines after pos.
+func source(text string, pos diagnostics.Position, offset, indent int) expr.Source {
+	if indent > 0 {
+		pos.Line, pos.Column, offset = pos.Line+1, indent+1, 0
+	}
+	return expr.Source{Text: text, Pos: pos, Offset: offset, Indent: indent}
 }
 
 // stepCompiler compiles one step.
@@ -137,7 +145,7 @@ func (s *stepCompiler) compile(src *recipe.Step) {
 		}
 	}
 	if src.When.Text != "" {
-		p, list := s.names.Condition(expr.Source{Text: src.When.Text, Pos: src.When.Pos, Offset: src.When.Offset})
+		p, list := s.names.Condition(source(src.When.Text, src.When.Pos, src.When.Offset, src.When.Indent))
 		s.list = append(s.list, list...)
 		if s.node.When = p; p != nil {
 			s.refer(p.Refs())

@@ -423,10 +423,11 @@ func TestPositions(t *testing.T) {
 		src  Source
 		want string
 	}{
-		{"plain", Source{"é ${{ nope }}", pos, 0}, "r.yaml:3:16"},
-		{"quoted", Source{"é ${{ nope }}", pos, 1}, "r.yaml:3:17"},
-		{"unknown offset", Source{"é ${{ nope }}", pos, -1}, "r.yaml:3:10"},
-		{"unknown column", Source{"é ${{ nope }}", diagnostics.Position{File: "r.yaml", Line: 3}, 0}, "r.yaml:3"},
+		{"plain", Source{Text: "é ${{ nope }}", Pos: pos}, "r.yaml:3:16"},
+		{"quoted", Source{Text: "é ${{ nope }}", Pos: pos, Offset: 1}, "r.yaml:3:17"},
+		{"unknown offset", Source{Text: "é ${{ nope }}", Pos: pos, Offset: -1}, "r.yaml:3:10"},
+		{"unknown column", Source{Text: "é ${{ nope }}", Pos: diagnostics.Position{File: "r.yaml", Line: 3}}, "r.yaml:3"},
+		{"several lines", Source{Text: "one\n\ntwo: ä ${{ nope }}", Pos: pos, Indent: 4}, "r.yaml:5:16"}, // 4 of indent, "two: ä ${{ "
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -18,6 +18,7 @@ package expr
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
 )
@@ -87,14 +88,39 @@ type Source struct {
 	// Offset is the distance in columns from Pos to the text's first character, -1 when that cannot
 	// be said; then everything in the text is reported at Pos.
 	Offset int
+	// Indent is how many columns stand before the second and all further lines of the text.
+	Indent int
+
+	lines []int // where the lines after the first begin in the text, in characters
+}
+
+// indexed returns s with its lines counted, for at.
+func (s Source) indexed() Source {
+	if s.Offset < 0 || !strings.Contains(s.Text, "\n") {
+		return s
+	}
+	n := 0
+	for _, r := range s.Text {
+		if n++; r == '\n' {
+			s.lines = append(s.lines, n)
+		}
+	}
+	return s
 }
 
 // at is the position of the n-th character of the text.
 func (s Source) at(n int) diagnostics.Position {
 	p := s.Pos
-	if s.Offset >= 0 && p.Column > 0 {
-		p.Column += s.Offset + n
+	if s.Offset < 0 || p.Column == 0 {
+		return p
 	}
+	line, _ := slices.BinarySearch(s.lines, n+1) // lines that begin at n or before
+	if line == 0 {
+		p.Column += s.Offset + n
+		return p
+	}
+	p.Line += line
+	p.Column = s.Indent + n - s.lines[line-1] + 1
 	return p
 }
 

@@ -16,6 +16,7 @@ type Program struct{ expr *expression }
 
 // Condition compiles a bare expression that must be a boolean. With errors the program is nil.
 func (s *Scope) Condition(src Source) (*Program, diagnostics.List) {
+	src = src.indexed()
 	e, list := s.compile(src, src.Text, 0, 0)
 	switch {
 	case e == nil && strings.HasPrefix(strings.TrimSpace(src.Text), "${{"):
@@ -115,6 +116,7 @@ func (t *Template) gather() {
 //  2. compile each expression; one that is the whole text keeps its type
 //  3. otherwise join the pieces; where all are constant, now
 func (s *Scope) Text(src Source) (*Template, diagnostics.List) {
+	src = src.indexed()
 	pieces, unclosed := split(src.Text)
 	if unclosed >= 0 {
 		p := &problem{diagnostics.CodeExprSyntax, `"${{" is not closed`, "quote this expression; $${{ stands for the characters ${{"}

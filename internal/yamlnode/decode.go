@@ -201,8 +201,33 @@ func (c *converter) scalar(n *Node, y *yaml.Node) {
 		if len(rest) > len(value)+1 && bytes.HasPrefix(rest[1:], value) && rest[len(value)+1] == rest[0] {
 			n.Offset = 1
 		}
+	case yaml.LiteralStyle:
+		n.Indent = blockIndent(rest, y.Value)
 	}
 	n.Kind, n.Value = String, y.Value
+}
+
+// blockIndent returns how far the lines of a literal block scalar are indented; 0 where its first
+// lines do not read as its value does.
+func blockIndent(rest []byte, value string) int {
+	_, body, _ := bytes.Cut(rest, []byte("\n")) // after the | and what belongs to it
+	for len(value) > 0 && value[0] == '\n' {
+		blank, below, _ := bytes.Cut(body, []byte("\n"))
+		if len(bytes.TrimSpace(blank)) > 0 {
+			return 0
+		}
+		value, body = value[1:], below
+	}
+	first, _, _ := strings.Cut(value, "\n")
+	indent := 0
+	for indent < len(body) && body[indent] == ' ' {
+		indent++
+	}
+	indent -= len(first) - len(strings.TrimLeft(first, " "))
+	if indent <= 0 || first == "" || !bytes.HasPrefix(body[indent:], []byte(first)) {
+		return 0
+	}
+	return indent
 }
 
 // tagText is the tag as written, or just "!".

@@ -47,6 +47,9 @@ type Node struct {
 	// the text stands on one line just as it reads: 0 for a plain scalar, 1 for a quoted one
 	// without escapes. It is -1 where that cannot be said.
 	Offset int
+	// Indent is how many columns stand before each line of a literal block scalar, whose text
+	// begins on the line after Pos. 0: it is no such scalar, or that cannot be said.
+	Indent int
 	Plain  bool // an unquoted scalar on a single line
 	Items  []*Node
 	Fields []Field // in the order of the file; no key twice
