@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -52,7 +51,7 @@ func (s *scenario) attempt(ctx context.Context, base *runtime.Runtime, maxParall
 	var wrong *diagnostics.Error
 	switch {
 	case errors.As(err, &wrong):
-		return newAttempt(refused(wrong.List), nil, dir)
+		return newAttempt(workflow.Refused(wrong), nil, dir)
 	case err != nil:
 		return nil, err
 	}
@@ -67,8 +66,8 @@ func (s *scenario) prepare(dir string, base *runtime.Runtime, maxParallel int) (
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := recipe.Load(s.source, recipeFile)
-	if err != nil {
+	r, err := recipe.Load(s.source, recipeFile) // with errors too: Compile finds the rest
+	if r == nil {
 		return nil, nil, err
 	}
 	specs := make([]runtime.ToolSpec, len(rt.Tools))
@@ -156,12 +155,6 @@ func replaceTools(tools, own []runtime.Tool) []runtime.Tool {
 // environment stands for the process's: a scenario has the same outcome everywhere, and never sees
 // a secret.
 func environment(name string) (string, bool) { return "value-of-" + name, true }
-
-// refused is the outcome of a recipe that does not load or compile.
-func refused(list diagnostics.List) *workflow.Outcome {
-	return &workflow.Outcome{Status: workflow.StatusError, Diagnostics: list, Err: &runtime.Error{
-		Category: runtime.CategoryConfig, Code: "recipe.invalid", Err: fmt.Errorf("nothing ran: %w", list.Err())}}
-}
 
 // newAttempt takes the folder's name out of everything: the folder is ".", what is in it has the
 // name that the scenario gives it.

@@ -139,7 +139,7 @@ func (s *stepCompiler) compile(src *recipe.Step) {
 	s.node = machine.Node{ID: src.ID, Trigger: triggers[src.Trigger], Timeout: src.Timeout}
 	for _, n := range src.Needs {
 		if ref, ok := s.names.Steps[n.Text]; ok {
-			s.edges[ref.Index] = s.edges[ref.Index]
+			s.edge(ref.Index, false)
 		} else {
 			s.errorf(n.Pos, diagnostics.CodeUnknownName, s.suggestStep(n.Text), "step %q needs %q, which is no step here", src.ID, n.Text)
 		}
@@ -273,7 +273,7 @@ func (s *stepCompiler) compileCall(src *recipe.Step, kind callKind, name string)
 
 func (s *stepCompiler) schema(o *recipe.Output) *schema.Schema {
 	compiled, err := schema.CompileValue(o.SchemaJSON)
-	if err != nil {
+	if err != nil && !s.broken {
 		s.errorf(o.Pos, diagnostics.CodeBadSchema, "", "output.schema of step %q: %v", s.src.ID, err)
 	}
 	return compiled
@@ -357,13 +357,16 @@ func (s *stepCompiler) compileBody(src *recipe.Body, inner *expr.Scope) {
 		s.node.Body, s.sub, s.count = b.graph, b.steps, b.count
 		for _, r := range b.outer {
 			if r.up == 1 {
-				s.edges[r.index] = true
+				s.edge(r.index, true)
 			} else {
 				s.body.outer = append(s.body.outer, outerRef{r.up - 1, r.index})
 			}
 		}
 	}
 }
+
+// edge makes the step wait for another one; data says that it also reads it.
+func (s *stepCompiler) edge(to int, data bool) { s.edges[to] = s.edges[to] || data }
 
 // refer takes note of what the step's expressions refer to.
 func (s *stepCompiler) refer(refs []expr.Ref) {
@@ -373,7 +376,7 @@ func (s *stepCompiler) refer(refs []expr.Ref) {
 		case r.Kind == expr.RefSecret:
 			s.need(useSecret, r.Name, r.Pos, s.path())
 		case r.Kind == expr.RefStep && r.Step.Up == 0:
-			s.edges[r.Step.Index] = true
+			s.edge(r.Step.Index, true)
 			s.reads = append(s.reads, r)
 		}
 	}

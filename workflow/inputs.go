@@ -27,7 +27,7 @@ func (c *compiler) compileInputs(declared []recipe.Input) *inputs {
 	in := &inputs{byName: make(map[string]int, len(declared))}
 	for i, d := range declared {
 		compiled, err := schema.CompileValue(d.SchemaJSON)
-		if err != nil {
+		if err != nil && !c.broken { // else reported when the recipe was read
 			c.errorf(d.Pos, diagnostics.CodeBadSchema, "", "schema of input %q: %v", d.Name, err)
 		}
 		in.list = append(in.list, input{d, compiled})
@@ -130,34 +130,36 @@ func hasExpression(v *recipe.Value) bool {
 
 // ParseInputs turns "name=value" texts into inputs, as a command line gives them: each value is
 // everything after the first "=", read as its input's schema says (recipe-format and command
-// pages). An unknown name, a repeated one or a value that cannot be read is an error; the result
-// is not yet checked against the schemas.
+// pages). The error is a *diagnostics.Error that holds everything that is wrong: unknown names,
+// repeated ones, values that cannot be read. The result is not yet checked against the schemas.
 func (wf *Workflow) ParseInputs(pairs []string) (map[string]any, error) {
-	given := make(map[string]any, len(pairs))
+	given, seen := make(map[string]any, len(pairs)), map[string]bool{}
+	var list diagnostics.List
+	wrong := func(message, hint string) {
+		list = append(list, diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
+			Code: diagnostics.CodeInput, Message: message, Hint: hint})
+	}
 	for _, pair := range pairs {
 		name, text, ok := strings.Cut(pair, "=")
-		if !ok {
-			return nil, fmt.Errorf("input %q is not name=value", pair)
+		i, known := wf.inputs.byName[name]
+		switch {
+		case !ok:
+			wrong(fmt.Sprintf("input %q is not name=value", pair), "")
+		case seen[name]:
+			wrong(fmt.Sprintf("input %q is given twice", name), "")
+		case !known:
+			wrong(fmt.Sprintf("unknown input %q", name), diagnostics.DidYouMean(name, wf.inputs.names()))
+		default:
+			v, err := schema.Coerce(wf.inputs.list[i].SchemaJSON, text)
+			if err != nil {
+				wrong(fmt.Sprintf("input %q: %v", name, err), "")
+			}
+			given[name] = v
 		}
-		if _, ok := given[name]; ok {
-			return nil, fmt.Errorf("input %q is given twice", name)
-		}
-		i, ok := wf.inputs.byName[name]
-		if !ok {
-			return nil, withHint(fmt.Errorf("unknown input %q", name), diagnostics.DidYouMean(name, wf.inputs.names()))
-		}
-		v, err := schema.Coerce(wf.inputs.list[i].SchemaJSON, text)
-		if err != nil {
-			return nil, fmt.Errorf("input %q: %w", name, err)
-		}
-		given[name] = v
+		seen[name] = true
+	}
+	if err := list.Err(); err != nil {
+		return nil, err
 	}
 	return given, nil
-}
-
-func withHint(err error, hint string) error {
-	if hint == "" {
-		return err
-	}
-	return fmt.Errorf("%w\n  hint: %s", err, hint)
 }
