@@ -81,7 +81,6 @@ type Machine struct {
 	head int
 
 	result *Result
-	others []*Failure // real failures beside those that decided
 }
 
 // New makes the machine of one run of g. inputs are what the recipe's expressions see; nobody may
@@ -144,6 +143,9 @@ func (m *Machine) Due(t *Task, timer Timer) {
 		m.stopOlder(t)
 		return
 	}
+	if t.stopped || t.body != nil && t.body.cancelled {
+		return // it is ending already, for another reason
+	}
 	t.timeout = true
 	if t.node < 0 {
 		m.cancelFrame(t.frame)
@@ -170,9 +172,41 @@ func (m *Machine) Calls() []*Task { return slices.Clone(m.calls) }
 // Result returns how the run ended; nil while it goes on.
 func (m *Machine) Result() *Result { return m.result }
 
-// Others returns the failures that neither decided the run's error nor were handled, body by body
-// in plan order.
-func (m *Machine) Others() []*Failure { return m.others }
+// Others returns the failures that neither decided the run's error nor were handled, in plan order.
+func (m *Machine) Others() []*Failure {
+	var list []*Failure
+	m.root.unhandled(func(failure *Failure) {
+		if failure != m.result.Failure && failure.Category != "cancelled" {
+			list = append(list, failure)
+		}
+	})
+	return slices.Compact(list)
+}
+
+// unhandled visits the failures in a body that no on_error handled. Those that a body or a foreach
+// has from inside come once more for it, just before.
+func (f *frame) unhandled(visit func(*Failure)) {
+	for _, n := range f.graph.Order {
+		if t := &f.steps[n].Task; t.status != Failed || !t.Node().OnError.Continue {
+			t.unhandled(visit)
+		}
+	}
+}
+
+func (t *Task) unhandled(visit func(*Failure)) {
+	if t.failure == nil {
+		return
+	}
+	visit(t.failure)
+	if t.body != nil {
+		t.body.unhandled(visit)
+	}
+	if items := t.items(); items != nil && !t.Node().Foreach.Collect {
+		for i := range items {
+			items[i].unhandled(visit)
+		}
+	}
+}
 
 // Artefact returns the outputs of the run's succeeded steps by id.
 func (m *Machine) Artefact() map[string]any {
@@ -249,15 +283,15 @@ func (m *Machine) open(g *Graph, parent *Task, inputs map[string]any) *frame {
 // foreach, run. Items come here when it is their turn.
 func (m *Machine) decide(t *Task) {
 	n := t.Node()
+	if t.item < 0 && !t.frame.cancelled && !t.frame.steps[t.node].holds(n.Trigger) {
+		m.skip(t, SkippedUpstream)
+		return
+	}
 	if t.barred() {
 		m.drop(t)
 		return
 	}
 	if t.item < 0 {
-		if !t.frame.steps[t.node].holds(n.Trigger) {
-			m.skip(t, SkippedUpstream)
-			return
-		}
 		if n.When != nil {
 			yes, err := n.When.Bool(t)
 			if err != nil {
@@ -469,35 +503,32 @@ func (m *Machine) closeForeach(t *Task) {
 			outputs[i] = map[string]any{"status": item.status.String(), "error": item.failure.Value()}
 		}
 	}
-	m.end(t, outputs, m.first(failures))
+	m.end(t, outputs, failures.first())
 }
 
-// failures gathers what went wrong in one body or foreach, in plan order.
+// failures gathers what went wrong in one body or foreach: the first failure in plan order, and the
+// first end that is none of its own.
 type failures struct {
-	failed, cancelled []*Failure
+	failed, cancelled *Failure
 }
 
 func (fs *failures) add(t *Task) {
 	switch {
-	case t.failure == nil: // cancelled before it began
-		fs.cancelled = append(fs.cancelled, &Failure{Category: "cancelled", Code: "step.cancelled", Path: t.Path(), Err: errCancelled})
-	case t.status == Cancelled:
-		fs.cancelled = append(fs.cancelled, t.failure)
-	default:
-		fs.failed = append(fs.failed, t.failure)
+	case t.status == Failed && fs.failed == nil:
+		fs.failed = t.failure
+	case t.status == Cancelled && fs.cancelled == nil:
+		if fs.cancelled = t.failure; t.failure == nil { // cancelled before it began
+			fs.cancelled = &Failure{Category: "cancelled", Code: "step.cancelled", Path: t.Path(), Err: errCancelled}
+		}
 	}
 }
 
-// first returns the failure that decides, and keeps the other real ones.
-func (m *Machine) first(fs failures) *Failure {
-	switch {
-	case len(fs.failed) > 0:
-		m.others = append(m.others, fs.failed[1:]...)
-		return fs.failed[0]
-	case len(fs.cancelled) > 0:
-		return fs.cancelled[0]
+// first returns the failure that decides; nil for none.
+func (fs *failures) first() *Failure {
+	if fs.failed != nil {
+		return fs.failed
 	}
-	return nil
+	return fs.cancelled
 }
 
 var errCancelled = errors.New("cancelled before it ended")
@@ -580,9 +611,9 @@ func (m *Machine) endItem(t *Task) {
 	m.feed(whole)
 }
 
-// grace gives those calls that run a bounded time, where a failure makes their results useless.
+// grace gives what goes on a bounded time, where a failure makes its result useless.
 func (m *Machine) grace(t *Task) {
-	if len(m.calls) > 0 {
+	if len(m.calls)+len(m.waiting)+len(m.ready) > 0 {
 		m.arm(t, Grace, m.opts.Grace)
 	}
 }
@@ -625,7 +656,7 @@ func (m *Machine) closeFrame(f *frame) {
 			failures.add(t)
 		}
 	}
-	failure := m.first(failures)
+	failure := failures.first()
 	var output any
 	if failure == nil && f.graph.Output != nil {
 		var err error
