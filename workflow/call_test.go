@@ -225,7 +225,7 @@ func TestParseInputs(t *testing.T) {
 	for pairs, want := range map[string]string{
 		"text":          `input "text" is not name=value`,
 		"text=a text=b": `input "text" is given twice`,
-		"txt=a":         "unknown input \"txt\"\n  hint: did you mean \"text\"?",
+		"txt=a":         "unknown input \"txt\" [input.invalid]\n  hint: did you mean \"text\"?",
 		"n=many":        `input "n": `,
 	} {
 		if _, err := wf.ParseInputs(strings.Fields(pairs)); err == nil || !strings.HasPrefix(err.Error(), want) {

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -25,8 +29,9 @@ func (a *app) validateCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list := diagnostics.List{}
 			for _, path := range args {
-				list = append(list, a.validate(cmd, path)...)
+				list = append(list, a.validate(cmd.Context(), path)...)
 			}
+			list.Sort()
 			if a.output == "human" {
 				a.printFindings(list)
 				if !list.HasErrors() && !a.quiet {
@@ -49,16 +54,21 @@ type validity struct {
 	Diagnostics diagnostics.List `json:"diagnostics"`
 }
 
-func (a *app) validate(cmd *cobra.Command, path string) diagnostics.List {
+// validate returns what is wrong with a recipe and its configuration.
+func (a *app) validate(ctx context.Context, path string) diagnostics.List {
 	rt, err := a.runtimeFor(path)
 	if err != nil {
-		return findings(err)
+		list := findings(err)
+		if _, err := compile(path, nil); err != nil {
+			list = append(list, findings(err)...)
+		}
+		return list
 	}
 	wf, err := compile(path, rt)
 	if err != nil {
 		return findings(err)
 	}
-	list, err := wf.Check(cmd.Context(), rt)
+	list, err := wf.Check(ctx, rt)
 	if err != nil {
 		return findings(err)
 	}
@@ -81,57 +91,101 @@ func (a *app) fmtCommand() *cobra.Command {
 		Short: "Bring recipes into canonical layout, comments kept",
 		Args:  atLeastOne("fmt takes recipe files"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			changed := false
-			for _, path := range args {
-				differs, err := a.format(path, check)
-				if err != nil {
-					a.printFindings(findings(err))
-					return exit(exitInvalid)
-				}
-				changed = changed || differs
-			}
-			if check && changed {
-				return exit(exitFailed)
-			}
-			return nil
+			return a.fmt(args, check)
 		},
 	}
 	cmd.Flags().BoolVar(&check, "check", false, "change nothing; exit 1 if a file would change")
 	return cmd
 }
 
-// format rewrites one file, unless check is set, and names it if it was not canonical.
-func (a *app) format(path string, check bool) (changed bool, err error) {
+// formatted is what fmt prints as JSON.
+type formatted struct {
+	Changed     []string         `json:"changed"` // files that were not canonical
+	Diagnostics diagnostics.List `json:"diagnostics"`
+}
+
+// fmt formats files, and names those that were not canonical. One that cannot be formatted does
+// not keep the others from it.
+func (a *app) fmt(paths []string, check bool) error {
+	result := formatted{[]string{}, diagnostics.List{}}
+	for _, path := range paths {
+		changed, err := format(path, check)
+		if err != nil {
+			result.Diagnostics = append(result.Diagnostics, findings(err)...)
+		} else if changed {
+			result.Changed = append(result.Changed, path)
+		}
+	}
+	a.printFindings(result.Diagnostics)
+	if a.output != "human" {
+		if err := a.printJSON(result); err != nil {
+			return err
+		}
+	} else {
+		for _, path := range result.Changed {
+			fmt.Fprintln(a.stdout, path)
+		}
+	}
+	switch {
+	case result.Diagnostics.HasErrors():
+		return exit(exitInvalid)
+	case check && len(result.Changed) > 0:
+		return exit(exitFailed)
+	}
+	return nil
+}
+
+// format rewrites one file, unless check is set or it is canonical.
+func format(path string, check bool) (changed bool, err error) {
 	old, err := os.ReadFile(path)
 	if err != nil {
-		return false, err
+		return false, fileError(path, err)
 	}
 	text, err := recipe.Format(path, old)
 	if err != nil || string(text) == string(old) {
 		return false, err
 	}
-	fmt.Fprintln(a.stdout, path)
 	if check {
 		return true, nil
 	}
-	return true, replaceFile(path, text)
+	if err := replaceFile(path, text); err != nil {
+		return false, fileError(path, err)
+	}
+	return true, nil
 }
 
-// replaceFile gives a file new content at once: a crash leaves the old or the new text.
+// fileError says that something is wrong with a file as a whole.
+func fileError(path string, err error) error {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pathError.Err
+	}
+	return diagnostics.List{{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeFile,
+		Message: err.Error(), Position: diagnostics.Position{File: filepath.ToSlash(path)}}}.Err()
+}
+
+// replaceFile gives a file, or the one that a link leads to, new content at once: a crash leaves
+// the old or the new text.
 func replaceFile(path string, text []byte) error {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
-	temp := path + ".braise-fmt"
-	if err := os.WriteFile(temp, text, info.Mode().Perm()); err != nil {
+	temp, err := os.CreateTemp(filepath.Dir(path), ".braise-fmt-*")
+	if err != nil {
 		return err
 	}
-	if err := os.Rename(temp, path); err != nil {
-		os.Remove(temp)
-		return err
+	_, err = temp.Write(text)
+	if err = errors.Join(err, temp.Chmod(info.Mode().Perm()), temp.Close()); err == nil {
+		err = os.Rename(temp.Name(), path)
 	}
-	return nil
+	if err != nil {
+		os.Remove(temp.Name())
+	}
+	return err
 }
 
 func (a *app) planCommand() *cobra.Command {
@@ -149,12 +203,13 @@ func (a *app) planCommand() *cobra.Command {
 			}
 			rt, err := a.runtimeFor(args[0])
 			if err != nil {
-				return a.refuse(err)
+				return a.refuse(nil, err)
 			}
 			wf, err := compile(args[0], rt)
 			if err != nil {
-				return a.refuse(err)
+				return a.refuse(nil, err)
 			}
+			a.printFindings(wf.Diagnostics)
 			plan := wf.Plan()
 			switch format {
 			case "json":
@@ -164,7 +219,6 @@ func (a *app) planCommand() *cobra.Command {
 			case "dot":
 				fmt.Fprint(a.stdout, plan.DOT())
 			default:
-				a.printFindings(wf.Diagnostics)
 				fmt.Fprint(a.stdout, plan.Text())
 			}
 			return nil
@@ -186,8 +240,8 @@ func (a *app) schemaCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(*cobra.Command, []string) error {
-			_, err := a.stdout.Write(recipe.Schema())
-			return err
+			a.stdout.Write(recipe.Schema())
+			return nil
 		},
 	}
 }
@@ -196,11 +250,16 @@ func (a *app) kindsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "kinds [NAME]",
 		Short: "List the step kinds and tools, or the arguments of one",
-		Args:  cobra.MaximumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usageError("kinds takes one name, not %d", len(args))
+			}
+			return nil
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			rt, err := a.runtimeFor("")
 			if err != nil {
-				return a.refuse(err)
+				return a.refuse(nil, err)
 			}
 			list := entries(rt)
 			if len(args) == 1 {
@@ -294,7 +353,7 @@ func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  cobra.NoArgs,
+		Args:  exactly(0, "version takes no arguments"),
 		RunE: func(*cobra.Command, []string) error {
 			v := version()
 			if a.output != "human" {

@@ -1,16 +1,17 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/braise-run/braise/diagnostics"
-	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/trace"
 	"github.com/braise-run/braise/workflow"
@@ -24,16 +25,24 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Run a recipe; the result goes to stdout, progress to stderr",
 		Args:  exactly(1, "run takes one recipe file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.run(cmd, args[0], pairs, inputsJSON)
+			read := func(wf *workflow.Workflow) (map[string]any, error) { return wf.ParseInputs(pairs) }
+			if cmd.Flags().Changed("inputs-json") {
+				if len(pairs) > 0 {
+					return usageError("--input and --inputs-json exclude each other")
+				}
+				read = func(*workflow.Workflow) (map[string]any, error) { return a.readInputs(inputsJSON) }
+			}
+			for _, pair := range pairs {
+				if name, _, ok := strings.Cut(pair, "="); !ok || name == "" {
+					return usageError("--input is %q; it is given as name=value", pair)
+				}
+			}
+			return a.run(cmd.Context(), args[0], read)
 		},
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&pairs, "input", nil, "an input as name=value, read as its schema says (repeatable)")
 	f.StringVar(&inputsJSON, "inputs-json", "", "all inputs as a JSON object, or @FILE, or @- for stdin")
-	f.StringVar(&a.store, "store", "", "where runs are kept; this version has memory: only")
-	f.StringVar(&a.runID, "run-id", "", "the run's id (default a new UUIDv7)")
-	f.IntVar(&a.maxParallel, "max-parallel", 0, "adapter calls at once, if lower than what recipe and host say")
-	f.StringArrayVar(&a.models, "model", nil, "NAME=script:FILE answers for a model from a script (repeatable)")
 	return cmd
 }
 
@@ -52,94 +61,90 @@ func exactly(n int, sentence string) cobra.PositionalArgs {
 //  1. read configuration, recipe and inputs; what is wrong there ends with exit 3
 //  2. run it, with progress on stderr
 //  3. print the result
-func (a *app) run(cmd *cobra.Command, path string, pairs []string, inputsJSON string) error {
-	if len(pairs) > 0 && inputsJSON != "" {
-		return usageError("--input and --inputs-json exclude each other")
-	}
-	if cmd.Flags().Changed("max-parallel") && a.maxParallel < 1 {
-		return usageError("--max-parallel is %d; the least is 1", a.maxParallel)
-	}
-	if a.store != "" {
-		if err := host.CheckStore(a.store); err != nil {
-			return &exitError{exitUsage, err}
-		}
-	}
+func (a *app) run(ctx context.Context, path string, readInputs func(*workflow.Workflow) (map[string]any, error)) error {
 	rt, err := a.runtimeFor(path)
 	if err != nil {
-		return a.refuse(err)
+		return a.refuse(nil, err)
 	}
 	wf, err := compile(path, rt)
 	if err != nil {
-		return a.refuse(err)
+		return a.refuse(nil, err)
 	}
-	inputs, err := a.inputs(wf, pairs, inputsJSON)
+	inputs, err := readInputs(wf)
 	if err != nil {
-		return a.refuse(inputFinding(err))
+		return a.refuse(wf, err)
 	}
-	closeProgress := func() {}
+
+	closeSink := func() {}
 	switch {
 	case a.output == "jsonl":
-		rt.Trace = append(rt.Trace, trace.NewJSONL(a.stdout))
+		s := newStream(a.stdout)
+		rt.Trace = append(rt.Trace, trace.NewJSONL(s))
+		closeSink = s.close
 	case !a.quiet:
 		p := a.newProgress()
 		rt.Trace = append(rt.Trace, p)
-		closeProgress = p.close
+		closeSink = p.close
 	}
-	ctx, stop, interrupted := a.interruptible(cmd.Context())
+	rt.Reporter = silent{}
+	ctx, stop, why := a.interruptible(ctx)
 	defer stop()
 	out, _ := wf.Run(ctx, inputs, rt) // the error is the outcome's
-	closeProgress()
-	a.printFindings(withoutResult(out))
+	closeSink()
+
+	a.printFindings(out.Diagnostics)
 	if err := a.printOutcome(out); err != nil {
 		return err
 	}
-	if e := out.Error(); e != nil {
-		step := ""
-		if e.Step != "" {
-			step = fmt.Sprintf("step %q: ", e.Step)
-		}
-		fmt.Fprintf(a.stderr, "braise: %s: %s%v\n", out.Status, step, e)
-	}
-	return exit(exitCode(out, interrupted()))
+	a.printError(out)
+	return exit(exitCode(out, why()))
 }
 
-// withoutResult returns the findings that are not what the outcome's error says anyway.
-func withoutResult(out *workflow.Outcome) diagnostics.List {
-	var list diagnostics.List
-	for _, d := range out.Diagnostics {
-		if d.Code != diagnostics.CodeInput {
-			list = append(list, d)
-		}
+// silent is the reporter of a run: what it would say stands in the outcome's findings and trace.
+type silent struct{}
+
+func (silent) Warn(string, ...slog.Attr) {}
+
+// printError says why a run is not ok, unless the findings have.
+func (a *app) printError(out *workflow.Outcome) {
+	e := out.Error()
+	switch {
+	case e == nil || e.Code == string(diagnostics.CodeInput):
+		return
+	case e.Code == string(diagnostics.CodeStrict):
+		fmt.Fprintln(a.stderr, "braise: error: strict diagnostics failure: nothing ran")
+		return
 	}
-	return list
+	step := ""
+	if e.Step != "" {
+		step = fmt.Sprintf("step %q: ", e.Step)
+	}
+	fmt.Fprintf(a.stderr, "braise: %s: %s%s\n", out.Status, step, visible(e.Error()))
 }
 
-func inputFinding(err error) error {
-	message, hint, _ := strings.Cut(err.Error(), "\n  hint: ")
-	return diagnostics.List{{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow, Code: diagnostics.CodeInput, Message: message, Hint: hint}}.Err()
-}
-
-// inputs reads what the flags give.
-func (a *app) inputs(wf *workflow.Workflow, pairs []string, inputsJSON string) (map[string]any, error) {
-	if inputsJSON == "" {
-		return wf.ParseInputs(pairs)
-	}
-	text := []byte(inputsJSON)
-	if name, ok := strings.CutPrefix(inputsJSON, "@"); ok {
+// readInputs reads the flag --inputs-json.
+func (a *app) readInputs(text string) (map[string]any, error) {
+	data := []byte(text)
+	if name, ok := strings.CutPrefix(text, "@"); ok {
 		var err error
-		if text, err = a.readFile(name); err != nil {
-			return nil, err
+		if data, err = a.readFile(name); err != nil {
+			return nil, inputError("--inputs-json: %v", err)
 		}
 	}
-	v, err := value.DecodeStrict(text)
+	v, err := value.DecodeStrict(data)
 	if err != nil {
-		return nil, fmt.Errorf("--inputs-json: %w", err)
+		return nil, inputError("--inputs-json: %v", err)
 	}
 	inputs, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("--inputs-json must be an object, not %s", value.TypeName(v))
+		return nil, inputError("--inputs-json must be an object, not %s", value.TypeName(v))
 	}
 	return inputs, nil
+}
+
+func inputError(format string, args ...any) error {
+	return diagnostics.List{{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow, Code: diagnostics.CodeInput,
+		Message: fmt.Sprintf(format, args...)}}.Err()
 }
 
 func (a *app) readFile(name string) ([]byte, error) {
@@ -152,35 +157,26 @@ func (a *app) readFile(name string) ([]byte, error) {
 // printOutcome prints the result on stdout: the output alone for people, the whole outcome as
 // JSON, or its last line for a stream of events.
 func (a *app) printOutcome(out *workflow.Outcome) error {
-	switch a.output {
-	case "json":
+	switch {
+	case a.output == "json":
 		return a.printJSON(out)
-	case "jsonl":
+	case a.output == "jsonl":
 		text, err := out.Summary()
 		if err != nil {
 			return &exitError{exitInternal, err}
 		}
 		fmt.Fprintf(a.stdout, "%s\n", text)
-		return nil
-	}
-	if out.Status != workflow.StatusOK {
-		return nil
-	}
-	switch v := out.Output.(type) {
-	case nil:
-	case string:
-		fmt.Fprintln(a.stdout, strings.TrimSuffix(v, "\n"))
+	case out.Status != workflow.StatusOK || out.Output == nil:
 	default:
-		return a.printJSON(json.RawMessage(mustJSON(v)))
+		if text, ok := out.Output.(string); ok {
+			fmt.Fprintln(a.stdout, strings.TrimSuffix(text, "\n"))
+			return nil
+		}
+		text, err := value.JSON(out.Output)
+		if err != nil {
+			return &exitError{exitInternal, err}
+		}
+		return a.printJSON(json.RawMessage(text))
 	}
 	return nil
-}
-
-// mustJSON encodes a run's output, which is decoded JSON.
-func mustJSON(v any) []byte {
-	text, err := value.JSON(v)
-	if err != nil {
-		return []byte("null")
-	}
-	return text
 }

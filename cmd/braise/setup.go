@@ -3,10 +3,11 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
+	"unicode"
 
 	"github.com/mattn/go-isatty"
 
@@ -83,7 +84,8 @@ func findings(err error) diagnostics.List {
 	if errors.As(err, &list) {
 		return list.List
 	}
-	return diagnostics.List{{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeFile, Message: err.Error()}}
+	message, hint, _ := strings.Cut(err.Error(), "\n  hint: ")
+	return diagnostics.List{{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeFile, Message: message, Hint: hint}}
 }
 
 // printFindings shows findings to a person, with the lines of the files they are about.
@@ -121,13 +123,16 @@ func readSome(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, 1<<20))
 }
 
-// refuse ends a run that could not begin: the findings, and under --output json an outcome.
-func (a *app) refuse(err error) error {
+// refuse ends what could not begin: the findings, and for machines an outcome. wf is nil when it is
+// the recipe that is wrong.
+func (a *app) refuse(wf *workflow.Workflow, err error) error {
 	list := findings(err)
 	a.printFindings(list)
 	if a.output != "human" {
-		out := &workflow.Outcome{Status: workflow.StatusError, Diagnostics: list, Err: &runtime.Error{
-			Category: runtime.CategoryConfig, Code: "recipe.invalid", Err: fmt.Errorf("nothing ran: %w", list.Err())}}
+		out := workflow.Refused(&diagnostics.Error{List: list})
+		if wf != nil {
+			out.Recipe = wf.Plan().Recipe
+		}
 		if err := a.printOutcome(out); err != nil {
 			return err
 		}
@@ -135,15 +140,28 @@ func (a *app) refuse(err error) error {
 	return exit(exitInvalid)
 }
 
-// printJSON prints a value for machines, indented.
+// printJSON prints a value for machines: indented, on one line for jsonl.
 func (a *app) printJSON(v any) error {
 	enc := json.NewEncoder(a.stdout)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
+	if a.output != "jsonl" {
+		enc.SetIndent("", "  ")
+	}
 	if err := enc.Encode(v); err != nil {
 		return &exitError{exitInternal, err}
 	}
 	return nil
+}
+
+// visible replaces control characters, which could play tricks on a terminal, in text that is not
+// ours.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
 }
 
 // isTerminal reports whether w is a terminal.

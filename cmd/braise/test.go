@@ -29,7 +29,7 @@ func (a *app) testCommand() *cobra.Command {
 				return usageError("--run: %v", err)
 			}
 			if opts.Runtime, err = a.scenarioRuntime(); err != nil {
-				return a.refuse(err)
+				return a.refuse(nil, err)
 			}
 			files, err := scenario.Find(args, opts)
 			switch {
@@ -72,14 +72,14 @@ type testResult struct {
 
 // test runs scenarios and prints how each went.
 func (a *app) test(ctx context.Context, files []string, opts *scenario.Options) error {
-	ctx, stop, interrupted := a.interruptible(ctx)
+	ctx, stop, why := a.interruptible(ctx)
 	defer stop()
 	results := []testResult{}
 	failed := 0
 	for _, file := range files {
 		r, err := scenario.Check(ctx, file, opts)
-		if interrupted() {
-			return exit(exitInterrupt)
+		if reason := why(); reason != nil {
+			return exit(reason.code)
 		}
 		if err != nil {
 			return &exitError{exitInternal, err}
