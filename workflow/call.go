@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -88,13 +89,18 @@ func callData(kind callKind, name string) trace.Data {
 
 // do executes the call and keeps how it ended. It always returns, however the adapter ends.
 func (in *invocation) do() {
+	returned := false
 	defer func() {
+		if returned {
+			return
+		}
+		text := fmt.Sprintf("%s %q ended its goroutine", in.call.kind, in.call.name)
 		if p := recover(); p != nil {
-			in.output = nil
-			in.failure = &machine.Failure{
-				Category: string(in.call.kind), Code: "step.panic",
-				Err: &panicError{text: in.run.prepared.redact.Text(fmt.Sprintf("panic in %s %q: %v", in.call.kind, in.call.name, p)), stack: stack()},
-			}
+			text = fmt.Sprintf("panic in %s %q: %v", in.call.kind, in.call.name, p)
+		}
+		in.output, in.failure = nil, &machine.Failure{
+			Category: string(in.call.kind), Code: "step.panic",
+			Err: &panicError{text: in.run.prepared.redact.Text(text), stack: stack()},
 		}
 	}()
 	var err error
@@ -106,6 +112,7 @@ func (in *invocation) do() {
 	if err != nil {
 		in.output, in.failure = nil, in.fault(err)
 	}
+	returned = true
 }
 
 // panicError is a panic of an adapter. The stack is for the trace, not for the message.
@@ -137,14 +144,16 @@ func stack() string {
 	return b.String()
 }
 
-// fault words an error of the call for the machine, secrets out.
+// fault words an error of the call for the machine, secrets out. Only the run itself can be
+// cancelled: an adapter that says so of its own is one that failed.
 func (in *invocation) fault(err error) *machine.Failure {
-	var known *runtime.Error
-	if errors.As(err, &known) {
-		return &machine.Failure{Category: string(known.Category), Code: known.Code, Err: in.run.prepared.redact.Error(err)}
-	}
+	_ = err.Error() // one that panics does so here, inside the call
 	f := &machine.Failure{Category: string(in.call.kind), Code: string(in.call.kind) + ".failed", Err: in.run.prepared.redact.Error(err)}
-	if in.run.ctx.Err() != nil {
+	var known *runtime.Error
+	switch {
+	case errors.As(err, &known) && known.Category != "" && known.Category != runtime.CategoryCancelled:
+		f.Category, f.Code = string(known.Category), cmp.Or(known.Code, f.Code)
+	case in.run.ctx.Err() != nil:
 		f.Category, f.Code = string(runtime.CategoryCancelled), "step.cancelled"
 	}
 	return f

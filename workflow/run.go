@@ -236,11 +236,7 @@ func (r *run) supervise() {
 		return
 	}
 	done := make(chan struct{})
-	go func() {
-		if r.drive() {
-			close(done)
-		}
-	}()
+	go r.driveBeside(done)
 	select {
 	case <-done:
 		return
@@ -248,16 +244,40 @@ func (r *run) supervise() {
 	}
 	grace := time.NewTimer(r.limits.Grace)
 	defer grace.Stop()
-	select {
-	case <-done:
-	case <-grace.C:
-		if !r.baton.CompareAndSwap(calling, revoked) {
-			<-done // the driver is at work and counts the grace period itself
+	for {
+		select {
+		case <-done:
+			return
+		case <-grace.C:
+		}
+		if r.baton.CompareAndSwap(calling, revoked) {
+			r.cancel()
+			r.leave(&r.lone)
+			r.drive()
 			return
 		}
-		r.cancel()
-		r.leave(&r.lone)
-		r.drive()
+		// The driver is at work and counts the grace period itself, unless it was about to call.
+		grace.Reset(settleTime)
+	}
+}
+
+// driveBeside drives the run on a goroutine of its own. When an adapter ends that goroutine, the
+// run goes on on another one.
+func (r *run) driveBeside(done chan<- struct{}) {
+	ended := true
+	defer func() {
+		if ended {
+			go func() {
+				if r.returned() {
+					r.driveBeside(done)
+				}
+			}()
+		}
+	}()
+	finished := r.drive()
+	ended = false
+	if finished {
+		close(done)
 	}
 }
 
@@ -344,6 +364,12 @@ func (r *run) start(c machine.Command) bool {
 	}
 	r.baton.Store(calling)
 	in.do()
+	return r.returned()
+}
+
+// returned takes the result of the lone call, unless the caller has taken over (false).
+func (r *run) returned() bool {
+	in := &r.lone
 	if !r.baton.CompareAndSwap(calling, driving) {
 		return false
 	}
@@ -351,14 +377,14 @@ func (r *run) start(c machine.Command) bool {
 	if r.ctx.Err() != nil && !r.cancelled {
 		r.cancel() // before the result: a call that was cancelled is no failure
 	}
-	r.m.Finish(c.Task, in.output, in.failure)
+	r.m.Finish(in.task, in.output, in.failure)
 	return true
 }
 
 // work executes the call on a goroutine of its own.
 func (in *invocation) work() {
+	defer in.run.send(report{kind: returned, call: in}) // also if the adapter ends the goroutine
 	in.do()
-	in.run.send(report{kind: returned, call: in})
 }
 
 // callContext makes the context of a call that runs beside others.
@@ -454,6 +480,9 @@ func (r *run) cancel() {
 
 func (r *run) take(rep report) {
 	r.events.now = time.Now().UTC()
+	if r.ctx.Err() != nil && !r.cancelled {
+		r.cancel() // before what is reported: a call that was cancelled is no failure
+	}
 	in := rep.call
 	switch {
 	case rep.kind == due:
@@ -461,7 +490,9 @@ func (r *run) take(rep report) {
 		r.m.Due(rep.timer.task, rep.timer.timer)
 	case rep.kind == graceOver:
 		for _, t := range r.m.Calls() {
-			r.leave(t.Driver.(*invocation))
+			if in, ok := t.Driver.(*invocation); ok { // else it is about to start, and will not
+				r.leave(in)
+			}
 		}
 	case in.left || in.task.Driver == nil: // left behind, or returned in time
 	case rep.kind == event:
