@@ -53,6 +53,8 @@ func (wf *Workflow) Check(ctx context.Context, rt *runtime.Runtime) (diagnostics
 //  2. tools, with the arguments that are written out
 //  3. secrets
 //  4. capabilities that requires names
+//
+// With an error, which only secrets cause, the findings are there all the same.
 func (wf *Workflow) prepare(ctx context.Context, rt *runtime.Runtime) (*prepared, error) {
 	p := &prepared{models: make([]runtime.Model, len(wf.models)), tools: make([]boundTool, len(wf.tools))}
 	for _, d := range wf.Diagnostics {
@@ -66,16 +68,14 @@ func (wf *Workflow) prepare(ctx context.Context, rt *runtime.Runtime) (*prepared
 		}
 	}
 	p.bindTools(wf, rt)
-	if err := p.readSecrets(ctx, wf, rt); err != nil {
-		return nil, err
-	}
+	err := p.readSecrets(ctx, wf, rt)
 	has := map[string]bool{"model": len(rt.Models) > 0, "tools": len(rt.Tools) > 0, "secrets": rt.Secrets != nil}
 	for _, n := range wf.recipe.Requires.Capabilities {
 		if !has[n.Text] {
 			p.missing(use{name: n.Text, pos: n.Pos, required: true}, "capability", diagnostics.CodeMissingCapability, nil)
 		}
 	}
-	return p, nil
+	return p, err
 }
 
 func mapKeys[V any](m map[string]V) func(func(string) bool) {

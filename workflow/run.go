@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -114,18 +116,25 @@ func (wf *Workflow) Run(ctx context.Context, input any, rt *runtime.Runtime) (*O
 }
 
 func (r *run) execute(input any) (out *Outcome) {
-	defer func() {
-		if p := recover(); p != nil { // the engine's own fault: still an outcome
-			out = &Outcome{Status: StatusError, RunID: r.id, Recipe: r.wf.recipe.Name,
-				Err: &runtime.Error{Category: runtime.CategoryInfra, Code: "engine.panic", Err: fmt.Errorf("engine: panic: %v", p)}}
-		}
-	}()
-	inputs, err := r.open(input)
+	var start trace.Event
 	about := []trace.Attr{{Key: "digest", Value: r.wf.recipe.Digest}, {Key: "recipe", Value: r.wf.recipe.Name}}
 	if v := r.wf.recipe.Version; v != "" {
 		about = append(about, trace.Attr{Key: "version", Value: v})
 	}
-	start := r.events.runEvent(trace.RunStart, about...)
+	defer func() {
+		if p := recover(); p != nil { // the engine's own fault, or of a port without a step: still an outcome
+			if start.Kind == "" {
+				start = r.events.runEvent(trace.RunStart, about...)
+			}
+			r.m, r.id = nil, cmp.Or(r.id, newRunID())
+			out = r.outcome(start, nil, &runtime.Error{Category: runtime.CategoryInfra, Code: "engine.panic", Err: fmt.Errorf("engine: panic: %v", p)})
+		} else if out == nil { // the caller's goroutine ends
+			r.events.sinks.Close(sinkTime)
+		}
+	}()
+	r.prepared = &prepared{list: slices.Clone(r.wf.Diagnostics)}
+	inputs, err := r.open(input)
+	start = r.events.runEvent(trace.RunStart, about...)
 	if err != nil {
 		return r.outcome(start, nil, err)
 	}
@@ -162,7 +171,6 @@ func (r *run) maxParallel() int {
 
 // open does what comes before the first step: the run's id, its inputs, what it needs.
 func (r *run) open(input any) (map[string]any, error) {
-	r.prepared = &prepared{list: r.wf.Diagnostics}
 	if err := r.rt.Validate(); err != nil {
 		r.id = newRunID()
 		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "runtime.invalid", Err: err}
@@ -174,10 +182,13 @@ func (r *run) open(input any) (map[string]any, error) {
 	r.id = newID()
 	r.events.sinks = trace.NewFanout(r.rt.Trace)
 	p, err := r.wf.prepare(r.ctx, r.rt)
+	r.prepared = p
+	if cancelled := r.ctxError(); cancelled != nil {
+		return nil, cancelled
+	}
 	if err != nil {
 		return nil, err
 	}
-	r.prepared = p
 	given, err := inputMap(input)
 	if err != nil {
 		return nil, configError(diagnostics.CodeInput, "%w", err)
@@ -284,7 +295,7 @@ func (r *run) driveBeside(done chan<- struct{}) {
 // leave gives up a call that did not return in time. Its result, if one comes, is dropped.
 func (r *run) leave(in *invocation) {
 	in.left = true
-	reporter(r.rt).Warn("a call ignored its context and was left behind", slog.String("run", r.id), slog.String("step", in.task.Path()))
+	r.warn("a call ignored its context and was left behind", slog.String("step", in.task.Path()))
 	r.m.Finish(in.task, nil, &machine.Failure{Category: string(runtime.CategoryCancelled), Code: "step.cancelled",
 		Err: errors.New("the call ignored its context and was left behind")})
 }
@@ -565,17 +576,19 @@ func (r *run) outcome(start trace.Event, output any, err error) *Outcome {
 		text := fmt.Sprintf("trace sink %d failed: %v", f.Index, f.Err)
 		out.Diagnostics = append(out.Diagnostics, diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindAdapter,
 			Code: diagnostics.CodeSinkFailed, Message: text})
-		reporter(r.rt).Warn(text, slog.String("run", r.id))
+		r.warn(text)
 	}
 	return out
 }
 
-// reporter is where warnings for the host's operator go.
-func reporter(rt *runtime.Runtime) runtime.Reporter {
-	if rt.Reporter != nil {
-		return rt.Reporter
+// warn tells the host's operator; whatever that does changes nothing.
+func (r *run) warn(text string, attrs ...slog.Attr) {
+	defer func() { _ = recover() }()
+	reporter := r.rt.Reporter
+	if reporter == nil {
+		reporter = slogReporter{}
 	}
-	return slogReporter{}
+	reporter.Warn(text, append([]slog.Attr{slog.String("run", r.id)}, attrs...)...)
 }
 
 type slogReporter struct{}

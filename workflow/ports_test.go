@@ -1,0 +1,219 @@
+package workflow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/runtime/runtimetest"
+	"github.com/braise-run/braise/trace"
+	"github.com/braise-run/braise/workflow"
+)
+
+// secretsFunc is runtime.Secrets of a function.
+type secretsFunc func(ctx context.Context, name string) (string, error)
+
+func (f secretsFunc) Secret(ctx context.Context, name string) (string, error) { return f(ctx, name) }
+
+// badReporter panics.
+type badReporter struct{}
+
+func (badReporter) Warn(string, ...slog.Attr) { panic("the reporter is broken") }
+
+// badSpec is a tool that cannot say what it is.
+type badSpec struct{ rawTool }
+
+func (badSpec) Spec() runtime.ToolSpec { panic("no spec") }
+
+const secretive = head + `steps:
+  a: {uses: test.echo, with: {key: "${{ secrets.TOKEN }}"}}
+  b: {uses: test.gone, needs: [a]}
+`
+
+// However a port misbehaves, the outcome has a start, an end and the findings so far, and the sinks
+// see the same events.
+func TestPortsThatMisbehave(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		rt   runtime.Runtime
+		code string
+		want []diagnostics.Code
+	}{
+		{"secrets fail", runtime.Runtime{Secrets: failingSecrets{}}, "secret.failed", []diagnostics.Code{"tool.missing"}},
+		{"secrets panic", runtime.Runtime{Secrets: secretsFunc(func(context.Context, string) (string, error) { panic("boom") })}, "engine.panic", nil},
+		{"no id", runtime.Runtime{NewRunID: func() string { panic("no more ids") }}, "engine.panic", nil},
+		{"a tool without a spec", runtime.Runtime{Tools: []runtime.Tool{badSpec{}}}, "engine.panic", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			events := &trace.Recorder{}
+			rt := tt.rt
+			rt.Trace = []trace.Sink{events}
+			if rt.Tools == nil {
+				rt.Tools = []runtime.Tool{echo}
+			}
+			out, err := load(t, []byte(secretive)).Run(t.Context(), nil, &rt)
+			if e := out.Error(); e == nil || e.Code != tt.code || out.Status != workflow.StatusError || out.RunID == "" {
+				t.Errorf("got %s, run %q, %v", out.Status, out.RunID, err)
+			}
+			var kinds []trace.Kind
+			for _, e := range out.Trace {
+				kinds = append(kinds, e.Kind)
+			}
+			if want := []trace.Kind{trace.RunStart, trace.RunError, trace.RunEnd}; !cmp.Equal(kinds, want) {
+				t.Errorf("events %v, want %v", kinds, want)
+			}
+			var codes []diagnostics.Code
+			for _, d := range out.Diagnostics {
+				codes = append(codes, d.Code)
+			}
+			if diff := cmp.Diff(tt.want, codes); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReporterThatPanicsChangesNothing(t *testing.T) {
+	out, err := load(t, []byte(wide)).Run(t.Context(), nil, &runtime.Runtime{
+		Tools: []runtime.Tool{nap, broken}, Trace: []trace.Sink{&badSink{}}, Reporter: badReporter{}})
+	if err != nil || len(out.Diagnostics) != 1 || out.Diagnostics[0].Code != diagnostics.CodeSinkFailed {
+		t.Errorf("got %v, %v", err, out.Diagnostics)
+	}
+}
+
+func TestCancelWhileSecretsAreRead(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	secrets := secretsFunc(func(ctx context.Context, _ string) (string, error) { cancel(); return "", ctx.Err() })
+	for _, mode := range []diagnostics.Mode{diagnostics.Default, diagnostics.Strict} {
+		out, err := load(t, []byte(secretive)).Run(ctx, nil, &runtime.Runtime{Secrets: secrets, Tools: []runtime.Tool{echo}, Diagnostics: mode})
+		if out.Status != workflow.StatusCancelled || !errors.Is(err, context.Canceled) {
+			t.Errorf("got %s, %v", out.Status, err)
+		}
+	}
+}
+
+// stuckSink never takes its first event.
+type stuckSink chan struct{}
+
+func (s stuckSink) Emit(trace.Event) { <-s }
+
+func TestStuckSinkHoldsTheRunASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck := make(stuckSink)
+		defer close(stuck)
+		events := &trace.Recorder{}
+		begin := time.Now()
+		out, err := load(t, []byte(wide)).Run(t.Context(), nil, &runtime.Runtime{
+			Tools: []runtime.Tool{echo, valueTool{"test.nap", echo.(valueTool).f}, broken}, Trace: []trace.Sink{stuck, events}, Reporter: &quiet{}})
+		if err != nil || len(events.Events()) != len(out.Trace) {
+			t.Errorf("%v; the other sink has %d of %d events", err, len(events.Events()), len(out.Trace))
+		}
+		if took := time.Since(begin); took != time.Second {
+			t.Errorf("took %v, want 1s", took)
+		}
+		live := events.Events()
+		for i, e := range live {
+			if (e.Kind == trace.RunEnd) != (i == len(live)-1) || (e.Kind == trace.RunStart) != (i == 0) {
+				t.Errorf("event %d of %d is %s", i, len(live), e.Kind)
+			}
+		}
+	})
+}
+
+// Runs that end early share the workflow's findings, and must not write to them.
+func TestOutcomesDoNotShareFindings(t *testing.T) {
+	wf := load(t, []byte(head+`inputs: {go: {type: boolean, default: true}}
+steps:
+  a: {uses: set, when: inputs.go, with: {x: 1}}
+  b: {uses: test.echo, needs: [a], with: {key: "${{ secrets.TOKEN }}"}}
+output: ${{ [steps.a.output.x, steps.a.output.y, steps.a.output.z] }}
+`))
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			out, _ := wf.Run(t.Context(), nil, &runtime.Runtime{
+				Trace: []trace.Sink{&badSink{}}, Tools: []runtime.Tool{nil}, Reporter: &quiet{}})
+			for i := range out.Diagnostics {
+				out.Diagnostics[i].Message = "changed"
+			}
+			out, _ = wf.Run(t.Context(), nil, &runtime.Runtime{
+				Trace: []trace.Sink{&badSink{}}, Secrets: failingSecrets{}, Reporter: &quiet{}})
+			out.Diagnostics = append(out.Diagnostics, diagnostics.Diagnostic{})
+		})
+	}
+	wg.Wait()
+	for _, d := range wf.Diagnostics {
+		if d.Message == "changed" {
+			t.Error("an outcome's findings are the workflow's own")
+		}
+	}
+}
+
+// A cancel that comes at any moment finds a lone call that ignores it, or prevents the call.
+func TestDeafCallsNeverHoldACancelledRun(t *testing.T) {
+	for range 300 {
+		ctx, cancel := context.WithCancel(t.Context())
+		release := make(chan struct{})
+		deaf := tool("test.it", func(context.Context, map[string]any) (any, error) { <-release; return nil, nil })
+		wf := load(t, one("with: {}"))
+		go func() {
+			for range rand.IntN(1000) {
+				_ = ctx.Err()
+			}
+			cancel()
+		}()
+		ended := make(chan *workflow.Outcome)
+		go func() {
+			out, _ := wf.Run(ctx, nil, &runtime.Runtime{Tools: []runtime.Tool{deaf}, Limits: runtime.Limits{Grace: 1}, Reporter: &quiet{}})
+			ended <- out
+		}()
+		select {
+		case out := <-ended:
+			if out.Status != workflow.StatusCancelled {
+				t.Errorf("got %s, %v", out.Status, out.Err)
+			}
+			close(release)
+		case <-time.After(5 * time.Second):
+			t.Error("the run hangs")
+			close(release)
+			<-ended
+		}
+	}
+}
+
+// A lone call that was left behind goes on: it asks the model again and ends late, while the caller
+// has the outcome.
+func TestLateResultsOfWhatWasLeftBehind(t *testing.T) {
+	for i := range 50 {
+		ctx, cancel := context.WithCancel(t.Context())
+		asked, release := make(chan struct{}, 10), make(chan struct{})
+		model := &runtimetest.Model{Func: func(context.Context, *runtime.Request) (*runtime.Response, error) {
+			asked <- struct{}{}
+			<-release
+			return &runtime.Response{Text: "no JSON"}, nil
+		}}
+		go func() { <-asked; cancel() }()
+		out, err := load(t, []byte(structured)).Run(ctx, nil, &runtime.Runtime{
+			Models: map[string]runtime.Model{"fast": model}, Limits: runtime.Limits{Grace: time.Duration(1 + i)}, Reporter: &quiet{}})
+		close(release)
+		if out.Status != workflow.StatusCancelled || !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %s, %v", out.Status, err)
+		}
+		before := fmt.Sprint(lines(out))
+		<-asked // the repairs
+		<-asked
+		if got := fmt.Sprint(lines(out)); got != before {
+			t.Errorf("the trace changed to %s", got)
+		}
+	}
+}
