@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -12,98 +13,123 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// progress shows a run on stderr as it happens: a line a step with its status and time. On a
-// terminal the steps that run stay at the bottom, their clocks going; elsewhere each line is
-// printed once, when its step has ended.
+// progress shows a run on stderr: a line with status and time for each step that has ended, and
+// for each item of a foreach. The steps inside bodies get one only when they fail. On a terminal
+// what is running stands below, redrawn with its time.
 type progress struct {
 	w       io.Writer
-	live    bool
+	live    bool // w is a terminal
 	color   bool
-	verbose bool
+	verbose bool          // a line for every event instead
+	stop    chan struct{} // closed to end the frames
+	stopped chan struct{} // closed when they have ended
 
 	mutex   sync.Mutex
-	running []line // in the order in which they began
-	drawn   int    // lines at the bottom of the terminal that are ours
-	ticker  chan struct{}
+	running []runningStep // in the order in which they began
+	ended   bytes.Buffer  // live: lines for the next frame
+	drawn   int           // live: lines of the last frame that the next one replaces
+	failed  trace.Event   // the failure shown last
 }
 
-// line is a step that runs.
-type line struct {
-	step  string
+type runningStep struct {
+	path  string
 	began time.Time
 }
 
+// A terminal gets a frame every frameTime, of at most maxRunning running steps.
+const (
+	frameTime  = 100 * time.Millisecond
+	maxRunning = 8
+)
+
 func (a *app) newProgress() *progress {
-	p := &progress{w: a.stderr, live: isTerminal(a.stderr), color: a.colored(a.stderr), verbose: a.verbose, ticker: make(chan struct{})}
+	p := &progress{w: a.stderr, color: a.colored(a.stderr), verbose: a.verbose,
+		live: isTerminal(a.stderr) && os.Getenv("TERM") != "dumb"}
 	if p.live {
-		go p.tick()
+		p.stop, p.stopped = make(chan struct{}), make(chan struct{})
+		go p.frames()
 	}
 	return p
 }
 
-// tick redraws the clocks until close.
-func (p *progress) tick() {
-	t := time.NewTicker(100 * time.Millisecond)
+func (p *progress) frames() {
+	defer close(p.stopped)
+	t := time.NewTicker(frameTime)
 	defer t.Stop()
 	for {
 		select {
 		case <-t.C:
-			p.mutex.Lock()
-			p.draw(nil)
-			p.mutex.Unlock()
-		case <-p.ticker:
+			p.frame()
+		case <-p.stop:
 			return
 		}
 	}
 }
 
-// close takes the running lines off the terminal.
+// close takes what is running off the terminal.
 func (p *progress) close() {
-	close(p.ticker)
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	p.running = nil
-	if p.live {
-		p.draw(nil)
+	if !p.live {
+		return
 	}
-	p.live = false
+	close(p.stop)
+	<-p.stopped
+	p.mutex.Lock()
+	p.running = nil
+	p.mutex.Unlock()
+	p.frame()
 }
 
-// Emit shows one event.
+// Emit takes note of one event, and shows it unless a frame will.
 func (p *progress) Emit(e trace.Event) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	var text string
+	inBody := strings.Contains(e.Step, "/")
 	switch e.Kind {
 	case trace.StepStart:
-		p.running = append(p.running, line{e.Step, e.At})
+		p.running = append(p.running, runningStep{e.Step, e.At})
 	case trace.StepEnd:
-		p.running = slices.DeleteFunc(p.running, func(l line) bool { return l.step == e.Step })
-		text = p.ended(e)
+		p.running = slices.DeleteFunc(p.running, func(s runningStep) bool { return s.path == e.Step })
+		if status, _ := e.Data.Get("status").(string); !inBody || status == "failed" {
+			text = p.end(e, status)
+		}
 	case trace.StepSkip:
-		text = fmt.Sprintf("%s %s  skipped (%v)", p.paint("2", "-"), e.Step, e.Data.Get("reason"))
+		if !inBody {
+			text = fmt.Sprintf("%s %s  skipped (%v)", p.paint("2", "-"), e.Step, e.Data.Get("reason"))
+		}
 	}
 	if p.verbose {
 		text = e.At.Local().Format("15:04:05.000") + " " + e.Line()
 	}
-	if text != "" || p.live {
-		p.draw([]byte(text))
+	switch {
+	case text == "":
+	case p.live:
+		fmt.Fprintln(&p.ended, text)
+	default:
+		fmt.Fprintln(p.w, text)
 	}
 }
 
-func (p *progress) ended(e trace.Event) string {
-	mark, status := p.paint("32", "✓"), ""
-	if s, _ := e.Data.Get("status").(string); s != "succeeded" {
-		mark, status = p.paint("31", "✗"), "  "+s
-		if m, _ := e.Data.Get("message").(string); m != "" {
-			status += ": " + firstLine(m)
-		}
-	}
+// end words the end of a step. A composite fails with the message of what failed in it, which is
+// not said again.
+func (p *progress) end(e trace.Event, status string) string {
 	ms, _ := e.Data.Get("durationMs").(int64)
-	return fmt.Sprintf("%s %s  %s%s", mark, e.Step, took(time.Duration(ms)*time.Millisecond), status)
+	text := fmt.Sprintf("%s  %s", e.Step, took(time.Duration(ms)*time.Millisecond))
+	if status == "succeeded" {
+		return p.paint("32", "✓") + " " + text
+	}
+	text = p.paint("31", "✗") + " " + text + "  " + status
+	message, _ := e.Data.Get("message").(string)
+	said := strings.HasPrefix(p.failed.Step, e.Step) && p.failed.Data.Get("message") == message
+	p.failed = e
+	if message == "" || said {
+		return text
+	}
+	return text + ": " + cut(visible(message))
 }
 
-func firstLine(s string) string {
+// cut shortens a message to the first line of at most 160 characters.
+func cut(s string) string {
 	first, _, _ := strings.Cut(s, "\n")
 	if chars := []rune(first); len(chars) > 160 {
 		return string(chars[:159]) + "…"
@@ -125,30 +151,65 @@ func (p *progress) paint(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// maxRunning is how many running steps a terminal shows.
-const maxRunning = 10
+// Control sequences of terminals.
+const (
+	cursorUp   = "\r\x1b[%dA" // and to the left: a key pressed may have moved it
+	eraseBelow = "\x1b[J"
+	wrapOff    = "\x1b[?7l" // the terminal cuts lines at its width, which may change at any time
+	wrapOn     = "\x1b[?7h"
+)
 
-// draw prints a finished line, if any, and on a terminal the running steps below it.
-func (p *progress) draw(done []byte) {
+// frame replaces the last frame on the terminal, in one write: lines of steps that have ended
+// since, which stay, and below them what is running.
+func (p *progress) frame() {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	steps := innermost(p.running)
+	if p.ended.Len() == 0 && len(steps) == 0 && p.drawn == 0 {
+		return
+	}
 	var b bytes.Buffer
 	if p.drawn > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", p.drawn) // up, and clear to the end
-		p.drawn = 0
+		fmt.Fprintf(&b, cursorUp+eraseBelow, p.drawn)
 	}
-	if len(done) > 0 {
-		b.Write(done)
-		b.WriteByte('\n')
+	p.ended.WriteTo(&b)
+	p.drawn = 0
+	b.WriteString(wrapOff)
+	for i, s := range steps {
+		p.drawn++
+		if i == maxRunning {
+			fmt.Fprintf(&b, "  … and %d more\n", len(steps)-maxRunning)
+			break
+		}
+		fmt.Fprintf(&b, "%s %6s  %s\n", p.paint("33", "•"), took(time.Since(s.began)), tail(s.path))
 	}
-	if p.live {
-		for i, l := range p.running {
-			if i == maxRunning {
-				fmt.Fprintf(&b, "  … and %d more\n", len(p.running)-maxRunning)
-				p.drawn++
-				break
+	b.WriteString(wrapOn)
+	p.w.Write(b.Bytes())
+}
+
+// tail shortens a path to its end, so that it fits common terminals. Narrower ones cut it.
+func tail(path string) string {
+	if chars := []rune(path); len(chars) > 64 {
+		return "…" + string(chars[len(chars)-63:])
+	}
+	return path
+}
+
+// innermost leaves out steps and items of which a part is in the list.
+func innermost(steps []runningStep) []runningStep {
+	outer := map[string]bool{}
+	for _, s := range steps {
+		for i, c := range s.path {
+			if c == '/' || c == '[' {
+				outer[s.path[:i]] = true
 			}
-			fmt.Fprintf(&b, "%s %.60s  %s\n", p.paint("33", "•"), l.step, took(time.Since(l.began)))
-			p.drawn++
 		}
 	}
-	p.w.Write(b.Bytes())
+	var list []runningStep
+	for _, s := range steps {
+		if !outer[s.path] {
+			list = append(list, s)
+		}
+	}
+	return list
 }
