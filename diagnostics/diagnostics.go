@@ -6,6 +6,7 @@
 package diagnostics
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -96,7 +97,10 @@ func (d Diagnostic) String() string {
 // MarshalJSON writes the flat object that the command prints: the position's parts are members
 // of the finding, and members without a value are left out.
 func (d Diagnostic) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(struct {
 		Level   Level          `json:"level"`
 		Kind    Kind           `json:"kind"`
 		Code    Code           `json:"code"`
@@ -108,6 +112,7 @@ func (d Diagnostic) MarshalJSON() ([]byte, error) {
 		Step    string         `json:"step,omitempty"`
 		Data    map[string]any `json:"data,omitempty"`
 	}{d.Level, d.Kind, d.Code, d.Message, d.Hint, d.Position.File, d.Position.Line, d.Position.Column, d.Step, d.Data})
+	return b.Bytes(), err
 }
 
 // List is a collection of findings; nil is the empty list. It is deliberately not an error.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/braise-run/braise/adapters/builtin"
@@ -48,7 +49,7 @@ func FindConfig(recipePath string) (string, error) {
 		switch _, err := os.Stat(path); {
 		case err == nil:
 			return path, nil
-		case !errors.Is(err, fs.ErrNotExist):
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
 			return "", err
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // wall: nothing outside it can be read, symbolic links included. Positions name files as path
 // does. The error is a *diagnostics.Error, or says that the folder cannot be opened.
 func LoadRecipe(path string) (*recipe.Recipe, error) {
-	dir, name := filepath.Split(filepath.ToSlash(path))
+	dir, name := filepath.Split(strings.TrimRight(filepath.ToSlash(path), "/"))
 	root, err := os.OpenRoot(filepath.Join(dir, "."))
 	if err != nil {
 		list := diagnostics.List{{

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,14 +88,23 @@ type errorJSON struct {
 // diagnostics and trace are always there. output is there, null if need be, for a run that is ok.
 func (o *Outcome) MarshalJSON() ([]byte, error) {
 	out := o.json()
-	return json.Marshal(struct {
+	return marshal(struct {
 		outcomeJSON
 		Trace []trace.Event `json:"trace"`
 	}{out, append([]trace.Event{}, o.Trace...)})
 }
 
 // Summary is the outcome's JSON without its trace, for readers who saw the events already.
-func (o *Outcome) Summary() ([]byte, error) { return json.Marshal(o.json()) }
+func (o *Outcome) Summary() ([]byte, error) { return marshal(o.json()) }
+
+// marshal is json.Marshal without the escapes for HTML.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
 
 func (o *Outcome) json() outcomeJSON {
 	out := outcomeJSON{Status: o.Status, RunID: o.RunID, Recipe: o.Recipe, Diagnostics: append(diagnostics.List{}, o.Diagnostics...)}
