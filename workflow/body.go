@@ -58,6 +58,7 @@ func (c *compiler) body(src bodySource) body {
 		s := &stepCompiler{compiler: c, bodySource: &src, compiledStep: &steps[i], body: &b}
 		s.compile(&src.steps[i])
 		b.count += 1 + steps[i].count
+		c.full = c.full || b.count > MaxSteps
 	}
 	if src.output != nil {
 		t, refs := c.template(src.output, &src.names)
@@ -155,7 +156,10 @@ func (s *stepCompiler) compile(src *recipe.Step) {
 	if f := src.Foreach; f != nil {
 		in, refs := s.template(f.In, &s.names)
 		s.refer(refs)
-		s.node.Foreach = &machine.Foreach{In: in, MaxParallel: f.MaxParallel, MaxItems: f.MaxItems, Collect: f.Collect, Where: f.In.Pos.String()}
+		s.node.Foreach = &machine.Foreach{In: in, MaxParallel: f.MaxParallel, MaxItems: f.MaxItems, Collect: f.Collect}
+		if f.In != nil { // else reported when the recipe was read
+			s.node.Foreach.Where = f.In.Pos.String()
+		}
 		inner.Vars = []expr.Var{{Name: f.As.Text, Index: 0}, {Name: "index", Index: 1}}
 	}
 	if set := src.OnError.Set; set != nil {
@@ -175,11 +179,14 @@ var triggers = map[recipe.Trigger]machine.Trigger{
 }
 
 func (s *stepCompiler) suggestStep(name string) string {
+	if s.compared > maxCompared {
+		return ""
+	}
 	ids := make([]string, 0, len(s.steps))
 	for i := range s.steps {
 		ids = append(ids, s.steps[i].ID)
 	}
-	return diagnostics.DidYouMean(name, ids)
+	return s.suggest(name, ids)
 }
 
 // compileUse lowers what the step does.
@@ -328,7 +335,7 @@ func (s *stepCompiler) compileBody(src *recipe.Body, inner *expr.Scope) {
 	case src.Ref.Text != "":
 		sub := s.file(src.Recipe)
 		s.node.Body, s.count = sub.graph, sub.count
-		if s.count <= MaxSteps {
+		if !s.full && s.body.count+s.count <= MaxSteps { // else the recipe is refused
 			s.sub = prefixed(sub.steps, s.path()+"/")
 		}
 		s.with(src.Inputs, inner)
@@ -347,7 +354,9 @@ func (s *stepCompiler) compileBody(src *recipe.Body, inner *expr.Scope) {
 			}
 			return checked, nil
 		}
-		s.list = append(s.list, sub.inputs.checkWritten(src.Inputs, src.Ref)...)
+		if len(s.list) < maxFindings {
+			s.checkWritten(sub.inputs, src.Inputs, src.Ref)
+		}
 	default:
 		names := expr.Scope{Inputs: s.names.Inputs, Consts: s.names.Consts, Outer: inner}
 		b := s.compiler.body(bodySource{
