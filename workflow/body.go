@@ -179,14 +179,13 @@ var triggers = map[recipe.Trigger]machine.Trigger{
 }
 
 func (s *stepCompiler) suggestStep(name string) string {
-	if s.compared > maxCompared {
-		return ""
-	}
-	ids := make([]string, 0, len(s.steps))
-	for i := range s.steps {
-		ids = append(ids, s.steps[i].ID)
-	}
-	return s.suggest(name, ids)
+	return s.suggest.hint(name, func() []string {
+		ids := make([]string, 0, len(s.steps))
+		for i := range s.steps {
+			ids = append(ids, s.steps[i].ID)
+		}
+		return ids
+	})
 }
 
 // compileUse lowers what the step does.
@@ -355,7 +354,7 @@ func (s *stepCompiler) compileBody(src *recipe.Body, inner *expr.Scope) {
 			return checked, nil
 		}
 		if len(s.list) < maxFindings {
-			s.checkWritten(sub.inputs, src.Inputs, src.Ref)
+			s.list = append(s.list, sub.inputs.checkWritten(src.Inputs, src.Ref, &s.suggest)...)
 		}
 	default:
 		names := expr.Scope{Inputs: s.names.Inputs, Consts: s.names.Consts, Outer: inner}

@@ -112,6 +112,28 @@ type compiler struct {
 	uses   [3]map[string]*use
 	calls  []*call
 	broken bool // the recipe was not read without errors
+
+	suggest suggester
+	full    bool // there are more than MaxSteps somewhere
+}
+
+// maxFindings is how many findings there may be before the inputs of further sub-recipes are not
+// checked: many steps may each lack many inputs.
+const maxFindings = 10_000
+
+// suggester words hints for unknown names until it has compared maxCompared names: many unknown
+// names may face many known ones.
+type suggester struct{ compared int }
+
+const maxCompared = 1_000_000
+
+func (s *suggester) hint(name string, known func() []string) string {
+	if s.compared > maxCompared {
+		return ""
+	}
+	names := known()
+	s.compared += len(names)
+	return diagnostics.DidYouMean(name, names)
 }
 
 // file is one compiled recipe file.

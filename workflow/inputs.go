@@ -51,11 +51,11 @@ type fault struct {
 
 // faults lists everything wrong with given inputs, in a fixed order: unknown names, then the
 // declared ones in their order. checkValue says whether a value can be checked already.
-func (in *inputs) faults(given map[string]any, checkValue func(name string) bool) []fault {
+func (in *inputs) faults(given map[string]any, suggest *suggester, checkValue func(name string) bool) []fault {
 	var list []fault
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if _, ok := in.byName[name]; !ok {
-			list = append(list, fault{name, fmt.Sprintf("unknown input %q", name), diagnostics.DidYouMean(name, in.names())})
+			list = append(list, fault{name, fmt.Sprintf("unknown input %q", name), suggest.hint(name, in.names)})
 		}
 	}
 	for _, d := range in.list {
@@ -74,7 +74,7 @@ func (in *inputs) faults(given map[string]any, checkValue func(name string) bool
 
 // check returns the given inputs with defaults filled in, or an error that lists all faults.
 func (in *inputs) check(given map[string]any) (map[string]any, error) {
-	if faults := in.faults(given, func(string) bool { return true }); faults != nil {
+	if faults := in.faults(given, &suggester{}, func(string) bool { return true }); faults != nil {
 		texts := make([]string, len(faults))
 		for i, f := range faults {
 			texts[i] = f.message
@@ -93,18 +93,18 @@ func (in *inputs) check(given map[string]any) (map[string]any, error) {
 
 // checkWritten checks the inputs that a step gives to a sub-recipe, as far as they are written
 // out. ref is where the sub-recipe is named.
-func (in *inputs) checkWritten(v *recipe.Value, ref recipe.Name) diagnostics.List {
+func (in *inputs) checkWritten(v *recipe.Value, ref recipe.Name, suggest *suggester) diagnostics.List {
 	if v != nil && !v.IsMap {
 		return nil // an expression: checked when it is known
 	}
-	given, where := map[string]any{}, map[string]diagnostics.Position{}
+	given, where, computed := map[string]any{}, map[string]diagnostics.Position{}, map[string]bool{}
 	if v != nil {
 		for _, f := range v.Map {
-			given[f.Key], where[f.Key] = plain(f.Value), f.Pos
+			given[f.Key], where[f.Key], computed[f.Key] = plain(f.Value), f.Pos, hasExpression(f.Value)
 		}
 	}
 	var list diagnostics.List
-	for _, f := range in.faults(given, func(name string) bool { return !hasExpression(field(v, name)) }) {
+	for _, f := range in.faults(given, suggest, func(name string) bool { return !computed[name] }) {
 		pos, ok := where[f.name]
 		if !ok {
 			pos = ref.Pos

@@ -195,7 +195,7 @@ func (r *run) open(input any) (map[string]any, error) {
 	}
 	inputs, err := r.wf.inputs.check(given)
 	if err != nil {
-		for _, f := range r.wf.inputs.faults(given, func(string) bool { return true }) {
+		for _, f := range r.wf.inputs.faults(given, &suggester{}, func(string) bool { return true }) {
 			p.list = append(p.list, diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
 				Code: diagnostics.CodeInput, Message: f.message, Hint: f.hint})
 		}
