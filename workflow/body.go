@@ -261,7 +261,6 @@ func (s *stepCompiler) compileCall(src *recipe.Step, kind callKind, name string)
 	}
 	if s.node.With != nil {
 		call.secrets = s.node.With.HasSecrets()
-		call.literal = s.node.With.IsLiteral()
 	}
 	if o := src.Output; o != nil {
 		call.maxBytes = o.MaxBytes

@@ -38,7 +38,6 @@ type call struct {
 	event trace.Data // of adapter.call, when the name is known
 
 	secrets    bool           // the arguments hold secrets
-	literal    bool           // the arguments hold no expression
 	answer     *schema.Schema // of the output; nil: not checked
 	answerJSON json.RawMessage
 	maxBytes   int // of the output; 0: no bound of its own

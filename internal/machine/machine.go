@@ -397,7 +397,8 @@ func (m *Machine) begin(t *Task) {
 	}
 }
 
-// failOnPurpose is the failure of a Fail node, whose input is {message, code}.
+// failOnPurpose is the failure of a Fail node, whose input is {message, code}. Its category is that
+// of tools, which keeps the code, the author's own, apart from those of the engine.
 func failOnPurpose(input any) *Failure {
 	fields, _ := input.(map[string]any)
 	message, err := value.Text(fields["message"])
@@ -408,7 +409,7 @@ func failOnPurpose(input any) *Failure {
 	if code == "" {
 		code = "fail"
 	}
-	return &Failure{Category: "config", Code: code, Err: errors.New(message)}
+	return &Failure{Category: "tool", Code: code, Err: errors.New(message)}
 }
 
 func (m *Machine) openBody(t *Task, input any) {
