@@ -243,7 +243,9 @@ func TestSuggest(t *testing.T) {
 		{"bat", []string{"cat", "hat"}, "cat"},       // however they are given
 		{"model", []string{"mode", "modal", "models"}, "modal"},
 		{"modeel", []string{"models", "model"}, "model"},
-		{"", []string{"a"}, "a"},
+		{"k", []string{"a"}, ""}, // nothing in common
+		{"aa", []string{"a"}, "a"},
+		{"", []string{"a"}, ""},
 		{"", []string{"ab"}, ""},
 		{"a", nil, ""},
 		{long, []string{long}, long},

@@ -8,14 +8,15 @@ import (
 
 // Suggest returns the candidate that name was most likely meant to be, or "" when none is near.
 // Near is an edit distance (insert, delete, replace, swap of neighbours; letter case costs
-// nothing) of at most a third of the longer name, and at least 1. Ties go to the candidate that
+// nothing) of at most a third of the longer name, and at least 1, that leaves something of it. Ties go to the candidate that
 // sorts first, so the answer does not depend on the candidates' order.
 func Suggest(name string, candidates []string) string {
 	best, bestDistance := "", -1
 	for _, c := range candidates {
-		limit := max(1, max(len(name), len(c))/3)
+		longer := max(len(name), len(c))
+		limit := max(1, longer/3)
 		d := distance(strings.ToLower(name), strings.ToLower(c), limit)
-		if d > limit {
+		if d > limit || d > 0 && d >= longer {
 			continue
 		}
 		if bestDistance < 0 || d < bestDistance || d == bestDistance && c < best {

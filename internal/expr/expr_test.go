@@ -322,7 +322,7 @@ func TestCompileErrors(t *testing.T) {
 		{"${{ 99999999999999999999 }}", `r.yaml:3:34: the integer is too large [expr.syntax]`},
 
 		{"${{ steps.b.output }}", `r.yaml:3:20: unknown step "b" [expr.unknownName]
-  hint: did you mean "a"?`},
+  hint: known here: a, out, skip`},
 		{"${{ steps.later.output }}", `r.yaml:3:20: unknown step "later" [expr.unknownName]
   hint: later comes after this step`},
 		{"${{ steps.a.outptu.x }}", `r.yaml:3:22: unknown field of a step "outptu" [expr.unknownName]
@@ -331,7 +331,7 @@ func TestCompileErrors(t *testing.T) {
 		{"${{ steps.a }}", `r.yaml:3:14: a step is read as steps.ID.output, .status or .error [expr.unknownName]`},
 		{"${{ steps[inputs.s].output }}", `r.yaml:3:14: a step is read as steps.ID.output, .status or .error [expr.unknownName]`},
 		{"${{ inputs.m }}", `r.yaml:3:21: unknown input "m" [expr.unknownName]
-  hint: did you mean "f"?`},
+  hint: known here: anything, closed, f, flag, list, maybe, n, open, s`},
 		{"${{ inputs[inputs.s] }}", `r.yaml:3:21: an input is named as inputs.NAME [expr.unknownName]
   hint: its name cannot be computed`},
 		{"${{ consts.urll }}", `r.yaml:3:21: unknown field "urll" [expr.unknownName]
