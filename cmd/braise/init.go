@@ -86,8 +86,16 @@ func (a *app) init(dir, template string) error {
 	for _, name := range names {
 		fmt.Fprintln(a.stdout, filepath.Join(dir, name))
 	}
-	fmt.Fprintf(a.stdout, "\nNow try:\n  braise test %s\n  braise run %s%s\n", dir, filepath.Join(dir, "recipe.yaml"), tryWith[template])
+	fmt.Fprintf(a.stdout, "\nNow try:\n  braise test %s\n  braise run %s%s\n", quoted(dir), quoted(filepath.Join(dir, "recipe.yaml")), tryWith[template])
 	return nil
+}
+
+// quoted returns a path as it is typed into a shell.
+func quoted(path string) string {
+	if strings.ContainsAny(path, " \t\"'`$&|;<>()*?[]#~\\!") {
+		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return path
 }
 
 // tryWith are inputs with which a template runs anywhere.

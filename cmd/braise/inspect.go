@@ -296,7 +296,7 @@ type entry struct {
 func entries(rt *runtime.Runtime) []entry {
 	var list []entry
 	for _, k := range recipe.Kinds() {
-		list = append(list, entry{Name: k.Name, Type: "kind", Built: k.Built, Doc: k.Doc, Arguments: k.Args, Output: k.Output})
+		list = append(list, entry{Name: k.Name, Type: "kind", Built: k.Built, Doc: k.Doc, Arguments: append([]recipe.Argument{}, k.Args...), Output: k.Output})
 	}
 	for _, spec := range toolSpecs(rt) {
 		effect := spec.Effect

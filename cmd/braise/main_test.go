@@ -28,11 +28,11 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits CODE ARGS… runs braise and checks its exit code; stdout and stderr are then checked as
+// exits CODE [ARGS…] runs braise and checks its exit code; stdout and stderr are then checked as
 // after exec.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exits CODE ARGS…")
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: exits CODE [ARGS…]")
 	}
 	code := 0
 	var exit *exec.ExitError

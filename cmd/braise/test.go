@@ -35,6 +35,8 @@ func (a *app) testCommand() *cobra.Command {
 			switch {
 			case err != nil:
 				return usageError("%v", err)
+			case len(files) == 0 && run != "":
+				return usageError("no scenario in %s matches --run %q", strings.Join(args, ", "), run)
 			case len(files) == 0:
 				return usageError("no scenario in %s\n  hint: scenarios are *.txtar files", strings.Join(args, ", "))
 			}
