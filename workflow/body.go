@@ -60,15 +60,23 @@ func (c *compiler) body(src bodySource) body {
 		b.count += 1 + steps[i].count
 		c.full = c.full || b.count > MaxSteps
 	}
+	c.order(b.graph, steps)
+	for _, n := range b.graph.Order {
+		b.steps = append(b.steps, planStep(&steps[n], steps, src.prefix))
+	}
+	skips := findSkips(b.graph, steps)
+	for i := range steps {
+		reader := steps[i].node.Trigger
+		if reader == machine.AnySuccess && len(steps[i].edges) == 1 {
+			reader = machine.AllSuccess // any of one is all
+		}
+		c.warnSkipped(steps, skips, steps[i].reads, reader)
+	}
 	if src.output != nil {
 		t, refs := c.template(src.output, &src.names)
 		b.graph.Output = t
 		b.addOuter(refs)
-		c.warnSkipped(steps, refs, nil, src.output.Pos)
-	}
-	c.order(b.graph, steps)
-	for _, n := range b.graph.Order {
-		b.steps = append(b.steps, planStep(&steps[n], steps, src.prefix))
+		c.warnSkipped(steps, skips, refs, machine.AllDone) // it is read however the steps end
 	}
 	return b
 }
@@ -389,21 +397,54 @@ func (s *stepCompiler) refer(refs []expr.Ref) {
 	}
 }
 
-// warnSkipped warns of outputs that are read as if the step that gives them always ran. reader is
-// the step that reads, nil for a body's output.
-func (c *compiler) warnSkipped(steps []compiledStep, refs []expr.Ref, reader *compiledStep, pos diagnostics.Position) {
-	if reader != nil && reader.node.Trigger == machine.AllSuccess {
-		return // skipped together with what it reads
+// skip says how a step may be skipped.
+type skip struct {
+	byCondition bool // its when is false
+	upstream    bool // what it needs was skipped, so that its trigger cannot hold
+}
+
+// findSkips works out which steps may be skipped in a run that goes well.
+func findSkips(g *machine.Graph, steps []compiledStep) []skip {
+	skips := make([]skip, len(steps))
+	for _, i := range g.Order {
+		s := &steps[i]
+		skips[i].byCondition = s.src.When.Text != ""
+		needed, skippable := 0, 0
+		for from := range s.edges {
+			needed++
+			if from := skips[from]; from.upstream || from.byCondition && s.node.Trigger != machine.NoneFailed {
+				skippable++
+			}
+		}
+		switch s.node.Trigger {
+		case machine.AllSuccess, machine.NoneFailed:
+			skips[i].upstream = skippable > 0
+		case machine.AnySuccess:
+			skips[i].upstream = needed > 0 && skippable == needed
+		}
 	}
+	return skips
+}
+
+// warnSkipped warns of outputs that are read as if the step that gives them always ran, where what
+// reads them runs all the same.
+func (c *compiler) warnSkipped(steps []compiledStep, skips []skip, refs []expr.Ref, reader machine.Trigger) {
 	for _, r := range refs {
 		if r.Kind != expr.RefStep || r.Step.Up > 0 || r.Field != "output" || r.Optional {
 			continue
 		}
-		if target := steps[r.Step.Index].src; target.When.Text != "" {
+		target := skips[r.Step.Index]
+		switch reader {
+		case machine.AllSuccess: // skipped together with what it reads
+			continue
+		case machine.NoneFailed:
+			target.upstream = false // as above
+		}
+		if id := steps[r.Step.Index].src.ID; target.byCondition || target.upstream {
 			c.list = append(c.list, diagnostics.Diagnostic{
 				Level: diagnostics.Warn, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeMaybeSkipped,
-				Message: fmt.Sprintf("step %q may be skipped, then its output is null and this fails", target.ID),
-				Hint:    fmt.Sprintf("write steps.%s.output?.…", target.ID), Position: r.Pos,
+				Message: fmt.Sprintf("step %q may be skipped, then its output is null and this fails", id),
+				Hint:    fmt.Sprintf("write steps.%s.output?.…", id), Position: r.Pos,
 			})
 		}
 	}

@@ -87,11 +87,14 @@ steps:
   a: {uses: set, when: inputs.go, with: {x: 1}}
   b: {uses: set, needs: [a], trigger: all_done, with: "${{ steps.a.output.x }}"}
   c: {uses: set, needs: [a], trigger: all_done, with: "${{ steps.a.output?.x }}"}
-  d: {uses: set, with: "${{ steps.a.output.x }}"}
-output: ${{ steps.a.output.x }}
+  d: {uses: set, with: {y: "${{ steps.a.output.x }}"}}
+  e: {uses: set, needs: [d], trigger: none_failed, with: "${{ steps.d.output.y }}"}
+  f: {uses: set, needs: [d], trigger: any_success, with: "${{ steps.d.output.y }}"}
+output: ["${{ steps.a.output.x }}", "${{ steps.d.output.y }}"]
 `, []string{
 			`7:60 expr.maybeSkipped step "a" may be skipped, then its output is null and this fails | write steps.a.output?.…`,
-			`10:13 expr.maybeSkipped step "a" may be skipped, then its output is null and this fails | write steps.a.output?.…`,
+			`12:15 expr.maybeSkipped step "a" may be skipped, then its output is null and this fails | write steps.a.output?.…`,
+			`12:42 expr.maybeSkipped step "d" may be skipped, then its output is null and this fails | write steps.d.output?.…`,
 		}},
 		{"secrets", `
 steps:

@@ -21,7 +21,6 @@ func (c *compiler) order(g *machine.Graph, steps []compiledStep) {
 	g.Nodes = make([]machine.Node, n)
 	g.Succ = make([][]int32, n)
 	g.Preds = make([]int32, n)
-	g.Place = make([]int32, n)
 	g.Rank = ranks(steps)
 	for i := range steps {
 		s := &steps[i]
@@ -30,7 +29,6 @@ func (c *compiler) order(g *machine.Graph, steps []compiledStep) {
 		for _, from := range s.sortedEdges() {
 			g.Succ[from] = append(g.Succ[from], int32(i))
 		}
-		c.warnSkipped(steps, s.reads, s, s.src.Pos)
 	}
 	waits := slices.Clone(g.Preds)
 	ready := &byRank{rank: g.Rank}
@@ -41,7 +39,6 @@ func (c *compiler) order(g *machine.Graph, steps []compiledStep) {
 	}
 	for ready.Len() > 0 {
 		i := heap.Pop(ready).(int32)
-		g.Place[i] = int32(len(g.Order))
 		g.Order = append(g.Order, i)
 		for _, next := range g.Succ[i] {
 			if waits[next]--; waits[next] == 0 {

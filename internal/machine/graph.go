@@ -19,7 +19,6 @@ type Graph struct {
 	Succ   [][]int32      // by node: the nodes that wait for it, ascending
 	Preds  []int32        // by node: how many nodes it waits for
 	Order  []int32        // the nodes in plan order: topological, ties by Rank
-	Place  []int32        // by node: its index in Order
 	Rank   []int32        // by node: its place among siblings by priority (higher first), then declaration
 	Output *expr.Template // the body's output; nil: null
 

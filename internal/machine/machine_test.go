@@ -34,7 +34,7 @@ func condition(t *rapid.T, text string) *expr.Program {
 // order is a plan order.
 func draw(t *rapid.T, handled bool) random {
 	n := rapid.IntRange(1, 12).Draw(t, "nodes")
-	r := random{graph: &Graph{Nodes: make([]Node, n), Succ: make([][]int32, n), Preds: make([]int32, n), Place: make([]int32, n), Rank: make([]int32, n)},
+	r := random{graph: &Graph{Nodes: make([]Node, n), Succ: make([][]int32, n), Preds: make([]int32, n), Rank: make([]int32, n)},
 		needs: make([][]int, n), fails: make([]bool, n), when: make([]bool, n)}
 	for i := range n {
 		node := Node{ID: fmt.Sprintf("n%d", i), Kind: Call, Trigger: Trigger(rapid.IntRange(0, 3).Draw(t, "trigger"))}
@@ -53,7 +53,7 @@ func draw(t *rapid.T, handled bool) random {
 		}
 		r.graph.Nodes[i] = node
 		r.graph.Order = append(r.graph.Order, int32(i))
-		r.graph.Place[i], r.graph.Rank[i] = int32(i), int32(i)
+		r.graph.Rank[i] = int32(i)
 	}
 	return r
 }
@@ -217,7 +217,7 @@ func TestCancelEndsTheRun(t *testing.T) {
 func TestReadyStepsStartByPriorityThenDeclaration(t *testing.T) {
 	// Ranks as they are compiled: n2 has the highest priority.
 	r := random{graph: &Graph{Nodes: make([]Node, 4), Succ: make([][]int32, 4), Preds: make([]int32, 4),
-		Order: []int32{2, 0, 1, 3}, Place: []int32{1, 2, 0, 3}, Rank: []int32{1, 2, 0, 3}},
+		Order: []int32{2, 0, 1, 3}, Rank: []int32{1, 2, 0, 3}},
 		needs: make([][]int, 4), fails: make([]bool, 4)}
 	for i := range r.graph.Nodes {
 		r.graph.Nodes[i] = Node{ID: fmt.Sprint("n", i), Kind: Call}
