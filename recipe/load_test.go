@@ -142,7 +142,7 @@ func TestLoadRejects(t *testing.T) {
 			"agents/c.md": "---\ninstructions: x\n---\ny\n", "agents/d.md": "\xff", "agents/e.md": "---\ndelegates: [g]\n---\n"}, []string{
 			"agents/a.md:3:1 recipe.unknownKey | did you mean \"model\"?", "agents/b.md:2:1 recipe.wrongType",
 			"agents/c.md:2:15 recipe.invalid | leave the key out", "agents/d.md recipe.file | save it as UTF-8",
-			"agents/e.md:2:13 recipe.unknownName | did you mean \"a\"?"}},
+			"agents/e.md:2:13 recipe.unknownName | known here: a, b, c, e"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
