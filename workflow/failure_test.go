@@ -182,3 +182,24 @@ func TestToolThatEndsItsGoroutine(t *testing.T) {
 		}
 	}
 }
+
+// A call may return in the moment in which its time is over, while the driver is busy with others.
+func TestResultAndTimeoutInTheSameMoment(t *testing.T) {
+	text := head + "steps:\n"
+	for i := range 4 {
+		text += fmt.Sprintf("  t%d: {uses: test.after, timeout: 1s, on_error: continue, with: {s: 1}}\n", i)
+		text += fmt.Sprintf("  b%d: {uses: test.after, with: {s: 1}}\n", i)
+		for j := range 70 { // the driver looks up from its work now and then
+			text += fmt.Sprintf("  s%d_%d: {uses: set, needs: [b%[1]d], with: 1}\n", i, j)
+		}
+	}
+	wf := load(t, []byte(text))
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			out, err := wf.Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{after}})
+			if err != nil {
+				t.Fatal(out.Status, err)
+			}
+		})
+	}
+}

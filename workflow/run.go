@@ -339,8 +339,10 @@ func (r *run) drive() (finished bool) {
 			r.arm(timerKey{c.Task, c.Timer}, c.Wait)
 		case machine.Disarm:
 			key := timerKey{c.Task, c.Timer}
-			r.timers[key].Stop()
-			delete(r.timers, key)
+			if timer := r.timers[key]; timer != nil { // else it came due in this very moment
+				timer.Stop()
+				delete(r.timers, key)
+			}
 		case machine.Done:
 			return true
 		}
