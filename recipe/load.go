@@ -122,13 +122,20 @@ func (l *loader) texts(w *walker, from string) {
 }
 
 // addAgents adds the agents of the folder agents beside the recipe, and checks that the ids fit
-// together.
+// together. A file there that an agent of the recipe has for its instructions is no agent itself.
 func (l *loader) addAgents(r *Recipe, file string) {
 	declared := map[string]diagnostics.Position{}
+	instructions := map[string]bool{}
 	for _, a := range r.Agents {
 		declared[a.ID] = a.Pos
+		if v := a.Spec.get("instructions"); v != nil {
+			instructions[v.Pos.File] = true
+		}
 	}
 	for _, a := range l.agentsIn(path.Join(path.Dir(file), "agents")) {
+		if instructions[a.File] {
+			continue
+		}
 		if pos, ok := declared[a.ID]; ok {
 			l.Errorf(pos, diagnostics.CodeDuplicateName, "", "the agent %q is defined here and in %s", a.ID, a.File)
 			continue

@@ -33,6 +33,7 @@ func TestLoad(t *testing.T) {
 	fsys := files(map[string]string{
 		"app/f.yaml": head + `agents:
   writer: {model: m, instructions: {file: text/writer.md}, delegates: [deep/critic, bare]}
+  triager: {model: m, instructions: {file: agents/triager.md}}
 steps:
   ask: {uses: model, with: {system: {file: ./text/system.md}, prompt: {file: text/ask.md}}}
   talk: {uses: model, with: {messages: [{role: user, text: {file: text/ask.md}}]}}
@@ -45,6 +46,7 @@ steps:
 		"app/text/writer.md":        "Write.",
 		"app/sub/s.yaml":            "steps: {t: {uses: recipe, with: {ref: ../t.yaml}}}\n",
 		"app/t.yaml":                "steps: {x: {uses: set, with: 1}}\n",
+		"app/agents/triager.md":     "Triage.", // its instructions, not a second agent
 		"app/agents/bare.md":        "\n  Only instructions.  \n",
 		"app/agents/deep/critic.md": "---\r\nmodel: fast\r\ndescription: d\r\n---\r\n\r\nBe strict.\r\n---\r\nAnd fair.\r\n",
 		"app/agents/open.md":        "---\nmodel: fast\nBe strict.\n",
@@ -85,6 +87,7 @@ steps:
 	}
 	want := []agent{
 		{"writer", "", "m", "", "Write."},
+		{"triager", "", "m", "", "Triage."},
 		{"bare", "app/agents/bare.md", "", "", "Only instructions."},
 		{"deep/critic", "app/agents/deep/critic.md", "fast", "d", "Be strict.\r\n---\r\nAnd fair."},
 		{"empty", "app/agents/empty.md", "", "", "Text."},
@@ -101,8 +104,8 @@ steps:
 	if diff := cmp.Diff([]string{"app/agents/open.md:1:1 agent.frontMatter | end the front matter with a line of ---"}, warnings); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
-	if len(r.Sources) != 11 || string(r.Sources["app/text/writer.md"]) != "Write." {
-		t.Errorf("got %d sources, want 11 with their texts", len(r.Sources))
+	if len(r.Sources) != 12 || string(r.Sources["app/text/writer.md"]) != "Write." {
+		t.Errorf("got %d sources, want 12 with their texts", len(r.Sources))
 	}
 }
 
