@@ -18,6 +18,8 @@ import (
 type Printer struct {
 	Sources map[string][]byte // text of the files by name; nil: no lines are shown
 	Color   bool              // ANSI colours
+
+	lines map[string][]int // by file: where each line begins, and the end
 }
 
 // Print writes the list to w, in the list's order.
@@ -65,21 +67,11 @@ type sourceLine struct{ text, mark string }
 const maxLine = 120
 
 func (p *Printer) line(pos Position) (sourceLine, bool) {
-	source, ok := p.Sources[pos.File]
-	if !ok || pos.Line <= 0 {
+	source, ok := p.text(pos)
+	if !ok {
 		return sourceLine{}, false
 	}
-	for range pos.Line - 1 {
-		i := bytes.IndexByte(source, '\n')
-		if i < 0 {
-			return sourceLine{}, false
-		}
-		source = source[i+1:]
-	}
-	if i := bytes.IndexByte(source, '\n'); i >= 0 {
-		source = source[:i]
-	}
-	chars := []rune(visible(strings.TrimSuffix(string(source), "\r")))
+	chars := []rune(visible(strings.TrimSuffix(source, "\r")))
 	column := pos.Column - 1
 	if column > len(chars) {
 		column = len(chars)
@@ -99,6 +91,32 @@ func (p *Printer) line(pos Position) (sourceLine, bool) {
 		line.mark = strings.Repeat(" ", column) + strings.Repeat("^", max(1, width))
 	}
 	return line, true
+}
+
+// text returns the line of the source that a position is in. Where the lines of a file begin is
+// looked up once.
+func (p *Printer) text(pos Position) (string, bool) {
+	source, ok := p.Sources[pos.File]
+	if !ok || pos.Line <= 0 {
+		return "", false
+	}
+	if p.lines[pos.File] == nil {
+		if p.lines == nil {
+			p.lines = map[string][]int{}
+		}
+		begins := []int{0}
+		for i, b := range source {
+			if b == '\n' {
+				begins = append(begins, i+1)
+			}
+		}
+		p.lines[pos.File] = append(begins, len(source)+1)
+	}
+	begins := p.lines[pos.File]
+	if pos.Line >= len(begins) {
+		return "", false
+	}
+	return string(source[begins[pos.Line-1] : begins[pos.Line]-1]), true
 }
 
 func isWord(r rune) bool {
