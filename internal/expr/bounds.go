@@ -21,4 +21,7 @@ const (
 	// maxMemory bounds what one evaluation allocates, in bytes, and the size of its result when
 	// everything that is shared inside it is counted each time.
 	maxMemory = 64 << 20
+
+	// All expressions of one template together have so many times the bounds of one.
+	templateFactor = 4
 )

@@ -86,6 +86,8 @@ func (s *state) text(v any) string {
 
 var errTooLong = errors.New("a string is over the limit of 1 MiB")
 
+var errTooMuch = fmt.Errorf("the texts of one value take more than %d MiB: it was stopped", templateFactor*maxMemory>>20)
+
 // render is value.Text with a limit.
 func render(v any) (string, error) {
 	size, err := measure(v, 2, maxString, 0)
@@ -142,7 +144,10 @@ type expression struct {
 
 var states = sync.Pool{New: func() any { return new(state) }}
 
-func (e *expression) eval(env Env) (any, error) {
+// budget is what evaluations may still spend together.
+type budget struct{ work, memory int }
+
+func (e *expression) eval(env Env, b *budget) (any, error) {
 	if e.path != nil {
 		v, err := e.path.get(env)
 		if err != nil {
@@ -150,16 +155,17 @@ func (e *expression) eval(env Env) (any, error) {
 		}
 		return v, nil
 	}
-	v, err := e.compute(env)
+	v, err := e.compute(env, b)
 	if err != nil {
 		return nil, &Error{e.pos, e.source, err}
 	}
 	return v, nil
 }
 
-func (e *expression) compute(env Env) (v any, err error) {
+func (e *expression) compute(env Env, b *budget) (v any, err error) {
 	s := states.Get().(*state)
-	s.env, s.work, s.memory = env, maxWork, maxMemory
+	s.env, s.work, s.memory = env, min(maxWork, b.work), min(maxMemory, b.memory)
+	b.work, b.memory = b.work-s.work, b.memory-s.memory
 	for range e.vars {
 		s.vars = append(s.vars, nil)
 	}
@@ -167,13 +173,14 @@ func (e *expression) compute(env Env) (v any, err error) {
 		if r := recover(); r != nil {
 			v, err = nil, asError(r)
 		}
+		b.work, b.memory = b.work+s.work, b.memory+s.memory
 		clear(s.vars)
 		clear(s.args[:cap(s.args)])
 		*s = state{vars: s.vars[:0], args: s.args[:0], pattern: s.pattern, compiled: s.compiled}
 		states.Put(s)
 	}()
 	v = e.run(s)
-	if e.builds {
+	if e.builds || e.consts {
 		size, err := measure(v, 16, maxMemory, 0)
 		check(err)
 		s.alloc(size)

@@ -175,3 +175,29 @@ func FuzzExpression(f *testing.F) {
 		}
 	})
 }
+
+// What one expression may cost is bounded, and what all those of a template may cost together too.
+func TestTemplatesAreBoundedAsAWhole(t *testing.T) {
+	for _, text := range []string{
+		`${{ reduce(1..900000, #acc + #, inputs.n) }}`,          // work
+		`${{ map(1..500000, # + 0.5) }}`,                        // memory
+		`x${{ repeat(inputs.s, 250000) }}${{ repeat("y", 1) }}`, // text
+	} {
+		part, list := fakeScope().Text(source(text))
+		if list != nil {
+			t.Fatal(list)
+		}
+		if _, err := part.Eval(fakeEnv{}); err != nil {
+			t.Errorf("once: %v", err)
+		}
+		parts := make([]*Template, 10_000)
+		for i := range parts {
+			parts[i] = part
+		}
+		for range 2 { // the bound is for each evaluation
+			if _, err := List(parts).Eval(fakeEnv{}); err == nil || !strings.Contains(err.Error(), "it was stopped") {
+				t.Errorf("%d times %s: error %v", len(parts), text, err)
+			}
+		}
+	}
+}

@@ -33,7 +33,7 @@ func (s *Scope) Condition(src Source) (*Program, diagnostics.List) {
 
 // Bool evaluates the condition. Errors are *Error.
 func (p *Program) Bool(env Env) (bool, error) {
-	v, err := p.expr.eval(env)
+	v, err := p.expr.eval(env, &budget{maxWork, maxMemory})
 	if err != nil {
 		return false, err
 	}
@@ -254,20 +254,24 @@ func (t *Template) HasSecrets() bool { return t != nil && t.sealed }
 // written in the recipe, consts among them, are new each time; inputs and what steps and variables
 // hold is not copied. Errors are *Error.
 func (t *Template) Eval(env Env) (any, error) {
+	return t.eval(env, &budget{templateFactor * maxWork, templateFactor * maxMemory})
+}
+
+func (t *Template) eval(env Env, b *budget) (any, error) {
 	if t == nil {
 		return nil, nil
 	}
 	switch t.form {
 	case formExpr:
-		return t.expr.eval(env)
+		return t.expr.eval(env, b)
 	case formSecret:
 		return Sealed{[]SealedPart{{Secret: t.secret}}}, nil
 	case formText:
-		return t.join(env)
+		return t.join(env, b)
 	case formList:
 		out := make([]any, len(t.parts))
 		for i, part := range t.parts {
-			v, err := part.Eval(env)
+			v, err := part.eval(env, b)
 			if err != nil {
 				return nil, err
 			}
@@ -277,7 +281,7 @@ func (t *Template) Eval(env Env) (any, error) {
 	case formMap:
 		out := make(map[string]any, len(t.parts))
 		for i, part := range t.parts {
-			v, err := part.Eval(env)
+			v, err := part.eval(env, b)
 			if err != nil {
 				return nil, err
 			}
@@ -289,37 +293,42 @@ func (t *Template) Eval(env Env) (any, error) {
 }
 
 // join renders the parts of a string into one, around secrets.
-func (t *Template) join(env Env) (any, error) {
+func (t *Template) join(env Env, b *budget) (any, error) {
 	var sealed []SealedPart
-	var b strings.Builder
+	var out strings.Builder
 	size := 0
 	for _, part := range t.parts {
 		if part.form == formSecret {
-			if b.Len() > 0 {
-				sealed = append(sealed, SealedPart{Text: b.String()})
-				b.Reset()
+			if out.Len() > 0 {
+				sealed = append(sealed, SealedPart{Text: out.String()})
+				out.Reset()
 			}
 			sealed = append(sealed, SealedPart{Secret: part.secret})
 			continue
 		}
-		v, err := part.Eval(env)
+		v, err := part.eval(env, b)
 		if err != nil {
 			return nil, err
 		}
 		text, err := render(v)
-		if size += len(text); err == nil && size > maxString {
+		size += len(text)
+		b.memory -= len(text)
+		switch {
+		case err == nil && size > maxString:
 			err = errTooLong
+		case err == nil && b.memory < 0:
+			err = errTooMuch
 		}
 		if err != nil {
 			return nil, &Error{t.pos, t.source, err}
 		}
-		b.WriteString(text)
+		out.WriteString(text)
 	}
 	if sealed == nil {
-		return b.String(), nil
+		return out.String(), nil
 	}
-	if b.Len() > 0 {
-		sealed = append(sealed, SealedPart{Text: b.String()})
+	if out.Len() > 0 {
+		sealed = append(sealed, SealedPart{Text: out.String()})
 	}
 	return Sealed{sealed}, nil
 }
