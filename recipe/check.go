@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/internal/yamlnode"
 )
 
@@ -139,9 +140,8 @@ func (w *walker) collect(texts ...*Value) {
 
 // locate returns the place of a JSON pointer below n, or of the deepest part of it that is there.
 func locate(n *yamlnode.Node, pointer string) diagnostics.Position {
-	for _, part := range strings.Split(pointer, "/")[1:] {
-		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
-		below := child(n, part)
+	for _, token := range value.Tokens(pointer) {
+		below := child(n, token)
 		if below == nil {
 			break
 		}

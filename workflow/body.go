@@ -235,7 +235,8 @@ func (s *stepCompiler) with(v *recipe.Value, names *expr.Scope) {
 // modelName returns the model that a model step names; "" when an expression will say.
 func (s *stepCompiler) modelName(src *recipe.Step) string {
 	name, pos := s.defaults.Model, src.Uses.Pos
-	if v := field(src.With, "model"); v != nil {
+	if f := field(src.With, "model"); f != nil {
+		v := f.Value
 		text, ok := v.Scalar.(string)
 		if !ok || hasExpression(v) {
 			return ""
@@ -250,13 +251,14 @@ func (s *stepCompiler) modelName(src *recipe.Step) string {
 	return name
 }
 
-func field(v *recipe.Value, key string) *recipe.Value {
+// field returns the entry of a mapping, nil if there is none.
+func field(v *recipe.Value, key string) *recipe.Field {
 	if v == nil {
 		return nil
 	}
-	for _, f := range v.Map {
-		if f.Key == key {
-			return f.Value
+	for i := range v.Map {
+		if v.Map[i].Key == key {
+			return &v.Map[i]
 		}
 	}
 	return nil

@@ -193,7 +193,7 @@ func TestCompileChecksToolsThatItKnows(t *testing.T) {
 	const text = head + `steps:
   ok: {uses: crm.lookup, with: {id: x, depth: "${{ 1 + 1 }}"}}
   missing: {uses: crm.lookup, with: {depth: 1}}
-  unknown: {uses: crm.lookup, with: {id: x, dpeth: 1}}
+  unknown: {uses: crm.lookup, with: {id: x, dpeth: "${{ 1 }}"}}
   wrong: {uses: crm.lookup, with: {id: x, tags: [a, 2, "${{ 3 }}"]}}
   none: {uses: crm.lookup}
   typo: {uses: crm.lokup}
@@ -205,13 +205,16 @@ func TestCompileChecksToolsThatItKnows(t *testing.T) {
 	}
 	want := []string{
 		`error 5:37 tool.arguments arguments of "crm.lookup": /id: is required`,
-		`error 6:37 tool.arguments arguments of "crm.lookup": unknown property "dpeth"`,
+		`error 6:45 tool.arguments arguments of "crm.lookup": /dpeth: is not a known property`,
 		`error 7:53 tool.arguments arguments of "crm.lookup": /tags/1: must be a string, not a number`,
 		`error 8:16 tool.arguments arguments of "crm.lookup": /id: is required`,
 		`warn 9:16 tool.missing tool "crm.lokup" is not there; step "typo" needs it`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("findings (-want +got):\n%s", diff)
+		t.Fatalf("findings (-want +got):\n%s", diff)
+	}
+	if got, want := list[1].Hint, `did you mean "depth"?`; got != want {
+		t.Errorf("hint for dpeth: %q, want %q", got, want)
 	}
 }
 

@@ -1,11 +1,12 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/schema"
@@ -165,6 +166,7 @@ func (wf *Workflow) checkTools(specs []runtime.ToolSpec) diagnostics.List {
 			list = append(list, missing(u, "tool", diagnostics.CodeMissingTool, toolNames(specs)))
 		}
 	}
+	var suggest suggester
 	for _, call := range wf.calls {
 		spec, ok := byName[call.name]
 		if call.kind != toolCall || !ok || spec.Parameters == nil {
@@ -175,11 +177,16 @@ func (wf *Workflow) checkTools(specs []runtime.ToolSpec) diagnostics.List {
 			continue // the tool's fault: Runtime.Validate reports it
 		}
 		for _, problem := range s.Check(argumentsAsWritten(call.with)) {
-			if pos, known := locate(call.with, problem.Path, call.pos); known {
+			if pos, known := locate(call.with, problem, call.pos); known {
+				hint := ""
+				if problem.Known != nil {
+					tokens := value.Tokens(problem.Path)
+					hint = suggest.hint(tokens[len(tokens)-1], func() []string { return problem.Known })
+				}
 				list = append(list, diagnostics.Diagnostic{
 					Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeArguments,
 					Message: fmt.Sprintf("arguments of %q: %s", call.name, schema.Describe([]schema.Problem{problem})),
-					Hint:    "braise kinds " + call.name + " lists its arguments", Position: pos, Step: call.step,
+					Hint:    cmp.Or(hint, "braise kinds "+call.name+" lists its arguments"), Position: pos, Step: call.step,
 				})
 			}
 		}
@@ -196,27 +203,26 @@ func argumentsAsWritten(v *recipe.Value) any {
 
 // locate finds the place that a problem of literal arguments is about. It is not known when an
 // expression will give the value there, a part of it, or what holds it.
-func locate(v *recipe.Value, path string, whole diagnostics.Position) (pos diagnostics.Position, known bool) {
+func locate(v *recipe.Value, problem schema.Problem, whole diagnostics.Position) (pos diagnostics.Position, known bool) {
 	if v == nil {
 		return whole, true
 	}
 	pos = v.Pos
-	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
-		if path == "" {
-			break
-		}
-		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
-		switch next := field(v, part); {
-		case v.IsMap && next != nil:
-			v, pos = next, next.Pos
-		case v.IsMap:
+	tokens := value.Tokens(problem.Path)
+	for i, token := range tokens {
+		switch f := field(v, token); {
+		case v.IsMap && f == nil:
 			return pos, true // a member that is missing
+		case v.IsMap && problem.Known != nil && i == len(tokens)-1:
+			return f.Pos, true // whatever its value will be
+		case v.IsMap:
+			v, pos = f.Value, f.Value.Pos
 		case v.IsList:
-			i := 0
-			if _, err := fmt.Sscan(part, &i); err != nil || i < 0 || i >= len(v.List) {
+			item, err := strconv.Atoi(token)
+			if err != nil || item < 0 || item >= len(v.List) {
 				return pos, true
 			}
-			v, pos = v.List[i], v.List[i].Pos
+			v, pos = v.List[item], v.List[item].Pos
 		default:
 			return pos, !hasExpression(v)
 		}

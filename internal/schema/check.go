@@ -23,6 +23,7 @@ const (
 // checker is a compiled schema whose parts count the steps of the one check that is under way.
 // Otherwise a few lines of schema, allOf over allOf say, could keep a check busy for years.
 type checker struct {
+	doc   any
 	root  *jsonschema.Schema
 	plain map[*jsonschema.Schema]bool // every part; true where quick knows all its keywords
 	left  int                         // steps that the check may still take
@@ -37,14 +38,14 @@ func (c *checker) check(v any) (ps []Problem) {
 		switch r := recover().(type) {
 		case nil:
 		case tooLong:
-			ps = []Problem{{"", "takes too long to check against the schema"}}
+			ps = []Problem{{Message: "takes too long to check against the schema"}}
 		default:
-			ps = []Problem{{"", fmt.Sprintf("cannot be checked: %v", r)}}
+			ps = []Problem{{Message: fmt.Sprintf("cannot be checked: %v", r)}}
 		}
 	}()
 	nodes, depth := measure(v, 0)
 	if depth > value.MaxDepth {
-		return []Problem{{"", fmt.Sprintf("is nested more than %d deep", value.MaxDepth)}}
+		return []Problem{{Message: fmt.Sprintf("is nested more than %d deep", value.MaxDepth)}}
 	}
 	c.left = (baseSteps + stepsPerNode*nodes) / max(1, depth/usualDepth)
 	if c.quick(c.root, v) {
@@ -54,7 +55,7 @@ func (c *checker) check(v any) (ps []Problem) {
 	if err == nil {
 		return nil
 	}
-	return problems(err.(*jsonschema.ValidationError), v)
+	return problems(err.(*jsonschema.ValidationError), v, c.doc)
 }
 
 // measure counts the nodes, a long string as several, and the levels of a value that is itself at

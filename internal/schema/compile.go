@@ -55,7 +55,7 @@ func newChecker(doc any) (c *checker, err error) {
 	if err != nil {
 		return nil, sv.explain(err)
 	}
-	c = &checker{root: root, plain: map[*jsonschema.Schema]bool{}}
+	c = &checker{doc: doc, root: root, plain: map[*jsonschema.Schema]bool{}}
 	roots := []*jsonschema.Schema{root}
 	for _, path := range sv.anchors { // those may be reached by name only
 		if s, err := lib.Compile(base + "#" + (&url.URL{Path: path}).EscapedPath()); err == nil {
@@ -177,7 +177,7 @@ func (sv *survey) check() error {
 			return outside(ref)
 		}
 		if fragment, err := url.PathUnescape(fragment); err == nil && strings.HasPrefix(fragment, "/") {
-			if _, ok := lookup(sv.doc, tokensOf(fragment)); !ok {
+			if _, ok := lookup(sv.doc, fragment); !ok {
 				return missing(ref)
 			}
 		}
@@ -193,10 +193,9 @@ func missing(ref reference) error {
 	return &Error{ref.path, fmt.Sprintf("%q is not in the schema", ref.target)}
 }
 
-// lookup follows the escaped tokens of a JSON pointer.
-func lookup(v any, tokens []string) (any, bool) {
-	for _, token := range tokens {
-		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+// lookup follows a JSON pointer.
+func lookup(v any, pointer string) (any, bool) {
+	for _, token := range value.Tokens(pointer) {
 		switch w := v.(type) {
 		case map[string]any:
 			e, ok := w[token]
@@ -222,8 +221,8 @@ func (sv *survey) explain(err error) error {
 	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
 		if cause, ok := errors.AsType[*jsonschema.ValidationError](invalid.Err); ok {
 			prefix := pathOf(invalid.URL)
-			found, _ := lookup(sv.doc, tokensOf(prefix))
-			if ps := problems(cause, found); len(ps) > 0 {
+			found, _ := lookup(sv.doc, prefix)
+			if ps := problems(cause, found, nil); len(ps) > 0 {
 				return &Error{prefix + ps[0].Path, ps[0].Message}
 			}
 		}
@@ -234,7 +233,7 @@ func (sv *survey) explain(err error) error {
 				return outside(ref)
 			}
 		}
-		if name, ok := lookup(sv.doc, []string{"$schema"}); ok {
+		if name, ok := lookup(sv.doc, "/$schema"); ok {
 			return &Error{"/$schema", fmt.Sprintf("%q is not a draft of JSON Schema that works here", name)}
 		}
 	}
@@ -256,13 +255,6 @@ func pathOf(location string) string {
 		return plain
 	}
 	return fragment
-}
-
-func tokensOf(pointer string) []string {
-	if pointer == "" {
-		return nil
-	}
-	return strings.Split(pointer[1:], "/")
 }
 
 // pattern is a regular expression with its price.

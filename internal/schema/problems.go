@@ -3,6 +3,7 @@ package schema
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"strconv"
@@ -22,13 +23,13 @@ type finding struct {
 }
 
 // problems puts the library's tree of errors about v into words, sorted by path.
-func problems(err *jsonschema.ValidationError, v any) []Problem {
-	r := reader{v}
+func problems(err *jsonschema.ValidationError, v, doc any) []Problem {
+	r := reader{v, doc, map[string][]string{}}
 	var out []Problem
 	for _, f := range sorted(r.read(err)) {
 		out = append(out, f.Problem)
 	}
-	return slices.Compact(out)
+	return slices.CompactFunc(out, func(a, b Problem) bool { return a.Path == b.Path && a.Message == b.Message })
 }
 
 // sorted orders findings by path, then message: the library's order is that of its maps.
@@ -41,7 +42,7 @@ func sorted(fs []finding) []finding {
 
 // comparePaths orders JSON pointers by their tokens, item numbers by value.
 func comparePaths(a, b string) int {
-	return slices.CompareFunc(tokensOf(a), tokensOf(b), func(a, b string) int {
+	return slices.CompareFunc(value.Tokens(a), value.Tokens(b), func(a, b string) int {
 		i, errA := strconv.Atoi(a)
 		j, errB := strconv.Atoi(b)
 		if errA == nil && errB == nil {
@@ -51,8 +52,11 @@ func comparePaths(a, b string) int {
 	})
 }
 
-// reader reads errors about one value.
-type reader struct{ v any }
+// reader reads errors about one value, v, by the schema doc.
+type reader struct {
+	v, doc any
+	known  map[string][]string // results of properties
+}
 
 func (r reader) readAll(errs []*jsonschema.ValidationError) []finding {
 	var out []finding
@@ -68,7 +72,7 @@ func (r reader) read(err *jsonschema.ValidationError) []finding {
 		path = value.Pointer(path, token)
 	}
 	say := func(format string, args ...any) []finding {
-		return []finding{{Problem: Problem{path, fmt.Sprintf(format, args...)}}}
+		return []finding{{Problem: Problem{Path: path, Message: fmt.Sprintf(format, args...)}}}
 	}
 	switch k := err.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf:
@@ -89,7 +93,7 @@ func (r reader) read(err *jsonschema.ValidationError) []finding {
 	case *kind.Required:
 		var out []finding
 		for _, name := range k.Missing {
-			out = append(out, finding{Problem: Problem{value.Pointer(path, name), "is required"}})
+			out = append(out, finding{Problem: Problem{Path: value.Pointer(path, name), Message: "is required"}})
 		}
 		return out
 	case *kind.Dependency:
@@ -97,16 +101,17 @@ func (r reader) read(err *jsonschema.ValidationError) []finding {
 	case *kind.DependentRequired:
 		return beside(path, k.Prop, k.Missing)
 	case *kind.AdditionalProperties:
+		known := r.properties(err.SchemaURL)
 		var out []finding
 		for _, name := range k.Properties {
-			out = append(out, unknownProperty(path, name)...)
+			out = append(out, unknownProperty(value.Pointer(path, name), known))
 		}
 		return out
 	case *kind.PropertyNames:
 		return say("property name %q %s", k.Property, words(r.readAll(err.Causes), value.Pointer(path, k.Property)))
 	case *kind.FalseSchema:
-		if n := len(err.InstanceLocation); n > 0 && strings.HasSuffix(err.SchemaURL, "/unevaluatedProperties") {
-			return unknownProperty(strings.TrimSuffix(path, value.Pointer("", err.InstanceLocation[n-1])), err.InstanceLocation[n-1])
+		if parent, ok := strings.CutSuffix(err.SchemaURL, "/unevaluatedProperties"); ok {
+			return []finding{unknownProperty(path, r.properties(parent))}
 		}
 		return say("is not allowed")
 	}
@@ -166,14 +171,27 @@ func sentence(k jsonschema.ErrorKind) string {
 	return "does not fit the schema"
 }
 
-func unknownProperty(path, name string) []finding {
-	return []finding{{Problem: Problem{path, fmt.Sprintf("unknown property %q", name)}}}
+func unknownProperty(path string, known []string) finding {
+	return finding{Problem: Problem{path, "is not a known property", known}}
+}
+
+// properties lists what the properties keyword of the schema at a location names, sorted; not nil.
+func (r reader) properties(location string) []string {
+	names, ok := r.known[location]
+	if !ok {
+		found, _ := lookup(r.doc, pathOf(location)+"/properties")
+		named, _ := found.(map[string]any)
+		names = slices.AppendSeq([]string{}, maps.Keys(named))
+		slices.Sort(names)
+		r.known[location] = names
+	}
+	return names
 }
 
 func beside(path, name string, missing []string) []finding {
 	var out []finding
 	for _, m := range missing {
-		out = append(out, finding{Problem: Problem{value.Pointer(path, m), fmt.Sprintf("is required beside %q", name)}})
+		out = append(out, finding{Problem: Problem{Path: value.Pointer(path, m), Message: fmt.Sprintf("is required beside %q", name)}})
 	}
 	return out
 }
@@ -184,12 +202,12 @@ func (r reader) wrongType(path string, types []string) finding {
 	for i, t := range types {
 		names[i] = typeNames[t]
 	}
-	got, _ := lookup(r.v, tokensOf(path))
+	got, _ := lookup(r.v, path)
 	what := value.TypeName(got)
 	if f, ok := got.(float64); ok && slices.Contains(types, "integer") {
 		what = strconv.FormatFloat(f, 'g', -1, 64)
 	}
-	return finding{Problem: Problem{path, fmt.Sprintf("must be %s, not %s", oneOf(names), what)}, types: types}
+	return finding{Problem: Problem{Path: path, Message: fmt.Sprintf("must be %s, not %s", oneOf(names), what)}, types: types}
 }
 
 var typeNames = map[string]string{
@@ -212,7 +230,7 @@ func wrongChoice(path string, choices []any) finding {
 	if len(texts) > 1 {
 		message = "must be one of " + strings.Join(texts, ", ")
 	}
-	return finding{Problem: Problem{path, message}, choices: choices}
+	return finding{Problem: Problem{Path: path, Message: message}, choices: choices}
 }
 
 // alternatives sums up why a value fits none of several forms:
@@ -298,7 +316,7 @@ func listed(path string, total int, forms [][]finding) []finding {
 		texts = append(texts, words(form, path))
 	}
 	message := fmt.Sprintf("fits none of %d forms: %s", total, strings.Join(texts, "; or "))
-	return []finding{{Problem: Problem{path, message}}}
+	return []finding{{Problem: Problem{Path: path, Message: message}}}
 }
 
 // words joins what is wrong with one thing, with paths relative to its own.
@@ -310,7 +328,7 @@ func words(form []finding, path string) string {
 			texts = append(texts, fmt.Sprintf("%d more", len(form)-most))
 			break
 		}
-		texts = append(texts, Problem{strings.TrimPrefix(f.Path, path), f.Message}.String())
+		texts = append(texts, Problem{Path: strings.TrimPrefix(f.Path, path), Message: f.Message}.String())
 	}
 	return strings.Join(texts, ", ")
 }

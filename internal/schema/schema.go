@@ -21,12 +21,15 @@ type Error struct {
 }
 
 // Error prints the path, unless it is the root, and the message.
-func (e *Error) Error() string { return Problem(*e).String() }
+func (e *Error) Error() string { return Problem{Path: e.Path, Message: e.Message}.String() }
 
 // Problem is one thing that is wrong with a checked value.
 type Problem struct {
 	Path    string // JSON pointer into the value, "" for its root
 	Message string // completes "the value …": must be a string, not a number
+
+	// Known is not nil if Path is a property that the schema does not know: those that it names there, sorted.
+	Known []string
 }
 
 // String prints the path, unless it is the root, and the message.
@@ -106,7 +109,7 @@ func (s *Schema) Check(v any) []Problem {
 	default:
 		var err error
 		if c, err = newChecker(s.doc); err != nil {
-			return []Problem{{"", "cannot be checked: " + err.Error()}} // it compiled before
+			return []Problem{{Message: "cannot be checked: " + err.Error()}} // it compiled before
 		}
 	}
 	problems := c.check(v)

@@ -38,7 +38,7 @@ func TestCheck(t *testing.T) {
 		{person, `{"name":"Ada","age":36.0}`, ``},
 		{person, `3`, `must be an object, not a number`},
 		{person, `{"name":1,"age":1.5,"mail":"x","z":1,"y":2}`,
-			`unknown property "y"; unknown property "z"; /age: must be an integer, not 1.5; /mail: must be in the format email; /name: must be a string, not a number`},
+			`/age: must be an integer, not 1.5; /mail: must be in the format email; /name: must be a string, not a number; /y: is not a known property; /z: is not a known property`},
 		{person, `{"name":"A","age":-1}`, `/age: must be at least 0; /name: must have at least 2 characters, not 1`},
 		{person, `{}`, `/age: is required; /name: is required`},
 
@@ -72,7 +72,7 @@ func TestCheck(t *testing.T) {
 		{`{"maxProperties":0}`, `{"a":1}`, `must have at most 0 members, not 1`},
 		{`{"dependentRequired":{"a":["b"]}}`, `{"a":1}`, `/b: is required beside "a"`},
 		{`{"propertyNames":{"maxLength":1}}`, `{"ab":1}`, `property name "ab" must have at most 1 character, not 2`},
-		{`{"properties":{"a":{}},"unevaluatedProperties":false}`, `{"a":1,"b/c":1}`, `unknown property "b/c"`},
+		{`{"properties":{"a":{}},"unevaluatedProperties":false}`, `{"a":1,"b/c":1}`, `/b~1c: is not a known property`},
 		{`{"prefixItems":[{}],"items":false}`, `[1,2]`, `/1: is not allowed`},
 		{`{"if":{"required":["a"]},"then":{"required":["b"]}}`, `{"a":1}`, `/b: is required`},
 		{`{"items":{"type":"string"}}`, `["a",1,"a","a","a","a","a","a","a","a",2]`, `/1: must be a string, not a number; /10: must be a string, not a number`},
@@ -105,6 +105,24 @@ func TestCheck(t *testing.T) {
 		if got := schema.Describe(s.Check(decode(t, tt.value))); got != tt.want {
 			t.Errorf("%s\non %s\n got %s\nwant %s", tt.schema, tt.value, got, tt.want)
 		}
+	}
+}
+
+// An unknown property comes with those that the schema names in its place.
+func TestKnown(t *testing.T) {
+	const text = `{"properties":{"a":{},"b":{"$ref":"#/$defs/%"}},"additionalProperties":false,
+		"$defs":{"%":{"properties":{"c":{}},"unevaluatedProperties":false}}}`
+	s, err := schema.Compile([]byte(strings.ReplaceAll(text, "#/$defs/%", "#/$defs/%25")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := s.Check(decode(t, `{"a":1,"b":{"d":1},"x":1}`))
+	want := []schema.Problem{
+		{Path: "/b/d", Message: "is not a known property", Known: []string{"c"}},
+		{Path: "/x", Message: "is not a known property", Known: []string{"a", "b"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -35,6 +35,15 @@ func Pointer(pointer, token string) string {
 	return pointer + "/" + token
 }
 
+// Tokens returns the names that a JSON pointer is made of; none for the root, "".
+func Tokens(pointer string) []string {
+	tokens := strings.Split(pointer, "/")[1:]
+	for i, token := range tokens {
+		tokens[i] = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+	}
+	return tokens
+}
+
 // Place splits an error of this package into the JSON pointer of the place, "" for the root, and
 // what is wrong there.
 func Place(err error) (pointer string, cause error) {

@@ -403,3 +403,15 @@ func BenchmarkDecode(b *testing.B) {
 		}
 	}
 }
+
+func TestTokens(t *testing.T) {
+	for _, want := range [][]string{{}, {""}, {"a", "0", "b"}, {"a/b", "~1", "~"}} {
+		pointer := ""
+		for _, token := range want {
+			pointer = value.Pointer(pointer, token)
+		}
+		if diff := cmp.Diff(want, value.Tokens(pointer)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", pointer, diff)
+		}
+	}
+}
