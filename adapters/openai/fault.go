@@ -1,0 +1,86 @@
+package openai
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/retry"
+)
+
+// fault is what a server says went wrong.
+type fault struct {
+	message string
+	kinds   []string // the type and the code, as far as they are words
+	status  int      // the code, when it is a number
+}
+
+// readFault reads the body of a failure: {error: …}, what vLLM makes of it, or a list of that, as
+// Gemini sends it. nil when it is none of them.
+func readFault(body []byte) *fault {
+	var list []json.RawMessage
+	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
+		body = list[0]
+	}
+	var object struct {
+		Object string          `json:"object"`
+		Error  json.RawMessage `json:"error"`
+	}
+	switch err := json.Unmarshal(body, &object); {
+	case isSet(object.Error):
+		return faultOf(object.Error)
+	case err == nil && object.Object == "error":
+		return faultOf(body)
+	}
+	return nil
+}
+
+// faultOf reads an error: a text, or an object with members that servers do not agree about.
+func faultOf(raw json.RawMessage) *fault {
+	var f fault
+	var object map[string]any
+	if json.Unmarshal(raw, &f.message) == nil {
+		return &f
+	}
+	if json.Unmarshal(raw, &object) != nil || object["message"] == nil {
+		f.message = string(raw)
+	}
+	if s, ok := object["message"].(string); ok {
+		f.message = s
+	}
+	if details, ok := object["metadata"].(map[string]any); ok { // OpenRouter: what the provider said
+		if s, ok := details["raw"].(string); ok {
+			f.message += ": " + s
+		}
+	}
+	for _, key := range []string{"type", "code", "status"} {
+		switch v := object[key].(type) {
+		case string:
+			f.kinds = append(f.kinds, v)
+		case float64:
+			if v >= 400 && v <= 599 {
+				f.status = int(v)
+			}
+		}
+	}
+	return &f
+}
+
+// reason says whether trying again could help. status is that of the answer, or 200.
+func (f *fault) reason(status int) retry.Reason {
+	has := func(part string) bool {
+		return slices.ContainsFunc(f.kinds, func(kind string) bool { return strings.Contains(kind, part) })
+	}
+	switch {
+	case has("insufficient_quota"): // OpenAI sends it with 429, but no wait brings money
+		return ""
+	case status != http.StatusOK:
+		return retry.ReasonOfStatus(status)
+	case has("rate_limit"):
+		return retry.RateLimit
+	case has("server_error"), has("overloaded"):
+		return retry.ServerError
+	}
+	return ""
+}

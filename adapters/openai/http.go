@@ -1,0 +1,236 @@
+package openai
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/braise-run/braise/retry"
+)
+
+const (
+	maxFaultBytes = 64 << 10 // read of the body of a failure
+	quotedBytes   = 512      // of what a server said, in a message
+	minSecret     = 8        // bytes; what is shorter is a placeholder, such as "ollama"
+)
+
+// do sends one request and returns the body of a good answer.
+//  1. bound it in time, and note how far it comes;
+//  2. send it;
+//  3. turn a status that is not 2xx into a failure;
+//  4. read the body, within its bound.
+func (m *Model) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, m.opts.Timeout, timedOut(m.opts.Timeout))
+	defer cancel()
+	var connected atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
+	req, err := http.NewRequestWithContext(traced, method, m.base.JoinPath(path).String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, refuse("%s: the request cannot be made", m.what(path))
+	}
+	req.Header = m.header.Clone()
+	if m.host != "" {
+		req.Host = m.host
+	}
+
+	resp, err := m.client.Do(req)
+	if err != nil {
+		return nil, m.noAnswer(ctx, path, connected.Load(), err)
+	}
+	defer resp.Body.Close()
+
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return nil, m.statusFailure(path, resp)
+	}
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, m.opts.MaxBytes+1))
+	switch {
+	case err != nil:
+		return nil, m.noAnswer(ctx, path, true, fmt.Errorf("reading the answer: %w", err))
+	case int64(len(answer)) > m.opts.MaxBytes:
+		return nil, m.broken("", path, fmt.Errorf("the answer is larger than %d bytes", m.opts.MaxBytes))
+	}
+	return answer, nil
+}
+
+// what names the model and the address, for messages.
+func (m *Model) what(path string) string {
+	return fmt.Sprintf("model %q: %s", m.opts.Model, shown(m.base.JoinPath(path)))
+}
+
+// decode reads the body of a good answer into v, unless it is an error after all, or no JSON.
+func (m *Model) decode(path string, body []byte, v any) error {
+	if f := readFault(body); f != nil {
+		return m.fault(path, f)
+	}
+	err := json.Unmarshal(body, v)
+	mismatch, wrongType := errors.AsType[*json.UnmarshalTypeError](err)
+	_, noJSON := errors.AsType[*json.SyntaxError](err)
+	start := bytes.TrimSpace(body)
+	switch {
+	case err == nil:
+		return nil
+	case len(start) == 0:
+		return m.broken(retry.Unknown, path, errors.New("the answer is empty"))
+	case start[0] == '<':
+		return m.broken("", path, fmt.Errorf("the answer is a page, not JSON: %s\n  hint: check the base URL", m.quote(string(body))))
+	case noJSON:
+		return m.broken(retry.Unknown, path, fmt.Errorf("the answer is not JSON (%w): %s", err, m.quote(string(body))))
+	case wrongType:
+		err = fmt.Errorf("%s is of the wrong type, %s", cmp.Or(mismatch.Field, "it"), mismatch.Value)
+	}
+	return m.broken("", path, fmt.Errorf("the answer does not keep to the protocol: %w", err))
+}
+
+// broken is the failure of an answer that came with a good status and cannot be used.
+func (m *Model) broken(reason retry.Reason, path string, err error) error {
+	return &retry.Failure{Reason: reason, Status: http.StatusOK, Sent: true, Err: fmt.Errorf("%s: %w", m.what(path), err)}
+}
+
+// fault is the failure of an error that came with a good status.
+func (m *Model) fault(path string, f *fault) error {
+	status := http.StatusOK
+	if f.status != 0 {
+		status = f.status
+	}
+	return &retry.Failure{Reason: f.reason(status), Status: status, Sent: true,
+		Err: fmt.Errorf("%s: the answer is an error: %s", m.what(path), m.quote(f.message))}
+}
+
+// statusFailure says which status came back, and what the server said about it.
+func (m *Model) statusFailure(path string, resp *http.Response) error {
+	message := fmt.Sprintf("%s: status %d", m.what(path), resp.StatusCode)
+	if text := http.StatusText(resp.StatusCode); text != "" {
+		message += " " + text
+	}
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxFaultBytes)) // what there is: the status is the failure
+	f := readFault(body)
+	if f == nil {
+		f = &fault{message: string(body)}
+	}
+	if said := m.quote(f.message); said != "" {
+		message += ": " + said
+	}
+	if target, err := resp.Location(); err == nil && resp.StatusCode < 400 {
+		message += fmt.Sprintf("\n  hint: it redirects to %s; redirects are not followed, change the base URL", shown(target))
+	}
+	return &retry.Failure{
+		Reason: f.reason(resp.StatusCode),
+		Status: resp.StatusCode,
+		After:  retryAfter(resp.Header.Get("Retry-After")),
+		Sent:   true,
+		Err:    errors.New(message),
+	}
+}
+
+// retryAfter reads a Retry-After header: seconds, or a date. 0 when there is none, or it is over.
+func retryAfter(text string) time.Duration {
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
+		if seconds >= 0 && seconds <= math.MaxInt32 {
+			return time.Duration(seconds * float64(time.Second))
+		}
+		return 0
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}
+
+// noAnswer says why a request brought no answer.
+func (m *Model) noAnswer(ctx context.Context, path string, sent bool, err error) error {
+	if urlErr, ok := errors.AsType[*url.Error](err); ok {
+		err = urlErr.Err // without the URL: its query may hold a secret
+	}
+	f := &retry.Failure{Reason: retry.Network, Sent: sent}
+	_, isCertificate := errors.AsType[*tls.CertificateVerificationError](err)
+	netErr, isNet := errors.AsType[net.Error](err)
+	switch {
+	case ctx.Err() != nil:
+		err = ctx.Err()
+		if own, ok := errors.AsType[timedOut](context.Cause(ctx)); ok {
+			err = own
+		}
+		f.Reason = retry.ReasonOf(err)
+	case isCertificate:
+		f.Reason = ""
+	case isNet && netErr.Timeout():
+		f.Reason = retry.Timeout
+	}
+	f.Err = fmt.Errorf("%s: %w", m.what(path), err)
+	return f
+}
+
+// timedOut is the cause of a context whose call took longer than its timeout.
+type timedOut time.Duration
+
+func (t timedOut) Error() string { return fmt.Sprintf("timed out after %s", time.Duration(t)) }
+
+func (t timedOut) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// refuse makes an error that is never retried: trying again would end the same way.
+func refuse(format string, args ...any) error {
+	return &retry.Failure{Err: fmt.Errorf(format, args...)}
+}
+
+// shown is a URL for messages: no user, query or fragment, which may hold secrets.
+func shown(u *url.URL) string {
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+}
+
+// redactor replaces the key and the words of the headers in what servers say, as they are and in
+// the forms in which they may come back.
+func redactor(opts Options) *strings.Replacer {
+	secrets := []string{opts.APIKey}
+	for _, value := range opts.Headers {
+		secrets = append(secrets, strings.Fields(value)...)
+	}
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // the longest first
+	var pairs []string
+	for _, s := range secrets {
+		if len(s) < minSecret {
+			continue
+		}
+		quoted := strings.Trim(strconv.Quote(s), `"`)
+		for _, form := range []string{s, quoted, url.QueryEscape(s), url.PathEscape(s), base64.StdEncoding.EncodeToString([]byte(s))} {
+			pairs = append(pairs, form, "***")
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// quote is what a server said, for a message: secrets out, white space folded, nothing that is not
+// printable, cut. Secrets come first: a cut may not leave half of one.
+func (m *Model) quote(said string) string {
+	printable := strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || isControl(r) && r != '\n' && r != '\t' && r != '\r' {
+			return -1
+		}
+		return r
+	}, m.redact.Replace(said[:min(len(said), maxFaultBytes)]))
+	line := strings.Join(strings.Fields(printable), " ")
+	if len(line) <= quotedBytes {
+		return line
+	}
+	end := quotedBytes
+	for !utf8.RuneStart(line[end]) {
+		end--
+	}
+	return line[:end] + "…"
+}

@@ -1,0 +1,278 @@
+// Package openai makes a [runtime.Model] of any endpoint that speaks OpenAI's chat completions:
+// OpenAI itself, Ollama, vLLM, OpenRouter, and what Anthropic and Gemini offer for compatibility.
+// docs/models.md says what works where.
+//
+// The requests are made of the types of github.com/sashabaranov/go-openai. Its client is not used:
+// it reads answers without a bound, hides the Retry-After header, takes an error that comes with
+// status 200 for an answer, and refuses a whole answer for one unusual field that nobody needs.
+package openai
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	sdk "github.com/sashabaranov/go-openai"
+
+	"github.com/braise-run/braise/runtime"
+)
+
+// The defaults of the options.
+const (
+	DefaultBaseURL  = "https://api.openai.com/v1"
+	DefaultTimeout  = 10 * time.Minute
+	DefaultMaxBytes = 16 << 20
+)
+
+// Options say which model of which endpoint answers.
+type Options struct {
+	BaseURL string            // without /chat/completions. Defaults to DefaultBaseURL.
+	Model   string            // as the endpoint calls it; required
+	APIKey  string            // sent as a bearer token; "": none is sent
+	Headers map[string]string // of every request; they go before the adapter's own
+	Timeout time.Duration     // of one call, from connecting to the last byte. Defaults to 10 minutes.
+
+	// HTTPClient sends the requests; redirects are not followed, whatever it says of them. nil: one
+	// that uses the proxy of the environment (HTTPS_PROXY and its like).
+	HTTPClient *http.Client
+	MaxBytes   int64 // of an answer, unpacked; a larger one is an error. Defaults to 16 MiB.
+
+	// NoSchema is for an endpoint that does not know, or ignores, response_format json_schema: the
+	// schema of an answer is then put into the system message.
+	NoSchema bool
+}
+
+// Model is one model of an endpoint, as a [runtime.Model]. Make it with [New]. It is safe for
+// concurrent use.
+type Model struct {
+	opts   Options
+	base   *url.URL
+	header http.Header
+	host   string // of the Headers; "": that of base
+	client *http.Client
+	redact *strings.Replacer
+}
+
+// New checks the options and makes a Model of them. It does no I/O. Errors hold neither the key nor
+// the URL's user or query.
+func New(opts Options) (*Model, error) {
+	opts.BaseURL = cmp.Or(opts.BaseURL, DefaultBaseURL)
+	if opts.Timeout <= 0 {
+		opts.Timeout = DefaultTimeout
+	}
+	if opts.MaxBytes <= 0 {
+		opts.MaxBytes = DefaultMaxBytes
+	}
+	base, err := url.Parse(opts.BaseURL)
+	switch {
+	case opts.Model == "":
+		return nil, errors.New("openai: the name of the model is missing")
+	case err != nil:
+		return nil, errors.New("openai: the base URL is not a URL") // without err, which quotes it
+	case base.Scheme != "http" && base.Scheme != "https" || base.Hostname() == "":
+		return nil, fmt.Errorf("openai: the base URL %q is not like %q", shown(base), DefaultBaseURL)
+	}
+	m := &Model{opts: opts, base: base, header: http.Header{}, client: newClient(opts.HTTPClient), redact: redactor(opts)}
+	m.header.Set("Accept", "application/json")
+	m.header.Set("Content-Type", "application/json")
+	m.header.Set("User-Agent", "braise")
+	if opts.APIKey != "" {
+		if strings.ContainsFunc(opts.APIKey, isControl) {
+			return nil, errors.New("openai: the API key holds a line break or another control character")
+		}
+		m.header.Set("Authorization", "Bearer "+opts.APIKey)
+	}
+	for _, name := range slices.Sorted(maps.Keys(opts.Headers)) {
+		value := opts.Headers[name]
+		switch {
+		case !headerName.MatchString(name):
+			return nil, fmt.Errorf("openai: %q is not the name of a header", name)
+		case strings.ContainsFunc(value, isControl):
+			return nil, fmt.Errorf("openai: the header %q holds a line break or another control character", name)
+		}
+		if strings.EqualFold(name, "Host") {
+			m.host = value
+		}
+		m.header.Set(name, value)
+	}
+	return m, nil
+}
+
+// headerName is what RFC 9110 calls a token.
+var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+// newClient copies a client, so that it does not follow redirects: they would take the headers, any
+// of which may be a credential, to another place.
+func newClient(given *http.Client) *http.Client {
+	client := &http.Client{}
+	if given != nil {
+		*client = *given
+	} else {
+		client.Transport = &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: 30 * time.Second}).DialContext,
+			ForceAttemptHTTP2:      true,
+			MaxIdleConnsPerHost:    16,
+			IdleConnTimeout:        30 * time.Second,
+			TLSHandshakeTimeout:    10 * time.Second,
+			MaxResponseHeaderBytes: 1 << 20,
+		}
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return client
+}
+
+// Generate asks the model once. Every error is a *retry.Failure. A refusal of the model is an error
+// that is never retried.
+//
+// Tool names travel with "__" for every dot; two tools that would be one then are an error.
+// Arguments of a tool call that are not JSON are handed on as a JSON string.
+func (m *Model) Generate(ctx context.Context, req *runtime.Request) (*runtime.Response, error) {
+	body, names, err := m.encode(req)
+	if err != nil {
+		return nil, refuse("model %q: %w", m.opts.Model, err)
+	}
+	answer, err := m.do(ctx, http.MethodPost, "chat/completions", body)
+	if err != nil {
+		return nil, err
+	}
+	var r reply
+	if err := m.decode("chat/completions", answer, &r); err != nil {
+		return nil, err
+	}
+	return m.response(&r, req, names)
+}
+
+// Models asks the endpoint for the models that it has and returns their names, sorted. It shows
+// whether the endpoint can be reached and takes the key. An endpoint may know more names than it
+// lists.
+func (m *Model) Models(ctx context.Context) ([]string, error) {
+	answer, err := m.do(ctx, http.MethodGet, "models", nil)
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if err := m.decode("models", answer, &list); err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(list.Data))
+	for _, model := range list.Data {
+		names = append(names, model.ID)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// chatRequest is the body of a request. Its own fields hide those of the library, which cannot say
+// a temperature of 0 or an empty text, and calls max_tokens deprecated.
+type chatRequest struct {
+	sdk.ChatCompletionRequest
+	Messages    []message `json:"messages"`
+	Temperature *float64  `json:"temperature,omitempty"`
+	MaxTokens   int       `json:"max_tokens,omitempty"`
+}
+
+type message struct {
+	Role       runtime.Role   `json:"role"`
+	Content    *string        `json:"content,omitempty"`
+	ToolCalls  []sdk.ToolCall `json:"tool_calls,omitempty"`
+	ToolCallID string         `json:"tool_call_id,omitempty"`
+}
+
+// encode makes the body of a request, and returns the tools' names by what they are on the wire.
+func (m *Model) encode(req *runtime.Request) (body []byte, names map[string]string, err error) {
+	chat := chatRequest{Temperature: req.Temperature}
+	chat.Model = m.opts.Model
+	if chat.Tools, names, err = tools(req.Tools); err != nil {
+		return nil, nil, err
+	}
+	messages := req.Messages
+	if req.Schema != nil {
+		format := responseFormat(req.Schema)
+		if format == nil || m.opts.NoSchema {
+			messages = withSchema(messages, req.Schema)
+		} else {
+			chat.ResponseFormat = format
+		}
+	}
+	for _, msg := range messages {
+		chat.Messages = append(chat.Messages, wireMessage(msg))
+	}
+	if m.newTokens() {
+		chat.MaxCompletionTokens = req.MaxTokens
+	} else {
+		chat.MaxTokens = req.MaxTokens
+	}
+	body, err = json.Marshal(chat)
+	return body, names, err
+}
+
+// reasoning matches the models of OpenAI that refuse max_tokens, wherever they are offered.
+var reasoning = regexp.MustCompile(`^(o[1-9]|gpt-[5-9])`)
+
+// newTokens reports whether the bound of an answer is called max_completion_tokens. OpenAI's word
+// for it is not known everywhere, while most others know max_tokens.
+func (m *Model) newTokens() bool {
+	host := m.base.Hostname()
+	return host == "api.openai.com" || strings.HasSuffix(host, ".openai.azure.com") || reasoning.MatchString(m.opts.Model)
+}
+
+func wireMessage(msg runtime.Message) message {
+	out := message{Role: msg.Role, ToolCallID: msg.ToolCallID}
+	if msg.Text != "" || len(msg.ToolCalls) == 0 { // some refuse an empty text beside tool calls
+		out.Content = &msg.Text
+	}
+	for _, call := range msg.ToolCalls {
+		args := string(call.Arguments)
+		if args == "" {
+			args = "{}"
+		}
+		out.ToolCalls = append(out.ToolCalls, sdk.ToolCall{
+			ID: call.ID, Type: sdk.ToolTypeFunction, Function: sdk.FunctionCall{Name: wireName(call.Name), Arguments: args},
+		})
+	}
+	return out
+}
+
+// wireName is a tool's name for endpoints, most of which refuse dots.
+func wireName(name string) string { return strings.ReplaceAll(name, ".", "__") }
+
+// tools encodes the tools that a request offers.
+func tools(specs []runtime.ToolSpec) ([]sdk.Tool, map[string]string, error) {
+	names := map[string]string{}
+	var list []sdk.Tool
+	for _, spec := range specs {
+		name := wireName(spec.Name)
+		switch other, taken := names[name]; {
+		case taken && other == spec.Name:
+			return nil, nil, fmt.Errorf("the tool %q is offered twice", other)
+		case taken:
+			return nil, nil, fmt.Errorf("the tools %q and %q are both %q to the endpoint\n  hint: rename one of them", other, spec.Name, name)
+		}
+		names[name] = spec.Name
+		parameters := spec.Parameters
+		if parameters == nil {
+			parameters = json.RawMessage(`{"type":"object","properties":{}}`)
+		}
+		list = append(list, sdk.Tool{Type: sdk.ToolTypeFunction, Function: &sdk.FunctionDefinition{
+			Name: name, Description: spec.Description, Parameters: parameters,
+		}})
+	}
+	return list, names, nil
+}
