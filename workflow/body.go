@@ -113,13 +113,19 @@ func (c *compiler) lower(v *recipe.Value, names *expr.Scope) *expr.Template {
 		return expr.Map(keys, elems)
 	}
 	text, ok := v.Scalar.(string)
-	if !ok {
+	if !ok || c.folded > maxFolded {
 		return expr.Literal(v.Scalar)
 	}
 	t, list := names.Text(source(text, v.Pos, v.Offset, v.Indent))
 	c.list = append(c.list, list...)
 	if t == nil {
 		return expr.Literal(nil)
+	}
+	if t.IsLiteral() && hasExpression(v) {
+		size, _ := value.Size(t.Literal(), maxFolded) // of consts, which are JSON
+		if c.folded += size; c.folded > maxFolded {
+			c.errorf(v.Pos, diagnostics.CodeTooLarge, "", "expressions repeat constants of more than %d MiB", maxFolded>>20)
+		}
 	}
 	return t
 }

@@ -115,7 +115,12 @@ type compiler struct {
 
 	suggest suggester
 	full    bool // there are more than MaxSteps somewhere
+	folded  int  // bytes of what expressions make of constants alone
 }
+
+// maxFolded bounds what expressions make of constants alone, which is kept with the workflow: each of
+// many scalars may repeat a large constant.
+const maxFolded = 16 << 20
 
 // maxFindings is how many findings there may be before the inputs of further sub-recipes are not
 // checked: many steps may each lack many inputs.

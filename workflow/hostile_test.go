@@ -37,6 +37,8 @@ func TestHostileRecipesAreRefusedSoon(t *testing.T) {
 		{"unknown inputs", repeated(most, "steps:\n  a:\n    uses: recipe\n    with:\n      ref: sub.yaml\n      inputs:\n", "        j%d: 1\n", ""),
 			repeated(most, "inputs:\n", "  i%d: {type: string, default: x}\n", "steps:\n  s: {uses: set, with: 1}\n"), "input.invalid", true},
 		{"missing inputs everywhere", many, repeated(most, "inputs:\n", "  i%d: string\n", "steps:\n  s: {uses: set, with: 1}\n"), "input.invalid", false},
+		{"constants repeated", repeated(most, repeated(most/2, "consts:\n  k:\n", "    - %d\n", "steps:\n  a:\n    uses: set\n    with:\n")[len(head):], "      - ${{ consts.k }} # %d\n", ""), "", "yaml.tooLarge", false},
+		{"constant texts", repeated(most, "consts: {k: "+strings.Repeat("x", most/2)+"}\nsteps:\n  a:\n    uses: set\n    with:\n", "      - ${{ consts.k }}${{ consts.k }} # %d\n", ""), "", "yaml.tooLarge", false},
 		{"steps multiplied", many, repeated(most, "steps:\n", "  s%d: {uses: set, with: 1}\n", ""), "yaml.tooLarge", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
