@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/workflow"
 )
 
 func TestMain(m *testing.M) {
@@ -34,6 +38,68 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "shape": shape},
 	})
+}
+
+// docs/command.md has every command and flag.
+func TestDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/command.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := (&app{}).rootCommand()
+	usages := root.PersistentFlags().FlagUsages()
+	for _, c := range root.Commands() {
+		if !regexp.MustCompile("(?m)^\\| .*`" + c.Name() + "[ `]").Match(page) {
+			t.Errorf("docs/command.md lacks the command %s", c.Name())
+		}
+		usages += c.LocalNonPersistentFlags().FlagUsages()
+	}
+	for _, flag := range regexp.MustCompile(`(?m)^ +(?:-., )?(--[a-z-]+)`).FindAllStringSubmatch(usages, -1) {
+		if !regexp.MustCompile("[`\\[]" + flag[1] + "[` \\]]").Match(page) {
+			t.Errorf("docs/command.md lacks the flag %s", flag[1])
+		}
+	}
+}
+
+// The exit code of an outcome is the first that fits.
+func TestExitCode(t *testing.T) {
+	for _, tt := range []struct {
+		status   workflow.Status
+		category runtime.Category
+		code     string
+		why      *stopped
+		want     int
+	}{
+		{workflow.StatusOK, "", "", nil, 0},
+		{workflow.StatusOK, "", "", interrupted, 0}, // too late to matter
+		{workflow.StatusError, runtime.CategoryTool, "tool.failed", nil, 1},
+		{workflow.StatusError, runtime.CategoryTool, "tool.failed", interrupted, 130},
+		{workflow.StatusError, runtime.CategoryTool, "tool.failed", terminated, 1},
+		{workflow.StatusError, runtime.CategoryInfra, "step.timeout", nil, 1},
+		{workflow.StatusError, runtime.CategoryLimit, "foreach.maxItems", nil, 1},
+		{workflow.StatusError, runtime.CategoryConfig, "recipe.inputs", nil, 1},
+		{workflow.StatusError, runtime.CategoryConfig, "input.invalid", nil, 3},
+		{workflow.StatusError, runtime.CategoryConfig, "secret.tooShort", nil, 3},
+		{workflow.StatusError, runtime.CategoryConfig, "runtime.invalid", nil, 3},
+		{workflow.StatusCancelled, runtime.CategoryCancelled, "run.cancelled", nil, 5},
+		{workflow.StatusCancelled, runtime.CategoryCancelled, "run.cancelled", terminated, 5},
+		{workflow.StatusCancelled, runtime.CategoryCancelled, "run.cancelled", interrupted, 130},
+		{workflow.StatusError, runtime.CategoryLimit, "limits.wall_time", nil, 6},
+		{workflow.StatusError, runtime.CategoryLimit, "outputs.tooLarge", nil, 6},
+		{workflow.StatusError, runtime.CategoryConfig, "model.missing", nil, 8},
+		{workflow.StatusError, runtime.CategoryConfig, "strict.failed", nil, 8},
+		{workflow.StatusError, runtime.CategoryInfra, "engine.panic", nil, 9},
+		{workflow.StatusError, runtime.CategoryInfra, "secret.failed", nil, 9},
+		{workflow.StatusError, "", "", nil, 9}, // no error at all
+	} {
+		out := &workflow.Outcome{Status: tt.status}
+		if tt.code != "" {
+			out.Err = &runtime.Error{Category: tt.category, Code: tt.code, Err: errors.New("x")}
+		}
+		if got := exitCode(out, tt.why); got != tt.want {
+			t.Errorf("%s %s %s, stopped by %v: exit %d, want %d", tt.status, tt.category, tt.code, tt.why, got, tt.want)
+		}
+	}
 }
 
 // exits CODE [ARGS…] runs braise and checks its exit code; stdout and stderr are then checked as
