@@ -4,7 +4,10 @@ package retry
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
+	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -47,6 +50,22 @@ func ReasonOfStatus(status int) Reason {
 		return ServerError
 	}
 	return ""
+}
+
+// ParseAfter reads the value of a Retry-After header (RFC 9110, 10.2.3): a number of seconds, for
+// which some servers write a fraction, or a date. It returns 0 for a text that is neither, for a
+// moment that has passed, and for more than 2^31 seconds.
+func ParseAfter(text string) time.Duration {
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
+		if seconds >= 0 && seconds <= math.MaxInt32 {
+			return time.Duration(seconds * float64(time.Second))
+		}
+		return 0
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
 }
 
 // ReasonOf returns why err happened: the Reason of a [*Failure] in its chain, "" for a cancelled

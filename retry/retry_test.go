@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"testing"
 	"time"
@@ -74,5 +75,20 @@ func TestFailureIsItsCause(t *testing.T) {
 	err := error(&retry.Failure{Err: io.ErrUnexpectedEOF})
 	if err.Error() != "unexpected EOF" || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("the failure %v is not its cause", err)
+	}
+}
+
+func TestParseAfter(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"3": 3 * time.Second, "0.5": 500 * time.Millisecond, "0": 0, "-1": 0, "soon": 0, "": 0, "1e30": 0, "NaN": 0,
+		"Thu, 01 Jan 1970 00:00:00 GMT": 0,
+	} {
+		if got := retry.ParseAfter(text); got != want {
+			t.Errorf("ParseAfter(%q) = %v, want %v", text, got, want)
+		}
+	}
+	soon := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
+	if got := retry.ParseAfter(soon); got < 59*time.Minute || got > time.Hour {
+		t.Errorf("ParseAfter(%q) = %v, want about an hour", soon, got)
 	}
 }

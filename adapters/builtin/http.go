@@ -15,7 +15,6 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -292,21 +291,10 @@ func statusFailure(what string, resp *http.Response) error {
 	return &retry.Failure{
 		Reason: retry.ReasonOfStatus(resp.StatusCode),
 		Status: resp.StatusCode,
-		After:  retryAfter(resp.Header.Get("Retry-After")),
+		After:  retry.ParseAfter(resp.Header.Get("Retry-After")),
 		Sent:   true,
 		Err:    errors.New(message),
 	}
-}
-
-// retryAfter reads a Retry-After header: seconds, or a date. 0 when there is none, or it is over.
-func retryAfter(text string) time.Duration {
-	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil {
-		return max(0, time.Duration(seconds)*time.Second)
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, time.Until(at))
-	}
-	return 0
 }
 
 // saysJSON reports whether the headers call the body JSON (RFC 6839 for +json).

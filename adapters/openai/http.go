@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -133,24 +132,10 @@ func (m *Model) statusFailure(path string, resp *http.Response) error {
 	return &retry.Failure{
 		Reason: f.reason(resp.StatusCode),
 		Status: resp.StatusCode,
-		After:  retryAfter(resp.Header.Get("Retry-After")),
+		After:  retry.ParseAfter(resp.Header.Get("Retry-After")),
 		Sent:   true,
 		Err:    errors.New(message),
 	}
-}
-
-// retryAfter reads a Retry-After header: seconds, or a date. 0 when there is none, or it is over.
-func retryAfter(text string) time.Duration {
-	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
-		if seconds >= 0 && seconds <= math.MaxInt32 {
-			return time.Duration(seconds * float64(time.Second))
-		}
-		return 0
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, time.Until(at))
-	}
-	return 0
 }
 
 // noAnswer says why a request brought no answer.
