@@ -7,12 +7,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/braise-run/braise/adapters/builtin"
+	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/yamlnode"
 	"github.com/braise-run/braise/runtime"
@@ -34,8 +36,9 @@ type Config struct {
 
 // Model says where the answers of one model come from.
 type Model struct {
-	Provider string // script, the only one of this version
-	File     string // of the script; relative to the folder of the configuration
+	Provider string          // script or openai
+	File     string          // of the script; relative to the folder of the configuration
+	OpenAI   *openai.Options // with the provider openai; otherwise nil
 
 	written string               // File before its variables were replaced, for messages
 	pos     diagnostics.Position // of File
@@ -126,30 +129,87 @@ func (r *reader) models(n *yamlnode.Node) map[string]Model {
 	return models
 }
 
+// providers has the keys of each provider's models.
+var providers = map[string][]string{
+	"script": {"file"},
+	"openai": {"model", "api_key", "base_url", "headers", "timeout", "json_schema"},
+}
+
 func (r *reader) model(n *yamlnode.Node) Model {
-	others := []string{"model", "api_key", "base_url"} // of providers to come
-	fields := r.Object(n, append([]string{"provider", "file"}, others...), nil)
+	fields := r.Object(n, slices.Concat([]string{"provider"}, providers["script"], providers["openai"]), nil)
 	r.Require(n, fields, "provider")
 	m := Model{Provider: read(r, fields["provider"], func(r *yamlnode.Reader, n *yamlnode.Node) string {
 		return r.OneOf(n, "script", "openai")
 	})}
-	switch m.Provider {
-	case "openai":
-		provider := fields["provider"]
-		r.Errorf(provider.Pos, diagnostics.CodeNotBuilt, `only "script" is built`, "this version does not have the provider %q", provider.Value)
-	case "script":
-		r.Require(n, fields, "file")
-		for _, key := range others {
-			if fields[key] != nil {
-				r.Errorf(fields[key].Pos, diagnostics.CodeUnknownKey, "", "the provider \"script\" takes no %q", key)
-			}
-		}
-		if file := fields["file"]; file != nil {
-			m.File, m.pos = r.text(file), file.Pos
-			m.written, _ = file.Value.(string)
+	if m.Provider == "" {
+		return m
+	}
+	for _, f := range n.Fields {
+		if fields[f.Key] != nil && f.Key != "provider" && !slices.Contains(providers[m.Provider], f.Key) {
+			r.Errorf(f.Value.Pos, diagnostics.CodeUnknownKey, "", "the provider %q takes no %q", m.Provider, f.Key)
 		}
 	}
+	if m.Provider == "openai" {
+		m.OpenAI = r.openai(n, fields)
+		return m
+	}
+	r.Require(n, fields, "file")
+	if file := fields["file"]; file != nil {
+		m.File, m.pos = r.text(file), file.Pos
+		m.written, _ = file.Value.(string)
+	}
 	return m
+}
+
+// credential matches the names of headers that hold secrets.
+var credential = regexp.MustCompile(`(?i)auth|cookie|key|token|secret`)
+
+func (r *reader) openai(n *yamlnode.Node, fields map[string]*yamlnode.Node) *openai.Options {
+	r.Require(n, fields, "model")
+	r.secret(fields["api_key"])
+	opts := openai.Options{
+		Model:   r.text(fields["model"]),
+		BaseURL: r.option(fields["base_url"], func(o *openai.Options, s string) { o.BaseURL = s }),
+		APIKey:  r.option(fields["api_key"], func(o *openai.Options, s string) { o.APIKey = s }),
+		Timeout: read(r, fields["timeout"], readDuration),
+	}
+	for _, f := range r.Map(fields["headers"]) {
+		if credential.MatchString(f.Key) {
+			r.secret(f.Value)
+		}
+		value := r.option(f.Value, func(o *openai.Options, s string) { o.Headers = map[string]string{f.Key: s} })
+		if opts.Headers == nil {
+			opts.Headers = map[string]string{}
+		}
+		opts.Headers[f.Key] = value
+	}
+	if schema := fields["json_schema"]; schema != nil {
+		opts.NoSchema = !r.Bool(schema)
+	}
+	return &opts
+}
+
+// option reads an option of an openai model that openai.New has an opinion about.
+func (r *reader) option(n *yamlnode.Node, set func(*openai.Options, string)) string {
+	return read(r, n, func(r *yamlnode.Reader, n *yamlnode.Node) string {
+		text := r.Text(n)
+		if text == "" {
+			return ""
+		}
+		opts := openai.Options{Model: "any"}
+		set(&opts, text)
+		if _, err := openai.New(opts); err != nil {
+			r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%s", strings.TrimPrefix(err.Error(), "openai: "))
+		}
+		return text
+	})
+}
+
+// secret reports a secret that stands in the file itself.
+func (r *reader) secret(n *yamlnode.Node) {
+	if n != nil && n.Kind == yamlnode.String && !hasVariable(n.Value.(string)) {
+		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, `put it into an environment variable and write "${NAME}"`, "the secret %q may not stand in the file", n.Key)
+	}
 }
 
 func (r *reader) tools(n *yamlnode.Node) builtin.Options {

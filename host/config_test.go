@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/braise-run/braise/adapters/builtin"
+	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/runtime"
@@ -26,7 +28,7 @@ func environ(vars map[string]string) func(string) (string, bool) {
 }
 
 func TestParseConfig(t *testing.T) {
-	env := environ(map[string]string{"DIR": "data", "FILE": "canned.yaml", "KIND": "script", "WAIT": "90s", "ODD": "${DIR}", "STORE": "memory:"})
+	env := environ(map[string]string{"DIR": "data", "FILE": "canned.yaml", "KIND": "script", "WAIT": "90s", "ODD": "${DIR}", "STORE": "memory:", "KEY": "sk-0123456789", "HOST": "models.test"})
 	tests := []struct {
 		name, text string
 		want       host.Config
@@ -36,6 +38,13 @@ func TestParseConfig(t *testing.T) {
 models:
   fast:   {provider: script, file: testdata/fast.yaml}
   canned: {provider: script, file: /abs/canned.yaml}
+  local:
+    provider: openai
+    model: llama3.2
+    base_url: http://localhost:11434/v1
+    headers: {X-Title: braise}
+    timeout: 2m
+    json_schema: false
 tools:
   exec: {allow: [git, ./bin/tool], timeout: 30s, dir: work}
   file: {base: ./workspace}
@@ -47,6 +56,10 @@ store: "memory:"
 			Models: map[string]host.Model{
 				"fast":   {Provider: "script", File: "testdata/fast.yaml"},
 				"canned": {Provider: "script", File: "/abs/canned.yaml"},
+				"local": {Provider: "openai", OpenAI: &openai.Options{
+					Model: "llama3.2", BaseURL: "http://localhost:11434/v1", Headers: map[string]string{"X-Title": "braise"},
+					Timeout: 2 * time.Minute, NoSchema: true,
+				}},
 			},
 			Tools: builtin.Options{
 				Exec: &builtin.ExecOptions{Allow: []string{"git", "./bin/tool"}, Timeout: 30 * time.Second, Dir: "work"},
@@ -57,13 +70,21 @@ store: "memory:"
 			Limits:  runtime.Limits{MaxParallel: 4, Grace: time.Second},
 		}},
 		{"variables", `
-models: {fast: {provider: "${KIND}", file: "${DIR}/${FILE}"}}
+models:
+  fast: {provider: "${KIND}", file: "${DIR}/${FILE}"}
+  big:  {provider: openai, model: "${DIR}", api_key: "${KEY}", base_url: "https://${HOST}/v1", headers: {Authorization: "Token ${KEY}"}, timeout: "${WAIT}", json_schema: true}
 tools:
   exec: {allow: ["${DIR}"], timeout: "${WAIT}"}
   file: {base: "a$${DIR}b/$DIR/${ODD}"}
 store: ${STORE}
 `, host.Config{
-			Models: map[string]host.Model{"fast": {Provider: "script", File: "data/canned.yaml"}},
+			Models: map[string]host.Model{
+				"fast": {Provider: "script", File: "data/canned.yaml"},
+				"big": {Provider: "openai", OpenAI: &openai.Options{
+					Model: "data", APIKey: "sk-0123456789", BaseURL: "https://models.test/v1",
+					Headers: map[string]string{"Authorization": "Token sk-0123456789"}, Timeout: 90 * time.Second,
+				}},
+			},
 			Tools: builtin.Options{
 				Exec: &builtin.ExecOptions{Allow: []string{"data"}, Timeout: 90 * time.Second},
 				File: &builtin.FileOptions{Base: "a${DIR}b/$DIR/${DIR}"},
@@ -95,8 +116,9 @@ func TestParseConfigRefuses(t *testing.T) {
 	const (
 		dollar    = `"$${" stands for "${" itself`
 		durations = "durations look like 500ms, 30s, 5m, 2h"
+		variable  = `put it into an environment variable and write "${NAME}"`
 	)
-	env := environ(map[string]string{"KEY": "hunter2hunter2", "EMPTY": "", "KIND": "openai"})
+	env := environ(map[string]string{"KEY": "hunter2hunter2", "EMPTY": "", "KIND": "openai", "LINES": "hunter2\n"})
 	tests := []struct {
 		name, text string
 		want       []found
@@ -127,13 +149,39 @@ models:
   f: script
   "": {provider: script, file: x}
 `, []found{
-			{"b.yaml:3:17", diagnostics.CodeNotBuilt, `this version does not have the provider "openai"`, `only "script" is built`},
+			{"b.yaml:3:53", diagnostics.CodeInvalidValue, `the environment variable "UNSET" is not set`, dollar},
 			{"b.yaml:4:17", diagnostics.CodeInvalidValue, `"provider" may not be "scripts"`, `did you mean "script"?`},
 			{"b.yaml:5:6", diagnostics.CodeMissingKey, `the key "provider" is missing from "c"`, ""},
 			{"b.yaml:6:6", diagnostics.CodeMissingKey, `the key "file" is missing from "d"`, ""},
 			{"b.yaml:7:44", diagnostics.CodeUnknownKey, `the provider "script" takes no "base_url"`, ""},
 			{"b.yaml:8:6", diagnostics.CodeWrongType, `"f" must be a mapping, not a string`, ""},
 			{"b.yaml:9:3", diagnostics.CodeInvalidValue, "a model's name may not be empty", ""},
+		}},
+		{"openai", `
+models:
+  a: {provider: openai, modell: m, file: x}
+  b: {provider: openai, model: "", api_key: hunter2hunter2, headers: {x-api-key: "$${KEY}", X-Title: fine}}
+  c: {provider: openai, model: m, base_url: "localhost:11434/v1", timeout: 30, json_schema: "no"}
+  d: {provider: openai, model: m, headers: {"X Y": z, Accept: ""}}
+  e: {provider: openai, model: m, base_url: "${KEY}", api_key: "${LINES}", headers: {X-A: "${LINES}"}}
+  f: {provider: openai, model: m, api_key: 7, headers: []}
+`, []found{
+			{"b.yaml:3:6", diagnostics.CodeMissingKey, `the key "model" is missing from "a"`, ""},
+			{"b.yaml:3:25", diagnostics.CodeUnknownKey, `unknown key "modell"`, `did you mean "model"?`},
+			{"b.yaml:3:42", diagnostics.CodeUnknownKey, `the provider "openai" takes no "file"`, ""},
+			{"b.yaml:4:32", diagnostics.CodeInvalidValue, `"model" may not be empty`, ""},
+			{"b.yaml:4:45", diagnostics.CodeInvalidValue, `the secret "api_key" may not stand in the file`, variable},
+			{"b.yaml:4:82", diagnostics.CodeInvalidValue, `the secret "x-api-key" may not stand in the file`, variable},
+			{"b.yaml:5:45", diagnostics.CodeInvalidValue, `the base URL is not like "https://api.openai.com/v1"`, ""},
+			{"b.yaml:5:76", diagnostics.CodeWrongType, `"timeout" must be a duration, not an integer`, "give it a unit: 30s"},
+			{"b.yaml:5:93", diagnostics.CodeWrongType, `"json_schema" must be a boolean, not a string`, ""},
+			{"b.yaml:6:52", diagnostics.CodeInvalidValue, `"X Y" is not the name of a header`, ""},
+			{"b.yaml:6:63", diagnostics.CodeInvalidValue, `"Accept" may not be empty`, ""},
+			{"b.yaml:7:45", diagnostics.CodeInvalidValue, `the base URL is not like "https://api.openai.com/v1"`, ""},
+			{"b.yaml:7:64", diagnostics.CodeInvalidValue, `"${LINES}" does not fit here once its variables are replaced`, ""},
+			{"b.yaml:7:91", diagnostics.CodeInvalidValue, `"${LINES}" does not fit here once its variables are replaced`, ""},
+			{"b.yaml:8:44", diagnostics.CodeWrongType, `"api_key" must be a string, not an integer`, "quote it"},
+			{"b.yaml:8:56", diagnostics.CodeWrongType, `"headers" must be a mapping, not a list`, ""},
 		}},
 		{"tools", "tools:\n  exec: {timeout: 30}\n  file: {}\n  http: {allow_private: 1, timeout: 0s}", []found{
 			{"b.yaml:2:9", diagnostics.CodeMissingKey, `the key "allow" is missing from "exec"`, ""},
@@ -178,7 +226,8 @@ secrets: {from_env: ["-${KEY}"]}
 store: "${KEY}"
 `, []found{
 			{"b.yaml:3:17", diagnostics.CodeInvalidValue, `"provider" may not be "${KEY}"`, "allowed: script, openai"},
-			{"b.yaml:4:17", diagnostics.CodeNotBuilt, `this version does not have the provider "${KIND}"`, `only "script" is built`},
+			{"b.yaml:4:6", diagnostics.CodeMissingKey, `the key "model" is missing from "b"`, ""},
+			{"b.yaml:4:34", diagnostics.CodeUnknownKey, `the provider "openai" takes no "file"`, ""},
 			{"b.yaml:5:31", diagnostics.CodeInvalidValue, `"${EMPTY}" does not fit here once its variables are replaced`, ""},
 			{"b.yaml:6:39", diagnostics.CodeInvalidValue, `"${KEY}" is not a duration`, durations},
 			{"b.yaml:7:22", diagnostics.CodeInvalidValue, `"-${KEY}" does not name an environment variable`, ""},
@@ -203,6 +252,32 @@ store: "${KEY}"
 				t.Errorf("findings (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Every snippet of docs/models.md is part of a configuration that a Runtime can be made of.
+func TestDocumentedModels(t *testing.T) {
+	text, err := os.ReadFile("../docs/models.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	snippets := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	if len(snippets) < 7 {
+		t.Errorf("docs/models.md has %d snippets, want one for each endpoint", len(snippets))
+	}
+	for _, s := range snippets {
+		config, inside := s[1], strings.TrimRight(s[1], "\n")
+		if !strings.HasPrefix(config, "models:") {
+			config = "models:\n  " + strings.ReplaceAll(inside, "\n", "\n  ")
+		}
+		c, err := host.ParseConfig("models.md", []byte(config), func(string) (string, bool) { return "0123456789", true })
+		if err != nil {
+			t.Errorf("%v\n%s", err, config)
+			continue
+		}
+		if rt, err := c.Runtime(""); err != nil || len(rt.Models) != 1 {
+			t.Errorf("got %v\n%s", err, config)
+		}
 	}
 }
 
@@ -286,7 +361,7 @@ func write(t testing.TB, path, text string) {
 }
 
 func FuzzConfig(f *testing.F) {
-	f.Add("models:\n  fast: {provider: script, file: testdata/canned.yaml}\n  b: {provider: openai, api_key: \"${KEY}\"}\n")
+	f.Add("models:\n  fast: {provider: script, file: testdata/canned.yaml}\n  b: {provider: openai, model: m, api_key: \"${KEY}\", base_url: \"${URL}\", headers: {X-A: \"${A}\"}}\n")
 	f.Add("tools:\n  exec: {allow: [git, python3], timeout: 30s}\n  file: {base: ./workspace}\n  http: {allow_private: false}\n")
 	f.Add("secrets: {from_env: [CRM_TOKEN]}\nstore: sqlite:.braise/runs.db\nlimits: {max_parallel: 8, grace: 1s}\n")
 	f.Add("mcp:\n  docs: {url: \"https://example.com/mcp\"}\nprices: {fast: {input: 0.25, output: 2}}\n")

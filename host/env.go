@@ -48,6 +48,9 @@ func expand(s string, env lookup) (string, error) {
 	}
 }
 
+// hasVariable reports whether expand would replace something in s.
+func hasVariable(s string) bool { return strings.Contains(strings.ReplaceAll(s, "$${", ""), "${") }
+
 // envSecrets is runtime.Secrets that takes the listed names from the environment, at use.
 type envSecrets struct {
 	names []string

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/braise-run/braise/adapters/builtin"
+	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/runtime"
@@ -29,14 +30,21 @@ func (c *Config) Runtime(dir string) (*runtime.Runtime, error) {
 	rt := &runtime.Runtime{Models: map[string]runtime.Model{}, Limits: c.Limits}
 	var found diagnostics.List
 	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
-		m := c.Models[name]
-		if m.Provider != "script" {
+		switch m := c.Models[name]; {
+		case m.Provider == "script":
+			shown := within(dir, cmp.Or(m.written, m.File))
+			model, problems := loadScript(within(dir, m.File), filepath.ToSlash(shown), m.pos)
+			found = append(found, problems...)
+			rt.Models[name] = model
+		case m.Provider == "openai" && m.OpenAI != nil:
+			model, err := openai.New(*m.OpenAI)
+			if err != nil {
+				return nil, fmt.Errorf("model %q: %w", name, err)
+			}
+			rt.Models[name] = model
+		default:
 			return nil, fmt.Errorf("model %q: unknown provider %q", name, m.Provider)
 		}
-		shown := within(dir, cmp.Or(m.written, m.File))
-		model, problems := loadScript(within(dir, m.File), filepath.ToSlash(shown), m.pos)
-		found = append(found, problems...)
-		rt.Models[name] = model
 	}
 	found.Sort()
 	if err := found.Err(); err != nil {

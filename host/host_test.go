@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/runtime"
@@ -113,6 +116,30 @@ limits: {max_parallel: 3, grace: 2s}
 	for _, name := range []string{"UNSET", "HOME"} { // not set; set, but not listed
 		if got, err := rt.Secrets.Secret(t.Context(), name); !errors.Is(err, runtime.ErrNoSecret) || got != "" {
 			t.Errorf("secret %s: got %q, %v, want %v", name, got, err, runtime.ErrNoSecret)
+		}
+	}
+}
+
+func TestRuntimeOfAnEndpoint(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, `{"choices": [{"message": {"content": %q}}]}`, r.URL.Path+" "+r.Header.Get("Authorization")+" "+r.Header.Get("X-Title"))
+	}))
+	t.Cleanup(srv.Close)
+	rt, err := build(t, "", `
+models:
+  local: {provider: openai, model: m, base_url: "${URL}/v1", api_key: "${KEY}", headers: {X-Title: mine}}
+`, map[string]string{"URL": srv.URL, "KEY": "0123456789"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := ask(t, rt, "local"), "/v1/chat/completions Bearer 0123456789 mine"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+
+	for _, m := range []host.Model{{Provider: "openai"}, {Provider: "openai", OpenAI: &openai.Options{}}, {Provider: "other"}} {
+		c := host.Config{Models: map[string]host.Model{"fast": m}}
+		if _, err := c.Runtime(""); err == nil || !strings.HasPrefix(err.Error(), `model "fast": `) {
+			t.Errorf("%+v: got %v, want an error that names the model", m, err)
 		}
 	}
 }

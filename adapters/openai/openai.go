@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -63,8 +64,8 @@ type Model struct {
 	redact *strings.Replacer
 }
 
-// New checks the options and makes a Model of them. It does no I/O. Errors hold neither the key nor
-// the URL's user or query.
+// New checks the options and makes a Model of them. It does no I/O. Errors hold nothing of the
+// options but the names of headers.
 func New(opts Options) (*Model, error) {
 	opts.BaseURL = cmp.Or(opts.BaseURL, DefaultBaseURL)
 	if opts.Timeout <= 0 {
@@ -73,14 +74,13 @@ func New(opts Options) (*Model, error) {
 	if opts.MaxBytes <= 0 {
 		opts.MaxBytes = DefaultMaxBytes
 	}
+	opts.MaxBytes = min(opts.MaxBytes, math.MaxInt64-1) // one more is read, to see that there is more
 	base, err := url.Parse(opts.BaseURL)
 	switch {
 	case opts.Model == "":
 		return nil, errors.New("openai: the name of the model is missing")
-	case err != nil:
-		return nil, errors.New("openai: the base URL is not a URL") // without err, which quotes it
-	case base.Scheme != "http" && base.Scheme != "https" || base.Hostname() == "":
-		return nil, fmt.Errorf("openai: the base URL %q is not like %q", shown(base), DefaultBaseURL)
+	case err != nil, base.Scheme != "http" && base.Scheme != "https", base.Hostname() == "":
+		return nil, fmt.Errorf("openai: the base URL is not like %q", DefaultBaseURL)
 	}
 	m := &Model{opts: opts, base: base, header: http.Header{}, client: newClient(opts.HTTPClient), redact: redactor(opts)}
 	m.header.Set("Accept", "application/json")

@@ -452,9 +452,9 @@ func TestNewRefuses(t *testing.T) {
 		want string
 	}{
 		{openai.Options{}, "openai: the name of the model is missing"},
-		{openai.Options{Model: "m", BaseURL: "https://u:hunter2@[x"}, "openai: the base URL is not a URL"},
-		{openai.Options{Model: "m", BaseURL: "ftp://u:hunter2@h/v1?k=hunter2"}, `openai: the base URL "ftp://h/v1" is not like "https://api.openai.com/v1"`},
-		{openai.Options{Model: "m", BaseURL: "localhost:11434"}, `openai: the base URL "localhost:" is not like "https://api.openai.com/v1"`},
+		{openai.Options{Model: "m", BaseURL: "https://u:hunter2@[x"}, `openai: the base URL is not like "https://api.openai.com/v1"`},
+		{openai.Options{Model: "m", BaseURL: "ftp://u:hunter2@h/v1?k=hunter2"}, `openai: the base URL is not like "https://api.openai.com/v1"`},
+		{openai.Options{Model: "m", BaseURL: "localhost:11434"}, `openai: the base URL is not like "https://api.openai.com/v1"`},
 		{openai.Options{Model: "m", APIKey: "hunter2hunter2\n"}, "openai: the API key holds a line break or another control character"},
 		{openai.Options{Model: "m", Headers: map[string]string{"X A": ""}}, `openai: "X A" is not the name of a header`},
 		{openai.Options{Model: "m", Headers: map[string]string{"X-A": "hunter2\r\n"}}, `openai: the header "X-A" holds a line break or another control character`},
