@@ -35,10 +35,14 @@ type Limits struct {
 	Grace time.Duration
 	// MaxItems bounds the list of a foreach that gives no max_items. Defaults to 10,000.
 	MaxItems int
-	// MaxOutputBytes bounds the output of one step or item, counted as canonical JSON. Defaults to
-	// 16 MiB.
+	// MaxSteps bounds the steps of a run; those of a body count each time, and so does each item of
+	// a foreach. Defaults to 1,000,000.
+	MaxSteps int
+	// MaxOutputBytes bounds the output of one step or item, and what goes into it, counted as
+	// canonical JSON. Defaults to 16 MiB.
 	MaxOutputBytes int
-	// MaxRunBytes bounds the outputs of all steps and items of a run together. Defaults to 1 GiB.
+	// MaxRunBytes bounds what a run keeps: the outputs of all steps and items together, the lists
+	// of its foreach and the inputs of its sub-recipes. Defaults to 1 GiB.
 	MaxRunBytes int
 }
 
@@ -47,6 +51,7 @@ const (
 	DefaultMaxParallel    = 8
 	DefaultGrace          = 5 * time.Second
 	DefaultMaxItems       = 10_000
+	DefaultMaxSteps       = 1_000_000
 	DefaultMaxOutputBytes = 16 << 20
 	DefaultMaxRunBytes    = 1 << 30
 )
@@ -61,6 +66,9 @@ func (l Limits) WithDefaults() Limits {
 	}
 	if l.MaxItems == 0 {
 		l.MaxItems = DefaultMaxItems
+	}
+	if l.MaxSteps == 0 {
+		l.MaxSteps = DefaultMaxSteps
 	}
 	if l.MaxOutputBytes == 0 {
 		l.MaxOutputBytes = DefaultMaxOutputBytes

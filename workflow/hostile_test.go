@@ -1,12 +1,16 @@
 package workflow_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/runtime/runtimetest"
+	"github.com/braise-run/braise/workflow"
 )
 
 // repeated writes a recipe: the start, lines made of numbers until there are so many bytes, the end.
@@ -51,5 +55,59 @@ func TestHostileRecipesAreRefusedSoon(t *testing.T) {
 				t.Errorf("%d findings, first %+v", len(list), list[:min(1, len(list))])
 			}
 		})
+	}
+}
+
+// A run has bounds that its recipe cannot pass, whatever it makes of few bytes.
+func TestHostileRunsEndSoon(t *testing.T) {
+	many := func(n int, text string) string { return strings.Repeat(text+", ", n) }
+	for _, tt := range []struct {
+		name, text string
+		code       string
+		step       string
+	}{
+		{"texts in a list", "steps:\n  a: {uses: set, with: [" + many(20_000, `"x${{ inputs.s }}"`) + "1]}\n", "expr.failed", "a"},
+		{"lists that are built", "steps:\n  a: {uses: set, with: [" + many(20_000, `"${{ map(1..100000, # + 0.5) }}"`) + "1]}\n", "expr.failed", "a"},
+		{"much to compute", "steps:\n  a: {uses: set, with: [" + many(10_000, `"${{ reduce(1..900000, #acc + #, 0) }}"`) + "1]}\n", "expr.failed", "a"},
+		{"an output", "steps:\n  a: {uses: set, with: [" + many(30_000, `"${{ inputs.s }}"`) + "1]}\n", "output.tooLarge", "a"},
+		{"an output to be checked", "steps:\n  a: {uses: set, output: {schema: {items: {pattern: y}}, max_bytes: 2000000000}, with: [" + many(30_000, `"${{ inputs.s }}"`) + "1]}\n", "output.tooLarge", "a"},
+		{"arguments", "steps:\n  a: {uses: test.json, with: {x: [" + many(30_000, `"${{ inputs.s }}"`) + "1]}}\n", "output.tooLarge", "a"},
+		{"arguments with a secret", "steps:\n  a: {uses: test.json, with: {x: [\"${{ secrets.TOKEN }}\", " + many(30_000, `"${{ inputs.s }}"`) + "1]}}\n", "output.tooLarge", "a"},
+		{"messages", "steps:\n  a: {uses: fail, foreach: {in: \"${{ 1..100 }}\", on_error: collect}, with: {message: \"${{ inputs.s }}\"}}\n", "outputs.tooLarge", "a"},
+		{"items", "steps:\n  a: {uses: recipe, foreach: {in: \"${{ 1..100 }}\", as: i}, with: {steps: {b: {uses: set, foreach: {in: [\"${{ inputs.s }}\"], as: j}, with: 1}}}}\n", "outputs.tooLarge", "a[20]/b"},
+		{"inputs of files", "steps:\n  a: {uses: recipe, foreach: {in: \"${{ 1..100 }}\"}, with: {ref: sub.yaml, inputs: {s: \"${{ inputs.s }}\"}}}\n", "outputs.tooLarge", "a[20]"},
+		{"steps", "steps:\n  a: {uses: recipe, foreach: {in: \"${{ 1..100 }}\", as: i}, with: {steps: {b: {uses: recipe, foreach: {in: \"${{ 1..100 }}\", as: j}, with: {steps: {c: {uses: set, foreach: {in: \"${{ 1..100 }}\", as: k}, with: 1}}}}}}}\n", "steps.tooMany", "a[0]/b[97]/c"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			wf, list := compileFiles(t, map[string]string{
+				"recipe.yaml": head + "inputs: {s: string}\n" + tt.text,
+				"sub.yaml":    head + "inputs: {s: string}\nsteps:\n  s: {uses: set, with: 1}\n",
+			}, nil)
+			if wf == nil {
+				t.Fatal(list)
+			}
+			counting := &runtimetest.Tool{ToolSpec: runtime.ToolSpec{Name: "test.json"}}
+			out, err := wf.Run(t.Context(), map[string]any{"s": strings.Repeat("x", 500_000)}, &runtime.Runtime{
+				Tools: []runtime.Tool{counting}, Secrets: runtime.SecretMap{"TOKEN": "open sesame"},
+				Limits: runtime.Limits{MaxParallel: 1, MaxSteps: 10_000, MaxOutputBytes: 5_000_000, MaxRunBytes: 10_010_000},
+			})
+			if e := out.Error(); e == nil || e.Code != tt.code || e.Step != tt.step || len(err.Error()) > 1000 {
+				t.Errorf("got %.1000v, %+v", err, out.Diagnostics)
+			}
+			if len(counting.Calls()) > 0 {
+				t.Error("the tool was called")
+			}
+		})
+	}
+}
+
+// Cancelling is noticed between two steps that compute, however long each takes.
+func TestCancelBetweenStepsThatCompute(t *testing.T) {
+	text := repeated(20_000, "steps:\n", "  s%d: {uses: set, with: \"${{ reduce(1..900000, #acc + #, 0) }}\"}\n", "")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	out, _ := load(t, []byte(text)).Run(ctx, nil, nil)
+	if out.Status != workflow.StatusCancelled || len(out.Artefact) > 20 {
+		t.Errorf("got %s after %d steps", out.Status, len(out.Artefact))
 	}
 }

@@ -140,7 +140,7 @@ func (r *run) execute(input any) (out *Outcome) {
 	}
 	r.m = machine.New(r.wf.graph, inputs, machine.Options{
 		MaxParallel: r.maxParallel(), MaxItems: r.limits.MaxItems, WallTime: r.wf.recipe.Limits.WallTime, Grace: r.limits.Grace,
-		MaxOutput: r.limits.MaxOutputBytes, MaxOutputs: r.limits.MaxRunBytes,
+		MaxTasks: r.limits.MaxSteps, MaxOutput: r.limits.MaxOutputBytes, MaxOutputs: r.limits.MaxRunBytes,
 		Run: map[string]any{"id": r.id, "recipe": r.wf.recipe.Name, "version": r.wf.recipe.Version},
 	})
 	r.events.reserve(start, len(r.wf.graph.Nodes))
@@ -309,6 +309,11 @@ func (r *run) drive() (finished bool) {
 		}
 	}()
 	for work := 0; ; work++ {
+		select {
+		case <-r.ended: // each time: a step's expressions may take long
+			r.cancel()
+		default:
+		}
 		if work%64 == 63 {
 			r.poll()
 		}

@@ -51,8 +51,9 @@ type Options struct {
 	MaxItems    int           // of a foreach without a bound of its own
 	WallTime    time.Duration // of the whole run; 0: none
 	Grace       time.Duration
-	MaxOutput   int            // bytes of one output, as JSON
-	MaxOutputs  int            // bytes of all outputs together
+	MaxTasks    int            // steps and items, those of bodies each time
+	MaxOutput   int            // bytes of one output or input, as JSON
+	MaxOutputs  int            // bytes of all that the run keeps: outputs, items, inputs of files
 	Run         map[string]any // what expressions see as run
 }
 
@@ -75,7 +76,8 @@ type Machine struct {
 	began   int64   // tasks begun so far
 	armed   int     // timers that have neither come due nor been disarmed
 
-	size int // of all outputs so far
+	size  int // of all that the run keeps so far
+	tasks int // steps and items so far
 
 	out  []Command // to be handed out, from head on
 	head int
@@ -86,7 +88,7 @@ type Machine struct {
 // New makes the machine of one run of g. inputs are what the recipe's expressions see; nobody may
 // change them any more.
 func New(g *Graph, inputs map[string]any, opts Options) *Machine {
-	m := &Machine{opts: opts, run: opts.Run}
+	m := &Machine{opts: opts, run: opts.Run, tasks: len(g.Nodes)}
 	m.root = m.open(g, nil, inputs)
 	if opts.WallTime > 0 {
 		m.arm(&m.root.self, Timeout, opts.WallTime)
@@ -384,10 +386,20 @@ func (m *Machine) begin(t *Task) {
 	case Set:
 		m.end(t, input, nil)
 	case Fail:
-		m.end(t, nil, failOnPurpose(input))
+		failure := m.weigh("message", input)
+		if failure == nil {
+			failure = failOnPurpose(input)
+		}
+		m.end(t, nil, failure)
 	case Sub:
 		m.openBody(t, input)
 	case Call:
+		if !n.With.IsLiteral() {
+			if _, failure := m.measure("input", input, m.opts.MaxOutput); failure != nil {
+				m.end(t, nil, failure)
+				return
+			}
+		}
 		alone := len(m.calls) == 0 && len(m.ready) == 0 && len(m.waiting) == 0 && m.armed == 0 && n.Timeout == 0
 		m.calls = append(m.calls, t)
 		if n.Timeout > 0 {
@@ -416,11 +428,19 @@ func (m *Machine) openBody(t *Task, input any) {
 	n := t.Node()
 	inputs := t.frame.inputs
 	if n.Inputs != nil {
+		if failure := m.weigh("input", input); failure != nil { // before anybody looks through it
+			m.end(t, nil, failure)
+			return
+		}
 		var err error
 		if inputs, err = n.Inputs(input); err != nil {
 			m.end(t, nil, &Failure{Category: "config", Code: "recipe.inputs", Err: err})
 			return
 		}
+	}
+	if failure := m.count(len(n.Body.Nodes)); failure != nil {
+		m.end(t, nil, failure)
+		return
 	}
 	if n.Timeout > 0 {
 		m.arm(t, Timeout, n.Timeout)
@@ -452,6 +472,14 @@ func (m *Machine) openForeach(t *Task) {
 	case len(items) > limit:
 		err := fmt.Errorf("%s: foreach over %d items, max_items is %d", f.Where, len(items), limit)
 		m.end(t, nil, &Failure{Category: "limit", Code: "foreach.maxItems", Err: err})
+		return
+	}
+	failure := m.count(len(items))
+	if failure == nil {
+		failure = m.weigh("list of items", in)
+	}
+	if failure != nil {
+		m.end(t, nil, failure)
 		return
 	}
 	t.each = &each{items: make([]Task, len(items))}
@@ -545,20 +573,22 @@ func (m *Machine) end(t *Task, output any, failure *Failure) {
 		failure = &Failure{Category: "infra", Code: "step.timeout", Err: m.timeoutError(t)}
 	case failure != nil && t.stopped:
 		failure = &Failure{Category: "cancelled", Code: "step.cancelled", Err: failure.Err}
-	case failure == nil && n.Accept != nil && n.Kind != Call && !whole:
-		if err := n.Accept(output); err != nil {
-			failure = &Failure{Category: "config", Code: "output.invalid", Err: err}
-		}
 	}
+	before := m.size
 	if failure == nil {
-		failure = m.weigh(output)
+		failure = m.weigh("output", output) // before anybody looks through it
+	}
+	if failure == nil && n.Accept != nil && n.Kind != Call && !whole {
+		if err := n.Accept(output); err != nil {
+			failure, m.size = &Failure{Category: "config", Code: "output.invalid", Err: err}, before
+		}
 	}
 	if failure != nil && t.item < 0 && n.OnError.Set != nil && failure.Category != "cancelled" {
 		set, err := n.OnError.Set.Eval(t)
 		if err != nil {
 			failure = exprFailure(err)
 		} else {
-			output, failure = set, m.weigh(set)
+			output, failure = set, m.weigh("output", set)
 		}
 	}
 	t.output, t.status = output, Succeeded
@@ -583,22 +613,39 @@ func (m *Machine) end(t *Task, output any, failure *Failure) {
 	m.settle(t)
 }
 
-// weigh refuses an output that is too large, or makes all of them too large together. Outputs share
-// what they are made of, so that few bytes of memory can be very many of JSON: a chain of steps
-// that each give [x, x] of the step before.
-func (m *Machine) weigh(output any) *Failure {
-	limit := min(m.opts.MaxOutput, m.opts.MaxOutputs-m.size)
-	size, err := value.Size(output, limit)
+// weigh refuses a value that is too large, or makes all that the run keeps too large together.
+// Values share what they are made of, so that few bytes of memory can be very many of JSON: a
+// chain of steps that each give [x, x] of the step before.
+func (m *Machine) weigh(what string, v any) *Failure {
+	size, failure := m.measure(what, v, min(m.opts.MaxOutput, m.opts.MaxOutputs-m.size))
+	if failure == nil {
+		m.size += size
+	}
+	return failure
+}
+
+// measure returns the size of a value, which is not over limit. A limit under that of a single
+// value is what is left for all.
+func (m *Machine) measure(what string, v any, limit int) (int, *Failure) {
+	size, err := value.Size(v, limit)
 	switch {
 	case err != nil:
-		return &Failure{Category: "config", Code: "output.invalid", Err: fmt.Errorf("the output is not JSON: %w", err)}
+		return 0, &Failure{Category: "config", Code: "output.invalid", Err: fmt.Errorf("the %s is not JSON: %w", what, err)}
 	case size <= limit:
-		m.size += size
-		return nil
+		return size, nil
 	case limit < m.opts.MaxOutput:
-		return &Failure{Category: "limit", Code: "outputs.tooLarge", Err: fmt.Errorf("the outputs of this run's steps have more than %d bytes together", m.opts.MaxOutputs)}
+		return 0, &Failure{Category: "limit", Code: "outputs.tooLarge", Err: fmt.Errorf("the outputs of this run's steps have more than %d bytes together", m.opts.MaxOutputs)}
 	}
-	return &Failure{Category: "limit", Code: "output.tooLarge", Err: fmt.Errorf("the output has more than %d bytes", m.opts.MaxOutput)}
+	return 0, &Failure{Category: "limit", Code: "output.tooLarge", Err: fmt.Errorf("the %s has more than %d bytes", what, m.opts.MaxOutput)}
+}
+
+// count refuses a body or a foreach that makes the run's steps too many.
+func (m *Machine) count(n int) *Failure {
+	if m.tasks+n > m.opts.MaxTasks {
+		return &Failure{Category: "limit", Code: "steps.tooMany", Err: fmt.Errorf("the run has more than %d steps and items", m.opts.MaxTasks)}
+	}
+	m.tasks += n
+	return nil
 }
 
 func (m *Machine) endItem(t *Task) {
@@ -664,7 +711,7 @@ func (m *Machine) closeFrame(f *frame) {
 		if output, err = f.graph.Output.Eval(&f.self); err != nil {
 			failure = exprFailure(err)
 		} else if f.parent == nil {
-			failure = m.weigh(output)
+			failure = m.weigh("output", output)
 		}
 	}
 	m.disarm(&f.self)

@@ -139,7 +139,7 @@ func (r *random) play(t *rapid.T, m *Machine, parallel int, event func(step int)
 }
 
 func (r *random) machine(parallel int) *Machine {
-	return New(r.graph, nil, Options{MaxParallel: parallel, MaxItems: 10, MaxOutput: 1000, MaxOutputs: 1000, Grace: time.Second})
+	return New(r.graph, nil, Options{MaxParallel: parallel, MaxItems: 10, MaxTasks: 100, MaxOutput: 1000, MaxOutputs: 1000, Grace: time.Second})
 }
 
 func statuses(m *Machine) []Status {

@@ -184,7 +184,7 @@ func testTrees(t *testing.T, cancel bool) {
 		g := drawTree(rt, 2)
 		w := &watch{T: rt, parallel: rapid.IntRange(1, 3).Draw(rt, "parallel"), begun: map[*Task]bool{}, stopped: map[*Task]bool{}}
 		wall := time.Duration(rapid.IntRange(0, 1).Draw(rt, "wall_time")) * time.Hour
-		w.m = New(g, nil, Options{MaxParallel: w.parallel, MaxItems: 10, MaxOutput: 1000, MaxOutputs: 100_000, Grace: time.Second, WallTime: wall})
+		w.m = New(g, nil, Options{MaxParallel: w.parallel, MaxItems: 10, MaxTasks: 10_000, MaxOutput: 1000, MaxOutputs: 100_000, Grace: time.Second, WallTime: wall})
 		for w.drain(); !w.done; w.drain() {
 			// Sometimes several things happen before the machine goes on.
 			for more := true; more && len(w.running) > 0; more = rapid.IntRange(0, 3).Draw(rt, "more") == 0 {
