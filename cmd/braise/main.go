@@ -15,6 +15,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -49,6 +50,7 @@ func main() {
 func braise(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	results := &results{w: stdout}
 	a := &app{stdin: stdin, stdout: results, stderr: stderr}
+	a.watchSignals()
 	code, err := a.execute(args)
 	if err != nil {
 		fmt.Fprintln(stderr, "braise:", visible(err.Error()))
@@ -129,6 +131,7 @@ func usageError(format string, args ...any) error {
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	cancel         atomic.Pointer[context.CancelCauseFunc] // of what runs; nil: nothing that can be cancelled
 
 	config      string
 	store       string
@@ -315,31 +318,31 @@ var exitCodes = map[string]int{
 // process. why returns the first; nil if there was none.
 func (a *app) interruptible(ctx context.Context) (_ context.Context, stop func(), why func() *stopped) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	done := make(chan struct{})
-	go func() {
-		for n := 0; ; n++ {
-			reason := interrupted
-			select {
-			case s := <-signals:
-				if s == syscall.SIGTERM {
-					reason = terminated
-				}
-			case <-done:
-				return
-			}
-			if n > 0 {
-				os.Exit(reason.code)
-			}
-			cancel(reason)
-		}
-	}()
-	stop = func() { signal.Stop(signals); close(done); cancel(nil) }
+	a.cancel.Store(&cancel)
+	stop = func() { a.cancel.Store(nil); cancel(nil) }
 	return ctx, stop, func() *stopped {
 		reason, _ := context.Cause(ctx).(*stopped)
 		return reason
 	}
+}
+
+// watchSignals ends the process on SIGINT and SIGTERM, unless there is something to cancel.
+func (a *app) watchSignals() {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		for s := range signals {
+			reason := interrupted
+			if s == syscall.SIGTERM {
+				reason = terminated
+			}
+			cancel := a.cancel.Swap(nil)
+			if cancel == nil {
+				os.Exit(reason.code)
+			}
+			(*cancel)(reason)
+		}
+	}()
 }
 
 // stopped is the signal that ended a run, and the exit code that goes with it. It is a
