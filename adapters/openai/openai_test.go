@@ -355,47 +355,41 @@ func TestConnectionLost(t *testing.T) {
 	}
 }
 
+// An endpoint may keep silent before its answer or within.
 func TestSlow(t *testing.T) {
-	asked := make(chan struct{}, 1)
-	srv := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Get("half") != "" {
-			w.Write([]byte(`{"choices":`))
-			http.NewResponseController(w).Flush()
-		}
-		asked <- struct{}{}
-		<-r.Context().Done()
-	})
-	for _, query := range []string{"", "?half=yes"} {
-		model := func(timeout time.Duration) *openai.Model {
-			m, err := openai.New(openai.Options{BaseURL: srv.URL + "/v1" + query, Model: "m", Timeout: timeout})
-			if err != nil {
-				t.Fatal(err)
+	for _, half := range []string{"", `{"choices":`} {
+		asked := make(chan struct{}, 3)
+		srv := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if half != "" {
+				io.WriteString(w, half)
+				http.NewResponseController(w).Flush()
 			}
-			return m
-		}
-		got := fails(t, t.Context(), model(50*time.Millisecond), &runtime.Request{})
-		if got.Reason != retry.Timeout || !strings.HasSuffix(got.Message, "timed out after 50ms") {
-			t.Errorf("own timeout %s: got %+v", query, got)
-		}
-		<-asked
+			asked <- struct{}{}
+			<-r.Context().Done()
+		})
 
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			<-asked
 			cancel()
 		}()
-		_, err := model(0).Generate(ctx, &runtime.Request{})
+		_, err := connect(t, srv, openai.Options{}).Generate(ctx, &runtime.Request{})
 		if !errors.Is(err, context.Canceled) || retry.ReasonOf(err) != "" {
-			t.Errorf("cancelled %s: got %v", query, err)
+			t.Errorf("cancelled after %q: got %v", half, err)
+		}
+
+		m := connect(t, srv, openai.Options{Timeout: 50 * time.Millisecond})
+		got := fails(t, t.Context(), m, &runtime.Request{})
+		if got.Reason != retry.Timeout || !strings.HasSuffix(got.Message, "timed out after 50ms") {
+			t.Errorf("own timeout after %q: got %+v", half, got)
 		}
 
 		ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
-		_, err = model(0).Generate(ctx, &runtime.Request{})
+		_, err = connect(t, srv, openai.Options{}).Generate(ctx, &runtime.Request{})
 		if !errors.Is(err, context.DeadlineExceeded) || retry.ReasonOf(err) != retry.Timeout {
-			t.Errorf("deadline %s: got %v", query, err)
+			t.Errorf("deadline after %q: got %v", half, err)
 		}
 		cancel()
-		<-asked
 	}
 }
 
