@@ -294,6 +294,9 @@ func exitCode(out *workflow.Outcome, why *stopped) int {
 	if code, ok := exitCodes[string(e.Category)+" "+e.Code]; ok {
 		return code
 	}
+	if e.Category == runtime.CategoryLimit {
+		return exitLimit
+	}
 	return exitFailed
 }
 
@@ -309,9 +312,7 @@ var exitCodes = map[string]int{
 	"config tool.missing":       exitMissing,
 	"config secret.missing":     exitMissing,
 	"config capability.missing": exitMissing,
-	"limit limits.wall_time":    exitLimit,
-	"limit output.tooLarge":     exitLimit,
-	"limit outputs.tooLarge":    exitLimit,
+	"limit foreach.maxItems":    exitFailed, // a step's own bound
 }
 
 // interruptible returns a context that the first SIGINT or SIGTERM cancels; the second ends the
