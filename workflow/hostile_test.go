@@ -66,13 +66,13 @@ func TestHostileRunsEndSoon(t *testing.T) {
 		code       string
 		step       string
 	}{
-		{"texts in a list", "steps:\n  a: {uses: set, with: [" + many(20_000, `"x${{ inputs.s }}"`) + "1]}\n", "expr.failed", "a"},
-		{"lists that are built", "steps:\n  a: {uses: set, with: [" + many(20_000, `"${{ map(1..100000, # + 0.5) }}"`) + "1]}\n", "expr.failed", "a"},
-		{"much to compute", "steps:\n  a: {uses: set, with: [" + many(10_000, `"${{ reduce(1..900000, #acc + #, 0) }}"`) + "1]}\n", "expr.failed", "a"},
-		{"an output", "steps:\n  a: {uses: set, with: [" + many(30_000, `"${{ inputs.s }}"`) + "1]}\n", "output.tooLarge", "a"},
-		{"an output to be checked", "steps:\n  a: {uses: set, output: {schema: {items: {pattern: y}}, max_bytes: 2000000000}, with: [" + many(30_000, `"${{ inputs.s }}"`) + "1]}\n", "output.tooLarge", "a"},
-		{"arguments", "steps:\n  a: {uses: test.json, with: {x: [" + many(30_000, `"${{ inputs.s }}"`) + "1]}}\n", "output.tooLarge", "a"},
-		{"arguments with a secret", "steps:\n  a: {uses: test.json, with: {x: [\"${{ secrets.TOKEN }}\", " + many(30_000, `"${{ inputs.s }}"`) + "1]}}\n", "output.tooLarge", "a"},
+		{"texts in a list", "steps:\n  a: {uses: set, with: [" + many(2_000, `"x${{ inputs.s }}"`) + "1]}\n", "expr.failed", "a"},
+		{"lists that are built", "steps:\n  a: {uses: set, with: [" + many(2_000, `"${{ map(1..100000, # + 0.5) }}"`) + "1]}\n", "expr.failed", "a"},
+		{"much to compute", "steps:\n  a: {uses: set, with: [" + many(1_000, `"${{ reduce(1..900000, #acc + #, 0) }}"`) + "1]}\n", "expr.failed", "a"},
+		{"an output", "steps:\n  a: {uses: set, with: [" + many(5_000, `"${{ inputs.s }}"`) + "1]}\n", "output.tooLarge", "a"},
+		{"an output to be checked", "steps:\n  a: {uses: set, output: {schema: {items: {pattern: y}}, max_bytes: 2000000000}, with: [" + many(5_000, `"${{ inputs.s }}"`) + "1]}\n", "output.tooLarge", "a"},
+		{"arguments", "steps:\n  a: {uses: test.json, with: {x: [" + many(5_000, `"${{ inputs.s }}"`) + "1]}}\n", "output.tooLarge", "a"},
+		{"arguments with a secret", "steps:\n  a: {uses: test.json, with: {x: [\"${{ secrets.TOKEN }}\", " + many(5_000, `"${{ inputs.s }}"`) + "1]}}\n", "output.tooLarge", "a"},
 		{"messages", "steps:\n  a: {uses: fail, foreach: {in: \"${{ 1..100 }}\", on_error: collect}, with: {message: \"${{ inputs.s }}\"}}\n", "outputs.tooLarge", "a"},
 		{"items", "steps:\n  a: {uses: recipe, foreach: {in: \"${{ 1..100 }}\", as: i}, with: {steps: {b: {uses: set, foreach: {in: [\"${{ inputs.s }}\"], as: j}, with: 1}}}}\n", "outputs.tooLarge", "a[20]/b"},
 		{"inputs of files", "steps:\n  a: {uses: recipe, foreach: {in: \"${{ 1..100 }}\"}, with: {ref: sub.yaml, inputs: {s: \"${{ inputs.s }}\"}}}\n", "outputs.tooLarge", "a[20]"},
