@@ -1,0 +1,252 @@
+// Command table reads what several rounds of the benchmarks printed and writes the medians into a
+// Markdown file, between its lines <!-- results --> and <!-- end of results -->.
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// results are what all rounds measured.
+type results struct {
+	rounds int
+	load   []string // average of each round's last minute
+	cpu    string
+	units  map[string]map[string][]float64 // by benchmark, by unit: a figure for each round
+	names  []string                        // of the benchmarks, in order
+}
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) != 2 {
+		log.Fatal("usage: table FILE.md <what the benchmarks printed")
+	}
+	r, err := read(bufio.NewScanner(os.Stdin))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := write(os.Args[1], r.markdown()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+var (
+	roundLine = regexp.MustCompile(`^round: .* load: ([^ ]+)`)
+	benchLine = regexp.MustCompile(`^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$`)
+)
+
+func read(s *bufio.Scanner) (*results, error) {
+	r := &results{units: map[string]map[string][]float64{}}
+	for s.Scan() {
+		if m := roundLine.FindStringSubmatch(s.Text()); m != nil {
+			r.rounds++
+			r.load = append(r.load, m[1])
+		}
+		if cpu, ok := strings.CutPrefix(s.Text(), "cpu: "); ok {
+			r.cpu = cpu
+		}
+		m := benchLine.FindStringSubmatch(s.Text())
+		if m == nil {
+			continue
+		}
+		name, words := m[1], strings.Fields(m[2])
+		if r.units[name] == nil {
+			r.units[name] = map[string][]float64{}
+			r.names = append(r.names, name)
+		}
+		for i := 0; i+1 < len(words); i += 2 {
+			f, err := strconv.ParseFloat(words[i], 64)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			r.units[name][words[i+1]] = append(r.units[name][words[i+1]], f)
+		}
+	}
+	if len(r.names) == 0 {
+		return nil, fmt.Errorf("no benchmark in the input")
+	}
+	return r, s.Err()
+}
+
+// median of one benchmark's figures; ok is false when there are none.
+func (r *results) median(name, unit string) (m float64, ok bool) {
+	return median(r.units[name][unit])
+}
+
+// ratio is the median of the rounds' ratios of time.
+func (r *results) ratio(name, to string) (m float64, ok bool) {
+	a, b := r.units[name]["ns/op"], r.units[to]["ns/op"]
+	var ratios []float64
+	for i := range min(len(a), len(b)) {
+		ratios = append(ratios, a[i]/b[i])
+	}
+	return median(ratios)
+}
+
+func median(list []float64) (m float64, ok bool) {
+	if len(list) == 0 {
+		return 0, false
+	}
+	list = slices.Sorted(slices.Values(list))
+	n := len(list)
+	return (list[(n-1)/2] + list[n/2]) / 2, true
+}
+
+// workloads are the columns of the first table and of the second.
+var workloads = [2][]string{
+	{"W1", "W2", "W3", "W8"},
+	{"W4Chain/compile", "W4Chain/run", "W4Layered/compile", "W4Layered/run"},
+}
+
+// goals are what Braise is meant to reach, as the project's plan has it, and the figure that says
+// whether it does.
+var goals = []struct {
+	workload, goal string
+	measured       func(*results) string
+}{
+	{"W1", "at most 2 × `floor-maps` of the same run", ratioOf("W1/braise", "W1/floor-maps")},
+	{"W1", "at most 6 allocations a step", func(r *results) string {
+		n, _ := r.median("W1/braise", "allocs/op")
+		return fmt.Sprintf("%.1f", n/100)
+	}},
+	{"W2", "at most 90 µs", timeOf("W2/braise")},
+	{"W3", "at most 110 µs", timeOf("W3/braise")},
+	{"W4", "chain from a `Recipe`: compile at most 150 ms", timeOf("W4Chain/compile/braise")},
+	{"W4", "chain from YAML: read and compile at most 1.5 s", timeOf("W4YAML/braise")},
+	{"W4", "chain from YAML: at most 300 MB", func(r *results) string {
+		n, _ := r.median("W4YAML/braise", "B/op")
+		return fmt.Sprintf("%.0f MB allocated in all", n/1e6)
+	}},
+	{"W4", "chain: run at most 10 ms", timeOf("W4Chain/run/braise")},
+	{"W4", "layered: compile at most 4 s", timeOf("W4Layered/compile/braise")},
+	{"W4", "layered: run at most 50 ms", timeOf("W4Layered/run/braise")},
+	{"W8", "at most 10 ms", timeOf("W8/braise")},
+}
+
+func ratioOf(name, to string) func(*results) string {
+	return func(r *results) string {
+		m, _ := r.ratio(name, to)
+		return fmt.Sprintf("%.1f ×", m)
+	}
+}
+
+func timeOf(name string) func(*results) string {
+	return func(r *results) string {
+		m, _ := r.median(name, "ns/op")
+		return duration(m)
+	}
+}
+
+// markdown prints what was measured where, a table of times with their ratios to Braise's for each
+// group of workloads, and the goals.
+func (r *results) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Medians of %d rounds on %s, %s, %d cores, %s %s/%s; the load average before each round was %s.\n\n",
+		r.rounds, time.Now().UTC().Format(time.DateOnly), r.cpu, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, strings.Join(r.load, ", "))
+	fmt.Fprintf(&b, "Versions: %s.\n", strings.Join(versions(), ", "))
+	for _, columns := range workloads {
+		fmt.Fprintf(&b, "\n| | %s |\n|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---:|", len(columns)))
+		for _, engine := range r.engines(columns) {
+			fmt.Fprintf(&b, "| %s |", engine)
+			for _, w := range columns {
+				fmt.Fprintf(&b, " %s |", r.cell(w, engine))
+			}
+			b.WriteString("\n")
+		}
+	}
+	b.WriteString("\n| | goal | measured |\n|---|---|---:|\n")
+	for _, g := range goals {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", g.workload, g.goal, g.measured(r))
+	}
+	return b.String()
+}
+
+// engines lists who did any of the workloads, in the order of the benchmarks.
+func (r *results) engines(workloads []string) []string {
+	var engines []string
+	for _, name := range r.names {
+		for _, w := range workloads {
+			if engine, ok := strings.CutPrefix(name, w+"/"); ok && !slices.Contains(engines, engine) {
+				engines = append(engines, engine)
+			}
+		}
+	}
+	return engines
+}
+
+func (r *results) cell(workload, engine string) string {
+	name := workload + "/" + engine
+	m, ok := r.median(name, "ns/op")
+	if !ok {
+		return "–"
+	}
+	text := duration(m)
+	if times, ok := r.ratio(name, workload+"/braise"); ok && engine != "braise" {
+		text += fmt.Sprintf(" (%.2g ×)", times)
+		if times >= 100 {
+			text = fmt.Sprintf("%s (%.0f ×)", duration(m), times)
+		}
+	}
+	return text
+}
+
+// duration prints nanoseconds with three digits.
+func duration(ns float64) string {
+	for _, u := range []struct {
+		name string
+		ns   float64
+	}{{"s", 1e9}, {"ms", 1e6}, {"µs", 1e3}} {
+		if ns >= u.ns {
+			digits := 2
+			for n := ns / u.ns; n >= 10 && digits > 0; n /= 10 {
+				digits--
+			}
+			return fmt.Sprintf("%.*f %s", digits, ns/u.ns, u.name)
+		}
+	}
+	return fmt.Sprintf("%.0f ns", ns)
+}
+
+// versions are those of the peers, and the commit of Braise, "unknown" where there is no git.
+func versions() []string {
+	text := func(name string, args ...string) string {
+		out, err := exec.Command(name, args...).Output()
+		if err != nil {
+			return "unknown"
+		}
+		return strings.TrimSpace(string(out))
+	}
+	list := []string{"Braise " + text("git", "describe", "--always", "--dirty")}
+	// sonic counts: eino's older choice does not build with every Go.
+	const format = `{{if or (eq .Path "github.com/bytedance/sonic") (not (or .Main .Indirect .Replace))}}{{.Path}} {{.Version}}{{end}}`
+	for line := range strings.Lines(text("go", "list", "-m", "-f", format, "all")) {
+		if line = strings.TrimSpace(line); line != "" {
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
+// write puts the text between the marks of a file.
+func write(name, text string) error {
+	const from, to = "<!-- results -->\n", "<!-- end of results -->\n"
+	page, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	head, rest, ok := strings.Cut(string(page), from)
+	_, tail, ok2 := strings.Cut(rest, to)
+	if !ok || !ok2 {
+		return fmt.Errorf("%s has no lines %q and %q", name, strings.TrimSpace(from), strings.TrimSpace(to))
+	}
+	return os.WriteFile(name, []byte(head+from+"\n"+text+"\n"+to+tail), 0o644)
+}
