@@ -33,7 +33,6 @@ const (
 	CodeExprSecret   Code = "expr.secret"       // secrets.NAME where it is not allowed
 	CodeExprBound    Code = "expr.bound"        // an expression larger than allowed
 	CodeMaybeSkipped Code = "expr.maybeSkipped" // reads the output of a step that may be skipped, without ?.
-	CodeExprFailed   Code = "expr.failed"       // an expression failed at run time
 )
 
 // Codes of what a run needs and does.
