@@ -59,8 +59,10 @@ func Describe(ps []Problem) string {
 
 // Schema is a compiled schema. It is immutable and safe for concurrent use.
 type Schema struct {
-	doc  any           // the schema as decoded JSON
-	free chan *checker // that nobody uses at the moment
+	doc any // the schema as decoded JSON
+
+	mu   sync.Mutex
+	free []*checker // that nobody uses at the moment
 }
 
 // Compile compiles the JSON text of a schema. The error is an *Error. Equal texts give the same
@@ -81,8 +83,7 @@ func Compile(raw []byte) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Schema{doc: doc, free: make(chan *checker, 8)}
-	s.free <- c
+	s := &Schema{doc: doc, free: []*checker{c}}
 	compiled.put(raw, s)
 	return s, nil
 }
@@ -103,21 +104,33 @@ func CompileValue(v any) (*Schema, error) {
 func (s *Schema) Check(v any) []Problem {
 	// A checker counts the steps of one check, so it serves one at a time; there are as many as
 	// there are checks at once.
-	var c *checker
-	select {
-	case c = <-s.free:
-	default:
+	c := s.take()
+	if c == nil {
 		var err error
 		if c, err = newChecker(s.doc); err != nil {
 			return []Problem{{Message: "cannot be checked: " + err.Error()}} // it compiled before
 		}
 	}
 	problems := c.check(v)
-	select {
-	case s.free <- c:
-	default:
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.free) < maxFree {
+		s.free = append(s.free, c)
 	}
 	return problems
+}
+
+// maxFree is how many checkers a schema keeps.
+const maxFree = 8
+
+// take returns a checker that nobody uses; nil when there is none.
+func (s *Schema) take() (c *checker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.free); n > 0 {
+		c, s.free = s.free[n-1], s.free[:n-1]
+	}
+	return c
 }
 
 // memo keeps the schemas that were compiled last, by text: hosts compile the same tool schemas for
