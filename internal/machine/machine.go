@@ -586,7 +586,7 @@ func (m *Machine) end(t *Task, output any, failure *Failure) {
 	if failure != nil && t.item < 0 && n.OnError.Set != nil && failure.Category != "cancelled" {
 		set, err := n.OnError.Set.Eval(t)
 		if err != nil {
-			failure = exprFailure(err)
+			failure = exprFailure(fmt.Errorf("%w; on_error was for: %w", err, failure.Err))
 		} else {
 			output, failure = set, m.weigh("output", set)
 		}
