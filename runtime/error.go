@@ -8,8 +8,8 @@ const (
 	CategoryModel     Category = "model"
 	CategoryTool      Category = "tool"
 	CategoryConfig    Category = "config" // the recipe, its input or the host's set-up
-	CategoryInfra     Category = "infra"
-	CategoryLimit     Category = "limit"
+	CategoryInfra     Category = "infra"  // a step's timeout, what holds the secrets, the engine itself
+	CategoryLimit     Category = "limit"  // a bound of the run
 	CategoryCancelled Category = "cancelled"
 )
 
@@ -17,7 +17,7 @@ const (
 // the cause.
 type Error struct {
 	Category Category
-	Code     string // stable, for machines: expr.failed, step.timeout, tool.failed, …
+	Code     string // stable, for machines; docs/errors.md lists them
 	Step     string // the path of the step; "" for errors of the run itself
 	Err      error  // what happened; not nil. Begins with file:line:column for a recipe's own mistake.
 }

@@ -14,7 +14,7 @@ const (
 	RunCancelled Kind = "run.cancelled" // reason
 	RunEnd       Kind = "run.end"       // status; the last event of a run, exactly once
 	StepStart    Kind = "step.start"
-	StepEnd      Kind = "step.end"     // status, durationMs
+	StepEnd      Kind = "step.end"     // status, durationMs; of a failure code, message, stack
 	StepSkip     Kind = "step.skip"    // reason
 	AdapterCall  Kind = "adapter.call" // kind, name
 )
