@@ -12,9 +12,15 @@ import (
 )
 
 // LoadRecipe reads the recipe at path and the files that it names. The recipe's own folder is the
-// wall: nothing outside it can be read, symbolic links included. Positions name files as path
-// does. The error is a *diagnostics.Error, or says that the folder cannot be opened.
+// wall: nothing outside it can be read, symbolic links included. Where path itself is a link, the
+// folder is that of the file it leads to. Positions name files as path does, or as the link leads.
+// The error is a *diagnostics.Error, or says that the folder cannot be opened.
 func LoadRecipe(path string) (*recipe.Recipe, error) {
+	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			path = target
+		}
+	}
 	dir, name := filepath.Split(strings.TrimRight(filepath.ToSlash(path), "/"))
 	root, err := os.OpenRoot(filepath.Join(dir, "."))
 	if err != nil {
