@@ -59,10 +59,8 @@ const (
 	KindRecipe      Kind = "recipe"      // the recipe's text
 	KindRequirement Kind = "requirement" // something the recipe says that it requires
 	KindContract    Kind = "contract"    // something a step uses that the runtime does not offer as used
-	KindPlugin      Kind = "plugin"
-	KindAdapter     Kind = "adapter"
-	KindResume      Kind = "resume"
-	KindWorkflow    Kind = "workflow"
+	KindAdapter     Kind = "adapter"     // a part of the runtime that no step calls, such as a trace sink
+	KindWorkflow    Kind = "workflow"    // a run and its inputs
 )
 
 // Diagnostic is one finding. Only Level, Kind, Code and Message are always set.

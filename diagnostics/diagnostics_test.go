@@ -202,9 +202,7 @@ func TestModeApply(t *testing.T) {
 		{diagnostics.KindRecipe, true},
 		{diagnostics.KindRequirement, true},
 		{diagnostics.KindContract, true},
-		{diagnostics.KindPlugin, false},
 		{diagnostics.KindAdapter, false},
-		{diagnostics.KindResume, false},
 		{diagnostics.KindWorkflow, false},
 	} {
 		list := diagnostics.List{{Level: diagnostics.Warn, Kind: tt.kind}, {Level: diagnostics.ErrorLevel, Kind: tt.kind}}

@@ -11,7 +11,7 @@ import (
 // Printer prints findings for people: the position and the message, the line of text with a caret
 // under the place, and the hint.
 //
-//	recipe.yaml:4:5: unknown key "promt" [recipe.unknownKey]
+//	recipe.yaml:4:5: error: unknown key "promt" [recipe.unknownKey]
 //	  4 |     promt: Hello
 //	    |     ^^^^^
 //	  hint: did you mean "prompt"?

@@ -8,8 +8,8 @@ import (
 
 // Suggest returns the candidate that name was most likely meant to be, or "" when none is near.
 // Near is an edit distance (insert, delete, replace, swap of neighbours; letter case costs
-// nothing) of at most a third of the longer name, and at least 1, that leaves something of it. Ties go to the candidate that
-// sorts first, so the answer does not depend on the candidates' order.
+// nothing) of at most a third of the longer name, and at least 1, that leaves something of it.
+// Ties go to the candidate that sorts first, whatever the candidates' order.
 func Suggest(name string, candidates []string) string {
 	best, bestDistance := "", -1
 	for _, c := range candidates {

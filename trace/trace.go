@@ -3,10 +3,10 @@ package trace
 
 import "time"
 
-// Kind names what happened. The list is in docs/design.md and in the constants below.
+// Kind names what happened.
 type Kind string
 
-// The kinds of events.
+// The kinds of events, with the keys of their data.
 const (
 	RunStart     Kind = "run.start" // recipe, version, digest
 	RunSuccess   Kind = "run.success"
@@ -18,11 +18,6 @@ const (
 	StepSkip     Kind = "step.skip"    // reason
 	AdapterCall  Kind = "adapter.call" // kind, name
 )
-
-// Kinds returns every kind of event, in the order in which they are declared.
-func Kinds() []Kind {
-	return []Kind{RunStart, RunSuccess, RunError, RunCancelled, RunEnd, StepStart, StepEnd, StepSkip, AdapterCall}
-}
 
 // Attr is one named value of an event.
 type Attr struct {

@@ -4,11 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"log/slog"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,32 +23,6 @@ var (
 		{Key: "durationMs", Value: int64(12)}, {Key: "status", Value: "succeeded"},
 	}}
 )
-
-// Kinds lists every constant of type Kind that the source declares, in order.
-func TestKinds(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "trace.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want []trace.Kind
-	ast.Inspect(file, func(n ast.Node) bool {
-		spec, ok := n.(*ast.ValueSpec)
-		if !ok {
-			return true
-		}
-		for _, v := range spec.Values {
-			text, err := strconv.Unquote(v.(*ast.BasicLit).Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want = append(want, trace.Kind(text))
-		}
-		return true
-	})
-	if diff := cmp.Diff(want, trace.Kinds()); diff != "" {
-		t.Errorf("(-constants +Kinds):\n%s", diff)
-	}
-}
 
 func TestEventJSON(t *testing.T) {
 	tests := []struct {
