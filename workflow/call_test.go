@@ -112,7 +112,7 @@ steps:
 	wf := load(t, []byte(text))
 	want := []string{
 		"contract model.missing smart", "contract tool.missing crm.lokup", "requirement tool.missing crm.lookup",
-		"requirement secret.missing TOKEN", "requirement capability.missing model", "requirement capability.missing memory",
+		"requirement secret.missing TOKEN", "requirement capability.missing memory", "requirement capability.missing model",
 	}
 	gather := func(list diagnostics.List, level diagnostics.Level) []string {
 		var got []string

@@ -37,6 +37,8 @@ type Workflow struct {
 	models  []use // by name, each once, sorted
 	tools   []use
 	secrets []use
+
+	capabilities []use // that requires names
 }
 
 // use is a name that a run needs from its runtime.
@@ -63,12 +65,11 @@ const MaxSteps = 100_000
 // included. A recipe that was not read without errors is compiled as far as it goes, for the
 // findings, and refused.
 func Compile(r *recipe.Recipe, opts *Options) (*Workflow, error) {
-	c := &compiler{files: map[*recipe.Recipe]*file{}, uses: [3]map[string]*use{{}, {}, {}}, broken: r.Diagnostics.HasErrors()}
+	c := &compiler{files: map[*recipe.Recipe]*file{}, uses: [4]map[string]*use{{}, {}, {}, {}}, broken: r.Diagnostics.HasErrors()}
 	top := c.file(r)
-	c.require(r.Requires)
 	wf := &Workflow{
 		recipe: r, graph: top.graph, inputs: top.inputs, steps: top.steps, calls: c.calls,
-		models: c.sorted(useModel), tools: c.sorted(useTool), secrets: c.sorted(useSecret),
+		models: c.sorted(useModel), tools: c.sorted(useTool), secrets: c.sorted(useSecret), capabilities: c.sorted(useCapability),
 	}
 	for _, call := range c.calls {
 		call.index = indexOf(wf.tools, call.name)
@@ -103,13 +104,14 @@ const (
 	useModel = iota
 	useTool
 	useSecret
+	useCapability
 )
 
 // compiler is the state of one Compile.
 type compiler struct {
 	list   diagnostics.List
 	files  map[*recipe.Recipe]*file
-	uses   [3]map[string]*use
+	uses   [4]map[string]*use
 	calls  []*call
 	broken bool // the recipe was not read without errors
 
@@ -166,7 +168,7 @@ func (c *compiler) need(kind int, name string, pos diagnostics.Position, step st
 }
 
 func (c *compiler) require(r recipe.Requires) {
-	for kind, list := range map[int][]recipe.Name{useTool: r.Tools, useSecret: r.Secrets} {
+	for kind, list := range map[int][]recipe.Name{useTool: r.Tools, useSecret: r.Secrets, useCapability: r.Capabilities} {
 		for _, n := range list {
 			c.need(kind, n.Text, n.Pos, "").required = true
 		}
@@ -200,6 +202,7 @@ func (c *compiler) file(r *recipe.Recipe) *file {
 		steps: r.Steps, output: r.Output, defaults: r.Defaults,
 		names: expr.Scope{Inputs: schemas, Consts: consts},
 	})
+	c.require(r.Requires) // after the steps, whose places are more to the point
 	f.graph, f.steps, f.count = b.graph, b.steps, b.count
 	f.graph.Consts = consts
 	if f.count > MaxSteps {

@@ -286,3 +286,52 @@ func TestStepsAreCountedWhereTheyStand(t *testing.T) {
 		t.Errorf("findings: %q", findings(list))
 	}
 }
+
+// Names that would end a label, or be mistaken for others.
+func TestPlanOfOddNames(t *testing.T) {
+	wf, list := compileFiles(t, map[string]string{"recipe.yaml": "apiVersion: braise/v1\nname: \"a \\\"b\\\"\"\n" + `steps:
+  a: {uses: recipe, with: {steps: {b: {uses: 'x."<y>\'}}}}
+  a__b: {uses: set, needs: [a], when: "true &&\n\n  true", with: 1}
+`}, nil)
+	if wf == nil {
+		t.Fatal(findings(list))
+	}
+	plan := wf.Plan()
+	_, text, _ := strings.Cut(plan.Text(), "\n")
+	for _, tt := range []struct{ got, want string }{
+		{text, "  1. a  recipe\n    1. a/b  x.\"<y>\\\n  2. a__b  set  after a (order)  when true && true\nneeds tools: x.\"<y>\\\n"},
+		{plan.Mermaid(), "flowchart TD\n  subgraph s_a[\"a<br/>recipe\"]\n    s_a_S_b[\"a/b<br/>x.#quot;#lt;y#gt;\\\"]\n  end\n  s_a__b{{\"a__b<br/>set\"}}\n  s_a -.-> s_a__b\n"},
+		{plan.DOT(), `digraph "a \"b\"" {
+  node [shape=box];
+  subgraph "cluster_a" {
+    label="a\nrecipe";
+    "a" [shape=point];
+    "a/b" [label="a/b\nx.\"<y>\\"];
+  }
+  "a__b" [label="a__b\nset"];
+  "a" -> "a__b" [style=dashed];
+}
+`},
+	} {
+		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+}
+
+// What a sub-recipe requires is required.
+func TestRequirementsOfSubRecipes(t *testing.T) {
+	wf, _ := compileFiles(t, map[string]string{
+		"recipe.yaml": head + "steps:\n  a: {uses: recipe, with: {ref: sub.yaml}}\n",
+		"sub.yaml":    head + "requires: {tools: [x.gone], secrets: [KEY], capabilities: [model]}\nsteps:\n  s: {uses: set, with: 1}\n",
+	}, nil)
+	list, err := wf.Check(t.Context(), nil)
+	var got []string
+	for _, d := range list {
+		got = append(got, fmt.Sprintf("%s %s %s", d.Kind, d.Code, d.Position))
+	}
+	want := []string{"requirement tool.missing sub.yaml:3:20", "requirement secret.missing sub.yaml:3:39", "requirement capability.missing sub.yaml:3:60"}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}

@@ -132,7 +132,7 @@ func writeSteps(b *strings.Builder, steps []PlanStep, indent string) {
 			fmt.Fprintf(b, "  trigger %s", s.Trigger)
 		}
 		if s.When != "" {
-			fmt.Fprintf(b, "  when %s", s.When)
+			fmt.Fprintf(b, "  when %s", strings.Join(strings.Fields(s.When), " "))
 		}
 		b.WriteByte('\n')
 		writeSteps(b, s.Body, indent+"  ")
@@ -150,7 +150,7 @@ func (p *Plan) Mermaid() string {
 
 func writeMermaid(b *strings.Builder, steps []PlanStep, indent string) {
 	for _, s := range steps {
-		label := fmt.Sprintf(`"%s<br/>%s"`, s.ID, s.Uses)
+		label := fmt.Sprintf(`"%s<br/>%s"`, s.ID, mermaidText.Replace(s.Uses))
 		switch {
 		case len(s.Body) > 0:
 			fmt.Fprintf(b, "%ssubgraph %s[%s]\n", indent, nodeID(s.ID), label)
@@ -170,14 +170,20 @@ func writeMermaid(b *strings.Builder, steps []PlanStep, indent string) {
 	}
 }
 
-// nodeID turns a path into an identifier of mermaid: ids cannot hold a slash, and "end" is a word
-// of its own.
-func nodeID(path string) string { return "s_" + strings.ReplaceAll(path, "/", "__") }
+// What a tool may be called, as text of a label.
+var (
+	mermaidText = strings.NewReplacer(`"`, "#quot;", "<", "#lt;", ">", "#gt;", "\n", " ")
+	dotText     = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ")
+)
+
+// nodeID turns a path into an identifier of mermaid: its ids cannot hold a slash, those of steps no
+// capital, and "end" is a word of its own.
+func nodeID(path string) string { return "s_" + strings.ReplaceAll(path, "/", "_S_") }
 
 // DOT returns the plan for Graphviz, drawn like Mermaid's.
 func (p *Plan) DOT() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "digraph %q {\n  node [shape=box];\n", p.Recipe)
+	fmt.Fprintf(&b, "digraph \"%s\" {\n  node [shape=box];\n", dotText.Replace(p.Recipe))
 	writeDOT(&b, p.Steps, "  ")
 	b.WriteString("}\n")
 	return b.String()
@@ -185,7 +191,7 @@ func (p *Plan) DOT() string {
 
 func writeDOT(b *strings.Builder, steps []PlanStep, indent string) {
 	for _, s := range steps {
-		label := s.ID + `\n` + s.Uses
+		label := s.ID + `\n` + dotText.Replace(s.Uses)
 		if len(s.Body) > 0 {
 			fmt.Fprintf(b, "%ssubgraph \"cluster_%s\" {\n%s  label=\"%s\";\n", indent, s.ID, indent, label)
 			fmt.Fprintf(b, "%s  %q [shape=point];\n", indent, s.ID)

@@ -71,9 +71,9 @@ func (wf *Workflow) prepare(ctx context.Context, rt *runtime.Runtime) (*prepared
 	p.bindTools(wf, rt)
 	err := p.readSecrets(ctx, wf, rt)
 	has := map[string]bool{"model": len(rt.Models) > 0, "tools": len(rt.Tools) > 0, "secrets": rt.Secrets != nil}
-	for _, n := range wf.recipe.Requires.Capabilities {
-		if !has[n.Text] {
-			p.missing(use{name: n.Text, pos: n.Pos, required: true}, "capability", diagnostics.CodeMissingCapability, nil)
+	for _, u := range wf.capabilities {
+		if !has[u.name] {
+			p.missing(u, "capability", diagnostics.CodeMissingCapability, nil)
 		}
 	}
 	return p, err
