@@ -329,11 +329,11 @@ func (r *run) drive() (finished bool) {
 				r.shared = nil
 			}
 		case machine.Skipped:
-			reason := "upstream"
+			reason := skippedUpstream
 			if c.Task.Status() == machine.SkippedWhen {
-				reason = "when_false"
+				reason = skippedWhen
 			}
-			r.events.emit(c.Task, trace.Event{Kind: trace.StepSkip, Step: c.Task.Path(), Data: r.events.data(trace.Attr{Key: "reason", Value: reason})})
+			r.events.emit(c.Task, trace.Event{Kind: trace.StepSkip, Step: c.Task.Path(), Data: reason})
 		case machine.Start:
 			if !r.start(c) {
 				return false
