@@ -29,12 +29,12 @@ func digest(r *Recipe) string {
 		"version":    r.Version,
 		"requires":   []any{texts(r.Requires.Capabilities), texts(r.Requires.Tools), texts(r.Requires.Secrets)},
 		"inputs":     inputs,
-		"consts":     (&Value{IsMap: true, Map: r.Consts}).decoded(),
+		"consts":     (&Value{IsMap: true, Map: r.Consts}).Decoded(),
 		"defaults":   []any{r.Defaults.Model, int64(r.Defaults.Timeout)},
 		"limits":     []any{int64(r.Limits.WallTime), int64(r.Limits.MaxParallel)},
 		"agents":     agents,
 		"steps":      stepsEssence(r.Steps),
-		"output":     r.Output.decoded(),
+		"output":     r.Output.Decoded(),
 	})
 	if err != nil {
 		panic("recipe: what was parsed is JSON: " + err.Error())
@@ -52,19 +52,19 @@ func stepsEssence(steps []Step) []any {
 				e[key] = v
 			}
 		}
-		add("with", s.With != nil, s.With.decoded())
+		add("with", s.With != nil, s.With.Decoded())
 		add("needs", s.Needs != nil, texts(s.Needs))
 		add("when", s.When.Text != "", s.When.Text)
 		add("trigger", s.Trigger != "" && s.Trigger != AllSuccess, string(s.Trigger))
 		add("timeout", s.Timeout != 0, int64(s.Timeout))
 		add("priority", s.Priority != 0, int64(s.Priority))
 		add("continue", s.OnError.Continue, true)
-		add("set", s.OnError.Set != nil, s.OnError.Set.decoded())
+		add("set", s.OnError.Set != nil, s.OnError.Set.Decoded())
 		if b := s.Body; b != nil {
 			e["body"] = b.essence()
 		}
 		if f := s.Foreach; f != nil {
-			e["foreach"] = []any{f.In.decoded(), f.As.Text, int64(f.MaxParallel), f.Collect, int64(f.MaxItems)}
+			e["foreach"] = []any{f.In.Decoded(), f.As.Text, int64(f.MaxParallel), f.Collect, int64(f.MaxItems)}
 		}
 		if o := s.Output; o != nil {
 			e["output"] = []any{o.SchemaJSON != nil, o.SchemaJSON, int64(o.MaxBytes)}
@@ -76,9 +76,9 @@ func stepsEssence(steps []Step) []any {
 
 func (b *Body) essence() any {
 	if b.Ref.Text == "" {
-		return map[string]any{"steps": stepsEssence(b.Steps), "output": b.Output.decoded()}
+		return map[string]any{"steps": stepsEssence(b.Steps), "output": b.Output.Decoded()}
 	}
-	e := map[string]any{"inputs": b.Inputs.decoded()}
+	e := map[string]any{"inputs": b.Inputs.Decoded()}
 	if b.Recipe == nil {
 		e["ref"] = b.Ref.Text
 	} else {
@@ -90,34 +90,13 @@ func (b *Body) essence() any {
 
 // essence is what counts of an agent's keys.
 func (v *Value) essence() any {
-	keys, _ := v.decoded().(map[string]any)
+	keys, _ := v.Decoded().(map[string]any)
 	for key := range keys {
 		if key == "description" || key == "instructions" || strings.HasPrefix(key, "x-") {
 			delete(keys, key)
 		}
 	}
 	return keys
-}
-
-// decoded returns v as decoded JSON, each time anew; nil for nil.
-func (v *Value) decoded() any {
-	switch {
-	case v == nil:
-		return nil
-	case v.IsList:
-		list := make([]any, len(v.List))
-		for i, item := range v.List {
-			list[i] = item.decoded()
-		}
-		return list
-	case v.IsMap:
-		object := make(map[string]any, len(v.Map))
-		for _, f := range v.Map {
-			object[f.Key] = f.Value.decoded()
-		}
-		return object
-	}
-	return v.Scalar
 }
 
 func texts(names []Name) []any {

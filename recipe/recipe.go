@@ -72,6 +72,27 @@ type Value struct {
 	Map    []Field
 }
 
+// Decoded returns v as decoded JSON, each time anew; nil for nil.
+func (v *Value) Decoded() any {
+	switch {
+	case v == nil:
+		return nil
+	case v.IsList:
+		list := make([]any, len(v.List))
+		for i, item := range v.List {
+			list[i] = item.Decoded()
+		}
+		return list
+	case v.IsMap:
+		object := make(map[string]any, len(v.Map))
+		for _, f := range v.Map {
+			object[f.Key] = f.Value.Decoded()
+		}
+		return object
+	}
+	return v.Scalar
+}
+
 // Field is one entry of a mapping.
 type Field struct {
 	Key   string

@@ -192,7 +192,7 @@ func (c *compiler) file(r *recipe.Recipe) *file {
 	c.files[r] = f
 	consts := map[string]any{}
 	for _, k := range r.Consts {
-		consts[k.Key] = plain(k.Value)
+		consts[k.Key] = k.Value.Decoded()
 	}
 	schemas := map[string]any{}
 	for _, in := range r.Inputs {
@@ -211,25 +211,4 @@ func (c *compiler) file(r *recipe.Recipe) *file {
 		f.steps = nil
 	}
 	return f
-}
-
-// plain returns a value as written, as decoded JSON.
-func plain(v *recipe.Value) any {
-	switch {
-	case v == nil:
-		return nil
-	case v.IsList:
-		list := make([]any, len(v.List))
-		for i, e := range v.List {
-			list[i] = plain(e)
-		}
-		return list
-	case v.IsMap:
-		m := make(map[string]any, len(v.Map))
-		for _, f := range v.Map {
-			m[f.Key] = plain(f.Value)
-		}
-		return m
-	}
-	return v.Scalar
 }

@@ -100,7 +100,7 @@ func (in *inputs) checkWritten(v *recipe.Value, ref recipe.Name, suggest *sugges
 	given, where, computed := map[string]any{}, map[string]diagnostics.Position{}, map[string]bool{}
 	if v != nil {
 		for _, f := range v.Map {
-			given[f.Key], where[f.Key], computed[f.Key] = plain(f.Value), f.Pos, hasExpression(f.Value)
+			given[f.Key], where[f.Key], computed[f.Key] = f.Value.Decoded(), f.Pos, hasExpression(f.Value)
 		}
 	}
 	var list diagnostics.List

@@ -198,7 +198,7 @@ func argumentsAsWritten(v *recipe.Value) any {
 	if v == nil {
 		return map[string]any{}
 	}
-	return plain(v)
+	return v.Decoded()
 }
 
 // locate finds the place that a problem of literal arguments is about. It is not known when an
