@@ -22,22 +22,24 @@ import (
 )
 
 func (a *app) validateCommand() *cobra.Command {
-	return &cobra.Command{
+	format := "text"
+	cmd := &cobra.Command{
 		Use:   "validate FILE…",
 		Short: "Report everything that is wrong with recipes; nothing runs",
 		Args:  atLeastOne("validate takes recipe files"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := oneOf("format", format, "text", "github", "sarif"); err != nil {
+				return err
+			}
+			if a.output != "human" && cmd.Flags().Changed("format") {
+				return usageError("--format and --output %s exclude each other", a.output)
+			}
 			list := diagnostics.List{}
 			for _, path := range args {
 				list = append(list, a.validate(cmd.Context(), path)...)
 			}
 			list.Sort()
-			if a.output == "human" {
-				a.printFindings(list)
-				if !list.HasErrors() && !a.quiet {
-					fmt.Fprintf(a.stdout, "%s: valid\n", strings.Join(args, ", "))
-				}
-			} else if err := a.printJSON(validity{!list.HasErrors(), list}); err != nil {
+			if err := a.printValidity(list, format, args); err != nil {
 				return err
 			}
 			if list.HasErrors() {
@@ -46,6 +48,26 @@ func (a *app) validateCommand() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&format, "format", format, "text, github (workflow annotations) or sarif")
+	return cmd
+}
+
+// printValidity prints what validate found: for people on stderr, for machines on stdout.
+func (a *app) printValidity(list diagnostics.List, format string, paths []string) error {
+	switch {
+	case format == "github":
+		diagnostics.WriteGitHub(a.stdout, list) // a failed write is remembered
+	case format == "sarif":
+		diagnostics.WriteSARIF(a.stdout, list, "braise", version().Version)
+	case a.output != "human":
+		return a.printJSON(validity{!list.HasErrors(), list})
+	default:
+		a.printFindings(list)
+		if !list.HasErrors() && !a.quiet {
+			fmt.Fprintf(a.stdout, "%s: valid\n", strings.Join(paths, ", "))
+		}
+	}
+	return nil
 }
 
 // validity is what validate prints as JSON.
