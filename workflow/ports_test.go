@@ -102,6 +102,34 @@ func TestCancelWhileSecretsAreRead(t *testing.T) {
 	}
 }
 
+// Runs at once share a workflow and its secrets, whatever each comes to.
+func TestConcurrentRunsWithSecrets(t *testing.T) {
+	wf := load(t, []byte(head+`inputs: {n: integer}
+steps:
+  a: {uses: test.leak, foreach: {in: "${{ 1..5 }}"}, with: {key: "x ${{ secrets.TOKEN }} ${{ inputs.n }}"}}
+  b: {uses: test.fail, needs: [a], on_error: continue, with: {key: "${{ secrets.TOKEN }}"}}
+  c: {uses: set, needs: [b], trigger: all_done, with: "${{ [steps.a.output, steps.b.error.message] }}"}
+output: ${{ steps.c.output }}
+`))
+	leak := tool("test.leak", func(_ context.Context, args map[string]any) (any, error) { return args["key"], nil })
+	fail := tool("test.fail", func(_ context.Context, args map[string]any) (any, error) {
+		return nil, fmt.Errorf("not %v", args["key"])
+	})
+	var wg sync.WaitGroup
+	for n := range int64(8) {
+		wg.Go(func() {
+			rt := &runtime.Runtime{Tools: []runtime.Tool{leak, fail}, Secrets: runtime.SecretMap{"TOKEN": fmt.Sprintf("secret number %d", n)}}
+			out, err := wf.Run(t.Context(), map[string]any{"n": n}, rt)
+			text := fmt.Sprintf("x *** %d", n)
+			want := []any{[]any{text, text, text, text, text}, "not ***"}
+			if diff := cmp.Diff(want, out.Output); err != nil || diff != "" {
+				t.Errorf("run %d: %v (-want +got):\n%s", n, err, diff)
+			}
+		})
+	}
+	wg.Wait()
+}
+
 // stuckSink never takes its first event.
 type stuckSink chan struct{}
 

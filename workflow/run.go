@@ -47,9 +47,11 @@ type run struct {
 
 	m         *machine.Machine
 	reports   chan report
-	over      chan struct{} // closed at the end: late reports go nowhere
-	lone      invocation    // the one that the driver executes itself
-	shared    *group        // of the calls that begin now
+	calls     chan *invocation // for workers that wait; closed at the end
+	idle      int              // workers that wait, or will in a moment
+	over      chan struct{}    // closed at the end: late reports go nowhere
+	lone      invocation       // the one that the driver executes itself
+	shared    *group           // of the calls that begin now
 	groups    []*group
 	timers    map[timerKey]*time.Timer
 	ended     <-chan struct{} // ctx.Done until it was seen
@@ -91,7 +93,8 @@ type report struct {
 type reportKind uint8
 
 const (
-	returned  reportKind = iota // a call has returned
+	returned  reportKind = iota // a call has returned; its worker waits for the next one
+	lost                        // a call has returned, and its worker has ended
 	overdue                     // a call that was told to stop has had its time
 	event                       // a call under way has something for the trace
 	due                         // a timer of the machine
@@ -146,8 +149,10 @@ func (r *run) execute(input any) (out *Outcome) {
 	r.events.reserve(start, len(r.wf.graph.Nodes))
 	r.over = make(chan struct{})
 	r.reports = make(chan report, 16)
+	r.calls = make(chan *invocation, 16)
 	r.supervise()
 	close(r.over)
+	close(r.calls)
 	for _, g := range r.groups {
 		g.cancel(nil)
 	}
@@ -324,6 +329,9 @@ func (r *run) drive() (finished bool) {
 		case machine.Began:
 			r.events.emit(c.Task, trace.Event{Kind: trace.StepStart, Step: c.Task.Path()})
 		case machine.Ended:
+			if c.Task.Node().Kind != machine.Call { // what computes takes time too
+				r.events.now = time.Now().UTC()
+			}
 			r.events.emitEnd(c.Task)
 			if c.Task.Failure() != nil {
 				r.shared = nil
@@ -377,7 +385,12 @@ func (r *run) start(c machine.Command) bool {
 	if !c.Alone {
 		c.Task.Driver = in
 		in.ctx, in.cancel = r.callContext(c.Task)
-		go in.work()
+		if r.idle > 0 {
+			r.idle--
+			r.calls <- in
+		} else {
+			go r.work(in)
+		}
 		return true
 	}
 	r.baton.Store(calling)
@@ -399,10 +412,18 @@ func (r *run) returned() bool {
 	return true
 }
 
-// work executes the call on a goroutine of its own.
-func (in *invocation) work() {
-	defer in.run.send(report{kind: returned, call: in}) // also if the adapter ends the goroutine
-	in.do()
+// work executes calls on a goroutine of its own: one, then those that the driver sends.
+func (r *run) work(in *invocation) {
+	defer func() {
+		if in != nil { // the adapter ended the goroutine
+			r.send(report{kind: lost, call: in})
+		}
+	}()
+	for in != nil {
+		in.do()
+		r.send(report{kind: returned, call: in})
+		in = <-r.calls
+	}
 }
 
 // callContext makes the context of a call that runs beside others.
@@ -502,6 +523,9 @@ func (r *run) take(rep report) {
 		r.cancel() // before what is reported: a call that was cancelled is no failure
 	}
 	in := rep.call
+	if rep.kind == returned {
+		r.idle++
+	}
 	switch {
 	case rep.kind == due:
 		delete(r.timers, *rep.timer)

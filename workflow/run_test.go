@@ -197,6 +197,32 @@ steps:
 	}
 }
 
+// Each step has the time that it took itself.
+func TestDurations(t *testing.T) {
+	out, err := load(t, []byte(head+`steps:
+  compute: {uses: set, with: "${{ reduce(1..900000, #acc + #, 0) }}"}
+  call: {uses: test.echo, needs: [compute], with: {n: 1}}
+`)).Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{echo}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := map[string]int64{}
+	for i, e := range out.Trace {
+		if e.Kind == trace.StepEnd {
+			took[e.Step] = e.Data.Get("durationMs").(int64)
+		}
+		if i > 0 && e.At.Before(out.Trace[i-1].At) {
+			t.Errorf("event %d is at %v, after %v", i, e.At, out.Trace[i-1].At)
+		}
+	}
+	if took["compute"] < 1 || took["call"] >= took["compute"] {
+		t.Errorf("took %v: computing takes long, the call does not", took)
+	}
+	if whole := out.Trace[len(out.Trace)-1].At.Sub(out.Trace[0].At); whole.Milliseconds() < took["compute"] {
+		t.Errorf("the run took %v, less than a step of %d ms", whole, took["compute"])
+	}
+}
+
 // one is a recipe with one call.
 func one(extra string) []byte {
 	return []byte("apiVersion: braise/v1\nname: one\nsteps:\n  a: {uses: test.it, " + extra + "}\n")
