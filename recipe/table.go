@@ -132,7 +132,7 @@ var (
 	})
 	limitsObject = newObject("limits", []Argument{
 		{Name: "wall_time", Type: typeDuration, Doc: "How long the run may take."},
-		{Name: "max_parallel", Type: typePositive, Doc: "How many steps may run at the same time."},
+		{Name: "max_parallel", Type: typePositive, Doc: "How many calls of models and tools may be under way at the same time. The host's bound holds too; without either it is 8."},
 		{Name: "tokens", Type: typeAny, Later: true, Doc: "How many tokens the run may use."},
 		{Name: "cost_usd", Type: typeAny, Later: true, Doc: "How much the run may cost."},
 		{Name: "on_exceeded", Type: typeAny, Later: true, Doc: "What a breach does."},
@@ -159,13 +159,13 @@ var (
 	foreachObject = newObject("foreach", []Argument{
 		{Name: "in", Type: typeList, Required: true, Doc: "The items."},
 		{Name: "as", Type: typeName, Doc: "The name of the item in expressions. Defaults to item."},
-		{Name: "max_parallel", Type: typePositive, Doc: "How many items may run at the same time."},
+		{Name: "max_parallel", Type: typePositive, Doc: "How many items may run at the same time. Not given: as many as the run allows."},
 		{Name: "on_error", Type: typeString, Allowed: []string{"fail", "collect"}, Doc: "fail (default) stops at the first failure; collect gives {status, output} or {status, error} for each item."},
-		{Name: "max_items", Type: typePositive, Doc: "More items than this fail the step."},
+		{Name: "max_items", Type: typePositive, Doc: "More items than this fail the step. Not given: the host's bound, 10,000 by default."},
 	})
 	outputObject = newObject("output", []Argument{
 		{Name: "schema", Type: typeSchema, Doc: "What the output must match; a model's answer is parsed as JSON."},
-		{Name: "max_bytes", Type: typePositive, Doc: "The most bytes of JSON the output may have."},
+		{Name: "max_bytes", Type: typePositive, Doc: "The most bytes of JSON the output may have. The host's bound, 16 MiB by default, holds too."},
 	})
 	onErrorObject = newObject("on_error", []Argument{
 		{Name: "set", Type: typeAny, Required: true, Doc: "The step counts as succeeded, with this output."},
