@@ -6,14 +6,17 @@ import (
 	"fmt"
 	goruntime "runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
 	"github.com/braise-run/braise/workflow"
 )
 
@@ -202,4 +205,26 @@ func TestResultAndTimeoutInTheSameMoment(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Without a context that can end, a lone call is made on the caller's own goroutine, and may end
+// that. Nothing else stays behind.
+func TestToolThatEndsTheCallersGoroutine(t *testing.T) {
+	wf := load(t, []byte(head+`steps:
+  a: {uses: test.echo, foreach: {in: [1, 2, 3]}}
+  b: {uses: test.it, needs: [a]}
+`))
+	it := tool("test.it", func(context.Context, map[string]any) (any, error) { goruntime.Goexit(); return nil, nil })
+	events := &trace.Recorder{}
+	returned := false
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_, _ = wf.Run(context.Background(), nil, &runtime.Runtime{Tools: []runtime.Tool{it, echo}, Trace: []trace.Sink{events}})
+		returned = true
+	})
+	wg.Wait()
+	if returned {
+		t.Error("Run returned")
+	}
+	goleak.VerifyNone(t)
 }

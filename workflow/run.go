@@ -150,7 +150,18 @@ func (r *run) execute(input any) (out *Outcome) {
 	r.over = make(chan struct{})
 	r.reports = make(chan report, 16)
 	r.calls = make(chan *invocation, 16)
-	r.supervise()
+	func() {
+		defer r.release() // also if the caller's goroutine ends
+		r.supervise()
+	}()
+	if r.fault != nil {
+		panic(r.fault)
+	}
+	return r.outcome(start, r.m.Result().Output, r.resultError())
+}
+
+// release lets go of all that serves the calls.
+func (r *run) release() {
 	close(r.over)
 	close(r.calls)
 	for _, g := range r.groups {
@@ -159,10 +170,6 @@ func (r *run) execute(input any) (out *Outcome) {
 	for _, t := range r.timers {
 		t.Stop()
 	}
-	if r.fault != nil {
-		panic(r.fault)
-	}
-	return r.outcome(start, r.m.Result().Output, r.resultError())
 }
 
 // maxParallel is the lowest bound that recipe and host set, else the default.
