@@ -16,9 +16,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+	"github.com/braise-run/braise/workflow"
 )
 
 func (a *app) validateCommand() *cobra.Command {
@@ -250,19 +253,36 @@ func (a *app) planCommand() *cobra.Command {
 	return cmd
 }
 
+// schemas are the JSON Schemas by the names that the command gives them.
+var schemas = map[string]func() []byte{
+	"recipe":  recipe.Schema,
+	"outcome": workflow.OutcomeSchema,
+	"event":   trace.EventSchema,
+	"config":  host.ConfigSchema,
+}
+
 func (a *app) schemaCommand() *cobra.Command {
+	names := []string{"recipe", "outcome", "event", "config"}
 	return &cobra.Command{
-		Use:       "schema [recipe]",
-		Short:     "Print the JSON Schema of the recipe format",
-		ValidArgs: []string{"recipe"},
+		Use:       "schema [NAME]",
+		Short:     "Print a JSON Schema: of recipes, outcomes, events or braise.yaml",
+		Long:      "Schema prints the JSON Schema of recipes, or of what NAME says: " + strings.Join(names, ", ") + ".",
+		ValidArgs: names,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 || len(args) == 1 && args[0] != "recipe" {
-				return usageError("schema %s: this version has the schema of: recipe", strings.Join(args, " "))
+			switch {
+			case len(args) > 1:
+				return usageError("schema takes one name, not %d", len(args))
+			case len(args) == 1 && schemas[args[0]] == nil:
+				return usageError("no schema is named %q\n  hint: %s", args[0], diagnostics.DidYouMean(args[0], names))
 			}
 			return nil
 		},
-		RunE: func(*cobra.Command, []string) error {
-			a.stdout.Write(recipe.Schema())
+		RunE: func(_ *cobra.Command, args []string) error {
+			name := "recipe"
+			if len(args) == 1 {
+				name = args[0]
+			}
+			a.stdout.Write(schemas[name]())
 			return nil
 		},
 	}

@@ -1,0 +1,126 @@
+package host_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"testing"
+
+	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/internal/schema"
+	"github.com/braise-run/braise/internal/yamlnode"
+)
+
+func ExampleConfigSchema() {
+	var s struct {
+		Title      string
+		Properties map[string]struct{ Description string }
+	}
+	if err := json.Unmarshal(host.ConfigSchema(), &s); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(s.Title + ": " + s.Properties["tools"].Description)
+	// Output:
+	// braise.yaml: What the built-in tools may do.
+}
+
+// The schema and ParseConfig are of one mind.
+func TestConfigSchema(t *testing.T) {
+	s, err := schema.Compile(host.ConfigSchema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../docs/config.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(page)[1]
+	env := environ(map[string]string{"OPENAI_API_KEY": "sk-0123456789", "SOME": "script", "WAIT": "3s", "STORE": "memory:", "TOKEN": "CRM_TOKEN"})
+	for _, tt := range []struct {
+		text  string
+		valid bool
+	}{
+		{string(documented), true},
+		{`{}`, true},
+		{`{models: {}, tools: {}, secrets: {}, limits: {}}`, true},
+		{`models: {m: {provider: script, file: f.yaml}}`, true},
+		{`models: {m: {provider: openai, model: x, base_url: "HTTP://localhost:1/v1", headers: {X-Title: t, X-Api-Key: "${OPENAI_API_KEY}"}, timeout: 1m30s, json_schema: false}}`, true},
+		{`models: {m: {provider: "${SOME}", file: f.yaml}}`, true},
+		{`tools: {exec: {allow: [], dir: d, timeout: 0.5s}, http: {}}`, true},
+		{`{limits: {grace: "${WAIT}"}, store: "${STORE}", secrets: {from_env: ["${TOKEN}"]}}`, true},
+
+		{`[]`, false},
+		{`mcp: {}`, false},
+		{`model: {}`, false},
+		{`models: {"": {provider: script, file: f.yaml}}`, false},
+		{`models: {m: {file: f.yaml}}`, false},
+		{`models: {m: {provider: script}}`, false},
+		{`models: {m: {provider: script, file: ""}}`, false},
+		{`models: {m: {provider: script, file: f.yaml, timeout: 1s}}`, false},
+		{`models: {m: {provider: openai}}`, false},
+		{`models: {m: {provider: openai, model: x, file: f.yaml}}`, false},
+		{`models: {m: {provider: openai, model: x, api_key: sk-1}}`, false},
+		{`models: {m: {provider: openai, model: x, api_key: "$${KEY}"}}`, false},
+		{`models: {m: {provider: openai, model: x, base_url: localhost}}`, false},
+		{`models: {m: {provider: openai, model: x, headers: {authorization: Bearer 1}}}`, false},
+		{`models: {m: {provider: openai, model: x, headers: {"a b": c}}}`, false},
+		{`models: {m: {provider: openai, model: x, timeout: 30}}`, false},
+		{`models: {m: {provider: openai, model: x, timeout: 0s}}`, false},
+		{`models: {m: {provider: openai, model: x, timeout: soon}}`, false},
+		{`models: {m: {provider: azure, model: x}}`, false},
+		{`tools: {exec: {}}`, false},
+		{`tools: {exec: {allow: git}}`, false},
+		{`tools: {file: {base: d, allow: [x]}}`, false},
+		{`tools: {http: {allow_private: "yes"}}`, false},
+		{`secrets: {from_env: [A-B]}`, false},
+		{`limits: {max_parallel: 0}`, false},
+		{`limits: {wall_time: 1s}`, false},
+		{`store: sqlite:runs.db`, false},
+	} {
+		_, err := host.ParseConfig("braise.yaml", []byte(tt.text), env)
+		if (err == nil) != tt.valid {
+			t.Errorf("%s\nParseConfig: %v", tt.text, err)
+		}
+		root, _ := yamlnode.Parse("braise.yaml", []byte(tt.text), nil)
+		if problems := s.Check(root.Decoded()); (problems == nil) != tt.valid {
+			t.Errorf("%s\nthe schema: %s", tt.text, schema.Describe(problems))
+		}
+	}
+}
+
+// The schema has the keys that the page has.
+func TestConfigSchemaIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../docs/config.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Za-z_.]+)` \\|").FindAllSubmatch(page, -1) {
+		documented[string(row[1])] = true
+	}
+	var root any
+	if err := json.Unmarshal(host.ConfigSchema(), &root); err != nil {
+		t.Fatal(err)
+	}
+	defs := root.(map[string]any)["$defs"].(map[string]any)
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		part := v.(map[string]any)
+		properties, _ := part["properties"].(map[string]any)
+		if ref, ok := part["additionalProperties"].(map[string]any); ok && ref["$ref"] == "#/$defs/model" {
+			properties = map[string]any{"NAME": defs["model"]}
+		}
+		for name, p := range properties {
+			walk(path+"."+name, p)
+		}
+		if properties == nil && !documented[path[1:]] {
+			t.Errorf("docs/config.md lacks %s", path[1:])
+		}
+		delete(documented, path[min(1, len(path)):])
+	}
+	walk("", root)
+	for name := range documented {
+		t.Errorf("the schema lacks %s", name)
+	}
+}
