@@ -5,9 +5,11 @@
 package workflow
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/expr"
@@ -39,6 +41,8 @@ type Workflow struct {
 	secrets []use
 
 	capabilities []use // that requires names
+
+	checked atomic.Pointer[toolCheck] // the last check of the tools; nil before the first
 }
 
 // use is a name that a run needs from its runtime.
@@ -97,7 +101,11 @@ func (wf *Workflow) Recipe() *recipe.Recipe { return wf.recipe }
 
 // indexOf returns the place of name in a sorted list; -1 when it is not there.
 func indexOf(uses []use, name string) int {
-	return slices.IndexFunc(uses, func(u use) bool { return u.name == name })
+	i, ok := slices.BinarySearchFunc(uses, name, func(u use, name string) int { return cmp.Compare(u.name, name) })
+	if !ok {
+		return -1
+	}
+	return i
 }
 
 const (

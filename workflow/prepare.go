@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -110,16 +111,12 @@ func (p *prepared) bindTools(wf *Workflow, rt *runtime.Runtime) {
 	if len(wf.tools) == 0 {
 		return
 	}
-	index := make(map[string]int, len(wf.tools))
-	for i, u := range wf.tools {
-		index[u.name] = i
-	}
 	specs := make([]runtime.ToolSpec, 0, len(rt.Tools))
 	for _, t := range rt.Tools {
 		spec := t.Spec()
 		specs = append(specs, spec)
-		i, used := index[spec.Name]
-		if !used {
+		i := indexOf(wf.tools, spec.Name)
+		if i < 0 {
 			continue
 		}
 		if p.tools[i].tool != nil {
@@ -138,8 +135,8 @@ func (p *prepared) bindTools(wf *Workflow, rt *runtime.Runtime) {
 		d.Level, d.Kind = diagnostics.Warn, diagnostics.KindContract
 		p.list = append(p.list, d)
 	}
-	for _, u := range wf.tools {
-		if u.required && p.tools[index[u.name]].tool == nil {
+	for i, u := range wf.tools {
+		if u.required && p.tools[i].tool == nil {
 			p.missing(u, "tool", diagnostics.CodeMissingTool, toolNames(specs))
 		}
 	}
@@ -153,9 +150,29 @@ func toolNames(specs []runtime.ToolSpec) []string {
 	return names
 }
 
+// toolCheck is what checking the calls against some tools has found.
+type toolCheck struct {
+	specs []runtime.ToolSpec
+	list  diagnostics.List
+}
+
 // checkTools checks the calls of tools against what is known of the tools: a name that is not
-// there is a warning, arguments that cannot fit are an error.
+// there is a warning, arguments that cannot fit are an error. Most runs have the tools of the run
+// before; what was found then stands.
 func (wf *Workflow) checkTools(specs []runtime.ToolSpec) diagnostics.List {
+	last := wf.checked.Load()
+	if last == nil || !slices.EqualFunc(specs, last.specs, sameParameters) {
+		last = &toolCheck{slices.Clone(specs), wf.findInTools(specs)}
+		wf.checked.Store(last)
+	}
+	return last.list
+}
+
+func sameParameters(a, b runtime.ToolSpec) bool {
+	return a.Name == b.Name && bytes.Equal(a.Parameters, b.Parameters)
+}
+
+func (wf *Workflow) findInTools(specs []runtime.ToolSpec) diagnostics.List {
 	var list diagnostics.List
 	byName := make(map[string]runtime.ToolSpec, len(specs))
 	for _, s := range specs {
