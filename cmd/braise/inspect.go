@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -291,7 +292,7 @@ func (a *app) schemaCommand() *cobra.Command {
 func (a *app) kindsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "kinds [NAME]",
-		Short: "List the step kinds and tools, or the arguments of one",
+		Short: "List the step kinds and tools, or one with its arguments and an example",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usageError("kinds takes one name, not %d", len(args))
@@ -333,19 +334,33 @@ type entry struct {
 	Arguments []recipe.Argument `json:"arguments"`
 	Output    string            `json:"output,omitempty"`
 	Effect    runtime.Effect    `json:"effect,omitempty"`
+	Example   string            `json:"example,omitempty"` // a whole recipe
+}
+
+// examples are recipes that show one kind or tool each, NAME.yaml.
+//
+//go:embed examples
+var examples embed.FS
+
+// example returns the recipe that shows a kind or tool, "" when there is none.
+func example(name string) string {
+	text, _ := examples.ReadFile("examples/" + name + ".yaml")
+	return string(text)
 }
 
 func entries(rt *runtime.Runtime) []entry {
 	var list []entry
 	for _, k := range recipe.Kinds() {
-		list = append(list, entry{Name: k.Name, Type: "kind", Built: k.Built, Doc: k.Doc, Arguments: append([]recipe.Argument{}, k.Args...), Output: k.Output})
+		list = append(list, entry{Name: k.Name, Type: "kind", Built: k.Built, Doc: k.Doc, Arguments: append([]recipe.Argument{}, k.Args...), Output: k.Output,
+			Example: example(k.Name)})
 	}
 	for _, spec := range toolSpecs(rt) {
 		effect := spec.Effect
 		if effect == "" {
 			effect = runtime.External
 		}
-		list = append(list, entry{Name: spec.Name, Type: "tool", Built: true, Doc: spec.Description, Arguments: arguments(spec), Effect: effect})
+		list = append(list, entry{Name: spec.Name, Type: "tool", Built: true, Doc: spec.Description, Arguments: arguments(spec), Effect: effect,
+			Example: example(spec.Name)})
 	}
 	return list
 }
@@ -368,7 +383,6 @@ func arguments(spec runtime.ToolSpec) []recipe.Argument {
 
 func (a *app) printEntries(list []entry, whole bool) {
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
-	defer w.Flush()
 	for _, e := range list {
 		doc := e.Doc
 		if !e.Built {
@@ -388,6 +402,10 @@ func (a *app) printEntries(list []entry, whole bool) {
 		if e.Output != "" {
 			fmt.Fprintf(w, "output\t%s\n", e.Output)
 		}
+	}
+	w.Flush()
+	if whole && list[0].Example != "" {
+		fmt.Fprintf(a.stdout, "\nexample:\n\n%s", list[0].Example) // as it is: to be copied
 	}
 }
 

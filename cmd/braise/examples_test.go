@@ -1,0 +1,74 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/braise-run/braise/adapters/builtin"
+	"github.com/braise-run/braise/adapters/script"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/workflow"
+)
+
+// Every kind of this version and every built-in tool has an example. It compiles without a finding, is laid out as fmt
+// would, and runs.
+func TestExamples(t *testing.T) {
+	fast, err := script.Parse("answers.yaml", []byte("turns: [{json: {kind: billing}}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	rt := &runtime.Runtime{
+		Models: map[string]runtime.Model{"fast": fast},
+		Tools:  builtin.Tools(builtin.Options{File: &builtin.FileOptions{Base: dir}}),
+	}
+	wantOutput := map[string]any{
+		"set":        map[string]any{"text": "Hello, World!", "letters": int64(5)},
+		"model":      "billing",
+		"recipe":     []any{int64(1), int64(4), int64(9)},
+		"fail":       int64(20),
+		"file.write": int64(14),
+	}
+	for _, e := range entries(rt) {
+		if !e.Built {
+			if e.Example != "" {
+				t.Errorf("%s has an example, but is not built", e.Name)
+			}
+			continue
+		}
+		t.Run(e.Name, func(t *testing.T) {
+			r, err := recipe.Parse(e.Name+".yaml", []byte(e.Example))
+			if err != nil {
+				t.Fatal(err)
+			}
+			wf, err := workflow.Compile(r, &workflow.Options{Tools: toolSpecs(rt)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			found, err := wf.Check(t.Context(), rt)
+			if err != nil || len(found) > 0 {
+				t.Errorf("Check: %v %v", found, err)
+			}
+			if !strings.Contains(e.Example, "uses: "+e.Name+"\n") {
+				t.Errorf("no step uses %s", e.Name)
+			}
+			if text, err := recipe.Format(e.Name+".yaml", []byte(e.Example)); err != nil || string(text) != e.Example {
+				t.Errorf("fmt would write:\n%s%v", text, err)
+			}
+			want, runs := wantOutput[e.Name]
+			if !runs { // it needs the world
+				return
+			}
+			out, err := wf.Run(t.Context(), nil, rt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, out.Output); diff != "" {
+				t.Errorf("output (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
