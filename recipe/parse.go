@@ -212,15 +212,24 @@ func (w *walker) value(n *yamlnode.Node) *Value {
 	return v
 }
 
-// get returns the value under a key of a mapping; nil when v is nil, no mapping, or has no such
+// Field returns the entry of a mapping under a key; nil when v is nil, no mapping, or has no such
 // key.
-func (v *Value) get(key string) *Value {
-	if v != nil {
-		for _, f := range v.Map {
-			if f.Key == key {
-				return f.Value
-			}
+func (v *Value) Field(key string) *Field {
+	if v == nil {
+		return nil
+	}
+	for i := range v.Map {
+		if v.Map[i].Key == key {
+			return &v.Map[i]
 		}
+	}
+	return nil
+}
+
+// get returns the value under a key, as Field does.
+func (v *Value) get(key string) *Value {
+	if f := v.Field(key); f != nil {
+		return f.Value
 	}
 	return nil
 }

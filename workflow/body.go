@@ -241,7 +241,7 @@ func (s *stepCompiler) with(v *recipe.Value, names *expr.Scope) {
 // modelName returns the model that a model step names; "" when an expression will say.
 func (s *stepCompiler) modelName(src *recipe.Step) string {
 	name, pos := s.defaults.Model, src.Uses.Pos
-	if f := field(src.With, "model"); f != nil {
+	if f := src.With.Field("model"); f != nil {
 		v := f.Value
 		text, ok := v.Scalar.(string)
 		if !ok || hasExpression(v) {
@@ -255,19 +255,6 @@ func (s *stepCompiler) modelName(src *recipe.Step) string {
 	}
 	s.need(useModel, name, pos, s.path())
 	return name
-}
-
-// field returns the entry of a mapping, nil if there is none.
-func field(v *recipe.Value, key string) *recipe.Field {
-	if v == nil {
-		return nil
-	}
-	for i := range v.Map {
-		if v.Map[i].Key == key {
-			return &v.Map[i]
-		}
-	}
-	return nil
 }
 
 func (s *stepCompiler) compileCall(src *recipe.Step, kind callKind, name string) {

@@ -227,7 +227,7 @@ func locate(v *recipe.Value, problem schema.Problem, whole diagnostics.Position)
 	pos = v.Pos
 	tokens := value.Tokens(problem.Path)
 	for i, token := range tokens {
-		switch f := field(v, token); {
+		switch f := v.Field(token); {
 		case v.IsMap && f == nil:
 			return pos, true // a member that is missing
 		case v.IsMap && problem.Known != nil && i == len(tokens)-1:
