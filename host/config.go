@@ -61,12 +61,18 @@ func FindConfig(recipePath string) (string, error) {
 
 // LoadConfig reads the file at path, with the variables of the process's environment. The error is
 // a *diagnostics.Error.
-func LoadConfig(path string) (*Config, error) {
+func LoadConfig(path string) (*Config, error) { return loadConfig(path, false) }
+
+// LoadReplayConfig is LoadConfig for a run with [Replay]: of the models only the names are read, so
+// that keys and scripts need not be there.
+func LoadReplayConfig(path string) (*Config, error) { return loadConfig(path, true) }
+
+func loadConfig(path string, replay bool) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, unreadable(diagnostics.Position{File: filepath.ToSlash(path)}, "configuration", path, err).Err()
 	}
-	return ParseConfig(filepath.ToSlash(path), data, os.LookupEnv)
+	return parseConfig(filepath.ToSlash(path), data, os.LookupEnv, replay)
 }
 
 // ParseConfig reads a configuration. filename is for messages only. env finds the environment
@@ -74,11 +80,15 @@ func LoadConfig(path string) (*Config, error) {
 // *diagnostics.Error that holds everything that is wrong, sorted by position; it quotes the file
 // as written, never what a variable holds.
 func ParseConfig(filename string, data []byte, env func(name string) (string, bool)) (*Config, error) {
+	return parseConfig(filename, data, env, false)
+}
+
+func parseConfig(filename string, data []byte, env lookup, replay bool) (*Config, error) {
 	if env == nil {
 		env = func(string) (string, bool) { return "", false }
 	}
 	root, found := yamlnode.Parse(filename, data, nil)
-	r := reader{Reader: yamlnode.Reader{Diagnostics: found}, env: env}
+	r := reader{Reader: yamlnode.Reader{Diagnostics: found}, env: env, replay: replay}
 	c := r.config(root)
 	c.env = env
 	r.Diagnostics.Sort()
@@ -92,7 +102,8 @@ func ParseConfig(filename string, data []byte, env func(name string) (string, bo
 // for a key that is not there.
 type reader struct {
 	yamlnode.Reader
-	env lookup
+	env    lookup
+	replay bool // models are names only
 }
 
 var (
@@ -123,6 +134,10 @@ func (r *reader) models(n *yamlnode.Node) map[string]Model {
 	for _, f := range r.Map(n) {
 		if f.Key == "" {
 			r.Errorf(f.Pos, diagnostics.CodeInvalidValue, "", "a model's name may not be empty")
+		}
+		if r.replay {
+			models[f.Key] = Model{Provider: replayed}
+			continue
 		}
 		models[f.Key] = r.model(f.Value)
 	}

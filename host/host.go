@@ -42,6 +42,8 @@ func (c *Config) Runtime(dir string) (*runtime.Runtime, error) {
 				return nil, fmt.Errorf("model %q: %w", name, err)
 			}
 			rt.Models[name] = model
+		case m.Provider == replayed:
+			rt.Models[name] = new(script.Cassette).Model(name)
 		default:
 			return nil, fmt.Errorf("model %q: unknown provider %q", name, m.Provider)
 		}

@@ -138,6 +138,8 @@ type app struct {
 	output      string
 	color       string
 	runID       string
+	record      string // of the command run
+	replay      string // of the command run
 	models      []string
 	maxParallel int
 	strict      bool

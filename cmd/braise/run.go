@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/trace"
 	"github.com/braise-run/braise/workflow"
@@ -25,6 +27,9 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Run a recipe; the result goes to stdout, progress to stderr",
 		Args:  exactly(1, "run takes one recipe file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.checkCassette(cmd); err != nil {
+				return err
+			}
 			read := func(wf *workflow.Workflow) (map[string]any, error) { return wf.ParseInputs(pairs) }
 			if cmd.Flags().Changed("inputs-json") {
 				if len(pairs) > 0 {
@@ -43,7 +48,25 @@ func (a *app) runCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringArrayVar(&pairs, "input", nil, "an input as name=value, read as its schema says (repeatable)")
 	f.StringVar(&inputsJSON, "inputs-json", "", "all inputs as a JSON object, or @FILE, or @- for stdin")
+	f.StringVar(&a.record, "record", "", "write what models answer to a cassette")
+	f.StringVar(&a.replay, "replay", "", "answer from a cassette; no model is called")
 	return cmd
+}
+
+// checkCassette checks the flags --record and --replay.
+func (a *app) checkCassette(cmd *cobra.Command) error {
+	for _, name := range []string{"record", "replay"} {
+		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+			return usageError("--%s is empty", name)
+		}
+	}
+	switch {
+	case a.replay != "" && a.record != "":
+		return usageError("--record and --replay exclude each other")
+	case a.replay != "" && len(a.models) > 0:
+		return usageError("--model and --replay exclude each other: every model answers from the cassette")
+	}
+	return nil
 }
 
 // exactly is cobra.ExactArgs with a sentence of our own.
@@ -58,9 +81,9 @@ func exactly(n int, sentence string) cobra.PositionalArgs {
 
 // run executes a recipe:
 //
-//  1. read configuration, recipe and inputs; what is wrong there ends with exit 3
+//  1. read configuration, recipe, inputs and cassette; what is wrong there ends with exit 3
 //  2. run it, with progress on stderr
-//  3. print the result
+//  3. print the result, and write what was recorded
 func (a *app) run(ctx context.Context, path string, readInputs func(*workflow.Workflow) (map[string]any, error)) error {
 	rt, err := a.runtimeFor(path)
 	if err != nil {
@@ -74,7 +97,20 @@ func (a *app) run(ctx context.Context, path string, readInputs func(*workflow.Wo
 	if err != nil {
 		return a.refuse(wf, err)
 	}
+	if a.replay != "" {
+		if rt, err = host.Replay(rt, a.replay, wf.Plan()); err != nil {
+			return a.refuse(wf, err)
+		}
+	}
 
+	ctx, stop, why := a.interruptible(ctx)
+	defer stop()
+	var recorder *script.Recorder
+	if a.record != "" {
+		if rt, recorder, err = host.Record(ctx, rt, a.record, wf.Plan()); err != nil {
+			return &exitError{exitInternal, err}
+		}
+	}
 	closeSink := func() {}
 	switch {
 	case a.output == "jsonl":
@@ -87,17 +123,23 @@ func (a *app) run(ctx context.Context, path string, readInputs func(*workflow.Wo
 		closeSink = p.close
 	}
 	rt.Reporter = silent{}
-	ctx, stop, why := a.interruptible(ctx)
-	defer stop()
 	out, _ := wf.Run(ctx, inputs, rt) // the error is the outcome's
 	closeSink()
+	recordErr := recorder.Close(ctx)
 
 	a.printFindings(out.Diagnostics)
 	if err := a.printOutcome(out); err != nil {
 		return err
 	}
 	a.printError(out)
-	return exit(exitCode(out, why()))
+	code := exitCode(out, why())
+	if recordErr == nil {
+		return exit(code)
+	}
+	if code != exitInterrupt {
+		code = exitInternal
+	}
+	return &exitError{code, recordErr}
 }
 
 // silent is the reporter of a run: what it would say stands in the outcome's findings and trace.

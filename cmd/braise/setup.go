@@ -29,7 +29,11 @@ func (a *app) runtimeFor(recipePath string) (*runtime.Runtime, error) {
 	var config *host.Config
 	if path != "" {
 		var err error
-		if config, err = host.LoadConfig(path); err != nil {
+		load := host.LoadConfig
+		if a.replay != "" {
+			load = host.LoadReplayConfig
+		}
+		if config, err = load(path); err != nil {
 			return nil, err
 		}
 	}
