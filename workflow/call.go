@@ -238,13 +238,19 @@ func (in *invocation) toolOutput() (any, error) {
 	case len(result) == 0:
 		return nil, nil
 	case len(result) > in.run.limits.MaxOutputBytes:
-		return nil, fmt.Errorf("tool %q returned %d bytes, the most is %d", in.call.name, len(result), in.run.limits.MaxOutputBytes)
+		return nil, in.tooLarge(len(result))
 	}
 	output, err := value.Decode(result)
 	if err != nil {
 		return nil, fmt.Errorf("tool %q returned what is not JSON: %w", in.call.name, err)
 	}
 	return output, nil
+}
+
+// tooLarge refuses a result before it is looked at.
+func (in *invocation) tooLarge(size int) error {
+	return &runtime.Error{Category: runtime.CategoryLimit, Code: "output.tooLarge",
+		Err: fmt.Errorf("the output has %d bytes, the most is %d", size, in.run.limits.MaxOutputBytes)}
 }
 
 // maxRepairs is how many turns a model gets to mend an answer that does not match its schema
@@ -293,7 +299,7 @@ func (in *invocation) generate(n int) (string, error) {
 	case resp == nil:
 		return "", fmt.Errorf("model %q returned neither an answer nor an error", in.req.Model)
 	case len(resp.Text) > in.run.limits.MaxOutputBytes:
-		return "", fmt.Errorf("model %q answered with %d bytes, the most is %d", in.req.Model, len(resp.Text), in.run.limits.MaxOutputBytes)
+		return "", in.tooLarge(len(resp.Text))
 	}
 	return in.run.prepared.redact.Text(resp.Text), nil
 }

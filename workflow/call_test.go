@@ -346,7 +346,7 @@ func TestToolArgumentsAndResults(t *testing.T) {
 		{name: "a big integer", tool: raw("9007199254740993"), with: "{}", want: int64(9007199254740993)},
 		{name: "not JSON", tool: raw("{"), with: "{}", code: "tool.failed"},
 		{name: "two values", tool: raw("1 2"), with: "{}", code: "tool.failed"},
-		{name: "too many bytes", tool: raw(`"` + strings.Repeat("x", 2000) + `"`), with: "{}", code: "tool.failed"},
+		{name: "too many bytes", tool: raw(`"` + strings.Repeat("x", 2000) + `"`), with: "{}", code: "output.tooLarge"},
 		{name: "a value that is too large", tool: tool("test.it", func(context.Context, map[string]any) (any, error) { return strings.Repeat("x", 2000), nil }), with: "{}", code: "output.tooLarge"},
 		{name: "what is no JSON value", tool: tool("test.it", func(context.Context, map[string]any) (any, error) { return make(chan int), nil }), with: "{}", code: "tool.failed"},
 		{name: "Go integers", tool: tool("test.it", func(context.Context, map[string]any) (any, error) { return []int{1, 2}, nil }), with: "{}", want: []any{int64(1), int64(2)}},
