@@ -180,7 +180,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetHelpCommand(helpCommand())
 	root.AddCommand(
 		a.initCommand(), a.validateCommand(), a.fmtCommand(), a.planCommand(), a.runCommand(), a.testCommand(),
-		a.schemaCommand(), a.kindsCommand(), a.completionCommand(), a.versionCommand(),
+		a.schemaCommand(), a.kindsCommand(), a.doctorCommand(), a.completionCommand(), a.versionCommand(),
 	)
 	return root
 }
@@ -201,7 +201,7 @@ func helpCommand() *cobra.Command {
 }
 
 // later are the commands that this version does not have yet.
-var later = []string{"doctor", "resume", "runs"}
+var later = []string{"resume", "runs"}
 
 func unknownCommand(root *cobra.Command, name string) error {
 	if slices.Contains(later, name) {

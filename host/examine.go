@@ -1,0 +1,189 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/braise-run/braise/adapters/openai"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/retry"
+)
+
+// CheckStatus is how a part of an installation is.
+type CheckStatus string
+
+// The statuses of checks.
+const (
+	CheckOK   CheckStatus = "ok"
+	CheckWarn CheckStatus = "warn" // may be meant so
+	CheckFail CheckStatus = "fail" // what needs this part will fail
+)
+
+// Check is what [Config.Examine] says about one part of an installation. It holds no secret.
+type Check struct {
+	Part    string      `json:"part"`           // config, model, tool, secret, store, version
+	Name    string      `json:"name,omitempty"` // of the model, tool or secret
+	Status  CheckStatus `json:"status"`
+	Message string      `json:"message"`
+	Hint    string      `json:"hint,omitempty"` // what to do about it, or what it means
+}
+
+// endpointTimeout is how long Examine waits for one endpoint.
+const endpointTimeout = 5 * time.Second
+
+// Examine looks whether what the configuration names is there: it reads the scripts, asks each
+// endpoint for its list of models, for at most 5 s, and looks for folders, programs and secrets. No
+// model answers and no tool is called. dir is the folder of the configuration, as for Runtime. The
+// checks are those of models, tools, secrets and the store, the first and the third in the order of
+// names. A nil c is an installation without a braise.yaml.
+func (c *Config) Examine(ctx context.Context, dir string) []Check {
+	if c == nil {
+		c = &Config{}
+	}
+	names := slices.Sorted(maps.Keys(c.Models))
+	checks := make([]Check, len(names))
+	var all sync.WaitGroup
+	for i, name := range names {
+		all.Go(func() {
+			checks[i] = c.Models[name].examine(ctx, name, dir)
+			checks[i].Part, checks[i].Name = "model", name
+		})
+	}
+	all.Wait()
+	checks = append(checks, c.examineTools(dir)...)
+	env := c.env
+	if env == nil {
+		env = os.LookupEnv
+	}
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(c.Secrets))) {
+		check := Check{Part: "secret", Name: name, Status: CheckOK, Message: "set"}
+		switch value, ok := env(name); {
+		case !ok:
+			check.Status, check.Message = CheckFail, "the environment variable is not set"
+			check.Hint = "steps that use secrets." + name + " fail"
+		case len(value) < minSecret:
+			check.Status, check.Message = CheckFail, fmt.Sprintf("shorter than %d bytes", minSecret)
+			check.Hint = "runs that use secrets." + name + " are refused, as it could not be kept out of outputs"
+		}
+		checks = append(checks, check)
+	}
+	return append(checks, Check{Part: "store", Status: CheckOK, Message: "memory: runs are not kept when the process ends",
+		Hint: "this version has no other store"})
+}
+
+// minSecret is the least length of a secret, in bytes, that a run takes.
+const minSecret = 8
+
+// examine says how a model is.
+func (m Model) examine(ctx context.Context, name, dir string) Check {
+	if m.OpenAI == nil {
+		_, err := (&Config{Models: map[string]Model{name: m}}).Runtime(dir)
+		if list, ok := errors.AsType[*diagnostics.Error](err); ok {
+			d := list.List[0]
+			return Check{Status: CheckFail, Message: strings.TrimPrefix(fmt.Sprintf("%s: %s", d.Position, d.Message), "-: "), Hint: d.Hint}
+		} else if err != nil {
+			return Check{Status: CheckFail, Message: err.Error()}
+		}
+		return Check{Status: CheckOK, Message: fmt.Sprintf("script: answers come from %q", filepath.ToSlash(within(dir, cmp.Or(m.written, m.File))))}
+	}
+
+	opts := *m.OpenAI
+	if opts.Timeout <= 0 || opts.Timeout > endpointTimeout {
+		opts.Timeout = endpointTimeout
+	}
+	model, err := openai.New(opts)
+	if err != nil {
+		return Check{Status: CheckFail, Message: err.Error()}
+	}
+	listed, err := model.Models(ctx)
+	if err != nil {
+		return unlisted(opts, err)
+	}
+	if len(listed) > 0 && !slices.Contains(listed, opts.Model) && !slices.Contains(listed, opts.Model+":latest") {
+		hint := "it may know more models than it lists"
+		if near := diagnostics.Suggest(opts.Model, listed); near != "" {
+			hint = fmt.Sprintf("did you mean %q?", near)
+		}
+		return Check{Status: CheckWarn, Message: fmt.Sprintf("openai: the endpoint answers, but does not list the model %q", opts.Model), Hint: hint}
+	}
+	return Check{Status: CheckOK, Message: fmt.Sprintf("openai: the endpoint answers and has the model %q", opts.Model)}
+}
+
+// unlisted says what it means that an endpoint does not list its models.
+func unlisted(opts openai.Options, err error) Check {
+	message, hint, _ := strings.Cut(err.Error(), "\n  hint: ")
+	status := 0
+	if f, ok := errors.AsType[*retry.Failure](err); ok {
+		status = f.Status
+	}
+	switch {
+	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
+		return Check{Status: CheckWarn, Message: "openai: the endpoint answers, but has no list of models",
+			Hint: "if calls fail too: base_url ends before /chat/completions, often in /v1"}
+	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && opts.APIKey == "":
+		hint = `the endpoint wants a key: add api_key: "${NAME}" and set that environment variable`
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		hint = "the endpoint does not take the key that api_key gives"
+	case status == 0:
+		hint = cmp.Or(hint, "is it running, and is base_url right?")
+	}
+	return Check{Status: CheckFail, Message: message, Hint: hint}
+}
+
+// examineTools says which built-in tools are on and what that means.
+func (c *Config) examineTools(dir string) []Check {
+	request := Check{Status: CheckOK, Message: "on, for public addresses", Hint: "tools.http.allow_private would let steps reach this machine and its network"}
+	if c.Tools.HTTP != nil && c.Tools.HTTP.AllowPrivate {
+		request.Message, request.Hint = "on, for private addresses too", "steps can reach this machine and its network"
+	}
+	run := Check{Status: CheckOK, Message: "off: every program is refused", Hint: "tools.exec.allow would let steps start the programs that it lists"}
+	if e := c.Tools.Exec; e != nil {
+		run = Check{Status: CheckOK, Message: fmt.Sprintf("on, for %d programs", len(e.Allow)),
+			Hint: "steps can do what these programs can; a shell or an interpreter can do everything"}
+		var missing []string
+		for _, program := range e.Allow {
+			path := program
+			if strings.Contains(program, "/") {
+				path = within(within(dir, e.Dir), program)
+			}
+			if _, err := exec.LookPath(path); err != nil {
+				missing = append(missing, program)
+			}
+		}
+		if missing != nil {
+			run.Status, run.Message, run.Hint = CheckWarn, "on, but not found: "+strings.Join(missing, ", "), "steps that start them fail"
+		}
+		if e.Dir != "" {
+			if info, err := os.Stat(within(dir, e.Dir)); err != nil || !info.IsDir() {
+				run.Status, run.Message, run.Hint = CheckFail, "on, but tools.exec.dir is not a folder", "no program can start before it is there"
+			}
+		}
+	}
+	file := Check{Status: CheckOK, Message: "off: every path is refused", Hint: "tools.file.base would let steps read and write files below it"}
+	if f := c.Tools.File; f != nil {
+		file.Message, file.Hint = "on, below tools.file.base", "steps can read and write files there"
+		switch info, err := os.Stat(within(dir, f.Base)); {
+		case errors.Is(err, fs.ErrNotExist):
+			file.Status, file.Message, file.Hint = CheckWarn, "on, but tools.file.base is not there yet", "the first file.write makes it"
+		case err != nil || !info.IsDir():
+			file.Status, file.Message, file.Hint = CheckFail, "on, but tools.file.base is not a folder", "no file can be read or written before it is one"
+		}
+	}
+	checks := []Check{request, run, file, file}
+	for i, name := range []string{"http.request", "exec.run", "file.read", "file.write"} {
+		checks[i].Part, checks[i].Name = "tool", name
+	}
+	return checks
+}

@@ -1,0 +1,171 @@
+package host_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/braise-run/braise/host"
+)
+
+func ExampleConfig_Examine() {
+	env := func(string) (string, bool) { return "", false } // os.LookupEnv as a rule
+	config, err := host.ParseConfig("braise.yaml", []byte("secrets: {from_env: [CRM_TOKEN]}"), env)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, c := range config.Examine(context.Background(), "") {
+		fmt.Println(c.Status, c.Part, c.Name, c.Message)
+	}
+	// Output:
+	// ok tool http.request on, for public addresses
+	// ok tool exec.run off: every program is refused
+	// ok tool file.read off: every path is refused
+	// ok tool file.write off: every path is refused
+	// fail secret CRM_TOKEN the environment variable is not set
+	// ok store  memory: runs are not kept when the process ends
+}
+
+// endpoint lists models to whoever has the key.
+func endpoint(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.URL.Path == "/bare/models":
+		http.NotFound(w, r)
+	case r.URL.Path == "/broken/models":
+		http.Error(w, "out of order", http.StatusInternalServerError)
+	case r.URL.Path != "/v1/models":
+		http.Error(w, "what?", http.StatusTeapot)
+	case r.Header.Get("Authorization") != "Bearer sk-0123456789":
+		http.Error(w, `{"error": {"message": "no such key"}}`, http.StatusUnauthorized)
+	default:
+		fmt.Fprint(w, `{"data": [{"id": "gpt-mini"}, {"id": "llama:latest"}]}`)
+	}
+}
+
+func TestExamineModels(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(endpoint))
+	defer srv.Close()
+	gone := httptest.NewServer(http.HandlerFunc(endpoint))
+	gone.Close()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "good.yaml"), "turns: [{text: hi}]")
+	write(t, filepath.Join(dir, "bad.yaml"), "turnz: []")
+	env := environ(map[string]string{"KEY": "sk-0123456789", "OLD": "sk-9876543210", "URL": srv.URL, "GONE": gone.URL})
+	for _, tt := range []struct {
+		model string
+		want  host.CheckStatus
+		says  string // in the message
+		hint  string // in the hint
+	}{
+		{`{provider: openai, model: gpt-mini, base_url: "${URL}/v1", api_key: "${KEY}"}`, host.CheckOK, `has the model "gpt-mini"`, ""},
+		{`{provider: openai, model: llama, base_url: "${URL}/v1", api_key: "${KEY}"}`, host.CheckOK, `has the model "llama"`, ""},
+		{`{provider: openai, model: gpt-mimi, base_url: "${URL}/v1", api_key: "${KEY}"}`, host.CheckWarn, `does not list the model "gpt-mimi"`, `did you mean "gpt-mini"?`},
+		{`{provider: openai, model: xyz, base_url: "${URL}/v1", api_key: "${KEY}"}`, host.CheckWarn, `does not list the model "xyz"`, "more models than it lists"},
+		{`{provider: openai, model: gpt-mini, base_url: "${URL}/v1", api_key: "${OLD}"}`, host.CheckFail, "401", "does not take the key"},
+		{`{provider: openai, model: gpt-mini, base_url: "${URL}/v1"}`, host.CheckFail, "401", "wants a key"},
+		{`{provider: openai, model: gpt-mini, base_url: "${URL}/bare"}`, host.CheckWarn, "no list of models", "base_url"},
+		{`{provider: openai, model: gpt-mini, base_url: "${URL}/broken"}`, host.CheckFail, "500", ""},
+		{`{provider: openai, model: gpt-mini, base_url: "${GONE}/v1"}`, host.CheckFail, "connection refused", "is it running"},
+		{`{provider: script, file: good.yaml}`, host.CheckOK, "good.yaml", ""},
+		{`{provider: script, file: bad.yaml}`, host.CheckFail, `unknown key "turnz"`, `did you mean "turns"?`},
+		{`{provider: script, file: none.yaml}`, host.CheckFail, "braise.yaml:1:38: the script", ""},
+	} {
+		config, err := host.ParseConfig("braise.yaml", []byte("models: {m: "+tt.model+"}"), env)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.model, err)
+		}
+		got := config.Examine(t.Context(), dir)[0]
+		if got.Part != "model" || got.Name != "m" || got.Status != tt.want || !strings.Contains(got.Message, tt.says) || !strings.Contains(got.Hint, tt.hint) {
+			t.Errorf("%s\ngot  %+v\nwant %s, %q, hint %q", tt.model, got, tt.want, tt.says, tt.hint)
+		}
+		if text := fmt.Sprint(got); strings.Contains(text, "sk-") {
+			t.Errorf("%s: a key is shown: %s", tt.model, text)
+		}
+	}
+}
+
+// A call that is cancelled says so; it does not hang.
+func TestExamineCancelled(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(endpoint))
+	defer srv.Close()
+	config, err := host.ParseConfig("braise.yaml", []byte(`models: {m: {provider: openai, model: x, base_url: "`+srv.URL+`/v1"}}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := config.Examine(ctx, "")[0]; got.Status != host.CheckFail || !strings.Contains(got.Message, "canceled") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestExamineTools(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "file"), "x")
+	for _, tt := range []struct {
+		tools string
+		want  [3]string // http.request, exec.run, file.read
+	}{
+		{`{}`, [3]string{"ok on, for public addresses", "ok off: every program is refused", "ok off: every path is refused"}},
+		{`{http: {allow_private: true}, exec: {allow: [sh], dir: .}, file: {base: .}}`,
+			[3]string{"ok on, for private addresses too", "ok on, for 1 programs", "ok on, below tools.file.base"}},
+		{`{exec: {allow: [sh, no-such-program, ./none]}, file: {base: later}}`,
+			[3]string{"ok on, for public addresses", "warn on, but not found: no-such-program, ./none", "warn on, but tools.file.base is not there yet"}},
+		{`{exec: {allow: [sh], dir: later}, file: {base: file}}`,
+			[3]string{"ok on, for public addresses", "fail on, but tools.exec.dir is not a folder", "fail on, but tools.file.base is not a folder"}},
+	} {
+		config, err := host.ParseConfig("braise.yaml", []byte("tools: "+tt.tools), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got [3]string
+		for i, c := range config.Examine(t.Context(), dir)[:3] {
+			got[i] = string(c.Status) + " " + c.Message
+			if c.Hint == "" {
+				t.Errorf("%s: %s does not say what that means", tt.tools, c.Name)
+			}
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", tt.tools, diff)
+		}
+	}
+}
+
+// Secrets are named, never shown.
+func TestExamineSecrets(t *testing.T) {
+	env := environ(map[string]string{"GOOD": "hunter2hunter2", "SHORT": "hunter2"})
+	config, err := host.ParseConfig("braise.yaml", []byte("secrets: {from_env: [SHORT, GOOD, NONE, GOOD]}"), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	checks := config.Examine(t.Context(), "")
+	for _, c := range checks {
+		if c.Part == "secret" {
+			got = append(got, fmt.Sprint(c.Status, " ", c.Name, ": ", c.Message))
+		}
+	}
+	want := []string{"ok GOOD: set", "fail NONE: the environment variable is not set", "fail SHORT: shorter than 8 bytes"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if text := fmt.Sprint(checks); strings.Contains(text, "hunter2") {
+		t.Errorf("a secret is shown: %s", text)
+	}
+}
+
+// Without a braise.yaml nothing fails.
+func TestExamineNothing(t *testing.T) {
+	for _, c := range (*host.Config)(nil).Examine(t.Context(), "") {
+		if c.Status != host.CheckOK {
+			t.Errorf("got %+v", c)
+		}
+	}
+}
