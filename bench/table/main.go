@@ -135,7 +135,7 @@ var goals = []struct {
 func ratioOf(name, to string) func(*results) string {
 	return func(r *results) string {
 		m, _ := r.ratio(name, to)
-		return fmt.Sprintf("%.1f ×", m)
+		return factor(m)
 	}
 }
 
@@ -150,7 +150,7 @@ func timeOf(name string) func(*results) string {
 // group of workloads, and the goals.
 func (r *results) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Medians of %d rounds on %s, %s, %d cores, %s %s/%s; the load average before each round was %s.\n\n",
+	fmt.Fprintf(&b, "Medians of %d rounds on %s, %s, %d cores, %s %s/%s; the load average before each round was %s. In brackets: the ratio to Braise.\n\n",
 		r.rounds, time.Now().UTC().Format(time.DateOnly), r.cpu, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, strings.Join(r.load, ", "))
 	fmt.Fprintf(&b, "Versions: %s.\n", strings.Join(versions(), ", "))
 	for _, columns := range workloads {
@@ -191,12 +191,22 @@ func (r *results) cell(workload, engine string) string {
 	}
 	text := duration(m)
 	if times, ok := r.ratio(name, workload+"/braise"); ok && engine != "braise" {
-		text += fmt.Sprintf(" (%.2g ×)", times)
-		if times >= 100 {
-			text = fmt.Sprintf("%s (%.0f ×)", duration(m), times)
-		}
+		text += " (" + factor(times) + ")"
 	}
 	return text
+}
+
+// factor prints a ratio with two digits.
+func factor(f float64) string {
+	switch {
+	case f < 0.01:
+		return "under 0.01 ×"
+	case f < 1:
+		return fmt.Sprintf("%.2f ×", f)
+	case f < 10:
+		return fmt.Sprintf("%.1f ×", f)
+	}
+	return fmt.Sprintf("%.0f ×", f)
 }
 
 // duration prints nanoseconds with three digits.
