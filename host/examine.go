@@ -150,7 +150,7 @@ func (c *Config) examineTools(dir string) []Check {
 	}
 	run := Check{Status: CheckOK, Message: "off: every program is refused", Hint: "tools.exec.allow would let steps start the programs that it lists"}
 	if e := c.Tools.Exec; e != nil {
-		run = Check{Status: CheckOK, Message: fmt.Sprintf("on, for %d programs", len(e.Allow)),
+		run = Check{Status: CheckOK, Message: "on, for " + cmp.Or(strings.Join(e.Allow, ", "), "no program"),
 			Hint: "steps can do what these programs can; a shell or an interpreter can do everything"}
 		var missing []string
 		for _, program := range e.Allow {

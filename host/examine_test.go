@@ -115,7 +115,7 @@ func TestExamineTools(t *testing.T) {
 	}{
 		{`{}`, [3]string{"ok on, for public addresses", "ok off: every program is refused", "ok off: every path is refused"}},
 		{`{http: {allow_private: true}, exec: {allow: [sh], dir: .}, file: {base: .}}`,
-			[3]string{"ok on, for private addresses too", "ok on, for 1 programs", "ok on, below tools.file.base"}},
+			[3]string{"ok on, for private addresses too", "ok on, for sh", "ok on, below tools.file.base"}},
 		{`{exec: {allow: [sh, no-such-program, ./none]}, file: {base: later}}`,
 			[3]string{"ok on, for public addresses", "warn on, but not found: no-such-program, ./none", "warn on, but tools.file.base is not there yet"}},
 		{`{exec: {allow: [sh], dir: later}, file: {base: file}}`,

@@ -34,7 +34,10 @@ func (a *app) doctorCommand() *cobra.Command {
 func (a *app) examine(ctx context.Context) (checks []host.Check, code int) {
 	v := version()
 	checks = []host.Check{{Part: "version", Status: host.CheckOK, Message: fmt.Sprintf("braise %s, %s, recipe format %s", v.Version, v.Go, v.Format)}}
-	config, path, err := a.loadConfig()
+	config, path, err := a.loadConfig("")
+	if err == nil {
+		config, err = a.withModels(config)
+	}
 	if err != nil {
 		for _, d := range findings(err) {
 			checks = append(checks, configCheck(d))
@@ -59,31 +62,23 @@ func (a *app) examine(ctx context.Context) (checks []host.Check, code int) {
 	return checks, code
 }
 
-// loadConfig reads the configuration with the models that the flag --model gives; path is "" when
-// there is no file.
-func (a *app) loadConfig() (config *host.Config, path string, err error) {
-	if path = a.config; path == "" {
-		if path, err = host.FindConfig(""); err != nil {
-			return nil, "", err
-		}
+// withModels adds the models that the flag --model gives to a configuration, which may be nil.
+func (a *app) withModels(config *host.Config) (*host.Config, error) {
+	if config == nil {
+		config = &host.Config{}
 	}
-	config = &host.Config{}
-	if path != "" {
-		if config, err = host.LoadConfig(path); err != nil {
-			return nil, path, err
-		}
+	if config.Models == nil {
+		config.Models = map[string]host.Model{}
 	}
 	for _, spec := range a.models {
 		name, file, _ := strings.Cut(spec, "=script:")
-		if file, err = filepath.Abs(file); err != nil { // not beside the configuration
-			return nil, path, err
-		}
-		if config.Models == nil {
-			config.Models = map[string]host.Model{}
+		file, err := filepath.Abs(file) // not beside the configuration
+		if err != nil {
+			return nil, err
 		}
 		config.Models[name] = host.Model{Provider: "script", File: file}
 	}
-	return config, path, nil
+	return config, nil
 }
 
 // configCheck is a finding about the configuration as a check.

@@ -17,25 +17,26 @@ import (
 	"github.com/braise-run/braise/workflow"
 )
 
-// runtimeFor makes the Runtime that the configuration of a recipe, and the flags, allow.
-func (a *app) runtimeFor(recipePath string) (*runtime.Runtime, error) {
-	path := a.config
-	if path == "" {
-		var err error
-		if path, err = host.FindConfig(recipePath); err != nil {
-			return nil, err
+// loadConfig reads the configuration that goes with a recipe; without a file it is nil, and path "".
+func (a *app) loadConfig(recipePath string) (config *host.Config, path string, err error) {
+	if path = a.config; path == "" {
+		if path, err = host.FindConfig(recipePath); err != nil || path == "" {
+			return nil, "", err
 		}
 	}
-	var config *host.Config
-	if path != "" {
-		var err error
-		load := host.LoadConfig
-		if a.replay != "" {
-			load = host.LoadReplayConfig
-		}
-		if config, err = load(path); err != nil {
-			return nil, err
-		}
+	load := host.LoadConfig
+	if a.replay != "" {
+		load = host.LoadReplayConfig
+	}
+	config, err = load(path)
+	return config, path, err
+}
+
+// runtimeFor makes the Runtime that the configuration of a recipe, and the flags, allow.
+func (a *app) runtimeFor(recipePath string) (*runtime.Runtime, error) {
+	config, path, err := a.loadConfig(recipePath)
+	if err != nil {
+		return nil, err
 	}
 	rt, err := config.Runtime(filepath.Dir(path))
 	if err != nil {
