@@ -21,6 +21,7 @@ type results struct {
 	rounds int
 	load   []string // average of each round's last minute
 	cpu    string
+	commit string // of Braise, when the benchmarks were built
 	units  map[string]map[string][]float64 // by benchmark, by unit: a figure for each round
 	names  []string                        // of the benchmarks, in order
 }
@@ -53,6 +54,9 @@ func read(s *bufio.Scanner) (*results, error) {
 		}
 		if cpu, ok := strings.CutPrefix(s.Text(), "cpu: "); ok {
 			r.cpu = cpu
+		}
+		if commit, ok := strings.CutPrefix(s.Text(), "commit: "); ok {
+			r.commit = commit
 		}
 		m := benchLine.FindStringSubmatch(s.Text())
 		if m == nil {
@@ -152,7 +156,7 @@ func (r *results) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Medians of %d rounds on %s, %s, %d cores, %s %s/%s; the load average before each round was %s. In brackets: the ratio to Braise.\n\n",
 		r.rounds, time.Now().UTC().Format(time.DateOnly), r.cpu, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, strings.Join(r.load, ", "))
-	fmt.Fprintf(&b, "Versions: %s.\n", strings.Join(versions(), ", "))
+	fmt.Fprintf(&b, "Versions: Braise %s, %s.\n", r.commit, strings.Join(peers(), ", "))
 	for _, columns := range workloads {
 		fmt.Fprintf(&b, "\n| | %s |\n|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---:|", len(columns)))
 		for _, engine := range r.engines(columns) {
@@ -226,19 +230,16 @@ func duration(ns float64) string {
 	return fmt.Sprintf("%.0f ns", ns)
 }
 
-// versions are those of the peers, and the commit of Braise, "unknown" where there is no git.
-func versions() []string {
-	text := func(name string, args ...string) string {
-		out, err := exec.Command(name, args...).Output()
-		if err != nil {
-			return "unknown"
-		}
-		return strings.TrimSpace(string(out))
-	}
-	list := []string{"Braise " + text("git", "describe", "--always", "--dirty")}
-	// sonic counts: eino's older choice does not build with every Go.
+// peers lists their modules and versions. sonic counts: eino's older choice does not build with
+// every Go.
+func peers() []string {
 	const format = `{{if or (eq .Path "github.com/bytedance/sonic") (not (or .Main .Indirect .Replace))}}{{.Path}} {{.Version}}{{end}}`
-	for line := range strings.Lines(text("go", "list", "-m", "-f", format, "all")) {
+	out, err := exec.Command("go", "list", "-m", "-f", format, "all").Output()
+	if err != nil {
+		return []string{"peers unknown: " + err.Error()}
+	}
+	var list []string
+	for line := range strings.Lines(string(out)) {
 		if line = strings.TrimSpace(line); line != "" {
 			list = append(list, line)
 		}
