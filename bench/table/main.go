@@ -21,7 +21,7 @@ type results struct {
 	rounds int
 	load   []string // average of each round's last minute
 	cpu    string
-	commit string // of Braise, when the benchmarks were built
+	commit string                          // of Braise, when the benchmarks were built
 	units  map[string]map[string][]float64 // by benchmark, by unit: a figure for each round
 	names  []string                        // of the benchmarks, in order
 }
