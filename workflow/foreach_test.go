@@ -111,16 +111,12 @@ output: ${{ flatten(steps.a.output) }}
 }
 
 func TestForeachOverTheMostItems(t *testing.T) {
-	begin := time.Now()
 	out, err := load(t, []byte(head+`steps:
   a: {uses: test.echo, foreach: {in: "${{ 1..10000 }}", max_parallel: 100}, with: {n: "${{ item * 2 }}"}}
 output: ${{ [len(steps.a.output), steps.a.output[9999].n] }}
 `)).Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{echo}, Limits: runtime.Limits{MaxParallel: 100}})
 	if diff := cmp.Diff([]any{int64(10_000), int64(20_000)}, out.Output); err != nil || diff != "" {
 		t.Errorf("%v; output (-want +got):\n%s", err, diff)
-	}
-	if took := time.Since(begin); took > 10*time.Second {
-		t.Errorf("took %v", took)
 	}
 }
 

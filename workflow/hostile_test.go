@@ -24,8 +24,9 @@ func repeated(size int, start, line, end string) string {
 	return b.String()
 }
 
-// A recipe of the largest size is refused soon, however its findings multiply.
-func TestHostileRecipesAreRefusedSoon(t *testing.T) {
+// Large recipes are refused, however their findings multiply: without the bound that each of these
+// meets it would run for minutes, or until memory is used up.
+func TestHostileRecipesAreRefused(t *testing.T) {
 	const most = 400_000
 	many := repeated(most, "steps:\n", "  s%d: {uses: recipe, with: {ref: sub.yaml}}\n", "")
 	for _, tt := range []struct {
@@ -46,11 +47,7 @@ func TestHostileRecipesAreRefusedSoon(t *testing.T) {
 		{"steps multiplied", many, repeated(most, "steps:\n", "  s%d: {uses: set, with: 1}\n", ""), "yaml.tooLarge", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			begin := time.Now()
 			_, list := compileFiles(t, map[string]string{"recipe.yaml": tt.text, "sub.yaml": tt.sub}, nil)
-			if took := time.Since(begin); took > 10*time.Second { // a second, on an idle machine and without -race
-				t.Errorf("took %v", took)
-			}
 			if len(list) == 0 || list[0].Code != tt.want || (list[0].Hint != "") != tt.hint {
 				t.Errorf("%d findings, first %+v", len(list), list[:min(1, len(list))])
 			}
@@ -59,7 +56,7 @@ func TestHostileRecipesAreRefusedSoon(t *testing.T) {
 }
 
 // A run has bounds that its recipe cannot pass, whatever it makes of few bytes.
-func TestHostileRunsEndSoon(t *testing.T) {
+func TestHostileRunsEnd(t *testing.T) {
 	many := func(n int, text string) string { return strings.Repeat(text+", ", n) }
 	for _, tt := range []struct {
 		name, text string

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/braise-run/braise/internal/value"
 )
@@ -94,16 +93,11 @@ func TestHostile(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			start := time.Now()
 			var v any
 			tmpl, list := fakeScope().Text(source("${{" + tt.expr + "}}"))
 			err := list.Err()
 			if err == nil {
 				v, err = tmpl.Eval(fakeEnv{})
-			}
-			// Far over what it takes, for slow machines and the race detector.
-			if d := time.Since(start); d > 10*time.Second {
-				t.Errorf("took %v", d)
 			}
 			if len(list) > maxProblems {
 				t.Errorf("%d diagnostics", len(list))
@@ -126,16 +120,11 @@ func TestTextIsBounded(t *testing.T) {
 }
 
 func TestManyExpressions(t *testing.T) {
-	start := time.Now()
 	for _, text := range []string{"${{1}}", "${{nope}}", "${{", "$${{", "${{inputs}}", "${{'}}"} {
 		_, list := fakeScope().Text(source(strings.Repeat(text, 1<<20/len(text))))
 		if len(list) > 2*maxProblems {
 			t.Errorf("%q: %d diagnostics", text, len(list))
 		}
-		t.Log(text, time.Since(start))
-	}
-	if d := time.Since(start); d > 30*time.Second {
-		t.Errorf("took %v", d)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -290,7 +289,6 @@ func TestHostile(t *testing.T) {
 		{"long list", `{"items":{"type":"integer","minimum":0}}`, ones, ""},
 	}
 	for _, tt := range tests {
-		start := time.Now()
 		s, err := schema.Compile([]byte(tt.schema))
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
@@ -298,11 +296,6 @@ func TestHostile(t *testing.T) {
 		}
 		if got := schema.Describe(s.Check(tt.value)); got != tt.want {
 			t.Errorf("%s: got %.200s, want %s", tt.name, got, tt.want)
-		}
-		took := time.Since(start)
-		t.Logf("%s: %v", tt.name, took.Round(time.Millisecond))
-		if took > 30*time.Second {
-			t.Errorf("%s took %v", tt.name, took)
 		}
 	}
 }
