@@ -26,6 +26,15 @@ type Runtime struct {
 	NewRunID func() string // nil: a UUIDv7
 }
 
+// ToolSpecs describes the tools, in their order: what workflow.Options.Tools takes.
+func (rt *Runtime) ToolSpecs() []ToolSpec {
+	specs := make([]ToolSpec, len(rt.Tools))
+	for i, t := range rt.Tools {
+		specs[i] = t.Spec()
+	}
+	return specs
+}
+
 // Limits bound a run. A zero field means its default.
 type Limits struct {
 	// MaxParallel is how many adapter calls of one run may be under way at once. A lower

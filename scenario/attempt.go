@@ -70,11 +70,7 @@ func (s *scenario) prepare(dir string, base *runtime.Runtime, maxParallel int) (
 	if r == nil {
 		return nil, nil, err
 	}
-	specs := make([]runtime.ToolSpec, len(rt.Tools))
-	for i, t := range rt.Tools {
-		specs[i] = t.Spec()
-	}
-	wf, err := workflow.Compile(r, &workflow.Options{Tools: specs})
+	wf, err := workflow.Compile(r, &workflow.Options{Tools: rt.ToolSpecs()})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -31,7 +31,7 @@ const (
 type call struct {
 	kind  callKind
 	name  string // of the tool or model; "" for a model that an expression names
-	index int    // in Workflow.tools or Workflow.models; -1 when the name is not known
+	index int    // of a tool in Workflow.tools
 	step  string
 	pos   diagnostics.Position
 	with  *recipe.Value

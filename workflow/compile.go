@@ -76,9 +76,8 @@ func Compile(r *recipe.Recipe, opts *Options) (*Workflow, error) {
 		models: c.sorted(useModel), tools: c.sorted(useTool), secrets: c.sorted(useSecret), capabilities: c.sorted(useCapability),
 	}
 	for _, call := range c.calls {
-		call.index = indexOf(wf.tools, call.name)
-		if call.kind == modelCall {
-			call.index = indexOf(wf.models, call.name)
+		if call.kind == toolCall {
+			call.index = indexOf(wf.tools, call.name)
 		}
 	}
 	if opts != nil && opts.Tools != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -18,8 +19,7 @@ import (
 
 // prepared is what a run has found out about its runtime before the first step.
 type prepared struct {
-	models  []runtime.Model // by index in Workflow.models; nil: missing
-	tools   []boundTool     // by index in Workflow.tools
+	tools   []boundTool // by index in Workflow.tools
 	secrets map[string]string
 	redact  *value.Redactor
 	list    diagnostics.List
@@ -58,15 +58,15 @@ func (wf *Workflow) Check(ctx context.Context, rt *runtime.Runtime) (diagnostics
 //
 // With an error, which only secrets cause, the findings are there all the same.
 func (wf *Workflow) prepare(ctx context.Context, rt *runtime.Runtime) (*prepared, error) {
-	p := &prepared{models: make([]runtime.Model, len(wf.models)), tools: make([]boundTool, len(wf.tools))}
+	p := &prepared{tools: make([]boundTool, len(wf.tools))}
 	for _, d := range wf.Diagnostics {
 		if d.Code != diagnostics.CodeMissingTool { // said again below, if it is still so
 			p.list = append(p.list, d)
 		}
 	}
-	for i, u := range wf.models {
-		if p.models[i] = rt.Models[u.name]; p.models[i] == nil {
-			p.missing(u, "model", diagnostics.CodeMissingModel, slices.Collect(mapKeys(rt.Models)))
+	for _, u := range wf.models {
+		if rt.Models[u.name] == nil {
+			p.missing(u, "model", diagnostics.CodeMissingModel, slices.Collect(maps.Keys(rt.Models)))
 		}
 	}
 	p.bindTools(wf, rt)
@@ -78,16 +78,6 @@ func (wf *Workflow) prepare(ctx context.Context, rt *runtime.Runtime) (*prepared
 		}
 	}
 	return p, err
-}
-
-func mapKeys[V any](m map[string]V) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 // missing reports a name that the runtime does not offer.
@@ -111,10 +101,8 @@ func (p *prepared) bindTools(wf *Workflow, rt *runtime.Runtime) {
 	if len(wf.tools) == 0 {
 		return
 	}
-	specs := make([]runtime.ToolSpec, 0, len(rt.Tools))
-	for _, t := range rt.Tools {
-		spec := t.Spec()
-		specs = append(specs, spec)
+	specs := rt.ToolSpecs()
+	for n, spec := range specs {
 		i := indexOf(wf.tools, spec.Name)
 		if i < 0 {
 			continue
@@ -125,8 +113,8 @@ func (p *prepared) bindTools(wf *Workflow, rt *runtime.Runtime) {
 				Message: fmt.Sprintf("tool %q is there twice, the last one is used", spec.Name),
 			})
 		}
-		p.tools[i] = boundTool{tool: t}
-		p.tools[i].values, _ = t.(runtime.ValueTool)
+		p.tools[i] = boundTool{tool: rt.Tools[n]}
+		p.tools[i].values, _ = rt.Tools[n].(runtime.ValueTool)
 		if spec.Parameters != nil {
 			p.tools[i].schema, _ = schema.Compile(spec.Parameters) // good: Runtime.Validate has seen it
 		}

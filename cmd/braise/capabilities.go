@@ -27,7 +27,7 @@ func capabilities(rt *runtime.Runtime) []capability {
 		list = append(list, capability{"model", names, "host"})
 	}
 	var tools []string
-	for _, spec := range toolSpecs(rt) {
+	for _, spec := range rt.ToolSpecs() {
 		tools = append(tools, spec.Name)
 	}
 	slices.Sort(tools)

@@ -44,7 +44,7 @@ func TestExamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			wf, err := workflow.Compile(r, &workflow.Options{Tools: toolSpecs(rt)})
+			wf, err := workflow.Compile(r, &workflow.Options{Tools: rt.ToolSpecs()})
 			if err != nil {
 				t.Fatal(err)
 			}

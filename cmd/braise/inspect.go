@@ -354,7 +354,7 @@ func entries(rt *runtime.Runtime) []entry {
 		list = append(list, entry{Name: k.Name, Type: "kind", Built: k.Built, Doc: k.Doc, Arguments: append([]recipe.Argument{}, k.Args...), Output: k.Output,
 			Example: example(k.Name)})
 	}
-	for _, spec := range toolSpecs(rt) {
+	for _, spec := range rt.ToolSpecs() {
 		effect := spec.Effect
 		if effect == "" {
 			effect = runtime.External

@@ -70,17 +70,9 @@ func compile(path string, rt *runtime.Runtime) (*workflow.Workflow, error) {
 	}
 	var opts workflow.Options
 	if rt != nil {
-		opts.Tools = toolSpecs(rt)
+		opts.Tools = rt.ToolSpecs()
 	}
 	return workflow.Compile(r, &opts)
-}
-
-func toolSpecs(rt *runtime.Runtime) []runtime.ToolSpec {
-	specs := make([]runtime.ToolSpec, len(rt.Tools))
-	for i, t := range rt.Tools {
-		specs[i] = t.Spec()
-	}
-	return specs
 }
 
 // findings returns the list that an error holds, or the error itself as a finding.
