@@ -339,10 +339,7 @@ func (m *Machine) drop(t *Task) {
 		m.settle(t)
 		return
 	}
-	whole := t.whole()
-	whole.each.active--
-	whole.each.done++
-	m.feed(whole)
+	m.endItem(t)
 }
 
 // holds reports whether a trigger lets a step run, all its needs being settled.
@@ -648,6 +645,7 @@ func (m *Machine) count(n int) *Failure {
 	return nil
 }
 
+// endItem tells a foreach that an item has ended, or will not begin.
 func (m *Machine) endItem(t *Task) {
 	whole := t.whole()
 	whole.each.active--
