@@ -11,6 +11,32 @@ type Model interface {
 	Generate(ctx context.Context, req *Request) (*Response, error)
 }
 
+// StreamingModel is an optional second interface of a Model: Stream is Generate that also hands on
+// the answer while it comes. A run calls it when a trace sink wants the pieces.
+type StreamingModel interface {
+	Model
+
+	// Stream calls emit for each piece, in order, and returns the whole answer, equal to what
+	// Generate returns. It must not call emit once it has returned.
+	Stream(ctx context.Context, req *Request, emit func(Delta)) (*Response, error)
+}
+
+// Delta is a piece of an answer.
+type Delta struct {
+	Text string
+}
+
+// Described is an optional second interface of a Model or a Tool.
+type Described interface {
+	Metadata() Metadata
+}
+
+// Metadata is what an adapter says about itself. It must not change.
+type Metadata struct {
+	Provider string // of a model, as OpenTelemetry's conventions name it: openai, anthropic; "" when unknown
+	Model    string // of a model, as its provider names it; "" when unknown
+}
+
 // Role says who speaks in a message.
 type Role string
 
@@ -58,6 +84,7 @@ type Response struct {
 	ToolCalls []ToolCall
 	Usage     Usage
 	Finish    string // stop, length, tool_calls, content_filter; "" when unknown
+	Model     string // that answered, as the provider names it; "" when unknown
 }
 
 // Usage counts tokens.

@@ -56,9 +56,9 @@ func ExampleSlog() {
 // A run does this with the sinks of its Runtime.
 func ExampleFanout() {
 	var r trace.Recorder
-	f := trace.NewFanout([]trace.Sink{&r, panicking{}})
+	f := trace.NewFanout([]trace.Sink{&r, panicking{}}, "run")
 	for _, e := range events {
-		f.Emit(e)
+		f.Emit(e, nil)
 	}
 	for _, failure := range f.Close(time.Second) {
 		fmt.Println(failure.Index, failure.Err)

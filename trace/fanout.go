@@ -3,6 +3,7 @@ package trace
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,7 +12,10 @@ import (
 
 // Fanout hands events on to sinks, each in its own goroutine, so that none can slow, change or
 // stop its caller or another sink. A nil Fanout has no sinks.
-type Fanout struct{ outlets []*outlet }
+type Fanout struct {
+	outlets []*outlet
+	wants   Detail
+}
 
 // Failure is what went wrong with one sink.
 type Failure struct {
@@ -19,29 +23,57 @@ type Failure struct {
 	Err   error
 }
 
-// NewFanout starts a goroutine for each sink; nil for no sinks. Close ends them.
-func NewFanout(sinks []Sink) *Fanout {
+// NewFanout starts a goroutine for each sink; nil for no sinks. Close ends them. runID is what a
+// PerRun is told.
+func NewFanout(sinks []Sink, runID string) *Fanout {
 	if len(sinks) == 0 {
 		return nil
 	}
 	f := &Fanout{}
 	for _, s := range sinks {
 		o := &outlet{sink: s, wake: make(chan struct{}, 1), done: make(chan struct{})}
+		o.open(runID)
+		f.wants.Content = f.wants.Content || o.wants.Content
+		f.wants.Deltas = f.wants.Deltas || o.wants.Deltas
 		f.outlets = append(f.outlets, o)
 		go o.run()
 	}
 	return f
 }
 
+// Wants returns what any of the sinks wants to have in detail.
+func (f *Fanout) Wants() Detail {
+	if f == nil {
+		return Detail{}
+	}
+	return f.wants
+}
+
 // Emit queues the event for every sink and returns at once. Every sink gets its own copy of the
-// data, made later: whoever calls Emit must not change them. After Close it does nothing.
-func (f *Fanout) Emit(e Event) {
+// data, made later: whoever calls Emit must not change them. content, unless it is nil, is for
+// sinks that want it. After Close it does nothing.
+func (f *Fanout) Emit(e Event, content any) {
 	if f == nil {
 		return
 	}
 	for _, o := range f.outlets {
+		if e.Kind == ModelDelta && !o.wants.Deltas {
+			continue
+		}
+		if content != nil && o.wants.Content {
+			detailed := e
+			detailed.Data = e.Data.with("content", content)
+			o.put(detailed)
+			continue
+		}
 		o.put(e)
 	}
+}
+
+// with returns a copy of d that has one more attribute.
+func (d Data) with(key string, v any) Data {
+	i, _ := slices.BinarySearchFunc(d, key, func(a Attr, key string) int { return strings.Compare(a.Key, key) })
+	return slices.Insert(slices.Clone(d), i, Attr{key, v})
 }
 
 // Close lets the sinks take what is queued, all together for as long as wait, and returns what
@@ -80,15 +112,32 @@ func (f *Fanout) Close(wait time.Duration) []Failure {
 //	 │                 ├──time is up, Emit returns──▶ done
 //	 └──────panic──────┴──▶ done
 type outlet struct {
-	sink Sink
-	wake chan struct{} // holds a token when there may be something to do
-	done chan struct{} // closed when the goroutine ends; err is final then
-	err  error         // of the sink
+	sink   Sink
+	wants  Detail
+	broken any           // what the sink panicked with before the first event; nil: it did not
+	wake   chan struct{} // holds a token when there may be something to do
+	done   chan struct{} // closed when the goroutine ends; err is final then
+	err    error         // of the sink
 
 	mu        sync.Mutex
 	queue     []Event
 	closed    bool // nothing more is queued
 	abandoned bool // nothing more is handed on
+}
+
+// open asks the sink what it wants.
+func (o *outlet) open(runID string) {
+	defer func() {
+		if r := recover(); r != nil {
+			o.broken = r
+		}
+	}()
+	if s, ok := o.sink.(PerRun); ok {
+		o.sink = s.ForRun(runID)
+	}
+	if s, ok := o.sink.(Detailed); ok {
+		o.wants = s.Detail()
+	}
 }
 
 func (o *outlet) put(e Event) {
@@ -140,6 +189,9 @@ func (o *outlet) run() {
 		o.mu.Unlock()
 		close(o.done)
 	}()
+	if o.broken != nil {
+		panic(o.broken)
+	}
 	for more := true; more; {
 		<-o.wake
 		var batch []Event

@@ -38,11 +38,11 @@ func event(i int) trace.Event {
 }
 
 func TestFanoutNil(t *testing.T) {
-	f := trace.NewFanout(nil)
+	f := trace.NewFanout(nil, "run")
 	if f != nil {
 		t.Fatal("a Fanout of no sinks is not nil")
 	}
-	f.Emit(sent)
+	f.Emit(sent, nil)
 	if got := f.Close(time.Hour); got != nil {
 		t.Errorf("failures %v", got)
 	}
@@ -66,15 +66,15 @@ func TestFanoutIsolation(t *testing.T) {
 		sinkFunc(func(trace.Event) { runtime.Goexit() }),
 		nil,
 		&after,
-	})
+	}, "run")
 	var want []trace.Event
 	for i := range 10 {
 		want = append(want, event(i))
-		f.Emit(event(i))
+		f.Emit(event(i), nil)
 	}
 	shared := event(10)
 	want = append(want, event(10))
-	f.Emit(shared)
+	f.Emit(shared, nil)
 	failures := f.Close(time.Minute)
 	wantFailures := []string{
 		"1: trace sink trace_test.sinkFunc panicked: boom",
@@ -99,7 +99,7 @@ func TestFanoutIsolation(t *testing.T) {
 	if diff := cmp.Diff(event(10), shared); diff != "" {
 		t.Errorf("the caller's event was changed:\n%s", diff)
 	}
-	f.Emit(sent)
+	f.Emit(sent, nil)
 	if n := len(after.Events()); n != 11 {
 		t.Errorf("after Close: %d events", n)
 	}
@@ -119,10 +119,10 @@ func TestFanoutSlowSink(t *testing.T) {
 				got[name]++
 			})
 		}
-		f := trace.NewFanout([]trace.Sink{slow("far", 10*time.Second), slow("near", 100*time.Millisecond), slow("far too", time.Minute)})
+		f := trace.NewFanout([]trace.Sink{slow("far", 10*time.Second), slow("near", 100*time.Millisecond), slow("far too", time.Minute)}, "run")
 		start := time.Now()
 		for i := range 10 {
-			f.Emit(event(i))
+			f.Emit(event(i), nil)
 		}
 		if d := time.Since(start); d != 0 {
 			t.Errorf("emitting took %v", d)
@@ -149,9 +149,9 @@ func TestFanoutSlowSink(t *testing.T) {
 // Close hands on everything that is queued.
 func TestFanoutFlush(t *testing.T) {
 	var b strings.Builder
-	f := trace.NewFanout([]trace.Sink{trace.NewJSONL(&b)})
+	f := trace.NewFanout([]trace.Sink{trace.NewJSONL(&b)}, "run")
 	for i := range 1000 {
-		f.Emit(event(i))
+		f.Emit(event(i), nil)
 	}
 	if failures := f.Close(time.Minute); failures != nil {
 		t.Errorf("failures %v", failures)
@@ -163,9 +163,66 @@ func TestFanoutFlush(t *testing.T) {
 
 func BenchmarkFanoutEmit(b *testing.B) {
 	b.ReportAllocs()
-	f := trace.NewFanout([]trace.Sink{sinkFunc(func(trace.Event) {})})
+	f := trace.NewFanout([]trace.Sink{sinkFunc(func(trace.Event) {})}, "run")
 	for b.Loop() {
-		f.Emit(sent)
+		f.Emit(sent, nil)
 	}
 	f.Close(time.Minute)
+}
+
+// detailed is a Recorder that wants details, and tells its run.
+type detailed struct {
+	trace.Recorder
+	detail trace.Detail
+}
+
+func (d *detailed) Detail() trace.Detail { return d.detail }
+
+// perRun makes a Recorder for each run.
+type perRun struct{ runs map[string]*trace.Recorder }
+
+func (p perRun) Emit(trace.Event) { panic("not for one run") }
+
+func (p perRun) ForRun(runID string) trace.Sink {
+	p.runs[runID] = new(trace.Recorder)
+	return p.runs[runID]
+}
+
+type panicsAtOnce struct{ trace.Recorder }
+
+func (*panicsAtOnce) Detail() trace.Detail { panic("boom") }
+
+func TestFanoutDetails(t *testing.T) {
+	plain, content, deltas := new(trace.Recorder), &detailed{detail: trace.Detail{Content: true}}, &detailed{detail: trace.Detail{Deltas: true}}
+	runs := perRun{map[string]*trace.Recorder{}}
+	f := trace.NewFanout([]trace.Sink{plain, content, deltas, runs, new(panicsAtOnce)}, "r1")
+	if got, want := f.Wants(), (trace.Detail{Content: true, Deltas: true}); got != want {
+		t.Errorf("wants %+v, want %+v", got, want)
+	}
+	call := trace.Event{Kind: trace.AdapterCall, Step: "a", Data: trace.Data{{Key: "kind", Value: "tool"}, {Key: "name", Value: "x.y"}}}
+	full := call
+	full.Data = trace.Data{{Key: "content", Value: map[string]any{"n": int64(1)}}, {Key: "kind", Value: "tool"}, {Key: "name", Value: "x.y"}}
+	piece := trace.Event{Kind: trace.ModelDelta, Step: "b", Data: trace.Data{{Key: "text", Value: "Hel"}}}
+	f.Emit(call, map[string]any{"n": int64(1)})
+	f.Emit(piece, nil)
+	if diff := cmp.Diff([]string{"4: trace sink *trace_test.panicsAtOnce panicked: boom"}, describe(f.Close(time.Minute))); diff != "" {
+		t.Errorf("failures (-want +got)\n%s", diff)
+	}
+	for _, tt := range []struct {
+		name string
+		got  []trace.Event
+		want []trace.Event
+	}{
+		{"plain", plain.Events(), []trace.Event{call}},
+		{"content", content.Events(), []trace.Event{full}},
+		{"deltas", deltas.Events(), []trace.Event{call, piece}},
+		{"of one run", runs.runs["r1"].Events(), []trace.Event{call}},
+	} {
+		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", tt.name, diff)
+		}
+	}
+	if got := (*trace.Fanout)(nil).Wants(); got != (trace.Detail{}) {
+		t.Errorf("no sinks want %+v", got)
+	}
 }

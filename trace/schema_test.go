@@ -44,6 +44,9 @@ func TestEventSchemaTakesEvents(t *testing.T) {
 			{Key: "message", Value: "m"}, {Key: "stack", Value: "s"}, {Key: "status", Value: "failed"}}},
 		{Kind: trace.StepSkip, Step: "a", Data: trace.Data{{Key: "reason", Value: "upstream"}}},
 		{Kind: trace.AdapterCall, Step: "a", Data: trace.Data{{Key: "kind", Value: "tool"}, {Key: "name", Value: "http.request"}}},
+		{Kind: trace.AdapterCall, Step: "a", Data: trace.Data{{Key: "kind", Value: "model"}, {Key: "model", Value: "gpt-5-mini"}, {Key: "name", Value: "fast"}, {Key: "provider", Value: "openai"}}},
+		{Kind: trace.ModelEnd, Step: "a", Data: trace.Data{{Key: "finish", Value: "stop"}, {Key: "usage", Value: map[string]any{"input_tokens": int64(3), "output_tokens": int64(0)}}}},
+		{Kind: trace.ModelDelta, Step: "a", Data: trace.Data{{Key: "text", Value: "Hel"}}},
 	} {
 		e.At = at
 		text, err := json.Marshal(e)
@@ -83,6 +86,8 @@ func TestEventSchemaRefuses(t *testing.T) {
 		`{"at": "2026-01-02T03:04:05Z", "kind": "step.end", "step": "a", "data": {"status": "failed"}}`,
 		`{"at": "2026-01-02T03:04:05Z", "kind": "step.skip", "step": "a", "data": {"reason": "upstream", "extra": 1}}`,
 		`{"at": "2026-01-02T03:04:05Z", "kind": "adapter.call", "step": "a", "data": {"kind": "memory", "name": "m"}}`,
+		`{"at": "2026-01-02T03:04:05Z", "kind": "model.end", "step": "a", "data": {"finish": "stop"}}`,
+		`{"at": "2026-01-02T03:04:05Z", "kind": "model.end", "step": "a", "data": {"usage": {"input_tokens": 1.5, "output_tokens": 2}}}`,
 	} {
 		v, err := value.Decode([]byte(text))
 		if err != nil {

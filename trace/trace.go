@@ -16,7 +16,9 @@ const (
 	StepStart    Kind = "step.start"
 	StepEnd      Kind = "step.end"     // status, durationMs; of a failure code, message, stack
 	StepSkip     Kind = "step.skip"    // reason
-	AdapterCall  Kind = "adapter.call" // kind, name
+	AdapterCall  Kind = "adapter.call" // kind, name; of a model that describes itself model, provider
+	ModelEnd     Kind = "model.end"    // usage, finish, model: a call of a model has returned an answer
+	ModelDelta   Kind = "model.delta"  // text: a piece of an answer; live only, see Detailed
 )
 
 // Attr is one named value of an event.
@@ -55,4 +57,26 @@ type Event struct {
 // interface{ Err() error }, asked once at the end.
 type Sink interface {
 	Emit(Event)
+}
+
+// Detailed is an optional second interface of a Sink that wants more than the outcome's trace
+// holds. A run asks once, when it begins.
+type Detailed interface {
+	Detail() Detail
+}
+
+// Detail says what a sink gets beside the events of the outcome's trace.
+type Detail struct {
+	// Content adds an attribute "content", secrets out: to adapter.call what goes in ({messages,
+	// tools} for a model, the arguments of a tool), to model.end what comes out ({text,
+	// tool_calls}), to the step.end of a tool's step its output.
+	Content bool
+	// Deltas adds model.delta events, from models that stream.
+	Deltas bool
+}
+
+// PerRun is an optional second interface of a Sink that must tell runs apart: each run emits to
+// the sink that ForRun returns when the run begins. The Sink's own Emit is not called then.
+type PerRun interface {
+	ForRun(runID string) Sink
 }

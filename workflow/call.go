@@ -75,10 +75,29 @@ func (in *invocation) prepare() error {
 // event is the trace's record that the adapter is called.
 func (in *invocation) event() trace.Event {
 	data := in.call.event
-	if in.call.kind == modelCall && in.call.name == "" {
-		data = callData(modelCall, in.req.Model)
+	if in.call.kind == modelCall {
+		data = in.modelData()
 	}
 	return trace.Event{Kind: trace.AdapterCall, Step: in.path, Data: data}
+}
+
+// modelData is the payload of a model's adapter.call, with what the model says about itself.
+func (in *invocation) modelData() trace.Data {
+	described, ok := in.model.(runtime.Described)
+	if !ok && in.call.name != "" {
+		return in.call.event
+	}
+	data := callData(modelCall, in.req.Model)
+	if ok {
+		about := described.Metadata()
+		if about.Model != "" {
+			data = slices.Insert(data, 1, trace.Attr{Key: "model", Value: about.Model})
+		}
+		if about.Provider != "" {
+			data = append(data, trace.Attr{Key: "provider", Value: about.Provider})
+		}
+	}
+	return data
 }
 
 // callData is the payload of adapter.call.

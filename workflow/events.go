@@ -35,13 +35,13 @@ func (e *events) emit(t *machine.Task, ev trace.Event) {
 		e.next[t.Last] = i
 	}
 	t.Last = i
-	e.sinks.Emit(ev)
+	e.sinks.Emit(ev, nil)
 }
 
 // runEvent makes and publishes an event of the run itself.
 func (e *events) runEvent(kind trace.Kind, attrs ...trace.Attr) trace.Event {
 	ev := trace.Event{At: e.now, Kind: kind, Data: attrs}
-	e.sinks.Emit(ev)
+	e.sinks.Emit(ev, nil)
 	return ev
 }
 

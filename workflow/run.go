@@ -192,7 +192,7 @@ func (r *run) open(input any) (map[string]any, error) {
 		newID = newRunID
 	}
 	r.id = newID()
-	r.events.sinks = trace.NewFanout(r.rt.Trace)
+	r.events.sinks = trace.NewFanout(r.rt.Trace, r.id)
 	p, err := r.wf.prepare(r.ctx, r.rt)
 	r.prepared = p
 	if cancelled := r.ctxError(); cancelled != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Redacted stands where a secret stood.
@@ -21,6 +22,7 @@ type Redactor struct {
 	needles map[[2]byte][]needle // by their first two bytes
 	first   [1 << 10]uint64      // the bit of first two bytes says whether needles has them
 	digits  bool                 // a secret looks like an integer
+	longest int                  // bytes of the longest needle
 }
 
 // needle is one form of a secret.
@@ -50,6 +52,7 @@ func NewRedactor(secrets []string) *Redactor {
 			if !slices.Contains(r.needles[head], n) {
 				r.needles[head] = append(r.needles[head], n)
 				r.first[int(head[0])<<2|int(head[1])>>6] |= 1 << (head[1] & 63)
+				r.longest = max(r.longest, len(n.text))
 			}
 		}
 	}
@@ -128,6 +131,50 @@ func (r *Redactor) Text(s string) string {
 	}
 	b.WriteString(s[end:])
 	return b.String()
+}
+
+// Stream replaces secrets in a text that comes in pieces. It holds back the end of what it has
+// seen, which may be the beginning of a secret.
+type Stream struct {
+	r    *Redactor
+	held string
+}
+
+// Stream returns a new Stream; that of a nil Redactor holds nothing back.
+func (r *Redactor) Stream() *Stream { return &Stream{r: r} }
+
+// Next takes a piece and returns what is sure by now.
+func (s *Stream) Next(piece string) string {
+	if s.r == nil {
+		return piece
+	}
+	s.held += piece
+	cut := len(s.held) - s.r.longest - 1 // a needle also looks at the character before it
+	if cut <= 0 {
+		return ""
+	}
+	spans := s.r.find(s.held)
+	for moved := true; moved; {
+		moved = false
+		for _, sp := range spans {
+			if sp.from < cut && cut < sp.to {
+				cut, moved = sp.from, true
+			}
+		}
+	}
+	for cut > 0 && !utf8.RuneStart(s.held[cut]) {
+		cut--
+	}
+	sure := s.r.Text(s.held[:cut])
+	s.held = s.held[cut:]
+	return sure
+}
+
+// Rest returns what was held back; the text is over.
+func (s *Stream) Rest() string {
+	rest := s.r.Text(s.held)
+	s.held = ""
+	return rest
 }
 
 // find returns where secrets are; nil when there are none.

@@ -191,3 +191,30 @@ func BenchmarkRedactorText(b *testing.B) {
 		r.Text(s)
 	}
 }
+
+func TestRedactorStream(t *testing.T) {
+	other := "correct horse battery"
+	r := value.NewRedactor([]string{secret, other})
+	encoded := base64.StdEncoding.EncodeToString([]byte("x" + other + "yz"))
+	text := "é before " + secret + " ü between " + encoded + " é " + url.QueryEscape(secret) + ", half of one: " + other[:12] + ", " + other
+	want := r.Text(text)
+	if strings.Count(want, value.Redacted) != 4 {
+		t.Fatalf("the text to compare with: %s", want)
+	}
+	for size := 1; size < len(text); size++ { // pieces may end within a character
+		s, got := r.Stream(), ""
+		for rest := text; rest != ""; {
+			n := min(size, len(rest))
+			piece := s.Next(rest[:n])
+			got, rest = got+piece, rest[n:]
+		}
+		if got += s.Rest(); got != want {
+			t.Errorf("pieces of %d bytes: %q, want %q", size, got, want)
+		}
+	}
+	var none *value.Redactor
+	s := none.Stream()
+	if got := s.Next("a") + s.Rest(); got != "a" {
+		t.Errorf("without secrets: %q", got)
+	}
+}
