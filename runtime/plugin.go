@@ -1,0 +1,98 @@
+package runtime
+
+import "context"
+
+// Plugin is a bundle of models, tools, declared capabilities and hooks that a host adds to a
+// Runtime as one value. docs/plugins.md tells the rules; [Runtime.Resolve] applies them.
+type Plugin struct {
+	// Key names the plugin in messages and in Runtime.Providers; not empty, and not "host" or
+	// "builtin".
+	Key string
+	// Mode says what happens when the slot is taken already. Defaults to Extend.
+	Mode PluginMode
+	// OverrideKey is the slot, when it is not Key.
+	OverrideKey string
+
+	// Capabilities are what the plugin says that it offers, by key; values are JSON. What is said
+	// here goes before what the models and tools of a runtime show by being there. nil: nothing.
+	Capabilities map[string]any
+	Requires     []Requirement    // nil: nothing
+	Models       map[string]Model // by the name that recipes use; nil: none
+	Tools        []Tool           // of two with one name the last counts; nil: none
+	Hooks        Hooks            // nil: none
+}
+
+// Slot is the place that the plugin takes among the others: OverrideKey, or else Key.
+func (p *Plugin) Slot() string {
+	if p.OverrideKey != "" {
+		return p.OverrideKey
+	}
+	return p.Key
+}
+
+// PluginMode says what a plugin does when an earlier one has its slot.
+type PluginMode string
+
+// The modes.
+const (
+	Extend   PluginMode = ""         // it is dropped, and that is reported
+	Override PluginMode = "override" // it replaces the earlier one, in its place
+)
+
+// Requirement is one thing that must be there for a plugin or an adapter to work.
+type Requirement struct {
+	Kind RequirementKind
+	Name string // not empty
+}
+
+// RequirementKind says what a requirement names.
+type RequirementKind string
+
+// The kinds of requirements.
+const (
+	RequireCapability RequirementKind = "capability"
+	RequireModel      RequirementKind = "model"
+	RequireTool       RequirementKind = "tool"
+	RequireSecret     RequirementKind = "secret"
+	RequirePlugin     RequirementKind = "plugin" // by key, or by slot
+)
+
+// Hooks are the functions that a plugin wants called, by the point at which they are.
+type Hooks map[Point]Hook
+
+// Hook is told of a moment of a run. It must be safe for concurrent use, should return soon, and
+// must not change anything that the moment holds.
+//
+// An error or a panic at [ModelBefore] or [ToolBefore] denies the call: the adapter is not called,
+// and the call fails with that error. At any other point it is only reported.
+type Hook func(ctx context.Context, m Moment) error
+
+// Point is a place in a run where hooks are called.
+type Point string
+
+// The points, in the order in which a run comes by them.
+const (
+	RunInit     Point = "run.init" // before the first step
+	StepBefore  Point = "step.before"
+	ModelBefore Point = "model.before" // before each attempt's call
+	ModelAfter  Point = "model.after"
+	ToolBefore  Point = "tool.before"
+	ToolAfter   Point = "tool.after"
+	StepAfter   Point = "step.after"
+	RunFinish   Point = "run.finish" // after the last step, whatever the outcome
+)
+
+// Moment is what a hook is told.
+type Moment struct {
+	Point Point
+	Run   string // the run's id
+	Step  string // the step's path; "" at run.init and run.finish
+	Name  string // of the model or tool, as the recipe names it; "" at the other points
+
+	Request  *Request       // model.before and model.after, else nil
+	Response *Response      // model.after when the call succeeded, else nil
+	Args     map[string]any // tool.before and tool.after, else nil; *** stands for secrets
+	Output   any            // tool.after, step.after and run.finish, when they succeeded
+	Err      error          // model.after, tool.after, step.after and run.finish, when they failed
+	Status   string         // step.after and run.finish: how it ended, in the words of the trace; "" at the other points
+}
