@@ -9,6 +9,7 @@ import (
 	goruntime "runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/expr"
@@ -309,9 +310,9 @@ func (in *invocation) askModel() (any, error) {
 func (in *invocation) generate(n int) (string, error) {
 	if in.req.StepCall = n; n > 1 {
 		in.req.Call = in.run.drawCall(in.req.Model)
-		in.emit(in.event())
+		in.emit(in.event(), in.content())
 	}
-	resp, err := in.model.Generate(in.ctx, in.req)
+	resp, err := in.answer()
 	switch {
 	case err != nil:
 		return "", err
@@ -320,7 +321,52 @@ func (in *invocation) generate(n int) (string, error) {
 	case len(resp.Text) > in.run.limits.MaxOutputBytes:
 		return "", in.tooLarge(len(resp.Text))
 	}
-	return in.run.prepared.redact.Text(resp.Text), nil
+	text := in.run.prepared.redact.Text(resp.Text)
+	var data trace.Data
+	for _, a := range []trace.Attr{{Key: "finish", Value: resp.Finish}, {Key: "model", Value: resp.Model}} {
+		if a.Value != "" {
+			data = append(data, a)
+		}
+	}
+	data = append(data, trace.Attr{Key: "usage", Value: map[string]any{
+		"input_tokens": int64(resp.Usage.InputTokens), "output_tokens": int64(resp.Usage.OutputTokens)}})
+	in.emit(trace.Event{Kind: trace.ModelEnd, Step: in.path, Data: data}, map[string]any{"text": text})
+	return text, nil
+}
+
+// answer calls the model, piece by piece if a sink wants the pieces.
+func (in *invocation) answer() (*runtime.Response, error) {
+	streaming, ok := in.model.(runtime.StreamingModel)
+	if !ok || !in.run.events.sinks.Wants().Deltas {
+		return in.model.Generate(in.ctx, in.req)
+	}
+	text := in.run.prepared.redact.Stream()
+	resp, err := streaming.Stream(in.ctx, in.req, func(d runtime.Delta) { in.delta(text.Next(d.Text)) })
+	in.delta(text.Rest())
+	return resp, err
+}
+
+// delta shows a piece of an answer to the sinks; it is no part of the outcome's trace.
+func (in *invocation) delta(text string) {
+	if text != "" && in.ctx.Err() == nil {
+		in.run.events.sinks.Emit(trace.Event{At: time.Now().UTC(), Kind: trace.ModelDelta, Step: in.path,
+			Data: trace.Data{{Key: "text", Value: text}}}, nil)
+	}
+}
+
+// content is what goes into the call, secrets out, for sinks that want it; else nil.
+func (in *invocation) content() any {
+	if !in.run.events.sinks.Wants().Content {
+		return nil
+	}
+	if in.call.kind == toolCall {
+		return in.run.prepared.redact.Value(in.args)
+	}
+	messages := make([]any, len(in.req.Messages))
+	for i, m := range in.req.Messages {
+		messages[i] = map[string]any{"role": string(m.Role), "text": m.Text}
+	}
+	return in.run.prepared.redact.Value(map[string]any{"messages": messages})
 }
 
 // prepareModel makes the request of a model step of its input, and finds the model.

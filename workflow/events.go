@@ -23,8 +23,8 @@ func (e *events) reserve(start trace.Event, n int) {
 	e.next = make([]int32, 1, 3*n+3)
 }
 
-// emit records an event of a task.
-func (e *events) emit(t *machine.Task, ev trace.Event) {
+// emit records an event of a task. content is for sinks that want it, nil for none.
+func (e *events) emit(t *machine.Task, ev trace.Event, content any) {
 	ev.At = e.now
 	i := int32(len(e.list))
 	e.list = append(e.list, ev)
@@ -35,7 +35,7 @@ func (e *events) emit(t *machine.Task, ev trace.Event) {
 		e.next[t.Last] = i
 	}
 	t.Last = i
-	e.sinks.Emit(ev, nil)
+	e.sinks.Emit(ev, content)
 }
 
 // runEvent makes and publishes an event of the run itself.
@@ -77,7 +77,11 @@ func (e *events) path(t *machine.Task) string { return e.list[t.First].Step }
 // emitEnd records the end of a task.
 func (e *events) emitEnd(t *machine.Task) {
 	start := &e.list[t.First]
-	e.emit(t, trace.Event{Kind: trace.StepEnd, Step: start.Step, Data: stepEnd(t, e.now.Sub(start.At))})
+	var content any
+	if c, ok := t.Node().Adapter.(*call); ok && c.kind == toolCall {
+		content = t.Output()
+	}
+	e.emit(t, trace.Event{Kind: trace.StepEnd, Step: start.Step, Data: stepEnd(t, e.now.Sub(start.At))}, content)
 }
 
 // The payloads of step.skip.

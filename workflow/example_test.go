@@ -63,6 +63,7 @@ func Example() {
 	// step.end name status=succeeded
 	// step.start greet
 	// adapter.call greet kind=model name=fast
+	// model.end greet usage={"input_tokens":0,"output_tokens":0}
 	// step.end greet status=succeeded
 	// run.success
 	// run.end status=ok

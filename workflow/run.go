@@ -84,10 +84,11 @@ type timerKey struct {
 
 // report is what workers and timers tell the driver.
 type report struct {
-	kind  reportKind
-	call  *invocation // of returned, overdue and event
-	event *trace.Event
-	timer *timerKey // of due
+	kind    reportKind
+	call    *invocation // of returned, overdue and event
+	event   *trace.Event
+	content any       // of the event
+	timer   *timerKey // of due
 }
 
 type reportKind uint8
@@ -334,7 +335,7 @@ func (r *run) drive() (finished bool) {
 		case machine.None:
 			r.wait()
 		case machine.Began:
-			r.events.emit(c.Task, trace.Event{Kind: trace.StepStart, Step: c.Task.Path()})
+			r.events.emit(c.Task, trace.Event{Kind: trace.StepStart, Step: c.Task.Path()}, nil)
 		case machine.Ended:
 			if c.Task.Node().Kind != machine.Call { // what computes takes time too
 				r.events.now = time.Now().UTC()
@@ -348,7 +349,7 @@ func (r *run) drive() (finished bool) {
 			if c.Task.Status() == machine.SkippedWhen {
 				reason = skippedWhen
 			}
-			r.events.emit(c.Task, trace.Event{Kind: trace.StepSkip, Step: c.Task.Path(), Data: reason})
+			r.events.emit(c.Task, trace.Event{Kind: trace.StepSkip, Step: c.Task.Path(), Data: reason}, nil)
 		case machine.Start:
 			if !r.start(c) {
 				return false
@@ -388,7 +389,7 @@ func (r *run) start(c machine.Command) bool {
 		r.m.Finish(c.Task, nil, in.fault(err))
 		return true
 	}
-	r.events.emit(c.Task, in.event())
+	r.events.emit(c.Task, in.event(), in.content())
 	if !c.Alone {
 		c.Task.Driver = in
 		in.ctx, in.cancel = r.callContext(c.Task)
@@ -447,15 +448,15 @@ func (r *run) callContext(t *machine.Task) (context.Context, context.CancelCause
 }
 
 // emit tells the driver of an event of a call that is under way.
-func (in *invocation) emit(ev trace.Event) {
+func (in *invocation) emit(ev trace.Event, content any) {
 	r := in.run
 	if in.cancel != nil {
-		r.send(report{kind: event, call: in, event: &ev})
+		r.send(report{kind: event, call: in, event: &ev, content: content})
 		return
 	}
 	if r.baton.CompareAndSwap(calling, driving) { // else the caller has taken over
 		r.events.now = time.Now().UTC()
-		r.events.emit(in.task, ev)
+		r.events.emit(in.task, ev, content)
 		r.baton.Store(calling)
 	}
 }
@@ -545,7 +546,7 @@ func (r *run) take(rep report) {
 		}
 	case in.left || in.task.Driver == nil: // left behind, or returned in time
 	case rep.kind == event:
-		r.events.emit(in.task, *rep.event)
+		r.events.emit(in.task, *rep.event, rep.content)
 	case rep.kind == overdue:
 		r.leave(in)
 	default:
