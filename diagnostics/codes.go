@@ -48,3 +48,13 @@ const (
 	CodeSinkFailed        Code = "sink.failed"
 	CodeStepFailed        Code = "step.failed" // a failure beside the one that decided the run's error
 )
+
+// Codes of plugins and of what they offer.
+const (
+	CodeUnknownProvider   Code = "provider.unknown"             // a choice of a provider that offers no such thing
+	CodeProviderConflict  Code = "provider.conflict"            // two plugins offer one thing, and nobody chose
+	CodePluginDropped     Code = "plugin.dropped"               // the slot of a plugin is taken
+	CodePluginRequirement Code = "plugin.requirement"           // what a plugin requires is not there
+	CodeNotScheduled      Code = "plugin.lifecycleNotScheduled" // a hook at a point that the recipe never comes by
+	CodeHookFailed        Code = "plugin.hookFailed"            // a hook failed or panicked where it cannot deny
+)

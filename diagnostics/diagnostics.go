@@ -59,6 +59,7 @@ const (
 	KindRecipe      Kind = "recipe"      // the recipe's text
 	KindRequirement Kind = "requirement" // something the recipe says that it requires
 	KindContract    Kind = "contract"    // something a step uses that the runtime does not offer as used
+	KindPlugin      Kind = "plugin"      // plugins, their hooks, and which of several offers counts
 	KindAdapter     Kind = "adapter"     // a part of the runtime that no step calls, such as a trace sink
 	KindWorkflow    Kind = "workflow"    // a run and its inputs
 )

@@ -187,4 +187,10 @@ var summaries = map[Code]string{
 	CodeStrict:            "Findings stop the run in strict mode.",
 	CodeSinkFailed:        "A trace sink failed.",
 	CodeStepFailed:        "A failure beside the one that decided the run's error.",
+	CodeUnknownProvider:   "A provider is chosen that does not offer what it is chosen for.",
+	CodeProviderConflict:  "Two plugins offer one thing, and nobody chose.",
+	CodePluginDropped:     "The slot of a plugin is taken.",
+	CodePluginRequirement: "What a plugin requires is not there.",
+	CodeNotScheduled:      "A hook is at a point that the recipe never comes by.",
+	CodeHookFailed:        "A hook failed where it only observes.",
 }

@@ -18,6 +18,12 @@ type Runtime struct {
 	Tools   []Tool           // of two with one name the last counts; nil: none
 	Secrets Secrets          // nil: none
 
+	Plugins []Plugin // more models and tools, and hooks; nil: none. Of two with one slot, see [Plugin].
+	// Providers choose where several offer one thing: under "model:fast" or "tool:crm.lookup" the
+	// key of a plugin, "host" for Models and Tools here, or "builtin". nil: by priority, see
+	// [Runtime.Resolve].
+	Providers map[string]string
+
 	Trace       []trace.Sink     // told of events as they happen; nil: the outcome's trace only
 	Diagnostics diagnostics.Mode // Defaults to diagnostics.Default.
 	Reporter    Reporter         // nil: warnings go to slog.Default
@@ -26,14 +32,9 @@ type Runtime struct {
 	NewRunID func() string // nil: a UUIDv7
 }
 
-// ToolSpecs describes the tools, in their order: what workflow.Options.Tools takes.
-func (rt *Runtime) ToolSpecs() []ToolSpec {
-	specs := make([]ToolSpec, len(rt.Tools))
-	for i, t := range rt.Tools {
-		specs[i] = t.Spec()
-	}
-	return specs
-}
+// ToolSpecs describes the tools, those of plugins included, in their order: what
+// workflow.Options.Tools takes.
+func (rt *Runtime) ToolSpecs() []ToolSpec { return rt.Resolve().ToolSpecs() }
 
 // Limits bound a run. A zero field means its default.
 type Limits struct {
