@@ -1,0 +1,164 @@
+// Package checkpoint holds the journal of a run, and the [Store] interface for keeping journals.
+//
+// A journal is a list of records, numbered from 1 without a gap. The first says what runs; the
+// others say what happened. It only grows. Everything a store knows about a run but who holds it is a
+// function of its journal: [Summary] is that function, and the kinds of records that it understands
+// are the constants of [Kind]. Records of other kinds are opaque here.
+//
+// Whoever works on a run holds it with a [Lease]. A lease that has run out may be taken by another
+// owner, and from then on the store refuses what the old one writes. A lease nobody took stays
+// good for writing, however old it is: what guards a journal is the epoch, time only decides who
+// may begin one.
+package checkpoint
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// What can go wrong, for errors.Is. A store wraps them with the run and the cause.
+var (
+	ErrExists   = errors.New("the run exists already")
+	ErrNotFound = errors.New("not in the store")
+	ErrBusy     = errors.New("another owner holds the run")
+	ErrFenced   = errors.New("the lease was lost")
+	ErrConflict = errors.New("the journal does not end where the append begins")
+	ErrToken    = errors.New("the token is unknown, used or expired")
+	ErrInvalid  = errors.New("not fit for a journal")
+	ErrCorrupt  = errors.New("the journal is damaged")
+	ErrVersion  = errors.New("the journal has a format that this version does not know")
+	ErrClosed   = errors.New("the store is closed")
+)
+
+// Run says what runs. All but Definition is in the first record of its journal.
+type Run struct {
+	ID     string `json:"id"`     // of letters, digits and - _ . (which it does not begin with), at most 128 bytes
+	Recipe string `json:"recipe"` // the recipe's name
+	Digest string `json:"digest"` // names the Definition; like ID, but with : too
+	// Definition is the self-contained recipe, a canonical JSON object. A store keeps one for each
+	// digest, the first that it got, and gives it out by Store.Definition only. nil: this run
+	// brings none.
+	Definition json.RawMessage `json:"-"`
+	StartedAt  time.Time       `json:"startedAt"`
+	Parent     string          `json:"parent,omitempty"` // the run that this one was forked from; "": none
+}
+
+// Lease says who holds a run. Each Claim makes a new epoch, and so does each Release; only the
+// newest may write.
+type Lease struct {
+	RunID string
+	Owner string
+	Epoch int64     // from 1
+	Until time.Time // by the clock of the store; from then on others may claim the run
+}
+
+// Store keeps journals. It is safe for concurrent use; how many processes may share one, its
+// package says.
+//
+// A write is atomic and durable when it returns without an error; after an error nothing of it is in
+// the journal, except where the error is of a lost connection: then Load tells. A context that is
+// done before a write begins stops it.
+//
+// Of several reasons to refuse, the first of this order is the error: ErrClosed, the context's
+// error, ErrNotFound, ErrFenced or ErrBusy, ErrConflict, ErrToken, ErrInvalid (for a record that no
+// journal could take, see [Record.Check], or that cannot follow on this one, see [Summary.Apply]).
+type Store interface {
+	// Create begins a journal with the record of the run, which it makes (see [Begin]), and recs
+	// behind it, from seq 2 on; all in one write. ErrExists when the store has a run of that id.
+	// A ttl of 0 or less is a lease that has run out already.
+	Create(ctx context.Context, run Run, owner string, ttl time.Duration, recs ...Record) (Lease, error)
+
+	// Claim takes a run that nobody holds: whose lease was released, has run out, or belongs to an
+	// owner that is gone (see [OwnerGone]). Otherwise ErrBusy, for the same owner too.
+	Claim(ctx context.Context, runID, owner string, ttl time.Duration) (Lease, error)
+
+	// Renew makes a lease last for ttl from now. ErrFenced when the lease is not the newest.
+	Renew(ctx context.Context, l Lease, ttl time.Duration) (Lease, error)
+
+	// Release gives a run back. ErrFenced when the lease is not the newest.
+	Release(ctx context.Context, l Lease) error
+
+	// Append adds records behind the one with the number after. A Seq of 0 is filled in. ErrFenced
+	// when the lease is not the newest; ErrConflict when the journal does not end at after, has
+	// ended for good, or a Seq does not follow. No records: nothing is checked but the lease.
+	Append(ctx context.Context, l Lease, after int64, recs ...Record) error
+
+	// AnswerPause is Append of an answer by token: the first record is a PauseAnswered. ErrToken
+	// unless, within the same write, tokenHash is live at that record's time and belongs to the
+	// pause that it names.
+	AnswerPause(ctx context.Context, l Lease, after int64, tokenHash []byte, recs ...Record) error
+
+	// FindPause returns the open pause that a token belongs to. ErrToken when the token is not
+	// live now, whatever the reason; an unknown run is one.
+	FindPause(ctx context.Context, runID string, tokenHash []byte) (PauseInfo, error)
+
+	// Load returns a run and its records behind the one with the number after: 0 for all of
+	// them, the last one seen to wait for more, math.MaxInt64 for the summary alone. ErrCorrupt
+	// and ErrVersion when what was read is not a whole journal; nothing changes then.
+	Load(ctx context.Context, runID string, after int64) (Summary, []Record, error)
+
+	// Definition returns the recipe of a digest, byte for byte as it was given. ErrNotFound when
+	// no run brought one.
+	Definition(ctx context.Context, digest string) (json.RawMessage, error)
+
+	// List returns the runs that a filter lets through, the newest first (by StartedAt, then ID, both
+	// falling). Runs that cannot be read do not hide the others: they are left out, and the error
+	// joins what is wrong with them.
+	List(ctx context.Context, f Filter) ([]Summary, error)
+
+	// Delete removes a run. ErrBusy while somebody holds it, as for Claim.
+	Delete(ctx context.Context, runID string) error
+
+	// Prune removes the runs of the given statuses that nobody holds and whose last record is
+	// older than before, and the definitions that no run refers to any more. No statuses: ok,
+	// error and cancelled. It returns how many runs went.
+	Prune(ctx context.Context, before time.Time, statuses ...Status) (int, error)
+
+	// Close lets go of what the store holds open. Leases stay as they are. Afterwards every call
+	// fails with ErrClosed, but for Close.
+	Close() error
+}
+
+// Repairer is an optional interface of a Store whose medium can lose the end of the last write.
+type Repairer interface {
+	// Repair cuts off the unfinished write at a journal's end and returns how many bytes went, 0
+	// when there was none. ErrBusy while somebody holds the run, as for Claim; ErrCorrupt, and
+	// nothing changes, when more is wrong than the end.
+	Repair(ctx context.Context, runID string) (int64, error)
+}
+
+// Filter says which runs to list. The zero Filter lets all through.
+type Filter struct {
+	Status    Status    // "": any
+	Recipe    string    // its name; "": any
+	DueBefore time.Time // runs with something due at this time or before it, see Summary.Due; zero: any
+	Limit     int       // of the newest; 0: no limit
+}
+
+// Match reports whether the filter, its limit aside, lets a run through.
+func (f Filter) Match(s Summary) bool {
+	due := s.Due()
+	return (f.Status == "" || f.Status == s.Status) && (f.Recipe == "" || f.Recipe == s.Recipe) &&
+		(f.DueBefore.IsZero() || !due.IsZero() && !due.After(f.DueBefore))
+}
+
+// PauseInfo is an open pause with what it takes to answer it.
+type PauseInfo struct {
+	Summary Summary
+	Pause   Pause
+	Opened  Record // the record that opened it, with all its data
+}
+
+// Cache keeps small values for a while; it is where pauses live when there is no Store. It is safe
+// for concurrent use.
+type Cache interface {
+	// Get returns a value and whether it is there. Nobody may change the value.
+	Get(ctx context.Context, key string) ([]byte, bool, error)
+	// Set keeps a value for ttl; 0 or less means for good.
+	Set(ctx context.Context, key string, val []byte, ttl time.Duration) error
+	// Delete removes a value and reports whether it was there. Of several that delete one value
+	// at the same time, exactly one is told true.
+	Delete(ctx context.Context, key string) (bool, error)
+}

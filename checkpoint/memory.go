@@ -1,0 +1,277 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Memory is a Store in the memory of the process. Its zero value is ready.
+type Memory struct {
+	mu          sync.Mutex
+	closed      bool
+	runs        map[string]*memoryRun
+	definitions map[string]json.RawMessage
+}
+
+type memoryRun struct {
+	sum   Summary
+	recs  []Record // never changed, only appended to
+	lease Lease
+}
+
+// held reports whether somebody holds the run.
+func (r *memoryRun) held() bool { return time.Now().Before(r.lease.Until) && !OwnerGone(r.lease.Owner) }
+
+// lock begins a call: it locks m, unless the call cannot begin.
+func (m *Memory) lock(ctx context.Context) error {
+	m.mu.Lock()
+	err := ctx.Err()
+	if m.closed {
+		err = ErrClosed
+	}
+	if err != nil {
+		m.mu.Unlock()
+		return fmt.Errorf("memory store: %w", err)
+	}
+	return nil
+}
+
+// leased returns the run that l holds.
+func (m *Memory) leased(l Lease) (*memoryRun, error) {
+	r := m.runs[l.RunID]
+	switch {
+	case r == nil:
+		return nil, fmt.Errorf("run %q: %w", l.RunID, ErrNotFound)
+	case r.lease.Epoch != l.Epoch:
+		return nil, fmt.Errorf("run %q: %w: epoch %d is over, it is %d now", l.RunID, ErrFenced, l.Epoch, r.lease.Epoch)
+	}
+	return r, nil
+}
+
+// free returns a run that nobody holds.
+func (m *Memory) free(runID string) (*memoryRun, error) {
+	r := m.runs[runID]
+	switch {
+	case r == nil:
+		return nil, fmt.Errorf("run %q: %w", runID, ErrNotFound)
+	case r.held():
+		return nil, fmt.Errorf("run %q: %w: %s", runID, ErrBusy, r.lease.Owner)
+	}
+	return r, nil
+}
+
+// Create implements Store.
+func (m *Memory) Create(ctx context.Context, run Run, owner string, ttl time.Duration, recs ...Record) (Lease, error) {
+	if err := m.lock(ctx); err != nil {
+		return Lease{}, err
+	}
+	defer m.mu.Unlock()
+	sum, recs, err := Begin(run, recs)
+	if err != nil {
+		return Lease{}, err
+	}
+	if m.runs[run.ID] != nil {
+		return Lease{}, fmt.Errorf("run %q: %w", run.ID, ErrExists)
+	}
+	if m.runs == nil {
+		m.runs, m.definitions = map[string]*memoryRun{}, map[string]json.RawMessage{}
+	}
+	if run.Definition != nil && m.definitions[run.Digest] == nil {
+		m.definitions[run.Digest] = bytes.Clone(run.Definition)
+	}
+	r := &memoryRun{sum: sum, recs: own(recs), lease: Lease{run.ID, owner, 1, time.Now().Add(ttl)}}
+	m.runs[run.ID] = r
+	return r.lease, nil
+}
+
+// own gives records data that nobody else can change.
+func own(recs []Record) []Record {
+	for i := range recs {
+		recs[i].Data = bytes.Clone(recs[i].Data)
+	}
+	return recs
+}
+
+// Claim implements Store.
+func (m *Memory) Claim(ctx context.Context, runID, owner string, ttl time.Duration) (Lease, error) {
+	if err := m.lock(ctx); err != nil {
+		return Lease{}, err
+	}
+	defer m.mu.Unlock()
+	r, err := m.free(runID)
+	if err != nil {
+		return Lease{}, err
+	}
+	r.lease = Lease{runID, owner, r.lease.Epoch + 1, time.Now().Add(ttl)}
+	return r.lease, nil
+}
+
+// Renew implements Store.
+func (m *Memory) Renew(ctx context.Context, l Lease, ttl time.Duration) (Lease, error) {
+	if err := m.lock(ctx); err != nil {
+		return Lease{}, err
+	}
+	defer m.mu.Unlock()
+	r, err := m.leased(l)
+	if err != nil {
+		return Lease{}, err
+	}
+	r.lease.Until = time.Now().Add(ttl)
+	return r.lease, nil
+}
+
+// Release implements Store.
+func (m *Memory) Release(ctx context.Context, l Lease) error {
+	if err := m.lock(ctx); err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	r, err := m.leased(l)
+	if err != nil {
+		return err
+	}
+	r.lease = Lease{RunID: l.RunID, Epoch: l.Epoch + 1}
+	return nil
+}
+
+// Append implements Store.
+func (m *Memory) Append(ctx context.Context, l Lease, after int64, recs ...Record) error {
+	return m.append(ctx, l, after, nil, recs)
+}
+
+// AnswerPause implements Store.
+func (m *Memory) AnswerPause(ctx context.Context, l Lease, after int64, tokenHash []byte, recs ...Record) error {
+	return m.append(ctx, l, after, slices.Concat([]byte{}, tokenHash), recs)
+}
+
+func (m *Memory) append(ctx context.Context, l Lease, after int64, tokenHash []byte, recs []Record) error {
+	if err := m.lock(ctx); err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	r, err := m.leased(l)
+	if err != nil {
+		return err
+	}
+	sum, recs, err := r.sum.Next(after, tokenHash, recs)
+	if err != nil {
+		return err
+	}
+	r.sum, r.recs = sum, append(r.recs, own(recs)...)
+	return nil
+}
+
+// FindPause implements Store.
+func (m *Memory) FindPause(ctx context.Context, runID string, tokenHash []byte) (PauseInfo, error) {
+	if err := m.lock(ctx); err != nil {
+		return PauseInfo{}, err
+	}
+	defer m.mu.Unlock()
+	if r := m.runs[runID]; r != nil {
+		if p, ok := r.sum.Find(tokenHash, time.Now()); ok {
+			return PauseInfo{r.summary(), p, r.recs[p.Seq-1]}, nil
+		}
+	}
+	return PauseInfo{}, fmt.Errorf("run %q: %w", runID, ErrToken)
+}
+
+func (r *memoryRun) summary() Summary {
+	s := r.sum
+	s.Held = r.held()
+	return s
+}
+
+// Load implements Store. The records share their data with the store; nobody may change it.
+func (m *Memory) Load(ctx context.Context, runID string, after int64) (Summary, []Record, error) {
+	if err := m.lock(ctx); err != nil {
+		return Summary{}, nil, err
+	}
+	defer m.mu.Unlock()
+	r := m.runs[runID]
+	if r == nil {
+		return Summary{}, nil, fmt.Errorf("run %q: %w", runID, ErrNotFound)
+	}
+	from := min(max(after, 0), int64(len(r.recs)))
+	return r.summary(), slices.Clone(r.recs[from:]), nil
+}
+
+// Definition implements Store.
+func (m *Memory) Definition(ctx context.Context, digest string) (json.RawMessage, error) {
+	if err := m.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	d := m.definitions[digest]
+	if d == nil {
+		return nil, fmt.Errorf("definition %q: %w", digest, ErrNotFound)
+	}
+	return bytes.Clone(d), nil
+}
+
+// List implements Store.
+func (m *Memory) List(ctx context.Context, f Filter) ([]Summary, error) {
+	if err := m.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	var all []Summary
+	for _, r := range m.runs {
+		if f.Match(r.sum) {
+			all = append(all, r.summary())
+		}
+	}
+	slices.SortFunc(all, Newest)
+	if f.Limit > 0 {
+		all = all[:min(f.Limit, len(all))]
+	}
+	return all, nil
+}
+
+// Delete implements Store.
+func (m *Memory) Delete(ctx context.Context, runID string) error {
+	if err := m.lock(ctx); err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	if _, err := m.free(runID); err != nil {
+		return err
+	}
+	delete(m.runs, runID)
+	return nil
+}
+
+// Prune implements Store.
+func (m *Memory) Prune(ctx context.Context, before time.Time, statuses ...Status) (int, error) {
+	if err := m.lock(ctx); err != nil {
+		return 0, err
+	}
+	defer m.mu.Unlock()
+	n, used := 0, map[string]bool{}
+	for id, r := range m.runs {
+		if r.sum.Prunable(before, statuses) && !r.held() {
+			delete(m.runs, id)
+			n++
+		} else {
+			used[r.sum.Digest] = true
+		}
+	}
+	for digest := range m.definitions {
+		if !used[digest] {
+			delete(m.definitions, digest)
+		}
+	}
+	return n, nil
+}
+
+// Close implements Store: it forgets everything.
+func (m *Memory) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed, m.runs, m.definitions = true, nil, nil
+	return nil
+}
