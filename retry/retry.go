@@ -1,9 +1,13 @@
-// Package retry classifies failures of adapter calls: whether trying again could help, and when.
+// Package retry decides about calls of adapters that failed: whether to try again, and when. A
+// [Failure] says what is known of a failed call; a [Policy] says how often and on what to try again;
+// [Resolve] lays the policies of a call over one another, and [Resolved.Decide] gives the answer.
+// Nothing here waits, and nothing but [ParseAfter] reads a clock.
 package retry
 
 import (
 	"context"
 	"errors"
+	"io"
 	"math"
 	"net"
 	"net/http"
@@ -23,10 +27,16 @@ const (
 	Unknown     Reason = "unknown"
 )
 
-// Failure is a failed call with its reason. Adapters return it, or wrap it.
+// Failure is a failed call with what is known of it. Adapters return it, or wrap it.
+//
+// Sent and Status decide whether a call that may have changed something is made again. Sent is a
+// promise when it is false: nothing has reached the other side, so a second call cannot be a
+// repetition. An adapter that is not sure sets it. A Status says that the other side answered, as
+// RateLimit and ServerError do; a Timeout or Network without one, after sending, leaves open what
+// the call has done.
 type Failure struct {
 	Reason Reason        // "": never retried
-	Status int           // the HTTP status or exit code; 0 when there is none
+	Status int           // the HTTP status, exit code or other code of the answer; 0: none
 	After  time.Duration // the least wait the other side asked for (Retry-After); 0: none
 	Sent   bool          // the request may have reached the other side
 	Err    error         // what happened; not nil
@@ -37,6 +47,31 @@ func (f *Failure) Error() string { return f.Err.Error() }
 
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
+
+// FailureOf returns what is known of err: a copy of the [*Failure] in its chain, or a new one that
+// counts as sent, with the reason of [ReasonOf] and with Err set to err itself. It is nil for nil.
+func FailureOf(err error) *Failure {
+	if err == nil {
+		return nil
+	}
+	known := Failure{Sent: true}
+	if f, ok := errors.AsType[*Failure](err); ok {
+		known = *f
+	}
+	known.Reason, known.Err = ReasonOf(err), err
+	return &known
+}
+
+// OutcomeUnknown reports whether the call may have had its effect: it was sent, and then timed out
+// or lost its connection before an answer came.
+func (f *Failure) OutcomeUnknown() bool {
+	return f.Sent && !f.answered() && (f.Reason == Timeout || f.Reason == Network)
+}
+
+// answered reports whether the failure is what the other side said.
+func (f *Failure) answered() bool {
+	return f.Status != 0 || f.Reason == RateLimit || f.Reason == ServerError
+}
 
 // ReasonOfStatus returns the reason behind an HTTP status: RateLimit for 429, Timeout for 408 and
 // 504, ServerError for the other 5xx, else "" (the request itself was refused).
@@ -69,8 +104,8 @@ func ParseAfter(text string) time.Duration {
 }
 
 // ReasonOf returns why err happened: the Reason of a [*Failure] in its chain, "" for a cancelled
-// context, Timeout for a passed deadline, Network for a network error, else Unknown. It is "" for
-// nil.
+// context, Timeout for a passed deadline, Network for a network error or an input that broke off,
+// else Unknown. It is "" for nil.
 func ReasonOf(err error) Reason {
 	var f *Failure
 	var netErr net.Error
@@ -85,6 +120,8 @@ func ReasonOf(err error) Reason {
 		if netErr.Timeout() {
 			return Timeout
 		}
+		return Network
+	case errors.Is(err, io.ErrUnexpectedEOF): // net/http, of a body that the other side did not finish
 		return Network
 	}
 	return Unknown

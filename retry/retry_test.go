@@ -63,7 +63,8 @@ func TestReasonOf(t *testing.T) {
 		{"a network timeout", &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}, retry.Timeout},
 		{"the network", fmt.Errorf("call: %w", refused), retry.Network},
 		{"no such host", &net.DNSError{Name: "example.invalid", IsNotFound: true}, retry.Network},
-		{"anything else", io.ErrUnexpectedEOF, retry.Unknown},
+		{"a body that broke off", fmt.Errorf("read: %w", io.ErrUnexpectedEOF), retry.Network},
+		{"anything else", io.ErrClosedPipe, retry.Unknown},
 	} {
 		if got := retry.ReasonOf(tt.err); got != tt.want {
 			t.Errorf("%s: reason %q, want %q", tt.name, got, tt.want)
@@ -90,5 +91,53 @@ func TestParseAfter(t *testing.T) {
 	soon := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
 	if got := retry.ParseAfter(soon); got < 59*time.Minute || got > time.Hour {
 		t.Errorf("ParseAfter(%q) = %v, want about an hour", soon, got)
+	}
+}
+
+func TestFailureOf(t *testing.T) {
+	if f := retry.FailureOf(nil); f != nil {
+		t.Errorf("nothing failed with %+v", *f)
+	}
+	slow := &retry.Failure{Reason: retry.RateLimit, Status: 429, After: time.Second, Sent: true, Err: io.EOF}
+	for _, tt := range []struct {
+		name string
+		err  error
+		want retry.Failure
+	}{
+		{"a failure", slow, *slow},
+		{"a wrapped failure", fmt.Errorf("call: %w", slow), *slow},
+		{"nothing sent", &retry.Failure{Reason: retry.Network, Err: io.EOF}, retry.Failure{Reason: retry.Network}},
+		{"a refusal", &retry.Failure{Status: 400, Sent: true, Err: io.EOF}, retry.Failure{Status: 400, Sent: true}},
+		{"a cancelled failure", &retry.Failure{Reason: retry.Timeout, Sent: true, Err: context.Canceled}, retry.Failure{Sent: true}},
+		{"cancelled", context.Canceled, retry.Failure{Sent: true}},
+		{"a deadline", context.DeadlineExceeded, retry.Failure{Reason: retry.Timeout, Sent: true}},
+		{"any error", io.ErrClosedPipe, retry.Failure{Reason: retry.Unknown, Sent: true}},
+	} {
+		got := *retry.FailureOf(tt.err)
+		tt.want.Err = tt.err
+		if got != tt.want {
+			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestOutcomeUnknown(t *testing.T) {
+	for _, tt := range []struct {
+		failure retry.Failure
+		want    bool
+	}{
+		{retry.Failure{Reason: retry.Timeout, Sent: true}, true},
+		{retry.Failure{Reason: retry.Network, Sent: true}, true},
+		{retry.Failure{Reason: retry.Timeout}, false},
+		{retry.Failure{Reason: retry.Network}, false},
+		{retry.Failure{Reason: retry.Timeout, Status: 504, Sent: true}, false},
+		{retry.Failure{Reason: retry.RateLimit, Sent: true}, false},
+		{retry.Failure{Reason: retry.ServerError, Sent: true}, false},
+		{retry.Failure{Reason: retry.Unknown, Sent: true}, false},
+		{retry.Failure{Sent: true}, false},
+	} {
+		if got := tt.failure.OutcomeUnknown(); got != tt.want {
+			t.Errorf("%+v: %v, want %v", tt.failure, got, tt.want)
+		}
 	}
 }

@@ -1,0 +1,172 @@
+package retry
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// Kind is a kind of adapter.
+type Kind string
+
+// The kinds of adapters that have policies.
+const (
+	Model     Kind = "model"
+	Tool      Kind = "tool"
+	Retriever Kind = "retriever"
+	Memory    Kind = "memory"
+)
+
+// Jitter says how a delay is spread, so that many clients do not come back together.
+type Jitter string
+
+// The jitters. "" is unset.
+const (
+	NoJitter   Jitter = "none"
+	FullJitter Jitter = "full" // anything from 0 to the delay
+)
+
+// Mode says what becomes of a run while it waits for its next attempt.
+type Mode string
+
+// The modes. "" is unset.
+const (
+	Wait  Mode = "wait"  // the run waits, however long
+	Pause Mode = "pause" // a long wait pauses the run
+)
+
+// None is a duration that is none on purpose: no backoff, no cap, no timeout, where zero would let
+// a lower layer speak.
+const None time.Duration = -1
+
+// Policy says how often and on what to try again. Layers of policies are laid over one another
+// field by field, so a zero field is unset: it says nothing, and leaves the field to the layers
+// below. Unset in all of them, a field has the default that stands beside it.
+type Policy struct {
+	MaxAttempts int           // all calls, the first included. Defaults to 1
+	Backoff     time.Duration // the wait after the first call; it doubles with every further one. [None], the default: no wait
+	MaxBackoff  time.Duration // the cap of the doubling. [None], the default: no cap
+	Jitter      Jitter        // defaults to [NoJitter]
+	Mode        Mode          // defaults to [Wait]
+	RetryOn     []Reason      // nil is unset, which defaults to every reason; empty means none
+	Timeout     time.Duration // of each attempt. [None], the default: no timeout
+}
+
+// Policies are policies by the kind of the adapter that is called. Nil says nothing.
+type Policies map[Kind]Policy
+
+// Metadata is what an adapter says of itself. Nil says nothing.
+type Metadata struct {
+	Policy      Policy // for calls that no layer says anything about; it limits no other policy
+	Restartable bool   // a stream that broke may be opened again from its start
+}
+
+// Validate reports every field that has no meaning, by the names that recipes use.
+func (p Policy) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if p.MaxAttempts < 0 {
+		bad("max_attempts is %d: it counts all calls, so 1 is the least", p.MaxAttempts)
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{{"backoff", p.Backoff}, {"max_backoff", p.MaxBackoff}, {"timeout", p.Timeout}} {
+		if d.value < 0 && d.value != None {
+			bad("%s is %v: it cannot be negative", d.name, d.value)
+		}
+	}
+	if !slices.Contains([]Jitter{"", NoJitter, FullJitter}, p.Jitter) {
+		bad("unknown jitter %q\n  hint: it is %q or %q", p.Jitter, NoJitter, FullJitter)
+	}
+	if !slices.Contains([]Mode{"", Wait, Pause}, p.Mode) {
+		bad("unknown mode %q\n  hint: it is %q or %q", p.Mode, Wait, Pause)
+	}
+	reasons := []Reason{RateLimit, ServerError, Timeout, Network, Unknown}
+	for _, r := range p.RetryOn {
+		if !slices.Contains(reasons, r) {
+			bad("unknown reason %q in retry_on\n  hint: the reasons are %q", r, reasons)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Validate reports unknown kinds, and what [Policy.Validate] says of each policy.
+func (p Policies) Validate() error {
+	kinds := []Kind{Model, Tool, Retriever, Memory}
+	var errs []error
+	for _, kind := range slices.Sorted(maps.Keys(p)) {
+		if !slices.Contains(kinds, kind) {
+			errs = append(errs, fmt.Errorf("unknown kind %q\n  hint: the kinds are %q", kind, kinds))
+		}
+		if err := p[kind].Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", kind, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// isZero reports whether p says nothing at all.
+func (p Policy) isZero() bool { return reflect.ValueOf(p).IsZero() }
+
+// Layers are what everybody has to say about one call, the strongest first. All of it may be zero.
+type Layers struct {
+	Run     Policy    // of this run: the host's override for the adapter's kind
+	Step    Policy    // the step's own
+	Host    Policy    // the host's default for the kind
+	Recipe  Policy    // the recipe's default for the kind
+	Adapter *Metadata // the adapter's own, for when nobody else says anything
+}
+
+// Resolved is the policy of one call, made by [Resolve] or [ResolveStream]: its fields have their
+// defaults, and no duration is negative. A zero MaxBackoff is no cap, a zero Timeout no timeout, and
+// nil RetryOn every reason.
+type Resolved struct {
+	Policy
+	Set  bool   // somebody said something; if not, there is one call and retrying has no events
+	Step Policy // what the step itself says: its word counts for more, see [Resolved.Decide]
+}
+
+// Resolve lays Run over Step over Host over Recipe, field by field. Only when none of them says
+// anything does the adapter's policy count.
+func Resolve(l Layers) Resolved {
+	p, byLayer := l.merge()
+	set := byLayer
+	if !byLayer && l.Adapter != nil {
+		p, set = l.Adapter.Policy, !l.Adapter.Policy.isZero()
+	}
+	p.MaxAttempts = max(p.MaxAttempts, 1)
+	p.Backoff, p.MaxBackoff, p.Timeout = max(p.Backoff, 0), max(p.MaxBackoff, 0), max(p.Timeout, 0)
+	p.Jitter, p.Mode = cmp.Or(p.Jitter, NoJitter), cmp.Or(p.Mode, Wait)
+	return Resolved{Policy: p, Set: set, Step: l.Step}
+}
+
+// ResolveStream is [Resolve] for a call that streams. It has more than one attempt only if a layer
+// says something and the adapter is restartable.
+func ResolveStream(l Layers) Resolved {
+	r := Resolve(l)
+	if _, byLayer := l.merge(); !byLayer || l.Adapter == nil || !l.Adapter.Restartable {
+		r.MaxAttempts = 1
+	}
+	return r
+}
+
+// merge returns what the layers above the adapter say, and whether they say anything.
+func (l Layers) merge() (p Policy, said bool) {
+	for _, q := range []Policy{l.Run, l.Step, l.Host, l.Recipe} {
+		p.MaxAttempts = cmp.Or(p.MaxAttempts, q.MaxAttempts)
+		p.Backoff = cmp.Or(p.Backoff, q.Backoff)
+		p.MaxBackoff = cmp.Or(p.MaxBackoff, q.MaxBackoff)
+		p.Jitter = cmp.Or(p.Jitter, q.Jitter)
+		p.Mode = cmp.Or(p.Mode, q.Mode)
+		if p.RetryOn == nil {
+			p.RetryOn = q.RetryOn
+		}
+		p.Timeout = cmp.Or(p.Timeout, q.Timeout)
+	}
+	return p, !p.isZero()
+}
