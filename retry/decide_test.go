@@ -29,7 +29,7 @@ func ExampleResolved_Decide() {
 	// Output:
 	// again in 100ms
 	// again in 200ms
-	// the policy allows 3 calls
+	// calls that are allowed: 3
 }
 
 func TestDelay(t *testing.T) {
@@ -274,23 +274,23 @@ func TestExhausted(t *testing.T) {
 		{"one left", run(retry.Policy{MaxAttempts: 3}), status, retry.Call{Attempt: 2, Repeatable: true},
 			retry.Decision{Retry: true}},
 		{"none left", run(retry.Policy{MaxAttempts: 3}), status, retry.Call{Attempt: 3, Repeatable: true},
-			retry.Decision{Exhausted: true, Why: "the policy allows 3 calls"}},
+			retry.Decision{Exhausted: true, Why: "calls that are allowed: 3"}},
 		{"one allowed less since", run(retry.Policy{MaxAttempts: 3}), status, retry.Call{Attempt: 4, Repeatable: true},
-			retry.Decision{Exhausted: true, Why: "the policy allows 3 calls"}},
+			retry.Decision{Exhausted: true, Why: "calls that are allowed: 3"}},
 		{"another reason", run(retry.Policy{MaxAttempts: 3, RetryOn: []retry.Reason{retry.Network}}), status, retry.Call{Attempt: 1, Repeatable: true},
 			retry.Decision{Exhausted: true, Why: `retry_on does not list "5xx"`}},
 		{"refused", run(retry.Policy{MaxAttempts: 3}), refused, retry.Call{Attempt: 1, Repeatable: true},
 			retry.Decision{Why: "trying again would not help"}},
 		{"external", run(retry.Policy{MaxAttempts: 3}), status, retry.Call{Attempt: 1},
-			retry.Decision{Exhausted: true, Why: `it may have had an effect: only the step's own retry makes it again after "5xx"`}},
+			retry.Decision{Exhausted: true, Why: `the call may have had an effect: only the step's own retry repeats it after "5xx"`}},
 		{"external, unknown", step(retry.Policy{MaxAttempts: 3}), lost, retry.Call{Attempt: 1},
-			retry.Decision{Exhausted: true, Indeterminate: true, Why: `it may have had its effect: only the step's own retry_on, by naming "network", makes it again`}},
+			retry.Decision{Exhausted: true, Indeterminate: true, Why: `the call may have had its effect: only the step's own retry_on, by naming "network", repeats it`}},
 		{"external, unknown to the end", step(retry.Policy{MaxAttempts: 3, RetryOn: []retry.Reason{retry.Network}}), lost, retry.Call{Attempt: 3},
-			retry.Decision{Exhausted: true, Indeterminate: true, Why: "the policy allows 3 calls"}},
+			retry.Decision{Exhausted: true, Indeterminate: true, Why: "calls that are allowed: 3"}},
 		{"external, the run's longer limit", retry.Layers{Run: retry.Policy{MaxAttempts: 5}, Step: retry.Policy{MaxAttempts: 2}}, status, retry.Call{Attempt: 2},
-			retry.Decision{Exhausted: true, Why: "the policy allows 2 calls"}},
+			retry.Decision{Exhausted: true, Why: "calls that are allowed: 2"}},
 		{"external, the run's shorter limit", retry.Layers{Run: retry.Policy{MaxAttempts: 2}, Step: retry.Policy{MaxAttempts: 5}}, status, retry.Call{Attempt: 2},
-			retry.Decision{Exhausted: true, Why: "the policy allows 2 calls"}},
+			retry.Decision{Exhausted: true, Why: "calls that are allowed: 2"}},
 		{"external, the same after 429", retry.Layers{Run: retry.Policy{MaxAttempts: 5}, Step: retry.Policy{MaxAttempts: 2}}, limited, retry.Call{Attempt: 2},
 			retry.Decision{Retry: true}},
 	} {
