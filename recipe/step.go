@@ -101,7 +101,9 @@ func (w *walker) uses(step *Step, uses, with *yamlnode.Node, f yamlnode.Field, s
 	case strings.ContainsAny(name, " \t\n"):
 		w.Errorf(uses.Pos, diagnostics.CodeInvalidValue, "", "%q is not the name of a kind or a tool", name)
 	case strings.Contains(name, "."):
-		w.Map(with)
+		if with != nil && !isTemplate(with) {
+			w.Map(with)
+		}
 		step.With = w.value(with)
 	case k.Name == "":
 		w.Errorf(uses.Pos, diagnostics.CodeUnknownKind, kindHint(name), "there is no kind of step %q", name)

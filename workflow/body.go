@@ -235,6 +235,7 @@ func (s *stepCompiler) with(v *recipe.Value, names *expr.Scope) {
 	}
 	t, refs := s.template(v, names)
 	s.node.With = t
+	s.node.Bound()
 	s.refer(refs)
 }
 

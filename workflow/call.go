@@ -62,6 +62,7 @@ type invocation struct {
 	req   *runtime.Request
 
 	output  any
+	size    int // of the output, or machine.Unknown
 	failure *machine.Failure
 }
 
@@ -123,6 +124,7 @@ func (in *invocation) do() {
 		}
 	}()
 	var err error
+	in.size = machine.Unknown
 	if in.call.kind == modelCall {
 		in.output, err = in.askModel()
 	} else {
@@ -192,7 +194,11 @@ func (in *invocation) prepareTool() error {
 	if err != nil {
 		return err
 	}
-	if in.args, _ = input.(map[string]any); in.args == nil { // a recipe's with is a mapping, or not there
+	var ok bool
+	if in.args, ok = input.(map[string]any); !ok && input != nil { // of an expression
+		return configError(diagnostics.CodeArguments, "%s: the arguments of %q must be an object, not %s", in.call.pos, in.call.name, value.TypeName(input))
+	}
+	if in.args == nil {
 		in.args = map[string]any{}
 	}
 	if in.tool.schema != nil {
@@ -221,7 +227,9 @@ func (in *invocation) callTool() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	output = in.run.prepared.redact.Value(output)
+	if in.run.prepared.redact != nil {
+		output, in.size = in.run.prepared.redact.Value(output), machine.Unknown
+	}
 	if err := in.checkOutput(output, in.call.answer); err != nil {
 		return nil, err
 	}
@@ -242,7 +250,7 @@ func (in *invocation) toolOutput() (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if output, err = value.Normalise(output); err != nil {
+		if output, in.size, err = value.Take(output, in.run.limits.MaxOutputBytes); err != nil {
 			return nil, fmt.Errorf("tool %q returned what is not JSON: %w", in.call.name, err)
 		}
 		return output, nil

@@ -14,8 +14,19 @@ type events struct {
 	list  []trace.Event
 	next  []int32 // by event: the next event of its task
 	sinks *trace.Fanout
+	began time.Time
 	now   time.Time // of the last thing that took time
 }
+
+// begin starts the run's clock.
+func (e *events) begin() {
+	e.began = time.Now().UTC()
+	e.now = e.began
+}
+
+// tick reads the clock. What a run tells goes by the monotonic clock: a step never ends before it
+// began, whatever is done to the machine's time meanwhile.
+func (e *events) tick() { e.now = e.began.Add(time.Since(e.began)) }
 
 // reserve makes room for the start and the events of n steps, of which each has three as a rule.
 func (e *events) reserve(start trace.Event, n int) {

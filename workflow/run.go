@@ -114,7 +114,7 @@ func (wf *Workflow) Run(ctx context.Context, input any, rt *runtime.Runtime) (*O
 		rt = &runtime.Runtime{}
 	}
 	r := &run{wf: wf, rt: rt, limits: rt.Limits.WithDefaults(), ctx: ctx, ended: ctx.Done()}
-	r.events.now = time.Now().UTC()
+	r.events.begin()
 	out := r.execute(input)
 	return out, out.Err
 }
@@ -309,7 +309,7 @@ func (r *run) driveBeside(done chan<- struct{}) {
 func (r *run) leave(in *invocation) {
 	in.left = true
 	r.warn("a call ignored its context and was left behind", slog.String("step", in.task.Path()))
-	r.m.Finish(in.task, nil, &machine.Failure{Category: string(runtime.CategoryCancelled), Code: "step.cancelled",
+	r.m.Finish(in.task, nil, machine.Unknown, &machine.Failure{Category: string(runtime.CategoryCancelled), Code: "step.cancelled",
 		Err: errors.New("the call ignored its context and was left behind")})
 }
 
@@ -338,7 +338,7 @@ func (r *run) drive() (finished bool) {
 			r.events.emit(c.Task, trace.Event{Kind: trace.StepStart, Step: c.Task.Path()}, nil)
 		case machine.Ended:
 			if c.Task.Node().Kind != machine.Call { // what computes takes time too
-				r.events.now = time.Now().UTC()
+				r.events.tick()
 			}
 			r.events.emitEnd(c.Task)
 			if c.Task.Failure() != nil {
@@ -382,11 +382,11 @@ func (r *run) start(c machine.Command) bool {
 		if !r.cancelled {
 			r.cancel()
 		}
-		r.m.Finish(c.Task, nil, in.fault(cancelCause(r.ctx)))
+		r.m.Finish(c.Task, nil, machine.Unknown, in.fault(cancelCause(r.ctx)))
 		return true
 	}
 	if err := in.prepare(); err != nil {
-		r.m.Finish(c.Task, nil, in.fault(err))
+		r.m.Finish(c.Task, nil, machine.Unknown, in.fault(err))
 		return true
 	}
 	r.events.emit(c.Task, in.event(), in.content())
@@ -412,11 +412,11 @@ func (r *run) returned() bool {
 	if !r.baton.CompareAndSwap(calling, driving) {
 		return false
 	}
-	r.events.now = time.Now().UTC()
+	r.events.tick()
 	if r.ctx.Err() != nil && !r.cancelled {
 		r.cancel() // before the result: a call that was cancelled is no failure
 	}
-	r.m.Finish(in.task, in.output, in.failure)
+	r.m.Finish(in.task, in.output, in.size, in.failure)
 	return true
 }
 
@@ -455,7 +455,7 @@ func (in *invocation) emit(ev trace.Event, content any) {
 		return
 	}
 	if r.baton.CompareAndSwap(calling, driving) { // else the caller has taken over
-		r.events.now = time.Now().UTC()
+		r.events.tick()
 		r.events.emit(in.task, ev, content)
 		r.baton.Store(calling)
 	}
@@ -520,13 +520,13 @@ func (r *run) poll() {
 
 func (r *run) cancel() {
 	r.ended, r.cancelled = nil, true
-	r.events.now = time.Now().UTC()
+	r.events.tick()
 	r.m.Cancel(cancelCause(r.ctx))
 	time.AfterFunc(r.limits.Grace, func() { r.send(report{kind: graceOver}) })
 }
 
 func (r *run) take(rep report) {
-	r.events.now = time.Now().UTC()
+	r.events.tick()
 	if r.ctx.Err() != nil && !r.cancelled {
 		r.cancel() // before what is reported: a call that was cancelled is no failure
 	}
@@ -554,7 +554,7 @@ func (r *run) take(rep report) {
 		if in.task.Nested() || in.task.Node().Timeout > 0 {
 			in.cancel(nil) // its own
 		}
-		r.m.Finish(in.task, in.output, in.failure)
+		r.m.Finish(in.task, in.output, in.size, in.failure)
 	}
 }
 

@@ -3,6 +3,7 @@ package expr
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -249,6 +250,43 @@ func (t *Template) Refs() []Ref {
 
 // HasSecrets reports whether the value will hold a Sealed.
 func (t *Template) HasSecrets() bool { return t != nil && t.sealed }
+
+// Bound says how large the value can become at most, as canonical JSON: fixed bytes, and for each of
+// paths twice the largest value of the environment, which may have to be escaped inside a string.
+// ok is false when expressions compute, so that nothing is known.
+func (t *Template) Bound() (fixed, paths int, ok bool) {
+	if t == nil {
+		return len("null"), 0, true
+	}
+	switch t.form {
+	case formLiteral:
+		fixed, err := value.Size(t.literal, math.MaxInt32)
+		return fixed, 0, err == nil
+	case formExpr:
+		if p := t.expr.path; p != nil {
+			switch p.root {
+			case rootInputs, rootVar, rootOutput, rootStatus:
+				return len("succeeded"), 1, true
+			}
+		}
+		return 0, 0, false
+	case formSecret:
+		return 0, 0, false
+	}
+	fixed = len("[]")
+	for i, part := range t.parts {
+		f, p, ok := part.Bound()
+		if !ok {
+			return 0, 0, false
+		}
+		fixed, paths = fixed+f+len(","), paths+p
+		if t.form == formMap {
+			n, _ := value.Size(t.keys[i], math.MaxInt32)
+			fixed += n + len(":")
+		}
+	}
+	return fixed, paths, true
+}
 
 // Eval makes the value: decoded JSON, and Sealed where secrets are used. Containers that are
 // written in the recipe, consts among them, are new each time; inputs and what steps and variables

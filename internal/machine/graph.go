@@ -67,6 +67,18 @@ type Node struct {
 	Accept func(any) error
 	// Adapter is the driver's own: what a Call calls.
 	Adapter any
+
+	// Paths and Fixed bound the size of the input, see [expr.Template.Bound]; Paths is -1 when
+	// nothing is known. Bound sets them.
+	Paths, Fixed int
+}
+
+// Bound finds how large the node's input can become.
+func (n *Node) Bound() {
+	var ok bool
+	if n.Fixed, n.Paths, ok = n.With.Bound(); !ok {
+		n.Paths = -1
+	}
 }
 
 // Foreach runs a node once per item.

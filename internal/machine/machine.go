@@ -76,7 +76,8 @@ type Machine struct {
 	began   int64   // tasks begun so far
 	armed   int     // timers that have neither come due nor been disarmed
 
-	size  int // of all that the run keeps so far
+	size    int // of all that the run keeps so far
+	largest int // of a value that expressions can name, so far
 	tasks int // steps and items so far
 
 	out  []Command // to be handed out, from head on
@@ -89,6 +90,7 @@ type Machine struct {
 // change them any more.
 func New(g *Graph, inputs map[string]any, opts Options) *Machine {
 	m := &Machine{opts: opts, run: opts.Run, tasks: len(g.Nodes)}
+	m.largest, _ = value.Size(inputs, opts.MaxOutput)
 	m.root = m.open(g, nil, inputs)
 	if opts.WallTime > 0 {
 		m.arm(&m.root.self, Timeout, opts.WallTime)
@@ -124,14 +126,18 @@ func (m *Machine) Next() Command {
 	}
 }
 
-// Finish reports how the call of t ended: with an output, or a failure.
-func (m *Machine) Finish(t *Task, output any, failure *Failure) {
+// Unknown is the size of a value that nobody has measured.
+const Unknown = -1
+
+// Finish reports how the call of t ended: with an output of so many bytes, as value.Size counts
+// them up to Options.MaxOutput, or a failure.
+func (m *Machine) Finish(t *Task, output any, size int, failure *Failure) {
 	i := slices.Index(m.calls, t)
 	if i < 0 {
 		return
 	}
 	m.calls = slices.Delete(m.calls, i, i+1)
-	m.end(t, output, failure)
+	m.end(t, output, size, failure)
 }
 
 // Due reports that a timer of t has come due. A timer that was disarmed meanwhile is ignored.
@@ -298,7 +304,7 @@ func (m *Machine) decide(t *Task) {
 			yes, err := n.When.Bool(t)
 			if err != nil {
 				m.start(t)
-				m.end(t, nil, exprFailure(err))
+				m.end(t, nil, Unknown, exprFailure(err))
 				return
 			}
 			if !yes {
@@ -375,25 +381,25 @@ func (m *Machine) begin(t *Task) {
 	if n.With != nil {
 		var err error
 		if input, err = n.With.Eval(t); err != nil {
-			m.end(t, nil, exprFailure(err))
+			m.end(t, nil, Unknown, exprFailure(err))
 			return
 		}
 	}
 	switch n.Kind {
 	case Set:
-		m.end(t, input, nil)
+		m.end(t, input, Unknown, nil)
 	case Fail:
-		failure := m.weigh("message", input)
+		failure := m.weigh("message", input, Unknown)
 		if failure == nil {
 			failure = failOnPurpose(input)
 		}
-		m.end(t, nil, failure)
+		m.end(t, nil, Unknown, failure)
 	case Sub:
 		m.openBody(t, input)
 	case Call:
-		if !n.With.IsLiteral() {
-			if _, failure := m.measure("input", input, m.opts.MaxOutput); failure != nil {
-				m.end(t, nil, failure)
+		if n.Paths < 0 || n.Fixed+2*n.Paths*m.largest > m.opts.MaxOutput {
+			if _, failure := m.measure("input", input, Unknown, m.opts.MaxOutput); failure != nil {
+				m.end(t, nil, Unknown, failure)
 				return
 			}
 		}
@@ -425,18 +431,18 @@ func (m *Machine) openBody(t *Task, input any) {
 	n := t.Node()
 	inputs := t.frame.inputs
 	if n.Inputs != nil {
-		if failure := m.weigh("input", input); failure != nil { // before anybody looks through it
-			m.end(t, nil, failure)
+		if failure := m.weigh("input", input, Unknown); failure != nil { // before anybody looks through it
+			m.end(t, nil, Unknown, failure)
 			return
 		}
 		var err error
 		if inputs, err = n.Inputs(input); err != nil {
-			m.end(t, nil, &Failure{Category: "config", Code: "recipe.inputs", Err: err})
+			m.end(t, nil, Unknown, &Failure{Category: "config", Code: "recipe.inputs", Err: err})
 			return
 		}
 	}
 	if failure := m.count(len(n.Body.Nodes)); failure != nil {
-		m.end(t, nil, failure)
+		m.end(t, nil, Unknown, failure)
 		return
 	}
 	if n.Timeout > 0 {
@@ -453,7 +459,7 @@ func (m *Machine) openForeach(t *Task) {
 	m.start(t)
 	in, err := f.In.Eval(t)
 	if err != nil {
-		m.end(t, nil, exprFailure(err))
+		m.end(t, nil, Unknown, exprFailure(err))
 		return
 	}
 	items, ok := in.([]any)
@@ -464,19 +470,19 @@ func (m *Machine) openForeach(t *Task) {
 	switch {
 	case !ok:
 		err := fmt.Errorf("%s: foreach needs a list, not %s", f.Where, value.TypeName(in))
-		m.end(t, nil, &Failure{Category: "config", Code: "foreach.notList", Err: err})
+		m.end(t, nil, Unknown, &Failure{Category: "config", Code: "foreach.notList", Err: err})
 		return
 	case len(items) > limit:
 		err := fmt.Errorf("%s: foreach over %d items, max_items is %d", f.Where, len(items), limit)
-		m.end(t, nil, &Failure{Category: "limit", Code: "foreach.maxItems", Err: err})
+		m.end(t, nil, Unknown, &Failure{Category: "limit", Code: "foreach.maxItems", Err: err})
 		return
 	}
 	failure := m.count(len(items))
 	if failure == nil {
-		failure = m.weigh("list of items", in)
+		failure = m.weigh("list of items", in, Unknown)
 	}
 	if failure != nil {
-		m.end(t, nil, failure)
+		m.end(t, nil, Unknown, failure)
 		return
 	}
 	t.each = &each{items: make([]Task, len(items))}
@@ -529,7 +535,7 @@ func (m *Machine) closeForeach(t *Task) {
 			outputs[i] = map[string]any{"status": item.status.String(), "error": item.failure.Value()}
 		}
 	}
-	m.end(t, outputs, failures.first())
+	m.end(t, outputs, Unknown, failures.first())
 }
 
 // failures gathers what went wrong in one body or foreach: the first failure in plan order, and the
@@ -561,7 +567,7 @@ var errCancelled = errors.New("cancelled before it ended")
 
 // end gives a running task its end. An item tells its foreach; a step's failure goes through its
 // on_error, then its dependants learn of it.
-func (m *Machine) end(t *Task, output any, failure *Failure) {
+func (m *Machine) end(t *Task, output any, size int, failure *Failure) {
 	n := t.Node()
 	m.disarm(t)
 	whole := t.item < 0 && n.Foreach != nil // timeout and output are for each item
@@ -573,7 +579,7 @@ func (m *Machine) end(t *Task, output any, failure *Failure) {
 	}
 	before := m.size
 	if failure == nil {
-		failure = m.weigh("output", output) // before anybody looks through it
+		failure = m.weigh("output", output, size) // before anybody looks through it
 	}
 	if failure == nil && n.Accept != nil && n.Kind != Call && !whole {
 		if err := n.Accept(output); err != nil {
@@ -585,7 +591,7 @@ func (m *Machine) end(t *Task, output any, failure *Failure) {
 		if err != nil {
 			failure = exprFailure(fmt.Errorf("%w; on_error was for: %w", err, failure.Err))
 		} else {
-			output, failure = set, m.weigh("output", set)
+			output, failure = set, m.weigh("output", set, Unknown)
 		}
 	}
 	t.output, t.status = output, Succeeded
@@ -613,18 +619,22 @@ func (m *Machine) end(t *Task, output any, failure *Failure) {
 // weigh refuses a value that is too large, or makes all that the run keeps too large together.
 // Values share what they are made of, so that few bytes of memory can be very many of JSON: a
 // chain of steps that each give [x, x] of the step before.
-func (m *Machine) weigh(what string, v any) *Failure {
-	size, failure := m.measure(what, v, min(m.opts.MaxOutput, m.opts.MaxOutputs-m.size))
+func (m *Machine) weigh(what string, v any, size int) *Failure {
+	size, failure := m.measure(what, v, size, min(m.opts.MaxOutput, m.opts.MaxOutputs-m.size))
 	if failure == nil {
 		m.size += size
+		m.largest = max(m.largest, size)
 	}
 	return failure
 }
 
-// measure returns the size of a value, which is not over limit. A limit under that of a single
+// measure returns the size of a value, unless it is known already; it is not over limit. A limit under that of a single
 // value is what is left for all.
-func (m *Machine) measure(what string, v any, limit int) (int, *Failure) {
-	size, err := value.Size(v, limit)
+func (m *Machine) measure(what string, v any, size, limit int) (int, *Failure) {
+	var err error
+	if size == Unknown {
+		size, err = value.Size(v, limit)
+	}
 	switch {
 	case err != nil:
 		return 0, &Failure{Category: "config", Code: "output.invalid", Err: fmt.Errorf("the %s is not JSON: %w", what, err)}
@@ -709,12 +719,12 @@ func (m *Machine) closeFrame(f *frame) {
 		if output, err = f.graph.Output.Eval(&f.self); err != nil {
 			failure = exprFailure(err)
 		} else if f.parent == nil {
-			failure = m.weigh("output", output)
+			failure = m.weigh("output", output, Unknown)
 		}
 	}
 	m.disarm(&f.self)
 	if f.parent != nil {
-		m.end(f.parent, output, failure)
+		m.end(f.parent, output, Unknown, failure)
 		return
 	}
 	result := &Result{Status: Succeeded, Output: output}

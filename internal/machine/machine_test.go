@@ -109,9 +109,9 @@ func (r *random) play(t *rapid.T, m *Machine, parallel int, event func(step int)
 			task := running[i]
 			running = slices.Delete(running, i, i+1)
 			if r.fails[task.node] {
-				m.Finish(task, nil, &Failure{Category: "tool", Code: "test", Err: errStep})
+				m.Finish(task, nil, Unknown, &Failure{Category: "tool", Code: "test", Err: errStep})
 			} else {
-				m.Finish(task, int64(task.node), nil)
+				m.Finish(task, int64(task.node), Unknown, nil)
 			}
 		case Start:
 			if done > 0 {
@@ -228,7 +228,7 @@ func TestReadyStepsStartByPriorityThenDeclaration(t *testing.T) {
 		c := m.Next()
 		if c.Op == Start {
 			got = append(got, c.Task.Path())
-			m.Finish(c.Task, nil, nil)
+			m.Finish(c.Task, nil, Unknown, nil)
 		}
 		if c.Op == Done {
 			break

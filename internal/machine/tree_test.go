@@ -171,11 +171,11 @@ func (w *watch) event(cancel bool) {
 		task := w.running[i]
 		w.running = slices.Delete(w.running, i, i+1)
 		if rapid.IntRange(0, 2).Draw(w.T, "fails") == 0 {
-			w.m.Finish(task, nil, &Failure{Category: "tool", Code: "test", Err: errStep})
+			w.m.Finish(task, nil, Unknown, &Failure{Category: "tool", Code: "test", Err: errStep})
 		} else {
-			w.m.Finish(task, "output", nil)
+			w.m.Finish(task, "output", Unknown, nil)
 		}
-		w.m.Finish(task, "late", nil)
+		w.m.Finish(task, "late", Unknown, nil)
 	}
 }
 

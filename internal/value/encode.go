@@ -39,7 +39,62 @@ func Size(v any, limit int) (int, error) {
 	return s.n, err
 }
 
+// Take is Normalise and Size in one: it returns v as decoded JSON, and its size. Of what is over
+// limit it returns v as it is and some size over limit.
+func Take(v any, limit int) (w any, size int, err error) {
+	s := sizer{limit: limit}
+	if s.normal(v, 0) {
+		return v, s.n, nil
+	}
+	if w, err = Normalise(v); err == nil {
+		size, err = Size(w, limit)
+	}
+	return w, size, err
+}
+
 type sizer struct{ n, limit int }
+
+// normal is add for a value that is normal already; of others it returns false.
+func (s *sizer) normal(v any, depth int) bool {
+	if s.n > s.limit {
+		return true
+	}
+	switch v := v.(type) {
+	case nil, bool, string:
+	case int64:
+		s.n += intLength(v)
+		return true
+	case []any:
+		if v == nil || depth == MaxDepth {
+			return false
+		}
+		s.n += 1 + max(1, len(v))
+		for _, e := range v {
+			if !s.normal(e, depth+1) {
+				return false
+			}
+		}
+		return true
+	case map[string]any:
+		if v == nil || depth == MaxDepth {
+			return false
+		}
+		s.n += 1 + max(1, len(v)) + len(v)
+		for k, e := range v {
+			if s.addString(k); !s.normal(e, depth+1) {
+				return false
+			}
+		}
+		return true
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return false
+		}
+	default:
+		return false
+	}
+	return s.add(v, depth) == nil
+}
 
 func (s *sizer) add(v any, depth int) error {
 	if depth > MaxDepth {
