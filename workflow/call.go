@@ -53,7 +53,8 @@ type invocation struct {
 	path   string
 	input  any
 	ctx    context.Context
-	cancel context.CancelCauseFunc // nil for a lone call, which the driver executes itself
+	cancel context.CancelCauseFunc // nil for a lone call
+	turn   int64                   // of a call that the driver executes itself: what the baton is meanwhile
 	left   bool                    // left behind: the result is dropped
 
 	tool  *boundTool // of a tool call

@@ -28,14 +28,20 @@ const settleTime = 250 * time.Millisecond
 // sinkTime is how long the end of a run waits for slow trace sinks.
 const sinkTime = time.Second
 
+// patience is how long a call that should be quick may last, once or twice, before another
+// goroutine drives on. A hand-over to a worker costs about as much as a few quick calls.
+const patience = 50 * time.Microsecond
+
 // run is one execution of a workflow. One goroutine owns it: the one that drives the machine.
 // Workers and timers only send to reports.
 //
 //	caller ──Run──▶ driver ◀──reports── workers, timers
 //
-// A lone call is executed by the driver itself. While it is inside, the baton says so, and the
-// caller may take the run over: it does when the context ended and the call did not come back
-// within the grace period.
+// The driver itself executes a lone call, and the calls of tools that take values, which are quick
+// as a rule. While it is inside, the baton says so, and the run may be taken over: by the caller
+// when the context ended and the call did not come back within the grace period; by the watch when
+// a call is not quick after all. Then it goes on like a worker's, and the run's other calls have
+// workers.
 type run struct {
 	wf       *Workflow
 	rt       *runtime.Runtime
@@ -50,25 +56,24 @@ type run struct {
 	calls     chan *invocation // for workers that wait; closed at the end
 	idle      int              // workers that wait, or will in a moment
 	over      chan struct{}    // closed at the end: late reports go nowhere
-	lone      invocation       // the one that the driver executes itself
-	shared    *group           // of the calls that begin now
+	done      chan struct{}    // closed when the machine is done, unless the caller drove it to its end
+	own       *invocation      // the one that the driver executes itself
+	turns     int64            // calls that drivers executed themselves so far
+	slow      bool             // a quick call was not
+	watch     *time.Timer
+	watching  atomic.Bool // the watch is armed
+	seen      int64       // by the watch: what the baton was
+	shared    *group      // of the calls that begin now
 	groups    []*group
 	timers    map[timerKey]*time.Timer
 	ended     <-chan struct{} // ctx.Done until it was seen
 	cancelled bool            // it was seen
-	baton     atomic.Int32
-	fault     any // a panic of the engine itself
+	baton     atomic.Int64    // 0, or the number of the call that the driver is in; of a lone call negative
+	fault     any             // a panic of the engine itself
 
 	drawMutex sync.Mutex
 	drawn     map[string]int // model calls so far, by model
 }
-
-// States of the baton.
-const (
-	driving int32 = iota
-	calling       // the driver is inside a lone call
-	revoked       // the caller has taken over; the driver must not touch the run any more
-)
 
 // group is a context for calls that nothing can stop one by one: calls of the recipe's own steps
 // without a timeout, that began before the same failure.
@@ -148,7 +153,7 @@ func (r *run) execute(input any) (out *Outcome) {
 		Run: map[string]any{"id": r.id, "recipe": r.wf.recipe.Name, "version": r.wf.recipe.Version},
 	})
 	r.events.reserve(start, len(r.wf.graph.Nodes))
-	r.over = make(chan struct{})
+	r.over, r.done, r.own = make(chan struct{}), make(chan struct{}), new(invocation)
 	r.reports = make(chan report, 16)
 	r.calls = make(chan *invocation, 16)
 	func() {
@@ -170,6 +175,9 @@ func (r *run) release() {
 	}
 	for _, t := range r.timers {
 		t.Stop()
+	}
+	if r.watch != nil {
+		r.watch.Stop()
 	}
 }
 
@@ -256,13 +264,12 @@ func inputMap(input any) (map[string]any, error) {
 // supervise drives the run, on a goroutine of its own if the caller may have to take over from it.
 func (r *run) supervise() {
 	if r.ctx.Done() == nil {
-		r.drive()
+		r.driveHere()
 		return
 	}
-	done := make(chan struct{})
-	go r.driveBeside(done)
+	go r.driveBeside()
 	select {
-	case <-done:
+	case <-r.done:
 		return
 	case <-r.ctx.Done():
 	}
@@ -270,14 +277,14 @@ func (r *run) supervise() {
 	defer grace.Stop()
 	for {
 		select {
-		case <-done:
+		case <-r.done:
 			return
 		case <-grace.C:
 		}
-		if r.baton.CompareAndSwap(calling, revoked) {
+		if turn := r.baton.Load(); turn != 0 && r.baton.CompareAndSwap(turn, 0) {
 			r.cancel()
-			r.leave(&r.lone)
-			r.drive()
+			r.leave(r.own)
+			r.drive(new(*invocation)) // nothing starts any more
 			return
 		}
 		// The driver is at work and counts the grace period itself, unless it was about to call.
@@ -285,23 +292,59 @@ func (r *run) supervise() {
 	}
 }
 
+// driveHere drives the run on the caller's goroutine and waits for whoever took it over.
+func (r *run) driveHere() {
+	finished, inside := false, (*invocation)(nil)
+	defer func() {
+		if !finished && (inside == nil || !r.returned(inside)) { // else the goroutine ends, and nobody drives
+			<-r.done
+		}
+	}()
+	finished = r.drive(&inside)
+}
+
 // driveBeside drives the run on a goroutine of its own. When an adapter ends that goroutine, the
 // run goes on on another one.
-func (r *run) driveBeside(done chan<- struct{}) {
-	ended := true
+func (r *run) driveBeside() {
+	var inside *invocation
 	defer func() {
-		if ended {
+		if inside != nil {
 			go func() {
-				if r.returned() {
-					r.driveBeside(done)
+				if r.returned(inside) {
+					r.driveBeside()
 				}
 			}()
 		}
 	}()
-	finished := r.drive()
-	ended = false
-	if finished {
-		close(done)
+	if r.drive(&inside) {
+		close(r.done)
+	}
+}
+
+// watchCall makes sure that the run goes on if the call that begins now takes long.
+func (r *run) watchCall() {
+	if r.watching.Load() {
+		return
+	}
+	if r.watch == nil {
+		r.watch = time.AfterFunc(time.Hour, r.look)
+	}
+	r.watching.Store(true)
+	r.watch.Reset(patience)
+}
+
+// look takes the run over if the driver is in the same quick call as the last time.
+func (r *run) look() {
+	switch turn := r.baton.Load(); {
+	case turn <= 0:
+		r.watching.Store(false)
+	case turn != r.seen || !r.baton.CompareAndSwap(turn, 0):
+		r.seen = turn
+		r.watch.Reset(patience)
+	default:
+		r.own.task.Driver = r.own
+		r.own, r.slow = new(invocation), true
+		r.driveBeside()
 	}
 }
 
@@ -313,9 +356,9 @@ func (r *run) leave(in *invocation) {
 		Err: errors.New("the call ignored its context and was left behind")})
 }
 
-// drive executes the machine's commands until the run is over, or until the caller has taken over
-// (false).
-func (r *run) drive() (finished bool) {
+// drive executes the machine's commands until the run is over, or until it was taken over (false).
+// inside is the call that the driver executes itself, while it does.
+func (r *run) drive(inside **invocation) (finished bool) {
 	defer func() {
 		if p := recover(); p != nil { // the engine's own fault
 			r.fault, finished = p, true
@@ -351,7 +394,7 @@ func (r *run) drive() (finished bool) {
 			}
 			r.events.emit(c.Task, trace.Event{Kind: trace.StepSkip, Step: c.Task.Path(), Data: reason}, nil)
 		case machine.Start:
-			if !r.start(c) {
+			if !r.start(c, inside) {
 				return false
 			}
 		case machine.Stop:
@@ -370,13 +413,10 @@ func (r *run) drive() (finished bool) {
 	}
 }
 
-// start executes a call: a lone one here, others on a goroutine each. It returns false when the
-// caller has taken over meanwhile.
-func (r *run) start(c machine.Command) bool {
-	in := &r.lone
-	if !c.Alone {
-		in = new(invocation)
-	}
+// start executes a call: a lone or quick one here, others on a goroutine each. It returns false
+// when the run was taken over meanwhile.
+func (r *run) start(c machine.Command, inside **invocation) bool {
+	in := r.own
 	*in = invocation{run: r, task: c.Task, call: c.Task.Node().Adapter.(*call), input: c.Input, path: r.events.path(c.Task), ctx: r.ctx}
 	if r.ctx.Err() != nil {
 		if !r.cancelled {
@@ -390,26 +430,30 @@ func (r *run) start(c machine.Command) bool {
 		return true
 	}
 	r.events.emit(c.Task, in.event(), in.content())
-	if !c.Alone {
-		c.Task.Driver = in
+	r.turns++
+	switch quick := !r.slow && in.tool != nil && in.tool.values != nil && !ownContext(c.Task); {
+	case c.Alone:
+		in.turn = -r.turns
+	case quick:
+		in.turn = r.turns
 		in.ctx, in.cancel = r.callContext(c.Task)
-		if r.idle > 0 {
-			r.idle--
-			r.calls <- in
-		} else {
-			go r.work(in)
-		}
+		r.watchCall()
+	default:
+		r.hand(in)
 		return true
 	}
-	r.baton.Store(calling)
+	*inside = in
+	r.baton.Store(in.turn)
 	in.do()
-	return r.returned()
+	*inside = nil
+	return r.returned(in)
 }
 
-// returned takes the result of the lone call, unless the caller has taken over (false).
-func (r *run) returned() bool {
-	in := &r.lone
-	if !r.baton.CompareAndSwap(calling, driving) {
+// returned takes the result of a call of the driver's own. When the run was taken over (false), it
+// reports the result like a worker.
+func (r *run) returned(in *invocation) bool {
+	if !r.baton.CompareAndSwap(in.turn, 0) {
+		r.send(report{kind: lost, call: in})
 		return false
 	}
 	r.events.tick()
@@ -418,6 +462,19 @@ func (r *run) returned() bool {
 	}
 	r.m.Finish(in.task, in.output, in.size, in.failure)
 	return true
+}
+
+// hand gives a call to a worker.
+func (r *run) hand(in *invocation) {
+	r.own = new(invocation)
+	in.task.Driver = in
+	in.ctx, in.cancel = r.callContext(in.task)
+	if r.idle > 0 {
+		r.idle--
+		r.calls <- in
+	} else {
+		go r.work(in)
+	}
 }
 
 // work executes calls on a goroutine of its own: one, then those that the driver sends.
@@ -434,9 +491,12 @@ func (r *run) work(in *invocation) {
 	}
 }
 
+// ownContext reports whether a call may be stopped by itself.
+func ownContext(t *machine.Task) bool { return t.Nested() || t.Node().Timeout > 0 }
+
 // callContext makes the context of a call that runs beside others.
 func (r *run) callContext(t *machine.Task) (context.Context, context.CancelCauseFunc) {
-	if t.Nested() || t.Node().Timeout > 0 {
+	if ownContext(t) {
 		return context.WithCancelCause(r.ctx)
 	}
 	if r.shared == nil {
@@ -454,10 +514,10 @@ func (in *invocation) emit(ev trace.Event, content any) {
 		r.send(report{kind: event, call: in, event: &ev, content: content})
 		return
 	}
-	if r.baton.CompareAndSwap(calling, driving) { // else the caller has taken over
+	if r.baton.CompareAndSwap(in.turn, 0) { // else the caller has taken over
 		r.events.tick()
 		r.events.emit(in.task, ev, content)
-		r.baton.Store(calling)
+		r.baton.Store(in.turn)
 	}
 }
 
@@ -486,7 +546,7 @@ func (r *run) arm(key timerKey, wait time.Duration) {
 func (r *run) stop(c machine.Command) {
 	in, ok := c.Task.Driver.(*invocation)
 	if !ok {
-		return // the lone call that the caller takes over from: its context has ended
+		return // the driver's own call, which the caller takes over from: its context has ended
 	}
 	in.cancel(c.Err)
 	if !r.cancelled {
@@ -551,8 +611,8 @@ func (r *run) take(rep report) {
 		r.leave(in)
 	default:
 		in.task.Driver = nil
-		if in.task.Nested() || in.task.Node().Timeout > 0 {
-			in.cancel(nil) // its own
+		if ownContext(in.task) {
+			in.cancel(nil)
 		}
 		r.m.Finish(in.task, in.output, in.size, in.failure)
 	}

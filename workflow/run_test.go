@@ -424,7 +424,7 @@ steps:
 		if err == nil || err.Error() != "failed after 2 s" || out.Error().Step != "first" {
 			t.Errorf("got %v at %q; the first in plan order decides, though it failed later", err, out.Error().Step)
 		}
-		if took := time.Since(begin); took != 6*time.Second { // the first failure was at 1 s, then 5 s of grace
+		if took := time.Since(begin).Round(time.Millisecond); took != 6*time.Second { // the first failure was at 1 s, then 5 s of grace
 			t.Errorf("took %v, want 6s", took)
 		}
 		if len(never.Calls()) != 0 {
@@ -574,10 +574,74 @@ func TestMaxParallel(t *testing.T) {
 				if most != tt.want {
 					t.Errorf("%d calls at once, want %d", most, tt.want)
 				}
-				if took, want := time.Since(begin), time.Duration((20+tt.want-1)/tt.want)*time.Second; took != want {
+				if took, want := time.Since(begin).Round(time.Millisecond), time.Duration((20+tt.want-1)/tt.want)*time.Second; took != want {
 					t.Errorf("took %v, want %v: no slot stays empty", took, want)
 				}
 			})
 		})
+	}
+}
+
+// Calls of tools that take values are executed by the driver while they are quick. One that is not
+// holds nobody up, whoever's goroutine it is on.
+func TestQuickCallsThatAreNot(t *testing.T) {
+	wf := load(t, []byte(head+`steps:
+  first: {uses: test.echo, with: {n: 1}}
+  slow: {uses: test.slow, needs: [first]}
+  a: {uses: test.echo, needs: [first], with: {n: 2}}
+  b: {uses: test.echo, needs: [a], with: {n: 3}}
+  hang: {uses: test.hang, needs: [first], on_error: continue}
+  last: {uses: test.echo, needs: [slow, b, hang], trigger: all_done, with: {n: 4}}
+`))
+	for _, how := range []string{"returns", "panics", "ends its goroutine", "is cancelled"} {
+		for _, background := range []bool{true, false} {
+			if background && (how == "is cancelled" || how == "ends its goroutine") {
+				continue // the caller's own goroutine would end
+			}
+			t.Run(fmt.Sprintf("%s, background %v", how, background), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					if background {
+						ctx = context.Background()
+					}
+					reached := make(chan struct{}) // b has run beside the slow call
+					slow := tool("test.slow", func(context.Context, map[string]any) (any, error) {
+						<-reached
+						switch how {
+						case "panics":
+							panic("boom")
+						case "ends its goroutine":
+							goruntime.Goexit()
+						case "is cancelled":
+							cancel()
+							time.Sleep(time.Hour)
+						}
+						return "slow", nil
+					})
+					watched := tool("test.echo", func(_ context.Context, args map[string]any) (any, error) {
+						if args["n"] == int64(3) {
+							close(reached)
+						}
+						return args["n"], nil
+					})
+					hang := tool("test.hang", func(context.Context, map[string]any) (any, error) { time.Sleep(time.Second); return nil, nil })
+					out, _ := wf.Run(ctx, nil, &runtime.Runtime{Tools: []runtime.Tool{slow, hang, watched}})
+					want := map[string]workflow.Status{"returns": workflow.StatusOK, "is cancelled": workflow.StatusCancelled,
+						"panics": workflow.StatusError, "ends its goroutine": workflow.StatusError}[how]
+					code := ""
+					if out.Error() != nil {
+						code = out.Error().Code
+					}
+					if out.Status != want || want == workflow.StatusError && code != "step.panic" {
+						t.Fatalf("status %s, code %s: %v", out.Status, code, out.Err)
+					}
+					if out.Artefact["b"] != int64(3) || how != "is cancelled" && out.Artefact["last"] != int64(4) {
+						t.Errorf("artefact %v", out.Artefact)
+					}
+					time.Sleep(2 * time.Hour) // what was left behind returns
+				})
+			})
+		}
 	}
 }
