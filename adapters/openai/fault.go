@@ -43,11 +43,11 @@ func faultOf(raw json.RawMessage) *fault {
 	if json.Unmarshal(raw, &f.message) == nil {
 		return &f
 	}
-	if json.Unmarshal(raw, &object) != nil || object["message"] == nil {
-		f.message = string(raw)
-	}
-	if s, ok := object["message"].(string); ok {
-		f.message = s
+	f.message = string(raw)
+	if json.Unmarshal(raw, &object) == nil {
+		if s, ok := object["message"].(string); ok {
+			f.message = s
+		}
 	}
 	if details, ok := object["metadata"].(map[string]any); ok { // OpenRouter: what the provider said
 		if s, ok := details["raw"].(string); ok {

@@ -30,19 +30,19 @@ const (
 	minSecret     = 8        // bytes; what is shorter is a placeholder, such as "ollama"
 )
 
-// do sends one request and returns the body of a good answer.
+// do sends one request and reads a good answer.
 //  1. bound it in time, and note how far it comes;
 //  2. send it;
 //  3. turn a status that is not 2xx into a failure;
-//  4. read the body, within its bound.
-func (m *Model) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+//  4. read the body. An error of read that is no failure yet is one of the network.
+func (m *Model) do(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, m.opts.Timeout, timedOut(m.opts.Timeout))
 	defer cancel()
 	var connected atomic.Bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
 	req, err := http.NewRequestWithContext(traced, method, m.base.JoinPath(path).String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, refuse("%s: the request cannot be made", m.what(path))
+		return refuse("%s: the request cannot be made", m.what(path))
 	}
 	req.Header = m.header.Clone()
 	if m.host != "" {
@@ -51,21 +51,34 @@ func (m *Model) do(ctx context.Context, method, path string, body []byte) ([]byt
 
 	resp, err := m.client.Do(req)
 	if err != nil {
-		return nil, m.noAnswer(ctx, path, connected.Load(), err)
+		return m.noAnswer(ctx, path, connected.Load(), err)
 	}
 	defer resp.Body.Close()
 
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return nil, m.statusFailure(path, resp)
+		return m.statusFailure(path, resp)
 	}
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, m.opts.MaxBytes+1))
+	err = read(resp.Body)
+	if _, ok := errors.AsType[*retry.Failure](err); ok || err == nil {
+		return err
+	}
+	return m.noAnswer(ctx, path, true, fmt.Errorf("reading the answer: %w", err))
+}
+
+// readWhole reads an answer that is one piece of JSON into v.
+func (m *Model) readWhole(path string, r io.Reader, v any) error {
+	answer, err := io.ReadAll(io.LimitReader(r, m.opts.MaxBytes+1))
 	switch {
 	case err != nil:
-		return nil, m.noAnswer(ctx, path, true, fmt.Errorf("reading the answer: %w", err))
+		return err
 	case int64(len(answer)) > m.opts.MaxBytes:
-		return nil, m.broken("", path, fmt.Errorf("the answer is larger than %d bytes", m.opts.MaxBytes))
+		return m.tooLarge(path)
 	}
-	return answer, nil
+	return m.decode(path, answer, v)
+}
+
+func (m *Model) tooLarge(path string) error {
+	return m.broken("", path, fmt.Errorf("the answer is larger than %d bytes", m.opts.MaxBytes))
 }
 
 // what names the model and the address, for messages.

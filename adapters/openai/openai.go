@@ -4,29 +4,37 @@
 //
 // The requests are made of the types of github.com/sashabaranov/go-openai. Its client is not used:
 // it reads answers without a bound, hides the Retry-After header, takes an error that comes with
-// status 200 for an answer, and refuses a whole answer for one unusual field that nobody needs.
+// status 200 for an answer, and refuses a whole answer for one unusual field that nobody needs. Its
+// stream takes an answer that was cut for a whole one, and tool calls in one piece only.
 package openai
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/sashabaranov/go-openai"
 
+	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 )
+
+const chatPath = "chat/completions"
 
 // The defaults of the options.
 const (
@@ -41,20 +49,27 @@ type Options struct {
 	Model   string            // as the endpoint calls it; required
 	APIKey  string            // sent as a bearer token; "": none is sent
 	Headers map[string]string // of every request; they go before the adapter's own
-	Timeout time.Duration     // of one call, from connecting to the last byte. Defaults to 10 minutes.
+	Timeout time.Duration     // of one request, from connecting to the last byte. Defaults to 10 minutes.
+
+	// Provider is what [Model.Metadata] says: a name of OpenTelemetry's gen_ai.provider.name where
+	// there is one. Defaults to the one of the base URL's host if it is well known, else to the host.
+	Provider string
 
 	// HTTPClient sends the requests; redirects are not followed, whatever it says of them. nil: one
 	// that uses the proxy of the environment (HTTPS_PROXY and its like).
 	HTTPClient *http.Client
-	MaxBytes   int64 // of an answer, unpacked; a larger one is an error. Defaults to 16 MiB.
+
+	// MaxBytes is the most that an answer has, unpacked; more is an error. Of a stream it bounds each
+	// event, and the text and tool calls together. Defaults to 16 MiB.
+	MaxBytes int64
 
 	// NoSchema is for an endpoint that does not know, or ignores, response_format json_schema: the
 	// schema of an answer is then put into the system message.
 	NoSchema bool
 }
 
-// Model is one model of an endpoint, as a [runtime.Model]. Make it with [New]. It is safe for
-// concurrent use.
+// Model is one model of an endpoint, as a [runtime.StreamingModel]. Make it with [New]. It is safe
+// for concurrent use.
 type Model struct {
 	opts   Options
 	base   *url.URL
@@ -62,7 +77,15 @@ type Model struct {
 	host   string // of the Headers; "": that of base
 	client *http.Client
 	redact *strings.Replacer
+	mode   atomic.Int32 // the best that the endpoint has not refused
 }
+
+// How an answer is asked for, the best first.
+const (
+	streamUsage int32 = iota // in pieces, and with a count of tokens
+	stream                   // in pieces
+	whole
+)
 
 // New checks the options and makes a Model of them. It does no I/O. Errors hold nothing of the
 // options but the names of headers.
@@ -134,41 +157,93 @@ func newClient(given *http.Client) *http.Client {
 	return client
 }
 
+// Metadata says which provider's model it is.
+func (m *Model) Metadata() runtime.Metadata {
+	return runtime.Metadata{Provider: cmp.Or(m.opts.Provider, providerOf(m.base.Hostname())), Model: m.opts.Model}
+}
+
 // Generate asks the model once. Every error is a *retry.Failure. A refusal of the model is an error
 // that is never retried.
 //
 // Tool names travel with "__" for every dot; two tools that would be one then are an error.
 // Arguments of a tool call that are not JSON are handed on as a JSON string.
 func (m *Model) Generate(ctx context.Context, req *runtime.Request) (*runtime.Response, error) {
-	body, names, err := m.encode(req)
+	return m.ask(ctx, req, whole, func(runtime.Delta) {})
+}
+
+// Stream is Generate that hands on the text while it comes. An endpoint that refuses stream_options,
+// or to stream at all, is asked again without; that is remembered. A stream that ends before the
+// model said that it was finished is a failure, after the pieces that have come.
+func (m *Model) Stream(ctx context.Context, req *runtime.Request, emit func(runtime.Delta)) (*runtime.Response, error) {
+	began := false
+	for mode := m.mode.Load(); ; {
+		resp, err := m.ask(ctx, req, mode, func(d runtime.Delta) {
+			began = true
+			emit(d)
+		})
+		next := worse(mode, err)
+		if began || next == mode {
+			if err == nil {
+				m.mode.Store(mode)
+			}
+			return resp, err
+		}
+		mode = next
+	}
+}
+
+var refusesStream = regexp.MustCompile(`\bstream`)
+
+// worse is the mode to ask in after a failure in this one: the same, unless that is what was refused.
+func worse(mode int32, err error) int32 {
+	f, ok := errors.AsType[*retry.Failure](err)
+	switch {
+	case !ok || f.Status != http.StatusBadRequest && f.Status != http.StatusUnprocessableEntity:
+	case mode == streamUsage && strings.Contains(err.Error(), "stream_options"):
+		return stream
+	case refusesStream.MatchString(err.Error()): // OpenAI: an organization "must be verified to stream"
+		return whole
+	}
+	return mode
+}
+
+// ask sends a request, and reads its answer in the way that it comes.
+func (m *Model) ask(ctx context.Context, req *runtime.Request, mode int32, emit func(runtime.Delta)) (*runtime.Response, error) {
+	body, names, err := m.encode(req, mode)
 	if err != nil {
 		return nil, refuse("model %q: %w", m.opts.Model, err)
 	}
-	answer, err := m.do(ctx, http.MethodPost, "chat/completions", body)
+	var r reply
+	emitted := false
+	err = m.do(ctx, http.MethodPost, chatPath, body, func(answer io.Reader) error {
+		in := bufio.NewReader(answer)
+		if mode == whole || !isStream(in) {
+			return m.readWhole(chatPath, in, &r)
+		}
+		emitted = true
+		return m.readStream(ctx, in, &r, emit)
+	})
 	if err != nil {
 		return nil, err
 	}
-	var r reply
-	if err := m.decode("chat/completions", answer, &r); err != nil {
-		return nil, err
+	resp, err := m.response(&r, req, names)
+	if err == nil && !emitted && resp.Text != "" {
+		emit(runtime.Delta{Text: resp.Text})
 	}
-	return m.response(&r, req, names)
+	return resp, err
 }
 
 // Models asks the endpoint for the models that it has and returns their names, sorted. It shows
 // whether the endpoint can be reached and takes the key. An endpoint may know more names than it
 // lists.
 func (m *Model) Models(ctx context.Context) ([]string, error) {
-	answer, err := m.do(ctx, http.MethodGet, "models", nil)
-	if err != nil {
-		return nil, err
-	}
 	var list struct {
 		Data []struct {
 			ID string `json:"id"`
 		} `json:"data"`
 	}
-	if err := m.decode("models", answer, &list); err != nil {
+	err := m.do(ctx, http.MethodGet, "models", nil, func(answer io.Reader) error { return m.readWhole("models", answer, &list) })
+	if err != nil {
 		return nil, err
 	}
 	names := make([]string, 0, len(list.Data))
@@ -196,9 +271,13 @@ type message struct {
 }
 
 // encode makes the body of a request, and returns the tools' names by what they are on the wire.
-func (m *Model) encode(req *runtime.Request) (body []byte, names map[string]string, err error) {
+func (m *Model) encode(req *runtime.Request, mode int32) (body []byte, names map[string]string, err error) {
 	chat := chatRequest{Temperature: req.Temperature}
 	chat.Model = m.opts.Model
+	chat.Stream = mode != whole
+	if mode == streamUsage {
+		chat.StreamOptions = &sdk.StreamOptions{IncludeUsage: true}
+	}
 	if chat.Tools, names, err = tools(req.Tools); err != nil {
 		return nil, nil, err
 	}
@@ -229,8 +308,38 @@ var reasoning = regexp.MustCompile(`^(o[1-9]|gpt-[5-9])`)
 // newTokens reports whether the bound of an answer is called max_completion_tokens. OpenAI's word
 // for it is not known everywhere, while most others know max_tokens.
 func (m *Model) newTokens() bool {
-	host := m.base.Hostname()
-	return host == "api.openai.com" || strings.HasSuffix(host, ".openai.azure.com") || reasoning.MatchString(m.opts.Model)
+	provider := providerOf(m.base.Hostname())
+	return provider == "openai" || provider == "azure.ai.openai" || reasoning.MatchString(m.opts.Model)
+}
+
+// providers names those who are well known, by pattern of the host.
+// https://opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai/
+var providers = [][2]string{
+	{"*.openai.com", "openai"},
+	{"*.openai.azure.com", "azure.ai.openai"},
+	{"*.ai.azure.com", "azure.ai.inference"},
+	{"*.anthropic.com", "anthropic"},
+	{"generativelanguage.googleapis.com", "gcp.gemini"},
+	{"*aiplatform.googleapis.com", "gcp.vertex_ai"},
+	{"bedrock-runtime.*.amazonaws.com", "aws.bedrock"},
+	{"*.mistral.ai", "mistral_ai"},
+	{"*.groq.com", "groq"},
+	{"*.deepseek.com", "deepseek"},
+	{"*.x.ai", "x_ai"},
+	{"*.perplexity.ai", "perplexity"},
+	{"*.cohere.ai", "cohere"},
+	{"*.cohere.com", "cohere"},
+	{"*.ml.cloud.ibm.com", "ibm.watsonx.ai"},
+}
+
+func providerOf(host string) string {
+	host = strings.ToLower(host)
+	for _, p := range providers {
+		if known, _ := path.Match(p[0], host); known {
+			return p[1]
+		}
+	}
+	return host
 }
 
 func wireMessage(msg runtime.Message) message {

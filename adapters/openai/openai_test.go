@@ -188,7 +188,8 @@ func TestResponse(t *testing.T) {
 		{"text", `{"id": 1, "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}],
 			"usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5, "prompt_tokens_details": null}, "created": "now"}`,
 			runtime.Response{Text: "Hello", Finish: "stop", Usage: runtime.Usage{InputTokens: 3, OutputTokens: 2}}},
-		{"little", `{"choices": [{}], "usage": null, "error": null}`, runtime.Response{}},
+		{"little", `{"choices": [{}], "usage": null, "error": null, "model": 7}`, runtime.Response{}},
+		{"the model", `{"choices": [{"message": {"content": "x"}}], "model": "m-2026-01-01"}`, runtime.Response{Text: "x", Model: "m-2026-01-01"}},
 		{"parts", `{"choices": [{"message": {"content": [{"type": "thinking", "thinking": []}, {"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
 			"finish_reason": "length"}]}`, runtime.Response{Text: "ab", Finish: "length"}},
 		{"filtered", `{"choices": [{"message": {"content": null}, "finish_reason": "content_filter"}]}`, runtime.Response{Finish: "content_filter"}},
@@ -229,10 +230,16 @@ type failure struct {
 	Message string // after the model and the address
 }
 
-// fails asks the model and returns how that failed. No message holds the key or is long.
+// fails asks the model and returns how that failed.
 func fails(t testing.TB, ctx context.Context, m *openai.Model, req *runtime.Request) failure {
 	t.Helper()
 	resp, err := m.Generate(ctx, req)
+	return failureOf(t, resp, err)
+}
+
+// failureOf is what an error holds. No message holds the key or is long.
+func failureOf(t testing.TB, resp *runtime.Response, err error) failure {
+	t.Helper()
 	f, ok := errors.AsType[*retry.Failure](err)
 	if resp != nil || !ok {
 		t.Fatalf("got %+v, %v, want a *retry.Failure", resp, err)
@@ -276,6 +283,8 @@ func TestFailures(t *testing.T) {
 		{"Gemini", answer(400, `[{"error": {"code": 400, "message": "bad key", "status": "INVALID_ARGUMENT"}}]`),
 			failure{"", 400, 0, true, "status 400 Bad Request: bad key"}},
 		{"an error that is text", answer(500, `{"error": "no\u001b[31m luck"}`), failure{retry.ServerError, 500, 0, true, "status 500 Internal Server Error: no[31m luck"}},
+		{"an error in an error", answer(422, `{"object": "error", "message": {"detail": [7]}}`),
+			failure{"", 422, 0, true, `status 422 Unprocessable Entity: {"object": "error", "message": {"detail": [7]}}`}},
 		{"an error of another form", answer(500, `{"error": {"reason": 1}}`), failure{retry.ServerError, 500, 0, true, `status 500 Internal Server Error: {"reason": 1}`}},
 		{"a long error", answer(500, strings.Repeat("é", 100_000)), failure{retry.ServerError, 500, 0, true, "status 500 Internal Server Error: " + strings.Repeat("é", 256) + "…"}},
 		{"redirect", answer(307, "", "Location", "https://u:p@elsewhere.test/v1?token=1"), failure{"", 307, 0, true,
@@ -294,15 +303,14 @@ func TestFailures(t *testing.T) {
 			ok("", "the answer is a page, not JSON: <!doctype html> <title>Sign in</title>\n  hint: check the base URL")},
 		{"half of it", answer(200, `{"choices": [{"message": {"content": "Hel`),
 			ok(retry.Unknown, `the answer is not JSON (unexpected end of JSON input): {"choices": [{"message": {"content": "Hel`)},
-		{"events", answer(200, `data: {}`), ok(retry.Unknown, "the answer is not JSON (invalid character 'd' looking for beginning of value): data: {}")},
 		{"no choices", answer(200, `{"choices": []}`), ok(retry.Unknown, "the answer has no choices")},
-		{"null", answer(200, `null`), ok(retry.Unknown, "the answer has no choices")},
+		{"null", answer(200, `{"choices": null}`), ok(retry.Unknown, "the answer has no choices")},
 		{"a list", answer(200, `[]`), protocol("it is of the wrong type, array")},
 		{"tokens in words", answer(200, `{"choices": [{}], "usage": {"prompt_tokens": "many"}}`), protocol("usage.prompt_tokens is of the wrong type, string")},
 		{"half a token", answer(200, `{"choices": [{}], "usage": {"completion_tokens": 1.5}}`), protocol("usage.completion_tokens is of the wrong type, number 1.5")},
 		{"fewer than no tokens", answer(200, `{"choices": [{}], "usage": {"prompt_tokens": -1}}`), ok("", "the answer counts fewer than 0 tokens")},
 		{"odd content", answer(200, `{"choices": [{"message": {"content": 7}}]}`), protocol("the content of the message is neither text nor a list of parts")},
-		{"huge", answer(200, strings.Repeat(" ", 3000)), ok("", "the answer is larger than 2048 bytes")},
+		{"huge", answer(200, `{"a": "`+strings.Repeat("a", 3000)), ok("", "the answer is larger than 2048 bytes")},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -310,6 +318,10 @@ func TestFailures(t *testing.T) {
 				APIKey: key, MaxBytes: 2048, Headers: map[string]string{"X-Tenant": "tenant-0123456789"}})
 			if diff := cmp.Diff(tt.want, fails(t, t.Context(), m, &runtime.Request{Messages: user("hi")})); diff != "" {
 				t.Errorf("failure (-want +got):\n%s", diff)
+			}
+			resp, text, err := stream(t.Context(), m, &runtime.Request{Messages: user("hi")})
+			if diff := cmp.Diff(tt.want, failureOf(t, resp, err)); diff != "" || text != "" {
+				t.Errorf("failure of the stream after %q (-want +got):\n%s", text, diff)
 			}
 		})
 	}
@@ -323,19 +335,20 @@ func TestRetryAfterDate(t *testing.T) {
 	}
 }
 
-func TestConnectionLost(t *testing.T) {
-	cut := func(sent string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			conn, buf, err := http.NewResponseController(w).Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			buf.WriteString(sent)
-			buf.Flush()
-			conn.Close()
+// cut is an endpoint that sends this, as it is, and is gone.
+func cut(sent string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		conn, buf, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err)
 		}
+		buf.WriteString(sent)
+		buf.Flush()
+		conn.Close()
 	}
+}
+
+func TestConnectionLost(t *testing.T) {
 	for name, sent := range map[string]string{
 		"before the answer": "",
 		"within":            "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"choices\":",

@@ -1,42 +1,52 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 )
 
-// reply is what the adapter reads of an answer; whatever else is in it may have any shape.
+// reply is what the adapter reads of an answer, or of a piece of one; whatever else is in it may
+// have any shape.
 type reply struct {
 	Choices []choice `json:"choices"`
-	Usage   struct {
-		Input  int `json:"prompt_tokens"`
-		Output int `json:"completion_tokens"`
-	} `json:"usage"`
+	Usage   *usage   `json:"usage"`
+	Model   any      `json:"model"` // a string, or no matter
+}
+
+type usage struct {
+	Input  int `json:"prompt_tokens"`
+	Output int `json:"completion_tokens"`
 }
 
 type choice struct {
-	Message struct {
-		Content   text   `json:"content"`
-		Refusal   string `json:"refusal"`
-		ToolCalls []struct {
-			ID       string `json:"id"`
-			Function struct {
-				Name      string          `json:"name"`
-				Arguments json.RawMessage `json:"arguments"`
-			} `json:"function"`
-		} `json:"tool_calls"`
-	} `json:"message"`
+	Message      *said           `json:"message"`
+	Delta        *said           `json:"delta"` // instead, in a stream
 	FinishReason string          `json:"finish_reason"`
 	Error        json.RawMessage `json:"error"` // OpenRouter's, when a provider fails half-way
 }
 
+type said struct {
+	Content   text   `json:"content"`
+	Refusal   text   `json:"refusal"`
+	ToolCalls []call `json:"tool_calls"`
+}
+
+type call struct {
+	Index    *int   `json:"index"` // in a stream: which call this is a piece of
+	ID       string `json:"id"`
+	Function struct {
+		Name      string    `json:"name"`
+		Arguments arguments `json:"arguments"`
+	} `json:"function"`
+}
+
 // text is the content of a message: a string, null, or parts of which those of type text count.
-type text string
+type text []byte
 
 // UnmarshalJSON reads any of the three.
 func (t *text) UnmarshalJSON(data []byte) error {
@@ -52,36 +62,65 @@ func (t *text) UnmarshalJSON(data []byte) error {
 	if json.Unmarshal(data, &parts) != nil {
 		return errors.New("the content of the message is neither text nor a list of parts")
 	}
+	*t = nil
 	for _, part := range parts {
 		if part.Type == "text" {
-			*t += text(part.Text)
+			*t = append(*t, part.Text...)
 		}
 	}
 	return nil
+}
+
+// arguments are those of a tool call: JSON in a string, as the protocol wants it, or the JSON
+// itself, as some servers have it.
+type arguments []byte
+
+// UnmarshalJSON reads either.
+func (a *arguments) UnmarshalJSON(data []byte) error {
+	var inside string
+	if json.Unmarshal(data, &inside) != nil {
+		inside = string(data)
+	}
+	*a = arguments(inside)
+	return nil
+}
+
+// json is the JSON. What is none becomes a string, for the engine to report.
+func (a arguments) json() json.RawMessage {
+	switch {
+	case len(bytes.TrimSpace(a)) == 0:
+		return json.RawMessage("{}")
+	case json.Valid(a):
+		return json.RawMessage(a)
+	}
+	quoted, _ := json.Marshal(string(a)) // a string has no error
+	return quoted
 }
 
 // response makes the response of what the endpoint answered. names has the tools that were offered,
 // by what they are on the wire.
 func (m *Model) response(r *reply, req *runtime.Request, names map[string]string) (*runtime.Response, error) {
 	if len(r.Choices) == 0 {
-		return nil, m.broken(retry.Unknown, "chat/completions", errors.New("the answer has no choices"))
+		return nil, m.broken(retry.Unknown, chatPath, errors.New("the answer has no choices"))
 	}
-	if r.Usage.Input < 0 || r.Usage.Output < 0 {
-		return nil, m.broken("", "chat/completions", errors.New("the answer counts fewer than 0 tokens"))
+	used := deref(r.Usage)
+	if used.Input < 0 || used.Output < 0 {
+		return nil, m.broken("", chatPath, errors.New("the answer counts fewer than 0 tokens"))
 	}
 	c := r.Choices[0]
 	if isSet(c.Error) {
-		return nil, m.fault("chat/completions", faultOf(c.Error))
+		return nil, m.fault(chatPath, faultOf(c.Error))
 	}
-	said := c.Message
-	if said.Refusal != "" && said.Content == "" && len(said.ToolCalls) == 0 {
-		return nil, m.broken("", "chat/completions", fmt.Errorf("the model refused: %s", m.quote(said.Refusal)))
+	said := deref(c.Message)
+	if len(said.Refusal) > 0 && len(said.Content) == 0 && len(said.ToolCalls) == 0 {
+		return nil, m.broken("", chatPath, fmt.Errorf("the model refused: %s", m.quote(string(said.Refusal))))
 	}
 	resp := &runtime.Response{
 		Text:   string(said.Content),
-		Usage:  runtime.Usage{InputTokens: r.Usage.Input, OutputTokens: r.Usage.Output},
+		Usage:  runtime.Usage{InputTokens: used.Input, OutputTokens: used.Output},
 		Finish: finish(c.FinishReason, len(said.ToolCalls) > 0),
 	}
+	resp.Model, _ = r.Model.(string)
 	for i, call := range said.ToolCalls {
 		name, offered := names[call.Function.Name]
 		if !offered { // made up: the one who calls the tools knows what to say
@@ -91,27 +130,9 @@ func (m *Model) response(r *reply, req *runtime.Request, names map[string]string
 		if id == "" {
 			id = fmt.Sprintf("call_%d_%d", req.StepCall, i+1)
 		}
-		resp.ToolCalls = append(resp.ToolCalls, runtime.ToolCall{ID: id, Name: name, Arguments: arguments(call.Function.Arguments)})
+		resp.ToolCalls = append(resp.ToolCalls, runtime.ToolCall{ID: id, Name: name, Arguments: call.Function.Arguments.json()})
 	}
 	return resp, nil
-}
-
-// arguments reads the arguments of a tool call: JSON in a string, as the protocol wants it, or the
-// JSON itself, as some servers have it. What is no JSON stays a string, for the engine to report.
-func arguments(raw json.RawMessage) json.RawMessage {
-	if !isSet(raw) {
-		return json.RawMessage("{}")
-	}
-	var inside string
-	switch {
-	case json.Unmarshal(raw, &inside) != nil:
-		return raw
-	case strings.TrimSpace(inside) == "":
-		return json.RawMessage("{}")
-	case json.Valid([]byte(inside)):
-		return json.RawMessage(inside)
-	}
-	return raw
 }
 
 // finish is the reason why the model stopped, in the words of runtime.Response.
@@ -132,3 +153,11 @@ func finish(reason string, calls bool) string {
 
 // isSet reports whether a member is there and not null.
 func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+// deref is what p points at, or nothing.
+func deref[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}

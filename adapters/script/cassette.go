@@ -99,6 +99,7 @@ type (
 		ToolCalls []toolCall    `json:"toolCalls,omitempty"`
 		Usage     runtime.Usage `json:"usage"`
 		Finish    string        `json:"finish,omitempty"`
+		Model     string        `json:"model,omitempty"` // that answered
 	}
 	failure struct {
 		Reason   retry.Reason     `json:"reason,omitempty"`
@@ -281,9 +282,9 @@ func (c *Cassette) Models() []string {
 // request's step that was recorded for an equal one, and that the run has not used yet: equal in
 // model, messages, tools, schema, temperature and max_tokens. Without one it fails, with no retry
 // reason; the error says which entry is nearest and where it differs. A call that was stopped when
-// it was recorded waits until it is stopped again.
+// it was recorded waits until it is stopped again. It streams as a script does.
 func (c *Cassette) Model(name string) runtime.Model {
-	return modelFunc(func(ctx context.Context, req *runtime.Request) (*runtime.Response, error) {
+	return &answering{ask: func(ctx context.Context, req *runtime.Request, emit func(runtime.Delta)) (*runtime.Response, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -302,8 +303,12 @@ func (c *Cassette) Model(name string) runtime.Model {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
-		return e.Response.response(), nil
-	})
+		resp := e.Response.response()
+		if emit != nil {
+			emitWords(resp, emit)
+		}
+		return resp, nil
+	}}
 }
 
 // take uses the next entry of a place, nil if there is none.
@@ -319,7 +324,7 @@ func (c *Cassette) take(run string, at place) *entry {
 }
 
 func (r *response) response() *runtime.Response {
-	resp := &runtime.Response{Text: r.Text, Usage: r.Usage, Finish: r.Finish}
+	resp := &runtime.Response{Text: r.Text, Usage: r.Usage, Finish: r.Finish, Model: r.Model}
 	for _, c := range r.ToolCalls {
 		resp.ToolCalls = append(resp.ToolCalls, runtime.ToolCall{ID: c.ID, Name: c.Name, Arguments: json.RawMessage(c.Arguments)})
 	}

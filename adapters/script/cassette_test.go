@@ -108,7 +108,7 @@ func TestReplayEqualsRecording(t *testing.T) {
 		err  error
 	}{
 		{"all of a response", full, &runtime.Response{
-			Text: "a\nb", Finish: "tool_calls", Usage: runtime.Usage{InputTokens: 3, OutputTokens: 4},
+			Text: "a\nb", Finish: "tool_calls", Model: "fast-1", Usage: runtime.Usage{InputTokens: 3, OutputTokens: 4},
 			ToolCalls: []runtime.ToolCall{{ID: "2", Name: "a.b", Arguments: json.RawMessage(`{not JSON`)}},
 		}, nil},
 		{"an empty response", at("a", 1), &runtime.Response{}, nil},
@@ -149,6 +149,61 @@ func TestReplayEqualsRecording(t *testing.T) {
 }
 
 // The same request of one step is answered in recorded order, in each run anew; then there is a miss.
+// streaming streams its text by the byte.
+type streaming string
+
+func (s streaming) Metadata() runtime.Metadata { return runtime.Metadata{Provider: "letters"} }
+
+func (s streaming) Generate(context.Context, *runtime.Request) (*runtime.Response, error) {
+	return &runtime.Response{Text: string(s)}, nil
+}
+
+func (s streaming) Stream(ctx context.Context, req *runtime.Request, emit func(runtime.Delta)) (*runtime.Response, error) {
+	for i := range s {
+		emit(runtime.Delta{Text: string(s[i : i+1])})
+	}
+	return s.Generate(ctx, req)
+}
+
+// A recorded model streams as it did; a replay streams the same text in its own pieces.
+func TestRecordAndReplayStream(t *testing.T) {
+	ask := func(m runtime.Model) string {
+		t.Helper()
+		var pieces []string
+		resp, err := m.(runtime.StreamingModel).Stream(t.Context(), at("a", 1, "a b"), func(d runtime.Delta) { pieces = append(pieces, d.Text) })
+		if err != nil || resp.Text != strings.Join(pieces, "") {
+			t.Errorf("got %+v, %v after %q", resp, err, pieces)
+		}
+		return strings.Join(pieces, "|")
+	}
+	tests := []struct {
+		name               string
+		model              runtime.Model
+		provider           string
+		recorded, replayed string
+	}{
+		{"a model that streams", streaming("x yz"), "letters", "x| |y|z", "x |yz"},
+		{"a model that does not", echo, "", "re: a b", "re: |a |b"},
+		{"no text", streaming(""), "letters", "", ""},
+		{"no text and no stream", model(func(context.Context, *runtime.Request) (*runtime.Response, error) { return &runtime.Response{}, nil }), "", "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r, file := newRecorder(t)
+			m := r.Model("fast", tt.model)
+			if got := m.(runtime.Described).Metadata().Provider; got != tt.provider {
+				t.Errorf("provider: got %q, want %q", got, tt.provider)
+			}
+			if got := ask(m); got != tt.recorded {
+				t.Errorf("recorded: got %q, want %q", got, tt.recorded)
+			}
+			if got := ask(load(t, closeRecorder(t.Context(), t, r, file)).Model("fast")); got != tt.replayed {
+				t.Errorf("replayed: got %q, want %q", got, tt.replayed)
+			}
+		})
+	}
+}
+
 func TestReplayRepeats(t *testing.T) {
 	n := 0
 	r, file := newRecorder(t)

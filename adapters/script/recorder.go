@@ -53,20 +53,41 @@ func (r *Recorder) temporary() (*os.File, error) {
 }
 
 // Model returns a model that asks m and records how the call ended; name is what the recipe calls
-// it. A call that ends after the Recorder was closed, or panics, is not recorded.
+// it. It streams as m does: in one piece when m cannot. A call that ends after the Recorder was
+// closed, or panics, is not recorded.
 func (r *Recorder) Model(name string, m runtime.Model) runtime.Model {
-	return modelFunc(func(ctx context.Context, req *runtime.Request) (*runtime.Response, error) {
-		resp, err := m.Generate(ctx, req)
+	var about runtime.Metadata
+	if described, ok := m.(runtime.Described); ok {
+		about = described.Metadata()
+	}
+	return &answering{about, func(ctx context.Context, req *runtime.Request, emit func(runtime.Delta)) (resp *runtime.Response, err error) {
+		if streaming, ok := m.(runtime.StreamingModel); ok && emit != nil {
+			resp, err = streaming.Stream(ctx, req, emit)
+		} else {
+			resp, err = m.Generate(ctx, req)
+			if emit != nil && err == nil && resp != nil && resp.Text != "" {
+				emit(runtime.Delta{Text: resp.Text})
+			}
+		}
 		r.record(name, req, resp, err, err != nil && ctx.Err() != nil)
 		return resp, err
-	})
+	}}
 }
 
-// modelFunc is a function as a model.
-type modelFunc func(context.Context, *runtime.Request) (*runtime.Response, error)
+// answering is a function as a model. emit is nil when the answer shall come whole.
+type answering struct {
+	about runtime.Metadata
+	ask   func(ctx context.Context, req *runtime.Request, emit func(runtime.Delta)) (*runtime.Response, error)
+}
 
-func (f modelFunc) Generate(ctx context.Context, req *runtime.Request) (*runtime.Response, error) {
-	return f(ctx, req)
+func (a *answering) Metadata() runtime.Metadata { return a.about }
+
+func (a *answering) Generate(ctx context.Context, req *runtime.Request) (*runtime.Response, error) {
+	return a.ask(ctx, req, nil)
+}
+
+func (a *answering) Stream(ctx context.Context, req *runtime.Request, emit func(runtime.Delta)) (*runtime.Response, error) {
+	return a.ask(ctx, req, emit)
 }
 
 func (r *Recorder) record(model string, req *runtime.Request, resp *runtime.Response, err error, stopped bool) {
@@ -81,7 +102,7 @@ func (r *Recorder) record(model string, req *runtime.Request, resp *runtime.Resp
 	default:
 		e.Response = &response{
 			Text: r.redact.Text(resp.Text), ToolCalls: toolCallsOf(resp.ToolCalls, r.redact),
-			Usage: resp.Usage, Finish: resp.Finish,
+			Usage: resp.Usage, Finish: resp.Finish, Model: resp.Model,
 		}
 	}
 	key, keyErr := e.key()

@@ -31,7 +31,7 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// Model is a script as a [runtime.Model]. It is immutable and holds no position: which turn
+// Model is a script as a [runtime.StreamingModel]. It is immutable and holds no position: which turn
 // answers is decided by the request alone, so that runs may share a Model, and a run that goes on
 // in another process goes on in the script.
 type Model struct {
@@ -83,6 +83,25 @@ func (m *Model) Generate(ctx context.Context, req *runtime.Request) (*runtime.Re
 		return nil, &f
 	}
 	return t.response(req), nil
+}
+
+// Stream is Generate that hands on the text word by word: a piece ends after each space.
+func (m *Model) Stream(ctx context.Context, req *runtime.Request, emit func(runtime.Delta)) (*runtime.Response, error) {
+	resp, err := m.Generate(ctx, req)
+	emitWords(resp, emit)
+	return resp, err
+}
+
+// emitWords hands on the text of an answer, of which there may be none.
+func emitWords(resp *runtime.Response, emit func(runtime.Delta)) {
+	if resp == nil {
+		return
+	}
+	for piece := range strings.SplitAfterSeq(resp.Text, " ") {
+		if piece != "" {
+			emit(runtime.Delta{Text: piece})
+		}
+	}
 }
 
 // turn selects the turn that answers req.

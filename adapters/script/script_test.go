@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -141,6 +142,31 @@ func TestGenerateAnswers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestStream(t *testing.T) {
+	const text = " Höflich  danken,\nbitte. "
+	m := parse(t, "turns: [{text: "+strconv.Quote(text)+", usage: {input_tokens: 1}}, {tool_calls: [{name: a.b}]}, {error: {status: 429}}, {expect: {contains: x}, text: y}]")
+	tests := []struct {
+		call   int
+		pieces []string
+	}{
+		{1, []string{" ", "Höflich ", " ", "danken,\nbitte. "}},
+		{2, nil}, {3, nil}, {4, nil}, {5, nil},
+	}
+	for _, tt := range tests {
+		req := request("hello")
+		req.Call = tt.call
+		want, wantErr := m.Generate(t.Context(), req)
+		var pieces []string
+		got, err := m.Stream(t.Context(), req, func(d runtime.Delta) { pieces = append(pieces, d.Text) })
+		if diff := cmp.Diff(want, got); diff != "" || fmt.Sprint(err) != fmt.Sprint(wantErr) {
+			t.Errorf("call %d: got %v, want %v (-want +got):\n%s", tt.call, err, wantErr, diff)
+		}
+		if diff := cmp.Diff(tt.pieces, pieces); diff != "" {
+			t.Errorf("call %d: pieces (-want +got):\n%s", tt.call, diff)
+		}
 	}
 }
 
