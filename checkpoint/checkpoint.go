@@ -46,16 +46,29 @@ type Run struct {
 }
 
 // Lease says who holds a run. Each Claim makes a new epoch, and so does each Release; only the
-// newest may write.
+// newest may write. A store compares epoch and owner, never the time: an id may come back after
+// Delete, and epochs begin anew then.
 type Lease struct {
 	RunID string
-	Owner string
+	Owner string    // see NewOwner
 	Epoch int64     // from 1
 	Until time.Time // by the clock of the store; from then on others may claim the run
 }
 
+// Newest reports whether l is the lease that a store has now.
+func (l Lease) Newest(now Lease) bool { return l.Epoch == now.Epoch && l.Owner == now.Owner }
+
+// Held reports whether a store's lease keeps others from the run: it has been neither released, nor
+// has it run out, nor is its owner gone.
+func (l Lease) Held(now time.Time) bool {
+	return now.Before(l.Until) && !OwnerGone(l.Owner)
+}
+
 // Store keeps journals. It is safe for concurrent use; how many processes may share one, its
 // package says.
+//
+// A store is made of Begin, Summary.Next, Record.AppendLine and ParseLine, Fold, Lease.Held and a
+// medium that can replace a little and add a lot in one go.
 //
 // A write is atomic and durable when it returns without an error; after an error nothing of it is in
 // the journal, except where the error is of a lost connection: then Load tells. A context that is

@@ -24,8 +24,7 @@ type memoryRun struct {
 	lease Lease
 }
 
-// held reports whether somebody holds the run.
-func (r *memoryRun) held() bool { return time.Now().Before(r.lease.Until) && !OwnerGone(r.lease.Owner) }
+func (r *memoryRun) held() bool { return r.lease.Held(time.Now()) }
 
 // lock begins a call: it locks m, unless the call cannot begin.
 func (m *Memory) lock(ctx context.Context) error {
@@ -47,8 +46,8 @@ func (m *Memory) leased(l Lease) (*memoryRun, error) {
 	switch {
 	case r == nil:
 		return nil, fmt.Errorf("run %q: %w", l.RunID, ErrNotFound)
-	case r.lease.Epoch != l.Epoch:
-		return nil, fmt.Errorf("run %q: %w: epoch %d is over, it is %d now", l.RunID, ErrFenced, l.Epoch, r.lease.Epoch)
+	case !l.Newest(r.lease):
+		return nil, fmt.Errorf("run %q: %w to %q", l.RunID, ErrFenced, r.lease.Owner)
 	}
 	return r, nil
 }
@@ -60,7 +59,7 @@ func (m *Memory) free(runID string) (*memoryRun, error) {
 	case r == nil:
 		return nil, fmt.Errorf("run %q: %w", runID, ErrNotFound)
 	case r.held():
-		return nil, fmt.Errorf("run %q: %w: %s", runID, ErrBusy, r.lease.Owner)
+		return nil, fmt.Errorf("run %q: %w: %q", runID, ErrBusy, r.lease.Owner)
 	}
 	return r, nil
 }

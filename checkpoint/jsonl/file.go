@@ -1,0 +1,297 @@
+package jsonl
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/braise-run/braise/checkpoint"
+)
+
+// batch is the kind of the line that stands before records that were appended together.
+const batch checkpoint.Kind = "batch"
+
+var errTorn = fmt.Errorf("%w: its last write is incomplete\n  hint: braise runs repair cuts it off", checkpoint.ErrCorrupt)
+
+// encode returns the lines of one write.
+func encode(recs []checkpoint.Record) []byte {
+	var text []byte
+	if len(recs) > 1 {
+		head := checkpoint.Record{Seq: recs[0].Seq, At: recs[0].At, Kind: batch, Data: fmt.Appendf(nil, `{"records":%d}`, len(recs))}
+		text = append(head.AppendLine(nil), '\n')
+	}
+	for _, rec := range recs {
+		text = append(rec.AppendLine(text), '\n')
+	}
+	return text
+}
+
+// decode returns the records of a journal and how many bytes of it are whole writes. errTorn when
+// the text ends within a write; the records are those before it.
+func decode(text []byte) (recs []checkpoint.Record, whole int64, err error) {
+	left := 0 // records that the write lacks
+	done := 0 // records of whole writes
+	for at := 0; at < len(text); {
+		n := bytes.IndexByte(text[at:], '\n')
+		if n < 0 {
+			return recs[:done], whole, errTorn
+		}
+		rec, err := checkpoint.ParseLine(text[at : at+n])
+		if err != nil {
+			return nil, 0, fmt.Errorf("line %d: %w", 1+bytes.Count(text[:at], []byte("\n")), err)
+		}
+		at += n + 1
+		if left == 0 && rec.Kind == batch {
+			if left, err = batchSize(rec); err != nil {
+				return nil, 0, err
+			}
+			continue
+		}
+		recs = append(recs, rec)
+		if left = max(left-1, 0); left == 0 {
+			whole, done = int64(at), len(recs)
+		}
+	}
+	if left > 0 {
+		return recs[:done], whole, errTorn
+	}
+	return recs, whole, nil
+}
+
+func batchSize(rec checkpoint.Record) (int, error) {
+	text, ok := bytes.CutPrefix(rec.Data, []byte(`{"records":`))
+	text, ok2 := bytes.CutSuffix(text, []byte("}"))
+	n, err := strconv.Atoi(string(text))
+	if !ok || !ok2 || err != nil || n < 2 {
+		return 0, fmt.Errorf("batch of %s: %w", rec.Data, checkpoint.ErrCorrupt)
+	}
+	return n, nil
+}
+
+// load reads a whole journal.
+func load(f *lockedFile, runID string) (checkpoint.Summary, []checkpoint.Record, error) {
+	text, err := f.text()
+	if err != nil {
+		return checkpoint.Summary{}, nil, fmt.Errorf("run %q: %w", runID, err)
+	}
+	recs, _, err := decode(text)
+	if err != nil {
+		return checkpoint.Summary{}, nil, fmt.Errorf("run %q: %w", runID, err)
+	}
+	sum, err := checkpoint.Fold(runID, recs)
+	return sum, recs, err
+}
+
+// digestOf reads a journal's first record.
+func digestOf(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	r := bufio.NewReader(f)
+	for {
+		line, err := r.ReadBytes('\n')
+		if err != nil {
+			return "", err
+		}
+		rec, err := checkpoint.ParseLine(bytes.TrimSuffix(line, []byte("\n")))
+		if err != nil {
+			return "", err
+		}
+		if rec.Kind != batch {
+			var sum checkpoint.Summary
+			err := sum.Apply(rec)
+			return sum.Digest, err
+		}
+	}
+}
+
+// lockedFile is an open file with the lock that all who use it take.
+type lockedFile struct {
+	*os.File
+	unlock func()
+}
+
+// Close lets go of the lock, too.
+func (f *lockedFile) Close() error {
+	f.unlock()
+	return f.File.Close()
+}
+
+// lockWait is how long to wait for a lock: they are held for the time of one write. A process that
+// was stopped in the middle of one must not stop others for good.
+const lockWait = 10 * time.Second
+
+// openLocked opens a file and waits until it has its lock. ErrBusy when that takes too long.
+func openLocked(ctx context.Context, name string, flag int) (*lockedFile, error) {
+	deadline := time.Now().Add(lockWait)
+	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		file, err := os.OpenFile(name, flag, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		unlock, err := tryLock(file)
+		if err == nil && unlock != nil {
+			f := &lockedFile{file, unlock}
+			if same, err := f.isAt(name); same && err == nil {
+				return f, nil
+			}
+			f.Close() // it was removed before the lock was there
+			continue
+		}
+		file.Close()
+		if err == nil && time.Now().After(deadline) {
+			err = fmt.Errorf("%w: %s is locked", checkpoint.ErrBusy, name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// isAt reports whether the file still has its name.
+func (f *lockedFile) isAt(name string) (bool, error) {
+	now, err := os.Stat(name)
+	if err != nil {
+		return false, err
+	}
+	mine, err := f.Stat()
+	return err == nil && os.SameFile(mine, now), err
+}
+
+// text reads the whole file.
+func (f *lockedFile) text() ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	text := make([]byte, info.Size())
+	_, err = io.ReadFull(io.NewSectionReader(f, 0, info.Size()), text)
+	return text, err
+}
+
+// extend writes text at the end of a file of the given size and syncs it. On an error the file is as it was.
+func (f *lockedFile) extend(size int64, text []byte) error {
+	_, err := f.WriteAt(text, size)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		return errors.Join(err, f.cut(size))
+	}
+	return nil
+}
+
+// cut makes the file end at size.
+func (f *lockedFile) cut(size int64) error {
+	if err := f.Truncate(size); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// writeTemp writes a file under a name of no meaning and syncs it.
+func (s *Store) writeTemp(text []byte) (name string, err error) {
+	f, err := os.CreateTemp(s.dir, tempMark+"*")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		os.Remove(f.Name())
+		return "", err
+	}
+	return f.Name(), nil
+}
+
+// publish gives a finished file its name. On an error there is no file of either name.
+func (s *Store) publish(temp, name string) error {
+	err := os.Rename(temp, name)
+	if err == nil {
+		err = syncDir(filepath.Dir(name))
+	}
+	if err != nil {
+		os.Remove(temp)
+		os.Remove(name)
+	}
+	return err
+}
+
+// syncDir makes names in a folder durable.
+func syncDir(name string) error {
+	if runtime.GOOS == "windows" {
+		return nil // it cannot sync a folder
+	}
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// lease is the kind of the one record in a run's lease file: seq is the epoch, at the time at which
+// it runs out, path the owner.
+const lease checkpoint.Kind = "lease"
+
+// readLease returns the last lease of a run that is locked; the zero one when there was none, as
+// for a journal that was copied here.
+func (s *Store) readLease(runID string) (checkpoint.Lease, error) {
+	text, err := os.ReadFile(s.leaseFile(runID))
+	if errors.Is(err, fs.ErrNotExist) {
+		return checkpoint.Lease{RunID: runID}, nil
+	}
+	if err != nil {
+		return checkpoint.Lease{}, fmt.Errorf("run %q: %w", runID, err)
+	}
+	rec, err := checkpoint.ParseLine(bytes.TrimSuffix(text, []byte("\n")))
+	if err == nil && rec.Kind != lease {
+		err = checkpoint.ErrCorrupt
+	}
+	if err != nil {
+		return checkpoint.Lease{}, fmt.Errorf("run %q: lease: %w", runID, err)
+	}
+	return checkpoint.Lease{RunID: runID, Owner: rec.Path, Epoch: rec.Seq, Until: rec.At}, nil
+}
+
+// writeLease replaces the lease of a run in one step.
+func (s *Store) writeLease(l checkpoint.Lease) error {
+	rec := checkpoint.Record{Seq: l.Epoch, At: l.Until, Kind: lease, Path: l.Owner}
+	if err := rec.Check(); err != nil {
+		return err
+	}
+	temp, err := s.writeTemp(append(rec.AppendLine(nil), '\n'))
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(temp, s.leaseFile(l.RunID)); err != nil {
+		os.Remove(temp)
+		return err
+	}
+	return nil
+}
+
+// changeLease is writeLease with an error that names the run.
+func (s *Store) changeLease(l checkpoint.Lease) (checkpoint.Lease, error) {
+	if err := s.writeLease(l); err != nil {
+		return checkpoint.Lease{}, fmt.Errorf("run %q: lease: %w", l.RunID, err)
+	}
+	return l, nil
+}

@@ -1,0 +1,539 @@
+// Package jsonl keeps the journals of runs in a folder, one readable file for each.
+//
+//	DIR/RUN.jsonl             the journal, one record a line, see checkpoint.Record.AppendLine
+//	DIR/RUN.lease             who holds the run
+//	DIR/definitions/DIGEST    the recipe of a digest
+//
+// Records that were appended together stand behind a line that says how many they are, so that
+// half of a write is never taken for a whole one:
+//
+//	{"seq":7,"at":"…","kind":"batch","data":{"records":3},"sum":"…"}
+//
+// Several processes may share a folder. Each write is synced to the disk before it returns. List, Prune and
+// the first write after Claim read whole journals; for many runs, take a database.
+package jsonl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/braise-run/braise/checkpoint"
+)
+
+// Store is a checkpoint.Store in a folder.
+type Store struct {
+	dir string
+
+	mu     sync.Mutex
+	closed bool
+	ends   map[string]end // by run, of those that this process wrote to
+}
+
+// end is what a writer knows of a journal. It holds while the lease does: nobody else writes then.
+type end struct {
+	lease checkpoint.Lease
+	size  int64 // of the file
+	sum   checkpoint.Summary
+}
+
+const (
+	journalExt = ".jsonl"
+	leaseExt   = ".lease"
+	tempMark   = ".tmp-" // in the names of files that are not whole yet
+)
+
+// Open returns the store in a folder, which it makes if need be.
+func Open(dir string) (*Store, error) {
+	if err := os.MkdirAll(filepath.Join(dir, "definitions"), 0o700); err != nil {
+		return nil, fmt.Errorf("jsonl store: %w", err)
+	}
+	return &Store{dir: dir, ends: map[string]end{}}, nil
+}
+
+func (s *Store) journal(runID string) string   { return filepath.Join(s.dir, runID+journalExt) }
+func (s *Store) leaseFile(runID string) string { return filepath.Join(s.dir, runID+leaseExt) }
+
+func (s *Store) definition(digest string) string {
+	return filepath.Join(s.dir, "definitions", strings.ReplaceAll(digest, ":", "_"))
+}
+
+// begin says whether a call may begin.
+func (s *Store) begin(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return fmt.Errorf("jsonl store: %w", checkpoint.ErrClosed)
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("jsonl store: %w", err)
+	}
+	return nil
+}
+
+// lockRun opens a journal and locks it; closing it lets go of the lock.
+func (s *Store) lockRun(ctx context.Context, runID string, flag int) (*lockedFile, error) {
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	err := fs.ErrNotExist // for an id that no file can have
+	var f *lockedFile
+	if (checkpoint.Run{ID: runID, Digest: "0", StartedAt: time.Unix(0, 0)}).Check() == nil {
+		f, err = openLocked(ctx, s.journal(runID), flag)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("run %q: %w", runID, checkpoint.ErrNotFound)
+	case err != nil:
+		return nil, fmt.Errorf("run %q: %w", runID, err)
+	}
+	return f, nil
+}
+
+// lockDir locks what runs share: their coming and going, and the definitions. Who needs a run's
+// lock too takes that first.
+func (s *Store) lockDir(ctx context.Context) (*lockedFile, error) {
+	return openLocked(ctx, filepath.Join(s.dir, ".lock"), os.O_CREATE|os.O_RDWR)
+}
+
+// Create implements checkpoint.Store.
+func (s *Store) Create(ctx context.Context, run checkpoint.Run, owner string, ttl time.Duration, recs ...checkpoint.Record) (lease checkpoint.Lease, err error) {
+	if err := s.begin(ctx); err != nil {
+		return lease, err
+	}
+	sum, recs, err := checkpoint.Begin(run, recs)
+	if err != nil {
+		return lease, err
+	}
+	defer func() {
+		if err != nil {
+			lease, err = checkpoint.Lease{}, fmt.Errorf("run %q: %w", run.ID, err)
+		}
+	}()
+	text := encode(recs)
+	temp, err := s.writeTemp(text)
+	if err != nil {
+		return lease, err
+	}
+	defer os.Remove(temp) // fails when all went well
+	dir, err := s.lockDir(ctx)
+	if err != nil {
+		return lease, err
+	}
+	defer dir.Close()
+	if _, err := os.Lstat(s.journal(run.ID)); !errors.Is(err, fs.ErrNotExist) {
+		if err == nil {
+			err = checkpoint.ErrExists
+		}
+		return lease, err
+	}
+	if err := s.keepDefinition(run); err != nil {
+		return lease, err
+	}
+	lease = checkpoint.Lease{RunID: run.ID, Owner: owner, Epoch: 1, Until: time.Now().Add(ttl)}
+	if err := s.writeLease(lease); err != nil {
+		return lease, err
+	}
+	if err := s.publish(temp, s.journal(run.ID)); err != nil {
+		return lease, err
+	}
+	s.remember(end{lease, int64(len(text)), sum})
+	return lease, nil
+}
+
+func (s *Store) keepDefinition(run checkpoint.Run) error {
+	if run.Definition == nil {
+		return nil
+	}
+	name := s.definition(run.Digest)
+	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	temp, err := s.writeTemp(append(checkpoint.DefinitionLine(run), '\n'))
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp)
+	return s.publish(temp, name)
+}
+
+// Claim implements checkpoint.Store.
+func (s *Store) Claim(ctx context.Context, runID, owner string, ttl time.Duration) (checkpoint.Lease, error) {
+	f, old, err := s.lockFree(ctx, runID)
+	if err != nil {
+		return checkpoint.Lease{}, err
+	}
+	defer f.Close()
+	return s.changeLease(checkpoint.Lease{RunID: runID, Owner: owner, Epoch: old.Epoch + 1, Until: time.Now().Add(ttl)})
+}
+
+// lockFree locks a run that nobody holds, and returns its last lease.
+func (s *Store) lockFree(ctx context.Context, runID string) (*lockedFile, checkpoint.Lease, error) {
+	f, err := s.lockRun(ctx, runID, os.O_RDWR)
+	if err != nil {
+		return nil, checkpoint.Lease{}, err
+	}
+	l, err := s.readLease(runID)
+	if err == nil && l.Held(time.Now()) {
+		err = fmt.Errorf("run %q: %w: %q", runID, checkpoint.ErrBusy, l.Owner)
+	}
+	if err != nil {
+		f.Close()
+		return nil, l, err
+	}
+	return f, l, nil
+}
+
+// lockLeased locks the run that l holds.
+func (s *Store) lockLeased(ctx context.Context, l checkpoint.Lease) (*lockedFile, error) {
+	f, err := s.lockRun(ctx, l.RunID, os.O_RDWR)
+	if err != nil {
+		return nil, err
+	}
+	now, err := s.readLease(l.RunID)
+	if err == nil && !l.Newest(now) {
+		s.forget(l.RunID)
+		err = fmt.Errorf("run %q: %w to %q", l.RunID, checkpoint.ErrFenced, now.Owner)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Renew implements checkpoint.Store.
+func (s *Store) Renew(ctx context.Context, l checkpoint.Lease, ttl time.Duration) (checkpoint.Lease, error) {
+	f, err := s.lockLeased(ctx, l)
+	if err != nil {
+		return checkpoint.Lease{}, err
+	}
+	defer f.Close()
+	l.Until = time.Now().Add(ttl)
+	return s.changeLease(l)
+}
+
+// Release implements checkpoint.Store.
+func (s *Store) Release(ctx context.Context, l checkpoint.Lease) error {
+	f, err := s.lockLeased(ctx, l)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	s.forget(l.RunID)
+	_, err = s.changeLease(checkpoint.Lease{RunID: l.RunID, Epoch: l.Epoch + 1, Until: time.Now()})
+	return err
+}
+
+// Append implements checkpoint.Store.
+func (s *Store) Append(ctx context.Context, l checkpoint.Lease, after int64, recs ...checkpoint.Record) error {
+	return s.append(ctx, l, after, nil, recs)
+}
+
+// AnswerPause implements checkpoint.Store.
+func (s *Store) AnswerPause(ctx context.Context, l checkpoint.Lease, after int64, tokenHash []byte, recs ...checkpoint.Record) error {
+	return s.append(ctx, l, after, slices.Concat([]byte{}, tokenHash), recs)
+}
+
+func (s *Store) append(ctx context.Context, l checkpoint.Lease, after int64, tokenHash []byte, recs []checkpoint.Record) error {
+	f, err := s.lockLeased(ctx, l)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	e, err := s.end(f, l)
+	if err != nil {
+		return err
+	}
+	sum, recs, err := e.sum.Next(after, tokenHash, recs)
+	if err != nil || len(recs) == 0 {
+		return err
+	}
+	text := encode(recs)
+	if err := f.extend(e.size, text); err != nil {
+		s.forget(l.RunID)
+		return fmt.Errorf("run %q: %w", l.RunID, err)
+	}
+	s.remember(end{l, e.size + int64(len(text)), sum})
+	return nil
+}
+
+// end returns what is known of a journal's end, or reads it.
+func (s *Store) end(f *lockedFile, l checkpoint.Lease) (end, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return end{}, fmt.Errorf("run %q: %w", l.RunID, err)
+	}
+	s.mu.Lock()
+	e, ok := s.ends[l.RunID]
+	s.mu.Unlock()
+	if ok && l.Newest(e.lease) && e.size == info.Size() {
+		return e, nil
+	}
+	sum, _, err := load(f, l.RunID)
+	return end{l, info.Size(), sum}, err
+}
+
+func (s *Store) remember(e end) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ends[e.lease.RunID] = e
+}
+
+func (s *Store) forget(runID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.ends, runID)
+}
+
+// Load implements checkpoint.Store.
+func (s *Store) Load(ctx context.Context, runID string, after int64) (checkpoint.Summary, []checkpoint.Record, error) {
+	f, err := s.lockRun(ctx, runID, os.O_RDONLY)
+	if err != nil {
+		return checkpoint.Summary{}, nil, err
+	}
+	defer f.Close()
+	sum, recs, err := load(f, runID)
+	if err != nil {
+		return checkpoint.Summary{}, nil, err
+	}
+	l, err := s.readLease(runID)
+	if err != nil {
+		return checkpoint.Summary{}, nil, err
+	}
+	sum.Held = l.Held(time.Now())
+	return sum, recs[min(max(after, 0), int64(len(recs))):], nil
+}
+
+// FindPause implements checkpoint.Store.
+func (s *Store) FindPause(ctx context.Context, runID string, tokenHash []byte) (checkpoint.PauseInfo, error) {
+	sum, recs, err := s.Load(ctx, runID, 0)
+	if err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
+		return checkpoint.PauseInfo{}, err
+	}
+	p, ok := sum.Find(tokenHash, time.Now())
+	if !ok {
+		return checkpoint.PauseInfo{}, fmt.Errorf("run %q: %w", runID, checkpoint.ErrToken)
+	}
+	return checkpoint.PauseInfo{Summary: sum, Pause: p, Opened: recs[p.Seq-1]}, nil
+}
+
+// Definition implements checkpoint.Store.
+func (s *Store) Definition(ctx context.Context, digest string) (json.RawMessage, error) {
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	err := fs.ErrNotExist
+	var text []byte
+	if (checkpoint.Run{ID: "0", Digest: digest, StartedAt: time.Unix(0, 0)}).Check() == nil {
+		text, err = os.ReadFile(s.definition(digest))
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("definition %q: %w", digest, checkpoint.ErrNotFound)
+	case err != nil:
+		return nil, fmt.Errorf("definition %q: %w", digest, err)
+	}
+	line, ok := strings.CutSuffix(string(text), "\n")
+	if !ok {
+		return nil, fmt.Errorf("definition %q: %w: it is cut short", digest, checkpoint.ErrCorrupt)
+	}
+	return checkpoint.ParseDefinitionLine(digest, []byte(line))
+}
+
+// runs returns the ids of all runs, sorted.
+func (s *Store) runs(ctx context.Context) ([]string, error) {
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("jsonl store: %w", err)
+	}
+	var ids []string
+	for _, e := range entries {
+		if id, ok := strings.CutSuffix(e.Name(), journalExt); ok && !strings.HasPrefix(id, ".") {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// List implements checkpoint.Store. It reads every journal.
+func (s *Store) List(ctx context.Context, f checkpoint.Filter) ([]checkpoint.Summary, error) {
+	ids, err := s.runs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []checkpoint.Summary
+	var failed []error
+	for _, id := range ids {
+		switch sum, _, err := s.Load(ctx, id, 0); {
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("jsonl store: %w", ctx.Err())
+		case errors.Is(err, checkpoint.ErrNotFound): // it went meanwhile
+		case err != nil:
+			failed = append(failed, err)
+		case f.Match(sum):
+			all = append(all, sum)
+		}
+	}
+	slices.SortFunc(all, checkpoint.Newest)
+	if f.Limit > 0 {
+		all = all[:min(f.Limit, len(all))]
+	}
+	return all, errors.Join(failed...)
+}
+
+// Delete implements checkpoint.Store.
+func (s *Store) Delete(ctx context.Context, runID string) error {
+	f, _, err := s.lockFree(ctx, runID)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return s.remove(ctx, f, runID)
+}
+
+// remove removes a run that is locked. The journal goes first: without it there is no run.
+func (s *Store) remove(ctx context.Context, f *lockedFile, runID string) error {
+	dir, err := s.lockDir(ctx)
+	if err != nil {
+		return fmt.Errorf("run %q: %w", runID, err)
+	}
+	defer dir.Close()
+	s.forget(runID)
+	if runtime.GOOS == "windows" {
+		f.File.Close() // or it could not be removed; the lock is another file there
+	}
+	err = os.Remove(s.journal(runID))
+	if err == nil {
+		err = os.Remove(s.leaseFile(runID))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("run %q: %w", runID, err)
+	}
+	return syncDir(s.dir)
+}
+
+// Prune implements checkpoint.Store. It also removes files that a process left when it died in
+// the middle of a Create. While a journal cannot be read, no definition goes.
+func (s *Store) Prune(ctx context.Context, before time.Time, statuses ...checkpoint.Status) (int, error) {
+	all, failed := s.List(ctx, checkpoint.Filter{})
+	if all == nil && failed != nil {
+		return 0, failed
+	}
+	n := 0
+	for _, sum := range all {
+		if !sum.Prunable(before, statuses) {
+			continue
+		}
+		switch pruned, err := s.prune(ctx, sum.ID, before, statuses); {
+		case pruned:
+			n++
+		case err != nil && !errors.Is(err, checkpoint.ErrBusy) && !errors.Is(err, checkpoint.ErrNotFound):
+			failed = errors.Join(failed, err)
+		}
+	}
+	if failed == nil {
+		failed = s.sweep(ctx)
+	}
+	return n, failed
+}
+
+// prune removes one run, if it still may go once it is locked.
+func (s *Store) prune(ctx context.Context, runID string, before time.Time, statuses []checkpoint.Status) (bool, error) {
+	f, _, err := s.lockFree(ctx, runID)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	sum, _, err := load(f, runID)
+	if err != nil || !sum.Prunable(before, statuses) {
+		return false, err
+	}
+	if err := s.remove(ctx, f, runID); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// sweep removes the definitions that no run refers to, and unfinished files of the dead.
+func (s *Store) sweep(ctx context.Context) error {
+	dir, err := s.lockDir(ctx)
+	if err != nil {
+		return fmt.Errorf("jsonl store: %w", err)
+	}
+	defer dir.Close()
+	ids, err := s.runs(ctx)
+	if err != nil {
+		return err
+	}
+	keep := map[string]bool{}
+	for _, id := range ids {
+		// Not through Load: whoever holds the journal's lock may be waiting for the folder's.
+		digest, err := digestOf(s.journal(id))
+		if err != nil {
+			return fmt.Errorf("run %q: %w", id, err)
+		}
+		keep[s.definition(digest)] = true
+	}
+	names, _ := filepath.Glob(filepath.Join(s.dir, "definitions", "*"))
+	temps, _ := filepath.Glob(filepath.Join(s.dir, tempMark+"*"))
+	for _, name := range slices.Concat(names, temps) {
+		info, err := os.Lstat(name)
+		unfinished := strings.HasPrefix(filepath.Base(name), tempMark)
+		if err != nil || keep[name] || info.IsDir() || unfinished && time.Since(info.ModTime()) < time.Hour {
+			continue
+		}
+		if err := os.Remove(name); err != nil {
+			return fmt.Errorf("jsonl store: %w", err)
+		}
+	}
+	return nil
+}
+
+// Repair implements checkpoint.Repairer.
+func (s *Store) Repair(ctx context.Context, runID string) (int64, error) {
+	f, _, err := s.lockFree(ctx, runID)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	s.forget(runID)
+	text, err := f.text()
+	if err != nil {
+		return 0, fmt.Errorf("run %q: %w", runID, err)
+	}
+	recs, whole, err := decode(text)
+	if err != nil && !errors.Is(err, errTorn) {
+		return 0, fmt.Errorf("run %q: %w", runID, err)
+	}
+	if _, foldErr := checkpoint.Fold(runID, recs); foldErr != nil {
+		return 0, foldErr
+	}
+	if err == nil {
+		return 0, nil
+	}
+	if err := f.cut(whole); err != nil {
+		return 0, fmt.Errorf("run %q: %w", runID, err)
+	}
+	return int64(len(text)) - whole, nil
+}
+
+// Close implements checkpoint.Store.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed, s.ends = true, map[string]end{}
+	return nil
+}

@@ -1,0 +1,25 @@
+package jsonl
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// tryLockFile is tryLock for systems without flock: the lock is a file beside the one that it
+// guards. One that has been there for long was left by a process that died.
+func tryLockFile(f *os.File) (unlock func(), err error) {
+	name := f.Name() + ".lock"
+	lock, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		if info, err := os.Stat(name); err == nil && time.Since(info.ModTime()) > 3*lockWait {
+			os.Remove(name)
+		}
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() { os.Remove(name) }, lock.Close()
+}
