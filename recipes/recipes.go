@@ -7,7 +7,7 @@ import "embed"
 
 // FS has a folder for each recipe.
 //
-//go:embed changelog fan-out-summary starter triage
+//go:embed changelog data-check evaluate fan-out-summary qa starter triage
 var FS embed.FS
 
 // Names lists the recipes, sorted.

@@ -1,6 +1,8 @@
 package recipes_test
 
 import (
+	"context"
+	"encoding/json"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -21,7 +23,7 @@ import (
 )
 
 func TestNames(t *testing.T) {
-	if got, want := recipes.Names(), []string{"changelog", "fan-out-summary", "starter", "triage"}; !slices.Equal(got, want) {
+	if got, want := recipes.Names(), []string{"changelog", "data-check", "evaluate", "fan-out-summary", "qa", "starter", "triage"}; !slices.Equal(got, want) {
 		t.Errorf("names are %q, want %q", got, want)
 	}
 }
@@ -71,7 +73,11 @@ func TestFormat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range files {
+	below, err := filepath.Glob("*/*/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append(files, below...) {
 		text := read(t, file)
 		want, err := recipe.Format(file, []byte(text))
 		if err != nil {
@@ -159,6 +165,64 @@ func TestTriageTickets(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %s, %s", tt.ticket, got["category"], got["action"], tt.category, tt.action)
 		}
 	}
+}
+
+// TestSamples runs recipes on their own data with their own scripts, as docs/recipes.md says.
+func TestSamples(t *testing.T) {
+	tests := []struct {
+		recipe string
+		inputs map[string]any
+		want   map[string]any // members of the output; a number is the length of a list
+	}{
+		{"qa", nil, map[string]any{"status": "verified", "citations": 5, "unverified": 0}},
+		{"qa", map[string]any{"question": "May I eat in the quiet rooms?"},
+			map[string]any{"status": "unverified", "answer": nil, "citations": 0, "unverified": 1, "withheld": "Yes, cold food is allowed."}},
+		{"qa", map[string]any{"question": "Who runs the library?"}, map[string]any{"status": "not_found", "answer": nil}},
+		{"evaluate", nil, map[string]any{"winner": "careful", "tied": 0, "ranking": 3, "failures": 0}},
+		{"data-check", nil, map[string]any{"ok": true, "checked": int64(3), "problems": 0}},
+		{"data-check", map[string]any{"file": "data/orders.jsonl"}, map[string]any{"ok": false, "checked": int64(5), "problems": 6}},
+	}
+	for _, tt := range tests {
+		out, _ := run(t, tt.recipe, tt.inputs).(map[string]any)
+		got := map[string]any{}
+		for name := range tt.want {
+			got[name] = out[name]
+			if list, ok := out[name].([]any); ok {
+				got[name] = len(list)
+			}
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s %v (-want +got):\n%s", tt.recipe, tt.inputs, diff)
+		}
+	}
+}
+
+// TestDataFromAnAddress gives data-check rows from an address, which scenarios cannot.
+func TestDataFromAnAddress(t *testing.T) {
+	wf, rt := compile(t, "data-check")
+	for i, tool := range rt.Tools {
+		if tool.Spec().Name == "http.request" {
+			rt.Tools[i] = rows{tool}
+		}
+	}
+	out, err := wf.Run(t.Context(), map[string]any{"url": "https://example.com/orders.ndjson?all"}, rt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := any(map[string]any{"ok": false, "checked": int64(2), "problems": []any{
+		map[string]any{"row": int64(2), "field": "status", "problem": `not one of "new", "paid", "sent": "lost"`}}})
+	if diff := cmp.Diff(want, out.Output); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// rows is http.request with one answer to everything.
+type rows struct{ runtime.Tool }
+
+func (rows) Call(context.Context, json.RawMessage) (json.RawMessage, error) {
+	return json.Marshal(map[string]any{"status": 200, "body": `{"id": "A-1001", "customer": "Ada", "quantity": 1, "price": 1, "status": "new"}
+{"id": "A-1002", "customer": "Bo", "quantity": 1, "price": 1, "status": "lost"}
+`})
 }
 
 // TestChangelogOfARepository runs git: in a repository with one commit, then with a tag behind it.
