@@ -30,7 +30,7 @@ func yamlRecipe(g graph) []byte {
 	var b strings.Builder
 	b.WriteString("apiVersion: braise/v1\nname: bench\nsteps:\n")
 	for i, needs := range g {
-		fmt.Fprintf(&b, "  %s: {uses: bench.add, with: {n: %s}", id(i), argument(needs))
+		fmt.Fprintf(&b, "  %s: {uses: bench.add, with: %s", id(i), argument(needs))
 		if len(needs) > 1 {
 			var ids []string
 			for _, n := range needs {
@@ -44,27 +44,23 @@ func yamlRecipe(g graph) []byte {
 	return []byte(b.String())
 }
 
-// argument reads the first need's output.
+// argument is the first need's output.
 func argument(needs []int) string {
 	if len(needs) == 0 {
-		return "0"
+		return "{n: 0}"
 	}
-	return fmt.Sprintf(`"${{ steps.%s.output.n }}"`, id(needs[0]))
+	return fmt.Sprintf(`"${{ steps.%s.output }}"`, id(needs[0]))
 }
 
 // goRecipe is the same recipe, built in Go.
 func goRecipe(g graph) *recipe.Recipe {
 	r := &recipe.Recipe{Name: "bench", Steps: make([]recipe.Step, len(g))}
 	for i, needs := range g {
-		n := &recipe.Value{Scalar: int64(0)}
+		with := &recipe.Value{IsMap: true, Map: []recipe.Field{{Key: "n", Value: &recipe.Value{Scalar: int64(0)}}}}
 		if len(needs) > 0 {
-			n.Scalar = fmt.Sprintf("${{ steps.%s.output.n }}", id(needs[0]))
+			with = &recipe.Value{Scalar: fmt.Sprintf("${{ steps.%s.output }}", id(needs[0]))}
 		}
-		step := recipe.Step{
-			ID:   id(i),
-			Uses: recipe.Name{Text: "bench.add"},
-			With: &recipe.Value{IsMap: true, Map: []recipe.Field{{Key: "n", Value: n}}},
-		}
+		step := recipe.Step{ID: id(i), Uses: recipe.Name{Text: "bench.add"}, With: with}
 		if len(needs) > 1 {
 			step.Needs = make([]recipe.Name, len(needs))
 			for k, need := range needs {
