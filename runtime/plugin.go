@@ -1,6 +1,13 @@
 package runtime
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/diagnostics"
+)
 
 // Plugin is a bundle of models, tools, declared capabilities and hooks that a host adds to a
 // Runtime as one value. docs/plugins.md tells the rules; [Runtime.Resolve] applies them.
@@ -74,12 +81,12 @@ type Point string
 const (
 	RunInit     Point = "run.init" // before the first step
 	StepBefore  Point = "step.before"
-	ModelBefore Point = "model.before" // before each attempt's call
+	ModelBefore Point = "model.before"
 	ModelAfter  Point = "model.after"
 	ToolBefore  Point = "tool.before"
 	ToolAfter   Point = "tool.after"
 	StepAfter   Point = "step.after"
-	RunFinish   Point = "run.finish" // after the last step, whatever the outcome
+	RunFinish   Point = "run.finish" // when the run ends or pauses, whatever the outcome
 )
 
 // Moment is what a hook is told.
@@ -95,4 +102,59 @@ type Moment struct {
 	Output   any            // tool.after, step.after and run.finish, when they succeeded
 	Err      error          // model.after, tool.after, step.after and run.finish, when they failed
 	Status   string         // step.after and run.finish: how it ended, in the words of the trace; "" at the other points
+}
+
+// points are all points, in order.
+var points = []Point{RunInit, StepBefore, ModelBefore, ModelAfter, ToolBefore, ToolAfter, StepAfter, RunFinish}
+
+// NotScheduled reports the hooks that are never called in a workflow that only ever comes by the
+// points in scheduled: plugins in order, and the points of each in order.
+func (r *Resolution) NotScheduled(scheduled ...Point) diagnostics.List {
+	var list diagnostics.List
+	for _, p := range r.Plugins {
+		for _, point := range points {
+			if p.Hooks[point] == nil || slices.Contains(scheduled, point) {
+				continue
+			}
+			why := ""
+			if port, _, _ := strings.Cut(string(point), "."); port == "model" || port == "tool" {
+				why = ", no step calls a " + port
+			}
+			list = append(list, diagnostics.Diagnostic{
+				Level: diagnostics.Warn, Kind: diagnostics.KindPlugin, Code: diagnostics.CodeNotScheduled,
+				Message: fmt.Sprintf("hook %q of plugin %q is never called%s", point, p.Key, why),
+			})
+		}
+	}
+	return list
+}
+
+// Fire calls the hooks of m.Point, one after the other in the order of the plugins. At
+// [ModelBefore] and [ToolBefore] the first error or panic is returned, and no further hook is
+// called: the call is denied. At any other point each is given to report, and Fire returns nil.
+func (r *Resolution) Fire(ctx context.Context, m Moment, report func(diagnostics.Diagnostic)) error {
+	for _, h := range r.hooks[m.Point] {
+		err := h.fire(ctx, m)
+		switch {
+		case err == nil:
+		case m.Point == ModelBefore || m.Point == ToolBefore:
+			port, _, _ := strings.Cut(string(m.Point), ".")
+			return fmt.Errorf("plugin %q denies the call of %s %q: %w", h.plugin, port, m.Name, err)
+		default:
+			report(diagnostics.Diagnostic{
+				Level: diagnostics.Warn, Kind: diagnostics.KindPlugin, Code: diagnostics.CodeHookFailed, Step: m.Step,
+				Message: fmt.Sprintf("hook %q of plugin %q failed: %v", m.Point, h.plugin, err),
+			})
+		}
+	}
+	return nil
+}
+
+func (h pluginHook) fire(ctx context.Context, m Moment) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	return h.call(ctx, m)
 }

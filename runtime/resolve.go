@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,8 +30,8 @@ type Resolution struct {
 	Diagnostics diagnostics.List // all of them warnings: those about providers, then those about plugins
 
 	hooks    map[Point][]pluginHook
-	declared map[string]any  // capabilities that plugins declare, reduced
-	plugged  map[string]bool // "model:NAME" and "tool:NAME" that a plugin provides
+	declared map[string]any   // capabilities that plugins declare, reduced
+	chosen   map[string]offer // by "model:NAME" and "tool:NAME"; nil without plugins
 	secrets  Secrets
 }
 
@@ -78,17 +79,12 @@ func (rt *Runtime) Resolve() *Resolution {
 		return r
 	}
 	dropped := r.takeSlots(rt.Plugins)
-	s := &selection{Resolution: r, choices: rt.Providers, met: map[string]bool{}}
-	s.selectModels(rt.Models)
-	s.selectTools(rt.Tools)
-	s.reportUnmet()
+	r.selectProviders(rt)
 	r.Diagnostics = append(r.Diagnostics, dropped...)
+	r.declared, r.hooks = map[string]any{}, map[Point][]pluginHook{}
 	for _, p := range r.Plugins {
 		r.declare(p.Capabilities)
 		for point, hook := range p.Hooks {
-			if r.hooks == nil {
-				r.hooks = map[Point][]pluginHook{}
-			}
 			r.hooks[point] = append(r.hooks[point], pluginHook{p.Key, hook})
 		}
 	}
@@ -114,7 +110,7 @@ func (r *Resolution) takeSlots(plugins []Plugin) (dropped diagnostics.List) {
 		default:
 			dropped = append(dropped, diagnostics.Diagnostic{
 				Level: diagnostics.Warn, Kind: diagnostics.KindPlugin, Code: diagnostics.CodePluginDropped,
-				Message: fmt.Sprintf("plugin %q is dropped, %q has the slot %q", p.Key, r.Plugins[i].Key, p.Slot()),
+				Message: fmt.Sprintf("plugin %q is dropped, the earlier plugin %q has its slot %q", p.Key, r.Plugins[i].Key, p.Slot()),
 				Hint:    "to have it in place of the other: Mode: runtime.Override",
 			})
 		}
@@ -122,182 +118,135 @@ func (r *Resolution) takeSlots(plugins []Plugin) (dropped diagnostics.List) {
 	return dropped
 }
 
-// selection chooses providers.
-type selection struct {
-	*Resolution
-	choices map[string]string
-	met     map[string]bool // choices that were looked at
-}
-
-// offer is a provider of one name.
+// offer is a provider of one model or tool.
 type offer struct {
-	provider string // host, builtin, or a plugin's key
-	priority int
-	plugin   int // its index; -1: none
+	from     string // host, plugin or builtin
+	provider string // what Runtime.Providers calls it: host, builtin or the plugin's key
+	plugin   int    // its index, if it is one
 }
 
-var (
-	hostOffer    = offer{fromHost, 20, -1}
-	builtinOffer = offer{fromBuiltin, 0, -1}
-)
+// priorities are those of an offer's from.
+var priorities = map[string]int{fromHost: 20, fromPlugin: 10, fromBuiltin: 0}
 
-func pluginOffer(i int, p Plugin) offer { return offer{p.Key, 10, i} }
+// String names the provider in a message.
+func (o offer) String() string {
+	switch o.from {
+	case fromHost:
+		return "the host"
+	case fromPlugin:
+		return fmt.Sprintf("plugin %q", o.provider)
+	}
+	return "Braise itself"
+}
 
-// choose returns the offer that counts for a model or a tool. offers has one at least, in order.
-func (s *selection) choose(port, name string, offers []offer) offer {
-	key := port + ":" + name
-	chosen, explicit := s.choices[key]
-	if explicit {
-		s.met[key] = true
-		for _, o := range offers {
-			if o.provider == chosen {
-				return s.note(key, o)
+// hostOffer is what the host has under the name of t, nil for a model.
+func hostOffer(t Tool) offer {
+	if _, ok := t.(BuiltinTool); ok {
+		return offer{from: fromBuiltin, provider: fromBuiltin}
+	}
+	return offer{from: fromHost, provider: fromHost}
+}
+
+// selectProviders fills r.Models, r.Tools and r.chosen.
+func (r *Resolution) selectProviders(rt *Runtime) {
+	offers := map[string][]offer{} // by "model:NAME" and "tool:NAME"
+	for name := range rt.Models {
+		offers["model:"+name] = []offer{hostOffer(nil)}
+	}
+	for _, t := range rt.Tools {
+		offers["tool:"+t.Spec().Name] = []offer{hostOffer(t)} // the last one's
+	}
+	for i, p := range r.Plugins {
+		own := map[string]bool{}
+		for name := range p.Models {
+			own["model:"+name] = true
+		}
+		for _, t := range p.Tools {
+			own["tool:"+t.Spec().Name] = true
+		}
+		for key := range own {
+			offers[key] = append(offers[key], offer{fromPlugin, p.Key, i})
+		}
+	}
+	r.chosen = make(map[string]offer, len(offers))
+	for _, key := range slices.Sorted(maps.Keys(offers)) {
+		choice, explicit := rt.Providers[key]
+		r.chosen[key] = r.choose(key, offers[key], choice, explicit)
+	}
+	for _, key := range slices.Sorted(maps.Keys(rt.Providers)) {
+		if offers[key] == nil {
+			r.warn(diagnostics.CodeUnknownProvider, diagnostics.DidYouMean(key, slices.Collect(maps.Keys(offers))),
+				"a provider is chosen for %q, which nobody offers", key)
+		}
+	}
+	r.Models, r.Tools = map[string]Model{}, nil
+	for name, m := range rt.Models {
+		if r.chosen["model:"+name].from != fromPlugin {
+			r.Models[name] = m
+		}
+	}
+	for _, t := range rt.Tools {
+		if r.chosen["tool:"+t.Spec().Name].from != fromPlugin {
+			r.Tools = append(r.Tools, t)
+		}
+	}
+	for i, p := range r.Plugins {
+		this := offer{fromPlugin, p.Key, i}
+		for name, m := range p.Models {
+			if r.chosen["model:"+name] == this {
+				r.Models[name] = m
 			}
 		}
-		s.report(diagnostics.CodeUnknownProvider, diagnostics.DidYouMean(chosen, providers(offers)),
-			"%q is chosen for %s %q and does not offer it", chosen, port, name)
+		for _, t := range p.Tools {
+			if r.chosen["tool:"+t.Spec().Name] == this {
+				r.Tools = append(r.Tools, t)
+			}
+		}
+	}
+}
+
+// choose returns the offer that counts. There is at least one; those of plugins are in their order.
+func (r *Resolution) choose(key string, offers []offer, choice string, explicit bool) offer {
+	port, name, _ := strings.Cut(key, ":")
+	if explicit {
+		var known []string
+		for _, o := range offers {
+			if o.provider == choice {
+				return o
+			}
+			known = append(known, o.provider)
+		}
+		r.warn(diagnostics.CodeUnknownProvider, diagnostics.DidYouMean(choice, known),
+			"%q is chosen for %s %q and does not offer it", choice, port, name)
 	}
 	best := offers[0]
 	for _, o := range offers[1:] {
-		if o.priority > best.priority {
+		if priorities[o.from] > priorities[best.from] {
 			best = o
 		}
 	}
 	for _, o := range offers {
 		switch {
 		case o == best:
-		case o.priority == best.priority:
-			s.report(diagnostics.CodeProviderConflict, fmt.Sprintf("choose: Providers: map[string]string{%q: %q}", key, best.provider),
+		case o.from == best.from:
+			r.warn(diagnostics.CodeProviderConflict, fmt.Sprintf("choose one: Runtime.Providers[%q] = %q", key, best.provider),
 				"plugins %q and %q both offer %s %q, the first one's is used", best.provider, o.provider, port, name)
 		case port == "tool":
-			s.report(diagnostics.CodeShadowedTool, "", "tool %q of %s is hidden by that of %s", name, o, best)
+			r.warn(diagnostics.CodeShadowedTool, "", "tool %q of %s is hidden by that of %s", name, o, best)
 		}
 	}
-	return s.note(key, best)
+	return best
 }
 
-// String names the provider in a message.
-func (o offer) String() string {
-	switch {
-	case o.plugin >= 0:
-		return fmt.Sprintf("plugin %q", o.provider)
-	case o.provider == fromHost:
-		return "the host"
-	}
-	return "Braise itself"
-}
-
-func (s *selection) note(key string, o offer) offer {
-	if o.plugin >= 0 {
-		if s.plugged == nil {
-			s.plugged = map[string]bool{}
-		}
-		s.plugged[key] = true
-	}
-	return o
-}
-
-func (s *selection) report(code diagnostics.Code, hint, format string, args ...any) {
-	s.Diagnostics = append(s.Diagnostics, diagnostics.Diagnostic{
+func (r *Resolution) warn(code diagnostics.Code, hint, format string, args ...any) {
+	r.Diagnostics = append(r.Diagnostics, diagnostics.Diagnostic{
 		Level: diagnostics.Warn, Kind: diagnostics.KindPlugin, Code: code, Message: fmt.Sprintf(format, args...), Hint: hint,
 	})
-}
-
-func providers(offers []offer) (names []string) {
-	for _, o := range offers {
-		names = append(names, o.provider)
-	}
-	return names
-}
-
-func (s *selection) selectModels(own map[string]Model) {
-	offers := map[string][]offer{}
-	for name := range own {
-		offers[name] = []offer{hostOffer}
-	}
-	for i, p := range s.Plugins {
-		for name := range p.Models {
-			offers[name] = append(offers[name], pluginOffer(i, p))
-		}
-	}
-	s.Models = make(map[string]Model, len(offers))
-	for _, name := range slices.Sorted(maps.Keys(offers)) {
-		if o := s.choose("model", name, offers[name]); o.plugin < 0 {
-			s.Models[name] = own[name]
-		} else {
-			s.Models[name] = s.Plugins[o.plugin].Models[name]
-		}
-	}
-}
-
-func (s *selection) selectTools(own []Tool) {
-	var names []string // in order
-	offers := map[string][]offer{}
-	for _, t := range own {
-		name, o := t.Spec().Name, hostOffer
-		if _, ok := t.(BuiltinTool); ok {
-			o = builtinOffer
-		}
-		if offers[name] == nil {
-			names = append(names, name)
-		}
-		offers[name] = []offer{o} // the last one's
-	}
-	for i, p := range s.Plugins {
-		for _, t := range p.Tools {
-			name, o := t.Spec().Name, pluginOffer(i, p)
-			switch before := offers[name]; {
-			case before == nil:
-				names = append(names, name)
-				offers[name] = []offer{o}
-			case before[len(before)-1] != o: // not twice in one plugin
-				offers[name] = append(before, o)
-			}
-		}
-	}
-	winners := make(map[string]int, len(offers)) // the plugins
-	for _, name := range names {
-		winners[name] = s.choose("tool", name, offers[name]).plugin
-	}
-	s.Tools = nil
-	keep := func(tools []Tool, plugin int) {
-		for _, t := range tools {
-			if winners[t.Spec().Name] == plugin {
-				s.Tools = append(s.Tools, t)
-			}
-		}
-	}
-	keep(own, -1)
-	for i, p := range s.Plugins {
-		keep(p.Tools, i)
-	}
-}
-
-// reportUnmet reports the choices for what nobody offers.
-func (s *selection) reportUnmet() {
-	for _, key := range slices.Sorted(maps.Keys(s.choices)) {
-		if s.met[key] {
-			continue
-		}
-		var known []string
-		for name := range s.Models {
-			known = append(known, "model:"+name)
-		}
-		for _, spec := range s.ToolSpecs() {
-			known = append(known, "tool:"+spec.Name)
-		}
-		slices.Sort(known)
-		s.report(diagnostics.CodeUnknownProvider, diagnostics.DidYouMean(key, slices.Compact(known)),
-			"a provider is chosen for %q, which nobody offers", key)
-	}
 }
 
 // declare adds the capabilities of one more plugin.
 func (r *Resolution) declare(capabilities map[string]any) {
 	for key, v := range capabilities {
-		if r.declared == nil {
-			r.declared = map[string]any{}
-		}
 		v, _ = value.Normalise(v) // what is no JSON counts as nil: Validate reports it
 		old := r.declared[key]
 		switch {
@@ -308,7 +257,7 @@ func (r *Resolution) declare(capabilities map[string]any) {
 		case missing(old) && key != "tools":
 			r.declared[key] = v
 		default:
-			r.declared[key] = append(list(old), list(v)...)
+			r.declared[key] = slices.Concat(list(old), list(v))
 		}
 	}
 }
@@ -387,32 +336,26 @@ func (r *Resolution) keys() []string {
 
 // named lists the models or the tools.
 func (r *Resolution) named(key string) (list []Capability) {
-	names := map[string][]any{}
-	add := func(from, port, name string) {
-		if r.plugged[port+":"+name] {
-			from = fromPlugin
-		}
-		if l := names[from]; len(l) == 0 || l[len(l)-1] != name {
-			names[from] = append(l, name)
-		}
-	}
+	from := map[string]offer{} // by name
 	if key == "model" {
-		for _, name := range slices.Sorted(maps.Keys(r.Models)) {
-			add(fromHost, "model", name)
+		for name := range r.Models {
+			from[name] = cmp.Or(r.chosen["model:"+name], hostOffer(nil))
 		}
 	} else {
-		from := make(map[string]string, len(r.Tools))
 		for _, t := range r.Tools {
-			_, builtin := t.(BuiltinTool)
-			from[t.Spec().Name] = map[bool]string{true: fromBuiltin, false: fromHost}[builtin]
-		}
-		for _, name := range slices.Sorted(maps.Keys(from)) {
-			add(from[name], "tool", name)
+			name := t.Spec().Name
+			from[name] = cmp.Or(r.chosen["tool:"+name], hostOffer(t))
 		}
 	}
-	for _, from := range []string{fromHost, fromPlugin, fromBuiltin} {
-		if names[from] != nil {
-			list = append(list, Capability{key, names[from], from})
+	for _, place := range []string{fromHost, fromPlugin, fromBuiltin} {
+		var names []any
+		for _, name := range slices.Sorted(maps.Keys(from)) {
+			if from[name].from == place {
+				names = append(names, name)
+			}
+		}
+		if names != nil {
+			list = append(list, Capability{key, names, place})
 		}
 	}
 	return list
@@ -484,59 +427,4 @@ func (r *Resolution) MissingSecrets(ctx context.Context) (diagnostics.List, erro
 		}
 	}
 	return list, nil
-}
-
-// points are all points, in order.
-var points = []Point{RunInit, StepBefore, ModelBefore, ModelAfter, ToolBefore, ToolAfter, StepAfter, RunFinish}
-
-// NotScheduled reports the hooks that are never called in a workflow that only ever comes by the
-// points in scheduled: plugins in order, and the points of each in order.
-func (r *Resolution) NotScheduled(scheduled ...Point) diagnostics.List {
-	var list diagnostics.List
-	for _, p := range r.Plugins {
-		for _, point := range points {
-			if p.Hooks[point] == nil || slices.Contains(scheduled, point) {
-				continue
-			}
-			why := ""
-			if port, _, _ := strings.Cut(string(point), "."); port == "model" || port == "tool" {
-				why = ", no step calls a " + port
-			}
-			list = append(list, diagnostics.Diagnostic{
-				Level: diagnostics.Warn, Kind: diagnostics.KindPlugin, Code: diagnostics.CodeNotScheduled,
-				Message: fmt.Sprintf("hook %q of plugin %q is never called%s", point, p.Key, why),
-			})
-		}
-	}
-	return list
-}
-
-// Fire calls the hooks of m.Point, one after the other in the order of the plugins. At
-// [ModelBefore] and [ToolBefore] the first error or panic is returned, and no further hook is
-// called: the call is denied. At any other point each is given to report, and Fire returns nil.
-func (r *Resolution) Fire(ctx context.Context, m Moment, report func(diagnostics.Diagnostic)) error {
-	for _, h := range r.hooks[m.Point] {
-		err := h.fire(ctx, m)
-		switch {
-		case err == nil:
-		case m.Point == ModelBefore || m.Point == ToolBefore:
-			port, _, _ := strings.Cut(string(m.Point), ".")
-			return fmt.Errorf("plugin %q denies the call of %s %q: %w", h.plugin, port, m.Name, err)
-		default:
-			report(diagnostics.Diagnostic{
-				Level: diagnostics.Warn, Kind: diagnostics.KindPlugin, Code: diagnostics.CodeHookFailed, Step: m.Step,
-				Message: fmt.Sprintf("hook %q of plugin %q failed: %v", m.Point, h.plugin, err),
-			})
-		}
-	}
-	return nil
-}
-
-func (h pluginHook) fire(ctx context.Context, m Moment) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v", v)
-		}
-	}()
-	return h.call(ctx, m)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/braise-run/braise/internal/schema"
+	"github.com/braise-run/braise/internal/value"
 )
 
 // Validate reports programmer errors: what can be wrong with the value before anything runs, all
@@ -16,15 +17,38 @@ import (
 func (rt *Runtime) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("runtime: "+format, args...)) }
-	for _, name := range slices.Sorted(maps.Keys(rt.Models)) {
+	checkAdapters(rt.Models, rt.Tools, bad)
+	for i := range rt.Plugins {
+		p := &rt.Plugins[i]
+		if p.Key == "" || p.Key == fromHost || p.Key == fromBuiltin {
+			bad("plugin %d: its key is %q; it needs one of its own", i, p.Key)
+		}
+		p.check(func(format string, args ...any) {
+			bad("plugin %q: "+format, append([]any{p.Key}, args...)...)
+		})
+	}
+	for i, s := range rt.Trace {
+		if s == nil {
+			bad("trace sink %d is nil", i)
+		}
+	}
+	if l := rt.Limits; l.MaxParallel < 0 || l.Grace < 0 || l.MaxItems < 0 || l.MaxSteps < 0 || l.MaxOutputBytes < 0 || l.MaxRunBytes < 0 {
+		bad("a limit is negative: %+v", l)
+	}
+	return errors.Join(errs...)
+}
+
+// checkAdapters reports what is wrong with the models and tools of a host or a plugin.
+func checkAdapters(models map[string]Model, tools []Tool, bad func(string, ...any)) {
+	for _, name := range slices.Sorted(maps.Keys(models)) {
 		switch {
 		case name == "":
 			bad("a model without a name")
-		case rt.Models[name] == nil:
+		case models[name] == nil:
 			bad("model %q is nil", name)
 		}
 	}
-	for i, t := range rt.Tools {
+	for i, t := range tools {
 		if t == nil {
 			bad("tool %d is nil", i)
 			continue
@@ -39,20 +63,44 @@ func (rt *Runtime) Validate() error {
 			bad("tool %q: unknown effect %q", spec.Name, spec.Effect)
 		}
 		if b, ok := t.(broken); ok && b.constructionError() != nil {
-			errs = append(errs, fmt.Errorf("runtime: %w", b.constructionError()))
+			bad("%w", b.constructionError())
 		} else if err := checkParameters(spec); err != nil { // compiled once per text, see internal/schema
 			bad("tool %q: %w", spec.Name, err)
 		}
 	}
-	for i, s := range rt.Trace {
-		if s == nil {
-			bad("trace sink %d is nil", i)
+}
+
+// check reports what is wrong with the plugin, its key apart.
+func (p *Plugin) check(bad func(string, ...any)) {
+	if p.Mode != Extend && p.Mode != Override {
+		bad("unknown mode %q, want Extend or Override", p.Mode)
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.Capabilities)) {
+		if key == "" {
+			bad("a capability without a name")
+		}
+		if _, err := value.Normalise(p.Capabilities[key]); err != nil {
+			bad("capability %q is no JSON: %w", key, err)
 		}
 	}
-	if l := rt.Limits; l.MaxParallel < 0 || l.Grace < 0 || l.MaxItems < 0 || l.MaxSteps < 0 || l.MaxOutputBytes < 0 || l.MaxRunBytes < 0 {
-		bad("a limit is negative: %+v", l)
+	for i, need := range p.Requires {
+		switch need.Kind {
+		case RequireCapability, RequireModel, RequireTool, RequireSecret, RequirePlugin:
+		default:
+			bad("requirement %d: unknown kind %q", i, need.Kind)
+		}
+		if need.Name == "" {
+			bad("requirement %d has no name", i)
+		}
 	}
-	return errors.Join(errs...)
+	checkAdapters(p.Models, p.Tools, bad)
+	for _, point := range slices.Sorted(maps.Keys(p.Hooks)) {
+		if !slices.Contains(points, point) {
+			bad("hook at the unknown point %q", point)
+		} else if p.Hooks[point] == nil {
+			bad("hook %q is nil", point)
+		}
+	}
 }
 
 // checkParameters reports a schema of arguments that does not compile, or that describes anything
