@@ -67,7 +67,7 @@ func (l Lease) Held(now time.Time) bool {
 // Store keeps journals. It is safe for concurrent use; how many processes may share one, its
 // package says.
 //
-// A store is made of Begin, Summary.Next, Record.AppendLine and ParseLine, Fold, Lease.Held and a
+// A store is made of Begin, Summary.Next and Answer, Record.AppendLine and ParseLine, Fold, Lease.Held and a
 // medium that can replace a little and add a lot in one go.
 //
 // A write is atomic and durable when it returns without an error; after an error nothing of it is in

@@ -140,15 +140,15 @@ func (m *Memory) Release(ctx context.Context, l Lease) error {
 
 // Append implements Store.
 func (m *Memory) Append(ctx context.Context, l Lease, after int64, recs ...Record) error {
-	return m.append(ctx, l, after, nil, recs)
+	return m.append(ctx, l, func(s Summary) (Summary, []Record, error) { return s.Next(after, recs) })
 }
 
 // AnswerPause implements Store.
 func (m *Memory) AnswerPause(ctx context.Context, l Lease, after int64, tokenHash []byte, recs ...Record) error {
-	return m.append(ctx, l, after, slices.Concat([]byte{}, tokenHash), recs)
+	return m.append(ctx, l, func(s Summary) (Summary, []Record, error) { return s.Answer(after, tokenHash, recs) })
 }
 
-func (m *Memory) append(ctx context.Context, l Lease, after int64, tokenHash []byte, recs []Record) error {
+func (m *Memory) append(ctx context.Context, l Lease, next func(Summary) (Summary, []Record, error)) error {
 	if err := m.lock(ctx); err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (m *Memory) append(ctx context.Context, l Lease, after int64, tokenHash []b
 	if err != nil {
 		return err
 	}
-	sum, recs, err := r.sum.Next(after, tokenHash, recs)
+	sum, recs, err := next(r.sum)
 	if err != nil {
 		return err
 	}

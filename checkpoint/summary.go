@@ -150,27 +150,31 @@ func Begin(run Run, recs []Record) (Summary, []Record, error) {
 	if err != nil {
 		return Summary{}, nil, fmt.Errorf("run %q: %w: %w", run.ID, ErrInvalid, err)
 	}
-	return Summary{Run: Run{ID: run.ID}}.Next(0, nil, slices.Concat([]Record{first}, recs))
+	return Summary{Run: Run{ID: run.ID}}.Next(0, slices.Concat([]Record{first}, recs))
 }
 
 // Next returns what the run will be once recs are in the journal behind the record with the number
 // after, and the records as they are to be kept: numbered, with times in UTC. It makes all the
-// checks of Store.Append and, if tokenHash is not nil, Store.AnswerPause, but for those of the lease.
-// It changes neither s nor recs.
-func (s Summary) Next(after int64, tokenHash []byte, recs []Record) (Summary, []Record, error) {
+// checks of Store.Append but those of the lease. It changes neither s nor recs.
+func (s Summary) Next(after int64, recs []Record) (Summary, []Record, error) {
+	return s.next(after, recs, func() error { return nil })
+}
+
+// Answer is Next for an answer by token, with all the checks of Store.AnswerPause but those of the
+// lease.
+func (s Summary) Answer(after int64, tokenHash []byte, recs []Record) (Summary, []Record, error) {
+	return s.next(after, recs, func() error { return s.checkAnswer(tokenHash, recs) })
+}
+
+func (s Summary) next(after int64, recs []Record, check func() error) (Summary, []Record, error) {
 	fail := func(err error) (Summary, []Record, error) {
 		return s, nil, fmt.Errorf("run %q: %w", s.ID, err)
 	}
-	if len(recs) == 0 {
-		return s, nil, nil
-	}
-	if after != s.Seq || s.Status.Ended() {
+	if len(recs) > 0 && (after != s.Seq || s.Status.Ended()) {
 		return fail(fmt.Errorf("%w: its last is %d (%s), not %d", ErrConflict, s.Seq, s.Status, after))
 	}
-	if tokenHash != nil {
-		if err := s.checkAnswer(tokenHash, recs[0]); err != nil {
-			return fail(err)
-		}
+	if err := check(); err != nil {
+		return fail(err)
 	}
 	next, kept := s, slices.Clone(recs)
 	for i := range kept {
@@ -191,15 +195,15 @@ func (s Summary) Next(after int64, tokenHash []byte, recs []Record) (Summary, []
 	return next, kept, nil
 }
 
-func (s Summary) checkAnswer(tokenHash []byte, rec Record) error {
-	if rec.Kind != PauseAnswered {
-		return fmt.Errorf("%w: an answer begins with %s, not %s", ErrInvalid, PauseAnswered, rec.Kind)
+func (s Summary) checkAnswer(tokenHash []byte, recs []Record) error {
+	if len(recs) == 0 || recs[0].Kind != PauseAnswered {
+		return fmt.Errorf("%w: an answer begins with %s", ErrInvalid, PauseAnswered)
 	}
-	d, err := decodeData(rec)
+	d, err := decodeData(recs[0])
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if p, ok := s.Find(tokenHash, rec.At); !ok || p.ID != d.text("pause") {
+	if p, ok := s.Find(tokenHash, recs[0].At); !ok || p.ID != d.text("pause") {
 		return ErrToken
 	}
 	return nil

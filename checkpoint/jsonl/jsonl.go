@@ -236,15 +236,19 @@ func (s *Store) Release(ctx context.Context, l checkpoint.Lease) error {
 
 // Append implements checkpoint.Store.
 func (s *Store) Append(ctx context.Context, l checkpoint.Lease, after int64, recs ...checkpoint.Record) error {
-	return s.append(ctx, l, after, nil, recs)
+	return s.append(ctx, l, func(sum checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error) {
+		return sum.Next(after, recs)
+	})
 }
 
 // AnswerPause implements checkpoint.Store.
 func (s *Store) AnswerPause(ctx context.Context, l checkpoint.Lease, after int64, tokenHash []byte, recs ...checkpoint.Record) error {
-	return s.append(ctx, l, after, slices.Concat([]byte{}, tokenHash), recs)
+	return s.append(ctx, l, func(sum checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error) {
+		return sum.Answer(after, tokenHash, recs)
+	})
 }
 
-func (s *Store) append(ctx context.Context, l checkpoint.Lease, after int64, tokenHash []byte, recs []checkpoint.Record) error {
+func (s *Store) append(ctx context.Context, l checkpoint.Lease, next func(checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error)) error {
 	f, err := s.lockLeased(ctx, l)
 	if err != nil {
 		return err
@@ -254,7 +258,7 @@ func (s *Store) append(ctx context.Context, l checkpoint.Lease, after int64, tok
 	if err != nil {
 		return err
 	}
-	sum, recs, err := e.sum.Next(after, tokenHash, recs)
+	sum, recs, err := next(e.sum)
 	if err != nil || len(recs) == 0 {
 		return err
 	}
