@@ -1,5 +1,12 @@
 package checkpoint_test
 
-import "github.com/braise-run/braise/checkpoint"
+import (
+	"testing"
 
-var _ checkpoint.Store = (*checkpoint.Memory)(nil)
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/checkpoint/checkpointtest"
+)
+
+func TestMemory(t *testing.T) {
+	checkpointtest.Run(t, func(*testing.T) checkpoint.Store { return &checkpoint.Memory{} }, checkpointtest.Options{})
+}
