@@ -89,11 +89,16 @@ type timerKey struct {
 
 // report is what workers and timers tell the driver.
 type report struct {
-	kind    reportKind
-	call    *invocation // of returned, overdue and event
-	event   *trace.Event
-	content any       // of the event
-	timer   *timerKey // of due
+	kind  reportKind
+	call  *invocation // of returned, overdue and event
+	event *detailed
+	timer *timerKey // of due
+}
+
+// detailed is an event with content for the sinks that want it.
+type detailed struct {
+	trace.Event
+	content any
 }
 
 type reportKind uint8
@@ -155,7 +160,6 @@ func (r *run) execute(input any) (out *Outcome) {
 	r.events.reserve(start, len(r.wf.graph.Nodes))
 	r.over, r.done, r.own = make(chan struct{}), make(chan struct{}), new(invocation)
 	r.reports = make(chan report, 16)
-	r.calls = make(chan *invocation, 16)
 	func() {
 		defer r.release() // also if the caller's goroutine ends
 		r.supervise()
@@ -169,7 +173,9 @@ func (r *run) execute(input any) (out *Outcome) {
 // release lets go of all that serves the calls.
 func (r *run) release() {
 	close(r.over)
-	close(r.calls)
+	if r.calls != nil {
+		close(r.calls)
+	}
 	for _, g := range r.groups {
 		g.cancel(nil)
 	}
@@ -472,9 +478,12 @@ func (r *run) hand(in *invocation) {
 	if r.idle > 0 {
 		r.idle--
 		r.calls <- in
-	} else {
-		go r.work(in)
+		return
 	}
+	if r.calls == nil {
+		r.calls = make(chan *invocation, 16)
+	}
+	go r.work(in)
 }
 
 // work executes calls on a goroutine of its own: one, then those that the driver sends.
@@ -511,7 +520,7 @@ func (r *run) callContext(t *machine.Task) (context.Context, context.CancelCause
 func (in *invocation) emit(ev trace.Event, content any) {
 	r := in.run
 	if in.cancel != nil {
-		r.send(report{kind: event, call: in, event: &ev, content: content})
+		r.send(report{kind: event, call: in, event: &detailed{ev, content}})
 		return
 	}
 	if r.baton.CompareAndSwap(in.turn, 0) { // else the caller has taken over
@@ -606,7 +615,7 @@ func (r *run) take(rep report) {
 		}
 	case in.left || in.task.Driver == nil: // left behind, or returned in time
 	case rep.kind == event:
-		r.events.emit(in.task, *rep.event, rep.content)
+		r.events.emit(in.task, rep.event.Event, rep.event.content)
 	case rep.kind == overdue:
 		r.leave(in)
 	default:
