@@ -1,0 +1,121 @@
+package oteltrace
+
+import (
+	"cmp"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	api "go.opentelemetry.io/otel/trace"
+
+	"github.com/braise-run/braise/trace"
+)
+
+// callEvent takes an event of the call of a model or a tool that a step makes.
+func (r *run) callEvent(s *step, e trace.Event) {
+	if e.Kind == trace.AdapterCall {
+		if s.call != nil && s.call.retrying {
+			s.call.retrying = false
+			s.call.attempts++
+			return
+		}
+		r.closeCall(s, e.At, nil)
+		r.beginCall(s, e)
+		return
+	}
+	c := s.call
+	switch {
+	case c == nil:
+	case e.Kind == trace.ModelEnd:
+		r.answered(c, e)
+		r.closeCall(s, e.At, nil)
+	default:
+		c.retrying = e.Kind == adapterRetry
+		var attrs []attribute.KeyValue
+		for _, a := range e.Data {
+			switch v := a.Value.(type) {
+			case string:
+				attrs = append(attrs, attribute.String(braiseRetry+a.Key, v))
+			case int64:
+				attrs = append(attrs, attribute.Int64(braiseRetry+a.Key, v))
+			}
+		}
+		c.AddEvent(string(e.Kind), api.WithTimestamp(e.At), api.WithAttributes(attrs...))
+	}
+}
+
+func (r *run) beginCall(s *step, e trace.Event) {
+	name := text(e, "name")
+	c := &call{tool: text(e, "kind") == "tool", attempts: 1}
+	s.call = c
+	if c.tool {
+		c.labels = []attribute.KeyValue{attribute.String(genAIOperation, opTool), attribute.String(genAITool, name)}
+		c.span = r.open(s.ctx, opTool+" "+name, e.At, api.SpanKindInternal, r.callAttributes(s, c))
+		r.show(c.span, e.At, genAIArguments, e.Data.Get("content"))
+		return
+	}
+	model := cmp.Or(text(e, "model"), name)
+	c.labels = []attribute.KeyValue{
+		attribute.String(genAIOperation, opModel),
+		attribute.String(genAIProvider, cmp.Or(text(e, "provider"), unknownProvider)),
+		attribute.String(genAIRequestModel, model),
+	}
+	c.span = r.open(s.ctx, opModel+" "+model, e.At, api.SpanKindClient, append(r.callAttributes(s, c), attribute.String(braiseModel, name)))
+	content, _ := e.Data.Get("content").(map[string]any)
+	if messages, ok := content["messages"].([]any); ok {
+		r.show(c.span, e.At, genAIInput, inputMessages(messages))
+	}
+	if tools, ok := content["tools"].([]any); ok {
+		r.show(c.span, e.At, genAITools, toolDefinitions(tools))
+	}
+}
+
+// callAttributes returns the attributes that a call's span begins with.
+func (r *run) callAttributes(s *step, c *call) []attribute.KeyValue {
+	return append([]attribute.KeyValue{attribute.String(braiseRunID, r.id), attribute.String(braiseStep, s.path)}, c.labels...)
+}
+
+// answered adds what model.end says to the call's span, and counts the tokens.
+func (r *run) answered(c *call, e trace.Event) {
+	if model := text(e, "model"); model != "" {
+		kv := attribute.String(genAIResponseModel, model)
+		c.SetAttributes(kv)
+		c.labels = append(c.labels, kv)
+	}
+	finish := text(e, "finish")
+	if finish != "" {
+		c.SetAttributes(attribute.StringSlice(genAIFinish, []string{finish}))
+	}
+	usage, _ := e.Data.Get("usage").(map[string]any)
+	for _, t := range []struct{ key, kind, attribute string }{
+		{"input_tokens", "input", genAIInputTokens}, {"output_tokens", "output", genAIOutputTokens},
+	} {
+		if n, _ := usage[t.key].(int64); n > 0 { // 0: the provider does not say
+			c.SetAttributes(attribute.Int64(t.attribute, n))
+			r.to.meters.tokens.Record(c.ctx, n, metric.WithAttributes(c.labels...), metric.WithAttributes(attribute.String(genAITokenType, t.kind)))
+		}
+	}
+	if content, ok := e.Data.Get("content").(map[string]any); ok {
+		r.show(c.span, e.At, genAIOutput, outputMessages(content, finish))
+	}
+}
+
+// closeCall ends the span of a step's call, if there is one.
+func (r *run) closeCall(s *step, at time.Time, f *failure) {
+	c := s.call
+	if c == nil {
+		return
+	}
+	s.call = nil
+	if c.attempts > 1 {
+		c.SetAttributes(attribute.Int(braiseAttempts, c.attempts))
+	}
+	seconds := r.to.meters.models
+	if c.tool {
+		seconds = r.to.meters.tools
+	}
+	if f != nil {
+		f = &failure{code: f.code, message: f.message} // the stack stays with the step
+	}
+	r.close(c.span, at, f, seconds, c.labels)
+}
