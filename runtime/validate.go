@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/internal/value"
 )
@@ -73,7 +74,7 @@ func checkAdapters(models map[string]Model, tools []Tool, bad func(string, ...an
 // check reports what is wrong with the plugin, its key apart.
 func (p *Plugin) check(bad func(string, ...any)) {
 	if p.Mode != Extend && p.Mode != Override {
-		bad("unknown mode %q, want Extend or Override", p.Mode)
+		bad("unknown mode %q, want %q (Extend) or %q", p.Mode, Extend, Override)
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.Capabilities)) {
 		if key == "" {
@@ -96,7 +97,11 @@ func (p *Plugin) check(bad func(string, ...any)) {
 	checkAdapters(p.Models, p.Tools, bad)
 	for _, point := range slices.Sorted(maps.Keys(p.Hooks)) {
 		if !slices.Contains(points, point) {
-			bad("hook at the unknown point %q", point)
+			names := make([]string, len(points))
+			for i := range points {
+				names[i] = string(points[i])
+			}
+			bad("hook at the unknown point %q\n  hint: %s", point, diagnostics.DidYouMean(string(point), names))
 		} else if p.Hooks[point] == nil {
 			bad("hook %q is nil", point)
 		}
