@@ -18,6 +18,7 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/yamlnode"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace/oteltrace"
 )
 
 // FileName is the name of the configuration file that [FindConfig] looks for.
@@ -30,6 +31,7 @@ type Config struct {
 	Tools   builtin.Options  // folders as written; Runtime resolves them
 	Secrets []string         // names of environment variables that recipes may use as secrets
 	Limits  runtime.Limits
+	OTLP    *oteltrace.OTLPOptions // nil: no telemetry
 
 	env lookup // for the secrets; nil: os.LookupEnv
 }
@@ -107,8 +109,8 @@ type reader struct {
 }
 
 var (
-	keys     = []string{"models", "tools", "secrets", "limits", "store"}
-	notBuilt = []string{"mcp", "prices", "telemetry", "retriever", "memory", "skills"}
+	keys     = []string{"models", "tools", "secrets", "limits", "store", "telemetry"}
+	notBuilt = []string{"mcp", "prices", "retriever", "memory", "skills"}
 )
 
 func (r *reader) config(n *yamlnode.Node) *Config {
@@ -126,6 +128,7 @@ func (r *reader) config(n *yamlnode.Node) *Config {
 		Tools:   r.tools(fields["tools"]),
 		Secrets: r.secrets(fields["secrets"]),
 		Limits:  r.limits(fields["limits"]),
+		OTLP:    r.telemetry(fields["telemetry"]),
 	}
 }
 

@@ -131,13 +131,12 @@ func TestParseConfigRefuses(t *testing.T) {
 			{"b.yaml:4:10", diagnostics.CodeUnknownKey, `unknown key "allow_privat"`, `did you mean "allow_private"?`},
 			{"b.yaml:5:10", diagnostics.CodeUnknownKey, `unknown key "max_paralel"`, `did you mean "max_parallel"?`},
 		}},
-		{"not in this version", "mcp: {}\nprices: {}\ntelemetry: {}\nretriever: {}\nmemory: {}\nskills: ./skills", []found{
+		{"not in this version", "mcp: {}\nprices: {}\nretriever: {}\nmemory: {}\nskills: ./skills", []found{
 			{"b.yaml:1:1", diagnostics.CodeNotBuilt, `this version does not have "mcp"`, "take it out"},
 			{"b.yaml:2:1", diagnostics.CodeNotBuilt, `this version does not have "prices"`, "take it out"},
-			{"b.yaml:3:1", diagnostics.CodeNotBuilt, `this version does not have "telemetry"`, "take it out"},
-			{"b.yaml:4:1", diagnostics.CodeNotBuilt, `this version does not have "retriever"`, "take it out"},
-			{"b.yaml:5:1", diagnostics.CodeNotBuilt, `this version does not have "memory"`, "take it out"},
-			{"b.yaml:6:1", diagnostics.CodeNotBuilt, `this version does not have "skills"`, "take it out"},
+			{"b.yaml:3:1", diagnostics.CodeNotBuilt, `this version does not have "retriever"`, "take it out"},
+			{"b.yaml:4:1", diagnostics.CodeNotBuilt, `this version does not have "memory"`, "take it out"},
+			{"b.yaml:5:1", diagnostics.CodeNotBuilt, `this version does not have "skills"`, "take it out"},
 		}},
 		{"models", `
 models:

@@ -49,6 +49,9 @@ func TestConfigSchema(t *testing.T) {
 		{`models: {m: {provider: "${SOME}", file: f.yaml}}`, true},
 		{`tools: {exec: {allow: [], dir: d, timeout: 0.5s}, http: {}}`, true},
 		{`{limits: {grace: "${WAIT}"}, store: "${STORE}", secrets: {from_env: ["${TOKEN}"]}}`, true},
+		{`telemetry: {otlp: "http://localhost:4318"}`, true},
+		{`telemetry: {otlp: "HTTPS://collector.test/otlp/", content: true, headers: {X-Tenant: t, X-Api-Key: "${OPENAI_API_KEY}"}, service_name: triage}`, true},
+		{`telemetry: {otlp: "http://${SOME}:4318"}`, true},
 
 		{`[]`, false},
 		{`mcp: {}`, false},
@@ -77,6 +80,15 @@ func TestConfigSchema(t *testing.T) {
 		{`limits: {max_parallel: 0}`, false},
 		{`limits: {wall_time: 1s}`, false},
 		{`store: sqlite:runs.db`, false},
+		{`telemetry: {}`, false},
+		{`telemetry: {otlp: "localhost:4318"}`, false},
+		{`telemetry: {otlp: "http://u:p@localhost:4318"}`, false},
+		{`telemetry: {otlp: "http://localhost:4318/?token=x"}`, false},
+		{`telemetry: {otlp: "http://localhost:4318", content: "yes"}`, false},
+		{`telemetry: {otlp: "http://localhost:4318", headers: {x-api-key: abc}}`, false},
+		{`telemetry: {otlp: "http://localhost:4318", headers: {"a b": c}}`, false},
+		{`telemetry: {otlp: "http://localhost:4318", service_name: ""}`, false},
+		{`telemetry: {otlp: "http://localhost:4318", protocol: grpc}`, false},
 	} {
 		_, err := host.ParseConfig("braise.yaml", []byte(tt.text), env)
 		if (err == nil) != tt.valid {
