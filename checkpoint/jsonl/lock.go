@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// tryLock locks an open file against all others who opened it, in this process too; unlock comes
+// before the file is closed. unlock is nil when somebody else has the lock.
+var _ func(f *os.File) (unlock func(), err error) = tryLock
+
 // tryLockFile is tryLock for systems without flock: the lock is a file beside the one that it
 // guards. One that has been there for long was left by a process that died.
 func tryLockFile(f *os.File) (unlock func(), err error) {

@@ -8,9 +8,10 @@ import (
 	"syscall"
 )
 
-// tryLock locks an open file against all others who opened it. unlock is nil when somebody else has
-// the lock. The system takes the lock from a process that dies.
-func tryLock(f *os.File) (unlock func(), err error) {
+var tryLock = flock
+
+// flock is tryLock where the system takes the lock from a process that dies.
+func flock(f *os.File) (unlock func(), err error) {
 	for {
 		switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
 		case err == nil:

@@ -2,6 +2,4 @@
 
 package jsonl
 
-import "os"
-
-func tryLock(f *os.File) (unlock func(), err error) { return tryLockFile(f) }
+var tryLock = tryLockFile
