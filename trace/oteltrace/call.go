@@ -32,12 +32,12 @@ func (r *run) callEvent(s *step, e trace.Event) {
 	default:
 		c.retrying = e.Kind == adapterRetry
 		var attrs []attribute.KeyValue
-		for _, a := range e.Data {
-			switch v := a.Value.(type) {
+		for _, n := range retryNames {
+			switch v := e.Data.Get(n.key).(type) {
 			case string:
-				attrs = append(attrs, attribute.String(braiseRetry+a.Key, v))
+				attrs = append(attrs, attribute.String(n.attribute, valid(v)))
 			case int64:
-				attrs = append(attrs, attribute.Int64(braiseRetry+a.Key, v))
+				attrs = append(attrs, attribute.Int64(n.attribute, v))
 			}
 		}
 		c.AddEvent(string(e.Kind), api.WithTimestamp(e.At), api.WithAttributes(attrs...))

@@ -58,7 +58,6 @@ const (
 	braiseLeftOut   = "braise.content.left_out" // an event
 	braiseAttribute = "braise.content.attribute"
 	braiseBytes     = "braise.content.bytes"
-	braiseRetry     = "braise.retry." // and the key of the event's data
 
 	// Values where the event has none.
 	unknownProvider = "unknown"
@@ -72,3 +71,13 @@ var (
 	callBuckets     = []float64{0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92}
 	workflowBuckets = []float64{1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200}
 )
+
+// retryNames are the attributes of the events adapter.retry and adapter.retry.exhausted, by the keys
+// of their data.
+var retryNames = []struct{ key, attribute string }{
+	{"attempt", "braise.retry.attempt"},
+	{"maxAttempts", "braise.retry.max_attempts"},
+	{"delayMs", "braise.retry.delay_ms"},
+	{"reason", "braise.retry.reason"},
+	{"method", "braise.retry.method"},
+}

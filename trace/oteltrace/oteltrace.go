@@ -68,7 +68,7 @@ func (e *Exporter) Within(ctx context.Context) *Exporter {
 // run as a W3C traceparent, "" until the sink has taken run.start; safe for concurrent use. A later
 // leg of the run whose run.start has this text as attribute "traceparent" is linked to the span.
 func (e *Exporter) ForRun(runID string) trace.Sink {
-	return &run{to: e, id: runID, steps: map[string]*step{}}
+	return &run{to: e, id: valid(runID), steps: map[string]*step{}}
 }
 
 // Emit does nothing: a run emits to what [Exporter.ForRun] returns.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/attribute"
@@ -222,8 +223,8 @@ func TestTree(t *testing.T) {
                   . error.type=tool.failed
                   . gen_ai.operation.name=execute_tool
                   . gen_ai.tool.name=kb.search
-                  @ 210 adapter.retry braise.retry.adapterKind=tool braise.retry.attempt=1 braise.retry.delayMs=50 braise.retry.maxAttempts=2 braise.retry.method=call braise.retry.reason=5xx
-                  @ 300 adapter.retry.exhausted braise.retry.adapterKind=tool braise.retry.attempt=2 braise.retry.maxAttempts=2 braise.retry.method=call braise.retry.reason=5xx
+                  @ 210 adapter.retry braise.retry.attempt=1 braise.retry.delay_ms=50 braise.retry.max_attempts=2 braise.retry.method=call braise.retry.reason=5xx
+                  @ 300 adapter.retry.exhausted braise.retry.attempt=2 braise.retry.max_attempts=2 braise.retry.method=call braise.retry.reason=5xx
 `
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("spans (-want +got):\n%s", diff)
@@ -637,15 +638,22 @@ func TestGlobalProviders(t *testing.T) {
 func FuzzEmit(f *testing.F) {
 	f.Add("step.start\nadapter.call\nadapter.retry\nadapter.call\nmodel.end\nstep.end\nrun.end", "a[1]/b", "failed", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	f.Add("run.start\nstep.start\nrun.cancelled\nrun.end\nstep.start", "!#[", "cancelled", "\xff")
+	f.Add("step.start\nadapter.call\nadapter.retry\nstep.skip\nstep.end\nrun.error\nrun.end", "\xff/", "failed", "\xff")
 	f.Fuzz(func(t *testing.T, kinds, path, status, odd string) {
-		provider := sdktrace.NewTracerProvider()
-		e, err := oteltrace.New(oteltrace.Options{Tracer: provider, Meter: noop.NewMeterProvider(), Content: true})
+		spans := tracetest.NewInMemoryExporter()
+		e, err := oteltrace.New(oteltrace.Options{
+			Tracer: sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)), Meter: noop.NewMeterProvider(), Content: true,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		sink := e.ForRun(odd)
 		for i, kind := range strings.Split(kinds, "\n") {
-			sink.Emit(event(i, trace.Kind(kind), path, "content", odd, "kind", status, "name", odd, "status", status, "traceparent", odd, "usage", odd))
+			sink.Emit(event(i, trace.Kind(kind), path, "code", odd, "content", odd, "kind", status, "message", odd, "name", odd,
+				"reason", odd, "recipe", odd, "stack", odd, "status", status, "traceparent", odd, "usage", odd))
+		}
+		if got := tree(spans.GetSpans()); !utf8.ValidString(got) { // protobuf takes nothing else
+			t.Errorf("not UTF-8: %q", got)
 		}
 	})
 }

@@ -100,10 +100,10 @@ type pipeline struct {
 func (p *pipeline) start(opts OTLPOptions) error {
 	attrs := []attribute.KeyValue{}
 	if opts.Service != "" {
-		attrs = append(attrs, attribute.String(serviceName, opts.Service))
+		attrs = append(attrs, attribute.String(serviceName, valid(opts.Service)))
 	}
 	if opts.Version != "" {
-		attrs = append(attrs, attribute.String(serviceVersion, opts.Version))
+		attrs = append(attrs, attribute.String(serviceVersion, valid(opts.Version)))
 	}
 	res, err := resource.New(p.alive, resource.WithTelemetrySDK(), resource.WithAttributes(attribute.String(serviceName, "braise")),
 		resource.WithFromEnv(), resource.WithAttributes(attrs...)) // later ones count

@@ -19,7 +19,7 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// Kinds of events that only some versions emit.
+// Kinds of events that package trace has no names for.
 const (
 	adapterRetry     trace.Kind = "adapter.retry"
 	retriesExhausted trace.Kind = "adapter.retry.exhausted"
@@ -87,6 +87,7 @@ func (r *run) Emit(e trace.Event) {
 	if r.steps == nil {
 		return
 	}
+	e.Step = valid(e.Step)
 	if r.whole.Span == nil {
 		r.begin(e)
 	}
@@ -256,5 +257,9 @@ var numbers = regexp.MustCompile(`([\[#])[0-9]+`)
 // text returns a value of an event that is a string, else "".
 func text(e trace.Event, key string) string {
 	s, _ := e.Data.Get(key).(string)
-	return s
+	return valid(s)
 }
+
+// valid makes a text one that protobuf takes: a single one that is not UTF-8 costs all spans that
+// are sent with it.
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
