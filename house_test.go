@@ -80,7 +80,7 @@ var plan = map[string]room{
 
 // testKit is what tests anywhere may import beside what their package may.
 const testKit = "github.com/google/go-cmp/... go.uber.org/goleak github.com/rogpeppe/go-internal/testscript" +
-	" pgregory.net/rapid golang.org/x/tools/txtar"
+	" pgregory.net/rapid golang.org/x/tools/txtar go.opentelemetry.io/proto/otlp/... google.golang.org/protobuf/proto"
 
 // goFile is one Go file of the module.
 type goFile struct {

@@ -5,12 +5,14 @@ type Category string
 
 // The categories.
 const (
-	CategoryModel     Category = "model"
-	CategoryTool      Category = "tool"
-	CategoryConfig    Category = "config" // the recipe, its input or the host's set-up
-	CategoryInfra     Category = "infra"  // a step's timeout, what holds the secrets, the engine itself
-	CategoryLimit     Category = "limit"  // a bound of the run
-	CategoryCancelled Category = "cancelled"
+	CategoryModel Category = "model"
+	CategoryTool  Category = "tool"
+	// CategoryConfirmation is of a call that was denied, by a plugin's hook for one.
+	CategoryConfirmation Category = "confirmation"
+	CategoryConfig       Category = "config" // the recipe, its input or the host's set-up
+	CategoryInfra        Category = "infra"  // a step's timeout, what holds the secrets, the engine itself
+	CategoryLimit        Category = "limit"  // a bound of the run
+	CategoryCancelled    Category = "cancelled"
 )
 
 // Error is why a run, or a step whose failure was handled, failed. errors.Is and errors.As reach

@@ -33,8 +33,9 @@ type Described interface {
 
 // Metadata is what an adapter says about itself. It must not change.
 type Metadata struct {
-	Provider string // of a model, as OpenTelemetry's conventions name it: openai, anthropic; "" when unknown
-	Model    string // of a model, as its provider names it; "" when unknown
+	Provider string        // of a model, as OpenTelemetry's conventions name it: openai, anthropic; "" when unknown
+	Model    string        // of a model, as its provider names it; "" when unknown
+	Requires []Requirement // what must be there for it to work, secrets apart; nil: nothing
 }
 
 // Role says who speaks in a message.

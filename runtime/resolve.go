@@ -89,13 +89,20 @@ func (rt *Runtime) Resolve() *Resolution {
 		}
 	}
 	for _, p := range r.Plugins {
-		for _, need := range p.Requires {
-			if candidates, ok := r.offers(need); !ok {
-				r.Diagnostics = append(r.Diagnostics, unmet(p.Key, need, candidates))
-			}
-		}
+		r.Diagnostics = append(r.Diagnostics, r.Unmet(fmt.Sprintf("plugin %q", p.Key), p.Requires)...)
 	}
 	return r
+}
+
+// Unmet reports what is not there of what somebody requires: who is how messages name it. Secrets
+// are for [Resolution.MissingSecrets].
+func (r *Resolution) Unmet(who string, needs []Requirement) (list diagnostics.List) {
+	for _, need := range needs {
+		if candidates, ok := r.offers(need); !ok {
+			list = append(list, unmet(who, need, candidates))
+		}
+	}
+	return list
 }
 
 // takeSlots fills r.Plugins, and returns the findings about those that are dropped.
@@ -397,10 +404,10 @@ func (r *Resolution) offers(need Requirement) (candidates []string, ok bool) {
 	return candidates, slices.Contains(candidates, need.Name)
 }
 
-func unmet(plugin string, need Requirement, candidates []string) diagnostics.Diagnostic {
+func unmet(who string, need Requirement, candidates []string) diagnostics.Diagnostic {
 	return diagnostics.Diagnostic{
 		Level: diagnostics.Warn, Kind: diagnostics.KindRequirement, Code: diagnostics.CodePluginRequirement,
-		Message: fmt.Sprintf("plugin %q requires %s %q, which is not there", plugin, need.Kind, need.Name),
+		Message: fmt.Sprintf("%s requires %s %q, which is not there", who, need.Kind, need.Name),
 		Hint:    diagnostics.DidYouMean(need.Name, candidates),
 	}
 }
@@ -420,7 +427,7 @@ func (r *Resolution) MissingSecrets(ctx context.Context) (diagnostics.List, erro
 			}
 			switch {
 			case errors.Is(err, ErrNoSecret):
-				list = append(list, unmet(p.Key, need, nil))
+				list = append(list, unmet(fmt.Sprintf("plugin %q", p.Key), need, nil))
 			case err != nil:
 				return list, fmt.Errorf("secret %q, which plugin %q requires, cannot be read: %w", need.Name, p.Key, err)
 			}

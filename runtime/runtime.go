@@ -32,7 +32,7 @@ type Runtime struct {
 	NewRunID func() string // nil: a UUIDv7
 }
 
-// ToolSpecs describes the tools, those of plugins included, in their order: what
+// ToolSpecs describes the tools that a run has, those of plugins with them: what
 // workflow.Options.Tools takes.
 func (rt *Runtime) ToolSpecs() []ToolSpec { return rt.Resolve().ToolSpecs() }
 

@@ -224,12 +224,23 @@ func (in *invocation) openSecrets() (any, error) {
 
 // callTool calls the tool and checks what it returns, secrets out.
 func (in *invocation) callTool() (any, error) {
-	output, err := in.toolOutput()
-	if err != nil {
+	m := runtime.Moment{Point: runtime.ToolBefore, Name: in.call.name}
+	if in.run.hooked() {
+		m.Args, _ = in.run.prepared.redact.Value(in.args).(map[string]any)
+	}
+	if err := in.ask(m); err != nil {
 		return nil, err
 	}
-	if in.run.prepared.redact != nil {
+	output, err := in.toolOutput()
+	if err == nil && in.run.prepared.redact != nil {
 		output, in.size = in.run.prepared.redact.Value(output), machine.Unknown
+	}
+	if in.run.hooked() {
+		m.Point, m.Output, m.Err = runtime.ToolAfter, output, in.run.prepared.redact.Error(err)
+		_ = in.fire(m)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if err := in.checkOutput(output, in.call.answer); err != nil {
 		return nil, err
@@ -321,16 +332,32 @@ func (in *invocation) generate(n int) (string, error) {
 		in.req.Call = in.run.drawCall(in.req.Model)
 		in.emit(in.event(), in.content())
 	}
-	resp, err := in.answer()
-	switch {
-	case err != nil:
+	m := runtime.Moment{Point: runtime.ModelBefore, Name: in.req.Model, Request: in.req}
+	if err := in.ask(m); err != nil {
 		return "", err
-	case resp == nil:
-		return "", fmt.Errorf("model %q returned neither an answer nor an error", in.req.Model)
-	case len(resp.Text) > in.run.limits.MaxOutputBytes:
-		return "", in.tooLarge(len(resp.Text))
 	}
-	text := in.run.prepared.redact.Text(resp.Text)
+	resp, err := in.answer()
+	if err == nil {
+		switch {
+		case resp == nil:
+			err = fmt.Errorf("model %q returned neither an answer nor an error", in.req.Model)
+		case len(resp.Text) > in.run.limits.MaxOutputBytes:
+			err = in.tooLarge(len(resp.Text))
+		default:
+			shown := *resp
+			shown.Text = in.run.prepared.redact.Text(resp.Text)
+			resp = &shown
+		}
+	}
+	if in.run.hooked() {
+		if m.Point, m.Err = runtime.ModelAfter, in.run.prepared.redact.Error(err); err == nil {
+			m.Response = resp
+		}
+		_ = in.fire(m)
+	}
+	if err != nil {
+		return "", err
+	}
 	var data trace.Data
 	for _, a := range []trace.Attr{{Key: "finish", Value: resp.Finish}, {Key: "model", Value: resp.Model}} {
 		if a.Value != "" {
@@ -339,8 +366,8 @@ func (in *invocation) generate(n int) (string, error) {
 	}
 	data = append(data, trace.Attr{Key: "usage", Value: map[string]any{
 		"input_tokens": int64(resp.Usage.InputTokens), "output_tokens": int64(resp.Usage.OutputTokens)}})
-	in.emit(trace.Event{Kind: trace.ModelEnd, Step: in.path, Data: data}, map[string]any{"text": text})
-	return text, nil
+	in.emit(trace.Event{Kind: trace.ModelEnd, Step: in.path, Data: data}, map[string]any{"text": resp.Text})
+	return resp.Text, nil
 }
 
 // answer calls the model, piece by piece if a sink wants the pieces.
@@ -406,7 +433,7 @@ func (in *invocation) prepareModel() error {
 	default:
 		return in.badField("max_tokens", "an integer", n)
 	}
-	if in.model = in.run.rt.Models[req.Model]; in.model == nil {
+	if in.model = in.run.prepared.offers.Models[req.Model]; in.model == nil {
 		return configError(diagnostics.CodeMissingModel, "%s: model %q is not there", in.call.pos, req.Model)
 	}
 	req.Call = in.run.drawCall(req.Model)

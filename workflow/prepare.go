@@ -23,6 +23,7 @@ type prepared struct {
 	secrets map[string]string
 	redact  *value.Redactor
 	list    diagnostics.List
+	offers  *runtime.Resolution // what the runtime and its plugins offer
 }
 
 // boundTool is a tool that the recipe uses, ready to be called; zero: missing.
@@ -51,33 +52,61 @@ func (wf *Workflow) Check(ctx context.Context, rt *runtime.Runtime) (diagnostics
 
 // prepare binds what the recipe uses to what rt offers:
 //
-//  1. models
+//  1. models, and what they and the tools require
 //  2. tools, with the arguments that are written out
 //  3. secrets
 //  4. capabilities that requires names
+//  5. plugins
 //
 // With an error, which only secrets cause, the findings are there all the same.
 func (wf *Workflow) prepare(ctx context.Context, rt *runtime.Runtime) (*prepared, error) {
-	p := &prepared{tools: make([]boundTool, len(wf.tools))}
+	p := &prepared{tools: make([]boundTool, len(wf.tools)), offers: rt.Resolve()}
 	for _, d := range wf.Diagnostics {
 		if d.Code != diagnostics.CodeMissingTool { // said again below, if it is still so
 			p.list = append(p.list, d)
 		}
 	}
 	for _, u := range wf.models {
-		if rt.Models[u.name] == nil {
-			p.missing(u, "model", diagnostics.CodeMissingModel, slices.Collect(maps.Keys(rt.Models)))
+		if m := p.offers.Models[u.name]; m == nil {
+			p.missing(u, "model", diagnostics.CodeMissingModel, slices.Collect(maps.Keys(p.offers.Models)))
+		} else if d, ok := m.(runtime.Described); ok {
+			p.list = append(p.list, p.offers.Unmet(fmt.Sprintf("model %q", u.name), d.Metadata().Requires)...)
 		}
 	}
-	p.bindTools(wf, rt)
+	p.bindTools(wf)
 	err := p.readSecrets(ctx, wf, rt)
-	has := map[string]bool{"model": len(rt.Models) > 0, "tools": len(rt.Tools) > 0, "secrets": rt.Secrets != nil}
 	for _, u := range wf.capabilities {
-		if !has[u.name] {
+		if !p.offers.Has(u.name) {
 			p.missing(u, "capability", diagnostics.CodeMissingCapability, nil)
 		}
 	}
+	if err == nil && len(p.offers.Plugins) > 0 {
+		err = p.plugins(ctx, wf)
+	}
 	return p, err
+}
+
+// plugins adds what there is to say about plugins.
+func (p *prepared) plugins(ctx context.Context, wf *Workflow) error {
+	p.list = append(p.list, p.offers.Diagnostics...)
+	missing, err := p.offers.MissingSecrets(ctx)
+	p.list = append(p.list, missing...)
+	points := []runtime.Point{runtime.RunInit, runtime.RunFinish}
+	if len(wf.graph.Nodes) > 0 {
+		points = append(points, runtime.StepBefore, runtime.StepAfter)
+	}
+	for _, c := range wf.calls {
+		if c.kind == modelCall {
+			points = append(points, runtime.ModelBefore, runtime.ModelAfter)
+		} else {
+			points = append(points, runtime.ToolBefore, runtime.ToolAfter)
+		}
+	}
+	p.list = append(p.list, p.offers.NotScheduled(points...)...)
+	if err != nil {
+		return &runtime.Error{Category: runtime.CategoryInfra, Code: "secret.failed", Err: err}
+	}
+	return nil
 }
 
 // missing reports a name that the runtime does not offer.
@@ -97,11 +126,11 @@ func missing(u use, what string, code diagnostics.Code, offered []string) diagno
 	return d
 }
 
-func (p *prepared) bindTools(wf *Workflow, rt *runtime.Runtime) {
+func (p *prepared) bindTools(wf *Workflow) {
 	if len(wf.tools) == 0 {
 		return
 	}
-	specs := rt.ToolSpecs()
+	specs := p.offers.ToolSpecs()
 	for n, spec := range specs {
 		i := indexOf(wf.tools, spec.Name)
 		if i < 0 {
@@ -113,10 +142,15 @@ func (p *prepared) bindTools(wf *Workflow, rt *runtime.Runtime) {
 				Message: fmt.Sprintf("tool %q is there twice, the last one is used", spec.Name),
 			})
 		}
-		p.tools[i] = boundTool{tool: rt.Tools[n]}
-		p.tools[i].values, _ = rt.Tools[n].(runtime.ValueTool)
+		p.tools[i] = boundTool{tool: p.offers.Tools[n]}
+		p.tools[i].values, _ = p.tools[i].tool.(runtime.ValueTool)
 		if spec.Parameters != nil {
 			p.tools[i].schema, _ = schema.Compile(spec.Parameters) // good: Runtime.Validate has seen it
+		}
+	}
+	for i, u := range wf.tools {
+		if d, ok := p.tools[i].tool.(runtime.Described); ok {
+			p.list = append(p.list, p.offers.Unmet(fmt.Sprintf("tool %q", u.name), d.Metadata().Requires)...)
 		}
 	}
 	for _, d := range wf.checkTools(specs) {

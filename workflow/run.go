@@ -71,6 +71,8 @@ type run struct {
 	baton     atomic.Int64    // 0, or the number of the call that the driver is in; of a lone call negative
 	fault     any             // a panic of the engine itself
 
+	found found // findings of the run under way
+
 	drawMutex sync.Mutex
 	drawn     map[string]int // model calls so far, by model
 }
@@ -160,6 +162,7 @@ func (r *run) execute(input any) (out *Outcome) {
 	r.events.reserve(start, len(r.wf.graph.Nodes))
 	r.over, r.done, r.own = make(chan struct{}), make(chan struct{}), new(invocation)
 	r.reports = make(chan report, 16)
+	r.tell(runtime.Moment{Point: runtime.RunInit})
 	func() {
 		defer r.release() // also if the caller's goroutine ends
 		r.supervise()
@@ -385,11 +388,15 @@ func (r *run) drive(inside **invocation) (finished bool) {
 			r.wait()
 		case machine.Began:
 			r.events.emit(c.Task, trace.Event{Kind: trace.StepStart, Step: c.Task.Path()}, nil)
+			if r.hooked() {
+				r.tell(runtime.Moment{Point: runtime.StepBefore, Step: r.events.path(c.Task)})
+			}
 		case machine.Ended:
 			if c.Task.Node().Kind != machine.Call { // what computes takes time too
 				r.events.tick()
 			}
 			r.events.emitEnd(c.Task)
+			r.tellEnd(c.Task)
 			if c.Task.Failure() != nil {
 				r.shared = nil
 			}
@@ -647,9 +654,21 @@ func (r *run) resultError() error {
 	return &runtime.Error{Category: runtime.Category(f.Category), Code: f.Code, Step: f.Path, Err: f.Err}
 }
 
+// statusOf is the status of a run that ended with err, nil for ok.
+func statusOf(err error) Status {
+	e, _ := errors.AsType[*runtime.Error](err)
+	switch {
+	case err == nil:
+		return StatusOK
+	case e != nil && e.Category == runtime.CategoryCancelled:
+		return StatusCancelled
+	}
+	return StatusError
+}
+
 // outcome puts together how the run ended, and tells the sinks. output is the recipe's.
 func (r *run) outcome(start trace.Event, output any, err error) *Outcome {
-	out := &Outcome{Status: StatusOK, RunID: r.id, Recipe: r.wf.recipe.Name, Output: output, Err: err}
+	out := &Outcome{Status: statusOf(err), RunID: r.id, Recipe: r.wf.recipe.Name, Output: output, Err: err}
 	out.Trace = []trace.Event{start}
 	out.Diagnostics = r.prepared.list
 	if r.m != nil {
@@ -659,16 +678,17 @@ func (r *run) outcome(start trace.Event, output any, err error) *Outcome {
 			out.Diagnostics = append(out.Diagnostics, diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
 				Code: diagnostics.CodeStepFailed, Message: fmt.Sprintf("step %q failed too: %v", f.Path, f.Err), Step: f.Path})
 		}
+		finish := runtime.Moment{Point: runtime.RunFinish, Output: output, Status: string(statusOf(err)), Err: err}
+		r.tell(finish)
+		out.Diagnostics = append(out.Diagnostics, r.found.inPlanOrder(out.Trace)...)
 	}
 	var last trace.Event
 	switch e := out.Error(); {
 	case e == nil:
 		last = r.events.runEvent(trace.RunSuccess)
 	case e.Category == runtime.CategoryCancelled:
-		out.Status = StatusCancelled
 		last = r.events.runEvent(trace.RunCancelled, trace.Attr{Key: "reason", Value: e.Error()})
 	default:
-		out.Status = StatusError
 		attrs := []trace.Attr{{Key: "code", Value: e.Code}, {Key: "message", Value: e.Error()}}
 		if e.Step != "" {
 			attrs = append(attrs, trace.Attr{Key: "step", Value: e.Step})

@@ -67,6 +67,9 @@ type tool[In any] struct {
 	effect func(In) runtime.Effect // nil: spec.Effect, whatever the arguments
 }
 
+// Builtin marks the tool as one that every installation has.
+func (t tool[In]) Builtin() {}
+
 func (t tool[In]) Spec() runtime.ToolSpec {
 	spec := t.spec
 	spec.Parameters = slices.Clone(spec.Parameters)

@@ -239,7 +239,7 @@ func (a *app) planCommand() *cobra.Command {
 			plan := wf.Plan()
 			switch format {
 			case "json":
-				return a.printJSON(planWithCapabilities{plan, capabilities(rt)})
+				return a.printJSON(planWithCapabilities{plan, rt.Resolve().Capabilities()})
 			case "mermaid":
 				fmt.Fprint(a.stdout, plan.Mermaid())
 			case "dot":
