@@ -103,17 +103,14 @@ func (c *collector) tree() string {
 	return b.String()
 }
 
-// A run with a configuration that names a collector is there in full when Shutdown is through.
-func TestTelemetry(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	c := newCollector(t)
-	defer c.Close()
+// run runs a recipe with three model calls, with a configuration that names the collector, and
+// returns its id.
+func (c *collector) run(t *testing.T, telemetry string) string {
+	t.Helper()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "canned.yaml"), "turns: [{text: not JSON}, {json: {kind: A}}, {text: done}]\n")
-	config, err := host.ParseConfig("braise.yaml", []byte(`
-models: {fast: {provider: script, file: canned.yaml}}
-telemetry: {otlp: "${COLLECTOR}/base/", headers: {X-Api-Key: "${KEY}", X-Tenant: t1}, service_name: triage}
-`), environ(map[string]string{"COLLECTOR": c.URL, "KEY": "hunter2hunter2"}))
+	config, err := host.ParseConfig("braise.yaml", []byte("models: {fast: {provider: script, file: canned.yaml}}\ntelemetry: "+telemetry),
+		environ(map[string]string{"COLLECTOR": c.URL, "KEY": "hunter2hunter2"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,6 +146,15 @@ steps:
 	if err := exporter.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	return out.RunID
+}
+
+// A run is at the collector in full when Shutdown is through.
+func TestTelemetry(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	c := newCollector(t)
+	defer c.Close()
+	runID := c.run(t, `{otlp: "${COLLECTOR}/base/", headers: {X-Api-Key: "${KEY}", X-Tenant: t1}, service_name: triage}`)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	want := `invoke_workflow classify
@@ -174,8 +180,8 @@ steps:
 			}
 		}
 	}
-	if len(ids) != 1 || !ids[out.RunID] {
-		t.Errorf("run ids %v, want %s", ids, out.RunID)
+	if len(ids) != 1 || !ids[runID] {
+		t.Errorf("run ids %v, want %s", ids, runID)
 	}
 	for _, name := range []string{"gen_ai.client.operation.duration", "gen_ai.client.token.usage", "gen_ai.workflow.duration", "braise.step.duration"} {
 		if !c.metrics[name] {
@@ -188,6 +194,30 @@ steps:
 	for _, h := range c.headers {
 		if h.Get("X-Api-Key") != "hunter2hunter2" || h.Get("X-Tenant") != "t1" || h.Get("Content-Type") != "application/x-protobuf" {
 			t.Errorf("headers %v", h)
+		}
+	}
+}
+
+func TestTelemetryContent(t *testing.T) {
+	c := newCollector(t)
+	defer c.Close()
+	c.run(t, `{otlp: "${COLLECTOR}/base", content: true}`)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	got := map[string]bool{}
+	for _, s := range c.spans {
+		for _, kv := range s.Attributes {
+			if kv.Key == "gen_ai.input.messages" || kv.Key == "gen_ai.output.messages" {
+				got[kv.Value.GetStringValue()] = true
+			}
+		}
+	}
+	for _, want := range []string{
+		`[{"parts":[{"content":"And now?","type":"text"}],"role":"user"}]`,
+		`[{"finish_reason":"stop","parts":[{"content":"done","type":"text"}],"role":"assistant"}]`,
+	} {
+		if !got[want] {
+			t.Errorf("no %s in %v", want, got)
 		}
 	}
 }
