@@ -61,15 +61,22 @@ func NewRecord(at time.Time, kind Kind, path string, data map[string]any) (Recor
 // with text that is not UTF-8, or with data that does not look like one canonical object. It looks
 // no deeper into the data than that, for it is on the way of every write.
 func (r Record) Check() error {
+	if err := r.check(); err != nil {
+		return fmt.Errorf("record %s: %w: %w", r.Kind, ErrInvalid, err)
+	}
+	return nil
+}
+
+func (r Record) check() error {
 	switch data := r.Data; {
 	case r.Kind == "":
-		return fmt.Errorf("record: no kind: %w", ErrInvalid)
+		return fmt.Errorf("no kind")
 	case r.At.IsZero() || r.At.Year() < 1 || r.At.Year() > 9999:
-		return fmt.Errorf("record %s: time %s: %w", r.Kind, r.At, ErrInvalid)
+		return fmt.Errorf("at %s", r.At)
 	case !utf8.ValidString(string(r.Kind)) || !utf8.ValidString(r.Path) || !utf8.Valid(data):
-		return fmt.Errorf("record %s: invalid UTF-8: %w", r.Kind, ErrInvalid)
+		return fmt.Errorf("invalid UTF-8")
 	case data != nil && (len(data) < 2 || data[0] != '{' || data[len(data)-1] != '}' || bytes.IndexByte(data, '\n') >= 0):
-		return fmt.Errorf("record %s: data is not a canonical JSON object: %w", r.Kind, ErrInvalid)
+		return fmt.Errorf("data is not a canonical JSON object")
 	}
 	return nil
 }
@@ -136,7 +143,7 @@ func parseLine(line []byte) (rec Record, err error) {
 		return rec, err
 	}
 	rec.At = rec.At.UTC()
-	if err := rec.Check(); err != nil {
+	if err := rec.check(); err != nil {
 		return rec, err
 	}
 	// Whatever the parser let pass, only the one way to write a record is right.

@@ -112,18 +112,22 @@ func Newest(a, b Summary) int {
 
 // Check returns an ErrInvalid for a run that no journal could begin with.
 func (r Run) Check() error {
-	switch {
-	case !isName(r.ID, "-_."):
-		return fmt.Errorf("run id %q: %w", r.ID, ErrInvalid)
-	case !isName(r.Digest, "-_.:"):
-		return fmt.Errorf("run %q: digest %q: %w", r.ID, r.Digest, ErrInvalid)
-	case r.Parent != "" && !isName(r.Parent, "-_."):
-		return fmt.Errorf("run %q: parent %q: %w", r.ID, r.Parent, ErrInvalid)
-	}
-	if err := (Record{At: r.StartedAt, Kind: definition, Path: r.Recipe, Data: r.Definition}).Check(); err != nil {
-		return fmt.Errorf("run %q: %w", r.ID, err)
+	if err := r.check(); err != nil {
+		return fmt.Errorf("run %q: %w: %w", r.ID, ErrInvalid, err)
 	}
 	return nil
+}
+
+func (r Run) check() error {
+	switch {
+	case !isName(r.ID, "-_."):
+		return fmt.Errorf("run id %q", r.ID)
+	case !isName(r.Digest, "-_.:"):
+		return fmt.Errorf("digest %q", r.Digest)
+	case r.Parent != "" && !isName(r.Parent, "-_."):
+		return fmt.Errorf("parent %q", r.Parent)
+	}
+	return Record{At: r.StartedAt, Kind: definition, Path: r.Recipe, Data: r.Definition}.check()
 }
 
 // isName reports whether s is fit for a file's name: letters, digits and some more, but those not first.
@@ -304,14 +308,17 @@ func (s *Summary) applyData(rec Record, d *members) error {
 }
 
 func (s *Summary) create(rec Record, d *members) error {
-	if format := d.m["format"]; format != int64(Format) {
+	if format := d.m["format"]; format != int64(Format) { // nothing else is known then
 		return fmt.Errorf("%w: %v", ErrVersion, format)
 	}
 	run := Run{ID: d.text("run"), Recipe: d.optional("recipe"), Digest: d.text("digest"), Parent: d.optional("parent"), StartedAt: rec.At}
+	if d.err != nil {
+		return d.err
+	}
 	if s.ID != "" && run.ID != s.ID {
 		return fmt.Errorf("it is of run %q", run.ID)
 	}
-	if err := run.Check(); err != nil {
+	if err := run.check(); err != nil {
 		return err
 	}
 	s.Run, s.Status = run, Running

@@ -7,11 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 
 	"github.com/braise-run/braise/checkpoint"
@@ -155,6 +157,9 @@ func (h *harness) load(id string) (checkpoint.Summary, []checkpoint.Record) {
 	h.Helper()
 	sum, recs, err := h.s.Load(h.ctx, id, 0)
 	h.want("Load", err, nil)
+	alone, _, err := h.s.Load(h.ctx, id, math.MaxInt64)
+	h.want("Load", err, nil)
+	h.same("summary alone", alone, sum)
 	return sum, recs
 }
 
@@ -169,7 +174,7 @@ func (h *harness) want(what string, err, want error) {
 // same stops the test unless got is what was wanted.
 func (h *harness) same(what string, got, want any) {
 	h.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		h.Fatalf("%s (-want +got):\n%s", what, diff)
 	}
 }
