@@ -137,7 +137,7 @@ func tree(spans tracetest.SpanStubs) string {
 func sorted(attrs []attribute.KeyValue) []string {
 	var list []string
 	for _, kv := range attrs {
-		list = append(list, string(kv.Key)+"="+kv.Value.String())
+		list = append(list, string(kv.Key)+"="+kv.Value.Emit())
 	}
 	slices.Sort(list)
 	return list
