@@ -58,8 +58,8 @@ type Lease struct {
 // Newest reports whether l is the lease that a store has now.
 func (l Lease) Newest(now Lease) bool { return l.Epoch == now.Epoch && l.Owner == now.Owner }
 
-// Held reports whether a store's lease keeps others from the run: it has been neither released, nor
-// has it run out, nor is its owner gone.
+// Held reports whether a store's lease keeps others from the run: now, by the store's clock, it has
+// neither been released nor run out, and its owner is not surely gone.
 func (l Lease) Held(now time.Time) bool {
 	return now.Before(l.Until) && !OwnerGone(l.Owner)
 }
@@ -98,8 +98,8 @@ type Store interface {
 	// ended for good, or a Seq does not follow. No records: nothing is checked but the lease.
 	Append(ctx context.Context, l Lease, after int64, recs ...Record) error
 
-	// AnswerPause is Append of an answer by token: the first record is a PauseAnswered. ErrToken
-	// unless, within the same write, tokenHash is live at that record's time and belongs to the
+	// AnswerPause is Append of an answer by token: the first record is a PauseAnswered, or it is
+	// ErrInvalid. ErrToken unless, within the same write, tokenHash is live at that record's time and belongs to the
 	// pause that it names.
 	AnswerPause(ctx context.Context, l Lease, after int64, tokenHash []byte, recs ...Record) error
 
@@ -147,7 +147,7 @@ type Filter struct {
 	Status    Status    // "": any
 	Recipe    string    // its name; "": any
 	DueBefore time.Time // runs with something due at this time or before it, see Summary.Due; zero: any
-	Limit     int       // of the newest; 0: no limit
+	Limit     int       // so many of the newest; 0: no limit
 }
 
 // Match reports whether the filter, its limit aside, lets a run through.

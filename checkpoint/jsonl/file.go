@@ -1,7 +1,6 @@
 package jsonl
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -91,29 +90,19 @@ func load(f *lockedFile, runID string) (checkpoint.Summary, []checkpoint.Record,
 	return sum, recs, err
 }
 
-// digestOf reads a journal's first record.
+// digestOf reads the digest in a journal that somebody may be writing to.
 func digestOf(name string) (string, error) {
-	f, err := os.Open(name)
+	text, err := os.ReadFile(name)
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
-	r := bufio.NewReader(f)
-	for {
-		line, err := r.ReadBytes('\n')
-		if err != nil {
-			return "", err
-		}
-		rec, err := checkpoint.ParseLine(bytes.TrimSuffix(line, []byte("\n")))
-		if err != nil {
-			return "", err
-		}
-		if rec.Kind != batch {
-			var sum checkpoint.Summary
-			err := sum.Apply(rec)
-			return sum.Digest, err
-		}
+	recs, _, err := decode(text)
+	if len(recs) == 0 {
+		return "", errors.Join(checkpoint.ErrCorrupt, err)
 	}
+	var sum checkpoint.Summary
+	err = sum.Apply(recs[0])
+	return sum.Digest, err
 }
 
 // lockedFile is an open file with the lock that all who use it take.

@@ -9,8 +9,9 @@
 //
 //	{"seq":7,"at":"…","kind":"batch","data":{"records":3},"sum":"…"}
 //
-// Several processes may share a folder. Each write is synced to the disk before it returns. List, Prune and
-// the first write after Claim read whole journals; for many runs, take a database.
+// Several processes may share a folder on one machine. Each write is synced to the disk before it
+// returns. List, Prune and the first write after Claim read whole journals; for many runs, take a
+// database.
 package jsonl
 
 import (
@@ -67,6 +68,11 @@ func (s *Store) definition(digest string) string {
 	return filepath.Join(s.dir, "definitions", strings.ReplaceAll(digest, ":", "_"))
 }
 
+// isLocal reports whether the store may look for a file of this name: ids come from strangers.
+func isLocal(name string) bool {
+	return !strings.ContainsAny(name, "/\\\x00") && filepath.IsLocal(name)
+}
+
 // begin says whether a call may begin.
 func (s *Store) begin(ctx context.Context) error {
 	s.mu.Lock()
@@ -85,9 +91,9 @@ func (s *Store) lockRun(ctx context.Context, runID string, flag int) (*lockedFil
 	if err := s.begin(ctx); err != nil {
 		return nil, err
 	}
-	err := fs.ErrNotExist // for an id that no file can have
+	err := fs.ErrNotExist
 	var f *lockedFile
-	if (checkpoint.Run{ID: runID, Digest: "0", StartedAt: time.Unix(0, 0)}).Check() == nil {
+	if isLocal(runID) {
 		f, err = openLocked(ctx, s.journal(runID), flag)
 	}
 	switch {
@@ -338,7 +344,7 @@ func (s *Store) Definition(ctx context.Context, digest string) (json.RawMessage,
 	}
 	err := fs.ErrNotExist
 	var text []byte
-	if (checkpoint.Run{ID: "0", Digest: digest, StartedAt: time.Unix(0, 0)}).Check() == nil {
+	if isLocal(digest) {
 		text, err = os.ReadFile(s.definition(digest))
 	}
 	switch {
@@ -432,29 +438,29 @@ func (s *Store) remove(ctx context.Context, f *lockedFile, runID string) error {
 // Prune implements checkpoint.Store. It also removes files that a process left when it died in
 // the middle of a Create. While a journal cannot be read, no definition goes.
 func (s *Store) Prune(ctx context.Context, before time.Time, statuses ...checkpoint.Status) (int, error) {
-	all, failed := s.List(ctx, checkpoint.Filter{})
-	if all == nil && failed != nil {
-		return 0, failed
+	ids, err := s.runs(ctx)
+	if err != nil {
+		return 0, err
 	}
 	n := 0
-	for _, sum := range all {
-		if !sum.Prunable(before, statuses) {
-			continue
-		}
-		switch pruned, err := s.prune(ctx, sum.ID, before, statuses); {
+	var failed []error
+	for _, id := range ids {
+		switch pruned, err := s.prune(ctx, id, before, statuses); {
 		case pruned:
 			n++
+		case ctx.Err() != nil:
+			return n, err
 		case err != nil && !errors.Is(err, checkpoint.ErrBusy) && !errors.Is(err, checkpoint.ErrNotFound):
-			failed = errors.Join(failed, err)
+			failed = append(failed, err)
 		}
 	}
 	if failed == nil {
-		failed = s.sweep(ctx)
+		return n, s.sweep(ctx)
 	}
-	return n, failed
+	return n, errors.Join(failed...)
 }
 
-// prune removes one run, if it still may go once it is locked.
+// prune removes one run, if it may go.
 func (s *Store) prune(ctx context.Context, runID string, before time.Time, statuses []checkpoint.Status) (bool, error) {
 	f, _, err := s.lockFree(ctx, runID)
 	if err != nil {
@@ -465,10 +471,8 @@ func (s *Store) prune(ctx context.Context, runID string, before time.Time, statu
 	if err != nil || !sum.Prunable(before, statuses) {
 		return false, err
 	}
-	if err := s.remove(ctx, f, runID); err != nil {
-		return false, err
-	}
-	return true, nil
+	err = s.remove(ctx, f, runID)
+	return err == nil, err
 }
 
 // sweep removes the definitions that no run refers to, and unfinished files of the dead.

@@ -12,7 +12,9 @@ import (
 var _ func(f *os.File) (unlock func(), err error) = tryLock
 
 // tryLockFile is tryLock for systems without flock: the lock is a file beside the one that it
-// guards. One that has been there for long was left by a process that died.
+// guards. One that has been there for long was left by a process that died. (Should two find such a
+// one at the same time, both may go on; the lease still tells them apart. What this lock cannot do is
+// stop a process that slept for longer in the middle of a write.)
 func tryLockFile(f *os.File) (unlock func(), err error) {
 	name := f.Name() + ".lock"
 	lock, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
