@@ -145,6 +145,8 @@ type app struct {
 	strict      bool
 	quiet       bool
 	verbose     bool
+
+	host *host.Config // of the recipe at work; nil: there is no file
 }
 
 func (a *app) rootCommand() *cobra.Command {

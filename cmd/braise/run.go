@@ -15,6 +15,7 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 	"github.com/braise-run/braise/workflow"
 )
@@ -122,6 +123,11 @@ func (a *app) run(ctx context.Context, path string, readInputs func(*workflow.Wo
 		rt.Trace = append(rt.Trace, p)
 		closeSink = p.close
 	}
+	flush, err := a.export(ctx, rt)
+	if err != nil {
+		return &exitError{exitInternal, err}
+	}
+	defer flush() // when the result is out
 	rt.Reporter = silent{}
 	out, _ := wf.Run(ctx, inputs, rt) // the error is the outcome's
 	closeSink()
@@ -141,6 +147,28 @@ func (a *app) run(ctx context.Context, path string, readInputs func(*workflow.Wo
 	}
 	return &exitError{code, recordErr}
 }
+
+// export adds the exporter to the collector that the configuration names, if it does, to the sinks of
+// a run. flush sends what waits, and is called once the run has ended.
+func (a *app) export(ctx context.Context, rt *runtime.Runtime) (flush func(), err error) {
+	exporter, err := a.host.Telemetry(version().Version)
+	if err != nil || exporter == nil {
+		return func() {}, err
+	}
+	rt.Trace = append(rt.Trace, exporter)
+	return func() {
+		if err := exporter.Shutdown(context.WithoutCancel(ctx)); err != nil && !a.quiet {
+			text := []rune(strings.Join(strings.Fields(err.Error()), " ")) // the collector's words may be in it
+			if len(text) > maxWarning {
+				text = append(text[:maxWarning], '…')
+			}
+			fmt.Fprintf(a.stderr, "braise: warning: telemetry: %s\n", visible(string(text)))
+		}
+	}, nil
+}
+
+// maxWarning is how many characters of what a collector says are shown.
+const maxWarning = 500
 
 // silent is the reporter of a run: what it would say stands in the outcome's findings and trace.
 type silent struct{}

@@ -38,6 +38,7 @@ func (a *app) runtimeFor(recipePath string) (*runtime.Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.host = config
 	rt, err := config.Runtime(filepath.Dir(path))
 	if err != nil {
 		return nil, err
