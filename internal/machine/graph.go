@@ -34,6 +34,7 @@ const (
 	Call             // the driver calls an adapter
 	Sub              // a body
 	Fail             // fails on purpose
+	Wait             // waits for an answer or a time; the driver opens it
 )
 
 // Trigger says which ends of a node's needs let it run.
@@ -98,8 +99,10 @@ type OnError struct {
 
 // Status is where a step stands.
 //
-//	pending ──▶ running ──▶ succeeded | failed | cancelled
-//	   │
+//	            ┌────────▶ waiting
+//	            │             │ answered
+//	pending ──▶ running ◀─────┴──▶ succeeded | failed | cancelled
+//	   │          └───────────────────────▶ ▲
 //	   ├──▶ skipped (by its condition, or by what it needs)
 //	   └──▶ cancelled (the body it stands in failed or was cancelled before it began)
 type Status uint8
@@ -108,6 +111,7 @@ type Status uint8
 const (
 	Pending Status = iota
 	Running
+	Waiting
 	Succeeded
 	Failed
 	Cancelled
@@ -117,7 +121,7 @@ const (
 
 // String returns the word that recipes and traces use.
 func (s Status) String() string {
-	return [...]string{"pending", "running", "succeeded", "failed", "cancelled", "skipped", "skipped"}[s]
+	return [...]string{"pending", "running", "waiting", "succeeded", "failed", "cancelled", "skipped", "skipped"}[s]
 }
 
 // Failure is why an execution, a body or the run failed.

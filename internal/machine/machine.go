@@ -18,11 +18,12 @@ const (
 	Began             // Task has begun
 	Ended             // Task has ended; its status, output and failure say how
 	Skipped           // Task was skipped; its status says why
-	Start             // call Task's adapter with Input; Finish reports the result
+	Start             // call Task's adapter with Input; Finish or Suspend reports the result
+	Open              // Task waits, with Input; Answer ends that
 	Stop              // tell the call of Task to stop, because of Err; Finish is still due
 	Arm               // report Due(Task, Timer) after Wait
 	Disarm            // forget that timer
-	Done              // the run is over: Result
+	Done              // the run is over, or nothing can go on without an answer: Result
 )
 
 // Timer tells a task's timers apart.
@@ -43,6 +44,7 @@ type Command struct {
 	Timer Timer
 	Wait  time.Duration
 	Err   error
+	Again bool // of Start: the call was suspended, and has been answered
 }
 
 // Options are the bounds of a run.
@@ -59,7 +61,7 @@ type Options struct {
 
 // Result is how a run ended.
 type Result struct {
-	Status  Status // Succeeded, Failed or Cancelled
+	Status  Status // Succeeded, Failed, Cancelled, or Waiting: every task that goes on waits
 	Output  any
 	Failure *Failure
 }
@@ -73,12 +75,15 @@ type Machine struct {
 	ready   queue   // all needs settled, nothing decided yet
 	waiting queue   // calls that wait for a slot
 	calls   []*Task // that are under way
+	paused  []*Task // that wait, in the order in which they began to
+	kept    int     // of them, those that the driver ends soon by itself
 	began   int64   // tasks begun so far
+	decided int64   // what Next decided so far
 	armed   int     // timers that have neither come due nor been disarmed
 
 	size    int // of all that the run keeps so far
 	largest int // of a value that expressions can name, so far
-	tasks int // steps and items so far
+	tasks   int // steps and items so far
 
 	out  []Command // to be handed out, from head on
 	head int
@@ -116,15 +121,101 @@ func (m *Machine) Next() Command {
 		}
 		m.out, m.head = m.out[:0], 0
 		switch {
+		case m.result != nil:
+			return Command{}
 		case len(m.waiting) > 0 && len(m.calls) < m.opts.MaxParallel && (len(m.ready) == 0 || before(m.waiting[0], m.ready[0])):
+			m.decided++
 			m.begin(m.waiting.pop())
 		case len(m.ready) > 0:
+			m.decided++
 			m.decide(m.ready.pop())
+		case len(m.paused) > 0 && len(m.calls) == 0 && m.kept == 0:
+			m.result = &Result{Status: Waiting}
+			m.out = append(m.out, Command{Op: Done})
 		default:
 			return Command{}
 		}
 	}
 }
+
+// Decided counts what Next has decided so far. A machine that was told the same events, each at the
+// same count, is in the same state.
+func (m *Machine) Decided() int64 { return m.decided }
+
+// Queued reports whether Next has something to hand out that it decided before.
+func (m *Machine) Queued() bool { return m.head < len(m.out) }
+
+// Suspend reports that the call of t waits for an answer.
+func (m *Machine) Suspend(t *Task) {
+	if i := slices.Index(m.calls, t); i >= 0 {
+		m.calls = slices.Delete(m.calls, i, i+1)
+		if t.stopped || t.timeout { // nobody is going to answer
+			m.end(t, nil, Unknown, &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled})
+			return
+		}
+		m.disarm(t)
+		m.wait(t)
+	}
+}
+
+// wait puts t to those that wait.
+func (m *Machine) wait(t *Task) {
+	t.status = Waiting
+	m.paused = append(m.paused, t)
+	if t.barred() { // its body has failed meanwhile
+		m.abandon(t, errCancelled)
+	}
+}
+
+// Keep says that the driver will answer t soon by itself: the run goes on until then.
+func (m *Machine) Keep(t *Task) {
+	if t.status == Waiting && !t.kept {
+		t.kept = true
+		m.kept++
+	}
+}
+
+// Answer ends the waiting of t: with an output of any size, or a failure.
+func (m *Machine) Answer(t *Task, output any, failure *Failure) {
+	if m.resume(t) {
+		m.end(t, output, Unknown, failure)
+	}
+}
+
+// Again ends the waiting of t by calling its adapter once more.
+func (m *Machine) Again(t *Task) {
+	if m.resume(t) {
+		t.again = true
+		m.waiting.push(t)
+	}
+}
+
+// resume takes t from those that wait; it is false for any other task.
+func (m *Machine) resume(t *Task) bool {
+	i := slices.Index(m.paused, t)
+	if i < 0 {
+		return false
+	}
+	m.paused = slices.Delete(m.paused, i, i+1)
+	if t.kept {
+		t.kept = false
+		m.kept--
+	}
+	t.status = Running
+	return true
+}
+
+// abandon cancels what waits in owner: nobody is going to answer.
+func (m *Machine) abandon(owner *Task, cause error) {
+	for _, t := range slices.Clone(m.paused) {
+		if t.within(owner) && m.resume(t) {
+			m.end(t, nil, Unknown, &Failure{Category: "cancelled", Code: "step.cancelled", Err: cause})
+		}
+	}
+}
+
+// Paused returns the tasks that wait, in the order in which they began to.
+func (m *Machine) Paused() []*Task { return slices.Clone(m.paused) }
 
 // Unknown is the size of a value that nobody has measured.
 const Unknown = -1
@@ -371,12 +462,19 @@ func (m *Machine) start(t *Task) {
 
 // begin runs a task that may run now.
 func (m *Machine) begin(t *Task) {
-	if t.barred() {
+	n, again := t.Node(), t.again
+	switch {
+	case again && t.frame.cancelled:
+		m.end(t, nil, Unknown, &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled})
+		return
+	case again:
+		t.again = false
+	case t.barred():
 		m.drop(t)
 		return
+	default:
+		m.start(t)
 	}
-	n := t.Node()
-	m.start(t)
 	var input any
 	if n.With != nil {
 		var err error
@@ -396,19 +494,24 @@ func (m *Machine) begin(t *Task) {
 		m.end(t, nil, Unknown, failure)
 	case Sub:
 		m.openBody(t, input)
-	case Call:
+	case Call, Wait:
 		if n.Paths < 0 || n.Fixed+2*n.Paths*m.largest > m.opts.MaxOutput {
 			if _, failure := m.measure("input", input, Unknown, m.opts.MaxOutput); failure != nil {
 				m.end(t, nil, Unknown, failure)
 				return
 			}
 		}
+		if n.Kind == Wait {
+			m.out = append(m.out, Command{Op: Open, Task: t, Input: input})
+			m.wait(t)
+			return
+		}
 		alone := len(m.calls) == 0 && len(m.ready) == 0 && len(m.waiting) == 0 && m.armed == 0 && n.Timeout == 0
 		m.calls = append(m.calls, t)
 		if n.Timeout > 0 {
 			m.arm(t, Timeout, n.Timeout)
 		}
-		m.out = append(m.out, Command{Op: Start, Task: t, Input: input, Alone: alone})
+		m.out = append(m.out, Command{Op: Start, Task: t, Input: input, Alone: alone, Again: again})
 	}
 }
 
@@ -611,6 +714,7 @@ func (m *Machine) end(t *Task, output any, size int, failure *Failure) {
 	}
 	if failure != nil && !n.OnError.Continue && t.frame.failedAt == 0 {
 		t.frame.failedAt = m.began
+		m.abandon(&t.frame.self, errCancelled)
 		m.grace(&t.frame.self)
 	}
 	m.settle(t)
@@ -658,12 +762,13 @@ func (m *Machine) count(n int) *Failure {
 // endItem tells a foreach that an item has ended, or will not begin.
 func (m *Machine) endItem(t *Task) {
 	whole := t.whole()
-	whole.each.active--
-	whole.each.done++
 	if t.failure != nil && !whole.Node().Foreach.Collect && whole.each.failedAt == 0 {
 		whole.each.failedAt = m.began
+		m.abandon(whole, errCancelled)
 		m.grace(whole)
 	}
+	whole.each.active--
+	whole.each.done++
 	m.feed(whole)
 }
 
@@ -766,6 +871,7 @@ func (m *Machine) stop(owner *Task, cause error) {
 			m.out = append(m.out, Command{Op: Stop, Task: c, Err: cause})
 		}
 	}
+	m.abandon(owner, cause)
 }
 
 // stopOlder ends the grace of what began before the failure in t's body, or in t's foreach. Steps

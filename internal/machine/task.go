@@ -17,6 +17,8 @@ type Task struct {
 	armed   uint8 // its timers that are armed, a bit each
 	timeout bool  // its time ran out
 	stopped bool  // its call was told to stop
+	again   bool  // its call was suspended and answered, and is to start again
+	kept    bool  // the driver ends its waiting soon
 	began   int64 // the machine's count of begun tasks when it began
 
 	value   any // of the item
