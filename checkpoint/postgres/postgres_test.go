@@ -1,0 +1,331 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/checkpoint/checkpointtest"
+)
+
+// server returns the URL of the server of the tests, and a connection to it.
+func server(t testing.TB) (string, *pgx.Conn) {
+	t.Helper()
+	addr := os.Getenv("BRAISE_TEST_POSTGRES")
+	if addr == "" {
+		addr = "postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable"
+	}
+	conn, err := pgx.Connect(t.Context(), addr)
+	if err != nil {
+		message := fmt.Sprintf("NO POSTGRES SERVER, NOTHING OF THIS STORE IS TESTED (set BRAISE_TEST_POSTGRES): %v", err)
+		if os.Getenv("CI") == "true" {
+			t.Fatal(message)
+		}
+		t.Skip(message)
+	}
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	return addr, conn
+}
+
+// medium is a schema of a test's own.
+type medium struct {
+	t    testing.TB
+	url  string // with the schema
+	name string
+	conn *pgx.Conn
+}
+
+func newMedium(t testing.TB) *medium {
+	t.Helper()
+	addr, conn := server(t)
+	u, err := url.Parse(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "test_" + strings.ToLower(rand.Text())
+	m := &medium{t: t, name: name, conn: conn}
+	q := u.Query()
+	q.Set("schema", name)
+	u.RawQuery = q.Encode()
+	m.url = u.String()
+	t.Cleanup(func() { m.exec("DROP SCHEMA IF EXISTS " + name + " CASCADE") })
+	return m
+}
+
+func (m *medium) open() *Store {
+	m.t.Helper()
+	s, err := Open(m.t.Context(), m.url, nil)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func (m *medium) exec(sql string, args ...any) {
+	m.t.Helper()
+	if _, err := m.conn.Exec(context.Background(), strings.ReplaceAll(sql, "SCHEMA.", m.name+"."), args...); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// column reads a column of texts.
+func (m *medium) column(sql string, args ...any) []string {
+	m.t.Helper()
+	rows, _ := m.conn.Query(context.Background(), strings.ReplaceAll(sql, "SCHEMA.", m.name+"."), args...)
+	vals, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return vals
+}
+
+func TestStore(t *testing.T) {
+	server(t)
+	media := map[checkpoint.Store]*medium{}
+	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store {
+		m := newMedium(t)
+		s, err := Open(t.Context(), m.url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		media[s] = m
+		return s
+	}, checkpointtest.Options{
+		Reopen: func(t *testing.T, s checkpoint.Store) checkpoint.Store {
+			other, err := Open(t.Context(), media[s].url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { other.Close() })
+			return other
+		},
+		Edit: func(t *testing.T, s checkpoint.Store, runID string, edit func([]string) []string) {
+			m := media[s]
+			lines := edit(m.column("SELECT convert_from(line, 'UTF8') FROM SCHEMA.records WHERE run = (SELECT key FROM SCHEMA.runs WHERE id = $1) ORDER BY seq", runID))
+			m.exec("DELETE FROM SCHEMA.records WHERE run = (SELECT key FROM SCHEMA.runs WHERE id = $1)", runID)
+			for i, line := range lines {
+				m.exec("INSERT INTO SCHEMA.records SELECT key, $2, $3 FROM SCHEMA.runs WHERE id = $1", runID, i+1, []byte(line))
+			}
+		},
+		EditDefinition: func(t *testing.T, s checkpoint.Store, digest string, edit func(string) string) {
+			m := media[s]
+			line := m.column("SELECT convert_from(line, 'UTF8') FROM SCHEMA.definitions WHERE digest = $1", digest)[0]
+			m.exec("UPDATE SCHEMA.definitions SET line = $2 WHERE digest = $1", digest, []byte(edit(line)))
+		},
+		Break: func(t *testing.T, s checkpoint.Store) func() {
+			m := media[s]
+			m.exec("CREATE FUNCTION SCHEMA.full() RETURNS trigger LANGUAGE plpgsql AS " +
+				"$$ BEGIN RAISE EXCEPTION 'no space left on device' USING ERRCODE = 'disk_full'; END $$")
+			m.exec("CREATE TRIGGER full_disk BEFORE INSERT ON SCHEMA.records FOR EACH ROW EXECUTE FUNCTION SCHEMA.full()")
+			return func() { m.exec("DROP TRIGGER full_disk ON SCHEMA.records") }
+		},
+		Size: func(t *testing.T, s checkpoint.Store) int64 {
+			var size int64
+			err := media[s].conn.QueryRow(t.Context(), "SELECT sum(pg_total_relation_size(oid)) FROM pg_class "+
+				"WHERE relkind = 'r' AND relnamespace = to_regnamespace($1)", media[s].name).Scan(&size)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return size
+		},
+	})
+}
+
+const (
+	long   = time.Hour
+	digest = "sha256:0123456789abcdef"
+)
+
+var start = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+
+func makeRun(id string) checkpoint.Run {
+	return checkpoint.Run{ID: id, Recipe: "greet", Digest: digest, Definition: []byte(`{"steps":[]}`), StartedAt: start}
+}
+
+func note(text string) checkpoint.Record {
+	return checkpoint.Record{At: start, Kind: "step.end", Path: "greet", Data: fmt.Appendf(nil, `{"text":%q}`, text)}
+}
+
+func (m *medium) create(s checkpoint.Store, id string, recs ...checkpoint.Record) checkpoint.Lease {
+	m.t.Helper()
+	l, err := s.Create(m.t.Context(), makeRun(id), "me", long, recs...)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return l
+}
+
+// texts are the notes in a journal.
+func (m *medium) texts(s checkpoint.Store, id string) []string {
+	m.t.Helper()
+	_, recs, err := s.Load(m.t.Context(), id, 0)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	var got []string
+	for _, r := range recs[1:] {
+		got = append(got, string(r.Data))
+	}
+	return got
+}
+
+func TestOpenURL(t *testing.T) {
+	for _, tt := range []struct{ name, url string }{
+		{"no scheme", "host=127.0.0.1 password=hunter2"},
+		{"another scheme", "mysql://me:hunter2@127.0.0.1/db"},
+		{"a colon", "postgres://me:hunter2:hunter2@127.0.0.1:x/db"},
+		{"a percent sign", "postgres://me:hunter2%zz@127.0.0.1/db"},
+		{"a slash", "postgres://me:12/hunter2@127.0.0.1/db"},
+		{"a port", "postgres://me:hunter2@127.0.0.1:port/db"},
+		{"a bad parameter", "postgres://me@127.0.0.1/db?password=hunter2&sslmode=perhaps"},
+		{"nobody listens", "postgres://me:hunter2@127.0.0.1:1/db?connect_timeout=1"},
+	} {
+		_, err := Open(t.Context(), tt.url, nil)
+		if err == nil {
+			t.Errorf("%s: no error", tt.name)
+		}
+		for e := err; e != nil; e = errors.Unwrap(e) {
+			if strings.Contains(fmt.Sprintf("%v %+v", e, e), "hunter2") {
+				t.Errorf("%s: the error shows the password: %v", tt.name, e)
+			}
+		}
+	}
+}
+
+func TestSchema(t *testing.T) {
+	m := newMedium(t)
+	m.name = `test "odd" schema.` + m.name
+	quoted := pgx.Identifier{m.name}.Sanitize()
+	t.Cleanup(func() { m.exec("DROP SCHEMA IF EXISTS " + quoted + " CASCADE") })
+	for range 2 {
+		s, err := Open(t.Context(), m.url, &Options{Schema: m.name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+	}
+	got := m.column("SELECT table_name FROM information_schema.tables WHERE table_schema = $1 ORDER BY 1", m.name)
+	if diff := cmp.Diff([]string{"definitions", "records", "runs", "version"}, got); diff != "" {
+		t.Errorf("tables (-want +got):\n%s", diff)
+	}
+	m.exec("UPDATE " + quoted + ".version SET version = version + 1")
+	_, err := Open(t.Context(), m.url, &Options{Schema: m.name})
+	if !errors.Is(err, checkpoint.ErrVersion) {
+		t.Errorf("Open of a later version: %v, want ErrVersion", err)
+	}
+}
+
+// A role that may use the tables, but not make any, is enough once they are there.
+func TestRights(t *testing.T) {
+	m := newMedium(t)
+	m.open()
+	role := m.name + "_role"
+	m.exec("CREATE ROLE " + role + " LOGIN")
+	t.Cleanup(func() { m.exec("DROP OWNED BY " + role); m.exec("DROP ROLE " + role) })
+	m.exec("GRANT USAGE ON SCHEMA " + m.name + " TO " + role)
+	m.exec("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA " + m.name + " TO " + role)
+	u, _ := url.Parse(m.url)
+	u.User = url.User(role)
+	m.url = u.String()
+	s := m.open()
+	l := m.create(s, "run", note("a"))
+	if err := s.Release(t.Context(), l); err != nil {
+		t.Error(err)
+	}
+	if n, err := s.Prune(t.Context(), start.Add(1), checkpoint.Running); n != 1 || err != nil {
+		t.Errorf("Prune: %d, %v", n, err)
+	}
+}
+
+func TestSession(t *testing.T) {
+	m := newMedium(t)
+	m.exec("SELECT 1")
+	for param, want := range map[string]string{"": "on", "&synchronous_commit=remote_apply": "remote_apply"} {
+		s, err := Open(t.Context(), m.url+param, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		var got string
+		if err := s.pool.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&got); err != nil || got != want {
+			t.Errorf("with %q: synchronous_commit is %q (%v), want %q", param, got, err, want)
+		}
+	}
+}
+
+// What is wrong with the rows of runs themselves shows, too.
+func TestDamagedRow(t *testing.T) {
+	m := newMedium(t)
+	s := m.open()
+	m.create(s, "healthy")
+	m.create(s, "run", note("a"))
+	for _, tt := range []struct{ name, damage, mend string }{
+		{"summary", "summary = set_byte(summary, 40, get_byte(summary, 40) # 1)", "summary = set_byte(summary, 40, get_byte(summary, 40) # 1)"},
+		{"last record", "seq = seq + 1", "seq = seq - 1"},
+		{"summary of another run", "id = 'other'", "id = 'run'"},
+	} {
+		m.exec("UPDATE SCHEMA.runs SET " + tt.damage + " WHERE id = 'run'")
+		id := "run"
+		if tt.damage == "id = 'other'" {
+			id = "other"
+		}
+		for _, after := range []int64{0, 1 << 60} {
+			if _, _, err := s.Load(t.Context(), id, after); !errors.Is(err, checkpoint.ErrCorrupt) {
+				t.Errorf("%s: Load: %v, want ErrCorrupt", tt.name, err)
+			}
+		}
+		if _, err := s.FindPause(t.Context(), id, []byte("x")); !errors.Is(err, checkpoint.ErrCorrupt) {
+			t.Errorf("%s: FindPause: %v, want ErrCorrupt", tt.name, err)
+		}
+		for _, limit := range []int{0, 1} {
+			all, err := s.List(t.Context(), checkpoint.Filter{Limit: limit})
+			if len(all) != 1 || all[0].ID != "healthy" || !errors.Is(err, checkpoint.ErrCorrupt) {
+				t.Errorf("%s: List of %d: %v, %v, want the healthy run and ErrCorrupt", tt.name, limit, all, err)
+			}
+		}
+		m.exec("UPDATE SCHEMA.runs SET "+tt.mend+" WHERE id = $1", id)
+	}
+	// A run that was removed from the middle, with its records left.
+	m.exec("DELETE FROM SCHEMA.records WHERE seq = 2")
+	if _, _, err := s.Load(t.Context(), "run", 1); !errors.Is(err, checkpoint.ErrCorrupt) {
+		t.Errorf("Load: %v, want ErrCorrupt", err)
+	}
+}
+
+// One text that the server does not take harms nobody else.
+func TestPoison(t *testing.T) {
+	m := newMedium(t)
+	s := m.open()
+	var group []*write
+	for i := range 9 {
+		owner := "me"
+		if i == 4 {
+			owner = "a\x00b"
+		}
+		l := m.create(s, fmt.Sprint("run-", i))
+		group = append(group, &write{run: l.RunID, sql: leaseSQL, row: []any{new(time.Time)}, done: make(chan error, 1),
+			args: []any{l.RunID, l.Epoch, l.Owner, nil, owner, l.Epoch, int64(0)}})
+	}
+	group[7].args[1] = int64(99) // refused
+	s.commit(group)
+	for i, w := range group {
+		switch err := <-w.done; {
+		case i == 4 && (err == nil || errors.Is(err, errRefused)), i == 7 && !errors.Is(err, errRefused), i != 4 && i != 7 && err != nil:
+			t.Errorf("write %d: %v", i, err)
+		}
+	}
+	if _, err := s.Create(t.Context(), makeRun("new"), "a\x00b", 0); !errors.Is(err, checkpoint.ErrInvalid) {
+		t.Errorf("Create: %v, want ErrInvalid", err)
+	}
+}

@@ -1,0 +1,138 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/braise-run/braise/checkpoint"
+)
+
+// write is one statement on its way through the writer.
+type write struct {
+	run  string
+	sql  string
+	args []any
+	row  []any // where the row goes that it returns; nil: it returns none
+	done chan error
+}
+
+// errRefused says that a statement found its run changed or gone, and did nothing.
+var errRefused = errors.New("the run is not as it was")
+
+const (
+	groupSize = 1000
+	groupTime = 30 * time.Second // for a server that does not answer
+)
+
+// write has the writer execute a statement, and returns when it is durable.
+func (s *Store) write(ctx context.Context, runID, sql string, row []any, args ...any) error {
+	w := &write{run: runID, sql: sql, args: args, row: row, done: make(chan error, 1)}
+	select {
+	case s.queue <- w:
+	case <-ctx.Done():
+		return fmt.Errorf("run %q: %w", runID, ctx.Err())
+	}
+	err := <-w.done
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code[:2] == "22" { // data exception: as a NUL in an owner
+		err = fmt.Errorf("%w: %w", checkpoint.ErrInvalid, err)
+	}
+	if err != nil {
+		return fmt.Errorf("run %q: %w", runID, err)
+	}
+	return nil
+}
+
+// serve is the writer: what has queued while a group was on its way is the next one.
+func (s *Store) serve() {
+	for w := range s.queue {
+		group := []*write{w}
+	fill:
+		for len(group) < groupSize {
+			select {
+			case w, ok := <-s.queue:
+				if !ok {
+					break fill
+				}
+				group = append(group, w)
+			default:
+				break fill
+			}
+		}
+		// Whoever locks runs does so in this order, so that no two wait for each other.
+		slices.SortStableFunc(group, func(a, b *write) int { return cmp.Compare(a.run, b.run) })
+		s.commit(group)
+	}
+}
+
+// commit executes a group in one transaction, and tells each how it went. When the server does not
+// like one, the transaction is undone and the halves of the group are on their own.
+func (s *Store) commit(group []*write) {
+	ctx, cancel := context.WithTimeout(context.Background(), groupTime)
+	defer cancel()
+	refused := make([]bool, len(group))
+	lost, err := s.with(ctx, func(conn *pgx.Conn) error {
+		var batch pgx.Batch
+		for _, w := range group {
+			batch.Queue(w.sql, w.args...)
+		}
+		results := conn.SendBatch(ctx, &batch)
+		for i, w := range group {
+			n, err := w.read(results)
+			if err != nil {
+				return errors.Join(err, results.Close())
+			}
+			refused[i] = n == 0
+		}
+		return results.Close() // until here, nothing is durable
+	})
+	switch {
+	case lost:
+		err = fmt.Errorf("the connection was lost, the write may be in the journal: %w", err)
+	case err != nil && len(group) > 1:
+		s.commit(group[:len(group)/2])
+		s.commit(group[len(group)/2:])
+		return
+	}
+	for i, w := range group {
+		if err == nil && refused[i] {
+			w.done <- errRefused
+		} else {
+			w.done <- err
+		}
+	}
+}
+
+// read takes the result of w, and returns how many rows it has or made.
+func (w *write) read(results pgx.BatchResults) (int64, error) {
+	if w.row == nil {
+		tag, err := results.Exec()
+		return tag.RowsAffected(), err
+	}
+	err := results.QueryRow().Scan(w.row...)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, nil
+	}
+	return 1, err
+}
+
+// with calls f with a connection. When that is lost, the others will be too: new ones take their place.
+func (s *Store) with(ctx context.Context, f func(*pgx.Conn) error) (lost bool, err error) {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Release()
+	err = f(conn.Conn())
+	lost = err != nil && conn.Conn().IsClosed()
+	if lost {
+		s.pool.Reset()
+	}
+	return lost, err
+}
