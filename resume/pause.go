@@ -1,0 +1,234 @@
+package resume
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/braise-run/braise/internal/value"
+)
+
+// Kind says whom a pause waits for.
+type Kind string
+
+// The kinds.
+const (
+	Human    Kind = "human"    // a person
+	External Kind = "external" // an event from outside
+	System   Kind = "system"   // a time, or a word from whoever runs the engine
+)
+
+// Pause is a point where a step waits. Its JSON is that of an outcome's pauses; a journal keeps it
+// as a record, see [Pause.Record]. Times are in UTC, and zero where there is none.
+//
+// Printed or logged as a whole it does not show its token.
+type Pause struct {
+	ID        string    `json:"id"` // unique in the run
+	Token     string    `json:"token,omitempty"`
+	Kind      Kind      `json:"kind"`
+	Step      string    `json:"step"` // the path
+	Prompt    string    `json:"prompt,omitempty"`
+	Decisions []string  `json:"decisions,omitempty"` // nil: the answer is not a decision
+	Schema    any       `json:"schema,omitempty"`    // JSON Schema of the form, without decisions of the answer; nil: anything
+	Show      any       `json:"show,omitempty"`      // what to look at, decoded JSON
+	Reason    string    `json:"reason,omitempty"`    // why the system pauses: indeterminate
+	CreatedAt time.Time `json:"createdAt"`
+	ExpiresAt time.Time `json:"expiresAt,omitzero"`
+	RetryAt   time.Time `json:"retryAt,omitzero"` // when the step goes on without an answer
+	OnExpire  Expiry    `json:"-"`                // whoever answers need not know
+}
+
+// String names the pause.
+func (p Pause) String() string { return fmt.Sprintf("%s pause %q of step %q", p.Kind, p.ID, p.Step) }
+
+// LogValue keeps the token out of logs.
+func (p Pause) LogValue() slog.Value { return slog.StringValue(p.String()) }
+
+// Suspension is the error of a step that pauses.
+type Suspension struct{ Pause Pause }
+
+// Error says that the step pauses, for whoever calls the tool outside of a run.
+func (s *Suspension) Error() string {
+	return fmt.Sprintf("the call pauses its step (%s)", s.Pause.Kind)
+}
+
+// Suspend returns the error by which a tool, or another adapter, pauses the step that calls it: a
+// [*Suspension], for errors.As. When there is an answer the tool is called again, with the same
+// arguments and idempotency key, and finds it with [Answer]. What it did before it paused it does
+// again, unless it looks there first.
+//
+// The engine fills in ID, Token, Step and CreatedAt. If p is not fit for a pause, the error is not
+// a Suspension, and the step fails with it.
+func Suspend(p Pause) error {
+	p, err := p.normal()
+	if err != nil {
+		return fmt.Errorf("cannot pause: %w", err)
+	}
+	return &Suspension{p}
+}
+
+// normal returns the pause with decoded JSON and times in UTC.
+func (p Pause) normal() (Pause, error) {
+	if p.Kind != Human && p.Kind != External && p.Kind != System {
+		return p, fmt.Errorf("unknown kind %q\n  hint: it is %q, %q or %q", p.Kind, Human, External, System)
+	}
+	seen := map[string]bool{"": true}
+	for _, d := range p.Decisions {
+		if seen[d] {
+			return p, fmt.Errorf("decisions: %q is empty or there twice", d)
+		}
+		seen[d] = true
+	}
+	var err error
+	for _, v := range []struct {
+		name string
+		at   *any
+	}{{"schema", &p.Schema}, {"show", &p.Show}, {"on_expire", &p.OnExpire.Value}} {
+		if *v.at, err = value.Normalise(*v.at); err != nil {
+			return p, fmt.Errorf("%s: %w", v.name, err)
+		}
+	}
+	switch p.Schema.(type) {
+	case nil, bool, map[string]any:
+	default:
+		return p, fmt.Errorf("schema is %s, not an object", value.TypeName(p.Schema))
+	}
+	for _, t := range []*time.Time{&p.CreatedAt, &p.ExpiresAt, &p.RetryAt} {
+		*t = t.UTC().Round(0)
+		if y := t.Year(); y < 1 || y > 9999 {
+			return p, fmt.Errorf("the year %d is not between 1 and 9999", y)
+		}
+	}
+	return p, nil
+}
+
+// AnswerOf makes the answer to a pause of what a person typed: {decision, form} where the pause has
+// decisions (a nil form is left out); without a decision the form itself, which is an event's
+// payload, or {answer} for human.ask.
+func AnswerOf(decision string, form any) any {
+	switch {
+	case decision == "":
+		return form
+	case form == nil:
+		return map[string]any{"decision": decision}
+	}
+	return map[string]any{"decision": decision, "form": form}
+}
+
+// formless are the decisions that send no form, whatever the schema: there is nothing to fill in.
+var formless = []string{"reject", "retry", "fail"}
+
+// Check returns an answer as it is to be recorded, in decoded JSON, or says why it does not fit.
+// matches says what a schema has against a value; where it is nil, schemas are not checked.
+//
+// A pause with decisions takes {decision, form?}, and Check returns both members. A form that is
+// left out is {} where there is a schema, as if nobody had filled it in, and else null; with the
+// decisions reject, retry and fail it is null and not checked. A pause without decisions takes
+// whatever matches the schema.
+func (p *Pause) Check(answer any, matches func(schema, v any) error) (any, error) {
+	answer, err := value.Normalise(answer)
+	if err != nil {
+		return nil, fmt.Errorf("the answer to %s: %w", p, err)
+	}
+	fits := func(what string, v, whole any) (any, error) {
+		if p.Schema != nil && matches != nil {
+			if err := matches(p.Schema, v); err != nil {
+				return nil, fmt.Errorf("the %s for %s: %w", what, p, err)
+			}
+		}
+		return whole, nil
+	}
+	if len(p.Decisions) == 0 {
+		return fits("answer", answer, answer)
+	}
+
+	m, _ := answer.(map[string]any)
+	decision, ok := m["decision"].(string)
+	if !ok {
+		return nil, fmt.Errorf("the answer to %s has no decision\n  hint: it is %s", p, p.choice())
+	}
+	if !slices.Contains(p.Decisions, decision) {
+		return nil, fmt.Errorf("the answer to %s: unknown decision %.40q\n  hint: it is %s", p, decision, p.choice())
+	}
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if name != "decision" && name != "form" {
+			return nil, fmt.Errorf("the answer to %s: unknown member %.40q\n  hint: what a form holds goes into \"form\"", p, name)
+		}
+	}
+	form, sent := m["form"]
+	if !sent && p.Schema != nil && !slices.Contains(formless, decision) {
+		form, sent = map[string]any{}, true
+	}
+	whole := map[string]any{"decision": decision, "form": form}
+	if !sent {
+		return whole, nil
+	}
+	return fits("form", form, whole)
+}
+
+// choice lists the decisions for a hint.
+func (p *Pause) choice() string {
+	quoted := make([]string, len(p.Decisions))
+	for i, d := range p.Decisions {
+		quoted[i] = fmt.Sprintf("%q", d)
+	}
+	return strings.Join(quoted, " or ")
+}
+
+// Expiry says what a pause comes to that nobody answered in time. The zero Expiry fails the step.
+type Expiry struct {
+	Answered bool // the pause counts as answered, with Value
+	Value    any  // decoded JSON
+}
+
+// ParseExpiry reads what on_expire says in a recipe, as decoded JSON: "fail" (also nil), "reject", which
+// answers with that decision, or {"set": value}, which answers with the value. The value is not
+// checked against the pause.
+func ParseExpiry(v any) (Expiry, error) {
+	switch v {
+	case nil, "fail":
+		return Expiry{}, nil
+	case "reject":
+		return Expiry{Answered: true, Value: map[string]any{"decision": "reject", "form": nil}}, nil
+	}
+	if m, ok := v.(map[string]any); ok && len(m) == 1 {
+		if set, ok := m["set"]; ok {
+			return Expiry{Answered: true, Value: set}, nil
+		}
+	}
+	return Expiry{}, errors.New(`it says none of "fail", "reject" and {set: value}`)
+}
+
+// Next is what the time makes of an open pause.
+type Next string
+
+// What there is to do.
+const (
+	Wait     Next = "wait"     // nothing is due
+	GoOn     Next = "go on"    // enter the step again, without an answer
+	Answered Next = "answered" // record the answer and go on
+	Failed   Next = "failed"   // nobody answered in time: the step fails
+)
+
+// Due says what there is to do at a time, and the answer if that is Answered. Of a RetryAt and an
+// ExpiresAt the first counts, however late it is by then; at the same time it is RetryAt.
+func (p *Pause) Due(now time.Time) (next Next, answer any) {
+	retry, expires := p.RetryAt, p.ExpiresAt
+	if !retry.IsZero() && (expires.IsZero() || !expires.Before(retry)) {
+		if now.Before(retry) {
+			return Wait, nil
+		}
+		return GoOn, nil
+	}
+	switch {
+	case expires.IsZero() || now.Before(expires):
+		return Wait, nil
+	case p.OnExpire.Answered:
+		return Answered, p.OnExpire.Value
+	}
+	return Failed, nil
+}

@@ -1,0 +1,121 @@
+package resume
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/value"
+)
+
+// Record returns the record that opens the pause in a journal, at CreatedAt. All but the token is in
+// it: Step as its path, the rest as its data, where ID is called pause and RetryAt dueAt, as stores
+// know them, and OnExpire is what [ParseExpiry] reads.
+//
+// The pause that [Opened] makes of the record is the one to show: then it looks the same in the
+// process that opened it and in any later one.
+func (p Pause) Record() (checkpoint.Record, error) {
+	fail := func(err error) (checkpoint.Record, error) { return checkpoint.Record{}, fmt.Errorf("%s: %w", p, err) }
+	n, err := p.normal()
+	if err != nil {
+		return fail(err)
+	}
+	if n.ID == "" || n.CreatedAt.IsZero() {
+		return fail(fmt.Errorf("it has no id or no time"))
+	}
+	data := map[string]any{"pause": n.ID, "kind": string(n.Kind)}
+	for name, s := range map[string]string{"prompt": n.Prompt, "reason": n.Reason} {
+		if s != "" {
+			data[name] = s
+		}
+	}
+	for name, t := range map[string]time.Time{"expiresAt": n.ExpiresAt, "dueAt": n.RetryAt} {
+		if !t.IsZero() {
+			data[name] = t.Format(time.RFC3339Nano)
+		}
+	}
+	for name, v := range map[string]any{"schema": n.Schema, "show": n.Show} {
+		if v != nil {
+			data[name] = v
+		}
+	}
+	if len(n.Decisions) > 0 {
+		data["decisions"] = n.Decisions
+	}
+	if n.OnExpire.Answered {
+		data["onExpire"] = map[string]any{"set": n.OnExpire.Value}
+	}
+	rec, err := checkpoint.NewRecord(n.CreatedAt, checkpoint.PauseOpened, n.Step, data)
+	if err != nil {
+		return fail(err)
+	}
+	return rec, nil
+}
+
+// Opened returns the pause that a record opened, without a token. Members of the data that are not a pause's
+// are passed over. [checkpoint.ErrCorrupt] when the record is of another kind, or no pause.
+func Opened(rec checkpoint.Record) (Pause, error) {
+	p, err := opened(rec)
+	if err != nil {
+		return Pause{}, fmt.Errorf("record %d (%s): %w: %w", rec.Seq, rec.Kind, checkpoint.ErrCorrupt, err)
+	}
+	return p, nil
+}
+
+func opened(rec checkpoint.Record) (p Pause, err error) {
+	if rec.Kind != checkpoint.PauseOpened {
+		return p, fmt.Errorf("it opens no pause")
+	}
+	v, err := value.DecodeStrict(rec.Data)
+	if err != nil {
+		return p, fmt.Errorf("data: %w", err)
+	}
+	m, _ := v.(map[string]any)
+	p = Pause{
+		ID:        member[string](m, "pause", &err),
+		Kind:      Kind(member[string](m, "kind", &err)),
+		Step:      rec.Path,
+		Prompt:    member[string](m, "prompt", &err),
+		Schema:    m["schema"],
+		Show:      m["show"],
+		Reason:    member[string](m, "reason", &err),
+		CreatedAt: rec.At,
+		ExpiresAt: moment(m, "expiresAt", &err),
+		RetryAt:   moment(m, "dueAt", &err),
+	}
+	for _, d := range member[[]any](m, "decisions", &err) {
+		p.Decisions = append(p.Decisions, member[string](map[string]any{"a decision": d}, "a decision", &err))
+	}
+	if err != nil {
+		return p, err
+	}
+	if p.OnExpire, err = ParseExpiry(m["onExpire"]); err != nil {
+		return p, fmt.Errorf("onExpire: %w", err)
+	}
+	if p.ID == "" {
+		return p, fmt.Errorf("no pause")
+	}
+	return p.normal()
+}
+
+// member returns a member of m, zero when it is not there. The first that is not a T becomes err.
+func member[T any](m map[string]any, name string, err *error) T {
+	v, there := m[name]
+	t, ok := v.(T)
+	if there && !ok && *err == nil {
+		*err = fmt.Errorf("%s is %s", name, value.TypeName(v))
+	}
+	return t
+}
+
+func moment(m map[string]any, name string, err *error) time.Time {
+	text := member[string](m, name, err)
+	if text == "" {
+		return time.Time{}
+	}
+	t, bad := time.Parse(time.RFC3339Nano, text)
+	if bad != nil && *err == nil {
+		*err = fmt.Errorf("%s: %w", name, bad)
+	}
+	return t
+}

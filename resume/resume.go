@@ -1,0 +1,94 @@
+// Package resume holds what pausing and resuming a run is made of: the [Pause] and its tokens, the
+// [Adapter] through which an answer comes in, what a tool sees when its step is entered again, and
+// [Decide], which says what still stands of a run's record when the recipe has changed.
+//
+// All of it is pure, but for the random part of [Mint]: the time and the store are the caller's.
+package resume
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
+
+// Adapter stands between whoever answers a pause and the run. Resolve returns the answer, and
+// nothing else: it may look up who asks and refuse, or make an answer of what came in. After an
+// error nothing has happened and the token stays usable. [Pause.Check] sees the answer next.
+type Adapter interface {
+	Resolve(ctx context.Context, req Request) (input any, err error)
+}
+
+// Request is an answer that came in for an open pause.
+type Request struct {
+	Token     string // "" where the host named the run and the pause instead; keep it out of logs
+	RunID     string
+	Pause     Pause     // without a token
+	Input     any       // what came in, see [AnswerOf]
+	Interrupt Interrupt // of the run
+}
+
+// PassThrough is the Adapter that takes the input as it is.
+type PassThrough struct{}
+
+// Resolve returns the input of req.
+func (PassThrough) Resolve(_ context.Context, req Request) (any, error) { return req.Input, nil }
+
+// Interrupt says what a pause does to the steps that have finished. It is fixed when a run begins.
+type Interrupt string
+
+// The ways to interrupt a run; "" is Continue.
+const (
+	Continue Interrupt = "continue" // finished steps stand
+	Restart  Interrupt = "restart"  // they are rolled back, and the run begins again with the answer
+)
+
+type (
+	answerKey      struct{}
+	idempotencyKey struct{}
+)
+
+// given wraps an answer, so that nil is one too.
+type given struct{ answer any }
+
+// Answer returns the answer to the pause that the caller asked for with [Suspend], as
+// [Pause.Check] returned it. It is false on the first call, before there was a pause. Nobody may
+// change the answer.
+func Answer(ctx context.Context) (any, bool) {
+	g, ok := ctx.Value(answerKey{}).(given)
+	return g.answer, ok
+}
+
+// WithAnswer returns a context for the call that gets the answer. The engine makes it; tests of
+// tools may.
+func WithAnswer(ctx context.Context, answer any) context.Context {
+	return context.WithValue(ctx, answerKey{}, given{answer})
+}
+
+// IdempotencyKey returns the key of the call that ctx belongs to, see [Key]; "" outside of a run.
+func IdempotencyKey(ctx context.Context) string {
+	key, _ := ctx.Value(idempotencyKey{}).(string)
+	return key
+}
+
+// WithIdempotencyKey returns a context for a call with that key. The engine makes it.
+func WithIdempotencyKey(ctx context.Context, key string) context.Context {
+	return context.WithValue(ctx, idempotencyKey{}, key)
+}
+
+// Key returns the idempotency key of a call: all its attempts share it, and no other call has it.
+// The ordinal counts the logical calls of the step from 1, the generation the beginnings of the run.
+// own is the key that the recipe gives; "" is none.
+//
+// It is the SHA-256, in hex, of the five one after the other, numbers in decimal, each as a
+// netstring: its length in bytes, a colon, itself, a comma. So run "r", generation 1, step "send",
+// call 2 and no own key make
+//
+//	1:r,1:1,4:send,1:2,0:,
+func Key(runID string, generation int, path string, ordinal int, own string) string {
+	h := sha256.New()
+	for _, part := range []string{runID, fmt.Sprint(generation), path, fmt.Sprint(ordinal), own} {
+		fmt.Fprintf(h, "%d:%s,", len(part), part)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
