@@ -1,0 +1,417 @@
+// Package sqlite keeps the journals of runs in one SQLite file.
+//
+// Several processes of one machine may share a file. All writes of a process go through one
+// goroutine, which puts those that wait together into one transaction: many runs share the cost of
+// a commit. Reads have connections of their own and wait for no write.
+//
+// A commit is on the disk when a call returns (a write-ahead log, synchronous=FULL). Beside PATH there
+// are PATH-wal and PATH-shm while the file is open; who copies it then needs all three, or sqlite3's .backup.
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/braise-run/braise/checkpoint"
+)
+
+// Options are for Open. Nil means all defaults.
+type Options struct {
+	// Synchronous is "full", the default, or "normal": commits cost less then, and after a loss of power
+	// the last ones may be missing; the death of a process loses nothing either way.
+	Synchronous string
+	// Wait is how long to wait while another process has the file locked; 0: 10 seconds.
+	Wait time.Duration
+}
+
+// Store is a checkpoint.Store in a SQLite file.
+type Store struct {
+	path    string
+	readers *sqlitex.Pool
+
+	mu       sync.Mutex
+	closed   bool
+	queue    []*write
+	wake     chan struct{} // has room for one: there is something in the queue
+	finished chan struct{} // closed when the writer has ended
+	closeErr error         // for who has seen finished
+}
+
+// readers is how many reads of a process can happen at the same time.
+const readers = 4
+
+// Open returns the store in a file, which it makes if need be, in a folder that exists. It changes no file
+// that is not such a store; checkpoint.ErrVersion when a later version made it.
+func Open(ctx context.Context, path string, opts *Options) (*Store, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.Wait <= 0 {
+		o.Wait = 10 * time.Second
+	}
+	fail := func(err error) (*Store, error) { return nil, fileError(path, err) }
+	if o.Synchronous == "" {
+		o.Synchronous = "full"
+	}
+	if o.Synchronous != "full" && o.Synchronous != "normal" {
+		return fail(fmt.Errorf("synchronous is %q, not \"full\" or \"normal\"", o.Synchronous))
+	}
+	if path == "" {
+		return fail(errors.New("no path"))
+	}
+	// For SQLite, some names are no files; none of them is absolute.
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return fail(err)
+	}
+	conn, err := openFile(ctx, path, o)
+	if err != nil {
+		return fail(err)
+	}
+	s := &Store{path: path, wake: make(chan struct{}, 1), finished: make(chan struct{})}
+	s.readers, err = sqlitex.NewPool(path, sqlitex.PoolOptions{Flags: sqlite.OpenReadWrite, PoolSize: readers,
+		PrepareConn: func(c *sqlite.Conn) error { c.SetBusyTimeout(o.Wait); return nil }})
+	if err != nil {
+		conn.Close()
+		return fail(err)
+	}
+	go s.serve(&writer{conn: conn, path: path, wait: o.Wait, known: map[string]*entry{}})
+	return s, nil
+}
+
+// begin says whether a call may begin.
+func (s *Store) begin(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.usable(ctx)
+}
+
+// usable is begin for who has the lock.
+func (s *Store) usable(ctx context.Context) error {
+	err := ctx.Err()
+	if s.closed {
+		err = checkpoint.ErrClosed
+	}
+	if err != nil {
+		return fmt.Errorf("sqlite store: %w", err)
+	}
+	return nil
+}
+
+// read calls f with a connection that shows the file as it is now, whatever is written meanwhile.
+func (s *Store) read(ctx context.Context, f func(c *sqlite.Conn) error) error {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	c, err := s.readers.Take(ctx)
+	if err == nil {
+		err = inTransaction(c, "BEGIN", func() error { return f(c) })
+		s.readers.Put(c)
+	}
+	if _, ok := errors.AsType[*refusal](err); err == nil || ok {
+		return err
+	}
+	if err := s.begin(ctx); err != nil { // that is why
+		return err
+	}
+	return fileError(s.path, err)
+}
+
+// Create implements checkpoint.Store.
+func (s *Store) Create(ctx context.Context, run checkpoint.Run, owner string, ttl time.Duration, recs ...checkpoint.Record) (lease checkpoint.Lease, err error) {
+	if err := s.begin(ctx); err != nil {
+		return lease, err
+	}
+	sum, recs, err := checkpoint.Begin(run, recs)
+	if err != nil {
+		return lease, err
+	}
+	err = s.write(ctx, func(w *writer) error {
+		switch _, err := w.find(run.ID); {
+		case err == nil || errors.Is(err, checkpoint.ErrCorrupt):
+			return refuse("run %q: %w", run.ID, checkpoint.ErrExists)
+		case !errors.Is(err, checkpoint.ErrNotFound):
+			return err
+		}
+		lease = checkpoint.Lease{RunID: run.ID, Owner: owner, Epoch: 1, Until: time.Now().Add(ttl)}
+		return w.create(&entry{lease: lease, sum: sum}, run, recs)
+	})
+	if err != nil {
+		return checkpoint.Lease{}, err
+	}
+	return lease, nil
+}
+
+// Claim implements checkpoint.Store.
+func (s *Store) Claim(ctx context.Context, runID, owner string, ttl time.Duration) (checkpoint.Lease, error) {
+	return s.lease(ctx, func(w *writer) (*entry, checkpoint.Lease, error) {
+		e, err := w.free(runID)
+		if err != nil {
+			return nil, checkpoint.Lease{}, err
+		}
+		return e, checkpoint.Lease{RunID: runID, Owner: owner, Epoch: e.lease.Epoch + 1, Until: time.Now().Add(ttl)}, nil
+	})
+}
+
+// Renew implements checkpoint.Store.
+func (s *Store) Renew(ctx context.Context, l checkpoint.Lease, ttl time.Duration) (checkpoint.Lease, error) {
+	return s.lease(ctx, func(w *writer) (*entry, checkpoint.Lease, error) {
+		e, err := w.leased(l)
+		l.Until = time.Now().Add(ttl)
+		return e, l, err
+	})
+}
+
+// Release implements checkpoint.Store.
+func (s *Store) Release(ctx context.Context, l checkpoint.Lease) error {
+	_, err := s.lease(ctx, func(w *writer) (*entry, checkpoint.Lease, error) {
+		e, err := w.leased(l)
+		return e, checkpoint.Lease{RunID: l.RunID, Epoch: l.Epoch + 1, Until: time.Now()}, err
+	})
+	return err
+}
+
+// lease replaces a run's lease by what next says.
+func (s *Store) lease(ctx context.Context, next func(*writer) (*entry, checkpoint.Lease, error)) (l checkpoint.Lease, err error) {
+	err = s.write(ctx, func(w *writer) error {
+		e, now, err := next(w)
+		if err == nil {
+			err = w.setLease(e, now)
+		}
+		l = now
+		return err
+	})
+	if err != nil {
+		return checkpoint.Lease{}, err
+	}
+	return l, nil
+}
+
+// Append implements checkpoint.Store.
+func (s *Store) Append(ctx context.Context, l checkpoint.Lease, after int64, recs ...checkpoint.Record) error {
+	return s.append(ctx, l, func(sum checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error) {
+		return sum.Next(after, recs)
+	})
+}
+
+// AnswerPause implements checkpoint.Store.
+func (s *Store) AnswerPause(ctx context.Context, l checkpoint.Lease, after int64, tokenHash []byte, recs ...checkpoint.Record) error {
+	return s.append(ctx, l, func(sum checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error) {
+		return sum.Answer(after, tokenHash, recs)
+	})
+}
+
+func (s *Store) append(ctx context.Context, l checkpoint.Lease, next func(checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error)) error {
+	return s.write(ctx, func(w *writer) error {
+		e, err := w.leased(l)
+		if err != nil {
+			return err
+		}
+		if e.damage != nil {
+			return e.damage
+		}
+		sum, recs, err := next(e.sum)
+		if err != nil {
+			return &refusal{err}
+		}
+		if len(recs) == 0 {
+			return nil
+		}
+		return w.append(e, sum, recs)
+	})
+}
+
+// Load implements checkpoint.Store. Only when all records are asked for, they are compared with what
+// the file says of the run.
+func (s *Store) Load(ctx context.Context, runID string, after int64) (sum checkpoint.Summary, recs []checkpoint.Record, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		e, err := find(c, runID)
+		if err == nil {
+			err = e.damage
+		}
+		if err == nil {
+			sum = e.summary()
+			recs, err = e.records(c, max(after, 0))
+		}
+		if err != nil || after > 0 {
+			return err
+		}
+		folded, err := checkpoint.Fold(runID, recs)
+		if err != nil {
+			return &refusal{err}
+		}
+		if string(summaryLine(folded)) != string(summaryLine(sum)) {
+			return refuse("run %q: %w: it is not what its summary says", runID, checkpoint.ErrCorrupt)
+		}
+		return nil
+	})
+	if err != nil {
+		return checkpoint.Summary{}, nil, err
+	}
+	return sum, recs, nil
+}
+
+// FindPause implements checkpoint.Store.
+func (s *Store) FindPause(ctx context.Context, runID string, tokenHash []byte) (info checkpoint.PauseInfo, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		e, err := find(c, runID)
+		if err == nil {
+			err = e.damage
+		}
+		if err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
+			return err
+		}
+		var ok bool
+		if err == nil {
+			info.Summary = e.summary()
+			info.Pause, ok = info.Summary.Find(tokenHash, time.Now())
+		}
+		if !ok {
+			return refuse("run %q: %w", runID, checkpoint.ErrToken)
+		}
+		info.Opened, err = e.record(c, info.Pause.Seq)
+		return err
+	})
+	if err != nil {
+		return checkpoint.PauseInfo{}, err
+	}
+	return info, nil
+}
+
+// Definition implements checkpoint.Store.
+func (s *Store) Definition(ctx context.Context, digest string) (def json.RawMessage, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		var line []byte
+		err := query(c, func(stmt *sqlite.Stmt) error { line = column(stmt, 0); return nil },
+			"SELECT line FROM definitions WHERE digest = ?", digest)
+		if err != nil {
+			return err
+		}
+		if line == nil {
+			return refuse("definition %q: %w", digest, checkpoint.ErrNotFound)
+		}
+		if def, err = checkpoint.ParseDefinitionLine(digest, line); err != nil {
+			return &refusal{err}
+		}
+		return nil
+	})
+	return def, err
+}
+
+// List implements checkpoint.Store. It reads no journals.
+func (s *Store) List(ctx context.Context, f checkpoint.Filter) (all []checkpoint.Summary, err error) {
+	text, args := selectEntry+" WHERE true", []any{}
+	where := func(condition string, arg any) { text, args = text+" AND "+condition, append(args, arg) }
+	if f.Status != "" {
+		where("status = ?", f.Status)
+	}
+	if f.Recipe != "" {
+		where("recipe = ?", f.Recipe)
+	}
+	if !f.DueBefore.IsZero() {
+		where("due <= ?", sortable(f.DueBefore))
+	}
+	text += " ORDER BY started DESC, id DESC"
+	var failed []error
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, func(stmt *sqlite.Stmt) error {
+			if f.Limit > 0 && len(all) == f.Limit {
+				return errEnough
+			}
+			e, err := readEntry(c, stmt)
+			if err == nil {
+				err = e.damage
+			}
+			if _, ok := errors.AsType[*refusal](err); ok {
+				failed = append(failed, err)
+				return nil
+			}
+			if err == nil {
+				all = append(all, e.summary())
+			}
+			return err
+		}, text, args...)
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, err
+	}
+	return all, errors.Join(failed...)
+}
+
+// errEnough ends a query before its last row.
+var errEnough = refuse("enough")
+
+// Delete implements checkpoint.Store.
+func (s *Store) Delete(ctx context.Context, runID string) error {
+	return s.write(ctx, func(w *writer) error {
+		e, err := w.free(runID)
+		if err != nil {
+			return err
+		}
+		return w.remove(e)
+	})
+}
+
+// Prune implements checkpoint.Store. The file does not get smaller: new runs take the room.
+func (s *Store) Prune(ctx context.Context, before time.Time, statuses ...checkpoint.Status) (int, error) {
+	all, failed := s.List(ctx, checkpoint.Filter{})
+	if all == nil && failed != nil {
+		return 0, failed
+	}
+	old := slices.DeleteFunc(all, func(sum checkpoint.Summary) bool { return !sum.Prunable(before, statuses) })
+	n := 0
+	for some := range slices.Chunk(old, 100) { // other writes take their turns in between
+		var gone int
+		err := s.write(ctx, func(w *writer) error {
+			gone = 0
+			for _, sum := range some {
+				e, err := w.free(sum.ID)
+				if _, ok := errors.AsType[*refusal](err); ok || err == nil && (e.damage != nil || !e.sum.Prunable(before, statuses)) {
+					continue
+				}
+				if err == nil {
+					err = w.remove(e)
+				}
+				if err != nil {
+					return err
+				}
+				gone++
+			}
+			return nil
+		})
+		if err != nil {
+			return n, errors.Join(failed, err)
+		}
+		n += gone
+	}
+	err := s.write(ctx, func(w *writer) error {
+		return w.exec("DELETE FROM definitions WHERE digest NOT IN (SELECT digest FROM runs)")
+	})
+	return n, errors.Join(failed, err)
+}
+
+// Close implements checkpoint.Store. It waits for the writes that have been asked for, and stops reads.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	first := !s.closed
+	if first {
+		s.closed = true
+		close(s.wake)
+	}
+	s.mu.Unlock()
+	<-s.finished
+	if !first || s.closeErr == nil {
+		return nil
+	}
+	return fileError(s.path, s.closeErr)
+}

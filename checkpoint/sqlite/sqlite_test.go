@@ -1,0 +1,111 @@
+package sqlite
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/checkpoint/checkpointtest"
+)
+
+func open(t testing.TB, path string, opts *Options) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), path, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// change calls f with a connection of its own, as another program would have.
+func change(t testing.TB, path string, f func(c *sqlite.Conn) error) {
+	t.Helper()
+	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+	if err == nil {
+		err = inTransaction(c, "BEGIN IMMEDIATE", func() error { return f(c) })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// text returns all rows of a query for one column, with new lines between.
+func text(c *sqlite.Conn, sql string, args ...any) (string, error) {
+	var rows []string
+	err := query(c, func(stmt *sqlite.Stmt) error { rows = append(rows, stmt.ColumnText(0)); return nil }, sql, args...)
+	return strings.Join(rows, "\n"), err
+}
+
+// suite are the ways to get at the medium.
+var suite = checkpointtest.Options{
+	Reopen: func(t *testing.T, s checkpoint.Store) checkpoint.Store { return open(t, s.(*Store).path, nil) },
+	Edit: func(t *testing.T, s checkpoint.Store, runID string, edit func([]string) []string) {
+		change(t, s.(*Store).path, func(c *sqlite.Conn) error {
+			e, err := find(c, runID)
+			if err != nil {
+				return err
+			}
+			old, err := text(c, "SELECT lines FROM records WHERE key > ? AND key < ? ORDER BY key", key(e.num, 0), key(e.num+1, 0))
+			if err == nil {
+				err = query(c, nil, "DELETE FROM records WHERE key > ? AND key < ?", key(e.num, 0), key(e.num+1, 0))
+			}
+			for i, line := range edit(strings.Split(old, "\n")) {
+				if err == nil {
+					err = query(c, nil, "INSERT INTO records (key, lines) VALUES (?, ?)", key(e.num, int64(i+1)), []byte(line))
+				}
+			}
+			return err
+		})
+	},
+	EditDefinition: func(t *testing.T, s checkpoint.Store, digest string, edit func(string) string) {
+		change(t, s.(*Store).path, func(c *sqlite.Conn) error {
+			old, err := text(c, "SELECT line FROM definitions WHERE digest = ?", digest)
+			if err != nil {
+				return err
+			}
+			return query(c, nil, "UPDATE definitions SET line = ? WHERE digest = ?", []byte(edit(old)), digest)
+		})
+	},
+	Break: func(t *testing.T, s checkpoint.Store) func() { return limitFiles(t, s) },
+	Size: func(t *testing.T, s checkpoint.Store) int64 {
+		// What is in the log comes into the file, and is not counted twice.
+		c, err := sqlite.OpenConn(s.(*Store).path, sqlite.OpenReadWrite)
+		if err == nil {
+			_, err = text(c, "PRAGMA wal_checkpoint(truncate)")
+		}
+		if err == nil {
+			err = c.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var size int64
+		names, _ := filepath.Glob(s.(*Store).path + "*")
+		for _, name := range names {
+			info, err := os.Stat(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			size += info.Size()
+		}
+		return size
+	},
+}
+
+func TestStore(t *testing.T) {
+	for _, synchronous := range []string{"full", "normal"} {
+		t.Run(synchronous, func(t *testing.T) {
+			checkpointtest.Run(t, func(t *testing.T) checkpoint.Store {
+				return open(t, filepath.Join(t.TempDir(), "runs.db"), &Options{Synchronous: synchronous})
+			}, suite)
+		})
+	}
+}

@@ -1,0 +1,267 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/braise-run/braise/checkpoint"
+)
+
+// write is a change of the file that waits for its turn.
+type write struct {
+	do    func(*writer) error // may be called again, after all that it did was undone
+	taken atomic.Bool         // by the writer, or by a caller that waits no longer
+	begun bool                // it was the writer
+	err   error
+	done  chan error // has room for one
+}
+
+// write has the writer call do within a transaction, and waits until that is committed. do either
+// changes nothing and returns a refusal, or any other error when the file failed.
+func (s *Store) write(ctx context.Context, do func(*writer) error) error {
+	one := &write{do: do, done: make(chan error, 1)}
+	s.mu.Lock()
+	if err := s.usable(ctx); err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	s.queue = append(s.queue, one)
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	s.mu.Unlock()
+	select {
+	case err := <-one.done:
+		return err
+	case <-ctx.Done():
+		if one.taken.CompareAndSwap(false, true) {
+			return fmt.Errorf("sqlite store: %w", ctx.Err())
+		}
+		return <-one.done
+	}
+}
+
+// Whoever waits for the lock of a file looks every poll. A process that has much to write leaves a
+// gap after each turn that is long enough for the others to see.
+const (
+	poll = 500 * time.Microsecond
+	turn = 100 * time.Millisecond
+	gap  = 3 * poll
+)
+
+// serve makes the writes in the queue until Close, all that are there in one transaction.
+func (s *Store) serve(w *writer) {
+	defer close(s.finished)
+	for range s.wake {
+		since := time.Now()
+		for batch := s.take(); batch != nil; batch = s.take() {
+			w.commit(batch)
+			if time.Since(since) > turn {
+				time.Sleep(gap)
+				since = time.Now()
+			}
+		}
+	}
+	s.closeErr = errors.Join(s.readers.Close(), w.conn.Close())
+}
+
+func (s *Store) take() []*write {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	batch := s.queue
+	s.queue = nil
+	return batch
+}
+
+// writer is the connection that changes the file.
+type writer struct {
+	conn    *sqlite.Conn
+	path    string
+	wait    time.Duration
+	version int64             // of the file, as this connection saw it last: others change it
+	known   map[string]*entry // by run id; what the file of that version says
+}
+
+// maxKnown is how many runs a writer remembers.
+const maxKnown = 10_000
+
+// commit makes writes in one transaction. When the file fails, each gets its own, so that one for which there
+// is no room does not take others with it.
+func (w *writer) commit(batch []*write) {
+	err := w.lock()
+	if err == nil {
+		err = w.transact(batch)
+		if err != nil && len(batch) > 1 {
+			for i := range batch {
+				w.commit(batch[i : i+1])
+			}
+			return
+		}
+	}
+	for _, one := range batch {
+		if err != nil {
+			one.err = fileError(w.path, err)
+		}
+		one.done <- one.err
+	}
+}
+
+// lock begins a transaction.
+func (w *writer) lock() error {
+	deadline := time.Now().Add(w.wait)
+	for {
+		err := w.exec("BEGIN IMMEDIATE")
+		if sqlite.ErrCode(err).ToPrimary() != sqlite.ResultBusy {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("another process has locked it for %s: %w", w.wait, err)
+		}
+		time.Sleep(poll)
+	}
+}
+
+// transact ends the transaction: either all writes are committed, or none and the file failed.
+func (w *writer) transact(batch []*write) (err error) {
+	defer func() {
+		if err != nil {
+			clear(w.known)
+			rollBack(w.conn)
+		}
+	}()
+	before := w.version
+	err = query(w.conn, func(stmt *sqlite.Stmt) error { w.version = stmt.ColumnInt64(0); return nil }, "PRAGMA data_version")
+	if err != nil {
+		return err
+	}
+	if w.version != before || len(w.known) > maxKnown {
+		clear(w.known)
+	}
+	for _, one := range batch {
+		if !one.begun && !one.taken.CompareAndSwap(false, true) {
+			continue
+		}
+		one.begun = true
+		one.err = one.do(w)
+		if _, ok := errors.AsType[*refusal](one.err); one.err != nil && !ok {
+			return one.err
+		}
+	}
+	return w.exec("COMMIT")
+}
+
+func (w *writer) exec(text string, args ...any) error { return query(w.conn, nil, text, args...) }
+
+// find returns what the file says of a run.
+func (w *writer) find(runID string) (*entry, error) {
+	if e := w.known[runID]; e != nil {
+		return e, nil
+	}
+	e, err := find(w.conn, runID)
+	if err == nil {
+		w.known[runID] = e
+	}
+	return e, err
+}
+
+// leased returns the run that l holds.
+func (w *writer) leased(l checkpoint.Lease) (*entry, error) {
+	e, err := w.find(l.RunID)
+	if err == nil && !l.Newest(e.lease) {
+		err = refuse("run %q: %w to %q", l.RunID, checkpoint.ErrFenced, e.lease.Owner)
+	}
+	return e, err
+}
+
+// free returns a run that nobody holds.
+func (w *writer) free(runID string) (*entry, error) {
+	e, err := w.find(runID)
+	if err == nil && e.lease.Held(time.Now()) {
+		err = refuse("run %q: %w: %q", runID, checkpoint.ErrBusy, e.lease.Owner)
+	}
+	return e, err
+}
+
+func (w *writer) create(e *entry, run checkpoint.Run, recs []checkpoint.Record) error {
+	lease, err := leaseLine(e.lease)
+	if err != nil {
+		return err
+	}
+	err = w.exec("INSERT INTO runs (id, recipe, digest, started, status, due, lease, summary) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+		run.ID, run.Recipe, run.Digest, sortable(run.StartedAt), e.sum.Status, due(e.sum), lease, summaryLine(e.sum))
+	if err != nil {
+		return err
+	}
+	e.num = w.conn.LastInsertRowID()
+	if err := w.insert(e.num, recs); err != nil {
+		return err
+	}
+	w.known[run.ID] = e
+	if run.Definition == nil {
+		return nil
+	}
+	kept := false
+	err = query(w.conn, func(*sqlite.Stmt) error { kept = true; return nil }, "SELECT 1 FROM definitions WHERE digest = ?", run.Digest)
+	if err != nil || kept {
+		return err
+	}
+	return w.exec("INSERT INTO definitions (digest, line) VALUES (?, ?)", run.Digest, checkpoint.DefinitionLine(run))
+}
+
+// append adds records, after which the run is what sum says.
+func (w *writer) append(e *entry, sum checkpoint.Summary, recs []checkpoint.Record) error {
+	if err := w.insert(e.num, recs); err != nil {
+		return err
+	}
+	// The summary is written only when more of it has changed than where the journal ends, which
+	// the last record says. Most appends touch one page of the file.
+	same := e.sum
+	same.Seq, same.UpdatedAt = sum.Seq, sum.UpdatedAt
+	if !reflect.DeepEqual(same, sum) {
+		err := w.exec("UPDATE runs SET status = ?, due = ?, summary = ? WHERE num = ?", sum.Status, due(sum), summaryLine(sum), e.num)
+		if err != nil {
+			return err
+		}
+	}
+	e.sum = sum
+	return nil
+}
+
+// insert adds the row of one append.
+func (w *writer) insert(num int64, recs []checkpoint.Record) error {
+	var lines []byte
+	for i, rec := range recs {
+		if i > 0 {
+			lines = append(lines, '\n')
+		}
+		lines = rec.AppendLine(lines)
+	}
+	return w.exec("INSERT INTO records (key, lines) VALUES (?, ?)", key(num, recs[len(recs)-1].Seq), lines)
+}
+
+func (w *writer) setLease(e *entry, l checkpoint.Lease) error {
+	line, err := leaseLine(l)
+	if err != nil {
+		return err
+	}
+	if err := w.exec("UPDATE runs SET lease = ? WHERE num = ?", line, e.num); err != nil {
+		return err
+	}
+	e.lease = l
+	return nil
+}
+
+func (w *writer) remove(e *entry) error {
+	delete(w.known, e.sum.ID)
+	if err := w.exec("DELETE FROM records WHERE key > ? AND key < ?", key(e.num, 0), key(e.num+1, 0)); err != nil {
+		return err
+	}
+	return w.exec("DELETE FROM runs WHERE num = ?", e.num)
+}
