@@ -318,6 +318,18 @@ func TestCompileErrors(t *testing.T) {
   hint: quote this expression; $${{ stands for the characters ${{`},
 		{"${{ inputs.n ?? 1 == 2 }}", `r.yaml:3:28: "??" is mixed with another operator [expr.syntax]
   hint: put parentheses around one of them: (a ?? b) == c`},
+		{`${{ map(inputs.list, {id: #.id}) }}`, `r.yaml:3:34: unexpected ":" [expr.syntax]
+  hint: a map in a predicate needs parentheses around it: map(list, ({id: #.id}))`},
+		{`${{ map(inputs.list, { "id" : 1}) }}`, `r.yaml:3:38: unexpected ":" [expr.syntax]
+  hint: a map in a predicate needs parentheses around it: map(list, ({id: #.id}))`},
+		{`${{ inputs.list | map({id: 1}) }}`, `r.yaml:3:35: unexpected ":" [expr.syntax]
+  hint: a map in a predicate needs parentheses around it: map(list, ({id: #.id}))`},
+		{`${{ map(inputs.list, {}) }}`, `r.yaml:3:32: unexpected "}" [expr.syntax]
+  hint: a map in a predicate needs parentheses around it: map(list, ({id: #.id}))`},
+		{`${{ inputs.f : 1 }}`, `r.yaml:3:23: unexpected ":" [expr.syntax]
+  hint: a choice is written: condition ? this : that`},
+		{`${{ map(inputs.list, {# > 1 : 2}) }}`, `r.yaml:3:38: unexpected ":" [expr.syntax]
+  hint: a choice is written: condition ? this : that`},
 		{"${{ inputs.n § 1 }}", `r.yaml:3:23: unexpected character U+00A7 '§' [expr.syntax]`},
 		{"${{ 99999999999999999999 }}", `r.yaml:3:34: the integer is too large [expr.syntax]`},
 

@@ -165,15 +165,19 @@ func parse(text string) (node ast.Node, wrong *syntaxError) {
 	}()
 	tree, err := parser.Parse(text)
 	if err != nil {
-		return nil, rewordSyntax(err)
+		return nil, rewordSyntax(text, err)
 	}
 	return tree.Node, nil
 }
 
 var unexpectedToken = regexp.MustCompile(`^unexpected token \w+\((".*")\)$`)
 
-// rewordSyntax says in this package's words what the parser found.
-func rewordSyntax(err error) *syntaxError {
+// bareMap matches what stands before the colon, or the closing brace, of a map that is written as a
+// predicate: there the braces are those of the predicate.
+var bareMap = regexp.MustCompile(`[,(]\s*\{(\s*("[^"]*"|'[^']*'|\w+|\([^()]*\)))?\s*$`)
+
+// rewordSyntax says in this package's words what the parser found in text.
+func rewordSyntax(text string, err error) *syntaxError {
 	s := &syntaxError{problem: problem{code: diagnostics.CodeExprSyntax, message: err.Error()}}
 	var e *file.Error
 	if !errors.As(err, &e) {
@@ -193,6 +197,8 @@ func rewordSyntax(err error) *syntaxError {
 		s.hint = "compare with =="
 	case token == `"#"`:
 		s.hint = "# stands in the predicate of a function such as filter or map: is the function's name right?"
+	case (token == `":"` || token == `"}"`) && bareMap.MatchString(firstRunes(text, e.From)):
+		s.hint = "a map in a predicate needs parentheses around it: map(list, ({id: #.id}))"
 	case token == `"?"` || token == `":"`:
 		s.hint = "a choice is written: condition ? this : that"
 	case strings.HasPrefix(e.Message, "unexpected token EOF"), e.Message == "unexpected end of expression":
@@ -207,6 +213,17 @@ func rewordSyntax(err error) *syntaxError {
 		s.message = "the integer is too large"
 	case strings.Contains(e.Message, "invalid float literal"):
 		s.message = "the number is too large"
+	}
+	return s
+}
+
+// firstRunes returns the first n characters of s.
+func firstRunes(s string, n int) string {
+	for i := range s {
+		if n == 0 {
+			return s[:i]
+		}
+		n--
 	}
 	return s
 }
