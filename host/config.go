@@ -150,7 +150,7 @@ func (r *reader) models(n *yamlnode.Node) map[string]Model {
 // providers has the keys of each provider's models.
 var providers = map[string][]string{
 	"script": {"file"},
-	"openai": {"model", "api_key", "base_url", "headers", "timeout", "json_schema"},
+	"openai": {"model", "api_key", "base_url", "headers", "timeout", "json_schema", "provider_name"},
 }
 
 func (r *reader) model(n *yamlnode.Node) Model {
@@ -190,6 +190,8 @@ func (r *reader) openai(n *yamlnode.Node, fields map[string]*yamlnode.Node) *ope
 		BaseURL: r.option(fields["base_url"], func(o *openai.Options, s string) { o.BaseURL = s }),
 		APIKey:  r.option(fields["api_key"], func(o *openai.Options, s string) { o.APIKey = s }),
 		Timeout: read(r, fields["timeout"], readDuration),
+
+		Provider: r.text(fields["provider_name"]),
 	}
 	for _, f := range r.Map(fields["headers"]) {
 		if credential.MatchString(f.Key) {

@@ -45,6 +45,7 @@ models:
     headers: {X-Title: braise}
     timeout: 2m
     json_schema: false
+    provider_name: ollama
 tools:
   exec: {allow: [git, ./bin/tool], timeout: 30s, dir: work}
   file: {base: ./workspace}
@@ -58,7 +59,7 @@ store: "memory:"
 				"canned": {Provider: "script", File: "/abs/canned.yaml"},
 				"local": {Provider: "openai", OpenAI: &openai.Options{
 					Model: "llama3.2", BaseURL: "http://localhost:11434/v1", Headers: map[string]string{"X-Title": "braise"},
-					Timeout: 2 * time.Minute, NoSchema: true,
+					Timeout: 2 * time.Minute, NoSchema: true, Provider: "ollama",
 				}},
 			},
 			Tools: builtin.Options{
@@ -144,7 +145,7 @@ models:
   b: {provider: scripts, file: x}
   c: {file: x}
   d: {provider: script}
-  e: {provider: script, file: x, base_url: "http://localhost"}
+  e: {provider: script, file: x, base_url: "http://localhost", provider_name: x}
   f: script
   "": {provider: script, file: x}
 `, []found{
@@ -153,6 +154,7 @@ models:
 			{"b.yaml:5:6", diagnostics.CodeMissingKey, `the key "provider" is missing from "c"`, ""},
 			{"b.yaml:6:6", diagnostics.CodeMissingKey, `the key "file" is missing from "d"`, ""},
 			{"b.yaml:7:44", diagnostics.CodeUnknownKey, `the provider "script" takes no "base_url"`, ""},
+			{"b.yaml:7:79", diagnostics.CodeUnknownKey, `the provider "script" takes no "provider_name"`, ""},
 			{"b.yaml:8:6", diagnostics.CodeWrongType, `"f" must be a mapping, not a string`, ""},
 			{"b.yaml:9:3", diagnostics.CodeInvalidValue, "a model's name may not be empty", ""},
 		}},
@@ -164,6 +166,8 @@ models:
   d: {provider: openai, model: m, headers: {"X Y": z, Accept: ""}}
   e: {provider: openai, model: m, base_url: "${KEY}", api_key: "${LINES}", headers: {X-A: "${LINES}"}}
   f: {provider: openai, model: m, api_key: 7, headers: []}
+  g: {provider: openai, model: m, provider_name: ""}
+  h: {provider: openai, model: m, provider_name: [x]}
 `, []found{
 			{"b.yaml:3:6", diagnostics.CodeMissingKey, `the key "model" is missing from "a"`, ""},
 			{"b.yaml:3:25", diagnostics.CodeUnknownKey, `unknown key "modell"`, `did you mean "model"?`},
@@ -181,6 +185,8 @@ models:
 			{"b.yaml:7:91", diagnostics.CodeInvalidValue, `"${LINES}" does not fit here once its variables are replaced`, ""},
 			{"b.yaml:8:44", diagnostics.CodeWrongType, `"api_key" must be a string, not an integer`, "quote it"},
 			{"b.yaml:8:56", diagnostics.CodeWrongType, `"headers" must be a mapping, not a list`, ""},
+			{"b.yaml:9:50", diagnostics.CodeInvalidValue, `"provider_name" may not be empty`, ""},
+			{"b.yaml:10:50", diagnostics.CodeWrongType, `"provider_name" must be a string, not a list`, ""},
 		}},
 		{"tools", "tools:\n  exec: {timeout: 30}\n  file: {}\n  http: {allow_private: 1, timeout: 0s}", []found{
 			{"b.yaml:2:9", diagnostics.CodeMissingKey, `the key "allow" is missing from "exec"`, ""},

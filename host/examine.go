@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +21,7 @@ import (
 	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/trace/oteltrace"
 )
 
 // CheckStatus is how a part of an installation is.
@@ -33,7 +36,7 @@ const (
 
 // Check is what [Config.Examine] says about one part of an installation. It holds no secret.
 type Check struct {
-	Part    string      `json:"part"`           // config, model, tool, secret, store, version
+	Part    string      `json:"part"`           // config, model, tool, secret, telemetry, store, version
 	Name    string      `json:"name,omitempty"` // of the model, tool or secret
 	Status  CheckStatus `json:"status"`
 	Message string      `json:"message"`
@@ -44,10 +47,11 @@ type Check struct {
 const endpointTimeout = 5 * time.Second
 
 // Examine looks whether what the configuration names is there: it reads the scripts, asks each
-// endpoint for its list of models, for at most 5 s, and looks for folders, programs and secrets. No
-// model answers and no tool is called. dir is the folder of the configuration, as for Runtime. The
-// checks are those of models, tools, secrets and the store, the first and the third in the order of
-// names. A nil c is an installation without a braise.yaml.
+// endpoint for its list of models and connects to the collector, each for at most 5 s, and looks for
+// folders, programs and secrets. No model answers, no tool is called, and nothing is sent to the
+// collector. dir is the folder of the configuration, as for Runtime. The checks are those of models,
+// tools, secrets, telemetry if it is configured, and the store, the first and the third in the order
+// of names. A nil c is an installation without a braise.yaml.
 func (c *Config) Examine(ctx context.Context, dir string) []Check {
 	if c == nil {
 		c = &Config{}
@@ -60,6 +64,10 @@ func (c *Config) Examine(ctx context.Context, dir string) []Check {
 			checks[i] = c.Models[name].examine(ctx, name, dir)
 			checks[i].Part, checks[i].Name = "model", name
 		})
+	}
+	var collector []Check
+	if c.OTLP != nil {
+		all.Go(func() { collector = []Check{examineCollector(ctx, c.OTLP)} })
 	}
 	all.Wait()
 	checks = append(checks, c.examineTools(dir)...)
@@ -79,6 +87,7 @@ func (c *Config) Examine(ctx context.Context, dir string) []Check {
 		}
 		checks = append(checks, check)
 	}
+	checks = append(checks, collector...)
 	return append(checks, Check{Part: "store", Status: CheckOK, Message: "memory: runs are not kept when the process ends",
 		Hint: "this version has no other store"})
 }
@@ -140,6 +149,36 @@ func unlisted(opts openai.Options, err error) Check {
 		hint = cmp.Or(hint, "is it running, and is base_url right?")
 	}
 	return Check{Status: CheckFail, Message: message, Hint: hint}
+}
+
+// examineCollector says whether a connection to the collector can be made, or to the proxy on the way
+// to it. The endpoint's path is not shown: it may hold a key.
+func examineCollector(ctx context.Context, opts *oteltrace.OTLPOptions) Check {
+	check := Check{Part: "telemetry", Status: CheckWarn, Message: "the endpoint cannot be used", Hint: "runs go on, but what they send is lost"}
+	endpoint, err := url.Parse(opts.Endpoint)
+	if err != nil || endpoint.Hostname() == "" { // of a Config that was not read from a file
+		return check
+	}
+	to, what := endpoint, "the collector at "+endpoint.Host
+	if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: endpoint}); err == nil && proxy != nil {
+		to, what = proxy, fmt.Sprintf("the proxy %s on the way to %s", proxy.Host, what)
+	}
+	ctx, cancel := context.WithTimeout(ctx, endpointTimeout)
+	defer cancel()
+	port := cmp.Or(to.Port(), map[bool]string{true: "443", false: "80"}[to.Scheme == "https"])
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(to.Hostname(), port))
+	if err != nil {
+		check.Message = fmt.Sprintf("%s cannot be reached: %v", what, err)
+		check.Hint += "; is it running, and is telemetry.otlp right?"
+		return check
+	}
+	conn.Close()
+	check.Status, check.Message = CheckOK, what+" can be reached"
+	check.Hint = "spans and metrics of runs go there, without content"
+	if opts.Content {
+		check.Hint = "spans and metrics of runs go there, with what models and tools are given and what they answer"
+	}
+	return check
 }
 
 // examineTools says which built-in tools are on and what that means.

@@ -95,14 +95,17 @@ func TestExamineModels(t *testing.T) {
 func TestExamineCancelled(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(endpoint))
 	defer srv.Close()
-	config, err := host.ParseConfig("braise.yaml", []byte(`models: {m: {provider: openai, model: x, base_url: "`+srv.URL+`/v1"}}`), nil)
+	config, err := host.ParseConfig("braise.yaml", []byte(`{models: {m: {provider: openai, model: x, base_url: "`+srv.URL+`/v1"}}, telemetry: {otlp: "`+srv.URL+`"}}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := config.Examine(ctx, "")[0]; got.Status != host.CheckFail || !strings.Contains(got.Message, "canceled") {
-		t.Errorf("got %+v", got)
+	want := map[string]host.CheckStatus{"model": host.CheckFail, "telemetry": host.CheckWarn}
+	for _, got := range config.Examine(ctx, "") {
+		if status, ok := want[got.Part]; ok && (got.Status != status || !strings.Contains(got.Message, "cancel")) {
+			t.Errorf("got %+v", got)
+		}
 	}
 }
 
@@ -158,6 +161,43 @@ func TestExamineSecrets(t *testing.T) {
 	}
 	if text := fmt.Sprint(checks); strings.Contains(text, "hunter2") {
 		t.Errorf("a secret is shown: %s", text)
+	}
+}
+
+// The collector is looked for by a connection; nothing is sent to it. One that is not there is no
+// failure, as runs go on without it.
+func TestExamineCollector(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s %s was sent", r.Method, r.URL) }))
+	defer srv.Close()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	env := environ(map[string]string{"URL": srv.URL, "GONE": gone.URL, "KEY": "sk-0123456789"})
+	for _, tt := range []struct {
+		telemetry string
+		want      host.CheckStatus
+		says      string // in the message
+		hint      string // in the hint
+	}{
+		{`{otlp: "${URL}/${KEY}", headers: {X-Api-Key: "${KEY}"}}`, host.CheckOK, "can be reached", "without content"},
+		{`{otlp: "${URL}", content: true}`, host.CheckOK, "can be reached", "what models and tools are given"},
+		{`{otlp: "${GONE}/${KEY}"}`, host.CheckWarn, "connection refused", "runs go on, but what they send is lost"},
+	} {
+		config, err := host.ParseConfig("braise.yaml", []byte("telemetry: "+tt.telemetry), env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []host.Check
+		for _, c := range config.Examine(t.Context(), "") {
+			if c.Part == "telemetry" {
+				got = append(got, c)
+			}
+		}
+		if len(got) != 1 || got[0].Status != tt.want || !strings.Contains(got[0].Message, tt.says) || !strings.Contains(got[0].Hint, tt.hint) {
+			t.Errorf("%s\ngot  %+v\nwant %s, %q, hint %q", tt.telemetry, got, tt.want, tt.says, tt.hint)
+		}
+		if text := fmt.Sprint(got); strings.Contains(text, "sk-") {
+			t.Errorf("%s: a key is shown: %s", tt.telemetry, text)
+		}
 	}
 }
 

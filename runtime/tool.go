@@ -21,6 +21,12 @@ type Tool interface {
 // ValueTool is an optional second interface of a Tool: step values pass as decoded JSON (nil,
 // bool, int64, float64, string, []any, map[string]any) without being encoded. CallValue must not
 // change args or anything inside, nor its result once returned.
+//
+// Calls are expected to be quick: the goroutine that drives the run makes them itself, one after the
+// other, also where steps could run side by side. When one takes longer (two looks, 50 µs apart, see
+// the same call), another goroutine drives on, and the later calls of that run have goroutines of
+// their own. So a tool that computes for long is not run on several cores before a call was slow, and
+// one that waits holds up others only for that moment.
 type ValueTool interface {
 	CallValue(ctx context.Context, args map[string]any) (any, error)
 }

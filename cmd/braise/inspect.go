@@ -246,12 +246,35 @@ func (a *app) planCommand() *cobra.Command {
 				fmt.Fprint(a.stdout, plan.DOT())
 			default:
 				fmt.Fprint(a.stdout, plan.Text())
+				if steps := choosers(wf.Recipe().Steps, ""); steps != nil {
+					fmt.Fprintf(a.stdout, "needs models that expressions name, in %s\n", strings.Join(steps, ", "))
+				}
 			}
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", format, "text, json, mermaid or dot")
 	return cmd
+}
+
+// choosers are the paths of the steps whose model an expression names: the plan cannot list it.
+func choosers(steps []recipe.Step, prefix string) []string {
+	var paths []string
+	for _, s := range steps {
+		if f := s.With.Field("model"); f != nil && s.Uses.Text == "model" {
+			if text, ok := f.Value.Scalar.(string); ok && strings.Contains(text, "${{") {
+				paths = append(paths, prefix+s.ID)
+			}
+		}
+		if b := s.Body; b != nil {
+			inside := b.Steps
+			if b.Recipe != nil {
+				inside = b.Recipe.Steps
+			}
+			paths = append(paths, choosers(inside, prefix+s.ID+"/")...)
+		}
+	}
+	return paths
 }
 
 // schemas are the JSON Schemas by the names that the command gives them.
