@@ -43,9 +43,9 @@ type Options struct {
 // sent; the store's next call makes a new connection. A write that has begun does not mind its
 // context any more; it takes at most half a minute.
 type Store struct {
-	pool   *pgxpool.Pool
-	queue  chan *write
-	writer sync.WaitGroup
+	pool  *pgxpool.Pool
+	turn  chan struct{} // full while somebody writes
+	queue chan *write
 
 	mu     sync.Mutex
 	closed bool
@@ -78,9 +78,7 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 		pool.Close()
 		return nil, fmt.Errorf("postgres store: %w", err)
 	}
-	s := &Store{pool: pool, queue: make(chan *write), ends: map[string]end{}}
-	s.writer.Go(s.serve)
-	return s, nil
+	return &Store{pool: pool, turn: make(chan struct{}, 1), queue: make(chan *write), ends: map[string]end{}}, nil
 }
 
 func config(url string, opts *Options) (*pgxpool.Config, string, error) {
@@ -132,14 +130,9 @@ func (s *Store) begin(ctx context.Context) error {
 // Close implements checkpoint.Store. It waits for the calls that have begun.
 func (s *Store) Close() error {
 	s.mu.Lock()
-	first := !s.closed
 	s.closed = true
 	s.mu.Unlock()
 	s.calls.Wait()
-	if first {
-		close(s.queue)
-	}
-	s.writer.Wait()
 	s.pool.Close()
 	return nil
 }
@@ -281,8 +274,12 @@ func (s *Store) append(ctx context.Context, l checkpoint.Lease, next func(checkp
 		if err != nil {
 			return err
 		}
-		err = s.write(ctx, l.RunID, appendSQL, nil, e.key, l.Epoch, l.Owner, e.sum.Seq, sum.Seq, summary, sum.Status,
-			stamp(sum.UpdatedAt), stamp(sum.Due()), lines(recs))
+		sql, text := appendSQL, any(lines(recs))
+		if len(recs) == 1 {
+			sql, text = appendOneSQL, recs[0].AppendLine(nil)
+		}
+		err = s.write(ctx, l.RunID, sql, nil, e.key, l.Epoch, l.Owner, e.sum.Seq, sum.Seq, summary, sum.Status,
+			stamp(sum.UpdatedAt), stamp(sum.Due()), text)
 		if err == nil {
 			s.remember(end{e.lease, e.key, sum})
 			return nil

@@ -56,6 +56,7 @@ func newMedium(t testing.TB) *medium {
 	m := &medium{t: t, name: name, conn: conn}
 	q := u.Query()
 	q.Set("schema", name)
+	q.Set("application_name", name)
 	u.RawQuery = q.Encode()
 	m.url = u.String()
 	t.Cleanup(func() { m.exec("DROP SCHEMA IF EXISTS " + name + " CASCADE") })

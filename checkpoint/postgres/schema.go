@@ -97,10 +97,12 @@ const (
 	INSERT INTO records (run, seq, line) SELECT key, n, r FROM made, unnest($13::bytea[]) WITH ORDINALITY AS u(r, n)
 ) SELECT key, until FROM made`
 
-	appendSQL = `WITH done AS (
+	endSQL = `WITH done AS (
 	UPDATE runs SET seq = $5, summary = $6, status = $7, updated = $8, due = $9
-	WHERE key = $1 AND epoch = $2 AND owner = $3 AND seq = $4 RETURNING key
-) INSERT INTO records (run, seq, line) SELECT key, $4 + n, r FROM done, unnest($10::bytea[]) WITH ORDINALITY AS u(r, n)`
+	WHERE key = $1 AND epoch = $2 AND owner = $3 AND seq = $4 RETURNING key, seq
+) INSERT INTO records (run, seq, line) `
+	appendSQL    = endSQL + `SELECT key, $4 + n, r FROM done, unnest($10::bytea[]) WITH ORDINALITY AS u(r, n)`
+	appendOneSQL = endSQL + `SELECT key, seq, $10 FROM done` // a tenth faster
 
 	leaseSQL = `UPDATE runs SET owner = $5, epoch = $6, until = clock_timestamp() + $7 * interval '1 microsecond'
 WHERE id = $1 AND epoch = $2 AND owner = $3 AND ($4::timestamptz IS NULL OR until = $4) RETURNING until`

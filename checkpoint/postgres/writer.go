@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,7 +15,7 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 )
 
-// write is one statement on its way through the writer.
+// write is one statement on its way to the server.
 type write struct {
 	run  string
 	sql  string
@@ -31,16 +32,20 @@ const (
 	groupTime = 30 * time.Second // for a server that does not answer
 )
 
-// write has the writer execute a statement, and returns when it is durable.
+// write executes a statement and returns when it is durable. One caller at a time writes, without a
+// goroutine of its own in between; it takes with it what has queued while the one before was writing.
 func (s *Store) write(ctx context.Context, runID, sql string, row []any, args ...any) error {
 	w := &write{run: runID, sql: sql, args: args, row: row, done: make(chan error, 1)}
 	select {
+	case s.turn <- struct{}{}:
+		s.commit(s.group(w))
+		<-s.turn
 	case s.queue <- w:
 	case <-ctx.Done():
 		return fmt.Errorf("run %q: %w", runID, ctx.Err())
 	}
 	err := <-w.done
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code[:2] == "22" { // data exception: as a NUL in an owner
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(pg.Code, "22") { // data exception: a NUL in an owner
 		err = fmt.Errorf("%w: %w", checkpoint.ErrInvalid, err)
 	}
 	if err != nil {
@@ -49,26 +54,21 @@ func (s *Store) write(ctx context.Context, runID, sql string, row []any, args ..
 	return nil
 }
 
-// serve is the writer: what has queued while a group was on its way is the next one.
-func (s *Store) serve() {
-	for w := range s.queue {
-		group := []*write{w}
-	fill:
-		for len(group) < groupSize {
-			select {
-			case w, ok := <-s.queue:
-				if !ok {
-					break fill
-				}
-				group = append(group, w)
-			default:
-				break fill
-			}
+// group returns w and what has queued, in the order in which everyone locks runs, so that no two
+// wait for each other.
+func (s *Store) group(w *write) []*write {
+	group := []*write{w}
+	for len(group) < groupSize {
+		select {
+		case w := <-s.queue:
+			group = append(group, w)
+			continue
+		default:
 		}
-		// Whoever locks runs does so in this order, so that no two wait for each other.
-		slices.SortStableFunc(group, func(a, b *write) int { return cmp.Compare(a.run, b.run) })
-		s.commit(group)
+		break
 	}
+	slices.SortStableFunc(group, func(a, b *write) int { return cmp.Compare(a.run, b.run) })
+	return group
 }
 
 // commit executes a group in one transaction, and tells each how it went. When the server does not

@@ -1,0 +1,438 @@
+package postgres
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/braise-run/braise/checkpoint"
+)
+
+func TestMain(m *testing.M) {
+	if job := os.Getenv("BRAISE_POSTGRES_JOB"); job != "" {
+		if err := child(context.Background(), job, os.Getenv("BRAISE_POSTGRES_URL")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// child is what another process does; it says on its output what it achieved.
+func child(ctx context.Context, job, url string) error {
+	s, err := Open(ctx, url, nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	owner := checkpoint.NewOwner()
+	switch job {
+	case "compete":
+		fmt.Println("open")
+		if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+			return err
+		}
+		for i := range competed {
+			id := fmt.Sprintf("run-%d", i)
+			if _, err := s.Create(ctx, makeRun(id), owner, 0); err != nil && !errors.Is(err, checkpoint.ErrExists) {
+				return err
+			}
+			l, err := s.Claim(ctx, id, owner, long)
+			if err == nil {
+				err = s.Append(ctx, l, 1, note("won"))
+			}
+			if err == nil {
+				fmt.Println(id)
+			} else if !errors.Is(err, checkpoint.ErrBusy) {
+				return err
+			}
+		}
+	case "hold":
+		if _, err := s.Create(ctx, makeRun("held"), owner, long, note("a")); err != nil {
+			return err
+		}
+		fmt.Println("held")
+		select {}
+	}
+	return nil
+}
+
+const competed = 30
+
+// start runs this test binary as another process.
+func (m *medium) start(job string) (*exec.Cmd, io.Writer, *bufio.Scanner) {
+	m.t.Helper()
+	cmd := exec.CommandContext(m.t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), "BRAISE_POSTGRES_JOB="+job, "BRAISE_POSTGRES_URL="+m.url)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return cmd, in, bufio.NewScanner(out)
+}
+
+// Processes open an empty database, create and claim the same runs at the same time: each run has one winner.
+func TestProcesses(t *testing.T) {
+	m := newMedium(t)
+	const processes = 3
+	var cmds [processes]*exec.Cmd
+	var ins [processes]io.Writer
+	var outs [processes]*bufio.Scanner
+	for i := range processes {
+		cmds[i], ins[i], outs[i] = m.start("compete")
+	}
+	for _, out := range outs {
+		if !out.Scan() {
+			t.Fatal("a process ended early")
+		}
+	}
+	for _, in := range ins {
+		io.WriteString(in, "go\n")
+	}
+	wins := map[string]int{}
+	for i, out := range outs {
+		for out.Scan() {
+			wins[out.Text()]++
+		}
+		if err := cmds[i].Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	s := m.open()
+	for i := range competed {
+		id := fmt.Sprintf("run-%d", i)
+		if wins[id] != 1 {
+			t.Errorf("%d processes won %s, want 1", wins[id], id)
+		}
+		if diff := cmp.Diff([]string{`{"text":"won"}`}, m.texts(s, id)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", id, diff)
+		}
+	}
+}
+
+// A process that was killed does not keep its runs, however long its lease.
+func TestKilledProcess(t *testing.T) {
+	m := newMedium(t)
+	s := m.open()
+	cmd, _, out := m.start("hold")
+	if !out.Scan() {
+		t.Fatal("the process ended early")
+	}
+	if _, err := s.Claim(t.Context(), "held", "me", long); !errors.Is(err, checkpoint.ErrBusy) {
+		t.Errorf("Claim: %v, want ErrBusy", err)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	l, err := s.Claim(t.Context(), "held", "me", long)
+	if err != nil {
+		t.Skipf("this system does not tell who is gone: %v", err)
+	}
+	if err := s.Append(t.Context(), l, 2, note("b")); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{`{"text":"a"}`, `{"text":"b"}`}, m.texts(s, "held")); diff != "" {
+		t.Errorf("journal (-want +got):\n%s", diff)
+	}
+}
+
+// isSentinel reports whether an error is one of package checkpoint's, and so not that of a lost connection.
+func isSentinel(err error) bool {
+	for _, e := range []error{checkpoint.ErrExists, checkpoint.ErrNotFound, checkpoint.ErrBusy, checkpoint.ErrFenced, checkpoint.ErrConflict,
+		checkpoint.ErrToken, checkpoint.ErrInvalid, checkpoint.ErrCorrupt, checkpoint.ErrVersion, checkpoint.ErrClosed} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// Connections are killed while runs go on. Whoever gets an error asks Load what happened, and goes on; in
+// the end, each journal has every record once.
+func TestKilledConnections(t *testing.T) {
+	const runs, steps = 8, 40
+	m := newMedium(t)
+	s := m.open()
+	ctx := t.Context()
+	var leases []checkpoint.Lease
+	for i := range runs {
+		leases = append(leases, m.create(s, fmt.Sprintf("run-%d", i)))
+	}
+	var all sync.WaitGroup
+	kill := make(chan struct{}, runs*steps)
+	for _, l := range leases {
+		all.Go(func() {
+			for after := int64(1); after <= steps; {
+				err := s.Append(ctx, l, after, note(fmt.Sprint(after)))
+				if err == nil {
+					after++
+					kill <- struct{}{}
+					continue
+				}
+				if isSentinel(err) {
+					t.Error(err)
+					return
+				}
+				sum, _, err := s.Load(ctx, l.RunID, after)
+				if err == nil {
+					after = sum.Seq
+				} else if isSentinel(err) {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+	killed := 0
+	for n := 0; ; n++ {
+		select {
+		case <-kill:
+			if n%40 == 0 {
+				m.exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", m.name)
+				killed++
+			}
+			continue
+		case <-done:
+		}
+		break
+	}
+	if killed == 0 {
+		t.Error("nothing was killed")
+	}
+	var want []string
+	for i := range steps {
+		want = append(want, fmt.Sprintf(`{"text":"%d"}`, i+1))
+	}
+	for _, l := range leases {
+		if diff := cmp.Diff(want, m.texts(s, l.RunID)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", l.RunID, diff)
+		}
+	}
+}
+
+// proxy stands between a store and the server. It can lose what the server answers, or be away.
+type proxy struct {
+	listener net.Listener
+	server   string
+	mu       sync.Mutex
+	away     bool
+	mute     bool
+	conns    []net.Conn
+	all      sync.WaitGroup
+}
+
+func startProxy(t *testing.T, m *medium) *proxy {
+	t.Helper()
+	u, err := url.Parse(m.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{listener: l, server: u.Host}
+	u.Host = l.Addr().String()
+	m.url = u.String()
+	p.all.Go(p.serve)
+	t.Cleanup(func() { l.Close(); p.set(true, false); p.all.Wait() })
+	return p
+}
+
+func (p *proxy) serve() {
+	for {
+		c, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		s, err := net.Dial("tcp", p.server)
+		if err != nil || p.away {
+			c.Close()
+			if err == nil {
+				s.Close()
+			}
+			p.mu.Unlock()
+			continue
+		}
+		p.conns = append(p.conns, c, s)
+		p.mu.Unlock()
+		p.all.Go(func() { io.Copy(s, c); s.(*net.TCPConn).CloseWrite() })
+		p.all.Go(func() { p.answers(c, s); c.Close() })
+	}
+}
+
+// answers passes on what the server says until the proxy is mute; then the connection ends at its
+// first word, which means that the statement is done.
+func (p *proxy) answers(c, s net.Conn) {
+	buf := make([]byte, 1<<16)
+	for {
+		n, err := s.Read(buf)
+		p.mu.Lock()
+		mute := p.mute
+		p.mu.Unlock()
+		if err != nil || mute {
+			return
+		}
+		c.Write(buf[:n])
+	}
+}
+
+// set makes the proxy refuse connections and cut those that are there, or lose answers.
+func (p *proxy) set(away, mute bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.away, p.mute = away, mute
+	if away {
+		for _, c := range p.conns {
+			c.Close()
+		}
+		p.conns = nil
+	}
+}
+
+// The server goes away and comes back.
+func TestServerAway(t *testing.T) {
+	m := newMedium(t)
+	p := startProxy(t, m)
+	s := m.open()
+	ctx := t.Context()
+	l := m.create(s, "run", note("a"))
+	p.set(true, false)
+	err := s.Append(ctx, l, 2, note("lost"))
+	if err == nil || isSentinel(err) {
+		t.Errorf("Append: %v", err)
+	}
+	if _, _, err := s.Load(ctx, "run", 0); err == nil || isSentinel(err) {
+		t.Errorf("Load: %v", err)
+	}
+	p.set(false, false)
+	if diff := cmp.Diff([]string{`{"text":"a"}`}, m.texts(s, "run")); diff != "" {
+		t.Errorf("journal (-want +got):\n%s", diff)
+	}
+	if err := s.Append(ctx, l, 2, note("b")); err != nil {
+		t.Error(err)
+	}
+}
+
+// A write is done, but its answer is lost: the error says so, and Load tells.
+func TestLostAnswer(t *testing.T) {
+	m := newMedium(t)
+	p := startProxy(t, m)
+	s := m.open()
+	ctx := t.Context()
+	l := m.create(s, "run")
+	if err := s.Append(ctx, l, 1, note("a")); err != nil { // the first time, the statement is prepared
+		t.Fatal(err)
+	}
+	p.set(false, true)
+	err := s.Append(ctx, l, 2, note("b"))
+	if err == nil || isSentinel(err) || !strings.Contains(err.Error(), "may be in the journal") {
+		t.Errorf("Append: %v", err)
+	}
+	p.set(false, false)
+	if diff := cmp.Diff([]string{`{"text":"a"}`, `{"text":"b"}`}, m.texts(s, "run")); diff != "" {
+		t.Errorf("journal (-want +got):\n%s", diff)
+	}
+	if err := s.Append(ctx, l, 2, note("b")); !errors.Is(err, checkpoint.ErrConflict) {
+		t.Errorf("Append again: %v, want ErrConflict", err)
+	}
+	if err := s.Append(ctx, l, 3, note("c")); err != nil {
+		t.Error(err)
+	}
+}
+
+// A write waits behind a lock: those with it in the queue may give up, and what has begun does not.
+func TestCancelledWhileWaiting(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	m := newMedium(t)
+	s, err := Open(t.Context(), m.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := m.create(s, "run")
+	other := m.create(s, "other")
+	m.exec("BEGIN")
+	m.exec("SELECT * FROM SCHEMA.runs WHERE id = 'run' FOR UPDATE")
+	ctx, cancel := context.WithCancel(t.Context())
+	begun := make(chan error)
+	go func() { begun <- s.Append(ctx, l, 1, note("begun")) }()
+	for len(s.turn) == 0 {
+		runtime.Gosched() // until it has its turn
+	}
+	queued := make(chan error)
+	go func() { queued <- s.Append(ctx, other, 1, note("queued")) }()
+	closed := make(chan error)
+	cancel()
+	if err := <-queued; !errors.Is(err, context.Canceled) {
+		t.Errorf("queued: %v, want context.Canceled", err)
+	}
+	go func() { closed <- s.Close() }()
+	m.exec("COMMIT")
+	if err := <-begun; err != nil {
+		t.Errorf("begun: %v", err)
+	}
+	if err := <-closed; err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	again := m.open()
+	if diff := cmp.Diff([]string{`{"text":"begun"}`}, m.texts(again, "run")); diff != "" {
+		t.Errorf("journal (-want +got):\n%s", diff)
+	}
+	if got := m.texts(again, "other"); got != nil {
+		t.Errorf("the other journal: %v", got)
+	}
+	again.Close()
+	goleak.VerifyNone(t, before)
+}
+
+// Eight stores answer the same pause.
+func TestAnswersByManyStores(t *testing.T) {
+	m := newMedium(t)
+	record := func(kind checkpoint.Kind, data string) checkpoint.Record {
+		return checkpoint.Record{At: start, Kind: kind, Path: "ask", Data: []byte(data)}
+	}
+	l := m.create(m.open(), "run", record(checkpoint.PauseOpened, `{"kind":"human","pause":"p"}`),
+		record(checkpoint.TokenMinted, `{"hash":"6f6e65","pause":"p"}`))
+	errs := make(chan error, 8)
+	for range cap(errs) {
+		s := m.open()
+		go func() {
+			errs <- s.AnswerPause(t.Context(), l, 3, []byte("one"), record(checkpoint.PauseAnswered, `{"pause":"p"}`))
+		}()
+	}
+	won := 0
+	for range cap(errs) {
+		if err := <-errs; err == nil {
+			won++
+		} else if !errors.Is(err, checkpoint.ErrConflict) {
+			t.Error(err)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d answers won, want 1", won)
+	}
+}
