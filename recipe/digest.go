@@ -8,85 +8,114 @@ import (
 	"github.com/braise-run/braise/internal/value"
 )
 
-// digest returns the Digest of a recipe without errors, and sets those of the recipes that it
-// calls. What a recipe calls counts with its digest, so that a file that is called in many places
-// is encoded once.
-func digest(r *Recipe) string {
-	if r.Digest != "" {
-		return r.Digest
+// ComputeDigest returns what Digest is for a recipe that was read. It looks at the fields as they are,
+// so it also serves for a recipe that was built or changed in Go. The error says that a value in it
+// is not decoded JSON.
+func (r *Recipe) ComputeDigest() (string, error) { return digests{}.recipe(r) }
+
+// digests holds the digests of a recipe and of those that it calls. What a recipe calls counts with
+// its digest, so that a file that is called in many places is encoded once.
+type digests map[*Recipe]string
+
+func (d digests) recipe(r *Recipe) (string, error) {
+	if digest, ok := d[r]; ok {
+		return digest, nil
 	}
+	d[r] = "" // what a recipe finds that calls itself
 	agents := map[string]any{}
 	for _, a := range r.Agents {
 		agents[a.ID] = map[string]any{"spec": a.Spec.essence(), "instructions": a.Instructions}
 	}
-	inputs := map[string]any{}
-	for _, in := range r.Inputs {
-		inputs[in.Name] = []any{in.SchemaJSON, in.HasDefault, in.Default}
+	steps, err := d.steps(r.Steps)
+	if err != nil {
+		return "", err
 	}
 	text, err := value.JSON(map[string]any{
 		"apiVersion": APIVersion,
 		"name":       r.Name,
 		"version":    r.Version,
 		"requires":   []any{texts(r.Requires.Capabilities), texts(r.Requires.Tools), texts(r.Requires.Secrets)},
-		"inputs":     inputs,
-		"consts":     (&Value{IsMap: true, Map: r.Consts}).Decoded(),
+		"inputs":     inputsEssence(r.Inputs),
+		"consts":     constsEssence(r),
 		"defaults":   []any{r.Defaults.Model, int64(r.Defaults.Timeout)},
 		"limits":     []any{int64(r.Limits.WallTime), int64(r.Limits.MaxParallel)},
 		"agents":     agents,
-		"steps":      stepsEssence(r.Steps),
+		"steps":      steps,
 		"output":     r.Output.Decoded(),
 	})
 	if err != nil {
-		panic("recipe: what was parsed is JSON: " + err.Error())
+		return "", err
 	}
-	return fmt.Sprintf("sha256:%x", sha256.Sum256(text))
+	d[r] = fmt.Sprintf("sha256:%x", sha256.Sum256(text))
+	return d[r], nil
 }
 
-// stepsEssence is a list, for the order of steps counts.
-func stepsEssence(steps []Step) []any {
+// steps returns a list, for the order of steps counts.
+func (d digests) steps(steps []Step) ([]any, error) {
 	list := make([]any, len(steps))
-	for i, s := range steps {
-		e := map[string]any{"id": s.ID, "uses": s.Uses.Text}
-		add := func(key string, given bool, v any) {
-			if given {
-				e[key] = v
+	for i := range steps {
+		e := steps[i].essence()
+		if b := steps[i].Body; b != nil {
+			body, err := d.body(b)
+			if err != nil {
+				return nil, err
 			}
-		}
-		add("with", s.With != nil, s.With.Decoded())
-		add("needs", s.Needs != nil, texts(s.Needs))
-		add("when", s.When.Text != "", s.When.Text)
-		add("trigger", s.Trigger != "" && s.Trigger != AllSuccess, string(s.Trigger))
-		add("timeout", s.Timeout != 0, int64(s.Timeout))
-		add("priority", s.Priority != 0, int64(s.Priority))
-		add("continue", s.OnError.Continue, true)
-		add("set", s.OnError.Set != nil, s.OnError.Set.Decoded())
-		if b := s.Body; b != nil {
-			e["body"] = b.essence()
-		}
-		if f := s.Foreach; f != nil {
-			e["foreach"] = []any{f.In.Decoded(), f.As.Text, int64(f.MaxParallel), f.Collect, int64(f.MaxItems)}
-		}
-		if o := s.Output; o != nil {
-			e["output"] = []any{o.SchemaJSON != nil, o.SchemaJSON, int64(o.MaxBytes)}
+			e["body"] = body
 		}
 		list[i] = e
 	}
-	return list
+	return list, nil
 }
 
-func (b *Body) essence() any {
+func (d digests) body(b *Body) (map[string]any, error) {
 	if b.Ref.Text == "" {
-		return map[string]any{"steps": stepsEssence(b.Steps), "output": b.Output.Decoded()}
+		steps, err := d.steps(b.Steps)
+		return map[string]any{"steps": steps, "output": b.Output.Decoded()}, err
 	}
 	e := map[string]any{"inputs": b.Inputs.Decoded()}
 	if b.Recipe == nil {
 		e["ref"] = b.Ref.Text
-	} else {
-		b.Recipe.Digest = digest(b.Recipe)
-		e["digest"] = b.Recipe.Digest
+		return e, nil
+	}
+	digest, err := d.recipe(b.Recipe)
+	e["digest"] = digest
+	return e, err
+}
+
+// essence is what counts of a step, but for its body.
+func (s *Step) essence() map[string]any {
+	e := map[string]any{"id": s.ID, "uses": s.Uses.Text}
+	add := func(key string, given bool, v any) {
+		if given {
+			e[key] = v
+		}
+	}
+	add("with", s.With != nil, s.With.Decoded())
+	add("needs", s.Needs != nil, texts(s.Needs))
+	add("when", s.When.Text != "", s.When.Text)
+	add("trigger", s.Trigger != "" && s.Trigger != AllSuccess, string(s.Trigger))
+	add("timeout", s.Timeout != 0, int64(s.Timeout))
+	add("priority", s.Priority != 0, int64(s.Priority))
+	add("continue", s.OnError.Continue, true)
+	add("set", s.OnError.Set != nil, s.OnError.Set.Decoded())
+	if f := s.Foreach; f != nil {
+		e["foreach"] = []any{f.In.Decoded(), f.As.Text, int64(f.MaxParallel), f.Collect, int64(f.MaxItems)}
+	}
+	if o := s.Output; o != nil {
+		e["output"] = []any{o.SchemaJSON != nil, o.SchemaJSON, int64(o.MaxBytes)}
 	}
 	return e
 }
+
+func inputsEssence(inputs []Input) map[string]any {
+	e := map[string]any{}
+	for _, in := range inputs {
+		e[in.Name] = []any{in.SchemaJSON, in.HasDefault, in.Default}
+	}
+	return e
+}
+
+func constsEssence(r *Recipe) any { return (&Value{IsMap: true, Map: r.Consts}).Decoded() }
 
 // essence is what counts of an agent's keys.
 func (v *Value) essence() any {

@@ -72,6 +72,30 @@ func ExampleLoad() {
 	// agent critic
 }
 
+// A definition makes the recipe again where its files are not.
+func ExampleFromDefinition() {
+	r, err := recipe.Load(os.DirFS("testdata/triage"), "triage.yaml")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	definition, err := r.Definition()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	again, err := recipe.FromDefinition(definition)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(again.Name, again.Digest == r.Digest)
+	fmt.Println(again.Steps[0].Pos)
+	// Output:
+	// support-triage true
+	// triage.yaml:38:3
+}
+
 func ExampleKinds() {
 	for _, kind := range recipe.Kinds() {
 		if kind.Built {

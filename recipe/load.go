@@ -31,15 +31,24 @@ const (
 // Errors are those of [Parse], of all files at once; the recipe is nil only if its file cannot be
 // read. Positions have the names of fsys, or those that it gives as a [NamedFS].
 func Load(fsys fs.FS, filename string) (*Recipe, error) {
-	l := &loader{fsys: fsys, sources: map[string][]byte{}, recipes: map[string]*Recipe{}, agents: map[string][]Agent{}}
-	r := l.recipe(path.Clean(filename), diagnostics.Position{})
+	return load(tree{fsys}, path.Clean(filename))
+}
+
+func load(from files, filename string) (*Recipe, error) {
+	l := &loader{files: from, sources: map[string][]byte{}, recipes: map[string]*Recipe{}, agents: map[string][]Agent{}}
+	r := l.recipe(filename, diagnostics.Position{})
 	if r == nil {
 		return nil, l.Diagnostics.Err()
 	}
 	checkNesting(r, &l.Reader)
 	r.Sources = make(map[string][]byte, len(l.sources))
+	r.origin = &origin{main: filename, files: l.sources, names: map[string]string{}}
 	for file, data := range l.sources {
-		r.Sources[l.shown(file)] = data
+		shown := l.shown(file)
+		r.Sources[shown] = data
+		if shown != file {
+			r.origin.names[file] = shown
+		}
 	}
 	return finish(r, append(l.found, l.Diagnostics...))
 }
@@ -50,19 +59,63 @@ type NamedFS interface {
 	DisplayName(name string) string
 }
 
-// shown returns the name that the user knows a file by.
-func (l *loader) shown(file string) string {
-	if named, ok := l.fsys.(NamedFS); ok {
-		return named.DisplayName(file)
+// files is where a loader finds files. Names are paths from its root, with slashes.
+type files interface {
+	// read returns the text of a file; of one that is too large, only more than is allowed.
+	read(name string) ([]byte, error)
+	// markdown calls f for every file below a folder whose name ends in .md. That there is no such
+	// folder is no error.
+	markdown(dir string, f func(name string)) error
+	// shown returns the name that the user knows a file by.
+	shown(name string) string
+}
+
+// tree is a file system as files.
+type tree struct{ fs.FS }
+
+func (t tree) shown(name string) string {
+	if named, ok := t.FS.(NamedFS); ok {
+		return named.DisplayName(name)
 	}
-	return file
+	return name
+}
+
+func (t tree) markdown(dir string, f func(name string)) error {
+	err := fs.WalkDir(t.FS, dir, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && path.Ext(name) == ".md" {
+			f(name)
+		}
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// read reads at most one byte more than is allowed. What is not a regular file is refused before it
+// is opened: opening a pipe may wait for ever.
+func (t tree) read(name string) ([]byte, error) {
+	info, err := fs.Stat(t.FS, name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	f, err := t.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 }
 
 // loader follows the files that a recipe names; each is read once.
 type loader struct {
 	yamlnode.Reader // for what it finds itself
+	files
 
-	fsys    fs.FS
 	found   diagnostics.List // in the files
 	sources map[string][]byte
 	bytes   int                // of sources
@@ -81,7 +134,7 @@ func (l *loader) recipe(file string, from diagnostics.Position) *Recipe {
 		l.Errorf(from, diagnostics.CodeRecursion, "", "a recipe that calls itself: %s", strings.Join(append(l.chain[at:], file), " → "))
 		return nil
 	}
-	data, ok := l.read(file, from)
+	data, ok := l.readOnce(file, from)
 	if !ok {
 		return nil
 	}
@@ -164,10 +217,7 @@ func (l *loader) agentsIn(dir string) []Agent {
 		return agents
 	}
 	var agents []Agent
-	err := fs.WalkDir(l.fsys, dir, func(file string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || path.Ext(file) != ".md" {
-			return err
-		}
+	err := l.markdown(dir, func(file string) {
 		if text, ok := l.readText(file, diagnostics.Position{}); ok {
 			w, a := readAgent(strings.TrimSuffix(strings.TrimPrefix(file, dir+"/"), ".md"), l.shown(file), text)
 			l.texts(w, dir) // relative to the folder of the recipe, too
@@ -175,9 +225,8 @@ func (l *loader) agentsIn(dir string) []Agent {
 			l.found = append(l.found, w.Diagnostics...)
 			agents = append(agents, a)
 		}
-		return nil
 	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		l.unreadable(dir, diagnostics.Position{File: l.shown(dir)}, err)
 	}
 	slices.SortFunc(agents, func(a, b Agent) int { return cmp.Compare(a.ID, b.ID) })
@@ -203,15 +252,15 @@ func (l *loader) resolve(from string, name Name) (string, bool) {
 	return "", false
 }
 
-// read reads a file that is named at pos, once.
-func (l *loader) read(file string, pos diagnostics.Position) ([]byte, bool) {
+// readOnce reads a file that is named at pos.
+func (l *loader) readOnce(file string, pos diagnostics.Position) ([]byte, bool) {
 	if data, ok := l.sources[file]; ok {
 		return data, true
 	}
 	if pos.IsZero() {
 		pos.File = l.shown(file)
 	}
-	data, err := readFile(l.fsys, file)
+	data, err := l.read(file)
 	switch {
 	case err != nil:
 		l.unreadable(file, pos, err)
@@ -230,7 +279,7 @@ func (l *loader) read(file string, pos diagnostics.Position) ([]byte, bool) {
 
 // readText reads a file that is not YAML.
 func (l *loader) readText(file string, pos diagnostics.Position) ([]byte, bool) {
-	data, ok := l.read(file, pos)
+	data, ok := l.readOnce(file, pos)
 	if ok && !utf8.Valid(data) {
 		if pos.IsZero() {
 			pos.File = l.shown(file)
@@ -246,22 +295,4 @@ func (l *loader) unreadable(file string, pos diagnostics.Position, err error) {
 		err = at.Err
 	}
 	l.Errorf(pos, diagnostics.CodeFile, "", "%q cannot be read: %v", file, err)
-}
-
-// readFile reads at most one byte more than is allowed. What is not a regular file is refused
-// before it is opened: opening a pipe may wait for ever.
-func readFile(fsys fs.FS, name string) ([]byte, error) {
-	info, err := fs.Stat(fsys, name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("not a regular file")
-	}
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 }

@@ -33,6 +33,7 @@ func Parse(filename string, data []byte) (*Recipe, error) {
 	w := read(filename, data)
 	checkNesting(w.recipe, &w.Reader)
 	w.recipe.Sources = map[string][]byte{filename: data}
+	w.recipe.origin = &origin{main: filename, files: w.recipe.Sources, parsed: true}
 	return finish(w.recipe, w.Diagnostics)
 }
 
@@ -43,7 +44,15 @@ func finish(r *Recipe, found diagnostics.List) (*Recipe, error) {
 	if err := found.Err(); err != nil {
 		return r, err
 	}
-	r.Digest = digest(r)
+	d := digests{}
+	digest, err := d.recipe(r)
+	if err != nil {
+		return r, fmt.Errorf("recipe: what was read is not JSON: %w", err) // a mistake of this package
+	}
+	r.Digest = digest
+	for sub, digest := range d {
+		sub.Digest = digest
+	}
 	return r, nil
 }
 

@@ -33,10 +33,13 @@ type Recipe struct {
 	// Diagnostics holds the warnings of a good recipe.
 	Diagnostics diagnostics.List
 	// Digest identifies what the recipe does: "sha256:" and 64 hex digits of its canonical JSON,
-	// files it refers to included; comments, descriptions, tags, positions and x-* keys are not.
+	// files it refers to included; comments, descriptions, tags, positions and x-* keys are not. It is
+	// "" for a recipe that was built in Go, see ComputeDigest.
 	Digest string
 	// Sources holds the text of every file that was read, by name, for printing carets.
 	Sources map[string][]byte
+
+	origin *origin // what Parse or Load read; nil for a recipe that was built in Go
 }
 
 // Requires lists what a run needs before its first step.

@@ -1,0 +1,141 @@
+package recipe
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	"github.com/braise-run/braise/internal/value"
+)
+
+// maxSteps bounds the paths of StepDigests: as many as a workflow may have steps.
+const maxSteps = 100_000
+
+// StepDigests returns a digest of each step, 32 hex digits, by its path: send, or outer/inner for a
+// step in the body of another, in place or in a file. It changes when the step says something else:
+// anything but its description, its tags and x-* keys. For a step with a body that includes which
+// steps the body has, whatever their order, and its output, but not what those steps say; for a
+// recipe in a file also the inputs that it declares.
+//
+// Of what the file says beside its steps, the default model counts for model steps that name none,
+// and all consts for steps that mention consts. Other defaults do not count.
+//
+// The error says that a value is not decoded JSON, that there are more than 100,000 steps, or that
+// bodies are nested too deeply.
+func (r *Recipe) StepDigests() (map[string]string, error) {
+	d := stepDigests{paths: map[string]string{}, steps: map[*Step]string{}, files: map[*Recipe]string{}, consts: map[*Recipe]string{}}
+	if err := d.add(r, r.Steps, "", 0); err != nil {
+		return nil, err
+	}
+	return d.paths, nil
+}
+
+// stepDigests holds digests by path, and those of what many paths share.
+type stepDigests struct {
+	paths  map[string]string
+	count  int
+	steps  map[*Step]string
+	files  map[*Recipe]string // of what counts of a file for a step that calls it
+	consts map[*Recipe]string
+}
+
+// add adds steps that stand in the file r, and those below them.
+func (d *stepDigests) add(r *Recipe, steps []Step, prefix string, depth int) error {
+	if depth > maxNesting {
+		return fmt.Errorf("recipe %q has bodies that are nested more than %d deep", r.Name, maxNesting)
+	}
+	for i := range steps {
+		if d.count++; d.count > maxSteps {
+			return fmt.Errorf("recipe %q has more than %d steps", r.Name, maxSteps)
+		}
+		s := &steps[i]
+		path := prefix + s.ID
+		digest, err := once(d.steps, s, func() (string, error) { return d.step(r, s) })
+		if err != nil {
+			return fmt.Errorf("step %q: %w", path, err)
+		}
+		d.paths[path] = digest
+		if s.Body != nil {
+			file, inner := r, s.Body.Steps
+			if s.Body.Recipe != nil {
+				file, inner = s.Body.Recipe, s.Body.Recipe.Steps
+			}
+			if err := d.add(file, inner, path+"/", depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// once computes a digest if it is not known yet.
+func once[K comparable](known map[K]string, key K, compute func() (string, error)) (string, error) {
+	digest, ok := known[key]
+	if !ok {
+		var err error
+		if digest, err = compute(); err != nil {
+			return "", err
+		}
+		known[key] = digest
+	}
+	return digest, nil
+}
+
+func (d *stepDigests) step(r *Recipe, s *Step) (string, error) {
+	e := s.essence()
+	if s.Uses.Text == "model" && s.With.get("model") == nil {
+		e["model"] = r.Defaults.Model
+	}
+	if b := s.Body; b != nil {
+		body := map[string]any{"inputs": b.Inputs.Decoded(), "steps": ids(b.Steps), "output": b.Output.Decoded()}
+		if b.Recipe == nil {
+			body["ref"] = b.Ref.Text
+		} else {
+			file, err := once(d.files, b.Recipe, func() (string, error) { return d.file(b.Recipe) })
+			if err != nil {
+				return "", err
+			}
+			body["file"] = file
+		}
+		e["body"] = body
+	}
+	return d.sum(r, e)
+}
+
+// file is of what counts of r for a step that calls it.
+func (d *stepDigests) file(r *Recipe) (string, error) {
+	return d.sum(r, map[string]any{"inputs": inputsEssence(r.Inputs), "steps": ids(r.Steps), "output": r.Output.Decoded()})
+}
+
+// sum returns the digest of e, and of the consts of r if e mentions them.
+func (d *stepDigests) sum(r *Recipe, e any) (string, error) {
+	text, err := value.JSON(e)
+	if err == nil && bytes.Contains(text, []byte("consts")) {
+		var consts string
+		consts, err = once(d.consts, r, func() (string, error) {
+			text, err := value.JSON(constsEssence(r))
+			return short(text), err
+		})
+		text = append(text, consts...)
+	}
+	if err != nil {
+		return "", err
+	}
+	return short(text), nil
+}
+
+func short(text []byte) string {
+	sum := sha256.Sum256(text)
+	return fmt.Sprintf("%x", sum[:16])
+}
+
+// ids returns the ids of steps, sorted.
+func ids(steps []Step) []any {
+	names := make([]string, len(steps))
+	for i, s := range steps {
+		names[i] = s.ID
+	}
+	slices.Sort(names)
+	return anys(names)
+}
