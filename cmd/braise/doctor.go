@@ -15,9 +15,10 @@ import (
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Check the installation: configuration, models, tools, secrets, store, versions",
+		Short: "Check the installation: configuration, models, tools, secrets, telemetry, store, versions",
 		Long: "Doctor reads the configuration and looks whether what it names is there. Endpoints of models are asked for their list\n" +
-			"of models, which costs nothing; no model answers and no tool is called.",
+			"of models, which costs nothing, and the collector of telemetry is connected to; no model answers, no tool is called and\n" +
+			"no telemetry is sent.",
 		Args: exactly(0, "doctor takes no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			checks, code := a.examine(cmd.Context())
