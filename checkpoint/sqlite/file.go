@@ -104,9 +104,8 @@ func openFile(ctx context.Context, path string, o Options) (*sqlite.Conn, error)
 	if err != nil {
 		return nil, err
 	}
-	waiting, cancel := context.WithTimeout(ctx, o.Wait)
-	defer cancel()
-	c.SetInterrupt(waiting.Done())
+	c.SetBusyTimeout(o.Wait)
+	c.SetInterrupt(ctx.Done())
 	if err := prepare(c, o.Synchronous); err != nil {
 		c.Close()
 		if ctx.Err() != nil {
@@ -150,9 +149,8 @@ func prepare(c *sqlite.Conn, synchronous string) error {
 	if err != nil {
 		return err
 	}
-	// fullfsync matters on macOS only, where fsync alone leaves data in the disk's cache.
-	for _, text := range []string{"synchronous = " + synchronous, "fullfsync = on", "checkpoint_fullfsync = on"} {
-		if err := query(c, nil, "PRAGMA "+text); err != nil {
+	for _, text := range pragmas(synchronous) {
+		if err := query(c, nil, text); err != nil {
 			return err
 		}
 	}
@@ -171,6 +169,20 @@ func prepare(c *sqlite.Conn, synchronous string) error {
 		}
 		return err
 	})
+}
+
+// pragmas are the settings of the connection that writes.
+func pragmas(synchronous string) []string {
+	return []string{
+		"PRAGMA synchronous = " + synchronous,
+		// These two matter on macOS only, where fsync alone leaves data in the disk's cache.
+		"PRAGMA fullfsync = on",
+		"PRAGMA checkpoint_fullfsync = on",
+		// Many runs at the same time write to as many pages: these are to stay in memory (16 MB), and to be
+		// changed several times in the log (16 MB) before they are copied to the file.
+		"PRAGMA cache_size = -16384",
+		"PRAGMA wal_autocheckpoint = 4096",
+	}
 }
 
 // checkVersion returns the version of a file's tables.

@@ -38,11 +38,14 @@ type Store struct {
 	path    string
 	readers *sqlitex.Pool
 
+	writer *writer
+
 	mu       sync.Mutex
 	closed   bool
+	writing  bool // somebody has the writer
 	queue    []*write
-	wake     chan struct{} // has room for one: there is something in the queue
-	finished chan struct{} // closed when the writer has ended
+	wake     chan struct{} // has room for one: gives serve the writer
+	finished chan struct{} // closed when serve has ended
 	closeErr error         // for who has seen finished
 }
 
@@ -79,13 +82,14 @@ func Open(ctx context.Context, path string, opts *Options) (*Store, error) {
 		return fail(err)
 	}
 	s := &Store{path: path, wake: make(chan struct{}, 1), finished: make(chan struct{})}
+	s.writer = &writer{conn: conn, path: path, wait: o.Wait, known: map[string]*entry{}}
 	s.readers, err = sqlitex.NewPool(path, sqlitex.PoolOptions{Flags: sqlite.OpenReadWrite, PoolSize: readers,
 		PrepareConn: func(c *sqlite.Conn) error { c.SetBusyTimeout(o.Wait); return nil }})
 	if err != nil {
 		conn.Close()
 		return fail(err)
 	}
-	go s.serve(&writer{conn: conn, path: path, wait: o.Wait, known: map[string]*entry{}})
+	go s.serve()
 	return s, nil
 }
 
@@ -406,7 +410,9 @@ func (s *Store) Close() error {
 	first := !s.closed
 	if first {
 		s.closed = true
-		close(s.wake)
+		if !s.writing {
+			s.rest()
+		}
 	}
 	s.mu.Unlock()
 	<-s.finished

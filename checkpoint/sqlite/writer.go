@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -22,8 +21,11 @@ type write struct {
 	done  chan error // has room for one
 }
 
-// write has the writer call do within a transaction, and waits until that is committed. do either
+// write has the writer call do within a transaction, and returns when that is committed. do either
 // changes nothing and returns a refusal, or any other error when the file failed.
+//
+// Only one goroutine at a time has the writer: a caller who finds it idle, for the one write that it
+// brings, or serve, for all that came meanwhile.
 func (s *Store) write(ctx context.Context, do func(*writer) error) error {
 	one := &write{do: do, done: make(chan error, 1)}
 	s.mu.Lock()
@@ -31,12 +33,27 @@ func (s *Store) write(ctx context.Context, do func(*writer) error) error {
 		s.mu.Unlock()
 		return err
 	}
-	s.queue = append(s.queue, one)
-	select {
-	case s.wake <- struct{}{}:
-	default:
+	idle := !s.writing
+	if s.writing = true; !idle {
+		s.queue = append(s.queue, one)
 	}
 	s.mu.Unlock()
+	if idle {
+		committed := s.writer.lock(0) == nil
+		if committed {
+			s.writer.commit([]*write{one})
+		}
+		s.mu.Lock()
+		if !committed { // then wait in the queue, where a context can end it
+			s.queue = append(s.queue, one)
+		}
+		if s.queue == nil {
+			s.rest()
+		} else {
+			s.wake <- struct{}{}
+		}
+		s.mu.Unlock()
+	}
 	select {
 	case err := <-one.done:
 		return err
@@ -45,6 +62,14 @@ func (s *Store) write(ctx context.Context, do func(*writer) error) error {
 			return fmt.Errorf("sqlite store: %w", ctx.Err())
 		}
 		return <-one.done
+	}
+}
+
+// rest ends the work of who has the writer.
+func (s *Store) rest() {
+	s.writing = false
+	if s.closed {
+		close(s.wake)
 	}
 }
 
@@ -57,26 +82,30 @@ const (
 )
 
 // serve makes the writes in the queue until Close, all that are there in one transaction.
-func (s *Store) serve(w *writer) {
+func (s *Store) serve() {
 	defer close(s.finished)
 	for range s.wake {
 		since := time.Now()
 		for batch := s.take(); batch != nil; batch = s.take() {
-			w.commit(batch)
+			s.writer.serve(batch)
 			if time.Since(since) > turn {
 				time.Sleep(gap)
 				since = time.Now()
 			}
 		}
 	}
-	s.closeErr = errors.Join(s.readers.Close(), w.conn.Close())
+	s.closeErr = errors.Join(s.readers.Close(), s.writer.conn.Close())
 }
 
+// take empties the queue; nil ends the work.
 func (s *Store) take() []*write {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	batch := s.queue
 	s.queue = nil
+	if batch == nil {
+		s.rest()
+	}
 	return batch
 }
 
@@ -92,39 +121,47 @@ type writer struct {
 // maxKnown is how many runs a writer remembers.
 const maxKnown = 10_000
 
-// commit makes writes in one transaction. When the file fails, each gets its own, so that one for which there
-// is no room does not take others with it.
-func (w *writer) commit(batch []*write) {
-	err := w.lock()
-	if err == nil {
-		err = w.transact(batch)
-		if err != nil && len(batch) > 1 {
-			for i := range batch {
-				w.commit(batch[i : i+1])
-			}
-			return
+// serve makes writes in one transaction.
+func (w *writer) serve(batch []*write) {
+	if err := w.lock(w.wait); err != nil {
+		for _, one := range batch {
+			one.done <- fileError(w.path, err)
 		}
+		return
+	}
+	w.commit(batch)
+}
+
+// lock begins a transaction.
+func (w *writer) lock(wait time.Duration) error {
+	deadline := time.Now().Add(wait)
+	for {
+		err := w.exec("BEGIN IMMEDIATE")
+		if sqlite.ErrCode(err).ToPrimary() != sqlite.ResultBusy {
+			return err
+		}
+		if !time.Now().Before(deadline) {
+			return fmt.Errorf("another process has had it locked for %s: %w", wait, err)
+		}
+		time.Sleep(poll)
+	}
+}
+
+// commit makes writes in the transaction that has begun. When the file fails, each gets its own, so
+// that one for which there is no room does not take others with it.
+func (w *writer) commit(batch []*write) {
+	err := w.transact(batch)
+	if err != nil && len(batch) > 1 {
+		for i := range batch {
+			w.serve(batch[i : i+1])
+		}
+		return
 	}
 	for _, one := range batch {
 		if err != nil {
 			one.err = fileError(w.path, err)
 		}
 		one.done <- one.err
-	}
-}
-
-// lock begins a transaction.
-func (w *writer) lock() error {
-	deadline := time.Now().Add(w.wait)
-	for {
-		err := w.exec("BEGIN IMMEDIATE")
-		if sqlite.ErrCode(err).ToPrimary() != sqlite.ResultBusy {
-			return err
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("another process has locked it for %s: %w", w.wait, err)
-		}
-		time.Sleep(poll)
 	}
 }
 
@@ -222,9 +259,7 @@ func (w *writer) append(e *entry, sum checkpoint.Summary, recs []checkpoint.Reco
 	}
 	// The summary is written only when more of it has changed than where the journal ends, which
 	// the last record says. Most appends touch one page of the file.
-	same := e.sum
-	same.Seq, same.UpdatedAt = sum.Seq, sum.UpdatedAt
-	if !reflect.DeepEqual(same, sum) {
+	if sum.Status != e.sum.Status || !same(sum.Pauses, e.sum.Pauses) || !same(sum.Timers, e.sum.Timers) {
 		err := w.exec("UPDATE runs SET status = ?, due = ?, summary = ? WHERE num = ?", sum.Status, due(sum), summaryLine(sum), e.num)
 		if err != nil {
 			return err
@@ -232,6 +267,11 @@ func (w *writer) append(e *entry, sum checkpoint.Summary, recs []checkpoint.Reco
 	}
 	e.sum = sum
 	return nil
+}
+
+// same reports whether two lists are one and the same. Those of a summary are never changed, only replaced.
+func same[T any](a, b []T) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // insert adds the row of one append.

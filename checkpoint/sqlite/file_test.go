@@ -1,0 +1,218 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/braise-run/braise/checkpoint"
+)
+
+func want(t testing.TB, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("%s: %v, want %v", what, err, want)
+	}
+}
+
+// make1 makes a file with one run of 40 records, and closes it.
+func make1(t testing.TB) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "runs.db")
+	s := open(t, path, nil)
+	l := create(t, s, "run", 0)
+	for i := range int64(39) {
+		want(t, "Append", s.Append(t.Context(), l, i+1, note(t, strings.Repeat("x", 300))), nil)
+	}
+	want(t, "Close", s.Close(), nil)
+	return path
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	later, foreign := make1(t), write("foreign.db", "")
+	change(t, later, func(c *sqlite.Conn) error { return query(c, nil, "PRAGMA user_version = 2") })
+	change(t, foreign, func(c *sqlite.Conn) error { return query(c, nil, "CREATE TABLE t (x)") })
+	for _, tt := range []struct {
+		name, path, synchronous string
+		want                    error  // nil: any
+		text                    string // in the error, beside the path
+	}{
+		{"no folder", filepath.Join(dir, "none", "runs.db"), "", fs.ErrNotExist, "no such file"},
+		{"a folder", dir, "", nil, "unable to open"},
+		{"another format", write("text", strings.Repeat("not a database\n", 100)), "", checkpoint.ErrCorrupt, "not a database"},
+		{"another program's", foreign, "", nil, "another program"},
+		{"of a later version", later, "", checkpoint.ErrVersion, "version 2, not 1"},
+		{"half of it", write("half", string(readFile(t, make1(t))[:6000])), "", checkpoint.ErrCorrupt, "malformed"},
+		{"no path", "", "", nil, "no path"},
+		{"no such mode", filepath.Join(dir, "new.db"), "off", nil, `"off"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before := snapshot(t, tt.path)
+			s, err := Open(t.Context(), tt.path, &Options{Synchronous: tt.synchronous})
+			if err == nil {
+				s.Close()
+			}
+			if err == nil || tt.want != nil && !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) || !strings.Contains(err.Error(), tt.path) {
+				t.Errorf("error %v, want %v and %q", err, tt.want, tt.text)
+			}
+			if after := snapshot(t, tt.path); after != before {
+				t.Errorf("the file has changed from %d to %d bytes", len(before), len(after))
+			}
+		})
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := Open(done, make1(t), nil)
+	want(t, "Open with a context that is done", err, context.Canceled)
+}
+
+func readFile(t testing.TB, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// snapshot returns a file's content, "" for what is no file.
+func snapshot(t testing.TB, path string) string {
+	t.Helper()
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	return string(readFile(t, path))
+}
+
+func TestNamesAreFiles(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{":memory:", "file:x?mode=memory", "a b%20c#?.db"} {
+		create(t, open(t, name, nil), "run", 0)
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mode := info.Mode().Perm(); mode != 0o600 {
+			t.Errorf("%q has mode %o", name, mode)
+		}
+	}
+}
+
+func TestReadOnly(t *testing.T) {
+	path := make1(t)
+	if err := os.Chmod(path, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil {
+		f.Close()
+		t.Skip("this user may write to read-only files")
+	}
+	s := open(t, path, nil)
+	sum, recs, err := s.Load(t.Context(), "run", 0)
+	if err != nil || sum.Seq != 40 || len(recs) != 40 {
+		t.Errorf("Load: %d records, last %d, %v", len(recs), sum.Seq, err)
+	}
+	if _, err := s.Claim(t.Context(), "run", "me", 0); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("Claim: %v", err)
+	}
+}
+
+// Whatever has happened to the bytes of a file, there is an error or the whole journal.
+func TestDamagedFile(t *testing.T) {
+	path := make1(t)
+	good := readFile(t, path)
+	for at := 0; at < len(good); at += 97 {
+		bad := []byte(string(good))
+		bad[at] ^= 0x10
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(t.Context(), path, nil)
+		if err != nil {
+			continue
+		}
+		sum, recs, err := s.Load(t.Context(), "run", 0)
+		if err == nil && (sum.Seq != 40 || len(recs) != 40) {
+			t.Errorf("byte %d: %d records, last %d", at, len(recs), sum.Seq)
+		}
+		if err != nil && !errors.Is(err, checkpoint.ErrCorrupt) && !errors.Is(err, checkpoint.ErrNotFound) {
+			t.Logf("byte %d: %v", at, err)
+		}
+		if _, err := s.List(t.Context(), checkpoint.Filter{}); err == nil {
+			_, _ = s.Prune(t.Context(), time.Time{}, checkpoint.Running)
+		}
+		s.Close()
+	}
+}
+
+// TestDamagedRow changes what a row of runs says.
+func TestDamagedRow(t *testing.T) {
+	for _, tt := range []struct{ name, sql string }{
+		{"status", "UPDATE runs SET status = 'ok'"},
+		{"recipe", "UPDATE runs SET recipe = 'other'"},
+		{"digest", "UPDATE runs SET digest = 'other'"},
+		{"started", "UPDATE runs SET started = '2027' || substr(started, 5)"},
+		{"due", "UPDATE runs SET due = started"},
+		{"id", "UPDATE runs SET id = 'other'"},
+		{"lease", "UPDATE runs SET lease = CAST(replace(lease, 'seq\":1', 'seq\":2') AS BLOB)"},
+		{"summary", "UPDATE runs SET summary = CAST(replace(summary, 'running', 'paused') AS BLOB)"},
+		{"a summary that is a lease", "UPDATE runs SET summary = lease"},
+		{"a lease that is a summary", "UPDATE runs SET lease = summary"},
+		{"no journal", "DELETE FROM records"},
+		{"the end is missing", "DELETE FROM records WHERE key & 0xffffffff > 39"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := make1(t)
+			s := open(t, path, nil)
+			if tt.name == "the end is missing" { // only a summary that is newer tells
+				sum, _, err := s.Load(t.Context(), "run", 0)
+				want(t, "Load", err, nil)
+				pause, _ := checkpoint.NewRecord(sum.UpdatedAt, checkpoint.RunPaused, "", nil)
+				l, err := s.Claim(t.Context(), "run", "me", 0)
+				want(t, "Claim", err, nil)
+				want(t, "Append", s.Append(t.Context(), l, 40, pause), nil)
+			}
+			change(t, path, func(c *sqlite.Conn) error { return query(c, nil, tt.sql) })
+			id := "run"
+			if tt.name == "id" {
+				id = "other"
+			}
+			_, _, err := s.Load(t.Context(), id, 0)
+			want(t, "Load", err, checkpoint.ErrCorrupt)
+			_, _, err = s.Load(t.Context(), id, 39)
+			want(t, "Load of the end", err, checkpoint.ErrCorrupt)
+			_, err = s.FindPause(t.Context(), id, nil)
+			want(t, "FindPause", err, checkpoint.ErrCorrupt)
+			all, err := s.List(t.Context(), checkpoint.Filter{})
+			if want(t, "List", err, checkpoint.ErrCorrupt); len(all) > 0 {
+				t.Errorf("List: %v", all)
+			}
+			_, err = s.Create(t.Context(), checkpoint.Run{ID: id, Digest: "d", StartedAt: started}, "me", 0)
+			want(t, "Create", err, checkpoint.ErrExists)
+			// Such a run can be removed, unless it is unknown whether somebody holds it.
+			l, err := s.Claim(t.Context(), id, "me", 0)
+			if strings.Contains(tt.name, "lease") && tt.name != "a summary that is a lease" {
+				want(t, "Claim", err, checkpoint.ErrCorrupt)
+				return
+			}
+			want(t, "Claim", err, nil)
+			want(t, "Append", s.Append(t.Context(), l, 40, note(t, "late")), checkpoint.ErrCorrupt)
+			want(t, "Delete", s.Delete(t.Context(), id), nil)
+		})
+	}
+}
