@@ -4,7 +4,7 @@
 // up to date by [Open]:
 //
 //	runs           one row for each run: its summary, and who holds it
-//	records        the journals, each record as a line of checkpoint.Record.AppendLine
+//	records        the journals, one row for each write, in lines of checkpoint.Record.AppendLine
 //	definitions    the recipes by digest
 //
 // Writes that come at the same time share one transaction, and one refused does not harm the others.
@@ -19,6 +19,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -101,9 +103,10 @@ func config(url string, opts *Options) (*pgxpool.Config, string, error) {
 	}
 	schema = pgx.Identifier{schema}.Sanitize()
 	params["search_path"] = schema
+	params["default_transaction_isolation"] = "read committed"
 	for name, val := range map[string]string{
 		"synchronous_commit": "on",
-		"lock_timeout":       "10s", // a process that was stopped in the middle of a write must not stop others for good
+		"lock_timeout":       "5s", // a process that was stopped in the middle of a write must not stop others for good
 		"application_name":   "braise",
 	} {
 		if params[name] == "" {
@@ -157,7 +160,7 @@ func (s *Store) Create(ctx context.Context, run checkpoint.Run, owner string, tt
 	}
 	e := end{lease: checkpoint.Lease{RunID: run.ID, Owner: owner, Epoch: 1}, sum: sum}
 	err = s.write(ctx, run.ID, createSQL, []any{&e.key, &e.lease.Until}, run.ID, sum.Recipe, sum.Digest, stamp(sum.StartedAt),
-		stamp(sum.UpdatedAt), stamp(sum.Due()), sum.Status, sum.Seq, summary, owner, ttl.Microseconds(), definition, lines(recs))
+		sum.Seq, mark(sum), summary, sum.Status, stamp(sum.Due()), owner, ttl.Microseconds(), definition, lines(recs))
 	if errors.Is(err, errRefused) {
 		err = fmt.Errorf("run %q: %w", run.ID, checkpoint.ErrExists)
 	}
@@ -270,16 +273,15 @@ func (s *Store) append(ctx context.Context, l checkpoint.Lease, next func(checkp
 		if err != nil || len(recs) == 0 {
 			return err
 		}
-		summary, err := encode(sum)
-		if err != nil {
-			return err
+		sql, args := appendSQL, []any{e.key, l.Epoch, l.Owner, e.sum.Seq, sum.Seq, mark(sum), lines(recs)}
+		if !alike(e.sum, sum) {
+			summary, err := encode(sum)
+			if err != nil {
+				return err
+			}
+			sql, args = changeSQL, append(args, summary, sum.Status, stamp(sum.Due()))
 		}
-		sql, text := appendSQL, any(lines(recs))
-		if len(recs) == 1 {
-			sql, text = appendOneSQL, recs[0].AppendLine(nil)
-		}
-		err = s.write(ctx, l.RunID, sql, nil, e.key, l.Epoch, l.Owner, e.sum.Seq, sum.Seq, summary, sum.Status,
-			stamp(sum.UpdatedAt), stamp(sum.Due()), text)
+		err = s.write(ctx, l.RunID, sql, nil, args...)
 		if err == nil {
 			s.remember(end{e.lease, e.key, sum})
 			return nil
@@ -362,7 +364,7 @@ func (s *Store) Prune(ctx context.Context, before time.Time, statuses ...checkpo
 		statuses = []checkpoint.Status{checkpoint.OK, checkpoint.Failed, checkpoint.Cancelled}
 	}
 	const group = 200
-	n, after := 0, int64(0)
+	n, after := 0, ""
 	for {
 		runs, err := s.heads(ctx, pruneSQL, statuses, stamp(before), after, group)
 		if err != nil {
@@ -370,7 +372,7 @@ func (s *Store) Prune(ctx context.Context, before time.Time, statuses ...checkpo
 		}
 		var free []head
 		for _, h := range runs {
-			after = h.key
+			after = h.lease.RunID
 			if !h.held() {
 				free = append(free, h)
 			}
@@ -402,7 +404,8 @@ func (s *Store) sweep(ctx context.Context) error {
 	return nil
 }
 
-// encode returns the form in which a summary is kept, with a checksum.
+// encode returns the form in which a summary is kept, with a checksum. It stays as it is while only
+// the number and the time of the last record change.
 func encode(sum checkpoint.Summary) ([]byte, error) {
 	data, err := json.Marshal(sum)
 	if err != nil {
@@ -414,12 +417,19 @@ func encode(sum checkpoint.Summary) ([]byte, error) {
 // summaryKind is the kind of the record in which a summary is kept; it is in no journal.
 const summaryKind checkpoint.Kind = "summary"
 
-func lines(recs []checkpoint.Record) [][]byte {
-	all := make([][]byte, len(recs))
-	for i, rec := range recs {
-		all[i] = rec.AppendLine(nil)
+// alike reports whether two summaries differ in nothing but what mark tells.
+func alike(a, b checkpoint.Summary) bool {
+	a.Seq, a.UpdatedAt = b.Seq, b.UpdatedAt
+	return reflect.DeepEqual(a, b)
+}
+
+// lines are the records of one write.
+func lines(recs []checkpoint.Record) []byte {
+	var text []byte
+	for _, rec := range recs {
+		text = append(rec.AppendLine(text), '\n')
 	}
-	return all
+	return text
 }
 
 // stamp writes a time so that the order of texts is that of times; "" for the zero time. The
@@ -433,3 +443,13 @@ func stamp(t time.Time) string {
 	}
 	return t.UTC().Format("2006-01-02T15:04:05.000000000Z")
 }
+
+const stampLen = len("2026-01-31T12:00:00.000000000Z")
+
+// mark is the stamp of the last record with a checksum, also of its number.
+func mark(sum checkpoint.Summary) string {
+	at := stamp(sum.UpdatedAt)
+	return fmt.Sprintf("%s %08x", at, crc32.Checksum(fmt.Append(nil, at, sum.Seq), castagnoli))
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -113,10 +113,11 @@ func TestStore(t *testing.T) {
 		},
 		Edit: func(t *testing.T, s checkpoint.Store, runID string, edit func([]string) []string) {
 			m := media[s]
-			lines := edit(m.column("SELECT convert_from(line, 'UTF8') FROM SCHEMA.records WHERE run = (SELECT key FROM SCHEMA.runs WHERE id = $1) ORDER BY seq", runID))
+			text := strings.Join(m.column("SELECT convert_from(lines, 'UTF8') FROM SCHEMA.records WHERE run = "+
+				"(SELECT key FROM SCHEMA.runs WHERE id = $1) ORDER BY seq", runID), "")
 			m.exec("DELETE FROM SCHEMA.records WHERE run = (SELECT key FROM SCHEMA.runs WHERE id = $1)", runID)
-			for i, line := range lines {
-				m.exec("INSERT INTO SCHEMA.records SELECT key, $2, $3 FROM SCHEMA.runs WHERE id = $1", runID, i+1, []byte(line))
+			for i, line := range edit(strings.Split(strings.TrimSuffix(text, "\n"), "\n")) {
+				m.exec("INSERT INTO SCHEMA.records SELECT key, $2, $3 FROM SCHEMA.runs WHERE id = $1", runID, i+1, []byte(line+"\n"))
 			}
 		},
 		EditDefinition: func(t *testing.T, s checkpoint.Store, digest string, edit func(string) string) {
@@ -274,6 +275,8 @@ func TestDamagedRow(t *testing.T) {
 	for _, tt := range []struct{ name, damage, mend string }{
 		{"summary", "summary = set_byte(summary, 40, get_byte(summary, 40) # 1)", "summary = set_byte(summary, 40, get_byte(summary, 40) # 1)"},
 		{"last record", "seq = seq + 1", "seq = seq - 1"},
+		{"time of the last record", "updated = replace(updated, '12:', '13:')", "updated = replace(updated, '13:', '12:')"},
+		{"no time", "updated = '~' || updated", "updated = substr(updated, 2)"},
 		{"summary of another run", "id = 'other'", "id = 'run'"},
 	} {
 		m.exec("UPDATE SCHEMA.runs SET " + tt.damage + " WHERE id = 'run'")

@@ -1,10 +1,12 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,27 +16,29 @@ import (
 
 // head is a row of runs, as it was at a time of the server's clock.
 type head struct {
-	lease    checkpoint.Lease
-	key, seq int64
-	started  string
-	line     []byte // the summary
-	now      time.Time
+	lease            checkpoint.Lease
+	key, seq         int64
+	started, updated string
+	line             []byte // the summary
+	now              time.Time
 }
 
 func (h *head) scan(row pgx.Row) error {
-	return row.Scan(&h.lease.RunID, &h.key, &h.seq, &h.started, &h.line, &h.lease.Owner, &h.lease.Epoch, &h.lease.Until, &h.now)
+	return row.Scan(&h.lease.RunID, &h.key, &h.started, &h.seq, &h.updated, &h.line, &h.lease.Owner, &h.lease.Epoch, &h.lease.Until, &h.now)
 }
 
 func (h head) held() bool { return h.lease.Held(h.now) }
 
 func (h head) summary() (checkpoint.Summary, error) {
-	rec, err := checkpoint.ParseLine(h.line)
-	if err == nil && (rec.Kind != summaryKind || rec.Path != h.lease.RunID || rec.Seq != h.seq) {
-		err = fmt.Errorf("%w: it is another one", checkpoint.ErrCorrupt)
-	}
 	sum := checkpoint.Summary{Held: h.held()}
+	rec, err := checkpoint.ParseLine(h.line)
 	if err == nil {
 		err = json.Unmarshal(rec.Data, &sum)
+	}
+	sum.Seq = h.seq
+	sum.UpdatedAt, _ = time.Parse(time.RFC3339Nano, h.updated[:min(stampLen, len(h.updated))])
+	if err == nil && (rec.Kind != summaryKind || rec.Path != h.lease.RunID || mark(sum) != h.updated) {
+		err = checkpoint.ErrCorrupt
 	}
 	if err != nil {
 		return checkpoint.Summary{}, fmt.Errorf("run %q: summary: %w", h.lease.RunID, err)
@@ -51,24 +55,16 @@ func (s *Store) reading(ctx context.Context, f func(*pgx.Conn) error) error {
 	return err
 }
 
-// head reads the row of a run.
+// head reads the row of a run. An id that no run can have may be a text that the server does not take.
 func (s *Store) head(ctx context.Context, runID string) (head, error) {
 	var h head
-	err := checkID(runID)
-	if err == nil {
+	err := pgx.ErrNoRows
+	if (checkpoint.Run{ID: runID, Digest: "0", StartedAt: time.Unix(0, 0)}).Check() == nil {
 		err = s.reading(ctx, func(conn *pgx.Conn) error {
 			return h.scan(conn.QueryRow(ctx, headSQL+"WHERE id = $1", runID))
 		})
 	}
 	return h, found("run", runID, err)
-}
-
-// checkID returns pgx.ErrNoRows for an id that no run can have: the server does not take every text.
-func checkID(runID string) error {
-	if (checkpoint.Run{ID: runID, Digest: "0", StartedAt: time.Unix(0, 0)}).Check() != nil {
-		return pgx.ErrNoRows
-	}
-	return nil
 }
 
 // found returns the error of looking for something.
@@ -107,54 +103,69 @@ func (s *Store) Load(ctx context.Context, runID string, after int64) (checkpoint
 		return checkpoint.Summary{}, nil, err
 	}
 	defer s.calls.Done()
-	after = max(after, 0)
-	var h head
-	var texts [][]byte
-	err := checkID(runID)
-	if err == nil {
-		err = s.reading(ctx, func(conn *pgx.Conn) error {
-			snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-			return pgx.BeginTxFunc(ctx, conn, snapshot, func(tx pgx.Tx) error {
-				err := h.scan(tx.QueryRow(ctx, headSQL+"WHERE id = $1", runID))
-				if err != nil || after >= h.seq {
-					return err
-				}
-				rows, _ := tx.Query(ctx, "SELECT line FROM records WHERE run = $1 AND seq > $2 ORDER BY seq", h.key, after)
-				texts, err = pgx.CollectRows(rows, pgx.RowTo[[]byte])
-				return err
-			})
-		})
+	_, sum, recs, err := s.load(ctx, runID, after)
+	return sum, recs, err
+}
+
+func (s *Store) load(ctx context.Context, runID string, after int64) (head, checkpoint.Summary, []checkpoint.Record, error) {
+	for {
+		h, err := s.head(ctx, runID)
+		if err != nil {
+			return h, checkpoint.Summary{}, nil, err
+		}
+		sum, err := h.summary()
+		if err != nil {
+			return h, checkpoint.Summary{}, nil, err
+		}
+		var text []byte
+		after := min(max(after, 0), sum.Seq)
+		if after < sum.Seq {
+			text, err = s.lines(ctx, h, after)
+		}
+		var recs []checkpoint.Record
+		if err == nil {
+			recs, err = parse(sum, after, text)
+		}
+		if err == nil {
+			return h, sum, recs, nil
+		}
+		// Was there not enough because the run was just deleted?
+		if now, nowErr := s.head(ctx, runID); nowErr == nil && now.key == h.key {
+			return h, checkpoint.Summary{}, nil, fmt.Errorf("run %q: %w", runID, err)
+		}
 	}
-	if err := found("run", runID, err); err != nil {
-		return checkpoint.Summary{}, nil, err
-	}
-	sum, err := h.summary()
-	if err != nil {
-		return checkpoint.Summary{}, nil, err
-	}
-	recs, err := parse(sum, min(after, sum.Seq), texts)
-	if err != nil {
-		return checkpoint.Summary{}, nil, err
-	}
-	return sum, recs, nil
+}
+
+// lines reads the writes to a journal that end behind after.
+func (s *Store) lines(ctx context.Context, h head, after int64) (text []byte, err error) {
+	err = s.reading(ctx, func(conn *pgx.Conn) error {
+		rows, _ := conn.Query(ctx, "SELECT lines FROM records WHERE run = $1 AND seq > $2 AND seq <= $3 ORDER BY seq", h.key, after, h.seq)
+		texts, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+		text = bytes.Join(texts, nil)
+		return err
+	})
+	return text, err
 }
 
 // parse returns the records behind after of the journal that sum is of, and checks that they are all
 // there; from the first record on, that they add up to a journal, too.
-func parse(sum checkpoint.Summary, after int64, texts [][]byte) ([]checkpoint.Record, error) {
+func parse(sum checkpoint.Summary, after int64, text []byte) ([]checkpoint.Record, error) {
 	var recs []checkpoint.Record
-	for i, text := range texts {
-		rec, err := checkpoint.ParseLine(text)
-		if want := after + 1 + int64(i); err == nil && rec.Seq != want {
-			err = fmt.Errorf("%w: record %d where %d should be", checkpoint.ErrCorrupt, rec.Seq, want)
-		}
+	for line := range bytes.Lines(text) {
+		rec, err := checkpoint.ParseLine(bytes.TrimSuffix(line, []byte("\n")))
 		if err != nil {
-			return nil, fmt.Errorf("run %q: %w", sum.ID, err)
+			return nil, err
+		}
+		if len(recs) == 0 && rec.Seq <= after {
+			continue // in one write with those that are wanted
 		}
 		recs = append(recs, rec)
+		if want := after + int64(len(recs)); rec.Seq != want {
+			return nil, fmt.Errorf("%w: record %d where %d should be", checkpoint.ErrCorrupt, rec.Seq, want)
+		}
 	}
 	if end := after + int64(len(recs)); end != sum.Seq {
-		return nil, fmt.Errorf("run %q: %w: its last record is %d, not %d", sum.ID, checkpoint.ErrCorrupt, end, sum.Seq)
+		return nil, fmt.Errorf("%w: its last record is %d, not %d", checkpoint.ErrCorrupt, end, sum.Seq)
 	}
 	if after == 0 {
 		if _, err := checkpoint.Fold(sum.ID, recs); err != nil {
@@ -170,35 +181,19 @@ func (s *Store) FindPause(ctx context.Context, runID string, tokenHash []byte) (
 		return checkpoint.PauseInfo{}, err
 	}
 	defer s.calls.Done()
-	h, err := s.head(ctx, runID)
-	if errors.Is(err, checkpoint.ErrNotFound) {
-		return checkpoint.PauseInfo{}, fmt.Errorf("run %q: %w", runID, checkpoint.ErrToken)
-	} else if err != nil {
-		return checkpoint.PauseInfo{}, err
-	}
-	sum, err := h.summary()
-	if err != nil {
-		return checkpoint.PauseInfo{}, err
-	}
+	h, sum, _, err := s.load(ctx, runID, math.MaxInt64)
+	var recs []checkpoint.Record
 	p, ok := sum.Find(tokenHash, h.now)
-	if !ok {
-		return checkpoint.PauseInfo{}, fmt.Errorf("run %q: %w", runID, checkpoint.ErrToken)
+	if err == nil && ok {
+		_, _, recs, err = s.load(ctx, runID, p.Seq-1)
 	}
-	var line []byte
-	err = s.reading(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, "SELECT line FROM records WHERE run = $1 AND seq = $2", h.key, p.Seq).Scan(&line)
-	})
-	if err != nil {
-		return checkpoint.PauseInfo{}, found("run", runID, err)
-	}
-	rec, err := checkpoint.ParseLine(line)
-	if err == nil && rec.Seq != p.Seq {
-		err = fmt.Errorf("%w: record %d where %d should be", checkpoint.ErrCorrupt, rec.Seq, p.Seq)
+	if errors.Is(err, checkpoint.ErrNotFound) || err == nil && (!ok || len(recs) == 0) {
+		err = fmt.Errorf("run %q: %w", runID, checkpoint.ErrToken)
 	}
 	if err != nil {
-		return checkpoint.PauseInfo{}, fmt.Errorf("run %q: %w", runID, err)
+		return checkpoint.PauseInfo{}, err
 	}
-	return checkpoint.PauseInfo{Summary: sum, Pause: p, Opened: rec}, nil
+	return checkpoint.PauseInfo{Summary: sum, Pause: p, Opened: recs[0]}, nil
 }
 
 // Definition implements checkpoint.Store.

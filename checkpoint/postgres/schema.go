@@ -9,9 +9,9 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 )
 
-// migrations lead from each version of the tables to the next, the first from none. Times but for
-// a lease's are texts, see stamp; the columns of runs behind digest change with each write, but for those
-// in an index, and rows leave space for that.
+// migrations lead from each version of the tables to the next, the first from none. started and due
+// are stamps, updated is a mark. Most writes change nothing that is in an index, and runs leave space
+// for that on their pages.
 var migrations = []string{`
 CREATE TABLE version (version int NOT NULL);
 INSERT INTO version VALUES (0);
@@ -21,11 +21,11 @@ CREATE TABLE runs (
 	recipe  text NOT NULL,
 	digest  text NOT NULL,
 	started text COLLATE "C" NOT NULL,
+	seq     bigint NOT NULL,
+	updated text COLLATE "C" NOT NULL,
+	summary bytea NOT NULL,
 	status  text NOT NULL,
 	due     text COLLATE "C" NOT NULL,
-	updated text COLLATE "C" NOT NULL,
-	seq     bigint NOT NULL,
-	summary bytea NOT NULL,
 	owner   text NOT NULL,
 	epoch   bigint NOT NULL,
 	until   timestamptz NOT NULL
@@ -34,9 +34,9 @@ CREATE INDEX runs_started ON runs (started, id);
 CREATE INDEX runs_status ON runs (status, started, id);
 CREATE INDEX runs_due ON runs (due) WHERE due <> '';
 CREATE TABLE records (
-	run  bigint NOT NULL,
-	seq  bigint NOT NULL,
-	line bytea NOT NULL,
+	run   bigint NOT NULL,
+	seq   bigint NOT NULL, -- of the last of them
+	lines bytea NOT NULL,
 	PRIMARY KEY (run, seq)
 );
 CREATE TABLE definitions (digest text COLLATE "C" PRIMARY KEY, line bytea NOT NULL);
@@ -44,65 +44,51 @@ CREATE TABLE definitions (digest text COLLATE "C" PRIMARY KEY, line bytea NOT NU
 
 // migrate makes the tables, or brings them up to date, one process at a time.
 func migrate(ctx context.Context, tx pgx.Tx, schema string) error {
-	var made bool
-	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "braise "+schema); err != nil {
-		return err
+	var hasSchema, hasTables bool
+	_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "braise "+schema)
+	if err == nil {
+		err = tx.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL, to_regclass($2) IS NOT NULL", schema, schema+".version").
+			Scan(&hasSchema, &hasTables)
 	}
-	if err := tx.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", schema+".version").Scan(&made); err != nil {
-		return err
-	}
-	version := 0
-	if made {
-		if err := tx.QueryRow(ctx, "SELECT version FROM version").Scan(&version); err != nil {
-			return err
-		}
-	} else if err := makeSchema(ctx, tx, schema); err != nil {
-		return err
-	}
-	if version > len(migrations) {
-		return fmt.Errorf("schema %s: %w: %d, not %d", schema, checkpoint.ErrVersion, version, len(migrations))
-	}
-	if version == len(migrations) {
-		return nil
-	}
-	for _, sql := range migrations[version:] {
-		if _, err := tx.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("schema %s: %w", schema, err)
-		}
-	}
-	_, err := tx.Exec(ctx, "UPDATE version SET version = $1", len(migrations))
-	return err
-}
-
-// makeSchema makes the schema unless it is there, which one must not even try without the right to.
-func makeSchema(ctx context.Context, tx pgx.Tx, schema string) error {
-	var made bool
-	err := tx.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL", schema).Scan(&made)
-	if err == nil && !made {
+	if err == nil && !hasSchema { // else not even IF NOT EXISTS: it takes a right that not everyone has
 		_, err = tx.Exec(ctx, "CREATE SCHEMA "+schema)
 	}
-	return err
+	version := 0
+	if err == nil && hasTables {
+		err = tx.QueryRow(ctx, "SELECT version FROM version").Scan(&version)
+	}
+	if version > len(migrations) {
+		err = fmt.Errorf("%w: %d, not %d", checkpoint.ErrVersion, version, len(migrations))
+	}
+	for ; err == nil && version < len(migrations); version++ {
+		if _, err = tx.Exec(ctx, migrations[version]); err == nil {
+			_, err = tx.Exec(ctx, "UPDATE version SET version = $1", version+1)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("schema %s: %w", schema, err)
+	}
+	return nil
 }
 
 // A write is one statement that decides by itself: it returns a row, or changes nothing.
 const (
 	createSQL = `WITH made AS (
-	INSERT INTO runs (id, recipe, digest, started, updated, due, status, seq, summary, owner, epoch, until)
+	INSERT INTO runs (id, recipe, digest, started, seq, updated, summary, status, due, owner, epoch, until)
 	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 1, clock_timestamp() + $11 * interval '1 microsecond')
-	ON CONFLICT (id) DO NOTHING RETURNING key, until
+	ON CONFLICT (id) DO NOTHING RETURNING key, seq, until
 ), kept AS (
 	INSERT INTO definitions (digest, line) SELECT $3, $12 FROM made WHERE $12::bytea IS NOT NULL
 	ON CONFLICT (digest) DO NOTHING
 ), added AS (
-	INSERT INTO records (run, seq, line) SELECT key, n, r FROM made, unnest($13::bytea[]) WITH ORDINALITY AS u(r, n)
+	INSERT INTO records (run, seq, lines) SELECT key, seq, $13 FROM made
 ) SELECT key, until FROM made`
 
-	endSQL = `WITH done AS (
-	UPDATE runs SET seq = $5, summary = $6, status = $7, updated = $8, due = $9
-	WHERE key = $1 AND epoch = $2 AND owner = $3 AND seq = $4 RETURNING key, seq
-) INSERT INTO records (run, seq, line) `
-	appendSQL    = endSQL + `SELECT key, $4 + n, r FROM done, unnest($10::bytea[]) WITH ORDINALITY AS u(r, n)`
-	appendOneSQL = endSQL + `SELECT key, seq, $10 FROM done` // a tenth faster
+	appendSQL = `WITH done AS (UPDATE runs SET seq = $5, updated = $6` + appendedSQL
+	changeSQL = `WITH done AS (UPDATE runs SET seq = $5, updated = $6, summary = $8, status = $9, due = $10` + appendedSQL
+
+	appendedSQL = ` WHERE key = $1 AND epoch = $2 AND owner = $3 AND seq = $4 RETURNING key, seq)
+INSERT INTO records (run, seq, lines) SELECT key, seq, $7 FROM done`
 
 	leaseSQL = `UPDATE runs SET owner = $5, epoch = $6, until = clock_timestamp() + $7 * interval '1 microsecond'
 WHERE id = $1 AND epoch = $2 AND owner = $3 AND ($4::timestamptz IS NULL OR until = $4) RETURNING until`
@@ -118,10 +104,10 @@ WHERE id = $1 AND epoch = $2 AND owner = $3 AND ($4::timestamptz IS NULL OR unti
 	DELETE FROM records WHERE run IN (SELECT key FROM gone)
 ) SELECT count(*) FROM gone`
 
-	headSQL = `SELECT id, key, seq, started, summary, owner, epoch, until, clock_timestamp() FROM runs `
+	headSQL = `SELECT id, key, started, seq, updated, summary, owner, epoch, until, clock_timestamp() FROM runs `
 
 	listSQL = headSQL + `WHERE ($1 = '' OR status = $1) AND ($2 = '' OR recipe = $2) AND ($3 = '' OR due <> '' AND due <= $3)
 AND ($4 = '' OR (started, id) < ($4, $5)) ORDER BY started DESC, id DESC LIMIT NULLIF($6, 0)`
 
-	pruneSQL = headSQL + `WHERE status = ANY($1) AND updated < $2 AND key > $3 ORDER BY key LIMIT $4`
+	pruneSQL = headSQL + `WHERE status = ANY($1) AND updated < $2 AND id > $3 ORDER BY id LIMIT $4`
 )

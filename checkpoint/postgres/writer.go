@@ -28,13 +28,28 @@ type write struct {
 var errRefused = errors.New("the run is not as it was")
 
 const (
-	groupSize = 1000
-	groupTime = 30 * time.Second // for a server that does not answer
+	groupSize  = 1000
+	groupBytes = 8 << 20
+	groupTime  = 30 * time.Second // for a server that does not answer
 )
+
+// size is about how many bytes a write sends.
+func (w *write) size() int {
+	n := 0
+	for _, arg := range w.args {
+		if b, ok := arg.([]byte); ok {
+			n += len(b)
+		}
+	}
+	return n
+}
 
 // write executes a statement and returns when it is durable. One caller at a time writes, without a
 // goroutine of its own in between; it takes with it what has queued while the one before was writing.
 func (s *Store) write(ctx context.Context, runID, sql string, row []any, args ...any) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("run %q: %w", runID, err)
+	}
 	w := &write{run: runID, sql: sql, args: args, row: row, done: make(chan error, 1)}
 	select {
 	case s.turn <- struct{}{}:
@@ -58,10 +73,11 @@ func (s *Store) write(ctx context.Context, runID, sql string, row []any, args ..
 // wait for each other.
 func (s *Store) group(w *write) []*write {
 	group := []*write{w}
-	for len(group) < groupSize {
+	for size := w.size(); len(group) < groupSize && size < groupBytes; {
 		select {
 		case w := <-s.queue:
 			group = append(group, w)
+			size += w.size()
 			continue
 		default:
 		}
@@ -76,8 +92,9 @@ func (s *Store) group(w *write) []*write {
 func (s *Store) commit(group []*write) {
 	ctx, cancel := context.WithTimeout(context.Background(), groupTime)
 	defer cancel()
-	refused := make([]bool, len(group))
+	refused, connected := make([]bool, len(group)), false
 	lost, err := s.with(ctx, func(conn *pgx.Conn) error {
+		connected = true
 		var batch pgx.Batch
 		for _, w := range group {
 			batch.Queue(w.sql, w.args...)
@@ -95,7 +112,7 @@ func (s *Store) commit(group []*write) {
 	switch {
 	case lost:
 		err = fmt.Errorf("the connection was lost, the write may be in the journal: %w", err)
-	case err != nil && len(group) > 1:
+	case err != nil && connected && len(group) > 1:
 		s.commit(group[:len(group)/2])
 		s.commit(group[len(group)/2:])
 		return
