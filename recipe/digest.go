@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/braise-run/braise/internal/value"
 )
@@ -37,7 +38,7 @@ func (d digests) recipe(r *Recipe) (string, error) {
 		"requires":   []any{texts(r.Requires.Capabilities), texts(r.Requires.Tools), texts(r.Requires.Secrets)},
 		"inputs":     inputsEssence(r.Inputs),
 		"consts":     constsEssence(r),
-		"defaults":   []any{r.Defaults.Model, int64(r.Defaults.Timeout)},
+		"defaults":   r.Defaults.essence(),
 		"limits":     []any{int64(r.Limits.WallTime), int64(r.Limits.MaxParallel)},
 		"agents":     agents,
 		"steps":      steps,
@@ -98,11 +99,52 @@ func (s *Step) essence() map[string]any {
 	add("priority", s.Priority != 0, int64(s.Priority))
 	add("continue", s.OnError.Continue, true)
 	add("set", s.OnError.Set != nil, s.OnError.Set.Decoded())
+	add("retry", s.Retry != nil, s.Retry.essence())
+	add("idempotency_key", s.IdempotencyKey != nil, s.IdempotencyKey.Decoded())
+	if r := s.Rollback; r != nil {
+		e["rollback"] = []any{r.Uses.Text, r.With.Decoded()}
+	}
+	if h := s.Human; h != nil {
+		e["human"] = []any{h.Prompt.Decoded(), h.Show.Decoded(), texts(h.Decisions), h.Form != nil, h.FormJSON,
+			int64(h.Expires), h.OnExpire.Reject, h.OnExpire.Set != nil, h.OnExpire.Set.Decoded()}
+	}
+	if w := s.Wait; w != nil {
+		e["wait"] = []any{w.Duration.Decoded(), w.At.Decoded(), w.Event.Text, int64(w.Timeout)}
+	}
 	if f := s.Foreach; f != nil {
 		e["foreach"] = []any{f.In.Decoded(), f.As.Text, int64(f.MaxParallel), f.Collect, int64(f.MaxItems)}
 	}
 	if o := s.Output; o != nil {
 		e["output"] = []any{o.SchemaJSON != nil, o.SchemaJSON, int64(o.MaxBytes)}
+	}
+	return e
+}
+
+func (d Defaults) essence() []any {
+	e := []any{d.Model, int64(d.Timeout)}
+	if d.Retry == nil {
+		return e
+	}
+	retries := map[string]any{}
+	for kind, r := range d.Retry {
+		retries[kind] = r.essence()
+	}
+	return append(e, retries)
+}
+
+// essence is what is given of r; nil for nil.
+func (r *Retry) essence() map[string]any {
+	if r == nil {
+		return nil
+	}
+	e := map[string]any{"max_attempts": int64(r.MaxAttempts), "jitter": r.Jitter, "mode": r.Mode}
+	if r.RetryOn != nil {
+		e["retry_on"] = anys(r.RetryOn)
+	}
+	for key, d := range map[string]*time.Duration{"backoff": r.Backoff, "max_backoff": r.MaxBackoff, "timeout": r.Timeout} {
+		if d != nil {
+			e[key] = int64(*d)
+		}
 	}
 	return e
 }

@@ -41,10 +41,14 @@ var keyOrders = []struct {
 	{[]string{"requires"}, requiresObject.known},
 	{[]string{"defaults"}, defaultsObject.known},
 	{[]string{"limits"}, limitsObject.known},
+	{[]string{"defaults", "retry"}, retriesObject.known},
+	{[]string{"defaults", "retry", "*"}, retryObject.known},
 	{[]string{"agents", "*"}, agentObject.known},
 	{[]string{"steps", "*"}, stepOrder},
 	{[]string{"steps", "*", "foreach"}, foreachObject.known},
 	{[]string{"steps", "*", "output"}, outputObject.known},
+	{[]string{"steps", "*", "retry"}, retryObject.known},
+	{[]string{"steps", "*", "rollback"}, rollbackObject.known},
 }
 
 // layout is the layout of the mapping at path.

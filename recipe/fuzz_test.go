@@ -31,12 +31,20 @@ func FuzzParse(f *testing.F) {
 	for _, tt := range rejected {
 		f.Add([]byte(head + tt.text))
 	}
+	recipe.BuildDurable(f)
+	f.Add([]byte(durable))
+	for _, tt := range rejectedDurable {
+		f.Add([]byte(head + tt.text))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := recipe.Parse("f", bytes.Clone(data))
 		if err == nil {
 			again, err := recipe.Parse("f", data)
 			if err != nil || again.Digest != r.Digest || len(r.Digest) != 71 || len(r.Steps) == 0 {
 				t.Errorf("got %v and digests %q, %q", err, r.Digest, again.Digest)
+			}
+			if steps, err := r.StepDigests(); err != nil || len(steps) < len(r.Steps) {
+				t.Errorf("got %d digests of %d steps, %v", len(steps), len(r.Steps), err)
 			}
 			return
 		}

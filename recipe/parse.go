@@ -106,7 +106,7 @@ func (w *walker) requires(n *yamlnode.Node) Requires {
 
 func (w *walker) defaults(n *yamlnode.Node) Defaults {
 	fields := w.object(n, defaultsObject)
-	return Defaults{Model: w.Text(fields["model"]), Timeout: w.timeout(fields["timeout"])}
+	return Defaults{Model: w.Text(fields["model"]), Timeout: w.timeout(fields["timeout"]), Retry: w.retries(fields["retry"])}
 }
 
 func (w *walker) runLimits(n *yamlnode.Node) Limits {

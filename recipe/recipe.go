@@ -124,6 +124,22 @@ type Input struct {
 type Defaults struct {
 	Model   string        // of model steps; "" when not given
 	Timeout time.Duration // of steps that call adapters; 0 when not given
+	// Retry has policies by kind of adapter: model, tool, retriever, memory. A kind that is not
+	// given has none.
+	Retry map[string]*Retry
+}
+
+// Retry says when calls are tried again. A field that is not given has its zero value and leaves
+// the matter to others; a duration of 0s that is given is a pointer to 0.
+type Retry struct {
+	Pos         diagnostics.Position
+	MaxAttempts int // all calls, the first included
+	Backoff     *time.Duration
+	MaxBackoff  *time.Duration
+	Jitter      string         // none or full
+	Mode        string         // wait or pause
+	RetryOn     []string       // of rate_limit, 5xx, timeout, network, unknown; empty but not nil: no reason
+	Timeout     *time.Duration // of each attempt
 }
 
 // Limits bound a run. Zero fields are not given.
@@ -151,8 +167,10 @@ type Step struct {
 	Tags        []string
 
 	Uses    Name
-	With    *Value // nil when not given; for uses: recipe the keys of the body are in Body instead
+	With    *Value // nil when not given, and where what it says is in Body, Human or Wait instead
 	Body    *Body  // of a kind that owns a body; else nil
+	Human   *Human // of the kind human; else nil
+	Wait    *Wait  // of the kind wait; else nil
 	Needs   []Name
 	When    Condition
 	Trigger Trigger
@@ -163,6 +181,45 @@ type Step struct {
 	Output     *Output
 	OnError    OnError
 	Priority   int
+
+	Retry          *Retry // around each adapter call of the step; nil when not given
+	Rollback       *Rollback
+	IdempotencyKey *Value // a string, which may hold expressions; nil when not given
+}
+
+// Rollback is the call of a tool that undoes a step.
+type Rollback struct {
+	Pos  diagnostics.Position
+	Uses Name   // a tool
+	With *Value // its arguments, which may read the step itself; nil when not given
+}
+
+// Human is what a step of the kind human asks.
+type Human struct {
+	Pos       diagnostics.Position
+	Prompt    *Value         // a string, which may hold expressions
+	Show      *Value         // nil when not given
+	Decisions []Name         // at least one, none twice; approve and reject when not given
+	Form      *Value         // the JSON Schema of an object; nil when not given
+	FormJSON  map[string]any // the same as decoded JSON
+	Expires   time.Duration  // 0 when not given: never
+	OnExpire  OnExpire
+}
+
+// OnExpire says what happens when nobody has answered in time. The zero OnExpire fails the step.
+type OnExpire struct {
+	Pos    diagnostics.Position // zero when not given
+	Reject bool                 // as if somebody had decided reject, without a form
+	Set    *Value               // not nil: the step succeeds with this output; may hold expressions
+}
+
+// Wait is what a step of the kind wait waits for: exactly one of Duration, At and Event.
+type Wait struct {
+	Pos      diagnostics.Position
+	Duration *Value // a duration, or a string that holds an expression
+	At       *Value // a time (RFC 3339), or a string that holds an expression
+	Event    Name
+	Timeout  time.Duration // of the wait for the event; 0 when not given
 }
 
 // Body is what a composite step runs: another file, or steps written in place.

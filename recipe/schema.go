@@ -22,7 +22,7 @@ var typeSchemas = map[string]node{
 	typeNatural:    {"type": "integer", "minimum": 0},
 	typeThousand:   {"type": "integer", "minimum": 1, "maximum": 1000},
 	typeNumber:     {"type": "number"},
-	typeDuration:   {"type": "string", "pattern": `^([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)([0-9.]+(ns|us|µs|ms|s|m|h))*$`},
+	typeDuration:   {"type": "string", "pattern": durationPattern},
 	typeExpression: {"type": []any{"string", "boolean"}, "minLength": 1},
 	typeSchema:     {"anyOf": []any{node{"type": "object"}, node{"const": true}}},
 	typeInputs:     {"type": "object", "additionalProperties": node{"anyOf": []any{node{"type": "object"}, node{"enum": anys(typeNames)}}}},
@@ -42,10 +42,23 @@ var typeSchemas = map[string]node{
 	typeLimits:     def(limitsObject),
 	typeForeach:    def(foreachObject),
 	typeOutput:     def(outputObject),
+	typeRetry:      def(retryObject),
+	typeRetries:    def(retriesObject),
+	typeRollback:   def(rollbackObject),
+	typeReasons:    {"type": "array", "items": node{"enum": anys(reasons)}},
+	typeWord:       word,
+	typeWords:      {"type": "array", "items": word, "minItems": 1, "uniqueItems": true},
+	typeForm:       {"type": "object", "required": []any{"type"}, "properties": node{"type": node{"const": "object"}}},
+	typeOnExpire:   {"anyOf": []any{node{"enum": []any{"fail", "reject"}}, def(onExpireObject)}},
+	typeDelay:      {"anyOf": []any{node{"type": "string", "pattern": durationPattern}, template}},
+	typeTime:       {"anyOf": []any{node{"type": "string", "pattern": `^[0-9]{4}-[0-9]{2}-[0-9]{2}T.*[0-9Z]$`}, template}},
 }
+
+const durationPattern = `^([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)([0-9.]+(ns|us|µs|ms|s|m|h))*$`
 
 var (
 	approvalWord = node{"enum": anys(approvals)}
+	word         = node{"type": "string", "pattern": wordPattern.String()}
 	template     = node{"type": "string", "pattern": `\$\{\{`}
 )
 
@@ -113,9 +126,7 @@ func withSchemas() []any {
 			continue
 		}
 		built = append(built, k.Name)
-		if then := kindSchema(k.Name); then != nil {
-			all = append(all, node{"if": uses(node{"const": k.Name}), "then": then})
-		}
+		all = append(all, node{"if": uses(node{"const": k.Name}), "then": kindSchema(k)})
 	}
 	tool := node{"type": "string", "pattern": `^[^ \t\n]*\.[^ \t\n]*$`}
 	return append(all,
@@ -126,9 +137,9 @@ func withSchemas() []any {
 func uses(s node) node { return node{"required": []any{"uses"}, "properties": node{"uses": s}} }
 
 // kindSchema describes a step of a built-in kind beyond what holds for every step.
-func kindSchema(name string) node {
+func kindSchema(k Kind) node {
 	with := node{}
-	switch name {
+	switch k.Name {
 	case "model":
 		with = modelObject.schema(true)
 		with["oneOf"] = []any{node{"required": []any{"prompt"}}, node{"required": []any{"messages"}}}
@@ -139,9 +150,25 @@ func kindSchema(name string) node {
 			node{"required": []any{"steps"}, "properties": node{"inputs": false}},
 		}
 	case "fail":
-		return node{"properties": node{"with": failObject.schema(true)}}
+		with = failObject.schema(true)
+	case "human":
+		with = humanObject.schema(false)
+		with["dependentRequired"] = node{"on_expire": []any{"expires"}}
+	case "wait":
+		with = waitObject.schema(false)
+		with["oneOf"] = []any{node{"required": []any{"duration"}}, node{"required": []any{"at"}}, node{"required": []any{"event"}}}
+		with["dependentRequired"] = node{"timeout": []any{"event"}}
 	}
-	return node{"required": []any{"with"}, "properties": node{"with": with}}
+	properties := node{"with": with}
+	for _, r := range k.without {
+		if !stepObject.key(r.key).Later {
+			properties[r.key] = false
+		}
+	}
+	if k.Name == "fail" {
+		return node{"properties": properties}
+	}
+	return node{"required": []any{"with"}, "properties": properties}
 }
 
 func def(o *object) node { return node{"$ref": fmt.Sprintf("#/$defs/%s", o.name)} }

@@ -79,6 +79,10 @@ func (w *walker) step(f yamlnode.Field, s *scope) Step {
 		Output:      w.output(fields["output"]),
 		OnError:     w.onError(fields["on_error"]),
 		Priority:    w.Int(fields["priority"], math.MinInt32, math.MaxInt32),
+
+		Retry:          w.retry(fields["retry"]),
+		Rollback:       w.rollback(fields["rollback"]),
+		IdempotencyKey: w.key(fields["idempotency_key"]),
 	}
 	if n := fields["timeout"]; n != nil {
 		step.TimeoutPos = n.Pos
@@ -87,6 +91,7 @@ func (w *walker) step(f yamlnode.Field, s *scope) Step {
 		s = &scope{outer: s, item: step.Foreach.As.Text}
 	}
 	w.uses(&step, fields["uses"], fields["with"], f, s)
+	w.refuse(kind(step.Uses.Text), fields)
 	return step
 }
 
@@ -101,10 +106,7 @@ func (w *walker) uses(step *Step, uses, with *yamlnode.Node, f yamlnode.Field, s
 	case strings.ContainsAny(name, " \t\n"):
 		w.Errorf(uses.Pos, diagnostics.CodeInvalidValue, "", "%q is not the name of a kind or a tool", name)
 	case strings.Contains(name, "."):
-		if with != nil && !isTemplate(with) {
-			w.Map(with)
-		}
-		step.With = w.value(with)
+		step.With = w.mapping(with)
 	case k.Name == "":
 		w.Errorf(uses.Pos, diagnostics.CodeUnknownKind, kindHint(name), "there is no kind of step %q", name)
 	case !k.Built:
@@ -113,6 +115,15 @@ func (w *walker) uses(step *Step, uses, with *yamlnode.Node, f yamlnode.Field, s
 		w.Errorf(f.Pos, diagnostics.CodeMissingKey, "", "a step of kind %q needs the key %q", name, "with")
 	default:
 		w.with(step, name, with, s)
+	}
+}
+
+// refuse reports the keys that mean nothing for a step of this kind.
+func (w *walker) refuse(k Kind, fields map[string]*yamlnode.Node) {
+	for _, r := range k.without {
+		if n := fields[r.key]; n != nil && k.Built {
+			w.Errorf(n.Pos, diagnostics.CodeInvalidValue, r.hint, "%q has no place in a step of kind %q", r.key, k.Name)
+		}
 	}
 }
 
@@ -136,6 +147,12 @@ func (w *walker) with(step *Step, kind string, n *yamlnode.Node, s *scope) {
 		w.arguments(n, failObject, true)
 	case "recipe":
 		step.Body = w.body(n, s)
+		return
+	case "human":
+		step.Human = w.human(n)
+		return
+	case "wait":
+		step.Wait = w.wait(n)
 		return
 	}
 	step.With = w.value(n)
@@ -176,7 +193,7 @@ func (w *walker) body(n *yamlnode.Node, s *scope) *Body {
 		w.Errorf(n.Pos, diagnostics.CodeMissingKey, "", "a body needs %q or %q", "ref", "steps")
 	case ref != nil:
 		body.Ref = Name{Text: w.literal(ref), Pos: ref.Pos}
-		body.Inputs = w.bodyInputs(fields["inputs"])
+		body.Inputs = w.mapping(fields["inputs"])
 		w.exclude(fields["output"], "the file has its own output")
 		w.refs = append(w.refs, body)
 	default:
@@ -194,7 +211,8 @@ func (w *walker) exclude(n *yamlnode.Node, hint string) {
 	}
 }
 
-func (w *walker) bodyInputs(n *yamlnode.Node) *Value {
+// mapping reads arguments: a mapping, or an expression that gives one.
+func (w *walker) mapping(n *yamlnode.Node) *Value {
 	if n != nil && !isTemplate(n) {
 		w.Map(n)
 	}
@@ -253,14 +271,20 @@ func (w *walker) onError(n *yamlnode.Node) OnError {
 	if n == nil {
 		return OnError{}
 	}
-	if n.Kind == yamlnode.Map {
-		return OnError{Set: w.value(w.object(n, onErrorObject)["set"])}
+	word, set := w.wordOrSet(n, onErrorObject, typeOnError, "fail", "continue")
+	return OnError{Continue: word == "continue", Set: set}
+}
+
+// wordOrSet reads a word or {set: value}; want is the noun for both.
+func (w *walker) wordOrSet(n *yamlnode.Node, o *object, want string, words ...string) (string, *Value) {
+	switch n.Kind {
+	case yamlnode.Map:
+		return "", w.value(w.object(n, o)["set"])
+	case yamlnode.String:
+		return w.OneOf(n, words...), nil
+	case yamlnode.Invalid:
+	default:
+		w.WrongType(n, want)
 	}
-	if n.Kind != yamlnode.String {
-		if n.Kind != yamlnode.Invalid {
-			w.WrongType(n, typeOnError)
-		}
-		return OnError{}
-	}
-	return OnError{Continue: w.OneOf(n, "fail", "continue") == "continue"}
+	return "", nil
 }

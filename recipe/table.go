@@ -24,7 +24,24 @@ type Kind struct {
 	Built  bool       // false: part of the format, but not run by this version
 	Args   []Argument // the keys of `with`; nil: any value
 	Output string     // what the step gives
+
+	without []refusal // keys of steps that mean nothing for this kind
 }
+
+// refusal is a key that steps of a kind may not have, and what to do instead.
+type refusal struct{ key, hint string }
+
+// Refusals that several kinds share.
+var (
+	noCalls = []refusal{
+		{key: "retry", hint: "only calls of models and tools are tried again"},
+		{key: "idempotency_key", hint: "it is for steps that call a tool"},
+	}
+	noCallsOfItsOwn = []refusal{
+		{key: "retry", hint: "give it to the steps inside, or to all in defaults"},
+		{key: "idempotency_key", hint: "give it to the steps inside"},
+	}
+)
 
 // object is a mapping of the format with its keys.
 type object struct {
@@ -100,6 +117,16 @@ const (
 	typeLimits     = "mapping, see limits"
 	typeForeach    = "mapping, see foreach"
 	typeOutput     = "mapping, see output"
+	typeRetry      = "mapping, see retry"
+	typeRetries    = "mapping of kinds of adapters to retry"
+	typeRollback   = "mapping, see rollback"
+	typeReasons    = "list of rate_limit, 5xx, timeout, network, unknown"
+	typeWord       = "word"
+	typeWords      = "list of words"
+	typeForm       = "JSON Schema of an object"
+	typeOnExpire   = "fail, reject or {set: value}"
+	typeDelay      = "duration, or an expression"
+	typeTime       = "time, or an expression"
 )
 
 // The objects of the format. One table for the reader, the JSON Schema and the documentation.
@@ -128,7 +155,7 @@ var (
 	defaultsObject = newObject("defaults", []Argument{
 		{Name: "model", Type: typeString, Doc: "The model of steps that name none."},
 		{Name: "timeout", Type: typeDuration, Doc: "The timeout of steps that call a model or a tool."},
-		{Name: "retry", Type: typeAny, Later: true, Doc: "The retry policies, by kind of adapter."},
+		{Name: "retry", Type: typeRetries, Later: true, Doc: "When to try calls again, by kind of adapter: model, tool, retriever, memory."},
 	})
 	limitsObject = newObject("limits", []Argument{
 		{Name: "wall_time", Type: typeDuration, Doc: "How long the run may take."},
@@ -145,12 +172,12 @@ var (
 		{Name: "trigger", Type: typeString, Allowed: []string{string(AllSuccess), string(NoneFailed), string(AllDone), string(AnySuccess)},
 			Doc: "Which ends of its needs let the step run. Defaults to all_success."},
 		{Name: "foreach", Type: typeForeach, Doc: "Run the step once per item of a list."},
-		{Name: "retry", Type: typeAny, Later: true, Doc: "When to try again."},
+		{Name: "retry", Type: typeRetry, Later: true, Doc: "When to try the step's call of a model or a tool again."},
 		{Name: "timeout", Type: typeDuration, Doc: "How long the step may take."},
 		{Name: "output", Type: typeOutput, Doc: "The shape and the size of the step's output."},
 		{Name: "on_error", Type: typeOnError, Doc: "What a failure of the step does. Defaults to fail."},
-		{Name: "rollback", Type: typeAny, Later: true, Doc: "How to undo the step when the run fails later."},
-		{Name: "idempotency_key", Type: typeAny, Later: true, Doc: "Joined to the key that tools get."},
+		{Name: "rollback", Type: typeRollback, Later: true, Doc: "How to undo the step when the run fails later."},
+		{Name: "idempotency_key", Type: typeString, Later: true, Doc: "Joined to the key that the tool gets."},
 		{Name: "priority", Type: typeInteger, Doc: "Of steps that could start, the one with the higher number starts first. Defaults to 0."},
 		{Name: "limits", Type: typeAny, Later: true, Doc: "Bounds of this step."},
 		{Name: "description", Type: typeString, Doc: "What the step is for."},
@@ -169,6 +196,28 @@ var (
 	})
 	onErrorObject = newObject("on_error", []Argument{
 		{Name: "set", Type: typeAny, Required: true, Doc: "The step counts as succeeded, with this output."},
+	})
+	retryObject = newObject("retry", []Argument{
+		{Name: "max_attempts", Type: typePositive, Doc: "All calls, the first included."},
+		{Name: "backoff", Type: typeDuration, Doc: "The wait after the first call. It doubles after each further one."},
+		{Name: "max_backoff", Type: typeDuration, Doc: "The most that doubling makes of the wait."},
+		{Name: "jitter", Type: typeString, Allowed: []string{"none", "full"}, Doc: "full waits anything from nothing to the delay."},
+		{Name: "mode", Type: typeString, Allowed: []string{"wait", "pause"}, Doc: "pause lets a long wait pause the run."},
+		{Name: "retry_on", Type: typeReasons, Doc: "The reasons that count. An empty list: none."},
+		{Name: "timeout", Type: typeDuration, Doc: "How long each attempt may take."},
+	})
+	retriesObject = newObject("defaults.retry", []Argument{
+		{Name: "model", Type: typeRetry, Doc: "Calls of models."},
+		{Name: "tool", Type: typeRetry, Doc: "Calls of tools."},
+		{Name: "retriever", Type: typeRetry, Doc: "Calls of the retriever."},
+		{Name: "memory", Type: typeRetry, Doc: "Calls of the memory."},
+	})
+	rollbackObject = newObject("rollback", []Argument{
+		{Name: "uses", Type: typeString, Required: true, Doc: "The tool that undoes the step."},
+		{Name: "with", Type: typeAny, Doc: "The arguments of the tool. They may read the step itself."},
+	})
+	onExpireObject = newObject("on_expire", []Argument{
+		{Name: "set", Type: typeAny, Required: true, Doc: "The step succeeds with this output."},
 	})
 	fileObject = newArguments("file", []Argument{
 		{Name: "file", Type: typeString, Required: true, Doc: "A text file, relative to the recipe's folder."},
@@ -213,18 +262,26 @@ var (
 	bodyObject  = newArguments("recipe", kind("recipe").Args)
 	modelObject = newArguments("model", kind("model").Args)
 	failObject  = newArguments("fail", kind("fail").Args)
+	humanObject = newArguments("human", kind("human").Args)
+	waitObject  = newArguments("wait", kind("wait").Args)
 
 	// objects lists those that stand inside others, but for the arguments of kinds.
 	objects = []*object{requiresObject, defaultsObject, limitsObject, stepObject, foreachObject, outputObject, onErrorObject,
 		messageObject, fileObject, agentObject, subagentsObject, memoryObject, retrieveObject}
+
+	// laterObjects are those of keys and kinds that this version does not run.
+	laterObjects = []*object{retryObject, retriesObject, rollbackObject, onExpireObject}
 )
+
+// reasons are why calls fail, as far as retry is concerned.
+var reasons = []string{"rate_limit", "5xx", "timeout", "network", "unknown"}
 
 // approvals say whether a tool call of an agent needs a yes.
 var approvals = []string{"never", "always", "pause"}
 
 var kinds = []Kind{
-	{Name: "set", Built: true, Doc: "Gives a value: with is the value itself.", Output: "that value"},
-	{Name: "model", Built: true, Doc: "Asks a model once.", Output: "{text}, or the object that output.schema describes", Args: []Argument{
+	{Name: "set", Built: true, Doc: "Gives a value: with is the value itself.", Output: "that value", without: noCalls},
+	{Name: "model", Built: true, Doc: "Asks a model once.", Output: "{text}, or the object that output.schema describes", without: noCalls[1:], Args: []Argument{
 		{Name: "model", Type: typeString, Doc: "The model by name. Defaults to defaults.model."},
 		{Name: "system", Type: typeText, Doc: "The system prompt."},
 		{Name: "prompt", Type: typeText, Doc: "What the user says. Either this or messages."},
@@ -232,22 +289,36 @@ var kinds = []Kind{
 		{Name: "temperature", Type: typeNumber, Doc: "How free the answer is."},
 		{Name: "max_tokens", Type: typePositive, Doc: "The most tokens of the answer."},
 	}},
-	{Name: "recipe", Built: true, Doc: "Runs another recipe, or steps written in place.", Output: "the output of that recipe or of those steps", Args: []Argument{
+	{Name: "recipe", Built: true, Doc: "Runs another recipe, or steps written in place.", Output: "the output of that recipe or of those steps", without: noCallsOfItsOwn, Args: []Argument{
 		{Name: "ref", Type: typeString, Doc: "A recipe file, relative to this one's folder. Either this or steps."},
 		{Name: "inputs", Type: typeValues, Doc: "The inputs of the recipe that ref names, which sees nothing else."},
 		{Name: "steps", Type: typeSteps, Doc: "Steps in place, which also see the steps around them. Either this or ref."},
 		{Name: "output", Type: typeAny, Doc: "The output of the steps in place. Without it the output is null."},
 	}},
-	{Name: "fail", Built: true, Doc: "Fails on purpose: the steps in place around it, or the run.", Output: "nothing", Args: []Argument{
+	{Name: "fail", Built: true, Doc: "Fails on purpose: the steps in place around it, or the run.", Output: "nothing", without: append(slices.Clone(noCalls), refusal{key: "rollback", hint: "a step that fails is not undone"}), Args: []Argument{
 		{Name: "message", Type: typeString, Doc: "What went wrong."},
 		{Name: "code", Type: typeString, Doc: "A word for programs to tell failures apart."},
 	}},
 	{Name: "agent", Doc: "Runs a model with tools until it answers.", Output: "{text, steps, stop_reason}, or the object that output.schema describes"},
-	{Name: "human", Doc: "Asks a person and pauses until the answer is there.", Output: "{decision, form}"},
+	{Name: "human", Doc: "Asks a person and pauses until the answer is there.", Output: "{decision, form}",
+		without: append(slices.Clone(noCalls), refusal{key: "timeout", hint: "give expires inside with"}), Args: []Argument{
+			{Name: "prompt", Type: typeText, Required: true, Doc: "What the person is asked."},
+			{Name: "show", Type: typeAny, Doc: "What the person needs to see."},
+			{Name: "decisions", Type: typeWords, Doc: "What the person can decide. Defaults to approve and reject."},
+			{Name: "form", Type: typeForm, Doc: "What the person fills in. No expressions."},
+			{Name: "expires", Type: typeDuration, Doc: "How long the answer may take. Not given: for ever. No expressions."},
+			{Name: "on_expire", Type: typeOnExpire, Doc: "What happens then. reject, which must be one of the decisions, decides so. Defaults to fail."},
+		}},
 	{Name: "loop", Doc: "Repeats steps until a condition holds.", Output: "{last, iterations, reason}"},
 	{Name: "fork", Doc: "Runs branches side by side.", Output: "by branch name"},
 	{Name: "switch", Doc: "Runs the first case that matches.", Output: "{case, output}"},
-	{Name: "wait", Doc: "Waits for a time or an event.", Output: "the event's payload"},
+	{Name: "wait", Doc: "Waits for a time or an event.", Output: "the event's payload",
+		without: append(slices.Clone(noCalls), refusal{key: "timeout", hint: "for an event, give timeout inside with"}), Args: []Argument{
+			{Name: "duration", Type: typeDelay, Doc: "How long to wait."},
+			{Name: "at", Type: typeTime, Doc: "When to go on, such as 2026-01-31T09:00:00Z (RFC 3339)."},
+			{Name: "event", Type: typeWord, Doc: "The name of the event to wait for. No expressions."},
+			{Name: "timeout", Type: typeDuration, Doc: "How long to wait for the event; then the step fails. Not given: for ever. No expressions."},
+		}},
 	{Name: "send", Doc: "Puts a value into a channel.", Output: "the value"},
 	{Name: "receive", Doc: "Takes a value out of a channel.", Output: "the value"},
 	{Name: "retrieve", Doc: "Looks documents up.", Output: "{documents}"},
@@ -286,4 +357,32 @@ var synonyms = []struct{ wrong, right, hint string }{
 	{wrong: "run", right: "uses", hint: "to run a command, write uses: exec.run, and the command as argv inside with"},
 	{wrong: "content", right: "text"},
 	{wrong: "prompt", right: "with", hint: "put prompt inside with"},
+	{wrong: "retries", right: "retry"},
+	{wrong: "compensate", right: "rollback"},
+	{wrong: "undo", right: "rollback"},
+	{wrong: "tool", right: "uses"},
+	{wrong: "args", right: "with"},
+	{wrong: "arguments", right: "with"},
+	{wrong: "attempts", right: "max_attempts"},
+	{wrong: "max_retries", right: "max_attempts", hint: "write max_attempts, which counts the first call too"},
+	{wrong: "retries", right: "max_attempts", hint: "write max_attempts, which counts the first call too"},
+	{wrong: "max_attempts", right: "retriever", hint: "say for which calls: model, tool, retriever or memory"},
+	{wrong: "backoff", right: "retriever", hint: "say for which calls: model, tool, retriever or memory"},
+	{wrong: "delay", right: "backoff"},
+	{wrong: "interval", right: "backoff"},
+	{wrong: "max_delay", right: "max_backoff"},
+	{wrong: "on", right: "retry_on"},
+	{wrong: "question", right: "prompt"},
+	{wrong: "message", right: "prompt"},
+	{wrong: "options", right: "decisions"},
+	{wrong: "choices", right: "decisions"},
+	{wrong: "data", right: "show"},
+	{wrong: "schema", right: "form"},
+	{wrong: "timeout", right: "expires"},
+	{wrong: "on_timeout", right: "on_expire"},
+	{wrong: "delay", right: "duration"},
+	{wrong: "for", right: "duration"},
+	{wrong: "seconds", right: "duration", hint: "write duration, with a unit: 30s"},
+	{wrong: "until", right: "at"},
+	{wrong: "signal", right: "event"},
 }
