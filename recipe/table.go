@@ -214,7 +214,7 @@ var (
 	})
 	rollbackObject = newObject("rollback", []Argument{
 		{Name: "uses", Type: typeString, Required: true, Doc: "The tool that undoes the step."},
-		{Name: "with", Type: typeAny, Doc: "The arguments of the tool. They may read the step itself."},
+		{Name: "with", Type: typeValues, Doc: "The arguments of the tool. They may read the step itself."},
 	})
 	onExpireObject = newObject("on_expire", []Argument{
 		{Name: "set", Type: typeAny, Required: true, Doc: "The step succeeds with this output."},
