@@ -58,3 +58,9 @@ const (
 	CodeNotScheduled      Code = "plugin.lifecycleNotScheduled" // a hook at a point that the recipe never comes by
 	CodeHookFailed        Code = "plugin.hookFailed"            // a hook failed or panicked where it cannot deny
 )
+
+// Codes of going on with runs, and of calls that are made again.
+const (
+	CodeInvalidToken   Code = "resume.invalidToken"     // a token that is unknown, used or expired
+	CodeRetryExhausted Code = "adapter.retry.exhausted" // a call failed as often as its policy allows
+)

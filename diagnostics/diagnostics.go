@@ -60,6 +60,7 @@ const (
 	KindRequirement Kind = "requirement" // something the recipe says that it requires
 	KindContract    Kind = "contract"    // something a step uses that the runtime does not offer as used
 	KindPlugin      Kind = "plugin"      // plugins, their hooks, and which of several offers counts
+	KindResume      Kind = "resume"      // going on with a run that waited or was interrupted
 	KindAdapter     Kind = "adapter"     // a part of the runtime that no step calls, such as a trace sink
 	KindWorkflow    Kind = "workflow"    // a run and its inputs
 )

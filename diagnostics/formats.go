@@ -193,4 +193,6 @@ var summaries = map[Code]string{
 	CodePluginRequirement: "What a plugin requires is not there.",
 	CodeNotScheduled:      "A hook is at a point that the recipe never comes by.",
 	CodeHookFailed:        "A hook failed where it only observes.",
+	CodeInvalidToken:      "A token is unknown, used or expired.",
+	CodeRetryExhausted:    "A call failed as often as its policy allows.",
 }

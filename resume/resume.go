@@ -76,6 +76,35 @@ func WithIdempotencyKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, idempotencyKey{}, key)
 }
 
+// CallContext is the context of a call: [Answer] and [IdempotencyKey] find in it what they look for,
+// and the key is made when somebody asks for it. The engine makes one for each call.
+type CallContext struct {
+	context.Context
+
+	RunID      string // see [Key], for this and the next ones
+	Generation int
+	Path       string
+	Ordinal    int
+	Own        string
+
+	Answer   any // to the pause that the call asked for before
+	Answered bool
+}
+
+// Value returns what the call knows of itself, else what the context around it has.
+func (c *CallContext) Value(key any) any {
+	switch key.(type) {
+	case idempotencyKey:
+		return Key(c.RunID, c.Generation, c.Path, c.Ordinal, c.Own)
+	case answerKey:
+		if c.Answered {
+			return given{c.Answer}
+		}
+		return nil
+	}
+	return c.Context.Value(key)
+}
+
 // Key returns the idempotency key of a call: all its attempts share it, and no other call has it.
 // The ordinal counts the logical calls of the step from 1, the generation the beginnings of the run.
 // own is the key that the recipe gives; "" is none.

@@ -102,3 +102,22 @@ func ExampleSuspend() {
 	// the call pauses its step (human)
 	// refunded with key 8d1f <nil>
 }
+
+func TestCallContext(t *testing.T) {
+	type other struct{}
+	around := context.WithValue(resume.WithAnswer(t.Context(), "of the call around"), other{}, "other")
+	ctx := &resume.CallContext{Context: around, RunID: "r", Generation: 1, Path: "send", Ordinal: 2}
+	if got, want := resume.IdempotencyKey(ctx), resume.Key("r", 1, "send", 2, ""); got != want {
+		t.Errorf("key %s, want %s", got, want)
+	}
+	if v, ok := resume.Answer(ctx); ok {
+		t.Errorf("answer %v before there was one", v)
+	}
+	if got := ctx.Value(other{}); got != "other" {
+		t.Errorf("another value: %v", got)
+	}
+	ctx.Answered = true
+	if v, ok := resume.Answer(ctx); !ok || v != nil {
+		t.Errorf("a null answer: %v, %v", v, ok)
+	}
+}

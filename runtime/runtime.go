@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/trace"
 )
 
@@ -23,6 +25,10 @@ type Runtime struct {
 	// key of a plugin, "host" for Models and Tools here, or "builtin". nil: by priority, see
 	// [Runtime.Resolve].
 	Providers map[string]string
+
+	Store   checkpoint.Store   // where runs are kept, see docs/durability.md; nil: nothing is recorded, and pauses last as long as the process
+	Resume  resume.Adapter     // what comes in for a pause goes through it; nil: resuming is refused
+	OnPause func(resume.Pause) // told of each pause at once, with a token, while the rest of the run goes on; nil: nobody
 
 	Trace       []trace.Sink     // told of events as they happen; nil: the outcome's trace only
 	Diagnostics diagnostics.Mode // Defaults to diagnostics.Default.
@@ -43,6 +49,9 @@ type Limits struct {
 	MaxParallel int
 	// Grace is how long a cancelled run waits for adapters that are still busy. Defaults to 5 s.
 	Grace time.Duration
+	// InlineWait is the longest wait that a run with a Store sleeps through; a longer one pauses it.
+	// Defaults to 1 s.
+	InlineWait time.Duration
 	// MaxItems bounds the list of a foreach that gives no max_items. Defaults to 10,000.
 	MaxItems int
 	// MaxSteps bounds the steps of a run; those of a body count each time, and so does each item of
@@ -60,6 +69,7 @@ type Limits struct {
 const (
 	DefaultMaxParallel    = 8
 	DefaultGrace          = 5 * time.Second
+	DefaultInlineWait     = time.Second
 	DefaultMaxItems       = 10_000
 	DefaultMaxSteps       = 1_000_000
 	DefaultMaxOutputBytes = 16 << 20
@@ -73,6 +83,9 @@ func (l Limits) WithDefaults() Limits {
 	}
 	if l.Grace == 0 {
 		l.Grace = DefaultGrace
+	}
+	if l.InlineWait == 0 {
+		l.InlineWait = DefaultInlineWait
 	}
 	if l.MaxItems == 0 {
 		l.MaxItems = DefaultMaxItems

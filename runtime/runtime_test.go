@@ -169,11 +169,11 @@ func TestNewTool(t *testing.T) {
 }
 
 func TestLimitsWithDefaults(t *testing.T) {
-	want := runtime.Limits{MaxParallel: 8, Grace: 5 * time.Second, MaxItems: 10_000, MaxSteps: 1_000_000, MaxOutputBytes: 16 << 20, MaxRunBytes: 1 << 30}
+	want := runtime.Limits{MaxParallel: 8, Grace: 5 * time.Second, InlineWait: time.Second, MaxItems: 10_000, MaxSteps: 1_000_000, MaxOutputBytes: 16 << 20, MaxRunBytes: 1 << 30}
 	if diff := cmp.Diff(want, runtime.Limits{}.WithDefaults()); diff != "" {
 		t.Errorf("defaults (-want +got)\n%s", diff)
 	}
-	set := runtime.Limits{MaxParallel: 1, Grace: 2, MaxItems: 3, MaxSteps: 6, MaxOutputBytes: 4, MaxRunBytes: 5}
+	set := runtime.Limits{MaxParallel: 1, Grace: 2, InlineWait: 7, MaxItems: 3, MaxSteps: 6, MaxOutputBytes: 4, MaxRunBytes: 5}
 	if diff := cmp.Diff(set, set.WithDefaults()); diff != "" {
 		t.Errorf("limits that are set (-want +got)\n%s", diff)
 	}

@@ -33,7 +33,7 @@ func (rt *Runtime) Validate() error {
 			bad("trace sink %d is nil", i)
 		}
 	}
-	if l := rt.Limits; l.MaxParallel < 0 || l.Grace < 0 || l.MaxItems < 0 || l.MaxSteps < 0 || l.MaxOutputBytes < 0 || l.MaxRunBytes < 0 {
+	if l := rt.Limits; l.MaxParallel < 0 || l.Grace < 0 || l.InlineWait < 0 || l.MaxItems < 0 || l.MaxSteps < 0 || l.MaxOutputBytes < 0 || l.MaxRunBytes < 0 {
 		bad("a limit is negative: %+v", l)
 	}
 	return errors.Join(errs...)

@@ -211,6 +211,9 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 	case src.Uses.Text == "fail":
 		s.node.Kind = machine.Fail
 		s.with(src.With, inner)
+	case src.Uses.Text == "human" || src.Uses.Text == "wait":
+		s.node.Kind, s.node.Adapter = machine.Wait, waitKind(src.Uses.Text)
+		s.with(src.With, inner)
 	case src.Uses.Text == "recipe":
 		s.compileBody(src.Body, inner)
 	case src.Uses.Text == "model":

@@ -17,6 +17,7 @@ import (
 	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
@@ -62,9 +63,16 @@ type invocation struct {
 	model runtime.Model // of a model call
 	req   *runtime.Request
 
+	ordinal   int    // this is the step's n-th logical call, from 1
+	drawnFrom string // the model that draws are of
+	draws     []int  // calls of the model, in the run's count
+	reply     any    // the answer to the pause that the call asked for before
+	replied   bool
+
 	output  any
 	size    int // of the output, or machine.Unknown
 	failure *machine.Failure
+	pause   *resume.Pause // the call asks for a pause instead
 }
 
 // prepare does what comes before the adapter is called; the run's owner does it.
@@ -82,6 +90,58 @@ func (in *invocation) event() trace.Event {
 		data = in.modelData()
 	}
 	return trace.Event{Kind: trace.AdapterCall, Step: in.path, Data: data}
+}
+
+// draw counts a call of the model.
+func (in *invocation) draw() {
+	in.req.Call = in.run.drawCall(in.req.Model)
+	in.drawnFrom, in.draws = in.req.Model, append(in.draws, in.req.Call)
+}
+
+// identify gives the call its context. again says that it was suspended, and is answered.
+func (in *invocation) identify(again bool) {
+	if in.ordinal = 1; again {
+		in.reply, in.replied = in.run.answers[in.task]
+		delete(in.run.answers, in.task)
+	}
+	in.setContext(in.ctx, nil)
+}
+
+// setContext lets the call run in ctx, where it finds its key and its answer.
+func (in *invocation) setContext(ctx context.Context, cancel context.CancelCauseFunc) {
+	in.cancel = cancel
+	if in.call.kind == toolCall {
+		in.ctx = &resume.CallContext{Context: ctx, RunID: in.run.id, Generation: 1, Path: in.path, Ordinal: in.ordinal,
+			Answer: in.reply, Answered: in.replied}
+		return
+	}
+	in.ctx = ctx
+}
+
+// effect is what a second call would do to the world.
+func (in *invocation) effect() runtime.Effect {
+	if in.call.kind == modelCall {
+		return runtime.ReadOnly
+	}
+	effect := in.tool.effect
+	if t, ok := in.tool.tool.(runtime.EffectTool); ok {
+		if text, err := value.JSON(in.args); err == nil {
+			effect = cmp.Or(t.EffectOf(text), effect)
+		}
+	}
+	return cmp.Or(effect, runtime.External)
+}
+
+// hasEffect reports whether the call may do something to the world.
+func (in *invocation) hasEffect() bool { return in.tool != nil && in.effect() != runtime.ReadOnly }
+
+// repeatable reports whether a second call does no harm.
+func (in *invocation) repeatable() bool { return in.effect() != runtime.External }
+
+// askWhatHappened is the pause of a call of which nobody knows whether it had its effect.
+func (in *invocation) askWhatHappened() *resume.Pause {
+	return &resume.Pause{Kind: resume.System, Reason: indeterminate, Decisions: []string{"retry", "result", "fail"},
+		Prompt: fmt.Sprintf("%s %q was called, and it is not known whether it had its effect: call it again, give its result, or let the step fail?", in.call.kind, in.call.name)}
 }
 
 // modelData is the payload of a model's adapter.call, with what the model says about itself.
@@ -131,7 +191,9 @@ func (in *invocation) do() {
 	} else {
 		in.output, err = in.callTool()
 	}
-	if err != nil {
+	if pause, ok := errors.AsType[*resume.Suspension](err); ok {
+		in.output, in.pause = nil, &pause.Pause
+	} else if err != nil {
 		in.output, in.failure = nil, in.fault(err)
 	}
 	returned = true
@@ -329,7 +391,7 @@ func (in *invocation) askModel() (any, error) {
 // generate makes the step's n-th call of the model and returns its text, secrets out.
 func (in *invocation) generate(n int) (string, error) {
 	if in.req.StepCall = n; n > 1 {
-		in.req.Call = in.run.drawCall(in.req.Model)
+		in.draw()
 		in.emit(in.event(), in.content())
 	}
 	m := runtime.Moment{Point: runtime.ModelBefore, Name: in.req.Model, Request: in.req}
@@ -436,8 +498,8 @@ func (in *invocation) prepareModel() error {
 	if in.model = in.run.prepared.offers.Models[req.Model]; in.model == nil {
 		return configError(diagnostics.CodeMissingModel, "%s: model %q is not there", in.call.pos, req.Model)
 	}
-	req.Call = in.run.drawCall(req.Model)
 	in.req = req
+	in.draw()
 	return nil
 }
 

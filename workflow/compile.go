@@ -6,9 +6,11 @@ package workflow
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/braise-run/braise/diagnostics"
@@ -43,6 +45,9 @@ type Workflow struct {
 	capabilities []use // that requires names
 
 	checked atomic.Pointer[toolCheck] // the last check of the tools; nil before the first
+
+	digest     string // of the recipe
+	definition func() (json.RawMessage, error)
 }
 
 // use is a name that a run needs from its runtime.
@@ -78,6 +83,13 @@ func Compile(r *recipe.Recipe, opts *Options) (*Workflow, error) {
 	for _, call := range c.calls {
 		if call.kind == toolCall {
 			call.index = indexOf(wf.tools, call.name)
+		}
+	}
+	wf.definition = sync.OnceValues(r.Definition)
+	if wf.digest = r.Digest; wf.digest == "" && !c.broken {
+		var err error
+		if wf.digest, err = r.ComputeDigest(); err != nil {
+			return nil, err
 		}
 	}
 	if opts != nil && opts.Tools != nil {

@@ -82,17 +82,25 @@ func (e *events) inPlanOrder(m *machine.Machine) []trace.Event {
 	return e.list
 }
 
-// path returns the path of a task that has begun.
-func (e *events) path(t *machine.Task) string { return e.list[t.First].Step }
+// path returns the path of a task.
+func (e *events) path(t *machine.Task) string {
+	if t.First == 0 { // it began in an earlier leg
+		return t.Path()
+	}
+	return e.list[t.First].Step
+}
 
 // emitEnd records the end of a task.
 func (e *events) emitEnd(t *machine.Task) {
-	start := &e.list[t.First]
+	var took time.Duration
+	if t.First > 0 {
+		took = e.now.Sub(e.list[t.First].At)
+	}
 	var content any
 	if c, ok := t.Node().Adapter.(*call); ok && c.kind == toolCall {
 		content = t.Output()
 	}
-	e.emit(t, trace.Event{Kind: trace.StepEnd, Step: start.Step, Data: stepEnd(t, e.now.Sub(start.At))}, content)
+	e.emit(t, trace.Event{Kind: trace.StepEnd, Step: e.path(t), Data: stepEnd(t, took)}, content)
 }
 
 // The payloads of step.skip.

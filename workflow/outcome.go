@@ -8,6 +8,7 @@ import (
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
@@ -18,6 +19,7 @@ type Status string
 // The ends of a run.
 const (
 	StatusOK        Status = "ok"
+	StatusPaused    Status = "paused"
 	StatusError     Status = "error"
 	StatusCancelled Status = "cancelled"
 )
@@ -30,7 +32,9 @@ type Outcome struct {
 	Recipe      string           // the recipe's name
 	Output      any              // the recipe's output, decoded JSON; nil unless the status is ok
 	Artefact    map[string]any   // output of every step that succeeded, by id; partial unless ok
-	Err         error            // a *runtime.Error; nil for ok
+	Token       string           // of the first pause; "" unless paused
+	Pauses      []resume.Pause   // that are open, in plan order, each with a fresh token; nil unless paused
+	Err         error            // a *runtime.Error; nil for ok and paused
 	Trace       []trace.Event    // in plan order, bodies in place
 	Diagnostics diagnostics.List // of the compile, the requirements and the run, in this order
 }
@@ -72,6 +76,8 @@ type outcomeJSON struct {
 	Recipe      string           `json:"recipe,omitempty"`
 	Output      json.RawMessage  `json:"output,omitempty"`
 	Artefact    json.RawMessage  `json:"artefact,omitempty"`
+	Token       string           `json:"token,omitempty"`
+	Pauses      []resume.Pause   `json:"pauses,omitempty"`
 	Error       *errorJSON       `json:"error,omitempty"`
 	Diagnostics diagnostics.List `json:"diagnostics"`
 	Trace       []trace.Event    `json:"trace,omitempty"`
@@ -107,7 +113,7 @@ func marshal(v any) ([]byte, error) {
 }
 
 func (o *Outcome) json() outcomeJSON {
-	out := outcomeJSON{Status: o.Status, RunID: o.RunID, Recipe: o.Recipe, Diagnostics: append(diagnostics.List{}, o.Diagnostics...)}
+	out := outcomeJSON{Status: o.Status, RunID: o.RunID, Recipe: o.Recipe, Token: o.Token, Pauses: o.Pauses, Diagnostics: append(diagnostics.List{}, o.Diagnostics...)}
 	if o.Status == StatusOK {
 		out.Output = rawJSON(o.Output)
 	}

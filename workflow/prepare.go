@@ -31,6 +31,7 @@ type boundTool struct {
 	tool   runtime.Tool
 	values runtime.ValueTool // nil: the tool takes JSON
 	schema *schema.Schema    // of its arguments; nil: any object
+	effect runtime.Effect    // "" is External
 }
 
 // Check reports what a run with rt would find before its first step, in the mode of rt: the
@@ -142,7 +143,7 @@ func (p *prepared) bindTools(wf *Workflow) {
 				Message: fmt.Sprintf("tool %q is there twice, the last one is used", spec.Name),
 			})
 		}
-		p.tools[i] = boundTool{tool: p.offers.Tools[n]}
+		p.tools[i] = boundTool{tool: p.offers.Tools[n], effect: spec.Effect}
 		p.tools[i].values, _ = p.tools[i].tool.(runtime.ValueTool)
 		if spec.Parameters != nil {
 			p.tools[i].schema, _ = schema.Compile(spec.Parameters) // good: Runtime.Validate has seen it

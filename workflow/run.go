@@ -9,14 +9,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
@@ -51,30 +54,52 @@ type run struct {
 	prepared *prepared
 	events   events
 
-	m         *machine.Machine
-	reports   chan report
-	calls     chan *invocation // for workers that wait; closed at the end
-	idle      int              // workers that wait, or will in a moment
-	over      chan struct{}    // closed at the end: late reports go nowhere
-	done      chan struct{}    // closed when the machine is done, unless the caller drove it to its end
-	own       *invocation      // the one that the driver executes itself
-	turns     int64            // calls that drivers executed themselves so far
-	slow      bool             // a quick call was not
-	watch     *time.Timer
-	watching  atomic.Bool // the watch is armed
-	seen      int64       // by the watch: what the baton was
-	shared    *group      // of the calls that begin now
-	groups    []*group
-	timers    map[timerKey]*time.Timer
-	ended     <-chan struct{} // ctx.Done until it was seen
-	cancelled bool            // it was seen
-	baton     atomic.Int64    // 0, or the number of the call that the driver is in; of a lone call negative
-	fault     any             // a panic of the engine itself
+	m           *machine.Machine
+	reports     chan report
+	calls       chan *invocation // for workers that wait; closed at the end
+	idle        int              // workers that wait, or will in a moment
+	over        chan struct{}    // closed at the end: late reports go nowhere
+	done        chan struct{}    // closed when the machine is done, unless the caller drove it to its end
+	own         *invocation      // the one that the driver executes itself
+	turns       int64            // calls that drivers executed themselves so far
+	slow        bool             // a quick call was not
+	watch       *time.Timer
+	watching    atomic.Bool // the watch is armed
+	seen        int64       // by the watch: what the baton was
+	shared      *group      // of the calls that begin now
+	groups      []*group
+	timers      map[timerKey]*time.Timer
+	ended       <-chan struct{} // ctx.Done until it was seen
+	cancelled   bool            // it was seen, or the journal cannot be written any more
+	cancelledAt int64           // what the machine had decided then
+	baton       atomic.Int64    // 0, or the number of the call that the driver is in; of a lone call negative
+	fault       any             // a panic of the engine itself
 
 	found found // findings of the run under way
 
+	journal   journal
+	leg       *leg // that the run goes on with; nil: it begins
+	let       bool // the lease was given back
+	live      bool // goOnLive is done
+	replaying bool
+	pending   []machine.Command     // calls and waits that an earlier leg left under way
+	armed     []machine.Command     // its timers
+	unsure    map[*machine.Task]int // calls that had begun and have no result, by their ordinal
+	blocked   []blocked             // calls that wait for the journal
+	pauses    []*openPause
+	opened    map[string]int // pauses so far, by path
+	answers   map[*machine.Task]any
+	sleepers  []*time.Timer
+	waits     []resume.Pause // of a run that ends its leg paused, with tokens
+
 	drawMutex sync.Mutex
-	drawn     map[string]int // model calls so far, by model
+	drawn     map[string][]bool // model calls, by model: those that were made
+}
+
+// blocked is a call that begins once what is before it is in the journal.
+type blocked struct {
+	in    *invocation
+	alone bool
 }
 
 // group is a context for calls that nothing can stop one by one: calls of the recipe's own steps
@@ -94,7 +119,10 @@ type report struct {
 	kind  reportKind
 	call  *invocation // of returned, overdue and event
 	event *detailed
-	timer *timerKey // of due
+	timer *timerKey     // of due
+	task  *machine.Task // of waitOver
+	pause *openPause    // of pauseDue
+	err   error         // of fenced
 }
 
 // detailed is an event with content for the sinks that want it.
@@ -112,6 +140,10 @@ const (
 	event                       // a call under way has something for the trace
 	due                         // a timer of the machine
 	graceOver                   // the grace period of a cancelled run is over
+	late                        // records have waited for long enough
+	fenced                      // the run's lease was lost
+	waitOver                    // a short wait is over
+	pauseDue                    // a pause has come to its time
 )
 
 // Run executes the workflow. input is a map (or a struct) of the recipe's inputs, nil for none;
@@ -125,22 +157,25 @@ func (wf *Workflow) Run(ctx context.Context, input any, rt *runtime.Runtime) (*O
 	if rt == nil {
 		rt = &runtime.Runtime{}
 	}
-	r := &run{wf: wf, rt: rt, limits: rt.Limits.WithDefaults(), ctx: ctx, ended: ctx.Done()}
-	r.events.begin()
-	out := r.execute(input)
+	r := newRun(ctx, wf, rt)
+	out := r.execute(func() (map[string]any, error) { return r.open(input) }, r.beginJournal)
 	return out, out.Err
 }
 
-func (r *run) execute(input any) (out *Outcome) {
+func newRun(ctx context.Context, wf *Workflow, rt *runtime.Runtime) *run {
+	r := &run{wf: wf, rt: rt, limits: rt.Limits.WithDefaults(), ctx: ctx, ended: ctx.Done()}
+	r.events.begin()
+	return r
+}
+
+// execute makes one leg of a run: open says what its inputs are, or refuses it; ready does what is
+// left to do once there is a machine.
+func (r *run) execute(open func() (map[string]any, error), ready func() error) (out *Outcome) {
 	var start trace.Event
-	about := []trace.Attr{{Key: "digest", Value: r.wf.recipe.Digest}, {Key: "recipe", Value: r.wf.recipe.Name}}
-	if v := r.wf.recipe.Version; v != "" {
-		about = append(about, trace.Attr{Key: "version", Value: v})
-	}
 	defer func() {
 		if p := recover(); p != nil { // the engine's own fault, or of a port without a step: still an outcome
 			if start.Kind == "" {
-				start = r.events.runEvent(trace.RunStart, about...)
+				start = r.events.runEvent(trace.RunStart, r.about()...)
 			}
 			r.m, r.id = nil, cmp.Or(r.id, newRunID())
 			out = r.outcome(start, nil, &runtime.Error{Category: runtime.CategoryInfra, Code: "engine.panic", Err: fmt.Errorf("engine: panic: %v", p)})
@@ -149,8 +184,8 @@ func (r *run) execute(input any) (out *Outcome) {
 		}
 	}()
 	r.prepared = &prepared{list: slices.Clone(r.wf.Diagnostics)}
-	inputs, err := r.open(input)
-	start = r.events.runEvent(trace.RunStart, about...)
+	inputs, err := open()
+	start = r.events.runEvent(trace.RunStart, r.about()...)
 	if err != nil {
 		return r.outcome(start, nil, err)
 	}
@@ -162,15 +197,35 @@ func (r *run) execute(input any) (out *Outcome) {
 	r.events.reserve(start, len(r.wf.graph.Nodes))
 	r.over, r.done, r.own = make(chan struct{}), make(chan struct{}), new(invocation)
 	r.reports = make(chan report, 16)
-	r.tell(runtime.Moment{Point: runtime.RunInit})
-	func() {
-		defer r.release() // also if the caller's goroutine ends
-		r.supervise()
-	}()
+	if err := ready(); err != nil {
+		r.m = nil
+		return r.outcome(start, nil, storeError(err))
+	}
+	if r.leg == nil || !r.leg.ended {
+		r.tell(runtime.Moment{Point: runtime.RunInit})
+		func() {
+			defer r.release() // also if the caller's goroutine ends
+			r.supervise()
+		}()
+	}
 	if r.fault != nil {
 		panic(r.fault)
 	}
-	return r.outcome(start, r.m.Result().Output, r.resultError())
+	return r.end(start)
+}
+
+// about is the payload of run.start.
+func (r *run) about() []trace.Attr {
+	about := []trace.Attr{{Key: "digest", Value: r.wf.digest}, {Key: "recipe", Value: r.wf.recipe.Name}}
+	if r.leg != nil && r.leg.recover {
+		about = slices.Insert(about, 1, trace.Attr{Key: "recover", Value: true})
+	} else if r.leg != nil {
+		about = append(about, trace.Attr{Key: "resume", Value: true})
+	}
+	if v := r.wf.recipe.Version; v != "" {
+		about = append(about, trace.Attr{Key: "version", Value: v})
+	}
+	return about
 }
 
 // release lets go of all that serves the calls.
@@ -183,6 +238,9 @@ func (r *run) release() {
 		g.cancel(nil)
 	}
 	for _, t := range r.timers {
+		t.Stop()
+	}
+	for _, t := range r.sleepers {
 		t.Stop()
 	}
 	if r.watch != nil {
@@ -199,7 +257,7 @@ func (r *run) maxParallel() int {
 	return r.limits.MaxParallel
 }
 
-// open does what comes before the first step: the run's id, its inputs, what it needs.
+// open does what comes before the first step: the run's id, what it needs, its inputs.
 func (r *run) open(input any) (map[string]any, error) {
 	if err := r.rt.Validate(); err != nil {
 		r.id = newRunID()
@@ -211,12 +269,7 @@ func (r *run) open(input any) (map[string]any, error) {
 	}
 	r.id = newID()
 	r.events.sinks = trace.NewFanout(r.rt.Trace, r.id)
-	p, err := r.wf.prepare(r.ctx, r.rt)
-	r.prepared = p
-	if cancelled := r.ctxError(); cancelled != nil {
-		return nil, cancelled
-	}
-	if err != nil {
+	if err := r.prepare(); err != nil {
 		return nil, err
 	}
 	given, err := inputMap(input)
@@ -226,16 +279,50 @@ func (r *run) open(input any) (map[string]any, error) {
 	inputs, err := r.wf.inputs.check(given)
 	if err != nil {
 		for _, f := range r.wf.inputs.faults(given, &suggester{}, func(string) bool { return true }) {
-			p.list = append(p.list, diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
+			r.prepared.list = append(r.prepared.list, diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
 				Code: diagnostics.CodeInput, Message: f.message, Hint: f.hint})
 		}
 		return nil, configError(diagnostics.CodeInput, "%w", err)
 	}
+	return inputs, r.strict()
+}
+
+// prepare finds out what the runtime offers.
+func (r *run) prepare() error {
+	p, err := r.wf.prepare(r.ctx, r.rt)
+	r.prepared = p
+	if cancelled := r.ctxError(); cancelled != nil {
+		return cancelled
+	}
+	return err
+}
+
+// strict refuses a run with findings, if that is asked for.
+func (r *run) strict() error {
+	p := r.prepared
 	p.list = r.rt.Diagnostics.Apply(p.list)
 	if r.rt.Diagnostics == diagnostics.Strict && p.list.HasErrors() {
-		return nil, configError(diagnostics.CodeStrict, "strict diagnostics failure: %w", p.list.Err())
+		return configError(diagnostics.CodeStrict, "strict diagnostics failure: %w", p.list.Err())
 	}
-	return inputs, r.ctxError()
+	return r.ctxError()
+}
+
+// beginJournal gives a new run its journal. Where the host has chosen the run's id it is begun at once, so
+// that nothing runs under an id that is taken.
+func (r *run) beginJournal() error {
+	j := &r.journal
+	j.run = checkpoint.Run{ID: r.id, Recipe: r.wf.recipe.Name, Digest: r.wf.digest, StartedAt: r.events.now}
+	if j.store = r.rt.Store; j.store == nil {
+		return nil
+	}
+	var err error
+	if j.run.Definition, err = r.wf.definition(); err != nil {
+		return err
+	}
+	if r.rt.NewRunID != nil {
+		r.flush()
+	}
+	return j.err
 }
 
 // ctxError refuses a run whose context has ended before it began.
@@ -361,8 +448,10 @@ func (r *run) look() {
 func (r *run) leave(in *invocation) {
 	in.left = true
 	r.warn("a call ignored its context and was left behind", slog.String("step", in.task.Path()))
-	r.m.Finish(in.task, nil, machine.Unknown, &machine.Failure{Category: string(runtime.CategoryCancelled), Code: "step.cancelled",
-		Err: errors.New("the call ignored its context and was left behind")})
+	in = &invocation{run: r, task: in.task, path: in.path, call: in.call, tool: in.tool, args: in.args, size: machine.Unknown} // the old one is its worker's
+	in.failure = &machine.Failure{Category: string(runtime.CategoryCancelled), Code: "step.cancelled",
+		Err: errors.New("the call ignored its context and was left behind")}
+	r.finish(in)
 }
 
 // drive executes the machine's commands until the run is over, or until it was taken over (false).
@@ -373,6 +462,14 @@ func (r *run) drive(inside **invocation) (finished bool) {
 			r.fault, finished = p, true
 		}
 	}()
+	r.goOnLive()
+	for len(r.pending) > 0 {
+		c := r.pending[0]
+		r.pending = r.pending[1:]
+		if !r.execute1(c, inside) {
+			return false
+		}
+	}
 	for work := 0; ; work++ {
 		select {
 		case <-r.ended: // each time: a step's expressions may take long
@@ -383,51 +480,82 @@ func (r *run) drive(inside **invocation) (finished bool) {
 			r.poll()
 		}
 		c := r.m.Next()
-		switch c.Op {
-		case machine.None:
-			r.wait()
-		case machine.Began:
-			r.events.emit(c.Task, trace.Event{Kind: trace.StepStart, Step: c.Task.Path()}, nil)
-			if r.hooked() {
-				r.tell(runtime.Moment{Point: runtime.StepBefore, Step: r.events.path(c.Task)})
-			}
-		case machine.Ended:
-			if c.Task.Node().Kind != machine.Call { // what computes takes time too
-				r.events.tick()
-			}
-			r.events.emitEnd(c.Task)
-			r.tellEnd(c.Task)
-			if c.Task.Failure() != nil {
-				r.shared = nil
-			}
-		case machine.Skipped:
-			reason := skippedUpstream
-			if c.Task.Status() == machine.SkippedWhen {
-				reason = skippedWhen
-			}
-			r.events.emit(c.Task, trace.Event{Kind: trace.StepSkip, Step: c.Task.Path(), Data: reason}, nil)
-		case machine.Start:
-			if !r.start(c, inside) {
+		switch {
+		case c.Op == machine.None && len(r.blocked) > 0:
+			if !r.unblock(inside) {
 				return false
 			}
-		case machine.Stop:
-			r.stop(c)
-		case machine.Arm:
-			r.arm(timerKey{c.Task, c.Timer}, c.Wait)
-		case machine.Disarm:
-			key := timerKey{c.Task, c.Timer}
-			if timer := r.timers[key]; timer != nil { // else it came due in this very moment
-				timer.Stop()
-				delete(r.timers, key)
-			}
-		case machine.Done:
+		case c.Op == machine.None:
+			r.wait()
+		case c.Op == machine.Done:
 			return true
+		case !r.execute1(c, inside):
+			return false
 		}
 	}
 }
 
-// start executes a call: a lone or quick one here, others on a goroutine each. It returns false
-// when the run was taken over meanwhile.
+// execute1 executes a command of the machine. It returns false when the run was taken over
+// meanwhile.
+func (r *run) execute1(c machine.Command, inside **invocation) bool {
+	switch c.Op {
+	case machine.Began:
+		r.events.emit(c.Task, trace.Event{Kind: trace.StepStart, Step: c.Task.Path()}, nil)
+		if r.hooked() {
+			r.tell(runtime.Moment{Point: runtime.StepBefore, Step: r.events.path(c.Task)})
+		}
+	case machine.Ended:
+		if c.Task.Node().Kind != machine.Call { // what computes takes time too
+			r.events.tick()
+		}
+		r.events.emitEnd(c.Task)
+		r.tellEnd(c.Task)
+		if c.Task.Failure() != nil {
+			r.shared = nil
+		}
+	case machine.Skipped:
+		reason := skippedUpstream
+		if c.Task.Status() == machine.SkippedWhen {
+			reason = skippedWhen
+		}
+		r.events.emit(c.Task, trace.Event{Kind: trace.StepSkip, Step: c.Task.Path(), Data: reason}, nil)
+	case machine.Start:
+		return r.start(c, inside)
+	case machine.Open:
+		r.openWait(c)
+	case machine.Stop:
+		r.stop(c)
+	case machine.Arm:
+		r.arm(timerKey{c.Task, c.Timer}, c.Wait)
+	case machine.Disarm:
+		key := timerKey{c.Task, c.Timer}
+		if timer := r.timers[key]; timer != nil { // else it came due in this very moment
+			timer.Stop()
+			delete(r.timers, key)
+		}
+	}
+	return true
+}
+
+// goOnLive makes the state that the journal gave a live one, once.
+func (r *run) goOnLive() {
+	if r.leg == nil || r.live {
+		return
+	}
+	r.live = true
+	r.m.Walk(func(t *machine.Task) {
+		if t.Status() == machine.Running && t.First == 0 {
+			r.events.emit(t, trace.Event{Kind: trace.StepStart, Step: t.Path()}, nil)
+		}
+	}, func(*machine.Task) {})
+	r.pending, r.armed = slices.Concat(r.armed, r.pending), nil
+	for _, p := range r.pauses {
+		r.watchPause(p)
+	}
+}
+
+// start executes a call, unless the journal comes first. It returns false when the run was taken
+// over meanwhile.
 func (r *run) start(c machine.Command, inside **invocation) bool {
 	in := r.own
 	*in = invocation{run: r, task: c.Task, call: c.Task.Node().Adapter.(*call), input: c.Input, path: r.events.path(c.Task), ctx: r.ctx}
@@ -435,26 +563,70 @@ func (r *run) start(c machine.Command, inside **invocation) bool {
 		if !r.cancelled {
 			r.cancel()
 		}
-		r.m.Finish(c.Task, nil, machine.Unknown, in.fault(cancelCause(r.ctx)))
+		in.failure = in.fault(cancelCause(r.ctx))
+		r.finish(in)
 		return true
 	}
 	if err := in.prepare(); err != nil {
-		r.m.Finish(c.Task, nil, machine.Unknown, in.fault(err))
+		in.size, in.failure = machine.Unknown, in.fault(err)
+		r.finish(in)
 		return true
 	}
-	r.events.emit(c.Task, in.event(), in.content())
+	in.identify(c.Again)
+	if r.journal.durable() {
+		if unsure, ok := r.unsure[c.Task]; ok && unsure == in.ordinal && !in.repeatable() {
+			delete(r.unsure, c.Task)
+			in.pause = in.askWhatHappened()
+			r.finish(in)
+			return true
+		}
+		if effect := in.hasEffect(); effect || r.journal.urgent {
+			if effect {
+				r.note(entry{kind: recBegun, path: in.path, n: r.m.Decided(), ordinal: in.ordinal})
+			}
+			r.own = new(invocation)
+			r.blocked = append(r.blocked, blocked{in, c.Alone})
+			return true
+		}
+	}
+	return r.launch(in, c.Alone && len(r.journal.entries) == 0, inside)
+}
+
+// unblock writes the journal, and begins the calls that waited for it.
+func (r *run) unblock(inside **invocation) bool {
+	r.flush()
+	for len(r.blocked) > 0 {
+		b := r.blocked[0]
+		r.blocked = r.blocked[1:]
+		if r.journal.err != nil || r.cancelled {
+			b.in.failure = &machine.Failure{Category: string(runtime.CategoryCancelled), Code: "step.cancelled", Err: errors.New("the call did not begin")}
+			r.finish(b.in)
+			continue
+		}
+		if !r.launch(b.in, b.alone && len(r.blocked) == 0, inside) {
+			return false
+		}
+	}
+	return true
+}
+
+// launch begins a call: a lone or quick one here, others on a goroutine each. It returns false when
+// the run was taken over meanwhile.
+func (r *run) launch(in *invocation, alone bool, inside **invocation) bool {
+	r.events.emit(in.task, in.event(), in.content())
 	r.turns++
-	switch quick := !r.slow && in.tool != nil && in.tool.values != nil && !ownContext(c.Task); {
-	case c.Alone:
+	switch quick := !r.slow && in.tool != nil && in.tool.values != nil && !ownContext(in.task); {
+	case alone:
 		in.turn = -r.turns
 	case quick:
 		in.turn = r.turns
-		in.ctx, in.cancel = r.callContext(c.Task)
+		in.setContext(r.callContext(in.task))
 		r.watchCall()
 	default:
 		r.hand(in)
 		return true
 	}
+	r.own = in
 	*inside = in
 	r.baton.Store(in.turn)
 	in.do()
@@ -473,15 +645,35 @@ func (r *run) returned(in *invocation) bool {
 	if r.ctx.Err() != nil && !r.cancelled {
 		r.cancel() // before the result: a call that was cancelled is no failure
 	}
-	r.m.Finish(in.task, in.output, in.size, in.failure)
+	r.finish(in)
 	return true
+}
+
+// finish tells the journal and the machine how a call ended.
+func (r *run) finish(in *invocation) {
+	if in.pause != nil {
+		r.suspend(in)
+		return
+	}
+	cancelled := in.failure != nil && in.failure.Category == string(runtime.CategoryCancelled)
+	if !cancelled || !r.cancelled { // what was cancelled from outside is done again when the run is recovered
+		n := r.m.Decided()
+		if r.cancelled {
+			n = r.cancelledAt
+		}
+		r.note(entry{kind: recEnded, path: in.path, n: n, output: in.output, failure: in.failure, model: in.drawnFrom, draws: in.draws})
+		r.journal.urgent = r.journal.urgent || in.hasEffect()
+	}
+	r.m.Finish(in.task, in.output, in.size, in.failure)
 }
 
 // hand gives a call to a worker.
 func (r *run) hand(in *invocation) {
-	r.own = new(invocation)
+	if r.own == in {
+		r.own = new(invocation)
+	}
 	in.task.Driver = in
-	in.ctx, in.cancel = r.callContext(in.task)
+	in.setContext(r.callContext(in.task))
 	if r.idle > 0 {
 		r.idle--
 		r.calls <- in
@@ -595,9 +787,15 @@ func (r *run) poll() {
 }
 
 func (r *run) cancel() {
-	r.ended, r.cancelled = nil, true
+	r.ended = nil
+	r.stopAll(cancelCause(r.ctx))
+}
+
+// stopAll ends the run early, after the grace period at the latest.
+func (r *run) stopAll(cause error) {
+	r.cancelled, r.cancelledAt = true, r.m.Decided()
 	r.events.tick()
-	r.m.Cancel(cancelCause(r.ctx))
+	r.m.Cancel(cause)
 	time.AfterFunc(r.limits.Grace, func() { r.send(report{kind: graceOver}) })
 }
 
@@ -613,7 +811,27 @@ func (r *run) take(rep report) {
 	switch {
 	case rep.kind == due:
 		delete(r.timers, *rep.timer)
+		if !r.cancelled {
+			r.note(entry{kind: recFired, path: rep.timer.task.Path(), n: r.m.Decided(), timer: rep.timer.timer})
+		}
 		r.m.Due(rep.timer.task, rep.timer.timer)
+	case rep.kind == late:
+		r.journal.armed = nil
+		r.flush()
+	case rep.kind == fenced:
+		r.journal.err = errors.Join(r.journal.err, rep.err)
+		if !r.cancelled {
+			r.stopAll(rep.err)
+		}
+	case rep.kind == waitOver:
+		if rep.task.Status() == machine.Waiting && !r.cancelled {
+			r.note(entry{kind: recWaitOver, path: rep.task.Path(), n: r.m.Decided()})
+			r.m.Answer(rep.task, nil, nil)
+		}
+	case rep.kind == pauseDue:
+		if !r.cancelled {
+			r.goOn(rep.pause)
+		}
 	case rep.kind == graceOver:
 		for _, t := range r.m.Calls() {
 			if in, ok := t.Driver.(*invocation); ok { // else it is about to start, and will not
@@ -630,28 +848,119 @@ func (r *run) take(rep report) {
 		if ownContext(in.task) {
 			in.cancel(nil)
 		}
-		r.m.Finish(in.task, in.output, in.size, in.failure)
+		r.finish(in)
 	}
 }
 
-// drawCall counts the calls of a model: the n-th gets n, from 1.
+// drawCall counts the calls of a model: each gets the least number, from 1, that no other has. So a
+// call that a crash interrupted gets its number again.
 func (r *run) drawCall(model string) int {
 	r.drawMutex.Lock()
 	defer r.drawMutex.Unlock()
-	if r.drawn == nil {
-		r.drawn = map[string]int{}
+	for i, drawn := range r.drawn[model] {
+		if !drawn {
+			r.drawn[model][i] = true
+			return i + 1
+		}
 	}
-	r.drawn[model]++
-	return r.drawn[model]
+	if r.drawn == nil {
+		r.drawn = map[string][]bool{}
+	}
+	r.drawn[model] = append(r.drawn[model], true)
+	return len(r.drawn[model])
+}
+
+// markDrawn notes a call of an earlier leg.
+func (r *run) markDrawn(model string, n int) {
+	if n < 1 || n > math.MaxInt32 {
+		return
+	}
+	if r.drawn == nil {
+		r.drawn = map[string][]bool{}
+	}
+	for len(r.drawn[model]) < n {
+		r.drawn[model] = append(r.drawn[model], false)
+	}
+	r.drawn[model][n-1] = true
 }
 
 // resultError words the end of the machine as the run's error.
 func (r *run) resultError() error {
-	f := r.m.Result().Failure
+	if r.journal.err != nil {
+		return storeError(r.journal.err)
+	}
+	result := r.m.Result()
+	if result == nil { // of a run that was cancelled for good
+		return &runtime.Error{Category: runtime.CategoryCancelled, Code: "run.cancelled", Err: fmt.Errorf("the run was cancelled: %w", context.Canceled)}
+	}
+	f := result.Failure
 	if f == nil {
 		return nil
 	}
 	return &runtime.Error{Category: runtime.Category(f.Category), Code: f.Code, Step: f.Path, Err: f.Err}
+}
+
+// end closes the journal of this leg, and makes the outcome.
+func (r *run) end(start trace.Event) *Outcome {
+	err := r.resultError()
+	switch result := r.m.Result(); {
+	case r.leg != nil && r.leg.ended || r.journal.err != nil:
+	case result.Status == machine.Waiting:
+		return r.endPaused(start)
+	case !r.cancelled: // else it can be recovered
+		r.noteEnd(err)
+	}
+	if r.leg == nil || !r.leg.ended {
+		r.flush()
+		if r.journal.err != nil {
+			err = storeError(r.journal.err)
+		}
+		r.letGo()
+		r.let = true
+	}
+	var output any
+	if result := r.m.Result(); err == nil && result != nil {
+		output = result.Output
+	}
+	return r.outcome(start, output, err)
+}
+
+// noteEnd notes that the run is over for good.
+func (r *run) noteEnd(err error) {
+	data := map[string]any{"status": string(checkpoint.OK)}
+	if err != nil {
+		data["status"] = string(checkpoint.Failed)
+	}
+	if rec, bad := checkpoint.NewRecord(r.events.now, checkpoint.RunEnded, "", data); bad == nil { // always
+		r.note(entry{rec: &rec})
+	}
+}
+
+// endPaused ends the leg of a run that waits: each open pause gets a fresh token.
+func (r *run) endPaused(start trace.Event) *Outcome {
+	place := map[*machine.Task]int{}
+	r.m.Walk(func(t *machine.Task) { place[t] = len(place) }, func(*machine.Task) {})
+	slices.SortStableFunc(r.pauses, func(a, b *openPause) int { return cmp.Compare(place[a.task], place[b.task]) })
+	if r.journal.store == nil {
+		r.journal.store = &local
+		r.journal.run.Definition, r.journal.err = r.wf.definition()
+	}
+	var pauses []resume.Pause
+	for _, p := range r.pauses {
+		shown := p.Pause
+		shown.Token = r.mint(p)
+		pauses = append(pauses, shown)
+	}
+	rec, _ := checkpoint.NewRecord(r.events.now, checkpoint.RunPaused, "", nil) // no data, no error
+	r.note(entry{rec: &rec})
+	r.flush()
+	r.letGo()
+	r.let = true
+	if err := r.journal.err; err != nil {
+		return r.outcome(start, nil, storeError(err))
+	}
+	r.waits = pauses
+	return r.outcome(start, nil, nil)
 }
 
 // statusOf is the status of a run that ended with err, nil for ok.
@@ -669,34 +978,26 @@ func statusOf(err error) Status {
 // outcome puts together how the run ended, and tells the sinks. output is the recipe's.
 func (r *run) outcome(start trace.Event, output any, err error) *Outcome {
 	out := &Outcome{Status: statusOf(err), RunID: r.id, Recipe: r.wf.recipe.Name, Output: output, Err: err}
+	if err == nil && r.waits != nil {
+		out.Status, out.Token, out.Pauses = StatusPaused, r.waits[0].Token, r.waits
+	}
 	out.Trace = []trace.Event{start}
 	out.Diagnostics = r.prepared.list
 	if r.m != nil {
 		out.Trace = r.events.inPlanOrder(r.m)
 		out.Artefact = r.m.Artefact()
-		for _, f := range r.m.Others() {
-			out.Diagnostics = append(out.Diagnostics, diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
-				Code: diagnostics.CodeStepFailed, Message: fmt.Sprintf("step %q failed too: %v", f.Path, f.Err), Step: f.Path})
+		if r.m.Result() != nil {
+			for _, f := range r.m.Others() {
+				out.Diagnostics = append(out.Diagnostics, diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
+					Code: diagnostics.CodeStepFailed, Message: fmt.Sprintf("step %q failed too: %v", f.Path, f.Err), Step: f.Path})
+			}
 		}
-		finish := runtime.Moment{Point: runtime.RunFinish, Output: output, Status: string(statusOf(err)), Err: err}
-		r.tell(finish)
+		if r.leg == nil || !r.leg.ended {
+			r.tell(runtime.Moment{Point: runtime.RunFinish, Output: output, Status: string(out.Status), Err: err})
+		}
 		out.Diagnostics = append(out.Diagnostics, r.found.inPlanOrder(out.Trace)...)
 	}
-	var last trace.Event
-	switch e := out.Error(); {
-	case e == nil:
-		last = r.events.runEvent(trace.RunSuccess)
-	case e.Category == runtime.CategoryCancelled:
-		last = r.events.runEvent(trace.RunCancelled, trace.Attr{Key: "reason", Value: e.Error()})
-	default:
-		attrs := []trace.Attr{{Key: "code", Value: e.Code}, {Key: "message", Value: e.Error()}}
-		if e.Step != "" {
-			attrs = append(attrs, trace.Attr{Key: "step", Value: e.Step})
-		}
-		last = r.events.runEvent(trace.RunError, attrs...)
-	}
-	end := r.events.runEvent(trace.RunEnd, trace.Attr{Key: "status", Value: string(out.Status)})
-	out.Trace = append(out.Trace, last, end)
+	out.Trace = append(out.Trace, r.lastEvents(out)...)
 	for i := range out.Trace {
 		out.Trace[i].Seq = int64(i + 1)
 	}
@@ -707,6 +1008,30 @@ func (r *run) outcome(start trace.Event, output any, err error) *Outcome {
 		r.warn(text)
 	}
 	return out
+}
+
+// lastEvents are those that say how the run ended.
+func (r *run) lastEvents(out *Outcome) (list []trace.Event) {
+	add := func(kind trace.Kind, attrs ...trace.Attr) { list = append(list, r.events.runEvent(kind, attrs...)) }
+	switch e := out.Error(); {
+	case out.Status == StatusPaused:
+		for _, p := range out.Pauses {
+			add(trace.RunPaused, trace.Attr{Key: "pauseKind", Value: string(p.Kind)}, trace.Attr{Key: "step", Value: p.Step})
+		}
+		add(trace.RunOutput, trace.Attr{Key: "type", Value: "artefact"})
+	case e == nil:
+		add(trace.RunSuccess)
+	case out.Status == StatusCancelled:
+		add(trace.RunCancelled, trace.Attr{Key: "reason", Value: e.Error()})
+	default:
+		attrs := []trace.Attr{{Key: "code", Value: e.Code}, {Key: "message", Value: e.Error()}}
+		if e.Step != "" {
+			attrs = append(attrs, trace.Attr{Key: "step", Value: e.Step})
+		}
+		add(trace.RunError, attrs...)
+	}
+	add(trace.RunEnd, trace.Attr{Key: "status", Value: string(out.Status)})
+	return list
 }
 
 // warn tells the host's operator; whatever that does changes nothing.

@@ -197,6 +197,9 @@ func (m *Machine) resume(t *Task) bool {
 		return false
 	}
 	m.paused = slices.Delete(m.paused, i, i+1)
+	if m.result != nil && m.result.Status == Waiting {
+		m.result = nil
+	}
 	if t.kept {
 		t.kept = false
 		m.kept--
@@ -267,6 +270,9 @@ func (m *Machine) Cancel(cause error) {
 
 // Calls returns the calls that are under way.
 func (m *Machine) Calls() []*Task { return slices.Clone(m.calls) }
+
+// Root returns the run's own task, which has its timers.
+func (m *Machine) Root() *Task { return &m.root.self }
 
 // Result returns how the run ended; nil while it goes on.
 func (m *Machine) Result() *Result { return m.result }

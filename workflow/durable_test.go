@@ -1,0 +1,210 @@
+package workflow_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/runtime/runtimetest"
+	"github.com/braise-run/braise/workflow"
+)
+
+// effects is a log of what tools did, outside of the run.
+type effects struct {
+	mutex sync.Mutex
+	lines []string
+}
+
+func (e *effects) add(line string) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	e.lines = append(e.lines, line)
+}
+
+// external is a tool that adds to the log; fails is nil or says which calls fail.
+func (e *effects) external(name string) runtime.Tool {
+	return tool(name, func(ctx context.Context, args map[string]any) (any, error) {
+		if resume.IdempotencyKey(ctx) == "" {
+			return nil, errors.New("no idempotency key")
+		}
+		e.add(fmt.Sprint(name, " ", args["n"]))
+		return args["n"], nil
+	})
+}
+
+// gate is a tool that asks somebody before it says yes.
+var gate = tool("test.gate", func(ctx context.Context, args map[string]any) (any, error) {
+	if answer, ok := resume.Answer(ctx); ok {
+		return answer.(map[string]any)["decision"], nil
+	}
+	return nil, resume.Suspend(resume.Pause{Kind: resume.Human, Prompt: fmt.Sprint("Go on with ", args["n"], "?"), Decisions: []string{"approve", "reject"}})
+})
+
+const pausing = head + `steps:
+  first: {uses: test.act, with: {n: 1}}
+  ask: {uses: test.gate, needs: [first], with: {n: 2}}
+  beside: {uses: test.act, needs: [first], with: {n: 3}}
+  last: {uses: test.act, needs: [ask, beside], with: {n: "${{ steps.ask.output }}"}}
+output: "${{ steps.last.output }}"
+`
+
+func TestPauseAndResume(t *testing.T) {
+	for _, how := range []string{"in the process", "with a store, by the workflow", "with a store, without the recipe"} {
+		t.Run(how, func(t *testing.T) {
+			log := &effects{}
+			rt := &runtime.Runtime{Tools: []runtime.Tool{log.external("test.act"), gate}, Resume: resume.PassThrough{}}
+			if how != "in the process" {
+				rt.Store = &checkpoint.Memory{}
+			}
+			wf := load(t, []byte(pausing))
+			out, err := wf.Run(t.Context(), nil, rt)
+			if err != nil || out.Status != workflow.StatusPaused || len(out.Pauses) != 1 || out.Token != out.Pauses[0].Token {
+				t.Fatalf("%s, %v, %+v", out.Status, err, out.Pauses)
+			}
+			p := out.Pauses[0]
+			if p.Step != "ask" || p.ID != "ask" || p.Prompt != "Go on with 2?" || p.Kind != resume.Human || !strings.HasPrefix(p.Token, out.RunID+".") {
+				t.Errorf("pause %+v", p)
+			}
+			if diff := cmp.Diff(map[string]any{"first": int64(1), "beside": int64(3)}, out.Artefact); diff != "" {
+				t.Errorf("artefact (-want +got)\n%s", diff)
+			}
+			want := []string{"run.start", "step.start first", "adapter.call first kind=tool name=test.act", "step.end first status=succeeded",
+				"step.start ask", "adapter.call ask kind=tool name=test.gate", "step.waiting ask pauseKind=human",
+				"step.start beside", "adapter.call beside kind=tool name=test.act", "step.end beside status=succeeded",
+				"run.paused pauseKind=human step=ask", "run.output type=artefact", "run.end status=paused"}
+			if diff := cmp.Diff(want, linesOf(out)); diff != "" {
+				t.Errorf("trace (-want +got)\n%s", diff)
+			}
+
+			answer := map[string]any{"decision": "approve"}
+			var again *workflow.Outcome
+			if how == "with a store, by the workflow" {
+				again, err = wf.Resume(t.Context(), out.Token, answer, rt)
+			} else {
+				again, err = workflow.Resume(t.Context(), out.Token, answer, rt, nil)
+			}
+			if err != nil || again.Status != workflow.StatusOK || again.Output != "approve" || again.RunID != out.RunID {
+				t.Fatalf("%s, %v, output %v", again.Status, err, again.Output)
+			}
+			want = []string{"run.start resume=true", "step.replayed first", "step.start ask", "adapter.call ask kind=tool name=test.gate", "step.end ask status=succeeded",
+				"step.replayed beside", "step.start last", "adapter.call last kind=tool name=test.act", "step.end last status=succeeded", "run.success", "run.end status=ok"}
+			if diff := cmp.Diff(want, linesOf(again)); diff != "" {
+				t.Errorf("trace of the second leg (-want +got)\n%s", diff)
+			}
+			if diff := cmp.Diff([]string{"test.act 1", "test.act 3", "test.act approve"}, log.lines); diff != "" {
+				t.Errorf("effects (-want +got)\n%s", diff)
+			}
+			if out, err := workflow.Resume(t.Context(), out.Token, answer, rt, nil); err == nil || out.Error().Code != "resume.invalidToken" {
+				t.Errorf("a used token: %v", err)
+			}
+		})
+	}
+}
+
+// linesOf is lines without the recipe's name and digest.
+func linesOf(out *workflow.Outcome) []string {
+	list := lines(out)
+	for i, line := range list {
+		if strings.HasPrefix(line, "run.start") {
+			list[i] = "run.start"
+			for _, word := range []string{"resume=true", "recover=true"} {
+				if strings.Contains(line, word) {
+					list[i] += " " + word
+				}
+			}
+		}
+	}
+	return list
+}
+
+// dead plays a process that dies after some writes: nothing is recorded any more, and its lease has
+// run out.
+type dead struct {
+	checkpoint.Store
+	mutex sync.Mutex
+	after int // appends that still work
+}
+
+func (d *dead) Append(ctx context.Context, l checkpoint.Lease, after int64, recs ...checkpoint.Record) error {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	if d.after--; d.after < 0 {
+		return errors.New("the process is dead")
+	}
+	return d.Store.Append(ctx, l, after, recs...)
+}
+
+func (d *dead) Create(ctx context.Context, run checkpoint.Run, owner string, _ time.Duration, recs ...checkpoint.Record) (checkpoint.Lease, error) {
+	return d.Store.Create(ctx, run, owner, 0, recs...)
+}
+
+func (d *dead) Release(context.Context, checkpoint.Lease) error { return errors.New("the process is dead") }
+
+const chained = head + `steps:
+  a: {uses: test.act, with: {n: 1}}
+  b: {uses: model, needs: [a], with: {model: m, prompt: hi}}
+  c: {uses: test.act, needs: [b], with: {n: "${{ steps.b.output.text }}"}}
+  d: {uses: test.look, needs: [c], with: {n: 4}}
+output: ["${{ steps.a.output }}", "${{ steps.c.output }}", "${{ steps.d.output }}"]
+`
+
+func TestRecoverAfterEachWrite(t *testing.T) {
+	undisturbed := &effects{}
+	runtimeWith := func(log *effects, store checkpoint.Store) *runtime.Runtime {
+		look := &runtimetest.Tool{ToolSpec: runtime.ToolSpec{Name: "test.look", Effect: runtime.ReadOnly}, Func: func(context.Context, json.RawMessage) (any, error) { return "seen", nil }}
+		return &runtime.Runtime{Tools: []runtime.Tool{log.external("test.act"), look}, Models: map[string]runtime.Model{"m": runtimetest.Texts("x", "x")},
+			Store: store, Resume: resume.PassThrough{}, Reporter: &quiet{}, NewRunID: func() string { return "r1" }}
+	}
+	wf := load(t, []byte(chained))
+	whole, err := wf.Run(t.Context(), nil, runtimeWith(undisturbed, &checkpoint.Memory{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dies := 0; ; dies++ {
+		memory, log := &checkpoint.Memory{}, &effects{}
+		store := &dead{Store: memory, after: dies}
+		out, err := wf.Run(t.Context(), nil, runtimeWith(log, store))
+		if err == nil {
+			if dies < 4 {
+				t.Fatalf("only %d writes", dies)
+			}
+			return
+		}
+		if out.Error().Code != "store.failed" {
+			t.Fatalf("after %d writes: %v", dies, err)
+		}
+		out, err = workflow.Recover(t.Context(), "r1", runtimeWith(log, memory), nil)
+		for out.Status == workflow.StatusPaused { // what really happened
+			p := out.Pauses[0]
+			n := map[string]any{"a": int64(1), "c": "x"}[p.Step]
+			answer := map[string]any{"decision": "retry"}
+			for _, line := range log.lines {
+				if line == fmt.Sprint("test.act ", n) {
+					answer = map[string]any{"decision": "result", "form": n}
+				}
+			}
+			out, err = workflow.Resume(t.Context(), out.Token, answer, runtimeWith(log, memory), nil)
+		}
+		if err != nil || !cmp.Equal(out.Output, whole.Output) || !cmp.Equal(out.Artefact, whole.Artefact) {
+			t.Errorf("after %d writes: %v, output %v, artefact %v", dies, err, out.Output, out.Artefact)
+		}
+		if diff := cmp.Diff(undisturbed.lines, log.lines); diff != "" {
+			t.Errorf("after %d writes: effects (-want +got)\n%s", dies, diff)
+		}
+		// Of a run that has ended it returns the outcome.
+		ended, err := workflow.Recover(t.Context(), "r1", runtimeWith(log, memory), nil)
+		if err != nil || !cmp.Equal(ended.Output, whole.Output) || !cmp.Equal(ended.Artefact, whole.Artefact) {
+			t.Errorf("after %d writes: once more: %v, output %v", dies, err, ended.Output)
+		}
+	}
+}

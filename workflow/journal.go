@@ -1,0 +1,270 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/runtime"
+)
+
+// leaseTime is how long a process that died keeps its runs, and recordTime how long a record waits
+// at most for others to share a commit with (semantics 7.3, 7.5).
+const (
+	leaseTime  = 15 * time.Second
+	recordTime = 50 * time.Millisecond
+)
+
+// The kinds of records that the engine adds to those of checkpoint. Events of the machine have a
+// member "n": what the machine had decided by then, see [machine.Machine.Decided].
+const (
+	recInput    checkpoint.Kind = "run.input"    // inputs, generation?
+	recBegun    checkpoint.Kind = "call.begun"   // n, ordinal: the call may have had its effect from here on
+	recEnded    checkpoint.Kind = "call.ended"   // n, output | error, draws?: a call is over
+	recFired    checkpoint.Kind = "timer.fired"  // n, timer
+	recWaitOver checkpoint.Kind = "wait.over"    // n: a short wait, for which nothing was opened
+	recRolled   checkpoint.Kind = "rollback.end" // error?
+)
+
+// entry is a record before it is encoded.
+type entry struct {
+	kind    checkpoint.Kind
+	at      time.Time
+	path    string
+	n       int64 // of an event of the machine
+	output  any
+	failure *machine.Failure
+	timer   machine.Timer
+	ordinal int
+	model   string // that draws are of
+	draws   []int
+	rec     *checkpoint.Record // instead of all that
+}
+
+// journal is what a run keeps so that somebody can go on with it: entries, and behind a store's back
+// the records that they become. Without a store the entries stay here until the run pauses.
+type journal struct {
+	store   checkpoint.Store
+	run     checkpoint.Run
+	inputs  map[string]any
+	seq     int64 // of the last record in the store; 0: the store does not have the run yet
+	entries []entry
+	urgent  bool // an entry must be in the store before any further call
+	late    bool // what waits is due, see recordTime
+	armed   *time.Timer
+	err     error // the first failure of the store: nothing is written any more
+
+	mu    sync.Mutex // guards lease, which a goroutine of its own renews
+	lease checkpoint.Lease
+	stop  chan struct{} // ends that goroutine; nil: there is none
+	ended sync.WaitGroup
+}
+
+// durable reports whether what happens is written down before it counts.
+func (j *journal) durable() bool { return j.store != nil && j.err == nil }
+
+// note keeps an entry.
+func (r *run) note(e entry) {
+	j := &r.journal
+	e.at = r.events.now
+	j.entries = append(j.entries, e)
+	if j.durable() && j.armed == nil {
+		j.armed = time.AfterFunc(recordTime, func() { r.send(report{kind: late}) })
+	}
+}
+
+// flush writes what is waiting. After a failure the run is stopped, and its journal stays as it is.
+func (r *run) flush() {
+	j := &r.journal
+	if !j.durable() || len(j.entries) == 0 && j.seq > 0 {
+		return
+	}
+	if j.armed != nil {
+		j.armed.Stop()
+		j.armed = nil
+	}
+	if err := r.write(); err != nil {
+		j.err = err
+		if !r.cancelled {
+			r.stopAll(err)
+		}
+		return
+	}
+	j.entries, j.urgent = j.entries[:0], false
+}
+
+// write encodes the entries and appends them, or begins the journal with them.
+func (r *run) write() error {
+	j := &r.journal
+	recs := make([]checkpoint.Record, 0, len(j.entries)+1)
+	if j.seq == 0 {
+		rec, err := checkpoint.NewRecord(j.run.StartedAt, recInput, "", map[string]any{"inputs": j.inputs})
+		if err != nil {
+			return err
+		}
+		recs = append(recs, rec)
+	}
+	for i := range j.entries {
+		rec, err := j.entries[i].record()
+		if err != nil {
+			return fmt.Errorf("step %q: %w", j.entries[i].path, err)
+		}
+		recs = append(recs, rec)
+	}
+	ctx := context.WithoutCancel(r.ctx)
+	if j.seq == 0 {
+		lease, err := j.store.Create(ctx, j.run, owner(), leaseTime, recs...)
+		if err != nil {
+			return err
+		}
+		j.seq = 1 + int64(len(recs))
+		r.hold(lease)
+		return nil
+	}
+	if err := j.store.Append(ctx, j.held(), j.seq, recs...); err != nil {
+		return err
+	}
+	j.seq += int64(len(recs))
+	return nil
+}
+
+// owner names this process in leases.
+var owner = sync.OnceValue(checkpoint.NewOwner)
+
+// hold keeps the lease alive until let go.
+func (r *run) hold(lease checkpoint.Lease) {
+	j := &r.journal
+	stop := make(chan struct{})
+	j.lease, j.stop = lease, stop
+	j.ended.Go(func() {
+		ticker := time.NewTicker(leaseTime / 3)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-ticker.C:
+			}
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), leaseTime/3)
+			next, err := j.store.Renew(ctx, j.held(), leaseTime)
+			cancel()
+			switch {
+			case err == nil:
+				j.mu.Lock()
+				j.lease = next
+				j.mu.Unlock()
+			case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, checkpoint.ErrNotFound), errors.Is(err, checkpoint.ErrClosed):
+				r.send(report{kind: fenced, err: err})
+				return
+			}
+		}
+	})
+}
+
+func (j *journal) held() checkpoint.Lease {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.lease
+}
+
+// letGo ends the renewing and gives the run back.
+func (r *run) letGo() {
+	j := &r.journal
+	if j.armed != nil {
+		j.armed.Stop()
+	}
+	if j.stop == nil {
+		return
+	}
+	close(j.stop)
+	j.stop = nil
+	j.ended.Wait()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), leaseTime/3)
+	defer cancel()
+	if err := j.store.Release(ctx, j.lease); err != nil && !errors.Is(err, checkpoint.ErrFenced) && j.err == nil {
+		r.warn("the run's lease was not released, it runs out by itself", slog.String("error", err.Error()))
+	}
+}
+
+// record encodes an entry.
+func (e *entry) record() (checkpoint.Record, error) {
+	if e.rec != nil {
+		return *e.rec, nil
+	}
+	data := map[string]any{}
+	switch e.kind {
+	case recBegun:
+		data["n"], data["ordinal"] = e.n, int64(e.ordinal)
+	case recEnded:
+		data["n"] = e.n
+		if e.failure != nil {
+			data["error"] = map[string]any{"category": e.failure.Category, "code": e.failure.Code, "message": e.failure.Err.Error()}
+		} else {
+			data["output"] = e.output
+		}
+		if len(e.draws) > 0 {
+			list := make([]any, len(e.draws))
+			for i, n := range e.draws {
+				list[i] = int64(n)
+			}
+			data["draws"], data["model"] = list, e.model
+		}
+	case recFired:
+		data["n"], data["timer"] = e.n, int64(e.timer)
+	default:
+		data["n"] = e.n
+	}
+	return checkpoint.NewRecord(e.at, e.kind, e.path, data)
+}
+
+// storeError words a failure of the store as the error of a run.
+func storeError(err error) *runtime.Error {
+	code := "store.failed"
+	for _, known := range []struct {
+		err  error
+		code string
+	}{
+		{checkpoint.ErrExists, "run.exists"}, {checkpoint.ErrBusy, "run.busy"}, {checkpoint.ErrFenced, "run.fenced"},
+		{checkpoint.ErrNotFound, "run.notFound"}, {checkpoint.ErrConflict, "run.fenced"}, {checkpoint.ErrToken, "resume.invalidToken"},
+		{checkpoint.ErrCorrupt, "journal.corrupt"}, {checkpoint.ErrVersion, "journal.version"},
+	} {
+		if errors.Is(err, known.err) {
+			code = known.code
+			break
+		}
+	}
+	return &runtime.Error{Category: runtime.CategoryInfra, Code: code, Err: err}
+}
+
+// failureOf reads the error of a record.
+func failureOf(v any) *machine.Failure {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil
+	}
+	f := &machine.Failure{}
+	f.Category, _ = m["category"].(string)
+	f.Code, _ = m["code"].(string)
+	message, _ := m["message"].(string)
+	f.Err = errors.New(message)
+	return f
+}
+
+// dataOf decodes the data of a record.
+func dataOf(rec checkpoint.Record) (map[string]any, error) {
+	if rec.Data == nil {
+		return nil, nil
+	}
+	v, err := value.Decode(rec.Data)
+	m, ok := v.(map[string]any)
+	if err != nil || !ok {
+		return nil, fmt.Errorf("record %d (%s): %w: its data", rec.Seq, rec.Kind, checkpoint.ErrCorrupt)
+	}
+	return m, nil
+}

@@ -1,0 +1,309 @@
+package workflow
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/schema"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// openPause is a pause that nobody has answered yet.
+type openPause struct {
+	resume.Pause
+	task  *machine.Task
+	timer *time.Timer // for what is due while the run goes on; nil: nothing
+}
+
+// indeterminate is the reason of a pause because nobody knows whether a call had its effect.
+const indeterminate = "indeterminate"
+
+// openWait opens what a human or a wait step waits for. A short wait, and any wait for a time in a
+// run without a store, is slept through.
+func (r *run) openWait(c machine.Command) {
+	p, err := pauseOf(c.Task.Node().Adapter.(waitKind), c.Input, r.events.now)
+	if err != nil {
+		r.answerTask(c.Task, nil, &machine.Failure{Category: string(runtime.CategoryConfig), Code: "wait.arguments", Err: err})
+		return
+	}
+	if left := p.RetryAt.Sub(r.events.now); !p.RetryAt.IsZero() && (left <= r.limits.InlineWait || r.rt.Store == nil) {
+		r.m.Keep(c.Task)
+		r.after(left, report{kind: waitOver, task: c.Task})
+		return
+	}
+	r.pause(c.Task, p, r.m.Decided())
+}
+
+// after reports something later, unless the run is over by then.
+func (r *run) after(wait time.Duration, rep report) *time.Timer {
+	timer := time.AfterFunc(wait, func() { r.send(rep) })
+	r.sleepers = append(r.sleepers, timer)
+	return timer
+}
+
+// suspend opens the pause that a call asked for.
+func (r *run) suspend(in *invocation) {
+	n := r.m.Decided()
+	if r.m.Suspend(in.task); in.task.Status() != machine.Waiting {
+		return // it was told to stop meanwhile
+	}
+	p := *in.pause
+	r.pause(in.task, p, n)
+}
+
+// pause gives a pause its identity, writes it down and tells whoever wants to know.
+func (r *run) pause(t *machine.Task, p resume.Pause, n int64) {
+	p.Step, p.CreatedAt = r.events.path(t), r.events.now
+	p.ID = p.Step
+	if r.opened == nil {
+		r.opened = map[string]int{}
+	}
+	if r.opened[p.Step]++; r.opened[p.Step] > 1 {
+		p.ID = fmt.Sprintf("%s:%d", p.Step, r.opened[p.Step])
+	}
+	rec, err := p.Record()
+	var shown resume.Pause
+	if err == nil {
+		rec, err = withMember(rec, "n", n)
+	}
+	if err == nil {
+		shown, err = resume.Opened(rec)
+	}
+	if err != nil {
+		r.answerTask(t, nil, &machine.Failure{Category: string(runtime.CategoryTool), Code: "pause.invalid", Err: err})
+		return
+	}
+	r.note(entry{rec: &rec})
+	r.events.emit(t, trace.Event{Kind: trace.StepWaiting, Step: p.Step, Data: trace.Data{{Key: "pauseKind", Value: string(p.Kind)}}}, nil)
+	r.keepOpen(&openPause{Pause: shown, task: t})
+}
+
+// keepOpen adds an open pause, and tells OnPause.
+func (r *run) keepOpen(p *openPause) {
+	r.pauses = append(r.pauses, p)
+	r.watchPause(p)
+	if r.rt.OnPause == nil || r.rt.Store == nil {
+		return
+	}
+	shown := p.Pause
+	shown.Token = r.mint(p)
+	r.flush()
+	if r.journal.err == nil {
+		go func() {
+			defer func() {
+				if v := recover(); v != nil {
+					r.warn(fmt.Sprintf("OnPause panicked: %v", v))
+				}
+			}()
+			r.rt.OnPause(shown)
+		}()
+	}
+}
+
+// watchPause sees to it that what is due while the run goes on happens.
+func (r *run) watchPause(p *openPause) {
+	due := p.ExpiresAt
+	if due.IsZero() || !p.RetryAt.IsZero() && p.RetryAt.Before(due) {
+		due = p.RetryAt
+	}
+	if !due.IsZero() {
+		p.timer = r.after(time.Until(due), report{kind: pauseDue, pause: p})
+	}
+}
+
+// mint makes a token of a pause.
+func (r *run) mint(p *openPause) string {
+	token, hash := resume.Mint(r.id)
+	data := map[string]any{"pause": p.ID, "hash": fmt.Sprintf("%x", hash)}
+	if !p.ExpiresAt.IsZero() {
+		data["expiresAt"] = p.ExpiresAt.Format(time.RFC3339Nano)
+	}
+	rec, err := checkpoint.NewRecord(r.events.now, checkpoint.TokenMinted, p.Step, data)
+	if err == nil { // always
+		r.note(entry{rec: &rec})
+	}
+	return token
+}
+
+// goOn ends a pause because of the time, if it is due.
+func (r *run) goOn(p *openPause) {
+	if !slices.Contains(r.pauses, p) {
+		return
+	}
+	next, answer := p.Due(r.events.now)
+	if next == resume.Wait { // timers are not exact
+		r.watchPause(p)
+		return
+	}
+	rec, err := answered(r.events.now, &p.Pause, r.m.Decided(), next, answer)
+	if err != nil {
+		next, answer = resume.Failed, nil
+		rec, _ = answered(r.events.now, &p.Pause, r.m.Decided(), next, nil)
+	}
+	r.note(entry{rec: &rec})
+	r.answer(p, next, answer)
+}
+
+// answered is the record of a pause's end.
+func answered(at time.Time, p *resume.Pause, n int64, next resume.Next, answer any) (checkpoint.Record, error) {
+	data := map[string]any{"pause": p.ID, "n": n, "next": string(next)}
+	if next == resume.Answered {
+		data["answer"] = answer
+	}
+	return checkpoint.NewRecord(at, checkpoint.PauseAnswered, p.Step, data)
+}
+
+// answer goes on with a task whose pause is over.
+func (r *run) answer(p *openPause, next resume.Next, answer any) {
+	r.pauses = slices.DeleteFunc(r.pauses, func(q *openPause) bool { return q == p })
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	t := p.task
+	switch {
+	case next == resume.Failed:
+		r.answerTask(t, nil, &machine.Failure{Category: string(runtime.CategoryConfirmation), Code: "pause.expired",
+			Err: fmt.Errorf("nobody answered %s in time", &p.Pause)})
+	case t.Node().Kind == machine.Wait:
+		r.answerTask(t, answer, nil)
+	case p.Reason == indeterminate:
+		r.decideCall(t, answer)
+	default:
+		if next == resume.Answered {
+			if r.answers == nil {
+				r.answers = map[*machine.Task]any{}
+			}
+			r.answers[t] = answer
+		}
+		r.m.Again(t)
+	}
+}
+
+// decideCall goes on with a call of which nobody knew whether it had its effect.
+func (r *run) decideCall(t *machine.Task, answer any) {
+	m, _ := answer.(map[string]any)
+	switch m["decision"] {
+	case "retry":
+		r.m.Again(t)
+	case "result":
+		c := t.Node().Adapter.(*call)
+		if err := checkOutput(m["form"], c.answer, c.maxBytes, c.pos); err != nil {
+			r.answerTask(t, nil, &machine.Failure{Category: string(runtime.CategoryConfig), Code: "output.invalid", Err: err})
+			return
+		}
+		r.answerTask(t, m["form"], nil)
+	default:
+		r.answerTask(t, nil, &machine.Failure{Category: string(runtime.CategoryTool), Code: "call.indeterminate",
+			Err: errors.New("it is not known whether the call had its effect, and it was decided that it counts as failed")})
+	}
+}
+
+// answerTask ends the waiting of a task.
+func (r *run) answerTask(t *machine.Task, output any, failure *machine.Failure) {
+	if t.First == 0 && !r.replaying {
+		r.events.emit(t, trace.Event{Kind: trace.StepStart, Step: t.Path()}, nil)
+	}
+	r.m.Answer(t, output, failure)
+}
+
+// withMember adds a member to the data of a record.
+func withMember(rec checkpoint.Record, name string, v any) (checkpoint.Record, error) {
+	data, err := dataOf(rec)
+	if err != nil {
+		return rec, err
+	}
+	data[name] = v
+	return checkpoint.NewRecord(rec.At, rec.Kind, rec.Path, data)
+}
+
+// waitKind is what a step waits for.
+type waitKind string
+
+const (
+	waitHuman waitKind = "human"
+	waitTime  waitKind = "wait"
+)
+
+// pauseOf makes the pause of a human or a wait step of its arguments, which the recipe's reader and
+// expressions have made.
+func pauseOf(kind waitKind, input any, now time.Time) (p resume.Pause, err error) {
+	fields, _ := input.(map[string]any)
+	text := func(name string) string {
+		v, known := fields[name]
+		s, ok := v.(string)
+		if known && v != nil && !ok && err == nil {
+			err = fmt.Errorf("%s must be text, not %s", name, value.TypeName(v))
+		}
+		return s
+	}
+	length := func(name string) time.Duration {
+		s := text(name)
+		if s == "" {
+			return 0
+		}
+		d, bad := time.ParseDuration(s)
+		if (bad != nil || d <= 0) && err == nil {
+			err = fmt.Errorf("%s is %q, not a duration like 90s", name, s)
+		}
+		return d
+	}
+	if kind == waitTime {
+		switch event := text("event"); {
+		case event != "":
+			p = resume.Pause{Kind: resume.External, Reason: event}
+			if d := length("timeout"); d > 0 {
+				p.ExpiresAt = now.Add(d)
+			}
+		case fields["at"] != nil:
+			p.Kind = resume.System
+			var bad error
+			if p.RetryAt, bad = time.Parse(time.RFC3339, text("at")); bad != nil && err == nil {
+				err = fmt.Errorf("at is %q, not a time like 2026-01-31T12:00:00Z", text("at"))
+			}
+		default:
+			p = resume.Pause{Kind: resume.System, RetryAt: now.Add(length("duration"))}
+		}
+		return p, err
+	}
+	p = resume.Pause{Kind: resume.Human, Prompt: text("prompt"), Show: fields["show"], Schema: fields["form"], Decisions: []string{"approve", "reject"}}
+	if list, ok := fields["decisions"].([]any); ok {
+		p.Decisions = nil
+		for _, d := range list {
+			s, _ := d.(string)
+			p.Decisions = append(p.Decisions, s)
+		}
+	}
+	if d := length("expires"); d > 0 {
+		p.ExpiresAt = now.Add(d)
+	}
+	if err == nil {
+		p.OnExpire, err = resume.ParseExpiry(fields["on_expire"])
+	}
+	return p, err
+}
+
+// matches checks the form of an answer.
+func matches(want, v any) error {
+	s, err := schema.CompileValue(want)
+	if err != nil {
+		return fmt.Errorf("its schema: %w", err)
+	}
+	if problems := s.Check(v); problems != nil {
+		return errors.New(schema.Describe(problems))
+	}
+	return nil
+}
+
+// invalidToken is the finding about a token that is worth nothing.
+func invalidToken() diagnostics.Diagnostic {
+	return diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindResume, Code: diagnostics.CodeInvalidToken,
+		Message: "the token is unknown, used or expired"}
+}

@@ -1,0 +1,432 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// ResumeOptions are what going on with a run may need beside the store. A nil *ResumeOptions is the
+// zero value.
+type ResumeOptions struct {
+	// Workflow is used instead of the recipe that the store has; its digest must be the run's.
+	// nil: the store's.
+	Workflow *Workflow
+}
+
+// local keeps the runs that paused without a store, as long as the process lives.
+var local checkpoint.Memory
+
+// Resume answers one pause, by its token, and goes on with the run; the recipe comes from the
+// store. input goes through rt.Resume, which makes the answer of it. The Outcome is never nil, and
+// the error is its Err. As long as nothing was recorded the token stays usable: with an answer that
+// does not fit (answer.unfit), without rt.Resume, or while somebody else holds the run (run.busy).
+func Resume(ctx context.Context, token string, input any, rt *runtime.Runtime, opts *ResumeOptions) (*Outcome, error) {
+	runID, hash, err := resume.Parse(token)
+	l := &leg{ctx: ctx, rt: rt, opts: opts, runID: runID}
+	if err != nil {
+		return l.refuse(err)
+	}
+	return l.answer(resume.Request{Token: token, RunID: runID, Input: input}, hash)
+}
+
+// Answer is Resume for a host that owns the store: it names the pause instead of a token.
+func Answer(ctx context.Context, runID, pause string, input any, rt *runtime.Runtime, opts *ResumeOptions) (*Outcome, error) {
+	l := &leg{ctx: ctx, rt: rt, opts: opts, runID: runID}
+	return l.answer(resume.Request{RunID: runID, Pause: resume.Pause{ID: pause}, Input: input}, nil)
+}
+
+// Recover goes on with a run whose process died: what is in the record is not done again. Of a run
+// that has ended it returns the outcome; a paused one pauses again, with fresh tokens, unless
+// something is due.
+func Recover(ctx context.Context, runID string, rt *runtime.Runtime, opts *ResumeOptions) (*Outcome, error) {
+	l := &leg{ctx: ctx, rt: rt, opts: opts, runID: runID, recover: true}
+	return l.run(nil)
+}
+
+// Resume is the package's Resume for a run of this workflow: one with another digest is refused.
+func (wf *Workflow) Resume(ctx context.Context, token string, input any, rt *runtime.Runtime) (*Outcome, error) {
+	return Resume(ctx, token, input, rt, &ResumeOptions{Workflow: wf})
+}
+
+// Recover is the package's Recover for a run of this workflow: one with another digest is refused.
+func (wf *Workflow) Recover(ctx context.Context, runID string, rt *runtime.Runtime) (*Outcome, error) {
+	return Recover(ctx, runID, rt, &ResumeOptions{Workflow: wf})
+}
+
+// leg is a run that is gone on with.
+type leg struct {
+	ctx     context.Context
+	rt      *runtime.Runtime
+	opts    *ResumeOptions
+	runID   string
+	recover bool
+
+	store   checkpoint.Store
+	summary checkpoint.Summary
+	recs    []checkpoint.Record
+	lease   checkpoint.Lease
+	ended   bool // the run is over, nothing is held
+}
+
+// refuse is the outcome of a leg that cannot begin.
+func (l *leg) refuse(err error) (*Outcome, error) {
+	var e *runtime.Error
+	if !errors.As(err, &e) {
+		e = storeError(err)
+	}
+	out := &Outcome{Status: StatusError, RunID: l.runID, Recipe: l.summary.Recipe, Err: e}
+	if e.Code == "resume.invalidToken" {
+		out.Diagnostics = append(out.Diagnostics, invalidToken())
+	}
+	return out, out.Err
+}
+
+// open finds the store that has the run.
+func (l *leg) open() (err error) {
+	if l.rt == nil {
+		l.rt = &runtime.Runtime{}
+	}
+	if l.opts == nil {
+		l.opts = &ResumeOptions{}
+	}
+	if err := l.rt.Validate(); err != nil {
+		return &runtime.Error{Category: runtime.CategoryConfig, Code: "runtime.invalid", Err: err}
+	}
+	l.store = l.rt.Store
+	if l.store == nil {
+		l.store = &local
+	}
+	return nil
+}
+
+// answer answers a pause:
+//
+//  1. find it, by token or by name
+//  2. let the adapter make the answer, and check that
+//  3. claim the run, load it, and get everything ready
+//  4. record the answer and consume the token, in one write
+//  5. go on
+func (l *leg) answer(req resume.Request, hash []byte) (*Outcome, error) {
+	if err := l.open(); err != nil {
+		return l.refuse(err)
+	}
+	info, err := l.find(req, hash)
+	if err != nil {
+		return l.refuse(err)
+	}
+	l.summary = info.Summary
+	if l.rt.Resume == nil {
+		return l.refuse(&runtime.Error{Category: runtime.CategoryConfig, Code: "resume.noAdapter", Err: errors.New("resume requires a resume adapter")})
+	}
+	if req.Pause, err = resume.Opened(info.Opened); err != nil {
+		return l.refuse(err)
+	}
+	req.Interrupt = resume.Continue
+	input, err := l.rt.Resume.Resolve(l.ctx, req)
+	if err != nil {
+		return l.refuse(&runtime.Error{Category: runtime.CategoryConfirmation, Code: "resume.refused", Err: err})
+	}
+	answer, err := req.Pause.Check(input, matches)
+	if err != nil {
+		return l.refuse(&runtime.Error{Category: runtime.CategoryConfig, Code: "answer.unfit", Err: err})
+	}
+	return l.run(&given{pause: req.Pause.ID, hash: hash, answer: answer})
+}
+
+// given is an answer that is about to be recorded.
+type given struct {
+	pause  string
+	hash   []byte // nil: the host answers by name
+	answer any
+}
+
+func (l *leg) find(req resume.Request, hash []byte) (checkpoint.PauseInfo, error) {
+	if hash != nil {
+		return l.store.FindPause(l.ctx, l.runID, hash)
+	}
+	sum, recs, err := l.store.Load(l.ctx, l.runID, 0)
+	if err != nil {
+		return checkpoint.PauseInfo{}, err
+	}
+	for _, p := range sum.Pauses {
+		if p.ID == req.Pause.ID && p.Seq >= 1 && p.Seq <= int64(len(recs)) {
+			return checkpoint.PauseInfo{Summary: sum, Pause: p, Opened: recs[p.Seq-1]}, nil
+		}
+	}
+	var open []string
+	for _, p := range sum.Pauses {
+		open = append(open, p.ID)
+	}
+	return checkpoint.PauseInfo{}, &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.invalidToken",
+		Err: fmt.Errorf("run %q has no open pause %q\n  hint: open are %q", l.runID, req.Pause.ID, open)}
+}
+
+// run claims the run and goes on with it; with an answer unless g is nil.
+func (l *leg) run(g *given) (*Outcome, error) {
+	if err := l.open(); err != nil {
+		return l.refuse(err)
+	}
+	if err := l.claim(); err != nil {
+		return l.refuse(err)
+	}
+	wf, err := l.workflow()
+	if err != nil {
+		l.release()
+		return l.refuse(err)
+	}
+	r := newRun(l.ctx, wf, l.rt)
+	r.id, r.leg = l.runID, l
+	out := r.execute(func() (map[string]any, error) { return r.openAgain(l) }, func() error {
+		if err := r.replay(l); err != nil || l.ended {
+			return err
+		}
+		if g != nil {
+			if err := r.recordAnswer(l, g); err != nil {
+				return err
+			}
+		}
+		r.hold(l.lease)
+		return nil
+	})
+	if r.journal.stop == nil && !r.let {
+		l.release() // it never came to be driven
+	}
+	return out, out.Err
+}
+
+// claim takes the run, unless it has ended, and loads it.
+func (l *leg) claim() error {
+	sum, _, err := l.store.Load(l.ctx, l.runID, math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	if l.ended = sum.Status.Ended(); !l.ended {
+		if l.lease, err = l.store.Claim(l.ctx, l.runID, owner(), leaseTime); err != nil {
+			return err
+		}
+	}
+	if l.summary, l.recs, err = l.store.Load(l.ctx, l.runID, 0); err != nil {
+		l.release()
+	}
+	return err
+}
+
+// release gives back a run that cannot be gone on with.
+func (l *leg) release() {
+	if !l.ended {
+		_ = l.store.Release(context.WithoutCancel(l.ctx), l.lease) // it runs out by itself
+	}
+}
+
+// workflow is what the run runs.
+func (l *leg) workflow() (*Workflow, error) {
+	if wf := l.opts.Workflow; wf != nil {
+		if wf.digest != l.summary.Digest {
+			return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.definitionChanged",
+				Err: fmt.Errorf("run %q began with another definition of recipe %q (%s, not %s)", l.runID, l.summary.Recipe, l.summary.Digest, wf.digest)}
+		}
+		return wf, nil
+	}
+	text, err := l.store.Definition(l.ctx, l.summary.Digest)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := recipe.FromDefinition(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: definition %s: %w", checkpoint.ErrCorrupt, l.summary.Digest, err)
+	}
+	return Compile(rec, nil)
+}
+
+// replay brings the machine to where the journal ends. What ended in it counts as replayed; calls
+// that it does not know the end of are made again when the run is driven.
+func (r *run) replay(l *leg) error {
+	r.replaying = true
+	known := map[string]*machine.Task{}
+	advance := func(n int64) error {
+		for r.m.Decided() < n || r.m.Queued() {
+			c := r.m.Next()
+			if c.Op == machine.None {
+				return fmt.Errorf("the run never came to decision %d", n)
+			}
+			r.replayed(c, known)
+		}
+		return nil
+	}
+	for _, rec := range l.recs {
+		data, err := dataOf(rec)
+		if err != nil {
+			return err
+		}
+		r.events.now = rec.At
+		if n, ok := data["n"].(int64); ok {
+			err = advance(n)
+		}
+		if err == nil {
+			err = r.apply(rec, data, known)
+		}
+		if err != nil {
+			return fmt.Errorf("record %d (%s): %w: %w", rec.Seq, rec.Kind, checkpoint.ErrCorrupt, err)
+		}
+		r.journal.seq = rec.Seq
+	}
+	if err := advance(0); err != nil { // what the last event led to
+		return err
+	}
+	r.events.tick()
+	for l.ended && r.m.Result() == nil { // to its end, which has no record of its own
+		c := r.m.Next()
+		if c.Op == machine.None {
+			break // it was cancelled
+		}
+		r.replayed(c, known)
+	}
+	r.replaying = false
+	return nil
+}
+
+// replayed is drive for a command that was executed in an earlier leg.
+func (r *run) replayed(c machine.Command, known map[string]*machine.Task) {
+	switch c.Op {
+	case machine.Began:
+		known[c.Task.Path()] = c.Task
+	case machine.Ended:
+		r.events.emit(c.Task, trace.Event{Kind: trace.StepReplayed, Step: c.Task.Path()}, nil)
+	case machine.Start, machine.Open:
+		r.pending = append(r.pending, c)
+	case machine.Arm:
+		r.armed = append(r.armed, c)
+	case machine.Disarm:
+		r.armed = slices.DeleteFunc(r.armed, func(a machine.Command) bool { return a.Task == c.Task && a.Timer == c.Timer })
+	}
+}
+
+// apply tells the machine what a record says.
+func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string]*machine.Task) error {
+	task := known[rec.Path]
+	switch rec.Kind {
+	case recBegun, recEnded, recFired, recWaitOver, checkpoint.PauseOpened:
+		if task == nil && rec.Path != "" {
+			return fmt.Errorf("step %q has not begun", rec.Path)
+		}
+	}
+	switch rec.Kind {
+	case recBegun:
+		ordinal, _ := data["ordinal"].(int64)
+		if r.unsure == nil {
+			r.unsure = map[*machine.Task]int{}
+		}
+		r.unsure[task] = int(ordinal)
+	case recEnded:
+		r.settled(task)
+		model, _ := data["model"].(string)
+		list, _ := data["draws"].([]any)
+		for _, n := range list {
+			n, _ := n.(int64)
+			r.markDrawn(model, int(n))
+		}
+		r.m.Finish(task, data["output"], machine.Unknown, failureOf(data["error"]))
+	case recFired:
+		timer, _ := data["timer"].(int64)
+		if task == nil {
+			task = r.m.Root()
+		}
+		r.armed = slices.DeleteFunc(r.armed, func(a machine.Command) bool { return a.Task == task && int64(a.Timer) == timer })
+		r.m.Due(task, machine.Timer(timer))
+	case recWaitOver:
+		r.settled(task)
+		r.m.Answer(task, nil, nil)
+	case checkpoint.PauseOpened:
+		p, err := resume.Opened(rec)
+		if err != nil {
+			return err
+		}
+		r.settled(task)
+		r.m.Suspend(task) // if it is a call
+		if r.opened == nil {
+			r.opened = map[string]int{}
+		}
+		r.opened[rec.Path]++
+		r.pauses = append(r.pauses, &openPause{Pause: p, task: task})
+	case checkpoint.PauseAnswered:
+		id, _ := data["pause"].(string)
+		next, _ := data["next"].(string)
+		p := r.pauseByID(id)
+		if p == nil {
+			return fmt.Errorf("no pause %q is open", id)
+		}
+		r.answer(p, resume.Next(next), data["answer"])
+	}
+	return nil
+}
+
+// settled forgets that a task is under way.
+func (r *run) settled(t *machine.Task) {
+	r.pending = slices.DeleteFunc(r.pending, func(c machine.Command) bool { return c.Task == t })
+	delete(r.unsure, t)
+}
+
+func (r *run) pauseByID(id string) *openPause {
+	for _, p := range r.pauses {
+		if p.ID == id {
+			return p
+		}
+	}
+	return nil
+}
+
+// recordAnswer records an answer, consumes its token, and goes on with the task.
+func (r *run) recordAnswer(l *leg, g *given) error {
+	p := r.pauseByID(g.pause)
+	if p == nil {
+		return fmt.Errorf("pause %q: %w", g.pause, checkpoint.ErrToken)
+	}
+	rec, err := answered(r.events.now, &p.Pause, r.m.Decided(), resume.Answered, g.answer)
+	if err != nil {
+		return err
+	}
+	ctx := context.WithoutCancel(r.ctx)
+	if g.hash != nil {
+		err = r.journal.store.AnswerPause(ctx, l.lease, r.journal.seq, g.hash, rec)
+	} else {
+		err = r.journal.store.Append(ctx, l.lease, r.journal.seq, rec)
+	}
+	if err != nil {
+		return err
+	}
+	r.journal.seq++
+	r.answer(p, resume.Answered, g.answer)
+	return nil
+}
+
+// openAgain is open for a run that is gone on with: its inputs are in the journal.
+func (r *run) openAgain(l *leg) (map[string]any, error) {
+	r.journal.store = l.store
+	r.journal.run = l.summary.Run
+	r.events.sinks = trace.NewFanout(r.rt.Trace, r.id)
+	if err := r.prepare(); err != nil {
+		return nil, err
+	}
+	for _, rec := range l.recs {
+		if rec.Kind == recInput {
+			data, err := dataOf(rec)
+			if err != nil {
+				return nil, storeError(err)
+			}
+			inputs, _ := data["inputs"].(map[string]any)
+			r.journal.inputs = inputs
+			return inputs, r.strict()
+		}
+	}
+	return nil, storeError(fmt.Errorf("run %q: %w: it has no inputs", l.runID, checkpoint.ErrCorrupt))
+}
