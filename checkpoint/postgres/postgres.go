@@ -43,11 +43,14 @@ type Options struct {
 // An error of a lost connection is any that wraps none of package checkpoint's and none of the
 // context's. A write may or may not have happened then, and its text says so when it had been
 // sent; the store's next call makes a new connection. A write that has begun does not mind its
-// context any more; it takes at most half a minute.
+// context any more; it takes at most a minute.
 type Store struct {
 	pool  *pgxpool.Pool
 	turn  chan struct{} // full while somebody writes
 	queue chan *write
+
+	patience context.Context // of whoever writes
+	giveUp   context.CancelFunc
 
 	mu     sync.Mutex
 	closed bool
@@ -80,7 +83,8 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 		pool.Close()
 		return nil, fmt.Errorf("postgres store: %w", err)
 	}
-	return &Store{pool: pool, turn: make(chan struct{}, 1), queue: make(chan *write), ends: map[string]end{}}, nil
+	return &Store{pool: pool, turn: make(chan struct{}, 1), queue: make(chan *write), ends: map[string]end{},
+		patience: context.Background(), giveUp: func() {}}, nil
 }
 
 func config(url string, opts *Options) (*pgxpool.Config, string, error) {
@@ -136,6 +140,7 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.mu.Unlock()
 	s.calls.Wait()
+	s.giveUp()
 	s.pool.Close()
 	return nil
 }

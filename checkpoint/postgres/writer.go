@@ -30,7 +30,7 @@ var errRefused = errors.New("the run is not as it was")
 const (
 	groupSize  = 1000
 	groupBytes = 8 << 20
-	groupTime  = 30 * time.Second // for a server that does not answer
+	groupTime  = 30 * time.Second // at least, twice that at most, for a server that does not answer
 )
 
 // size is about how many bytes a write sends.
@@ -90,8 +90,12 @@ func (s *Store) group(w *write) []*write {
 // commit executes a group in one transaction, and tells each how it went. When the server does not
 // like one, the transaction is undone and the halves of the group are on their own.
 func (s *Store) commit(group []*write) {
-	ctx, cancel := context.WithTimeout(context.Background(), groupTime)
-	defer cancel()
+	// One context for many groups: a timer for each would be a tenth of the time of a small write.
+	if left, _ := s.patience.Deadline(); time.Until(left) < groupTime {
+		s.giveUp()
+		s.patience, s.giveUp = context.WithTimeout(context.Background(), 2*groupTime)
+	}
+	ctx := s.patience
 	refused, connected := make([]bool, len(group)), false
 	lost, err := s.with(ctx, func(conn *pgx.Conn) error {
 		connected = true
