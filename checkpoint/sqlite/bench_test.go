@@ -100,6 +100,10 @@ func BenchmarkRuns(b *testing.B) {
 			}
 			wg.Wait()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
+			if err := s.Close(); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(len(readFile(b, s.path)))/float64(b.N), "bytes/record")
 		})
 	}
 }

@@ -48,7 +48,6 @@ CREATE TABLE definitions (
 	digest TEXT PRIMARY KEY,
 	line   BLOB NOT NULL
 );
-PRAGMA application_id = 0x42524153;
 `}
 
 // refusal is an error of a call, as opposed to one of the file.
@@ -165,7 +164,12 @@ func prepare(c *sqlite.Conn, synchronous string) error {
 					return err
 				}
 			}
-			err = query(c, nil, fmt.Sprintf("PRAGMA user_version = %d", version+1))
+		}
+		if err == nil {
+			err = query(c, nil, fmt.Sprintf("PRAGMA application_id = %d", application))
+		}
+		if err == nil {
+			err = query(c, nil, fmt.Sprintf("PRAGMA user_version = %d", len(migrations)))
 		}
 		return err
 	})
@@ -248,12 +252,12 @@ func leaseLine(l checkpoint.Lease) ([]byte, error) {
 	return rec.AppendLine(nil), nil
 }
 
-func summaryLine(sum checkpoint.Summary) []byte {
+func summaryLine(sum checkpoint.Summary) ([]byte, error) {
 	data, err := json.Marshal(sum)
-	if err != nil {
-		panic(err) // it is made of text, numbers and times
+	if err != nil { // a time past the year 9999
+		return nil, refuse("run %q: %w: %w", sum.ID, checkpoint.ErrInvalid, err)
 	}
-	return checkpoint.Record{Seq: sum.Seq, At: sum.UpdatedAt, Kind: summaryKind, Path: sum.ID, Data: data}.AppendLine(nil)
+	return checkpoint.Record{Seq: sum.Seq, At: sum.UpdatedAt, Kind: summaryKind, Path: sum.ID, Data: data}.AppendLine(nil), nil
 }
 
 const selectEntry = `SELECT num, id, recipe, digest, started, status, due, lease, summary,
@@ -273,7 +277,10 @@ func readEntry(c *sqlite.Conn, stmt *sqlite.Stmt) (*entry, error) {
 	e := &entry{num: stmt.ColumnInt64(0)}
 	e.sum.ID = stmt.ColumnText(1)
 	rec, err := checkpoint.ParseLine(column(stmt, 7))
-	if err != nil || rec.Kind != leaseKind {
+	if err == nil && rec.Kind != leaseKind {
+		err = fmt.Errorf("it is a %s", rec.Kind)
+	}
+	if err != nil {
 		return nil, e.corrupt("its lease: %w", err)
 	}
 	e.lease = checkpoint.Lease{RunID: e.sum.ID, Owner: rec.Path, Epoch: rec.Seq, Until: rec.At}
@@ -283,19 +290,16 @@ func readEntry(c *sqlite.Conn, stmt *sqlite.Stmt) (*entry, error) {
 	if err == nil {
 		err = json.Unmarshal(rec.Data, &sum)
 	}
-	columns := func(stmt *sqlite.Stmt) (all [6]string) {
-		for i := range all {
-			all[i] = stmt.ColumnText(i + 1)
-		}
-		return all
-	}
 	dueText, _ := due(sum).(string)
-	want := [6]string{sum.ID, sum.Recipe, sum.Digest, sortable(sum.StartedAt), string(sum.Status), dueText}
+	fits := rec.Kind == summaryKind
+	for i, want := range []string{sum.ID, sum.Recipe, sum.Digest, sortable(sum.StartedAt), string(sum.Status), dueText} {
+		fits = fits && stmt.ColumnText(1+i) == want
+	}
 	last := stmt.ColumnInt64(9) - key(e.num, 0)
 	switch {
 	case err != nil:
 		e.damage = e.corrupt("its summary: %w", err)
-	case rec.Kind != summaryKind || columns(stmt) != want:
+	case !fits:
 		e.damage = e.corrupt("its summary is not that of the row")
 	case last < sum.Seq || last > sum.Seq && sum.Status.Ended():
 		e.damage = e.corrupt("it ends at record %d, not %d", last, sum.Seq)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -215,4 +216,40 @@ func TestDamagedRow(t *testing.T) {
 			want(t, "Delete", s.Delete(t.Context(), id), nil)
 		})
 	}
+}
+
+func TestMigration(t *testing.T) {
+	path, old := make1(t), migrations
+	t.Cleanup(func() { migrations = old })
+	migrations = append(slices.Clone(old), "CREATE TABLE first (x);\nCREATE TABLE second (x);", "ALTER TABLE second ADD COLUMN y;")
+	for range 2 {
+		s := open(t, path, nil)
+		sum, _, err := s.Load(t.Context(), "run", 0)
+		if err != nil || sum.Seq != 40 {
+			t.Errorf("the journal ends at %d (%v)", sum.Seq, err)
+		}
+		want(t, "write", s.write(t.Context(), func(w *writer) error { return w.exec("INSERT INTO second (x, y) VALUES (1, 2)") }), nil)
+		s.Close()
+	}
+	migrations = old
+	_, err := Open(t.Context(), path, nil)
+	want(t, "Open with an earlier version", err, checkpoint.ErrVersion)
+	// One that fails leaves the file as it was.
+	path = make1(t)
+	migrations = append(slices.Clone(old), "CREATE TABLE first (x);\nnonsense;")
+	if _, err := Open(t.Context(), path, nil); err == nil {
+		t.Error("Open with a migration that fails: no error")
+	}
+	migrations = old
+	open(t, path, nil)
+}
+
+// A time that no text can hold is refused, and nothing is written.
+func TestTimesPastTheLast(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "runs.db"), nil)
+	l := create(t, s, "run", 0)
+	timer, err := checkpoint.NewRecord(started, checkpoint.TimerSet, "", map[string]any{"timer": "t", "dueAt": "9999-12-31T23:59:59-01:00"})
+	want(t, "NewRecord", err, nil)
+	want(t, "Append", s.Append(t.Context(), l, 1, note(t, "a"), timer), checkpoint.ErrInvalid)
+	want(t, "Append", s.Append(t.Context(), l, 1, note(t, "b")), nil)
 }

@@ -254,7 +254,11 @@ func (s *Store) Load(ctx context.Context, runID string, after int64) (sum checkp
 		if err != nil {
 			return &refusal{err}
 		}
-		if string(summaryLine(folded)) != string(summaryLine(sum)) {
+		got, err := summaryLine(sum)
+		if err != nil {
+			return err
+		}
+		if want, err := summaryLine(folded); err != nil || string(got) != string(want) {
 			return refuse("run %q: %w: it is not what its summary says", runID, checkpoint.ErrCorrupt)
 		}
 		return nil

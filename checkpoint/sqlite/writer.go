@@ -231,8 +231,12 @@ func (w *writer) create(e *entry, run checkpoint.Run, recs []checkpoint.Record) 
 	if err != nil {
 		return err
 	}
+	summary, err := summaryLine(e.sum)
+	if err != nil {
+		return err
+	}
 	err = w.exec("INSERT INTO runs (id, recipe, digest, started, status, due, lease, summary) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-		run.ID, run.Recipe, run.Digest, sortable(run.StartedAt), e.sum.Status, due(e.sum), lease, summaryLine(e.sum))
+		run.ID, run.Recipe, run.Digest, sortable(run.StartedAt), e.sum.Status, due(e.sum), lease, summary)
 	if err != nil {
 		return err
 	}
@@ -254,16 +258,19 @@ func (w *writer) create(e *entry, run checkpoint.Run, recs []checkpoint.Record) 
 
 // append adds records, after which the run is what sum says.
 func (w *writer) append(e *entry, sum checkpoint.Summary, recs []checkpoint.Record) error {
-	if err := w.insert(e.num, recs); err != nil {
-		return err
-	}
 	// The summary is written only when more of it has changed than where the journal ends, which
 	// the last record says. Most appends touch one page of the file.
 	if sum.Status != e.sum.Status || !same(sum.Pauses, e.sum.Pauses) || !same(sum.Timers, e.sum.Timers) {
-		err := w.exec("UPDATE runs SET status = ?, due = ?, summary = ? WHERE num = ?", sum.Status, due(sum), summaryLine(sum), e.num)
+		line, err := summaryLine(sum)
+		if err == nil {
+			err = w.exec("UPDATE runs SET status = ?, due = ?, summary = ? WHERE num = ?", sum.Status, due(sum), line, e.num)
+		}
 		if err != nil {
 			return err
 		}
+	}
+	if err := w.insert(e.num, recs); err != nil {
+		return err
 	}
 	e.sum = sum
 	return nil
