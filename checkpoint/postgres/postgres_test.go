@@ -333,3 +333,33 @@ func TestPoison(t *testing.T) {
 		t.Errorf("Create: %v, want ErrInvalid", err)
 	}
 }
+
+func FuzzParse(f *testing.F) {
+	created := checkpoint.Record{Seq: 1, At: start, Kind: checkpoint.RunCreated, Data: []byte(`{"digest":"d","format":1,"recipe":"r","run":"run"}`)}
+	second := note("a")
+	second.Seq = 2
+	whole := lines([]checkpoint.Record{created, second})
+	f.Add(whole, int64(0), int64(2))
+	f.Add(whole, int64(1), int64(2))
+	f.Add(whole[:50], int64(0), int64(1))
+	f.Add([]byte("\n"), int64(0), int64(0))
+	f.Fuzz(func(t *testing.T, text []byte, after, seq int64) {
+		sum := checkpoint.Summary{Run: checkpoint.Run{ID: "run"}, Seq: max(seq, 0)}
+		after = min(max(after, 0), sum.Seq)
+		recs, err := parse(sum, after, text)
+		if err != nil {
+			if !errors.Is(err, checkpoint.ErrCorrupt) && !errors.Is(err, checkpoint.ErrVersion) {
+				t.Errorf("%v is neither ErrCorrupt nor ErrVersion", err)
+			}
+			return
+		}
+		for i, rec := range recs {
+			if want := after + 1 + int64(i); rec.Seq != want {
+				t.Errorf("record %d where %d should be", rec.Seq, want)
+			}
+		}
+		if after+int64(len(recs)) != sum.Seq {
+			t.Errorf("%d records behind %d, the last should be %d", len(recs), after, sum.Seq)
+		}
+	})
+}

@@ -185,7 +185,10 @@ func (s *Store) FindPause(ctx context.Context, runID string, tokenHash []byte) (
 	var recs []checkpoint.Record
 	p, ok := sum.Find(tokenHash, h.now)
 	if err == nil && ok {
-		_, _, recs, err = s.load(ctx, runID, p.Seq-1)
+		var again head // it may be another run of that id by now
+		if again, _, recs, err = s.load(ctx, runID, p.Seq-1); again.key != h.key {
+			ok = false
+		}
 	}
 	if errors.Is(err, checkpoint.ErrNotFound) || err == nil && (!ok || len(recs) == 0) {
 		err = fmt.Errorf("run %q: %w", runID, checkpoint.ErrToken)

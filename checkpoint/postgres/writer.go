@@ -143,7 +143,8 @@ func (w *write) read(results pgx.BatchResults) (int64, error) {
 	return 1, err
 }
 
-// with calls f with a connection. When that is lost, the others will be too: new ones take their place.
+// with calls f with a connection. When that is lost, and not for ctx, the others will be too: new
+// ones take their place.
 func (s *Store) with(ctx context.Context, f func(*pgx.Conn) error) (lost bool, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
@@ -152,7 +153,7 @@ func (s *Store) with(ctx context.Context, f func(*pgx.Conn) error) (lost bool, e
 	defer conn.Release()
 	err = f(conn.Conn())
 	lost = err != nil && conn.Conn().IsClosed()
-	if lost {
+	if lost && ctx.Err() == nil {
 		s.pool.Reset()
 	}
 	return lost, err
