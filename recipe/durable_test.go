@@ -91,7 +91,6 @@ var rejectedDurable = []struct {
 }
 
 func TestDurableRejects(t *testing.T) {
-	recipe.BuildDurable(t)
 	s, err := schema.Compile(recipe.Schema())
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +136,6 @@ steps:
 `
 
 func TestDurable(t *testing.T) {
-	recipe.BuildDurable(t)
 	fsys := files(map[string]string{"f": durable, "p.md": "Well?"})
 	r, err := recipe.Load(fsys, "f")
 	if err != nil {
@@ -214,7 +212,6 @@ func TestDurable(t *testing.T) {
 
 // TestDurableDigests changes one thing at a time, each of which makes another digest.
 func TestDurableDigests(t *testing.T) {
-	recipe.BuildDurable(t)
 	load := func(text string) (*recipe.Recipe, map[string]string) {
 		t.Helper()
 		r, err := recipe.Load(files(map[string]string{"f": text, "p.md": "Well?"}), "f")

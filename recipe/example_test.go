@@ -107,4 +107,6 @@ func ExampleKinds() {
 	// model - Asks a model once.
 	// recipe - Runs another recipe, or steps written in place.
 	// fail - Fails on purpose: the steps in place around it, or the run.
+	// human - Asks a person and pauses until the answer is there.
+	// wait - Waits for a time or an event.
 }

@@ -31,7 +31,6 @@ func FuzzParse(f *testing.F) {
 	for _, tt := range rejected {
 		f.Add([]byte(head + tt.text))
 	}
-	recipe.BuildDurable(f)
 	f.Add([]byte(durable))
 	for _, tt := range rejectedDurable {
 		f.Add([]byte(head + tt.text))

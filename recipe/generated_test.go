@@ -54,7 +54,7 @@ func TestGenerated(t *testing.T) {
 func docTables() map[string]string {
 	tables := map[string]string{"kinds": kindTable(), "recipe kind": keyTable(bodyObject.keys)}
 	for _, o := range []*object{topObject, requiresObject, defaultsObject, limitsObject, stepObject, foreachObject,
-		outputObject, modelObject, messageObject, failObject, agentObject, memoryObject} {
+		outputObject, retryObject, rollbackObject, modelObject, messageObject, failObject, humanObject, waitObject, agentObject, memoryObject} {
 		tables[o.name] = keyTable(o.keys)
 	}
 	return tables

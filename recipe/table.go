@@ -155,7 +155,7 @@ var (
 	defaultsObject = newObject("defaults", []Argument{
 		{Name: "model", Type: typeString, Doc: "The model of steps that name none."},
 		{Name: "timeout", Type: typeDuration, Doc: "The timeout of steps that call a model or a tool."},
-		{Name: "retry", Type: typeRetries, Later: true, Doc: "When to try calls again, by kind of adapter: model, tool, retriever, memory."},
+		{Name: "retry", Type: typeRetries, Doc: "When to try calls again, by kind of adapter: model, tool, retriever, memory."},
 	})
 	limitsObject = newObject("limits", []Argument{
 		{Name: "wall_time", Type: typeDuration, Doc: "How long the run may take."},
@@ -172,12 +172,12 @@ var (
 		{Name: "trigger", Type: typeString, Allowed: []string{string(AllSuccess), string(NoneFailed), string(AllDone), string(AnySuccess)},
 			Doc: "Which ends of its needs let the step run. Defaults to all_success."},
 		{Name: "foreach", Type: typeForeach, Doc: "Run the step once per item of a list."},
-		{Name: "retry", Type: typeRetry, Later: true, Doc: "When to try the step's call of a model or a tool again."},
+		{Name: "retry", Type: typeRetry, Doc: "When to try the step's call of a model or a tool again."},
 		{Name: "timeout", Type: typeDuration, Doc: "How long the step may take."},
 		{Name: "output", Type: typeOutput, Doc: "The shape and the size of the step's output."},
 		{Name: "on_error", Type: typeOnError, Doc: "What a failure of the step does. Defaults to fail."},
-		{Name: "rollback", Type: typeRollback, Later: true, Doc: "How to undo the step when the run fails later."},
-		{Name: "idempotency_key", Type: typeString, Later: true, Doc: "Joined to the key that the tool gets."},
+		{Name: "rollback", Type: typeRollback, Doc: "How to undo the step when the run fails later."},
+		{Name: "idempotency_key", Type: typeString, Doc: "Joined to the key that the tool gets."},
 		{Name: "priority", Type: typeInteger, Doc: "Of steps that could start, the one with the higher number starts first. Defaults to 0."},
 		{Name: "limits", Type: typeAny, Later: true, Doc: "Bounds of this step."},
 		{Name: "description", Type: typeString, Doc: "What the step is for."},
@@ -267,10 +267,8 @@ var (
 
 	// objects lists those that stand inside others, but for the arguments of kinds.
 	objects = []*object{requiresObject, defaultsObject, limitsObject, stepObject, foreachObject, outputObject, onErrorObject,
-		messageObject, fileObject, agentObject, subagentsObject, memoryObject, retrieveObject}
-
-	// laterObjects are those of keys and kinds that this version does not run.
-	laterObjects = []*object{retryObject, retriesObject, rollbackObject, onExpireObject}
+		messageObject, fileObject, agentObject, subagentsObject, memoryObject, retrieveObject,
+		retryObject, retriesObject, rollbackObject, onExpireObject}
 )
 
 // reasons are why calls fail, as far as retry is concerned.
@@ -299,8 +297,7 @@ var kinds = []Kind{
 		{Name: "message", Type: typeString, Doc: "What went wrong."},
 		{Name: "code", Type: typeString, Doc: "A word for programs to tell failures apart."},
 	}},
-	{Name: "agent", Doc: "Runs a model with tools until it answers.", Output: "{text, steps, stop_reason}, or the object that output.schema describes"},
-	{Name: "human", Doc: "Asks a person and pauses until the answer is there.", Output: "{decision, form}",
+	{Name: "human", Built: true, Doc: "Asks a person and pauses until the answer is there.", Output: "{decision, form}",
 		without: append(slices.Clone(noCalls), refusal{key: "timeout", hint: "give expires inside with"}), Args: []Argument{
 			{Name: "prompt", Type: typeText, Required: true, Doc: "What the person is asked."},
 			{Name: "show", Type: typeAny, Doc: "What the person needs to see."},
@@ -309,16 +306,17 @@ var kinds = []Kind{
 			{Name: "expires", Type: typeDuration, Doc: "How long the answer may take. Not given: for ever. No expressions."},
 			{Name: "on_expire", Type: typeOnExpire, Doc: "What happens then. reject, which must be one of the decisions, decides so. Defaults to fail."},
 		}},
-	{Name: "loop", Doc: "Repeats steps until a condition holds.", Output: "{last, iterations, reason}"},
-	{Name: "fork", Doc: "Runs branches side by side.", Output: "by branch name"},
-	{Name: "switch", Doc: "Runs the first case that matches.", Output: "{case, output}"},
-	{Name: "wait", Doc: "Waits for a time or an event.", Output: "the event's payload",
+	{Name: "wait", Built: true, Doc: "Waits for a time or an event.", Output: "the event's payload",
 		without: append(slices.Clone(noCalls), refusal{key: "timeout", hint: "for an event, give timeout inside with"}), Args: []Argument{
 			{Name: "duration", Type: typeDelay, Doc: "How long to wait."},
 			{Name: "at", Type: typeTime, Doc: "When to go on, such as 2026-01-31T09:00:00Z (RFC 3339)."},
 			{Name: "event", Type: typeWord, Doc: "The name of the event to wait for. No expressions."},
 			{Name: "timeout", Type: typeDuration, Doc: "How long to wait for the event; then the step fails. Not given: for ever. No expressions."},
 		}},
+	{Name: "agent", Doc: "Runs a model with tools until it answers.", Output: "{text, steps, stop_reason}, or the object that output.schema describes"},
+	{Name: "loop", Doc: "Repeats steps until a condition holds.", Output: "{last, iterations, reason}"},
+	{Name: "fork", Doc: "Runs branches side by side.", Output: "by branch name"},
+	{Name: "switch", Doc: "Runs the first case that matches.", Output: "{case, output}"},
 	{Name: "send", Doc: "Puts a value into a channel.", Output: "the value"},
 	{Name: "receive", Doc: "Takes a value out of a channel.", Output: "the value"},
 	{Name: "retrieve", Doc: "Looks documents up.", Output: "{documents}"},

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -211,9 +212,10 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 	case src.Uses.Text == "fail":
 		s.node.Kind = machine.Fail
 		s.with(src.With, inner)
-	case src.Uses.Text == "human" || src.Uses.Text == "wait":
-		s.node.Kind, s.node.Adapter = machine.Wait, waitKind(src.Uses.Text)
-		s.with(src.With, inner)
+	case src.Human != nil:
+		s.compileHuman(src.Human, inner)
+	case src.Wait != nil:
+		s.compileWait(src.Wait, inner)
 	case src.Uses.Text == "recipe":
 		s.compileBody(src.Body, inner)
 	case src.Uses.Text == "model":
@@ -240,6 +242,68 @@ func (s *stepCompiler) with(v *recipe.Value, names *expr.Scope) {
 	s.node.With = t
 	s.node.Bound()
 	s.refer(refs)
+}
+
+// arguments makes the node's input of parts that are not written as one value.
+func (s *stepCompiler) arguments(kind waitKind, parts map[string]*expr.Template) {
+	keys := slices.Sorted(maps.Keys(parts))
+	items := make([]*expr.Template, len(keys))
+	for i, key := range keys {
+		items[i] = parts[key]
+	}
+	s.node.Kind, s.node.Adapter = machine.Wait, kind
+	s.node.With = expr.Map(keys, items)
+	s.node.Bound()
+}
+
+// part compiles a value, if it is given, as one of several parts.
+func (s *stepCompiler) part(parts map[string]*expr.Template, key string, v *recipe.Value, names *expr.Scope) {
+	if v != nil {
+		t, refs := s.template(v, names)
+		parts[key] = t
+		s.refer(refs)
+	}
+}
+
+func (s *stepCompiler) compileHuman(h *recipe.Human, names *expr.Scope) {
+	parts := map[string]*expr.Template{}
+	s.part(parts, "prompt", h.Prompt, names)
+	s.part(parts, "show", h.Show, names)
+	if len(h.Decisions) > 0 {
+		list := make([]any, len(h.Decisions))
+		for i, d := range h.Decisions {
+			list[i] = d.Text
+		}
+		parts["decisions"] = expr.Literal(list)
+	}
+	if h.FormJSON != nil {
+		parts["form"] = expr.Literal(h.FormJSON)
+	}
+	if h.Expires > 0 {
+		parts["expires"] = expr.Literal(h.Expires.String())
+	}
+	switch {
+	case h.OnExpire.Reject:
+		parts["on_expire"] = expr.Literal("reject")
+	case h.OnExpire.Set != nil:
+		set := map[string]*expr.Template{}
+		s.part(set, "set", h.OnExpire.Set, names)
+		parts["on_expire"] = expr.Map([]string{"set"}, []*expr.Template{set["set"]})
+	}
+	s.arguments(waitHuman, parts)
+}
+
+func (s *stepCompiler) compileWait(w *recipe.Wait, names *expr.Scope) {
+	parts := map[string]*expr.Template{}
+	s.part(parts, "duration", w.Duration, names)
+	s.part(parts, "at", w.At, names)
+	if w.Event.Text != "" {
+		parts["event"] = expr.Literal(w.Event.Text)
+	}
+	if w.Timeout > 0 {
+		parts["timeout"] = expr.Literal(w.Timeout.String())
+	}
+	s.arguments(waitTime, parts)
 }
 
 // modelName returns the model that a model step names; "" when an expression will say.

@@ -148,7 +148,9 @@ func (d *dead) Create(ctx context.Context, run checkpoint.Run, owner string, _ t
 	return d.Store.Create(ctx, run, owner, 0, recs...)
 }
 
-func (d *dead) Release(context.Context, checkpoint.Lease) error { return errors.New("the process is dead") }
+func (d *dead) Release(context.Context, checkpoint.Lease) error {
+	return errors.New("the process is dead")
+}
 
 const chained = head + `steps:
   a: {uses: test.act, with: {n: 1}}
