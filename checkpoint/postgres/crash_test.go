@@ -417,6 +417,36 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	goleak.VerifyNone(t, before)
 }
 
+// The server takes too long: that is not the caller's context.
+func TestNoAnswer(t *testing.T) {
+	m := newMedium(t)
+	s := m.open()
+	l := m.create(s, "run")
+	giveUp := s.giveUp
+	m.exec("BEGIN")
+	m.exec("SELECT * FROM SCHEMA.runs WHERE id = 'run' FOR UPDATE")
+	failed := make(chan error)
+	go func() { failed <- s.Append(t.Context(), l, 1, note("a")) }()
+	for m.column("SELECT pg_stat_clear_snapshot()::text || count(*)::text FROM pg_stat_activity WHERE wait_event_type = 'Lock' "+
+		"AND application_name = $1", m.name)[0] == "0" {
+		runtime.Gosched()
+	}
+	giveUp()
+	err := <-failed
+	if err == nil || isSentinel(err) || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "may be in the journal") {
+		t.Errorf("Append: %v", err)
+	}
+	m.exec("ROLLBACK")
+	sum, _, err := s.Load(t.Context(), "run", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What the server was told may yet happen; the journal has it once at most.
+	if err := s.Append(t.Context(), l, sum.Seq, note("b")); err != nil && !errors.Is(err, checkpoint.ErrConflict) {
+		t.Error(err)
+	}
+}
+
 // Eight stores answer the same pause.
 func TestAnswersByManyStores(t *testing.T) {
 	m := newMedium(t)

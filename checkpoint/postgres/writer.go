@@ -91,7 +91,7 @@ func (s *Store) group(w *write) []*write {
 // like one, the transaction is undone and the halves of the group are on their own.
 func (s *Store) commit(group []*write) {
 	// One context for many groups: a timer for each would be a tenth of the time of a small write.
-	if left, _ := s.patience.Deadline(); time.Until(left) < groupTime {
+	if end, _ := s.patience.Deadline(); s.patience.Err() != nil || time.Until(end) < groupTime {
 		s.giveUp()
 		s.patience, s.giveUp = context.WithTimeout(context.Background(), 2*groupTime)
 	}
@@ -113,6 +113,9 @@ func (s *Store) commit(group []*write) {
 		}
 		return results.Close() // until here, nothing is durable
 	})
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) { // of no context that a caller knows
+		err = fmt.Errorf("no answer in time: %v", err)
+	}
 	switch {
 	case lost:
 		err = fmt.Errorf("the connection was lost, the write may be in the journal: %w", err)
