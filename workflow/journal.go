@@ -15,8 +15,8 @@ import (
 )
 
 // leaseTime is how long a process that died keeps its runs, and recordTime how long a record waits
-// at most for others to share a commit with (semantics 7.3, 7.5).
-const (
+// at most for others to share a commit with (semantics 7.3, 7.5). Tests change them.
+var (
 	leaseTime  = 15 * time.Second
 	recordTime = 50 * time.Millisecond
 )
@@ -28,7 +28,7 @@ const (
 	recBegun    checkpoint.Kind = "call.begun"   // n, ordinal: the call may have had its effect from here on
 	recEnded    checkpoint.Kind = "call.ended"   // n, output | error, draws?: a call is over
 	recFired    checkpoint.Kind = "timer.fired"  // n, timer
-	recWaitOver checkpoint.Kind = "wait.over"    // n: a short wait, for which nothing was opened
+	recWaitOver checkpoint.Kind = "wait.over"    // n, output?: a wait for which no pause was opened
 	recRolled   checkpoint.Kind = "rollback.end" // error?
 )
 
@@ -119,7 +119,9 @@ func (r *run) write() error {
 	}
 	ctx := context.WithoutCancel(r.ctx)
 	if j.seq == 0 {
+		reached(beforeCreate)
 		lease, err := j.store.Create(ctx, j.run, owner(), leaseTime, recs...)
+		reached(afterCreate)
 		if err != nil {
 			return err
 		}
@@ -127,9 +129,11 @@ func (r *run) write() error {
 		r.hold(lease)
 		return nil
 	}
+	reached(beforeAppend)
 	if err := j.store.Append(ctx, j.held(), j.seq, recs...); err != nil {
 		return err
 	}
+	reached(afterAppend)
 	j.seq += int64(len(recs))
 	return nil
 }
@@ -187,6 +191,8 @@ func (r *run) letGo() {
 	j.ended.Wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), leaseTime/3)
 	defer cancel()
+	reached(beforeRelease)
+	defer reached(afterRelease)
 	if err := j.store.Release(ctx, j.lease); err != nil && !errors.Is(err, checkpoint.ErrFenced) && j.err == nil {
 		r.warn("the run's lease was not released, it runs out by itself", slog.String("error", err.Error()))
 	}
@@ -218,13 +224,18 @@ func (e *entry) record() (checkpoint.Record, error) {
 	case recFired:
 		data["n"], data["timer"] = e.n, int64(e.timer)
 	default:
-		data["n"] = e.n
+		if data["n"] = e.n; e.output != nil {
+			data["output"] = e.output
+		}
 	}
 	return checkpoint.NewRecord(e.at, e.kind, e.path, data)
 }
 
 // storeError words a failure of the store as the error of a run.
 func storeError(err error) *runtime.Error {
+	if e, ok := errors.AsType[*runtime.Error](err); ok {
+		return e
+	}
 	code := "store.failed"
 	for _, known := range []struct {
 		err  error

@@ -82,6 +82,7 @@ func (r *run) pause(t *machine.Task, p resume.Pause, n int64) {
 		return
 	}
 	r.note(entry{rec: &rec})
+	reached(pauseNoted)
 	r.events.emit(t, trace.Event{Kind: trace.StepWaiting, Step: p.Step, Data: trace.Data{{Key: "pauseKind", Value: string(p.Kind)}}}, nil)
 	r.keepOpen(&openPause{Pause: shown, task: t})
 }
@@ -130,6 +131,7 @@ func (r *run) mint(p *openPause) string {
 	if err == nil { // always
 		r.note(entry{rec: &rec})
 	}
+	reached(tokenMinted)
 	return token
 }
 
@@ -184,6 +186,26 @@ func (r *run) answer(p *openPause, next resume.Next, answer any) {
 			r.answers[t] = answer
 		}
 		r.m.Again(t)
+	}
+}
+
+// closePause forgets the pause of a task that has ended without an answer.
+func (r *run) closePause(t *machine.Task) {
+	i := slices.IndexFunc(r.pauses, func(p *openPause) bool { return p.task == t })
+	if i < 0 {
+		return
+	}
+	p := r.pauses[i]
+	r.pauses = slices.Delete(r.pauses, i, i+1)
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	if r.replaying || r.cancelled {
+		return
+	}
+	rec, err := checkpoint.NewRecord(r.events.now, checkpoint.PauseClosed, p.Step, map[string]any{"pause": p.ID})
+	if err == nil { // always
+		r.note(entry{rec: &rec})
 	}
 }
 

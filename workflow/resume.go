@@ -190,6 +190,7 @@ func (l *leg) run(g *given) (*Outcome, error) {
 		if err := r.replay(l); err != nil || l.ended {
 			return err
 		}
+		reached(replayed)
 		if g != nil {
 			if err := r.recordAnswer(l, g); err != nil {
 				return err
@@ -211,9 +212,11 @@ func (l *leg) claim() error {
 		return err
 	}
 	if l.ended = sum.Status.Ended(); !l.ended {
+		reached(beforeClaim)
 		if l.lease, err = l.store.Claim(l.ctx, l.runID, owner(), leaseTime); err != nil {
 			return err
 		}
+		reached(afterClaim)
 	}
 	if l.summary, l.recs, err = l.store.Load(l.ctx, l.runID, 0); err != nil {
 		l.release()
@@ -301,6 +304,7 @@ func (r *run) replayed(c machine.Command, known map[string]*machine.Task) {
 	case machine.Began:
 		known[c.Task.Path()] = c.Task
 	case machine.Ended:
+		r.closePause(c.Task)
 		r.events.emit(c.Task, trace.Event{Kind: trace.StepReplayed, Step: c.Task.Path()}, nil)
 	case machine.Start, machine.Open:
 		r.pending = append(r.pending, c)
@@ -329,11 +333,9 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 		r.unsure[task] = int(ordinal)
 	case recEnded:
 		r.settled(task)
-		model, _ := data["model"].(string)
-		list, _ := data["draws"].([]any)
-		for _, n := range list {
-			n, _ := n.(int64)
-			r.markDrawn(model, int(n))
+		model, draws := drawsOf(data)
+		for _, n := range draws {
+			r.markDrawn(model, n)
 		}
 		r.m.Finish(task, data["output"], machine.Unknown, failureOf(data["error"]))
 	case recFired:
@@ -345,7 +347,7 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 		r.m.Due(task, machine.Timer(timer))
 	case recWaitOver:
 		r.settled(task)
-		r.m.Answer(task, nil, nil)
+		r.m.Answer(task, data["output"], nil)
 	case checkpoint.PauseOpened:
 		p, err := resume.Opened(rec)
 		if err != nil {
@@ -396,6 +398,7 @@ func (r *run) recordAnswer(l *leg, g *given) error {
 		return err
 	}
 	ctx := context.WithoutCancel(r.ctx)
+	reached(beforeAnswer)
 	if g.hash != nil {
 		err = r.journal.store.AnswerPause(ctx, l.lease, r.journal.seq, g.hash, rec)
 	} else {
@@ -404,6 +407,7 @@ func (r *run) recordAnswer(l *leg, g *given) error {
 	if err != nil {
 		return err
 	}
+	reached(afterAnswer)
 	r.journal.seq++
 	r.answer(p, resume.Answered, g.answer)
 	return nil

@@ -509,6 +509,7 @@ func (r *run) execute1(c machine.Command, inside **invocation) bool {
 			r.events.tick()
 		}
 		r.events.emitEnd(c.Task)
+		r.closePause(c.Task)
 		r.tellEnd(c.Task)
 		if c.Task.Failure() != nil {
 			r.shared = nil
@@ -549,8 +550,8 @@ func (r *run) goOnLive() {
 		}
 	}, func(*machine.Task) {})
 	r.pending, r.armed = slices.Concat(r.armed, r.pending), nil
-	for _, p := range r.pauses {
-		r.watchPause(p)
+	for _, p := range slices.Clone(r.pauses) {
+		r.goOn(p) // if it is due
 	}
 }
 
@@ -629,7 +630,9 @@ func (r *run) launch(in *invocation, alone bool, inside **invocation) bool {
 	r.own = in
 	*inside = in
 	r.baton.Store(in.turn)
+	in.reachedCall(beforeTool, beforeModel)
 	in.do()
+	in.reachedCall(afterTool, afterModel)
 	*inside = nil
 	return r.returned(in)
 }
@@ -693,7 +696,9 @@ func (r *run) work(in *invocation) {
 		}
 	}()
 	for in != nil {
+		in.reachedCall(beforeTool, beforeModel)
 		in.do()
+		in.reachedCall(afterTool, afterModel)
 		r.send(report{kind: returned, call: in})
 		in = <-r.calls
 	}
@@ -908,6 +913,7 @@ func (r *run) end(start trace.Event) *Outcome {
 	case result.Status == machine.Waiting:
 		return r.endPaused(start)
 	case !r.cancelled: // else it can be recovered
+		reached(beforeEnd)
 		r.noteEnd(err)
 	}
 	if r.leg == nil || !r.leg.ended {
@@ -915,6 +921,7 @@ func (r *run) end(start trace.Event) *Outcome {
 		if r.journal.err != nil {
 			err = storeError(r.journal.err)
 		}
+		reached(afterEnd)
 		r.letGo()
 		r.let = true
 	}
@@ -951,9 +958,11 @@ func (r *run) endPaused(start trace.Event) *Outcome {
 		shown.Token = r.mint(p)
 		pauses = append(pauses, shown)
 	}
+	reached(beforeEnd)
 	rec, _ := checkpoint.NewRecord(r.events.now, checkpoint.RunPaused, "", nil) // no data, no error
 	r.note(entry{rec: &rec})
 	r.flush()
+	reached(afterEnd)
 	r.letGo()
 	r.let = true
 	if err := r.journal.err; err != nil {

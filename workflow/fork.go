@@ -1,0 +1,207 @@
+package workflow
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+)
+
+// Edits are what a fork has otherwise than the run that it comes from. The zero Edits changes
+// nothing.
+type Edits struct {
+	Inputs  map[string]any // in place of those of the run; nil: the same
+	Outputs map[string]any // of finished steps, by path, in place of what they gave; nil: the same
+}
+
+// Fork begins a new run that shares with another one what was recorded before a step: the step and
+// all that follows from it run again, everything else that had succeeded stands. With other inputs
+// nothing stands. The old run is not touched; it may be paused, over, or interrupted. The new run's
+// id is the outcome's.
+func Fork(ctx context.Context, runID, atStep string, edits Edits, rt *runtime.Runtime, opts *ResumeOptions) (*Outcome, error) {
+	l := &leg{ctx: ctx, rt: rt, opts: opts, runID: runID}
+	if err := l.open(); err != nil {
+		return l.refuse(err)
+	}
+	var err error
+	if l.summary, l.recs, err = l.store.Load(ctx, runID, 0); err != nil {
+		return l.refuse(err)
+	}
+	wf, err := l.workflow()
+	if err != nil {
+		return l.refuse(err)
+	}
+	digests, err := wf.recipe.StepDigests()
+	if err != nil {
+		return l.refuse(err)
+	}
+	for _, path := range slices.Concat([]string{atStep}, slices.Sorted(maps.Keys(edits.Outputs))) {
+		if _, ok := digests[definitionPath(path)]; !ok {
+			return l.refuse(&runtime.Error{Category: runtime.CategoryConfig, Code: "fork.unknownStep",
+				Err: fmt.Errorf("recipe %q has no step %q%s", wf.Name(), path, hintLine(diagnostics.DidYouMean(path, slices.Collect(maps.Keys(digests)))))})
+		}
+	}
+	r := newRun(ctx, wf, l.rt)
+	out := r.execute(func() (map[string]any, error) {
+		given := edits.Inputs
+		if given == nil {
+			inputs, err := inputsOf(l.recs)
+			if err != nil {
+				return nil, err
+			}
+			given = inputs
+		}
+		return r.open(given)
+	}, func() error {
+		if err := r.beginJournal(); err != nil {
+			return err
+		}
+		r.journal.run.Parent = runID
+		if edits.Inputs != nil {
+			return nil
+		}
+		r.leg = l // what it shares is replayed
+		stands := resume.Decide(wf.decideSteps(digests), recordedSteps(l.recs, digests), atStep)
+		for path := range edits.Outputs {
+			stands[path] = true
+		}
+		return r.share(l.recs, stands, edits.Outputs)
+	})
+	return out, out.Err
+}
+
+func hintLine(hint string) string {
+	if hint == "" {
+		return ""
+	}
+	return "\n  hint: " + hint
+}
+
+// inputsOf reads the inputs of a run.
+func inputsOf(recs []checkpoint.Record) (map[string]any, error) {
+	for _, rec := range recs {
+		if rec.Kind == recInput {
+			data, err := dataOf(rec)
+			inputs, _ := data["inputs"].(map[string]any)
+			return inputs, err
+		}
+	}
+	return nil, fmt.Errorf("%w: it has no inputs", checkpoint.ErrCorrupt)
+}
+
+// definitionPath is the path of a step in the recipe: without the numbers of items.
+func definitionPath(path string) string {
+	out, inside := make([]byte, 0, len(path)), false
+	for i := range len(path) {
+		switch c := path[i]; {
+		case c == '[':
+			inside = true
+		case c == ']':
+			inside = false
+		case !inside:
+			out = append(out, c)
+		}
+	}
+	return string(out)
+}
+
+// decideSteps lays the steps out for resume.Decide.
+func (wf *Workflow) decideSteps(digests map[string]string) []resume.Step {
+	var list []resume.Step
+	var add func(steps []PlanStep)
+	add = func(steps []PlanStep) {
+		for _, s := range steps {
+			after := make([]string, len(s.Needs))
+			for i, need := range s.Needs {
+				after[i] = need.Step
+			}
+			list = append(list, resume.Step{Path: s.ID, Digest: digests[s.ID], After: after})
+			add(s.Body)
+		}
+	}
+	add(wf.Plan().Steps)
+	return list
+}
+
+// recordedSteps are the steps that a journal knows of, with the digests of the recipe that they ran.
+func recordedSteps(recs []checkpoint.Record, digests map[string]string) map[string]string {
+	recorded := map[string]string{}
+	for path, digest := range digests { // steps that leave no record of their own stand or fall with those around them
+		recorded[path] = digest
+	}
+	for _, rec := range recs {
+		if rec.Path != "" {
+			recorded[rec.Path] = digests[definitionPath(rec.Path)]
+		}
+	}
+	return recorded
+}
+
+// share gives a new run what stands of another one's journal, in the order in which it happened, as
+// if it had happened here.
+func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs map[string]any) error {
+	r.replaying = true
+	known := map[string]*machine.Task{}
+	for _, rec := range recs {
+		data, err := dataOf(rec)
+		if err != nil {
+			return err
+		}
+		output, over := data["output"], rec.Kind == recEnded && data["error"] == nil
+		if rec.Kind == checkpoint.PauseAnswered && data["next"] == string(resume.Answered) {
+			output, over = data["answer"], true
+		}
+		if edited, ok := outputs[rec.Path]; ok {
+			output = value.Clone(edited)
+		}
+		if !over && rec.Kind != recWaitOver || !stands[rec.Path] {
+			continue
+		}
+		for c := r.m.Next(); c.Op != machine.None && c.Op != machine.Done; c = r.m.Next() {
+			r.replayed(c, known)
+		}
+		task := known[rec.Path]
+		if task == nil || task.Node().Kind == machine.Call != (rec.Kind == recEnded) {
+			continue // it has not begun here, or the record is of a pause of a call
+		}
+		r.settled(task)
+		e := entry{kind: rec.Kind, path: rec.Path, n: r.m.Decided(), output: output}
+		if rec.Kind == recEnded {
+			e.model, e.draws = drawsOf(data)
+			for _, n := range e.draws {
+				r.markDrawn(e.model, n)
+			}
+			r.note(e)
+			r.m.Finish(task, output, machine.Unknown, nil)
+			continue
+		}
+		e.kind = recWaitOver
+		r.note(e)
+		r.m.Answer(task, output, nil)
+	}
+	for r.m.Queued() {
+		r.replayed(r.m.Next(), known)
+	}
+	r.replaying = false
+	r.flush()
+	return r.journal.err
+}
+
+// drawsOf reads which calls of a model a record counts.
+func drawsOf(data map[string]any) (model string, draws []int) {
+	model, _ = data["model"].(string)
+	list, _ := data["draws"].([]any)
+	for _, n := range list {
+		if n, ok := n.(int64); ok {
+			draws = append(draws, int(n))
+		}
+	}
+	return model, draws
+}
