@@ -179,6 +179,9 @@ func (l *leg) run(g *given) (*Outcome, error) {
 	if err := l.claim(); err != nil {
 		return l.refuse(err)
 	}
+	if g != nil && l.ended { // somebody was quicker
+		return l.refuse(checkpoint.ErrToken)
+	}
 	wf, err := l.workflow()
 	if err != nil {
 		l.release()
@@ -360,6 +363,9 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 		}
 		r.opened[rec.Path]++
 		r.pauses = append(r.pauses, &openPause{Pause: p, task: task})
+	case checkpoint.PauseClosed: // its task ends a moment later
+		id, _ := data["pause"].(string)
+		r.pauses = slices.DeleteFunc(r.pauses, func(p *openPause) bool { return p.ID == id })
 	case checkpoint.PauseAnswered:
 		id, _ := data["pause"].(string)
 		next, _ := data["next"].(string)
