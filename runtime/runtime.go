@@ -27,6 +27,7 @@ type Runtime struct {
 	Providers map[string]string
 
 	Store   checkpoint.Store   // where runs are kept, see docs/durability.md; nil: nothing is recorded, and pauses last as long as the process
+	Cache   checkpoint.Cache   // where runs that pause are kept when there is no Store; nil: the memory of the process
 	Resume  resume.Adapter     // what comes in for a pause goes through it; nil: resuming is refused
 	OnPause func(resume.Pause) // told of each pause at once, with a token, while the rest of the run goes on; nil: nobody
 

@@ -59,11 +59,15 @@ output: "${{ steps.last.output }}"
 `
 
 func TestPauseAndResume(t *testing.T) {
-	for _, how := range []string{"in the process", "with a store, by the workflow", "with a store, without the recipe"} {
+	for _, how := range []string{"in the process", "with a cache", "with a store, by the workflow", "with a store, without the recipe"} {
 		t.Run(how, func(t *testing.T) {
 			log := &effects{}
 			rt := &runtime.Runtime{Tools: []runtime.Tool{log.external("test.act"), gate}, Resume: resume.PassThrough{}}
-			if how != "in the process" {
+			switch how {
+			case "in the process":
+			case "with a cache":
+				rt.Cache = &checkpoint.MemoryCache{}
+			default:
 				rt.Store = &checkpoint.Memory{}
 			}
 			wf := load(t, []byte(pausing))

@@ -102,11 +102,16 @@ func (l *leg) open() (err error) {
 	if err := l.rt.Validate(); err != nil {
 		return &runtime.Error{Category: runtime.CategoryConfig, Code: "runtime.invalid", Err: err}
 	}
-	l.store = l.rt.Store
-	if l.store == nil {
+	switch {
+	case l.store != nil: // it was opened before
+	case l.rt.Store != nil:
+		l.store = l.rt.Store
+	case l.rt.Cache != nil:
+		l.store, err = l.fromCache()
+	default:
 		l.store = &local
 	}
-	return nil
+	return err
 }
 
 // answer answers a pause:

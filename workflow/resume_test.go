@@ -128,7 +128,7 @@ func TestResumeAtOnce(t *testing.T) {
 	for _, name := range []string{"memory", "jsonl", "sqlite"} {
 		t.Run(name, func(t *testing.T) {
 			log := &effects{}
-			rt := &runtime.Runtime{Tools: []runtime.Tool{log.external("test.act")}, Resume: resume.PassThrough{}, Store: openStore(t, name)}
+			rt := &runtime.Runtime{Tools: []runtime.Tool{log.external("test.act")}, Resume: resume.PassThrough{}, Store: namedStore(t, name)}
 			out, err := load(t, []byte(asking)).Run(t.Context(), nil, rt)
 			if err != nil {
 				t.Fatal(err)
@@ -161,7 +161,7 @@ func TestResumeAtOnce(t *testing.T) {
 	}
 }
 
-func openStore(t *testing.T, name string) checkpoint.Store {
+func namedStore(t *testing.T, name string) checkpoint.Store {
 	t.Helper()
 	var store checkpoint.Store
 	var err error
@@ -208,7 +208,7 @@ func TestAnswersInAnyOrder(t *testing.T) {
 	for round := range 12 {
 		name := []string{"memory", "jsonl", "sqlite"}[round%3]
 		log := &effects{}
-		rt := &runtime.Runtime{Tools: []runtime.Tool{log.external("test.act"), gate}, Resume: resume.PassThrough{}, Store: openStore(t, name)}
+		rt := &runtime.Runtime{Tools: []runtime.Tool{log.external("test.act"), gate}, Resume: resume.PassThrough{}, Store: namedStore(t, name)}
 		out, err := load(t, []byte(several)).Run(t.Context(), nil, rt)
 		if err != nil {
 			t.Fatal(err)

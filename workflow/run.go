@@ -925,6 +925,9 @@ func (r *run) end(start trace.Event) *Outcome {
 		r.letGo()
 		r.let = true
 	}
+	if r.rt.Store == nil && r.leg != nil && r.journal.err == nil && !r.cancelled {
+		_ = local.Delete(context.WithoutCancel(r.ctx), r.id) // nobody asks for it any more
+	}
 	var output any
 	if result := r.m.Result(); err == nil && result != nil {
 		output = result.Output
@@ -949,7 +952,9 @@ func (r *run) endPaused(start trace.Event) *Outcome {
 	r.m.Walk(func(t *machine.Task) { place[t] = len(place) }, func(*machine.Task) {})
 	slices.SortStableFunc(r.pauses, func(a, b *openPause) int { return cmp.Compare(place[a.task], place[b.task]) })
 	if r.journal.store == nil {
-		r.journal.store = &local
+		if r.journal.store = &local; r.rt.Cache != nil {
+			r.journal.store = &checkpoint.Memory{}
+		}
 		r.journal.run.Definition, r.journal.err = r.wf.definition()
 	}
 	var pauses []resume.Pause
@@ -965,6 +970,9 @@ func (r *run) endPaused(start trace.Event) *Outcome {
 	reached(afterEnd)
 	r.letGo()
 	r.let = true
+	if r.journal.err == nil && r.rt.Store == nil && r.rt.Cache != nil {
+		r.journal.err = r.toCache()
+	}
 	if err := r.journal.err; err != nil {
 		return r.outcome(start, nil, storeError(err))
 	}
