@@ -32,6 +32,7 @@ type Config struct {
 	Secrets []string         // names of environment variables that recipes may use as secrets
 	Limits  runtime.Limits
 	OTLP    *oteltrace.OTLPOptions // nil: no telemetry
+	Store   string                 // URL of where runs are kept, see OpenStore; relative paths start at the folder of the configuration. "": it says nothing
 
 	env lookup // for the secrets; nil: os.LookupEnv
 }
@@ -122,13 +123,13 @@ func (r *reader) config(n *yamlnode.Node) *Config {
 			}
 		}
 	}
-	read(r, fields["store"], readStore) // there is nothing to choose from yet
 	return &Config{
 		Models:  r.models(fields["models"]),
 		Tools:   r.tools(fields["tools"]),
 		Secrets: r.secrets(fields["secrets"]),
 		Limits:  r.limits(fields["limits"]),
 		OTLP:    r.telemetry(fields["telemetry"]),
+		Store:   read(r, fields["store"], readStore),
 	}
 }
 
@@ -325,8 +326,8 @@ func readDuration(r *yamlnode.Reader, n *yamlnode.Node) time.Duration {
 func readStore(r *yamlnode.Reader, n *yamlnode.Node) string {
 	url := r.Text(n)
 	if url != "" {
-		if code, message, hint := storeProblem(url); code != "" {
-			r.Errorf(n.Pos, code, hint, "%s", message)
+		if _, message, hint := splitStore(url); message != "" {
+			r.Errorf(n.Pos, diagnostics.CodeInvalidValue, hint, "%s", message)
 		}
 	}
 	return url

@@ -28,7 +28,7 @@ func environ(vars map[string]string) func(string) (string, bool) {
 }
 
 func TestParseConfig(t *testing.T) {
-	env := environ(map[string]string{"DIR": "data", "FILE": "canned.yaml", "KIND": "script", "WAIT": "90s", "ODD": "${DIR}", "STORE": "memory:", "KEY": "sk-0123456789", "HOST": "models.test"})
+	env := environ(map[string]string{"DIR": "data", "FILE": "canned.yaml", "KIND": "script", "WAIT": "90s", "ODD": "${DIR}", "KEY": "sk-0123456789", "HOST": "models.test"})
 	tests := []struct {
 		name, text string
 		want       host.Config
@@ -52,8 +52,9 @@ tools:
   http: {allow_private: true, timeout: 5s}
 secrets: {from_env: [CRM_TOKEN, OTHER]}
 limits: {max_parallel: 4, grace: 1s}
-store: "memory:"
+store: "sqlite:.braise/runs.db?synchronous=normal"
 `, host.Config{
+			Store: "sqlite:.braise/runs.db?synchronous=normal",
 			Models: map[string]host.Model{
 				"fast":   {Provider: "script", File: "testdata/fast.yaml"},
 				"canned": {Provider: "script", File: "/abs/canned.yaml"},
@@ -77,8 +78,9 @@ models:
 tools:
   exec: {allow: ["${DIR}"], timeout: "${WAIT}"}
   file: {base: "a$${DIR}b/$DIR/${ODD}"}
-store: ${STORE}
+store: "postgres://u:${KEY}@db/runs"
 `, host.Config{
+			Store: "postgres://u:sk-0123456789@db/runs",
 			Models: map[string]host.Model{
 				"fast": {Provider: "script", File: "data/canned.yaml"},
 				"big": {Provider: "openai", OpenAI: &openai.Options{
@@ -201,14 +203,12 @@ models:
 			{"b.yaml:2:24", diagnostics.CodeInvalidValue, `"max_parallel" must be between 1 and 2147483647`, ""},
 			{"b.yaml:2:34", diagnostics.CodeInvalidValue, `"grace" may not be negative`, ""},
 		}},
-		{"sqlite", "store: sqlite:.braise/runs.db", []found{
-			{"b.yaml:1:8", diagnostics.CodeNotBuilt, `this version does not have the store "sqlite"`, `only "memory:" is built`}}},
-		{"store with a password", `store: "postgres://u:${KEY}@db/runs"`, []found{
-			{"b.yaml:1:8", diagnostics.CodeNotBuilt, `this version does not have the store "postgres"`, `only "memory:" is built`}}},
+		{"store with an option", "store: sqlite:runs.db?synchronous=off", []found{
+			{"b.yaml:1:8", diagnostics.CodeInvalidValue, `synchronous is "full" or "normal", not "off"`, `say "sqlite:PATH?synchronous=normal"`}}},
 		{"unknown store", "store: sqllite:x", []found{
 			{"b.yaml:1:8", diagnostics.CodeInvalidValue, `unknown store "sqllite"`, `did you mean "sqlite"?`}}},
 		{"not a store", "store: memory", []found{
-			{"b.yaml:1:8", diagnostics.CodeInvalidValue, "a store is a URL that begins with its kind", `say "memory:"`}}},
+			{"b.yaml:1:8", diagnostics.CodeInvalidValue, "a store is a URL that begins with its kind", `say "sqlite:runs.db" or "memory:"`}}},
 		{"variables", `
 models:
   a: {provider: script, file: "x/${UNSET}"}
@@ -236,7 +236,7 @@ store: "${KEY}"
 			{"b.yaml:5:31", diagnostics.CodeInvalidValue, `"${EMPTY}" does not fit here once its variables are replaced`, ""},
 			{"b.yaml:6:39", diagnostics.CodeInvalidValue, `"${KEY}" is not a duration`, durations},
 			{"b.yaml:7:22", diagnostics.CodeInvalidValue, `"-${KEY}" does not name an environment variable`, ""},
-			{"b.yaml:8:8", diagnostics.CodeInvalidValue, "a store is a URL that begins with its kind", `say "memory:"`},
+			{"b.yaml:8:8", diagnostics.CodeInvalidValue, "a store is a URL that begins with its kind", `say "sqlite:runs.db" or "memory:"`},
 		}},
 	}
 	for _, tt := range tests {
@@ -332,27 +332,6 @@ func TestFindConfig(t *testing.T) {
 	find("recipe.yaml", "braise.yaml")
 	write(t, filepath.Join(elsewhere, "braise.yaml"), "{}")
 	find(recipe, filepath.Join(elsewhere, "braise.yaml"))
-}
-
-func TestCheckStore(t *testing.T) {
-	tests := []struct{ url, want string }{
-		{"memory:", ""},
-		{"memory:x", `store: nothing may follow "memory:"`},
-		{"sqlite:runs.db?synchronous=normal", "store: this version does not have the store \"sqlite\"\n  hint: only \"memory:\" is built"},
-		{"postgres://u:hunter2@h/db", "store: this version does not have the store \"postgres\"\n  hint: only \"memory:\" is built"},
-		{"jsonl:dir", "store: this version does not have the store \"jsonl\"\n  hint: only \"memory:\" is built"},
-		{"postgre://u:hunter2@h/db", "store: unknown store \"postgre\"\n  hint: did you mean \"postgres\"?"},
-		{"", "store: a store is a URL that begins with its kind\n  hint: say \"memory:\""},
-	}
-	for _, tt := range tests {
-		got := ""
-		if err := host.CheckStore(tt.url); err != nil {
-			got = err.Error()
-		}
-		if got != tt.want {
-			t.Errorf("CheckStore(%q) = %q, want %q", tt.url, got, tt.want)
-		}
-	}
 }
 
 func write(t testing.TB, path, text string) {

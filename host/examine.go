@@ -51,7 +51,8 @@ const endpointTimeout = 5 * time.Second
 // folders, programs and secrets. No model answers, no tool is called, and nothing is sent to the
 // collector. dir is the folder of the configuration, as for Runtime. The checks are those of models,
 // tools, secrets, telemetry if it is configured, and the store, the first and the third in the order
-// of names. A nil c is an installation without a braise.yaml.
+// of names. A store that is not there yet is not made, except for the tables in a postgres database.
+// A nil c is an installation without a braise.yaml.
 func (c *Config) Examine(ctx context.Context, dir string) []Check {
 	if c == nil {
 		c = &Config{}
@@ -88,8 +89,30 @@ func (c *Config) Examine(ctx context.Context, dir string) []Check {
 		checks = append(checks, check)
 	}
 	checks = append(checks, collector...)
-	return append(checks, Check{Part: "store", Status: CheckOK, Message: "memory: runs are not kept when the process ends",
-		Hint: "this version has no other store"})
+	return append(checks, examineStore(ctx, cmp.Or(c.Store, MemoryStore), dir))
+}
+
+// examineStore opens a store, if it is there.
+func examineStore(ctx context.Context, url, dir string) Check {
+	if url == MemoryStore {
+		return Check{Part: "store", Status: CheckOK, Message: "memory: runs are not kept when the process ends"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, endpointTimeout)
+	defer cancel()
+	scheme, path, _ := strings.Cut(url, ":")
+	name := scheme
+	if scheme == "sqlite" || scheme == "jsonl" {
+		name += " " + filepath.ToSlash(within(dir, path))
+	}
+	store, err := FindStore(ctx, url, dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Check{Part: "store", Status: CheckOK, Message: name + ": not there yet", Hint: "the first run makes it"}
+	case err != nil:
+		return Check{Part: "store", Status: CheckFail, Message: err.Error(), Hint: "no run can begin or go on; --store names another one"}
+	}
+	defer store.Close()
+	return Check{Part: "store", Status: CheckOK, Message: name + ": can be opened"}
 }
 
 // minSecret is the least length of a secret, in bytes, that a run takes.
