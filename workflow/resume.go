@@ -408,6 +408,9 @@ func (r *run) recordAnswer(l *leg, g *given) error {
 	if err != nil {
 		return err
 	}
+	if err := l.takeFromCache(); err != nil {
+		return err
+	}
 	ctx := context.WithoutCancel(r.ctx)
 	reached(beforeAnswer)
 	if g.hash != nil {
