@@ -1,0 +1,336 @@
+package workflow_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/braise-run/braise/adapters/script"
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/checkpoint/jsonl"
+	"github.com/braise-run/braise/checkpoint/postgres"
+	"github.com/braise-run/braise/checkpoint/sqlite"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/workflow"
+)
+
+// The process that is killed is this test program, started once more for TestCrashChild. It does what is left
+// to do of one run, answers its pauses, and prints a crashResult.
+const (
+	crashVar     = "BRAISE_CRASH"        // a crashJob in JSON
+	failpointVar = "BRAISE_FAILPOINT"    // name:n, the n-th time; "" for none
+	failActVar   = "BRAISE_FAILPOINT_DO" // kill (also ""), stop or cut
+)
+
+// crashJob is what a child is told.
+type crashJob struct {
+	Store  string        // jsonl, sqlite, postgres
+	Place  string        // the folder, file or URL of the store
+	Run    string        // the run's id
+	Dir    string        // of the effect log and the tokens
+	Tokens []string      // to be tried at first, with approval
+	Lease  time.Duration // 0: as usual
+	Psql   []string      // the command that cuts the connections to the store
+}
+
+// crashResult is what a child prints.
+type crashResult struct {
+	Status   workflow.Status
+	Code     string // of the error
+	Output   any
+	Artefact map[string]any
+	Tried    []string // the codes for Tokens, "" for one that was taken
+	Hits     []string // name:n, in the order in which they came
+}
+
+// effect is a line of the effect log, which stands for the world outside: "external" and "idempotent" are
+// what tools did to it; "read" and "model" left nothing there.
+type effect struct{ What, Path, Key string }
+
+const crashRecipe = head + `steps:
+  charge: {uses: fx.external, with: {as: charge}}
+  look: {uses: fx.read, needs: [charge], with: {as: look}}
+  book: {uses: fx.idempotent, needs: [look], with: {as: book}}
+  draft: {uses: model, needs: [book], with: {model: m, prompt: draft}}
+  check: {uses: model, needs: [draft], with: {model: m, prompt: check}}
+  each:
+    uses: fx.external
+    needs: [check]
+    foreach: {in: [a, b, c], as: item}
+    with: {as: "each[${{ index }}]"}
+  left: {uses: fx.external, needs: [each], with: {as: left}}
+  on: {uses: fx.external, needs: [left], with: {as: on}}
+  right: {uses: fx.idempotent, needs: [each], with: {as: right}}
+  approve: {uses: human, needs: [on, right], with: {prompt: "Go on?"}}
+  send: {uses: fx.external, needs: [approve], with: {as: send}}
+output: ["${{ steps.draft.output.text }}", "${{ steps.check.output.text }}", "${{ steps.approve.output.decision }}", "${{ steps.send.output }}"]
+`
+
+const crashScript = `turns:
+  - text: first
+  - text: second
+`
+
+func TestCrashChild(t *testing.T) {
+	text := os.Getenv(crashVar)
+	if text == "" {
+		t.Skip("this is what the other tests of crashes start")
+	}
+	var job crashJob
+	if err := json.Unmarshal([]byte(text), &job); err != nil {
+		t.Fatal(err)
+	}
+	store, err := openWorld(job.Store, job.Place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &crashChild{job: job, at: os.Getenv(failpointVar), do: os.Getenv(failActVar), store: store}
+	// A record that is late has a write of its own, and how many there are is then a matter of luck.
+	lease := 15 * time.Second
+	if job.Lease > 0 {
+		lease = job.Lease
+	}
+	workflow.SetTimes(lease, time.Hour)
+	workflow.SetFailpoint(c.reached)
+	result := c.run(load(t, []byte(crashRecipe)))
+	workflow.SetFailpoint(nil)
+	line, err := json.Marshal(result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println(string(line))
+	os.Exit(0)
+}
+
+func openWorld(kind, place string) (checkpoint.Store, error) {
+	switch kind {
+	case "jsonl":
+		return jsonl.Open(place)
+	case "sqlite":
+		return sqlite.Open(context.Background(), place, nil)
+	}
+	return postgres.Open(context.Background(), place, nil)
+}
+
+type crashChild struct {
+	job    crashJob
+	at, do string
+	store  checkpoint.Store
+	rt     *runtime.Runtime
+
+	mutex sync.Mutex
+	times map[string]int
+	hits  []string
+}
+
+// reached is the failpoint.
+func (c *crashChild) reached(name string) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.times == nil {
+		c.times = map[string]int{}
+	}
+	c.times[name]++
+	hit := fmt.Sprintf("%s:%d", name, c.times[name])
+	c.hits = append(c.hits, hit)
+	if hit != c.at {
+		return
+	}
+	switch c.do {
+	case "cut":
+		if out, err := exec.Command(c.job.Psql[0], c.job.Psql[1:]...).CombinedOutput(); err != nil {
+			panic(fmt.Sprintf("psql: %v: %s", err, out))
+		}
+	case "stop":
+		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	default:
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	}
+}
+
+// run does what is left to do.
+func (c *crashChild) run(wf *workflow.Workflow) (result crashResult) {
+	model, err := script.Parse("script.yaml", []byte(crashScript))
+	if err != nil {
+		panic(err)
+	}
+	c.rt = &runtime.Runtime{
+		Store: c.store, Resume: resume.PassThrough{}, Reporter: &quiet{}, NewRunID: func() string { return c.job.Run },
+		Models:  map[string]runtime.Model{"m": loggedModel{model, c}},
+		Tools:   []runtime.Tool{c.tool("read", runtime.ReadOnly), c.tool("idempotent", runtime.Idempotent), c.tool("external", "")},
+		OnPause: func(p resume.Pause) { c.add("tokens", p.Token) },
+	}
+	ctx := context.Background()
+	for _, token := range c.job.Tokens {
+		out, _ := workflow.Resume(ctx, token, map[string]any{"decision": "approve"}, c.rt, nil)
+		result.Tried = append(result.Tried, codeOf(out))
+	}
+	out, _ := workflow.Recover(ctx, c.job.Run, c.rt, nil)
+	for codeOf(out) == "run.busy" {
+		<-time.After(5 * time.Millisecond)
+		out, _ = workflow.Recover(ctx, c.job.Run, c.rt, nil)
+	}
+	if codeOf(out) == "run.notFound" {
+		out, _ = wf.Run(ctx, nil, c.rt)
+	}
+	for out.Status == workflow.StatusPaused {
+		p := out.Pauses[0]
+		if p.Step == "approve" {
+			c.add("tokens", p.Token)
+		}
+		out, _ = workflow.Resume(ctx, p.Token, c.answer(p), c.rt, nil)
+	}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	result.Status, result.Code, result.Output, result.Artefact, result.Hits = out.Status, codeOf(out), out.Output, out.Artefact, c.hits
+	if out.Err != nil {
+		fmt.Fprintln(os.Stderr, out.Err)
+	}
+	return result
+}
+
+func codeOf(out *workflow.Outcome) string {
+	if e := out.Error(); e != nil {
+		return e.Code
+	}
+	return ""
+}
+
+// answer says yes to the human step, and of a call whose end is unknown what the effect log says.
+func (c *crashChild) answer(p resume.Pause) any {
+	if p.Step == "approve" {
+		return map[string]any{"decision": "approve"}
+	}
+	for _, e := range effectsIn(c.job.Dir) {
+		if e.What == "external" && e.Path == p.Step {
+			return map[string]any{"decision": "result", "form": resultOf(e.Path)}
+		}
+	}
+	return map[string]any{"decision": "retry"}
+}
+
+// resultOf is what a tool returns.
+func resultOf(path string) any { return map[string]any{"did": path} }
+
+func (c *crashChild) tool(what string, effects runtime.Effect) runtime.Tool {
+	return worldTool{runtime.ToolSpec{Name: "fx." + what, Effect: effects}, what, c}
+}
+
+// worldTool writes to the effect log.
+type worldTool struct {
+	spec  runtime.ToolSpec
+	what  string
+	child *crashChild
+}
+
+func (t worldTool) Spec() runtime.ToolSpec { return t.spec }
+
+func (t worldTool) Call(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+	var a struct{ As string }
+	if err := json.Unmarshal(args, &a); err != nil {
+		return nil, err
+	}
+	t.child.add("effects", effect{t.what, a.As, resume.IdempotencyKey(ctx)})
+	return json.Marshal(resultOf(a.As))
+}
+
+type loggedModel struct {
+	runtime.Model
+	child *crashChild
+}
+
+func (m loggedModel) Generate(ctx context.Context, req *runtime.Request) (*runtime.Response, error) {
+	m.child.add("effects", effect{What: "model", Path: req.Step})
+	return m.Model.Generate(ctx, req)
+}
+
+// add appends a line to a file, in one write.
+func (c *crashChild) add(file string, v any) {
+	line, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	f, err := os.OpenFile(filepath.Join(c.job.Dir, file), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err == nil {
+		_, err = f.Write(append(line, '\n'))
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+// effectsIn reads the effect log.
+func effectsIn(dir string) []effect { return readLines[effect](filepath.Join(dir, "effects")) }
+
+// readLines reads a file of JSON lines; none is an empty one.
+func readLines[T any](file string) (all []T) {
+	text, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		panic(err)
+	}
+	for s := bufio.NewScanner(bytes.NewReader(text)); s.Scan(); {
+		var v T
+		if err := json.Unmarshal(s.Bytes(), &v); err != nil {
+			panic(err)
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// started is a child under way.
+type started struct {
+	*exec.Cmd
+	out, err bytes.Buffer
+}
+
+func startChild(t *testing.T, job crashJob, at, do string) *started {
+	t.Helper()
+	text, err := json.Marshal(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &started{Cmd: exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashChild$")}
+	p.Env = append(os.Environ(), crashVar+"="+string(text), failpointVar+"="+at, failActVar+"="+do)
+	p.Stdout, p.Stderr = &p.out, &p.err
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// killed waits for a child that kills itself.
+func (p *started) killed(t *testing.T, at string) {
+	t.Helper()
+	_ = p.Wait()
+	if status := p.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGKILL {
+		t.Fatalf("%s was not reached (%v)\n%s%s", at, p.ProcessState, &p.out, &p.err)
+	}
+}
+
+// result waits for a child that comes to its end.
+func (p *started) result(t *testing.T) (r crashResult) {
+	t.Helper()
+	err := p.Wait()
+	if err == nil {
+		err = json.Unmarshal([]byte(strings.TrimSpace(p.out.String())), &r)
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s%s", err, &p.out, &p.err)
+	}
+	return r
+}
