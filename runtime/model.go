@@ -3,6 +3,8 @@ package runtime
 import (
 	"context"
 	"encoding/json"
+
+	"github.com/braise-run/braise/retry"
 )
 
 // Model answers requests. Generate must be safe for concurrent use and should return soon after
@@ -36,6 +38,9 @@ type Metadata struct {
 	Provider string        // of a model, as OpenTelemetry's conventions name it: openai, anthropic; "" when unknown
 	Model    string        // of a model, as its provider names it; "" when unknown
 	Requires []Requirement // what must be there for it to work, secrets apart; nil: nothing
+	// Retry says when calls are tried again that nobody else says anything about, and whether a
+	// stream may be opened again. nil: never, and not.
+	Retry *retry.Metadata
 }
 
 // Role says who speaks in a message.

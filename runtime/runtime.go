@@ -9,6 +9,7 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/trace"
 )
 
@@ -30,6 +31,9 @@ type Runtime struct {
 	Cache   checkpoint.Cache   // where runs that pause are kept when there is no Store; nil: the memory of the process
 	Resume  resume.Adapter     // what comes in for a pause goes through it; nil: resuming is refused
 	OnPause func(resume.Pause) // told of each pause at once, with a token, while the rest of the run goes on; nil: nobody
+
+	Retry         retry.Policies // of this run: what it says goes before what steps say, see docs/retry.md; nil: nothing
+	RetryDefaults retry.Policies // what steps leave open, before the recipe's defaults; nil: nothing
 
 	Trace       []trace.Sink     // told of events as they happen; nil: the outcome's trace only
 	Diagnostics diagnostics.Mode // Defaults to diagnostics.Default.

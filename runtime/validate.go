@@ -28,6 +28,12 @@ func (rt *Runtime) Validate() error {
 			bad("plugin %q: "+format, append([]any{p.Key}, args...)...)
 		})
 	}
+	if err := rt.Retry.Validate(); err != nil {
+		bad("Retry: %w", err)
+	}
+	if err := rt.RetryDefaults.Validate(); err != nil {
+		bad("RetryDefaults: %w", err)
+	}
 	for i, s := range rt.Trace {
 		if s == nil {
 			bad("trace sink %d is nil", i)
@@ -47,6 +53,8 @@ func checkAdapters(models map[string]Model, tools []Tool, bad func(string, ...an
 			bad("a model without a name")
 		case models[name] == nil:
 			bad("model %q is nil", name)
+		default:
+			checkMetadata(models[name], fmt.Sprintf("model %q", name), bad)
 		}
 	}
 	for i, t := range tools {
@@ -63,10 +71,22 @@ func checkAdapters(models map[string]Model, tools []Tool, bad func(string, ...an
 		default:
 			bad("tool %q: unknown effect %q", spec.Name, spec.Effect)
 		}
+		checkMetadata(t, fmt.Sprintf("tool %q", spec.Name), bad)
 		if b, ok := t.(broken); ok && b.constructionError() != nil {
 			bad("%w", b.constructionError())
 		} else if err := checkParameters(spec); err != nil { // compiled once per text, see internal/schema
 			bad("tool %q: %w", spec.Name, err)
+		}
+	}
+}
+
+// checkMetadata reports what is wrong with what an adapter says of itself.
+func checkMetadata(adapter any, what string, bad func(string, ...any)) {
+	if d, ok := adapter.(Described); ok {
+		if own := d.Metadata().Retry; own != nil {
+			if err := own.Policy.Validate(); err != nil {
+				bad("%s: retry: %w", what, err)
+			}
 		}
 	}
 }

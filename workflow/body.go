@@ -231,6 +231,11 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 		s.with(src.With, &names)
 		s.need(useTool, src.Uses.Text, src.Uses.Pos, s.path())
 		s.compileCall(src, toolCall, src.Uses.Text)
+		if key := src.IdempotencyKey; key != nil {
+			t, refs := s.template(key, inner)
+			s.calls[len(s.calls)-1].key = t
+			s.refer(refs)
+		}
 	}
 }
 
@@ -327,6 +332,7 @@ func (s *stepCompiler) modelName(src *recipe.Step) string {
 
 func (s *stepCompiler) compileCall(src *recipe.Step, kind callKind, name string) {
 	call := &call{kind: kind, name: name, step: s.path(), pos: src.Uses.Pos, with: src.With}
+	call.retry = layersOf(src.Retry, s.defaults.Retry[string(kind)])
 	if name != "" {
 		call.event = callData(kind, name)
 	}

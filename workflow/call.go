@@ -18,6 +18,7 @@ import (
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
@@ -43,6 +44,9 @@ type call struct {
 	answer     *schema.Schema // of the output; nil: not checked
 	answerJSON json.RawMessage
 	maxBytes   int // of the output; 0: no bound of its own
+
+	retry *retry.Layers  // what step and recipe say; nil: nothing
+	key   *expr.Template // of a tool call: the recipe's part of the idempotency key; nil: none
 }
 
 // invocation is one execution of a call. The driver prepares it; then a worker, or the driver
@@ -63,11 +67,12 @@ type invocation struct {
 	model runtime.Model // of a model call
 	req   *runtime.Request
 
-	ordinal   int    // this is the step's n-th logical call, from 1
-	drawnFrom string // the model that draws are of
-	draws     []int  // calls of the model, in the run's count
-	reply     any    // the answer to the pause that the call asked for before
-	replied   bool
+	policy    *retry.Resolved // nil: nobody says anything about trying again
+	ordinal   int             // this is the step's n-th logical call, from 1
+	key       string          // the recipe's part of the idempotency key
+	drawnFrom string          // the model that draws are of
+	draws     []int           // calls of the model, in the run's count
+	progress
 
 	output  any
 	size    int // of the output, or machine.Unknown
@@ -77,6 +82,11 @@ type invocation struct {
 
 // prepare does what comes before the adapter is called; the run's owner does it.
 func (in *invocation) prepare() error {
+	if p, ok := in.run.progress[in.task]; ok { // what it paused for is over, and no matter of the adapter's
+		in.progress = p
+		delete(in.run.progress, in.task)
+		delete(in.run.answers, in.task)
+	}
 	if in.call.kind == modelCall {
 		return in.prepareModel()
 	}
@@ -94,14 +104,16 @@ func (in *invocation) event() trace.Event {
 
 // draw counts a call of the model.
 func (in *invocation) draw() {
-	in.req.Call = in.run.drawCall(in.req.Model)
+	in.calls++
+	in.req.Call, in.req.StepCall = in.run.drawCall(in.req.Model), in.calls
 	in.drawnFrom, in.draws = in.req.Model, append(in.draws, in.req.Call)
 }
 
 // identify gives the call its context. again says that it was suspended, and is answered.
 func (in *invocation) identify(again bool) {
-	if in.ordinal = 1; again {
-		in.reply, in.replied = in.run.answers[in.task]
+	in.ordinal = 1
+	if answer, ok := in.run.answers[in.task]; ok && again {
+		in.reply, in.replied = answer, true
 		delete(in.run.answers, in.task)
 	}
 	in.setContext(in.ctx, nil)
@@ -111,7 +123,7 @@ func (in *invocation) identify(again bool) {
 func (in *invocation) setContext(ctx context.Context, cancel context.CancelCauseFunc) {
 	in.cancel = cancel
 	if in.call.kind == toolCall {
-		in.ctx = &resume.CallContext{Context: ctx, RunID: in.run.id, Generation: 1, Path: in.path, Ordinal: in.ordinal,
+		in.ctx = &resume.CallContext{Context: ctx, RunID: in.run.id, Generation: 1, Path: in.path, Ordinal: in.ordinal, Own: in.key,
 			Answer: in.reply, Answered: in.replied}
 		return
 	}
@@ -175,14 +187,7 @@ func (in *invocation) do() {
 		if returned {
 			return
 		}
-		text := fmt.Sprintf("%s %q ended its goroutine", in.call.kind, in.call.name)
-		if p := recover(); p != nil {
-			text = fmt.Sprintf("panic in %s %q: %v", in.call.kind, in.call.name, p)
-		}
-		in.output, in.failure = nil, &machine.Failure{
-			Category: string(in.call.kind), Code: "step.panic",
-			Err: &panicError{text: in.run.prepared.redact.Text(text), stack: stack()},
-		}
+		in.output, in.pause, in.failure = nil, nil, in.fault(in.panicked(recover()))
 	}()
 	var err error
 	in.size = machine.Unknown
@@ -192,8 +197,8 @@ func (in *invocation) do() {
 		in.output, err = in.callTool()
 	}
 	if pause, ok := errors.AsType[*resume.Suspension](err); ok {
-		in.output, in.pause = nil, &pause.Pause
-	} else if err != nil {
+		in.output, in.pause, in.progress = nil, &pause.Pause, progress{}
+	} else if err != nil && in.pause == nil {
 		in.output, in.failure = nil, in.fault(err)
 	}
 	returned = true
@@ -207,11 +212,21 @@ type panicError struct {
 
 func (e *panicError) Error() string { return e.text }
 
+// panicked words what a deferred function of the call has recovered; nil means that the adapter ended
+// its goroutine.
+func (in *invocation) panicked(p any) error {
+	text := fmt.Sprintf("%s %q ended its goroutine", in.call.kind, in.call.name)
+	if p != nil {
+		text = fmt.Sprintf("panic in %s %q: %v", in.call.kind, in.call.name, p)
+	}
+	return &panicError{text: in.run.prepared.redact.Text(text), stack: stack()}
+}
+
 // stack prints the frames of a panic between the recover and the engine's own: functions and
 // lines only, so that equal runs give equal traces.
 func stack() string {
 	var pcs [64]uintptr
-	frames := goruntime.CallersFrames(pcs[:goruntime.Callers(3, pcs[:])])
+	frames := goruntime.CallersFrames(pcs[:goruntime.Callers(4, pcs[:])])
 	var b strings.Builder
 	for {
 		f, more := frames.Next()
@@ -232,6 +247,9 @@ func stack() string {
 // cancelled: an adapter that says so of its own is one that failed.
 func (in *invocation) fault(err error) *machine.Failure {
 	_ = err.Error() // one that panics does so here, inside the call
+	if p, ok := errors.AsType[*panicError](err); ok {
+		return &machine.Failure{Category: string(in.call.kind), Code: "step.panic", Err: p}
+	}
 	f := &machine.Failure{Category: string(in.call.kind), Code: string(in.call.kind) + ".failed", Err: in.run.prepared.redact.Error(err)}
 	var known *runtime.Error
 	switch {
@@ -252,6 +270,16 @@ func (in *invocation) prepareTool() error {
 	in.tool = &in.run.prepared.tools[in.call.index]
 	if in.tool.tool == nil {
 		return configError(diagnostics.CodeMissingTool, "%s: tool %q is not there", in.call.pos, in.call.name)
+	}
+	in.resolve(in.tool.about)
+	if in.call.key != nil {
+		v, err := in.call.key.Eval(in.task)
+		if err != nil {
+			return &runtime.Error{Category: runtime.CategoryConfig, Code: "expr.failed", Err: err}
+		}
+		if in.key, err = value.Text(v); err != nil || in.key == "" {
+			return configError(diagnostics.CodeArguments, "%s: idempotency_key of %q must not be empty", in.call.pos, in.call.name)
+		}
 	}
 	input, err := in.openSecrets()
 	if err != nil {
@@ -317,32 +345,26 @@ func (in *invocation) checkOutput(output any, want *schema.Schema) error {
 	return nil
 }
 
-// toolOutput calls the tool, by value or by JSON.
+// toolOutput calls the tool, and takes what it returned.
 func (in *invocation) toolOutput() (any, error) {
+	resp, err := in.try()
+	if err != nil {
+		return nil, err
+	}
 	if in.tool.values != nil {
-		output, err := in.tool.values.CallValue(in.ctx, in.args)
-		if err != nil {
-			return nil, err
-		}
-		if output, in.size, err = value.Take(output, in.run.limits.MaxOutputBytes); err != nil {
+		output, size, err := value.Take(resp.value, in.run.limits.MaxOutputBytes)
+		if in.size = size; err != nil {
 			return nil, fmt.Errorf("tool %q returned what is not JSON: %w", in.call.name, err)
 		}
 		return output, nil
 	}
-	text, err := value.JSON(in.args)
-	if err != nil {
-		return nil, fmt.Errorf("arguments of %q: %w", in.call.name, err)
-	}
-	result, err := in.tool.tool.Call(in.ctx, text)
 	switch {
-	case err != nil:
-		return nil, err
-	case len(result) == 0:
+	case len(resp.text) == 0:
 		return nil, nil
-	case len(result) > in.run.limits.MaxOutputBytes:
-		return nil, in.tooLarge(len(result))
+	case len(resp.text) > in.run.limits.MaxOutputBytes:
+		return nil, in.tooLarge(len(resp.text))
 	}
-	output, err := value.Decode(result)
+	output, err := value.Decode(resp.text)
 	if err != nil {
 		return nil, fmt.Errorf("tool %q returned what is not JSON: %w", in.call.name, err)
 	}
@@ -361,8 +383,8 @@ const maxRepairs = 2
 
 // askModel asks the model, and again while its structured answer does not match.
 func (in *invocation) askModel() (any, error) {
-	for turn := 1; ; turn++ {
-		text, err := in.generate(turn)
+	for again := false; ; again = true {
+		text, err := in.generate(again)
 		if err != nil {
 			return nil, err
 		}
@@ -374,31 +396,40 @@ func (in *invocation) askModel() (any, error) {
 		if fault == "" {
 			return answer, in.checkOutput(answer, nil)
 		}
+		turn := 1 + len(in.repairs)/2
 		if turn > maxRepairs {
 			return nil, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
 				Err: fmt.Errorf("%s: model %q gave no valid answer in %d turns: %s", in.call.pos, in.req.Model, turn, fault)}
 		}
-		again := *in.req // the model may have kept the request
-		again.Messages = slices.Concat(in.req.Messages, []runtime.Message{
-			{Role: runtime.Assistant, Text: text},
-			{Role: runtime.User, Text: "That answer cannot be used: " + fault +
-				"\nAnswer again, with nothing but JSON that matches this schema:\n" + string(in.call.answerJSON)},
-		})
-		in.req = &again
+		repair := []string{text, "That answer cannot be used: " + fault +
+			"\nAnswer again, with nothing but JSON that matches this schema:\n" + string(in.call.answerJSON)}
+		in.repairs = append(in.repairs, repair...)
+		more := *in.req // the model may have kept the request
+		more.Messages = withRepairs(in.req.Messages, repair)
+		in.req = &more
 	}
 }
 
-// generate makes the step's n-th call of the model and returns its text, secrets out.
-func (in *invocation) generate(n int) (string, error) {
-	if in.req.StepCall = n; n > 1 {
-		in.draw()
-		in.emit(in.event(), in.content())
+// withRepairs adds texts to a conversation: an answer, what is wrong with it, and so on.
+func withRepairs(messages []runtime.Message, texts []string) []runtime.Message {
+	messages = slices.Clip(messages)
+	for i, text := range texts {
+		messages = append(messages, runtime.Message{Role: [...]runtime.Role{runtime.Assistant, runtime.User}[i%2], Text: text})
+	}
+	return messages
+}
+
+// generate asks the model once, or once more, and returns its text, secrets out.
+func (in *invocation) generate(again bool) (string, error) {
+	if again {
+		in.next()
 	}
 	m := runtime.Moment{Point: runtime.ModelBefore, Name: in.req.Model, Request: in.req}
 	if err := in.ask(m); err != nil {
 		return "", err
 	}
-	resp, err := in.answer()
+	got, err := in.try()
+	resp := got.model
 	if err == nil {
 		switch {
 		case resp == nil:
@@ -412,6 +443,7 @@ func (in *invocation) generate(n int) (string, error) {
 		}
 	}
 	if in.run.hooked() {
+		m.Request = in.req // of the last attempt
 		if m.Point, m.Err = runtime.ModelAfter, in.run.prepared.redact.Error(err); err == nil {
 			m.Response = resp
 		}
@@ -434,14 +466,19 @@ func (in *invocation) generate(n int) (string, error) {
 
 // answer calls the model, piece by piece if a sink wants the pieces.
 func (in *invocation) answer() (*runtime.Response, error) {
-	streaming, ok := in.model.(runtime.StreamingModel)
-	if !ok || !in.run.events.sinks.Wants().Deltas {
+	if !in.streams() {
 		return in.model.Generate(in.ctx, in.req)
 	}
 	text := in.run.prepared.redact.Stream()
-	resp, err := streaming.Stream(in.ctx, in.req, func(d runtime.Delta) { in.delta(text.Next(d.Text)) })
+	resp, err := in.model.(runtime.StreamingModel).Stream(in.ctx, in.req, func(d runtime.Delta) { in.delta(text.Next(d.Text)) })
 	in.delta(text.Rest())
 	return resp, err
+}
+
+// streams reports whether the call is of a model that answers piece by piece.
+func (in *invocation) streams() bool {
+	_, ok := in.model.(runtime.StreamingModel)
+	return ok && in.run.events.sinks.Wants().Deltas
 }
 
 // delta shows a piece of an answer to the sinks; it is no part of the outcome's trace.
@@ -498,6 +535,9 @@ func (in *invocation) prepareModel() error {
 	if in.model = in.run.prepared.offers.Models[req.Model]; in.model == nil {
 		return configError(diagnostics.CodeMissingModel, "%s: model %q is not there", in.call.pos, req.Model)
 	}
+	req.Messages = withRepairs(req.Messages, in.repairs)
+	about, _ := in.model.(runtime.Described)
+	in.resolve(about)
 	in.req = req
 	in.draw()
 	return nil

@@ -39,7 +39,7 @@ func (r *run) openWait(c machine.Command) {
 		r.after(left, report{kind: waitOver, task: c.Task})
 		return
 	}
-	r.pause(c.Task, p, r.m.Decided())
+	r.pause(c.Task, p, r.m.Decided(), nil)
 }
 
 // after reports something later, unless the run is over by then.
@@ -55,12 +55,13 @@ func (r *run) suspend(in *invocation) {
 	if r.m.Suspend(in.task); in.task.Status() != machine.Waiting {
 		return // it was told to stop meanwhile
 	}
-	p := *in.pause
-	r.pause(in.task, p, n)
+	r.keep(in.task, in.progress)
+	r.pause(in.task, *in.pause, n, in.record())
 }
 
-// pause gives a pause its identity, writes it down and tells whoever wants to know.
-func (r *run) pause(t *machine.Task, p resume.Pause, n int64) {
+// pause gives a pause its identity, writes it down and tells whoever wants to know. progress is of a
+// call, nil for none.
+func (r *run) pause(t *machine.Task, p resume.Pause, n int64, progress map[string]any) {
 	p.Step, p.CreatedAt = r.events.path(t), r.events.now
 	p.ID = p.Step
 	if r.opened == nil {
@@ -73,6 +74,9 @@ func (r *run) pause(t *machine.Task, p resume.Pause, n int64) {
 	var shown resume.Pause
 	if err == nil {
 		rec, err = withMember(rec, "n", n)
+	}
+	if err == nil && progress != nil {
+		rec, err = withMember(rec, "call", progress)
 	}
 	if err == nil {
 		shown, err = resume.Opened(rec)

@@ -32,6 +32,7 @@ type boundTool struct {
 	values runtime.ValueTool // nil: the tool takes JSON
 	schema *schema.Schema    // of its arguments; nil: any object
 	effect runtime.Effect    // "" is External
+	about  runtime.Described // nil: it says nothing about itself
 }
 
 // Check reports what a run with rt would find before its first step, in the mode of rt: the
@@ -151,6 +152,7 @@ func (p *prepared) bindTools(wf *Workflow) {
 	}
 	for i, u := range wf.tools {
 		if d, ok := p.tools[i].tool.(runtime.Described); ok {
+			p.tools[i].about = d
 			p.list = append(p.list, p.offers.Unmet(fmt.Sprintf("tool %q", u.name), d.Metadata().Requires)...)
 		}
 	}

@@ -363,6 +363,12 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 		}
 		r.settled(task)
 		r.m.Suspend(task) // if it is a call
+		kept, _ := data["call"].(map[string]any)
+		r.keep(task, progressOf(kept))
+		model, draws := drawsOf(kept)
+		for _, n := range draws {
+			r.markDrawn(model, n)
+		}
 		if r.opened == nil {
 			r.opened = map[string]int{}
 		}

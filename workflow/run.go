@@ -89,6 +89,7 @@ type run struct {
 	pauses    []*openPause
 	opened    map[string]int // pauses so far, by path
 	answers   map[*machine.Task]any
+	progress  map[*machine.Task]progress // of calls that paused and are not finished
 	sleepers  []*time.Timer
 	waits     []resume.Pause // of a run that ends its leg paused, with tokens
 

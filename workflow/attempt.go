@@ -1,0 +1,328 @@
+package workflow
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// layersOf lowers what a step and its recipe say about trying its calls again; nil for nothing.
+func layersOf(step, defaults *recipe.Retry) *retry.Layers {
+	if step == nil && defaults == nil {
+		return nil
+	}
+	return &retry.Layers{Step: policyOf(step), Recipe: policyOf(defaults)}
+}
+
+func policyOf(r *recipe.Retry) (p retry.Policy) {
+	if r == nil {
+		return p
+	}
+	length := func(d *time.Duration) time.Duration {
+		if d == nil {
+			return 0
+		}
+		return cmp.Or(*d, retry.None)
+	}
+	p = retry.Policy{
+		MaxAttempts: r.MaxAttempts, Backoff: length(r.Backoff), MaxBackoff: length(r.MaxBackoff),
+		Jitter: retry.Jitter(r.Jitter), Mode: retry.Mode(r.Mode), Timeout: length(r.Timeout),
+	}
+	if r.RetryOn != nil {
+		p.RetryOn = make([]retry.Reason, len(r.RetryOn))
+		for i, reason := range r.RetryOn {
+			p.RetryOn[i] = retry.Reason(reason)
+		}
+	}
+	return p
+}
+
+// resolve works out the call's policy. It stays nil when nobody says anything.
+func (in *invocation) resolve(adapter runtime.Described) {
+	rt := in.run.rt
+	var own *retry.Metadata
+	if adapter != nil {
+		own = adapter.Metadata().Retry
+	}
+	if in.call.retry == nil && rt.Retry == nil && rt.RetryDefaults == nil && own == nil {
+		return
+	}
+	kind := retry.Kind(in.call.kind)
+	l := retry.Layers{Run: rt.Retry[kind], Host: rt.RetryDefaults[kind], Adapter: own}
+	if in.call.retry != nil {
+		l.Step, l.Recipe = in.call.retry.Step, in.call.retry.Recipe
+	}
+	p := retry.Resolve(l)
+	if in.streams() {
+		p = retry.ResolveStream(l)
+	}
+	if p.Set {
+		in.policy = &p
+	}
+}
+
+// progress is how far a call has come, which outlives a pause that is the engine's own.
+type progress struct {
+	attempts int      // of the call under way, all failed
+	calls    int      // of the model, by this step
+	repairs  []string // what was added to a model's messages: an answer, what is wrong with it, and so on
+	reply    any      // the answer to the pause that the adapter asked for before
+	replied  bool
+}
+
+// any reports whether there is anything to keep.
+func (p *progress) any() bool { return p.attempts > 0 || p.repairs != nil || p.replied }
+
+// keep keeps the progress of a call that pauses.
+func (r *run) keep(t *machine.Task, p progress) {
+	delete(r.progress, t)
+	if p.any() {
+		if r.progress == nil {
+			r.progress = map[*machine.Task]progress{}
+		}
+		r.progress[t] = p
+	}
+}
+
+// record is the progress as a journal keeps it, with the numbers that the calls of a model drew;
+// nil when there is nothing to keep.
+func (in *invocation) record() map[string]any {
+	p := &in.progress
+	if !p.any() && in.draws == nil {
+		return nil
+	}
+	data := map[string]any{"attempts": int64(p.attempts), "calls": int64(p.calls)}
+	if p.repairs != nil {
+		data["repairs"] = p.repairs
+	}
+	if p.replied {
+		data["answer"] = p.reply
+	}
+	if in.draws != nil {
+		data["model"], data["draws"] = in.drawnFrom, in.draws
+	}
+	return data
+}
+
+// progressOf reads what record made.
+func progressOf(data map[string]any) (p progress) {
+	number := func(name string) int {
+		n, _ := data[name].(int64)
+		return int(max(0, min(n, 1<<30)))
+	}
+	p.attempts, p.calls = number("attempts"), number("calls")
+	list, _ := data["repairs"].([]any)
+	for _, v := range list {
+		text, _ := v.(string)
+		p.repairs = append(p.repairs, text)
+	}
+	p.reply, p.replied = data["answer"]
+	return p
+}
+
+// response is what an adapter returned: a model its answer, a tool a value or JSON.
+type response struct {
+	model *runtime.Response
+	value any
+	text  json.RawMessage
+}
+
+// try calls the adapter as often as the call's policy says.
+func (in *invocation) try() (response, error) {
+	for {
+		resp, err := in.attempt()
+		if err == nil {
+			in.attempts = 0
+			return resp, nil
+		}
+		if !in.again(err) {
+			return response{}, err
+		}
+	}
+}
+
+// attempt calls the adapter once, for as long as the policy gives it.
+func (in *invocation) attempt() (response, error) {
+	if in.policy == nil || in.policy.Timeout == 0 {
+		return in.once()
+	}
+	ctx, cancel := context.WithTimeout(in.ctx, in.policy.Timeout)
+	defer cancel()
+	apart := *in // a call that is left behind goes on with what is its own
+	apart.ctx = ctx
+	done := make(chan attempted, 1)
+	go apart.onceApart(done)
+	var a attempted
+	select {
+	case a = <-done:
+	case <-ctx.Done():
+		if in.ctx.Err() != nil { // the driver does not wait for ever
+			a = <-done
+			break
+		}
+		settle := time.NewTimer(settleTime)
+		defer settle.Stop()
+		select {
+		case a = <-done:
+		case <-settle.C:
+			in.run.warn("a call ignored its context and was left behind", slog.String("step", in.path))
+			a.err = errors.New("the call ignored its context and was left behind")
+		}
+	}
+	if a.err != nil && ctx.Err() != nil && in.ctx.Err() == nil {
+		a.err = in.timedOut(a.err)
+	}
+	return a.response, a.err
+}
+
+// timedOut words the error of an attempt whose time was over.
+func (in *invocation) timedOut(err error) error {
+	f := retry.FailureOf(err)
+	if _, panicked := errors.AsType[*panicError](err); panicked || f.Status != 0 {
+		return err
+	}
+	f.Reason = retry.Timeout
+	f.Err = fmt.Errorf("attempt %d timed out: its timeout is %v: %w", in.attempts+1, in.policy.Timeout, err)
+	return f
+}
+
+// attempted is how an attempt ended.
+type attempted struct {
+	response
+	err error
+}
+
+// onceApart is once for a goroutine of its own.
+func (in *invocation) onceApart(done chan<- attempted) {
+	var a attempted
+	returned := false
+	defer func() {
+		if !returned {
+			a.err = in.panicked(recover())
+		}
+		done <- a
+	}()
+	a.response, a.err = in.once()
+	returned = true
+}
+
+// once calls the adapter.
+func (in *invocation) once() (resp response, err error) {
+	switch {
+	case in.call.kind == modelCall:
+		resp.model, err = in.answer()
+	case in.tool.values != nil:
+		resp.value, err = in.tool.values.CallValue(in.ctx, in.args)
+	default:
+		var args json.RawMessage
+		if args, err = value.JSON(in.args); err != nil {
+			return resp, &retry.Failure{Err: fmt.Errorf("arguments of %q: %w", in.call.name, err)}
+		}
+		resp.text, err = in.tool.tool.Call(in.ctx, args)
+	}
+	return resp, err
+}
+
+// again decides what follows on a failed attempt. It returns true when the next one has its turn. If
+// not, the call has failed, unless in.pause says what it waits for.
+func (in *invocation) again(err error) bool {
+	_, suspended := errors.AsType[*resume.Suspension](err)
+	_, panicked := errors.AsType[*panicError](err)
+	if suspended || panicked || in.ctx.Err() != nil {
+		return false
+	}
+	in.attempts++
+	p := in.policy
+	if p == nil {
+		p = &retry.Resolved{}
+	}
+	f := retry.FailureOf(err)
+	d := p.Decide(f, retry.Call{
+		Attempt: in.attempts, Repeatable: in.repeatable(), InlineWait: in.run.limits.InlineWait,
+		Seed: retry.Seed{Run: in.run.id, Step: in.path, Call: in.ordinal + len(in.repairs)/2},
+	})
+	durable := in.run.rt.Store != nil
+	switch {
+	case !d.Retry:
+		if d.Exhausted {
+			in.exhausted(p, f, d)
+		}
+		if d.Indeterminate && durable {
+			in.pause, in.attempts = in.askWhatHappened(), 0
+		}
+		return false
+	case d.Pause && durable:
+		in.emitRetry(trace.AdapterRetry, p, f, trace.Attr{Key: "delayMs", Value: d.Delay.Milliseconds()})
+		in.pause = &resume.Pause{Kind: resume.System, Reason: "retry", RetryAt: time.Now().UTC().Add(d.Delay),
+			Prompt: fmt.Sprintf("%s %q failed (%s) in attempt %d of %d; the next one follows in time, or on an answer", in.call.kind, in.named(), f.Reason, in.attempts, p.MaxAttempts)}
+		return false
+	}
+	in.emitRetry(trace.AdapterRetry, p, f, trace.Attr{Key: "delayMs", Value: d.Delay.Milliseconds()})
+	if d.Delay > 0 {
+		timer := time.NewTimer(d.Delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-in.ctx.Done():
+			return false
+		}
+	}
+	in.next()
+	return true
+}
+
+// next begins one more call of the adapter.
+func (in *invocation) next() {
+	if in.req != nil {
+		again := *in.req // the model may have kept the request
+		in.req = &again
+		in.draw()
+	}
+	in.emit(in.event(), in.content())
+}
+
+// emitRetry tells of a failed attempt; more are the attributes that come after "attempt".
+func (in *invocation) emitRetry(kind trace.Kind, p *retry.Resolved, f *retry.Failure, more ...trace.Attr) {
+	method := "call"
+	if in.call.kind == modelCall {
+		if method = "generate"; in.streams() {
+			method = "stream"
+		}
+	}
+	data := append(trace.Data{{Key: "adapterKind", Value: string(in.call.kind)}, {Key: "attempt", Value: int64(in.attempts)}}, more...)
+	in.emit(trace.Event{Kind: kind, Step: in.path, Data: append(data,
+		trace.Attr{Key: "maxAttempts", Value: int64(p.MaxAttempts)}, trace.Attr{Key: "method", Value: method},
+		trace.Attr{Key: "reason", Value: string(f.Reason)})}, nil)
+}
+
+// exhausted tells that a policy gives up.
+func (in *invocation) exhausted(p *retry.Resolved, f *retry.Failure, d retry.Decision) {
+	in.emitRetry(trace.RetriesOver, p, f)
+	text := fmt.Sprintf("step %q: %s %q failed %d times, no attempt is left", in.path, in.call.kind, in.named(), in.attempts)
+	if in.attempts < p.MaxAttempts {
+		text = fmt.Sprintf("step %q: %s %q failed and is not called again: %s", in.path, in.call.kind, in.named(), d.Why)
+	}
+	in.run.found.add(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindAdapter,
+		Code: diagnostics.CodeRetryExhausted, Message: text, Step: in.path})
+}
+
+// named is the name of the tool or model.
+func (in *invocation) named() string {
+	if in.req != nil {
+		return in.req.Model
+	}
+	return in.call.name
+}
