@@ -24,6 +24,7 @@ const (
 	configFile      = "braise.yaml"
 	scriptFile      = "script.yaml"
 	inputFile       = "input.json"
+	answersFile     = "answers.yaml"
 	modesFile       = "scenario.yaml"
 	outcomeFile     = "outcome.json"
 	traceFile       = "trace.txt"
@@ -39,6 +40,7 @@ type scenario struct {
 	source  fs.FS         // of the recipe and the files that it names
 	input   any           // decoded JSON; nil: none
 	script  *script.Model // nil: none
+	answers []answer      // of pauses, in order
 	strict  bool
 	wants   []want
 }
@@ -75,6 +77,11 @@ func read(archive *txtar.Archive, beside fs.FS) (*scenario, error) {
 	}
 	if f := s.file(scriptFile); f != nil {
 		if s.script, err = script.Parse(scriptFile, f.Data); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if f := s.file(answersFile); f != nil {
+		if s.answers, err = readAnswers(f.Data); err != nil {
 			errs = append(errs, err)
 		}
 	}

@@ -10,10 +10,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 	"github.com/braise-run/braise/workflow"
@@ -24,17 +26,18 @@ const runID = "00000000-0000-7000-8000-000000000000"
 
 // attempt is one run of a scenario, what differs from run to run taken out.
 type attempt struct {
-	outcome     map[string]any // as the command prints it
+	outcome     map[string]any // as the command prints it; of pauses without tokens and times
 	plan        *workflow.Plan // nil: the recipe was refused
 	diagnostics diagnostics.List
-	trace       []string // a line an event
+	trace       []string // a line an event, of all legs
+	problem     string   // an answer could not be given; "": none
 }
 
 // attempt runs the scenario in a fresh folder:
 //
 //  1. lay out its files
 //  2. make the runtime; load and compile the recipe
-//  3. run it
+//  3. run it, and answer what it waits for
 func (s *scenario) attempt(ctx context.Context, base *runtime.Runtime, maxParallel int) (*attempt, error) {
 	dir, err := os.MkdirTemp("", "braise-scenario-")
 	if err != nil {
@@ -51,12 +54,17 @@ func (s *scenario) attempt(ctx context.Context, base *runtime.Runtime, maxParall
 	var wrong *diagnostics.Error
 	switch {
 	case errors.As(err, &wrong):
-		return newAttempt(workflow.Refused(wrong), nil, dir)
+		return newAttempt([]*workflow.Outcome{workflow.Refused(wrong)}, nil, dir)
 	case err != nil:
 		return nil, err
 	}
 	out, _ := wf.Run(ctx, s.input, rt) // the error is the outcome's
-	return newAttempt(out, wf.Plan(), dir)
+	legs, problem := s.answerAll(ctx, wf, rt, out)
+	a, err := newAttempt(legs, wf.Plan(), dir)
+	if err == nil {
+		a.problem = problem
+	}
+	return a, err
 }
 
 // prepare compiles the recipe for the runtime of one attempt. The error is a *diagnostics.Error
@@ -86,6 +94,10 @@ func (s *scenario) prepare(dir string, base *runtime.Runtime, maxParallel int) (
 		rt.Limits.MaxParallel = maxParallel
 	}
 	rt.NewRunID = func() string { return runID }
+	rt.Store = &checkpoint.Memory{}
+	if rt.Resume == nil {
+		rt.Resume = resume.PassThrough{}
+	}
 	return wf, rt, nil
 }
 
@@ -152,9 +164,10 @@ func replaceTools(tools, own []runtime.Tool) []runtime.Tool {
 // a secret.
 func environment(name string) (string, bool) { return "value-of-" + name, true }
 
-// newAttempt takes the folder's name out of everything: the folder is ".", what is in it has the
-// name that the scenario gives it.
-func newAttempt(out *workflow.Outcome, plan *workflow.Plan, dir string) (*attempt, error) {
+// newAttempt is what the legs of a run came to. It takes the folder's name out of everything: the
+// folder is ".", what is in it has the name that the scenario gives it.
+func newAttempt(legs []*workflow.Outcome, plan *workflow.Plan, dir string) (*attempt, error) {
+	out := legs[len(legs)-1]
 	text, err := json.Marshal(out)
 	if err != nil {
 		return nil, err
@@ -170,15 +183,24 @@ func newAttempt(out *workflow.Outcome, plan *workflow.Plan, dir string) (*attemp
 		return nil, err
 	}
 	a := &attempt{outcome: decoded.(map[string]any), plan: plan}
+	delete(a.outcome, "token")
+	pauses, _ := a.outcome["pauses"].([]any)
+	for _, p := range pauses {
+		for _, name := range []string{"token", "createdAt", "expiresAt", "retryAt"} {
+			delete(p.(map[string]any), name)
+		}
+	}
 	for _, d := range out.Diagnostics {
 		d.Position.File, d.Message, d.Hint = clean(d.Position.File), clean(d.Message), clean(d.Hint)
 		a.diagnostics = append(a.diagnostics, d)
 	}
-	for _, e := range out.Trace {
-		if e.Kind == trace.RunStart { // the digest says no more than the recipe itself
-			e.Data = slices.DeleteFunc(slices.Clone(e.Data), func(a trace.Attr) bool { return a.Key == "digest" })
+	for _, leg := range legs {
+		for _, e := range leg.Trace {
+			if e.Kind == trace.RunStart { // the digest says no more than the recipe itself
+				e.Data = slices.DeleteFunc(slices.Clone(e.Data), func(a trace.Attr) bool { return a.Key == "digest" })
+			}
+			a.trace = append(a.trace, clean(e.Line()))
 		}
-		a.trace = append(a.trace, clean(e.Line()))
 	}
 	return a, nil
 }
@@ -186,13 +208,15 @@ func newAttempt(out *workflow.Outcome, plan *workflow.Plan, dir string) (*attemp
 // fingerprint is what must be the same in every run. Which independent steps had run when a run
 // failed may differ.
 func (a *attempt) fingerprint() string {
-	if a.ok() || a.plan == nil {
-		return indented(pick(a.outcome, "status", "output", "error", "artefact", "diagnostics")) + lines(a.trace)
+	if a.ok() || a.paused() || a.plan == nil {
+		return indented(pick(a.outcome, "status", "output", "error", "artefact", "pauses", "diagnostics")) + lines(a.trace) + a.problem
 	}
 	return indented(pick(a.outcome, "status", "output", "error"))
 }
 
 func (a *attempt) ok() bool { return a.outcome["status"] == string(workflow.StatusOK) }
+
+func (a *attempt) paused() bool { return a.outcome["status"] == string(workflow.StatusPaused) }
 
 // pick returns the members of an object that have one of the names.
 func pick(object map[string]any, names ...string) map[string]any {

@@ -23,6 +23,9 @@ import (
 //
 // It reports whether a file of the archive was rewritten.
 func (s *scenario) expect(a *attempt, update bool, fail func(format string, args ...any)) (updated bool) {
+	if a.problem != "" {
+		fail("%s", a.problem)
+	}
 	left, missing := s.take(a.diagnostics)
 	for _, w := range missing {
 		fail("%s:%d: no diagnostic matches %q%s", w.file, w.line, w.regexp, onLine(w, left))
@@ -52,7 +55,7 @@ func (s *scenario) expect(a *attempt, update bool, fail func(format string, args
 		fail("nothing is expected; --update writes an %s with\n%s", outcomeFile, a.renewOutcome(nil, left))
 		return updated
 	case !a.ok() && (a.plan != nil || len(missing) == len(s.wants) && s.file(diagnosticsFile) == nil):
-		fail("the run did not end well; if it should not, say so in %s:\n%s", outcomeFile, indented(pick(a.outcome, "status", "error")))
+		fail("the run did not end well; if it should not, say so in %s:\n%s", outcomeFile, indented(pick(a.outcome, "status", "error", "pauses")))
 	}
 	if s.file(diagnosticsFile) == nil && !s.listsDiagnostics() {
 		for _, d := range left {
@@ -127,7 +130,7 @@ func listed(list diagnostics.List) string {
 }
 
 // outcomeKeys are the members of an outcome that an expectation may have.
-var outcomeKeys = []string{"status", "runId", "recipe", "output", "artefact", "error", "diagnostics", "trace"}
+var outcomeKeys = []string{"status", "runId", "recipe", "output", "artefact", "pauses", "error", "diagnostics", "trace"}
 
 // compareOutcome looks for the expected members in the outcome; those of trace, in their order,
 // among the events.
@@ -229,12 +232,12 @@ func (s *scenario) listsDiagnostics() bool {
 	return object["diagnostics"] != nil
 }
 
-// renewOutcome is an outcome.json for what happened: status, output and error, diagnostics that
+// renewOutcome is an outcome.json for what happened: status, output, error and pauses, diagnostics that
 // nothing else expects, and what else the old one speaks of. Ids and times are left out.
 func (a *attempt) renewOutcome(old []byte, left diagnostics.List) string {
 	v, _ := value.Decode(old)
 	before, _ := v.(map[string]any)
-	keys := []string{"status", "output", "error"}
+	keys := []string{"status", "output", "error", "pauses"}
 	for _, key := range []string{"artefact", "diagnostics", "trace"} {
 		if before[key] != nil {
 			keys = append(keys, key)
