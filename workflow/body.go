@@ -231,11 +231,6 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 		s.with(src.With, &names)
 		s.need(useTool, src.Uses.Text, src.Uses.Pos, s.path())
 		s.compileCall(src, toolCall, src.Uses.Text)
-		if key := src.IdempotencyKey; key != nil {
-			t, refs := s.template(key, inner)
-			s.calls[len(s.calls)-1].key = t
-			s.refer(refs)
-		}
 	}
 }
 
@@ -332,7 +327,6 @@ func (s *stepCompiler) modelName(src *recipe.Step) string {
 
 func (s *stepCompiler) compileCall(src *recipe.Step, kind callKind, name string) {
 	call := &call{kind: kind, name: name, step: s.path(), pos: src.Uses.Pos, with: src.With}
-	call.retry = layersOf(src.Retry, s.defaults.Retry[string(kind)])
 	if name != "" {
 		call.event = callData(kind, name)
 	}
@@ -399,46 +393,28 @@ func checkOutput(v any, want *schema.Schema, maxBytes int, where diagnostics.Pos
 // compileBody lowers a step that owns a body.
 func (s *stepCompiler) compileBody(src *recipe.Body, inner *expr.Scope) {
 	s.node.Kind = machine.Sub
+	body := s.bodyOf(src, inner, "")
+	s.node.Body = &body
+}
+
+// bodyOf compiles a body of the step. label is what its steps' paths have between the step's and
+// their own.
+func (s *stepCompiler) bodyOf(src *recipe.Body, inner *expr.Scope, label string) machine.Body {
 	switch {
-	case src == nil:
-		s.node.Body = &machine.Graph{} // reported when the recipe was read
+	case src == nil: // reported when the recipe was read
 	case src.Ref.Text != "" && src.Recipe == nil:
-		s.node.Body = &machine.Graph{}
 		if !s.broken {
 			s.errorf(src.Ref.Pos, diagnostics.CodeFile, "read the recipe with recipe.Load", "sub-recipe %q was not loaded", src.Ref.Text)
 		}
 	case src.Ref.Text != "":
-		sub := s.file(src.Recipe)
-		s.node.Body, s.count = sub.graph, sub.count
-		if !s.full && s.body.count+s.count <= MaxSteps { // else the recipe is refused
-			s.sub = prefixed(sub.steps, s.path()+"/")
-		}
-		s.with(src.Inputs, inner)
-		where := src.Ref.Pos
-		if src.Inputs != nil {
-			where = src.Inputs.Pos
-		}
-		s.node.Inputs = func(given any) (map[string]any, error) {
-			inputs, ok := given.(map[string]any)
-			if !ok && given != nil {
-				return nil, fmt.Errorf("%s: inputs of sub-recipe %q must be a map, not %s", where, src.Ref.Text, value.TypeName(given))
-			}
-			checked, err := sub.inputs.check(inputs)
-			if err != nil {
-				return nil, fmt.Errorf("%s: sub-recipe %q: %w", where, src.Ref.Text, err)
-			}
-			return checked, nil
-		}
-		if len(s.list) < maxFindings {
-			s.list = append(s.list, sub.inputs.checkWritten(src.Inputs, src.Ref, &s.suggest)...)
-		}
+		return s.fileBody(src, inner, label)
 	default:
 		names := expr.Scope{Inputs: s.names.Inputs, Consts: s.names.Consts, Outer: inner}
 		b := s.compiler.body(bodySource{
-			steps: src.Steps, output: src.Output, defaults: s.defaults, names: names, prefix: s.path() + "/",
+			steps: src.Steps, output: src.Output, defaults: s.defaults, names: names, prefix: s.path() + label + "/",
 		})
 		b.graph.Consts = s.names.Consts
-		s.node.Body, s.sub, s.count = b.graph, b.steps, b.count
+		s.sub, s.count = append(s.sub, b.steps...), s.count+b.count
 		for _, r := range b.outer {
 			if r.up == 1 {
 				s.edge(r.index, true)
@@ -446,7 +422,40 @@ func (s *stepCompiler) compileBody(src *recipe.Body, inner *expr.Scope) {
 				s.body.outer = append(s.body.outer, outerRef{r.up - 1, r.index})
 			}
 		}
+		return machine.Body{Graph: b.graph}
 	}
+	return machine.Body{Graph: &machine.Graph{}}
+}
+
+// fileBody is bodyOf for a file, which sees its inputs only.
+func (s *stepCompiler) fileBody(src *recipe.Body, inner *expr.Scope, label string) machine.Body {
+	sub := s.file(src.Recipe)
+	s.count += sub.count
+	if !s.full && s.body.count+s.count <= MaxSteps { // else the recipe is refused
+		s.sub = append(s.sub, prefixed(sub.steps, s.path()+label+"/")...)
+	}
+	where := src.Ref.Pos
+	given := expr.Literal(nil)
+	if src.Inputs != nil {
+		where = src.Inputs.Pos
+		var refs []expr.Ref
+		given, refs = s.template(src.Inputs, inner)
+		s.refer(refs)
+	}
+	if len(s.list) < maxFindings {
+		s.list = append(s.list, sub.inputs.checkWritten(src.Inputs, src.Ref, &s.suggest)...)
+	}
+	return machine.Body{Graph: sub.graph, Given: given, Inputs: func(given any) (map[string]any, error) {
+		inputs, ok := given.(map[string]any)
+		if !ok && given != nil {
+			return nil, fmt.Errorf("%s: inputs of sub-recipe %q must be a map, not %s", where, src.Ref.Text, value.TypeName(given))
+		}
+		checked, err := sub.inputs.check(inputs)
+		if err != nil {
+			return nil, fmt.Errorf("%s: sub-recipe %q: %w", where, src.Ref.Text, err)
+		}
+		return checked, nil
+	}}
 }
 
 // edge makes the step wait for another one; data says that it also reads it.

@@ -30,11 +30,14 @@ type Kind uint8
 
 // The kinds.
 const (
-	Set  Kind = iota // its input is its output
-	Call             // the driver calls an adapter
-	Sub              // a body
-	Fail             // fails on purpose
-	Wait             // waits for an answer or a time; the driver opens it
+	Set    Kind = iota // its input is its output
+	Call               // the driver calls an adapter
+	Sub                // a body
+	Again              // a loop
+	Choice             // a switch
+	Many               // a fork
+	Fail               // fails on purpose
+	Wait               // waits for an answer or a time; the driver opens it
 )
 
 // Trigger says which ends of a node's needs let it run.
@@ -56,10 +59,10 @@ type Node struct {
 	When    *expr.Program  // nil: always
 	With    *expr.Template // nil: no input
 	Foreach *Foreach
-	Body    *Graph // of a Sub
-	// Inputs makes the inputs of a file's body of what the step gives; nil for a body written in
-	// place, which sees the names around it.
-	Inputs  func(given any) (map[string]any, error)
+	Body    *Body         // of a Sub
+	Loop    *Loop         // of an Again
+	Fork    *Fork         // of a Many
+	Cases   []Branch      // of a Choice; the default, which has no condition, last
 	Timeout time.Duration // for each execution; 0: none
 	OnError OnError
 
@@ -68,6 +71,8 @@ type Node struct {
 	Accept func(any) error
 	// Adapter is the driver's own: what a Call calls.
 	Adapter any
+	// Rollback undoes an execution that succeeded; nil: nothing does.
+	Rollback *Rollback
 
 	// Paths and Fixed bound the size of the input, see [expr.Template.Bound]; Paths is -1 when
 	// nothing is known. Bound sets them.
@@ -80,6 +85,13 @@ func (n *Node) Bound() {
 	if n.Fixed, n.Paths, ok = n.With.Bound(); !ok {
 		n.Paths = -1
 	}
+}
+
+// Rollback says how an execution is undone. It is the driver that does it, see [Machine.Undo].
+type Rollback struct {
+	With    *expr.Template // in the environment of the task; nil: no input
+	Timeout time.Duration
+	Adapter any // the driver's own
 }
 
 // Foreach runs a node once per item.

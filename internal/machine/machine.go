@@ -40,7 +40,7 @@ type Command struct {
 	Op    Op
 	Task  *Task
 	Input any
-	Alone bool // of Start: nothing else is ready, running or armed
+	Alone bool // of Start: nothing else is ready, running, waiting or armed
 	Timer Timer
 	Wait  time.Duration
 	Err   error
@@ -72,14 +72,15 @@ type Machine struct {
 	run  map[string]any
 
 	root    *frame
-	ready   queue   // all needs settled, nothing decided yet
-	waiting queue   // calls that wait for a slot
-	calls   []*Task // that are under way
-	paused  []*Task // that wait, in the order in which they began to
-	kept    int     // of them, those that the driver ends soon by itself
-	began   int64   // tasks begun so far
-	decided int64   // what Next decided so far
-	armed   int     // timers that have neither come due nor been disarmed
+	ready   queue     // all needs settled, nothing decided yet
+	waiting queue     // calls that wait for a slot
+	calls   []*Task   // that are under way
+	paused  []*Task   // that wait, in the order in which they began to
+	kept    int       // of them, those that the driver ends soon by itself
+	began   int64     // tasks begun so far
+	decided int64     // what Next decided so far
+	now     time.Time // see Tell
+	armed   int       // timers that have neither come due nor been disarmed
 
 	size    int // of all that the run keeps so far
 	largest int // of a value that expressions can name, so far
@@ -210,8 +211,12 @@ func (m *Machine) resume(t *Task) bool {
 
 // abandon cancels what waits in owner: nobody is going to answer.
 func (m *Machine) abandon(owner *Task, cause error) {
+	m.abandonIf(func(t *Task) bool { return t.within(owner) }, cause)
+}
+
+func (m *Machine) abandonIf(inside func(*Task) bool, cause error) {
 	for _, t := range slices.Clone(m.paused) {
-		if t.within(owner) && m.resume(t) {
+		if inside(t) && m.resume(t) {
 			m.end(t, nil, Unknown, &Failure{Category: "cancelled", Code: "step.cancelled", Err: cause})
 		}
 	}
@@ -245,14 +250,14 @@ func (m *Machine) Due(t *Task, timer Timer) {
 		m.stopOlder(t)
 		return
 	}
-	if t.stopped || t.body != nil && t.body.cancelled {
+	if t.stopped || t.cancelled() {
 		return // it is ending already, for another reason
 	}
 	t.timeout = true
 	if t.node < 0 {
 		m.cancelFrame(t.frame)
-	} else if t.body != nil {
-		m.cancelFrame(t.body)
+	} else {
+		m.cancelBodies(t)
 	}
 	m.stop(t, m.timeoutError(t))
 }
@@ -303,8 +308,8 @@ func (t *Task) unhandled(visit func(*Failure)) {
 		return
 	}
 	visit(t.failure)
-	if t.body != nil {
-		t.body.unhandled(visit)
+	for _, body := range t.bodies() {
+		body.unhandled(visit)
 	}
 	if items := t.items(); items != nil && !t.Node().Foreach.Collect {
 		for i := range items {
@@ -324,6 +329,19 @@ func (m *Machine) Artefact() map[string]any {
 	return artefact
 }
 
+// Undo returns the tasks that have succeeded and can be undone, in the order in which to do so: reverse
+// plan order, a step before what is in its body. Of a foreach they are its items.
+func (m *Machine) Undo() []*Task {
+	var list []*Task
+	m.Walk(func(*Task) {}, func(t *Task) {
+		if n := t.Node(); n.Rollback != nil && t.status == Succeeded && (t.item >= 0 || n.Foreach == nil) {
+			list = append(list, t)
+		}
+	})
+	slices.Reverse(list)
+	return list
+}
+
 // Walk visits every task in plan order, bodies in place: enter before what is inside, leave after.
 func (m *Machine) Walk(enter, leave func(*Task)) { m.root.walk(enter, leave) }
 
@@ -335,13 +353,13 @@ func (f *frame) walk(enter, leave func(*Task)) {
 		for i := range items {
 			item := &items[i]
 			enter(item)
-			if item.body != nil {
-				item.body.walk(enter, leave)
+			for _, body := range item.bodies() {
+				body.walk(enter, leave)
 			}
 			leave(item)
 		}
-		if t.body != nil {
-			t.body.walk(enter, leave)
+		for _, body := range t.bodies() {
+			body.walk(enter, leave)
 		}
 		leave(t)
 	}
@@ -498,8 +516,8 @@ func (m *Machine) begin(t *Task) {
 			failure = failOnPurpose(input)
 		}
 		m.end(t, nil, Unknown, failure)
-	case Sub:
-		m.openBody(t, input)
+	case Sub, Again, Choice, Many:
+		m.openControl(t, input)
 	case Call, Wait:
 		if n.Paths < 0 || n.Fixed+2*n.Paths*m.largest > m.opts.MaxOutput {
 			if _, failure := m.measure("input", input, Unknown, m.opts.MaxOutput); failure != nil {
@@ -512,7 +530,7 @@ func (m *Machine) begin(t *Task) {
 			m.wait(t)
 			return
 		}
-		alone := len(m.calls) == 0 && len(m.ready) == 0 && len(m.waiting) == 0 && m.armed == 0 && n.Timeout == 0
+		alone := len(m.calls)+len(m.paused) == 0 && len(m.ready) == 0 && len(m.waiting) == 0 && m.armed == 0 && n.Timeout == 0
 		m.calls = append(m.calls, t)
 		if n.Timeout > 0 {
 			m.arm(t, Timeout, n.Timeout)
@@ -534,33 +552,6 @@ func failOnPurpose(input any) *Failure {
 		code = "fail"
 	}
 	return &Failure{Category: "tool", Code: code, Err: errors.New(message)}
-}
-
-func (m *Machine) openBody(t *Task, input any) {
-	n := t.Node()
-	inputs := t.frame.inputs
-	if n.Inputs != nil {
-		if failure := m.weigh("input", input, Unknown); failure != nil { // before anybody looks through it
-			m.end(t, nil, Unknown, failure)
-			return
-		}
-		var err error
-		if inputs, err = n.Inputs(input); err != nil {
-			m.end(t, nil, Unknown, &Failure{Category: "config", Code: "recipe.inputs", Err: err})
-			return
-		}
-	}
-	if failure := m.count(len(n.Body.Nodes)); failure != nil {
-		m.end(t, nil, Unknown, failure)
-		return
-	}
-	if n.Timeout > 0 {
-		m.arm(t, Timeout, n.Timeout)
-	}
-	t.body = m.open(n.Body, t, inputs)
-	if t.body.left == 0 {
-		m.closeFrame(t.body)
-	}
 }
 
 func (m *Machine) openForeach(t *Task) {
@@ -835,7 +826,7 @@ func (m *Machine) closeFrame(f *frame) {
 	}
 	m.disarm(&f.self)
 	if f.parent != nil {
-		m.end(f.parent, output, Unknown, failure)
+		m.closeBranch(f.parent, f.index, output, failure)
 		return
 	}
 	result := &Result{Status: Succeeded, Output: output}
@@ -860,8 +851,13 @@ func (m *Machine) cancelFrame(f *frame) {
 }
 
 func (m *Machine) cancelBodies(t *Task) {
-	if t.body != nil && t.status == Running {
-		m.cancelFrame(t.body)
+	if t.status == Running {
+		for _, body := range t.bodies() {
+			m.cancelFrame(body)
+		}
+		if t.ctl != nil {
+			t.ctl.over = true
+		}
 	}
 	items := t.items()
 	for i := range items {

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 
 	"github.com/braise-run/braise/internal/expr"
@@ -25,7 +26,7 @@ type Task struct {
 	output  any
 	failure *Failure
 
-	body *frame // of a Sub that runs
+	ctl *control // of a composite that has begun
 
 	each *each // of a foreach that runs
 
@@ -46,7 +47,9 @@ type each struct {
 // frame is the state of one execution of a body.
 type frame struct {
 	graph  *Graph
-	parent *Task // that owns the body; nil for the run's
+	parent *Task  // that owns the body; nil for the run's
+	label  string // what tells the body from the owner's others: #2, /left
+	index  int    // of the body among the owner's
 	depth  int
 	inputs map[string]any
 	steps  []step
@@ -89,7 +92,7 @@ func (t *Task) Path() string {
 	}
 	var b []byte
 	if p := t.frame.parent; p != nil {
-		b = append(append(b, p.Path()...), '/')
+		b = append(append(append(b, p.Path()...), t.frame.label...), '/')
 	}
 	b = append(b, id...)
 	if t.item >= 0 {
@@ -141,11 +144,42 @@ func (t *Task) Var(up, index int) any {
 	for range up {
 		t = t.frame.parent
 	}
-	if index == 0 {
+	switch index {
+	case 0:
 		return t.value
+	case 1:
+		return int64(t.item)
 	}
-	return int64(t.item)
+	return t.ctl.variable(index, t.frame.m)
 }
+
+// variable returns what a loop defines; nil before its first round.
+func (c *control) variable(index int, m *Machine) any {
+	switch {
+	case c == nil:
+		return nil
+	case index == VarIteration:
+		return int64(c.round)
+	case index == VarLast:
+		return c.last
+	case index == VarHistory:
+		return append([]any{}, c.history...)
+	case index == VarElapsed:
+		return m.now.Sub(c.began).Seconds()
+	}
+	return nil
+}
+
+// bodies returns the bodies of a composite that have begun.
+func (t *Task) bodies() []*frame {
+	if t.ctl == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(t.ctl.frames), func(f *frame) bool { return f == nil })
+}
+
+// cancelled reports whether a composite ends early already.
+func (t *Task) cancelled() bool { return t.ctl != nil && t.ctl.over }
 
 // whole returns the foreach step of an item.
 func (t *Task) whole() *Task { return &t.frame.steps[t.node].Task }

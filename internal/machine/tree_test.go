@@ -27,7 +27,7 @@ func drawTree(t *rapid.T, depth int) *Graph {
 			node.Kind = Call
 		}
 		if node.Kind == Sub {
-			node.Body = drawTree(t, depth-1)
+			node.Body = &Body{Graph: drawTree(t, depth-1)}
 		}
 		if rapid.IntRange(0, 4).Draw(t, "when") == 0 {
 			node.When = condition(t, "1 > 2")
