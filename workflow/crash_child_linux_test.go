@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -30,7 +31,7 @@ import (
 // to do of one run, answers its pauses, and prints a crashResult.
 const (
 	crashVar     = "BRAISE_CRASH"        // a crashJob in JSON
-	failpointVar = "BRAISE_FAILPOINT"    // name:n, the n-th time; "" for none
+	failpointVar = "BRAISE_FAILPOINT"    // name:n, the n-th time; any:n, the n-th of all; "" for none
 	failActVar   = "BRAISE_FAILPOINT_DO" // kill (also ""), stop or cut
 )
 
@@ -41,7 +42,8 @@ type crashJob struct {
 	Run    string        // the run's id
 	Dir    string        // of the effect log and the tokens
 	Tokens []string      // to be tried at first, with approval
-	Lease  time.Duration // 0: as usual
+	Lease  time.Duration // 0: as usual, else it is not renewed
+	Late   bool          // each record is late at once
 	Psql   []string      // the command that cuts the connections to the store
 }
 
@@ -78,6 +80,8 @@ const crashRecipe = head + `steps:
 output: ["${{ steps.draft.output.text }}", "${{ steps.check.output.text }}", "${{ steps.approve.output.decision }}", "${{ steps.send.output }}"]
 `
 
+const usualLease = 15 * time.Second
+
 const crashScript = `turns:
   - text: first
   - text: second
@@ -97,12 +101,11 @@ func TestCrashChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &crashChild{job: job, at: os.Getenv(failpointVar), do: os.Getenv(failActVar), store: store}
-	// A record that is late has a write of its own, and how many there are is then a matter of luck.
-	lease := 15 * time.Second
-	if job.Lease > 0 {
-		lease = job.Lease
+	record := time.Hour
+	if job.Late {
+		record = time.Nanosecond
 	}
-	workflow.SetTimes(lease, time.Hour)
+	workflow.SetTimes(usualLease, record)
 	workflow.SetFailpoint(c.reached)
 	result := c.run(load(t, []byte(crashRecipe)))
 	workflow.SetFailpoint(nil)
@@ -135,6 +138,16 @@ type crashChild struct {
 	hits  []string
 }
 
+// setTimes sets how long a lease lasts. A record that is late may have a write of its own, and how many of
+// these there are is a matter of luck; so usually none is.
+func (c *crashChild) setTimes(lease time.Duration) {
+	record := time.Hour
+	if c.job.Late {
+		record = time.Nanosecond
+	}
+	workflow.SetTimes(lease, record)
+}
+
 // reached is the failpoint.
 func (c *crashChild) reached(name string) {
 	c.mutex.Lock()
@@ -145,7 +158,14 @@ func (c *crashChild) reached(name string) {
 	c.times[name]++
 	hit := fmt.Sprintf("%s:%d", name, c.times[name])
 	c.hits = append(c.hits, hit)
-	if hit != c.at {
+	switch {
+	case c.job.Lease == 0:
+	case name == "create.before" || name == "claim.before":
+		c.setTimes(c.job.Lease)
+	case name == "create.after" || name == "claim.after":
+		c.setTimes(time.Hour) // who is stopped while it renews its lease may have the store locked
+	}
+	if hit != c.at && fmt.Sprintf("any:%d", len(c.hits)) != c.at {
 		return
 	}
 	switch c.do {
@@ -154,7 +174,10 @@ func (c *crashChild) reached(name string) {
 			panic(fmt.Sprintf("psql: %v: %s", err, out))
 		}
 	case "stop":
+		woken := make(chan os.Signal, 1)
+		signal.Notify(woken, syscall.SIGCONT)
 		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		<-woken // the other threads may stop first
 	default:
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
@@ -313,11 +336,17 @@ func startChild(t *testing.T, job crashJob, at, do string) *started {
 	return p
 }
 
-// killed waits for a child that kills itself.
-func (p *started) killed(t *testing.T, at string) {
-	t.Helper()
+// killed waits for a child, and reports whether it killed itself.
+func (p *started) killed() bool {
 	_ = p.Wait()
-	if status := p.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGKILL {
+	status := p.ProcessState.Sys().(syscall.WaitStatus)
+	return status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
+// kill lets a child run until it kills itself at a point.
+func kill(t *testing.T, job crashJob, at string) {
+	t.Helper()
+	if p := startChild(t, job, at, ""); !p.killed() {
 		t.Fatalf("%s was not reached (%v)\n%s%s", at, p.ProcessState, &p.out, &p.err)
 	}
 }
@@ -333,4 +362,14 @@ func (p *started) result(t *testing.T) (r crashResult) {
 		t.Fatalf("%v\n%s%s", err, &p.out, &p.err)
 	}
 	return r
+}
+
+// stops waits for a child that stops itself.
+func (p *started) stops(t *testing.T) {
+	t.Helper()
+	var status syscall.WaitStatus
+	_, err := syscall.Wait4(p.Process.Pid, &status, syscall.WUNTRACED, nil)
+	if err != nil || !status.Stopped() {
+		t.Fatalf("the process did not stop: %v, %v\n%s%s", err, status, &p.out, &p.err)
+	}
 }

@@ -11,9 +11,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/resume"
@@ -148,6 +151,11 @@ func calls(dir string) map[string]int {
 	return n
 }
 
+// external returns the external effects.
+func external(dir string) []effect {
+	return slices.DeleteFunc(effectsIn(dir), func(e effect) bool { return e.What != "external" })
+}
+
 // recover lets a new process do the rest, and checks that a recorded step was not executed again, and
 // all that check does.
 func (w *world) recover(t *testing.T, job crashJob) crashResult {
@@ -270,18 +278,136 @@ func TestKilledAnywhere(t *testing.T) {
 				t.Run(at, func(t *testing.T) {
 					t.Parallel()
 					job := w.job(t)
-					startChild(t, job, at, "").killed(t, at)
+					kill(t, job, at)
 					hits := w.recover(t, job).Hits
 					if kind != "jsonl" || len(hits) == 0 { // of a run that had ended
 						return
 					}
 					for _, then := range []string{hits[i%len(hits)], hits[(i*5+2)%len(hits)]} {
 						job := w.job(t)
-						startChild(t, job, at, "").killed(t, at)
-						startChild(t, job, then, "").killed(t, "after "+at+", "+then)
+						kill(t, job, at)
+						kill(t, job, then)
 						w.recover(t, job)
 					}
 				})
+			}
+		})
+	}
+}
+
+// The same where each record has a write of its own. How many there are is a matter of luck, so the points are
+// counted over all names, up to the first that is not reached.
+func TestKilledBetweenLateRecords(t *testing.T) {
+	w := newWorld(t, "jsonl")
+	step := 1
+	if testing.Short() {
+		step = 7
+	}
+	for n := 1; ; n += step {
+		job := w.job(t)
+		job.Late = true
+		p := startChild(t, job, fmt.Sprintf("any:%d", n), "")
+		if !p.killed() {
+			if n < len(crashArtefact) {
+				t.Fatalf("only %d points\n%s", n, &p.err)
+			}
+			return
+		}
+		w.recover(t, job)
+		if t.Failed() {
+			t.Fatalf("killed at point %d", n)
+		}
+	}
+}
+
+// A token that was given out before a crash is as good as ever, unless the answer is in the journal; then all
+// tokens of the pause are worth nothing.
+func TestTokensAfterCrash(t *testing.T) {
+	for _, kind := range durable {
+		t.Run(kind, func(t *testing.T) {
+			if testing.Short() && kind != "jsonl" {
+				t.Skip("only one store in a short test")
+			}
+			w := newWorld(t, kind)
+			points := w.points(t)
+			for _, at := range some(points[slices.Index(points, "pause.noted:1"):]) {
+				t.Run(at, func(t *testing.T) {
+					t.Parallel()
+					job := w.job(t)
+					kill(t, job, at)
+					job.Tokens = readLines[string](filepath.Join(job.Dir, "tokens"))
+					answered := slices.ContainsFunc(w.records(t, job.Run), func(rec checkpoint.Record) bool { return rec.Kind == checkpoint.PauseAnswered })
+					want := slices.Repeat([]string{"resume.invalidToken"}, len(job.Tokens))
+					if len(want) > 0 && !answered {
+						want[0] = ""
+					}
+					if diff := cmp.Diff(want, w.recover(t, job).Tried, cmpopts.EquateEmpty()); diff != "" {
+						t.Errorf("what became of the tokens, answered before: %t (-want +got)\n%s", answered, diff)
+					}
+				})
+			}
+		})
+	}
+}
+
+// A process is stopped for longer than its lease, and another one does the rest. Woken again, the first cannot
+// write any more, does nothing else, and says so.
+func TestStoppedPastItsLease(t *testing.T) {
+	for _, kind := range durable {
+		t.Run(kind, func(t *testing.T) {
+			w := newWorld(t, kind)
+			points := slices.DeleteFunc(w.points(t), func(p string) bool {
+				return !regexp.MustCompile("^(append|answer).before:").MatchString(p)
+			})
+			for _, at := range some(points) {
+				t.Run(at, func(t *testing.T) {
+					t.Parallel()
+					job := w.job(t)
+					job.Lease = time.Millisecond
+					stopped := startChild(t, job, at, "stop")
+					stopped.stops(t)
+					job.Lease = 0
+					w.recover(t, job)
+					recs, did := w.records(t, job.Run), external(job.Dir)
+					if err := stopped.Process.Signal(syscall.SIGCONT); err != nil {
+						t.Fatal(err)
+					}
+					got := stopped.result(t) // a call that was under way may have come to its end
+					if got.Code != "run.fenced" {
+						t.Errorf("the process that was stopped ended with %s %q, want run.fenced", got.Status, got.Code)
+					}
+					if diff := cmp.Diff(recs, w.records(t, job.Run)); diff != "" {
+						t.Errorf("journal (-want +got)\n%s", diff)
+					}
+					if diff := cmp.Diff(did, external(job.Dir)); diff != "" {
+						t.Errorf("external effects (-want +got)\n%s", diff)
+					}
+				})
+			}
+		})
+	}
+}
+
+// The server ends the connections of a run under way. It goes on, or it ends in store.failed and another
+// process goes on.
+func TestConnectionsCut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in a short test")
+	}
+	w := newWorld(t, "postgres")
+	for _, at := range w.points(t) {
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			job := w.job(t)
+			job.Place = withQuery(t, w.place, "application_name", job.Run)
+			job.Psql = w.psql("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = '" + job.Run + "'")
+			switch got := startChild(t, job, at, "cut").result(t); got.Code {
+			case "":
+				w.check(t, job, got)
+			case "store.failed":
+				w.recover(t, job)
+			default:
+				t.Errorf("the run ended with %s", got.Code)
 			}
 		})
 	}
