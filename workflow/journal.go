@@ -193,7 +193,11 @@ func (r *run) letGo() {
 	defer cancel()
 	reached(beforeRelease)
 	defer reached(afterRelease)
-	if err := j.store.Release(ctx, j.lease); err != nil && !errors.Is(err, checkpoint.ErrFenced) && j.err == nil {
+	err := j.store.Release(ctx, j.lease)
+	if err != nil && !errors.Is(err, checkpoint.ErrFenced) {
+		err = j.store.Release(ctx, j.lease) // a connection may have been lost; if it was released, it is fenced now
+	}
+	if err != nil && !errors.Is(err, checkpoint.ErrFenced) && j.err == nil {
 		r.warn("the run's lease was not released, it runs out by itself", slog.String("error", err.Error()))
 	}
 }
