@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/braise-run/braise/resume"
 )
 
 // Tool is something a step may call. Call must be safe for concurrent use and should return soon
@@ -45,6 +47,10 @@ type ToolSpec struct {
 	Parameters  json.RawMessage // JSON Schema of the arguments, type object; nil: any object
 	Effect      Effect          // "" means External; see [EffectTool] for one that depends on the arguments
 }
+
+// IdempotencyKey returns the key of the call that ctx belongs to: the same for all its attempts and
+// after every recovery, and no other call's. "" outside of a run. See [resume.Key].
+func IdempotencyKey(ctx context.Context) string { return resume.IdempotencyKey(ctx) }
 
 // Effect says what a second call with the same arguments does to the world.
 type Effect string

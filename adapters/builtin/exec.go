@@ -115,6 +115,9 @@ func (opts ExecOptions) run(ctx context.Context, in execArgs) (any, error) {
 	if err != nil {
 		return nil, refuse("%w", err)
 	}
+	if key := runtime.IdempotencyKey(ctx); key != "" {
+		cmd.Env = append(cmd.Env, "BRAISE_IDEMPOTENCY_KEY="+key)
+	}
 	timeout, err := timeoutOf(in.Timeout, opts.Timeout)
 	if err != nil {
 		return nil, err

@@ -206,6 +206,9 @@ func (in httpArgs) request(ctx context.Context) (*http.Request, error) {
 		return nil, err
 	}
 	req.Header.Set("User-Agent", "braise")
+	if key := runtime.IdempotencyKey(ctx); key != "" && in.method() != http.MethodGet && in.method() != http.MethodHead {
+		req.Header.Set("Idempotency-Key", key) // a header of the recipe's own goes before it
+	}
 	if in.JSON != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
