@@ -31,7 +31,7 @@ func (d digests) recipe(r *Recipe) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := value.JSON(map[string]any{
+	e := map[string]any{
 		"apiVersion": APIVersion,
 		"name":       r.Name,
 		"version":    r.Version,
@@ -39,11 +39,15 @@ func (d digests) recipe(r *Recipe) (string, error) {
 		"inputs":     inputsEssence(r.Inputs),
 		"consts":     constsEssence(r),
 		"defaults":   r.Defaults.essence(),
-		"limits":     []any{int64(r.Limits.WallTime), int64(r.Limits.MaxParallel)},
+		"limits":     r.Limits.essence(),
 		"agents":     agents,
 		"steps":      steps,
 		"output":     r.Output.Decoded(),
-	})
+	}
+	if len(r.Channels) > 0 {
+		e["channels"] = channelsEssence(r)
+	}
+	text, err := value.JSON(e)
 	if err != nil {
 		return "", err
 	}
@@ -56,17 +60,20 @@ func (d digests) steps(steps []Step) ([]any, error) {
 	list := make([]any, len(steps))
 	for i := range steps {
 		e := steps[i].essence()
-		if b := steps[i].Body; b != nil {
+		for name, b := range steps[i].Bodies() {
 			body, err := d.body(b)
 			if err != nil {
 				return nil, err
 			}
-			e["body"] = body
+			e[bodyKey(name)] = body
 		}
 		list[i] = e
 	}
 	return list, nil
 }
+
+// bodyKey is what a step's essence has a body under.
+func bodyKey(name string) string { return strings.TrimSuffix("body/"+name, "/") }
 
 func (d digests) body(b *Body) (map[string]any, error) {
 	if b.Ref.Text == "" {
@@ -83,7 +90,7 @@ func (d digests) body(b *Body) (map[string]any, error) {
 	return e, err
 }
 
-// essence is what counts of a step, but for its body.
+// essence is what counts of a step, but for its bodies.
 func (s *Step) essence() map[string]any {
 	e := map[string]any{"id": s.ID, "uses": s.Uses.Text}
 	add := func(key string, given bool, v any) {
@@ -99,6 +106,7 @@ func (s *Step) essence() map[string]any {
 	add("priority", s.Priority != 0, int64(s.Priority))
 	add("continue", s.OnError.Continue, true)
 	add("set", s.OnError.Set != nil, s.OnError.Set.Decoded())
+	add("limits", s.Limits != nil, s.Limits.essence())
 	add("retry", s.Retry != nil, s.Retry.essence())
 	add("idempotency_key", s.IdempotencyKey != nil, s.IdempotencyKey.Decoded())
 	if r := s.Rollback; r != nil {
@@ -111,11 +119,55 @@ func (s *Step) essence() map[string]any {
 	if w := s.Wait; w != nil {
 		e["wait"] = []any{w.Duration.Decoded(), w.At.Decoded(), w.Event.Text, int64(w.Timeout)}
 	}
+	s.addControl(e)
 	if f := s.Foreach; f != nil {
 		e["foreach"] = []any{f.In.Decoded(), f.As.Text, int64(f.MaxParallel), f.Collect, int64(f.MaxItems)}
 	}
 	if o := s.Output; o != nil {
 		e["output"] = []any{o.SchemaJSON != nil, o.SchemaJSON, int64(o.MaxBytes)}
+	}
+	return e
+}
+
+// addControl adds what counts of the kinds that own bodies, and of those that work with channels
+// and documents.
+func (s *Step) addControl(e map[string]any) {
+	if l := s.Loop; l != nil {
+		e["loop"] = []any{l.Until.Text, int64(l.MaxIterations), l.Next != nil, l.Next.Decoded(), l.Continue, l.FailAtLimit}
+	}
+	if f := s.Fork; f != nil {
+		branches := make([]any, len(f.Branches))
+		for i, b := range f.Branches {
+			branches[i] = b.Name
+		}
+		e["fork"] = []any{f.Mode, int64(f.MaxParallel), branches}
+	}
+	if c := s.Switch; c != nil {
+		cases := make([]any, len(c.Cases))
+		for i, b := range c.Cases {
+			cases[i] = []any{b.Name.Text, b.When.Text}
+		}
+		e["switch"] = cases
+	}
+	if x := s.Send; x != nil {
+		e["send"] = []any{x.Channel.Text, x.Value.Decoded()}
+	}
+	if r := s.Receive; r != nil {
+		e["receive"] = []any{r.Channel.Text, int64(r.Timeout), r.OnEmpty.Fail, r.OnEmpty.Set != nil, r.OnEmpty.Set.Decoded()}
+	}
+	if r := s.Retrieve; r != nil {
+		e["retrieve"] = []any{r.Query.Decoded(), int64(r.TopK)}
+	}
+}
+
+// essence leaves out what older recipes could not say; nil for nil.
+func (l *Limits) essence() []any {
+	if l == nil {
+		return nil
+	}
+	e := []any{int64(l.WallTime), int64(l.MaxParallel)}
+	if l.Tokens != 0 || l.CostUSD != 0 || l.Pause {
+		e = append(e, int64(l.Tokens), l.CostUSD, l.Pause)
 	}
 	return e
 }
@@ -153,6 +205,14 @@ func inputsEssence(inputs []Input) map[string]any {
 	e := map[string]any{}
 	for _, in := range inputs {
 		e[in.Name] = []any{in.SchemaJSON, in.HasDefault, in.Default}
+	}
+	return e
+}
+
+func channelsEssence(r *Recipe) map[string]any {
+	e := map[string]any{}
+	for _, c := range r.Channels {
+		e[c.Name] = c.Kind
 	}
 	return e
 }

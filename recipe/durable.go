@@ -10,7 +10,10 @@ import (
 	"github.com/braise-run/braise/internal/yamlnode"
 )
 
-// wordPattern is what decisions and names of events look like.
+// wordHint says what words look like.
+const wordHint = "use up to 64 letters, digits and _ . -, beginning with a letter"
+
+// wordPattern is what decisions and the names of events and channels look like.
 var wordPattern = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_.-]{0,63}$`)
 
 // retries reads policies by kind of adapter.
@@ -152,7 +155,7 @@ func (w *walker) plain(n *yamlnode.Node) Name {
 	case text == "":
 		return Name{}
 	case !wordPattern.MatchString(text):
-		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "use up to 64 letters, digits and _ . -, beginning with a letter", "%q is not a word", text)
+		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, wordHint, "%q is not a word", text)
 		return Name{}
 	}
 	return Name{Text: text, Pos: n.Pos}

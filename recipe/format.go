@@ -48,6 +48,7 @@ var keyOrders = []struct {
 	{[]string{"steps", "*", "foreach"}, foreachObject.known},
 	{[]string{"steps", "*", "output"}, outputObject.known},
 	{[]string{"steps", "*", "retry"}, retryObject.known},
+	{[]string{"steps", "*", "limits"}, stepLimitsObject.known},
 	{[]string{"steps", "*", "rollback"}, rollbackObject.known},
 }
 

@@ -35,6 +35,11 @@ func FuzzParse(f *testing.F) {
 	for _, tt := range rejectedDurable {
 		f.Add([]byte(head + tt.text))
 	}
+	recipe.BuildControl(f)
+	f.Add([]byte(control))
+	for _, tt := range rejectedControl {
+		f.Add([]byte(head + tt.text))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := recipe.Parse("f", bytes.Clone(data))
 		if err == nil {

@@ -82,7 +82,7 @@ func keyTable(keys []Argument) string {
 func kindTable() string {
 	var b strings.Builder
 	b.WriteString("| kind | what it does | output |\n|---|---|---|\n")
-	for _, k := range kinds {
+	for _, k := range Kinds() {
 		doc := k.Doc
 		if !k.Built {
 			doc = "*Later.* " + doc

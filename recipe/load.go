@@ -148,8 +148,8 @@ func (l *loader) recipe(file string, from diagnostics.Position) *Recipe {
 	l.chain = l.chain[:len(l.chain)-1]
 	l.texts(w, file)
 	l.addAgents(w.recipe, file)
-	if !from.IsZero() && !w.limits.IsZero() {
-		w.Warnf(w.limits, diagnostics.CodeInvalidValue, "move them to the recipe that is run", "the limits of a recipe that another one calls have no effect")
+	if !from.IsZero() && !w.recipe.Limits.Pos.IsZero() {
+		w.Warnf(w.recipe.Limits.Pos, diagnostics.CodeInvalidValue, "move them to the recipe that is run", "the limits of a recipe that another one calls have no effect")
 	}
 	l.found = append(l.found, w.Diagnostics...)
 	l.recipes[file] = w.recipe

@@ -34,17 +34,16 @@ func (h heights) recipe(r *Recipe) int {
 
 func (h heights) steps(steps []Step) int {
 	height := 0
-	for _, s := range steps {
-		height = max(height, h.body(s.Body))
+	for i := range steps {
+		for _, b := range steps[i].Bodies() {
+			height = max(height, h.body(b))
+		}
 	}
 	return height
 }
 
 func (h heights) body(b *Body) int {
-	switch {
-	case b == nil:
-		return 0
-	case b.Recipe != nil:
+	if b.Recipe != nil {
 		return 1 + h.recipe(b.Recipe)
 	}
 	return 1 + h.steps(b.Steps)
@@ -53,9 +52,11 @@ func (h heights) body(b *Body) int {
 // deepest returns the body of the steps that has the most levels.
 func (h heights) deepest(steps []Step) *Body {
 	var best *Body
-	for _, s := range steps {
-		if best == nil || h.body(s.Body) > h.body(best) {
-			best = s.Body
+	for i := range steps {
+		for _, b := range steps[i].Bodies() {
+			if best == nil || h.body(b) > h.body(best) {
+				best = b
+			}
 		}
 	}
 	return best

@@ -12,8 +12,12 @@ import (
 )
 
 // maxDepth is how deep lists and mappings of a recipe file may be nested: enough for bodies within
-// bodies as deep as the format allows.
-const maxDepth = 256
+// bodies as deep as the format allows, five mappings each at most, and for what stands in the
+// innermost.
+const maxDepth = 5*maxNesting + 64
+
+// idHint says what ids of steps look like.
+const idHint = "use up to 63 of a-z, 0-9 and _, beginning with a letter"
 
 // What ids of steps and names of items look like.
 var (
@@ -59,11 +63,12 @@ func finish(r *Recipe, found diagnostics.List) (*Recipe, error) {
 // walker turns the nodes of one file into a Recipe and collects what is wrong with them.
 type walker struct {
 	yamlnode.Reader
-	recipe  *Recipe
-	refs    []*Body              // bodies in other files
-	files   []*Value             // of the form {file: path}
-	limits  diagnostics.Position // of limits:, if given
-	schemas int                  // the weight of the schemas so far
+	recipe   *Recipe
+	refs     []*Body  // bodies in other files
+	files    []*Value // of the form {file: path}
+	sends    []Name   // the channels of send steps
+	receives []Name   // the channels of receive steps
+	schemas  int      // the weight of the schemas so far
 }
 
 // read reads a file as far as it can; the recipe is never nil.
@@ -89,9 +94,14 @@ func (w *walker) top(n *yamlnode.Node) {
 	r.Inputs = w.inputs(fields["inputs"])
 	r.Consts = w.values(fields["consts"])
 	r.Defaults = w.defaults(fields["defaults"])
-	r.Limits = w.runLimits(fields["limits"])
+	if limits := w.bounds(fields["limits"], limitsObject); limits != nil {
+		r.Limits = *limits
+	}
+	r.Channels = w.channels(fields["channels"])
 	r.Agents = w.agents(fields["agents"])
+	w.notEmpty(fields["steps"])
 	r.Steps = w.steps(fields["steps"], nil)
+	w.checkChannels()
 	r.Output = w.value(fields["output"])
 }
 
@@ -109,12 +119,35 @@ func (w *walker) defaults(n *yamlnode.Node) Defaults {
 	return Defaults{Model: w.Text(fields["model"]), Timeout: w.timeout(fields["timeout"]), Retry: w.retries(fields["retry"])}
 }
 
-func (w *walker) runLimits(n *yamlnode.Node) Limits {
-	if n != nil {
-		w.limits = n.Pos
+// bounds reads the limits of a run or of a step.
+func (w *walker) bounds(n *yamlnode.Node, o *object) *Limits {
+	fields := w.object(n, o)
+	if fields == nil {
+		return nil
 	}
-	fields := w.object(n, limitsObject)
-	return Limits{WallTime: w.timeout(fields["wall_time"]), MaxParallel: w.positive(fields["max_parallel"])}
+	l := &Limits{
+		Pos:         n.Pos,
+		WallTime:    w.timeout(fields["wall_time"]),
+		MaxParallel: w.positive(fields["max_parallel"]),
+		Tokens:      w.positive(fields["tokens"]),
+		CostUSD:     w.cost(fields["cost_usd"]),
+		Pause:       w.word(fields, o, "on_exceeded") == "pause",
+	}
+	if on := fields["on_exceeded"]; on != nil && fields["wall_time"] == nil && fields["tokens"] == nil && fields["cost_usd"] == nil {
+		w.Errorf(on.Pos, diagnostics.CodeInvalidValue, "give wall_time, tokens or cost_usd, or leave it out", "%q means nothing without a limit", on.Key)
+	}
+	return l
+}
+
+// cost reads an amount of money that is more than nothing.
+func (w *walker) cost(n *yamlnode.Node) float64 {
+	found := len(w.Diagnostics)
+	f := w.Float(n)
+	if n != nil && n.Kind != yamlnode.Invalid && f <= 0 && len(w.Diagnostics) == found {
+		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "leave it out for no bound", "%q must be more than 0", n.Key)
+		return 0
+	}
+	return f
 }
 
 // object returns the fields of a mapping that the table describes, by key. Keys that this version

@@ -269,7 +269,7 @@ output: {id: "${{ inputs.id }}"}
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
 	got := []any{r.File, r.Name, r.Version, r.Description, r.Tags, r.Defaults, r.Limits, len(r.Agents), len(r.Diagnostics)}
-	want := []any{"f", "triage", "1.4.0", "d", []string{"a"}, recipe.Defaults{Model: "fast", Timeout: 2 * time.Minute}, recipe.Limits{WallTime: 30 * time.Minute, MaxParallel: 8}, 0, 0}
+	want := []any{"f", "triage", "1.4.0", "d", []string{"a"}, recipe.Defaults{Model: "fast", Timeout: 2 * time.Minute}, recipe.Limits{Pos: at(14, 9), WallTime: 30 * time.Minute, MaxParallel: 8}, 0, 0}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("top (-want +got):\n%s", diff)
 	}

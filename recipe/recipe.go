@@ -26,6 +26,7 @@ type Recipe struct {
 	Consts      []Field
 	Defaults    Defaults
 	Limits      Limits
+	Channels    []Channel
 	Agents      []Agent // those of the file, then those of agents/*.md, sorted by id
 	Steps       []Step
 	Output      *Value // nil: the run's output is null
@@ -142,10 +143,21 @@ type Retry struct {
 	Timeout     *time.Duration // of each attempt
 }
 
-// Limits bound a run. Zero fields are not given.
+// Limits bound a run, or a step with its body. Zero fields are not given.
 type Limits struct {
+	Pos         diagnostics.Position
 	WallTime    time.Duration
-	MaxParallel int
+	MaxParallel int     // of a run only
+	Tokens      int     // of all calls of models together
+	CostUSD     float64 // of all calls of models together
+	Pause       bool    // on_exceeded: pause; else what goes beyond a limit fails
+}
+
+// Channel declares a channel of a recipe file, for its send and receive steps.
+type Channel struct {
+	Name string
+	Pos  diagnostics.Position
+	Kind string // value, queue or topic
 }
 
 // Trigger says which ends of a step's needs let it run.
@@ -167,20 +179,29 @@ type Step struct {
 	Tags        []string
 
 	Uses    Name
-	With    *Value // nil when not given, and where what it says is in Body, Human or Wait instead
-	Body    *Body  // of a kind that owns a body; else nil
-	Human   *Human // of the kind human; else nil
-	Wait    *Wait  // of the kind wait; else nil
+	With    *Value // nil when not given, and where what it says is in the field of a kind, below, instead
 	Needs   []Name
 	When    Condition
 	Trigger Trigger
 	Foreach *Foreach
+
+	// What a step of the kind with that name does; nil for every other kind.
+	Body     *Body // of the kind recipe; see Bodies for those of all kinds
+	Human    *Human
+	Wait     *Wait
+	Loop     *Loop
+	Fork     *Fork
+	Switch   *Switch
+	Send     *Send
+	Receive  *Receive
+	Retrieve *Retrieve
 
 	Timeout    time.Duration // 0 when not given
 	TimeoutPos diagnostics.Position
 	Output     *Output
 	OnError    OnError
 	Priority   int
+	Limits     *Limits // of the step and its body; nil when not given
 
 	Retry          *Retry // around each adapter call of the step; nil when not given
 	Rollback       *Rollback
@@ -230,6 +251,74 @@ type Body struct {
 	Inputs *Value  // with Ref: the inputs of the other recipe; nil when not given
 	Steps  []Step  // inline
 	Output *Value  // inline; nil: the body's output is null
+}
+
+// Loop repeats a body until a condition holds.
+type Loop struct {
+	Pos           diagnostics.Position
+	Body          *Body
+	Until         Condition // "" when not given: only MaxIterations ends the loop
+	MaxIterations int       // 1 to 1000
+	Next          *Value    // of a body in another file: its inputs from the second round on; nil when not given
+	Continue      bool      // on_error: continue; a round that fails does not end the loop
+	FailAtLimit   bool      // on_limit: fail; only with Until
+}
+
+// Fork runs several bodies side by side.
+type Fork struct {
+	Pos         diagnostics.Position
+	Mode        string // all, which is the default, race or settle
+	Branches    []Branch
+	MaxParallel int // 0: no bound of its own
+}
+
+// Branch is a body of a fork. One without any steps has Steps of length 0.
+type Branch struct {
+	Name string
+	Pos  diagnostics.Position
+	Body *Body
+}
+
+// Switch runs the body of the first case that matches.
+type Switch struct {
+	Pos     diagnostics.Position
+	Cases   []Case // at least one
+	Default *Body  // runs when no case matches; nil when not given
+}
+
+// Case is a body of a switch. One without any steps has Steps of length 0.
+type Case struct {
+	Name Name // never "default"
+	When Condition
+	Body *Body
+}
+
+// Send puts a value into a channel.
+type Send struct {
+	Pos     diagnostics.Position
+	Channel Name
+	Value   *Value
+}
+
+// Receive takes a value out of a channel.
+type Receive struct {
+	Pos     diagnostics.Position
+	Channel Name
+	Timeout time.Duration // of the wait for a value; 0 when not given: for ever
+	OnEmpty OnEmpty
+}
+
+// OnEmpty says what happens when a channel has no value. The zero OnEmpty waits for one.
+type OnEmpty struct {
+	Fail bool
+	Set  *Value // not nil: the step succeeds with this output; may hold expressions
+}
+
+// Retrieve looks documents up.
+type Retrieve struct {
+	Pos   diagnostics.Position
+	Query *Value // a string, which may hold expressions
+	TopK  int    // 1 to 100; 5 when not given
 }
 
 // Foreach runs a step once per item of a list.

@@ -21,6 +21,8 @@ var typeSchemas = map[string]node{
 	typePositive:   {"type": "integer", "minimum": 1},
 	typeNatural:    {"type": "integer", "minimum": 0},
 	typeThousand:   {"type": "integer", "minimum": 1, "maximum": 1000},
+	typeHundred:    {"type": "integer", "minimum": 1, "maximum": 100},
+	typeCost:       {"type": "number", "exclusiveMinimum": 0},
 	typeNumber:     {"type": "number"},
 	typeDuration:   {"type": "string", "pattern": durationPattern},
 	typeExpression: {"type": []any{"string", "boolean"}, "minLength": 1},
@@ -30,6 +32,11 @@ var typeSchemas = map[string]node{
 	typeValues:     {"anyOf": []any{node{"type": "object"}, template}},
 	typeAgents:     {"type": "object", "additionalProperties": def(agentObject)},
 	typeSteps:      {"type": "object", "minProperties": 1, "propertyNames": node{"pattern": stepID.String()}, "additionalProperties": def(stepObject)},
+	typeSomeSteps:  {"type": "object", "propertyNames": node{"pattern": stepID.String()}, "additionalProperties": def(stepObject)},
+	typeBody:       def(branchObject),
+	typeBranches:   {"type": "object", "minProperties": 1, "propertyNames": node{"pattern": stepID.String()}, "additionalProperties": def(branchObject)},
+	typeCases:      {"type": "array", "minItems": 1, "items": def(caseObject)},
+	typeChannels:   {"type": "object", "propertyNames": node{"pattern": wordPattern.String()}, "additionalProperties": node{"enum": anys(channelKinds)}},
 	typeList:       {"anyOf": []any{node{"type": "array"}, template}},
 	typeOnError:    {"anyOf": []any{node{"enum": []any{"fail", "continue"}}, def(onErrorObject)}},
 	typeMessages:   {"anyOf": []any{node{"type": "array", "minItems": 1, "items": def(messageObject)}, template}},
@@ -40,6 +47,7 @@ var typeSchemas = map[string]node{
 	typeRequires:   def(requiresObject),
 	typeDefaults:   def(defaultsObject),
 	typeLimits:     def(limitsObject),
+	typeStepLimits: def(stepLimitsObject),
 	typeForeach:    def(foreachObject),
 	typeOutput:     def(outputObject),
 	typeRetry:      def(retryObject),
@@ -50,6 +58,7 @@ var typeSchemas = map[string]node{
 	typeWords:      {"type": "array", "items": word, "minItems": 1, "uniqueItems": true},
 	typeForm:       {"type": "object", "required": []any{"type"}, "properties": node{"type": node{"const": "object"}}},
 	typeOnExpire:   {"anyOf": []any{node{"enum": []any{"fail", "reject"}}, def(onExpireObject)}},
+	typeOnEmpty:    {"anyOf": []any{node{"enum": []any{"wait", "fail"}}, def(onEmptyObject)}},
 	typeDelay:      {"anyOf": []any{node{"type": "string", "pattern": durationPattern}, template}},
 	typeTime:       {"anyOf": []any{node{"type": "string", "pattern": `^[0-9]{4}-[0-9]{2}-[0-9]{2}T.*[0-9Z]$`}, template}},
 }
@@ -111,6 +120,12 @@ func (o *object) schema(templates bool) node {
 	if len(required) > 0 {
 		s["required"] = required
 	}
+	if o.key("ref") != nil {
+		s["oneOf"] = []any{
+			node{"required": []any{"ref"}, "properties": node{"output": false}},
+			node{"required": []any{"steps"}, "properties": node{"inputs": false}},
+		}
+	}
 	if o.open {
 		s["patternProperties"] = node{"^x-": node{}}
 	}
@@ -145,10 +160,20 @@ func kindSchema(k Kind) node {
 		with["oneOf"] = []any{node{"required": []any{"prompt"}}, node{"required": []any{"messages"}}}
 	case "recipe":
 		with = bodyObject.schema(false)
-		with["oneOf"] = []any{
-			node{"required": []any{"ref"}, "properties": node{"output": false}},
-			node{"required": []any{"steps"}, "properties": node{"inputs": false}},
-		}
+	case "loop":
+		with = loopObject.schema(false)
+		with["dependentRequired"] = node{"next": []any{"ref"}, "on_limit": []any{"until"}}
+	case "fork":
+		with = forkObject.schema(false)
+	case "switch":
+		with = switchObject.schema(false)
+	case "send":
+		with = sendObject.schema(false)
+	case "receive":
+		with = receiveObject.schema(false)
+		with["dependentSchemas"] = node{"timeout": node{"properties": node{"on_empty": node{"const": "wait"}}}}
+	case "retrieve":
+		with = searchObject.schema(false)
 	case "fail":
 		with = failObject.schema(true)
 	case "human":

@@ -3,19 +3,24 @@ package recipe
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/yamlnode"
 )
 
-// scope is what is visible where a step stands: the ids of the steps beside and around it, and
-// the names of the items of foreach.
+// scope is what is visible where a step stands: the ids of the steps beside and around it, the
+// names of the items of foreach, and those that a loop gives.
 type scope struct {
 	outer *scope
 	ids   map[string]diagnostics.Position
-	item  string // of a foreach; such a scope has no ids
+	item  Name // of a foreach; such a scope has no ids
+	loop  bool // of a loop; such a scope has no ids
 }
+
+// loopNames are what expressions of a loop and inside of it know.
+var loopNames = []string{"iteration", "last", "history", "elapsed", "cost"}
 
 // id returns where the step of that id stands.
 func (s *scope) id(id string) (diagnostics.Position, bool) {
@@ -30,7 +35,17 @@ func (s *scope) id(id string) (diagnostics.Position, bool) {
 // names reports whether an item of an outer foreach has the name.
 func (s *scope) names(name string) bool {
 	for ; s != nil; s = s.outer {
-		if s.item == name && name != "" {
+		if s.item.Text == name && name != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// inLoop reports whether a loop is around.
+func (s *scope) inLoop() bool {
+	for ; s != nil; s = s.outer {
+		if s.loop {
 			return true
 		}
 	}
@@ -40,9 +55,6 @@ func (s *scope) names(name string) bool {
 // steps reads a mapping of ids to steps.
 func (w *walker) steps(n *yamlnode.Node, outer *scope) []Step {
 	fields := w.Map(n)
-	if n != nil && n.Kind == yamlnode.Map && len(fields) == 0 {
-		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%q may not be empty", n.Key)
-	}
 	inner := &scope{outer: outer, ids: make(map[string]diagnostics.Position, len(fields))}
 	for _, f := range fields {
 		w.stepID(f, outer)
@@ -57,7 +69,7 @@ func (w *walker) steps(n *yamlnode.Node, outer *scope) []Step {
 
 func (w *walker) stepID(f yamlnode.Field, outer *scope) {
 	if !stepID.MatchString(f.Key) {
-		w.Errorf(f.Pos, diagnostics.CodeInvalidValue, "use up to 63 of a-z, 0-9 and _, beginning with a letter", "%q cannot be the id of a step", f.Key)
+		w.Errorf(f.Pos, diagnostics.CodeInvalidValue, idHint, "%q cannot be the id of a step", f.Key)
 	}
 	if pos, ok := outer.id(f.Key); ok {
 		w.Errorf(f.Pos, diagnostics.CodeDuplicateName, "", "a step around this one has the id %q too, on line %d", f.Key, pos.Line)
@@ -79,6 +91,7 @@ func (w *walker) step(f yamlnode.Field, s *scope) Step {
 		Output:      w.output(fields["output"]),
 		OnError:     w.onError(fields["on_error"]),
 		Priority:    w.Int(fields["priority"], math.MinInt32, math.MaxInt32),
+		Limits:      w.bounds(fields["limits"], stepLimitsObject),
 
 		Retry:          w.retry(fields["retry"]),
 		Rollback:       w.rollback(fields["rollback"]),
@@ -88,7 +101,7 @@ func (w *walker) step(f yamlnode.Field, s *scope) Step {
 		step.TimeoutPos = n.Pos
 	}
 	if step.Foreach != nil {
-		s = &scope{outer: s, item: step.Foreach.As.Text}
+		s = &scope{outer: s, item: step.Foreach.As}
 	}
 	w.uses(&step, fields["uses"], fields["with"], f, s)
 	w.refuse(kind(step.Uses.Text), fields)
@@ -146,13 +159,31 @@ func (w *walker) with(step *Step, kind string, n *yamlnode.Node, s *scope) {
 	case "fail":
 		w.arguments(n, failObject, true)
 	case "recipe":
-		step.Body = w.body(n, s)
+		step.Body = w.body(n, w.object(n, bodyObject), s, false)
 		return
 	case "human":
 		step.Human = w.human(n)
 		return
 	case "wait":
 		step.Wait = w.wait(n)
+		return
+	case "loop":
+		step.Loop = w.loop(n, s)
+		return
+	case "fork":
+		step.Fork = w.fork(n, s)
+		return
+	case "switch":
+		step.Switch = w.choice(n, s)
+		return
+	case "send":
+		step.Send = w.send(n)
+		return
+	case "receive":
+		step.Receive = w.receive(n)
+		return
+	case "retrieve":
+		step.Retrieve = w.retrieve(n)
 		return
 	}
 	step.With = w.value(n)
@@ -178,9 +209,9 @@ func (w *walker) model(n *yamlnode.Node) {
 	}
 }
 
-// body reads the keys of a body: ref with inputs, or steps with output.
-func (w *walker) body(n *yamlnode.Node, s *scope) *Body {
-	fields := w.object(n, bodyObject)
+// body reads the keys of a body that stand in n, among others: ref with inputs, or steps with
+// output. It may be one without any steps where that makes sense.
+func (w *walker) body(n *yamlnode.Node, fields map[string]*yamlnode.Node, s *scope, noSteps bool) *Body {
 	if fields == nil {
 		return nil
 	}
@@ -197,11 +228,21 @@ func (w *walker) body(n *yamlnode.Node, s *scope) *Body {
 		w.exclude(fields["output"], "the file has its own output")
 		w.refs = append(w.refs, body)
 	default:
+		if !noSteps {
+			w.notEmpty(steps)
+		}
 		body.Steps = w.steps(steps, s)
 		body.Output = w.value(fields["output"])
 		w.exclude(fields["inputs"], "steps in place see the names around them")
 	}
 	return body
+}
+
+// notEmpty reports a mapping or a list that has nothing in it.
+func (w *walker) notEmpty(n *yamlnode.Node) {
+	if n != nil && (n.Kind == yamlnode.Map || n.Kind == yamlnode.List) && len(n.Fields)+len(n.Items) == 0 {
+		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%q may not be empty", n.Key)
+	}
 }
 
 // exclude reports a key that has no place in this form of a body.
@@ -263,6 +304,8 @@ func (w *walker) foreachAs(n, each *yamlnode.Node, s *scope) Name {
 		w.Errorf(as.Pos, diagnostics.CodeInvalidValue, "use letters, digits and _, beginning with a letter", "%q cannot be the name of an item", as.Text)
 	case s.names(as.Text):
 		w.Errorf(as.Pos, diagnostics.CodeDuplicateName, "give this one another name with as", "the item of an outer foreach is called %q too", as.Text)
+	case s.inLoop() && slices.Contains(loopNames, as.Text):
+		w.Errorf(as.Pos, diagnostics.CodeDuplicateName, "choose another name", "%q already has a meaning in expressions of a loop", as.Text)
 	}
 	return as
 }

@@ -13,18 +13,22 @@ import (
 const maxSteps = 100_000
 
 // StepDigests returns a digest of each step, 32 hex digits, by its path: send, or outer/inner for a
-// step in the body of another, in place or in a file. It changes when the step says something else:
-// anything but its description, its tags and x-* keys. For a step with a body that includes which
-// steps the body has, whatever their order, and its output, but not what those steps say; for a
-// recipe in a file also the inputs that it declares.
+// step in the body of another, in place or in a file; outer/left/inner in a branch or a case that is
+// called left. It changes when the step says something else: anything but its description, its tags
+// and x-* keys. For a step with bodies that includes which steps each has, whatever their order, and
+// its output, but not what those steps say; for a recipe in a file also the inputs that it declares.
 //
 // Of what the file says beside its steps, the default model counts for model steps that name none,
-// and all consts for steps that mention consts. Other defaults do not count.
+// the kind of a channel for steps that use it, and all consts for steps that mention consts. Other
+// defaults do not count.
 //
 // The error says that a value is not decoded JSON, that there are more than 100,000 steps, or that
 // bodies are nested too deeply.
 func (r *Recipe) StepDigests() (map[string]string, error) {
-	d := stepDigests{paths: map[string]string{}, steps: map[*Step]string{}, files: map[*Recipe]string{}, consts: map[*Recipe]string{}}
+	d := stepDigests{
+		paths: map[string]string{}, steps: map[*Step]string{}, files: map[*Recipe]string{},
+		consts: map[*Recipe]string{}, channels: map[*Recipe]map[string]any{},
+	}
 	if err := d.add(r, r.Steps, "", 0); err != nil {
 		return nil, err
 	}
@@ -33,11 +37,12 @@ func (r *Recipe) StepDigests() (map[string]string, error) {
 
 // stepDigests holds digests by path, and those of what many paths share.
 type stepDigests struct {
-	paths  map[string]string
-	count  int
-	steps  map[*Step]string
-	files  map[*Recipe]string // of what counts of a file for a step that calls it
-	consts map[*Recipe]string
+	paths    map[string]string
+	count    int
+	steps    map[*Step]string
+	files    map[*Recipe]string // of what counts of a file for a step that calls it
+	consts   map[*Recipe]string
+	channels map[*Recipe]map[string]any // not digests, but kinds by name
 }
 
 // add adds steps that stand in the file r, and those below them.
@@ -56,12 +61,16 @@ func (d *stepDigests) add(r *Recipe, steps []Step, prefix string, depth int) err
 			return fmt.Errorf("step %q: %w", path, err)
 		}
 		d.paths[path] = digest
-		if s.Body != nil {
-			file, inner := r, s.Body.Steps
-			if s.Body.Recipe != nil {
-				file, inner = s.Body.Recipe, s.Body.Recipe.Steps
+		for name, b := range s.Bodies() {
+			file := r
+			if b.Recipe != nil {
+				file = b.Recipe
 			}
-			if err := d.add(file, inner, path+"/", depth+1); err != nil {
+			inside := path + "/"
+			if name != "" {
+				inside += name + "/"
+			}
+			if err := d.add(file, below(b), inside, depth+1); err != nil {
 				return err
 			}
 		}
@@ -87,7 +96,13 @@ func (d *stepDigests) step(r *Recipe, s *Step) (string, error) {
 	if s.Uses.Text == "model" && s.With.get("model") == nil {
 		e["model"] = r.Defaults.Model
 	}
-	if b := s.Body; b != nil {
+	if channel := s.channel(); channel != "" {
+		if d.channels[r] == nil {
+			d.channels[r] = channelsEssence(r)
+		}
+		e["channel"] = d.channels[r][channel]
+	}
+	for name, b := range s.Bodies() {
 		body := map[string]any{"inputs": b.Inputs.Decoded(), "steps": ids(b.Steps), "output": b.Output.Decoded()}
 		if b.Recipe == nil {
 			body["ref"] = b.Ref.Text
@@ -98,7 +113,7 @@ func (d *stepDigests) step(r *Recipe, s *Step) (string, error) {
 			}
 			body["file"] = file
 		}
-		e["body"] = body
+		e[bodyKey(name)] = body
 	}
 	return d.sum(r, e)
 }

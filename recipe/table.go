@@ -35,8 +35,10 @@ type refusal struct{ key, hint string }
 var (
 	noCalls = []refusal{
 		{key: "retry", hint: "only calls of models and tools are tried again"},
-		{key: "idempotency_key", hint: "it is for steps that call a tool"},
+		{key: "limits", hint: "they are for steps that call a model or a tool, or have a body"},
+		noKey,
 	}
+	noKey           = refusal{key: "idempotency_key", hint: "it is for steps that call a tool"}
 	noCallsOfItsOwn = []refusal{
 		{key: "retry", hint: "give it to the steps inside, or to all in defaults"},
 		{key: "idempotency_key", hint: "give it to the steps inside"},
@@ -96,6 +98,8 @@ const (
 	typePositive   = "integer from 1"
 	typeNatural    = "integer from 0"
 	typeThousand   = "integer from 1 to 1000"
+	typeHundred    = "integer from 1 to 100"
+	typeCost       = "number above 0"
 	typeNumber     = "number"
 	typeDuration   = "duration"
 	typeExpression = "expression"
@@ -105,6 +109,11 @@ const (
 	typeValues     = "mapping of names to values, or an expression"
 	typeAgents     = "mapping of ids to agents"
 	typeSteps      = "mapping of ids to steps"
+	typeSomeSteps  = "mapping of ids to steps, which may be empty"
+	typeBody       = "body"
+	typeBranches   = "mapping of names to bodies"
+	typeCases      = "list of cases"
+	typeChannels   = "mapping of names to value, queue or topic"
 	typeList       = "list or expression"
 	typeOnError    = "fail, continue or {set: value}"
 	typeMessages   = "list of messages, or an expression"
@@ -115,6 +124,7 @@ const (
 	typeRequires   = "mapping, see requires"
 	typeDefaults   = "mapping, see defaults"
 	typeLimits     = "mapping, see limits"
+	typeStepLimits = "mapping, see limits; without max_parallel"
 	typeForeach    = "mapping, see foreach"
 	typeOutput     = "mapping, see output"
 	typeRetry      = "mapping, see retry"
@@ -125,6 +135,7 @@ const (
 	typeWords      = "list of words"
 	typeForm       = "JSON Schema of an object"
 	typeOnExpire   = "fail, reject or {set: value}"
+	typeOnEmpty    = "wait, fail or {set: value}"
 	typeDelay      = "duration, or an expression"
 	typeTime       = "time, or an expression"
 )
@@ -142,7 +153,7 @@ var (
 		{Name: "consts", Type: typeConsts, Doc: "Fixed values that expressions read as consts.NAME."},
 		{Name: "defaults", Type: typeDefaults, Doc: "What holds for steps that say nothing themselves."},
 		{Name: "limits", Type: typeLimits, Doc: "Bounds of the whole run."},
-		{Name: "channels", Type: typeAny, Later: true, Doc: "The channels that send and receive steps use."},
+		{Name: "channels", Type: typeChannels, Later: true, Doc: "The channels that send and receive steps use."},
 		{Name: "agents", Type: typeAgents, Doc: "Agents by id, beside the files in agents/."},
 		{Name: "steps", Type: typeSteps, Required: true, Doc: "The steps by id, at least one."},
 		{Name: "output", Type: typeAny, Doc: "The run's output. Without it the output is null."},
@@ -160,9 +171,15 @@ var (
 	limitsObject = newObject("limits", []Argument{
 		{Name: "wall_time", Type: typeDuration, Doc: "How long the run may take."},
 		{Name: "max_parallel", Type: typePositive, Doc: "How many calls of models and tools may be under way at the same time. The host's bound holds too; without either it is 8."},
-		{Name: "tokens", Type: typeAny, Later: true, Doc: "How many tokens the run may use."},
-		{Name: "cost_usd", Type: typeAny, Later: true, Doc: "How much the run may cost."},
-		{Name: "on_exceeded", Type: typeAny, Later: true, Doc: "What a breach does."},
+		{Name: "tokens", Type: typePositive, Later: true, Doc: "How many tokens all calls of models may use together."},
+		{Name: "cost_usd", Type: typeCost, Later: true, Doc: "How many US dollars all calls of models may cost together, at the host's prices."},
+		{Name: "on_exceeded", Type: typeString, Allowed: []string{"fail", "pause"}, Later: true, Doc: "What happens when tokens, cost_usd or wall_time would be exceeded. Defaults to fail."},
+	})
+	stepLimitsObject = newObject("step.limits", []Argument{
+		{Name: "wall_time", Type: typeDuration, Doc: "How long the step may take."},
+		{Name: "tokens", Type: typePositive, Doc: "How many tokens the calls of models may use together."},
+		{Name: "cost_usd", Type: typeCost, Doc: "How many US dollars the calls of models may cost together, at the host's prices."},
+		{Name: "on_exceeded", Type: typeString, Allowed: []string{"fail", "pause"}, Doc: "What happens when one of them would be exceeded. Defaults to fail."},
 	})
 	stepObject = newObject("step", []Argument{
 		{Name: "uses", Type: typeString, Required: true, Doc: "A built-in kind, or a tool by its name, which contains a dot."},
@@ -179,7 +196,7 @@ var (
 		{Name: "rollback", Type: typeRollback, Doc: "How to undo the step when the run fails later."},
 		{Name: "idempotency_key", Type: typeString, Doc: "Joined to the key that the tool gets."},
 		{Name: "priority", Type: typeInteger, Doc: "Of steps that could start, the one with the higher number starts first. Defaults to 0."},
-		{Name: "limits", Type: typeAny, Later: true, Doc: "Bounds of this step."},
+		{Name: "limits", Type: typeStepLimits, Later: true, Doc: "Bounds of this step, its body included."},
 		{Name: "description", Type: typeString, Doc: "What the step is for."},
 		{Name: "tags", Type: typeStrings, Doc: "Words to find the step by."},
 	})
@@ -258,18 +275,50 @@ var (
 	retrieveObject = newObject("retrieve", []Argument{
 		{Name: "top_k", Type: typePositive, Doc: "How many documents."},
 	})
+	onEmptyObject = newObject("on_empty", []Argument{
+		{Name: "set", Type: typeAny, Required: true, Doc: "The step succeeds with this output."},
+	})
+	branchObject = newArguments("body", bodyKeys(typeSomeSteps))
+	caseObject   = newArguments("case", append([]Argument{
+		{Name: "name", Type: typeString, Required: true, Doc: "The name of the case: like an id, and not default."},
+		{Name: "when", Type: typeExpression, Required: true, Doc: "The case matches if this is true."},
+	}, bodyKeys(typeSomeSteps)...))
+
 	// bodyObject has the keys of a body, which stand directly in a kind's `with`.
-	bodyObject  = newArguments("recipe", kind("recipe").Args)
-	modelObject = newArguments("model", kind("model").Args)
-	failObject  = newArguments("fail", kind("fail").Args)
-	humanObject = newArguments("human", kind("human").Args)
-	waitObject  = newArguments("wait", kind("wait").Args)
+	bodyObject    = newArguments("recipe", kind("recipe").Args)
+	modelObject   = newArguments("model", kind("model").Args)
+	failObject    = newArguments("fail", kind("fail").Args)
+	humanObject   = newArguments("human", kind("human").Args)
+	waitObject    = newArguments("wait", kind("wait").Args)
+	loopObject    = newArguments("loop", kind("loop").Args)
+	forkObject    = newArguments("fork", kind("fork").Args)
+	switchObject  = newArguments("switch", kind("switch").Args)
+	sendObject    = newArguments("send", kind("send").Args)
+	receiveObject = newArguments("receive", kind("receive").Args)
+	searchObject  = newArguments("retrieve", kind("retrieve").Args)
 
 	// objects lists those that stand inside others, but for the arguments of kinds.
 	objects = []*object{requiresObject, defaultsObject, limitsObject, stepObject, foreachObject, outputObject, onErrorObject,
 		messageObject, fileObject, agentObject, subagentsObject, memoryObject, retrieveObject,
 		retryObject, retriesObject, rollbackObject, onExpireObject}
+
+	// laterObjects are those of keys and kinds that this version does not run: fork and switch,
+	// switch, receive, limits of a step.
+	laterObjects = []*object{branchObject, caseObject, onEmptyObject, stepLimitsObject}
 )
+
+// bodyKeys are the keys of a body.
+func bodyKeys(steps string) []Argument {
+	return []Argument{
+		{Name: "ref", Type: typeString, Doc: "A recipe file, relative to this one's folder. Either this or steps."},
+		{Name: "inputs", Type: typeValues, Doc: "The inputs of the recipe that ref names, which sees nothing else."},
+		{Name: "steps", Type: steps, Doc: "Steps in place, which also see the steps around them. Either this or ref."},
+		{Name: "output", Type: typeAny, Doc: "The output of the steps in place. Without it the output is null."},
+	}
+}
+
+// channelKinds are the kinds of channels.
+var channelKinds = []string{"value", "queue", "topic"}
 
 // reasons are why calls fail, as far as retry is concerned.
 var reasons = []string{"rate_limit", "5xx", "timeout", "network", "unknown"}
@@ -279,7 +328,7 @@ var approvals = []string{"never", "always", "pause"}
 
 var kinds = []Kind{
 	{Name: "set", Built: true, Doc: "Gives a value: with is the value itself.", Output: "that value", without: noCalls},
-	{Name: "model", Built: true, Doc: "Asks a model once.", Output: "{text}, or the object that output.schema describes", without: noCalls[1:], Args: []Argument{
+	{Name: "model", Built: true, Doc: "Asks a model once.", Output: "{text}, or the object that output.schema describes", without: []refusal{noKey}, Args: []Argument{
 		{Name: "model", Type: typeString, Doc: "The model by name. Defaults to defaults.model."},
 		{Name: "system", Type: typeText, Doc: "The system prompt."},
 		{Name: "prompt", Type: typeText, Doc: "What the user says. Either this or messages."},
@@ -287,12 +336,7 @@ var kinds = []Kind{
 		{Name: "temperature", Type: typeNumber, Doc: "How free the answer is."},
 		{Name: "max_tokens", Type: typePositive, Doc: "The most tokens of the answer."},
 	}},
-	{Name: "recipe", Built: true, Doc: "Runs another recipe, or steps written in place.", Output: "the output of that recipe or of those steps", without: noCallsOfItsOwn, Args: []Argument{
-		{Name: "ref", Type: typeString, Doc: "A recipe file, relative to this one's folder. Either this or steps."},
-		{Name: "inputs", Type: typeValues, Doc: "The inputs of the recipe that ref names, which sees nothing else."},
-		{Name: "steps", Type: typeSteps, Doc: "Steps in place, which also see the steps around them. Either this or ref."},
-		{Name: "output", Type: typeAny, Doc: "The output of the steps in place. Without it the output is null."},
-	}},
+	{Name: "recipe", Built: true, Doc: "Runs another recipe, or steps written in place.", Output: "the output of that recipe or of those steps", without: noCallsOfItsOwn, Args: bodyKeys(typeSteps)},
 	{Name: "fail", Built: true, Doc: "Fails on purpose: the steps in place around it, or the run.", Output: "nothing", without: append(slices.Clone(noCalls), refusal{key: "rollback", hint: "a step that fails is not undone"}), Args: []Argument{
 		{Name: "message", Type: typeString, Doc: "What went wrong."},
 		{Name: "code", Type: typeString, Doc: "A word for programs to tell failures apart."},
@@ -314,17 +358,50 @@ var kinds = []Kind{
 			{Name: "timeout", Type: typeDuration, Doc: "How long to wait for the event; then the step fails. Not given: for ever. No expressions."},
 		}},
 	{Name: "agent", Doc: "Runs a model with tools until it answers.", Output: "{text, steps, stop_reason}, or the object that output.schema describes"},
-	{Name: "loop", Doc: "Repeats steps until a condition holds.", Output: "{last, iterations, reason}"},
-	{Name: "fork", Doc: "Runs branches side by side.", Output: "by branch name"},
-	{Name: "switch", Doc: "Runs the first case that matches.", Output: "{case, output}"},
-	{Name: "send", Doc: "Puts a value into a channel.", Output: "the value"},
-	{Name: "receive", Doc: "Takes a value out of a channel.", Output: "the value"},
-	{Name: "retrieve", Doc: "Looks documents up.", Output: "{documents}"},
+	{Name: "loop", Doc: "Repeats steps until a condition holds.", Output: "{last, iterations, reason}", without: noCallsOfItsOwn, Args: append(bodyKeys(typeSteps),
+		Argument{Name: "until", Type: typeExpression, Doc: "Asked after each round: true ends the loop. Not given: all rounds run."},
+		Argument{Name: "max_iterations", Type: typeThousand, Required: true, Doc: "The most rounds."},
+		Argument{Name: "next", Type: typeValues, Doc: "With ref: the inputs from the second round on. Not given: inputs."},
+		Argument{Name: "on_error", Type: typeString, Allowed: []string{"fail", "continue"}, Doc: "fail (default) ends the loop at the first round that fails; continue goes on with the next one."},
+		Argument{Name: "on_limit", Type: typeString, Allowed: []string{"fail"}, Doc: "fail makes it an error that until did not hold after the last round."},
+	)},
+	{Name: "fork", Doc: "Runs branches side by side.", Output: "by branch name; race: {winner, output}; settle: {status, output} or {status, error} for each", without: noCallsOfItsOwn, Args: []Argument{
+		{Name: "mode", Type: typeString, Allowed: []string{"all", "race", "settle"}, Doc: "all (default) needs every branch, race takes the first that succeeds, settle takes every end as it is."},
+		{Name: "branches", Type: typeBranches, Required: true, Doc: "The branches, at least one."},
+		{Name: "max_parallel", Type: typePositive, Doc: "How many branches may run at the same time. Not given: all."},
+	}},
+	{Name: "switch", Doc: "Runs the first case that matches.", Output: "{case, output}; {case: null} if none matches and there is no default", without: noCallsOfItsOwn, Args: []Argument{
+		{Name: "cases", Type: typeCases, Required: true, Doc: "The cases, at least one."},
+		{Name: defaultCase, Type: typeBody, Doc: "What runs when no case matches."},
+	}},
+	{Name: "send", Doc: "Puts a value into a channel.", Output: "the value", without: noCalls, Args: []Argument{
+		{Name: "channel", Type: typeWord, Required: true, Doc: "A channel of this file. No expressions."},
+		{Name: "value", Type: typeAny, Required: true, Doc: "What to send."},
+	}},
+	{Name: "receive", Doc: "Takes a value out of a channel.", Output: "the value",
+		without: append(slices.Clone(noCalls), refusal{key: "timeout", hint: "give timeout inside with"}), Args: []Argument{
+			{Name: "channel", Type: typeWord, Required: true, Doc: "A channel of this file. No expressions."},
+			{Name: "timeout", Type: typeDuration, Doc: "How long to wait for a value; then the step fails. Not given: for ever. No expressions."},
+			{Name: "on_empty", Type: typeOnEmpty, Doc: "What happens when there is no value. Defaults to wait."},
+		}},
+	{Name: "retrieve", Doc: "Looks documents up.", Output: "{documents}", without: []refusal{noKey}, Args: []Argument{
+		{Name: "query", Type: typeString, Required: true, Doc: "What to look for."},
+		{Name: "top_k", Type: typeHundred, Doc: "The most documents. Defaults to 5. No expressions."},
+	}},
 }
 
 // Kinds lists the built-in kinds of steps, those of this version first.
 func Kinds() []Kind {
 	list := slices.Clone(kinds)
+	slices.SortStableFunc(list, func(a, b Kind) int {
+		switch {
+		case a.Built == b.Built:
+			return 0
+		case a.Built:
+			return -1
+		}
+		return 1
+	})
 	for i := range list {
 		list[i].Args = slices.Clone(list[i].Args)
 	}
@@ -383,4 +460,34 @@ var synonyms = []struct{ wrong, right, hint string }{
 	{wrong: "seconds", right: "duration", hint: "write duration, with a unit: 30s"},
 	{wrong: "until", right: "at"},
 	{wrong: "signal", right: "event"},
+	{wrong: "body", right: "ref", hint: "write its keys here: ref and inputs, or steps and output"},
+	{wrong: "while", right: "until", hint: "write until, which says when to stop"},
+	{wrong: "condition", right: "until"},
+	{wrong: "max", right: "max_iterations"},
+	{wrong: "max_rounds", right: "max_iterations"},
+	{wrong: "times", right: "max_iterations"},
+	{wrong: "limit", right: "max_iterations"},
+	{wrong: "strategy", right: "mode"},
+	{wrong: "concurrency", right: "max_parallel"},
+	{wrong: "parallel", right: "branches"},
+	{wrong: "condition", right: "when"},
+	{wrong: "else", right: "default"},
+	{wrong: "otherwise", right: "default"},
+	{wrong: "queue", right: "channel"},
+	{wrong: "topic", right: "channel"},
+	{wrong: "to", right: "channel"},
+	{wrong: "from", right: "channel"},
+	{wrong: "message", right: "value"},
+	{wrong: "payload", right: "value"},
+	{wrong: "data", right: "value"},
+	{wrong: "default", right: "on_empty", hint: "write on_empty: {set: value}"},
+	{wrong: "prompt", right: "query"},
+	{wrong: "question", right: "query"},
+	{wrong: "text", right: "query"},
+	{wrong: "k", right: "top_k"},
+	{wrong: "limit", right: "top_k"},
+	{wrong: "max_tokens", right: "tokens"},
+	{wrong: "cost", right: "cost_usd"},
+	{wrong: "max_cost", right: "cost_usd"},
+	{wrong: "timeout", right: "wall_time"},
 }

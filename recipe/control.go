@@ -1,0 +1,227 @@
+package recipe
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/yamlnode"
+)
+
+// defaultCase is the name of the case of a switch that runs when no other matches.
+const defaultCase = "default"
+
+// maxSuggestions bounds among how many channels the one is looked for that was meant.
+const maxSuggestions = 100
+
+// Bodies yields the bodies of a step of any kind in the order of the file, each with its name: that
+// of a branch or a case, default for the default of a switch, "" for the body of a recipe or a loop.
+func (s *Step) Bodies() iter.Seq2[string, *Body] {
+	return func(yield func(string, *Body) bool) {
+		each := func(name string, b *Body) bool { return b == nil || yield(name, b) }
+		if !each("", s.Body) || s.Loop != nil && !each("", s.Loop.Body) {
+			return
+		}
+		if s.Fork != nil {
+			for _, b := range s.Fork.Branches {
+				if !each(b.Name, b.Body) {
+					return
+				}
+			}
+		}
+		if s.Switch != nil {
+			for _, c := range s.Switch.Cases {
+				if !each(c.Name.Text, c.Body) {
+					return
+				}
+			}
+			each(defaultCase, s.Switch.Default)
+		}
+	}
+}
+
+// loop reads a body and how often it runs.
+func (w *walker) loop(n *yamlnode.Node, s *scope) *Loop {
+	fields := w.object(n, loopObject)
+	if fields == nil {
+		return nil
+	}
+	for outer := s; outer != nil; outer = outer.outer {
+		if slices.Contains(loopNames, outer.item.Text) {
+			w.Errorf(outer.item.Pos, diagnostics.CodeDuplicateName, "choose another name", "%q already has a meaning in the loop inside", outer.item.Text)
+		}
+	}
+	l := &Loop{
+		Pos:           n.Pos,
+		Body:          w.body(n, fields, &scope{outer: s, loop: true}, false),
+		Until:         w.condition(fields["until"]),
+		MaxIterations: w.Int(fields["max_iterations"], 1, 1000),
+		Next:          w.mapping(fields["next"]),
+		Continue:      w.word(fields, loopObject, "on_error") == "continue",
+		FailAtLimit:   w.word(fields, loopObject, "on_limit") == "fail",
+	}
+	if fields["ref"] == nil && fields["steps"] != nil {
+		w.exclude(fields["next"], "steps in place read last")
+	}
+	if on := fields["on_limit"]; on != nil && fields["until"] == nil {
+		w.Errorf(on.Pos, diagnostics.CodeInvalidValue, "say with until when the loop is done, or leave it out", "%q means nothing without %q", "on_limit", "until")
+	}
+	return l
+}
+
+func (w *walker) fork(n *yamlnode.Node, s *scope) *Fork {
+	fields := w.object(n, forkObject)
+	if fields == nil {
+		return nil
+	}
+	f := &Fork{Pos: n.Pos, Mode: "all", MaxParallel: w.positive(fields["max_parallel"])}
+	if mode := w.word(fields, forkObject, "mode"); mode != "" {
+		f.Mode = mode
+	}
+	w.notEmpty(fields["branches"])
+	for _, b := range w.Map(fields["branches"]) {
+		w.bodyName(Name{Text: b.Key, Pos: b.Pos}, "branch")
+		f.Branches = append(f.Branches, Branch{Name: b.Key, Pos: b.Pos, Body: w.body(b.Value, w.object(b.Value, branchObject), s, true)})
+	}
+	return f
+}
+
+// choice reads a switch.
+func (w *walker) choice(n *yamlnode.Node, s *scope) *Switch {
+	fields := w.object(n, switchObject)
+	if fields == nil {
+		return nil
+	}
+	c := &Switch{Pos: n.Pos}
+	w.notEmpty(fields["cases"])
+	seen := map[string]bool{}
+	for _, item := range w.List(fields["cases"]) {
+		keys := w.object(item, caseObject)
+		if keys == nil {
+			continue
+		}
+		one := Case{When: w.condition(keys["when"]), Body: w.body(item, keys, s, true)}
+		if text := w.Text(keys["name"]); text != "" {
+			one.Name = Name{Text: text, Pos: keys["name"].Pos}
+			w.bodyName(one.Name, "case")
+			if seen[text] {
+				w.Errorf(one.Name.Pos, diagnostics.CodeDuplicateName, "", "there are two cases with the name %q", text)
+			}
+			seen[text] = true
+		}
+		c.Cases = append(c.Cases, one)
+	}
+	if other := fields[defaultCase]; other != nil {
+		c.Default = w.body(other, w.object(other, branchObject), s, true)
+	}
+	return c
+}
+
+// bodyName checks the name of a branch or a case, which becomes part of paths.
+func (w *walker) bodyName(name Name, what string) {
+	switch {
+	case !stepID.MatchString(name.Text):
+		w.Errorf(name.Pos, diagnostics.CodeInvalidValue, idHint, "%q cannot be the name of a %s", name.Text, what)
+	case what == "case" && name.Text == defaultCase:
+		w.Errorf(name.Pos, diagnostics.CodeDuplicateName, "write default beside cases, or choose another name", "%q is what runs when no case matches", name.Text)
+	}
+}
+
+// channels reads the declarations of channels.
+func (w *walker) channels(n *yamlnode.Node) []Channel {
+	var channels []Channel
+	for _, f := range w.Map(n) {
+		if !wordPattern.MatchString(f.Key) {
+			w.Errorf(f.Pos, diagnostics.CodeInvalidValue, wordHint, "%q cannot be the name of a channel", f.Key)
+			continue
+		}
+		channels = append(channels, Channel{Name: f.Key, Pos: f.Pos, Kind: w.OneOf(f.Value, channelKinds...)})
+	}
+	return channels
+}
+
+// checkChannels compares the channels that are declared with those that steps use.
+func (w *walker) checkChannels() {
+	declared := map[string]diagnostics.Position{}
+	var names []string
+	for i, c := range w.recipe.Channels {
+		declared[c.Name] = c.Pos
+		if i < maxSuggestions {
+			names = append(names, c.Name)
+		}
+	}
+	sent := map[string]bool{}
+	for i, name := range slices.Concat(w.sends, w.receives) {
+		pos, ok := declared[name.Text]
+		switch {
+		case !ok && !w.Full():
+			hint := cmp.Or(diagnostics.DidYouMean(name.Text, names), "declare it at the top of the file: channels: {"+name.Text+": queue}")
+			w.Errorf(name.Pos, diagnostics.CodeUnknownName, hint, "there is no channel %q", name.Text)
+		case i < len(w.sends):
+			sent[name.Text] = true
+		case ok && !sent[name.Text]:
+			sent[name.Text] = true // told once
+			w.Warnf(pos, diagnostics.CodeInvalidValue, "somebody outside may; if nobody does, the step waits in vain",
+				"no step sends to channel %q, and one on line %d receives from it", name.Text, name.Pos.Line)
+		}
+	}
+}
+
+// channel reads the name of a channel.
+func (w *walker) channel(n *yamlnode.Node, used *[]Name) Name {
+	name := w.plain(n)
+	if name.Text != "" {
+		*used = append(*used, name)
+	}
+	return name
+}
+
+// channel is the channel that the step uses; "" for none.
+func (s *Step) channel() string {
+	switch {
+	case s.Send != nil:
+		return s.Send.Channel.Text
+	case s.Receive != nil:
+		return s.Receive.Channel.Text
+	}
+	return ""
+}
+
+func (w *walker) send(n *yamlnode.Node) *Send {
+	fields := w.object(n, sendObject)
+	if fields == nil {
+		return nil
+	}
+	return &Send{Pos: n.Pos, Channel: w.channel(fields["channel"], &w.sends), Value: w.value(fields["value"])}
+}
+
+func (w *walker) receive(n *yamlnode.Node) *Receive {
+	fields := w.object(n, receiveObject)
+	if fields == nil {
+		return nil
+	}
+	r := &Receive{Pos: n.Pos, Channel: w.channel(fields["channel"], &w.receives), Timeout: w.timeout(fields["timeout"])}
+	if on := fields["on_empty"]; on != nil {
+		word, set := w.wordOrSet(on, onEmptyObject, typeOnEmpty, "wait", "fail")
+		r.OnEmpty = OnEmpty{Fail: word == "fail", Set: set}
+	}
+	if f := fields["timeout"]; f != nil && (r.OnEmpty.Fail || r.OnEmpty.Set != nil) {
+		w.Errorf(f.Pos, diagnostics.CodeInvalidValue, "leave one of them out", "%q is for a step that waits, and with this %q it does not", "timeout", "on_empty")
+	}
+	return r
+}
+
+// retrieve reads a search for documents.
+func (w *walker) retrieve(n *yamlnode.Node) *Retrieve {
+	fields := w.object(n, searchObject)
+	if fields == nil {
+		return nil
+	}
+	w.Text(fields["query"])
+	r := &Retrieve{Pos: n.Pos, Query: w.value(fields["query"]), TopK: 5}
+	if k := w.Int(fields["top_k"], 1, 100); k != 0 {
+		r.TopK = k
+	}
+	return r
+}
