@@ -63,4 +63,5 @@ const (
 const (
 	CodeInvalidToken   Code = "resume.invalidToken"     // a token that is unknown, used or expired
 	CodeRetryExhausted Code = "adapter.retry.exhausted" // a call failed as often as its policy allows
+	CodeRollbackFailed Code = "rollback.failed"         // what a step did could not be undone
 )

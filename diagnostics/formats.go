@@ -195,4 +195,5 @@ var summaries = map[Code]string{
 	CodeHookFailed:        "A hook failed where it only observes.",
 	CodeInvalidToken:      "A token is unknown, used or expired.",
 	CodeRetryExhausted:    "A call failed as often as its policy allows.",
+	CodeRollbackFailed:    "What a step did could not be undone.",
 }

@@ -31,6 +31,9 @@ type Runtime struct {
 	Cache   checkpoint.Cache   // where runs that pause are kept when there is no Store; nil: the memory of the process
 	Resume  resume.Adapter     // what comes in for a pause goes through it; nil: resuming is refused
 	OnPause func(resume.Pause) // told of each pause at once, with a token, while the rest of the run goes on; nil: nobody
+	// Interrupt says what a pause does to the steps that have finished. It is fixed when a run begins.
+	// "" is resume.Continue.
+	Interrupt resume.Interrupt
 
 	Retry         retry.Policies // of this run: what it says goes before what steps say, see docs/retry.md; nil: nothing
 	RetryDefaults retry.Policies // what steps leave open, before the recipe's defaults; nil: nothing

@@ -11,6 +11,7 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
 )
 
 // Validate reports programmer errors: what can be wrong with the value before anything runs, all
@@ -33,6 +34,9 @@ func (rt *Runtime) Validate() error {
 	}
 	if err := rt.RetryDefaults.Validate(); err != nil {
 		bad("RetryDefaults: %w", err)
+	}
+	if rt.Interrupt != "" && rt.Interrupt != resume.Continue && rt.Interrupt != resume.Restart {
+		bad("unknown Interrupt %q, want %q or %q", rt.Interrupt, resume.Continue, resume.Restart)
 	}
 	for i, s := range rt.Trace {
 		if s == nil {

@@ -254,7 +254,7 @@ func (in *invocation) again(err error) bool {
 		Attempt: in.attempts, Repeatable: in.repeatable(), InlineWait: in.run.limits.InlineWait,
 		Seed: retry.Seed{Run: in.run.id, Step: in.path, Call: in.ordinal + len(in.repairs)/2},
 	})
-	durable := in.run.rt.Store != nil
+	durable := in.run.rt.Store != nil && in.told == nil // a rollback does not pause
 	switch {
 	case !d.Retry:
 		if d.Exhausted {

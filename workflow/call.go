@@ -73,6 +73,7 @@ type invocation struct {
 	drawnFrom string          // the model that draws are of
 	draws     []int           // calls of the model, in the run's count
 	progress
+	told chan detailed // of a rollback: what it has for the trace; nil for the run's other calls
 
 	output  any
 	size    int // of the output, or machine.Unknown
@@ -123,7 +124,7 @@ func (in *invocation) identify(again bool) {
 func (in *invocation) setContext(ctx context.Context, cancel context.CancelCauseFunc) {
 	in.cancel = cancel
 	if in.call.kind == toolCall {
-		in.ctx = &resume.CallContext{Context: ctx, RunID: in.run.id, Generation: 1, Path: in.path, Ordinal: in.ordinal, Own: in.key,
+		in.ctx = &resume.CallContext{Context: ctx, RunID: in.run.id, Generation: in.run.generation, Path: in.path, Ordinal: in.ordinal, Own: in.key,
 			Answer: in.reply, Answered: in.replied}
 		return
 	}

@@ -13,6 +13,7 @@ import (
 type events struct {
 	list  []trace.Event
 	next  []int32 // by event: the next event of its task
+	base  int32   // events before it have their places for good
 	sinks *trace.Fanout
 	began time.Time
 	now   time.Time // of the last thing that took time
@@ -32,6 +33,21 @@ func (e *events) tick() { e.now = e.began.Add(time.Since(e.began)) }
 func (e *events) reserve(start trace.Event, n int) {
 	e.list = append(make([]trace.Event, 0, 3*n+3), start)
 	e.next = make([]int32, 1, 3*n+3)
+	e.base = 1
+}
+
+// settle puts what there is in plan order for good: what comes later stands behind it.
+func (e *events) settle(m *machine.Machine) {
+	e.inPlanOrder(m)
+	e.base = int32(len(e.list))
+}
+
+// add records an event that belongs to no task, behind all others. Everything must be settled.
+func (e *events) add(ev trace.Event, content any) {
+	ev.At = e.now
+	e.list, e.next = append(e.list, ev), append(e.next, 0)
+	e.base = int32(len(e.list))
+	e.sinks.Emit(ev, content)
 }
 
 // emit records an event of a task. content is for sinks that want it, nil for none.
@@ -59,9 +75,12 @@ func (e *events) runEvent(kind trace.Kind, attrs ...trace.Attr) trace.Event {
 // inPlanOrder returns the start and the recorded events in plan order, bodies in place: those of a
 // task, its end apart, before those of what is inside.
 func (e *events) inPlanOrder(m *machine.Machine) []trace.Event {
-	order := make([]int32, 1, len(e.list)) // by place: the event that belongs there
+	order := make([]int32, e.base, len(e.list)) // by place: the event that belongs there
+	for i := range order {
+		order[i] = int32(i)
+	}
 	add := func(t *machine.Task, ends bool) {
-		for i := t.First; i > 0; i = e.next[i] {
+		for i := t.First; i >= e.base; i = e.next[i] {
 			if (e.list[i].Kind == trace.StepEnd) == ends {
 				order = append(order, i)
 			}

@@ -68,11 +68,12 @@ func Fork(ctx context.Context, runID, atStep string, edits Edits, rt *runtime.Ru
 			return nil
 		}
 		r.leg = l // what it shares is replayed
-		stands := resume.Decide(wf.decideSteps(digests), recordedSteps(l.recs, digests), atStep)
+		recs, undone := lastGeneration(l.recs)
+		stands := resume.Decide(wf.decideSteps(digests), recordedSteps(recs, digests), append(undone, atStep)...)
 		for path := range edits.Outputs {
 			stands[path] = true
 		}
-		return r.share(l.recs, stands, edits.Outputs)
+		return r.share(recs, stands, edits.Outputs)
 	})
 	return out, out.Err
 }
@@ -189,6 +190,7 @@ func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs ma
 	for r.m.Queued() {
 		r.replayed(r.m.Next(), known)
 	}
+	r.tellReplayed()
 	r.replaying = false
 	r.flush()
 	return r.journal.err

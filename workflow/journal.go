@@ -11,6 +11,7 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -24,12 +25,15 @@ var (
 // The kinds of records that the engine adds to those of checkpoint. Events of the machine have a
 // member "n": what the machine had decided by then, see [machine.Machine.Decided].
 const (
-	recInput    checkpoint.Kind = "run.input"    // inputs, generation?
-	recBegun    checkpoint.Kind = "call.begun"   // n, ordinal: the call may have had its effect from here on
-	recEnded    checkpoint.Kind = "call.ended"   // n, output | error, draws?: a call is over
-	recFired    checkpoint.Kind = "timer.fired"  // n, timer
-	recWaitOver checkpoint.Kind = "wait.over"    // n, output?: a wait for which no pause was opened
-	recRolled   checkpoint.Kind = "rollback.end" // error?
+	recInput    checkpoint.Kind = "run.input"   // inputs, interrupt?
+	recBegun    checkpoint.Kind = "call.begun"  // n, ordinal: the call may have had its effect from here on
+	recEnded    checkpoint.Kind = "call.ended"  // n, output | error, draws?: a call is over
+	recFired    checkpoint.Kind = "timer.fired" // n, timer
+	recWaitOver checkpoint.Kind = "wait.over"   // n, output?: a wait for which no pause was opened
+
+	recRolling   checkpoint.Kind = "rollback.begun" // it may have had its effect from here on
+	recRolled    checkpoint.Kind = "rollback.ended" // error?
+	recCancelled checkpoint.Kind = "run.cancelling" // reason: nothing goes on but rolling back
 )
 
 // entry is a record before it is encoded.
@@ -104,7 +108,11 @@ func (r *run) write() error {
 	j := &r.journal
 	recs := make([]checkpoint.Record, 0, len(j.entries)+1)
 	if j.seq == 0 {
-		rec, err := checkpoint.NewRecord(j.run.StartedAt, recInput, "", map[string]any{"inputs": j.inputs})
+		data := map[string]any{"inputs": j.inputs}
+		if r.interrupt == resume.Restart {
+			data["interrupt"] = string(resume.Restart)
+		}
+		rec, err := checkpoint.NewRecord(j.run.StartedAt, recInput, "", data)
 		if err != nil {
 			return err
 		}

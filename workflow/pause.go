@@ -63,13 +63,11 @@ func (r *run) suspend(in *invocation) {
 // call, nil for none.
 func (r *run) pause(t *machine.Task, p resume.Pause, n int64, progress map[string]any) {
 	p.Step, p.CreatedAt = r.events.path(t), r.events.now
-	p.ID = p.Step
 	if r.opened == nil {
 		r.opened = map[string]int{}
 	}
-	if r.opened[p.Step]++; r.opened[p.Step] > 1 {
-		p.ID = fmt.Sprintf("%s:%d", p.Step, r.opened[p.Step])
-	}
+	r.opened[p.Step]++
+	p.ID = pauseID(p.Step, r.opened[p.Step])
 	rec, err := p.Record()
 	var shown resume.Pause
 	if err == nil {
@@ -77,6 +75,9 @@ func (r *run) pause(t *machine.Task, p resume.Pause, n int64, progress map[strin
 	}
 	if err == nil && progress != nil {
 		rec, err = withMember(rec, "call", progress)
+	}
+	if err == nil && r.interrupt == resume.Restart {
+		rec, err = withMember(rec, "interrupt", string(resume.Restart))
 	}
 	if err == nil {
 		shown, err = resume.Opened(rec)
@@ -86,6 +87,9 @@ func (r *run) pause(t *machine.Task, p resume.Pause, n int64, progress map[strin
 		return
 	}
 	r.note(entry{rec: &rec})
+	if r.answerFromBefore(&openPause{Pause: shown, task: t}) {
+		return
+	}
 	reached(pauseNoted)
 	r.events.emit(t, trace.Event{Kind: trace.StepWaiting, Step: p.Step, Data: trace.Data{{Key: "pauseKind", Value: string(p.Kind)}}}, nil)
 	r.keepOpen(&openPause{Pause: shown, task: t})
@@ -154,8 +158,20 @@ func (r *run) goOn(p *openPause) {
 		next, answer = resume.Failed, nil
 		rec, _ = answered(r.events.now, &p.Pause, r.m.Decided(), next, nil)
 	}
-	r.note(entry{rec: &rec})
-	r.answer(p, next, answer)
+	if !r.wasUndone {
+		r.note(entry{rec: &rec})
+		r.answer(p, next, answer)
+		return
+	}
+	recs, err := r.beginsAgain(p, rec)
+	if err != nil {
+		return // never
+	}
+	for i := range recs {
+		r.note(entry{rec: &recs[i]})
+	}
+	r.keepAnswer(&p.Pause, next, answer)
+	r.beginAgain()
 }
 
 // answered is the record of a pause's end.
@@ -169,6 +185,7 @@ func answered(at time.Time, p *resume.Pause, n int64, next resume.Next, answer a
 
 // answer goes on with a task whose pause is over.
 func (r *run) answer(p *openPause, next resume.Next, answer any) {
+	r.keepAnswer(&p.Pause, next, answer)
 	r.pauses = slices.DeleteFunc(r.pauses, func(q *openPause) bool { return q == p })
 	if p.timer != nil {
 		p.timer.Stop()

@@ -70,6 +70,7 @@ type leg struct {
 	opts    *ResumeOptions
 	runID   string
 	recover bool
+	cancel  *string // why the run is to end for good; nil: it is not
 
 	store   checkpoint.Store
 	summary checkpoint.Summary
@@ -136,7 +137,11 @@ func (l *leg) answer(req resume.Request, hash []byte) (*Outcome, error) {
 	if req.Pause, err = resume.Opened(info.Opened); err != nil {
 		return l.refuse(err)
 	}
-	req.Interrupt = resume.Continue
+	opened, err := dataOf(info.Opened)
+	if err != nil {
+		return l.refuse(err)
+	}
+	req.Interrupt = interruptOf(opened)
 	input, err := l.rt.Resume.Resolve(l.ctx, req)
 	if err != nil {
 		return l.refuse(&runtime.Error{Category: runtime.CategoryConfirmation, Code: "resume.refused", Err: err})
@@ -196,18 +201,27 @@ func (l *leg) run(g *given) (*Outcome, error) {
 	r.id, r.leg = l.runID, l
 	out := r.execute(func() (map[string]any, error) { return r.openAgain(l) }, func() error {
 		if err := r.replay(l); err != nil || l.ended {
+			r.tellReplayed()
 			return err
 		}
 		reached(replayed)
+		if l.cancel != nil && r.forGood == nil {
+			r.cancelForGood(*l.cancel)
+		}
 		if g != nil {
 			if err := r.recordAnswer(l, g); err != nil {
 				return err
 			}
 		}
-		r.hold(l.lease)
+		r.tellReplayed()
+		if r.journal.stop == nil {
+			r.hold(l.lease)
+		}
 		return nil
 	})
-	if r.journal.stop == nil && !r.let {
+	if r.journal.stop != nil {
+		r.letGo()
+	} else if !r.let {
 		l.release() // it never came to be driven
 	}
 	return out, out.Err
@@ -295,7 +309,8 @@ func (r *run) replay(l *leg) error {
 		return err
 	}
 	r.events.tick()
-	for l.ended && r.m.Result() == nil { // to its end, which has no record of its own
+	r.atEnd = r.atEnd || r.forGood != nil || l.cancel != nil
+	for (l.ended || r.atEnd) && r.m.Result() == nil { // to its end, which has no record of its own
 		c := r.m.Next()
 		if c.Op == machine.None {
 			break // it was cancelled
@@ -313,7 +328,7 @@ func (r *run) replayed(c machine.Command, known map[string]*machine.Task) {
 		known[c.Task.Path()] = c.Task
 	case machine.Ended:
 		r.closePause(c.Task)
-		r.events.emit(c.Task, trace.Event{Kind: trace.StepReplayed, Step: c.Task.Path()}, nil)
+		r.again = append(r.again, c.Task)
 	case machine.Start, machine.Open:
 		r.pending = append(r.pending, c)
 	case machine.Arm:
@@ -321,6 +336,14 @@ func (r *run) replayed(c machine.Command, known map[string]*machine.Task) {
 	case machine.Disarm:
 		r.armed = slices.DeleteFunc(r.armed, func(a machine.Command) bool { return a.Task == c.Task && a.Timer == c.Timer })
 	}
+}
+
+// tellReplayed tells what was not done again.
+func (r *run) tellReplayed() {
+	for _, t := range r.again {
+		r.events.emit(t, trace.Event{Kind: trace.StepReplayed, Step: t.Path()}, nil)
+	}
+	r.again = nil
 }
 
 // apply tells the machine what a record says.
@@ -384,7 +407,20 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 		if p == nil {
 			return fmt.Errorf("no pause %q is open", id)
 		}
+		if _, again := data["generation"]; again {
+			r.keepAnswer(&p.Pause, resume.Next(next), data["answer"])
+			r.beginAgain()
+			clear(known)
+			return nil
+		}
 		r.answer(p, resume.Next(next), data["answer"])
+	case recRolling, recRolled:
+		r.undone(rec, data)
+	case checkpoint.RunPaused:
+		r.atEnd, r.wasUndone = false, r.interrupt == resume.Restart
+	case recCancelled:
+		reason, _ := data["reason"].(string)
+		r.forGood, r.pauses = &reason, nil
 	}
 	return nil
 }
@@ -410,7 +446,18 @@ func (r *run) recordAnswer(l *leg, g *given) error {
 	if p == nil {
 		return fmt.Errorf("pause %q: %w", g.pause, checkpoint.ErrToken)
 	}
+	if r.atEnd { // it stopped while it was rolled back for this pause
+		r.hold(l.lease)
+		if err := r.rollBack(); err != nil {
+			return err
+		}
+		r.atEnd, r.wasUndone = false, true
+	}
 	rec, err := answered(r.events.now, &p.Pause, r.m.Decided(), resume.Answered, g.answer)
+	recs := []checkpoint.Record{rec}
+	if err == nil && r.wasUndone {
+		recs, err = r.beginsAgain(p, rec)
+	}
 	if err != nil {
 		return err
 	}
@@ -420,15 +467,21 @@ func (r *run) recordAnswer(l *leg, g *given) error {
 	ctx := context.WithoutCancel(r.ctx)
 	reached(beforeAnswer)
 	if g.hash != nil {
-		err = r.journal.store.AnswerPause(ctx, l.lease, r.journal.seq, g.hash, rec)
+		err = r.journal.store.AnswerPause(ctx, l.lease, r.journal.seq, g.hash, recs...)
 	} else {
-		err = r.journal.store.Append(ctx, l.lease, r.journal.seq, rec)
+		err = r.journal.store.Append(ctx, l.lease, r.journal.seq, recs...)
 	}
 	if err != nil {
 		return err
 	}
 	reached(afterAnswer)
-	r.journal.seq++
+	r.journal.seq += int64(len(recs))
+	if r.wasUndone {
+		r.keepAnswer(&p.Pause, resume.Answered, g.answer)
+		r.beginAgain()
+		return nil
+	}
+	r.tellReplayed()
 	r.answer(p, resume.Answered, g.answer)
 	return nil
 }
@@ -448,7 +501,7 @@ func (r *run) openAgain(l *leg) (map[string]any, error) {
 				return nil, storeError(err)
 			}
 			inputs, _ := data["inputs"].(map[string]any)
-			r.journal.inputs = inputs
+			r.interrupt = interruptOf(data)
 			return inputs, r.strict()
 		}
 	}

@@ -93,6 +93,15 @@ type run struct {
 	sleepers  []*time.Timer
 	waits     []resume.Pause // of a run that ends its leg paused, with tokens
 
+	interrupt  resume.Interrupt      // what pausing does to the run
+	generation int                   // beginnings of the run so far
+	kept       map[string]keptAnswer // by id of the pause, for later generations
+	rolled     map[string]rolled     // by path of the rollback
+	wasUndone  bool                  // this generation paused, and was rolled back
+	atEnd      bool                  // nothing is left to do but to roll back
+	forGood    *string               // why the run was cancelled for good; nil: it was not
+	again      []*machine.Task       // that ended in an earlier leg, for the trace
+
 	drawMutex sync.Mutex
 	drawn     map[string][]bool // model calls, by model: those that were made
 }
@@ -164,7 +173,7 @@ func (wf *Workflow) Run(ctx context.Context, input any, rt *runtime.Runtime) (*O
 }
 
 func newRun(ctx context.Context, wf *Workflow, rt *runtime.Runtime) *run {
-	r := &run{wf: wf, rt: rt, limits: rt.Limits.WithDefaults(), ctx: ctx, ended: ctx.Done()}
+	r := &run{wf: wf, rt: rt, limits: rt.Limits.WithDefaults(), ctx: ctx, ended: ctx.Done(), generation: 1, interrupt: rt.Interrupt}
 	r.events.begin()
 	return r
 }
@@ -190,11 +199,8 @@ func (r *run) execute(open func() (map[string]any, error), ready func() error) (
 	if err != nil {
 		return r.outcome(start, nil, err)
 	}
-	r.m = machine.New(r.wf.graph, inputs, machine.Options{
-		MaxParallel: r.maxParallel(), MaxItems: r.limits.MaxItems, WallTime: r.wf.recipe.Limits.WallTime, Grace: r.limits.Grace,
-		MaxTasks: r.limits.MaxSteps, MaxOutput: r.limits.MaxOutputBytes, MaxOutputs: r.limits.MaxRunBytes,
-		Run: map[string]any{"id": r.id, "recipe": r.wf.recipe.Name, "version": r.wf.recipe.Version},
-	})
+	r.journal.inputs = inputs
+	r.m = r.newMachine()
 	r.events.reserve(start, len(r.wf.graph.Nodes))
 	r.over, r.done, r.own = make(chan struct{}), make(chan struct{}), new(invocation)
 	r.reports = make(chan report, 16)
@@ -206,7 +212,9 @@ func (r *run) execute(open func() (map[string]any, error), ready func() error) (
 		r.tell(runtime.Moment{Point: runtime.RunInit})
 		func() {
 			defer r.release() // also if the caller's goroutine ends
-			r.supervise()
+			if !r.atEnd {
+				r.supervise()
+			}
 		}()
 	}
 	if r.fault != nil {
@@ -545,14 +553,25 @@ func (r *run) goOnLive() {
 		return
 	}
 	r.live = true
+	undone := r.wasUndone
+	if undone { // then what is due begins the run again
+		r.goOnDue()
+	}
 	r.m.Walk(func(t *machine.Task) {
 		if t.Status() == machine.Running && t.First == 0 {
 			r.events.emit(t, trace.Event{Kind: trace.StepStart, Step: t.Path()}, nil)
 		}
 	}, func(*machine.Task) {})
 	r.pending, r.armed = slices.Concat(r.armed, r.pending), nil
+	if !undone {
+		r.goOnDue()
+	}
+}
+
+// goOnDue ends the pauses that are due.
+func (r *run) goOnDue() {
 	for _, p := range slices.Clone(r.pauses) {
-		r.goOn(p) // if it is due
+		r.goOn(p)
 	}
 }
 
@@ -576,7 +595,7 @@ func (r *run) start(c machine.Command, inside **invocation) bool {
 	}
 	in.identify(c.Again)
 	if r.journal.durable() {
-		if unsure, ok := r.unsure[c.Task]; ok && unsure == in.ordinal && !in.repeatable() {
+		if unsure, ok := r.unsure[c.Task]; ok && unsure == in.ordinal && !in.repeatable() || r.unsureBefore(in.path) {
 			delete(r.unsure, c.Task)
 			in.pause = in.askWhatHappened()
 			r.finish(in)
@@ -724,6 +743,13 @@ func (r *run) callContext(t *machine.Task) (context.Context, context.CancelCause
 // emit tells the driver of an event of a call that is under way.
 func (in *invocation) emit(ev trace.Event, content any) {
 	r := in.run
+	if in.told != nil { // it is a rollback's
+		select {
+		case in.told <- detailed{ev, content}:
+		case <-in.ctx.Done():
+		}
+		return
+	}
 	if in.cancel != nil {
 		r.send(report{kind: event, call: in, event: &detailed{ev, content}})
 		return
@@ -895,11 +921,10 @@ func (r *run) resultError() error {
 	if r.journal.err != nil {
 		return storeError(r.journal.err)
 	}
-	result := r.m.Result()
-	if result == nil { // of a run that was cancelled for good
-		return &runtime.Error{Category: runtime.CategoryCancelled, Code: "run.cancelled", Err: fmt.Errorf("the run was cancelled: %w", context.Canceled)}
+	if r.forGood != nil {
+		return cancelledForGood(*r.forGood)
 	}
-	f := result.Failure
+	f := r.m.Result().Failure
 	if f == nil {
 		return nil
 	}
@@ -908,12 +933,18 @@ func (r *run) resultError() error {
 
 // end closes the journal of this leg, and makes the outcome.
 func (r *run) end(start trace.Event) *Outcome {
+	left := r.undoAtEnd()
 	err := r.resultError()
-	switch result := r.m.Result(); {
+	switch {
 	case r.leg != nil && r.leg.ended || r.journal.err != nil:
-	case result.Status == machine.Waiting:
+	case left != nil: // it can be recovered, and so it can if it was cancelled
+		if err != nil {
+			r.found.add(stoppedBy(err))
+		}
+		err = left
+	case r.forGood == nil && r.m.Result().Status == machine.Waiting:
 		return r.endPaused(start)
-	case !r.cancelled: // else it can be recovered
+	case !r.cancelled || r.forGood != nil:
 		reached(beforeEnd)
 		r.noteEnd(err)
 	}
@@ -926,7 +957,7 @@ func (r *run) end(start trace.Event) *Outcome {
 		r.letGo()
 		r.let = true
 	}
-	if r.rt.Store == nil && r.leg != nil && r.journal.err == nil && !r.cancelled {
+	if r.rt.Store == nil && r.leg != nil && r.journal.err == nil && !r.cancelled && left == nil {
 		_ = local.Delete(context.WithoutCancel(r.ctx), r.id) // nobody asks for it any more
 	}
 	var output any
@@ -939,7 +970,9 @@ func (r *run) end(start trace.Event) *Outcome {
 // noteEnd notes that the run is over for good.
 func (r *run) noteEnd(err error) {
 	data := map[string]any{"status": string(checkpoint.OK)}
-	if err != nil {
+	if r.forGood != nil {
+		data["status"] = string(checkpoint.Cancelled)
+	} else if err != nil {
 		data["status"] = string(checkpoint.Failed)
 	}
 	if rec, bad := checkpoint.NewRecord(r.events.now, checkpoint.RunEnded, "", data); bad == nil { // always
