@@ -17,9 +17,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/runtime"
@@ -32,8 +34,10 @@ const (
 	exitFailed    = 1
 	exitUsage     = 2
 	exitInvalid   = 3 // recipe, config or input; nothing ran
+	exitPaused    = 4
 	exitCancelled = 5
 	exitLimit     = 6
+	exitConflict  = 7
 	exitMissing   = 8
 	exitInternal  = 9
 	exitInterrupt = 130
@@ -146,7 +150,12 @@ type app struct {
 	quiet       bool
 	verbose     bool
 
-	host *host.Config // of the recipe at work; nil: there is no file
+	noInteractive bool
+
+	host       *host.Config // of the recipe at work; nil: there is no file
+	configPath string       // of the file, and hostDir its folder
+	hostDir    string
+	lines      chan string // of stdin, see readLine
 }
 
 func (a *app) rootCommand() *cobra.Command {
@@ -170,7 +179,7 @@ func (a *app) rootCommand() *cobra.Command {
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&a.config, "config", "", "what the host allows (default braise.yaml beside the recipe or in the working folder)")
-	f.StringVar(&a.store, "store", "", "where runs are kept; this version has memory: only")
+	f.StringVar(&a.store, "store", "", "where runs are kept: sqlite:PATH, jsonl:DIR, postgres://… or memory: (default sqlite:$XDG_STATE_HOME/braise/runs.db)")
 	f.StringVar(&a.runID, "run-id", "", "the run's id (default a new UUIDv7)")
 	f.IntVar(&a.maxParallel, "max-parallel", 0, "calls at once, if lower than what recipe and host say")
 	f.StringArrayVar(&a.models, "model", nil, "NAME=script:FILE answers for a model from a script (repeatable)")
@@ -178,10 +187,11 @@ func (a *app) rootCommand() *cobra.Command {
 	f.StringVar(&a.color, "color", "auto", "auto, always or never (honours NO_COLOR)")
 	f.BoolVar(&a.strict, "strict", false, "findings about the recipe and what it needs stop the run before its first step")
 	f.BoolVar(&a.quiet, "quiet", false, "no progress and no warnings on stderr")
+	f.BoolVar(&a.noInteractive, "no-interactive", false, "never ask on the terminal what a run waits for")
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "every event on stderr")
 	root.SetHelpCommand(helpCommand())
 	root.AddCommand(
-		a.initCommand(), a.validateCommand(), a.fmtCommand(), a.planCommand(), a.runCommand(), a.testCommand(),
+		a.initCommand(), a.validateCommand(), a.fmtCommand(), a.planCommand(), a.runCommand(), a.resumeCommand(), a.runsCommand(), a.testCommand(),
 		a.schemaCommand(), a.kindsCommand(), a.doctorCommand(), a.completionCommand(), a.versionCommand(),
 	)
 	return root
@@ -202,13 +212,7 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// later are the commands that this version does not have yet.
-var later = []string{"resume", "runs"}
-
 func unknownCommand(root *cobra.Command, name string) error {
-	if slices.Contains(later, name) {
-		return usageError("this version does not have the command %q", name)
-	}
 	var names []string
 	for _, c := range root.Commands() {
 		names = append(names, c.Name())
@@ -257,6 +261,12 @@ func (a *app) checkFlags(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("max-parallel") && a.maxParallel < 1 {
 		return usageError("--max-parallel is %d; the least is 1", a.maxParallel)
 	}
+	if id := a.runID; id != "" {
+		run := checkpoint.Run{ID: id, Digest: "any", StartedAt: time.Now()}
+		if err := run.Check(); err != nil {
+			return usageError("--run-id is %q; it may have letters, digits and, not first, - _ . and at most 128 of them", id)
+		}
+	}
 	if a.store != "" {
 		if err := host.CheckStore(a.store); err != nil {
 			return &exitError{exitUsage, err}
@@ -292,6 +302,8 @@ func exitCode(out *workflow.Outcome, why *stopped) int {
 		return exitInterrupt
 	case out.Status == workflow.StatusCancelled:
 		return exitCancelled
+	case out.Status == workflow.StatusPaused:
+		return exitPaused
 	case e == nil:
 		return exitInternal
 	}
@@ -306,17 +318,31 @@ func exitCode(out *workflow.Outcome, why *stopped) int {
 
 // exitCodes are the errors that do not simply mean that the run failed, by category and code.
 var exitCodes = map[string]int{
-	"infra engine.panic":        exitInternal,
-	"infra secret.failed":       exitInternal,
-	"config runtime.invalid":    exitInvalid,
-	"config secret.tooShort":    exitInvalid,
-	"config input.invalid":      exitInvalid,
-	"config strict.failed":      exitMissing,
-	"config model.missing":      exitMissing,
-	"config tool.missing":       exitMissing,
-	"config secret.missing":     exitMissing,
-	"config capability.missing": exitMissing,
-	"limit foreach.maxItems":    exitFailed, // a step's own bound
+	"infra command.failed":            exitInternal,
+	"infra engine.panic":              exitInternal,
+	"infra secret.failed":             exitInternal,
+	"infra store.failed":              exitInternal,
+	"infra journal.corrupt":           exitInternal,
+	"infra journal.version":           exitInternal,
+	"config runtime.invalid":          exitInvalid,
+	"config secret.tooShort":          exitInvalid,
+	"config input.invalid":            exitInvalid,
+	"config fork.unknownStep":         exitInvalid,
+	"config answer.unfit":             exitInvalid,
+	"config resume.noAdapter":         exitInvalid,
+	"infra run.exists":                exitConflict,
+	"infra run.busy":                  exitConflict,
+	"infra run.fenced":                exitConflict,
+	"infra run.notFound":              exitConflict,
+	"infra resume.invalidToken":       exitConflict,
+	"config resume.invalidToken":      exitConflict,
+	"config resume.definitionChanged": exitConflict,
+	"config strict.failed":            exitMissing,
+	"config model.missing":            exitMissing,
+	"config tool.missing":             exitMissing,
+	"config secret.missing":           exitMissing,
+	"config capability.missing":       exitMissing,
+	"limit foreach.maxItems":          exitFailed, // a step's own bound
 }
 
 // interruptible returns a context that the first SIGINT or SIGTERM cancels; the second ends the

@@ -3,18 +3,23 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/braise-run/braise/adapters/script"
+	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 	"github.com/braise-run/braise/workflow"
@@ -38,10 +43,8 @@ func (a *app) runCommand() *cobra.Command {
 				}
 				read = func(*workflow.Workflow) (map[string]any, error) { return a.readInputs(inputsJSON) }
 			}
-			for _, pair := range pairs {
-				if name, _, ok := strings.Cut(pair, "="); !ok || name == "" {
-					return usageError("--input is %q; it is given as name=value", pair)
-				}
+			if err := checkPairs(pairs); err != nil {
+				return err
 			}
 			return a.run(cmd.Context(), args[0], read)
 		},
@@ -83,8 +86,9 @@ func exactly(n int, sentence string) cobra.PositionalArgs {
 // run executes a recipe:
 //
 //  1. read configuration, recipe, inputs and cassette; what is wrong there ends with exit 3
-//  2. run it, with progress on stderr
-//  3. print the result, and write what was recorded
+//  2. open the store
+//  3. run it, with progress on stderr
+//  4. print the result, and write what was recorded
 func (a *app) run(ctx context.Context, path string, readInputs func(*workflow.Workflow) (map[string]any, error)) error {
 	rt, err := a.runtimeFor(path)
 	if err != nil {
@@ -104,6 +108,11 @@ func (a *app) run(ctx context.Context, path string, readInputs func(*workflow.Wo
 		}
 	}
 
+	closeStore, err := a.keepRuns(ctx, rt)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
 	ctx, stop, why := a.interruptible(ctx)
 	defer stop()
 	var recorder *script.Recorder
@@ -112,40 +121,92 @@ func (a *app) run(ctx context.Context, path string, readInputs func(*workflow.Wo
 			return &exitError{exitInternal, err}
 		}
 	}
-	closeSink := func() {}
-	switch {
-	case a.output == "jsonl":
-		s := newStream(a.stdout)
-		rt.Trace = append(rt.Trace, trace.NewJSONL(s))
-		closeSink = s.close
-	case !a.quiet:
-		p := a.newProgress()
-		rt.Trace = append(rt.Trace, p)
-		closeSink = p.close
-	}
 	flush, err := a.export(ctx, rt)
 	if err != nil {
 		return &exitError{exitInternal, err}
 	}
 	defer flush() // when the result is out
-	rt.Reporter = silent{}
-	out, _ := wf.Run(ctx, inputs, rt) // the error is the outcome's
-	closeSink()
+	out := a.legs(ctx, rt, &workflow.ResumeOptions{Workflow: wf}, func(rt *runtime.Runtime) *workflow.Outcome {
+		out, _ := wf.Run(ctx, inputs, rt) // the error is the outcome's
+		return out
+	})
 	recordErr := recorder.Close(ctx)
+	err = a.finish(ctx, rt, out, why())
+	if recordErr == nil {
+		return err
+	}
+	if e, ok := errors.AsType[*exitError](err); ok && e.code == exitInterrupt {
+		return &exitError{exitInterrupt, recordErr}
+	}
+	return &exitError{exitInternal, recordErr}
+}
 
+// legs makes the first leg of a run, and further ones as long as somebody at the terminal answers what it waits
+// for.
+func (a *app) legs(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions, first func(*runtime.Runtime) *workflow.Outcome) *workflow.Outcome {
+	rt.Reporter = silent{}
+	rt.Resume = resume.PassThrough{}
+	out := a.leg(rt, first)
+	for a.interactive() && ctx.Err() == nil {
+		i := slices.IndexFunc(out.Pauses, func(p resume.Pause) bool { return p.Kind == resume.Human })
+		if i < 0 {
+			break
+		}
+		answer, ok := a.ask(ctx, out.Pauses[i])
+		if !ok {
+			break
+		}
+		next := a.leg(rt, func(rt *runtime.Runtime) *workflow.Outcome {
+			out, _ := workflow.Resume(ctx, out.Pauses[i].Token, answer, rt, opts)
+			return out
+		})
+		switch e := next.Error(); {
+		case e != nil && e.Code == "answer.unfit":
+			fmt.Fprintln(a.stderr, visible(e.Error()))
+		case e != nil && e.Code == "resume.invalidToken":
+			fmt.Fprintln(a.stderr, "somebody else has answered, or it was too late")
+			out = a.leg(rt, func(rt *runtime.Runtime) *workflow.Outcome {
+				out, _ := workflow.Recover(ctx, out.RunID, rt, opts)
+				return out
+			})
+		default:
+			out = next
+		}
+	}
+	return out
+}
+
+// leg makes one leg of a run, with its events on stdout or progress on stderr.
+func (a *app) leg(rt *runtime.Runtime, run func(*runtime.Runtime) *workflow.Outcome) *workflow.Outcome {
+	watched := *rt
+	switch {
+	case a.output == "jsonl":
+		s := newStream(a.stdout)
+		defer s.close()
+		watched.Trace = append(slices.Clone(rt.Trace), trace.NewJSONL(s))
+	case !a.quiet:
+		p := a.newProgress()
+		defer p.close()
+		watched.Trace = append(slices.Clone(rt.Trace), p)
+	}
+	return run(&watched)
+}
+
+// finish prints how a run has ended; the error is its exit code.
+func (a *app) finish(ctx context.Context, rt *runtime.Runtime, out *workflow.Outcome, why *stopped) error {
 	a.printFindings(out.Diagnostics)
 	if err := a.printOutcome(out); err != nil {
 		return err
 	}
 	a.printError(out)
-	code := exitCode(out, why())
-	if recordErr == nil {
-		return exit(code)
+	a.printWaiting(rt, out)
+	if rt.Store != nil && (out.Status == workflow.StatusCancelled || out.Status == workflow.StatusError) {
+		sum, _, err := rt.Store.Load(context.WithoutCancel(ctx), out.RunID, math.MaxInt64)
+		if err == nil && sum.Status == checkpoint.Running && !sum.Held {
+			fmt.Fprintf(a.stderr, "  its journal is kept; to go on: braise runs recover %s%s\n", out.RunID, a.sameFlags())
+		}
 	}
-	if code != exitInterrupt {
-		code = exitInternal
-	}
-	return &exitError{code, recordErr}
+	return exit(exitCode(out, why))
 }
 
 // export adds the exporter to the collector that the configuration names, if it does, to the sinks of
@@ -179,7 +240,7 @@ func (silent) Warn(string, ...slog.Attr) {}
 func (a *app) printError(out *workflow.Outcome) {
 	e := out.Error()
 	switch {
-	case e == nil || e.Code == string(diagnostics.CodeInput):
+	case e == nil || e.Code == string(diagnostics.CodeInput) || errors.Is(e, checkpoint.ErrToken): // the findings do
 		return
 	case e.Code == string(diagnostics.CodeStrict):
 		fmt.Fprintln(a.stderr, "braise: error: strict diagnostics failure: nothing ran")
@@ -194,16 +255,9 @@ func (a *app) printError(out *workflow.Outcome) {
 
 // readInputs reads the flag --inputs-json.
 func (a *app) readInputs(text string) (map[string]any, error) {
-	data := []byte(text)
-	if name, ok := strings.CutPrefix(text, "@"); ok {
-		var err error
-		if data, err = a.readFile(name); err != nil {
-			return nil, inputError("--inputs-json: %v", err)
-		}
-	}
-	v, err := value.DecodeStrict(data)
+	v, err := a.readJSON(text)
 	if err != nil {
-		return nil, inputError("--inputs-json: %v", err)
+		return nil, err
 	}
 	inputs, ok := v.(map[string]any)
 	if !ok {

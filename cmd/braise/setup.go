@@ -38,7 +38,7 @@ func (a *app) runtimeFor(recipePath string) (*runtime.Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.host = config
+	a.host, a.hostDir, a.configPath = config, filepath.Dir(path), path
 	rt, err := config.Runtime(filepath.Dir(path))
 	if err != nil {
 		return nil, err
