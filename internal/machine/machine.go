@@ -286,7 +286,7 @@ func (m *Machine) Result() *Result { return m.result }
 func (m *Machine) Others() []*Failure {
 	var list []*Failure
 	m.root.unhandled(func(failure *Failure) {
-		if failure != m.result.Failure && failure.Category != "cancelled" {
+		if decided := m.result.Failure; failure != decided && (decided == nil || failure.Path != decided.Path) && failure.Category != "cancelled" {
 			list = append(list, failure)
 		}
 	})
