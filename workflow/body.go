@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -178,6 +179,7 @@ func (s *stepCompiler) compile(src *recipe.Step) {
 	}
 	s.node.OnError.Continue = src.OnError.Continue
 	s.compileUse(src, &inner)
+	s.compileRollback(src, &inner)
 	if s.node.Accept == nil {
 		s.node.Accept = s.accept(src)
 	}
@@ -231,6 +233,11 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 		s.with(src.With, &names)
 		s.need(useTool, src.Uses.Text, src.Uses.Pos, s.path())
 		s.compileCall(src, toolCall, src.Uses.Text)
+		if key := src.IdempotencyKey; key != nil {
+			t, refs := s.template(key, inner)
+			s.calls[len(s.calls)-1].key = t
+			s.refer(refs)
+		}
 	}
 }
 
@@ -327,6 +334,7 @@ func (s *stepCompiler) modelName(src *recipe.Step) string {
 
 func (s *stepCompiler) compileCall(src *recipe.Step, kind callKind, name string) {
 	call := &call{kind: kind, name: name, step: s.path(), pos: src.Uses.Pos, with: src.With}
+	call.retry = layersOf(src.Retry, s.defaults.Retry[string(kind)])
 	if name != "" {
 		call.event = callData(kind, name)
 	}
@@ -345,6 +353,30 @@ func (s *stepCompiler) compileCall(src *recipe.Step, kind callKind, name string)
 	}
 	s.node.Kind, s.node.Adapter = machine.Call, call
 	s.calls = append(s.calls, call)
+}
+
+// compileRollback lowers how the step is undone. What that reads has ended by then: it draws no edges.
+func (s *stepCompiler) compileRollback(src *recipe.Step, inner *expr.Scope) {
+	r := src.Rollback
+	if r == nil || r.Uses.Text == "" {
+		return // the latter was reported when the recipe was read
+	}
+	c := &call{kind: toolCall, name: r.Uses.Text, step: s.path(), pos: r.Uses.Pos, with: r.With, event: callData(toolCall, r.Uses.Text)}
+	c.retry = layersOf(src.Retry, s.defaults.Retry[string(toolCall)])
+	s.node.Rollback = &machine.Rollback{Timeout: cmp.Or(src.Timeout, s.defaults.Timeout, rollbackTime), Adapter: c}
+	if r.With != nil {
+		names := *inner
+		names.Secrets = true
+		t, refs := s.template(r.With, &names)
+		s.node.Rollback.With, c.secrets = t, t.HasSecrets()
+		for _, ref := range refs {
+			if ref.Kind == expr.RefSecret {
+				s.need(useSecret, ref.Name, ref.Pos, s.path())
+			}
+		}
+	}
+	s.need(useTool, r.Uses.Text, r.Uses.Pos, s.path())
+	s.calls = append(s.calls, c)
 }
 
 func (s *stepCompiler) schema(o *recipe.Output) *schema.Schema {
