@@ -76,7 +76,10 @@ func (j *journal) durable() bool { return j.store != nil && j.err == nil }
 // note keeps an entry.
 func (r *run) note(e entry) {
 	j := &r.journal
-	e.at = r.events.now
+	if e.at = r.events.now; e.rec != nil {
+		e.at = e.rec.At
+	}
+	r.m.Tell(e.at) // as whoever replays the journal will
 	j.entries = append(j.entries, e)
 	if j.durable() && j.armed == nil {
 		j.armed = time.AfterFunc(recordTime, func() { r.send(report{kind: late}) })

@@ -93,14 +93,16 @@ type run struct {
 	sleepers  []*time.Timer
 	waits     []resume.Pause // of a run that ends its leg paused, with tokens
 
-	interrupt  resume.Interrupt      // what pausing does to the run
-	generation int                   // beginnings of the run so far
-	kept       map[string]keptAnswer // by id of the pause, for later generations
-	rolled     map[string]rolled     // by path of the rollback
-	wasUndone  bool                  // this generation paused, and was rolled back
-	atEnd      bool                  // nothing is left to do but to roll back
-	forGood    *string               // why the run was cancelled for good; nil: it was not
-	again      []*machine.Task       // that ended in an earlier leg, for the trace
+	interrupt  resume.Interrupt        // what pausing does to the run
+	generation int                     // beginnings of the run so far
+	kept       map[pauseKey]keptAnswer // for later generations
+	nth        map[pauseKey]int        // pauses of this generation so far, by key without n
+	doubts     map[string]bool         // by path: of a call of an earlier generation nobody knows whether it had its effect
+	rolled     map[string]rolled       // by path of the rollback
+	wasUndone  bool                    // this generation paused, and was rolled back
+	atEnd      bool                    // nothing is left to do but to roll back
+	forGood    *string                 // why the run was cancelled for good; nil: it was not
+	again      []*machine.Task         // that ended in an earlier leg, for the trace
 
 	drawMutex sync.Mutex
 	drawn     map[string][]bool // model calls, by model: those that were made
@@ -201,6 +203,7 @@ func (r *run) execute(open func() (map[string]any, error), ready func() error) (
 	}
 	r.journal.inputs = inputs
 	r.m = r.newMachine()
+	r.m.Tell(r.events.now)
 	r.events.reserve(start, len(r.wf.graph.Nodes))
 	r.over, r.done, r.own = make(chan struct{}), make(chan struct{}), new(invocation)
 	r.reports = make(chan report, 16)
@@ -595,7 +598,7 @@ func (r *run) start(c machine.Command, inside **invocation) bool {
 	}
 	in.identify(c.Again)
 	if r.journal.durable() {
-		if unsure, ok := r.unsure[c.Task]; ok && unsure == in.ordinal && !in.repeatable() || r.unsureBefore(in.path) {
+		if unsure, ok := r.unsure[c.Task]; ok && unsure == in.ordinal && !in.repeatable() || r.doubtful(in.path) {
 			delete(r.unsure, c.Task)
 			in.pause = in.askWhatHappened()
 			r.finish(in)
