@@ -213,10 +213,11 @@ func (m *Machine) closeRound(t *Task, output any, failure *Failure) {
 	stop := func(reason string) {
 		m.end(t, map[string]any{"last": c.last, "iterations": int64(c.round), "reason": reason}, Unknown, nil)
 	}
-	if failure == nil && (c.over || t.frame.cancelled) {
+	over := c.over || t.frame.cancelled
+	if failure == nil && over {
 		failure = &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled}
 	}
-	if failure != nil && (!l.Continue || failure.Category == "cancelled") {
+	if failure != nil && (!l.Continue || over || failure.Category == "cancelled") {
 		m.end(t, nil, Unknown, failure)
 		return
 	}

@@ -163,7 +163,7 @@ func (m *Machine) Suspend(t *Task) {
 func (m *Machine) wait(t *Task) {
 	t.status = Waiting
 	m.paused = append(m.paused, t)
-	if t.barred() { // its body has failed meanwhile
+	if t.useless() {
 		m.abandon(t, errCancelled)
 	}
 }
@@ -285,16 +285,18 @@ func (m *Machine) Result() *Result { return m.result }
 // Others returns the failures that neither decided the run's error nor were handled, in plan order.
 func (m *Machine) Others() []*Failure {
 	var list []*Failure
+	seen := map[*Failure]bool{}
 	m.root.unhandled(func(failure *Failure) {
-		if decided := m.result.Failure; failure != decided && (decided == nil || failure.Path != decided.Path) && failure.Category != "cancelled" {
+		if decided := m.result.Failure; !seen[failure] && failure != decided && (decided == nil || failure.Path != decided.Path) && failure.Category != "cancelled" {
 			list = append(list, failure)
 		}
+		seen[failure] = true
 	})
-	return slices.Compact(list)
+	return list
 }
 
-// unhandled visits the failures in a body that no on_error handled. Those that a body or a foreach
-// has from inside come once more for it, just before.
+// unhandled visits the failures in a body that no on_error handled. Those that a composite or a
+// foreach has from inside come once more for it, before.
 func (f *frame) unhandled(visit func(*Failure)) {
 	for _, n := range f.graph.Order {
 		if t := &f.steps[n].Task; t.status != Failed || !t.Node().OnError.Continue {
@@ -453,6 +455,20 @@ func (t *Task) barred() bool {
 	return whole.each.failedAt > 0 || f.failedAt > 0 && whole.began <= f.failedAt
 }
 
+// useless reports whether something that a task stands in was cancelled, or failed after the task had begun.
+func (t *Task) useless() bool {
+	for ; t != nil; t = t.frame.parent {
+		s, f := t, t.frame
+		if t.item >= 0 {
+			s = t.whole()
+		}
+		if f.cancelled || f.failedAt > 0 && s.began <= f.failedAt || s != t && s.each.failedAt > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // drop gives a barred task its end.
 func (m *Machine) drop(t *Task) {
 	t.status = Cancelled
@@ -488,7 +504,7 @@ func (m *Machine) start(t *Task) {
 func (m *Machine) begin(t *Task) {
 	n, again := t.Node(), t.again
 	switch {
-	case again && t.frame.cancelled:
+	case again && (t.stopped || t.frame.cancelled):
 		m.end(t, nil, Unknown, &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled})
 		return
 	case again:
@@ -872,6 +888,9 @@ func (m *Machine) stop(owner *Task, cause error) {
 			c.stopped = true
 			m.out = append(m.out, Command{Op: Stop, Task: c, Err: cause})
 		}
+	}
+	for _, c := range m.waiting { // what has been answered does not start again
+		c.stopped = c.stopped || c.again && c.within(owner)
 	}
 	m.abandon(owner, cause)
 }
