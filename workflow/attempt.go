@@ -161,8 +161,8 @@ func (in *invocation) attempt() (response, error) {
 	}
 	ctx, cancel := context.WithTimeout(in.ctx, in.policy.Timeout)
 	defer cancel()
-	apart := *in // a call that is left behind goes on with what is its own
-	apart.ctx = ctx
+	// If it is left behind it goes on with what is its own.
+	apart := invocation{run: in.run, call: in.call, path: in.path, ctx: ctx, tool: in.tool, args: in.args, model: in.model, req: in.req}
 	done := make(chan attempted, 1)
 	go apart.onceApart(done)
 	var a attempted
