@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/braise-run/braise/checkpoint"
@@ -28,12 +29,21 @@ func Cancel(ctx context.Context, runID, reason string, rt *runtime.Runtime, opts
 func (r *run) cancelForGood(reason string) {
 	r.forGood = &reason
 	r.noteData(recCancelled, "", map[string]any{"reason": reason})
+	const doubt = "it was called, and it is not known whether it had its effect"
 	for _, p := range r.pauses {
+		if p.Reason == indeterminate {
+			r.rollbackFailed(p.Step+rollbackMark, doubt)
+		}
 		r.noteData(checkpoint.PauseClosed, p.Step, map[string]any{"pause": p.ID})
 	}
 	r.pauses = nil
+	var paths []string
 	for t := range r.unsure {
-		r.rollbackFailed(t.Path()+rollbackMark, "it was called, and it is not known whether it had its effect")
+		paths = append(paths, t.Path())
+	}
+	slices.Sort(paths)
+	for _, path := range paths {
+		r.rollbackFailed(path+rollbackMark, doubt)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 type openPause struct {
 	resume.Pause
 	task  *machine.Task
+	key   pauseKey
 	timer *time.Timer // for what is due while the run goes on; nil: nothing
 }
 
@@ -87,12 +88,13 @@ func (r *run) pause(t *machine.Task, p resume.Pause, n int64, progress map[strin
 		return
 	}
 	r.note(entry{rec: &rec})
-	if r.answerFromBefore(&openPause{Pause: shown, task: t}) {
+	opened := &openPause{Pause: shown, task: t}
+	if r.count(opened); r.answerFromBefore(opened) {
 		return
 	}
 	reached(pauseNoted)
 	r.events.emit(t, trace.Event{Kind: trace.StepWaiting, Step: p.Step, Data: trace.Data{{Key: "pauseKind", Value: string(p.Kind)}}}, nil)
-	r.keepOpen(&openPause{Pause: shown, task: t})
+	r.keepOpen(opened)
 }
 
 // keepOpen adds an open pause, and tells OnPause.
@@ -158,6 +160,7 @@ func (r *run) goOn(p *openPause) {
 		next, answer = resume.Failed, nil
 		rec, _ = answered(r.events.now, &p.Pause, r.m.Decided(), next, nil)
 	}
+	r.keepAnswer(p, next, answer)
 	if !r.wasUndone {
 		r.note(entry{rec: &rec})
 		r.answer(p, next, answer)
@@ -170,8 +173,7 @@ func (r *run) goOn(p *openPause) {
 	for i := range recs {
 		r.note(entry{rec: &recs[i]})
 	}
-	r.keepAnswer(&p.Pause, next, answer)
-	r.beginAgain()
+	r.beginAgain(p)
 }
 
 // answered is the record of a pause's end.
@@ -185,7 +187,6 @@ func answered(at time.Time, p *resume.Pause, n int64, next resume.Next, answer a
 
 // answer goes on with a task whose pause is over.
 func (r *run) answer(p *openPause, next resume.Next, answer any) {
-	r.keepAnswer(&p.Pause, next, answer)
 	r.pauses = slices.DeleteFunc(r.pauses, func(q *openPause) bool { return q == p })
 	if p.timer != nil {
 		p.timer.Stop()

@@ -9,45 +9,77 @@ import (
 	"github.com/braise-run/braise/resume"
 )
 
-// keptAnswer is how a pause ended, for the generations to come: of a run that begins again the pause of
-// that id ends so without anybody being asked.
-type keptAnswer struct {
+// pauseKey tells the pauses of one beginning of a run apart, in a way that holds for the next one.
+type pauseKey struct {
+	step   string
 	kind   resume.Kind
 	reason string
+	n      int // it is the n-th such pause of the step, from 1
+}
+
+// keptAnswer is how a pause ended. In later generations it ends so without anybody being asked.
+type keptAnswer struct {
 	next   resume.Next
 	answer any
 }
 
+// count gives a pause that was opened its key.
+func (r *run) count(p *openPause) {
+	p.key = pauseKey{step: p.Step, kind: p.Kind, reason: p.Reason}
+	if r.nth == nil {
+		r.nth = map[pauseKey]int{}
+	}
+	r.nth[p.key]++
+	p.key.n = r.nth[pauseKey{step: p.Step, kind: p.Kind, reason: p.Reason}]
+	if p.Reason == indeterminate {
+		delete(r.doubts, p.Step)
+	}
+}
+
 // keepAnswer keeps how a pause ended.
-func (r *run) keepAnswer(p *resume.Pause, next resume.Next, answer any) {
-	if r.interrupt != resume.Restart {
-		return
+func (r *run) keepAnswer(p *openPause, next resume.Next, answer any) {
+	if r.interrupt == resume.Restart {
+		if r.kept == nil {
+			r.kept = map[pauseKey]keptAnswer{}
+		}
+		r.kept[p.key] = keptAnswer{next, answer}
 	}
-	if r.kept == nil {
-		r.kept = map[string]keptAnswer{}
+}
+
+// useAnswer takes note that a kept answer was used. What somebody said was the result of a call holds
+// once: the generation that used it undoes the call.
+func (r *run) useAnswer(p *openPause, answer any) {
+	if m, _ := answer.(map[string]any); p.Reason == indeterminate && m["decision"] == "result" {
+		delete(r.kept, p.key)
 	}
-	r.kept[p.ID] = keptAnswer{p.Kind, p.Reason, next, answer}
 }
 
 // answerFromBefore ends a pause that was just opened, if an earlier generation had it.
 func (r *run) answerFromBefore(p *openPause) bool {
-	k, ok := r.kept[p.ID]
-	if !ok || k.kind != p.Kind || k.reason != p.Reason {
+	k, ok := r.kept[p.key]
+	if !ok {
 		return false
 	}
 	rec, err := answered(r.events.now, &p.Pause, r.m.Decided(), k.next, k.answer)
+	if err == nil {
+		rec, err = withMember(rec, "kept", true)
+	}
 	if err != nil {
-		return false
+		return false // never
 	}
 	r.note(entry{rec: &rec})
+	r.useAnswer(p, k.answer)
 	r.answer(p, k.next, k.answer)
 	return true
 }
 
-// unsureBefore reports whether an earlier generation asked what happened to a call that is about to be
-// made in this one: the answer holds for it.
-func (r *run) unsureBefore(path string) bool {
-	return r.kept[pauseID(path, r.opened[path]+1)].reason == indeterminate
+// doubtful reports whether an earlier generation made a call of which it is still to be asked whether it
+// had its effect, or of which somebody has said so.
+func (r *run) doubtful(path string) bool {
+	key := pauseKey{step: path, kind: resume.System, reason: indeterminate}
+	key.n = r.nth[key] + 1
+	_, answered := r.kept[key]
+	return answered || r.doubts[path]
 }
 
 // pauseID names the n-th pause of a step.
@@ -73,9 +105,18 @@ func (r *run) beginsAgain(p *openPause, rec checkpoint.Record) ([]checkpoint.Rec
 	return recs, err
 }
 
-// beginAgain begins the next generation, at the first step. Nothing is under way.
-func (r *run) beginAgain() {
+// beginAgain begins the next generation, at the first step, because a pause was answered. Nothing is
+// under way.
+func (r *run) beginAgain(answered *openPause) {
 	r.events.settle(r.m)
+	for _, p := range r.pauses {
+		if p != answered && p.Reason == indeterminate {
+			if r.doubts == nil {
+				r.doubts = map[string]bool{}
+			}
+			r.doubts[p.Step] = true
+		}
+	}
 	for _, t := range r.timers {
 		t.Stop()
 	}
@@ -84,7 +125,7 @@ func (r *run) beginAgain() {
 	}
 	r.timers, r.sleepers = nil, nil
 	r.pending, r.armed, r.unsure, r.pauses, r.opened, r.answers, r.progress = nil, nil, nil, nil, nil, nil, nil
-	r.rolled, r.wasUndone, r.again = nil, false, nil
+	r.rolled, r.wasUndone, r.again, r.nth = nil, false, nil, nil
 	r.generation++
 	r.m = r.newMachine()
 }

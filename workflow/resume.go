@@ -281,7 +281,7 @@ func (r *run) replay(l *leg) error {
 	advance := func(n int64) error {
 		for r.m.Decided() < n || r.m.Queued() {
 			c := r.m.Next()
-			if c.Op == machine.None {
+			if c.Op == machine.None && r.m.Decided() < n {
 				return fmt.Errorf("the run never came to decision %d", n)
 			}
 			r.replayed(c, known)
@@ -294,6 +294,7 @@ func (r *run) replay(l *leg) error {
 			return err
 		}
 		r.events.now = rec.At
+		r.m.Tell(rec.At)
 		if n, ok := data["n"].(int64); ok {
 			err = advance(n)
 		}
@@ -350,7 +351,7 @@ func (r *run) tellReplayed() {
 func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string]*machine.Task) error {
 	task := known[rec.Path]
 	switch rec.Kind {
-	case recBegun, recEnded, recFired, recWaitOver, checkpoint.PauseOpened:
+	case recBegun, recEnded, recWaitOver, checkpoint.PauseOpened:
 		if task == nil && rec.Path != "" {
 			return fmt.Errorf("step %q has not begun", rec.Path)
 		}
@@ -371,11 +372,12 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 		r.m.Finish(task, data["output"], machine.Unknown, failureOf(data["error"]))
 	case recFired:
 		timer, _ := data["timer"].(int64)
-		if task == nil {
-			task = r.m.Root()
+		i := slices.IndexFunc(r.armed, func(a machine.Command) bool { return a.Task.Path() == rec.Path && int64(a.Timer) == timer })
+		if i >= 0 { // else it was disarmed in that moment
+			a := r.armed[i]
+			r.armed = slices.Delete(r.armed, i, i+1)
+			r.m.Due(a.Task, a.Timer)
 		}
-		r.armed = slices.DeleteFunc(r.armed, func(a machine.Command) bool { return a.Task == task && int64(a.Timer) == timer })
-		r.m.Due(task, machine.Timer(timer))
 	case recWaitOver:
 		r.settled(task)
 		r.m.Answer(task, data["output"], nil)
@@ -396,7 +398,9 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 			r.opened = map[string]int{}
 		}
 		r.opened[rec.Path]++
-		r.pauses = append(r.pauses, &openPause{Pause: p, task: task})
+		opened := &openPause{Pause: p, task: task}
+		r.count(opened)
+		r.pauses = append(r.pauses, opened)
 	case checkpoint.PauseClosed: // its task ends a moment later
 		id, _ := data["pause"].(string)
 		r.pauses = slices.DeleteFunc(r.pauses, func(p *openPause) bool { return p.ID == id })
@@ -407,9 +411,13 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 		if p == nil {
 			return fmt.Errorf("no pause %q is open", id)
 		}
-		if _, again := data["generation"]; again {
-			r.keepAnswer(&p.Pause, resume.Next(next), data["answer"])
-			r.beginAgain()
+		if data["kept"] == true {
+			r.useAnswer(p, data["answer"])
+		} else {
+			r.keepAnswer(p, resume.Next(next), data["answer"])
+		}
+		if data["generation"] != nil {
+			r.beginAgain(p)
 			clear(known)
 			return nil
 		}
@@ -476,9 +484,9 @@ func (r *run) recordAnswer(l *leg, g *given) error {
 	}
 	reached(afterAnswer)
 	r.journal.seq += int64(len(recs))
+	r.keepAnswer(p, resume.Answered, g.answer)
 	if r.wasUndone {
-		r.keepAnswer(&p.Pause, resume.Answered, g.answer)
-		r.beginAgain()
+		r.beginAgain(p)
 		return nil
 	}
 	r.tellReplayed()

@@ -150,7 +150,7 @@ func (in *invocation) prepareRollback(rb *machine.Rollback) (repeatable bool, er
 			err = in.fault(in.panicked(p)).Err
 		}
 	}()
-	if in.input, err = rb.With.Eval(in.task); err != nil {
+	if in.input, err = rb.With.Eval(in.task.Ended()); err != nil {
 		return false, err
 	}
 	limit := in.run.limits.MaxOutputBytes

@@ -1,0 +1,174 @@
+package workflow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/workflow"
+)
+
+const waiting = head + `steps:
+  a: {uses: test.act, with: {n: 1}, rollback: {uses: test.undo, with: {n: 1}}}
+  ask: {uses: human, needs: [a], with: {prompt: "Go on?"}}
+  also: {uses: human, needs: [a], with: {prompt: "Sure?"}}
+  b: {uses: set, needs: [a], with: 2, rollback: {uses: test.again, with: {n: 2}}}
+  c: {uses: test.act, needs: [ask, also], with: {n: 3}, rollback: {uses: test.undo, with: {n: 3}}}
+output: "${{ steps.c.output }}"
+`
+
+func TestCancelForGood(t *testing.T) {
+	log, store := &effects{}, &checkpoint.Memory{}
+	rt := undoRuntime(log, store)
+	out, err := load(t, []byte(waiting)).Run(t.Context(), nil, rt)
+	if out.Status != workflow.StatusPaused || len(out.Pauses) != 2 {
+		t.Fatalf("%s, %v", out.Status, err)
+	}
+	lease, err := store.Claim(t.Context(), "r1", "somebody", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if busy, err := workflow.Cancel(t.Context(), "r1", "", rt, nil); err == nil || busy.Error().Code != "run.busy" {
+		t.Errorf("of a held run: %v", err)
+	}
+	if err := store.Release(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	if gone, err := workflow.Cancel(t.Context(), "r2", "", rt, nil); err == nil || gone.Error().Code != "run.notFound" {
+		t.Errorf("of no run: %v", err)
+	}
+
+	done, err := workflow.Cancel(t.Context(), "r1", "the customer left", rt, nil)
+	if done.Status != workflow.StatusCancelled || !errors.Is(err, context.Canceled) || done.Error().Code != "run.cancelled" || !strings.HasSuffix(err.Error(), ": the customer left") {
+		t.Fatalf("%s, %v", done.Status, err)
+	}
+	if diff := cmp.Diff([]string{"test.act 1", "test.again " + resume.Key("r1", 1, "b!rollback", 1, ""), "test.undo 1"}, log.lines); diff != "" {
+		t.Errorf("effects (-want +got)\n%s", diff)
+	}
+	want := []string{"run.start recover=true", "step.replayed a", "step.replayed b",
+		"adapter.call b!rollback kind=tool name=test.again", "step.rollback b!rollback ok=true",
+		"adapter.call a!rollback kind=tool name=test.undo", "step.rollback a!rollback ok=true"}
+	if got := linesOf(done); !slices.Equal(got[:len(got)-2], want) || !strings.HasPrefix(got[7], "run.cancelled ") || got[8] != "run.end status=cancelled" {
+		t.Errorf("trace (-want +got)\n%s", cmp.Diff(want, got))
+	}
+	if diff := cmp.Diff(map[string]any{"a": int64(1), "b": int64(2)}, done.Artefact); diff != "" {
+		t.Errorf("artefact (-want +got)\n%s", diff)
+	}
+	if sum, _, err := store.Load(t.Context(), "r1", 0); err != nil || sum.Status != checkpoint.Cancelled || len(sum.Pauses) != 0 {
+		t.Errorf("the store has %+v, %v", sum, err)
+	}
+	if late, err := workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, nil); err == nil || late.Error().Code != "resume.invalidToken" {
+		t.Errorf("a token of it: %v", err)
+	}
+	for name, f := range map[string]func() (*workflow.Outcome, error){
+		"Cancel":  func() (*workflow.Outcome, error) { return workflow.Cancel(t.Context(), "r1", "again", rt, nil) },
+		"Recover": func() (*workflow.Outcome, error) { return workflow.Recover(t.Context(), "r1", rt, nil) },
+	} {
+		if again, err := f(); err == nil || err.Error() != done.Err.Error() || !cmp.Equal(again.Artefact, done.Artefact) {
+			t.Errorf("%s of a cancelled run: %v", name, err)
+		}
+	}
+	if len(log.lines) != 3 {
+		t.Errorf("effects afterwards %q", log.lines)
+	}
+}
+
+// Of a run that has ended nothing is undone.
+func TestCancelOfAnEndedRun(t *testing.T) {
+	log := &effects{}
+	rt := undoRuntime(log, &checkpoint.Memory{})
+	wf := load(t, []byte(head+"steps:\n  a: {uses: test.act, with: {n: 1}, rollback: {uses: test.undo}}\noutput: done\n"))
+	if _, err := wf.Run(t.Context(), nil, rt); err != nil {
+		t.Fatal(err)
+	}
+	out, err := workflow.Cancel(t.Context(), "r1", "late", rt, nil)
+	if err != nil || out.Output != "done" || len(log.lines) != 1 {
+		t.Errorf("%v, %v, %q", err, out.Output, log.lines)
+	}
+}
+
+// Cancelling that dies at any write is gone on with by whoever recovers or cancels the run, and nothing
+// else goes on.
+func TestCancelAfterEachWrite(t *testing.T) {
+	wf := load(t, []byte(waiting))
+	for dies := 0; ; dies++ {
+		log, memory := &effects{}, &checkpoint.Memory{}
+		if out, err := wf.Run(t.Context(), nil, undoRuntime(log, memory)); out.Status != workflow.StatusPaused {
+			t.Fatal(err)
+		}
+		dying := &dead{Store: memory, after: dies}
+		out, err := workflow.Cancel(t.Context(), "r1", "why", undoRuntime(log, claimed{dying}), nil)
+		if out.Status == workflow.StatusCancelled {
+			if dies < 3 {
+				t.Fatalf("only %d writes", dies)
+			}
+			return
+		}
+		if out.Error().Code != "store.failed" {
+			t.Fatalf("after %d writes: %v", dies, err)
+		}
+		if sum, _, _ := memory.Load(t.Context(), "r1", 0); dies > 0 && len(sum.Pauses) > 0 {
+			t.Errorf("after %d writes, open: %v", dies, sum.Pauses)
+		}
+		again := func() (*workflow.Outcome, error) {
+			return workflow.Recover(t.Context(), "r1", undoRuntime(log, memory), nil)
+		}
+		if dies%2 == 0 {
+			again = func() (*workflow.Outcome, error) {
+				return workflow.Cancel(t.Context(), "r1", "why", undoRuntime(log, memory), nil)
+			}
+		}
+		out, err = again()
+		if out.Status != workflow.StatusCancelled || !strings.HasSuffix(fmt.Sprint(err), ": why") {
+			t.Errorf("after %d writes: %s, %v", dies, out.Status, err)
+		}
+		if diff := cmp.Diff([]string{"test.act 1", "test.again " + resume.Key("r1", 1, "b!rollback", 1, ""), "test.undo 1"}, log.lines); diff != "" {
+			t.Errorf("after %d writes: effects (-want +got)\n%s", dies, diff)
+		}
+	}
+}
+
+// claimed claims runs for no time.
+type claimed struct{ *dead }
+
+func (c claimed) Claim(ctx context.Context, runID, owner string, _ time.Duration) (checkpoint.Lease, error) {
+	return c.dead.Claim(ctx, runID, owner, 0)
+}
+
+func ExampleCancel() {
+	wf := must(workflow.Compile(must(recipe.Parse("trip.yaml", []byte(`
+apiVersion: braise/v1
+name: trip
+steps:
+  book: {uses: hotel.book, rollback: {uses: hotel.cancel, with: {id: "${{ steps.book.output }}"}}}
+  ask: {uses: human, needs: [book], with: {prompt: "Is this the right hotel?"}}
+`))), nil))
+	rt := &runtime.Runtime{Store: &checkpoint.Memory{}, Tools: []runtime.Tool{
+		runtime.NewTool(runtime.ToolSpec{Name: "hotel.book"}, func(context.Context, struct{}) (string, error) { return "B-1", nil }),
+		runtime.NewTool(runtime.ToolSpec{Name: "hotel.cancel"}, func(_ context.Context, in struct {
+			ID string `json:"id"`
+		}) (string, error) {
+			fmt.Println("cancelled", in.ID)
+			return "", nil
+		}),
+	}}
+	ctx := context.Background()
+	out, _ := wf.Run(ctx, nil, rt)
+	fmt.Println(out.Status)
+	out, err := workflow.Cancel(ctx, out.RunID, "the trip is off", rt, nil)
+	fmt.Println(out.Status, err)
+	// Output:
+	// paused
+	// cancelled B-1
+	// cancelled the run was cancelled for good: the trip is off
+}
