@@ -37,7 +37,11 @@ func (a *app) examine(ctx context.Context) (checks []host.Check, code int) {
 	checks = []host.Check{{Part: "version", Status: host.CheckOK, Message: fmt.Sprintf("braise %s, %s, recipe format %s", v.Version, v.Go, v.Format)}}
 	config, path, err := a.loadConfig("")
 	if err == nil {
+		a.host = config
 		config, err = a.withModels(config)
+	}
+	if err == nil {
+		config.Store, err = a.storeOf(config)
 	}
 	if err != nil {
 		for _, d := range findings(err) {
@@ -80,6 +84,23 @@ func (a *app) withModels(config *host.Config) (*host.Config, error) {
 		config.Models[name] = host.Model{Provider: "script", File: file}
 	}
 	return config, nil
+}
+
+// storeOf is the URL of the store that runs would have, its path absolute unless the configuration names it.
+func (a *app) storeOf(config *host.Config) (string, error) {
+	if a.store == "" && config.Store != "" {
+		return config.Store, nil
+	}
+	url, _, err := a.storeURL()
+	if err != nil {
+		return "", err
+	}
+	scheme, path, _ := strings.Cut(url, ":")
+	if scheme != "sqlite" && scheme != "jsonl" {
+		return url, nil
+	}
+	path, err = filepath.Abs(path)
+	return scheme + ":" + path, err
 }
 
 // configCheck is a finding about the configuration as a check.

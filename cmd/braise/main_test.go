@@ -36,7 +36,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // else every command takes a second under -race
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "shape": shape},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "shape": shape, "token": token},
 	})
 }
 
@@ -53,6 +53,12 @@ func TestDocumented(t *testing.T) {
 			t.Errorf("docs/command.md lacks the command %s", c.Name())
 		}
 		usages += c.LocalNonPersistentFlags().FlagUsages()
+		for _, sub := range c.Commands() {
+			if !regexp.MustCompile("(?m)^\\| `" + c.Name() + " " + sub.Name() + "[ `]").Match(page) {
+				t.Errorf("docs/command.md lacks the command %s %s", c.Name(), sub.Name())
+			}
+			usages += sub.LocalNonPersistentFlags().FlagUsages()
+		}
 	}
 	for _, flag := range regexp.MustCompile(`(?m)^ +(?:-., )?(--[a-z-]+)`).FindAllStringSubmatch(usages, -1) {
 		if !regexp.MustCompile("[`\\[]" + flag[1] + "[` \\]]").Match(page) {
@@ -118,6 +124,27 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if strconv.Itoa(code) != args[0] {
 		ts.Fatalf("braise %q exits with %d, want %s", args[1:], code, args[0])
 	}
+}
+
+// token VAR [STEP] sets an environment variable to the token in the outcome on stdout: the first, or that of a step.
+func token(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: token VAR [STEP]")
+	}
+	var out struct {
+		Token  string
+		Pauses []struct{ Step, Token string }
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &out))
+	for _, p := range out.Pauses {
+		if len(args) > 1 && p.Step == args[1] {
+			out.Token = p.Token
+		}
+	}
+	if out.Token == "" {
+		ts.Fatalf("no token")
+	}
+	ts.Setenv(args[0], out.Token)
 }
 
 // shape FILE compares the shape of the JSON on stdout, one value or one a line, with a file: a line
