@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
 	"github.com/braise-run/braise/trace"
@@ -89,6 +90,10 @@ func TestValidate(t *testing.T) {
 		{"parameters of no object", runtime.Runtime{Tools: tool(runtime.ToolSpec{Name: "a.b", Parameters: json.RawMessage(`{"type": "string"}`)})}, `says "type": "object"`},
 		{"parameters without a type", runtime.Runtime{Tools: tool(runtime.ToolSpec{Name: "a.b", Parameters: json.RawMessage(`true`)})}, `says "type": "object"`},
 		{"a nil sink", runtime.Runtime{Trace: []trace.Sink{nil}}, "trace sink 0 is nil"},
+		{"policies", runtime.Runtime{Retry: retry.Policies{retry.Model: {MaxAttempts: 2, Backoff: retry.None}}}, ""},
+		{"a policy of no kind", runtime.Runtime{Retry: retry.Policies{"models": {}}}, `Retry: unknown kind "models"`},
+		{"a policy without sense", runtime.Runtime{RetryDefaults: retry.Policies{retry.Tool: {MaxAttempts: -1}}}, "RetryDefaults: tool: max_attempts is -1"},
+		{"an adapter's policy without sense", runtime.Runtime{Models: map[string]runtime.Model{"m": eager{}}}, `model "m": retry: unknown mode "now"`},
 		{"a negative limit", runtime.Runtime{Limits: runtime.Limits{Grace: -1}}, "a limit is negative"},
 		{"all at once", runtime.Runtime{
 			Models: map[string]runtime.Model{"b": nil, "a": nil},
@@ -117,6 +122,13 @@ func TestValidate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// eager is a model whose policy means nothing.
+type eager struct{ runtime.Model }
+
+func (eager) Metadata() runtime.Metadata {
+	return runtime.Metadata{Retry: &retry.Metadata{Policy: retry.Policy{Mode: "now"}}}
 }
 
 func TestNewToolReportsTypesWithoutASchema(t *testing.T) {
