@@ -16,6 +16,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
@@ -624,4 +625,77 @@ output: ${{ steps.none.error }}
 	if diff := cmp.Diff(any(wantErr), out.Output); diff != "" {
 		t.Errorf("an empty key (-want +got)\n%s", diff)
 	}
+}
+
+// Quick tools that wait for their next attempt hold nobody up.
+func TestRetryWaitsOverlap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quick := func(name string) runtime.Tool {
+			n := 0
+			return tool(name, func(context.Context, map[string]any) (any, error) {
+				if n++; n == 1 {
+					return nil, throttled
+				}
+				return n, nil
+			})
+		}
+		rt := &runtime.Runtime{Tools: []runtime.Tool{quick("test.a"), quick("test.b")}, RetryDefaults: retry.Policies{retry.Tool: {MaxAttempts: 2, Backoff: time.Hour}}}
+		began := time.Now()
+		_, err := load(t, []byte(head+"steps:\n  a: {uses: test.a}\n  b: {uses: test.b}\n")).Run(t.Context(), nil, rt)
+		if took := time.Since(began); err != nil || took < time.Hour || took > time.Hour+time.Second {
+			t.Errorf("took %v, %v", took, err)
+		}
+	})
+}
+
+// In a rollback a call that would pause waits, or fails.
+func TestRetryInARollback(t *testing.T) {
+	for _, tt := range []struct {
+		errs  []error
+		calls int
+		took  time.Duration
+		found bool
+	}{{times(1, throttled), 2, time.Minute, false}, {times(1, lost), 1, 0, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &flaky{errs: tt.errs}
+			rt := f.on()
+			rt.Store = &checkpoint.Memory{}
+			text := head + "steps:\n  a: {uses: set, with: 1, rollback: {uses: test.flaky}}\n  b: {uses: fail, needs: [a]}\ndefaults: {retry: {tool: {max_attempts: 2, backoff: 1m, mode: pause}}}\n"
+			began := time.Now()
+			out, _ := load(t, []byte(text)).Run(t.Context(), nil, rt)
+			found := slices.ContainsFunc(out.Diagnostics, func(d diagnostics.Diagnostic) bool { return d.Code == diagnostics.CodeRollbackFailed })
+			if took := time.Since(began); out.Status != workflow.StatusError || f.n != tt.calls || took != tt.took || found != tt.found {
+				t.Errorf("%s after %d calls and %v, %v", out.Status, f.n, took, out.Diagnostics)
+			}
+		})
+	}
+}
+
+func ExampleWorkflow_Run_retry() {
+	calls := 0
+	model := &runtimetest.Model{Func: func(context.Context, *runtime.Request) (*runtime.Response, error) {
+		if calls++; calls < 3 {
+			return nil, &retry.Failure{Reason: retry.RateLimit, Err: errors.New("slow down")}
+		}
+		return &runtime.Response{Text: "hello"}, nil
+	}}
+	r, _ := recipe.Parse("hello.yaml", []byte(`
+apiVersion: braise/v1
+name: hello
+steps:
+  ask: {uses: model, with: {model: fast, prompt: Say hello.}, retry: {max_attempts: 3, backoff: 10ms}}
+output: ${{ steps.ask.output.text }}
+`))
+	wf, _ := workflow.Compile(r, nil)
+	out, err := wf.Run(context.Background(), nil, &runtime.Runtime{Models: map[string]runtime.Model{"fast": model}})
+	fmt.Println(out.Output, err)
+	for _, e := range out.Trace {
+		if e.Kind == trace.AdapterRetry {
+			fmt.Println(e.Line())
+		}
+	}
+	// Output:
+	// hello <nil>
+	// adapter.retry ask adapterKind=model attempt=1 delayMs=10 maxAttempts=3 method=generate reason=rate_limit
+	// adapter.retry ask adapterKind=model attempt=2 delayMs=20 maxAttempts=3 method=generate reason=rate_limit
 }
