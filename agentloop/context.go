@@ -1,0 +1,279 @@
+package agentloop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+)
+
+// The categories of ports that only a loop has.
+const (
+	categoryMemory    runtime.Category = "memory"
+	categoryRetriever runtime.Category = "retriever"
+)
+
+func humanPause(n int, question string) Pause {
+	return Pause{For: ForHuman, Call: n, Tool: askHuman, Pause: resume.Pause{Kind: resume.Human, Prompt: question,
+		Schema: map[string]any{"type": "object", "additionalProperties": false, "required": []any{"answer"},
+			"properties": map[string]any{"answer": map[string]any{"type": "string"}}}}}
+}
+
+// gather loads, once in the life of a loop, what it begins with. What is gathered is in the journal: a
+// later leg does not ask again.
+func (f *frame) gather(ctx context.Context) error {
+	once := func(kind Kind, wanted, there bool, name string, load func() (Event, error)) error {
+		if !wanted || slices.Contains(f.state.Gathered, kind) {
+			return nil
+		}
+		if !there {
+			f.warn(diagnostics.CodeMissingCapability, "agent %q has no %s, which it uses", f.loop.Name, name)
+			return nil
+		}
+		e, err := guard(ctx, 0, f.limits.Grace, "the "+name, func(context.Context) (Event, error) { return load() })
+		if err != nil {
+			return err
+		}
+		e.Kind = kind
+		return f.record(ctx, e)
+	}
+	mem, task := f.memory, f.state.Start.Prompt
+	if err := once(MemoryLoaded, mem.Thread != "", f.in.Memory != nil, "memory", func() (Event, error) {
+		messages, err := f.in.Memory.Load(ctx, mem)
+		if err != nil {
+			return Event{}, f.portFailed(ctx, categoryMemory, "memory.load", err)
+		}
+		messages = slices.DeleteFunc(slices.Clone(messages), func(m runtime.Message) bool { return m.Role == runtime.System })
+		return Event{Messages: messages}, nil
+	}); err != nil {
+		return err
+	}
+	if slices.Contains(f.state.Gathered, MemoryLoaded) {
+		f.emit(MemoryLoad, map[string]any{"messages": f.state.Own})
+	}
+	if err := f.recall(ctx); err != nil {
+		return err
+	}
+	if err := once(Retrieved, f.loop.TopK > 0, f.in.Retriever != nil, "retriever", func() (Event, error) {
+		docs, err := f.in.Retriever.Retrieve(ctx, task, f.loop.TopK)
+		if err != nil {
+			return Event{}, f.portFailed(ctx, categoryRetriever, "retriever.failed", err)
+		}
+		return Event{Documents: slices.Clone(docs[:min(len(docs), f.loop.TopK)])}, nil
+	}); err != nil {
+		return err
+	}
+	if slices.Contains(f.state.Gathered, Retrieved) {
+		f.emit(Retrieve, map[string]any{"documents": len(f.state.Found)})
+	}
+	if err := once(SkillsLoaded, len(f.loop.Skills) > 0, f.in.Skills != nil, "skill loader", func() (Event, error) {
+		skills, err := f.loadSkills(ctx)
+		return Event{Skills: skills}, err
+	}); err != nil {
+		return err
+	}
+	return once(Instructed, f.in.Env != nil, true, "environment", func() (Event, error) {
+		text, err := f.in.Env.Instructions(ctx)
+		if err != nil {
+			return Event{}, f.portFailed(ctx, runtime.CategoryInfra, "env.failed", err)
+		}
+		return Event{Text: text}, nil
+	})
+}
+
+// portFailed ends the loop with the failure of a port, unless it is being cancelled.
+func (f *frame) portFailed(ctx context.Context, category runtime.Category, code string, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	return fail(category, code, err)
+}
+
+// loadSkills asks the loader, and keeps the tools that skills bring.
+func (f *frame) loadSkills(ctx context.Context) ([]Skill, error) {
+	skills, err := f.in.Skills.Load(ctx, normal(f.loop.Skills))
+	if err != nil {
+		return nil, f.portFailed(ctx, runtime.CategoryConfig, "skills.failed", err)
+	}
+	skills = slices.Clone(skills)
+	slices.SortStableFunc(skills, func(a, b Skill) int {
+		return slices.Compare([]string{a.Scope, a.Name, a.Path, a.SHA256}, []string{b.Scope, b.Name, b.Path, b.SHA256})
+	})
+	skills = slices.CompactFunc(skills, func(a, b Skill) bool {
+		return a.Scope == b.Scope && a.Name == b.Name && a.Path == b.Path && a.SHA256 == b.SHA256
+	})
+	f.skillTools = nil
+	for _, k := range skills {
+		f.skillTools = append(f.skillTools, k.Tools...)
+	}
+	return skills, nil
+}
+
+// reenter looks at what a later leg may find changed. What the loop works with stays as recorded.
+func (f *frame) reenter(ctx context.Context) error {
+	s := f.state
+	if slices.Contains(s.Gathered, SkillsLoaded) && f.in.Skills != nil {
+		now, err := f.loadSkills(ctx)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(refs(now), refs(s.Skills)) {
+			f.warn(CodeSkillMismatch, "the skills of agent %q have changed since it began; it goes on with what it has", f.loop.Name)
+		}
+	}
+	if s.Archive != "" {
+		return f.fetch(ctx)
+	}
+	return nil
+}
+
+// steer takes the messages that wait: recorded first, then taken from the inbox.
+func (f *frame) steer(ctx context.Context) error {
+	if f.in.Inbox == nil || f.name != "" {
+		return nil
+	}
+	waiting, err := f.in.Inbox.Waiting(ctx)
+	if err != nil {
+		return f.portFailed(ctx, runtime.CategoryInfra, "inbox.failed", err)
+	}
+	var fresh []Note
+	var ids []string
+	for _, n := range waiting {
+		ids = append(ids, n.ID)
+		if !slices.Contains(f.state.Taken, n.ID) && !slices.ContainsFunc(fresh, func(o Note) bool { return o.ID == n.ID }) {
+			fresh = append(fresh, n)
+		}
+	}
+	if len(fresh) > 0 {
+		if err := f.record(ctx, Event{Kind: Steered, Notes: fresh}); err != nil {
+			return err
+		}
+		f.emit(Steer, map[string]any{"messages": len(fresh)})
+	}
+	if len(ids) > 0 {
+		if err := f.in.Inbox.Taken(ctx, ids...); err != nil {
+			return f.portFailed(ctx, runtime.CategoryInfra, "inbox.failed", err)
+		}
+	}
+	return nil
+}
+
+// save writes into memory what this loop added to the conversation, the system prompt never.
+func (f *frame) save(ctx context.Context) error {
+	if err := f.storeLayers(ctx); err != nil {
+		return err
+	}
+	if f.memory.Thread == "" || f.in.Memory == nil {
+		return nil
+	}
+	own := slices.Clone(f.state.Messages[f.state.Own:])
+	turn := f.in.RunID + "/" + f.path
+	_, err := guard(ctx, 0, f.limits.Grace, "the memory", func(ctx context.Context) (any, error) {
+		return nil, f.in.Memory.Save(ctx, f.memory, turn, own)
+	})
+	if err != nil {
+		return f.portFailed(ctx, categoryMemory, "memory.save", err)
+	}
+	if err := f.record(ctx, Event{Kind: MemorySaved}); err != nil {
+		return err
+	}
+	f.emit(MemorySave, map[string]any{"messages": len(own)})
+	return nil
+}
+
+// Compaction says when a long conversation is replaced by a summary, and how. It takes an
+// [Archive].
+type Compaction struct {
+	Due    func(Progress) bool // the policy, asked between two steps; must be pure
+	Model  string              // that makes the summary; "" is the loop's own
+	Prompt string              // what it is asked for; "" asks for a summary
+	// MaxResult is how many bytes of each tool's result it sees. Defaults to 1024.
+	MaxResult int
+}
+
+const summaryPrompt = "Summarise the conversation above for whoever goes on with it: the task, what was found and done, what is left to do."
+
+// compact archives a summary of the conversation, then notes the archive's name: from there on the
+// model sees the summary in place of what it stands for. What goes wrong leaves things as they were.
+func (f *frame) compact(ctx context.Context) error {
+	p, s := f.loop.Compaction, f.state
+	if p == nil || p.Due == nil || s.From == len(s.Messages) || !p.Due(f.progress()) {
+		return nil
+	}
+	gaveUp := func(err error) error {
+		if ctx.Err() != nil {
+			return err
+		}
+		f.warn(CodeCompactFailed, "the conversation of agent %q was not compacted: %v", f.loop.Name, err)
+		return nil
+	}
+	name := p.Model
+	if name == "" {
+		name = f.loop.Model
+	}
+	model := f.offers.Models[name]
+	switch {
+	case f.in.Archive == nil:
+		return gaveUp(errors.New("there is no archive"))
+	case model == nil:
+		return gaveUp(fmt.Errorf("model %q is not there", name))
+	}
+	req := f.request()
+	req.Model, req.Tools, req.Schema = name, nil, nil
+	most := p.MaxResult
+	if most == 0 {
+		most = 1024
+	}
+	for i, m := range req.Messages {
+		if m.Role == runtime.ToolRole && len(m.Text) > most {
+			req.Messages[i].Text = runes(m.Text, most) + " [cut]"
+		}
+	}
+	prompt := p.Prompt
+	if prompt == "" {
+		prompt = summaryPrompt
+	}
+	req.Messages = append(req.Messages, runtime.Message{Role: runtime.User, Text: prompt})
+	resp, err := f.generate(ctx, model, req)
+	if err == nil && strings.TrimSpace(resp.Text) == "" {
+		err = fmt.Errorf("model %q gave no summary", name)
+	}
+	if err != nil {
+		return gaveUp(err)
+	}
+	archive := fmt.Sprintf("%s/%s-%d", f.in.RunID, f.path, s.Archives+1)
+	if err := f.in.Archive.Put(ctx, archive, resp.Text); err != nil {
+		return gaveUp(err)
+	}
+	if err := f.record(ctx, Event{Kind: Compacted, Text: archive, Usage: &resp.Usage}); err != nil {
+		return err
+	}
+	f.archived = summaryOf(resp.Text)
+	f.emit(Compact, map[string]any{"archive": archive})
+	return nil
+}
+
+func summaryOf(text string) string { return "Summary of the conversation so far:\n" + text }
+
+// fetch gets the text behind the marker in the history.
+func (f *frame) fetch(ctx context.Context) error {
+	name := f.state.Archive
+	text, ok := "", false
+	if f.in.Archive != nil {
+		var err error
+		if text, ok, err = f.in.Archive.Get(ctx, name); err != nil {
+			return err
+		}
+	}
+	f.archived = summaryOf(text)
+	if !ok {
+		f.archived = fmt.Sprintf("[The archive %q, with the summary of the conversation so far, is missing.]", name)
+		f.warn(CodeNoArchive, "archive %q of agent %q is missing; the model sees that it is", name, f.loop.Name)
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+// Package agentloop turns a model and tools into an answer, within limits.
+//
+// A [Loop] is a definition; [Loop.Run] executes it. What happens is a sequence of [Event] values,
+// and [Reduce] says what each makes of the [State] of the loop: the executor decides by the state,
+// appends an event, and only then lets anybody see what happened. So a journal is all it takes to go
+// on: after a pause, and after a crash.
+package agentloop
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/braise-run/braise/internal/schema"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/runtime"
+)
+
+// Loop is an agent: one model with tools until it answers. It is immutable once it runs, and many
+// runs may share it. Building one does no I/O.
+type Loop struct {
+	Name         string // the agent's id; ""
+	Description  string // for whoever may delegate to it
+	Model        string // by the name that Runtime.Models has
+	Instructions string // the system prompt; "": none
+
+	Tools  []string       // the tools that it may call, by name; nil: all there are, empty: none
+	Deny   []string       // tools that it may not call, whoever allows them
+	Own    []runtime.Tool // more tools, which shadow the Runtime's
+	Skills []string       // by name; nil: none
+
+	MaxSteps    int  // calls of the model, 1 to 1000. Defaults to 10
+	FailAtLimit bool // at MaxSteps: an error instead of a warning
+	// Until ends the loop after a step. It must be pure. nil: never.
+	Until func(Progress) (bool, error)
+
+	// Approval says which tools need one, by name; "*" is for the others, but not for human.ask and
+	// agent.*. nil: none.
+	Approval map[string]Approval
+	// ReportIndeterminate gives the model an error result for a call of which nobody knows whether it
+	// had its effect. By default that pauses the loop.
+	ReportIndeterminate bool
+
+	ToolConcurrency int           // tool calls of one step that may be under way at once. Defaults to 1
+	ToolTimeout     time.Duration // of each tool call, delegates and people apart; 0: none
+	MaxResultBytes  int           // of a result that the model sees; the rest is cut. Defaults to 64 KiB
+
+	Delegates          map[string]*Loop // offered as delegate_NAME; nil: none
+	MaxDelegationDepth int              // how deep loops may start loops; a lower one of a parent counts. Defaults to 3
+	MaxSubagents       int              // that the model may have at once by agent.spawn. Defaults to 4; negative: no such tools
+
+	Temperature *float64        // nil: the model's default
+	MaxTokens   int             // of one answer; 0: the model's default
+	Schema      json.RawMessage // JSON Schema of the answer; nil: free text
+
+	Memory        Conversation // the zero value: none
+	InheritMemory bool         // as a child: the memory of its parent
+	TopK          int          // documents to retrieve for the prompt; 0: none
+	Layers        []Layer      // nil: none
+	Compaction    *Compaction  // nil: never
+}
+
+// Approval says whether a tool needs an approval.
+type Approval string
+
+// The approvals.
+const (
+	ApproveNever  Approval = "never"  // it needs none; also ""
+	ApproveAlways Approval = "always" // the Approver is asked; without one the call is refused
+	ApprovePause  Approval = "pause"  // the Approver is asked; without one the loop pauses
+)
+
+// Progress is what Loop.Until decides by, after a step.
+type Progress struct {
+	StepsDone int
+	Text      string // of the model's last answer
+	Calls     []Call // all so far, with results
+	Usage     runtime.Usage
+}
+
+// StopReason says why a loop ended.
+type StopReason string
+
+// The stop reasons.
+const (
+	StopAnswer     StopReason = "answer"
+	StopMaxSteps   StopReason = "max_steps"
+	StopRepetition StopReason = "repetition" // three rounds with the same calls and results
+	StopNoAction   StopReason = "no_action"  // the model said nothing
+	StopUntil      StopReason = "until"
+	StopError      StopReason = "error"
+	StopCancelled  StopReason = "cancelled"
+)
+
+// The defaults of a Loop.
+const (
+	DefaultMaxSteps           = 10
+	DefaultMaxDelegationDepth = 3
+	DefaultMaxSubagents       = 4
+	DefaultMaxResultBytes     = 64 << 10
+	mostSteps                 = 1000
+	maxRounds                 = 3 // that may be the same, agent-loop.md 2.6
+)
+
+// Delegates have names that are parts of a tool's name and of a path.
+var delegateName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,48}$`)
+
+// Validate reports what can be wrong with a definition before it runs, delegates included, all at
+// once. A run calls it first.
+func (l *Loop) Validate() error {
+	var errs []error
+	l.validate("agent "+fmt.Sprintf("%q", l.Name), map[*Loop]bool{}, func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf(format, args...))
+	})
+	return errors.Join(errs...)
+}
+
+func (l *Loop) validate(who string, seen map[*Loop]bool, bad func(string, ...any)) {
+	if seen[l] {
+		return
+	}
+	seen[l] = true
+	if l.Model == "" {
+		bad("%s: it names no model", who)
+	}
+	if l.MaxSteps < 0 || l.MaxSteps > mostSteps {
+		bad("%s: max_steps is %d, it is 1 to %d", who, l.MaxSteps, mostSteps)
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"tool_concurrency", l.ToolConcurrency}, {"max_delegation_depth", l.MaxDelegationDepth}, {"max_tokens", l.MaxTokens},
+		{"top_k", l.TopK}, {"the size of results", l.MaxResultBytes}, {"the timeout of tools", int(l.ToolTimeout)}} {
+		if n.value < 0 {
+			bad("%s: %s is negative", who, n.name)
+		}
+	}
+	for _, tool := range slices.Sorted(maps.Keys(l.Approval)) {
+		if a := l.Approval[tool]; !slices.Contains([]Approval{"", ApproveNever, ApproveAlways, ApprovePause}, a) {
+			bad("%s: unknown approval %q of %q\n  hint: it is %q, %q or %q", who, a, tool, ApproveNever, ApproveAlways, ApprovePause)
+		}
+	}
+	for i, t := range l.Own {
+		if t == nil {
+			bad("%s: tool %d is nil", who, i)
+		} else if name := t.Spec().Name; reserved(name) {
+			bad("%s: the name of tool %q is reserved", who, name)
+		}
+	}
+	if l.Schema != nil {
+		if _, err := schema.Compile(l.Schema); err != nil {
+			bad("%s: schema of the answer: %w", who, err)
+		}
+	}
+	l.validateLayers(who, bad)
+	for _, name := range slices.Sorted(maps.Keys(l.Delegates)) {
+		switch child := l.Delegates[name]; {
+		case !delegateName.MatchString(name):
+			bad("%s: %q is no name for a delegate", who, name)
+		case child == nil:
+			bad("%s: delegate %q is nil", who, name)
+		default:
+			child.validate(fmt.Sprintf("%s: delegate %q", who, name), seen, bad)
+		}
+	}
+}
+
+// reserved reports whether a name is one of the loop's own tools.
+func reserved(name string) bool {
+	return name == askHuman || strings.HasPrefix(name, subagentPrefix) || strings.HasPrefix(name, delegatePrefix)
+}
+
+// Digest is the SHA-256, in hex, of the definition's canonical JSON, delegates included. Of what is
+// Go code (Own, Until, layers, the policy of compaction) only the names, or that it is there, count.
+func (l *Loop) Digest() string {
+	text, err := value.JSON(l.describe(map[*Loop]int{}))
+	if err != nil { // a schema that Validate refuses
+		text = []byte(err.Error())
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+func (l *Loop) describe(seen map[*Loop]int) any {
+	if n, ok := seen[l]; ok {
+		return n
+	}
+	seen[l] = len(seen)
+	own := []string{}
+	for _, t := range l.Own {
+		if t != nil {
+			own = append(own, t.Spec().Name)
+		}
+	}
+	layers := []string{}
+	for _, y := range l.Layers {
+		layers = append(layers, y.ID)
+	}
+	delegates := map[string]any{}
+	for _, name := range slices.Sorted(maps.Keys(l.Delegates)) {
+		if d := l.Delegates[name]; d != nil {
+			delegates[name] = d.describe(seen)
+		}
+	}
+	approval := map[string]any{}
+	for tool, a := range l.Approval {
+		approval[tool] = string(a)
+	}
+	return map[string]any{
+		"name": l.Name, "description": l.Description, "model": l.Model, "instructions": l.Instructions,
+		"tools": toAny(normal(l.Tools)), "allTools": l.Tools == nil, "deny": toAny(normal(l.Deny)), "own": toAny(own), "skills": toAny(normal(l.Skills)),
+		"maxSteps": l.maxSteps(), "failAtLimit": l.FailAtLimit, "until": l.Until != nil, "approval": approval,
+		"reportIndeterminate": l.ReportIndeterminate, "toolTimeout": l.ToolTimeout.String(), "maxResultBytes": l.MaxResultBytes,
+		"delegates": delegates, "maxDelegationDepth": l.MaxDelegationDepth, "maxSubagents": l.MaxSubagents,
+		"temperature": l.Temperature, "maxTokens": l.MaxTokens, "schema": string(l.Schema),
+		"thread": l.Memory.Thread, "resource": l.Memory.Resource, "inheritMemory": l.InheritMemory, "topK": l.TopK,
+		"layers": toAny(layers), "compaction": l.Compaction != nil,
+	}
+}
+
+func (l *Loop) maxSteps() int { return cmp.Or(l.MaxSteps, DefaultMaxSteps) }
+
+// normal trims names, drops empty ones and repetitions, and sorts them.
+func normal(names []string) []string {
+	list := make([]string, 0, len(names))
+	for _, n := range names {
+		if n = strings.TrimSpace(n); n != "" {
+			list = append(list, n)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func toAny(list []string) []any {
+	out := make([]any, len(list))
+	for i, s := range list {
+		out[i] = s
+	}
+	return out
+}

@@ -1,0 +1,82 @@
+package agentloop
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/runtime"
+)
+
+// Snapshot says what a run of a loop was made of, in a form that equal runs share.
+type Snapshot struct {
+	Agent      string        `json:"agent"`
+	Allow      []string      `json:"allow,omitempty"` // normalised; nil: all
+	Skills     []SkillRef    `json:"skills,omitempty"`
+	Approvals  []string      `json:"approvals,omitempty"` // granted for the session, sorted
+	Definition string        `json:"definition"`          // Loop.Digest
+	Steps      int           `json:"steps"`
+	Usage      runtime.Usage `json:"usage"`
+}
+
+// SkillRef names a skill as it was.
+type SkillRef struct {
+	Scope  string `json:"scope,omitempty"`
+	Name   string `json:"name"`
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"`
+}
+
+// JSON is the canonical JSON of the snapshot: equal snapshots give equal bytes.
+func (s Snapshot) JSON() []byte {
+	text, _ := value.JSON(s) // plain data
+	return text
+}
+
+func (f *frame) snapshot() Snapshot {
+	return look(f, func(s *State) Snapshot {
+		snap := Snapshot{Agent: f.loop.Name, Allow: normal(f.loop.Tools), Skills: refs(s.Skills), Approvals: slices.Clone(s.Grants),
+			Definition: f.digest(), Steps: s.Steps, Usage: s.usage()}
+		return snap
+	})
+}
+
+// digest is the definition's, computed once: the state has it from the start.
+func (f *frame) digest() string {
+	if f.state.Phase != "" {
+		return f.state.Start.Definition
+	}
+	return f.loop.Digest()
+}
+
+// refs names skills sorted by scope, name and path, each once.
+func refs(skills []Skill) []SkillRef {
+	list := make([]SkillRef, len(skills))
+	for i, k := range skills {
+		list[i] = SkillRef{k.Scope, k.Name, k.Path, k.SHA256}
+	}
+	slices.SortFunc(list, func(a, b SkillRef) int {
+		return slices.Compare([]string{a.Scope, a.Name, a.Path, a.SHA256}, []string{b.Scope, b.Name, b.Path, b.SHA256})
+	})
+	return slices.Compact(list)
+}
+
+// Select chooses one of the agents with these ids: the one that is asked for, else the only one. What
+// it says otherwise is a finding of level error: the step that asked fails.
+func Select(ids []string, asked string) (string, diagnostics.List) {
+	known := normal(ids)
+	finding := diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindContract}
+	switch {
+	case asked != "" && slices.Contains(known, asked):
+		return asked, nil
+	case asked != "":
+		finding.Code, finding.Message, finding.Hint = CodeUnknownAgent, fmt.Sprintf("there is no agent %q", asked), diagnostics.DidYouMean(asked, known)
+	case len(known) == 1:
+		return known[0], nil
+	default:
+		finding.Code, finding.Message = CodeAmbiguous, "no agent is chosen, of: "+strings.Join(known, ", ")
+	}
+	return "", diagnostics.List{finding}
+}

@@ -1,0 +1,541 @@
+package agentloop
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/schema"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/runtime"
+)
+
+// The loop's own tools.
+const (
+	askHuman       = "human.ask"
+	subagentPrefix = "agent."
+	delegatePrefix = "delegate_"
+)
+
+// The codes of calls that gave the model an error result.
+const (
+	toolUnknown       = "tool.unknown"
+	toolArguments     = "tool.arguments"
+	toolDenied        = "tool.denied"
+	toolFailed        = "tool.failed"
+	toolPanicked      = "tool.panic"
+	toolIndeterminate = "tool.indeterminate"
+	delegateFailed    = "delegate.failed"
+)
+
+// toolset is what a loop may call in one leg.
+type toolset struct {
+	byName  map[string]*binding
+	offered []runtime.ToolSpec // sorted by name
+}
+
+// binding is a tool that may be called.
+type binding struct {
+	spec   runtime.ToolSpec
+	tool   runtime.Tool   // nil: one of the loop's own
+	schema *schema.Schema // of the arguments; nil: any object
+	child  *Loop          // of a delegate
+}
+
+// toolset returns the tools of this leg, made when they are asked for first.
+func (f *frame) toolset() *toolset {
+	if f.tools == nil {
+		f.tools = f.bindTools()
+	}
+	return f.tools
+}
+
+func (f *frame) bindTools() *toolset {
+	// 1. Look through the scopes: the first that has a name wins, within one the last of the name.
+	found := map[string]runtime.Tool{}
+	shadowed := map[string]string{}
+	var env []runtime.Tool
+	if f.in.Env != nil {
+		env = f.in.Env.Tools()
+	}
+	for _, scope := range []struct {
+		name  string
+		tools []runtime.Tool
+	}{{"the run", f.in.Tools}, {"the agent", f.loop.Own}, {"the host", f.offers.Tools}, {"a skill", f.skillTools}, {"the environment", env}} {
+		last := map[string]runtime.Tool{}
+		for _, t := range scope.tools {
+			if t != nil {
+				last[t.Spec().Name] = t
+			}
+		}
+		for name, t := range last {
+			if _, ok := found[name]; ok || reserved(name) {
+				shadowed[name] = scope.name
+				continue
+			}
+			found[name] = t
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(shadowed)) {
+		if reserved(name) {
+			f.warn(diagnostics.CodeShadowedTool, "tool %q of %s is not used: its name is reserved", name, shadowed[name])
+		} else {
+			f.warn(diagnostics.CodeShadowedTool, "tool %q of %s is shadowed by another one", name, shadowed[name])
+		}
+	}
+
+	// 2. Keep what the lists allow.
+	set := &toolset{byName: map[string]*binding{}}
+	global, deny, own := normal(f.in.Allow), normal(slices.Concat(f.in.Deny, f.loop.Deny)), normal(f.loop.Tools)
+	has := func(list []string, name string) bool { _, ok := slices.BinarySearch(list, name); return ok }
+	add := func(b *binding, listed bool) {
+		name := b.spec.Name
+		if has(deny, name) || listed && len(global) > 0 && !has(global, name) || listed && f.loop.Tools != nil && !has(own, name) ||
+			listed && f.narrow != nil && !slices.Contains(f.narrow, name) {
+			return
+		}
+		if b.spec.Parameters != nil {
+			var err error
+			if b.schema, err = schema.Compile(b.spec.Parameters); err != nil {
+				f.warn(diagnostics.CodeArguments, "tool %q is not offered, its parameters are no schema: %v", name, err)
+				return
+			}
+		}
+		set.byName[name] = b
+	}
+	for name, t := range found {
+		spec := t.Spec()
+		spec.Name = name
+		add(&binding{spec: spec, tool: t}, true)
+	}
+	for _, name := range own {
+		if _, ok := found[name]; !ok && !reserved(name) {
+			f.warn(diagnostics.CodeMissingTool, "agent %q lists tool %q, which is not there", f.loop.Name, name)
+		}
+	}
+	if has(own, askHuman) {
+		add(&binding{spec: humanSpec}, true)
+	}
+	f.addChildren(add)
+	for _, name := range slices.Sorted(maps.Keys(set.byName)) {
+		set.offered = append(set.offered, set.byName[name].spec)
+	}
+	return set
+}
+
+var humanSpec = runtime.ToolSpec{Name: askHuman, Description: "Ask a person, and wait for the answer.",
+	Parameters: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["question"],"properties":{"question":{"type":"string"}}}`)}
+
+// settle brings the calls of a round to results: those that nobody has to be waited for. Results are
+// recorded as they come; traces are kept in the order of the calls.
+func (f *frame) settle(ctx context.Context) error {
+	first, last := f.state.Round+1, len(f.state.Calls)
+	names := []any{}
+	fresh := true
+	for n := first; n <= last; n++ {
+		c := f.call(n)
+		names, fresh = append(names, c.Name), fresh && !c.touched()
+	}
+	if fresh {
+		f.emit(ToolCallsBegin, map[string]any{"tools": names})
+	}
+	f.toolset()
+	errs := make([]error, last-first+1)
+	branches := make([]*tracer, last-first+1)
+	slots := make(chan struct{}, max(1, f.loop.ToolConcurrency))
+	var wg sync.WaitGroup
+	sent := map[string]bool{} // sub-agents that may be at work
+	failed := func(i int) bool { return errs[i] != nil && !errors.Is(errs[i], errPaused) }
+	for i := range errs {
+		slots <- struct{}{}
+		if ctx.Err() != nil || i > 0 && cap(slots) == 1 && failed(i-1) {
+			break
+		}
+		if id, alone := f.call(first + i).subagent(); alone || sent[id] {
+			wg.Wait() // so that it does not depend on who is faster
+			clear(sent)
+			sent[id] = !alone
+		} else {
+			sent[id] = id != ""
+		}
+		at := *f // a frame of its own, so that traces of calls that overlap do not mix
+		branches[i] = f.trace.branch()
+		at.trace = branches[i]
+		job, err := at.open(ctx, first+i)
+		switch {
+		case err != nil || job == nil:
+			errs[i] = err
+		case cap(slots) == 1:
+			errs[i] = job()
+		default:
+			wg.Go(func() {
+				defer func() { <-slots }()
+				errs[i] = job()
+			})
+			continue
+		}
+		<-slots
+	}
+	wg.Wait()
+	for i, b := range branches {
+		if b == nil {
+			continue
+		}
+		if c := f.call(first + i); ctx.Err() != nil && !c.Done {
+			b.emit(ToolEnd, f.path, map[string]any{"call": first + i, "tool": c.Name, "error": "step.cancelled"})
+		}
+		f.trace.join(b)
+	}
+	if ctx.Err() != nil {
+		return stopped(ctx)
+	}
+	for i := range errs {
+		if failed(i) {
+			return errs[i]
+		}
+	}
+	if f.state.Phase == Calling {
+		return errPaused
+	}
+	return nil
+}
+
+// call returns a copy of a call.
+func (f *frame) call(n int) Call { return look(f, func(s *State) Call { return s.Calls[n-1] }) }
+
+// touched reports whether anything has been done about the call.
+func (c *Call) touched() bool { return c.Begun || c.Decided || c.Pauses > 0 || c.Done }
+
+// subagent returns the sub-agent that a call gives a task to. Calls that deal with sub-agents otherwise
+// are made alone.
+func (c Call) subagent() (id string, alone bool) {
+	if !strings.HasPrefix(c.Name, subagentPrefix) {
+		return "", false
+	}
+	m, _ := decoded(c.Arguments).(map[string]any)
+	id, _ = m["id"].(string)
+	return id, c.Name != sendSpec.Name
+}
+
+// open does what comes before a call is made: it passes the gates, in order (exists, arguments, policy,
+// approval, record), or gets its result at once. The job makes the call; nil: there is nothing to make.
+func (f *frame) open(ctx context.Context, n int) (job func() error, err error) {
+	c := f.call(n)
+	if c.Done || c.Waits {
+		return nil, nil
+	}
+	if !c.touched() {
+		f.emit(ToolStart, map[string]any{"call": n, "tool": c.Name})
+	}
+	b := f.tools.byName[c.Name]
+	if c.Begun {
+		return f.reopen(ctx, n, c, b)
+	}
+	if b == nil {
+		hint := diagnostics.DidYouMean(c.Name, slices.Collect(maps.Keys(f.tools.byName)))
+		return nil, f.refuse(ctx, n, toolUnknown, strings.TrimSpace(fmt.Sprintf("there is no tool %q. %s", c.Name, hint)))
+	}
+	if fault := b.fault(c.Arguments); fault != "" {
+		return nil, f.refuse(ctx, n, toolArguments, fmt.Sprintf("arguments of %q: %s", c.Name, fault))
+	}
+	if f.in.Permit != nil {
+		_, err := guard(ctx, 0, f.limits.Grace, "the policy", func(ctx context.Context) (any, error) { return nil, f.in.Permit(ctx, c.Name, c.Arguments) })
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil, err
+		case err != nil:
+			return nil, f.refuse(ctx, n, toolDenied, err.Error())
+		}
+	}
+	if ok, err := f.approve(ctx, n, c); !ok || err != nil {
+		return nil, err
+	}
+	if err := f.record(ctx, Event{Kind: ToolBegan, Call: n, Effect: b.effect(c.Arguments)}); err != nil {
+		return nil, err
+	}
+	return func() error { return f.make(ctx, n, c, b) }, nil
+}
+
+// reopen goes on with a call that has begun: it was answered, or an earlier leg died over it.
+func (f *frame) reopen(ctx context.Context, n int, c Call, b *binding) (func() error, error) {
+	if b == nil {
+		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: string(diagnostics.CodeMissingTool), Step: f.path,
+			Err: fmt.Errorf("tool %q has been called and is not there any more", c.Name)}
+	}
+	again := func() (func() error, error) {
+		if err := f.record(ctx, Event{Kind: ToolAgain, Call: n, Effect: c.Effect}); err != nil {
+			return nil, err
+		}
+		return func() error { return f.make(ctx, n, c, b) }, nil
+	}
+	switch {
+	case b.tool == nil && c.Open: // a child goes on where it stood, and what else is the loop's own may be done again
+		return func() error { return f.make(ctx, n, c, b) }, nil
+	case c.Open && c.Effect == runtime.External:
+		return nil, f.unknownOutcome(ctx, n, c)
+	case c.For == ForHuman && c.Answer != nil:
+		m, _ := (*c.Answer).(map[string]any)
+		f.emit(HumanResponse, map[string]any{"call": n})
+		return nil, f.settleCall(ctx, n, "", asText(m["answer"]))
+	case c.For == Indeterminate && !c.Open && c.Answer == nil:
+		return nil, f.unknownOutcome(ctx, n, c)
+	case c.For == Indeterminate && !c.Open:
+		m, _ := (*c.Answer).(map[string]any)
+		switch m["decision"] {
+		case "result":
+			return nil, f.settleCall(ctx, n, "", asText(m["form"]))
+		case "fail":
+			return nil, fail(runtime.CategoryTool, toolIndeterminate, fmt.Errorf("nobody knows whether the call of tool %q had its effect", c.Name))
+		}
+	}
+	return again()
+}
+
+// unknownOutcome is for a call of which nobody knows whether it had its effect.
+func (f *frame) unknownOutcome(ctx context.Context, n int, c Call) error {
+	if f.loop.ReportIndeterminate {
+		return f.refuse(ctx, n, toolIndeterminate, fmt.Sprintf("tool %q was called, and it is not known whether the call had its effect. It was not made again.", c.Name))
+	}
+	p := Pause{For: Indeterminate, Call: n, Tool: c.Name, Pause: resume.Pause{Kind: resume.System, Reason: Indeterminate,
+		Decisions: []string{"retry", "result", "fail"}, Show: map[string]any{"tool": c.Name, "arguments": decoded(c.Arguments)},
+		Prompt: fmt.Sprintf("tool %q was called, and it is not known whether it had its effect: call it again, give its result, or let the step fail?", c.Name)}}
+	return f.pauseCall(ctx, c, p)
+}
+
+// pauseCall opens a pause of a call.
+func (f *frame) pauseCall(ctx context.Context, c Call, p Pause) error {
+	id := fmt.Sprintf("%s:call%d", f.path, p.Call)
+	if c.Pauses > 0 {
+		id = fmt.Sprintf("%s.%d", id, c.Pauses+1)
+	}
+	return f.pause(ctx, p, id)
+}
+
+// pause records an open pause. The error is nil when it is open.
+func (f *frame) pause(ctx context.Context, p Pause, id string) error {
+	p.ID, p.Step, p.Frame, p.CreatedAt, p.Token = id, f.path, f.name, time.Now().UTC(), ""
+	if p.OnExpire != (resume.Expiry{}) {
+		p.Expiry = &p.OnExpire
+	}
+	return f.record(ctx, Event{Kind: Paused, Pause: &p})
+}
+
+// approve asks for what the call needs. It is false when the call has its result, or waits.
+func (f *frame) approve(ctx context.Context, n int, c Call) (bool, error) {
+	need := f.loop.approvalOf(c.Name)
+	if need == "" || need == ApproveNever {
+		return true, nil
+	}
+	d, asked := Decision{Allow: c.Allowed}, false
+	keys := approvalKeys(c.Name, c.Arguments)
+	switch {
+	case c.Decided:
+		if !c.Allowed {
+			return false, f.refuse(ctx, n, toolDenied, fmt.Sprintf("the call of tool %q was refused", c.Name))
+		}
+		return true, nil
+	case c.For == ForApproval && c.Answer != nil:
+		m, _ := (*c.Answer).(map[string]any)
+		form, _ := m["form"].(map[string]any)
+		scope, _ := form["scope"].(string)
+		d = Decision{Allow: m["decision"] == "approve", Scope: Scope(scope)}
+	case covered(keys, look(f, func(*State) []string { return f.log.root.granted() })):
+		return true, nil
+	default:
+		f.emit(PermissionRequest, map[string]any{"call": n, "tool": c.Name})
+		var err error
+		if d, asked, err = f.askApprover(ctx, c, keys); err != nil {
+			return false, err
+		}
+		if !asked && need == ApprovePause {
+			return false, f.pauseCall(ctx, c, Pause{For: ForApproval, Call: n, Tool: c.Name, Pause: resume.Pause{Kind: resume.Human,
+				Prompt: fmt.Sprintf("agent %q wants to call tool %q", f.loop.Name, c.Name), Decisions: []string{"approve", "reject"},
+				Show:   map[string]any{"tool": c.Name, "arguments": decoded(c.Arguments), "keys": toAny(keys)},
+				Schema: map[string]any{"type": "object", "additionalProperties": false, "properties": map[string]any{"scope": map[string]any{"enum": []any{string(ForOnce), string(ForSession)}}}}}})
+		}
+	}
+	d.Scope = cmp.Or(d.Scope, ForOnce)
+	if err := f.record(ctx, Event{Kind: Permission, Call: n, Allow: d.Allow, Scope: d.Scope, Keys: keys}); err != nil {
+		return false, err
+	}
+	f.emit(PermissionResponse, map[string]any{"call": n, "tool": c.Name, "allow": d.Allow, "scope": string(d.Scope)})
+	if !d.Allow {
+		why := cmp.Or(d.Reason, "the call was refused")
+		return false, f.refuse(ctx, n, toolDenied, fmt.Sprintf("tool %q needs an approval: %s", c.Name, why))
+	}
+	return true, nil
+}
+
+// askApprover asks the Approver, if there is one. Whatever goes wrong is a no.
+func (f *frame) askApprover(ctx context.Context, c Call, keys []string) (d Decision, asked bool, err error) {
+	if f.in.Approver == nil {
+		return Decision{Reason: "nobody is there to give it"}, false, nil
+	}
+	wish := Wish{Run: f.in.RunID, Step: f.path, Agent: f.loop.Name, Tool: c.Name, Arguments: slices.Clone(c.Arguments), Keys: slices.Clone(keys)}
+	d, err = guard(ctx, 0, f.limits.Grace, "the approver", func(ctx context.Context) (Decision, error) { return f.in.Approver.Approve(ctx, wish) })
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return Decision{}, true, err
+	case err != nil:
+		return Decision{Reason: err.Error()}, true, nil
+	}
+	return d, true, nil
+}
+
+// make makes the call and records what came of it.
+func (f *frame) make(ctx context.Context, n int, c Call, b *binding) error {
+	if b.tool == nil {
+		return f.makeOwn(ctx, n, c, b)
+	}
+	cctx := &resume.CallContext{Context: ctx, RunID: f.in.RunID, Generation: f.in.Generation, Path: f.path, Ordinal: n}
+	if c.Reply != nil {
+		cctx.Answer, cctx.Answered = *c.Reply, true
+	}
+	call := f.in.Call
+	if call == nil {
+		call = func(ctx context.Context, t runtime.Tool, args json.RawMessage) (json.RawMessage, error) {
+			return t.Call(ctx, args)
+		}
+	}
+	out, err := guard(cctx, f.loop.ToolTimeout, f.limits.Grace, fmt.Sprintf("tool %q", c.Name), func(ctx context.Context) (json.RawMessage, error) {
+		return call(ctx, b.tool, slices.Clone(c.Arguments))
+	})
+	if err == nil {
+		var text string
+		if text, err = f.forModel(c.Name, out); err == nil {
+			return f.settleCall(ctx, n, "", text)
+		}
+	}
+	if p := suspension(err); p != nil {
+		return f.pauseCall(ctx, f.call(n), Pause{Pause: *p, For: ForTool, Call: n, Tool: c.Name})
+	}
+	if ctx.Err() != nil {
+		return err
+	}
+	if effect := b.effect(c.Arguments); effect == runtime.External && retry.FailureOf(err).OutcomeUnknown() {
+		f.emit(AgentError, map[string]any{"what": "tool", "call": n, "tool": c.Name, "message": err.Error()})
+		return f.unknownOutcome(ctx, n, f.call(n))
+	}
+	code := toolFailed
+	if _, ok := errors.AsType[*panicError](err); ok {
+		code = toolPanicked
+	}
+	return f.refuse(ctx, n, code, err.Error())
+}
+
+// refuse gives the model an error result.
+func (f *frame) refuse(ctx context.Context, n int, code, why string) error {
+	return f.settleCall(ctx, n, code, why)
+}
+
+// settleCall records the result of a call: text, or with a code the reason why there is none.
+func (f *frame) settleCall(ctx context.Context, n int, code, text string) error {
+	shown := text
+	if code != "" {
+		shown = "error: " + text
+	}
+	if err := f.record(ctx, Event{Kind: ToolEnded, Call: n, Code: code, Text: f.cut(shown)}); err != nil {
+		return err
+	}
+	data := map[string]any{"call": n, "tool": f.call(n).Name}
+	if code != "" {
+		f.emit(AgentError, map[string]any{"what": "tool", "call": n, "tool": data["tool"], "message": text})
+		data["error"] = code
+	}
+	f.emit(ToolEnd, data)
+	return nil
+}
+
+// cut returns what the model sees of a result that is too long: its beginning, and that it is cut.
+func (f *frame) cut(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	most := cmp.Or(f.loop.MaxResultBytes, DefaultMaxResultBytes)
+	if len(text) <= most {
+		return text
+	}
+	return fmt.Sprintf("%s\n[cut: the first %d of %d bytes]", runes(text, most), len(runes(text, most)), len(text))
+}
+
+// runes returns the beginning of a text, of at most so many bytes, without half a rune.
+func runes(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
+}
+
+// forModel words what a tool returned: nothing as nothing, a string as it is, the rest as JSON.
+func (f *frame) forModel(tool string, out json.RawMessage) (string, error) {
+	switch {
+	case len(out) == 0:
+		return "", nil
+	case len(out) > f.limits.MaxOutputBytes:
+		return "", fmt.Errorf("tool %q returned %d bytes, the most is %d", tool, len(out), f.limits.MaxOutputBytes)
+	}
+	v, err := value.Decode(out)
+	if err != nil {
+		return "", fmt.Errorf("tool %q returned what is not JSON: %w", tool, err)
+	}
+	return asText(v), nil
+}
+
+// asText words decoded JSON for the model.
+func asText(v any) string {
+	text, err := value.Text(v)
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+// decoded returns arguments for people to look at.
+func decoded(args json.RawMessage) any {
+	v, err := value.Decode(args)
+	if err != nil {
+		return string(args)
+	}
+	return v
+}
+
+// effect is what a second call would do to the world. What is the loop's own, does nothing itself.
+func (b *binding) effect(args json.RawMessage) runtime.Effect {
+	if b.tool == nil {
+		return runtime.ReadOnly
+	}
+	effect := b.spec.Effect
+	if t, ok := b.tool.(runtime.EffectTool); ok {
+		effect = cmp.Or(t.EffectOf(args), effect)
+	}
+	return cmp.Or(effect, runtime.External)
+}
+
+// fault says what is wrong with arguments; "" if they are fit.
+func (b *binding) fault(args json.RawMessage) string {
+	v, err := value.Decode(args)
+	if err != nil {
+		return "they are not JSON: " + err.Error()
+	}
+	if _, ok := v.(map[string]any); !ok {
+		return "they must be a JSON object, not " + value.TypeName(v)
+	}
+	if b.schema != nil {
+		if problems := b.schema.Check(v); problems != nil {
+			return schema.Describe(problems)
+		}
+	}
+	return ""
+}

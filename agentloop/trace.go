@@ -1,0 +1,109 @@
+package agentloop
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/trace"
+)
+
+// The kinds of trace events that a loop emits, beside trace.ModelEnd and trace.ModelDelta, with the
+// keys of their data.
+const (
+	AgentStart         trace.Kind = "agent.start" // agent, model, depth; resume: it goes on
+	MemoryLoad         trace.Kind = "memory.load" // messages: how many
+	Retrieve           trace.Kind = "retrieve"    // documents: how many
+	ModelStart         trace.Kind = "model.start" // model, step, messages: how many
+	ModelEnd           trace.Kind = trace.ModelEnd
+	ToolCallsBegin     trace.Kind = "tool.calls.begin"    // tools: the names, in order
+	ToolStart          trace.Kind = "tool.start"          // call: its number, tool
+	ToolEnd            trace.Kind = "tool.end"            // call, tool; of a failure error: its code
+	AgentItem          trace.Kind = "agent.item"          // item: plan (steps, tools) or response (bytes)
+	MemorySave         trace.Kind = "memory.save"         // messages: how many
+	LoopSnapshot       trace.Kind = "agent.loop.snapshot" // snapshot
+	AgentEnd           trace.Kind = "agent.end"           // stopReason, which is paused while it waits
+	AgentError         trace.Kind = "agent.error"         // message; what: model, or call and tool. Before the end of what failed
+	DelegateStart      trace.Kind = "delegate.start"      // agent, depth, call
+	DelegateEnd        trace.Kind = "delegate.end"        // the same
+	SubagentStarted    trace.Kind = "subagent.started"    // id
+	SubagentCompleted  trace.Kind = "subagent.completed"
+	SubagentFailed     trace.Kind = "subagent.failed"
+	PermissionRequest  trace.Kind = "permission.request"  // call, tool
+	PermissionResponse trace.Kind = "permission.response" // call, tool, allow, scope
+	HumanRequest       trace.Kind = "human.request"       // call
+	HumanResponse      trace.Kind = "human.response"      // call
+	Steer              trace.Kind = "steer"               // messages: how many
+	Compact            trace.Kind = "compact"             // archive: its name
+)
+
+// The codes of a loop's diagnostics.
+const (
+	CodeMaxSteps      diagnostics.Code = "agent.maxSteps"
+	CodeRepetition    diagnostics.Code = "agent.repetition"
+	CodeNoAction      diagnostics.Code = "agent.noAction"
+	CodeAmbiguous     diagnostics.Code = "agent.selectionAmbiguous"
+	CodeUnknownAgent  diagnostics.Code = "agent.unknown"
+	CodeCompactFailed diagnostics.Code = "agent.compactFailed"
+	CodeNoArchive     diagnostics.Code = "agent.archiveMissing"
+	CodeLayerDisabled diagnostics.Code = "agent.layerDisabled"
+	CodeSkillMismatch diagnostics.Code = "resume.skillMismatch"
+)
+
+// live is who is told of events as they happen.
+type live struct {
+	mu   sync.Mutex
+	emit func(trace.Event)
+}
+
+func (l *live) send(e trace.Event) {
+	if l.emit != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.emit(e)
+	}
+}
+
+// tracer keeps the events and findings of a loop, or of one of its calls while those overlap, in
+// the order in which they go into the outcome.
+type tracer struct {
+	live  *live
+	list  []trace.Event
+	found diagnostics.List
+}
+
+// branch returns a tracer for one call; join puts what it kept in its place.
+func (t *tracer) branch() *tracer { return &tracer{live: t.live} }
+
+func (t *tracer) join(b *tracer) {
+	t.list, t.found = append(t.list, b.list...), append(t.found, b.found...)
+}
+
+func (t *tracer) emit(kind trace.Kind, path string, data map[string]any) {
+	e := trace.Event{At: time.Now().UTC(), Kind: kind, Step: path}
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		v, err := value.Normalise(data[key])
+		if err != nil {
+			v = err.Error()
+		}
+		e.Data = append(e.Data, trace.Attr{Key: key, Value: v})
+	}
+	t.list = append(t.list, e)
+	t.live.send(e)
+}
+
+// delta shows a piece of an answer; it is no part of the outcome's trace.
+func (t *tracer) delta(path, text string) {
+	t.live.send(trace.Event{At: time.Now().UTC(), Kind: trace.ModelDelta, Step: path, Data: trace.Data{{Key: "text", Value: text}}})
+}
+
+func (f *frame) emit(kind trace.Kind, data map[string]any) { f.trace.emit(kind, f.path, data) }
+
+func (f *frame) warn(code diagnostics.Code, format string, args ...any) {
+	f.trace.found = append(f.trace.found, diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: code,
+		Message: fmt.Sprintf(format, args...), Step: f.path})
+}
