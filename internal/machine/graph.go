@@ -89,7 +89,7 @@ func (n *Node) Bound() {
 
 // Rollback says how an execution is undone. It is the driver that does it, see [Machine.Undo].
 type Rollback struct {
-	With    *expr.Template // in the environment of the task; nil: no input
+	With    *expr.Template // in the environment that [Task.Ended] returns; nil: no input
 	Timeout time.Duration
 	Adapter any // the driver's own
 }

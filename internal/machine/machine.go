@@ -265,7 +265,7 @@ func (m *Machine) Due(t *Task, timer Timer) {
 // Cancel ends the run early because of cause: nothing starts any more, calls are told to stop.
 func (m *Machine) Cancel(cause error) {
 	self := &m.root.self
-	if m.result != nil || self.failure != nil {
+	if m.result != nil && m.result.Status != Waiting || self.failure != nil {
 		return
 	}
 	self.failure = &Failure{Category: "cancelled", Code: "run.cancelled", Err: cause}

@@ -84,7 +84,7 @@ func (t *Task) Path() string {
 		if t.frame.parent == nil {
 			return ""
 		}
-		return t.frame.parent.Path()
+		return t.frame.parent.Path() + t.frame.label
 	}
 	id := t.Node().ID
 	if t.item < 0 && t.frame.parent == nil {
@@ -181,6 +181,22 @@ func (t *Task) bodies() []*frame {
 // cancelled reports whether a composite ends early already.
 func (t *Task) cancelled() bool { return t.ctl != nil && t.ctl.over }
 
+// Ended returns the environment for what comes after the task. Its own step is the task itself there,
+// also for an item.
+func (t *Task) Ended() expr.Env { return ended{t} }
+
+type ended struct{ *Task }
+
+func (e ended) Step(ref expr.StepRef) (status string, output, err any) {
+	if ref.Up > 0 || ref.Index != int(e.node) {
+		return e.Task.Step(ref)
+	}
+	if e.failure != nil {
+		err = e.failure.Value()
+	}
+	return e.status.String(), e.output, err
+}
+
 // whole returns the foreach step of an item.
 func (t *Task) whole() *Task { return &t.frame.steps[t.node].Task }
 
@@ -203,10 +219,13 @@ func (t *Task) within(owner *Task) bool {
 	return false
 }
 
-// before orders tasks that compete for starting: where their ways part, by priority, declaration
-// and item, so that bodies go in place and depth first.
+// before orders tasks that compete for starting: where their ways part, by priority, declaration,
+// item and branch, so that bodies go in place and depth first.
 func before(a, b *Task) bool {
 	for a.frame != b.frame {
+		if p := a.frame.parent; p != nil && p == b.frame.parent {
+			return a.frame.index < b.frame.index
+		}
 		if a.frame.depth >= b.frame.depth {
 			a = a.frame.parent
 		} else {
