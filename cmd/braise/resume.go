@@ -257,8 +257,6 @@ func (a *app) printPause(p resume.Pause) {
 		what = "an event"
 	case p.Kind == resume.System && !p.RetryAt.IsZero():
 		what = "a time, " + localTime(p.RetryAt)
-	case p.Kind == resume.System && p.Reason == "indeterminate":
-		what = "a decision: it is not known whether its call had its effect"
 	}
 	fmt.Fprintf(a.stderr, "  step %s waits for %s", visible(p.Step), visible(what))
 	if p.Prompt != "" {
