@@ -86,9 +86,9 @@ func (r *results) median(name, unit string) (m float64, ok bool) {
 	return median(r.units[name][unit])
 }
 
-// ratio is the median of the rounds' ratios of time.
-func (r *results) ratio(name, to string) (m float64, ok bool) {
-	a, b := r.units[name]["ns/op"], r.units[to]["ns/op"]
+// ratio is the median of the rounds' ratios.
+func (r *results) ratio(name, to, unit string) (m float64, ok bool) {
+	a, b := r.units[name][unit], r.units[to][unit]
 	var ratios []float64
 	for i := range min(len(a), len(b)) {
 		ratios = append(ratios, a[i]/b[i])
@@ -105,10 +105,15 @@ func median(list []float64) (m float64, ok bool) {
 	return (list[(n-1)/2] + list[n/2]) / 2, true
 }
 
-// workloads are the columns of the first table and of the second.
-var workloads = [2][]string{
-	{"W1", "W2", "W3", "W8"},
-	{"W4Chain/compile", "W4Chain/run", "W4Layered/compile", "W4Layered/run"},
+// tables are what is printed: the columns, and the unit of their figures.
+var tables = []struct {
+	workloads []string
+	unit      string
+}{
+	{[]string{"W1", "W2", "W3", "W8"}, "ns/op"},
+	{[]string{"W4Chain/compile", "W4Chain/run", "W4Layered/compile", "W4Layered/run"}, "ns/op"},
+	{[]string{"W6/sqlite-full", "W6/sqlite-normal", "W6/postgres", "W6/jsonl", "W7"}, "ns/op"},
+	{[]string{"W8Durable/sqlite-full", "W8Durable/sqlite-normal", "W8Durable/postgres"}, "steps/s"},
 }
 
 // goals are what Braise is meant to reach, as the project's plan has it, and the figure that says
@@ -133,21 +138,67 @@ var goals = []struct {
 	{"W4", "chain: run at most 10 ms", timeOf("W4Chain/run/braise")},
 	{"W4", "layered: compile at most 4 s", timeOf("W4Layered/compile/braise")},
 	{"W4", "layered: run at most 50 ms", timeOf("W4Layered/run/braise")},
-	{"W8", "at most 10 ms", timeOf("W8/braise")},
+	{"W6", "SQLite, NORMAL: at most 1.3 × the floor, 4 ms", floorOf("W6/sqlite-normal/braise")},
+	{"W6", "SQLite, FULL: at most 1.3 × the floor, 20 ms", floorOf("W6/sqlite-full/braise")},
+	{"W6", "Postgres: at most 1.3 × the floor, 33 ms", floorOf("W6/postgres/braise")},
+	{"W6", "JSONL: at most 1.3 × the floor", floorOf("W6/jsonl/braise")},
+	{"W6", "a chain that only computes: one commit", func(r *results) string {
+		return fmt.Sprintf("%s for the journal, %s for its lease", r.count("W6Journal/braise-pure", "commits"), r.count("W6Journal/braise-pure", "lease-writes"))
+	}},
+	{"W6", "journal: at most 400 bytes a step beyond its output", func(r *results) string {
+		return r.count("W6Journal/braise", "B/step") + " bytes"
+	}},
+	{"W7", "after a pause: at most 15 ms", timeOf("W7/braise")},
+	{"W7", "after the death of the process: at most 15 ms", timeOf("W7/braise-recover")},
+	{"W8", "in memory: at most 10 ms", timeOf("W8/braise")},
+	{"W8", "on SQLite: at least 10,000 steps/s", rateOf("W8Durable/sqlite-full/braise")},
+	{"W8", "on SQLite, NORMAL: at least 10,000 steps/s", rateOf("W8Durable/sqlite-normal/braise")},
+	{"W8", "on Postgres: at least 8,000 steps/s", rateOf("W8Durable/postgres/braise")},
 }
 
 func ratioOf(name, to string) func(*results) string {
 	return func(r *results) string {
-		m, _ := r.ratio(name, to)
+		m, _ := r.ratio(name, to, "ns/op")
 		return factor(m)
 	}
 }
 
 func timeOf(name string) func(*results) string {
 	return func(r *results) string {
-		m, _ := r.median(name, "ns/op")
+		m, ok := r.median(name, "ns/op")
+		if !ok {
+			return "–"
+		}
 		return duration(m)
 	}
+}
+
+// floorOf is the ratio to the floor that the benchmark took turns with, and the time.
+func floorOf(name string) func(*results) string {
+	return func(r *results) string {
+		times, ok := r.median(name, "x-floor")
+		if !ok {
+			return "–"
+		}
+		return factor(times) + ", " + timeOf(name)(r)
+	}
+}
+
+func rateOf(name string) func(*results) string {
+	return func(r *results) string { return r.count(name, "steps/s") + " steps/s" }
+}
+
+// count prints a figure without digits behind the point.
+func (r *results) count(name, unit string) string {
+	m, ok := r.median(name, unit)
+	if !ok {
+		return "–"
+	}
+	text := fmt.Sprintf("%.0f", m)
+	if len(text) > 4 {
+		text = text[:len(text)-3] + "," + text[len(text)-3:]
+	}
+	return text
 }
 
 // markdown prints what was measured where, a table of times with their ratios to Braise's for each
@@ -157,12 +208,18 @@ func (r *results) markdown() string {
 	fmt.Fprintf(&b, "Medians of %d rounds on %s, %s, %d cores, %s %s/%s; the load average before each round was %s. In brackets: the ratio to Braise.\n\n",
 		r.rounds, time.Now().UTC().Format(time.DateOnly), r.cpu, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, strings.Join(r.load, ", "))
 	fmt.Fprintf(&b, "Versions: Braise %s, %s.\n", r.commit, strings.Join(peers(), ", "))
-	for _, columns := range workloads {
+	for _, t := range tables {
+		columns := slices.Clone(t.workloads)
+		if t.unit != "ns/op" {
+			for i := range columns {
+				columns[i] += ", " + t.unit
+			}
+		}
 		fmt.Fprintf(&b, "\n| | %s |\n|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---:|", len(columns)))
-		for _, engine := range r.engines(columns) {
+		for _, engine := range r.engines(t.workloads) {
 			fmt.Fprintf(&b, "| %s |", engine)
-			for _, w := range columns {
-				fmt.Fprintf(&b, " %s |", r.cell(w, engine))
+			for _, w := range t.workloads {
+				fmt.Fprintf(&b, " %s |", r.cell(w, engine, t.unit))
 			}
 			b.WriteString("\n")
 		}
@@ -187,14 +244,17 @@ func (r *results) engines(workloads []string) []string {
 	return engines
 }
 
-func (r *results) cell(workload, engine string) string {
+func (r *results) cell(workload, engine, unit string) string {
 	name := workload + "/" + engine
-	m, ok := r.median(name, "ns/op")
+	m, ok := r.median(name, unit)
 	if !ok {
 		return "–"
 	}
 	text := duration(m)
-	if times, ok := r.ratio(name, workload+"/braise"); ok && engine != "braise" {
+	if unit != "ns/op" {
+		text = r.count(name, unit)
+	}
+	if times, ok := r.ratio(name, workload+"/braise", unit); ok && engine != "braise" {
 		text += " (" + factor(times) + ")"
 	}
 	return text
