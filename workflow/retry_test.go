@@ -8,6 +8,7 @@ import (
 	goruntime "runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,9 +34,10 @@ type flaky struct {
 	about  *retry.Metadata
 	before func(ctx context.Context, n int) // nil: nothing
 
-	n    int
-	keys []string
-	asks []runtime.Request
+	mutex sync.Mutex // an attempt that is left behind goes on beside the next one
+	n     int
+	keys  []string
+	asks  []runtime.Request
 }
 
 func (f *flaky) Spec() runtime.ToolSpec {
@@ -44,31 +46,36 @@ func (f *flaky) Spec() runtime.ToolSpec {
 
 func (f *flaky) Metadata() runtime.Metadata { return runtime.Metadata{Retry: f.about} }
 
-func (f *flaky) next(ctx context.Context) error {
+// next counts a call and says how it fails.
+func (f *flaky) next(ctx context.Context, note func()) (n int, err error) {
+	f.mutex.Lock()
 	f.n++
+	n = f.n
+	note()
+	f.mutex.Unlock()
 	if f.before != nil {
-		f.before(ctx, f.n)
+		f.before(ctx, n)
 	}
-	if f.n <= len(f.errs) {
-		return f.errs[f.n-1]
+	if n <= len(f.errs) {
+		err = f.errs[n-1]
 	}
-	return nil
+	return n, err
 }
 
 func (f *flaky) Call(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
-	f.keys = append(f.keys, resume.IdempotencyKey(ctx))
-	if err := f.next(ctx); err != nil {
+	n, err := f.next(ctx, func() { f.keys = append(f.keys, resume.IdempotencyKey(ctx)) })
+	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(f.n)
+	return json.Marshal(n)
 }
 
 func (f *flaky) Generate(ctx context.Context, req *runtime.Request) (*runtime.Response, error) {
-	f.asks = append(f.asks, *req)
-	if err := f.next(ctx); err != nil {
+	n, err := f.next(ctx, func() { f.asks = append(f.asks, *req) })
+	if err != nil {
 		return nil, err
 	}
-	return &runtime.Response{Text: fmt.Sprint(f.n)}, nil
+	return &runtime.Response{Text: fmt.Sprint(n)}, nil
 }
 
 func (f *flaky) Stream(ctx context.Context, req *runtime.Request, emit func(runtime.Delta)) (*runtime.Response, error) {
@@ -316,7 +323,7 @@ func TestAttemptTimeout(t *testing.T) {
 		{"succeeds late", "model", &flaky{before: wait}, ", retry: {timeout: 2s}", "", 1, 2 * time.Second, false},
 		{"deaf", "model", &flaky{before: func(_ context.Context, n int) {
 			if n == 1 {
-				time.Sleep(time.Hour)
+				<-time.After(time.Hour)
 			}
 		}}, ", retry: {max_attempts: 2, timeout: 2s}", "", 2, 2250 * time.Millisecond, true},
 		{"the step is over first", "test.flaky", &flaky{errs: ctxErr, before: wait, effect: runtime.ReadOnly}, ", timeout: 1s, retry: {max_attempts: 2, timeout: 2s}",
