@@ -128,6 +128,7 @@ func (r *run) beginAgain(answered *openPause) {
 	r.rolled, r.wasUndone, r.again, r.nth = nil, false, nil, nil
 	r.generation++
 	r.m = r.newMachine()
+	r.m.Tell(r.events.now)
 }
 
 // newMachine makes the machine of a generation.

@@ -206,6 +206,9 @@ func (l *leg) run(g *given) (*Outcome, error) {
 		}
 		reached(replayed)
 		if l.cancel != nil && r.forGood == nil {
+			if err := l.takeFromCache(); err != nil {
+				return err
+			}
 			r.cancelForGood(*l.cancel)
 		}
 		if g != nil {

@@ -16,9 +16,11 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
+	"github.com/braise-run/braise/trace"
 	"github.com/braise-run/braise/workflow"
 )
 
@@ -351,4 +353,63 @@ func TestRollbackAfterEachWrite(t *testing.T) {
 			t.Errorf("after %d writes: once more: %s, %q", dies, once.Status, reported(once))
 		}
 	}
+}
+
+// A fork does not build on what was undone.
+func TestForkOfWhatWasRolledBack(t *testing.T) {
+	log := &effects{}
+	rt := undoRuntime(log, &checkpoint.Memory{})
+	wf := load(t, []byte(head+`steps:
+  a: {uses: test.act, with: {n: 1}, rollback: {uses: test.undo, with: {n: 1}}}
+  b: {uses: test.act, with: {n: 2}}
+  c: {uses: test.boom, needs: [a, b]}
+`))
+	if out, err := wf.Run(t.Context(), nil, rt); out.Status != workflow.StatusError {
+		t.Fatal(err)
+	}
+	log.lines, rt.NewRunID = nil, nil
+	if _, err := workflow.Fork(t.Context(), "r1", "c", workflow.Edits{}, rt, nil); err == nil {
+		t.Fatal("it did not fail again")
+	}
+	if diff := cmp.Diff([]string{"test.act 1", "test.boom", "test.undo 1"}, log.lines); diff != "" {
+		t.Errorf("effects (-want +got)\n%s", diff)
+	}
+}
+
+// Without a journal a run is rolled back all the same, and what a live sink is told comes in order.
+func TestLiveRollbacks(t *testing.T) {
+	log, sink := &effects{}, &trace.Recorder{}
+	rt := undoRuntime(log, nil)
+	rt.Trace = []trace.Sink{sink}
+	out, _ := load(t, []byte(doomed)).Run(t.Context(), map[string]any{"first": 1}, rt)
+	live := sink.Events()
+	for i := range live {
+		if got, want := live[i].Line(), out.Trace[i].Line(); got != want {
+			t.Errorf("event %d: %s, want %s", i, got, want)
+		}
+	}
+}
+
+func ExampleWorkflow_Run_rollback() {
+	wf := must(workflow.Compile(must(recipe.Parse("trip.yaml", []byte(`
+apiVersion: braise/v1
+name: trip
+steps:
+  book: {uses: hotel.book, rollback: {uses: hotel.cancel, with: {id: "${{ steps.book.output }}"}}}
+  fly: {uses: fail, needs: [book], with: {message: no flight}}
+`))), nil))
+	rt := &runtime.Runtime{Tools: []runtime.Tool{
+		runtime.NewTool(runtime.ToolSpec{Name: "hotel.book"}, func(context.Context, struct{}) (string, error) { return "B-1", nil }),
+		runtime.NewTool(runtime.ToolSpec{Name: "hotel.cancel"}, func(_ context.Context, in struct {
+			ID string `json:"id"`
+		}) (string, error) {
+			fmt.Println("cancelled", in.ID)
+			return "", nil
+		}),
+	}}
+	_, err := wf.Run(context.Background(), nil, rt)
+	fmt.Println(err)
+	// Output:
+	// cancelled B-1
+	// no flight
 }
