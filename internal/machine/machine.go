@@ -276,9 +276,6 @@ func (m *Machine) Cancel(cause error) {
 // Calls returns the calls that are under way.
 func (m *Machine) Calls() []*Task { return slices.Clone(m.calls) }
 
-// Root returns the run's own task, which has its timers.
-func (m *Machine) Root() *Task { return &m.root.self }
-
 // Result returns how the run ended; nil while it goes on.
 func (m *Machine) Result() *Result { return m.result }
 
