@@ -493,6 +493,8 @@ func (r *run) drive(inside **invocation) (finished bool) {
 		}
 		c := r.m.Next()
 		switch {
+		case c.Op == machine.None && r.m.Result() != nil: // it was replayed to its end
+			return true
 		case c.Op == machine.None && len(r.blocked) > 0:
 			if !r.unblock(inside) {
 				return false
