@@ -35,6 +35,7 @@ func readAnswers(data []byte) ([]answer, error) {
 		}
 		list = append(list, a)
 	}
+	r.Diagnostics.Sort()
 	return list, r.Diagnostics.Err()
 }
 
