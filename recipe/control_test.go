@@ -95,7 +95,6 @@ var rejectedControl = []struct {
 }
 
 func TestControlRejects(t *testing.T) {
-	recipe.BuildControl(t)
 	s, err := schema.Compile(recipe.Schema())
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +167,6 @@ func loadControl(t *testing.T, text string) *recipe.Recipe {
 }
 
 func TestControl(t *testing.T) {
-	recipe.BuildControl(t)
 	r := loadControl(t, control)
 	g := r.Steps[0].Loop.Body.Recipe
 	if g == nil || g.Steps[0].ID != "z" {
@@ -287,7 +285,6 @@ func TestControl(t *testing.T) {
 }
 
 func TestBodies(t *testing.T) {
-	recipe.BuildControl(t)
 	var got []string
 	steps := append(loadControl(t, control).Steps, recipe.Step{ID: "sub", Body: &recipe.Body{}})
 	for i := range steps {
@@ -306,7 +303,6 @@ func TestBodies(t *testing.T) {
 
 // TestControlDigests changes one thing at a time, each of which makes another digest.
 func TestControlDigests(t *testing.T) {
-	recipe.BuildControl(t)
 	load := func(text string) (*recipe.Recipe, map[string]string) {
 		t.Helper()
 		r := loadControl(t, text)
@@ -383,7 +379,6 @@ func TestControlDigests(t *testing.T) {
 }
 
 func TestControlFollowsFiles(t *testing.T) {
-	recipe.BuildControl(t)
 	for _, with := range []string{
 		"loop, with: {max_iterations: 2, ref: f}",
 		"fork, with: {branches: {b: {ref: f}}}",
@@ -404,7 +399,6 @@ func TestControlFollowsFiles(t *testing.T) {
 
 // TestControlNesting has the bodies that take the most mappings, as deep as allowed.
 func TestControlNesting(t *testing.T) {
-	recipe.BuildControl(t)
 	nested := func(before, after string, levels int) string {
 		text := head + "steps: "
 		for i := range levels {
@@ -429,7 +423,6 @@ func TestControlNesting(t *testing.T) {
 
 // TestChannelsOfFiles: a file has its own channels, and sends and receives anywhere in it count.
 func TestChannelsOfFiles(t *testing.T) {
-	recipe.BuildControl(t)
 	_, err := recipe.Load(files(map[string]string{
 		"f": "steps: {a: {uses: recipe, with: {ref: g}}}\nchannels: {c: queue}\n",
 		"g": "steps: {a: {uses: send, with: {channel: c, value: 1}}}\n",
@@ -445,7 +438,6 @@ func TestChannelsOfFiles(t *testing.T) {
 
 // TestControlHostile: a test that does not end is how it fails.
 func TestControlHostile(t *testing.T) {
-	recipe.BuildControl(t)
 	fill := func(format string) string {
 		var b strings.Builder
 		for i := 0; b.Len() < 1<<17; i++ {

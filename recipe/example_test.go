@@ -109,4 +109,10 @@ func ExampleKinds() {
 	// fail - Fails on purpose: the steps in place around it, or the run.
 	// human - Asks a person and pauses until the answer is there.
 	// wait - Waits for a time or an event.
+	// loop - Repeats steps until a condition holds.
+	// fork - Runs branches side by side.
+	// switch - Runs the first case that matches.
+	// send - Puts a value into a channel.
+	// receive - Takes a value out of a channel.
+	// retrieve - Looks documents up.
 }

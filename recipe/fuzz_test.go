@@ -35,7 +35,6 @@ func FuzzParse(f *testing.F) {
 	for _, tt := range rejectedDurable {
 		f.Add([]byte(head + tt.text))
 	}
-	recipe.BuildControl(f)
 	f.Add([]byte(control))
 	for _, tt := range rejectedControl {
 		f.Add([]byte(head + tt.text))

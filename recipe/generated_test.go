@@ -54,7 +54,8 @@ func TestGenerated(t *testing.T) {
 func docTables() map[string]string {
 	tables := map[string]string{"kinds": kindTable(), "recipe kind": keyTable(bodyObject.keys)}
 	for _, o := range []*object{topObject, requiresObject, defaultsObject, limitsObject, stepObject, foreachObject,
-		outputObject, retryObject, rollbackObject, modelObject, messageObject, failObject, humanObject, waitObject, agentObject, memoryObject} {
+		outputObject, retryObject, rollbackObject, modelObject, messageObject, failObject, humanObject, waitObject,
+		loopObject, forkObject, switchObject, caseObject, sendObject, receiveObject, searchObject, agentObject, memoryObject} {
 		tables[o.name] = keyTable(o.keys)
 	}
 	return tables

@@ -61,9 +61,8 @@ var rejected = []struct {
 	{"version: 1.4\nsteps: {a: {uses: set, with: 1}}\n", "3:10 recipe.wrongType | quote it"},
 	{"tags: a\nsteps: {a: {uses: set, with: 1}}\n", "3:7 recipe.wrongType | write [a]"},
 	{"requires: {tool: [a]}\nsteps: {a: {uses: set, with: 1}}\n", `3:12 recipe.unknownKey | did you mean "tools"?`},
-	{"channels: {a: queue}\nsteps: {a: {uses: set, with: 1}}\n", "3:1 recipe.notBuilt | leave it out"},
 	{"defaults: {timeout: 30}\nsteps: {a: {uses: set, with: 1}}\n", "3:21 recipe.wrongType | give it a unit: 30s"},
-	{"limits: {tokens: 1, wall_time: 0s, max_parallel: 0}\nsteps: {a: {uses: set, with: 1}}\n", "3:10 recipe.notBuilt | leave it out\n3:32 recipe.invalid | leave it out for no bound\n3:50 recipe.invalid"},
+	{"limits: {tokens: 1, wall_time: 0s, max_parallel: 0}\nsteps: {a: {uses: set, with: 1}}\n", "3:32 recipe.invalid | leave it out for no bound\n3:50 recipe.invalid"},
 	{"consts: [a]\nsteps: {a: {uses: set, with: 1}}\n", "3:9 recipe.wrongType"},
 
 	// Inputs.
@@ -87,12 +86,10 @@ var rejected = []struct {
 	{"steps:\n  a: {uses: sett, with: 1}\n", `4:13 recipe.unknownKind | did you mean "set"?`},
 	{"steps:\n  a: {uses: postgres}\n", "4:13 recipe.unknownKind | the name of a tool contains a dot; the kinds are set, model, recipe, fail, human, wait, agent, loop, fork, switch, send, receive, retrieve"},
 	{"steps:\n  a: {uses: agent, with: {wrong: 1}}\n", "4:13 recipe.notBuilt"},
-	{"steps:\n  a: {uses: loop}\n", "4:13 recipe.notBuilt"},
 	{"steps:\n  a: {uses: \"${{ inputs.tool }}\"}\n", "4:13 recipe.invalid"},
 	{"steps:\n  a: {uses: a. b}\n", "4:13 recipe.invalid"},
 	{"steps:\n  a: {uses: a.b, with: [1]}\n", "4:24 recipe.wrongType"},
 	{"steps:\n  a: {uses: set}\n", "4:3 recipe.missingKey"},
-	{"steps:\n  a:\n    uses: a.b\n    limits: 1\n", "6:5 recipe.notBuilt | leave it out"},
 	{"steps:\n  a: {uses: a.b, needs: b}\n", "4:25 recipe.wrongType | write [b]"},
 	{"steps:\n  a: {uses: a.b, needs: [1, \"\"]}\n", "4:26 recipe.wrongType | quote it\n4:29 recipe.invalid"},
 	{"steps:\n  a:\n    uses: a.b\n    when:\n", "6:10 recipe.invalid | write an expression, or leave the key out"},

@@ -153,7 +153,7 @@ var (
 		{Name: "consts", Type: typeConsts, Doc: "Fixed values that expressions read as consts.NAME."},
 		{Name: "defaults", Type: typeDefaults, Doc: "What holds for steps that say nothing themselves."},
 		{Name: "limits", Type: typeLimits, Doc: "Bounds of the whole run."},
-		{Name: "channels", Type: typeChannels, Later: true, Doc: "The channels that send and receive steps use."},
+		{Name: "channels", Type: typeChannels, Doc: "The channels that send and receive steps use."},
 		{Name: "agents", Type: typeAgents, Doc: "Agents by id, beside the files in agents/."},
 		{Name: "steps", Type: typeSteps, Required: true, Doc: "The steps by id, at least one."},
 		{Name: "output", Type: typeAny, Doc: "The run's output. Without it the output is null."},
@@ -171,9 +171,9 @@ var (
 	limitsObject = newObject("limits", []Argument{
 		{Name: "wall_time", Type: typeDuration, Doc: "How long the run may take."},
 		{Name: "max_parallel", Type: typePositive, Doc: "How many calls of models and tools may be under way at the same time. The host's bound holds too; without either it is 8."},
-		{Name: "tokens", Type: typePositive, Later: true, Doc: "How many tokens all calls of models may use together."},
-		{Name: "cost_usd", Type: typeCost, Later: true, Doc: "How many US dollars all calls of models may cost together, at the host's prices."},
-		{Name: "on_exceeded", Type: typeString, Allowed: []string{"fail", "pause"}, Later: true, Doc: "What happens when tokens, cost_usd or wall_time would be exceeded. Defaults to fail."},
+		{Name: "tokens", Type: typePositive, Doc: "How many tokens all calls of models may use together."},
+		{Name: "cost_usd", Type: typeCost, Doc: "How many US dollars all calls of models may cost together, at the host's prices."},
+		{Name: "on_exceeded", Type: typeString, Allowed: []string{"fail", "pause"}, Doc: "What happens when tokens, cost_usd or wall_time would be exceeded. Defaults to fail."},
 	})
 	stepLimitsObject = newObject("step.limits", []Argument{
 		{Name: "wall_time", Type: typeDuration, Doc: "How long the step may take."},
@@ -196,7 +196,7 @@ var (
 		{Name: "rollback", Type: typeRollback, Doc: "How to undo the step when the run fails later."},
 		{Name: "idempotency_key", Type: typeString, Doc: "Joined to the key that the tool gets."},
 		{Name: "priority", Type: typeInteger, Doc: "Of steps that could start, the one with the higher number starts first. Defaults to 0."},
-		{Name: "limits", Type: typeStepLimits, Later: true, Doc: "Bounds of this step, its body included."},
+		{Name: "limits", Type: typeStepLimits, Doc: "Bounds of this step, its body included."},
 		{Name: "description", Type: typeString, Doc: "What the step is for."},
 		{Name: "tags", Type: typeStrings, Doc: "Words to find the step by."},
 	})
@@ -300,11 +300,8 @@ var (
 	// objects lists those that stand inside others, but for the arguments of kinds.
 	objects = []*object{requiresObject, defaultsObject, limitsObject, stepObject, foreachObject, outputObject, onErrorObject,
 		messageObject, fileObject, agentObject, subagentsObject, memoryObject, retrieveObject,
-		retryObject, retriesObject, rollbackObject, onExpireObject}
-
-	// laterObjects are those of keys and kinds that this version does not run: fork and switch,
-	// switch, receive, limits of a step.
-	laterObjects = []*object{branchObject, caseObject, onEmptyObject, stepLimitsObject}
+		retryObject, retriesObject, rollbackObject, onExpireObject,
+		branchObject, caseObject, onEmptyObject, stepLimitsObject}
 )
 
 // bodyKeys are the keys of a body.
@@ -358,33 +355,33 @@ var kinds = []Kind{
 			{Name: "timeout", Type: typeDuration, Doc: "How long to wait for the event; then the step fails. Not given: for ever. No expressions."},
 		}},
 	{Name: "agent", Doc: "Runs a model with tools until it answers.", Output: "{text, steps, stop_reason}, or the object that output.schema describes"},
-	{Name: "loop", Doc: "Repeats steps until a condition holds.", Output: "{last, iterations, reason}", without: noCallsOfItsOwn, Args: append(bodyKeys(typeSteps),
+	{Name: "loop", Built: true, Doc: "Repeats steps until a condition holds.", Output: "{last, iterations, reason}", without: noCallsOfItsOwn, Args: append(bodyKeys(typeSteps),
 		Argument{Name: "until", Type: typeExpression, Doc: "Asked after each round: true ends the loop. Not given: all rounds run."},
 		Argument{Name: "max_iterations", Type: typeThousand, Required: true, Doc: "The most rounds."},
 		Argument{Name: "next", Type: typeValues, Doc: "With ref: the inputs from the second round on. Not given: inputs."},
 		Argument{Name: "on_error", Type: typeString, Allowed: []string{"fail", "continue"}, Doc: "fail (default) ends the loop at the first round that fails; continue goes on with the next one."},
 		Argument{Name: "on_limit", Type: typeString, Allowed: []string{"fail"}, Doc: "fail makes it an error that until did not hold after the last round."},
 	)},
-	{Name: "fork", Doc: "Runs branches side by side.", Output: "by branch name; race: {winner, output}; settle: {status, output} or {status, error} for each", without: noCallsOfItsOwn, Args: []Argument{
+	{Name: "fork", Built: true, Doc: "Runs branches side by side.", Output: "by branch name; race: {winner, output}; settle: {status, output} or {status, error} for each", without: noCallsOfItsOwn, Args: []Argument{
 		{Name: "mode", Type: typeString, Allowed: []string{"all", "race", "settle"}, Doc: "all (default) needs every branch, race takes the first that succeeds, settle takes every end as it is."},
 		{Name: "branches", Type: typeBranches, Required: true, Doc: "The branches, at least one."},
 		{Name: "max_parallel", Type: typePositive, Doc: "How many branches may run at the same time. Not given: all."},
 	}},
-	{Name: "switch", Doc: "Runs the first case that matches.", Output: "{case, output}; {case: null} if none matches and there is no default", without: noCallsOfItsOwn, Args: []Argument{
+	{Name: "switch", Built: true, Doc: "Runs the first case that matches.", Output: "{case, output}; {case: null} if none matches and there is no default", without: noCallsOfItsOwn, Args: []Argument{
 		{Name: "cases", Type: typeCases, Required: true, Doc: "The cases, at least one."},
 		{Name: defaultCase, Type: typeBody, Doc: "What runs when no case matches."},
 	}},
-	{Name: "send", Doc: "Puts a value into a channel.", Output: "the value", without: noCalls, Args: []Argument{
+	{Name: "send", Built: true, Doc: "Puts a value into a channel.", Output: "the value", without: noCalls, Args: []Argument{
 		{Name: "channel", Type: typeWord, Required: true, Doc: "A channel of this file. No expressions."},
 		{Name: "value", Type: typeAny, Required: true, Doc: "What to send."},
 	}},
-	{Name: "receive", Doc: "Takes a value out of a channel.", Output: "the value",
+	{Name: "receive", Built: true, Doc: "Takes a value out of a channel.", Output: "the value",
 		without: append(slices.Clone(noCalls), refusal{key: "timeout", hint: "give timeout inside with"}), Args: []Argument{
 			{Name: "channel", Type: typeWord, Required: true, Doc: "A channel of this file. No expressions."},
 			{Name: "timeout", Type: typeDuration, Doc: "How long to wait for a value; then the step fails. Not given: for ever. No expressions."},
 			{Name: "on_empty", Type: typeOnEmpty, Doc: "What happens when there is no value. Defaults to wait."},
 		}},
-	{Name: "retrieve", Doc: "Looks documents up.", Output: "{documents}", without: []refusal{noKey}, Args: []Argument{
+	{Name: "retrieve", Built: true, Doc: "Looks documents up.", Output: "{documents}", without: []refusal{noKey}, Args: []Argument{
 		{Name: "query", Type: typeString, Required: true, Doc: "What to look for."},
 		{Name: "top_k", Type: typeHundred, Doc: "The most documents. Defaults to 5. No expressions."},
 	}},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
@@ -162,6 +163,9 @@ func (s *stepCompiler) compile(src *recipe.Step) {
 		}
 	}
 	s.node.When = s.condition(src.When, &s.names)
+	if src.Limits != nil {
+		s.notBuilt(src.Limits.Pos, "limits of steps")
+	}
 	inner := s.names // what the step itself, or each item, sees
 	if f := src.Foreach; f != nil {
 		in, refs := s.template(f.In, &s.names)
@@ -218,6 +222,8 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 		s.compileFork(src.Fork, inner)
 	case src.Switch != nil:
 		s.compileSwitch(src.Switch, inner)
+	case src.Send != nil, src.Receive != nil, src.Retrieve != nil:
+		s.notBuilt(src.Uses.Pos, "steps of kind "+strconv.Quote(src.Uses.Text))
 	case src.Uses.Text == "recipe":
 		s.compileBody(src.Body, inner)
 	case src.Uses.Text == "model":
@@ -239,6 +245,11 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 			s.refer(refs)
 		}
 	}
+}
+
+// notBuilt refuses what is part of the format and read, but not run yet.
+func (c *compiler) notBuilt(pos diagnostics.Position, what string) {
+	c.errorf(pos, diagnostics.CodeNotBuilt, "", "%s are part of %s, but this version does not run them yet", what, recipe.APIVersion)
 }
 
 func (s *stepCompiler) with(v *recipe.Value, names *expr.Scope) {

@@ -75,6 +75,9 @@ const MaxSteps = 100_000
 // findings, and refused.
 func Compile(r *recipe.Recipe, opts *Options) (*Workflow, error) {
 	c := &compiler{files: map[*recipe.Recipe]*file{}, uses: [4]map[string]*use{{}, {}, {}, {}}, broken: r.Diagnostics.HasErrors()}
+	if l := r.Limits; l.Tokens > 0 || l.CostUSD > 0 || l.Pause {
+		c.notBuilt(l.Pos, "limits of tokens and cost")
+	}
 	top := c.file(r)
 	wf := &Workflow{
 		recipe: r, graph: top.graph, inputs: top.inputs, steps: top.steps, calls: c.calls,
