@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -66,16 +65,16 @@ const crashRecipe = head + `steps:
   look: {uses: fx.read, needs: [charge], with: {as: look}}
   book: {uses: fx.idempotent, needs: [look], with: {as: book}}
   draft: {uses: model, needs: [book], with: {model: m, prompt: draft}}
-  check: {uses: model, needs: [draft], with: {model: m, prompt: check}}
   each:
     uses: fx.external
-    needs: [check]
+    needs: [draft]
     foreach: {in: [a, b, c], as: item}
     with: {as: "each[${{ index }}]"}
   left: {uses: fx.external, needs: [each], with: {as: left}}
   on: {uses: fx.external, needs: [left], with: {as: on}}
   right: {uses: fx.idempotent, needs: [each], with: {as: right}}
-  approve: {uses: human, needs: [on, right], with: {prompt: "Go on?"}}
+  check: {uses: model, needs: [on, right], with: {model: m, prompt: check}}
+  approve: {uses: human, needs: [check], with: {prompt: "Go on?"}}
   send: {uses: fx.external, needs: [approve], with: {as: send}}
 output: ["${{ steps.draft.output.text }}", "${{ steps.check.output.text }}", "${{ steps.approve.output.decision }}", "${{ steps.send.output }}"]
 `
@@ -327,7 +326,7 @@ func startChild(t *testing.T, job crashJob, at, do string) *started {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &started{Cmd: exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashChild$")}
+	p := &started{Cmd: exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashChild$", "-test.timeout=90s")}
 	p.Env = append(os.Environ(), crashVar+"="+string(text), failpointVar+"="+at, failActVar+"="+do)
 	p.Stdout, p.Stderr = &p.out, &p.err
 	if err := p.Start(); err != nil {
@@ -352,14 +351,17 @@ func kill(t *testing.T, job crashJob, at string) {
 }
 
 // result waits for a child that comes to its end.
-func (p *started) result(t *testing.T) (r crashResult) {
+func (p *started) result(t *testing.T) crashResult {
 	t.Helper()
-	err := p.Wait()
-	if err == nil {
-		err = json.Unmarshal([]byte(strings.TrimSpace(p.out.String())), &r)
-	}
-	if err != nil {
-		t.Fatalf("%v\n%s%s", err, &p.out, &p.err)
+	_ = p.Wait()
+	return p.read(t)
+}
+
+// read is result for a child that was waited for.
+func (p *started) read(t *testing.T) (r crashResult) {
+	t.Helper()
+	if err := json.Unmarshal(p.out.Bytes(), &r); err != nil || !p.ProcessState.Success() {
+		t.Fatalf("%v, %v\n%s%s", p.ProcessState, err, &p.out, &p.err)
 	}
 	return r
 }

@@ -37,6 +37,11 @@ var (
 		"charge": "external", "book": "idempotent", "each[0]": "external", "each[1]": "external", "each[2]": "external",
 		"left": "external", "on": "external", "right": "idempotent", "send": "external",
 	}
+	// What must be in the journal before a step is called.
+	crashOrder = map[string][]string{
+		"look": {"charge"}, "book": {"charge", "look"}, "draft": {"book"}, "each[0]": {"draft"}, "each[1]": {"draft"}, "each[2]": {"draft"},
+		"left": {"each[0]", "each[1]", "each[2]"}, "right": {"each[0]", "each[1]", "each[2]"}, "on": {"left"}, "check": {"on", "right"}, "send": {"check"},
+	}
 )
 
 func did(path string) any { return map[string]any{"did": path} }
@@ -135,7 +140,7 @@ func (w *world) recorded(t *testing.T, run string) map[string]int {
 	t.Helper()
 	n := map[string]int{}
 	for _, rec := range w.records(t, run) {
-		if rec.Kind == "call.ended" {
+		if rec.Kind == "call.ended" || rec.Kind == checkpoint.PauseAnswered && strings.Contains(string(rec.Data), `"decision":"result"`) {
 			n[rec.Path]++
 		}
 	}
@@ -156,11 +161,18 @@ func external(dir string) []effect {
 	return slices.DeleteFunc(effectsIn(dir), func(e effect) bool { return e.What != "external" })
 }
 
-// recover lets a new process do the rest, and checks that a recorded step was not executed again, and
-// all that check does.
+// recover lets a new process do the rest. It checks that no step was called before what it follows from was in the
+// journal, that no recorded step is called again, and all that check does.
 func (w *world) recover(t *testing.T, job crashJob) crashResult {
 	t.Helper()
 	ended, before := w.recorded(t, job.Run), calls(job.Dir)
+	for path := range before {
+		for _, earlier := range crashOrder[path] {
+			if ended[earlier] == 0 {
+				t.Errorf("%s was called before the result of %s was in the journal", path, earlier)
+			}
+		}
+	}
 	result := startChild(t, job, "", "").result(t)
 	w.check(t, job, result)
 	for path, after := range calls(job.Dir) {
@@ -283,11 +295,17 @@ func TestKilledAnywhere(t *testing.T) {
 					if kind != "jsonl" || len(hits) == 0 { // of a run that had ended
 						return
 					}
-					for _, then := range []string{hits[i%len(hits)], hits[(i*5+2)%len(hits)]} {
-						job := w.job(t)
-						kill(t, job, at)
-						kill(t, job, then)
+					then := hits[i*7%len(hits)]
+					if strings.HasPrefix(at, "tool.after") {
+						then = "answer.after:1" // by which somebody has said what became of the call
+					}
+					job = w.job(t)
+					kill(t, job, at)
+					// It is not reached when a call that was under way at the first death got further this time.
+					if p := startChild(t, job, then, ""); p.killed() {
 						w.recover(t, job)
+					} else {
+						w.check(t, job, p.read(t))
 					}
 				})
 			}
