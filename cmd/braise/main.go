@@ -151,6 +151,7 @@ type app struct {
 	verbose     bool
 
 	noInteractive bool
+	looking       bool // no run goes on: models need not be there
 
 	host       *host.Config // of the recipe at work; nil: there is no file
 	configPath string       // of the file, and hostDir its folder

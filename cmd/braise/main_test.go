@@ -97,6 +97,15 @@ func TestExitCode(t *testing.T) {
 		{workflow.StatusError, runtime.CategoryInfra, "engine.panic", nil, 9},
 		{workflow.StatusError, runtime.CategoryInfra, "secret.failed", nil, 9},
 		{workflow.StatusError, "", "", nil, 9}, // no error at all
+		{workflow.StatusPaused, "", "", nil, 4},
+		{workflow.StatusPaused, "", "", interrupted, 130}, // at a question
+		{workflow.StatusPaused, "", "", terminated, 4},
+		{workflow.StatusError, runtime.CategoryInfra, "run.exists", nil, 7},
+		{workflow.StatusError, runtime.CategoryInfra, "run.busy", nil, 7},
+		{workflow.StatusError, runtime.CategoryInfra, "resume.invalidToken", nil, 7},
+		{workflow.StatusError, runtime.CategoryConfig, "answer.unfit", nil, 3},
+		{workflow.StatusError, runtime.CategoryInfra, "store.failed", nil, 9},
+		{workflow.StatusError, runtime.CategoryInfra, "store.failed", interrupted, 130},
 	} {
 		out := &workflow.Outcome{Status: tt.status}
 		if tt.code != "" {

@@ -53,7 +53,7 @@ func (a *app) withStore(cmd *cobra.Command, do func(ctx context.Context, store c
 			path, err = host.FindConfig("")
 		}
 		if err == nil && path != "" {
-			a.replay = "-" // models need not be there
+			a.looking = true
 			_, err = a.runtimeFor("")
 		}
 		if err != nil {

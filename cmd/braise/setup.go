@@ -25,7 +25,7 @@ func (a *app) loadConfig(recipePath string) (config *host.Config, path string, e
 		}
 	}
 	load := host.LoadConfig
-	if a.replay != "" {
+	if a.replay != "" || a.looking {
 		load = host.LoadReplayConfig
 	}
 	config, err = load(path)
