@@ -3,7 +3,6 @@ package workflow
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,4 +57,4 @@ type cancelledBecause string
 
 func (c cancelledBecause) Error() string { return string(c) }
 
-func (c cancelledBecause) Is(target error) bool { return errors.Is(context.Canceled, target) }
+func (c cancelledBecause) Is(target error) bool { return target == context.Canceled }

@@ -172,3 +172,50 @@ steps:
 	// cancelled B-1
 	// cancelled the run was cancelled for good: the trip is off
 }
+
+// What nobody knows of a run that was interrupted, or that asks, is said when it is cancelled.
+func TestCancelOfAnInterruptedRun(t *testing.T) {
+	for _, asks := range []bool{false, true} {
+		log, memory := &effects{}, &checkpoint.Memory{}
+		wf := load(t, []byte(head+"steps:\n  a: {uses: test.act, with: {n: 1}, rollback: {uses: test.undo, with: {n: 1}}}\n"))
+		if _, err := wf.Run(t.Context(), nil, undoRuntime(log, &dead{Store: memory, after: 1})); err == nil {
+			t.Fatal("it did not die")
+		}
+		if asks {
+			if out, err := workflow.Recover(t.Context(), "r1", undoRuntime(log, memory), nil); out.Status != workflow.StatusPaused {
+				t.Fatal(err)
+			}
+		}
+		out, err := workflow.Cancel(t.Context(), "r1", "", undoRuntime(log, memory), nil)
+		if out.Status != workflow.StatusCancelled || !strings.HasSuffix(err.Error(), "no reason was given") {
+			t.Errorf("%s, %v", out.Status, err)
+		}
+		want := []string{`a!rollback: step "a" was not rolled back: it was called, and it is not known whether it had its effect`}
+		if diff := cmp.Diff(want, reported(out)); diff != "" {
+			t.Errorf("findings (-want +got)\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"test.act 1"}, log.lines); diff != "" {
+			t.Errorf("effects (-want +got)\n%s", diff)
+		}
+	}
+}
+
+// A run without a store can be cancelled where it is kept.
+func TestCancelWithoutAStore(t *testing.T) {
+	for _, cache := range []checkpoint.Cache{nil, &checkpoint.MemoryCache{}} {
+		log := &effects{}
+		rt := undoRuntime(log, nil)
+		rt.Cache = cache
+		out, err := load(t, []byte(waiting)).Run(t.Context(), nil, rt)
+		if out.Status != workflow.StatusPaused {
+			t.Fatal(err)
+		}
+		done, err := workflow.Cancel(t.Context(), "r1", "", rt, nil)
+		if done.Status != workflow.StatusCancelled || len(log.lines) != 3 {
+			t.Errorf("%s, %v, %q", done.Status, err, log.lines)
+		}
+		if late, err := workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, nil); err == nil || late.Error().Code != "resume.invalidToken" {
+			t.Errorf("a token of it: %v", err)
+		}
+	}
+}

@@ -76,6 +76,9 @@ func (r *run) answerFromBefore(p *openPause) bool {
 // doubtful reports whether an earlier generation made a call of which it is still to be asked whether it
 // had its effect, or of which somebody has said so.
 func (r *run) doubtful(path string) bool {
+	if r.interrupt != resume.Restart {
+		return false
+	}
 	key := pauseKey{step: path, kind: resume.System, reason: indeterminate}
 	key.n = r.nth[key] + 1
 	_, answered := r.kept[key]

@@ -119,6 +119,12 @@ func TestRestart(t *testing.T) {
 				if err != nil || !cmp.Equal(ended.Output, out.Output) {
 					t.Errorf("of the ended run: %v, %v", err, ended.Output)
 				}
+				rt.NewRunID = nil
+				fork, err := workflow.Fork(t.Context(), "r1", "c", workflow.Edits{}, rt, nil) // it shares the last generation
+				if err != nil || !cmp.Equal(fork.Output, out.Output) {
+					t.Errorf("a fork: %v, %v", err, fork.Output)
+				}
+				effects("test.act 3 in none")
 			}
 		})
 	}
@@ -158,21 +164,26 @@ func TestRestartAfterEachWrite(t *testing.T) {
 		}
 		return out, err
 	}
-	for dies := 0; ; dies++ {
+	for dies, answered := 0, 0; ; dies++ {
 		memory, log := &checkpoint.Memory{}, &effects{}
 		dying := &dead{Store: memory, after: dies}
 		out, err := wf.Run(t.Context(), map[string]any{"first": 1}, restartRuntime(log, claimed{dying}))
 		out, err = goOn(out, err, log, restartRuntime(log, claimed{dying}))
 		if err == nil {
-			if dies < 10 {
-				t.Fatalf("only %d writes", dies)
+			if dies < 10 || answered == 0 {
+				t.Fatalf("only %d writes, %d answers", dies, answered)
 			}
 			return
 		}
 		if out.Error().Code != "store.failed" {
 			t.Fatalf("after %d writes: %v", dies, err)
 		}
-		out, err = workflow.Recover(t.Context(), "r1", restartRuntime(log, memory), nil)
+		if sum, _, _ := memory.Load(t.Context(), "r1", 0); dies%2 == 1 && slices.ContainsFunc(sum.Pauses, func(p checkpoint.Pause) bool { return p.ID == "ask" }) {
+			out, err = workflow.Answer(t.Context(), "r1", "ask", answers["ask"], restartRuntime(log, memory), nil)
+			answered++
+		} else {
+			out, err = workflow.Recover(t.Context(), "r1", restartRuntime(log, memory), nil)
+		}
 		out, err = goOn(out, err, log, restartRuntime(log, memory))
 		if err != nil || !cmp.Equal(out.Output, []any{"approve", "reject", int64(3)}) {
 			t.Errorf("after %d writes: %v, %v", dies, err, out.Output)
