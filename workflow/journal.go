@@ -224,9 +224,7 @@ func (e *entry) record() (checkpoint.Record, error) {
 		data["n"], data["ordinal"] = e.n, int64(e.ordinal)
 	case recEnded:
 		data["n"] = e.n
-		if e.failure != nil {
-			data["error"] = map[string]any{"category": e.failure.Category, "code": e.failure.Code, "message": e.failure.Err.Error()}
-		} else {
+		if e.failure == nil {
 			data["output"] = e.output
 		}
 		if len(e.draws) > 0 {
@@ -242,6 +240,9 @@ func (e *entry) record() (checkpoint.Record, error) {
 		if data["n"] = e.n; e.output != nil {
 			data["output"] = e.output
 		}
+	}
+	if f := e.failure; f != nil {
+		data["error"] = map[string]any{"category": f.Category, "code": f.Code, "message": f.Err.Error()}
 	}
 	return checkpoint.NewRecord(e.at, e.kind, e.path, data)
 }

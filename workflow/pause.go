@@ -32,7 +32,7 @@ const indeterminate = "indeterminate"
 func (r *run) openWait(c machine.Command) {
 	p, err := pauseOf(c.Task.Node().Adapter.(waitKind), c.Input, r.events.now)
 	if err != nil {
-		r.answerTask(c.Task, nil, &machine.Failure{Category: string(runtime.CategoryConfig), Code: "wait.arguments", Err: err})
+		r.refuseWait(c.Task, r.m.Decided(), &machine.Failure{Category: string(runtime.CategoryConfig), Code: "wait.arguments", Err: err})
 		return
 	}
 	if left := p.RetryAt.Sub(r.events.now); !p.RetryAt.IsZero() && (left <= r.limits.InlineWait || r.rt.Store == nil) {
@@ -41,6 +41,16 @@ func (r *run) openWait(c machine.Command) {
 		return
 	}
 	r.pause(c.Task, p, r.m.Decided(), nil)
+}
+
+// refuseWait ends the waiting of a task for which no pause can be opened.
+func (r *run) refuseWait(t *machine.Task, n int64, failure *machine.Failure) {
+	kind := recWaitOver
+	if t.Node().Kind == machine.Call {
+		kind = recEnded
+	}
+	r.note(entry{kind: kind, path: r.events.path(t), n: n, failure: failure})
+	r.answerTask(t, nil, failure)
 }
 
 // after reports something later, unless the run is over by then.
@@ -84,7 +94,7 @@ func (r *run) pause(t *machine.Task, p resume.Pause, n int64, progress map[strin
 		shown, err = resume.Opened(rec)
 	}
 	if err != nil {
-		r.answerTask(t, nil, &machine.Failure{Category: string(runtime.CategoryTool), Code: "pause.invalid", Err: err})
+		r.refuseWait(t, n, &machine.Failure{Category: string(runtime.CategoryTool), Code: "pause.invalid", Err: err})
 		return
 	}
 	r.note(entry{rec: &rec})

@@ -335,6 +335,8 @@ func (r *run) replayed(c machine.Command, known map[string]*machine.Task) {
 		r.again = append(r.again, c.Task)
 	case machine.Start, machine.Open:
 		r.pending = append(r.pending, c)
+	case machine.Stop:
+		r.halted = append(r.halted, c.Task)
 	case machine.Arm:
 		r.armed = append(r.armed, c)
 	case machine.Disarm:
@@ -383,7 +385,7 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 		}
 	case recWaitOver:
 		r.settled(task)
-		r.m.Answer(task, data["output"], nil)
+		r.m.Answer(task, data["output"], failureOf(data["error"]))
 	case checkpoint.PauseOpened:
 		p, err := resume.Opened(rec)
 		if err != nil {

@@ -306,3 +306,45 @@ func TestFailureClosesPauses(t *testing.T) {
 		t.Errorf("%s, %v", out.Status, err)
 	}
 }
+
+// A call that waits for a slot is a decision without a command, also for whoever replays it.
+func TestResumeWithFullSlots(t *testing.T) {
+	log := &effects{}
+	wf := load(t, []byte(head+`limits: {max_parallel: 1}
+steps:
+  a: {uses: test.act, with: {n: 1}}
+  b: {uses: test.act, with: {n: 2}}
+  ask: {uses: test.gate, with: {n: 2}}
+output: "${{ steps.ask.output }}"
+`))
+	rt := &runtime.Runtime{Store: &checkpoint.Memory{}, Tools: []runtime.Tool{log.external("test.act"), gate}, Resume: resume.PassThrough{}}
+	out, err := wf.Run(t.Context(), nil, rt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err = wf.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt)
+	if err != nil || out.Output != "approve" || len(log.lines) != 2 {
+		t.Errorf("output %v, %v, effects %v", out.Output, err, log.lines)
+	}
+}
+
+// A wait that cannot begin fails its step in every leg alike.
+func TestWaitsThatCannotBegin(t *testing.T) {
+	wf := load(t, []byte(head+`inputs: {at: string}
+steps:
+  nap: {uses: wait, with: {at: "${{ inputs.at }}"}, on_error: continue}
+  act: {uses: test.act, needs: [nap], trigger: all_done, with: {n: 1}}
+  ask: {uses: human, needs: [act], with: {prompt: Go on}}
+output: "${{ steps.nap.error.code }}"
+`))
+	log := &effects{}
+	rt := &runtime.Runtime{Store: &checkpoint.Memory{}, Tools: []runtime.Tool{log.external("test.act")}, Resume: resume.PassThrough{}}
+	out, err := wf.Run(t.Context(), map[string]any{"at": "noon"}, rt)
+	if err != nil || len(out.Pauses) != 1 {
+		t.Fatal(out.Pauses, err)
+	}
+	out, err = wf.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt)
+	if err != nil || out.Output != "wait.arguments" || len(log.lines) != 1 {
+		t.Errorf("output %v, %v, effects %v", out.Output, err, log.lines)
+	}
+}

@@ -84,6 +84,7 @@ type run struct {
 	replaying bool
 	pending   []machine.Command     // calls and waits that an earlier leg left under way
 	armed     []machine.Command     // its timers
+	halted    []*machine.Task       // calls that it told to stop
 	unsure    map[*machine.Task]int // calls that had begun and have no result, by their ordinal
 	blocked   []blocked             // calls that wait for the journal
 	pauses    []*openPause
@@ -568,6 +569,15 @@ func (r *run) goOnLive() {
 		}
 	}, func(*machine.Task) {})
 	r.pending, r.armed = slices.Concat(r.armed, r.pending), nil
+	for _, t := range r.halted { // calls that were told to stop are not made again
+		if i := slices.IndexFunc(r.pending, func(c machine.Command) bool { return c.Op == machine.Start && c.Task == t }); i >= 0 {
+			r.pending = slices.Delete(r.pending, i, i+1)
+			in := &invocation{run: r, task: t, path: r.events.path(t), call: t.Node().Adapter.(*call), size: machine.Unknown}
+			in.failure = &machine.Failure{Category: string(runtime.CategoryCancelled), Code: "step.cancelled", Err: errors.New("the call was told to stop before the process died")}
+			r.finish(in)
+		}
+	}
+	r.halted = nil
 	if !undone {
 		r.goOnDue()
 	}
