@@ -90,6 +90,9 @@ func scriptNames(script string, names []string) ([]string, bool) {
 	if strings.ContainsAny(script, "\"'\\$`<>(){}[]*?~!#=") {
 		return nil, false
 	}
+	if strings.TrimSpace(script) == "" {
+		return nil, false
+	}
 	for _, part := range strings.FieldsFunc(script, func(r rune) bool { return strings.ContainsRune(";&|\n", r) }) {
 		words := strings.Fields(part)
 		if len(words) == 0 {
@@ -100,7 +103,7 @@ func scriptNames(script string, names []string) ([]string, bool) {
 			return nil, false
 		}
 	}
-	return names, len(names) > 0
+	return names, true
 }
 
 // covered reports whether earlier approvals cover a call.

@@ -74,6 +74,9 @@ func (f *frame) makeOwn(ctx context.Context, n int, c Call, b *binding) error {
 		return f.refuseSubagent(ctx, n, invalidInput, "it takes an id")
 	}
 	sub, ok := f.subagent(id)
+	if closed := map[string]any{"id": id, "closed": true}; ok && sub.Closed && sub.Call == n { // by this call, before a crash
+		return f.settleValue(ctx, n, closed)
+	}
 	if !ok || sub.Closed {
 		return f.refuseSubagent(ctx, n, notFound, fmt.Sprintf("there is no sub-agent %q", id))
 	}
@@ -86,7 +89,7 @@ func (f *frame) makeOwn(ctx context.Context, n int, c Call, b *binding) error {
 	if f.busy(n, id) {
 		return f.refuseSubagent(ctx, n, busy, fmt.Sprintf("sub-agent %q has a task", id))
 	}
-	sub.Closed = true
+	sub.Closed, sub.Call = true, n
 	if err := f.record(ctx, Event{Kind: SubagentSet, Call: n, Subagent: &sub}); err != nil {
 		return err
 	}
@@ -203,6 +206,12 @@ func (f *frame) spawn(ctx context.Context, n int, id, name string, tools any) er
 	}
 	active := 0
 	status := look(f, func(s *State) string {
+		for _, a := range s.Subagents {
+			if a.Call == n { // by this call, before a crash
+				sub = a
+				return "started"
+			}
+		}
 		for i := 1; sub.ID == ""; i++ {
 			if next := fmt.Sprintf("subagent.%d", i); s.subagent(next) < 0 {
 				sub.ID = next
@@ -216,9 +225,10 @@ func (f *frame) spawn(ctx context.Context, n int, id, name string, tools any) er
 				active++
 			}
 		}
-		return "started"
+		return "new"
 	})
-	if status == "started" {
+	if status == "new" {
+		status, sub.Call = "started", n
 		if active >= most {
 			return f.refuseSubagent(ctx, n, limitReached, fmt.Sprintf("%d are the most", most))
 		}

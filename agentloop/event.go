@@ -125,6 +125,7 @@ type Subagent struct {
 	Tools  []string `json:"tools,omitempty"` // narrows what it is offered; nil: as its definition says
 	Closed bool     `json:"closed,omitempty"`
 	Last   string   `json:"last,omitempty"` // the frame of its last turn
+	Call   int      `json:"call"`           // that spawned or closed it
 }
 
 // UnmarshalJSON reads an event. Integers in the free values of pauses and answers stay integers.
@@ -144,6 +145,7 @@ func (e *Event) UnmarshalJSON(text []byte) error {
 			p.Pause.Show, p.Pause.Schema = pause["show"], pause["schema"]
 			if expiry, ok := pause["expiry"].(map[string]any); ok && p.Pause.Expiry != nil {
 				p.Pause.Expiry.Value = expiry["Value"]
+				p.Pause.OnExpire = *p.Pause.Expiry
 			}
 		}
 		if answer, ok := m["answer"].(map[string]any); ok && p.Answer != nil {

@@ -58,6 +58,7 @@ type journal struct {
 	events  []agentloop.Event // all, those of earlier legs with them
 	fold    agentloop.State
 	fail    func(agentloop.Event) error
+	quiet   bool // does without the checks that take long
 }
 
 // after is the journal of a leg that goes on after these events.
@@ -77,6 +78,10 @@ func (j *journal) Append(_ context.Context, events ...agentloop.Event) error {
 			if err := j.fail(e); err != nil {
 				return err
 			}
+		}
+		if j.quiet {
+			j.events = append(j.events, e)
+			continue
 		}
 		text := canonical(j.t, e)
 		var back agentloop.Event
@@ -134,16 +139,12 @@ func runIn(ctx context.Context, t testing.TB, l *agentloop.Loop, in agentloop.In
 	if in.Path == "" {
 		in.Path, in.RunID = "step", "run1"
 	}
-	if j, ok := in.Journal.(*journal); ok {
+	if j, ok := in.Journal.(*journal); ok && !j.quiet {
 		in.Watch(func(s *agentloop.State) {
 			if live, fold := canonical(t, s), canonical(t, j.fold); live != fold {
 				t.Errorf("after event %d:\nlive %s\nfold %s", s.Seq, live, fold)
 			}
 		})
-	}
-	var lives []trace.Event
-	if in.Emit == nil {
-		in.Emit = func(e trace.Event) { lives = append(lives, e) }
 	}
 	res, err := l.Run(ctx, in, rt)
 	if res == nil {

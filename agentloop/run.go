@@ -147,7 +147,7 @@ func (f *frame) outward(ctx context.Context, err error) error {
 	}
 	known = &runtime.Error{Category: runtime.CategoryInfra, Code: "agent.interrupted", Step: f.in.Path, Err: err}
 	if ctx.Err() != nil {
-		known.Category, known.Code = runtime.CategoryCancelled, "step.cancelled"
+		known.Category, known.Code, known.Err = runtime.CategoryCancelled, "step.cancelled", stopped(ctx)
 	}
 	return known
 }

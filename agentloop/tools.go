@@ -162,13 +162,12 @@ func (f *frame) settle(ctx context.Context) error {
 		if ctx.Err() != nil || i > 0 && cap(slots) == 1 && failed(i-1) {
 			break
 		}
-		if id, alone := f.call(first + i).subagent(); alone || sent[id] {
+		id, alone := f.call(first + i).subagent()
+		if alone || sent[id] {
 			wg.Wait() // so that it does not depend on who is faster
 			clear(sent)
-			sent[id] = !alone
-		} else {
-			sent[id] = id != ""
 		}
+		sent[id] = id != "" && !alone
 		at := *f // a frame of its own, so that traces of calls that overlap do not mix
 		branches[i] = f.trace.branch()
 		at.trace = branches[i]
@@ -176,7 +175,7 @@ func (f *frame) settle(ctx context.Context) error {
 		switch {
 		case err != nil || job == nil:
 			errs[i] = err
-		case cap(slots) == 1:
+		case alone || cap(slots) == 1:
 			errs[i] = job()
 		default:
 			wg.Go(func() {

@@ -1,0 +1,294 @@
+package agentloop_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/runtime/runtimetest"
+)
+
+// scene is a loop with tools of every effect, a delegate, a human, a sub-agent and approvals, whose
+// model answers by what it sees: the same in every process.
+type scene struct {
+	loop  *agentloop.Loop
+	host  *runtime.Runtime
+	quiet bool
+	world map[string]int // what was done to the world, by tool and idempotency key
+}
+
+func newScene(concurrency int) *scene {
+	s := &scene{world: map[string]int{}}
+	var mu = make(chan bool, 1)
+	do := func(name string, effect runtime.Effect) *runtimetest.Tool {
+		return &runtimetest.Tool{ToolSpec: runtime.ToolSpec{Name: name, Effect: effect}, Func: func(ctx context.Context, _ json.RawMessage) (any, error) {
+			mu <- true
+			defer func() { <-mu }()
+			s.world[name+" "+resume.IdempotencyKey(ctx)]++
+			return name + " done", nil
+		}}
+	}
+	script := map[string][][]string{
+		"m": {{`t.read`, `t.send {"n":1}`, `t.put`, `delegate_dig {"task":"x"}`, `human.ask {"question":"?"}`},
+			{`agent.spawn {"id":"kid"}`, `agent.send {"id":"kid","text":"go"}`, `t.gated`}, {`t.send {"n":2}`, `agent.close {"id":"kid"}`}},
+		"c": {{`t.send`, `t.read`}},
+	}
+	answer := &runtimetest.Model{Func: func(_ context.Context, r *runtime.Request) (*runtime.Response, error) {
+		rounds := 0
+		for _, m := range r.Messages {
+			if len(m.ToolCalls) > 0 {
+				rounds++
+			}
+		}
+		list := script[r.Model]
+		if strings.Contains(r.Step, "kid") {
+			list = script["c"]
+		}
+		resp := &runtime.Response{Text: fmt.Sprintf("%s after %d rounds", r.Model, rounds), Usage: runtime.Usage{InputTokens: 1, OutputTokens: 1}}
+		if rounds < len(list) {
+			resp.ToolCalls = says("", list[rounds]...).ToolCalls
+		}
+		return resp, nil
+	}}
+	s.loop = &agentloop.Loop{Name: "boss", Model: "m", ToolConcurrency: concurrency,
+		Tools:     []string{"human.ask", "t.read", "t.send", "t.put", "t.gated"},
+		Approval:  map[string]agentloop.Approval{"t.gated": agentloop.ApprovePause},
+		Delegates: map[string]*agentloop.Loop{"dig": {Model: "c", MaxSubagents: -1}}}
+	s.host = models(map[string]runtime.Model{"m": answer, "c": answer}, do("t.read", runtime.ReadOnly), do("t.send", ""), do("t.put", runtime.Idempotent), do("t.gated", runtime.External))
+	return s
+}
+
+// drive runs the scene to its end, answering each pause with what really happened.
+func (s *scene) drive(t *testing.T, events []agentloop.Event) (*agentloop.Result, *journal) {
+	var answers []agentloop.Answer
+	for range 20 {
+		j := after(t, events)
+		j.quiet = s.quiet
+		res, err := run(t, s.loop, agentloop.Input{Journal: j, Answers: answers}, s.host)
+		if err == nil {
+			return res, j
+		}
+		p, ok := errors.AsType[*agentloop.PauseError](err)
+		if !ok {
+			t.Fatal(err)
+		}
+		events, answers = j.events, nil
+		for _, p := range p.Pauses {
+			v := object{"answer": "42"}
+			switch p.For {
+			case agentloop.ForApproval:
+				v = object{"decision": "approve", "form": object{"scope": "session"}}
+			case agentloop.Indeterminate:
+				state, _ := agentloop.Fold(events)
+				for _, name := range strings.Split(p.Frame, "/") {
+					if name != "" {
+						state = *state.Children[name]
+					}
+				}
+				v = object{"decision": "retry"}
+				if key := p.Tool + " " + resume.Key("run1", 1, p.Step, p.Call, ""); s.world[key] > 0 {
+					v = object{"decision": "result", "form": p.Tool + " done"}
+				}
+			}
+			answers = append(answers, agentloop.Answer{Pause: p.ID, Value: v})
+		}
+	}
+	t.Fatal("it does not end")
+	return nil, nil
+}
+
+// outcome is what must be the same however a run came to its end.
+func outcome(t *testing.T, res *agentloop.Result) []string {
+	calls := res.Calls
+	for i := range calls {
+		calls[i].Pauses, calls[i].For, calls[i].Answer = 0, "", nil // how often somebody was asked
+	}
+	return []string{res.Text, canonical(t, calls), canonical(t, res.Messages), string(res.Snapshot.JSON())}
+}
+
+func TestCrash(t *testing.T) {
+	for _, concurrency := range []int{1, 8} {
+		whole := newScene(concurrency)
+		res, j := whole.drive(t, nil)
+		want := outcome(t, res)
+		if len(j.events) < 50 {
+			t.Fatalf("%d events", len(j.events))
+		}
+		// The process dies after each event, before what the event announces is done, or after it.
+		for n := range len(j.events) + 1 {
+			for _, done := range []bool{false, true} {
+				s := newScene(concurrency)
+				s.quiet = true // the whole run has been looked at
+				for key, times := range worldAfter(t, j.events[:n], done) {
+					s.world[key] = times
+				}
+				res, _ := s.drive(t, j.events[:n])
+				name := fmt.Sprintf("concurrency %d, %d events, done: %v", concurrency, n, done)
+				same(t, name, outcome(t, res), want)
+				for key, times := range s.world {
+					if times > 1 && (strings.HasPrefix(key, "t.send") || strings.HasPrefix(key, "t.gated")) {
+						t.Errorf("%s: %s was called %d times", name, key, times)
+					}
+					if whole.world[key] == 0 {
+						t.Errorf("%s: %s is a new key", name, key)
+					}
+				}
+				if t.Failed() {
+					return
+				}
+			}
+		}
+	}
+}
+
+// worldAfter is what has been done to the world when these events are recorded; done says whether what
+// had begun last has happened.
+func worldAfter(t *testing.T, events []agentloop.Event, done bool) map[string]int {
+	world := map[string]int{}
+	state, err := agentloop.Fold(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var walk func(path string, s *agentloop.State)
+	walk = func(path string, s *agentloop.State) {
+		for i, c := range s.Calls {
+			if strings.HasPrefix(c.Name, "t.") && (c.Done && c.Code == "" || c.Open && done) {
+				world[c.Name+" "+resume.Key("run1", 1, path, i+1, "")]++
+			}
+		}
+		for name, child := range s.Children {
+			walk(path+"/"+name, child)
+		}
+	}
+	walk("step", &state)
+	return world
+}
+
+func TestRecovery(t *testing.T) {
+	// begun returns the journal of a run that died over its first call.
+	begun := func(t *testing.T, l *agentloop.Loop, in agentloop.Input, rt *runtime.Runtime, last agentloop.Kind) []agentloop.Event {
+		t.Helper()
+		j := after(t, nil)
+		in.Journal = j
+		_, _ = run(t, l, in, rt)
+		for n, e := range j.events {
+			if e.Kind == last {
+				return j.events[:n+1]
+			}
+		}
+		t.Fatalf("no %s in %v", last, j.kinds())
+		return nil
+	}
+	t.Run("8 start", func(t *testing.T) {
+		events := begun(t, simple(), agentloop.Input{}, host(model(says("done"))), agentloop.Started)
+		res := must(t, simple(), agentloop.Input{Journal: after(t, events)}, host(model(says("done"))))
+		same(t, "steps", res.Steps, 1)
+	})
+	t.Run("8 a model call that was begun", func(t *testing.T) {
+		l := simple()
+		l.MaxSteps = 1
+		events := begun(t, l, agentloop.Input{}, host(model(says("done"))), agentloop.ModelBegan)
+		for n := range 7 {
+			j, m := after(t, events), &runtimetest.Model{Func: func(context.Context, *runtime.Request) (*runtime.Response, error) {
+				return &runtime.Response{Text: "done", Usage: runtime.Usage{InputTokens: 5}}, nil
+			}}
+			res, err := run(t, l, agentloop.Input{Journal: j}, host(m))
+			if n == 5 { // this would be the sixth
+				failed(t, err, runtime.CategoryModel, "model.interrupted", "interrupted 6 times")
+				same(t, "requests", len(m.Requests()), 0)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "result", fmt.Sprint(res.Text, res.Steps, res.Usage.InputTokens), "done1 5")
+			events = j.events[:len(events)+1]
+			same(t, "last", events[len(events)-1].Kind, agentloop.ModelAgain)
+		}
+	})
+	t.Run("8 permission granted", func(t *testing.T) {
+		l, in, a := simple(), agentloop.Input{}, tool("t.a", "", "A")
+		l.Approval = map[string]agentloop.Approval{"*": agentloop.ApproveAlways}
+		in.Approver = approver(func(agentloop.Wish) (agentloop.Decision, error) { return agentloop.Decision{Allow: true}, nil })
+		events := begun(t, l, in, host(model(says("", "t.a"), says("done")), tool("t.a", "", 1)), agentloop.Permission)
+		res := must(t, l, agentloop.Input{Journal: after(t, events)}, host(model(says("done")), a)) // nobody is asked again
+		same(t, "results", results(res), []string{"A"})
+	})
+	t.Run("8 a tool that was begun", func(t *testing.T) {
+		for _, tt := range []struct {
+			effect   runtime.Effect
+			report   bool
+			decision string
+			want     string
+			calls    int
+		}{
+			{effect: runtime.ReadOnly, want: "A", calls: 1},
+			{effect: runtime.Idempotent, want: "A", calls: 1},
+			{effect: runtime.External, report: true, want: `error: tool "t.a" was called, and it is not known whether the call had its effect. It was not made again.`},
+			{effect: runtime.External, decision: "retry", want: "A", calls: 1},
+			{effect: "", decision: "result", want: `{"said":1}`},
+			{effect: "", decision: "fail"},
+		} {
+			l := simple()
+			l.ReportIndeterminate = tt.report
+			key := ""
+			a := &runtimetest.Tool{ToolSpec: runtime.ToolSpec{Name: "t.a", Effect: tt.effect}, Func: func(ctx context.Context, _ json.RawMessage) (any, error) {
+				key = resume.IdempotencyKey(ctx)
+				return "A", nil
+			}}
+			j := after(t, begun(t, l, agentloop.Input{}, host(model(says("", "t.a"), says("done")), a), agentloop.ToolBegan))
+			first := key
+			in, rt := agentloop.Input{Journal: j}, host(model(says("done")), a)
+			if tt.decision != "" {
+				p := paused(t, l, in, rt)
+				same(t, "pause", []any{p[0].For, p[0].Reason, p[0].Decisions, string(p[0].Kind)}, []any{"indeterminate", "indeterminate", []string{"retry", "result", "fail"}, "system"})
+				same(t, "calls", len(a.Calls()), 1)
+				in.Journal, in.Answers = after(t, j.events), []agentloop.Answer{{Pause: p[0].ID, Value: object{"decision": tt.decision, "form": map[string]any{"result": object{"said": 1}}[tt.decision]}}}
+			}
+			res, err := run(t, l, in, rt)
+			if tt.decision == "fail" {
+				failed(t, err, runtime.CategoryTool, "tool.indeterminate", "")
+			} else if err != nil {
+				t.Fatal(err)
+			} else {
+				same(t, tt.decision, results(res), []string{tt.want})
+			}
+			if len(a.Calls()) != 1+tt.calls || key != first || first == "" {
+				t.Errorf("%s %s: %d calls, keys %s and %s", tt.effect, tt.decision, len(a.Calls()), first, key)
+			}
+		}
+	})
+	t.Run("8 all results", func(t *testing.T) {
+		a := tool("t.a", "", "A")
+		events := begun(t, simple(), agentloop.Input{}, host(model(says("", "t.a"), says("done")), a), agentloop.ToolEnded)
+		res := must(t, simple(), agentloop.Input{Journal: after(t, events)}, host(model(says("done")), a))
+		same(t, "result", []any{res.Text, len(a.Calls())}, []any{"done", 1})
+	})
+	t.Run("8 the end", func(t *testing.T) {
+		m, j := model(says("done")), after(t, nil)
+		l := simple()
+		must(t, l, agentloop.Input{Journal: j}, host(m))
+		again := after(t, j.events)
+		res := must(t, l, agentloop.Input{Journal: again}, host(m))
+		same(t, "result", []any{res.Text, res.Steps, len(m.Requests()), len(again.events)}, []any{"done", 1, 1, len(j.events)})
+	})
+	t.Run("8 an unknown outcome of a live call", func(t *testing.T) {
+		a := runtimetest.NewTool("t.a", func(context.Context, json.RawMessage) (any, error) { return nil, context.DeadlineExceeded })
+		p := paused(t, simple(), agentloop.Input{}, host(model(says("", "t.a")), a))
+		same(t, "pause", p[0].For, agentloop.Indeterminate)
+	})
+	t.Run("8 another definition", func(t *testing.T) {
+		j := after(t, nil)
+		must(t, simple(), agentloop.Input{Journal: j}, host(model(says("done"))))
+		l := simple()
+		l.Instructions = "new"
+		_, err := run(t, l, agentloop.Input{Journal: after(t, j.events)}, host(model()))
+		failed(t, err, runtime.CategoryConfig, "resume.definitionChanged", "not the one")
+	})
+}

@@ -1,0 +1,105 @@
+package agentloop_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/runtime"
+)
+
+// conversations is a Memory with one conversation by thread; what a turn saved stands behind it.
+type conversations map[string][]runtime.Message
+
+func (c conversations) Load(_ context.Context, conv agentloop.Conversation) ([]runtime.Message, error) {
+	if conv.Thread == "broken" {
+		return nil, errors.New("no memory")
+	}
+	return c[conv.Thread], nil
+}
+
+func (c conversations) Save(_ context.Context, conv agentloop.Conversation, turn string, messages []runtime.Message) error {
+	if conv.Thread == "full" {
+		return errors.New("no room")
+	}
+	c[conv.Thread+" "+turn] = slices.Clone(messages)
+	return nil
+}
+
+// documents is a Retriever that finds the same for every query, and counts.
+type documents []agentloop.Document
+
+func (d *documents) Retrieve(_ context.Context, query string, _ int) ([]agentloop.Document, error) {
+	if query == "fail" {
+		return nil, errors.New("no index")
+	}
+	return *d, nil
+}
+
+type skills []agentloop.Skill
+
+func (s skills) Load(context.Context, []string) ([]agentloop.Skill, error) { return s, nil }
+
+type env string
+
+func (e env) Instructions(context.Context) (string, error) { return string(e), nil }
+func (env) Tools() []runtime.Tool                          { return nil }
+
+// counting counts what a loop asks its ports for.
+type counting struct {
+	conversations
+	n []string
+}
+
+func (c *counting) Load(ctx context.Context, conv agentloop.Conversation) ([]runtime.Message, error) {
+	c.n = append(c.n, "memory")
+	return c.conversations.Load(ctx, conv)
+}
+
+func (c *counting) Retrieve(_ context.Context, query string, _ int) ([]agentloop.Document, error) {
+	c.n = append(c.n, "retrieve "+query)
+	return []agentloop.Document{{Text: "doc"}}, nil
+}
+
+func (c *counting) Instructions(context.Context) (string, error) {
+	c.n = append(c.n, "instructions")
+	return "rules", nil
+}
+
+func (c *counting) Tools() []runtime.Tool { return nil }
+
+type approver func(agentloop.Wish) (agentloop.Decision, error)
+
+func (a approver) Approve(_ context.Context, w agentloop.Wish) (agentloop.Decision, error) {
+	return a(w)
+}
+
+// inbox hands out notes until they are taken.
+type inbox struct {
+	notes []agentloop.Note
+	taken []string
+}
+
+func (b *inbox) Waiting(context.Context) ([]agentloop.Note, error) { return slices.Clone(b.notes), nil }
+
+func (b *inbox) Taken(_ context.Context, ids ...string) error {
+	b.taken = append(b.taken, ids...)
+	b.notes = slices.DeleteFunc(b.notes, func(n agentloop.Note) bool { return slices.Contains(ids, n.ID) })
+	return nil
+}
+
+type archive map[string]string
+
+func (a archive) Put(_ context.Context, name, text string) error {
+	if _, full := a["full"]; full {
+		return errors.New("no room")
+	}
+	a[name] = text
+	return nil
+}
+
+func (a archive) Get(_ context.Context, name string) (string, bool, error) {
+	text, ok := a[name]
+	return text, ok, nil
+}
