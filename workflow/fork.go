@@ -68,12 +68,16 @@ func Fork(ctx context.Context, runID, atStep string, edits Edits, rt *runtime.Ru
 			return nil
 		}
 		r.leg = l // what it shares is replayed
-		recs, undone := lastGeneration(l.recs)
+		recs, undone := lastGeneration(l.recs[l.from:])
 		stands := resume.Decide(wf.decideSteps(digests), recordedSteps(recs, digests), append(undone, atStep)...)
 		for path := range edits.Outputs {
 			stands[path] = true
 		}
-		return r.share(recs, stands, edits.Outputs)
+		if err := r.share(recs, stands, edits.Outputs); err != nil {
+			return err
+		}
+		r.flush()
+		return r.journal.err
 	})
 	return out, out.Err
 }
@@ -155,6 +159,9 @@ func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs ma
 		if err != nil {
 			return err
 		}
+		if rec.Kind == recGiven {
+			rec.Kind = recEnded
+		}
 		output, over := data["output"], rec.Kind == recEnded && data["error"] == nil
 		if rec.Kind == checkpoint.PauseAnswered && data["next"] == string(resume.Answered) {
 			output, over = data["answer"], true
@@ -169,6 +176,13 @@ func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs ma
 			r.replayed(c, known)
 		}
 		task := known[rec.Path]
+		if task == nil && rec.Kind == recEnded {
+			n := r.m.Decided()
+			if r.m.Give(rec.Path, output) { // it had no slot here yet
+				r.note(entry{kind: recGiven, path: rec.Path, n: n, output: output})
+			}
+			continue
+		}
 		if task == nil || task.Node().Kind == machine.Call != (rec.Kind == recEnded) {
 			continue // it has not begun here, or the record is of a pause of a call
 		}
@@ -192,8 +206,7 @@ func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs ma
 	}
 	r.tellReplayed()
 	r.replaying = false
-	r.flush()
-	return r.journal.err
+	return nil
 }
 
 // drawsOf reads which calls of a model a record counts.

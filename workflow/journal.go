@@ -28,6 +28,7 @@ const (
 	recInput    checkpoint.Kind = "run.input"   // inputs, interrupt?
 	recBegun    checkpoint.Kind = "call.begun"  // n, ordinal: the call may have had its effect from here on
 	recEnded    checkpoint.Kind = "call.ended"  // n, output | error, draws?: a call is over
+	recGiven    checkpoint.Kind = "call.given"  // n, output: a call that another run, or an earlier definition, had made
 	recFired    checkpoint.Kind = "timer.fired" // n, timer
 	recWaitOver checkpoint.Kind = "wait.over"   // n, output?: a wait for which no pause was opened
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
@@ -21,6 +22,10 @@ type ResumeOptions struct {
 	// Workflow is used instead of the recipe that the store has; its digest must be the run's.
 	// nil: the store's.
 	Workflow *Workflow
+	// AcceptChanged lets Workflow be another definition than the run has: steps that say something
+	// else now, and all that follows from them, run again, and the rest stands. The run keeps the
+	// new definition.
+	AcceptChanged bool
 }
 
 // local keeps the runs that paused without a store, as long as the process lives.
@@ -76,7 +81,9 @@ type leg struct {
 	summary checkpoint.Summary
 	recs    []checkpoint.Record
 	lease   checkpoint.Lease
-	ended   bool // the run is over, nothing is held
+	ended   bool           // the run is over, nothing is held
+	from    int            // where in recs the present definition begins to count
+	old     *recipe.Recipe // what the run ran until now, if that is about to change
 }
 
 // refuse is the outcome of a leg that cannot begin.
@@ -200,6 +207,13 @@ func (l *leg) run(g *given) (*Outcome, error) {
 	r := newRun(l.ctx, wf, l.rt)
 	r.id, r.leg = l.runID, l
 	out := r.execute(func() (map[string]any, error) { return r.openAgain(l) }, func() error {
+		if l.old != nil {
+			err := r.redefine(l, g)
+			if r.tellReplayed(); err == nil {
+				r.hold(l.lease)
+			}
+			return err
+		}
 		if err := r.replay(l); err != nil || l.ended {
 			r.tellReplayed()
 			return err
@@ -256,26 +270,6 @@ func (l *leg) release() {
 	}
 }
 
-// workflow is what the run runs.
-func (l *leg) workflow() (*Workflow, error) {
-	if wf := l.opts.Workflow; wf != nil {
-		if wf.digest != l.summary.Digest {
-			return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.definitionChanged",
-				Err: fmt.Errorf("run %q began with another definition of recipe %q (%s, not %s)", l.runID, l.summary.Recipe, l.summary.Digest, wf.digest)}
-		}
-		return wf, nil
-	}
-	text, err := l.store.Definition(l.ctx, l.summary.Digest)
-	if err != nil {
-		return nil, err
-	}
-	rec, err := recipe.FromDefinition(text)
-	if err != nil {
-		return nil, fmt.Errorf("%w: definition %s: %w", checkpoint.ErrCorrupt, l.summary.Digest, err)
-	}
-	return Compile(rec, nil)
-}
-
 // replay brings the machine to where the journal ends. What ended in it counts as replayed; calls
 // that it does not know the end of are made again when the run is driven.
 func (r *run) replay(l *leg) error {
@@ -291,10 +285,13 @@ func (r *run) replay(l *leg) error {
 		}
 		return nil
 	}
-	for _, rec := range l.recs {
+	for _, rec := range l.recs[l.from:] {
 		data, err := dataOf(rec)
 		if err != nil {
 			return err
+		}
+		if rec.Kind == recRedefined {
+			r.begunAnew(data)
 		}
 		r.events.now = rec.At
 		r.m.Tell(rec.At)
@@ -375,6 +372,10 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 			r.markDrawn(model, n)
 		}
 		r.m.Finish(task, data["output"], machine.Unknown, failureOf(data["error"]))
+	case recGiven:
+		if !r.m.Give(rec.Path, data["output"]) {
+			return fmt.Errorf("step %q does not wait for a slot", rec.Path)
+		}
 	case recFired:
 		timer, _ := data["timer"].(int64)
 		i := slices.IndexFunc(r.armed, func(a machine.Command) bool { return a.Task.Path() == rec.Path && int64(a.Timer) == timer })
@@ -515,6 +516,11 @@ func (r *run) openAgain(l *leg) (map[string]any, error) {
 			}
 			inputs, _ := data["inputs"].(map[string]any)
 			r.interrupt = interruptOf(data)
+			if l.old != nil || l.from > 0 { // the definition may have others
+				if inputs, err = r.wf.inputs.check(inputs); err != nil {
+					return nil, configError(diagnostics.CodeInput, "the run's inputs: %w", err)
+				}
+			}
 			return inputs, r.strict()
 		}
 	}

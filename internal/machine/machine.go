@@ -146,6 +146,24 @@ func (m *Machine) Decided() int64 { return m.decided }
 // Queued reports whether Next has something to hand out that it decided before.
 func (m *Machine) Queued() bool { return m.head < len(m.out) }
 
+// Give ends a call that waits for a slot with an output that is known already; it is false when no
+// call of that path does.
+func (m *Machine) Give(path string, output any) bool {
+	i := slices.IndexFunc(m.waiting, func(t *Task) bool { return t.Path() == path && !t.again })
+	if i < 0 {
+		return false
+	}
+	t := m.waiting[i]
+	rest := slices.Delete(slices.Clone(m.waiting), i, i+1)
+	m.waiting = nil
+	for _, other := range rest {
+		m.waiting.push(other)
+	}
+	m.start(t)
+	m.end(t, output, Unknown, nil)
+	return true
+}
+
 // Suspend reports that the call of t waits for an answer.
 func (m *Machine) Suspend(t *Task) {
 	if i := slices.Index(m.calls, t); i >= 0 {

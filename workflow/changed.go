@@ -1,0 +1,202 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+)
+
+// recRedefined begins a journal anew under another definition: what is before it counts no more, and
+// behind it stands what the new definition left standing. Its data: digest, definition?, generation,
+// and kept, how pauses ended that the new generation comes to again.
+const recRedefined checkpoint.Kind = "run.redefined"
+
+// definitionNow is the definition that a run has by its journal: of its beginning, or of the last
+// change. from is where in the records it begins to count.
+func (l *leg) definitionNow() (digest string, text json.RawMessage, from int, err error) {
+	for i := len(l.recs) - 1; i >= 0; i-- {
+		if l.recs[i].Kind != recRedefined {
+			continue
+		}
+		data, err := dataOf(l.recs[i])
+		if err != nil {
+			return "", nil, 0, err
+		}
+		digest, _ = data["digest"].(string)
+		if d, ok := data["definition"]; ok {
+			text, err = value.JSON(d)
+		}
+		return digest, text, i, err
+	}
+	return l.summary.Digest, nil, 0, nil
+}
+
+// workflow is what the run runs. Where the caller brings another definition than the run has, it must
+// have said that this is accepted.
+func (l *leg) workflow() (*Workflow, error) {
+	digest, text, from, err := l.definitionNow()
+	if err != nil {
+		return nil, err
+	}
+	l.from = from
+	wf := l.opts.Workflow
+	if wf != nil && wf.digest == digest {
+		return wf, nil
+	}
+	if wf != nil && !l.opts.AcceptChanged {
+		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.definitionChanged",
+			Err: fmt.Errorf("run %q has another definition of recipe %q (%s, not %s)", l.runID, l.summary.Recipe, digest, wf.digest)}
+	}
+	if text == nil {
+		if text, err = l.store.Definition(l.ctx, digest); err != nil {
+			return nil, err
+		}
+	}
+	rec, err := recipe.FromDefinition(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: definition %s: %w", checkpoint.ErrCorrupt, digest, err)
+	}
+	if wf != nil && !l.ended {
+		l.old = rec
+		return wf, nil
+	}
+	return Compile(rec, nil)
+}
+
+// redefine goes on with a run under another definition: steps that say something else now, and all
+// that follows from them, run again; the rest stands. The answer, if there is one, is for the step
+// that asked, should the run come to it again. Everything is one write.
+func (r *run) redefine(l *leg, g *given) error {
+	was, err := l.old.StepDigests()
+	if err != nil {
+		return err
+	}
+	now, err := r.wf.recipe.StepDigests()
+	if err != nil {
+		return err
+	}
+	recs, undone := lastGeneration(l.recs[l.from:])
+	stands := resume.Decide(r.wf.decideSteps(now), recordedSteps(recs, was))
+	for _, path := range undone {
+		delete(stands, path)
+	}
+	generation := r.generationOf(l.recs) + 1
+
+	at := r.events.now
+	var header []checkpoint.Record
+	var kept []any
+	for _, rec := range recs {
+		if rec.Kind != checkpoint.PauseOpened || !l.isOpen(rec) {
+			continue
+		}
+		p, err := resume.Opened(rec)
+		if err != nil {
+			return err
+		}
+		if g == nil || p.ID != g.pause {
+			closed, err := checkpoint.NewRecord(at, checkpoint.PauseClosed, p.Step, map[string]any{"pause": p.ID})
+			if err != nil {
+				return err
+			}
+			header = append(header, closed)
+			continue
+		}
+		rec, err := answered(at, &p, 0, resume.Answered, g.answer)
+		if err != nil {
+			return err
+		}
+		header = append([]checkpoint.Record{rec}, header...)
+		kept = append(kept, map[string]any{"step": p.Step, "kind": string(p.Kind), "reason": p.Reason, "answer": g.answer})
+	}
+	if g != nil && kept == nil {
+		return fmt.Errorf("pause %q: %w", g.pause, checkpoint.ErrToken)
+	}
+	data := map[string]any{"digest": r.wf.digest, "generation": int64(generation), "kept": kept}
+	if text, err := r.wf.definition(); err != nil {
+		return err
+	} else if text != nil {
+		if data["definition"], err = value.Decode(text); err != nil {
+			return err
+		}
+	}
+	marker, err := checkpoint.NewRecord(at, recRedefined, "", data)
+	if err != nil {
+		return err
+	}
+	r.journal.seq = l.recs[len(l.recs)-1].Seq
+	r.begunAnew(data)
+	if err := r.share(recs, stands, nil); err != nil {
+		return err
+	}
+	header = append(header, marker)
+	for i := range r.journal.entries {
+		rec, err := r.journal.entries[i].record()
+		if err != nil {
+			return err
+		}
+		header = append(header, rec)
+	}
+	if err := l.takeFromCache(); err != nil {
+		return err
+	}
+	ctx := context.WithoutCancel(r.ctx)
+	if g != nil && g.hash != nil {
+		err = l.store.AnswerPause(ctx, l.lease, r.journal.seq, g.hash, header...)
+	} else {
+		err = l.store.Append(ctx, l.lease, r.journal.seq, header...)
+	}
+	r.journal.seq += int64(len(header))
+	r.journal.entries = r.journal.entries[:0]
+	return err
+}
+
+// isOpen reports whether the pause that a record opened is open.
+func (l *leg) isOpen(rec checkpoint.Record) bool {
+	for _, p := range l.summary.Pauses {
+		if p.Seq == rec.Seq {
+			return true
+		}
+	}
+	return false
+}
+
+// generationOf counts the beginnings of a run.
+func (r *run) generationOf(recs []checkpoint.Record) int {
+	n := 1
+	for _, rec := range recs {
+		if rec.Kind == recRedefined || rec.Kind == checkpoint.PauseAnswered {
+			if data, err := dataOf(rec); err == nil {
+				if g, ok := data["generation"].(int64); ok {
+					n = max(n, int(g))
+				}
+			}
+		}
+	}
+	return n
+}
+
+// begunAnew takes over what the record of a change says.
+func (r *run) begunAnew(data map[string]any) {
+	if g, ok := data["generation"].(int64); ok {
+		r.generation = int(g)
+	}
+	list, _ := data["kept"].([]any)
+	for _, e := range list {
+		m, _ := e.(map[string]any)
+		key := pauseKey{n: 1}
+		key.step, _ = m["step"].(string)
+		kind, _ := m["kind"].(string)
+		key.kind = resume.Kind(kind)
+		key.reason, _ = m["reason"].(string)
+		if r.kept == nil {
+			r.kept = map[pauseKey]keptAnswer{}
+		}
+		r.kept[key] = keptAnswer{resume.Answered, m["answer"]}
+	}
+}

@@ -1,0 +1,70 @@
+package workflow_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/workflow"
+)
+
+const changing = head + `steps:
+  first: {uses: test.act, with: {n: 1}}
+  second: {uses: test.act, with: {n: 2}}
+  ask: {uses: human, needs: [first], with: {prompt: Go on}}
+  last: {uses: test.act, needs: [ask, second], with: {n: "${{ steps.ask.output.decision }}"}}
+output: ["${{ steps.first.output }}", "${{ steps.second.output }}", "${{ steps.last.output }}"]
+`
+
+func TestAcceptChanged(t *testing.T) {
+	approve := map[string]any{"decision": "approve"}
+	for _, tt := range []struct {
+		name     string
+		old, new string // what is replaced
+		effects  []string
+		output   any
+	}{
+		{"what follows", "{n: \"${{ steps.ask.output.decision }}\"}", "{n: \"${{ steps.ask.output.decision }}!\"}", []string{"test.act approve!"}, []any{int64(1), int64(2), "approve!"}},
+		{"what is beside", "{n: 2}", "{n: 3}", []string{"test.act 3", "test.act approve"}, []any{int64(1), int64(3), "approve"}},
+		{"what came before", "{n: 1}", "{n: 4}", []string{"test.act 4", "test.act approve"}, []any{int64(4), int64(2), "approve"}},
+		{"the step that asks", "prompt: Go on", "prompt: Really", []string{"test.act approve"}, []any{int64(1), int64(2), "approve"}},
+		{"a new step", "output: [", "  new: {uses: test.act, with: {n: 9}}\noutput: [", []string{"test.act 9", "test.act approve"}, []any{int64(1), int64(2), "approve"}},
+	} {
+		for _, store := range []string{"memory", "sqlite"} {
+			t.Run(tt.name+", "+store, func(t *testing.T) {
+				log := &effects{}
+				rt := &runtime.Runtime{Tools: []runtime.Tool{log.external("test.act")}, Resume: resume.PassThrough{}, Store: namedStore(t, store), Limits: runtime.Limits{MaxParallel: 1}}
+				out, err := load(t, []byte(changing)).Run(t.Context(), nil, rt)
+				if err != nil || out.Status != workflow.StatusPaused {
+					t.Fatal(out.Status, err)
+				}
+				log.lines = nil
+				changed := load(t, []byte(strings.Replace(changing, tt.old, tt.new, 1)))
+				if refused, err := workflow.Resume(t.Context(), out.Token, approve, rt, &workflow.ResumeOptions{Workflow: changed}); err == nil || refused.Error().Code != "resume.definitionChanged" {
+					t.Fatalf("not accepted: %v", err)
+				}
+				opts := &workflow.ResumeOptions{Workflow: changed, AcceptChanged: true}
+				got, err := workflow.Resume(t.Context(), out.Token, approve, rt, opts)
+				if err != nil || !cmp.Equal(got.Output, tt.output) {
+					t.Fatalf("%s, output %v, %v", got.Status, got.Output, err)
+				}
+				slices.Sort(log.lines)
+				if diff := cmp.Diff(tt.effects, log.lines); diff != "" {
+					t.Errorf("effects (-want +got)\n%s", diff)
+				}
+				if again, err := workflow.Resume(t.Context(), out.Token, approve, rt, opts); err == nil || again.Error().Code != "resume.invalidToken" {
+					t.Errorf("the used token: %v", err)
+				}
+				// The journal holds the new definition, and what is left of the old one.
+				whole, err := workflow.Recover(t.Context(), out.RunID, rt, nil)
+				if err != nil || !cmp.Equal(whole.Output, tt.output) || len(log.lines) != len(tt.effects) {
+					t.Errorf("recovered: output %v, %v, effects %v", whole.Output, err, log.lines)
+				}
+			})
+		}
+	}
+}
