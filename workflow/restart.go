@@ -128,7 +128,7 @@ func (r *run) beginAgain(answered *openPause) {
 	}
 	r.timers, r.sleepers = nil, nil
 	r.pending, r.armed, r.unsure, r.pauses, r.opened, r.answers, r.progress = nil, nil, nil, nil, nil, nil, nil
-	r.rolled, r.wasUndone, r.again, r.nth = nil, false, nil, nil
+	r.rolled, r.wasUndone, r.atEnd, r.again, r.nth = nil, false, false, nil, nil
 	r.generation++
 	r.m = r.newMachine()
 	r.m.Tell(r.events.now)

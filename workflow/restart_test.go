@@ -147,6 +147,14 @@ func left(log *effects) map[string]int {
 // Wherever a run dies that begins again, the answers that it got hold and each generation that was left
 // is undone.
 func TestRestartAfterEachWrite(t *testing.T) {
+	for second := range 7 {
+		restartAfterEachWrite(t, second)
+	}
+}
+
+// restartAfterEachWrite lets runs die after each of their writes and, where they are answered then, once
+// more after some.
+func restartAfterEachWrite(t *testing.T, second int) {
 	wf := load(t, []byte(restarting))
 	answers := map[string]any{"ask": map[string]any{"decision": "approve"}, "also": map[string]any{"decision": "reject"}}
 	// goOn brings a run to its end, whatever it waits for.
@@ -179,11 +187,11 @@ func TestRestartAfterEachWrite(t *testing.T) {
 			t.Fatalf("after %d writes: %v", dies, err)
 		}
 		if sum, _, _ := memory.Load(t.Context(), "r1", 0); dies%2 == 1 && slices.ContainsFunc(sum.Pauses, func(p checkpoint.Pause) bool { return p.ID == "ask" }) {
-			out, err = workflow.Answer(t.Context(), "r1", "ask", answers["ask"], restartRuntime(log, memory), nil)
+			// It dies once more, on the way from an answer to the next generation or in that.
+			workflow.Answer(t.Context(), "r1", "ask", answers["ask"], restartRuntime(log, claimed{&dead{Store: memory, after: second}}), nil)
 			answered++
-		} else {
-			out, err = workflow.Recover(t.Context(), "r1", restartRuntime(log, memory), nil)
 		}
+		out, err = workflow.Recover(t.Context(), "r1", restartRuntime(log, memory), nil)
 		out, err = goOn(out, err, log, restartRuntime(log, memory))
 		if err != nil || !cmp.Equal(out.Output, []any{"approve", "reject", int64(3)}) {
 			t.Errorf("after %d writes: %v, %v", dies, err, out.Output)

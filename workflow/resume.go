@@ -465,6 +465,9 @@ func (r *run) recordAnswer(l *leg, g *given) error {
 		if err := r.rollBack(); err != nil {
 			return err
 		}
+		if r.flush(); r.journal.err != nil {
+			return r.journal.err
+		}
 		r.atEnd, r.wasUndone = false, true
 	}
 	rec, err := answered(r.events.now, &p.Pause, r.m.Decided(), resume.Answered, g.answer)
