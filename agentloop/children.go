@@ -64,7 +64,7 @@ func (f *frame) makeOwn(ctx context.Context, n int, c Call, b *binding) error {
 	case b.child != nil:
 		return f.delegate(ctx, n, c, b.child, text("task"))
 	case c.Name == askHuman:
-		f.emit(HumanRequest, map[string]any{"call": n})
+		f.emit(HumanRequest, "call", n)
 		return f.pauseCall(ctx, c, humanPause(n, text("question")))
 	case c.Name == spawnSpec.Name:
 		return f.spawn(ctx, n, text("id"), text("name"), args["tools"])
@@ -123,18 +123,18 @@ func (f *frame) child(name string, def *Loop) *frame {
 func (f *frame) delegate(ctx context.Context, n int, c Call, def *Loop, task string) error {
 	name := strings.TrimPrefix(c.Name, delegatePrefix)
 	k := f.child(fmt.Sprintf("%s#%d", name, n), def)
-	data := map[string]any{"agent": name, "depth": k.depth, "call": n}
+	data := []any{"agent", name, "depth", k.depth, "call", n}
 	if k.state.Phase == "" {
-		f.emit(DelegateStart, data)
+		f.emit(DelegateStart, data...)
 	}
 	err := f.runChild(ctx, k, Start{Definition: def.Digest(), Prompt: task})
 	if k.state.Phase != Over || err != nil {
 		return err
 	}
 	if k.state.Stop == StopError {
-		f.emit(AgentError, map[string]any{"what": "delegate", "call": n, "message": k.state.Failure})
+		f.emit(AgentError, "what", "delegate", "call", n, "message", k.state.Failure)
 	}
-	f.emit(DelegateEnd, data)
+	f.emit(DelegateEnd, data...)
 	if k.state.Stop == StopError {
 		return f.refuse(ctx, n, delegateFailed, fmt.Sprintf("%q failed: %s", name, k.state.Failure))
 	}
@@ -235,7 +235,7 @@ func (f *frame) spawn(ctx context.Context, n int, id, name string, tools any) er
 		if err := f.record(ctx, Event{Kind: SubagentSet, Call: n, Subagent: &sub}); err != nil {
 			return err
 		}
-		f.emit(SubagentStarted, map[string]any{"id": sub.ID})
+		f.emit(SubagentStarted, "id", sub.ID)
 	}
 	return f.settleValue(ctx, n, map[string]any{"id": sub.ID, "status": status})
 }
@@ -269,7 +269,7 @@ func (f *frame) send(ctx context.Context, n int, sub Subagent, text string) erro
 	if k.state.Stop == StopError {
 		kind = SubagentFailed
 	}
-	f.emit(kind, map[string]any{"id": sub.ID})
+	f.emit(kind, "id", sub.ID)
 	return f.settleValue(ctx, n, map[string]any{"id": sub.ID, "outcome": f.outcomeOf(name)})
 }
 

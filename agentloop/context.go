@@ -54,7 +54,7 @@ func (f *frame) gather(ctx context.Context) error {
 		return err
 	}
 	if slices.Contains(f.state.Gathered, MemoryLoaded) {
-		f.emit(MemoryLoad, map[string]any{"messages": f.state.Own})
+		f.emit(MemoryLoad, "messages", f.state.Own)
 	}
 	if err := f.recall(ctx); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (f *frame) gather(ctx context.Context) error {
 		return err
 	}
 	if slices.Contains(f.state.Gathered, Retrieved) {
-		f.emit(Retrieve, map[string]any{"documents": len(f.state.Found)})
+		f.emit(Retrieve, "documents", len(f.state.Found))
 	}
 	if err := once(SkillsLoaded, len(f.loop.Skills) > 0, f.in.Skills != nil, "skill loader", func() (Event, error) {
 		skills, err := f.loadSkills(ctx)
@@ -153,7 +153,7 @@ func (f *frame) steer(ctx context.Context) error {
 		if err := f.record(ctx, Event{Kind: Steered, Notes: fresh}); err != nil {
 			return err
 		}
-		f.emit(Steer, map[string]any{"messages": len(fresh)})
+		f.emit(Steer, "messages", len(fresh))
 	}
 	if len(ids) > 0 {
 		if err := f.in.Inbox.Taken(ctx, ids...); err != nil {
@@ -163,26 +163,28 @@ func (f *frame) steer(ctx context.Context) error {
 	return nil
 }
 
-// save writes into memory what this loop added to the conversation, the system prompt never.
+// save writes into memory and layers what this loop added to the conversation, the system prompt never.
 func (f *frame) save(ctx context.Context) error {
+	remembers := f.memory.Thread != "" && f.in.Memory != nil
+	if !remembers && len(f.layers) == 0 {
+		return nil
+	}
 	if err := f.storeLayers(ctx); err != nil {
 		return err
 	}
-	if f.memory.Thread == "" || f.in.Memory == nil {
-		return nil
-	}
 	own := slices.Clone(f.state.Messages[f.state.Own:])
-	turn := f.in.RunID + "/" + f.path
-	_, err := guard(ctx, 0, f.limits.Grace, "the memory", func(ctx context.Context) (any, error) {
-		return nil, f.in.Memory.Save(ctx, f.memory, turn, own)
-	})
-	if err != nil {
-		return f.portFailed(ctx, categoryMemory, "memory.save", err)
+	if remembers {
+		_, err := guard(ctx, 0, f.limits.Grace, "the memory", func(ctx context.Context) (any, error) {
+			return nil, f.in.Memory.Save(ctx, f.memory, f.in.RunID+"/"+f.path, own)
+		})
+		if err != nil {
+			return f.portFailed(ctx, categoryMemory, "memory.save", err)
+		}
 	}
 	if err := f.record(ctx, Event{Kind: MemorySaved}); err != nil {
 		return err
 	}
-	f.emit(MemorySave, map[string]any{"messages": len(own)})
+	f.emit(MemorySave, "messages", len(own))
 	return nil
 }
 
@@ -202,8 +204,13 @@ const summaryPrompt = "Summarise the conversation above for whoever goes on with
 // model sees the summary in place of what it stands for. What goes wrong leaves things as they were.
 func (f *frame) compact(ctx context.Context) error {
 	p, s := f.loop.Compaction, f.state
-	if p == nil || p.Due == nil || s.From == len(s.Messages) || !p.Due(f.progress()) {
+	if p == nil || p.Due == nil || s.From == len(s.Messages) {
 		return nil
+	}
+	if due, err := f.decide("the policy of compaction", func(p2 Progress) (bool, error) { return p.Due(p2), nil }); !due && err == nil {
+		return nil
+	} else if err != nil {
+		return fail(runtime.CategoryConfig, "agent.compaction", err)
 	}
 	gaveUp := func(err error) error {
 		if ctx.Err() != nil {
@@ -254,7 +261,7 @@ func (f *frame) compact(ctx context.Context) error {
 		return err
 	}
 	f.archived = summaryOf(resp.Text)
-	f.emit(Compact, map[string]any{"archive": archive})
+	f.emit(Compact, "archive", archive)
 	return nil
 }
 

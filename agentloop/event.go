@@ -66,11 +66,12 @@ type Event struct {
 }
 
 // Barrier reports whether the event, and all before it, must be durable when [Journal.Append]
-// returns: what is about to happen outside, or what the outside has been told. Other events may go
-// with a later one; lost, they are made again.
+// returns: what is about to happen outside, or what the outside is about to be told. Other events may
+// go with a later one; lost, they are made again. Whoever owns the journal makes all of it durable
+// before it shows how Run ended.
 func (e *Event) Barrier() bool {
 	switch e.Kind {
-	case ModelBegan, ModelAgain, Permission, Paused, Answered, MemorySaved, Ended:
+	case Steered, ModelBegan, ModelAgain, Permission, Paused, Answered, MemorySaved, Ended:
 		return true
 	case ToolBegan, ToolAgain:
 		return e.Effect != runtime.ReadOnly

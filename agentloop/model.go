@@ -38,7 +38,7 @@ func (f *frame) ask(ctx context.Context) error {
 		return f.noModel()
 	}
 	req := f.request()
-	f.emit(ModelStart, map[string]any{"model": req.Model, "step": f.state.Steps, "messages": len(req.Messages)})
+	f.emit(ModelStart, "model", req.Model, "step", f.state.Steps, "messages", len(req.Messages))
 	resp, err := f.generate(ctx, model, req)
 	if err != nil {
 		if p := suspension(err); p != nil {
@@ -48,8 +48,8 @@ func (f *frame) ask(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		f.emit(AgentError, map[string]any{"what": "model", "message": err.Error()})
-		f.emit(ModelEnd, map[string]any{"error": true})
+		f.emit(AgentError, "what", "model", "message", err.Error())
+		f.emit(ModelEnd, "error", true)
 		if known, ok := errors.AsType[*runtime.Error](err); ok && known.Category != "" && known.Category != runtime.CategoryCancelled {
 			return fail(known.Category, cmp.Or(known.Code, "model.failed"), err)
 		}
@@ -59,13 +59,15 @@ func (f *frame) ask(ctx context.Context) error {
 	if f.state.Repairs > 0 { // no tools were offered
 		resp.ToolCalls = nil
 	}
+	resp.Text = valid(resp.Text)
 	if strings.TrimSpace(resp.Text) != "" || len(resp.ToolCalls) > 0 {
 		e.Messages = []runtime.Message{{Role: runtime.Assistant, Text: resp.Text, ToolCalls: f.normalCalls(resp.ToolCalls)}}
 	}
 	if err := f.record(ctx, e); err != nil {
 		return err
 	}
-	f.emit(ModelEnd, map[string]any{"finish": resp.Finish, "usage": resp.Usage})
+	f.emit(ModelEnd, "finish", resp.Finish, "usage", map[string]any{
+		"input_tokens": int64(resp.Usage.InputTokens), "output_tokens": int64(resp.Usage.OutputTokens)})
 	return nil
 }
 
@@ -158,6 +160,9 @@ func (f *frame) view() []runtime.Message {
 	return append(list, s.Messages[s.From:]...)
 }
 
+// valid returns a text as JSON can hold it.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+
 // normalCalls returns the calls as the journal can keep them: each with an id of its own in its round,
 // and with arguments that are JSON, those that are not as a JSON string.
 func (f *frame) normalCalls(calls []runtime.ToolCall) []runtime.ToolCall {
@@ -168,6 +173,7 @@ func (f *frame) normalCalls(calls []runtime.ToolCall) []runtime.ToolCall {
 	seen := map[string]bool{}
 	for i := range calls {
 		c := &calls[i]
+		c.ID, c.Name, c.Arguments = valid(c.ID), valid(c.Name), []byte(valid(string(c.Arguments)))
 		var b bytes.Buffer
 		switch err := json.Compact(&b, c.Arguments); {
 		case len(bytes.TrimSpace(c.Arguments)) == 0:

@@ -108,7 +108,7 @@ func (l *Loop) Run(ctx context.Context, in Input, rt *runtime.Runtime) (*Result,
 		return refuse(runtime.CategoryConfig, "agent.invalid", err)
 	}
 	if in.Journal == nil {
-		in.Journal = &memory{}
+		in.Journal = forgetful{}
 	}
 	root, err := Fold(in.Journal.Events())
 	if err != nil {
@@ -291,11 +291,11 @@ func matches(want, v any) error {
 // execute runs one leg of the frame from its state on.
 func (f *frame) execute(ctx context.Context, start Start) error {
 	f.memory = f.loop.Memory
-	data := map[string]any{"agent": f.loop.Name, "model": f.loop.Model, "depth": f.depth}
+	data := []any{"agent", f.loop.Name, "model", f.loop.Model, "depth", f.depth}
 	if f.state.Phase != "" {
-		data["resume"] = true
+		data = append(data, "resume", true)
 	}
-	f.emit(AgentStart, data)
+	f.emit(AgentStart, data...)
 	layers, err := f.openLayers(ctx)
 	if err == nil {
 		err = f.drive(ctx, start)
@@ -308,10 +308,10 @@ func (f *frame) execute(ctx context.Context, start Start) error {
 	}
 	f.closeLayers(ctx, layers)
 	if err != nil && !errors.Is(err, errPaused) {
-		f.emit(AgentError, map[string]any{"message": err.Error()})
+		f.emit(AgentError, "message", err.Error())
 	}
-	f.emit(LoopSnapshot, map[string]any{"snapshot": f.snapshot()})
-	f.emit(AgentEnd, map[string]any{"stopReason": string(f.ending(ctx, err))})
+	f.emit(LoopSnapshot, "snapshot", f.snapshot())
+	f.emit(AgentEnd, "stopReason", string(f.ending(ctx, err)))
 	return err
 }
 
@@ -392,7 +392,7 @@ func (f *frame) step(ctx context.Context) error {
 func (f *frame) bound() (StopReason, error) {
 	s := f.state
 	if f.loop.Until != nil {
-		over, err := f.loop.Until(f.progress())
+		over, err := f.decide("until", f.loop.Until)
 		if err != nil {
 			return "", fail(runtime.CategoryConfig, "agent.until", fmt.Errorf("until: %w", err))
 		}
@@ -413,9 +413,12 @@ func (f *frame) bound() (StopReason, error) {
 	return StopMaxSteps, nil
 }
 
-func (f *frame) progress() Progress {
+// decide asks a predicate about the loop; one that panics fails.
+func (f *frame) decide(what string, by func(Progress) (bool, error)) (bool, error) {
 	s := f.state
-	return Progress{StepsDone: s.Steps, Text: s.Text, Calls: slices.Clone(s.Calls), Usage: s.usage()}
+	return guard(context.Background(), 0, 0, what, func(context.Context) (bool, error) {
+		return by(Progress{StepsDone: s.Steps, Text: s.Text, Calls: slices.Clone(s.Calls), Usage: s.usage()})
+	})
 }
 
 // answered ends the loop with what the model said, or lets it mend that.
@@ -450,8 +453,8 @@ func (f *frame) succeed(ctx context.Context, stop StopReason) error {
 		for _, c := range s.Calls {
 			names = append(names, c.Name)
 		}
-		f.emit(AgentItem, map[string]any{"item": "plan", "steps": s.Steps, "tools": names})
-		f.emit(AgentItem, map[string]any{"item": "response", "bytes": len(s.Text)})
+		f.emit(AgentItem, "item", "plan", "steps", s.Steps, "tools", names)
+		f.emit(AgentItem, "item", "response", "bytes", len(s.Text))
 		if err := f.save(ctx); err != nil {
 			return err
 		}

@@ -124,8 +124,8 @@ func (f *frame) bindTools() *toolset {
 			f.warn(diagnostics.CodeMissingTool, "agent %q lists tool %q, which is not there", f.loop.Name, name)
 		}
 	}
-	if has(own, askHuman) {
-		add(&binding{spec: humanSpec}, true)
+	if has(own, askHuman) && (f.narrow == nil || slices.Contains(f.narrow, askHuman)) {
+		add(&binding{spec: humanSpec}, false)
 	}
 	f.addChildren(add)
 	for _, name := range slices.Sorted(maps.Keys(set.byName)) {
@@ -141,25 +141,63 @@ var humanSpec = runtime.ToolSpec{Name: askHuman, Description: "Ask a person, and
 // recorded as they come; traces are kept in the order of the calls.
 func (f *frame) settle(ctx context.Context) error {
 	first, last := f.state.Round+1, len(f.state.Calls)
-	names := []any{}
-	fresh := true
-	for n := first; n <= last; n++ {
-		c := f.call(n)
-		names, fresh = append(names, c.Name), fresh && !c.touched()
-	}
-	if fresh {
-		f.emit(ToolCallsBegin, map[string]any{"tools": names})
-	}
 	f.toolset()
+	if !slices.ContainsFunc(f.state.Calls[first-1:], Call.touched) {
+		names := make([]any, 0, last-first+1)
+		for _, c := range f.state.Calls[first-1:] {
+			names = append(names, c.Name)
+		}
+		f.emit(ToolCallsBegin, "tools", names)
+	}
 	errs := make([]error, last-first+1)
-	branches := make([]*tracer, last-first+1)
-	slots := make(chan struct{}, max(1, f.loop.ToolConcurrency))
+	failed := func(err error) bool { return err != nil && !errors.Is(err, errPaused) }
+	if f.loop.ToolConcurrency > 1 && len(errs) > 1 {
+		f.settleTogether(ctx, first, errs)
+	} else {
+		for i := range errs {
+			if errs[i] = f.settleOne(ctx, first+i); failed(errs[i]) || ctx.Err() != nil {
+				f.cutShort(ctx, first+i)
+				break
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return stopped(ctx)
+	}
+	if i := slices.IndexFunc(errs, failed); i >= 0 {
+		return errs[i]
+	}
+	if f.state.Phase == Calling {
+		return errPaused
+	}
+	return nil
+}
+
+// settleOne opens a call and makes it.
+func (f *frame) settleOne(ctx context.Context, n int) error {
+	job, err := f.open(ctx, n)
+	if err != nil || job == nil {
+		return err
+	}
+	return job()
+}
+
+// cutShort closes the trace of a call that has no result because the loop is being cancelled.
+func (f *frame) cutShort(ctx context.Context, n int) {
+	if c := f.call(n); ctx.Err() != nil && !c.Done && !c.Waits {
+		f.emit(ToolEnd, "call", n, "tool", c.Name, "error", "step.cancelled")
+	}
+}
+
+// settleTogether is settleOne for several calls that may overlap. They are opened in their order.
+func (f *frame) settleTogether(ctx context.Context, first int, errs []error) {
 	var wg sync.WaitGroup
-	sent := map[string]bool{} // sub-agents that may be at work
-	failed := func(i int) bool { return errs[i] != nil && !errors.Is(errs[i], errPaused) }
+	slots := make(chan struct{}, f.loop.ToolConcurrency)
+	branches := make([]*frame, 0, len(errs)) // of their own, so that traces do not mix
+	sent := map[string]bool{}                // sub-agents that may be at work
 	for i := range errs {
 		slots <- struct{}{}
-		if ctx.Err() != nil || i > 0 && cap(slots) == 1 && failed(i-1) {
+		if ctx.Err() != nil {
 			break
 		}
 		id, alone := f.call(first + i).subagent()
@@ -168,53 +206,34 @@ func (f *frame) settle(ctx context.Context) error {
 			clear(sent)
 		}
 		sent[id] = id != "" && !alone
-		at := *f // a frame of its own, so that traces of calls that overlap do not mix
-		branches[i] = f.trace.branch()
-		at.trace = branches[i]
+		at := *f
+		at.trace = &tracer{live: f.trace.live}
+		branches = append(branches, &at)
 		job, err := at.open(ctx, first+i)
-		switch {
-		case err != nil || job == nil:
-			errs[i] = err
-		case alone || cap(slots) == 1:
-			errs[i] = job()
-		default:
-			wg.Go(func() {
-				defer func() { <-slots }()
+		if err != nil || job == nil || alone {
+			if errs[i] = err; job != nil {
 				errs[i] = job()
-			})
+			}
+			<-slots
 			continue
 		}
-		<-slots
+		wg.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = job()
+		})
 	}
 	wg.Wait()
-	for i, b := range branches {
-		if b == nil {
-			continue
-		}
-		if c := f.call(first + i); ctx.Err() != nil && !c.Done {
-			b.emit(ToolEnd, f.path, map[string]any{"call": first + i, "tool": c.Name, "error": "step.cancelled"})
-		}
-		f.trace.join(b)
+	for i, at := range branches {
+		at.cutShort(ctx, first+i)
+		f.trace.list, f.trace.found = append(f.trace.list, at.trace.list...), append(f.trace.found, at.trace.found...)
 	}
-	if ctx.Err() != nil {
-		return stopped(ctx)
-	}
-	for i := range errs {
-		if failed(i) {
-			return errs[i]
-		}
-	}
-	if f.state.Phase == Calling {
-		return errPaused
-	}
-	return nil
 }
 
 // call returns a copy of a call.
 func (f *frame) call(n int) Call { return look(f, func(s *State) Call { return s.Calls[n-1] }) }
 
 // touched reports whether anything has been done about the call.
-func (c *Call) touched() bool { return c.Begun || c.Decided || c.Pauses > 0 || c.Done }
+func (c Call) touched() bool { return c.Begun || c.Decided || c.Pauses > 0 || c.Done }
 
 // subagent returns the sub-agent that a call gives a task to. Calls that deal with sub-agents otherwise
 // are made alone.
@@ -235,7 +254,7 @@ func (f *frame) open(ctx context.Context, n int) (job func() error, err error) {
 		return nil, nil
 	}
 	if !c.touched() {
-		f.emit(ToolStart, map[string]any{"call": n, "tool": c.Name})
+		f.emit(ToolStart, "call", n, "tool", c.Name)
 	}
 	b := f.tools.byName[c.Name]
 	if c.Begun {
@@ -285,7 +304,7 @@ func (f *frame) reopen(ctx context.Context, n int, c Call, b *binding) (func() e
 		return nil, f.unknownOutcome(ctx, n, c)
 	case c.For == ForHuman && c.Answer != nil:
 		m, _ := (*c.Answer).(map[string]any)
-		f.emit(HumanResponse, map[string]any{"call": n})
+		f.emit(HumanResponse, "call", n)
 		return nil, f.settleCall(ctx, n, "", asText(m["answer"]))
 	case c.For == Indeterminate && !c.Open && c.Answer == nil:
 		return nil, f.unknownOutcome(ctx, n, c)
@@ -352,7 +371,7 @@ func (f *frame) approve(ctx context.Context, n int, c Call) (bool, error) {
 	case covered(keys, look(f, func(*State) []string { return f.log.root.granted() })):
 		return true, nil
 	default:
-		f.emit(PermissionRequest, map[string]any{"call": n, "tool": c.Name})
+		f.emit(PermissionRequest, "call", n, "tool", c.Name)
 		var err error
 		if d, asked, err = f.askApprover(ctx, c, keys); err != nil {
 			return false, err
@@ -364,11 +383,13 @@ func (f *frame) approve(ctx context.Context, n int, c Call) (bool, error) {
 				Schema: map[string]any{"type": "object", "additionalProperties": false, "properties": map[string]any{"scope": map[string]any{"enum": []any{string(ForOnce), string(ForSession)}}}}}})
 		}
 	}
-	d.Scope = cmp.Or(d.Scope, ForOnce)
+	if d.Scope != ForSession {
+		d.Scope = ForOnce
+	}
 	if err := f.record(ctx, Event{Kind: Permission, Call: n, Allow: d.Allow, Scope: d.Scope, Keys: keys}); err != nil {
 		return false, err
 	}
-	f.emit(PermissionResponse, map[string]any{"call": n, "tool": c.Name, "allow": d.Allow, "scope": string(d.Scope)})
+	f.emit(PermissionResponse, "call", n, "tool", c.Name, "allow", d.Allow, "scope", string(d.Scope))
 	if !d.Allow {
 		why := cmp.Or(d.Reason, "the call was refused")
 		return false, f.refuse(ctx, n, toolDenied, fmt.Sprintf("tool %q needs an approval: %s", c.Name, why))
@@ -423,7 +444,7 @@ func (f *frame) make(ctx context.Context, n int, c Call, b *binding) error {
 		return err
 	}
 	if effect := b.effect(c.Arguments); effect == runtime.External && retry.FailureOf(err).OutcomeUnknown() {
-		f.emit(AgentError, map[string]any{"what": "tool", "call": n, "tool": c.Name, "message": err.Error()})
+		f.emit(AgentError, "what", "tool", "call", n, "tool", c.Name, "message", err.Error())
 		return f.unknownOutcome(ctx, n, f.call(n))
 	}
 	code := toolFailed
@@ -447,18 +468,19 @@ func (f *frame) settleCall(ctx context.Context, n int, code, text string) error 
 	if err := f.record(ctx, Event{Kind: ToolEnded, Call: n, Code: code, Text: f.cut(shown)}); err != nil {
 		return err
 	}
-	data := map[string]any{"call": n, "tool": f.call(n).Name}
-	if code != "" {
-		f.emit(AgentError, map[string]any{"what": "tool", "call": n, "tool": data["tool"], "message": text})
-		data["error"] = code
+	name := f.call(n).Name
+	if code == "" {
+		f.emit(ToolEnd, "call", n, "tool", name)
+		return nil
 	}
-	f.emit(ToolEnd, data)
+	f.emit(AgentError, "what", "tool", "call", n, "tool", name, "message", text)
+	f.emit(ToolEnd, "call", n, "tool", name, "error", code)
 	return nil
 }
 
 // cut returns what the model sees of a result that is too long: its beginning, and that it is cut.
 func (f *frame) cut(text string) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
+	text = valid(text)
 	most := cmp.Or(f.loop.MaxResultBytes, DefaultMaxResultBytes)
 	if len(text) <= most {
 		return text

@@ -2,8 +2,8 @@ package agentloop
 
 import (
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -76,22 +76,17 @@ type tracer struct {
 	found diagnostics.List
 }
 
-// branch returns a tracer for one call; join puts what it kept in its place.
-func (t *tracer) branch() *tracer { return &tracer{live: t.live} }
-
-func (t *tracer) join(b *tracer) {
-	t.list, t.found = append(t.list, b.list...), append(t.found, b.found...)
-}
-
-func (t *tracer) emit(kind trace.Kind, path string, data map[string]any) {
-	e := trace.Event{At: time.Now().UTC(), Kind: kind, Step: path}
-	for _, key := range slices.Sorted(maps.Keys(data)) {
-		v, err := value.Normalise(data[key])
+// emit tells of something that happened; data are names and values, in any order.
+func (t *tracer) emit(kind trace.Kind, path string, data []any) {
+	e := trace.Event{At: time.Now().UTC(), Kind: kind, Step: path, Data: make(trace.Data, 0, len(data)/2)}
+	for i := 0; i < len(data); i += 2 {
+		v, err := value.Normalise(data[i+1])
 		if err != nil {
 			v = err.Error()
 		}
-		e.Data = append(e.Data, trace.Attr{Key: key, Value: v})
+		e.Data = append(e.Data, trace.Attr{Key: data[i].(string), Value: v})
 	}
+	slices.SortFunc(e.Data, func(a, b trace.Attr) int { return strings.Compare(a.Key, b.Key) })
 	t.list = append(t.list, e)
 	t.live.send(e)
 }
@@ -101,7 +96,7 @@ func (t *tracer) delta(path, text string) {
 	t.live.send(trace.Event{At: time.Now().UTC(), Kind: trace.ModelDelta, Step: path, Data: trace.Data{{Key: "text", Value: text}}})
 }
 
-func (f *frame) emit(kind trace.Kind, data map[string]any) { f.trace.emit(kind, f.path, data) }
+func (f *frame) emit(kind trace.Kind, data ...any) { f.trace.emit(kind, f.path, data) }
 
 func (f *frame) warn(code diagnostics.Code, format string, args ...any) {
 	f.trace.found = append(f.trace.found, diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: code,
