@@ -344,6 +344,7 @@ var exitCodes = map[string]int{
 	"config secret.missing":           exitMissing,
 	"config capability.missing":       exitMissing,
 	"limit foreach.maxItems":          exitFailed, // a step's own bound
+	"limit loop.maxIterations":        exitFailed,
 }
 
 // interruptible returns a context that the first SIGINT or SIGTERM cancels; the second ends the
