@@ -21,8 +21,9 @@ type bodySource struct {
 	steps    []recipe.Step
 	output   *recipe.Value
 	defaults recipe.Defaults
-	names    expr.Scope // what its expressions may name, its own steps apart
-	prefix   string     // of its steps' paths, for messages
+	names    expr.Scope        // what its expressions may name, its own steps apart
+	channels []machine.Channel // of the file
+	prefix   string            // of its steps' paths, for messages
 }
 
 // body is a compiled body.
@@ -222,7 +223,11 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 		s.compileFork(src.Fork, inner)
 	case src.Switch != nil:
 		s.compileSwitch(src.Switch, inner)
-	case src.Send != nil, src.Receive != nil, src.Retrieve != nil:
+	case src.Send != nil:
+		s.compileSend(src.Send, inner)
+	case src.Receive != nil:
+		s.compileReceive(src.Receive, inner)
+	case src.Retrieve != nil:
 		s.notBuilt(src.Uses.Pos, "steps of kind "+strconv.Quote(src.Uses.Text))
 	case src.Uses.Text == "recipe":
 		s.compileBody(src.Body, inner)
@@ -454,7 +459,7 @@ func (s *stepCompiler) bodyOf(src *recipe.Body, inner *expr.Scope, label string)
 	default:
 		names := expr.Scope{Inputs: s.names.Inputs, Consts: s.names.Consts, Outer: inner}
 		b := s.compiler.body(bodySource{
-			steps: src.Steps, output: src.Output, defaults: s.defaults, names: names, prefix: s.path() + label + "/",
+			steps: src.Steps, output: src.Output, defaults: s.defaults, names: names, channels: s.channels, prefix: s.path() + label + "/",
 		})
 		b.graph.Consts = s.names.Consts
 		s.sub, s.count = append(s.sub, b.steps...), s.count+b.count

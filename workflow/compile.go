@@ -222,11 +222,11 @@ func (c *compiler) file(r *recipe.Recipe) *file {
 	}
 	b := c.body(bodySource{
 		steps: r.Steps, output: r.Output, defaults: r.Defaults,
-		names: expr.Scope{Inputs: schemas, Consts: consts},
+		names: expr.Scope{Inputs: schemas, Consts: consts}, channels: channelsOf(r),
 	})
 	c.require(r.Requires) // after the steps, whose places are more to the point
 	f.graph, f.steps, f.count = b.graph, b.steps, b.count
-	f.graph.Consts = consts
+	f.graph.Consts, f.graph.Channels = consts, channelsOf(r)
 	if f.count > MaxSteps {
 		c.errorf(diagnostics.Position{File: r.File, Line: 1, Column: 1}, diagnostics.CodeTooLarge,
 			"split the recipe, or use foreach", "recipe %q has %d steps with those of its sub-recipes, the most is %d", r.Name, f.count, MaxSteps)

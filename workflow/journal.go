@@ -30,6 +30,7 @@ const (
 	recEnded    checkpoint.Kind = "call.ended"  // n, output | error, draws?: a call is over
 	recGiven    checkpoint.Kind = "call.given"  // n, output: a call that another run, or an earlier definition, had made
 	recFired    checkpoint.Kind = "timer.fired" // n, timer
+	recSent     checkpoint.Kind = "value.sent"  // n, channel, value: from outside, and not only the answer to a pause
 	recWaitOver checkpoint.Kind = "wait.over"   // n, output?: a wait for which no pause was opened
 
 	recRolling   checkpoint.Kind = "rollback.begun" // it may have had its effect from here on

@@ -30,6 +30,13 @@ const indeterminate = "indeterminate"
 // openWait opens what a human or a wait step waits for. A short wait, and any wait for a time in a
 // run without a store, is slept through.
 func (r *run) openWait(c machine.Command) {
+	if c.Task.Status() != machine.Waiting {
+		return // it has ended meanwhile
+	}
+	if c.Task.Node().Kind == machine.Receive {
+		r.openReceive(c.Task)
+		return
+	}
 	p, err := pauseOf(c.Task.Node().Adapter.(waitKind), c.Input, r.events.now)
 	if err != nil {
 		r.refuseWait(c.Task, r.m.Decided(), &machine.Failure{Category: string(runtime.CategoryConfig), Code: "wait.arguments", Err: err})
@@ -203,10 +210,12 @@ func (r *run) answer(p *openPause, next resume.Next, answer any) {
 	}
 	t := p.task
 	switch {
+	case next == resume.Failed && t.Node().Kind == machine.Receive:
+		r.answerTask(t, nil, t.ReceiveTimeout())
 	case next == resume.Failed:
 		r.answerTask(t, nil, &machine.Failure{Category: string(runtime.CategoryConfirmation), Code: "pause.expired",
 			Err: fmt.Errorf("nobody answered %s in time", &p.Pause)})
-	case t.Node().Kind == machine.Wait:
+	case t.Node().Kind == machine.Wait, t.Node().Kind == machine.Receive:
 		r.answerTask(t, answer, nil)
 	case p.Reason == indeterminate:
 		r.decideCall(t, answer)

@@ -132,6 +132,9 @@ func (r *run) beginAgain(answered *openPause) {
 	r.generation++
 	r.m = r.newMachine()
 	r.m.Tell(r.events.now)
+	for _, s := range r.sent {
+		r.m.Send(s.index, s.value)
+	}
 }
 
 // newMachine makes the machine of a generation.

@@ -76,6 +76,7 @@ type leg struct {
 	runID   string
 	recover bool
 	cancel  *string // why the run is to end for good; nil: it is not
+	sent    *sent   // what somebody puts into a channel; nil: nothing
 
 	store   checkpoint.Store
 	summary checkpoint.Summary
@@ -200,6 +201,9 @@ func (l *leg) run(g *given) (*Outcome, error) {
 		return l.refuse(checkpoint.ErrToken)
 	}
 	wf, err := l.workflow()
+	if err == nil && l.sent != nil {
+		err = l.sent.find(l, wf)
+	}
 	if err != nil {
 		l.release()
 		return l.refuse(err)
@@ -227,6 +231,11 @@ func (l *leg) run(g *given) (*Outcome, error) {
 		}
 		if g != nil {
 			if err := r.recordAnswer(l, g); err != nil {
+				return err
+			}
+		}
+		if l.sent != nil {
+			if err := r.recordSent(l); err != nil {
 				return err
 			}
 		}
@@ -329,6 +338,7 @@ func (r *run) replayed(c machine.Command, known map[string]*machine.Task) {
 		known[c.Task.Path()] = c.Task
 	case machine.Ended:
 		r.closePause(c.Task)
+		r.settled(c.Task)
 		r.again = append(r.again, c.Task)
 	case machine.Start, machine.Open:
 		r.pending = append(r.pending, c)
@@ -428,6 +438,8 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 			return nil
 		}
 		r.answer(p, resume.Next(next), data["answer"])
+	case recSent:
+		return r.applySent(data)
 	case recRolling, recRolled:
 		r.undone(rec, data)
 	case checkpoint.RunPaused:
@@ -460,15 +472,8 @@ func (r *run) recordAnswer(l *leg, g *given) error {
 	if p == nil {
 		return fmt.Errorf("pause %q: %w", g.pause, checkpoint.ErrToken)
 	}
-	if r.atEnd { // it stopped while it was rolled back for this pause
-		r.hold(l.lease)
-		if err := r.rollBack(); err != nil {
-			return err
-		}
-		if r.flush(); r.journal.err != nil {
-			return r.journal.err
-		}
-		r.atEnd, r.wasUndone = false, true
+	if err := r.undoFirst(l); err != nil {
+		return err
 	}
 	rec, err := answered(r.events.now, &p.Pause, r.m.Decided(), resume.Answered, g.answer)
 	recs := []checkpoint.Record{rec}
@@ -500,6 +505,22 @@ func (r *run) recordAnswer(l *leg, g *given) error {
 	}
 	r.tellReplayed()
 	r.answer(p, resume.Answered, g.answer)
+	return nil
+}
+
+// undoFirst ends the rolling back of a run that stopped while it was rolled back for a pause.
+func (r *run) undoFirst(l *leg) error {
+	if !r.atEnd {
+		return nil
+	}
+	r.hold(l.lease)
+	if err := r.rollBack(); err != nil {
+		return err
+	}
+	if r.flush(); r.journal.err != nil {
+		return r.journal.err
+	}
+	r.atEnd, r.wasUndone = false, true
 	return nil
 }
 

@@ -97,6 +97,7 @@ type run struct {
 	interrupt  resume.Interrupt        // what pausing does to the run
 	generation int                     // beginnings of the run so far
 	kept       map[pauseKey]keptAnswer // for later generations
+	sent       []sent                  // from outside, there from the start of later generations
 	nth        map[pauseKey]int        // pauses of this generation so far, by key without n
 	doubts     map[string]bool         // by path: of a call of an earlier generation nobody knows whether it had its effect
 	rolled     map[string]rolled       // by path of the rollback
@@ -542,7 +543,11 @@ func (r *run) execute1(c machine.Command, inside **invocation) bool {
 	case machine.Stop:
 		r.stop(c)
 	case machine.Arm:
-		r.arm(timerKey{c.Task, c.Timer}, c.Wait)
+		wait := c.Wait
+		if since := c.Task.Since(); !since.IsZero() { // of a value, in an earlier leg too
+			wait -= r.events.now.Sub(since)
+		}
+		r.arm(timerKey{c.Task, c.Timer}, wait)
 	case machine.Disarm:
 		key := timerKey{c.Task, c.Timer}
 		if timer := r.timers[key]; timer != nil { // else it came due in this very moment

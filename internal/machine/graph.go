@@ -23,6 +23,8 @@ type Graph struct {
 	Output *expr.Template // the body's output; nil: null
 
 	Consts map[string]any // of the file that the body stands in
+
+	Channels []Channel // that a file declares; nil for steps in place
 }
 
 // Kind says how a node is executed.
@@ -30,14 +32,16 @@ type Kind uint8
 
 // The kinds.
 const (
-	Set    Kind = iota // its input is its output
-	Call               // the driver calls an adapter
-	Sub                // a body
-	Again              // a loop
-	Choice             // a switch
-	Many               // a fork
-	Fail               // fails on purpose
-	Wait               // waits for an answer or a time; the driver opens it
+	Set     Kind = iota // its input is its output
+	Call                // the driver calls an adapter
+	Sub                 // a body
+	Again               // a loop
+	Choice              // a switch
+	Many                // a fork
+	Fail                // fails on purpose
+	Wait                // waits for an answer or a time; the driver opens it
+	Send                // puts its input into a channel
+	Receive             // takes a value out of a channel; the driver opens it when nothing else can go on
 )
 
 // Trigger says which ends of a node's needs let it run.
@@ -65,6 +69,9 @@ type Node struct {
 	Cases   []Branch      // of a Choice; the default, which has no condition, last
 	Timeout time.Duration // for each execution; 0: none
 	OnError OnError
+
+	Channel int     // of a Send or a Receive: which one of its file
+	OnEmpty OnEmpty // of a Receive
 
 	// Accept checks the output of a Set or a Sub; nil: everything is accepted. The driver checks
 	// what its calls return itself.

@@ -131,6 +131,10 @@ func (m *Machine) Next() Command {
 			m.decided++
 			m.decide(m.ready.pop())
 		case len(m.paused) > 0 && len(m.calls) == 0 && m.kept == 0:
+			if m.openReceives() {
+				m.decided++
+				continue
+			}
 			m.result = &Result{Status: Waiting}
 			m.out = append(m.out, Command{Op: Done})
 		default:
@@ -223,6 +227,9 @@ func (m *Machine) resume(t *Task) bool {
 		t.kept = false
 		m.kept--
 	}
+	if t.receiving != nil {
+		t.channel().leave(t)
+	}
 	t.status = Running
 	return true
 }
@@ -270,6 +277,10 @@ func (m *Machine) Due(t *Task, timer Timer) {
 	}
 	if t.stopped || t.cancelled() {
 		return // it is ending already, for another reason
+	}
+	if t.receiving != nil {
+		m.Answer(t, nil, t.ReceiveTimeout())
+		return
 	}
 	t.timeout = true
 	if t.node < 0 {
@@ -408,6 +419,7 @@ func (m *Machine) open(g *Graph, parent *Task, inputs map[string]any) *frame {
 	if parent != nil {
 		f.depth = parent.frame.depth + 1
 	}
+	f.openChannels()
 	f.steps = make([]step, len(g.Nodes))
 	for i := range f.steps {
 		s := &f.steps[i]
@@ -549,6 +561,10 @@ func (m *Machine) begin(t *Task) {
 		m.end(t, nil, Unknown, failure)
 	case Sub, Again, Choice, Many:
 		m.openControl(t, input)
+	case Send:
+		m.send(t, input)
+	case Receive:
+		m.receive(t)
 	case Call, Wait:
 		if n.Paths < 0 || n.Fixed+2*n.Paths*m.largest > m.opts.MaxOutput {
 			if _, failure := m.measure("input", input, Unknown, m.opts.MaxOutput); failure != nil {
@@ -697,8 +713,8 @@ func (fs *failures) first() *Failure {
 var errCancelled = errors.New("cancelled before it ended")
 
 // end gives a running task its end. An item tells its foreach; a step's failure goes through its
-// on_error, then its dependants learn of it.
-func (m *Machine) end(t *Task, output any, size int, failure *Failure) {
+// on_error, then its dependants learn of it. It reports whether output has become the task's.
+func (m *Machine) end(t *Task, output any, size int, failure *Failure) (taken bool) {
 	n := t.Node()
 	m.disarm(t)
 	whole := t.item < 0 && n.Foreach != nil // timeout and output are for each item
@@ -717,6 +733,7 @@ func (m *Machine) end(t *Task, output any, size int, failure *Failure) {
 			failure, m.size = &Failure{Category: "config", Code: "output.invalid", Err: err}, before
 		}
 	}
+	taken = failure == nil
 	if failure != nil && t.item < 0 && n.OnError.Set != nil && failure.Category != "cancelled" {
 		set, err := n.OnError.Set.Eval(t)
 		if err != nil {
@@ -738,7 +755,7 @@ func (m *Machine) end(t *Task, output any, size int, failure *Failure) {
 	m.emit(Ended, t)
 	if t.item >= 0 {
 		m.endItem(t)
-		return
+		return taken
 	}
 	if failure != nil && !n.OnError.Continue && t.frame.failedAt == 0 {
 		t.frame.failedAt = m.began
@@ -746,6 +763,7 @@ func (m *Machine) end(t *Task, output any, size int, failure *Failure) {
 		m.grace(&t.frame.self)
 	}
 	m.settle(t)
+	return taken
 }
 
 // weigh refuses a value that is too large, or makes all that the run keeps too large together.

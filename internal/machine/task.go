@@ -30,6 +30,8 @@ type Task struct {
 
 	each *each // of a foreach that runs
 
+	receiving *receiving // of a Receive that had to wait
+
 	// First, Last and Driver belong to the driver; the machine never looks at them.
 	First, Last int32
 	Driver      any
@@ -57,6 +59,8 @@ type frame struct {
 
 	failedAt  int64 // 0, or the count of begun tasks at the first unhandled failure
 	cancelled bool  // nothing starts any more
+
+	channels []channel // of the file; frames of steps in place share them
 
 	self Task // the environment of the body's output, and the owner of the run's timers
 	m    *Machine

@@ -1,0 +1,191 @@
+package machine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/braise-run/braise/internal/expr"
+)
+
+// Channel is what a file declares.
+type Channel struct {
+	Name string
+	Kind ChannelKind
+}
+
+// ChannelKind says who gets what is sent.
+type ChannelKind uint8
+
+// The kinds of channels.
+const (
+	ValueChannel ChannelKind = iota // everybody gets the last value
+	QueueChannel                    // each value goes to one receiver, the first sent first
+	TopicChannel                    // each value goes to all that wait in that moment, and to nobody else
+)
+
+// QueueCapacity is how many values a queue holds.
+const QueueCapacity = 1000
+
+// OnEmpty says what a Receive does that finds nothing. The zero OnEmpty waits.
+type OnEmpty struct {
+	Fail bool
+	Set  *expr.Template // nil: no replacement
+}
+
+// channel is the state of a channel in one execution of its file. While somebody waits, values is
+// empty.
+type channel struct {
+	Channel
+	values    []any   // of a queue, the first sent first; of a value the last one
+	receivers []*Task // that wait, in the order in which they began to
+}
+
+// receiving is the state of a Receive that waits, or has waited.
+type receiving struct {
+	since  time.Time
+	opened bool // the driver was told, as nothing else could go on
+}
+
+// openChannels makes the channels of a frame: a file has its own in each execution, and steps in place
+// use those of the file around them.
+func (f *frame) openChannels() {
+	if f.parent != nil {
+		f.channels = f.parent.frame.channels
+	}
+	if list := f.graph.Channels; len(list) > 0 {
+		f.channels = make([]channel, len(list))
+		for i := range list {
+			f.channels[i].Channel = list[i]
+		}
+	}
+}
+
+// ChannelName returns the channel of a Send or a Receive.
+func (t *Task) ChannelName() string { return t.channel().Name }
+
+func (t *Task) channel() *channel { return &t.frame.channels[t.Node().Channel] }
+
+// Since returns when a task began to wait for a value; the zero time when it did not.
+func (t *Task) Since() time.Time {
+	if t.receiving == nil {
+		return time.Time{}
+	}
+	return t.receiving.since
+}
+
+// send executes a Send. What does not become the step's own output is not sent.
+func (m *Machine) send(t *Task, v any) {
+	c := t.channel()
+	if failure := c.full(); failure != nil {
+		m.end(t, nil, Unknown, failure)
+		return
+	}
+	if m.end(t, v, Unknown, nil) {
+		m.put(c, v)
+	}
+}
+
+func (c *channel) full() *Failure {
+	if c.Kind != QueueChannel || len(c.values) < QueueCapacity {
+		return nil
+	}
+	return &Failure{Category: "limit", Code: "channel.full", Err: fmt.Errorf("channel %q is full: it holds %d values that nobody has received", c.Name, QueueCapacity)}
+}
+
+// put gives a value to those who wait for it, and keeps what is to be kept.
+func (m *Machine) put(c *channel, v any) {
+	receivers := c.next()
+	switch {
+	case c.Kind == ValueChannel:
+		c.values = []any{v}
+	case c.Kind == QueueChannel && len(receivers) == 0:
+		c.values = append(c.values, v)
+	}
+	for _, t := range receivers {
+		m.Answer(t, v, nil)
+	}
+}
+
+// next returns who gets the next value.
+func (c *channel) next() []*Task {
+	if c.Kind == QueueChannel {
+		return slices.Clone(c.receivers[:min(1, len(c.receivers))])
+	}
+	return slices.Clone(c.receivers)
+}
+
+// receive executes a Receive.
+func (m *Machine) receive(t *Task) {
+	c, n := t.channel(), t.Node()
+	switch {
+	case len(c.values) > 0:
+		v := c.values[0]
+		if c.Kind == QueueChannel {
+			c.values[0] = nil
+			c.values = c.values[1:]
+		}
+		m.end(t, v, Unknown, nil)
+	case n.OnEmpty.Fail:
+		m.end(t, nil, Unknown, &Failure{Category: "tool", Code: "channel.empty", Err: fmt.Errorf("there is no value in channel %q", c.Name)})
+	case n.OnEmpty.Set != nil:
+		v, err := n.OnEmpty.Set.Eval(t)
+		if err != nil {
+			m.end(t, nil, Unknown, exprFailure(err))
+			return
+		}
+		m.end(t, v, Unknown, nil)
+	default:
+		c.receivers = append(c.receivers, t)
+		t.receiving = &receiving{since: m.now}
+		if n.Timeout > 0 {
+			m.arm(t, Timeout, n.Timeout)
+		}
+		m.wait(t)
+	}
+}
+
+// leave takes a task from those that wait for a value.
+func (c *channel) leave(t *Task) {
+	c.receivers = slices.DeleteFunc(c.receivers, func(other *Task) bool { return other == t })
+}
+
+// openReceives asks the driver to open what still waits for values as nothing else can go on. It is
+// false when everything is open already.
+func (m *Machine) openReceives() (opened bool) {
+	for _, t := range m.paused {
+		if t.receiving != nil && !t.receiving.opened {
+			t.receiving.opened, opened = true, true
+			m.emit(Open, t)
+		}
+	}
+	return opened
+}
+
+// ReceiveTimeout is the failure of a task that has waited for a value for too long.
+func (t *Task) ReceiveTimeout() *Failure {
+	return &Failure{Category: "infra", Code: "channel.timeout",
+		Err: fmt.Errorf("step %q received nothing from channel %q: its timeout is %v", t.Path(), t.channel().Name, t.Node().Timeout)}
+}
+
+// Receivers returns the tasks that would get a value that comes from outside now. channel is the
+// index of one of the run's own file, here and in Refuses and Send.
+func (m *Machine) Receivers(channel int) []*Task { return m.root.channels[channel].next() }
+
+// Refuses says why Send cannot take a value; nil when it can.
+func (m *Machine) Refuses(channel int, v any) *Failure {
+	_, failure := m.measure("value", v, Unknown, min(m.opts.MaxOutput, m.opts.MaxOutputs-m.size))
+	if failure == nil {
+		failure = m.root.channels[channel].full()
+	}
+	return failure
+}
+
+// Send reports a value from outside; nobody may change it any more. One that Refuses has something
+// against is dropped.
+func (m *Machine) Send(channel int, v any) {
+	if m.Refuses(channel, v) == nil && (m.result == nil || m.result.Status == Waiting) {
+		_ = m.weigh("value", v, Unknown) // Refuses has done that
+		m.put(&m.root.channels[channel], v)
+	}
+}

@@ -1,0 +1,235 @@
+package workflow
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/expr"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+)
+
+// Send puts a value into a channel of a run that waits or was interrupted, and goes on with the run. The
+// channel is one of the recipe's own file; those of sub-recipes are reached by answering the pauses of
+// their receive steps. value is anything that is JSON.
+//
+// The value answers the pauses of the steps that get it. When nobody waits, a queue or a value channel
+// keeps it, a topic does not, and the run pauses again. Nothing has happened when the Outcome's error
+// is channel.unknown, channel.closed (the run is over), channel.full, or run.busy (somebody works on the
+// run).
+func Send(ctx context.Context, runID, channel string, value any, rt *runtime.Runtime, opts *ResumeOptions) (*Outcome, error) {
+	l := &leg{ctx: ctx, rt: rt, opts: opts, runID: runID}
+	v, err := frozen(value)
+	if err != nil {
+		return l.refuse(&runtime.Error{Category: runtime.CategoryConfig, Code: string(diagnostics.CodeInput), Err: err})
+	}
+	l.sent = &sent{name: channel, value: v}
+	return l.run(nil)
+}
+
+// frozen is a value of the caller's that the caller may change afterwards.
+func frozen(v any) (any, error) {
+	v, err := value.Normalise(v)
+	if err != nil {
+		return nil, fmt.Errorf("the value is not JSON: %w", err)
+	}
+	return value.Clone(v), nil
+}
+
+// sent is a value from outside.
+type sent struct {
+	name  string
+	index int // of the channel, once the workflow is known
+	value any
+}
+
+// channelTypes are the kinds of channels by the words of recipes.
+var channelTypes = map[string]machine.ChannelKind{"value": machine.ValueChannel, "queue": machine.QueueChannel, "topic": machine.TopicChannel}
+
+func channelsOf(r *recipe.Recipe) []machine.Channel {
+	var list []machine.Channel
+	for _, c := range r.Channels {
+		list = append(list, machine.Channel{Name: c.Name, Kind: channelTypes[c.Kind]})
+	}
+	return list
+}
+
+// channelIndex finds a channel by its name; -1 when it is not there.
+func channelIndex(list []machine.Channel, name string) int {
+	return slices.IndexFunc(list, func(c machine.Channel) bool { return c.Name == name })
+}
+
+// channel is the channel that a step names; one that is not there was reported when the recipe was read.
+func (s *stepCompiler) channel(name recipe.Name) int {
+	return max(0, channelIndex(s.channels, name.Text))
+}
+
+func (s *stepCompiler) compileSend(src *recipe.Send, names *expr.Scope) {
+	s.node.Kind, s.node.Channel = machine.Send, s.channel(src.Channel)
+	s.with(src.Value, names)
+}
+
+func (s *stepCompiler) compileReceive(src *recipe.Receive, names *expr.Scope) {
+	s.node.Kind, s.node.Channel, s.node.Timeout = machine.Receive, s.channel(src.Channel), src.Timeout
+	s.node.OnEmpty.Fail = src.OnEmpty.Fail
+	if set := src.OnEmpty.Set; set != nil {
+		t, refs := s.template(set, names)
+		s.node.OnEmpty.Set = t
+		s.refer(refs)
+	}
+}
+
+// openReceive opens the pause of a step that waits for a value when nothing else can go on. One that is
+// about to have waited for long enough is waited for.
+func (r *run) openReceive(t *machine.Task) {
+	p := resume.Pause{Kind: resume.External, Reason: t.ChannelName()}
+	if timeout := t.Node().Timeout; timeout > 0 {
+		p.ExpiresAt = t.Since().Add(timeout)
+		if p.ExpiresAt.Sub(r.events.now) <= r.limits.InlineWait { // its timer is armed
+			r.m.Keep(t)
+			return
+		}
+	}
+	r.pause(t, p, r.m.Decided(), nil)
+}
+
+// recordSent writes down a value from outside, as the answer to the pauses of those who get it and, where
+// it does not end there, as a value in the channel; and goes on with the run.
+func (r *run) recordSent(l *leg) error {
+	s := l.sent
+	if result := r.m.Result(); r.forGood != nil || result != nil && result.Status != machine.Waiting {
+		return channelClosed(l.runID, s.name)
+	}
+	if failure := r.m.Refuses(s.index, s.value); failure != nil {
+		return &runtime.Error{Category: runtime.Category(failure.Category), Code: failure.Code, Err: failure.Err}
+	}
+	if err := r.undoFirst(l); err != nil {
+		return err
+	}
+	pauses, into := r.waitingFor(s.index)
+	recs, err := r.sentRecords(s, pauses, into)
+	if err != nil {
+		return err
+	}
+	if err := l.takeFromCache(); err != nil {
+		return err
+	}
+	reached(beforeAnswer)
+	if err := r.journal.store.Append(context.WithoutCancel(r.ctx), l.lease, r.journal.seq, recs...); err != nil {
+		return err
+	}
+	reached(afterAnswer)
+	r.journal.seq += int64(len(recs))
+	if r.wasUndone {
+		r.takeSent(*s)
+		if len(pauses) > 0 {
+			r.beginAgain(pauses[0])
+		}
+		return nil
+	}
+	r.tellReplayed()
+	for _, p := range pauses {
+		r.keepAnswer(p, resume.Answered, s.value)
+		r.answer(p, resume.Answered, s.value)
+	}
+	if into {
+		r.takeSent(*s)
+	}
+	return nil
+}
+
+// waitingFor returns the pauses of those who get the next value of a channel, and whether the value is for
+// others too: for the channel itself, or for those whose pauses are not open yet.
+func (r *run) waitingFor(channel int) (pauses []*openPause, others bool) {
+	for _, t := range r.m.Receivers(channel) {
+		if i := slices.IndexFunc(r.pauses, func(p *openPause) bool { return p.task == t }); i >= 0 {
+			pauses = append(pauses, r.pauses[i])
+		}
+	}
+	return pauses, len(pauses) == 0 || r.wf.graph.Channels[channel].Kind != machine.QueueChannel
+}
+
+// sentRecords are the records of a value from outside: answers, then what is left for others. In a run that
+// was rolled back the value comes first, and one answer begins the run again.
+func (r *run) sentRecords(s *sent, pauses []*openPause, others bool) (recs []checkpoint.Record, err error) {
+	n := r.m.Decided()
+	put, err := checkpoint.NewRecord(r.events.now, recSent, "", map[string]any{"n": n, "channel": s.name, "value": s.value})
+	if r.wasUndone {
+		recs, pauses, others = append(recs, put), pauses[:min(1, len(pauses))], false
+	}
+	for _, p := range pauses {
+		if err != nil {
+			return nil, err
+		}
+		var rec checkpoint.Record
+		if rec, err = answered(r.events.now, &p.Pause, n, resume.Answered, s.value); err == nil && r.wasUndone {
+			var list []checkpoint.Record
+			list, err = r.beginsAgain(p, rec)
+			return append(recs, list...), err
+		}
+		recs = append(recs, rec)
+	}
+	if others {
+		recs = append(recs, put)
+	}
+	return recs, err
+}
+
+// takeSent goes on with a value from outside that is in the journal. A run that pauses rolled back keeps it
+// for its next beginning, when it is there from the start.
+func (r *run) takeSent(s sent) {
+	pauses, others := r.waitingFor(s.index)
+	if r.interrupt == resume.Restart && others {
+		r.sent = append(r.sent, s)
+	}
+	if r.wasUndone && len(pauses) > 0 { // an answer follows that begins the run again
+		for _, p := range pauses {
+			r.keepAnswer(p, resume.Answered, s.value)
+		}
+		return
+	}
+	r.m.Send(s.index, s.value)
+}
+
+// applySent is takeSent for a record.
+func (r *run) applySent(data map[string]any) error {
+	name, _ := data["channel"].(string)
+	i := channelIndex(r.wf.graph.Channels, name)
+	if i < 0 {
+		return fmt.Errorf("there is no channel %q", name)
+	}
+	r.takeSent(sent{name: name, index: i, value: data["value"]})
+	return nil
+}
+
+// channelClosed is the error of a value for a run that is over.
+func channelClosed(runID, channel string) *runtime.Error {
+	return &runtime.Error{Category: runtime.CategoryConfig, Code: "channel.closed", Err: fmt.Errorf("channel %q is closed: run %q is over", channel, runID)}
+}
+
+// find finds the channel of a run that can take the value.
+func (s *sent) find(l *leg, wf *Workflow) error {
+	list := wf.graph.Channels
+	s.index = channelIndex(list, s.name)
+	switch {
+	case l.old != nil:
+		return &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.definitionChanged",
+			Err: fmt.Errorf("run %q began with another definition of recipe %q\n  hint: recover it with the new one first", l.runID, wf.Name())}
+	case s.index >= 0 && l.ended:
+		return channelClosed(l.runID, s.name)
+	case s.index >= 0:
+		return nil
+	}
+	var names []string
+	for _, c := range list {
+		names = append(names, c.Name)
+	}
+	return &runtime.Error{Category: runtime.CategoryConfig, Code: "channel.unknown",
+		Err: fmt.Errorf("recipe %q has no channel %q%s", wf.Name(), s.name, hintLine(diagnostics.DidYouMean(s.name, names)))}
+}
