@@ -2,8 +2,9 @@ package bench
 
 import (
 	"context"
+	"database/sql"
 	"log/slog"
-	"strings"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -20,9 +21,26 @@ func untyped(v typed) value { return value{"n": v["n"]} }
 
 // dbosContext is DBOS on a database. Without a version of its own, DBOS would read the whole
 // program to make one.
-func dbosContext(ctx context.Context, url, schema string) (dbos.Context, error) {
-	return dbos.NewContext(ctx, dbos.Config{AppName: "bench", ApplicationVersion: "1", DatabaseURL: url, DatabaseSchema: schema,
-		Logger: slog.New(slog.DiscardHandler)})
+func dbosContext(ctx context.Context, c dbos.Config) (dbos.Context, error) {
+	c.AppName, c.ApplicationVersion, c.Logger = "bench", "1", slog.New(slog.DiscardHandler)
+	return dbos.NewContext(ctx, c)
+}
+
+// dbosSQLite is a file with DBOS's own pragmas and sizes, but for how it syncs: that DBOS sets to
+// NORMAL, whatever its URL says, unless it is given the database.
+func dbosSQLite(tb testing.TB, synchronous string) dbos.Config {
+	path := filepath.Join(tb.TempDir(), "dbos.db")
+	if synchronous == "normal" {
+		return dbos.Config{DatabaseURL: "sqlite:" + path}
+	}
+	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=foreign_keys(ON)&_pragma=journal_mode(WAL)&_pragma=synchronous("+synchronous+")")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	db.SetMaxOpenConns(8)
+	db.SetMaxIdleConns(4)
+	tb.Cleanup(func() { db.Close() })
+	return dbos.Config{SQLiteSystemDB: db}
 }
 
 // dbosSteps is a workflow: a chain of steps, after half of which between is called in a step.
@@ -52,11 +70,7 @@ func dbosChain(tb testing.TB, m medium, steps int) job {
 	if m.dbos == nil {
 		return nil
 	}
-	url, name := m.dbos(tb), ""
-	if !strings.HasPrefix(url, "sqlite:") {
-		name = schema(tb)
-	}
-	ctx, err := dbosContext(context.Background(), url, name)
+	ctx, err := dbosContext(context.Background(), m.dbos(tb))
 	if err != nil {
 		tb.Fatal(err)
 	}

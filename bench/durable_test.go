@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dbos-inc/dbos-transact-golang/dbos"
 	"github.com/jackc/pgx/v5"
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -27,10 +28,10 @@ type medium struct {
 	name  string
 	store func(testing.TB) checkpoint.Store // Braise's
 	floor func(testing.TB) func() error     // makes one commit of one row, by hand
-	dbos  func(testing.TB) string           // DBOS's URL and schema; nil: DBOS does not know it
+	dbos  func(testing.TB) dbos.Config      // nil: DBOS does not know it
 }
 
-var media = []medium{sqliteMedium("full"), sqliteMedium("normal"), {"postgres", postgresStore, postgresFloor, postgresURL}, {"jsonl", jsonlStore, jsonlFloor, nil}}
+var media = []medium{sqliteMedium("full"), sqliteMedium("normal"), {"postgres", postgresStore, postgresFloor, dbosPostgres}, {"jsonl", jsonlStore, jsonlFloor, nil}}
 
 // row is what floors commit: about as long as a record of Braise's.
 var row = []byte(strings.Repeat("x", 200))
@@ -43,9 +44,7 @@ func sqliteMedium(synchronous string) medium {
 			return closed(tb, s, err)
 		},
 		floor: func(tb testing.TB) func() error { return sqliteFloor(tb, synchronous) },
-		dbos: func(tb testing.TB) string {
-			return "sqlite:" + filepath.Join(tb.TempDir(), "dbos.db") + "?_pragma=synchronous(" + synchronous + ")"
-		},
+		dbos:  func(tb testing.TB) dbos.Config { return dbosSQLite(tb, synchronous) },
 	}
 }
 
@@ -88,7 +87,7 @@ func sqliteFloor(tb testing.TB, synchronous string) func() error {
 }
 
 // postgresURL is the database that tests may use; each caller gets a schema of its own.
-func postgresURL(tb testing.TB) string {
+func postgresURL() string {
 	url := os.Getenv("BRAISE_TEST_POSTGRES")
 	if url == "" {
 		url = "postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable"
@@ -112,7 +111,7 @@ func schema(tb testing.TB) string {
 func connect(tb testing.TB) *pgx.Conn {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, postgresURL(tb))
+	conn, err := pgx.Connect(ctx, postgresURL())
 	if err != nil {
 		tb.Skipf("no Postgres, see BRAISE_TEST_POSTGRES: %v", err)
 	}
@@ -121,8 +120,12 @@ func connect(tb testing.TB) *pgx.Conn {
 
 func postgresStore(tb testing.TB) checkpoint.Store {
 	name := schema(tb)
-	s, err := postgres.Open(tb.Context(), postgresURL(tb), &postgres.Options{Schema: name})
+	s, err := postgres.Open(tb.Context(), postgresURL(), &postgres.Options{Schema: name})
 	return closed(tb, s, err)
+}
+
+func dbosPostgres(tb testing.TB) dbos.Config {
+	return dbos.Config{DatabaseSchema: schema(tb), DatabaseURL: postgresURL()}
 }
 
 func postgresFloor(tb testing.TB) func() error {
@@ -269,13 +272,11 @@ func BenchmarkW8Durable(b *testing.B) {
 						group.Wait()
 					}
 					all(10)
-					rounds := 0
 					var rates []float64
 					for b.Loop() {
 						from := time.Now()
 						all(d.runs)
 						rates = append(rates, float64(d.runs*steps)/time.Since(from).Seconds())
-						rounds++
 					}
 					b.ReportMetric(median(rates), "steps/s")
 				})

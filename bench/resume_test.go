@@ -245,7 +245,7 @@ func braiseRecover(dir, _ string) (value, error) {
 
 // dbosOnFile launches DBOS on a file with its own choice of pragmas.
 func dbosOnFile(dir string, between func()) (dbos.Context, dbos.Workflow[int, typed], error) {
-	ctx, err := dbosContext(context.Background(), "sqlite:"+filepath.Join(dir, "dbos.db"), "")
+	ctx, err := dbosContext(context.Background(), dbos.Config{DatabaseURL: "sqlite:" + filepath.Join(dir, "dbos.db")})
 	if err != nil {
 		return nil, nil, err
 	}

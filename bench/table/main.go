@@ -195,7 +195,7 @@ func (r *results) count(name, unit string) string {
 		return "–"
 	}
 	text := fmt.Sprintf("%.0f", m)
-	if len(text) > 4 {
+	if len(text) > 3 {
 		text = text[:len(text)-3] + "," + text[len(text)-3:]
 	}
 	return text
