@@ -111,7 +111,7 @@ func (f *frame) child(name string, def *Loop) *frame {
 	if state == nil {
 		state = new(State) // until the first event is recorded
 	}
-	k := &frame{loop: def, in: f.in, rt: f.rt, offers: f.offers, limits: f.limits, log: f.log, state: state, trace: f.trace,
+	k := &frame{loop: def, in: f.in, offers: f.offers, limits: f.limits, log: f.log, state: state, trace: f.trace,
 		name: strings.TrimPrefix(f.name+"/"+name, "/"), path: strings.TrimPrefix(f.path+"/"+name, "/"), depth: depth, maxDepth: f.maxDepth}
 	if def.MaxDelegationDepth > 0 {
 		k.maxDepth = min(k.maxDepth, def.MaxDelegationDepth)
@@ -147,7 +147,7 @@ func (f *frame) runChild(ctx context.Context, k *frame, start Start) error {
 		return nil
 	}
 	if k.state.Phase != "" && k.state.Start.Definition != start.Definition {
-		return &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.definitionChanged", Step: k.path, Err: fmt.Errorf("agent %q is not the one that began", k.loop.Name)}
+		return k.outside(runtime.CategoryConfig, "resume.definitionChanged", fmt.Errorf("agent %q is not the one that began", k.loop.Name))
 	}
 	def := *k.loop
 	if def.Memory = (Conversation{}); def.InheritMemory {

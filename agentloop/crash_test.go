@@ -12,6 +12,7 @@ import (
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
+	"github.com/braise-run/braise/trace"
 )
 
 // scene is a loop with tools of every effect, a delegate, a human, a sub-agent and approvals, whose
@@ -20,6 +21,7 @@ type scene struct {
 	loop  *agentloop.Loop
 	host  *runtime.Runtime
 	quiet bool
+	trace []trace.Event  // of all legs
 	world map[string]int // what was done to the world, by tool and idempotency key
 }
 
@@ -71,7 +73,7 @@ func (s *scene) drive(t *testing.T, events []agentloop.Event) (*agentloop.Result
 		j := after(t, events)
 		j.quiet = s.quiet
 		res, err := run(t, s.loop, agentloop.Input{Journal: j, Answers: answers}, s.host)
-		if err == nil {
+		if s.trace = append(s.trace, res.Trace...); err == nil {
 			return res, j
 		}
 		p, ok := errors.AsType[*agentloop.PauseError](err)
@@ -120,6 +122,18 @@ func TestCrash(t *testing.T) {
 		if len(j.events) < 50 {
 			t.Fatalf("%d events", len(j.events))
 		}
+		seen := map[string]int{}
+		for _, e := range whole.trace {
+			if e.Kind == agentloop.ToolStart || e.Kind == agentloop.ToolEnd {
+				seen[fmt.Sprint(e.Step, e.Data.Get("call"), e.Kind)]++
+			}
+		}
+		for what, n := range seen { // rule 7
+			if n != 1 {
+				t.Errorf("%s: %d times", what, n)
+			}
+		}
+		same(t, "starts and ends", len(seen), 2*14)
 		// The process dies after each event, before what the event announces is done, or after it.
 		for n := range len(j.events) + 1 {
 			for _, done := range []bool{false, true} {

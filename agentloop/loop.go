@@ -98,6 +98,7 @@ const (
 	StopUntil      StopReason = "until"
 	StopError      StopReason = "error"
 	StopCancelled  StopReason = "cancelled"
+	stopPaused     StopReason = "paused" // of a leg, not of a loop
 )
 
 // The defaults of a Loop.
@@ -214,6 +215,10 @@ func (l *Loop) describe(seen map[*Loop]int) any {
 	for tool, a := range l.Approval {
 		approval[tool] = string(a)
 	}
+	var compaction any
+	if c := l.Compaction; c != nil {
+		compaction = []any{c.Model, c.Prompt, c.MaxResult}
+	}
 	return map[string]any{
 		"name": l.Name, "description": l.Description, "model": l.Model, "instructions": l.Instructions,
 		"tools": toAny(normal(l.Tools)), "allTools": l.Tools == nil, "deny": toAny(normal(l.Deny)), "own": toAny(own), "skills": toAny(normal(l.Skills)),
@@ -222,7 +227,7 @@ func (l *Loop) describe(seen map[*Loop]int) any {
 		"delegates": delegates, "maxDelegationDepth": l.MaxDelegationDepth, "maxSubagents": l.MaxSubagents,
 		"temperature": l.Temperature, "maxTokens": l.MaxTokens, "schema": string(l.Schema),
 		"thread": l.Memory.Thread, "resource": l.Memory.Resource, "inheritMemory": l.InheritMemory, "topK": l.TopK,
-		"layers": toAny(layers), "compaction": l.Compaction != nil,
+		"layers": toAny(layers), "compaction": compaction,
 	}
 }
 

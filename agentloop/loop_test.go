@@ -68,7 +68,7 @@ func TestShape(t *testing.T) {
 			{name: "cancelled", ctx: cancelled, model: &runtimetest.Model{Func: func(ctx context.Context, _ *runtime.Request) (*runtime.Response, error) {
 				cancel(errors.New("enough"))
 				return nil, ctx.Err()
-			}}, want: "", steps: 1},
+			}}, want: agentloop.StopCancelled, steps: 1},
 		} {
 			t.Run(tt.name, func(t *testing.T) {
 				l, j := simple(), after(t, nil)
@@ -460,6 +460,18 @@ func TestHostileAdapters(t *testing.T) {
 				`error: tool "t.slow" was called, and it is not known whether the call had its effect. It was not made again.`,
 				`error: tool "t.reads" took longer than 1m0s: context deadline exceeded`})
 		})
+	})
+	t.Run("the journal fails at the end", func(t *testing.T) {
+		j := after(t, nil)
+		j.fail = func(e agentloop.Event) error {
+			if e.Kind == agentloop.Ended {
+				return &runtime.Error{Category: runtime.CategoryInfra, Code: "run.fenced", Err: errors.New("somebody else has the run")}
+			}
+			return nil
+		}
+		res, err := run(t, simple(), agentloop.Input{Journal: j}, host(model(says("done"))))
+		failed(t, err, runtime.CategoryInfra, "run.fenced", "somebody else")
+		same(t, "stop reason", res.StopReason, agentloop.StopError)
 	})
 	t.Run("the journal fails", func(t *testing.T) {
 		a := tool("t.a", runtime.External, 1)

@@ -73,8 +73,7 @@ func (f *frame) ask(ctx context.Context) error {
 
 // noModel is not a failure of the loop: with the model there, it can go on.
 func (f *frame) noModel() error {
-	return &runtime.Error{Category: runtime.CategoryConfig, Code: string(diagnostics.CodeMissingModel), Step: f.path,
-		Err: fmt.Errorf("model %q is not there", f.loop.Model)}
+	return f.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingModel), fmt.Errorf("model %q is not there", f.loop.Model))
 }
 
 // generate calls the model, piece by piece if somebody wants the pieces. The response is a copy.

@@ -57,7 +57,7 @@ type Result struct {
 	Calls       []Call            // all tool calls with their results, in order
 	Messages    []runtime.Message // the conversation, without the system prompt
 	Usage       runtime.Usage     // children's with it
-	StopReason  StopReason        // "" while it is paused
+	StopReason  StopReason        // "paused" while it waits
 	Trace       []trace.Event     // of this leg, in the order of the calls
 	Diagnostics diagnostics.List  // of this leg
 	Snapshot    Snapshot
@@ -117,7 +117,7 @@ func (l *Loop) Run(ctx context.Context, in Input, rt *runtime.Runtime) (*Result,
 	if root.Phase != "" && root.Start.Definition != l.Digest() {
 		return refuse(runtime.CategoryConfig, "resume.definitionChanged", fmt.Errorf("agent %q is not the one that began", l.Name))
 	}
-	f := &frame{loop: l, in: &in, rt: rt, offers: rt.Resolve(), limits: rt.Limits.WithDefaults(),
+	f := &frame{loop: l, in: &in, offers: rt.Resolve(), limits: rt.Limits.WithDefaults(),
 		log: &ledger{journal: in.Journal, root: &root, watch: in.watch}, state: &root, path: in.Path, trace: &tracer{live: &live{emit: in.Emit}},
 		maxDepth: cmp.Or(l.MaxDelegationDepth, DefaultMaxDelegationDepth)}
 	if in.Generation == 0 {
@@ -131,33 +131,33 @@ func (l *Loop) Run(ctx context.Context, in Input, rt *runtime.Runtime) (*Result,
 	if err = f.takeAnswers(ctx); err == nil {
 		err = f.execute(ctx, Start{Definition: l.Digest(), Prompt: in.Prompt, Context: in.Context})
 	}
-	return f.result(), f.outward(ctx, err)
+	res := f.result()
+	if err != nil {
+		res.StopReason = f.ending(ctx, err)
+	}
+	return res, f.outward(ctx, err)
 }
 
 // outward makes the error of a run of what ended its last leg.
 func (f *frame) outward(ctx context.Context, err error) error {
 	var known *runtime.Error
+	failed, ok := errors.AsType[*failure](err)
 	switch {
+	case ok:
+		return failed.err
 	case errors.Is(err, errPaused):
 		return &PauseError{f.state.openPauses()}
-	case f.state.Phase == Over:
-		return cmp.Or(asError(err), f.stored())
 	case err == nil || errors.As(err, &known):
 		return err
+	case ctx.Err() != nil:
+		return f.outside(runtime.CategoryCancelled, "step.cancelled", stopped(ctx))
 	}
-	known = &runtime.Error{Category: runtime.CategoryInfra, Code: "agent.interrupted", Step: f.in.Path, Err: err}
-	if ctx.Err() != nil {
-		known.Category, known.Code, known.Err = runtime.CategoryCancelled, "step.cancelled", stopped(ctx)
-	}
-	return known
+	return f.outside(runtime.CategoryInfra, "agent.interrupted", err)
 }
 
-// asError returns the failure in err as the error that a run has.
-func asError(err error) error {
-	if f, ok := errors.AsType[*failure](err); ok {
-		return f.err
-	}
-	return nil
+// outside is an error that the journal does not keep: with the world in order again, the loop goes on.
+func (f *frame) outside(category runtime.Category, code string, err error) error {
+	return &runtime.Error{Category: category, Code: code, Step: f.path, Err: err}
 }
 
 // stored is the error of a loop that has ended; nil unless it failed.
@@ -172,7 +172,6 @@ func (f *frame) stored() error {
 type frame struct {
 	loop   *Loop
 	in     *Input
-	rt     *runtime.Runtime
 	offers *runtime.Resolution
 	limits runtime.Limits
 	log    *ledger
@@ -211,11 +210,13 @@ func (f *frame) record(ctx context.Context, e Event) error {
 	}
 	e.Seq, e.Frame = g.root.Seq+1, f.name
 	if err := g.root.apply(&e); err != nil {
-		return &runtime.Error{Category: runtime.CategoryInfra, Code: "journal.illegal", Step: f.path, Err: err}
+		return f.outside(runtime.CategoryInfra, "journal.illegal", err)
 	}
 	// What has happened is recorded, also when the run is being cancelled.
 	if err := g.journal.Append(context.WithoutCancel(ctx), e); err != nil {
-		g.err = &runtime.Error{Category: runtime.CategoryInfra, Code: "store.failed", Step: f.path, Err: fmt.Errorf("journal: %w", err)}
+		if g.err = err; !errors.As(err, new(*runtime.Error)) {
+			g.err = f.outside(runtime.CategoryInfra, "store.failed", fmt.Errorf("journal: %w", err))
+		}
 		return g.err
 	}
 	if e.Kind == Started {
@@ -238,7 +239,7 @@ func look[T any](f *frame, read func(*State) T) T {
 func (f *frame) takeAnswers(ctx context.Context) error {
 	open := f.state.openPauses()
 	bad := func(err error) error {
-		return &runtime.Error{Category: runtime.CategoryConfirmation, Code: "resume.notPending", Step: f.path, Err: err}
+		return f.outside(runtime.CategoryConfirmation, "resume.notPending", err)
 	}
 	var events []Event
 	var frames []string
@@ -317,12 +318,13 @@ func (f *frame) execute(ctx context.Context, start Start) error {
 
 // ending is the word for how a leg ended.
 func (f *frame) ending(ctx context.Context, err error) StopReason {
+	_, failed := errors.AsType[*failure](err)
 	switch {
-	case f.state.Phase == Over:
+	case err == nil:
 		return f.state.Stop
 	case errors.Is(err, errPaused):
-		return "paused"
-	case ctx.Err() != nil:
+		return stopPaused
+	case ctx.Err() != nil && !failed:
 		return StopCancelled
 	}
 	return StopError

@@ -191,6 +191,8 @@ func (f *frame) cutShort(ctx context.Context, n int) {
 
 // settleTogether is settleOne for several calls that may overlap. They are opened in their order.
 func (f *frame) settleTogether(ctx context.Context, first int, errs []error) {
+	ctx, cancel := context.WithCancel(ctx) // so that guard keeps adapters out of the goroutines here
+	defer cancel()
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, f.loop.ToolConcurrency)
 	branches := make([]*frame, 0, len(errs)) // of their own, so that traces do not mix
@@ -288,8 +290,7 @@ func (f *frame) open(ctx context.Context, n int) (job func() error, err error) {
 // reopen goes on with a call that has begun: it was answered, or an earlier leg died over it.
 func (f *frame) reopen(ctx context.Context, n int, c Call, b *binding) (func() error, error) {
 	if b == nil {
-		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: string(diagnostics.CodeMissingTool), Step: f.path,
-			Err: fmt.Errorf("tool %q has been called and is not there any more", c.Name)}
+		return nil, f.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingTool), fmt.Errorf("tool %q has been called and is not there any more", c.Name))
 	}
 	again := func() (func() error, error) {
 		if err := f.record(ctx, Event{Kind: ToolAgain, Call: n, Effect: c.Effect}); err != nil {
