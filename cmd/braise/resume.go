@@ -103,7 +103,7 @@ func (a *app) resumeCommand() *cobra.Command {
 				return err
 			}
 			token := args[0]
-			return a.goOn(cmd.Context(), recipeFile, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
+			return a.goOn(cmd.Context(), changed{recipeFile, acceptChanged}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
 				if flags.none() && a.interactive() {
 					if out := findPause(ctx, rt, token); out != nil {
 						return out
@@ -128,8 +128,6 @@ func (a *app) checkRecipeFlags(cmd *cobra.Command, file string, acceptChanged bo
 		return usageError("--recipe is empty")
 	case acceptChanged && file == "":
 		return usageError("--accept-changed needs --recipe")
-	case acceptChanged:
-		return usageError("this version does not have --accept-changed yet")
 	}
 	return nil
 }
@@ -153,16 +151,22 @@ func findPause(ctx context.Context, rt *runtime.Runtime, token string) *workflow
 	return &workflow.Outcome{Status: workflow.StatusPaused, RunID: runID, Recipe: info.Summary.Recipe, Token: token, Pauses: []resume.Pause{p}}
 }
 
+// changed is the recipe to go on with instead of the store's; the zero value is the store's.
+type changed struct {
+	file   string
+	accept bool // even if it is not what the run began with
+}
+
 // goOn goes on with a run of the store: it makes the runtime, lets first do the first leg, answers at the
-// terminal what comes then, and prints the result. recipeFile is the recipe to go on with; "" is the store's.
-func (a *app) goOn(ctx context.Context, recipeFile string, first func(context.Context, *runtime.Runtime, *workflow.ResumeOptions) *workflow.Outcome) error {
-	rt, err := a.runtimeFor(recipeFile)
+// terminal what comes then, and prints the result.
+func (a *app) goOn(ctx context.Context, with changed, first func(context.Context, *runtime.Runtime, *workflow.ResumeOptions) *workflow.Outcome) error {
+	rt, err := a.runtimeFor(with.file)
 	if err != nil {
 		return a.refuse(nil, err)
 	}
-	opts := &workflow.ResumeOptions{}
-	if recipeFile != "" {
-		if opts.Workflow, err = compile(recipeFile, rt); err != nil {
+	opts := &workflow.ResumeOptions{AcceptChanged: with.accept}
+	if with.file != "" {
+		if opts.Workflow, err = compile(with.file, rt); err != nil {
 			return a.refuse(nil, err)
 		}
 	}

@@ -335,7 +335,7 @@ func (a *app) runsRecover() *cobra.Command {
 		Short: "Go on with a run whose process died; of one that has ended, print the outcome again",
 		Args:  exactly(1, "runs recover takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.goOn(cmd.Context(), "", func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
+			return a.goOn(cmd.Context(), changed{}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
 				out, _ := workflow.Recover(ctx, args[0], rt, opts)
 				return out
 			})
@@ -351,7 +351,7 @@ func (a *app) runsCancel() *cobra.Command {
 		Args:  exactly(1, "runs cancel takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			done := false
-			err := a.goOn(cmd.Context(), "", func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
+			err := a.goOn(cmd.Context(), changed{}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
 				out, _ := workflow.Cancel(ctx, args[0], reason, rt, opts)
 				done = out.Status == workflow.StatusCancelled && ctx.Err() == nil
 				return out
@@ -376,7 +376,7 @@ func (a *app) runsAnswer() *cobra.Command {
 			if err := flags.read(a, cmd); err != nil {
 				return err
 			}
-			return a.goOn(cmd.Context(), "", func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
+			return a.goOn(cmd.Context(), changed{}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
 				answering := *rt
 				answering.Resume = flags
 				out, _ := workflow.Answer(ctx, args[0], args[1], nil, &answering, opts)
@@ -506,7 +506,7 @@ func (a *app) runsFork() *cobra.Command {
 				}
 				edits.Outputs[step] = v
 			}
-			return a.goOn(cmd.Context(), "", func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
+			return a.goOn(cmd.Context(), changed{}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
 				out, _ := workflow.Fork(ctx, args[0], at, edits, rt, opts)
 				return out
 			})
