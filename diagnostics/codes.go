@@ -40,6 +40,7 @@ const (
 	CodeMissingModel      Code = "model.missing"
 	CodeMissingTool       Code = "tool.missing"
 	CodeMissingSecret     Code = "secret.missing"
+	CodeMissingRetriever  Code = "retriever.missing"
 	CodeMissingCapability Code = "capability.missing"
 	CodeShadowedTool      Code = "tool.shadowed"
 	CodeArguments         Code = "tool.arguments" // arguments that do not fit the tool's schema

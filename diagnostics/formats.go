@@ -180,6 +180,7 @@ var summaries = map[Code]string{
 	CodeMissingModel:      "A model is missing.",
 	CodeMissingTool:       "A tool is missing.",
 	CodeMissingSecret:     "A secret is missing.",
+	CodeMissingRetriever:  "A retriever is missing.",
 	CodeMissingCapability: "A capability is missing.",
 	CodeShadowedTool:      "A tool is hidden by another of its name.",
 	CodeArguments:         "Arguments do not fit the schema of their tool.",

@@ -5,8 +5,9 @@ type Category string
 
 // The categories.
 const (
-	CategoryModel Category = "model"
-	CategoryTool  Category = "tool"
+	CategoryModel     Category = "model"
+	CategoryTool      Category = "tool"
+	CategoryRetriever Category = "retriever"
 	// CategoryConfirmation is of a call that was denied, by a plugin's hook for one.
 	CategoryConfirmation Category = "confirmation"
 	CategoryConfig       Category = "config" // the recipe, its input or the host's set-up

@@ -28,7 +28,7 @@ type Delta struct {
 	Text string
 }
 
-// Described is an optional second interface of a Model or a Tool.
+// Described is an optional second interface of a Model, a Tool or a Retriever.
 type Described interface {
 	Metadata() Metadata
 }

@@ -33,6 +33,8 @@ type Resolution struct {
 	declared map[string]any   // capabilities that plugins declare, reduced
 	chosen   map[string]offer // by "model:NAME" and "tool:NAME"; nil without plugins
 	secrets  Secrets
+
+	retriever Retriever
 }
 
 type pluginHook struct {
@@ -74,7 +76,7 @@ var scalars = []string{
 //  4. hooks, in the order of the plugins
 //  5. what plugins require, secrets apart: see [Resolution.MissingSecrets]
 func (rt *Runtime) Resolve() *Resolution {
-	r := &Resolution{Models: rt.Models, Tools: rt.Tools, secrets: rt.Secrets}
+	r := &Resolution{Models: rt.Models, Tools: rt.Tools, secrets: rt.Secrets, retriever: rt.Retriever}
 	if len(rt.Plugins) == 0 && len(rt.Providers) == 0 {
 		return r
 	}
@@ -306,6 +308,8 @@ func (r *Resolution) Has(key string) bool {
 		return len(r.Models) > 0
 	case "tools":
 		return len(r.Tools) > 0
+	case "retriever":
+		return r.retriever != nil
 	case "secrets":
 		return r.secrets != nil
 	}
@@ -313,7 +317,7 @@ func (r *Resolution) Has(key string) bool {
 }
 
 // present are the keys that Has knows without a declaration.
-var present = []string{"model", "secrets", "tools"}
+var present = []string{"model", "retriever", "secrets", "tools"}
 
 // Capabilities lists what is there, by key. The models and tools that are there to be seen are
 // listed by name, sorted, once for each place they are from: host, plugin, builtin. Of a port that
@@ -325,7 +329,7 @@ func (r *Resolution) Capabilities() []Capability {
 		case !r.Has(key):
 		case declared:
 			list = append(list, Capability{key, value.Clone(v), fromPlugin})
-		case key == "secrets":
+		case key == "retriever", key == "secrets":
 			list = append(list, Capability{key, true, fromHost})
 		default:
 			list = append(list, r.named(key)...)

@@ -366,6 +366,7 @@ func TestCapabilities(t *testing.T) {
 		{"empty ports", runtime.Runtime{Models: modelsOf("host"), Tools: []runtime.Tool{}}, `[]`},
 		{"the host's", runtime.Runtime{Models: modelsOf("host", "slow", "fast"), Tools: toolsOf("host", "t.b", "t.a", "t.b"), Secrets: runtime.SecretMap{}},
 			`[{"key":"model","value":["fast","slow"],"from":"host"},{"key":"secrets","value":true,"from":"host"},{"key":"tools","value":["t.a","t.b"],"from":"host"}]`},
+		{"a retriever", runtime.Runtime{Retriever: eager{}}, `[{"key":"retriever","value":true,"from":"host"}]`},
 		{"each place apart", runtime.Runtime{Models: modelsOf("host", "fast"), Tools: []runtime.Tool{builtinTool("t.c"), toolOf("host", "t.b")},
 			Plugins: []runtime.Plugin{{Key: "a", Models: modelsOf("a", "slow"), Tools: toolsOf("a", "t.a")}}},
 			`[{"key":"model","value":["fast"],"from":"host"},{"key":"model","value":["slow"],"from":"plugin"},` +
@@ -378,8 +379,8 @@ func TestCapabilities(t *testing.T) {
 		{"declared before present, whoever comes first", runtime.Runtime{
 			Plugins: []runtime.Plugin{{Key: "a", Capabilities: map[string]any{"model": "hosted"}}, {Key: "b", Models: modelsOf("b", "m")}}},
 			`[{"key":"model","value":"hosted","from":"plugin"}]`},
-		{"declared missing hides what is present", runtime.Runtime{Models: modelsOf("host", "fast"), Tools: toolsOf("host", "t.b"), Secrets: runtime.SecretMap{},
-			Plugins: []runtime.Plugin{{Key: "a", Capabilities: map[string]any{"model": false, "tools": []any{}, "secrets": nil}}}},
+		{"declared missing hides what is present", runtime.Runtime{Models: modelsOf("host", "fast"), Tools: toolsOf("host", "t.b"), Secrets: runtime.SecretMap{}, Retriever: eager{},
+			Plugins: []runtime.Plugin{{Key: "a", Capabilities: map[string]any{"model": false, "tools": []any{}, "secrets": nil, "retriever": false}}}},
 			`[]`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

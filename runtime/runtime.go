@@ -21,6 +21,8 @@ type Runtime struct {
 	Tools   []Tool           // of two with one name the last counts; nil: none
 	Secrets Secrets          // nil: none
 
+	Retriever Retriever // what retrieve steps ask; nil: none
+
 	Plugins []Plugin // more models and tools, and hooks; nil: none. Of two with one slot, see [Plugin].
 	// Providers choose where several offer one thing: under "model:fast" or "tool:crm.lookup" the
 	// key of a plugin, "host" for Models and Tools here, or "builtin". nil: by priority, see

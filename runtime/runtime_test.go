@@ -94,6 +94,7 @@ func TestValidate(t *testing.T) {
 		{"a policy of no kind", runtime.Runtime{Retry: retry.Policies{"models": {}}}, `Retry: unknown kind "models"`},
 		{"a policy without sense", runtime.Runtime{RetryDefaults: retry.Policies{retry.Tool: {MaxAttempts: -1}}}, "RetryDefaults: tool: max_attempts is -1"},
 		{"an adapter's policy without sense", runtime.Runtime{Models: map[string]runtime.Model{"m": eager{}}}, `model "m": retry: unknown mode "now"`},
+		{"a retriever's policy without sense", runtime.Runtime{Retriever: eager{}}, `the retriever: retry: unknown mode "now"`},
 		{"a negative limit", runtime.Runtime{Limits: runtime.Limits{Grace: -1}}, "a limit is negative"},
 		{"all at once", runtime.Runtime{
 			Models: map[string]runtime.Model{"b": nil, "a": nil},
@@ -126,6 +127,8 @@ func TestValidate(t *testing.T) {
 
 // eager is a model whose policy means nothing.
 type eager struct{ runtime.Model }
+
+func (eager) Retrieve(context.Context, string, int) ([]runtime.Document, error) { return nil, nil }
 
 func (eager) Metadata() runtime.Metadata {
 	return runtime.Metadata{Retry: &retry.Metadata{Policy: retry.Policy{Mode: "now"}}}

@@ -20,6 +20,7 @@ func (rt *Runtime) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("runtime: "+format, args...)) }
 	checkAdapters(rt.Models, rt.Tools, bad)
+	checkMetadata(rt.Retriever, "the retriever", bad)
 	for i := range rt.Plugins {
 		p := &rt.Plugins[i]
 		if p.Key == "" || p.Key == fromHost || p.Key == fromBuiltin {
