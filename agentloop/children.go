@@ -64,8 +64,11 @@ func (f *frame) makeOwn(ctx context.Context, n int, c Call, b *binding) error {
 	case b.child != nil:
 		return f.delegate(ctx, n, c, b.child, text("task"))
 	case c.Name == askHuman:
-		f.emit(HumanRequest, "call", n)
-		return f.pauseCall(ctx, c, humanPause(n, text("question")))
+		err := f.pauseCall(ctx, c, humanPause(n, text("question")))
+		if err == nil {
+			f.emit(HumanRequest, "call", n)
+		}
+		return err
 	case c.Name == spawnSpec.Name:
 		return f.spawn(ctx, n, text("id"), text("name"), args["tools"])
 	}

@@ -227,12 +227,14 @@ func TestRecovery(t *testing.T) {
 		}
 	})
 	t.Run("8 permission granted", func(t *testing.T) {
-		l, in, a := simple(), agentloop.Input{}, tool("t.a", "", "A")
-		l.Approval = map[string]agentloop.Approval{"*": agentloop.ApproveAlways}
-		in.Approver = approver(func(agentloop.Wish) (agentloop.Decision, error) { return agentloop.Decision{Allow: true}, nil })
-		events := begun(t, l, in, host(model(says("", "t.a"), says("done")), tool("t.a", "", 1)), agentloop.Permission)
-		res := must(t, l, agentloop.Input{Journal: after(t, events)}, host(model(says("done")), a)) // nobody is asked again
-		same(t, "results", results(res), []string{"A"})
+		for _, d := range []agentloop.Decision{{Allow: true}, {Reason: "not today"}} {
+			l, in, a := simple(), agentloop.Input{}, tool("t.a", "", "A")
+			l.Approval = map[string]agentloop.Approval{"*": agentloop.ApproveAlways}
+			in.Approver = approver(func(agentloop.Wish) (agentloop.Decision, error) { return d, nil })
+			events := begun(t, l, in, host(model(says("", "t.a"), says("done")), tool("t.a", "", 1)), agentloop.Permission)
+			res := must(t, l, agentloop.Input{Journal: after(t, events)}, host(model(says("done")), a)) // nobody is asked again
+			same(t, "results", results(res), []string{map[bool]string{true: "A", false: `error: tool "t.a" needs an approval: not today`}[d.Allow]})
+		}
 	})
 	t.Run("8 a tool that was begun", func(t *testing.T) {
 		for _, tt := range []struct {

@@ -25,7 +25,7 @@ const (
 	ModelBegan   Kind = "model.begin"   // of a repair turn: Repair, Messages
 	ModelAgain   Kind = "model.again"   // an interrupted or answered call is made again
 	ModelEnded   Kind = "model.end"     // Messages: the answer, if anything was said; Usage, Finish
-	Permission   Kind = "permission"    // Call, Allow, Scope, Keys
+	Permission   Kind = "permission"    // Call, Allow, Scope, Keys; Text: why not
 	ToolBegan    Kind = "tool.begin"    // Call, Effect
 	ToolAgain    Kind = "tool.again"    // Call
 	ToolEnded    Kind = "tool.end"      // Call, Text: what the model sees; of a failure Code

@@ -221,13 +221,13 @@ func (l *Loop) describe(seen map[*Loop]int) any {
 	}
 	return map[string]any{
 		"name": l.Name, "description": l.Description, "model": l.Model, "instructions": l.Instructions,
-		"tools": toAny(normal(l.Tools)), "allTools": l.Tools == nil, "deny": toAny(normal(l.Deny)), "own": toAny(own), "skills": toAny(normal(l.Skills)),
+		"tools": normal(l.Tools), "allTools": l.Tools == nil, "deny": normal(l.Deny), "own": own, "skills": normal(l.Skills),
 		"maxSteps": l.maxSteps(), "failAtLimit": l.FailAtLimit, "until": l.Until != nil, "approval": approval,
 		"reportIndeterminate": l.ReportIndeterminate, "toolTimeout": l.ToolTimeout.String(), "maxResultBytes": l.MaxResultBytes,
 		"delegates": delegates, "maxDelegationDepth": l.MaxDelegationDepth, "maxSubagents": l.MaxSubagents,
 		"temperature": l.Temperature, "maxTokens": l.MaxTokens, "schema": string(l.Schema),
 		"thread": l.Memory.Thread, "resource": l.Memory.Resource, "inheritMemory": l.InheritMemory, "topK": l.TopK,
-		"layers": toAny(layers), "compaction": compaction,
+		"layers": layers, "compaction": compaction,
 	}
 }
 

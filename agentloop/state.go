@@ -89,6 +89,7 @@ type Call struct {
 	Effect    runtime.Effect  `json:"effect,omitempty"`
 	Decided   bool            `json:"decided,omitempty"` // there was a decision about it
 	Allowed   bool            `json:"allowed,omitempty"`
+	Why       string          `json:"why,omitempty"` // of a refusal
 	Begun     bool            `json:"begun,omitempty"`
 	Open      bool            `json:"open,omitempty"` // under way, or was when the process died
 	Done      bool            `json:"done,omitempty"`
@@ -378,7 +379,7 @@ func (s *State) tool(e *Event) error {
 		if c.Decided || c.Begun {
 			return fmt.Errorf("call %d is decided", e.Call)
 		}
-		c.Decided, c.Allowed = true, e.Allow
+		c.Decided, c.Allowed, c.Why = true, e.Allow, e.Text
 		if e.Allow && e.Scope == ForSession {
 			s.Grants = union(s.Grants, e.Keys)
 		}

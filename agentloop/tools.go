@@ -88,11 +88,11 @@ func (f *frame) bindTools() *toolset {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(shadowed)) {
+		by := "another one"
 		if reserved(name) {
-			f.warn(diagnostics.CodeShadowedTool, "tool %q of %s is not used: its name is reserved", name, shadowed[name])
-		} else {
-			f.warn(diagnostics.CodeShadowedTool, "tool %q of %s is shadowed by another one", name, shadowed[name])
+			by = "the loop's own: its name is reserved"
 		}
+		f.warn(diagnostics.CodeShadowedTool, "tool %q of %s is shadowed by %s", name, shadowed[name], by)
 	}
 
 	// 2. Keep what the lists allow.
@@ -114,10 +114,8 @@ func (f *frame) bindTools() *toolset {
 		}
 		set.byName[name] = b
 	}
-	for name, t := range found {
-		spec := t.Spec()
-		spec.Name = name
-		add(&binding{spec: spec, tool: t}, true)
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		add(&binding{spec: found[name].Spec(), tool: found[name]}, true)
 	}
 	for _, name := range own {
 		if _, ok := found[name]; !ok && !reserved(name) {
@@ -263,14 +261,16 @@ func (f *frame) open(ctx context.Context, n int) (job func() error, err error) {
 		return f.reopen(ctx, n, c, b)
 	}
 	if b == nil {
-		hint := diagnostics.DidYouMean(c.Name, slices.Collect(maps.Keys(f.tools.byName)))
+		hint := diagnostics.DidYouMean(c.Name, slices.Sorted(maps.Keys(f.tools.byName)))
 		return nil, f.refuse(ctx, n, toolUnknown, strings.TrimSpace(fmt.Sprintf("there is no tool %q. %s", c.Name, hint)))
 	}
 	if fault := b.fault(c.Arguments); fault != "" {
 		return nil, f.refuse(ctx, n, toolArguments, fmt.Sprintf("arguments of %q: %s", c.Name, fault))
 	}
 	if f.in.Permit != nil {
-		_, err := guard(ctx, 0, f.limits.Grace, "the policy", func(ctx context.Context) (any, error) { return nil, f.in.Permit(ctx, c.Name, c.Arguments) })
+		_, err := guard(ctx, 0, f.limits.Grace, "the policy", func(ctx context.Context) (any, error) {
+			return nil, f.in.Permit(ctx, c.Name, slices.Clone(c.Arguments))
+		})
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return nil, err
@@ -344,7 +344,7 @@ func (f *frame) pauseCall(ctx context.Context, c Call, p Pause) error {
 // pause records an open pause. The error is nil when it is open.
 func (f *frame) pause(ctx context.Context, p Pause, id string) error {
 	p.ID, p.Step, p.Frame, p.CreatedAt, p.Token = id, f.path, f.name, time.Now().UTC(), ""
-	if p.OnExpire != (resume.Expiry{}) {
+	if p.OnExpire.Answered {
 		p.Expiry = &p.OnExpire
 	}
 	return f.record(ctx, Event{Kind: Paused, Pause: &p})
@@ -356,14 +356,9 @@ func (f *frame) approve(ctx context.Context, n int, c Call) (bool, error) {
 	if need == "" || need == ApproveNever {
 		return true, nil
 	}
-	d, asked := Decision{Allow: c.Allowed}, false
-	keys := approvalKeys(c.Name, c.Arguments)
+	d, keys := Decision{Allow: c.Allowed, Reason: c.Why}, approvalKeys(c.Name, c.Arguments)
 	switch {
 	case c.Decided:
-		if !c.Allowed {
-			return false, f.refuse(ctx, n, toolDenied, fmt.Sprintf("the call of tool %q was refused", c.Name))
-		}
-		return true, nil
 	case c.For == ForApproval && c.Answer != nil:
 		m, _ := (*c.Answer).(map[string]any)
 		form, _ := m["form"].(map[string]any)
@@ -373,45 +368,51 @@ func (f *frame) approve(ctx context.Context, n int, c Call) (bool, error) {
 		return true, nil
 	default:
 		f.emit(PermissionRequest, "call", n, "tool", c.Name)
+		if f.in.Approver == nil && need == ApprovePause {
+			return false, f.pauseCall(ctx, c, f.approvalPause(n, c, keys))
+		}
 		var err error
-		if d, asked, err = f.askApprover(ctx, c, keys); err != nil {
+		if d, err = f.askApprover(ctx, c, keys); err != nil {
 			return false, err
 		}
-		if !asked && need == ApprovePause {
-			return false, f.pauseCall(ctx, c, Pause{For: ForApproval, Call: n, Tool: c.Name, Pause: resume.Pause{Kind: resume.Human,
-				Prompt: fmt.Sprintf("agent %q wants to call tool %q", f.loop.Name, c.Name), Decisions: []string{"approve", "reject"},
-				Show:   map[string]any{"tool": c.Name, "arguments": decoded(c.Arguments), "keys": toAny(keys)},
-				Schema: map[string]any{"type": "object", "additionalProperties": false, "properties": map[string]any{"scope": map[string]any{"enum": []any{string(ForOnce), string(ForSession)}}}}}})
+	}
+	if !c.Decided {
+		if d.Scope != ForSession {
+			d.Scope = ForOnce
 		}
+		if err := f.record(ctx, Event{Kind: Permission, Call: n, Allow: d.Allow, Scope: d.Scope, Keys: keys, Text: valid(d.Reason)}); err != nil {
+			return false, err
+		}
+		f.emit(PermissionResponse, "call", n, "tool", c.Name, "allow", d.Allow, "scope", string(d.Scope))
 	}
-	if d.Scope != ForSession {
-		d.Scope = ForOnce
-	}
-	if err := f.record(ctx, Event{Kind: Permission, Call: n, Allow: d.Allow, Scope: d.Scope, Keys: keys}); err != nil {
-		return false, err
-	}
-	f.emit(PermissionResponse, "call", n, "tool", c.Name, "allow", d.Allow, "scope", string(d.Scope))
 	if !d.Allow {
-		why := cmp.Or(d.Reason, "the call was refused")
-		return false, f.refuse(ctx, n, toolDenied, fmt.Sprintf("tool %q needs an approval: %s", c.Name, why))
+		return false, f.refuse(ctx, n, toolDenied, fmt.Sprintf("tool %q needs an approval: %s", c.Name, cmp.Or(d.Reason, "the call was refused")))
 	}
 	return true, nil
 }
 
+func (f *frame) approvalPause(n int, c Call, keys []string) Pause {
+	return Pause{For: ForApproval, Call: n, Tool: c.Name, Pause: resume.Pause{Kind: resume.Human,
+		Prompt: fmt.Sprintf("agent %q wants to call tool %q", f.loop.Name, c.Name), Decisions: []string{"approve", "reject"},
+		Show: map[string]any{"tool": c.Name, "arguments": decoded(c.Arguments), "keys": toAny(keys)},
+		Schema: map[string]any{"type": "object", "additionalProperties": false,
+			"properties": map[string]any{"scope": map[string]any{"enum": []any{string(ForOnce), string(ForSession)}}}}}}
+}
+
 // askApprover asks the Approver, if there is one. Whatever goes wrong is a no.
-func (f *frame) askApprover(ctx context.Context, c Call, keys []string) (d Decision, asked bool, err error) {
+func (f *frame) askApprover(ctx context.Context, c Call, keys []string) (Decision, error) {
 	if f.in.Approver == nil {
-		return Decision{Reason: "nobody is there to give it"}, false, nil
+		return Decision{Reason: "nobody is there to give it"}, nil
 	}
 	wish := Wish{Run: f.in.RunID, Step: f.path, Agent: f.loop.Name, Tool: c.Name, Arguments: slices.Clone(c.Arguments), Keys: slices.Clone(keys)}
-	d, err = guard(ctx, 0, f.limits.Grace, "the approver", func(ctx context.Context) (Decision, error) { return f.in.Approver.Approve(ctx, wish) })
+	d, err := guard(ctx, 0, f.limits.Grace, "the approver", func(ctx context.Context) (Decision, error) { return f.in.Approver.Approve(ctx, wish) })
 	switch {
-	case err != nil && ctx.Err() != nil:
-		return Decision{}, true, err
-	case err != nil:
-		return Decision{Reason: err.Error()}, true, nil
+	case err == nil:
+		return d, nil
+	case ctx.Err() != nil:
+		return Decision{}, err
 	}
-	return d, true, nil
+	return Decision{Reason: err.Error()}, nil
 }
 
 // make makes the call and records what came of it.
@@ -533,12 +534,18 @@ func decoded(args json.RawMessage) any {
 	return v
 }
 
-// effect is what a second call would do to the world. What is the loop's own, does nothing itself.
-func (b *binding) effect(args json.RawMessage) runtime.Effect {
+// effect is what a second call would do to the world, the worst if the tool panics over it. What is the
+// loop's own, does nothing itself.
+func (b *binding) effect(args json.RawMessage) (effect runtime.Effect) {
 	if b.tool == nil {
 		return runtime.ReadOnly
 	}
-	effect := b.spec.Effect
+	defer func() {
+		if recover() != nil {
+			effect = runtime.External
+		}
+	}()
+	effect = b.spec.Effect
 	if t, ok := b.tool.(runtime.EffectTool); ok {
 		effect = cmp.Or(t.EffectOf(args), effect)
 	}
