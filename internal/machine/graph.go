@@ -104,7 +104,7 @@ type Rollback struct {
 // Foreach runs a node once per item.
 type Foreach struct {
 	In          *expr.Template
-	MaxParallel int // 0: the run's
+	MaxParallel int // items at once, those that wait not counted; 0: no bound but that of the run's calls
 	MaxItems    int // 0: the run's
 	Collect     bool
 	Where       string // file:line:column, for messages

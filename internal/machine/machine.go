@@ -185,6 +185,10 @@ func (m *Machine) Suspend(t *Task) {
 func (m *Machine) wait(t *Task) {
 	t.status = Waiting
 	m.paused = append(m.paused, t)
+	if t.item >= 0 { // another item may have its place
+		t.whole().each.active--
+		m.feed(t.whole())
+	}
 	if t.useless() {
 		m.abandon(t, errCancelled)
 	}
@@ -220,6 +224,9 @@ func (m *Machine) resume(t *Task) bool {
 		return false
 	}
 	m.paused = slices.Delete(m.paused, i, i+1)
+	if t.item >= 0 {
+		t.whole().each.active++
+	}
 	if m.result != nil && m.result.Status == Waiting {
 		m.result = nil
 	}
@@ -642,11 +649,8 @@ func (m *Machine) openForeach(t *Task) {
 // feed starts the next items of a foreach, as many as may run at once, and ends it after the last.
 func (m *Machine) feed(t *Task) {
 	limit := t.Node().Foreach.MaxParallel
-	if limit == 0 {
-		limit = m.opts.MaxParallel
-	}
 	e := t.each
-	for e.next < len(e.items) && (e.active < limit || e.items[e.next].barred()) {
+	for e.next < len(e.items) && (limit == 0 || e.active < limit || e.items[e.next].barred()) {
 		item := &e.items[e.next]
 		e.next++
 		if item.barred() {
