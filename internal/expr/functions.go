@@ -130,10 +130,11 @@ var functions = map[string]*function{
 	"take": takes(list, number).gives(list, func(s *state, a []any) any {
 		return s.slice(a[0], nil, int64(max(0, integer("the number of items", a[1]))))
 	}),
-	"reverse": takes(list).gives(list, func(s *state, a []any) any { l := s.copied(a[0]); slices.Reverse(l); return l }),
-	"concat":  takes(list).repeated().gives(list, concat),
-	"flatten": takes(list).gives(list, func(s *state, a []any) any { return s.flatten(s.newList(0), a[0].([]any), 0) }),
-	"uniq":    takes(list).gives(list, uniq),
+	"reverse":   takes(list).gives(list, func(s *state, a []any) any { l := s.copied(a[0]); slices.Reverse(l); return l }),
+	"concat":    takes(list).repeated().gives(list, concat),
+	"converged": takes(list, number).gives(boolean, converged),
+	"flatten":   takes(list).gives(list, func(s *state, a []any) any { return s.flatten(s.newList(0), a[0].([]any), 0) }),
+	"uniq":      takes(list).gives(list, uniq),
 	"sort": takes(list).optional(text).gives(list, func(s *state, a []any) any {
 		l := s.copied(a[0])
 		s.sort("sort", l, l, a[1:])
@@ -427,6 +428,24 @@ func concat(s *state, a []any) any {
 		out = append(out, l.([]any)...)
 	}
 	return out
+}
+
+// converged reports whether there are n items and the last n are equal.
+func converged(s *state, a []any) any {
+	l, n := a[0].([]any), integer("the number of items", a[1])
+	if n < 1 {
+		fail("the number of items must be at least 1")
+	}
+	if len(l) < n {
+		return false
+	}
+	last := l[len(l)-1]
+	for _, v := range l[len(l)-n : len(l)-1] {
+		if !s.equal(v, last) {
+			return false
+		}
+	}
+	return true
 }
 
 func uniq(s *state, a []any) any {

@@ -23,7 +23,7 @@ type Body struct {
 type Loop struct {
 	Body
 	Until    *expr.Program  // after each round; nil: never true
-	Next     *expr.Template // what the next round's inputs are made of; nil: as the first round's
+	Next     *expr.Template // Given of the second round and later ones; nil: that of the first
 	Max      int            // rounds, at least 1
 	Continue bool           // a round that fails counts as one whose output is null
 	FailAt   bool           // coming to Max is a failure
@@ -76,7 +76,8 @@ type control struct {
 	round   int // from 1
 	last    any
 	history []any
-	given   any
+	given   any // of the first round
+	sizes   int // of the outputs of all rounds so far
 	began   time.Time
 
 	// of a fork
@@ -201,9 +202,11 @@ func caseName(n *Node, index int) string { return n.Cases[index].Name }
 
 // openRound begins the next round of a loop.
 func (m *Machine) openRound(t *Task) {
-	c := t.ctl
-	c.round++
-	m.openBranch(t, &t.Node().Loop.Body, fmt.Sprint("#", c.round), c.round-1, c.given)
+	c, body := t.ctl, t.Node().Loop.Body
+	if c.round++; c.round > 1 && t.Node().Loop.Next != nil {
+		body.Given = t.Node().Loop.Next
+	}
+	m.openBranch(t, &body, fmt.Sprint("#", c.round), c.round-1, c.given)
 }
 
 // closeRound goes on with a loop after a round: it stops when until holds, at the bound, or at a
@@ -212,6 +215,14 @@ func (m *Machine) closeRound(t *Task, output any, failure *Failure) {
 	c, l := t.ctl, t.Node().Loop
 	stop := func(reason string) {
 		m.end(t, map[string]any{"last": c.last, "iterations": int64(c.round), "reason": reason}, Unknown, nil)
+	}
+	if failure == nil { // before the next round can repeat it: [last, last] doubles
+		before := m.size
+		if failure = m.weigh("output of a round", output, Unknown); failure != nil {
+			output = nil
+		}
+		c.sizes += len(",") + m.size - before
+		m.largest = max(m.largest, len("[]")+c.sizes) // of history
 	}
 	over := c.over || t.frame.cancelled
 	if failure == nil && over {
@@ -245,13 +256,6 @@ func (m *Machine) closeRound(t *Task, output any, failure *Failure) {
 		stop("max_iterations")
 		return
 	}
-	if l.Next != nil {
-		var err error
-		if c.given, err = l.Next.Eval(t); err != nil {
-			m.end(t, nil, Unknown, exprFailure(err))
-			return
-		}
-	}
 	m.openRound(t)
 }
 
@@ -279,12 +283,8 @@ func (m *Machine) closeFork(t *Task, index int, failure *Failure) {
 		c.winner = index
 	}
 	if !c.over && (won || failure != nil && fork.Mode == All) {
-		c.over = true
-		for _, f := range c.frames {
-			if f != nil && f.left > 0 {
-				m.stopFrame(f, errDecided)
-			}
-		}
+		m.cancelBodies(t)
+		m.stop(t, errDecided)
 	}
 	m.feedFork(t)
 }
@@ -296,7 +296,7 @@ func (m *Machine) endFork(t *Task) {
 	c, fork := t.ctl, t.Node().Fork
 	outputs := make(map[string]any, len(fork.Branches))
 	var decided *Failure
-	var failed, cancelled []string
+	var failed, cancelled, succeeded []string
 	for i := range fork.Branches {
 		name, failure := fork.Branches[i].Name, c.failed[i]
 		switch begun := c.frames[i] != nil || failure != nil; {
@@ -306,6 +306,7 @@ func (m *Machine) endFork(t *Task) {
 			outputs[name] = map[string]any{"status": "succeeded", "output": c.outputs[i]}
 		case failure == nil && begun:
 			outputs[name] = c.outputs[i]
+			succeeded = append(succeeded, name)
 		case !begun || failure.Category == "cancelled":
 			cancelled = append(cancelled, name)
 		default:
@@ -324,6 +325,9 @@ func (m *Machine) endFork(t *Task) {
 		text := "branches failed: " + strings.Join(failed, "; ")
 		if len(cancelled) > 0 {
 			text += "; cancelled: " + strings.Join(cancelled, ", ")
+		}
+		if len(succeeded) > 0 {
+			text += "; succeeded: " + strings.Join(succeeded, ", ")
 		}
 		m.end(t, nil, Unknown, &Failure{Category: decided.Category, Code: decided.Code, Path: decided.Path, Err: &forkError{text, decided.Err}})
 	case len(cancelled) > 0 || t.frame.cancelled:
@@ -350,24 +354,3 @@ type forkError struct {
 
 func (e *forkError) Error() string { return e.text }
 func (e *forkError) Unwrap() error { return e.cause }
-
-// stopFrame ends a body early: nothing begins in it any more, its calls are told to stop, and what
-// waits in it is cancelled.
-func (m *Machine) stopFrame(f *frame, cause error) {
-	m.cancelFrame(f)
-	inside := func(t *Task) bool {
-		for ; t != nil; t = t.frame.parent {
-			if t.frame == f {
-				return true
-			}
-		}
-		return false
-	}
-	for _, c := range m.calls {
-		if !c.stopped && inside(c) {
-			c.stopped = true
-			m.out = append(m.out, Command{Op: Stop, Task: c, Err: cause})
-		}
-	}
-	m.abandonIf(inside, cause)
-}
