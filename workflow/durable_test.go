@@ -214,3 +214,48 @@ func TestRecoverAfterEachWrite(t *testing.T) {
 		}
 	}
 }
+
+// counting counts the writes to a store.
+type counting struct {
+	checkpoint.Store
+	writes int
+}
+
+func (c *counting) Create(ctx context.Context, run checkpoint.Run, owner string, ttl time.Duration, recs ...checkpoint.Record) (checkpoint.Lease, error) {
+	c.writes++
+	return c.Store.Create(ctx, run, owner, ttl, recs...)
+}
+
+func (c *counting) Append(ctx context.Context, l checkpoint.Lease, after int64, recs ...checkpoint.Record) error {
+	c.writes++
+	return c.Store.Append(ctx, l, after, recs...)
+}
+
+func (c *counting) Release(ctx context.Context, l checkpoint.Lease) error {
+	c.writes++
+	return c.Store.Release(ctx, l)
+}
+
+// What only computes is one write; what has an effect is one for each step: its intention and the
+// result before it, then the end, and the lease.
+func TestWrites(t *testing.T) {
+	for _, tt := range []struct {
+		steps string
+		want  int
+	}{
+		{"  a: {uses: set, with: 1}\n  b: {uses: set, needs: [a], with: 2}\n", 1},
+		{"  a: {uses: human, with: {prompt: Go on}}\n", 1},
+		{"  a: {uses: test.act, with: {n: 1}}\n", 3},
+		{"  a: {uses: test.act, with: {n: 1}}\n  b: {uses: test.act, needs: [a], with: {n: 2}}\n  c: {uses: test.act, needs: [b], with: {n: 3}}\n", 5},
+	} {
+		store := &counting{Store: &checkpoint.Memory{}}
+		rt := &runtime.Runtime{Tools: []runtime.Tool{(&effects{}).external("test.act")}, Store: store}
+		out, err := load(t, []byte(head+"steps:\n"+tt.steps)).Run(t.Context(), nil, rt)
+		if err != nil || store.writes != tt.want {
+			t.Errorf("%s%d writes, want %d; %v", tt.steps, store.writes, tt.want, err)
+		}
+		if _, err := store.Claim(t.Context(), out.RunID, "somebody", time.Minute); err != nil && out.Status == workflow.StatusPaused {
+			t.Errorf("a paused run is held: %v", err)
+		}
+	}
+}

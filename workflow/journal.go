@@ -132,14 +132,20 @@ func (r *run) write() error {
 	}
 	ctx := context.WithoutCancel(r.ctx)
 	if j.seq == 0 {
+		ttl := leaseTime
+		over := recs[len(recs)-1].Kind == checkpoint.RunEnded || recs[len(recs)-1].Kind == checkpoint.RunPaused
+		if over { // nobody has to hold the run, and one write is enough
+			ttl = 0
+		}
 		reached(beforeCreate)
-		lease, err := j.store.Create(ctx, j.run, owner(), leaseTime, recs...)
+		lease, err := j.store.Create(ctx, j.run, owner(), ttl, recs...)
 		reached(afterCreate)
 		if err != nil {
 			return err
 		}
-		j.seq = 1 + int64(len(recs))
-		r.hold(lease)
+		if j.seq = 1 + int64(len(recs)); !over {
+			r.hold(lease)
+		}
 		return nil
 	}
 	reached(beforeAppend)
