@@ -77,7 +77,8 @@ func (f *frame) makeOwn(ctx context.Context, n int, c Call, b *binding) error {
 		return f.refuseSubagent(ctx, n, invalidInput, "it takes an id")
 	}
 	sub, ok := f.subagent(id)
-	if closed := map[string]any{"id": id, "closed": true}; ok && sub.Closed && sub.Call == n { // by this call, before a crash
+	closed := map[string]any{"id": id, "closed": true}
+	if ok && sub.Closed && sub.Call == n { // by this call, before a crash
 		return f.settleValue(ctx, n, closed)
 	}
 	if !ok || sub.Closed {
@@ -96,7 +97,7 @@ func (f *frame) makeOwn(ctx context.Context, n int, c Call, b *binding) error {
 	if err := f.record(ctx, Event{Kind: SubagentSet, Call: n, Subagent: &sub}); err != nil {
 		return err
 	}
-	return f.settleValue(ctx, n, map[string]any{"id": id, "closed": true})
+	return f.settleValue(ctx, n, closed)
 }
 
 func (f *frame) settleValue(ctx context.Context, n int, v any) error {

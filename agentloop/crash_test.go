@@ -114,6 +114,28 @@ func outcome(t *testing.T, res *agentloop.Result) []string {
 	return []string{res.Text, canonical(t, calls), canonical(t, res.Messages), string(res.Snapshot.JSON())}
 }
 
+// Equal runs are equal to the byte, whatever overlaps.
+func TestSameRunAgain(t *testing.T) {
+	var want []string
+	for i := range 100 {
+		s := newScene(1 + i%2*7)
+		s.quiet = true
+		res, _ := s.drive(t, nil)
+		got := append(outcome(t, res), lines(s.trace)...)
+		for _, e := range s.trace {
+			if e.Kind == agentloop.LoopSnapshot {
+				got = append(got, e.Step+canonical(t, e.Data))
+			}
+		}
+		if want == nil {
+			want = got
+		}
+		if same(t, fmt.Sprintf("run %d", i), got, want); t.Failed() {
+			return
+		}
+	}
+}
+
 func TestCrash(t *testing.T) {
 	for _, concurrency := range []int{1, 8} {
 		whole := newScene(concurrency)
@@ -307,4 +329,41 @@ func TestRecovery(t *testing.T) {
 		_, err := run(t, l, agentloop.Input{Journal: after(t, j.events)}, host(model()))
 		failed(t, err, runtime.CategoryConfig, "resume.definitionChanged", "not the one")
 	})
+}
+
+// A loop that is cancelled goes on later as if nothing had happened.
+func TestCancelAnywhere(t *testing.T) {
+	whole := newScene(1)
+	res, j := whole.drive(t, nil)
+	want := outcome(t, res)
+	for n := range j.events {
+		for _, concurrency := range []int{1, 8} {
+			s := newScene(concurrency)
+			s.quiet = true
+			ctx, cancel := context.WithCancel(t.Context())
+			first := after(t, j.events[:0])
+			first.fail = func(e agentloop.Event) error {
+				if e.Seq == int64(n)+1 {
+					cancel()
+				}
+				return nil
+			}
+			res, err := runIn(ctx, t, s.loop, agentloop.Input{Journal: first}, s.host)
+			cancel()
+			if _, paused := errors.AsType[*agentloop.PauseError](err); !paused {
+				failed(t, err, runtime.CategoryCancelled, "step.cancelled", "context canceled")
+				same(t, "stop reason", res.StopReason, agentloop.StopCancelled)
+			}
+			res, _ = s.drive(t, first.events)
+			same(t, fmt.Sprintf("cancelled at event %d, concurrency %d", n+1, concurrency), outcome(t, res), want)
+			for key, times := range s.world {
+				if times != 1 && !strings.HasPrefix(key, "t.read") && !strings.HasPrefix(key, "t.put") || whole.world[key] == 0 {
+					t.Errorf("%s: %d times", key, times)
+				}
+			}
+			if t.Failed() {
+				return
+			}
+		}
+	}
 }

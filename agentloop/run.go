@@ -37,7 +37,7 @@ type Input struct {
 	Deny  []string       // the host's list of those that may not
 
 	Emit   func(trace.Event) // told of events as they happen, by one goroutine at a time; nil: nobody
-	Deltas bool              // Emit wants the pieces of answers too
+	Deltas bool              // Emit wants the pieces of answers too; with an Ask they are for it to show
 
 	// Ask and Call are called in place of the adapters, and call those: to retry, to take a slot, to
 	// hide secrets. A resume.Suspension from either pauses the loop. nil: the adapter itself.

@@ -332,7 +332,7 @@ func (f *frame) unknownOutcome(ctx context.Context, n int, c Call) error {
 	return f.pauseCall(ctx, c, p)
 }
 
-// pauseCall opens a pause of a call.
+// pauseCall opens a pause of a call. The error is nil when it is open.
 func (f *frame) pauseCall(ctx context.Context, c Call, p Pause) error {
 	id := fmt.Sprintf("%s:call%d", f.path, p.Call)
 	if c.Pauses > 0 {
@@ -341,7 +341,7 @@ func (f *frame) pauseCall(ctx context.Context, c Call, p Pause) error {
 	return f.pause(ctx, p, id)
 }
 
-// pause records an open pause. The error is nil when it is open.
+// pause records an open pause under its id, which every replay gives it again.
 func (f *frame) pause(ctx context.Context, p Pause, id string) error {
 	p.ID, p.Step, p.Frame, p.CreatedAt, p.Token = id, f.path, f.name, time.Now().UTC(), ""
 	if p.OnExpire.Answered {
