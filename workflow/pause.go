@@ -77,6 +77,18 @@ func (r *run) suspend(in *invocation) {
 	r.pause(in.task, *in.pause, n, in.record())
 }
 
+// shownPause is a pause that an adapter asked for, secrets out.
+func (in *invocation) shownPause(p resume.Pause) *resume.Pause {
+	redact := in.run.prepared.redact
+	p.Prompt, p.Reason = redact.Text(p.Prompt), redact.Text(p.Reason)
+	p.Show, p.Schema, p.OnExpire.Value = redact.Value(p.Show), redact.Value(p.Schema), redact.Value(p.OnExpire.Value)
+	p.Decisions = slices.Clone(p.Decisions)
+	for i := range p.Decisions {
+		p.Decisions[i] = redact.Text(p.Decisions[i])
+	}
+	return &p
+}
+
 // pause gives a pause its identity, writes it down and tells whoever wants to know. progress is of a
 // call, nil for none.
 func (r *run) pause(t *machine.Task, p resume.Pause, n int64, progress map[string]any) {
