@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/braise-run/braise/internal/expr"
@@ -35,6 +36,7 @@ func (s *stepCompiler) compileFork(src *recipe.Fork, inner *expr.Scope) {
 	modes := map[string]machine.ForkMode{"race": machine.Race, "settle": machine.Settle}
 	s.node.Kind = machine.Many
 	s.node.Fork = &machine.Fork{Mode: modes[src.Mode], MaxParallel: src.MaxParallel}
+	inner = s.withHints(inner, "branch")
 	for i := range src.Branches {
 		b := &src.Branches[i]
 		s.node.Fork.Branches = append(s.node.Fork.Branches, machine.Branch{Name: b.Name, Body: s.bodyOf(b.Body, inner, "/"+b.Name)})
@@ -43,6 +45,7 @@ func (s *stepCompiler) compileFork(src *recipe.Fork, inner *expr.Scope) {
 
 func (s *stepCompiler) compileSwitch(src *recipe.Switch, inner *expr.Scope) {
 	s.node.Kind = machine.Choice
+	inner = s.withHints(inner, "case")
 	for i := range src.Cases {
 		c := &src.Cases[i]
 		s.node.Cases = append(s.node.Cases, machine.Branch{Name: c.Name.Text, When: s.condition(c.When, inner), Body: s.bodyOf(c.Body, inner, "/"+c.Name.Text)})
@@ -50,6 +53,20 @@ func (s *stepCompiler) compileSwitch(src *recipe.Switch, inner *expr.Scope) {
 	if src.Default != nil {
 		s.node.Cases = append(s.node.Cases, machine.Branch{Name: "default", Body: s.bodyOf(src.Default, inner, "/default")})
 	}
+}
+
+// withHints adds where the steps are that another branch or case of the step cannot see.
+func (s *stepCompiler) withHints(names *expr.Scope, what string) *expr.Scope {
+	out := *names
+	out.Hints = map[string]string{}
+	for name, b := range s.src.Bodies() {
+		for i := range b.Steps {
+			if id := "steps." + b.Steps[i].ID; out.Hints[id] == "" {
+				out.Hints[id] = fmt.Sprintf("it is a step of %s %s: one %[1]s does not see the steps of another", what, name)
+			}
+		}
+	}
+	return &out
 }
 
 // condition compiles a bare condition; nil when none is given.
