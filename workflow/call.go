@@ -198,7 +198,7 @@ func (in *invocation) do() {
 		in.output, err = in.callTool()
 	}
 	if pause, ok := errors.AsType[*resume.Suspension](err); ok {
-		in.output, in.pause, in.progress = nil, &pause.Pause, progress{}
+		in.output, in.pause, in.progress = nil, in.shownPause(pause.Pause), progress{}
 	} else if err != nil && in.pause == nil {
 		in.output, in.failure = nil, in.fault(err)
 	}
