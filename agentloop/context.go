@@ -27,7 +27,7 @@ func humanPause(n int, question string) Pause {
 // gather loads, once in the life of a loop, what it begins with. What is gathered is in the journal: a
 // later leg does not ask again.
 func (f *frame) gather(ctx context.Context) error {
-	once := func(kind Kind, wanted, there bool, name string, load func() (Event, error)) error {
+	once := func(kind Kind, wanted, there bool, name string, category runtime.Category, code string, load func(context.Context) (Event, error)) error {
 		if !wanted || slices.Contains(f.state.Gathered, kind) {
 			return nil
 		}
@@ -35,21 +35,17 @@ func (f *frame) gather(ctx context.Context) error {
 			f.warn(diagnostics.CodeMissingCapability, "agent %q has no %s, which it uses", f.loop.Name, name)
 			return nil
 		}
-		e, err := guard(ctx, 0, f.limits.Grace, "the "+name, func(context.Context) (Event, error) { return load() })
+		e, err := guard(ctx, 0, f.limits.Grace, "the "+name, load)
 		if err != nil {
-			return err
+			return f.portFailed(ctx, category, code, err)
 		}
 		e.Kind = kind
 		return f.record(ctx, e)
 	}
 	mem, task := f.memory, f.state.Start.Prompt
-	if err := once(MemoryLoaded, mem.Thread != "", f.in.Memory != nil, "memory", func() (Event, error) {
+	if err := once(MemoryLoaded, mem.Thread != "", f.in.Memory != nil, "memory", categoryMemory, "memory.load", func(ctx context.Context) (Event, error) {
 		messages, err := f.in.Memory.Load(ctx, mem)
-		if err != nil {
-			return Event{}, f.portFailed(ctx, categoryMemory, "memory.load", err)
-		}
-		messages = slices.DeleteFunc(slices.Clone(messages), func(m runtime.Message) bool { return m.Role == runtime.System })
-		return Event{Messages: messages}, nil
+		return Event{Messages: slices.DeleteFunc(slices.Clone(messages), func(m runtime.Message) bool { return m.Role == runtime.System })}, err
 	}); err != nil {
 		return err
 	}
@@ -59,30 +55,24 @@ func (f *frame) gather(ctx context.Context) error {
 	if err := f.recall(ctx); err != nil {
 		return err
 	}
-	if err := once(Retrieved, f.loop.TopK > 0, f.in.Retriever != nil, "retriever", func() (Event, error) {
+	if err := once(Retrieved, f.loop.TopK > 0, f.in.Retriever != nil, "retriever", categoryRetriever, "retriever.failed", func(ctx context.Context) (Event, error) {
 		docs, err := f.in.Retriever.Retrieve(ctx, task, f.loop.TopK)
-		if err != nil {
-			return Event{}, f.portFailed(ctx, categoryRetriever, "retriever.failed", err)
-		}
-		return Event{Documents: slices.Clone(docs[:min(len(docs), f.loop.TopK)])}, nil
+		return Event{Documents: slices.Clone(docs[:min(len(docs), f.loop.TopK)])}, err
 	}); err != nil {
 		return err
 	}
 	if slices.Contains(f.state.Gathered, Retrieved) {
 		f.emit(Retrieve, "documents", len(f.state.Found))
 	}
-	if err := once(SkillsLoaded, len(f.loop.Skills) > 0, f.in.Skills != nil, "skill loader", func() (Event, error) {
+	if err := once(SkillsLoaded, len(f.loop.Skills) > 0, f.in.Skills != nil, "skill loader", runtime.CategoryConfig, "skills.failed", func(ctx context.Context) (Event, error) {
 		skills, err := f.loadSkills(ctx)
 		return Event{Skills: skills}, err
 	}); err != nil {
 		return err
 	}
-	return once(Instructed, f.in.Env != nil, true, "environment", func() (Event, error) {
+	return once(Instructed, f.in.Env != nil, true, "environment", runtime.CategoryInfra, "env.failed", func(ctx context.Context) (Event, error) {
 		text, err := f.in.Env.Instructions(ctx)
-		if err != nil {
-			return Event{}, f.portFailed(ctx, runtime.CategoryInfra, "env.failed", err)
-		}
-		return Event{Text: text}, nil
+		return Event{Text: text}, err
 	})
 }
 
@@ -98,7 +88,7 @@ func (f *frame) portFailed(ctx context.Context, category runtime.Category, code 
 func (f *frame) loadSkills(ctx context.Context) ([]Skill, error) {
 	skills, err := f.in.Skills.Load(ctx, normal(f.loop.Skills))
 	if err != nil {
-		return nil, f.portFailed(ctx, runtime.CategoryConfig, "skills.failed", err)
+		return nil, err
 	}
 	skills = slices.Clone(skills)
 	slices.SortStableFunc(skills, func(a, b Skill) int {
@@ -118,9 +108,12 @@ func (f *frame) loadSkills(ctx context.Context) ([]Skill, error) {
 func (f *frame) reenter(ctx context.Context) error {
 	s := f.state
 	if slices.Contains(s.Gathered, SkillsLoaded) && f.in.Skills != nil {
-		now, err := f.loadSkills(ctx)
-		if err != nil {
+		now, err := guard(ctx, 0, f.limits.Grace, "the skill loader", f.loadSkills)
+		switch {
+		case err != nil && ctx.Err() != nil:
 			return err
+		case err != nil: // it can be asked again, so the journal does not keep it
+			return f.outside(runtime.CategoryConfig, "skills.failed", err)
 		}
 		if !slices.Equal(refs(now), refs(s.Skills)) {
 			f.warn(CodeSkillMismatch, "the skills of agent %q have changed since it began; it goes on with what it has", f.loop.Name)

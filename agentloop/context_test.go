@@ -81,6 +81,13 @@ func TestMemory(t *testing.T) {
 			failed(t, again, runtime.Category(tt.category), tt.code, tt.text)
 		}
 	})
+	t.Run("5.2 a memory that panics", func(t *testing.T) {
+		l, in := simple(), agentloop.Input{}
+		l.Memory.Thread = "t"
+		in.Memory = panicking{}
+		_, err := run(t, l, in, host(model(says("done"))))
+		failed(t, err, "memory", "memory.load", "panic in the memory: boo")
+	})
 	t.Run("5.1 and 5.2 without a port", func(t *testing.T) {
 		l := simple()
 		l.Memory.Thread, l.TopK = "t", 3

@@ -55,6 +55,7 @@ func (f *frame) ask(ctx context.Context) error {
 		}
 		return fail(runtime.CategoryModel, "model.failed", err)
 	}
+	resp.Usage = runtime.Usage{InputTokens: max(0, resp.Usage.InputTokens), OutputTokens: max(0, resp.Usage.OutputTokens)}
 	e := Event{Kind: ModelEnded, Usage: &resp.Usage, Finish: resp.Finish}
 	if f.state.Repairs > 0 { // no tools were offered
 		resp.ToolCalls = nil

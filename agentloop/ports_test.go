@@ -27,6 +27,12 @@ func (c conversations) Save(_ context.Context, conv agentloop.Conversation, turn
 	return nil
 }
 
+type panicking struct{ conversations }
+
+func (panicking) Load(context.Context, agentloop.Conversation) ([]runtime.Message, error) {
+	panic("boo")
+}
+
 // documents is a Retriever that finds the same for every query, and counts.
 type documents []agentloop.Document
 

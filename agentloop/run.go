@@ -536,7 +536,9 @@ func guard[T any](ctx context.Context, timeout, grace time.Duration, what string
 			}
 			o.err = &panicError{what + " ended its goroutine"}
 		}()
-		o.v, o.err = f(ctx)
+		if o.v, o.err = f(ctx); o.err != nil {
+			_ = o.err.Error() // one that panics does so here
+		}
 		returned = true
 		return o
 	}
