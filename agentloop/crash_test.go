@@ -156,16 +156,24 @@ func TestCrash(t *testing.T) {
 			}
 		}
 		same(t, "starts and ends", len(seen), 2*14)
-		// The process dies after each event, before what the event announces is done, or after it.
+		// The process dies after each event, before what the event announces is done, or after it; and
+		// what the journal need not have kept by then is lost, or not.
 		for n := range len(j.events) + 1 {
-			for _, done := range []bool{false, true} {
+			kept := n
+			for kept > 0 && !j.events[kept-1].Barrier() {
+				kept--
+			}
+			for _, how := range []struct {
+				done bool
+				kept int
+			}{{false, n}, {true, n}, {false, kept}, {true, kept}} {
 				s := newScene(concurrency)
 				s.quiet = true // the whole run has been looked at
-				for key, times := range worldAfter(t, j.events[:n], done) {
+				for key, times := range worldAfter(t, j.events[:n], how.done) {
 					s.world[key] = times
 				}
-				res, _ := s.drive(t, j.events[:n])
-				name := fmt.Sprintf("concurrency %d, %d events, done: %v", concurrency, n, done)
+				res, _ := s.drive(t, j.events[:how.kept])
+				name := fmt.Sprintf("concurrency %d, %d events, %+v", concurrency, n, how)
 				same(t, name, outcome(t, res), want)
 				for key, times := range s.world {
 					if times > 1 && (strings.HasPrefix(key, "t.send") || strings.HasPrefix(key, "t.gated")) {

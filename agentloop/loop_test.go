@@ -488,6 +488,29 @@ func TestHostileAdapters(t *testing.T) {
 	})
 }
 
+func TestValidate(t *testing.T) {
+	bad := &agentloop.Loop{Name: "bad", MaxSteps: -1, ToolConcurrency: -1, TopK: -1, ToolTimeout: -1, Own: []runtime.Tool{nil},
+		Approval: map[string]agentloop.Approval{"t.a": "maybe"}, Schema: json.RawMessage(`{"type": 1}`),
+		Delegates: map[string]*agentloop.Loop{"a/b": {Model: "m"}, "gone": nil, "child": {}}}
+	want := []string{`agent "bad": it names no model`, "max_steps is -1", "tool_concurrency is negative", "top_k is negative", "the timeout of tools is negative",
+		`unknown approval "maybe" of "t.a"` + "\n  hint: it is \"never\", \"always\" or \"pause\"", "tool 0 is nil", "schema of the answer: ",
+		`"a/b" is no name for a delegate`, `agent "bad": delegate "child": it names no model`, `delegate "gone" is nil`}
+	err := bad.Validate()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	at := 0
+	for _, w := range want {
+		i := strings.Index(err.Error()[at:], w)
+		if i < 0 {
+			t.Fatalf("no %q, or in another place, in\n%v", w, err)
+		}
+		at += i
+	}
+	_, run1 := run(t, bad, agentloop.Input{}, host(model()))
+	failed(t, run1, runtime.CategoryConfig, "agent.invalid", "it names no model")
+}
+
 // What the world says goes through Ask, Call and Permit, when they are there.
 func TestWrappers(t *testing.T) {
 	var seen []string

@@ -334,6 +334,7 @@ func TestApproval(t *testing.T) {
 				open = append(open, p.ID+" "+p.For)
 			}
 			same(t, "open", open, []string{"step:call1 approval", "step:call3 human", "step:call4 tool"})
+			same(t, "error", (&agentloop.PauseError{Pauses: p[:1]}).Error(), `the agent waits: human pause "step:call1" of step "step"`)
 			same(t, "expiry", p[2].OnExpire, resume.Expiry{Answered: true, Value: int64(1)})
 			same(t, "calls", []int{len(free.Calls()), len(gated.Calls())}, []int{1, 0})
 
