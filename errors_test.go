@@ -27,7 +27,7 @@ func TestDocsListErrorCodes(t *testing.T) {
 	}
 	slices.Sort(listed)
 
-	used := []string{"fail", "model.failed", "tool.failed", // the sources make these at run time
+	used := []string{"fail", "model.failed", "tool.failed", "retriever.failed", // the sources make these at run time
 		"store.failed", "run.exists", "run.busy", "run.fenced", "run.notFound", "journal.corrupt", "journal.version"}
 	findings := constants(t, "diagnostics/codes.go")
 	for _, dir := range []string{"workflow", "internal/machine"} {

@@ -75,8 +75,8 @@ type Detailed interface {
 // Detail says what a sink gets beside the events of the outcome's trace.
 type Detail struct {
 	// Content adds an attribute "content", secrets out: to adapter.call what goes in ({messages,
-	// tools} for a model, the arguments of a tool), to model.end what comes out ({text,
-	// tool_calls}), to the step.end of a tool's step its output.
+	// tools} for a model, the arguments of a tool, {query, top_k} for a retriever), to model.end what
+	// comes out ({text, tool_calls}), to the step.end of the others' steps their output.
 	Content bool
 	// Deltas adds model.delta events, from models that stream.
 	Deltas bool

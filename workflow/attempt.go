@@ -133,9 +133,10 @@ func progressOf(data map[string]any) (p progress) {
 	return p
 }
 
-// response is what an adapter returned: a model its answer, a tool a value or JSON.
+// response is what an adapter returned: a model its answer, a retriever documents, a tool a value or JSON.
 type response struct {
 	model *runtime.Response
+	found []runtime.Document
 	value any
 	text  json.RawMessage
 }
@@ -224,6 +225,8 @@ func (in *invocation) once() (resp response, err error) {
 	switch {
 	case in.call.kind == modelCall:
 		resp.model, err = in.answer()
+	case in.call.kind == retrieverCall:
+		resp.found, err = in.search()
 	case in.tool.values != nil:
 		resp.value, err = in.tool.values.CallValue(in.ctx, in.args)
 	default:
@@ -267,7 +270,7 @@ func (in *invocation) again(err error) bool {
 	case d.Pause && durable:
 		in.emitRetry(trace.AdapterRetry, p, f, trace.Attr{Key: "delayMs", Value: d.Delay.Milliseconds()})
 		in.pause = &resume.Pause{Kind: resume.System, Reason: "retry", RetryAt: time.Now().UTC().Add(d.Delay),
-			Prompt: fmt.Sprintf("%s %q failed (%s) in attempt %d of %d; the next one follows in time, or on an answer", in.call.kind, in.named(), f.Reason, in.attempts, p.MaxAttempts)}
+			Prompt: fmt.Sprintf("%s failed (%s) in attempt %d of %d; the next one follows in time, or on an answer", in.named(), f.Reason, in.attempts, p.MaxAttempts)}
 		return false
 	}
 	in.emitRetry(trace.AdapterRetry, p, f, trace.Attr{Key: "delayMs", Value: d.Delay.Milliseconds()})
@@ -297,10 +300,13 @@ func (in *invocation) next() {
 // emitRetry tells of a failed attempt; more are the attributes that come after "attempt".
 func (in *invocation) emitRetry(kind trace.Kind, p *retry.Resolved, f *retry.Failure, more ...trace.Attr) {
 	method := "call"
-	if in.call.kind == modelCall {
-		if method = "generate"; in.streams() {
-			method = "stream"
-		}
+	switch {
+	case in.call.kind == retrieverCall:
+		method = "retrieve"
+	case in.call.kind == modelCall && in.streams():
+		method = "stream"
+	case in.call.kind == modelCall:
+		method = "generate"
 	}
 	data := append(trace.Data{{Key: "adapterKind", Value: string(in.call.kind)}, {Key: "attempt", Value: int64(in.attempts)}}, more...)
 	in.emit(trace.Event{Kind: kind, Step: in.path, Data: append(data,
@@ -311,18 +317,22 @@ func (in *invocation) emitRetry(kind trace.Kind, p *retry.Resolved, f *retry.Fai
 // exhausted tells that a policy gives up.
 func (in *invocation) exhausted(p *retry.Resolved, f *retry.Failure, d retry.Decision) {
 	in.emitRetry(trace.RetriesOver, p, f)
-	text := fmt.Sprintf("step %q: %s %q failed %d times, no attempt is left", in.path, in.call.kind, in.named(), in.attempts)
+	text := fmt.Sprintf("step %q: %s failed %d times, no attempt is left", in.path, in.named(), in.attempts)
 	if in.attempts < p.MaxAttempts {
-		text = fmt.Sprintf("step %q: %s %q failed and is not called again: %s", in.path, in.call.kind, in.named(), d.Why)
+		text = fmt.Sprintf("step %q: %s failed and is not called again: %s", in.path, in.named(), d.Why)
 	}
 	in.run.found.add(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindAdapter,
 		Code: diagnostics.CodeRetryExhausted, Message: text, Step: in.path})
 }
 
-// named is the name of the tool or model.
+// named names the adapter in a message.
 func (in *invocation) named() string {
-	if in.req != nil {
-		return in.req.Model
+	name := in.call.name
+	switch {
+	case in.call.kind == retrieverCall:
+		return "the retriever"
+	case in.req != nil:
+		name = in.req.Model
 	}
-	return in.call.name
+	return fmt.Sprintf("%s %q", in.call.kind, name)
 }

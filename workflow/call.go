@@ -26,8 +26,9 @@ import (
 type callKind string
 
 const (
-	toolCall  callKind = "tool"
-	modelCall callKind = "model"
+	toolCall      callKind = "tool"
+	modelCall     callKind = "model"
+	retrieverCall callKind = "retriever"
 )
 
 // call is what a step calls, as far as it is known when the recipe is compiled.
@@ -88,8 +89,11 @@ func (in *invocation) prepare() error {
 		delete(in.run.progress, in.task)
 		delete(in.run.answers, in.task)
 	}
-	if in.call.kind == modelCall {
+	switch in.call.kind {
+	case modelCall:
 		return in.prepareModel()
+	case retrieverCall:
+		return in.prepareRetriever()
 	}
 	return in.prepareTool()
 }
@@ -133,7 +137,7 @@ func (in *invocation) setContext(ctx context.Context, cancel context.CancelCause
 
 // effect is what a second call would do to the world.
 func (in *invocation) effect() runtime.Effect {
-	if in.call.kind == modelCall {
+	if in.call.kind != toolCall {
 		return runtime.ReadOnly
 	}
 	effect := in.tool.effect
@@ -192,9 +196,12 @@ func (in *invocation) do() {
 	}()
 	var err error
 	in.size = machine.Unknown
-	if in.call.kind == modelCall {
+	switch in.call.kind {
+	case modelCall:
 		in.output, err = in.askModel()
-	} else {
+	case retrieverCall:
+		in.output, err = in.retrieve()
+	default:
 		in.output, err = in.callTool()
 	}
 	if pause, ok := errors.AsType[*resume.Suspension](err); ok {
@@ -216,9 +223,9 @@ func (e *panicError) Error() string { return e.text }
 // panicked words what a deferred function of the call has recovered; nil means that the adapter ended
 // its goroutine.
 func (in *invocation) panicked(p any) error {
-	text := fmt.Sprintf("%s %q ended its goroutine", in.call.kind, in.call.name)
+	text := in.named() + " ended its goroutine"
 	if p != nil {
-		text = fmt.Sprintf("panic in %s %q: %v", in.call.kind, in.call.name, p)
+		text = fmt.Sprintf("panic in %s: %v", in.named(), p)
 	}
 	return &panicError{text: in.run.prepared.redact.Text(text), stack: stack()}
 }
@@ -495,7 +502,7 @@ func (in *invocation) content() any {
 	if !in.run.events.sinks.Wants().Content {
 		return nil
 	}
-	if in.call.kind == toolCall {
+	if in.call.kind != modelCall {
 		return in.run.prepared.redact.Value(in.args)
 	}
 	messages := make([]any, len(in.req.Messages))

@@ -43,6 +43,7 @@ type Workflow struct {
 	secrets []use
 
 	capabilities []use // that requires names
+	retriever    *use  // the first step that retrieves; nil: none does
 
 	checked atomic.Pointer[toolCheck] // the last check of the tools; nil before the first
 
@@ -82,6 +83,7 @@ func Compile(r *recipe.Recipe, opts *Options) (*Workflow, error) {
 	wf := &Workflow{
 		recipe: r, graph: top.graph, inputs: top.inputs, steps: top.steps, calls: c.calls,
 		models: c.sorted(useModel), tools: c.sorted(useTool), secrets: c.sorted(useSecret), capabilities: c.sorted(useCapability),
+		retriever: c.retriever,
 	}
 	for _, call := range c.calls {
 		if call.kind == toolCall {
@@ -136,6 +138,8 @@ type compiler struct {
 	uses   [4]map[string]*use
 	calls  []*call
 	broken bool // the recipe was not read without errors
+
+	retriever *use // the first step that retrieves
 
 	suggest suggester
 	full    bool // there are more than MaxSteps somewhere

@@ -116,7 +116,7 @@ func (e *events) emitEnd(t *machine.Task) {
 		took = e.now.Sub(e.list[t.First].At)
 	}
 	var content any
-	if c, ok := t.Node().Adapter.(*call); ok && c.kind == toolCall {
+	if c, ok := t.Node().Adapter.(*call); ok && c.kind != modelCall {
 		content = t.Output()
 	}
 	e.emit(t, trace.Event{Kind: trace.StepEnd, Step: e.path(t), Data: stepEnd(t, took)}, content)

@@ -54,7 +54,7 @@ func (wf *Workflow) Check(ctx context.Context, rt *runtime.Runtime) (diagnostics
 
 // prepare binds what the recipe uses to what rt offers:
 //
-//  1. models, and what they and the tools require
+//  1. models and the retriever, and what they and the tools require
 //  2. tools, with the arguments that are written out
 //  3. secrets
 //  4. capabilities that requires names
@@ -75,6 +75,7 @@ func (wf *Workflow) prepare(ctx context.Context, rt *runtime.Runtime) (*prepared
 			p.list = append(p.list, p.offers.Unmet(fmt.Sprintf("model %q", u.name), d.Metadata().Requires)...)
 		}
 	}
+	p.bindRetriever(wf.retriever, rt)
 	p.bindTools(wf)
 	err := p.readSecrets(ctx, wf, rt)
 	for _, u := range wf.capabilities {
@@ -98,9 +99,10 @@ func (p *prepared) plugins(ctx context.Context, wf *Workflow) error {
 		points = append(points, runtime.StepBefore, runtime.StepAfter)
 	}
 	for _, c := range wf.calls {
-		if c.kind == modelCall {
+		switch c.kind {
+		case modelCall:
 			points = append(points, runtime.ModelBefore, runtime.ModelAfter)
-		} else {
+		case toolCall:
 			points = append(points, runtime.ToolBefore, runtime.ToolAfter)
 		}
 	}

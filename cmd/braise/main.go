@@ -342,6 +342,7 @@ var exitCodes = map[string]int{
 	"config model.missing":            exitMissing,
 	"config tool.missing":             exitMissing,
 	"config secret.missing":           exitMissing,
+	"config retriever.missing":        exitMissing,
 	"config capability.missing":       exitMissing,
 	"limit foreach.maxItems":          exitFailed, // a step's own bound
 	"limit loop.maxIterations":        exitFailed,

@@ -1,0 +1,94 @@
+package workflow
+
+import (
+	"fmt"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/expr"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/runtime"
+)
+
+// retrieverName is the name of the retriever in events: a runtime has one, and recipes do not name it.
+const retrieverName = "retriever"
+
+func (s *stepCompiler) compileRetrieve(src *recipe.Step, names *expr.Scope) {
+	query, refs := s.template(src.Retrieve.Query, names)
+	s.refer(refs)
+	s.node.With = expr.Map([]string{"query", "top_k"}, []*expr.Template{query, expr.Literal(int64(src.Retrieve.TopK))})
+	s.node.Bound()
+	if s.retriever == nil {
+		s.retriever = &use{name: retrieverName, pos: src.Uses.Pos, step: s.path()}
+	}
+	s.compileCall(src, retrieverCall, retrieverName)
+}
+
+// bindRetriever reports a retriever that is not there, or that lacks something.
+func (p *prepared) bindRetriever(u *use, rt *runtime.Runtime) {
+	if u == nil {
+		return
+	}
+	if rt.Retriever == nil {
+		p.list = append(p.list, diagnostics.Diagnostic{
+			Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: diagnostics.CodeMissingRetriever,
+			Message: fmt.Sprintf("there is no retriever; step %q needs it", u.step), Position: u.pos, Step: u.step,
+		})
+	} else if d, ok := rt.Retriever.(runtime.Described); ok {
+		p.list = append(p.list, p.offers.Unmet("the retriever", d.Metadata().Requires)...)
+	}
+}
+
+// prepareRetriever checks the query of a retrieve step.
+func (in *invocation) prepareRetriever() error {
+	if in.run.rt.Retriever == nil {
+		return configError(diagnostics.CodeMissingRetriever, "%s: there is no retriever", in.call.pos)
+	}
+	in.args, _ = in.input.(map[string]any)
+	if _, ok := in.args["query"].(string); !ok {
+		return configError("retriever.arguments", "%s: query of a retrieve step must be a string, not %s", in.call.pos, value.TypeName(in.args["query"]))
+	}
+	about, _ := in.run.rt.Retriever.(runtime.Described)
+	in.resolve(about)
+	return nil
+}
+
+// search asks the retriever once.
+func (in *invocation) search() ([]runtime.Document, error) {
+	query, _ := in.args["query"].(string)
+	topK, _ := in.args["top_k"].(int64)
+	found, err := in.run.rt.Retriever.Retrieve(in.ctx, query, int(topK))
+	return found[:min(len(found), int(topK))], err
+}
+
+// retrieve asks the retriever and checks what it returns, secrets out.
+func (in *invocation) retrieve() (any, error) {
+	resp, err := in.try()
+	if err != nil {
+		return nil, err
+	}
+	output, size, err := value.Take(map[string]any{"documents": documentList(resp.found)}, in.run.limits.MaxOutputBytes)
+	if in.size = size; err != nil {
+		return nil, fmt.Errorf("the retriever returned what is not JSON: %w", err)
+	}
+	if in.run.prepared.redact != nil {
+		output, in.size = in.run.prepared.redact.Value(output), machine.Unknown
+	}
+	return output, in.checkOutput(output, in.call.answer)
+}
+
+func documentList(found []runtime.Document) []any {
+	list := make([]any, len(found))
+	for i, d := range found {
+		fields := map[string]any{"id": d.ID, "text": d.Text, "score": d.Score}
+		if d.Source != "" {
+			fields["source"] = d.Source
+		}
+		if d.Metadata != nil {
+			fields["metadata"] = d.Metadata
+		}
+		list[i] = fields
+	}
+	return list
+}
