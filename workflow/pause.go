@@ -70,8 +70,11 @@ func (r *run) after(wait time.Duration, rep report) *time.Timer {
 // suspend opens the pause that a call asked for.
 func (r *run) suspend(in *invocation) {
 	n := r.m.Decided()
-	if r.m.Suspend(in.task); in.task.Status() != machine.Waiting {
-		return // it was told to stop meanwhile
+	if r.m.Suspend(in.task); in.task.Status() != machine.Waiting { // it was told to stop meanwhile
+		if !r.cancelled {
+			r.note(entry{kind: recEnded, path: in.path, n: n, failure: in.task.Failure(), model: in.drawnFrom, draws: in.draws})
+		}
+		return
 	}
 	r.keep(in.task, in.progress)
 	r.pause(in.task, *in.pause, n, in.record())
