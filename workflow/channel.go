@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
@@ -13,6 +14,7 @@ import (
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
 )
 
 // Send puts a value into a channel of a run that waits or was interrupted, and goes on with the run. The
@@ -65,19 +67,19 @@ func channelIndex(list []machine.Channel, name string) int {
 	return slices.IndexFunc(list, func(c machine.Channel) bool { return c.Name == name })
 }
 
-// channel is the channel that a step names; one that is not there was reported when the recipe was read.
-func (s *stepCompiler) channel(name recipe.Name) int {
-	return max(0, channelIndex(s.channels, name.Text))
+// channel lowers the channel that a step names; one that is not there was reported when the recipe was read.
+func (s *stepCompiler) channel(kind machine.Kind, name recipe.Name) {
+	s.node.Kind, s.node.Channel = kind, channelIndex(s.channels, name.Text)
 }
 
 func (s *stepCompiler) compileSend(src *recipe.Send, names *expr.Scope) {
-	s.node.Kind, s.node.Channel = machine.Send, s.channel(src.Channel)
+	s.channel(machine.Send, src.Channel)
 	s.with(src.Value, names)
 }
 
 func (s *stepCompiler) compileReceive(src *recipe.Receive, names *expr.Scope) {
-	s.node.Kind, s.node.Channel, s.node.Timeout = machine.Receive, s.channel(src.Channel), src.Timeout
-	s.node.OnEmpty.Fail = src.OnEmpty.Fail
+	s.channel(machine.Receive, src.Channel)
+	s.node.Timeout, s.node.OnEmpty.Fail = src.Timeout, src.OnEmpty.Fail
 	if set := src.OnEmpty.Set; set != nil {
 		t, refs := s.template(set, names)
 		s.node.OnEmpty.Set = t
@@ -85,18 +87,89 @@ func (s *stepCompiler) compileReceive(src *recipe.Receive, names *expr.Scope) {
 	}
 }
 
+// users are the steps of one execution of a file that use a channel, by path.
+type users struct{ sends, receives []string }
+
+// afterSends returns by path what else comes before steps that receive, beside their needs: what they get
+// depends on all sends to the channel, and on who else receives. The first receive stands for that, and all
+// of them go round in a circle.
+func afterSends(r *recipe.Recipe) map[string][]string {
+	after := map[string][]string{}
+	var file func(r *recipe.Recipe, prefix string)
+	var steps func(list []recipe.Step, prefix string, channels map[string]*users)
+	body := func(b *recipe.Body, prefix string, channels map[string]*users) {
+		switch {
+		case b == nil:
+		case b.Recipe != nil:
+			file(b.Recipe, prefix)
+		default:
+			steps(b.Steps, prefix, channels)
+		}
+	}
+	steps = func(list []recipe.Step, prefix string, channels map[string]*users) {
+		for i := range list {
+			s, path := &list[i], prefix+list[i].ID
+			switch {
+			case s.Send != nil && channels[s.Send.Channel.Text] != nil:
+				u := channels[s.Send.Channel.Text]
+				u.sends = append(u.sends, path)
+			case s.Receive != nil && channels[s.Receive.Channel.Text] != nil:
+				u := channels[s.Receive.Channel.Text]
+				u.receives = append(u.receives, path)
+			case s.Loop != nil:
+				body(s.Loop.Body, path+"/", channels)
+			case s.Fork != nil:
+				for _, b := range s.Fork.Branches {
+					body(b.Body, path+"/"+b.Name+"/", channels)
+				}
+			case s.Switch != nil:
+				for _, c := range s.Switch.Cases {
+					body(c.Body, path+"/"+c.Name.Text+"/", channels)
+				}
+				body(s.Switch.Default, path+"/default/", channels)
+			default:
+				body(s.Body, path+"/", channels)
+			}
+		}
+	}
+	file = func(r *recipe.Recipe, prefix string) {
+		channels := map[string]*users{}
+		for _, c := range r.Channels {
+			channels[c.Name] = &users{}
+		}
+		steps(r.Steps, prefix, channels)
+		for _, u := range channels {
+			for i, path := range u.receives {
+				after[path] = []string{u.receives[(i+len(u.receives)-1)%len(u.receives)]}
+				if i == 0 {
+					after[path] = append(after[path], u.sends...)
+				}
+			}
+		}
+	}
+	file(r, "")
+	return after
+}
+
 // openReceive opens the pause of a step that waits for a value when nothing else can go on. One that is
 // about to have waited for long enough is waited for.
 func (r *run) openReceive(t *machine.Task) {
 	p := resume.Pause{Kind: resume.External, Reason: t.ChannelName()}
-	if timeout := t.Node().Timeout; timeout > 0 {
-		p.ExpiresAt = t.Since().Add(timeout)
-		if p.ExpiresAt.Sub(r.events.now) <= r.limits.InlineWait { // its timer is armed
+	if until, ok := t.Driver.(time.Time); ok {
+		if until.Sub(r.events.now) <= r.limits.InlineWait { // its timer is armed
 			r.m.Keep(t)
 			return
 		}
+		p.ExpiresAt = until
 	}
 	r.pause(t, p, r.m.Decided(), nil)
+}
+
+// began begins a step in the trace of this leg that waited for a value in an earlier one.
+func (r *run) began(t *machine.Task) {
+	if t.First == 0 && t.Node().Kind == machine.Receive {
+		r.events.emit(t, trace.Event{Kind: trace.StepStart, Step: t.Path()}, nil)
+	}
 }
 
 // recordSent writes down a value from outside, as the answer to the pauses of those who get it and, where
@@ -204,6 +277,22 @@ func (r *run) applySent(data map[string]any) error {
 	if i < 0 {
 		return fmt.Errorf("there is no channel %q", name)
 	}
+	r.takeSent(sent{name: name, index: i, value: data["value"]})
+	return nil
+}
+
+// shareSent gives a new run a value that somebody sent to another one, unless it has no such channel.
+func (r *run) shareSent(data map[string]any) error {
+	name, _ := data["channel"].(string)
+	i := channelIndex(r.wf.graph.Channels, name)
+	if i < 0 {
+		return nil
+	}
+	rec, err := checkpoint.NewRecord(r.events.now, recSent, "", map[string]any{"n": r.m.Decided(), "channel": name, "value": data["value"]})
+	if err != nil {
+		return err
+	}
+	r.note(entry{rec: &rec})
 	r.takeSent(sent{name: name, index: i, value: data["value"]})
 	return nil
 }

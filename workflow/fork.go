@@ -120,6 +120,7 @@ func definitionPath(path string) string {
 // decideSteps lays the steps out for resume.Decide.
 func (wf *Workflow) decideSteps(digests map[string]string) []resume.Step {
 	var list []resume.Step
+	received := afterSends(wf.recipe)
 	var add func(steps []PlanStep)
 	add = func(steps []PlanStep) {
 		for _, s := range steps {
@@ -127,7 +128,7 @@ func (wf *Workflow) decideSteps(digests map[string]string) []resume.Step {
 			for i, need := range s.Needs {
 				after[i] = need.Step
 			}
-			list = append(list, resume.Step{Path: s.ID, Digest: digests[s.ID], After: after})
+			list = append(list, resume.Step{Path: s.ID, Digest: digests[s.ID], After: append(after, received[s.ID]...)})
 			add(s.Body)
 		}
 	}
@@ -168,6 +169,12 @@ func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs ma
 		}
 		if edited, ok := outputs[rec.Path]; ok {
 			output = value.Clone(edited)
+		}
+		if rec.Kind == recSent {
+			if err := r.shareSent(data); err != nil {
+				return err
+			}
+			continue
 		}
 		if !over && rec.Kind != recWaitOver || !stands[rec.Path] {
 			continue

@@ -524,6 +524,7 @@ func (r *run) execute1(c machine.Command, inside **invocation) bool {
 		if c.Task.Node().Kind != machine.Call { // what computes takes time too
 			r.events.tick()
 		}
+		r.began(c.Task)
 		r.events.emitEnd(c.Task)
 		r.closePause(c.Task)
 		r.tellEnd(c.Task)
@@ -543,11 +544,10 @@ func (r *run) execute1(c machine.Command, inside **invocation) bool {
 	case machine.Stop:
 		r.stop(c)
 	case machine.Arm:
-		wait := c.Wait
-		if since := c.Task.Since(); !since.IsZero() { // of a value, in an earlier leg too
-			wait -= r.events.now.Sub(since)
+		if n := c.Task.Node(); n != nil && n.Kind == machine.Receive {
+			c.Task.Driver = r.events.now.Add(c.Wait) // see openReceive
 		}
-		r.arm(timerKey{c.Task, c.Timer}, wait)
+		r.arm(timerKey{c.Task, c.Timer}, c.Wait)
 	case machine.Disarm:
 		key := timerKey{c.Task, c.Timer}
 		if timer := r.timers[key]; timer != nil { // else it came due in this very moment

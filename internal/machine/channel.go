@@ -3,7 +3,6 @@ package machine
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/braise-run/braise/internal/expr"
 )
@@ -41,12 +40,6 @@ type channel struct {
 	receivers []*Task // that wait, in the order in which they began to
 }
 
-// receiving is the state of a Receive that waits, or has waited.
-type receiving struct {
-	since  time.Time
-	opened bool // the driver was told, as nothing else could go on
-}
-
 // openChannels makes the channels of a frame: a file has its own in each execution, and steps in place
 // use those of the file around them.
 func (f *frame) openChannels() {
@@ -65,14 +58,6 @@ func (f *frame) openChannels() {
 func (t *Task) ChannelName() string { return t.channel().Name }
 
 func (t *Task) channel() *channel { return &t.frame.channels[t.Node().Channel] }
-
-// Since returns when a task began to wait for a value; the zero time when it did not.
-func (t *Task) Since() time.Time {
-	if t.receiving == nil {
-		return time.Time{}
-	}
-	return t.receiving.since
-}
 
 // send executes a Send. What does not become the step's own output is not sent.
 func (m *Machine) send(t *Task, v any) {
@@ -137,7 +122,7 @@ func (m *Machine) receive(t *Task) {
 		m.end(t, v, Unknown, nil)
 	default:
 		c.receivers = append(c.receivers, t)
-		t.receiving = &receiving{since: m.now}
+		t.receiving = true
 		if n.Timeout > 0 {
 			m.arm(t, Timeout, n.Timeout)
 		}
@@ -154,8 +139,8 @@ func (c *channel) leave(t *Task) {
 // false when everything is open already.
 func (m *Machine) openReceives() (opened bool) {
 	for _, t := range m.paused {
-		if t.receiving != nil && !t.receiving.opened {
-			t.receiving.opened, opened = true, true
+		if t.receiving && !t.opened {
+			t.opened, opened = true, true
 			m.emit(Open, t)
 		}
 	}

@@ -234,7 +234,7 @@ func (m *Machine) resume(t *Task) bool {
 		t.kept = false
 		m.kept--
 	}
-	if t.receiving != nil {
+	if t.receiving {
 		t.channel().leave(t)
 	}
 	t.status = Running
@@ -285,7 +285,7 @@ func (m *Machine) Due(t *Task, timer Timer) {
 	if t.stopped || t.cancelled() {
 		return // it is ending already, for another reason
 	}
-	if t.receiving != nil {
+	if t.receiving {
 		m.Answer(t, nil, t.ReceiveTimeout())
 		return
 	}

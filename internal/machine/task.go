@@ -20,7 +20,11 @@ type Task struct {
 	stopped bool  // its call was told to stop
 	again   bool  // its call was suspended and answered, and is to start again
 	kept    bool  // the driver ends its waiting soon
-	began   int64 // the machine's count of begun tasks when it began
+
+	receiving bool // it is a Receive that had to wait
+	opened    bool // and the driver was told, as nothing else could go on
+
+	began int64 // the machine's count of begun tasks when it began
 
 	value   any // of the item
 	output  any
@@ -29,8 +33,6 @@ type Task struct {
 	ctl *control // of a composite that has begun
 
 	each *each // of a foreach that runs
-
-	receiving *receiving // of a Receive that had to wait
 
 	// First, Last and Driver belong to the driver; the machine never looks at them.
 	First, Last int32
