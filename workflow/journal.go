@@ -62,7 +62,6 @@ type journal struct {
 	seq     int64 // of the last record in the store; 0: the store does not have the run yet
 	entries []entry
 	urgent  bool // an entry must be in the store before any further call
-	late    bool // what waits is due, see recordTime
 	armed   *time.Timer
 	err     error // the first failure of the store: nothing is written any more
 

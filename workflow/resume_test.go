@@ -52,7 +52,9 @@ func TestResumeRefusals(t *testing.T) {
 		{"nothing", nil, nil, nil, "answer.unfit", true},
 		{"an answer that is no JSON", nil, nil, func() {}, "answer.unfit", true},
 		{"a truncated token", nil, func(s string) string { return s[:len(s)-1] }, good, "resume.invalidToken", true},
-		{"a forged token", nil, func(s string) string { return s[:len(s)-1] + map[bool]string{true: "A", false: "B"}[s[len(s)-1] == 'B'] }, good, "resume.invalidToken", true},
+		{"a forged token", nil, func(s string) string {
+			return s[:len(s)-1] + map[bool]string{true: "A", false: "B"}[s[len(s)-1] == 'B']
+		}, good, "resume.invalidToken", true},
 		{"a token of another run", nil, func(s string) string { return "other" + s[strings.Index(s, "."):] }, good, "resume.invalidToken", true},
 		{"no token", nil, func(string) string { return "" }, good, "resume.invalidToken", true},
 	} {
