@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
@@ -228,7 +227,7 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 	case src.Receive != nil:
 		s.compileReceive(src.Receive, inner)
 	case src.Retrieve != nil:
-		s.notBuilt(src.Uses.Pos, "steps of kind "+strconv.Quote(src.Uses.Text))
+		s.compileRetrieve(src, inner)
 	case src.Uses.Text == "recipe":
 		s.compileBody(src.Body, inner)
 	case src.Uses.Text == "model":
