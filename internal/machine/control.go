@@ -62,7 +62,7 @@ const (
 	VarCost
 )
 
-// maxHistory is how many outputs of rounds a loop remembers.
+// maxHistory is how many outputs of rounds expressions see.
 const maxHistory = 100
 
 // control is the state of a composite that runs: the frames of its bodies, in the order of their
@@ -73,12 +73,12 @@ type control struct {
 	failed  []*Failure // by frame
 
 	// of a loop
-	round   int // from 1
-	last    any
-	history []any
-	given   any // of the first round
-	sizes   int // of the outputs of all rounds so far
-	began   time.Time
+	round int // from 1
+	done  int // rounds that have ended
+	last  any
+	given any // of the first round
+	sizes int // of the outputs of all rounds so far
+	began time.Time
 
 	// of a fork
 	next   int // the branch to open next
@@ -219,7 +219,7 @@ func (m *Machine) closeRound(t *Task, output any, failure *Failure) {
 	if failure == nil { // before the next round can repeat it: [last, last] doubles
 		before := m.size
 		if failure = m.weigh("output of a round", output, Unknown); failure != nil {
-			output = nil
+			output, c.outputs[c.round-1] = nil, nil
 		}
 		c.sizes += len(",") + m.size - before
 		m.largest = max(m.largest, len("[]")+c.sizes) // of history
@@ -232,10 +232,7 @@ func (m *Machine) closeRound(t *Task, output any, failure *Failure) {
 		m.end(t, nil, Unknown, failure)
 		return
 	}
-	c.last = output
-	if c.history = append(c.history, output); len(c.history) > maxHistory {
-		c.history = c.history[1:]
-	}
+	c.last, c.done = output, c.round
 	if l.Until != nil {
 		yes, err := l.Until.Bool(t)
 		if err != nil {

@@ -147,8 +147,9 @@ func (t *Task) Step(ref expr.StepRef) (status string, output, err any) {
 // Var returns the item (index 0) or its number (index 1) of the foreach that is up bodies
 // outwards.
 func (t *Task) Var(up, index int) any {
+	var inside *frame
 	for range up {
-		t = t.frame.parent
+		inside, t = t.frame, t.frame.parent
 	}
 	switch index {
 	case 0:
@@ -156,20 +157,26 @@ func (t *Task) Var(up, index int) any {
 	case 1:
 		return int64(t.item)
 	}
-	return t.ctl.variable(index, t.frame.m)
+	return t.ctl.variable(index, t.frame.m, inside)
 }
 
-// variable returns what a loop defines; nil before its first round.
-func (c *control) variable(index int, m *Machine) any {
-	switch {
-	case c == nil:
+// variable returns what a loop defines, as a round sees it, which may be undone when later ones have
+// ended, or as the loop itself does, if inside is nil; nil before the first round.
+func (c *control) variable(index int, m *Machine, inside *frame) any {
+	if c == nil {
 		return nil
+	}
+	round, done := c.round, c.done
+	if inside != nil {
+		round, done = inside.index+1, inside.index
+	}
+	switch {
 	case index == VarIteration:
-		return int64(c.round)
-	case index == VarLast:
-		return c.last
+		return int64(round)
+	case index == VarLast && done > 0:
+		return c.outputs[done-1]
 	case index == VarHistory:
-		return append([]any{}, c.history...)
+		return append([]any{}, c.outputs[max(0, done-maxHistory):done]...)
 	case index == VarElapsed:
 		return m.now.Sub(c.began).Seconds()
 	}
