@@ -29,7 +29,7 @@ func Send(ctx context.Context, runID, channel string, value any, rt *runtime.Run
 	l := &leg{ctx: ctx, rt: rt, opts: opts, runID: runID}
 	v, err := frozen(value)
 	if err != nil {
-		return l.refuse(&runtime.Error{Category: runtime.CategoryConfig, Code: string(diagnostics.CodeInput), Err: err})
+		return l.refuse(configError(diagnostics.CodeInput, "%w", err))
 	}
 	l.sent = &sent{name: channel, value: v}
 	return l.run(nil)

@@ -331,6 +331,8 @@ var exitCodes = map[string]int{
 	"config fork.unknownStep":         exitInvalid,
 	"config answer.unfit":             exitInvalid,
 	"config resume.noAdapter":         exitInvalid,
+	"config channel.unknown":          exitInvalid,
+	"config channel.closed":           exitConflict,
 	"infra run.exists":                exitConflict,
 	"infra run.busy":                  exitConflict,
 	"infra run.fenced":                exitConflict,

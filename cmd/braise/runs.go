@@ -27,9 +27,6 @@ func (a *app) runsCommand() *cobra.Command {
 			if len(args) == 0 {
 				return nil
 			}
-			if args[0] == "send" {
-				return usageError("this version does not have the command %q", "runs send")
-			}
 			var names []string
 			for _, c := range cmd.Commands() {
 				names = append(names, c.Name())
@@ -39,7 +36,7 @@ func (a *app) runsCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.runsList(), a.runsShow(), a.runsTrace(), a.runsWatch(), a.runsCancel(), a.runsRecover(), a.runsAnswer(),
-		a.runsSweep(), a.runsFork(), a.runsPrune(), a.runsRepair(), a.runsExport())
+		a.runsSend(), a.runsSweep(), a.runsFork(), a.runsPrune(), a.runsRepair(), a.runsExport())
 	return cmd
 }
 

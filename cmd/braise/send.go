@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/workflow"
+)
+
+func (a *app) runsSend() *cobra.Command {
+	text := ""
+	cmd := &cobra.Command{
+		Use:   "send RUN CHANNEL --inputs-json JSON",
+		Short: "Put a value into a channel of a run that waits or was interrupted, and go on with it",
+		Args:  exactly(2, "runs send takes a run and a channel"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("inputs-json") {
+				return usageError("runs send needs --inputs-json JSON, the value")
+			}
+			v, err := a.readJSON(text)
+			if err != nil {
+				return a.refuse(nil, err)
+			}
+			return a.goOn(cmd.Context(), changed{}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
+				out, _ := workflow.Send(ctx, args[0], args[1], v, rt, opts)
+				return out
+			})
+		},
+	}
+	cmd.Flags().StringVar(&text, "inputs-json", "", "the value as JSON, or @FILE, or @- for stdin")
+	return cmd
+}
