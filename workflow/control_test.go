@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -511,6 +514,38 @@ func TestPlanShowsBodies(t *testing.T) {
 	} {
 		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", tt.what, diff)
+		}
+	}
+}
+
+// Every recipe of the page is that of a scenario, which runs it.
+func TestControlFlowPage(t *testing.T) {
+	page, err := os.ReadFile("../docs/control-flow.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("../testdata/scenarios/*_example*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipes := map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(text), "\nname: ")
+		_, rest, _ = strings.Cut(rest, "\n")
+		body, _, _ := strings.Cut(rest, "\n-- ")
+		recipes[body+"\n"] = file
+	}
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(blocks) < 7 {
+		t.Errorf("%d examples", len(blocks))
+	}
+	for _, b := range blocks {
+		if recipes[b[1]] == "" {
+			t.Errorf("no scenario runs\n%s", b[1])
 		}
 	}
 }
