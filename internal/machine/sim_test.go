@@ -31,6 +31,7 @@ const (
 	opened                // a wait is in the journal: the call or the wait step will be answered
 	answered              // the end of a wait
 	callAgain             // the end of a wait, after which the call is made once more
+	sentIn                // a value from outside, for the channel whose index is in timer
 )
 
 // entry is what the machine was told, as far as a journal keeps it.
@@ -63,6 +64,8 @@ func (e entry) tell(m *Machine, t *Task, size int) {
 		m.Answer(t, e.output, e.failure())
 	case callAgain:
 		m.Again(t)
+	case sentIn:
+		m.Send(int(e.timer), e.output)
 	}
 }
 
@@ -102,6 +105,7 @@ func newSim(t *rapid.T, g *Graph, smooth bool, fates map[string]*fate) *sim {
 	if !smooth {
 		s.opts.WallTime = time.Duration(rapid.IntRange(0, 1).Draw(t, "wall_time")) * time.Hour
 	}
+	g.Channels = testChannels
 	s.watch = newWatch(t, g, s.opts)
 	return s
 }
@@ -222,6 +226,10 @@ func (w *watch) told(e entry, t *Task, size int) {
 		w.unopened = without(w.unopened, t)
 	}
 	e.tell(w.m, t, size)
+	if e.kind == sentIn {
+		w.parked = w.parked && w.m.Result() != nil && w.m.Result().Status == Waiting
+		return
+	}
 	if e.kind == opened && was == Running {
 		w.running = without(w.running, t)
 		w.waiting = append(w.waiting, t)
@@ -250,6 +258,14 @@ func (s *sim) happen() {
 		}
 		s.m.Cancel(errStep)
 		s.polled, s.parked = true, false
+		return
+	}
+	if !s.smooth && s.cancel < 0 && rapid.IntRange(0, 19).Draw(s.T, "send") == 0 {
+		parked, channel := s.parked, rapid.IntRange(0, len(testChannels)-1).Draw(s.T, "channel")
+		s.note(entry{kind: sentIn, timer: Timer(channel), output: "from outside"}, &s.m.root.self)
+		if parked && !s.parked {
+			s.goOn()
+		}
 		return
 	}
 	var list []Command
@@ -398,7 +414,10 @@ func (w *watch) advance(n int64) {
 // find finds the task of an entry by its path.
 func (w *watch) find(e entry) *Task {
 	t := w.known[e.path]
-	if e.kind == fired {
+	switch e.kind {
+	case sentIn:
+		return &w.m.root.self
+	case fired:
 		t = w.owners[timerName{e.path, e.timer}]
 	}
 	if t == nil {
@@ -459,7 +478,7 @@ func snapshot(m *Machine) map[string]string {
 	}
 	var frameState func(f *frame)
 	taskState := func(t *Task) {
-		text := fmt.Sprint(t.status, t.armed, t.timeout, t.stopped, t.again, t.began, t.output, failureText(t.failure))
+		text := fmt.Sprint(t.status, t.armed, t.timeout, t.stopped, t.again, t.receiving, t.opened, t.began, t.output, failureText(t.failure))
 		if e := t.each; e != nil {
 			text += fmt.Sprint(" items ", e.next, e.active, e.done, e.failedAt)
 		}
@@ -483,6 +502,9 @@ func snapshot(m *Machine) map[string]string {
 		}
 	}
 	frameState(m.root)
+	for _, c := range m.root.channels {
+		state["channel "+c.Name] = fmt.Sprint(c.values, paths(c.receivers))
+	}
 	state["ready"], state["slots"], state["calls"], state["paused"] = paths(m.ready), paths(m.waiting), paths(m.calls), paths(m.paused)
 	state["counts"] = fmt.Sprint(m.began, m.decided, m.armed, m.size, m.largest, m.tasks)
 	if r := m.result; r != nil && r.Status != Waiting {

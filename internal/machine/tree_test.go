@@ -26,6 +26,9 @@ var statusOf = func() (list [4]*expr.Template) {
 	return list
 }()
 
+// testChannels are those of the run's own file, a kind each.
+var testChannels = []Channel{{"state", ValueChannel}, {"mail", QueueChannel}, {"news", TopicChannel}}
+
 // drawTree makes a random graph of all kinds of nodes, with bodies and foreach inside each other.
 // Of a smooth one nothing fails, nothing has a timeout and nothing is a race.
 func drawTree(t *rapid.T, depth int, smooth bool) *Graph {
@@ -36,11 +39,18 @@ func drawTree(t *rapid.T, depth int, smooth bool) *Graph {
 		if depth == 0 {
 			kinds = kinds[:5]
 		}
+		if !smooth { // who gets what depends on who is first
+			kinds = append(kinds, Send, Receive)
+		}
 		node := Node{ID: fmt.Sprintf("n%d", i), Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Trigger: Trigger(rapid.IntRange(0, 3).Draw(t, "trigger"))}
 		if node.Kind == Fail && smooth {
 			node.Kind = Call
 		}
 		drawBodies(t, &node, depth-1, smooth)
+		if node.Kind == Send || node.Kind == Receive {
+			node.Channel = rapid.IntRange(0, len(testChannels)-1).Draw(t, "channel")
+			node.OnEmpty.Fail = rapid.IntRange(0, 5).Draw(t, "on_empty") == 0
+		}
 		if rapid.IntRange(0, 4).Draw(t, "when") == 0 {
 			node.When = never
 		}

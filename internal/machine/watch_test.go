@@ -72,7 +72,7 @@ func (w *watch) execute(c Command) {
 	case Start:
 		w.starts(c)
 	case Open:
-		if !begun || ended || t.Node().Kind != Wait {
+		if !begun || ended || t.Node().Kind != Wait && (!t.opened || t.Node().OnEmpty.Fail) {
 			w.Fatalf("%s opens: begun %v, ended %v", t.Path(), begun, ended)
 		}
 		w.waiting, w.unopened = append(w.waiting, t), append(w.unopened, t)
@@ -182,6 +182,14 @@ func (w *watch) quiet() {
 		w.Fatal("it has something to do after all")
 	}
 	paused, calls := w.m.Paused(), w.m.Calls()
+	paused = slices.DeleteFunc(paused, func(t *Task) bool { return t.receiving && !t.opened && !w.parked })
+	for i := range w.m.root.channels {
+		for _, t := range w.m.root.channels[i].receivers {
+			if t.status != Waiting || len(w.m.root.channels[i].values) > 0 {
+				w.Fatalf("%s waits for a value: it is %s, the channel has %v", t.Path(), t.status, w.m.root.channels[i].values)
+			}
+		}
+	}
 	for _, t := range paused {
 		if !slices.Contains(w.waiting, t) || t.Status() != Waiting || slices.Contains(calls, t) {
 			w.Fatalf("%s is paused and %s; opened: %v, call under way: %v", t.Path(), t.Status(), slices.Contains(w.waiting, t), slices.Contains(calls, t))
