@@ -358,6 +358,30 @@ func TestPausesInsideAfterEachWrite(t *testing.T) {
 	}
 }
 
+// With restart each answer begins the run again; it is kept by the path of its pause.
+func TestPausesInsideWithRestart(t *testing.T) {
+	log := &effects{}
+	rt := insideRuntime(log, &checkpoint.Memory{})
+	rt.Interrupt = resume.Restart
+	out, err := load(t, []byte(askingInside)).Run(t.Context(), nil, rt)
+	for out.Status == workflow.StatusPaused {
+		p := out.Pauses[len(out.Pauses)-1]
+		out, err = workflow.Resume(t.Context(), p.Token, map[string]any{"decision": insideAnswers[p.Step]}, rt, nil)
+	}
+	if diff := cmp.Diff(insideOutput, out.Output); err != nil || diff != "" {
+		t.Errorf("%v, output (-want +got)\n%s", err, diff)
+	}
+	did := map[string]int{}
+	for _, line := range log.lines {
+		did[line]++
+	}
+	for _, n := range []string{"round 1", "round 2", "l1", "l2"} {
+		if did["test.act "+n] != did["test.undo "+n]+1 {
+			t.Errorf("%s was done %d times and undone %d times", n, did["test.act "+n], did["test.undo "+n])
+		}
+	}
+}
+
 // wantOf is the argument of a call of test.act, by path.
 func wantOf(path string) string {
 	return map[string]string{
@@ -394,12 +418,7 @@ func TestRollbacksInsideAfterPauses(t *testing.T) {
 	}
 }
 
-// The branch that wins a race closes the pauses of the others.
-func TestRaceClosesPauses(t *testing.T) {
-	for _, mode := range []string{"an answer wins", "a call wins"} {
-		t.Run(mode, func(t *testing.T) {
-			log, store := &effects{}, &checkpoint.Memory{}
-			text := head + `steps:
+const racing = head + `steps:
   race:
     uses: fork
     with:
@@ -411,6 +430,47 @@ func TestRaceClosesPauses(t *testing.T) {
   after: {uses: human, needs: [race], with: {prompt: sure}}
 output: ${{ steps.race.output }}
 `
+
+// A race dies after each of its writes, and has the winner that its journal says.
+func TestRaceAfterEachWrite(t *testing.T) {
+	for _, text := range []string{racing, strings.Replace(racing, "ask: {uses: human, with: {prompt: c}}", "ask: {uses: set, with: 1}", 1)} {
+		wf := load(t, []byte(text))
+		goOn := func(out *workflow.Outcome, err error, log *effects, store checkpoint.Store) (*workflow.Outcome, error) {
+			for out.Status == workflow.StatusPaused {
+				i := max(0, slices.IndexFunc(out.Pauses, func(p resume.Pause) bool { return strings.HasPrefix(p.Step, "race/fast") }))
+				answer := map[string]any{"decision": "approve"}
+				if p := out.Pauses[i]; p.Reason == "indeterminate" {
+					answer = map[string]any{"decision": "retry"}
+					if p.Step == "race/fast/act" && len(log.lines) > 0 {
+						answer = map[string]any{"decision": "result", "form": 3}
+					}
+				}
+				out, err = workflow.Resume(t.Context(), out.Pauses[i].Token, answer, insideRuntime(log, store), nil)
+			}
+			return out, err
+		}
+		for dies := 0; ; dies++ {
+			memory, log := &checkpoint.Memory{}, &effects{}
+			dying := claimed{&dead{Store: memory, after: dies}}
+			out, err := wf.Run(t.Context(), nil, insideRuntime(log, dying))
+			if out, err = goOn(out, err, log, dying); err == nil {
+				break
+			}
+			out, err = workflow.Recover(t.Context(), "r1", insideRuntime(log, memory), nil)
+			out, err = goOn(out, err, log, memory)
+			if diff := cmp.Diff(map[string]any{"winner": "fast", "output": int64(3)}, out.Output); err != nil || diff != "" || len(log.lines) != 1 {
+				t.Errorf("after %d writes: %v, %v, output (-want +got)\n%s", dies, err, log.lines, diff)
+			}
+		}
+	}
+}
+
+// The branch that wins a race closes the pauses of the others.
+func TestRaceClosesPauses(t *testing.T) {
+	for _, mode := range []string{"an answer wins", "a call wins"} {
+		t.Run(mode, func(t *testing.T) {
+			log, store := &effects{}, &checkpoint.Memory{}
+			text := racing
 			if mode == "a call wins" {
 				text = strings.Replace(text, "ask: {uses: human, with: {prompt: c}}", "ask: {uses: set, with: 1}", 1)
 			}
