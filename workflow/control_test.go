@@ -453,7 +453,7 @@ func TestRaceAfterEachWrite(t *testing.T) {
 			memory, log := &checkpoint.Memory{}, &effects{}
 			dying := claimed{&dead{Store: memory, after: dies}}
 			out, err := wf.Run(t.Context(), nil, insideRuntime(log, dying))
-			if out, err = goOn(out, err, log, dying); err == nil {
+			if _, err = goOn(out, err, log, dying); err == nil {
 				break
 			}
 			out, err = workflow.Recover(t.Context(), "r1", insideRuntime(log, memory), nil)
@@ -500,6 +500,56 @@ func TestRaceClosesPauses(t *testing.T) {
 			out, err = workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, nil)
 			if diff := cmp.Diff(map[string]any{"winner": "fast", "output": int64(3)}, out.Output); err != nil || diff != "" || len(log.lines) != 1 {
 				t.Errorf("%v, %v, output (-want +got)\n%s", err, log.lines, diff)
+			}
+		})
+	}
+}
+
+// What stands of a run inside bodies is shared with a run that is forked from it, and is not done again
+// when the recipe has changed elsewhere.
+func TestBodiesThatStand(t *testing.T) {
+	text := head + `steps:
+  rounds: {uses: loop, with: {steps: {a: {uses: test.act, with: {n: "a${{ iteration }}"}}}, max_iterations: 2}}
+  both: {uses: fork, foreach: {in: [1, 2], as: k}, with: {branches: {left: {steps: {b: {uses: test.act, with: {n: "b${{ k }}"}}}}}}}
+  route: {uses: switch, with: {cases: [{name: only, when: "true", steps: {c: {uses: test.act, with: {n: c}}}}]}}
+  ask: {uses: human, needs: [rounds, both, route], with: {prompt: sure}}
+  last: {uses: test.act, needs: [ask], with: {n: last}}
+`
+	for _, tt := range []struct {
+		name, at string
+		want     []string
+	}{
+		{"after all of them", "ask", nil},
+		{"in a loop", "rounds#2/a", []string{"test.act a1", "test.act a2"}},
+		{"in a branch", "both[1]/left/b", []string{"test.act b1", "test.act b2"}},
+		{"in a case", "route/only/c", []string{"test.act c"}},
+		{"with another recipe", "", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			log, store := &effects{}, &checkpoint.Memory{}
+			rt := insideRuntime(log, store)
+			out, err := load(t, []byte(text)).Run(t.Context(), nil, rt)
+			if err != nil || len(log.lines) != 5 {
+				t.Fatal(err, log.lines)
+			}
+			log.lines, rt.NewRunID = nil, nil
+			want := append(tt.want, "test.act last")
+			if tt.at != "" {
+				if out, err = workflow.Fork(t.Context(), "r1", tt.at, workflow.Edits{}, rt, nil); err != nil {
+					t.Fatal(err)
+				}
+				out, err = workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, nil)
+			} else {
+				changed := load(t, []byte(strings.Replace(text, "{n: last}", "{n: other}", 1)))
+				want = []string{"test.act other"}
+				out, err = workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, &workflow.ResumeOptions{Workflow: changed, AcceptChanged: true})
+			}
+			if err != nil || out.Status != workflow.StatusOK {
+				t.Fatal(out.Status, err)
+			}
+			slices.Sort(log.lines)
+			if diff := cmp.Diff(want, log.lines); diff != "" {
+				t.Errorf("effects (-want +got)\n%s", diff)
 			}
 		})
 	}

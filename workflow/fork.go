@@ -101,17 +101,19 @@ func inputsOf(recs []checkpoint.Record) (map[string]any, error) {
 	return nil, fmt.Errorf("%w: it has no inputs", checkpoint.ErrCorrupt)
 }
 
-// definitionPath is the path of a step in the recipe: without the numbers of items.
+// definitionPath is the path of a step in the recipe: without the numbers of items and rounds.
 func definitionPath(path string) string {
 	out, inside := make([]byte, 0, len(path)), false
 	for i := range len(path) {
-		switch c := path[i]; {
-		case c == '[':
+		switch c := path[i]; c {
+		case '[', '#':
 			inside = true
-		case c == ']':
+		case ']':
 			inside = false
-		case !inside:
-			out = append(out, c)
+		default:
+			if inside = inside && c != '/'; !inside {
+				out = append(out, c)
+			}
 		}
 	}
 	return string(out)
