@@ -70,7 +70,7 @@ var plan = map[string]room{
 	"adapters/builtin":          {3, "runtime retry", ""},
 	"adapters/memory":           {3, "runtime retry checkpoint diagnostics internal/yamlnode", ""},
 	"adapters/skills":           {3, "runtime retry checkpoint diagnostics internal/yamlnode", ""},
-	"adapters/retriever":        {3, "runtime retry checkpoint diagnostics internal/yamlnode", ""},
+	"adapters/retriever":        {3, "runtime retry checkpoint diagnostics internal/yamlnode", "zombiezen.com/go/sqlite/..."},
 
 	"host":     {4, second + " workflow " + beside, ""},
 	"scenario": {4, second + " workflow host adapters/script", "golang.org/x/tools/txtar github.com/google/go-cmp/cmp"},

@@ -32,6 +32,7 @@ type Config struct {
 	Secrets []string         // names of environment variables that recipes may use as secrets
 	Limits  runtime.Limits
 	OTLP    *oteltrace.OTLPOptions // nil: no telemetry
+	Index   string                 // folder of documents that retrieve steps look in; relative to the folder of the configuration. "": none
 	Store   string                 // URL of where runs are kept, see OpenStore; relative paths start at the folder of the configuration. "": it says nothing
 
 	env lookup // for the secrets; nil: os.LookupEnv
@@ -110,8 +111,8 @@ type reader struct {
 }
 
 var (
-	keys     = []string{"models", "tools", "secrets", "limits", "store", "telemetry"}
-	notBuilt = []string{"mcp", "prices", "retriever", "memory", "skills"}
+	keys     = []string{"models", "tools", "secrets", "limits", "retriever", "store", "telemetry"}
+	notBuilt = []string{"mcp", "prices", "memory", "skills"}
 )
 
 func (r *reader) config(n *yamlnode.Node) *Config {
@@ -129,6 +130,7 @@ func (r *reader) config(n *yamlnode.Node) *Config {
 		Secrets: r.secrets(fields["secrets"]),
 		Limits:  r.limits(fields["limits"]),
 		OTLP:    r.telemetry(fields["telemetry"]),
+		Index:   r.retriever(fields["retriever"]),
 		Store:   read(r, fields["store"], readStore),
 	}
 }
@@ -279,6 +281,14 @@ func (r *reader) limits(n *yamlnode.Node) runtime.Limits {
 		limits.MaxParallel = r.Int(fields["max_parallel"], 1, math.MaxInt32)
 	}
 	return limits
+}
+
+func (r *reader) retriever(n *yamlnode.Node) string {
+	fields := r.Object(n, []string{"index"}, nil)
+	if fields != nil {
+		r.Require(n, fields, "index")
+	}
+	return r.text(fields["index"])
 }
 
 func (r *reader) text(n *yamlnode.Node) string { return read(r, n, (*yamlnode.Reader).Text) }

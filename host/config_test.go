@@ -52,8 +52,10 @@ tools:
   http: {allow_private: true, timeout: 5s}
 secrets: {from_env: [CRM_TOKEN, OTHER]}
 limits: {max_parallel: 4, grace: 1s}
+retriever: {index: ./docs}
 store: "sqlite:.braise/runs.db?synchronous=normal"
 `, host.Config{
+			Index: "./docs",
 			Store: "sqlite:.braise/runs.db?synchronous=normal",
 			Models: map[string]host.Model{
 				"fast":   {Provider: "script", File: "testdata/fast.yaml"},
@@ -134,13 +136,13 @@ func TestParseConfigRefuses(t *testing.T) {
 			{"b.yaml:4:10", diagnostics.CodeUnknownKey, `unknown key "allow_privat"`, `did you mean "allow_private"?`},
 			{"b.yaml:5:10", diagnostics.CodeUnknownKey, `unknown key "max_paralel"`, `did you mean "max_parallel"?`},
 		}},
-		{"not in this version", "mcp: {}\nprices: {}\nretriever: {}\nmemory: {}\nskills: ./skills", []found{
+		{"not in this version", "mcp: {}\nprices: {}\nmemory: {}\nskills: ./skills", []found{
 			{"b.yaml:1:1", diagnostics.CodeNotBuilt, `this version does not have "mcp"`, "take it out"},
 			{"b.yaml:2:1", diagnostics.CodeNotBuilt, `this version does not have "prices"`, "take it out"},
-			{"b.yaml:3:1", diagnostics.CodeNotBuilt, `this version does not have "retriever"`, "take it out"},
-			{"b.yaml:4:1", diagnostics.CodeNotBuilt, `this version does not have "memory"`, "take it out"},
-			{"b.yaml:5:1", diagnostics.CodeNotBuilt, `this version does not have "skills"`, "take it out"},
+			{"b.yaml:3:1", diagnostics.CodeNotBuilt, `this version does not have "memory"`, "take it out"},
+			{"b.yaml:4:1", diagnostics.CodeNotBuilt, `this version does not have "skills"`, "take it out"},
 		}},
+		{"retriever without a folder", "retriever: {}", []found{{"b.yaml:1:12", diagnostics.CodeMissingKey, `the key "index" is missing from "retriever"`, ""}}},
 		{"models", `
 models:
   a: {provider: openai, model: gpt-5-mini, api_key: "${UNSET}"}

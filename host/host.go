@@ -14,13 +14,14 @@ import (
 
 	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/adapters/openai"
+	"github.com/braise-run/braise/adapters/retriever"
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/runtime"
 )
 
-// Runtime makes a new Runtime of the configuration: its models, the built-in tools, secrets and
-// limits. Relative paths start at dir, the folder of the configuration file; "" is the working
+// Runtime makes a new Runtime of the configuration: its models, the built-in tools, the retriever, secrets
+// and limits. Relative paths start at dir, the folder of the configuration file; "" is the working
 // folder. It reads the scripts that models answer from; the error is a *diagnostics.Error that
 // holds what is wrong with all of them. A nil c is an installation without a braise.yaml.
 func (c *Config) Runtime(dir string) (*runtime.Runtime, error) {
@@ -65,6 +66,9 @@ func (c *Config) Runtime(dir string) (*runtime.Runtime, error) {
 		tools.File = &file
 	}
 	rt.Tools = builtin.Tools(tools)
+	if c.Index != "" {
+		rt.Retriever = retriever.New(within(dir, c.Index), retriever.Options{})
+	}
 	if len(c.Secrets) > 0 {
 		secrets := envSecrets{names: c.Secrets, env: c.env}
 		if secrets.env == nil {

@@ -53,7 +53,12 @@ func TestConfigSchema(t *testing.T) {
 		{`telemetry: {otlp: "HTTPS://collector.test/otlp/", content: true, headers: {X-Tenant: t, X-Api-Key: "${OPENAI_API_KEY}"}, service_name: triage}`, true},
 		{`telemetry: {otlp: "http://${SOME}:4318"}`, true},
 
+		{`retriever: {index: "docs/${SOME}"}`, true},
+
 		{`[]`, false},
+		{`retriever: {}`, false},
+		{`retriever: {index: ""}`, false},
+		{`retriever: {index: docs, top: 5}`, false},
 		{`mcp: {}`, false},
 		{`model: {}`, false},
 		{`models: {"": {provider: script, file: f.yaml}}`, false},

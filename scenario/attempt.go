@@ -137,6 +137,9 @@ func (s *scenario) runtime(dir string, base *runtime.Runtime) (*runtime.Runtime,
 		if own.Secrets != nil {
 			rt.Secrets = own.Secrets
 		}
+		if own.Retriever != nil {
+			rt.Retriever = own.Retriever
+		}
 		if own.Limits.MaxParallel > 0 {
 			rt.Limits.MaxParallel = own.Limits.MaxParallel
 		}
