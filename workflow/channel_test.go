@@ -255,7 +255,8 @@ steps:
   also: {uses: receive, needs: [one], with: {channel: news}}
 output: ["${{ steps.one.output }}", "${{ steps.now.output }}", "${{ steps.told.output }}", "${{ steps.also.output }}"]
 `))
-	out, err := wf.Run(t.Context(), nil, rt)
+	_, err := wf.Run(t.Context(), nil, rt)
+	var out *workflow.Outcome
 	for _, s := range []struct {
 		channel string
 		value   any

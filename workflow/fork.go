@@ -173,6 +173,9 @@ func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs ma
 			output = value.Clone(edited)
 		}
 		if rec.Kind == recSent {
+			for c := r.m.Next(); c.Op != machine.None && c.Op != machine.Done; c = r.m.Next() { // a topic is for those who wait
+				r.replayed(c, known)
+			}
 			if err := r.shareSent(data); err != nil {
 				return err
 			}

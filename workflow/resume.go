@@ -338,7 +338,9 @@ func (r *run) replayed(c machine.Command, known map[string]*machine.Task) {
 		known[c.Task.Path()] = c.Task
 	case machine.Ended:
 		r.closePause(c.Task)
-		r.settled(c.Task)
+		if k := c.Task.Node().Kind; k == machine.Wait || k == machine.Receive { // it may never have come to a pause
+			r.settled(c.Task)
+		}
 		r.again = append(r.again, c.Task)
 	case machine.Start, machine.Open:
 		r.pending = append(r.pending, c)
