@@ -46,9 +46,20 @@ func (r *run) callEvent(s *step, e trace.Event) {
 
 func (r *run) beginCall(s *step, e trace.Event) {
 	name := text(e, "name")
-	c := &call{tool: text(e, "kind") == "tool", attempts: 1}
+	c := &call{kind: text(e, "kind"), attempts: 1}
 	s.call = c
-	if c.tool {
+	switch c.kind {
+	case kindRetriever:
+		c.labels = []attribute.KeyValue{attribute.String(genAIOperation, opRetrieval), attribute.String(genAIProvider, unknownProvider)}
+		c.span = r.open(s.ctx, opRetrieval, e.At, api.SpanKindClient, r.callAttributes(s, c))
+		content, _ := e.Data.Get("content").(map[string]any)
+		if query, ok := content["query"].(string); ok && len(query) > maxContent {
+			r.show(c.span, e.At, genAIQuery, query) // which says that it is left out
+		} else if ok && r.to.content {
+			c.SetAttributes(attribute.String(genAIQuery, valid(query)))
+		}
+		return
+	case kindTool:
 		c.labels = []attribute.KeyValue{attribute.String(genAIOperation, opTool), attribute.String(genAITool, name)}
 		c.span = r.open(s.ctx, opTool+" "+name, e.At, api.SpanKindInternal, r.callAttributes(s, c))
 		r.show(c.span, e.At, genAIArguments, e.Data.Get("content"))
@@ -111,7 +122,7 @@ func (r *run) closeCall(s *step, at time.Time, f *failure) {
 		c.SetAttributes(attribute.Int(braiseAttempts, c.attempts))
 	}
 	seconds := r.to.meters.models
-	if c.tool {
+	if c.kind == kindTool {
 		seconds = r.to.meters.tools
 	}
 	if f != nil {

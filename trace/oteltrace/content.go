@@ -87,3 +87,19 @@ func toolDefinitions(tools []any) []any {
 	}
 	return list
 }
+
+// documents are the ids and scores of what a retriever has found; nil if that is not shown.
+func documents(content any) any {
+	output, _ := content.(map[string]any)
+	found, ok := output["documents"].([]any)
+	if !ok {
+		return nil
+	}
+	list := []any{}
+	for _, d := range found {
+		if d, ok := d.(map[string]any); ok {
+			list = append(list, map[string]any{"id": d["id"], "score": d["score"]})
+		}
+	}
+	return list
+}

@@ -9,10 +9,15 @@ const (
 	schemaURL = "https://opentelemetry.io/schemas/1.41.0"
 
 	// Operations: values of genAIOperation, and the first words of the names of spans.
-	opRun   = "invoke_workflow"
-	opModel = "chat"
-	opTool  = "execute_tool"
-	opStep  = "step" // ours, in names only
+	opRun       = "invoke_workflow"
+	opModel     = "chat"
+	opTool      = "execute_tool"
+	opRetrieval = "retrieval"
+	opStep      = "step" // ours, in names only
+
+	// What adapter.call has for "kind", models apart.
+	kindTool      = "tool"
+	kindRetriever = "retriever"
 
 	genAIOperation     = "gen_ai.operation.name"
 	genAIWorkflow      = "gen_ai.workflow.name"
@@ -24,11 +29,13 @@ const (
 	genAIOutputTokens  = "gen_ai.usage.output_tokens"
 	genAITokenType     = "gen_ai.token.type"
 	genAITool          = "gen_ai.tool.name"
-	genAIInput         = "gen_ai.input.messages"      // content
-	genAIOutput        = "gen_ai.output.messages"     // content
-	genAITools         = "gen_ai.tool.definitions"    // content
-	genAIArguments     = "gen_ai.tool.call.arguments" // content
-	genAIResult        = "gen_ai.tool.call.result"    // content
+	genAIInput         = "gen_ai.input.messages"       // content
+	genAIOutput        = "gen_ai.output.messages"      // content
+	genAITools         = "gen_ai.tool.definitions"     // content
+	genAIArguments     = "gen_ai.tool.call.arguments"  // content
+	genAIResult        = "gen_ai.tool.call.result"     // content
+	genAIQuery         = "gen_ai.retrieval.query.text" // content
+	genAIDocuments     = "gen_ai.retrieval.documents"  // content
 	errorType          = "error.type"
 	exceptionEvent     = "exception"
 	exceptionType      = "exception.type"

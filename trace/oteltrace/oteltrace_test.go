@@ -236,6 +236,37 @@ func TestTree(t *testing.T) {
 	}
 }
 
+func TestRetrieval(t *testing.T) {
+	l := newLab(t, true)
+	l.run("run-1",
+		event(0, trace.RunStart, "", "digest", "d", "recipe", "answer"),
+		event(1, trace.StepStart, "docs"),
+		event(2, trace.AdapterCall, "docs", "kind", "retriever", "name", "retriever", "content", map[string]any{"query": "why?", "top_k": int64(2)}),
+		event(5, trace.StepEnd, "docs", "status", "succeeded", "content", map[string]any{"documents": []any{map[string]any{"id": "a#1", "score": 1.5, "text": "so"}}}),
+		event(6, trace.RunSuccess, ""),
+		event(6, trace.RunEnd, "", "status", "ok"))
+	want := `retrieval (client) 2-5 Unset
+  . braise.run.id=run-1
+  . braise.step.path=docs
+  . gen_ai.operation.name=retrieval
+  . gen_ai.provider.name=unknown
+  . gen_ai.retrieval.documents=[{"id":"a#1","score":1.5}]
+  . gen_ai.retrieval.query.text=why?
+`
+	var spans tracetest.SpanStubs
+	for _, s := range l.spans.GetSpans() {
+		if s.Name == "retrieval" {
+			spans = append(spans, s)
+		}
+	}
+	if diff := gocmp.Diff(want, tree(spans)); diff != "" {
+		t.Errorf("span (-want +got):\n%s", diff)
+	}
+	if got := metrics(t, l.reader); !slices.Contains(got, "gen_ai.client.operation.duration s gen_ai.operation.name=retrieval gen_ai.provider.name=unknown: 1 0.003") {
+		t.Errorf("metrics %q", got)
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	l := newLab(t, false)
 	l.run("run-1", triage...)

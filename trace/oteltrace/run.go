@@ -62,7 +62,7 @@ type step struct {
 // call is the span of a call of a model or a tool: all attempts of it.
 type call struct {
 	span
-	tool     bool
+	kind     string               // of the adapter: model, tool or retriever
 	labels   []attribute.KeyValue // of its metrics
 	attempts int
 	retrying bool // the next adapter.call is one more attempt
@@ -237,7 +237,10 @@ func (r *run) endStep(e trace.Event) {
 	case "cancelled":
 		f = &failure{code: cancelledError, message: text(e, "message")}
 	}
-	if s.call != nil && s.call.tool && f == nil {
+	if s.call != nil && s.call.kind == kindRetriever && f == nil {
+		r.show(s.call.span, e.At, genAIDocuments, documents(e.Data.Get("content")))
+	}
+	if s.call != nil && s.call.kind == kindTool && f == nil {
 		r.show(s.call.span, e.At, genAIResult, e.Data.Get("content"))
 	}
 	r.closeStep(s, e.At, text(e, "status"), f)
