@@ -38,6 +38,7 @@ const (
 // Codes of what a run needs and does.
 const (
 	CodeMissingModel      Code = "model.missing"
+	CodeMissingPrice      Code = "price.missing" // of a model that a limit of cost is for
 	CodeMissingTool       Code = "tool.missing"
 	CodeMissingSecret     Code = "secret.missing"
 	CodeMissingRetriever  Code = "retriever.missing"

@@ -178,6 +178,7 @@ var summaries = map[Code]string{
 	CodeMaybeSkipped: "The output of a step that may be skipped is read without \"?.\".",
 
 	CodeMissingModel:      "A model is missing.",
+	CodeMissingPrice:      "A model has no price, and a limit of cost needs one.",
 	CodeMissingTool:       "A tool is missing.",
 	CodeMissingSecret:     "A secret is missing.",
 	CodeMissingRetriever:  "A retriever is missing.",

@@ -27,9 +27,10 @@ const FileName = "braise.yaml"
 // Config is a braise.yaml as read, its variables replaced. The zero value, and nil, is an
 // installation without one: no models, no secrets, of the built-in tools only http.request.
 type Config struct {
-	Models  map[string]Model // by the name that recipes use
-	Tools   builtin.Options  // folders as written; Runtime resolves them
-	Secrets []string         // names of environment variables that recipes may use as secrets
+	Models  map[string]Model         // by the name that recipes use
+	Prices  map[string]runtime.Price // of models, by the name that recipes use; nil: none
+	Tools   builtin.Options          // folders as written; Runtime resolves them
+	Secrets []string                 // names of environment variables that recipes may use as secrets
 	Limits  runtime.Limits
 	OTLP    *oteltrace.OTLPOptions // nil: no telemetry
 	Index   string                 // folder of documents that retrieve steps look in; relative to the folder of the configuration. "": none
@@ -111,8 +112,8 @@ type reader struct {
 }
 
 var (
-	keys     = []string{"models", "tools", "secrets", "limits", "retriever", "store", "telemetry"}
-	notBuilt = []string{"mcp", "prices", "memory", "skills"}
+	keys     = []string{"models", "prices", "tools", "secrets", "limits", "retriever", "store", "telemetry"}
+	notBuilt = []string{"mcp", "memory", "skills"}
 )
 
 func (r *reader) config(n *yamlnode.Node) *Config {
@@ -126,6 +127,7 @@ func (r *reader) config(n *yamlnode.Node) *Config {
 	}
 	return &Config{
 		Models:  r.models(fields["models"]),
+		Prices:  r.prices(fields["prices"]),
 		Tools:   r.tools(fields["tools"]),
 		Secrets: r.secrets(fields["secrets"]),
 		Limits:  r.limits(fields["limits"]),
@@ -148,6 +150,33 @@ func (r *reader) models(n *yamlnode.Node) map[string]Model {
 		models[f.Key] = r.model(f.Value)
 	}
 	return models
+}
+
+// prices reads what models cost. A name need not be one of models here: an app may add its own.
+func (r *reader) prices(n *yamlnode.Node) map[string]runtime.Price {
+	var prices map[string]runtime.Price
+	for _, f := range r.Map(n) {
+		fields := r.Object(f.Value, []string{"input", "output"}, nil)
+		if fields == nil {
+			continue
+		}
+		r.Require(f.Value, fields, "input", "output")
+		if prices == nil {
+			prices = map[string]runtime.Price{}
+		}
+		prices[f.Key] = runtime.Price{Input: r.price(fields["input"]), Output: r.price(fields["output"])}
+	}
+	return prices
+}
+
+// price reads an amount of money.
+func (r *reader) price(n *yamlnode.Node) float64 {
+	f := r.Float(n)
+	if f < 0 || math.IsInf(f, 0) || math.IsNaN(f) {
+		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%q must be 0 or more", n.Key)
+		return 0
+	}
+	return f
 }
 
 // providers has the keys of each provider's models.

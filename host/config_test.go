@@ -136,11 +136,17 @@ func TestParseConfigRefuses(t *testing.T) {
 			{"b.yaml:4:10", diagnostics.CodeUnknownKey, `unknown key "allow_privat"`, `did you mean "allow_private"?`},
 			{"b.yaml:5:10", diagnostics.CodeUnknownKey, `unknown key "max_paralel"`, `did you mean "max_parallel"?`},
 		}},
-		{"not in this version", "mcp: {}\nprices: {}\nmemory: {}\nskills: ./skills", []found{
+		{"not in this version", "mcp: {}\nmemory: {}\nskills: ./skills", []found{
 			{"b.yaml:1:1", diagnostics.CodeNotBuilt, `this version does not have "mcp"`, "take it out"},
-			{"b.yaml:2:1", diagnostics.CodeNotBuilt, `this version does not have "prices"`, "take it out"},
-			{"b.yaml:3:1", diagnostics.CodeNotBuilt, `this version does not have "memory"`, "take it out"},
-			{"b.yaml:4:1", diagnostics.CodeNotBuilt, `this version does not have "skills"`, "take it out"},
+			{"b.yaml:2:1", diagnostics.CodeNotBuilt, `this version does not have "memory"`, "take it out"},
+			{"b.yaml:3:1", diagnostics.CodeNotBuilt, `this version does not have "skills"`, "take it out"},
+		}},
+		{"prices", "prices:\n  a: {input: 0.25}\n  b: {input: -1, output: 2}\n  c: 3\n  d: {input: x, output: 0, cached: 1}", []found{
+			{"b.yaml:2:6", diagnostics.CodeMissingKey, `the key "output" is missing from "a"`, ""},
+			{"b.yaml:3:14", diagnostics.CodeInvalidValue, `"input" must be 0 or more`, ""},
+			{"b.yaml:4:6", diagnostics.CodeWrongType, `"c" must be a mapping, not an integer`, ""},
+			{"b.yaml:5:14", diagnostics.CodeWrongType, `"input" must be a number, not a string`, ""},
+			{"b.yaml:5:28", diagnostics.CodeUnknownKey, `unknown key "cached"`, "known here: input, output"},
 		}},
 		{"retriever without a folder", "retriever: {}", []found{{"b.yaml:1:12", diagnostics.CodeMissingKey, `the key "index" is missing from "retriever"`, ""}}},
 		{"models", `

@@ -20,15 +20,15 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// Runtime makes a new Runtime of the configuration: its models, the built-in tools, the retriever, secrets
-// and limits. Relative paths start at dir, the folder of the configuration file; "" is the working
+// Runtime makes a new Runtime of the configuration: its models with their prices, the built-in tools, the
+// retriever, secrets and limits. Relative paths start at dir, the folder of the configuration file; "" is the working
 // folder. It reads the scripts that models answer from; the error is a *diagnostics.Error that
 // holds what is wrong with all of them. A nil c is an installation without a braise.yaml.
 func (c *Config) Runtime(dir string) (*runtime.Runtime, error) {
 	if c == nil {
 		c = &Config{}
 	}
-	rt := &runtime.Runtime{Models: map[string]runtime.Model{}, Limits: c.Limits}
+	rt := &runtime.Runtime{Models: map[string]runtime.Model{}, Prices: c.Prices, Limits: c.Limits}
 	var found diagnostics.List
 	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
 		switch m := c.Models[name]; {

@@ -136,8 +136,10 @@ func TestConfigSchemaIsDocumented(t *testing.T) {
 	walk = func(path string, v any) {
 		part := v.(map[string]any)
 		properties, _ := part["properties"].(map[string]any)
-		if ref, ok := part["additionalProperties"].(map[string]any); ok && ref["$ref"] == "#/$defs/model" {
-			properties = map[string]any{"NAME": defs["model"]}
+		for _, def := range []string{"model", "price"} {
+			if ref, ok := part["additionalProperties"].(map[string]any); ok && ref["$ref"] == "#/$defs/"+def {
+				properties = map[string]any{"NAME": defs[def]}
+			}
 		}
 		for name, p := range properties {
 			walk(path+"."+name, p)

@@ -44,6 +44,7 @@ type Runtime struct {
 	Diagnostics diagnostics.Mode // Defaults to diagnostics.Default.
 	Reporter    Reporter         // nil: warnings go to slog.Default
 
+	Prices   map[string]Price // of models, by the name that recipes use, for limits of cost; nil: none
 	Limits   Limits
 	NewRunID func() string // nil: a UUIDv7
 }
@@ -51,6 +52,11 @@ type Runtime struct {
 // ToolSpecs describes the tools that a run has, those of plugins with them: what
 // workflow.Options.Tools takes.
 func (rt *Runtime) ToolSpecs() []ToolSpec { return rt.Resolve().ToolSpecs() }
+
+// Price is what a model costs, in US dollars per million tokens.
+type Price struct {
+	Input, Output float64
+}
 
 // Limits bound a run. A zero field means its default.
 type Limits struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -42,6 +43,11 @@ func (rt *Runtime) Validate() error {
 	for i, s := range rt.Trace {
 		if s == nil {
 			bad("trace sink %d is nil", i)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(rt.Prices)) {
+		if p := rt.Prices[name]; !(p.Input >= 0 && p.Output >= 0) || math.IsInf(p.Input+p.Output, 0) {
+			bad("the price of model %q is no amount of money: %+v", name, p)
 		}
 	}
 	if l := rt.Limits; l.MaxParallel < 0 || l.Grace < 0 || l.InlineWait < 0 || l.MaxItems < 0 || l.MaxSteps < 0 || l.MaxOutputBytes < 0 || l.MaxRunBytes < 0 {

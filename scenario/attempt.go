@@ -133,6 +133,9 @@ func (s *scenario) runtime(dir string, base *runtime.Runtime) (*runtime.Runtime,
 			return nil, err
 		}
 		maps.Copy(rt.Models, own.Models)
+		if own.Prices != nil {
+			rt.Prices = own.Prices
+		}
 		rt.Tools = replaceTools(rt.Tools, own.Tools)
 		if own.Secrets != nil {
 			rt.Secrets = own.Secrets

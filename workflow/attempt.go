@@ -101,7 +101,7 @@ func (r *run) keep(t *machine.Task, p progress) {
 // nil when there is nothing to keep.
 func (in *invocation) record() map[string]any {
 	p := &in.progress
-	if !p.any() && in.draws == nil {
+	if !p.any() && in.draws == nil && in.used == (amount{}) {
 		return nil
 	}
 	data := map[string]any{"attempts": int64(p.attempts), "calls": int64(p.calls)}
@@ -113,6 +113,9 @@ func (in *invocation) record() map[string]any {
 	}
 	if in.draws != nil {
 		data["model"], data["draws"] = in.drawnFrom, in.draws
+	}
+	if usage := in.used.usage(); usage != nil {
+		data["usage"] = usage
 	}
 	return data
 }
@@ -145,11 +148,15 @@ type response struct {
 func (in *invocation) try() (response, error) {
 	for {
 		resp, err := in.attempt()
+		in.settle(resp.model, err)
 		if err == nil {
 			in.attempts = 0
 			return resp, nil
 		}
 		if !in.again(err) {
+			return response{}, err
+		}
+		if err := in.next(); err != nil {
 			return response{}, err
 		}
 	}
@@ -283,18 +290,21 @@ func (in *invocation) again(err error) bool {
 			return false
 		}
 	}
-	in.next()
 	return true
 }
 
-// next begins one more call of the adapter.
-func (in *invocation) next() {
+// next begins one more call of the adapter, if the budget allows it.
+func (in *invocation) next() error {
 	if in.req != nil {
+		if err := in.reserve(); err != nil {
+			return err
+		}
 		again := *in.req // the model may have kept the request
 		in.req = &again
 		in.draw()
 	}
 	in.emit(in.event(), in.content())
+	return nil
 }
 
 // emitRetry tells of a failed attempt; more are the attributes that come after "attempt".

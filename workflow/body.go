@@ -163,9 +163,7 @@ func (s *stepCompiler) compile(src *recipe.Step) {
 		}
 	}
 	s.node.When = s.condition(src.When, &s.names)
-	if src.Limits != nil {
-		s.notBuilt(src.Limits.Pos, "limits of steps")
-	}
+	s.limits(src.Limits)
 	inner := s.names // what the step itself, or each item, sees
 	if f := src.Foreach; f != nil {
 		in, refs := s.template(f.In, &s.names)

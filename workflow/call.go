@@ -76,6 +76,10 @@ type invocation struct {
 	progress
 	told chan detailed // of a rollback: what it has for the trace; nil for the run's other calls
 
+	accounts []*account // that calls of a model count in
+	reserved amount     // for the call under way
+	used     amount     // by the calls that are over
+
 	output  any
 	size    int // of the output, or machine.Unknown
 	failure *machine.Failure
@@ -430,7 +434,9 @@ func withRepairs(messages []runtime.Message, texts []string) []runtime.Message {
 // generate asks the model once, or once more, and returns its text, secrets out.
 func (in *invocation) generate(again bool) (string, error) {
 	if again {
-		in.next()
+		if err := in.next(); err != nil {
+			return "", err
+		}
 	}
 	m := runtime.Moment{Point: runtime.ModelBefore, Name: in.req.Model, Request: in.req}
 	if err := in.ask(m); err != nil {
@@ -547,6 +553,14 @@ func (in *invocation) prepareModel() error {
 	about, _ := in.model.(runtime.Described)
 	in.resolve(about)
 	in.req = req
+	if in.accounts = in.run.accountsOf(in.task); in.accounts != nil {
+		if _, ok := in.run.rt.Prices[req.Model]; !ok && slices.ContainsFunc(in.accounts, func(a *account) bool { return a.limit.micros > 0 }) {
+			return configError(diagnostics.CodeMissingPrice, "%s: model %q has no price; a cost_usd of the recipe needs one", in.call.pos, req.Model)
+		}
+	}
+	if err := in.reserve(); err != nil {
+		return err
+	}
 	in.draw()
 	return nil
 }

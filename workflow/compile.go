@@ -45,6 +45,8 @@ type Workflow struct {
 	capabilities []use // that requires names
 	retriever    *use  // the first step that retrieves; nil: none does
 
+	stepBudgets, stepCosts bool // some step has limits of tokens or cost; of cost
+
 	checked atomic.Pointer[toolCheck] // the last check of the tools; nil before the first
 
 	digest     string // of the recipe
@@ -76,14 +78,14 @@ const MaxSteps = 100_000
 // findings, and refused.
 func Compile(r *recipe.Recipe, opts *Options) (*Workflow, error) {
 	c := &compiler{files: map[*recipe.Recipe]*file{}, uses: [4]map[string]*use{{}, {}, {}, {}}, broken: r.Diagnostics.HasErrors()}
-	if l := r.Limits; l.Tokens > 0 || l.CostUSD > 0 || l.Pause {
-		c.notBuilt(l.Pos, "limits of tokens and cost")
+	if l := r.Limits; l.Pause && l.WallTime > 0 {
+		c.notBuilt(l.Pos, "pauses when wall_time is over")
 	}
 	top := c.file(r)
 	wf := &Workflow{
 		recipe: r, graph: top.graph, inputs: top.inputs, steps: top.steps, calls: c.calls,
 		models: c.sorted(useModel), tools: c.sorted(useTool), secrets: c.sorted(useSecret), capabilities: c.sorted(useCapability),
-		retriever: c.retriever,
+		retriever: c.retriever, stepBudgets: c.stepBudgets, stepCosts: c.stepCosts,
 	}
 	for _, call := range c.calls {
 		if call.kind == toolCall {
@@ -140,6 +142,8 @@ type compiler struct {
 	broken bool // the recipe was not read without errors
 
 	retriever *use // the first step that retrieves
+
+	stepBudgets, stepCosts bool
 
 	suggest suggester
 	full    bool // there are more than MaxSteps somewhere

@@ -27,7 +27,7 @@ var (
 const (
 	recInput    checkpoint.Kind = "run.input"   // inputs, interrupt?
 	recBegun    checkpoint.Kind = "call.begun"  // n, ordinal: the call may have had its effect from here on
-	recEnded    checkpoint.Kind = "call.ended"  // n, output | error, draws?: a call is over
+	recEnded    checkpoint.Kind = "call.ended"  // n, output | error, draws?, usage?: a call is over
 	recGiven    checkpoint.Kind = "call.given"  // n, output: a call that another run, or an earlier definition, had made
 	recFired    checkpoint.Kind = "timer.fired" // n, timer
 	recSent     checkpoint.Kind = "value.sent"  // n, channel, value: from outside, and not only the answer to a pause
@@ -50,6 +50,7 @@ type entry struct {
 	ordinal int
 	model   string // that draws are of
 	draws   []int
+	used    amount             // by a call of a model
 	rec     *checkpoint.Record // instead of all that
 }
 
@@ -240,6 +241,9 @@ func (e *entry) record() (checkpoint.Record, error) {
 				list[i] = int64(n)
 			}
 			data["draws"], data["model"] = list, e.model
+		}
+		if usage := e.used.usage(); usage != nil {
+			data["usage"] = usage
 		}
 	case recFired:
 		data["n"], data["timer"] = e.n, int64(e.timer)

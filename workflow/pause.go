@@ -72,7 +72,7 @@ func (r *run) suspend(in *invocation) {
 	n := r.m.Decided()
 	if r.m.Suspend(in.task); in.task.Status() != machine.Waiting { // it was told to stop meanwhile
 		if !r.cancelled {
-			r.note(entry{kind: recEnded, path: in.path, n: n, failure: in.task.Failure(), model: in.drawnFrom, draws: in.draws})
+			r.note(entry{kind: recEnded, path: in.path, n: n, failure: in.task.Failure(), model: in.drawnFrom, draws: in.draws, used: in.used})
 		}
 		return
 	}
@@ -234,6 +234,8 @@ func (r *run) answer(p *openPause, next resume.Next, answer any) {
 		r.answerTask(t, answer, nil)
 	case p.Reason == indeterminate:
 		r.decideCall(t, answer)
+	case next == resume.Answered && asksForMore(p):
+		r.decideMore(p, answer)
 	default:
 		if next == resume.Answered {
 			if r.answers == nil {

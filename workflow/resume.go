@@ -211,6 +211,9 @@ func (l *leg) run(g *given) (*Outcome, error) {
 	r := newRun(l.ctx, wf, l.rt)
 	r.id, r.leg = l.runID, l
 	out := r.execute(func() (map[string]any, error) { return r.openAgain(l) }, func() error {
+		if err := r.recallSpent(l); err != nil {
+			return err
+		}
 		if l.old != nil {
 			err := r.redefine(l, g)
 			if r.tellReplayed(); err == nil {
@@ -383,6 +386,7 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 		for _, n := range draws {
 			r.markDrawn(model, n)
 		}
+		r.spent(task, usageOf(data))
 		r.m.Finish(task, data["output"], machine.Unknown, failureOf(data["error"]))
 	case recGiven:
 		if !r.m.Give(rec.Path, data["output"]) {
@@ -412,6 +416,7 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 		for _, n := range draws {
 			r.markDrawn(model, n)
 		}
+		r.spent(task, usageOf(kept))
 		if r.opened == nil {
 			r.opened = map[string]int{}
 		}

@@ -106,6 +106,7 @@ type run struct {
 	forGood    *string                 // why the run was cancelled for good; nil: it was not
 	again      []*machine.Task         // that ended in an earlier leg, for the trace
 
+	budget    budget
 	drawMutex sync.Mutex
 	drawn     map[string][]bool // model calls, by model: those that were made
 }
@@ -307,6 +308,9 @@ func (r *run) prepare() error {
 	r.prepared = p
 	if cancelled := r.ctxError(); cancelled != nil {
 		return cancelled
+	}
+	if err == nil && (r.leg == nil || !r.leg.ended) {
+		err = r.unpriced()
 	}
 	return err
 }
@@ -694,6 +698,7 @@ func (r *run) returned(in *invocation) bool {
 
 // finish tells the journal and the machine how a call ended.
 func (r *run) finish(in *invocation) {
+	in.release(amount{}) // of a call that was not made, or panicked
 	if in.pause != nil {
 		r.suspend(in)
 		return
@@ -704,7 +709,7 @@ func (r *run) finish(in *invocation) {
 		if r.cancelled {
 			n = r.cancelledAt
 		}
-		r.note(entry{kind: recEnded, path: in.path, n: n, output: in.output, failure: in.failure, model: in.drawnFrom, draws: in.draws})
+		r.note(entry{kind: recEnded, path: in.path, n: n, output: in.output, failure: in.failure, model: in.drawnFrom, draws: in.draws, used: in.used})
 		r.journal.urgent = r.journal.urgent || in.hasEffect()
 	}
 	r.m.Finish(in.task, in.output, in.size, in.failure)

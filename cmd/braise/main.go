@@ -342,6 +342,7 @@ var exitCodes = map[string]int{
 	"config resume.definitionChanged": exitConflict,
 	"config strict.failed":            exitMissing,
 	"config model.missing":            exitMissing,
+	"config price.missing":            exitMissing,
 	"config tool.missing":             exitMissing,
 	"config secret.missing":           exitMissing,
 	"config retriever.missing":        exitMissing,

@@ -68,7 +68,9 @@ type Node struct {
 	Fork    *Fork         // of a Many
 	Cases   []Branch      // of a Choice; the default, which has no condition, last
 	Timeout time.Duration // for each execution; 0: none
-	OnError OnError
+	// WallTime says that Timeout is a limit of the step, and a breach of it one of a limit.
+	WallTime bool
+	OnError  OnError
 
 	Channel int     // of a Send or a Receive: which one of its file
 	OnEmpty OnEmpty // of a Receive
@@ -78,6 +80,7 @@ type Node struct {
 	Accept func(any) error
 	// Adapter is the driver's own: what a Call calls.
 	Adapter any
+	Limits  any // the driver's own
 	// Rollback undoes an execution that succeeded; nil: nothing does.
 	Rollback *Rollback
 

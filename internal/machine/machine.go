@@ -723,6 +723,8 @@ func (m *Machine) end(t *Task, output any, size int, failure *Failure) (taken bo
 	m.disarm(t)
 	whole := t.item < 0 && n.Foreach != nil // timeout and output are for each item
 	switch {
+	case t.timeout && n.WallTime:
+		failure = &Failure{Category: "limit", Code: "limits.wall_time", Err: m.timeoutError(t)}
 	case t.timeout:
 		failure = &Failure{Category: "infra", Code: "step.timeout", Err: m.timeoutError(t)}
 	case failure != nil && t.stopped:
@@ -955,7 +957,11 @@ func (m *Machine) timeoutError(t *Task) error {
 	if t.node < 0 {
 		return fmt.Errorf("the run timed out: limits.wall_time is %v", m.opts.WallTime)
 	}
-	return fmt.Errorf("step %q timed out: its timeout is %v", t.Path(), t.Node().Timeout)
+	what := "timeout"
+	if t.Node().WallTime {
+		what = "limits.wall_time"
+	}
+	return fmt.Errorf("step %q timed out: its %s is %v", t.Path(), what, t.Node().Timeout)
 }
 
 func exprFailure(err error) *Failure {

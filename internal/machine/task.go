@@ -210,6 +210,17 @@ func (e ended) Step(ref expr.StepRef) (status string, output, err any) {
 	return e.status.String(), e.output, err
 }
 
+// Owner returns the task whose body t is in; nil for a step of the recipe's own.
+func (t *Task) Owner() *Task { return t.frame.parent }
+
+// Whole returns the foreach step of an item, and else t.
+func (t *Task) Whole() *Task {
+	if t.item < 0 {
+		return t
+	}
+	return t.whole()
+}
+
 // whole returns the foreach step of an item.
 func (t *Task) whole() *Task { return &t.frame.steps[t.node].Task }
 
