@@ -435,23 +435,23 @@ func (r *run) driveBeside() {
 	}
 }
 
-// watchCall makes sure that the run goes on if the call that begins now takes long.
+// watchCall makes sure that the run goes on if the call that the baton names takes long.
 func (r *run) watchCall() {
-	if r.watching.Load() {
-		return
-	}
 	if r.watch == nil {
 		r.watch = time.AfterFunc(time.Hour, r.look)
 	}
-	r.watching.Store(true)
-	r.watch.Reset(patience)
+	if r.watching.CompareAndSwap(false, true) {
+		r.watch.Reset(patience)
+	}
 }
 
 // look takes the run over if the driver is in the same quick call as the last time.
 func (r *run) look() {
 	switch turn := r.baton.Load(); {
 	case turn <= 0:
-		r.watching.Store(false)
+		if r.watching.Store(false); r.baton.Load() > 0 { // a call began in this very moment
+			r.watchCall()
+		}
 	case turn != r.seen || !r.baton.CompareAndSwap(turn, 0):
 		r.seen = turn
 		r.watch.Reset(patience)
@@ -666,7 +666,6 @@ func (r *run) launch(in *invocation, alone bool, inside **invocation) bool {
 	case quick:
 		in.turn = r.turns
 		in.setContext(r.callContext(in.task))
-		r.watchCall()
 	default:
 		r.hand(in)
 		return true
@@ -674,6 +673,9 @@ func (r *run) launch(in *invocation, alone bool, inside **invocation) bool {
 	r.own = in
 	*inside = in
 	r.baton.Store(in.turn)
+	if in.turn > 0 { // only now: the watch looks at the baton
+		r.watchCall()
+	}
 	in.reachedCall(beforeTool, beforeModel)
 	in.do()
 	in.reachedCall(afterTool, afterModel)
