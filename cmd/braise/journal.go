@@ -187,7 +187,7 @@ func (j *journalReader) answered(rec checkpoint.Record, id string, next resume.N
 	switch {
 	case next == resume.Failed:
 		j.end(rec, map[string]any{"code": "pause.expired", "message": "nobody answered in time"})
-	case uses == "human" || uses == "wait":
+	case uses == "human" || uses == "wait" || uses == "receive":
 		j.end(rec, nil)
 	}
 }
