@@ -23,7 +23,7 @@ func (s *stepCompiler) compileLoop(src *recipe.Loop, inner *expr.Scope) {
 	s.node.Kind = machine.Again
 	s.node.Loop = &machine.Loop{
 		Body: s.bodyOf(src.Body, names, ""), Max: src.MaxIterations, Continue: src.Continue, FailAt: src.FailAtLimit,
-		Until: s.condition(src.Until, withLoop(inner, expr.Var{Name: "elapsed", Index: machine.VarElapsed})),
+		Until: s.condition(src.Until, withLoop(inner, expr.Var{Name: "elapsed", Index: machine.VarElapsed}, expr.Var{Name: "cost", Index: machine.VarCost})),
 	}
 	if src.Next != nil {
 		t, refs := s.template(src.Next, names)

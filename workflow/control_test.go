@@ -20,6 +20,7 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/runtime/runtimetest"
 	"github.com/braise-run/braise/workflow"
 )
 
@@ -657,5 +658,32 @@ func TestControlFlowPage(t *testing.T) {
 		if recipes[b[1]] == "" {
 			t.Errorf("no scenario runs\n%s", b[1])
 		}
+	}
+}
+
+// A loop may stop by what its calls have cost, also after its process died.
+func TestLoopKnowsItsCost(t *testing.T) {
+	wf := load(t, []byte(head+`steps:
+  grow:
+    uses: loop
+    with:
+      steps:
+        ask: {uses: model, with: {model: m, prompt: hi}}
+        nap: {uses: human, when: iteration == 2, needs: [ask], with: {prompt: Go on}}
+      until: cost >= 0.005
+      max_iterations: 9
+output: ${{ steps.grow.output.iterations }}
+`))
+	model := &runtimetest.Model{Func: func(context.Context, *runtime.Request) (*runtime.Response, error) {
+		return &runtime.Response{Text: "x", Usage: runtime.Usage{InputTokens: 500, OutputTokens: 250}}, nil // $0.001
+	}}
+	rt := &runtime.Runtime{Models: map[string]runtime.Model{"m": model}, Prices: map[string]runtime.Price{"m": {Input: 1, Output: 2}},
+		Store: &checkpoint.Memory{}, Resume: resume.PassThrough{}}
+	out, err := wf.Run(t.Context(), nil, rt)
+	if err != nil || out.Status != workflow.StatusPaused {
+		t.Fatal(out.Status, err)
+	}
+	if out, err = workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, nil); err != nil || out.Output != int64(5) {
+		t.Errorf("output %v, %v: five rounds cost $0.005", out.Output, err)
 	}
 }

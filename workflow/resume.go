@@ -387,6 +387,7 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 			r.markDrawn(model, n)
 		}
 		r.spent(task, usageOf(data))
+		r.m.Spend(task, usageOf(data).micros)
 		r.m.Finish(task, data["output"], machine.Unknown, failureOf(data["error"]))
 	case recGiven:
 		if !r.m.Give(rec.Path, data["output"]) {

@@ -713,6 +713,7 @@ func (r *run) finish(in *invocation) {
 		}
 		r.note(entry{kind: recEnded, path: in.path, n: n, output: in.output, failure: in.failure, model: in.drawnFrom, draws: in.draws, used: in.used})
 		r.journal.urgent = r.journal.urgent || in.hasEffect()
+		r.m.Spend(in.task, in.used.micros)
 	}
 	r.m.Finish(in.task, in.output, in.size, in.failure)
 }

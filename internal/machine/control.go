@@ -79,12 +79,20 @@ type control struct {
 	given any // of the first round
 	sizes int // of the outputs of all rounds so far
 	began time.Time
+	spent int64 // see Spend
 
 	// of a fork
 	next   int // the branch to open next
 	open   int // branches that are open
 	winner int // of a race, -1: none yet
 	over   bool
+}
+
+// Spend tells the loops around a call what it cost, in millionths of a dollar; before Finish.
+func (m *Machine) Spend(t *Task, micros int64) {
+	for p := t.frame.parent; p != nil && micros != 0; p = p.frame.parent {
+		p.ctl.spent += micros
+	}
 }
 
 // Tell gives the machine the time, which it takes for the elapsed time of loops: that of the event

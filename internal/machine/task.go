@@ -179,6 +179,8 @@ func (c *control) variable(index int, m *Machine, inside *frame) any {
 		return append([]any{}, c.outputs[max(0, done-maxHistory):done]...)
 	case index == VarElapsed:
 		return m.now.Sub(c.began).Seconds()
+	case index == VarCost:
+		return float64(c.spent) / 1e6
 	}
 	return nil
 }
