@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/adapters/builtin"
+	"github.com/braise-run/braise/adapters/retriever"
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"
@@ -22,7 +23,7 @@ func TestExamples(t *testing.T) {
 	}
 	dir := t.TempDir()
 	rt := &runtime.Runtime{
-		Models: map[string]runtime.Model{"fast": fast},
+		Models: map[string]runtime.Model{"fast": fast}, Retriever: retriever.New(dir, retriever.Options{}),
 		Tools:  builtin.Tools(builtin.Options{File: &builtin.FileOptions{Base: dir}}),
 	}
 	wantOutput := map[string]any{
@@ -30,6 +31,9 @@ func TestExamples(t *testing.T) {
 		"model":      "billing",
 		"recipe":     []any{int64(1), int64(4), int64(9)},
 		"fail":       int64(20),
+		"fork":       int64(3),
+		"send":       int64(42),
+		"receive":    int64(42),
 		"file.write": int64(14),
 	}
 	for _, e := range entries(rt) {
