@@ -132,12 +132,12 @@ func (r *run) write() error {
 	}
 	ctx := context.WithoutCancel(r.ctx)
 	if j.seq == 0 {
-		ttl := leaseTime
 		over := recs[len(recs)-1].Kind == checkpoint.RunEnded || recs[len(recs)-1].Kind == checkpoint.RunPaused
+		reached(beforeCreate)
+		ttl := leaseTime
 		if over { // nobody has to hold the run, and one write is enough
 			ttl = 0
 		}
-		reached(beforeCreate)
 		lease, err := j.store.Create(ctx, j.run, owner(), ttl, recs...)
 		reached(afterCreate)
 		if err != nil {
