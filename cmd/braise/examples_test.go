@@ -24,7 +24,7 @@ func TestExamples(t *testing.T) {
 	dir := t.TempDir()
 	rt := &runtime.Runtime{
 		Models: map[string]runtime.Model{"fast": fast}, Retriever: retriever.New(dir, retriever.Options{}),
-		Tools:  builtin.Tools(builtin.Options{File: &builtin.FileOptions{Base: dir}}),
+		Tools: builtin.Tools(builtin.Options{File: &builtin.FileOptions{Base: dir}}),
 	}
 	wantOutput := map[string]any{
 		"set":        map[string]any{"text": "Hello, World!", "letters": int64(5)},
