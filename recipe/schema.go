@@ -146,7 +146,7 @@ func withSchemas() []any {
 	tool := node{"type": "string", "pattern": `^[^ \t\n]*\.[^ \t\n]*$`}
 	return append(all,
 		node{"properties": node{"uses": node{"anyOf": []any{node{"enum": built}, tool}}}},
-		node{"if": uses(tool), "then": node{"properties": node{"with": node{"type": "object"}}}})
+		node{"if": uses(tool), "then": node{"properties": node{"with": node{"anyOf": []any{node{"type": "object"}, template}}}}})
 }
 
 func uses(s node) node { return node{"required": []any{"uses"}, "properties": node{"uses": s}} }
