@@ -266,12 +266,12 @@ func choosers(steps []recipe.Step, prefix string) []string {
 				paths = append(paths, prefix+s.ID)
 			}
 		}
-		if b := s.Body; b != nil {
-			inside := b.Steps
-			if b.Recipe != nil {
-				inside = b.Recipe.Steps
+		for name, b := range s.Bodies() {
+			inside := prefix + s.ID + "/"
+			if name != "" {
+				inside += name + "/"
 			}
-			paths = append(paths, choosers(inside, prefix+s.ID+"/")...)
+			paths = append(paths, choosers(stepsOf(b), inside)...)
 		}
 	}
 	return paths

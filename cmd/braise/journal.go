@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -198,20 +199,31 @@ func (j *journalReader) uses(path string) string {
 		return ""
 	}
 	steps, uses := j.recipe.Steps, ""
+	bodies := map[string]*recipe.Body{} // that the next name may be one of
 	for id := range strings.SplitSeq(path, "/") {
 		id, _, _ = strings.Cut(id, "[")
 		id, _, _ = strings.Cut(id, "#")
+		if b, ok := bodies[id]; ok && b != nil { // a branch or a case
+			steps, bodies = stepsOf(b), nil
+			continue
+		}
 		i := slices.IndexFunc(steps, func(s recipe.Step) bool { return s.ID == id })
 		if i < 0 {
 			return ""
 		}
-		s := steps[i]
-		steps, uses = nil, s.Uses.Text
-		if s.Body != nil {
-			if steps = s.Body.Steps; s.Body.Recipe != nil {
-				steps = s.Body.Recipe.Steps
-			}
-		}
+		uses = steps[i].Uses.Text
+		bodies = maps.Collect(steps[i].Bodies())
+		steps = stepsOf(bodies[""])
 	}
 	return uses
+}
+
+func stepsOf(b *recipe.Body) []recipe.Step {
+	switch {
+	case b == nil:
+		return nil
+	case b.Recipe != nil:
+		return b.Recipe.Steps
+	}
+	return b.Steps
 }

@@ -200,7 +200,7 @@ func innermost(steps []runningStep) []runningStep {
 	outer := map[string]bool{}
 	for _, s := range steps {
 		for i, c := range s.path {
-			if c == '/' || c == '[' {
+			if c == '/' || c == '[' || c == '#' {
 				outer[s.path[:i]] = true
 			}
 		}
