@@ -327,7 +327,8 @@ func startChild(t *testing.T, job crashJob, at, do string) *started {
 		t.Fatal(err)
 	}
 	p := &started{Cmd: exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashChild$", "-test.timeout=90s")}
-	p.Env = append(os.Environ(), crashVar+"="+string(text), failpointVar+"="+at, failActVar+"="+do)
+	// A process with the race detector would sleep for a second before it exits.
+	p.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", crashVar+"="+string(text), failpointVar+"="+at, failActVar+"="+do)
 	p.Stdout, p.Stderr = &p.out, &p.err
 	if err := p.Start(); err != nil {
 		t.Fatal(err)

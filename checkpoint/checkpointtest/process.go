@@ -102,7 +102,7 @@ type worker struct {
 func startWorker(t *testing.T, job, place string) *worker {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
-	cmd.Env = append(os.Environ(), jobVar+"="+job, placeVar+"="+place)
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", jobVar+"="+job, placeVar+"="+place)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {

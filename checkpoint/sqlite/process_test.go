@@ -69,7 +69,7 @@ func TestTwoProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), exe)
-	cmd.Env = append(os.Environ(), childFile+"="+path)
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", childFile+"="+path)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
