@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -189,8 +190,13 @@ func pragmas(synchronous string) []string {
 	}
 }
 
-// checkVersion returns the version of a file's tables.
-func checkVersion(c *sqlite.Conn) (int, error) {
+// checkVersion returns the version of a file's tables. What it reads is of one moment: another process
+// may be making them.
+func checkVersion(c *sqlite.Conn) (_ int, err error) {
+	if err := query(c, nil, "SAVEPOINT version"); err != nil {
+		return 0, err
+	}
+	defer func() { err = cmp.Or(err, query(c, nil, "RELEASE version")) }()
 	var app, version, tables int64
 	for text, n := range map[string]*int64{"PRAGMA application_id": &app, "PRAGMA user_version": &version, "SELECT count(*) FROM sqlite_schema": &tables} {
 		if err := query(c, func(stmt *sqlite.Stmt) error { *n = stmt.ColumnInt64(0); return nil }, text); err != nil {
