@@ -115,7 +115,7 @@ func (f *frame) child(name string, def *Loop) *frame {
 	if state == nil {
 		state = new(State) // until the first event is recorded
 	}
-	k := &frame{loop: def, in: f.in, offers: f.offers, limits: f.limits, log: f.log, state: state, trace: f.trace,
+	k := &frame{loop: def, in: f.in, rt: f.rt, offers: f.offers, limits: f.limits, log: f.log, state: state, trace: f.trace,
 		name: strings.TrimPrefix(f.name+"/"+name, "/"), path: strings.TrimPrefix(f.path+"/"+name, "/"), depth: depth, maxDepth: f.maxDepth}
 	if def.MaxDelegationDepth > 0 {
 		k.maxDepth = min(k.maxDepth, def.MaxDelegationDepth)
@@ -154,7 +154,7 @@ func (f *frame) runChild(ctx context.Context, k *frame, start Start) error {
 		return k.outside(runtime.CategoryConfig, "resume.definitionChanged", fmt.Errorf("agent %q is not the one that began", k.loop.Name))
 	}
 	def := *k.loop
-	if def.Memory = (Conversation{}); def.InheritMemory {
+	if def.Memory = (runtime.Conversation{}); def.InheritMemory {
 		def.Memory = f.memory
 	}
 	k.loop = &def

@@ -20,11 +20,11 @@ func models(m map[string]runtime.Model, tools ...runtime.Tool) *runtime.Runtime 
 
 func TestDelegates(t *testing.T) {
 	t.Run("4.1 a child loop", func(t *testing.T) {
-		child := &agentloop.Loop{Name: "digger", Model: "c", Instructions: "Dig.", Description: "Finds things.", MaxSubagents: -1, Memory: agentloop.Conversation{Thread: "own"}}
+		child := &agentloop.Loop{Name: "digger", Model: "c", Instructions: "Dig.", Description: "Finds things.", MaxSubagents: -1, Memory: runtime.Conversation{Thread: "own"}}
 		l := simple()
 		l.Tools, l.Delegates, l.Memory.Thread = []string{"t.a"}, map[string]*agentloop.Loop{"dig": child}, "t"
 		m, c := model(says("", `delegate_dig {"task": "find it"}`, "delegate_dig {}"), says("done")), model(says("", "t.a"), says("in the shed"))
-		in, j := agentloop.Input{}, after(t, nil)
+		in, j := input{}, after(t, nil)
 		mem := conversations{"t": {{Role: runtime.User, Text: "old"}}}
 		in.Memory, in.Journal = mem, j
 		res := must(t, l, in, models(map[string]runtime.Model{"m": m, "c": c}, tool("t.a", "", "A")))
@@ -56,7 +56,7 @@ func TestDelegates(t *testing.T) {
 		l := simple()
 		l.Delegates, l.Memory.Thread = map[string]*agentloop.Loop{"dig": {Model: "c", InheritMemory: true}}, "t"
 		c := model(says("found"))
-		in, mem := agentloop.Input{}, conversations{"t": {{Role: runtime.User, Text: "old"}}}
+		in, mem := input{}, conversations{"t": {{Role: runtime.User, Text: "old"}}}
 		in.Memory = mem
 		must(t, l, in, models(map[string]runtime.Model{"m": model(says("", `delegate_dig {"task":"x"}`), says("done")), "c": c}))
 		same(t, "view", talk(c.Requests()[0].Messages), []string{"user: old", "user: x"})
@@ -76,7 +76,7 @@ func TestDelegates(t *testing.T) {
 			l.MaxDelegationDepth = limit
 			other.Model, other.MaxDelegationDepth = "other", 9 // the lower one counts
 			l.Delegates, other.Delegates = map[string]*agentloop.Loop{"you": other}, map[string]*agentloop.Loop{"me": l}
-			must(t, l, agentloop.Input{}, models(map[string]runtime.Model{"m": m, "other": m}))
+			must(t, l, input{}, models(map[string]runtime.Model{"m": m, "other": m}))
 			want := map[int]string{0: "step/you#1/me#1/you#1", 1: "step/you#1", 2: "step/you#1/me#1"}[limit]
 			same(t, fmt.Sprint("limit ", limit), deepest, want)
 		}
@@ -85,7 +85,7 @@ func TestDelegates(t *testing.T) {
 		l := simple()
 		l.Delegates = map[string]*agentloop.Loop{"dig": {Model: "c"}}
 		m := model(says("", `delegate_dig {"task":"x"}`), says("done"))
-		res := must(t, l, agentloop.Input{}, models(map[string]runtime.Model{"m": m, "c": model(runtimetest.Answer{Err: errors.New("tired")})}))
+		res := must(t, l, input{}, models(map[string]runtime.Model{"m": m, "c": model(runtimetest.Answer{Err: errors.New("tired")})}))
 		same(t, "call", []string{res.Calls[0].Code, res.Calls[0].Result}, []string{"delegate.failed", `error: "dig" failed: tired`})
 	})
 	t.Run("4.1 a pause inside", func(t *testing.T) {
@@ -104,12 +104,12 @@ func TestDelegates(t *testing.T) {
 			a := tool("t.a", "", "A")
 			rt := models(map[string]runtime.Model{"m": m, "c": &runtimetest.Model{Func: ask}, "a": &runtimetest.Model{Func: ask}}, a)
 			j := after(t, nil)
-			p := paused(t, l, agentloop.Input{Journal: j}, rt)
+			p := paused(t, l, input{Journal: j}, rt)
 			same(t, "pauses", []string{p[0].ID, p[0].Step, p[0].Frame, p[1].ID}, []string{"step/dig#2/ask#1:call1", "step/dig#2/ask#1", "dig#2/ask#1", "step/dig#3/ask#1:call1"})
 			j = after(t, j.events)
-			p = paused(t, l, agentloop.Input{Journal: j, Answers: []agentloop.Answer{{Pause: p[1].ID, Value: object{"answer": "two"}}}}, rt)
+			p = paused(t, l, input{Journal: j, Answers: []agentloop.Answer{{Pause: p[1].ID, Value: object{"answer": "two"}}}}, rt)
 			same(t, "requests", len(m.Requests()), 1)
-			res := must(t, l, agentloop.Input{Journal: after(t, j.events), Answers: []agentloop.Answer{{Pause: p[0].ID, Value: object{"answer": "one"}}}}, rt)
+			res := must(t, l, input{Journal: after(t, j.events), Answers: []agentloop.Answer{{Pause: p[0].ID, Value: object{"answer": "one"}}}}, rt)
 			same(t, "results", results(res), []string{"A", "got got one", "got got two"})
 			same(t, "calls", len(a.Calls()), 1)
 		}
@@ -129,7 +129,7 @@ func TestSubagents(t *testing.T) {
 			{-1, nil, "t.a"},
 		} {
 			m := model(says("done"))
-			must(t, &agentloop.Loop{Model: "m", MaxSubagents: tt.max, Tools: tt.tools}, agentloop.Input{}, host(m, tool("t.a", "", 1)))
+			must(t, &agentloop.Loop{Model: "m", MaxSubagents: tt.max, Tools: tt.tools}, input{}, host(m, tool("t.a", "", 1)))
 			same(t, "offered", offered(m.Requests()[0]), tt.want)
 		}
 	})
@@ -167,7 +167,7 @@ func TestSubagents(t *testing.T) {
 				).ToolCalls}, nil
 			}}
 			l, j := &agentloop.Loop{Name: "boss", Model: "m", MaxSubagents: 2, ToolConcurrency: concurrency}, after(t, nil)
-			res := must(t, l, agentloop.Input{Journal: j}, host(m, tool("t.a", "", 1), tool("t.b", "", 1)))
+			res := must(t, l, input{Journal: j}, host(m, tool("t.a", "", 1), tool("t.b", "", 1)))
 			ok := func(text string, steps int) string {
 				return fmt.Sprintf(`{"id":"x","outcome":{"status":"ok","steps":%d,"stopReason":"answer","text":%q}}`, steps, text)
 			}
@@ -213,9 +213,9 @@ func TestSubagents(t *testing.T) {
 			return &runtime.Response{Text: "done"}, nil
 		}}
 		l, j := &agentloop.Loop{Model: "m", Tools: []string{"human.ask"}}, after(t, nil)
-		p := paused(t, l, agentloop.Input{Journal: j}, host(m))
+		p := paused(t, l, input{Journal: j}, host(m))
 		same(t, "pause", p[0].ID, "step/agent.x#2:call1")
-		res := must(t, l, agentloop.Input{Journal: after(t, j.events), Answers: []agentloop.Answer{{Pause: p[0].ID, Value: object{"answer": "yes"}}}}, host(m))
+		res := must(t, l, input{Journal: after(t, j.events), Answers: []agentloop.Answer{{Pause: p[0].ID, Value: object{"answer": "yes"}}}}, host(m))
 		same(t, "results", results(res)[1:], []string{`{"id":"x","outcome":{"status":"ok","steps":2,"stopReason":"answer","text":"done"}}`, `error: subagent_busy: sub-agent "x" has a task`})
 	})
 }

@@ -43,8 +43,8 @@ func (f *frame) gather(ctx context.Context) error {
 		return f.record(ctx, e)
 	}
 	mem, task := f.memory, f.state.Start.Prompt
-	if err := once(MemoryLoaded, mem.Thread != "", f.in.Memory != nil, "memory", categoryMemory, "memory.load", func(ctx context.Context) (Event, error) {
-		messages, err := f.in.Memory.Load(ctx, mem)
+	if err := once(MemoryLoaded, mem.Thread != "", f.rt.Memory != nil, "memory", categoryMemory, "memory.load", func(ctx context.Context) (Event, error) {
+		messages, err := f.rt.Memory.Load(ctx, mem)
 		return Event{Messages: slices.DeleteFunc(slices.Clone(messages), func(m runtime.Message) bool { return m.Role == runtime.System })}, err
 	}); err != nil {
 		return err
@@ -55,8 +55,8 @@ func (f *frame) gather(ctx context.Context) error {
 	if err := f.recall(ctx); err != nil {
 		return err
 	}
-	if err := once(Retrieved, f.loop.TopK > 0, f.in.Retriever != nil, "retriever", categoryRetriever, "retriever.failed", func(ctx context.Context) (Event, error) {
-		docs, err := f.in.Retriever.Retrieve(ctx, task, f.loop.TopK)
+	if err := once(Retrieved, f.loop.TopK > 0, f.rt.Retriever != nil, "retriever", categoryRetriever, "retriever.failed", func(ctx context.Context) (Event, error) {
+		docs, err := f.rt.Retriever.Retrieve(ctx, task, f.loop.TopK)
 		return Event{Documents: slices.Clone(docs[:min(len(docs), f.loop.TopK)])}, err
 	}); err != nil {
 		return err
@@ -64,14 +64,14 @@ func (f *frame) gather(ctx context.Context) error {
 	if slices.Contains(f.state.Gathered, Retrieved) {
 		f.emit(Retrieve, "documents", len(f.state.Found))
 	}
-	if err := once(SkillsLoaded, len(f.loop.Skills) > 0, f.in.Skills != nil, "skill loader", runtime.CategoryConfig, "skills.failed", func(ctx context.Context) (Event, error) {
+	if err := once(SkillsLoaded, len(f.loop.Skills) > 0, f.rt.Skills != nil, "skill loader", runtime.CategoryConfig, "skills.failed", func(ctx context.Context) (Event, error) {
 		skills, err := f.loadSkills(ctx)
 		return Event{Skills: skills}, err
 	}); err != nil {
 		return err
 	}
-	return once(Instructed, f.in.Env != nil, true, "environment", runtime.CategoryInfra, "env.failed", func(ctx context.Context) (Event, error) {
-		text, err := f.in.Env.Instructions(ctx)
+	return once(Instructed, f.rt.Env != nil, true, "environment", runtime.CategoryInfra, "env.failed", func(ctx context.Context) (Event, error) {
+		text, err := f.rt.Env.Instructions(ctx)
 		return Event{Text: text}, err
 	})
 }
@@ -85,16 +85,16 @@ func (f *frame) portFailed(ctx context.Context, category runtime.Category, code 
 }
 
 // loadSkills asks the loader, and keeps the tools that skills bring.
-func (f *frame) loadSkills(ctx context.Context) ([]Skill, error) {
-	skills, err := f.in.Skills.Load(ctx, normal(f.loop.Skills))
+func (f *frame) loadSkills(ctx context.Context) ([]runtime.Skill, error) {
+	skills, err := f.rt.Skills.Load(ctx, normal(f.loop.Skills))
 	if err != nil {
 		return nil, err
 	}
 	skills = slices.Clone(skills)
-	slices.SortStableFunc(skills, func(a, b Skill) int {
+	slices.SortStableFunc(skills, func(a, b runtime.Skill) int {
 		return slices.Compare([]string{a.Scope, a.Name, a.Path, a.SHA256}, []string{b.Scope, b.Name, b.Path, b.SHA256})
 	})
-	skills = slices.CompactFunc(skills, func(a, b Skill) bool {
+	skills = slices.CompactFunc(skills, func(a, b runtime.Skill) bool {
 		return a.Scope == b.Scope && a.Name == b.Name && a.Path == b.Path && a.SHA256 == b.SHA256
 	})
 	f.skillTools = nil
@@ -107,7 +107,7 @@ func (f *frame) loadSkills(ctx context.Context) ([]Skill, error) {
 // reenter looks at what a later leg may find changed. What the loop works with stays as recorded.
 func (f *frame) reenter(ctx context.Context) error {
 	s := f.state
-	if slices.Contains(s.Gathered, SkillsLoaded) && f.in.Skills != nil {
+	if slices.Contains(s.Gathered, SkillsLoaded) && f.rt.Skills != nil {
 		now, err := guard(ctx, 0, f.limits.Grace, "the skill loader", f.loadSkills)
 		switch {
 		case err != nil && ctx.Err() != nil:
@@ -127,18 +127,18 @@ func (f *frame) reenter(ctx context.Context) error {
 
 // steer takes the messages that wait: recorded first, then taken from the inbox.
 func (f *frame) steer(ctx context.Context) error {
-	if f.in.Inbox == nil || f.name != "" {
+	if f.rt.Inbox == nil || f.name != "" {
 		return nil
 	}
-	waiting, err := f.in.Inbox.Waiting(ctx)
+	waiting, err := f.rt.Inbox.Waiting(ctx, f.in.RunID, f.path)
 	if err != nil {
 		return f.portFailed(ctx, runtime.CategoryInfra, "inbox.failed", err)
 	}
-	var fresh []Note
+	var fresh []runtime.Note
 	var ids []string
 	for _, n := range waiting {
 		ids = append(ids, n.ID)
-		if !slices.Contains(f.state.Taken, n.ID) && !slices.ContainsFunc(fresh, func(o Note) bool { return o.ID == n.ID }) {
+		if !slices.Contains(f.state.Taken, n.ID) && !slices.ContainsFunc(fresh, func(o runtime.Note) bool { return o.ID == n.ID }) {
 			fresh = append(fresh, n)
 		}
 	}
@@ -149,7 +149,7 @@ func (f *frame) steer(ctx context.Context) error {
 		f.emit(Steer, "messages", len(fresh))
 	}
 	if len(ids) > 0 {
-		if err := f.in.Inbox.Taken(ctx, ids...); err != nil {
+		if err := f.rt.Inbox.Taken(ctx, f.in.RunID, f.path, ids...); err != nil {
 			return f.portFailed(ctx, runtime.CategoryInfra, "inbox.failed", err)
 		}
 	}
@@ -158,7 +158,7 @@ func (f *frame) steer(ctx context.Context) error {
 
 // save writes into memory and layers what this loop added to the conversation, the system prompt never.
 func (f *frame) save(ctx context.Context) error {
-	remembers := f.memory.Thread != "" && f.in.Memory != nil
+	remembers := f.memory.Thread != "" && f.rt.Memory != nil
 	if !remembers && len(f.layers) == 0 {
 		return nil
 	}
@@ -168,7 +168,7 @@ func (f *frame) save(ctx context.Context) error {
 	own := slices.Clone(f.state.Messages[f.state.Own:])
 	if remembers {
 		_, err := guard(ctx, 0, f.limits.Grace, "the memory", func(ctx context.Context) (any, error) {
-			return nil, f.in.Memory.Save(ctx, f.memory, f.in.RunID+"/"+f.path, own)
+			return nil, f.rt.Memory.Save(ctx, f.memory, f.in.RunID+"/"+f.path, own)
 		})
 		if err != nil {
 			return f.portFailed(ctx, categoryMemory, "memory.save", err)

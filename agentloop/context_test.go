@@ -18,7 +18,7 @@ func testOnce(t *testing.T) {
 	l, ports := simple(), &counting{conversations: conversations{}}
 	l.Tools, l.TopK, l.Memory.Thread = []string{"human.ask"}, 1, "t"
 	m := model(says("", `human.ask {"question":"?"}`), says("", `human.ask {"question":"!"}`), says("done"))
-	in, j := agentloop.Input{}, after(t, nil)
+	in, j := input{}, after(t, nil)
 	in.Memory, in.Retriever, in.Env, in.Journal = ports, ports, ports, j
 	p := paused(t, l, in, host(m))
 	for range 2 {
@@ -50,11 +50,11 @@ func TestMemory(t *testing.T) {
 			{name: "cancelled", model: &runtimetest.Model{Func: func(context.Context, *runtime.Request) (*runtime.Response, error) { return nil, context.Canceled }}},
 		} {
 			l, mem := simple(), conversations{"t": old}
-			l.Instructions, l.Memory, l.Tools = "Be short.", agentloop.Conversation{Thread: "t"}, []string{"t.a", "human.ask"}
+			l.Instructions, l.Memory, l.Tools = "Be short.", runtime.Conversation{Thread: "t"}, []string{"t.a", "human.ask"}
 			if tt.change != nil {
 				tt.change(l)
 			}
-			in := agentloop.Input{}
+			in := input{}
 			in.Memory = mem
 			_, err := run(t, l, in, host(tt.model, tool("t.a", "", "A")))
 			if (err == nil) != (tt.want != nil) {
@@ -70,19 +70,19 @@ func TestMemory(t *testing.T) {
 			{"full", "", "memory", "memory.save", "no room"},
 			{"", "fail", "retriever", "retriever.failed", "no index"},
 		} {
-			l, in := simple(), agentloop.Input{Prompt: tt.prompt}
+			l, in := simple(), input{Prompt: tt.prompt}
 			l.Memory.Thread, l.TopK = tt.thread, 1
 			in.Memory, in.Retriever = conversations{}, &documents{}
 			j := after(t, nil)
 			in.Journal = j
 			_, err := run(t, l, in, host(model(says("done"))))
 			failed(t, err, runtime.Category(tt.category), tt.code, tt.text)
-			_, again := run(t, l, agentloop.Input{Journal: after(t, j.events)}, host(model()))
+			_, again := run(t, l, input{Journal: after(t, j.events)}, host(model()))
 			failed(t, again, runtime.Category(tt.category), tt.code, tt.text)
 		}
 	})
 	t.Run("5.2 a memory that panics", func(t *testing.T) {
-		l, in := simple(), agentloop.Input{}
+		l, in := simple(), input{}
 		l.Memory.Thread = "t"
 		in.Memory = panicking{}
 		_, err := run(t, l, in, host(model(says("done"))))
@@ -91,7 +91,7 @@ func TestMemory(t *testing.T) {
 	t.Run("5.1 and 5.2 without a port", func(t *testing.T) {
 		l := simple()
 		l.Memory.Thread, l.TopK = "t", 3
-		res := must(t, l, agentloop.Input{}, host(model(says("done"))))
+		res := must(t, l, input{}, host(model(says("done"))))
 		same(t, "findings", codes(res), []string{"capability.missing", "capability.missing"})
 	})
 }
@@ -115,9 +115,9 @@ func TestLayers(t *testing.T) {
 					Dispose: func(_ context.Context, key string) error { return note("dispose", key) }}
 			}
 			l := simple()
-			l.Memory = agentloop.Conversation{Thread: "t"}
+			l.Memory = runtime.Conversation{Thread: "t"}
 			l.Layers = []agentloop.Layer{layer("b", 2, "resource"), layer("init-", 1, "global"), layer("a", 1, "execution"), layer("recall-", 3, "thread")}
-			in := agentloop.Input{}
+			in := input{}
 			in.Memory = conversations{}
 			m := model(says("done"))
 			if fails {
@@ -160,7 +160,7 @@ func TestCompaction(t *testing.T) {
 		m, small, files := script(), model(says("all of it")), archive{}
 		rt := host(m, tool("t.long", "", "äöü"))
 		rt.Models["small"] = small
-		in, j := agentloop.Input{}, after(t, nil)
+		in, j := input{}, after(t, nil)
 		in.Archive, in.Journal = files, j
 		j.fail = func(e agentloop.Event) error {
 			if e.Kind == agentloop.Compacted && (files["run1/step-1"] != "all of it" || e.Text != "run1/step-1") {
@@ -195,16 +195,16 @@ func TestCompaction(t *testing.T) {
 		}
 	})
 	t.Run("5.4 what fails leaves history as it was", func(t *testing.T) {
-		for name, break_ := range map[string]func(*agentloop.Loop, *agentloop.Input, *runtime.Runtime){
-			"no archive":      func(_ *agentloop.Loop, in *agentloop.Input, _ *runtime.Runtime) { in.Archive = nil },
-			"a full archive":  func(_ *agentloop.Loop, in *agentloop.Input, _ *runtime.Runtime) { in.Archive = archive{"full": ""} },
-			"no model":        func(l *agentloop.Loop, _ *agentloop.Input, _ *runtime.Runtime) { l.Compaction.Model = "none" },
-			"a failing model": func(_ *agentloop.Loop, _ *agentloop.Input, rt *runtime.Runtime) { rt.Models["small"] = model() },
-			"no summary": func(_ *agentloop.Loop, _ *agentloop.Input, rt *runtime.Runtime) {
+		for name, break_ := range map[string]func(*agentloop.Loop, *input, *runtime.Runtime){
+			"no archive":      func(_ *agentloop.Loop, in *input, _ *runtime.Runtime) { in.Archive = nil },
+			"a full archive":  func(_ *agentloop.Loop, in *input, _ *runtime.Runtime) { in.Archive = archive{"full": ""} },
+			"no model":        func(l *agentloop.Loop, _ *input, _ *runtime.Runtime) { l.Compaction.Model = "none" },
+			"a failing model": func(_ *agentloop.Loop, _ *input, rt *runtime.Runtime) { rt.Models["small"] = model() },
+			"no summary": func(_ *agentloop.Loop, _ *input, rt *runtime.Runtime) {
 				rt.Models["small"] = model(says(" "))
 			},
 		} {
-			m, l, in := model(says("", "t.long"), says("", "t.long"), says("done")), loop(), agentloop.Input{}
+			m, l, in := model(says("", "t.long"), says("", "t.long"), says("done")), loop(), input{}
 			rt := host(m, tool("t.long", "", "long"))
 			in.Archive, rt.Models["small"] = archive{}, model(says("all"))
 			break_(l, &in, rt)
@@ -216,7 +216,7 @@ func TestCompaction(t *testing.T) {
 	t.Run("5.4 a finished answer is not dropped", func(t *testing.T) {
 		l := simple()
 		l.Compaction = &agentloop.Compaction{Due: func(agentloop.Progress) bool { return true }}
-		in := agentloop.Input{}
+		in := input{}
 		in.Archive = archive{}
 		res := must(t, l, in, host(model(says("done"))))
 		same(t, "result", fmt.Sprint(res.Text, len(res.Messages)), "done2")
@@ -225,7 +225,7 @@ func TestCompaction(t *testing.T) {
 
 func TestSteering(t *testing.T) {
 	t.Run("5.5 at step boundaries, recorded before use", func(t *testing.T) {
-		box := &inbox{notes: []agentloop.Note{{ID: "1", Text: "be quick"}}}
+		box := &inbox{notes: []runtime.Note{{ID: "1", Text: "be quick"}}}
 		j := after(t, nil)
 		j.fail = func(e agentloop.Event) error {
 			if e.Kind == agentloop.Steered && len(box.taken) > 0 && box.taken[len(box.taken)-1] == e.Notes[0].ID {
@@ -235,10 +235,10 @@ func TestSteering(t *testing.T) {
 		}
 		m := model(says("", "t.a"), says("done"))
 		a := runtimetest.NewTool("t.a", func(context.Context, json.RawMessage) (any, error) {
-			box.notes = append(box.notes, agentloop.Note{ID: "2", Text: "and kind"}, agentloop.Note{ID: "2", Text: "and kind"})
+			box.notes = append(box.notes, runtime.Note{ID: "2", Text: "and kind"}, runtime.Note{ID: "2", Text: "and kind"})
 			return nil, nil
 		})
-		in := agentloop.Input{Journal: j}
+		in := input{Journal: j}
 		in.Inbox = box
 		must(t, simple(), in, host(m, a))
 		same(t, "first request", talk(m.Requests()[0].Messages), []string{"user: do it", "user: be quick"})

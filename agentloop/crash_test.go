@@ -72,7 +72,7 @@ func (s *scene) drive(t *testing.T, events []agentloop.Event) (*agentloop.Result
 	for range 20 {
 		j := after(t, events)
 		j.quiet = s.quiet
-		res, err := run(t, s.loop, agentloop.Input{Journal: j, Answers: answers}, s.host)
+		res, err := run(t, s.loop, input{Journal: j, Answers: answers}, s.host)
 		if s.trace = append(s.trace, res.Trace...); err == nil {
 			return res, j
 		}
@@ -216,7 +216,7 @@ func worldAfter(t *testing.T, events []agentloop.Event, done bool) map[string]in
 
 func TestRecovery(t *testing.T) {
 	// begun returns the journal of a run that died over its first call.
-	begun := func(t *testing.T, l *agentloop.Loop, in agentloop.Input, rt *runtime.Runtime, last agentloop.Kind) []agentloop.Event {
+	begun := func(t *testing.T, l *agentloop.Loop, in input, rt *runtime.Runtime, last agentloop.Kind) []agentloop.Event {
 		t.Helper()
 		j := after(t, nil)
 		in.Journal = j
@@ -230,19 +230,19 @@ func TestRecovery(t *testing.T) {
 		return nil
 	}
 	t.Run("8 start", func(t *testing.T) {
-		events := begun(t, simple(), agentloop.Input{}, host(model(says("done"))), agentloop.Started)
-		res := must(t, simple(), agentloop.Input{Journal: after(t, events)}, host(model(says("done"))))
+		events := begun(t, simple(), input{}, host(model(says("done"))), agentloop.Started)
+		res := must(t, simple(), input{Journal: after(t, events)}, host(model(says("done"))))
 		same(t, "steps", res.Steps, 1)
 	})
 	t.Run("8 a model call that was begun", func(t *testing.T) {
 		l := simple()
 		l.MaxSteps = 1
-		events := begun(t, l, agentloop.Input{}, host(model(says("done"))), agentloop.ModelBegan)
+		events := begun(t, l, input{}, host(model(says("done"))), agentloop.ModelBegan)
 		for n := range 7 {
 			j, m := after(t, events), &runtimetest.Model{Func: func(context.Context, *runtime.Request) (*runtime.Response, error) {
 				return &runtime.Response{Text: "done", Usage: runtime.Usage{InputTokens: 5}}, nil
 			}}
-			res, err := run(t, l, agentloop.Input{Journal: j}, host(m))
+			res, err := run(t, l, input{Journal: j}, host(m))
 			if n == 5 { // this would be the sixth
 				failed(t, err, runtime.CategoryModel, "model.interrupted", "interrupted 6 times")
 				same(t, "requests", len(m.Requests()), 0)
@@ -257,12 +257,12 @@ func TestRecovery(t *testing.T) {
 		}
 	})
 	t.Run("8 permission granted", func(t *testing.T) {
-		for _, d := range []agentloop.Decision{{Allow: true}, {Reason: "not today"}} {
-			l, in, a := simple(), agentloop.Input{}, tool("t.a", "", "A")
+		for _, d := range []runtime.ApprovalDecision{{Allow: true}, {Reason: "not today"}} {
+			l, in, a := simple(), input{}, tool("t.a", "", "A")
 			l.Approval = map[string]agentloop.Approval{"*": agentloop.ApproveAlways}
-			in.Approver = approver(func(agentloop.Wish) (agentloop.Decision, error) { return d, nil })
+			in.Approver = approver(func(runtime.ApprovalRequest) (runtime.ApprovalDecision, error) { return d, nil })
 			events := begun(t, l, in, host(model(says("", "t.a"), says("done")), tool("t.a", "", 1)), agentloop.Permission)
-			res := must(t, l, agentloop.Input{Journal: after(t, events)}, host(model(says("done")), a)) // nobody is asked again
+			res := must(t, l, input{Journal: after(t, events)}, host(model(says("done")), a)) // nobody is asked again
 			same(t, "results", results(res), []string{map[bool]string{true: "A", false: `error: tool "t.a" needs an approval: not today`}[d.Allow]})
 		}
 	})
@@ -288,9 +288,9 @@ func TestRecovery(t *testing.T) {
 				key = resume.IdempotencyKey(ctx)
 				return "A", nil
 			}}
-			j := after(t, begun(t, l, agentloop.Input{}, host(model(says("", "t.a"), says("done")), a), agentloop.ToolBegan))
+			j := after(t, begun(t, l, input{}, host(model(says("", "t.a"), says("done")), a), agentloop.ToolBegan))
 			first := key
-			in, rt := agentloop.Input{Journal: j}, host(model(says("done")), a)
+			in, rt := input{Journal: j}, host(model(says("done")), a)
 			if tt.decision != "" {
 				p := paused(t, l, in, rt)
 				same(t, "pause", []any{p[0].For, p[0].Reason, p[0].Decisions, string(p[0].Kind)}, []any{"indeterminate", "indeterminate", []string{"retry", "result", "fail"}, "system"})
@@ -312,29 +312,29 @@ func TestRecovery(t *testing.T) {
 	})
 	t.Run("8 all results", func(t *testing.T) {
 		a := tool("t.a", "", "A")
-		events := begun(t, simple(), agentloop.Input{}, host(model(says("", "t.a"), says("done")), a), agentloop.ToolEnded)
-		res := must(t, simple(), agentloop.Input{Journal: after(t, events)}, host(model(says("done")), a))
+		events := begun(t, simple(), input{}, host(model(says("", "t.a"), says("done")), a), agentloop.ToolEnded)
+		res := must(t, simple(), input{Journal: after(t, events)}, host(model(says("done")), a))
 		same(t, "result", []any{res.Text, len(a.Calls())}, []any{"done", 1})
 	})
 	t.Run("8 the end", func(t *testing.T) {
 		m, j := model(says("done")), after(t, nil)
 		l := simple()
-		must(t, l, agentloop.Input{Journal: j}, host(m))
+		must(t, l, input{Journal: j}, host(m))
 		again := after(t, j.events)
-		res := must(t, l, agentloop.Input{Journal: again}, host(m))
+		res := must(t, l, input{Journal: again}, host(m))
 		same(t, "result", []any{res.Text, res.Steps, len(m.Requests()), len(again.events)}, []any{"done", 1, 1, len(j.events)})
 	})
 	t.Run("8 an unknown outcome of a live call", func(t *testing.T) {
 		a := runtimetest.NewTool("t.a", func(context.Context, json.RawMessage) (any, error) { return nil, context.DeadlineExceeded })
-		p := paused(t, simple(), agentloop.Input{}, host(model(says("", "t.a")), a))
+		p := paused(t, simple(), input{}, host(model(says("", "t.a")), a))
 		same(t, "pause", p[0].For, agentloop.Indeterminate)
 	})
 	t.Run("8 another definition", func(t *testing.T) {
 		j := after(t, nil)
-		must(t, simple(), agentloop.Input{Journal: j}, host(model(says("done"))))
+		must(t, simple(), input{Journal: j}, host(model(says("done"))))
 		l := simple()
 		l.Instructions = "new"
-		_, err := run(t, l, agentloop.Input{Journal: after(t, j.events)}, host(model()))
+		_, err := run(t, l, input{Journal: after(t, j.events)}, host(model()))
 		failed(t, err, runtime.CategoryConfig, "resume.definitionChanged", "not the one")
 	})
 }
@@ -356,7 +356,7 @@ func TestCancelAnywhere(t *testing.T) {
 				}
 				return nil
 			}
-			res, err := runIn(ctx, t, s.loop, agentloop.Input{Journal: first}, s.host)
+			res, err := runIn(ctx, t, s.loop, input{Journal: first}, s.host)
 			cancel()
 			if _, paused := errors.AsType[*agentloop.PauseError](err); !paused {
 				failed(t, err, runtime.CategoryCancelled, "step.cancelled", "context canceled")

@@ -44,25 +44,25 @@ type Event struct {
 	Kind  Kind   `json:"kind"`
 	Call  int    `json:"call,omitempty"` // a tool call, by its place in State.Calls, from 1
 
-	Start     *Start            `json:"start,omitempty"`
-	Messages  []runtime.Message `json:"messages,omitempty"`
-	Notes     []Note            `json:"notes,omitempty"`
-	Documents []Document        `json:"documents,omitempty"`
-	Skills    []Skill           `json:"skills,omitempty"`
-	Text      string            `json:"text,omitempty"`
-	Repair    bool              `json:"repair,omitempty"`
-	Usage     *runtime.Usage    `json:"usage,omitempty"`
-	Finish    string            `json:"finish,omitempty"`
-	Effect    runtime.Effect    `json:"effect,omitempty"`
-	Allow     bool              `json:"allow,omitempty"`
-	Scope     Scope             `json:"scope,omitempty"`
-	Keys      []string          `json:"keys,omitempty"`
-	Pause     *Pause            `json:"pause,omitempty"`
-	Answer    *Answer           `json:"answer,omitempty"`
-	Subagent  *Subagent         `json:"subagent,omitempty"`
-	Stop      StopReason        `json:"stop,omitempty"`
-	Category  runtime.Category  `json:"category,omitempty"`
-	Code      string            `json:"code,omitempty"`
+	Start     *Start                `json:"start,omitempty"`
+	Messages  []runtime.Message     `json:"messages,omitempty"`
+	Notes     []runtime.Note        `json:"notes,omitempty"`
+	Documents []runtime.Document    `json:"documents,omitempty"`
+	Skills    []runtime.Skill       `json:"skills,omitempty"`
+	Text      string                `json:"text,omitempty"`
+	Repair    bool                  `json:"repair,omitempty"`
+	Usage     *runtime.Usage        `json:"usage,omitempty"`
+	Finish    string                `json:"finish,omitempty"`
+	Effect    runtime.Effect        `json:"effect,omitempty"`
+	Allow     bool                  `json:"allow,omitempty"`
+	Scope     runtime.ApprovalScope `json:"scope,omitempty"`
+	Keys      []string              `json:"keys,omitempty"`
+	Pause     *Pause                `json:"pause,omitempty"`
+	Answer    *Answer               `json:"answer,omitempty"`
+	Subagent  *Subagent             `json:"subagent,omitempty"`
+	Stop      StopReason            `json:"stop,omitempty"`
+	Category  runtime.Category      `json:"category,omitempty"`
+	Code      string                `json:"code,omitempty"`
 }
 
 // Barrier reports whether the event, and all before it, must be durable when [Journal.Append]

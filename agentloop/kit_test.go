@@ -123,12 +123,34 @@ func canonical(t testing.TB, v any) string {
 
 // run executes a loop, and sees that its state is the fold of its journal after every event. A nil
 // journal is a new one.
-func run(t testing.TB, l *agentloop.Loop, in agentloop.Input, rt *runtime.Runtime) (*agentloop.Result, error) {
+// input is an agentloop.Input with the ports that a runtime has for agents.
+type input struct {
+	Prompt, Context, Path, RunID string
+	Journal                      agentloop.Journal
+	Answers                      []agentloop.Answer
+	Archive                      agentloop.Archive
+	Tools                        []runtime.Tool
+	Allow, Deny                  []string
+	Emit                         func(trace.Event)
+	Deltas                       bool
+	Ask                          func(context.Context, *agentloop.ModelCall) (*runtime.Response, error)
+	Call                         func(context.Context, *agentloop.ToolCall) (json.RawMessage, error)
+	Permit                       func(context.Context, string, json.RawMessage) error
+
+	Memory    runtime.Memory
+	Retriever runtime.Retriever
+	Skills    runtime.SkillLoader
+	Env       runtime.Env
+	Approver  runtime.Approver
+	Inbox     runtime.Inbox
+}
+
+func run(t testing.TB, l *agentloop.Loop, in input, rt *runtime.Runtime) (*agentloop.Result, error) {
 	t.Helper()
 	return runIn(t.Context(), t, l, in, rt)
 }
 
-func runIn(ctx context.Context, t testing.TB, l *agentloop.Loop, in agentloop.Input, rt *runtime.Runtime) (*agentloop.Result, error) {
+func runIn(ctx context.Context, t testing.TB, l *agentloop.Loop, in input, rt *runtime.Runtime) (*agentloop.Result, error) {
 	t.Helper()
 	if in.Journal == nil {
 		in.Journal = after(t, nil)
@@ -139,14 +161,21 @@ func runIn(ctx context.Context, t testing.TB, l *agentloop.Loop, in agentloop.In
 	if in.Path == "" {
 		in.Path, in.RunID = "step", "run1"
 	}
+	whole := agentloop.Input{Prompt: in.Prompt, Context: in.Context, Path: in.Path, RunID: in.RunID, Journal: in.Journal, Answers: in.Answers,
+		Archive: in.Archive, Tools: in.Tools, Allow: in.Allow, Deny: in.Deny, Emit: in.Emit, Deltas: in.Deltas, Ask: in.Ask, Call: in.Call, Permit: in.Permit}
+	if rt != nil {
+		with := *rt
+		with.Memory, with.Retriever, with.Skills, with.Env, with.Approver, with.Inbox = in.Memory, in.Retriever, in.Skills, in.Env, in.Approver, in.Inbox
+		rt = &with
+	}
 	if j, ok := in.Journal.(*journal); ok && !j.quiet {
-		in.Watch(func(s *agentloop.State) {
+		whole.Watch(func(s *agentloop.State) {
 			if live, fold := canonical(t, s), canonical(t, j.fold); live != fold {
 				t.Errorf("after event %d:\nlive %s\nfold %s", s.Seq, live, fold)
 			}
 		})
 	}
-	res, err := l.Run(ctx, in, rt)
+	res, err := l.Run(ctx, whole, rt)
 	if res == nil {
 		t.Fatal("no result")
 	}
@@ -154,7 +183,7 @@ func runIn(ctx context.Context, t testing.TB, l *agentloop.Loop, in agentloop.In
 }
 
 // must is run for a loop that ends well.
-func must(t testing.TB, l *agentloop.Loop, in agentloop.Input, rt *runtime.Runtime) *agentloop.Result {
+func must(t testing.TB, l *agentloop.Loop, in input, rt *runtime.Runtime) *agentloop.Result {
 	t.Helper()
 	res, err := run(t, l, in, rt)
 	if err != nil {
@@ -164,7 +193,7 @@ func must(t testing.TB, l *agentloop.Loop, in agentloop.Input, rt *runtime.Runti
 }
 
 // paused is run for a loop that pauses.
-func paused(t testing.TB, l *agentloop.Loop, in agentloop.Input, rt *runtime.Runtime) []agentloop.Pause {
+func paused(t testing.TB, l *agentloop.Loop, in input, rt *runtime.Runtime) []agentloop.Pause {
 	t.Helper()
 	res, err := run(t, l, in, rt)
 	p, ok := errors.AsType[*agentloop.PauseError](err)

@@ -61,11 +61,11 @@ type Loop struct {
 	MaxTokens   int             // of one answer; 0: the model's default
 	Schema      json.RawMessage // JSON Schema of the answer; nil: free text
 
-	Memory        Conversation // the zero value: none
-	InheritMemory bool         // as a child: the memory of its parent
-	TopK          int          // documents to retrieve for the prompt; 0: none
-	Layers        []Layer      // nil: none
-	Compaction    *Compaction  // nil: never
+	Memory        runtime.Conversation // the zero value: none
+	InheritMemory bool                 // as a child: the memory of its parent
+	TopK          int                  // documents to retrieve for the prompt; 0: none
+	Layers        []Layer              // nil: none
+	Compaction    *Compaction          // nil: never
 }
 
 // Approval says whether a tool needs an approval.

@@ -32,7 +32,7 @@ func TestShape(t *testing.T) {
 			t.Error("a definition did something")
 		}
 		j := after(t, nil)
-		res := must(t, l, agentloop.Input{Journal: j}, rt)
+		res := must(t, l, input{Journal: j}, rt)
 		same(t, "text", res.Text, "it is Ann")
 		same(t, "steps", res.Steps, 2)
 		same(t, "stop reason", res.StopReason, agentloop.StopAnswer)
@@ -78,7 +78,7 @@ func TestShape(t *testing.T) {
 				if tt.ctx == nil {
 					tt.ctx = t.Context()
 				}
-				res, err := runIn(tt.ctx, t, l, agentloop.Input{Journal: j}, host(tt.model, tool("a.tool", runtime.ReadOnly, 1)))
+				res, err := runIn(tt.ctx, t, l, input{Journal: j}, host(tt.model, tool("a.tool", runtime.ReadOnly, 1)))
 				same(t, "stop reason", res.StopReason, tt.want)
 				same(t, "findings", codes(res), tt.codes)
 				same(t, "steps", res.Steps, tt.steps)
@@ -114,7 +114,7 @@ func TestLoop(t *testing.T) {
 		m := model(says("", "a.tool"), says("done"))
 		l := simple()
 		l.Instructions, l.TopK, l.Skills, l.Memory.Thread = "Be short.", 2, []string{"dig"}, "t1"
-		in := agentloop.Input{Prompt: "find it", Context: "It is lost."}
+		in := input{Prompt: "find it", Context: "It is lost."}
 		in.Memory = &conversations{"t1": {{Role: runtime.User, Text: "hello"}, {Role: runtime.Assistant, Text: "hi"}, {Role: runtime.System, Text: "old"}}}
 		in.Retriever, in.Skills, in.Env = &documents{{ID: "d", Text: "In the shed.", Source: "shed.md"}}, skills{{Name: "dig", Path: "p", SHA256: "s", Text: "Dig deep."}}, env("House rules.")
 		must(t, l, in, host(m, tool("a.tool", runtime.ReadOnly, "found")))
@@ -137,20 +137,20 @@ func TestLoop(t *testing.T) {
 		a := tool("a.tool", runtime.External, nil)
 		l := simple()
 		l.Until = func(agentloop.Progress) (bool, error) { return false, nil }
-		res := must(t, l, agentloop.Input{}, host(m, a))
+		res := must(t, l, input{}, host(m, a))
 		same(t, "calls", []int{len(m.Requests()), len(a.Calls()), res.Steps, len(res.Calls)}, []int{10, 10, 10, 10})
 		same(t, "text", res.Text, "try 10")
 		l.MaxSteps, l.FailAtLimit = 3, true
-		_, err := run(t, l, agentloop.Input{}, host(m, a))
+		_, err := run(t, l, input{}, host(m, a))
 		failed(t, err, runtime.CategoryLimit, "agent.maxSteps", "no answer in 3 steps")
 		same(t, "calls", []int{len(m.Requests()), len(a.Calls())}, []int{13, 13})
 		for _, steps := range []int{-1, 1001} {
 			l.MaxSteps = steps
-			_, err := run(t, l, agentloop.Input{}, host(m))
+			_, err := run(t, l, input{}, host(m))
 			failed(t, err, runtime.CategoryConfig, "agent.invalid", "1 to 1000")
 		}
 		l.MaxSteps, l.Until = 3, func(agentloop.Progress) (bool, error) { return false, errors.New("oh") }
-		_, err = run(t, l, agentloop.Input{}, host(m, a))
+		_, err = run(t, l, input{}, host(m, a))
 		failed(t, err, runtime.CategoryConfig, "agent.until", "until: oh")
 	})
 	t.Run("2.4 tools overlap, history does not", testOverlap)
@@ -184,7 +184,7 @@ func TestLoop(t *testing.T) {
 				n := 0
 				count := runtimetest.NewTool("t.count", func(context.Context, json.RawMessage) (any, error) { n++; return n, nil })
 				a := tool("t.a", runtime.External, "A")
-				res := must(t, simple(), agentloop.Input{}, host(m, a, tool("t.b", runtime.External, "B"), count))
+				res := must(t, simple(), input{}, host(m, a, tool("t.b", runtime.External, "B"), count))
 				same(t, "steps", res.Steps, tt.steps)
 				same(t, "stop reason", res.StopReason, tt.want)
 				if tt.name == "three" {
@@ -225,7 +225,7 @@ func testOverlap(t *testing.T) {
 		m := model(says("", `t.slow {"n":0}`, `t.slow {"n":1}`, `t.slow {"n":2}`, "t.none"), says("done"))
 		l, j := simple(), after(t, nil)
 		l.ToolConcurrency = concurrency
-		res := must(t, l, agentloop.Input{Journal: j}, host(m, slow))
+		res := must(t, l, input{Journal: j}, host(m, slow))
 		got := append(lines(res.Trace), canonical(t, res.Calls), canonical(t, res.Messages), canonical(t, m.Requests()[1].Messages), string(res.Snapshot.JSON()))
 		if want == nil {
 			want = got
@@ -253,7 +253,7 @@ func testStructured(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			l, m, a := simple(), model(tt.answers...), tool("t.a", runtime.ReadOnly, nil)
 			l.Schema, l.MaxSteps = schema, 2
-			res, err := run(t, l, agentloop.Input{}, host(m, a))
+			res, err := run(t, l, input{}, host(m, a))
 			if tt.err != "" {
 				failed(t, err, runtime.CategoryModel, "answer.invalid", tt.err)
 			} else if err != nil {
@@ -279,7 +279,7 @@ func TestEvents(t *testing.T) {
 		m := model(says("look", "t.a", "t.bad", "t.none"), says("done"))
 		l := simple()
 		l.TopK, l.Memory.Thread = 1, "t1"
-		in := agentloop.Input{}
+		in := input{}
 		in.Memory, in.Retriever = &conversations{}, &documents{}
 		var lives []trace.Event
 		in.Emit = func(e trace.Event) { lives = append(lives, e) }
@@ -315,14 +315,14 @@ func TestEvents(t *testing.T) {
 		}
 	})
 	t.Run("7 an error before the end of what failed", func(t *testing.T) {
-		res, _ := run(t, simple(), agentloop.Input{}, host(model(runtimetest.Answer{Err: errors.New("no")})))
+		res, _ := run(t, simple(), input{}, host(model(runtimetest.Answer{Err: errors.New("no")})))
 		same(t, "trace", lines(res.Trace)[2:], []string{
 			"agent.error step message=no what=model", "model.end step error=true", "agent.error step message=no", "agent.end step stopReason=error"})
 	})
 	t.Run("7 pieces are shown and not kept", func(t *testing.T) {
 		m, j := pieces{}, after(t, nil)
 		var lives []trace.Event
-		in := agentloop.Input{Journal: j, Deltas: true, Emit: func(e trace.Event) { lives = append(lives, e) }}
+		in := input{Journal: j, Deltas: true, Emit: func(e trace.Event) { lives = append(lives, e) }}
 		res := must(t, simple(), in, host(m))
 		same(t, "text", res.Text, "Hello")
 		same(t, "live", lines(lives)[2:4], []string{"model.delta step text=Hel", "model.delta step text=lo"})
@@ -355,9 +355,9 @@ func TestSnapshot(t *testing.T) {
 			l.ToolConcurrency = 1 + i%2*7
 			l.Tools, l.Skills = []string{" b.tool", "", "a.tool", "b.tool"}, []string{"dig", "cut"}
 			l.Approval = map[string]agentloop.Approval{"a.tool": agentloop.ApproveAlways}
-			in := agentloop.Input{}
-			in.Approver = approver(func(agentloop.Wish) (agentloop.Decision, error) {
-				return agentloop.Decision{Allow: true, Scope: agentloop.ForSession}, nil
+			in := input{}
+			in.Approver = approver(func(runtime.ApprovalRequest) (runtime.ApprovalDecision, error) {
+				return runtime.ApprovalDecision{Allow: true, Scope: runtime.ApproveSession}, nil
 			})
 			in.Skills = skills{{Scope: "user", Name: "cut", Path: "c", SHA256: "3"}, {Scope: "repo", Name: "dig", Path: "b", SHA256: "2"},
 				{Scope: "repo", Name: "dig", Path: "a", SHA256: "1"}, {Scope: "repo", Name: "dig", Path: "b", SHA256: "2"}}
@@ -399,12 +399,12 @@ func TestSnapshot(t *testing.T) {
 	t.Run("6.3 skills", func(t *testing.T) {
 		l := simple()
 		l.Skills = []string{"dig"}
-		res := must(t, l, agentloop.Input{}, host(model(says("done"))))
+		res := must(t, l, input{}, host(model(says("done"))))
 		same(t, "without a loader", codes(res), []string{"capability.missing"})
 		same(t, "skills", len(res.Snapshot.Skills), 0)
 
 		l.Tools = []string{"human.ask"}
-		in, j := agentloop.Input{Journal: after(t, nil)}, (*journal)(nil)
+		in, j := input{Journal: after(t, nil)}, (*journal)(nil)
 		in.Skills = skills{{Name: "dig", Path: "p", SHA256: "1", Text: "Old."}}
 		m := model(says("", `human.ask {"question":"?"}`), says("done"))
 		j = in.Journal.(*journal)
@@ -421,19 +421,19 @@ func TestSnapshot(t *testing.T) {
 func TestHostileAdapters(t *testing.T) {
 	t.Run("a model panics", func(t *testing.T) {
 		m := &runtimetest.Model{Func: func(context.Context, *runtime.Request) (*runtime.Response, error) { panic("boo") }}
-		_, err := run(t, simple(), agentloop.Input{}, host(m))
+		_, err := run(t, simple(), input{}, host(m))
 		failed(t, err, runtime.CategoryModel, "model.failed", `panic in model "m": boo`)
 	})
 	t.Run("a model says nothing at all", func(t *testing.T) {
 		m := &runtimetest.Model{Func: func(context.Context, *runtime.Request) (*runtime.Response, error) { return nil, nil }}
-		_, err := run(t, simple(), agentloop.Input{}, host(m))
+		_, err := run(t, simple(), input{}, host(m))
 		failed(t, err, runtime.CategoryModel, "model.failed", "neither an answer nor an error")
 	})
 	t.Run("there is no model", func(t *testing.T) {
 		j := after(t, nil)
-		_, err := run(t, simple(), agentloop.Input{Journal: j}, nil)
+		_, err := run(t, simple(), input{Journal: j}, nil)
 		failed(t, err, runtime.CategoryConfig, "model.missing", `model "m" is not there`)
-		must(t, simple(), agentloop.Input{Journal: after(t, j.events)}, host(model(says("done"))))
+		must(t, simple(), input{Journal: after(t, j.events)}, host(model(says("done"))))
 	})
 	t.Run("a tool ignores the end", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -441,7 +441,7 @@ func TestHostileAdapters(t *testing.T) {
 			gate := runtimetest.NewGate("t.gate")
 			gate.Deaf = true
 			go func() { <-gate.Started; cancel() }()
-			res, err := runIn(ctx, t, simple(), agentloop.Input{}, host(model(says("", "t.gate")), gate))
+			res, err := runIn(ctx, t, simple(), input{}, host(model(says("", "t.gate")), gate))
 			failed(t, err, runtime.CategoryCancelled, "step.cancelled", "canceled")
 			close(gate.Release)
 			got := lines(res.Trace)
@@ -455,7 +455,7 @@ func TestHostileAdapters(t *testing.T) {
 			wait := func(ctx context.Context, _ json.RawMessage) (any, error) { <-ctx.Done(); return nil, ctx.Err() }
 			slow, reads := runtimetest.NewTool("t.slow", wait), runtimetest.NewTool("t.reads", wait)
 			reads.ToolSpec.Effect = runtime.ReadOnly
-			res := must(t, l, agentloop.Input{}, host(model(says("", "t.slow", "t.reads"), says("done")), slow, reads))
+			res := must(t, l, input{}, host(model(says("", "t.slow", "t.reads"), says("done")), slow, reads))
 			same(t, "results", results(res), []string{
 				`error: tool "t.slow" was called, and it is not known whether the call had its effect. It was not made again.`,
 				`error: tool "t.reads" took longer than 1m0s: context deadline exceeded`})
@@ -469,7 +469,7 @@ func TestHostileAdapters(t *testing.T) {
 			}
 			return nil
 		}
-		res, err := run(t, simple(), agentloop.Input{Journal: j}, host(model(says("done"))))
+		res, err := run(t, simple(), input{Journal: j}, host(model(says("done"))))
 		failed(t, err, runtime.CategoryInfra, "run.fenced", "somebody else")
 		same(t, "stop reason", res.StopReason, agentloop.StopError)
 	})
@@ -482,7 +482,7 @@ func TestHostileAdapters(t *testing.T) {
 			}
 			return nil
 		}
-		_, err := runIn(t.Context(), t, simple(), agentloop.Input{Journal: j}, host(model(says("", "t.a", "t.a")), a))
+		_, err := runIn(t.Context(), t, simple(), input{Journal: j}, host(model(says("", "t.a", "t.a")), a))
 		failed(t, err, runtime.CategoryInfra, "store.failed", "disk full")
 		same(t, "calls", len(a.Calls()), 0)
 	})
@@ -507,27 +507,38 @@ func TestValidate(t *testing.T) {
 		}
 		at += i
 	}
-	_, run1 := run(t, bad, agentloop.Input{}, host(model()))
+	_, run1 := run(t, bad, input{}, host(model()))
 	failed(t, run1, runtime.CategoryConfig, "agent.invalid", "it names no model")
 }
 
 // What the world says goes through Ask, Call and Permit, when they are there.
 func TestWrappers(t *testing.T) {
 	var seen []string
-	in := agentloop.Input{
-		Ask: func(ctx context.Context, m runtime.Model, req *runtime.Request) (*runtime.Response, error) {
-			seen = append(seen, "ask "+req.Model)
-			return m.Generate(ctx, req)
+	in := input{
+		Ask: func(ctx context.Context, c *agentloop.ModelCall) (*runtime.Response, error) {
+			seen = append(seen, "ask "+c.Request.Model)
+			c.Emit(trace.Event{Kind: trace.AdapterRetry, Step: c.Request.Step})
+			return c.Model.Generate(ctx, c.Request)
 		},
-		Call: func(ctx context.Context, tl runtime.Tool, args json.RawMessage) (json.RawMessage, error) {
-			seen = append(seen, "call "+tl.Spec().Name+" "+resume.IdempotencyKey(ctx)[:4])
-			return tl.Call(ctx, args)
+		Call: func(ctx context.Context, c *agentloop.ToolCall) (json.RawMessage, error) {
+			seen = append(seen, fmt.Sprintf("call %s %s#%d %s", c.Tool.Spec().Name, c.Path, c.Number, resume.IdempotencyKey(ctx)[:4]))
+			c.Emit(trace.Event{Kind: trace.RetriesOver, Step: c.Path})
+			return c.Tool.Call(ctx, c.Arguments)
 		},
 		Permit: func(_ context.Context, tool string, _ json.RawMessage) error {
 			seen = append(seen, "permit "+tool)
 			return nil
 		},
 	}
-	must(t, simple(), in, host(model(says("", "t.a"), says("done")), tool("t.a", "", 1)))
-	same(t, "calls", seen, []string{"ask m", "permit t.a", "call t.a " + resume.Key("run1", 1, "step", 1, "")[:4], "ask m"})
+	res := must(t, simple(), in, host(model(says("", "t.a"), says("done")), tool("t.a", "", 1)))
+	var told []trace.Kind // where the calls are, and not at the end
+	for _, e := range res.Trace {
+		switch e.Kind {
+		case agentloop.ModelStart, agentloop.ToolStart, agentloop.ToolEnd, trace.AdapterRetry, trace.RetriesOver:
+			told = append(told, e.Kind)
+		}
+	}
+	same(t, "trace", told, []trace.Kind{agentloop.ModelStart, trace.AdapterRetry, agentloop.ToolStart, trace.RetriesOver, agentloop.ToolEnd,
+		agentloop.ModelStart, trace.AdapterRetry})
+	same(t, "calls", seen, []string{"ask m", "permit t.a", "call t.a step#1 " + resume.Key("run1", 1, "step", 1, "")[:4], "ask m"})
 }

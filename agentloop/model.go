@@ -86,8 +86,10 @@ func (f *frame) generate(ctx context.Context, model runtime.Model, req *runtime.
 	if ask == nil {
 		ask = f.plainAsk
 	}
+	emit, over := f.trace.outlet()
+	defer over()
 	resp, err := guard(ctx, 0, f.limits.Grace, fmt.Sprintf("model %q", req.Model), func(ctx context.Context) (*runtime.Response, error) {
-		return ask(ctx, model, req)
+		return ask(ctx, &ModelCall{Model: model, Request: req, Emit: emit})
 	})
 	switch {
 	case err != nil:
@@ -101,12 +103,12 @@ func (f *frame) generate(ctx context.Context, model runtime.Model, req *runtime.
 	return *resp, nil
 }
 
-func (f *frame) plainAsk(ctx context.Context, model runtime.Model, req *runtime.Request) (*runtime.Response, error) {
-	streaming, ok := model.(runtime.StreamingModel)
+func (f *frame) plainAsk(ctx context.Context, c *ModelCall) (*runtime.Response, error) {
+	streaming, ok := c.Model.(runtime.StreamingModel)
 	if !ok || !f.in.Deltas {
-		return model.Generate(ctx, req)
+		return c.Model.Generate(ctx, c.Request)
 	}
-	return streaming.Stream(ctx, req, func(d runtime.Delta) {
+	return streaming.Stream(ctx, c.Request, func(d runtime.Delta) {
 		if d.Text != "" && ctx.Err() == nil {
 			f.trace.delta(f.path, d.Text)
 		}

@@ -5,21 +5,20 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/runtime"
 )
 
 // conversations is a Memory with one conversation by thread; what a turn saved stands behind it.
 type conversations map[string][]runtime.Message
 
-func (c conversations) Load(_ context.Context, conv agentloop.Conversation) ([]runtime.Message, error) {
+func (c conversations) Load(_ context.Context, conv runtime.Conversation) ([]runtime.Message, error) {
 	if conv.Thread == "broken" {
 		return nil, errors.New("no memory")
 	}
 	return c[conv.Thread], nil
 }
 
-func (c conversations) Save(_ context.Context, conv agentloop.Conversation, turn string, messages []runtime.Message) error {
+func (c conversations) Save(_ context.Context, conv runtime.Conversation, turn string, messages []runtime.Message) error {
 	if conv.Thread == "full" {
 		return errors.New("no room")
 	}
@@ -29,23 +28,23 @@ func (c conversations) Save(_ context.Context, conv agentloop.Conversation, turn
 
 type panicking struct{ conversations }
 
-func (panicking) Load(context.Context, agentloop.Conversation) ([]runtime.Message, error) {
+func (panicking) Load(context.Context, runtime.Conversation) ([]runtime.Message, error) {
 	panic("boo")
 }
 
 // documents is a Retriever that finds the same for every query, and counts.
-type documents []agentloop.Document
+type documents []runtime.Document
 
-func (d *documents) Retrieve(_ context.Context, query string, _ int) ([]agentloop.Document, error) {
+func (d *documents) Retrieve(_ context.Context, query string, _ int) ([]runtime.Document, error) {
 	if query == "fail" {
 		return nil, errors.New("no index")
 	}
 	return *d, nil
 }
 
-type skills []agentloop.Skill
+type skills []runtime.Skill
 
-func (s skills) Load(context.Context, []string) ([]agentloop.Skill, error) { return s, nil }
+func (s skills) Load(context.Context, []string) ([]runtime.Skill, error) { return s, nil }
 
 type env string
 
@@ -58,14 +57,14 @@ type counting struct {
 	n []string
 }
 
-func (c *counting) Load(ctx context.Context, conv agentloop.Conversation) ([]runtime.Message, error) {
+func (c *counting) Load(ctx context.Context, conv runtime.Conversation) ([]runtime.Message, error) {
 	c.n = append(c.n, "memory")
 	return c.conversations.Load(ctx, conv)
 }
 
-func (c *counting) Retrieve(_ context.Context, query string, _ int) ([]agentloop.Document, error) {
+func (c *counting) Retrieve(_ context.Context, query string, _ int) ([]runtime.Document, error) {
 	c.n = append(c.n, "retrieve "+query)
-	return []agentloop.Document{{Text: "doc"}}, nil
+	return []runtime.Document{{Text: "doc"}}, nil
 }
 
 func (c *counting) Instructions(context.Context) (string, error) {
@@ -75,23 +74,25 @@ func (c *counting) Instructions(context.Context) (string, error) {
 
 func (c *counting) Tools() []runtime.Tool { return nil }
 
-type approver func(agentloop.Wish) (agentloop.Decision, error)
+type approver func(runtime.ApprovalRequest) (runtime.ApprovalDecision, error)
 
-func (a approver) Approve(_ context.Context, w agentloop.Wish) (agentloop.Decision, error) {
+func (a approver) Approve(_ context.Context, w runtime.ApprovalRequest) (runtime.ApprovalDecision, error) {
 	return a(w)
 }
 
 // inbox hands out notes until they are taken.
 type inbox struct {
-	notes []agentloop.Note
+	notes []runtime.Note
 	taken []string
 }
 
-func (b *inbox) Waiting(context.Context) ([]agentloop.Note, error) { return slices.Clone(b.notes), nil }
+func (b *inbox) Waiting(context.Context, string, string) ([]runtime.Note, error) {
+	return slices.Clone(b.notes), nil
+}
 
-func (b *inbox) Taken(_ context.Context, ids ...string) error {
+func (b *inbox) Taken(_ context.Context, _, _ string, ids ...string) error {
 	b.taken = append(b.taken, ids...)
-	b.notes = slices.DeleteFunc(b.notes, func(n agentloop.Note) bool { return slices.Contains(ids, n.ID) })
+	b.notes = slices.DeleteFunc(b.notes, func(n runtime.Note) bool { return slices.Contains(ids, n.ID) })
 	return nil
 }
 

@@ -31,22 +31,38 @@ type Input struct {
 	Journal Journal  // nil: in memory, so nothing can go on later
 	Answers []Answer // to pauses of an earlier leg; nil: none
 
-	Ports
-	Tools []runtime.Tool // of this run: they shadow all others
-	Allow []string       // the host's list of tools that may be called; empty: all
-	Deny  []string       // the host's list of those that may not
+	Archive Archive        // nil: conversations are not compacted
+	Tools   []runtime.Tool // of this run: they shadow all others
+	Allow   []string       // the host's list of tools that may be called; empty: all
+	Deny    []string       // the host's list of those that may not
 
 	Emit   func(trace.Event) // told of events as they happen, by one goroutine at a time; nil: nobody
 	Deltas bool              // Emit wants the pieces of answers too; with an Ask they are for it to show
 
 	// Ask and Call are called in place of the adapters, and call those: to retry, to take a slot, to
 	// hide secrets. A resume.Suspension from either pauses the loop. nil: the adapter itself.
-	Ask  func(ctx context.Context, m runtime.Model, req *runtime.Request) (*runtime.Response, error)
-	Call func(ctx context.Context, t runtime.Tool, args json.RawMessage) (json.RawMessage, error)
+	Ask  func(ctx context.Context, c *ModelCall) (*runtime.Response, error)
+	Call func(ctx context.Context, c *ToolCall) (json.RawMessage, error)
 	// Permit refuses a call before anybody is asked for approval, by an error. nil: nothing is refused.
 	Permit func(ctx context.Context, tool string, args json.RawMessage) error
 
 	watch func(*State) // told of the state after every event, by tests
+}
+
+// ModelCall is a call of a model that is to be made.
+type ModelCall struct {
+	Model   runtime.Model
+	Request *runtime.Request  // its Step is the path of the loop, or of the child, that asks
+	Emit    func(trace.Event) // tells of something that happens in the call; valid until it returns
+}
+
+// ToolCall is a call of a tool that is to be made.
+type ToolCall struct {
+	Tool      runtime.Tool
+	Arguments json.RawMessage
+	Path      string            // of the loop, or of the child, that calls
+	Number    int               // of the call in that loop, from 1
+	Emit      func(trace.Event) // tells of something that happens in the call; valid until it returns
 }
 
 // Result is how far a loop came.
@@ -117,7 +133,7 @@ func (l *Loop) Run(ctx context.Context, in Input, rt *runtime.Runtime) (*Result,
 	if root.Phase != "" && root.Start.Definition != l.Digest() {
 		return refuse(runtime.CategoryConfig, "resume.definitionChanged", fmt.Errorf("agent %q is not the one that began", l.Name))
 	}
-	f := &frame{loop: l, in: &in, offers: rt.Resolve(), limits: rt.Limits.WithDefaults(),
+	f := &frame{loop: l, in: &in, rt: rt, offers: rt.Resolve(), limits: rt.Limits.WithDefaults(),
 		log: &ledger{journal: in.Journal, root: &root, watch: in.watch}, state: &root, path: in.Path, trace: &tracer{live: &live{emit: in.Emit}},
 		maxDepth: cmp.Or(l.MaxDelegationDepth, DefaultMaxDelegationDepth)}
 	if in.Generation == 0 {
@@ -172,6 +188,7 @@ func (f *frame) stored() error {
 type frame struct {
 	loop   *Loop
 	in     *Input
+	rt     *runtime.Runtime
 	offers *runtime.Resolution
 	limits runtime.Limits
 	log    *ledger
@@ -187,7 +204,7 @@ type frame struct {
 	tools      *toolset
 	skillTools []runtime.Tool
 	archived   string // what the model sees for state.Archive
-	memory     Conversation
+	memory     runtime.Conversation
 	layers     []*Layer // that work, by slot
 }
 

@@ -52,7 +52,7 @@ func (f *frame) digest() string {
 }
 
 // refs names skills sorted by scope, name and path, each once.
-func refs(skills []Skill) []SkillRef {
+func refs(skills []runtime.Skill) []SkillRef {
 	list := make([]SkillRef, len(skills))
 	for i, k := range skills {
 		list[i] = SkillRef{k.Scope, k.Name, k.Path, k.SHA256}

@@ -39,20 +39,20 @@ const (
 // State is what the journal of a loop comes to: plain data, a fold of its events and nothing else.
 // The zero State is the one before the first event.
 type State struct {
-	Seq      int64             `json:"seq"` // of the last event, children's included
-	Phase    Phase             `json:"phase,omitempty"`
-	Start    Start             `json:"start"`
-	Gathered []Kind            `json:"gathered,omitempty"` // what is gathered once, and is
-	Guide    string            `json:"guide,omitempty"`    // what the environment says
-	Skills   []Skill           `json:"skills,omitempty"`
-	Layers   string            `json:"layers,omitempty"`
-	Found    []Document        `json:"found,omitempty"`
-	Messages []runtime.Message `json:"messages"`          // the history, without a system prompt
-	Own      int               `json:"own"`               // where in Messages this loop's own begin
-	Archive  string            `json:"archive,omitempty"` // what the model sees for the messages before From; "": nothing
-	From     int               `json:"from,omitempty"`
-	Archives int               `json:"archives,omitempty"`
-	Taken    []string          `json:"taken,omitempty"` // notes of the inbox, by id
+	Seq      int64              `json:"seq"` // of the last event, children's included
+	Phase    Phase              `json:"phase,omitempty"`
+	Start    Start              `json:"start"`
+	Gathered []Kind             `json:"gathered,omitempty"` // what is gathered once, and is
+	Guide    string             `json:"guide,omitempty"`    // what the environment says
+	Skills   []runtime.Skill    `json:"skills,omitempty"`
+	Layers   string             `json:"layers,omitempty"`
+	Found    []runtime.Document `json:"found,omitempty"`
+	Messages []runtime.Message  `json:"messages"`          // the history, without a system prompt
+	Own      int                `json:"own"`               // where in Messages this loop's own begin
+	Archive  string             `json:"archive,omitempty"` // what the model sees for the messages before From; "": nothing
+	From     int                `json:"from,omitempty"`
+	Archives int                `json:"archives,omitempty"`
+	Taken    []string           `json:"taken,omitempty"` // notes of the inbox, by id
 
 	Steps      int    `json:"steps"`             // counted calls of the model, the open one with them
 	Open       bool   `json:"open,omitempty"`    // while asking: the call is under way, or was when the process died
@@ -380,7 +380,7 @@ func (s *State) tool(e *Event) error {
 			return fmt.Errorf("call %d is decided", e.Call)
 		}
 		c.Decided, c.Allowed, c.Why = true, e.Allow, e.Text
-		if e.Allow && e.Scope == ForSession {
+		if e.Allow && e.Scope == runtime.ApproveSession {
 			s.Grants = union(s.Grants, e.Keys)
 		}
 	case ToolBegan:

@@ -66,8 +66,8 @@ func (f *frame) bindTools() *toolset {
 	found := map[string]runtime.Tool{}
 	shadowed := map[string]string{}
 	var env []runtime.Tool
-	if f.in.Env != nil {
-		env = f.in.Env.Tools()
+	if f.rt.Env != nil {
+		env = f.rt.Env.Tools()
 	}
 	for _, scope := range []struct {
 		name  string
@@ -356,19 +356,19 @@ func (f *frame) approve(ctx context.Context, n int, c Call) (bool, error) {
 	if need == "" || need == ApproveNever {
 		return true, nil
 	}
-	d, keys := Decision{Allow: c.Allowed, Reason: c.Why}, approvalKeys(c.Name, c.Arguments)
+	d, keys := runtime.ApprovalDecision{Allow: c.Allowed, Reason: c.Why}, approvalKeys(c.Name, c.Arguments)
 	switch {
 	case c.Decided:
 	case c.For == ForApproval && c.Answer != nil:
 		m, _ := (*c.Answer).(map[string]any)
 		form, _ := m["form"].(map[string]any)
 		scope, _ := form["scope"].(string)
-		d = Decision{Allow: m["decision"] == "approve", Scope: Scope(scope)}
+		d = runtime.ApprovalDecision{Allow: m["decision"] == "approve", Scope: runtime.ApprovalScope(scope)}
 	case covered(keys, look(f, func(*State) []string { return f.log.root.granted() })):
 		return true, nil
 	default:
 		f.emit(PermissionRequest, "call", n, "tool", c.Name)
-		if f.in.Approver == nil && need == ApprovePause {
+		if f.rt.Approver == nil && need == ApprovePause {
 			return false, f.pauseCall(ctx, c, f.approvalPause(n, c, keys))
 		}
 		var err error
@@ -377,8 +377,8 @@ func (f *frame) approve(ctx context.Context, n int, c Call) (bool, error) {
 		}
 	}
 	if !c.Decided {
-		if d.Scope != ForSession {
-			d.Scope = ForOnce
+		if d.Scope != runtime.ApproveSession {
+			d.Scope = runtime.ApproveOnce
 		}
 		if err := f.record(ctx, Event{Kind: Permission, Call: n, Allow: d.Allow, Scope: d.Scope, Keys: keys, Text: valid(d.Reason)}); err != nil {
 			return false, err
@@ -396,23 +396,23 @@ func (f *frame) approvalPause(n int, c Call, keys []string) Pause {
 		Prompt: fmt.Sprintf("agent %q wants to call tool %q", f.loop.Name, c.Name), Decisions: []string{"approve", "reject"},
 		Show: map[string]any{"tool": c.Name, "arguments": decoded(c.Arguments), "keys": toAny(keys)},
 		Schema: map[string]any{"type": "object", "additionalProperties": false,
-			"properties": map[string]any{"scope": map[string]any{"enum": []any{string(ForOnce), string(ForSession)}}}}}}
+			"properties": map[string]any{"scope": map[string]any{"enum": []any{string(runtime.ApproveOnce), string(runtime.ApproveSession)}}}}}}
 }
 
 // askApprover asks the Approver, if there is one. Whatever goes wrong is a no.
-func (f *frame) askApprover(ctx context.Context, c Call, keys []string) (Decision, error) {
-	if f.in.Approver == nil {
-		return Decision{Reason: "nobody is there to give it"}, nil
+func (f *frame) askApprover(ctx context.Context, c Call, keys []string) (runtime.ApprovalDecision, error) {
+	if f.rt.Approver == nil {
+		return runtime.ApprovalDecision{Reason: "nobody is there to give it"}, nil
 	}
-	wish := Wish{Run: f.in.RunID, Step: f.path, Agent: f.loop.Name, Tool: c.Name, Arguments: slices.Clone(c.Arguments), Keys: slices.Clone(keys)}
-	d, err := guard(ctx, 0, f.limits.Grace, "the approver", func(ctx context.Context) (Decision, error) { return f.in.Approver.Approve(ctx, wish) })
+	wish := runtime.ApprovalRequest{Run: f.in.RunID, Step: f.path, Agent: f.loop.Name, Tool: c.Name, Arguments: slices.Clone(c.Arguments), Keys: slices.Clone(keys)}
+	d, err := guard(ctx, 0, f.limits.Grace, "the approver", func(ctx context.Context) (runtime.ApprovalDecision, error) { return f.rt.Approver.Approve(ctx, wish) })
 	switch {
 	case err == nil:
 		return d, nil
 	case ctx.Err() != nil:
-		return Decision{}, err
+		return runtime.ApprovalDecision{}, err
 	}
-	return Decision{Reason: err.Error()}, nil
+	return runtime.ApprovalDecision{Reason: err.Error()}, nil
 }
 
 // make makes the call and records what came of it.
@@ -426,13 +426,13 @@ func (f *frame) make(ctx context.Context, n int, c Call, b *binding) error {
 	}
 	call := f.in.Call
 	if call == nil {
-		call = func(ctx context.Context, t runtime.Tool, args json.RawMessage) (json.RawMessage, error) {
-			return t.Call(ctx, args)
-		}
+		call = func(ctx context.Context, c *ToolCall) (json.RawMessage, error) { return c.Tool.Call(ctx, c.Arguments) }
 	}
+	emit, over := f.trace.outlet()
 	out, err := guard(cctx, f.loop.ToolTimeout, f.limits.Grace, fmt.Sprintf("tool %q", c.Name), func(ctx context.Context) (json.RawMessage, error) {
-		return call(ctx, b.tool, slices.Clone(c.Arguments))
+		return call(ctx, &ToolCall{Tool: b.tool, Arguments: slices.Clone(c.Arguments), Path: f.path, Number: n, Emit: emit})
 	})
+	over()
 	if err == nil {
 		var text string
 		if text, err = f.forModel(c.Name, out); err == nil {

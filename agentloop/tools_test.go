@@ -37,7 +37,7 @@ func TestTools(t *testing.T) {
 			}
 			return list
 		}
-		l, in := simple(), agentloop.Input{}
+		l, in := simple(), input{}
 		l.Skills = []string{"k"}
 		in.Tools, l.Own = scope("run", "t.a"), scope("agent", "t.a", "t.b")
 		in.Skills = skills{{Name: "k", Path: "k", SHA256: "k", Tools: scope("skill", "t.c", "t.d")}}
@@ -50,7 +50,7 @@ func TestTools(t *testing.T) {
 	})
 	t.Run("3.1 reserved names", func(t *testing.T) {
 		m := model(says("", "agent.x", "human.ask", "delegate_x"), says("done"))
-		res := must(t, simple(), agentloop.Input{}, host(m, tool("agent.x", "", 1), tool("human.ask", "", 1)))
+		res := must(t, simple(), input{}, host(m, tool("agent.x", "", 1), tool("human.ask", "", 1)))
 		same(t, "offered", offered(m.Requests()[0]), "")
 		same(t, "codes", []string{res.Calls[0].Code, res.Calls[1].Code, res.Calls[2].Code}, []string{"tool.unknown", "tool.unknown", "tool.unknown"})
 		l := simple()
@@ -80,7 +80,7 @@ func TestTools(t *testing.T) {
 			l.Tools, l.Deny = tt.own, tt.ownDeny
 			m := model(says("", "t.c"), says("done"))
 			c := tool("t.c", runtime.ReadOnly, "C")
-			res := must(t, l, agentloop.Input{Allow: tt.global, Deny: tt.deny}, host(m, tool("t.a", "", 1), tool("t.b", "", 1), c))
+			res := must(t, l, input{Allow: tt.global, Deny: tt.deny}, host(m, tool("t.a", "", 1), tool("t.b", "", 1), c))
 			same(t, tt.name, offered(m.Requests()[0]), tt.want)
 			same(t, tt.name, strings.Join(codes(res), " "), tt.codes)
 			if allowed := strings.Contains(tt.want, "t.c"); allowed != (len(c.Calls()) == 1) || allowed != (res.Calls[0].Code == "") {
@@ -113,7 +113,7 @@ func TestTools(t *testing.T) {
 		} {
 			sibling := tool("t.sibling", runtime.ReadOnly, "fine")
 			m := model(says("", tt.call, "t.sibling"), says("done"))
-			res := must(t, simple(), agentloop.Input{}, host(m, tt.tool, sibling))
+			res := must(t, simple(), input{}, host(m, tt.tool, sibling))
 			if c := res.Calls[0]; !strings.HasPrefix(c.Result, tt.want) || tt.code == "" && c.Result != tt.want || c.Code != tt.code {
 				t.Errorf("%s: %q %q, want %q %q", tt.call, c.Result, c.Code, tt.want, tt.code)
 			}
@@ -125,21 +125,21 @@ func TestTools(t *testing.T) {
 	t.Run("3.3 results that are cut", func(t *testing.T) {
 		l := simple()
 		l.MaxResultBytes = 5
-		res := must(t, l, agentloop.Input{}, host(model(says("", "t.x", "t.y"), says("done")), rawTool(`"äöüäöü"`), tool("t.y", "", "12345")))
+		res := must(t, l, input{}, host(model(says("", "t.x", "t.y"), says("done")), rawTool(`"äöüäöü"`), tool("t.y", "", "12345")))
 		same(t, "results", results(res), []string{"äö\n[cut: the first 4 of 12 bytes]", "12345"})
 	})
 	t.Run("3.4 gates in order", func(t *testing.T) {
 		var order []string
-		in := agentloop.Input{Permit: func(_ context.Context, tool string, args json.RawMessage) error {
+		in := input{Permit: func(_ context.Context, tool string, args json.RawMessage) error {
 			order = append(order, "policy "+tool+" "+string(args))
 			if tool == "t.denied" {
 				return errors.New("the house says no")
 			}
 			return nil
 		}}
-		in.Approver = approver(func(w agentloop.Wish) (agentloop.Decision, error) {
+		in.Approver = approver(func(w runtime.ApprovalRequest) (runtime.ApprovalDecision, error) {
 			order = append(order, "approval "+w.Tool+" "+string(w.Arguments))
-			return agentloop.Decision{Allow: true}, nil
+			return runtime.ApprovalDecision{Allow: true}, nil
 		})
 		j := after(t, nil)
 		j.fail = func(e agentloop.Event) error {
@@ -170,11 +170,13 @@ func (r rawTool) Call(context.Context, json.RawMessage) (json.RawMessage, error)
 
 func TestApproval(t *testing.T) {
 	t.Run("3.5 only an explicit yes", func(t *testing.T) {
-		yes := approver(func(agentloop.Wish) (agentloop.Decision, error) { return agentloop.Decision{Allow: true}, nil })
+		yes := approver(func(runtime.ApprovalRequest) (runtime.ApprovalDecision, error) {
+			return runtime.ApprovalDecision{Allow: true}, nil
+		})
 		for _, tt := range []struct {
 			name     string
 			approval map[string]agentloop.Approval
-			approver agentloop.Approver
+			approver runtime.Approver
 			want     string
 			calls    int
 		}{
@@ -186,18 +188,18 @@ func TestApproval(t *testing.T) {
 			{"another tool", map[string]agentloop.Approval{"t.other": agentloop.ApproveAlways}, nil, "sent", 1},
 			{"the tool before the rest", map[string]agentloop.Approval{"*": agentloop.ApproveAlways, "t.send": agentloop.ApproveNever}, nil, "sent", 1},
 			{"no", map[string]agentloop.Approval{"*": agentloop.ApproveAlways},
-				approver(func(agentloop.Wish) (agentloop.Decision, error) {
-					return agentloop.Decision{Reason: "too late in the day"}, nil
+				approver(func(runtime.ApprovalRequest) (runtime.ApprovalDecision, error) {
+					return runtime.ApprovalDecision{Reason: "too late in the day"}, nil
 				}),
 				`error: tool "t.send" needs an approval: too late in the day`, 0},
 			{"an error with a yes", map[string]agentloop.Approval{"*": agentloop.ApproveAlways},
-				approver(func(agentloop.Wish) (agentloop.Decision, error) {
-					return agentloop.Decision{Allow: true}, context.DeadlineExceeded
+				approver(func(runtime.ApprovalRequest) (runtime.ApprovalDecision, error) {
+					return runtime.ApprovalDecision{Allow: true}, context.DeadlineExceeded
 				}), `error: tool "t.send" needs an approval: context deadline exceeded`, 0},
 			{"a panic", map[string]agentloop.Approval{"*": agentloop.ApproveAlways},
-				approver(func(agentloop.Wish) (agentloop.Decision, error) { panic("boo") }), `error: tool "t.send" needs an approval: panic in the approver: boo`, 0},
+				approver(func(runtime.ApprovalRequest) (runtime.ApprovalDecision, error) { panic("boo") }), `error: tool "t.send" needs an approval: panic in the approver: boo`, 0},
 		} {
-			l, in, send := simple(), agentloop.Input{}, tool("t.send", runtime.External, "sent")
+			l, in, send := simple(), input{}, tool("t.send", runtime.External, "sent")
 			l.Approval, in.Approver = tt.approval, tt.approver
 			res := must(t, l, in, host(model(says("", "t.send"), says("done")), send))
 			same(t, tt.name, []any{res.Calls[0].Result, len(send.Calls())}, []any{tt.want, tt.calls})
@@ -209,7 +211,7 @@ func TestApproval(t *testing.T) {
 			l.Approval = map[string]agentloop.Approval{"*": agentloop.ApprovePause}
 			j := after(t, nil)
 			m := model(says("", `t.send {"to": "Ann"}`), says("done"))
-			p := paused(t, l, agentloop.Input{Journal: j}, host(m, send))
+			p := paused(t, l, input{Journal: j}, host(m, send))
 			if len(p) != 1 || p[0].Kind != resume.Human || p[0].Step != "step" || p[0].ID != "step:call1" || len(send.Calls()) != 0 {
 				t.Fatalf("%+v", p)
 			}
@@ -221,22 +223,22 @@ func TestApproval(t *testing.T) {
 			for _, answers := range [][]agentloop.Answer{{{Pause: "step:call2", Value: object{"decision": "approve"}}}, {{Pause: "step:call1", Value: object{"decision": "yes"}}},
 				{{Pause: "step:call1", Value: object{"decision": decision}}, {Pause: "step:call1", Value: object{"decision": decision}}}} {
 				bad := after(t, j.events)
-				_, err := run(t, l, agentloop.Input{Journal: bad, Answers: answers}, host(m, send))
+				_, err := run(t, l, input{Journal: bad, Answers: answers}, host(m, send))
 				failed(t, err, runtime.CategoryConfirmation, "resume.notPending", "")
 				same(t, "events", len(bad.events), n)
 			}
 			still := after(t, j.events)
-			paused(t, l, agentloop.Input{Journal: still}, host(m, send))
+			paused(t, l, input{Journal: still}, host(m, send))
 			same(t, "events", len(still.events), n)
 
 			done := after(t, j.events)
-			res := must(t, l, agentloop.Input{Journal: done, Answers: []agentloop.Answer{{Pause: "step:call1", Value: object{"decision": decision}}}}, host(m, send))
+			res := must(t, l, input{Journal: done, Answers: []agentloop.Answer{{Pause: "step:call1", Value: object{"decision": decision}}}}, host(m, send))
 			same(t, decision, results(res), []string{want})
 			same(t, "requests", len(m.Requests()), 2)
 
 			// The end: the stored result, nothing written.
 			over := after(t, done.events)
-			again := must(t, l, agentloop.Input{Journal: over}, host(model(), send))
+			again := must(t, l, input{Journal: over}, host(model(), send))
 			same(t, "stored", []any{again.Text, again.Steps, len(over.events), len(again.Trace)}, []any{res.Text, res.Steps, len(done.events), 0})
 		}
 	})
@@ -245,8 +247,8 @@ func TestApproval(t *testing.T) {
 		l.Approval = map[string]agentloop.Approval{"*": agentloop.ApprovePause}
 		rt := host(model(says("", `t.send {"n":1}`), says("", `t.send {"n":2}`), says("done")), send)
 		j := after(t, nil)
-		p := paused(t, l, agentloop.Input{Journal: j}, rt)
-		res := must(t, l, agentloop.Input{Journal: after(t, j.events),
+		p := paused(t, l, input{Journal: j}, rt)
+		res := must(t, l, input{Journal: after(t, j.events),
 			Answers: []agentloop.Answer{{Pause: p[0].ID, Value: object{"decision": "approve", "form": object{"scope": "session"}}}}}, rt)
 		same(t, "results", results(res), []string{"sent", "sent"})
 		same(t, "keys", res.Snapshot.Approvals, []string{"t.send"})
@@ -284,11 +286,11 @@ func TestApproval(t *testing.T) {
 			same(t, tt.argv, strings.ReplaceAll(got, "exec.run:", ""), tt.want)
 		}
 		var asked []string
-		l, in := simple(), agentloop.Input{}
+		l, in := simple(), input{}
 		l.Approval = map[string]agentloop.Approval{"exec.run": agentloop.ApproveAlways}
-		in.Approver = approver(func(w agentloop.Wish) (agentloop.Decision, error) {
+		in.Approver = approver(func(w runtime.ApprovalRequest) (runtime.ApprovalDecision, error) {
 			asked = append(asked, strings.Join(w.Keys, " "))
-			return agentloop.Decision{Allow: true, Scope: agentloop.ForSession}, nil
+			return runtime.ApprovalDecision{Allow: true, Scope: runtime.ApproveSession}, nil
 		})
 		m := model(says("", `exec.run {"argv":["git","pull"]}`, `exec.run {"argv":["git","push"]}`, `exec.run {"argv":["sudo","git"]}`, `exec.run {"argv":["sudo","git","x"]}`), says("done"))
 		must(t, l, in, host(m, tool("exec.run", "", 1)))
@@ -297,17 +299,17 @@ func TestApproval(t *testing.T) {
 	t.Run("3.6 human.ask", func(t *testing.T) {
 		m := model(says("", `human.ask {"question": "Which one?"}`), says("done"))
 		l := simple()
-		must(t, l, agentloop.Input{}, host(model(says("", `human.ask {"question":"?"}`), says("done")))) // not listed: not there
+		must(t, l, input{}, host(model(says("", `human.ask {"question":"?"}`), says("done")))) // not listed: not there
 		l.Tools = []string{"human.ask"}
 		j := after(t, nil)
-		p := paused(t, l, agentloop.Input{Journal: j}, host(m))
+		p := paused(t, l, input{Journal: j}, host(m))
 		want := resume.Pause{ID: "step:call1", Kind: resume.Human, Step: "step", Prompt: "Which one?", CreatedAt: p[0].CreatedAt,
 			Schema: object{"type": "object", "additionalProperties": false, "required": []any{"answer"}, "properties": object{"answer": object{"type": "string"}}}}
 		same(t, "pause", p[0].Pause, want)
 		same(t, "requests", len(m.Requests()), 1)
-		_, err := run(t, l, agentloop.Input{Journal: after(t, j.events), Answers: []agentloop.Answer{{Pause: p[0].ID, Value: object{"reply": 1}}}}, host(m))
+		_, err := run(t, l, input{Journal: after(t, j.events), Answers: []agentloop.Answer{{Pause: p[0].ID, Value: object{"reply": 1}}}}, host(m))
 		failed(t, err, runtime.CategoryConfirmation, "resume.notPending", "answer")
-		res := must(t, l, agentloop.Input{Journal: after(t, j.events), Answers: []agentloop.Answer{{Pause: p[0].ID, Value: object{"answer": "the red one"}}}}, host(m))
+		res := must(t, l, input{Journal: after(t, j.events), Answers: []agentloop.Answer{{Pause: p[0].ID, Value: object{"answer": "the red one"}}}}, host(m))
 		same(t, "result", results(res), []string{"the red one"})
 		same(t, "requests", len(m.Requests()), 2)
 		same(t, "trace", lines(res.Trace)[:3], []string{"agent.start step agent=simple depth=0 model=m resume=true", "human.response step call=1", "tool.end step call=1 tool=human.ask"})
@@ -328,7 +330,7 @@ func TestApproval(t *testing.T) {
 			m := model(says("", "t.gated", "t.free", `human.ask {"question":"?"}`, "t.waits"), says("done"))
 			rt := host(m, free, gated, waits)
 			j := after(t, nil)
-			p := paused(t, l, agentloop.Input{Journal: j}, rt)
+			p := paused(t, l, input{Journal: j}, rt)
 			var open []string
 			for _, p := range p {
 				open = append(open, p.ID+" "+p.For)
@@ -342,25 +344,25 @@ func TestApproval(t *testing.T) {
 			answers := []agentloop.Answer{{Pause: "step:call4", Value: object{"big": int64(1<<53 + 1)}}, {Pause: "step:call1", Value: object{"decision": "approve"}}, {Pause: "step:call3", Value: object{"answer": "42"}}}
 			for i, a := range answers[:2] {
 				j = after(t, j.events)
-				p = paused(t, l, agentloop.Input{Journal: j, Answers: []agentloop.Answer{a}}, rt)
+				p = paused(t, l, input{Journal: j, Answers: []agentloop.Answer{a}}, rt)
 				same(t, "still open", len(p), 2-i)
 			}
 			if last := p[0]; last.ID != "step:call3" {
 				t.Errorf("open: %v", last.ID)
 			}
 			same(t, "requests", len(m.Requests()), 1)
-			res := must(t, l, agentloop.Input{Journal: after(t, j.events), Answers: answers[2:]}, rt)
+			res := must(t, l, input{Journal: after(t, j.events), Answers: answers[2:]}, rt)
 			same(t, "results", results(res), []string{"gated", "free", "42", `{"big":9007199254740993}`})
 			same(t, "calls", []int{len(free.Calls()), len(gated.Calls()), len(waits.Calls()), len(m.Requests())}, []int{1, 1, 2, 2})
 		}
 	})
 	t.Run("3.7 a pause of the model's call", func(t *testing.T) {
-		in, j := agentloop.Input{}, after(t, nil)
-		in.Ask = func(ctx context.Context, m runtime.Model, req *runtime.Request) (*runtime.Response, error) {
+		in, j := input{}, after(t, nil)
+		in.Ask = func(ctx context.Context, c *agentloop.ModelCall) (*runtime.Response, error) {
 			if _, ok := resume.Answer(ctx); !ok {
 				return nil, resume.Suspend(resume.Pause{Kind: resume.System, Reason: "budget", Decisions: []string{"raise", "fail"}})
 			}
-			return m.Generate(ctx, req)
+			return c.Model.Generate(ctx, c.Request)
 		}
 		in.Journal = j
 		rt := host(model(says("done")))

@@ -87,8 +87,30 @@ func (t *tracer) emit(kind trace.Kind, path string, data []any) {
 		e.Data = append(e.Data, trace.Attr{Key: data[i].(string), Value: v})
 	}
 	slices.SortFunc(e.Data, func(a, b trace.Attr) int { return strings.Compare(a.Key, b.Key) })
+	t.add(e)
+}
+
+func (t *tracer) add(e trace.Event) {
 	t.list = append(t.list, e)
 	t.live.send(e)
+}
+
+// outlet is add for a call, until it is over: then what a call that was left behind says is dropped.
+func (t *tracer) outlet() (emit func(trace.Event), over func()) {
+	var mu sync.Mutex
+	closed := false
+	emit = func(e trace.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !closed {
+			t.add(e)
+		}
+	}
+	return emit, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		closed = true
+	}
 }
 
 // delta shows a piece of an answer; it is no part of the outcome's trace.

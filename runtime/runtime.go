@@ -21,7 +21,12 @@ type Runtime struct {
 	Tools   []Tool           // of two with one name the last counts; nil: none
 	Secrets Secrets          // nil: none
 
-	Retriever Retriever // what retrieve steps ask; nil: none
+	Retriever Retriever   // what retrieve steps and agents ask; nil: none
+	Memory    Memory      // of agents' conversations; nil: none
+	Skills    SkillLoader // of agents; nil: none
+	Env       Env         // of agents; nil: none
+	Approver  Approver    // of agents' calls; nil: those that need an approval are refused, or pause
+	Inbox     Inbox       // what steers agents at work; nil: nothing
 
 	Plugins []Plugin // more models and tools, and hooks; nil: none. Of two with one slot, see [Plugin].
 	// Providers choose where several offer one thing: under "model:fast" or "tool:crm.lookup" the

@@ -1,0 +1,94 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// The ports of this file serve agents only. Their methods must be safe for concurrent use, and should
+// return soon after ctx is done.
+
+// Memory keeps the conversations of agents beyond a run.
+type Memory interface {
+	// Load returns a conversation in order; nil when there is none yet.
+	Load(ctx context.Context, c Conversation) ([]Message, error)
+	// Save adds what one run of an agent said and heard, in one piece: a reader sees all of it or
+	// nothing. turn names that run of the agent; saved again under the same name, it replaces what was
+	// there, in its place.
+	Save(ctx context.Context, c Conversation, turn string, messages []Message) error
+}
+
+// Conversation names a conversation of a [Memory].
+type Conversation struct {
+	Thread   string // "": there is no memory
+	Resource string // whom or what it is about: a part of the name; ""
+}
+
+// Approver decides about calls of an agent that need an approval. Only a decision with Allow lets the
+// call happen: an error, a context that is done for one, refuses it.
+type Approver interface {
+	Approve(ctx context.Context, r ApprovalRequest) (ApprovalDecision, error)
+}
+
+// ApprovalRequest is a call of a tool that needs an approval.
+type ApprovalRequest struct {
+	Run, Step string // the run's id, the path of the agent
+	Agent     string
+	Tool      string
+	Arguments json.RawMessage // what the tool is called with, byte for byte
+	Keys      []string        // what an approval for the session covers, sorted
+}
+
+// ApprovalDecision is an Approver's word.
+type ApprovalDecision struct {
+	Allow  bool
+	Scope  ApprovalScope // of an approval; "" is ApproveOnce
+	Reason string        // of a refusal, for the model; "": none
+}
+
+// ApprovalScope says what an approval covers.
+type ApprovalScope string
+
+// The scopes.
+const (
+	ApproveOnce    ApprovalScope = "once"    // this call
+	ApproveSession ApprovalScope = "session" // later calls in this run of the agent with the same keys too, also in another process
+)
+
+// SkillLoader loads skills by name. One that is not there is an error.
+type SkillLoader interface {
+	Load(ctx context.Context, names []string) ([]Skill, error)
+}
+
+// Skill is a piece of knowledge that an agent may use.
+type Skill struct {
+	Scope       string `json:"scope,omitempty"` // admin, repo, system, user; ""
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Path        string `json:"path"`
+	SHA256      string `json:"sha256"` // of the file, in hex
+	Text        string `json:"text,omitempty"`
+	Tools       []Tool `json:"-"` // that it brings; nil: none
+}
+
+// Env is the host's environment of an agent.
+type Env interface {
+	Instructions(ctx context.Context) (string, error) // found where the agent works; "": none
+	Tools() []Tool                                    // nil: none
+}
+
+// Inbox has messages from outside for agents that are at work. An agent takes them only between two
+// of its steps.
+type Inbox interface {
+	// Waiting returns the messages for an agent that nobody has taken, in order, and goes on returning
+	// them until they are. run is the run's id, step the path of the agent in it.
+	Waiting(ctx context.Context, run, step string) ([]Note, error)
+	// Taken says that the messages with these ids are recorded. It may be said again after a crash.
+	Taken(ctx context.Context, run, step string, ids ...string) error
+}
+
+// Note is a message of an [Inbox].
+type Note struct {
+	ID   string `json:"id"` // unique among those for an agent
+	Text string `json:"text"`
+}
