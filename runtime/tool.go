@@ -40,6 +40,14 @@ type EffectTool interface {
 	EffectOf(args json.RawMessage) Effect
 }
 
+// ApprovalTool is an optional second interface of a Tool for whose calls by agents the host wants an
+// approval. Approval returns "never" (none; also ""), "pause" or "always", the words of an agent's
+// own approval. The stricter of the two counts, in that order: an agent cannot loosen what the host
+// asks for. A step that calls the tool itself needs no approval.
+type ApprovalTool interface {
+	Approval() string
+}
+
 // ToolSpec describes a tool.
 type ToolSpec struct {
 	Name        string          // contains a dot: crm.lookup
