@@ -687,3 +687,32 @@ output: ${{ steps.grow.output.iterations }}
 		t.Errorf("output %v, %v: five rounds cost $0.005", out.Output, err)
 	}
 }
+// What a loop decided by the time it decides again when the run is gone on with.
+func TestElapsedIsReplayed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := load(t, []byte(head+`steps:
+  grow:
+    uses: loop
+    with:
+      steps:
+        ask: {uses: model, with: {model: m, prompt: hi}}
+        more: {uses: set, needs: [ask], with: 1}
+      until: elapsed >= 15
+      max_iterations: 9
+  nap: {uses: human, needs: [grow], with: {prompt: Go on}}
+output: ${{ steps.grow.output.iterations }}
+`))
+		model := &runtimetest.Model{Func: func(context.Context, *runtime.Request) (*runtime.Response, error) {
+			time.Sleep(10 * time.Second)
+			return &runtime.Response{Text: "x"}, nil
+		}}
+		rt := &runtime.Runtime{Models: map[string]runtime.Model{"m": model}, Store: &checkpoint.Memory{}, Resume: resume.PassThrough{}}
+		out, err := wf.Run(t.Context(), nil, rt)
+		if err != nil || out.Status != workflow.StatusPaused {
+			t.Fatal(out.Status, err)
+		}
+		if out, err = workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, nil); err != nil || out.Output != int64(2) {
+			t.Errorf("output %v, %v", out.Output, err)
+		}
+	})
+}

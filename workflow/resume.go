@@ -305,11 +305,11 @@ func (r *run) replay(l *leg) error {
 		if rec.Kind == recRedefined {
 			r.begunAnew(data)
 		}
-		r.events.now = rec.At
-		r.m.Tell(rec.At)
-		if n, ok := data["n"].(int64); ok {
+		if n, ok := data["n"].(int64); ok { // what it had decided by then, it decided at the time of the record before
 			err = advance(n)
 		}
+		r.events.now = rec.At
+		r.m.Tell(rec.At)
 		if err == nil {
 			err = r.apply(rec, data, known)
 		}
