@@ -14,6 +14,7 @@ require (
 	github.com/noneback/go-taskflow v1.2.0
 	github.com/smallnest/langgraphgo v0.8.5
 	google.golang.org/adk v1.0.0
+	google.golang.org/genai v1.40.0
 	zombiezen.com/go/sqlite v1.4.2
 )
 
@@ -96,7 +97,6 @@ require (
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
-	google.golang.org/genai v1.40.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260928230214-8a89bd6388cc // indirect
 	google.golang.org/grpc v1.80.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect

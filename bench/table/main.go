@@ -112,6 +112,7 @@ var tables = []struct {
 }{
 	{[]string{"W1", "W2", "W3", "W8"}, "ns/op"},
 	{[]string{"W4Chain/compile", "W4Chain/run", "W4Layered/compile", "W4Layered/run"}, "ns/op"},
+	{[]string{"W5"}, "ns/op"},
 	{[]string{"W6/sqlite-full", "W6/sqlite-normal", "W6/postgres", "W6/jsonl", "W7"}, "ns/op"},
 	{[]string{"W8Durable/sqlite-full", "W8Durable/sqlite-normal", "W8Durable/postgres"}, "steps/s"},
 }
@@ -138,6 +139,7 @@ var goals = []struct {
 	{"W4", "chain: run at most 10 ms", timeOf("W4Chain/run/braise")},
 	{"W4", "layered: compile at most 4 s", timeOf("W4Layered/compile/braise")},
 	{"W4", "layered: run at most 50 ms", timeOf("W4Layered/run/braise")},
+	{"W5", "at most 0.2 ms", timeOf("W5/braise")},
 	{"W6", "SQLite, NORMAL: at most 1.3 × the floor, 4 ms", floorOf("W6/sqlite-normal/braise")},
 	{"W6", "SQLite, FULL: at most 1.3 × the floor, 20 ms", floorOf("W6/sqlite-full/braise")},
 	{"W6", "Postgres: at most 1.3 × the floor, 33 ms", floorOf("W6/postgres/braise")},
