@@ -13,7 +13,7 @@ import (
 )
 
 // recRedefined begins a journal anew under another definition: what is before it counts no more, and
-// behind it stands what the new definition left standing. Its data: digest, definition?, generation,
+// behind it stands what the new definition left standing. Its data: digest, definition?, generation, worked,
 // and kept, how pauses ended that the new generation comes to again.
 const recRedefined checkpoint.Kind = "run.redefined"
 
@@ -117,7 +117,11 @@ func (r *run) redefine(l *leg, g *given) error {
 	if g != nil && kept == nil {
 		return fmt.Errorf("pause %q: %w", g.pause, checkpoint.ErrToken)
 	}
-	data := map[string]any{"digest": r.wf.digest, "generation": int64(generation), "kept": kept}
+	if r.clock.used, err = clockOf(l.recs); err != nil {
+		return err
+	}
+	r.stamped = true
+	data := map[string]any{"digest": r.wf.digest, "generation": int64(generation), "kept": kept, "worked": int64(r.clock.used)}
 	if text, err := r.wf.definition(); err != nil {
 		return err
 	} else if text != nil {

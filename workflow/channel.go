@@ -193,6 +193,9 @@ func (r *run) recordSent(l *leg) error {
 	if err := l.takeFromCache(); err != nil {
 		return err
 	}
+	if err := r.stamp(recs); err != nil {
+		return err
+	}
 	reached(beforeAnswer)
 	if err := r.journal.store.Append(context.WithoutCancel(r.ctx), l.lease, r.journal.seq, recs...); err != nil {
 		return err

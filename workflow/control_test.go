@@ -687,6 +687,7 @@ output: ${{ steps.grow.output.iterations }}
 		t.Errorf("output %v, %v: five rounds cost $0.005", out.Output, err)
 	}
 }
+
 // What a loop decided by the time it decides again when the run is gone on with.
 func TestElapsedIsReplayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -30,6 +30,7 @@ const (
 	recEnded    checkpoint.Kind = "call.ended"  // n, output | error, draws?, usage?: a call is over
 	recGiven    checkpoint.Kind = "call.given"  // n, output: a call that another run, or an earlier definition, had made
 	recFired    checkpoint.Kind = "timer.fired" // n, timer
+	recStopped  checkpoint.Kind = "run.stopped" // it was cancelled, and may be gone on with
 	recSent     checkpoint.Kind = "value.sent"  // n, channel, value: from outside, and not only the answer to a pause
 	recWaitOver checkpoint.Kind = "wait.over"   // n, output?: a wait for which no pause was opened
 
@@ -147,6 +148,9 @@ func (r *run) write() error {
 			r.hold(lease)
 		}
 		return nil
+	}
+	if err := r.stamp(recs); err != nil {
+		return err
 	}
 	reached(beforeAppend)
 	if err := j.store.Append(ctx, j.held(), j.seq, recs...); err != nil {

@@ -300,6 +300,9 @@ func withMember(rec checkpoint.Record, name string, v any) (checkpoint.Record, e
 	if err != nil {
 		return rec, err
 	}
+	if data == nil {
+		data = map[string]any{}
+	}
 	data[name] = v
 	return checkpoint.NewRecord(rec.At, rec.Kind, rec.Path, data)
 }

@@ -286,6 +286,7 @@ func (l *leg) release() {
 // that it does not know the end of are made again when the run is driven.
 func (r *run) replay(l *leg) error {
 	r.replaying = true
+	r.clock = clock{since: l.recs[l.from].At}
 	known := map[string]*machine.Task{}
 	advance := func(n int64) error {
 		for r.m.Decided() < n || r.m.Queued() {
@@ -308,6 +309,7 @@ func (r *run) replay(l *leg) error {
 		if n, ok := data["n"].(int64); ok { // what it had decided by then, it decided at the time of the record before
 			err = advance(n)
 		}
+		r.clock.read(rec, data)
 		r.events.now = rec.At
 		r.m.Tell(rec.At)
 		if err == nil {
@@ -321,6 +323,7 @@ func (r *run) replay(l *leg) error {
 	if err := advance(0); err != nil { // what the last event led to
 		return err
 	}
+	r.clock = clock{r.clock.at(r.events.now), r.events.began}
 	r.events.tick()
 	r.atEnd = r.atEnd || r.forGood != nil || l.cancel != nil
 	for (l.ended || r.atEnd) && r.m.Result() == nil { // to its end, which has no record of its own
@@ -350,6 +353,7 @@ func (r *run) replayed(c machine.Command, known map[string]*machine.Task) {
 	case machine.Stop:
 		r.halted = append(r.halted, c.Task)
 	case machine.Arm:
+		c.Wait += r.timeOf(c.Task)
 		r.armed = append(r.armed, c)
 	case machine.Disarm:
 		r.armed = slices.DeleteFunc(r.armed, func(a machine.Command) bool { return a.Task == c.Task && a.Timer == c.Timer })
@@ -492,6 +496,9 @@ func (r *run) recordAnswer(l *leg, g *given) error {
 		return err
 	}
 	if err := l.takeFromCache(); err != nil {
+		return err
+	}
+	if err := r.stamp(recs); err != nil {
 		return err
 	}
 	ctx := context.WithoutCancel(r.ctx)

@@ -53,6 +53,7 @@ type run struct {
 	id       string
 	prepared *prepared
 	events   events
+	clock    clock
 
 	m           *machine.Machine
 	reports     chan report
@@ -82,6 +83,7 @@ type run struct {
 	let       bool // the lease was given back
 	live      bool // goOnLive is done
 	replaying bool
+	stamped   bool                  // see stamp
 	pending   []machine.Command     // calls and waits that an earlier leg left under way
 	armed     []machine.Command     // its timers
 	halted    []*machine.Task       // calls that it told to stop
@@ -180,6 +182,7 @@ func (wf *Workflow) Run(ctx context.Context, input any, rt *runtime.Runtime) (*O
 func newRun(ctx context.Context, wf *Workflow, rt *runtime.Runtime) *run {
 	r := &run{wf: wf, rt: rt, limits: rt.Limits.WithDefaults(), ctx: ctx, ended: ctx.Done(), generation: 1, interrupt: rt.Interrupt}
 	r.events.begin()
+	r.clock.since = r.events.began
 	return r
 }
 
@@ -551,6 +554,9 @@ func (r *run) execute1(c machine.Command, inside **invocation) bool {
 		if n := c.Task.Node(); n != nil && n.Kind == machine.Receive {
 			c.Task.Driver = r.events.now.Add(c.Wait) // see openReceive
 		}
+		if c.Task.Node() == nil { // the run's
+			c.Wait -= r.clock.at(r.events.now)
+		}
 		r.arm(timerKey{c.Task, c.Timer}, c.Wait)
 	case machine.Disarm:
 		key := timerKey{c.Task, c.Timer}
@@ -577,6 +583,9 @@ func (r *run) goOnLive() {
 			r.events.emit(t, trace.Event{Kind: trace.StepStart, Step: t.Path()}, nil)
 		}
 	}, func(*machine.Task) {})
+	for i, a := range r.armed {
+		r.armed[i].Wait -= r.timeOf(a.Task)
+	}
 	r.pending, r.armed = slices.Concat(r.armed, r.pending), nil
 	for _, t := range r.halted { // calls that were told to stop are not made again
 		if i := slices.IndexFunc(r.pending, func(c machine.Command) bool { return c.Op == machine.Start && c.Task == t }); i >= 0 {
@@ -975,6 +984,9 @@ func (r *run) end(start trace.Event) *Outcome {
 	case !r.cancelled || r.forGood != nil:
 		reached(beforeEnd)
 		r.noteEnd(err)
+	default:
+		rec, _ := checkpoint.NewRecord(r.events.now, recStopped, "", nil) // no data, no error
+		r.note(entry{rec: &rec})
 	}
 	if r.leg == nil || !r.leg.ended {
 		r.flush()
