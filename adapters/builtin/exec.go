@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/braise-run/braise/internal/procgroup"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 )
@@ -145,10 +146,10 @@ func (opts ExecOptions) run(ctx context.Context, in execArgs) (any, error) {
 	case <-exited:
 	case <-ctx.Done():
 		killed = true
-		killGroup(cmd.Process)
+		procgroup.Kill(cmd.Process)
 		<-exited
 	}
-	killGroup(cmd.Process) // the children that outlived it
+	procgroup.Kill(cmd.Process) // the children that outlived it
 	pipes.drain()
 
 	code := cmd.ProcessState.ExitCode()
@@ -192,7 +193,7 @@ func (opts ExecOptions) command(in execArgs) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &exec.Cmd{Path: path, Args: in.Argv, Dir: dir, Env: env, SysProcAttr: ownGroup()}, nil
+	return &exec.Cmd{Path: path, Args: in.Argv, Dir: dir, Env: env, SysProcAttr: procgroup.Own()}, nil
 }
 
 // program finds the file of an allowed program. The recipe's env and dir have no say in it.
