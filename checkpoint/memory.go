@@ -16,6 +16,7 @@ type Memory struct {
 	closed      bool
 	runs        map[string]*memoryRun
 	definitions map[string]json.RawMessage
+	documents   map[string][]Document // by collection
 }
 
 type memoryRun struct {
@@ -267,10 +268,50 @@ func (m *Memory) Prune(ctx context.Context, before time.Time, statuses ...Status
 	return n, nil
 }
 
+// PutDocument implements Documents.
+func (m *Memory) PutDocument(ctx context.Context, collection string, d Document) error {
+	if err := m.lock(ctx); err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	if err := d.Check(collection); err != nil {
+		return err
+	}
+	all := m.documents[collection]
+	if i := slices.IndexFunc(all, func(o Document) bool { return o.Name == d.Name }); i >= 0 {
+		all[i] = d
+		return nil
+	}
+	if m.documents == nil {
+		m.documents = map[string][]Document{}
+	}
+	m.documents[collection] = append(all, d)
+	return nil
+}
+
+// Documents implements Documents.
+func (m *Memory) Documents(ctx context.Context, collection string) ([]Document, error) {
+	if err := m.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	return slices.Clone(m.documents[collection]), CheckCollection(collection)
+}
+
+// DeleteDocuments implements Documents.
+func (m *Memory) DeleteDocuments(ctx context.Context, collection string) error {
+	if err := m.lock(ctx); err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	delete(m.documents, collection)
+	return CheckCollection(collection)
+}
+
 // Close implements Store: it forgets everything.
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.closed, m.runs, m.definitions = true, nil, nil
+	m.closed, m.runs, m.definitions, m.documents = true, nil, nil, nil
 	return nil
 }

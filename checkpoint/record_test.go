@@ -167,3 +167,29 @@ func FuzzParseLine(f *testing.F) {
 		sum.Apply(rec) // must not panic
 	})
 }
+
+func FuzzParseDocumentLine(f *testing.F) {
+	good, err := checkpoint.DocumentLine("c", checkpoint.Document{Name: "n", Text: "a\u2028\x00\""})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add(good[:40])
+	f.Add([]byte(`{"seq":1,"at":"2026-01-31T12:00:00Z","kind":"document","path":"n","data":{"collection":"c","text":1},"sum":"00000000"}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		d, err := checkpoint.ParseDocumentLine("c", "", line)
+		if err != nil {
+			if !errors.Is(err, checkpoint.ErrCorrupt) {
+				t.Errorf("%v is not ErrCorrupt", err)
+			}
+			return
+		}
+		again, err := checkpoint.DocumentLine("c", d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := checkpoint.ParseDocumentLine("c", d.Name, again); back != d || err != nil {
+			t.Errorf("read back: %+v, %v, want %+v", back, err, d)
+		}
+	})
+}

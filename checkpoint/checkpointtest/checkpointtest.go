@@ -29,6 +29,8 @@ type Options struct {
 	Edit func(t *testing.T, s checkpoint.Store, runID string, edit func(lines []string) []string)
 	// EditDefinition replaces the line in which a definition is kept.
 	EditDefinition func(t *testing.T, s checkpoint.Store, digest string, edit func(line string) string)
+	// EditDocument replaces the line in which a document is kept.
+	EditDocument func(t *testing.T, s checkpoint.Store, collection, name string, edit func(line string) string)
 	// Tear leaves the last write to a journal as a crash in the middle of it would; the store is a
 	// checkpoint.Repairer then. nil: the medium does not let that happen.
 	Tear func(t *testing.T, s checkpoint.Store, runID string)
@@ -73,6 +75,12 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store, opts Options) {
 		{"torn write", testTorn},
 		{"broken medium", testBroken},
 		{"growth", testGrowth},
+		{"documents", testDocuments},
+		{"odd documents", testOddDocuments},
+		{"documents at once", testDocumentsAtOnce},
+		{"documents stay", testDocumentsStay},
+		{"damaged document", testDamagedDocument},
+		{"broken medium of documents", testBrokenDocuments},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before := goleak.IgnoreCurrent()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -38,7 +39,7 @@ func Main(m *testing.M, open func(place string) (checkpoint.Store, error)) {
 	os.Exit(0)
 }
 
-// jobs are what workers do with the run "run". They print what the store has accepted.
+// jobs are what workers do with the run "run", or the documents in "c". They print what the store has accepted.
 var jobs = map[string]func(context.Context, checkpoint.Store) error{
 	// contend takes the run again and again, adds a record and gives it back.
 	"contend": func(ctx context.Context, s checkpoint.Store) error {
@@ -91,6 +92,26 @@ var jobs = map[string]func(context.Context, checkpoint.Store) error{
 		}
 		return err
 	},
+	// put adds documents.
+	"put": func(ctx context.Context, s checkpoint.Store) error {
+		for i := range 20 {
+			name := fmt.Sprint(os.Getpid(), "-", i)
+			if err := s.(checkpoint.Documents).PutDocument(ctx, "c", checkpoint.Document{Name: name, Text: whole(name)}); err != nil {
+				return err
+			}
+			fmt.Println(name)
+		}
+		return nil
+	},
+	// replace changes a document until it is killed.
+	"replace": func(ctx context.Context, s checkpoint.Store) error {
+		for i := 1; ; i++ {
+			if err := s.(checkpoint.Documents).PutDocument(ctx, "c", checkpoint.Document{Name: "shared", Text: whole(strconv.Itoa(i))}); err != nil {
+				return err
+			}
+			fmt.Println(i)
+		}
+	},
 }
 
 // worker is a process that does a job.
@@ -137,7 +158,7 @@ func (w *worker) rest(t *testing.T) []string {
 // store, open is that of Main, which has to be the package's TestMain.
 func RunProcesses(t *testing.T, newPlace func(t *testing.T) string, open func(place string) (checkpoint.Store, error)) {
 	for name, test := range map[string]func(h *harness, place string){
-		"contend": testContend, "kill": testKill, "linger": testLinger,
+		"contend": testContend, "kill": testKill, "linger": testLinger, "documents": testDocumentsOfMany,
 	} {
 		t.Run(name, func(t *testing.T) {
 			place := newPlace(t)

@@ -3,6 +3,7 @@
 //	DIR/RUN.jsonl             the journal, one record a line, see checkpoint.Record.AppendLine
 //	DIR/RUN.lease             who holds the run
 //	DIR/definitions/DIGEST    the recipe of a digest
+//	DIR/documents/HASH.jsonl  the documents of a collection, by the SHA-256 of its name, one a line
 //
 // Records that were appended together stand behind a line that says how many they are, so that
 // half of a write is never taken for a whole one:
@@ -55,8 +56,10 @@ const (
 
 // Open returns the store in a folder, which it makes if need be.
 func Open(dir string) (*Store, error) {
-	if err := os.MkdirAll(filepath.Join(dir, "definitions"), 0o700); err != nil {
-		return nil, fmt.Errorf("jsonl store: %w", err)
+	for _, folder := range []string{"definitions", documents} {
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o700); err != nil {
+			return nil, fmt.Errorf("jsonl store: %w", err)
+		}
 	}
 	return &Store{dir: dir, ends: map[string]end{}}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -59,6 +60,17 @@ var suite = checkpointtest.Options{
 	},
 	EditDefinition: func(t *testing.T, s checkpoint.Store, digest string, change func(string) string) {
 		edit(t, s.(*Store).definition(digest), func(text string) string { return change(strings.TrimSuffix(text, "\n")) + "\n" })
+	},
+	EditDocument: func(t *testing.T, s checkpoint.Store, collection, name string, change func(string) string) {
+		edit(t, s.(*Store).collection(collection), func(text string) string {
+			lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+			at := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, `"path":"`+name+`"`) })
+			if at < 0 {
+				at = len(lines) - 1 // it was changed before
+			}
+			lines[at] = change(lines[at])
+			return strings.Join(lines, "\n") + "\n"
+		})
 	},
 	Tear: func(t *testing.T, s checkpoint.Store, runID string) {
 		edit(t, s.(*Store).journal(runID), func(text string) string { return text[:len(text)-9] })
@@ -124,7 +136,7 @@ var alone = os.Getenv("JSONL_TEST_ALONE") != ""
 
 // The limit on files is one of the process, and go test writes files too: so this is another one.
 func TestWritesFail(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^(TestStore|TestPartialWrite)$/^broken_medium$")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^(TestStore|TestPartialWrite)$/^broken_medium")
 	cmd.Env = append(os.Environ(), "JSONL_TEST_ALONE=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/checkpoint/checkpointtest"
 )
 
 func TestMain(m *testing.M) {
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	checkpointtest.Main(m, openPlace)
 }
 
 // child is what another process does; it says on its output what it achieved.
@@ -358,7 +359,7 @@ func TestLostAnswer(t *testing.T) {
 	}
 	p.set(false, true)
 	err := s.Append(ctx, l, 2, note("b"))
-	if err == nil || isSentinel(err) || !strings.Contains(err.Error(), "may be in the journal") {
+	if err == nil || isSentinel(err) || !strings.Contains(err.Error(), "may have happened") {
 		t.Errorf("Append: %v", err)
 	}
 	p.set(false, false)
@@ -433,7 +434,7 @@ func TestNoAnswer(t *testing.T) {
 	}
 	giveUp()
 	err := <-failed
-	if err == nil || isSentinel(err) || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "may be in the journal") {
+	if err == nil || isSentinel(err) || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "may have happened") {
 		t.Errorf("Append: %v", err)
 	}
 	m.exec("ROLLBACK")

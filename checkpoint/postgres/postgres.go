@@ -6,6 +6,7 @@
 //	runs           one row for each run: its summary, and who holds it
 //	records        the journals, one row for each write, in lines of checkpoint.Record.AppendLine
 //	definitions    the recipes by digest
+//	documents      what outlives runs, see checkpoint.Documents, in lines of checkpoint.DocumentLine
 //
 // Writes that come at the same time share one transaction, and one refused does not harm the others.
 // They are durable as the server understands it: the store's sessions set synchronous_commit to on,

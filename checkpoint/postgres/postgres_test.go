@@ -91,6 +91,13 @@ func (m *medium) column(sql string, args ...any) []string {
 	return vals
 }
 
+func openPlace(url string) (checkpoint.Store, error) { return Open(context.Background(), url, nil) }
+
+// What the suite has several processes do.
+func TestManyProcesses(t *testing.T) {
+	checkpointtest.RunProcesses(t, func(t *testing.T) string { return newMedium(t).url }, openPlace)
+}
+
 func TestStore(t *testing.T) {
 	server(t)
 	media := map[checkpoint.Store]*medium{}
@@ -125,12 +132,22 @@ func TestStore(t *testing.T) {
 			line := m.column("SELECT convert_from(line, 'UTF8') FROM SCHEMA.definitions WHERE digest = $1", digest)[0]
 			m.exec("UPDATE SCHEMA.definitions SET line = $2 WHERE digest = $1", digest, []byte(edit(line)))
 		},
+		EditDocument: func(t *testing.T, s checkpoint.Store, collection, name string, edit func(string) string) {
+			m := media[s]
+			line := m.column("SELECT convert_from(line, 'UTF8') FROM SCHEMA.documents WHERE collection = $1 AND name = $2", collection, name)[0]
+			m.exec("UPDATE SCHEMA.documents SET line = $3 WHERE collection = $1 AND name = $2", collection, name, []byte(edit(line)))
+		},
 		Break: func(t *testing.T, s checkpoint.Store) func() {
 			m := media[s]
 			m.exec("CREATE FUNCTION SCHEMA.full() RETURNS trigger LANGUAGE plpgsql AS " +
 				"$$ BEGIN RAISE EXCEPTION 'no space left on device' USING ERRCODE = 'disk_full'; END $$")
-			m.exec("CREATE TRIGGER full_disk BEFORE INSERT ON SCHEMA.records FOR EACH ROW EXECUTE FUNCTION SCHEMA.full()")
-			return func() { m.exec("DROP TRIGGER full_disk ON SCHEMA.records") }
+			for _, table := range []string{"records", "documents"} {
+				m.exec("CREATE TRIGGER full_disk BEFORE INSERT ON SCHEMA." + table + " FOR EACH ROW EXECUTE FUNCTION SCHEMA.full()")
+			}
+			return func() {
+				m.exec("DROP TRIGGER full_disk ON SCHEMA.records")
+				m.exec("DROP TRIGGER full_disk ON SCHEMA.documents")
+			}
 		},
 		Size: func(t *testing.T, s checkpoint.Store) int64 {
 			var size int64
@@ -218,7 +235,7 @@ func TestSchema(t *testing.T) {
 		defer s.Close()
 	}
 	got := m.column("SELECT table_name FROM information_schema.tables WHERE table_schema = $1 ORDER BY 1", m.name)
-	if diff := cmp.Diff([]string{"definitions", "records", "runs", "version"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"definitions", "documents", "records", "runs", "version"}, got); diff != "" {
 		t.Errorf("tables (-want +got):\n%s", diff)
 	}
 	m.exec("UPDATE " + quoted + ".version SET version = version + 1")
@@ -318,7 +335,7 @@ func TestPoison(t *testing.T) {
 			owner = "a\x00b"
 		}
 		l := m.create(s, fmt.Sprint("run-", i))
-		group = append(group, &write{run: l.RunID, sql: leaseSQL, row: []any{new(time.Time)}, done: make(chan error, 1),
+		group = append(group, &write{key: l.RunID, sql: leaseSQL, row: []any{new(time.Time)}, done: make(chan error, 1),
 			args: []any{l.RunID, l.Epoch, l.Owner, nil, owner, l.Epoch, int64(0)}})
 	}
 	group[7].args[1] = int64(99) // refused

@@ -40,6 +40,14 @@ CREATE TABLE records (
 	PRIMARY KEY (run, seq)
 );
 CREATE TABLE definitions (digest text COLLATE "C" PRIMARY KEY, line bytea NOT NULL);
+`, `
+CREATE TABLE documents (
+	num        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- in the order of a collection
+	collection text COLLATE "C" NOT NULL,
+	name       text COLLATE "C" NOT NULL,
+	line       bytea NOT NULL,
+	UNIQUE (collection, name)
+);
 `}
 
 // migrate makes the tables, or brings them up to date, one process at a time.
@@ -103,6 +111,13 @@ WHERE id = $1 AND epoch = $2 AND owner = $3 AND ($4::timestamptz IS NULL OR unti
 ), swept AS (
 	DELETE FROM records WHERE run IN (SELECT key FROM gone)
 ) SELECT count(*) FROM gone`
+
+	putSQL = `INSERT INTO documents (collection, name, line) VALUES ($1, $2, $3)
+ON CONFLICT (collection, name) DO UPDATE SET line = excluded.line`
+
+	removeSQL = `WITH all_of_it AS MATERIALIZED (
+	SELECT num FROM documents WHERE collection = $1 ORDER BY name FOR UPDATE
+) DELETE FROM documents WHERE num IN (SELECT num FROM all_of_it)`
 
 	headSQL = `SELECT id, key, started, seq, updated, summary, owner, epoch, until, clock_timestamp() FROM runs `
 

@@ -17,7 +17,7 @@ import (
 
 // write is one statement on its way to the server.
 type write struct {
-	run  string
+	key  string // the run's id; of a document, the names of collection and document with a NUL between
 	sql  string
 	args []any
 	row  []any // where the row goes that it returns; nil: it returns none
@@ -44,32 +44,37 @@ func (w *write) size() int {
 	return n
 }
 
-// write executes a statement and returns when it is durable. One caller at a time writes, without a
-// goroutine of its own in between; it takes with it what has queued while the one before was writing.
+// write is send for a run.
 func (s *Store) write(ctx context.Context, runID, sql string, row []any, args ...any) error {
-	if err := ctx.Err(); err != nil {
+	if err := s.send(ctx, runID, sql, row, args...); err != nil {
 		return fmt.Errorf("run %q: %w", runID, err)
 	}
-	w := &write{run: runID, sql: sql, args: args, row: row, done: make(chan error, 1)}
+	return nil
+}
+
+// send executes a statement and returns when it is durable. One caller at a time writes, without a
+// goroutine of its own in between; it takes with it what has queued while the one before was writing.
+func (s *Store) send(ctx context.Context, key, sql string, row []any, args ...any) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w := &write{key: key, sql: sql, args: args, row: row, done: make(chan error, 1)}
 	select {
 	case s.turn <- struct{}{}:
 		s.commit(s.group(w))
 		<-s.turn
 	case s.queue <- w:
 	case <-ctx.Done():
-		return fmt.Errorf("run %q: %w", runID, ctx.Err())
+		return ctx.Err()
 	}
 	err := <-w.done
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(pg.Code, "22") { // data exception: a NUL in an owner
 		err = fmt.Errorf("%w: %w", checkpoint.ErrInvalid, err)
 	}
-	if err != nil {
-		return fmt.Errorf("run %q: %w", runID, err)
-	}
-	return nil
+	return err
 }
 
-// group returns w and what has queued, in the order in which everyone locks runs, so that no two
+// group returns w and what has queued, in the order in which everyone locks runs and documents, so that no two
 // wait for each other.
 func (s *Store) group(w *write) []*write {
 	group := []*write{w}
@@ -83,7 +88,7 @@ func (s *Store) group(w *write) []*write {
 		}
 		break
 	}
-	slices.SortStableFunc(group, func(a, b *write) int { return cmp.Compare(a.run, b.run) })
+	slices.SortStableFunc(group, func(a, b *write) int { return cmp.Compare(a.key, b.key) })
 	return group
 }
 
@@ -118,7 +123,7 @@ func (s *Store) commit(group []*write) {
 	}
 	switch {
 	case lost:
-		err = fmt.Errorf("the connection was lost, the write may be in the journal: %w", err)
+		err = fmt.Errorf("the connection was lost, the write may have happened: %w", err)
 	case err != nil && connected && len(group) > 1:
 		s.commit(group[:len(group)/2])
 		s.commit(group[len(group)/2:])

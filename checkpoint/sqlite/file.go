@@ -49,6 +49,14 @@ CREATE TABLE definitions (
 	digest TEXT PRIMARY KEY,
 	line   BLOB NOT NULL
 );
+`, `
+CREATE TABLE documents (
+	num        INTEGER PRIMARY KEY, -- in the order of a collection
+	collection TEXT NOT NULL,
+	name       TEXT NOT NULL,
+	line       BLOB NOT NULL, -- see checkpoint.DocumentLine
+	UNIQUE (collection, name)
+);
 `}
 
 // refusal is an error of a call, as opposed to one of the file.

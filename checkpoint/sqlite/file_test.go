@@ -46,7 +46,7 @@ func TestOpenRefuses(t *testing.T) {
 		return name
 	}
 	later, foreign := make1(t), write("foreign.db", "")
-	change(t, later, func(c *sqlite.Conn) error { return query(c, nil, "PRAGMA user_version = 2") })
+	change(t, later, func(c *sqlite.Conn) error { return query(c, nil, "PRAGMA user_version = 3") })
 	change(t, foreign, func(c *sqlite.Conn) error { return query(c, nil, "CREATE TABLE t (x)") })
 	for _, tt := range []struct {
 		name, path, synchronous string
@@ -57,7 +57,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"a folder", dir, "", nil, "unable to open"},
 		{"another format", write("text", strings.Repeat("not a database\n", 100)), "", checkpoint.ErrCorrupt, "not a database"},
 		{"another program's", foreign, "", nil, "another program"},
-		{"of a later version", later, "", checkpoint.ErrVersion, "version 2, not 1"},
+		{"of a later version", later, "", checkpoint.ErrVersion, "version 3, not 2"},
 		{"half of it", write("half", string(readFile(t, make1(t))[:6000])), "", checkpoint.ErrCorrupt, "malformed"},
 		{"no path", "", "", nil, "no path"},
 		{"no such mode", filepath.Join(dir, "new.db"), "off", nil, `"off"`},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/checkpoint/checkpointtest"
 )
 
 // childFile is the environment variable that makes the test binary another process on a file.
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	checkpointtest.Main(m, openPlace)
 }
 
 // child claims "shared", appends to it and to a run of its own, says so, and waits for its end.

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,6 +75,15 @@ var suite = checkpointtest.Options{
 			return query(c, nil, "UPDATE definitions SET line = ? WHERE digest = ?", []byte(edit(old)), digest)
 		})
 	},
+	EditDocument: func(t *testing.T, s checkpoint.Store, collection, name string, edit func(string) string) {
+		change(t, s.(*Store).path, func(c *sqlite.Conn) error {
+			old, err := text(c, "SELECT line FROM documents WHERE collection = ? AND name = ?", collection, name)
+			if err != nil {
+				return err
+			}
+			return query(c, nil, "UPDATE documents SET line = ? WHERE collection = ? AND name = ?", []byte(edit(old)), collection, name)
+		})
+	},
 	Break: func(t *testing.T, s checkpoint.Store) func() { return limitFiles(t, s) },
 	Size: func(t *testing.T, s checkpoint.Store) int64 {
 		// What is in the log comes into the file, and is not counted twice.
@@ -98,6 +108,12 @@ var suite = checkpointtest.Options{
 		}
 		return size
 	},
+}
+
+func openPlace(path string) (checkpoint.Store, error) { return Open(context.Background(), path, nil) }
+
+func TestProcesses(t *testing.T) {
+	checkpointtest.RunProcesses(t, func(t *testing.T) string { return filepath.Join(t.TempDir(), "runs.db") }, openPlace)
 }
 
 func TestStore(t *testing.T) {

@@ -1,0 +1,120 @@
+package jsonl
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/braise-run/braise/checkpoint"
+)
+
+// documents is the folder of the collections. Their files are never changed, only replaced.
+const documents = "documents"
+
+func (s *Store) collection(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return filepath.Join(s.dir, documents, hex.EncodeToString(sum[:])+journalExt)
+}
+
+// PutDocument implements checkpoint.Documents. It writes the whole collection anew.
+func (s *Store) PutDocument(ctx context.Context, collection string, d checkpoint.Document) error {
+	line, err := checkpoint.DocumentLine(collection, d)
+	return s.inDocuments(ctx, collection, err, func() error {
+		all, lines, err := s.readDocuments(collection)
+		if err != nil {
+			return err
+		}
+		at := len(all)
+		for i, o := range all {
+			if o.Name == d.Name {
+				at = i
+			}
+		}
+		lines = append(lines[:at:at], append([][]byte{line}, lines[min(at+1, len(lines)):]...)...)
+		temp, err := s.writeTemp(append(bytes.Join(lines, []byte("\n")), '\n'))
+		if err != nil {
+			return err
+		}
+		if err := os.Rename(temp, s.collection(collection)); err != nil {
+			os.Remove(temp)
+			return err
+		}
+		return syncDir(filepath.Join(s.dir, documents))
+	})
+}
+
+// DeleteDocuments implements checkpoint.Documents.
+func (s *Store) DeleteDocuments(ctx context.Context, collection string) error {
+	return s.inDocuments(ctx, collection, checkpoint.CheckCollection(collection), func() error {
+		err := os.Remove(s.collection(collection))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			err = syncDir(filepath.Join(s.dir, documents))
+		}
+		return err
+	})
+}
+
+// inDocuments calls f while nobody else is in the folder, unless there is a reason to refuse; invalid is one.
+func (s *Store) inDocuments(ctx context.Context, collection string, invalid error, f func() error) error {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	if invalid != nil {
+		return invalid
+	}
+	lock, err := openLocked(ctx, filepath.Join(s.dir, documents, ".lock"), os.O_CREATE|os.O_RDWR)
+	if err == nil {
+		err = f()
+		lock.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("collection %q: %w", collection, err)
+	}
+	return nil
+}
+
+// Documents implements checkpoint.Documents.
+func (s *Store) Documents(ctx context.Context, collection string) (all []checkpoint.Document, err error) {
+	err = s.inDocuments(ctx, collection, checkpoint.CheckCollection(collection), func() error {
+		all, _, err = s.readDocuments(collection)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// readDocuments returns the documents of a collection and the line of each.
+func (s *Store) readDocuments(collection string) (all []checkpoint.Document, lines [][]byte, err error) {
+	text, err := os.ReadFile(s.collection(collection))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	seen := map[string]bool{}
+	for line := range bytes.Lines(text) {
+		line, whole := bytes.CutSuffix(line, []byte("\n"))
+		d, err := checkpoint.ParseDocumentLine(collection, "", line)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case !whole || seen[d.Name]:
+			return nil, nil, fmt.Errorf("document %q: %w", d.Name, checkpoint.ErrCorrupt)
+		}
+		seen[d.Name] = true
+		all, lines = append(all, d), append(lines, line)
+	}
+	return all, lines, nil
+}
