@@ -131,8 +131,8 @@ type input struct {
 	Archive                      agentloop.Archive
 	Tools                        []runtime.Tool
 	Allow, Deny                  []string
-	Emit                         func(trace.Event)
-	Deltas                       bool
+	Emit                         func(trace.Event, any)
+	Deltas, Content              bool
 	Ask                          func(context.Context, *agentloop.ModelCall) (*runtime.Response, error)
 	Call                         func(context.Context, *agentloop.ToolCall) (json.RawMessage, error)
 	Permit                       func(context.Context, string, json.RawMessage) error
@@ -162,7 +162,7 @@ func runIn(ctx context.Context, t testing.TB, l *agentloop.Loop, in input, rt *r
 		in.Path, in.RunID = "step", "run1"
 	}
 	whole := agentloop.Input{Prompt: in.Prompt, Context: in.Context, Path: in.Path, RunID: in.RunID, Journal: in.Journal, Answers: in.Answers,
-		Archive: in.Archive, Tools: in.Tools, Allow: in.Allow, Deny: in.Deny, Emit: in.Emit, Deltas: in.Deltas, Ask: in.Ask, Call: in.Call, Permit: in.Permit}
+		Archive: in.Archive, Tools: in.Tools, Allow: in.Allow, Deny: in.Deny, Emit: in.Emit, Deltas: in.Deltas, Content: in.Content, Ask: in.Ask, Call: in.Call, Permit: in.Permit}
 	if rt != nil {
 		with := *rt
 		with.Memory, with.Retriever, with.Skills, with.Env, with.Approver, with.Inbox = in.Memory, in.Retriever, in.Skills, in.Env, in.Approver, in.Inbox

@@ -152,7 +152,7 @@ func (l *Loop) validate(who string, seen map[*Loop]bool, bad func(string, ...any
 	for i, t := range l.Own {
 		if t == nil {
 			bad("%s: tool %d is nil", who, i)
-		} else if name := t.Spec().Name; reserved(name) {
+		} else if name := t.Spec().Name; Reserved(name) {
 			bad("%s: the name of tool %q is reserved", who, name)
 		}
 	}
@@ -174,8 +174,8 @@ func (l *Loop) validate(who string, seen map[*Loop]bool, bad func(string, ...any
 	}
 }
 
-// reserved reports whether a name is one of the loop's own tools.
-func reserved(name string) bool {
+// Reserved reports whether a name is one of the loop's own tools.
+func Reserved(name string) bool {
 	return name == askHuman || strings.HasPrefix(name, subagentPrefix) || strings.HasPrefix(name, delegatePrefix)
 }
 

@@ -282,7 +282,7 @@ func TestEvents(t *testing.T) {
 		in := input{}
 		in.Memory, in.Retriever = &conversations{}, &documents{}
 		var lives []trace.Event
-		in.Emit = func(e trace.Event) { lives = append(lives, e) }
+		in.Emit = func(e trace.Event, _ any) { lives = append(lives, e) }
 		bad := runtimetest.NewTool("t.bad", func(context.Context, json.RawMessage) (any, error) { return nil, errors.New("no") })
 		res := must(t, l, in, host(m, tool("t.a", runtime.ReadOnly, 1), bad))
 		same(t, "trace", lines(res.Trace), []string{
@@ -319,10 +319,29 @@ func TestEvents(t *testing.T) {
 		same(t, "trace", lines(res.Trace)[2:], []string{
 			"agent.error step message=no what=model", "model.end step error=true", "agent.error step message=no", "agent.end step stopReason=error"})
 	})
+	t.Run("7 content is shown and not kept", func(t *testing.T) {
+		var shown []string
+		in := input{Content: true, Emit: func(e trace.Event, content any) {
+			if content != nil {
+				shown = append(shown, string(e.Kind)+" "+canonical(t, content))
+			}
+		}}
+		res := must(t, simple(), in, host(model(says("look", `t.a {"x":1}`), says("done")), tool("t.a", "", "A")))
+		same(t, "shown", shown, []string{
+			`model.start {"messages":[{"role":"user","text":"do it"}]}`,
+			`model.end {"role":"assistant","text":"look","tool_calls":[{"arguments":{"x":1},"tool":"t.a"}]}`,
+			`tool.start {"x":1}`, `tool.end "A"`,
+			`model.start {"messages":[{"role":"user","text":"do it"},{"role":"assistant","text":"look","tool_calls":[{"arguments":{"x":1},"tool":"t.a"}]},{"role":"tool","text":"A"}]}`,
+			`model.end {"role":"assistant","text":"done"}`,
+		})
+		if text := strings.Join(lines(res.Trace), "\n"); strings.Contains(text, "look") || strings.Contains(text, "do it") {
+			t.Error("content was kept in", text)
+		}
+	})
 	t.Run("7 pieces are shown and not kept", func(t *testing.T) {
 		m, j := pieces{}, after(t, nil)
 		var lives []trace.Event
-		in := input{Journal: j, Deltas: true, Emit: func(e trace.Event) { lives = append(lives, e) }}
+		in := input{Journal: j, Deltas: true, Emit: func(e trace.Event, _ any) { lives = append(lives, e) }}
 		res := must(t, simple(), in, host(m))
 		same(t, "text", res.Text, "Hello")
 		same(t, "live", lines(lives)[2:4], []string{"model.delta step text=Hel", "model.delta step text=lo"})

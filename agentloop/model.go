@@ -38,7 +38,8 @@ func (f *frame) ask(ctx context.Context) error {
 		return f.noModel()
 	}
 	req := f.request()
-	f.emit(ModelStart, "model", req.Model, "step", f.state.Steps, "messages", len(req.Messages))
+	f.emit(ModelStart, "model", req.Model, "step", f.state.Steps, "messages", len(req.Messages),
+		content(func() any { return map[string]any{"messages": said(req.Messages)} }))
 	resp, err := f.generate(ctx, model, req)
 	if err != nil {
 		if p := suspension(err); p != nil {
@@ -68,8 +69,26 @@ func (f *frame) ask(ctx context.Context) error {
 		return err
 	}
 	f.emit(ModelEnd, "finish", resp.Finish, "usage", map[string]any{
-		"input_tokens": int64(resp.Usage.InputTokens), "output_tokens": int64(resp.Usage.OutputTokens)})
+		"input_tokens": int64(resp.Usage.InputTokens), "output_tokens": int64(resp.Usage.OutputTokens)},
+		content(func() any { return said(append(slices.Clone(e.Messages), runtime.Message{Role: runtime.Assistant}))[0] }))
 	return nil
+}
+
+// said returns messages for whoever looks at them.
+func said(messages []runtime.Message) []any {
+	list := make([]any, len(messages))
+	for i, m := range messages {
+		shown := map[string]any{"role": string(m.Role), "text": m.Text}
+		if len(m.ToolCalls) > 0 {
+			calls := make([]any, len(m.ToolCalls))
+			for j, c := range m.ToolCalls {
+				calls[j] = map[string]any{"tool": c.Name, "arguments": decoded(c.Arguments)}
+			}
+			shown["tool_calls"] = calls
+		}
+		list[i] = shown
+	}
+	return list
 }
 
 // noModel is not a failure of the loop: with the model there, it can go on.

@@ -36,8 +36,11 @@ type Input struct {
 	Allow   []string       // the host's list of tools that may be called; empty: all
 	Deny    []string       // the host's list of those that may not
 
-	Emit   func(trace.Event) // told of events as they happen, by one goroutine at a time; nil: nobody
-	Deltas bool              // Emit wants the pieces of answers too; with an Ask they are for it to show
+	// Emit is told of events as they happen, by one goroutine at a time; nil: nobody. content is, with
+	// Content, what goes into or comes out of a call of the model or of a tool: decoded JSON.
+	Emit    func(e trace.Event, content any)
+	Content bool
+	Deltas  bool // Emit wants the pieces of answers too; with an Ask they are for it to show
 
 	// Ask and Call are called in place of the adapters, and call those: to retry, to take a slot, to
 	// hide secrets. A resume.Suspension from either pauses the loop. nil: the adapter itself.
@@ -134,7 +137,7 @@ func (l *Loop) Run(ctx context.Context, in Input, rt *runtime.Runtime) (*Result,
 		return refuse(runtime.CategoryConfig, "resume.definitionChanged", fmt.Errorf("agent %q is not the one that began", l.Name))
 	}
 	f := &frame{loop: l, in: &in, rt: rt, offers: rt.Resolve(), limits: rt.Limits.WithDefaults(),
-		log: &ledger{journal: in.Journal, root: &root, watch: in.watch}, state: &root, path: in.Path, trace: &tracer{live: &live{emit: in.Emit}},
+		log: &ledger{journal: in.Journal, root: &root, watch: in.watch}, state: &root, path: in.Path, trace: &tracer{live: &live{emit: in.Emit, content: in.Content}},
 		maxDepth: cmp.Or(l.MaxDelegationDepth, DefaultMaxDelegationDepth)}
 	if in.Generation == 0 {
 		in.Generation = 1

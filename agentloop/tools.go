@@ -80,7 +80,7 @@ func (f *frame) bindTools() *toolset {
 			}
 		}
 		for name, t := range last {
-			if _, ok := found[name]; ok || reserved(name) {
+			if _, ok := found[name]; ok || Reserved(name) {
 				shadowed[name] = scope.name
 				continue
 			}
@@ -89,7 +89,7 @@ func (f *frame) bindTools() *toolset {
 	}
 	for _, name := range slices.Sorted(maps.Keys(shadowed)) {
 		by := "another one"
-		if reserved(name) {
+		if Reserved(name) {
 			by = "the loop's own: its name is reserved"
 		}
 		f.warn(diagnostics.CodeShadowedTool, "tool %q of %s is shadowed by %s", name, shadowed[name], by)
@@ -118,7 +118,7 @@ func (f *frame) bindTools() *toolset {
 		add(&binding{spec: found[name].Spec(), tool: found[name]}, true)
 	}
 	for _, name := range own {
-		if _, ok := found[name]; !ok && !reserved(name) {
+		if _, ok := found[name]; !ok && !Reserved(name) {
 			f.warn(diagnostics.CodeMissingTool, "agent %q lists tool %q, which is not there", f.loop.Name, name)
 		}
 	}
@@ -254,7 +254,7 @@ func (f *frame) open(ctx context.Context, n int) (job func() error, err error) {
 		return nil, nil
 	}
 	if !c.touched() {
-		f.emit(ToolStart, "call", n, "tool", c.Name)
+		f.emit(ToolStart, "call", n, "tool", c.Name, content(func() any { return decoded(c.Arguments) }))
 	}
 	b := f.tools.byName[c.Name]
 	if c.Begun {
@@ -467,16 +467,18 @@ func (f *frame) settleCall(ctx context.Context, n int, code, text string) error 
 	if code != "" {
 		shown = "error: " + text
 	}
-	if err := f.record(ctx, Event{Kind: ToolEnded, Call: n, Code: code, Text: f.cut(shown)}); err != nil {
+	shown = f.cut(shown)
+	if err := f.record(ctx, Event{Kind: ToolEnded, Call: n, Code: code, Text: shown}); err != nil {
 		return err
 	}
+	result := content(func() any { return shown })
 	name := f.call(n).Name
 	if code == "" {
-		f.emit(ToolEnd, "call", n, "tool", name)
+		f.emit(ToolEnd, "call", n, "tool", name, result)
 		return nil
 	}
 	f.emit(AgentError, "what", "tool", "call", n, "tool", name, "message", text)
-	f.emit(ToolEnd, "call", n, "tool", name, "error", code)
+	f.emit(ToolEnd, "call", n, "tool", name, "error", code, result)
 	return nil
 }
 

@@ -56,17 +56,21 @@ const (
 
 // live is who is told of events as they happen.
 type live struct {
-	mu   sync.Mutex
-	emit func(trace.Event)
+	mu      sync.Mutex
+	emit    func(e trace.Event, content any)
+	content bool // is wanted
 }
 
-func (l *live) send(e trace.Event) {
+func (l *live) send(e trace.Event, content any) {
 	if l.emit != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.emit(e)
+		l.emit(e, content)
 	}
 }
+
+// content is what an event is about, made if somebody wants it: decoded JSON.
+type content func() any
 
 // tracer keeps the events and findings of a loop, or of one of its calls while those overlap, in
 // the order in which they go into the outcome.
@@ -76,8 +80,16 @@ type tracer struct {
 	found diagnostics.List
 }
 
-// emit tells of something that happened; data are names and values, in any order.
+// emit tells of something that happened; data are names and values, in any order, and behind them
+// there may be a content.
 func (t *tracer) emit(kind trace.Kind, path string, data []any) {
+	var about any
+	if last := len(data) - 1; len(data)%2 == 1 {
+		if make := data[last].(content); t.live.content {
+			about = make()
+		}
+		data = data[:last]
+	}
 	e := trace.Event{At: time.Now().UTC(), Kind: kind, Step: path, Data: make(trace.Data, 0, len(data)/2)}
 	for i := 0; i < len(data); i += 2 {
 		v, err := value.Normalise(data[i+1])
@@ -87,12 +99,12 @@ func (t *tracer) emit(kind trace.Kind, path string, data []any) {
 		e.Data = append(e.Data, trace.Attr{Key: data[i].(string), Value: v})
 	}
 	slices.SortFunc(e.Data, func(a, b trace.Attr) int { return strings.Compare(a.Key, b.Key) })
-	t.add(e)
+	t.add(e, about)
 }
 
-func (t *tracer) add(e trace.Event) {
+func (t *tracer) add(e trace.Event, content any) {
 	t.list = append(t.list, e)
-	t.live.send(e)
+	t.live.send(e, content)
 }
 
 // outlet is add for a call, until it is over: then what a call that was left behind says is dropped.
@@ -103,7 +115,7 @@ func (t *tracer) outlet() (emit func(trace.Event), over func()) {
 		mu.Lock()
 		defer mu.Unlock()
 		if !closed {
-			t.add(e)
+			t.add(e, nil)
 		}
 	}
 	return emit, func() {
@@ -115,7 +127,7 @@ func (t *tracer) outlet() (emit func(trace.Event), over func()) {
 
 // delta shows a piece of an answer; it is no part of the outcome's trace.
 func (t *tracer) delta(path, text string) {
-	t.live.send(trace.Event{At: time.Now().UTC(), Kind: trace.ModelDelta, Step: path, Data: trace.Data{{Key: "text", Value: text}}})
+	t.live.send(trace.Event{At: time.Now().UTC(), Kind: trace.ModelDelta, Step: path, Data: trace.Data{{Key: "text", Value: text}}}, nil)
 }
 
 func (f *frame) emit(kind trace.Kind, data ...any) { f.trace.emit(kind, f.path, data) }
