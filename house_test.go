@@ -69,8 +69,8 @@ var plan = map[string]room{
 	"adapters/script":           {3, "runtime diagnostics retry internal/value internal/yamlnode", ""},
 	"adapters/mcp":              {3, "runtime retry internal/procgroup internal/schema internal/value", "github.com/modelcontextprotocol/go-sdk/..."},
 	"adapters/builtin":          {3, "runtime retry internal/procgroup", ""},
-	"adapters/memory":           {3, "runtime retry checkpoint diagnostics internal/yamlnode", ""},
-	"adapters/skills":           {3, "runtime retry checkpoint diagnostics internal/yamlnode", ""},
+	"adapters/memory":           {3, "runtime checkpoint internal/value", ""},
+	"adapters/skills":           {3, "runtime diagnostics internal/yamlnode", ""},
 	"adapters/retriever":        {3, "runtime retry checkpoint diagnostics internal/yamlnode", "zombiezen.com/go/sqlite/..."},
 
 	"host":     {4, second + " workflow " + beside, ""},
