@@ -195,6 +195,11 @@ func newAttempt(legs []*workflow.Outcome, plan *workflow.Plan, dir string) (*att
 		for _, name := range []string{"token", "createdAt", "expiresAt", "retryAt"} {
 			delete(p.(map[string]any), name)
 		}
+		if p := p.(map[string]any); p["reason"] == "limits.wall_time" {
+			show, _ := p["show"].(map[string]any)
+			used, _ := show["used"].(map[string]any)
+			delete(used, "wall_time")
+		}
 	}
 	for _, d := range out.Diagnostics {
 		d.Position.File, d.Message, d.Hint = clean(d.Position.File), clean(d.Message), clean(d.Hint)

@@ -295,10 +295,10 @@ func (in *invocation) again(err error) bool {
 
 // next begins one more call of the adapter, if the budget allows it.
 func (in *invocation) next() error {
+	if err := in.reserve(); err != nil {
+		return err
+	}
 	if in.req != nil {
-		if err := in.reserve(); err != nil {
-			return err
-		}
 		again := *in.req // the model may have kept the request
 		in.req = &again
 		in.draw()

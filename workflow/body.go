@@ -249,11 +249,6 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 	}
 }
 
-// notBuilt refuses what is part of the format and read, but not run yet.
-func (c *compiler) notBuilt(pos diagnostics.Position, what string) {
-	c.errorf(pos, diagnostics.CodeNotBuilt, "", "%s are part of %s, but this version does not run them yet", what, recipe.APIVersion)
-}
-
 func (s *stepCompiler) with(v *recipe.Value, names *expr.Scope) {
 	if v == nil {
 		return

@@ -6,7 +6,9 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
@@ -41,38 +43,64 @@ func (a amount) minus(b amount) amount {
 	return amount{max(a.tokens-b.tokens, 0), max(a.micros-b.micros, 0)}
 }
 
-// account is what the calls of a run, or of a step with its body, may use and have used.
+// scope says whose account one is.
+type scope struct {
+	path string // of the step, all its items together; of time, of one execution; "" for the run's
+	time bool   // it is of time, not of what models use
+}
+
+// account is what the calls of a run, or of a step with its body, may use and have used. One of time is for
+// limits that pause: those that fail are timers.
 type account struct {
-	path     string // of the step; "" for the run's
+	scope
 	limit    amount // 0: none
 	pause    bool   // on_exceeded: pause
 	used     amount
 	reserved amount // by calls under way
+
+	wall  time.Duration // of an account of time: the limit
+	began time.Duration // and what the run's clock showed when it was opened
 }
 
-// budget holds the accounts of a run, by path. A step that runs anew goes on with its account.
+// budget holds the accounts of a run. A step that runs anew goes on with its account of what models use.
 type budget struct {
 	mu       sync.Mutex
-	accounts map[string]*account
+	accounts map[scope]*account
 }
 
-// hasBudget reports whether limits bound what models may use.
-func hasBudget(l *recipe.Limits) bool { return l != nil && (l.Tokens > 0 || l.CostUSD > 0) }
+// hasBudget reports whether limits bound what models may use, and pausesInTime whether calls wait for an
+// answer when the time is over.
+func hasBudget(l *recipe.Limits) bool    { return l != nil && (l.Tokens > 0 || l.CostUSD > 0) }
+func pausesInTime(l *recipe.Limits) bool { return l != nil && l.Pause && l.WallTime > 0 }
 
-// account returns the account of a path, which it opens when it must.
-func (b *budget) account(path string, l *recipe.Limits) *account {
-	a := b.accounts[path]
+// account returns the account of a scope, which it opens when it must.
+func (b *budget) account(s scope, l *recipe.Limits) *account {
+	a := b.accounts[s]
 	if a == nil {
-		a = &account{path: path, pause: l.Pause, limit: amount{tokens: min(int64(l.Tokens), most)}}
-		if l.CostUSD > 0 {
-			a.limit.micros = micros(l.CostUSD * 1e6)
+		a = &account{scope: s, pause: l.Pause}
+		if s.time {
+			a.wall = l.WallTime
+		} else {
+			a.limit.tokens = min(int64(l.Tokens), most)
+			if l.CostUSD > 0 {
+				a.limit.micros = micros(l.CostUSD * 1e6)
+			}
 		}
 		if b.accounts == nil {
-			b.accounts = map[string]*account{}
+			b.accounts = map[scope]*account{}
 		}
-		b.accounts[path] = a
+		b.accounts[s] = a
 	}
 	return a
+}
+
+// beginTime opens the account of time of a task that begins.
+func (r *run) beginTime(t *machine.Task) {
+	if l, ok := t.Node().Limits.(*recipe.Limits); ok && pausesInTime(l) {
+		r.budget.mu.Lock()
+		defer r.budget.mu.Unlock()
+		r.budget.account(scope{t.Path(), true}, l).began = r.clock.at(r.events.now)
+	}
 }
 
 // micros rounds millionths of a dollar up; what is more than nothing is at least one.
@@ -88,35 +116,46 @@ func micros(f float64) int64 {
 func (r *run) accountsOf(t *machine.Task) (list []*account) {
 	r.budget.mu.Lock()
 	defer r.budget.mu.Unlock()
-	if hasBudget(&r.wf.recipe.Limits) {
-		list = append(list, r.budget.account("", &r.wf.recipe.Limits))
+	add := func(l *recipe.Limits, whole, one string) {
+		if hasBudget(l) {
+			list = append(list, r.budget.account(scope{whole, false}, l))
+		}
+		if pausesInTime(l) {
+			list = append(list, r.budget.account(scope{one, true}, l))
+		}
 	}
+	add(&r.wf.recipe.Limits, "", "")
 	for ; r.wf.stepBudgets && t != nil; t = t.Owner() {
-		if l, ok := t.Node().Limits.(*recipe.Limits); ok && hasBudget(l) {
-			list = append(list, r.budget.account(t.Whole().Path(), l))
+		if l, ok := t.Node().Limits.(*recipe.Limits); ok {
+			add(l, t.Whole().Path(), t.Path())
 		}
 	}
 	return list
 }
 
-// reserve sets aside what the call that is about to be made may use. When that is more than is left,
-// the call is not made: the error says so, or in.pause asks for more.
+// reserve sets aside what the call that is about to be made may use: of a model, tokens and what they cost.
+// When that is more than is left, or no time is, the call is not made: the error says so, or in.pause asks
+// for more.
 func (in *invocation) reserve() error {
 	if len(in.accounts) == 0 {
 		return nil
 	}
-	sent := tokensIn(in.req.Messages)
-	want := in.priced(sent, answerTokens)
-	if n := in.req.MaxTokens; n > 0 {
-		want = in.priced(sent, int64(n))
+	var want amount
+	if in.req != nil {
+		sent := tokensIn(in.req.Messages)
+		want = in.priced(sent, answerTokens)
+		if n := in.req.MaxTokens; n > 0 {
+			want = in.priced(sent, int64(n))
+		}
 	}
+	now := in.run.clock.at(time.Now())
 	b := &in.run.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, a := range in.accounts {
-		if err := a.check(want, in.named()); err != nil {
+		if err := a.check(want, now, in.named()); err != nil {
 			if a.pause && in.told == nil { // a rollback does not pause
-				in.pause = a.askForMore(err.Code, want, err.Error())
+				in.pause = a.askForMore(err.Code, want, now, err.Error())
 			}
 			return err
 		}
@@ -128,11 +167,21 @@ func (in *invocation) reserve() error {
 	return nil
 }
 
-// check refuses a call that may use more than is left. name names the model.
-func (a *account) check(want amount, name string) *runtime.Error {
+// check refuses a call that may use more than is left. now is what the run's clock shows, name names what is called.
+func (a *account) check(want amount, now time.Duration, name string) *runtime.Error {
 	scope := "the run"
 	if a.path != "" {
 		scope = fmt.Sprintf("step %q", a.path)
+	}
+	if a.time {
+		if now-a.began < a.wall {
+			return nil
+		}
+		return &runtime.Error{Category: runtime.CategoryLimit, Code: "limits.wall_time",
+			Err: fmt.Errorf("%s is not called: limits.wall_time of %s is %v, and it is over", name, scope, a.wall)}
+	}
+	if want == (amount{}) {
+		return nil
 	}
 	busy := a.used.plus(a.reserved)
 	if a.limit.tokens > 0 && busy.plus(want).tokens > a.limit.tokens {
@@ -152,7 +201,12 @@ func dollars(micros int64) string { return strconv.FormatFloat(float64(micros)/1
 
 // askForMore is the pause of a call for which too little is left. What is raised must at least let
 // this call through, as far as others do not use it.
-func (a *account) askForMore(code string, want amount, prompt string) *resume.Pause {
+func (a *account) askForMore(code string, want amount, now time.Duration, prompt string) *resume.Pause {
+	if a.time {
+		return askFor(code, prompt,
+			map[string]any{"scope": a.path, "limits": map[string]any{"wall_time": a.wall.String()}, "used": map[string]any{"wall_time": seconds(now - a.began).String()}},
+			map[string]any{"wall_time": map[string]any{"type": "string", "description": "a duration like 90m"}})
+	}
 	least := a.used.plus(want)
 	form := map[string]any{}
 	limits := map[string]any{}
@@ -164,25 +218,53 @@ func (a *account) askForMore(code string, want amount, prompt string) *resume.Pa
 		form["cost_usd"] = map[string]any{"type": "number", "minimum": float64(least.micros) / 1e6}
 		limits["cost_usd"] = float64(a.limit.micros) / 1e6
 	}
-	required := "tokens"
-	if code == "limits.cost_usd" {
-		required = "cost_usd"
-	}
-	return &resume.Pause{Kind: resume.System, Reason: code, Decisions: []string{"raise", "fail"}, Prompt: prompt,
-		Show:   map[string]any{"scope": a.path, "limits": limits, "used": map[string]any{"tokens": a.used.tokens, "cost_usd": float64(a.used.micros) / 1e6}},
-		Schema: map[string]any{"type": "object", "properties": form, "required": []any{required}, "additionalProperties": false}}
+	return askFor(code, prompt, map[string]any{"scope": a.path, "limits": limits,
+		"used": map[string]any{"tokens": a.used.tokens, "cost_usd": float64(a.used.micros) / 1e6}}, form)
 }
+
+// askFor is the pause of a call that a limit does not let through. form are the limits that may be raised; the
+// one that the code names must be.
+func askFor(code, prompt string, show, form map[string]any) *resume.Pause {
+	return &resume.Pause{Kind: resume.System, Reason: code, Decisions: []string{"raise", "fail"}, Prompt: prompt, Show: show,
+		Schema: map[string]any{"type": "object", "properties": form, "required": []any{strings.TrimPrefix(code, "limits.")}, "additionalProperties": false}}
+}
+
+// seconds rounds a duration up, for people.
+func seconds(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
 
 // asksForMore reports whether a pause is because too little is left.
 func asksForMore(p *openPause) bool {
-	if c, ok := p.task.Node().Adapter.(*call); !ok || c.kind != modelCall || p.Kind != resume.System {
+	c, ok := p.task.Node().Adapter.(*call)
+	if !ok || p.Kind != resume.System {
 		return false
 	}
-	return p.Reason == "limits.tokens" || p.Reason == "limits.cost_usd"
+	return p.Reason == "limits.wall_time" || c.kind == modelCall && (p.Reason == "limits.tokens" || p.Reason == "limits.cost_usd")
 }
 
-// decideMore goes on with a call for which too little was left. A limit is only ever raised: another
-// answer may have raised it higher.
+// raisedEnough refuses an answer by which more time is over than there would be; a schema cannot say that.
+func raisedEnough(p *resume.Pause, answer any) error {
+	m, _ := answer.(map[string]any)
+	if p.Kind != resume.System || p.Reason != "limits.wall_time" || m["decision"] != "raise" {
+		return nil
+	}
+	show, _ := p.Show.(map[string]any)
+	used, _ := show["used"].(map[string]any)
+	form, _ := m["form"].(map[string]any)
+	least, got := lengthOf(used["wall_time"]), lengthOf(form["wall_time"])
+	if got < max(least, 1) {
+		return fmt.Errorf("the form for %s: wall_time is %v, not a duration of at least %v", p, form["wall_time"], least)
+	}
+	return nil
+}
+
+// lengthOf reads a duration; 0 for anything else.
+func lengthOf(v any) time.Duration {
+	text, _ := v.(string)
+	d, _ := time.ParseDuration(text) // 0 with an error
+	return d
+}
+
+// decideMore goes on with a call for which too little was left.
 func (r *run) decideMore(p *openPause, answer any) {
 	m, _ := answer.(map[string]any)
 	if m["decision"] != "raise" {
@@ -190,13 +272,24 @@ func (r *run) decideMore(p *openPause, answer any) {
 			Err: fmt.Errorf("%s, and it was decided not to raise it", p.Prompt)})
 		return
 	}
-	form, _ := m["form"].(map[string]any)
+	r.raise(p, m)
+	r.m.Again(p.task)
+}
+
+// raise raises the limits that a pause is about. A limit is only ever raised: another answer may have raised
+// it higher.
+func (r *run) raise(p *openPause, answer map[string]any) {
+	form, _ := answer["form"].(map[string]any)
 	show, _ := p.Show.(map[string]any)
 	accounts := r.accountsOf(p.task)
 	r.budget.mu.Lock()
+	defer r.budget.mu.Unlock()
 	for _, a := range accounts {
-		if a.path != show["scope"] {
+		if a.path != show["scope"] || a.time != (p.Reason == "limits.wall_time") {
 			continue
+		}
+		if a.time {
+			a.wall = max(a.wall, lengthOf(form["wall_time"]))
 		}
 		if n, ok := form["tokens"].(int64); ok && a.limit.tokens > 0 {
 			a.limit.tokens = max(a.limit.tokens, min(n, most))
@@ -205,8 +298,6 @@ func (r *run) decideMore(p *openPause, answer any) {
 			a.limit.micros = max(a.limit.micros, micros(f*1e6))
 		}
 	}
-	r.budget.mu.Unlock()
-	r.m.Again(p.task)
 }
 
 func number(v any) (float64, bool) {
@@ -326,7 +417,7 @@ func (r *run) recallSpent(l *leg) error {
 		if rec.Kind == checkpoint.PauseOpened {
 			data, _ = data["call"].(map[string]any)
 		}
-		a := r.budget.account("", &r.wf.recipe.Limits)
+		a := r.budget.account(scope{}, &r.wf.recipe.Limits)
 		a.used = a.used.plus(usageOf(data))
 	}
 	return nil
@@ -366,14 +457,11 @@ func (s *stepCompiler) limits(l *recipe.Limits) {
 	if l == nil {
 		return
 	}
-	if l.Pause && l.WallTime > 0 {
-		s.notBuilt(l.Pos, "pauses when wall_time is over")
-	}
-	if l.WallTime > 0 && (s.node.Timeout == 0 || l.WallTime < s.node.Timeout) {
+	if l.WallTime > 0 && !l.Pause && (s.node.Timeout == 0 || l.WallTime < s.node.Timeout) {
 		s.node.Timeout, s.node.WallTime = l.WallTime, true
 	}
-	if hasBudget(l) {
+	if hasBudget(l) || pausesInTime(l) {
 		s.node.Limits, s.stepBudgets = l, true
-		s.stepCosts = s.stepCosts || l.CostUSD > 0
+		s.stepCosts, s.stepTimes = s.stepCosts || l.CostUSD > 0, s.stepTimes || pausesInTime(l)
 	}
 }

@@ -8,8 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
@@ -145,6 +148,141 @@ steps:
 		}
 		if out.Artefact["one"] != int64(8) {
 			t.Errorf("artefact %v", out.Artefact)
+		}
+	})
+}
+
+// onlyPause is the one pause of a run.
+func onlyPause(t *testing.T, out *workflow.Outcome, step, reason string) resume.Pause {
+	t.Helper()
+	if out.Status != workflow.StatusPaused || len(out.Pauses) != 1 || out.Pauses[0].Step != step || out.Pauses[0].Reason != reason {
+		t.Fatalf("%s, %v, pauses %+v; want one of %q because of %s", out.Status, out.Err, out.Pauses, step, reason)
+	}
+	return out.Pauses[0]
+}
+
+func raise(wall string) any {
+	return map[string]any{"decision": "raise", "form": map[string]any{"wall_time": wall}}
+}
+
+// With on_exceeded: pause, calls under way end, and those that would begin wait until there is more time: in
+// every leg, for as long as they were worked on together.
+func TestTimeIsRaised(t *testing.T) {
+	for _, tt := range []struct{ name, limits, scope string }{
+		{"the run's", "limits: {wall_time: 10s, on_exceeded: pause}\nsteps:\n  all:\n    uses: recipe\n", ""},
+		{"a step's", "steps:\n  all:\n    uses: recipe\n    limits: {wall_time: 10s, on_exceeded: pause}\n", "all"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rt := sleeper()
+				wf := load(t, []byte(head+tt.limits+`    with:
+      steps:
+        one: {uses: test.sleep, with: {s: 15}}
+        two: {uses: test.sleep, needs: [one], with: {s: 16}}
+        three: {uses: test.sleep, needs: [two], with: {s: 1}}
+      output: ${{ steps.three.output }}
+output: ${{ steps.all.output }}
+`))
+				out, _ := wf.Run(t.Context(), nil, rt)
+				p := onlyPause(t, out, "all/two", "limits.wall_time")
+				want := map[string]any{"scope": tt.scope, "limits": map[string]any{"wall_time": "10s"}, "used": map[string]any{"wall_time": "15s"}}
+				if diff := cmp.Diff(want, p.Show); diff != "" {
+					t.Errorf("(-want +got)\n%s", diff)
+				}
+				time.Sleep(time.Hour)
+				for _, little := range []any{raise("14s"), raise("soon"), raise(""), raise("-20s"),
+					map[string]any{"decision": "raise", "form": map[string]any{"wall_time": 20}}, map[string]any{"decision": "raise"}} {
+					if got, err := workflow.Resume(t.Context(), p.Token, little, rt, nil); err == nil || got.Error().Code != "answer.unfit" {
+						t.Errorf("%v: %v", little, err)
+					}
+				}
+				out, _ = workflow.Resume(t.Context(), p.Token, raise("16s"), rt, nil)
+				p = onlyPause(t, out, "all/three", "limits.wall_time") // two has begun at 15 s
+				time.Sleep(time.Hour)
+				begin := time.Now()
+				out, err := workflow.Resume(t.Context(), p.Token, raise("32s"), rt, nil) // three begins at 31 s
+				if err != nil || out.Output != int64(1) || time.Since(begin) != time.Second {
+					t.Errorf("%s, %v, output %v after %v", out.Status, err, out.Output, time.Since(begin))
+				}
+			})
+		})
+	}
+}
+
+// Each attempt of a call is one that begins; it goes on with the next attempt.
+func TestTimeOfAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := sleeper()
+		attempts := 0
+		rt.Tools = append(rt.Tools, idempotent{valueTool{"test.flaky", func(context.Context, map[string]any) (any, error) {
+			if attempts++; attempts < 3 {
+				time.Sleep(6 * time.Second)
+				return nil, &retry.Failure{Reason: retry.Network, Err: errors.New("gone")}
+			}
+			return attempts, nil
+		}}})
+		wf := load(t, []byte(head+`steps:
+  a: {uses: test.flaky, limits: {wall_time: 10s, on_exceeded: pause}, retry: {max_attempts: 3}}
+output: ${{ steps.a.output }}
+`))
+		out, _ := wf.Run(t.Context(), nil, rt)
+		p := onlyPause(t, out, "a", "limits.wall_time")
+		if attempts != 2 {
+			t.Errorf("%d attempts before the pause", attempts)
+		}
+		out, err := workflow.Resume(t.Context(), p.Token, raise("1m"), rt, nil)
+		if err != nil || out.Output != int64(3) {
+			t.Errorf("%s, %v, output %v", out.Status, err, out.Output)
+		}
+	})
+}
+
+// Whether a call had its effect is asked before there is more time for another one.
+func TestTimeOfIndeterminateCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := sleeper()
+		wf := load(t, []byte(head+`limits: {wall_time: 10s, on_exceeded: pause}
+steps:
+  a: {uses: test.sleep, with: {s: 20}}
+output: ${{ steps.a.output }}
+`))
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+		defer cancel()
+		out, _ := wf.Run(ctx, nil, rt)
+		if out.Status != workflow.StatusCancelled {
+			t.Fatal(out.Status, out.Err)
+		}
+		out, _ = wf.Recover(t.Context(), out.RunID, rt)
+		p := onlyPause(t, out, "a", "indeterminate")
+		out, _ = wf.Resume(t.Context(), p.Token, map[string]any{"decision": "retry"}, rt)
+		p = onlyPause(t, out, "a", "limits.wall_time")
+		out, err := wf.Resume(t.Context(), p.Token, raise("1m"), rt)
+		if err != nil || out.Output != int64(20) {
+			t.Errorf("%s, %v, output %v", out.Status, err, out.Output)
+		}
+	})
+}
+
+// A run that begins again goes on with its time, and with the time that it was given.
+func TestTimeOfRunThatBeginsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := sleeper()
+		rt.Interrupt = resume.Restart
+		wf := load(t, []byte(head+`limits: {wall_time: 10s, on_exceeded: pause}
+steps:
+  one: {uses: test.sleep, with: {s: 15}}
+  two: {uses: test.sleep, needs: [one], with: {s: 1}}
+output: ${{ steps.two.output }}
+`))
+		out, _ := wf.Run(t.Context(), nil, rt)
+		p := onlyPause(t, out, "two", "limits.wall_time")
+		out, _ = wf.Resume(t.Context(), p.Token, raise("20s"), rt) // one again, at 15 s
+		p = onlyPause(t, out, "two", "limits.wall_time")           // at 30 s
+		out, _ = wf.Resume(t.Context(), p.Token, raise("40s"), rt) // again, at 30 s; two is at 45 s
+		p = onlyPause(t, out, "two", "limits.wall_time")
+		out, err := wf.Resume(t.Context(), p.Token, raise("2m"), rt)
+		if err != nil || out.Output != int64(1) {
+			t.Errorf("%s, %v, output %v", out.Status, err, out.Output)
 		}
 	})
 }

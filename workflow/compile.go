@@ -45,7 +45,7 @@ type Workflow struct {
 	capabilities []use // that requires names
 	retriever    *use  // the first step that retrieves; nil: none does
 
-	stepBudgets, stepCosts bool // some step has limits of tokens or cost; of cost
+	stepBudgets, stepCosts, stepTimes bool // some step has limits of tokens, cost or time, which pause; of cost; of time
 
 	checked atomic.Pointer[toolCheck] // the last check of the tools; nil before the first
 
@@ -78,14 +78,11 @@ const MaxSteps = 100_000
 // findings, and refused.
 func Compile(r *recipe.Recipe, opts *Options) (*Workflow, error) {
 	c := &compiler{files: map[*recipe.Recipe]*file{}, uses: [4]map[string]*use{{}, {}, {}, {}}, broken: r.Diagnostics.HasErrors()}
-	if l := r.Limits; l.Pause && l.WallTime > 0 {
-		c.notBuilt(l.Pos, "pauses when wall_time is over")
-	}
 	top := c.file(r)
 	wf := &Workflow{
 		recipe: r, graph: top.graph, inputs: top.inputs, steps: top.steps, calls: c.calls,
 		models: c.sorted(useModel), tools: c.sorted(useTool), secrets: c.sorted(useSecret), capabilities: c.sorted(useCapability),
-		retriever: c.retriever, stepBudgets: c.stepBudgets, stepCosts: c.stepCosts,
+		retriever: c.retriever, stepBudgets: c.stepBudgets, stepCosts: c.stepCosts, stepTimes: c.stepTimes,
 	}
 	for _, call := range c.calls {
 		if call.kind == toolCall {
@@ -143,7 +140,7 @@ type compiler struct {
 
 	retriever *use // the first step that retrieves
 
-	stepBudgets, stepCosts bool
+	stepBudgets, stepCosts, stepTimes bool
 
 	suggest suggester
 	full    bool // there are more than MaxSteps somewhere

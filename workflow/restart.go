@@ -43,6 +43,9 @@ func (r *run) keepAnswer(p *openPause, next resume.Next, answer any) {
 			r.kept = map[pauseKey]keptAnswer{}
 		}
 		r.kept[p.key] = keptAnswer{next, answer}
+		if m, _ := answer.(map[string]any); asksForMore(p) && m["decision"] == "raise" { // for what comes before, too
+			r.raise(p, m)
+		}
 	}
 }
 
@@ -139,8 +142,12 @@ func (r *run) beginAgain(answered *openPause) {
 
 // newMachine makes the machine of a generation.
 func (r *run) newMachine() *machine.Machine {
+	wall := r.wf.recipe.Limits.WallTime
+	if r.wf.recipe.Limits.Pause { // see accountsOf
+		wall = 0
+	}
 	return machine.New(r.wf.graph, r.journal.inputs, machine.Options{
-		MaxParallel: r.maxParallel(), MaxItems: r.limits.MaxItems, WallTime: r.wf.recipe.Limits.WallTime, Grace: r.limits.Grace,
+		MaxParallel: r.maxParallel(), MaxItems: r.limits.MaxItems, WallTime: wall, Grace: r.limits.Grace,
 		MaxTasks: r.limits.MaxSteps, MaxOutput: r.limits.MaxOutputBytes, MaxOutputs: r.limits.MaxRunBytes,
 		Run: map[string]any{"id": r.id, "recipe": r.wf.recipe.Name, "version": r.wf.recipe.Version},
 	})

@@ -155,6 +155,9 @@ func (l *leg) answer(req resume.Request, hash []byte) (*Outcome, error) {
 		return l.refuse(&runtime.Error{Category: runtime.CategoryConfirmation, Code: "resume.refused", Err: err})
 	}
 	answer, err := req.Pause.Check(input, matches)
+	if err == nil {
+		err = raisedEnough(&req.Pause, answer)
+	}
 	if err != nil {
 		return l.refuse(&runtime.Error{Category: runtime.CategoryConfig, Code: "answer.unfit", Err: err})
 	}
@@ -342,6 +345,7 @@ func (r *run) replayed(c machine.Command, known map[string]*machine.Task) {
 	switch c.Op {
 	case machine.Began:
 		known[c.Task.Path()] = c.Task
+		r.beginTime(c.Task)
 	case machine.Ended:
 		r.closePause(c.Task)
 		if k := c.Task.Node().Kind; k == machine.Wait || k == machine.Receive { // it may never have come to a pause

@@ -523,6 +523,7 @@ func (r *run) drive(inside **invocation) (finished bool) {
 func (r *run) execute1(c machine.Command, inside **invocation) bool {
 	switch c.Op {
 	case machine.Began:
+		r.beginTime(c.Task)
 		r.events.emit(c.Task, trace.Event{Kind: trace.StepStart, Step: c.Task.Path()}, nil)
 		if r.hooked() {
 			r.tell(runtime.Moment{Point: runtime.StepBefore, Step: r.events.path(c.Task)})
@@ -634,6 +635,16 @@ func (r *run) start(c machine.Command, inside **invocation) bool {
 			r.finish(in)
 			return true
 		}
+	}
+	if in.req == nil && (r.wf.stepTimes || pausesInTime(&r.wf.recipe.Limits)) { // models have asked before
+		in.accounts = r.accountsOf(in.task)
+		if err := in.reserve(); err != nil {
+			in.size, in.failure = machine.Unknown, in.fault(err)
+			r.finish(in)
+			return true
+		}
+	}
+	if r.journal.durable() {
 		if effect := in.hasEffect(); effect || r.journal.urgent {
 			if effect {
 				r.note(entry{kind: recBegun, path: in.path, n: r.m.Decided(), ordinal: in.ordinal})
