@@ -44,7 +44,7 @@ func readAgent(id, filename string, data []byte) (*walker, Agent) {
 	w := &walker{recipe: &Recipe{}}
 	start := diagnostics.Position{File: filename, Line: 1, Column: 1}
 	a := Agent{ID: id, Pos: start, File: filename}
-	front, body, ok := cutFrontMatter(bytes.TrimPrefix(data, []byte("\uFEFF")))
+	front, body, ok := yamlnode.CutFrontMatter(data)
 	if !ok {
 		w.Warnf(start, diagnostics.CodeFrontMatter, "end the front matter with a line of ---", "the front matter has no end, so it is read as instructions")
 	}
@@ -62,23 +62,4 @@ func readAgent(id, filename string, data []byte) (*walker, Agent) {
 		a.Instructions = instructions
 	}
 	return w, a
-}
-
-// cutFrontMatter splits a Markdown file. The front matter begins with the line break of its first
-// "---", so that its lines keep their numbers; it is nil when there is none. ok is false when it
-// has no end; then everything is body.
-func cutFrontMatter(data []byte) (front, body []byte, ok bool) {
-	first, rest, more := bytes.Cut(data, []byte("\n"))
-	if string(bytes.TrimRight(first, " \t\r")) != "---" {
-		return nil, data, true
-	}
-	for at := 0; more; {
-		var line []byte
-		line, _, more = bytes.Cut(rest[at:], []byte("\n"))
-		if string(bytes.TrimRight(line, " \t\r")) == "---" {
-			return append([]byte("\n"), rest[:at]...), rest[at+len(line):], true
-		}
-		at += len(line) + 1
-	}
-	return nil, data, false
 }
