@@ -152,7 +152,9 @@ func (m einoModel) Stream(ctx context.Context, input []*einoschema.Message, _ ..
 	return einoschema.StreamReaderFromArray([]*einoschema.Message{answer}), err
 }
 
-func (m einoModel) WithTools([]*einoschema.ToolInfo) (model.ToolCallingChatModel, error) { return m, nil }
+func (m einoModel) WithTools([]*einoschema.ToolInfo) (model.ToolCallingChatModel, error) {
+	return m, nil
+}
 
 // adkAgent is an llmagent with a function tool, in a session of its own for each run.
 func adkAgent(tb testing.TB) talk {
