@@ -64,48 +64,48 @@ func (f *frame) makeOwn(ctx context.Context, n int, c Call, b *binding) error {
 	case b.child != nil:
 		return f.delegate(ctx, n, c, b.child, text("task"))
 	case c.Name == askHuman:
-		err := f.pauseCall(ctx, c, humanPause(n, text("question")))
+		err := f.pauseCall(c, humanPause(n, text("question")))
 		if err == nil {
 			f.emit(HumanRequest, "call", n)
 		}
 		return err
 	case c.Name == spawnSpec.Name:
-		return f.spawn(ctx, n, text("id"), text("name"), args["tools"])
+		return f.spawn(n, text("id"), text("name"), args["tools"])
 	}
 	id := text("id")
 	if id == "" {
-		return f.refuseSubagent(ctx, n, invalidInput, "it takes an id")
+		return f.refuseSubagent(n, invalidInput, "it takes an id")
 	}
 	sub, ok := f.subagent(id)
 	closed := map[string]any{"id": id, "closed": true}
 	if ok && sub.Closed && sub.Call == n { // by this call, before a crash
-		return f.settleValue(ctx, n, closed)
+		return f.settleValue(n, closed)
 	}
 	if !ok || sub.Closed {
-		return f.refuseSubagent(ctx, n, notFound, fmt.Sprintf("there is no sub-agent %q", id))
+		return f.refuseSubagent(n, notFound, fmt.Sprintf("there is no sub-agent %q", id))
 	}
 	switch c.Name {
 	case sendSpec.Name:
 		return f.send(ctx, n, sub, text("text"))
 	case waitSpec.Name:
-		return f.settleValue(ctx, n, map[string]any{"id": id, "outcome": f.outcomeOf(sub.Last)})
+		return f.settleValue(n, map[string]any{"id": id, "outcome": f.outcomeOf(sub.Last)})
 	}
 	if f.busy(n, id) {
-		return f.refuseSubagent(ctx, n, busy, fmt.Sprintf("sub-agent %q has a task", id))
+		return f.refuseSubagent(n, busy, fmt.Sprintf("sub-agent %q has a task", id))
 	}
 	sub.Closed, sub.Call = true, n
-	if err := f.record(ctx, Event{Kind: SubagentSet, Call: n, Subagent: &sub}); err != nil {
+	if err := f.record(Event{Kind: SubagentSet, Call: n, Subagent: &sub}); err != nil {
 		return err
 	}
-	return f.settleValue(ctx, n, closed)
+	return f.settleValue(n, closed)
 }
 
-func (f *frame) settleValue(ctx context.Context, n int, v any) error {
-	return f.settleCall(ctx, n, "", asText(v))
+func (f *frame) settleValue(n int, v any) error {
+	return f.settleCall(n, "", asText(v))
 }
 
-func (f *frame) refuseSubagent(ctx context.Context, n int, code, why string) error {
-	return f.refuse(ctx, n, code, code+": "+why)
+func (f *frame) refuseSubagent(n int, code, why string) error {
+	return f.refuse(n, code, code+": "+why)
 }
 
 // child makes the frame of a call's child. The loop that it runs is def.
@@ -115,7 +115,7 @@ func (f *frame) child(name string, def *Loop) *frame {
 	if state == nil {
 		state = new(State) // until the first event is recorded
 	}
-	k := &frame{loop: def, in: f.in, rt: f.rt, offers: f.offers, limits: f.limits, log: f.log, state: state, trace: f.trace,
+	k := &frame{loop: def, in: f.in, rt: f.rt, offers: f.offers, limits: f.limits, log: f.log, state: state, crew: f.crew, trace: f.trace,
 		name: strings.TrimPrefix(f.name+"/"+name, "/"), path: strings.TrimPrefix(f.path+"/"+name, "/"), depth: depth, maxDepth: f.maxDepth}
 	if def.MaxDelegationDepth > 0 {
 		k.maxDepth = min(k.maxDepth, def.MaxDelegationDepth)
@@ -140,9 +140,9 @@ func (f *frame) delegate(ctx context.Context, n int, c Call, def *Loop, task str
 	}
 	f.emit(DelegateEnd, data...)
 	if k.state.Stop == StopError {
-		return f.refuse(ctx, n, delegateFailed, fmt.Sprintf("%q failed: %s", name, k.state.Failure))
+		return f.refuse(n, delegateFailed, fmt.Sprintf("%q failed: %s", name, k.state.Failure))
 	}
-	return f.settleCall(ctx, n, "", k.state.Text)
+	return f.settleCall(n, "", k.state.Text)
 }
 
 // runChild runs a child until it ends, pauses, or something fails that is not the child's.
@@ -188,12 +188,12 @@ func (f *frame) busy(n int, id string) bool {
 }
 
 // spawn makes a sub-agent.
-func (f *frame) spawn(ctx context.Context, n int, id, name string, tools any) error {
+func (f *frame) spawn(n int, id, name string, tools any) error {
 	if _, ok := f.loop.Delegates[name]; name != "" && !ok {
-		return f.refuseSubagent(ctx, n, invalidInput, fmt.Sprintf("there is no agent %q", name))
+		return f.refuseSubagent(n, invalidInput, fmt.Sprintf("there is no agent %q", name))
 	}
 	if id != "" && !delegateName.MatchString(id) {
-		return f.refuseSubagent(ctx, n, invalidInput, fmt.Sprintf("%.60q is no id", id))
+		return f.refuseSubagent(n, invalidInput, fmt.Sprintf("%.60q is no id", id))
 	}
 	sub := Subagent{ID: id, Agent: name}
 	if list, ok := tools.([]any); ok {
@@ -234,23 +234,23 @@ func (f *frame) spawn(ctx context.Context, n int, id, name string, tools any) er
 	if status == "new" {
 		status, sub.Call = "started", n
 		if active >= most {
-			return f.refuseSubagent(ctx, n, limitReached, fmt.Sprintf("%d are the most", most))
+			return f.refuseSubagent(n, limitReached, fmt.Sprintf("%d are the most", most))
 		}
-		if err := f.record(ctx, Event{Kind: SubagentSet, Call: n, Subagent: &sub}); err != nil {
+		if err := f.record(Event{Kind: SubagentSet, Call: n, Subagent: &sub}); err != nil {
 			return err
 		}
 		f.emit(SubagentStarted, "id", sub.ID)
 	}
-	return f.settleValue(ctx, n, map[string]any{"id": sub.ID, "status": status})
+	return f.settleValue(n, map[string]any{"id": sub.ID, "status": status})
 }
 
 // send gives a sub-agent a task and settles the call with what came of it.
 func (f *frame) send(ctx context.Context, n int, sub Subagent, text string) error {
 	switch {
 	case strings.TrimSpace(text) == "":
-		return f.refuseSubagent(ctx, n, invalidInput, "it takes a text")
+		return f.refuseSubagent(n, invalidInput, "it takes a text")
 	case f.busy(n, sub.ID):
-		return f.refuseSubagent(ctx, n, busy, fmt.Sprintf("sub-agent %q has a task", sub.ID))
+		return f.refuseSubagent(n, busy, fmt.Sprintf("sub-agent %q has a task", sub.ID))
 	}
 	def := f.loop
 	if sub.Agent != "" {
@@ -274,7 +274,7 @@ func (f *frame) send(ctx context.Context, n int, sub Subagent, text string) erro
 		kind = SubagentFailed
 	}
 	f.emit(kind, "id", sub.ID)
-	return f.settleValue(ctx, n, map[string]any{"id": sub.ID, "outcome": f.outcomeOf(name)})
+	return f.settleValue(n, map[string]any{"id": sub.ID, "outcome": f.outcomeOf(name)})
 }
 
 // outcomeOf words how a sub-agent's turn ended; nil if it had none.

@@ -35,12 +35,12 @@ func (f *frame) gather(ctx context.Context) error {
 			f.warn(diagnostics.CodeMissingCapability, "agent %q has no %s, which it uses", f.loop.Name, name)
 			return nil
 		}
-		e, err := guard(ctx, 0, f.limits.Grace, "the "+name, load)
+		e, err := guard(ctx, f, 0, "the "+name, "", load)
 		if err != nil {
 			return f.portFailed(ctx, category, code, err)
 		}
 		e.Kind = kind
-		return f.record(ctx, e)
+		return f.record(e)
 	}
 	mem, task := f.memory, f.state.Start.Prompt
 	if err := once(MemoryLoaded, mem.Thread != "", f.rt.Memory != nil, "memory", categoryMemory, "memory.load", func(ctx context.Context) (Event, error) {
@@ -108,7 +108,7 @@ func (f *frame) loadSkills(ctx context.Context) ([]runtime.Skill, error) {
 func (f *frame) reenter(ctx context.Context) error {
 	s := f.state
 	if slices.Contains(s.Gathered, SkillsLoaded) && f.rt.Skills != nil {
-		now, err := guard(ctx, 0, f.limits.Grace, "the skill loader", f.loadSkills)
+		now, err := guard(ctx, f, 0, "the skill loader", "", f.loadSkills)
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return err
@@ -143,7 +143,7 @@ func (f *frame) steer(ctx context.Context) error {
 		}
 	}
 	if len(fresh) > 0 {
-		if err := f.record(ctx, Event{Kind: Steered, Notes: fresh}); err != nil {
+		if err := f.record(Event{Kind: Steered, Notes: fresh}); err != nil {
 			return err
 		}
 		f.emit(Steer, "messages", len(fresh))
@@ -167,14 +167,14 @@ func (f *frame) save(ctx context.Context) error {
 	}
 	own := slices.Clone(f.state.Messages[f.state.Own:])
 	if remembers {
-		_, err := guard(ctx, 0, f.limits.Grace, "the memory", func(ctx context.Context) (any, error) {
+		_, err := guard(ctx, f, 0, "the memory", "", func(ctx context.Context) (any, error) {
 			return nil, f.rt.Memory.Save(ctx, f.memory, f.in.RunID+"/"+f.path, own)
 		})
 		if err != nil {
 			return f.portFailed(ctx, categoryMemory, "memory.save", err)
 		}
 	}
-	if err := f.record(ctx, Event{Kind: MemorySaved}); err != nil {
+	if err := f.record(Event{Kind: MemorySaved}); err != nil {
 		return err
 	}
 	f.emit(MemorySave, "messages", len(own))
@@ -224,7 +224,7 @@ func (f *frame) compact(ctx context.Context) error {
 		return gaveUp(fmt.Errorf("model %q is not there", name))
 	}
 	req := f.request()
-	req.Model, req.Tools, req.Schema = name, nil, nil
+	req.Model, req.Tools, req.Schema, req.Messages = name, nil, nil, slices.Clone(req.Messages)
 	most := p.MaxResult
 	if most == 0 {
 		most = 1024
@@ -250,10 +250,10 @@ func (f *frame) compact(ctx context.Context) error {
 	if err := f.in.Archive.Put(ctx, archive, resp.Text); err != nil {
 		return gaveUp(err)
 	}
-	if err := f.record(ctx, Event{Kind: Compacted, Text: archive, Usage: &resp.Usage}); err != nil {
+	if err := f.record(Event{Kind: Compacted, Text: archive, Usage: &resp.Usage}); err != nil {
 		return err
 	}
-	f.archived = summaryOf(resp.Text)
+	f.archived, f.seen = summaryOf(resp.Text), nil
 	f.emit(Compact, "archive", archive)
 	return nil
 }

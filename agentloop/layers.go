@@ -3,7 +3,6 @@ package agentloop
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -79,7 +78,7 @@ func (f *frame) openLayers(ctx context.Context) ([]*Layer, error) {
 
 // ofLayer calls a function of a layer; what goes wrong is reported.
 func (f *frame) ofLayer(ctx context.Context, y *Layer, what string, call func(ctx context.Context, key string) error) error {
-	_, err := guard(ctx, 0, f.limits.Grace, fmt.Sprintf("%s of layer %q", what, y.ID), func(ctx context.Context) (any, error) {
+	_, err := guard(ctx, f, 0, what+" of layer", y.ID, func(ctx context.Context) (any, error) {
 		return nil, call(ctx, f.layerKey(y))
 	})
 	if err != nil {
@@ -110,7 +109,7 @@ func (f *frame) recall(ctx context.Context) error {
 			texts = append(texts, text)
 		}
 	}
-	return f.record(ctx, Event{Kind: LayersLoaded, Text: strings.Join(texts, "\n\n")})
+	return f.record(Event{Kind: LayersLoaded, Text: strings.Join(texts, "\n\n")})
 }
 
 // storeLayers lets the layers keep what the loop added.

@@ -25,7 +25,7 @@ func (f *frame) interrupted(ctx context.Context) error {
 	case s.Open && s.Recoveries >= maxRecoveries:
 		return fail(runtime.CategoryModel, "model.interrupted", fmt.Errorf("model %q: the call was interrupted %d times", f.loop.Model, s.Recoveries+1))
 	}
-	if err := f.record(ctx, Event{Kind: ModelAgain}); err != nil {
+	if err := f.record(Event{Kind: ModelAgain}); err != nil {
 		return err
 	}
 	return f.ask(ctx)
@@ -44,7 +44,7 @@ func (f *frame) ask(ctx context.Context) error {
 	if err != nil {
 		if p := suspension(err); p != nil {
 			id := fmt.Sprintf("%s:model%d", f.path, f.state.Asked+1)
-			return cmp.Or(f.pause(ctx, Pause{Pause: *p, For: ForModel}, id), errPaused)
+			return cmp.Or(f.pause(Pause{Pause: *p, For: ForModel}, id), errPaused)
 		}
 		if ctx.Err() != nil {
 			return err
@@ -56,8 +56,8 @@ func (f *frame) ask(ctx context.Context) error {
 		}
 		return fail(runtime.CategoryModel, "model.failed", err)
 	}
-	resp.Usage = runtime.Usage{InputTokens: max(0, resp.Usage.InputTokens), OutputTokens: max(0, resp.Usage.OutputTokens)}
-	e := Event{Kind: ModelEnded, Usage: &resp.Usage, Finish: resp.Finish}
+	usage := &runtime.Usage{InputTokens: max(0, resp.Usage.InputTokens), OutputTokens: max(0, resp.Usage.OutputTokens)}
+	e := Event{Kind: ModelEnded, Usage: usage, Finish: resp.Finish}
 	if f.state.Repairs > 0 { // no tools were offered
 		resp.ToolCalls = nil
 	}
@@ -65,11 +65,11 @@ func (f *frame) ask(ctx context.Context) error {
 	if strings.TrimSpace(resp.Text) != "" || len(resp.ToolCalls) > 0 {
 		e.Messages = []runtime.Message{{Role: runtime.Assistant, Text: resp.Text, ToolCalls: f.normalCalls(resp.ToolCalls)}}
 	}
-	if err := f.record(ctx, e); err != nil {
+	if err := f.record(e); err != nil {
 		return err
 	}
 	f.emit(ModelEnd, "finish", resp.Finish, "usage", map[string]any{
-		"input_tokens": int64(resp.Usage.InputTokens), "output_tokens": int64(resp.Usage.OutputTokens)},
+		"input_tokens": int64(usage.InputTokens), "output_tokens": int64(usage.OutputTokens)},
 		content(func() any { return said(append(slices.Clone(e.Messages), runtime.Message{Role: runtime.Assistant}))[0] }))
 	return nil
 }
@@ -101,14 +101,14 @@ func (f *frame) generate(ctx context.Context, model runtime.Model, req *runtime.
 	if f.state.Reply != nil {
 		ctx = resume.WithAnswer(ctx, *f.state.Reply)
 	}
-	ask := f.in.Ask
-	if ask == nil {
-		ask = f.plainAsk
-	}
-	emit, over := f.trace.outlet()
-	defer over()
-	resp, err := guard(ctx, 0, f.limits.Grace, fmt.Sprintf("model %q", req.Model), func(ctx context.Context) (*runtime.Response, error) {
-		return ask(ctx, &ModelCall{Model: model, Request: req, Emit: emit})
+	out := f.trace.outlet()
+	defer out.close()
+	call := &ModelCall{Model: model, Request: req, Emit: out.emit}
+	resp, err := guard(ctx, f, 0, "model", req.Model, func(ctx context.Context) (*runtime.Response, error) {
+		if f.in.Ask != nil {
+			return f.in.Ask(ctx, call)
+		}
+		return f.plainAsk(ctx, call)
 	})
 	switch {
 	case err != nil:
@@ -146,10 +146,20 @@ func (f *frame) request() *runtime.Request {
 }
 
 // view is what the model sees: instructions, those of the environment, skills, layers, what was
-// retrieved, then the history.
+// retrieved, then the history. Views share their messages: a later one only goes on, but for what a
+// compaction makes.
 func (f *frame) view() []runtime.Message {
 	s := f.state
-	list := make([]runtime.Message, 0, len(s.Messages)-s.From+6)
+	if f.seen == nil {
+		f.seen, f.shown = f.preface(), s.From
+	}
+	f.seen, f.shown = append(f.seen, s.Messages[f.shown:]...), len(s.Messages)
+	return slices.Clip(f.seen)
+}
+
+// preface is what the model sees before the history.
+func (f *frame) preface() []runtime.Message {
+	s, list := f.state, make([]runtime.Message, 0, 8)
 	system := func(text string) {
 		if text != "" {
 			list = append(list, runtime.Message{Role: runtime.System, Text: text})
@@ -178,7 +188,7 @@ func (f *frame) view() []runtime.Message {
 	if s.Archive != "" {
 		list = append(list, runtime.Message{Role: runtime.User, Text: f.archived})
 	}
-	return append(list, s.Messages[s.From:]...)
+	return list
 }
 
 // valid returns a text as JSON can hold it.

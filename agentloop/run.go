@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/schema"
@@ -137,17 +136,21 @@ func (l *Loop) Run(ctx context.Context, in Input, rt *runtime.Runtime) (*Result,
 		return refuse(runtime.CategoryConfig, "resume.definitionChanged", fmt.Errorf("agent %q is not the one that began", l.Name))
 	}
 	f := &frame{loop: l, in: &in, rt: rt, offers: rt.Resolve(), limits: rt.Limits.WithDefaults(),
-		log: &ledger{journal: in.Journal, root: &root, watch: in.watch}, state: &root, path: in.Path, trace: &tracer{live: &live{emit: in.Emit, content: in.Content}},
+		log: &ledger{root: &root, watch: in.watch}, state: &root, path: in.Path,
+		trace: &tracer{live: &live{emit: in.Emit, content: in.Content}}, crew: new(crew),
 		maxDepth: cmp.Or(l.MaxDelegationDepth, DefaultMaxDelegationDepth)}
+	past := context.WithoutCancel(ctx) // what has happened is recorded, also when the run is being cancelled
+	f.log.append = func(events ...Event) error { return in.Journal.Append(past, events...) }
 	if in.Generation == 0 {
 		in.Generation = 1
 	}
 	if root.Phase == Over {
 		return f.result(), f.stored()
 	}
+	defer f.crew.dismiss()
 
 	// 2. Take the answers in, and go on.
-	if err = f.takeAnswers(ctx); err == nil {
+	if err = f.takeAnswers(); err == nil {
 		err = f.execute(ctx, Start{Definition: l.Digest(), Prompt: in.Prompt, Context: in.Context})
 	}
 	res := f.result()
@@ -203,25 +206,29 @@ type frame struct {
 	maxDepth int // where no more children are offered
 	narrow   []string
 
+	crew       *crew
 	trace      *tracer
 	tools      *toolset
 	skillTools []runtime.Tool
-	archived   string // what the model sees for state.Archive
+	archived   string            // what the model sees for state.Archive
+	seen       []runtime.Message // the last view; nil: the next has another beginning
+	shown      int               // how many of state.Messages came into it, those before state.From with them
 	memory     runtime.Conversation
 	layers     []*Layer // that work, by slot
 }
 
 // ledger is the journal of a loop and its children, with the state that it comes to.
 type ledger struct {
-	mu      sync.Mutex
-	journal Journal
-	root    *State
-	err     error // what ended it
-	watch   func(*State)
+	mu     sync.Mutex
+	append func(...Event) error // to the journal
+	root   *State
+	last   [1]Event
+	err    error // what ended it
+	watch  func(*State)
 }
 
 // record reduces and persists an event of the frame. Only then may it be published.
-func (f *frame) record(ctx context.Context, e Event) error {
+func (f *frame) record(e Event) error {
 	g := f.log
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -229,11 +236,11 @@ func (f *frame) record(ctx context.Context, e Event) error {
 		return g.err
 	}
 	e.Seq, e.Frame = g.root.Seq+1, f.name
-	if err := g.root.apply(&e); err != nil {
+	g.last[0] = e
+	if err := g.root.apply(&g.last[0]); err != nil {
 		return f.outside(runtime.CategoryInfra, "journal.illegal", err)
 	}
-	// What has happened is recorded, also when the run is being cancelled.
-	if err := g.journal.Append(context.WithoutCancel(ctx), e); err != nil {
+	if err := g.append(g.last[:]...); err != nil {
 		if g.err = err; !errors.As(err, new(*runtime.Error)) {
 			g.err = f.outside(runtime.CategoryInfra, "store.failed", fmt.Errorf("journal: %w", err))
 		}
@@ -256,7 +263,7 @@ func look[T any](f *frame, read func(*State) T) T {
 }
 
 // takeAnswers records the answers that came in. All of them must be for open pauses.
-func (f *frame) takeAnswers(ctx context.Context) error {
+func (f *frame) takeAnswers() error {
 	open := f.state.openPauses()
 	bad := func(err error) error {
 		return f.outside(runtime.CategoryConfirmation, "resume.notPending", err)
@@ -282,7 +289,7 @@ func (f *frame) takeAnswers(ctx context.Context) error {
 	for i, e := range events {
 		at := *f
 		at.name = frames[i]
-		if err := at.record(ctx, e); err != nil {
+		if err := at.record(e); err != nil {
 			return err
 		}
 	}
@@ -323,7 +330,7 @@ func (f *frame) execute(ctx context.Context, start Start) error {
 	}
 	if failed, ok := errors.AsType[*failure](err); ok {
 		failed.err.Step = f.path
-		if bad := f.record(ctx, Event{Kind: Ended, Stop: StopError, Category: failed.err.Category, Code: failed.err.Code, Text: cmp.Or(failed.Error(), "failed")}); bad != nil {
+		if bad := f.record(Event{Kind: Ended, Stop: StopError, Category: failed.err.Category, Code: failed.err.Code, Text: cmp.Or(failed.Error(), "failed")}); bad != nil {
 			err = bad
 		}
 	}
@@ -364,7 +371,7 @@ func (f *frame) drive(ctx context.Context, start Start) error {
 		switch f.state.Phase {
 		case "":
 			start.Agent, start.Depth, start.MaxSteps = f.loop.Name, f.depth, f.loop.maxSteps()
-			err = f.record(ctx, Event{Kind: Started, Start: &start})
+			err = f.record(Event{Kind: Started, Start: &start})
 		case Ready:
 			err = f.step(ctx)
 		case Asking:
@@ -404,7 +411,7 @@ func (f *frame) step(ctx context.Context) error {
 	if f.offers.Models[f.loop.Model] == nil {
 		return f.noModel()
 	}
-	if err := f.record(ctx, Event{Kind: ModelBegan}); err != nil {
+	if err := f.record(Event{Kind: ModelBegan}); err != nil {
 		return err
 	}
 	return f.ask(ctx)
@@ -438,7 +445,7 @@ func (f *frame) bound() (StopReason, error) {
 // decide asks a predicate about the loop; one that panics fails.
 func (f *frame) decide(what string, by func(Progress) (bool, error)) (bool, error) {
 	s := f.state
-	return guard(context.Background(), 0, 0, what, func(context.Context) (bool, error) {
+	return guard(context.Background(), f, 0, what, "", func(context.Context) (bool, error) {
 		return by(Progress{StepsDone: s.Steps, Text: s.Text, Calls: slices.Clone(s.Calls), Usage: s.usage()})
 	})
 }
@@ -460,7 +467,7 @@ func (f *frame) answered(ctx context.Context) error {
 	case s.Repairs == maxRepairs:
 		return fail(runtime.CategoryModel, "answer.invalid", fmt.Errorf("model %q gave no valid answer in %d turns: %s", f.loop.Model, maxRepairs+1, fault))
 	}
-	if err := f.record(ctx, Event{Kind: ModelBegan, Repair: true, Messages: []runtime.Message{{Role: runtime.User,
+	if err := f.record(Event{Kind: ModelBegan, Repair: true, Messages: []runtime.Message{{Role: runtime.User,
 		Text: "That answer cannot be used: " + fault + "\nAnswer again, with nothing but JSON that matches this schema:\n" + string(f.loop.Schema)}}}); err != nil {
 		return err
 	}
@@ -481,13 +488,13 @@ func (f *frame) succeed(ctx context.Context, stop StopReason) error {
 			return err
 		}
 	}
-	return f.record(ctx, Event{Kind: Ended, Stop: stop})
+	return f.record(Event{Kind: Ended, Stop: stop})
 }
 
 // result is what the state comes to.
 func (f *frame) result() *Result {
 	s := f.state
-	r := &Result{Text: s.Text, Steps: s.Steps, Calls: slices.Clone(s.Calls), Messages: slices.Clone(s.Messages), Usage: s.usage(),
+	r := &Result{Text: s.Text, Steps: s.Steps, Calls: s.Calls, Messages: s.Messages, Usage: s.usage(),
 		StopReason: s.Stop, Trace: f.trace.list, Diagnostics: f.trace.found, Snapshot: f.snapshot()}
 	if s.Phase == Over && s.Stop != StopError && f.loop.Schema != nil {
 		r.Data, _ = f.parse()
@@ -531,70 +538,6 @@ func fencedBlock(text string) (string, bool) {
 	}
 	return block, true
 }
-
-// guard calls f so that it always returns: a panic is an error, and a call that ignores its context is
-// left behind after the grace, its result dropped.
-func guard[T any](ctx context.Context, timeout, grace time.Duration, what string, f func(context.Context) (T, error)) (T, error) {
-	type outcome struct {
-		v   T
-		err error
-	}
-	if timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%s took longer than %v: %w", what, timeout, context.DeadlineExceeded))
-		defer cancel()
-	}
-	call := func() (o outcome) {
-		returned := false
-		defer func() {
-			if returned {
-				return
-			}
-			if p := recover(); p != nil {
-				o.err = &panicError{fmt.Sprintf("panic in %s: %v", what, p)}
-				return
-			}
-			o.err = &panicError{what + " ended its goroutine"}
-		}()
-		if o.v, o.err = f(ctx); o.err != nil {
-			_ = o.err.Error() // one that panics does so here
-		}
-		returned = true
-		return o
-	}
-	if ctx.Done() == nil {
-		o := call()
-		return o.v, o.err
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		o := outcome{err: &panicError{what + " ended its goroutine"}}
-		defer func() { done <- o }()
-		o = call()
-	}()
-	select {
-	case o := <-done:
-		return o.v, o.err
-	case <-ctx.Done():
-	}
-	late := time.NewTimer(grace)
-	defer late.Stop()
-	select {
-	case o := <-done:
-		if errors.Is(o.err, context.DeadlineExceeded) {
-			o.err = context.Cause(ctx)
-		}
-		return o.v, o.err
-	case <-late.C:
-		var none T
-		return none, context.Cause(ctx)
-	}
-}
-
-// panicError is a panic of an adapter.
-type panicError struct{ text string }
-
-func (e *panicError) Error() string { return e.text }
 
 // stopped says that the context is done, and why.
 func stopped(ctx context.Context) error {

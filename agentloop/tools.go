@@ -262,29 +262,29 @@ func (f *frame) open(ctx context.Context, n int) (job func() error, err error) {
 	}
 	if b == nil {
 		hint := diagnostics.DidYouMean(c.Name, slices.Sorted(maps.Keys(f.tools.byName)))
-		return nil, f.refuse(ctx, n, toolUnknown, strings.TrimSpace(fmt.Sprintf("there is no tool %q. %s", c.Name, hint)))
+		return nil, f.refuse(n, toolUnknown, strings.TrimSpace(fmt.Sprintf("there is no tool %q. %s", c.Name, hint)))
 	}
 	if fault := b.fault(c.Arguments); fault != "" {
-		return nil, f.refuse(ctx, n, toolArguments, fmt.Sprintf("arguments of %q: %s", c.Name, fault))
+		return nil, f.refuse(n, toolArguments, fmt.Sprintf("arguments of %q: %s", c.Name, fault))
 	}
 	if f.in.Permit != nil {
-		_, err := guard(ctx, 0, f.limits.Grace, "the policy", func(ctx context.Context) (any, error) {
+		_, err := guard(ctx, f, 0, "the policy", "", func(ctx context.Context) (any, error) {
 			return nil, f.in.Permit(ctx, c.Name, slices.Clone(c.Arguments))
 		})
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return nil, err
 		case err != nil:
-			return nil, f.refuse(ctx, n, toolDenied, err.Error())
+			return nil, f.refuse(n, toolDenied, err.Error())
 		}
 	}
 	if ok, err := f.approve(ctx, n, c); !ok || err != nil {
 		return nil, err
 	}
-	if err := f.record(ctx, Event{Kind: ToolBegan, Call: n, Effect: b.effect(c.Arguments)}); err != nil {
+	if err := f.record(Event{Kind: ToolBegan, Call: n, Effect: b.effect(c.Arguments)}); err != nil {
 		return nil, err
 	}
-	return func() error { return f.make(ctx, n, c, b) }, nil
+	return func() error { return f.make(ctx, n, b) }, nil
 }
 
 // reopen goes on with a call that has begun: it was answered, or an earlier leg died over it.
@@ -293,27 +293,27 @@ func (f *frame) reopen(ctx context.Context, n int, c Call, b *binding) (func() e
 		return nil, f.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingTool), fmt.Errorf("tool %q has been called and is not there any more", c.Name))
 	}
 	again := func() (func() error, error) {
-		if err := f.record(ctx, Event{Kind: ToolAgain, Call: n, Effect: c.Effect}); err != nil {
+		if err := f.record(Event{Kind: ToolAgain, Call: n, Effect: c.Effect}); err != nil {
 			return nil, err
 		}
-		return func() error { return f.make(ctx, n, c, b) }, nil
+		return func() error { return f.make(ctx, n, b) }, nil
 	}
 	switch {
 	case b.tool == nil && c.Open: // a child goes on where it stood, and what else is the loop's own may be done again
-		return func() error { return f.make(ctx, n, c, b) }, nil
+		return func() error { return f.make(ctx, n, b) }, nil
 	case c.Open && c.Effect == runtime.External:
-		return nil, f.unknownOutcome(ctx, n, c)
+		return nil, f.unknownOutcome(n, c)
 	case c.For == ForHuman && c.Answer != nil:
 		m, _ := (*c.Answer).(map[string]any)
 		f.emit(HumanResponse, "call", n)
-		return nil, f.settleCall(ctx, n, "", asText(m["answer"]))
+		return nil, f.settleCall(n, "", asText(m["answer"]))
 	case c.For == Indeterminate && !c.Open && c.Answer == nil:
-		return nil, f.unknownOutcome(ctx, n, c)
+		return nil, f.unknownOutcome(n, c)
 	case c.For == Indeterminate && !c.Open:
 		m, _ := (*c.Answer).(map[string]any)
 		switch m["decision"] {
 		case "result":
-			return nil, f.settleCall(ctx, n, "", asText(m["form"]))
+			return nil, f.settleCall(n, "", asText(m["form"]))
 		case "fail":
 			return nil, fail(runtime.CategoryTool, toolIndeterminate, fmt.Errorf("nobody knows whether the call of tool %q had its effect", c.Name))
 		}
@@ -322,32 +322,32 @@ func (f *frame) reopen(ctx context.Context, n int, c Call, b *binding) (func() e
 }
 
 // unknownOutcome is for a call of which nobody knows whether it had its effect.
-func (f *frame) unknownOutcome(ctx context.Context, n int, c Call) error {
+func (f *frame) unknownOutcome(n int, c Call) error {
 	if f.loop.ReportIndeterminate {
-		return f.refuse(ctx, n, toolIndeterminate, fmt.Sprintf("tool %q was called, and it is not known whether the call had its effect. It was not made again.", c.Name))
+		return f.refuse(n, toolIndeterminate, fmt.Sprintf("tool %q was called, and it is not known whether the call had its effect. It was not made again.", c.Name))
 	}
 	p := Pause{For: Indeterminate, Call: n, Tool: c.Name, Pause: resume.Pause{Kind: resume.System, Reason: Indeterminate,
 		Decisions: []string{"retry", "result", "fail"}, Show: map[string]any{"tool": c.Name, "arguments": decoded(c.Arguments)},
 		Prompt: fmt.Sprintf("tool %q was called, and it is not known whether it had its effect: call it again, give its result, or let the step fail?", c.Name)}}
-	return f.pauseCall(ctx, c, p)
+	return f.pauseCall(c, p)
 }
 
 // pauseCall opens a pause of a call. The error is nil when it is open.
-func (f *frame) pauseCall(ctx context.Context, c Call, p Pause) error {
+func (f *frame) pauseCall(c Call, p Pause) error {
 	id := fmt.Sprintf("%s:call%d", f.path, p.Call)
 	if c.Pauses > 0 {
 		id = fmt.Sprintf("%s.%d", id, c.Pauses+1)
 	}
-	return f.pause(ctx, p, id)
+	return f.pause(p, id)
 }
 
 // pause records an open pause under its id, which every replay gives it again.
-func (f *frame) pause(ctx context.Context, p Pause, id string) error {
+func (f *frame) pause(p Pause, id string) error {
 	p.ID, p.Step, p.Frame, p.CreatedAt, p.Token = id, f.path, f.name, time.Now().UTC(), ""
 	if p.OnExpire.Answered {
 		p.Expiry = &p.OnExpire
 	}
-	return f.record(ctx, Event{Kind: Paused, Pause: &p})
+	return f.record(Event{Kind: Paused, Pause: &p})
 }
 
 // approve asks for what the call needs. It is false when the call has its result, or waits.
@@ -369,7 +369,7 @@ func (f *frame) approve(ctx context.Context, n int, c Call) (bool, error) {
 	default:
 		f.emit(PermissionRequest, "call", n, "tool", c.Name)
 		if f.rt.Approver == nil && need == ApprovePause {
-			return false, f.pauseCall(ctx, c, f.approvalPause(n, c, keys))
+			return false, f.pauseCall(c, f.approvalPause(n, c, keys))
 		}
 		var err error
 		if d, err = f.askApprover(ctx, c, keys); err != nil {
@@ -380,13 +380,13 @@ func (f *frame) approve(ctx context.Context, n int, c Call) (bool, error) {
 		if d.Scope != runtime.ApproveSession {
 			d.Scope = runtime.ApproveOnce
 		}
-		if err := f.record(ctx, Event{Kind: Permission, Call: n, Allow: d.Allow, Scope: d.Scope, Keys: keys, Text: valid(d.Reason)}); err != nil {
+		if err := f.record(Event{Kind: Permission, Call: n, Allow: d.Allow, Scope: d.Scope, Keys: keys, Text: valid(d.Reason)}); err != nil {
 			return false, err
 		}
 		f.emit(PermissionResponse, "call", n, "tool", c.Name, "allow", d.Allow, "scope", string(d.Scope))
 	}
 	if !d.Allow {
-		return false, f.refuse(ctx, n, toolDenied, fmt.Sprintf("tool %q needs an approval: %s", c.Name, cmp.Or(d.Reason, "the call was refused")))
+		return false, f.refuse(n, toolDenied, fmt.Sprintf("tool %q needs an approval: %s", c.Name, cmp.Or(d.Reason, "the call was refused")))
 	}
 	return true, nil
 }
@@ -405,7 +405,7 @@ func (f *frame) askApprover(ctx context.Context, c Call, keys []string) (runtime
 		return runtime.ApprovalDecision{Reason: "nobody is there to give it"}, nil
 	}
 	wish := runtime.ApprovalRequest{Run: f.in.RunID, Step: f.path, Agent: f.loop.Name, Tool: c.Name, Arguments: slices.Clone(c.Arguments), Keys: slices.Clone(keys)}
-	d, err := guard(ctx, 0, f.limits.Grace, "the approver", func(ctx context.Context) (runtime.ApprovalDecision, error) { return f.rt.Approver.Approve(ctx, wish) })
+	d, err := guard(ctx, f, 0, "the approver", "", func(ctx context.Context) (runtime.ApprovalDecision, error) { return f.rt.Approver.Approve(ctx, wish) })
 	switch {
 	case err == nil:
 		return d, nil
@@ -416,7 +416,8 @@ func (f *frame) askApprover(ctx context.Context, c Call, keys []string) (runtime
 }
 
 // make makes the call and records what came of it.
-func (f *frame) make(ctx context.Context, n int, c Call, b *binding) error {
+func (f *frame) make(ctx context.Context, n int, b *binding) error {
+	c := f.call(n)
 	if b.tool == nil {
 		return f.makeOwn(ctx, n, c, b)
 	}
@@ -424,51 +425,51 @@ func (f *frame) make(ctx context.Context, n int, c Call, b *binding) error {
 	if c.Reply != nil {
 		cctx.Answer, cctx.Answered = *c.Reply, true
 	}
-	call := f.in.Call
-	if call == nil {
-		call = func(ctx context.Context, c *ToolCall) (json.RawMessage, error) { return c.Tool.Call(ctx, c.Arguments) }
-	}
-	emit, over := f.trace.outlet()
-	out, err := guard(cctx, f.loop.ToolTimeout, f.limits.Grace, fmt.Sprintf("tool %q", c.Name), func(ctx context.Context) (json.RawMessage, error) {
-		return call(ctx, &ToolCall{Tool: b.tool, Arguments: slices.Clone(c.Arguments), Path: f.path, Number: n, Emit: emit})
+	told := f.trace.outlet()
+	call := &ToolCall{Tool: b.tool, Arguments: slices.Clone(c.Arguments), Path: f.path, Number: n, Emit: told.emit}
+	out, err := guard(cctx, f, f.loop.ToolTimeout, "tool", c.Name, func(ctx context.Context) (json.RawMessage, error) {
+		if f.in.Call != nil {
+			return f.in.Call(ctx, call)
+		}
+		return b.tool.Call(ctx, call.Arguments)
 	})
-	over()
+	told.close()
 	if err == nil {
 		var text string
 		if text, err = f.forModel(c.Name, out); err == nil {
-			return f.settleCall(ctx, n, "", text)
+			return f.settleCall(n, "", text)
 		}
 	}
 	if p := suspension(err); p != nil {
-		return f.pauseCall(ctx, f.call(n), Pause{Pause: *p, For: ForTool, Call: n, Tool: c.Name})
+		return f.pauseCall(f.call(n), Pause{Pause: *p, For: ForTool, Call: n, Tool: c.Name})
 	}
 	if ctx.Err() != nil {
 		return err
 	}
 	if effect := b.effect(c.Arguments); effect == runtime.External && retry.FailureOf(err).OutcomeUnknown() {
 		f.emit(AgentError, "what", "tool", "call", n, "tool", c.Name, "message", err.Error())
-		return f.unknownOutcome(ctx, n, f.call(n))
+		return f.unknownOutcome(n, f.call(n))
 	}
 	code := toolFailed
 	if _, ok := errors.AsType[*panicError](err); ok {
 		code = toolPanicked
 	}
-	return f.refuse(ctx, n, code, err.Error())
+	return f.refuse(n, code, err.Error())
 }
 
 // refuse gives the model an error result.
-func (f *frame) refuse(ctx context.Context, n int, code, why string) error {
-	return f.settleCall(ctx, n, code, why)
+func (f *frame) refuse(n int, code, why string) error {
+	return f.settleCall(n, code, why)
 }
 
 // settleCall records the result of a call: text, or with a code the reason why there is none.
-func (f *frame) settleCall(ctx context.Context, n int, code, text string) error {
+func (f *frame) settleCall(n int, code, text string) error {
 	shown := text
 	if code != "" {
 		shown = "error: " + text
 	}
 	shown = f.cut(shown)
-	if err := f.record(ctx, Event{Kind: ToolEnded, Call: n, Code: code, Text: shown}); err != nil {
+	if err := f.record(Event{Kind: ToolEnded, Call: n, Code: code, Text: shown}); err != nil {
 		return err
 	}
 	result := content(func() any { return shown })

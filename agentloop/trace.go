@@ -107,22 +107,27 @@ func (t *tracer) add(e trace.Event, content any) {
 	t.live.send(e, content)
 }
 
-// outlet is add for a call, until it is over: then what a call that was left behind says is dropped.
-func (t *tracer) outlet() (emit func(trace.Event), over func()) {
-	var mu sync.Mutex
-	closed := false
-	emit = func(e trace.Event) {
-		mu.Lock()
-		defer mu.Unlock()
-		if !closed {
-			t.add(e, nil)
-		}
+// outlet is a tracer for a call, until it is over: then what a call that was left behind says is
+// dropped.
+type outlet struct {
+	mu sync.Mutex
+	to *tracer // nil: it is over
+}
+
+func (t *tracer) outlet() *outlet { return &outlet{to: t} }
+
+func (o *outlet) emit(e trace.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.to != nil {
+		o.to.add(e, nil)
 	}
-	return emit, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		closed = true
-	}
+}
+
+func (o *outlet) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.to = nil
 }
 
 // delta shows a piece of an answer; it is no part of the outcome's trace.

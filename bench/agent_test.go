@@ -84,13 +84,13 @@ func braiseAgent(testing.TB) talk {
 	rt := &runtime.Runtime{Models: map[string]runtime.Model{"stub": braiseModel{name}}, Tools: []runtime.Tool{add}}
 	loop := &agentloop.Loop{Name: "bench", Model: "stub", Instructions: instruction, Tools: []string{name}, MaxSteps: rounds + 1}
 	return func(ctx context.Context) (string, error) {
-		journal := new(events)
-		res, err := loop.Run(ctx, agentloop.Input{Prompt: prompt, RunID: "run", Path: "bench", Journal: journal}, rt)
+		journal := make(events, 0, 4*rounds+8)
+		res, err := loop.Run(ctx, agentloop.Input{Prompt: prompt, RunID: "run", Path: "bench", Journal: &journal}, rt)
 		if err != nil {
 			return "", err
 		}
-		if len(res.Trace) < 5*rounds || len(*journal) < 4*rounds || res.Snapshot.Steps != rounds+1 {
-			return "", fmt.Errorf("%d events of the trace, %d of the journal, %+v", len(res.Trace), len(*journal), res.Snapshot)
+		if len(res.Trace) < 5*rounds || len(journal) < 4*rounds || res.Snapshot.Steps != rounds+1 {
+			return "", fmt.Errorf("%d events of the trace, %d of the journal, %+v", len(res.Trace), len(journal), res.Snapshot)
 		}
 		return res.Text, nil
 	}
