@@ -32,6 +32,7 @@ type Config struct {
 	Tools   builtin.Options          // folders as written; Runtime resolves them
 	Secrets []string                 // names of environment variables that recipes may use as secrets
 	Limits  runtime.Limits
+	Budget  runtime.Budget
 	OTLP    *oteltrace.OTLPOptions // nil: no telemetry
 	Index   string                 // folder of documents that retrieve steps look in; relative to the folder of the configuration. "": none
 	Store   string                 // URL of where runs are kept, see OpenStore; relative paths start at the folder of the configuration. "": it says nothing
@@ -125,16 +126,17 @@ func (r *reader) config(n *yamlnode.Node) *Config {
 			}
 		}
 	}
-	return &Config{
+	c := &Config{
 		Models:  r.models(fields["models"]),
 		Prices:  r.prices(fields["prices"]),
 		Tools:   r.tools(fields["tools"]),
 		Secrets: r.secrets(fields["secrets"]),
-		Limits:  r.limits(fields["limits"]),
 		OTLP:    r.telemetry(fields["telemetry"]),
 		Index:   r.retriever(fields["retriever"]),
 		Store:   read(r, fields["store"], readStore),
 	}
+	c.Limits, c.Budget = r.limits(fields["limits"])
+	return c
 }
 
 func (r *reader) models(n *yamlnode.Node) map[string]Model {
@@ -303,13 +305,21 @@ func (r *reader) secrets(n *yamlnode.Node) []string {
 	return names
 }
 
-func (r *reader) limits(n *yamlnode.Node) runtime.Limits {
-	fields := r.Object(n, []string{"max_parallel", "grace"}, nil)
-	limits := runtime.Limits{Grace: read(r, fields["grace"], readDuration)}
-	if fields["max_parallel"] != nil {
-		limits.MaxParallel = r.Int(fields["max_parallel"], 1, math.MaxInt32)
+func (r *reader) limits(n *yamlnode.Node) (runtime.Limits, runtime.Budget) {
+	fields := r.Object(n, []string{"max_parallel", "grace", "tokens", "cost_usd", "wall_time", "on_exceeded"}, nil)
+	limits := runtime.Limits{MaxParallel: r.Int(fields["max_parallel"], 1, math.MaxInt32), Grace: read(r, fields["grace"], readDuration)}
+	budget := runtime.Budget{
+		Tokens:   r.Int(fields["tokens"], 1, math.MaxInt32),
+		CostUSD:  r.Amount(fields["cost_usd"]),
+		WallTime: read(r, fields["wall_time"], readDuration),
 	}
-	return limits
+	if on := fields["on_exceeded"]; on != nil {
+		budget.Pause = read(r, on, func(r *yamlnode.Reader, n *yamlnode.Node) string { return r.OneOf(n, "fail", "pause") }) == "pause"
+		if fields["tokens"] == nil && fields["cost_usd"] == nil && fields["wall_time"] == nil {
+			r.Errorf(on.Pos, diagnostics.CodeInvalidValue, "give tokens, cost_usd or wall_time, or leave it out", "%q means nothing without a limit", on.Key)
+		}
+	}
+	return limits, budget
 }
 
 func (r *reader) retriever(n *yamlnode.Node) string {

@@ -51,7 +51,7 @@ tools:
   file: {base: ./workspace}
   http: {allow_private: true, timeout: 5s}
 secrets: {from_env: [CRM_TOKEN, OTHER]}
-limits: {max_parallel: 4, grace: 1s}
+limits: {max_parallel: 4, grace: 1s, tokens: 100000, cost_usd: 2.5, wall_time: 30m, on_exceeded: pause}
 retriever: {index: ./docs}
 store: "sqlite:.braise/runs.db?synchronous=normal"
 `, host.Config{
@@ -72,6 +72,7 @@ store: "sqlite:.braise/runs.db?synchronous=normal"
 			},
 			Secrets: []string{"CRM_TOKEN", "OTHER"},
 			Limits:  runtime.Limits{MaxParallel: 4, Grace: time.Second},
+			Budget:  runtime.Budget{Tokens: 100_000, CostUSD: 2.5, WallTime: 30 * time.Minute, Pause: true},
 		}},
 		{"variables", `
 models:
@@ -210,6 +211,15 @@ models:
 			{"b.yaml:1:27", diagnostics.CodeWrongType, "this must be a string, not an integer", "quote it"},
 			{"b.yaml:2:24", diagnostics.CodeInvalidValue, `"max_parallel" must be between 1 and 2147483647`, ""},
 			{"b.yaml:2:34", diagnostics.CodeInvalidValue, `"grace" may not be negative`, ""},
+		}},
+		{"budgets", "limits: {tokens: 0, cost_usd: 0, wall_time: 0s, on_exceeded: stop}", []found{
+			{"b.yaml:1:18", diagnostics.CodeInvalidValue, `"tokens" must be between 1 and 2147483647`, ""},
+			{"b.yaml:1:31", diagnostics.CodeInvalidValue, `"cost_usd" must be more than 0`, "leave it out for no bound"},
+			{"b.yaml:1:45", diagnostics.CodeInvalidValue, `"wall_time" must be more than 0`, ""},
+			{"b.yaml:1:62", diagnostics.CodeInvalidValue, `"on_exceeded" may not be "stop"`, "allowed: fail, pause"},
+		}},
+		{"a budget of nothing", "limits: {on_exceeded: pause, max_parallel: 2}", []found{
+			{"b.yaml:1:23", diagnostics.CodeInvalidValue, `"on_exceeded" means nothing without a limit`, "give tokens, cost_usd or wall_time, or leave it out"},
 		}},
 		{"store with an option", "store: sqlite:runs.db?synchronous=off", []found{
 			{"b.yaml:1:8", diagnostics.CodeInvalidValue, `synchronous is "full" or "normal", not "off"`, `say "sqlite:PATH?synchronous=normal"`}}},

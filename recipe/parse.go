@@ -130,24 +130,13 @@ func (w *walker) bounds(n *yamlnode.Node, o *object) *Limits {
 		WallTime:    w.timeout(fields["wall_time"]),
 		MaxParallel: w.positive(fields["max_parallel"]),
 		Tokens:      w.positive(fields["tokens"]),
-		CostUSD:     w.cost(fields["cost_usd"]),
+		CostUSD:     w.Amount(fields["cost_usd"]),
 		Pause:       w.word(fields, o, "on_exceeded") == "pause",
 	}
 	if on := fields["on_exceeded"]; on != nil && fields["wall_time"] == nil && fields["tokens"] == nil && fields["cost_usd"] == nil {
 		w.Errorf(on.Pos, diagnostics.CodeInvalidValue, "give wall_time, tokens or cost_usd, or leave it out", "%q means nothing without a limit", on.Key)
 	}
 	return l
-}
-
-// cost reads an amount of money that is more than nothing.
-func (w *walker) cost(n *yamlnode.Node) float64 {
-	found := len(w.Diagnostics)
-	f := w.Float(n)
-	if n != nil && n.Kind != yamlnode.Invalid && f <= 0 && len(w.Diagnostics) == found {
-		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "leave it out for no bound", "%q must be more than 0", n.Key)
-		return 0
-	}
-	return f
 }
 
 // object returns the fields of a mapping that the table describes, by key. Keys that this version

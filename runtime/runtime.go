@@ -51,6 +51,7 @@ type Runtime struct {
 
 	Prices   map[string]Price // of models, by the name that recipes use, for limits of cost; nil: none
 	Limits   Limits
+	Budget   Budget        // what a run may use, whatever its recipe says
 	NewRunID func() string // nil: a UUIDv7
 }
 
@@ -61,6 +62,17 @@ func (rt *Runtime) ToolSpecs() []ToolSpec { return rt.Resolve().ToolSpecs() }
 // Price is what a model costs, in US dollars per million tokens.
 type Price struct {
 	Input, Output float64
+}
+
+// Budget is the host's own bound of what a run may use. It holds beside the limits of the recipe, and counts in
+// the same way, in all processes that work on the run: the lower one is reached first. It is no part of the
+// run: a process that goes on with one has its own. A zero field is no bound.
+type Budget struct {
+	Tokens   int           // of all calls of models together
+	CostUSD  float64       // of all calls of models together, at Prices: every model needs one then
+	WallTime time.Duration // for as long as the run is worked on
+	// Pause lets calls wait for somebody who raises what is reached; otherwise the run, or the call, fails.
+	Pause bool
 }
 
 // Limits bound a run. A zero field means its default.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +97,8 @@ func TestValidate(t *testing.T) {
 		{"an adapter's policy without sense", runtime.Runtime{Models: map[string]runtime.Model{"m": eager{}}}, `model "m": retry: unknown mode "now"`},
 		{"a retriever's policy without sense", runtime.Runtime{Retriever: eager{}}, `the retriever: retry: unknown mode "now"`},
 		{"a negative limit", runtime.Runtime{Limits: runtime.Limits{Grace: -1}}, "a limit is negative"},
+		{"a negative budget", runtime.Runtime{Budget: runtime.Budget{WallTime: -1}}, "a budget is negative"},
+		{"a budget that is no number", runtime.Runtime{Budget: runtime.Budget{CostUSD: math.NaN()}}, "a budget is negative, or no number"},
 		{"all at once", runtime.Runtime{
 			Models: map[string]runtime.Model{"b": nil, "a": nil},
 			Tools:  tool(runtime.ToolSpec{Name: "ab", Effect: "none"}),

@@ -53,6 +53,9 @@ func (rt *Runtime) Validate() error {
 	if l := rt.Limits; l.MaxParallel < 0 || l.Grace < 0 || l.InlineWait < 0 || l.MaxItems < 0 || l.MaxSteps < 0 || l.MaxOutputBytes < 0 || l.MaxRunBytes < 0 {
 		bad("a limit is negative: %+v", l)
 	}
+	if b := rt.Budget; b.Tokens < 0 || !(b.CostUSD >= 0) || math.IsInf(b.CostUSD, 0) || b.WallTime < 0 {
+		bad("a budget is negative, or no number: %+v", b)
+	}
 	return errors.Join(errs...)
 }
 

@@ -143,6 +143,9 @@ func (s *scenario) runtime(dir string, base *runtime.Runtime) (*runtime.Runtime,
 		if own.Retriever != nil {
 			rt.Retriever = own.Retriever
 		}
+		if own.Budget != (runtime.Budget{}) {
+			rt.Budget = own.Budget
+		}
 		if own.Limits.MaxParallel > 0 {
 			rt.Limits.MaxParallel = own.Limits.MaxParallel
 		}

@@ -46,6 +46,7 @@ func (a amount) minus(b amount) amount {
 // scope says whose account one is.
 type scope struct {
 	path string // of the step, all its items together; of time, of one execution; "" for the run's
+	host bool   // it is the host's bound of the run
 	time bool   // it is of time, not of what models use
 }
 
@@ -99,7 +100,7 @@ func (r *run) beginTime(t *machine.Task) {
 	if l, ok := t.Node().Limits.(*recipe.Limits); ok && pausesInTime(l) {
 		r.budget.mu.Lock()
 		defer r.budget.mu.Unlock()
-		r.budget.account(scope{t.Path(), true}, l).began = r.clock.at(r.events.now)
+		r.budget.account(scope{path: t.Path(), time: true}, l).began = r.clock.at(r.events.now)
 	}
 }
 
@@ -111,23 +112,46 @@ func micros(f float64) int64 {
 	return int64(math.Ceil(f - f*1e-12)) // 0.000007*1e6 may be a little over 7
 }
 
+// hostLimits is the host's bound of a run, as if a recipe said so.
+func hostLimits(b runtime.Budget) recipe.Limits {
+	return recipe.Limits{Tokens: b.Tokens, CostUSD: b.CostUSD, WallTime: b.WallTime, Pause: b.Pause}
+}
+
+// timed reports whether some calls may have to wait because the time is over.
+func (r *run) timed() bool {
+	return r.wf.stepTimes || pausesInTime(&r.wf.recipe.Limits) || pausesInTime(&r.host)
+}
+
+// wallTime is how long the run may be worked on, and what that bound is called; 0 is none. Those that pause
+// are accounts.
+func (r *run) wallTime() (limit time.Duration, name string) {
+	if l := &r.wf.recipe.Limits; !l.Pause {
+		limit, name = l.WallTime, "limits.wall_time"
+	}
+	if l := &r.host; !l.Pause && l.WallTime > 0 && (limit == 0 || l.WallTime < limit) {
+		limit, name = l.WallTime, "limits.wall_time of the host"
+	}
+	return limit, name
+}
+
 // accountsOf returns the accounts that a task's calls count in: the run's, then those of the steps
-// around it and its own, from the inside out.
+// around it and its own, from the inside out. A nil task has those of the run.
 func (r *run) accountsOf(t *machine.Task) (list []*account) {
 	r.budget.mu.Lock()
 	defer r.budget.mu.Unlock()
-	add := func(l *recipe.Limits, whole, one string) {
+	add := func(l *recipe.Limits, whole, one scope) {
 		if hasBudget(l) {
-			list = append(list, r.budget.account(scope{whole, false}, l))
+			list = append(list, r.budget.account(whole, l))
 		}
-		if pausesInTime(l) {
-			list = append(list, r.budget.account(scope{one, true}, l))
+		if one.time = true; pausesInTime(l) {
+			list = append(list, r.budget.account(one, l))
 		}
 	}
-	add(&r.wf.recipe.Limits, "", "")
+	add(&r.wf.recipe.Limits, scope{}, scope{})
+	add(&r.host, scope{host: true}, scope{host: true})
 	for ; r.wf.stepBudgets && t != nil; t = t.Owner() {
 		if l, ok := t.Node().Limits.(*recipe.Limits); ok {
-			add(l, t.Whole().Path(), t.Path())
+			add(l, scope{path: t.Whole().Path()}, scope{path: t.Path()})
 		}
 	}
 	return list
@@ -170,7 +194,10 @@ func (in *invocation) reserve() error {
 // check refuses a call that may use more than is left. now is what the run's clock shows, name names what is called.
 func (a *account) check(want amount, now time.Duration, name string) *runtime.Error {
 	scope := "the run"
-	if a.path != "" {
+	switch {
+	case a.host:
+		scope = "the host"
+	case a.path != "":
 		scope = fmt.Sprintf("step %q", a.path)
 	}
 	if a.time {
@@ -203,8 +230,7 @@ func dollars(micros int64) string { return strconv.FormatFloat(float64(micros)/1
 // this call through, as far as others do not use it.
 func (a *account) askForMore(code string, want amount, now time.Duration, prompt string) *resume.Pause {
 	if a.time {
-		return askFor(code, prompt,
-			map[string]any{"scope": a.path, "limits": map[string]any{"wall_time": a.wall.String()}, "used": map[string]any{"wall_time": seconds(now - a.began).String()}},
+		return a.askFor(code, prompt, map[string]any{"wall_time": a.wall.String()}, map[string]any{"wall_time": seconds(now - a.began).String()},
 			map[string]any{"wall_time": map[string]any{"type": "string", "description": "a duration like 90m"}})
 	}
 	least := a.used.plus(want)
@@ -218,13 +244,16 @@ func (a *account) askForMore(code string, want amount, now time.Duration, prompt
 		form["cost_usd"] = map[string]any{"type": "number", "minimum": float64(least.micros) / 1e6}
 		limits["cost_usd"] = float64(a.limit.micros) / 1e6
 	}
-	return askFor(code, prompt, map[string]any{"scope": a.path, "limits": limits,
-		"used": map[string]any{"tokens": a.used.tokens, "cost_usd": float64(a.used.micros) / 1e6}}, form)
+	return a.askFor(code, prompt, limits, map[string]any{"tokens": a.used.tokens, "cost_usd": float64(a.used.micros) / 1e6}, form)
 }
 
-// askFor is the pause of a call that a limit does not let through. form are the limits that may be raised; the
+// askFor is the pause of a call that a limit does not let through. form has the limits that may be raised; the
 // one that the code names must be.
-func askFor(code, prompt string, show, form map[string]any) *resume.Pause {
+func (a *account) askFor(code, prompt string, limits, used, form map[string]any) *resume.Pause {
+	show := map[string]any{"scope": a.path, "limits": limits, "used": used}
+	if a.host {
+		show["host"] = true
+	}
 	return &resume.Pause{Kind: resume.System, Reason: code, Decisions: []string{"raise", "fail"}, Prompt: prompt, Show: show,
 		Schema: map[string]any{"type": "object", "properties": form, "required": []any{strings.TrimPrefix(code, "limits.")}, "additionalProperties": false}}
 }
@@ -285,7 +314,7 @@ func (r *run) raise(p *openPause, answer map[string]any) {
 	r.budget.mu.Lock()
 	defer r.budget.mu.Unlock()
 	for _, a := range accounts {
-		if a.path != show["scope"] || a.time != (p.Reason == "limits.wall_time") {
+		if a.path != show["scope"] || a.host != (show["host"] == true) || a.time != (p.Reason == "limits.wall_time") {
 			continue
 		}
 		if a.time {
@@ -396,14 +425,15 @@ func (r *run) spent(t *machine.Task, used amount) {
 	}
 }
 
-// recallSpent counts in the run's account what was used under earlier definitions. Its steps, and
+// recallSpent counts in the run's accounts what was used under earlier definitions. Its steps, and
 // the limits, are those of the present one.
 func (r *run) recallSpent(l *leg) error {
 	recs := l.recs[:l.from]
 	if l.old != nil {
 		recs = l.recs
 	}
-	if !hasBudget(&r.wf.recipe.Limits) {
+	accounts := r.accountsOf(nil)
+	if accounts == nil {
 		return nil
 	}
 	for _, rec := range recs {
@@ -417,25 +447,28 @@ func (r *run) recallSpent(l *leg) error {
 		if rec.Kind == checkpoint.PauseOpened {
 			data, _ = data["call"].(map[string]any)
 		}
-		a := r.budget.account(scope{}, &r.wf.recipe.Limits)
-		a.used = a.used.plus(usageOf(data))
+		for _, a := range accounts {
+			a.used = a.used.plus(usageOf(data))
+		}
 	}
 	return nil
 }
 
-// needsPrices reports whether a limit of cost holds anywhere in the recipe.
-func (wf *Workflow) needsPrices() bool { return wf.recipe.Limits.CostUSD > 0 || wf.stepCosts }
+// needsPrices reports whether a limit of cost holds anywhere in a run.
+func (wf *Workflow) needsPrices(rt *runtime.Runtime) bool {
+	return wf.recipe.Limits.CostUSD > 0 || wf.stepCosts || rt.Budget.CostUSD > 0
+}
 
 // checkPrices reports models without a price, when a limit of cost needs them.
 func (p *prepared) checkPrices(wf *Workflow, rt *runtime.Runtime) {
-	if !wf.needsPrices() {
+	if !wf.needsPrices(rt) {
 		return
 	}
 	for _, u := range wf.models {
 		if _, ok := rt.Prices[u.name]; !ok && p.offers.Models[u.name] != nil {
 			p.list = append(p.list, diagnostics.Diagnostic{
 				Level: diagnostics.ErrorLevel, Kind: diagnostics.KindContract, Code: diagnostics.CodeMissingPrice,
-				Message: fmt.Sprintf("model %q has no price; a cost_usd of the recipe needs one", u.name),
+				Message: fmt.Sprintf("model %q has no price; a limit of cost_usd needs one", u.name),
 				Hint:    "give it under prices in braise.yaml", Position: u.pos, Step: u.step,
 			})
 		}

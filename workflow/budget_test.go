@@ -271,6 +271,68 @@ func TestBudgetNeedsPrices(t *testing.T) {
 	}
 }
 
+// The host's bound holds beside the recipe's, and is that of whoever works on the run.
+func TestHostBudget(t *testing.T) {
+	const text = head + `limits: {tokens: 150}
+steps:
+  one: ` + askM + `}
+  ask: {uses: human, needs: [one], with: {prompt: Go}}
+  two: ` + askM + `, needs: [ask]}
+`
+	for _, tt := range []struct {
+		budget runtime.Budget // of the second leg
+		words  string         // "": it is let through
+	}{
+		{runtime.Budget{}, ""},
+		{runtime.Budget{Tokens: 101}, ""},
+		{runtime.Budget{Tokens: 100}, "limits.tokens of the host is 100, of which 60 are used"},
+		{runtime.Budget{Tokens: 1, Pause: true}, "paused"},
+	} {
+		rt := budgeted(using(60))
+		rt.Budget.Tokens = 60
+		wf := load(t, []byte(text))
+		out, err := wf.Run(t.Context(), nil, rt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rt.Budget = tt.budget
+		switch out, err = wf.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt); {
+		case tt.words == "" && err == nil:
+		case tt.words == "paused" && out.Status == workflow.StatusPaused:
+			form := map[string]any{"tokens": 101}
+			if out, err = wf.Resume(t.Context(), out.Token, map[string]any{"decision": "raise", "form": form}, rt); out.Status != workflow.StatusOK {
+				t.Error(out.Status, err)
+			}
+		default:
+			refusal(t, out, "two", tt.words)
+		}
+	}
+}
+
+// What a run used under an earlier definition counts for the host too, and a limit of its cost needs prices.
+func TestHostBudgetOfChangedRun(t *testing.T) {
+	const text = head + `steps:
+  one: ` + askM + `}
+  ask: {uses: human, needs: [one], with: {prompt: Go}}
+  two: ` + askM + `, needs: [ask]}
+`
+	rt := budgeted(using(60))
+	rt.Budget.Tokens = 100
+	out, err := load(t, []byte(text)).Run(t.Context(), nil, rt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := load(t, []byte(strings.Replace(text, "needs: [ask]}", "needs: [ask], priority: 2}", 1)))
+	out, _ = workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, &workflow.ResumeOptions{Workflow: changed, AcceptChanged: true})
+	refusal(t, out, "two", "limits.tokens of the host is 100, of which 60 are used")
+
+	rt.Budget = runtime.Budget{CostUSD: 1}
+	out, _ = changed.Run(t.Context(), nil, rt)
+	if e := out.Error(); e == nil || e.Code != string(diagnostics.CodeMissingPrice) || e.Step != "" {
+		t.Error(out.Err)
+	}
+}
+
 // A run that may use so many tokens, and then asks for more.
 func ExampleWorkflow_Run_budget() {
 	wf := must(workflow.Compile(must(recipe.Parse("essay.yaml", []byte(`

@@ -555,7 +555,7 @@ func (in *invocation) prepareModel() error {
 	in.req = req
 	if in.accounts = in.run.accountsOf(in.task); in.accounts != nil {
 		if _, ok := in.run.rt.Prices[req.Model]; !ok && slices.ContainsFunc(in.accounts, func(a *account) bool { return a.limit.micros > 0 }) {
-			return configError(diagnostics.CodeMissingPrice, "%s: model %q has no price; a cost_usd of the recipe needs one", in.call.pos, req.Model)
+			return configError(diagnostics.CodeMissingPrice, "%s: model %q has no price; a limit of cost_usd needs one", in.call.pos, req.Model)
 		}
 	}
 	if err := in.reserve(); err != nil {

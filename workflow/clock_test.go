@@ -3,6 +3,7 @@ package workflow_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -285,6 +286,37 @@ output: ${{ steps.two.output }}
 			t.Errorf("%s, %v, output %v", out.Status, err, out.Output)
 		}
 	})
+}
+
+// The shorter of the host's and the recipe's time is reached first, and says whose it is.
+func TestTimeOfHost(t *testing.T) {
+	for _, tt := range []struct {
+		recipe string
+		budget runtime.Budget
+		want   string
+		after  time.Duration
+	}{
+		{"", runtime.Budget{WallTime: 10 * time.Second}, "the run timed out: limits.wall_time of the host is 10s", 10 * time.Second},
+		{"limits: {wall_time: 20s}\n", runtime.Budget{WallTime: 10 * time.Second}, "the run timed out: limits.wall_time of the host is 10s", 10 * time.Second},
+		{"limits: {wall_time: 5s}\n", runtime.Budget{WallTime: 10 * time.Second}, "the run timed out: limits.wall_time is 5s", 5 * time.Second},
+		{"limits: {wall_time: 5s, on_exceeded: pause}\n", runtime.Budget{WallTime: 10 * time.Second}, "the run timed out: limits.wall_time of the host is 10s", 10 * time.Second},
+		{"limits: {wall_time: 20s}\n", runtime.Budget{WallTime: 10 * time.Second, Pause: true}, "the run timed out: limits.wall_time is 20s", 20 * time.Second},
+		{"", runtime.Budget{WallTime: 10 * time.Second, Pause: true}, `tool "test.sleep" is not called: limits.wall_time of the host is 10s, and it is over`, 30 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			rt := sleeper()
+			rt.Budget = tt.budget
+			begin := time.Now()
+			out, err := load(t, []byte(head+tt.recipe+"steps:\n  a: {uses: test.sleep, with: {s: 30}}\n  b: {uses: test.sleep, needs: [a], with: {s: 1}}\n")).Run(t.Context(), nil, rt)
+			got := fmt.Sprint(err)
+			if out.Status == workflow.StatusPaused {
+				got = onlyPause(t, out, "b", "limits.wall_time").Prompt
+			}
+			if got != tt.want || time.Since(begin) != tt.after {
+				t.Errorf("%q, %+v: got %q after %v", tt.recipe, tt.budget, got, time.Since(begin))
+			}
+		})
+	}
 }
 
 // idempotent is a tool that may be called again.

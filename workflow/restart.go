@@ -142,12 +142,9 @@ func (r *run) beginAgain(answered *openPause) {
 
 // newMachine makes the machine of a generation.
 func (r *run) newMachine() *machine.Machine {
-	wall := r.wf.recipe.Limits.WallTime
-	if r.wf.recipe.Limits.Pause { // see accountsOf
-		wall = 0
-	}
+	wall, name := r.wallTime()
 	return machine.New(r.wf.graph, r.journal.inputs, machine.Options{
-		MaxParallel: r.maxParallel(), MaxItems: r.limits.MaxItems, WallTime: wall, Grace: r.limits.Grace,
+		MaxParallel: r.maxParallel(), MaxItems: r.limits.MaxItems, WallTime: wall, WallTimeName: name, Grace: r.limits.Grace,
 		MaxTasks: r.limits.MaxSteps, MaxOutput: r.limits.MaxOutputBytes, MaxOutputs: r.limits.MaxRunBytes,
 		Run: map[string]any{"id": r.id, "recipe": r.wf.recipe.Name, "version": r.wf.recipe.Version},
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
@@ -54,6 +55,7 @@ type run struct {
 	prepared *prepared
 	events   events
 	clock    clock
+	host     recipe.Limits // the host's bound of the run
 
 	m           *machine.Machine
 	reports     chan report
@@ -180,7 +182,7 @@ func (wf *Workflow) Run(ctx context.Context, input any, rt *runtime.Runtime) (*O
 }
 
 func newRun(ctx context.Context, wf *Workflow, rt *runtime.Runtime) *run {
-	r := &run{wf: wf, rt: rt, limits: rt.Limits.WithDefaults(), ctx: ctx, ended: ctx.Done(), generation: 1, interrupt: rt.Interrupt}
+	r := &run{wf: wf, rt: rt, limits: rt.Limits.WithDefaults(), host: hostLimits(rt.Budget), ctx: ctx, ended: ctx.Done(), generation: 1, interrupt: rt.Interrupt}
 	r.events.begin()
 	r.clock.since = r.events.began
 	return r
@@ -636,7 +638,7 @@ func (r *run) start(c machine.Command, inside **invocation) bool {
 			return true
 		}
 	}
-	if in.req == nil && (r.wf.stepTimes || pausesInTime(&r.wf.recipe.Limits)) { // models have asked before
+	if in.req == nil && r.timed() { // models have asked before
 		in.accounts = r.accountsOf(in.task)
 		if err := in.reserve(); err != nil {
 			in.size, in.failure = machine.Unknown, in.fault(err)

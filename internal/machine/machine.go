@@ -49,14 +49,15 @@ type Command struct {
 
 // Options are the bounds of a run.
 type Options struct {
-	MaxParallel int           // calls at once; at least 1
-	MaxItems    int           // of a foreach without a bound of its own
-	WallTime    time.Duration // of the whole run; 0: none
-	Grace       time.Duration
-	MaxTasks    int            // steps and items, those of bodies each time
-	MaxOutput   int            // bytes of one output or input, as JSON
-	MaxOutputs  int            // bytes of all that the run keeps: outputs, items, inputs of files
-	Run         map[string]any // what expressions see as run
+	MaxParallel  int           // calls at once; at least 1
+	MaxItems     int           // of a foreach without a bound of its own
+	WallTime     time.Duration // of the whole run; 0: none
+	WallTimeName string        // what that bound is called
+	Grace        time.Duration
+	MaxTasks     int            // steps and items, those of bodies each time
+	MaxOutput    int            // bytes of one output or input, as JSON
+	MaxOutputs   int            // bytes of all that the run keeps: outputs, items, inputs of files
+	Run          map[string]any // what expressions see as run
 }
 
 // Result is how a run ended.
@@ -955,7 +956,7 @@ var errGrace = errors.New("cancelled: another step failed and the grace period i
 
 func (m *Machine) timeoutError(t *Task) error {
 	if t.node < 0 {
-		return fmt.Errorf("the run timed out: limits.wall_time is %v", m.opts.WallTime)
+		return fmt.Errorf("the run timed out: %s is %v", m.opts.WallTimeName, m.opts.WallTime)
 	}
 	what := "timeout"
 	if t.Node().WallTime {

@@ -2,6 +2,7 @@ package yamlnode
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -152,6 +153,17 @@ func (r *Reader) Float(n *Node) float64 {
 		return 0
 	}
 	return n.Value.(float64)
+}
+
+// Amount reads a number that is more than 0, for a bound that may be left out.
+func (r *Reader) Amount(n *Node) float64 {
+	found := len(r.Diagnostics)
+	f := r.Float(n)
+	if n != nil && n.Kind != Invalid && !(f > 0 && f <= math.MaxFloat64) && len(r.Diagnostics) == found {
+		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "leave it out for no bound", "%smust be more than 0", label(n))
+		return 0
+	}
+	return f
 }
 
 // Duration reads a Go duration such as "90s" that is not negative.
