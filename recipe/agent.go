@@ -38,6 +38,52 @@ func (v *Value) text(key string) string {
 	return ""
 }
 
+// AgentsOf returns the agents that a step of the kind agent may run: the one that the step names, or
+// that is written in it, and those that get tasks from it; all of the file where an expression names it
+// or nothing does. It is nil when there is none of that id. One that is written in the step has its id.
+func (r *Recipe) AgentsOf(s *Step) []Agent {
+	asked := s.With.get("agent")
+	known := make(map[string]int, len(r.Agents))
+	for i, a := range r.Agents {
+		known[a.ID] = i
+	}
+	var list []Agent
+	taken := make([]bool, len(r.Agents))
+	var add func(a Agent)
+	name := func(id string) {
+		if i, ok := known[id]; ok && !taken[i] {
+			taken[i] = true
+			add(r.Agents[i])
+		}
+	}
+	add = func(a Agent) {
+		list = append(list, a)
+		for _, id := range a.Delegates() {
+			name(id.Text)
+		}
+	}
+	switch {
+	case asked != nil && asked.IsMap:
+		add(Agent{ID: s.ID, Pos: asked.Pos, Model: asked.text("model"), Description: asked.text("description"), Instructions: asked.text("instructions"), Spec: asked})
+	case asked == nil || strings.Contains(s.With.text("agent"), "${{"):
+		return r.Agents
+	default:
+		name(s.With.text("agent"))
+	}
+	return list
+}
+
+// Delegates are the ids of the agents that a may hand tasks to.
+func (a *Agent) Delegates() (list []Name) {
+	if v := a.Spec.get("delegates"); v != nil {
+		for _, e := range v.List {
+			id, _ := e.Scalar.(string)
+			list = append(list, Name{Text: id, Pos: e.Pos})
+		}
+	}
+	return list
+}
+
 // readAgent reads an agent from a Markdown file: front matter with the keys of an agent, and the
 // instructions below it.
 func readAgent(id, filename string, data []byte) (*walker, Agent) {

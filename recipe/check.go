@@ -64,6 +64,12 @@ func (w *walker) argument(n *yamlnode.Node, key Argument) {
 		}
 	case typeRetrieve:
 		w.arguments(n, retrieveObject, false)
+	case typeAgent:
+		if n.Kind == yamlnode.Map {
+			w.arguments(n, agentObject, false)
+		} else {
+			w.Text(n)
+		}
 	}
 }
 

@@ -23,10 +23,6 @@ func (d digests) recipe(r *Recipe) (string, error) {
 		return digest, nil
 	}
 	d[r] = "" // what a recipe finds that calls itself
-	agents := map[string]any{}
-	for _, a := range r.Agents {
-		agents[a.ID] = map[string]any{"spec": a.Spec.essence(), "instructions": a.Instructions}
-	}
 	steps, err := d.steps(r.Steps)
 	if err != nil {
 		return "", err
@@ -40,7 +36,7 @@ func (d digests) recipe(r *Recipe) (string, error) {
 		"consts":     constsEssence(r),
 		"defaults":   r.Defaults.essence(),
 		"limits":     r.Limits.essence(),
-		"agents":     agents,
+		"agents":     agentsEssence(r.Agents),
 		"steps":      steps,
 		"output":     r.Output.Decoded(),
 	}
@@ -213,6 +209,14 @@ func channelsEssence(r *Recipe) map[string]any {
 	e := map[string]any{}
 	for _, c := range r.Channels {
 		e[c.Name] = c.Kind
+	}
+	return e
+}
+
+func agentsEssence(agents []Agent) map[string]any {
+	e := map[string]any{}
+	for _, a := range agents {
+		e[a.ID] = map[string]any{"spec": a.Spec.essence(), "instructions": a.Instructions}
 	}
 	return e
 }

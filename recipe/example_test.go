@@ -98,9 +98,7 @@ func ExampleFromDefinition() {
 
 func ExampleKinds() {
 	for _, kind := range recipe.Kinds() {
-		if kind.Built {
-			fmt.Println(kind.Name, "-", kind.Doc)
-		}
+		fmt.Println(kind.Name, "-", kind.Doc)
 	}
 	// Output:
 	// set - Gives a value: with is the value itself.
@@ -109,6 +107,7 @@ func ExampleKinds() {
 	// fail - Fails on purpose: the steps in place around it, or the run.
 	// human - Asks a person and pauses until the answer is there.
 	// wait - Waits for a time or an event.
+	// agent - Runs a model with tools until it answers.
 	// loop - Repeats steps until a condition holds.
 	// fork - Runs branches side by side.
 	// switch - Runs the first case that matches.

@@ -72,9 +72,6 @@ func keyTable(keys []Argument) string {
 		if key.Allowed != nil {
 			typ = "`" + strings.Join(key.Allowed, "`, `") + "`"
 		}
-		if key.Later {
-			typ, doc = "", "*Later.* "+doc
-		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, typ, doc)
 	}
 	return b.String()
@@ -84,11 +81,7 @@ func kindTable() string {
 	var b strings.Builder
 	b.WriteString("| kind | what it does | output |\n|---|---|---|\n")
 	for _, k := range Kinds() {
-		doc := k.Doc
-		if !k.Built {
-			doc = "*Later.* " + doc
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.Name, doc, k.Output)
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.Name, k.Doc, k.Output)
 	}
 	return b.String()
 }

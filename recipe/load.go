@@ -198,14 +198,9 @@ func (l *loader) addAgents(r *Recipe, file string) {
 	}
 	ids := slices.Sorted(maps.Keys(declared))
 	for _, a := range r.Agents {
-		delegates := a.Spec.get("delegates")
-		if delegates == nil {
-			continue
-		}
-		for _, v := range delegates.List {
-			id, _ := v.Scalar.(string)
-			if _, ok := declared[id]; !ok && id != "" {
-				l.Errorf(v.Pos, diagnostics.CodeUnknownName, diagnostics.DidYouMean(id, ids), "there is no agent %q", id)
+		for _, d := range a.Delegates() {
+			if _, ok := declared[d.Text]; !ok && d.Text != "" {
+				l.Errorf(d.Pos, diagnostics.CodeUnknownName, diagnostics.DidYouMean(d.Text, ids), "there is no agent %q", d.Text)
 			}
 		}
 	}

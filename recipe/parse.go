@@ -139,8 +139,7 @@ func (w *walker) bounds(n *yamlnode.Node, o *object) *Limits {
 	return l
 }
 
-// object returns the fields of a mapping that the table describes, by key. Keys that this version
-// does not run are reported and left out.
+// object returns the fields of a mapping that the table describes, by key.
 func (w *walker) object(n *yamlnode.Node, o *object) map[string]*yamlnode.Node {
 	fields := w.Object(n, o.known, o.synonyms)
 	if fields == nil {
@@ -149,12 +148,6 @@ func (w *walker) object(n *yamlnode.Node, o *object) map[string]*yamlnode.Node {
 	for _, key := range o.keys {
 		if key.Required {
 			w.Require(n, fields, key.Name)
-		}
-	}
-	for _, f := range n.Fields {
-		if key := o.key(f.Key); key != nil && key.Later {
-			w.Errorf(f.Pos, diagnostics.CodeNotBuilt, "leave it out", "%q is part of %s, but this version does not run it yet", f.Key, APIVersion)
-			delete(fields, f.Key)
 		}
 	}
 	return fields

@@ -85,7 +85,7 @@ var rejected = []struct {
 	{"steps:\n  a:\n    uses: model\n    prompt: hi\n", "4:3 recipe.missingKey\n6:5 recipe.unknownKey | put prompt inside with"},
 	{"steps:\n  a: {uses: sett, with: 1}\n", `4:13 recipe.unknownKind | did you mean "set"?`},
 	{"steps:\n  a: {uses: postgres}\n", "4:13 recipe.unknownKind | the name of a tool contains a dot; the kinds are set, model, recipe, fail, human, wait, agent, loop, fork, switch, send, receive, retrieve"},
-	{"steps:\n  a: {uses: agent, with: {wrong: 1}}\n", "4:13 recipe.notBuilt"},
+	{"steps:\n  a: {uses: agent, with: {wrong: 1}}\n", "4:26 recipe.missingKey\n4:27 recipe.unknownKey | known here: agent, context, prompt"},
 	{"steps:\n  a: {uses: \"${{ inputs.tool }}\"}\n", "4:13 recipe.invalid"},
 	{"steps:\n  a: {uses: a. b}\n", "4:13 recipe.invalid"},
 	{"steps:\n  a: {uses: a.b, with: [1]}\n", "4:24 recipe.wrongType"},

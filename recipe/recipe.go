@@ -345,7 +345,7 @@ type OnError struct {
 	Set      *Value // not nil: the step counts as succeeded with this output; may hold expressions
 }
 
-// Agent is one declared agent. Agents are read and checked; this version does not run them.
+// Agent is one declared agent.
 type Agent struct {
 	ID           string
 	Pos          diagnostics.Position

@@ -42,6 +42,7 @@ var typeSchemas = map[string]node{
 	typeMessages:   {"anyOf": []any{node{"type": "array", "minItems": 1, "items": def(messageObject)}, template}},
 	typeApproval:   {"anyOf": []any{approvalWord, node{"type": "object", "additionalProperties": approvalWord}}},
 	typeSubagents:  {"anyOf": []any{node{"const": false}, def(subagentsObject)}},
+	typeAgent:      {"anyOf": []any{node{"type": "string"}, def(agentObject)}},
 	typeMemory:     {"anyOf": []any{node{"const": "inherit"}, def(memoryObject)}},
 	typeRetrieve:   def(retrieveObject),
 	typeRequires:   def(requiresObject),
@@ -97,9 +98,6 @@ func Schema() []byte {
 func (o *object) schema(templates bool) node {
 	properties, required := node{}, []any{}
 	for _, key := range o.keys {
-		if key.Later {
-			continue
-		}
 		s := node{}
 		for k, v := range typeSchemas[key.Type] {
 			s[k] = v
@@ -137,9 +135,6 @@ func withSchemas() []any {
 	var built []any
 	all := []any{}
 	for _, k := range kinds {
-		if !k.Built {
-			continue
-		}
 		built = append(built, k.Name)
 		all = append(all, node{"if": uses(node{"const": k.Name}), "then": kindSchema(k)})
 	}
@@ -158,6 +153,8 @@ func kindSchema(k Kind) node {
 	case "model":
 		with = modelObject.schema(true)
 		with["oneOf"] = []any{node{"required": []any{"prompt"}}, node{"required": []any{"messages"}}}
+	case "agent":
+		with = taskObject.schema(true)
 	case "recipe":
 		with = bodyObject.schema(false)
 	case "loop":
@@ -186,9 +183,7 @@ func kindSchema(k Kind) node {
 	}
 	properties := node{"with": with}
 	for _, r := range k.without {
-		if !stepObject.key(r.key).Later {
-			properties[r.key] = false
-		}
+		properties[r.key] = false
 	}
 	if k.Name == "fail" {
 		return node{"properties": properties}

@@ -122,8 +122,6 @@ func (w *walker) uses(step *Step, uses, with *yamlnode.Node, f yamlnode.Field, s
 		step.With = w.mapping(with)
 	case k.Name == "":
 		w.Errorf(uses.Pos, diagnostics.CodeUnknownKind, kindHint(name), "there is no kind of step %q", name)
-	case !k.Built:
-		w.Errorf(uses.Pos, diagnostics.CodeNotBuilt, "", "steps of kind %q are part of %s, but this version does not run them yet", name, APIVersion)
 	case with == nil && name != "fail":
 		w.Errorf(f.Pos, diagnostics.CodeMissingKey, "", "a step of kind %q needs the key %q", name, "with")
 	default:
@@ -134,7 +132,7 @@ func (w *walker) uses(step *Step, uses, with *yamlnode.Node, f yamlnode.Field, s
 // refuse reports the keys that mean nothing for a step of this kind.
 func (w *walker) refuse(k Kind, fields map[string]*yamlnode.Node) {
 	for _, r := range k.without {
-		if n := fields[r.key]; n != nil && k.Built {
+		if n := fields[r.key]; n != nil {
 			w.Errorf(n.Pos, diagnostics.CodeInvalidValue, r.hint, "%q has no place in a step of kind %q", r.key, k.Name)
 		}
 	}
@@ -156,6 +154,8 @@ func (w *walker) with(step *Step, kind string, n *yamlnode.Node, s *scope) {
 	switch kind {
 	case "model":
 		w.model(n)
+	case "agent":
+		w.arguments(n, taskObject, true)
 	case "fail":
 		w.arguments(n, failObject, true)
 	case "recipe":
@@ -187,7 +187,10 @@ func (w *walker) with(step *Step, kind string, n *yamlnode.Node, s *scope) {
 		return
 	}
 	step.With = w.value(n)
-	if kind == "model" {
+	switch kind {
+	case "agent":
+		w.collect(step.With.get("prompt"), step.With.get("agent").get("instructions"))
+	case "model":
 		w.collect(step.With.get("prompt"), step.With.get("system"))
 		if messages := step.With.get("messages"); messages != nil {
 			for _, m := range messages.List {

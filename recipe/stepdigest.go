@@ -96,6 +96,9 @@ func (d *stepDigests) step(r *Recipe, s *Step) (string, error) {
 	if s.Uses.Text == "model" && s.With.get("model") == nil {
 		e["model"] = r.Defaults.Model
 	}
+	if s.Uses.Text == "agent" {
+		e["model"], e["agents"] = r.Defaults.Model, agentsEssence(r.AgentsOf(s))
+	}
 	if channel := s.channel(); channel != "" {
 		if d.channels[r] == nil {
 			d.channels[r] = channelsEssence(r)

@@ -352,7 +352,6 @@ func (a *app) kindsCommand() *cobra.Command {
 type entry struct {
 	Name      string            `json:"name"`
 	Type      string            `json:"type"` // kind or tool
-	Built     bool              `json:"built"`
 	Doc       string            `json:"doc"`
 	Arguments []recipe.Argument `json:"arguments"`
 	Output    string            `json:"output,omitempty"`
@@ -374,7 +373,7 @@ func example(name string) string {
 func entries(rt *runtime.Runtime) []entry {
 	var list []entry
 	for _, k := range recipe.Kinds() {
-		list = append(list, entry{Name: k.Name, Type: "kind", Built: k.Built, Doc: k.Doc, Arguments: append([]recipe.Argument{}, k.Args...), Output: k.Output,
+		list = append(list, entry{Name: k.Name, Type: "kind", Doc: k.Doc, Arguments: append([]recipe.Argument{}, k.Args...), Output: k.Output,
 			Example: example(k.Name)})
 	}
 	for _, spec := range rt.ToolSpecs() {
@@ -382,7 +381,7 @@ func entries(rt *runtime.Runtime) []entry {
 		if effect == "" {
 			effect = runtime.External
 		}
-		list = append(list, entry{Name: spec.Name, Type: "tool", Built: true, Doc: spec.Description, Arguments: arguments(spec), Effect: effect,
+		list = append(list, entry{Name: spec.Name, Type: "tool", Doc: spec.Description, Arguments: arguments(spec), Effect: effect,
 			Example: example(spec.Name)})
 	}
 	return list
@@ -407,11 +406,7 @@ func arguments(spec runtime.ToolSpec) []recipe.Argument {
 func (a *app) printEntries(list []entry, whole bool) {
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 	for _, e := range list {
-		doc := e.Doc
-		if !e.Built {
-			doc = "(not in this version) " + doc
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Name, e.Type, doc)
+		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Name, e.Type, e.Doc)
 		if !whole {
 			continue
 		}
