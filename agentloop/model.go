@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/value"
@@ -38,8 +39,8 @@ func (f *frame) ask(ctx context.Context) error {
 		return f.noModel()
 	}
 	req := f.request()
-	f.emit(ModelStart, "model", req.Model, "step", f.state.Steps, "messages", len(req.Messages),
-		content(func() any { return map[string]any{"messages": said(req.Messages)} }))
+	f.emitAbout(ModelStart, func() any { return map[string]any{"messages": said(req.Messages)} },
+		"model", req.Model, "step", f.state.Steps, "messages", len(req.Messages))
 	resp, err := f.generate(ctx, model, req)
 	if err != nil {
 		if p := suspension(err); p != nil {
@@ -68,9 +69,8 @@ func (f *frame) ask(ctx context.Context) error {
 	if err := f.record(e); err != nil {
 		return err
 	}
-	f.emit(ModelEnd, "finish", resp.Finish, "usage", map[string]any{
-		"input_tokens": int64(usage.InputTokens), "output_tokens": int64(usage.OutputTokens)},
-		content(func() any { return said(append(slices.Clone(e.Messages), runtime.Message{Role: runtime.Assistant}))[0] }))
+	f.emitAbout(ModelEnd, func() any { return said(append(slices.Clone(e.Messages), runtime.Message{Role: runtime.Assistant}))[0] },
+		"finish", resp.Finish, "usage", map[string]any{"input_tokens": int64(usage.InputTokens), "output_tokens": int64(usage.OutputTokens)})
 	return nil
 }
 
@@ -204,9 +204,11 @@ func (f *frame) normalCalls(calls []runtime.ToolCall) []runtime.ToolCall {
 	seen := map[string]bool{}
 	for i := range calls {
 		c := &calls[i]
-		c.ID, c.Name, c.Arguments = valid(c.ID), valid(c.Name), []byte(valid(string(c.Arguments)))
-		var b bytes.Buffer
-		switch err := json.Compact(&b, c.Arguments); {
+		if c.ID, c.Name = valid(c.ID), valid(c.Name); !utf8.Valid(c.Arguments) {
+			c.Arguments = json.RawMessage(valid(string(c.Arguments)))
+		}
+		b := bytes.NewBuffer(make([]byte, 0, len(c.Arguments)))
+		switch err := json.Compact(b, c.Arguments); {
 		case len(bytes.TrimSpace(c.Arguments)) == 0:
 			c.Arguments = json.RawMessage("{}")
 		case err != nil:

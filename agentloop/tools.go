@@ -254,7 +254,7 @@ func (f *frame) open(ctx context.Context, n int) (job func() error, err error) {
 		return nil, nil
 	}
 	if !c.touched() {
-		f.emit(ToolStart, "call", n, "tool", c.Name, content(func() any { return decoded(c.Arguments) }))
+		f.emitAbout(ToolStart, func() any { return decoded(c.Arguments) }, "call", n, "tool", c.Name)
 	}
 	b := f.tools.byName[c.Name]
 	if c.Begun {
@@ -268,9 +268,8 @@ func (f *frame) open(ctx context.Context, n int) (job func() error, err error) {
 		return nil, f.refuse(n, toolArguments, fmt.Sprintf("arguments of %q: %s", c.Name, fault))
 	}
 	if f.in.Permit != nil {
-		_, err := guard(ctx, f, 0, "the policy", "", func(ctx context.Context) (any, error) {
-			return nil, f.in.Permit(ctx, c.Name, slices.Clone(c.Arguments))
-		})
+		name, args := c.Name, slices.Clone(c.Arguments)
+		_, err := guard(ctx, f, 0, "the policy", "", func(ctx context.Context) (any, error) { return nil, f.in.Permit(ctx, name, args) })
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return nil, err
@@ -472,14 +471,13 @@ func (f *frame) settleCall(n int, code, text string) error {
 	if err := f.record(Event{Kind: ToolEnded, Call: n, Code: code, Text: shown}); err != nil {
 		return err
 	}
-	result := content(func() any { return shown })
-	name := f.call(n).Name
+	name, seen := f.call(n).Name, func() any { return shown }
 	if code == "" {
-		f.emit(ToolEnd, "call", n, "tool", name, result)
+		f.emitAbout(ToolEnd, seen, "call", n, "tool", name)
 		return nil
 	}
 	f.emit(AgentError, "what", "tool", "call", n, "tool", name, "message", text)
-	f.emit(ToolEnd, "call", n, "tool", name, "error", code, result)
+	f.emitAbout(ToolEnd, seen, "call", n, "tool", name, "error", code)
 	return nil
 }
 

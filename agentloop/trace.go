@@ -69,36 +69,37 @@ func (l *live) send(e trace.Event, content any) {
 	}
 }
 
-// content is what an event is about, made if somebody wants it: decoded JSON.
-type content func() any
-
 // tracer keeps the events and findings of a loop, or of one of its calls while those overlap, in
 // the order in which they go into the outcome.
 type tracer struct {
 	live  *live
 	list  []trace.Event
 	found diagnostics.List
+	attrs trace.Data // room for those of the next events
 }
 
-// emit tells of something that happened; data are names and values, in any order, and behind them
-// there may be a content.
-func (t *tracer) emit(kind trace.Kind, path string, data []any) {
-	var about any
-	if last := len(data) - 1; len(data)%2 == 1 {
-		if make := data[last].(content); t.live.content {
-			about = make()
-		}
-		data = data[:last]
+// emit tells of something that happened; data are names and values, in any order. content makes what
+// the event is about, decoded JSON, if somebody wants it; nil: nothing.
+func (t *tracer) emit(kind trace.Kind, path string, content func() any, data []any) {
+	const several = 32 // one allocation for them
+	if n := len(data) / 2; len(t.attrs)+n > cap(t.attrs) {
+		t.attrs = make(trace.Data, 0, max(several, n))
 	}
-	e := trace.Event{At: time.Now().UTC(), Kind: kind, Step: path, Data: make(trace.Data, 0, len(data)/2)}
+	first := len(t.attrs)
 	for i := 0; i < len(data); i += 2 {
 		v, err := value.Normalise(data[i+1])
 		if err != nil {
 			v = err.Error()
 		}
-		e.Data = append(e.Data, trace.Attr{Key: data[i].(string), Value: v})
+		t.attrs = append(t.attrs, trace.Attr{Key: data[i].(string), Value: v})
 	}
+	e := trace.Event{At: time.Now().UTC(), Kind: kind, Step: path, Data: slices.Clip(t.attrs[first:])}
+	t.attrs = t.attrs[len(t.attrs):]
 	slices.SortFunc(e.Data, func(a, b trace.Attr) int { return strings.Compare(a.Key, b.Key) })
+	var about any
+	if content != nil && t.live.content {
+		about = content()
+	}
 	t.add(e, about)
 }
 
@@ -135,7 +136,11 @@ func (t *tracer) delta(path, text string) {
 	t.live.send(trace.Event{At: time.Now().UTC(), Kind: trace.ModelDelta, Step: path, Data: trace.Data{{Key: "text", Value: text}}}, nil)
 }
 
-func (f *frame) emit(kind trace.Kind, data ...any) { f.trace.emit(kind, f.path, data) }
+func (f *frame) emit(kind trace.Kind, data ...any) { f.trace.emit(kind, f.path, nil, data) }
+
+func (f *frame) emitAbout(kind trace.Kind, content func() any, data ...any) {
+	f.trace.emit(kind, f.path, content, data)
+}
 
 func (f *frame) warn(code diagnostics.Code, format string, args ...any) {
 	f.trace.found = append(f.trace.found, diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: code,
