@@ -35,6 +35,8 @@ type Config struct {
 	Budget  runtime.Budget
 	OTLP    *oteltrace.OTLPOptions // nil: no telemetry
 	Index   string                 // folder of documents that retrieve steps look in; relative to the folder of the configuration. "": none
+	Skills  string                 // folder of the skills of agents; relative to the folder of the configuration. "": none
+	Memory  bool                   // conversations of agents are kept in the store of the runs
 	Store   string                 // URL of where runs are kept, see OpenStore; relative paths start at the folder of the configuration. "": it says nothing
 
 	env lookup // for the secrets; nil: os.LookupEnv
@@ -113,8 +115,8 @@ type reader struct {
 }
 
 var (
-	keys     = []string{"models", "prices", "tools", "secrets", "limits", "retriever", "store", "telemetry"}
-	notBuilt = []string{"mcp", "memory", "skills"}
+	keys     = []string{"models", "prices", "tools", "secrets", "limits", "memory", "retriever", "skills", "store", "telemetry"}
+	notBuilt = []string{"mcp"}
 )
 
 func (r *reader) config(n *yamlnode.Node) *Config {
@@ -133,6 +135,8 @@ func (r *reader) config(n *yamlnode.Node) *Config {
 		Secrets: r.secrets(fields["secrets"]),
 		OTLP:    r.telemetry(fields["telemetry"]),
 		Index:   r.retriever(fields["retriever"]),
+		Skills:  r.text(fields["skills"]),
+		Memory:  r.memory(fields["memory"]),
 		Store:   read(r, fields["store"], readStore),
 	}
 	c.Limits, c.Budget = r.limits(fields["limits"])
@@ -328,6 +332,14 @@ func (r *reader) retriever(n *yamlnode.Node) string {
 		r.Require(n, fields, "index")
 	}
 	return r.text(fields["index"])
+}
+
+func (r *reader) memory(n *yamlnode.Node) bool {
+	fields := r.Object(n, []string{"store"}, nil)
+	if fields != nil {
+		r.Require(n, fields, "store")
+	}
+	return r.Bool(fields["store"])
 }
 
 func (r *reader) text(n *yamlnode.Node) string { return read(r, n, (*yamlnode.Reader).Text) }

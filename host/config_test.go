@@ -53,10 +53,14 @@ tools:
 secrets: {from_env: [CRM_TOKEN, OTHER]}
 limits: {max_parallel: 4, grace: 1s, tokens: 100000, cost_usd: 2.5, wall_time: 30m, on_exceeded: pause}
 retriever: {index: ./docs}
+memory: {store: true}
+skills: ./skills
 store: "sqlite:.braise/runs.db?synchronous=normal"
 `, host.Config{
-			Index: "./docs",
-			Store: "sqlite:.braise/runs.db?synchronous=normal",
+			Index:  "./docs",
+			Skills: "./skills",
+			Memory: true,
+			Store:  "sqlite:.braise/runs.db?synchronous=normal",
 			Models: map[string]host.Model{
 				"fast":   {Provider: "script", File: "testdata/fast.yaml"},
 				"canned": {Provider: "script", File: "/abs/canned.yaml"},
@@ -81,9 +85,11 @@ models:
 tools:
   exec: {allow: ["${DIR}"], timeout: "${WAIT}"}
   file: {base: "a$${DIR}b/$DIR/${ODD}"}
+skills: "${DIR}/skills"
 store: "postgres://u:${KEY}@db/runs"
 `, host.Config{
-			Store: "postgres://u:sk-0123456789@db/runs",
+			Store:  "postgres://u:sk-0123456789@db/runs",
+			Skills: "data/skills",
 			Models: map[string]host.Model{
 				"fast": {Provider: "script", File: "data/canned.yaml"},
 				"big": {Provider: "openai", OpenAI: &openai.Options{
@@ -96,7 +102,7 @@ store: "postgres://u:${KEY}@db/runs"
 				File: &builtin.FileOptions{Base: "a${DIR}b/$DIR/${DIR}"},
 			},
 		}},
-		{"empty tools", "tools: {http: {}}\nsecrets: {}\nlimits: {}", host.Config{
+		{"empty tools", "tools: {http: {}}\nsecrets: {}\nlimits: {}\nmemory: {store: false}", host.Config{
 			Models: map[string]host.Model{}, Tools: builtin.Options{HTTP: &builtin.HTTPOptions{}},
 		}},
 	}
@@ -137,10 +143,17 @@ func TestParseConfigRefuses(t *testing.T) {
 			{"b.yaml:4:10", diagnostics.CodeUnknownKey, `unknown key "allow_privat"`, `did you mean "allow_private"?`},
 			{"b.yaml:5:10", diagnostics.CodeUnknownKey, `unknown key "max_paralel"`, `did you mean "max_parallel"?`},
 		}},
-		{"not in this version", "mcp: {}\nmemory: {}\nskills: ./skills", []found{
+		{"not in this version", "mcp: {}", []found{
 			{"b.yaml:1:1", diagnostics.CodeNotBuilt, `this version does not have "mcp"`, "take it out"},
-			{"b.yaml:2:1", diagnostics.CodeNotBuilt, `this version does not have "memory"`, "take it out"},
-			{"b.yaml:3:1", diagnostics.CodeNotBuilt, `this version does not have "skills"`, "take it out"},
+		}},
+		{"memory and skills", "memory: {}\nskills: ''", []found{
+			{"b.yaml:1:9", diagnostics.CodeMissingKey, `the key "store" is missing from "memory"`, ""},
+			{"b.yaml:2:9", diagnostics.CodeInvalidValue, `"skills" may not be empty`, ""},
+		}},
+		{"memory and skills of other types", "memory: {store: sqlite, redis: x}\nskills: [a]", []found{
+			{"b.yaml:1:17", diagnostics.CodeWrongType, `"store" must be a boolean, not a string`, ""},
+			{"b.yaml:1:25", diagnostics.CodeUnknownKey, `unknown key "redis"`, "known here: store"},
+			{"b.yaml:2:9", diagnostics.CodeWrongType, `"skills" must be a string, not a list`, ""},
 		}},
 		{"prices", "prices:\n  a: {input: 0.25}\n  b: {input: -1, output: 2}\n  c: 3\n  d: {input: x, output: 0, cached: 1}", []found{
 			{"b.yaml:2:6", diagnostics.CodeMissingKey, `the key "output" is missing from "a"`, ""},

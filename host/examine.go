@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/adapters/openai"
+	"github.com/braise-run/braise/adapters/skills"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/trace/oteltrace"
@@ -36,8 +37,8 @@ const (
 
 // Check is what [Config.Examine] says about one part of an installation. It holds no secret.
 type Check struct {
-	Part    string      `json:"part"`           // config, model, tool, secret, telemetry, store, version
-	Name    string      `json:"name,omitempty"` // of the model, tool or secret
+	Part    string      `json:"part"`           // config, model, tool, secret, skill, telemetry, memory, store, version
+	Name    string      `json:"name,omitempty"` // of the model, tool, secret or skill
 	Status  CheckStatus `json:"status"`
 	Message string      `json:"message"`
 	Hint    string      `json:"hint,omitempty"` // what to do about it, or what it means
@@ -50,8 +51,8 @@ const endpointTimeout = 5 * time.Second
 // endpoint for its list of models and connects to the collector, each for at most 5 s, and looks for
 // folders, programs and secrets. No model answers, no tool is called, and nothing is sent to the
 // collector. dir is the folder of the configuration, as for Runtime. The checks are those of models,
-// tools, secrets, telemetry if it is configured, and the store, the first and the third in the order
-// of names. A store that is not there yet is not made, except for the tables in a postgres database.
+// tools, secrets, and skills, telemetry and memory if they are configured, and the store; models, secrets and skills
+// in the order of names. A store that is not there yet is not made, except for the tables in a postgres database.
 // A nil c is an installation without a braise.yaml.
 func (c *Config) Examine(ctx context.Context, dir string) []Check {
 	if c == nil {
@@ -88,8 +89,44 @@ func (c *Config) Examine(ctx context.Context, dir string) []Check {
 		}
 		checks = append(checks, check)
 	}
+	checks = append(checks, c.examineSkills(ctx, dir)...)
 	checks = append(checks, collector...)
+	if c.Memory {
+		check := Check{Part: "memory", Status: CheckOK, Message: "on: conversations of agents are kept in the store"}
+		if cmp.Or(c.Store, MemoryStore) == MemoryStore {
+			check.Status, check.Message, check.Hint = CheckWarn, "on, but conversations are gone when the process ends", "another store keeps them"
+		}
+		checks = append(checks, check)
+	}
 	return append(checks, examineStore(ctx, cmp.Or(c.Store, MemoryStore), dir))
+}
+
+// examineSkills reads all skills.
+func (c *Config) examineSkills(ctx context.Context, dir string) []Check {
+	if c.Skills == "" {
+		return nil
+	}
+	folder := skills.Dir(within(dir, c.Skills))
+	names, err := folder.Names()
+	switch {
+	case err != nil:
+		return []Check{{Part: "skill", Status: CheckFail, Message: err.Error(), Hint: "agents with skills fail"}}
+	case names == nil:
+		return []Check{{Part: "skill", Status: CheckWarn, Message: "there is none in " + filepath.ToSlash(within(dir, c.Skills)),
+			Hint: "a skill is a folder with a " + skills.File}}
+	}
+	var checks []Check
+	for _, name := range names {
+		var check Check
+		if loaded, err := folder.Load(ctx, []string{name}); err != nil {
+			check = failed(err)
+		} else {
+			check = Check{Status: CheckOK, Message: loaded[0].Path}
+		}
+		check.Part, check.Name = "skill", name
+		checks = append(checks, check)
+	}
+	return checks
 }
 
 // examineStore opens a store, if it is there.
@@ -122,11 +159,8 @@ const minSecret = 8
 func (m Model) examine(ctx context.Context, name, dir string) Check {
 	if m.OpenAI == nil {
 		_, err := (&Config{Models: map[string]Model{name: m}}).Runtime(dir)
-		if list, ok := errors.AsType[*diagnostics.Error](err); ok {
-			d := list.List[0]
-			return Check{Status: CheckFail, Message: strings.TrimPrefix(fmt.Sprintf("%s: %s", d.Position, d.Message), "-: "), Hint: d.Hint}
-		} else if err != nil {
-			return Check{Status: CheckFail, Message: err.Error()}
+		if err != nil {
+			return failed(err)
 		}
 		return Check{Status: CheckOK, Message: fmt.Sprintf("script: answers come from %q", filepath.ToSlash(within(dir, cmp.Or(m.written, m.File))))}
 	}
@@ -151,6 +185,16 @@ func (m Model) examine(ctx context.Context, name, dir string) Check {
 		return Check{Status: CheckWarn, Message: fmt.Sprintf("openai: the endpoint answers, but does not list the model %q", opts.Model), Hint: hint}
 	}
 	return Check{Status: CheckOK, Message: fmt.Sprintf("openai: the endpoint answers and has the model %q", opts.Model)}
+}
+
+// failed is the check of what cannot be read.
+func failed(err error) Check {
+	message, hint, _ := strings.Cut(err.Error(), "\n  hint: ")
+	if list, ok := errors.AsType[*diagnostics.Error](err); ok {
+		d := list.List[0]
+		message, hint = strings.TrimPrefix(fmt.Sprintf("%s: %s", d.Position, d.Message), "-: "), d.Hint
+	}
+	return Check{Status: CheckFail, Message: message, Hint: hint}
 }
 
 // unlisted says what it means that an endpoint does not list its models.

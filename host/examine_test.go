@@ -201,6 +201,45 @@ func TestExamineCollector(t *testing.T) {
 	}
 }
 
+func TestExamineSkillsAndMemory(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "skills/dig/SKILL.md"), "---\nname: dig\ndescription: d\n---\n")
+	write(t, filepath.Join(dir, "skills/cut/SKILL.md"), "---\nname: kut\ndescription: d\nlicence: MIT\n---\n")
+	write(t, filepath.Join(dir, "skills/big/SKILL.md"), strings.Repeat("x", 1<<20+1))
+	write(t, filepath.Join(dir, "skills/README.md"), "x")
+	write(t, filepath.Join(dir, "empty/README.md"), "x")
+	for _, tt := range []struct {
+		text string
+		want []string
+	}{
+		{"{}", nil},
+		{"skills: ./skills", []string{
+			"fail skill big: skills: DIR/skills/big/SKILL.md: it has more than 1048576 bytes | ",
+			`fail skill cut: DIR/skills/cut/SKILL.md:2:7: the skill "kut" is in the folder "cut" | a skill has the name of its folder`,
+			"ok skill dig: DIR/skills/dig/SKILL.md | "}},
+		{"skills: empty", []string{"warn skill : there is none in DIR/empty | a skill is a folder with a SKILL.md"}},
+		{"skills: none", []string{`fail skill : skills: the folder "DIR/none" cannot be opened: no such file or directory | agents with skills fail`}},
+		{"memory: {store: false}", nil},
+		{"memory: {store: true}", []string{"warn memory : on, but conversations are gone when the process ends | another store keeps them"}},
+		{`{memory: {store: true}, store: "memory:"}`, []string{"warn memory : on, but conversations are gone when the process ends | another store keeps them"}},
+		{"{memory: {store: true}, store: sqlite:runs.db}", []string{"ok memory : on: conversations of agents are kept in the store | "}},
+	} {
+		config, err := host.ParseConfig("braise.yaml", []byte(tt.text), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range config.Examine(t.Context(), dir) {
+			if c.Part == "skill" || c.Part == "memory" {
+				got = append(got, strings.ReplaceAll(fmt.Sprintf("%s %s %s: %s | %s", c.Status, c.Part, c.Name, c.Message, c.Hint), filepath.ToSlash(dir), "DIR"))
+			}
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", tt.text, diff)
+		}
+	}
+}
+
 // Without a braise.yaml nothing fails.
 func TestExamineNothing(t *testing.T) {
 	for _, c := range (*host.Config)(nil).Examine(t.Context(), "") {

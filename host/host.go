@@ -13,15 +13,18 @@ import (
 	"strings"
 
 	"github.com/braise-run/braise/adapters/builtin"
+	"github.com/braise-run/braise/adapters/memory"
 	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/adapters/retriever"
 	"github.com/braise-run/braise/adapters/script"
+	"github.com/braise-run/braise/adapters/skills"
+	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/runtime"
 )
 
 // Runtime makes a new Runtime of the configuration: its models with their prices, the built-in tools, the
-// retriever, secrets and limits. Relative paths start at dir, the folder of the configuration file; "" is the working
+// retriever, skills, secrets and limits; what has to do with a store, UseStore adds. Relative paths start at dir, the folder of the configuration file; "" is the working
 // folder. It reads the scripts that models answer from; the error is a *diagnostics.Error that
 // holds what is wrong with all of them. A nil c is an installation without a braise.yaml.
 func (c *Config) Runtime(dir string) (*runtime.Runtime, error) {
@@ -69,6 +72,9 @@ func (c *Config) Runtime(dir string) (*runtime.Runtime, error) {
 	if c.Index != "" {
 		rt.Retriever = retriever.New(within(dir, c.Index), retriever.Options{})
 	}
+	if c.Skills != "" {
+		rt.Skills = skills.Dir(within(dir, c.Skills))
+	}
 	if len(c.Secrets) > 0 {
 		secrets := envSecrets{names: c.Secrets, env: c.env}
 		if secrets.env == nil {
@@ -77,6 +83,27 @@ func (c *Config) Runtime(dir string) (*runtime.Runtime, error) {
 		rt.Secrets = secrets
 	}
 	return rt, nil
+}
+
+// UseStore gives rt its store, and with it the memory of agents if the configuration has one. A nil store is none:
+// runs are not kept, and conversations last as long as the process. A store that has no
+// checkpoint.Documents cannot keep conversations; that is an error. A nil c is an installation without a
+// braise.yaml.
+func (c *Config) UseStore(rt *runtime.Runtime, store checkpoint.Store) error {
+	rt.Store = store
+	if c == nil || !c.Memory {
+		return nil
+	}
+	if store == nil {
+		rt.Memory = new(memory.Memory)
+		return nil
+	}
+	documents, ok := store.(checkpoint.Documents)
+	if !ok {
+		return fmt.Errorf("memory: a %T keeps no conversations", store)
+	}
+	rt.Memory = memory.New(documents)
+	return nil
 }
 
 // OverrideModel returns a copy of rt in which one model is another, as the flag --model says:

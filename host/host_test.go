@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/adapters/openai"
+	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/runtime"
@@ -117,6 +118,70 @@ limits: {max_parallel: 3, grace: 2s}
 		if got, err := rt.Secrets.Secret(t.Context(), name); !errors.Is(err, runtime.ErrNoSecret) || got != "" {
 			t.Errorf("secret %s: got %q, %v, want %v", name, got, err, runtime.ErrNoSecret)
 		}
+	}
+}
+
+func TestRuntimeSkills(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "skills/dig/SKILL.md"), "---\nname: dig\ndescription: d\n---\nDeep.\n")
+	rt, err := build(t, dir, "skills: ./skills", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := rt.Skills.Load(t.Context(), []string{"dig"})
+	if err != nil || len(got) != 1 || got[0].Text != "Deep." || got[0].Path != filepath.ToSlash(dir)+"/skills/dig/SKILL.md" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// bare is a store that keeps runs alone.
+type bare struct{ checkpoint.Store }
+
+func TestUseStore(t *testing.T) {
+	thread := runtime.Conversation{Thread: "t"}
+	said := []runtime.Message{{Role: runtime.User, Text: "hello"}}
+	config := func(text string) *host.Config {
+		c, err := host.ParseConfig("braise.yaml", []byte(text), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	store := &checkpoint.Memory{}
+	for _, tt := range []struct {
+		name   string
+		config *host.Config
+		store  checkpoint.Store
+		memory bool
+	}{
+		{"no configuration", nil, store, false},
+		{"none", config("{}"), store, false},
+		{"off", config("memory: {store: false}"), store, false},
+		{"in the store", config("memory: {store: true}"), store, true},
+		{"in the store, again", config("memory: {store: true}"), store, true},
+		{"in the process", config("memory: {store: true}"), nil, true},
+	} {
+		var rt runtime.Runtime
+		if err := tt.config.UseStore(&rt, tt.store); err != nil {
+			t.Fatal(err)
+		}
+		if (rt.Memory != nil) != tt.memory || rt.Store != tt.store {
+			t.Fatalf("%s: %+v", tt.name, rt)
+		}
+		if !tt.memory {
+			continue
+		}
+		before, err := rt.Memory.Load(t.Context(), thread)
+		if err != nil || (len(before) == 1) != (tt.name == "in the store, again") {
+			t.Errorf("%s: %v, %v", tt.name, before, err)
+		}
+		if err := rt.Memory.Save(t.Context(), thread, "turn", said); err != nil {
+			t.Error(err)
+		}
+	}
+	err := config("memory: {store: true}").UseStore(&runtime.Runtime{}, bare{store})
+	if err == nil || err.Error() != "memory: a host_test.bare keeps no conversations" {
+		t.Errorf("a store without documents: %v", err)
 	}
 }
 

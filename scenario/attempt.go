@@ -94,7 +94,6 @@ func (s *scenario) prepare(dir string, base *runtime.Runtime, maxParallel int) (
 		rt.Limits.MaxParallel = maxParallel
 	}
 	rt.NewRunID = func() string { return runID }
-	rt.Store = &checkpoint.Memory{}
 	if rt.Resume == nil {
 		rt.Resume = resume.PassThrough{}
 	}
@@ -146,6 +145,9 @@ func (s *scenario) runtime(dir string, base *runtime.Runtime) (*runtime.Runtime,
 		if own.Budget != (runtime.Budget{}) {
 			rt.Budget = own.Budget
 		}
+		if own.Skills != nil {
+			rt.Skills = own.Skills
+		}
 		if own.Limits.MaxParallel > 0 {
 			rt.Limits.MaxParallel = own.Limits.MaxParallel
 		}
@@ -158,7 +160,7 @@ func (s *scenario) runtime(dir string, base *runtime.Runtime) (*runtime.Runtime,
 			rt.Models[name] = s.script
 		}
 	}
-	return &rt, nil
+	return &rt, config.UseStore(&rt, &checkpoint.Memory{})
 }
 
 // replaceTools returns tools with those of own added, or put in the place of the same name.

@@ -175,7 +175,9 @@ func (a *app) goOn(ctx context.Context, with changed, first func(context.Context
 		return err
 	}
 	defer store.Close()
-	rt.Store = store
+	if err := a.host.UseStore(rt, store); err != nil {
+		return &exitError{exitInternal, err}
+	}
 
 	ctx, stop, why := a.interruptible(ctx)
 	defer stop()

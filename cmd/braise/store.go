@@ -66,13 +66,16 @@ func (a *app) storeError(err error) error {
 // anybody once the process has ended.
 func (a *app) keepRuns(ctx context.Context, rt *runtime.Runtime) (closeStore func(), err error) {
 	if url, _, err := a.storeURL(); err == nil && url == host.MemoryStore {
-		return func() {}, nil
+		return func() {}, a.host.UseStore(rt, nil)
 	}
 	store, err := a.openStore(ctx, false)
 	if err != nil {
 		return nil, err
 	}
-	rt.Store = store
+	if err := a.host.UseStore(rt, store); err != nil {
+		store.Close()
+		return nil, &exitError{exitInternal, err}
+	}
 	return func() { store.Close() }, nil
 }
 
