@@ -179,6 +179,27 @@ func Reserved(name string) bool {
 	return name == askHuman || strings.HasPrefix(name, subagentPrefix) || strings.HasPrefix(name, delegatePrefix)
 }
 
+// Models are the names of the models that the loop and its delegates call, sorted.
+func (l *Loop) Models() []string {
+	var names []string
+	seen := map[*Loop]bool{}
+	var add func(l *Loop)
+	add = func(l *Loop) {
+		if l == nil || seen[l] {
+			return
+		}
+		seen[l] = true
+		if names = append(names, l.Model); l.Compaction != nil {
+			names = append(names, l.Compaction.Model)
+		}
+		for _, d := range l.Delegates {
+			add(d)
+		}
+	}
+	add(l)
+	return normal(names)
+}
+
 // Digest is the SHA-256, in hex, of the definition's canonical JSON, delegates included. Of what is
 // Go code (Own, Until, layers, the policy of compaction) only the names, or that it is there, count.
 func (l *Loop) Digest() string {

@@ -270,7 +270,7 @@ func (in *invocation) again(err error) bool {
 		if d.Exhausted {
 			in.exhausted(p, f, d)
 		}
-		if d.Indeterminate && durable {
+		if d.Indeterminate && durable && in.tell == nil { // an agent finds out by the error
 			in.pause, in.attempts = in.askWhatHappened(), 0
 		}
 		return false
@@ -303,7 +303,9 @@ func (in *invocation) next() error {
 		in.req = &again
 		in.draw()
 	}
-	in.emit(in.event(), in.content())
+	if in.tell == nil { // an agent tells of its calls itself
+		in.emit(in.event(), in.content())
+	}
 	return nil
 }
 
@@ -341,6 +343,8 @@ func (in *invocation) named() string {
 	switch {
 	case in.call.kind == retrieverCall:
 		return "the retriever"
+	case in.agent != nil:
+		name = in.agent.loop.Name
 	case in.req != nil:
 		name = in.req.Model
 	}

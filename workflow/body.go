@@ -22,6 +22,7 @@ type bodySource struct {
 	defaults recipe.Defaults
 	names    expr.Scope        // what its expressions may name, its own steps apart
 	channels []machine.Channel // of the file
+	recipe   *recipe.Recipe    // the file
 	prefix   string            // of its steps' paths, for messages
 }
 
@@ -228,6 +229,8 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 		s.compileRetrieve(src, inner)
 	case src.Uses.Text == "recipe":
 		s.compileBody(src.Body, inner)
+	case src.Uses.Text == "agent":
+		s.compileAgent(src, inner)
 	case src.Uses.Text == "model":
 		s.with(src.With, inner)
 		s.compileCall(src, modelCall, s.modelName(src))
@@ -451,7 +454,7 @@ func (s *stepCompiler) bodyOf(src *recipe.Body, inner *expr.Scope, label string)
 	default:
 		names := expr.Scope{Inputs: s.names.Inputs, Consts: s.names.Consts, Outer: inner}
 		b := s.compiler.body(bodySource{
-			steps: src.Steps, output: src.Output, defaults: s.defaults, names: names, channels: s.channels, prefix: s.path() + label + "/",
+			steps: src.Steps, output: src.Output, defaults: s.defaults, names: names, channels: s.channels, recipe: s.recipe, prefix: s.path() + label + "/",
 		})
 		b.graph.Consts = s.names.Consts
 		s.sub, s.count = append(s.sub, b.steps...), s.count+b.count

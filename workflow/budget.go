@@ -267,7 +267,7 @@ func asksForMore(p *openPause) bool {
 	if !ok || p.Kind != resume.System {
 		return false
 	}
-	return p.Reason == "limits.wall_time" || c.kind == modelCall && (p.Reason == "limits.tokens" || p.Reason == "limits.cost_usd")
+	return p.Reason == "limits.wall_time" || (c.kind == modelCall || c.kind == agentCall) && (p.Reason == "limits.tokens" || p.Reason == "limits.cost_usd")
 }
 
 // raisedEnough refuses an answer by which more time is over than there would be; a schema cannot say that.
@@ -295,20 +295,22 @@ func lengthOf(v any) time.Duration {
 
 // decideMore goes on with a call for which too little was left.
 func (r *run) decideMore(p *openPause, answer any) {
-	m, _ := answer.(map[string]any)
-	if m["decision"] != "raise" {
-		r.answerTask(p.task, nil, &machine.Failure{Category: string(runtime.CategoryLimit), Code: p.Reason,
-			Err: fmt.Errorf("%s, and it was decided not to raise it", p.Prompt)})
+	if f := r.raise(p, answer); f != nil {
+		r.answerTask(p.task, nil, f)
 		return
 	}
-	r.raise(p, m)
 	r.m.Again(p.task)
 }
 
-// raise raises the limits that a pause is about. A limit is only ever raised: another answer may have raised
-// it higher.
-func (r *run) raise(p *openPause, answer map[string]any) {
-	form, _ := answer["form"].(map[string]any)
+// raise raises the limits that a pause is about; the failure says that it was decided not to. A limit is
+// only ever raised: another answer may have raised it higher.
+func (r *run) raise(p *openPause, answer any) *machine.Failure {
+	m, _ := answer.(map[string]any)
+	if m["decision"] != "raise" {
+		return &machine.Failure{Category: string(runtime.CategoryLimit), Code: p.Reason,
+			Err: fmt.Errorf("%s, and it was decided not to raise it", p.Prompt)}
+	}
+	form, _ := m["form"].(map[string]any)
 	show, _ := p.Show.(map[string]any)
 	accounts := r.accountsOf(p.task)
 	r.budget.mu.Lock()
@@ -327,6 +329,7 @@ func (r *run) raise(p *openPause, answer map[string]any) {
 			a.limit.micros = max(a.limit.micros, micros(f*1e6))
 		}
 	}
+	return nil
 }
 
 func number(v any) (float64, bool) {
@@ -437,7 +440,7 @@ func (r *run) recallSpent(l *leg) error {
 		return nil
 	}
 	for _, rec := range recs {
-		if rec.Kind != recEnded && rec.Kind != checkpoint.PauseOpened {
+		if rec.Kind != recEnded && rec.Kind != recAgent && rec.Kind != checkpoint.PauseOpened {
 			continue
 		}
 		data, err := dataOf(rec)

@@ -29,7 +29,16 @@ const (
 	toolCall      callKind = "tool"
 	modelCall     callKind = "model"
 	retrieverCall callKind = "retriever"
+	agentCall     callKind = "agent"
 )
+
+// category is that of failures which say nothing themselves.
+func (k callKind) category() string {
+	if k == agentCall {
+		return string(runtime.CategoryModel)
+	}
+	return string(k)
+}
 
 // call is what a step calls, as far as it is known when the recipe is compiled.
 type call struct {
@@ -48,6 +57,8 @@ type call struct {
 
 	retry *retry.Layers  // what step and recipe say; nil: nothing
 	key   *expr.Template // of a tool call: the recipe's part of the idempotency key; nil: none
+
+	agents *agents // that an agent step may run; nil for other calls
 }
 
 // invocation is one execution of a call. The driver prepares it; then a worker, or the driver
@@ -74,7 +85,9 @@ type invocation struct {
 	drawnFrom string          // the model that draws are of
 	draws     []int           // calls of the model, in the run's count
 	progress
-	told chan detailed // of a rollback: what it has for the trace; nil for the run's other calls
+	told  chan detailed     // of a rollback: what it has for the trace; nil for the run's other calls
+	tell  func(trace.Event) // of a call inside an agent: the same; nil for other calls
+	agent *agentRun         // of an agent step at work
 
 	accounts []*account // that calls of a model count in
 	reserved amount     // for the call under way
@@ -98,6 +111,8 @@ func (in *invocation) prepare() error {
 		return in.prepareModel()
 	case retrieverCall:
 		return in.prepareRetriever()
+	case agentCall:
+		return in.prepareAgent()
 	}
 	return in.prepareTool()
 }
@@ -205,6 +220,8 @@ func (in *invocation) do() {
 		in.output, err = in.askModel()
 	case retrieverCall:
 		in.output, err = in.retrieve()
+	case agentCall:
+		in.output, err = in.runAgent()
 	default:
 		in.output, err = in.callTool()
 	}
@@ -260,9 +277,9 @@ func stack() string {
 func (in *invocation) fault(err error) *machine.Failure {
 	_ = err.Error() // one that panics does so here, inside the call
 	if p, ok := errors.AsType[*panicError](err); ok {
-		return &machine.Failure{Category: string(in.call.kind), Code: "step.panic", Err: p}
+		return &machine.Failure{Category: in.call.kind.category(), Code: "step.panic", Err: p}
 	}
-	f := &machine.Failure{Category: string(in.call.kind), Code: string(in.call.kind) + ".failed", Err: in.run.prepared.redact.Error(err)}
+	f := &machine.Failure{Category: in.call.kind.category(), Code: string(in.call.kind) + ".failed", Err: in.run.prepared.redact.Error(err)}
 	var known *runtime.Error
 	switch {
 	case errors.As(err, &known) && known.Category != "" && known.Category != runtime.CategoryCancelled:
@@ -333,14 +350,7 @@ func (in *invocation) callTool() (any, error) {
 	if err := in.ask(m); err != nil {
 		return nil, err
 	}
-	output, err := in.toolOutput()
-	if err == nil && in.run.prepared.redact != nil {
-		output, in.size = in.run.prepared.redact.Value(output), machine.Unknown
-	}
-	if in.run.hooked() {
-		m.Point, m.Output, m.Err = runtime.ToolAfter, output, in.run.prepared.redact.Error(err)
-		_ = in.fire(m)
-	}
+	output, err := in.toolResult(m)
 	if err != nil {
 		return nil, err
 	}
@@ -348,6 +358,20 @@ func (in *invocation) callTool() (any, error) {
 		return nil, err
 	}
 	return output, nil
+}
+
+// toolResult calls the tool, secrets out, and tells the hooks that have had the moment before.
+func (in *invocation) toolResult(m runtime.Moment) (any, error) {
+	output, err := in.toolOutput()
+	if err == nil && in.run.prepared.redact != nil {
+		output, in.size = in.run.prepared.redact.Value(output), machine.Unknown
+	}
+	err = in.run.prepared.redact.Error(err)
+	if in.run.hooked() {
+		m.Point, m.Output, m.Err = runtime.ToolAfter, output, err
+		_ = in.fire(m)
+	}
+	return output, err
 }
 
 func (in *invocation) checkOutput(output any, want *schema.Schema) error {
@@ -438,31 +462,7 @@ func (in *invocation) generate(again bool) (string, error) {
 			return "", err
 		}
 	}
-	m := runtime.Moment{Point: runtime.ModelBefore, Name: in.req.Model, Request: in.req}
-	if err := in.ask(m); err != nil {
-		return "", err
-	}
-	got, err := in.try()
-	resp := got.model
-	if err == nil {
-		switch {
-		case resp == nil:
-			err = fmt.Errorf("model %q returned neither an answer nor an error", in.req.Model)
-		case len(resp.Text) > in.run.limits.MaxOutputBytes:
-			err = in.tooLarge(len(resp.Text))
-		default:
-			shown := *resp
-			shown.Text = in.run.prepared.redact.Text(resp.Text)
-			resp = &shown
-		}
-	}
-	if in.run.hooked() {
-		m.Request = in.req // of the last attempt
-		if m.Point, m.Err = runtime.ModelAfter, in.run.prepared.redact.Error(err); err == nil {
-			m.Response = resp
-		}
-		_ = in.fire(m)
-	}
+	resp, err := in.respond()
 	if err != nil {
 		return "", err
 	}
@@ -476,6 +476,47 @@ func (in *invocation) generate(again bool) (string, error) {
 		"input_tokens": int64(resp.Usage.InputTokens), "output_tokens": int64(resp.Usage.OutputTokens)}})
 	in.emit(trace.Event{Kind: trace.ModelEnd, Step: in.path, Data: data}, map[string]any{"text": resp.Text})
 	return resp.Text, nil
+}
+
+// respond asks the model, as often as the policy says, hooks told and secrets out.
+func (in *invocation) respond() (*runtime.Response, error) {
+	m := runtime.Moment{Point: runtime.ModelBefore, Name: in.req.Model, Request: in.req}
+	if err := in.ask(m); err != nil {
+		return nil, err
+	}
+	got, err := in.try()
+	resp := got.model
+	if err == nil {
+		switch {
+		case resp == nil:
+			err = fmt.Errorf("model %q returned neither an answer nor an error", in.req.Model)
+		case len(resp.Text) > in.run.limits.MaxOutputBytes:
+			err = in.tooLarge(len(resp.Text))
+		default:
+			shown := *resp
+			shown.Text = in.run.prepared.redact.Text(resp.Text)
+			if in.run.prepared.redact != nil {
+				shown.ToolCalls = slices.Clone(resp.ToolCalls)
+				for i, c := range shown.ToolCalls {
+					shown.ToolCalls[i].Name = in.run.prepared.redact.Text(c.Name)
+					shown.ToolCalls[i].Arguments = json.RawMessage(in.run.prepared.redact.Text(string(c.Arguments)))
+				}
+			}
+			resp = &shown
+		}
+	}
+	err = in.run.prepared.redact.Error(err)
+	if in.run.hooked() {
+		m.Request = in.req // of the last attempt
+		if m.Point, m.Err = runtime.ModelAfter, err; err == nil {
+			m.Response = resp
+		}
+		_ = in.fire(m)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
 }
 
 // answer calls the model, piece by piece if a sink wants the pieces.

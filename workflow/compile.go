@@ -77,7 +77,7 @@ const MaxSteps = 100_000
 // included. A recipe that was not read without errors is compiled as far as it goes, for the
 // findings, and refused.
 func Compile(r *recipe.Recipe, opts *Options) (*Workflow, error) {
-	c := &compiler{files: map[*recipe.Recipe]*file{}, uses: [4]map[string]*use{{}, {}, {}, {}}, broken: r.Diagnostics.HasErrors()}
+	c := &compiler{files: map[*recipe.Recipe]*file{}, agents: map[agentKey]*agentDef{}, uses: [4]map[string]*use{{}, {}, {}, {}}, broken: r.Diagnostics.HasErrors()}
 	top := c.file(r)
 	wf := &Workflow{
 		recipe: r, graph: top.graph, inputs: top.inputs, steps: top.steps, calls: c.calls,
@@ -134,6 +134,7 @@ const (
 type compiler struct {
 	list   diagnostics.List
 	files  map[*recipe.Recipe]*file
+	agents map[agentKey]*agentDef
 	uses   [4]map[string]*use
 	calls  []*call
 	broken bool // the recipe was not read without errors
@@ -225,10 +226,11 @@ func (c *compiler) file(r *recipe.Recipe) *file {
 	for _, in := range r.Inputs {
 		schemas[in.Name] = in.SchemaJSON
 	}
-	b := c.body(bodySource{
-		steps: r.Steps, output: r.Output, defaults: r.Defaults,
-		names: expr.Scope{Inputs: schemas, Consts: consts}, channels: channelsOf(r),
-	})
+	names := expr.Scope{Inputs: schemas, Consts: consts}
+	b := c.body(bodySource{steps: r.Steps, output: r.Output, defaults: r.Defaults, names: names, channels: channelsOf(r), recipe: r})
+	for _, a := range r.Agents { // also those that no step runs
+		c.declared(r, a.ID, names)
+	}
 	c.require(r.Requires) // after the steps, whose places are more to the point
 	f.graph, f.steps, f.count = b.graph, b.steps, b.count
 	f.graph.Consts, f.graph.Channels = consts, channelsOf(r)

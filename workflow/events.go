@@ -53,6 +53,12 @@ func (e *events) add(ev trace.Event, content any) {
 // emit records an event of a task. content is for sinks that want it, nil for none.
 func (e *events) emit(t *machine.Task, ev trace.Event, content any) {
 	ev.At = e.now
+	e.keep(t, ev)
+	e.sinks.Emit(ev, content)
+}
+
+// keep records an event of a task that the sinks have had.
+func (e *events) keep(t *machine.Task, ev trace.Event) {
 	i := int32(len(e.list))
 	e.list = append(e.list, ev)
 	e.next = append(e.next, 0)
@@ -62,7 +68,6 @@ func (e *events) emit(t *machine.Task, ev trace.Event, content any) {
 		e.next[t.Last] = i
 	}
 	t.Last = i
-	e.sinks.Emit(ev, content)
 }
 
 // runEvent makes and publishes an event of the run itself.

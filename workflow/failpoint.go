@@ -36,7 +36,7 @@ func reached(name string) {
 
 // reachedCall is reached for a call of an adapter: of a tool or of a model.
 func (in *invocation) reachedCall(tool, model string) {
-	if failpoint == nil {
+	if failpoint == nil || in.call.kind == agentCall {
 		return
 	}
 	if in.call.kind == modelCall {

@@ -52,6 +52,7 @@ type entry struct {
 	model   string // that draws are of
 	draws   []int
 	used    amount             // by a call of a model
+	agent   *agentBatch        // of recAgent
 	rec     *checkpoint.Record // instead of all that
 }
 
@@ -251,6 +252,9 @@ func (e *entry) record() (checkpoint.Record, error) {
 		}
 	case recFired:
 		data["n"], data["timer"] = e.n, int64(e.timer)
+	case recAgent:
+		data["n"] = e.n
+		e.agent.members(data)
 	default:
 		if data["n"] = e.n; e.output != nil {
 			data["output"] = e.output

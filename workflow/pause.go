@@ -19,9 +19,10 @@ import (
 // openPause is a pause that nobody has answered yet.
 type openPause struct {
 	resume.Pause
-	task  *machine.Task
-	key   pauseKey
-	timer *time.Timer // for what is due while the run goes on; nil: nothing
+	task    *machine.Task
+	inAgent string // what the agent calls it whose pause it is; "": it is the step's own
+	key     pauseKey
+	timer   *time.Timer // for what is due while the run goes on; nil: nothing
 }
 
 // indeterminate is the reason of a pause because nobody knows whether a call had its effect.
@@ -225,11 +226,12 @@ func (r *run) answer(p *openPause, next resume.Next, answer any) {
 	}
 	t := p.task
 	switch {
+	case p.inAgent != "":
+		r.answerAgent(p, next, answer)
 	case next == resume.Failed && t.Node().Kind == machine.Receive:
 		r.answerTask(t, nil, t.ReceiveTimeout())
 	case next == resume.Failed:
-		r.answerTask(t, nil, &machine.Failure{Category: string(runtime.CategoryConfirmation), Code: "pause.expired",
-			Err: fmt.Errorf("nobody answered %s in time", &p.Pause)})
+		r.answerTask(t, nil, nobodyAnswered(p))
 	case t.Node().Kind == machine.Wait, t.Node().Kind == machine.Receive:
 		r.answerTask(t, answer, nil)
 	case p.Reason == indeterminate:
@@ -247,23 +249,29 @@ func (r *run) answer(p *openPause, next resume.Next, answer any) {
 	}
 }
 
-// closePause forgets the pause of a task that has ended without an answer.
-func (r *run) closePause(t *machine.Task) {
-	i := slices.IndexFunc(r.pauses, func(p *openPause) bool { return p.task == t })
-	if i < 0 {
-		return
-	}
-	p := r.pauses[i]
-	r.pauses = slices.Delete(r.pauses, i, i+1)
-	if p.timer != nil {
-		p.timer.Stop()
-	}
-	if r.replaying || r.cancelled {
-		return
-	}
-	rec, err := checkpoint.NewRecord(r.events.now, checkpoint.PauseClosed, p.Step, map[string]any{"pause": p.ID})
-	if err == nil { // always
-		r.note(entry{rec: &rec})
+func nobodyAnswered(p *openPause) *machine.Failure {
+	return &machine.Failure{Category: string(runtime.CategoryConfirmation), Code: "pause.expired", Err: fmt.Errorf("nobody answered %s in time", &p.Pause)}
+}
+
+// closePauses forgets the pauses of a task that has ended without an answer: one, or several of an agent.
+func (r *run) closePauses(t *machine.Task) {
+	for i := 0; i < len(r.pauses); {
+		p := r.pauses[i]
+		if p.task != t {
+			i++
+			continue
+		}
+		r.pauses = slices.Delete(r.pauses, i, i+1)
+		if p.timer != nil {
+			p.timer.Stop()
+		}
+		if r.replaying || r.cancelled {
+			continue
+		}
+		rec, err := checkpoint.NewRecord(r.events.now, checkpoint.PauseClosed, p.Step, map[string]any{"pause": p.ID})
+		if err == nil { // always
+			r.note(entry{rec: &rec})
+		}
 	}
 }
 

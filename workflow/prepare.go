@@ -105,6 +105,8 @@ func (p *prepared) plugins(ctx context.Context, wf *Workflow) error {
 			points = append(points, runtime.ModelBefore, runtime.ModelAfter)
 		case toolCall:
 			points = append(points, runtime.ToolBefore, runtime.ToolAfter)
+		case agentCall:
+			points = append(points, runtime.ModelBefore, runtime.ModelAfter, runtime.ToolBefore, runtime.ToolAfter)
 		}
 	}
 	p.list = append(p.list, p.offers.NotScheduled(points...)...)

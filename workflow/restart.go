@@ -6,6 +6,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 )
 
@@ -14,7 +15,8 @@ type pauseKey struct {
 	step   string
 	kind   resume.Kind
 	reason string
-	n      int // it is the n-th such pause of the step, from 1
+	about  string // of a pause in an agent: prompt and show, as JSON
+	n      int    // it is the n-th such pause of the step, from 1
 }
 
 // keptAnswer is how a pause ended. In later generations it ends so without anybody being asked.
@@ -25,12 +27,17 @@ type keptAnswer struct {
 
 // count gives a pause that was opened its key.
 func (r *run) count(p *openPause) {
-	p.key = pauseKey{step: p.Step, kind: p.Kind, reason: p.Reason}
+	key := pauseKey{step: p.Step, kind: p.Kind, reason: p.Reason}
+	if p.inAgent != "" { // a model may ask for something else the next time
+		about, _ := value.JSON([]any{p.Prompt, p.Show})
+		key.about = string(about)
+	}
 	if r.nth == nil {
 		r.nth = map[pauseKey]int{}
 	}
-	r.nth[p.key]++
-	p.key.n = r.nth[pauseKey{step: p.Step, kind: p.Kind, reason: p.Reason}]
+	r.nth[key]++
+	p.key = key
+	p.key.n = r.nth[key]
 	if p.Reason == indeterminate {
 		delete(r.doubts, p.Step)
 	}
@@ -120,7 +127,7 @@ func (r *run) beginAgain(answered *openPause) {
 			if r.doubts == nil {
 				r.doubts = map[string]bool{}
 			}
-			r.doubts[p.Step] = true
+			r.doubts[p.task.Path()] = true
 		}
 	}
 	for _, t := range r.timers {
@@ -130,7 +137,7 @@ func (r *run) beginAgain(answered *openPause) {
 		t.Stop()
 	}
 	r.timers, r.sleepers = nil, nil
-	r.pending, r.armed, r.unsure, r.pauses, r.opened, r.answers, r.progress = nil, nil, nil, nil, nil, nil, nil
+	r.pending, r.armed, r.unsure, r.pauses, r.opened, r.answers, r.progress, r.agents = nil, nil, nil, nil, nil, nil, nil, nil
 	r.rolled, r.wasUndone, r.atEnd, r.again, r.nth = nil, false, false, nil, nil
 	r.generation++
 	r.m = r.newMachine()

@@ -347,7 +347,7 @@ func (r *run) replayed(c machine.Command, known map[string]*machine.Task) {
 		known[c.Task.Path()] = c.Task
 		r.beginTime(c.Task)
 	case machine.Ended:
-		r.closePause(c.Task)
+		r.closePauses(c.Task)
 		if k := c.Task.Node().Kind; k == machine.Wait || k == machine.Receive { // it may never have come to a pause
 			r.settled(c.Task)
 		}
@@ -374,11 +374,17 @@ func (r *run) tellReplayed() {
 
 // apply tells the machine what a record says.
 func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string]*machine.Task) error {
-	task := known[rec.Path]
+	of, inAgent := rec.Path, map[string]any(nil)
+	if rec.Kind == checkpoint.PauseOpened {
+		if inAgent, _ = data["agent"].(map[string]any); inAgent != nil {
+			of, _ = inAgent["step"].(string)
+		}
+	}
+	task := known[of]
 	switch rec.Kind {
-	case recBegun, recEnded, recWaitOver, checkpoint.PauseOpened:
-		if task == nil && rec.Path != "" {
-			return fmt.Errorf("step %q has not begun", rec.Path)
+	case recBegun, recEnded, recAgent, recWaitOver, checkpoint.PauseOpened:
+		if task == nil && of != "" {
+			return fmt.Errorf("step %q has not begun", of)
 		}
 	}
 	switch rec.Kind {
@@ -397,6 +403,8 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 		r.spent(task, usageOf(data))
 		r.m.Spend(task, usageOf(data).micros)
 		r.m.Finish(task, data["output"], machine.Unknown, failureOf(data["error"]))
+	case recAgent:
+		return r.applyAgent(task, rec, data)
 	case recGiven:
 		if !r.m.Give(rec.Path, data["output"]) {
 			return fmt.Errorf("step %q does not wait for a slot", rec.Path)
@@ -416,6 +424,17 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 		p, err := resume.Opened(rec)
 		if err != nil {
 			return err
+		}
+		if inAgent != nil {
+			opened := &openPause{Pause: p, task: task}
+			opened.inAgent, _ = inAgent["pause"].(string)
+			if n, _ := inAgent["tries"].(int64); n > 0 {
+				place, _ := inAgent["place"].(string)
+				r.logOf(task).tries[place] = int(min(n, math.MaxInt32))
+			}
+			r.count(opened)
+			r.pauses = append(r.pauses, opened)
+			return nil
 		}
 		r.settled(task)
 		r.m.Suspend(task) // if it is a call

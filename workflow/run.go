@@ -95,6 +95,7 @@ type run struct {
 	opened    map[string]int // pauses so far, by path
 	answers   map[*machine.Task]any
 	progress  map[*machine.Task]progress // of calls that paused and are not finished
+	agents    map[*machine.Task]*agentLog
 	sleepers  []*time.Timer
 	waits     []resume.Pause // of a run that ends its leg paused, with tokens
 
@@ -142,6 +143,7 @@ type report struct {
 	task  *machine.Task // of waitOver
 	pause *openPause    // of pauseDue
 	err   error         // of fenced
+	batch *agentBatch   // of agentEvents
 }
 
 // detailed is an event with content for the sinks that want it.
@@ -153,16 +155,17 @@ type detailed struct {
 type reportKind uint8
 
 const (
-	returned  reportKind = iota // a call has returned; its worker waits for the next one
-	lost                        // a call has returned, and its worker has ended
-	overdue                     // a call that was told to stop has had its time
-	event                       // a call under way has something for the trace
-	due                         // a timer of the machine
-	graceOver                   // the grace period of a cancelled run is over
-	late                        // records have waited for long enough
-	fenced                      // the run's lease was lost
-	waitOver                    // a short wait is over
-	pauseDue                    // a pause has come to its time
+	returned    reportKind = iota // a call has returned; its worker waits for the next one
+	lost                          // a call has returned, and its worker has ended
+	overdue                       // a call that was told to stop has had its time
+	event                         // a call under way has something for the trace
+	due                           // a timer of the machine
+	graceOver                     // the grace period of a cancelled run is over
+	late                          // records have waited for long enough
+	fenced                        // the run's lease was lost
+	waitOver                      // a short wait is over
+	pauseDue                      // a pause has come to its time
+	agentEvents                   // of an agent at work, for the journal
 )
 
 // Run executes the workflow. input is a map (or a struct) of the recipe's inputs, nil for none;
@@ -536,7 +539,7 @@ func (r *run) execute1(c machine.Command, inside **invocation) bool {
 		}
 		r.began(c.Task)
 		r.events.emitEnd(c.Task)
-		r.closePause(c.Task)
+		r.closePauses(c.Task)
 		r.tellEnd(c.Task)
 		if c.Task.Failure() != nil {
 			r.shared = nil
@@ -638,7 +641,7 @@ func (r *run) start(c machine.Command, inside **invocation) bool {
 			return true
 		}
 	}
-	if in.req == nil && r.timed() { // models have asked before
+	if in.req == nil && in.agent == nil && r.timed() { // models have asked before, and agents ask for each call
 		in.accounts = r.accountsOf(in.task)
 		if err := in.reserve(); err != nil {
 			in.size, in.failure = machine.Unknown, in.fault(err)
@@ -680,6 +683,10 @@ func (r *run) unblock(inside **invocation) bool {
 // launch begins a call: a lone or quick one here, others on a goroutine each. It returns false when
 // the run was taken over meanwhile.
 func (r *run) launch(in *invocation, alone bool, inside **invocation) bool {
+	if in.agent != nil {
+		r.hand(in) // it tells of its calls itself, and needs a driver
+		return true
+	}
 	r.events.emit(in.task, in.event(), in.content())
 	r.turns++
 	switch quick := !r.slow && in.tool != nil && in.tool.values != nil && !ownContext(in.task); {
@@ -723,6 +730,12 @@ func (r *run) returned(in *invocation) bool {
 // finish tells the journal and the machine how a call ended.
 func (r *run) finish(in *invocation) {
 	in.release(amount{}) // of a call that was not made, or panicked
+	if a := in.agent; a != nil {
+		if r.closeAgent(in); a.pauses != nil && in.failure == nil {
+			r.suspendAgent(in, a.pauses)
+			return
+		}
+	}
 	if in.pause != nil {
 		r.suspend(in)
 		return
@@ -793,6 +806,10 @@ func (r *run) callContext(t *machine.Task) (context.Context, context.CancelCause
 // emit tells the driver of an event of a call that is under way.
 func (in *invocation) emit(ev trace.Event, content any) {
 	r := in.run
+	if in.tell != nil { // it is inside an agent
+		in.tell(ev)
+		return
+	}
 	if in.told != nil { // it is a rollback's
 		select {
 		case in.told <- detailed{ev, content}:
@@ -891,6 +908,8 @@ func (r *run) take(rep report) {
 		r.idle++
 	}
 	switch {
+	case rep.kind == agentEvents:
+		r.takeEvents(in, rep.batch)
 	case rep.kind == due:
 		delete(r.timers, *rep.timer)
 		if !r.cancelled {

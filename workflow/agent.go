@@ -1,0 +1,327 @@
+package workflow
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/expr"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/retry"
+)
+
+// agents are those that a step may run.
+type agents struct {
+	defs    map[string]*agentDef // "" is one that is written in the step
+	ids     []string             // of the others, sorted
+	inPlace bool                 // it runs defs[""]
+	given   bool                 // an expression names it
+	asked   string               // what the step names else; "": nothing
+	tools   *retry.Layers        // what step and recipe say about calling tools again; nil: nothing
+}
+
+// agentDef is a declared agent. What may hold expressions is not in loop.
+type agentDef struct {
+	loop      agentloop.Loop
+	delegates []string // ids
+
+	instructions, thread, resource *expr.Template // read inputs, consts and run only
+	until                          *expr.Program  // reads the progress, too; nil: none
+}
+
+// The names that an agent's until reads beside inputs, consts and run.
+var untilVars = []expr.Var{{Name: "steps_done", Index: 0}, {Name: "text", Index: 1}, {Name: "calls", Index: 2}, {Name: "usage", Index: 3}}
+
+// compileAgent lowers a step that runs an agent.
+func (s *stepCompiler) compileAgent(src *recipe.Step, inner *expr.Scope) {
+	s.with(agentArguments(src.With), inner)
+	s.compileCall(src, agentCall, "")
+	call := s.calls[len(s.calls)-1]
+	call.retry = layersOf(src.Retry, s.defaults.Retry[string(modelCall)])
+	set := &agents{defs: map[string]*agentDef{}, tools: layersOf(src.Retry, s.defaults.Retry[string(toolCall)])}
+	call.agents = set
+	asked, pos := src.With.Field("agent"), src.Uses.Pos
+	inPlace := asked != nil && asked.Value.IsMap
+	names := expr.Scope{Inputs: s.names.Inputs, Consts: s.names.Consts}
+	for i, a := range s.recipe.AgentsOf(src) {
+		if inPlace && i == 0 {
+			set.defs[""] = s.agent(s.recipe, &a, names)
+			s.needOf(set.defs[""], pos)
+			continue
+		}
+		set.defs[a.ID] = s.declared(s.recipe, a.ID, names)
+		s.needOf(set.defs[a.ID], a.Pos)
+		set.ids = append(set.ids, a.ID)
+	}
+	slices.Sort(set.ids)
+	switch {
+	case inPlace:
+		set.inPlace = true
+	case asked != nil && hasExpression(asked.Value):
+		set.given = true
+	case s.broken:
+	default:
+		if asked != nil {
+			set.asked, _ = asked.Value.Scalar.(string)
+			pos = asked.Value.Pos
+		}
+		s.chooses(set, pos)
+	}
+}
+
+// chooses warns of a step that will not find its agent.
+func (s *stepCompiler) chooses(set *agents, pos diagnostics.Position) {
+	_, found := agentloop.Select(set.ids, set.asked)
+	for _, d := range found {
+		d.Level, d.Position, d.Step = diagnostics.Warn, pos, s.path()
+		if set.asked != "" {
+			d.Hint = s.suggestAgent(s.recipe, set.asked)
+		}
+		s.list = append(s.list, d)
+	}
+}
+
+func (c *compiler) suggestAgent(r *recipe.Recipe, id string) string {
+	return c.suggest.hint(id, func() []string {
+		ids := make([]string, len(r.Agents))
+		for i, a := range r.Agents {
+			ids[i] = a.ID
+		}
+		return ids
+	})
+}
+
+// agentArguments are the parts of with that are evaluated with the step: not an agent that is written
+// in place, nor one that is named.
+func agentArguments(with *recipe.Value) *recipe.Value {
+	if with == nil {
+		return nil
+	}
+	parts := *with
+	parts.Map = slices.DeleteFunc(slices.Clone(with.Map), func(f recipe.Field) bool {
+		return f.Key == "agent" && (f.Value.IsMap || !hasExpression(f.Value))
+	})
+	return &parts
+}
+
+// agentKey is a declared agent.
+type agentKey struct {
+	file *recipe.Recipe
+	id   string
+}
+
+// declared compiles an agent of a file, once.
+func (c *compiler) declared(r *recipe.Recipe, id string, names expr.Scope) *agentDef {
+	key := agentKey{r, id}
+	if def := c.agents[key]; def != nil {
+		return def
+	}
+	i := slices.IndexFunc(r.Agents, func(a recipe.Agent) bool { return a.ID == id })
+	def := c.agent(r, &r.Agents[i], names)
+	c.agents[key] = def
+	return def
+}
+
+// agent compiles an agent that stands in r. names are the file's inputs and consts.
+func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *agentDef {
+	spec, _ := a.Spec.Decoded().(map[string]any)
+	def := &agentDef{loop: agentloop.Loop{Name: a.ID, Description: a.Description, Model: a.Model}}
+	l := &def.loop
+	if l.Model == "" {
+		l.Model = r.Defaults.Model
+	}
+	l.Tools, l.Deny, l.Skills = wordsOf(spec["tools"]), wordsOf(spec["deny"]), wordsOf(spec["skills"])
+	l.MaxSteps, l.ToolConcurrency, l.MaxTokens = whole(spec["max_steps"]), whole(spec["tool_concurrency"]), whole(spec["max_tokens"])
+	l.FailAtLimit, l.ReportIndeterminate = spec["on_limit"] == "fail", spec["on_indeterminate"] == "report"
+	if t, ok := number(spec["temperature"]); ok {
+		l.Temperature = &t
+	}
+	switch approval := spec["approval"].(type) {
+	case string:
+		l.Approval = map[string]agentloop.Approval{"*": agentloop.Approval(approval)}
+	case map[string]any:
+		l.Approval = map[string]agentloop.Approval{}
+		for tool, word := range approval {
+			text, _ := word.(string)
+			l.Approval[tool] = agentloop.Approval(text)
+		}
+	}
+	switch most := spec["subagents"].(type) {
+	case bool:
+		l.MaxSubagents = -1
+	case map[string]any:
+		l.MaxSubagents = whole(most["max_active"])
+	}
+	if retrieve, ok := spec["retrieve"].(map[string]any); ok {
+		l.TopK = whole(retrieve["top_k"])
+	}
+	for _, d := range a.Delegates() {
+		def.delegates = append(def.delegates, d.Text)
+	}
+	if depth, given := spec["max_delegation_depth"]; given && whole(depth) == 0 { // it delegates to nobody
+		l.MaxSubagents, def.delegates = -1, nil
+	} else {
+		l.MaxDelegationDepth = whole(depth)
+	}
+	def.instructions = expr.Literal(a.Instructions)
+	if f := a.Spec.Field("instructions"); f != nil {
+		def.instructions = c.lower(f.Value, &names)
+	}
+	if f := a.Spec.Field("memory"); f != nil {
+		l.InheritMemory = f.Value.Scalar == "inherit" || f.Value.Field("inherit") != nil && f.Value.Field("inherit").Value.Scalar == true
+		for key, t := range map[string]**expr.Template{"thread": &def.thread, "resource": &def.resource} {
+			if part := f.Value.Field(key); part != nil {
+				*t = c.lower(part.Value, &names)
+			}
+		}
+	}
+	if f := a.Spec.Field("until"); f != nil {
+		names.Vars = untilVars
+		text, _ := f.Value.Scalar.(string)
+		p, list := names.Condition(source(text, f.Value.Pos, f.Value.Offset, f.Value.Indent))
+		c.list = append(c.list, list...)
+		def.until = p
+	}
+	for _, d := range a.Delegates() {
+		if def.delegates != nil && !slices.ContainsFunc(r.Agents, func(a recipe.Agent) bool { return a.ID == d.Text }) && !c.broken {
+			c.errorf(d.Pos, diagnostics.CodeUnknownName, c.suggestAgent(r, d.Text), "there is no agent %q", d.Text)
+		}
+	}
+	if l.Model == "" && !c.broken {
+		c.errorf(a.Pos, diagnostics.CodeMissingKey, "give model to the agent, or defaults.model for all", "agent %q names no model", a.ID)
+		l.Model = "?" // for the check below, which would say so again
+	}
+	if err := l.Validate(); err != nil && !c.broken {
+		c.errorf(a.Pos, diagnostics.CodeInvalidValue, "", "%v", err)
+	}
+	return def
+}
+
+// needOf notes what an agent needs of a run's runtime.
+func (s *stepCompiler) needOf(def *agentDef, pos diagnostics.Position) {
+	s.need(useModel, def.loop.Model, pos, s.path())
+	for _, tool := range def.loop.Tools {
+		if !agentloop.Reserved(tool) && tool != "" {
+			s.need(useTool, tool, pos, s.path())
+		}
+	}
+}
+
+func wordsOf(v any) []string {
+	list, ok := v.([]any)
+	if !ok {
+		return nil
+	}
+	words := make([]string, len(list))
+	for i, e := range list {
+		words[i], _ = e.(string)
+	}
+	return words
+}
+
+func whole(v any) int {
+	n, _ := v.(int64)
+	return int(n)
+}
+
+// delegateName is what the tool of a delegate has after delegate_: the path of a Markdown agent has
+// slashes, which names of tools do not.
+func delegateName(id string) string { return strings.ReplaceAll(id, "/", ".") }
+
+// agentEnv is what an agent's expressions see.
+type agentEnv struct {
+	inputs, consts, run map[string]any
+	progress            agentloop.Progress
+}
+
+func envOf(t *machine.Task) agentEnv {
+	return agentEnv{inputs: t.Inputs(), consts: t.Consts(), run: t.Run()}
+}
+
+func (e *agentEnv) Inputs() map[string]any                      { return e.inputs }
+func (e *agentEnv) Consts() map[string]any                      { return e.consts }
+func (e *agentEnv) Run() map[string]any                         { return e.run }
+func (e *agentEnv) Step(expr.StepRef) (status string, _, _ any) { return "", nil, nil } // they name none
+
+// Var returns one of untilVars.
+func (e *agentEnv) Var(_, index int) any {
+	p := &e.progress
+	switch index {
+	case 0:
+		return int64(p.StepsDone)
+	case 1:
+		return p.Text
+	case 2:
+		calls := make([]any, len(p.Calls))
+		for i, c := range p.Calls {
+			args, _ := value.Decode(c.Arguments)
+			call := map[string]any{"tool": c.Name, "arguments": args, "result": c.Result, "error": nil}
+			if c.Code != "" {
+				call["error"] = c.Code
+			}
+			calls[i] = call
+		}
+		return calls
+	}
+	return map[string]any{"input_tokens": int64(p.Usage.InputTokens), "output_tokens": int64(p.Usage.OutputTokens)}
+}
+
+// loop makes the agent of that id, and those that may get tasks from it, with what their expressions
+// say in env. schema is of its answer; nil: free text.
+func (a *agents) loop(id string, env agentEnv, schema json.RawMessage) (*agentloop.Loop, error) {
+	made := map[string]*agentloop.Loop{}
+	var one func(id string) (*agentloop.Loop, error)
+	one = func(id string) (*agentloop.Loop, error) {
+		if l := made[id]; l != nil {
+			return l, nil
+		}
+		def := a.defs[id]
+		l := def.loop
+		made[id] = &l
+		for _, part := range []struct {
+			t    *expr.Template
+			into *string
+		}{{def.instructions, &l.Instructions}, {def.thread, &l.Memory.Thread}, {def.resource, &l.Memory.Resource}} {
+			if part.t == nil {
+				continue
+			}
+			v, err := part.t.Eval(&env)
+			if err == nil {
+				*part.into, err = value.Text(v)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("agent %q: %w", id, err)
+			}
+		}
+		if def.until != nil {
+			l.Until = func(p agentloop.Progress) (bool, error) {
+				at := env
+				at.progress = p
+				return def.until.Bool(&at)
+			}
+		}
+		for _, other := range def.delegates {
+			d, err := one(other)
+			if err != nil {
+				return nil, err
+			}
+			if l.Delegates == nil {
+				l.Delegates = map[string]*agentloop.Loop{}
+			}
+			l.Delegates[delegateName(other)] = d
+		}
+		return &l, nil
+	}
+	first, err := one(id)
+	if err != nil || schema == nil {
+		return first, err
+	}
+	l := *first // a delegate of the same definition answers in words
+	l.Schema = schema
+	return &l, nil
+}

@@ -1,0 +1,510 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// recAgent is what happened in an agent that has not ended: n, events, calls?, usage?, and waits where it
+// waits for answers from here on.
+const recAgent checkpoint.Kind = "agent.event"
+
+// agentLog is what a run knows of an agent step that has not ended. The driver owns it; calls and tries
+// are its agent's while that is at work.
+//
+// An agent never waits for its driver but for the journal: its events go there as reports, in their order.
+// It may open several pauses. Each answer makes it go on, with what it has; what is still open stays so.
+type agentLog struct {
+	events  []agentloop.Event
+	answers []agentloop.Answer // that it has not taken in
+	failed  *machine.Failure   // nobody answered in time, while it was at work
+	calls   map[string]int     // of models so far, by the path of the agent or child
+	tries   map[string]int     // failed attempts of calls that paused, by placeOf
+}
+
+// agentRun is an agent step at work.
+type agentRun struct {
+	in              *invocation
+	log             *agentLog
+	loop            *agentloop.Loop
+	prompt, context string
+	earlier         []agentloop.Event
+	answers         []agentloop.Answer
+
+	pauses []agentloop.Pause // that it waits for
+	result *agentloop.Result
+
+	mu      sync.Mutex
+	noted   []agentBatch        // without a store
+	pending map[string]*pending // by the path of the agent or child
+}
+
+// pending are calls of models that no event in the journal covers yet.
+type pending struct {
+	calls []drawnCall
+	used  amount
+}
+
+// drawnCall is a call of a model, as scripts count it.
+type drawnCall struct {
+	Model string `json:"model"`
+	N     int    `json:"n"`    // in the run
+	Step  string `json:"step"` // the path of the agent or child
+}
+
+// agentBatch is what the journal is given at a time.
+type agentBatch struct {
+	events []agentloop.Event
+	calls  []drawnCall
+	used   amount
+	waits  bool
+	done   chan error // is told once all is durable; nil: nobody waits
+}
+
+func (r *run) logOf(t *machine.Task) *agentLog {
+	log := r.agents[t]
+	if log == nil {
+		log = &agentLog{calls: map[string]int{}, tries: map[string]int{}}
+		if r.agents == nil {
+			r.agents = map[*machine.Task]*agentLog{}
+		}
+		r.agents[t] = log
+	}
+	return log
+}
+
+// placeOf names the call that a pause is of, whichever of its pauses it is; number is 0 for the model.
+func placeOf(path string, number int) string { return fmt.Sprintf("%s:%d", path, number) }
+
+// prepareAgent chooses the agent, and makes its loop of the step's input.
+func (in *invocation) prepareAgent() error {
+	set := in.call.agents
+	fields, _ := in.input.(map[string]any)
+	id, found := "", diagnostics.List(nil)
+	if !set.inPlace {
+		asked := set.asked
+		if set.given {
+			asked, _ = fields["agent"].(string)
+		}
+		id, found = agentloop.Select(set.ids, asked)
+	}
+	if len(found) > 0 {
+		if set.given { // else it was found when the recipe was compiled
+			found[0].Position, found[0].Step = in.call.pos, in.path
+			in.run.found.add(found[0])
+		}
+		return configError(found[0].Code, "%s: %s", in.call.pos, found[0].Message)
+	}
+	var text [2]string
+	for i, key := range []string{"prompt", "context"} {
+		var err error
+		if v := fields[key]; v != nil {
+			if text[i], err = value.Text(v); err != nil {
+				return configError("agent.arguments", "%s: %s of an agent step: %w", in.call.pos, key, err)
+			}
+		}
+	}
+	loop, err := set.loop(id, envOf(in.task), in.call.answerJSON)
+	if err != nil {
+		return &runtime.Error{Category: runtime.CategoryConfig, Code: "expr.failed", Err: err}
+	}
+	if in.accounts, err = in.run.pricedAccounts(in.task, loop, in.call.pos); err != nil {
+		return err
+	}
+	log := in.run.logOf(in.task)
+	in.agent = &agentRun{in: in, log: log, loop: loop, prompt: text[0], context: text[1], earlier: slices.Clip(log.events), answers: log.answers,
+		pending: map[string]*pending{}}
+	log.answers = nil
+	return nil
+}
+
+// pricedAccounts are the accounts of an agent's calls, whose models must have prices where cost is bounded.
+func (r *run) pricedAccounts(t *machine.Task, l *agentloop.Loop, pos diagnostics.Position) ([]*account, error) {
+	list := r.accountsOf(t)
+	if !slices.ContainsFunc(list, func(a *account) bool { return a.limit.micros > 0 }) {
+		return list, nil
+	}
+	for _, name := range l.Models() {
+		if _, ok := r.rt.Prices[name]; !ok {
+			return nil, configError(diagnostics.CodeMissingPrice, "%s: model %q has no price; a cost_usd of the recipe needs one", pos, name)
+		}
+	}
+	return list, nil
+}
+
+// runAgent runs the loop until it ends or pauses.
+func (in *invocation) runAgent() (any, error) {
+	a, r := in.agent, in.run
+	wants := r.events.sinks.Wants()
+	res, err := a.loop.Run(in.ctx, agentloop.Input{
+		Prompt: a.prompt, Context: a.context, RunID: r.id, Generation: r.generation, Path: in.path,
+		Journal: a, Answers: a.answers, Emit: r.events.sinks.Emit, Content: wants.Content, Deltas: wants.Deltas,
+		Ask: a.ask, Call: a.call, Permit: a.permit,
+	}, r.rt)
+	a.result = res
+	if pause, ok := errors.AsType[*agentloop.PauseError](err); ok {
+		a.pauses = pause.Pauses
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if in.call.answer == nil {
+		output := map[string]any{"text": res.Text, "steps": int64(res.Steps), "stop_reason": string(res.StopReason)}
+		return output, in.checkOutput(output, nil)
+	}
+	if res.Data == nil && in.call.answer.Check(nil) != nil {
+		return nil, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
+			Err: fmt.Errorf("%s: agent %q stopped (%s) without an answer that matches output.schema", in.call.pos, a.loop.Name, res.StopReason)}
+	}
+	return res.Data, in.checkOutput(res.Data, nil)
+}
+
+// Events returns what earlier legs recorded.
+func (a *agentRun) Events() []agentloop.Event { return a.earlier }
+
+// Append records events: it is the journal of the loop.
+func (a *agentRun) Append(_ context.Context, events ...agentloop.Event) error {
+	b := agentBatch{events: events}
+	barrier := false
+	a.mu.Lock()
+	for i := range events {
+		path := a.in.path
+		if events[i].Frame != "" {
+			path += "/" + events[i].Frame
+		}
+		b.take(a.pending, path)
+		barrier = barrier || events[i].Barrier()
+	}
+	r := a.in.run
+	if r.journal.store == nil {
+		a.noted = append(a.noted, b)
+	}
+	a.mu.Unlock()
+	if r.journal.store == nil {
+		return nil
+	}
+	if barrier {
+		b.done = make(chan error, 1)
+	}
+	r.send(report{kind: agentEvents, call: a.in, batch: &b})
+	if !barrier {
+		return nil
+	}
+	select {
+	case err := <-b.done:
+		return err
+	case <-r.over:
+		return errors.New("the run is over")
+	}
+}
+
+// take adds what is pending of a path.
+func (b *agentBatch) take(all map[string]*pending, path string) {
+	if p := all[path]; p != nil {
+		b.calls, b.used = append(b.calls, p.calls...), b.used.plus(p.used)
+		delete(all, path)
+	}
+}
+
+// takeEvents takes a batch of an agent at work.
+func (r *run) takeEvents(in *invocation, b *agentBatch) {
+	err := errors.New("the agent was left behind")
+	if !in.left && in.task.Driver != nil {
+		r.noteAgent(in, b)
+		if b.done != nil {
+			r.flush()
+		}
+		err = r.journal.err
+	}
+	if b.done != nil {
+		b.done <- err
+	}
+}
+
+// noteAgent notes what happened in an agent.
+func (r *run) noteAgent(in *invocation, b *agentBatch) {
+	r.note(entry{kind: recAgent, path: in.path, n: r.m.Decided(), agent: b})
+	log := r.logOf(in.task)
+	log.events = append(log.events, b.events...)
+	r.m.Spend(in.task, b.used.micros)
+}
+
+// closeAgent takes over what an agent leaves that ends or pauses.
+func (r *run) closeAgent(in *invocation) {
+	a := in.agent
+	if a == nil {
+		return
+	}
+	in.agent = nil
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range a.noted {
+		r.noteAgent(in, &a.noted[i])
+	}
+	var rest agentBatch
+	for path := range a.pending {
+		rest.take(a.pending, path)
+	}
+	slices.SortFunc(rest.calls, func(a, b drawnCall) int { return strings.Compare(a.Step, b.Step) })
+	if rest.calls != nil || rest.used != (amount{}) {
+		r.noteAgent(in, &rest)
+	}
+	if a.result == nil {
+		return
+	}
+	for _, e := range a.result.Trace {
+		r.events.keep(in.task, e)
+	}
+	for _, d := range a.result.Diagnostics {
+		r.found.add(d)
+	}
+}
+
+// suspendAgent opens the pauses that an agent waits for, those that are open already apart.
+func (r *run) suspendAgent(in *invocation, pauses []agentloop.Pause) {
+	log := r.logOf(in.task)
+	for i := range pauses {
+		p := &pauses[i]
+		if slices.ContainsFunc(r.pauses, func(o *openPause) bool { return o.task == in.task && o.inAgent == p.ID }) {
+			continue
+		}
+		if err := r.openInAgent(in, p, log.tries[placeOf(p.Step, p.Call)]); err != nil {
+			in.failure = &machine.Failure{Category: string(runtime.CategoryTool), Code: "pause.invalid", Err: err}
+			r.finish(in)
+			return
+		}
+	}
+	r.note(entry{kind: recAgent, path: in.path, n: r.m.Decided(), agent: &agentBatch{waits: true}})
+	r.agentWaits(in.task)
+	if t := in.task; t.Status() != machine.Waiting && t.Failure() != nil && !r.cancelled { // it was told to stop meanwhile
+		r.note(entry{kind: recEnded, path: in.path, n: r.m.Decided(), failure: t.Failure()})
+	}
+}
+
+// agentWaits makes the task of an agent wait, unless an answer is there already.
+func (r *run) agentWaits(t *machine.Task) {
+	log := r.logOf(t)
+	r.m.Suspend(t)
+	switch {
+	case t.Status() != machine.Waiting:
+	case log.failed != nil:
+		r.answerTask(t, nil, log.failed)
+	case len(log.answers) > 0:
+		r.m.Again(t)
+	}
+}
+
+// openInAgent opens a pause of an agent's. tries is how often the call has failed that it is of.
+func (r *run) openInAgent(in *invocation, p *agentloop.Pause, tries int) error {
+	shown := in.shownPause(p.Pause)
+	if shown.ID = p.ID; r.generation > 1 {
+		shown.ID = fmt.Sprintf("%s@%d", p.ID, r.generation)
+	}
+	shown.CreatedAt = r.events.now
+	rec, err := shown.Record()
+	if err == nil {
+		rec, err = withMember(rec, "n", r.m.Decided())
+	}
+	if err == nil {
+		rec, err = withMember(rec, "agent", map[string]any{"step": in.path, "pause": p.ID, "place": placeOf(p.Step, p.Call), "tries": int64(tries)})
+	}
+	if err == nil && r.interrupt == resume.Restart {
+		rec, err = withMember(rec, "interrupt", string(resume.Restart))
+	}
+	if err != nil {
+		return err
+	}
+	opened := &openPause{task: in.task, inAgent: p.ID}
+	if opened.Pause, err = resume.Opened(rec); err != nil {
+		return err
+	}
+	r.note(entry{rec: &rec})
+	if r.count(opened); r.answerFromBefore(opened) {
+		return nil
+	}
+	reached(pauseNoted)
+	r.events.emit(in.task, trace.Event{Kind: trace.StepWaiting, Step: opened.Step, Data: trace.Data{{Key: "pauseKind", Value: string(opened.Kind)}}}, nil)
+	r.keepOpen(opened)
+	return nil
+}
+
+// answerAgent goes on with an agent because one of its pauses is over.
+func (r *run) answerAgent(p *openPause, next resume.Next, answer any) {
+	log := r.logOf(p.task)
+	fail := func(f *machine.Failure) {
+		if p.task.Status() == machine.Waiting {
+			r.answerTask(p.task, nil, f)
+		} else {
+			log.failed = f
+		}
+	}
+	if next == resume.Failed {
+		fail(nobodyAnswered(p))
+		return
+	}
+	if next == resume.Answered && asksForMore(p) {
+		if f := r.raise(p, answer); f != nil {
+			fail(f)
+			return
+		}
+	}
+	log.answers = append(log.answers, agentloop.Answer{Pause: p.inAgent, Value: answer, Due: next == resume.GoOn})
+	r.m.Again(p.task) // if it waits
+}
+
+// applyAgent is noteAgent for a record.
+func (r *run) applyAgent(t *machine.Task, rec checkpoint.Record, data map[string]any) error {
+	var kept struct {
+		Events []agentloop.Event `json:"events"`
+		Calls  []drawnCall       `json:"calls"`
+		Waits  bool              `json:"waits"`
+	}
+	if err := json.Unmarshal(rec.Data, &kept); err != nil {
+		return err
+	}
+	log := r.logOf(t)
+	log.events = append(log.events, kept.Events...)
+	for i := range kept.Events {
+		if e := &kept.Events[i]; e.Kind == agentloop.Answered { // it has taken it in
+			log.answers = slices.DeleteFunc(log.answers, func(a agentloop.Answer) bool { return a.Pause == e.Answer.Pause })
+		}
+	}
+	for _, c := range kept.Calls {
+		r.markDrawn(c.Model, c.N)
+		log.calls[c.Step]++
+	}
+	r.spent(t, usageOf(data))
+	r.m.Spend(t, usageOf(data).micros)
+	if kept.Waits {
+		r.settled(t)
+		r.agentWaits(t)
+	}
+	return nil
+}
+
+// members adds what a record says of a batch.
+func (b *agentBatch) members(data map[string]any) {
+	if b.waits {
+		data["waits"] = true
+	}
+	if len(b.events) > 0 {
+		data["events"] = b.events
+	}
+	if len(b.calls) > 0 {
+		data["calls"] = b.calls
+	}
+	if usage := b.used.usage(); usage != nil {
+		data["usage"] = usage
+	}
+}
+
+// inner is the invocation of one call inside the agent. emit tells of what happens in it.
+func (a *agentRun) inner(ctx context.Context, c *call, path string, emit func(trace.Event)) *invocation {
+	c.step, c.pos = a.in.call.step, a.in.call.pos
+	return &invocation{run: a.in.run, task: a.in.task, call: c, path: path, ctx: ctx, tell: emit, accounts: a.in.accounts}
+}
+
+// ask calls a model for the loop, as often as policies say, within the budgets.
+func (a *agentRun) ask(ctx context.Context, c *agentloop.ModelCall) (*runtime.Response, error) {
+	path := c.Request.Step
+	in := a.inner(ctx, &call{kind: modelCall, name: c.Request.Model, retry: a.in.call.retry}, path, c.Emit)
+	req := *c.Request
+	in.model, in.req, in.ordinal = c.Model, &req, c.Request.Call
+	about, _ := c.Model.(runtime.Described)
+	in.resolve(about)
+	a.mu.Lock()
+	in.calls, in.attempts = a.log.calls[path], a.log.tries[placeOf(path, 0)]
+	a.mu.Unlock()
+	in.reachedCall(beforeTool, beforeModel)
+	err := in.reserve()
+	var resp *runtime.Response
+	if err == nil {
+		in.draw()
+		resp, err = in.respond()
+	}
+	in.release(amount{}) // of a call that panicked
+	in.reachedCall(afterTool, afterModel)
+	a.mu.Lock()
+	p := a.pending[path]
+	if p == nil {
+		p = &pending{}
+		a.pending[path] = p
+	}
+	for _, n := range in.draws {
+		p.calls = append(p.calls, drawnCall{in.drawnFrom, n, path})
+	}
+	p.used = p.used.plus(in.used)
+	a.log.calls[path] = in.calls
+	a.mu.Unlock()
+	return resp, a.paused(in, placeOf(path, 0), err)
+}
+
+// paused keeps how often a call has failed that pauses, and makes the pause that it asks for the error.
+func (a *agentRun) paused(in *invocation, place string, err error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.log.tries, place)
+	if in.pause == nil || err == nil {
+		return err
+	}
+	if in.attempts > 0 {
+		a.log.tries[place] = in.attempts
+	}
+	return resume.Suspend(*in.pause)
+}
+
+// call calls a tool for the loop, as often as policies say.
+func (a *agentRun) call(ctx context.Context, c *agentloop.ToolCall) (json.RawMessage, error) {
+	spec := c.Tool.Spec()
+	in := a.inner(ctx, &call{kind: toolCall, name: spec.Name, retry: a.in.call.agents.tools}, c.Path, c.Emit)
+	args, err := value.Decode(c.Arguments)
+	if err != nil {
+		return nil, err // the loop has checked it
+	}
+	in.args, _ = args.(map[string]any)
+	in.tool, in.ordinal = &boundTool{tool: c.Tool, effect: spec.Effect}, c.Number
+	in.tool.values, _ = c.Tool.(runtime.ValueTool)
+	in.tool.about, _ = c.Tool.(runtime.Described)
+	in.resolve(in.tool.about)
+	place := placeOf(c.Path, c.Number)
+	a.mu.Lock()
+	in.attempts = a.log.tries[place]
+	a.mu.Unlock()
+	in.reachedCall(beforeTool, beforeModel)
+	var output any
+	if err = in.reserve(); err == nil { // time, of a tool
+		output, err = in.toolResult(runtime.Moment{Point: runtime.ToolBefore, Name: spec.Name})
+	}
+	in.reachedCall(afterTool, afterModel)
+	if err = a.paused(in, place, err); err != nil || output == nil {
+		return nil, err
+	}
+	return value.JSON(output)
+}
+
+// permit asks the hooks before a tool is called.
+func (a *agentRun) permit(ctx context.Context, tool string, args json.RawMessage) error {
+	r := a.in.run
+	if !r.hooked() {
+		return nil
+	}
+	m := runtime.Moment{Point: runtime.ToolBefore, Name: tool, Run: r.id, Step: a.in.path}
+	v, _ := value.Decode(args)
+	m.Args, _ = v.(map[string]any)
+	return r.prepared.offers.Fire(ctx, m, r.found.add)
+}
