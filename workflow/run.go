@@ -560,7 +560,7 @@ func (r *run) execute1(c machine.Command, inside **invocation) bool {
 		if n := c.Task.Node(); n != nil && n.Kind == machine.Receive {
 			c.Task.Driver = r.events.now.Add(c.Wait) // see openReceive
 		}
-		if c.Task.Node() == nil { // the run's
+		if c.Task.Node() == nil && c.Timer == machine.Timeout { // the run's
 			c.Wait -= r.clock.at(r.events.now)
 		}
 		r.arm(timerKey{c.Task, c.Timer}, c.Wait)

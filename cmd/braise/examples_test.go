@@ -29,6 +29,7 @@ func TestExamples(t *testing.T) {
 	wantOutput := map[string]any{
 		"set":        map[string]any{"text": "Hello, World!", "letters": int64(5)},
 		"model":      "billing",
+		"agent":      "billing",
 		"recipe":     []any{int64(1), int64(4), int64(9)},
 		"fail":       int64(20),
 		"fork":       int64(3),
