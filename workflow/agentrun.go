@@ -179,7 +179,7 @@ func (a *agentRun) Events() []agentloop.Event { return a.earlier }
 
 // Append records events: it is the journal of the loop.
 func (a *agentRun) Append(_ context.Context, events ...agentloop.Event) error {
-	b := agentBatch{events: events}
+	b := agentBatch{events: slices.Clone(events)} // the slice is the loop's
 	barrier := false
 	a.mu.Lock()
 	for i := range events {
