@@ -6,10 +6,10 @@ import "context"
 type Journal interface {
 	// Events returns what earlier legs of the loop appended, in order; nil: nothing.
 	Events() []Event
-	// Append records events, in order: all of them or, with an error, none; the slice is the loop's again
-	// when it returns. It is called by one
-	// goroutine at a time, and the slice is used again when it has returned. If one of them is a [Event.Barrier], all that was appended is durable
-	// when it returns. After an error the loop ends and appends nothing more.
+	// Append records events, in order: all of them or, with an error, none. It is called by one
+	// goroutine at a time, and the slice is used again when it has returned. If one of the events is a
+	// [Event.Barrier], all that was appended is durable when it returns. After an error the loop ends and
+	// appends nothing more.
 	Append(ctx context.Context, events ...Event) error
 }
 
