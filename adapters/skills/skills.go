@@ -27,19 +27,20 @@ const File = "SKILL.md"
 // MaxBytes is how large a SKILL.md may be.
 const MaxBytes = 1 << 20
 
-// Folder is a runtime.SkillLoader of the skills in one folder: its folders with a SKILL.md.
+// Folder is a runtime.SkillLoader of the skills in one folder: its folders with a SKILL.md. The zero Folder is the
+// working folder.
 type Folder struct {
 	// Scope says whose skills these are: "admin", "repo", "system" or "user". It is noted with each
 	// skill; "": nothing is.
 	Scope string
 
-	dir  string // "": fsys
-	fsys fs.FS
+	fsys fs.FS  // nil: dir
+	dir  string // "": the working folder
 }
 
 // Dir returns the skills in a folder. It does no I/O. Symbolic links that lead out of the folder are
 // refused. The Path of a skill begins with dir.
-func Dir(dir string) Folder { return Folder{dir: cmp.Or(dir, ".")} }
+func Dir(dir string) Folder { return Folder{dir: dir} }
 
 // FS returns the skills in a file system, such as an embed.FS.
 func FS(fsys fs.FS) Folder { return Folder{fsys: fsys} }
@@ -61,14 +62,15 @@ func (f Folder) open() (fsys fs.FS, where string, done func() error, err error) 
 	if !slices.Contains(scopes, f.Scope) {
 		return nil, "", nil, fmt.Errorf("skills: unknown scope %q\n  hint: it is admin, repo, system or user", f.Scope)
 	}
-	if f.dir == "" {
+	if f.fsys != nil {
 		return f.fsys, "", func() error { return nil }, nil
 	}
-	root, err := os.OpenRoot(f.dir) // which no link leads out of
+	where = filepath.ToSlash(filepath.Clean(f.dir))
+	root, err := os.OpenRoot(cmp.Or(f.dir, ".")) // which no link leads out of
 	if err != nil {
-		return nil, "", nil, fmt.Errorf("skills: the folder %q cannot be opened: %w", filepath.ToSlash(f.dir), cause(err))
+		return nil, "", nil, fmt.Errorf("skills: the folder %q cannot be opened: %w", where, cause(err))
 	}
-	return root.FS(), filepath.ToSlash(filepath.Clean(f.dir)), root.Close, nil
+	return root.FS(), where, root.Close, nil
 }
 
 // cause is an error without the path, which messages have already.

@@ -86,8 +86,10 @@ func TestLoad(t *testing.T) {
 		}
 	}
 	t.Chdir(dir)
-	if got, err := Dir("").Load(t.Context(), []string{"cut"}); err != nil || got[0].Path != "cut/SKILL.md" {
-		t.Errorf("the working folder: %+v, %v", got, err)
+	for _, here := range []Folder{Dir(""), Dir("."), {}} {
+		if got, err := here.Load(t.Context(), []string{"cut"}); err != nil || got[0].Path != "cut/SKILL.md" {
+			t.Errorf("the working folder: %+v, %v", got, err)
+		}
 	}
 	if got, err := Dir("no/such/folder").Load(t.Context(), nil); got != nil || err != nil {
 		t.Errorf("no names: %v, %v", got, err)
