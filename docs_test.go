@@ -4,19 +4,25 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// Links of one page to another lead somewhere, and the README has one to every page.
+// Links of one page to another lead somewhere. The README has one to every page, but for those of kinds,
+// which control-flow.md links.
 func TestDocsLinks(t *testing.T) {
 	pages, err := filepath.Glob("docs/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	kinds, err := filepath.Glob("docs/kinds/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	link := regexp.MustCompile(`\]\(([^):#]+)(#[^)]*)?\)`)
 	linked := map[string]bool{}
-	for _, page := range append(pages, "README.md", "CONTRIBUTING.md", "CHANGELOG.md") {
+	for _, page := range append(slices.Concat(pages, kinds), "README.md", "CONTRIBUTING.md", "CHANGELOG.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -36,6 +42,11 @@ func TestDocsLinks(t *testing.T) {
 	for _, page := range pages {
 		if !linked["README.md "+page] {
 			t.Errorf("README.md does not link %s", page)
+		}
+	}
+	for _, page := range kinds {
+		if !linked["docs/control-flow.md "+page] {
+			t.Errorf("docs/control-flow.md does not link %s", page)
 		}
 	}
 }

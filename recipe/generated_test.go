@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,42 +16,45 @@ var update = flag.Bool("update", false, "write the files that are generated from
 // TestGenerated compares what is generated from the table with the files in docs, or with -update
 // writes them.
 func TestGenerated(t *testing.T) {
-	const page, schema = "../docs/recipe-format.md", "../docs/recipe.schema.json"
-	old, err := os.ReadFile(page)
+	pages, err := filepath.Glob("../docs/kinds/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	files := map[string][]byte{"../docs/recipe.schema.json": Schema()}
 	marked := regexp.MustCompile(`(?s)(<!-- generated: ([a-z ]+) -->\n).*?(<!-- /generated -->)`)
 	tables := docTables()
-	text := marked.ReplaceAllFunc(old, func(part []byte) []byte {
-		m := marked.FindSubmatch(part)
-		table, ok := tables[string(m[2])]
-		if !ok {
-			t.Errorf("%s: there is no table %q", page, m[2])
+	for _, page := range append(pages, "../docs/recipe-format.md") {
+		old, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
 		}
-		delete(tables, string(m[2]))
-		return []byte(string(m[1]) + table + string(m[3]))
-	})
-	for name := range tables {
-		t.Errorf("%s lacks the table %q", page, name)
+		files[page] = marked.ReplaceAllFunc(old, func(part []byte) []byte {
+			m := marked.FindSubmatch(part)
+			table, ok := tables[string(m[2])]
+			if !ok {
+				t.Errorf("%s: there is no table %q, or another place has it", page, m[2])
+			}
+			delete(tables, string(m[2]))
+			return []byte(string(m[1]) + table + string(m[3]))
+		})
 	}
-	for _, file := range []struct {
-		name string
-		text []byte
-	}{{page, text}, {schema, Schema()}} {
+	for name := range tables {
+		t.Errorf("no page has the table %q", name)
+	}
+	for name, text := range files {
 		if *update {
-			if err := os.WriteFile(file.name, file.text, 0o644); err != nil {
+			if err := os.WriteFile(name, text, 0o644); err != nil {
 				t.Error(err)
 			}
 			continue
 		}
-		if old, err := os.ReadFile(file.name); err != nil || !bytes.Equal(old, file.text) {
-			t.Errorf("%s is out of date: run go generate ./recipe (%v)", file.name, err)
+		if old, err := os.ReadFile(name); err != nil || !bytes.Equal(old, text) {
+			t.Errorf("%s is out of date: run go generate ./recipe (%v)", name, err)
 		}
 	}
 }
 
-// docTables returns the tables of the page, by the names in its markers.
+// docTables returns the tables of the pages, by the names in its markers.
 func docTables() map[string]string {
 	tables := map[string]string{"kinds": kindTable(), "recipe kind": keyTable(bodyObject.keys)}
 	for _, o := range []*object{topObject, requiresObject, defaultsObject, limitsObject, stepObject, foreachObject,

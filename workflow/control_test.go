@@ -629,11 +629,11 @@ func TestPlanShowsBodies(t *testing.T) {
 	}
 }
 
-// Every recipe of the page is that of a scenario, which runs it.
-func TestControlFlowPage(t *testing.T) {
-	page, err := os.ReadFile("../docs/control-flow.md")
-	if err != nil {
-		t.Fatal(err)
+// Every recipe of the pages about kinds is that of a scenario, which runs it. Each page has one.
+func TestKindPages(t *testing.T) {
+	pages, err := filepath.Glob("../docs/kinds/*.md")
+	if err != nil || len(pages) < 14 {
+		t.Fatal(pages, err)
 	}
 	files, err := filepath.Glob("../testdata/scenarios/*_example*.txtar")
 	if err != nil {
@@ -650,13 +650,19 @@ func TestControlFlowPage(t *testing.T) {
 		body, _, _ := strings.Cut(rest, "\n-- ")
 		recipes[body+"\n"] = file
 	}
-	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	if len(blocks) < 7 {
-		t.Errorf("%d examples", len(blocks))
-	}
-	for _, b := range blocks {
-		if recipes[b[1]] == "" {
-			t.Errorf("no scenario runs\n%s", b[1])
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+		if len(blocks) == 0 {
+			t.Errorf("%s has no example", page)
+		}
+		for _, b := range blocks {
+			if recipes[b[1]] == "" {
+				t.Errorf("%s: no scenario runs\n%s", page, b[1])
+			}
 		}
 	}
 }
