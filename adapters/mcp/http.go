@@ -1,0 +1,113 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync/atomic"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/braise-run/braise/retry"
+)
+
+const maxRedirects = 10
+
+// sameServer is an http.Client.CheckRedirect. Redirects are followed as long as they stay on the
+// server: headers may be secret.
+func sameServer(req *http.Request, via []*http.Request) error {
+	switch first := via[0].URL; {
+	case req.URL.Scheme != first.Scheme || req.URL.Host != first.Host:
+		return fmt.Errorf("it redirects to %s, which is not followed", shown(req.URL))
+	case len(via) >= maxRedirects:
+		return errors.New("it redirects too often")
+	}
+	return nil
+}
+
+// shown is a URL for messages: no user, query or fragment, which may hold secrets.
+func shown(u *url.URL) string {
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}
+
+// requests makes the HTTP requests of one session: with the headers of the configuration, and so that
+// it is known of each call how far it has come.
+type requests struct {
+	base    http.RoundTripper
+	headers map[string]string
+	limit   int64                  // bytes of an answer
+	version atomic.Pointer[string] // of the protocol, once it is agreed on
+}
+
+// newHTTPTransport makes the transport of one session with an endpoint.
+func newHTTPTransport(cfg Config, base http.RoundTripper) (sdk.Transport, *requests) {
+	r := &requests{base: base, headers: cfg.Headers, limit: int64(framing * cfg.MaxBytes)}
+	return &sdk.StreamableClientTransport{
+		Endpoint:             cfg.URL,
+		HTTPClient:           &http.Client{Transport: r, CheckRedirect: sameServer},
+		MaxEventSize:         framing * cfg.MaxBytes,
+		MaxRetries:           -1, // a stream that broke off is a call whose outcome is unknown
+		DisableStandaloneSSE: true,
+	}, r
+}
+
+const versionHeader = "Mcp-Protocol-Version"
+
+// RoundTrip implements http.RoundTripper.
+func (r *requests) RoundTrip(req *http.Request) (*http.Response, error) {
+	c := callOf(req.Context())
+	req = req.Clone(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.note(func(k *knowledge) { k.sent = true }) }}))
+	if v := r.version.Load(); v != nil && req.Header.Get(versionHeader) == "" {
+		req.Header.Set(versionHeader, *v)
+	}
+	for name, value := range r.headers {
+		if http.CanonicalHeaderKey(name) == "Host" {
+			req.Host = value
+		} else {
+			req.Header.Set(name, value)
+		}
+	}
+	resp, err := r.base.RoundTrip(req)
+	if err != nil {
+		c.note(func(k *knowledge) { k.fault = err })
+		return nil, err
+	}
+	c.note(func(k *knowledge) {
+		k.status, k.after = resp.StatusCode, retry.ParseAfter(resp.Header.Get("Retry-After"))
+	})
+	resp.Body = &boundedBody{ReadCloser: resp.Body, left: r.limit, call: c}
+	return resp, nil
+}
+
+// boundedBody is the body of an answer, up to a number of bytes.
+type boundedBody struct {
+	io.ReadCloser
+	left int64
+	call *call
+}
+
+// Read implements io.Reader.
+func (b *boundedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		err = errLongAnswer
+	}
+	if err != nil && err != io.EOF {
+		b.call.note(func(k *knowledge) { k.fault = err })
+	}
+	return n, err
+}
+
+var errLongAnswer = errors.New("its answer is too long")
+
+// callKey is the key of a *call in the context of what belongs to it.
+type callKey struct{}
+
+func callOf(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}

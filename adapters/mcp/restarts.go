@@ -1,0 +1,46 @@
+package mcp
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// maxRestarts is how often a program is started again without having answered a call in between.
+const maxRestarts = 5
+
+// restarts bounds how often a program is started again: at once after it has ended, then, as long as
+// no call is answered, a second after it has ended again, two, four, eight, and then not any more.
+type restarts struct {
+	mu   sync.Mutex
+	ends int // in a row
+	last time.Time
+}
+
+// ended notes that the program has ended.
+func (r *restarts) ended(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ends++
+	r.last = now
+}
+
+// worked notes that a call was answered.
+func (r *restarts) worked() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ends = 0
+}
+
+// allow returns how long it is until the program may be started again; the error says that it may not.
+func (r *restarts) allow(now time.Time) (time.Duration, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.ends > maxRestarts:
+		return 0, fmt.Errorf("it has ended %d times without an answer in between, and is not started again", r.ends)
+	case r.ends < 2:
+		return 0, nil
+	}
+	return max(0, r.last.Add(time.Second<<(r.ends-2)).Sub(now)), nil
+}

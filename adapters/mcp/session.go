@@ -1,0 +1,451 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/runtime"
+)
+
+// maxTools bounds the list of a server's tools.
+const maxTools = 1000
+
+// session is one connection to a server, from its start to its loss.
+type session struct {
+	*sdk.ClientSession
+	wire    *wire
+	process *process // nil for an endpoint
+	listed  []*sdk.Tool
+	lost    chan struct{} // closed when the connection is
+}
+
+// connected returns the session that is there, or a new one. The caller's ctx is bounded.
+func (s *Server) connected(ctx context.Context) (*session, error) {
+	select {
+	case s.busy <- struct{}{}:
+		defer func() { <-s.busy }()
+	case <-ctx.Done():
+	}
+	select {
+	case <-s.closed:
+		return nil, s.refuse("%w", errClosed)
+	default:
+	}
+	if err := ended(ctx); err != nil {
+		return nil, s.failed(&retry.Failure{Reason: retry.ReasonOf(err), Err: err})
+	}
+	if s.session != nil {
+		select {
+		case <-s.session.lost:
+		default:
+			return s.session, nil
+		}
+	}
+	if wait, err := s.starts.allow(time.Now()); err != nil {
+		return nil, s.refuse("%w", err)
+	} else if wait > 0 {
+		return nil, s.failed(&retry.Failure{Reason: retry.Network, After: wait,
+			Err: fmt.Errorf("it has ended, and is not started again before %s have passed", wait.Round(time.Millisecond))})
+	}
+	session, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.session = session
+	return session, nil
+}
+
+// connect begins a session and lists the tools.
+func (s *Server) connect(ctx context.Context) (*session, error) {
+	c := &call{}
+	ctx = context.WithValue(ctx, callKey{}, c)
+	n := &session{wire: &wire{calls: map[jsonrpc.ID]*call{}}, lost: make(chan struct{})}
+	var transport sdk.Transport
+	var err error
+	if s.base != nil {
+		transport, n.wire.requests = newHTTPTransport(s.cfg, s.base)
+	} else {
+		if n.process, err = newProcess(s.cfg, &s.processes); err != nil {
+			return nil, s.failed(&retry.Failure{Reason: retry.Unknown, Err: fmt.Errorf("it could not start: %w", err)})
+		}
+		transport = n.process
+	}
+	if n.ClientSession, err = s.client.Connect(ctx, watched{transport, n.wire}, nil); err == nil {
+		n.wire.agreed(n.InitializeResult().ProtocolVersion)
+		if err = n.list(ctx); err != nil {
+			_ = n.Close()
+		}
+	}
+	if err != nil {
+		f := s.failure(ctx, n, c, "it could not be opened", err)
+		f.Sent = false // no call of a tool was
+		switch {
+		case n.process == nil:
+		case ctx.Err() != nil:
+			f.Err = fmt.Errorf("%w%s", f.Err, n.process.said(s.quote))
+		default:
+			s.starts.ended(time.Now())
+		}
+		if n.process != nil {
+			n.process.end()
+		}
+		return nil, f
+	}
+	go func() {
+		_ = n.Wait()
+		if n.process != nil {
+			s.starts.ended(time.Now())
+		}
+		close(n.lost)
+	}()
+	return n, nil
+}
+
+// list asks for all tools.
+func (n *session) list(ctx context.Context) error {
+	for t, err := range n.Tools(ctx, nil) {
+		switch {
+		case err != nil:
+			return err
+		case len(n.listed) == maxTools:
+			return fmt.Errorf("it lists more than %d tools", maxTools)
+		}
+		n.listed = append(n.listed, t)
+	}
+	return nil
+}
+
+// tool is what the server listed under a name when the session began; nil: nothing.
+func (n *session) tool(remote string) *sdk.Tool {
+	for _, t := range n.listed {
+		if t.Name == remote {
+			return t
+		}
+	}
+	return nil
+}
+
+// bounded bounds ctx by the timeout, and ends it with the server.
+func (s *Server) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, timedOut(s.cfg.Timeout))
+	ctx, end := context.WithCancelCause(ctx)
+	over := make(chan struct{})
+	go func() {
+		select {
+		case <-s.closed:
+			end(errClosed)
+		case <-over:
+		}
+	}()
+	return ctx, func() {
+		close(over)
+		end(nil)
+		cancel()
+	}
+}
+
+// call calls a tool. When it turns out, before the call has reached the server, that the session is
+// over, it is made in another one.
+func (s *Server) call(ctx context.Context, t *tool, args json.RawMessage) (json.RawMessage, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	params := &sdk.CallToolParams{Name: t.remote, Arguments: args}
+	if len(args) == 0 {
+		params.Arguments = map[string]any{}
+	}
+	if key := runtime.IdempotencyKey(ctx); key != "" {
+		params.Meta = sdk.Meta{KeyMeta: key}
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	for again := true; ; again = false {
+		session, err := s.connected(ctx)
+		if err != nil {
+			return nil, err
+		}
+		about := session.tool(t.remote)
+		if about == nil {
+			return nil, s.refuse("it no longer has the tool %q", t.remote)
+		}
+		c := &call{}
+		_, err = session.CallTool(context.WithValue(ctx, callKey{}, c), params)
+		if ctx.Err() == nil {
+			session.wire.forget(c.id)
+		}
+		if answer := c.answered(); answer != nil {
+			s.starts.worked()
+			return s.result(t, about, answer)
+		}
+		if again && session.missed(ctx, c, err) {
+			continue
+		}
+		f := s.failure(ctx, session, c, fmt.Sprintf("tool %q", t.remote), err)
+		if f.Status != 0 {
+			s.starts.worked()
+		}
+		return nil, f
+	}
+}
+
+// missed reports whether a call has failed because the session was over before: the call has not
+// reached the server, or the server no longer knows the session. It waits for the session's end.
+func (n *session) missed(ctx context.Context, c *call, err error) bool {
+	if ctx.Err() != nil || !errors.Is(err, sdk.ErrSessionMissing) && (c.known().sent || n.process == nil && !errors.Is(err, sdk.ErrConnectionClosed)) {
+		return false
+	}
+	select {
+	case <-n.lost:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// failure says what is known of a request that brought no result. what names it.
+func (s *Server) failure(ctx context.Context, n *session, c *call, what string, err error) *retry.Failure {
+	known := c.known()
+	f := &retry.Failure{Reason: retry.Network, Sent: known.sent}
+	switch {
+	case ctx.Err() != nil:
+		switch err = ended(ctx); {
+		case err != errClosed:
+			f.Reason = retry.ReasonOf(err)
+		case !f.Sent:
+			f.Reason = ""
+		}
+	case known.fault == errLongAnswer:
+		f.Reason, err = "", fmt.Errorf("its answer has more than %d bytes", framing*s.cfg.MaxBytes)
+	case known.status != 0 && (known.status < 200 || known.status > 299):
+		f.Reason, f.Status, f.After = retry.ReasonOfStatus(known.status), known.status, known.after
+		err = s.statusError(known.status, err)
+	case known.said != nil:
+		code := known.said.Code
+		f.Reason, f.Status = retry.Unknown, int(code)
+		if code == jsonrpc.CodeParseError || code <= jsonrpc.CodeInvalidRequest && code >= jsonrpc.CodeInvalidParams {
+			f.Reason = ""
+		}
+		err = errors.New(s.quote(known.said.Message))
+	case known.replied:
+		f.Reason, err = "", fmt.Errorf("its answer does not keep to the protocol: %s", s.quote(err.Error()))
+	case n.process != nil:
+		err = errors.New(n.process.fate(s.quote))
+	default:
+		if known.fault != nil {
+			err = known.fault
+		}
+		if urlErr, ok := errors.AsType[*url.Error](err); ok {
+			err = urlErr.Err // without the URL: its query may hold a secret
+		}
+		err = errors.New(s.quote(err.Error()))
+	}
+	f.Err = fmt.Errorf("%s: %w", what, err)
+	return s.failed(f)
+}
+
+// statusError says which HTTP status came.
+func (s *Server) statusError(status int, err error) error {
+	message := fmt.Sprintf("status %d %s", status, http.StatusText(status))
+	if said, ok := errors.AsType[*jsonrpc.Error](err); ok && said.Code != rejected {
+		message += ": " + s.quote(said.Message)
+	}
+	if urlErr, ok := errors.AsType[*url.Error](err); ok { // a redirect that is not followed
+		message += ": " + urlErr.Err.Error()
+	}
+	if status == http.StatusUnauthorized || status == http.StatusForbidden {
+		message += "\n  hint: the headers of the server say who asks"
+	}
+	return errors.New(message)
+}
+
+// rejected is the code of an error that the SDK wraps where a request was not taken.
+const rejected = -32005
+
+// timedOut is the cause of a context whose call took longer than the server's timeout.
+type timedOut time.Duration
+
+func (t timedOut) Error() string { return fmt.Sprintf("timed out after %s", time.Duration(t)) }
+
+func (t timedOut) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// ended says why ctx is done; nil: it is not.
+func ended(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if _, ok := errors.AsType[timedOut](cause); ok || cause == errClosed {
+		return cause
+	}
+	return ctx.Err()
+}
+
+// call is a request under way.
+type call struct {
+	mu sync.Mutex
+	id jsonrpc.ID
+	knowledge
+}
+
+// knowledge is what is known of a call.
+type knowledge struct {
+	answer  json.RawMessage // the result; nil: none has come
+	said    *jsonrpc.Error  // the error that came instead; nil: none has
+	replied bool            // one of the two has come
+	sent    bool            // it may have reached the server
+	status  int             // of HTTP; 0: none
+	after   time.Duration   // Retry-After
+	fault   error           // of the connection
+}
+
+// note changes what is known of a call; of nil, nothing is.
+func (c *call) note(change func(*knowledge)) {
+	if c != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		change(&c.knowledge)
+	}
+}
+
+func (c *call) known() knowledge {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.knowledge
+}
+
+func (c *call) answered() json.RawMessage { return c.known().answer }
+
+// watched is a transport whose connection tells a wire what passes.
+type watched struct {
+	sdk.Transport
+	wire *wire
+}
+
+// Connect implements sdk.Transport.
+func (t watched) Connect(ctx context.Context) (sdk.Connection, error) {
+	conn, err := t.Transport.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t.wire.Connection = conn
+	return t.wire, nil
+}
+
+// wire is a connection that keeps the results of tools as they came: decoded by the SDK, large
+// integers would lose digits.
+type wire struct {
+	sdk.Connection
+	requests *requests // nil for a process
+
+	mu     sync.Mutex
+	calls  map[jsonrpc.ID]*call // by the id of the request, until an answer has come or the server was told that it is cancelled
+	over   chan struct{}        // closed when there are no calls; nil: nobody waits
+	spoken bool                 // the version of the protocol is agreed on
+}
+
+// Write implements sdk.Connection.
+func (w *wire) Write(ctx context.Context, msg jsonrpc.Message) error {
+	req, ok := msg.(*jsonrpc.Request)
+	if ok && req.IsCall() {
+		if c := callOf(ctx); c != nil {
+			w.mu.Lock()
+			w.calls[req.ID], c.id = c, req.ID
+			w.mu.Unlock()
+			c.note(func(k *knowledge) { k.said, k.replied = nil, false })
+		}
+	}
+	err := w.Connection.Write(ctx, msg)
+	if ok && req.Method == "notifications/cancelled" {
+		var about struct {
+			RequestID any `json:"requestId"`
+		}
+		_ = json.Unmarshal(req.Params, &about) // the SDK has written it
+		if id, err := jsonrpc.MakeID(about.RequestID); err == nil {
+			w.forget(id)
+		}
+	}
+	return err
+}
+
+// Read implements sdk.Connection.
+func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
+	msg, err := w.Connection.Read(ctx)
+	if err != nil {
+		w.end()
+	}
+	resp, ok := msg.(*jsonrpc.Response)
+	if err != nil || !ok {
+		return msg, err
+	}
+	w.mu.Lock()
+	c, spoken := w.calls[resp.ID], w.spoken
+	w.mu.Unlock()
+	w.forget(resp.ID)
+	c.note(func(k *knowledge) {
+		k.said, _ = errors.AsType[*jsonrpc.Error](resp.Error) // another one is the SDK's: the answer broke off
+		k.answer, k.replied = resp.Result, k.said != nil || resp.Error == nil
+	})
+	var hello struct {
+		ProtocolVersion string `json:"protocolVersion"`
+	}
+	if !spoken && json.Unmarshal(resp.Result, &hello) == nil {
+		w.agreed(hello.ProtocolVersion)
+	}
+	return msg, nil
+}
+
+// agreed notes the version of the protocol. The SDK would tell its own connection, but knows only ours.
+func (w *wire) agreed(version string) {
+	if version == "" {
+		return
+	}
+	w.mu.Lock()
+	w.spoken = true
+	w.mu.Unlock()
+	if w.requests != nil {
+		w.requests.version.Store(&version)
+	}
+}
+
+// forget ends the interest in a call.
+func (w *wire) forget(id jsonrpc.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if delete(w.calls, id); len(w.calls) == 0 && w.over != nil {
+		close(w.over)
+		w.over = nil
+	}
+}
+
+// end forgets all calls: there will be no answer.
+func (w *wire) end() {
+	w.mu.Lock()
+	ids := slices.Collect(maps.Keys(w.calls))
+	w.mu.Unlock()
+	for _, id := range ids {
+		w.forget(id)
+	}
+}
+
+// settled returns a channel that is closed when no call is under way: each has its answer, or the
+// server was told that nobody waits for it.
+func (w *wire) settled() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	over := make(chan struct{})
+	if len(w.calls) == 0 {
+		close(over)
+	} else {
+		w.over = over
+	}
+	return over
+}
