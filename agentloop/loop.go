@@ -216,13 +216,13 @@ func (l *Loop) describe(seen map[*Loop]int) any {
 		return n
 	}
 	seen[l] = len(seen)
-	own := []string{}
+	own := []any{}
 	for _, t := range l.Own {
 		if t != nil {
 			own = append(own, t.Spec().Name)
 		}
 	}
-	layers := []string{}
+	layers := []any{}
 	for _, y := range l.Layers {
 		layers = append(layers, y.ID)
 	}
@@ -236,17 +236,20 @@ func (l *Loop) describe(seen map[*Loop]int) any {
 	for tool, a := range l.Approval {
 		approval[tool] = string(a)
 	}
-	var compaction any
+	var temperature, compaction any
+	if l.Temperature != nil {
+		temperature = *l.Temperature
+	}
 	if c := l.Compaction; c != nil {
 		compaction = []any{c.Model, c.Prompt, c.MaxResult}
 	}
 	return map[string]any{
 		"name": l.Name, "description": l.Description, "model": l.Model, "instructions": l.Instructions,
-		"tools": normal(l.Tools), "allTools": l.Tools == nil, "deny": normal(l.Deny), "own": own, "skills": normal(l.Skills),
+		"tools": toAny(normal(l.Tools)), "allTools": l.Tools == nil, "deny": toAny(normal(l.Deny)), "own": own, "skills": toAny(normal(l.Skills)),
 		"maxSteps": l.maxSteps(), "failAtLimit": l.FailAtLimit, "until": l.Until != nil, "approval": approval,
 		"reportIndeterminate": l.ReportIndeterminate, "toolTimeout": l.ToolTimeout.String(), "maxResultBytes": l.MaxResultBytes,
 		"delegates": delegates, "maxDelegationDepth": l.MaxDelegationDepth, "maxSubagents": l.MaxSubagents,
-		"temperature": l.Temperature, "maxTokens": l.MaxTokens, "schema": string(l.Schema),
+		"temperature": temperature, "maxTokens": l.MaxTokens, "schema": string(l.Schema),
 		"thread": l.Memory.Thread, "resource": l.Memory.Resource, "inheritMemory": l.InheritMemory, "topK": l.TopK,
 		"layers": layers, "compaction": compaction,
 	}

@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -148,11 +147,11 @@ func checkParameters(spec ToolSpec) error {
 	if spec.Parameters == nil {
 		return nil
 	}
-	if _, err := schema.Compile(spec.Parameters); err != nil {
+	s, err := schema.Compile(spec.Parameters)
+	switch {
+	case err != nil:
 		return fmt.Errorf("parameters: %w", err)
-	}
-	var top struct{ Type any }
-	if err := json.Unmarshal(spec.Parameters, &top); err != nil || top.Type != "object" {
+	case !s.OfObjects():
 		return errors.New(`parameters: the schema of a tool's arguments says "type": "object"`)
 	}
 	return nil

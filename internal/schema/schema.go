@@ -120,6 +120,12 @@ func (s *Schema) Check(v any) []Problem {
 	return problems
 }
 
+// OfObjects reports whether the schema says "type": "object".
+func (s *Schema) OfObjects() bool {
+	top, _ := s.doc.(map[string]any)
+	return top["type"] == "object"
+}
+
 // maxFree is how many checkers a schema keeps.
 const maxFree = 8
 
