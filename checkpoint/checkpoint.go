@@ -26,9 +26,9 @@ var (
 	ErrFenced   = errors.New("the lease was lost")
 	ErrConflict = errors.New("the journal does not end where the append begins")
 	ErrToken    = errors.New("the token is unknown, used or expired")
-	ErrInvalid  = errors.New("not fit for a journal")
-	ErrCorrupt  = errors.New("the journal is damaged")
-	ErrVersion  = errors.New("the journal has a format that this version does not know")
+	ErrInvalid  = errors.New("not fit for the store")
+	ErrCorrupt  = errors.New("the data is damaged")
+	ErrVersion  = errors.New("the data has a format that this version does not know")
 	ErrClosed   = errors.New("the store is closed")
 )
 

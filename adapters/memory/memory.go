@@ -4,6 +4,7 @@ package memory
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -98,12 +99,15 @@ func parse(text string) ([]runtime.Message, error) {
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.DisallowUnknownFields()
 	err := dec.Decode(&t)
-	var head struct{ Format int }
-	switch json.Unmarshal([]byte(text), &head); {
-	case head.Format > format:
-		return nil, fmt.Errorf("%w: %d, not %d", checkpoint.ErrVersion, head.Format, format)
-	case err == nil && head.Format != format: // also when there is more than one value
-		err = fmt.Errorf("it has no format that is known")
+	if err == nil && dec.More() {
+		err = errors.New("there is more behind it")
+	}
+	if err != nil || t.Format != format { // a later version may write anything else
+		var head struct{ Format int }
+		if json.Unmarshal([]byte(text), &head) == nil && head.Format > format {
+			return nil, fmt.Errorf("%w: %d, not %d", checkpoint.ErrVersion, head.Format, format)
+		}
+		err = cmp.Or(err, fmt.Errorf("its format is %d", t.Format))
 	}
 	for _, message := range t.Messages {
 		if err == nil && !slices.Contains(roles, message.Role) {

@@ -241,10 +241,10 @@ func TestRefused(t *testing.T) {
 		want string
 	}{
 		{"no thread", m.Save(ctx, runtime.Conversation{Resource: "r"}, "t", user), "memory: the conversation has no thread"},
-		{"no turn", m.Save(ctx, thread, "", user), `memory: document "": not fit for a journal: it has no name`},
+		{"no turn", m.Save(ctx, thread, "", user), `memory: document "": not fit for the store: it has no name`},
 		{"not UTF-8", m.Save(ctx, runtime.Conversation{Thread: "\xff"}, "t", user), `memory: conversation: the name "\xff" is not UTF-8`},
 		{"no such role", m.Save(ctx, thread, "t", []runtime.Message{{Role: "robot"}}), `memory: turn "t": unknown role "robot"`},
-		{"no archive", m.Put(ctx, "", "text"), `memory: document "": not fit for a journal: it has no name`},
+		{"no archive", m.Put(ctx, "", "text"), `memory: document "": not fit for the store: it has no name`},
 	} {
 		if tt.err == nil || tt.err.Error() != tt.want {
 			t.Errorf("%s: %v, want %s", tt.name, tt.err, tt.want)
@@ -263,11 +263,11 @@ func TestCorrupt(t *testing.T) {
 	}{
 		{``, checkpoint.ErrCorrupt, ""},
 		{`{"format":1,"messages":[{"role":"user"`, checkpoint.ErrCorrupt, ""},
-		{`{"format":1,"messages":[]}{}`, checkpoint.ErrCorrupt, "no format that is known"},
+		{`{"format":1,"messages":[]}{}`, checkpoint.ErrCorrupt, "there is more behind it"},
 		{`{"format":1,"messages":[{"role":"user","text":1}]}`, checkpoint.ErrCorrupt, "messages.text"},
 		{`{"format":1,"messages":[{"role":"system","text":"x"}]}`, checkpoint.ErrCorrupt, `unknown role "system"`},
 		{`{"format":1,"messages":[],"more":1}`, checkpoint.ErrCorrupt, `unknown field "more"`},
-		{`{"messages":[]}`, checkpoint.ErrCorrupt, "no format that is known"},
+		{`{"messages":[]}`, checkpoint.ErrCorrupt, "its format is 0"},
 		{`{"format":2,"talk":[]}`, checkpoint.ErrVersion, "2, not 1"},
 	} {
 		s := &checkpoint.Memory{}
