@@ -319,6 +319,71 @@ func TestTimeOfHost(t *testing.T) {
 	}
 }
 
+// Wherever a process dies, another one goes on: with the pauses, the limits that were raised, and the time.
+func TestTimeAfterEachWrite(t *testing.T) {
+	wf := load(t, []byte(head+`limits: {wall_time: 10s, on_exceeded: pause}
+steps:
+  one: {uses: test.sleep, with: {s: 6}}
+  all:
+    uses: loop
+    needs: [one]
+    limits: {wall_time: 5s, on_exceeded: pause}
+    with:
+      steps:
+        nap: {uses: test.sleep, with: {s: 4}}
+        note: {uses: set, needs: [nap], with: "${{ iteration }}"}
+      output: ${{ steps.note.output }}
+      max_iterations: 4
+  ask: {uses: human, needs: [all], with: {prompt: Go on}}
+  last: {uses: test.sleep, needs: [ask], with: {s: 1}}
+output: ${{ steps.all.output.last }}
+`))
+	died := false
+	for after := 0; after == 0 || died; after++ {
+		synctest.Test(t, func(t *testing.T) {
+			died = false
+			memory, rt := &checkpoint.Memory{}, sleeper()
+			rt.Reporter, rt.NewRunID = &quiet{}, func() string { return "r1" }
+			rt.Store = &dead{Store: memory, after: after}
+			out, err := wf.Run(t.Context(), nil, rt)
+			asked := map[string]int{}
+			for n := 0; n < 40 && (err != nil || out.Status == workflow.StatusPaused); n++ {
+				time.Sleep(time.Hour) // which does not count
+				if err != nil {
+					if out.Error().Code != "store.failed" || died {
+						t.Fatal(err)
+					}
+					died, rt.Store = true, memory
+					out, err = wf.Recover(t.Context(), "r1", rt)
+					continue
+				}
+				p, answer := out.Pauses[0], any(approve)
+				switch p.Reason {
+				case "indeterminate":
+					answer = map[string]any{"decision": "retry"}
+				case "limits.wall_time":
+					scope := p.Show.(map[string]any)["scope"].(string)
+					asked[scope]++
+					answer = raise("1h")
+					if scope == "all" && asked[scope] == 1 {
+						answer = raise("10s") // enough for the third round, which begins at 8 s
+					}
+				}
+				out, err = workflow.Answer(t.Context(), "r1", p.ID, answer, rt, &workflow.ResumeOptions{Workflow: wf})
+			}
+			if err != nil || out.Output != int64(4) {
+				t.Errorf("after %d writes: %s, %v, output %v", after, out.Status, err, out.Output)
+			}
+			// Undisturbed: the run is at 10 s after one round, and the loop at 8 s after two, and at 12 s after three.
+			if !died {
+				if diff := cmp.Diff(map[string]int{"": 1, "all": 2}, asked); diff != "" || after < 10 {
+					t.Errorf("after %d writes: asked for more (-want +got)\n%s", after, diff)
+				}
+			}
+		})
+	}
+}
+
 // idempotent is a tool that may be called again.
 type idempotent struct{ valueTool }
 
