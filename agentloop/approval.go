@@ -24,6 +24,22 @@ func (l *Loop) approvalOf(tool string) Approval {
 	return l.Approval["*"]
 }
 
+// stricter returns the one that lets less happen without a person's word. What it does not know counts as
+// always.
+func stricter(a, b Approval) Approval {
+	order := []Approval{"", ApproveNever, ApprovePause, ApproveAlways}
+	place := func(a Approval) int {
+		if i := slices.Index(order, a); i >= 0 {
+			return i
+		}
+		return len(order)
+	}
+	if i := max(place(a), place(b)); i < len(order) {
+		return order[i]
+	}
+	return ApproveAlways
+}
+
 // approvalKeys returns what an approval of the call for the session covers, sorted: the tool, or for
 // exec.run the names of its commands. A command line whose commands are not plain to see is a key of
 // its own.

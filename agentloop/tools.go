@@ -277,7 +277,7 @@ func (f *frame) open(ctx context.Context, n int) (job func() error, err error) {
 			return nil, f.refuse(n, toolDenied, err.Error())
 		}
 	}
-	if ok, err := f.approve(ctx, n, c); !ok || err != nil {
+	if ok, err := f.approve(ctx, n, c, b); !ok || err != nil {
 		return nil, err
 	}
 	if err := f.record(Event{Kind: ToolBegan, Call: n, Effect: b.effect(c.Arguments)}); err != nil {
@@ -350,8 +350,11 @@ func (f *frame) pause(p Pause, id string) error {
 }
 
 // approve asks for what the call needs. It is false when the call has its result, or waits.
-func (f *frame) approve(ctx context.Context, n int, c Call) (bool, error) {
+func (f *frame) approve(ctx context.Context, n int, c Call, b *binding) (bool, error) {
 	need := f.loop.approvalOf(c.Name)
+	if t, ok := b.tool.(runtime.ApprovalTool); ok {
+		need = stricter(need, Approval(t.Approval()))
+	}
 	if need == "" || need == ApproveNever {
 		return true, nil
 	}

@@ -168,6 +168,14 @@ func (r rawTool) Call(context.Context, json.RawMessage) (json.RawMessage, error)
 	return json.RawMessage(r), nil
 }
 
+// strict is a tool for whose calls the host wants an approval.
+type strict struct {
+	*runtimetest.Tool
+	approval agentloop.Approval
+}
+
+func (s strict) Approval() string { return string(s.approval) }
+
 func TestApproval(t *testing.T) {
 	t.Run("3.5 only an explicit yes", func(t *testing.T) {
 		yes := approver(func(runtime.ApprovalRequest) (runtime.ApprovalDecision, error) {
@@ -203,6 +211,25 @@ func TestApproval(t *testing.T) {
 			l.Approval, in.Approver = tt.approval, tt.approver
 			res := must(t, l, in, host(model(says("", "t.send"), says("done")), send))
 			same(t, tt.name, []any{res.Calls[0].Result, len(send.Calls())}, []any{tt.want, tt.calls})
+		}
+	})
+	t.Run("3.5 what the host wants of a tool, an agent cannot loosen", func(t *testing.T) {
+		const always, pause, never = agentloop.ApproveAlways, agentloop.ApprovePause, agentloop.ApproveNever
+		for _, tt := range []struct{ agent, tool, want agentloop.Approval }{
+			{"", never, never}, {never, pause, pause}, {pause, never, pause}, {pause, always, always}, {always, pause, always}, {"", "sometimes", always},
+		} {
+			l, send := simple(), tool("t.send", runtime.External, "sent")
+			l.Approval = map[string]agentloop.Approval{"t.send": tt.agent}
+			res, err := run(t, l, input{}, host(model(says("", "t.send"), says("done")), strict{send, tt.tool}))
+			got := never
+			if errors.As(err, new(*agentloop.PauseError)) {
+				got = pause
+			} else if err != nil {
+				t.Fatal(err)
+			} else if res.Calls[0].Code != "" {
+				got = always
+			}
+			same(t, fmt.Sprintf("%q and %q", tt.agent, tt.tool), got, tt.want)
 		}
 	})
 	t.Run("3.5 a pause", func(t *testing.T) {

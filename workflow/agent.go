@@ -138,6 +138,7 @@ func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *a
 	l.Tools, l.Deny, l.Skills = wordsOf(spec["tools"]), wordsOf(spec["deny"]), wordsOf(spec["skills"])
 	l.MaxSteps, l.ToolConcurrency, l.MaxTokens = whole(spec["max_steps"]), whole(spec["tool_concurrency"]), whole(spec["max_tokens"])
 	l.FailAtLimit, l.ReportIndeterminate = spec["on_limit"] == "fail", spec["on_indeterminate"] == "report"
+	c.overlaps = c.overlaps || l.ToolConcurrency > 1
 	if t, ok := number(spec["temperature"]); ok {
 		l.Temperature = &t
 	}

@@ -430,8 +430,12 @@ func (a *agentRun) ask(ctx context.Context, c *agentloop.ModelCall) (*runtime.Re
 	a.mu.Lock()
 	in.calls, in.attempts = a.log.calls[path], a.log.tries[placeOf(path, 0)]
 	a.mu.Unlock()
+	leave, err := in.enter()
+	defer leave()
 	in.reachedCall(beforeTool, beforeModel)
-	err := in.reserve()
+	if err == nil {
+		err = in.reserve()
+	}
 	var resp *runtime.Response
 	if err == nil {
 		in.draw()
@@ -485,9 +489,14 @@ func (a *agentRun) call(ctx context.Context, c *agentloop.ToolCall) (json.RawMes
 	a.mu.Lock()
 	in.attempts = a.log.tries[place]
 	a.mu.Unlock()
+	leave, err := in.enter()
+	defer leave()
 	in.reachedCall(beforeTool, beforeModel)
 	var output any
-	if err = in.reserve(); err == nil { // time, of a tool
+	if err == nil {
+		err = in.reserve() // time, of a tool
+	}
+	if err == nil {
 		output, err = in.toolResult(runtime.Moment{Point: runtime.ToolBefore, Name: spec.Name})
 	}
 	in.reachedCall(afterTool, afterModel)

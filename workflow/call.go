@@ -213,14 +213,16 @@ func (in *invocation) do() {
 		}
 		in.output, in.pause, in.failure = nil, nil, in.fault(in.panicked(recover()))
 	}()
-	var err error
 	in.size = machine.Unknown
-	switch in.call.kind {
-	case modelCall:
+	leave, err := in.enter()
+	defer leave()
+	switch {
+	case err != nil:
+	case in.call.kind == modelCall:
 		in.output, err = in.askModel()
-	case retrieverCall:
+	case in.call.kind == retrieverCall:
 		in.output, err = in.retrieve()
-	case agentCall:
+	case in.call.kind == agentCall:
 		in.output, err = in.runAgent()
 	default:
 		in.output, err = in.callTool()
@@ -231,6 +233,20 @@ func (in *invocation) do() {
 		in.output, in.failure = nil, in.fault(err)
 	}
 	returned = true
+}
+
+// enter waits for a slot, where the calls of agents may overlap with others. An agent has none itself.
+func (in *invocation) enter() (leave func(), err error) {
+	slots := in.run.slots
+	if slots == nil || in.call.kind == agentCall {
+		return func() {}, nil
+	}
+	select {
+	case slots <- struct{}{}:
+		return func() { <-slots }, nil
+	case <-in.ctx.Done():
+		return func() {}, context.Cause(in.ctx)
+	}
 }
 
 // panicError is a panic of an adapter. The stack is for the trace, not for the message.

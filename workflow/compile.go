@@ -45,6 +45,8 @@ type Workflow struct {
 	capabilities []use // that requires names
 	retriever    *use  // the first step that retrieves; nil: none does
 
+	overlaps bool // some agent's calls may overlap
+
 	stepBudgets, stepCosts, stepTimes bool // some step has limits of tokens, cost or time, which pause; of cost; of time
 
 	checked atomic.Pointer[toolCheck] // the last check of the tools; nil before the first
@@ -82,7 +84,7 @@ func Compile(r *recipe.Recipe, opts *Options) (*Workflow, error) {
 	wf := &Workflow{
 		recipe: r, graph: top.graph, inputs: top.inputs, steps: top.steps, calls: c.calls,
 		models: c.sorted(useModel), tools: c.sorted(useTool), secrets: c.sorted(useSecret), capabilities: c.sorted(useCapability),
-		retriever: c.retriever, stepBudgets: c.stepBudgets, stepCosts: c.stepCosts, stepTimes: c.stepTimes,
+		retriever: c.retriever, overlaps: c.overlaps, stepBudgets: c.stepBudgets, stepCosts: c.stepCosts, stepTimes: c.stepTimes,
 	}
 	for _, call := range c.calls {
 		if call.kind == toolCall {
@@ -142,6 +144,8 @@ type compiler struct {
 	retriever *use // the first step that retrieves
 
 	stepBudgets, stepCosts, stepTimes bool
+
+	overlaps bool // some agent's calls may overlap
 
 	suggest suggester
 	full    bool // there are more than MaxSteps somewhere

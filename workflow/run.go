@@ -66,6 +66,7 @@ type run struct {
 	own         *invocation      // the one that the driver executes itself
 	turns       int64            // calls that drivers executed themselves so far
 	slow        bool             // a quick call was not
+	slots       chan struct{}    // of calls under way, one each; nil: the machine starts no more than there may be
 	watch       *time.Timer
 	watching    atomic.Bool // the watch is armed
 	seen        int64       // by the watch: what the baton was
@@ -218,6 +219,9 @@ func (r *run) execute(open func() (map[string]any, error), ready func() error) (
 	r.events.reserve(start, len(r.wf.graph.Nodes))
 	r.over, r.done, r.own = make(chan struct{}), make(chan struct{}), new(invocation)
 	r.reports = make(chan report, 16)
+	if r.wf.overlaps {
+		r.slots = make(chan struct{}, r.maxParallel())
+	}
 	if err := ready(); err != nil {
 		r.m = nil
 		return r.outcome(start, nil, storeError(err))
@@ -689,7 +693,10 @@ func (r *run) launch(in *invocation, alone bool, inside **invocation) bool {
 	}
 	r.events.emit(in.task, in.event(), in.content())
 	r.turns++
-	switch quick := !r.slow && in.tool != nil && in.tool.values != nil && !ownContext(in.task); {
+	if r.slots != nil {
+		alone = false
+	}
+	switch quick := r.slots == nil && !r.slow && in.tool != nil && in.tool.values != nil && !ownContext(in.task); {
 	case alone:
 		in.turn = -r.turns
 	case quick:
