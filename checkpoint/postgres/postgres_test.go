@@ -245,6 +245,28 @@ func TestSchema(t *testing.T) {
 	}
 }
 
+// Tables that an earlier version made keep what they have.
+func TestEarlierVersions(t *testing.T) {
+	current := migrations
+	t.Cleanup(func() { migrations = current })
+	for version := 1; version < len(current); version++ {
+		m := newMedium(t)
+		migrations = current[:version]
+		old := m.open()
+		m.create(old, "run", note("a"))
+		migrations = current
+		s := m.open()
+		if diff := cmp.Diff([]string{`{"text":"a"}`}, m.texts(s, "run")); diff != "" {
+			t.Errorf("version %d (-want +got):\n%s", version, diff)
+		}
+		if err := s.PutDocument(t.Context(), "c", checkpoint.Document{Name: "a"}); err != nil {
+			t.Errorf("version %d: %v", version, err)
+		}
+		// A process of that version goes on with what it has open.
+		m.create(old, "late", note("b"))
+	}
+}
+
 // A role that may use the tables, but not make any, is enough once they are there.
 func TestRights(t *testing.T) {
 	m := newMedium(t)

@@ -244,6 +244,22 @@ func TestMigration(t *testing.T) {
 	open(t, path, nil)
 }
 
+// A file that an earlier version made keeps what it has.
+func TestEarlierVersions(t *testing.T) {
+	current := migrations
+	t.Cleanup(func() { migrations = current })
+	for version := 1; version < len(current); version++ {
+		migrations = current[:version]
+		path := make1(t)
+		migrations = current
+		s := open(t, path, nil)
+		if sum, _, err := s.Load(t.Context(), "run", 0); err != nil || sum.Seq != 40 {
+			t.Errorf("version %d: the journal ends at %d (%v)", version, sum.Seq, err)
+		}
+		want(t, "PutDocument", s.PutDocument(t.Context(), "c", checkpoint.Document{Name: "a"}), nil)
+	}
+}
+
 // A time that no text can hold is refused, and nothing is written.
 func TestTimesPastTheLast(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "runs.db"), nil)
