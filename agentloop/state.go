@@ -93,13 +93,14 @@ type Call struct {
 	Begun     bool            `json:"begun,omitempty"`
 	Open      bool            `json:"open,omitempty"` // under way, or was when the process died
 	Done      bool            `json:"done,omitempty"`
-	Result    string          `json:"result,omitempty"` // what the model sees
-	Code      string          `json:"code,omitempty"`   // why it failed; "": it did not
-	Pauses    int             `json:"pauses,omitempty"` // so far
-	Waits     bool            `json:"waits,omitempty"`  // a pause is open
-	For       string          `json:"for,omitempty"`    // of the last pause
-	Answer    *any            `json:"answer,omitempty"` // to the last pause; nil: none, or it was due
-	Reply     *any            `json:"reply,omitempty"`  // to the last pause that the tool asked for
+	Result    string          `json:"result,omitempty"`  // what the model sees
+	Code      string          `json:"code,omitempty"`    // why it failed; "": it did not
+	Pauses    int             `json:"pauses,omitempty"`  // so far
+	Waits     bool            `json:"waits,omitempty"`   // a pause is open
+	For       string          `json:"for,omitempty"`     // of the last pause
+	Answer    *any            `json:"answer,omitempty"`  // to the last pause; nil: none, or it was due
+	Reply     *any            `json:"reply,omitempty"`   // to the last pause that the tool asked for
+	ReplyTo   string          `json:"replyTo,omitempty"` // that pause's reason
 }
 
 // Reduce returns what a state becomes by an event. It changes nothing that it is given. An event that is
@@ -491,7 +492,7 @@ func (s *State) answer(e *Event) error {
 		c := &s.Calls[n-1]
 		c.Waits, c.Answer = false, reply
 		if c.For == ForTool {
-			c.Reply = reply
+			c.Reply, c.ReplyTo = reply, s.Pauses[i].Reason
 		}
 	}
 	s.Pauses = slices.Delete(s.Pauses, i, i+1)

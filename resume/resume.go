@@ -49,7 +49,10 @@ type (
 )
 
 // given wraps an answer, so that nil is one too.
-type given struct{ answer any }
+type given struct {
+	answer any
+	reason string
+}
 
 // Answer returns the answer to the pause that the caller asked for with [Suspend], as
 // [Pause.Check] returned it. It is false on the first call, before there was a pause. Nobody may
@@ -59,10 +62,17 @@ func Answer(ctx context.Context) (any, bool) {
 	return g.answer, ok
 }
 
+// AnswerTo is Answer with the Reason of the pause that was answered: an adapter that may ask for several
+// tells them apart by it.
+func AnswerTo(ctx context.Context) (reason string, answer any, ok bool) {
+	g, ok := ctx.Value(answerKey{}).(given)
+	return g.reason, g.answer, ok
+}
+
 // WithAnswer returns a context for the call that gets the answer. The engine makes it; tests of
 // tools may.
 func WithAnswer(ctx context.Context, answer any) context.Context {
-	return context.WithValue(ctx, answerKey{}, given{answer})
+	return context.WithValue(ctx, answerKey{}, given{answer: answer})
 }
 
 // IdempotencyKey returns the key of the call that ctx belongs to, see [Key]; "" outside of a run.
@@ -87,7 +97,8 @@ type CallContext struct {
 	Ordinal    int
 	Own        string
 
-	Answer   any // to the pause that the call asked for before
+	Answer   any    // to the pause that the call asked for before
+	AnswerTo string // that pause's Reason
 	Answered bool
 }
 
@@ -98,7 +109,7 @@ func (c *CallContext) Value(key any) any {
 		return Key(c.RunID, c.Generation, c.Path, c.Ordinal, c.Own)
 	case answerKey:
 		if c.Answered {
-			return given{c.Answer}
+			return given{c.Answer, c.AnswerTo}
 		}
 		return nil
 	}

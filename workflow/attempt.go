@@ -80,6 +80,7 @@ type progress struct {
 	calls    int      // of the model, by this step
 	repairs  []string // what was added to a model's messages: an answer, what is wrong with it, and so on
 	reply    any      // the answer to the pause that the adapter asked for before
+	replyTo  string   // the reason of that pause
 	replied  bool
 }
 
@@ -109,7 +110,7 @@ func (in *invocation) record() map[string]any {
 		data["repairs"] = p.repairs
 	}
 	if p.replied {
-		data["answer"] = p.reply
+		data["answer"], data["answerTo"] = p.reply, p.replyTo
 	}
 	if in.draws != nil {
 		data["model"], data["draws"] = in.drawnFrom, in.draws
@@ -133,6 +134,7 @@ func progressOf(data map[string]any) (p progress) {
 		p.repairs = append(p.repairs, text)
 	}
 	p.reply, p.replied = data["answer"]
+	p.replyTo, _ = data["answerTo"].(string)
 	return p
 }
 

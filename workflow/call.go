@@ -137,7 +137,7 @@ func (in *invocation) draw() {
 func (in *invocation) identify(again bool) {
 	in.ordinal = 1
 	if answer, ok := in.run.answers[in.task]; ok && again {
-		in.reply, in.replied = answer, true
+		in.reply, in.replyTo, in.replied = answer.value, answer.to, true
 		delete(in.run.answers, in.task)
 	}
 	in.setContext(in.ctx, nil)
@@ -148,7 +148,7 @@ func (in *invocation) setContext(ctx context.Context, cancel context.CancelCause
 	in.cancel = cancel
 	if in.call.kind == toolCall {
 		in.ctx = &resume.CallContext{Context: ctx, RunID: in.run.id, Generation: in.run.generation, Path: in.path, Ordinal: in.ordinal, Own: in.key,
-			Answer: in.reply, Answered: in.replied}
+			Answer: in.reply, AnswerTo: in.replyTo, Answered: in.replied}
 		return
 	}
 	in.ctx = ctx

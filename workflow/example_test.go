@@ -2,6 +2,7 @@ package workflow_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -142,4 +143,40 @@ output: ${{ len(steps.all.output.tags) + steps.all.output.count }}
 	out, _ := wf.Run(context.Background(), inputs, nil)
 	fmt.Println(out.Output)
 	// Output: 42
+}
+
+// A recipe as a tool of another recipe's agent.
+func ExampleWorkflow_Tool() {
+	price := must(workflow.Compile(must(recipe.Parse("price.yaml", []byte(`
+apiVersion: braise/v1
+name: price
+description: The price of some pears, in cents.
+inputs: {count: integer}
+steps:
+  sum: {uses: set, with: "${{ inputs.count * 30 }}"}
+output: ${{ steps.sum.output }}
+`))), nil))
+	shop := must(workflow.Compile(must(recipe.Parse("shop.yaml", []byte(`
+apiVersion: braise/v1
+name: shop
+steps:
+  sell:
+    uses: agent
+    with: {agent: {model: fast, tools: [recipe.price]}, prompt: "What do three pears cost?"}
+output: ${{ steps.sell.output.text }}
+`))), nil))
+	fast := &runtimetest.Model{Answers: []runtimetest.Answer{
+		{ToolCalls: []runtime.ToolCall{{Name: "recipe.price", Arguments: json.RawMessage(`{"count": 3}`)}}},
+		{Text: "Three pears are 90 cents."},
+	}}
+	out, err := shop.Run(context.Background(), nil, &runtime.Runtime{
+		Models: map[string]runtime.Model{"fast": fast},
+		Tools:  []runtime.Tool{price.Tool(nil)},
+	})
+	fmt.Println(out.Output, err)
+	last := fast.Requests()[1].Messages
+	fmt.Println("the model was told:", last[len(last)-1].Text)
+	// Output:
+	// Three pears are 90 cents. <nil>
+	// the model was told: 90
 }

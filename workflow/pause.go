@@ -241,9 +241,9 @@ func (r *run) answer(p *openPause, next resume.Next, answer any) {
 	default:
 		if next == resume.Answered {
 			if r.answers == nil {
-				r.answers = map[*machine.Task]any{}
+				r.answers = map[*machine.Task]reply{}
 			}
-			r.answers[t] = answer
+			r.answers[t] = reply{answer, p.Reason}
 		}
 		r.m.Again(t)
 	}

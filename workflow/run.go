@@ -94,7 +94,7 @@ type run struct {
 	blocked   []blocked             // calls that wait for the journal
 	pauses    []*openPause
 	opened    map[string]int // pauses so far, by path
-	answers   map[*machine.Task]any
+	answers   map[*machine.Task]reply
 	progress  map[*machine.Task]progress // of calls that paused and are not finished
 	agents    map[*machine.Task]*agentLog
 	sleepers  []*time.Timer
@@ -128,6 +128,12 @@ type blocked struct {
 type group struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+}
+
+// reply is the answer to the pause that a call asked for.
+type reply struct {
+	value any
+	to    string // the reason of the pause
 }
 
 type timerKey struct {

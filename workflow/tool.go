@@ -1,0 +1,105 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+)
+
+// maxToolDepth bounds how deep recipes may call each other as tools, as bodies are bounded.
+const maxToolDepth = 64
+
+// Tool makes a tool of the workflow, for steps and agents of other recipes: recipe.NAME, whose arguments are
+// the inputs and whose result is the output. Each call is a run of its own with rt, which may be nil; its
+// trace goes to the sinks of rt.
+//
+// With rt.Store the run of a call has an id made of the call's idempotency key. A call that is made again,
+// after a crash or an answer, so goes on with that run, and the tool counts as idempotent; without a Store
+// it is external. A run that pauses pauses the call: whoever answers that answers the run.
+func (wf *Workflow) Tool(rt *runtime.Runtime) runtime.Tool {
+	if rt == nil {
+		rt = &runtime.Runtime{}
+	}
+	return &recipeTool{wf, rt}
+}
+
+type recipeTool struct {
+	wf *Workflow
+	rt *runtime.Runtime
+}
+
+// Spec describes the tool.
+func (t *recipeTool) Spec() runtime.ToolSpec {
+	properties, required := map[string]any{}, []any{}
+	for _, in := range t.wf.inputs.list {
+		properties[in.Name] = in.SchemaJSON
+		if text, _ := value.JSON(in.SchemaJSON); strings.Contains(string(text), `"$ref"`) {
+			properties[in.Name] = map[string]any{} // it refers to a place in its own schema; the run checks it
+		}
+		if !in.HasDefault {
+			required = append(required, in.Name)
+		}
+	}
+	parameters, _ := value.JSON(map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+	spec := runtime.ToolSpec{Name: "recipe." + t.wf.recipe.Name, Description: t.wf.recipe.Description, Parameters: parameters}
+	if t.rt.Store != nil {
+		spec.Effect = runtime.Idempotent
+	}
+	return spec
+}
+
+type toolDepth struct{}
+
+// pauseMark is what the reason of a call's pause has before the id of the run's pause.
+const pauseMark = "recipe:"
+
+// Call runs the workflow, or goes on with the run of the call.
+func (t *recipeTool) Call(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+	depth, _ := ctx.Value(toolDepth{}).(int)
+	if depth++; depth > maxToolDepth {
+		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "recipe.depth", Err: fmt.Errorf("recipes call each other as tools more than %d deep", maxToolDepth)}
+	}
+	inputs, err := value.Decode(args)
+	if err != nil {
+		return nil, err
+	}
+	rt, key := *t.rt, resume.IdempotencyKey(ctx)
+	reason, answer, answered := resume.AnswerTo(ctx)
+	ctx = resume.WithIdempotencyKey(&resume.CallContext{Context: ctx}, "") // the key and the answer are this call's, not the run's
+	ctx = context.WithValue(ctx, toolDepth{}, depth)
+	var out *Outcome
+	id := "call-" + key[:min(len(key), 32)]
+	switch {
+	case key == "":
+		out, _ = t.wf.Run(ctx, inputs, &rt)
+	case answered:
+		rt.Resume = resume.PassThrough{}
+		out, _ = Answer(ctx, id, strings.TrimPrefix(reason, pauseMark), answer, &rt, &ResumeOptions{Workflow: t.wf})
+		if e := out.Error(); e != nil && rt.Store != nil && (e.Code == "resume.invalidToken" || e.Code == "answer.unfit") { // it went on without us
+			out, _ = t.wf.Recover(ctx, id, &rt)
+		}
+	default:
+		rt.NewRunID = func() string { return id }
+		out, _ = t.wf.Run(ctx, inputs, &rt)
+		if e := out.Error(); e != nil && e.Code == "run.exists" {
+			out, _ = t.wf.Recover(ctx, id, &rt)
+		}
+	}
+	switch e := out.Error(); {
+	case e != nil && ctx.Err() != nil:
+		return nil, errors.Join(ctx.Err(), e)
+	case e != nil:
+		return nil, &runtime.Error{Category: e.Category, Code: e.Code, Err: fmt.Errorf("recipe %q: %w", t.wf.recipe.Name, e)}
+	case out.Status == StatusPaused:
+		p := out.Pauses[0]
+		return nil, resume.Suspend(resume.Pause{Kind: p.Kind, Prompt: p.Prompt, Show: p.Show, Schema: p.Schema, Decisions: p.Decisions,
+			ExpiresAt: p.ExpiresAt, OnExpire: p.OnExpire, RetryAt: p.RetryAt, Reason: pauseMark + p.ID})
+	}
+	return value.JSON(out.Output)
+}
