@@ -82,6 +82,7 @@ type invocation struct {
 	policy    *retry.Resolved // nil: nobody says anything about trying again
 	ordinal   int             // this is the step's n-th logical call, from 1
 	key       string          // the recipe's part of the idempotency key
+	known     runtime.Effect  // see effect; "": nobody has asked yet
 	drawnFrom string          // the model that draws are of
 	draws     []int           // calls of the model, in the run's count
 	progress
@@ -133,14 +134,13 @@ func (in *invocation) draw() {
 	in.drawnFrom, in.draws = in.req.Model, append(in.draws, in.req.Call)
 }
 
-// identify gives the call its context. again says that it was suspended, and is answered.
+// identify gives the call its number. again says that it was suspended, and is answered.
 func (in *invocation) identify(again bool) {
 	in.ordinal = 1
 	if answer, ok := in.run.answers[in.task]; ok && again {
 		in.reply, in.replyTo, in.replied = answer.value, answer.to, true
 		delete(in.run.answers, in.task)
 	}
-	in.setContext(in.ctx, nil)
 }
 
 // setContext lets the call run in ctx, where it finds its key and its answer.
@@ -159,13 +159,16 @@ func (in *invocation) effect() runtime.Effect {
 	if in.call.kind != toolCall {
 		return runtime.ReadOnly
 	}
-	effect := in.tool.effect
-	if t, ok := in.tool.tool.(runtime.EffectTool); ok {
-		if text, err := value.JSON(in.args); err == nil {
-			effect = cmp.Or(t.EffectOf(text), effect)
+	if in.known == "" {
+		effect := in.tool.effect
+		if t, ok := in.tool.tool.(runtime.EffectTool); ok {
+			if text, err := value.JSON(in.args); err == nil {
+				effect = cmp.Or(t.EffectOf(text), effect)
+			}
 		}
+		in.known = cmp.Or(effect, runtime.External)
 	}
-	return cmp.Or(effect, runtime.External)
+	return in.known
 }
 
 // hasEffect reports whether the call may do something to the world.

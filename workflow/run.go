@@ -114,13 +114,19 @@ type run struct {
 
 	budget    budget
 	drawMutex sync.Mutex
-	drawn     map[string][]bool // model calls, by model: those that were made
+	drawn     map[string]*drawn // by model
 }
 
 // blocked is a call that begins once what is before it is in the journal.
 type blocked struct {
 	in    *invocation
 	alone bool
+}
+
+// drawn are the calls of a model.
+type drawn struct {
+	made []bool // by number, from 1: that call was
+	free int    // where in made the first may be that was not
 }
 
 // group is a context for calls that nothing can stop one by one: calls of the recipe's own steps
@@ -222,7 +228,11 @@ func (r *run) execute(open func() (map[string]any, error), ready func() error) (
 	r.journal.inputs = inputs
 	r.m = r.newMachine()
 	r.m.Tell(r.events.now)
-	r.events.reserve(start, len(r.wf.graph.Nodes))
+	steps := len(r.wf.graph.Nodes)
+	r.events.reserve(start, steps)
+	if r.rt.Store == nil {
+		r.journal.entries = make([]entry, 0, steps+1)
+	}
 	r.over, r.done, r.own = make(chan struct{}), make(chan struct{}), new(invocation)
 	r.reports = make(chan report, 16)
 	if r.wf.overlaps {
@@ -669,7 +679,7 @@ func (r *run) start(c machine.Command, inside **invocation) bool {
 			return true
 		}
 	}
-	return r.launch(in, c.Alone && len(r.journal.entries) == 0, inside)
+	return r.launch(in, c.Alone && (len(r.journal.entries) == 0 || !r.journal.durable()), inside)
 }
 
 // unblock writes the journal, and begins the calls that waited for it.
@@ -705,6 +715,7 @@ func (r *run) launch(in *invocation, alone bool, inside **invocation) bool {
 	switch quick := r.slots == nil && !r.slow && in.tool != nil && in.tool.values != nil && !ownContext(in.task); {
 	case alone:
 		in.turn = -r.turns
+		in.setContext(r.ctx, nil)
 	case quick:
 		in.turn = r.turns
 		in.setContext(r.callContext(in.task))
@@ -760,7 +771,7 @@ func (r *run) finish(in *invocation) {
 			n = r.cancelledAt
 		}
 		r.note(entry{kind: recEnded, path: in.path, n: n, output: in.output, failure: in.failure, model: in.drawnFrom, draws: in.draws, used: in.used})
-		r.journal.urgent = r.journal.urgent || in.hasEffect()
+		r.journal.urgent = r.journal.urgent || r.journal.durable() && in.hasEffect()
 		r.m.Spend(in.task, in.used.micros)
 	}
 	r.m.Finish(in.task, in.output, in.size, in.failure)
@@ -971,17 +982,15 @@ func (r *run) take(rep report) {
 func (r *run) drawCall(model string) int {
 	r.drawMutex.Lock()
 	defer r.drawMutex.Unlock()
-	for i, drawn := range r.drawn[model] {
-		if !drawn {
-			r.drawn[model][i] = true
-			return i + 1
-		}
+	d := r.drawnOf(model)
+	for d.free < len(d.made) && d.made[d.free] {
+		d.free++
 	}
-	if r.drawn == nil {
-		r.drawn = map[string][]bool{}
+	if d.free == len(d.made) {
+		d.made = append(d.made, false)
 	}
-	r.drawn[model] = append(r.drawn[model], true)
-	return len(r.drawn[model])
+	d.made[d.free] = true
+	return d.free + 1
 }
 
 // markDrawn notes a call of an earlier leg.
@@ -989,13 +998,22 @@ func (r *run) markDrawn(model string, n int) {
 	if n < 1 || n > math.MaxInt32 {
 		return
 	}
-	if r.drawn == nil {
-		r.drawn = map[string][]bool{}
+	d := r.drawnOf(model)
+	for len(d.made) < n {
+		d.made = append(d.made, false)
 	}
-	for len(r.drawn[model]) < n {
-		r.drawn[model] = append(r.drawn[model], false)
+	d.made[n-1] = true
+}
+
+func (r *run) drawnOf(model string) *drawn {
+	d := r.drawn[model]
+	if d == nil {
+		if d = new(drawn); r.drawn == nil {
+			r.drawn = map[string]*drawn{}
+		}
+		r.drawn[model] = d
 	}
-	r.drawn[model][n-1] = true
+	return d
 }
 
 // resultError words the end of the machine as the run's error.
