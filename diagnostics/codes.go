@@ -14,7 +14,6 @@ const (
 	CodeMissingKey    Code = "recipe.missingKey"  // a required key is not there
 	CodeWrongType     Code = "recipe.wrongType"   // a value of the wrong type
 	CodeInvalidValue  Code = "recipe.invalid"     // a value of the right type that is not allowed
-	CodeNotBuilt      Code = "recipe.notBuilt"    // part of the format that this version does not run
 	CodeUnknownKind   Code = "recipe.unknownKind" // uses names neither a kind nor a tool
 	CodeUnknownName   Code = "recipe.unknownName" // a step, agent or other declared thing that does not exist
 	CodeDuplicateName Code = "recipe.duplicateName"

@@ -160,7 +160,6 @@ var summaries = map[Code]string{
 	CodeMissingKey:    "A required key is missing.",
 	CodeWrongType:     "A value has the wrong type.",
 	CodeInvalidValue:  "A value is not allowed.",
-	CodeNotBuilt:      "A part of the format that this version does not have.",
 	CodeUnknownKind:   "A step uses neither a kind nor a tool.",
 	CodeUnknownName:   "A name that is declared nowhere.",
 	CodeDuplicateName: "A name is declared twice.",

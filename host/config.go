@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/adapters/builtin"
+	"github.com/braise-run/braise/adapters/mcp"
 	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/yamlnode"
@@ -30,6 +31,7 @@ type Config struct {
 	Models  map[string]Model         // by the name that recipes use
 	Prices  map[string]runtime.Price // of models, by the name that recipes use; nil: none
 	Tools   builtin.Options          // folders as written; Runtime resolves them
+	MCP     map[string]mcp.Config    // servers of tools, by name; folders as written, Connect resolves them. nil: none
 	Secrets []string                 // names of environment variables that recipes may use as secrets
 	Limits  runtime.Limits
 	Budget  runtime.Budget
@@ -114,24 +116,15 @@ type reader struct {
 	replay bool // models are names only
 }
 
-var (
-	keys     = []string{"models", "prices", "tools", "secrets", "limits", "memory", "retriever", "skills", "store", "telemetry"}
-	notBuilt = []string{"mcp"}
-)
+var keys = []string{"models", "prices", "tools", "mcp", "secrets", "limits", "memory", "retriever", "skills", "store", "telemetry"}
 
 func (r *reader) config(n *yamlnode.Node) *Config {
-	fields := r.Object(n, slices.Concat(keys, notBuilt), nil)
-	if fields != nil {
-		for _, f := range n.Fields {
-			if slices.Contains(notBuilt, f.Key) {
-				r.Errorf(f.Pos, diagnostics.CodeNotBuilt, "take it out", "this version does not have %q", f.Key)
-			}
-		}
-	}
+	fields := r.Object(n, keys, nil)
 	c := &Config{
 		Models:  r.models(fields["models"]),
 		Prices:  r.prices(fields["prices"]),
 		Tools:   r.tools(fields["tools"]),
+		MCP:     r.mcp(fields["mcp"]),
 		Secrets: r.secrets(fields["secrets"]),
 		OTLP:    r.telemetry(fields["telemetry"]),
 		Index:   r.retriever(fields["retriever"]),

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/braise-run/braise/adapters/builtin"
+	"github.com/braise-run/braise/adapters/mcp"
 	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
@@ -50,6 +51,9 @@ tools:
   exec: {allow: [git, ./bin/tool], timeout: 30s, dir: work}
   file: {base: ./workspace}
   http: {allow_private: true, timeout: 5s}
+mcp:
+  files: {command: [npx, -y, some-server, .], env: {MODE: quiet}, dir: data, approval: pause, timeout: 1m}
+  docs:  {url: "https://docs.test/mcp", headers: {X-Team: search}}
 secrets: {from_env: [CRM_TOKEN, OTHER]}
 limits: {max_parallel: 4, grace: 1s, tokens: 100000, cost_usd: 2.5, wall_time: 30m, on_exceeded: pause}
 retriever: {index: ./docs}
@@ -74,6 +78,10 @@ store: "sqlite:.braise/runs.db?synchronous=normal"
 				File: &builtin.FileOptions{Base: "./workspace"},
 				HTTP: &builtin.HTTPOptions{AllowPrivate: true, Timeout: 5 * time.Second},
 			},
+			MCP: map[string]mcp.Config{
+				"files": {Name: "files", Command: []string{"npx", "-y", "some-server", "."}, Env: map[string]string{"MODE": "quiet"}, Dir: "data", Approval: "pause", Timeout: time.Minute},
+				"docs":  {Name: "docs", URL: "https://docs.test/mcp", Headers: map[string]string{"X-Team": "search"}},
+			},
 			Secrets: []string{"CRM_TOKEN", "OTHER"},
 			Limits:  runtime.Limits{MaxParallel: 4, Grace: time.Second},
 			Budget:  runtime.Budget{Tokens: 100_000, CostUSD: 2.5, WallTime: 30 * time.Minute, Pause: true},
@@ -86,10 +94,15 @@ tools:
   exec: {allow: ["${DIR}"], timeout: "${WAIT}"}
   file: {base: "a$${DIR}b/$DIR/${ODD}"}
 skills: "${DIR}/skills"
+mcp: {docs: {url: "https://${HOST}/mcp", headers: {Authorization: "Bearer ${KEY}"}}, run: {command: ["${DIR}/run"], env: {API_KEY: "${KEY}"}}}
 store: "postgres://u:${KEY}@db/runs"
 `, host.Config{
 			Store:  "postgres://u:sk-0123456789@db/runs",
 			Skills: "data/skills",
+			MCP: map[string]mcp.Config{
+				"docs": {Name: "docs", URL: "https://models.test/mcp", Headers: map[string]string{"Authorization": "Bearer sk-0123456789"}},
+				"run":  {Name: "run", Command: []string{"data/run"}, Env: map[string]string{"API_KEY": "sk-0123456789"}},
+			},
 			Models: map[string]host.Model{
 				"fast": {Provider: "script", File: "data/canned.yaml"},
 				"big": {Provider: "openai", OpenAI: &openai.Options{
@@ -143,8 +156,25 @@ func TestParseConfigRefuses(t *testing.T) {
 			{"b.yaml:4:10", diagnostics.CodeUnknownKey, `unknown key "allow_privat"`, `did you mean "allow_private"?`},
 			{"b.yaml:5:10", diagnostics.CodeUnknownKey, `unknown key "max_paralel"`, `did you mean "max_parallel"?`},
 		}},
-		{"not in this version", "mcp: {}", []found{
-			{"b.yaml:1:1", diagnostics.CodeNotBuilt, `this version does not have "mcp"`, "take it out"},
+		{"servers of tools", `mcp:
+  a.b: {command: [x]}
+  none: {}
+  both: {command: [x], url: "http://h"}
+  secret: {url: "http://h", headers: {Authorization: "Bearer abc"}}
+  env: {command: [x], env: {API_TOKEN: abc, A: "${NOT_SET}"}}
+  word: {command: [x], approval: ask, timeout: 5, args: [y]}
+  url: {url: "http://me:${KEY}@h"}
+`, []found{
+			{"b.yaml:2:3", diagnostics.CodeInvalidValue, `the name "a.b" of a server may have letters, digits, _ and -`, ""},
+			{"b.yaml:3:3", diagnostics.CodeInvalidValue, `mcp server "none": it needs a command or a URL`, ""},
+			{"b.yaml:4:3", diagnostics.CodeInvalidValue, `mcp server "both": it has a command or a URL, not both`, ""},
+			{"b.yaml:5:54", diagnostics.CodeInvalidValue, `the secret "Authorization" may not stand in the file`, variable},
+			{"b.yaml:6:40", diagnostics.CodeInvalidValue, `the secret "API_TOKEN" may not stand in the file`, variable},
+			{"b.yaml:6:48", diagnostics.CodeInvalidValue, `the environment variable "NOT_SET" is not set`, dollar},
+			{"b.yaml:7:34", diagnostics.CodeInvalidValue, `"approval" may not be "ask"`, "allowed: never, pause, always"},
+			{"b.yaml:7:48", diagnostics.CodeWrongType, `"timeout" must be a duration, not an integer`, "give it a unit: 5s"},
+			{"b.yaml:7:51", diagnostics.CodeUnknownKey, `unknown key "args"`, "known here: approval, command, dir, env, headers, timeout, url"},
+			{"b.yaml:8:3", diagnostics.CodeInvalidValue, `mcp server "url": the URL may not hold a user`, "give a header"},
 		}},
 		{"memory and skills", "memory: {}\nskills: ''", []found{
 			{"b.yaml:1:9", diagnostics.CodeMissingKey, `the key "store" is missing from "memory"`, ""},

@@ -37,8 +37,8 @@ const (
 
 // Check is what [Config.Examine] says about one part of an installation. It holds no secret.
 type Check struct {
-	Part    string      `json:"part"`           // config, model, tool, secret, skill, telemetry, memory, store, version
-	Name    string      `json:"name,omitempty"` // of the model, tool, secret or skill
+	Part    string      `json:"part"`           // config, model, tool, mcp, secret, skill, telemetry, memory, store, version
+	Name    string      `json:"name,omitempty"` // of the model, tool, server, secret or skill
 	Status  CheckStatus `json:"status"`
 	Message string      `json:"message"`
 	Hint    string      `json:"hint,omitempty"` // what to do about it, or what it means
@@ -48,11 +48,11 @@ type Check struct {
 const endpointTimeout = 5 * time.Second
 
 // Examine looks whether what the configuration names is there: it reads the scripts, asks each
-// endpoint for its list of models and connects to the collector, each for at most 5 s, and looks for
-// folders, programs and secrets. No model answers, no tool is called, and nothing is sent to the
-// collector. dir is the folder of the configuration, as for Runtime. The checks are those of models,
-// tools, secrets, and skills, telemetry and memory if they are configured, and the store; models, secrets and skills
-// in the order of names. A store that is not there yet is not made, except for the tables in a postgres database.
+// endpoint for its list of models and connects to the collector, each for at most 5 s, opens each MCP
+// server within its timeout, and looks for folders, programs and secrets. No model answers, no tool is
+// called, and nothing is sent to the collector. dir is the folder of the configuration, as for Runtime.
+// The checks are those of models, tools, MCP servers, secrets, and skills, telemetry and memory if they
+// are configured, and the store; models, servers, secrets and skills in the order of names. A store that is not there yet is not made, except for the tables in a postgres database.
 // A nil c is an installation without a braise.yaml.
 func (c *Config) Examine(ctx context.Context, dir string) []Check {
 	if c == nil {
@@ -67,12 +67,14 @@ func (c *Config) Examine(ctx context.Context, dir string) []Check {
 			checks[i].Part, checks[i].Name = "model", name
 		})
 	}
-	var collector []Check
+	var collector, servers []Check
+	all.Go(func() { servers = c.examineServers(ctx, dir) })
 	if c.OTLP != nil {
 		all.Go(func() { collector = []Check{examineCollector(ctx, c.OTLP)} })
 	}
 	all.Wait()
 	checks = append(checks, c.examineTools(dir)...)
+	checks = append(checks, servers...)
 	env := c.env
 	if env == nil {
 		env = os.LookupEnv

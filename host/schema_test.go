@@ -55,11 +55,27 @@ func TestConfigSchema(t *testing.T) {
 
 		{`retriever: {index: "docs/${SOME}"}`, true},
 
+		{`mcp: {}`, true},
+		{`mcp: {files: {command: [npx, -y, server, "${SOME}"], env: {A: b, A_KEY: "${TOKEN}"}, dir: d, approval: pause, timeout: 5s}}`, true},
+		{`mcp: {docs-2: {url: "https://h:8080/mcp?x=${SOME}", headers: {X: y, Authorization: "Bearer ${TOKEN}"}, approval: "never"}}`, true},
+
 		{`[]`, false},
 		{`retriever: {}`, false},
 		{`retriever: {index: ""}`, false},
 		{`retriever: {index: docs, top: 5}`, false},
-		{`mcp: {}`, false},
+		{`mcp: {a.b: {command: [x]}}`, false},
+		{`mcp: {files: {}}`, false},
+		{`mcp: {files: {command: []}}`, false},
+		{`mcp: {files: {command: [x], url: "http://h"}}`, false},
+		{`mcp: {files: {command: [x], headers: {A: b}}}`, false},
+		{`mcp: {files: {command: [x], env: {A_TOKEN: b}}}`, false},
+		{`mcp: {files: {url: "http://h", env: {A: b}}}`, false},
+		{`mcp: {files: {url: "http://h", dir: d}}`, false},
+		{`mcp: {files: {url: "file:///h"}}`, false},
+		{`mcp: {files: {url: "http://u@h"}}`, false},
+		{`mcp: {files: {url: "http://h", headers: {Authorization: b}}}`, false},
+		{`mcp: {files: {command: [x], approval: ask}}`, false},
+		{`mcp: {files: {command: [x], timeout: 5}}`, false},
 		{`memory: {store: true}`, true},
 		{`memory: {store: false}`, true},
 		{`memory: {}`, false},
@@ -153,7 +169,7 @@ func TestConfigSchemaIsDocumented(t *testing.T) {
 	walk = func(path string, v any) {
 		part := v.(map[string]any)
 		properties, _ := part["properties"].(map[string]any)
-		for _, def := range []string{"model", "price"} {
+		for _, def := range []string{"model", "price", "server"} {
 			if ref, ok := part["additionalProperties"].(map[string]any); ok && ref["$ref"] == "#/$defs/"+def {
 				properties = map[string]any{"NAME": defs[def]}
 			}

@@ -50,7 +50,8 @@ func (s *scenario) attempt(ctx context.Context, base *runtime.Runtime, maxParall
 	if err := os.CopyFS(dir, s.files); err != nil {
 		return nil, err
 	}
-	wf, rt, err := s.prepare(dir, base, maxParallel)
+	wf, rt, disconnect, err := s.prepare(ctx, dir, base, maxParallel)
+	defer disconnect()
 	var wrong *diagnostics.Error
 	switch {
 	case errors.As(err, &wrong):
@@ -67,20 +68,27 @@ func (s *scenario) attempt(ctx context.Context, base *runtime.Runtime, maxParall
 	return a, err
 }
 
-// prepare compiles the recipe for the runtime of one attempt. The error is a *diagnostics.Error
-// when the recipe or the configuration is at fault.
-func (s *scenario) prepare(dir string, base *runtime.Runtime, maxParallel int) (*workflow.Workflow, *runtime.Runtime, error) {
-	rt, err := s.runtime(dir, base)
+// prepare compiles the recipe for the runtime of one attempt, with the MCP servers that it needs. The
+// error is a *diagnostics.Error when the recipe or the configuration is at fault. disconnect ends the
+// servers, and is never nil.
+func (s *scenario) prepare(ctx context.Context, dir string, base *runtime.Runtime, maxParallel int) (wf *workflow.Workflow, rt *runtime.Runtime, disconnect func(), err error) {
+	disconnect = func() {}
+	rt, config, err := s.runtime(dir, base)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, disconnect, err
 	}
 	r, err := recipe.Load(s.source, recipeFile) // with errors too: Compile finds the rest
 	if r == nil {
-		return nil, nil, err
+		return nil, nil, disconnect, err
 	}
-	wf, err := workflow.Compile(r, &workflow.Options{Tools: rt.ToolSpecs()})
+	if err == nil {
+		if disconnect, err = config.Connect(ctx, dir, r, rt); err != nil {
+			return nil, nil, disconnect, err
+		}
+	}
+	wf, err = workflow.Compile(r, &workflow.Options{Tools: rt.ToolSpecs()})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, disconnect, err
 	}
 	if s.script != nil {
 		for _, name := range wf.Plan().Requires.Models {
@@ -97,21 +105,27 @@ func (s *scenario) prepare(dir string, base *runtime.Runtime, maxParallel int) (
 	if rt.Resume == nil {
 		rt.Resume = resume.PassThrough{}
 	}
-	return wf, rt, nil
+	return wf, rt, disconnect, nil
 }
 
-// runtime makes the runtime of the scenario's braise.yaml, over base. Models are those of base and
-// of the configuration; a script answers for all of them.
-func (s *scenario) runtime(dir string, base *runtime.Runtime) (*runtime.Runtime, error) {
+// runtime makes the runtime of the scenario's braise.yaml, which it returns too, over base. Models are
+// those of base and of the configuration; a script answers for all of them.
+func (s *scenario) runtime(dir string, base *runtime.Runtime) (*runtime.Runtime, *host.Config, error) {
 	var config *host.Config
 	var models []string
 	if f := s.file(configFile); f != nil {
 		var err error
 		if config, err = host.ParseConfig(configFile, f.Data, environment); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if exec := config.Tools.Exec; exec != nil && exec.Dir == "" {
 			exec.Dir = "." // the working folder is the scenario's
+		}
+		for name, server := range config.MCP {
+			if server.Command != nil && server.Dir == "" {
+				server.Dir = "."
+				config.MCP[name] = server
+			}
 		}
 		if s.script != nil { // instead of what the configuration says, which may need a key
 			models = slices.Collect(maps.Keys(config.Models))
@@ -129,7 +143,7 @@ func (s *scenario) runtime(dir string, base *runtime.Runtime) (*runtime.Runtime,
 	if base == nil || config != nil {
 		own, err := config.Runtime(dir)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		maps.Copy(rt.Models, own.Models)
 		if own.Prices != nil {
@@ -160,7 +174,7 @@ func (s *scenario) runtime(dir string, base *runtime.Runtime) (*runtime.Runtime,
 			rt.Models[name] = s.script
 		}
 	}
-	return &rt, config.UseStore(&rt, &checkpoint.Memory{})
+	return &rt, config, config.UseStore(&rt, &checkpoint.Memory{})
 }
 
 // replaceTools returns tools with those of own added, or put in the place of the same name.

@@ -15,10 +15,10 @@ import (
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Check the installation: configuration, models, tools, secrets, telemetry, store, versions",
+		Short: "Check the installation: configuration, models, tools, MCP servers, secrets, telemetry, store, versions",
 		Long: "Doctor reads the configuration and looks whether what it names is there. Endpoints of models are asked for their list\n" +
-			"of models, which costs nothing, and the collector of telemetry is connected to; no model answers, no tool is called and\n" +
-			"no telemetry is sent.",
+			"of models, which costs nothing, MCP servers for their tools, and the collector of telemetry is connected to; no model\n" +
+			"answers, no tool is called and no telemetry is sent.",
 		Args: exactly(0, "doctor takes no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			checks, code := a.examine(cmd.Context())

@@ -85,12 +85,12 @@ func (a *app) validate(ctx context.Context, path string) diagnostics.List {
 	rt, err := a.runtimeFor(path)
 	if err != nil {
 		list := findings(err)
-		if _, err := compile(path, nil); err != nil {
+		if _, err := a.compile(path, nil); err != nil {
 			list = append(list, findings(err)...)
 		}
 		return list
 	}
-	wf, err := compile(path, rt)
+	wf, err := a.compile(path, rt)
 	if err != nil {
 		return findings(err)
 	}
@@ -231,7 +231,7 @@ func (a *app) planCommand() *cobra.Command {
 			if err != nil {
 				return a.refuse(nil, err)
 			}
-			wf, err := compile(args[0], rt)
+			wf, err := a.compile(args[0], rt)
 			if err != nil {
 				return a.refuse(nil, err)
 			}
@@ -322,10 +322,15 @@ func (a *app) kindsCommand() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			rt, err := a.runtimeFor("")
 			if err != nil {
 				return a.refuse(nil, err)
+			}
+			disconnect, err := a.host.Connect(cmd.Context(), a.hostDir, nil, rt)
+			defer disconnect()
+			if err != nil && !a.quiet { // the list is good without them
+				fmt.Fprintf(a.stderr, "braise: warning: %s\n", visible(err.Error()))
 			}
 			list := entries(rt)
 			if len(args) == 1 {

@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
@@ -103,7 +106,8 @@ func (a *app) resumeCommand() *cobra.Command {
 				return err
 			}
 			token := args[0]
-			return a.goOn(cmd.Context(), changed{recipeFile, acceptChanged}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
+			runID, _, _ := resume.Parse(token) // a bad one is refused below
+			return a.goOn(cmd.Context(), runID, changed{recipeFile, acceptChanged}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
 				if flags.none() && a.interactive() {
 					if out := findPause(ctx, rt, token); out != nil {
 						return out
@@ -159,22 +163,31 @@ type changed struct {
 
 // goOn goes on with a run of the store: it makes the runtime, lets first do the first leg, answers at the
 // terminal what comes then, and prints the result.
-func (a *app) goOn(ctx context.Context, with changed, first func(context.Context, *runtime.Runtime, *workflow.ResumeOptions) *workflow.Outcome) error {
+func (a *app) goOn(ctx context.Context, runID string, with changed, first func(context.Context, *runtime.Runtime, *workflow.ResumeOptions) *workflow.Outcome) error {
 	rt, err := a.runtimeFor(with.file)
 	if err != nil {
 		return a.refuse(nil, err)
 	}
 	opts := &workflow.ResumeOptions{AcceptChanged: with.accept}
 	if with.file != "" {
-		if opts.Workflow, err = compile(with.file, rt); err != nil {
-			return a.refuse(nil, err)
+		var disconnect func()
+		if opts.Workflow, disconnect, err = a.ready(ctx, with.file, rt); err != nil {
+			return err
 		}
+		defer disconnect()
 	}
 	store, err := a.openStore(ctx, true)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
+	if r := storedRecipe(ctx, store, runID); r != nil && with.file == "" {
+		disconnect, err := a.connect(ctx, r, rt)
+		if err != nil {
+			return err
+		}
+		defer disconnect()
+	}
 	if err := a.host.UseStore(rt, store); err != nil {
 		return &exitError{exitInternal, err}
 	}
@@ -188,6 +201,23 @@ func (a *app) goOn(ctx context.Context, with changed, first func(context.Context
 	defer flush() // when the result is out
 	out := a.legs(ctx, rt, opts, func(rt *runtime.Runtime) *workflow.Outcome { return first(ctx, rt, opts) })
 	return a.finish(ctx, rt, out, why())
+}
+
+// storedRecipe is the recipe of a run; nil when the store does not have it.
+func storedRecipe(ctx context.Context, store checkpoint.Store, runID string) *recipe.Recipe {
+	sum, _, err := store.Load(ctx, runID, math.MaxInt64)
+	if err != nil {
+		return nil
+	}
+	text, err := store.Definition(ctx, sum.Digest)
+	if err != nil {
+		return nil
+	}
+	r, err := recipe.FromDefinition(text)
+	if err != nil {
+		return nil
+	}
+	return r
 }
 
 // checkPairs checks the form of the flag --input.

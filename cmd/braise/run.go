@@ -85,7 +85,7 @@ func exactly(n int, sentence string) cobra.PositionalArgs {
 
 // run executes a recipe:
 //
-//  1. read configuration, recipe, inputs and cassette; what is wrong there ends with exit 3
+//  1. read configuration, recipe, inputs and cassette; what is wrong there ends with exit 3. Open MCP servers
 //  2. open the store
 //  3. run it, with progress on stderr
 //  4. print the result, and write what was recorded
@@ -94,10 +94,11 @@ func (a *app) run(ctx context.Context, path string, readInputs func(*workflow.Wo
 	if err != nil {
 		return a.refuse(nil, err)
 	}
-	wf, err := compile(path, rt)
+	wf, disconnect, err := a.ready(ctx, path, rt)
 	if err != nil {
-		return a.refuse(nil, err)
+		return err
 	}
+	defer disconnect()
 	inputs, err := readInputs(wf)
 	if err != nil {
 		return a.refuse(wf, err)

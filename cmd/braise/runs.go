@@ -332,7 +332,7 @@ func (a *app) runsRecover() *cobra.Command {
 		Short: "Go on with a run whose process died; of one that has ended, print the outcome again",
 		Args:  exactly(1, "runs recover takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.goOn(cmd.Context(), changed{}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
+			return a.goOn(cmd.Context(), args[0], changed{}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
 				out, _ := workflow.Recover(ctx, args[0], rt, opts)
 				return out
 			})
@@ -348,7 +348,7 @@ func (a *app) runsCancel() *cobra.Command {
 		Args:  exactly(1, "runs cancel takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			done := false
-			err := a.goOn(cmd.Context(), changed{}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
+			err := a.goOn(cmd.Context(), args[0], changed{}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
 				out, _ := workflow.Cancel(ctx, args[0], reason, rt, opts)
 				done = out.Status == workflow.StatusCancelled && ctx.Err() == nil
 				return out
@@ -373,7 +373,7 @@ func (a *app) runsAnswer() *cobra.Command {
 			if err := flags.read(a, cmd); err != nil {
 				return err
 			}
-			return a.goOn(cmd.Context(), changed{}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
+			return a.goOn(cmd.Context(), args[0], changed{}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
 				answering := *rt
 				answering.Resume = flags
 				out, _ := workflow.Answer(ctx, args[0], args[1], nil, &answering, opts)
@@ -404,6 +404,11 @@ func (a *app) runsSweep() *cobra.Command {
 			}
 			defer rt.Store.Close()
 			rt.Reporter, rt.Resume = silent{}, resume.PassThrough{}
+			disconnect, err := a.connect(cmd.Context(), nil, rt) // which runs there will be is not known
+			if err != nil {
+				return err
+			}
+			defer disconnect()
 			ctx, stop, why := a.interruptible(cmd.Context())
 			defer stop()
 			flush, err := a.export(ctx, rt)
@@ -503,7 +508,7 @@ func (a *app) runsFork() *cobra.Command {
 				}
 				edits.Outputs[step] = v
 			}
-			return a.goOn(cmd.Context(), changed{}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
+			return a.goOn(cmd.Context(), args[0], changed{}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
 				out, _ := workflow.Fork(ctx, args[0], at, edits, rt, opts)
 				return out
 			})

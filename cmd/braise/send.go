@@ -23,7 +23,7 @@ func (a *app) runsSend() *cobra.Command {
 			if err != nil {
 				return a.refuse(nil, err)
 			}
-			return a.goOn(cmd.Context(), changed{}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
+			return a.goOn(cmd.Context(), args[0], changed{}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
 				out, _ := workflow.Send(ctx, args[0], args[1], v, rt, opts)
 				return out
 			})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
@@ -62,18 +64,54 @@ func (a *app) runtimeFor(recipePath string) (*runtime.Runtime, error) {
 	return rt, nil
 }
 
-// compile loads and compiles a recipe for a runtime; rt may be nil. A recipe with errors is compiled
-// too, so that all of them are found in one go.
-func compile(path string, rt *runtime.Runtime) (*workflow.Workflow, error) {
+// compile loads and compiles a recipe for a runtime, to look at it; rt may be nil. A recipe with errors
+// is compiled too, so that all of them are found in one go. No MCP server is opened.
+func (a *app) compile(path string, rt *runtime.Runtime) (*workflow.Workflow, error) {
 	r, err := host.LoadRecipe(path)
 	if r == nil {
 		return nil, err
 	}
 	var opts workflow.Options
 	if rt != nil {
+		a.host.Assume(r, rt)
 		opts.Tools = rt.ToolSpecs()
 	}
 	return workflow.Compile(r, &opts)
+}
+
+// ready loads and compiles a recipe to run it, with the tools of the MCP servers that it needs.
+// disconnect ends the servers; it is nil with an error, which has been printed.
+func (a *app) ready(ctx context.Context, path string, rt *runtime.Runtime) (wf *workflow.Workflow, disconnect func(), err error) {
+	r, err := host.LoadRecipe(path)
+	if err != nil {
+		_, err = a.compile(path, nil) // finds the rest
+		return nil, nil, a.refuse(nil, err)
+	}
+	if disconnect, err = a.connect(ctx, r, rt); err != nil {
+		return nil, nil, err
+	}
+	if wf, err = workflow.Compile(r, &workflow.Options{Tools: rt.ToolSpecs()}); err != nil {
+		disconnect()
+		return nil, nil, a.refuse(nil, err)
+	}
+	return wf, disconnect, nil
+}
+
+// connect adds the tools of the MCP servers that a recipe needs; nil needs all. disconnect ends the
+// servers; it is nil with an error, which has been printed as far as it is for machines.
+func (a *app) connect(ctx context.Context, r *recipe.Recipe, rt *runtime.Runtime) (disconnect func(), err error) {
+	disconnect, err = a.host.Connect(ctx, a.hostDir, r, rt)
+	if err == nil {
+		return disconnect, nil
+	}
+	disconnect()
+	if a.output != "human" {
+		if err := a.printOutcome(&workflow.Outcome{Status: workflow.StatusError, Err: &runtime.Error{
+			Category: runtime.CategoryConfig, Code: "tool.missing", Err: err}}); err != nil {
+			return nil, err
+		}
+	}
+	return nil, &exitError{exitMissing, err}
 }
 
 // findings returns the list that an error holds, or the error itself as a finding.

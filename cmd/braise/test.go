@@ -31,6 +31,13 @@ func (a *app) testCommand() *cobra.Command {
 			if opts.Runtime, err = a.scenarioRuntime(); err != nil {
 				return a.refuse(nil, err)
 			}
+			if a.config != "" {
+				disconnect, err := a.connect(cmd.Context(), nil, opts.Runtime)
+				if err != nil {
+					return err
+				}
+				defer disconnect()
+			}
 			files, err := scenario.Find(args, opts)
 			switch {
 			case err != nil:
