@@ -9,6 +9,7 @@ import (
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -43,8 +44,10 @@ func (f *frame) gather(ctx context.Context) error {
 		return f.record(e)
 	}
 	mem, task := f.memory, f.state.Start.Prompt
+	out := f.trace.outlet()
+	defer out.close()
 	if err := once(MemoryLoaded, mem.Thread != "", f.rt.Memory != nil, "memory", categoryMemory, "memory.load", func(ctx context.Context) (Event, error) {
-		messages, err := f.rt.Memory.Load(ctx, mem)
+		messages, err := port(ctx, f, out, retry.Memory, func(ctx context.Context) ([]runtime.Message, error) { return f.rt.Memory.Load(ctx, mem) })
 		return Event{Messages: slices.DeleteFunc(slices.Clone(messages), func(m runtime.Message) bool { return m.Role == runtime.System })}, err
 	}); err != nil {
 		return err
@@ -56,7 +59,9 @@ func (f *frame) gather(ctx context.Context) error {
 		return err
 	}
 	if err := once(Retrieved, f.loop.TopK > 0, f.rt.Retriever != nil, "retriever", categoryRetriever, "retriever.failed", func(ctx context.Context) (Event, error) {
-		docs, err := f.rt.Retriever.Retrieve(ctx, task, f.loop.TopK)
+		docs, err := port(ctx, f, out, retry.Retriever, func(ctx context.Context) ([]runtime.Document, error) {
+			return f.rt.Retriever.Retrieve(ctx, task, f.loop.TopK)
+		})
 		return Event{Documents: slices.Clone(docs[:min(len(docs), f.loop.TopK)])}, err
 	}); err != nil {
 		return err
@@ -74,6 +79,16 @@ func (f *frame) gather(ctx context.Context) error {
 		text, err := f.rt.Env.Instructions(ctx)
 		return Event{Text: text}, err
 	})
+}
+
+// port calls the memory or the retriever, as Input.Port wants it, which tells out of what happens.
+func port[T any](ctx context.Context, f *frame, out *outlet, kind retry.Kind, call func(context.Context) (T, error)) (v T, err error) {
+	if f.in.Port == nil {
+		return call(ctx)
+	}
+	got, err := f.in.Port(ctx, &PortCall{Kind: kind, Path: f.path, Emit: out.emit, Call: func(ctx context.Context) (any, error) { return call(ctx) }})
+	v, _ = got.(T)
+	return v, err
 }
 
 // portFailed ends the loop with the failure of a port, unless it is being cancelled.
@@ -167,8 +182,12 @@ func (f *frame) save(ctx context.Context) error {
 	}
 	own := slices.Clone(f.state.Messages[f.state.Own:])
 	if remembers {
+		out := f.trace.outlet()
+		defer out.close()
 		_, err := guard(ctx, f, 0, "the memory", "", func(ctx context.Context) (any, error) {
-			return nil, f.rt.Memory.Save(ctx, f.memory, f.in.RunID+"/"+f.path, own)
+			return port(ctx, f, out, retry.Memory, func(ctx context.Context) (any, error) {
+				return nil, f.rt.Memory.Save(ctx, f.memory, f.in.RunID+"/"+f.path, own)
+			})
 		})
 		if err != nil {
 			return f.portFailed(ctx, categoryMemory, "memory.save", err)

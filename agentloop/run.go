@@ -12,8 +12,8 @@ import (
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/schema"
-	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
@@ -45,6 +45,9 @@ type Input struct {
 	// hide secrets. A resume.Suspension from either pauses the loop. nil: the adapter itself.
 	Ask  func(ctx context.Context, c *ModelCall) (*runtime.Response, error)
 	Call func(ctx context.Context, c *ToolCall) (json.RawMessage, error)
+	// Port is called in place of the memory and the retriever, and calls them: to retry. nil: they are
+	// called once.
+	Port func(ctx context.Context, c *PortCall) (any, error)
 	// Permit refuses a call before anybody is asked for approval, by an error. nil: nothing is refused.
 	Permit func(ctx context.Context, tool string, args json.RawMessage) error
 
@@ -65,6 +68,14 @@ type ToolCall struct {
 	Path      string            // of the loop, or of the child, that calls
 	Number    int               // of the call in that loop, from 1
 	Emit      func(trace.Event) // tells of something that happens in the call; valid until it returns
+}
+
+// PortCall is a call of the memory or the retriever that is to be made.
+type PortCall struct {
+	Kind retry.Kind
+	Path string                                 // of the loop, or of the child, that calls
+	Call func(ctx context.Context) (any, error) // makes it; it may be called again
+	Emit func(trace.Event)                      // tells of something that happens in the call; valid until it returns
 }
 
 // Result is how far a loop came.
@@ -509,35 +520,7 @@ func (f *frame) parse() (data any, fault string) {
 	if err != nil { // Validate has seen to it
 		return nil, err.Error()
 	}
-	body := strings.TrimSpace(f.state.Text)
-	if block, ok := fencedBlock(body); ok {
-		body = block
-	}
-	data, err = value.Decode([]byte(body))
-	if err != nil {
-		return nil, "it is not JSON: " + err.Error()
-	}
-	if problems := want.Check(data); problems != nil {
-		return nil, "it does not match the schema: " + schema.Describe(problems)
-	}
-	return data, ""
-}
-
-// fencedBlock returns the content of the only ``` block in text.
-func fencedBlock(text string) (string, bool) {
-	before, rest, ok := strings.Cut(text, "```")
-	if !ok || strings.HasPrefix(before, "{") || strings.HasPrefix(before, "[") {
-		return "", false // no fence, or one inside a JSON string
-	}
-	_, rest, ok = strings.Cut(rest, "\n") // the language
-	if !ok {
-		return "", false
-	}
-	block, after, ok := strings.Cut(rest, "\n```")
-	if !ok || strings.Contains(after, "```") {
-		return "", false
-	}
-	return block, true
+	return want.Answer(f.state.Text)
 }
 
 // stopped says that the context is done, and why.

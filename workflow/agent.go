@@ -17,12 +17,12 @@ import (
 
 // agents are those that a step may run.
 type agents struct {
-	defs    map[string]*agentDef // "" is one that is written in the step
-	ids     []string             // of the others, sorted
-	inPlace bool                 // it runs defs[""]
-	given   bool                 // an expression names it
-	asked   string               // what the step names else; "": nothing
-	tools   *retry.Layers        // what step and recipe say about calling tools again; nil: nothing
+	defs    map[string]*agentDef       // "" is one that is written in the step
+	ids     []string                   // of the others, sorted
+	inPlace bool                       // it runs defs[""]
+	given   bool                       // an expression names it
+	asked   string                     // what the step names else; "": nothing
+	retries map[callKind]*retry.Layers // what step and recipe say about calling tools, memory and retriever again
 }
 
 // agentDef is a declared agent. What may hold expressions is not in loop.
@@ -43,7 +43,10 @@ func (s *stepCompiler) compileAgent(src *recipe.Step, inner *expr.Scope) {
 	s.compileCall(src, agentCall, "")
 	call := s.calls[len(s.calls)-1]
 	call.retry = layersOf(src.Retry, s.defaults.Retry[string(modelCall)])
-	set := &agents{defs: map[string]*agentDef{}, tools: layersOf(src.Retry, s.defaults.Retry[string(toolCall)])}
+	set := &agents{defs: map[string]*agentDef{}, retries: map[callKind]*retry.Layers{}}
+	for _, kind := range []callKind{toolCall, memoryCall, retrieverCall} {
+		set.retries[kind] = layersOf(src.Retry, s.defaults.Retry[string(kind)])
+	}
 	call.agents = set
 	asked, pos := src.With.Field("agent"), src.Uses.Pos
 	inPlace := asked != nil && asked.Value.IsMap

@@ -3,7 +3,9 @@ package workflow_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,8 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
+	"github.com/braise-run/braise/trace"
 )
 
 // The calls of agents count in max_parallel too, one by one.
@@ -68,5 +72,76 @@ output: ${{ steps.b.output.text }}
 				}
 			})
 		})
+	}
+}
+
+// shaky is a memory and a retriever that fail a few times before each answer.
+type shaky struct {
+	mu       sync.Mutex
+	failures int
+	left     map[string]int
+	saved    int
+}
+
+func (f *shaky) fail(what string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.left[what]; !ok {
+		f.left[what] = f.failures
+	}
+	if f.left[what]--; f.left[what] >= 0 {
+		return &retry.Failure{Reason: retry.Network, Err: errors.New("no line")}
+	}
+	return nil
+}
+
+func (f *shaky) Load(context.Context, runtime.Conversation) ([]runtime.Message, error) {
+	return nil, f.fail("load")
+}
+
+func (f *shaky) Save(context.Context, runtime.Conversation, string, []runtime.Message) error {
+	err := f.fail("save")
+	if err == nil {
+		f.saved++
+	}
+	return err
+}
+
+func (f *shaky) Retrieve(context.Context, string, int) ([]runtime.Document, error) {
+	return []runtime.Document{{ID: "d", Text: "found"}}, f.fail("retrieve")
+}
+
+// What an agent gathers and keeps is tried again as the policies for memory and retriever say.
+func TestAgentPortsAreRetried(t *testing.T) {
+	const text = head + `defaults: {model: fast, retry: {memory: {max_attempts: 3}, retriever: {max_attempts: 3}}}
+agents: {one: {memory: {thread: "${{ run.recipe }}"}, retrieve: {top_k: 2}}}
+steps: {a: {uses: agent, with: {prompt: go}}}
+output: ${{ steps.a.output.text }}
+`
+	wf := load(t, []byte(text))
+	for failures, want := range map[int]string{0: "", 2: "", 3: "memory.load"} {
+		ports := &shaky{failures: failures, left: map[string]int{}}
+		out, _ := wf.Run(t.Context(), nil, &runtime.Runtime{Models: map[string]runtime.Model{"fast": runtimetest.Texts("done")}, Memory: ports, Retriever: ports})
+		code := ""
+		if e := out.Error(); e != nil {
+			code = e.Code
+		}
+		retries := 0
+		for _, e := range out.Trace {
+			if e.Kind == trace.AdapterRetry {
+				retries++
+			}
+		}
+		got := []any{code, retries, ports.saved}
+		wantAll := []any{want, 3 * failures, 1}
+		if want != "" {
+			wantAll = []any{want, failures - 1, 0}
+			if e := out.Error(); e.Category != "memory" {
+				t.Errorf("category %q", e.Category)
+			}
+		}
+		if diff := cmp.Diff(wantAll, got); diff != "" {
+			t.Errorf("%d failures: code, retries, saved (-want +got):\n%s", failures, diff)
+		}
 	}
 }

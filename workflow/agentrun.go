@@ -153,7 +153,7 @@ func (in *invocation) runAgent() (any, error) {
 	res, err := a.loop.Run(in.ctx, agentloop.Input{
 		Prompt: a.prompt, Context: a.context, RunID: r.id, Generation: r.generation, Path: in.path,
 		Journal: a, Answers: a.answers, Emit: r.events.sinks.Emit, Content: wants.Content, Deltas: wants.Deltas,
-		Ask: a.ask, Call: a.call, Permit: a.permit,
+		Ask: a.ask, Call: a.call, Port: a.port, Permit: a.permit,
 	}, r.rt)
 	a.result = res
 	if pause, ok := errors.AsType[*agentloop.PauseError](err); ok {
@@ -475,7 +475,7 @@ func (a *agentRun) paused(in *invocation, place string, err error) error {
 // call calls a tool for the loop, as often as policies say.
 func (a *agentRun) call(ctx context.Context, c *agentloop.ToolCall) (json.RawMessage, error) {
 	spec := c.Tool.Spec()
-	in := a.inner(ctx, &call{kind: toolCall, name: spec.Name, retry: a.in.call.agents.tools}, c.Path, c.Emit)
+	in := a.inner(ctx, &call{kind: toolCall, name: spec.Name, retry: a.in.call.agents.retries[toolCall]}, c.Path, c.Emit)
 	args, err := value.Decode(c.Arguments)
 	if err != nil {
 		return nil, err // the loop has checked it
@@ -504,6 +504,30 @@ func (a *agentRun) call(ctx context.Context, c *agentloop.ToolCall) (json.RawMes
 		return nil, err
 	}
 	return value.JSON(output)
+}
+
+// port calls the memory or the retriever for the loop, as often as policies say.
+func (a *agentRun) port(ctx context.Context, c *agentloop.PortCall) (any, error) {
+	kind := callKind(c.Kind)
+	in := a.inner(ctx, &call{kind: kind, retry: a.in.call.agents.retries[kind]}, c.Path, c.Emit)
+	in.port, in.ordinal = c.Call, 1
+	var about runtime.Described
+	if kind == memoryCall {
+		about, _ = in.run.rt.Memory.(runtime.Described)
+	} else {
+		about, _ = in.run.rt.Retriever.(runtime.Described)
+	}
+	in.resolve(about)
+	leave, err := in.enter()
+	defer leave()
+	if err == nil {
+		err = in.reserve()
+	}
+	if err != nil {
+		return nil, err
+	}
+	resp, err := in.try()
+	return resp.value, in.run.prepared.redact.Error(err)
 }
 
 // permit asks the hooks before a tool is called.

@@ -172,7 +172,7 @@ func (in *invocation) attempt() (response, error) {
 	ctx, cancel := context.WithTimeout(in.ctx, in.policy.Timeout)
 	defer cancel()
 	// If it is left behind it goes on with what is its own.
-	apart := invocation{run: in.run, call: in.call, path: in.path, ctx: ctx, tool: in.tool, args: in.args, model: in.model, req: in.req}
+	apart := invocation{run: in.run, call: in.call, path: in.path, ctx: ctx, tool: in.tool, args: in.args, model: in.model, req: in.req, port: in.port}
 	done := make(chan attempted, 1)
 	go apart.onceApart(done)
 	var a attempted
@@ -232,6 +232,8 @@ func (in *invocation) onceApart(done chan<- attempted) {
 // once calls the adapter.
 func (in *invocation) once() (resp response, err error) {
 	switch {
+	case in.port != nil:
+		resp.value, err = in.port(in.ctx)
 	case in.call.kind == modelCall:
 		resp.model, err = in.answer()
 	case in.call.kind == retrieverCall:
@@ -266,7 +268,7 @@ func (in *invocation) again(err error) bool {
 		Attempt: in.attempts, Repeatable: in.repeatable(), InlineWait: in.run.limits.InlineWait,
 		Seed: retry.Seed{Run: in.run.id, Step: in.path, Call: in.ordinal + len(in.repairs)/2},
 	})
-	durable := in.run.rt.Store != nil && in.told == nil // a rollback does not pause
+	durable := in.run.rt.Store != nil && in.told == nil && in.port == nil // a rollback does not pause, nor does what an agent gathers
 	switch {
 	case !d.Retry:
 		if d.Exhausted {
@@ -343,8 +345,8 @@ func (in *invocation) exhausted(p *retry.Resolved, f *retry.Failure, d retry.Dec
 func (in *invocation) named() string {
 	name := in.call.name
 	switch {
-	case in.call.kind == retrieverCall:
-		return "the retriever"
+	case in.call.kind == retrieverCall, in.call.kind == memoryCall:
+		return "the " + string(in.call.kind)
 	case in.agent != nil:
 		name = in.agent.loop.Name
 	case in.req != nil:

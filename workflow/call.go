@@ -29,6 +29,7 @@ const (
 	toolCall      callKind = "tool"
 	modelCall     callKind = "model"
 	retrieverCall callKind = "retriever"
+	memoryCall    callKind = "memory" // of an agent's
 	agentCall     callKind = "agent"
 )
 
@@ -86,9 +87,10 @@ type invocation struct {
 	drawnFrom string          // the model that draws are of
 	draws     []int           // calls of the model, in the run's count
 	progress
-	told  chan detailed     // of a rollback: what it has for the trace; nil for the run's other calls
-	tell  func(trace.Event) // of a call inside an agent: the same; nil for other calls
-	agent *agentRun         // of an agent step at work
+	told  chan detailed                      // of a rollback: what it has for the trace; nil for the run's other calls
+	tell  func(trace.Event)                  // of a call inside an agent: the same; nil for other calls
+	port  func(context.Context) (any, error) // of a call of the memory or the retriever inside an agent
+	agent *agentRun                          // of an agent step at work
 
 	accounts []*account // that calls of a model count in
 	reserved amount     // for the call under way
@@ -447,7 +449,7 @@ func (in *invocation) askModel() (any, error) {
 			output := map[string]any{"text": text}
 			return output, in.checkOutput(output, nil)
 		}
-		answer, fault := parseAnswer(text, in.call.answer)
+		answer, fault := in.call.answer.Answer(text)
 		if fault == "" {
 			return answer, in.checkOutput(answer, nil)
 		}
@@ -663,38 +665,4 @@ func (in *invocation) messages(fields map[string]any) ([]runtime.Message, error)
 		list = append(list, runtime.Message{Role: runtime.Role(role), Text: text})
 	}
 	return list, nil
-}
-
-// parseAnswer reads a structured answer: the text, or the one fenced block in it, as JSON that
-// matches want. fault says what is wrong with it; "" is good.
-func parseAnswer(text string, want *schema.Schema) (answer any, fault string) {
-	body := strings.TrimSpace(text)
-	if block, ok := fencedBlock(body); ok {
-		body = block
-	}
-	answer, err := value.Decode([]byte(body))
-	if err != nil {
-		return nil, "it is not JSON: " + err.Error()
-	}
-	if problems := want.Check(answer); problems != nil {
-		return nil, "it does not match the schema: " + schema.Describe(problems)
-	}
-	return answer, ""
-}
-
-// fencedBlock returns the content of the only ``` block in text.
-func fencedBlock(text string) (string, bool) {
-	before, rest, ok := strings.Cut(text, "```")
-	if !ok || strings.HasPrefix(before, "{") || strings.HasPrefix(before, "[") {
-		return "", false // no fence, or one inside a JSON string
-	}
-	_, rest, ok = strings.Cut(rest, "\n") // the language
-	if !ok {
-		return "", false
-	}
-	block, after, ok := strings.Cut(rest, "\n```")
-	if !ok || strings.Contains(after, "```") {
-		return "", false
-	}
-	return block, true
 }
