@@ -7,7 +7,7 @@ import "embed"
 
 // FS has a folder for each recipe.
 //
-//go:embed changelog data-check evaluate fan-out-summary qa starter triage
+//go:embed changelog data-check evaluate fan-out-summary operator qa research review starter triage
 var FS embed.FS
 
 // Names lists the recipes, sorted.

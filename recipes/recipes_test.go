@@ -3,13 +3,17 @@ package recipes_test
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,13 +21,15 @@ import (
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/recipes"
+	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/runtime/runtimetest"
 	"github.com/braise-run/braise/scenario"
 	"github.com/braise-run/braise/workflow"
 )
 
 func TestNames(t *testing.T) {
-	if got, want := recipes.Names(), []string{"changelog", "data-check", "evaluate", "fan-out-summary", "qa", "starter", "triage"}; !slices.Equal(got, want) {
+	if got, want := recipes.Names(), []string{"changelog", "data-check", "evaluate", "fan-out-summary", "operator", "qa", "research", "review", "starter", "triage"}; !slices.Equal(got, want) {
 		t.Errorf("names are %q, want %q", got, want)
 	}
 }
@@ -179,6 +185,10 @@ func TestSamples(t *testing.T) {
 			map[string]any{"status": "unverified", "answer": nil, "citations": 0, "unverified": 1, "withheld": "Yes, cold food is allowed."}},
 		{"qa", map[string]any{"question": "Who runs the library?"}, map[string]any{"status": "not_found", "answer": nil}},
 		{"evaluate", nil, map[string]any{"winner": "careful", "tied": 0, "ranking": 3, "failures": 0}},
+		{"research", nil, map[string]any{"status": "verified", "sources": 3, "unverified": 0, "open": 0, "report": nil}},
+		{"research", map[string]any{"question": "May a handler take an hour?"},
+			map[string]any{"status": "unverified", "answer": nil, "sources": 0, "unverified": 1, "withheld": "Yes."}},
+		{"review", nil, map[string]any{"verdict": "request_changes", "findings": 2, "dropped": 0, "not_reviewed": 0, "files": 1}},
 		{"data-check", nil, map[string]any{"ok": true, "checked": int64(3), "problems": 0}},
 		{"data-check", map[string]any{"file": "data/orders.jsonl"}, map[string]any{"ok": false, "checked": int64(5), "problems": 6}},
 	}
@@ -225,13 +235,118 @@ func (rows) Call(context.Context, json.RawMessage) (json.RawMessage, error) {
 `})
 }
 
-// TestChangelogOfARepository runs git: in a repository with one commit, then with a tag behind it.
-func TestChangelogOfARepository(t *testing.T) {
+// TestResearchOnTheWeb lets an agent read a page, which scenarios cannot: what it quotes from it is looked up there again.
+func TestResearchOnTheWeb(t *testing.T) {
+	var asked atomic.Int32
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		_, _ = io.WriteString(w, "<p>A claim is kept for\n<b>45 seconds</b>.</p>")
+	}))
+	defer site.Close()
+	dir := t.TempDir()
+	copyRecipe(t, "research", dir)
+	write(t, dir, "braise.yaml", "models: {researcher: {provider: script, file: script.yaml}}\ntools: {file: {base: .}, http: {allow_private: true}}\nretriever: {index: docs}\n")
+	write(t, dir, "script.yaml", strings.ReplaceAll(`
+turns:
+  - expect: {contains: "Pages to begin with: URL/queue"}
+    tool_calls: [{name: http.request, args: {url: "URL/queue"}}]
+  - expect: {contains: 45 seconds}
+    json:
+      found: true
+      answer: 45 seconds.
+      sources:
+        - {source: "URL/queue", quote: "A claim is kept for <b>45 seconds</b>."}
+        - {source: "URL/queue", quote: A claim is kept for 46 seconds.}
+      open: []
+`, "URL", site.URL))
+	wf, rt := compile(t, dir)
+	out, err := wf.Run(t.Context(), map[string]any{"question": "How long is a claim kept?", "pages": []any{site.URL + "/queue"}, "report": "claims.md"}, rt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ := out.Output.(map[string]any)
+	if got["status"] != "partly_verified" || asked.Load() != 2 {
+		t.Errorf("status %v after %d requests, want partly_verified after 2", got["status"], asked.Load())
+	}
+	want := strings.ReplaceAll("# How long is a claim kept?\n\n45 seconds.\n\n## Sources\n\n- URL/queue: “A claim is kept for <b>45 seconds</b>.”\n", "URL", site.URL)
+	if diff := cmp.Diff(want, read(t, filepath.Join(dir, "reports", "claims.md"))); diff != "" {
+		t.Errorf("the report (-want +got):\n%s", diff)
+	}
+}
+
+// TestReviewOfARepository gives review what git says has changed in the working folder.
+func TestReviewOfARepository(t *testing.T) {
+	dir := t.TempDir()
+	copyRecipe(t, "review", dir)
+	git := repository(t, dir)
+	git("add", ".")
+	git("commit", "-q", "-m", "the first")
+	git("checkout", "-q", "-b", "work")
+	write(t, dir, "testdata/store.go", "package store\n")
+	git("commit", "-q", "-a", "-m", "store: nothing")
+	if err := os.Remove(filepath.Join(dir, "testdata/change.diff")); err != nil { // not in the list: it is gone
+		t.Fatal(err)
+	}
+	write(t, dir, "agents/tests.md", "Look at the tests.\n") // not committed
+	wf, rt := compile(t, dir)
+	rt.Models["reviewer"] = runtimetest.Texts(`{"summary": "Less.", "findings": [], "not_reviewed": []}`)
+	out, err := wf.Run(t.Context(), map[string]any{"base": "main"}, rt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := any(map[string]any{"verdict": "approve", "summary": "Less.", "findings": []any{}, "not_reviewed": []any{}, "dropped": []any{},
+		"files": []any{"agents/tests.md", "testdata/store.go"}})
+	if diff := cmp.Diff(want, out.Output); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if text := read(t, filepath.Join(dir, ".braise", "review.diff")); !strings.Contains(text, "+Look at the tests.") {
+		t.Errorf("what the agents read lacks a change:\n%s", text)
+	}
+}
+
+// TestOperatorWaits goes on with the sample of operator as its script says.
+func TestOperatorWaits(t *testing.T) {
+	wf, rt := compile(t, "operator")
+	rt.Resume = resume.PassThrough{}
+	out, err := wf.Run(t.Context(), nil, rt)
+	if err != nil || out.Status != workflow.StatusPaused {
+		t.Fatal(out.Status, err)
+	}
+	out, err = wf.Resume(t.Context(), out.Token, map[string]any{"decision": "reject"}, rt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := out.Output.(map[string]any); got["status"] != "unchecked" {
+		t.Errorf("status %v", got["status"])
+	}
+}
+
+// copyRecipe writes a shipped recipe into a folder.
+func copyRecipe(t *testing.T, name, dir string) {
+	t.Helper()
+	files, err := fs.Sub(recipes.FS, name)
+	if err == nil {
+		err = os.CopyFS(dir, files)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t *testing.T, dir, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// repository makes the folder a git repository and the working folder. It returns git.
+func repository(t *testing.T, dir string) func(args ...string) {
+	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("there is no git")
 	}
-	wf, rt := compile(t, "changelog")
-	t.Chdir(t.TempDir())
+	t.Chdir(dir)
 	t.Setenv("HOME", t.TempDir()) // no configuration but ours
 	git := func(args ...string) {
 		t.Helper()
@@ -241,6 +356,14 @@ func TestChangelogOfARepository(t *testing.T) {
 			t.Fatalf("git %q: %v\n%s", args, err, out)
 		}
 	}
+	git("init", "-q", "-b", "main")
+	return git
+}
+
+// TestChangelogOfARepository runs git: in a repository with one commit, then with a tag behind it.
+func TestChangelogOfARepository(t *testing.T) {
+	wf, rt := compile(t, "changelog")
+	git := repository(t, t.TempDir())
 	changelog := func(inputs map[string]any) string {
 		t.Helper()
 		out, err := wf.Run(t.Context(), inputs, rt)
@@ -258,7 +381,6 @@ func TestChangelogOfARepository(t *testing.T) {
 			}
 		}
 	}
-	git("init", "-q")
 	git("commit", "-q", "--allow-empty", "-m", "parser: the first rule")
 	check(changelog(nil), "# Changes up to HEAD\n", "Commits: 1, people: 1, 2025-02-03 to 2025-02-03.", "## parser\n\n- the first rule `")
 	git("tag", "v1.0.0")
