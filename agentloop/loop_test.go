@@ -317,7 +317,7 @@ func TestEvents(t *testing.T) {
 	t.Run("7 an error before the end of what failed", func(t *testing.T) {
 		res, _ := run(t, simple(), input{}, host(model(runtimetest.Answer{Err: errors.New("no")})))
 		same(t, "trace", lines(res.Trace)[2:], []string{
-			"agent.error step message=no what=model", "model.end step error=true", "agent.error step message=no", "agent.end step stopReason=error"})
+			"agent.error step message=no what=model", "model.end step error=model.failed", "agent.error step code=model.failed message=no", "agent.end step stopReason=error"})
 	})
 	t.Run("7 content is shown and not kept", func(t *testing.T) {
 		var shown []string

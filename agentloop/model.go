@@ -39,8 +39,12 @@ func (f *frame) ask(ctx context.Context) error {
 		return f.noModel()
 	}
 	req := f.request()
-	f.emitAbout(ModelStart, func() any { return map[string]any{"messages": said(req.Messages)} },
-		"model", req.Model, "step", f.state.Steps, "messages", len(req.Messages))
+	data := []any{"model", req.Model, "step", f.state.Steps, "messages", len(req.Messages)}
+	if about, ok := model.(runtime.Described); ok {
+		data = append(data, known("provider", about.Metadata().Provider)...)
+		data = append(data, known("providerModel", about.Metadata().Model)...)
+	}
+	f.emitAbout(ModelStart, func() any { return map[string]any{"messages": said(req.Messages)} }, data...)
 	resp, err := f.generate(ctx, model, req)
 	if err != nil {
 		if p := suspension(err); p != nil {
@@ -51,11 +55,12 @@ func (f *frame) ask(ctx context.Context) error {
 			return err
 		}
 		f.emit(AgentError, "what", "model", "message", err.Error())
-		f.emit(ModelEnd, "error", true)
-		if known, ok := errors.AsType[*runtime.Error](err); ok && known.Category != "" && known.Category != runtime.CategoryCancelled {
-			return fail(known.Category, cmp.Or(known.Code, "model.failed"), err)
+		category, code := runtime.CategoryModel, "model.failed"
+		if of, ok := errors.AsType[*runtime.Error](err); ok && of.Category != "" && of.Category != runtime.CategoryCancelled {
+			category, code = of.Category, cmp.Or(of.Code, code)
 		}
-		return fail(runtime.CategoryModel, "model.failed", err)
+		f.emit(ModelEnd, "error", code)
+		return fail(category, code, err)
 	}
 	usage := &runtime.Usage{InputTokens: max(0, resp.Usage.InputTokens), OutputTokens: max(0, resp.Usage.OutputTokens)}
 	e := Event{Kind: ModelEnded, Usage: usage, Finish: resp.Finish}
@@ -70,8 +75,17 @@ func (f *frame) ask(ctx context.Context) error {
 		return err
 	}
 	f.emitAbout(ModelEnd, func() any { return said(append(slices.Clone(e.Messages), runtime.Message{Role: runtime.Assistant}))[0] },
-		"finish", resp.Finish, "usage", map[string]any{"input_tokens": int64(usage.InputTokens), "output_tokens": int64(usage.OutputTokens)})
+		append(known("model", resp.Model),
+			"finish", resp.Finish, "usage", map[string]any{"input_tokens": int64(usage.InputTokens), "output_tokens": int64(usage.OutputTokens)})...)
 	return nil
+}
+
+// known is an attribute, unless it is not known.
+func known(key, text string) []any {
+	if text == "" {
+		return nil
+	}
+	return []any{key, text}
 }
 
 // said returns messages for whoever looks at them.

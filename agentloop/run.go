@@ -333,22 +333,23 @@ func (f *frame) execute(ctx context.Context, start Start) error {
 	f.memory = f.loop.Memory
 	data := []any{"agent", f.loop.Name, "model", f.loop.Model, "depth", f.depth}
 	if f.state.Phase != "" {
-		data = append(data, "resume", true)
+		data = append(data, "resume", true, "usage", look(f, (*State).usage))
 	}
 	f.emit(AgentStart, data...)
 	layers, err := f.openLayers(ctx)
 	if err == nil {
 		err = f.drive(ctx, start)
 	}
+	code := ""
 	if failed, ok := errors.AsType[*failure](err); ok {
-		failed.err.Step = f.path
+		failed.err.Step, code = f.path, failed.err.Code
 		if bad := f.record(Event{Kind: Ended, Stop: StopError, Category: failed.err.Category, Code: failed.err.Code, Text: cmp.Or(failed.Error(), "failed")}); bad != nil {
 			err = bad
 		}
 	}
 	f.closeLayers(ctx, layers)
 	if err != nil && !errors.Is(err, errPaused) {
-		f.emit(AgentError, "message", err.Error())
+		f.emit(AgentError, append(known("code", code), "message", err.Error())...)
 	}
 	f.emit(LoopSnapshot, "snapshot", f.snapshot())
 	f.emit(AgentEnd, "stopReason", string(f.ending(ctx, err)))

@@ -15,11 +15,11 @@ import (
 // The kinds of trace events that a loop emits, beside trace.ModelEnd and trace.ModelDelta, with the
 // keys of their data.
 const (
-	AgentStart         trace.Kind = "agent.start" // agent, model, depth; resume: it goes on
-	MemoryLoad         trace.Kind = "memory.load" // messages: how many
-	Retrieve           trace.Kind = "retrieve"    // documents: how many
-	ModelStart         trace.Kind = "model.start" // model, step, messages: how many
-	ModelEnd           trace.Kind = trace.ModelEnd
+	AgentStart         trace.Kind = "agent.start"         // agent, model, depth; of one that goes on resume, usage so far
+	MemoryLoad         trace.Kind = "memory.load"         // messages: how many
+	Retrieve           trace.Kind = "retrieve"            // documents: how many
+	ModelStart         trace.Kind = "model.start"         // model, step, messages: how many; of a model that describes itself providerModel, provider
+	ModelEnd           trace.Kind = trace.ModelEnd        // or of a failure error: its code
 	ToolCallsBegin     trace.Kind = "tool.calls.begin"    // tools: the names, in order
 	ToolStart          trace.Kind = "tool.start"          // call: its number, tool
 	ToolEnd            trace.Kind = "tool.end"            // call, tool; of a failure error: its code
@@ -27,7 +27,7 @@ const (
 	MemorySave         trace.Kind = "memory.save"         // messages: how many
 	LoopSnapshot       trace.Kind = "agent.loop.snapshot" // snapshot
 	AgentEnd           trace.Kind = "agent.end"           // stopReason, which is paused while it waits
-	AgentError         trace.Kind = "agent.error"         // message; what: model, or call and tool. Before the end of what failed
+	AgentError         trace.Kind = "agent.error"         // message; of a loop code, else what: model, delegate, or tool, and call. Before the end of what failed
 	DelegateStart      trace.Kind = "delegate.start"      // agent, depth, call
 	DelegateEnd        trace.Kind = "delegate.end"        // the same
 	SubagentStarted    trace.Kind = "subagent.started"    // id

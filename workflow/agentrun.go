@@ -150,9 +150,10 @@ func (r *run) pricedAccounts(t *machine.Task, l *agentloop.Loop, pos diagnostics
 func (in *invocation) runAgent() (any, error) {
 	a, r := in.agent, in.run
 	wants := r.events.sinks.Wants()
+	emit := func(e trace.Event, content any) { r.events.sinks.Emit(e, r.prepared.redact.Value(content)) }
 	res, err := a.loop.Run(in.ctx, agentloop.Input{
 		Prompt: a.prompt, Context: a.context, RunID: r.id, Generation: r.generation, Path: in.path,
-		Journal: a, Answers: a.answers, Emit: r.events.sinks.Emit, Content: wants.Content, Deltas: wants.Deltas,
+		Journal: a, Answers: a.answers, Emit: emit, Content: wants.Content, Deltas: wants.Deltas,
 		Ask: a.ask, Call: a.call, Port: a.port, Permit: a.permit,
 	}, r.rt)
 	a.result = res

@@ -114,6 +114,35 @@ func TestDetails(t *testing.T) {
 	}
 }
 
+// What goes into an agent's model is shown without secrets, with who provides the model.
+func TestDetailsOfAgents(t *testing.T) {
+	wf := load(t, []byte(head+`steps:
+  ask: {uses: agent, with: {agent: {model: fast, instructions: "It is ${{ secrets.TOKEN }}."}, prompt: Say hello.}}
+`))
+	w := &watcher{detail: trace.Detail{Content: true}}
+	_, err := wf.Run(t.Context(), nil, &runtime.Runtime{
+		Models:  map[string]runtime.Model{"fast": pieces{"hello swordfish-1 you"}},
+		Secrets: runtime.SecretMap{"TOKEN": "swordfish-1"},
+		Trace:   []trace.Sink{w},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range w.Events() {
+		if e.Kind == "model.start" || e.Kind == trace.ModelEnd {
+			got = append(got, e.Line())
+		}
+	}
+	want := []string{
+		`model.start ask content={"messages":[{"role":"system","text":"It is ***."},{"role":"user","text":"Say hello."}]} messages=2 model=fast provider=example providerModel=pieces-1 step=1`,
+		`model.end ask content={"role":"assistant","text":"hello *** you"} finish=stop model=pieces-1.2 usage={"input_tokens":3,"output_tokens":2}`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got)\n%s", diff)
+	}
+}
+
 // joined joins model.delta events that follow each other.
 func joined(list []string) (out []string) {
 	const delta = `model.delta ask text="`

@@ -14,8 +14,9 @@ import (
 )
 
 // progress shows a run on stderr: a line with status and time for each step that has ended, and
-// for each item of a foreach. The steps inside bodies get one only when they fail. On a terminal
-// what is running stands below, redrawn with its time.
+// for each item of a foreach. The steps inside bodies get one only when they fail. Of an agent it says
+// what it does. On a terminal answers are shown as they come, and what is running stands below, redrawn
+// with its time.
 type progress struct {
 	w       io.Writer
 	live    bool // w is a terminal
@@ -25,15 +26,18 @@ type progress struct {
 	stopped chan struct{} // closed when they have ended
 
 	mutex   sync.Mutex
-	running []runningStep // in the order in which they began
-	ended   bytes.Buffer  // live: lines for the next frame
-	drawn   int           // live: lines of the last frame that the next one replaces
-	failed  trace.Event   // the failure shown last
+	running []runningStep    // in the order in which they began
+	ended   bytes.Buffer     // live: lines for the next frame
+	drawn   int              // live: lines of the last frame that the next one replaces
+	failed  trace.Event      // the failure shown last
+	loops   map[string]*loop // agents at work, by path
+	segment segment          // live: the answer under way
 }
 
 type runningStep struct {
 	path  string
 	began time.Time
+	doing string // of an agent
 }
 
 // A terminal gets a frame every frameTime, of at most maxRunning running steps.
@@ -75,8 +79,15 @@ func (p *progress) close() {
 	<-p.stopped
 	p.mutex.Lock()
 	p.running = nil
+	p.breakSegment()
 	p.mutex.Unlock()
 	p.frame()
+}
+
+// Detail implements trace.Detailed. Answers come in pieces only where somebody looks on: a stream is not
+// tried again as a call in one piece is.
+func (p *progress) Detail() trace.Detail {
+	return trace.Detail{Content: true, Deltas: p.live || p.verbose}
 }
 
 // Emit takes note of one event, and shows it unless a frame will.
@@ -87,7 +98,7 @@ func (p *progress) Emit(e trace.Event) {
 	inBody := strings.Contains(e.Step, "/")
 	switch e.Kind {
 	case trace.StepStart:
-		p.running = append(p.running, runningStep{e.Step, e.At})
+		p.running = append(p.running, runningStep{path: e.Step, began: e.At})
 	case trace.StepEnd:
 		p.running = slices.DeleteFunc(p.running, func(s runningStep) bool { return s.path == e.Step })
 		if status, _ := e.Data.Get("status").(string); !inBody || status == "failed" {
@@ -97,9 +108,23 @@ func (p *progress) Emit(e trace.Event) {
 		if !inBody {
 			text = fmt.Sprintf("%s %s  skipped (%v)", p.paint("2", "-"), e.Step, e.Data.Get("reason"))
 		}
+	case trace.ModelDelta:
+		if !p.verbose {
+			p.delta(e)
+			return
+		}
+	default:
+		text = p.loopEvent(e)
 	}
 	if p.verbose {
-		text = e.At.Local().Format("15:04:05.000") + " " + e.Line()
+		text = e.At.Local().Format("15:04:05.000") + " " + wholeLine(e)
+	}
+	over := p.segment.path == e.Step && (e.Kind == trace.ModelEnd || e.Kind == trace.StepEnd || e.Kind == trace.AdapterRetry)
+	if over || text != "" {
+		p.breakSegment()
+	}
+	if over {
+		p.segment.path = ""
 	}
 	switch {
 	case text == "":
@@ -108,6 +133,16 @@ func (p *progress) Emit(e trace.Event) {
 	default:
 		fmt.Fprintln(p.w, text)
 	}
+}
+
+// wholeLine is an event on a line, its content last and cut.
+func wholeLine(e trace.Event) string {
+	content := e.Data.Get("content")
+	if content == nil {
+		return e.Line()
+	}
+	e.Data = slices.DeleteFunc(slices.Clone(e.Data), func(a trace.Attr) bool { return a.Key == "content" })
+	return e.Line() + " content=" + brief(content)
 }
 
 // end words the end of a step. A composite fails with the message of what failed in it, which is
@@ -165,7 +200,7 @@ func (p *progress) frame() {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	steps := innermost(p.running)
-	if p.ended.Len() == 0 && len(steps) == 0 && p.drawn == 0 {
+	if p.ended.Len() == 0 && len(steps) == 0 && p.drawn == 0 && p.segment.line == "" {
 		return
 	}
 	var b bytes.Buffer
@@ -175,13 +210,18 @@ func (p *progress) frame() {
 	p.ended.WriteTo(&b)
 	p.drawn = 0
 	b.WriteString(wrapOff)
+	if p.segment.line != "" {
+		fmt.Fprintln(&b, p.quoted(tail(p.segment.line)))
+		p.drawn++
+	}
 	for i, s := range steps {
 		p.drawn++
 		if i == maxRunning {
 			fmt.Fprintf(&b, "  … and %d more\n", len(steps)-maxRunning)
 			break
 		}
-		fmt.Fprintf(&b, "%s %6s  %s\n", p.paint("33", "•"), took(time.Since(s.began)), tail(s.path))
+		line := fmt.Sprintf("%s %6s  %s  %s", p.paint("33", "•"), took(time.Since(s.began)), tail(s.path), s.doing)
+		fmt.Fprintln(&b, strings.TrimRight(line, " "))
 	}
 	b.WriteString(wrapOn)
 	p.w.Write(b.Bytes())

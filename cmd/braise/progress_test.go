@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/trace"
 )
 
@@ -133,6 +134,52 @@ type frames []string
 
 func (f *frames) Write(p []byte) (int, error) {
 	*f = append(*f, strings.NewReplacer("\r", "⟨left⟩", "\x1b[?7l", "⟨cut⟩", "\x1b[?7h", "⟨wrap⟩", "\x1b[J", "⟨erase⟩",
-		"\x1b[1A", "⟨up 1⟩", "\x1b[2A", "⟨up 2⟩", "\x1b[0m", "⟨0⟩", "\x1b[2m", "⟨2⟩", "\x1b[32m", "⟨32⟩", "\x1b[33m", "⟨33⟩").Replace(string(p)))
+		"\x1b[1A", "⟨up 1⟩", "\x1b[2A", "⟨up 2⟩", "\x1b[3A", "⟨up 3⟩", "\x1b[0m", "⟨0⟩", "\x1b[2m", "⟨2⟩", "\x1b[32m", "⟨32⟩", "\x1b[33m", "⟨33⟩").Replace(string(p)))
 	return len(p), nil
+}
+
+// On a terminal an answer is shown as it comes: whole lines stay, the rest is part of the frame until it is whole,
+// or something else has to be said. One answer at a time: of others the end is shown.
+func TestProgressSegments(t *testing.T) {
+	var frames frames
+	p := &progress{w: &frames, live: true}
+	delta := func(step, text string) trace.Event {
+		return trace.Event{Kind: trace.ModelDelta, Step: step, Data: trace.Data{{Key: "text", Value: text}}}
+	}
+	starts := func(step string, depth int64) trace.Event {
+		return trace.Event{At: time.Now(), Kind: agentloop.AgentStart, Step: step, Data: trace.Data{{Key: "agent", Value: "a"}, {Key: "depth", Value: depth}, {Key: "model", Value: "m"}}}
+	}
+	asks := func(step string) trace.Event {
+		return trace.Event{Kind: agentloop.ModelStart, Step: step, Data: trace.Data{{Key: "step", Value: int64(1)}}}
+	}
+	says := func(step, text string) trace.Event {
+		return trace.Event{Kind: trace.ModelEnd, Step: step, Data: trace.Data{{Key: "content", Value: map[string]any{"text": text}},
+			{Key: "finish", Value: "stop"}, {Key: "usage", Value: map[string]any{"input_tokens": int64(3), "output_tokens": int64(2)}}}}
+	}
+	show := func(events ...trace.Event) {
+		for _, e := range events {
+			p.Emit(e)
+		}
+		p.frame()
+	}
+	show(starts("x/sub#1", 1), asks("x/sub#1"), delta("x/sub#1", "one\ntwo \x1b[2J"), delta("y", "unseen"))
+	show(delta("x/sub#1", "and"), starts("y", 0), asks("y"))
+	show(delta("x/sub#1", " three"), says("y", "four\nfive"), delta("y", "unseen"))
+	show(says("x/sub#1", "one …"), delta("y", "six"))
+	p.running = nil
+	show(says("y", "six"))
+	want := []string{
+		"    x/sub#1  agent a, model m\n    │ one\n" +
+			"⟨cut⟩    │ two �[2J\n•   0.0s  x/sub#1  step 1\n⟨wrap⟩",
+		"⟨left⟩⟨up 2⟩⟨erase⟩    │ two �[2Jand\n  y  agent a, model m\n" +
+			"⟨cut⟩•   0.0s  x/sub#1  step 1\n•   0.0s  y  step 1\n⟨wrap⟩",
+		"⟨left⟩⟨up 2⟩⟨erase⟩    │  three\n  y  step 1: tokens 3 in, 2 out, 5 in all: four five\n" +
+			"⟨cut⟩•   0.0s  x/sub#1  step 1\n•   0.0s  y  step 1\n⟨wrap⟩",
+		"⟨left⟩⟨up 2⟩⟨erase⟩    x/sub#1  step 1: tokens 3 in, 2 out, 5 in all\n" +
+			"⟨cut⟩  │ six\n•   0.0s  x/sub#1  step 1\n•   0.0s  y  step 1\n⟨wrap⟩",
+		"⟨left⟩⟨up 3⟩⟨erase⟩  │ six\n  y  step 1: tokens 3 in, 2 out, 10 in all\n⟨cut⟩⟨wrap⟩",
+	}
+	if diff := cmp.Diff(want, []string(frames)); diff != "" {
+		t.Errorf("frames (-want +got):\n%s", diff)
+	}
 }
