@@ -117,11 +117,13 @@ func TestDetails(t *testing.T) {
 // What goes into an agent's model is shown without secrets, with who provides the model.
 func TestDetailsOfAgents(t *testing.T) {
 	wf := load(t, []byte(head+`steps:
-  ask: {uses: agent, with: {agent: {model: fast, instructions: "It is ${{ secrets.TOKEN }}."}, prompt: Say hello.}}
+  fetch: {uses: test.echo, with: {token: "${{ secrets.TOKEN }}"}}
+  ask: {uses: agent, needs: [fetch], with: {agent: {model: fast, instructions: It is swordfish-1.}, prompt: Say hello.}}
 `))
 	w := &watcher{detail: trace.Detail{Content: true}}
 	_, err := wf.Run(t.Context(), nil, &runtime.Runtime{
 		Models:  map[string]runtime.Model{"fast": pieces{"hello swordfish-1 you"}},
+		Tools:   []runtime.Tool{tool("test.echo", func(_ context.Context, args map[string]any) (any, error) { return args, nil })},
 		Secrets: runtime.SecretMap{"TOKEN": "swordfish-1"},
 		Trace:   []trace.Sink{w},
 	})
