@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -36,6 +38,7 @@ const (
 
 // crashJob is what a child is told.
 type crashJob struct {
+	Recipe string        // its name
 	Store  string        // jsonl, sqlite, postgres
 	Place  string        // the folder, file or URL of the store
 	Run    string        // the run's id
@@ -44,6 +47,8 @@ type crashJob struct {
 	Lease  time.Duration // 0: as usual, else it is not renewed
 	Late   bool          // each record is late at once
 	Psql   []string      // the command that cuts the connections to the store
+	Seed   uint64        // says which pause is answered next; 0: the first in plan order
+	Turns  []string      // the steps whose pauses this process ends; nil: all
 }
 
 // crashResult is what a child prints.
@@ -52,6 +57,7 @@ type crashResult struct {
 	Code     string // of the error
 	Output   any
 	Artefact map[string]any
+	Pauses   []string // the steps that wait
 	Tried    []string // the codes for Tokens, "" for one that was taken
 	Hits     []string // name:n, in the order in which they came
 }
@@ -60,31 +66,7 @@ type crashResult struct {
 // what tools did to it; "read" and "model" left nothing there.
 type effect struct{ What, Path, Key string }
 
-const crashRecipe = head + `steps:
-  charge: {uses: fx.external, with: {as: charge}}
-  look: {uses: fx.read, needs: [charge], with: {as: look}}
-  book: {uses: fx.idempotent, needs: [look], with: {as: book}}
-  draft: {uses: model, needs: [book], with: {model: m, prompt: draft}}
-  each:
-    uses: fx.external
-    needs: [draft]
-    foreach: {in: [a, b, c], as: item}
-    with: {as: "each[${{ index }}]"}
-  left: {uses: fx.external, needs: [each], with: {as: left}}
-  on: {uses: fx.external, needs: [left], with: {as: on}}
-  right: {uses: fx.idempotent, needs: [each], with: {as: right}}
-  check: {uses: model, needs: [on, right], with: {model: m, prompt: check}}
-  approve: {uses: human, needs: [check], with: {prompt: "Go on?"}}
-  send: {uses: fx.external, needs: [approve], with: {as: send}}
-output: ["${{ steps.draft.output.text }}", "${{ steps.check.output.text }}", "${{ steps.approve.output.decision }}", "${{ steps.send.output }}"]
-`
-
 const usualLease = 15 * time.Second
-
-const crashScript = `turns:
-  - text: first
-  - text: second
-`
 
 func TestCrashChild(t *testing.T) {
 	text := os.Getenv(crashVar)
@@ -99,14 +81,10 @@ func TestCrashChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &crashChild{job: job, at: os.Getenv(failpointVar), do: os.Getenv(failActVar), store: store}
-	record := time.Hour
-	if job.Late {
-		record = time.Nanosecond
-	}
-	workflow.SetTimes(usualLease, record)
+	c := &crashChild{job: job, recipe: crashRecipeNamed(job.Recipe), at: os.Getenv(failpointVar), do: os.Getenv(failActVar), store: store}
+	c.setTimes(usualLease)
 	workflow.SetFailpoint(c.reached)
-	result := c.run(load(t, []byte(crashRecipe)))
+	result := c.run(c.recipe.load(t))
 	workflow.SetFailpoint(nil)
 	line, err := json.Marshal(result)
 	if err != nil {
@@ -128,6 +106,7 @@ func openWorld(kind, place string) (checkpoint.Store, error) {
 
 type crashChild struct {
 	job    crashJob
+	recipe *crashRecipe
 	at, do string
 	store  checkpoint.Store
 	rt     *runtime.Runtime
@@ -185,15 +164,19 @@ func (c *crashChild) reached(name string) {
 
 // run does what is left to do.
 func (c *crashChild) run(wf *workflow.Workflow) (result crashResult) {
-	model, err := script.Parse("script.yaml", []byte(crashScript))
-	if err != nil {
-		panic(err)
-	}
 	c.rt = &runtime.Runtime{
-		Store: c.store, Resume: resume.PassThrough{}, Reporter: &quiet{}, NewRunID: func() string { return c.job.Run },
-		Models:  map[string]runtime.Model{"m": loggedModel{model, c}},
-		Tools:   []runtime.Tool{c.tool("read", runtime.ReadOnly), c.tool("idempotent", runtime.Idempotent), c.tool("external", "")},
-		OnPause: func(p resume.Pause) { c.add("tokens", p.Token) },
+		Store: c.store, Resume: resume.PassThrough{}, Interrupt: c.recipe.interrupt, Reporter: &quiet{}, NewRunID: func() string { return c.job.Run },
+		Tools:     []runtime.Tool{c.tool("read", runtime.ReadOnly), c.tool("idempotent", runtime.Idempotent), c.tool("external", ""), c.tool("gate", "")},
+		Retriever: shelf(c.retrieve),
+		OnPause:   c.noteToken,
+		Limits:    runtime.Limits{InlineWait: 5 * time.Millisecond},
+	}
+	if c.recipe.script != "" {
+		model, err := script.Parse("script.yaml", []byte(c.recipe.script))
+		if err != nil {
+			panic(err)
+		}
+		c.rt.Models = map[string]runtime.Model{"m": loggedModel{model, c}}
 	}
 	ctx := context.Background()
 	for _, token := range c.job.Tokens {
@@ -209,15 +192,18 @@ func (c *crashChild) run(wf *workflow.Workflow) (result crashResult) {
 		out, _ = wf.Run(ctx, nil, c.rt)
 	}
 	for out.Status == workflow.StatusPaused {
-		p := out.Pauses[0]
-		if p.Step == "approve" {
-			c.add("tokens", p.Token)
+		p, ok := c.choose(out.Pauses)
+		if !ok {
+			break
 		}
-		out, _ = workflow.Resume(ctx, p.Token, c.answer(p), c.rt, nil)
+		out = c.goOn(ctx, p)
 	}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	result.Status, result.Code, result.Output, result.Artefact, result.Hits = out.Status, codeOf(out), out.Output, out.Artefact, c.hits
+	for _, p := range out.Pauses {
+		result.Pauses = append(result.Pauses, p.Step)
+	}
 	if out.Err != nil {
 		fmt.Fprintln(os.Stderr, out.Err)
 	}
@@ -231,17 +217,58 @@ func codeOf(out *workflow.Outcome) string {
 	return ""
 }
 
-// answer says yes to the human step, and of a call whose end is unknown what the effect log says.
-func (c *crashChild) answer(p resume.Pause) any {
-	if p.Step == "approve" {
-		return map[string]any{"decision": "approve"}
+// choose chooses the pause that ends next; none is left to other processes.
+func (c *crashChild) choose(open []resume.Pause) (p resume.Pause, ok bool) {
+	open = slices.DeleteFunc(slices.Clone(open), func(p resume.Pause) bool {
+		return c.job.Turns != nil && p.Reason != "indeterminate" && !slices.Contains(c.job.Turns, p.Step)
+	})
+	switch {
+	case len(open) == 0:
+		return p, false
+	case c.job.Seed == 0:
+		return open[0], true
 	}
-	for _, e := range effectsIn(c.job.Dir) {
-		if e.What == "external" && e.Path == p.Step {
-			return map[string]any{"decision": "result", "form": resultOf(e.Path)}
+	return open[rand.New(rand.NewPCG(c.job.Seed, uint64(len(open)))).IntN(len(open))], true
+}
+
+// goOn ends a pause: with what the recipe's answers say, and of a call whose end is unknown with what the
+// effect log says. Before that it sends what is to be sent early, unless that is in the journal.
+func (c *crashChild) goOn(ctx context.Context, p resume.Pause) *workflow.Outcome {
+	recs := recordsIn(ctx, c.store, c.job.Run)
+	for channel, v := range c.recipe.early {
+		if !slices.ContainsFunc(recs, func(rec checkpoint.Record) bool { return rec.Kind == "value.sent" }) {
+			out, _ := workflow.Send(ctx, c.job.Run, channel, v, c.rt, nil)
+			return out
 		}
 	}
-	return map[string]any{"decision": "retry"}
+	var out *workflow.Outcome
+	switch channel := c.recipe.channels[p.Step]; {
+	case p.Reason == "indeterminate":
+		answer := map[string]any{"decision": "retry"}
+		if standing(recs, effectsIn(c.job.Dir), c.job.Run)[p.Step] > 0 {
+			answer = map[string]any{"decision": "result", "form": resultOf(p.Step)}
+			if planned, ok := c.recipe.answers[p.Step].(map[string]any); ok { // of a tool that asked before
+				answer["form"] = planned["decision"]
+			}
+		}
+		out, _ = workflow.Resume(ctx, p.Token, answer, c.rt, nil)
+	case channel != "":
+		out, _ = workflow.Send(ctx, c.job.Run, channel, c.recipe.answers[p.Step], c.rt, nil)
+	case !p.RetryAt.IsZero():
+		<-time.After(time.Until(p.RetryAt))
+		out, _ = workflow.Recover(ctx, c.job.Run, c.rt, nil)
+	default:
+		c.noteToken(p)
+		out, _ = workflow.Resume(ctx, p.Token, c.recipe.answers[p.Step], c.rt, nil)
+	}
+	return out
+}
+
+// noteToken notes the tokens of the pauses that people answer.
+func (c *crashChild) noteToken(p resume.Pause) {
+	if p.Kind == resume.Human {
+		c.add("tokens", p.Token)
+	}
 }
 
 // resultOf is what a tool returns.
@@ -261,12 +288,38 @@ type worldTool struct {
 func (t worldTool) Spec() runtime.ToolSpec { return t.spec }
 
 func (t worldTool) Call(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
-	var a struct{ As string }
+	var a struct {
+		As string
+		MS time.Duration
+	}
 	if err := json.Unmarshal(args, &a); err != nil {
 		return nil, err
 	}
+	result := resultOf(a.As)
+	if t.what == "gate" {
+		answer, ok := resume.Answer(ctx)
+		if !ok {
+			return nil, resume.Suspend(resume.Pause{Kind: resume.Human, Prompt: "Go on?", Decisions: []string{"approve", "reject"}})
+		}
+		t.what, result = "external", answer.(map[string]any)["decision"]
+	}
+	if ctx.Err() != nil { // nobody wants it any more
+		return nil, ctx.Err()
+	}
 	t.child.add("effects", effect{t.what, a.As, resume.IdempotencyKey(ctx)})
-	return json.Marshal(resultOf(a.As))
+	takes := a.MS * time.Millisecond
+	select {
+	case <-ctx.Done():
+		<-time.After(takes) // so long it takes to stop, too
+		return nil, ctx.Err()
+	case <-time.After(takes):
+	}
+	return json.Marshal(result)
+}
+
+func (c *crashChild) retrieve(_ context.Context, query string, _ int) ([]runtime.Document, error) {
+	c.add("effects", effect{What: "read", Path: query})
+	return []runtime.Document{{ID: query, Text: "found"}}, nil
 }
 
 type loggedModel struct {
