@@ -290,7 +290,7 @@ func (t worldTool) Spec() runtime.ToolSpec { return t.spec }
 func (t worldTool) Call(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 	var a struct {
 		As string
-		MS time.Duration
+		MS int
 	}
 	if err := json.Unmarshal(args, &a); err != nil {
 		return nil, err
@@ -307,7 +307,7 @@ func (t worldTool) Call(ctx context.Context, args json.RawMessage) (json.RawMess
 		return nil, ctx.Err()
 	}
 	t.child.add("effects", effect{t.what, a.As, resume.IdempotencyKey(ctx)})
-	takes := a.MS * time.Millisecond
+	takes := time.Duration(a.MS) * time.Millisecond
 	select {
 	case <-ctx.Done():
 		<-time.After(takes) // so long it takes to stop, too
