@@ -20,7 +20,7 @@ func (rt *Runtime) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("runtime: "+format, args...)) }
 	checkAdapters(rt.Models, rt.Tools, bad)
-	checkMetadata(rt.Retriever, "the retriever", bad)
+	checkMetadata(rt.Retriever, bad, "the retriever")
 	for i := range rt.Plugins {
 		p := &rt.Plugins[i]
 		if p.Key == "" || p.Key == fromHost || p.Key == fromBuiltin {
@@ -67,7 +67,7 @@ func checkAdapters(models map[string]Model, tools []Tool, bad func(string, ...an
 		case models[name] == nil:
 			bad("model %q is nil", name)
 		default:
-			checkMetadata(models[name], fmt.Sprintf("model %q", name), bad)
+			checkMetadata(models[name], bad, "model %q", name)
 		}
 	}
 	for i, t := range tools {
@@ -84,7 +84,7 @@ func checkAdapters(models map[string]Model, tools []Tool, bad func(string, ...an
 		default:
 			bad("tool %q: unknown effect %q", spec.Name, spec.Effect)
 		}
-		checkMetadata(t, fmt.Sprintf("tool %q", spec.Name), bad)
+		checkMetadata(t, bad, "tool %q", spec.Name)
 		if b, ok := t.(broken); ok && b.constructionError() != nil {
 			bad("%w", b.constructionError())
 		} else if err := checkParameters(spec); err != nil { // compiled once per text, see internal/schema
@@ -94,11 +94,11 @@ func checkAdapters(models map[string]Model, tools []Tool, bad func(string, ...an
 }
 
 // checkMetadata reports what is wrong with what an adapter says of itself.
-func checkMetadata(adapter any, what string, bad func(string, ...any)) {
+func checkMetadata(adapter any, bad func(string, ...any), what string, name ...any) {
 	if d, ok := adapter.(Described); ok {
 		if own := d.Metadata().Retry; own != nil {
 			if err := own.Policy.Validate(); err != nil {
-				bad("%s: retry: %w", what, err)
+				bad(what+": retry: %w", append(name, err)...)
 			}
 		}
 	}

@@ -136,6 +136,14 @@ func (in *invocation) draw() {
 	in.drawnFrom, in.draws = in.req.Model, append(in.draws, in.req.Call)
 }
 
+// asked is what the call asked of models; nil: nothing.
+func (in *invocation) asked() *asked {
+	if in.draws == nil && in.used == (amount{}) {
+		return nil
+	}
+	return &asked{in.drawnFrom, in.draws, in.used}
+}
+
 // identify gives the call its number. again says that it was suspended, and is answered.
 func (in *invocation) identify(again bool) {
 	in.ordinal = 1

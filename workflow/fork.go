@@ -201,10 +201,12 @@ func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs ma
 		r.settled(task)
 		e := entry{kind: rec.Kind, path: rec.Path, n: r.m.Decided(), output: output}
 		if rec.Kind == recEnded {
-			e.model, e.draws = drawsOf(data)
-			for _, n := range e.draws {
-				r.markDrawn(e.model, n)
+			a := &asked{}
+			a.model, a.draws = drawsOf(data)
+			for _, n := range a.draws {
+				r.markDrawn(a.model, n)
 			}
+			e.asked = a
 			r.note(e)
 			r.m.Finish(task, output, machine.Unknown, nil)
 			continue

@@ -49,12 +49,16 @@ func (f *found) inPlanOrder(events []trace.Event) diagnostics.List {
 // hooked reports whether plugins have hooks.
 func (r *run) hooked() bool { return len(r.prepared.offers.Plugins) > 0 }
 
-// tell calls the hooks of a moment of the run or of a step. A hook that does not return holds the
-// run no longer than the grace period once the run's context has ended.
+// tell calls the hooks of a moment of the run or of a step, if there are any.
 func (r *run) tell(m runtime.Moment) {
-	if !r.hooked() {
-		return
+	if r.hooked() {
+		r.tellHooks(m)
 	}
+}
+
+// tellHooks is tell. A hook that does not return holds the run no longer than the grace period once
+// the run's context has ended.
+func (r *run) tellHooks(m runtime.Moment) {
 	m.Run = r.id
 	ctx, ended := r.ctx, r.ctx.Done()
 	if m.Point == runtime.RunFinish {

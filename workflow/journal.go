@@ -49,11 +49,16 @@ type entry struct {
 	failure *machine.Failure
 	timer   machine.Timer
 	ordinal int
-	model   string // that draws are of
-	draws   []int
-	used    amount             // by a call of a model
+	asked   *asked             // by a call of models; nil: nothing
 	agent   *agentBatch        // of recAgent
 	rec     *checkpoint.Record // instead of all that
+}
+
+// asked is what a call asked of models.
+type asked struct {
+	model string // that draws are of
+	draws []int
+	used  amount
 }
 
 // journal is what a run keeps so that somebody can go on with it: entries, and behind a store's back
@@ -240,15 +245,17 @@ func (e *entry) record() (checkpoint.Record, error) {
 		if e.failure == nil {
 			data["output"] = e.output
 		}
-		if len(e.draws) > 0 {
-			list := make([]any, len(e.draws))
-			for i, n := range e.draws {
-				list[i] = int64(n)
+		if a := e.asked; a != nil {
+			if len(a.draws) > 0 {
+				list := make([]any, len(a.draws))
+				for i, n := range a.draws {
+					list[i] = int64(n)
+				}
+				data["draws"], data["model"] = list, a.model
 			}
-			data["draws"], data["model"] = list, e.model
-		}
-		if usage := e.used.usage(); usage != nil {
-			data["usage"] = usage
+			if usage := a.used.usage(); usage != nil {
+				data["usage"] = usage
+			}
 		}
 	case recFired:
 		data["n"], data["timer"] = e.n, int64(e.timer)

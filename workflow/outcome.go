@@ -41,8 +41,7 @@ type Outcome struct {
 
 // Error returns Err as what it is; nil for ok.
 func (o *Outcome) Error() *runtime.Error {
-	var e *runtime.Error
-	errors.As(o.Err, &e)
+	e, _ := errors.AsType[*runtime.Error](o.Err)
 	return e
 }
 

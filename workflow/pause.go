@@ -73,7 +73,7 @@ func (r *run) suspend(in *invocation) {
 	n := r.m.Decided()
 	if r.m.Suspend(in.task); in.task.Status() != machine.Waiting { // it was told to stop meanwhile
 		if !r.cancelled {
-			r.note(entry{kind: recEnded, path: in.path, n: n, failure: in.task.Failure(), model: in.drawnFrom, draws: in.draws, used: in.used})
+			r.note(entry{kind: recEnded, path: in.path, n: n, failure: in.task.Failure(), asked: in.asked()})
 		}
 		return
 	}

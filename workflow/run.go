@@ -770,7 +770,7 @@ func (r *run) finish(in *invocation) {
 		if r.cancelled {
 			n = r.cancelledAt
 		}
-		r.note(entry{kind: recEnded, path: in.path, n: n, output: in.output, failure: in.failure, model: in.drawnFrom, draws: in.draws, used: in.used})
+		r.note(entry{kind: recEnded, path: in.path, n: n, output: in.output, failure: in.failure, asked: in.asked()})
 		r.journal.urgent = r.journal.urgent || r.journal.durable() && in.hasEffect()
 		r.m.Spend(in.task, in.used.micros)
 	}
@@ -1072,6 +1072,9 @@ func (r *run) end(start trace.Event) *Outcome {
 
 // noteEnd notes that the run is over for good.
 func (r *run) noteEnd(err error) {
+	if !r.journal.durable() {
+		return
+	}
 	data := map[string]any{"status": string(checkpoint.OK)}
 	if r.forGood != nil {
 		data["status"] = string(checkpoint.Cancelled)
