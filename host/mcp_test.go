@@ -1,0 +1,202 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/workflow"
+)
+
+// mcpEndpoint is an MCP server with a tool "greet", and counts how often it is opened.
+type mcpEndpoint struct {
+	*httptest.Server
+	opened atomic.Int32
+}
+
+func newMCPEndpoint() *mcpEndpoint {
+	e := &mcpEndpoint{}
+	e.Server = httptest.NewServer(e)
+	return e
+}
+
+// ServeHTTP implements http.Handler.
+func (e *mcpEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var req struct {
+		ID     json.RawMessage
+		Method string
+	}
+	if err := json.NewDecoder(r.Body).Decode(&req); err != nil || req.ID == nil {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	answer := `"error": {"code": -32601, "message": "what?"}`
+	switch req.Method {
+	case "initialize":
+		e.opened.Add(1)
+		answer = `"result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}`
+	case "tools/list":
+		answer = `"result": {"tools": [{"name": "greet", "description": "Greet.", "annotations": {"readOnlyHint": true},
+			"inputSchema": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}}]}`
+	case "tools/call":
+		answer = `"result": {"content": [{"type": "text", "text": "hello"}]}`
+	}
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"jsonrpc": "2.0", "id": %s, %s}`, req.ID, answer)
+}
+
+const mcpRecipe = "apiVersion: braise/v1\nname: greeting\nsteps:\n  greet:\n    uses: mcp.crm.greet\n    with: {name: Ada}\noutput: ${{ steps.greet.output }}\n"
+
+func ExampleConfig_Connect() {
+	crm := newMCPEndpoint()
+	defer crm.Close()
+	config, err := host.ParseConfig("braise.yaml", []byte(`mcp: {crm: {url: "`+crm.URL+`"}}`), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	greeting, err := recipe.Parse("greeting.yaml", []byte(mcpRecipe))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	rt, err := config.Runtime("")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	disconnect, err := config.Connect(context.Background(), "", greeting, rt)
+	defer disconnect()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	wf, err := workflow.Compile(greeting, &workflow.Options{Tools: rt.ToolSpecs()})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	out, err := wf.Run(context.Background(), nil, rt)
+	fmt.Println(out.Output, err)
+	// Output:
+	// hello <nil>
+}
+
+// A recipe has the servers opened whose tools it names, wherever; an agent may call every tool.
+func TestConnect(t *testing.T) {
+	for _, tt := range []struct{ name, steps, want string }{
+		{"none", "  a: {uses: http.request, with: {url: 'http://h'}}", ""},
+		{"a step", "  a: {uses: mcp.one.greet, with: {name: x}}", "mcp.one.greet"},
+		{"a rollback", "  a: {uses: http.request, with: {url: 'http://h'}, rollback: {uses: mcp.two.greet, with: {name: x}}}", "mcp.two.greet"},
+		{"a step in a branch", "  a: {uses: fork, with: {branches: {left: {steps: {b: {uses: mcp.two.greet, with: {name: x}}}}}}}", "mcp.two.greet"},
+		{"requires", "  a: {uses: set, with: 1}\nrequires: {tools: [mcp.one.greet]}", "mcp.one.greet"},
+		{"a server that is not configured", "  a: {uses: mcp.on.greet}", ""},
+		{"an agent", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x}}", "mcp.one.greet mcp.two.greet"},
+		{"no recipe", "", "mcp.one.greet mcp.two.greet"},
+	} {
+		one, two := newMCPEndpoint(), newMCPEndpoint()
+		config, err := host.ParseConfig("braise.yaml", []byte(`mcp: {two: {url: "`+two.URL+`"}, one: {url: "`+one.URL+`"}}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r *recipe.Recipe
+		if tt.steps != "" {
+			if r, err = recipe.Parse("r.yaml", []byte("apiVersion: braise/v1\nname: r\nsteps:\n"+tt.steps+"\n")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rt := &runtime.Runtime{}
+		disconnect, err := config.Connect(t.Context(), "", r, rt)
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		disconnect()
+		one.Close()
+		two.Close()
+		if got := toolNames(rt); got != tt.want {
+			t.Errorf("%s: tools %q, want %q", tt.name, got, tt.want)
+		}
+		if got, want := int(one.opened.Load()+two.opened.Load()), len(strings.Fields(tt.want)); got != want {
+			t.Errorf("%s: %d servers opened, want %d", tt.name, got, want)
+		}
+	}
+}
+
+func toolNames(rt *runtime.Runtime) string {
+	var names []string
+	for _, t := range rt.Tools {
+		names = append(names, t.Spec().Name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+// One server that is not there does not take the tools of the others away.
+func TestConnectToServersThatAreGone(t *testing.T) {
+	here, gone := newMCPEndpoint(), newMCPEndpoint()
+	defer here.Close()
+	gone.Close()
+	config, err := host.ParseConfig("braise.yaml", []byte(`mcp: {here: {url: "`+here.URL+`"}, gone: {url: "`+gone.URL+`"}, none: {command: [no-such-program-3141]}}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt := &runtime.Runtime{}
+	disconnect, err := config.Connect(t.Context(), "", nil, rt)
+	defer disconnect()
+	if err == nil || !strings.Contains(err.Error(), `mcp server "gone": it could not be opened`) || !strings.Contains(err.Error(), `mcp server "none": it could not start`) {
+		t.Errorf("error %v", err)
+	}
+	if got := toolNames(rt); got != "mcp.here.greet" {
+		t.Errorf("tools %q", got)
+	}
+
+	var got []string
+	for _, c := range config.Examine(t.Context(), "") {
+		if c.Part == "mcp" {
+			got = append(got, fmt.Sprint(c.Status, " ", c.Name, ": ", c.Message, "; ", c.Hint))
+		}
+	}
+	want := []string{
+		`fail gone: it could not be opened: dial tcp ` + strings.TrimPrefix(gone.URL, "http://") + `: connect: connection refused; recipes that use its tools, and agents, cannot run`,
+		`ok here: it offers 1 tools; braise kinds lists them as mcp.here.…`,
+		`fail none: it could not start: exec: "no-such-program-3141": executable file not found in $PATH; recipes that use its tools, and agents, cannot run`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("checks (-want +got):\n%s", diff)
+	}
+}
+
+// For checks that open nothing, the tools of configured servers are there by name.
+func TestAssume(t *testing.T) {
+	config, err := host.ParseConfig("braise.yaml", []byte(`mcp: {crm: {url: "http://localhost:1"}}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := recipe.Parse("r.yaml", []byte("apiVersion: braise/v1\nname: r\nsteps:\n  a: {uses: mcp.crm.greet, with: {name: 1}}\n  b: {uses: mcp.crn.greet}\n  c: {uses: mcp.crm.greet}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt := &runtime.Runtime{}
+	config.Assume(r, rt)
+	if got := toolNames(rt); got != "mcp.crm.greet" {
+		t.Errorf("tools %q", got)
+	}
+	if err := rt.Validate(); err != nil {
+		t.Error(err)
+	}
+	if _, err := rt.Tools[0].Call(t.Context(), nil); err == nil || err.Error() != `the server of "mcp.crm.greet" has not been opened` {
+		t.Errorf("a call: %v", err)
+	}
+}
