@@ -131,7 +131,7 @@ func (f *frame) reenter(ctx context.Context) error {
 			return f.outside(runtime.CategoryConfig, "skills.failed", err)
 		}
 		if !slices.Equal(refs(now), refs(s.Skills)) {
-			f.warn(CodeSkillMismatch, "the skills of agent %q have changed since it began; it goes on with what it has", f.loop.Name)
+			f.warn(diagnostics.CodeSkillMismatch, "the skills of agent %q have changed since it began; it goes on with what it has", f.loop.Name)
 		}
 	}
 	if s.Archive != "" {
@@ -228,7 +228,7 @@ func (f *frame) compact(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		f.warn(CodeCompactFailed, "the conversation of agent %q was not compacted: %v", f.loop.Name, err)
+		f.warn(diagnostics.CodeCompactFailed, "the conversation of agent %q was not compacted: %v", f.loop.Name, err)
 		return nil
 	}
 	name := p.Model
@@ -292,7 +292,7 @@ func (f *frame) fetch(ctx context.Context) error {
 	f.archived = summaryOf(text)
 	if !ok {
 		f.archived = fmt.Sprintf("[The archive %q, with the summary of the conversation so far, is missing.]", name)
-		f.warn(CodeNoArchive, "archive %q of agent %q is missing; the model sees that it is", name, f.loop.Name)
+		f.warn(diagnostics.CodeNoArchive, "archive %q of agent %q is missing; the model sees that it is", name, f.loop.Name)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -82,7 +83,7 @@ func (f *frame) ofLayer(ctx context.Context, y *Layer, what string, call func(ct
 		return nil, call(ctx, f.layerKey(y))
 	})
 	if err != nil {
-		f.warn(CodeLayerDisabled, "%s of memory layer %q failed: %v", what, y.ID, err)
+		f.warn(diagnostics.CodeLayerDisabled, "%s of memory layer %q failed: %v", what, y.ID, err)
 	}
 	return err
 }

@@ -444,14 +444,14 @@ func (f *frame) bound() (StopReason, error) {
 	}
 	switch {
 	case s.Repeats >= maxRounds:
-		f.warn(CodeRepetition, "agent %q made the same calls with the same results %d times, and was stopped", f.loop.Name, s.Repeats)
+		f.warn(diagnostics.CodeRepetition, "agent %q made the same calls with the same results %d times, and was stopped", f.loop.Name, s.Repeats)
 		return StopRepetition, nil
 	case s.Steps < s.Start.MaxSteps:
 		return "", nil
 	case f.loop.FailAtLimit:
-		return "", fail(runtime.CategoryLimit, string(CodeMaxSteps), fmt.Errorf("agent %q gave no answer in %d steps", f.loop.Name, s.Steps))
+		return "", fail(runtime.CategoryLimit, string(diagnostics.CodeMaxSteps), fmt.Errorf("agent %q gave no answer in %d steps", f.loop.Name, s.Steps))
 	}
-	f.warn(CodeMaxSteps, "agent %q gave no answer in %d steps, and was stopped", f.loop.Name, s.Steps)
+	f.warn(diagnostics.CodeMaxSteps, "agent %q gave no answer in %d steps, and was stopped", f.loop.Name, s.Steps)
 	return StopMaxSteps, nil
 }
 
@@ -470,7 +470,7 @@ func (f *frame) answered(ctx context.Context) error {
 		if !s.Silent {
 			return f.succeed(ctx, StopAnswer)
 		}
-		f.warn(CodeNoAction, "agent %q ended without an answer: the model said nothing", f.loop.Name)
+		f.warn(diagnostics.CodeNoAction, "agent %q ended without an answer: the model said nothing", f.loop.Name)
 		return f.succeed(ctx, StopNoAction)
 	}
 	_, fault := f.parse()

@@ -72,11 +72,11 @@ func Select(ids []string, asked string) (string, diagnostics.List) {
 	case asked != "" && slices.Contains(known, asked):
 		return asked, nil
 	case asked != "":
-		finding.Code, finding.Message, finding.Hint = CodeUnknownAgent, fmt.Sprintf("there is no agent %q", asked), diagnostics.DidYouMean(asked, known)
+		finding.Code, finding.Message, finding.Hint = diagnostics.CodeUnknownAgent, fmt.Sprintf("there is no agent %q", asked), diagnostics.DidYouMean(asked, known)
 	case len(known) == 1:
 		return known[0], nil
 	default:
-		finding.Code, finding.Message = CodeAmbiguous, "no agent is chosen, of: "+strings.Join(known, ", ")
+		finding.Code, finding.Message = diagnostics.CodeAmbiguousAgent, "no agent is chosen, of: "+strings.Join(known, ", ")
 	}
 	return "", diagnostics.List{finding}
 }

@@ -41,19 +41,6 @@ const (
 	Compact            trace.Kind = "compact"             // archive: its name
 )
 
-// The codes of a loop's diagnostics.
-const (
-	CodeMaxSteps      diagnostics.Code = "agent.maxSteps"
-	CodeRepetition    diagnostics.Code = "agent.repetition"
-	CodeNoAction      diagnostics.Code = "agent.noAction"
-	CodeAmbiguous     diagnostics.Code = "agent.selectionAmbiguous"
-	CodeUnknownAgent  diagnostics.Code = "agent.unknown"
-	CodeCompactFailed diagnostics.Code = "agent.compactFailed"
-	CodeNoArchive     diagnostics.Code = "agent.archiveMissing"
-	CodeLayerDisabled diagnostics.Code = "agent.layerDisabled"
-	CodeSkillMismatch diagnostics.Code = "resume.skillMismatch"
-)
-
 // live is who is told of events as they happen.
 type live struct {
 	mu      sync.Mutex

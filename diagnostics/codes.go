@@ -60,9 +60,22 @@ const (
 	CodeHookFailed        Code = "plugin.hookFailed"            // a hook failed or panicked where it cannot deny
 )
 
+// Codes of agents.
+const (
+	CodeAmbiguousAgent Code = "agent.selectionAmbiguous" // a step names none of several agents
+	CodeUnknownAgent   Code = "agent.unknown"
+	CodeMaxSteps       Code = "agent.maxSteps"       // an agent was stopped at its last step
+	CodeRepetition     Code = "agent.repetition"     // an agent was stopped because it went round in circles
+	CodeNoAction       Code = "agent.noAction"       // an agent's model said nothing
+	CodeCompactFailed  Code = "agent.compactFailed"  // a conversation was not summarised
+	CodeNoArchive      Code = "agent.archiveMissing" // the summary of a conversation is gone
+	CodeLayerDisabled  Code = "agent.layerDisabled"  // a memory layer failed
+)
+
 // Codes of going on with runs, and of calls that are made again.
 const (
 	CodeInvalidToken   Code = "resume.invalidToken"     // a token that is unknown, used or expired
+	CodeSkillMismatch  Code = "resume.skillMismatch"    // an agent's skills have changed since it began
 	CodeRetryExhausted Code = "adapter.retry.exhausted" // a call failed as often as its policy allows
 	CodeRollbackFailed Code = "rollback.failed"         // what a step did could not be undone
 )

@@ -1,10 +1,13 @@
 package diagnostics_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -52,6 +55,41 @@ func TestDocsExplainEveryCode(t *testing.T) {
 	}
 	if diff := cmp.Diff(declaredCodes(t), explained); diff != "" {
 		t.Errorf("codes.go and the sections of docs/diagnostics.md differ (-codes.go +page)\n%s", diff)
+	}
+}
+
+// Codes of findings are declared nowhere else: only those are known to be explained.
+func TestNoOtherCodes(t *testing.T) {
+	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for n := range ast.Preorder(file) {
+			var is ast.Expr
+			switch n := n.(type) {
+			case *ast.ValueSpec:
+				if len(n.Values) > 0 {
+					is = n.Type
+				}
+			case *ast.CallExpr:
+				if len(n.Args) == 1 {
+					if _, literal := n.Args[0].(*ast.BasicLit); literal {
+						is = n.Fun
+					}
+				}
+			}
+			if code, ok := is.(*ast.SelectorExpr); ok && code.Sel.Name == "Code" && fmt.Sprint(code.X) == "diagnostics" {
+				t.Errorf("%s has a code of its own", name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -194,7 +194,18 @@ var summaries = map[Code]string{
 	CodePluginRequirement: "What a plugin requires is not there.",
 	CodeNotScheduled:      "A hook is at a point that the recipe never comes by.",
 	CodeHookFailed:        "A hook failed where it only observes.",
-	CodeInvalidToken:      "A token is unknown, used or expired.",
-	CodeRetryExhausted:    "A call failed as often as its policy allows.",
-	CodeRollbackFailed:    "What a step did could not be undone.",
+
+	CodeAmbiguousAgent: "A step names none of several agents.",
+	CodeUnknownAgent:   "An agent that is not there.",
+	CodeMaxSteps:       "An agent was stopped at its last step.",
+	CodeRepetition:     "An agent was stopped because it went round in circles.",
+	CodeNoAction:       "The model of an agent said nothing.",
+	CodeCompactFailed:  "A conversation was not summarised.",
+	CodeNoArchive:      "The summary of a conversation is gone.",
+	CodeLayerDisabled:  "A memory layer failed.",
+
+	CodeInvalidToken:   "A token is unknown, used or expired.",
+	CodeSkillMismatch:  "The skills of an agent have changed since it began.",
+	CodeRetryExhausted: "A call failed as often as its policy allows.",
+	CodeRollbackFailed: "What a step did could not be undone.",
 }
