@@ -2,12 +2,36 @@ package workflow_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 	"github.com/braise-run/braise/workflow"
+)
+
+// shape is a kind of step. Its keys do WORK, as they are or in a body; ID stands for the step's id. inside is
+// the path of the first work.
+type shape struct{ name, keys, inside string }
+
+var shapes = []shape{
+	{"step", "WORK", "ID"},
+	{"foreach", "foreach: {in: [1, 2]}, WORK", "ID[0]"},
+	{"recipe", "uses: recipe, with: {steps: {ID_in: {WORK}}}", "ID/ID_in"},
+	{"recipes", "uses: recipe, foreach: {in: [1, 2]}, with: {steps: {ID_in: {WORK}}}", "ID[0]/ID_in"},
+	{"loop", "uses: loop, with: {max_iterations: 2, steps: {ID_in: {WORK}}}", "ID#1/ID_in"},
+	{"switch", "uses: switch, with: {cases: [{name: c, when: 1 < 2, steps: {ID_in: {WORK}}}]}", "ID/c/ID_in"},
+	{"fork", "uses: fork, with: {branches: {one: {steps: {ID_in: {WORK}}}, two: {steps: {}}}}", "ID/one/ID_in"},
+	{"race", "uses: fork, with: {mode: race, branches: {one: {steps: {ID_in: {WORK}}}}}", "ID/one/ID_in"},
+}
+
+// works says what the steps of a shape do.
+func (s shape) works(work string) string { return strings.ReplaceAll(s.keys, "WORK", work) }
+
+const (
+	goesWell = "uses: set, with: 1"
+	goesBad  = "uses: fail"
 )
 
 // need is one way for a step to end. ID stands for its id. The failing ones start in spite of each
@@ -18,13 +42,30 @@ type need struct {
 	fails bool // nobody handles it
 }
 
-var needs = []need{
-	{"succeeded", "ID: {uses: set, priority: 9, with: 1}", false},
-	{"failed", "ID: {uses: fail, priority: 9, on_error: continue}", false},
-	{"failed", "ID: {uses: fail, priority: 8, trigger: all_done}", true},
-	{"when_false", "ID: {uses: set, priority: 9, when: 1 > 2, with: 1}", false},
-	{"upstream", "ID0: {uses: set, priority: 9, when: 1 > 2, with: 1}\nID: {uses: set, priority: 9, needs: [ID0], with: 1}", false},
-	{"cancelled", "ID: {uses: set, with: 1}", true},
+// needs are the ways in which a step of a shape ends.
+func (s shape) needs() []need {
+	well, bad := s.works(goesWell), s.works(goesBad)
+	return []need{
+		{"succeeded", "ID: {priority: 9, " + well + "}", false},
+		{"failed", "ID: {priority: 9, on_error: continue, " + bad + "}", false},
+		{"failed", "ID: {priority: 8, trigger: all_done, " + bad + "}", true},
+		{"when_false", "ID: {priority: 9, when: 1 > 2, " + well + "}", false},
+		{"upstream", "ID0: {uses: set, priority: 9, when: 1 > 2, with: 1}\nID: {priority: 9, needs: [ID0], " + well + "}", false},
+		{"cancelled", "ID: {" + well + "}", true},
+	}
+}
+
+// inSpite are steps that succeed, whatever fails or is skipped in them.
+var inSpite = []string{
+	"on_error: {set: 1}, uses: recipe, with: {steps: {ID_in: {uses: fail}}}",
+	"uses: recipe, with: {steps: {ID_in: {uses: fail, on_error: continue}}}",
+	"uses: recipe, with: {steps: {ID_in: {uses: set, when: 1 > 2, with: 1}}}",
+	"uses: set, foreach: {in: []}, with: 1",
+	"uses: fail, foreach: {in: [1, 2], on_error: collect}",
+	"uses: loop, with: {max_iterations: 2, on_error: continue, steps: {ID_in: {uses: fail}}}",
+	"uses: switch, with: {cases: [{name: c, when: 1 > 2, steps: {ID_in: {uses: fail}}}]}",
+	"uses: fork, with: {mode: settle, branches: {one: {steps: {ID_in: {uses: fail}}}}}",
+	"uses: fork, with: {mode: race, branches: {one: {steps: {ID_in: {uses: fail}}}, two: {steps: {ID_too: {uses: set, with: 1}}}}}",
 }
 
 // ends tells from the trace how each step ended, by path. A step without an event was cancelled
@@ -64,39 +105,59 @@ func wantEnd(a, b need, trigger string, when bool) string {
 	return "succeeded"
 }
 
+// One need has every end in every shape, the other one every end, and the step that needs them every trigger and
+// shape. Which shape the other need has, whether the step's when holds, whether it calls a tool and whether all that is
+// in a body is drawn by lot, the same each time.
 func TestTriggersOverAllEndsOfTheNeeds(t *testing.T) {
-	rt := &runtime.Runtime{Tools: []runtime.Tool{echo}}
-	for _, a := range needs {
-		for _, b := range needs {
+	var all []need
+	for _, s := range shapes {
+		all = append(all, s.needs()...)
+	}
+	for _, keys := range inSpite {
+		all = append(all, need{"succeeded", "ID: {priority: 9, " + keys + "}", false})
+	}
+	lot := rand.New(rand.NewPCG(1, 1))
+	for _, a := range all {
+		for end := range shapes[0].needs() {
 			for _, trigger := range []string{"all_success", "none_failed", "any_success", "all_done"} {
-				for variant := range 8 {
-					inBody, call, when := variant&1 > 0, variant&2 > 0, variant&4 > 0
-					steps := strings.ReplaceAll(a.steps, "ID", "a") + "\n" + strings.ReplaceAll(b.steps, "ID", "b") + "\n"
-					if a.end == "cancelled" || b.end == "cancelled" {
-						steps += "boom: {uses: fail, priority: 7, trigger: all_done}\n"
-					}
-					uses := map[bool]string{false: "set", true: "test.echo"}[call]
-					steps += fmt.Sprintf("t: {uses: %s, needs: [a, b], trigger: %s, when: %t, with: {}}\n", uses, trigger, when)
-					text, prefix := head+"steps:\n  "+strings.ReplaceAll(steps, "\n", "\n  "), ""
-					if inBody {
-						text, prefix = head+"steps:\n  body:\n    uses: recipe\n    with:\n      steps:\n        "+strings.ReplaceAll(steps, "\n", "\n        "), "body/"
-					}
-					out, _ := load(t, []byte(text)).Run(t.Context(), nil, rt)
-					got := ends(out)
-					for id, want := range map[string]string{"a": a.end, "b": b.end, "t": wantEnd(a, b, trigger, when)} {
-						end := got[prefix+id]
-						if end == "" {
-							end = "cancelled"
-						}
-						if end != want {
-							t.Errorf("%s is %s, want %s, in\n%s", id, end, want, text)
-						}
-					}
-					if failed := out.Status == workflow.StatusError; failed != (a.fails || b.fails) {
-						t.Errorf("the run is %s in\n%s", out.Status, text)
-					}
+				for _, s := range shapes {
+					b := shapes[lot.IntN(len(shapes))].needs()[end]
+					work := []string{goesWell, "uses: test.echo, with: {}"}[lot.IntN(2)]
+					checkTrigger(t, a, b, trigger, s, work, lot.IntN(2) > 0, lot.IntN(2) > 0)
 				}
 			}
 		}
+	}
+}
+
+// checkTrigger runs a step of a shape that needs two others.
+func checkTrigger(t *testing.T, a, b need, trigger string, s shape, work string, when, inBody bool) {
+	t.Helper()
+	steps := strings.ReplaceAll(a.steps, "ID", "a") + "\n" + strings.ReplaceAll(b.steps, "ID", "b") + "\n"
+	if a.end == "cancelled" || b.end == "cancelled" {
+		steps += "boom: {uses: fail, priority: 7, trigger: all_done}\n"
+	}
+	steps += strings.ReplaceAll(fmt.Sprintf("ID: {needs: [a, b], trigger: %s, when: %t, %s}\n", trigger, when, s.works(work)), "ID", "t")
+	text, prefix := head+"steps:\n  "+strings.ReplaceAll(steps, "\n", "\n  "), ""
+	if inBody {
+		text, prefix = head+"steps:\n  body:\n    uses: recipe\n    with:\n      steps:\n        "+strings.ReplaceAll(steps, "\n", "\n        "), "body/"
+	}
+	out, _ := load(t, []byte(text)).Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{echo}})
+	got := ends(out)
+	wants := map[string]string{"a": a.end, "b": b.end, "t": wantEnd(a, b, trigger, when)}
+	for id, want := range wants {
+		end := got[prefix+id]
+		if end == "" {
+			end = "cancelled"
+		}
+		if end != want {
+			t.Errorf("%s is %s, want %s, in\n%s", id, end, want, text)
+		}
+	}
+	if inside := prefix + strings.ReplaceAll(s.inside, "ID", "t"); (got[inside] == "succeeded") != (wants["t"] == "succeeded") {
+		t.Errorf("%s is %q in\n%s", inside, got[inside], text)
+	}
+	if failed := out.Status == workflow.StatusError; failed != (a.fails || b.fails) {
+		t.Errorf("the run is %s in\n%s", out.Status, text)
 	}
 }
