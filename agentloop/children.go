@@ -187,6 +187,24 @@ func (f *frame) busy(n int, id string) bool {
 	})
 }
 
+// doubtful reports whether a call that deals with sub-agents has to wait: in an earlier one of the round
+// something was called of which nobody knows what became, and what this one finds must not depend on that.
+func (f *frame) doubtful(n int, c Call) bool {
+	if !strings.HasPrefix(c.Name, subagentPrefix) {
+		return false
+	}
+	id, alone := c.subagent()
+	return look(f, func(s *State) bool {
+		for name, child := range s.Children {
+			before := ordinalOf(name) > s.Round && ordinalOf(name) < n && (alone && child.Start.Subagent != "" || child.Start.Subagent == id)
+			if before && slices.ContainsFunc(child.openPauses(), func(p Pause) bool { return p.For == Indeterminate }) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // spawn makes a sub-agent.
 func (f *frame) spawn(n int, id, name string, tools any) error {
 	if _, ok := f.loop.Delegates[name]; name != "" && !ok {

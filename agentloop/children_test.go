@@ -2,6 +2,7 @@ package agentloop_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -217,5 +218,26 @@ func TestSubagents(t *testing.T) {
 		same(t, "pause", p[0].ID, "step/agent.x#2:call1")
 		res := must(t, l, input{Journal: after(t, j.events), Answers: []agentloop.Answer{{Pause: p[0].ID, Value: object{"answer": "yes"}}}}, host(m))
 		same(t, "results", results(res)[1:], []string{`{"id":"x","outcome":{"status":"ok","steps":2,"stopReason":"answer","text":"done"}}`, `error: subagent_busy: sub-agent "x" has a task`})
+	})
+	t.Run("4.2 a turn in doubt", func(t *testing.T) { // 8: what comes after it is the same with and without a crash
+		m := &runtimetest.Model{Func: func(_ context.Context, r *runtime.Request) (*runtime.Response, error) {
+			switch last := r.Messages[len(r.Messages)-1]; {
+			case r.Step == "step" && r.StepCall == 1:
+				return &runtime.Response{ToolCalls: says("", `agent.spawn {"id":"x"}`, `agent.send {"id":"x","text":"go"}`, `agent.wait {"id":"x"}`, `agent.close {"id":"x"}`).ToolCalls}, nil
+			case last.Text == "go":
+				return &runtime.Response{ToolCalls: says("", `t.a`).ToolCalls}, nil
+			}
+			return &runtime.Response{Text: "done"}, nil
+		}}
+		for _, concurrency := range []int{1, 4} {
+			l, j := &agentloop.Loop{Model: "m", ToolConcurrency: concurrency}, after(t, nil)
+			a := runtimetest.NewTool("t.a", func(context.Context, json.RawMessage) (any, error) { return nil, context.DeadlineExceeded })
+			p := paused(t, l, input{Journal: j}, host(m, a))
+			same(t, "pause", p[0].For, agentloop.Indeterminate)
+			answer := agentloop.Answer{Pause: p[0].ID, Value: object{"decision": "result", "form": "A"}}
+			res := must(t, l, input{Journal: after(t, j.events), Answers: []agentloop.Answer{answer}}, host(m, a))
+			ok := `{"id":"x","outcome":{"status":"ok","steps":2,"stopReason":"answer","text":"done"}}`
+			same(t, "results", results(res)[1:], []string{ok, ok, `{"closed":true,"id":"x"}`})
+		}
 	})
 }

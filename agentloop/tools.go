@@ -250,7 +250,7 @@ func (c Call) subagent() (id string, alone bool) {
 // approval, record), or gets its result at once. The job makes the call; nil: there is nothing to make.
 func (f *frame) open(ctx context.Context, n int) (job func() error, err error) {
 	c := f.call(n)
-	if c.Done || c.Waits {
+	if c.Done || c.Waits || !c.touched() && f.doubtful(n, c) {
 		return nil, nil
 	}
 	if !c.touched() {
