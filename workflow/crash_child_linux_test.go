@@ -375,13 +375,19 @@ type started struct {
 
 func startChild(t *testing.T, job crashJob, at, do string) *started {
 	t.Helper()
+	return startTest(t, "TestCrashChild", crashVar, job, at, do)
+}
+
+// startTest starts a test in a process of its own, and tells it a job.
+func startTest(t *testing.T, test, variable string, job any, at, do string) *started {
+	t.Helper()
 	text, err := json.Marshal(job)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &started{Cmd: exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashChild$", "-test.timeout=90s")}
+	p := &started{Cmd: exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.timeout=90s")}
 	// A process with the race detector would sleep for a second before it exits.
-	p.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", crashVar+"="+string(text), failpointVar+"="+at, failActVar+"="+do)
+	p.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", variable+"="+string(text), failpointVar+"="+at, failActVar+"="+do)
 	p.Stdout, p.Stderr = &p.out, &p.err
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
