@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,10 +14,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
 	"github.com/braise-run/braise/trace"
+	"github.com/braise-run/braise/workflow"
 )
 
 // The calls of agents count in max_parallel too, one by one.
@@ -142,6 +146,63 @@ output: ${{ steps.a.output.text }}
 		}
 		if diff := cmp.Diff(wantAll, got); diff != "" {
 			t.Errorf("%d failures: code, retries, saved (-want +got):\n%s", failures, diff)
+		}
+	}
+}
+
+// An agent that waits goes on where it is when another step of its recipe changes, and in a fork: what it has
+// done is not done again. One that says something else itself begins anew.
+func TestAgentUnderAChangedDefinition(t *testing.T) {
+	const text = head + `defaults: {model: fast}
+agents: {clerk: {tools: [test.send, human.ask], instructions: "%s"}}
+steps:
+  a: {uses: agent, with: {agent: clerk, prompt: go}}
+  b: {uses: set, needs: [a], with: %s}
+output: "${{ steps.a.output.text }} ${{ steps.b.output }}"
+`
+	for _, tt := range []struct {
+		name, instructions, with string
+		sent                     int
+	}{
+		{"another step", "Be kind.", "2", 1},
+		{"the agent", "Be brief.", "1", 2},
+	} {
+		for _, fork := range []bool{false, true} {
+			if fork && tt.sent > 1 {
+				continue
+			}
+			t.Run(fmt.Sprint(tt.name, " fork ", fork), func(t *testing.T) {
+				send := runtimetest.NewTool("test.send", func(context.Context, json.RawMessage) (any, error) { return "sent", nil })
+				fast := &runtimetest.Model{Func: func(_ context.Context, req *runtime.Request) (*runtime.Response, error) {
+					turns := []*runtime.Response{
+						{ToolCalls: []runtime.ToolCall{{Name: "test.send", Arguments: json.RawMessage("{}")}}},
+						{ToolCalls: []runtime.ToolCall{{Name: "human.ask", Arguments: json.RawMessage(`{"question":"Sure?"}`)}}},
+						{Text: req.Messages[len(req.Messages)-1].Text},
+					}
+					return turns[len(slices.DeleteFunc(slices.Clone(req.Messages), func(m runtime.Message) bool { return m.Role != runtime.ToolRole }))], nil
+				}}
+				rt := &runtime.Runtime{Store: new(checkpoint.Memory), Resume: resume.PassThrough{}, Models: map[string]runtime.Model{"fast": fast}, Tools: []runtime.Tool{send}}
+				out, err := load(t, fmt.Appendf(nil, text, "Be kind.", "1")).Run(t.Context(), nil, rt)
+				if err != nil || out.Status != workflow.StatusPaused || len(send.Calls()) != 1 {
+					t.Fatalf("%v %s, sent %d times", err, out.Status, len(send.Calls()))
+				}
+				changed := load(t, fmt.Appendf(nil, text, tt.instructions, tt.with))
+				token := out.Token
+				if fork {
+					out, err = workflow.Fork(t.Context(), out.RunID, "b", workflow.Edits{}, rt, &workflow.ResumeOptions{Workflow: changed, AcceptChanged: true})
+					if err != nil || out.Status != workflow.StatusPaused {
+						t.Fatal(err, out.Status)
+					}
+					token = out.Token
+				}
+				out, err = workflow.Resume(t.Context(), token, map[string]any{"answer": "yes"}, rt, &workflow.ResumeOptions{Workflow: changed, AcceptChanged: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff([]any{"yes " + tt.with, tt.sent}, []any{out.Output, len(send.Calls())}); diff != "" {
+					t.Errorf("output, sent (-want +got):\n%s", diff)
+				}
+			})
 		}
 	}
 }

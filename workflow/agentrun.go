@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,6 +32,7 @@ const recAgent checkpoint.Kind = "agent.event"
 type agentLog struct {
 	events  []agentloop.Event
 	answers []agentloop.Answer // that it has not taken in
+	began   int                // in which generation; 0: the present one
 	failed  *machine.Failure   // nobody answered in time, while it was at work
 	calls   map[string]int     // of models so far, by the path of the agent or child
 	tries   map[string]int     // failed attempts of calls that paused, by placeOf
@@ -72,6 +74,7 @@ type agentBatch struct {
 	calls  []drawnCall
 	used   amount
 	waits  bool
+	began  int        // of a shared one: the generation; 0: none
 	done   chan error // is told once all is durable; nil: nobody waits
 }
 
@@ -152,7 +155,7 @@ func (in *invocation) runAgent() (any, error) {
 	wants := r.events.sinks.Wants()
 	emit := func(e trace.Event, content any) { r.events.sinks.Emit(e, r.prepared.redact.Value(content)) }
 	res, err := a.loop.Run(in.ctx, agentloop.Input{
-		Prompt: a.prompt, Context: a.context, RunID: r.id, Generation: r.generation, Path: in.path,
+		Prompt: a.prompt, Context: a.context, RunID: r.id, Generation: cmp.Or(a.log.began, r.generation), Path: in.path,
 		Journal: a, Answers: a.answers, Emit: emit, Content: wants.Content, Deltas: wants.Deltas,
 		Ask: a.ask, Call: a.call, Port: a.port, Permit: a.permit,
 	}, r.rt)
@@ -368,18 +371,34 @@ func (r *run) answerAgent(p *openPause, next resume.Next, answer any) {
 	r.m.Again(p.task) // if it waits
 }
 
-// applyAgent is noteAgent for a record.
-func (r *run) applyAgent(t *machine.Task, rec checkpoint.Record, data map[string]any) error {
-	var kept struct {
-		Events []agentloop.Event `json:"events"`
-		Calls  []drawnCall       `json:"calls"`
-		Waits  bool              `json:"waits"`
-	}
+// agentRecord is the data of a recAgent.
+type agentRecord struct {
+	Events []agentloop.Event `json:"events"`
+	Calls  []drawnCall       `json:"calls"`
+	Waits  bool              `json:"waits"`
+	Began  int               `json:"began"`
+}
+
+// shareAgent notes what happened in an agent of another run, or under another definition. What that used, is
+// counted there.
+func (r *run) shareAgent(t *machine.Task, rec checkpoint.Record, generation int) error {
+	var kept agentRecord
 	if err := json.Unmarshal(rec.Data, &kept); err != nil {
-		return err
+		return fmt.Errorf("record %d (%s): %w: %w", rec.Seq, rec.Kind, checkpoint.ErrCorrupt, err)
 	}
+	b := &agentBatch{events: kept.Events, calls: kept.Calls}
+	if generation > 0 {
+		b.began = cmp.Or(kept.Began, generation)
+	}
+	r.note(entry{kind: recAgent, path: rec.Path, n: r.m.Decided(), agent: b})
+	r.takeAgent(t, agentRecord{b.events, b.calls, false, b.began})
+	return nil
+}
+
+// takeAgent takes over what happened in an agent.
+func (r *run) takeAgent(t *machine.Task, kept agentRecord) {
 	log := r.logOf(t)
-	log.events = append(log.events, kept.Events...)
+	log.events, log.began = append(log.events, kept.Events...), cmp.Or(kept.Began, log.began)
 	for i := range kept.Events {
 		if e := &kept.Events[i]; e.Kind == agentloop.Answered { // it has taken it in
 			log.answers = slices.DeleteFunc(log.answers, func(a agentloop.Answer) bool { return a.Pause == e.Answer.Pause })
@@ -389,6 +408,15 @@ func (r *run) applyAgent(t *machine.Task, rec checkpoint.Record, data map[string
 		r.markDrawn(c.Model, c.N)
 		log.calls[c.Step]++
 	}
+}
+
+// applyAgent is noteAgent for a record.
+func (r *run) applyAgent(t *machine.Task, rec checkpoint.Record, data map[string]any) error {
+	var kept agentRecord
+	if err := json.Unmarshal(rec.Data, &kept); err != nil {
+		return err
+	}
+	r.takeAgent(t, kept)
 	r.spent(t, usageOf(data))
 	r.m.Spend(t, usageOf(data).micros)
 	if kept.Waits {
@@ -402,6 +430,9 @@ func (r *run) applyAgent(t *machine.Task, rec checkpoint.Record, data map[string
 func (b *agentBatch) members(data map[string]any) {
 	if b.waits {
 		data["waits"] = true
+	}
+	if b.began > 0 {
+		data["began"] = int64(b.began)
 	}
 	if len(b.events) > 0 {
 		data["events"] = b.events

@@ -107,12 +107,16 @@ func (r *run) redefine(l *leg, g *given) error {
 			header = append(header, closed)
 			continue
 		}
+		about := ""
+		if data, err := dataOf(rec); err == nil && data["agent"] != nil {
+			about = aboutOf(&p)
+		}
 		rec, err := answered(at, &p, 0, resume.Answered, g.answer)
 		if err != nil {
 			return err
 		}
 		header = append([]checkpoint.Record{rec}, header...)
-		kept = append(kept, map[string]any{"step": p.Step, "kind": string(p.Kind), "reason": p.Reason, "answer": g.answer})
+		kept = append(kept, map[string]any{"step": p.Step, "kind": string(p.Kind), "reason": p.Reason, "about": about, "answer": g.answer})
 	}
 	if g != nil && kept == nil {
 		return fmt.Errorf("pause %q: %w", g.pause, checkpoint.ErrToken)
@@ -135,7 +139,7 @@ func (r *run) redefine(l *leg, g *given) error {
 	}
 	r.journal.seq = l.recs[len(l.recs)-1].Seq
 	r.begunAnew(data)
-	if err := r.share(recs, stands, nil); err != nil {
+	if err := r.share(recs, stands, nil, generation-1); err != nil {
 		return err
 	}
 	header = append(header, marker)
@@ -198,6 +202,7 @@ func (r *run) begunAnew(data map[string]any) {
 		kind, _ := m["kind"].(string)
 		key.kind = resume.Kind(kind)
 		key.reason, _ = m["reason"].(string)
+		key.about, _ = m["about"].(string)
 		if r.kept == nil {
 			r.kept = map[pauseKey]keptAnswer{}
 		}

@@ -73,7 +73,7 @@ func Fork(ctx context.Context, runID, atStep string, edits Edits, rt *runtime.Ru
 		for path := range edits.Outputs {
 			stands[path] = true
 		}
-		if err := r.share(recs, stands, edits.Outputs); err != nil {
+		if err := r.share(recs, stands, edits.Outputs, 0); err != nil {
 			return err
 		}
 		r.flush()
@@ -153,10 +153,17 @@ func recordedSteps(recs []checkpoint.Record, digests map[string]string) map[stri
 }
 
 // share gives a new run what stands of another one's journal, in the order in which it happened, as
-// if it had happened here.
-func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs map[string]any) error {
+// if it had happened here. Agents that are at work there go on from where they are, with keys of the generation
+// if it is not 0.
+func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs map[string]any, generation int) error {
 	r.replaying = true
 	known := map[string]*machine.Task{}
+	advance := func() {
+		for c := r.m.Next(); c.Op != machine.None && c.Op != machine.Done; c = r.m.Next() {
+			r.replayed(c, known)
+		}
+	}
+	var agents []checkpoint.Record
 	for _, rec := range recs {
 		data, err := dataOf(rec)
 		if err != nil {
@@ -172,10 +179,12 @@ func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs ma
 		if edited, ok := outputs[rec.Path]; ok {
 			output = value.Clone(edited)
 		}
+		if rec.Kind == recAgent && stands[rec.Path] {
+			agents = append(agents, rec)
+			continue
+		}
 		if rec.Kind == recSent {
-			for c := r.m.Next(); c.Op != machine.None && c.Op != machine.Done; c = r.m.Next() { // a topic is for those who wait
-				r.replayed(c, known)
-			}
+			advance() // a topic is for those who wait
 			if err := r.shareSent(data); err != nil {
 				return err
 			}
@@ -184,9 +193,7 @@ func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs ma
 		if !over && rec.Kind != recWaitOver || !stands[rec.Path] {
 			continue
 		}
-		for c := r.m.Next(); c.Op != machine.None && c.Op != machine.Done; c = r.m.Next() {
-			r.replayed(c, known)
-		}
+		advance()
 		task := known[rec.Path]
 		if task == nil && rec.Kind == recEnded {
 			n := r.m.Decided()
@@ -217,6 +224,16 @@ func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs ma
 	}
 	for r.m.Queued() {
 		r.replayed(r.m.Next(), known)
+	}
+	if agents != nil {
+		advance()
+	}
+	for _, rec := range agents {
+		if t := known[rec.Path]; t != nil && t.Status() == machine.Running {
+			if err := r.shareAgent(t, rec, generation); err != nil {
+				return err
+			}
+		}
 	}
 	r.tellReplayed()
 	r.replaying = false

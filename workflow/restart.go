@@ -29,8 +29,7 @@ type keptAnswer struct {
 func (r *run) count(p *openPause) {
 	key := pauseKey{step: p.Step, kind: p.Kind, reason: p.Reason}
 	if p.inAgent != "" { // a model may ask for something else the next time
-		about, _ := value.JSON([]any{p.Prompt, p.Show})
-		key.about = string(about)
+		key.about = aboutOf(&p.Pause)
 	}
 	if r.nth == nil {
 		r.nth = map[pauseKey]int{}
@@ -41,6 +40,12 @@ func (r *run) count(p *openPause) {
 	if p.Reason == indeterminate {
 		delete(r.doubts, p.Step)
 	}
+}
+
+// aboutOf is what a pause is about, as JSON.
+func aboutOf(p *resume.Pause) string {
+	text, _ := value.JSON([]any{p.Prompt, p.Show}) // it was in a record
+	return string(text)
 }
 
 // keepAnswer keeps how a pause ended.
