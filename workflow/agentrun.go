@@ -322,13 +322,8 @@ func (r *run) openInAgent(in *invocation, p *agentloop.Pause, tries int) error {
 	shown.CreatedAt = r.events.now
 	rec, err := shown.Record()
 	if err == nil {
-		rec, err = withMember(rec, "n", r.m.Decided())
-	}
-	if err == nil {
-		rec, err = withMember(rec, "agent", map[string]any{"step": in.path, "pause": p.ID, "place": placeOf(p.Step, p.Call), "tries": int64(tries)})
-	}
-	if err == nil && r.interrupt == resume.Restart {
-		rec, err = withMember(rec, "interrupt", string(resume.Restart))
+		rec, err = withMembers(rec, r.openedMembers(map[string]any{"n": r.m.Decided(),
+			"agent": map[string]any{"step": in.path, "pause": p.ID, "place": placeOf(p.Step, p.Call), "tries": int64(tries)}}))
 	}
 	if err != nil {
 		return err

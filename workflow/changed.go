@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 
@@ -86,7 +85,7 @@ func (r *run) redefine(l *leg, g *given) error {
 	for _, path := range undone {
 		delete(stands, path)
 	}
-	generation := r.generationOf(l.recs) + 1
+	generation := generationOf(l.recs) + 1
 
 	at := r.events.now
 	var header []checkpoint.Record
@@ -153,12 +152,7 @@ func (r *run) redefine(l *leg, g *given) error {
 	if err := l.takeFromCache(); err != nil {
 		return err
 	}
-	ctx := context.WithoutCancel(r.ctx)
-	if g != nil && g.hash != nil {
-		err = l.store.AnswerPause(ctx, l.lease, r.journal.seq, g.hash, header...)
-	} else {
-		err = l.store.Append(ctx, l.lease, r.journal.seq, header...)
-	}
+	err = l.append(r.journal.seq, g, header)
 	r.journal.seq += int64(len(header))
 	r.journal.entries = r.journal.entries[:0]
 	return err
@@ -175,7 +169,7 @@ func (l *leg) isOpen(rec checkpoint.Record) bool {
 }
 
 // generationOf counts the beginnings of a run.
-func (r *run) generationOf(recs []checkpoint.Record) int {
+func generationOf(recs []checkpoint.Record) int {
 	n := 1
 	for _, rec := range recs {
 		if rec.Kind == recRedefined || rec.Kind == checkpoint.PauseAnswered {

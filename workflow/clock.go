@@ -48,7 +48,7 @@ func (r *run) stamp(recs []checkpoint.Record) (err error) {
 		return nil
 	}
 	r.stamped = true
-	recs[0], err = withMember(recs[0], "worked", int64(r.clock.at(recs[0].At)))
+	recs[0], err = withMembers(recs[0], map[string]any{"worked": int64(r.clock.at(recs[0].At))})
 	return err
 }
 

@@ -52,11 +52,11 @@ func Fork(ctx context.Context, runID, atStep string, edits Edits, rt *runtime.Ru
 	out := r.execute(func() (map[string]any, error) {
 		given := edits.Inputs
 		if given == nil {
-			inputs, err := inputsOf(l.recs)
+			data, err := inputsOf(l.recs)
 			if err != nil {
 				return nil, err
 			}
-			given = inputs
+			given, _ = data["inputs"].(map[string]any)
 		}
 		return r.open(given)
 	}, func() error {
@@ -89,13 +89,11 @@ func hintLine(hint string) string {
 	return "\n  hint: " + hint
 }
 
-// inputsOf reads the inputs of a run.
+// inputsOf reads what a run was begun with: the data of a recInput.
 func inputsOf(recs []checkpoint.Record) (map[string]any, error) {
 	for _, rec := range recs {
 		if rec.Kind == recInput {
-			data, err := dataOf(rec)
-			inputs, _ := data["inputs"].(map[string]any)
-			return inputs, err
+			return dataOf(rec)
 		}
 	}
 	return nil, fmt.Errorf("%w: it has no inputs", checkpoint.ErrCorrupt)

@@ -95,6 +95,13 @@ func (r *run) note(e entry) {
 	}
 }
 
+// noteData keeps a record whose data are JSON, as those of the engine are.
+func (r *run) noteData(kind checkpoint.Kind, path string, data map[string]any) {
+	if rec, err := checkpoint.NewRecord(r.events.now, kind, path, data); err == nil { // always
+		r.note(entry{rec: &rec})
+	}
+}
+
 // flush writes what is waiting. After a failure the run is stopped, and its journal stays as it is.
 func (r *run) flush() {
 	j := &r.journal

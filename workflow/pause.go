@@ -3,6 +3,7 @@ package workflow
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -105,13 +106,11 @@ func (r *run) pause(t *machine.Task, p resume.Pause, n int64, progress map[strin
 	rec, err := p.Record()
 	var shown resume.Pause
 	if err == nil {
-		rec, err = withMember(rec, "n", n)
-	}
-	if err == nil && progress != nil {
-		rec, err = withMember(rec, "call", progress)
-	}
-	if err == nil && r.interrupt == resume.Restart {
-		rec, err = withMember(rec, "interrupt", string(resume.Restart))
+		more := map[string]any{"n": n}
+		if progress != nil {
+			more["call"] = progress
+		}
+		rec, err = withMembers(rec, r.openedMembers(more))
 	}
 	if err == nil {
 		shown, err = resume.Opened(rec)
@@ -170,10 +169,7 @@ func (r *run) mint(p *openPause) string {
 	if !p.ExpiresAt.IsZero() {
 		data["expiresAt"] = p.ExpiresAt.Format(time.RFC3339Nano)
 	}
-	rec, err := checkpoint.NewRecord(r.events.now, checkpoint.TokenMinted, p.Step, data)
-	if err == nil { // always
-		r.note(entry{rec: &rec})
-	}
+	r.noteData(checkpoint.TokenMinted, p.Step, data)
 	reached(tokenMinted)
 	return token
 }
@@ -268,10 +264,7 @@ func (r *run) closePauses(t *machine.Task) {
 		if r.replaying || r.cancelled {
 			continue
 		}
-		rec, err := checkpoint.NewRecord(r.events.now, checkpoint.PauseClosed, p.Step, map[string]any{"pause": p.ID})
-		if err == nil { // always
-			r.note(entry{rec: &rec})
-		}
+		r.noteData(checkpoint.PauseClosed, p.Step, map[string]any{"pause": p.ID})
 	}
 }
 
@@ -302,8 +295,16 @@ func (r *run) answerTask(t *machine.Task, output any, failure *machine.Failure) 
 	r.m.Answer(t, output, failure)
 }
 
-// withMember adds a member to the data of a record.
-func withMember(rec checkpoint.Record, name string, v any) (checkpoint.Record, error) {
+// openedMembers adds to what a record of a pause has beside the pause.
+func (r *run) openedMembers(more map[string]any) map[string]any {
+	if r.interrupt == resume.Restart {
+		more["interrupt"] = string(resume.Restart)
+	}
+	return more
+}
+
+// withMembers adds members to the data of a record.
+func withMembers(rec checkpoint.Record, more map[string]any) (checkpoint.Record, error) {
 	data, err := dataOf(rec)
 	if err != nil {
 		return rec, err
@@ -311,7 +312,7 @@ func withMember(rec checkpoint.Record, name string, v any) (checkpoint.Record, e
 	if data == nil {
 		data = map[string]any{}
 	}
-	data[name] = v
+	maps.Copy(data, more)
 	return checkpoint.NewRecord(rec.At, rec.Kind, rec.Path, data)
 }
 

@@ -77,7 +77,7 @@ func (r *run) answerFromBefore(p *openPause) bool {
 	}
 	rec, err := answered(r.events.now, &p.Pause, r.m.Decided(), k.next, k.answer)
 	if err == nil {
-		rec, err = withMember(rec, "kept", true)
+		rec, err = withMembers(rec, map[string]any{"kept": true})
 	}
 	if err != nil {
 		return false // never
@@ -111,7 +111,7 @@ func pauseID(path string, n int) string {
 // beginsAgain makes the records of an answer that begins the next generation: no other pause of this
 // one needs an answer any more.
 func (r *run) beginsAgain(p *openPause, rec checkpoint.Record) ([]checkpoint.Record, error) {
-	rec, err := withMember(rec, "generation", int64(r.generation+1))
+	rec, err := withMembers(rec, map[string]any{"generation": int64(r.generation + 1)})
 	recs := []checkpoint.Record{rec}
 	for _, other := range r.pauses {
 		if other != p && err == nil {

@@ -524,14 +524,8 @@ func (r *run) recordAnswer(l *leg, g *given) error {
 	if err := r.stamp(recs); err != nil {
 		return err
 	}
-	ctx := context.WithoutCancel(r.ctx)
 	reached(beforeAnswer)
-	if g.hash != nil {
-		err = r.journal.store.AnswerPause(ctx, l.lease, r.journal.seq, g.hash, recs...)
-	} else {
-		err = r.journal.store.Append(ctx, l.lease, r.journal.seq, recs...)
-	}
-	if err != nil {
+	if err := l.append(r.journal.seq, g, recs); err != nil {
 		return err
 	}
 	reached(afterAnswer)
@@ -544,6 +538,15 @@ func (r *run) recordAnswer(l *leg, g *given) error {
 	r.tellReplayed()
 	r.answer(p, resume.Answered, g.answer)
 	return nil
+}
+
+// append writes records behind the first so many, and consumes the token of the answer among them; g may be nil.
+func (l *leg) append(after int64, g *given, recs []checkpoint.Record) error {
+	ctx := context.WithoutCancel(l.ctx)
+	if g != nil && g.hash != nil {
+		return l.store.AnswerPause(ctx, l.lease, after, g.hash, recs...)
+	}
+	return l.store.Append(ctx, l.lease, after, recs...)
 }
 
 // undoFirst ends the rolling back of a run that stopped while it was rolled back for a pause.
@@ -570,21 +573,16 @@ func (r *run) openAgain(l *leg) (map[string]any, error) {
 	if err := r.prepare(); err != nil {
 		return nil, err
 	}
-	for _, rec := range l.recs {
-		if rec.Kind == recInput {
-			data, err := dataOf(rec)
-			if err != nil {
-				return nil, storeError(err)
-			}
-			inputs, _ := data["inputs"].(map[string]any)
-			r.interrupt = interruptOf(data)
-			if l.old != nil || l.from > 0 { // the definition may have others
-				if inputs, err = r.wf.inputs.check(inputs); err != nil {
-					return nil, configError(diagnostics.CodeInput, "the run's inputs: %w", err)
-				}
-			}
-			return inputs, r.strict()
+	data, err := inputsOf(l.recs)
+	if err != nil {
+		return nil, storeError(fmt.Errorf("run %q: %w", l.runID, err))
+	}
+	inputs, _ := data["inputs"].(map[string]any)
+	r.interrupt = interruptOf(data)
+	if l.old != nil || l.from > 0 { // the definition may have others
+		if inputs, err = r.wf.inputs.check(inputs); err != nil {
+			return nil, configError(diagnostics.CodeInput, "the run's inputs: %w", err)
 		}
 	}
-	return nil, storeError(fmt.Errorf("run %q: %w: it has no inputs", l.runID, checkpoint.ErrCorrupt))
+	return inputs, r.strict()
 }

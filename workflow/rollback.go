@@ -136,13 +136,6 @@ func (r *run) markRolled(path string, how rolled) {
 	r.rolled[path] = how
 }
 
-// noteData keeps a record whose data are strings.
-func (r *run) noteData(kind checkpoint.Kind, path string, data map[string]any) {
-	if rec, err := checkpoint.NewRecord(r.events.now, kind, path, data); err == nil { // always
-		r.note(entry{rec: &rec})
-	}
-}
-
 // prepareRollback works out the arguments of a rollback, and whether it may be called twice.
 func (in *invocation) prepareRollback(rb *machine.Rollback) (repeatable bool, err error) {
 	defer func() {

@@ -490,13 +490,17 @@ func (r *run) look() {
 	}
 }
 
+// notDone is the failure of a call that was cancelled.
+func notDone(why string) *machine.Failure {
+	return &machine.Failure{Category: string(runtime.CategoryCancelled), Code: "step.cancelled", Err: errors.New(why)}
+}
+
 // leave gives up a call that did not return in time. Its result, if one comes, is dropped.
 func (r *run) leave(in *invocation) {
 	in.left = true
 	r.warn("a call ignored its context and was left behind", slog.String("step", in.task.Path()))
 	in = &invocation{run: r, task: in.task, path: in.path, call: in.call, tool: in.tool, args: in.args, size: machine.Unknown} // the old one is its worker's
-	in.failure = &machine.Failure{Category: string(runtime.CategoryCancelled), Code: "step.cancelled",
-		Err: errors.New("the call ignored its context and was left behind")}
+	in.failure = notDone("the call ignored its context and was left behind")
 	r.finish(in)
 }
 
@@ -512,7 +516,7 @@ func (r *run) drive(inside **invocation) (finished bool) {
 	for len(r.pending) > 0 {
 		c := r.pending[0]
 		r.pending = r.pending[1:]
-		if !r.execute1(c, inside) {
+		if !r.carryOut(c, inside) {
 			return false
 		}
 	}
@@ -537,15 +541,15 @@ func (r *run) drive(inside **invocation) (finished bool) {
 			r.wait()
 		case c.Op == machine.Done:
 			return true
-		case !r.execute1(c, inside):
+		case !r.carryOut(c, inside):
 			return false
 		}
 	}
 }
 
-// execute1 executes a command of the machine. It returns false when the run was taken over
+// carryOut executes a command of the machine. It returns false when the run was taken over
 // meanwhile.
-func (r *run) execute1(c machine.Command, inside **invocation) bool {
+func (r *run) carryOut(c machine.Command, inside **invocation) bool {
 	switch c.Op {
 	case machine.Began:
 		r.beginTime(c.Task)
@@ -617,7 +621,7 @@ func (r *run) goOnLive() {
 		if i := slices.IndexFunc(r.pending, func(c machine.Command) bool { return c.Op == machine.Start && c.Task == t }); i >= 0 {
 			r.pending = slices.Delete(r.pending, i, i+1)
 			in := &invocation{run: r, task: t, path: r.events.path(t), call: t.Node().Adapter.(*call), size: machine.Unknown}
-			in.failure = &machine.Failure{Category: string(runtime.CategoryCancelled), Code: "step.cancelled", Err: errors.New("the call was told to stop before the process died")}
+			in.failure = notDone("the call was told to stop before the process died")
 			r.finish(in)
 		}
 	}
@@ -689,7 +693,7 @@ func (r *run) unblock(inside **invocation) bool {
 		b := r.blocked[0]
 		r.blocked = r.blocked[1:]
 		if r.journal.err != nil || r.cancelled {
-			b.in.failure = &machine.Failure{Category: string(runtime.CategoryCancelled), Code: "step.cancelled", Err: errors.New("the call did not begin")}
+			b.in.failure = notDone("the call did not begin")
 			r.finish(b.in)
 			continue
 		}
@@ -1048,8 +1052,7 @@ func (r *run) end(start trace.Event) *Outcome {
 		reached(beforeEnd)
 		r.noteEnd(err)
 	default:
-		rec, _ := checkpoint.NewRecord(r.events.now, recStopped, "", nil) // no data, no error
-		r.note(entry{rec: &rec})
+		r.noteData(recStopped, "", nil)
 	}
 	if r.leg == nil || !r.leg.ended {
 		r.flush()
@@ -1081,9 +1084,7 @@ func (r *run) noteEnd(err error) {
 	} else if err != nil {
 		data["status"] = string(checkpoint.Failed)
 	}
-	if rec, bad := checkpoint.NewRecord(r.events.now, checkpoint.RunEnded, "", data); bad == nil { // always
-		r.note(entry{rec: &rec})
-	}
+	r.noteData(checkpoint.RunEnded, "", data)
 }
 
 // endPaused ends the leg of a run that waits: each open pause gets a fresh token.
@@ -1104,8 +1105,7 @@ func (r *run) endPaused(start trace.Event) *Outcome {
 		pauses = append(pauses, shown)
 	}
 	reached(beforeEnd)
-	rec, _ := checkpoint.NewRecord(r.events.now, checkpoint.RunPaused, "", nil) // no data, no error
-	r.note(entry{rec: &rec})
+	r.noteData(checkpoint.RunPaused, "", nil)
 	r.flush()
 	reached(afterEnd)
 	r.letGo()
