@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,42 +22,64 @@ func TestDocsListErrorCodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var listed []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z]+\\.[a-zA-Z_]+|fail)` ").FindAllStringSubmatch(string(page), -1) {
-		listed = append(listed, row[1])
+	errorTables, resultTable, _ := strings.Cut(string(page), "\n## Results of an agent's calls\n")
+	codesIn := func(text string) (codes []string) {
+		for _, row := range regexp.MustCompile("(?m)^\\| `([a-z]+[._][a-zA-Z_]+|fail)` ").FindAllStringSubmatch(text, -1) {
+			codes = append(codes, row[1])
+		}
+		slices.Sort(codes)
+		return codes
 	}
-	slices.Sort(listed)
 
 	used := []string{"fail", "model.failed", "tool.failed", "retriever.failed", // the sources make these at run time
+		"agent.invalid", "agent.selectionAmbiguous", "agent.unknown",
 		"store.failed", "run.exists", "run.busy", "run.fenced", "run.notFound", "journal.corrupt", "journal.version"}
-	findings := constants(t, "diagnostics/codes.go")
-	for _, dir := range []string{"workflow", "internal/machine"} {
+	known := constants(t, "diagnostics/codes.go")
+	results := constants(t, "agentloop/tools.go", "agentloop/children.go")
+	maps.Copy(known, results)
+	for _, dir := range []string{"workflow", "internal/machine", "agentloop"} {
 		files, err := filepath.Glob(dir + "/*.go")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, file := range files {
 			if !strings.HasSuffix(file, "_test.go") {
-				used = append(used, errorCodes(t, file, findings)...)
+				used = append(used, errorCodes(t, file, known)...)
 			}
 		}
 	}
 	slices.Sort(used)
-	if diff := cmp.Diff(slices.Compact(used), listed); diff != "" {
+	if diff := cmp.Diff(slices.Compact(used), codesIn(errorTables)); diff != "" {
 		t.Errorf("codes in the sources and in docs/errors.md differ (-sources +page)\n%s", diff)
+	}
+	var told []string
+	for _, code := range results {
+		if regexp.MustCompile(`^(tool\.|delegate\.|subagent_)[a-z]`).MatchString(code) {
+			told = append(told, code)
+		}
+	}
+	slices.Sort(told)
+	if diff := cmp.Diff(told, codesIn(resultTable)); diff != "" {
+		t.Errorf("codes of results in the sources and in docs/errors.md differ (-sources +page)\n%s", diff)
 	}
 }
 
+// codeArguments are the places of the codes in calls of what makes errors.
+var codeArguments = map[string]int{"configError": 0, "fail": 1, "outside": 1, "portFailed": 2, "once": 5}
+
 // errorCodes finds the codes in a source file: after Code: in a Failure or Error, and in calls of
-// configError.
-func errorCodes(t *testing.T, file string, findings map[string]string) (codes []string) {
+// what makes errors. known are constants by name.
+func errorCodes(t *testing.T, file string, known map[string]string) (codes []string) {
 	add := func(e ast.Expr) {
+		if call, ok := e.(*ast.CallExpr); ok && nameOf(call.Fun) == "string" {
+			e = call.Args[0]
+		}
 		switch e := e.(type) {
 		case *ast.BasicLit:
 			codes = append(codes, unquote(t, e))
-		case *ast.SelectorExpr:
-			if nameOf(e.X) == "diagnostics" {
-				codes = append(codes, findings[e.Sel.Name])
+		case *ast.Ident, *ast.SelectorExpr:
+			if code := known[nameOf(e)]; code != "" {
+				codes = append(codes, code)
 			}
 		}
 	}
@@ -70,20 +93,24 @@ func errorCodes(t *testing.T, file string, findings map[string]string) (codes []
 				}
 			}
 		case *ast.CallExpr:
-			if nameOf(n.Fun) == "configError" {
-				add(n.Args[0])
+			if i, ok := codeArguments[nameOf(n.Fun)]; ok && i < len(n.Args) {
+				add(n.Args[i])
 			}
 		}
 	}
 	return codes
 }
 
-// constants returns the string constants of a source file by name.
-func constants(t *testing.T, file string) map[string]string {
+// constants returns the string constants of source files by name.
+func constants(t *testing.T, files ...string) map[string]string {
 	values := map[string]string{}
-	for n := range ast.Preorder(parse(t, file)) {
-		if spec, ok := n.(*ast.ValueSpec); ok {
-			values[spec.Names[0].Name] = unquote(t, spec.Values[0].(*ast.BasicLit))
+	for _, file := range files {
+		for n := range ast.Preorder(parse(t, file)) {
+			if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Values) == 1 {
+				if text, ok := spec.Values[0].(*ast.BasicLit); ok && text.Kind == token.STRING {
+					values[spec.Names[0].Name] = unquote(t, text)
+				}
+			}
 		}
 	}
 	return values

@@ -339,7 +339,7 @@ func TestApproval(t *testing.T) {
 		res := must(t, l, input{Journal: after(t, j.events), Answers: []agentloop.Answer{{Pause: p[0].ID, Value: object{"answer": "the red one"}}}}, host(m))
 		same(t, "result", results(res), []string{"the red one"})
 		same(t, "requests", len(m.Requests()), 2)
-		same(t, "trace", lines(res.Trace)[:3], []string{"agent.start step agent=simple depth=0 model=m resume=true", "human.response step call=1", "tool.end step call=1 tool=human.ask"})
+		same(t, "trace", lines(res.Trace)[:3], []string{`agent.start step agent=simple depth=0 model=m resume=true usage={"input_tokens":10,"output_tokens":1}`, "human.response step call=1", "tool.end step call=1 tool=human.ask"})
 	})
 	t.Run("3.7 several pauses", func(t *testing.T) {
 		for _, concurrency := range []int{1, 8} {

@@ -349,6 +349,7 @@ var exitCodes = map[string]int{
 	"config capability.missing":       exitMissing,
 	"limit foreach.maxItems":          exitFailed, // a step's own bound
 	"limit loop.maxIterations":        exitFailed,
+	"limit agent.maxSteps":            exitFailed,
 }
 
 // interruptible returns a context that the first SIGINT or SIGTERM cancels; the second ends the
