@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -138,7 +139,15 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 		closed: make(chan struct{}),
 	}
 	if cfg.URL != "" {
-		s.base = http.DefaultTransport.(*http.Transport).Clone()
+		s.base = &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: 30 * time.Second}).DialContext,
+			ForceAttemptHTTP2:      true,
+			MaxIdleConnsPerHost:    16,
+			IdleConnTimeout:        30 * time.Second,
+			TLSHandshakeTimeout:    10 * time.Second,
+			MaxResponseHeaderBytes: 1 << 20,
+		}
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()

@@ -4,19 +4,24 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/adapters/mcp"
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/workflow"
 )
 
 // open opens a server for the time of a test.
@@ -228,6 +233,55 @@ func TestCallsThatHang(t *testing.T) {
 		if got, err := call(t.Context(), t, s, "echo", `{"text": "there"}`); err != nil || got != `"there"` {
 			t.Errorf("%s: then %s, %v", name, got, err)
 		}
+	}
+}
+
+// A server that does not read what it is sent holds up nobody beyond the timeout.
+func TestServerThatDoesNotRead(t *testing.T) {
+	cfg := command(t, "raw", "TOOLS", `[{"name": "x", "inputSchema": {}}]`, "DEAF", "1")
+	cfg.Timeout = 500 * time.Millisecond
+	s := open(t, cfg)
+	_, err := call(t.Context(), t, s, "x", `{"text": "`+strings.Repeat("x", 1<<20)+`"}`)
+	checkFailure(t, err, retry.Failure{Reason: retry.Timeout, Sent: true}, `tool "x": timed out after 500ms`)
+}
+
+func TestCallsSideBySide(t *testing.T) {
+	for name, s := range transports(t) {
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				if got, err := call(t.Context(), t, s, "echo", fmt.Sprintf(`{"text": "%d"}`, i)); err != nil || got != fmt.Sprintf(`"%d"`, i) {
+					t.Errorf("%s: call %d: %s, %v", name, i, got, err)
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
+// In a run, a call with an external effect whose server dies waits for somebody's word; one that only
+// reads is made again, by the server's next process.
+func TestServerThatDiesInARun(t *testing.T) {
+	run := func(steps string) *workflow.Outcome {
+		rt := &runtime.Runtime{Tools: open(t, command(t, "full")).Tools(), Store: &checkpoint.Memory{}}
+		r, err := recipe.Parse("r.yaml", []byte("apiVersion: braise/v1\nname: r\nsteps:\n"+steps))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wf, err := workflow.Compile(r, &workflow.Options{Tools: rt.ToolSpecs()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, _ := wf.Run(t.Context(), nil, rt)
+		return out
+	}
+	out := run("  a: {uses: mcp.test.die, retry: {max_attempts: 3}}\n")
+	if len(out.Pauses) != 1 || out.Pauses[0].Reason != "indeterminate" {
+		t.Errorf("die: %s, %v, pauses %+v", out.Status, out.Err, out.Pauses)
+	}
+	out = run("  a: {uses: mcp.test.recover, with: {state: " + filepath.Join(t.TempDir(), "state") + "}, retry: {max_attempts: 2}}\n")
+	if out.Artefact["a"] != "recovered" {
+		t.Errorf("recover: %s, %v, %v", out.Status, out.Err, out.Artefact)
 	}
 }
 

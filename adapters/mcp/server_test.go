@@ -159,6 +159,14 @@ func newServer() *sdk.Server {
 		os.Exit(3)
 		return nil, nil
 	})
+	add("recover", &sdk.ToolAnnotations{ReadOnlyHint: true}, func(_ context.Context, _ *sdk.CallToolRequest, in args) (*sdk.CallToolResult, error) {
+		name := in["state"].(string)
+		if _, err := os.Stat(name); err != nil {
+			touch(name)
+			os.Exit(3)
+		}
+		return text("recovered"), nil
+	})
 	add("env", nil, func(context.Context, *sdk.CallToolRequest, args) (*sdk.CallToolResult, error) {
 		dir, err := os.Getwd()
 		return text(append(os.Environ(), "dir="+dir)...), err
@@ -227,6 +235,11 @@ func serveRaw() {
 			answer = `"result": {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}, "serverInfo": {"name": "raw", "version": "1"}}`
 		case "tools/list":
 			answer = `"result": {"tools": ` + os.Getenv("TOOLS") + `}`
+			if os.Getenv("DEAF") != "" { // it reads nothing any more
+				defer func() { select {} }()
+				fmt.Printf(`{"jsonrpc": "2.0", "id": %s, %s}`+"\n", id, answer)
+				return
+			}
 		case "tools/call":
 			answer = `"result": ` + os.Getenv("RESULT")
 		}
