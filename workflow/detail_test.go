@@ -11,6 +11,7 @@ import (
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
+	"github.com/braise-run/braise/workflow"
 )
 
 // pieces is a model that streams its answer word by word and describes itself.
@@ -142,6 +143,44 @@ func TestDetailsOfAgents(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got)\n%s", diff)
+	}
+}
+
+// The pieces of an agent's answer come between its model.start and its model.end, and add up to the answer that it
+// gives without them: the outcome is the same.
+func TestAgentsStream(t *testing.T) {
+	wf := load(t, []byte(head+`steps:
+  ask: {uses: agent, with: {agent: {model: fast}, prompt: Say hello.}}
+output: ${{ steps.ask.output.text }}
+`))
+	const answer = "hello to you all"
+	run := func(sinks ...trace.Sink) *workflow.Outcome {
+		out, err := wf.Run(t.Context(), nil, &runtime.Runtime{Models: map[string]runtime.Model{"fast": pieces{answer}}, Trace: sinks})
+		if err != nil || out.Output != answer {
+			t.Fatal(err, out.Output)
+		}
+		return out
+	}
+	w := &watcher{detail: trace.Detail{Deltas: true}}
+	streamed, plain := run(w), run()
+	if diff := cmp.Diff(lines(plain), lines(streamed)); diff != "" {
+		t.Errorf("the outcomes' traces (-plain +streamed):\n%s", diff)
+	}
+	open, text := false, ""
+	for _, e := range w.Events() {
+		switch e.Kind {
+		case "model.start":
+			open = true
+		case trace.ModelEnd:
+			open = false
+		case trace.ModelDelta:
+			if piece, _ := e.Data.Get("text").(string); open && e.Step == "ask" {
+				text += piece
+			}
+		}
+	}
+	if text != answer || open {
+		t.Errorf("the pieces add up to %q", text)
 	}
 }
 

@@ -375,17 +375,21 @@ func TestRetryStreams(t *testing.T) {
 		{"not streamed", nil, several, false, 2},
 		{"only the adapter says so", &retry.Metadata{Restartable: true, Policy: retry.Policy{MaxAttempts: 2}}, nil, true, 1},
 	} {
-		f := &flaky{errs: times(1, throttled), about: tt.about}
-		rt := f.on()
-		w := &watcher{detail: trace.Detail{Deltas: tt.stream}}
-		rt.Retry, rt.Trace = tt.run, []trace.Sink{w}
-		out, _ := load(t, []byte(calling("model", "", ""))).Run(t.Context(), nil, rt)
-		if f.n != tt.want {
-			t.Errorf("%s: %d calls, want %d", tt.name, f.n, tt.want)
-		}
-		for _, e := range out.Trace {
-			if method := e.Data.Get("method"); method != nil && (method == "stream") != tt.stream {
-				t.Errorf("%s: method %v", tt.name, method)
+		for kind, text := range map[string]string{
+			"model": calling("model", "", ""), "agent": head + "steps:\n  a: {uses: agent, with: {agent: {model: m}, prompt: hi}}\n",
+		} {
+			f := &flaky{errs: times(1, throttled), about: tt.about}
+			rt := f.on()
+			w := &watcher{detail: trace.Detail{Deltas: tt.stream}}
+			rt.Retry, rt.Trace = tt.run, []trace.Sink{w}
+			out, _ := load(t, []byte(text)).Run(t.Context(), nil, rt)
+			if f.n != tt.want {
+				t.Errorf("%s, %s: %d calls, want %d", kind, tt.name, f.n, tt.want)
+			}
+			for _, e := range out.Trace {
+				if method := e.Data.Get("method"); method != nil && (method == "stream") != tt.stream {
+					t.Errorf("%s, %s: method %v", kind, tt.name, method)
+				}
 			}
 		}
 	}
