@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
@@ -145,6 +147,15 @@ type input struct {
 	Inbox     runtime.Inbox
 }
 
+// eventSchema is that of trace events, which all events of loops fit.
+var eventSchema = sync.OnceValue(func() *schema.Schema {
+	s, err := schema.Compile(trace.EventSchema())
+	if err != nil {
+		panic(err)
+	}
+	return s
+})
+
 func run(t testing.TB, l *agentloop.Loop, in input, rt *runtime.Runtime) (*agentloop.Result, error) {
 	t.Helper()
 	return runIn(t.Context(), t, l, in, rt)
@@ -178,6 +189,13 @@ func runIn(ctx context.Context, t testing.TB, l *agentloop.Loop, in input, rt *r
 	res, err := l.Run(ctx, whole, rt)
 	if res == nil {
 		t.Fatal("no result")
+	}
+	for _, e := range res.Trace {
+		text, _ := e.MarshalJSON()
+		v, _ := value.Decode(text)
+		if problems := eventSchema().Check(v); problems != nil {
+			t.Errorf("%s: %s", text, schema.Describe(problems))
+		}
 	}
 	return res, err
 }

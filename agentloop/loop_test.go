@@ -533,15 +533,17 @@ func TestValidate(t *testing.T) {
 // What the world says goes through Ask, Call and Permit, when they are there.
 func TestWrappers(t *testing.T) {
 	var seen []string
+	retried := trace.Data{{Key: "adapterKind", Value: "tool"}, {Key: "attempt", Value: int64(1)}, {Key: "maxAttempts", Value: int64(2)},
+		{Key: "method", Value: "call"}, {Key: "reason", Value: "5xx"}}
 	in := input{
 		Ask: func(ctx context.Context, c *agentloop.ModelCall) (*runtime.Response, error) {
 			seen = append(seen, "ask "+c.Request.Model)
-			c.Emit(trace.Event{Kind: trace.AdapterRetry, Step: c.Request.Step})
+			c.Emit(trace.Event{Kind: trace.AdapterRetry, Step: c.Request.Step, Data: retried})
 			return c.Model.Generate(ctx, c.Request)
 		},
 		Call: func(ctx context.Context, c *agentloop.ToolCall) (json.RawMessage, error) {
 			seen = append(seen, fmt.Sprintf("call %s %s#%d %s", c.Tool.Spec().Name, c.Path, c.Number, resume.IdempotencyKey(ctx)[:4]))
-			c.Emit(trace.Event{Kind: trace.RetriesOver, Step: c.Path})
+			c.Emit(trace.Event{Kind: trace.RetriesOver, Step: c.Path, Data: retried})
 			return c.Tool.Call(ctx, c.Arguments)
 		},
 		Permit: func(_ context.Context, tool string, _ json.RawMessage) error {

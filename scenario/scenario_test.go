@@ -15,15 +15,60 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/internal/schema"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
 	"github.com/braise-run/braise/scenario"
+	"github.com/braise-run/braise/trace"
 )
 
 var update = flag.Bool("update", false, "rewrite the expectations of scenarios that do not hold")
 
+// All events of the scenarios fit the schema of events, and the snapshots in them theirs.
 func TestScenarios(t *testing.T) {
-	scenario.Run(t, "../testdata/scenarios", &scenario.Options{Update: *update})
+	var none *host.Config
+	rt, err := none.Runtime("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt.Trace = []trace.Sink{checked{t, compiled(t, trace.EventSchema()), compiled(t, trace.SnapshotSchema())}}
+	scenario.Run(t, "../testdata/scenarios", &scenario.Options{Update: *update, Runtime: rt})
+}
+
+func compiled(t *testing.T, text []byte) *schema.Schema {
+	t.Helper()
+	s, err := schema.Compile(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// checked is a sink that checks events.
+type checked struct {
+	t               *testing.T
+	event, snapshot *schema.Schema
+}
+
+func (c checked) Emit(e trace.Event) {
+	text, err := json.Marshal(e)
+	if err != nil {
+		c.t.Error(err)
+	}
+	v, err := value.Decode(text)
+	if err != nil {
+		c.t.Error(err)
+	}
+	if problems := c.event.Check(v); problems != nil {
+		c.t.Errorf("%s: %s", text, schema.Describe(problems))
+	}
+	if s := e.Data.Get("snapshot"); s != nil {
+		if problems := c.snapshot.Check(s); problems != nil {
+			c.t.Errorf("%s: %s", text, schema.Describe(problems))
+		}
+	}
 }
 
 func ExampleCheck() {

@@ -159,7 +159,8 @@ func newClient(given *http.Client) *http.Client {
 
 // Metadata says which provider's model it is.
 func (m *Model) Metadata() runtime.Metadata {
-	return runtime.Metadata{Provider: cmp.Or(m.opts.Provider, providerOf(m.base.Hostname())), Model: m.opts.Model}
+	return runtime.Metadata{Provider: cmp.Or(m.opts.Provider, providerOf(m.base.Hostname())), Model: m.opts.Model,
+		Retry: &retry.Metadata{Restartable: true}}
 }
 
 // Generate asks the model once. Every error is a *retry.Failure. A refusal of the model is an error

@@ -284,7 +284,7 @@ func (c *Cassette) Models() []string {
 // reason; the error says which entry is nearest and where it differs. A call that was stopped when
 // it was recorded waits until it is stopped again. It streams as a script does.
 func (c *Cassette) Model(name string) runtime.Model {
-	return &answering{ask: func(ctx context.Context, req *runtime.Request, emit func(runtime.Delta)) (*runtime.Response, error) {
+	return &answering{runtime.Metadata{Retry: &retry.Metadata{Restartable: true}}, func(ctx context.Context, req *runtime.Request, emit func(runtime.Delta)) (*runtime.Response, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

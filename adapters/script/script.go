@@ -65,6 +65,11 @@ type expectation struct{ contains, notContains []string }
 // usage overrides what is counted; nil fields do not.
 type usage struct{ input, output *int }
 
+// Metadata says that a stream that broke may be opened again: it is a call like any other.
+func (m *Model) Metadata() runtime.Metadata {
+	return runtime.Metadata{Retry: &retry.Metadata{Restartable: true}}
+}
+
 // Generate answers with the turn that the request's content or position selects. It fails without
 // a retry reason when there is none, or when the request is not what the turn expects.
 func (m *Model) Generate(ctx context.Context, req *runtime.Request) (*runtime.Response, error) {

@@ -279,17 +279,18 @@ func choosers(steps []recipe.Step, prefix string) []string {
 
 // schemas are the JSON Schemas by the names that the command gives them.
 var schemas = map[string]func() []byte{
-	"recipe":  recipe.Schema,
-	"outcome": workflow.OutcomeSchema,
-	"event":   trace.EventSchema,
-	"config":  host.ConfigSchema,
+	"recipe":   recipe.Schema,
+	"outcome":  workflow.OutcomeSchema,
+	"event":    trace.EventSchema,
+	"snapshot": trace.SnapshotSchema,
+	"config":   host.ConfigSchema,
 }
 
 func (a *app) schemaCommand() *cobra.Command {
-	names := []string{"recipe", "outcome", "event", "config"}
+	names := []string{"recipe", "outcome", "event", "snapshot", "config"}
 	return &cobra.Command{
 		Use:       "schema [NAME]",
-		Short:     "Print a JSON Schema: of recipes, outcomes, events or braise.yaml",
+		Short:     "Print a JSON Schema: of recipes, outcomes, events, snapshots of agents or braise.yaml",
 		Long:      "Schema prints the JSON Schema of recipes, or of what NAME says: " + strings.Join(names, ", ") + ".",
 		ValidArgs: names,
 		Args: func(_ *cobra.Command, args []string) error {

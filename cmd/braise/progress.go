@@ -84,8 +84,8 @@ func (p *progress) close() {
 	p.frame()
 }
 
-// Detail implements trace.Detailed. Answers come in pieces only where somebody looks on: a stream is not
-// tried again as a call in one piece is.
+// Detail implements trace.Detailed. Answers come in pieces only where somebody looks on: a stream is tried
+// again only if the model allows it.
 func (p *progress) Detail() trace.Detail {
 	return trace.Detail{Content: true, Deltas: p.live || p.verbose}
 }
