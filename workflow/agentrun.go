@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -30,12 +31,12 @@ const recAgent checkpoint.Kind = "agent.event"
 // An agent never waits for its driver but for the journal: its events go there as reports, in their order.
 // It may open several pauses. Each answer makes it go on, with what it has; what is still open stays so.
 type agentLog struct {
-	events  []agentloop.Event
-	answers []agentloop.Answer // that it has not taken in
-	began   int                // in which generation; 0: the present one
-	failed  *machine.Failure   // nobody answered in time, while it was at work
-	calls   map[string]int     // of models so far, by the path of the agent or child
-	tries   map[string]int     // failed attempts of calls that paused, by placeOf
+	events  [][]agentloop.Event // as they came
+	answers []agentloop.Answer  // that it has not taken in
+	began   int                 // in which generation; 0: the present one
+	failed  *machine.Failure    // nobody answered in time, while it was at work
+	calls   map[string]int      // of models so far, by the path of the agent or child
+	tries   map[string]int      // failed attempts of calls that paused, by placeOf
 }
 
 // agentRun is an agent step at work.
@@ -91,7 +92,7 @@ func (r *run) logOf(t *machine.Task) *agentLog {
 }
 
 // placeOf names the call that a pause is of, whichever of its pauses it is; number is 0 for the model.
-func placeOf(path string, number int) string { return fmt.Sprintf("%s:%d", path, number) }
+func placeOf(path string, number int) string { return path + ":" + strconv.Itoa(number) }
 
 // prepareAgent chooses the agent, and makes its loop of the step's input.
 func (in *invocation) prepareAgent() error {
@@ -129,7 +130,7 @@ func (in *invocation) prepareAgent() error {
 		return err
 	}
 	log := in.run.logOf(in.task)
-	in.agent = &agentRun{in: in, log: log, loop: loop, prompt: text[0], context: text[1], earlier: slices.Clip(log.events), answers: log.answers,
+	in.agent = &agentRun{in: in, log: log, loop: loop, prompt: text[0], context: text[1], earlier: slices.Concat(log.events...), answers: log.answers,
 		pending: map[string]*pending{}}
 	log.answers = nil
 	return nil
@@ -154,11 +155,15 @@ func (in *invocation) runAgent() (any, error) {
 	a, r := in.agent, in.run
 	wants := r.events.sinks.Wants()
 	emit := func(e trace.Event, content any) { r.events.sinks.Emit(e, r.prepared.redact.Value(content)) }
-	res, err := a.loop.Run(in.ctx, agentloop.Input{
+	input := agentloop.Input{
 		Prompt: a.prompt, Context: a.context, RunID: r.id, Generation: cmp.Or(a.log.began, r.generation), Path: in.path,
 		Journal: a, Answers: a.answers, Emit: emit, Content: wants.Content, Deltas: wants.Deltas,
-		Ask: a.ask, Call: a.call, Port: a.port, Permit: a.permit,
-	}, r.rt)
+		Ask: a.ask, Call: a.call, Port: a.port,
+	}
+	if r.hooked() {
+		input.Permit = a.permit
+	}
+	res, err := a.loop.Run(in.ctx, input, r.rt)
 	a.result = res
 	if pause, ok := errors.AsType[*agentloop.PauseError](err); ok {
 		a.pauses = pause.Pauses
@@ -244,7 +249,7 @@ func (r *run) takeEvents(in *invocation, b *agentBatch) {
 func (r *run) noteAgent(in *invocation, b *agentBatch) {
 	r.note(entry{kind: recAgent, path: in.path, n: r.m.Decided(), agent: b})
 	log := r.logOf(in.task)
-	log.events = append(log.events, b.events...)
+	log.events = append(log.events, b.events)
 	r.m.Spend(in.task, b.used.micros)
 }
 
@@ -393,7 +398,7 @@ func (r *run) shareAgent(t *machine.Task, rec checkpoint.Record, generation int)
 // takeAgent takes over what happened in an agent.
 func (r *run) takeAgent(t *machine.Task, kept agentRecord) {
 	log := r.logOf(t)
-	log.events, log.began = append(log.events, kept.Events...), cmp.Or(kept.Began, log.began)
+	log.events, log.began = append(log.events, kept.Events), cmp.Or(kept.Began, log.began)
 	for i := range kept.Events {
 		if e := &kept.Events[i]; e.Kind == agentloop.Answered { // it has taken it in
 			log.answers = slices.DeleteFunc(log.answers, func(a agentloop.Answer) bool { return a.Pause == e.Answer.Pause })
@@ -560,9 +565,6 @@ func (a *agentRun) port(ctx context.Context, c *agentloop.PortCall) (any, error)
 // permit asks the hooks before a tool is called.
 func (a *agentRun) permit(ctx context.Context, tool string, args json.RawMessage) error {
 	r := a.in.run
-	if !r.hooked() {
-		return nil
-	}
 	m := runtime.Moment{Point: runtime.ToolBefore, Name: tool, Run: r.id, Step: a.in.path}
 	v, _ := value.Decode(args)
 	m.Args, _ = v.(map[string]any)

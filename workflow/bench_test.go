@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
@@ -132,6 +133,35 @@ func BenchmarkRun(b *testing.B) {
 				}
 			}
 			perStep(b, tt.steps)
+		})
+	}
+}
+
+// turns is a model that calls a tool in each of its first 20 turns.
+type turns struct{}
+
+func (turns) Generate(_ context.Context, req *runtime.Request) (*runtime.Response, error) {
+	if req.StepCall > 20 {
+		return &runtime.Response{Text: "done"}, nil
+	}
+	call := runtime.ToolCall{ID: "1", Name: "test.inc", Arguments: fmt.Appendf(nil, `{"n":%d}`, req.StepCall)}
+	return &runtime.Response{ToolCalls: []runtime.ToolCall{call}}, nil
+}
+
+// An agent of 20 turns, without a store and with one that only encodes.
+func BenchmarkAgent(b *testing.B) {
+	wf := load(b, []byte("apiVersion: braise/v1\nname: agent\ndefaults: {model: fast}\nagents: {one: {max_steps: 30}}\n"+
+		"steps: {a: {uses: agent, with: {prompt: go}}}\noutput: ${{ steps.a.output.text }}\n"))
+	for name, store := range map[string]checkpoint.Store{"no store": nil, "memory": &checkpoint.Memory{}} {
+		b.Run(name, func(b *testing.B) {
+			rt := &runtime.Runtime{Models: map[string]runtime.Model{"fast": turns{}}, Tools: []runtime.Tool{increment{}}, Store: store}
+			b.ReportAllocs()
+			for b.Loop() {
+				if out, err := wf.Run(b.Context(), nil, rt); err != nil || out.Output != "done" {
+					b.Fatal(err, out.Output)
+				}
+			}
+			perStep(b, 20)
 		})
 	}
 }
