@@ -51,6 +51,38 @@ func TestDocsLinks(t *testing.T) {
 	}
 }
 
+// The Go of docs/agents.md stands in examples, which run; its picture of the loop is that of the sources. Its YAML is
+// that of scenarios, which a test of package workflow sees to.
+func TestAgentsPage(t *testing.T) {
+	page, err := os.ReadFile("docs/agents.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources := ""
+	for _, file := range []string{"agentloop/example_test.go", "workflow/example_test.go", "agentloop/state.go"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources += string(text)
+	}
+	blocks := regexp.MustCompile("(?s)\n```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(blocks) == 0 {
+		t.Error("it has no Go")
+	}
+	for _, b := range blocks {
+		indented := strings.ReplaceAll("\t"+strings.TrimSpace(b[1]), "\n", "\n\t")
+		if !strings.Contains(sources, strings.ReplaceAll(indented, "\n\t\n", "\n\n")) {
+			t.Errorf("no example has\n%s", b[1])
+		}
+	}
+	_, drawing, _ := strings.Cut(sources, "// Phase is where a loop stands.\n//\n")
+	drawing, _, _ = strings.Cut(drawing, "//\n")
+	if drawing = strings.ReplaceAll(drawing, "//\t", ""); !strings.Contains(string(page), "```\n"+drawing+"```") {
+		t.Errorf("it does not draw the loop as agentloop.Phase does:\n%s", drawing)
+	}
+}
+
 // hasHeading reports whether a heading has the anchor: its text in lower case, with hyphens for spaces.
 func hasHeading(text, anchor string) bool {
 	for line := range strings.Lines(text) {

@@ -22,7 +22,7 @@ func TestDocsListErrorCodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	errorTables, resultTable, _ := strings.Cut(string(page), "\n## Results of an agent's calls\n")
+	errorTables, resultTable, _ := strings.Cut(string(page), "\n## Results of calls of agents\n")
 	codesIn := func(text string) (codes []string) {
 		for _, row := range regexp.MustCompile("(?m)^\\| `([a-z]+[._][a-zA-Z_]+|fail)` ").FindAllStringSubmatch(text, -1) {
 			codes = append(codes, row[1])

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
+	"github.com/braise-run/braise/adapters/memory"
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
@@ -38,6 +41,67 @@ func ExampleLoop_Run() {
 	// Output:
 	// Customer 7 is Ann. answer 2 <nil>
 	// crm.lookup {"id":7} {"name":"Ann"}
+}
+
+// notes is an Inbox: what somebody wants to tell an agent that is at work.
+type notes struct {
+	mu   sync.Mutex
+	list []runtime.Note
+}
+
+func (n *notes) Waiting(context.Context, string, string) ([]runtime.Note, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.list), nil
+}
+
+func (n *notes) Taken(_ context.Context, _, _ string, ids ...string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.list = slices.DeleteFunc(n.list, func(note runtime.Note) bool { return slices.Contains(ids, note.ID) })
+	return nil
+}
+
+// A message reaches an agent between two of its steps.
+func ExampleLoop_Run_steering() {
+	inbox := &notes{}
+	model := &runtimetest.Model{Func: func(_ context.Context, req *runtime.Request) (*runtime.Response, error) {
+		if req.Call == 1 {
+			inbox.list = append(inbox.list, runtime.Note{ID: "n1", Text: "In Spanish, please."}) // while it works
+			return &runtime.Response{ToolCalls: []runtime.ToolCall{{Name: "crm.lookup", Arguments: json.RawMessage(`{"id":7}`)}}}, nil
+		}
+		return &runtime.Response{Text: "asked last: " + req.Messages[len(req.Messages)-1].Text}, nil
+	}}
+	agent := &agentloop.Loop{Name: "finder", Model: "fast"}
+	host := &runtime.Runtime{Models: map[string]runtime.Model{"fast": model}, Tools: []runtime.Tool{lookup}, Inbox: inbox}
+
+	res, err := agent.Run(context.Background(), agentloop.Input{Prompt: "Who is customer 7?"}, host)
+	fmt.Println(res.Text, err)
+	// Output: asked last: In Spanish, please. <nil>
+}
+
+// A long conversation is replaced by a summary, which is kept in an archive.
+func ExampleCompaction() {
+	model := &runtimetest.Model{Answers: []runtimetest.Answer{
+		{ToolCalls: []runtime.ToolCall{{Name: "crm.lookup", Arguments: json.RawMessage(`{"id":7}`)}}},
+		{Text: "Customer 7, who is asked for, is Ann."}, // the summary
+		{Text: "Ann."},
+	}}
+	archive := new(memory.Memory)
+	agent := &agentloop.Loop{Name: "finder", Model: "fast", Compaction: &agentloop.Compaction{
+		Due: func(p agentloop.Progress) bool { return p.StepsDone == 1 }, // p.Usage.InputTokens > 50_000, say
+	}}
+	host := &runtime.Runtime{Models: map[string]runtime.Model{"fast": model}, Tools: []runtime.Tool{lookup}}
+
+	res, err := agent.Run(context.Background(), agentloop.Input{Prompt: "Who is customer 7?", RunID: "r1", Path: "find", Archive: archive}, host)
+	fmt.Println(res.Text, err)
+	for _, m := range model.Requests()[2].Messages {
+		fmt.Println(m.Role, m.Text)
+	}
+	// Output:
+	// Ann. <nil>
+	// user Summary of the conversation so far:
+	// Customer 7, who is asked for, is Ann.
 }
 
 // slice is a Journal that lasts as long as the process.

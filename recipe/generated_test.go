@@ -56,7 +56,7 @@ func TestGenerated(t *testing.T) {
 
 // docTables returns the tables of the pages, by the names in its markers.
 func docTables() map[string]string {
-	tables := map[string]string{"kinds": kindTable(), "recipe kind": keyTable(bodyObject.keys)}
+	tables := map[string]string{"kinds": kindTable(), "recipe kind": keyTable(bodyObject.keys), "agent task": keyTable(taskObject.keys)}
 	for _, o := range []*object{topObject, requiresObject, defaultsObject, limitsObject, stepObject, foreachObject,
 		outputObject, retryObject, rollbackObject, modelObject, messageObject, failObject, humanObject, waitObject,
 		loopObject, forkObject, switchObject, caseObject, sendObject, receiveObject, searchObject, agentObject, memoryObject} {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/resume"
@@ -629,7 +630,8 @@ func TestPlanShowsBodies(t *testing.T) {
 	}
 }
 
-// Every recipe of the pages about kinds is that of a scenario, which runs it. Each page has one.
+// Every recipe of the pages about kinds, and of that about agents, is that of a scenario, which runs it, and so are the files
+// beside it. Each page has one.
 func TestKindPages(t *testing.T) {
 	pages, err := filepath.Glob("../docs/kinds/*.md")
 	if err != nil || len(pages) < 14 {
@@ -639,29 +641,33 @@ func TestKindPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recipes := map[string]string{}
+	known := map[string]bool{}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, rest, _ := strings.Cut(string(text), "\nname: ")
-		_, rest, _ = strings.Cut(rest, "\n")
-		body, _, _ := strings.Cut(rest, "\n-- ")
-		recipes[body+"\n"] = file
+		for _, f := range txtar.Parse(text).Files {
+			body := string(f.Data)
+			if f.Name == "recipe.yaml" {
+				_, body, _ = strings.Cut(body, "\nname: ")
+				_, body, _ = strings.Cut(body, "\n")
+			}
+			known[body] = true
+		}
 	}
-	for _, page := range pages {
+	for _, page := range append(pages, "../docs/agents.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
-		blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+		blocks := regexp.MustCompile("(?s)```(?:yaml|markdown)\n(.*?)```").FindAllStringSubmatch(string(text), -1)
 		if len(blocks) == 0 {
 			t.Errorf("%s has no example", page)
 		}
 		for _, b := range blocks {
-			if recipes[b[1]] == "" {
-				t.Errorf("%s: no scenario runs\n%s", page, b[1])
+			if !known[b[1]] {
+				t.Errorf("%s: no scenario has\n%s", page, b[1])
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"testing/fstest"
 	"time"
 
 	"github.com/braise-run/braise/diagnostics"
@@ -143,6 +144,45 @@ output: ${{ len(steps.all.output.tags) + steps.all.output.count }}
 	out, _ := wf.Run(context.Background(), inputs, nil)
 	fmt.Println(out.Output)
 	// Output: 42
+}
+
+// A step runs an agent, which is a Markdown file beside the recipe.
+func ExampleWorkflow_Run_agent() {
+	files := fstest.MapFS{
+		"recipe.yaml": {Data: []byte(`
+apiVersion: braise/v1
+name: who
+inputs: {id: integer}
+steps:
+  find: {uses: agent, with: {agent: finder, prompt: "Who is customer ${{ inputs.id }}?"}}
+output: ${{ steps.find.output }}
+`)},
+		"agents/finder.md": {Data: []byte("---\nmodel: fast\ntools: [crm.lookup]\n---\nAnswer in one sentence.\n")},
+	}
+	wf := must(workflow.Compile(must(recipe.Load(files, "recipe.yaml")), nil))
+	lookup := runtime.NewTool(runtime.ToolSpec{Name: "crm.lookup", Effect: runtime.ReadOnly},
+		func(_ context.Context, in struct {
+			ID int `json:"id"`
+		}) (map[string]any, error) {
+			return map[string]any{"name": "Ann"}, nil
+		})
+	fast := &runtimetest.Model{Answers: []runtimetest.Answer{
+		{ToolCalls: []runtime.ToolCall{{Name: "crm.lookup", Arguments: json.RawMessage(`{"id": 7}`)}}},
+		{Text: "Customer 7 is Ann."},
+	}}
+	out, err := wf.Run(context.Background(), map[string]any{"id": 7}, &runtime.Runtime{
+		Models: map[string]runtime.Model{"fast": fast},
+		Tools:  []runtime.Tool{lookup},
+	})
+	fmt.Println(out.Output, err)
+	for _, e := range out.Trace[5:8] {
+		fmt.Println(e.Line())
+	}
+	// Output:
+	// map[steps:2 stop_reason:answer text:Customer 7 is Ann.] <nil>
+	// tool.calls.begin find tools=["crm.lookup"]
+	// tool.start find call=1 tool=crm.lookup
+	// tool.end find call=1 tool=crm.lookup
 }
 
 // A recipe as a tool of another recipe's agent.
