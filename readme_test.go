@@ -65,6 +65,17 @@ func TestReadmeRecipe(t *testing.T) {
 	}
 }
 
+// The agent of the README is one of those of docs/agents.md, which scenarios run.
+func TestReadmeAgent(t *testing.T) {
+	page, err := os.ReadFile("docs/agents.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if agent := block(t, "yaml", 2); !strings.Contains(string(page), "```yaml\n"+agent+"```") {
+		t.Errorf("docs/agents.md has no\n%s", agent)
+	}
+}
+
 // The Go program of the README is the body of embed, below.
 func TestReadmeProgram(t *testing.T) {
 	source, err := os.ReadFile("readme_test.go")
