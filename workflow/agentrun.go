@@ -94,6 +94,9 @@ func (r *run) logOf(t *machine.Task) *agentLog {
 // placeOf names the call that a pause is of, whichever of its pauses it is; number is 0 for the model.
 func placeOf(path string, number int) string { return path + ":" + strconv.Itoa(number) }
 
+// framePath is the path of an agent's child, or of the agent itself.
+func framePath(path, frame string) string { return strings.TrimSuffix(path+"/"+frame, "/") }
+
 // prepareAgent chooses the agent, and makes its loop of the step's input.
 func (in *invocation) prepareAgent() error {
 	set := in.call.agents
@@ -192,11 +195,7 @@ func (a *agentRun) Append(_ context.Context, events ...agentloop.Event) error {
 	barrier := false
 	a.mu.Lock()
 	for i := range events {
-		path := a.in.path
-		if events[i].Frame != "" {
-			path += "/" + events[i].Frame
-		}
-		b.take(a.pending, path)
+		b.take(a.pending, framePath(a.in.path, events[i].Frame))
 		barrier = barrier || events[i].Barrier()
 	}
 	r := a.in.run
@@ -247,7 +246,7 @@ func (r *run) takeEvents(in *invocation, b *agentBatch) {
 
 // noteAgent notes what happened in an agent.
 func (r *run) noteAgent(in *invocation, b *agentBatch) {
-	r.note(entry{kind: recAgent, path: in.path, n: r.m.Decided(), agent: b})
+	r.note(entry{kind: recAgent, path: in.path, n: r.decided(), agent: b})
 	log := r.logOf(in.task)
 	log.events = append(log.events, b.events)
 	r.m.Spend(in.task, b.used.micros)
@@ -268,6 +267,9 @@ func (r *run) closeAgent(in *invocation) {
 	var rest agentBatch
 	for path := range a.pending {
 		rest.take(a.pending, path)
+	}
+	if r.cancelled { // the call that this cut off is made again, as if it had never been
+		rest.calls = nil
 	}
 	slices.SortFunc(rest.calls, func(a, b drawnCall) int { return strings.Compare(a.Step, b.Step) })
 	if rest.calls != nil || rest.used != (amount{}) {
@@ -298,10 +300,10 @@ func (r *run) suspendAgent(in *invocation, pauses []agentloop.Pause) {
 			return
 		}
 	}
-	r.note(entry{kind: recAgent, path: in.path, n: r.m.Decided(), agent: &agentBatch{waits: true}})
+	r.note(entry{kind: recAgent, path: in.path, n: r.decided(), agent: &agentBatch{waits: true}})
 	r.agentWaits(in.task)
 	if t := in.task; t.Status() != machine.Waiting && t.Failure() != nil && !r.cancelled { // it was told to stop meanwhile
-		r.note(entry{kind: recEnded, path: in.path, n: r.m.Decided(), failure: t.Failure()})
+		r.note(entry{kind: recEnded, path: in.path, n: r.decided(), failure: t.Failure()})
 	}
 }
 
@@ -327,7 +329,7 @@ func (r *run) openInAgent(in *invocation, p *agentloop.Pause, tries int) error {
 	shown.CreatedAt = r.events.now
 	rec, err := shown.Record()
 	if err == nil {
-		rec, err = withMembers(rec, r.openedMembers(map[string]any{"n": r.m.Decided(),
+		rec, err = withMembers(rec, r.openedMembers(map[string]any{"n": r.decided(),
 			"agent": map[string]any{"step": in.path, "pause": p.ID, "place": placeOf(p.Step, p.Call), "tries": int64(tries)}}))
 	}
 	if err != nil {
@@ -390,7 +392,7 @@ func (r *run) shareAgent(t *machine.Task, rec checkpoint.Record, generation int)
 	if generation > 0 {
 		b.began = cmp.Or(kept.Began, generation)
 	}
-	r.note(entry{kind: recAgent, path: rec.Path, n: r.m.Decided(), agent: b})
+	r.note(entry{kind: recAgent, path: rec.Path, n: r.decided(), agent: b})
 	r.takeAgent(t, agentRecord{b.events, b.calls, false, b.began})
 	return nil
 }
@@ -400,8 +402,11 @@ func (r *run) takeAgent(t *machine.Task, kept agentRecord) {
 	log := r.logOf(t)
 	log.events, log.began = append(log.events, kept.Events), cmp.Or(kept.Began, log.began)
 	for i := range kept.Events {
-		if e := &kept.Events[i]; e.Kind == agentloop.Answered { // it has taken it in
+		switch e := &kept.Events[i]; e.Kind {
+		case agentloop.Answered: // it has taken it in
 			log.answers = slices.DeleteFunc(log.answers, func(a agentloop.Answer) bool { return a.Pause == e.Answer.Pause })
+		case agentloop.ModelEnded: // the next call has all its attempts
+			delete(log.tries, placeOf(framePath(t.Path(), e.Frame), 0))
 		}
 	}
 	for _, c := range kept.Calls {

@@ -428,10 +428,9 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 		if inAgent != nil {
 			opened := &openPause{Pause: p, task: task}
 			opened.inAgent, _ = inAgent["pause"].(string)
-			if n, _ := inAgent["tries"].(int64); n > 0 {
-				place, _ := inAgent["place"].(string)
-				r.logOf(task).tries[place] = int(min(n, math.MaxInt32))
-			}
+			n, _ := inAgent["tries"].(int64)
+			place, _ := inAgent["place"].(string)
+			r.logOf(task).tries[place] = int(max(0, min(n, math.MaxInt32)))
 			r.count(opened)
 			r.pauses = append(r.pauses, opened)
 			return nil

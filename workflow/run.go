@@ -770,11 +770,7 @@ func (r *run) finish(in *invocation) {
 	}
 	cancelled := in.failure != nil && in.failure.Category == string(runtime.CategoryCancelled)
 	if !cancelled || !r.cancelled { // what was cancelled from outside is done again when the run is recovered
-		n := r.m.Decided()
-		if r.cancelled {
-			n = r.cancelledAt
-		}
-		r.note(entry{kind: recEnded, path: in.path, n: n, output: in.output, failure: in.failure, asked: in.asked()})
+		r.note(entry{kind: recEnded, path: in.path, n: r.decided(), output: in.output, failure: in.failure, asked: in.asked()})
 		r.journal.urgent = r.journal.urgent || r.journal.durable() && in.hasEffect()
 		r.m.Spend(in.task, in.used.micros)
 	}
@@ -924,6 +920,15 @@ func (r *run) stopAll(cause error) {
 	r.events.tick()
 	r.m.Cancel(cause)
 	time.AfterFunc(r.limits.Grace, func() { r.send(report{kind: graceOver}) })
+}
+
+// decided is what a record says that the machine had decided by then: what it decides while the run is
+// being cancelled, whoever goes on decides anew.
+func (r *run) decided() int64 {
+	if r.cancelled {
+		return r.cancelledAt
+	}
+	return r.m.Decided()
 }
 
 func (r *run) take(rep report) {
