@@ -34,7 +34,7 @@ type Resolution struct {
 	chosen   map[string]offer // by "model:NAME" and "tool:NAME"; nil without plugins
 	secrets  Secrets
 
-	retriever Retriever
+	there [len(ports)]bool // which of the ports are
 }
 
 type pluginHook struct {
@@ -76,7 +76,8 @@ var scalars = []string{
 //  4. hooks, in the order of the plugins
 //  5. what plugins require, secrets apart: see [Resolution.MissingSecrets]
 func (rt *Runtime) Resolve() *Resolution {
-	r := &Resolution{Models: rt.Models, Tools: rt.Tools, secrets: rt.Secrets, retriever: rt.Retriever}
+	r := &Resolution{Models: rt.Models, Tools: rt.Tools, secrets: rt.Secrets,
+		there: [...]bool{rt.Approver != nil, rt.Env != nil, rt.Memory != nil, rt.Retriever != nil, rt.Secrets != nil, rt.Skills != nil}}
 	if len(rt.Plugins) == 0 && len(rt.Providers) == 0 {
 		return r
 	}
@@ -308,16 +309,16 @@ func (r *Resolution) Has(key string) bool {
 		return len(r.Models) > 0
 	case "tools":
 		return len(r.Tools) > 0
-	case "retriever":
-		return r.retriever != nil
-	case "secrets":
-		return r.secrets != nil
 	}
-	return false
+	i := slices.Index(ports[:], key)
+	return i >= 0 && r.there[i]
 }
 
 // present are the keys that Has knows without a declaration.
-var present = []string{"model", "retriever", "secrets", "tools"}
+var present = append(ports[:], "model", "tools")
+
+// ports are those capabilities that have no names.
+var ports = [...]string{"approver", "env", "memory", "retriever", "secrets", "skills"}
 
 // Capabilities lists what is there, by key. The models and tools that are there to be seen are
 // listed by name, sorted, once for each place they are from: host, plugin, builtin. Of a port that
@@ -329,7 +330,7 @@ func (r *Resolution) Capabilities() []Capability {
 		case !r.Has(key):
 		case declared:
 			list = append(list, Capability{key, value.Clone(v), fromPlugin})
-		case key == "retriever", key == "secrets":
+		case slices.Contains(ports[:], key):
 			list = append(list, Capability{key, true, fromHost})
 		default:
 			list = append(list, r.named(key)...)

@@ -366,6 +366,8 @@ func TestCapabilities(t *testing.T) {
 		{"empty ports", runtime.Runtime{Models: modelsOf("host"), Tools: []runtime.Tool{}}, `[]`},
 		{"the host's", runtime.Runtime{Models: modelsOf("host", "slow", "fast"), Tools: toolsOf("host", "t.b", "t.a", "t.b"), Secrets: runtime.SecretMap{}},
 			`[{"key":"model","value":["fast","slow"],"from":"host"},{"key":"secrets","value":true,"from":"host"},{"key":"tools","value":["t.a","t.b"],"from":"host"}]`},
+		{"ports of agents", runtime.Runtime{Memory: agentMemory{}, Skills: agentSkills{}, Env: agentEnv{}, Approver: agentApprover{}},
+			`[{"key":"approver","value":true,"from":"host"},{"key":"env","value":true,"from":"host"},{"key":"memory","value":true,"from":"host"},{"key":"skills","value":true,"from":"host"}]`},
 		{"a retriever", runtime.Runtime{Retriever: eager{}}, `[{"key":"retriever","value":true,"from":"host"}]`},
 		{"each place apart", runtime.Runtime{Models: modelsOf("host", "fast"), Tools: []runtime.Tool{builtinTool("t.c"), toolOf("host", "t.b")},
 			Plugins: []runtime.Plugin{{Key: "a", Models: modelsOf("a", "slow"), Tools: toolsOf("a", "t.a")}}},
@@ -706,3 +708,11 @@ func dump(rt *runtime.Runtime) []string {
 	}
 	return lines
 }
+
+// The ports that agents have.
+type (
+	agentMemory   struct{ runtime.Memory }
+	agentSkills   struct{ runtime.SkillLoader }
+	agentEnv      struct{ runtime.Env }
+	agentApprover struct{ runtime.Approver }
+)

@@ -21,6 +21,7 @@ func (rt *Runtime) Validate() error {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("runtime: "+format, args...)) }
 	checkAdapters(rt.Models, rt.Tools, bad)
 	checkMetadata(rt.Retriever, bad, "the retriever")
+	checkMetadata(rt.Memory, bad, "the memory")
 	for i := range rt.Plugins {
 		p := &rt.Plugins[i]
 		if p.Key == "" || p.Key == fromHost || p.Key == fromBuiltin {

@@ -214,6 +214,11 @@ func (s *stepCompiler) needOf(def *agentDef, pos diagnostics.Position) {
 			s.need(useTool, tool, pos, s.path())
 		}
 	}
+	for port, uses := range map[string]bool{"retriever": def.loop.TopK > 0, "memory": def.thread != nil, "skills": len(def.loop.Skills) > 0} {
+		if uses {
+			s.need(usePort, port, pos, s.path())
+		}
+	}
 }
 
 func wordsOf(v any) []string {

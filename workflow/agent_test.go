@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
@@ -203,6 +204,33 @@ output: "${{ steps.a.output.text }} ${{ steps.b.output }}"
 					t.Errorf("output, sent (-want +got):\n%s", diff)
 				}
 			})
+		}
+	}
+}
+
+// What an agent uses and the host does not have is found before the first step, and said once.
+func TestWhatAgentsNeed(t *testing.T) {
+	wf := load(t, []byte(head+`agents: {one: {model: fast, memory: {thread: t}, retrieve: {top_k: 1}, skills: [dig], tools: [test.gone, human.ask]}}
+steps: {a: {uses: agent, with: {prompt: go}}}
+output: ${{ steps.a.output.text }}
+`))
+	for mode, want := range map[diagnostics.Mode]string{diagnostics.Default: "", diagnostics.Strict: "strict.failed"} {
+		fast := runtimetest.Texts("done")
+		out, _ := wf.Run(t.Context(), nil, &runtime.Runtime{Models: map[string]runtime.Model{"fast": fast}, Diagnostics: mode})
+		code, calls := "", 1
+		if e := out.Error(); e != nil {
+			code, calls = e.Code, 0
+		}
+		var found []string
+		for _, d := range out.Diagnostics {
+			found = append(found, fmt.Sprintf("%s %s", d.Code, d.Message))
+		}
+		wantFound := []string{
+			`capability.missing there is no memory; step "a" needs it`, `retriever.missing there is no retriever; step "a" needs it`,
+			`capability.missing there is no skill loader; step "a" needs it`, `tool.missing tool "test.gone" is not there; step "a" needs it`,
+		}
+		if diff := cmp.Diff([]any{want, calls, wantFound}, []any{code, len(fast.Requests()), found}); diff != "" {
+			t.Errorf("%v: code, calls, findings (-want +got):\n%s", mode, diff)
 		}
 	}
 }

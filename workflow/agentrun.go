@@ -282,7 +282,9 @@ func (r *run) closeAgent(in *invocation) {
 		r.events.keep(in.task, e)
 	}
 	for _, d := range a.result.Diagnostics {
-		r.found.add(d)
+		if d.Code != diagnostics.CodeMissingTool && d.Code != diagnostics.CodeMissingCapability { // found before the first step
+			r.found.add(d)
+		}
 	}
 }
 

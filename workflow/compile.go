@@ -43,7 +43,7 @@ type Workflow struct {
 	secrets []use
 
 	capabilities []use // that requires names
-	retriever    *use  // the first step that retrieves; nil: none does
+	ports        []use // retriever, memory, skills
 
 	overlaps bool // some agent's calls may overlap
 
@@ -79,12 +79,12 @@ const MaxSteps = 100_000
 // included. A recipe that was not read without errors is compiled as far as it goes, for the
 // findings, and refused.
 func Compile(r *recipe.Recipe, opts *Options) (*Workflow, error) {
-	c := &compiler{files: map[*recipe.Recipe]*file{}, agents: map[agentKey]*agentDef{}, uses: [4]map[string]*use{{}, {}, {}, {}}, broken: r.Diagnostics.HasErrors()}
+	c := &compiler{files: map[*recipe.Recipe]*file{}, agents: map[agentKey]*agentDef{}, uses: [5]map[string]*use{{}, {}, {}, {}, {}}, broken: r.Diagnostics.HasErrors()}
 	top := c.file(r)
 	wf := &Workflow{
 		recipe: r, graph: top.graph, inputs: top.inputs, steps: top.steps, calls: c.calls,
 		models: c.sorted(useModel), tools: c.sorted(useTool), secrets: c.sorted(useSecret), capabilities: c.sorted(useCapability),
-		retriever: c.retriever, overlaps: c.overlaps, stepBudgets: c.stepBudgets, stepCosts: c.stepCosts, stepTimes: c.stepTimes,
+		ports: c.sorted(usePort), overlaps: c.overlaps, stepBudgets: c.stepBudgets, stepCosts: c.stepCosts, stepTimes: c.stepTimes,
 	}
 	for _, call := range c.calls {
 		if call.kind == toolCall {
@@ -130,6 +130,7 @@ const (
 	useTool
 	useSecret
 	useCapability
+	usePort
 )
 
 // compiler is the state of one Compile.
@@ -137,11 +138,9 @@ type compiler struct {
 	list   diagnostics.List
 	files  map[*recipe.Recipe]*file
 	agents map[agentKey]*agentDef
-	uses   [4]map[string]*use
+	uses   [5]map[string]*use
 	calls  []*call
 	broken bool // the recipe was not read without errors
-
-	retriever *use // the first step that retrieves
 
 	stepBudgets, stepCosts, stepTimes bool
 

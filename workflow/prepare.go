@@ -54,7 +54,7 @@ func (wf *Workflow) Check(ctx context.Context, rt *runtime.Runtime) (diagnostics
 
 // prepare binds what the recipe uses to what rt offers:
 //
-//  1. models with their prices and the retriever, and what they and the tools require
+//  1. models with their prices and the other ports, and what they and the tools require
 //  2. tools, with the arguments that are written out
 //  3. secrets
 //  4. capabilities that requires names
@@ -76,7 +76,7 @@ func (wf *Workflow) prepare(ctx context.Context, rt *runtime.Runtime) (*prepared
 		}
 	}
 	p.checkPrices(wf, rt)
-	p.bindRetriever(wf.retriever, rt)
+	p.bindPorts(wf.ports, rt)
 	p.bindTools(wf)
 	err := p.readSecrets(ctx, wf, rt)
 	for _, u := range wf.capabilities {

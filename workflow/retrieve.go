@@ -19,24 +19,28 @@ func (s *stepCompiler) compileRetrieve(src *recipe.Step, names *expr.Scope) {
 	s.refer(refs)
 	s.node.With = expr.Map([]string{"query", "top_k"}, []*expr.Template{query, expr.Literal(int64(src.Retrieve.TopK))})
 	s.node.Bound()
-	if s.retriever == nil {
-		s.retriever = &use{name: retrieverName, pos: src.Uses.Pos, step: s.path()}
-	}
+	s.need(usePort, retrieverName, src.Uses.Pos, s.path())
 	s.compileCall(src, retrieverCall, retrieverName)
 }
 
-// bindRetriever reports a retriever that is not there, or that lacks something.
-func (p *prepared) bindRetriever(u *use, rt *runtime.Runtime) {
-	if u == nil {
-		return
-	}
-	if rt.Retriever == nil {
-		p.list = append(p.list, diagnostics.Diagnostic{
-			Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: diagnostics.CodeMissingRetriever,
-			Message: fmt.Sprintf("there is no retriever; step %q needs it", u.step), Position: u.pos, Step: u.step,
-		})
-	} else if d, ok := rt.Retriever.(runtime.Described); ok {
-		p.list = append(p.list, p.offers.Unmet("the retriever", d.Metadata().Requires)...)
+// bindPorts reports ports that are not there, or that lack something.
+func (p *prepared) bindPorts(ports []use, rt *runtime.Runtime) {
+	for _, u := range ports {
+		port, name, code := any(rt.Retriever), "retriever", diagnostics.CodeMissingRetriever
+		switch u.name {
+		case "memory":
+			port, name, code = rt.Memory, "memory", diagnostics.CodeMissingCapability
+		case "skills":
+			port, name, code = rt.Skills, "skill loader", diagnostics.CodeMissingCapability
+		}
+		if port == nil {
+			p.list = append(p.list, diagnostics.Diagnostic{
+				Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: code,
+				Message: fmt.Sprintf("there is no %s; step %q needs it", name, u.step), Position: u.pos, Step: u.step,
+			})
+		} else if d, ok := port.(runtime.Described); ok {
+			p.list = append(p.list, p.offers.Unmet("the "+name, d.Metadata().Requires)...)
+		}
 	}
 }
 
