@@ -257,6 +257,10 @@ func (l *Loop) describe(seen map[*Loop]int) any {
 
 func (l *Loop) maxSteps() int { return cmp.Or(l.MaxSteps, DefaultMaxSteps) }
 
+// room is how many of something there may come to be, of which a step with a call has n: a guess that
+// saves much copying.
+func room(steps, n int) int { return 8 + n*min(steps, 2*DefaultMaxSteps) }
+
 // normal trims names, drops empty ones and repetitions, and sorts them.
 func normal(names []string) []string {
 	list := make([]string, 0, len(names))

@@ -173,7 +173,8 @@ func (f *frame) view() []runtime.Message {
 
 // preface is what the model sees before the history.
 func (f *frame) preface() []runtime.Message {
-	s, list := f.state, make([]runtime.Message, 0, 8)
+	s := f.state
+	list := make([]runtime.Message, 0, room(s.Start.MaxSteps, 2))
 	system := func(text string) {
 		if text != "" {
 			list = append(list, runtime.Message{Role: runtime.System, Text: text})

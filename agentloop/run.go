@@ -161,7 +161,7 @@ func (l *Loop) Run(ctx context.Context, in Input, rt *runtime.Runtime) (*Result,
 	defer f.crew.dismiss()
 
 	// 2. Take the answers in, and go on.
-	f.trace.list = make([]trace.Event, 0, 8+5*min(l.maxSteps(), 2*DefaultMaxSteps)) // a step with a call has five
+	f.trace.list = make([]trace.Event, 0, room(l.maxSteps(), 5))
 	if err = f.takeAnswers(); err == nil {
 		err = f.execute(ctx, Start{Definition: l.Digest(), Prompt: in.Prompt, Context: in.Context})
 	}

@@ -243,7 +243,7 @@ func (s *State) begin(e *Event) error {
 	if s.Start.Context != "" {
 		text = s.Start.Context + "\n\n" + text
 	}
-	s.Messages = append(s.Messages, runtime.Message{Role: runtime.User, Text: text})
+	s.Messages = append(slices.Grow(s.Messages, room(s.Start.MaxSteps, 2)), runtime.Message{Role: runtime.User, Text: text})
 	return nil
 }
 
@@ -347,6 +347,9 @@ func (s *State) hear(e *Event) error {
 	s.Messages, s.Text = append(s.Messages, m), m.Text
 	if len(m.ToolCalls) > 0 {
 		s.Phase, s.Round = Calling, len(s.Calls)
+		if s.Calls == nil {
+			s.Calls = make([]Call, 0, room(s.Start.MaxSteps, 1))
+		}
 		for _, c := range m.ToolCalls {
 			s.Calls = append(s.Calls, Call{ID: c.ID, Name: c.Name, Arguments: c.Arguments, Step: s.Steps})
 		}
