@@ -333,7 +333,7 @@ func (f *frame) execute(ctx context.Context, start Start) error {
 	f.memory = f.loop.Memory
 	data := []any{"agent", f.loop.Name, "model", f.loop.Model, "depth", f.depth}
 	if f.state.Phase != "" {
-		data = append(data, "resume", true, "usage", look(f, (*State).usage))
+		data = append(data, "resume", true, "usage", look(f, (*State).Total))
 	}
 	f.emit(AgentStart, data...)
 	layers, err := f.openLayers(ctx)
@@ -459,7 +459,7 @@ func (f *frame) bound() (StopReason, error) {
 func (f *frame) decide(what string, by func(Progress) (bool, error)) (bool, error) {
 	s := f.state
 	return guard(context.Background(), f, 0, what, "", func(context.Context) (bool, error) {
-		return by(Progress{StepsDone: s.Steps, Text: s.Text, Calls: slices.Clone(s.Calls), Usage: s.usage()})
+		return by(Progress{StepsDone: s.Steps, Text: s.Text, Calls: slices.Clone(s.Calls), Usage: s.Total()})
 	})
 }
 
@@ -507,7 +507,7 @@ func (f *frame) succeed(ctx context.Context, stop StopReason) error {
 // result is what the state comes to.
 func (f *frame) result() *Result {
 	s := f.state
-	r := &Result{Text: s.Text, Steps: s.Steps, Calls: s.Calls, Messages: s.Messages, Usage: s.usage(),
+	r := &Result{Text: s.Text, Steps: s.Steps, Calls: s.Calls, Messages: s.Messages, Usage: s.Total(),
 		StopReason: s.Stop, Trace: f.trace.list, Diagnostics: f.trace.found, Snapshot: f.snapshot()}
 	if s.Phase == Over && s.Stop != StopError && f.loop.Schema != nil {
 		r.Data, _ = f.parse()

@@ -38,7 +38,7 @@ func (s Snapshot) JSON() []byte {
 func (f *frame) snapshot() Snapshot {
 	return look(f, func(s *State) Snapshot {
 		snap := Snapshot{Agent: f.loop.Name, Allow: normal(f.loop.Tools), Skills: refs(s.Skills), Approvals: slices.Clone(s.Grants),
-			Definition: f.digest(), Steps: s.Steps, Usage: s.usage()}
+			Definition: f.digest(), Steps: s.Steps, Usage: s.Total()}
 		return snap
 	})
 }

@@ -581,11 +581,11 @@ func (s *State) at(frame string) *State {
 	return s
 }
 
-// usage is what the loop and its children have used.
-func (s *State) usage() runtime.Usage {
+// Total is what the loop and its children have used.
+func (s *State) Total() runtime.Usage {
 	sum := s.Usage
 	for _, child := range s.Children {
-		u := child.usage()
+		u := child.Total()
 		sum.InputTokens += u.InputTokens
 		sum.OutputTokens += u.OutputTokens
 	}

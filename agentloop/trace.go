@@ -69,25 +69,29 @@ type tracer struct {
 // the event is about, decoded JSON, if somebody wants it; nil: nothing.
 func (t *tracer) emit(kind trace.Kind, path string, content func() any, data []any) {
 	const several = 32 // one allocation for them
-	if n := len(data) / 2; len(t.attrs)+n > cap(t.attrs) {
+	if n := len(data) / 2; n > cap(t.attrs) {
 		t.attrs = make(trace.Data, 0, max(several, n))
 	}
-	first := len(t.attrs)
-	for i := 0; i < len(data); i += 2 {
-		v, err := value.Normalise(data[i+1])
-		if err != nil {
-			v = err.Error()
-		}
-		t.attrs = append(t.attrs, trace.Attr{Key: data[i].(string), Value: v})
-	}
-	e := trace.Event{At: time.Now().UTC(), Kind: kind, Step: path, Data: slices.Clip(t.attrs[first:])}
-	t.attrs = t.attrs[len(t.attrs):]
-	slices.SortFunc(e.Data, func(a, b trace.Attr) int { return strings.Compare(a.Key, b.Key) })
+	e := trace.Event{At: time.Now().UTC(), Kind: kind, Step: path, Data: slices.Clip(appendAttrs(t.attrs, data))}
+	t.attrs = t.attrs[len(e.Data):len(e.Data)]
 	var about any
 	if content != nil && t.live.content {
 		about = content()
 	}
 	t.add(e, about)
+}
+
+// appendAttrs adds names and values to an empty list, in the order of the names.
+func appendAttrs(list trace.Data, data []any) trace.Data {
+	for i := 0; i < len(data); i += 2 {
+		v, err := value.Normalise(data[i+1])
+		if err != nil {
+			v = err.Error()
+		}
+		list = append(list, trace.Attr{Key: data[i].(string), Value: v})
+	}
+	slices.SortFunc(list, func(a, b trace.Attr) int { return strings.Compare(a.Key, b.Key) })
+	return list
 }
 
 func (t *tracer) add(e trace.Event, content any) {

@@ -15,7 +15,7 @@ func checkNesting(r *Recipe, report *yamlnode.Reader) {
 	// Follow the deepest bodies down to the first one that is too deep.
 	steps := r.Steps
 	for range maxNesting {
-		steps = below(h.deepest(steps))
+		steps = h.deepest(steps).All()
 	}
 	report.Errorf(h.deepest(steps).Pos, diagnostics.CodeRecursion, "", "bodies are nested more than %d deep", maxNesting)
 }
@@ -62,9 +62,12 @@ func (h heights) deepest(steps []Step) *Body {
 	return best
 }
 
-// below returns the steps of a body.
-func below(b *Body) []Step {
-	if b.Recipe != nil {
+// All returns the steps of a body, its own or those of the recipe that it names; nil for no body.
+func (b *Body) All() []Step {
+	switch {
+	case b == nil:
+		return nil
+	case b.Recipe != nil:
 		return b.Recipe.Steps
 	}
 	return b.Steps

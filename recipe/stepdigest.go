@@ -70,7 +70,7 @@ func (d *stepDigests) add(r *Recipe, steps []Step, prefix string, depth int) err
 			if name != "" {
 				inside += name + "/"
 			}
-			if err := d.add(file, below(b), inside, depth+1); err != nil {
+			if err := d.add(file, b.All(), inside, depth+1); err != nil {
 				return err
 			}
 		}

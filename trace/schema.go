@@ -131,7 +131,7 @@ var kinds = []kindData{
 
 	{kind: "agent.start", fields: []field{
 		{"agent", text("Its name.")},
-		{"model", text("As the recipe has it.")},
+		{"model?", text("As the recipe has it. A journal does not tell.")},
 		{"depth", count("0: it is no child of another agent.")},
 		{"resume?", described(object{"const": true}, "It goes on after an answer or a crash.")},
 		{"usage?", described(closed([]field{{"input_tokens", count("")}, {"output_tokens", count("")}}, ""), "Of one that goes on: tokens so far, children's included.")},
@@ -139,9 +139,9 @@ var kinds = []kindData{
 	{kind: "memory.load", fields: messages},
 	{kind: "retrieve", fields: []field{{"documents", count("How many.")}}},
 	{kind: "model.start", fields: []field{
-		{"model", text("As the recipe has it.")},
+		{"model?", text("As the recipe has it. A journal does not tell.")},
 		{"step", number("The step of the loop.")},
-		{"messages", count("How many.")},
+		{"messages?", count("How many. A journal does not tell.")},
 		{"provider?", text("Who offers the model.")},
 		{"providerModel?", text("The model, as its provider names it.")},
 	}},

@@ -417,6 +417,18 @@ func (r *run) takeAgent(t *machine.Task, kept agentRecord) {
 	}
 }
 
+// keptAgent is what a record of recAgent holds, usage apart.
+type keptAgent struct {
+	Events []agentloop.Event `json:"events"`
+	Calls  []drawnCall       `json:"calls"`
+	Waits  bool              `json:"waits"`
+}
+
+func readAgent(rec checkpoint.Record) (kept keptAgent, err error) {
+	err = json.Unmarshal(rec.Data, &kept)
+	return kept, err
+}
+
 // applyAgent is noteAgent for a record.
 func (r *run) applyAgent(t *machine.Task, rec checkpoint.Record, data map[string]any) error {
 	var kept agentRecord

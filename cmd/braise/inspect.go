@@ -271,7 +271,7 @@ func choosers(steps []recipe.Step, prefix string) []string {
 			if name != "" {
 				inside += name + "/"
 			}
-			paths = append(paths, choosers(stepsOf(b), inside)...)
+			paths = append(paths, choosers(b.All(), inside)...)
 		}
 	}
 	return paths

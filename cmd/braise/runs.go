@@ -13,6 +13,7 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
@@ -178,11 +179,11 @@ func localTime(t time.Time) string {
 // runDetails is a run as show prints it.
 type runDetails struct {
 	runInfo
-	Pauses    []resume.Pause `json:"pauses"` // without tokens
-	Digest    string         `json:"digest"`
-	Parent    string         `json:"parent,omitempty"`
-	UpdatedAt time.Time      `json:"updatedAt"`
-	Steps     []stepInfo     `json:"steps"`
+	Pauses    []resume.Pause      `json:"pauses"` // without tokens
+	Digest    string              `json:"digest"`
+	Parent    string              `json:"parent,omitempty"`
+	UpdatedAt time.Time           `json:"updatedAt"`
+	Steps     []workflow.PastStep `json:"steps"`
 }
 
 func (a *app) runsShow() *cobra.Command {
@@ -192,13 +193,13 @@ func (a *app) runsShow() *cobra.Command {
 		Args:  exactly(1, "runs show takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd, func(ctx context.Context, store checkpoint.Store) error {
-				sum, j, err := loadJournal(ctx, store, args[0])
+				sum, past, err := loadPast(ctx, store, args[0])
 				if err != nil {
 					return a.fail(args[0], err)
 				}
-				d := runDetails{runInfo: infoOf(sum), Pauses: []resume.Pause{}, Digest: sum.Digest, Parent: sum.Parent, UpdatedAt: sum.UpdatedAt, Steps: j.steps}
+				d := runDetails{runInfo: infoOf(sum), Pauses: []resume.Pause{}, Digest: sum.Digest, Parent: sum.Parent, UpdatedAt: sum.UpdatedAt, Steps: past.Steps}
 				for _, p := range sum.Pauses {
-					if opened, ok := j.pauses[p.ID]; ok {
+					if opened, ok := past.Pauses[p.ID]; ok {
 						d.Pauses = append(d.Pauses, opened)
 					}
 				}
@@ -232,7 +233,15 @@ func (a *app) printDetails(d runDetails) {
 		if s.Error != "" {
 			text += ": " + cut(s.Error)
 		}
+		if s.Agent != nil {
+			text += fmt.Sprintf(", step %d, tokens %d in, %d out", s.Agent.Step, s.Agent.Usage.InputTokens, s.Agent.Usage.OutputTokens)
+		}
 		row("step "+s.Step, text)
+		if s.Agent != nil {
+			for _, c := range s.Agent.Calls {
+				row("  "+c.Path, fmt.Sprintf("at call %d: %s", c.Call, c.Tool))
+			}
+		}
 	}
 	for _, p := range d.Pauses {
 		text := string(p.Kind)
@@ -249,6 +258,31 @@ func (a *app) printDetails(d runDetails) {
 	}
 }
 
+// newPast reads journals of a store.
+func newPast(ctx context.Context, store checkpoint.Store) *workflow.Past {
+	return workflow.NewPast(func(digest string) *recipe.Recipe {
+		text, err := store.Definition(ctx, digest)
+		if err != nil {
+			return nil // less is told then
+		}
+		r, _ := recipe.FromDefinition(text)
+		return r
+	})
+}
+
+// loadPast reads the whole journal of a run.
+func loadPast(ctx context.Context, store checkpoint.Store, runID string) (checkpoint.Summary, *workflow.Past, error) {
+	sum, recs, err := store.Load(ctx, runID, 0)
+	if err != nil {
+		return sum, nil, err
+	}
+	past := newPast(ctx, store)
+	for _, rec := range recs {
+		past.Add(rec)
+	}
+	return sum, past, nil
+}
+
 func (a *app) runsTrace() *cobra.Command {
 	return &cobra.Command{
 		Use:   "trace RUN",
@@ -256,14 +290,14 @@ func (a *app) runsTrace() *cobra.Command {
 		Args:  exactly(1, "runs trace takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd, func(ctx context.Context, store checkpoint.Store) error {
-				_, j, err := loadJournal(ctx, store, args[0])
+				_, past, err := loadPast(ctx, store, args[0])
 				if err != nil {
 					return a.fail(args[0], err)
 				}
 				if a.output == "json" {
-					return a.printJSON(j.events)
+					return a.printJSON(past.Events)
 				}
-				return a.printEvents(j.events)
+				return a.printEvents(past.Events)
 			})
 		},
 	}
@@ -291,25 +325,25 @@ func (a *app) runsWatch() *cobra.Command {
 		Args:  exactly(1, "runs watch takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd, func(ctx context.Context, store checkpoint.Store) error {
-				j := newJournalReader(ctx, store)
+				past := newPast(ctx, store)
 				for seq := int64(0); ; {
 					sum, recs, err := store.Load(ctx, args[0], seq)
 					if err != nil {
 						return a.fail(args[0], err)
 					}
-					before := len(j.events)
+					before := len(past.Events)
 					for _, rec := range recs {
-						j.add(rec)
+						past.Add(rec)
 					}
 					if a.output != "json" {
-						if err := a.printEvents(j.events[before:]); err != nil {
+						if err := a.printEvents(past.Events[before:]); err != nil {
 							return err
 						}
 					}
 					seq += int64(len(recs))
 					if sum.Status.Ended() {
 						if a.output == "json" {
-							if err := a.printJSON(j.events); err != nil {
+							if err := a.printJSON(past.Events); err != nil {
 								return err
 							}
 						}
