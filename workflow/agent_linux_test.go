@@ -63,7 +63,7 @@ const bossScript = `steps:
 var agentScenes = map[string]agentScene{
 	// One call after the other, and together.
 	"one":  {fmt.Sprintf(agentBoss, 1), bossScript},
-	"four": {fmt.Sprintf(agentBoss, 4), bossScript},
+	"eight": {fmt.Sprintf(agentBoss, 8), bossScript},
 	// Agents in a foreach and in the branches of a fork, some of which wait for people.
 	"bodies": {`agents:
   clerk: {model: m, tools: [fx.idempotent, fx.external, human.ask], approval: {fx.external: pause}, subagents: false}
