@@ -105,6 +105,9 @@ func (f *frame) bindTools() *toolset {
 			listed && f.narrow != nil && !slices.Contains(f.narrow, name) {
 			return
 		}
+		if name == execTool {
+			b.spec.Parameters = withoutEffect(b.spec.Parameters)
+		}
 		if b.spec.Parameters != nil {
 			var err error
 			if b.schema, err = schema.Compile(b.spec.Parameters); err != nil {
@@ -130,6 +133,22 @@ func (f *frame) bindTools() *toolset {
 		set.offered = append(set.offered, set.byName[name].spec)
 	}
 	return set
+}
+
+// withoutEffect leaves out the parameter by which the author of a step says what a command does to the
+// world: a model's word on that must not make a lost call be made again.
+func withoutEffect(parameters json.RawMessage) json.RawMessage {
+	v, err := value.Decode(parameters)
+	m, _ := v.(map[string]any)
+	properties, _ := m["properties"].(map[string]any)
+	if delete(properties, "effect"); err != nil {
+		return parameters // bad for other reasons, too
+	}
+	without, err := value.JSON(v)
+	if err != nil {
+		return parameters
+	}
+	return without
 }
 
 var humanSpec = runtime.ToolSpec{Name: askHuman, Description: "Ask a person, and wait for the answer.",
