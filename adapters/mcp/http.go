@@ -50,7 +50,6 @@ func newHTTPTransport(cfg Config, base http.RoundTripper) (sdk.Transport, *reque
 		Endpoint:             cfg.URL,
 		HTTPClient:           &http.Client{Transport: r, CheckRedirect: sameServer},
 		MaxEventSize:         framing * cfg.MaxBytes,
-		MaxRetries:           -1, // a stream that broke off is a call whose outcome is unknown
 		DisableStandaloneSSE: true,
 	}, r
 }
@@ -76,9 +75,11 @@ func (r *requests) RoundTrip(req *http.Request) (*http.Response, error) {
 		c.note(func(k *knowledge) { k.fault = err })
 		return nil, err
 	}
-	c.note(func(k *knowledge) {
-		k.status, k.after = resp.StatusCode, retry.ParseAfter(resp.Header.Get("Retry-After"))
-	})
+	if req.Method == http.MethodPost { // else it only asks for the rest of an answer
+		c.note(func(k *knowledge) {
+			k.status, k.after = resp.StatusCode, retry.ParseAfter(resp.Header.Get("Retry-After"))
+		})
+	}
 	resp.Body = &boundedBody{ReadCloser: resp.Body, left: r.limit, call: c}
 	return resp, nil
 }

@@ -1,6 +1,8 @@
 package mcp_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -57,7 +59,7 @@ func (e *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(err)
 	}
 	r.Body = io.NopCloser(strings.NewReader(string(body)))
-	if before := e.before.Load(); before != nil && strings.Contains(string(body), `"tools/call"`) && (*before)(w, r) {
+	if before := e.before.Load(); before != nil && (r.Method == http.MethodGet || strings.Contains(string(body), `"tools/call"`)) && (*before)(w, r) {
 		return
 	}
 	(*e.inner.Load()).ServeHTTP(w, r)
@@ -121,7 +123,9 @@ func TestConnectionsThatBreakOff(t *testing.T) {
 	} {
 		var calls atomic.Int32
 		e.answer(func(w http.ResponseWriter, r *http.Request) bool {
-			calls.Add(1)
+			if r.Method == http.MethodPost {
+				calls.Add(1)
+			}
 			answer(w)
 			panic(http.ErrAbortHandler)
 		})
@@ -134,6 +138,33 @@ func TestConnectionsThatBreakOff(t *testing.T) {
 	e.answer(func(http.ResponseWriter, *http.Request) bool { return false })
 	if got, err := call(t.Context(), t, s, "echo", `{"text": "well"}`); err != nil || got != `"well"` {
 		t.Errorf("then %s, %v", got, err)
+	}
+}
+
+// A server may end a stream on purpose, and give the rest of the answer to whoever asks for it.
+func TestAnswersInTwoParts(t *testing.T) {
+	e := endpoint(t)
+	s := open(t, e.config())
+	id := make(chan json.RawMessage, 1)
+	e.answer(func(w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("Content-Type", "text/event-stream")
+		if r.Method == http.MethodPost {
+			var req struct{ ID json.RawMessage }
+			if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
+				t.Error(err)
+			}
+			id <- req.ID
+			_, _ = io.WriteString(w, "id: 7\nretry: 1\ndata: \n\n")
+			return true
+		}
+		if got := r.Header.Get("Last-Event-ID"); got != "7" {
+			t.Errorf("Last-Event-ID: %s", got)
+		}
+		fmt.Fprintf(w, "id: 8\ndata: {\"jsonrpc\": \"2.0\", \"id\": %s, \"result\": {\"content\": [{\"type\": \"text\", \"text\": \"rest\"}]}}\n\n", <-id)
+		return true
+	})
+	if got, err := call(t.Context(), t, s, "echo", `{}`); err != nil || got != `"rest"` {
+		t.Errorf("%s, %v", got, err)
 	}
 }
 

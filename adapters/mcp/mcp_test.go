@@ -171,6 +171,7 @@ func TestFailures(t *testing.T) {
 			{"refuse", `{"code": -32004}`, retry.Failure{Reason: retry.Unknown, Status: -32004, Sent: true}, "not so"},
 			{"sum", `{"of": []}`, retry.Failure{Sent: true}, "no structured content"},
 			{"sum", `{"of": [1]}`, retry.Failure{Sent: true}, "does not match the schema of its output: /sum"},
+			{"echo", `{`, retry.Failure{}, `tool "echo": its arguments are no JSON`},
 			{"big", `{"bytes": 4500000}`, retry.Failure{Sent: true}, "its result has 4500002 bytes, more than 4194304"},
 		} {
 			_, err := call(t.Context(), t, s, tt.tool, tt.args)

@@ -162,10 +162,13 @@ func (s *Server) call(ctx context.Context, t *tool, args json.RawMessage) (json.
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	params := &sdk.CallToolParams{Name: t.remote, Arguments: args}
 	if len(args) == 0 {
-		params.Arguments = map[string]any{}
+		args = json.RawMessage("{}")
 	}
+	if !json.Valid(args) {
+		return nil, s.refuse("tool %q: its arguments are no JSON", t.remote)
+	}
+	params := &sdk.CallToolParams{Name: t.remote, Arguments: args}
 	if key := runtime.IdempotencyKey(ctx); key != "" {
 		params.Meta = sdk.Meta{KeyMeta: key}
 	}

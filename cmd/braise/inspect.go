@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/braise-run/braise/adapters/mcp"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/internal/value"
@@ -328,10 +329,12 @@ func (a *app) kindsCommand() *cobra.Command {
 			if err != nil {
 				return a.refuse(nil, err)
 			}
-			disconnect, err := a.host.Connect(cmd.Context(), a.hostDir, nil, rt)
-			defer disconnect()
-			if err != nil && !a.quiet { // the list is good without them
-				fmt.Fprintf(a.stderr, "braise: warning: %s\n", visible(err.Error()))
+			if len(args) == 0 || strings.HasPrefix(args[0], mcp.Prefix) {
+				disconnect, err := a.host.Connect(cmd.Context(), a.hostDir, nil, rt)
+				defer disconnect()
+				if err != nil && !a.quiet { // the list is good without them
+					fmt.Fprintf(a.stderr, "braise: warning: %s\n", visible(err.Error()))
+				}
 			}
 			list := entries(rt)
 			if len(args) == 1 {
