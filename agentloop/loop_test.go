@@ -151,7 +151,7 @@ func TestLoop(t *testing.T) {
 		}
 		l.MaxSteps, l.Until = 3, func(agentloop.Progress) (bool, error) { return false, errors.New("oh") }
 		_, err = run(t, l, input{}, host(m, a))
-		failed(t, err, runtime.CategoryConfig, "agent.until", "until: oh")
+		failed(t, err, runtime.CategoryConfig, "agent.until", "oh")
 	})
 	t.Run("2.4 tools overlap, history does not", testOverlap)
 	t.Run("2.5 structured answers", testStructured)

@@ -436,7 +436,7 @@ func (f *frame) bound() (StopReason, error) {
 	if f.loop.Until != nil {
 		over, err := f.decide("until", f.loop.Until)
 		if err != nil {
-			return "", fail(runtime.CategoryConfig, "agent.until", fmt.Errorf("until: %w", err))
+			return "", fail(runtime.CategoryConfig, "agent.until", err)
 		}
 		if over {
 			return StopUntil, nil

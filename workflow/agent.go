@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -304,7 +303,7 @@ func (a *agents) loop(id string, env agentEnv, schema json.RawMessage) (*agentlo
 				*part.into, err = value.Text(v)
 			}
 			if err != nil {
-				return nil, fmt.Errorf("agent %q: %w", id, err)
+				return nil, err
 			}
 		}
 		if def.until != nil {
