@@ -328,10 +328,10 @@ func TestEvents(t *testing.T) {
 		}}
 		res := must(t, simple(), in, host(model(says("look", `t.a {"x":1}`), says("done")), tool("t.a", "", "A")))
 		same(t, "shown", shown, []string{
-			`model.start {"messages":[{"role":"user","text":"do it"}]}`,
-			`model.end {"role":"assistant","text":"look","tool_calls":[{"arguments":{"x":1},"tool":"t.a"}]}`,
+			`model.start {"messages":[{"role":"user","text":"do it"}],"tools":[{"name":"t.a"}]}`,
+			`model.end {"role":"assistant","text":"look","tool_calls":[{"arguments":{"x":1},"id":"id1","name":"t.a"}]}`,
 			`tool.start {"x":1}`, `tool.end "A"`,
-			`model.start {"messages":[{"role":"user","text":"do it"},{"role":"assistant","text":"look","tool_calls":[{"arguments":{"x":1},"tool":"t.a"}]},{"role":"tool","text":"A"}]}`,
+			`model.start {"messages":[{"role":"user","text":"do it"},{"role":"assistant","text":"look","tool_calls":[{"arguments":{"x":1},"id":"id1","name":"t.a"}]},{"role":"tool","text":"A","tool_call_id":"id1"}],"tools":[{"name":"t.a"}]}`,
 			`model.end {"role":"assistant","text":"done"}`,
 		})
 		if text := strings.Join(lines(res.Trace), "\n"); strings.Contains(text, "look") || strings.Contains(text, "do it") {

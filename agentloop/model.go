@@ -44,7 +44,7 @@ func (f *frame) ask(ctx context.Context) error {
 		data = append(data, known("provider", about.Metadata().Provider)...)
 		data = append(data, known("providerModel", about.Metadata().Model)...)
 	}
-	f.emitAbout(ModelStart, func() any { return map[string]any{"messages": said(req.Messages)} }, data...)
+	f.emitAbout(ModelStart, func() any { return asked(req) }, data...)
 	resp, err := f.generate(ctx, model, req)
 	if err != nil {
 		if p := suspension(err); p != nil {
@@ -88,6 +88,26 @@ func known(key, text string) []any {
 	return []any{key, text}
 }
 
+// asked returns a request for whoever looks at it.
+func asked(req *runtime.Request) any {
+	shown := map[string]any{"messages": said(req.Messages)}
+	if len(req.Tools) > 0 {
+		tools := make([]any, len(req.Tools))
+		for i, t := range req.Tools {
+			tool := map[string]any{"name": t.Name}
+			if t.Description != "" {
+				tool["description"] = t.Description
+			}
+			if len(t.Parameters) > 0 {
+				tool["parameters"] = decoded(t.Parameters)
+			}
+			tools[i] = tool
+		}
+		shown["tools"] = tools
+	}
+	return shown
+}
+
 // said returns messages for whoever looks at them.
 func said(messages []runtime.Message) []any {
 	list := make([]any, len(messages))
@@ -96,9 +116,12 @@ func said(messages []runtime.Message) []any {
 		if len(m.ToolCalls) > 0 {
 			calls := make([]any, len(m.ToolCalls))
 			for j, c := range m.ToolCalls {
-				calls[j] = map[string]any{"tool": c.Name, "arguments": decoded(c.Arguments)}
+				calls[j] = map[string]any{"id": c.ID, "name": c.Name, "arguments": decoded(c.Arguments)}
 			}
 			shown["tool_calls"] = calls
+		}
+		if m.ToolCallID != "" {
+			shown["tool_call_id"] = m.ToolCallID
 		}
 		list[i] = shown
 	}

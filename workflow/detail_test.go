@@ -119,7 +119,7 @@ func TestDetails(t *testing.T) {
 func TestDetailsOfAgents(t *testing.T) {
 	wf := load(t, []byte(head+`steps:
   fetch: {uses: test.echo, with: {token: "${{ secrets.TOKEN }}"}}
-  ask: {uses: agent, needs: [fetch], with: {agent: {model: fast, instructions: It is swordfish-1.}, prompt: Say hello.}}
+  ask: {uses: agent, needs: [fetch], with: {agent: {model: fast, tools: [], instructions: It is swordfish-1.}, prompt: Say hello.}}
 `))
 	w := &watcher{detail: trace.Detail{Content: true}}
 	_, err := wf.Run(t.Context(), nil, &runtime.Runtime{

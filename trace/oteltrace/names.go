@@ -1,7 +1,7 @@
 package oteltrace
 
 // The names of spans, attributes and metrics. Those of OpenTelemetry are from the semantic
-// conventions v1.41.1, the last release that had generative AI; the two metrics marked with * are
+// conventions v1.41.1, the last release that had generative AI; the three metrics marked with * are
 // from their new home, https://github.com/open-telemetry/semantic-conventions-genai, which has no
 // release yet. Everything else is ours and begins with "braise.".
 const (
@@ -11,16 +11,19 @@ const (
 	// Operations: values of genAIOperation, and the first words of the names of spans.
 	opRun       = "invoke_workflow"
 	opModel     = "chat"
+	opAgent     = "invoke_agent"
 	opTool      = "execute_tool"
 	opRetrieval = "retrieval"
 	opStep      = "step" // ours, in names only
 
-	// What adapter.call has for "kind", models apart.
+	// What adapter.call has for "kind".
+	kindModel     = "model"
 	kindTool      = "tool"
 	kindRetriever = "retriever"
 
 	genAIOperation     = "gen_ai.operation.name"
 	genAIWorkflow      = "gen_ai.workflow.name"
+	genAIAgent         = "gen_ai.agent.name"
 	genAIProvider      = "gen_ai.provider.name"
 	genAIRequestModel  = "gen_ai.request.model"
 	genAIResponseModel = "gen_ai.response.model"
@@ -47,6 +50,7 @@ const (
 	metricTokens        = "gen_ai.client.token.usage"
 	metricModelDuration = "gen_ai.client.operation.duration"
 	metricToolDuration  = "gen_ai.execute_tool.duration" // *
+	metricAgentDuration = "gen_ai.invoke_agent.duration" // *
 	metricRunDuration   = "gen_ai.workflow.duration"     // *
 	metricStepDuration  = "braise.step.duration"
 
@@ -59,6 +63,7 @@ const (
 	braiseDigest    = "braise.recipe.digest"
 	braiseStep      = "braise.step.path" // in metrics without the numbers of items and rounds
 	braiseStatus    = "braise.step.status"
+	braiseStop      = "braise.agent.stop_reason"
 	braiseReason    = "braise.step.reason"
 	braiseModel     = "braise.model"
 	braiseAttempts  = "braise.call.attempts"

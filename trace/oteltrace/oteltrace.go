@@ -68,7 +68,7 @@ func (e *Exporter) Within(ctx context.Context) *Exporter {
 // run as a W3C traceparent, "" until the sink has taken run.start; safe for concurrent use. A later
 // leg of the run whose run.start has this text as attribute "traceparent" is linked to the span.
 func (e *Exporter) ForRun(runID string) trace.Sink {
-	return &run{to: e, id: valid(runID), steps: map[string]*step{}}
+	return &run{to: e, id: valid(runID), steps: map[string]*step{}, agents: map[string]*agent{}}
 }
 
 // Emit does nothing: a run emits to what [Exporter.ForRun] returns.
@@ -87,8 +87,8 @@ func (e *Exporter) Shutdown(ctx context.Context) error {
 
 // meters are the instruments.
 type meters struct {
-	tokens                          metric.Int64Histogram
-	models, tools, steps, wholeRuns metric.Float64Histogram
+	tokens                                  metric.Int64Histogram
+	models, tools, agents, steps, wholeRuns metric.Float64Histogram
 }
 
 func newMeters(m metric.Meter) (meters, error) {
@@ -107,6 +107,7 @@ func newMeters(m metric.Meter) (meters, error) {
 		tokens:    tokens,
 		models:    seconds(metricModelDuration, "How long model calls take, retries included.", callBuckets),
 		tools:     seconds(metricToolDuration, "How long tool calls take, retries included.", callBuckets),
+		agents:    seconds(metricAgentDuration, "How long agents are at work, from start or resumption to end or pause.", callBuckets),
 		steps:     seconds(metricStepDuration, "How long steps take.", callBuckets),
 		wholeRuns: seconds(metricRunDuration, "How long runs take, from start or resumption to end or pause.", workflowBuckets),
 	}

@@ -401,21 +401,7 @@ func TestContent(t *testing.T) {
 	if got := sink.(trace.Detailed).Detail(); got != (trace.Detail{Content: true}) {
 		t.Errorf("asks for %+v, want content only", got)
 	}
-	got := map[string]string{}
-	for _, s := range l.spans.GetSpans() {
-		at := fmt.Sprintf("%s at %d", s.Name, s.StartTime.Sub(t0).Milliseconds())
-		for _, kv := range s.Attributes {
-			if key := string(kv.Key); strings.HasPrefix(key, "gen_ai.input.") || strings.HasPrefix(key, "gen_ai.output.") || strings.HasPrefix(key, "gen_ai.tool.") && key != "gen_ai.tool.name" {
-				got[at+" "+key] = kv.Value.AsString()
-			}
-		}
-		for _, e := range s.Events {
-			got[at+" @"] = fmt.Sprint(e.Name, sorted(e.Attributes))
-		}
-		if s.Status.Code == codes.Error {
-			got[at+" !"] = s.Status.Description
-		}
-	}
+	got := contents(l)
 	want := map[string]string{
 		"chat fast at 2 gen_ai.input.messages": `[{"parts":[{"content":"Be <brief>.","type":"text"}],"role":"system"},` +
 			`{"parts":[{"arguments":{"q":"refund"},"id":"c1","name":"kb.search","type":"tool_call"}],"role":"assistant"},` +
@@ -435,6 +421,29 @@ func TestContent(t *testing.T) {
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("content (-want +got):\n%s", diff)
 	}
+}
+
+// contents are the attributes and events of spans that are content, and what is said of failures.
+func contents(l lab) map[string]string {
+	got := map[string]string{}
+	for _, s := range l.spans.GetSpans() {
+		at := fmt.Sprintf("%s at %d", s.Name, s.StartTime.Sub(t0).Milliseconds())
+		for _, kv := range s.Attributes {
+			if key := string(kv.Key); strings.HasPrefix(key, "gen_ai.input.") || strings.HasPrefix(key, "gen_ai.output.") || strings.HasPrefix(key, "gen_ai.tool.") && key != "gen_ai.tool.name" {
+				got[at+" "+key] = kv.Value.AsString()
+			}
+		}
+		for _, e := range s.Events {
+			if e.Name == "adapter.retry" {
+				continue
+			}
+			got[at+" @"] = fmt.Sprint(e.Name, sorted(e.Attributes))
+		}
+		if s.Status.Code == codes.Error {
+			got[at+" !"] = s.Status.Description
+		}
+	}
+	return got
 }
 
 // Without content nothing of it leaves, even if an event has it because another sink wanted it.
@@ -687,4 +696,178 @@ func FuzzEmit(f *testing.F) {
 			t.Errorf("not UTF-8: %q", got)
 		}
 	})
+}
+
+// desk is a leg of a run with an agent: it asks a delegate, which asks its model twice, and calls a tool in vain; another
+// call waits for an approval.
+var desk = []trace.Event{
+	event(0, trace.RunStart, "", "digest", "sha256:ab", "recipe", "desk"),
+	event(1, trace.StepStart, "ask"),
+	event(2, "agent.start", "ask", "agent", "clerk", "depth", int64(0), "model", "fast"),
+	event(3, "model.start", "ask", "content", map[string]any{"messages": []any{map[string]any{"role": "user", "text": "hi"}}}, "messages", int64(1), "model", "fast",
+		"provider", "openai", "providerModel", "gpt-5-mini", "step", int64(1)),
+	event(4, "adapter.retry", "ask", "adapterKind", "model", "attempt", int64(1), "delayMs", int64(5), "maxAttempts", int64(2), "method", "generate", "reason", "5xx"),
+	event(10, trace.ModelEnd, "ask", "finish", "tool_calls", "model", "gpt-5-mini-2026", "usage", usage(10, 5)),
+	event(11, "tool.calls.begin", "ask", "tools", []any{"delegate_dig", "kb.find", "kb.put"}),
+	event(12, "tool.start", "ask", "call", int64(1), "content", map[string]any{"task": "dig"}, "tool", "delegate_dig"),
+	event(12, "delegate.start", "ask", "agent", "dig", "call", int64(1), "depth", int64(1)),
+	event(13, "agent.start", "ask/dig#1", "agent", "dig", "depth", int64(1), "model", "fast"),
+	event(14, "model.start", "ask/dig#1", "messages", int64(1), "model", "fast", "step", int64(1)),
+	event(18, "agent.error", "ask/dig#1", "message", "no luck", "what", "model"),
+	event(18, trace.ModelEnd, "ask/dig#1", "error", "model.failed"),
+	event(19, "agent.error", "ask/dig#1", "code", "model.failed", "message", "no luck"),
+	event(20, "agent.end", "ask/dig#1", "stopReason", "error"),
+	event(20, "agent.error", "ask", "call", int64(1), "message", "no luck", "what", "delegate"),
+	event(20, "delegate.end", "ask", "agent", "dig", "call", int64(1), "depth", int64(1)),
+	event(21, "agent.error", "ask", "call", int64(1), "message", "no luck", "tool", "delegate_dig", "what", "tool"),
+	event(21, "tool.end", "ask", "call", int64(1), "error", "delegate.failed", "tool", "delegate_dig"),
+	event(22, "tool.start", "ask", "call", int64(2), "tool", "kb.find"),
+	event(23, "adapter.retry", "ask", "adapterKind", "tool", "attempt", int64(1), "delayMs", int64(1), "maxAttempts", int64(2), "method", "call", "reason", "5xx"),
+	event(25, "tool.end", "ask", "call", int64(2), "content", "found", "tool", "kb.find"),
+	event(26, "tool.start", "ask", "call", int64(3), "tool", "kb.put"),
+	event(27, "permission.request", "ask", "call", int64(3), "tool", "kb.put"),
+	event(28, "agent.end", "ask", "stopReason", "paused"),
+	event(29, trace.RunEnd, "", "status", "paused"),
+}
+
+func TestAgents(t *testing.T) {
+	l := newLab(t, false)
+	l.run("run-1", desk...)
+	l.run("run-1",
+		event(30, trace.RunStart, "", "digest", "sha256:ab", "recipe", "desk", "resume", true),
+		event(31, trace.StepStart, "ask"),
+		event(32, "agent.start", "ask", "agent", "clerk", "depth", int64(0), "model", "fast", "resume", true),
+		event(33, "permission.response", "ask", "allow", true, "call", int64(3), "scope", "once", "tool", "kb.put"),
+		event(35, "tool.end", "ask", "call", int64(3), "tool", "kb.put"),
+		event(36, "agent.error", "ask", "code", "agent.maxSteps", "message", "enough"),
+		event(37, "agent.end", "ask", "stopReason", "error"),
+		event(38, trace.StepEnd, "ask", "code", "agent.maxSteps", "durationMs", int64(7), "message", "enough", "status", "failed"),
+		event(39, trace.RunError, "", "code", "agent.maxSteps", "message", "enough", "step", "ask"),
+		event(39, trace.RunEnd, "", "status", "error"),
+	)
+	want := `invoke_workflow desk (internal) 0-29 Unset
+  . braise.run.status=paused
+  . gen_ai.workflow.name=desk
+    step ask (internal) 1-29 Unset
+      . braise.step.path=ask
+      . braise.step.status=paused
+        invoke_agent clerk (internal) 2-28 Unset
+          . braise.agent.stop_reason=paused
+          . braise.model=fast
+          . braise.step.path=ask
+          . gen_ai.agent.name=clerk
+            chat gpt-5-mini (client) 3-10 Unset
+              . braise.call.attempts=2
+              . braise.model=fast
+              . braise.step.path=ask
+              . gen_ai.provider.name=openai
+              . gen_ai.request.model=gpt-5-mini
+              . gen_ai.response.finish_reasons=["tool_calls"]
+              . gen_ai.response.model=gpt-5-mini-2026
+              . gen_ai.usage.input_tokens=10
+              . gen_ai.usage.output_tokens=5
+              @ 4 adapter.retry braise.retry.attempt=1 braise.retry.delay_ms=5 braise.retry.max_attempts=2 braise.retry.method=generate braise.retry.reason=5xx
+            execute_tool delegate_dig (internal) 12-21 Error
+              ! delegate.failed
+              . braise.step.path=ask
+              . error.type=delegate.failed
+              . gen_ai.tool.name=delegate_dig
+                invoke_agent dig (internal) 13-20 Error
+                  ! model.failed
+                  . braise.agent.stop_reason=error
+                  . braise.model=fast
+                  . braise.step.path=ask/dig#1
+                  . error.type=model.failed
+                  . gen_ai.agent.name=dig
+                    chat fast (client) 14-18 Error
+                      ! model.failed
+                      . braise.model=fast
+                      . braise.step.path=ask/dig#1
+                      . error.type=model.failed
+                      . gen_ai.provider.name=unknown
+                      . gen_ai.request.model=fast
+            execute_tool kb.find (internal) 22-25 Unset
+              . braise.call.attempts=2
+              . braise.step.path=ask
+              . gen_ai.tool.name=kb.find
+              @ 23 adapter.retry braise.retry.attempt=1 braise.retry.delay_ms=1 braise.retry.max_attempts=2 braise.retry.method=call braise.retry.reason=5xx
+            execute_tool kb.put (internal) 26-28 Unset
+              . braise.step.path=ask
+              . gen_ai.tool.name=kb.put
+invoke_workflow desk (internal) 30-39 Error
+  ! agent.maxSteps
+  . braise.run.failed_step=ask
+  . braise.run.resumed=true
+  . braise.run.status=error
+  . error.type=agent.maxSteps
+  . gen_ai.workflow.name=desk
+    step ask (internal) 31-38 Error
+      ! agent.maxSteps
+      . braise.step.path=ask
+      . braise.step.status=failed
+      . error.type=agent.maxSteps
+        invoke_agent clerk (internal) 32-37 Error
+          ! agent.maxSteps
+          . braise.agent.stop_reason=error
+          . braise.model=fast
+          . braise.step.path=ask
+          . error.type=agent.maxSteps
+          . gen_ai.agent.name=clerk
+            execute_tool kb.put (internal) 33-35 Unset
+              . braise.step.path=ask
+              . gen_ai.tool.name=kb.put
+`
+	if diff := gocmp.Diff(want, brief(tree(l.spans.GetSpans()))); diff != "" {
+		t.Errorf("spans (-want +got)\n%s", diff)
+	}
+}
+
+func TestContentOfAgents(t *testing.T) {
+	l := newLab(t, true)
+	l.run("run-1", desk...)
+	want := map[string]string{
+		"chat gpt-5-mini at 3 gen_ai.input.messages":                 `[{"parts":[{"content":"hi","type":"text"}],"role":"user"}]`,
+		"execute_tool delegate_dig at 12 gen_ai.tool.call.arguments": `{"task":"dig"}`,
+		"execute_tool delegate_dig at 12 !":                          "no luck",
+		"invoke_agent dig at 13 !":                                   "no luck",
+		"chat fast at 14 !":                                          "no luck",
+		"execute_tool kb.find at 22 gen_ai.tool.call.result":         `"found"`,
+	}
+	if diff := gocmp.Diff(want, contents(l)); diff != "" {
+		t.Errorf("content (-want +got):\n%s", diff)
+	}
+}
+
+func TestMetricsOfAgents(t *testing.T) {
+	l := newLab(t, false)
+	l.run("run-1", desk...)
+	var got []string
+	for _, m := range metrics(t, l.reader) {
+		if strings.HasPrefix(m, "gen_ai.client.") || strings.HasPrefix(m, "gen_ai.invoke_agent.") {
+			got = append(got, m)
+		}
+	}
+	const openai = "gen_ai.operation.name=chat gen_ai.provider.name=openai gen_ai.request.model=gpt-5-mini gen_ai.response.model=gpt-5-mini-2026"
+	want := []string{
+		"gen_ai.client.operation.duration s error.type=model.failed gen_ai.operation.name=chat gen_ai.provider.name=unknown gen_ai.request.model=fast: 1 0.004",
+		"gen_ai.client.operation.duration s " + openai + ": 1 0.007",
+		"gen_ai.client.token.usage {token} " + openai + " gen_ai.token.type=input: 1 10",
+		"gen_ai.client.token.usage {token} " + openai + " gen_ai.token.type=output: 1 5",
+		"gen_ai.invoke_agent.duration s error.type=model.failed gen_ai.agent.name=dig gen_ai.operation.name=invoke_agent: 1 0.007",
+		"gen_ai.invoke_agent.duration s gen_ai.agent.name=clerk gen_ai.operation.name=invoke_agent: 1 0.026",
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+}
+
+// brief leaves out what all spans have.
+func brief(tree string) string {
+	var kept []string
+	for line := range strings.Lines(tree) {
+		if !strings.Contains(line, ". braise.run.id=") && !strings.Contains(line, ". braise.recipe.digest=") && !strings.Contains(line, ". gen_ai.operation.name=") {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "")
 }

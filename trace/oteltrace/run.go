@@ -29,6 +29,8 @@ const (
 //
 //	run.start ─▶ run ───────────────────────────────────────────────────────────▶ run.end
 //	step.start ──▶ step, inside the nearest open step that its path is in ──────▶ step.end
+//	agent.start ──▶ agent, inside its step, or inside the call of its parent that it is of ──▶ agent.end
+//	model.start, tool.start ──▶ call of an agent ────────────────▶ model.end, tool.end
 //	adapter.call ──▶ call ─┬─ adapter.retry, adapter.call: goes on ───────┐
 //	                       └──────────────────────────────────────────────┴─────▶ model.end,
 //	                                                          adapter.call or step.end of the step
@@ -42,7 +44,8 @@ type run struct {
 	whole   span   // of the run; its Span is nil before the first event
 	recipe  string // its name
 	failure *failure
-	steps   map[string]*step // that are open, by path; nil after run.end
+	steps   map[string]*step  // that are open, by path; nil after run.end
+	agents  map[string]*agent // the same
 }
 
 // span is one that is open.
@@ -90,6 +93,9 @@ func (r *run) Emit(e trace.Event) {
 	e.Step = valid(e.Step)
 	if r.whole.Span == nil {
 		r.begin(e)
+	}
+	if r.agentEvent(e) {
+		return
 	}
 	switch e.Kind {
 	case trace.RunError:
@@ -158,6 +164,7 @@ func (r *run) end(e trace.Event) {
 	if status == "paused" {
 		left, cut = "paused", nil
 	}
+	r.closeAgents("", e.At, left, cut)
 	for _, path := range slices.Backward(slices.Sorted(maps.Keys(r.steps))) { // inner ones first
 		r.closeStep(r.steps[path], e.At, left, cut)
 	}
@@ -243,6 +250,7 @@ func (r *run) endStep(e trace.Event) {
 	if s.call != nil && s.call.kind == kindTool && f == nil {
 		r.show(s.call.span, e.At, genAIResult, e.Data.Get("content"))
 	}
+	r.closeAgents(e.Step, e.At, text(e, "status"), f) // that were left behind
 	r.closeStep(s, e.At, text(e, "status"), f)
 }
 
