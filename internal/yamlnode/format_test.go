@@ -293,7 +293,8 @@ x:
   - "${{ inputs.a }}"
   - '${{ inputs.a ? 1 : 2 }}'
   - "!inputs.a"
-  - ["${{ inputs.a }}", "a:b", "c"]
+  - ["${{ inputs.a }}", "a:b", "c", "d?"]
+  - "e?"
   - "~"
   - "<<"
 `, `
@@ -313,7 +314,8 @@ x:
   - ${{ inputs.a }}
   - "${{ inputs.a ? 1 : 2 }}"
   - "!inputs.a"
-  - ["${{ inputs.a }}", "a:b", c]
+  - ["${{ inputs.a }}", "a:b", c, "d?"]
+  - e?
   - "~"
   - "<<"
 `},

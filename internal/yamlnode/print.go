@@ -285,7 +285,7 @@ var (
 	indicator = regexp.MustCompile("^\\.\\.\\.|^[-?:,\\[\\]{}#&*!|>'\"%@`=<\\s]|[:\\s]$|:\\s|\\s#|[\\t\\n\uFEFF]")
 	// keyMark matches what a key can be only behind a "?".
 	keyMark       = regexp.MustCompile(`^(---|\.\.\.|[|>])|\n`)
-	flowIndicator = regexp.MustCompile(`[,\[\]{}:]`)
+	flowIndicator = regexp.MustCompile(`[,\[\]{}:?]`)
 )
 
 // plainIsSafe reports whether value is read as the same string without quotes.
