@@ -531,6 +531,8 @@ func (f *frame) forModel(tool string, out json.RawMessage) (string, error) {
 		return "", nil
 	case len(out) > f.limits.MaxOutputBytes:
 		return "", fmt.Errorf("tool %q returned %d bytes, the most is %d", tool, len(out), f.limits.MaxOutputBytes)
+	case (out[0] == '{' || out[0] == '[') && value.IsCanonical(out):
+		return string(out), nil
 	}
 	v, err := value.Decode(out)
 	if err != nil {

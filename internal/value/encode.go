@@ -1,6 +1,7 @@
 package value
 
 import (
+	"bytes"
 	"math"
 	"slices"
 	"strconv"
@@ -311,4 +312,80 @@ func appendEscape(dst []byte, b byte) []byte {
 		return append(dst, `\t`...)
 	}
 	return append(dst, '\\', 'u', '0', '0', hex[b>>4], hex[b&15])
+}
+
+// IsCanonical reports whether text is the canonical JSON of a value, see [AppendJSON], as far as that
+// is plain to see: one with fractions, exponents, escapes or letters beyond ASCII may be, too.
+func IsCanonical(text []byte) bool {
+	rest, ok := afterCanonical(text, 0)
+	return ok && len(rest) == 0
+}
+
+// afterCanonical returns what follows on the value that text begins with.
+func afterCanonical(text []byte, depth int) (rest []byte, ok bool) {
+	if len(text) == 0 || depth > MaxDepth {
+		return nil, false
+	}
+	switch b := text[0]; b {
+	case '{', '[':
+		if len(text) > 1 && text[1] == b+2 { // the bracket that closes
+			return text[2:], true
+		}
+		var last []byte
+		for {
+			text = text[1:] // behind the bracket, or a comma
+			if b == '{' {
+				key, rest, ok := plainString(text)
+				if !ok || last != nil && bytes.Compare(last, key) >= 0 || len(rest) == 0 || rest[0] != ':' {
+					return nil, false
+				}
+				last, text = key, rest[1:]
+			}
+			if text, ok = afterCanonical(text, depth+1); !ok || len(text) == 0 {
+				return nil, false
+			}
+			switch text[0] {
+			case ',':
+			case b + 2:
+				return text[1:], true
+			default:
+				return nil, false
+			}
+		}
+	case '"':
+		_, rest, ok = plainString(text)
+		return rest, ok
+	case 't', 'f', 'n':
+		for _, word := range []string{"true", "false", "null"} {
+			if rest, ok := bytes.CutPrefix(text, []byte(word)); ok {
+				return rest, true
+			}
+		}
+		return nil, false
+	}
+	digits := bytes.TrimPrefix(text, []byte("-"))
+	n := 0
+	for n < len(digits) && digits[n] >= '0' && digits[n] <= '9' {
+		n++
+	}
+	if n == 0 || n > 18 || digits[0] == '0' && (n > 1 || text[0] == '-') { // 18 digits fit in int64
+		return nil, false
+	}
+	return digits[n:], true
+}
+
+// plainString returns the string, without escapes, that text begins with, and what follows on it.
+func plainString(text []byte) (s, rest []byte, ok bool) {
+	if len(text) == 0 || text[0] != '"' {
+		return nil, nil, false
+	}
+	for i, b := range text[1:] {
+		switch {
+		case b == '"':
+			return text[1 : i+1], text[i+2:], true
+		case b < ' ' || b >= utf8.RuneSelf || b == '\\':
+			return nil, nil, false
+		}
+	}
+	return nil, nil, false
 }

@@ -312,6 +312,27 @@ func TestDecodeStrict(t *testing.T) {
 
 // What encoding/json takes we take too, with the same result, and the other way round; what we
 // write is what it writes, and reads as the same value again.
+func TestIsCanonical(t *testing.T) {
+	deep := strings.Repeat("[", value.MaxDepth+1) + strings.Repeat("]", value.MaxDepth+1)
+	for want, texts := range map[bool][]string{
+		true: {
+			`null`, `true`, `false`, `0`, `-1`, `999999999999999999`, `""`, `"a b<>&'"`, `{}`, `[]`, `[[],{}]`, deep,
+			`{"":1,"A":[1,"x",null],"a":{"b":{}},"aa":-20}`,
+		},
+		false: {
+			``, ` 1`, `1 `, `[1, 2]`, `{"a": 1}`, `{"b":1,"a":2}`, `{"a":1,"a":2}`, `-0`, `01`, `-`, `1.0`, `1.5`, `1e3`, `1000000000000000000`,
+			`"\u0041"`, `"\n"`, `"é"`, "\"\n\"", `"a`, `"`, `[`, `[1`, `[1,`, `[1,]`, `[,]`, `{`, `{"a`, `{"a"`, `{"a":`, `{"a":1`, `{"a":1,`, `{"a":1,}`, `{1:2}`,
+			`[}`, `{]`, `tru`, `nul`, `nullx`, `1 2`, `[]]`, "[" + deep + "]",
+		},
+	} {
+		for _, text := range texts {
+			if got := value.IsCanonical([]byte(text)); got != want {
+				t.Errorf("%.60s: %t", text, got)
+			}
+		}
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
 		`null`, `[1,-0,1.5e3,"a\u00e9\ud83d\ude00"]`, `{"a":{"b":[]},"a":2}`, "\"\xff\"", `-`, `1e999`, `{"":0}`, ` [ ] x`,
@@ -321,6 +342,9 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		got, err := value.Decode(text)
+		if again, bad := value.JSON(got); value.IsCanonical(text) && (err != nil || bad != nil || string(again) != string(text)) {
+			t.Fatalf("%q: no canonical JSON, that is %s (%v, %v)", text, again, err, bad)
+		}
 		if !json.Valid(text) {
 			if err == nil {
 				t.Fatalf("%q: encoding/json refuses it, we gave %v", text, got)
