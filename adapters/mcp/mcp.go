@@ -174,9 +174,6 @@ func (c Config) secrets() []string {
 	return slices.DeleteFunc(all, func(v string) bool { return len(v) < runtime.MinSecretBytes })
 }
 
-// Name is what the server is called.
-func (s *Server) Name() string { return s.cfg.Name }
-
 // Tools returns the tools in the order of the server's list.
 func (s *Server) Tools() []runtime.Tool { return slices.Clone(s.tools) }
 

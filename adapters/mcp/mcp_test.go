@@ -39,7 +39,7 @@ func open(t *testing.T, cfg mcp.Config) *mcp.Server {
 func tool(t *testing.T, s *mcp.Server, name string) runtime.Tool {
 	t.Helper()
 	for _, tool := range s.Tools() {
-		if tool.Spec().Name == "mcp."+s.Name()+"."+name {
+		if strings.HasSuffix(tool.Spec().Name, "."+name) {
 			return tool
 		}
 	}
