@@ -271,7 +271,7 @@ func (r *run) closeAgent(in *invocation) {
 	if r.cancelled { // the call that this cut off is made again, as if it had never been
 		rest.calls = nil
 	}
-	slices.SortFunc(rest.calls, func(a, b drawnCall) int { return strings.Compare(a.Step, b.Step) })
+	slices.SortStableFunc(rest.calls, func(a, b drawnCall) int { return strings.Compare(a.Step, b.Step) })
 	if rest.calls != nil || rest.used != (amount{}) {
 		r.noteAgent(in, &rest)
 	}
