@@ -39,8 +39,15 @@ type Cassette struct {
 	entries []entry
 	byKey   map[place][]int // entries in recorded order
 
-	mu   sync.Mutex
-	used map[use]int
+	mu     sync.Mutex
+	used   map[use]int
+	missed map[string][]missed // by run
+}
+
+// missed is a request that had no answer.
+type missed struct {
+	step string
+	err  error
 }
 
 // place is where requests are told apart: a step asks for the same thing several times.
@@ -296,7 +303,7 @@ func (c *Cassette) Model(name string) runtime.Model {
 		e := c.take(req.Run, place{asked.Step, asked.Key})
 		switch {
 		case e == nil:
-			return nil, &retry.Failure{Err: c.miss(&asked)}
+			return nil, &retry.Failure{Err: c.first(req.Run, &asked)}
 		case e.Error != nil:
 			return nil, e.Error.err()
 		case e.Stopped:
@@ -309,6 +316,24 @@ func (c *Cassette) Model(name string) runtime.Model {
 		}
 		return resp, nil
 	}}
+}
+
+// first is the error of a request that has no answer. An agent whose child had none is told the same: what it
+// asks next differs because of that.
+func (c *Cassette) first(run string, asked *entry) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.missed[run] {
+		if strings.HasPrefix(m.step, asked.Step+"/") {
+			return m.err
+		}
+	}
+	err := c.miss(asked)
+	if c.missed == nil {
+		c.missed = map[string][]missed{}
+	}
+	c.missed[run] = append(c.missed[run], missed{asked.Step, err})
+	return err
 }
 
 // take uses the next entry of a place, nil if there is none.

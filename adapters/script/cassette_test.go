@@ -353,7 +353,8 @@ func TestMiss(t *testing.T) {
 		}
 		return req
 	}
-	near := "the nearest is on line 2, call 1 of step \"draft\": "
+	third := ask("draft", func(r *runtime.Request) { r.StepCall = 3 }, "something new")
+	near := "the nearest is on line 2, turn 1 of step \"draft\": "
 	tests := []struct {
 		name  string
 		model string
@@ -364,20 +365,23 @@ func TestMiss(t *testing.T) {
 			near + `message 2 (user) differs at character 29: recorded "…omer would like a refund for the order 4711.", now "…omer would like a rebate for the order 4711."`},
 		{"at the end", "fast", ask("draft", nil, sys, user+"é"),
 			near + `message 2 (user) differs at character 53: recorded "… for the order 4711.", now "… for the order 4711.é"`},
-		{"the most similar of the step", "fast", ask("draft", nil, "something new"),
-			`the nearest is on line 3, call 2 of step "draft": message 1 (user) differs at character 11: recorded "something else", now "something new"`},
+		{"the same turn of the step", "fast", ask("draft", nil, "something new"), strings.TrimSuffix(near, " ") + `
+  - message 1 (user) differs at character 1: recorded "You are kind.", now "something new"
+  - message 2 (user) is recorded, and not there now: "The customer would like a refund for the…"`},
+		{"another turn of the step", "fast", third, `the nearest is on line 3, turn 2 of step "draft": message 1 (user) differs at character 11: recorded "something else", now "something new"`},
 		{"the most similar of all", "fast", ask("new", nil, "You are strict.", "Check the box."),
-			`the nearest is on line 4, call 1 of step "other": message 2 (user) differs at character 11: recorded "Check the order.", now "Check the box."`},
+			`the nearest is on line 4, turn 1 of step "other": message 2 (user) differs at character 11: recorded "Check the order.", now "Check the box."`},
 		{"a role", "fast", ask("draft", func(r *runtime.Request) { r.Messages[0].Role = runtime.System }, sys, user),
 			near + "message 1 is recorded as of user, and now of system"},
-		{"more messages", "fast", ask("draft", nil, sys, user, "and?"), near + "2 messages are recorded, and now there are 3"},
+		{"more messages", "fast", ask("draft", nil, sys, user, "and?"), near + `message 3 (user) is new: "and?"`},
+		{"a message at the beginning", "fast", ask("draft", nil, "hear me", sys, user), near + `message 1 (user) is new: "hear me"`},
 		{"the model", "big", ask("draft", nil, sys, user), near + `the model was "fast"`},
 		{"the temperature", "fast", ask("draft", func(r *runtime.Request) { r.Temperature = &temperature }, sys, user),
 			near + `temperature differs at character 1: recorded "null", now "0.5"`},
 		{"max_tokens", "fast", ask("draft", func(r *runtime.Request) { r.MaxTokens = 7 }, sys, user),
 			near + `max_tokens differs at character 1: recorded "0", now "7"`},
 		{"tools", "fast", ask("draft", func(r *runtime.Request) { r.Tools = []runtime.ToolSpec{{Name: "a.b"}} }, sys, user),
-			near + `tools differs at character 1: recorded "null", now "[{\"name\":\"a.b\"}]"`},
+			near + `tool "a.b" is offered, and was not`},
 		{"schema", "fast", ask("draft", func(r *runtime.Request) { r.Schema = []byte(`{}`) }, sys, user),
 			near + `schema differs at character 1: recorded "null", now "{}"`},
 		{"the step", "fast", ask("moved", nil, sys, user), `line 2 has the request, but of step "draft"`},
@@ -385,7 +389,7 @@ func TestMiss(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := c.Model(tt.model).Generate(t.Context(), tt.req)
-			want := fmt.Sprintf("run.jsonl: no answer is recorded for call 1 of step %q to model %q: %s", tt.req.Step, tt.model, tt.want)
+			want := fmt.Sprintf("run.jsonl: no answer is recorded for turn %d of step %q to model %q: %s", tt.req.StepCall, tt.req.Step, tt.model, tt.want)
 			if err == nil || err.Error() != want {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
@@ -395,7 +399,7 @@ func TestMiss(t *testing.T) {
 		})
 	}
 	_, err := new(script.Cassette).Model("fast").Generate(t.Context(), at("a", 1, "x"))
-	if want := `cassette: no answer is recorded for call 1 of step "a" to model "fast": the cassette is empty`; err == nil || err.Error() != want {
+	if want := `cassette: no answer is recorded for turn 1 of step "a" to model "fast": the cassette is empty`; err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }
@@ -530,5 +534,5 @@ func ExampleRecorder() {
 	// Output:
 	// We refund it.
 	// We refund it.
-	// error: run.jsonl: no answer is recorded for call 1 of step "draft" to model "fast": the nearest is on line 2, call 1 of step "draft": message 1 (user) differs at character 13: recorded "Where is my money?", now "Where is my parcel?"
+	// error: run.jsonl: no answer is recorded for turn 1 of step "draft" to model "fast": the nearest is on line 2, turn 1 of step "draft": message 1 (user) differs at character 13: recorded "Where is my money?", now "Where is my parcel?"
 }
