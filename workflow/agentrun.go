@@ -52,7 +52,7 @@ type agentRun struct {
 	result *agentloop.Result
 
 	mu      sync.Mutex
-	noted   []agentBatch        // without a store
+	noted   []*agentBatch       // without a store
 	pending map[string]*pending // by the path of the agent or child
 }
 
@@ -191,7 +191,7 @@ func (a *agentRun) Events() []agentloop.Event { return a.earlier }
 
 // Append records events: it is the journal of the loop.
 func (a *agentRun) Append(_ context.Context, events ...agentloop.Event) error {
-	b := agentBatch{events: slices.Clone(events)} // the slice is the loop's
+	b := &agentBatch{events: slices.Clone(events)} // the slice is the loop's
 	barrier := false
 	a.mu.Lock()
 	for i := range events {
@@ -209,7 +209,7 @@ func (a *agentRun) Append(_ context.Context, events ...agentloop.Event) error {
 	if barrier {
 		b.done = make(chan error, 1)
 	}
-	r.send(report{kind: agentEvents, call: a.in, batch: &b})
+	r.send(report{kind: agentEvents, call: a.in, batch: b})
 	if !barrier {
 		return nil
 	}
@@ -261,8 +261,9 @@ func (r *run) closeAgent(in *invocation) {
 	in.agent = nil
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for i := range a.noted {
-		r.noteAgent(in, &a.noted[i])
+	r.journal.entries = slices.Grow(r.journal.entries, len(a.noted))
+	for _, b := range a.noted {
+		r.noteAgent(in, b)
 	}
 	var rest agentBatch
 	for path := range a.pending {
@@ -278,6 +279,7 @@ func (r *run) closeAgent(in *invocation) {
 	if a.result == nil {
 		return
 	}
+	r.events.grow(len(a.result.Trace))
 	for _, e := range a.result.Trace {
 		r.events.keep(in.task, e)
 	}

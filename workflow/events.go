@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"slices"
 	"time"
 
 	"github.com/braise-run/braise/internal/machine"
@@ -34,6 +35,11 @@ func (e *events) reserve(start trace.Event, n int) {
 	e.list = append(make([]trace.Event, 0, 3*n+3), start)
 	e.next = make([]int32, 1, 3*n+3)
 	e.base = 1
+}
+
+// grow makes room for n more events, and for those that end the run.
+func (e *events) grow(n int) {
+	e.list, e.next = slices.Grow(e.list, n+4), slices.Grow(e.next, n)
 }
 
 // settle puts what there is in plan order for good: what comes later stands behind it.
