@@ -485,7 +485,13 @@ func (a *agentRun) ask(ctx context.Context, c *agentloop.ModelCall) (*runtime.Re
 	a.mu.Unlock()
 	leave, err := in.enter()
 	defer leave()
+	defer in.panicking()
 	in.reachedCall(beforeTool, beforeModel)
+	defer func() { // also of a call that panics
+		in.release(amount{})
+		in.reachedCall(afterTool, afterModel)
+		a.keep(in)
+	}()
 	if err == nil {
 		err = in.reserve()
 	}
@@ -494,21 +500,30 @@ func (a *agentRun) ask(ctx context.Context, c *agentloop.ModelCall) (*runtime.Re
 		in.draw()
 		resp, err = in.respond()
 	}
-	in.release(amount{}) // of a call that panicked
-	in.reachedCall(afterTool, afterModel)
+	return resp, a.paused(in, placeOf(path, 0), err)
+}
+
+// keep keeps what a call of a model used, for the next event of its path.
+func (a *agentRun) keep(in *invocation) {
 	a.mu.Lock()
-	p := a.pending[path]
+	defer a.mu.Unlock()
+	p := a.pending[in.path]
 	if p == nil {
 		p = &pending{}
-		a.pending[path] = p
+		a.pending[in.path] = p
 	}
 	for _, n := range in.draws {
-		p.calls = append(p.calls, drawnCall{in.drawnFrom, n, path})
+		p.calls = append(p.calls, drawnCall{in.drawnFrom, n, in.path})
 	}
 	p.used = p.used.plus(in.used)
-	a.log.calls[path] = in.calls
-	a.mu.Unlock()
-	return resp, a.paused(in, placeOf(path, 0), err)
+	a.log.calls[in.path] = in.calls
+}
+
+// panicking takes the secrets out of what an adapter panics with, before the loop catches it.
+func (in *invocation) panicking() {
+	if p := recover(); p != nil {
+		panic(in.run.prepared.redact.Text(fmt.Sprint(p)))
+	}
 }
 
 // paused keeps how often a call has failed that pauses, and makes the pause that it asks for the error.
@@ -544,6 +559,7 @@ func (a *agentRun) call(ctx context.Context, c *agentloop.ToolCall) (json.RawMes
 	a.mu.Unlock()
 	leave, err := in.enter()
 	defer leave()
+	defer in.panicking()
 	in.reachedCall(beforeTool, beforeModel)
 	var output any
 	if err == nil {
@@ -573,6 +589,7 @@ func (a *agentRun) port(ctx context.Context, c *agentloop.PortCall) (any, error)
 	in.resolve(about)
 	leave, err := in.enter()
 	defer leave()
+	defer in.panicking()
 	if err == nil {
 		err = in.reserve()
 	}
@@ -580,7 +597,33 @@ func (a *agentRun) port(ctx context.Context, c *agentloop.PortCall) (any, error)
 		return nil, err
 	}
 	resp, err := in.try()
-	return resp.value, in.run.prepared.redact.Error(err)
+	redact := in.run.prepared.redact
+	if err != nil || redact == nil {
+		return resp.value, redact.Error(err)
+	}
+	switch v := resp.value.(type) {
+	case []runtime.Message:
+		return withoutSecrets(redact, v)
+	case []runtime.Document:
+		return withoutSecrets(redact, v)
+	}
+	return resp.value, nil
+}
+
+// withoutSecrets returns plain data with the secrets out.
+func withoutSecrets[T any](redact *value.Redactor, v T) (clean T, err error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return clean, err
+	}
+	data, err := value.Decode(text)
+	if err == nil {
+		text, err = value.JSON(redact.Value(data))
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &clean)
+	}
+	return clean, err
 }
 
 // permit asks the hooks before a tool is called.
