@@ -190,7 +190,13 @@ func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *a
 		c.list = append(c.list, list...)
 		def.until = p
 	}
+	tools := map[string]string{} // the delegate of each
 	for _, d := range a.Delegates() {
+		tool := "delegate_" + delegateName(d.Text)
+		if other, taken := tools[tool]; taken && other != d.Text {
+			c.errorf(d.Pos, diagnostics.CodeDuplicateName, "", "delegates %q and %q would both be the tool %q", other, d.Text, tool)
+		}
+		tools[tool] = d.Text
 		if def.delegates != nil && !slices.ContainsFunc(r.Agents, func(a recipe.Agent) bool { return a.ID == d.Text }) && !c.broken {
 			c.errorf(d.Pos, diagnostics.CodeUnknownName, c.suggestAgent(r, d.Text), "there is no agent %q", d.Text)
 		}
@@ -227,7 +233,8 @@ func wordsOf(v any) []string {
 	}
 	words := make([]string, len(list))
 	for i, e := range list {
-		words[i], _ = e.(string)
+		word, _ := e.(string)
+		words[i] = strings.TrimSpace(word)
 	}
 	return words
 }
