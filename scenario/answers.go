@@ -15,7 +15,8 @@ import (
 
 // answer is an entry of answers.yaml: how to answer one pause.
 type answer struct {
-	step  string // whose pause it is; "": the first that is open
+	pause string // the pause's id; "": by step
+	step  string // whose first pause it is; "": the first that is open
 	input any    // see resume.AnswerOf
 }
 
@@ -25,11 +26,14 @@ func readAnswers(data []byte) ([]answer, error) {
 	r := yamlnode.Reader{Diagnostics: found}
 	var list []answer
 	for _, n := range r.List(root) {
-		fields := r.Object(n, []string{"step", "decision", "form", "input"}, nil)
+		fields := r.Object(n, []string{"pause", "step", "decision", "form", "input"}, nil)
+		if fields["pause"] != nil && fields["step"] != nil {
+			r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", `"pause" names one pause; it excludes "step"`)
+		}
 		if fields["input"] != nil && (fields["decision"] != nil || fields["form"] != nil) {
 			r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", `"input" is the whole answer; it excludes "decision" and "form"`)
 		}
-		a := answer{step: r.Text(fields["step"]), input: resume.AnswerOf(r.Text(fields["decision"]), fields["form"].Decoded())}
+		a := answer{pause: r.Text(fields["pause"]), step: r.Text(fields["step"]), input: resume.AnswerOf(r.Text(fields["decision"]), fields["form"].Decoded())}
 		if input := fields["input"]; input != nil {
 			a.input = input.Decoded()
 		}
@@ -47,12 +51,16 @@ func (s *scenario) answerAll(ctx context.Context, wf *workflow.Workflow, rt *run
 		if out.Status != workflow.StatusPaused {
 			return legs, fmt.Sprintf("%s: the run was over before answer %d", answersFile, i+1)
 		}
-		n := 0
-		if a.step != "" {
-			n = slices.IndexFunc(out.Pauses, func(p resume.Pause) bool { return p.Step == a.step })
-		}
-		if n < 0 {
-			return legs, fmt.Sprintf("%s: answer %d: step %q does not wait; those that do: %s", answersFile, i+1, a.step, waiting(out))
+		n := slices.IndexFunc(out.Pauses, func(p resume.Pause) bool {
+			return (a.pause == "" || p.ID == a.pause) && (a.step == "" || p.Step == a.step)
+		})
+		switch {
+		case n < 0 && a.pause != "":
+			return legs, fmt.Sprintf("%s: answer %d: no pause %q is open; those that are: %s", answersFile, i+1, a.pause,
+				waiting(out, func(p resume.Pause) string { return p.ID }))
+		case n < 0:
+			return legs, fmt.Sprintf("%s: answer %d: step %q does not wait; those that do: %s", answersFile, i+1, a.step,
+				waiting(out, func(p resume.Pause) string { return p.Step }))
 		}
 		next, err := workflow.Answer(ctx, out.RunID, out.Pauses[n].ID, a.input, rt, &workflow.ResumeOptions{Workflow: wf})
 		if e := next.Error(); e != nil && (e.Code == "answer.unfit" || e.Code == "resume.refused") {
@@ -64,11 +72,11 @@ func (s *scenario) answerAll(ctx context.Context, wf *workflow.Workflow, rt *run
 	return legs, ""
 }
 
-// waiting lists the steps that a run waits for.
-func waiting(out *workflow.Outcome) string {
-	steps := make([]string, len(out.Pauses))
+// waiting lists what a run waits for.
+func waiting(out *workflow.Outcome, name func(resume.Pause) string) string {
+	names := make([]string, len(out.Pauses))
 	for i, p := range out.Pauses {
-		steps[i] = p.Step
+		names[i] = name(p)
 	}
-	return strings.Join(steps, ", ")
+	return strings.Join(names, ", ")
 }

@@ -135,18 +135,18 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// token VAR [STEP] sets an environment variable to the token in the outcome on stdout: the first, or that of a step.
+// token VAR [STEP] sets an environment variable to the token in the outcome on stdout: the first, or that of a step or a pause.
 func token(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
-		ts.Fatalf("usage: token VAR [STEP]")
+		ts.Fatalf("usage: token VAR [STEP or PAUSE]")
 	}
 	var out struct {
 		Token  string
-		Pauses []struct{ Step, Token string }
+		Pauses []struct{ ID, Step, Token string }
 	}
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &out))
 	for _, p := range out.Pauses {
-		if len(args) > 1 && p.Step == args[1] {
+		if len(args) > 1 && (p.Step == args[1] || p.ID == args[1]) {
 			out.Token = p.Token
 		}
 	}
