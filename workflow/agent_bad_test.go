@@ -77,7 +77,7 @@ func TestBadCallsOfAgents(t *testing.T) {
 			want:  []string{`error: no ***`}, made: 1},
 		{name: "deaf, and nothing is known", keys: ", on_indeterminate: report", calls: []runtime.ToolCall{wants("t.a", `{}`)},
 			tools: []runtime.Tool{runtimetest.NewTool("t.a", func(context.Context, json.RawMessage) (any, error) {
-				time.Sleep(time.Minute)
+				<-time.After(time.Minute)
 				return nil, nil
 			})},
 			want: []string{`error: tool "t.a" was called, and it is not known whether the call had its effect. It was not made again.`}, made: 1},
