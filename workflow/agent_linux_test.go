@@ -62,7 +62,7 @@ const bossScript = `steps:
 
 var agentScenes = map[string]agentScene{
 	// One call after the other, and together.
-	"one":  {fmt.Sprintf(agentBoss, 1), bossScript},
+	"one":   {fmt.Sprintf(agentBoss, 1), bossScript},
 	"eight": {fmt.Sprintf(agentBoss, 8), bossScript},
 	// Agents in a foreach and in the branches of a fork, some of which wait for people.
 	"bodies": {`agents:
