@@ -162,7 +162,12 @@ func TestAgentsCancelledAnywhere(t *testing.T) {
 		t.Run(scene, func(t *testing.T) {
 			whole := newAgentHost(t, scene)
 			points := 0
-			whole.reach = func(string) { points++ }
+			var counting sync.Mutex
+			whole.reach = func(string) {
+				counting.Lock()
+				defer counting.Unlock()
+				points++
+			}
 			wf := whole.scene.load(t)
 			out, _ := wf.Run(t.Context(), nil, whole.rt)
 			whole.reach = nil
