@@ -17,11 +17,11 @@ type Past struct {
 	list  []trace.Event
 }
 
-// PastCall is a call of a tool that has no result yet.
+// PastCall is a call that has no result yet.
 type PastCall struct {
-	Path string `json:"path"` // of the loop that makes it
-	Call int    `json:"call"` // its number
-	Tool string `json:"tool"`
+	Path string `json:"path"`           // of the loop that makes it
+	Call int    `json:"call,omitempty"` // its number; 0: of the model
+	Tool string `json:"tool,omitempty"`
 }
 
 // State is what the events so far come to. Nobody may change it.
@@ -167,6 +167,9 @@ func (p *Past) Wait() []trace.Event {
 func (p *Past) Open() []PastCall { return p.state.openCalls(p.Path) }
 
 func (s *State) openCalls(path string) (list []PastCall) {
+	if s.Phase == Asking {
+		return []PastCall{{Path: path}}
+	}
 	if s.Phase != Calling {
 		return nil
 	}

@@ -239,7 +239,11 @@ func (a *app) printDetails(d runDetails) {
 		row("step "+s.Step, text)
 		if s.Agent != nil {
 			for _, c := range s.Agent.Calls {
-				row("  "+c.Path, fmt.Sprintf("at call %d: %s", c.Call, c.Tool))
+				at := "asks the model"
+				if c.Call > 0 {
+					at = fmt.Sprintf("at call %d: %s", c.Call, c.Tool)
+				}
+				row("  "+c.Path, at)
 			}
 		}
 	}
