@@ -17,6 +17,7 @@ import (
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
@@ -52,6 +53,7 @@ type agentRun struct {
 	result *agentloop.Result
 
 	mu      sync.Mutex
+	doubts  map[pauseKey]int    // calls that it is first to be asked about, and how often
 	noted   []*agentBatch       // without a store
 	pending map[string]*pending // by the path of the agent or child
 }
@@ -134,7 +136,7 @@ func (in *invocation) prepareAgent() error {
 	}
 	log := in.run.logOf(in.task)
 	in.agent = &agentRun{in: in, log: log, loop: loop, prompt: text[0], context: text[1], earlier: slices.Concat(log.events...), answers: log.answers,
-		pending: map[string]*pending{}}
+		doubts: in.run.doubtsIn(in.path), pending: map[string]*pending{}}
 	log.answers = nil
 	return nil
 }
@@ -553,6 +555,9 @@ func (a *agentRun) call(ctx context.Context, c *agentloop.ToolCall) (json.RawMes
 	in.tool.values, _ = c.Tool.(runtime.ValueTool)
 	in.tool.about, _ = c.Tool.(runtime.Described)
 	in.resolve(in.tool.about)
+	if a.doubtful(in) { // the loop asks
+		return nil, &retry.Failure{Reason: retry.Timeout, Sent: true, Err: errors.New("the run has begun again, and it is not known what became of the call before")}
+	}
 	place := placeOf(c.Path, c.Number)
 	a.mu.Lock()
 	in.attempts = a.log.tries[place]
@@ -573,6 +578,20 @@ func (a *agentRun) call(ctx context.Context, c *agentloop.ToolCall) (json.RawMes
 		return nil, err
 	}
 	return value.JSON(output)
+}
+
+// doubtful reports, once for each time, that it is first to be asked what became of a call in an earlier
+// generation.
+func (a *agentRun) doubtful(in *invocation) bool {
+	if len(a.doubts) == 0 || in.repeatable() {
+		return false
+	}
+	shown := in.run.prepared.redact.Value(map[string]any{"tool": in.call.name, "arguments": in.args})
+	key := pauseKey{step: in.path, kind: resume.System, reason: indeterminate, about: aboutOf(&resume.Pause{Reason: indeterminate, Show: shown})}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.doubts[key]--
+	return a.doubts[key] >= 0
 }
 
 // port calls the memory or the retriever for the loop, as often as policies say.

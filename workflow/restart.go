@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/braise-run/braise/checkpoint"
@@ -15,7 +16,7 @@ type pauseKey struct {
 	step   string
 	kind   resume.Kind
 	reason string
-	about  string // of a pause in an agent: prompt and show, as JSON
+	about  string // of a pause in an agent: see aboutOf
 	n      int    // it is the n-th such pause of the step, from 1
 }
 
@@ -37,14 +38,18 @@ func (r *run) count(p *openPause) {
 	r.nth[key]++
 	p.key = key
 	p.key.n = r.nth[key]
-	if p.Reason == indeterminate {
-		delete(r.doubts, p.Step)
+	if _, answered := r.kept[p.key]; !answered {
+		delete(r.doubts, key)
 	}
 }
 
 // aboutOf is what a pause is about, as JSON.
 func aboutOf(p *resume.Pause) string {
-	text, _ := value.JSON([]any{p.Prompt, p.Show}) // it was in a record
+	var about any = []any{p.Prompt, p.Show}
+	if p.Reason == indeterminate {
+		about = p.Show // see doubtful
+	}
+	text, _ := value.JSON(about) // it was in a record
 	return string(text)
 }
 
@@ -62,11 +67,17 @@ func (r *run) keepAnswer(p *openPause, next resume.Next, answer any) {
 }
 
 // useAnswer takes note that a kept answer was used. What somebody said was the result of a call holds
-// once: the generation that used it undoes the call.
+// once: the generation that used it undoes the call. In an agent it holds until the agent is undone.
 func (r *run) useAnswer(p *openPause, answer any) {
-	if m, _ := answer.(map[string]any); p.Reason == indeterminate && m["decision"] == "result" {
+	if saysResult(p.key, answer) && p.inAgent == "" {
 		delete(r.kept, p.key)
 	}
+}
+
+// saysResult reports whether an answer is what became of a call.
+func saysResult(key pauseKey, answer any) bool {
+	m, _ := answer.(map[string]any)
+	return key.reason == indeterminate && m["decision"] == "result"
 }
 
 // answerFromBefore ends a pause that was just opened, if an earlier generation had it.
@@ -88,17 +99,43 @@ func (r *run) answerFromBefore(p *openPause) bool {
 	return true
 }
 
-// doubtful reports whether an earlier generation made a call of which it is still to be asked whether it
-// had its effect, or of which somebody has said so.
-func (r *run) doubtful(path string) bool {
-	if r.interrupt != resume.Restart {
-		return false
+// doubtful counts how often it is to be asked, before a call is made, what became of it in earlier
+// generations; the answers that there are to that count, too. key, without n, is of the pause that asks: of a
+// step's own, or about a call in an agent.
+func (r *run) doubtful(key pauseKey) (n int) {
+	if r.interrupt != resume.Restart && key.about == "" {
+		return 0
 	}
-	key := pauseKey{step: path, kind: resume.System, reason: indeterminate}
-	key.n = r.nth[key] + 1
-	_, answered := r.kept[key]
-	return answered || r.doubts[path]
+	if r.doubts[key] {
+		n++
+	}
+	for next := key; ; n++ {
+		next.n = max(next.n, r.nth[key]) + 1
+		if _, answered := r.kept[next]; !answered {
+			return n
+		}
+	}
 }
+
+// doubtsIn is doubtful for each call of an agent that it is so for.
+func (r *run) doubtsIn(agent string) map[pauseKey]int {
+	list := map[pauseKey]int{}
+	note := func(key pauseKey) {
+		if key.n = 0; key.about != "" && key.reason == indeterminate && within(key.step, agent) {
+			list[key] = r.doubtful(key)
+		}
+	}
+	for key := range r.kept {
+		note(key)
+	}
+	for key := range r.doubts {
+		note(key)
+	}
+	return list
+}
+
+// within reports whether a path is an agent's, or a child's of it.
+func within(path, agent string) bool { return path == agent || strings.HasPrefix(path, agent+"/") }
 
 // pauseID names the n-th pause of a step.
 func pauseID(path string, n int) string {
@@ -130,10 +167,17 @@ func (r *run) beginAgain(answered *openPause) {
 	for _, p := range r.pauses {
 		if p != answered && p.Reason == indeterminate {
 			if r.doubts == nil {
-				r.doubts = map[string]bool{}
+				r.doubts = map[pauseKey]bool{}
 			}
-			r.doubts[p.task.Path()] = true
+			key := p.key
+			key.n = 0
+			r.doubts[key] = true
 		}
+	}
+	for path := range r.rolled {
+		maps.DeleteFunc(r.kept, func(key pauseKey, k keptAnswer) bool {
+			return key.about != "" && saysResult(key, k.answer) && within(key.step, strings.TrimSuffix(path, rollbackMark))
+		})
 	}
 	for _, t := range r.timers {
 		t.Stop()

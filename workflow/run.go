@@ -105,7 +105,7 @@ type run struct {
 	kept       map[pauseKey]keptAnswer // for later generations
 	sent       []sent                  // from outside, there from the start of later generations
 	nth        map[pauseKey]int        // pauses of this generation so far, by key without n
-	doubts     map[string]bool         // by path: of a call of an earlier generation nobody knows whether it had its effect
+	doubts     map[pauseKey]bool       // without n: of a call of an earlier generation nobody knows whether it had its effect
 	rolled     map[string]rolled       // by path of the rollback
 	wasUndone  bool                    // this generation paused, and was rolled back
 	atEnd      bool                    // nothing is left to do but to roll back
@@ -658,7 +658,7 @@ func (r *run) start(c machine.Command, inside **invocation) bool {
 	}
 	in.identify(c.Again)
 	if r.journal.durable() {
-		if unsure, ok := r.unsure[c.Task]; ok && unsure == in.ordinal && !in.repeatable() || r.doubtful(in.path) {
+		if unsure, ok := r.unsure[c.Task]; ok && unsure == in.ordinal && !in.repeatable() || r.doubtful(pauseKey{step: in.path, kind: resume.System, reason: indeterminate}) > 0 {
 			delete(r.unsure, c.Task)
 			in.pause = in.askWhatHappened()
 			r.finish(in)

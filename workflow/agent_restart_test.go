@@ -1,0 +1,103 @@
+package workflow_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/runtime/runtimetest"
+	"github.com/braise-run/braise/workflow"
+)
+
+// An agent in a run that begins again with each answer: an answer of an earlier generation is used again for exactly the
+// same question, and what somebody has said became of a call, or still has to say, comes before that call.
+func TestAgentsThatBeginAgain(t *testing.T) {
+	const call = `{"n":1}`
+	approve := func(scope string) any {
+		return map[string]any{"decision": "approve", "form": map[string]any{"scope": scope}}
+	}
+	said := map[string]any{"decision": "result", "form": "it was sent"}
+	for _, tt := range []struct {
+		name     string
+		approval string
+		calls    []string // of t.send, by generation; the last holds for the rest
+		unknown  int      // so many calls of t.send end in a way that nobody knows
+		answers  []any
+		asked    []string // what somebody is asked, in order
+		sent     []string // arguments of t.send
+		output   string
+	}{
+		{name: "the same call", approval: "pause", calls: []string{call}, answers: []any{approve("once")},
+			asked: []string{"clerk wants " + call}, sent: []string{call}, output: "sent"},
+		{name: "another call", approval: "pause", calls: []string{call, `{"n":2}`}, answers: []any{approve("session"), approve("once")},
+			asked: []string{"clerk wants " + call, `clerk wants {"n":2}`}, sent: []string{`{"n":2}`}, output: "sent"},
+		{name: "refused once", approval: "pause", calls: []string{call}, answers: []any{map[string]any{"decision": "reject"}},
+			asked: []string{"clerk wants " + call}, output: `error: tool "t.send" needs an approval: the call was refused`},
+		{name: "somebody says what became of it", approval: "never", calls: []string{call}, unknown: 1, answers: []any{said},
+			asked: []string{"unknown " + call}, sent: []string{call}, output: "it was sent"},
+		{name: "it is called again", approval: "never", calls: []string{call}, unknown: 1, answers: []any{map[string]any{"decision": "retry"}},
+			asked: []string{"unknown " + call}, sent: []string{call, call}, output: "sent"},
+		{name: "it is called again, and again nobody knows", approval: "never", calls: []string{call}, unknown: 2, answers: []any{map[string]any{"decision": "retry"}, said},
+			asked: []string{"unknown " + call, "unknown " + call}, sent: []string{call, call}, output: "it was sent"},
+		{name: "it fails", approval: "never", calls: []string{call}, unknown: 1, answers: []any{map[string]any{"decision": "fail"}},
+			asked: []string{"unknown " + call}, sent: []string{call}, output: "tool.indeterminate"},
+		{name: "two, of which one is open", approval: "never", calls: []string{call + call}, unknown: 2, answers: []any{said, said},
+			asked: []string{"unknown " + call, "unknown " + call}, sent: []string{call, call}, output: "it was sent"},
+		{name: "another call in its place", approval: "never", calls: []string{call, `{"n":2}`}, unknown: 1, answers: []any{said},
+			asked: []string{"unknown " + call}, sent: []string{call, `{"n":2}`}, output: "sent"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			wf := load(t, []byte(head+`agents: {clerk: {model: m, tools: [t.send], approval: `+tt.approval+`, subagents: false}}
+steps:
+  ask: {uses: agent, with: {agent: clerk, prompt: go}}
+output: ${{ steps.ask.output.text }}
+`))
+			generation := 0
+			m := &runtimetest.Model{Func: func(_ context.Context, req *runtime.Request) (*runtime.Response, error) {
+				if last := req.Messages[len(req.Messages)-1]; last.Role == runtime.ToolRole {
+					return &runtime.Response{Text: last.Text}, nil
+				}
+				args := tt.calls[min(generation, len(tt.calls)-1)]
+				generation++
+				calls := []runtime.ToolCall{wants("t.send", args[:len(call)])}
+				if len(args) > len(call) {
+					calls = append(calls, wants("t.send", args[len(call):]))
+				}
+				return &runtime.Response{ToolCalls: calls}, nil
+			}}
+			var sent []string
+			send := runtimetest.NewTool("t.send", func(_ context.Context, args json.RawMessage) (any, error) {
+				if sent = append(sent, string(args)); len(sent) <= tt.unknown {
+					return nil, context.DeadlineExceeded
+				}
+				return "sent", nil
+			})
+			rt := &runtime.Runtime{Models: map[string]runtime.Model{"m": m}, Tools: []runtime.Tool{send}, Store: &checkpoint.Memory{}, Resume: resume.PassThrough{}, Interrupt: resume.Restart}
+			out, _ := wf.Run(t.Context(), nil, rt)
+			var asked []string
+			for n := 0; out.Status == workflow.StatusPaused; n++ {
+				p := out.Pauses[0]
+				show, _ := p.Show.(map[string]any)
+				args, _ := json.Marshal(show["arguments"])
+				asked = append(asked, fmt.Sprint(map[bool]string{true: "unknown ", false: "clerk wants "}[p.Reason == "indeterminate"], string(args)))
+				if n >= len(tt.answers) {
+					t.Fatalf("asked for more: %s", asked)
+				}
+				out, _ = workflow.Resume(t.Context(), out.Token, tt.answers[n], rt, nil)
+			}
+			output, _ := out.Output.(string)
+			if out.Err != nil {
+				output = out.Error().Code
+			}
+			if diff := cmp.Diff([]any{tt.asked, tt.sent, tt.output}, []any{asked, sent, output}); diff != "" {
+				t.Errorf("asked, sent, output (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
