@@ -101,3 +101,75 @@ output: ${{ steps.ask.output.text }}
 		})
 	}
 }
+
+// The process dies after each write of a run with an agent that begins again with each answer. Whoever goes on comes to
+// the same end, and no call is made twice under one key.
+func TestAgentsBeginAgainAfterEachWrite(t *testing.T) {
+	wf := load(t, []byte(head+`agents: {clerk: {model: m, tools: [t.send, human.ask], approval: {t.send: pause}, subagents: false}}
+steps:
+  ask: {uses: agent, with: {agent: clerk, prompt: go}}
+output: ${{ steps.ask.output.text }}
+`))
+	for dies := 0; ; dies++ {
+		store, sent, unknown := &checkpoint.Memory{}, map[string]int{}, true
+		runtimeWith := func(store checkpoint.Store) *runtime.Runtime {
+			send := runtimetest.NewTool("t.send", func(ctx context.Context, _ json.RawMessage) (any, error) {
+				if sent[resume.IdempotencyKey(ctx)]++; unknown { // the first of all
+					unknown = false
+					return nil, context.DeadlineExceeded
+				}
+				return "sent", nil
+			})
+			m := rounds([]runtime.ToolCall{wants("t.send", `{}`)}, []runtime.ToolCall{wants("human.ask", `{"question":"Well?"}`)})
+			return &runtime.Runtime{Models: map[string]runtime.Model{"m": m}, Tools: []runtime.Tool{send}, Store: store, Resume: resume.PassThrough{},
+				Interrupt: resume.Restart, Reporter: &quiet{}, NewRunID: func() string { return "r1" }}
+		}
+		// drive answers what is asked; of a call that nobody knows the end of, that it was sent if it was.
+		drive := func(out *workflow.Outcome, rt *runtime.Runtime) *workflow.Outcome {
+			for out.Status == workflow.StatusPaused {
+				p := out.Pauses[0]
+				var answer any = map[string]any{"answer": "yes"}
+				switch {
+				case p.Reason == "indeterminate" && len(sent) > 0:
+					answer = map[string]any{"decision": "result", "form": "sent"}
+				case p.Reason == "indeterminate":
+					answer = map[string]any{"decision": "retry"}
+				case p.Decisions != nil:
+					answer = map[string]any{"decision": "approve"}
+				}
+				out, _ = workflow.Resume(t.Context(), p.Token, answer, rt, nil)
+			}
+			return out
+		}
+		mortal := claimed{&dead{Store: store, after: dies}}
+		rt := runtimeWith(mortal)
+		out, _ := wf.Run(t.Context(), nil, rt)
+		out = drive(out, rt)
+		died := out.Err != nil
+		if died {
+			rt = runtimeWith(store)
+			out, _ = workflow.Recover(t.Context(), "r1", rt, nil)
+			out = drive(out, rt)
+		}
+		if out.Output != "done" {
+			t.Errorf("after %d writes: %s, output %v, %v", dies, out.Status, out.Output, out.Err)
+		}
+		for key, n := range sent {
+			if n != 1 {
+				t.Errorf("after %d writes: %d calls with the key %s", dies, n, key)
+			}
+		}
+		if len(sent) != 1 { // somebody said that it was sent, and nothing has undone that
+			t.Errorf("after %d writes: sent %d times", dies, len(sent))
+		}
+		if !died {
+			if dies < 8 {
+				t.Fatalf("only %d writes", dies)
+			}
+			return
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}
