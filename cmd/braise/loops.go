@@ -49,7 +49,7 @@ func (p *progress) loopEvent(e trace.Event) string {
 	if text == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s%s  %s", strings.Repeat("  ", l.depth+1), p.paint("2", e.Step), text)
+	return fmt.Sprintf("%s%s  %s", strings.Repeat("  ", l.depth+1), p.paint("2", visible(e.Step)), text)
 }
 
 func (p *progress) loopText(l *loop, e trace.Event) string {
@@ -83,7 +83,7 @@ func (p *progress) loopText(l *loop, e trace.Event) string {
 		if code == "" {
 			return strings.TrimRight(call+"→ "+text, " ")
 		}
-		return p.paint("31", "✗") + " " + call + code + strings.Replace(text, "error", "", 1)
+		return p.paint("31", "✗") + " " + call + code + strings.TrimPrefix(text, "error")
 	case agentloop.AgentError: // of tools and children the result says it, of the loop the end of its step
 		if e.Data.Get("what") == "model" {
 			return p.paint("31", "✗") + fmt.Sprintf(" step %d: %s", l.step, get("message"))

@@ -220,7 +220,7 @@ func (p *progress) frame() {
 			fmt.Fprintf(&b, "  … and %d more\n", len(steps)-maxRunning)
 			break
 		}
-		line := fmt.Sprintf("%s %6s  %s  %s", p.paint("33", "•"), took(time.Since(s.began)), tail(s.path), s.doing)
+		line := fmt.Sprintf("%s %6s  %s  %s", p.paint("33", "•"), took(time.Since(s.began)), tail(visible(s.path)), s.doing)
 		fmt.Fprintln(&b, strings.TrimRight(line, " "))
 	}
 	b.WriteString(wrapOn)

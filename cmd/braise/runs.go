@@ -217,7 +217,7 @@ func (a *app) printDetails(d runDetails) {
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 	row := func(name, text string) {
 		if text != "" && text != "-" {
-			fmt.Fprintf(w, "%s\t%s\n", name, visible(text))
+			fmt.Fprintf(w, "%s\t%s\n", visible(name), visible(text))
 		}
 	}
 	row("run", d.RunID)
