@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
@@ -26,6 +27,10 @@ type ResumeOptions struct {
 	// else now, and all that follows from them, run again, and the rest stands. The run keeps the
 	// new definition.
 	AcceptChanged bool
+	// Complete refuses to go on, before anything is recorded, while something is not there that a step needs
+	// which has not ended: a model, a tool, a secret. Where it is there, the run can still be gone on with. By
+	// default such a step fails when its turn comes, and the run with it.
+	Complete bool
 }
 
 // local keeps the runs that paused without a store, as long as the process lives.
@@ -229,6 +234,10 @@ func (l *leg) run(g *given) (*Outcome, error) {
 			return err
 		}
 		reached(replayed)
+		if err := r.lacks(l); err != nil {
+			r.tellReplayed()
+			return err
+		}
 		if l.cancel != nil && r.forGood == nil {
 			if err := l.takeFromCache(); err != nil {
 				return err
@@ -257,6 +266,29 @@ func (l *leg) run(g *given) (*Outcome, error) {
 		l.release() // it never came to be driven
 	}
 	return out, out.Err
+}
+
+// lacks refuses to go on without what steps need that have not ended, if that is asked for.
+func (r *run) lacks(l *leg) error {
+	if !l.opts.Complete || l.cancel != nil || r.forGood != nil {
+		return nil
+	}
+	ended := map[string]bool{}
+	r.m.Walk(func(t *machine.Task) {
+		if t.Owner() == nil && t.Whole() == t && t.Status() >= machine.Succeeded {
+			ended[t.Path()] = true
+		}
+	}, func(*machine.Task) {})
+	for _, d := range r.prepared.list {
+		step, _, _ := strings.Cut(d.Step, "/")
+		switch d.Code {
+		case diagnostics.CodeMissingModel, diagnostics.CodeMissingTool, diagnostics.CodeMissingSecret, diagnostics.CodeMissingRetriever, diagnostics.CodeMissingCapability:
+			if step != "" && !ended[step] {
+				return configError(d.Code, "the run is left as it is: %s", d.Message)
+			}
+		}
+	}
+	return nil
 }
 
 // claim takes the run, unless it has ended, and loads it.

@@ -18,6 +18,7 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/runtime/runtimetest"
 	"github.com/braise-run/braise/workflow"
 )
 
@@ -348,5 +349,38 @@ output: "${{ steps.nap.error.code }}"
 	out, err = wf.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt)
 	if err != nil || out.Output != "wait.arguments" || len(log.lines) != 1 {
 		t.Errorf("output %v, %v, effects %v", out.Output, err, log.lines)
+	}
+}
+
+// With Complete a run is gone on with only where everything is there that it still needs.
+func TestComplete(t *testing.T) {
+	wf := load(t, []byte(head+`steps:
+  first: {uses: test.first}
+  ask: {uses: human, needs: [first], with: {prompt: Now?}}
+  last: {uses: test.last, needs: [ask]}
+output: ${{ steps.last.output }}
+`))
+	named := func(name string) runtime.Tool {
+		return runtimetest.NewTool(name, func(context.Context, json.RawMessage) (any, error) { return name, nil })
+	}
+	store := new(checkpoint.Memory)
+	with := func(tools ...runtime.Tool) *runtime.Runtime {
+		return &runtime.Runtime{Store: store, Resume: resume.PassThrough{}, Tools: tools}
+	}
+	out, err := wf.Run(t.Context(), nil, with(named("test.first")))
+	if err != nil || out.Status != workflow.StatusPaused {
+		t.Fatal(err, out.Status)
+	}
+	yes, opts := map[string]any{"decision": "approve"}, &workflow.ResumeOptions{Complete: true}
+	bad, _ := workflow.Resume(t.Context(), out.Token, yes, with(named("test.first")), opts)
+	if e := bad.Error(); e == nil || e.Code != "tool.missing" {
+		t.Fatalf("without the last tool: %v", bad.Err)
+	}
+	if bad, _ = workflow.Recover(t.Context(), out.RunID, with(), opts); bad.Error() == nil {
+		t.Fatalf("recovered without tools: %s", bad.Status)
+	}
+	good, err := workflow.Resume(t.Context(), out.Token, yes, with(named("test.last")), opts)
+	if err != nil || good.Output != "test.last" {
+		t.Errorf("without the first tool: %v %v", good.Output, err)
 	}
 }

@@ -151,6 +151,7 @@ type app struct {
 	verbose     bool
 
 	noInteractive bool
+	incomplete    bool // go on even where something is missing
 	looking       bool // no run goes on: models need not be there
 
 	host       *host.Config // of the recipe at work; nil: there is no file

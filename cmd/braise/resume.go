@@ -123,7 +123,12 @@ func (a *app) resumeCommand() *cobra.Command {
 	flags.add(cmd)
 	cmd.Flags().StringVar(&recipeFile, "recipe", "", "the recipe that the run began with, instead of the store's copy")
 	cmd.Flags().BoolVar(&acceptChanged, "accept-changed", false, "go on with the recipe of --recipe, even if it has changed")
+	a.addIncomplete(cmd)
 	return cmd
+}
+
+func (a *app) addIncomplete(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&a.incomplete, "incomplete", false, "go on even where a model, tool or secret is missing that a step needs")
 }
 
 func (a *app) checkRecipeFlags(cmd *cobra.Command, file string, acceptChanged bool) error {
@@ -168,7 +173,7 @@ func (a *app) goOn(ctx context.Context, runID string, with changed, first func(c
 	if err != nil {
 		return a.refuse(nil, err)
 	}
-	opts := &workflow.ResumeOptions{AcceptChanged: with.accept}
+	opts := &workflow.ResumeOptions{AcceptChanged: with.accept, Complete: !a.incomplete}
 	if with.file != "" {
 		var disconnect func()
 		if opts.Workflow, disconnect, err = a.ready(ctx, with.file, rt); err != nil {

@@ -365,7 +365,7 @@ func (a *app) runsWatch() *cobra.Command {
 }
 
 func (a *app) runsRecover() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "recover RUN",
 		Short: "Go on with a run whose process died; of one that has ended, print the outcome again",
 		Args:  exactly(1, "runs recover takes one run"),
@@ -376,6 +376,8 @@ func (a *app) runsRecover() *cobra.Command {
 			})
 		},
 	}
+	a.addIncomplete(cmd)
+	return cmd
 }
 
 func (a *app) runsCancel() *cobra.Command {
@@ -420,6 +422,7 @@ func (a *app) runsAnswer() *cobra.Command {
 		},
 	}
 	flags.add(cmd)
+	a.addIncomplete(cmd)
 	return cmd
 }
 
