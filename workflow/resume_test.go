@@ -356,7 +356,7 @@ output: "${{ steps.nap.error.code }}"
 func TestComplete(t *testing.T) {
 	wf := load(t, []byte(head+`steps:
   first: {uses: test.first}
-  ask: {uses: human, needs: [first], with: {prompt: Now?}}
+  ask: {uses: human, needs: [first], with: {prompt: "Now?"}}
   last: {uses: test.last, needs: [ask]}
 output: ${{ steps.last.output }}
 `))
