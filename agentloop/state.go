@@ -99,7 +99,7 @@ type Call struct {
 	Waits     bool            `json:"waits,omitempty"`   // a pause is open
 	For       string          `json:"for,omitempty"`     // of the last pause
 	Answer    *any            `json:"answer,omitempty"`  // to the last pause; nil: none, or it was due
-	Reply     *any            `json:"reply,omitempty"`   // to the last pause that the tool asked for
+	Reply     *any            `json:"reply,omitempty"`   // the last answer to a pause that the tool asked for
 	ReplyTo   string          `json:"replyTo,omitempty"` // that pause's reason
 }
 
@@ -459,7 +459,7 @@ func (s *State) pause(e *Event) error {
 		if s.Phase != Asking || p.Call != 0 || s.waits(0) {
 			return s.refuse()
 		}
-		s.Open, s.Reply = false, nil
+		s.Open = false
 		s.Asked++
 	} else {
 		c, err := s.call(p.Call)
@@ -489,14 +489,14 @@ func (s *State) answer(e *Event) error {
 	if !e.Answer.Due {
 		reply = &e.Answer.Value
 	}
-	if n := s.Pauses[i].Call; n == 0 {
-		s.Reply = reply
-	} else {
+	if n := s.Pauses[i].Call; n > 0 {
 		c := &s.Calls[n-1]
 		c.Waits, c.Answer = false, reply
-		if c.For == ForTool {
+		if c.For == ForTool && reply != nil {
 			c.Reply, c.ReplyTo = reply, s.Pauses[i].Reason
 		}
+	} else if reply != nil {
+		s.Reply = reply
 	}
 	s.Pauses = slices.Delete(s.Pauses, i, i+1)
 	return nil

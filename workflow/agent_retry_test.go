@@ -3,11 +3,18 @@ package workflow_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
 	"github.com/braise-run/braise/workflow"
@@ -48,4 +55,98 @@ output: ${{ steps.a.output.text }}
 	if out, err = workflow.Resume(t.Context(), out.Token, nil, rt, nil); err != nil || out.Output != "done" {
 		t.Errorf("%v, %v", out.Output, err)
 	}
+}
+
+// A tool in an agent asks a person, then fails, and the run waits before it tries again: the tool gets the person's answer
+// again, and nothing of what ended the wait. Its attempts have one key.
+func TestToolsOfAgentsKeepTheirAnswer(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		goOn func(t *testing.T, token string, rt *runtime.Runtime) (*workflow.Outcome, error)
+	}{
+		{"somebody ends the wait", func(t *testing.T, token string, rt *runtime.Runtime) (*workflow.Outcome, error) {
+			return workflow.Resume(t.Context(), token, nil, rt, nil)
+		}},
+		{"the wait is over", func(t *testing.T, _ string, rt *runtime.Runtime) (*workflow.Outcome, error) {
+			time.Sleep(time.Hour)
+			outs, err := workflow.Sweep(t.Context(), rt, nil)
+			if err != nil || len(outs) != 1 {
+				t.Fatalf("%d outcomes, %v", len(outs), err)
+			}
+			return outs[0], outs[0].Err
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				wf := load(t, []byte(head+`steps:
+  a:
+    uses: agent
+    retry: {max_attempts: 3, backoff: 1h, mode: pause, retry_on: [5xx]}
+    with: {agent: {model: m, tools: [t.send]}, prompt: go}
+output: ${{ steps.a.output.text }}
+`))
+				var keys []string
+				send := runtimetest.NewTool("t.send", func(ctx context.Context, _ json.RawMessage) (any, error) {
+					answer, ok := resume.Answer(ctx)
+					if !ok {
+						return nil, resume.Suspend(resume.Pause{Kind: resume.Human, Prompt: "Send it?", Decisions: []string{"approve"}})
+					}
+					if keys = append(keys, resume.IdempotencyKey(ctx)); len(keys) == 1 {
+						return nil, &retry.Failure{Status: 503, Reason: retry.ServerError, Err: errors.New("busy")}
+					}
+					return answer.(map[string]any)["decision"], nil
+				})
+				m := rounds([]runtime.ToolCall{wants("t.send", `{}`)})
+				rt := &runtime.Runtime{Store: &checkpoint.Memory{}, Models: map[string]runtime.Model{"m": m}, Tools: []runtime.Tool{send}, Resume: resume.PassThrough{}, Reporter: &quiet{}}
+				out, err := wf.Run(t.Context(), nil, rt)
+				if out.Status != workflow.StatusPaused {
+					t.Fatalf("%s, %v", out.Status, err)
+				}
+				out, err = workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt, nil)
+				if out.Status != workflow.StatusPaused {
+					t.Fatalf("%s, %v", out.Status, err)
+				}
+				out, err = tt.goOn(t, out.Token, rt)
+				if err != nil || out.Output != "done" {
+					t.Fatalf("%s, %v, %v", out.Status, out.Output, err)
+				}
+				if diff := cmp.Diff([]string{"approve"}, said(m)); diff != "" || len(keys) != 2 || keys[0] != keys[1] {
+					t.Errorf("keys %s, results (-want +got)\n%s", keys, diff)
+				}
+			})
+		})
+	}
+}
+
+// The time of a run that is used up pauses an agent before its next call, of a tool, too. Raised, the call is made, and
+// the tool hears nothing of that.
+func TestTimeOfAnAgentIsRaised(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := load(t, []byte(head+`limits: {wall_time: 10s, on_exceeded: pause}
+steps:
+  a: {uses: agent, with: {agent: {model: m, tools: [t.slow, t.next]}, prompt: go}}
+output: ${{ steps.a.output.text }}
+`))
+		slow := runtimetest.NewTool("t.slow", func(context.Context, json.RawMessage) (any, error) {
+			time.Sleep(15 * time.Second)
+			return "slow", nil
+		})
+		next := runtimetest.NewTool("t.next", func(ctx context.Context, _ json.RawMessage) (any, error) {
+			answer, ok := resume.Answer(ctx)
+			return fmt.Sprint("next ", answer, ok), nil
+		})
+		m := rounds([]runtime.ToolCall{wants("t.slow", `{}`), wants("t.next", `{}`)})
+		rt := &runtime.Runtime{Store: &checkpoint.Memory{}, Models: map[string]runtime.Model{"m": m}, Tools: []runtime.Tool{slow, next}, Resume: resume.PassThrough{}, Reporter: &quiet{}}
+		out, err := wf.Run(t.Context(), nil, rt)
+		if out.Status != workflow.StatusPaused {
+			t.Fatalf("%s, %v", out.Status, err)
+		}
+		out, err = workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "raise", "form": map[string]any{"wall_time": "60s"}}, rt, nil)
+		if err != nil || out.Output != "done" {
+			t.Fatalf("%s, %v, %v", out.Status, out.Output, err)
+		}
+		if diff := cmp.Diff([]string{"slow", "next <nil> false"}, said(m)); diff != "" {
+			t.Errorf("results (-want +got)\n%s", diff)
+		}
+	})
 }

@@ -341,7 +341,7 @@ func (r *run) openInAgent(in *invocation, p *agentloop.Pause, tries int) error {
 	if err != nil {
 		return err
 	}
-	opened := &openPause{task: in.task, inAgent: p.ID}
+	opened := &openPause{task: in.task, inAgent: p.ID, again: tries > 0}
 	if opened.Pause, err = resume.Opened(rec); err != nil {
 		return err
 	}
@@ -375,7 +375,11 @@ func (r *run) answerAgent(p *openPause, next resume.Next, answer any) {
 			return
 		}
 	}
-	log.answers = append(log.answers, agentloop.Answer{Pause: p.inAgent, Value: answer, Due: next == resume.GoOn})
+	due := next == resume.GoOn
+	if p.again || asksForMore(p) { // no matter of the adapter's
+		answer, due = nil, true
+	}
+	log.answers = append(log.answers, agentloop.Answer{Pause: p.inAgent, Value: answer, Due: due})
 	r.m.Again(p.task) // if it waits
 }
 

@@ -22,6 +22,7 @@ type openPause struct {
 	resume.Pause
 	task    *machine.Task
 	inAgent string // what the agent calls it whose pause it is; "": it is the step's own
+	again   bool   // in an agent: a call that failed waits for its next attempt
 	key     pauseKey
 	timer   *time.Timer // for what is due while the run goes on; nil: nothing
 }

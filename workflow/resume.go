@@ -463,6 +463,7 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 			n, _ := inAgent["tries"].(int64)
 			place, _ := inAgent["place"].(string)
 			r.logOf(task).tries[place] = int(max(0, min(n, math.MaxInt32)))
+			opened.again = n > 0
 			r.count(opened)
 			r.pauses = append(r.pauses, opened)
 			return nil
