@@ -173,3 +173,70 @@ output: ${{ steps.ask.output.text }}
 		}
 	}
 }
+
+// An agent under another definition begins anew: what was answered is used for exactly the same call, and what somebody
+// says became of a call is not done again. In a fork nothing is known of answers.
+func TestAnswersUnderAChangedAgent(t *testing.T) {
+	const text = head + `agents: {clerk: {model: m, instructions: %s, tools: [t.send], approval: %s, subagents: false}}
+steps:
+  ask: {uses: agent, with: {agent: clerk, prompt: go}}
+  after: {uses: set, needs: [ask], with: 1}
+output: ${{ steps.ask.output.text }}
+`
+	approve, said := map[string]any{"decision": "approve"}, map[string]any{"decision": "result", "form": "it was sent"}
+	for _, tt := range []struct {
+		name, approval string
+		then           string // arguments after the change
+		unknown        int
+		answer         any
+		paused         bool // it asks once more
+		sent           []string
+		output         any
+	}{
+		{"the same call", "pause", `{"n":1}`, 0, approve, false, []string{`{"n":1}`}, "sent"},
+		{"another call", "pause", `{"n":2}`, 0, approve, true, nil, nil},
+		{"a call that had its effect", "never", `{"n":1}`, 1, said, false, []string{`{"n":1}`}, "it was sent"},
+		{"another call in place of one that had its effect", "never", `{"n":2}`, 1, said, false, []string{`{"n":1}`, `{"n":2}`}, "sent"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			args := `{"n":1}`
+			m := &runtimetest.Model{Func: func(_ context.Context, req *runtime.Request) (*runtime.Response, error) {
+				if last := req.Messages[len(req.Messages)-1]; last.Role == runtime.ToolRole {
+					return &runtime.Response{Text: last.Text}, nil
+				}
+				return &runtime.Response{ToolCalls: []runtime.ToolCall{wants("t.send", args)}}, nil
+			}}
+			var sent []string
+			send := runtimetest.NewTool("t.send", func(_ context.Context, args json.RawMessage) (any, error) {
+				if sent = append(sent, string(args)); len(sent) <= tt.unknown {
+					return nil, context.DeadlineExceeded
+				}
+				return "sent", nil
+			})
+			rt := &runtime.Runtime{Models: map[string]runtime.Model{"m": m}, Tools: []runtime.Tool{send}, Store: &checkpoint.Memory{}, Resume: resume.PassThrough{}, Reporter: &quiet{}}
+			out, err := load(t, fmt.Appendf(nil, text, "Be kind.", tt.approval)).Run(t.Context(), nil, rt)
+			if out.Status != workflow.StatusPaused {
+				t.Fatalf("%s, %v", out.Status, err)
+			}
+			args = tt.then
+			changed := &workflow.ResumeOptions{Workflow: load(t, fmt.Appendf(nil, text, "Be brief.", tt.approval)), AcceptChanged: true}
+			out, err = workflow.Resume(t.Context(), out.Token, tt.answer, rt, changed)
+			if diff := cmp.Diff([]any{tt.paused, tt.sent, tt.output}, []any{out.Status == workflow.StatusPaused, sent, out.Output}); diff != "" || err != nil {
+				t.Errorf("%v, paused, sent, output (-want +got)\n%s", err, diff)
+			}
+			if tt.paused {
+				return
+			}
+			// A fork after it takes the agent's answer over; one at it is asked itself.
+			before := len(sent)
+			after, err := workflow.Fork(t.Context(), out.RunID, "after", workflow.Edits{}, rt, nil)
+			if err != nil || after.Output != tt.output || len(sent) != before {
+				t.Errorf("fork after the agent: %v, %v, %d calls", after.Output, err, len(sent)-before)
+			}
+			at, err := workflow.Fork(t.Context(), out.RunID, "ask", workflow.Edits{}, rt, nil)
+			if asks := tt.approval == "pause"; err != nil || (at.Status == workflow.StatusPaused) != asks || (len(sent) == before) != asks {
+				t.Errorf("fork at the agent: %s, %v, %d calls", at.Status, err, len(sent)-before)
+			}
+		})
+	}
+}
