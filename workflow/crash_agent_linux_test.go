@@ -10,7 +10,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -123,5 +125,48 @@ func TestAgentsKilledAnywhere(t *testing.T) {
 		if kind := agentloop.Kind(m[1]); !hit[eventPoint(kind)] && kind != agentloop.LayersLoaded && kind != agentloop.Compacted {
 			t.Errorf("no process died after the event %s", kind)
 		}
+	}
+}
+
+// A process with an agent is stopped for longer than its lease, and another one does the rest. Woken again, the first
+// writes nothing, calls nothing that has effects, and says so.
+func TestAgentsStoppedPastTheirLease(t *testing.T) {
+	w := newWorld(t, "sqlite")
+	first := w.agentJob(t, "one", false)
+	want, whole := w.agentsOf(t, first, startAgents(t, first, ""))
+	points := slices.DeleteFunc(whole.Hits, func(at string) bool {
+		return !strings.HasPrefix(at, "append.before") && !strings.HasPrefix(at, "answer.before")
+	})
+	for i, at := range points {
+		if i%5 != 1 {
+			continue
+		}
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			job := w.agentJob(t, "one", false)
+			job.Lease = time.Millisecond
+			stopped := startTest(t, "TestAgentCrashChild", agentCrashVar, job, at, "stop")
+			stopped.stops(t)
+			job.Lease = 0
+			got, _ := w.agentsOf(t, job, startAgents(t, job, ""))
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			recs, did := w.records(t, job.Run), external(job.Dir)
+			if err := stopped.Process.Signal(syscall.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
+			_ = stopped.Wait()
+			var late agentResult
+			if err := json.Unmarshal(stopped.out.Bytes(), &late); err != nil || late.Code != "run.fenced" {
+				t.Errorf("the process that was stopped ended with %s %q, want run.fenced (%v)\n%s%s", late.Status, late.Code, err, &stopped.out, &stopped.err)
+			}
+			if diff := cmp.Diff(recs, w.records(t, job.Run)); diff != "" {
+				t.Errorf("journal (-want +got)\n%s", diff)
+			}
+			if diff := cmp.Diff(did, external(job.Dir)); diff != "" {
+				t.Errorf("external effects (-want +got)\n%s", diff)
+			}
+		})
 	}
 }
