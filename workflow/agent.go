@@ -53,11 +53,11 @@ func (s *stepCompiler) compileAgent(src *recipe.Step, inner *expr.Scope) {
 	for i, a := range s.recipe.AgentsOf(src) {
 		if inPlace && i == 0 {
 			set.defs[""] = s.agent(s.recipe, &a, names)
-			s.needOf(set.defs[""], pos)
+			s.needOf(set.defs[""], &a)
 			continue
 		}
 		set.defs[a.ID] = s.declared(s.recipe, a.ID, names)
-		s.needOf(set.defs[a.ID], a.Pos)
+		s.needOf(set.defs[a.ID], &a)
 		set.ids = append(set.ids, a.ID)
 	}
 	slices.Sort(set.ids)
@@ -212,17 +212,31 @@ func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *a
 }
 
 // needOf notes what an agent needs of a run's runtime.
-func (s *stepCompiler) needOf(def *agentDef, pos diagnostics.Position) {
-	s.need(useModel, def.loop.Model, pos, s.path())
-	for _, tool := range def.loop.Tools {
+func (s *stepCompiler) needOf(def *agentDef, a *recipe.Agent) {
+	at := func(key string, item int) diagnostics.Position { // of a key's value, or of an item of it
+		f := a.Spec.Field(key)
+		switch {
+		case f == nil:
+			return a.Pos
+		case item < len(f.Value.List):
+			return f.Value.List[item].Pos
+		}
+		return f.Value.Pos
+	}
+	s.need(useModel, def.loop.Model, at("model", 0), s.path())
+	for i, tool := range def.loop.Tools {
 		if !agentloop.Reserved(tool) && tool != "" {
-			s.need(useTool, tool, pos, s.path())
+			s.need(useTool, tool, at("tools", i), s.path())
 		}
 	}
-	for port, uses := range map[string]bool{"retriever": def.loop.TopK > 0, "memory": def.thread != nil, "skills": len(def.loop.Skills) > 0} {
-		if uses {
-			s.need(usePort, port, pos, s.path())
-		}
+	if def.loop.TopK > 0 {
+		s.need(usePort, "retriever", at("retrieve", 0), s.path())
+	}
+	if def.thread != nil {
+		s.need(usePort, "memory", at("memory", 0), s.path())
+	}
+	if len(def.loop.Skills) > 0 {
+		s.need(usePort, "skills", at("skills", 0), s.path())
 	}
 }
 
