@@ -150,7 +150,7 @@ func (f *frame) runChild(ctx context.Context, k *frame, start Start) error {
 	if k.state.Phase == Over {
 		return nil
 	}
-	if k.state.Phase != "" && k.state.Start.Definition != start.Definition {
+	if k.state.Phase != "" && !k.in.Vouched && k.state.Start.Definition != start.Definition {
 		return k.outside(runtime.CategoryConfig, "resume.definitionChanged", fmt.Errorf("agent %q is not the one that began", k.loop.Name))
 	}
 	def := *k.loop

@@ -28,6 +28,7 @@ type Input struct {
 	Path       string // of the step; events and pauses name it
 
 	Journal Journal  // nil: in memory, so nothing can go on later
+	Vouched bool     // the journal is of this loop, whatever the digests say: instructions may name the run
 	Answers []Answer // to pauses of an earlier leg; nil: none
 
 	Archive Archive        // nil: conversations are not compacted
@@ -143,7 +144,7 @@ func (l *Loop) Run(ctx context.Context, in Input, rt *runtime.Runtime) (*Result,
 	if err != nil {
 		return refuse(runtime.CategoryInfra, "journal.corrupt", err)
 	}
-	if root.Phase != "" && root.Start.Definition != l.Digest() {
+	if root.Phase != "" && !in.Vouched && root.Start.Definition != l.Digest() {
 		return refuse(runtime.CategoryConfig, "resume.definitionChanged", fmt.Errorf("agent %q is not the one that began", l.Name))
 	}
 	f := &frame{loop: l, in: &in, rt: rt, offers: rt.Resolve(), limits: rt.Limits.WithDefaults(),

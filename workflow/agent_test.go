@@ -162,11 +162,12 @@ steps:
 output: "${{ steps.a.output.text }} ${{ steps.b.output }}"
 `
 	for _, tt := range []struct {
-		name, instructions, with string
-		sent                     int
+		name, began, instructions, with string
+		sent                            int
 	}{
-		{"another step", "Be kind.", "2", 1},
-		{"the agent", "Be brief.", "1", 2},
+		{"another step", "Be kind.", "Be kind.", "2", 1},
+		{"another step, where the agent names the run", "You are of ${{ run.id }}.", "You are of ${{ run.id }}.", "2", 1},
+		{"the agent", "Be kind.", "Be brief.", "1", 2},
 	} {
 		for _, fork := range []bool{false, true} {
 			if fork && tt.sent > 1 {
@@ -183,7 +184,7 @@ output: "${{ steps.a.output.text }} ${{ steps.b.output }}"
 					return turns[len(slices.DeleteFunc(slices.Clone(req.Messages), func(m runtime.Message) bool { return m.Role != runtime.ToolRole }))], nil
 				}}
 				rt := &runtime.Runtime{Store: new(checkpoint.Memory), Resume: resume.PassThrough{}, Models: map[string]runtime.Model{"fast": fast}, Tools: []runtime.Tool{send}}
-				out, err := load(t, fmt.Appendf(nil, text, "Be kind.", "1")).Run(t.Context(), nil, rt)
+				out, err := load(t, fmt.Appendf(nil, text, tt.began, "1")).Run(t.Context(), nil, rt)
 				if err != nil || out.Status != workflow.StatusPaused || len(send.Calls()) != 1 {
 					t.Fatalf("%v %s, sent %d times", err, out.Status, len(send.Calls()))
 				}

@@ -162,7 +162,7 @@ func (in *invocation) runAgent() (any, error) {
 	emit := func(e trace.Event, content any) { r.events.sinks.Emit(e, r.prepared.redact.Value(content)) }
 	input := agentloop.Input{
 		Prompt: a.prompt, Context: a.context, RunID: r.id, Generation: cmp.Or(a.log.began, r.generation), Path: in.path,
-		Journal: a, Answers: a.answers, Emit: emit, Content: wants.Content, Deltas: wants.Deltas,
+		Journal: a, Vouched: true, Answers: a.answers, Emit: emit, Content: wants.Content, Deltas: wants.Deltas,
 		Ask: a.ask, Call: a.call, Port: a.port,
 	}
 	if r.hooked() {
