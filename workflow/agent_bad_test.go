@@ -246,3 +246,35 @@ func errorCode(out *workflow.Outcome) string {
 	}
 	return ""
 }
+
+// A tool that asks for a pause that cannot be written down is one that failed; one that shows a Go value shows its JSON.
+func TestPausesThatToolsOfAgentsAskFor(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		pause resume.Pause
+		shown any // of the pause; nil: there is none
+		said  string
+	}{
+		{"a Go value", resume.Pause{Kind: resume.Human, Show: struct{ A int }{1}, Decisions: []string{"go"}}, map[string]any{"A": int64(1)}, ""},
+		{"a channel", resume.Pause{Kind: resume.Human, Show: make(chan int)}, nil, "error: cannot pause: "},
+		{"a schema that is none", resume.Pause{Kind: resume.Human, Schema: func() {}}, nil, "error: cannot pause: "},
+		{"an expiry that is none", resume.Pause{Kind: resume.Human, ExpiresAt: time.Now().Add(time.Hour), OnExpire: resume.Expiry{Answered: true, Value: make(chan int)}}, nil, "error: cannot pause: "},
+		{"no kind", resume.Pause{Prompt: "?"}, nil, "error: cannot pause: "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := rounds([]runtime.ToolCall{wants("t.a", `{}`)})
+			a := runtimetest.NewTool("t.a", func(context.Context, json.RawMessage) (any, error) { return nil, resume.Suspend(tt.pause) })
+			wf := load(t, []byte(head+"steps: {ask: {uses: agent, with: {agent: {model: m, tools: [t.a]}, prompt: go}}}\n"))
+			out, err := wf.Run(t.Context(), nil, &runtime.Runtime{Models: map[string]runtime.Model{"m": m}, Tools: []runtime.Tool{a}, Store: &checkpoint.Memory{}})
+			if tt.shown != nil {
+				if len(out.Pauses) != 1 || !cmp.Equal(out.Pauses[0].Show, tt.shown) {
+					t.Errorf("%v, pauses %v", err, out.Pauses)
+				}
+				return
+			}
+			if err != nil || len(said(m)) != 1 || !strings.HasPrefix(said(m)[0], tt.said) {
+				t.Errorf("%s, %v, results %s", out.Status, err, said(m))
+			}
+		})
+	}
+}
