@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -21,7 +22,8 @@ const maxToolDepth = 64
 //
 // With rt.Store the run of a call has an id made of the call's idempotency key. A call that is made again,
 // after a crash or an answer, so goes on with that run, and the tool counts as idempotent; without a Store
-// it is external. A run that pauses pauses the call: whoever answers that answers the run.
+// it is external. A run that pauses pauses the call: whoever answers that answers the run. While somebody else
+// holds the run, the call waits.
 func (wf *Workflow) Tool(rt *runtime.Runtime) runtime.Tool {
 	if rt == nil {
 		rt = &runtime.Runtime{}
@@ -59,6 +61,14 @@ type toolDepth struct{}
 // pauseMark is what the reason of a call's pause has before the id of the run's pause.
 const pauseMark = "recipe:"
 
+// busyWait is how long a call waits before it looks again whether somebody still holds its run.
+const busyWait = time.Second
+
+func isBusy(out *Outcome) bool {
+	e := out.Error()
+	return e != nil && e.Code == "run.busy"
+}
+
 // Call runs the workflow, or goes on with the run of the call.
 func (t *recipeTool) Call(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 	depth, _ := ctx.Value(toolDepth{}).(int)
@@ -73,22 +83,32 @@ func (t *recipeTool) Call(ctx context.Context, args json.RawMessage) (json.RawMe
 	reason, answer, answered := resume.AnswerTo(ctx)
 	ctx = resume.WithIdempotencyKey(&resume.CallContext{Context: ctx}, "") // the key and the answer are this call's, not the run's
 	ctx = context.WithValue(ctx, toolDepth{}, depth)
-	var out *Outcome
 	id := "call-" + key[:min(len(key), 32)]
-	switch {
-	case key == "":
-		out, _ = t.wf.Run(ctx, inputs, &rt)
-	case answered:
-		rt.Resume = resume.PassThrough{}
-		out, _ = Answer(ctx, id, strings.TrimPrefix(reason, pauseMark), answer, &rt, &ResumeOptions{Workflow: t.wf})
-		if e := out.Error(); e != nil && rt.Store != nil && (e.Code == "resume.invalidToken" || e.Code == "answer.unfit") { // it went on without us
-			out, _ = t.wf.Recover(ctx, id, &rt)
+	once := func() (out *Outcome) {
+		switch {
+		case key == "":
+			out, _ = t.wf.Run(ctx, inputs, &rt)
+		case answered:
+			rt.Resume = resume.PassThrough{}
+			out, _ = Answer(ctx, id, strings.TrimPrefix(reason, pauseMark), answer, &rt, &ResumeOptions{Workflow: t.wf})
+			if e := out.Error(); e != nil && rt.Store != nil && (e.Code == "resume.invalidToken" || e.Code == "answer.unfit") { // it went on without us
+				out, _ = t.wf.Recover(ctx, id, &rt)
+			}
+		default:
+			rt.NewRunID = func() string { return id }
+			out, _ = t.wf.Run(ctx, inputs, &rt)
+			if e := out.Error(); e != nil && e.Code == "run.exists" {
+				out, _ = t.wf.Recover(ctx, id, &rt)
+			}
 		}
-	default:
-		rt.NewRunID = func() string { return id }
-		out, _ = t.wf.Run(ctx, inputs, &rt)
-		if e := out.Error(); e != nil && e.Code == "run.exists" {
-			out, _ = t.wf.Recover(ctx, id, &rt)
+		return out
+	}
+	out := once()
+	for isBusy(out) && ctx.Err() == nil { // by somebody else, or by a process that died: until its lease is over
+		select {
+		case <-time.After(busyWait):
+			out = once()
+		case <-ctx.Done():
 		}
 	}
 	switch e := out.Error(); {

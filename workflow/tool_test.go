@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -91,6 +93,32 @@ func TestRecipeAsToolAgain(t *testing.T) {
 	if n := len(pay.Calls()); n != 1 {
 		t.Errorf("paid %d times", n)
 	}
+}
+
+// The run of a call may still be held by a process that died over it: the call waits until the lease is over.
+func TestRecipeAsToolWaitsForItsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := new(checkpoint.Memory)
+		tool := load(t, []byte(head+"steps:\n  ask: {uses: human, with: {prompt: Now}}\noutput: ${{ steps.ask.output.decision }}\n")).
+			Tool(&runtime.Runtime{Store: store})
+		call := &resume.CallContext{Context: t.Context(), RunID: "run", Generation: 1, Path: "a", Ordinal: 1}
+		id := "call-" + resume.IdempotencyKey(call)[:32]
+		_, err := tool.Call(call, json.RawMessage("{}"))
+		asked, ok := errors.AsType[*resume.Suspension](err)
+		if !ok {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := store.Claim(t.Context(), id, "the dead", 15*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			got, err := tool.Call(call, json.RawMessage("{}"))
+			if !call.Answered && !errors.As(err, &asked) || call.Answered && (err != nil || string(got) != `"approve"`) {
+				t.Errorf("answered %v: got %s, %v", call.Answered, got, err)
+			}
+			call.Answer, call.AnswerTo, call.Answered = map[string]any{"decision": "approve"}, asked.Pause.Reason, true
+		}
+	})
 }
 
 func TestRecipeAsToolFails(t *testing.T) {
