@@ -50,6 +50,7 @@ type Workflow struct {
 	stepBudgets, stepCosts, stepTimes bool // some step has limits of tokens, cost or time, which pause; of cost; of time
 
 	checked atomic.Pointer[toolCheck] // the last check of the tools; nil before the first
+	rooms   sync.Pool                 // of *room: what runs leave to later ones
 
 	digest     string // of the recipe
 	definition func() (json.RawMessage, error)

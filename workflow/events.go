@@ -14,6 +14,7 @@ import (
 type events struct {
 	list  []trace.Event
 	next  []int32 // by event: the next event of its task
+	order []int32 // room for inPlanOrder
 	base  int32   // events before it have their places for good
 	sinks *trace.Fanout
 	began time.Time
@@ -30,10 +31,11 @@ func (e *events) begin() {
 // began, whatever is done to the machine's time meanwhile.
 func (e *events) tick() { e.now = e.began.Add(time.Since(e.began)) }
 
-// reserve makes room for the start and the events of n steps, of which each has three as a rule.
+// reserve makes room for the start and the events of n steps, of which each has three as a rule, and for
+// those that end the run.
 func (e *events) reserve(start trace.Event, n int) {
 	e.list = append(make([]trace.Event, 0, 3*n+3), start)
-	e.next = make([]int32, 1, 3*n+3)
+	e.next = append(slices.Grow(e.next[:0], 3*n+1), 0)
 	e.base = 1
 }
 
@@ -86,9 +88,9 @@ func (e *events) runEvent(kind trace.Kind, attrs ...trace.Attr) trace.Event {
 // inPlanOrder returns the start and the recorded events in plan order, bodies in place: those of a
 // task, its end apart, before those of what is inside.
 func (e *events) inPlanOrder(m *machine.Machine) []trace.Event {
-	order := make([]int32, e.base, len(e.list)) // by place: the event that belongs there
-	for i := range order {
-		order[i] = int32(i)
+	order := slices.Grow(e.order[:0], len(e.list)) // by place: the event that belongs there
+	for i := range e.base {
+		order = append(order, i)
 	}
 	add := func(t *machine.Task, ends bool) {
 		for i := t.First; i >= e.base; i = e.next[i] {
@@ -109,6 +111,7 @@ func (e *events) inPlanOrder(m *machine.Machine) []trace.Event {
 		}
 		e.list[to], order[to] = first, to
 	}
+	e.order = order
 	return e.list
 }
 

@@ -47,6 +47,7 @@ type run struct {
 	clock    clock
 	host     recipe.Limits // the host's bound of the run
 
+	room        *room
 	m           *machine.Machine
 	reports     chan report
 	calls       chan *invocation // for workers that wait; closed at the end
@@ -158,15 +159,11 @@ func (r *run) execute(open func() (map[string]any, error), ready func() error) (
 		return r.outcome(start, nil, err)
 	}
 	r.journal.inputs = inputs
-	r.m = r.newMachine()
+	r.moveIn()
+	r.m = r.newMachine(r.room.machine)
 	r.m.Tell(r.events.now)
-	steps := len(r.wf.graph.Nodes)
-	r.events.reserve(start, steps)
-	if r.rt.Store == nil {
-		r.journal.entries = make([]entry, 0, steps+1)
-	}
+	r.events.reserve(start, len(r.wf.graph.Nodes))
 	r.over, r.done, r.own = make(chan struct{}), make(chan struct{}), new(invocation)
-	r.reports = make(chan report, 16)
 	if r.wf.overlaps {
 		r.slots = make(chan struct{}, r.maxParallel())
 	}
@@ -186,7 +183,9 @@ func (r *run) execute(open func() (map[string]any, error), ready func() error) (
 	if r.fault != nil {
 		panic(r.fault)
 	}
-	return r.end(start)
+	out = r.end(start)
+	r.moveOut()
+	return out
 }
 
 // about is the payload of run.start.

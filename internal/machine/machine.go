@@ -96,9 +96,17 @@ type Machine struct {
 // New makes the machine of one run of g. inputs are what the recipe's expressions see; nobody may
 // change them any more.
 func New(g *Graph, inputs map[string]any, opts Options) *Machine {
-	m := &Machine{opts: opts, run: opts.Run, tasks: len(g.Nodes)}
+	return new(Machine).Begin(g, inputs, opts)
+}
+
+// Begin makes a zero or cleared machine, which it returns, that of one run, like [New].
+func (m *Machine) Begin(g *Graph, inputs map[string]any, opts Options) *Machine {
+	m.opts, m.run, m.tasks = opts, opts.Run, len(g.Nodes)
 	m.largest, _ = value.Size(inputs, opts.MaxOutput)
-	m.root = m.open(g, nil, inputs)
+	if m.root == nil {
+		m.root = new(frame)
+	}
+	m.fill(m.root, g, nil, inputs)
 	if opts.WallTime > 0 {
 		m.arm(&m.root.self, Timeout, opts.WallTime)
 	}
@@ -106,6 +114,14 @@ func New(g *Graph, inputs map[string]any, opts Options) *Machine {
 		m.closeFrame(m.root)
 	}
 	return m
+}
+
+// Clear forgets the run, and keeps its memory for the next one. Nobody may have any of its tasks.
+func (m *Machine) Clear() {
+	clear(m.root.steps)
+	*m.root = frame{steps: m.root.steps}
+	clear(m.out)
+	*m = Machine{root: m.root, ready: m.ready[:0], waiting: m.waiting[:0], calls: m.calls[:0], paused: m.paused[:0], out: m.out[:0]}
 }
 
 // Next returns the next thing to do; Op None when nothing is left to do until an event.
@@ -422,13 +438,22 @@ func (m *Machine) disarm(t *Task) {
 
 // open makes the frame of one execution of g and finds its first steps.
 func (m *Machine) open(g *Graph, parent *Task, inputs map[string]any) *frame {
-	f := &frame{graph: g, parent: parent, inputs: inputs, m: m, left: len(g.Nodes)}
+	f := new(frame)
+	m.fill(f, g, parent, inputs)
+	return f
+}
+
+// fill is open for a frame that has nothing but room for steps.
+func (m *Machine) fill(f *frame, g *Graph, parent *Task, inputs map[string]any) {
+	f.graph, f.parent, f.inputs, f.m, f.left = g, parent, inputs, m, len(g.Nodes)
 	f.self = Task{frame: f, node: -1, item: -1}
 	if parent != nil {
 		f.depth = parent.frame.depth + 1
 	}
 	f.openChannels()
-	f.steps = make([]step, len(g.Nodes))
+	if len(f.steps) != len(g.Nodes) {
+		f.steps = make([]step, len(g.Nodes))
+	}
 	for i := range f.steps {
 		s := &f.steps[i]
 		s.frame, s.node, s.item, s.waits = f, int32(i), -1, g.Preds[i]
@@ -436,7 +461,6 @@ func (m *Machine) open(g *Graph, parent *Task, inputs map[string]any) *frame {
 			m.ready.push(&s.Task)
 		}
 	}
-	return f
 }
 
 // decide settles what a ready task does, in the order of recipe-format.md 4: trigger, when,
