@@ -124,7 +124,8 @@ const lockWait = 10 * time.Second
 // openLocked opens a file and waits until it has its lock. ErrBusy when that takes too long.
 func openLocked(ctx context.Context, name string, flag int) (*lockedFile, error) {
 	deadline := time.Now().Add(lockWait)
-	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 20*time.Millisecond) {
+	// It is asked for often: one who writes without a pause lets go of it for moments only.
+	for pause := 50 * time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
 		file, err := os.OpenFile(name, flag, 0o600)
 		if err != nil {
 			return nil, err
