@@ -580,6 +580,9 @@ func (b *binding) effect(args json.RawMessage) (effect runtime.Effect) {
 // fault says what is wrong with arguments; "" if they are fit.
 func (b *binding) fault(args json.RawMessage) string {
 	v, err := value.Decode(args)
+	if text, ok := v.(string); ok { // so normalCalls keeps what is not JSON
+		_, err = value.Decode([]byte(text))
+	}
 	if err != nil {
 		return "they are not JSON: " + err.Error()
 	}

@@ -66,8 +66,8 @@ func TestBadCallsOfAgents(t *testing.T) {
 		made       int // calls of the last tool
 	}{
 		{name: "arguments cut off", calls: []runtime.ToolCall{wants("t.a", `{"path": "a`), wants("t.a", `[1]`), wants("t.a", `{"a":1} x`), wants("t.a", "")}, tools: []runtime.Tool{answers("A")},
-			want: []string{`error: arguments of "t.a": they must be a JSON object, not a string`, `error: arguments of "t.a": they must be a JSON object, not a list`,
-				`error: arguments of "t.a": they must be a JSON object, not a string`, "A"}, made: 1},
+			want: []string{`error: arguments of "t.a": they are not JSON: /path: line 1, column 12: the JSON text ends where the closing quote of a string should be`, `error: arguments of "t.a": they must be a JSON object, not a list`,
+				`error: arguments of "t.a": they are not JSON: line 1, column 9: 'x' where the end should be`, "A"}, made: 1},
 		{name: "one id for all", calls: []runtime.ToolCall{{ID: "x", Name: "t.a"}, {ID: "x", Name: "t.a"}}, tools: []runtime.Tool{answers("A")}, want: []string{"A", "A"}, made: 2},
 		{name: "a panic", calls: []runtime.ToolCall{wants("t.a", `{}`), wants("t.a", `{}`)},
 			tools: []runtime.Tool{runtimetest.NewTool("t.a", func(context.Context, json.RawMessage) (any, error) { panic("boo s3cr3t-value") })},
