@@ -45,6 +45,9 @@ func (a *app) runtimeFor(recipePath string) (*runtime.Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := config.UseStore(rt, nil); err != nil { // the memory that it has; one that is kept comes with the store
+		return nil, err
+	}
 	for _, spec := range a.models {
 		if rt, err = host.OverrideModel(rt, spec); err != nil {
 			return nil, err
