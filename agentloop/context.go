@@ -127,10 +127,9 @@ func (f *frame) reenter(ctx context.Context) error {
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return err
-		case err != nil: // it can be asked again, so the journal does not keep it
-			return f.outside(runtime.CategoryConfig, "skills.failed", err)
-		}
-		if !slices.Equal(refs(now), refs(s.Skills)) {
+		case err != nil:
+			f.warn(diagnostics.CodeSkillMismatch, "the skills of agent %q cannot be loaded any more; it goes on with what it has: %v", f.loop.Name, err)
+		case !slices.Equal(refs(now), refs(s.Skills)):
 			f.warn(diagnostics.CodeSkillMismatch, "the skills of agent %q have changed since it began; it goes on with what it has", f.loop.Name)
 		}
 	}

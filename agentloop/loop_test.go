@@ -433,6 +433,12 @@ func TestSnapshot(t *testing.T) {
 		res = must(t, l, in, host(m))
 		same(t, "changed", codes(res), []string{"resume.skillMismatch"})
 		same(t, "view", talk(m.Requests()[1].Messages)[0], "system: Skill dig:\nOld.")
+
+		m = model(says("done"))
+		in.Journal, in.Skills = after(t, j.events), noSkills{}
+		res = must(t, l, in, host(m))
+		same(t, "gone", codes(res), []string{"resume.skillMismatch"})
+		same(t, "view", talk(m.Requests()[0].Messages)[0], "system: Skill dig:\nOld.")
 	})
 }
 

@@ -46,6 +46,12 @@ type skills []runtime.Skill
 
 func (s skills) Load(context.Context, []string) ([]runtime.Skill, error) { return s, nil }
 
+type noSkills struct{}
+
+func (noSkills) Load(context.Context, []string) ([]runtime.Skill, error) {
+	return nil, errors.New("the folder is gone")
+}
+
 type env string
 
 func (e env) Instructions(context.Context) (string, error) { return string(e), nil }
