@@ -444,7 +444,7 @@ func (f *frame) make(ctx context.Context, n int, b *binding) error {
 	}
 	cctx := &resume.CallContext{Context: ctx, RunID: f.in.RunID, Generation: f.in.Generation, Path: f.path, Ordinal: n}
 	if c.Reply != nil {
-		cctx.Answer, cctx.AnswerTo, cctx.Answered = *c.Reply, c.ReplyTo, true
+		cctx.Detail = &resume.CallDetail{Answer: *c.Reply, AnswerTo: c.ReplyTo, Answered: true}
 	}
 	told := f.trace.outlet()
 	call := &ToolCall{Tool: b.tool, Arguments: slices.Clone(c.Arguments), Path: f.path, Number: n, Emit: told.emit}

@@ -91,11 +91,16 @@ func WithIdempotencyKey(ctx context.Context, key string) context.Context {
 type CallContext struct {
 	context.Context
 
-	RunID      string // see [Key], for this and the next ones
+	RunID      string // see [Key], for this and the next three
 	Generation int
 	Path       string
 	Ordinal    int
-	Own        string
+	Detail     *CallDetail // nil: nothing of that
+}
+
+// CallDetail is what few calls have.
+type CallDetail struct {
+	Own string // see [Key]
 
 	Answer   any    // to the pause that the call asked for before
 	AnswerTo string // that pause's Reason
@@ -106,10 +111,14 @@ type CallContext struct {
 func (c *CallContext) Value(key any) any {
 	switch key.(type) {
 	case idempotencyKey:
-		return Key(c.RunID, c.Generation, c.Path, c.Ordinal, c.Own)
+		own := ""
+		if c.Detail != nil {
+			own = c.Detail.Own
+		}
+		return Key(c.RunID, c.Generation, c.Path, c.Ordinal, own)
 	case answerKey:
-		if c.Answered {
-			return given{c.Answer, c.AnswerTo}
+		if d := c.Detail; d != nil && d.Answered {
+			return given{d.Answer, d.AnswerTo}
 		}
 		return nil
 	}

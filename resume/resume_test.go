@@ -116,7 +116,14 @@ func TestCallContext(t *testing.T) {
 	if got := ctx.Value(other{}); got != "other" {
 		t.Errorf("another value: %v", got)
 	}
-	ctx.Answered = true
+	ctx.Detail = &resume.CallDetail{Own: "own"}
+	if got, want := resume.IdempotencyKey(ctx), resume.Key("r", 1, "send", 2, "own"); got != want {
+		t.Errorf("key %s, want %s", got, want)
+	}
+	if v, ok := resume.Answer(ctx); ok {
+		t.Errorf("answer %v before there was one", v)
+	}
+	ctx.Detail.Answered = true
 	if v, ok := resume.Answer(ctx); !ok || v != nil {
 		t.Errorf("a null answer: %v, %v", v, ok)
 	}

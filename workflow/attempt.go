@@ -169,6 +169,11 @@ func (in *invocation) attempt() (response, error) {
 	if in.policy == nil || in.policy.Timeout == 0 {
 		return in.once()
 	}
+	return in.attemptInTime()
+}
+
+// attemptInTime is attempt with a timeout.
+func (in *invocation) attemptInTime() (response, error) {
 	ctx, cancel := context.WithTimeout(in.ctx, in.policy.Timeout)
 	defer cancel()
 	// If it is left behind it goes on with what is its own.

@@ -156,12 +156,20 @@ func (in *invocation) identify(again bool) {
 // setContext lets the call run in ctx, where it finds its key and its answer.
 func (in *invocation) setContext(ctx context.Context, cancel context.CancelCauseFunc) {
 	in.cancel = cancel
-	if in.call.kind == toolCall {
-		in.ctx = &resume.CallContext{Context: ctx, RunID: in.run.id, Generation: in.run.generation, Path: in.path, Ordinal: in.ordinal, Own: in.key,
-			Answer: in.reply, AnswerTo: in.replyTo, Answered: in.replied}
+	if in.ctx = ctx; in.call.kind != toolCall {
 		return
 	}
-	in.ctx = ctx
+	r := in.run
+	if len(r.contexts) == 0 {
+		r.contexts = make([]resume.CallContext, min(16, len(r.wf.graph.Nodes)))
+	}
+	c := &r.contexts[0]
+	r.contexts = r.contexts[1:]
+	*c = resume.CallContext{Context: ctx, RunID: r.id, Generation: r.generation, Path: in.path, Ordinal: in.ordinal}
+	if in.key != "" || in.replied {
+		c.Detail = &resume.CallDetail{Own: in.key, Answer: in.reply, AnswerTo: in.replyTo, Answered: in.replied}
+	}
+	in.ctx = c
 }
 
 // effect is what a second call would do to the world.
@@ -227,6 +235,14 @@ func (in *invocation) do() {
 		in.output, in.pause, in.failure = nil, nil, in.fault(in.panicked(recover()))
 	}()
 	in.size = machine.Unknown
+	if err := in.result(); err != nil {
+		in.fail(err)
+	}
+	returned = true
+}
+
+// result waits for its turn, and calls.
+func (in *invocation) result() error {
 	leave, err := in.enter()
 	defer leave()
 	switch {
@@ -240,12 +256,16 @@ func (in *invocation) do() {
 	default:
 		in.output, err = in.callTool()
 	}
+	return err
+}
+
+// fail keeps what an error of the call says: that it waits, or has failed.
+func (in *invocation) fail(err error) {
 	if pause, ok := errors.AsType[*resume.Suspension](err); ok {
 		in.output, in.pause, in.progress = nil, in.shownPause(pause.Pause), progress{}
-	} else if err != nil && in.pause == nil {
+	} else if in.pause == nil {
 		in.output, in.failure = nil, in.fault(err)
 	}
-	returned = true
 }
 
 // enter waits for a slot, where the calls of agents may overlap with others. An agent has none itself.

@@ -27,7 +27,8 @@ type group struct {
 // over meanwhile.
 func (r *run) start(c machine.Command, inside **invocation) bool {
 	in := r.own
-	*in = invocation{run: r, task: c.Task, call: c.Task.Node().Adapter.(*call), input: c.Input, path: r.events.path(c.Task), ctx: r.ctx}
+	*in = invocation{}
+	in.run, in.task, in.call, in.input, in.path, in.ctx = r, c.Task, c.Task.Node().Adapter.(*call), c.Input, r.events.path(c.Task), r.ctx
 	if r.ctx.Err() != nil {
 		if !r.cancelled {
 			r.cancel()

@@ -64,6 +64,7 @@ func (r *run) supervise() {
 		r.driveHere()
 		return
 	}
+	r.done = make(chan struct{})
 	go r.driveBeside()
 	select {
 	case <-r.done:
@@ -103,6 +104,7 @@ func (r *run) driveHere() {
 // driveBeside drives the run on a goroutine of its own. When an adapter ends that goroutine, the
 // run goes on on another one.
 func (r *run) driveBeside() {
+	growStack(0)
 	var inside *invocation
 	defer func() {
 		if inside != nil {
@@ -121,6 +123,9 @@ func (r *run) driveBeside() {
 // watchCall makes sure that the run goes on if the call that the baton names takes long.
 func (r *run) watchCall() {
 	if r.watch == nil {
+		if r.done == nil {
+			r.done = make(chan struct{})
+		}
 		r.watch = time.AfterFunc(time.Hour, r.look)
 	}
 	if r.watching.CompareAndSwap(false, true) {

@@ -134,9 +134,10 @@ func (r *run) outcome(start trace.Event, output any, err error) *Outcome {
 	if err == nil && r.waits != nil {
 		out.Status, out.Token, out.Pauses = StatusPaused, r.waits[0].Token, r.waits
 	}
-	out.Trace = []trace.Event{start}
 	out.Diagnostics = r.prepared.list
-	if r.m != nil {
+	if r.m == nil {
+		out.Trace = []trace.Event{start}
+	} else {
 		out.Trace = r.events.inPlanOrder(r.m)
 		out.Artefact = r.m.Artefact()
 		if r.m.Result() != nil {
@@ -150,7 +151,7 @@ func (r *run) outcome(start trace.Event, output any, err error) *Outcome {
 		}
 		out.Diagnostics = append(out.Diagnostics, r.found.inPlanOrder(out.Trace)...)
 	}
-	out.Trace = append(out.Trace, r.lastEvents(out)...)
+	r.addLastEvents(out)
 	for i := range out.Trace {
 		out.Trace[i].Seq = int64(i + 1)
 	}
@@ -163,9 +164,11 @@ func (r *run) outcome(start trace.Event, output any, err error) *Outcome {
 	return out
 }
 
-// lastEvents are those that say how the run ended.
-func (r *run) lastEvents(out *Outcome) (list []trace.Event) {
-	add := func(kind trace.Kind, attrs ...trace.Attr) { list = append(list, r.events.runEvent(kind, attrs...)) }
+// addLastEvents puts those behind the others that say how the run ended.
+func (r *run) addLastEvents(out *Outcome) {
+	add := func(kind trace.Kind, attrs ...trace.Attr) {
+		out.Trace = append(out.Trace, r.events.runEvent(kind, attrs...))
+	}
 	switch e := out.Error(); {
 	case out.Status == StatusPaused:
 		for _, p := range out.Pauses {
@@ -184,7 +187,6 @@ func (r *run) lastEvents(out *Outcome) (list []trace.Event) {
 		add(trace.RunError, attrs...)
 	}
 	add(trace.RunEnd, trace.Attr{Key: "status", Value: string(out.Status)})
-	return list
 }
 
 // warn tells the host's operator; whatever that does changes nothing.

@@ -202,7 +202,9 @@ func (r *run) newMachine(m *machine.Machine) *machine.Machine {
 	return m.Begin(r.wf.graph, r.journal.inputs, machine.Options{
 		MaxParallel: r.maxParallel(), MaxItems: r.limits.MaxItems, WallTime: wall, WallTimeName: name, Grace: r.limits.Grace,
 		MaxTasks: r.limits.MaxSteps, MaxOutput: r.limits.MaxOutputBytes, MaxOutputs: r.limits.MaxRunBytes,
-		Run: map[string]any{"id": r.id, "recipe": r.wf.recipe.Name, "version": r.wf.recipe.Version},
+		Run: func() map[string]any {
+			return map[string]any{"id": r.id, "recipe": r.wf.recipe.Name, "version": r.wf.recipe.Version}
+		},
 	})
 }
 

@@ -53,15 +53,16 @@ type run struct {
 	calls       chan *invocation // for workers that wait; closed at the end
 	idle        int              // workers that wait, or will in a moment
 	over        chan struct{}    // closed at the end: late reports go nowhere
-	done        chan struct{}    // closed when the machine is done, unless the caller drove it to its end
+	done        chan struct{}    // closed when the machine is done, unless the caller drove it to its end; nil: nobody else can drive it
 	own         *invocation      // the one that the driver executes itself
 	turns       int64            // calls that drivers executed themselves so far
 	slow        bool             // a quick call was not
 	slots       chan struct{}    // of calls under way, one each; nil: the machine starts no more than there may be
 	watch       *time.Timer
-	watching    atomic.Bool // the watch is armed
-	seen        int64       // by the watch: what the baton was
-	shared      *group      // of the calls that begin now
+	watching    atomic.Bool          // the watch is armed
+	seen        int64                // by the watch: what the baton was
+	contexts    []resume.CallContext // for the next calls
+	shared      *group               // of the calls that begin now
 	groups      []*group
 	timers      map[timerKey]*time.Timer
 	ended       <-chan struct{} // ctx.Done until it was seen
@@ -125,9 +126,19 @@ func (wf *Workflow) Run(ctx context.Context, input any, rt *runtime.Runtime) (*O
 	if rt == nil {
 		rt = &runtime.Runtime{}
 	}
+	growStack(0)
 	r := newRun(ctx, wf, rt)
 	out := r.execute(func() (map[string]any, error) { return r.open(input) }, r.beginJournal)
 	return out, out.Err
+}
+
+// growStack gives the stack of a fresh goroutine the size that a run takes, all at once and while there is
+// little on it to move. By itself the stack would grow twice, deep in the first call.
+//
+//go:noinline
+func growStack(i int) byte {
+	var frame [4 << 10]byte
+	return frame[i]
 }
 
 func newRun(ctx context.Context, wf *Workflow, rt *runtime.Runtime) *run {
@@ -163,7 +174,7 @@ func (r *run) execute(open func() (map[string]any, error), ready func() error) (
 	r.m = r.newMachine(r.room.machine)
 	r.m.Tell(r.events.now)
 	r.events.reserve(start, len(r.wf.graph.Nodes))
-	r.over, r.done, r.own = make(chan struct{}), make(chan struct{}), new(invocation)
+	r.over, r.own = make(chan struct{}), new(invocation)
 	if r.wf.overlaps {
 		r.slots = make(chan struct{}, r.maxParallel())
 	}

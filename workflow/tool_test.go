@@ -113,10 +113,11 @@ func TestRecipeAsToolWaitsForItsRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := tool.Call(call, json.RawMessage("{}"))
-			if !call.Answered && !errors.As(err, &asked) || call.Answered && (err != nil || string(got) != `"approve"`) {
-				t.Errorf("answered %v: got %s, %v", call.Answered, got, err)
+			answered := call.Detail != nil
+			if !answered && !errors.As(err, &asked) || answered && (err != nil || string(got) != `"approve"`) {
+				t.Errorf("answered %v: got %s, %v", answered, got, err)
 			}
-			call.Answer, call.AnswerTo, call.Answered = map[string]any{"decision": "approve"}, asked.Pause.Reason, true
+			call.Detail = &resume.CallDetail{Answer: map[string]any{"decision": "approve"}, AnswerTo: asked.Pause.Reason, Answered: true}
 		}
 	})
 }

@@ -54,10 +54,10 @@ type Options struct {
 	WallTime     time.Duration // of the whole run; 0: none
 	WallTimeName string        // what that bound is called
 	Grace        time.Duration
-	MaxTasks     int            // steps and items, those of bodies each time
-	MaxOutput    int            // bytes of one output or input, as JSON
-	MaxOutputs   int            // bytes of all that the run keeps: outputs, items, inputs of files
-	Run          map[string]any // what expressions see as run
+	MaxTasks     int                   // steps and items, those of bodies each time
+	MaxOutput    int                   // bytes of one output or input, as JSON
+	MaxOutputs   int                   // bytes of all that the run keeps: outputs, items, inputs of files
+	Run          func() map[string]any // makes what expressions see as run; asked once at most
 }
 
 // Result is how a run ended.
@@ -70,7 +70,7 @@ type Result struct {
 // Machine is the state of one run. It is not safe for concurrent use: one goroutine owns it.
 type Machine struct {
 	opts Options
-	run  map[string]any
+	run  map[string]any // nil: nothing has asked for it yet
 
 	root    *frame
 	ready   queue     // all needs settled, nothing decided yet
@@ -101,7 +101,7 @@ func New(g *Graph, inputs map[string]any, opts Options) *Machine {
 
 // Begin makes a zero or cleared machine, which it returns, that of one run, like [New].
 func (m *Machine) Begin(g *Graph, inputs map[string]any, opts Options) *Machine {
-	m.opts, m.run, m.tasks = opts, opts.Run, len(g.Nodes)
+	m.opts, m.tasks = opts, len(g.Nodes)
 	m.largest, _ = value.Size(inputs, opts.MaxOutput)
 	if m.root == nil {
 		m.root = new(frame)

@@ -129,7 +129,13 @@ func (t *Task) Inputs() map[string]any { return t.frame.inputs }
 func (t *Task) Consts() map[string]any { return t.frame.graph.Consts }
 
 // Run returns what expressions see as run.
-func (t *Task) Run() map[string]any { return t.frame.m.run }
+func (t *Task) Run() map[string]any {
+	m := t.frame.m
+	if m.run == nil && m.opts.Run != nil {
+		m.run = m.opts.Run()
+	}
+	return m.run
+}
 
 // Step returns the state of a visible step.
 func (t *Task) Step(ref expr.StepRef) (status string, output, err any) {
