@@ -391,12 +391,19 @@ type agentRecord struct {
 	Began  int               `json:"began"`
 }
 
+func readAgent(rec checkpoint.Record) (kept agentRecord, err error) {
+	if err = json.Unmarshal(rec.Data, &kept); err != nil {
+		err = fmt.Errorf("record %d (%s): %w: %w", rec.Seq, rec.Kind, checkpoint.ErrCorrupt, err)
+	}
+	return kept, err
+}
+
 // shareAgent notes what happened in an agent of another run, or under another definition. What that used, is
 // counted there.
 func (r *run) shareAgent(t *machine.Task, rec checkpoint.Record, generation int) error {
-	var kept agentRecord
-	if err := json.Unmarshal(rec.Data, &kept); err != nil {
-		return fmt.Errorf("record %d (%s): %w: %w", rec.Seq, rec.Kind, checkpoint.ErrCorrupt, err)
+	kept, err := readAgent(rec)
+	if err != nil {
+		return err
 	}
 	b := &agentBatch{events: kept.Events, calls: kept.Calls}
 	if generation > 0 {
@@ -425,22 +432,10 @@ func (r *run) takeAgent(t *machine.Task, kept agentRecord) {
 	}
 }
 
-// keptAgent is what a record of recAgent holds, usage apart.
-type keptAgent struct {
-	Events []agentloop.Event `json:"events"`
-	Calls  []drawnCall       `json:"calls"`
-	Waits  bool              `json:"waits"`
-}
-
-func readAgent(rec checkpoint.Record) (kept keptAgent, err error) {
-	err = json.Unmarshal(rec.Data, &kept)
-	return kept, err
-}
-
 // applyAgent is noteAgent for a record.
 func (r *run) applyAgent(t *machine.Task, rec checkpoint.Record, data map[string]any) error {
-	var kept agentRecord
-	if err := json.Unmarshal(rec.Data, &kept); err != nil {
+	kept, err := readAgent(rec)
+	if err != nil {
 		return err
 	}
 	r.takeAgent(t, kept)
