@@ -47,7 +47,7 @@ func (f *frame) addChildren(add func(b *binding, listed bool)) {
 		}
 		add(&binding{spec: runtime.ToolSpec{Name: delegatePrefix + name, Description: text, Parameters: delegateParameters}, child: child}, false)
 	}
-	if f.loop.MaxSubagents < 0 || f.loop.Tools != nil && len(f.loop.Tools) == 0 || f.state.Start.Subagent != "" {
+	if f.loop.MaxSubagents < 0 || f.loop.Tools != nil && len(normal(f.loop.Tools)) == 0 || f.state.Start.Subagent != "" {
 		return
 	}
 	for _, spec := range []runtime.ToolSpec{spawnSpec, sendSpec, waitSpec, closeSpec} {

@@ -13,7 +13,7 @@ import (
 // Snapshot says what a run of a loop was made of, in a form that equal runs share.
 type Snapshot struct {
 	Agent      string        `json:"agent"`
-	Allow      []string      `json:"allow,omitempty"` // normalised; nil: all
+	Allow      []string      `json:"allow,omitzero"` // normalised; nil: all
 	Skills     []SkillRef    `json:"skills,omitempty"`
 	Approvals  []string      `json:"approvals,omitempty"` // granted for the session, sorted
 	Definition string        `json:"definition"`          // Loop.Digest
@@ -37,8 +37,11 @@ func (s Snapshot) JSON() []byte {
 
 func (f *frame) snapshot() Snapshot {
 	return look(f, func(s *State) Snapshot {
-		snap := Snapshot{Agent: f.loop.Name, Allow: normal(f.loop.Tools), Skills: refs(s.Skills), Approvals: slices.Clone(s.Grants),
+		snap := Snapshot{Agent: f.loop.Name, Skills: refs(s.Skills), Approvals: slices.Clone(s.Grants),
 			Definition: f.digest(), Steps: s.Steps, Usage: s.Total()}
+		if f.loop.Tools != nil {
+			snap.Allow = normal(f.loop.Tools)
+		}
 		return snap
 	})
 }
