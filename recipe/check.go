@@ -36,6 +36,10 @@ func (w *walker) argument(n *yamlnode.Node, key Argument) {
 		w.text(n)
 	case typeStrings:
 		w.names(n)
+	case typeTools: // empty ones are dropped
+		for _, item := range w.items(n) {
+			w.String(item)
+		}
 	case typeBoolean:
 		w.Bool(n)
 	case typeNumber:

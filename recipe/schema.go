@@ -17,6 +17,7 @@ var typeSchemas = map[string]node{
 	typeName:       {"type": "string", "pattern": itemName.String()},
 	typeText:       {"anyOf": []any{node{"type": "string"}, def(fileObject)}},
 	typeStrings:    {"type": "array", "items": node{"type": "string", "minLength": 1}},
+	typeTools:      {"type": "array", "items": node{"type": "string"}},
 	typeInteger:    {"type": "integer"},
 	typePositive:   {"type": "integer", "minimum": 1},
 	typeNatural:    {"type": "integer", "minimum": 0},

@@ -92,6 +92,7 @@ const (
 	typeName       = "name"
 	typeText       = "string or {file: path}"
 	typeStrings    = "list of strings"
+	typeTools      = "list of tools"
 	typeInteger    = "integer"
 	typePositive   = "integer from 1"
 	typeNatural    = "integer from 0"
@@ -245,8 +246,8 @@ var (
 	agentObject = newObject("agent", []Argument{
 		{Name: "model", Type: typeString, Doc: "The model by name."},
 		{Name: "instructions", Type: typeText, Doc: "The system prompt."},
-		{Name: "tools", Type: typeStrings, Doc: "The tools that it may call. Not given: all; an empty list: none."},
-		{Name: "deny", Type: typeStrings, Doc: "Tools that it may not call; this wins over tools."},
+		{Name: "tools", Type: typeTools, Doc: "The tools that it may call. Not given: all; an empty list: none."},
+		{Name: "deny", Type: typeTools, Doc: "Tools that it may not call; this wins over tools."},
 		{Name: "max_steps", Type: typeThousand, Doc: "How often it may ask the model. Defaults to 10."},
 		{Name: "on_limit", Type: typeString, Allowed: []string{"fail"}, Doc: "fail makes reaching max_steps an error."},
 		{Name: "until", Type: typeExpression, Doc: "Stop as soon as this is true."},
