@@ -3,7 +3,10 @@ package workflow
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
+	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
@@ -13,7 +16,8 @@ import (
 
 // recRedefined begins a journal anew under another definition: what is before it counts no more, and
 // behind it stands what the new definition left standing. Its data: digest, definition?, generation, worked,
-// and kept, how pauses ended that the new generation comes to again.
+// kept, how pauses ended that the new generation comes to again, and doubts, calls of which nobody knows
+// whether they had their effect.
 const recRedefined checkpoint.Kind = "run.redefined"
 
 // definitionNow is the definition that a run has by its journal: of its beginning, or of the last
@@ -117,6 +121,12 @@ func (r *run) redefine(l *leg, g *given) error {
 		header = append([]checkpoint.Record{rec}, header...)
 		kept = append(kept, map[string]any{"step": p.Step, "kind": string(p.Kind), "reason": p.Reason, "about": about, "answer": g.answer})
 	}
+	doubts, err := doubtsOf(recs, stands, func(rec checkpoint.Record) bool {
+		return l.isOpen(rec) && (g == nil || !isPause(rec, g.pause))
+	})
+	if err != nil {
+		return err
+	}
 	if g != nil && kept == nil {
 		return fmt.Errorf("pause %q: %w", g.pause, checkpoint.ErrToken)
 	}
@@ -124,7 +134,7 @@ func (r *run) redefine(l *leg, g *given) error {
 		return err
 	}
 	r.stamped = true
-	data := map[string]any{"digest": r.wf.digest, "generation": int64(generation), "kept": kept, "worked": int64(r.clock.used)}
+	data := map[string]any{"digest": r.wf.digest, "generation": int64(generation), "kept": kept, "doubts": doubts, "worked": int64(r.clock.used)}
 	if text, err := r.wf.definition(); err != nil {
 		return err
 	} else if text != nil {
@@ -168,6 +178,82 @@ func (l *leg) isOpen(rec checkpoint.Record) bool {
 	return false
 }
 
+// isPause reports whether a record opened the pause of that id.
+func isPause(rec checkpoint.Record, id string) bool {
+	p, err := resume.Opened(rec)
+	return err == nil && p.ID == id
+}
+
+// doubtsOf are the calls of steps that begin again of which nobody knows whether they had their effect: those
+// that somebody is being asked about, by a pause that open is true for, and those that had begun when the
+// process died.
+func doubtsOf(recs []checkpoint.Record, stands map[string]bool, open func(checkpoint.Record) bool) ([]any, error) {
+	var doubts []any
+	add := func(step, about string) { doubts = append(doubts, map[string]any{"step": step, "about": about}) }
+	begun := map[string]bool{}
+	agents := map[string][]agentloop.Event{}
+	for _, rec := range recs {
+		switch rec.Kind {
+		case recBegun:
+			begun[rec.Path] = true
+		case recEnded:
+			delete(begun, rec.Path)
+			delete(agents, rec.Path)
+		case recAgent:
+			var kept agentRecord
+			if err := json.Unmarshal(rec.Data, &kept); err != nil {
+				return nil, err
+			}
+			agents[rec.Path] = append(agents[rec.Path], kept.Events...)
+		case checkpoint.PauseOpened:
+			delete(begun, rec.Path)
+			p, err := resume.Opened(rec)
+			if err != nil {
+				return nil, err
+			}
+			data, err := dataOf(rec)
+			if err != nil {
+				return nil, err
+			}
+			agent, _ := data["agent"].(map[string]any)
+			switch path, _ := agent["step"].(string); {
+			case p.Reason != indeterminate || !open(rec):
+			case agent == nil:
+				add(p.Step, "")
+			case !stands[path]:
+				add(p.Step, aboutOf(&p))
+			}
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(begun)) {
+		add(path, "")
+	}
+	for _, path := range slices.Sorted(maps.Keys(agents)) {
+		if stands[path] {
+			continue
+		}
+		state, err := agentloop.Fold(agents[path])
+		if err != nil {
+			return nil, err
+		}
+		unsureCalls(&state, path, add)
+	}
+	return doubts, nil
+}
+
+// unsureCalls tells of the calls of an agent, and of its children, that were under way when the process died.
+func unsureCalls(s *agentloop.State, path string, tell func(step, about string)) {
+	for _, c := range s.Calls {
+		if c.Open && c.Effect == runtime.External {
+			args, _ := value.Decode(c.Arguments) // it was checked
+			tell(path, aboutOf(&resume.Pause{Reason: indeterminate, Show: map[string]any{"tool": c.Name, "arguments": args}}))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Children)) {
+		unsureCalls(s.Children[name], framePath(path, name), tell)
+	}
+}
+
 // generationOf counts the beginnings of a run.
 func generationOf(recs []checkpoint.Record) int {
 	n := 1
@@ -187,6 +273,14 @@ func generationOf(recs []checkpoint.Record) int {
 func (r *run) begunAnew(data map[string]any) {
 	if g, ok := data["generation"].(int64); ok {
 		r.generation = int(g)
+	}
+	doubts, _ := data["doubts"].([]any)
+	for _, e := range doubts {
+		m, _ := e.(map[string]any)
+		key := pauseKey{kind: resume.System, reason: indeterminate}
+		key.step, _ = m["step"].(string)
+		key.about, _ = m["about"].(string)
+		r.doubt(key)
 	}
 	list, _ := data["kept"].([]any)
 	for _, e := range list {

@@ -1,14 +1,18 @@
 package workflow_test
 
 import (
+	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/runtime/runtimetest"
 	"github.com/braise-run/braise/workflow"
 )
 
@@ -63,6 +67,62 @@ func TestAcceptChanged(t *testing.T) {
 				whole, err := workflow.Recover(t.Context(), out.RunID, rt, nil)
 				if err != nil || !cmp.Equal(whole.Output, tt.output) || len(log.lines) != len(tt.effects) {
 					t.Errorf("recovered: output %v, %v, effects %v", whole.Output, err, log.lines)
+				}
+			})
+		}
+	}
+}
+
+// A call of which nobody knows whether it had its effect is not made again without a person's word, however the
+// definition changes.
+func TestAcceptChangedAsksAboutCalls(t *testing.T) {
+	const plain = `steps:
+  send: {uses: test.send, with: {to: Ann}}
+  note: {uses: set, with: OLD}
+output: ${{ steps.send.output }}
+`
+	const agent = `steps:
+  send: {uses: agent, with: {agent: {model: m, tools: [test.send], instructions: OLD}, prompt: go}}
+output: ${{ steps.send.output.text }}
+`
+	for name, text := range map[string]string{"a step": plain, "an agent that changes": agent} {
+		for _, decision := range []string{"result", "retry"} {
+			t.Run(name+", "+decision, func(t *testing.T) {
+				sent := 0
+				send := runtimetest.NewTool("test.send", func(context.Context, json.RawMessage) (any, error) {
+					if sent++; sent == 1 {
+						return nil, lost
+					}
+					return "sent", nil
+				})
+				m := &runtimetest.Model{Func: func(_ context.Context, req *runtime.Request) (*runtime.Response, error) {
+					if last := req.Messages[len(req.Messages)-1]; last.Role == runtime.ToolRole {
+						return &runtime.Response{Text: last.Text}, nil
+					}
+					return &runtime.Response{ToolCalls: []runtime.ToolCall{{Name: "test.send", Arguments: json.RawMessage(`{"to":"Ann"}`)}}}, nil
+				}}
+				rt := &runtime.Runtime{Store: new(checkpoint.Memory), Resume: resume.PassThrough{}, Tools: []runtime.Tool{send}, Models: map[string]runtime.Model{"m": m}}
+				out, err := load(t, []byte(head+text)).Run(t.Context(), nil, rt)
+				if err != nil || out.Status != workflow.StatusPaused || sent != 1 {
+					t.Fatal(out.Status, err, sent)
+				}
+				opts := &workflow.ResumeOptions{Workflow: load(t, []byte(head+strings.Replace(text, "OLD", "NEW", 1))), AcceptChanged: true}
+
+				out, err = workflow.Recover(t.Context(), out.RunID, rt, opts) // nobody has said anything
+				if err != nil || out.Status != workflow.StatusPaused || sent != 1 {
+					t.Fatalf("recovered: %s, %v, sent %d times", out.Status, err, sent)
+				}
+				answer, want := map[string]any{"decision": decision}, []any{"sent", 2}
+				if decision == "result" {
+					answer["form"], want = "it was sent", []any{"it was sent", 1}
+				}
+				opts.Workflow = load(t, []byte(head+strings.Replace(text, "OLD", "NEWER", 1)))
+				out, err = workflow.Resume(t.Context(), out.Token, answer, rt, opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(want, []any{out.Output, sent}); diff != "" {
+					t.Errorf("output, sent (-want +got):\n%s", diff)
 				}
 			})
 		}

@@ -103,9 +103,6 @@ func (r *run) answerFromBefore(p *openPause) bool {
 // generations; the answers that there are to that count, too. key, without n, is of the pause that asks: of a
 // step's own, or about a call in an agent.
 func (r *run) doubtful(key pauseKey) (n int) {
-	if r.interrupt != resume.Restart && key.about == "" {
-		return 0
-	}
 	if r.doubts[key] {
 		n++
 	}
@@ -115,6 +112,15 @@ func (r *run) doubtful(key pauseKey) (n int) {
 			return n
 		}
 	}
+}
+
+// doubt notes that it is to be asked what became of a call.
+func (r *run) doubt(key pauseKey) {
+	if r.doubts == nil {
+		r.doubts = map[pauseKey]bool{}
+	}
+	key.n = 0
+	r.doubts[key] = true
 }
 
 // doubtsIn is doubtful for each call of an agent that it is so for.
@@ -166,12 +172,7 @@ func (r *run) beginAgain(answered *openPause) {
 	r.events.settle(r.m)
 	for _, p := range r.pauses {
 		if p != answered && p.Reason == indeterminate {
-			if r.doubts == nil {
-				r.doubts = map[pauseKey]bool{}
-			}
-			key := p.key
-			key.n = 0
-			r.doubts[key] = true
+			r.doubt(p.key)
 		}
 	}
 	for path := range r.rolled {
