@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -233,5 +234,27 @@ output: ${{ steps.a.output.text }}
 		if diff := cmp.Diff([]any{want, calls, wantFound}, []any{code, len(fast.Requests()), found}); diff != "" {
 			t.Errorf("%v: code, calls, findings (-want +got):\n%s", mode, diff)
 		}
+	}
+}
+
+type house []runtime.Tool
+
+func (h house) Tools() []runtime.Tool                        { return h }
+func (h house) Instructions(context.Context) (string, error) { return "", nil }
+
+// The tools of the environment are for agents, and there for them; for a step they are not.
+func TestToolsOfTheEnvironment(t *testing.T) {
+	bell := runtimetest.NewTool("env.bell", func(context.Context, json.RawMessage) (any, error) { return "ding", nil })
+	rt := &runtime.Runtime{Diagnostics: diagnostics.Strict, Env: house{bell},
+		Models: map[string]runtime.Model{"m": rounds([]runtime.ToolCall{wants("env.bell", "{}")})}}
+	const agent = head + "requires: {tools: [env.bell]}\nsteps:\n  a: {uses: agent, with: {agent: {model: m, tools: [env.bell]}, prompt: go}}\n"
+	for recipe, want := range map[string]string{agent: "", agent + "  b: {uses: env.bell}\n": "strict"} {
+		out, _ := load(t, []byte(recipe)).Run(t.Context(), nil, rt)
+		if e := out.Error(); (e == nil) != (want == "") || e != nil && !strings.HasPrefix(e.Error(), want) {
+			t.Errorf("%s\ngot %v", recipe, out.Err)
+		}
+	}
+	if n := len(bell.Calls()); n != 1 {
+		t.Errorf("called %d times", n)
 	}
 }

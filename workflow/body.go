@@ -242,7 +242,7 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 		names := *inner
 		names.Secrets = true
 		s.with(src.With, &names)
-		s.need(useTool, src.Uses.Text, src.Uses.Pos, s.path())
+		s.need(useTool, src.Uses.Text, src.Uses.Pos, s.path()).called = true
 		s.compileCall(src, toolCall, src.Uses.Text)
 		if key := src.IdempotencyKey; key != nil {
 			t, refs := s.template(key, inner)
@@ -386,7 +386,7 @@ func (s *stepCompiler) compileRollback(src *recipe.Step, inner *expr.Scope) {
 			}
 		}
 	}
-	s.need(useTool, r.Uses.Text, r.Uses.Pos, s.path())
+	s.need(useTool, r.Uses.Text, r.Uses.Pos, s.path()).called = true
 	s.calls = append(s.calls, c)
 }
 

@@ -62,6 +62,7 @@ type use struct {
 	pos      diagnostics.Position
 	step     string // the first step that needs it; "" when only requires names it
 	required bool   // requires names it
+	called   bool   // of a tool: a step or a rollback calls it, not only agents
 }
 
 // MaxSteps bounds the steps of a recipe, those of its bodies and sub-recipes counted at every
@@ -100,7 +101,7 @@ func Compile(r *recipe.Recipe, opts *Options) (*Workflow, error) {
 		}
 	}
 	if opts != nil && opts.Tools != nil {
-		c.list = append(c.list, wf.checkTools(opts.Tools)...)
+		c.list = append(c.list, wf.checkTools(opts.Tools, nil)...)
 	}
 	list := slices.Concat(r.Diagnostics, c.list)
 	list.Sort()

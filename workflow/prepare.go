@@ -77,7 +77,7 @@ func (wf *Workflow) prepare(ctx context.Context, rt *runtime.Runtime) (*prepared
 	}
 	p.checkPrices(wf, rt)
 	p.bindPorts(wf.ports, rt)
-	p.bindTools(wf)
+	p.bindTools(wf, rt)
 	err := p.readSecrets(ctx, wf, rt)
 	for _, u := range wf.capabilities {
 		if !p.offers.Has(u.name) {
@@ -133,7 +133,7 @@ func missing(u use, what string, code diagnostics.Code, offered []string) diagno
 	return d
 }
 
-func (p *prepared) bindTools(wf *Workflow) {
+func (p *prepared) bindTools(wf *Workflow, rt *runtime.Runtime) {
 	if len(wf.tools) == 0 {
 		return
 	}
@@ -161,12 +161,20 @@ func (p *prepared) bindTools(wf *Workflow) {
 			p.list = append(p.list, p.offers.Unmet(fmt.Sprintf("tool %q", u.name), d.Metadata().Requires)...)
 		}
 	}
-	for _, d := range wf.checkTools(specs) {
+	var agents []string // tools that only agents have
+	if rt.Env != nil {
+		for _, t := range rt.Env.Tools() {
+			if t != nil {
+				agents = append(agents, t.Spec().Name)
+			}
+		}
+	}
+	for _, d := range wf.checkTools(specs, agents) {
 		d.Level, d.Kind = diagnostics.Warn, diagnostics.KindContract
 		p.list = append(p.list, d)
 	}
 	for i, u := range wf.tools {
-		if u.required && p.tools[i].tool == nil {
+		if u.required && p.tools[i].tool == nil && !u.ofAgents(agents) {
 			p.missing(u, "tool", diagnostics.CodeMissingTool, toolNames(specs))
 		}
 	}
@@ -182,17 +190,21 @@ func toolNames(specs []runtime.ToolSpec) []string {
 
 // toolCheck is what checking the calls against some tools has found.
 type toolCheck struct {
-	specs []runtime.ToolSpec
-	list  diagnostics.List
+	specs  []runtime.ToolSpec
+	agents []string
+	list   diagnostics.List
 }
+
+// ofAgents reports whether a tool is one of those that only agents have, and nothing else calls it.
+func (u *use) ofAgents(tools []string) bool { return !u.called && slices.Contains(tools, u.name) }
 
 // checkTools checks the calls of tools against what is known of the tools: a name that is not
 // there is a warning, arguments that cannot fit are an error. Most runs have the tools of the run
 // before; what was found then stands.
-func (wf *Workflow) checkTools(specs []runtime.ToolSpec) diagnostics.List {
+func (wf *Workflow) checkTools(specs []runtime.ToolSpec, agents []string) diagnostics.List {
 	last := wf.checked.Load()
-	if last == nil || !slices.EqualFunc(specs, last.specs, sameParameters) {
-		last = &toolCheck{slices.Clone(specs), wf.findInTools(specs)}
+	if last == nil || !slices.EqualFunc(specs, last.specs, sameParameters) || !slices.Equal(agents, last.agents) {
+		last = &toolCheck{slices.Clone(specs), agents, wf.findInTools(specs, agents)}
 		wf.checked.Store(last)
 	}
 	return last.list
@@ -202,14 +214,14 @@ func sameParameters(a, b runtime.ToolSpec) bool {
 	return a.Name == b.Name && bytes.Equal(a.Parameters, b.Parameters)
 }
 
-func (wf *Workflow) findInTools(specs []runtime.ToolSpec) diagnostics.List {
+func (wf *Workflow) findInTools(specs []runtime.ToolSpec, agents []string) diagnostics.List {
 	var list diagnostics.List
 	byName := make(map[string]runtime.ToolSpec, len(specs))
 	for _, s := range specs {
 		byName[s.Name] = s
 	}
 	for _, u := range wf.tools {
-		if _, ok := byName[u.name]; !ok && u.step != "" && !u.required {
+		if _, ok := byName[u.name]; !ok && u.step != "" && !u.required && !u.ofAgents(agents) {
 			list = append(list, missing(u, "tool", diagnostics.CodeMissingTool, toolNames(specs)))
 		}
 	}
