@@ -498,7 +498,7 @@ func (f *frame) settleCall(n int, code, text string) error {
 		f.emitAbout(ToolEnd, seen, "call", n, "tool", name)
 		return nil
 	}
-	f.emit(AgentError, "what", "tool", "call", n, "tool", name, "message", text)
+	f.emit(AgentError, "what", "tool", "call", n, "tool", name, "message", strings.TrimPrefix(shown, "error: "))
 	f.emitAbout(ToolEnd, seen, "call", n, "tool", name, "error", code)
 	return nil
 }

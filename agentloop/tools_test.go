@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
+	"github.com/braise-run/braise/trace"
 )
 
 // offered lists the tools of a request.
@@ -128,6 +130,13 @@ func TestTools(t *testing.T) {
 		l.MaxResultBytes = 5
 		res := must(t, l, input{}, host(model(says("", "t.x", "t.y"), says("done")), rawTool(`"äöüäöü"`), tool("t.y", "", "12345")))
 		same(t, "results", results(res), []string{"äö\n[cut: the first 4 of 12 bytes]", "12345"})
+
+		l.MaxResultBytes = 12
+		bad := runtimetest.NewTool("t.x", func(context.Context, json.RawMessage) (any, error) { return nil, errors.New("too much to say") })
+		res = must(t, l, input{}, host(model(says("", "t.x"), says("done")), bad))
+		same(t, "results", results(res), []string{"error: too m\n[cut: the first 12 of 22 bytes]"})
+		i := slices.IndexFunc(res.Trace, func(e trace.Event) bool { return e.Kind == agentloop.AgentError })
+		same(t, "the trace", res.Trace[i].Data.Get("message"), "too m\n[cut: the first 12 of 22 bytes]")
 	})
 	t.Run("3.4 gates in order", func(t *testing.T) {
 		var order []string
