@@ -83,7 +83,7 @@ func (p *progress) loopText(l *loop, e trace.Event) string {
 		if code == "" {
 			return strings.TrimRight(call+"→ "+text, " ")
 		}
-		return p.paint("31", "✗") + " " + call + code + strings.TrimPrefix(text, "error")
+		return p.paint("31", "✗") + " " + call + code + strings.TrimPrefix(strings.TrimPrefix(text, "error"), ": "+code)
 	case agentloop.AgentError: // of tools and children the result says it, of the loop the end of its step
 		if e.Data.Get("what") == "model" {
 			return p.paint("31", "✗") + fmt.Sprintf(" step %d: %s", l.step, get("message"))
