@@ -248,7 +248,7 @@ func (r *run) takeEvents(in *invocation, b *agentBatch) {
 
 // noteAgent notes what happened in an agent.
 func (r *run) noteAgent(in *invocation, b *agentBatch) {
-	r.note(entry{kind: recAgent, path: in.path, n: r.decided(), agent: b})
+	r.note(&entry{kind: recAgent, path: in.path, n: r.decided(), agent: b})
 	log := r.logOf(in.task)
 	log.events = append(log.events, b.events)
 	r.m.Spend(in.task, b.used.micros)
@@ -283,7 +283,7 @@ func (r *run) closeAgent(in *invocation) {
 	}
 	r.events.grow(len(a.result.Trace))
 	for _, e := range a.result.Trace {
-		r.events.keep(in.task, e)
+		*r.events.keep(in.task) = e
 	}
 	for _, d := range a.result.Diagnostics {
 		if d.Code != diagnostics.CodeMissingTool && d.Code != diagnostics.CodeMissingCapability { // found before the first step
@@ -306,10 +306,10 @@ func (r *run) suspendAgent(in *invocation, pauses []agentloop.Pause) {
 			return
 		}
 	}
-	r.note(entry{kind: recAgent, path: in.path, n: r.decided(), agent: &agentBatch{waits: true}})
+	r.note(&entry{kind: recAgent, path: in.path, n: r.decided(), agent: &agentBatch{waits: true}})
 	r.agentWaits(in.task)
 	if t := in.task; t.Status() != machine.Waiting && t.Failure() != nil && !r.cancelled { // it was told to stop meanwhile
-		r.note(entry{kind: recEnded, path: in.path, n: r.decided(), failure: t.Failure()})
+		r.note(&entry{kind: recEnded, path: in.path, n: r.decided(), failure: t.Failure()})
 	}
 }
 
@@ -345,12 +345,12 @@ func (r *run) openInAgent(in *invocation, p *agentloop.Pause, tries int) error {
 	if opened.Pause, err = resume.Opened(rec); err != nil {
 		return err
 	}
-	r.note(entry{rec: &rec})
+	r.note(&entry{rec: &rec})
 	if r.count(opened); r.answerFromBefore(opened) {
 		return nil
 	}
 	reached(pauseNoted)
-	r.events.emit(in.task, trace.Event{Kind: trace.StepWaiting, Step: opened.Step, Data: trace.Data{{Key: "pauseKind", Value: string(opened.Kind)}}}, nil)
+	r.events.emit(in.task, trace.StepWaiting, opened.Step, trace.Data{{Key: "pauseKind", Value: string(opened.Kind)}}, nil)
 	r.keepOpen(opened)
 	return nil
 }
@@ -409,7 +409,7 @@ func (r *run) shareAgent(t *machine.Task, rec checkpoint.Record, generation int)
 	if generation > 0 {
 		b.began = cmp.Or(kept.Began, generation)
 	}
-	r.note(entry{kind: recAgent, path: rec.Path, n: r.decided(), agent: b})
+	r.note(&entry{kind: recAgent, path: rec.Path, n: r.decided(), agent: b})
 	r.takeAgent(t, agentRecord{b.events, b.calls, false, b.began})
 	return nil
 }

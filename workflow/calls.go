@@ -62,7 +62,7 @@ func (r *run) start(c machine.Command, inside **invocation) bool {
 	if r.journal.durable() {
 		if effect := in.hasEffect(); effect || r.journal.urgent {
 			if effect {
-				r.note(entry{kind: recBegun, path: in.path, n: r.m.Decided(), ordinal: in.ordinal})
+				r.note(&entry{kind: recBegun, path: in.path, n: r.m.Decided(), ordinal: in.ordinal})
 			}
 			r.own = new(invocation)
 			r.blocked = append(r.blocked, blocked{in, c.Alone})
@@ -97,7 +97,8 @@ func (r *run) launch(in *invocation, alone bool, inside **invocation) bool {
 		r.hand(in) // it tells of its calls itself, and needs a driver
 		return true
 	}
-	r.events.emit(in.task, in.event(), in.content())
+	ev := in.event()
+	r.events.emit(in.task, ev.Kind, ev.Step, ev.Data, in.content())
 	r.turns++
 	if r.slots != nil {
 		alone = false
@@ -141,7 +142,7 @@ func (r *run) finish(in *invocation) {
 	}
 	cancelled := in.failure != nil && in.failure.Category == string(runtime.CategoryCancelled)
 	if !cancelled || !r.cancelled { // what was cancelled from outside is done again when the run is recovered
-		r.note(entry{kind: recEnded, path: in.path, n: r.decided(), output: in.output, failure: in.failure, asked: in.asked()})
+		r.note(&entry{kind: recEnded, path: in.path, n: r.decided(), output: in.output, failure: in.failure, asked: in.asked()})
 		r.journal.urgent = r.journal.urgent || r.journal.durable() && in.hasEffect()
 		r.m.Spend(in.task, in.used.micros)
 	}
@@ -218,7 +219,7 @@ func (in *invocation) emit(ev trace.Event, content any) {
 	}
 	if r.baton.CompareAndSwap(in.turn, 0) { // else the caller has taken over
 		r.events.tick()
-		r.events.emit(in.task, ev, content)
+		r.events.emit(in.task, ev.Kind, ev.Step, ev.Data, content)
 		r.baton.Store(in.turn)
 	}
 }

@@ -168,7 +168,7 @@ func (r *run) openReceive(t *machine.Task) {
 // began begins a step in the trace of this leg that waited for a value in an earlier one.
 func (r *run) began(t *machine.Task) {
 	if t.First == 0 && t.Node().Kind == machine.Receive {
-		r.events.emit(t, trace.Event{Kind: trace.StepStart, Step: t.Path()}, nil)
+		r.events.emit(t, trace.StepStart, t.Path(), nil, nil)
 	}
 }
 
@@ -295,7 +295,7 @@ func (r *run) shareSent(data map[string]any) error {
 	if err != nil {
 		return err
 	}
-	r.note(entry{rec: &rec})
+	r.note(&entry{rec: &rec})
 	r.takeSent(sent{name: name, index: i, value: data["value"]})
 	return nil
 }

@@ -213,7 +213,7 @@ func (r *run) carryOut(c machine.Command, inside **invocation) bool {
 	switch c.Op {
 	case machine.Began:
 		r.beginTime(c.Task)
-		r.events.emit(c.Task, trace.Event{Kind: trace.StepStart, Step: c.Task.Path()}, nil)
+		r.events.emit(c.Task, trace.StepStart, c.Task.Path(), nil, nil)
 		if r.hooked() {
 			r.tell(runtime.Moment{Point: runtime.StepBefore, Step: r.events.path(c.Task)})
 		}
@@ -233,7 +233,7 @@ func (r *run) carryOut(c machine.Command, inside **invocation) bool {
 		if c.Task.Status() == machine.SkippedWhen {
 			reason = skippedWhen
 		}
-		r.events.emit(c.Task, trace.Event{Kind: trace.StepSkip, Step: c.Task.Path(), Data: reason}, nil)
+		r.events.emit(c.Task, trace.StepSkip, c.Task.Path(), reason, nil)
 	case machine.Start:
 		return r.start(c, inside)
 	case machine.Open:
@@ -270,7 +270,7 @@ func (r *run) goOnLive() {
 	}
 	r.m.Walk(func(t *machine.Task) {
 		if t.Status() == machine.Running && t.First == 0 {
-			r.events.emit(t, trace.Event{Kind: trace.StepStart, Step: t.Path()}, nil)
+			r.events.emit(t, trace.StepStart, t.Path(), nil, nil)
 		}
 	}, func(*machine.Task) {})
 	for i, a := range r.armed {
@@ -385,7 +385,7 @@ func (r *run) take(rep report) {
 	case rep.kind == due:
 		delete(r.timers, *rep.timer)
 		if !r.cancelled {
-			r.note(entry{kind: recFired, path: rep.timer.task.Path(), n: r.m.Decided(), timer: rep.timer.timer})
+			r.note(&entry{kind: recFired, path: rep.timer.task.Path(), n: r.m.Decided(), timer: rep.timer.timer})
 		}
 		r.m.Due(rep.timer.task, rep.timer.timer)
 	case rep.kind == late:
@@ -398,7 +398,7 @@ func (r *run) take(rep report) {
 		}
 	case rep.kind == waitOver:
 		if rep.task.Status() == machine.Waiting && !r.cancelled {
-			r.note(entry{kind: recWaitOver, path: rep.task.Path(), n: r.m.Decided()})
+			r.note(&entry{kind: recWaitOver, path: rep.task.Path(), n: r.m.Decided()})
 			r.m.Answer(rep.task, nil, nil)
 		}
 	case rep.kind == pauseDue:
@@ -413,7 +413,8 @@ func (r *run) take(rep report) {
 		}
 	case in.left || in.task.Driver == nil: // left behind, or returned in time
 	case rep.kind == event:
-		r.events.emit(in.task, rep.event.Event, rep.event.content)
+		ev := rep.event
+		r.events.emit(in.task, ev.Kind, ev.Step, ev.Data, ev.content)
 	case rep.kind == overdue:
 		r.leave(in)
 	default:

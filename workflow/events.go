@@ -59,23 +59,25 @@ func (e *events) add(ev trace.Event, content any) {
 }
 
 // emit records an event of a task. content is for sinks that want it, nil for none.
-func (e *events) emit(t *machine.Task, ev trace.Event, content any) {
-	ev.At = e.now
-	e.keep(t, ev)
-	e.sinks.Emit(ev, content)
+func (e *events) emit(t *machine.Task, kind trace.Kind, step string, data trace.Data, content any) {
+	ev := e.keep(t)
+	ev.At, ev.Kind, ev.Step, ev.Data = e.now, kind, step, data
+	if e.sinks != nil {
+		e.sinks.Emit(*ev, content)
+	}
 }
 
-// keep records an event of a task that the sinks have had.
-func (e *events) keep(t *machine.Task, ev trace.Event) {
+// keep makes the place of an event of a task.
+func (e *events) keep(t *machine.Task) *trace.Event {
 	i := int32(len(e.list))
-	e.list = append(e.list, ev)
-	e.next = append(e.next, 0)
+	e.list, e.next = append(e.list, trace.Event{}), append(e.next, 0)
 	if t.First == 0 {
 		t.First = i
 	} else {
 		e.next[t.Last] = i
 	}
 	t.Last = i
+	return &e.list[i]
 }
 
 // runEvent makes and publishes an event of the run itself.
@@ -133,7 +135,7 @@ func (e *events) emitEnd(t *machine.Task) {
 	if c, ok := t.Node().Adapter.(*call); ok && c.kind != modelCall {
 		content = t.Output()
 	}
-	e.emit(t, trace.Event{Kind: trace.StepEnd, Step: e.path(t), Data: stepEnd(t, took)}, content)
+	e.emit(t, trace.StepEnd, e.path(t), stepEnd(t, took), content)
 }
 
 // The payloads of step.skip.

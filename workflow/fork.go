@@ -196,7 +196,7 @@ func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs ma
 		if task == nil && rec.Kind == recEnded {
 			n := r.m.Decided()
 			if r.m.Give(rec.Path, output) { // it had no slot here yet
-				r.note(entry{kind: recGiven, path: rec.Path, n: n, output: output})
+				r.note(&entry{kind: recGiven, path: rec.Path, n: n, output: output})
 			}
 			continue
 		}
@@ -212,12 +212,12 @@ func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs ma
 				r.markDrawn(a.model, n)
 			}
 			e.asked = a
-			r.note(e)
+			r.note(&e)
 			r.m.Finish(task, output, machine.Unknown, nil)
 			continue
 		}
 		e.kind = recWaitOver
-		r.note(e)
+		r.note(&e)
 		r.m.Answer(task, output, nil)
 	}
 	for r.m.Queued() {

@@ -83,13 +83,13 @@ type journal struct {
 func (j *journal) durable() bool { return j.store != nil && j.err == nil }
 
 // note keeps an entry.
-func (r *run) note(e entry) {
+func (r *run) note(e *entry) {
 	j := &r.journal
 	if e.at = r.events.now; e.rec != nil {
 		e.at = e.rec.At
 	}
 	r.m.Tell(e.at) // as whoever replays the journal will
-	j.entries = append(j.entries, e)
+	j.entries = append(j.entries, *e)
 	if j.durable() && j.armed == nil {
 		j.armed = time.AfterFunc(recordTime, func() { r.send(report{kind: late}) })
 	}
@@ -98,7 +98,7 @@ func (r *run) note(e entry) {
 // noteData keeps a record whose data are JSON, as those of the engine are.
 func (r *run) noteData(kind checkpoint.Kind, path string, data map[string]any) {
 	if rec, err := checkpoint.NewRecord(r.events.now, kind, path, data); err == nil { // always
-		r.note(entry{rec: &rec})
+		r.note(&entry{rec: &rec})
 	}
 }
 

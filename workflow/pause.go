@@ -59,7 +59,7 @@ func (r *run) refuseWait(t *machine.Task, n int64, failure *machine.Failure) {
 	if t.Node().Kind == machine.Call {
 		kind = recEnded
 	}
-	r.note(entry{kind: kind, path: r.events.path(t), n: n, failure: failure})
+	r.note(&entry{kind: kind, path: r.events.path(t), n: n, failure: failure})
 	r.answerTask(t, nil, failure)
 }
 
@@ -75,7 +75,7 @@ func (r *run) suspend(in *invocation) {
 	n := r.m.Decided()
 	if r.m.Suspend(in.task); in.task.Status() != machine.Waiting { // it was told to stop meanwhile
 		if !r.cancelled {
-			r.note(entry{kind: recEnded, path: in.path, n: n, failure: in.task.Failure(), asked: in.asked()})
+			r.note(&entry{kind: recEnded, path: in.path, n: n, failure: in.task.Failure(), asked: in.asked()})
 		}
 		return
 	}
@@ -120,13 +120,13 @@ func (r *run) pause(t *machine.Task, p resume.Pause, n int64, progress map[strin
 		r.refuseWait(t, n, &machine.Failure{Category: string(runtime.CategoryTool), Code: "pause.invalid", Err: err})
 		return
 	}
-	r.note(entry{rec: &rec})
+	r.note(&entry{rec: &rec})
 	opened := &openPause{Pause: shown, task: t}
 	if r.count(opened); r.answerFromBefore(opened) {
 		return
 	}
 	reached(pauseNoted)
-	r.events.emit(t, trace.Event{Kind: trace.StepWaiting, Step: p.Step, Data: trace.Data{{Key: "pauseKind", Value: string(p.Kind)}}}, nil)
+	r.events.emit(t, trace.StepWaiting, p.Step, trace.Data{{Key: "pauseKind", Value: string(p.Kind)}}, nil)
 	r.keepOpen(opened)
 }
 
@@ -192,7 +192,7 @@ func (r *run) goOn(p *openPause) {
 	}
 	r.keepAnswer(p, next, answer)
 	if !r.wasUndone {
-		r.note(entry{rec: &rec})
+		r.note(&entry{rec: &rec})
 		r.answer(p, next, answer)
 		return
 	}
@@ -201,7 +201,7 @@ func (r *run) goOn(p *openPause) {
 		return // never
 	}
 	for i := range recs {
-		r.note(entry{rec: &recs[i]})
+		r.note(&entry{rec: &recs[i]})
 	}
 	r.beginAgain(p)
 }
@@ -291,7 +291,7 @@ func (r *run) decideCall(t *machine.Task, answer any) {
 // answerTask ends the waiting of a task.
 func (r *run) answerTask(t *machine.Task, output any, failure *machine.Failure) {
 	if t.First == 0 && !r.replaying {
-		r.events.emit(t, trace.Event{Kind: trace.StepStart, Step: t.Path()}, nil)
+		r.events.emit(t, trace.StepStart, t.Path(), nil, nil)
 	}
 	r.m.Answer(t, output, failure)
 }

@@ -93,7 +93,7 @@ func (r *run) answerFromBefore(p *openPause) bool {
 	if err != nil {
 		return false // never
 	}
-	r.note(entry{rec: &rec})
+	r.note(&entry{rec: &rec})
 	r.useAnswer(p, k.answer)
 	r.answer(p, k.next, k.answer)
 	return true

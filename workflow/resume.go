@@ -399,7 +399,7 @@ func (r *run) replayed(c machine.Command, known map[string]*machine.Task) {
 // tellReplayed tells what was not done again.
 func (r *run) tellReplayed() {
 	for _, t := range r.again {
-		r.events.emit(t, trace.Event{Kind: trace.StepReplayed, Step: t.Path()}, nil)
+		r.events.emit(t, trace.StepReplayed, t.Path(), nil, nil)
 	}
 	r.again = nil
 }

@@ -284,7 +284,10 @@ func (m *Machine) Finish(t *Task, output any, size int, failure *Failure) {
 	if i < 0 {
 		return
 	}
-	m.calls = slices.Delete(m.calls, i, i+1)
+	last := len(m.calls) - 1 // most often the only one
+	copy(m.calls[i:], m.calls[i+1:])
+	m.calls[last] = nil
+	m.calls = m.calls[:last]
 	m.end(t, output, size, failure)
 }
 
@@ -417,7 +420,11 @@ func (f *frame) walk(enter, leave func(*Task)) {
 	}
 }
 
-func (m *Machine) emit(op Op, t *Task) { m.out = append(m.out, Command{Op: op, Task: t}) }
+func (m *Machine) emit(op Op, t *Task) {
+	m.out = append(m.out, Command{})
+	c := &m.out[len(m.out)-1]
+	c.Op, c.Task = op, t
+}
 
 func (m *Machine) arm(t *Task, timer Timer, wait time.Duration) {
 	m.armed++
