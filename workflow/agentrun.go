@@ -570,7 +570,7 @@ func (a *agentRun) call(ctx context.Context, c *agentloop.ToolCall) (json.RawMes
 		err = in.reserve() // time, of a tool
 	}
 	if err == nil {
-		output, err = in.toolResult(runtime.Moment{Point: runtime.ToolBefore, Name: spec.Name})
+		output, err = in.toolResult(&runtime.Moment{Point: runtime.ToolBefore, Name: spec.Name})
 	}
 	in.reachedCall(afterTool, afterModel)
 	if err = a.paused(in, place, err); err != nil || output == nil {

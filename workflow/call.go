@@ -165,7 +165,7 @@ func (in *invocation) setContext(ctx context.Context, cancel context.CancelCause
 	}
 	c := &r.contexts[0]
 	r.contexts = r.contexts[1:]
-	*c = resume.CallContext{Context: ctx, RunID: r.id, Generation: r.generation, Path: in.path, Ordinal: in.ordinal}
+	c.Context, c.RunID, c.Generation, c.Path, c.Ordinal = ctx, r.id, r.generation, in.path, in.ordinal
 	if in.key != "" || in.replied {
 		c.Detail = &resume.CallDetail{Own: in.key, Answer: in.reply, AnswerTo: in.replyTo, Answered: in.replied}
 	}
@@ -392,12 +392,13 @@ func (in *invocation) openSecrets() (any, error) {
 
 // callTool calls the tool and checks what it returns, secrets out.
 func (in *invocation) callTool() (any, error) {
-	m := runtime.Moment{Point: runtime.ToolBefore, Name: in.call.name}
+	var m *runtime.Moment
 	if in.run.hooked() {
+		m = &runtime.Moment{Point: runtime.ToolBefore, Name: in.call.name}
 		m.Args, _ = in.run.prepared.redact.Value(in.args).(map[string]any)
-	}
-	if err := in.ask(m); err != nil {
-		return nil, err
+		if err := in.ask(*m); err != nil {
+			return nil, err
+		}
 	}
 	output, err := in.toolResult(m)
 	if err != nil {
@@ -409,16 +410,17 @@ func (in *invocation) callTool() (any, error) {
 	return output, nil
 }
 
-// toolResult calls the tool, secrets out, and tells the hooks that have had the moment before.
-func (in *invocation) toolResult(m runtime.Moment) (any, error) {
+// toolResult calls the tool, secrets out, and tells the hooks that have had the moment before; nil: there are
+// none.
+func (in *invocation) toolResult(m *runtime.Moment) (any, error) {
 	output, err := in.toolOutput()
 	if err == nil && in.run.prepared.redact != nil {
 		output, in.size = in.run.prepared.redact.Value(output), machine.Unknown
 	}
 	err = in.run.prepared.redact.Error(err)
-	if in.run.hooked() {
+	if m != nil {
 		m.Point, m.Output, m.Err = runtime.ToolAfter, output, err
-		_ = in.fire(m)
+		_ = in.fire(*m)
 	}
 	return output, err
 }

@@ -100,6 +100,7 @@ func (r *run) launch(in *invocation, alone bool, inside **invocation) bool {
 	ev := in.event()
 	r.events.emit(in.task, ev.Kind, ev.Step, ev.Data, in.content())
 	r.turns++
+	r.policies = r.policies || in.policy != nil
 	if r.slots != nil {
 		alone = false
 	}

@@ -57,6 +57,7 @@ type run struct {
 	own         *invocation      // the one that the driver executes itself
 	turns       int64            // calls that drivers executed themselves so far
 	slow        bool             // a quick call was not
+	policies    bool             // a call was tried by a policy, perhaps on goroutines of its own
 	slots       chan struct{}    // of calls under way, one each; nil: the machine starts no more than there may be
 	watch       *time.Timer
 	watching    atomic.Bool          // the watch is armed
@@ -142,7 +143,12 @@ func growStack(i int) byte {
 }
 
 func newRun(ctx context.Context, wf *Workflow, rt *runtime.Runtime) *run {
-	r := &run{wf: wf, rt: rt, limits: rt.Limits.WithDefaults(), host: hostLimits(rt.Budget), ctx: ctx, ended: ctx.Done(), generation: 1, interrupt: rt.Interrupt}
+	room := wf.moveIn()
+	r := room.run
+	r.room, r.wf, r.rt, r.ctx, r.ended = room, wf, rt, ctx, ctx.Done()
+	r.limits, r.host, r.generation, r.interrupt = rt.Limits.WithDefaults(), hostLimits(rt.Budget), 1, rt.Interrupt
+	r.reports, r.own = room.reports, room.own
+	r.events.next, r.events.order, r.journal.entries = room.next, room.order, room.entries
 	r.events.begin()
 	r.clock.since = r.events.began
 	return r
@@ -170,11 +176,14 @@ func (r *run) execute(open func() (map[string]any, error), ready func() error) (
 		return r.outcome(start, nil, err)
 	}
 	r.journal.inputs = inputs
-	r.moveIn()
 	r.m = r.newMachine(r.room.machine)
 	r.m.Tell(r.events.now)
-	r.events.reserve(start, len(r.wf.graph.Nodes))
-	r.over, r.own = make(chan struct{}), new(invocation)
+	steps := len(r.wf.graph.Nodes)
+	r.events.reserve(start, steps)
+	if r.rt.Store == nil {
+		r.journal.entries = slices.Grow(r.journal.entries, steps+1)
+	}
+	r.over = make(chan struct{})
 	if r.wf.overlaps {
 		r.slots = make(chan struct{}, r.maxParallel())
 	}
