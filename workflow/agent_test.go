@@ -258,3 +258,45 @@ func TestToolsOfTheEnvironment(t *testing.T) {
 		t.Errorf("called %d times", n)
 	}
 }
+
+// The pauses of an agent are in the order of its calls, whenever they were opened.
+func TestPausesOfAgentsAreInTheOrderOfCalls(t *testing.T) {
+	wf := load(t, []byte(head+`agents:
+  boss: {model: m, tools: [test.wait, human.ask], approval: {test.wait: pause}, delegates: [clerk]}
+  clerk: {model: m, tools: [human.ask]}
+steps: {a: {uses: agent, with: {agent: boss, prompt: go}}}
+`))
+	wait := runtimetest.NewTool("test.wait", func(ctx context.Context, _ json.RawMessage) (any, error) {
+		if _, ok := resume.Answer(ctx); ok {
+			return "waited", nil
+		}
+		return nil, resume.Suspend(resume.Pause{Kind: resume.External, Reason: "parcel"})
+	})
+	ask := runtime.ToolCall{Name: "human.ask", Arguments: json.RawMessage(`{"question":"?"}`)}
+	m := &runtimetest.Model{Func: func(_ context.Context, req *runtime.Request) (*runtime.Response, error) {
+		if strings.Contains(req.Step, "#") {
+			return &runtime.Response{ToolCalls: []runtime.ToolCall{ask}}, nil
+		}
+		return &runtime.Response{ToolCalls: []runtime.ToolCall{{Name: "test.wait", Arguments: json.RawMessage("{}")},
+			{Name: "delegate_clerk", Arguments: json.RawMessage(`{"task":"ask"}`)}, ask}}, nil
+	}}
+	rt := &runtime.Runtime{Store: new(checkpoint.Memory), Resume: resume.PassThrough{}, Models: map[string]runtime.Model{"m": m}, Tools: []runtime.Tool{wait}}
+	ids := func(out *workflow.Outcome) (list []string) {
+		for _, p := range out.Pauses {
+			list = append(list, p.ID)
+		}
+		return list
+	}
+	out, err := wf.Run(t.Context(), nil, rt)
+	if diff := cmp.Diff([]string{"a:call1", "a/clerk#2:call1", "a:call3"}, ids(out)); diff != "" || err != nil {
+		t.Fatal(err, diff)
+	}
+	out, err = workflow.Answer(t.Context(), out.RunID, "a:call1", map[string]any{"decision": "approve"}, rt, nil)
+	want := []string{"a:call1.2", "a/clerk#2:call1", "a:call3"}
+	if diff := cmp.Diff(want, ids(out)); diff != "" || err != nil {
+		t.Fatal(err, diff)
+	}
+	if out, err = workflow.Recover(t.Context(), out.RunID, rt, nil); err != nil || !slices.Equal(ids(out), want) {
+		t.Errorf("recovered: %v %v", ids(out), err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,6 +96,19 @@ func (r *run) logOf(t *machine.Task) *agentLog {
 
 // placeOf names the call that a pause is of, whichever of its pauses it is; number is 0 for the model.
 func placeOf(path string, number int) string { return path + ":" + strconv.Itoa(number) }
+
+// callsInAgent are the numbers of the calls that a pause in an agent stands in, from the outermost: of the
+// children, then its own, which the model's has not. So pauses are in the order of the calls.
+func (p *openPause) callsInAgent() (list []int) {
+	for _, part := range inCalls.FindAllStringSubmatch(strings.TrimPrefix(p.inAgent, p.task.Path()), -1) {
+		n, _ := strconv.Atoi(part[1])
+		list = append(list, n)
+	}
+	return list
+}
+
+// inCalls finds the numbers in what an agent calls its pauses, such as step/research#2:call3.
+var inCalls = regexp.MustCompile(`(?:#|:call)(\d+)`)
 
 // framePath is the path of an agent's child, or of the agent itself.
 func framePath(path, frame string) string { return strings.TrimSuffix(path+"/"+frame, "/") }

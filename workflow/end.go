@@ -87,7 +87,9 @@ func (r *run) noteEnd(err error) {
 func (r *run) endPaused(start trace.Event) *Outcome {
 	place := map[*machine.Task]int{}
 	r.m.Walk(func(t *machine.Task) { place[t] = len(place) }, func(*machine.Task) {})
-	slices.SortStableFunc(r.pauses, func(a, b *openPause) int { return cmp.Compare(place[a.task], place[b.task]) })
+	slices.SortStableFunc(r.pauses, func(a, b *openPause) int {
+		return cmp.Or(cmp.Compare(place[a.task], place[b.task]), slices.Compare(a.callsInAgent(), b.callsInAgent()))
+	})
 	if r.journal.store == nil {
 		if r.journal.store = &local; r.rt.Cache != nil {
 			r.journal.store = &checkpoint.Memory{}
