@@ -45,7 +45,7 @@ func (rt *Runtime) Validate() error {
 			bad("trace sink %d is nil", i)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(rt.Prices)) {
+	for _, name := range value.SortedKeys(rt.Prices) {
 		if p := rt.Prices[name]; !(p.Input >= 0 && p.Output >= 0) || math.IsInf(p.Input+p.Output, 0) {
 			bad("the price of model %q is no amount of money: %+v", name, p)
 		}
@@ -61,7 +61,7 @@ func (rt *Runtime) Validate() error {
 
 // checkAdapters reports what is wrong with the models and tools of a host or a plugin.
 func checkAdapters(models map[string]Model, tools []Tool, bad func(string, ...any)) {
-	for _, name := range slices.Sorted(maps.Keys(models)) {
+	for _, name := range value.SortedKeys(models) {
 		switch {
 		case name == "":
 			bad("a model without a name")

@@ -18,6 +18,7 @@ import (
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
 )
 
 // Options are what Compile may know beside the recipe. A nil *Options is the zero Options.
@@ -52,7 +53,8 @@ type Workflow struct {
 	checked atomic.Pointer[toolCheck] // the last check of the tools; nil before the first
 	rooms   sync.Pool                 // of *room: what runs leave to later ones
 
-	digest     string // of the recipe
+	digest     string     // of the recipe
+	about      trace.Data // of run.start
 	definition func() (json.RawMessage, error)
 }
 
@@ -99,6 +101,10 @@ func Compile(r *recipe.Recipe, opts *Options) (*Workflow, error) {
 		if wf.digest, err = r.ComputeDigest(); err != nil {
 			return nil, err
 		}
+	}
+	wf.about = trace.Data{{Key: "digest", Value: wf.digest}, {Key: "recipe", Value: r.Name}}
+	if r.Version != "" {
+		wf.about = append(wf.about, trace.Attr{Key: "version", Value: r.Version})
 	}
 	if opts != nil && opts.Tools != nil {
 		c.list = append(c.list, wf.checkTools(opts.Tools, nil)...)

@@ -188,8 +188,15 @@ func (r *run) addLastEvents(out *Outcome) {
 		}
 		add(trace.RunError, attrs...)
 	}
+	if out.Status == StatusOK {
+		add(trace.RunEnd, endsWell...)
+		return
+	}
 	add(trace.RunEnd, trace.Attr{Key: "status", Value: string(out.Status)})
 }
+
+// endsWell is the payload of run.end of a run that is ok. Runs share it.
+var endsWell = trace.Data{{Key: "status", Value: string(StatusOK)}}
 
 // warn tells the host's operator; whatever that does changes nothing.
 func (r *run) warn(text string, attrs ...slog.Attr) {

@@ -53,7 +53,7 @@ type fault struct {
 // declared ones in their order. checkValue says whether a value can be checked already.
 func (in *inputs) faults(given map[string]any, suggest *suggester, checkValue func(name string) bool) []fault {
 	var list []fault
-	for _, name := range slices.Sorted(maps.Keys(given)) {
+	for _, name := range value.SortedKeys(given) {
 		if _, ok := in.byName[name]; !ok {
 			list = append(list, fault{name, fmt.Sprintf("unknown input %q", name), suggest.hint(name, in.names)})
 		}

@@ -209,17 +209,15 @@ func (r *run) execute(open func() (map[string]any, error), ready func() error) (
 }
 
 // about is the payload of run.start.
-func (r *run) about() []trace.Attr {
-	about := []trace.Attr{{Key: "digest", Value: r.wf.digest}, {Key: "recipe", Value: r.wf.recipe.Name}}
-	if r.leg != nil && r.leg.recover {
-		about = slices.Insert(about, 1, trace.Attr{Key: "recover", Value: true})
-	} else if r.leg != nil {
-		about = append(about, trace.Attr{Key: "resume", Value: true})
+func (r *run) about() trace.Data {
+	switch about := r.wf.about; {
+	case r.leg == nil:
+		return about
+	case r.leg.recover:
+		return slices.Insert(slices.Clone(about), 1, trace.Attr{Key: "recover", Value: true})
+	default:
+		return slices.Insert(slices.Clone(about), 2, trace.Attr{Key: "resume", Value: true})
 	}
-	if v := r.wf.recipe.Version; v != "" {
-		about = append(about, trace.Attr{Key: "version", Value: v})
-	}
-	return about
 }
 
 // release lets go of all that serves the calls.
@@ -347,7 +345,7 @@ func inputMap(input any) (map[string]any, error) {
 	}
 	switch v := v.(type) {
 	case nil:
-		return map[string]any{}, nil
+		return nil, nil
 	case map[string]any:
 		return value.Clone(v).(map[string]any), nil
 	}

@@ -127,6 +127,14 @@ func fromUint(u uint64) any {
 	return int64(u)
 }
 
+// SortedKeys returns the keys of m in order. Unlike slices.Sorted it makes nothing of an empty map.
+func SortedKeys[V any](m map[string]V) []string {
+	if len(m) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m))
+}
+
 // Clone returns a deep copy of v.
 func Clone(v any) any {
 	switch v := v.(type) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,6 +111,17 @@ func TestNormaliseDoesNotCopyOrChange(t *testing.T) {
 	}
 	if in["changed"].([]any)[0] != 1 {
 		t.Error("the argument was changed")
+	}
+}
+
+func TestSortedKeys(t *testing.T) {
+	for _, tt := range []struct {
+		m    map[string]int
+		want []string
+	}{{nil, nil}, {map[string]int{}, nil}, {map[string]int{"b": 1, "": 2, "a": 3}, []string{"", "a", "b"}}} {
+		if got := value.SortedKeys(tt.m); !slices.Equal(got, tt.want) {
+			t.Errorf("%v: %q, want %q", tt.m, got, tt.want)
+		}
 	}
 }
 
