@@ -63,12 +63,16 @@ func secondLook(text []byte) (line, column int, message string) {
 			line = 0
 		}
 	}()
+	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")) // which it counts twice in a quoted text
 	_, err := parser.ParseBytes(text, 0)
 	var at goccy.Error
 	if !errors.As(err, &at) || at.GetToken() == nil || at.GetToken().Position == nil {
 		return 0, 0, ""
 	}
 	p := at.GetToken().Position
+	if p.Line > 1+bytes.Count(text, []byte("\n"))+bytes.Count(text, []byte("\r")) { // it has lost its place
+		return 0, 0, ""
+	}
 	return p.Line, p.Column, at.GetMessage()
 }
 
