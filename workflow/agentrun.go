@@ -145,7 +145,7 @@ func (in *invocation) prepareAgent() error {
 	if err != nil {
 		return &runtime.Error{Category: runtime.CategoryConfig, Code: "expr.failed", Err: err}
 	}
-	if in.accounts, err = in.run.pricedAccounts(in.task, loop, in.call.pos); err != nil {
+	if in.accounts, err = in.run.pricedAccounts(in.task, in.call.pos, loop.Models()...); err != nil {
 		return err
 	}
 	log := in.run.logOf(in.task)
@@ -153,20 +153,6 @@ func (in *invocation) prepareAgent() error {
 		doubts: in.run.doubtsIn(in.path), pending: map[string]*pending{}}
 	log.answers = nil
 	return nil
-}
-
-// pricedAccounts are the accounts of an agent's calls, whose models must have prices where cost is bounded.
-func (r *run) pricedAccounts(t *machine.Task, l *agentloop.Loop, pos diagnostics.Position) ([]*account, error) {
-	list := r.accountsOf(t)
-	if !slices.ContainsFunc(list, func(a *account) bool { return a.limit.micros > 0 }) {
-		return list, nil
-	}
-	for _, name := range l.Models() {
-		if _, ok := r.rt.Prices[name]; !ok {
-			return nil, configError(diagnostics.CodeMissingPrice, "%s: model %q has no price; a cost_usd of the recipe needs one", pos, name)
-		}
-	}
-	return list, nil
 }
 
 // runAgent runs the loop until it ends or pauses.

@@ -157,6 +157,21 @@ func (r *run) accountsOf(t *machine.Task) (list []*account) {
 	return list
 }
 
+// pricedAccounts are the accounts that a task's calls of models count in; where cost is bounded, the models
+// must have prices.
+func (r *run) pricedAccounts(t *machine.Task, pos diagnostics.Position, models ...string) ([]*account, error) {
+	list := r.accountsOf(t)
+	if !slices.ContainsFunc(list, func(a *account) bool { return a.limit.micros > 0 }) {
+		return list, nil
+	}
+	for _, name := range models {
+		if _, ok := r.rt.Prices[name]; !ok {
+			return nil, configError(diagnostics.CodeMissingPrice, "%s: model %q has no price; a limit of cost_usd needs one", pos, name)
+		}
+	}
+	return list, nil
+}
+
 // reserve sets aside what the call that is about to be made may use: of a model, tokens and what they cost.
 // When that is more than is left, or no time is, the call is not made: the error says so, or in.pause asks
 // for more.

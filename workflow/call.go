@@ -645,10 +645,8 @@ func (in *invocation) prepareModel() error {
 	about, _ := in.model.(runtime.Described)
 	in.resolve(about)
 	in.req = req
-	if in.accounts = in.run.accountsOf(in.task); in.accounts != nil {
-		if _, ok := in.run.rt.Prices[req.Model]; !ok && slices.ContainsFunc(in.accounts, func(a *account) bool { return a.limit.micros > 0 }) {
-			return configError(diagnostics.CodeMissingPrice, "%s: model %q has no price; a limit of cost_usd needs one", in.call.pos, req.Model)
-		}
+	if in.accounts, err = in.run.pricedAccounts(in.task, in.call.pos, req.Model); err != nil {
+		return err
 	}
 	if err := in.reserve(); err != nil {
 		return err

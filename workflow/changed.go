@@ -200,8 +200,8 @@ func doubtsOf(recs []checkpoint.Record, stands map[string]bool, open func(checkp
 			delete(begun, rec.Path)
 			delete(agents, rec.Path)
 		case recAgent:
-			var kept agentRecord
-			if err := json.Unmarshal(rec.Data, &kept); err != nil {
+			kept, err := readAgent(rec)
+			if err != nil {
 				return nil, err
 			}
 			agents[rec.Path] = append(agents[rec.Path], kept.Events...)
