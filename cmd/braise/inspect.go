@@ -263,7 +263,7 @@ func choosers(steps []recipe.Step, prefix string) []string {
 	var paths []string
 	for _, s := range steps {
 		if f := s.With.Field("model"); f != nil && s.Uses.Text == "model" {
-			if text, ok := f.Value.Scalar.(string); ok && strings.Contains(text, "${{") {
+			if f.Value.HasExpression() {
 				paths = append(paths, prefix+s.ID)
 			}
 		}
