@@ -81,18 +81,8 @@ func (a *app) keepRuns(ctx context.Context, rt *runtime.Runtime) (closeStore fun
 
 // failure is the outcome of a command for which the store does not have what it needs.
 func failure(runID string, err error) *workflow.Outcome {
-	code := "store.failed"
-	switch {
-	case errors.Is(err, checkpoint.ErrNotFound):
-		code = "run.notFound"
-	case errors.Is(err, checkpoint.ErrBusy):
-		code = "run.busy"
-	case errors.Is(err, checkpoint.ErrCorrupt):
-		code = "journal.corrupt"
-	case errors.Is(err, checkpoint.ErrVersion):
-		code = "journal.version"
-	}
-	return &workflow.Outcome{Status: workflow.StatusError, RunID: runID, Err: &runtime.Error{Category: runtime.CategoryInfra, Code: code, Err: err}}
+	e := &runtime.Error{Category: runtime.CategoryInfra, Code: checkpoint.Code(err), Err: err}
+	return &workflow.Outcome{Status: workflow.StatusError, RunID: runID, Err: e}
 }
 
 // sameFlags are the flags by which another call of the command finds the store and the configuration of this one.
