@@ -59,7 +59,7 @@ var plan = map[string]room{
 	"agentloop":           {2, leaves + " resume runtime", ""},
 	"internal/machine":    {2, "checkpoint diagnostics internal/expr internal/value resume retry", ""},
 
-	"workflow": {3, second, "github.com/dominikbraun/graph"},
+	"workflow": {3, second, "github.com/dominikbraun/graph github.com/google/uuid"},
 
 	"checkpoint/checkpointtest": {3, "checkpoint", "github.com/google/go-cmp/... go.uber.org/goleak"},
 	"checkpoint/jsonl":          {3, "checkpoint", ""},
@@ -75,7 +75,7 @@ var plan = map[string]room{
 	"adapters/retriever":        {3, "runtime retry checkpoint diagnostics internal/yamlnode", "zombiezen.com/go/sqlite/..."},
 
 	"host":     {4, second + " workflow " + beside, ""},
-	"scenario": {4, second + " workflow host adapters/script", "golang.org/x/tools/txtar github.com/google/go-cmp/cmp"},
+	"scenario": {4, second + " workflow host adapters/script", "golang.org/x/tools/txtar github.com/rogpeppe/go-internal/diff"},
 
 	"cmd/braise": {5, second + " workflow host scenario recipes " + beside, "github.com/spf13/cobra/... github.com/mattn/go-isatty"},
 }
