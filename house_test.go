@@ -59,7 +59,7 @@ var plan = map[string]room{
 	"agentloop":           {2, leaves + " resume runtime", ""},
 	"internal/machine":    {2, "checkpoint diagnostics internal/expr internal/value resume retry", ""},
 
-	"workflow": {3, second, "github.com/dominikbraun/graph github.com/google/uuid"},
+	"workflow": {3, second, "github.com/dominikbraun/graph/... github.com/google/uuid"},
 
 	"checkpoint/checkpointtest": {3, "checkpoint", "github.com/google/go-cmp/... go.uber.org/goleak"},
 	"checkpoint/jsonl":          {3, "checkpoint", ""},

@@ -215,49 +215,6 @@ func replaceFile(path string, text []byte) error {
 	return err
 }
 
-func (a *app) planCommand() *cobra.Command {
-	format := "text"
-	cmd := &cobra.Command{
-		Use:   "plan FILE",
-		Short: "Print what a run would do: steps in order, edges, needs; nothing is called",
-		Args:  exactly(1, "plan takes one recipe file"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := oneOf("format", format, "text", "json", "mermaid", "dot"); err != nil {
-				return err
-			}
-			if a.output != "human" && !cmd.Flags().Changed("format") {
-				format = "json"
-			}
-			rt, err := a.runtimeFor(args[0])
-			if err != nil {
-				return a.refuse(nil, err)
-			}
-			wf, err := a.compile(args[0], rt)
-			if err != nil {
-				return a.refuse(nil, err)
-			}
-			a.printFindings(wf.Diagnostics)
-			plan := wf.Plan()
-			switch format {
-			case "json":
-				return a.printJSON(planWithCapabilities{plan, rt.Resolve().Capabilities()})
-			case "mermaid":
-				fmt.Fprint(a.stdout, plan.Mermaid())
-			case "dot":
-				fmt.Fprint(a.stdout, plan.DOT())
-			default:
-				fmt.Fprint(a.stdout, plan.Text())
-				if steps := choosers(wf.Recipe().Steps, ""); steps != nil {
-					fmt.Fprintf(a.stdout, "needs models that expressions name, in %s\n", strings.Join(steps, ", "))
-				}
-			}
-			return nil
-		},
-	}
-	cmd.Flags().StringVar(&format, "format", format, "text, json, mermaid or dot")
-	return cmd
-}
-
 // choosers are the paths of the steps whose model an expression names: the plan cannot list it.
 func choosers(steps []recipe.Step, prefix string) []string {
 	var paths []string
