@@ -33,7 +33,7 @@ func (p *Past) Add(e Event) ([]trace.Event, error) {
 	p.list = nil
 	root := p.state.find("")
 	if p.waits && e.Kind != Started {
-		p.emit(p.Path, AgentStart, "agent", root.Start.Agent, "depth", root.Start.Depth, "resume", true, "usage", root.Total())
+		p.emit(p.Path, trace.AgentStart, "agent", root.Start.Agent, "depth", root.Start.Depth, "resume", true, "usage", root.Total())
 	}
 	p.waits = false
 	n := e.Call
@@ -57,31 +57,31 @@ func (p *Past) Add(e Event) ([]trace.Event, error) {
 	}
 	s, path := p.state.find(e.Frame), p.pathOf(e.Frame)
 	if n > 0 && before.Name != "" && !before.touched() {
-		p.emit(path, ToolStart, "call", n, "tool", before.Name)
+		p.emit(path, trace.ToolStart, "call", n, "tool", before.Name)
 	}
 	switch e.Kind {
 	case Permission:
 		if before.For != ForApproval {
-			p.emit(path, PermissionRequest, "call", n, "tool", before.Name)
+			p.emit(path, trace.PermissionRequest, "call", n, "tool", before.Name)
 		}
-		p.emit(path, PermissionResponse, "call", n, "tool", before.Name, "allow", e.Allow, "scope", string(cmp.Or(e.Scope, "once")))
+		p.emit(path, trace.PermissionResponse, "call", n, "tool", before.Name, "allow", e.Allow, "scope", string(cmp.Or(e.Scope, "once")))
 	case ToolEnded:
 		if e.Code == "" {
-			p.emit(path, ToolEnd, "call", n, "tool", before.Name)
+			p.emit(path, trace.ToolEnd, "call", n, "tool", before.Name)
 			break
 		}
-		p.emit(path, AgentError, "what", "tool", "call", n, "tool", before.Name, "message", strings.TrimPrefix(e.Text, "error: "))
-		p.emit(path, ToolEnd, "call", n, "tool", before.Name, "error", e.Code)
+		p.emit(path, trace.AgentError, "what", "tool", "call", n, "tool", before.Name, "message", strings.TrimPrefix(e.Text, "error: "))
+		p.emit(path, trace.ToolEnd, "call", n, "tool", before.Name, "error", e.Code)
 	case Paused:
 		switch e.Pause.For {
 		case ForApproval:
-			p.emit(path, PermissionRequest, "call", n, "tool", before.Name)
+			p.emit(path, trace.PermissionRequest, "call", n, "tool", before.Name)
 		case ForHuman:
-			p.emit(path, HumanRequest, "call", n)
+			p.emit(path, trace.HumanRequest, "call", n)
 		}
 	case Answered:
 		if answered.For == ForHuman {
-			p.emit(path, HumanResponse, "call", answered.Call)
+			p.emit(path, trace.HumanResponse, "call", answered.Call)
 		}
 	case Started, Ended:
 		p.edge(s, path, &e)
@@ -95,30 +95,30 @@ func (p *Past) Add(e Event) ([]trace.Event, error) {
 func (p *Past) tell(s *State, path string, e *Event) {
 	switch e.Kind {
 	case MemoryLoaded:
-		p.emit(path, MemoryLoad, "messages", len(e.Messages))
+		p.emit(path, trace.MemoryLoad, "messages", len(e.Messages))
 	case Retrieved:
-		p.emit(path, Retrieve, "documents", len(e.Documents))
+		p.emit(path, trace.Retrieve, "documents", len(e.Documents))
 	case Steered:
-		p.emit(path, Steer, "messages", len(e.Notes))
+		p.emit(path, trace.Steer, "messages", len(e.Notes))
 	case Compacted:
-		p.emit(path, Compact, "archive", e.Text)
+		p.emit(path, trace.Compact, "archive", e.Text)
 	case ModelBegan, ModelAgain:
-		p.emit(path, ModelStart, "step", s.Steps)
+		p.emit(path, trace.ModelStart, "step", s.Steps)
 	case ModelEnded:
-		p.emit(path, ModelEnd, "finish", e.Finish, "usage", e.Usage)
+		p.emit(path, trace.ModelEnd, "finish", e.Finish, "usage", e.Usage)
 		if s.Phase == Calling {
 			names := []any{}
 			for _, c := range s.Calls[s.Round:] {
 				names = append(names, c.Name)
 			}
-			p.emit(path, ToolCallsBegin, "tools", names)
+			p.emit(path, trace.ToolCallsBegin, "tools", names)
 		}
 	case SubagentSet:
 		if !e.Subagent.Closed {
-			p.emit(path, SubagentStarted, "id", e.Subagent.ID)
+			p.emit(path, trace.SubagentStarted, "id", e.Subagent.ID)
 		}
 	case MemorySaved:
-		p.emit(path, MemorySave, "messages", len(s.Messages)-s.Own)
+		p.emit(path, trace.MemorySave, "messages", len(s.Messages)-s.Own)
 	}
 }
 
@@ -134,32 +134,32 @@ func (p *Past) edge(s *State, path string, e *Event) {
 	delegated := e.Frame != "" && s.Start.Subagent == ""
 	if e.Kind == Started {
 		if delegated {
-			p.emit(outer, DelegateStart, delegate...)
+			p.emit(outer, trace.DelegateStart, delegate...)
 		}
-		p.emit(path, AgentStart, "agent", cmp.Or(s.Start.Agent, name), "depth", s.Start.Depth)
+		p.emit(path, trace.AgentStart, "agent", cmp.Or(s.Start.Agent, name), "depth", s.Start.Depth)
 		return
 	}
 	if s.Stop == StopError {
-		p.emit(path, AgentError, append(known("code", s.Code), "message", s.Failure)...)
+		p.emit(path, trace.AgentError, append(known("code", s.Code), "message", s.Failure)...)
 	}
-	p.emit(path, AgentEnd, "stopReason", string(s.Stop))
+	p.emit(path, trace.AgentEnd, "stopReason", string(s.Stop))
 	switch {
 	case delegated && s.Stop == StopError:
-		p.emit(outer, AgentError, "what", "delegate", "call", ordinalOf(last), "message", s.Failure)
+		p.emit(outer, trace.AgentError, "what", "delegate", "call", ordinalOf(last), "message", s.Failure)
 		fallthrough
 	case delegated:
-		p.emit(outer, DelegateEnd, delegate...)
+		p.emit(outer, trace.DelegateEnd, delegate...)
 	case e.Frame != "" && s.Stop == StopError:
-		p.emit(outer, SubagentFailed, "id", s.Start.Subagent)
+		p.emit(outer, trace.SubagentFailed, "id", s.Start.Subagent)
 	case e.Frame != "":
-		p.emit(outer, SubagentCompleted, "id", s.Start.Subagent)
+		p.emit(outer, trace.SubagentCompleted, "id", s.Start.Subagent)
 	}
 }
 
 // Wait notes that the loop waits from here on, and returns what that tells.
 func (p *Past) Wait() []trace.Event {
 	p.waits, p.list = true, nil
-	p.emit(p.Path, AgentEnd, "stopReason", string(stopPaused))
+	p.emit(p.Path, trace.AgentEnd, "stopReason", string(stopPaused))
 	return p.list
 }
 

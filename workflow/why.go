@@ -189,7 +189,9 @@ func (l *lattice) list() [][]int {
 	left := map[int]int{l.end: 1}
 	for step := l.end - 1; step >= l.start; step-- {
 		succ := slices.Clone(l.succ[step])
-		slices.SortFunc(succ, func(a, b int) int { return cmp.Or(cmp.Compare(l.dist[a], l.dist[b]), cmp.Compare(a, b)) })
+		slices.SortFunc(succ, func(a, b int) int {
+			return cmp.Or(cmp.Compare(l.dist[a], l.dist[b]), cmp.Compare(a, b))
+		})
 		for _, next := range succ {
 			if left[step]+left[next] <= MaxWays {
 				left[step] += left[next]

@@ -24,11 +24,11 @@ func (a *app) planCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan FILE [--why A B]",
 		Short: "Print what a run would do: steps in order, edges, needs; nothing is called",
-		Long: `Plan prints what a run would do: the steps in order, what each waits for, and what the recipe needs. Nothing
-is called.
+		Long: fmt.Sprintf(`Plan prints what a run would do: the steps in order, what each waits for, and what the recipe
+needs. Nothing is called.
 
-With --why A B it prints the ways on which step B waits for step A: a line each, with the kind of each edge,
-the shortest first, at most ` + fmt.Sprint(workflow.MaxWays) + `. Steps in bodies are named by their paths, such as both/left/ask.`,
+With --why A B it prints the ways on which step B waits for step A: a line each, with the kind of each
+edge, the shortest first, at most %d. Steps in bodies are named by their paths: both/left/ask.`, workflow.MaxWays),
 		Example: `  braise plan recipe.yaml
   braise plan recipe.yaml --why fetch report
   braise plan recipe.yaml --format dot --reduced | dot -Tsvg > plan.svg`,
