@@ -90,7 +90,7 @@ func (p *journalPlayer) play(t *testing.T, leg journalLeg) (told []string) {
 	p.leg, p.dies, p.dead, p.calls, p.times, p.cancel = leg, leg.Dies, false, nil, map[string]int{}, cancel
 	before := p.lengths(t)
 	outs := p.do(ctx, t)
-	told = append(told, "# "+leg.Do+" "+leg.Pause+leg.Channel+leg.Step)
+	told = append(told, strings.TrimSpace("# "+leg.Do+" "+leg.Pause+leg.Channel+leg.Step))
 	for _, out := range outs {
 		told = append(told, toldOutcome(t, out)...)
 	}
@@ -102,9 +102,9 @@ func (p *journalPlayer) play(t *testing.T, leg journalLeg) (told []string) {
 	for _, run := range value.SortedKeys(after) {
 		_, recs := p.journalOf(t, run)
 		for _, rec := range recs[before[run]:] {
-			line := fmt.Sprintf("record %d %s %s", rec.Seq, rec.Kind, rec.Path)
+			line := strings.TrimSpace(fmt.Sprintf("record %d %s %s", rec.Seq, rec.Kind, rec.Path))
 			if run != p.run {
-				line = fmt.Sprintf("record of %s %d %s %s", run, rec.Seq, rec.Kind, rec.Path)
+				line = strings.TrimSpace(fmt.Sprintf("record of %s %d %s %s", run, rec.Seq, rec.Kind, rec.Path))
 			}
 			if rec.Data != nil {
 				line += " " + plainJSON(t, rec.Data)
