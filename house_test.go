@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -76,6 +77,8 @@ var plan = map[string]room{
 
 	"host":     {4, second + " workflow " + beside, ""},
 	"scenario": {4, second + " workflow host adapters/script", "golang.org/x/tools/txtar github.com/google/go-cmp/cmp"},
+
+	"scenario/scenariotest": {4, "scenario", ""},
 
 	"cmd/braise": {5, second + " workflow host scenario recipes " + beside, "github.com/spf13/cobra/... github.com/mattn/go-isatty"},
 }
@@ -167,6 +170,23 @@ func TestFloorPlan(t *testing.T) {
 func matches(pattern, imported string) bool {
 	tree, whole := strings.CutSuffix(pattern, "/...")
 	return imported == tree || whole && strings.HasPrefix(imported, tree+"/")
+}
+
+// The command is no test: neither package testing, with its flags, nor what only tests need is linked into it.
+func TestCommandLinksNoTestKit(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "./cmd/braise").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	linked := strings.Fields(string(out))
+	if !slices.Contains(linked, module+"/scenario") {
+		t.Fatal("the list of what the command links lacks package scenario")
+	}
+	for _, name := range []string{"testing", "github.com/google/go-cmp/cmp", module + "/scenario/scenariotest", module + "/runtime/runtimetest"} {
+		if slices.Contains(linked, name) {
+			t.Errorf("cmd/braise links %s", name)
+		}
+	}
 }
 
 func TestExportedNamesHaveComments(t *testing.T) {
