@@ -61,6 +61,7 @@ var plan = map[string]room{
 	"internal/machine":    {2, "checkpoint diagnostics internal/expr internal/value resume retry", ""},
 
 	"workflow": {3, second, "github.com/dominikbraun/graph"},
+	"history":  {3, "agentloop checkpoint recipe resume runtime trace internal/value", ""},
 
 	"checkpoint/checkpointtest": {3, "checkpoint", "github.com/google/go-cmp/... go.uber.org/goleak"},
 	"checkpoint/jsonl":          {3, "checkpoint", ""},
@@ -80,7 +81,7 @@ var plan = map[string]room{
 
 	"scenario/scenariotest": {4, "scenario", ""},
 
-	"cmd/braise": {5, second + " workflow host scenario recipes " + beside, "github.com/spf13/cobra/... github.com/mattn/go-isatty"},
+	"cmd/braise": {5, second + " workflow history host scenario recipes " + beside, "github.com/spf13/cobra/... github.com/mattn/go-isatty"},
 }
 
 // testKit is what tests anywhere may import beside what their package may.

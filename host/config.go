@@ -73,16 +73,13 @@ func FindConfig(recipePath string) (string, error) {
 // a *diagnostics.Error.
 func LoadConfig(path string) (*Config, error) { return loadConfig(path, false) }
 
-// LoadReplayConfig is LoadConfig for a run with [Replay]: of the models only the names are read, so
-// that keys and scripts need not be there.
-func LoadReplayConfig(path string) (*Config, error) { return loadConfig(path, true) }
-
-func loadConfig(path string, replay bool) (*Config, error) {
+// loadConfig is LoadConfig. With names, of the models only the names are read, so that keys and scripts need not be there.
+func loadConfig(path string, names bool) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, unreadable(diagnostics.Position{File: filepath.ToSlash(path)}, "configuration", path, err).Err()
 	}
-	return parseConfig(filepath.ToSlash(path), data, os.LookupEnv, replay)
+	return parseConfig(filepath.ToSlash(path), data, os.LookupEnv, names)
 }
 
 // ParseConfig reads a configuration. filename is for messages only. env finds the environment

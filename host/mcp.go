@@ -27,16 +27,9 @@ func (c *Config) Connect(ctx context.Context, dir string, r *recipe.Recipe, rt *
 	if c == nil || len(c.MCP) == 0 {
 		return func() {}, nil
 	}
-	all := r == nil
-	var names []string
-	if !all {
-		names, all = toolsOf(r)
-	}
 	var configs []mcp.Config
-	for _, name := range slices.Sorted(maps.Keys(c.MCP)) {
-		if all || slices.ContainsFunc(names, func(tool string) bool { return serverOf(tool) == name }) {
-			configs = append(configs, c.server(name, dir))
-		}
+	for _, name := range c.serversFor(r) {
+		configs = append(configs, c.server(name, dir))
 	}
 	servers, errs := make([]*mcp.Server, len(configs)), make([]error, len(configs))
 	var opening sync.WaitGroup
@@ -55,6 +48,18 @@ func (c *Config) Connect(ctx context.Context, dir string, r *recipe.Recipe, rt *
 		}
 		closing.Wait()
 	}, errors.Join(errs...)
+}
+
+// serversFor lists the servers that a recipe needs, see Connect, in the order of their names.
+func (c *Config) serversFor(r *recipe.Recipe) []string {
+	all := r == nil
+	var tools []string
+	if !all {
+		tools, all = toolsOf(r)
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(c.MCP)), func(name string) bool {
+		return !all && !slices.ContainsFunc(tools, func(tool string) bool { return serverOf(tool) == name })
+	})
 }
 
 // examineServers opens all servers and closes them again.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/recipes"
 )
@@ -58,7 +59,7 @@ type written struct {
 func (a *app) init(dir, template string) error {
 	files, err := templateFiles(template)
 	if err != nil {
-		return &exitError{exitInternal, err}
+		return &exitError{host.ExitInternal, err}
 	}
 	names := slices.Sorted(maps.Keys(files))
 	var taken []string
@@ -68,16 +69,16 @@ func (a *app) init(dir, template string) error {
 		case err == nil:
 			taken = append(taken, path)
 		case !errors.Is(err, fs.ErrNotExist):
-			return &exitError{exitFailed, err}
+			return &exitError{host.ExitFailed, err}
 		}
 	}
 	if taken != nil {
-		return &exitError{exitFailed, fmt.Errorf("nothing was written, because there is already: %s\n  hint: braise init DIR writes into another folder",
+		return &exitError{host.ExitFailed, fmt.Errorf("nothing was written, because there is already: %s\n  hint: braise init DIR writes into another folder",
 			strings.Join(taken, ", "))}
 	}
 	for _, name := range names {
 		if err := writeNew(filepath.Join(dir, name), files[name]); err != nil {
-			return &exitError{exitFailed, err}
+			return &exitError{host.ExitFailed, err}
 		}
 	}
 	if a.output != "human" {
