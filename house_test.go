@@ -27,16 +27,9 @@ type room struct {
 	foreign string // packages of other modules, or whole trees of them with a "/..." behind
 }
 
-const (
-	leaves = "diagnostics retry trace checkpoint internal/value internal/schema internal/yamlnode"
-	first  = leaves + " resume runtime recipe internal/expr"
-	second = first + " agentloop internal/machine"
-	beside = "adapters/openai adapters/script adapters/mcp adapters/builtin adapters/memory adapters/skills" +
-		" adapters/retriever checkpoint/jsonl checkpoint/sqlite checkpoint/postgres trace/oteltrace"
-)
-
-// plan is the floor plan. An import that is not in it is a mistake or a decision; a decision is
-// written down here, and for another module in docs/dependencies.md too.
+// plan is the floor plan: exactly what the files of each package import, its tests aside. An import that
+// is not in it is a mistake or a decision; a decision is written down here, and for another module in
+// docs/dependencies.md too.
 var plan = map[string]room{
 	".": {},
 
@@ -54,34 +47,42 @@ var plan = map[string]room{
 	"recipe":        {1, "diagnostics internal/value internal/schema internal/yamlnode", ""},
 	"internal/expr": {1, "diagnostics internal/value", "github.com/expr-lang/expr/..."},
 	"resume":        {1, "checkpoint internal/value", ""},
-	"runtime":       {1, "checkpoint diagnostics resume retry trace internal/value internal/schema", "github.com/google/jsonschema-go/jsonschema"},
+	"runtime": {1, "checkpoint diagnostics resume retry trace internal/value internal/schema",
+		"github.com/google/jsonschema-go/jsonschema"},
 
-	"runtime/runtimetest": {2, leaves + " resume runtime", ""},
-	"agentloop":           {2, leaves + " resume runtime", ""},
-	"internal/machine":    {2, "checkpoint diagnostics internal/expr internal/value resume retry", ""},
+	"runtime/runtimetest": {2, "runtime", ""},
+	"agentloop":           {2, "diagnostics retry trace internal/value internal/schema resume runtime", ""},
+	"internal/machine":    {2, "internal/expr internal/value", ""},
 
-	"workflow": {3, second, "github.com/dominikbraun/graph"},
-	"history":  {3, "agentloop checkpoint recipe resume runtime trace internal/value", ""},
+	"workflow": {3, "diagnostics retry trace checkpoint internal/value internal/schema resume runtime recipe internal/expr" +
+		" agentloop internal/machine", "github.com/dominikbraun/graph/... github.com/google/uuid"},
+
+	"history": {3, "agentloop checkpoint recipe resume runtime trace internal/value", ""},
 
 	"checkpoint/checkpointtest": {3, "checkpoint", "github.com/google/go-cmp/... go.uber.org/goleak"},
 	"checkpoint/jsonl":          {3, "checkpoint", ""},
-	"checkpoint/sqlite":         {3, "checkpoint", "zombiezen.com/go/sqlite/... modernc.org/sqlite/..."},
+	"checkpoint/sqlite":         {3, "checkpoint", "zombiezen.com/go/sqlite/..."},
 	"checkpoint/postgres":       {3, "checkpoint", "github.com/jackc/pgx/v5/..."},
 	"trace/oteltrace":           {3, "trace", "go.opentelemetry.io/otel/..."},
-	"adapters/openai":           {3, "runtime retry trace", "github.com/sashabaranov/go-openai"},
+	"adapters/openai":           {3, "runtime retry", "github.com/sashabaranov/go-openai"},
 	"adapters/script":           {3, "runtime diagnostics retry internal/value internal/yamlnode", ""},
-	"adapters/mcp":              {3, "runtime retry internal/procgroup internal/schema internal/value", "github.com/modelcontextprotocol/go-sdk/..."},
-	"adapters/builtin":          {3, "runtime retry internal/procgroup", ""},
-	"adapters/memory":           {3, "runtime checkpoint internal/value", ""},
-	"adapters/skills":           {3, "runtime diagnostics internal/yamlnode", ""},
-	"adapters/retriever":        {3, "runtime retry checkpoint diagnostics internal/yamlnode", "zombiezen.com/go/sqlite/..."},
+	"adapters/mcp": {3, "runtime retry internal/procgroup internal/schema internal/value",
+		"github.com/modelcontextprotocol/go-sdk/..."},
+	"adapters/builtin":   {3, "runtime retry internal/procgroup", ""},
+	"adapters/memory":    {3, "runtime checkpoint internal/value", ""},
+	"adapters/skills":    {3, "runtime diagnostics internal/yamlnode", ""},
+	"adapters/retriever": {3, "runtime", "zombiezen.com/go/sqlite/..."},
 
-	"host":     {4, second + " workflow " + beside, ""},
-	"scenario": {4, second + " workflow host adapters/script", "golang.org/x/tools/txtar github.com/google/go-cmp/cmp"},
+	"host": {4, "diagnostics retry checkpoint internal/yamlnode resume runtime recipe workflow adapters/openai adapters/script" +
+		" adapters/mcp adapters/builtin adapters/memory adapters/skills adapters/retriever checkpoint/jsonl" +
+		" checkpoint/sqlite checkpoint/postgres trace/oteltrace", ""},
+	"scenario": {4, "diagnostics trace checkpoint internal/value internal/yamlnode resume runtime recipe workflow host" +
+		" adapters/script", "golang.org/x/tools/txtar github.com/rogpeppe/go-internal/diff"},
 
 	"scenario/scenariotest": {4, "scenario", ""},
 
-	"cmd/braise": {5, second + " workflow history host scenario recipes " + beside, "github.com/spf13/cobra/... github.com/mattn/go-isatty"},
+	"cmd/braise": {5, "diagnostics trace checkpoint internal/value internal/schema resume runtime recipe workflow history host" +
+		" scenario recipes adapters/script adapters/mcp", "github.com/spf13/cobra/... github.com/mattn/go-isatty"},
 }
 
 // testKit is what tests anywhere may import beside what their package may.
@@ -139,32 +140,54 @@ func TestFloorPlan(t *testing.T) {
 			}
 		}
 	}
+	used := map[string]map[string]bool{} // by package: the permissions that its files need, its tests aside
 	for _, f := range goFiles(t) {
 		r, ok := plan[f.pkg()]
 		if !ok {
 			t.Errorf("%s: package %s is not in the floor plan", f.name, f.pkg())
 			continue
 		}
-		foreign := strings.Fields(r.foreign)
-		if f.test {
-			foreign = append(foreign, strings.Fields(testKit)...)
+		if used[f.pkg()] == nil {
+			used[f.pkg()] = map[string]bool{}
 		}
 		for _, spec := range f.syntax.Imports {
 			imported := strings.Trim(spec.Path.Value, `"`)
-			own, isOwn := strings.CutPrefix(imported, module+"/")
-			allowed := f.test || slices.Contains(strings.Fields(r.own), own)
-			switch {
-			case isOwn:
-			case strings.Contains(imported, "."):
-				allowed = slices.ContainsFunc(foreign, func(pattern string) bool { return matches(pattern, imported) })
-			default: // the standard library
-				allowed = true
-			}
+			permission, allowed := r.permission(imported, f.test)
 			if !allowed {
 				t.Errorf("%s: may not import %s; if it should, change the floor plan in house_test.go", files.Position(spec.Pos()), imported)
 			}
+			if !f.test {
+				used[f.pkg()][permission] = true
+			}
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(plan)) {
+		if used[name] == nil {
+			t.Errorf("the plan has %s, which is no package", name)
+		}
+		for _, permission := range strings.Fields(plan[name].own + " " + plan[name].foreign) {
+			if !used[name][permission] {
+				t.Errorf("%s does not import %s: take it out of the floor plan in house_test.go", name, permission)
+			}
+		}
+	}
+}
+
+// permission returns by which permission of its row a file may import a package; "" for the standard
+// library, and for what tests may import beside what their package may.
+func (r room) permission(imported string, test bool) (permission string, allowed bool) {
+	if own, isOwn := strings.CutPrefix(imported, module+"/"); isOwn {
+		return own, test || slices.Contains(strings.Fields(r.own), own)
+	}
+	if !strings.Contains(imported, ".") {
+		return "", true
+	}
+	for _, pattern := range strings.Fields(r.foreign) {
+		if matches(pattern, imported) {
+			return pattern, true
+		}
+	}
+	return "", test && slices.ContainsFunc(strings.Fields(testKit), func(p string) bool { return matches(p, imported) })
 }
 
 // matches reports whether a package is meant by a pattern of the floor plan.

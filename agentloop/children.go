@@ -11,6 +11,7 @@ import (
 
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
 )
 
 // The parameters of the tools that start and talk to children.
@@ -66,7 +67,7 @@ func (f *frame) makeOwn(ctx context.Context, n int, c Call, b *binding) error {
 	case c.Name == askHuman:
 		err := f.pauseCall(c, humanPause(n, text("question")))
 		if err == nil {
-			f.emit(HumanRequest, "call", n)
+			f.emit(trace.HumanRequest, "call", n)
 		}
 		return err
 	case c.Name == spawnSpec.Name:
@@ -129,16 +130,16 @@ func (f *frame) delegate(ctx context.Context, n int, c Call, def *Loop, task str
 	k := f.child(fmt.Sprintf("%s#%d", name, n), def)
 	data := []any{"agent", name, "depth", k.depth, "call", n}
 	if k.state.Phase == "" {
-		f.emit(DelegateStart, data...)
+		f.emit(trace.DelegateStart, data...)
 	}
 	err := f.runChild(ctx, k, Start{Definition: def.Digest(), Prompt: task})
 	if k.state.Phase != Over || err != nil {
 		return err
 	}
 	if k.state.Stop == StopError {
-		f.emit(AgentError, "what", "delegate", "call", n, "message", k.state.Failure)
+		f.emit(trace.AgentError, "what", "delegate", "call", n, "message", k.state.Failure)
 	}
-	f.emit(DelegateEnd, data...)
+	f.emit(trace.DelegateEnd, data...)
 	if k.state.Stop == StopError {
 		return f.refuse(n, delegateFailed, fmt.Sprintf("%q failed: %s", name, k.state.Failure))
 	}
@@ -257,7 +258,7 @@ func (f *frame) spawn(n int, id, name string, tools any) error {
 		if err := f.record(Event{Kind: SubagentSet, Call: n, Subagent: &sub}); err != nil {
 			return err
 		}
-		f.emit(SubagentStarted, "id", sub.ID)
+		f.emit(trace.SubagentStarted, "id", sub.ID)
 	}
 	return f.settleValue(n, map[string]any{"id": sub.ID, "status": status})
 }
@@ -287,9 +288,9 @@ func (f *frame) send(ctx context.Context, n int, sub Subagent, text string) erro
 	if err := f.runChild(ctx, k, start); err != nil || k.state.Phase != Over {
 		return err
 	}
-	kind := SubagentCompleted
+	kind := trace.SubagentCompleted
 	if k.state.Stop == StopError {
-		kind = SubagentFailed
+		kind = trace.SubagentFailed
 	}
 	f.emit(kind, "id", sub.ID)
 	return f.settleValue(n, map[string]any{"id": sub.ID, "outcome": f.outcomeOf(name)})

@@ -11,12 +11,7 @@ import (
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
-)
-
-// The categories of ports that only a loop has.
-const (
-	categoryMemory    runtime.Category = "memory"
-	categoryRetriever runtime.Category = "retriever"
+	"github.com/braise-run/braise/trace"
 )
 
 func humanPause(n int, question string) Pause {
@@ -46,19 +41,19 @@ func (f *frame) gather(ctx context.Context) error {
 	mem, task := f.memory, f.state.Start.Prompt
 	out := f.trace.outlet()
 	defer out.close()
-	if err := once(MemoryLoaded, mem.Thread != "", f.rt.Memory != nil, "memory", categoryMemory, "memory.load", func(ctx context.Context) (Event, error) {
+	if err := once(MemoryLoaded, mem.Thread != "", f.rt.Memory != nil, "memory", runtime.CategoryMemory, "memory.load", func(ctx context.Context) (Event, error) {
 		messages, err := port(ctx, f, out, retry.Memory, func(ctx context.Context) ([]runtime.Message, error) { return f.rt.Memory.Load(ctx, mem) })
 		return Event{Messages: slices.DeleteFunc(slices.Clone(messages), func(m runtime.Message) bool { return m.Role == runtime.System })}, err
 	}); err != nil {
 		return err
 	}
 	if slices.Contains(f.state.Gathered, MemoryLoaded) {
-		f.emit(MemoryLoad, "messages", f.state.Own)
+		f.emit(trace.MemoryLoad, "messages", f.state.Own)
 	}
 	if err := f.recall(ctx); err != nil {
 		return err
 	}
-	if err := once(Retrieved, f.loop.TopK > 0, f.rt.Retriever != nil, "retriever", categoryRetriever, "retriever.failed", func(ctx context.Context) (Event, error) {
+	if err := once(Retrieved, f.loop.TopK > 0, f.rt.Retriever != nil, "retriever", runtime.CategoryRetriever, "retriever.failed", func(ctx context.Context) (Event, error) {
 		docs, err := port(ctx, f, out, retry.Retriever, func(ctx context.Context) ([]runtime.Document, error) {
 			return f.rt.Retriever.Retrieve(ctx, task, f.loop.TopK)
 		})
@@ -67,7 +62,7 @@ func (f *frame) gather(ctx context.Context) error {
 		return err
 	}
 	if slices.Contains(f.state.Gathered, Retrieved) {
-		f.emit(Retrieve, "documents", len(f.state.Found))
+		f.emit(trace.Retrieve, "documents", len(f.state.Found))
 	}
 	if err := once(SkillsLoaded, len(f.loop.Skills) > 0, f.rt.Skills != nil, "skill loader", runtime.CategoryConfig, "skills.failed", func(ctx context.Context) (Event, error) {
 		skills, err := f.loadSkills(ctx)
@@ -160,7 +155,7 @@ func (f *frame) steer(ctx context.Context) error {
 		if err := f.record(Event{Kind: Steered, Notes: fresh}); err != nil {
 			return err
 		}
-		f.emit(Steer, "messages", len(fresh))
+		f.emit(trace.Steer, "messages", len(fresh))
 	}
 	if len(ids) > 0 {
 		if err := f.rt.Inbox.Taken(ctx, f.in.RunID, f.path, ids...); err != nil {
@@ -189,13 +184,13 @@ func (f *frame) save(ctx context.Context) error {
 			})
 		})
 		if err != nil {
-			return f.portFailed(ctx, categoryMemory, "memory.save", err)
+			return f.portFailed(ctx, runtime.CategoryMemory, "memory.save", err)
 		}
 	}
 	if err := f.record(Event{Kind: MemorySaved}); err != nil {
 		return err
 	}
-	f.emit(MemorySave, "messages", len(own))
+	f.emit(trace.MemorySave, "messages", len(own))
 	return nil
 }
 
@@ -272,7 +267,7 @@ func (f *frame) compact(ctx context.Context) error {
 		return err
 	}
 	f.archived, f.seen = summaryOf(resp.Text), nil
-	f.emit(Compact, "archive", archive)
+	f.emit(trace.Compact, "archive", archive)
 	return nil
 }
 

@@ -123,7 +123,7 @@ func TestSameRunAgain(t *testing.T) {
 		res, _ := s.drive(t, nil)
 		got := append(outcome(t, res), lines(s.trace)...)
 		for _, e := range s.trace {
-			if e.Kind == agentloop.LoopSnapshot {
+			if e.Kind == trace.LoopSnapshot {
 				got = append(got, e.Step+canonical(t, e.Data))
 			}
 		}
@@ -146,7 +146,7 @@ func TestCrash(t *testing.T) {
 		}
 		seen := map[string]int{}
 		for _, e := range whole.trace {
-			if e.Kind == agentloop.ToolStart || e.Kind == agentloop.ToolEnd {
+			if e.Kind == trace.ToolStart || e.Kind == trace.ToolEnd {
 				seen[fmt.Sprint(e.Step, e.Data.Get("call"), e.Kind)]++
 			}
 		}

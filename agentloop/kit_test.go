@@ -233,7 +233,7 @@ func failed(t testing.TB, err error, category runtime.Category, code, text strin
 // lines prints events as trace.Event.Line does, without snapshots.
 func lines(events []trace.Event) (list []string) {
 	for _, e := range events {
-		if e.Kind != agentloop.LoopSnapshot {
+		if e.Kind != trace.LoopSnapshot {
 			list = append(list, e.Line())
 		}
 	}

@@ -83,7 +83,7 @@ func TestShape(t *testing.T) {
 				same(t, "findings", codes(res), tt.codes)
 				same(t, "steps", res.Steps, tt.steps)
 				last := res.Trace[len(res.Trace)-1]
-				same(t, "agent.end", []any{last.Kind, last.Data.Get("stopReason")}, []any{agentloop.AgentEnd, tt.name})
+				same(t, "agent.end", []any{last.Kind, last.Data.Get("stopReason")}, []any{trace.AgentEnd, tt.name})
 				switch tt.name {
 				case "error":
 					failed(t, err, runtime.CategoryModel, "model.failed", "no")
@@ -387,7 +387,7 @@ func TestSnapshot(t *testing.T) {
 			}
 			var seen []any
 			for _, e := range res.Trace {
-				if e.Kind == agentloop.LoopSnapshot {
+				if e.Kind == trace.LoopSnapshot {
 					seen = append(seen, e.Data.Get("snapshot"))
 				}
 			}
@@ -561,11 +561,11 @@ func TestWrappers(t *testing.T) {
 	var told []trace.Kind // where the calls are, and not at the end
 	for _, e := range res.Trace {
 		switch e.Kind {
-		case agentloop.ModelStart, agentloop.ToolStart, agentloop.ToolEnd, trace.AdapterRetry, trace.RetriesOver:
+		case trace.ModelStart, trace.ToolStart, trace.ToolEnd, trace.AdapterRetry, trace.RetriesOver:
 			told = append(told, e.Kind)
 		}
 	}
-	same(t, "trace", told, []trace.Kind{agentloop.ModelStart, trace.AdapterRetry, agentloop.ToolStart, trace.RetriesOver, agentloop.ToolEnd,
-		agentloop.ModelStart, trace.AdapterRetry})
+	same(t, "trace", told, []trace.Kind{trace.ModelStart, trace.AdapterRetry, trace.ToolStart, trace.RetriesOver, trace.ToolEnd,
+		trace.ModelStart, trace.AdapterRetry})
 	same(t, "calls", seen, []string{"ask m", "permit t.a", "call t.a step#1 " + resume.Key("run1", 1, "step", 1, "")[:4], "ask m"})
 }

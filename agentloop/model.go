@@ -15,6 +15,7 @@ import (
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
 )
 
 // interrupted goes on with a call of the model that an earlier leg began.
@@ -44,7 +45,7 @@ func (f *frame) ask(ctx context.Context) error {
 		data = append(data, known("provider", about.Metadata().Provider)...)
 		data = append(data, known("providerModel", about.Metadata().Model)...)
 	}
-	f.emitAbout(ModelStart, func() any { return asked(req) }, data...)
+	f.emitAbout(trace.ModelStart, func() any { return asked(req) }, data...)
 	resp, err := f.generate(ctx, model, req)
 	if err != nil {
 		if p := suspension(err); p != nil {
@@ -54,12 +55,12 @@ func (f *frame) ask(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		f.emit(AgentError, "what", "model", "message", err.Error())
+		f.emit(trace.AgentError, "what", "model", "message", err.Error())
 		category, code := runtime.CategoryModel, "model.failed"
 		if of, ok := errors.AsType[*runtime.Error](err); ok && of.Category != "" && of.Category != runtime.CategoryCancelled {
 			category, code = of.Category, cmp.Or(of.Code, code)
 		}
-		f.emit(ModelEnd, "error", code)
+		f.emit(trace.ModelEnd, "error", code)
 		return fail(category, code, err)
 	}
 	usage := &runtime.Usage{InputTokens: max(0, resp.Usage.InputTokens), OutputTokens: max(0, resp.Usage.OutputTokens)}
@@ -74,7 +75,7 @@ func (f *frame) ask(ctx context.Context) error {
 	if err := f.record(e); err != nil {
 		return err
 	}
-	f.emitAbout(ModelEnd, func() any { return said(append(slices.Clone(e.Messages), runtime.Message{Role: runtime.Assistant}))[0] },
+	f.emitAbout(trace.ModelEnd, func() any { return said(append(slices.Clone(e.Messages), runtime.Message{Role: runtime.Assistant}))[0] },
 		append(known("model", resp.Model),
 			"finish", resp.Finish, "usage", map[string]any{"input_tokens": int64(usage.InputTokens), "output_tokens": int64(usage.OutputTokens)})...)
 	return nil

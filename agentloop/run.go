@@ -336,7 +336,7 @@ func (f *frame) execute(ctx context.Context, start Start) error {
 	if f.state.Phase != "" {
 		data = append(data, "resume", true, "usage", look(f, (*State).Total))
 	}
-	f.emit(AgentStart, data...)
+	f.emit(trace.AgentStart, data...)
 	layers, err := f.openLayers(ctx)
 	if err == nil {
 		err = f.drive(ctx, start)
@@ -350,10 +350,10 @@ func (f *frame) execute(ctx context.Context, start Start) error {
 	}
 	f.closeLayers(ctx, layers)
 	if err != nil && !errors.Is(err, errPaused) {
-		f.emit(AgentError, append(known("code", code), "message", err.Error())...)
+		f.emit(trace.AgentError, append(known("code", code), "message", err.Error())...)
 	}
-	f.emit(LoopSnapshot, "snapshot", f.snapshot())
-	f.emit(AgentEnd, "stopReason", string(f.ending(ctx, err)))
+	f.emit(trace.LoopSnapshot, "snapshot", f.snapshot())
+	f.emit(trace.AgentEnd, "stopReason", string(f.ending(ctx, err)))
 	return err
 }
 
@@ -496,8 +496,8 @@ func (f *frame) succeed(ctx context.Context, stop StopReason) error {
 		for _, c := range s.Calls {
 			names = append(names, c.Name)
 		}
-		f.emit(AgentItem, "item", "plan", "steps", s.Steps, "tools", names)
-		f.emit(AgentItem, "item", "response", "bytes", len(s.Text))
+		f.emit(trace.AgentItem, "item", "plan", "steps", s.Steps, "tools", names)
+		f.emit(trace.AgentItem, "item", "response", "bytes", len(s.Text))
 		if err := f.save(ctx); err != nil {
 			return err
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
 )
 
 // The loop's own tools.
@@ -164,7 +165,7 @@ func (f *frame) settle(ctx context.Context) error {
 		for _, c := range f.state.Calls[first-1:] {
 			names = append(names, c.Name)
 		}
-		f.emit(ToolCallsBegin, "tools", names)
+		f.emit(trace.ToolCallsBegin, "tools", names)
 	}
 	errs := make([]error, last-first+1)
 	failed := func(err error) bool { return err != nil && !errors.Is(err, errPaused) }
@@ -202,7 +203,7 @@ func (f *frame) settleOne(ctx context.Context, n int) error {
 // cutShort closes the trace of a call that has no result because the loop is being cancelled.
 func (f *frame) cutShort(ctx context.Context, n int) {
 	if c := f.call(n); ctx.Err() != nil && !c.Done && !c.Waits {
-		f.emit(ToolEnd, "call", n, "tool", c.Name, "error", "step.cancelled")
+		f.emit(trace.ToolEnd, "call", n, "tool", c.Name, "error", "step.cancelled")
 	}
 }
 
@@ -273,7 +274,7 @@ func (f *frame) open(ctx context.Context, n int) (job func() error, err error) {
 		return nil, nil
 	}
 	if !c.touched() {
-		f.emitAbout(ToolStart, func() any { return decoded(c.Arguments) }, "call", n, "tool", c.Name)
+		f.emitAbout(trace.ToolStart, func() any { return decoded(c.Arguments) }, "call", n, "tool", c.Name)
 	}
 	b := f.tools.byName[c.Name]
 	if c.Begun {
@@ -323,7 +324,7 @@ func (f *frame) reopen(ctx context.Context, n int, c Call, b *binding) (func() e
 		return nil, f.unknownOutcome(n, c)
 	case c.For == ForHuman && c.Answer != nil:
 		m, _ := (*c.Answer).(map[string]any)
-		f.emit(HumanResponse, "call", n)
+		f.emit(trace.HumanResponse, "call", n)
 		return nil, f.settleCall(n, "", asText(m["answer"]))
 	case c.For == Indeterminate && !c.Open && c.Answer == nil:
 		return nil, f.unknownOutcome(n, c)
@@ -388,7 +389,7 @@ func (f *frame) approve(ctx context.Context, n int, c Call, b *binding) (bool, e
 	case covered(keys, look(f, func(*State) []string { return f.log.root.granted() })):
 		return true, nil
 	default:
-		f.emit(PermissionRequest, "call", n, "tool", c.Name)
+		f.emit(trace.PermissionRequest, "call", n, "tool", c.Name)
 		if f.rt.Approver == nil && need == ApprovePause {
 			return false, f.pauseCall(c, f.approvalPause(n, c, keys))
 		}
@@ -404,7 +405,7 @@ func (f *frame) approve(ctx context.Context, n int, c Call, b *binding) (bool, e
 		if err := f.record(Event{Kind: Permission, Call: n, Allow: d.Allow, Scope: d.Scope, Keys: keys, Text: valid(d.Reason)}); err != nil {
 			return false, err
 		}
-		f.emit(PermissionResponse, "call", n, "tool", c.Name, "allow", d.Allow, "scope", string(d.Scope))
+		f.emit(trace.PermissionResponse, "call", n, "tool", c.Name, "allow", d.Allow, "scope", string(d.Scope))
 	}
 	if !d.Allow {
 		return false, f.refuse(n, toolDenied, fmt.Sprintf("tool %q needs an approval: %s", c.Name, cmp.Or(d.Reason, "the call was refused")))
@@ -468,7 +469,7 @@ func (f *frame) make(ctx context.Context, n int, b *binding) error {
 		return err
 	}
 	if effect := b.effect(c.Arguments); effect == runtime.External && retry.FailureOf(err).OutcomeUnknown() {
-		f.emit(AgentError, "what", "tool", "call", n, "tool", c.Name, "message", err.Error())
+		f.emit(trace.AgentError, "what", "tool", "call", n, "tool", c.Name, "message", err.Error())
 		return f.unknownOutcome(n, f.call(n))
 	}
 	code := toolFailed
@@ -495,11 +496,11 @@ func (f *frame) settleCall(n int, code, text string) error {
 	}
 	name, seen := f.call(n).Name, func() any { return shown }
 	if code == "" {
-		f.emitAbout(ToolEnd, seen, "call", n, "tool", name)
+		f.emitAbout(trace.ToolEnd, seen, "call", n, "tool", name)
 		return nil
 	}
-	f.emit(AgentError, "what", "tool", "call", n, "tool", name, "message", strings.TrimPrefix(shown, "error: "))
-	f.emitAbout(ToolEnd, seen, "call", n, "tool", name, "error", code)
+	f.emit(trace.AgentError, "what", "tool", "call", n, "tool", name, "message", strings.TrimPrefix(shown, "error: "))
+	f.emitAbout(trace.ToolEnd, seen, "call", n, "tool", name, "error", code)
 	return nil
 }
 

@@ -135,7 +135,7 @@ func TestTools(t *testing.T) {
 		bad := runtimetest.NewTool("t.x", func(context.Context, json.RawMessage) (any, error) { return nil, errors.New("too much to say") })
 		res = must(t, l, input{}, host(model(says("", "t.x"), says("done")), bad))
 		same(t, "results", results(res), []string{"error: too m\n[cut: the first 12 of 22 bytes]"})
-		i := slices.IndexFunc(res.Trace, func(e trace.Event) bool { return e.Kind == agentloop.AgentError })
+		i := slices.IndexFunc(res.Trace, func(e trace.Event) bool { return e.Kind == trace.AgentError })
 		same(t, "the trace", res.Trace[i].Data.Get("message"), "too m\n[cut: the first 12 of 22 bytes]")
 	})
 	t.Run("3.4 gates in order", func(t *testing.T) {

@@ -12,35 +12,6 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// The kinds of trace events that a loop emits, beside trace.ModelEnd and trace.ModelDelta, with the
-// keys of their data.
-const (
-	AgentStart         trace.Kind = "agent.start"         // agent, model, depth; of one that goes on resume, usage so far
-	MemoryLoad         trace.Kind = "memory.load"         // messages: how many
-	Retrieve           trace.Kind = "retrieve"            // documents: how many
-	ModelStart         trace.Kind = "model.start"         // model, step, messages: how many; of a model that describes itself providerModel, provider
-	ModelEnd           trace.Kind = trace.ModelEnd        // or of a failure error: its code
-	ToolCallsBegin     trace.Kind = "tool.calls.begin"    // tools: the names, in order
-	ToolStart          trace.Kind = "tool.start"          // call: its number, tool
-	ToolEnd            trace.Kind = "tool.end"            // call, tool; of a failure error: its code
-	AgentItem          trace.Kind = "agent.item"          // item: plan (steps, tools) or response (bytes)
-	MemorySave         trace.Kind = "memory.save"         // messages: how many
-	LoopSnapshot       trace.Kind = "agent.loop.snapshot" // snapshot
-	AgentEnd           trace.Kind = "agent.end"           // stopReason, which is paused while it waits
-	AgentError         trace.Kind = "agent.error"         // message; of a loop code, else what: model, delegate, or tool, and call. Before the end of what failed
-	DelegateStart      trace.Kind = "delegate.start"      // agent, depth, call
-	DelegateEnd        trace.Kind = "delegate.end"        // the same
-	SubagentStarted    trace.Kind = "subagent.started"    // id
-	SubagentCompleted  trace.Kind = "subagent.completed"
-	SubagentFailed     trace.Kind = "subagent.failed"
-	PermissionRequest  trace.Kind = "permission.request"  // call, tool
-	PermissionResponse trace.Kind = "permission.response" // call, tool, allow, scope
-	HumanRequest       trace.Kind = "human.request"       // call
-	HumanResponse      trace.Kind = "human.response"      // call
-	Steer              trace.Kind = "steer"               // messages: how many
-	Compact            trace.Kind = "compact"             // archive: its name
-)
-
 // live is who is told of events as they happen.
 type live struct {
 	mu      sync.Mutex

@@ -35,7 +35,6 @@ type Summary struct {
 	Status    Status    `json:"status"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
 	Pauses    []Pause   `json:"pauses,omitempty"` // that are open, in the order of their opening
-	Timers    []Timer   `json:"timers,omitempty"` // that are set, by ID
 	Held      bool      `json:"-"`                // when the store was asked, Claim would have been refused
 }
 
@@ -56,14 +55,8 @@ type Token struct {
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
 
-// Timer is a time at which a run goes on by itself.
-type Timer struct {
-	ID    string    `json:"id"`
-	DueAt time.Time `json:"dueAt"`
-}
-
-// Due returns the first time at which the run needs attention without an answer: a timer, or the due
-// time or expiry of a pause. Zero when there is none.
+// Due returns the first time at which the run needs attention without an answer: the due time or the
+// expiry of a pause. Zero when there is none.
 func (s Summary) Due() time.Time {
 	var first time.Time
 	sooner := func(t time.Time) {
@@ -74,9 +67,6 @@ func (s Summary) Due() time.Time {
 	for _, p := range s.Pauses {
 		sooner(p.DueAt)
 		sooner(p.ExpiresAt)
-	}
-	for _, t := range s.Timers {
-		sooner(t.DueAt)
 	}
 	return first
 }
@@ -252,7 +242,7 @@ func (s *Summary) apply(rec Record) error {
 		return fmt.Errorf("a journal begins with %s, and has only one", RunCreated)
 	}
 	switch rec.Kind {
-	case RunCreated, RunEnded, PauseOpened, PauseAnswered, PauseClosed, TokenMinted, TokensKilled, TimerSet, TimerDone:
+	case RunCreated, RunEnded, PauseOpened, PauseAnswered, PauseClosed, TokenMinted:
 		d, err := decodeData(rec)
 		if err != nil {
 			return err
@@ -273,36 +263,11 @@ func (s *Summary) applyData(rec Record, d *members) error {
 	case RunCreated:
 		return s.create(rec, d)
 	case RunEnded:
-		s.Status, s.EndedAt, s.Pauses, s.Timers = Status(d.text("status")), rec.At, nil, nil
+		s.Status, s.EndedAt, s.Pauses = Status(d.text("status")), rec.At, nil
 		if !s.Status.Ended() {
 			return fmt.Errorf("a run cannot end as %q", s.Status)
 		}
 		return nil
-	case TimerSet, TimerDone:
-		id := d.text("timer")
-		i, found := slices.BinarySearchFunc(s.Timers, id, func(t Timer, id string) int { return strings.Compare(t.ID, id) })
-		rest := s.Timers[i:]
-		if found {
-			rest = rest[1:]
-		}
-		if rec.Kind == TimerSet {
-			s.Timers = slices.Concat(s.Timers[:i], []Timer{{id, d.time("dueAt", true)}}, rest)
-			return nil
-		}
-		if !found {
-			return fmt.Errorf("no timer %q", id)
-		}
-		s.Timers = slices.Concat(s.Timers[:i], rest)
-		s.Status = Running
-		return nil
-	case TokensKilled:
-		if d.m["pause"] == nil {
-			s.Pauses = slices.Clone(s.Pauses)
-			for i := range s.Pauses {
-				s.Pauses[i].Tokens = nil
-			}
-			return nil
-		}
 	}
 	return s.applyPause(rec, d)
 }
@@ -348,10 +313,6 @@ func (s *Summary) applyPause(rec Record, d *members) error {
 	}
 	s.Pauses = slices.Clone(s.Pauses)
 	p := &s.Pauses[i]
-	if rec.Kind == TokensKilled {
-		p.Tokens = nil
-		return nil
-	}
 	hash := d.text("hash")
 	if raw, err := hex.DecodeString(hash); err != nil || hex.EncodeToString(raw) != hash {
 		return fmt.Errorf("hash is not in hex")

@@ -39,10 +39,11 @@ func TestFold(t *testing.T) {
 		due   time.Time
 	}{
 		{"created", nil, checkpoint.Summary{Status: checkpoint.Running}, time.Time{}},
-		{"opaque records change nothing", []string{"step.end", `agent.turn {"pause":"p","status":"ok"}`}, checkpoint.Summary{Status: checkpoint.Running}, time.Time{}},
+		{"opaque records change nothing", []string{"step.end", `agent.turn {"pause":"p","status":"ok"}`,
+			`timer.set {"dueAt":"2026-02-01T00:00:00Z","timer":"t"}`}, checkpoint.Summary{Status: checkpoint.Running}, time.Time{}},
 		{"ended", []string{`run.ended {"status":"ok"}`}, checkpoint.Summary{Status: checkpoint.OK, EndedAt: at(1)}, time.Time{}},
-		{"the end kills pauses and timers", []string{
-			`pause.opened {"kind":"human","pause":"p"}`, `timer.set {"dueAt":"2026-02-01T00:00:00Z","timer":"t"}`, `run.ended {"status":"cancelled"}`},
+		{"the end kills pauses", []string{
+			`pause.opened {"kind":"human","pause":"p"}`, `pause.opened {"dueAt":"2026-02-01T00:00:00Z","kind":"wait","pause":"q"}`, `run.ended {"status":"cancelled"}`},
 			checkpoint.Summary{Status: checkpoint.Cancelled, EndedAt: at(3)}, time.Time{}},
 		{"an open pause is not a paused run", []string{`pause.opened {"kind":"human","pause":"p","prompt":"?"}`},
 			checkpoint.Summary{Status: checkpoint.Running, Pauses: []checkpoint.Pause{{ID: "p", Kind: "human", Seq: 2}}}, time.Time{}},
@@ -55,17 +56,6 @@ func TestFold(t *testing.T) {
 			checkpoint.Summary{Status: checkpoint.Running}, time.Time{}},
 		{"opened again", []string{`pause.opened {"kind":"human","pause":"p"}`, `pause.answered {"pause":"p"}`, `pause.opened {"kind":"human","pause":"p"}`},
 			checkpoint.Summary{Status: checkpoint.Running, Pauses: []checkpoint.Pause{{ID: "p", Kind: "human", Seq: 4}}}, time.Time{}},
-		{"tokens of one pause are killed", []string{`pause.opened {"kind":"human","pause":"p"}`, `pause.opened {"kind":"human","pause":"q"}`,
-			`token.minted {"hash":"01","pause":"p"}`, `token.minted {"hash":"02","pause":"q"}`, `tokens.killed {"pause":"p"}`},
-			checkpoint.Summary{Status: checkpoint.Running, Pauses: []checkpoint.Pause{{ID: "p", Kind: "human", Seq: 2},
-				{ID: "q", Kind: "human", Seq: 3, Tokens: []checkpoint.Token{{Hash: "02"}}}}}, time.Time{}},
-		{"all tokens are killed", []string{`pause.opened {"kind":"human","pause":"p"}`, `token.minted {"hash":"01","pause":"p"}`, `tokens.killed`},
-			checkpoint.Summary{Status: checkpoint.Running, Pauses: []checkpoint.Pause{{ID: "p", Kind: "human", Seq: 2}}}, time.Time{}},
-		{"timers are sorted, and set again", []string{`timer.set {"dueAt":"2026-02-02T00:00:00Z","timer":"b"}`, `timer.set {"dueAt":"2026-02-03T00:00:00Z","timer":"a"}`,
-			`timer.set {"dueAt":"2026-02-01T00:00:00Z","timer":"b"}`, `run.paused`},
-			checkpoint.Summary{Status: checkpoint.Paused, Timers: []checkpoint.Timer{{ID: "a", DueAt: day.AddDate(0, 0, 2)}, {ID: "b", DueAt: day}}}, day},
-		{"a timer that is due", []string{`timer.set {"dueAt":"2026-02-02T00:00:00Z","timer":"b"}`, `run.paused`, `timer.done {"timer":"b"}`},
-			checkpoint.Summary{Status: checkpoint.Running}, time.Time{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			lines := append([]string{created}, tt.lines...)
@@ -115,8 +105,8 @@ func TestFoldRefuses(t *testing.T) {
 		{"no digest", journal(strings.Replace(created, "digest", "dig", 1)), checkpoint.ErrCorrupt, "no digest"},
 		{"a bad parent", journal(strings.Replace(created, `"recipe"`, `"parent":"../x","recipe"`, 1)), checkpoint.ErrCorrupt, "parent"},
 		{"data is a list", journal(strings.Fields(created)[0] + " []"), checkpoint.ErrCorrupt, "data is a list"},
-		{"data is no JSON", journal(created, "timer.set {"), checkpoint.ErrCorrupt, "data: "},
-		{"a member twice", journal(created, `timer.set {"timer":"a","timer":"b"}`), checkpoint.ErrCorrupt, "data: "},
+		{"data is no JSON", journal(created, "run.ended {"), checkpoint.ErrCorrupt, "data: "},
+		{"a member twice", journal(created, `run.ended {"status":"ok","status":"error"}`), checkpoint.ErrCorrupt, "data: "},
 		{"behind the end", journal(created, `run.ended {"status":"ok"}`, "a"), checkpoint.ErrCorrupt, "behind the end"},
 		{"an end that is none", journal(created, `run.ended {"status":"paused"}`), checkpoint.ErrCorrupt, `cannot end as "paused"`},
 		{"a pause without an id", journal(created, `pause.opened {"kind":"human"}`), checkpoint.ErrCorrupt, "no pause"},
@@ -129,8 +119,6 @@ func TestFoldRefuses(t *testing.T) {
 		{"a token for nothing", journal(created, `token.minted {"hash":"00","pause":"p"}`), checkpoint.ErrCorrupt, `no open pause "p"`},
 		{"a token in the clear", journal(created, `pause.opened {"kind":"human","pause":"p"}`, `token.minted {"hash":"secret","pause":"p"}`), checkpoint.ErrCorrupt, "hash is not in hex"},
 		{"a hash in capitals", journal(created, `pause.opened {"kind":"human","pause":"p"}`, `token.minted {"hash":"0A","pause":"p"}`), checkpoint.ErrCorrupt, "hash is not in hex"},
-		{"a timer without a time", journal(created, `timer.set {"timer":"t"}`), checkpoint.ErrCorrupt, "dueAt: "},
-		{"a timer that is not set", journal(created, `timer.done {"timer":"t"}`), checkpoint.ErrCorrupt, `no timer "t"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := checkpoint.Fold("run", tt.recs)

@@ -26,7 +26,7 @@ func (a *agent) add(e agentloop.Event) ([]trace.Event, error) {
 	a.list = nil
 	root := find(&a.state, "")
 	if a.waits && e.Kind != agentloop.Started {
-		a.emit(a.path, agentloop.AgentStart, "agent", root.Start.Agent, "depth", root.Start.Depth, "resume", true, "usage", root.Total())
+		a.emit(a.path, trace.AgentStart, "agent", root.Start.Agent, "depth", root.Start.Depth, "resume", true, "usage", root.Total())
 	}
 	a.waits = false
 	n := e.Call
@@ -52,31 +52,31 @@ func (a *agent) add(e agentloop.Event) ([]trace.Event, error) {
 	a.state = next
 	s, path := find(&a.state, e.Frame), a.pathOf(e.Frame)
 	if n > 0 && before.Name != "" && !touched(before) {
-		a.emit(path, agentloop.ToolStart, "call", n, "tool", before.Name)
+		a.emit(path, trace.ToolStart, "call", n, "tool", before.Name)
 	}
 	switch e.Kind {
 	case agentloop.Permission:
 		if before.For != agentloop.ForApproval {
-			a.emit(path, agentloop.PermissionRequest, "call", n, "tool", before.Name)
+			a.emit(path, trace.PermissionRequest, "call", n, "tool", before.Name)
 		}
-		a.emit(path, agentloop.PermissionResponse, "call", n, "tool", before.Name, "allow", e.Allow, "scope", string(cmp.Or(e.Scope, "once")))
+		a.emit(path, trace.PermissionResponse, "call", n, "tool", before.Name, "allow", e.Allow, "scope", string(cmp.Or(e.Scope, "once")))
 	case agentloop.ToolEnded:
 		if e.Code == "" {
-			a.emit(path, agentloop.ToolEnd, "call", n, "tool", before.Name)
+			a.emit(path, trace.ToolEnd, "call", n, "tool", before.Name)
 			break
 		}
-		a.emit(path, agentloop.AgentError, "what", "tool", "call", n, "tool", before.Name, "message", strings.TrimPrefix(e.Text, "error: "))
-		a.emit(path, agentloop.ToolEnd, "call", n, "tool", before.Name, "error", e.Code)
+		a.emit(path, trace.AgentError, "what", "tool", "call", n, "tool", before.Name, "message", strings.TrimPrefix(e.Text, "error: "))
+		a.emit(path, trace.ToolEnd, "call", n, "tool", before.Name, "error", e.Code)
 	case agentloop.Paused:
 		switch e.Pause.For {
 		case agentloop.ForApproval:
-			a.emit(path, agentloop.PermissionRequest, "call", n, "tool", before.Name)
+			a.emit(path, trace.PermissionRequest, "call", n, "tool", before.Name)
 		case agentloop.ForHuman:
-			a.emit(path, agentloop.HumanRequest, "call", n)
+			a.emit(path, trace.HumanRequest, "call", n)
 		}
 	case agentloop.Answered:
 		if answered.For == agentloop.ForHuman {
-			a.emit(path, agentloop.HumanResponse, "call", answered.Call)
+			a.emit(path, trace.HumanResponse, "call", answered.Call)
 		}
 	case agentloop.Started, agentloop.Ended:
 		a.edge(s, path, &e)
@@ -90,30 +90,30 @@ func (a *agent) add(e agentloop.Event) ([]trace.Event, error) {
 func (a *agent) tell(s *agentloop.State, path string, e *agentloop.Event) {
 	switch e.Kind {
 	case agentloop.MemoryLoaded:
-		a.emit(path, agentloop.MemoryLoad, "messages", len(e.Messages))
+		a.emit(path, trace.MemoryLoad, "messages", len(e.Messages))
 	case agentloop.Retrieved:
-		a.emit(path, agentloop.Retrieve, "documents", len(e.Documents))
+		a.emit(path, trace.Retrieve, "documents", len(e.Documents))
 	case agentloop.Steered:
-		a.emit(path, agentloop.Steer, "messages", len(e.Notes))
+		a.emit(path, trace.Steer, "messages", len(e.Notes))
 	case agentloop.Compacted:
-		a.emit(path, agentloop.Compact, "archive", e.Text)
+		a.emit(path, trace.Compact, "archive", e.Text)
 	case agentloop.ModelBegan, agentloop.ModelAgain:
-		a.emit(path, agentloop.ModelStart, "step", s.Steps)
+		a.emit(path, trace.ModelStart, "step", s.Steps)
 	case agentloop.ModelEnded:
-		a.emit(path, agentloop.ModelEnd, "finish", e.Finish, "usage", e.Usage)
+		a.emit(path, trace.ModelEnd, "finish", e.Finish, "usage", e.Usage)
 		if s.Phase == agentloop.Calling {
 			names := []any{}
 			for _, c := range s.Calls[s.Round:] {
 				names = append(names, c.Name)
 			}
-			a.emit(path, agentloop.ToolCallsBegin, "tools", names)
+			a.emit(path, trace.ToolCallsBegin, "tools", names)
 		}
 	case agentloop.SubagentSet:
 		if !e.Subagent.Closed {
-			a.emit(path, agentloop.SubagentStarted, "id", e.Subagent.ID)
+			a.emit(path, trace.SubagentStarted, "id", e.Subagent.ID)
 		}
 	case agentloop.MemorySaved:
-		a.emit(path, agentloop.MemorySave, "messages", len(s.Messages)-s.Own)
+		a.emit(path, trace.MemorySave, "messages", len(s.Messages)-s.Own)
 	}
 }
 
@@ -129,9 +129,9 @@ func (a *agent) edge(s *agentloop.State, path string, e *agentloop.Event) {
 	delegated := e.Frame != "" && s.Start.Subagent == ""
 	if e.Kind == agentloop.Started {
 		if delegated {
-			a.emit(outer, agentloop.DelegateStart, delegate...)
+			a.emit(outer, trace.DelegateStart, delegate...)
 		}
-		a.emit(path, agentloop.AgentStart, "agent", cmp.Or(s.Start.Agent, name), "depth", s.Start.Depth)
+		a.emit(path, trace.AgentStart, "agent", cmp.Or(s.Start.Agent, name), "depth", s.Start.Depth)
 		return
 	}
 	if s.Stop == agentloop.StopError {
@@ -139,26 +139,26 @@ func (a *agent) edge(s *agentloop.State, path string, e *agentloop.Event) {
 		if s.Code != "" {
 			failure = append(failure, "code", s.Code)
 		}
-		a.emit(path, agentloop.AgentError, failure...)
+		a.emit(path, trace.AgentError, failure...)
 	}
-	a.emit(path, agentloop.AgentEnd, "stopReason", string(s.Stop))
+	a.emit(path, trace.AgentEnd, "stopReason", string(s.Stop))
 	switch {
 	case delegated && s.Stop == agentloop.StopError:
-		a.emit(outer, agentloop.AgentError, "what", "delegate", "call", ordinalOf(last), "message", s.Failure)
+		a.emit(outer, trace.AgentError, "what", "delegate", "call", ordinalOf(last), "message", s.Failure)
 		fallthrough
 	case delegated:
-		a.emit(outer, agentloop.DelegateEnd, delegate...)
+		a.emit(outer, trace.DelegateEnd, delegate...)
 	case e.Frame != "" && s.Stop == agentloop.StopError:
-		a.emit(outer, agentloop.SubagentFailed, "id", s.Start.Subagent)
+		a.emit(outer, trace.SubagentFailed, "id", s.Start.Subagent)
 	case e.Frame != "":
-		a.emit(outer, agentloop.SubagentCompleted, "id", s.Start.Subagent)
+		a.emit(outer, trace.SubagentCompleted, "id", s.Start.Subagent)
 	}
 }
 
 // wait notes that the loop waits from here on, and returns what that tells.
 func (a *agent) wait() []trace.Event {
 	a.waits, a.list = true, nil
-	a.emit(a.path, agentloop.AgentEnd, "stopReason", "paused")
+	a.emit(a.path, trace.AgentEnd, "stopReason", "paused")
 	return a.list
 }
 

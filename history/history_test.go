@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/adapters/script"
-	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/internal/schema"
@@ -135,13 +134,13 @@ func agentLines(events []trace.Event) (list []string) {
 	for _, e := range events {
 		child := e.Step != "tidy"
 		switch {
-		case e.Kind == agentloop.LoopSnapshot, e.Kind == agentloop.AgentItem, e.Kind == trace.StepWaiting, e.Kind == trace.StepStart, e.Kind == trace.StepEnd, e.Step == "":
+		case e.Kind == trace.LoopSnapshot, e.Kind == trace.AgentItem, e.Kind == trace.StepWaiting, e.Kind == trace.StepStart, e.Kind == trace.StepEnd, e.Step == "":
 			continue
 		case child && (e.Data.Get("stopReason") == "paused" || e.Data.Get("resume") == true):
 			continue
 		}
 		e.Data = slices.DeleteFunc(slices.Clone(e.Data), func(a trace.Attr) bool {
-			return a.Key == "model" || a.Key == "messages" && e.Kind == agentloop.ModelStart
+			return a.Key == "model" || a.Key == "messages" && e.Kind == trace.ModelStart
 		})
 		list = append(list, e.Line())
 	}

@@ -236,9 +236,7 @@ func (r *reader) uses(path string) string {
 	}
 	steps, uses := r.recipe.Steps, ""
 	bodies := map[string]*recipe.Body{} // that the next name may be one of
-	for id := range strings.SplitSeq(path, "/") {
-		id, _, _ = strings.Cut(id, "[")
-		id, _, _ = strings.Cut(id, "#")
+	for id := range strings.SplitSeq(resume.DefinitionPath(path), "/") {
 		if b, ok := bodies[id]; ok && b != nil { // a branch or a case
 			steps, bodies = b.All(), nil
 			continue

@@ -118,23 +118,11 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 
 // Failed returns the outcome of an operation on a run, which may be "", that the store, or the host, could not do. An
-// error that is a *runtime.Error stays what it is; others get a code by what is wrong with the store, store.failed if
-// nothing more is known.
+// error that is a *runtime.Error stays what it is; others get the code that [checkpoint.Code] has for them.
 func Failed(runID string, err error) *workflow.Outcome {
 	e, ok := errors.AsType[*runtime.Error](err)
 	if !ok {
-		code := "store.failed"
-		switch {
-		case errors.Is(err, checkpoint.ErrNotFound):
-			code = "run.notFound"
-		case errors.Is(err, checkpoint.ErrBusy):
-			code = "run.busy"
-		case errors.Is(err, checkpoint.ErrCorrupt):
-			code = "journal.corrupt"
-		case errors.Is(err, checkpoint.ErrVersion):
-			code = "journal.version"
-		}
-		e = &runtime.Error{Category: runtime.CategoryInfra, Code: code, Err: err}
+		e = &runtime.Error{Category: runtime.CategoryInfra, Code: checkpoint.Code(err), Err: err}
 	}
 	return &workflow.Outcome{Status: workflow.StatusError, RunID: runID, Err: e}
 }

@@ -65,10 +65,11 @@ func (r *Recipe) AgentsOf(s *Step) []Agent {
 	switch {
 	case asked != nil && asked.IsMap:
 		add(Agent{ID: s.ID, Pos: asked.Pos, Model: asked.text("model"), Description: asked.text("description"), Instructions: asked.text("instructions"), Spec: asked})
-	case asked == nil || strings.Contains(s.With.text("agent"), "${{"):
+	case asked == nil || asked.HasExpression():
 		return r.Agents
 	default:
-		name(s.With.text("agent"))
+		id, _ := asked.Literal().(string)
+		name(id)
 	}
 	return list
 }

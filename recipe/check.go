@@ -3,7 +3,6 @@ package recipe
 import (
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/braise-run/braise/diagnostics"
@@ -107,7 +106,7 @@ func (w *walker) approval(n *yamlnode.Node) {
 // isTemplate reports whether n is a string that holds an expression.
 func isTemplate(n *yamlnode.Node) bool {
 	text, _ := n.Value.(string)
-	return strings.Contains(strings.ReplaceAll(text, "$${{", ""), "${{")
+	return holdsExpression(text)
 }
 
 // timeout reads a duration that is more than nothing.

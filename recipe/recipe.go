@@ -77,22 +77,28 @@ type Value struct {
 }
 
 // Decoded returns v as decoded JSON, each time anew; nil for nil.
-func (v *Value) Decoded() any {
+func (v *Value) Decoded() any { return v.decoded(nil) }
+
+// decoded is Decoded with a reader of texts; nil takes them as they are written.
+func (v *Value) decoded(read func(text string) string) any {
 	switch {
 	case v == nil:
 		return nil
 	case v.IsList:
 		list := make([]any, len(v.List))
 		for i, item := range v.List {
-			list[i] = item.Decoded()
+			list[i] = item.decoded(read)
 		}
 		return list
 	case v.IsMap:
 		object := make(map[string]any, len(v.Map))
 		for _, f := range v.Map {
-			object[f.Key] = f.Value.Decoded()
+			object[f.Key] = f.Value.decoded(read)
 		}
 		return object
+	}
+	if text, ok := v.Scalar.(string); ok && read != nil {
+		return read(text)
 	}
 	return v.Scalar
 }

@@ -1,6 +1,9 @@
 package resume
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // Step is a step of a definition.
 type Step struct {
@@ -33,7 +36,7 @@ func Decide(steps []Step, recorded map[string]string, again ...string) map[strin
 		digests[s.Path] = s.Digest
 	}
 	for path := range recorded {
-		began[inDefinition(path)] = true
+		began[DefinitionPath(path)] = true
 	}
 	followers, body, owner := map[string][]string{}, map[string][]string{}, map[string]string{}
 	for _, s := range steps {
@@ -70,7 +73,7 @@ func Decide(steps []Step, recorded map[string]string, again ...string) map[strin
 		breakUp(owner[path])
 	}
 	for path, digest := range recorded {
-		p := inDefinition(path)
+		p := DefinitionPath(path)
 		if now, ok := digests[p]; !ok || now != digest {
 			fall(p)
 		}
@@ -83,31 +86,29 @@ func Decide(steps []Step, recorded map[string]string, again ...string) map[strin
 		}
 	}
 	for _, path := range again {
-		fall(inDefinition(path))
+		fall(DefinitionPath(path))
 	}
 
 	// 3. Take what is left.
 	stands := map[string]bool{}
 	for path := range recorded {
-		if !broken[inDefinition(path)] && !inLaterRound(path, broken) {
+		if !broken[DefinitionPath(path)] && !inLaterRound(path, broken) {
 			stands[path] = true
 		}
 	}
 	return stands
 }
 
-// inDefinition returns the path of a step without the numbers of items and rounds.
-func inDefinition(path string) string {
+// numbers are those of items and rounds in a path.
+var numbers = regexp.MustCompile(`\[[0-9]+\]|#[0-9]+`)
+
+// DefinitionPath returns the path in the recipe of a step with a path in a run: without the numbers of
+// items and rounds. For verify[2]/draft#3/score it is verify/draft/score.
+func DefinitionPath(path string) string {
 	if !strings.ContainsAny(path, "[#") {
 		return path
 	}
-	names := strings.Split(path, "/")
-	for i, name := range names {
-		if end := strings.IndexAny(name, "[#"); end >= 0 {
-			names[i] = name[:end]
-		}
-	}
-	return strings.Join(names, "/")
+	return numbers.ReplaceAllLiteralString(path, "")
 }
 
 // ownerOf returns the step in whose body a path is, "" if in none. The name of a branch or a case
@@ -133,7 +134,7 @@ func inLaterRound(path string, loops map[string]bool) bool {
 		}
 		name := path[strings.LastIndexByte(path[:end], '/')+1 : end]
 		_, round, ok := strings.Cut(name, "#")
-		if ok && round != "1" && loops[inDefinition(path[:end])] {
+		if ok && round != "1" && loops[DefinitionPath(path[:end])] {
 			return true
 		}
 	}

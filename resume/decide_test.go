@@ -103,6 +103,25 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+func TestDefinitionPath(t *testing.T) {
+	for _, tt := range []struct{ path, want string }{
+		{"", ""},
+		{"a", "a"},
+		{"a/b/c", "a/b/c"},
+		{"verify[2]/check", "verify/check"},
+		{"draft#3/score", "draft/score"},
+		{"d[0]#12/p[10]/q", "d/p/q"},
+		{"each[1]!rollback", "each!rollback"}, // of an item, and of no step
+		{"a[x]", "a[x]"},
+		{"a#", "a#"},
+		{"a[1", "a[1"},
+	} {
+		if got := resume.DefinitionPath(tt.path); got != tt.want {
+			t.Errorf("DefinitionPath(%q) = %q, want %q", tt.path, got, tt.want)
+		}
+	}
+}
+
 // Whatever changed, nothing that stands follows from a step that does not, and a step falls only
 // for a reason.
 func TestDecideOnRandomGraphs(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"math/bits"
 	"slices"
 	"time"
+
+	"github.com/cenkalti/backoff/v4"
 )
 
 // Seed names one call of a run. Jitter is drawn from it and from nothing else, so that a replay
@@ -20,15 +22,10 @@ type Seed struct {
 
 // Delay returns the wait between an attempt, counted from 1, and the next: Backoff × 2^(attempt−1),
 // at most MaxBackoff, then spread by the jitter. It is never shorter than after, whatever the cap.
+// The doubling is done in floating point, so a wait of more than 2^53 ns (104 days) may be rounded
+// to whole microseconds.
 func (r Resolved) Delay(attempt int, after time.Duration, seed Seed) time.Duration {
-	limit := r.MaxBackoff
-	if limit == 0 {
-		limit = math.MaxInt64
-	}
-	delay, doublings := limit, max(attempt, 1)-1
-	if r.Backoff <= limit>>doublings { // so the shift cannot overflow
-		delay = r.Backoff << doublings
-	}
+	delay := r.doubled(attempt)
 	if r.Jitter == FullJitter {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %d %d", seed.Run, seed.Step, seed.Call, attempt))
 		// The high word of a product spreads 64 random bits evenly over [0, delay].
@@ -37,6 +34,34 @@ func (r Resolved) Delay(attempt int, after time.Duration, seed Seed) time.Durati
 	}
 	return max(delay, after)
 }
+
+// doubled returns the wait after an attempt, before the jitter. The calculator has neither
+// randomness, which would be a global one, nor a limit of the time that has passed.
+func (r Resolved) doubled(attempt int) time.Duration {
+	limit := r.MaxBackoff
+	if limit == 0 {
+		limit = math.MaxInt64
+	}
+	waits := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(min(r.Backoff, limit)),
+		backoff.WithMultiplier(2),
+		backoff.WithMaxInterval(limit),
+		backoff.WithRandomizationFactor(0),
+		backoff.WithMaxElapsedTime(0),
+		backoff.WithClockProvider(stopped{}),
+	)
+	delay := waits.NextBackOff()
+	for n := 1; n < attempt && 0 < delay && delay < limit; n++ {
+		delay = waits.NextBackOff()
+	}
+	return delay
+}
+
+// stopped is a clock that is never read for what it says: the calculator has no time limit.
+type stopped struct{}
+
+// Now returns the zero time.
+func (stopped) Now() time.Time { return time.Time{} }
 
 // Call is what a decision must know of a call beside its policy and its failure.
 type Call struct {

@@ -68,6 +68,25 @@ func TestDelay(t *testing.T) {
 	}
 }
 
+// Delays are exact to the nanosecond up to 104 days: the product by hand, for every cap.
+func TestDelayIsExact(t *testing.T) {
+	const exact = int64(1) << 53
+	rapid.Check(t, func(t *rapid.T) {
+		backoff := rapid.Int64Range(0, exact).Draw(t, "backoff")
+		limit := rapid.Int64Range(1, exact).Draw(t, "cap")
+		attempt := rapid.IntRange(1, 200).Draw(t, "attempt")
+		want := min(backoff, limit)
+		for n := 1; n < attempt; n++ {
+			want = min(2*want, limit)
+		}
+		p := retry.Policy{Backoff: time.Duration(backoff), MaxBackoff: time.Duration(limit)}
+		got := retry.Resolve(retry.Layers{Run: p}).Delay(attempt, 0, retry.Seed{})
+		if got != time.Duration(want) {
+			t.Errorf("attempt %d waits %d, want %d", attempt, got, want)
+		}
+	})
+}
+
 func TestJitter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := retry.Policy{

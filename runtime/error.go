@@ -8,6 +8,7 @@ const (
 	CategoryModel     Category = "model"
 	CategoryTool      Category = "tool"
 	CategoryRetriever Category = "retriever"
+	CategoryMemory    Category = "memory"
 	// CategoryConfirmation is of a call that was denied, by a plugin's hook for one.
 	CategoryConfirmation Category = "confirmation"
 	CategoryConfig       Category = "config" // the recipe, its input or the host's set-up

@@ -52,7 +52,7 @@ type Runtime struct {
 	Prices   map[string]Price // of models, by the name that recipes use, for limits of cost; nil: none
 	Limits   Limits
 	Budget   Budget        // what a run may use, whatever its recipe says
-	NewRunID func() string // nil: a UUIDv7
+	NewRunID func() string // nil: UUIDv7s, which sort in the order of their making
 }
 
 // ToolSpecs describes the tools that a run has, those of plugins with them: what

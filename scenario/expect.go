@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rogpeppe/go-internal/diff"
 	"golang.org/x/tools/txtar"
 
 	"github.com/braise-run/braise/diagnostics"
@@ -111,7 +112,7 @@ func exactly(file, got string) expectation {
 	return expectation{
 		file,
 		func(data []byte) string {
-			if d := diff(strings.TrimSpace(string(data)), strings.TrimSpace(got)); d != "" {
+			if d := difference(strings.TrimSpace(string(data)), strings.TrimSpace(got)); d != "" {
 				return "it is not as expected (-want +got):\n" + d
 			}
 			return ""
@@ -296,29 +297,11 @@ func lines(list []string) string {
 	return strings.Join(list, "\n") + "\n"
 }
 
-// diff shows in which lines two texts differ, with two lines around them; "" when they are the same.
-func diff(before, after string) string {
-	if before == after {
-		return ""
+// difference shows where two texts differ, as the hunks of a unified diff; "" when they are the same.
+func difference(before, after string) string {
+	whole := diff.Diff("want", []byte(before+"\n"), "got", []byte(after+"\n"))
+	if _, hunks, ok := bytes.Cut(whole, []byte("\n@@ ")); ok { // the names of files mean nothing here
+		return "@@ " + strings.TrimSuffix(string(hunks), "\n")
 	}
-	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")
-	start, end := 0, 0 // the lines that both begin and end with
-	for start < min(len(a), len(b)) && a[start] == b[start] {
-		start++
-	}
-	for end < min(len(a), len(b))-start && a[len(a)-1-end] == b[len(b)-1-end] {
-		end++
-	}
-	const around = 2
-	var out []string
-	add := func(mark string, list []string) {
-		for _, line := range list {
-			out = append(out, mark+line)
-		}
-	}
-	add("  ", a[max(0, start-around):start])
-	add("- ", a[start:len(a)-end])
-	add("+ ", b[start:len(b)-end])
-	add("  ", a[len(a)-end:min(len(a), len(a)-end+around)])
-	return strings.Join(out, "\n")
+	return ""
 }

@@ -118,7 +118,7 @@ func Check(ctx context.Context, path string, opts *Options) (*Result, error) {
 		}
 		if i == 0 {
 			first = a
-		} else if d := diff(first.fingerprint(), a.fingerprint()); d != "" {
+		} else if d := difference(first.fingerprint(), a.fingerprint()); d != "" {
 			result.Failures = append(result.Failures, fmt.Sprintf(
 				"run %d (max_parallel %d, +) differs from run 1 (max_parallel %d, -):\n%s", i+1, n, parallelism[0], d))
 			break

@@ -140,7 +140,9 @@ func TestCheck(t *testing.T) {
 		{"not an object", good + "-- outcome.json --\n[]\n", []string{"outcome.json: it must hold an object"}},
 		{"nothing expected", good, []string{"nothing is expected", `"output": 4`}},
 		{"trace", good + "-- trace.txt --\nrun.start recipe=add\nstep.start a\nstep.end b\n",
-			[]string{"trace.txt: it is not as expected (-want +got)", "\n  step.start a\n- step.end b\n+ step.end a status=succeeded\n"}},
+			[]string{"trace.txt: it is not as expected (-want +got)", "\n step.start a\n-step.end b\n+step.end a status=succeeded\n"}},
+		{"two differences", good + "-- plan.mmd --\nflowchart TB\n  s_a[\"a<br/>set\"]\n  s_b[\"b<br/>set\"]\n  s_b --> s_a\n",
+			[]string{"plan.mmd: it is not as expected (-want +got):\n@@ -1,4 +1,4 @@\n-flowchart TB\n+flowchart TD\n   s_a[\"a<br/>set\"]\n   s_b[\"b<br/>set\"]\n-  s_b --> s_a\n+  s_a --> s_b"}},
 		{"plan", good + "-- plan.mmd --\nflowchart TD\n  s_a[\"a<br/>set\"]\n  s_b[\"b<br/>set\"]\n  s_a --> s_b\n", nil},
 		{"plan as JSON", good + "-- plan.json --\n{\"steps\": [{\"id\": \"a\"}, {\"id\": \"c\"}]}\n", []string{`plan.json: steps[1].id is "b", want "c"`}},
 		{"a plan of nothing", broken + "  a: {uses: sett}  # want \"unknownKind\"\n-- plan.mmd --\n", []string{"plan.mmd: there is no plan: the recipe was refused"}},
@@ -164,7 +166,7 @@ func TestCheck(t *testing.T) {
 			[]string{"recipe.yaml:6:"}},
 		{"expected elsewhere", broken + "  a: {uses: sett}\n-- outcome.json --\n{\"status\": \"error\", \"diagnostics\": [{\"code\": \"recipe.unknownKind\", \"line\": 4}]}\n", nil},
 		{"expected as text", broken + "  a: {uses: sett}\n-- diagnostics.txt --\nrecipe.yaml:4:13: there is no kind of step \"sett\" [recipe.unknownKind]\n  hint: did you mean \"set\"?\n", nil},
-		{"another text", broken + "  a: {uses: sett}\n-- diagnostics.txt --\nrecipe.yaml:4:13: no\n", []string{"diagnostics.txt: it is not as expected", "- recipe.yaml:4:13: no\n+ recipe.yaml:4:13: there is no kind"}},
+		{"another text", broken + "  a: {uses: sett}\n-- diagnostics.txt --\nrecipe.yaml:4:13: no\n", []string{"diagnostics.txt: it is not as expected", "-recipe.yaml:4:13: no\n+recipe.yaml:4:13: there is no kind"}},
 		{"a want without quotes", broken + "  a: {uses: sett}  # want sett\n", []string{"recipe.yaml:4: # want is followed by regular expressions"}},
 		{"a want that is no regexp", broken + "  a: {uses: sett}  # want \"(\"\n", []string{"recipe.yaml:4: # want: error parsing regexp"}},
 		{"a bad end", broken + "  a: {uses: fail, with: {message: no luck}}\n-- trace.txt --\n", []string{"the run did not end well", "no luck"}},
@@ -199,7 +201,7 @@ output: ${{ steps.a.output }}
 -- outcome.json --
 {"status": "ok"}
 `, &scenario.Options{Runtime: &runtime.Runtime{Tools: []runtime.Tool{counter}}})
-	for _, want := range []string{"run 3 (max_parallel 8, +) differs from run 1 (max_parallel 1, -)", `-   "output": 0,`, `+   "output": 1,`} {
+	for _, want := range []string{"run 3 (max_parallel 8, +) differs from run 1 (max_parallel 1, -)", `-  "output": 0,`, `+  "output": 1,`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("failures do not say %q:\n%s", want, got)
 		}

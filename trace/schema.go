@@ -6,13 +6,6 @@ import (
 	"strings"
 )
 
-// kindData is what events of a kind hold.
-type kindData struct {
-	kind   Kind
-	fields []field // of data; nil: there is no data
-	needs  []string
-}
-
 // field is a key of data. One whose name ends with ? may be missing.
 type field struct {
 	name   string
@@ -56,7 +49,8 @@ func closed(fields []field, about string) object {
 
 var (
 	boolean = object{"type": "boolean"}
-	usage   = closed([]field{{"input_tokens", count("")}, {"output_tokens", count("")}}, "Tokens.")
+	tokens  = []field{{"input_tokens", count("")}, {"output_tokens", count("")}}
+	usage   = closed(tokens, "Tokens.")
 	pauses  = oneOf("", "human", "external", "system")
 	ports   = oneOf("", "model", "tool", "retriever", "memory")
 
@@ -86,97 +80,6 @@ var (
 	}
 )
 
-// kinds are all kinds of events with their data.
-var kinds = []kindData{
-	{kind: RunStart, fields: []field{
-		{"recipe", text("The recipe's name.")},
-		{"version?", text("The recipe's version, if it has one.")},
-		{"digest", text("What the recipe says, as a hash.")},
-		{"resume?", described(object{"const": true}, "The run goes on after an answer.")},
-		{"recover?", described(object{"const": true}, "The run goes on after its process died.")},
-	}},
-	{kind: RunSuccess},
-	{kind: RunError, fields: []field{{"code", text("")}, {"message", text("")}, {"step?", text("The path of the step that failed.")}}},
-	{kind: RunCancelled, fields: []field{{"reason", text("")}}},
-	{kind: RunPaused, fields: []field{{"pauseKind", pauses}, {"step", text("The path of the step that waits.")}}},
-	{kind: RunOutput, fields: []field{{"type", object{"const": "artefact"}}}},
-	{kind: RunEnd, fields: []field{{"status", oneOf("", "ok", "paused", "error", "cancelled")}}},
-	{kind: StepStart},
-	{kind: StepEnd, fields: []field{
-		{"status", oneOf("", "succeeded", "failed", "cancelled")},
-		{"durationMs", count("")},
-		{"code?", text("Of a failure.")},
-		{"message?", text("Of a failure.")},
-		{"stack?", text("Of a panic.")},
-	}},
-	{kind: StepSkip, fields: []field{{"reason", oneOf("Its condition was false, or its trigger cannot hold any more.", "when_false", "upstream")}}},
-	{kind: StepWaiting, fields: []field{{"pauseKind", pauses}}},
-	{kind: StepReplayed},
-	{kind: StepRollback, fields: []field{{"ok", boolean}, {"message?", text("Of a failure.")}}},
-	{kind: AdapterCall, fields: []field{
-		{"kind", oneOf("", "model", "tool", "retriever")},
-		{"name", text("Of the model or tool, as the recipe has it; of a retriever, retriever.")},
-		{"model?", text("The model, as its provider names it.")},
-		{"provider?", text("Who offers the model.")},
-	}},
-	{kind: AdapterRetry, fields: retried},
-	{kind: RetriesOver, fields: retried},
-	{kind: ModelEnd, needs: []string{"usage", "error"}, fields: []field{
-		{"finish?", text("Why the answer ends, if the provider says: stop, length, tool_calls, content_filter.")},
-		{"model?", text("The model that answered, as its provider names it.")},
-		{"usage?", usage},
-		{"error?", text("In an agent, instead: the code of the failure.")},
-	}},
-	{kind: ModelDelta, fields: []field{{"text", text("A piece of an answer that is under way. Live only.")}}},
-
-	{kind: "agent.start", fields: []field{
-		{"agent", text("Its name.")},
-		{"model?", text("As the recipe has it. A journal does not tell.")},
-		{"depth", count("0: it is no child of another agent.")},
-		{"resume?", described(object{"const": true}, "It goes on after an answer or a crash.")},
-		{"usage?", described(closed([]field{{"input_tokens", count("")}, {"output_tokens", count("")}}, ""), "Of one that goes on: tokens so far, children's included.")},
-	}},
-	{kind: "memory.load", fields: messages},
-	{kind: "retrieve", fields: []field{{"documents", count("How many.")}}},
-	{kind: "model.start", fields: []field{
-		{"model?", text("As the recipe has it. A journal does not tell.")},
-		{"step", number("The step of the loop.")},
-		{"messages?", count("How many. A journal does not tell.")},
-		{"provider?", text("Who offers the model.")},
-		{"providerModel?", text("The model, as its provider names it.")},
-	}},
-	{kind: "tool.calls.begin", fields: []field{{"tools", texts("In the order of the calls.")}}},
-	{kind: "tool.start", fields: toolCall},
-	{kind: "tool.end", fields: append(toolCall[:2:2], field{"error?", text("The code of a failure.")})},
-	{kind: "agent.item", fields: []field{
-		{"item", oneOf("", "plan", "response")},
-		{"steps?", count("Of a plan: how many.")},
-		{"tools?", texts("Of a plan: the tools called, in order.")},
-		{"bytes?", count("Of a response: how long.")},
-	}},
-	{kind: "memory.save", fields: messages},
-	{kind: "agent.loop.snapshot", fields: []field{{"snapshot", closed(snapshot, "What the run of the loop was made of.")}}},
-	{kind: "agent.end", fields: []field{{"stopReason", oneOf("", "answer", "max_steps", "repetition", "no_action", "until", "error", "cancelled", "paused")}}},
-	{kind: "agent.error", fields: []field{
-		{"message", text("")},
-		{"what?", oneOf("What failed; without it the loop.", "model", "tool", "delegate")},
-		{"code?", text("Of a failure of the loop.")},
-		{"call?", number("")},
-		{"tool?", text("")},
-	}},
-	{kind: "delegate.start", fields: delegate},
-	{kind: "delegate.end", fields: delegate},
-	{kind: "subagent.started", fields: child},
-	{kind: "subagent.completed", fields: child},
-	{kind: "subagent.failed", fields: child},
-	{kind: "permission.request", fields: toolCall},
-	{kind: "permission.response", fields: append(toolCall[:2:2], field{"allow", boolean}, field{"scope", oneOf("", "once", "session")})},
-	{kind: "human.request", fields: question},
-	{kind: "human.response", fields: question},
-	{kind: "steer", fields: messages},
-	{kind: "compact", fields: []field{{"archive", text("Its name.")}}},
-}
-
 // EventSchema returns the JSON Schema (2020-12) of events as [Event.MarshalJSON] writes them. It
 // is closed: kinds and data are those of this version.
 func EventSchema() []byte {
@@ -186,6 +89,8 @@ func EventSchema() []byte {
 	}
 	for _, k := range kinds {
 		names = append(names, k.kind)
+		then := object{"description": k.about}
+		rules = append(rules, object{"if": kindIs(object{"const": k.kind}), "then": then})
 		if k.fields == nil {
 			bare = append(bare, k.kind)
 			continue
@@ -198,7 +103,7 @@ func EventSchema() []byte {
 			}
 			data["oneOf"] = any
 		}
-		rules = append(rules, object{"if": kindIs(object{"const": k.kind}), "then": object{"properties": object{"data": data}}})
+		then["properties"] = object{"data": data}
 	}
 	rules = append(rules, object{"if": kindIs(object{"enum": bare}), "then": object{"properties": object{"data": false}}, "else": object{"required": []string{"data"}}})
 	return document("Braise trace event", object{

@@ -3,31 +3,6 @@ package trace
 
 import "time"
 
-// Kind names what happened.
-type Kind string
-
-// The kinds of events, with the keys of their data.
-const (
-	RunStart     Kind = "run.start" // recipe, version, digest
-	RunSuccess   Kind = "run.success"
-	RunError     Kind = "run.error"     // code, message, step
-	RunCancelled Kind = "run.cancelled" // reason
-	RunPaused    Kind = "run.paused"    // pauseKind, step; one for each open pause
-	RunOutput    Kind = "run.output"    // type: what a paused outcome has instead of an output
-	RunEnd       Kind = "run.end"       // status; the last event of a run, exactly once
-	StepStart    Kind = "step.start"
-	StepEnd      Kind = "step.end"                // status, durationMs; of a failure code, message, stack
-	StepSkip     Kind = "step.skip"               // reason
-	StepWaiting  Kind = "step.waiting"            // pauseKind
-	StepReplayed Kind = "step.replayed"           // it had ended in an earlier leg of the run
-	StepRollback Kind = "step.rollback"           // ok
-	AdapterCall  Kind = "adapter.call"            // kind, name; of a model that describes itself model, provider
-	AdapterRetry Kind = "adapter.retry"           // adapterKind, method, attempt, maxAttempts, reason, delayMs
-	RetriesOver  Kind = "adapter.retry.exhausted" // the same, without delayMs
-	ModelEnd     Kind = "model.end"               // usage, finish, model: a call of a model has returned an answer
-	ModelDelta   Kind = "model.delta"             // text: a piece of an answer; live only, see Detailed
-)
-
 // Attr is one named value of an event.
 type Attr struct {
 	Key   string

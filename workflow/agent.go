@@ -64,12 +64,12 @@ func (s *stepCompiler) compileAgent(src *recipe.Step, inner *expr.Scope) {
 	switch {
 	case inPlace:
 		set.inPlace = true
-	case asked != nil && hasExpression(asked.Value):
+	case asked != nil && asked.Value.HasExpression():
 		set.given = true
 	case s.broken:
 	default:
 		if asked != nil {
-			set.asked, _ = asked.Value.Scalar.(string)
+			set.asked, _ = asked.Value.Literal().(string)
 			pos = asked.Value.Pos
 		}
 		s.chooses(set, pos)
@@ -106,7 +106,7 @@ func agentArguments(with *recipe.Value) *recipe.Value {
 	}
 	parts := *with
 	parts.Map = slices.DeleteFunc(slices.Clone(with.Map), func(f recipe.Field) bool {
-		return f.Key == "agent" && (f.Value.IsMap || !hasExpression(f.Value))
+		return f.Key == "agent" && (f.Value.IsMap || !f.Value.HasExpression())
 	})
 	return &parts
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
 	"github.com/braise-run/braise/workflow"
 )
 
@@ -182,10 +183,10 @@ func endSnapshots(out *workflow.Outcome) map[string]string {
 	last, ended := map[string]string{}, map[string]string{}
 	for _, e := range out.Trace {
 		switch e.Kind {
-		case agentloop.LoopSnapshot:
+		case trace.LoopSnapshot:
 			text, _ := json.Marshal(e.Data.Get("snapshot"))
 			last[e.Step] = string(text)
-		case agentloop.AgentEnd:
+		case trace.AgentEnd:
 			if reason := e.Data.Get("stopReason"); reason != "paused" && reason != "cancelled" {
 				ended[e.Step] = fmt.Sprint(reason, " ", last[e.Step])
 			}

@@ -125,7 +125,7 @@ func (c *compiler) lower(v *recipe.Value, names *expr.Scope) *expr.Template {
 	if t == nil {
 		return expr.Literal(nil)
 	}
-	if t.IsLiteral() && hasExpression(v) {
+	if t.IsLiteral() && v.HasExpression() {
 		size, _ := value.Size(t.Literal(), maxFolded) // of consts, which are JSON
 		if c.folded += size; c.folded > maxFolded {
 			c.errorf(v.Pos, diagnostics.CodeTooLarge, "", "expressions repeat constants of more than %d MiB", maxFolded>>20)
@@ -329,8 +329,8 @@ func (s *stepCompiler) modelName(src *recipe.Step) string {
 	name, pos := s.defaults.Model, src.Uses.Pos
 	if f := src.With.Field("model"); f != nil {
 		v := f.Value
-		text, ok := v.Scalar.(string)
-		if !ok || hasExpression(v) {
+		text, ok := v.Literal().(string)
+		if !ok || v.HasExpression() {
 			return ""
 		}
 		name, pos = text, v.Pos

@@ -301,15 +301,17 @@ func TestPlanOfOddNames(t *testing.T) {
 	for _, tt := range []struct{ got, want string }{
 		{text, "  1. a  recipe\n    1. a/b  x.\"<y>\\\n  2. a__b  set  after a (order)  when true && true\nneeds tools: x.\"<y>\\\n"},
 		{plan.Mermaid(), "flowchart TD\n  subgraph s_a[\"a<br/>recipe\"]\n    s_a_S_b[\"a/b<br/>x.#quot;#lt;y#gt;\\\"]\n  end\n  s_a__b{{\"a__b<br/>set\"}}\n  s_a -.-> s_a__b\n"},
-		{plan.DOT(), `digraph "a \"b\"" {
-  node [shape=box];
+		{plan.DOT(), `strict digraph {
+  label="a \"b\"";
+  "a" [ shape="point",  weight=0 ];
+  "a/b" [ label="a/b\nx.\"<y>\\", shape="box",  weight=0 ];
+  "a__b" [ label="a__b\nset", shape="box",  weight=0 ];
+  "a" -> "a__b" [ style="dashed",  weight=1 ];
   subgraph "cluster_a" {
     label="a\nrecipe";
-    "a" [shape=point];
-    "a/b" [label="a/b\nx.\"<y>\\"];
+    "a";
+    "a/b";
   }
-  "a__b" [label="a__b\nset"];
-  "a" -> "a__b" [style=dashed];
 }
 `},
 	} {

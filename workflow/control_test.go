@@ -599,28 +599,36 @@ func TestPlanShowsBodies(t *testing.T) {
   s_a --> s_l
   s_l --> s_f
 `},
-		{"dot", plan.DOT(), `digraph "test" {
-  node [shape=box];
-  "a" [label="a\nset"];
+		{"dot", plan.DOT(), `strict digraph {
+  label="test";
+  "a" [ label="a\nset", shape="box",  weight=0 ];
+  "l" [ shape="point",  weight=0 ];
+  "l/x" [ label="l/x\nset", shape="box",  weight=0 ];
+  "l/y" [ label="l/y\nset", shape="box",  weight=0 ];
+  "l/x" -> "l/y" [ style="dashed",  weight=1 ];
+  "f" [ shape="point",  weight=0 ];
+  "f/p/s" [ shape="point",  weight=0 ];
+  "f/p/s/c/q" [ label="f/p/s/c/q\nset", shape="box",  weight=0 ];
+  "f/p/s/default/r" [ label="f/p/s/default/r\nset", shape="box",  weight=0 ];
+  "a" -> "l" [  weight=1 ];
+  "l" -> "f" [  weight=1 ];
   subgraph "cluster_l" {
     label="l\nloop";
-    "l" [shape=point];
-    "l/x" [label="l/x\nset"];
-    "l/y" [label="l/y\nset"];
-    "l/x" -> "l/y" [style=dashed];
+    "l";
+    "l/x";
+    "l/y";
   }
   subgraph "cluster_f" {
     label="f\nfork";
-    "f" [shape=point];
+    "f";
+    "f/p/s";
     subgraph "cluster_f/p/s" {
       label="f/p/s\nswitch";
-      "f/p/s" [shape=point];
-      "f/p/s/c/q" [label="f/p/s/c/q\nset"];
-      "f/p/s/default/r" [label="f/p/s/default/r\nset"];
+      "f/p/s";
+      "f/p/s/c/q";
+      "f/p/s/default/r";
     }
   }
-  "a" -> "l";
-  "l" -> "f";
 }
 `},
 	} {

@@ -43,7 +43,7 @@ func Fork(ctx context.Context, runID, atStep string, edits Edits, rt *runtime.Ru
 		return l.refuse(err)
 	}
 	for _, path := range slices.Concat([]string{atStep}, slices.Sorted(maps.Keys(edits.Outputs))) {
-		if _, ok := digests[definitionPath(path)]; !ok {
+		if _, ok := digests[resume.DefinitionPath(path)]; !ok {
 			return l.refuse(&runtime.Error{Category: runtime.CategoryConfig, Code: "fork.unknownStep",
 				Err: fmt.Errorf("recipe %q has no step %q%s", wf.Name(), path, hintLine(diagnostics.DidYouMean(path, slices.Collect(maps.Keys(digests)))))})
 		}
@@ -99,24 +99,6 @@ func inputsOf(recs []checkpoint.Record) (map[string]any, error) {
 	return nil, fmt.Errorf("%w: it has no inputs", checkpoint.ErrCorrupt)
 }
 
-// definitionPath is the path of a step in the recipe: without the numbers of items and rounds.
-func definitionPath(path string) string {
-	out, inside := make([]byte, 0, len(path)), false
-	for i := range len(path) {
-		switch c := path[i]; c {
-		case '[', '#':
-			inside = true
-		case ']':
-			inside = false
-		default:
-			if inside = inside && c != '/'; !inside {
-				out = append(out, c)
-			}
-		}
-	}
-	return string(out)
-}
-
 // decideSteps lays the steps out for resume.Decide.
 func (wf *Workflow) decideSteps(digests map[string]string) []resume.Step {
 	var list []resume.Step
@@ -144,7 +126,7 @@ func recordedSteps(recs []checkpoint.Record, digests map[string]string) map[stri
 	}
 	for _, rec := range recs {
 		if rec.Path != "" {
-			recorded[rec.Path] = digests[definitionPath(rec.Path)]
+			recorded[rec.Path] = digests[resume.DefinitionPath(rec.Path)]
 		}
 	}
 	return recorded

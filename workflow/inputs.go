@@ -3,7 +3,6 @@ package workflow
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
@@ -100,7 +99,7 @@ func (in *inputs) checkWritten(v *recipe.Value, ref recipe.Name, suggest *sugges
 	given, where, computed := map[string]any{}, map[string]diagnostics.Position{}, map[string]bool{}
 	if v != nil {
 		for _, f := range v.Map {
-			given[f.Key], where[f.Key], computed[f.Key] = f.Value.Decoded(), f.Pos, hasExpression(f.Value)
+			given[f.Key], where[f.Key], computed[f.Key] = f.Value.Literal(), f.Pos, f.Value.HasExpression()
 		}
 	}
 	var list diagnostics.List
@@ -115,17 +114,6 @@ func (in *inputs) checkWritten(v *recipe.Value, ref recipe.Name, suggest *sugges
 		})
 	}
 	return list
-}
-
-// hasExpression reports whether a value as written holds a ${{ }} anywhere.
-func hasExpression(v *recipe.Value) bool {
-	if v == nil {
-		return false
-	}
-	text, _ := v.Scalar.(string)
-	return strings.Contains(text, "${{") ||
-		slices.ContainsFunc(v.List, hasExpression) ||
-		slices.ContainsFunc(v.Map, func(f recipe.Field) bool { return hasExpression(f.Value) })
 }
 
 // ParseInputs turns "name=value" texts into inputs, as a command line gives them: each value is

@@ -285,21 +285,7 @@ func storeError(err error) *runtime.Error {
 	if e, ok := errors.AsType[*runtime.Error](err); ok {
 		return e
 	}
-	code := "store.failed"
-	for _, known := range []struct {
-		err  error
-		code string
-	}{
-		{checkpoint.ErrExists, "run.exists"}, {checkpoint.ErrBusy, "run.busy"}, {checkpoint.ErrFenced, "run.fenced"},
-		{checkpoint.ErrNotFound, "run.notFound"}, {checkpoint.ErrConflict, "run.fenced"}, {checkpoint.ErrToken, "resume.invalidToken"},
-		{checkpoint.ErrCorrupt, "journal.corrupt"}, {checkpoint.ErrVersion, "journal.version"},
-	} {
-		if errors.Is(err, known.err) {
-			code = known.code
-			break
-		}
-	}
-	return &runtime.Error{Category: runtime.CategoryInfra, Code: code, Err: err}
+	return &runtime.Error{Category: runtime.CategoryInfra, Code: checkpoint.Code(err), Err: err}
 }
 
 // failureOf reads the error of a record.

@@ -179,32 +179,3 @@ var (
 // nodeID turns a path into an identifier of mermaid: its ids cannot hold a slash, those of steps no
 // capital, and "end" is a word of its own.
 func nodeID(path string) string { return "s_" + strings.ReplaceAll(path, "/", "_S_") }
-
-// DOT returns the plan for Graphviz, drawn like Mermaid's.
-func (p *Plan) DOT() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "digraph \"%s\" {\n  node [shape=box];\n", dotText.Replace(p.Recipe))
-	writeDOT(&b, p.Steps, "  ")
-	b.WriteString("}\n")
-	return b.String()
-}
-
-func writeDOT(b *strings.Builder, steps []PlanStep, indent string) {
-	for _, s := range steps {
-		label := s.ID + `\n` + dotText.Replace(s.Uses)
-		if len(s.Body) > 0 {
-			fmt.Fprintf(b, "%ssubgraph \"cluster_%s\" {\n%s  label=\"%s\";\n", indent, s.ID, indent, label)
-			fmt.Fprintf(b, "%s  %q [shape=point];\n", indent, s.ID)
-			writeDOT(b, s.Body, indent+"  ")
-			fmt.Fprintf(b, "%s}\n", indent)
-			continue
-		}
-		fmt.Fprintf(b, "%s%q [label=\"%s\"];\n", indent, s.ID, label)
-	}
-	for _, s := range steps {
-		for _, e := range s.Needs {
-			style := map[string]string{"data": "", "order": " [style=dashed]"}[e.Kind]
-			fmt.Fprintf(b, "%s%q -> %q%s;\n", indent, e.Step, s.ID, style)
-		}
-	}
-}

@@ -257,7 +257,7 @@ func argumentsAsWritten(v *recipe.Value) any {
 	if v == nil {
 		return map[string]any{}
 	}
-	return v.Decoded()
+	return v.Literal()
 }
 
 // locate finds the place that a problem of literal arguments is about. It is not known when an
@@ -283,10 +283,10 @@ func locate(v *recipe.Value, problem schema.Problem, whole diagnostics.Position)
 			}
 			v, pos = v.List[item], v.List[item].Pos
 		default:
-			return pos, !hasExpression(v)
+			return pos, !v.HasExpression()
 		}
 	}
-	return pos, !hasExpression(v)
+	return pos, !v.HasExpression()
 }
 
 func (p *prepared) readSecrets(ctx context.Context, wf *Workflow, rt *runtime.Runtime) error {

@@ -3,15 +3,14 @@ package workflow
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
@@ -352,20 +351,5 @@ func inputMap(input any) (map[string]any, error) {
 	return nil, fmt.Errorf("the input must be a map from input names to values, not %s", value.TypeName(v))
 }
 
-// newRunID returns a UUIDv7 (RFC 9562, 5.7): 48 bits of Unix milliseconds, then random bits.
-func newRunID() string {
-	var id [16]byte
-	rand.Read(id[:]) // never fails
-	ms := uint64(time.Now().UnixMilli())
-	binary.BigEndian.PutUint64(id[:8], ms<<16|uint64(id[6])<<8|uint64(id[7]))
-	id[6] = id[6]&0x0f | 0x70
-	id[8] = id[8]&0x3f | 0x80
-	var text [36]byte
-	hex.Encode(text[:8], id[:4])
-	hex.Encode(text[9:13], id[4:6])
-	hex.Encode(text[14:18], id[6:8])
-	hex.Encode(text[19:23], id[8:10])
-	hex.Encode(text[24:], id[10:])
-	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
-	return string(text[:])
-}
+// newRunID returns a UUIDv7 (RFC 9562, 5.7). The ids of a process sort in the order in which it made them.
+func newRunID() string { return uuid.Must(uuid.NewV7()).String() }

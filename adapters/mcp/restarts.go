@@ -4,7 +4,12 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/braise-run/braise/retry"
 )
+
+// between is the policy of the waits between restarts: a second, two, four, eight.
+var between = retry.Resolve(retry.Layers{Host: retry.Policy{Backoff: time.Second}})
 
 // maxRestarts is how often a program is started again without having answered a call in between.
 const maxRestarts = 5
@@ -42,5 +47,5 @@ func (r *restarts) allow(now time.Time) (time.Duration, error) {
 	case r.ends < 2:
 		return 0, nil
 	}
-	return max(0, r.last.Add(time.Second<<(r.ends-2)).Sub(now)), nil
+	return max(0, r.last.Add(between.Delay(r.ends-1, 0, retry.Seed{})).Sub(now)), nil
 }

@@ -45,7 +45,7 @@ func testCreateRefuses(h *harness) {
 		h.want(fmt.Sprintf("Claim of %q", id), err, checkpoint.ErrNotFound)
 		h.want(fmt.Sprintf("Delete of %q", id), h.s.Delete(h.ctx, id), checkpoint.ErrNotFound)
 	}
-	_, err = h.s.Create(h.ctx, makeRun("bad", 0), "me", 0, note("a"), rec(2, checkpoint.TimerDone, "", "timer", "t"))
+	_, err = h.s.Create(h.ctx, makeRun("bad", 0), "me", 0, note("a"), rec(2, checkpoint.PauseClosed, "", "pause", "p"))
 	h.want("Create with records that do not fit", err, checkpoint.ErrInvalid)
 	_, _, err = h.s.Load(h.ctx, "bad", 0)
 	h.want("Load of a run that was refused", err, checkpoint.ErrNotFound)
@@ -129,12 +129,12 @@ func testAppend(h *harness) {
 
 func testAtomic(h *harness) {
 	l := h.create("run")
-	for _, bad := range []checkpoint.Record{rec(1, "", ""), rec(1, checkpoint.TimerDone, "", "timer", "t")} {
-		err := h.s.Append(h.ctx, l, 1, note("a"), rec(1, checkpoint.TimerSet, "", "timer", "u", "dueAt", start), bad, note("b"))
+	for _, bad := range []checkpoint.Record{rec(1, "", ""), rec(1, checkpoint.PauseClosed, "", "pause", "q")} {
+		err := h.s.Append(h.ctx, l, 1, note("a"), opened("p", "dueAt", start), bad, note("b"))
 		h.want("Append with a bad record", err, checkpoint.ErrInvalid)
 		h.shows("run")
 		sum, _ := h.load("run")
-		if sum.Seq != 1 || sum.Timers != nil {
+		if sum.Seq != 1 || sum.Pauses != nil {
 			h.Errorf("summary %+v", sum)
 		}
 	}

@@ -24,8 +24,8 @@ func (h *harness) ids(f checkpoint.Filter) []string {
 func (h *harness) history() {
 	h.Helper()
 	end := func(status string) checkpoint.Record { return rec(600, checkpoint.RunEnded, "", "status", status) }
-	timer := func(hours int) checkpoint.Record {
-		return rec(1, checkpoint.TimerSet, "", "timer", "t", "dueAt", start.Add(time.Duration(hours)*time.Hour))
+	due := func(pause string, hours int) checkpoint.Record {
+		return opened(pause, "dueAt", start.Add(time.Duration(hours)*time.Hour))
 	}
 	paused := rec(600, checkpoint.RunPaused, "")
 	for i, r := range []struct {
@@ -33,9 +33,9 @@ func (h *harness) history() {
 		recs       []checkpoint.Record
 	}{
 		{"ok", "greet", []checkpoint.Record{end("ok")}},
-		{"failed", "other", []checkpoint.Record{timer(1), end("error")}},
+		{"failed", "other", []checkpoint.Record{due("p", 1), end("error")}},
 		{"cancelled", "greet", []checkpoint.Record{end("cancelled")}},
-		{"paused", "other", []checkpoint.Record{timer(3), opened("p", "dueAt", start.Add(5*time.Hour)), paused}},
+		{"paused", "other", []checkpoint.Record{due("p", 5), due("q", 3), paused}},
 		{"expiring", "greet", []checkpoint.Record{opened("p", "expiresAt", start.Add(2*time.Hour)), paused}},
 		{"waiting", "greet", []checkpoint.Record{opened("p"), paused}},
 		{"running", "greet", []checkpoint.Record{rec(600, "step.end", "")}},

@@ -24,15 +24,14 @@ func answer(pause string, minutes int) checkpoint.Record {
 func testPauses(h *harness) {
 	due, expires := start.Add(2*time.Hour), start.Add(3*time.Hour)
 	l := h.create("run", opened("p1", "expiresAt", expires), opened("p2", "kind", "system", "dueAt", due), minted("p1", "one"),
-		rec(1, checkpoint.TimerSet, "nap", "timer", "t", "dueAt", start.Add(4*time.Hour)), rec(2, checkpoint.RunPaused, ""))
+		rec(2, checkpoint.RunPaused, ""))
 	sum, _ := h.load("run")
 	want := checkpoint.Summary{
 		Run: checkpoint.Run{ID: "run", Recipe: "greet", Digest: digest, StartedAt: start},
-		Seq: 6, UpdatedAt: start.Add(2 * time.Second), Status: checkpoint.Paused,
+		Seq: 5, UpdatedAt: start.Add(2 * time.Second), Status: checkpoint.Paused,
 		Pauses: []checkpoint.Pause{
 			{ID: "p1", Kind: "human", Step: "ask", Seq: 2, ExpiresAt: expires, Tokens: []checkpoint.Token{{Hash: "6f6e65"}}},
 			{ID: "p2", Kind: "system", Step: "ask", Seq: 3, DueAt: due}},
-		Timers: []checkpoint.Timer{{ID: "t", DueAt: start.Add(4 * time.Hour)}},
 	}
 	h.same("summary", sum, want)
 	all, err := h.s.List(h.ctx, checkpoint.Filter{})
@@ -45,22 +44,22 @@ func testPauses(h *harness) {
 	h.same("record of the pause", line(info.Opened),
 		`2 2026-01-31T12:00:01Z pause.opened ask {"expiresAt":"2026-01-31T15:00:00Z","kind":"human","pause":"p1","prompt":"go on?"}`)
 
-	h.want("AnswerPause", h.s.AnswerPause(h.ctx, l, 6, []byte("one"), answer("p1", 1), note("and on")), nil)
+	h.want("AnswerPause", h.s.AnswerPause(h.ctx, l, 5, []byte("one"), answer("p1", 1), note("and on")), nil)
 	if sum, _ := h.load("run"); sum.Status != checkpoint.Running {
 		h.Errorf("status %q after an answer", sum.Status)
 	}
-	h.append(l, 8, rec(90, checkpoint.PauseClosed, "", "pause", "p2"), rec(90, checkpoint.TimerDone, "nap", "timer", "t"))
+	h.append(l, 7, rec(90, checkpoint.PauseClosed, "", "pause", "p2"))
 	sum, _ = h.load("run")
-	want.Seq, want.UpdatedAt, want.Status, want.Pauses, want.Timers = 10, start.Add(90*time.Second), checkpoint.Running, nil, nil
+	want.Seq, want.UpdatedAt, want.Status, want.Pauses = 8, start.Add(90*time.Second), checkpoint.Running, nil
 	h.same("summary", sum, want)
 }
 
 func testTokens(h *harness) {
 	l := h.create("run", opened("p1"), opened("p2"), opened("p3"), opened("p4"),
-		minted("p1", "one"), minted("p1", "uno"), minted("p2", "two"), minted("p3", "three"), minted("p4", "four"),
+		minted("p1", "one"), minted("p1", "uno"), minted("p2", "two"), minted("p4", "four"),
 		minted("p2", "old", "expiresAt", start.Add(time.Minute)), minted("p2", "new", "expiresAt", time.Now().Add(long)),
-		rec(1, checkpoint.TokensKilled, "", "pause", "p3"), rec(1, checkpoint.PauseClosed, "", "pause", "p4"))
-	seq := int64(14)
+		rec(1, checkpoint.PauseClosed, "", "pause", "p4"))
+	seq := int64(12)
 	none := func(tokens ...string) {
 		h.Helper()
 		for _, token := range tokens {
@@ -75,7 +74,7 @@ func testTokens(h *harness) {
 			h.Fatalf("the journal grew to %d", sum.Seq)
 		}
 	}
-	none("", "unknown", "ONE", "three", "four", "old")
+	none("", "unknown", "ONE", "four", "old")
 	_, err := h.s.FindPause(h.ctx, "other", []byte("one"))
 	h.want("FindPause of no run", err, checkpoint.ErrToken)
 	h.want("answer of another pause", h.s.AnswerPause(h.ctx, l, seq, []byte("one"), answer("p2", 0)), checkpoint.ErrToken)

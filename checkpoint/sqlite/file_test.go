@@ -264,8 +264,9 @@ func TestEarlierVersions(t *testing.T) {
 func TestTimesPastTheLast(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "runs.db"), nil)
 	l := create(t, s, "run", 0)
-	timer, err := checkpoint.NewRecord(started, checkpoint.TimerSet, "", map[string]any{"timer": "t", "dueAt": "9999-12-31T23:59:59-01:00"})
+	late := map[string]any{"pause": "p", "kind": "wait", "dueAt": "9999-12-31T23:59:59-01:00"}
+	pause, err := checkpoint.NewRecord(started, checkpoint.PauseOpened, "", late)
 	want(t, "NewRecord", err, nil)
-	want(t, "Append", s.Append(t.Context(), l, 1, note(t, "a"), timer), checkpoint.ErrInvalid)
+	want(t, "Append", s.Append(t.Context(), l, 1, note(t, "a"), pause), checkpoint.ErrInvalid)
 	want(t, "Append", s.Append(t.Context(), l, 1, note(t, "b")), nil)
 }

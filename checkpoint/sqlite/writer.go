@@ -260,7 +260,7 @@ func (w *writer) create(e *entry, run checkpoint.Run, recs []checkpoint.Record) 
 func (w *writer) append(e *entry, sum checkpoint.Summary, recs []checkpoint.Record) error {
 	// The summary is written only when more of it has changed than where the journal ends, which
 	// the last record says. Most appends touch one page of the file.
-	if sum.Status != e.sum.Status || !same(sum.Pauses, e.sum.Pauses) || !same(sum.Timers, e.sum.Timers) {
+	if sum.Status != e.sum.Status || !same(sum.Pauses, e.sum.Pauses) {
 		line, err := summaryLine(sum)
 		if err == nil {
 			err = w.exec("UPDATE runs SET status = ?, due = ?, summary = ? WHERE num = ?", sum.Status, due(sum), line, e.num)

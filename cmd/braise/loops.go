@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/trace"
 )
@@ -26,7 +25,7 @@ type segment struct {
 
 // loopEvent words an event of an agent; "" if there is nothing to say. Those of its children stand further in.
 func (p *progress) loopEvent(e trace.Event) string {
-	if e.Kind == agentloop.AgentStart {
+	if e.Kind == trace.AgentStart {
 		depth, _ := e.Data.Get("depth").(int64)
 		if p.loops == nil {
 			p.loops = map[string]*loop{}
@@ -42,7 +41,7 @@ func (p *progress) loopEvent(e trace.Event) string {
 		return ""
 	}
 	text := p.loopText(l, e)
-	if e.Kind == agentloop.AgentEnd {
+	if e.Kind == trace.AgentEnd {
 		delete(p.loops, e.Step)
 		p.running = slices.DeleteFunc(p.running, func(s runningStep) bool { return s.path == e.Step })
 	}
@@ -56,58 +55,58 @@ func (p *progress) loopText(l *loop, e trace.Event) string {
 	get := func(key string) string { return brief(e.Data.Get(key)) }
 	call := "call " + get("call") + ": "
 	switch e.Kind {
-	case agentloop.AgentStart:
+	case trace.AgentStart:
 		text := fmt.Sprintf("agent %s, model %s", get("agent"), get("model"))
 		if e.Data.Get("resume") == true {
 			text += ", goes on"
 		}
 		return text
-	case agentloop.MemoryLoad:
+	case trace.MemoryLoad:
 		return "memory: " + get("messages") + " messages"
-	case agentloop.Retrieve:
+	case trace.Retrieve:
 		return "documents found: " + get("documents")
-	case agentloop.Steer:
+	case trace.Steer:
 		return "messages that came in: " + get("messages")
-	case agentloop.Compact:
+	case trace.Compact:
 		return "history compacted, archived as " + get("archive")
-	case agentloop.ModelStart:
+	case trace.ModelStart:
 		l.step, _ = e.Data.Get("step").(int64)
 		p.doing(e.Step, fmt.Sprintf("step %d", l.step))
-	case agentloop.ModelEnd:
+	case trace.ModelEnd:
 		return p.stepText(l, e)
-	case agentloop.ToolStart:
+	case trace.ToolStart:
 		p.doing(e.Step, fmt.Sprintf("step %d, %s", l.step, get("tool")))
 		return call + strings.TrimRight(get("tool")+" "+get("content"), " ")
-	case agentloop.ToolEnd:
+	case trace.ToolEnd:
 		text, code := get("content"), get("error")
 		if code == "" {
 			return strings.TrimRight(call+"→ "+text, " ")
 		}
 		return p.paint("31", "✗") + " " + call + code + strings.TrimPrefix(strings.TrimPrefix(text, "error"), ": "+code)
-	case agentloop.AgentError: // of tools and children the result says it, of the loop the end of its step
+	case trace.AgentError: // of tools and children the result says it, of the loop the end of its step
 		if e.Data.Get("what") == "model" {
 			return p.paint("31", "✗") + fmt.Sprintf(" step %d: %s", l.step, get("message"))
 		}
 	case trace.AdapterRetry:
 		return fmt.Sprintf("the %s is tried again in %s ms, attempt %s of %s failed: %s", get("adapterKind"), get("delayMs"), get("attempt"), get("maxAttempts"), get("reason"))
-	case agentloop.SubagentStarted:
+	case trace.SubagentStarted:
 		return "sub-agent " + get("id") + " started"
-	case agentloop.SubagentFailed:
+	case trace.SubagentFailed:
 		return p.paint("31", "✗") + " sub-agent " + get("id") + " failed"
-	case agentloop.PermissionRequest:
+	case trace.PermissionRequest:
 		return p.paint("33", "?") + " " + call + get("tool") + " needs an approval"
-	case agentloop.PermissionResponse:
+	case trace.PermissionResponse:
 		if e.Data.Get("allow") != true {
 			return call + "refused"
 		}
 		return call + "approved (" + get("scope") + ")"
-	case agentloop.HumanRequest:
+	case trace.HumanRequest:
 		return p.paint("33", "?") + " " + call + "a person is asked"
-	case agentloop.HumanResponse:
+	case trace.HumanResponse:
 		return call + "answered"
-	case agentloop.LoopSnapshot:
+	case trace.LoopSnapshot:
 		l.whole, _ = e.Data.Get("snapshot").(map[string]any)
-	case agentloop.AgentEnd:
+	case trace.AgentEnd:
 		return l.endText(get("stopReason"))
 	}
 	return ""

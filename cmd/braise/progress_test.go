@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/trace"
 )
 
@@ -147,10 +146,10 @@ func TestProgressSegments(t *testing.T) {
 		return trace.Event{Kind: trace.ModelDelta, Step: step, Data: trace.Data{{Key: "text", Value: text}}}
 	}
 	starts := func(step string, depth int64) trace.Event {
-		return trace.Event{At: time.Now(), Kind: agentloop.AgentStart, Step: step, Data: trace.Data{{Key: "agent", Value: "a"}, {Key: "depth", Value: depth}, {Key: "model", Value: "m"}}}
+		return trace.Event{At: time.Now(), Kind: trace.AgentStart, Step: step, Data: trace.Data{{Key: "agent", Value: "a"}, {Key: "depth", Value: depth}, {Key: "model", Value: "m"}}}
 	}
 	asks := func(step string) trace.Event {
-		return trace.Event{Kind: agentloop.ModelStart, Step: step, Data: trace.Data{{Key: "step", Value: int64(1)}}}
+		return trace.Event{Kind: trace.ModelStart, Step: step, Data: trace.Data{{Key: "step", Value: int64(1)}}}
 	}
 	says := func(step, text string) trace.Event {
 		return trace.Event{Kind: trace.ModelEnd, Step: step, Data: trace.Data{{Key: "content", Value: map[string]any{"text": text}},

@@ -14,18 +14,6 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// Kinds of events of agents, whose package is above this one.
-const (
-	agentStart         trace.Kind = "agent.start"
-	agentEnd           trace.Kind = "agent.end"
-	agentError         trace.Kind = "agent.error"
-	modelStart         trace.Kind = "model.start"
-	toolStart          trace.Kind = "tool.start"
-	toolEnd            trace.Kind = "tool.end"
-	permissionResponse trace.Kind = "permission.response"
-	humanResponse      trace.Kind = "human.response"
-)
-
 // agent is the span of an agent at work, or of a child of one, with its calls.
 type agent struct {
 	span
@@ -39,7 +27,7 @@ type agent struct {
 
 // agentEvent takes an event of an agent; it is false for others.
 func (r *run) agentEvent(e trace.Event) bool {
-	if e.Kind == agentStart {
+	if e.Kind == trace.AgentStart {
 		r.beginAgent(e)
 		return true
 	}
@@ -49,7 +37,7 @@ func (r *run) agentEvent(e trace.Event) bool {
 	}
 	number, _ := e.Data.Get("call").(int64)
 	switch e.Kind {
-	case modelStart:
+	case trace.ModelStart:
 		r.beginCall(a.model, as(e, kindModel, text(e, "model"), trace.Attr{Key: "model", Value: text(e, "providerModel")}, trace.Attr{Key: "provider", Value: text(e, "provider")}))
 	case trace.ModelEnd:
 		if code := text(e, "error"); code != "" {
@@ -57,21 +45,21 @@ func (r *run) agentEvent(e trace.Event) bool {
 		} else {
 			r.callEvent(a.model, e)
 		}
-	case toolStart:
+	case trace.ToolStart:
 		r.beginTool(a, number, e)
-	case permissionResponse, humanResponse: // of a call that an earlier leg began
+	case trace.PermissionResponse, trace.HumanResponse: // of a call that an earlier leg began
 		if a.tools[number] == nil {
 			r.beginTool(a, number, e)
 		}
-	case toolEnd:
+	case trace.ToolEnd:
 		r.endTool(a, number, e)
-	case agentError:
+	case trace.AgentError:
 		if a.said = text(e, "message"); e.Data.Get("what") == nil {
 			a.failure = &failure{code: cmp.Or(text(e, "code"), unknownError), message: a.said}
 		}
 	case adapterRetry, retriesExhausted:
 		r.retryInAgent(a, e)
-	case agentEnd:
+	case trace.AgentEnd:
 		f := a.failure
 		switch stop := text(e, "stopReason"); stop {
 		case "cancelled":
@@ -120,7 +108,7 @@ func (r *run) beginAgent(e trace.Event) {
 }
 
 func (r *run) beginTool(a *agent, number int64, e trace.Event) {
-	if e.Kind == humanResponse {
+	if e.Kind == trace.HumanResponse {
 		e.Data = append(slices.Clone(e.Data), trace.Attr{Key: "tool", Value: "human.ask"})
 	}
 	s := &step{span: a.span, path: a.path}
