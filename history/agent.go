@@ -11,8 +11,8 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// agent tells from the events of a loop what happened in it: the trace of all legs as far as a journal has it, without models,
-// snapshots and retries. The zero agent, with its path, is at the beginning.
+// agent tells from the events of a loop what happened in it: the trace of all legs as far as a journal has it, without
+// models, snapshots and retries. The zero agent, with its path, is at the beginning.
 type agent struct {
 	path  string // of the loop
 	state agentloop.State
@@ -26,7 +26,8 @@ func (a *agent) add(e agentloop.Event) ([]trace.Event, error) {
 	a.list = nil
 	root := find(&a.state, "")
 	if a.waits && e.Kind != agentloop.Started {
-		a.emit(a.path, trace.AgentStart, "agent", root.Start.Agent, "depth", root.Start.Depth, "resume", true, "usage", root.Total())
+		a.emit(a.path, trace.AgentStart,
+			"agent", root.Start.Agent, "depth", root.Start.Depth, "resume", true, "usage", root.Total())
 	}
 	a.waits = false
 	n := e.Call
@@ -59,13 +60,15 @@ func (a *agent) add(e agentloop.Event) ([]trace.Event, error) {
 		if before.For != agentloop.ForApproval {
 			a.emit(path, trace.PermissionRequest, "call", n, "tool", before.Name)
 		}
-		a.emit(path, trace.PermissionResponse, "call", n, "tool", before.Name, "allow", e.Allow, "scope", string(cmp.Or(e.Scope, "once")))
+		scope := string(cmp.Or(e.Scope, "once"))
+		a.emit(path, trace.PermissionResponse, "call", n, "tool", before.Name, "allow", e.Allow, "scope", scope)
 	case agentloop.ToolEnded:
 		if e.Code == "" {
 			a.emit(path, trace.ToolEnd, "call", n, "tool", before.Name)
 			break
 		}
-		a.emit(path, trace.AgentError, "what", "tool", "call", n, "tool", before.Name, "message", strings.TrimPrefix(e.Text, "error: "))
+		message := strings.TrimPrefix(e.Text, "error: ")
+		a.emit(path, trace.AgentError, "what", "tool", "call", n, "tool", before.Name, "message", message)
 		a.emit(path, trace.ToolEnd, "call", n, "tool", before.Name, "error", e.Code)
 	case agentloop.Paused:
 		switch e.Pause.For {

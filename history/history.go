@@ -1,8 +1,8 @@
-// Package history tells from journals what runs are and did: their status, steps, agents, pauses and events, of runs that have
-// ended and of those that go on. It executes nothing and needs no lease.
+// Package history tells from journals what runs are and did: their status, steps, agents, pauses and events, of runs
+// that have ended and of those that go on. It executes nothing and needs no lease.
 //
-// A journal does not have everything that an outcome has: steps that only compute leave no record, and of the models of agents
-// only what they answered is there.
+// A journal does not have everything that an outcome has: steps that only compute leave no record, and of the models of
+// agents only what they answered is there.
 package history
 
 import (
@@ -22,7 +22,7 @@ type Status string
 // The statuses of runs. A store does not tell Running from Interrupted: whether somebody holds the run does.
 const (
 	Running     Status = "running"     // somebody works on it
-	Interrupted Status = "interrupted" // nobody does, though it has not ended and waits for nothing: it can be recovered
+	Interrupted Status = "interrupted" // nobody does, though it has not ended and waits for nothing
 	Paused      Status = "paused"      // it waits for an answer, an event or a time
 	OK          Status = "ok"
 	Failed      Status = "error"
@@ -57,8 +57,8 @@ type Filter struct {
 	Limit  int    // so many of the newest; 0: no limit
 }
 
-// List returns the runs that a filter lets through, the newest first. Runs that cannot be read do not hide the others: they are
-// left out, and the error says what is wrong with them. The list is never nil.
+// List returns the runs that a filter lets through, the newest first. Runs that cannot be read do not hide the others:
+// they are left out, and the error says what is wrong with them. The list is never nil.
 func List(ctx context.Context, store checkpoint.Store, f Filter) ([]Info, error) {
 	wanted := checkpoint.Filter{Status: checkpoint.Status(f.Status), Recipe: f.Recipe, Limit: f.Limit}
 	if f.Status == Running || f.Status == Interrupted { // the store does not tell them apart
@@ -86,7 +86,7 @@ type Run struct {
 	Digest    string         `json:"digest"`           // of the recipe that it began with
 	Parent    string         `json:"parent,omitempty"` // the run that it was forked from; "": none
 	UpdatedAt time.Time      `json:"updatedAt"`        // when the last record was written
-	Steps     []Step         `json:"steps"`            // that the journal names, in the order in which they began; never nil
+	Steps     []Step         `json:"steps"`            // in the order in which they began; never nil
 	Events    []trace.Event  `json:"-"`                // of all legs, numbered from 1; never nil
 }
 
@@ -100,8 +100,9 @@ func Load(ctx context.Context, store checkpoint.Store, runID string) (*Run, erro
 	for _, rec := range recs {
 		r.add(rec)
 	}
-	run := &Run{RunID: sum.ID, Recipe: sum.Recipe, Status: StatusOf(sum), StartedAt: sum.StartedAt, EndedAt: sum.EndedAt, Pauses: []resume.Pause{},
-		Digest: sum.Digest, Parent: sum.Parent, UpdatedAt: sum.UpdatedAt, Steps: r.steps, Events: r.events}
+	run := &Run{RunID: sum.ID, Recipe: sum.Recipe, Status: StatusOf(sum), Digest: sum.Digest, Parent: sum.Parent,
+		StartedAt: sum.StartedAt, UpdatedAt: sum.UpdatedAt, EndedAt: sum.EndedAt,
+		Pauses: []resume.Pause{}, Steps: r.steps, Events: r.events}
 	for _, p := range sum.Pauses {
 		if opened, ok := r.pauses[p.ID]; ok {
 			run.Pauses = append(run.Pauses, opened)
@@ -114,8 +115,8 @@ func Load(ctx context.Context, store checkpoint.Store, runID string) (*Run, erro
 const watchTime = 500 * time.Millisecond
 
 // Watch returns the events of a run as [Load] has them, those that are there already first, then the others as they are
-// recorded, until the run has ended for good. A run that pauses has not. An error is the last thing that comes: the store's, or the
-// context's. What another process records is seen within half a second.
+// recorded, until the run has ended for good. A run that pauses has not. An error is the last thing that comes: the
+// store's, or the context's. What another process records is seen within half a second.
 func Watch(ctx context.Context, store checkpoint.Store, runID string) iter.Seq2[trace.Event, error] {
 	return func(yield func(trace.Event, error) bool) {
 		r := newReader(ctx, store)

@@ -43,7 +43,8 @@ func (m members) failure() (f failure, ok bool) {
 // failure is why a step failed.
 type failure struct{ code, message string }
 
-// agentStep is the step of the agent that opened a pause, whose path may be of one of its children; "" when it was no agent.
+// agentStep is the step of the agent that opened a pause, whose path may be of one of its children; "" when it was no
+// agent.
 func (m members) agentStep() string {
 	in, _ := m["agent"].(map[string]any)
 	return members(in).text("step")

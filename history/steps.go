@@ -104,7 +104,8 @@ func (r *reader) add(rec checkpoint.Record) {
 		r.answered(rec, text("pause"), resume.Next(text("next")))
 	case checkpoint.RunPaused:
 		for _, o := range r.open {
-			r.emitOf(rec, "", trace.RunPaused, trace.Attr{Key: "pauseKind", Value: string(o.Kind)}, trace.Attr{Key: "step", Value: o.Step})
+			r.emitOf(rec, "", trace.RunPaused,
+				trace.Attr{Key: "pauseKind", Value: string(o.Kind)}, trace.Attr{Key: "step", Value: o.Step})
 		}
 		r.emit(rec, trace.RunOutput, trace.Attr{Key: "type", Value: "artefact"})
 		r.emit(rec, trace.RunEnd, trace.Attr{Key: "status", Value: "paused"})
@@ -128,7 +129,8 @@ func (r *reader) emit(rec checkpoint.Record, kind trace.Kind, data ...trace.Attr
 
 func (r *reader) emitOf(rec checkpoint.Record, step string, kind trace.Kind, data ...trace.Attr) {
 	slices.SortFunc(data, func(a, b trace.Attr) int { return strings.Compare(a.Key, b.Key) })
-	r.events = append(r.events, trace.Event{Seq: int64(len(r.events) + 1), At: rec.At, Kind: kind, Step: step, Data: data})
+	seq := int64(len(r.events) + 1)
+	r.events = append(r.events, trace.Event{Seq: seq, At: rec.At, Kind: kind, Step: step, Data: data})
 }
 
 // begin notes that a step runs, unless it is known.

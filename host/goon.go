@@ -29,7 +29,9 @@ func (h *Host) Resume(ctx context.Context, token string, input any, opts *workfl
 }
 
 // Answer is [workflow.Answer] with the Runtime that the host has for the run.
-func (h *Host) Answer(ctx context.Context, runID, pause string, input any, opts *workflow.ResumeOptions) *workflow.Outcome {
+func (h *Host) Answer(
+	ctx context.Context, runID, pause string, input any, opts *workflow.ResumeOptions,
+) *workflow.Outcome {
 	return h.goOn(ctx, runID, opts, func(rt *runtime.Runtime) (*workflow.Outcome, error) {
 		return workflow.Answer(ctx, runID, pause, input, rt, opts)
 	})
@@ -50,14 +52,18 @@ func (h *Host) Cancel(ctx context.Context, runID, reason string, opts *workflow.
 }
 
 // Send is [workflow.Send] with the Runtime that the host has for the run.
-func (h *Host) Send(ctx context.Context, runID, channel string, value any, opts *workflow.ResumeOptions) *workflow.Outcome {
+func (h *Host) Send(
+	ctx context.Context, runID, channel string, value any, opts *workflow.ResumeOptions,
+) *workflow.Outcome {
 	return h.goOn(ctx, runID, opts, func(rt *runtime.Runtime) (*workflow.Outcome, error) {
 		return workflow.Send(ctx, runID, channel, value, rt, opts)
 	})
 }
 
 // Fork is [workflow.Fork] with the Runtime that the host has for the run.
-func (h *Host) Fork(ctx context.Context, runID, atStep string, edits workflow.Edits, opts *workflow.ResumeOptions) *workflow.Outcome {
+func (h *Host) Fork(
+	ctx context.Context, runID, atStep string, edits workflow.Edits, opts *workflow.ResumeOptions,
+) *workflow.Outcome {
 	return h.goOn(ctx, runID, opts, func(rt *runtime.Runtime) (*workflow.Outcome, error) {
 		return workflow.Fork(ctx, runID, atStep, edits, rt, opts)
 	})
@@ -65,7 +71,8 @@ func (h *Host) Fork(ctx context.Context, runID, atStep string, edits workflow.Ed
 
 // goOn makes one leg of a run.
 func (h *Host) goOn(
-	ctx context.Context, runID string, opts *workflow.ResumeOptions, leg func(*runtime.Runtime) (*workflow.Outcome, error),
+	ctx context.Context, runID string, opts *workflow.ResumeOptions,
+	leg func(*runtime.Runtime) (*workflow.Outcome, error),
 ) *workflow.Outcome {
 	rt, err := h.RuntimeOf(ctx, runID, opts)
 	if err != nil {
@@ -75,8 +82,8 @@ func (h *Host) goOn(
 	return out
 }
 
-// Sweep goes on with every run of the store in which something is due, as [workflow.Sweep] does. All MCP servers are opened, as it is not
-// known which runs there will be.
+// Sweep goes on with every run of the store in which something is due, as [workflow.Sweep] does. All MCP servers are
+// opened, as it is not known which runs there will be.
 func (h *Host) Sweep(ctx context.Context, opts *workflow.ResumeOptions) ([]*workflow.Outcome, error) {
 	rt, err := h.Runtime(ctx, nil)
 	if err != nil {
@@ -85,9 +92,11 @@ func (h *Host) Sweep(ctx context.Context, opts *workflow.ResumeOptions) ([]*work
 	return workflow.Sweep(ctx, rt, opts)
 }
 
-// Sweeps is Sweep again and again, with a pause between, until ctx ends, which is no error, or the store fails. It returns the
-// outcomes as they come; an error is the last thing.
-func (h *Host) Sweeps(ctx context.Context, pause time.Duration, opts *workflow.ResumeOptions) iter.Seq2[*workflow.Outcome, error] {
+// Sweeps is Sweep again and again, with a pause between, until ctx ends, which is no error, or the store fails. It
+// returns the outcomes as they come; an error is the last thing.
+func (h *Host) Sweeps(
+	ctx context.Context, pause time.Duration, opts *workflow.ResumeOptions,
+) iter.Seq2[*workflow.Outcome, error] {
 	return func(yield func(*workflow.Outcome, error) bool) {
 		for ctx.Err() == nil {
 			outcomes, err := h.Sweep(ctx, opts)

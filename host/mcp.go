@@ -23,7 +23,9 @@ import (
 // an agent, or r is nil. dir is the folder of the configuration, as for Runtime. The error says which
 // servers could not be opened; the tools of the others are there. disconnect ends the servers, and is
 // never nil.
-func (c *Config) Connect(ctx context.Context, dir string, r *recipe.Recipe, rt *runtime.Runtime) (disconnect func(), err error) {
+func (c *Config) Connect(
+	ctx context.Context, dir string, r *recipe.Recipe, rt *runtime.Runtime,
+) (disconnect func(), err error) {
 	if c == nil || len(c.MCP) == 0 {
 		return func() {}, nil
 	}
@@ -73,7 +75,8 @@ func (c *Config) examineServers(ctx context.Context, dir string) []Check {
 			server, err := mcp.Open(ctx, c.server(name, dir))
 			if err != nil {
 				message, hint, _ := strings.Cut(err.Error(), "\n  hint: ")
-				checks[i].Status, checks[i].Message = CheckFail, strings.TrimPrefix(message, fmt.Sprintf("mcp server %q: ", name))
+				checks[i].Status = CheckFail
+				checks[i].Message = strings.TrimPrefix(message, fmt.Sprintf("mcp server %q: ", name))
 				checks[i].Hint = cmp.Or(hint, "recipes that use its tools, and agents, cannot run")
 				return
 			}

@@ -24,24 +24,28 @@ import (
 	"github.com/braise-run/braise/workflow"
 )
 
-// Options say which installation to open, and what is different from its configuration. A nil *Options is the zero Options.
+// Options say which installation to open, and what is different from its configuration. A nil *Options is the zero
+// Options.
 type Options struct {
-	// Config is the path of the configuration. "": the braise.yaml beside Recipe, else that in the working folder, else none,
-	// which allows no models and of the built-in tools only http.request.
+	// Config is the path of the configuration. "": the braise.yaml beside Recipe, else that in the working folder, else
+	// none, which allows no models and of the built-in tools only http.request.
 	Config string
-	// Recipe is the path of the recipe beside which a configuration is looked for; nothing else is done with it. "": none.
+	// Recipe is the path of the recipe beside which a configuration is looked for; nothing else is done with it. "":
+	// none.
 	Recipe string
-	// Store is the URL of the store, see OpenStore, its path relative to the working folder. "": that of the configuration, else
-	// DefaultStore.
+	// Store is the URL of the store, see OpenStore, its path relative to the working folder. "": that of the
+	// configuration, else DefaultStore.
 	Store string
 	// Look opens the store only if it is there: one that is not is an empty one, and nothing makes it.
 	Look bool
-	// StoreOnly is for whoever only looks into the store: the configuration is read only if it may say where that is, and of its
-	// models only the names. Nothing can be run.
+	// StoreOnly is for whoever only looks into the store: the configuration is read only if it may say where that is,
+	// and of its models only the names. Nothing can be run.
 	StoreOnly bool
-	// Models answer instead of those of the configuration, each given as NAME=script:FILE, the file relative to the working folder.
+	// Models answer instead of those of the configuration, each given as NAME=script:FILE, the file relative to the
+	// working folder.
 	Models []string
-	// Replay reads of the configuration's models only the names: for runs that answer from a cassette, see the function Replay.
+	// Replay reads of the configuration's models only the names: for runs that answer from a cassette, see the function
+	// Replay.
 	Replay bool
 	// Strict makes findings about a recipe, and about what it needs, stop its runs before the first step.
 	Strict bool
@@ -51,15 +55,15 @@ type Options struct {
 	NewRunID func() string
 	// Reporter takes the warnings of runs. nil: as in a runtime.Runtime.
 	Reporter runtime.Reporter
-	// Warn takes what is to be said of the installation though nothing fails of it. It may be called at any time, until Close
-	// returns. nil: slog.Default.
+	// Warn takes what is to be said of the installation though nothing fails of it. It may be called at any time, until
+	// Close returns. nil: slog.Default.
 	Warn func(message string)
 	// Version is that of the program, for telemetry. "": none.
 	Version string
 }
 
-// Host is an open installation. The store, MCP servers and telemetry are opened when something needs them first, then shared by all
-// that runs, until Close. It is safe for concurrent use.
+// Host is an open installation. The store, MCP servers and telemetry are opened when something needs them first, then
+// shared by all that runs, until Close. It is safe for concurrent use.
 type Host struct {
 	opts   Options
 	config *Config // nil: none
@@ -83,8 +87,8 @@ type server struct {
 // openTime is how long a store may take to open.
 const openTime = 30 * time.Second
 
-// Open reads the configuration of an installation, and the scripts that models answer from. What else it names is opened when it is
-// needed. The error is a *diagnostics.Error, or says which file or option is at fault.
+// Open reads the configuration of an installation, and the scripts that models answer from. What else it names is
+// opened when it is needed. The error is a *diagnostics.Error, or says which file or option is at fault.
 func Open(ctx context.Context, opts *Options) (*Host, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -181,8 +185,8 @@ func (h *Host) warn(message string) {
 	h.opts.Warn(message)
 }
 
-// Bare returns a new Runtime of the configuration and the options, without store, MCP servers and telemetry: to look at, or for
-// tests of recipes.
+// Bare returns a new Runtime of the configuration and the options, without store, MCP servers and telemetry: to look
+// at, or for tests of recipes.
 func (h *Host) Bare() *runtime.Runtime {
 	rt := *h.base
 	rt.Models = maps.Clone(rt.Models)
@@ -190,9 +194,10 @@ func (h *Host) Bare() *runtime.Runtime {
 	return &rt
 }
 
-// Look loads and compiles a recipe to look at it, and returns the Runtime that it was checked against. No MCP server is opened:
-// their tools are taken for granted. A recipe with errors is compiled too, so that all of them are found in one go; then the
-// error is a *diagnostics.Error, or says that the folder cannot be opened. A nil h is an installation of which nothing is known.
+// Look loads and compiles a recipe to look at it, and returns the Runtime that it was checked against. No MCP server is
+// opened: their tools are taken for granted. A recipe with errors is compiled too, so that all of them are found in one
+// go; then the error is a *diagnostics.Error, or says that the folder cannot be opened. A nil h is an installation of
+// which nothing is known.
 func (h *Host) Look(path string) (*workflow.Workflow, *runtime.Runtime, error) {
 	r, err := LoadRecipe(path)
 	if r == nil {
@@ -209,9 +214,9 @@ func (h *Host) Look(path string) (*workflow.Workflow, *runtime.Runtime, error) {
 	return wf, rt, err
 }
 
-// Load loads and compiles a recipe to run it, and opens the MCP servers that it needs. The error is a *diagnostics.Error that
-// has everything that is wrong with the recipe, says that its folder cannot be opened, or is a *runtime.Error with the code
-// tool.missing for a server that cannot be opened.
+// Load loads and compiles a recipe to run it, and opens the MCP servers that it needs. The error is a
+// *diagnostics.Error that has everything that is wrong with the recipe, says that its folder cannot be opened, or is a
+// *runtime.Error with the code tool.missing for a server that cannot be opened.
 func (h *Host) Load(ctx context.Context, path string) (*workflow.Workflow, error) {
 	r, err := LoadRecipe(path)
 	if err != nil {
@@ -225,10 +230,10 @@ func (h *Host) Load(ctx context.Context, path string) (*workflow.Workflow, error
 	return workflow.Compile(r, &workflow.Options{Tools: rt.ToolSpecs()})
 }
 
-// Runtime returns a new Runtime to run a workflow with, and everything that it needs is open: the store, the MCP servers of its
-// tools, telemetry. A nil wf is any: all servers are opened. The error is a *runtime.Error with the code tool.missing for a server that
-// cannot be opened; otherwise the store, or where telemetry goes, is at fault. What a caller changes of it is its own: fields
-// of the struct, and entries of Models.
+// Runtime returns a new Runtime to run a workflow with, and everything that it needs is open: the store, the MCP
+// servers of its tools, telemetry. A nil wf is any: all servers are opened. The error is a *runtime.Error with the code
+// tool.missing for a server that cannot be opened; otherwise the store, or where telemetry goes, is at fault. What a
+// caller changes of it is its own: fields of the struct, and entries of Models.
 func (h *Host) Runtime(ctx context.Context, wf *workflow.Workflow) (*runtime.Runtime, error) {
 	var r *recipe.Recipe
 	if wf != nil {
@@ -241,8 +246,9 @@ func (h *Host) Runtime(ctx context.Context, wf *workflow.Workflow) (*runtime.Run
 	return rt, h.equip(ctx, rt)
 }
 
-// RuntimeOf is Runtime for a run of the store: for the workflow of opts if that has one, else for the recipe that the store has.
-// For a run that the store does not have, or cannot read, no server is opened; going on with it says what is wrong.
+// RuntimeOf is Runtime for a run of the store: for the workflow of opts if that has one, else for the recipe that the
+// store has. For a run that the store does not have, or cannot read, no server is opened; going on with it says what is
+// wrong.
 func (h *Host) RuntimeOf(ctx context.Context, runID string, opts *workflow.ResumeOptions) (*runtime.Runtime, error) {
 	if opts != nil && opts.Workflow != nil {
 		return h.Runtime(ctx, opts.Workflow)
@@ -303,9 +309,9 @@ func (h *Host) equip(ctx context.Context, rt *runtime.Runtime) error {
 	return nil
 }
 
-// Connect opens the MCP servers that a recipe needs, as [Config.Connect] does, and adds their tools to rt. They stay open until
-// Close, for others too. The error, a *runtime.Error with the code tool.missing, says which servers could not be opened; the
-// tools of the others are there.
+// Connect opens the MCP servers that a recipe needs, as [Config.Connect] does, and adds their tools to rt. They stay
+// open until Close, for others too. The error, a *runtime.Error with the code tool.missing, says which servers could
+// not be opened; the tools of the others are there.
 func (h *Host) Connect(ctx context.Context, r *recipe.Recipe, rt *runtime.Runtime) error {
 	if h.config == nil || len(h.config.MCP) == 0 {
 		return nil
@@ -360,8 +366,8 @@ func (h *Host) server(ctx context.Context, name string) (*mcp.Server, error) {
 // maxWarning is how many characters of what a collector says are told.
 const maxWarning = 500
 
-// Close sends what telemetry has, closes the store and ends the servers. It is called once nothing runs any more; calls again do
-// nothing. The error is the store's; that of telemetry is a warning.
+// Close sends what telemetry has, closes the store and ends the servers. It is called once nothing runs any more; calls
+// again do nothing. The error is the store's; that of telemetry is a warning.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	if h.closed {

@@ -88,9 +88,9 @@ var exitCodes = map[string]int{
 	"limit agent.maxSteps":            ExitFailed,
 }
 
-// Refused returns the outcome of a run that could not begin: its recipe, configuration or input is at fault. The outcome
-// has the findings of a *diagnostics.Error, else err as its only one, and the first of them as its error. It has no run
-// id and no trace. Its exit code is ExitInvalid, whatever the error says.
+// Refused returns the outcome of a run that could not begin: its recipe, configuration or input is at fault. The
+// outcome has the findings of a *diagnostics.Error, else err as its only one, and the first of them as its error. It
+// has no run id and no trace. Its exit code is ExitInvalid, whatever the error says.
 func Refused(err error) *workflow.Outcome {
 	var found *diagnostics.Error
 	if !errors.As(err, &found) {

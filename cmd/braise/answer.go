@@ -25,7 +25,8 @@ type answerFlags struct {
 func (f *answerFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.decision, "decision", "", "the decision, of a pause that has some")
-	flags.StringArrayVar(&f.pairs, "input", nil, "a field of the form, or of an event's payload, as name=value (repeatable)")
+	flags.StringArrayVar(&f.pairs, "input", nil,
+		"a field of the form, or of an event's payload, as name=value (repeatable)")
 	flags.StringVar(&f.inputsJSON, "inputs-json", "", "the whole form or payload as JSON, or @FILE, or @- for stdin")
 }
 

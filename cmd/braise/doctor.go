@@ -16,8 +16,10 @@ func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the installation: configuration, models, tools, MCP servers, secrets, telemetry, store, versions",
-		Long: "Doctor reads the configuration and looks whether what it names is there. Endpoints of models are asked for their list\n" +
-			"of models, which costs nothing, MCP servers for their tools, and the collector of telemetry is connected to; no model\n" +
+		Long: "Doctor reads the configuration and looks whether what it names is there. Endpoints of " +
+			"models are asked for their list\n" +
+			"of models, which costs nothing, MCP servers for their tools, and the collector of telemetry is " +
+			"connected to; no model\n" +
 			"answers, no tool is called and no telemetry is sent.",
 		Args: exactly(0, "doctor takes no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -34,7 +36,8 @@ func (a *app) doctorCommand() *cobra.Command {
 // configuration, and whether something that it names is missing.
 func (a *app) examine(ctx context.Context) (checks []host.Check, code int) {
 	v := version()
-	checks = []host.Check{{Part: "version", Status: host.CheckOK, Message: fmt.Sprintf("braise %s, %s, recipe format %s", v.Version, v.Go, v.Format)}}
+	checks = []host.Check{{Part: "version", Status: host.CheckOK,
+		Message: fmt.Sprintf("braise %s, %s, recipe format %s", v.Version, v.Go, v.Format)}}
 	path, err := a.config, error(nil)
 	if path == "" {
 		path, err = host.FindConfig("")
@@ -56,10 +59,12 @@ func (a *app) examine(ctx context.Context) (checks []host.Check, code int) {
 		return checks, host.ExitInvalid
 	}
 	if path == "" {
-		checks = append(checks, host.Check{Part: "config", Status: host.CheckWarn, Message: "no " + host.FileName + " here: no models, no secrets",
-			Hint: "braise init DIR writes one; --config names another file"})
+		checks = append(checks, host.Check{Part: "config", Status: host.CheckWarn,
+			Message: "no " + host.FileName + " here: no models, no secrets",
+			Hint:    "braise init DIR writes one; --config names another file"})
 	} else {
-		checks = append(checks, host.Check{Part: "config", Status: host.CheckOK, Message: filepath.ToSlash(path) + " is valid"})
+		checks = append(checks, host.Check{Part: "config", Status: host.CheckOK,
+			Message: filepath.ToSlash(path) + " is valid"})
 	}
 	if _, err := config.Runtime(filepath.Dir(path)); err != nil { // a script; the checks say which
 		code = host.ExitInvalid

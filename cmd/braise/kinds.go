@@ -48,7 +48,8 @@ func (a *app) kindsCommand() *cobra.Command {
 					for i, e := range list {
 						names[i] = e.Name
 					}
-					return usageError("no kind or tool is named %q\n  hint: %s", args[0], diagnostics.DidYouMean(args[0], names))
+					return usageError("no kind or tool is named %q\n  hint: %s",
+						args[0], diagnostics.DidYouMean(args[0], names))
 				}
 				list = list[i : i+1]
 			}
@@ -86,7 +87,8 @@ func example(name string) string {
 func entries(rt *runtime.Runtime) []entry {
 	var list []entry
 	for _, k := range recipe.Kinds() {
-		list = append(list, entry{Name: k.Name, Type: "kind", Doc: k.Doc, Arguments: append([]recipe.Argument{}, k.Args...), Output: k.Output,
+		list = append(list, entry{Name: k.Name, Type: "kind", Doc: k.Doc,
+			Arguments: append([]recipe.Argument{}, k.Args...), Output: k.Output,
 			Example: example(k.Name)})
 	}
 	for _, spec := range rt.ToolSpecs() {
@@ -94,7 +96,8 @@ func entries(rt *runtime.Runtime) []entry {
 		if effect == "" {
 			effect = runtime.External
 		}
-		list = append(list, entry{Name: spec.Name, Type: "tool", Doc: spec.Description, Arguments: arguments(spec), Effect: effect,
+		list = append(list, entry{Name: spec.Name, Type: "tool", Doc: spec.Description,
+			Arguments: arguments(spec), Effect: effect,
 			Example: example(spec.Name)})
 	}
 	return list
@@ -111,7 +114,8 @@ func arguments(spec runtime.ToolSpec) []recipe.Argument {
 		p, _ := properties[name].(map[string]any)
 		typ, _ := p["type"].(string)
 		doc, _ := p["description"].(string)
-		list = append(list, recipe.Argument{Name: name, Type: typ, Required: slices.Contains(required, any(name)), Doc: doc})
+		needed := slices.Contains(required, any(name))
+		list = append(list, recipe.Argument{Name: name, Type: typ, Required: needed, Doc: doc})
 	}
 	return list
 }

@@ -165,7 +165,8 @@ func (s *session) printWaiting(rt *runtime.Runtime, out *workflow.Outcome) {
 			if len(p.Decisions) > 1 {
 				others = "   # or " + visible(strings.Join(p.Decisions[1:], ", "))
 			}
-			fmt.Fprintf(s.stderr, "    braise resume %s --decision %s%s%s%s\n", p.Token, quoted(visible(p.Decisions[0])), fieldFlags(p), flags, others)
+			fmt.Fprintf(s.stderr, "    braise resume %s --decision %s%s%s%s\n",
+				p.Token, quoted(visible(p.Decisions[0])), fieldFlags(p), flags, others)
 		case p.RetryAt.IsZero():
 			fmt.Fprintf(s.stderr, "    braise resume %s%s%s\n", p.Token, fieldFlags(p), flags)
 		default:
@@ -178,7 +179,9 @@ func (s *session) printWaiting(rt *runtime.Runtime, out *workflow.Outcome) {
 }
 
 func (a *app) printPause(p resume.Pause) {
-	what := map[resume.Kind]string{resume.Human: "a person", resume.External: "the event " + p.Reason, resume.System: "a decision"}[p.Kind]
+	what := map[resume.Kind]string{
+		resume.Human: "a person", resume.External: "the event " + p.Reason, resume.System: "a decision",
+	}[p.Kind]
 	switch {
 	case p.Kind == resume.External && p.Reason == "":
 		what = "an event"

@@ -17,7 +17,8 @@ func (a *app) resumeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume TOKEN",
 		Short: "Answer what a run waits for, and go on with it",
-		Long: "Resume answers one pause of a run, by its token, and goes on with the run. The recipe comes from the store.\n" +
+		Long: "Resume answers one pause of a run, by its token, and goes on with the run. The recipe " +
+			"comes from the store.\n" +
 			"An answer that does not fit leaves the token usable.",
 		Args: exactly(1, "resume takes one token"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -29,28 +30,31 @@ func (a *app) resumeCommand() *cobra.Command {
 			}
 			token := args[0]
 			runID, _, _ := resume.Parse(token) // a bad one is refused below
-			return a.goOn(cmd.Context(), runID, changed{recipeFile, acceptChanged}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
-				if flags.none() && a.interactive() {
-					if out := findPause(ctx, rt, token); out != nil {
-						return out
+			with := changed{recipeFile, acceptChanged}
+			return a.goOn(cmd.Context(), runID, with,
+				func(ctx context.Context, l leg) (*workflow.Outcome, error) {
+					if flags.none() && a.interactive() {
+						if out := findPause(ctx, l.rt, token); out != nil {
+							return out, nil
+						}
 					}
-				}
-				answering := *rt
-				answering.Resume = flags
-				out, _ := workflow.Resume(ctx, token, nil, &answering, opts)
-				return out
-			})
+					answering := *l.rt
+					answering.Resume = flags
+					return workflow.Resume(ctx, token, nil, &answering, l.opts)
+				})
 		},
 	}
 	flags.add(cmd)
 	cmd.Flags().StringVar(&recipeFile, "recipe", "", "the recipe that the run began with, instead of the store's copy")
-	cmd.Flags().BoolVar(&acceptChanged, "accept-changed", false, "go on with the recipe of --recipe, even if it has changed")
+	cmd.Flags().BoolVar(&acceptChanged, "accept-changed", false,
+		"go on with the recipe of --recipe, even if it has changed")
 	a.addIncomplete(cmd)
 	return cmd
 }
 
 func (a *app) addIncomplete(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&a.incomplete, "incomplete", false, "go on even where a model, tool or secret is missing that a step needs")
+	cmd.Flags().BoolVar(&a.incomplete, "incomplete", false,
+		"go on even where a model, tool or secret is missing that a step needs")
 }
 
 func (a *app) checkRecipeFlags(cmd *cobra.Command, file string, acceptChanged bool) error {
@@ -79,5 +83,6 @@ func findPause(ctx context.Context, rt *runtime.Runtime, token string) *workflow
 		return nil
 	}
 	p.Token = token
-	return &workflow.Outcome{Status: workflow.StatusPaused, RunID: runID, Recipe: info.Summary.Recipe, Token: token, Pauses: []resume.Pause{p}}
+	return &workflow.Outcome{Status: workflow.StatusPaused, RunID: runID, Recipe: info.Summary.Recipe, Token: token,
+		Pauses: []resume.Pause{p}}
 }

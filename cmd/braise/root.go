@@ -46,9 +46,10 @@ type flags struct {
 
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "braise",
-		Short:         "Run declarative LLM recipes",
-		Long:          "Braise compiles recipes (YAML steps that call models, tools and other recipes) to a DAG and runs them.",
+		Use:   "braise",
+		Short: "Run declarative LLM recipes",
+		Long: "Braise compiles recipes (YAML steps that call models, tools and other recipes) to a DAG " +
+			"and runs them.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(root *cobra.Command, args []string) error {
@@ -64,20 +65,25 @@ func (a *app) rootCommand() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true}, // ours refuses unknown shells
 	}
 	f := root.PersistentFlags()
-	f.StringVar(&a.config, "config", "", "what the host allows (default braise.yaml beside the recipe or in the working folder)")
-	f.StringVar(&a.store, "store", "", "where runs are kept: sqlite:PATH, jsonl:DIR, postgres://… or memory: (default sqlite:$XDG_STATE_HOME/braise/runs.db)")
+	f.StringVar(&a.config, "config", "",
+		"what the host allows (default braise.yaml beside the recipe or in the working folder)")
+	f.StringVar(&a.store, "store", "",
+		"where runs are kept: sqlite:PATH, jsonl:DIR, postgres://… or memory: "+
+			"(default sqlite:$XDG_STATE_HOME/braise/runs.db)")
 	f.StringVar(&a.runID, "run-id", "", "the run's id (default a new UUIDv7)")
 	f.IntVar(&a.maxParallel, "max-parallel", 0, "calls at once, if lower than what recipe and host say")
 	f.StringArrayVar(&a.models, "model", nil, "NAME=script:FILE answers for a model from a script (repeatable)")
 	f.StringVar(&a.output, "output", "human", "human, json or jsonl")
 	f.StringVar(&a.color, "color", "auto", "auto, always or never (honours NO_COLOR)")
-	f.BoolVar(&a.strict, "strict", false, "findings about the recipe and what it needs stop the run before its first step")
+	f.BoolVar(&a.strict, "strict", false,
+		"findings about the recipe and what it needs stop the run before its first step")
 	f.BoolVar(&a.quiet, "quiet", false, "no progress and no warnings on stderr")
 	f.BoolVar(&a.noInteractive, "no-interactive", false, "never ask on the terminal what a run waits for")
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "every event on stderr")
 	root.SetHelpCommand(helpCommand())
 	root.AddCommand(
-		a.initCommand(), a.validateCommand(), a.fmtCommand(), a.planCommand(), a.runCommand(), a.resumeCommand(), a.runsCommand(), a.testCommand(),
+		a.initCommand(), a.validateCommand(), a.fmtCommand(), a.planCommand(), a.runCommand(), a.resumeCommand(),
+		a.runsCommand(), a.testCommand(),
 		a.schemaCommand(), a.kindsCommand(), a.doctorCommand(), a.completionCommand(), a.versionCommand(),
 	)
 	return root
@@ -119,7 +125,8 @@ func (a *app) checkFlags(cmd *cobra.Command) error {
 	if id := a.runID; id != "" {
 		run := checkpoint.Run{ID: id, Digest: "any", StartedAt: time.Now()}
 		if err := run.Check(); err != nil {
-			return usageError("--run-id is %q; it may have letters, digits and, not first, - _ . and at most 128 of them", id)
+			return usageError("--run-id is %q; it may have letters, digits and, not first, - _ . "+
+				"and at most 128 of them", id)
 		}
 	}
 	if a.store != "" {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/host"
-	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
 
@@ -105,9 +104,9 @@ func (a *app) run(ctx context.Context, path string, readInputs func(*workflow.Wo
 			return &exitError{host.ExitInternal, err}
 		}
 	}
-	out := s.legs(ctx, rt, &workflow.ResumeOptions{Workflow: wf}, func(rt *runtime.Runtime) *workflow.Outcome {
-		out, _ := wf.Run(ctx, inputs, rt) // the error is the outcome's
-		return out
+	l := leg{rt, &workflow.ResumeOptions{Workflow: wf}}
+	out := s.legs(ctx, l, func(ctx context.Context, l leg) (*workflow.Outcome, error) {
+		return wf.Run(ctx, inputs, l.rt)
 	})
 	recordErr := recorder.Close(ctx)
 	err = s.finish(ctx, rt, out, why())

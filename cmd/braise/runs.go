@@ -27,14 +27,14 @@ func (a *app) runsCommand() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.runsList(), a.runsShow(), a.runsTrace(), a.runsWatch(), a.runsCancel(), a.runsRecover(), a.runsAnswer(),
-		a.runsSend(), a.runsSweep(), a.runsFork(), a.runsPrune(), a.runsRepair(), a.runsExport())
+	cmd.AddCommand(a.runsList(), a.runsShow(), a.runsTrace(), a.runsWatch(), a.runsCancel(), a.runsRecover(),
+		a.runsAnswer(), a.runsSend(), a.runsSweep(), a.runsFork(), a.runsPrune(), a.runsRepair(), a.runsExport())
 	return cmd
 }
 
 // withStore opens the store for a command that only looks at what is there, or tidies it up: of the
 // configuration it needs no more than the store's place.
-func (a *app) withStore(cmd *cobra.Command, do func(ctx context.Context, s *session, store checkpoint.Store) error) error {
+func (a *app) withStore(cmd *cobra.Command, do func(context.Context, *session, checkpoint.Store) error) error {
 	s, err := a.open(cmd.Context(), host.Options{StoreOnly: true, Look: true})
 	if err != nil {
 		return a.refuse(nil, err)

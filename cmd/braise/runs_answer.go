@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
 
@@ -19,12 +18,12 @@ func (a *app) runsAnswer() *cobra.Command {
 			if err := flags.read(a, cmd); err != nil {
 				return err
 			}
-			return a.goOn(cmd.Context(), args[0], changed{}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
-				answering := *rt
-				answering.Resume = flags
-				out, _ := workflow.Answer(ctx, args[0], args[1], nil, &answering, opts)
-				return out
-			})
+			return a.goOn(cmd.Context(), args[0], changed{},
+				func(ctx context.Context, l leg) (*workflow.Outcome, error) {
+					answering := *l.rt
+					answering.Resume = flags
+					return workflow.Answer(ctx, args[0], args[1], nil, &answering, l.opts)
+				})
 		},
 	}
 	flags.add(cmd)

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/braise-run/braise/host"
-	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
 
@@ -19,11 +18,12 @@ func (a *app) runsCancel() *cobra.Command {
 		Args:  exactly(1, "runs cancel takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			done := false
-			err := a.goOn(cmd.Context(), args[0], changed{}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
-				out, _ := workflow.Cancel(ctx, args[0], reason, rt, opts)
-				done = out.Status == workflow.StatusCancelled && ctx.Err() == nil
-				return out
-			})
+			err := a.goOn(cmd.Context(), args[0], changed{},
+				func(ctx context.Context, l leg) (*workflow.Outcome, error) {
+					out, err := workflow.Cancel(ctx, args[0], reason, l.rt, l.opts)
+					done = out.Status == workflow.StatusCancelled && ctx.Err() == nil
+					return out, err
+				})
 			if e, ok := errors.AsType[*exitError](err); ok && e.code == host.ExitCancelled && done {
 				return nil // as was asked for
 			}

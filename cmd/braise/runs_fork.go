@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
 
@@ -16,7 +15,8 @@ func (a *app) runsFork() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fork RUN --at STEP",
 		Short: "Begin a new run that shares with another one what came before a step",
-		Long: "Fork begins a new run: the step and all that follows from it run again, what else had succeeded stands. The old\n" +
+		Long: "Fork begins a new run: the step and all that follows from it run again, what else had " +
+			"succeeded stands. The old\n" +
 			"run is not touched.",
 		Args: exactly(1, "runs fork takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,14 +44,16 @@ func (a *app) runsFork() *cobra.Command {
 				}
 				edits.Outputs[step] = v
 			}
-			return a.goOn(cmd.Context(), args[0], changed{}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
-				out, _ := workflow.Fork(ctx, args[0], at, edits, rt, opts)
-				return out
-			})
+			return a.goOn(cmd.Context(), args[0], changed{},
+				func(ctx context.Context, l leg) (*workflow.Outcome, error) {
+					return workflow.Fork(ctx, args[0], at, edits, l.rt, l.opts)
+				})
 		},
 	}
 	cmd.Flags().StringVar(&at, "at", "", "the step at which the new run begins")
-	cmd.Flags().StringVar(&inputsJSON, "inputs-json", "", "other inputs, as a JSON object, or @FILE, or @- for stdin; everything runs again then")
-	cmd.Flags().StringArrayVar(&outputs, "set-output", nil, "STEP=JSON: what a finished step gave, otherwise than it did (repeatable)")
+	cmd.Flags().StringVar(&inputsJSON, "inputs-json", "",
+		"other inputs, as a JSON object, or @FILE, or @- for stdin; everything runs again then")
+	cmd.Flags().StringArrayVar(&outputs, "set-output", nil,
+		"STEP=JSON: what a finished step gave, otherwise than it did (repeatable)")
 	return cmd
 }

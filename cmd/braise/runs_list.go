@@ -30,7 +30,8 @@ func (a *app) runsList() *cobra.Command {
 				return usageError("--limit is %d; the least is 0, for all", limit)
 			}
 			return a.withStore(cmd, func(ctx context.Context, _ *session, store checkpoint.Store) error {
-				list, storeErr := history.List(ctx, store, history.Filter{Status: history.Status(status), Recipe: recipe, Limit: limit})
+				list, storeErr := history.List(ctx, store,
+					history.Filter{Status: history.Status(status), Recipe: recipe, Limit: limit})
 				if storeErr != nil && len(list) == 0 {
 					return a.fail("", storeErr)
 				}
@@ -54,7 +55,8 @@ func (a *app) printRuns(list []history.Info) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "RUN\tRECIPE\tSTATUS\tSTARTED\tENDED\tPAUSES")
 	for _, r := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\n", r.RunID, visible(r.Recipe), r.Status, localTime(r.StartedAt), localTime(r.EndedAt), r.Pauses)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\n",
+			r.RunID, visible(r.Recipe), r.Status, localTime(r.StartedAt), localTime(r.EndedAt), r.Pauses)
 	}
 	w.Flush()
 	return nil

@@ -47,6 +47,7 @@ func (a *app) runsPrune() *cobra.Command {
 		},
 	}
 	cmd.Flags().DurationVar(&age, "older-than", age, "how long ago the last thing was recorded")
-	cmd.Flags().StringArrayVar(&only, "status", nil, "runs of this status: "+strings.Join(statuses()[1:], ", ")+" (repeatable; default ok, error, cancelled)")
+	cmd.Flags().StringArrayVar(&only, "status", nil,
+		"runs of this status: "+strings.Join(statuses()[1:], ", ")+" (repeatable; default ok, error, cancelled)")
 	return cmd
 }

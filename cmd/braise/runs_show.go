@@ -53,7 +53,8 @@ func (s *session) printRun(run *history.Run) {
 			text += ": " + cut(step.Error)
 		}
 		if step.Agent != nil {
-			text += fmt.Sprintf(", step %d, tokens %d in, %d out", step.Agent.Step, step.Agent.Usage.InputTokens, step.Agent.Usage.OutputTokens)
+			text += fmt.Sprintf(", step %d, tokens %d in, %d out",
+				step.Agent.Step, step.Agent.Usage.InputTokens, step.Agent.Usage.OutputTokens)
 		}
 		row("step "+step.Step, text)
 		if step.Agent != nil {

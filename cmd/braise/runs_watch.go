@@ -2,16 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/host"
-	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
-	"github.com/braise-run/braise/workflow"
 )
 
 func (a *app) runsWatch() *cobra.Command {
@@ -42,7 +39,8 @@ func (a *app) runsWatch() *cobra.Command {
 					}
 				}
 				status, _ := events[len(events)-1].Data.Get("status").(string) // of run.end
-				return exit(host.ExitCode(&workflow.Outcome{Status: workflow.Status(status), Err: &runtime.Error{Err: errors.New(status)}}))
+				codes := map[history.Status]int{history.Failed: host.ExitFailed, history.Cancelled: host.ExitCancelled}
+				return exit(codes[history.Status(status)])
 			})
 		},
 	}

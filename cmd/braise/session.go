@@ -85,7 +85,7 @@ func (a *app) unready(err error) error {
 // goOn goes on with a run of the store: it lets first do the first leg, answers at the terminal what comes then, and
 // prints the result.
 func (a *app) goOn(
-	ctx context.Context, runID string, with changed, first func(context.Context, *runtime.Runtime, *workflow.ResumeOptions) *workflow.Outcome,
+	ctx context.Context, runID string, with changed, first func(context.Context, leg) (*workflow.Outcome, error),
 ) error {
 	s, err := a.open(ctx, host.Options{Recipe: with.file, Look: true, Reporter: silent{}})
 	if err != nil {
@@ -106,16 +106,16 @@ func (a *app) goOn(
 		return a.unready(err)
 	}
 	ctx, why := s.interruptible(ctx)
-	out := s.legs(ctx, rt, opts, func(rt *runtime.Runtime) *workflow.Outcome { return first(ctx, rt, opts) })
+	out := s.legs(ctx, leg{rt, opts}, first)
 	return s.finish(ctx, rt, out, why())
 }
 
 // legs makes the first leg of a run, and further ones as long as somebody at the terminal answers what it waits
 // for.
 func (s *session) legs(
-	ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions, first func(*runtime.Runtime) *workflow.Outcome,
+	ctx context.Context, l leg, first func(context.Context, leg) (*workflow.Outcome, error),
 ) *workflow.Outcome {
-	out := s.leg(rt, first)
+	out := s.leg(ctx, l, first)
 	for s.interactive() && ctx.Err() == nil {
 		i := slices.IndexFunc(out.Pauses, func(p resume.Pause) bool { return p.Kind == resume.Human })
 		if i < 0 {
@@ -125,18 +125,16 @@ func (s *session) legs(
 		if !ok {
 			break
 		}
-		next := s.leg(rt, func(rt *runtime.Runtime) *workflow.Outcome {
-			out, _ := workflow.Resume(ctx, out.Pauses[i].Token, answer, rt, opts)
-			return out
+		next := s.leg(ctx, l, func(ctx context.Context, l leg) (*workflow.Outcome, error) {
+			return workflow.Resume(ctx, out.Pauses[i].Token, answer, l.rt, l.opts)
 		})
 		switch e := next.Error(); {
 		case e != nil && e.Code == "answer.unfit":
 			fmt.Fprintln(s.stderr, visible(e.Error()))
 		case e != nil && e.Code == "resume.invalidToken":
 			fmt.Fprintln(s.stderr, "somebody else has answered, or it was too late")
-			out = s.leg(rt, func(rt *runtime.Runtime) *workflow.Outcome {
-				out, _ := workflow.Recover(ctx, out.RunID, rt, opts)
-				return out
+			out = s.leg(ctx, l, func(ctx context.Context, l leg) (*workflow.Outcome, error) {
+				return workflow.Recover(ctx, out.RunID, l.rt, l.opts)
 			})
 		default:
 			out = next
@@ -145,20 +143,29 @@ func (s *session) legs(
 	return out
 }
 
+// leg is what one leg of a run is made with.
+type leg struct {
+	rt   *runtime.Runtime
+	opts *workflow.ResumeOptions
+}
+
 // leg makes one leg of a run, with its events on stdout or progress on stderr.
-func (a *app) leg(rt *runtime.Runtime, run func(*runtime.Runtime) *workflow.Outcome) *workflow.Outcome {
-	watched := *rt
+func (a *app) leg(
+	ctx context.Context, l leg, run func(context.Context, leg) (*workflow.Outcome, error),
+) *workflow.Outcome {
+	watched := *l.rt
 	switch {
 	case a.output == "jsonl":
 		s := newStream(a.stdout)
 		defer s.close()
-		watched.Trace = append(slices.Clone(rt.Trace), trace.NewJSONL(s))
+		watched.Trace = append(slices.Clone(l.rt.Trace), trace.NewJSONL(s))
 	case !a.quiet:
 		p := a.newProgress()
 		defer p.close()
-		watched.Trace = append(slices.Clone(rt.Trace), p)
+		watched.Trace = append(slices.Clone(l.rt.Trace), p)
 	}
-	return run(&watched)
+	out, _ := run(ctx, leg{&watched, l.opts}) // the error is the outcome's
+	return out
 }
 
 // finish prints how a run has ended; the error is its exit code.
@@ -172,7 +179,8 @@ func (s *session) finish(ctx context.Context, rt *runtime.Runtime, out *workflow
 	if rt.Store != nil && (out.Status == workflow.StatusCancelled || out.Status == workflow.StatusError) {
 		sum, _, err := rt.Store.Load(context.WithoutCancel(ctx), out.RunID, math.MaxInt64)
 		if err == nil && sum.Status == checkpoint.Running && !sum.Held {
-			fmt.Fprintf(s.stderr, "  its journal is kept; to go on: braise runs recover %s%s\n", out.RunID, s.sameFlags())
+			fmt.Fprintf(s.stderr, "  its journal is kept; to go on: braise runs recover %s%s\n",
+				out.RunID, s.sameFlags())
 		}
 	}
 	return exit(exitCode(out, why))

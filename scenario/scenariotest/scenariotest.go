@@ -1,5 +1,6 @@
-// Package scenariotest runs scenarios as Go tests, so that an app tests its recipes as this project tests its own. Package
-// scenario does the work; it is apart from this one so that programs can check scenarios without package testing.
+// Package scenariotest runs scenarios as Go tests, so that an app tests its recipes as this project tests its own.
+// Package scenario does the work; it is apart from this one so that programs can check scenarios without package
+// testing.
 package scenariotest
 
 import (
@@ -8,8 +9,8 @@ import (
 	"github.com/braise-run/braise/scenario"
 )
 
-// Run runs the scenarios in dir, each as a subtest if t is a *testing.T. It fails t for each that does not hold, and when
-// there is none. A nil opts is the zero Options.
+// Run runs the scenarios in dir, each as a subtest if t is a *testing.T. It fails t for each that does not hold, and
+// when there is none. A nil opts is the zero Options.
 func Run(t testing.TB, dir string, opts *scenario.Options) {
 	t.Helper()
 	files, err := scenario.Find([]string{dir}, opts)
