@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -56,6 +57,8 @@ var plan = map[string]room{
 	"workflow": {3, "diagnostics retry trace checkpoint internal/value internal/schema resume runtime recipe internal/expr" +
 		" agentloop internal/machine", "github.com/dominikbraun/graph/... github.com/google/uuid"},
 
+	"history": {3, "agentloop checkpoint recipe resume runtime trace internal/value", ""},
+
 	"checkpoint/checkpointtest": {3, "checkpoint", "github.com/google/go-cmp/... go.uber.org/goleak"},
 	"checkpoint/jsonl":          {3, "checkpoint", ""},
 	"checkpoint/sqlite":         {3, "checkpoint", "zombiezen.com/go/sqlite/..."},
@@ -70,13 +73,15 @@ var plan = map[string]room{
 	"adapters/skills":    {3, "runtime diagnostics internal/yamlnode", ""},
 	"adapters/retriever": {3, "runtime", "zombiezen.com/go/sqlite/..."},
 
-	"host": {4, "diagnostics retry checkpoint internal/yamlnode runtime recipe workflow adapters/openai adapters/script" +
+	"host": {4, "diagnostics retry checkpoint internal/yamlnode resume runtime recipe workflow adapters/openai adapters/script" +
 		" adapters/mcp adapters/builtin adapters/memory adapters/skills adapters/retriever checkpoint/jsonl" +
 		" checkpoint/sqlite checkpoint/postgres trace/oteltrace", ""},
 	"scenario": {4, "diagnostics trace checkpoint internal/value internal/yamlnode resume runtime recipe workflow host" +
 		" adapters/script", "golang.org/x/tools/txtar github.com/rogpeppe/go-internal/diff"},
 
-	"cmd/braise": {5, "diagnostics trace checkpoint internal/value internal/schema resume runtime recipe workflow host" +
+	"scenario/scenariotest": {4, "scenario", ""},
+
+	"cmd/braise": {5, "diagnostics trace checkpoint internal/value internal/schema resume runtime recipe workflow history host" +
 		" scenario recipes adapters/script adapters/mcp", "github.com/spf13/cobra/... github.com/mattn/go-isatty"},
 }
 
@@ -189,6 +194,23 @@ func (r room) permission(imported string, test bool) (permission string, allowed
 func matches(pattern, imported string) bool {
 	tree, whole := strings.CutSuffix(pattern, "/...")
 	return imported == tree || whole && strings.HasPrefix(imported, tree+"/")
+}
+
+// The command is no test: neither package testing, with its flags, nor what only tests need is linked into it.
+func TestCommandLinksNoTestKit(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "./cmd/braise").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	linked := strings.Fields(string(out))
+	if !slices.Contains(linked, module+"/scenario") {
+		t.Fatal("the list of what the command links lacks package scenario")
+	}
+	for _, name := range []string{"testing", "github.com/google/go-cmp/cmp", module + "/scenario/scenariotest", module + "/runtime/runtimetest"} {
+		if slices.Contains(linked, name) {
+			t.Errorf("cmd/braise links %s", name)
+		}
+	}
 }
 
 func TestExportedNamesHaveComments(t *testing.T) {

@@ -26,7 +26,8 @@ import (
 const FileName = "braise.yaml"
 
 // Config is a braise.yaml as read, its variables replaced. The zero value, and nil, is an
-// installation without one: no models, no secrets, of the built-in tools only http.request.
+// installation without one: no models, no secrets, of the built-in tools only http.request. Paths are as written;
+// relative ones start at the folder of the configuration.
 type Config struct {
 	Models  map[string]Model         // by the name that recipes use
 	Prices  map[string]runtime.Price // of models, by the name that recipes use; nil: none
@@ -36,10 +37,10 @@ type Config struct {
 	Limits  runtime.Limits
 	Budget  runtime.Budget
 	OTLP    *oteltrace.OTLPOptions // nil: no telemetry
-	Index   string                 // folder of documents that retrieve steps look in; relative to the folder of the configuration. "": none
-	Skills  string                 // folder of the skills of agents; relative to the folder of the configuration. "": none
+	Index   string                 // folder of documents that retrieve steps look in, as written. "": none
+	Skills  string                 // folder of the skills of agents, as written. "": none
 	Memory  bool                   // conversations of agents are kept in the store of the runs
-	Store   string                 // URL of where runs are kept, see OpenStore; relative paths start at the folder of the configuration. "": it says nothing
+	Store   string                 // URL of where runs are kept, see OpenStore, as written. "": it says nothing
 
 	env lookup // for the secrets; nil: os.LookupEnv
 }
@@ -73,16 +74,14 @@ func FindConfig(recipePath string) (string, error) {
 // a *diagnostics.Error.
 func LoadConfig(path string) (*Config, error) { return loadConfig(path, false) }
 
-// LoadReplayConfig is LoadConfig for a run with [Replay]: of the models only the names are read, so
-// that keys and scripts need not be there.
-func LoadReplayConfig(path string) (*Config, error) { return loadConfig(path, true) }
-
-func loadConfig(path string, replay bool) (*Config, error) {
+// loadConfig is LoadConfig. With names, of the models only the names are read, so that keys and scripts need not be
+// there.
+func loadConfig(path string, names bool) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, unreadable(diagnostics.Position{File: filepath.ToSlash(path)}, "configuration", path, err).Err()
 	}
-	return parseConfig(filepath.ToSlash(path), data, os.LookupEnv, replay)
+	return parseConfig(filepath.ToSlash(path), data, os.LookupEnv, names)
 }
 
 // ParseConfig reads a configuration. filename is for messages only. env finds the environment
@@ -116,7 +115,8 @@ type reader struct {
 	replay bool // models are names only
 }
 
-var keys = []string{"models", "prices", "tools", "mcp", "secrets", "limits", "memory", "retriever", "skills", "store", "telemetry"}
+var keys = []string{"models", "prices", "tools", "mcp", "secrets", "limits", "memory", "retriever", "skills", "store",
+	"telemetry"}
 
 func (r *reader) config(n *yamlnode.Node) *Config {
 	fields := r.Object(n, keys, nil)
@@ -259,7 +259,8 @@ func (r *reader) option(n *yamlnode.Node, set func(*openai.Options, string)) str
 // secret reports a secret that stands in the file itself.
 func (r *reader) secret(n *yamlnode.Node) {
 	if n != nil && n.Kind == yamlnode.String && !hasVariable(n.Value.(string)) {
-		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, `put it into an environment variable and write "${NAME}"`, "the secret %q may not stand in the file", n.Key)
+		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, `put it into an environment variable and write "${NAME}"`,
+			"the secret %q may not stand in the file", n.Key)
 	}
 }
 
@@ -304,16 +305,22 @@ func (r *reader) secrets(n *yamlnode.Node) []string {
 
 func (r *reader) limits(n *yamlnode.Node) (runtime.Limits, runtime.Budget) {
 	fields := r.Object(n, []string{"max_parallel", "grace", "tokens", "cost_usd", "wall_time", "on_exceeded"}, nil)
-	limits := runtime.Limits{MaxParallel: r.Int(fields["max_parallel"], 1, math.MaxInt32), Grace: read(r, fields["grace"], readDuration)}
+	limits := runtime.Limits{
+		MaxParallel: r.Int(fields["max_parallel"], 1, math.MaxInt32),
+		Grace:       read(r, fields["grace"], readDuration),
+	}
 	budget := runtime.Budget{
 		Tokens:   r.Int(fields["tokens"], 1, math.MaxInt32),
 		CostUSD:  r.Amount(fields["cost_usd"]),
 		WallTime: read(r, fields["wall_time"], readDuration),
 	}
 	if on := fields["on_exceeded"]; on != nil {
-		budget.Pause = read(r, on, func(r *yamlnode.Reader, n *yamlnode.Node) string { return r.OneOf(n, "fail", "pause") }) == "pause"
+		budget.Pause = read(r, on, func(r *yamlnode.Reader, n *yamlnode.Node) string {
+			return r.OneOf(n, "fail", "pause")
+		}) == "pause"
 		if fields["tokens"] == nil && fields["cost_usd"] == nil && fields["wall_time"] == nil {
-			r.Errorf(on.Pos, diagnostics.CodeInvalidValue, "give tokens, cost_usd or wall_time, or leave it out", "%q means nothing without a limit", on.Key)
+			r.Errorf(on.Pos, diagnostics.CodeInvalidValue, "give tokens, cost_usd or wall_time, or leave it out",
+				"%q means nothing without a limit", on.Key)
 		}
 	}
 	return limits, budget
@@ -362,7 +369,8 @@ func read[T any](r *reader, n *yamlnode.Node, get func(*yamlnode.Reader, *yamlno
 	if got = get(&quiet, &replaced); quiet.Diagnostics.HasErrors() {
 		before := len(r.Diagnostics)
 		if get(&r.Reader, n); len(r.Diagnostics) == before {
-			r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%q does not fit here once its variables are replaced", n.Value)
+			r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "",
+				"%q does not fit here once its variables are replaced", n.Value)
 		}
 	}
 	return got

@@ -37,7 +37,7 @@ const (
 
 // Check is what [Config.Examine] says about one part of an installation. It holds no secret.
 type Check struct {
-	Part    string      `json:"part"`           // config, model, tool, mcp, secret, skill, telemetry, memory, store, version
+	Part    string      `json:"part"`           // config, model, tool, mcp, secret, skill, telemetry, memory, …
 	Name    string      `json:"name,omitempty"` // of the model, tool, server, secret or skill
 	Status  CheckStatus `json:"status"`
 	Message string      `json:"message"`
@@ -47,13 +47,13 @@ type Check struct {
 // endpointTimeout is how long Examine waits for one endpoint.
 const endpointTimeout = 5 * time.Second
 
-// Examine looks whether what the configuration names is there: it reads the scripts, asks each
-// endpoint for its list of models and connects to the collector, each for at most 5 s, opens each MCP
-// server within its timeout, and looks for folders, programs and secrets. No model answers, no tool is
-// called, and nothing is sent to the collector. dir is the folder of the configuration, as for Runtime.
-// The checks are those of models, tools, MCP servers, secrets, and skills, telemetry and memory if they
-// are configured, and the store; models, servers, secrets and skills in the order of names. A store that is not there yet is not made, except for the tables in a postgres database.
-// A nil c is an installation without a braise.yaml.
+// Examine looks whether what the configuration names is there: it reads the scripts, asks each endpoint for its list of
+// models and connects to the collector, each for at most 5 s, opens each MCP server within its timeout, and looks for
+// folders, programs and secrets. No model answers, no tool is called, and nothing is sent to the collector. dir is the
+// folder of the configuration, as for Runtime. The checks are those of models, tools, MCP servers, secrets, and skills,
+// telemetry and memory if they are configured, and the store; models, servers, secrets and skills in the order of
+// names. A store that is not there yet is not made, except for the tables in a postgres database. A nil c is an
+// installation without a braise.yaml.
 func (c *Config) Examine(ctx context.Context, dir string) []Check {
 	if c == nil {
 		c = &Config{}
@@ -96,7 +96,8 @@ func (c *Config) Examine(ctx context.Context, dir string) []Check {
 	if c.Memory {
 		check := Check{Part: "memory", Status: CheckOK, Message: "on: conversations of agents are kept in the store"}
 		if cmp.Or(c.Store, MemoryStore) == MemoryStore {
-			check.Status, check.Message, check.Hint = CheckWarn, "on, but conversations are gone when the process ends", "another store keeps them"
+			check.Status, check.Message = CheckWarn, "on, but conversations are gone when the process ends"
+			check.Hint = "another store keeps them"
 		}
 		checks = append(checks, check)
 	}
@@ -114,8 +115,9 @@ func (c *Config) examineSkills(ctx context.Context, dir string) []Check {
 	case err != nil:
 		return []Check{{Part: "skill", Status: CheckFail, Message: err.Error(), Hint: "agents with skills fail"}}
 	case names == nil:
-		return []Check{{Part: "skill", Status: CheckWarn, Message: "there is none in " + filepath.ToSlash(within(dir, c.Skills)),
-			Hint: "a skill is a folder with a " + skills.File}}
+		return []Check{{Part: "skill", Status: CheckWarn,
+			Message: "there is none in " + filepath.ToSlash(within(dir, c.Skills)),
+			Hint:    "a skill is a folder with a " + skills.File}}
 	}
 	var checks []Check
 	for _, name := range names {
@@ -148,7 +150,8 @@ func examineStore(ctx context.Context, url, dir string) Check {
 	case errors.Is(err, fs.ErrNotExist):
 		return Check{Part: "store", Status: CheckOK, Message: name + ": not there yet", Hint: "the first run makes it"}
 	case err != nil:
-		return Check{Part: "store", Status: CheckFail, Message: err.Error(), Hint: "no run can begin or go on; --store names another one"}
+		return Check{Part: "store", Status: CheckFail, Message: err.Error(),
+			Hint: "no run can begin or go on; --store names another one"}
 	}
 	defer store.Close()
 	return Check{Part: "store", Status: CheckOK, Message: name + ": can be opened"}
@@ -164,7 +167,8 @@ func (m Model) examine(ctx context.Context, name, dir string) Check {
 		if err != nil {
 			return failed(err)
 		}
-		return Check{Status: CheckOK, Message: fmt.Sprintf("script: answers come from %q", filepath.ToSlash(within(dir, cmp.Or(m.written, m.File))))}
+		shown := filepath.ToSlash(within(dir, cmp.Or(m.written, m.File)))
+		return Check{Status: CheckOK, Message: fmt.Sprintf("script: answers come from %q", shown)}
 	}
 
 	opts := *m.OpenAI
@@ -184,7 +188,9 @@ func (m Model) examine(ctx context.Context, name, dir string) Check {
 		if near := diagnostics.Suggest(opts.Model, listed); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
-		return Check{Status: CheckWarn, Message: fmt.Sprintf("openai: the endpoint answers, but does not list the model %q", opts.Model), Hint: hint}
+		return Check{Status: CheckWarn,
+			Message: fmt.Sprintf("openai: the endpoint answers, but does not list the model %q", opts.Model),
+			Hint:    hint}
 	}
 	return Check{Status: CheckOK, Message: fmt.Sprintf("openai: the endpoint answers and has the model %q", opts.Model)}
 }
@@ -223,7 +229,8 @@ func unlisted(opts openai.Options, err error) Check {
 // examineCollector says whether a connection to the collector can be made, or to the proxy on the way
 // to it. The endpoint's path is not shown: it may hold a key.
 func examineCollector(ctx context.Context, opts *oteltrace.OTLPOptions) Check {
-	check := Check{Part: "telemetry", Status: CheckWarn, Message: "the endpoint cannot be used", Hint: "runs go on, but what they send is lost"}
+	check := Check{Part: "telemetry", Status: CheckWarn, Message: "the endpoint cannot be used",
+		Hint: "runs go on, but what they send is lost"}
 	endpoint, err := url.Parse(opts.Endpoint)
 	if err != nil || endpoint.Hostname() == "" { // of a Config that was not read from a file
 		return check
@@ -252,11 +259,13 @@ func examineCollector(ctx context.Context, opts *oteltrace.OTLPOptions) Check {
 
 // examineTools says which built-in tools are on and what that means.
 func (c *Config) examineTools(dir string) []Check {
-	request := Check{Status: CheckOK, Message: "on, for public addresses", Hint: "tools.http.allow_private would let steps reach this machine and its network"}
+	request := Check{Status: CheckOK, Message: "on, for public addresses",
+		Hint: "tools.http.allow_private would let steps reach this machine and its network"}
 	if c.Tools.HTTP != nil && c.Tools.HTTP.AllowPrivate {
 		request.Message, request.Hint = "on, for private addresses too", "steps can reach this machine and its network"
 	}
-	run := Check{Status: CheckOK, Message: "off: every program is refused", Hint: "tools.exec.allow would let steps start the programs that it lists"}
+	run := Check{Status: CheckOK, Message: "off: every program is refused",
+		Hint: "tools.exec.allow would let steps start the programs that it lists"}
 	if e := c.Tools.Exec; e != nil {
 		run = Check{Status: CheckOK, Message: "on, for " + cmp.Or(strings.Join(e.Allow, ", "), "no program"),
 			Hint: "steps can do what these programs can; a shell or an interpreter can do everything"}
@@ -271,22 +280,27 @@ func (c *Config) examineTools(dir string) []Check {
 			}
 		}
 		if missing != nil {
-			run.Status, run.Message, run.Hint = CheckWarn, "on, but not found: "+strings.Join(missing, ", "), "steps that start them fail"
+			run.Status, run.Message = CheckWarn, "on, but not found: "+strings.Join(missing, ", ")
+			run.Hint = "steps that start them fail"
 		}
 		if e.Dir != "" {
 			if info, err := os.Stat(within(dir, e.Dir)); err != nil || !info.IsDir() {
-				run.Status, run.Message, run.Hint = CheckFail, "on, but tools.exec.dir is not a folder", "no program can start before it is there"
+				run.Status, run.Message = CheckFail, "on, but tools.exec.dir is not a folder"
+				run.Hint = "no program can start before it is there"
 			}
 		}
 	}
-	file := Check{Status: CheckOK, Message: "off: every path is refused", Hint: "tools.file.base would let steps read and write files below it"}
+	file := Check{Status: CheckOK, Message: "off: every path is refused",
+		Hint: "tools.file.base would let steps read and write files below it"}
 	if f := c.Tools.File; f != nil {
 		file.Message, file.Hint = "on, below tools.file.base", "steps can read and write files there"
 		switch info, err := os.Stat(within(dir, f.Base)); {
 		case errors.Is(err, fs.ErrNotExist):
-			file.Status, file.Message, file.Hint = CheckWarn, "on, but tools.file.base is not there yet", "the first file.write makes it"
+			file.Status, file.Message = CheckWarn, "on, but tools.file.base is not there yet"
+			file.Hint = "the first file.write makes it"
 		case err != nil || !info.IsDir():
-			file.Status, file.Message, file.Hint = CheckFail, "on, but tools.file.base is not a folder", "no file can be read or written before it is one"
+			file.Status, file.Message = CheckFail, "on, but tools.file.base is not a folder"
+			file.Hint = "no file can be read or written before it is one"
 		}
 	}
 	checks := []Check{request, run, file, file}

@@ -1,5 +1,5 @@
-// Package host says what an installation allows: it reads braise.yaml and makes the
-// [runtime.Runtime] that recipes run with. docs/config.md describes the file.
+// Package host is an installation: what its braise.yaml allows (docs/config.md), its store, MCP servers and telemetry.
+// [Open] opens it for programs that run recipes, the command among them; [Config] is the file alone.
 package host
 
 import (
@@ -23,10 +23,10 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// Runtime makes a new Runtime of the configuration: its models with their prices, the built-in tools, the
-// retriever, skills, secrets and limits; what has to do with a store, UseStore adds. Relative paths start at dir, the folder of the configuration file; "" is the working
-// folder. It reads the scripts that models answer from; the error is a *diagnostics.Error that
-// holds what is wrong with all of them. A nil c is an installation without a braise.yaml.
+// Runtime makes a new Runtime of the configuration: its models with their prices, the built-in tools, the retriever,
+// skills, secrets and limits; what has to do with a store, UseStore adds. Relative paths start at dir, the folder of
+// the configuration file; "" is the working folder. It reads the scripts that models answer from; the error is a
+// *diagnostics.Error that holds what is wrong with all of them. A nil c is an installation without a braise.yaml.
 func (c *Config) Runtime(dir string) (*runtime.Runtime, error) {
 	if c == nil {
 		c = &Config{}
@@ -106,29 +106,24 @@ func (c *Config) UseStore(rt *runtime.Runtime, store checkpoint.Store) error {
 	return nil
 }
 
-// OverrideModel returns a copy of rt in which one model is another, as the flag --model says:
-// NAME=script:FILE, the file relative to the working folder. rt is not changed. A mistake in the
-// script is a *diagnostics.Error.
-func OverrideModel(rt *runtime.Runtime, spec string) (*runtime.Runtime, error) {
+// overrideModel replaces a model of rt, as the flag --model says: NAME=script:FILE, the file relative to the working
+// folder. A mistake in the script is a *diagnostics.Error.
+func overrideModel(rt *runtime.Runtime, spec string) error {
 	name, source, _ := strings.Cut(spec, "=")
 	provider, file, ok := strings.Cut(source, ":")
 	switch {
 	case name == "" || file == "" && (!ok || provider == "script"):
-		return nil, fmt.Errorf("model %q: it is given as NAME=script:FILE", spec)
+		return fmt.Errorf("model %q: it is given as NAME=script:FILE", spec)
 	case provider != "script":
-		return nil, fmt.Errorf("model %q: a model cannot be overridden with %q\n  hint: it is given as NAME=script:FILE", name, provider)
+		return fmt.Errorf("model %q: a model cannot be overridden with %q\n  hint: it is given as NAME=script:FILE",
+			name, provider)
 	}
 	model, problems := loadScript(file, filepath.ToSlash(file), diagnostics.Position{})
 	if err := problems.Err(); err != nil {
-		return nil, err
+		return err
 	}
-	changed := *rt
-	changed.Models = maps.Clone(rt.Models)
-	if changed.Models == nil {
-		changed.Models = map[string]runtime.Model{}
-	}
-	changed.Models[name] = model
-	return &changed, nil
+	rt.Models[name] = model
+	return nil
 }
 
 // loadScript reads the script at path. Messages call it by name, and say that it cannot be read at

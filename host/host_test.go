@@ -273,34 +273,32 @@ models:
 	}
 }
 
-func TestOverrideModel(t *testing.T) {
+func TestOpenWithModels(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	write(t, "canned.yaml", "turns: [{text: canned}]")
 	write(t, "a=b:c.yaml", "turns: [{text: odd}]")
 	write(t, "bad.yaml", "turn: []")
+	write(t, "braise.yaml", "models: {fast: {provider: script, file: 'a=b:c.yaml'}}")
 
-	base, err := build(t, dir, "models: {fast: {provider: script, file: 'a=b:c.yaml'}}", nil)
-	if err != nil {
-		t.Fatal(err)
+	for _, tt := range []struct {
+		models []string
+		name   string
+		want   string
+	}{
+		{nil, "fast", "odd"},
+		{[]string{"fast=script:canned.yaml"}, "fast", "canned"},
+		{[]string{"new=script:a=b:c.yaml", "fast=script:canned.yaml"}, "new", "odd"},
+	} {
+		h, err := host.Open(t.Context(), &host.Options{Models: tt.models})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		if got := ask(t, h.Bare(), tt.name); got != tt.want {
+			t.Errorf("with %q, %s answers %q, want %q", tt.models, tt.name, got, tt.want)
+		}
 	}
-	rt, err := host.OverrideModel(base, "fast=script:canned.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := ask(t, rt, "fast"); got != "canned" {
-		t.Errorf("got %q from the overridden model", got)
-	}
-	if got := ask(t, base, "fast"); got != "odd" {
-		t.Errorf("got %q from the runtime it came from", got)
-	}
-	if rt, err = host.OverrideModel(&runtime.Runtime{}, "new=script:a=b:c.yaml"); err != nil {
-		t.Fatal(err)
-	}
-	if got := ask(t, rt, "new"); got != "odd" {
-		t.Errorf("got %q from a model on an empty runtime", got)
-	}
-
 	for spec, want := range map[string]string{
 		"fast":                     `model "fast": it is given as NAME=script:FILE`,
 		"=script:canned.yaml":      `model "=script:canned.yaml": it is given as NAME=script:FILE`,
@@ -310,8 +308,8 @@ func TestOverrideModel(t *testing.T) {
 		"fast=script:missing.yaml": `the script "missing.yaml" cannot be read: no such file or directory [recipe.file]`,
 		"fast=script:bad.yaml":     "bad.yaml:1:1: unknown key \"turn\" [recipe.unknownKey]\n  hint: did you mean \"turns\"?",
 	} {
-		if _, err := host.OverrideModel(base, spec); err == nil || err.Error() != want {
-			t.Errorf("OverrideModel(%q): got %v\nwant %s", spec, err, want)
+		if _, err := host.Open(t.Context(), &host.Options{Models: []string{spec}}); err == nil || err.Error() != want {
+			t.Errorf("with %q: got %v\nwant %s", spec, err, want)
 		}
 	}
 }

@@ -23,20 +23,15 @@ import (
 // an agent, or r is nil. dir is the folder of the configuration, as for Runtime. The error says which
 // servers could not be opened; the tools of the others are there. disconnect ends the servers, and is
 // never nil.
-func (c *Config) Connect(ctx context.Context, dir string, r *recipe.Recipe, rt *runtime.Runtime) (disconnect func(), err error) {
+func (c *Config) Connect(
+	ctx context.Context, dir string, r *recipe.Recipe, rt *runtime.Runtime,
+) (disconnect func(), err error) {
 	if c == nil || len(c.MCP) == 0 {
 		return func() {}, nil
 	}
-	all := r == nil
-	var names []string
-	if !all {
-		names, all = toolsOf(r)
-	}
 	var configs []mcp.Config
-	for _, name := range slices.Sorted(maps.Keys(c.MCP)) {
-		if all || slices.ContainsFunc(names, func(tool string) bool { return serverOf(tool) == name }) {
-			configs = append(configs, c.server(name, dir))
-		}
+	for _, name := range c.serversFor(r) {
+		configs = append(configs, c.server(name, dir))
 	}
 	servers, errs := make([]*mcp.Server, len(configs)), make([]error, len(configs))
 	var opening sync.WaitGroup
@@ -57,6 +52,18 @@ func (c *Config) Connect(ctx context.Context, dir string, r *recipe.Recipe, rt *
 	}, errors.Join(errs...)
 }
 
+// serversFor lists the servers that a recipe needs, see Connect, in the order of their names.
+func (c *Config) serversFor(r *recipe.Recipe) []string {
+	all := r == nil
+	var tools []string
+	if !all {
+		tools, all = toolsOf(r)
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(c.MCP)), func(name string) bool {
+		return !all && !slices.ContainsFunc(tools, func(tool string) bool { return serverOf(tool) == name })
+	})
+}
+
 // examineServers opens all servers and closes them again.
 func (c *Config) examineServers(ctx context.Context, dir string) []Check {
 	names := slices.Sorted(maps.Keys(c.MCP))
@@ -68,7 +75,8 @@ func (c *Config) examineServers(ctx context.Context, dir string) []Check {
 			server, err := mcp.Open(ctx, c.server(name, dir))
 			if err != nil {
 				message, hint, _ := strings.Cut(err.Error(), "\n  hint: ")
-				checks[i].Status, checks[i].Message = CheckFail, strings.TrimPrefix(message, fmt.Sprintf("mcp server %q: ", name))
+				checks[i].Status = CheckFail
+				checks[i].Message = strings.TrimPrefix(message, fmt.Sprintf("mcp server %q: ", name))
 				checks[i].Hint = cmp.Or(hint, "recipes that use its tools, and agents, cannot run")
 				return
 			}

@@ -14,13 +14,15 @@ import (
 	"github.com/braise-run/braise/workflow"
 )
 
-// replayed is the provider of the models that [LoadReplayConfig] reads.
+// replayed is the provider of the models of which only the names are read, see Options.Replay.
 const replayed = "replay"
 
 // Record returns a copy of rt for one run of the workflow whose plan it gets: what models answer
 // is written to filename as a cassette when the Recorder is closed. The secrets that the workflow
 // uses stand in it as ***.
-func Record(ctx context.Context, rt *runtime.Runtime, filename string, plan *workflow.Plan) (*runtime.Runtime, *script.Recorder, error) {
+func Record(
+	ctx context.Context, rt *runtime.Runtime, filename string, plan *workflow.Plan,
+) (*runtime.Runtime, *script.Recorder, error) {
 	var secrets []string
 	for _, name := range plan.Requires.Secrets {
 		if rt.Secrets == nil {

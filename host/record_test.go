@@ -225,7 +225,7 @@ func TestReplayOfAnotherRecipe(t *testing.T) {
 	}
 }
 
-func TestLoadReplayConfig(t *testing.T) {
+func TestOpenForReplay(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "braise.yaml")
 	text := "models:\n  fast: {provider: openai, model: m, api_key: '${BRAISE_TEST_NO_SUCH_KEY}'}\n  canned: {provider: script, file: gone.yaml}\nlimits: {max_parallel: 3}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -234,13 +234,14 @@ func TestLoadReplayConfig(t *testing.T) {
 	if _, err := host.LoadConfig(file); err == nil {
 		t.Error("LoadConfig: got no error")
 	}
-	c, err := host.LoadReplayConfig(file)
+	h, err := host.Open(t.Context(), &host.Options{Config: file, Replay: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rt, err := c.Runtime(filepath.Dir(file))
-	if err != nil || rt.Validate() != nil || len(rt.Models) != 2 || rt.Limits.MaxParallel != 3 {
-		t.Fatalf("got %+v, %v, want both models and the limits", rt, err)
+	defer h.Close()
+	rt := h.Bare()
+	if rt.Validate() != nil || len(rt.Models) != 2 || rt.Limits.MaxParallel != 3 {
+		t.Fatalf("got %+v, want both models and the limits", rt)
 	}
 	if _, err := rt.Models["fast"].Generate(t.Context(), &runtime.Request{Step: "s"}); err == nil {
 		t.Error("a model without a cassette answered")

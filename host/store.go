@@ -147,7 +147,8 @@ func splitStore(text string) (u storeURL, message, hint string) {
 		case u.path == "":
 			return u, fmt.Sprintf("a path must follow %q", scheme+":"), ""
 		case strings.HasPrefix(u.path, "//") && !strings.HasPrefix(u.path, "///"):
-			return u, fmt.Sprintf("no \"//\" may follow %q: it is followed by a path", scheme+":"), fmt.Sprintf("say %q", scheme+":"+strings.TrimPrefix(u.path, "//"))
+			return u, fmt.Sprintf("no \"//\" may follow %q: it is followed by a path", scheme+":"),
+				fmt.Sprintf("say %q", scheme+":"+strings.TrimPrefix(u.path, "//"))
 		}
 	}
 	return u, "", ""

@@ -24,7 +24,7 @@ import (
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
-	"github.com/braise-run/braise/scenario"
+	"github.com/braise-run/braise/scenario/scenariotest"
 	"github.com/braise-run/braise/workflow"
 )
 
@@ -113,7 +113,7 @@ func TestDocs(t *testing.T) {
 
 func TestScenarios(t *testing.T) {
 	for _, name := range recipes.Names() {
-		t.Run(name, func(t *testing.T) { scenario.Run(t, name, nil) })
+		t.Run(name, func(t *testing.T) { scenariotest.Run(t, name, nil) })
 	}
 }
 

@@ -55,7 +55,7 @@ func (s *scenario) attempt(ctx context.Context, base *runtime.Runtime, maxParall
 	var wrong *diagnostics.Error
 	switch {
 	case errors.As(err, &wrong):
-		return newAttempt([]*workflow.Outcome{workflow.Refused(wrong)}, nil, dir)
+		return newAttempt([]*workflow.Outcome{host.Refused(wrong)}, nil, dir)
 	case err != nil:
 		return nil, err
 	}

@@ -2,7 +2,7 @@
 // a paragraph that says what it guards, a recipe with the files it needs, the answers of its
 // models, and what should come out. docs/scenarios.md describes the file.
 //
-// [Run] serves Go tests, [Find] and [Check] the command. Every scenario runs four times, each time
+// [Find] and [Check] serve the command, package scenariotest Go tests. Every scenario runs four times, each time
 // in a fresh folder: twice with one adapter call at a time, twice with up to eight. Whatever
 // differs between those runs is a failure.
 package scenario
@@ -16,7 +16,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"testing"
 
 	"golang.org/x/tools/txtar"
 
@@ -38,7 +37,7 @@ type Options struct {
 
 // Result says how one scenario went.
 type Result struct {
-	Name     string   // the file's base name without .txtar
+	Name     string   // see Name
 	File     string   // its path
 	Failures []string // each may have several lines; nil: the scenario passed
 	Updated  bool     // the file was rewritten
@@ -70,42 +69,12 @@ func Find(paths []string, opts *Options) ([]string, error) {
 		files = append(files, found...)
 	}
 	return slices.DeleteFunc(files, func(file string) bool {
-		return opts != nil && opts.Run != nil && !opts.Run.MatchString(name(file))
+		return opts != nil && opts.Run != nil && !opts.Run.MatchString(Name(file))
 	}), nil
 }
 
-func name(file string) string { return strings.TrimSuffix(filepath.Base(file), extension) }
-
-// Run runs the scenarios in dir, each as a subtest if t is a *testing.T. It fails t for each that
-// does not hold, and when there is none.
-func Run(t testing.TB, dir string, opts *Options) {
-	t.Helper()
-	files, err := Find([]string{dir}, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) == 0 {
-		t.Fatalf("no scenario in %s", dir)
-	}
-	for _, file := range files {
-		if parent, ok := t.(*testing.T); ok {
-			parent.Run(name(file), func(t *testing.T) { report(t, file, opts) })
-		} else {
-			report(t, file, opts)
-		}
-	}
-}
-
-func report(t testing.TB, file string, opts *Options) {
-	t.Helper()
-	r, err := Check(t.Context(), file, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range r.Failures {
-		t.Errorf("%s: %s", r.File, f)
-	}
-}
+// Name is the name of a scenario by its file: the base name without .txtar.
+func Name(file string) string { return strings.TrimSuffix(filepath.Base(file), extension) }
 
 // parallelism is max_parallel in the runs of a scenario. Expectations are about the first.
 var parallelism = []int{1, 1, 8, 8}
@@ -123,7 +92,7 @@ func Check(ctx context.Context, path string, opts *Options) (*Result, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	result := &Result{Name: name(path), File: path}
+	result := &Result{Name: Name(path), File: path}
 	archive, err := txtar.ParseFile(path)
 	if err != nil {
 		return nil, err

@@ -21,6 +21,7 @@ import (
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
 	"github.com/braise-run/braise/scenario"
+	"github.com/braise-run/braise/scenario/scenariotest"
 	"github.com/braise-run/braise/trace"
 )
 
@@ -34,7 +35,7 @@ func TestScenarios(t *testing.T) {
 		t.Fatal(err)
 	}
 	rt.Trace = []trace.Sink{checked{t, compiled(t, trace.EventSchema()), compiled(t, trace.SnapshotSchema())}}
-	scenario.Run(t, "../testdata/scenarios", &scenario.Options{Update: *update, Runtime: rt})
+	scenariotest.Run(t, "../testdata/scenarios", &scenario.Options{Update: *update, Runtime: rt})
 }
 
 func compiled(t *testing.T, text []byte) *schema.Schema {
@@ -365,26 +366,6 @@ func TestFind(t *testing.T) {
 	}
 	if _, err := scenario.Find([]string{filepath.Join(dir, "missing")}, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing path: %v", err)
-	}
-}
-
-// recorder is a testing.TB that keeps what it is told.
-type recorder struct {
-	testing.TB
-	errors []string
-}
-
-func (r *recorder) Errorf(format string, args ...any) {
-	r.errors = append(r.errors, fmt.Sprintf(format, args...))
-}
-
-func TestRunReportsFailures(t *testing.T) {
-	path := write(t, good+"-- outcome.json --\n{\"output\": 5}\n")
-	r := &recorder{TB: t}
-	scenario.Run(r, filepath.Dir(path), nil)
-	want := []string{path + ": outcome.json: output is 4, want 5"}
-	if diff := cmp.Diff(want, r.errors); diff != "" {
-		t.Errorf("errors (-want +got)\n%s", diff)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/value"
@@ -43,29 +42,6 @@ type Outcome struct {
 func (o *Outcome) Error() *runtime.Error {
 	e, _ := errors.AsType[*runtime.Error](o.Err)
 	return e
-}
-
-// Refused returns the outcome of a run that could not begin: its recipe, configuration or input is
-// at fault. The outcome has the findings of a *diagnostics.Error, else err as its only one, and
-// the first of them as its error. It has no run id and no trace.
-func Refused(err error) *Outcome {
-	var found *diagnostics.Error
-	if !errors.As(err, &found) {
-		found = &diagnostics.Error{List: diagnostics.List{{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe,
-			Code: diagnostics.CodeFile, Message: err.Error()}}}
-	}
-	out := &Outcome{Status: StatusError, Diagnostics: found.List}
-	for _, d := range found.List {
-		if d.Level == diagnostics.ErrorLevel {
-			text := "nothing ran: " + d.Message
-			if !d.Position.IsZero() {
-				text = fmt.Sprintf("nothing ran: %s: %s", d.Position, d.Message)
-			}
-			out.Err = &runtime.Error{Category: runtime.CategoryConfig, Code: string(d.Code), Err: errors.New(text)}
-			break
-		}
-	}
-	return out
 }
 
 // outcomeJSON is the shape that command.md 1 fixes.

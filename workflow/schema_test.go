@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
@@ -66,12 +65,6 @@ func TestOutcomeSchemaTakesOutcomes(t *testing.T) {
 			fits(t, s, out)
 		})
 	}
-	t.Run("refused", func(t *testing.T) {
-		_, err := recipe.Parse("r.yaml", []byte("name: r"))
-		fits(t, s, workflow.Refused(err))
-		fits(t, s, workflow.Refused(diagnostics.List{{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
-			Code: diagnostics.CodeInput, Message: "m", Data: map[string]any{"n": 1}}}.Err()))
-	})
 }
 
 // fits checks the JSON of an outcome against the schema.

@@ -38,7 +38,8 @@ func (a *app) ask(ctx context.Context, p resume.Pause) (answer any, ok bool) {
 		}
 	}
 	var form any
-	if p.Schema != nil && !slices.Contains([]string{"reject", "retry", "fail"}, decision) || p.Schema == nil && decision == "" {
+	formless := slices.Contains([]string{"reject", "retry", "fail"}, decision)
+	if p.Schema != nil && !formless || p.Schema == nil && decision == "" {
 		if form, ok = a.askForm(ctx, p.Schema); !ok {
 			return nil, false
 		}

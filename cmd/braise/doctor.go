@@ -16,8 +16,10 @@ func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the installation: configuration, models, tools, MCP servers, secrets, telemetry, store, versions",
-		Long: "Doctor reads the configuration and looks whether what it names is there. Endpoints of models are asked for their list\n" +
-			"of models, which costs nothing, MCP servers for their tools, and the collector of telemetry is connected to; no model\n" +
+		Long: "Doctor reads the configuration and looks whether what it names is there. Endpoints of " +
+			"models are asked for their list\n" +
+			"of models, which costs nothing, MCP servers for their tools, and the collector of telemetry is " +
+			"connected to; no model\n" +
 			"answers, no tool is called and no telemetry is sent.",
 		Args: exactly(0, "doctor takes no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -34,10 +36,17 @@ func (a *app) doctorCommand() *cobra.Command {
 // configuration, and whether something that it names is missing.
 func (a *app) examine(ctx context.Context) (checks []host.Check, code int) {
 	v := version()
-	checks = []host.Check{{Part: "version", Status: host.CheckOK, Message: fmt.Sprintf("braise %s, %s, recipe format %s", v.Version, v.Go, v.Format)}}
-	config, path, err := a.loadConfig("")
+	checks = []host.Check{{Part: "version", Status: host.CheckOK,
+		Message: fmt.Sprintf("braise %s, %s, recipe format %s", v.Version, v.Go, v.Format)}}
+	path, err := a.config, error(nil)
+	if path == "" {
+		path, err = host.FindConfig("")
+	}
+	var config *host.Config
+	if err == nil && path != "" {
+		config, err = host.LoadConfig(path)
+	}
 	if err == nil {
-		a.host = config
 		config, err = a.withModels(config)
 	}
 	if err == nil {
@@ -47,21 +56,23 @@ func (a *app) examine(ctx context.Context) (checks []host.Check, code int) {
 		for _, d := range findings(err) {
 			checks = append(checks, configCheck(d))
 		}
-		return checks, exitInvalid
+		return checks, host.ExitInvalid
 	}
 	if path == "" {
-		checks = append(checks, host.Check{Part: "config", Status: host.CheckWarn, Message: "no " + host.FileName + " here: no models, no secrets",
-			Hint: "braise init DIR writes one; --config names another file"})
+		checks = append(checks, host.Check{Part: "config", Status: host.CheckWarn,
+			Message: "no " + host.FileName + " here: no models, no secrets",
+			Hint:    "braise init DIR writes one; --config names another file"})
 	} else {
-		checks = append(checks, host.Check{Part: "config", Status: host.CheckOK, Message: filepath.ToSlash(path) + " is valid"})
+		checks = append(checks, host.Check{Part: "config", Status: host.CheckOK,
+			Message: filepath.ToSlash(path) + " is valid"})
 	}
 	if _, err := config.Runtime(filepath.Dir(path)); err != nil { // a script; the checks say which
-		code = exitInvalid
+		code = host.ExitInvalid
 	}
 	for _, c := range config.Examine(ctx, filepath.Dir(path)) {
 		checks = append(checks, c)
-		if c.Status == host.CheckFail && code == exitOK {
-			code = exitMissing
+		if c.Status == host.CheckFail && code == host.ExitOK {
+			code = host.ExitMissing
 		}
 	}
 	return checks, code
@@ -87,13 +98,16 @@ func (a *app) withModels(config *host.Config) (*host.Config, error) {
 }
 
 // storeOf is the URL of the store that runs would have, its path absolute unless the configuration names it.
-func (a *app) storeOf(config *host.Config) (string, error) {
-	if a.store == "" && config.Store != "" {
+func (a *app) storeOf(config *host.Config) (url string, err error) {
+	switch {
+	case a.store != "":
+		url = a.store
+	case config.Store != "":
 		return config.Store, nil
-	}
-	url, _, err := a.storeURL()
-	if err != nil {
-		return "", err
+	default:
+		if url, err = host.DefaultStore(); err != nil {
+			return "", err
+		}
 	}
 	scheme, path, _ := strings.Cut(url, ":")
 	if scheme != "sqlite" && scheme != "jsonl" {

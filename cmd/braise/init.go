@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/recipes"
 )
@@ -23,8 +24,10 @@ func (a *app) initCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Write a recipe that runs without keys, its scenario and a braise.yaml",
-		Long: "Init writes a recipe with all that it needs into DIR, the working folder if not given: sample data, scripts in the\n" +
-			"place of models, scenarios, a braise.yaml and the JSON Schema for editors. It never changes a file that is there.",
+		Long: "Init writes a recipe with all that it needs into DIR, the working folder if not given: " +
+			"sample data, scripts in the\n" +
+			"place of models, scenarios, a braise.yaml and the JSON Schema for editors. It never changes " +
+			"a file that is there.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usageError("init takes one folder, not %d", len(args))
@@ -38,7 +41,8 @@ func (a *app) initCommand() *cobra.Command {
 			}
 			names := recipes.Names()
 			if !slices.Contains(names, template) {
-				return usageError("no template is named %q\n  hint: %s", template, diagnostics.DidYouMean(template, names))
+				return usageError("no template is named %q\n  hint: %s",
+					template, diagnostics.DidYouMean(template, names))
 			}
 			return a.init(filepath.Clean(dir), template)
 		},
@@ -58,7 +62,7 @@ type written struct {
 func (a *app) init(dir, template string) error {
 	files, err := templateFiles(template)
 	if err != nil {
-		return &exitError{exitInternal, err}
+		return &exitError{host.ExitInternal, err}
 	}
 	names := slices.Sorted(maps.Keys(files))
 	var taken []string
@@ -68,16 +72,16 @@ func (a *app) init(dir, template string) error {
 		case err == nil:
 			taken = append(taken, path)
 		case !errors.Is(err, fs.ErrNotExist):
-			return &exitError{exitFailed, err}
+			return &exitError{host.ExitFailed, err}
 		}
 	}
 	if taken != nil {
-		return &exitError{exitFailed, fmt.Errorf("nothing was written, because there is already: %s\n  hint: braise init DIR writes into another folder",
-			strings.Join(taken, ", "))}
+		return &exitError{host.ExitFailed, fmt.Errorf("nothing was written, because there is already: %s\n"+
+			"  hint: braise init DIR writes into another folder", strings.Join(taken, ", "))}
 	}
 	for _, name := range names {
 		if err := writeNew(filepath.Join(dir, name), files[name]); err != nil {
-			return &exitError{exitFailed, err}
+			return &exitError{host.ExitFailed, err}
 		}
 	}
 	if a.output != "human" {
@@ -86,7 +90,8 @@ func (a *app) init(dir, template string) error {
 	for _, name := range names {
 		fmt.Fprintln(a.stdout, filepath.Join(dir, name))
 	}
-	fmt.Fprintf(a.stdout, "\nNow try:\n  braise test %s\n  braise run %s%s\n", quoted(dir), quoted(filepath.Join(dir, "recipe.yaml")), tryWith[template])
+	fmt.Fprintf(a.stdout, "\nNow try:\n  braise test %s\n  braise run %s%s\n",
+		quoted(dir), quoted(filepath.Join(dir, "recipe.yaml")), tryWith[template])
 	return nil
 }
 

@@ -88,7 +88,8 @@ func (p *progress) loopText(l *loop, e trace.Event) string {
 			return p.paint("31", "✗") + fmt.Sprintf(" step %d: %s", l.step, get("message"))
 		}
 	case trace.AdapterRetry:
-		return fmt.Sprintf("the %s is tried again in %s ms, attempt %s of %s failed: %s", get("adapterKind"), get("delayMs"), get("attempt"), get("maxAttempts"), get("reason"))
+		return fmt.Sprintf("the %s is tried again in %s ms, attempt %s of %s failed: %s", get("adapterKind"),
+			get("delayMs"), get("attempt"), get("maxAttempts"), get("reason"))
 	case trace.SubagentStarted:
 		return "sub-agent " + get("id") + " started"
 	case trace.SubagentFailed:
@@ -145,7 +146,8 @@ func tokensOf(e trace.Event) (in, out int64) {
 // endText words how a loop ended, with what all its legs took.
 func (l *loop) endText(stop string) string {
 	usage, _ := l.whole["usage"].(map[string]any)
-	total := fmt.Sprintf("in step %s, tokens %s in, %s out", brief(l.whole["steps"]), brief(usage["input_tokens"]), brief(usage["output_tokens"]))
+	total := fmt.Sprintf("in step %s, tokens %s in, %s out",
+		brief(l.whole["steps"]), brief(usage["input_tokens"]), brief(usage["output_tokens"]))
 	switch stop {
 	case "answer":
 		return "answered " + total

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
 
@@ -51,7 +55,7 @@ edge, the shortest first, at most %d. Steps in bodies are named by their paths: 
 			if f.why && f.format != "text" && f.format != "json" {
 				return usageError("plan --why has the formats text and json")
 			}
-			return a.plan(args, &f)
+			return a.plan(cmd.Context(), args, &f)
 		},
 	}
 	flags := cmd.Flags()
@@ -63,15 +67,16 @@ edge, the shortest first, at most %d. Steps in bodies are named by their paths: 
 }
 
 // plan prints the plan of a recipe, or the ways between two of its steps.
-func (a *app) plan(args []string, f *planFlags) error {
+func (a *app) plan(ctx context.Context, args []string, f *planFlags) error {
 	if f.why && isNoFile(args[0]) && !isNoFile(args[2]) { // plan --why A B FILE
 		args = []string{args[2], args[0], args[1]}
 	}
-	rt, err := a.runtimeFor(args[0])
+	s, err := a.open(ctx, host.Options{Recipe: args[0]})
 	if err != nil {
 		return a.refuse(nil, err)
 	}
-	wf, err := a.compile(args[0], rt)
+	defer s.close()
+	wf, rt, err := s.host.Look(args[0])
 	if err != nil {
 		return a.refuse(nil, err)
 	}
@@ -112,4 +117,30 @@ func (a *app) plan(args []string, f *planFlags) error {
 func isNoFile(name string) bool {
 	_, err := os.Stat(name)
 	return errors.Is(err, fs.ErrNotExist)
+}
+
+// planWithCapabilities is a plan with what the host offers for it.
+type planWithCapabilities struct {
+	*workflow.Plan
+	Capabilities []runtime.Capability `json:"capabilities"`
+}
+
+// choosers are the paths of the steps whose model an expression names: the plan cannot list it.
+func choosers(steps []recipe.Step, prefix string) []string {
+	var paths []string
+	for _, s := range steps {
+		if f := s.With.Field("model"); f != nil && s.Uses.Text == "model" {
+			if f.Value.HasExpression() {
+				paths = append(paths, prefix+s.ID)
+			}
+		}
+		for name, b := range s.Bodies() {
+			inside := prefix + s.ID + "/"
+			if name != "" {
+				inside += name + "/"
+			}
+			paths = append(paths, choosers(b.All(), inside)...)
+		}
+	}
+	return paths
 }

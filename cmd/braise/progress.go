@@ -119,7 +119,8 @@ func (p *progress) Emit(e trace.Event) {
 	if p.verbose {
 		text = e.At.Local().Format("15:04:05.000") + " " + wholeLine(e)
 	}
-	over := p.segment.path == e.Step && (e.Kind == trace.ModelEnd || e.Kind == trace.StepEnd || e.Kind == trace.AdapterRetry)
+	over := p.segment.path == e.Step &&
+		(e.Kind == trace.ModelEnd || e.Kind == trace.StepEnd || e.Kind == trace.AdapterRetry)
 	if over || text != "" {
 		p.breakSegment()
 	}
@@ -220,7 +221,8 @@ func (p *progress) frame() {
 			fmt.Fprintf(&b, "  … and %d more\n", len(steps)-maxRunning)
 			break
 		}
-		line := fmt.Sprintf("%s %6s  %s  %s", p.paint("33", "•"), took(time.Since(s.began)), tail(visible(s.path)), s.doing)
+		line := fmt.Sprintf("%s %6s  %s  %s",
+			p.paint("33", "•"), took(time.Since(s.began)), tail(visible(s.path)), s.doing)
 		fmt.Fprintln(&b, strings.TrimRight(line, " "))
 	}
 	b.WriteString(wrapOn)

@@ -19,6 +19,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/recipes"
 )
 
@@ -118,7 +119,7 @@ func TestTelemetryOfARun(t *testing.T) {
 	srv := httptest.NewServer(&got)
 	defer srv.Close()
 	end, stderr := command("run", shipped(t, "triage", "telemetry: {otlp: "+srv.URL+"}\n"))
-	if end.Code != exitOK || strings.Contains(stderr, "telemetry") {
+	if end.Code != host.ExitOK || strings.Contains(stderr, "telemetry") {
 		t.Fatalf("exit %d\n%s", end.Code, stderr)
 	}
 	got.mutex.Lock()

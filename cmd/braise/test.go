@@ -10,12 +10,11 @@ import (
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
-	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/scenario"
 )
 
 func (a *app) testCommand() *cobra.Command {
-	opts := &scenario.Options{}
+	opts := &scenario.Options{} // of the runtime nothing of this installation, unless --config asks for it
 	run := ""
 	cmd := &cobra.Command{
 		Use:   "test [PATH…]",
@@ -28,15 +27,22 @@ func (a *app) testCommand() *cobra.Command {
 			if opts.Run, err = regexp.Compile(run); err != nil {
 				return usageError("--run: %v", err)
 			}
-			if opts.Runtime, err = a.scenarioRuntime(); err != nil {
-				return a.refuse(nil, err)
-			}
-			if a.config != "" {
-				disconnect, err := a.connect(cmd.Context(), nil, opts.Runtime)
+			switch {
+			case a.config != "":
+				s, err := a.open(cmd.Context(), host.Options{})
 				if err != nil {
-					return err
+					return a.refuse(nil, err)
 				}
-				defer disconnect()
+				defer s.close()
+				opts.Runtime = s.host.Bare()
+				if err := s.host.Connect(cmd.Context(), nil, opts.Runtime); err != nil {
+					return a.unready(err)
+				}
+			case a.strict:
+				if opts.Runtime, err = (*host.Config)(nil).Runtime(""); err != nil {
+					return a.refuse(nil, err)
+				}
+				opts.Runtime.Diagnostics = diagnostics.Strict
 			}
 			files, err := scenario.Find(args, opts)
 			switch {
@@ -53,22 +59,6 @@ func (a *app) testCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&opts.Update, "update", false, "rewrite the expectations that do not hold")
 	cmd.Flags().StringVar(&run, "run", "", "only scenarios whose name matches this regular expression")
 	return cmd
-}
-
-// scenarioRuntime is what scenarios run with beside their own files: nothing of this installation,
-// unless --config asks for it.
-func (a *app) scenarioRuntime() (*runtime.Runtime, error) {
-	var rt *runtime.Runtime
-	var err error
-	switch {
-	case a.config != "":
-		return a.runtimeFor("")
-	case a.strict:
-		if rt, err = (*host.Config)(nil).Runtime(""); err == nil {
-			rt.Diagnostics = diagnostics.Strict
-		}
-	}
-	return rt, err
 }
 
 // testResult is a scenario as test prints it in JSON.
@@ -91,7 +81,7 @@ func (a *app) test(ctx context.Context, files []string, opts *scenario.Options) 
 			return exit(reason.code)
 		}
 		if err != nil {
-			return &exitError{exitInternal, err}
+			return &exitError{host.ExitInternal, err}
 		}
 		if r.Failures != nil {
 			failed++
@@ -109,7 +99,7 @@ func (a *app) test(ctx context.Context, files []string, opts *scenario.Options) 
 		fmt.Fprintf(a.stdout, "%d passed, %d failed\n", len(files)-failed, failed)
 	}
 	if failed > 0 {
-		return exit(exitFailed)
+		return exit(host.ExitFailed)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
 
@@ -23,10 +22,10 @@ func (a *app) runsSend() *cobra.Command {
 			if err != nil {
 				return a.refuse(nil, err)
 			}
-			return a.goOn(cmd.Context(), args[0], changed{}, func(ctx context.Context, rt *runtime.Runtime, opts *workflow.ResumeOptions) *workflow.Outcome {
-				out, _ := workflow.Send(ctx, args[0], args[1], v, rt, opts)
-				return out
-			})
+			return a.goOn(cmd.Context(), args[0], changed{},
+				func(ctx context.Context, l leg) (*workflow.Outcome, error) {
+					return workflow.Send(ctx, args[0], args[1], v, l.rt, l.opts)
+				})
 		},
 	}
 	cmd.Flags().StringVar(&text, "inputs-json", "", "the value as JSON, or @FILE, or @- for stdin")

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/braise-run/braise/workflow"
+)
+
+func (a *app) runsAnswer() *cobra.Command {
+	flags := &answerFlags{}
+	cmd := &cobra.Command{
+		Use:   "answer RUN PAUSE",
+		Short: "Answer a pause by name instead of a token, and go on with the run",
+		Args:  exactly(2, "runs answer takes a run and a pause"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := flags.read(a, cmd); err != nil {
+				return err
+			}
+			return a.goOn(cmd.Context(), args[0], changed{},
+				func(ctx context.Context, l leg) (*workflow.Outcome, error) {
+					answering := *l.rt
+					answering.Resume = flags
+					return workflow.Answer(ctx, args[0], args[1], nil, &answering, l.opts)
+				})
+		},
+	}
+	flags.add(cmd)
+	a.addIncomplete(cmd)
+	return cmd
+}

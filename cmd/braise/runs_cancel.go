@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/workflow"
+)
+
+func (a *app) runsCancel() *cobra.Command {
+	reason := ""
+	cmd := &cobra.Command{
+		Use:   "cancel RUN",
+		Short: "End a run for good that waits or was interrupted: what it did is rolled back",
+		Args:  exactly(1, "runs cancel takes one run"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			done := false
+			err := a.goOn(cmd.Context(), args[0], changed{},
+				func(ctx context.Context, l leg) (*workflow.Outcome, error) {
+					out, err := workflow.Cancel(ctx, args[0], reason, l.rt, l.opts)
+					done = out.Status == workflow.StatusCancelled && ctx.Err() == nil
+					return out, err
+				})
+			if e, ok := errors.AsType[*exitError](err); ok && e.code == host.ExitCancelled && done {
+				return nil // as was asked for
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for people")
+	return cmd
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/braise-run/braise/workflow"
+)
+
+func (a *app) runsFork() *cobra.Command {
+	var at, inputsJSON string
+	var outputs []string
+	cmd := &cobra.Command{
+		Use:   "fork RUN --at STEP",
+		Short: "Begin a new run that shares with another one what came before a step",
+		Long: "Fork begins a new run: the step and all that follows from it run again, what else had " +
+			"succeeded stands. The old\n" +
+			"run is not touched.",
+		Args: exactly(1, "runs fork takes one run"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if at == "" {
+				return usageError("runs fork needs --at STEP")
+			}
+			edits := workflow.Edits{}
+			if cmd.Flags().Changed("inputs-json") {
+				var err error
+				if edits.Inputs, err = a.readInputs(inputsJSON); err != nil {
+					return a.refuse(nil, err)
+				}
+			}
+			for _, o := range outputs {
+				step, text, ok := strings.Cut(o, "=")
+				if !ok || step == "" {
+					return usageError("--set-output is %q; it is given as STEP=JSON", o)
+				}
+				v, err := a.readJSON(text)
+				if err != nil {
+					return a.refuse(nil, inputError("--set-output: step %q: %v", step, err))
+				}
+				if edits.Outputs == nil {
+					edits.Outputs = map[string]any{}
+				}
+				edits.Outputs[step] = v
+			}
+			return a.goOn(cmd.Context(), args[0], changed{},
+				func(ctx context.Context, l leg) (*workflow.Outcome, error) {
+					return workflow.Fork(ctx, args[0], at, edits, l.rt, l.opts)
+				})
+		},
+	}
+	cmd.Flags().StringVar(&at, "at", "", "the step at which the new run begins")
+	cmd.Flags().StringVar(&inputsJSON, "inputs-json", "",
+		"other inputs, as a JSON object, or @FILE, or @- for stdin; everything runs again then")
+	cmd.Flags().StringArrayVar(&outputs, "set-output", nil,
+		"STEP=JSON: what a finished step gave, otherwise than it did (repeatable)")
+	return cmd
+}

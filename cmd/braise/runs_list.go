@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/history"
+	"github.com/braise-run/braise/host"
+)
+
+func (a *app) runsList() *cobra.Command {
+	var status, recipe string
+	limit := 0
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List runs, the newest first",
+		Args:  exactly(0, "runs list takes no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if status != "" || cmd.Flags().Changed("status") {
+				if err := oneOf("status", status, statuses()...); err != nil {
+					return err
+				}
+			}
+			if limit < 0 {
+				return usageError("--limit is %d; the least is 0, for all", limit)
+			}
+			return a.withStore(cmd, func(ctx context.Context, _ *session, store checkpoint.Store) error {
+				list, storeErr := history.List(ctx, store,
+					history.Filter{Status: history.Status(status), Recipe: recipe, Limit: limit})
+				if storeErr != nil && len(list) == 0 {
+					return a.fail("", storeErr)
+				}
+				if err := a.printRuns(list); err != nil || storeErr == nil {
+					return err
+				}
+				return &exitError{host.ExitInternal, storeErr} // runs that cannot be read do not hide the others
+			})
+		},
+	}
+	cmd.Flags().StringVar(&status, "status", "", "only runs with this status: "+strings.Join(statuses(), ", "))
+	cmd.Flags().StringVar(&recipe, "recipe", "", "only runs of the recipe with this name")
+	cmd.Flags().IntVar(&limit, "limit", 0, "only so many of the newest; 0 is all")
+	return cmd
+}
+
+func (a *app) printRuns(list []history.Info) error {
+	if a.output != "human" {
+		return a.printJSON(list)
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "RUN\tRECIPE\tSTATUS\tSTARTED\tENDED\tPAUSES")
+	for _, r := range list {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\n",
+			r.RunID, visible(r.Recipe), r.Status, localTime(r.StartedAt), localTime(r.EndedAt), r.Pauses)
+	}
+	w.Flush()
+	return nil
+}

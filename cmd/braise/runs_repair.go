@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/braise-run/braise/checkpoint"
+)
+
+func (a *app) runsRepair() *cobra.Command {
+	return &cobra.Command{
+		Use:   "repair RUN",
+		Short: "Cut off the unfinished write at the end of a journal (store jsonl:)",
+		Args:  exactly(1, "runs repair takes one run"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withStore(cmd, func(ctx context.Context, _ *session, store checkpoint.Store) error {
+				r, ok := store.(checkpoint.Repairer)
+				if !ok {
+					return usageError("this store needs no repair: its writes are whole or not there")
+				}
+				n, err := r.Repair(ctx, args[0])
+				if err != nil {
+					return a.fail(args[0], err)
+				}
+				if a.output != "human" {
+					return a.printJSON(map[string]any{"runId": args[0], "bytes": n})
+				}
+				fmt.Fprintf(a.stdout, "%d bytes cut off\n", n)
+				return nil
+			})
+		},
+	}
+}

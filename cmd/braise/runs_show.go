@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/history"
+)
+
+func (a *app) runsShow() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show RUN",
+		Short: "What a run is, what it waits for, and its steps so far",
+		Args:  exactly(1, "runs show takes one run"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withStore(cmd, func(ctx context.Context, s *session, store checkpoint.Store) error {
+				run, err := history.Load(ctx, store, args[0])
+				if err != nil {
+					return a.fail(args[0], err)
+				}
+				if a.output != "human" {
+					return a.printJSON(run)
+				}
+				s.printRun(run)
+				return nil
+			})
+		},
+	}
+}
+
+func (s *session) printRun(run *history.Run) {
+	w := tabwriter.NewWriter(s.stdout, 0, 4, 2, ' ', 0)
+	row := func(name, text string) {
+		if text != "" && text != "-" {
+			fmt.Fprintf(w, "%s\t%s\n", visible(name), visible(text))
+		}
+	}
+	row("run", run.RunID)
+	row("recipe", run.Recipe)
+	row("digest", run.Digest)
+	row("status", string(run.Status))
+	row("forked from", run.Parent)
+	row("started", localTime(run.StartedAt))
+	row("updated", localTime(run.UpdatedAt))
+	row("ended", localTime(run.EndedAt))
+	for _, step := range run.Steps {
+		text := step.Status
+		if step.Error != "" {
+			text += ": " + cut(step.Error)
+		}
+		if step.Agent != nil {
+			text += fmt.Sprintf(", step %d, tokens %d in, %d out",
+				step.Agent.Step, step.Agent.Usage.InputTokens, step.Agent.Usage.OutputTokens)
+		}
+		row("step "+step.Step, text)
+		if step.Agent != nil {
+			for _, c := range step.Agent.Calls {
+				at := "asks the model"
+				if c.Call > 0 {
+					at = fmt.Sprintf("at call %d: %s", c.Call, c.Tool)
+				}
+				row("  "+c.Path, at)
+			}
+		}
+	}
+	for _, p := range run.Pauses {
+		text := string(p.Kind)
+		for _, t := range []string{p.Reason, p.Prompt} {
+			if t != "" {
+				text += ": " + cut(t)
+			}
+		}
+		row("pause "+p.ID, text)
+	}
+	w.Flush()
+	if len(run.Pauses) > 0 {
+		fmt.Fprintf(s.stdout, "to answer: braise runs answer %s PAUSE%s\n", run.RunID, s.sameFlags())
+	}
+}

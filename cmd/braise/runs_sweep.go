@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/workflow"
+)
+
+// sweepTime is how often sweep --watch looks for what is due.
+const sweepTime = time.Second
+
+func (a *app) runsSweep() *cobra.Command {
+	watch := false
+	cmd := &cobra.Command{
+		Use:   "sweep",
+		Short: "Go on with every run in which something is due: a wait that is over, a pause that has expired",
+		Args:  exactly(0, "runs sweep takes no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.open(cmd.Context(), host.Options{Look: !watch, Reporter: silent{}})
+			if err != nil {
+				return a.refuse(nil, err)
+			}
+			defer s.close()
+			if _, err := s.openStore(cmd.Context()); err != nil {
+				return err
+			}
+			if _, err := s.host.Runtime(cmd.Context(), nil); err != nil { // before a signal only stops the sweep
+				return a.unready(err)
+			}
+			ctx, why := s.interruptible(cmd.Context())
+			if watch {
+				err = s.keepSweeping(ctx)
+			} else {
+				err = s.sweep(ctx)
+			}
+			if reason := why(); reason != nil {
+				return exit(reason.code)
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&watch, "watch", false, "go on looking, until a signal comes")
+	return cmd
+}
+
+// sweep goes on with what is due, and prints how each run ended: in JSON a list of outcomes, with jsonl one a line.
+func (s *session) sweep(ctx context.Context) error {
+	outcomes, err := s.host.Sweep(ctx, nil)
+	for _, out := range outcomes {
+		if err := s.printSwept(out, false); err != nil {
+			return err
+		}
+	}
+	if s.output == "json" && err == nil {
+		if err := s.printJSON(append([]*workflow.Outcome{}, outcomes...)); err != nil {
+			return err
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		return s.fail("", err)
+	}
+	return nil
+}
+
+// keepSweeping sweeps until a signal comes, and prints how each run ended, in JSON one a line.
+func (s *session) keepSweeping(ctx context.Context) error {
+	for out, err := range s.host.Sweeps(ctx, sweepTime, nil) {
+		if err != nil {
+			return s.fail("", err)
+		}
+		if err := s.printSwept(out, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) printSwept(out *workflow.Outcome, watch bool) error {
+	switch {
+	case a.output == "human":
+		text := string(out.Status)
+		if out.Err != nil {
+			text += ": " + cut(out.Err.Error())
+		}
+		fmt.Fprintf(a.stdout, "%s %s\n", out.RunID, visible(text))
+	case a.output == "jsonl" || watch:
+		text, err := out.Summary()
+		if err != nil {
+			return &exitError{host.ExitInternal, err}
+		}
+		fmt.Fprintf(a.stdout, "%s\n", text)
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/history"
+	"github.com/braise-run/braise/trace"
+)
+
+func (a *app) runsTrace() *cobra.Command {
+	return &cobra.Command{
+		Use:   "trace RUN",
+		Short: "The events of a run, of all its legs, as its journal has them",
+		Args:  exactly(1, "runs trace takes one run"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withStore(cmd, func(ctx context.Context, _ *session, store checkpoint.Store) error {
+				run, err := history.Load(ctx, store, args[0])
+				if err != nil {
+					return a.fail(args[0], err)
+				}
+				if a.output == "json" {
+					return a.printJSON(run.Events)
+				}
+				return a.printEvents(run.Events)
+			})
+		},
+	}
+}
+
+// printEvents prints a line for each event.
+func (a *app) printEvents(events []trace.Event) error {
+	for _, e := range events {
+		if a.output == "human" {
+			fmt.Fprintf(a.stdout, "%s %s\n", e.At.Local().Format("2006-01-02 15:04:05.000"), visible(e.Line()))
+		} else if err := a.printJSON(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,226 @@
+package history
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/trace"
+)
+
+// agent tells from the events of a loop what happened in it: the trace of all legs as far as a journal has it, without
+// models, snapshots and retries. The zero agent, with its path, is at the beginning.
+type agent struct {
+	path  string // of the loop
+	state agentloop.State
+	waits bool
+	list  []trace.Event
+}
+
+// add takes the next event, and returns what it tells, without times. An event that is illegal where the
+// loop stands is an error.
+func (a *agent) add(e agentloop.Event) ([]trace.Event, error) {
+	a.list = nil
+	root := find(&a.state, "")
+	if a.waits && e.Kind != agentloop.Started {
+		a.emit(a.path, trace.AgentStart,
+			"agent", root.Start.Agent, "depth", root.Start.Depth, "resume", true, "usage", root.Total())
+	}
+	a.waits = false
+	n := e.Call
+	if e.Pause != nil {
+		n = e.Pause.Call
+	}
+	var before agentloop.Call
+	var answered agentloop.Pause
+	if s := find(&a.state, e.Frame); s != nil {
+		if n > 0 && n <= len(s.Calls) {
+			before = s.Calls[n-1]
+		}
+		if e.Answer != nil {
+			if i := slices.IndexFunc(s.Pauses, func(o agentloop.Pause) bool { return o.ID == e.Answer.Pause }); i >= 0 {
+				answered = s.Pauses[i]
+			}
+		}
+	}
+	next, err := agentloop.Reduce(a.state, e)
+	if err != nil {
+		return nil, err
+	}
+	a.state = next
+	s, path := find(&a.state, e.Frame), a.pathOf(e.Frame)
+	if n > 0 && before.Name != "" && !touched(before) {
+		a.emit(path, trace.ToolStart, "call", n, "tool", before.Name)
+	}
+	switch e.Kind {
+	case agentloop.Permission:
+		if before.For != agentloop.ForApproval {
+			a.emit(path, trace.PermissionRequest, "call", n, "tool", before.Name)
+		}
+		scope := string(cmp.Or(e.Scope, "once"))
+		a.emit(path, trace.PermissionResponse, "call", n, "tool", before.Name, "allow", e.Allow, "scope", scope)
+	case agentloop.ToolEnded:
+		if e.Code == "" {
+			a.emit(path, trace.ToolEnd, "call", n, "tool", before.Name)
+			break
+		}
+		message := strings.TrimPrefix(e.Text, "error: ")
+		a.emit(path, trace.AgentError, "what", "tool", "call", n, "tool", before.Name, "message", message)
+		a.emit(path, trace.ToolEnd, "call", n, "tool", before.Name, "error", e.Code)
+	case agentloop.Paused:
+		switch e.Pause.For {
+		case agentloop.ForApproval:
+			a.emit(path, trace.PermissionRequest, "call", n, "tool", before.Name)
+		case agentloop.ForHuman:
+			a.emit(path, trace.HumanRequest, "call", n)
+		}
+	case agentloop.Answered:
+		if answered.For == agentloop.ForHuman {
+			a.emit(path, trace.HumanResponse, "call", answered.Call)
+		}
+	case agentloop.Started, agentloop.Ended:
+		a.edge(s, path, &e)
+	default:
+		a.tell(s, path, &e)
+	}
+	return a.list, nil
+}
+
+// tell adds what an event says that is not of a call.
+func (a *agent) tell(s *agentloop.State, path string, e *agentloop.Event) {
+	switch e.Kind {
+	case agentloop.MemoryLoaded:
+		a.emit(path, trace.MemoryLoad, "messages", len(e.Messages))
+	case agentloop.Retrieved:
+		a.emit(path, trace.Retrieve, "documents", len(e.Documents))
+	case agentloop.Steered:
+		a.emit(path, trace.Steer, "messages", len(e.Notes))
+	case agentloop.Compacted:
+		a.emit(path, trace.Compact, "archive", e.Text)
+	case agentloop.ModelBegan, agentloop.ModelAgain:
+		a.emit(path, trace.ModelStart, "step", s.Steps)
+	case agentloop.ModelEnded:
+		a.emit(path, trace.ModelEnd, "finish", e.Finish, "usage", e.Usage)
+		if s.Phase == agentloop.Calling {
+			names := []any{}
+			for _, c := range s.Calls[s.Round:] {
+				names = append(names, c.Name)
+			}
+			a.emit(path, trace.ToolCallsBegin, "tools", names)
+		}
+	case agentloop.SubagentSet:
+		if !e.Subagent.Closed {
+			a.emit(path, trace.SubagentStarted, "id", e.Subagent.ID)
+		}
+	case agentloop.MemorySaved:
+		a.emit(path, trace.MemorySave, "messages", len(s.Messages)-s.Own)
+	}
+}
+
+// edge adds what the begin or the end of a loop says, to its parent too.
+func (a *agent) edge(s *agentloop.State, path string, e *agentloop.Event) {
+	outer, last := "", e.Frame
+	if i := strings.LastIndexByte(e.Frame, '/'); i >= 0 {
+		outer, last = e.Frame[:i], e.Frame[i+1:]
+	}
+	name, _, _ := strings.Cut(last, "#")
+	outer = a.pathOf(outer)
+	delegate := []any{"agent", name, "depth", s.Start.Depth, "call", ordinalOf(last)}
+	delegated := e.Frame != "" && s.Start.Subagent == ""
+	if e.Kind == agentloop.Started {
+		if delegated {
+			a.emit(outer, trace.DelegateStart, delegate...)
+		}
+		a.emit(path, trace.AgentStart, "agent", cmp.Or(s.Start.Agent, name), "depth", s.Start.Depth)
+		return
+	}
+	if s.Stop == agentloop.StopError {
+		failure := []any{"message", s.Failure}
+		if s.Code != "" {
+			failure = append(failure, "code", s.Code)
+		}
+		a.emit(path, trace.AgentError, failure...)
+	}
+	a.emit(path, trace.AgentEnd, "stopReason", string(s.Stop))
+	switch {
+	case delegated && s.Stop == agentloop.StopError:
+		a.emit(outer, trace.AgentError, "what", "delegate", "call", ordinalOf(last), "message", s.Failure)
+		fallthrough
+	case delegated:
+		a.emit(outer, trace.DelegateEnd, delegate...)
+	case e.Frame != "" && s.Stop == agentloop.StopError:
+		a.emit(outer, trace.SubagentFailed, "id", s.Start.Subagent)
+	case e.Frame != "":
+		a.emit(outer, trace.SubagentCompleted, "id", s.Start.Subagent)
+	}
+}
+
+// wait notes that the loop waits from here on, and returns what that tells.
+func (a *agent) wait() []trace.Event {
+	a.waits, a.list = true, nil
+	a.emit(a.path, trace.AgentEnd, "stopReason", "paused")
+	return a.list
+}
+
+// openCalls returns the calls that have no result, in the order of the calls, a child's behind the call that it is of.
+func openCalls(s *agentloop.State, path string) (list []Call) {
+	if s.Phase == agentloop.Asking {
+		return []Call{{Path: path}}
+	}
+	if s.Phase != agentloop.Calling {
+		return nil
+	}
+	for i := s.Round; i < len(s.Calls); i++ {
+		if s.Calls[i].Done {
+			continue
+		}
+		list = append(list, Call{path, i + 1, s.Calls[i].Name})
+		for name, child := range s.Children { // at most one has the number
+			if ordinalOf(name) == i+1 {
+				list = append(list, openCalls(child, path+"/"+name)...)
+			}
+		}
+	}
+	return list
+}
+
+// touched reports whether anything was recorded of a call but that the model asked for it.
+func touched(c agentloop.Call) bool { return c.Begun || c.Decided || c.Pauses > 0 || c.Done }
+
+// ordinalOf is the number of the call that a child is of, by its name: research#2.
+func ordinalOf(name string) int {
+	_, digits, _ := strings.Cut(name, "#")
+	n, _ := strconv.Atoi(digits) // the loop takes no other names
+	return n
+}
+
+// find returns the state of a frame; nil before it has begun.
+func find(s *agentloop.State, frame string) *agentloop.State {
+	for frame != "" && s != nil {
+		var name string
+		name, frame, _ = strings.Cut(frame, "/")
+		s = s.Children[name]
+	}
+	return s
+}
+
+func (a *agent) pathOf(frame string) string {
+	return strings.TrimSuffix(a.path+"/"+frame, "/")
+}
+
+// emit adds an event; data are names and values, in any order.
+func (a *agent) emit(path string, kind trace.Kind, data ...any) {
+	e := trace.Event{Kind: kind, Step: path}
+	for i := 0; i < len(data); i += 2 {
+		v, err := value.Normalise(data[i+1])
+		if err != nil {
+			v = err.Error()
+		}
+		e.Data = append(e.Data, trace.Attr{Key: data[i].(string), Value: v})
+	}
+	slices.SortFunc(e.Data, func(x, y trace.Attr) int { return strings.Compare(x.Key, y.Key) })
+	a.list = append(a.list, e)
+}

@@ -1,0 +1,164 @@
+// Package history tells from journals what runs are and did: their status, steps, agents, pauses and events, of runs
+// that have ended and of those that go on. It executes nothing and needs no lease.
+//
+// A journal does not have everything that an outcome has: steps that only compute leave no record, and of the models of
+// agents only what they answered is there.
+package history
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/trace"
+)
+
+// Status is what a run is at, as people see it.
+type Status string
+
+// The statuses of runs. A store does not tell Running from Interrupted: whether somebody holds the run does.
+const (
+	Running     Status = "running"     // somebody works on it
+	Interrupted Status = "interrupted" // nobody does, though it has not ended and waits for nothing
+	Paused      Status = "paused"      // it waits for an answer, an event or a time
+	OK          Status = "ok"
+	Failed      Status = "error"
+	Cancelled   Status = "cancelled"
+)
+
+// Statuses returns all statuses, those of runs that have not ended first.
+func Statuses() []Status { return []Status{Running, Interrupted, Paused, OK, Failed, Cancelled} }
+
+// StatusOf returns the status of a run by what its store knows of it.
+func StatusOf(sum checkpoint.Summary) Status {
+	if sum.Status == checkpoint.Running && !sum.Held {
+		return Interrupted
+	}
+	return Status(sum.Status)
+}
+
+// Info is what a list says of a run. Its JSON is what the command prints.
+type Info struct {
+	RunID     string    `json:"runId"`
+	Recipe    string    `json:"recipe"` // its name
+	Status    Status    `json:"status"`
+	StartedAt time.Time `json:"startedAt"`
+	EndedAt   time.Time `json:"endedAt,omitzero"` // zero: it has not ended
+	Pauses    int       `json:"pauses"`           // that are open
+}
+
+// Filter says which runs to list. The zero Filter lets all through.
+type Filter struct {
+	Status Status // "": any
+	Recipe string // its name; "": any
+	Limit  int    // so many of the newest; 0: no limit
+}
+
+// List returns the runs that a filter lets through, the newest first. Runs that cannot be read do not hide the others:
+// they are left out, and the error says what is wrong with them. The list is never nil.
+func List(ctx context.Context, store checkpoint.Store, f Filter) ([]Info, error) {
+	wanted := checkpoint.Filter{Status: checkpoint.Status(f.Status), Recipe: f.Recipe, Limit: f.Limit}
+	if f.Status == Running || f.Status == Interrupted { // the store does not tell them apart
+		wanted.Status, wanted.Limit = checkpoint.Running, 0
+	}
+	sums, err := store.List(ctx, wanted)
+	list := []Info{}
+	for _, sum := range sums {
+		status := StatusOf(sum)
+		if (f.Status == "" || f.Status == status) && (f.Limit == 0 || len(list) < f.Limit) {
+			list = append(list, Info{sum.ID, sum.Recipe, status, sum.StartedAt, sum.EndedAt, len(sum.Pauses)})
+		}
+	}
+	return list, err
+}
+
+// Run is what the journal of a run tells, over all its legs. Its JSON is what the command prints.
+type Run struct {
+	RunID     string         `json:"runId"`
+	Recipe    string         `json:"recipe"` // its name
+	Status    Status         `json:"status"`
+	StartedAt time.Time      `json:"startedAt"`
+	EndedAt   time.Time      `json:"endedAt,omitzero"` // zero: it has not ended
+	Pauses    []resume.Pause `json:"pauses"`           // that are open, without tokens; never nil
+	Digest    string         `json:"digest"`           // of the recipe that it began with
+	Parent    string         `json:"parent,omitempty"` // the run that it was forked from; "": none
+	UpdatedAt time.Time      `json:"updatedAt"`        // when the last record was written
+	Steps     []Step         `json:"steps"`            // in the order in which they began; never nil
+	Events    []trace.Event  `json:"-"`                // of all legs, numbered from 1; never nil
+}
+
+// Load reads the journal of a run. The error is the store's: [checkpoint.ErrNotFound] for a run that it does not have.
+func Load(ctx context.Context, store checkpoint.Store, runID string) (*Run, error) {
+	sum, recs, err := store.Load(ctx, runID, 0)
+	if err != nil {
+		return nil, err
+	}
+	r := newReader(ctx, store)
+	for _, rec := range recs {
+		r.add(rec)
+	}
+	run := &Run{RunID: sum.ID, Recipe: sum.Recipe, Status: StatusOf(sum), Digest: sum.Digest, Parent: sum.Parent,
+		StartedAt: sum.StartedAt, UpdatedAt: sum.UpdatedAt, EndedAt: sum.EndedAt,
+		Pauses: []resume.Pause{}, Steps: r.steps, Events: r.events}
+	for _, p := range sum.Pauses {
+		if opened, ok := r.pauses[p.ID]; ok {
+			run.Pauses = append(run.Pauses, opened)
+		}
+	}
+	return run, nil
+}
+
+// watchTime is how often Watch looks for more.
+const watchTime = 500 * time.Millisecond
+
+// Watch returns the events of a run as [Load] has them, those that are there already first, then the others as they are
+// recorded, until the run has ended for good. A run that pauses has not. An error is the last thing that comes: the
+// store's, or the context's. What another process records is seen within half a second.
+func Watch(ctx context.Context, store checkpoint.Store, runID string) iter.Seq2[trace.Event, error] {
+	return func(yield func(trace.Event, error) bool) {
+		r := newReader(ctx, store)
+		for seq := int64(0); ; {
+			sum, recs, err := store.Load(ctx, runID, seq)
+			if err != nil {
+				yield(trace.Event{}, err)
+				return
+			}
+			told := len(r.events)
+			for _, rec := range recs {
+				r.add(rec)
+			}
+			seq += int64(len(recs))
+			for _, e := range r.events[told:] {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if sum.Status.Ended() {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				yield(trace.Event{}, context.Cause(ctx))
+				return
+			case <-time.After(watchTime):
+			}
+		}
+	}
+}
+
+// newReader returns a reader that takes the names of tools and models from the recipe that the store has.
+func newReader(ctx context.Context, store checkpoint.Store) *reader {
+	return &reader{events: []trace.Event{}, steps: []Step{}, pauses: map[string]resume.Pause{},
+		index: map[string]int{}, began: map[string]time.Time{}, agents: map[string]*agent{},
+		load: func(digest string) *recipe.Recipe {
+			text, err := store.Definition(ctx, digest)
+			if err != nil {
+				return nil // less is told then
+			}
+			r, _ := recipe.FromDefinition(text)
+			return r
+		}}
+}

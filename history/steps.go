@@ -1,0 +1,255 @@
+package history
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// Step is a step as far as the journal tells.
+type Step struct {
+	Step   string `json:"step"`   // its path
+	Status string `json:"status"` // running, waiting, succeeded, failed
+	Error  string `json:"error,omitempty"`
+	Agent  *Agent `json:"agent,omitempty"` // nil: it is no agent, or it has not begun
+}
+
+// Agent is where an agent stands.
+type Agent struct {
+	Step  int           `json:"step"`            // of its loop
+	Calls []Call        `json:"calls,omitempty"` // that have no result yet, children's behind their parent's
+	Usage runtime.Usage `json:"usage"`           // children's included
+}
+
+// Call is a call of an agent that has no result yet.
+type Call struct {
+	Path string `json:"path"`           // of the loop that makes it
+	Call int    `json:"call,omitempty"` // its number; 0: of the model
+	Tool string `json:"tool,omitempty"`
+}
+
+// reader reads a journal, a record at a time.
+type reader struct {
+	events []trace.Event
+	steps  []Step                  // that the journal names, in the order in which they began
+	pauses map[string]resume.Pause // that were opened, without tokens
+
+	about  []trace.Attr   // of run.start
+	recipe *recipe.Recipe // nil: not there
+	load   func(digest string) *recipe.Recipe
+	index  map[string]int       // of steps
+	began  map[string]time.Time // calls, by path
+	open   []resume.Pause
+	paused bool
+	failed []trace.Attr      // of the step that failed last
+	agents map[string]*agent // by path
+}
+
+// add takes the next record.
+func (r *reader) add(rec checkpoint.Record) {
+	data := membersOf(rec)
+	text := data.text
+	if r.paused {
+		kind := "recover"
+		if rec.Kind == checkpoint.PauseAnswered && text("next") == string(resume.Answered) {
+			kind = "resume"
+		}
+		r.paused = false
+		r.emitOf(rec, "", trace.RunStart, append(slices.Clone(r.about), trace.Attr{Key: kind, Value: true})...)
+	}
+	switch rec.Kind {
+	case checkpoint.RunCreated:
+		r.recipe = r.load(text("digest"))
+		r.about = []trace.Attr{{Key: "digest", Value: text("digest")}, {Key: "recipe", Value: text("recipe")}}
+		r.emit(rec, trace.RunStart, slices.Clone(r.about)...)
+	case callBegun:
+		r.call(rec, "")
+	case agentEvent:
+		r.agent(rec)
+	case callEnded:
+		if r.began[rec.Path].IsZero() {
+			r.call(rec, text("model"))
+		}
+		if why, failed := data.failure(); failed {
+			r.end(rec, &why)
+		} else {
+			r.end(rec, nil)
+		}
+	case waitOver:
+		r.begin(rec)
+		r.end(rec, nil)
+	case checkpoint.PauseOpened:
+		opened, err := resume.Opened(rec)
+		if err != nil {
+			return
+		}
+		of := rec
+		if step := data.agentStep(); step != "" { // a child of the step's may be what waits
+			of.Path = step
+		}
+		r.begin(of)
+		r.steps[r.index[of.Path]].Status = "waiting"
+		r.emit(rec, trace.StepWaiting, trace.Attr{Key: "pauseKind", Value: string(opened.Kind)})
+		r.pauses[opened.ID] = opened
+		r.open = append(r.open, opened)
+	case checkpoint.PauseAnswered:
+		r.answered(rec, text("pause"), resume.Next(text("next")))
+	case checkpoint.RunPaused:
+		for _, o := range r.open {
+			r.emitOf(rec, "", trace.RunPaused,
+				trace.Attr{Key: "pauseKind", Value: string(o.Kind)}, trace.Attr{Key: "step", Value: o.Step})
+		}
+		r.emit(rec, trace.RunOutput, trace.Attr{Key: "type", Value: "artefact"})
+		r.emit(rec, trace.RunEnd, trace.Attr{Key: "status", Value: "paused"})
+		r.paused = true
+	case checkpoint.RunEnded:
+		switch checkpoint.Status(text("status")) {
+		case checkpoint.OK:
+			r.emit(rec, trace.RunSuccess)
+		case checkpoint.Cancelled:
+			r.emit(rec, trace.RunCancelled)
+		default:
+			r.emit(rec, trace.RunError, r.failed...)
+		}
+		r.emit(rec, trace.RunEnd, trace.Attr{Key: "status", Value: text("status")})
+	}
+}
+
+func (r *reader) emit(rec checkpoint.Record, kind trace.Kind, data ...trace.Attr) {
+	r.emitOf(rec, rec.Path, kind, data...)
+}
+
+func (r *reader) emitOf(rec checkpoint.Record, step string, kind trace.Kind, data ...trace.Attr) {
+	slices.SortFunc(data, func(a, b trace.Attr) int { return strings.Compare(a.Key, b.Key) })
+	seq := int64(len(r.events) + 1)
+	r.events = append(r.events, trace.Event{Seq: seq, At: rec.At, Kind: kind, Step: step, Data: data})
+}
+
+// begin notes that a step runs, unless it is known.
+func (r *reader) begin(rec checkpoint.Record) {
+	if _, known := r.index[rec.Path]; !known {
+		r.index[rec.Path] = len(r.steps)
+		r.steps = append(r.steps, Step{Step: rec.Path})
+		r.emit(rec, trace.StepStart)
+	}
+	s := &r.steps[r.index[rec.Path]]
+	s.Status, s.Error = "running", ""
+}
+
+// call notes that a step calls its adapter.
+func (r *reader) call(rec checkpoint.Record, model string) {
+	r.begin(rec)
+	r.began[rec.Path] = rec.At
+	uses := r.uses(rec.Path)
+	if strings.Contains(uses, ".") {
+		r.emit(rec, trace.AdapterCall, trace.Attr{Key: "kind", Value: "tool"}, trace.Attr{Key: "name", Value: uses})
+	} else if uses != "" {
+		data := []trace.Attr{{Key: "kind", Value: uses}}
+		if model != "" {
+			data = append(data, trace.Attr{Key: "name", Value: model})
+		}
+		r.emit(rec, trace.AdapterCall, data...)
+	}
+}
+
+// end notes that a step is over; why is nil when it succeeded.
+func (r *reader) end(rec checkpoint.Record, why *failure) {
+	s := &r.steps[r.index[rec.Path]]
+	s.Status = "succeeded"
+	data := []trace.Attr{{Key: "status", Value: "succeeded"}}
+	if why != nil {
+		s.Status, s.Error = "failed", why.message
+		code, message := trace.Attr{Key: "code", Value: why.code}, trace.Attr{Key: "message", Value: why.message}
+		r.failed = []trace.Attr{code, message, {Key: "step", Value: rec.Path}}
+		data = []trace.Attr{code, message, {Key: "status", Value: "failed"}}
+	}
+	if at := r.began[rec.Path]; !at.IsZero() && at != rec.At {
+		data = append(data, trace.Attr{Key: "durationMs", Value: rec.At.Sub(at).Milliseconds()})
+	}
+	delete(r.began, rec.Path)
+	r.emit(rec, trace.StepEnd, data...)
+}
+
+// agent notes what happened in an agent.
+func (r *reader) agent(rec checkpoint.Record) {
+	list, waits, err := agentEvents(rec)
+	if err != nil {
+		return
+	}
+	r.begin(rec)
+	if r.began[rec.Path].IsZero() {
+		r.began[rec.Path] = rec.At
+	}
+	of := r.agents[rec.Path]
+	add := func(events []trace.Event) {
+		for _, e := range events {
+			r.emitOf(rec, e.Step, e.Kind, e.Data...)
+		}
+	}
+	for _, e := range list {
+		if of == nil || e.Kind == agentloop.Started && e.Frame == "" { // again, with an interrupt that restarts
+			of = &agent{path: rec.Path}
+			r.agents[rec.Path] = of
+		}
+		events, err := of.add(e)
+		if add(events); err != nil {
+			return // of another version
+		}
+	}
+	if of == nil {
+		return
+	}
+	s := &r.steps[r.index[rec.Path]]
+	if waits {
+		add(of.wait())
+		s.Status = "waiting"
+	}
+	s.Agent = &Agent{Step: of.state.Steps, Calls: openCalls(&of.state, of.path), Usage: of.state.Total()}
+}
+
+// answered notes that a pause is over. A step that did nothing but wait is over too.
+func (r *reader) answered(rec checkpoint.Record, id string, next resume.Next) {
+	r.open = slices.DeleteFunc(r.open, func(o resume.Pause) bool { return o.ID == id })
+	if _, known := r.index[rec.Path]; !known {
+		return
+	}
+	r.steps[r.index[rec.Path]].Status = "running"
+	uses := r.uses(rec.Path)
+	switch {
+	case next == resume.Failed:
+		r.end(rec, &failure{"pause.expired", "nobody answered in time"})
+	case uses == "human" || uses == "wait" || uses == "receive":
+		r.end(rec, nil)
+	}
+}
+
+// uses is what a step of the recipe uses, by its path; "" when it is not known.
+func (r *reader) uses(path string) string {
+	if r.recipe == nil {
+		return ""
+	}
+	steps, uses := r.recipe.Steps, ""
+	bodies := map[string]*recipe.Body{} // that the next name may be one of
+	for id := range strings.SplitSeq(resume.DefinitionPath(path), "/") {
+		if b, ok := bodies[id]; ok && b != nil { // a branch or a case
+			steps, bodies = b.All(), nil
+			continue
+		}
+		i := slices.IndexFunc(steps, func(s recipe.Step) bool { return s.ID == id })
+		if i < 0 {
+			return ""
+		}
+		uses = steps[i].Uses.Text
+		bodies = maps.Collect(steps[i].Bodies())
+		steps = bodies[""].All()
+	}
+	return uses
+}

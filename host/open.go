@@ -1,0 +1,402 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/braise-run/braise/adapters/mcp"
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace/oteltrace"
+	"github.com/braise-run/braise/workflow"
+)
+
+// Options say which installation to open, and what is different from its configuration. A nil *Options is the zero
+// Options.
+type Options struct {
+	// Config is the path of the configuration. "": the braise.yaml beside Recipe, else that in the working folder, else
+	// none, which allows no models and of the built-in tools only http.request.
+	Config string
+	// Recipe is the path of the recipe beside which a configuration is looked for; nothing else is done with it. "":
+	// none.
+	Recipe string
+	// Store is the URL of the store, see OpenStore, its path relative to the working folder. "": that of the
+	// configuration, else DefaultStore.
+	Store string
+	// Look opens the store only if it is there: one that is not is an empty one, and nothing makes it.
+	Look bool
+	// StoreOnly is for whoever only looks into the store: the configuration is read only if it may say where that is,
+	// and of its models only the names. Nothing can be run.
+	StoreOnly bool
+	// Models answer instead of those of the configuration, each given as NAME=script:FILE, the file relative to the
+	// working folder.
+	Models []string
+	// Replay reads of the configuration's models only the names: for runs that answer from a cassette, see the function
+	// Replay.
+	Replay bool
+	// Strict makes findings about a recipe, and about what it needs, stop its runs before the first step.
+	Strict bool
+	// MaxParallel bounds the calls at once of a run, if lower than what the configuration says. 0: it does not.
+	MaxParallel int
+	// NewRunID makes the ids of runs. nil: UUIDv7.
+	NewRunID func() string
+	// Reporter takes the warnings of runs. nil: as in a runtime.Runtime.
+	Reporter runtime.Reporter
+	// Warn takes what is to be said of the installation though nothing fails of it. It may be called at any time, until
+	// Close returns. nil: slog.Default.
+	Warn func(message string)
+	// Version is that of the program, for telemetry. "": none.
+	Version string
+}
+
+// Host is an open installation. The store, MCP servers and telemetry are opened when something needs them first, then
+// shared by all that runs, until Close. It is safe for concurrent use.
+type Host struct {
+	opts   Options
+	config *Config // nil: none
+	path   string  // of the configuration; "": none
+	dir    string  // of the configuration
+	base   *runtime.Runtime
+
+	mu       sync.Mutex // guards what follows
+	closed   bool
+	store    checkpoint.Store
+	exporter *oteltrace.Exporter
+	servers  map[string]*server
+}
+
+// server is an MCP server; open waits for nobody but those who need the same one.
+type server struct {
+	mu     sync.Mutex
+	opened *mcp.Server // nil: not yet
+}
+
+// openTime is how long a store may take to open.
+const openTime = 30 * time.Second
+
+// Open reads the configuration of an installation, and the scripts that models answer from. What else it names is
+// opened when it is needed. The error is a *diagnostics.Error, or says which file or option is at fault.
+func Open(ctx context.Context, opts *Options) (*Host, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	h := &Host{base: &runtime.Runtime{}, servers: map[string]*server{}}
+	if opts != nil {
+		h.opts = *opts
+	}
+	if h.opts.StoreOnly && h.opts.Store != "" {
+		return h, nil
+	}
+	var err error
+	if h.path = h.opts.Config; h.path == "" {
+		if h.path, err = FindConfig(h.opts.Recipe); err != nil {
+			return nil, err
+		}
+	}
+	if h.path != "" {
+		if h.config, err = loadConfig(h.path, h.opts.Replay || h.opts.StoreOnly); err != nil {
+			return nil, err
+		}
+	}
+	h.dir = filepath.Dir(h.path)
+	if h.base, err = h.config.Runtime(h.dir); err != nil {
+		return nil, err
+	}
+	for _, spec := range h.opts.Models {
+		if err := overrideModel(h.base, spec); err != nil {
+			return nil, err
+		}
+	}
+	h.base.Reporter, h.base.NewRunID = h.opts.Reporter, h.opts.NewRunID
+	if h.opts.Strict {
+		h.base.Diagnostics = diagnostics.Strict
+	}
+	if n, most := h.opts.MaxParallel, h.base.Limits.MaxParallel; n > 0 && (most == 0 || n < most) {
+		h.base.Limits.MaxParallel = n
+	}
+	return h, nil
+}
+
+// ConfigPath returns the path of the configuration; "" when there is none, or nobody needed it.
+func (h *Host) ConfigPath() string { return h.path }
+
+// StoreURL returns the URL of the store, and the folder at which its relative paths start; "" is the working folder.
+func (h *Host) StoreURL() (url, dir string, err error) {
+	switch {
+	case h.opts.Store != "":
+		return h.opts.Store, "", nil
+	case h.config != nil && h.config.Store != "":
+		return h.config.Store, h.dir, nil
+	}
+	url, err = DefaultStore()
+	return url, "", err
+}
+
+// Store returns the store of the installation. Opening it takes at most 30 s; after an error the next call tries again.
+func (h *Host) Store(ctx context.Context) (checkpoint.Store, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, checkpoint.ErrClosed
+	}
+	if h.store != nil {
+		return h.store, nil
+	}
+	url, dir, err := h.StoreURL()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	open := OpenStore
+	if h.opts.Look {
+		open = FindStore
+	}
+	store, err := open(ctx, url, dir)
+	if h.opts.Look && errors.Is(err, fs.ErrNotExist) {
+		h.warn("there is no store yet: " + url)
+		store, err = &checkpoint.Memory{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	h.store = store
+	return store, nil
+}
+
+func (h *Host) warn(message string) {
+	if h.opts.Warn == nil {
+		slog.Warn(message)
+		return
+	}
+	h.opts.Warn(message)
+}
+
+// Bare returns a new Runtime of the configuration and the options, without store, MCP servers and telemetry: to look
+// at, or for tests of recipes.
+func (h *Host) Bare() *runtime.Runtime {
+	rt := *h.base
+	rt.Models = maps.Clone(rt.Models)
+	_ = h.config.UseStore(&rt, nil) // only a store can be at fault
+	return &rt
+}
+
+// Look loads and compiles a recipe to look at it, and returns the Runtime that it was checked against. No MCP server is
+// opened: their tools are taken for granted. A recipe with errors is compiled too, so that all of them are found in one
+// go; then the error is a *diagnostics.Error, or says that the folder cannot be opened. A nil h is an installation of
+// which nothing is known.
+func (h *Host) Look(path string) (*workflow.Workflow, *runtime.Runtime, error) {
+	r, err := LoadRecipe(path)
+	if r == nil {
+		return nil, nil, err
+	}
+	var opts workflow.Options
+	var rt *runtime.Runtime
+	if h != nil {
+		rt = h.Bare()
+		h.config.Assume(r, rt)
+		opts.Tools = rt.ToolSpecs()
+	}
+	wf, err := workflow.Compile(r, &opts)
+	return wf, rt, err
+}
+
+// Load loads and compiles a recipe to run it, and opens the MCP servers that it needs. The error is a
+// *diagnostics.Error that has everything that is wrong with the recipe, says that its folder cannot be opened, or is a
+// *runtime.Error with the code tool.missing for a server that cannot be opened.
+func (h *Host) Load(ctx context.Context, path string) (*workflow.Workflow, error) {
+	r, err := LoadRecipe(path)
+	if err != nil {
+		_, _, err = (*Host)(nil).Look(path) // finds the rest
+		return nil, err
+	}
+	rt := h.Bare()
+	if err := h.Connect(ctx, r, rt); err != nil {
+		return nil, err
+	}
+	return workflow.Compile(r, &workflow.Options{Tools: rt.ToolSpecs()})
+}
+
+// Runtime returns a new Runtime to run a workflow with, and everything that it needs is open: the store, the MCP
+// servers of its tools, telemetry. A nil wf is any: all servers are opened. The error is a *runtime.Error with the code
+// tool.missing for a server that cannot be opened; otherwise the store, or where telemetry goes, is at fault. What a
+// caller changes of it is its own: fields of the struct, and entries of Models.
+func (h *Host) Runtime(ctx context.Context, wf *workflow.Workflow) (*runtime.Runtime, error) {
+	var r *recipe.Recipe
+	if wf != nil {
+		r = wf.Recipe()
+	}
+	rt := h.Bare()
+	if err := h.Connect(ctx, r, rt); err != nil {
+		return nil, err
+	}
+	return rt, h.equip(ctx, rt)
+}
+
+// RuntimeOf is Runtime for a run of the store: for the workflow of opts if that has one, else for the recipe that the
+// store has. For a run that the store does not have, or cannot read, no server is opened; going on with it says what is
+// wrong.
+func (h *Host) RuntimeOf(ctx context.Context, runID string, opts *workflow.ResumeOptions) (*runtime.Runtime, error) {
+	if opts != nil && opts.Workflow != nil {
+		return h.Runtime(ctx, opts.Workflow)
+	}
+	store, err := h.Store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rt := h.Bare()
+	if r := storedRecipe(ctx, store, runID); r != nil {
+		if err := h.Connect(ctx, r, rt); err != nil {
+			return nil, err
+		}
+	}
+	return rt, h.equip(ctx, rt)
+}
+
+// storedRecipe is the recipe of a run; nil when the store does not have it.
+func storedRecipe(ctx context.Context, store checkpoint.Store, runID string) *recipe.Recipe {
+	sum, _, err := store.Load(ctx, runID, math.MaxInt64)
+	if err != nil {
+		return nil
+	}
+	text, err := store.Definition(ctx, sum.Digest)
+	if err != nil {
+		return nil
+	}
+	r, err := recipe.FromDefinition(text)
+	if err != nil {
+		return nil
+	}
+	return r
+}
+
+// equip gives rt the store and telemetry, and takes what comes in for a pause as its answer.
+func (h *Host) equip(ctx context.Context, rt *runtime.Runtime) error {
+	store, err := h.Store(ctx)
+	if err != nil {
+		return err
+	}
+	if err := h.config.UseStore(rt, store); err != nil {
+		return err
+	}
+	rt.Resume = resume.PassThrough{}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.closed:
+		return checkpoint.ErrClosed
+	case h.exporter == nil:
+		if h.exporter, err = h.config.Telemetry(h.opts.Version); err != nil {
+			return err
+		}
+	}
+	if h.exporter != nil {
+		rt.Trace = append(slices.Clip(rt.Trace), h.exporter)
+	}
+	return nil
+}
+
+// Connect opens the MCP servers that a recipe needs, as [Config.Connect] does, and adds their tools to rt. They stay
+// open until Close, for others too. The error, a *runtime.Error with the code tool.missing, says which servers could
+// not be opened; the tools of the others are there.
+func (h *Host) Connect(ctx context.Context, r *recipe.Recipe, rt *runtime.Runtime) error {
+	if h.config == nil || len(h.config.MCP) == 0 {
+		return nil
+	}
+	names := h.config.serversFor(r)
+	servers, errs := make([]*mcp.Server, len(names)), make([]error, len(names))
+	var opening sync.WaitGroup
+	for i, name := range names {
+		opening.Go(func() { servers[i], errs[i] = h.server(ctx, name) })
+	}
+	opening.Wait()
+	for _, s := range servers {
+		if s != nil {
+			rt.Tools = slices.Concat(rt.Tools, s.Tools())
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return &runtime.Error{Category: runtime.CategoryConfig, Code: "tool.missing", Err: err}
+	}
+	return nil
+}
+
+// server returns a server, and opens it if it is not open yet.
+func (h *Host) server(ctx context.Context, name string) (*mcp.Server, error) {
+	h.mu.Lock()
+	s := h.servers[name]
+	if s == nil {
+		s = new(server)
+		h.servers[name] = s
+	}
+	h.mu.Unlock()
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.opened != nil {
+		return s.opened, nil
+	}
+	opened, err := mcp.Open(ctx, h.config.server(name, h.dir))
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		opened.Close()
+		return nil, fmt.Errorf("mcp server %q: the host is closed", name)
+	}
+	s.opened = opened
+	return opened, nil
+}
+
+// maxWarning is how many characters of what a collector says are told.
+const maxWarning = 500
+
+// Close sends what telemetry has, closes the store and ends the servers. It is called once nothing runs any more; calls
+// again do nothing. The error is the store's; that of telemetry is a warning.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return nil
+	}
+	h.closed = true
+	store, exporter, servers := h.store, h.exporter, h.servers
+	h.mu.Unlock()
+
+	if exporter != nil {
+		if err := exporter.Shutdown(context.Background()); err != nil {
+			text := []rune(strings.Join(strings.Fields(err.Error()), " ")) // the collector's words may be in it
+			if len(text) > maxWarning {
+				text = append(text[:maxWarning], '…')
+			}
+			h.warn("telemetry: " + string(text))
+		}
+	}
+	var err error
+	if store != nil {
+		err = store.Close()
+	}
+	var closing sync.WaitGroup
+	for _, s := range servers {
+		if s.opened != nil { // nobody sets it any more
+			closing.Go(s.opened.Close)
+		}
+	}
+	closing.Wait()
+	return err
+}
