@@ -76,9 +76,11 @@ func (r *run) suspend(in *invocation) {
 	if r.m.Suspend(in.task); in.task.Status() != machine.Waiting { // it was told to stop meanwhile
 		if !r.cancelled {
 			r.note(&entry{kind: recEnded, path: in.path, n: n, failure: in.task.Failure(), asked: in.asked()})
+			r.m.Spend(in.task, in.used.micros)
 		}
 		return
 	}
+	r.m.Spend(in.task, in.used.micros)
 	r.keep(in.task, in.progress)
 	r.pause(in.task, *in.pause, n, in.record())
 }

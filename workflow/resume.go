@@ -477,6 +477,7 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 			r.markDrawn(model, n)
 		}
 		r.spent(task, usageOf(kept))
+		r.m.Spend(task, usageOf(kept).micros)
 		if r.opened == nil {
 			r.opened = map[string]int{}
 		}
