@@ -185,14 +185,22 @@ func isPause(rec checkpoint.Record, id string) bool {
 }
 
 // doubtsOf are the calls of steps that begin again of which nobody knows whether they had their effect: those
-// that somebody is being asked about, by a pause that open is true for, and those that had begun when the
-// process died.
+// that somebody is being asked about, by a pause that open is true for, those that had begun when the process
+// died, and those that a person said the end of.
 func doubtsOf(recs []checkpoint.Record, stands map[string]bool, open func(checkpoint.Record) bool) ([]any, error) {
 	var doubts []any
 	add := func(step, about string) { doubts = append(doubts, map[string]any{"step": step, "about": about}) }
 	begun := map[string]bool{}
 	agents := map[string][]agentloop.Event{}
+	said := words{}
 	for _, rec := range recs {
+		data, err := dataOf(rec)
+		if err != nil {
+			return nil, err
+		}
+		if said.next(rec, data) != nil && !stands[rec.Path] { // by a person, who is asked once more
+			add(rec.Path, "")
+		}
 		switch rec.Kind {
 		case recBegun:
 			begun[rec.Path] = true
@@ -208,10 +216,6 @@ func doubtsOf(recs []checkpoint.Record, stands map[string]bool, open func(checkp
 		case checkpoint.PauseOpened:
 			delete(begun, rec.Path)
 			p, err := resume.Opened(rec)
-			if err != nil {
-				return nil, err
-			}
-			data, err := dataOf(rec)
 			if err != nil {
 				return nil, err
 			}

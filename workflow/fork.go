@@ -162,11 +162,13 @@ func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs ma
 		}
 	}
 	var agents []checkpoint.Record
+	said := words{}
 	for _, rec := range recs {
 		data, err := dataOf(rec)
 		if err != nil {
 			return err
 		}
+		settled := said.next(rec, data)
 		if rec.Kind == recGiven {
 			rec.Kind = recEnded
 		}
@@ -188,16 +190,19 @@ func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs ma
 			}
 			continue
 		}
-		if !over && rec.Kind != recWaitOver || !stands[rec.Path] {
+		if !over && rec.Kind != recWaitOver && settled == nil || !stands[rec.Path] {
 			continue
 		}
 		advance()
 		task := known[rec.Path]
+		if _, edited := outputs[rec.Path]; settled != nil && !edited {
+			r.shareSettled(rec.Path, task, settled, output)
+			continue
+		} else if settled != nil {
+			rec.Kind = recEnded
+		}
 		if task == nil && rec.Kind == recEnded {
-			n := r.m.Decided()
-			if r.m.Give(rec.Path, output) { // it had no slot here yet
-				r.note(&entry{kind: recGiven, path: rec.Path, n: n, output: output})
-			}
+			r.give(rec.Path, output)
 			continue
 		}
 		if task == nil || task.Node().Kind == machine.Call != (rec.Kind == recEnded) {
@@ -236,6 +241,14 @@ func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs ma
 	r.tellReplayed()
 	r.replaying = false
 	return nil
+}
+
+// give gives a task that has no slot here yet its output.
+func (r *run) give(path string, output any) {
+	n := r.m.Decided()
+	if r.m.Give(path, output) {
+		r.note(&entry{kind: recGiven, path: path, n: n, output: output})
+	}
 }
 
 // drawsOf reads which calls of a model a record counts.

@@ -27,7 +27,7 @@ var (
 const (
 	recInput    checkpoint.Kind = "run.input"   // inputs, interrupt?
 	recBegun    checkpoint.Kind = "call.begun"  // n, ordinal: the call may have had its effect from here on
-	recEnded    checkpoint.Kind = "call.ended"  // n, output | error, draws?, usage?: a call is over
+	recEnded    checkpoint.Kind = "call.ended"  // n, output | error, draws?, usage?, settled? (see words): a call is over
 	recGiven    checkpoint.Kind = "call.given"  // n, output: a call that another run, or an earlier definition, had made
 	recFired    checkpoint.Kind = "timer.fired" // n, timer
 	recStopped  checkpoint.Kind = "run.stopped" // it was cancelled, and may be gone on with
@@ -275,7 +275,7 @@ func (e *entry) record() (checkpoint.Record, error) {
 		}
 	}
 	if f := e.failure; f != nil {
-		data["error"] = map[string]any{"category": f.Category, "code": f.Code, "message": f.Err.Error()}
+		data["error"] = errorData(f)
 	}
 	return checkpoint.NewRecord(e.at, e.kind, e.path, data)
 }
@@ -302,7 +302,12 @@ func storeError(err error) *runtime.Error {
 	return &runtime.Error{Category: runtime.CategoryInfra, Code: code, Err: err}
 }
 
-// failureOf reads the error of a record.
+// errorData is a failure as a record has it.
+func errorData(f *machine.Failure) map[string]any {
+	return map[string]any{"category": f.Category, "code": f.Code, "message": f.Err.Error()}
+}
+
+// failureOf reads what errorData made.
 func failureOf(v any) *machine.Failure {
 	m, ok := v.(map[string]any)
 	if !ok {

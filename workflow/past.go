@@ -31,6 +31,7 @@ type Past struct {
 	paused  bool
 	failure []trace.Attr               // of the step that failed last
 	agents  map[string]*agentloop.Past // by path
+	said    words
 }
 
 // PastStep is a step as far as the journal tells.
@@ -52,7 +53,7 @@ type PastAgent struct {
 // which the names of tools and models come; nil when it is not there.
 func NewPast(load func(digest string) *recipe.Recipe) *Past {
 	return &Past{Events: []trace.Event{}, Steps: []PastStep{}, Pauses: map[string]resume.Pause{}, load: load,
-		index: map[string]int{}, began: map[string]time.Time{}, agents: map[string]*agentloop.Past{}}
+		index: map[string]int{}, began: map[string]time.Time{}, agents: map[string]*agentloop.Past{}, said: words{}}
 }
 
 // Add takes the next record.
@@ -60,6 +61,7 @@ func (p *Past) Add(rec checkpoint.Record) {
 	v, _ := value.Decode(rec.Data)
 	data, _ := v.(map[string]any)
 	text := func(name string) string { s, _ := data[name].(string); return s }
+	settled := p.said.next(rec, data)
 	if p.paused {
 		kind := "recover"
 		if rec.Kind == checkpoint.PauseAnswered && text("next") == string(resume.Answered) {
@@ -101,6 +103,7 @@ func (p *Past) Add(rec checkpoint.Record) {
 		p.open = append(p.open, opened)
 	case checkpoint.PauseAnswered:
 		p.answered(rec, text("pause"), resume.Next(text("next")))
+		p.settle(rec, settled)
 	case checkpoint.RunPaused:
 		for _, o := range p.open {
 			p.emitOf(rec, "", trace.RunPaused, trace.Attr{Key: "pauseKind", Value: string(o.Kind)}, trace.Attr{Key: "step", Value: o.Step})
@@ -226,6 +229,18 @@ func (p *Past) answered(rec checkpoint.Record, id string, next resume.Next) {
 	case uses == "human" || uses == "wait" || uses == "receive":
 		p.end(rec, nil)
 	}
+}
+
+// settle ends a step whose call is over because a person said so; w is nil for other answers.
+func (p *Past) settle(rec checkpoint.Record, w *word) {
+	if _, known := p.index[rec.Path]; !known || w == nil {
+		return
+	}
+	if answer, _ := w.answer.(map[string]any); answer["decision"] == "result" {
+		p.end(rec, nil)
+		return
+	}
+	p.end(rec, errorData(countsAsFailed()))
 }
 
 // uses is what a step of the recipe uses, by its path; "" when it is not known.
