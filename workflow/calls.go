@@ -131,6 +131,10 @@ func (r *run) launch(in *invocation, alone bool, inside **invocation) bool {
 // finish tells the journal and the machine how a call ended.
 func (r *run) finish(in *invocation) {
 	in.release(amount{}) // of a call that was not made, or panicked
+	if in.fenced != nil {
+		r.fence(in.fenced)
+		in.pause, in.failure = nil, notDone("the run is not this process's any more")
+	}
 	if a := in.agent; a != nil {
 		if r.closeAgent(in); a.pauses != nil && in.failure == nil {
 			r.suspendAgent(in, a.pauses)

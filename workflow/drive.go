@@ -392,10 +392,7 @@ func (r *run) take(rep report) {
 		r.journal.armed = nil
 		r.flush()
 	case rep.kind == fenced:
-		r.journal.err = errors.Join(r.journal.err, rep.err)
-		if !r.cancelled {
-			r.stopAll(rep.err)
-		}
+		r.fence(rep.err)
 	case rep.kind == waitOver:
 		if rep.task.Status() == machine.Waiting && !r.cancelled {
 			r.note(&entry{kind: recWaitOver, path: rep.task.Path(), n: r.m.Decided()})
@@ -423,6 +420,14 @@ func (r *run) take(rep report) {
 			in.cancel(nil)
 		}
 		r.finish(in)
+	}
+}
+
+// fence stops a run that is not this process's any more.
+func (r *run) fence(err error) {
+	r.journal.err = errors.Join(r.journal.err, err)
+	if !r.cancelled {
+		r.stopAll(err)
 	}
 }
 

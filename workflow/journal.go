@@ -73,8 +73,9 @@ type journal struct {
 	armed   *time.Timer
 	err     error // the first failure of the store: nothing is written any more
 
-	mu    sync.Mutex // guards lease, which a goroutine of its own renews
-	lease checkpoint.Lease
+	mu      sync.Mutex // guards lease and renewed, which a goroutine of its own renews
+	lease   checkpoint.Lease
+	renewed time.Time // not after the store gave lease, by the monotonic clock; zero: nothing is held
 	stop  chan struct{} // ends that goroutine; nil: there is none
 	ended sync.WaitGroup
 }
@@ -152,13 +153,14 @@ func (r *run) write() error {
 		if over { // nobody has to hold the run, and one write is enough
 			ttl = 0
 		}
+		asked := time.Now()
 		lease, err := j.store.Create(ctx, j.run, owner(), ttl, recs...)
 		reached(afterCreate)
 		if err != nil {
 			return err
 		}
 		if j.seq = 1 + int64(len(recs)); !over {
-			r.hold(lease)
+			r.hold(lease, asked)
 		}
 		return nil
 	}
@@ -177,11 +179,12 @@ func (r *run) write() error {
 // owner names this process in leases.
 var owner = sync.OnceValue(checkpoint.NewOwner)
 
-// hold keeps the lease alive until let go.
-func (r *run) hold(lease checkpoint.Lease) {
+// hold keeps a lease alive until let go. asked is when the store was asked for it.
+func (r *run) hold(lease checkpoint.Lease, asked time.Time) {
 	j := &r.journal
 	stop := make(chan struct{})
-	j.lease, j.stop = lease, stop
+	j.stop = stop
+	j.keep(lease, asked)
 	j.ended.Go(func() {
 		ticker := time.NewTicker(leaseTime / 3)
 		defer ticker.Stop()
@@ -191,20 +194,50 @@ func (r *run) hold(lease checkpoint.Lease) {
 				return
 			case <-ticker.C:
 			}
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), leaseTime/3)
-			next, err := j.store.Renew(ctx, j.held(), leaseTime)
-			cancel()
-			switch {
-			case err == nil:
-				j.mu.Lock()
-				j.lease = next
-				j.mu.Unlock()
-			case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, checkpoint.ErrNotFound), errors.Is(err, checkpoint.ErrClosed):
+			err := r.renew()
+			if errors.Is(err, checkpoint.ErrFenced) || errors.Is(err, checkpoint.ErrNotFound) || errors.Is(err, checkpoint.ErrClosed) {
 				r.send(report{kind: fenced, err: err})
 				return
 			}
 		}
 	})
+}
+
+// renew renews the lease.
+func (r *run) renew() error {
+	j := &r.journal
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), leaseTime/3)
+	defer cancel()
+	asked := time.Now()
+	next, err := j.store.Renew(ctx, j.held(), leaseTime)
+	if err == nil {
+		j.keep(next, asked)
+	}
+	return err
+}
+
+// owned makes sure that the run is still this process's, as long as a lease lasts: without a word of the
+// store for that long, somebody else may have it. The error is [checkpoint.ErrFenced]. Nil where nothing is held.
+func (r *run) owned() error {
+	j := &r.journal
+	j.mu.Lock()
+	renewed := j.renewed
+	j.mu.Unlock()
+	if renewed.IsZero() || time.Since(renewed) < leaseTime {
+		return nil
+	}
+	if err := r.renew(); err != nil {
+		return fmt.Errorf("run %q: %w: its lease of %v ran out, and was not renewed: %w", r.id, checkpoint.ErrFenced, leaseTime, err)
+	}
+	return nil
+}
+
+func (j *journal) keep(lease checkpoint.Lease, asked time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.lease = lease; asked.After(j.renewed) {
+		j.renewed = asked
+	}
 }
 
 func (j *journal) held() checkpoint.Lease {

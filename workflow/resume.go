@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
@@ -87,6 +88,7 @@ type leg struct {
 	summary checkpoint.Summary
 	recs    []checkpoint.Record
 	lease   checkpoint.Lease
+	claimed time.Time      // when the store was asked for it
 	ended   bool           // the run is over, nothing is held
 	from    int            // where in recs the present definition begins to count
 	old     *recipe.Recipe // what the run ran until now, if that is about to change
@@ -225,7 +227,7 @@ func (l *leg) run(g *given) (*Outcome, error) {
 		if l.old != nil {
 			err := r.redefine(l, g)
 			if r.tellReplayed(); err == nil {
-				r.hold(l.lease)
+				r.hold(l.lease, l.claimed)
 			}
 			return err
 		}
@@ -256,7 +258,7 @@ func (l *leg) run(g *given) (*Outcome, error) {
 		}
 		r.tellReplayed()
 		if r.journal.stop == nil {
-			r.hold(l.lease)
+			r.hold(l.lease, l.claimed)
 		}
 		return nil
 	})
@@ -299,6 +301,7 @@ func (l *leg) claim() error {
 	}
 	if l.ended = sum.Status.Ended(); !l.ended {
 		reached(beforeClaim)
+		l.claimed = time.Now()
 		if l.lease, err = l.store.Claim(l.ctx, l.runID, owner(), leaseTime); err != nil {
 			return err
 		}
@@ -587,7 +590,7 @@ func (r *run) undoFirst(l *leg) error {
 	if !r.atEnd {
 		return nil
 	}
-	r.hold(l.lease)
+	r.hold(l.lease, l.claimed)
 	if err := r.rollBack(); err != nil {
 		return err
 	}
