@@ -77,5 +77,6 @@ const (
 	CodeInvalidToken   Code = "resume.invalidToken"     // a token that is unknown, used or expired
 	CodeSkillMismatch  Code = "resume.skillMismatch"    // an agent's skills have changed since it began
 	CodeRetryExhausted Code = "adapter.retry.exhausted" // a call failed as often as its policy allows
+	CodeCallUnknown    Code = "call.unknown"            // a call was cut off, and may have had its effect
 	CodeRollbackFailed Code = "rollback.failed"         // what a step did could not be undone
 )

@@ -207,5 +207,6 @@ var summaries = map[Code]string{
 	CodeInvalidToken:   "A token is unknown, used or expired.",
 	CodeSkillMismatch:  "The skills of an agent have changed since it began.",
 	CodeRetryExhausted: "A call failed as often as its policy allows.",
+	CodeCallUnknown:    "A call was cut off, and it is not known whether it had its effect.",
 	CodeRollbackFailed: "What a step did could not be undone.",
 }

@@ -150,6 +150,7 @@ type response struct {
 func (in *invocation) try() (response, error) {
 	for {
 		resp, err := in.attempt()
+		in.open = in.leavesOpen(err)
 		in.settle(resp.model, err)
 		if err == nil {
 			in.attempts = 0

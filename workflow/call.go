@@ -100,6 +100,8 @@ type invocation struct {
 	size    int // of the output, or machine.Unknown
 	failure *machine.Failure
 	pause   *resume.Pause // the call asks for a pause instead
+	open    bool          // the last attempt may have had its effect
+	unknown bool          // the run ended the call, and it may have had its effect
 	fenced  error         // why it was not made, or not again: the run is not this process's any more
 }
 

@@ -245,16 +245,23 @@ func doubtsOf(recs []checkpoint.Record, stands map[string]bool, open func(checkp
 	return doubts, nil
 }
 
-// unsureCalls tells of the calls of an agent, and of its children, that were under way when the process died.
+// unsureCalls tells of the calls of an agent that were under way when the process died.
 func unsureCalls(s *agentloop.State, path string, tell func(step, about string)) {
+	openCalls(s, path, func(path string, c agentloop.Call) {
+		args, _ := value.Decode(c.Arguments) // it was checked
+		tell(path, aboutOf(&resume.Pause{Reason: indeterminate, Show: map[string]any{"tool": c.Name, "arguments": args}}))
+	})
+}
+
+// openCalls tells of the calls of an agent, and of its children, that may have an effect and are under way.
+func openCalls(s *agentloop.State, path string, tell func(path string, c agentloop.Call)) {
 	for _, c := range s.Calls {
 		if c.Open && c.Effect == runtime.External {
-			args, _ := value.Decode(c.Arguments) // it was checked
-			tell(path, aboutOf(&resume.Pause{Reason: indeterminate, Show: map[string]any{"tool": c.Name, "arguments": args}}))
+			tell(path, c)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Children)) {
-		unsureCalls(s.Children[name], framePath(path, name), tell)
+		openCalls(s.Children[name], framePath(path, name), tell)
 	}
 }
 

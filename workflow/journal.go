@@ -27,7 +27,7 @@ var (
 const (
 	recInput    checkpoint.Kind = "run.input"   // inputs, interrupt?
 	recBegun    checkpoint.Kind = "call.begun"  // n, ordinal: the call may have had its effect from here on
-	recEnded    checkpoint.Kind = "call.ended"  // n, output | error, draws?, usage?, settled? (see words): a call is over
+	recEnded    checkpoint.Kind = "call.ended"  // n, output | error, draws?, usage?, settled? (see words), unknown?: a call is over
 	recGiven    checkpoint.Kind = "call.given"  // n, output: a call that another run, or an earlier definition, had made
 	recFired    checkpoint.Kind = "timer.fired" // n, timer
 	recStopped  checkpoint.Kind = "run.stopped" // it was cancelled, and may be gone on with
@@ -49,6 +49,7 @@ type entry struct {
 	failure *machine.Failure
 	timer   machine.Timer
 	ordinal int
+	unknown bool               // of recEnded: the run ended the call, which may have had its effect
 	asked   *asked             // by a call of models; nil: nothing
 	agent   *agentBatch        // of recAgent
 	rec     *checkpoint.Record // instead of all that
@@ -75,9 +76,9 @@ type journal struct {
 
 	mu      sync.Mutex // guards lease and renewed, which a goroutine of its own renews
 	lease   checkpoint.Lease
-	renewed time.Time // not after the store gave lease, by the monotonic clock; zero: nothing is held
-	stop  chan struct{} // ends that goroutine; nil: there is none
-	ended sync.WaitGroup
+	renewed time.Time     // not after the store gave lease, by the monotonic clock; zero: nothing is held
+	stop    chan struct{} // ends that goroutine; nil: there is none
+	ended   sync.WaitGroup
 }
 
 // durable reports whether what happens is written down before it counts.
@@ -284,6 +285,9 @@ func (e *entry) record() (checkpoint.Record, error) {
 		data["n"] = e.n
 		if e.failure == nil {
 			data["output"] = e.output
+		}
+		if e.unknown {
+			data["unknown"] = true
 		}
 		if a := e.asked; a != nil {
 			if len(a.draws) > 0 {

@@ -437,6 +437,9 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 		}
 		r.spent(task, usageOf(data))
 		r.m.Spend(task, usageOf(data).micros)
+		if data["unknown"] == true {
+			r.callUnknown(rec.Path, task.Node().Adapter.(*call).name, nil)
+		}
 		r.m.Finish(task, data["output"], machine.Unknown, failureOf(data["error"]))
 	case recAgent:
 		return r.applyAgent(task, rec, data)
