@@ -283,6 +283,7 @@ func (r *run) open(input any) (map[string]any, error) {
 func (r *run) prepare() error {
 	p, err := r.wf.prepare(r.ctx, r.rt)
 	r.prepared = p
+	r.ctx = value.WithRedactor(r.ctx, p.redact)
 	if cancelled := r.ctxError(); cancelled != nil {
 		return cancelled
 	}

@@ -75,7 +75,10 @@ func TestCutOffCallIsUnknown(t *testing.T) {
 							return nil, ctx.Err()
 						})
 						nap := tool("test.nap", func(context.Context, map[string]any) (any, error) { time.Sleep(time.Second); return nil, nil })
-						bad := tool("test.fail", func(context.Context, map[string]any) (any, error) { time.Sleep(time.Second); return nil, errors.New("no") })
+						bad := tool("test.fail", func(context.Context, map[string]any) (any, error) {
+							time.Sleep(time.Second)
+							return nil, errors.New("no")
+						})
 						m := &runtimetest.Model{Func: func(_ context.Context, req *runtime.Request) (*runtime.Response, error) {
 							call := runtime.ToolCall{Name: "test.pay", Arguments: []byte(`{"task":"go"}`)}
 							if slices.ContainsFunc(req.Tools, func(s runtime.ToolSpec) bool { return s.Name == "delegate_child" }) {
