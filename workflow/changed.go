@@ -110,16 +110,16 @@ func (r *run) redefine(l *leg, g *given) error {
 			header = append(header, closed)
 			continue
 		}
-		about := ""
+		about, question := "", questionIn(&p)
 		if data, err := dataOf(rec); err == nil && data["agent"] != nil {
-			about = aboutOf(&p)
+			about, question = aboutOf(&p), ""
 		}
 		rec, err := answered(at, &p, 0, resume.Answered, g.answer)
 		if err != nil {
 			return err
 		}
 		header = append([]checkpoint.Record{rec}, header...)
-		kept = append(kept, map[string]any{"step": p.Step, "kind": string(p.Kind), "reason": p.Reason, "about": about, "answer": g.answer})
+		kept = append(kept, map[string]any{"step": p.Step, "kind": string(p.Kind), "reason": p.Reason, "about": about, "answer": g.answer, "question": question})
 	}
 	doubts, err := doubtsOf(recs, stands, func(rec checkpoint.Record) bool {
 		return l.isOpen(rec) && (g == nil || !isPause(rec, g.pause))
@@ -305,6 +305,7 @@ func (r *run) begunAnew(data map[string]any) {
 		if r.kept == nil {
 			r.kept = map[pauseKey]keptAnswer{}
 		}
-		r.kept[key] = keptAnswer{resume.Answered, m["answer"]}
+		question, _ := m["question"].(string)
+		r.kept[key] = keptAnswer{resume.Answered, m["answer"], question}
 	}
 }
