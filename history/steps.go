@@ -8,6 +8,7 @@ import (
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -51,12 +52,14 @@ type reader struct {
 	paused bool
 	failed []trace.Attr      // of the step that failed last
 	agents map[string]*agent // by path
+	said   journal.Settlements
 }
 
 // add takes the next record.
 func (r *reader) add(rec checkpoint.Record) {
 	data := membersOf(rec)
 	text := data.text
+	settled := r.said.Next(rec, data)
 	if r.paused {
 		kind := "recover"
 		if rec.Kind == checkpoint.PauseAnswered && text("next") == string(resume.Answered) {
@@ -102,6 +105,7 @@ func (r *reader) add(rec checkpoint.Record) {
 		r.open = append(r.open, opened)
 	case checkpoint.PauseAnswered:
 		r.answered(rec, text("pause"), resume.Next(text("next")))
+		r.settle(rec, settled)
 	case checkpoint.RunPaused:
 		for _, o := range r.open {
 			r.emitOf(rec, "", trace.RunPaused,
@@ -252,4 +256,16 @@ func (r *reader) uses(path string) string {
 		steps = bodies[""].All()
 	}
 	return uses
+}
+
+// settle ends a step whose call is over because a person said so; how is nil for other answers.
+func (r *reader) settle(rec checkpoint.Record, how *journal.Settlement) {
+	if _, known := r.index[rec.Path]; !known || how == nil {
+		return
+	}
+	if answer, _ := how.Answer.(map[string]any); answer["decision"] == "result" {
+		r.end(rec, nil)
+		return
+	}
+	r.end(rec, &failure{"call.indeterminate", "it is not known whether the call had its effect, and it was decided that it counts as failed"})
 }

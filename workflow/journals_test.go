@@ -365,7 +365,6 @@ func copyRuns(t *testing.T, from, to checkpoint.Store) {
 
 // neverWritten are kinds of records that no run has, and events that no agent of a recipe has.
 var neverWritten = []string{
-	string(checkpoint.TimerSet), string(checkpoint.TimerDone), string(checkpoint.TokensKilled), // written by nothing
 	"definition", "document", "batch", "lease", "summary", // in files of stores, but in no journal
 	string(agentloop.LayersLoaded), string(agentloop.Compacted), // recipes have no layers and do not compact
 }

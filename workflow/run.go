@@ -73,7 +73,7 @@ type run struct {
 
 	found found // findings of the run under way
 
-	journal   journal
+	journal   recorder
 	leg       *leg // that the run goes on with; nil: it begins
 	let       bool // the lease was given back
 	live      bool // goOnLive is done
@@ -282,6 +282,7 @@ func (r *run) open(input any) (map[string]any, error) {
 func (r *run) prepare() error {
 	p, err := r.wf.prepare(r.ctx, r.rt)
 	r.prepared = p
+	r.ctx = value.WithRedactor(r.ctx, p.redact)
 	if cancelled := r.ctxError(); cancelled != nil {
 		return cancelled
 	}
