@@ -345,6 +345,7 @@ var exitCodes = map[string]int{
 	"config model.missing":            exitMissing,
 	"config price.missing":            exitMissing,
 	"config tool.missing":             exitMissing,
+	"config agent.unknownTool":        exitMissing,
 	"config secret.missing":           exitMissing,
 	"config retriever.missing":        exitMissing,
 	"config capability.missing":       exitMissing,
