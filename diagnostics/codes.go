@@ -64,6 +64,7 @@ const (
 const (
 	CodeAmbiguousAgent Code = "agent.selectionAmbiguous" // a step names none of several agents
 	CodeUnknownAgent   Code = "agent.unknown"
+	CodeUnknownTool    Code = "agent.unknownTool"    // a name in approval or deny that matches no tool
 	CodeMaxSteps       Code = "agent.maxSteps"       // an agent was stopped at its last step
 	CodeRepetition     Code = "agent.repetition"     // an agent was stopped because it went round in circles
 	CodeNoAction       Code = "agent.noAction"       // an agent's model said nothing

@@ -197,6 +197,7 @@ var summaries = map[Code]string{
 
 	CodeAmbiguousAgent: "A step names none of several agents.",
 	CodeUnknownAgent:   "An agent that is not there.",
+	CodeUnknownTool:    "A name in approval or deny matches no tool.",
 	CodeMaxSteps:       "An agent was stopped at its last step.",
 	CodeRepetition:     "An agent was stopped because it went round in circles.",
 	CodeNoAction:       "The model of an agent said nothing.",

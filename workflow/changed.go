@@ -70,7 +70,7 @@ func (l *leg) workflow() (*Workflow, error) {
 		l.old = rec
 		return wf, nil
 	}
-	return Compile(rec, nil)
+	return compile(rec, nil, true)
 }
 
 // redefine goes on with a run under another definition: steps that say something else now, and all

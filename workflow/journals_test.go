@@ -28,6 +28,7 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/checkpoint/jsonl"
 	"github.com/braise-run/braise/checkpoint/sqlite"
+	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/internal/yamlnode"
 	"github.com/braise-run/braise/recipe"
@@ -212,26 +213,16 @@ func (c *journalCase) past(t *testing.T, store checkpoint.Store, journal string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	past := workflow.NewPast(func(digest string) *recipe.Recipe {
-		text, err := store.Definition(t.Context(), digest)
-		if err != nil {
-			return nil
-		}
-		r, err := recipe.FromDefinition(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	})
-	for _, rec := range recs {
-		past.Add(rec)
+	past, err := history.Load(t.Context(), store, c.runID(journal))
+	if err != nil {
+		t.Fatal(err)
 	}
 	told = append(told, fmt.Sprintf("%d records, %s", len(recs), sum.Status))
 	for _, s := range past.Steps {
 		told = append(told, "step "+plainJSON(t, s))
 	}
-	for _, id := range value.SortedKeys(past.Pauses) {
-		told = append(told, "pause "+plainJSON(t, past.Pauses[id]))
+	for _, p := range past.Pauses {
+		told = append(told, "pause "+plainJSON(t, p))
 	}
 	for _, e := range past.Events {
 		told = append(told, toldEvent(t, e))

@@ -286,6 +286,9 @@ func (r *run) prepare() error {
 	if cancelled := r.ctxError(); cancelled != nil {
 		return cancelled
 	}
+	if err == nil && r.leg == nil {
+		err = r.wf.unknownTools(p.offers, r.rt)
+	}
 	if err == nil && (r.leg == nil || !r.leg.ended) {
 		err = r.unpriced()
 	}
