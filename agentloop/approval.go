@@ -13,21 +13,10 @@ import (
 
 const execTool = "exec.run"
 
-// approvalOf says whether calls of a tool need an approval.
-func (l *Loop) approvalOf(tool string) Approval {
-	if a, ok := l.Approval[tool]; ok {
-		return a
-	}
-	if tool == askHuman || strings.HasPrefix(tool, subagentPrefix) {
-		return ApproveNever
-	}
-	return l.Approval["*"]
-}
-
 // stricter returns the one that lets less happen without a person's word. What it does not know counts as
 // always.
 func stricter(a, b Approval) Approval {
-	order := []Approval{"", ApproveNever, ApprovePause, ApproveAlways}
+	order := []Approval{"", ApproveNever, ApprovePause, ApproveAlways, ApproveRefuse}
 	place := func(a Approval) int {
 		if i := slices.Index(order, a); i >= 0 {
 			return i

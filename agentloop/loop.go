@@ -42,7 +42,7 @@ type Loop struct {
 	// Until ends the loop after a step. It must be pure. nil: never.
 	Until func(Progress) (bool, error)
 
-	// Approval says which tools need one, by name; "*" is for the others, but not for human.ask and
+	// Approval says which tools need one, by name, PREFIX.*, exec.run:PROGRAM or effect, the most specific one first; "*" is for the others, but not for human.ask and
 	// agent.*. nil: none.
 	Approval map[string]Approval
 	// ReportIndeterminate gives the model an error result for a call of which nobody knows whether it
@@ -145,8 +145,8 @@ func (l *Loop) validate(who string, seen map[*Loop]bool, bad func(string, ...any
 		}
 	}
 	for _, tool := range slices.Sorted(maps.Keys(l.Approval)) {
-		if a := l.Approval[tool]; !slices.Contains([]Approval{"", ApproveNever, ApproveAlways, ApprovePause}, a) {
-			bad("%s: unknown approval %q of %q\n  hint: it is %q, %q or %q", who, a, tool, ApproveNever, ApproveAlways, ApprovePause)
+		if a := l.Approval[tool]; !slices.Contains([]Approval{"", ApproveNever, ApproveAlways, ApprovePause, ApproveRefuse}, a) {
+			bad("%s: unknown approval %q of %q\n  hint: it is %q, %q, %q or %q", who, a, tool, ApproveNever, ApproveAlways, ApprovePause, ApproveRefuse)
 		}
 	}
 	for i, t := range l.Own {

@@ -518,7 +518,7 @@ func TestValidate(t *testing.T) {
 		Approval: map[string]agentloop.Approval{"t.a": "maybe"}, Schema: json.RawMessage(`{"type": 1}`),
 		Delegates: map[string]*agentloop.Loop{"a/b": {Model: "m"}, "gone": nil, "child": {}}}
 	want := []string{`agent "bad": it names no model`, "max_steps is -1", "tool_concurrency is negative", "top_k is negative", "the timeout of tools is negative",
-		`unknown approval "maybe" of "t.a"` + "\n  hint: it is \"never\", \"always\" or \"pause\"", "tool 0 is nil", "schema of the answer: ",
+		`unknown approval "maybe" of "t.a"` + "\n  hint: it is \"never\", \"always\", \"pause\" or \"refuse\"", "tool 0 is nil", "schema of the answer: ",
 		`"a/b" is no name for a delegate`, `agent "bad": delegate "child": it names no model`, `delegate "gone" is nil`}
 	err := bad.Validate()
 	if err == nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -38,6 +39,11 @@ func (f *frame) ask(ctx context.Context) error {
 	model := f.offers.Models[f.loop.Model]
 	if model == nil {
 		return f.noModel()
+	}
+	if unknown := f.toolset().unknown; len(unknown) > 0 && len(f.state.Calls) == 0 && f.state.Steps <= 1 {
+		names := slices.Collect(maps.Keys(f.tools.byName))
+		return f.outside(runtime.CategoryConfig, string(diagnostics.CodeUnknownTool),
+			fmt.Errorf("approval of agent %q names %q, which is no tool\n  hint: %s", f.loop.Name, unknown[0], SuggestTool(unknown[0], names)))
 	}
 	req := f.request()
 	data := []any{"model", req.Model, "step", f.state.Steps, "messages", len(req.Messages)}

@@ -44,6 +44,7 @@ const (
 type toolset struct {
 	byName  map[string]*binding
 	offered []runtime.ToolSpec // sorted by name
+	unknown []string           // keys of Approval that match no tool
 }
 
 // binding is a tool that may be called.
@@ -102,7 +103,11 @@ func (f *frame) bindTools() *toolset {
 	has := func(list []string, name string) bool { _, ok := slices.BinarySearch(list, name); return ok }
 	add := func(b *binding, listed bool) {
 		name := b.spec.Name
-		if has(deny, name) || listed && len(global) > 0 && !has(global, name) || listed && f.loop.Tools != nil && !has(own, name) ||
+		effect := runtime.Effect("")
+		if _, depends := b.tool.(runtime.EffectTool); b.tool != nil && !depends {
+			effect = cmp.Or(b.spec.Effect, runtime.External)
+		}
+		if denies(deny, name, effect) || listed && len(global) > 0 && !has(global, name) || listed && f.loop.Tools != nil && !has(own, name) ||
 			listed && f.narrow != nil && !slices.Contains(f.narrow, name) {
 			return
 		}
@@ -130,6 +135,11 @@ func (f *frame) bindTools() *toolset {
 		add(&binding{spec: humanSpec}, false)
 	}
 	f.addChildren(add)
+	names := slices.Collect(maps.Keys(found))
+	for name := range f.loop.Delegates {
+		names = append(names, delegatePrefix+name)
+	}
+	set.unknown, _ = f.loop.Unmatched(slices.Concat(names, f.loop.Tools))
 	for _, name := range slices.Sorted(maps.Keys(set.byName)) {
 		set.offered = append(set.offered, set.byName[name].spec)
 	}
@@ -371,12 +381,25 @@ func (f *frame) pause(p Pause, id string) error {
 
 // approve asks for what the call needs. It is false when the call has its result, or waits.
 func (f *frame) approve(ctx context.Context, n int, c Call, b *binding) (bool, error) {
-	need := f.loop.approvalOf(c.Name)
+	effect := runtime.Effect("")
+	if b.tool != nil {
+		effect = b.effect(c.Arguments)
+	}
+	if deniesCall(normal(slices.Concat(f.in.Deny, f.loop.Deny)), c.Name, effect, c.Arguments) {
+		return false, f.refuse(n, toolDenied, fmt.Sprintf("tool %q may not be called so: it is denied", c.Name))
+	}
+	need := f.loop.approvalFor(c.Name, effect, c.Arguments)
+	if need == "" && b.tool != nil && len(f.tools.unknown) > 0 { // it began before names were checked
+		need = ApprovePause
+	}
 	if t, ok := b.tool.(runtime.ApprovalTool); ok {
 		need = stricter(need, Approval(t.Approval()))
 	}
-	if need == "" || need == ApproveNever {
+	switch need {
+	case "", ApproveNever:
 		return true, nil
+	case ApproveRefuse:
+		return false, f.refuse(n, toolDenied, fmt.Sprintf("tool %q is refused", c.Name))
 	}
 	d, keys := runtime.ApprovalDecision{Allow: c.Allowed, Reason: c.Why}, approvalKeys(c.Name, c.Arguments)
 	switch {

@@ -203,7 +203,7 @@ func TestApproval(t *testing.T) {
 			{"nobody to ask", map[string]agentloop.Approval{"*": agentloop.ApproveAlways}, nil, `error: tool "t.send" needs an approval: nobody is there to give it`, 0},
 			{"yes", map[string]agentloop.Approval{"t.send": agentloop.ApproveAlways}, yes, "sent", 1},
 			{"yes, in place of a pause", map[string]agentloop.Approval{"t.send": agentloop.ApprovePause}, yes, "sent", 1},
-			{"another tool", map[string]agentloop.Approval{"t.other": agentloop.ApproveAlways}, nil, "sent", 1},
+			{"another tool", map[string]agentloop.Approval{"human.ask": agentloop.ApproveAlways}, nil, "sent", 1},
 			{"the tool before the rest", map[string]agentloop.Approval{"*": agentloop.ApproveAlways, "t.send": agentloop.ApproveNever}, nil, "sent", 1},
 			{"no", map[string]agentloop.Approval{"*": agentloop.ApproveAlways},
 				approver(func(runtime.ApprovalRequest) (runtime.ApprovalDecision, error) {

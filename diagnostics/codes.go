@@ -64,6 +64,7 @@ const (
 const (
 	CodeAmbiguousAgent Code = "agent.selectionAmbiguous" // a step names none of several agents
 	CodeUnknownAgent   Code = "agent.unknown"
+	CodeUnknownTool    Code = "agent.unknownTool"    // a name in approval or deny that matches no tool
 	CodeMaxSteps       Code = "agent.maxSteps"       // an agent was stopped at its last step
 	CodeRepetition     Code = "agent.repetition"     // an agent was stopped because it went round in circles
 	CodeNoAction       Code = "agent.noAction"       // an agent's model said nothing
@@ -74,8 +75,10 @@ const (
 
 // Codes of going on with runs, and of calls that are made again.
 const (
-	CodeInvalidToken   Code = "resume.invalidToken"     // a token that is unknown, used or expired
-	CodeSkillMismatch  Code = "resume.skillMismatch"    // an agent's skills have changed since it began
-	CodeRetryExhausted Code = "adapter.retry.exhausted" // a call failed as often as its policy allows
-	CodeRollbackFailed Code = "rollback.failed"         // what a step did could not be undone
+	CodeInvalidToken    Code = "resume.invalidToken"     // a token that is unknown, used or expired
+	CodeQuestionChanged Code = "resume.questionChanged"  // an answer is for another question than is asked now
+	CodeSkillMismatch   Code = "resume.skillMismatch"    // an agent's skills have changed since it began
+	CodeRetryExhausted  Code = "adapter.retry.exhausted" // a call failed as often as its policy allows
+	CodeCallUnknown     Code = "call.unknown"            // a call was cut off, and may have had its effect
+	CodeRollbackFailed  Code = "rollback.failed"         // what a step did could not be undone
 )

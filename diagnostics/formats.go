@@ -197,6 +197,7 @@ var summaries = map[Code]string{
 
 	CodeAmbiguousAgent: "A step names none of several agents.",
 	CodeUnknownAgent:   "An agent that is not there.",
+	CodeUnknownTool:    "A name in approval or deny matches no tool.",
 	CodeMaxSteps:       "An agent was stopped at its last step.",
 	CodeRepetition:     "An agent was stopped because it went round in circles.",
 	CodeNoAction:       "The model of an agent said nothing.",
@@ -204,8 +205,10 @@ var summaries = map[Code]string{
 	CodeNoArchive:      "The summary of a conversation is gone.",
 	CodeLayerDisabled:  "A memory layer failed.",
 
-	CodeInvalidToken:   "A token is unknown, used or expired.",
-	CodeSkillMismatch:  "The skills of an agent have changed since it began.",
-	CodeRetryExhausted: "A call failed as often as its policy allows.",
-	CodeRollbackFailed: "What a step did could not be undone.",
+	CodeInvalidToken:    "A token is unknown, used or expired.",
+	CodeQuestionChanged: "An answer is for another question than is asked now.",
+	CodeSkillMismatch:   "The skills of an agent have changed since it began.",
+	CodeRetryExhausted:  "A call failed as often as its policy allows.",
+	CodeCallUnknown:     "A call was cut off, and it is not known whether it had its effect.",
+	CodeRollbackFailed:  "What a step did could not be undone.",
 }

@@ -48,6 +48,7 @@ type reader struct {
 	index  map[string]int       // of steps
 	began  map[string]time.Time // calls, by path
 	open   []resume.Pause
+	doubts map[string]bool // pauses that ask what became of a step's call, by id
 	paused bool
 	failed []any             // of run.error: the step that failed last
 	agents map[string]*agent // by path
@@ -88,16 +89,18 @@ func (r *reader) add(rec checkpoint.Record) {
 			return
 		}
 		of := rec
-		if step := data.agentStep(); step != "" { // a child of the step's may be what waits
+		step, inAgent := data.ofAgent()
+		if inAgent { // a child of the step's may be what waits
 			of.Path = step
 		}
+		r.doubts[opened.ID] = opened.Reason == agentloop.Indeterminate && !inAgent
 		r.begin(of)
 		r.steps[r.index[of.Path]].Status = "waiting"
 		r.emit(rec, trace.StepWaiting, "pauseKind", string(opened.Kind))
 		r.pauses[opened.ID] = opened
 		r.open = append(r.open, opened)
 	case checkpoint.PauseAnswered:
-		r.answered(rec, text("pause"), resume.Next(text("next")))
+		r.answered(rec, data)
 	case checkpoint.RunPaused:
 		for _, o := range r.open {
 			r.emitOf(rec, "", trace.RunPaused, attrs([]any{"pauseKind", string(o.Kind), "step", o.Step}))
@@ -209,8 +212,10 @@ func (r *reader) agent(rec checkpoint.Record) {
 	s.Agent = &Agent{Step: of.state.Steps, Calls: openCalls(&of.state, of.path), Usage: of.state.Total()}
 }
 
-// answered notes that a pause is over. A step that did nothing but wait is over too.
-func (r *reader) answered(rec checkpoint.Record, id string, next resume.Next) {
+// answered notes that a pause is over. A step that did nothing but wait is over too, and so is one of which a person said
+// what became of its call.
+func (r *reader) answered(rec checkpoint.Record, data members) {
+	id, next := data.text("pause"), resume.Next(data.text("next"))
 	r.open = slices.DeleteFunc(r.open, func(o resume.Pause) bool { return o.ID == id })
 	if _, known := r.index[rec.Path]; !known {
 		return
@@ -222,6 +227,12 @@ func (r *reader) answered(rec checkpoint.Record, id string, next resume.Next) {
 		r.end(rec, &failure{"pause.expired", "nobody answered in time"})
 	case uses == "human" || uses == "wait" || uses == "receive":
 		r.end(rec, nil)
+	case !r.doubts[id] || next != resume.Answered || data.decision() == "retry":
+	case data.decision() == "result":
+		r.end(rec, nil)
+	default:
+		r.end(rec, &failure{"call.indeterminate",
+			"it is not known whether the call had its effect, and it was decided that it counts as failed"})
 	}
 }
 

@@ -80,6 +80,7 @@ var exitCodes = map[string]int{
 	"config model.missing":            ExitMissing,
 	"config price.missing":            ExitMissing,
 	"config tool.missing":             ExitMissing,
+	"config agent.unknownTool":        ExitMissing,
 	"config secret.missing":           ExitMissing,
 	"config retriever.missing":        ExitMissing,
 	"config capability.missing":       ExitMissing,

@@ -138,7 +138,7 @@ var rejected = []struct {
 
 	// Agents.
 	{"agents: {a: {modle: x, tools: x, max_steps: 1001, approval: {exec.run: maybe}}}\nsteps: {a: {uses: set, with: 1}}\n",
-		`3:14 recipe.unknownKey | did you mean "model"?` + "\n3:31 recipe.wrongType | write [x]\n3:45 recipe.invalid\n3:72 recipe.invalid | allowed: never, always, pause"},
+		`3:14 recipe.unknownKey | did you mean "model"?` + "\n3:31 recipe.wrongType | write [x]\n3:45 recipe.invalid\n3:72 recipe.invalid | allowed: never, always, pause, refuse"},
 	{"agents:\n  a: {subagents: true, memory: inherrit, retrieve: {top_k: 0}, on_limit: ok}\n  b: {memory: {thread: 1}, until: \"\", skills: [1], on_indeterminate: ask}\nsteps: {a: {uses: set, with: 1}}\n",
 		"4:18 recipe.wrongType\n" + `4:32 recipe.invalid | did you mean "inherit"?` + "\n4:60 recipe.invalid\n4:74 recipe.invalid | allowed: fail\n" +
 			"5:24 recipe.wrongType | quote it\n5:35 recipe.invalid | write an expression, or leave the key out\n5:48 recipe.wrongType | quote it\n5:70 recipe.invalid | allowed: pause, report"},

@@ -322,7 +322,7 @@ var channelKinds = []string{"value", "queue", "topic"}
 var reasons = []string{"rate_limit", "5xx", "timeout", "network", "unknown"}
 
 // approvals say whether a tool call of an agent needs a yes.
-var approvals = []string{"never", "always", "pause"}
+var approvals = []string{"never", "always", "pause", "refuse"}
 
 var kinds = []Kind{
 	{Name: "set", Doc: "Gives a value: with is the value itself.", Output: "that value", without: noCalls},

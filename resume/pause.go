@@ -1,6 +1,7 @@
 package resume
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -44,6 +45,33 @@ type Pause struct {
 
 // String names the pause.
 func (p Pause) String() string { return fmt.Sprintf("%s pause %q of step %q", p.Kind, p.ID, p.Step) }
+
+// Question tells what is asked apart from any other question: the SHA-256, in hex, of the canonical JSON of prompt,
+// show, schema and decisions, without those that are empty. An answer is for the question that was shown.
+func (p Pause) Question() string {
+	about := map[string]any{}
+	if p.Prompt != "" {
+		about["prompt"] = p.Prompt
+	}
+	if p.Show != nil {
+		about["show"] = p.Show
+	}
+	if p.Schema != nil {
+		about["schema"] = p.Schema
+	}
+	if len(p.Decisions) > 0 {
+		list := make([]any, len(p.Decisions))
+		for i, d := range p.Decisions {
+			list[i] = d
+		}
+		about["decisions"] = list
+	}
+	text, err := value.JSON(about)
+	if err != nil {
+		text = []byte(err.Error()) // no pause of a journal has such values
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(text))
+}
 
 // LogValue keeps the token out of logs.
 func (p Pause) LogValue() slog.Value { return slog.StringValue(p.String()) }

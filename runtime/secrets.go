@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/braise-run/braise/internal/value"
 )
 
 // MinSecretBytes is the least length of a secret: a shorter one could not be told from ordinary
@@ -30,3 +32,8 @@ func (m SecretMap) Secret(_ context.Context, name string) (string, error) {
 	}
 	return "", fmt.Errorf("%q: %w", name, ErrNoSecret)
 }
+
+// Redact returns text with the secrets of the run that a call is of replaced by ***. ctx is that of the call; any
+// other leaves text as it is. The engine does the same with whatever an adapter returns: an adapter calls Redact
+// before it cuts a text or folds white space, for a part of a secret is not found afterwards.
+func Redact(ctx context.Context, text string) string { return value.RedactorOf(ctx).Text(text) }

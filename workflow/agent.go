@@ -201,6 +201,7 @@ func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *a
 			c.errorf(d.Pos, diagnostics.CodeUnknownName, c.suggestAgent(r, d.Text), "there is no agent %q", d.Text)
 		}
 	}
+	c.checkNames(a, def)
 	if l.Model == "" && !c.broken {
 		c.errorf(a.Pos, diagnostics.CodeMissingKey, "give model to the agent, or defaults.model for all", "agent %q names no model", a.ID)
 		l.Model = "?" // for the check below, which would say so again

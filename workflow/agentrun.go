@@ -573,6 +573,9 @@ func (a *agentRun) call(ctx context.Context, c *agentloop.ToolCall) (json.RawMes
 		output, err = in.toolResult(&runtime.Moment{Point: runtime.ToolBefore, Name: spec.Name})
 	}
 	in.reachedCall(afterTool, afterModel)
+	if in.open && ctx.Err() != nil && !in.repeatable() {
+		a.in.run.callUnknown(in.path, spec.Name, context.Cause(ctx))
+	}
 	if err = a.paused(in, place, err); err != nil || output == nil {
 		return nil, err
 	}

@@ -150,6 +150,7 @@ type response struct {
 func (in *invocation) try() (response, error) {
 	for {
 		resp, err := in.attempt()
+		in.open = in.leavesOpen(err)
 		in.settle(resp.model, err)
 		if err == nil {
 			in.attempts = 0
@@ -302,8 +303,11 @@ func (in *invocation) again(err error) bool {
 	return true
 }
 
-// next begins one more call of the adapter, if the budget allows it.
+// next begins one more call of the adapter, if the run is still this process's and the budget allows it.
 func (in *invocation) next() error {
+	if err := in.owned(); err != nil {
+		return err
+	}
 	if err := in.reserve(); err != nil {
 		return err
 	}
@@ -316,6 +320,19 @@ func (in *invocation) next() error {
 		in.emit(in.event(), in.content())
 	}
 	return nil
+}
+
+// owned makes sure that a call may be made although time has passed since the run's journal was last written:
+// if not, the run stops.
+func (in *invocation) owned() error {
+	err := in.run.owned()
+	if err == nil {
+		return nil
+	}
+	if in.fenced = err; in.tell != nil { // before anything that the agent makes of it
+		in.run.send(report{kind: fenced, err: err})
+	}
+	return err
 }
 
 // emitRetry tells of a failed attempt; more are the attributes that come after "attempt".

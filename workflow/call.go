@@ -100,6 +100,9 @@ type invocation struct {
 	size    int // of the output, or machine.Unknown
 	failure *machine.Failure
 	pause   *resume.Pause // the call asks for a pause instead
+	open    bool          // the last attempt may have had its effect
+	unknown bool          // the run ended the call, and it may have had its effect
+	fenced  error         // why it was not made, or not again: the run is not this process's any more
 }
 
 // prepare does what comes before the adapter is called; the run's owner does it.
@@ -276,7 +279,7 @@ func (in *invocation) enter() (leave func(), err error) {
 	}
 	select {
 	case slots <- struct{}{}:
-		return func() { <-slots }, nil
+		return func() { <-slots }, in.owned()
 	case <-in.ctx.Done():
 		return func() {}, context.Cause(in.ctx)
 	}

@@ -131,6 +131,10 @@ func (r *run) launch(in *invocation, alone bool, inside **invocation) bool {
 // finish tells the journal and the machine how a call ended.
 func (r *run) finish(in *invocation) {
 	in.release(amount{}) // of a call that was not made, or panicked
+	if in.fenced != nil {
+		r.fence(in.fenced)
+		in.pause, in.failure = nil, notDone("the run is not this process's any more")
+	}
 	if a := in.agent; a != nil {
 		if r.closeAgent(in); a.pauses != nil && in.failure == nil {
 			r.suspendAgent(in, a.pauses)
@@ -141,9 +145,12 @@ func (r *run) finish(in *invocation) {
 		r.suspend(in)
 		return
 	}
+	if in.unknown = in.unknown || in.cutOff(); in.unknown {
+		r.callUnknown(in.path, in.call.name, in.why())
+	}
 	cancelled := in.failure != nil && in.failure.Category == string(runtime.CategoryCancelled)
 	if !cancelled || !r.cancelled { // what was cancelled from outside is done again when the run is recovered
-		r.note(&entry{kind: recEnded, path: in.path, n: r.decided(), output: in.output, failure: in.failure, asked: in.asked()})
+		r.note(&entry{kind: recEnded, path: in.path, n: r.decided(), output: in.output, failure: in.failure, asked: in.asked(), unknown: in.unknown})
 		r.journal.urgent = r.journal.urgent || r.journal.durable() && in.hasEffect()
 		r.m.Spend(in.task, in.used.micros)
 	}

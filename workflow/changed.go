@@ -69,7 +69,7 @@ func (l *leg) workflow() (*Workflow, error) {
 		l.old = rec
 		return wf, nil
 	}
-	return Compile(rec, nil)
+	return compile(rec, nil, true)
 }
 
 // redefine goes on with a run under another definition: steps that say something else now, and all
@@ -110,16 +110,16 @@ func (r *run) redefine(l *leg, g *given) error {
 			header = append(header, closed)
 			continue
 		}
-		about := ""
+		about, question := "", questionIn(&p)
 		if data, err := dataOf(rec); err == nil && data["agent"] != nil {
-			about = aboutOf(&p)
+			about, question = aboutOf(&p), ""
 		}
 		rec, err := answered(at, &p, 0, resume.Answered, g.answer)
 		if err != nil {
 			return err
 		}
 		header = append([]checkpoint.Record{rec}, header...)
-		kept = append(kept, map[string]any{"step": p.Step, "kind": string(p.Kind), "reason": p.Reason, "about": about, "answer": g.answer})
+		kept = append(kept, map[string]any{"step": p.Step, "kind": string(p.Kind), "reason": p.Reason, "about": about, "answer": g.answer, "question": question})
 	}
 	doubts, err := doubtsOf(recs, stands, func(rec checkpoint.Record) bool {
 		return l.isOpen(rec) && (g == nil || !isPause(rec, g.pause))
@@ -185,14 +185,22 @@ func isPause(rec checkpoint.Record, id string) bool {
 }
 
 // doubtsOf are the calls of steps that begin again of which nobody knows whether they had their effect: those
-// that somebody is being asked about, by a pause that open is true for, and those that had begun when the
-// process died.
+// that somebody is being asked about, by a pause that open is true for, those that had begun when the process
+// died, and those that a person said the end of.
 func doubtsOf(recs []checkpoint.Record, stands map[string]bool, open func(checkpoint.Record) bool) ([]any, error) {
 	var doubts []any
 	add := func(step, about string) { doubts = append(doubts, map[string]any{"step": step, "about": about}) }
 	begun := map[string]bool{}
 	agents := map[string][]agentloop.Event{}
+	said := words{}
 	for _, rec := range recs {
+		data, err := dataOf(rec)
+		if err != nil {
+			return nil, err
+		}
+		if said.next(rec, data) != nil && !stands[rec.Path] { // by a person, who is asked once more
+			add(rec.Path, "")
+		}
 		switch rec.Kind {
 		case recBegun:
 			begun[rec.Path] = true
@@ -208,10 +216,6 @@ func doubtsOf(recs []checkpoint.Record, stands map[string]bool, open func(checkp
 		case checkpoint.PauseOpened:
 			delete(begun, rec.Path)
 			p, err := resume.Opened(rec)
-			if err != nil {
-				return nil, err
-			}
-			data, err := dataOf(rec)
 			if err != nil {
 				return nil, err
 			}
@@ -241,16 +245,23 @@ func doubtsOf(recs []checkpoint.Record, stands map[string]bool, open func(checkp
 	return doubts, nil
 }
 
-// unsureCalls tells of the calls of an agent, and of its children, that were under way when the process died.
+// unsureCalls tells of the calls of an agent that were under way when the process died.
 func unsureCalls(s *agentloop.State, path string, tell func(step, about string)) {
+	openCalls(s, path, func(path string, c agentloop.Call) {
+		args, _ := value.Decode(c.Arguments) // it was checked
+		tell(path, aboutOf(&resume.Pause{Reason: indeterminate, Show: map[string]any{"tool": c.Name, "arguments": args}}))
+	})
+}
+
+// openCalls tells of the calls of an agent, and of its children, that may have an effect and are under way.
+func openCalls(s *agentloop.State, path string, tell func(path string, c agentloop.Call)) {
 	for _, c := range s.Calls {
 		if c.Open && c.Effect == runtime.External {
-			args, _ := value.Decode(c.Arguments) // it was checked
-			tell(path, aboutOf(&resume.Pause{Reason: indeterminate, Show: map[string]any{"tool": c.Name, "arguments": args}}))
+			tell(path, c)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Children)) {
-		unsureCalls(s.Children[name], framePath(path, name), tell)
+		openCalls(s.Children[name], framePath(path, name), tell)
 	}
 }
 
@@ -294,6 +305,7 @@ func (r *run) begunAnew(data map[string]any) {
 		if r.kept == nil {
 			r.kept = map[pauseKey]keptAnswer{}
 		}
-		r.kept[key] = keptAnswer{resume.Answered, m["answer"]}
+		question, _ := m["question"].(string)
+		r.kept[key] = keptAnswer{resume.Answered, m["answer"], question}
 	}
 }

@@ -82,8 +82,11 @@ const MaxSteps = 100_000
 // The error is a *diagnostics.Error that holds every finding, those of reading r and warnings
 // included. A recipe that was not read without errors is compiled as far as it goes, for the
 // findings, and refused.
-func Compile(r *recipe.Recipe, opts *Options) (*Workflow, error) {
-	c := &compiler{files: map[*recipe.Recipe]*file{}, agents: map[agentKey]*agentDef{}, uses: [5]map[string]*use{{}, {}, {}, {}, {}}, broken: r.Diagnostics.HasErrors()}
+func Compile(r *recipe.Recipe, opts *Options) (*Workflow, error) { return compile(r, opts, false) }
+
+// compile is Compile; stored says that a run began with the recipe, which may have been checked for less then.
+func compile(r *recipe.Recipe, opts *Options, stored bool) (*Workflow, error) {
+	c := &compiler{stored: stored, files: map[*recipe.Recipe]*file{}, agents: map[agentKey]*agentDef{}, uses: [5]map[string]*use{{}, {}, {}, {}, {}}, broken: r.Diagnostics.HasErrors()}
 	top := c.file(r)
 	wf := &Workflow{
 		recipe: r, graph: top.graph, inputs: top.inputs, steps: top.steps, calls: c.calls,
@@ -146,6 +149,7 @@ type compiler struct {
 	list   diagnostics.List
 	files  map[*recipe.Recipe]*file
 	agents map[agentKey]*agentDef
+	stored bool // see compile
 	uses   [5]map[string]*use
 	calls  []*call
 	broken bool // the recipe was not read without errors

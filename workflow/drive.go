@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"slices"
@@ -159,7 +160,12 @@ func notDone(why string) *machine.Failure {
 func (r *run) leave(in *invocation) {
 	in.left = true
 	r.warn("a call ignored its context and was left behind", slog.String("step", in.task.Path()))
-	in = &invocation{run: r, task: in.task, path: in.path, call: in.call, tool: in.tool, args: in.args, size: machine.Unknown} // the old one is its worker's
+	old := in // its worker's
+	in = &invocation{run: r, task: old.task, path: old.path, call: old.call, tool: old.tool, args: old.args, size: machine.Unknown}
+	in.ctx, in.open = old.ctx, true
+	if old.call.kind == agentCall {
+		r.leftOpen(old, context.Cause(old.ctx))
+	}
 	in.failure = notDone("the call ignored its context and was left behind")
 	r.finish(in)
 }
@@ -279,10 +285,9 @@ func (r *run) goOnLive() {
 	r.pending, r.armed = slices.Concat(r.armed, r.pending), nil
 	for _, t := range r.halted { // calls that were told to stop are not made again
 		if i := slices.IndexFunc(r.pending, func(c machine.Command) bool { return c.Op == machine.Start && c.Task == t }); i >= 0 {
+			c := r.pending[i]
 			r.pending = slices.Delete(r.pending, i, i+1)
-			in := &invocation{run: r, task: t, path: r.events.path(t), call: t.Node().Adapter.(*call), size: machine.Unknown}
-			in.failure = notDone("the call was told to stop before the process died")
-			r.finish(in)
+			r.stoppedBefore(c)
 		}
 	}
 	r.halted = nil
@@ -392,10 +397,7 @@ func (r *run) take(rep report) {
 		r.journal.armed = nil
 		r.flush()
 	case rep.kind == fenced:
-		r.journal.err = errors.Join(r.journal.err, rep.err)
-		if !r.cancelled {
-			r.stopAll(rep.err)
-		}
+		r.fence(rep.err)
 	case rep.kind == waitOver:
 		if rep.task.Status() == machine.Waiting && !r.cancelled {
 			r.note(&entry{kind: recWaitOver, path: rep.task.Path(), n: r.m.Decided()})
@@ -423,6 +425,14 @@ func (r *run) take(rep report) {
 			in.cancel(nil)
 		}
 		r.finish(in)
+	}
+}
+
+// fence stops a run that is not this process's any more.
+func (r *run) fence(err error) {
+	r.journal.err = errors.Join(r.journal.err, err)
+	if !r.cancelled {
+		r.stopAll(err)
 	}
 }
 

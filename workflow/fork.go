@@ -144,10 +144,15 @@ func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs ma
 		}
 	}
 	var agents []checkpoint.Record
+	said, questions := words{}, map[string]string{}
 	for _, rec := range recs {
 		data, err := dataOf(rec)
 		if err != nil {
 			return err
+		}
+		settled := said.next(rec, data)
+		if p, err := resume.Opened(rec); err == nil {
+			questions[p.ID] = questionIn(&p)
 		}
 		if rec.Kind == recGiven {
 			rec.Kind = recEnded
@@ -170,20 +175,27 @@ func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs ma
 			}
 			continue
 		}
-		if !over && rec.Kind != recWaitOver || !stands[rec.Path] {
+		if !over && rec.Kind != recWaitOver && settled == nil || !stands[rec.Path] {
 			continue
 		}
 		advance()
 		task := known[rec.Path]
+		if _, edited := outputs[rec.Path]; settled != nil && !edited {
+			r.shareSettled(rec.Path, task, settled, output)
+			continue
+		} else if settled != nil {
+			rec.Kind = recEnded
+		}
 		if task == nil && rec.Kind == recEnded {
-			n := r.m.Decided()
-			if r.m.Give(rec.Path, output) { // it had no slot here yet
-				r.note(&entry{kind: recGiven, path: rec.Path, n: n, output: output})
-			}
+			r.give(rec.Path, output)
 			continue
 		}
 		if task == nil || task.Node().Kind == machine.Call != (rec.Kind == recEnded) {
 			continue // it has not begun here, or the record is of a pause of a call
+		}
+		if id, _ := data["pause"].(string); rec.Kind == checkpoint.PauseAnswered && r.asksOther(task, questions[id]) {
+			r.questionChanged(rec.Path, output)
+			continue
 		}
 		r.settled(task)
 		e := entry{kind: rec.Kind, path: rec.Path, n: r.m.Decided(), output: output}
@@ -218,6 +230,33 @@ func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs ma
 	r.tellReplayed()
 	r.replaying = false
 	return nil
+}
+
+// asksOther reports whether a task that is about to wait asks another question than an answered one.
+func (r *run) asksOther(t *machine.Task, question string) bool {
+	i := slices.IndexFunc(r.pending, func(c machine.Command) bool { return c.Op == machine.Open && c.Task == t })
+	kind, ok := t.Node().Adapter.(waitKind)
+	if i < 0 || !ok {
+		return false
+	}
+	p, err := pauseOf(kind, r.pending[i].Input, r.events.now)
+	if err != nil {
+		return true
+	}
+	p.ID, p.Step, p.CreatedAt = t.Path(), t.Path(), r.events.now
+	rec, err := p.Record()
+	if err == nil {
+		p, err = resume.Opened(rec) // as the one that was answered
+	}
+	return err != nil || questionIn(&p) != question
+}
+
+// give gives a task that has no slot here yet its output.
+func (r *run) give(path string, output any) {
+	n := r.m.Decided()
+	if r.m.Give(path, output) {
+		r.note(&entry{kind: recGiven, path: path, n: n, output: output})
+	}
 }
 
 // drawsOf reads which calls of a model a record counts.

@@ -27,7 +27,7 @@ var (
 const (
 	recInput    checkpoint.Kind = "run.input"   // inputs, interrupt?
 	recBegun    checkpoint.Kind = "call.begun"  // n, ordinal: the call may have had its effect from here on
-	recEnded    checkpoint.Kind = "call.ended"  // n, output | error, draws?, usage?: a call is over
+	recEnded    checkpoint.Kind = "call.ended"  // n, output | error, draws?, usage?, settled? (see words), unknown?: a call is over
 	recGiven    checkpoint.Kind = "call.given"  // n, output: a call that another run, or an earlier definition, had made
 	recFired    checkpoint.Kind = "timer.fired" // n, timer
 	recStopped  checkpoint.Kind = "run.stopped" // it was cancelled, and may be gone on with
@@ -49,6 +49,7 @@ type entry struct {
 	failure *machine.Failure
 	timer   machine.Timer
 	ordinal int
+	unknown bool               // of recEnded: the run ended the call, which may have had its effect
 	asked   *asked             // by a call of models; nil: nothing
 	agent   *agentBatch        // of recAgent
 	rec     *checkpoint.Record // instead of all that
@@ -73,10 +74,11 @@ type journal struct {
 	armed   *time.Timer
 	err     error // the first failure of the store: nothing is written any more
 
-	mu    sync.Mutex // guards lease, which a goroutine of its own renews
-	lease checkpoint.Lease
-	stop  chan struct{} // ends that goroutine; nil: there is none
-	ended sync.WaitGroup
+	mu      sync.Mutex // guards lease and renewed, which a goroutine of its own renews
+	lease   checkpoint.Lease
+	renewed time.Time     // not after the store gave lease, by the monotonic clock; zero: nothing is held
+	stop    chan struct{} // ends that goroutine; nil: there is none
+	ended   sync.WaitGroup
 }
 
 // durable reports whether what happens is written down before it counts.
@@ -152,13 +154,14 @@ func (r *run) write() error {
 		if over { // nobody has to hold the run, and one write is enough
 			ttl = 0
 		}
+		asked := time.Now()
 		lease, err := j.store.Create(ctx, j.run, owner(), ttl, recs...)
 		reached(afterCreate)
 		if err != nil {
 			return err
 		}
 		if j.seq = 1 + int64(len(recs)); !over {
-			r.hold(lease)
+			r.hold(lease, asked)
 		}
 		return nil
 	}
@@ -177,11 +180,12 @@ func (r *run) write() error {
 // owner names this process in leases.
 var owner = sync.OnceValue(checkpoint.NewOwner)
 
-// hold keeps the lease alive until let go.
-func (r *run) hold(lease checkpoint.Lease) {
+// hold keeps a lease alive until let go. asked is when the store was asked for it.
+func (r *run) hold(lease checkpoint.Lease, asked time.Time) {
 	j := &r.journal
 	stop := make(chan struct{})
-	j.lease, j.stop = lease, stop
+	j.stop = stop
+	j.keep(lease, asked)
 	j.ended.Go(func() {
 		ticker := time.NewTicker(leaseTime / 3)
 		defer ticker.Stop()
@@ -191,20 +195,50 @@ func (r *run) hold(lease checkpoint.Lease) {
 				return
 			case <-ticker.C:
 			}
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), leaseTime/3)
-			next, err := j.store.Renew(ctx, j.held(), leaseTime)
-			cancel()
-			switch {
-			case err == nil:
-				j.mu.Lock()
-				j.lease = next
-				j.mu.Unlock()
-			case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, checkpoint.ErrNotFound), errors.Is(err, checkpoint.ErrClosed):
+			err := r.renew()
+			if errors.Is(err, checkpoint.ErrFenced) || errors.Is(err, checkpoint.ErrNotFound) || errors.Is(err, checkpoint.ErrClosed) {
 				r.send(report{kind: fenced, err: err})
 				return
 			}
 		}
 	})
+}
+
+// renew renews the lease.
+func (r *run) renew() error {
+	j := &r.journal
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), leaseTime/3)
+	defer cancel()
+	asked := time.Now()
+	next, err := j.store.Renew(ctx, j.held(), leaseTime)
+	if err == nil {
+		j.keep(next, asked)
+	}
+	return err
+}
+
+// owned makes sure that the run is still this process's, as long as a lease lasts: without a word of the
+// store for that long, somebody else may have it. The error is [checkpoint.ErrFenced]. Nil where nothing is held.
+func (r *run) owned() error {
+	j := &r.journal
+	j.mu.Lock()
+	renewed := j.renewed
+	j.mu.Unlock()
+	if renewed.IsZero() || time.Since(renewed) < leaseTime {
+		return nil
+	}
+	if err := r.renew(); err != nil {
+		return fmt.Errorf("run %q: %w: its lease of %v ran out, and was not renewed: %w", r.id, checkpoint.ErrFenced, leaseTime, err)
+	}
+	return nil
+}
+
+func (j *journal) keep(lease checkpoint.Lease, asked time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.lease = lease; asked.After(j.renewed) {
+		j.renewed = asked
+	}
 }
 
 func (j *journal) held() checkpoint.Lease {
@@ -252,6 +286,9 @@ func (e *entry) record() (checkpoint.Record, error) {
 		if e.failure == nil {
 			data["output"] = e.output
 		}
+		if e.unknown {
+			data["unknown"] = true
+		}
 		if a := e.asked; a != nil {
 			if len(a.draws) > 0 {
 				list := make([]any, len(a.draws))
@@ -275,7 +312,7 @@ func (e *entry) record() (checkpoint.Record, error) {
 		}
 	}
 	if f := e.failure; f != nil {
-		data["error"] = map[string]any{"category": f.Category, "code": f.Code, "message": f.Err.Error()}
+		data["error"] = errorData(f)
 	}
 	return checkpoint.NewRecord(e.at, e.kind, e.path, data)
 }
@@ -288,7 +325,12 @@ func storeError(err error) *runtime.Error {
 	return &runtime.Error{Category: runtime.CategoryInfra, Code: checkpoint.Code(err), Err: err}
 }
 
-// failureOf reads the error of a record.
+// errorData is a failure as a record has it.
+func errorData(f *machine.Failure) map[string]any {
+	return map[string]any{"category": f.Category, "code": f.Code, "message": f.Err.Error()}
+}
+
+// failureOf reads what errorData made.
 func failureOf(v any) *machine.Failure {
 	m, ok := v.(map[string]any)
 	if !ok {

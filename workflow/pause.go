@@ -76,9 +76,11 @@ func (r *run) suspend(in *invocation) {
 	if r.m.Suspend(in.task); in.task.Status() != machine.Waiting { // it was told to stop meanwhile
 		if !r.cancelled {
 			r.note(&entry{kind: recEnded, path: in.path, n: n, failure: in.task.Failure(), asked: in.asked()})
+			r.m.Spend(in.task, in.used.micros)
 		}
 		return
 	}
+	r.m.Spend(in.task, in.used.micros)
 	r.keep(in.task, in.progress)
 	r.pause(in.task, *in.pause, n, in.record())
 }
@@ -271,21 +273,12 @@ func (r *run) closePauses(t *machine.Task) {
 
 // decideCall goes on with a call of which nobody knew whether it had its effect.
 func (r *run) decideCall(t *machine.Task, answer any) {
-	m, _ := answer.(map[string]any)
-	switch m["decision"] {
-	case "retry":
+	output, failure, over := settledBy(t.Node().Adapter.(*call), answer)
+	if !over {
 		r.m.Again(t)
-	case "result":
-		c := t.Node().Adapter.(*call)
-		if err := checkOutput(m["form"], c.answer, c.maxBytes, c.pos); err != nil {
-			r.answerTask(t, nil, &machine.Failure{Category: string(runtime.CategoryConfig), Code: "output.invalid", Err: err})
-			return
-		}
-		r.answerTask(t, m["form"], nil)
-	default:
-		r.answerTask(t, nil, &machine.Failure{Category: string(runtime.CategoryTool), Code: "call.indeterminate",
-			Err: errors.New("it is not known whether the call had its effect, and it was decided that it counts as failed")})
+		return
 	}
+	r.answerTask(t, output, failure)
 }
 
 // answerTask ends the waiting of a task.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -22,8 +23,9 @@ type pauseKey struct {
 
 // keptAnswer is how a pause ended. In later generations it ends so without anybody being asked.
 type keptAnswer struct {
-	next   resume.Next
-	answer any
+	next     resume.Next
+	answer   any
+	question string // that was answered, see [resume.Pause.Question]; "": any
 }
 
 // count gives a pause that was opened its key.
@@ -59,7 +61,7 @@ func (r *run) keepAnswer(p *openPause, next resume.Next, answer any) {
 		if r.kept == nil {
 			r.kept = map[pauseKey]keptAnswer{}
 		}
-		r.kept[p.key] = keptAnswer{next, answer}
+		r.kept[p.key] = keptAnswer{next, answer, questionOf(p)}
 		if m, _ := answer.(map[string]any); asksForMore(p) && m["decision"] == "raise" { // for what comes before, too
 			r.raise(p, m)
 		}
@@ -86,6 +88,10 @@ func (r *run) answerFromBefore(p *openPause) bool {
 	if !ok {
 		return false
 	}
+	if k.next == resume.Answered && k.question != questionOf(p) {
+		r.questionChanged(p.Step, k.answer)
+		return false
+	}
 	rec, err := answered(r.events.now, &p.Pause, r.m.Decided(), k.next, k.answer)
 	if err == nil {
 		rec, err = withMembers(rec, map[string]any{"kept": true})
@@ -97,6 +103,28 @@ func (r *run) answerFromBefore(p *openPause) bool {
 	r.useAnswer(p, k.answer)
 	r.answer(p, k.next, k.answer)
 	return true
+}
+
+// questionOf is what a person, or somebody outside, was asked by a step of its own; "" for other pauses, of which
+// pauseKey says what they are about, or which are the engine's.
+func questionOf(p *openPause) string {
+	if p.inAgent != "" {
+		return ""
+	}
+	return questionIn(&p.Pause)
+}
+
+func questionIn(p *resume.Pause) string {
+	if p.Kind == resume.System {
+		return ""
+	}
+	return p.Question()
+}
+
+// questionChanged tells that an answer is not used for a question that is another one now.
+func (r *run) questionChanged(step string, answer any) {
+	r.found.add(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindResume, Code: diagnostics.CodeQuestionChanged, Step: step,
+		Message: fmt.Sprintf("step %q asks something else than was answered, and asks again", step), Data: map[string]any{"answer": answer}})
 }
 
 // doubtful counts how often it is to be asked, before a call is made, what became of it in earlier

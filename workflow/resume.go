@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
@@ -87,6 +88,7 @@ type leg struct {
 	summary checkpoint.Summary
 	recs    []checkpoint.Record
 	lease   checkpoint.Lease
+	claimed time.Time      // when the store was asked for it
 	ended   bool           // the run is over, nothing is held
 	from    int            // where in recs the present definition begins to count
 	old     *recipe.Recipe // what the run ran until now, if that is about to change
@@ -225,7 +227,7 @@ func (l *leg) run(g *given) (*Outcome, error) {
 		if l.old != nil {
 			err := r.redefine(l, g)
 			if r.tellReplayed(); err == nil {
-				r.hold(l.lease)
+				r.hold(l.lease, l.claimed)
 			}
 			return err
 		}
@@ -256,7 +258,7 @@ func (l *leg) run(g *given) (*Outcome, error) {
 		}
 		r.tellReplayed()
 		if r.journal.stop == nil {
-			r.hold(l.lease)
+			r.hold(l.lease, l.claimed)
 		}
 		return nil
 	})
@@ -299,6 +301,7 @@ func (l *leg) claim() error {
 	}
 	if l.ended = sum.Status.Ended(); !l.ended {
 		reached(beforeClaim)
+		l.claimed = time.Now()
 		if l.lease, err = l.store.Claim(l.ctx, l.runID, owner(), leaseTime); err != nil {
 			return err
 		}
@@ -434,6 +437,9 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 		}
 		r.spent(task, usageOf(data))
 		r.m.Spend(task, usageOf(data).micros)
+		if data["unknown"] == true {
+			r.callUnknown(rec.Path, task.Node().Adapter.(*call).name, nil)
+		}
 		r.m.Finish(task, data["output"], machine.Unknown, failureOf(data["error"]))
 	case recAgent:
 		return r.applyAgent(task, rec, data)
@@ -477,6 +483,7 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 			r.markDrawn(model, n)
 		}
 		r.spent(task, usageOf(kept))
+		r.m.Spend(task, usageOf(kept).micros)
 		if r.opened == nil {
 			r.opened = map[string]int{}
 		}
@@ -586,7 +593,7 @@ func (r *run) undoFirst(l *leg) error {
 	if !r.atEnd {
 		return nil
 	}
-	r.hold(l.lease)
+	r.hold(l.lease, l.claimed)
 	if err := r.rollBack(); err != nil {
 		return err
 	}

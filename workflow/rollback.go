@@ -100,10 +100,16 @@ func (r *run) undo(t *machine.Task, path string) *runtime.Error {
 		if r.flush(); r.journal.err != nil {
 			return storeError(r.journal.err)
 		}
+		if err := r.owned(); err != nil {
+			return r.fencedRollback(err)
+		}
 		r.events.tick()
 		r.events.add(in.event(), in.content())
 		err = in.callRollback(rb.Timeout)
 		r.events.tick()
+		if in.fenced != nil {
+			return r.fencedRollback(in.fenced)
+		}
 		if errors.Is(err, errGraceOver) {
 			return r.leftToUndo()
 		}
@@ -121,6 +127,12 @@ func (r *run) undo(t *machine.Task, path string) *runtime.Error {
 	}
 	r.events.add(trace.Event{Kind: trace.StepRollback, Step: path, Data: data}, nil)
 	return nil
+}
+
+// fencedRollback stops rolling back: whoever has the run now does the rest.
+func (r *run) fencedRollback(err error) *runtime.Error {
+	r.journal.err = err
+	return storeError(err)
 }
 
 // rollbackFailed adds the finding about a rollback that failed.

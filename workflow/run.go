@@ -282,8 +282,12 @@ func (r *run) open(input any) (map[string]any, error) {
 func (r *run) prepare() error {
 	p, err := r.wf.prepare(r.ctx, r.rt)
 	r.prepared = p
+	r.ctx = value.WithRedactor(r.ctx, p.redact)
 	if cancelled := r.ctxError(); cancelled != nil {
 		return cancelled
+	}
+	if err == nil && r.leg == nil {
+		err = r.wf.unknownTools(p.offers, r.rt)
 	}
 	if err == nil && (r.leg == nil || !r.leg.ended) {
 		err = r.unpriced()

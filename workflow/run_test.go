@@ -437,7 +437,7 @@ steps:
 		for _, d := range out.Diagnostics {
 			others = append(others, string(d.Code)+" "+d.Step)
 		}
-		if want := []string{"step.failed second"}; !cmp.Equal(others, want) {
+		if want := []string{"step.failed second", "call.unknown hung"}; !cmp.Equal(others, want) {
 			t.Errorf("diagnostics %q, want %q", others, want)
 		}
 	})

@@ -163,7 +163,7 @@ func (opts ExecOptions) run(ctx context.Context, in execArgs) (any, error) {
 		failure.Err = fmt.Errorf("%q was killed: %w", in.Argv[0], err)
 	case code != 0 && !in.AllowCode.has(code):
 		failure.Reason, failure.Status = retry.Unknown, code
-		failure.Err = exitError(in.Argv[0], cmd.ProcessState, stderr.text())
+		failure.Err = exitError(in.Argv[0], cmd.ProcessState, runtime.Redact(ctx, string(stderr.text())))
 	case !utf8.Valid(stdout.text()):
 		failure.Err = fmt.Errorf("the output of %q is not UTF-8 text\n  hint: let it print base64", in.Argv[0])
 	default:
@@ -280,8 +280,8 @@ func changesProgram(name string) bool {
 	return false
 }
 
-// exitError says how a program failed, with the end of what it printed to stderr.
-func exitError(name string, state *os.ProcessState, stderr []byte) error {
+// exitError says how a program failed, with the end of what it printed to stderr, secrets out.
+func exitError(name string, state *os.ProcessState, stderr string) error {
 	how := fmt.Sprintf("exited with code %d", state.ExitCode())
 	if state.ExitCode() < 0 {
 		how = "ended by " + state.String() // signal: …

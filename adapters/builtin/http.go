@@ -36,7 +36,8 @@ type HTTPOptions struct {
 const (
 	maxRedirects   = 10
 	maxHeaderBytes = 1 << 20
-	quotedBytes    = 512 // of a refused answer's body or a failed program's stderr, in an error's message
+	quotedBytes    = 512      // of a refused answer's body or a failed program's stderr, in an error's message
+	refusedBytes   = 64 << 10 // that are read of such a body
 )
 
 type httpArgs struct {
@@ -150,7 +151,7 @@ func (r requester) call(ctx context.Context, in httpArgs) (any, error) {
 	defer resp.Body.Close()
 
 	if resp.StatusCode >= 400 && !in.AllowStatus.has(resp.StatusCode) {
-		return nil, statusFailure(what, resp)
+		return nil, statusFailure(ctx, what, resp)
 	}
 	limit := or(r.opts.MaxBytes, DefaultMaxBytes)
 	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
@@ -284,11 +285,13 @@ func (p *progress) failure(ctx context.Context, what string, err error) error {
 	return f
 }
 
-// statusFailure says which status came back, with the beginning of the body.
-func statusFailure(what string, resp *http.Response) error {
+// statusFailure says which status came back, with the beginning of the body. Secrets go first: a fold or a cut may
+// leave a part of one.
+func statusFailure(ctx context.Context, what string, resp *http.Response) error {
 	message := fmt.Sprintf("%s: status %d %s", what, resp.StatusCode, http.StatusText(resp.StatusCode))
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, quotedBytes)) // what there is: the status is the failure
-	if text := oneLine(body); text != "" {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, refusedBytes)) // what there is: the status is the failure
+	said := runtime.Redact(ctx, string(body))
+	if text := oneLine(said[:min(len(said), quotedBytes)]); text != "" {
 		message += ": " + text
 	}
 	return &retry.Failure{
@@ -312,12 +315,12 @@ func shown(u *url.URL) string {
 }
 
 // oneLine is text for a message: white space folded, nothing that is not UTF-8 or printable.
-func oneLine(text []byte) string {
+func oneLine(text string) string {
 	printable := strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || r < ' ' && r != '\n' && r != '\t' && r != '\r' {
 			return -1
 		}
 		return r
-	}, string(text))
+	}, text)
 	return strings.Join(strings.Fields(printable), " ")
 }

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,13 +16,14 @@ import (
 	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/runtime"
 )
 
 const quotedBytes = 2000 // of what a server said, in a message
 
 // result makes the result of a tool of what its server has answered: the structured content, else the
 // content, which is one value or a list.
-func (s *Server) result(t *tool, about *sdk.Tool, answer json.RawMessage) (json.RawMessage, error) {
+func (s *Server) result(ctx context.Context, t *tool, about *sdk.Tool, answer json.RawMessage) (json.RawMessage, error) {
 	bad := func(reason retry.Reason, format string, args ...any) error {
 		return s.failed(&retry.Failure{Reason: reason, Sent: true, Err: fmt.Errorf("tool %q: "+format, append([]any{t.remote}, args...)...)})
 	}
@@ -38,7 +40,7 @@ func (s *Server) result(t *tool, about *sdk.Tool, answer json.RawMessage) (json.
 		return nil, bad("", "it asks for input, which calls of tools do not give")
 	}
 	if got.IsError {
-		return nil, bad(retry.Unknown, "%s", s.quote(textOf(got.Content)))
+		return nil, bad(retry.Unknown, "%s", s.quote(ctx, textOf(got.Content)))
 	}
 	out := got.Structured
 	if about.OutputSchema != nil {
@@ -182,8 +184,8 @@ func withoutPatterns(v any) any {
 }
 
 // quote is what a server said, for a message: secrets out, on one line, cut.
-func (s *Server) quote(said string) string {
-	line := oneLine(s.redact.Text(said))
+func (s *Server) quote(ctx context.Context, said string) string {
+	line := oneLine(s.redact.Text(runtime.Redact(ctx, said)))
 	if len(line) <= quotedBytes {
 		return line
 	}

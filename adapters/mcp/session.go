@@ -94,7 +94,7 @@ func (s *Server) connect(ctx context.Context) (*session, error) {
 		switch {
 		case n.process == nil:
 		case ctx.Err() != nil:
-			f.Err = fmt.Errorf("%w%s", f.Err, n.process.said(s.quote))
+			f.Err = fmt.Errorf("%w%s", f.Err, n.process.said(func(said string) string { return s.quote(ctx, said) }))
 		default:
 			s.starts.ended(time.Now())
 		}
@@ -190,7 +190,7 @@ func (s *Server) call(ctx context.Context, t *tool, args json.RawMessage) (json.
 		}
 		if answer := c.answered(); answer != nil {
 			s.starts.worked()
-			return s.result(t, about, answer)
+			return s.result(ctx, t, about, answer)
 		}
 		if again && session.missed(ctx, c, err) {
 			continue
@@ -233,18 +233,18 @@ func (s *Server) failure(ctx context.Context, n *session, c *call, what string, 
 		f.Reason, err = "", fmt.Errorf("its answer has more than %d bytes", framing*s.cfg.MaxBytes)
 	case known.status != 0 && (known.status < 200 || known.status > 299):
 		f.Reason, f.Status, f.After = retry.ReasonOfStatus(known.status), known.status, known.after
-		err = s.statusError(known.status, err)
+		err = s.statusError(ctx, known.status, err)
 	case known.said != nil:
 		code := known.said.Code
 		f.Reason, f.Status = retry.Unknown, int(code)
 		if code == jsonrpc.CodeParseError || code <= jsonrpc.CodeInvalidRequest && code >= jsonrpc.CodeInvalidParams {
 			f.Reason = ""
 		}
-		err = errors.New(s.quote(known.said.Message))
+		err = errors.New(s.quote(ctx, known.said.Message))
 	case known.replied:
-		f.Reason, err = "", fmt.Errorf("its answer does not keep to the protocol: %s", s.quote(err.Error()))
+		f.Reason, err = "", fmt.Errorf("its answer does not keep to the protocol: %s", s.quote(ctx, err.Error()))
 	case n.process != nil:
-		err = errors.New(n.process.fate(s.quote))
+		err = errors.New(n.process.fate(func(said string) string { return s.quote(ctx, said) }))
 	default:
 		if known.fault != nil {
 			err = known.fault
@@ -252,17 +252,17 @@ func (s *Server) failure(ctx context.Context, n *session, c *call, what string, 
 		if urlErr, ok := errors.AsType[*url.Error](err); ok {
 			err = urlErr.Err // without the URL: its query may hold a secret
 		}
-		err = errors.New(s.quote(err.Error()))
+		err = errors.New(s.quote(ctx, err.Error()))
 	}
 	f.Err = fmt.Errorf("%s: %w", what, err)
 	return s.failed(f)
 }
 
 // statusError says which HTTP status came.
-func (s *Server) statusError(status int, err error) error {
+func (s *Server) statusError(ctx context.Context, status int, err error) error {
 	message := fmt.Sprintf("status %d %s", status, http.StatusText(status))
 	if said, ok := errors.AsType[*jsonrpc.Error](err); ok && said.Code != rejected {
-		message += ": " + s.quote(said.Message)
+		message += ": " + s.quote(ctx, said.Message)
 	}
 	if urlErr, ok := errors.AsType[*url.Error](err); ok { // a redirect that is not followed
 		message += ": " + urlErr.Err.Error()

@@ -22,6 +22,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/runtime"
 )
 
 const (
@@ -56,7 +57,7 @@ func (m *Model) do(ctx context.Context, method, path string, body []byte, read f
 	defer resp.Body.Close()
 
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return m.statusFailure(path, resp)
+		return m.statusFailure(ctx, path, resp)
 	}
 	err = read(resp.Body)
 	if _, ok := errors.AsType[*retry.Failure](err); ok || err == nil {
@@ -66,7 +67,7 @@ func (m *Model) do(ctx context.Context, method, path string, body []byte, read f
 }
 
 // readWhole reads an answer that is one piece of JSON into v.
-func (m *Model) readWhole(path string, r io.Reader, v any) error {
+func (m *Model) readWhole(ctx context.Context, path string, r io.Reader, v any) error {
 	answer, err := io.ReadAll(io.LimitReader(r, m.opts.MaxBytes+1))
 	switch {
 	case err != nil:
@@ -74,7 +75,7 @@ func (m *Model) readWhole(path string, r io.Reader, v any) error {
 	case int64(len(answer)) > m.opts.MaxBytes:
 		return m.tooLarge(path)
 	}
-	return m.decode(path, answer, v)
+	return m.decode(ctx, path, answer, v)
 }
 
 func (m *Model) tooLarge(path string) error {
@@ -87,9 +88,9 @@ func (m *Model) what(path string) string {
 }
 
 // decode reads the body of a good answer into v, unless it is an error after all, or no JSON.
-func (m *Model) decode(path string, body []byte, v any) error {
+func (m *Model) decode(ctx context.Context, path string, body []byte, v any) error {
 	if f := readFault(body); f != nil {
-		return m.fault(path, f)
+		return m.fault(ctx, path, f)
 	}
 	err := json.Unmarshal(body, v)
 	mismatch, wrongType := errors.AsType[*json.UnmarshalTypeError](err)
@@ -101,9 +102,9 @@ func (m *Model) decode(path string, body []byte, v any) error {
 	case len(start) == 0:
 		return m.broken(retry.Unknown, path, errors.New("the answer is empty"))
 	case start[0] == '<':
-		return m.broken("", path, fmt.Errorf("the answer is a page, not JSON: %s\n  hint: check the base URL", m.quote(string(body))))
+		return m.broken("", path, fmt.Errorf("the answer is a page, not JSON: %s\n  hint: check the base URL", m.quote(ctx, string(body))))
 	case noJSON:
-		return m.broken(retry.Unknown, path, fmt.Errorf("the answer is not JSON (%w): %s", err, m.quote(string(body))))
+		return m.broken(retry.Unknown, path, fmt.Errorf("the answer is not JSON (%w): %s", err, m.quote(ctx, string(body))))
 	case wrongType:
 		err = fmt.Errorf("%s is of the wrong type, %s", cmp.Or(mismatch.Field, "it"), mismatch.Value)
 	}
@@ -116,17 +117,17 @@ func (m *Model) broken(reason retry.Reason, path string, err error) error {
 }
 
 // fault is the failure of an error that came with a good status.
-func (m *Model) fault(path string, f *fault) error {
+func (m *Model) fault(ctx context.Context, path string, f *fault) error {
 	status := http.StatusOK
 	if f.status != 0 {
 		status = f.status
 	}
 	return &retry.Failure{Reason: f.reason(status), Status: status, Sent: true,
-		Err: fmt.Errorf("%s: the answer is an error: %s", m.what(path), m.quote(f.message))}
+		Err: fmt.Errorf("%s: the answer is an error: %s", m.what(path), m.quote(ctx, f.message))}
 }
 
 // statusFailure says which status came back, and what the server said about it.
-func (m *Model) statusFailure(path string, resp *http.Response) error {
+func (m *Model) statusFailure(ctx context.Context, path string, resp *http.Response) error {
 	message := fmt.Sprintf("%s: status %d", m.what(path), resp.StatusCode)
 	if text := http.StatusText(resp.StatusCode); text != "" {
 		message += " " + text
@@ -136,7 +137,7 @@ func (m *Model) statusFailure(path string, resp *http.Response) error {
 	if f == nil {
 		f = &fault{message: string(body)}
 	}
-	if said := m.quote(f.message); said != "" {
+	if said := m.quote(ctx, f.message); said != "" {
 		message += ": " + said
 	}
 	if target, err := resp.Location(); err == nil && resp.StatusCode < 400 {
@@ -213,15 +214,15 @@ func redactor(opts Options) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// quote is what a server said, for a message: secrets out, white space folded, nothing that is not
+// quote is what a server said, for a message: secrets out, also those of the run, white space folded, nothing that is not
 // printable, cut. Secrets come first: a cut may not leave half of one.
-func (m *Model) quote(said string) string {
+func (m *Model) quote(ctx context.Context, said string) string {
 	printable := strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || isControl(r) && r != '\n' && r != '\t' && r != '\r' {
 			return -1
 		}
 		return r
-	}, m.redact.Replace(said[:min(len(said), maxFaultBytes)]))
+	}, m.redact.Replace(runtime.Redact(ctx, said[:min(len(said), maxFaultBytes)])))
 	line := strings.Join(strings.Fields(printable), " ")
 	if len(line) <= quotedBytes {
 		return line

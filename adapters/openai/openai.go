@@ -219,7 +219,7 @@ func (m *Model) ask(ctx context.Context, req *runtime.Request, mode int32, emit 
 	err = m.do(ctx, http.MethodPost, chatPath, body, func(answer io.Reader) error {
 		in := bufio.NewReader(answer)
 		if mode == whole || !isStream(in) {
-			return m.readWhole(chatPath, in, &r)
+			return m.readWhole(ctx, chatPath, in, &r)
 		}
 		emitted = true
 		return m.readStream(ctx, in, &r, emit)
@@ -227,7 +227,7 @@ func (m *Model) ask(ctx context.Context, req *runtime.Request, mode int32, emit 
 	if err != nil {
 		return nil, err
 	}
-	resp, err := m.response(&r, req, names)
+	resp, err := m.response(ctx, &r, req, names)
 	if err == nil && !emitted && resp.Text != "" {
 		emit(runtime.Delta{Text: resp.Text})
 	}
@@ -243,7 +243,7 @@ func (m *Model) Models(ctx context.Context) ([]string, error) {
 			ID string `json:"id"`
 		} `json:"data"`
 	}
-	err := m.do(ctx, http.MethodGet, "models", nil, func(answer io.Reader) error { return m.readWhole("models", answer, &list) })
+	err := m.do(ctx, http.MethodGet, "models", nil, func(answer io.Reader) error { return m.readWhole(ctx, "models", answer, &list) })
 	if err != nil {
 		return nil, err
 	}

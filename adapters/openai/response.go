@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -99,7 +100,7 @@ func (a arguments) json() json.RawMessage {
 
 // response makes the response of what the endpoint answered. names has the tools that were offered,
 // by what they are on the wire.
-func (m *Model) response(r *reply, req *runtime.Request, names map[string]string) (*runtime.Response, error) {
+func (m *Model) response(ctx context.Context, r *reply, req *runtime.Request, names map[string]string) (*runtime.Response, error) {
 	if len(r.Choices) == 0 {
 		return nil, m.broken(retry.Unknown, chatPath, errors.New("the answer has no choices"))
 	}
@@ -109,11 +110,11 @@ func (m *Model) response(r *reply, req *runtime.Request, names map[string]string
 	}
 	c := r.Choices[0]
 	if isSet(c.Error) {
-		return nil, m.fault(chatPath, faultOf(c.Error))
+		return nil, m.fault(ctx, chatPath, faultOf(c.Error))
 	}
 	said := deref(c.Message)
 	if len(said.Refusal) > 0 && len(said.Content) == 0 && len(said.ToolCalls) == 0 {
-		return nil, m.broken("", chatPath, fmt.Errorf("the model refused: %s", m.quote(string(said.Refusal))))
+		return nil, m.broken("", chatPath, fmt.Errorf("the model refused: %s", m.quote(ctx, string(said.Refusal))))
 	}
 	resp := &runtime.Response{
 		Text:   string(said.Content),

@@ -53,7 +53,7 @@ func (m *Model) readStream(ctx context.Context, in *bufio.Reader, r *reply, emit
 		case len(data) == 0, end != nil && e.name != "error" && !json.Valid(data): // nothing, or half of something
 		default:
 			seen = true
-			if err := m.readEvent(&a, e.name, data, emit); err != nil {
+			if err := m.readEvent(ctx, &a, e.name, data, emit); err != nil {
 				return err
 			}
 		}
@@ -66,7 +66,7 @@ func (m *Model) readStream(ctx context.Context, in *bufio.Reader, r *reply, emit
 		case end != io.EOF:
 			return end
 		case !seen && events.odd != "":
-			return m.broken(retry.Unknown, chatPath, fmt.Errorf("the answer is neither JSON nor a stream of events: %s", m.quote(events.odd)))
+			return m.broken(retry.Unknown, chatPath, fmt.Errorf("the answer is neither JSON nor a stream of events: %s", m.quote(ctx, events.odd)))
 		default:
 			return fmt.Errorf("the stream was cut: %w", io.ErrUnexpectedEOF)
 		}
@@ -74,12 +74,12 @@ func (m *Model) readStream(ctx context.Context, in *bufio.Reader, r *reply, emit
 }
 
 // readEvent adds an event to the answer, or returns the error that it tells of.
-func (m *Model) readEvent(a *assembly, name string, data []byte, emit func(runtime.Delta)) error {
+func (m *Model) readEvent(ctx context.Context, a *assembly, name string, data []byte, emit func(runtime.Delta)) error {
 	if name == "error" && readFault(data) == nil {
-		return m.fault(chatPath, faultOf(data))
+		return m.fault(ctx, chatPath, faultOf(data))
 	}
 	var piece reply
-	if err := m.decode(chatPath, data, &piece); err != nil {
+	if err := m.decode(ctx, chatPath, data, &piece); err != nil {
 		return err
 	}
 	text := a.add(&piece)
@@ -87,7 +87,7 @@ func (m *Model) readEvent(a *assembly, name string, data []byte, emit func(runti
 		return m.tooLarge(chatPath)
 	}
 	if c := a.reply.Choices; len(c) > 0 && isSet(c[0].Error) {
-		return m.fault(chatPath, faultOf(c[0].Error))
+		return m.fault(ctx, chatPath, faultOf(c[0].Error))
 	}
 	if len(text) > 0 {
 		emit(runtime.Delta{Text: string(text)})

@@ -2,6 +2,7 @@ package value
 
 import (
 	"cmp"
+	"context"
 	"encoding/base64"
 	"errors"
 	"maps"
@@ -313,3 +314,19 @@ func (e *redactedError) Error() string        { return e.message }
 func (e *redactedError) GoString() string     { return strconv.Quote(e.message) } // for %#v
 func (e *redactedError) Is(target error) bool { return errors.Is(e.err, target) }
 func (e *redactedError) As(target any) bool   { return errors.As(e.err, target) }
+
+type redactorKey struct{}
+
+// WithRedactor returns a context that RedactorOf finds r in; ctx itself for a nil r.
+func WithRedactor(ctx context.Context, r *Redactor) context.Context {
+	if r == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, redactorKey{}, r)
+}
+
+// RedactorOf returns the Redactor of a context; nil if it has none.
+func RedactorOf(ctx context.Context) *Redactor {
+	r, _ := ctx.Value(redactorKey{}).(*Redactor)
+	return r
+}
