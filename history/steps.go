@@ -212,8 +212,8 @@ func (r *reader) agent(rec checkpoint.Record) {
 	s.Agent = &Agent{Step: of.state.Steps, Calls: openCalls(&of.state, of.path), Usage: of.state.Total()}
 }
 
-// answered notes that a pause is over. A step that did nothing but wait is over too, and so is one of which a person said
-// what became of its call.
+// answered notes that a pause is over. A step that did nothing but wait is over too, and so is one of which a person
+// said what became of its call.
 func (r *reader) answered(rec checkpoint.Record, data members) {
 	id, next := data.text("pause"), resume.Next(data.text("next"))
 	r.open = slices.DeleteFunc(r.open, func(o resume.Pause) bool { return o.ID == id })

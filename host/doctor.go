@@ -8,10 +8,10 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 )
 
-// Examine looks whether the installation that [Open] would open with these options works: [Config.Examine], with what the
-// options change, behind checks of the configuration itself, one for each finding about it. A configuration with errors is
-// all that is looked at. The error is one with which Open would refuse; the checks say what is wrong then, too. Of the
-// options Config, Recipe, Store and Models count. A nil o is the zero Options.
+// Examine looks whether the installation that [Open] would open with these options works: [Config.Examine], with what
+// the options change, behind checks of the configuration itself, one for each finding about it. A configuration with
+// errors is all that is looked at. The error is one with which Open would refuse; the checks say what is wrong then,
+// too. Of the options Config, Recipe, Store and Models count. A nil o is the zero Options.
 func (o *Options) Examine(ctx context.Context) ([]Check, error) {
 	if o == nil {
 		o = &Options{}

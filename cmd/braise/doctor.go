@@ -14,9 +14,9 @@ func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the installation: configuration, models, tools, MCP servers, secrets, telemetry, store, versions",
-		Long: "Doctor reads the configuration and looks whether what it names is there. Endpoints of models are asked\n" +
-			"for their list of models, which costs nothing, MCP servers for their tools, and the collector of telemetry\n" +
-			"is connected to; no model answers, no tool is called and no telemetry is sent.",
+		Long: "Doctor reads the configuration and looks whether what it names is there. Endpoints of models are\n" +
+			"asked for their list of models, which costs nothing, MCP servers for their tools, and the collector of\n" +
+			"telemetry is connected to; no model answers, no tool is called and no telemetry is sent.",
 		Args: exactly(0, "doctor takes no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			checks, code := a.examine(cmd.Context())
