@@ -55,9 +55,10 @@ var plan = map[string]room{
 	"internal/machine":    {2, "internal/expr internal/value", ""},
 
 	"workflow": {3, "diagnostics retry trace checkpoint internal/value internal/schema resume runtime recipe internal/expr" +
-		" agentloop internal/machine", "github.com/dominikbraun/graph/... github.com/google/uuid"},
+		" agentloop internal/journal internal/machine", "github.com/dominikbraun/graph/... github.com/google/uuid"},
 
-	"history": {3, "agentloop checkpoint recipe resume runtime trace internal/value", ""},
+	"internal/journal": {2, "checkpoint resume", ""},
+	"history":          {3, "agentloop checkpoint internal/journal recipe resume runtime trace internal/value", ""},
 
 	"checkpoint/checkpointtest": {3, "checkpoint", "github.com/google/go-cmp/... go.uber.org/goleak"},
 	"checkpoint/jsonl":          {3, "checkpoint", ""},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/trace"
@@ -152,7 +153,7 @@ func Watch(ctx context.Context, store checkpoint.Store, runID string) iter.Seq2[
 // newReader returns a reader that takes the names of tools and models from the recipe that the store has.
 func newReader(ctx context.Context, store checkpoint.Store) *reader {
 	return &reader{events: []trace.Event{}, steps: []Step{}, pauses: map[string]resume.Pause{},
-		index: map[string]int{}, began: map[string]time.Time{}, agents: map[string]*agent{}, doubts: map[string]bool{},
+		index: map[string]int{}, began: map[string]time.Time{}, agents: map[string]*agent{}, said: journal.Settlements{},
 		load: func(digest string) *recipe.Recipe {
 			text, err := store.Definition(ctx, digest)
 			if err != nil {

@@ -43,16 +43,11 @@ func (m members) failure() *failure {
 // failure is why a step failed.
 type failure struct{ code, message string }
 
-// ofAgent reports whether an agent opened a pause. step is the agent's, if the record's path is of one of its children.
-func (m members) ofAgent() (step string, ok bool) {
-	in, ok := m["agent"].(map[string]any)
-	return members(in).text("step"), ok
-}
-
-// decision is the decision in an answer; "" when there is none.
-func (m members) decision() string {
-	answer, _ := m["answer"].(map[string]any)
-	return members(answer).text("decision")
+// agentStep is the step of the agent that opened a pause, whose path may be of one of its children; "" when it was no
+// agent.
+func (m members) agentStep() string {
+	in, _ := m["agent"].(map[string]any)
+	return members(in).text("step")
 }
 
 // agentEvents are the events of an agent, and whether it waits from here on.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -48,16 +49,17 @@ type reader struct {
 	index  map[string]int       // of steps
 	began  map[string]time.Time // calls, by path
 	open   []resume.Pause
-	doubts map[string]bool // pauses that ask what became of a step's call, by id
 	paused bool
 	failed []any             // of run.error: the step that failed last
 	agents map[string]*agent // by path
+	said   journal.Settlements
 }
 
 // add takes the next record.
 func (r *reader) add(rec checkpoint.Record) {
 	data := membersOf(rec)
 	text := data.text
+	settled := r.said.Next(rec, data)
 	if r.paused {
 		kind := "recover"
 		if rec.Kind == checkpoint.PauseAnswered && text("next") == string(resume.Answered) {
@@ -89,18 +91,17 @@ func (r *reader) add(rec checkpoint.Record) {
 			return
 		}
 		of := rec
-		step, inAgent := data.ofAgent()
-		if inAgent { // a child of the step's may be what waits
+		if step := data.agentStep(); step != "" { // a child of the step's may be what waits
 			of.Path = step
 		}
-		r.doubts[opened.ID] = opened.Reason == agentloop.Indeterminate && !inAgent
 		r.begin(of)
 		r.steps[r.index[of.Path]].Status = "waiting"
 		r.emit(rec, trace.StepWaiting, "pauseKind", string(opened.Kind))
 		r.pauses[opened.ID] = opened
 		r.open = append(r.open, opened)
 	case checkpoint.PauseAnswered:
-		r.answered(rec, data)
+		r.answered(rec, text("pause"), resume.Next(text("next")))
+		r.settle(rec, settled)
 	case checkpoint.RunPaused:
 		for _, o := range r.open {
 			r.emitOf(rec, "", trace.RunPaused, attrs([]any{"pauseKind", string(o.Kind), "step", o.Step}))
@@ -212,10 +213,8 @@ func (r *reader) agent(rec checkpoint.Record) {
 	s.Agent = &Agent{Step: of.state.Steps, Calls: openCalls(&of.state, of.path), Usage: of.state.Total()}
 }
 
-// answered notes that a pause is over. A step that did nothing but wait is over too, and so is one of which a person
-// said what became of its call.
-func (r *reader) answered(rec checkpoint.Record, data members) {
-	id, next := data.text("pause"), resume.Next(data.text("next"))
+// answered notes that a pause is over. A step that did nothing but wait is over too.
+func (r *reader) answered(rec checkpoint.Record, id string, next resume.Next) {
 	r.open = slices.DeleteFunc(r.open, func(o resume.Pause) bool { return o.ID == id })
 	if _, known := r.index[rec.Path]; !known {
 		return
@@ -227,12 +226,6 @@ func (r *reader) answered(rec checkpoint.Record, data members) {
 		r.end(rec, &failure{"pause.expired", "nobody answered in time"})
 	case uses == "human" || uses == "wait" || uses == "receive":
 		r.end(rec, nil)
-	case !r.doubts[id] || next != resume.Answered || data.decision() == "retry":
-	case data.decision() == "result":
-		r.end(rec, nil)
-	default:
-		r.end(rec, &failure{"call.indeterminate",
-			"it is not known whether the call had its effect, and it was decided that it counts as failed"})
 	}
 }
 
@@ -257,4 +250,17 @@ func (r *reader) uses(path string) string {
 		steps = bodies[""].All()
 	}
 	return uses
+}
+
+// settle ends a step whose call is over because a person said so; how is nil for other answers.
+func (r *reader) settle(rec checkpoint.Record, how *journal.Settlement) {
+	if _, known := r.index[rec.Path]; !known || how == nil {
+		return
+	}
+	if answer, _ := how.Answer.(map[string]any); answer["decision"] == "result" {
+		r.end(rec, nil)
+		return
+	}
+	r.end(rec, &failure{"call.indeterminate",
+		"it is not known whether the call had its effect, and it was decided that it counts as failed"})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
@@ -192,13 +193,13 @@ func doubtsOf(recs []checkpoint.Record, stands map[string]bool, open func(checkp
 	add := func(step, about string) { doubts = append(doubts, map[string]any{"step": step, "about": about}) }
 	begun := map[string]bool{}
 	agents := map[string][]agentloop.Event{}
-	said := words{}
+	said := journal.Settlements{}
 	for _, rec := range recs {
 		data, err := dataOf(rec)
 		if err != nil {
 			return nil, err
 		}
-		if said.next(rec, data) != nil && !stands[rec.Path] { // by a person, who is asked once more
+		if said.Next(rec, data) != nil && !stands[rec.Path] { // by a person, who is asked once more
 			add(rec.Path, "")
 		}
 		switch rec.Kind {

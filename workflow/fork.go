@@ -8,6 +8,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -144,13 +145,13 @@ func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs ma
 		}
 	}
 	var agents []checkpoint.Record
-	said, questions := words{}, map[string]string{}
+	said, questions := journal.Settlements{}, map[string]string{}
 	for _, rec := range recs {
 		data, err := dataOf(rec)
 		if err != nil {
 			return err
 		}
-		settled := said.next(rec, data)
+		settled := said.Next(rec, data)
 		if p, err := resume.Opened(rec); err == nil {
 			questions[p.ID] = questionIn(&p)
 		}

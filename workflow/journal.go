@@ -62,9 +62,9 @@ type asked struct {
 	used  amount
 }
 
-// journal is what a run keeps so that somebody can go on with it: entries, and behind a store's back
+// recorder is what a run keeps so that somebody can go on with it: entries, and behind a store's back
 // the records that they become. Without a store the entries stay here until the run pauses.
-type journal struct {
+type recorder struct {
 	store   checkpoint.Store
 	run     checkpoint.Run
 	inputs  map[string]any
@@ -82,7 +82,7 @@ type journal struct {
 }
 
 // durable reports whether what happens is written down before it counts.
-func (j *journal) durable() bool { return j.store != nil && j.err == nil }
+func (j *recorder) durable() bool { return j.store != nil && j.err == nil }
 
 // note keeps an entry.
 func (r *run) note(e *entry) {
@@ -233,7 +233,7 @@ func (r *run) owned() error {
 	return nil
 }
 
-func (j *journal) keep(lease checkpoint.Lease, asked time.Time) {
+func (j *recorder) keep(lease checkpoint.Lease, asked time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.lease = lease; asked.After(j.renewed) {
@@ -241,7 +241,7 @@ func (j *journal) keep(lease checkpoint.Lease, asked time.Time) {
 	}
 }
 
-func (j *journal) held() checkpoint.Lease {
+func (j *recorder) held() checkpoint.Lease {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.lease
@@ -332,8 +332,8 @@ func errorData(f *machine.Failure) map[string]any {
 
 // failureOf reads what errorData made.
 func failureOf(v any) *machine.Failure {
-	m, ok := v.(map[string]any)
-	if !ok {
+	m, _ := v.(map[string]any)
+	if m == nil {
 		return nil
 	}
 	f := &machine.Failure{}

@@ -73,7 +73,7 @@ type run struct {
 
 	found found // findings of the run under way
 
-	journal   journal
+	journal   recorder
 	leg       *leg // that the run goes on with; nil: it begins
 	let       bool // the lease was given back
 	live      bool // goOnLive is done

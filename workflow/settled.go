@@ -3,7 +3,7 @@ package workflow
 import (
 	"errors"
 
-	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -31,42 +31,11 @@ func countsAsFailed() *machine.Failure {
 		Err: errors.New("it is not known whether the call had its effect, and it was decided that it counts as failed")}
 }
 
-// words finds in a journal what people said about calls of steps of which nobody knew whether they had their
-// effect: it has the pauses that ask for it, by id. Calls in agents have events of their own.
-type words map[string]bool
-
-// word is what a person said that became of a call.
-type word struct {
-	answer  any              // to the pause; nil in a fork, which has what came of it
-	failure *machine.Failure // in a fork
-}
-
-// next looks at the next record: nil, unless it says that the call of the step at its path is over.
-func (w words) next(rec checkpoint.Record, data map[string]any) *word {
-	id, _ := data["pause"].(string)
-	switch rec.Kind {
-	case checkpoint.PauseOpened:
-		if data["reason"] == indeterminate && data["agent"] == nil {
-			w[id] = true
-		}
-	case checkpoint.PauseAnswered:
-		answer, _ := data["answer"].(map[string]any)
-		if w[id] && data["next"] == string(resume.Answered) && answer["decision"] != "retry" {
-			return &word{answer: answer}
-		}
-	case recEnded:
-		if data["settled"] == true {
-			return &word{failure: failureOf(data["error"])}
-		}
-	}
-	return nil
-}
-
 // shareSettled ends a call in a run that shares another one's journal as a person said that it ended there; it
 // stays what a person said. t is nil if the call has no slot here yet.
-func (r *run) shareSettled(path string, t *machine.Task, w *word, output any) {
-	failure := w.failure
-	answer, _ := w.answer.(map[string]any)
+func (r *run) shareSettled(path string, t *machine.Task, w *journal.Settlement, output any) {
+	failure := failureOf(w.Error)
+	answer, _ := w.Answer.(map[string]any)
 	switch {
 	case t == nil && answer["decision"] == "result":
 		r.give(path, answer["form"])

@@ -1,0 +1,471 @@
+package workflow_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/braise-run/braise/adapters/script"
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/workflow"
+)
+
+// journalLeg is what one process does with a run.
+type journalLeg struct {
+	Do    string // run, recover, answer, send, sweep, cancel or fork
+	After string // a duration that passes before; "": none
+
+	Inputs    anyJSON          // run, fork
+	Interrupt resume.Interrupt // run
+	Recipe    string           // the file; "": recipe.yaml of a new run, else what the store has
+	Pause     string           // answer
+	Input     anyJSON          // answer
+	Channel   string           // send
+	Value     anyJSON          // send
+	Reason    string           // cancel
+	Step      string           // fork
+	Outputs   anyJSON          // fork
+
+	Parallel int                 // how many calls at once; 0: one
+	Fails    map[string][]string // how the first calls of a tool fail, by the argument as: network, lost or plain
+	Stops    string              // the call in which the context is cancelled
+	Dies     string              // "call X", "call X N" or "record KIND PATH": when the process dies; "": it does not
+}
+
+// anyJSON is decoded JSON. In it, integers stay integers.
+type anyJSON struct{ v any }
+
+func (a *anyJSON) UnmarshalJSON(text []byte) (err error) {
+	a.v, err = value.Decode(text)
+	return err
+}
+
+func (a anyJSON) object() map[string]any {
+	m, _ := a.v.(map[string]any)
+	return m
+}
+
+// journalPlayer plays legs.
+type journalPlayer struct {
+	*journalCase
+	run     string // its id
+	store   checkpoint.Store
+	writing bool // leases are of somebody who is gone
+
+	// Of the present leg:
+	leg    journalLeg
+	dies   string
+	mu     sync.Mutex
+	dead   bool
+	calls  []string
+	times  map[string]int // calls, by what is called
+	cancel context.CancelCauseFunc
+}
+
+// play plays a leg, and tells what came of it: the outcomes, what was called, and the new records.
+func (p *journalPlayer) play(t *testing.T, leg journalLeg) (told []string) {
+	t.Helper()
+	if leg.After != "" {
+		d, err := time.ParseDuration(leg.After)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(d) // whoever plays is in a bubble
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	p.leg, p.dies, p.dead, p.calls, p.times, p.cancel = leg, leg.Dies, false, nil, map[string]int{}, cancel
+	before := p.lengths(t)
+	outs := p.do(ctx, t)
+	told = append(told, strings.TrimSpace("# "+leg.Do+" "+leg.Pause+leg.Channel+leg.Step))
+	for _, out := range outs {
+		told = append(told, toldOutcome(t, out)...)
+	}
+	if leg.Parallel > 1 { // which of two goroutines is quicker is a matter of luck
+		slices.Sort(p.calls)
+	}
+	told = append(told, p.calls...)
+	after := p.lengths(t)
+	for _, run := range value.SortedKeys(after) {
+		_, recs := p.journalOf(t, run)
+		for _, rec := range recs[before[run]:] {
+			line := strings.TrimSpace(fmt.Sprintf("record %d %s %s", rec.Seq, rec.Kind, rec.Path))
+			if run != p.run {
+				line = strings.TrimSpace(fmt.Sprintf("record of %s %d %s %s", run, rec.Seq, rec.Kind, rec.Path))
+			}
+			if rec.Data != nil {
+				line += " " + plainJSON(t, rec.Data)
+			}
+			told = append(told, line)
+		}
+	}
+	return told
+}
+
+// lengths are those of the journals of the run and of its forks.
+func (p *journalPlayer) lengths(t *testing.T) map[string]int {
+	t.Helper()
+	n := map[string]int{}
+	for run := range p.ids() {
+		if !p.known(run) {
+			break
+		}
+		_, recs := p.journalOf(t, run)
+		n[run] = len(recs)
+	}
+	return n
+}
+
+// ids are the id of the run and those of its forks.
+func (p *journalPlayer) ids() func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for i, run := 1, p.run; yield(run); {
+			i++
+			run = fmt.Sprintf("%s.%d", p.run, i)
+		}
+	}
+}
+
+func (p *journalPlayer) newRunID() string {
+	for run := range p.ids() {
+		if !p.known(run) {
+			return run
+		}
+	}
+	return ""
+}
+
+func (p *journalPlayer) do(ctx context.Context, t *testing.T) []*workflow.Outcome {
+	t.Helper()
+	leg, rt := p.leg, p.runtime(t)
+	var opts *workflow.ResumeOptions
+	if leg.Recipe != "" && leg.Do != "run" {
+		opts = &workflow.ResumeOptions{Workflow: p.load(t, leg.Recipe), AcceptChanged: true}
+	}
+	var out *workflow.Outcome
+	switch leg.Do {
+	case "run":
+		file := "recipe.yaml"
+		if leg.Recipe != "" {
+			file = leg.Recipe
+		}
+		rt.Interrupt = leg.Interrupt
+		out, _ = p.load(t, file).Run(ctx, leg.Inputs.object(), rt)
+	case "recover":
+		out, _ = workflow.Recover(ctx, p.run, rt, opts)
+	case "answer":
+		out, _ = workflow.Answer(ctx, p.run, leg.Pause, leg.Input.v, rt, opts)
+	case "send":
+		out, _ = workflow.Send(ctx, p.run, leg.Channel, leg.Value.v, rt, opts)
+	case "cancel":
+		out, _ = workflow.Cancel(ctx, p.run, leg.Reason, rt, opts)
+	case "fork":
+		out, _ = workflow.Fork(ctx, p.run, leg.Step, workflow.Edits{Inputs: leg.Inputs.object(), Outputs: leg.Outputs.object()}, rt, opts)
+	case "sweep":
+		outs, err := workflow.Sweep(ctx, rt, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return outs
+	default:
+		t.Fatalf("nobody can do %q", leg.Do)
+	}
+	return []*workflow.Outcome{out}
+}
+
+// toldOutcome is an outcome in lines.
+func toldOutcome(t *testing.T, out *workflow.Outcome) (told []string) {
+	t.Helper()
+	summary, err := out.Summary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var members map[string]any
+	if err := json.Unmarshal(summary, &members); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range value.SortedKeys(members) {
+		list, ok := members[key].([]any)
+		if !ok || key == "output" {
+			list = []any{members[key]}
+		}
+		for _, v := range list {
+			told = append(told, key+" "+plainJSON(t, plain(key, v)))
+		}
+	}
+	for _, e := range out.Trace {
+		told = append(told, toldEvent(t, e))
+	}
+	return told
+}
+
+// runtime is what stands beside a run.
+func (p *journalPlayer) runtime(t *testing.T) *runtime.Runtime {
+	t.Helper()
+	rt := &runtime.Runtime{
+		Store: &journalStore{p.store, p}, Resume: resume.PassThrough{}, Reporter: &quiet{}, NewRunID: p.newRunID,
+		Limits:    runtime.Limits{MaxParallel: max(1, p.leg.Parallel)},
+		Secrets:   runtime.SecretMap{"KEY": "s3cr3t-value"},
+		Prices:    map[string]runtime.Price{"m": {Input: 1_000_000, Output: 1_000_000}},
+		Retriever: journalShelf{p}, Memory: journalMemory{p}, Skills: journalSkills{}, Env: journalEnv{}, Inbox: journalInbox{p},
+	}
+	for name, effect := range map[string]runtime.Effect{"read": runtime.ReadOnly, "idempotent": runtime.Idempotent, "external": "", "gate": ""} {
+		rt.Tools = append(rt.Tools, journalTool{runtime.ToolSpec{Name: "fx." + name, Effect: effect}, p})
+	}
+	slices.SortFunc(rt.Tools, func(a, b runtime.Tool) int { return strings.Compare(a.Spec().Name, b.Spec().Name) })
+	file := filepath.Join(p.dir, "script.yaml")
+	text, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return rt
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := script.Parse("script.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt.Models = map[string]runtime.Model{"m": journalModel{m, p}}
+	return rt
+}
+
+var (
+	errJournalDead = errors.New("the process has died")
+	errJournalStop = errors.New("somebody stopped it")
+)
+
+// called notes a call. It is the last of its process, or the last before its context ends, where the leg says so.
+func (p *journalPlayer) called(ctx context.Context, what, about string) error {
+	p.mu.Lock()
+	p.times[what]++
+	n := p.times[what]
+	if !p.dead {
+		p.calls = append(p.calls, strings.TrimSuffix("call "+what+" "+strings.ReplaceAll(about, "s3cr3t-value", "SECRET"), " "))
+	}
+	dies := p.dies == "call "+what && n == 1 || p.dies == fmt.Sprint("call ", what, " ", n)
+	if dies {
+		p.dead = true
+	}
+	p.mu.Unlock()
+	switch {
+	case dies:
+		return errJournalDead
+	case p.leg.Stops == what:
+		p.cancel(errJournalStop)
+		return ctx.Err()
+	}
+	return nil
+}
+
+// journalTool notes its calls. Its argument as names what it does, ms is how long it takes.
+type journalTool struct {
+	spec runtime.ToolSpec
+	p    *journalPlayer
+}
+
+func (t journalTool) Spec() runtime.ToolSpec { return t.spec }
+
+func (t journalTool) Call(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+	var a struct {
+		As string
+		MS int
+	}
+	if err := json.Unmarshal(args, &a); err != nil {
+		return nil, err
+	}
+	result := any(map[string]any{"did": a.As})
+	if t.spec.Name == "fx.gate" {
+		answer, ok := resume.Answer(ctx)
+		if !ok {
+			return nil, resume.Suspend(resume.Pause{Kind: resume.Human, Prompt: "Open?", Decisions: []string{"approve", "reject"}, Show: map[string]any{"as": a.As}})
+		}
+		result = answer
+	}
+	if err := t.p.called(ctx, a.As, fmt.Sprintf("%s %s %.8s", t.spec.Name, args, resume.IdempotencyKey(ctx))); err != nil {
+		return nil, err
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(time.Duration(a.MS) * time.Millisecond):
+	}
+	t.p.mu.Lock()
+	fails, n := t.p.leg.Fails[a.As], t.p.times[a.As]
+	t.p.mu.Unlock()
+	if n <= len(fails) {
+		switch fails[n-1] {
+		case "network":
+			return nil, &retry.Failure{Reason: retry.Network, Err: errors.New("no line")}
+		case "lost":
+			return nil, &retry.Failure{Reason: retry.Timeout, Sent: true, Err: errors.New("no answer")}
+		}
+		return nil, errors.New("refused")
+	}
+	return json.Marshal(result)
+}
+
+// journalModel notes what a model is asked: the last message, and a sum of all.
+type journalModel struct {
+	runtime.Model
+	p *journalPlayer
+}
+
+func (m journalModel) Generate(ctx context.Context, req *runtime.Request) (*runtime.Response, error) {
+	text, err := json.Marshal(req.Messages)
+	if err != nil {
+		return nil, err
+	}
+	last := req.Messages[len(req.Messages)-1]
+	about := fmt.Sprintf("call %d of the model, call %d of the step, %d messages %x, %s %q", req.Call, req.StepCall, len(req.Messages), sha256.Sum256(text), last.Role, last.Text)
+	if err := m.p.called(ctx, "model "+req.Step, about); err != nil {
+		return nil, err
+	}
+	return m.Model.Generate(ctx, req)
+}
+
+type journalShelf struct{ p *journalPlayer }
+
+func (s journalShelf) Retrieve(ctx context.Context, query string, _ int) ([]runtime.Document, error) {
+	return []runtime.Document{{ID: "d", Text: "A document."}}, s.p.called(ctx, "retriever", query)
+}
+
+// journalMemory remembers one message.
+type journalMemory struct{ p *journalPlayer }
+
+func (m journalMemory) Load(ctx context.Context, c runtime.Conversation) ([]runtime.Message, error) {
+	return []runtime.Message{{Role: runtime.User, Text: "Good morning."}}, m.p.called(ctx, "memory.load", c.Thread)
+}
+
+func (m journalMemory) Save(ctx context.Context, c runtime.Conversation, turn string, messages []runtime.Message) error {
+	text, err := json.Marshal(messages)
+	if err != nil {
+		return err
+	}
+	return m.p.called(ctx, "memory.save", fmt.Sprintf("%s %s %s", c.Thread, turn, text))
+}
+
+type journalSkills struct{}
+
+func (journalSkills) Load(_ context.Context, names []string) (list []runtime.Skill, _ error) {
+	for _, name := range names {
+		list = append(list, runtime.Skill{Scope: "repo", Name: name, Path: name + "/SKILL.md", SHA256: "00", Text: "Say hello."})
+	}
+	return list, nil
+}
+
+type journalEnv struct{}
+
+func (journalEnv) Instructions(context.Context) (string, error) { return "Be kind.", nil }
+func (journalEnv) Tools() []runtime.Tool                        { return nil }
+
+// journalInbox has a word for the agent of the step work.
+type journalInbox struct{ p *journalPlayer }
+
+func (b journalInbox) Waiting(_ context.Context, _, step string) ([]runtime.Note, error) {
+	b.p.mu.Lock()
+	defer b.p.mu.Unlock()
+	if step != "work" || b.p.times["inbox.taken"] > 0 {
+		return nil, nil
+	}
+	return []runtime.Note{{ID: "n1", Text: "Hurry."}}, nil
+}
+
+func (b journalInbox) Taken(ctx context.Context, _, step string, ids ...string) error {
+	return b.p.called(ctx, "inbox.taken", fmt.Sprint(step, " ", ids))
+}
+
+// journalStore takes nothing any more once its process is dead, and shows the runs of one journal only.
+type journalStore struct {
+	checkpoint.Store
+	p *journalPlayer
+}
+
+// last cuts records off behind the one with which the process dies.
+func (s *journalStore) last(recs []checkpoint.Record) ([]checkpoint.Record, error) {
+	s.p.mu.Lock()
+	defer s.p.mu.Unlock()
+	if s.p.dead {
+		return nil, checkpoint.ErrFenced
+	}
+	for i, rec := range recs {
+		if s.p.dies == strings.TrimSpace(fmt.Sprintf("record %s %s", rec.Kind, rec.Path)) {
+			s.p.dead = true
+			return recs[:i+1], nil
+		}
+	}
+	return recs, nil
+}
+
+// after is the error of a write in which the process died.
+func (s *journalStore) after(err error) error {
+	s.p.mu.Lock()
+	defer s.p.mu.Unlock()
+	if err == nil && s.p.dead {
+		return checkpoint.ErrFenced
+	}
+	return err
+}
+
+func (s *journalStore) holder(owner string, ttl time.Duration) (string, time.Duration) {
+	if s.p.writing || s.p.dies != "" {
+		return "gone", 0
+	}
+	return owner, ttl
+}
+
+func (s *journalStore) Create(ctx context.Context, run checkpoint.Run, owner string, ttl time.Duration, recs ...checkpoint.Record) (lease checkpoint.Lease, err error) {
+	if recs, err = s.last(recs); err == nil {
+		owner, ttl = s.holder(owner, ttl)
+		lease, err = s.Store.Create(ctx, run, owner, ttl, recs...)
+	}
+	return lease, s.after(err)
+}
+
+func (s *journalStore) Claim(ctx context.Context, runID, owner string, ttl time.Duration) (checkpoint.Lease, error) {
+	owner, ttl = s.holder(owner, ttl)
+	return s.Store.Claim(ctx, runID, owner, ttl)
+}
+
+func (s *journalStore) Append(ctx context.Context, l checkpoint.Lease, after int64, recs ...checkpoint.Record) (err error) {
+	if recs, err = s.last(recs); err == nil {
+		err = s.Store.Append(ctx, l, after, recs...)
+	}
+	return s.after(err)
+}
+
+func (s *journalStore) Release(ctx context.Context, l checkpoint.Lease) error {
+	if err := s.after(nil); err != nil {
+		return nil
+	}
+	return s.Store.Release(ctx, l)
+}
+
+func (s *journalStore) Renew(ctx context.Context, l checkpoint.Lease, ttl time.Duration) (checkpoint.Lease, error) {
+	if err := s.after(nil); err != nil {
+		return l, err
+	}
+	if s.p.writing || s.p.dies != "" {
+		return l, nil
+	}
+	return s.Store.Renew(ctx, l, ttl)
+}
+
+func (s *journalStore) List(ctx context.Context, f checkpoint.Filter) ([]checkpoint.Summary, error) {
+	runs, err := s.Store.List(ctx, f)
+	return slices.DeleteFunc(runs, func(sum checkpoint.Summary) bool {
+		return sum.ID != s.p.run && !strings.HasPrefix(sum.ID, s.p.run+".")
+	}), err
+}
