@@ -91,11 +91,11 @@ output: "` + tt.output + "\"\n"
 // statusIn is the status of a step by the journal of a run.
 func statusIn(t *testing.T, store checkpoint.Store, runID, step string) string {
 	t.Helper()
-	p, err := history.Load(t.Context(), store, runID)
+	past, err := history.Load(t.Context(), store, runID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range p.Steps {
+	for _, s := range past.Steps {
 		if s.Step == step {
 			return s.Status
 		}
