@@ -60,7 +60,7 @@ var plan = map[string]room{
 	"workflow": {3, "diagnostics retry trace checkpoint internal/value internal/schema resume runtime recipe internal/expr" +
 		" agentloop internal/journal internal/machine internal/program", "github.com/dominikbraun/graph/... github.com/google/uuid"},
 
-	"internal/journal": {2, "checkpoint resume", ""},
+	"internal/journal": {2, "agentloop checkpoint internal/machine internal/value resume", ""},
 	"history":          {3, "agentloop checkpoint internal/journal recipe resume runtime trace internal/value", ""},
 
 	"checkpoint/checkpointtest": {3, "checkpoint", "github.com/google/go-cmp/... go.uber.org/goleak"},

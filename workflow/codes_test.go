@@ -3,7 +3,6 @@ package workflow_test
 import (
 	"context"
 	"testing"
-
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"

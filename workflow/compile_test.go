@@ -7,9 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"

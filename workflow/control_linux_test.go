@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
 	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/runtime"
 )

@@ -13,9 +13,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/workflow"
 )

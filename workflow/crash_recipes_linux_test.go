@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"

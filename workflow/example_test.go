@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"testing/fstest"
 	"time"
-
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"

@@ -6,9 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"

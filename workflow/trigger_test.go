@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 	"github.com/braise-run/braise/workflow"
