@@ -7,7 +7,9 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"testing"
+
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
 	"github.com/braise-run/braise/workflow"

@@ -6,7 +6,9 @@ import (
 	goruntime "runtime"
 	"strings"
 	"testing"
+
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"

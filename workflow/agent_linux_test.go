@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/resume"

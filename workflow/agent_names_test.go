@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
 	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"

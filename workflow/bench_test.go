@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"

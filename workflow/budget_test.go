@@ -7,7 +7,9 @@ import (
 	"math"
 	"strings"
 	"testing"
+
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/recipe"

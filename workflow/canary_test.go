@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/checkpoint/jsonl"
 	"github.com/braise-run/braise/checkpoint/sqlite"

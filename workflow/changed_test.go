@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"

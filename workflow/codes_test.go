@@ -3,6 +3,7 @@ package workflow_test
 import (
 	"context"
 	"testing"
+
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"

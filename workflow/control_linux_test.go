@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
 	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/runtime"
 )

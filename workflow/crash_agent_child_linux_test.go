@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+
 	"github.com/braise-run/braise/adapters/memory"
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/agentloop"

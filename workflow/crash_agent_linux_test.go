@@ -13,7 +13,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/workflow"
 )

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/checkpoint/jsonl"

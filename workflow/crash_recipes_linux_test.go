@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"

@@ -9,7 +9,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing/fstest"
 	"time"
+
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"

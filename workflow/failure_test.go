@@ -10,8 +10,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
 )

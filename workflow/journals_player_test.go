@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/value"

@@ -21,7 +21,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/checkpoint/jsonl"

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"

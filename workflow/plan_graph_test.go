@@ -5,8 +5,10 @@ import (
 	"math"
 	"strings"
 	"testing"
+
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/workflow"
 )

@@ -10,7 +10,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
 	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/checkpoint"

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/checkpoint/jsonl"
 	"github.com/braise-run/braise/checkpoint/sqlite"

@@ -11,7 +11,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/recipe"

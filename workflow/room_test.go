@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"

@@ -3,6 +3,7 @@ package workflow_test
 import (
 	"regexp"
 	"testing"
+
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"

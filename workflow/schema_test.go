@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+
 	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"

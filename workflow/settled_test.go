@@ -4,7 +4,9 @@ import (
 	"context"
 	"strings"
 	"testing"
+
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/resume"

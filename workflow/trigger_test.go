@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 	"github.com/braise-run/braise/workflow"
