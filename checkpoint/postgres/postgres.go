@@ -167,9 +167,9 @@ func (s *Store) Create(
 		return checkpoint.Lease{}, err
 	}
 	e := end{lease: checkpoint.Lease{RunID: run.ID, Owner: owner, Epoch: 1}, sum: sum}
-	err = s.write(ctx, run.ID, createSQL, []any{&e.key, &e.lease.Until}, run.ID, sum.Recipe,
-		sum.Digest, stamp(sum.StartedAt),
-		sum.Seq, mark(sum), summary, sum.Status, stamp(sum.Due()), owner, ttl.Microseconds(), definition, lines(recs))
+	err = s.write(ctx, run.ID, createSQL, []any{&e.key, &e.lease.Until},
+		run.ID, sum.Recipe, sum.Digest, stamp(sum.StartedAt), sum.Seq, mark(sum), summary, sum.Status,
+		stamp(sum.Due()), owner, ttl.Microseconds(), definition, lines(recs))
 	if errors.Is(err, errRefused) {
 		err = fmt.Errorf("run %q: %w", run.ID, checkpoint.ErrExists)
 	}
@@ -191,8 +191,8 @@ func (s *Store) Claim(ctx context.Context, runID, owner string, ttl time.Duratio
 		if err != nil {
 			return checkpoint.Lease{}, err
 		}
-		l, err := s.lease(ctx, h.lease, checkpoint.Lease{RunID: runID, Owner: owner, Epoch: h.lease.Epoch + 1},
-			ttl, &h.lease.Until)
+		next := checkpoint.Lease{RunID: runID, Owner: owner, Epoch: h.lease.Epoch + 1}
+		l, err := s.lease(ctx, h.lease, next, ttl, &h.lease.Until)
 		if errors.Is(err, errRefused) {
 			continue
 		}
@@ -238,8 +238,8 @@ func (s *Store) release(ctx context.Context, old, l checkpoint.Lease, ttl time.D
 func (s *Store) lease(
 	ctx context.Context, old, l checkpoint.Lease, ttl time.Duration, until *time.Time,
 ) (checkpoint.Lease, error) {
-	err := s.write(ctx, old.RunID, leaseSQL, []any{&l.Until}, old.RunID, old.Epoch, old.Owner,
-		until, l.Owner, l.Epoch, ttl.Microseconds())
+	err := s.write(ctx, old.RunID, leaseSQL, []any{&l.Until},
+		old.RunID, old.Epoch, old.Owner, until, l.Owner, l.Epoch, ttl.Microseconds())
 	if err != nil {
 		return checkpoint.Lease{}, err
 	}

@@ -312,8 +312,9 @@ func readEntry(c *sqlite.Conn, stmt *sqlite.Stmt) (*entry, error) {
 	}
 	dueText, _ := due(sum).(string)
 	fits := rec.Kind == summaryKind
-	for i, want := range []string{sum.ID, sum.Recipe, sum.Digest, sortable(sum.StartedAt),
-		string(sum.Status), dueText} {
+	for i, want := range []string{
+		sum.ID, sum.Recipe, sum.Digest, sortable(sum.StartedAt), string(sum.Status), dueText,
+	} {
 		fits = fits && stmt.ColumnText(1+i) == want
 	}
 	last := stmt.ColumnInt64(9) - key(e.num, 0)
