@@ -46,11 +46,20 @@ func (m *Machine) wait(t *Task) {
 	}
 }
 
-// Keep says that the driver will answer t soon by itself: the run goes on until then.
+// Keep says that the driver will answer t soon by itself: the run goes on until then, also one that had come to
+// wait before.
 func (m *Machine) Keep(t *Task) {
 	if t.status == Waiting && !t.kept {
 		t.kept = true
 		m.kept++
+		m.goOn()
+	}
+}
+
+// goOn makes a run that waits one that goes on.
+func (m *Machine) goOn() {
+	if m.result != nil && m.result.Status == Waiting {
+		m.result = nil
 	}
 }
 
@@ -79,9 +88,7 @@ func (m *Machine) resume(t *Task) bool {
 	if t.item >= 0 {
 		t.whole().each.active++
 	}
-	if m.result != nil && m.result.Status == Waiting {
-		m.result = nil
-	}
+	m.goOn()
 	if t.kept {
 		t.kept = false
 		m.kept--
