@@ -278,26 +278,6 @@ func undocumented(d *ast.GenDecl) []*ast.Ident {
 	return slices.DeleteFunc(names, func(n *ast.Ident) bool { return !n.IsExported() })
 }
 
-// A function past 80 lines is a question, past 120 a mistake.
-func TestFunctionsAreShort(t *testing.T) {
-	for _, f := range goFiles(t) {
-		if f.test {
-			continue
-		}
-		for _, d := range f.syntax.Decls {
-			if d, ok := d.(*ast.FuncDecl); ok {
-				from := files.Position(d.Pos())
-				switch n := files.Position(d.End()).Line - from.Line + 1; {
-				case n > 120:
-					t.Errorf("%s: %s has %d lines", from, d.Name.Name, n)
-				case n > 80:
-					t.Logf("%s: %s has %d lines", from, d.Name.Name, n)
-				}
-			}
-		}
-	}
-}
-
 func TestNothingIsLeftForLater(t *testing.T) {
 	unfinished := regexp.MustCompile(`\b(TODO|FIXME|XXX|HACK)\b|nolint|lint:ignore`)
 	for _, f := range goFiles(t) {

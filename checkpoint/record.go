@@ -72,7 +72,8 @@ func (r Record) check() error {
 		return fmt.Errorf("at %s", r.At)
 	case !utf8.ValidString(string(r.Kind)) || !utf8.ValidString(r.Path) || !utf8.Valid(data):
 		return fmt.Errorf("invalid UTF-8")
-	case data != nil && (len(data) < 2 || data[0] != '{' || data[len(data)-1] != '}' || bytes.IndexByte(data, '\n') >= 0):
+	case data != nil && (len(data) < 2 || data[0] != '{' || data[len(data)-1] != '}' ||
+		bytes.IndexByte(data, '\n') >= 0):
 		return fmt.Errorf("data is not a canonical JSON object")
 	}
 	return nil

@@ -55,7 +55,8 @@ func migrate(ctx context.Context, tx pgx.Tx, schema string) error {
 	var hasSchema, hasTables bool
 	_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "braise "+schema)
 	if err == nil {
-		err = tx.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL, to_regclass($2) IS NOT NULL", schema, schema+".version").
+		err = tx.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL, to_regclass($2) IS NOT NULL",
+			schema, schema+".version").
 			Scan(&hasSchema, &hasTables)
 	}
 	if err == nil && !hasSchema { // else not even IF NOT EXISTS: it takes a right that not everyone has
@@ -93,7 +94,8 @@ const (
 ) SELECT key, until FROM made`
 
 	appendSQL = `WITH done AS (UPDATE runs SET seq = $5, updated = $6` + appendedSQL
-	changeSQL = `WITH done AS (UPDATE runs SET seq = $5, updated = $6, summary = $8, status = $9, due = $10` + appendedSQL
+	changeSQL = `WITH done AS (UPDATE runs SET seq = $5, updated = $6, summary = $8, status = $9, due = $10` +
+		appendedSQL
 
 	appendedSQL = ` WHERE key = $1 AND epoch = $2 AND owner = $3 AND seq = $4 RETURNING key, seq)
 INSERT INTO records (run, seq, lines) SELECT key, seq, $7 FROM done`
@@ -104,7 +106,8 @@ WHERE id = $1 AND epoch = $2 AND owner = $3 AND ($4::timestamptz IS NULL OR unti
 	// seq keeps a run for which records come at the same time; the order of locks is that of all writes.
 	deleteSQL = `WITH free AS MATERIALIZED (
 	SELECT r.key FROM runs r
-	JOIN unnest($1::bigint[], $2::bigint[], $3::text[], $4::timestamptz[], $5::bigint[]) AS u(key, epoch, owner, until, seq)
+	JOIN unnest($1::bigint[], $2::bigint[], $3::text[], $4::timestamptz[], $5::bigint[])
+		AS u(key, epoch, owner, until, seq)
 	USING (key, epoch, owner, until, seq) ORDER BY r.id FOR UPDATE OF r
 ), gone AS (
 	DELETE FROM runs WHERE key IN (SELECT key FROM free) RETURNING key
@@ -121,7 +124,8 @@ ON CONFLICT (collection, name) DO UPDATE SET line = excluded.line`
 
 	headSQL = `SELECT id, key, started, seq, updated, summary, owner, epoch, until, clock_timestamp() FROM runs `
 
-	listSQL = headSQL + `WHERE ($1 = '' OR status = $1) AND ($2 = '' OR recipe = $2) AND ($3 = '' OR due <> '' AND due <= $3)
+	listSQL = headSQL + `WHERE ($1 = '' OR status = $1) AND ($2 = '' OR recipe = $2)
+AND ($3 = '' OR due <> '' AND due <= $3)
 AND ($4 = '' OR (started, id) < ($4, $5)) ORDER BY started DESC, id DESC LIMIT NULLIF($6, 0)`
 
 	pruneSQL = headSQL + `WHERE status = ANY($1) AND updated < $2 AND id > $3 ORDER BY id LIMIT $4`

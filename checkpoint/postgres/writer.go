@@ -68,7 +68,8 @@ func (s *Store) send(ctx context.Context, key, sql string, row []any, args ...an
 		return ctx.Err()
 	}
 	err := <-w.done
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(pg.Code, "22") { // data exception: a NUL in an owner
+	// data exception: a NUL in an owner
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(pg.Code, "22") {
 		err = fmt.Errorf("%w: %w", checkpoint.ErrInvalid, err)
 	}
 	return err
@@ -118,7 +119,8 @@ func (s *Store) commit(group []*write) {
 		}
 		return results.Close() // until here, nothing is durable
 	})
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) { // of no context that a caller knows
+	// of no context that a caller knows
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		err = fmt.Errorf("no answer in time: %v", err)
 	}
 	switch {

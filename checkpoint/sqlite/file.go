@@ -206,7 +206,11 @@ func checkVersion(c *sqlite.Conn) (_ int, err error) {
 	}
 	defer func() { err = cmp.Or(err, query(c, nil, "RELEASE version")) }()
 	var app, version, tables int64
-	for text, n := range map[string]*int64{"PRAGMA application_id": &app, "PRAGMA user_version": &version, "SELECT count(*) FROM sqlite_schema": &tables} {
+	for text, n := range map[string]*int64{
+		"PRAGMA application_id":              &app,
+		"PRAGMA user_version":                &version,
+		"SELECT count(*) FROM sqlite_schema": &tables,
+	} {
 		if err := query(c, func(stmt *sqlite.Stmt) error { *n = stmt.ColumnInt64(0); return nil }, text); err != nil {
 			return 0, err
 		}
@@ -271,7 +275,8 @@ func summaryLine(sum checkpoint.Summary) ([]byte, error) {
 	if err != nil { // a time past the year 9999
 		return nil, refuse("run %q: %w: %w", sum.ID, checkpoint.ErrInvalid, err)
 	}
-	return checkpoint.Record{Seq: sum.Seq, At: sum.UpdatedAt, Kind: summaryKind, Path: sum.ID, Data: data}.AppendLine(nil), nil
+	rec := checkpoint.Record{Seq: sum.Seq, At: sum.UpdatedAt, Kind: summaryKind, Path: sum.ID, Data: data}
+	return rec.AppendLine(nil), nil
 }
 
 const selectEntry = `SELECT num, id, recipe, digest, started, status, due, lease, summary,
@@ -279,7 +284,8 @@ const selectEntry = `SELECT num, id, recipe, digest, started, status, due, lease
 
 // find reads what the file says of a run.
 func find(c *sqlite.Conn, runID string) (e *entry, err error) {
-	err = query(c, func(stmt *sqlite.Stmt) (err error) { e, err = readEntry(c, stmt); return err }, selectEntry+" WHERE id = ?", runID)
+	err = query(c, func(stmt *sqlite.Stmt) (err error) { e, err = readEntry(c, stmt); return err },
+		selectEntry+" WHERE id = ?", runID)
 	if err == nil && e == nil {
 		err = refuse("run %q: %w", runID, checkpoint.ErrNotFound)
 	}
@@ -306,7 +312,9 @@ func readEntry(c *sqlite.Conn, stmt *sqlite.Stmt) (*entry, error) {
 	}
 	dueText, _ := due(sum).(string)
 	fits := rec.Kind == summaryKind
-	for i, want := range []string{sum.ID, sum.Recipe, sum.Digest, sortable(sum.StartedAt), string(sum.Status), dueText} {
+	for i, want := range []string{
+		sum.ID, sum.Recipe, sum.Digest, sortable(sum.StartedAt), string(sum.Status), dueText,
+	} {
 		fits = fits && stmt.ColumnText(1+i) == want
 	}
 	last := stmt.ColumnInt64(9) - key(e.num, 0)

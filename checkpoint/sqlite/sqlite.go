@@ -132,7 +132,9 @@ func (s *Store) read(ctx context.Context, f func(c *sqlite.Conn) error) error {
 }
 
 // Create implements checkpoint.Store.
-func (s *Store) Create(ctx context.Context, run checkpoint.Run, owner string, ttl time.Duration, recs ...checkpoint.Record) (lease checkpoint.Lease, err error) {
+func (s *Store) Create(
+	ctx context.Context, run checkpoint.Run, owner string, ttl time.Duration, recs ...checkpoint.Record,
+) (lease checkpoint.Lease, err error) {
 	if err := s.begin(ctx); err != nil {
 		return lease, err
 	}
@@ -163,7 +165,8 @@ func (s *Store) Claim(ctx context.Context, runID, owner string, ttl time.Duratio
 		if err != nil {
 			return nil, checkpoint.Lease{}, err
 		}
-		return e, checkpoint.Lease{RunID: runID, Owner: owner, Epoch: e.lease.Epoch + 1, Until: time.Now().Add(ttl)}, nil
+		next := checkpoint.Lease{RunID: runID, Owner: owner, Epoch: e.lease.Epoch + 1, Until: time.Now().Add(ttl)}
+		return e, next, nil
 	})
 }
 
@@ -186,7 +189,9 @@ func (s *Store) Release(ctx context.Context, l checkpoint.Lease) error {
 }
 
 // lease replaces a run's lease by what next says.
-func (s *Store) lease(ctx context.Context, next func(*writer) (*entry, checkpoint.Lease, error)) (l checkpoint.Lease, err error) {
+func (s *Store) lease(
+	ctx context.Context, next func(*writer) (*entry, checkpoint.Lease, error),
+) (l checkpoint.Lease, err error) {
 	err = s.write(ctx, func(w *writer) error {
 		e, now, err := next(w)
 		if err == nil {
@@ -209,13 +214,18 @@ func (s *Store) Append(ctx context.Context, l checkpoint.Lease, after int64, rec
 }
 
 // AnswerPause implements checkpoint.Store.
-func (s *Store) AnswerPause(ctx context.Context, l checkpoint.Lease, after int64, tokenHash []byte, recs ...checkpoint.Record) error {
+func (s *Store) AnswerPause(
+	ctx context.Context, l checkpoint.Lease, after int64, tokenHash []byte, recs ...checkpoint.Record,
+) error {
 	return s.append(ctx, l, func(sum checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error) {
 		return sum.Answer(after, tokenHash, recs)
 	})
 }
 
-func (s *Store) append(ctx context.Context, l checkpoint.Lease, next func(checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error)) error {
+func (s *Store) append(
+	ctx context.Context, l checkpoint.Lease,
+	next func(checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error),
+) error {
 	return s.write(ctx, func(w *writer) error {
 		e, err := w.leased(l)
 		if err != nil {
@@ -237,7 +247,9 @@ func (s *Store) append(ctx context.Context, l checkpoint.Lease, next func(checkp
 
 // Load implements checkpoint.Store. Only when all records are asked for, they are compared with what
 // the file says of the run.
-func (s *Store) Load(ctx context.Context, runID string, after int64) (sum checkpoint.Summary, recs []checkpoint.Record, err error) {
+func (s *Store) Load(
+	ctx context.Context, runID string, after int64,
+) (sum checkpoint.Summary, recs []checkpoint.Record, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		e, err := find(c, runID)
 		if err == nil {
@@ -384,7 +396,8 @@ func (s *Store) Prune(ctx context.Context, before time.Time, statuses ...checkpo
 			gone = 0
 			for _, sum := range some {
 				e, err := w.free(sum.ID)
-				if _, ok := errors.AsType[*refusal](err); ok || err == nil && (e.damage != nil || !e.sum.Prunable(before, statuses)) {
+				if _, ok := errors.AsType[*refusal](err); ok ||
+					err == nil && (e.damage != nil || !e.sum.Prunable(before, statuses)) {
 					continue
 				}
 				if err == nil {

@@ -174,7 +174,8 @@ func (w *writer) transact(batch []*write) (err error) {
 		}
 	}()
 	before := w.version
-	err = query(w.conn, func(stmt *sqlite.Stmt) error { w.version = stmt.ColumnInt64(0); return nil }, "PRAGMA data_version")
+	err = query(w.conn, func(stmt *sqlite.Stmt) error { w.version = stmt.ColumnInt64(0); return nil },
+		"PRAGMA data_version")
 	if err != nil {
 		return err
 	}
@@ -235,7 +236,8 @@ func (w *writer) create(e *entry, run checkpoint.Run, recs []checkpoint.Record) 
 	if err != nil {
 		return err
 	}
-	err = w.exec("INSERT INTO runs (id, recipe, digest, started, status, due, lease, summary) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+	err = w.exec("INSERT INTO runs (id, recipe, digest, started, status, due, lease, summary)"+
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 		run.ID, run.Recipe, run.Digest, sortable(run.StartedAt), e.sum.Status, due(e.sum), lease, summary)
 	if err != nil {
 		return err
@@ -249,7 +251,8 @@ func (w *writer) create(e *entry, run checkpoint.Run, recs []checkpoint.Record) 
 		return nil
 	}
 	kept := false
-	err = query(w.conn, func(*sqlite.Stmt) error { kept = true; return nil }, "SELECT 1 FROM definitions WHERE digest = ?", run.Digest)
+	err = query(w.conn, func(*sqlite.Stmt) error { kept = true; return nil },
+		"SELECT 1 FROM definitions WHERE digest = ?", run.Digest)
 	if err != nil || kept {
 		return err
 	}
@@ -263,7 +266,8 @@ func (w *writer) append(e *entry, sum checkpoint.Summary, recs []checkpoint.Reco
 	if sum.Status != e.sum.Status || !same(sum.Pauses, e.sum.Pauses) {
 		line, err := summaryLine(sum)
 		if err == nil {
-			err = w.exec("UPDATE runs SET status = ?, due = ?, summary = ? WHERE num = ?", sum.Status, due(sum), line, e.num)
+			err = w.exec("UPDATE runs SET status = ?, due = ?, summary = ? WHERE num = ?",
+				sum.Status, due(sum), line, e.num)
 		}
 		if err != nil {
 			return err
