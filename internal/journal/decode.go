@@ -73,7 +73,8 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 	case checkpoint.PauseOpened:
 		e.What, err = decodeOpened(rec, data)
 	case checkpoint.PauseAnswered:
-		e.What = PauseAnswered{data.text("pause"), resume.Next(data.text("next")), data["answer"], data.yes("kept"), int(data.count("generation"))}
+		e.What = PauseAnswered{data.text("pause"), resume.Next(data.text("next")), data["answer"],
+			data.yes("kept"), int(data.count("generation"))}
 	case checkpoint.PauseClosed:
 		e.What = PauseClosed{data.text("pause")}
 	case checkpoint.TokenMinted:
@@ -159,7 +160,8 @@ func decodeOpened(rec checkpoint.Record, data object) (What, error) {
 }
 
 func (o object) progress() Progress {
-	p := Progress{Attempts: int(min(o.count("attempts"), 1<<30)), Calls: int(min(o.count("calls"), 1<<30)), AnswerTo: o.text("answerTo")}
+	p := Progress{Attempts: int(min(o.count("attempts"), 1<<30)), Calls: int(min(o.count("calls"), 1<<30)),
+		AnswerTo: o.text("answerTo")}
 	for _, v := range o.list("repairs") {
 		text, _ := v.(string)
 		p.Repairs = append(p.Repairs, text)
@@ -169,11 +171,13 @@ func (o object) progress() Progress {
 }
 
 func decodeRedefined(data object) Redefined {
-	w := Redefined{Digest: data.text("digest"), Definition: data["definition"], Generation: int(data.count("generation"))}
+	w := Redefined{Digest: data.text("digest"), Definition: data["definition"],
+		Generation: int(data.count("generation"))}
 	for _, v := range data.list("kept") {
 		m, _ := v.(map[string]any)
 		k := object(m)
-		w.Kept = append(w.Kept, KeptAnswer{k.text("step"), resume.Kind(k.text("kind")), k.text("reason"), k.text("about"), k["answer"],
+		w.Kept = append(w.Kept, KeptAnswer{k.text("step"), resume.Kind(k.text("kind")),
+			k.text("reason"), k.text("about"), k["answer"],
 			k.text("question")})
 	}
 	for _, v := range data.list("doubts") {

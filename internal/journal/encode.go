@@ -96,7 +96,8 @@ func ended(after int64, output any, failure *machine.Failure) map[string]any {
 		data["output"] = output
 	}
 	if failure != nil {
-		data["error"] = map[string]any{"category": failure.Category, "code": failure.Code, "message": failure.Err.Error()}
+		data["error"] = map[string]any{"category": failure.Category, "code": failure.Code,
+			"message": failure.Err.Error()}
 	}
 	return data
 }
@@ -144,7 +145,8 @@ func (w *PauseOpened) members(e *Event) (map[string]any, error) {
 	data["n"] = e.After
 	addInterrupt(data, w.Interrupt)
 	if w.Agent != nil {
-		data["agent"] = map[string]any{"step": w.Agent.Step, "pause": w.Agent.Pause, "place": w.Agent.Place, "tries": int64(w.Agent.Tries)}
+		data["agent"] = map[string]any{"step": w.Agent.Step, "pause": w.Agent.Pause, "place": w.Agent.Place,
+			"tries": int64(w.Agent.Tries)}
 	}
 	if u := &w.Models; w.Progress.Any() || u.Draws != nil || u.Used != (Amount{}) {
 		data["call"] = w.Progress.members(u)
@@ -181,7 +183,8 @@ func (w *PauseAnswered) members(after int64) map[string]any {
 func (w *Redefined) members() map[string]any {
 	var kept, doubts []any
 	for _, k := range w.Kept {
-		m := map[string]any{"step": k.Step, "kind": string(k.Kind), "reason": k.Reason, "about": k.About, "answer": k.Answer}
+		m := map[string]any{"step": k.Step, "kind": string(k.Kind), "reason": k.Reason,
+			"about": k.About, "answer": k.Answer}
 		if k.Question != "" {
 			m["question"] = k.Question
 		}
