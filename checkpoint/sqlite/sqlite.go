@@ -2,7 +2,7 @@
 //
 // Several processes of one machine may share a file. All writes of a process go through one
 // goroutine, which puts those that wait together into one transaction: many runs share the cost of
-// a commit. Reads have connections of their own and wait for no write.
+// a commit, and the pages that it writes. Reads have connections of their own and wait for no write.
 //
 // A commit is on the disk when a call returns (a write-ahead log, synchronous=FULL). Beside PATH there
 // are PATH-wal and PATH-shm while the file is open; who copies it then needs all three, or sqlite3's .backup.

@@ -116,7 +116,11 @@ type writer struct {
 	wait    time.Duration
 	version int64             // of the file, as this connection saw it last: others change it
 	known   map[string]*entry // by run id; what the file of that version says
+	crowd   bool              // the transaction has at least crowd writes
 }
+
+// crowd is from how many writes in one transaction on their records share pages, see migrations.
+const crowd = 8
 
 // maxKnown is how many runs a writer remembers.
 const maxKnown = 10_000
@@ -181,6 +185,7 @@ func (w *writer) transact(batch []*write) (err error) {
 	if w.version != before || len(w.known) > maxKnown {
 		clear(w.known)
 	}
+	w.crowd = len(batch) >= crowd
 	for _, one := range batch {
 		if !one.begun && !one.taken.CompareAndSwap(false, true) {
 			continue
@@ -290,7 +295,11 @@ func (w *writer) insert(num int64, recs []checkpoint.Record) error {
 		}
 		lines = rec.AppendLine(lines)
 	}
-	return w.exec("INSERT INTO records (key, lines) VALUES (?, ?)", key(num, recs[len(recs)-1].Seq), lines)
+	text := "INSERT INTO records (key, lines) VALUES (?, ?)"
+	if w.crowd {
+		text = "INSERT INTO crowded (key, lines) VALUES (?, ?)"
+	}
+	return w.exec(text, key(num, recs[len(recs)-1].Seq), lines)
 }
 
 func (w *writer) setLease(e *entry, l checkpoint.Lease) error {
@@ -307,8 +316,10 @@ func (w *writer) setLease(e *entry, l checkpoint.Lease) error {
 
 func (w *writer) remove(e *entry) error {
 	delete(w.known, e.sum.ID)
-	if err := w.exec("DELETE FROM records WHERE key > ? AND key < ?", key(e.num, 0), key(e.num+1, 0)); err != nil {
-		return err
+	for _, text := range []string{"DELETE FROM records WHERE key > ? AND key < ?", "DELETE FROM crowded WHERE key > ? AND key < ?"} {
+		if err := w.exec(text, key(e.num, 0), key(e.num+1, 0)); err != nil {
+			return err
+		}
 	}
 	return w.exec("DELETE FROM runs WHERE num = ?", e.num)
 }
