@@ -140,6 +140,7 @@ func (s *Store) Create(ctx context.Context, run checkpoint.Run, owner string, tt
 	if err != nil {
 		return lease, err
 	}
+	lines := encode(0, recs)
 	err = s.write(ctx, func(w *writer) error {
 		switch _, err := w.find(run.ID); {
 		case err == nil || errors.Is(err, checkpoint.ErrCorrupt):
@@ -148,7 +149,7 @@ func (s *Store) Create(ctx context.Context, run checkpoint.Run, owner string, tt
 			return err
 		}
 		lease = checkpoint.Lease{RunID: run.ID, Owner: owner, Epoch: 1, Until: time.Now().Add(ttl)}
-		return w.create(&entry{lease: lease, sum: sum}, run, recs)
+		return w.create(&entry{lease: lease, sum: sum}, run, lines)
 	})
 	if err != nil {
 		return checkpoint.Lease{}, err
@@ -203,19 +204,21 @@ func (s *Store) lease(ctx context.Context, next func(*writer) (*entry, checkpoin
 
 // Append implements checkpoint.Store.
 func (s *Store) Append(ctx context.Context, l checkpoint.Lease, after int64, recs ...checkpoint.Record) error {
-	return s.append(ctx, l, func(sum checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error) {
+	return s.append(ctx, l, after, recs, func(sum checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error) {
 		return sum.Next(after, recs)
 	})
 }
 
 // AnswerPause implements checkpoint.Store.
 func (s *Store) AnswerPause(ctx context.Context, l checkpoint.Lease, after int64, tokenHash []byte, recs ...checkpoint.Record) error {
-	return s.append(ctx, l, func(sum checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error) {
+	return s.append(ctx, l, after, recs, func(sum checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error) {
 		return sum.Answer(after, tokenHash, recs)
 	})
 }
 
-func (s *Store) append(ctx context.Context, l checkpoint.Lease, next func(checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error)) error {
+func (s *Store) append(ctx context.Context, l checkpoint.Lease, after int64, recs []checkpoint.Record,
+	next func(checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error)) error {
+	lines := encode(after, recs) // before the turn of this write, as others wait for that
 	return s.write(ctx, func(w *writer) error {
 		e, err := w.leased(l)
 		if err != nil {
@@ -224,14 +227,14 @@ func (s *Store) append(ctx context.Context, l checkpoint.Lease, next func(checkp
 		if e.damage != nil {
 			return e.damage
 		}
-		sum, recs, err := next(e.sum)
+		sum, _, err := next(e.sum)
 		if err != nil {
 			return &refusal{err}
 		}
 		if len(recs) == 0 {
 			return nil
 		}
-		return w.append(e, sum, recs)
+		return w.append(e, sum, lines)
 	})
 }
 

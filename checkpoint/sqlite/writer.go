@@ -231,7 +231,7 @@ func (w *writer) free(runID string) (*entry, error) {
 	return e, err
 }
 
-func (w *writer) create(e *entry, run checkpoint.Run, recs []checkpoint.Record) error {
+func (w *writer) create(e *entry, run checkpoint.Run, lines []byte) error {
 	lease, err := leaseLine(e.lease)
 	if err != nil {
 		return err
@@ -246,7 +246,7 @@ func (w *writer) create(e *entry, run checkpoint.Run, recs []checkpoint.Record) 
 		return err
 	}
 	e.num = w.conn.LastInsertRowID()
-	if err := w.insert(e.num, recs); err != nil {
+	if err := w.insert(e.num, e.sum.Seq, lines); err != nil {
 		return err
 	}
 	w.known[run.ID] = e
@@ -261,8 +261,8 @@ func (w *writer) create(e *entry, run checkpoint.Run, recs []checkpoint.Record) 
 	return w.exec("INSERT INTO definitions (digest, line) VALUES (?, ?)", run.Digest, checkpoint.DefinitionLine(run))
 }
 
-// append adds records, after which the run is what sum says.
-func (w *writer) append(e *entry, sum checkpoint.Summary, recs []checkpoint.Record) error {
+// append adds the lines of an append, after which the run is what sum says.
+func (w *writer) append(e *entry, sum checkpoint.Summary, lines []byte) error {
 	// The summary is written only when more of it has changed than where the journal ends, which
 	// the last record says. Most appends touch one page of the file.
 	if sum.Status != e.sum.Status || !same(sum.Pauses, e.sum.Pauses) {
@@ -274,7 +274,7 @@ func (w *writer) append(e *entry, sum checkpoint.Summary, recs []checkpoint.Reco
 			return err
 		}
 	}
-	if err := w.insert(e.num, recs); err != nil {
+	if err := w.insert(e.num, sum.Seq, lines); err != nil {
 		return err
 	}
 	e.sum = sum
@@ -286,20 +286,25 @@ func same[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// insert adds the row of one append.
-func (w *writer) insert(num int64, recs []checkpoint.Record) error {
-	var lines []byte
+// encode returns the row of an append behind the record with the number after.
+func encode(after int64, recs []checkpoint.Record) (lines []byte) {
 	for i, rec := range recs {
 		if i > 0 {
 			lines = append(lines, '\n')
 		}
+		rec.Seq = after + 1 + int64(i)
 		lines = rec.AppendLine(lines)
 	}
+	return lines
+}
+
+// insert adds the row of one append, whose last record is last.
+func (w *writer) insert(num, last int64, lines []byte) error {
 	text := "INSERT INTO records (key, lines) VALUES (?, ?)"
 	if w.crowd {
 		text = "INSERT INTO crowded (key, lines) VALUES (?, ?)"
 	}
-	return w.exec(text, key(num, recs[len(recs)-1].Seq), lines)
+	return w.exec(text, key(num, last), lines)
 }
 
 func (w *writer) setLease(e *entry, l checkpoint.Lease) error {
