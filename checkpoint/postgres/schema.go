@@ -100,6 +100,18 @@ const (
 	appendedSQL = ` WHERE key = $1 AND epoch = $2 AND owner = $3 AND seq = $4 RETURNING key, seq)
 INSERT INTO records (run, seq, lines) SELECT key, seq, $7 FROM done`
 
+	// allSQL is appendSQL for many runs, whose rows it locks in the order of all writes; it returns those that
+	// were as they should be. The arguments are those of appendSQL, as arrays.
+	allSQL = `WITH new AS MATERIALIZED (
+	SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bytea[])
+		AS u(key, epoch, owner, after, seq, updated, lines)
+), free AS MATERIALIZED (
+	SELECT r.key, u.seq, u.updated, u.lines FROM runs r JOIN new u ON r.key = u.key
+	WHERE r.epoch = u.epoch AND r.owner = u.owner AND r.seq = u.after ORDER BY r.id FOR UPDATE OF r
+), done AS (
+	UPDATE runs r SET seq = f.seq, updated = f.updated FROM free f WHERE r.key = f.key RETURNING r.key, r.seq, f.lines
+) INSERT INTO records (run, seq, lines) SELECT key, seq, lines FROM done RETURNING run`
+
 	leaseSQL = `UPDATE runs SET owner = $5, epoch = $6, until = clock_timestamp() + $7 * interval '1 microsecond'
 WHERE id = $1 AND epoch = $2 AND owner = $3 AND ($4::timestamptz IS NULL OR until = $4) RETURNING until`
 

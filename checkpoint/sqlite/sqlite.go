@@ -2,7 +2,7 @@
 //
 // Several processes of one machine may share a file. All writes of a process go through one
 // goroutine, which puts those that wait together into one transaction: many runs share the cost of
-// a commit. Reads have connections of their own and wait for no write.
+// a commit, and the pages that it writes. Reads have connections of their own and wait for no write.
 //
 // A commit is on the disk when a call returns (a write-ahead log, synchronous=FULL). Beside PATH there
 // are PATH-wal and PATH-shm while the file is open; who copies it then needs all three, or sqlite3's .backup.
@@ -142,6 +142,7 @@ func (s *Store) Create(
 	if err != nil {
 		return lease, err
 	}
+	lines := encode(0, recs)
 	err = s.write(ctx, func(w *writer) error {
 		switch _, err := w.find(run.ID); {
 		case err == nil || errors.Is(err, checkpoint.ErrCorrupt):
@@ -150,7 +151,7 @@ func (s *Store) Create(
 			return err
 		}
 		lease = checkpoint.Lease{RunID: run.ID, Owner: owner, Epoch: 1, Until: time.Now().Add(ttl)}
-		return w.create(&entry{lease: lease, sum: sum}, run, recs)
+		return w.create(&entry{lease: lease, sum: sum}, run, lines)
 	})
 	if err != nil {
 		return checkpoint.Lease{}, err
@@ -208,7 +209,7 @@ func (s *Store) lease(
 
 // Append implements checkpoint.Store.
 func (s *Store) Append(ctx context.Context, l checkpoint.Lease, after int64, recs ...checkpoint.Record) error {
-	return s.append(ctx, l, func(sum checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error) {
+	return s.append(ctx, l, after, recs, func(sum checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error) {
 		return sum.Next(after, recs)
 	})
 }
@@ -217,15 +218,16 @@ func (s *Store) Append(ctx context.Context, l checkpoint.Lease, after int64, rec
 func (s *Store) AnswerPause(
 	ctx context.Context, l checkpoint.Lease, after int64, tokenHash []byte, recs ...checkpoint.Record,
 ) error {
-	return s.append(ctx, l, func(sum checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error) {
+	return s.append(ctx, l, after, recs, func(sum checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error) {
 		return sum.Answer(after, tokenHash, recs)
 	})
 }
 
 func (s *Store) append(
-	ctx context.Context, l checkpoint.Lease,
+	ctx context.Context, l checkpoint.Lease, after int64, recs []checkpoint.Record,
 	next func(checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error),
 ) error {
+	lines := encode(after, recs) // before the turn of this write, as others wait for that
 	return s.write(ctx, func(w *writer) error {
 		e, err := w.leased(l)
 		if err != nil {
@@ -234,14 +236,14 @@ func (s *Store) append(
 		if e.damage != nil {
 			return e.damage
 		}
-		sum, recs, err := next(e.sum)
+		sum, _, err := next(e.sum)
 		if err != nil {
 			return &refusal{err}
 		}
 		if len(recs) == 0 {
 			return nil
 		}
-		return w.append(e, sum, recs)
+		return w.append(e, sum, lines)
 	})
 }
 
