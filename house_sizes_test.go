@@ -92,7 +92,7 @@ var tooLarge = map[string]int{
 	"columns of workflow":        137,
 	"file workflow/agentrun.go":  657,
 	"file workflow/call.go":      699,
-	"file workflow/resume.go":    627,
+	"file workflow/resume.go":    632,
 	"package workflow":           10102,
 	"struct workflow.invocation": 34,
 	"struct workflow.run":        66,
