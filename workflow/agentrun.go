@@ -32,7 +32,7 @@ const recAgent checkpoint.Kind = "agent.event"
 // agentLog is what a run knows of an agent step that has not ended. The driver owns it; calls and tries
 // are its agent's while that is at work.
 //
-// An agent never waits for its driver but for the journal: its events go there as reports, in their order.
+// An agent never waits for its driver but for the journal: its events go there in their order.
 // It may open several pauses. Each answer makes it go on, with what it has; what is still open stays so.
 type agentLog struct {
 	events  [][]agentloop.Event // as they came
@@ -80,8 +80,7 @@ type agentBatch struct {
 	calls  []drawnCall
 	used   amount
 	waits  bool
-	began  int        // of a shared one: the generation; 0: none
-	done   chan error // is told once all is durable; nil: nobody waits
+	began  int // of a shared one: the generation; 0: none
 }
 
 func (r *run) logOf(t *machine.Task) *agentLog {
@@ -210,19 +209,9 @@ func (a *agentRun) Append(_ context.Context, events ...agentloop.Event) error {
 	if r.journal.store == nil {
 		return nil
 	}
-	if barrier {
-		b.done = make(chan error, 1)
-	}
-	r.send(report{kind: agentEvents, call: a.in, batch: b})
-	if !barrier {
-		return nil
-	}
-	select {
-	case err := <-b.done:
-		return err
-	case <-r.over:
-		return errors.New("the run is over")
-	}
+	err := errors.New("the run is over")
+	r.happened(func() { err = r.takeEvents(a.in, b, barrier) })
+	return err
 }
 
 // take adds what is pending of a path.
@@ -233,19 +222,15 @@ func (b *agentBatch) take(all map[string]*pending, path string) {
 	}
 }
 
-// takeEvents takes a batch of an agent at work.
-func (r *run) takeEvents(in *invocation, b *agentBatch) {
-	err := errors.New("the agent was left behind")
-	if !in.left && in.task.Driver != nil {
-		r.noteAgent(in, b)
-		if b.done != nil {
-			r.flush()
-		}
-		err = r.journal.err
+// takeEvents takes a batch of an agent at work; a barrier must be in the store before it goes on.
+func (r *run) takeEvents(in *invocation, b *agentBatch, barrier bool) error {
+	if !in.underWay() {
+		return errors.New("the agent was left behind")
 	}
-	if b.done != nil {
-		b.done <- err
+	if r.noteAgent(in, b); barrier {
+		r.flush()
 	}
+	return r.journal.err
 }
 
 // noteAgent notes what happened in an agent.

@@ -299,7 +299,7 @@ func (in *invocation) owned() error {
 		return nil
 	}
 	if in.fenced = err; in.tell != nil { // before anything that the agent makes of it
-		in.run.send(report{kind: fenced, err: err})
+		in.run.happened(func() { in.run.fence(err) })
 	}
 	return err
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// invocation is one execution of a call. The driver prepares it; then a worker, or the driver
-// itself, has it until it has returned.
+// invocation is one execution of a call. Who has the run's turn prepares it; then the goroutine that makes
+// the call has it, without the turn, until the call has returned.
 type invocation struct {
 	run    *run
 	task   *machine.Task
@@ -33,9 +33,8 @@ type invocation struct {
 	path   string
 	input  any
 	ctx    context.Context
-	cancel context.CancelCauseFunc // nil for a lone call
-	turn   int64                   // of a call that the driver executes itself: what the baton is meanwhile
-	left   bool                    // left behind: the result is dropped
+	cancel context.CancelCauseFunc
+	quick  bool // others may wait for it; see isQuick
 
 	tool  *boundTool // of a tool call
 	args  map[string]any
@@ -125,12 +124,7 @@ func (in *invocation) setContext(ctx context.Context, cancel context.CancelCause
 		return
 	}
 	r := in.run
-	if len(r.contexts) == 0 {
-		r.contexts = make([]resume.CallContext, min(16, len(r.wf.program.Graph.Nodes)))
-	}
-	c := &r.contexts[0]
-	r.contexts = r.contexts[1:]
-	c.Context, c.RunID, c.Generation, c.Path, c.Ordinal = ctx, r.id, r.generation, in.path, in.ordinal
+	c := &resume.CallContext{Context: ctx, RunID: r.id, Generation: r.generation, Path: in.path, Ordinal: in.ordinal}
 	if in.key != "" || in.replied {
 		c.Detail = &resume.CallDetail{Own: in.key, Answer: in.reply, AnswerTo: in.replyTo, Answered: in.replied}
 	}
