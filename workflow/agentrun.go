@@ -29,10 +29,10 @@ import (
 // waits for answers from here on.
 const recAgent checkpoint.Kind = "agent.event"
 
-// agentLog is what a run knows of an agent step that has not ended. The driver owns it; calls and tries
-// are its agent's while that is at work.
+// agentLog is what a run knows of an agent step that has not ended. Whoever has the turn owns it; calls and
+// tries are its agent's while that is at work.
 //
-// An agent never waits for its driver but for the journal: its events go there in their order.
+// An agent waits for the turn only to record its events, which go into the journal in their order.
 // It may open several pauses. Each answer makes it go on, with what it has; what is still open stays so.
 type agentLog struct {
 	events  [][]agentloop.Event // as they came

@@ -154,7 +154,7 @@ func (in *invocation) attemptInTime() (response, error) {
 	select {
 	case a = <-done:
 	case <-ctx.Done():
-		if in.ctx.Err() != nil { // the driver does not wait for ever
+		if in.ctx.Err() != nil { // the run does not wait for ever
 			a = <-done
 			break
 		}

@@ -27,14 +27,15 @@ import (
 // invocation is one execution of a call. Who has the run's turn prepares it; then the goroutine that makes
 // the call has it, without the turn, until the call has returned.
 type invocation struct {
-	run    *run
-	task   *machine.Task
-	call   *program.Call
-	path   string
-	input  any
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	quick  bool // others may wait for it; see isQuick
+	run     *run
+	task    *machine.Task
+	call    *program.Call
+	path    string
+	input   any
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	quick   bool // others may wait for it; see isQuick
+	stopped bool // it was told to stop
 
 	tool  *boundTool // of a tool call
 	args  map[string]any
@@ -66,7 +67,7 @@ type invocation struct {
 	fenced  error         // why it was not made, or not again: the run is not this process's any more
 }
 
-// prepare does what comes before the adapter is called; the run's owner does it.
+// prepare does what comes before the adapter is called; whoever has the turn does it.
 func (in *invocation) prepare() error {
 	if p, ok := in.run.progress[in.task]; ok { // what it paused for is over, and no matter of the adapter's
 		in.progress = p

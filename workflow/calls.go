@@ -32,11 +32,30 @@ func (r *run) launch(in *invocation) *invocation {
 	return in
 }
 
+// newInvocation returns a zero invocation.
+func (r *run) newInvocation() *invocation {
+	in := r.spare
+	if r.spare = nil; in == nil {
+		return new(invocation)
+	}
+	*in = invocation{}
+	return in
+}
+
+// reuse leaves the memory of a quick call that is over to the next call. Nobody else has it: a quick call is made
+// once, and only a timer that waits for one that was told to stop looks at it from outside.
+func (r *run) reuse(in *invocation) {
+	if in.quick && !in.stopped {
+		r.spare = in
+	}
+}
+
 // isQuick reports whether others may wait for the call: its tool takes values, and nothing else comes with it
 // that takes time, as slots, hooks and further attempts do.
 func (in *invocation) isQuick() bool {
 	r := in.run
-	return in.tool != nil && in.tool.values != nil && in.policy == nil && r.slots == nil && !r.hooked() && !ownContext(in.task)
+	return in.tool != nil && in.tool.values != nil && in.policy == nil &&
+		r.slots == nil && !r.hooked() && !ownContext(in.task)
 }
 
 // underWay reports whether the run waits for the call: it has neither returned nor been left behind.

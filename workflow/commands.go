@@ -84,7 +84,8 @@ func (r *run) goOnLive() {
 	}
 	r.pending, r.armed = slices.Concat(r.armed, r.pending), nil
 	for _, t := range r.halted { // calls that were told to stop are not made again
-		if i := slices.IndexFunc(r.pending, func(c machine.Command) bool { return c.Op == machine.Start && c.Task == t }); i >= 0 {
+		starts := func(c machine.Command) bool { return c.Op == machine.Start && c.Task == t }
+		if i := slices.IndexFunc(r.pending, starts); i >= 0 {
 			c := r.pending[i]
 			r.pending = slices.Delete(r.pending, i, i+1)
 			r.stoppedBefore(c)
@@ -106,7 +107,9 @@ func (r *run) goOnDue() {
 // start prepares a call, and returns it when it can be made at once: not if it has ended already, or if the
 // journal comes first.
 func (r *run) start(c machine.Command) *invocation {
-	in := &invocation{run: r, task: c.Task, call: c.Task.Node().Adapter.(*program.Call), input: c.Input, path: r.events.path(c.Task), ctx: r.ctx}
+	in := r.newInvocation()
+	in.run, in.task, in.call, in.input = r, c.Task, c.Task.Node().Adapter.(*program.Call), c.Input
+	in.path, in.ctx = r.events.path(c.Task), r.ctx
 	if r.ctx.Err() != nil {
 		if !r.cancelled {
 			r.cancel()
@@ -122,7 +125,9 @@ func (r *run) start(c machine.Command) *invocation {
 	}
 	in.identify(c.Again)
 	if r.journal.durable() {
-		if unsure, ok := r.unsure[c.Task]; ok && unsure == in.ordinal && !in.repeatable() || r.doubtful(pauseKey{step: in.path, kind: resume.System, reason: indeterminate}) > 0 {
+		unsure, ok := r.unsure[c.Task]
+		asks := pauseKey{step: in.path, kind: resume.System, reason: indeterminate}
+		if ok && unsure == in.ordinal && !in.repeatable() || r.doubtful(asks) > 0 {
 			delete(r.unsure, c.Task)
 			in.pause = in.askWhatHappened()
 			r.finish(in)
@@ -185,7 +190,8 @@ func (r *run) finish(in *invocation) {
 	}
 	cancelled := in.failure != nil && in.failure.Category == string(runtime.CategoryCancelled)
 	if !cancelled || !r.cancelled { // what was cancelled from outside is done again when the run is recovered
-		r.note(&entry{kind: recEnded, path: in.path, n: r.decided(), output: in.output, failure: in.failure, asked: in.asked(), unknown: in.unknown})
+		r.note(&entry{kind: recEnded, path: in.path, n: r.decided(), output: in.output, failure: in.failure,
+			asked: in.asked(), unknown: in.unknown})
 		r.journal.urgent = r.journal.urgent || r.journal.durable() && in.hasEffect()
 		r.m.Spend(in.task, in.used.micros)
 	}
@@ -197,8 +203,8 @@ func (r *run) leave(in *invocation) {
 	in.task.Driver = nil
 	r.warn("a call ignored its context and was left behind", slog.String("step", in.task.Path()))
 	old := in // is of the goroutine that makes it
-	in = &invocation{run: r, task: old.task, path: old.path, call: old.call, tool: old.tool, args: old.args, size: machine.Unknown}
-	in.ctx, in.open = old.ctx, true
+	in = &invocation{run: r, task: old.task, path: old.path, call: old.call, tool: old.tool, args: old.args}
+	in.ctx, in.size, in.open = old.ctx, machine.Unknown, true
 	if old.call.Kind == program.AgentCall {
 		r.leftOpen(old, context.Cause(old.ctx))
 	}

@@ -72,6 +72,7 @@ func (r *run) took(in *invocation) *invocation {
 			in.cancel(nil)
 		}
 		r.finish(in)
+		r.reuse(in)
 	})
 }
 
@@ -89,7 +90,10 @@ func (r *run) inTurn(tell func()) *invocation {
 	if r.over {
 		return nil
 	}
-	return r.drive(tell)
+	return r.drive(func() {
+		r.checkContext() // first: a call that was cancelled is no failure
+		tell()
+	})
 }
 
 // drive tells the run what happened, and advances it. Whoever calls it has the turn. A panic is the engine's
@@ -106,7 +110,6 @@ func (r *run) drive(tell func()) (next *invocation) {
 		r.finished()
 	}()
 	r.events.tick()
-	r.checkContext() // before what happened: a call that was cancelled is no failure
 	tell()
 	next = r.advance()
 	returned = true
@@ -126,12 +129,14 @@ func (r *run) finished() {
 // is to do comes after it, or before, when something happens meanwhile.
 func (r *run) advance() (mine *invocation) {
 	for n := 1; !r.over; n++ {
-		if n%yieldAfter == 0 {
+		yield := n%yieldAfter == 0
+		if mine != nil && (yield || len(r.blocked) > 0) { // it does not wait for much, nor for the store
+			go r.work(mine)
+			mine = nil
+		}
+		if yield {
 			r.turn.give()
 			r.turn.take()
-			if mine != nil && !mine.underWay() {
-				mine = nil
-			}
 			continue
 		}
 		r.checkContext() // each time: a step's expressions may take long
@@ -220,6 +225,7 @@ func (r *run) stop(c machine.Command) {
 		return // it has not begun yet
 	}
 	in.cancel(c.Err)
+	in.stopped = true
 	if !r.cancelled {
 		time.AfterFunc(settleTime, func() {
 			r.happened(func() {

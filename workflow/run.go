@@ -63,6 +63,7 @@ type run struct {
 	armed     []machine.Command     // its timers
 	halted    []*machine.Task       // calls that it told to stop
 	unsure    map[*machine.Task]int // calls that had begun and have no result, by their ordinal
+	spare     *invocation           // memory of a quick call that is over; nil: none
 	blocked   []*invocation         // calls that wait for the journal
 	pauses    []*openPause
 	opened    map[string]int // pauses so far, by path
@@ -149,7 +150,7 @@ func (r *run) execute(open func() (map[string]any, error), ready func() error) (
 	steps := len(r.wf.program.Graph.Nodes)
 	r.events.reserve(start, steps)
 	if r.rt.Store == nil {
-		r.journal.entries = make([]entry, 0, steps+1)
+		r.journal.entries = make([]entry, 0, len(r.wf.program.Calls)+1)
 	}
 	if r.wf.program.Overlaps {
 		r.slots = make(chan struct{}, r.maxParallel())
