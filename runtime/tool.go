@@ -24,11 +24,11 @@ type Tool interface {
 // bool, int64, float64, string, []any, map[string]any) without being encoded. CallValue must not
 // change args or anything inside, nor its result once returned.
 //
-// Calls are expected to be quick: the goroutine that drives the run makes them itself, one after the
-// other, also where steps could run side by side. When one takes longer (two looks, 50 µs apart, see
-// the same call), another goroutine drives on, and the later calls of that run have goroutines of
-// their own. So a tool that computes for long is not run on several cores before a call was slow, and
-// one that waits holds up others only for that moment.
+// CallValue promises to be quick, quicker than to start a goroutine and to wait for it: what waits, or computes
+// for long, is for Call. The goroutine that drives a run makes such calls itself, one after the other, also where
+// steps could run side by side, and nothing watches them: one that blocks holds its run, not others, at most until
+// the run is cancelled and its grace period is over. A call with which more comes that takes time or stops it (a
+// timeout, a retry policy, a step around its step, hooks of plugins) is made like any other, on a goroutine.
 type ValueTool interface {
 	CallValue(ctx context.Context, args map[string]any) (any, error)
 }

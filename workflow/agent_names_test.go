@@ -59,7 +59,7 @@ func TestNamesOfToolsAreChecked(t *testing.T) {
 }
 
 // named is an external tool of that name that gives back its arguments.
-func named(name string) runtime.Tool { return valueTool{name, echo.(valueTool).f} }
+func named(name string) runtime.Tool { return jsonTool{name, echo.(jsonTool).f} }
 
 // The most specific key decides, a deny always wins, and programs are looked for in command lines.
 func TestApprovalBySpecificity(t *testing.T) {

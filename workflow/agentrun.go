@@ -24,10 +24,10 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// agentLog is what a run knows of an agent step that has not ended. The driver owns it; calls and tries
-// are its agent's while that is at work.
+// agentLog is what a run knows of an agent step that has not ended. Whoever has the turn owns it; calls and
+// tries are its agent's while that is at work.
 //
-// An agent never waits for its driver but for the journal: its events go there as reports, in their order.
+// An agent waits for the turn only to record its events, which go into the journal in their order.
 // It may open several pauses. Each answer makes it go on, with what it has; what is still open stays so.
 type agentLog struct {
 	events  [][]agentloop.Event // as they came
@@ -65,7 +65,6 @@ type pending struct {
 // agentBatch is what the journal is given at a time.
 type agentBatch struct {
 	journal.AgentEvents
-	done chan error // is told once all is durable; nil: nobody waits
 }
 
 func (r *run) logOf(t *machine.Task) *agentLog {
@@ -194,19 +193,9 @@ func (a *agentRun) Append(_ context.Context, events ...agentloop.Event) error {
 	if r.journal.store == nil {
 		return nil
 	}
-	if barrier {
-		b.done = make(chan error, 1)
-	}
-	r.send(report{kind: agentEvents, call: a.in, batch: b})
-	if !barrier {
-		return nil
-	}
-	select {
-	case err := <-b.done:
-		return err
-	case <-r.over:
-		return errors.New("the run is over")
-	}
+	err := errors.New("the run is over")
+	r.happened(func() { err = r.takeEvents(a.in, b, barrier) })
+	return err
 }
 
 // take adds what is pending of a path.
@@ -217,19 +206,15 @@ func (b *agentBatch) take(all map[string]*pending, path string) {
 	}
 }
 
-// takeEvents takes a batch of an agent at work.
-func (r *run) takeEvents(in *invocation, b *agentBatch) {
-	err := errors.New("the agent was left behind")
-	if !in.left && in.task.Driver != nil {
-		r.noteAgent(in, b)
-		if b.done != nil {
-			r.flush()
-		}
-		err = r.journal.err
+// takeEvents takes a batch of an agent at work; a barrier must be in the store before it goes on.
+func (r *run) takeEvents(in *invocation, b *agentBatch, barrier bool) error {
+	if !in.underWay() {
+		return errors.New("the agent was left behind")
 	}
-	if b.done != nil {
-		b.done <- err
+	if r.noteAgent(in, b); barrier {
+		r.flush()
 	}
+	return r.journal.err
 }
 
 // noteAgent notes what happened in an agent.

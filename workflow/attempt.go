@@ -101,7 +101,7 @@ func (in *invocation) attemptInTime() (response, error) {
 	select {
 	case a = <-done:
 	case <-ctx.Done():
-		if in.ctx.Err() != nil { // the driver does not wait for ever
+		if in.ctx.Err() != nil { // the run does not wait for ever
 			a = <-done
 			break
 		}
@@ -246,7 +246,7 @@ func (in *invocation) owned() error {
 		return nil
 	}
 	if in.fenced = err; in.tell != nil { // before anything that the agent makes of it
-		in.run.send(report{kind: fenced, err: err})
+		in.run.happened(func() { in.run.fence(err) })
 	}
 	return err
 }

@@ -24,18 +24,18 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// invocation is one execution of a call. The driver prepares it; then a worker, or the driver
-// itself, has it until it has returned.
+// invocation is one execution of a call. Who has the run's turn prepares it; then the goroutine that makes
+// the call has it, without the turn, until the call has returned.
 type invocation struct {
-	run    *run
-	task   *machine.Task
-	call   *program.Call
-	path   string
-	input  any
-	ctx    context.Context
-	cancel context.CancelCauseFunc // nil for a lone call
-	turn   int64                   // of a call that the driver executes itself: what the baton is meanwhile
-	left   bool                    // left behind: the result is dropped
+	run     *run
+	task    *machine.Task
+	call    *program.Call
+	path    string
+	input   any
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	quick   bool // others may wait for it; see isQuick
+	stopped bool // it was told to stop
 
 	tool  *boundTool // of a tool call
 	args  map[string]any
@@ -67,7 +67,7 @@ type invocation struct {
 	fenced  error         // why it was not made, or not again: the run is not this process's any more
 }
 
-// prepare does what comes before the adapter is called; the run's owner does it.
+// prepare does what comes before the adapter is called; whoever has the turn does it.
 func (in *invocation) prepare() error {
 	if p, ok := in.run.progress[in.task]; ok { // what it paused for is over, and no matter of the adapter's
 		in.Progress = p
@@ -122,12 +122,7 @@ func (in *invocation) setContext(ctx context.Context, cancel context.CancelCause
 		return
 	}
 	r := in.run
-	if len(r.contexts) == 0 {
-		r.contexts = make([]resume.CallContext, min(16, len(r.wf.program.Graph.Nodes)))
-	}
-	c := &r.contexts[0]
-	r.contexts = r.contexts[1:]
-	c.Context, c.RunID, c.Generation, c.Path, c.Ordinal = ctx, r.id, r.generation, in.path, in.ordinal
+	c := &resume.CallContext{Context: ctx, RunID: r.id, Generation: r.generation, Path: in.path, Ordinal: in.ordinal}
 	if in.key != "" || in.Answered {
 		c.Detail = &resume.CallDetail{Own: in.key, Answer: in.Answer, AnswerTo: in.AnswerTo, Answered: in.Answered}
 	}

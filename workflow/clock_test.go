@@ -126,7 +126,7 @@ steps:
   one: {uses: test.sleep, timeout: 9s, on_error: continue, with: {s: 8}}
   two: {uses: test.sleep, needs: [one], with: {s: 60}}
 `))
-		rt.Tools[0] = idempotent{rt.Tools[0].(valueTool)}
+		rt.Tools[0] = idempotent{rt.Tools[0].(jsonTool)}
 		id := ""
 		for range 3 { // 5 s each
 			ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Second, context.Canceled)
@@ -215,7 +215,7 @@ func TestTimeOfAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := sleeper()
 		attempts := 0
-		rt.Tools = append(rt.Tools, idempotent{valueTool{"test.flaky", func(context.Context, map[string]any) (any, error) {
+		rt.Tools = append(rt.Tools, idempotent{jsonTool{"test.flaky", func(context.Context, map[string]any) (any, error) {
 			if attempts++; attempts < 3 {
 				time.Sleep(6 * time.Second)
 				return nil, &retry.Failure{Reason: retry.Network, Err: errors.New("gone")}
@@ -385,10 +385,10 @@ output: ${{ steps.all.output.last }}
 }
 
 // idempotent is a tool that may be called again.
-type idempotent struct{ valueTool }
+type idempotent struct{ jsonTool }
 
 func (t idempotent) Spec() runtime.ToolSpec {
-	spec := t.valueTool.Spec()
+	spec := t.jsonTool.Spec()
 	spec.Effect = runtime.Idempotent
 	return spec
 }

@@ -5,7 +5,6 @@
 package workflow
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"github.com/braise-run/braise/diagnostics"
@@ -28,7 +27,6 @@ type Workflow struct {
 
 	program *program.Program
 	checked atomic.Pointer[toolCheck] // the last check of the tools; nil before the first
-	rooms   sync.Pool                 // of *room: what runs leave to later ones
 }
 
 // MaxSteps bounds the steps of a recipe, those of its bodies and sub-recipes counted at every

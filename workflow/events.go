@@ -15,7 +15,6 @@ import (
 type events struct {
 	list  []trace.Event
 	next  []int32 // by event: the next event of its task
-	order []int32 // room for inPlanOrder
 	base  int32   // events before it have their places for good
 	sinks *trace.Fanout
 	began time.Time
@@ -36,7 +35,7 @@ func (e *events) tick() { e.now = e.began.Add(time.Since(e.began)) }
 // those that end the run.
 func (e *events) reserve(start trace.Event, n int) {
 	e.list = append(make([]trace.Event, 0, 3*n+3), start)
-	e.next = append(slices.Grow(e.next[:0], 3*n+1), 0)
+	e.next = make([]int32, 1, 3*n+1)
 	e.base = 1
 }
 
@@ -91,7 +90,7 @@ func (e *events) runEvent(kind trace.Kind, attrs ...trace.Attr) trace.Event {
 // inPlanOrder returns the start and the recorded events in plan order, bodies in place: those of a
 // task, its end apart, before those of what is inside.
 func (e *events) inPlanOrder(m *machine.Machine) []trace.Event {
-	order := slices.Grow(e.order[:0], len(e.list)) // by place: the event that belongs there
+	order := make([]int32, 0, len(e.list)) // by place: the event that belongs there
 	for i := range e.base {
 		order = append(order, i)
 	}
@@ -114,7 +113,6 @@ func (e *events) inPlanOrder(m *machine.Machine) []trace.Event {
 		}
 		e.list[to], order[to] = first, to
 	}
-	e.order = order
 	return e.list
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	goruntime "runtime"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -207,24 +206,32 @@ func TestResultAndTimeoutInTheSameMoment(t *testing.T) {
 	}
 }
 
-// Without a context that can end, a lone call is made on the caller's own goroutine, and may end
-// that. Nothing else stays behind.
+// A tool may end the goroutine that it is called on. Run returns all the same, and nothing stays behind: also
+// not for a tool that takes values, nor where the run's context cannot end.
 func TestToolThatEndsTheCallersGoroutine(t *testing.T) {
 	wf := load(t, []byte(head+`steps:
   a: {uses: test.echo, foreach: {in: [1, 2, 3]}}
   b: {uses: test.it, needs: [a]}
+  c: {uses: test.echo, needs: [b]}
 `))
-	it := tool("test.it", func(context.Context, map[string]any) (any, error) { goruntime.Goexit(); return nil, nil })
-	events := &trace.Recorder{}
-	returned := false
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		_, _ = wf.Run(context.Background(), nil, &runtime.Runtime{Tools: []runtime.Tool{it, echo}, Trace: []trace.Sink{events}})
-		returned = true
-	})
-	wg.Wait()
-	if returned {
-		t.Error("Run returned")
+	end := func(context.Context, map[string]any) (any, error) { goruntime.Goexit(); return nil, nil }
+	for name, it := range map[string]runtime.Tool{"by JSON": tool("test.it", end), "by value": valueTool("test.it", end)} {
+		t.Run(name, func(t *testing.T) {
+			done := make(chan *workflow.Outcome, 1)
+			go func() {
+				out, _ := wf.Run(context.Background(), nil, &runtime.Runtime{Tools: []runtime.Tool{it, echo}})
+				done <- out
+			}()
+			out := <-done
+			if e := out.Error(); e == nil || e.Code != "step.panic" || e.Step != "b" || !strings.Contains(e.Error(), "ended its goroutine") {
+				t.Errorf("got %v, want that b failed because it ended its goroutine", e)
+			}
+			for _, e := range out.Trace {
+				if e.Kind == trace.AdapterCall && e.Step == "c" {
+					t.Error("c was called although b had failed")
+				}
+			}
+			goleak.VerifyNone(t, goleak.IgnoreCurrent())
+		})
 	}
-	goleak.VerifyNone(t)
 }

@@ -71,7 +71,7 @@ func FuzzCompile(f *testing.F) {
 			Limits: runtime.Limits{Grace: time.Second, MaxItems: 100, MaxOutputBytes: 1 << 16, MaxRunBytes: 1 << 18},
 		}
 		for _, name := range plan.Requires.Tools {
-			rt.Tools = append(rt.Tools, valueTool{name, echo.(valueTool).f})
+			rt.Tools = append(rt.Tools, jsonTool{name, echo.(jsonTool).f})
 		}
 		for _, name := range plan.Requires.Models {
 			rt.Models[name] = runtimetest.Texts("text", "{}", "[]", "1")

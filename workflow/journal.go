@@ -57,7 +57,7 @@ func (r *run) noteEvent(e journal.Event) {
 	r.m.Tell(e.At) // as whoever replays the journal will
 	j.entries = append(j.entries, e)
 	if j.durable() && j.armed == nil {
-		j.armed = time.AfterFunc(recordTime, func() { r.send(report{kind: late}) })
+		j.armed = time.AfterFunc(recordTime, func() { r.happened(func() { r.journal.armed = nil; r.flush() }) })
 	}
 }
 
@@ -144,7 +144,7 @@ func (r *run) hold(lease checkpoint.Lease, asked time.Time) {
 			}
 			err := r.renew()
 			if errors.Is(err, checkpoint.ErrFenced) || errors.Is(err, checkpoint.ErrNotFound) || errors.Is(err, checkpoint.ErrClosed) {
-				r.send(report{kind: fenced, err: err})
+				r.happened(func() { r.fence(err) })
 				return
 			}
 		}

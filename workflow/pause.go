@@ -47,7 +47,7 @@ func (r *run) openWait(c machine.Command) {
 	}
 	if left := p.RetryAt.Sub(r.events.now); !p.RetryAt.IsZero() && (left <= r.limits.InlineWait || r.rt.Store == nil) {
 		r.m.Keep(c.Task)
-		r.after(left, report{kind: waitOver, task: c.Task})
+		r.after(left, func() { r.waitOver(c.Task) })
 		return
 	}
 	r.pause(c.Task, r.m.Decided(), journal.PauseOpened{Pause: p})
@@ -63,11 +63,12 @@ func (r *run) refuseWait(t *machine.Task, n int64, failure *machine.Failure) {
 	r.answerTask(t, nil, failure)
 }
 
-// after reports something later, unless the run is over by then.
-func (r *run) after(wait time.Duration, rep report) *time.Timer {
-	timer := time.AfterFunc(wait, func() { r.send(rep) })
-	r.sleepers = append(r.sleepers, timer)
-	return timer
+// waitOver ends a short wait that was slept through.
+func (r *run) waitOver(t *machine.Task) {
+	if t.Status() == machine.Waiting && !r.cancelled {
+		r.note(t.Path(), journal.WaitOver{})
+		r.m.Answer(t, nil, nil)
+	}
 }
 
 // suspend opens the pause that a call asked for.
@@ -163,7 +164,11 @@ func (r *run) watchPause(p *openPause) {
 		due = p.RetryAt
 	}
 	if !due.IsZero() {
-		p.timer = r.after(time.Until(due), report{kind: pauseDue, pause: p})
+		p.timer = r.after(time.Until(due), func() {
+			if !r.cancelled {
+				r.goOn(p)
+			}
+		})
 	}
 }
 

@@ -142,7 +142,7 @@ func TestStuckSinkHoldsTheRunASecond(t *testing.T) {
 		events := &trace.Recorder{}
 		begin := time.Now()
 		out, err := load(t, []byte(wide)).Run(t.Context(), nil, &runtime.Runtime{
-			Tools: []runtime.Tool{echo, valueTool{"test.nap", echo.(valueTool).f}, broken}, Trace: []trace.Sink{stuck, events}, Reporter: &quiet{}})
+			Tools: []runtime.Tool{echo, jsonTool{"test.nap", echo.(jsonTool).f}, broken}, Trace: []trace.Sink{stuck, events}, Reporter: &quiet{}})
 		if err != nil || len(events.Events()) != len(out.Trace) {
 			t.Errorf("%v; the other sink has %d of %d events", err, len(events.Events()), len(out.Trace))
 		}

@@ -215,17 +215,17 @@ func (r *run) beginAgain(answered *openPause) {
 	r.pending, r.armed, r.unsure, r.pauses, r.opened, r.answers, r.progress, r.agents = nil, nil, nil, nil, nil, nil, nil, nil
 	r.rolled, r.wasUndone, r.atEnd, r.again, r.nth = nil, false, false, nil, nil
 	r.generation++
-	r.m = r.newMachine(new(machine.Machine))
+	r.m = r.newMachine()
 	r.m.Tell(r.events.now)
 	for _, s := range r.sent {
 		r.m.Send(s.index, s.value)
 	}
 }
 
-// newMachine makes the machine of a generation of one that is zero or cleared.
-func (r *run) newMachine(m *machine.Machine) *machine.Machine {
+// newMachine makes the machine of a generation.
+func (r *run) newMachine() *machine.Machine {
 	wall, name := r.wallTime()
-	return m.Begin(r.wf.program.Graph, r.journal.inputs, machine.Options{
+	return machine.New(r.wf.program.Graph, r.journal.inputs, machine.Options{
 		MaxParallel: r.maxParallel(), MaxItems: r.limits.MaxItems, WallTime: wall, WallTimeName: name, Grace: r.limits.Grace,
 		MaxTasks: r.limits.MaxSteps, MaxOutput: r.limits.MaxOutputBytes, MaxOutputs: r.limits.MaxRunBytes,
 		Run: func() map[string]any {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,16 +26,8 @@ import (
 // sinkTime is how long the end of a run waits for slow trace sinks.
 const sinkTime = time.Second
 
-// run is one execution of a workflow. One goroutine owns it: the one that drives the machine.
-// Workers and timers only send to reports.
-//
-//	caller ──Run──▶ driver ◀──reports── workers, timers
-//
-// The driver itself executes a lone call, and the calls of tools that take values, which are quick
-// as a rule. While it is inside, the baton says so, and the run may be taken over: by the caller
-// when the context ended and the call did not come back within the grace period; by the watch when
-// a call is not quick after all. Then it goes on like a worker's, and the run's other calls have
-// workers.
+// run is one execution of a workflow. One goroutine at a time touches it: the one that has the turn. Calls
+// are made without it; see supervise. What calls need meanwhile has a lock of its own, or does not change.
 type run struct {
 	wf       *Workflow
 	rt       *runtime.Runtime
@@ -48,30 +39,17 @@ type run struct {
 	clock    clock
 	host     recipe.Limits // the host's bound of the run
 
-	room        *room
 	m           *machine.Machine
-	reports     chan report
-	calls       chan *invocation // for workers that wait; closed at the end
-	idle        int              // workers that wait, or will in a moment
-	over        chan struct{}    // closed at the end: late reports go nowhere
-	done        chan struct{}    // closed when the machine is done, unless the caller drove it to its end; nil: nobody else can drive it
-	own         *invocation      // the one that the driver executes itself
-	turns       int64            // calls that drivers executed themselves so far
-	slow        bool             // a quick call was not
-	policies    bool             // a call was tried by a policy, perhaps on goroutines of its own
-	slots       chan struct{}    // of calls under way, one each; nil: the machine starts no more than there may be
-	watch       *time.Timer
-	watching    atomic.Bool          // the watch is armed
-	seen        int64                // by the watch: what the baton was
-	contexts    []resume.CallContext // for the next calls
-	shared      *group               // of the calls that begin now
+	turn        turn          // whoever has it may touch all of this; nobody has it while a call is made
+	over        bool          // what happens changes nothing any more
+	done        chan struct{} // closed when the run is over
+	slots       chan struct{} // of calls under way, one each; nil: the machine starts no more than there may be
+	shared      *group        // of the calls that begin now
 	groups      []*group
 	timers      map[timerKey]*time.Timer
-	ended       <-chan struct{} // ctx.Done until it was seen
-	cancelled   bool            // it was seen, or the journal cannot be written any more
-	cancelledAt int64           // what the machine had decided then
-	baton       atomic.Int64    // 0, or the number of the call that the driver is in; of a lone call negative
-	fault       any             // a panic of the engine itself
+	cancelled   bool  // ctx has ended, or the journal cannot be written any more
+	cancelledAt int64 // what the machine had decided then
+	fault       any   // a panic of the engine itself
 
 	found found // findings of the run under way
 
@@ -85,7 +63,8 @@ type run struct {
 	armed     []machine.Command     // its timers
 	halted    []*machine.Task       // calls that it told to stop
 	unsure    map[*machine.Task]int // calls that had begun and have no result, by their ordinal
-	blocked   []blocked             // calls that wait for the journal
+	spare     *invocation           // memory of a quick call that is over; nil: none
+	blocked   []*invocation         // calls that wait for the journal
 	pauses    []*openPause
 	opened    map[string]int // pauses so far, by path
 	answers   map[*machine.Task]reply
@@ -128,28 +107,16 @@ func (wf *Workflow) Run(ctx context.Context, input any, rt *runtime.Runtime) (*O
 	if rt == nil {
 		rt = &runtime.Runtime{}
 	}
-	growStack(0)
 	r := newRun(ctx, wf, rt)
 	out := r.execute(func() (map[string]any, error) { return r.open(input) }, r.beginJournal)
 	return out, out.Err
 }
 
-// growStack gives the stack of a fresh goroutine the size that a run takes, all at once and while there is
-// little on it to move. By itself the stack would grow twice, deep in the first call.
-//
-//go:noinline
-func growStack(i int) byte {
-	var frame [4 << 10]byte
-	return frame[i]
-}
-
+// newRun makes a run. Its caller has the turn until the run is driven.
 func newRun(ctx context.Context, wf *Workflow, rt *runtime.Runtime) *run {
-	room := wf.moveIn()
-	r := room.run
-	r.room, r.wf, r.rt, r.ctx, r.ended = room, wf, rt, ctx, ctx.Done()
-	r.limits, r.host, r.generation, r.interrupt = rt.Limits.WithDefaults(), hostLimits(rt.Budget), 1, rt.Interrupt
-	r.reports, r.own = room.reports, room.own
-	r.events.next, r.events.order, r.journal.entries = room.next, room.order, room.entries
+	r := &run{wf: wf, rt: rt, ctx: ctx, turn: make(turn, 1), limits: rt.Limits.WithDefaults(), host: hostLimits(rt.Budget),
+		generation: 1, interrupt: rt.Interrupt}
+	r.turn.take()
 	r.events.begin()
 	r.clock.since = r.events.began
 	return r
@@ -159,6 +126,7 @@ func newRun(ctx context.Context, wf *Workflow, rt *runtime.Runtime) *run {
 // left to do once there is a machine.
 func (r *run) execute(open func() (map[string]any, error), ready func() error) (out *Outcome) {
 	var start trace.Event
+	defer r.release()
 	defer func() {
 		if p := recover(); p != nil { // the engine's own fault, or of a port without a step: still an outcome
 			if start.Kind == "" {
@@ -177,14 +145,13 @@ func (r *run) execute(open func() (map[string]any, error), ready func() error) (
 		return r.outcome(start, nil, err)
 	}
 	r.journal.inputs = inputs
-	r.m = r.newMachine(r.room.machine)
+	r.m = r.newMachine()
 	r.m.Tell(r.events.now)
 	steps := len(r.wf.program.Graph.Nodes)
 	r.events.reserve(start, steps)
 	if r.rt.Store == nil {
-		r.journal.entries = slices.Grow(r.journal.entries, steps+1)
+		r.journal.entries = make([]journal.Event, 0, len(r.wf.program.Calls)+1)
 	}
-	r.over = make(chan struct{})
 	if r.wf.program.Overlaps {
 		r.slots = make(chan struct{}, r.maxParallel())
 	}
@@ -194,19 +161,15 @@ func (r *run) execute(open func() (map[string]any, error), ready func() error) (
 	}
 	if r.leg == nil || !r.leg.ended {
 		r.tell(runtime.Moment{Point: runtime.RunInit})
-		func() {
-			defer r.release() // also if the caller's goroutine ends
-			if !r.atEnd {
-				r.supervise()
-			}
-		}()
+		if !r.atEnd {
+			r.supervise()
+		}
 	}
+	r.release()
 	if r.fault != nil {
 		panic(r.fault)
 	}
-	out = r.end(start)
-	r.moveOut()
-	return out
+	return r.end(start)
 }
 
 // about is the payload of run.start.
@@ -218,26 +181,6 @@ func (r *run) about() trace.Data {
 		return slices.Insert(slices.Clone(about), 1, trace.Attr{Key: "recover", Value: true})
 	default:
 		return slices.Insert(slices.Clone(about), 2, trace.Attr{Key: "resume", Value: true})
-	}
-}
-
-// release lets go of all that serves the calls.
-func (r *run) release() {
-	close(r.over)
-	if r.calls != nil {
-		close(r.calls)
-	}
-	for _, g := range r.groups {
-		g.cancel(nil)
-	}
-	for _, t := range r.timers {
-		t.Stop()
-	}
-	for _, t := range r.sleepers {
-		t.Stop()
-	}
-	if r.watch != nil {
-		r.watch.Stop()
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
 	"github.com/braise-run/braise/trace"
@@ -39,23 +40,41 @@ func (q *quiet) Warn(msg string, _ ...slog.Attr) {
 	q.texts = append(q.texts, msg)
 }
 
-// tool makes a tool of a function over decoded JSON.
-func tool(name string, f func(ctx context.Context, args map[string]any) (any, error)) runtime.Tool {
-	return valueTool{name, f}
-}
+// toolFunc is what a tool does, over decoded JSON.
+type toolFunc func(ctx context.Context, args map[string]any) (any, error)
 
-type valueTool struct {
+// tool makes a tool that takes and returns JSON.
+func tool(name string, f toolFunc) runtime.Tool { return jsonTool{name, f} }
+
+type jsonTool struct {
 	name string
-	f    func(context.Context, map[string]any) (any, error)
+	f    toolFunc
 }
 
-func (t valueTool) Spec() runtime.ToolSpec { return runtime.ToolSpec{Name: t.name} }
+func (t jsonTool) Spec() runtime.ToolSpec { return runtime.ToolSpec{Name: t.name} }
 
-func (t valueTool) Call(context.Context, json.RawMessage) (json.RawMessage, error) {
+func (t jsonTool) Call(ctx context.Context, text json.RawMessage) (json.RawMessage, error) {
+	args, err := value.Decode(text)
+	if err != nil {
+		return nil, err
+	}
+	result, err := t.f(ctx, args.(map[string]any))
+	if err != nil {
+		return nil, err
+	}
+	return value.JSON(result)
+}
+
+// valueTool makes a tool that takes and returns values.
+func valueTool(name string, f toolFunc) runtime.Tool { return byValue{jsonTool{name, f}} }
+
+type byValue struct{ jsonTool }
+
+func (t byValue) Call(context.Context, json.RawMessage) (json.RawMessage, error) {
 	return nil, errors.New("called by JSON although it takes values")
 }
 
-func (t valueTool) CallValue(ctx context.Context, args map[string]any) (any, error) {
+func (t byValue) CallValue(ctx context.Context, args map[string]any) (any, error) {
 	return t.f(ctx, args)
 }
 

@@ -20,7 +20,7 @@ import (
 
 // withEffect is a tool that says what its calls do.
 type withEffect struct {
-	valueTool
+	jsonTool
 	effect runtime.Effect
 }
 
@@ -133,7 +133,7 @@ func TestStoppedCallIsKnown(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				pay := withEffect{valueTool{"test.pay", func(ctx context.Context, _ map[string]any) (any, error) {
+				pay := withEffect{jsonTool{"test.pay", func(ctx context.Context, _ map[string]any) (any, error) {
 					if tt.answer == nil {
 						return nil, throttled
 					}

@@ -38,7 +38,6 @@ type Command struct {
 	Op    Op
 	Task  *Task
 	Input any
-	Alone bool // of Start: nothing else is ready, running, waiting or armed
 	Timer Timer
 	Wait  time.Duration
 	Err   error
@@ -94,16 +93,8 @@ type Machine struct {
 // New makes the machine of one run of g. inputs are what the recipe's expressions see; nobody may
 // change them any more.
 func New(g *Graph, inputs map[string]any, opts Options) *Machine {
-	return new(Machine).Begin(g, inputs, opts)
-}
-
-// Begin makes a zero or cleared machine, which it returns, that of one run, like [New].
-func (m *Machine) Begin(g *Graph, inputs map[string]any, opts Options) *Machine {
-	m.opts, m.tasks = opts, len(g.Nodes)
+	m := &Machine{root: new(frame), opts: opts, tasks: len(g.Nodes)}
 	m.largest, _ = value.Size(inputs, opts.MaxOutput)
-	if m.root == nil {
-		m.root = new(frame)
-	}
 	m.fill(m.root, g, nil, inputs)
 	if opts.WallTime > 0 {
 		m.arm(&m.root.self, Timeout, opts.WallTime)
@@ -112,15 +103,6 @@ func (m *Machine) Begin(g *Graph, inputs map[string]any, opts Options) *Machine 
 		m.closeFrame(m.root)
 	}
 	return m
-}
-
-// Clear forgets the run, and keeps its memory for the next one. Nobody may have any of its tasks.
-func (m *Machine) Clear() {
-	clear(m.root.steps)
-	*m.root = frame{steps: m.root.steps}
-	clear(m.out)
-	*m = Machine{root: m.root, ready: m.ready[:0], waiting: m.waiting[:0], calls: m.calls[:0],
-		paused: m.paused[:0], out: m.out[:0]}
 }
 
 // Next returns the next thing to do; Op None when nothing is left to do until an event.

@@ -179,13 +179,11 @@ func (m *Machine) begin(t *Task) {
 			m.wait(t)
 			return
 		}
-		alone := len(m.calls)+len(m.paused) == 0 && len(m.ready) == 0 && len(m.waiting) == 0 &&
-			m.armed == 0 && n.Timeout == 0
 		m.calls = append(m.calls, t)
 		if n.Timeout > 0 {
 			m.arm(t, Timeout, n.Timeout)
 		}
-		m.out = append(m.out, Command{Op: Start, Task: t, Input: input, Alone: alone, Again: again})
+		m.out = append(m.out, Command{Op: Start, Task: t, Input: input, Again: again})
 	}
 }
 

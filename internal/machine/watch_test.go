@@ -108,9 +108,6 @@ func (w *watch) starts(c Command) {
 	if ended, begun := w.begun[t]; !begun || ended || w.recorded[t.Path()] || slices.Contains(w.running, t) || slices.Contains(w.waiting, t) {
 		w.Fatalf("%s starts: begun %v, ended %v, its end is recorded %v", t.Path(), begun, ended, w.recorded[t.Path()])
 	}
-	if c.Alone && !w.polled && len(w.running)+len(w.timers)+len(w.waiting) > 0 {
-		w.Fatalf("%s is not alone", t.Path())
-	}
 	if w.running = append(w.running, t); len(w.running) > w.m.opts.MaxParallel {
 		w.Fatalf("%d calls at once, the most is %d", len(w.running), w.m.opts.MaxParallel)
 	}

@@ -13,17 +13,17 @@ import (
 	"github.com/braise-run/braise/workflow"
 )
 
-// What a run gives away stays as it was, whatever later runs of the workflow do in its memory, and they
+// What a run gives away stays as it was, whatever later runs of the workflow do, and they
 // find nothing of it.
 func TestRunsAfterEachOther(t *testing.T) {
-	wf := load(t, []byte("apiVersion: braise/v1\nname: rooms\ninputs: {do: {type: string}}\nsteps:\n"+
+	wf := load(t, []byte("apiVersion: braise/v1\nname: apart\ninputs: {do: {type: string}}\nsteps:\n"+
 		"  a: {uses: test.do, with: {do: \"${{ inputs.do }}\"}}\n"+
 		"  b: {uses: test.do, with: {do: \"b of ${{ inputs.do }}\"}, needs: [a]}\n"+
 		"output: ${{ steps.b.output }}\n"))
 	ending, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var kept []context.Context // of the calls of a run
-	do := tool("test.do", func(ctx context.Context, args map[string]any) (any, error) {
+	do := valueTool("test.do", func(ctx context.Context, args map[string]any) (any, error) {
 		kept = append(kept, ctx)
 		switch args["do"] {
 		case "fail":

@@ -1,0 +1,77 @@
+package workflow_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/workflow"
+)
+
+// Calls of tools that take values are made one after the other, as long as nothing else comes with them that
+// takes time or stops them.
+func TestValueToolsAreMadeInTurn(t *testing.T) {
+	sleep := func(context.Context, map[string]any) (any, error) { time.Sleep(time.Second); return nil, nil }
+	for _, tt := range []struct {
+		name string
+		tool runtime.Tool
+		more string
+		want time.Duration
+	}{
+		{"by value", valueTool("test.sleep", sleep), "", 3 * time.Second},
+		{"by value, with a timeout", valueTool("test.sleep", sleep), ", timeout: 1m", time.Second},
+		{"by value, with retries", valueTool("test.sleep", sleep), ", retry: {max_attempts: 2}", time.Second},
+		{"by value, in a body", valueTool("test.sleep", sleep), ", foreach: {in: [1]}", time.Second},
+		{"by JSON", tool("test.sleep", sleep), "", time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			wf := load(t, []byte(head+"steps:\n"+
+				"  a: {uses: test.sleep"+tt.more+"}\n  b: {uses: test.sleep"+tt.more+"}\n  c: {uses: test.sleep"+tt.more+"}\n"))
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				if _, err := wf.Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{tt.tool}}); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took != tt.want {
+					t.Errorf("three calls of a second took %v, want %v", took, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// A tool that takes values and blocks holds no call that has begun, nor what follows on it. Once the run is
+// cancelled and its grace period over it is left behind.
+func TestValueToolThatBlocks(t *testing.T) {
+	wf := load(t, []byte(head+`steps:
+  nap: {uses: test.nap}
+  stuck: {uses: test.stuck}
+  after: {uses: test.echo, needs: [nap], with: {n: 1}}
+`))
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan struct{})
+		stuck := valueTool("test.stuck", func(context.Context, map[string]any) (any, error) { <-end; return nil, nil })
+		nap := tool("test.nap", func(context.Context, map[string]any) (any, error) { time.Sleep(time.Second); return "rested", nil })
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		log := &quiet{}
+		began := time.Now()
+		out, _ := wf.Run(ctx, nil, &runtime.Runtime{Tools: []runtime.Tool{stuck, nap, echo}, Reporter: log,
+			Limits: runtime.Limits{Grace: 3 * time.Second}})
+		if took, want := time.Since(began), 13*time.Second; took != want || out.Status != workflow.StatusCancelled {
+			t.Errorf("%s after %v, want cancelled after %v", out.Status, took, want)
+		}
+		want := map[string]any{"nap": "rested", "after": map[string]any{"n": int64(1)}}
+		if diff := cmp.Diff(want, out.Artefact); diff != "" {
+			t.Errorf("artefact (-want +got)\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"a call ignored its context and was left behind"}, log.texts); diff != "" {
+			t.Errorf("warnings (-want +got)\n%s", diff)
+		}
+		close(end)
+	})
+}
