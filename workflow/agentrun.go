@@ -14,6 +14,7 @@ import (
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
@@ -51,9 +52,9 @@ type agentRun struct {
 	result *agentloop.Result
 
 	mu      sync.Mutex
-	doubts  map[pauseKey]int    // calls that it is first to be asked about, and how often
-	noted   []*agentBatch       // without a store
-	pending map[string]*pending // by the path of the agent or child
+	doubts  map[engine.PauseKey]int // calls that it is first to be asked about, and how often
+	noted   []*agentBatch           // without a store
+	pending map[string]*pending     // by the path of the agent or child
 }
 
 // pending are calls of models that no event in the journal covers yet.
@@ -95,9 +96,6 @@ func (p *openPause) callsInAgent() (list []int) {
 // inCalls finds the numbers in what an agent calls its pauses, such as step/research#2:call3.
 var inCalls = regexp.MustCompile(`(?:#|:call)(\d+)`)
 
-// framePath is the path of an agent's child, or of the agent itself.
-func framePath(path, frame string) string { return strings.TrimSuffix(path+"/"+frame, "/") }
-
 // prepareAgent chooses the agent, and makes its loop of the step's input.
 func (in *invocation) prepareAgent() error {
 	set := in.call.Agents
@@ -135,7 +133,7 @@ func (in *invocation) prepareAgent() error {
 	}
 	log := in.run.logOf(in.task)
 	in.agent = &agentRun{in: in, log: log, loop: loop, prompt: text[0], context: text[1], earlier: slices.Concat(log.events...), answers: log.answers,
-		doubts: in.run.doubtsIn(in.path), pending: map[string]*pending{}}
+		doubts: in.run.before.DoubtsIn(in.path), pending: map[string]*pending{}}
 	log.answers = nil
 	return nil
 }
@@ -182,7 +180,7 @@ func (a *agentRun) Append(_ context.Context, events ...agentloop.Event) error {
 	barrier := false
 	a.mu.Lock()
 	for i := range events {
-		b.take(a.pending, framePath(a.in.path, events[i].Frame))
+		b.take(a.pending, engine.FramePath(a.in.path, events[i].Frame))
 		barrier = barrier || events[i].Barrier()
 	}
 	r := a.in.run
@@ -366,7 +364,7 @@ func (r *run) takeAgent(t *machine.Task, kept journal.AgentEvents) {
 		case agentloop.Answered: // it has taken it in
 			log.answers = slices.DeleteFunc(log.answers, func(a agentloop.Answer) bool { return a.Pause == e.Answer.Pause })
 		case agentloop.ModelEnded: // the next call has all its attempts
-			delete(log.tries, placeOf(framePath(t.Path(), e.Frame), 0))
+			delete(log.tries, placeOf(engine.FramePath(t.Path(), e.Frame), 0))
 		}
 	}
 	for _, c := range kept.Calls {
@@ -508,7 +506,7 @@ func (a *agentRun) doubtful(in *invocation) bool {
 		return false
 	}
 	shown := in.run.prepared.redact.Value(map[string]any{"tool": in.call.Name, "arguments": in.args})
-	key := pauseKey{step: in.path, kind: resume.System, reason: indeterminate, about: aboutOf(&resume.Pause{Reason: indeterminate, Show: shown})}
+	key := engine.PauseKey{Step: in.path, Kind: resume.System, Reason: journal.Indeterminate, About: engine.AboutOf(&resume.Pause{Reason: journal.Indeterminate, Show: shown})}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.doubts[key]--

@@ -79,7 +79,7 @@ func (r *run) beginTime(t *machine.Task) {
 	if l, ok := t.Node().Limits.(*recipe.Limits); ok && program.PausesInTime(l) {
 		r.budget.mu.Lock()
 		defer r.budget.mu.Unlock()
-		r.budget.account(scope{path: t.Path(), time: true}, l).began = r.clock.at(r.events.now)
+		r.budget.account(scope{path: t.Path(), time: true}, l).began = r.clock.At(r.events.now)
 	}
 }
 
@@ -166,7 +166,7 @@ func (in *invocation) reserve() error {
 			want = in.priced(sent, int64(n))
 		}
 	}
-	now := in.run.clock.at(time.Now())
+	now := in.run.clock.At(time.Now())
 	b := &in.run.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -154,7 +154,7 @@ func (in *invocation) repeatable() bool { return in.effect() != runtime.External
 
 // askWhatHappened is the pause of a call of which nobody knows whether it had its effect.
 func (in *invocation) askWhatHappened() *resume.Pause {
-	return &resume.Pause{Kind: resume.System, Reason: indeterminate, Decisions: []string{"retry", "result", "fail"},
+	return &resume.Pause{Kind: resume.System, Reason: journal.Indeterminate, Decisions: []string{"retry", "result", "fail"},
 		Prompt: fmt.Sprintf("%s %q was called, and it is not known whether it had its effect: call it again, give its result, or let the step fail?", in.call.Kind, in.call.Name)}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/runtime"
 )
@@ -30,8 +31,8 @@ func (r *run) cancelForGood(reason string) {
 	r.note("", journal.Cancelled{Reason: reason})
 	const doubt = "it was called, and it is not known whether it had its effect"
 	for _, p := range r.pauses {
-		if p.Reason == indeterminate {
-			r.rollbackFailed(p.Step+rollbackMark, doubt)
+		if p.Reason == journal.Indeterminate {
+			r.rollbackFailed(p.Step+engine.RollbackMark, doubt)
 		}
 		r.note(p.Step, journal.PauseClosed{Pause: p.ID})
 	}
@@ -42,7 +43,7 @@ func (r *run) cancelForGood(reason string) {
 	}
 	slices.Sort(paths)
 	for _, path := range paths {
-		r.rollbackFailed(path+rollbackMark, doubt)
+		r.rollbackFailed(path+engine.RollbackMark, doubt)
 	}
 }
 

@@ -3,12 +3,11 @@ package workflow
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
-	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
@@ -79,8 +78,8 @@ func (r *run) redefine(l *leg, g *given) error {
 	if err != nil {
 		return err
 	}
-	past, undone := lastGeneration(l.past[l.from:])
-	stands := resume.Decide(r.wf.decideSteps(now), recordedSteps(past, was))
+	past, undone := engine.LastGeneration(l.past[l.from:])
+	stands := resume.Decide(r.wf.decideSteps(now), engine.RecordedSteps(past, was))
 	for _, path := range undone {
 		delete(stands, path)
 	}
@@ -88,9 +87,9 @@ func (r *run) redefine(l *leg, g *given) error {
 	if g != nil && kept == nil {
 		return fmt.Errorf("pause %q: %w", g.pause, checkpoint.ErrToken)
 	}
-	generation := generationOf(l.past)
+	generation := engine.GenerationOf(l.past)
 	what := journal.Redefined{Digest: r.wf.program.Digest, Generation: generation + 1, Kept: kept}
-	if what.Doubts, err = doubtsOf(past, stands, func(pause string) bool { return l.isOpen(pause) && (g == nil || pause != g.pause) }); err != nil {
+	if what.Doubts, err = engine.DoubtsOf(past, stands, func(pause string) bool { return l.isOpen(pause) && (g == nil || pause != g.pause) }); err != nil {
 		return err
 	}
 	text, err := r.wf.program.Definition()
@@ -100,14 +99,14 @@ func (r *run) redefine(l *leg, g *given) error {
 	if err != nil {
 		return err
 	}
-	r.clock.used = clockOf(l.past)
+	r.clock.Used = engine.ClockOf(l.past)
 	r.stamped = true
 	r.journal.seq = int64(len(l.past))
 	r.begunAnew(&what)
 	if err := r.share(past, stands, nil, generation); err != nil {
 		return err
 	}
-	events = append(events, journal.Event{At: r.events.now, What: what, Resumed: true, Worked: r.clock.used})
+	events = append(events, journal.Event{At: r.events.now, What: what, Resumed: true, Worked: r.clock.Used})
 	recs, err := encode(append(events, r.journal.entries...))
 	if err != nil {
 		return err
@@ -134,9 +133,9 @@ func (l *leg) closing(past []journal.Event, g *given, at time.Time) (events []jo
 			events = append(events, journal.Event{At: at, Path: p.Step, What: journal.PauseClosed{Pause: p.ID}})
 			continue
 		}
-		k := journal.KeptAnswer{Step: p.Step, Kind: p.Kind, Reason: p.Reason, Answer: g.answer, Question: questionIn(p)}
+		k := journal.KeptAnswer{Step: p.Step, Kind: p.Kind, Reason: p.Reason, Answer: g.answer, Question: engine.QuestionIn(p)}
 		if opened.Agent != nil {
-			k.About, k.Question = aboutOf(p), ""
+			k.About, k.Question = engine.AboutOf(p), ""
 		}
 		kept = append(kept, k)
 		answered := journal.PauseAnswered{Pause: p.ID, Next: resume.Answered, Answer: g.answer}
@@ -150,100 +149,10 @@ func (l *leg) isOpen(pause string) bool {
 	return slices.ContainsFunc(l.summary.Pauses, func(p checkpoint.Pause) bool { return p.ID == pause })
 }
 
-// doubtsOf are the calls of steps that begin again of which nobody knows whether they had their effect: those
-// that somebody is being asked about, by a pause that open is true for, those that had begun when the process
-// died, and those that a person said the end of.
-func doubtsOf(past []journal.Event, stands map[string]bool, open func(pause string) bool) (doubts []journal.Doubt, err error) {
-	add := func(step, about string) { doubts = append(doubts, journal.Doubt{Step: step, About: about}) }
-	begun := map[string]bool{}
-	agents := map[string][]agentloop.Event{}
-	said := journal.Settlements{}
-	for i := range past {
-		e := &past[i]
-		if said.Next(e) != nil && !stands[e.Path] { // by a person, who is asked once more
-			add(e.Path, "")
-		}
-		switch what := e.What.(type) {
-		case journal.CallBegun:
-			begun[e.Path] = true
-		case journal.CallEnded:
-			delete(begun, e.Path)
-			delete(agents, e.Path)
-		case journal.AgentEvents:
-			agents[e.Path] = append(agents[e.Path], what.Events...)
-		case journal.PauseOpened:
-			delete(begun, e.Path)
-			switch p := &what.Pause; {
-			case p.Reason != indeterminate || !open(p.ID):
-			case what.Agent == nil:
-				add(p.Step, "")
-			case !stands[what.Agent.Step]:
-				add(p.Step, aboutOf(p))
-			}
-		}
-	}
-	for _, path := range slices.Sorted(maps.Keys(begun)) {
-		add(path, "")
-	}
-	for _, path := range slices.Sorted(maps.Keys(agents)) {
-		if stands[path] {
-			continue
-		}
-		state, err := agentloop.Fold(agents[path])
-		if err != nil {
-			return nil, err
-		}
-		unsureCalls(&state, path, add)
-	}
-	return doubts, nil
-}
-
-// unsureCalls tells of the calls of an agent that were under way when the process died.
-func unsureCalls(s *agentloop.State, path string, tell func(step, about string)) {
-	openCalls(s, path, func(path string, c agentloop.Call) {
-		args, _ := value.Decode(c.Arguments) // it was checked
-		tell(path, aboutOf(&resume.Pause{Reason: indeterminate, Show: map[string]any{"tool": c.Name, "arguments": args}}))
-	})
-}
-
-// openCalls tells of the calls of an agent, and of its children, that may have an effect and are under way.
-func openCalls(s *agentloop.State, path string, tell func(path string, c agentloop.Call)) {
-	for _, c := range s.Calls {
-		if c.Open && c.Effect == runtime.External {
-			tell(path, c)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Children)) {
-		openCalls(s.Children[name], framePath(path, name), tell)
-	}
-}
-
-// generationOf counts the beginnings of a run.
-func generationOf(events []journal.Event) int {
-	n := 1
-	for i := range events {
-		switch what := events[i].What.(type) {
-		case journal.Redefined:
-			n = max(n, what.Generation)
-		case journal.PauseAnswered:
-			n = max(n, what.Generation)
-		}
-	}
-	return n
-}
-
 // begunAnew takes over what a change of the definition says.
 func (r *run) begunAnew(what *journal.Redefined) {
 	if what.Generation > 0 {
 		r.generation = what.Generation
 	}
-	for _, d := range what.Doubts {
-		r.doubt(pauseKey{step: d.Step, kind: resume.System, reason: indeterminate, about: d.About})
-	}
-	for _, k := range what.Kept {
-		if r.kept == nil {
-			r.kept = map[pauseKey]keptAnswer{}
-		}
-		r.kept[pauseKey{k.Step, k.Kind, k.Reason, k.About, 1}] = keptAnswer{resume.Answered, k.Answer, k.Question}
-	}
+	r.before.Redefined(what)
 }

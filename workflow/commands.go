@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
@@ -49,7 +50,7 @@ func (r *run) carryOut(c machine.Command) {
 			c.Task.Driver = r.events.now.Add(c.Wait) // see openReceive
 		}
 		if c.Task.Node() == nil && c.Timer == machine.Timeout { // the run's
-			c.Wait -= r.clock.at(r.events.now)
+			c.Wait -= r.clock.At(r.events.now)
 		}
 		r.arm(timerKey{c.Task, c.Timer}, c.Wait)
 	case machine.Disarm:
@@ -127,8 +128,8 @@ func (r *run) start(c machine.Command) *invocation {
 	in.identify(c.Again)
 	if r.journal.durable() {
 		unsure, ok := r.unsure[c.Task]
-		asks := pauseKey{step: in.path, kind: resume.System, reason: indeterminate}
-		if ok && unsure == in.ordinal && !in.repeatable() || r.doubtful(asks) > 0 {
+		asks := engine.PauseKey{Step: in.path, Kind: resume.System, Reason: journal.Indeterminate}
+		if ok && unsure == in.ordinal && !in.repeatable() || r.before.Doubtful(asks) > 0 {
 			delete(r.unsure, c.Task)
 			in.pause = in.askWhatHappened()
 			r.finish(in)

@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
@@ -54,7 +54,7 @@ func Fork(ctx context.Context, runID, atStep string, edits Edits, rt *runtime.Ru
 	out := r.execute(func() (map[string]any, error) {
 		given := edits.Inputs
 		if given == nil {
-			begun, err := begunOf(l.past)
+			begun, err := engine.BegunOf(l.past)
 			if err != nil {
 				return nil, err
 			}
@@ -70,8 +70,8 @@ func Fork(ctx context.Context, runID, atStep string, edits Edits, rt *runtime.Ru
 			return nil
 		}
 		r.leg = l // what it shares is replayed
-		events, undone := lastGeneration(l.past[l.from:])
-		stands := resume.Decide(wf.decideSteps(digests), recordedSteps(events, digests), append(undone, atStep)...)
+		events, undone := engine.LastGeneration(l.past[l.from:])
+		stands := resume.Decide(wf.decideSteps(digests), engine.RecordedSteps(events, digests), append(undone, atStep)...)
 		for path := range edits.Outputs {
 			stands[path] = true
 		}
@@ -82,16 +82,6 @@ func Fork(ctx context.Context, runID, atStep string, edits Edits, rt *runtime.Ru
 		return r.journal.err
 	})
 	return out, out.Err
-}
-
-// begunOf reads what a run was begun with.
-func begunOf(events []journal.Event) (journal.Begun, error) {
-	for i := range events {
-		if what, ok := events[i].What.(journal.Begun); ok {
-			return what, nil
-		}
-	}
-	return journal.Begun{}, fmt.Errorf("%w: it has no inputs", checkpoint.ErrCorrupt)
 }
 
 // decideSteps lays the steps out for resume.Decide.
@@ -113,20 +103,6 @@ func (wf *Workflow) decideSteps(digests map[string]string) []resume.Step {
 	return list
 }
 
-// recordedSteps are the steps that a journal knows of, with the digests of the recipe that they ran.
-func recordedSteps(events []journal.Event, digests map[string]string) map[string]string {
-	recorded := map[string]string{}
-	for path, digest := range digests { // steps that leave no record of their own stand or fall with those around them
-		recorded[path] = digest
-	}
-	for i := range events {
-		if path := events[i].Path; path != "" {
-			recorded[path] = digests[resume.DefinitionPath(path)]
-		}
-	}
-	return recorded
-}
-
 // share gives a new run what stands of another one's journal, in the order in which it happened, as
 // if it had happened here. Agents that are at work there go on from where they are, with keys of the generation
 // if it is not 0.
@@ -145,7 +121,7 @@ func (r *run) share(events []journal.Event, stands map[string]bool, outputs map[
 		settled := said.Next(e)
 		switch what := e.What.(type) {
 		case journal.PauseOpened:
-			questions[what.Pause.ID] = questionIn(&what.Pause)
+			questions[what.Pause.ID] = engine.QuestionIn(&what.Pause)
 		case journal.AgentEvents:
 			if stands[e.Path] {
 				agents = append(agents, e)
@@ -156,7 +132,7 @@ func (r *run) share(events []journal.Event, stands map[string]bool, outputs map[
 			r.shareSent(what)
 			continue
 		}
-		output, isCall, over := endOf(e.What)
+		output, isCall, over := engine.EndOf(e.What)
 		edited, isEdited := outputs[e.Path]
 		if isEdited {
 			output = value.Clone(edited)
@@ -185,21 +161,6 @@ func (r *run) share(events []journal.Event, stands map[string]bool, outputs map[
 	r.tellReplayed()
 	r.replaying = false
 	return nil
-}
-
-// endOf is what a step gave by an event; over is false for other events, and for failures of calls.
-func endOf(what journal.What) (output any, isCall, over bool) {
-	switch w := what.(type) {
-	case journal.CallGiven:
-		return w.Output, true, true
-	case journal.CallEnded:
-		return w.Output, true, w.Failure == nil
-	case journal.PauseAnswered:
-		return w.Answer, false, w.Next == resume.Answered
-	case journal.WaitOver:
-		return w.Output, false, true
-	}
-	return nil, false, false
 }
 
 // shareEnd ends a step here as it ended in another run. t is nil if it has no slot here yet. questions are those of the
@@ -248,7 +209,7 @@ func (r *run) asksOther(t *machine.Task, question string) bool {
 	if err == nil {
 		p, err = resume.Opened(rec) // as the one that was answered
 	}
-	return err != nil || questionIn(&p) != question
+	return err != nil || engine.QuestionIn(&p) != question
 }
 
 // give gives a task that has no slot here yet its output.

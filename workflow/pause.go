@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
@@ -23,12 +24,9 @@ type openPause struct {
 	task    *machine.Task
 	inAgent string // what the agent calls it whose pause it is; "": it is the step's own
 	again   bool   // in an agent: a call that failed waits for its next attempt
-	key     pauseKey
+	key     engine.PauseKey
 	timer   *time.Timer // for what is due while the run goes on; nil: nothing
 }
-
-// indeterminate is the reason of a pause because nobody knows whether a call had its effect.
-const indeterminate = "indeterminate"
 
 // openWait opens what a human or a wait step waits for. A short wait, and any wait for a time in a
 // run without a store, is slept through.
@@ -228,7 +226,7 @@ func (r *run) answer(p *openPause, next resume.Next, answer any) {
 		r.answerTask(t, nil, nobodyAnswered(p))
 	case t.Node().Kind == machine.Wait, t.Node().Kind == machine.Receive:
 		r.answerTask(t, answer, nil)
-	case p.Reason == indeterminate:
+	case p.Reason == journal.Indeterminate:
 		r.decideCall(t, answer)
 	case next == resume.Answered && asksForMore(p):
 		r.decideMore(p, answer)

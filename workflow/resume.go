@@ -11,6 +11,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
@@ -332,7 +333,7 @@ func (l *leg) release() {
 // that it does not know the end of are made again when the run is driven.
 func (r *run) replay(l *leg) error {
 	r.replaying = true
-	r.clock = clock{since: l.past[l.from].At}
+	r.clock = engine.Clock{Since: l.past[l.from].At}
 	known := map[string]*machine.Task{}
 	advance := func(n int64) error {
 		for r.m.Decided() < n || r.m.Queued() {
@@ -353,7 +354,7 @@ func (r *run) replay(l *leg) error {
 		if e.Ordered() { // what it had decided by then, it decided at the time of the event before
 			err = advance(e.After)
 		}
-		r.clock.read(e)
+		r.clock.Read(e)
 		r.events.now = e.At
 		r.m.Tell(e.At)
 		if err == nil {
@@ -367,7 +368,7 @@ func (r *run) replay(l *leg) error {
 	if err := advance(0); err != nil { // what the last event led to
 		return err
 	}
-	r.clock = clock{r.clock.at(r.events.now), r.events.began}
+	r.clock = engine.Clock{Used: r.clock.At(r.events.now), Since: r.events.began}
 	r.events.tick()
 	r.atEnd = r.atEnd || r.forGood != nil || l.cancel != nil
 	for (l.ended || r.atEnd) && r.m.Result() == nil { // to its end, which has no record of its own
@@ -617,7 +618,7 @@ func (r *run) openAgain(l *leg) (map[string]any, error) {
 	if err := r.prepare(); err != nil {
 		return nil, err
 	}
-	begun, err := begunOf(l.past)
+	begun, err := engine.BegunOf(l.past)
 	if err != nil {
 		return nil, storeError(fmt.Errorf("run %q: %w", l.runID, err))
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
@@ -17,9 +18,6 @@ import (
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
-
-// rollbackMark follows the path of a task in the path of its rollback.
-const rollbackMark = "!rollback"
 
 // rolled is how far a rollback has come.
 type rolled uint8
@@ -59,7 +57,7 @@ func (r *run) rollBack() *runtime.Error {
 		r.events.settle(r.m)
 	}
 	for _, t := range tasks {
-		path := t.Path() + rollbackMark
+		path := t.Path() + engine.RollbackMark
 		if r.rolled[path] == rollbackOver {
 			continue
 		}
@@ -136,7 +134,7 @@ func (r *run) fencedRollback(err error) *runtime.Error {
 // rollbackFailed adds the finding about a rollback that failed.
 func (r *run) rollbackFailed(path, text string) {
 	r.found.add(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindWorkflow, Code: diagnostics.CodeRollbackFailed,
-		Step: path, Message: fmt.Sprintf("step %q was not rolled back: %s", strings.TrimSuffix(path, rollbackMark), text)})
+		Step: path, Message: fmt.Sprintf("step %q was not rolled back: %s", strings.TrimSuffix(path, engine.RollbackMark), text)})
 }
 
 func (r *run) markRolled(path string, how rolled) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
@@ -36,7 +37,7 @@ type run struct {
 	id       string
 	prepared *prepared
 	events   events
-	clock    clock
+	clock    engine.Clock
 	host     recipe.Limits // the host's bound of the run
 
 	m           *machine.Machine
@@ -73,17 +74,15 @@ type run struct {
 	sleepers  []*time.Timer
 	waits     []resume.Pause // of a run that ends its leg paused, with tokens
 
-	interrupt  resume.Interrupt        // what pausing does to the run
-	generation int                     // beginnings of the run so far
-	kept       map[pauseKey]keptAnswer // for later generations
-	sent       []sent                  // from outside, there from the start of later generations
-	nth        map[pauseKey]int        // pauses of this generation so far, by key without n
-	doubts     map[pauseKey]bool       // without n: of a call of an earlier generation nobody knows whether it had its effect
-	rolled     map[string]rolled       // by path of the rollback
-	wasUndone  bool                    // this generation paused, and was rolled back
-	atEnd      bool                    // nothing is left to do but to roll back
-	forGood    *string                 // why the run was cancelled for good; nil: it was not
-	again      []*machine.Task         // that ended in an earlier leg, for the trace
+	interrupt  resume.Interrupt  // what pausing does to the run
+	generation int               // beginnings of the run so far
+	before     engine.Answers    // of earlier generations
+	sent       []sent            // from outside, there from the start of later generations
+	rolled     map[string]rolled // by path of the rollback
+	wasUndone  bool              // this generation paused, and was rolled back
+	atEnd      bool              // nothing is left to do but to roll back
+	forGood    *string           // why the run was cancelled for good; nil: it was not
+	again      []*machine.Task   // that ended in an earlier leg, for the trace
 
 	budget    budget
 	drawMutex sync.Mutex
@@ -118,7 +117,7 @@ func newRun(ctx context.Context, wf *Workflow, rt *runtime.Runtime) *run {
 		generation: 1, interrupt: rt.Interrupt}
 	r.turn.take()
 	r.events.begin()
-	r.clock.since = r.events.began
+	r.clock.Since = r.events.began
 	return r
 }
 

@@ -3,6 +3,7 @@ package workflow
 import (
 	"errors"
 
+	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
@@ -42,7 +43,7 @@ func (r *run) shareSettled(path string, t *machine.Task, w *journal.Settlement, 
 		r.give(path, answer["form"])
 		return
 	case t == nil && (answer != nil || failure != nil): // only an output can be given
-		r.doubt(pauseKey{step: path, kind: resume.System, reason: indeterminate})
+		r.before.Doubt(engine.PauseKey{Step: path, Kind: resume.System, Reason: journal.Indeterminate})
 		return
 	case t == nil:
 		r.give(path, output)

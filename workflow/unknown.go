@@ -8,6 +8,7 @@ import (
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/resume"
@@ -53,7 +54,7 @@ func (r *run) leftOpen(in *invocation, why error) {
 		a.mu.Unlock()
 	}
 	if state, err := agentloop.Fold(events); err == nil { // always: it is the loop's own
-		openCalls(&state, in.path, func(path string, c agentloop.Call) { r.callUnknown(path, c.Name, why) })
+		engine.OpenCalls(&state, in.path, func(path string, c agentloop.Call) { r.callUnknown(path, c.Name, why) })
 	}
 }
 

@@ -404,7 +404,8 @@ func (e *entry) record(c *sqlite.Conn, seq int64) (found checkpoint.Record, err 
 			}
 		}
 		return nil
-	}, "SELECT key, lines FROM journal WHERE key >= ? AND key < ? ORDER BY key LIMIT 1", key(e.num, seq), key(e.num+1, 0))
+	}, "SELECT key, lines FROM journal WHERE key >= ? AND key < ? ORDER BY key LIMIT 1", key(e.num,
+		seq), key(e.num+1, 0))
 	if err == nil && found.Seq != seq {
 		err = e.corrupt("there is no record %d", seq)
 	}

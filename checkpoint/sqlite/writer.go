@@ -325,7 +325,8 @@ func (w *writer) setLease(e *entry, l checkpoint.Lease) error {
 
 func (w *writer) remove(e *entry) error {
 	delete(w.known, e.sum.ID)
-	for _, text := range []string{"DELETE FROM records WHERE key > ? AND key < ?", "DELETE FROM crowded WHERE key > ? AND key < ?"} {
+	for _, text := range []string{"DELETE FROM records WHERE key > ? AND key < ?",
+		"DELETE FROM crowded WHERE key > ? AND key < ?"} {
 		if err := w.exec(text, key(e.num, 0), key(e.num+1, 0)); err != nil {
 			return err
 		}

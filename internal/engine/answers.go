@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+)
+
+// Answers are what a run remembers of the pauses of its earlier generations, and counts of those of the present one.
+// The zero answers remember nothing.
+type Answers struct {
+	Kept   map[PauseKey]KeptAnswer // for later generations
+	Nth    map[PauseKey]int        // pauses of this generation so far, by key without n
+	doubts map[PauseKey]bool       // without n: it is not known whether a call of an earlier generation had its effect
+}
+
+// PauseKey tells the pauses of one generation of a run apart, in a way that holds for the next one.
+type PauseKey struct {
+	Step   string
+	Kind   resume.Kind
+	Reason string
+	About  string // of a pause in an agent: see aboutOf
+	n      int    // it is the n-th such pause of the step, from 1
+}
+
+func (k PauseKey) compare(other PauseKey) int {
+	return cmp.Or(strings.Compare(k.Step, other.Step), strings.Compare(string(k.Kind), string(other.Kind)),
+		strings.Compare(k.Reason, other.Reason), strings.Compare(k.About, other.About), k.n-other.n)
+}
+
+// KeptAnswer is how a pause ended. In later generations it ends so without anybody being asked.
+type KeptAnswer struct {
+	Next     resume.Next
+	Answer   any
+	Question string // that was answered, see [resume.Pause.Question]; "": any
+}
+
+// Count returns the key of a pause that was opened with its number.
+func (a *Answers) Count(key PauseKey) PauseKey {
+	if a.Nth == nil {
+		a.Nth = map[PauseKey]int{}
+	}
+	a.Nth[key]++
+	numbered := key
+	numbered.n = a.Nth[key]
+	if _, answered := a.Kept[numbered]; !answered {
+		delete(a.doubts, key)
+	}
+	return numbered
+}
+
+// Keep keeps how a pause ended.
+func (a *Answers) Keep(key PauseKey, k KeptAnswer) {
+	if a.Kept == nil {
+		a.Kept = map[PauseKey]KeptAnswer{}
+	}
+	a.Kept[key] = k
+}
+
+// Undone forgets the results of calls in an agent that was rolled back.
+func (a *Answers) Undone(agent string) {
+	maps.DeleteFunc(a.Kept, func(key PauseKey, k KeptAnswer) bool {
+		return key.About != "" && SaysResult(key, k.Answer) && within(key.Step, agent)
+	})
+}
+
+// Doubtful counts how often somebody is to be asked, before a call is made, what became of it in earlier generations,
+// the answers that there are to that included. key, without n, is of the pause that asks: of a step's own, or about a
+// call in an agent.
+func (a *Answers) Doubtful(key PauseKey) (n int) {
+	if a.doubts[key] {
+		n++
+	}
+	for next := key; ; n++ {
+		next.n = max(next.n, a.Nth[key]) + 1
+		if _, answered := a.Kept[next]; !answered {
+			return n
+		}
+	}
+}
+
+// Doubt notes that somebody is to be asked what became of a call.
+func (a *Answers) Doubt(key PauseKey) {
+	if a.doubts == nil {
+		a.doubts = map[PauseKey]bool{}
+	}
+	key.n = 0
+	a.doubts[key] = true
+}
+
+// DoubtsIn is doubtful for each call of an agent that it is so for.
+func (a *Answers) DoubtsIn(agent string) map[PauseKey]int {
+	list := map[PauseKey]int{}
+	note := func(key PauseKey) {
+		if key.n = 0; key.About != "" && key.Reason == journal.Indeterminate && within(key.Step, agent) {
+			list[key] = a.Doubtful(key)
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(a.Kept), PauseKey.compare) {
+		note(key)
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(a.doubts), PauseKey.compare) {
+		note(key)
+	}
+	return list
+}
+
+// Redefined takes over what a change of the definition says.
+func (a *Answers) Redefined(what *journal.Redefined) {
+	for _, d := range what.Doubts {
+		a.Doubt(PauseKey{Step: d.Step, Kind: resume.System, Reason: journal.Indeterminate, About: d.About})
+	}
+	for _, k := range what.Kept {
+		a.Keep(PauseKey{k.Step, k.Kind, k.Reason, k.About, 1}, KeptAnswer{resume.Answered, k.Answer, k.Question})
+	}
+}
+
+// AboutOf is what a pause is about, as JSON.
+func AboutOf(p *resume.Pause) string {
+	var about any = []any{p.Prompt, p.Show}
+	if p.Reason == journal.Indeterminate {
+		about = p.Show // see doubtful
+	}
+	text, _ := value.JSON(about) // it was in a record
+	return string(text)
+}
+
+// SaysResult reports whether an answer is what became of a call.
+func SaysResult(key PauseKey, answer any) bool {
+	m, _ := answer.(map[string]any)
+	return key.Reason == journal.Indeterminate && m["decision"] == "result"
+}
+
+// within reports whether a path is an agent's, or a child's of it.
+func within(path, agent string) bool { return path == agent || strings.HasPrefix(path, agent+"/") }

@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+)
+
+// FramePath is the path of an agent's child, or of the agent itself.
+func FramePath(path, frame string) string { return strings.TrimSuffix(path+"/"+frame, "/") }
+
+// DoubtsOf are the calls of steps that begin again of which nobody knows whether they had their effect: those
+// that somebody is being asked about, by a pause that open is true for, those that had begun when the process
+// died, and those that a person said the end of.
+func DoubtsOf(
+	past []journal.Event, stands map[string]bool, open func(pause string) bool,
+) (doubts []journal.Doubt, err error) {
+	add := func(step, about string) { doubts = append(doubts, journal.Doubt{Step: step, About: about}) }
+	begun := map[string]bool{}
+	agents := map[string][]agentloop.Event{}
+	said := journal.Settlements{}
+	for i := range past {
+		e := &past[i]
+		if said.Next(e) != nil && !stands[e.Path] { // by a person, who is asked once more
+			add(e.Path, "")
+		}
+		switch what := e.What.(type) {
+		case journal.CallBegun:
+			begun[e.Path] = true
+		case journal.CallEnded:
+			delete(begun, e.Path)
+			delete(agents, e.Path)
+		case journal.AgentEvents:
+			agents[e.Path] = append(agents[e.Path], what.Events...)
+		case journal.PauseOpened:
+			delete(begun, e.Path)
+			switch p := &what.Pause; {
+			case p.Reason != journal.Indeterminate || !open(p.ID):
+			case what.Agent == nil:
+				add(p.Step, "")
+			case !stands[what.Agent.Step]:
+				add(p.Step, AboutOf(p))
+			}
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(begun)) {
+		add(path, "")
+	}
+	for _, path := range slices.Sorted(maps.Keys(agents)) {
+		if stands[path] {
+			continue
+		}
+		state, err := agentloop.Fold(agents[path])
+		if err != nil {
+			return nil, err
+		}
+		unsureCalls(&state, path, add)
+	}
+	return doubts, nil
+}
+
+// unsureCalls tells of the calls of an agent that were under way when the process died.
+func unsureCalls(s *agentloop.State, path string, tell func(step, about string)) {
+	OpenCalls(s, path, func(path string, c agentloop.Call) {
+		args, _ := value.Decode(c.Arguments) // it was checked
+		show := map[string]any{"tool": c.Name, "arguments": args}
+		tell(path, AboutOf(&resume.Pause{Reason: journal.Indeterminate, Show: show}))
+	})
+}
+
+// OpenCalls tells of the calls of an agent, and of its children, that may have an effect and are under way.
+func OpenCalls(s *agentloop.State, path string, tell func(path string, c agentloop.Call)) {
+	for _, c := range s.Calls {
+		if c.Open && c.Effect == runtime.External {
+			tell(path, c)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Children)) {
+		OpenCalls(s.Children[name], FramePath(path, name), tell)
+	}
+}
+
+// QuestionIn is what a person, or somebody outside, was asked by a step; "" for pauses of the engine's own.
+func QuestionIn(p *resume.Pause) string {
+	if p.Kind == resume.System {
+		return ""
+	}
+	return p.Question()
+}
+
+// RollbackMark follows the path of a task in the path of its rollback.
+const RollbackMark = "!rollback"

@@ -1,0 +1,112 @@
+// Package engine decides how a run goes on: what the events of its journal come to, which of them stand under another
+// definition, and what is to be asked again. It is pure: no goroutine, clock, I/O, randomness or map order.
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/resume"
+)
+
+// GenerationOf counts the beginnings of a run.
+func GenerationOf(events []journal.Event) int {
+	n := 1
+	for i := range events {
+		switch what := events[i].What.(type) {
+		case journal.Redefined:
+			n = max(n, what.Generation)
+		case journal.PauseAnswered:
+			n = max(n, what.Generation)
+		}
+	}
+	return n
+}
+
+// Clock is how long a run has been worked on. It stands still while the run is paused or interrupted.
+//
+// A journal keeps it in the times of its records, and in a member "worked" of the first record of each leg
+// that goes on: what the clock showed then, in nanoseconds.
+type Clock struct {
+	Used  time.Duration // at since
+	Since time.Time
+}
+
+// At is what the clock shows at a time of the present leg.
+func (c *Clock) At(now time.Time) time.Duration { return c.Used + max(0, now.Sub(c.Since)) }
+
+// Read takes the first event after a resume.
+func (c *Clock) Read(e *journal.Event) {
+	if e.Resumed {
+		c.Used, c.Since = e.Worked, e.At
+	}
+}
+
+// ClockOf reads the clock of a run at its last event.
+func ClockOf(events []journal.Event) time.Duration {
+	var c Clock
+	for i := len(events) - 1; i >= 0; i-- {
+		c.Since = events[i].At
+		if c.Read(&events[i]); events[i].Resumed {
+			break
+		}
+	}
+	return c.At(events[len(events)-1].At)
+}
+
+// BegunOf reads what a run was begun with.
+func BegunOf(events []journal.Event) (journal.Begun, error) {
+	for i := range events {
+		if what, ok := events[i].What.(journal.Begun); ok {
+			return what, nil
+		}
+	}
+	return journal.Begun{}, fmt.Errorf("%w: it has no inputs", checkpoint.ErrCorrupt)
+}
+
+// RecordedSteps are the steps that a journal knows of, with the digests of the recipe that they ran.
+func RecordedSteps(events []journal.Event, digests map[string]string) map[string]string {
+	recorded := maps.Clone(digests) // steps that leave no record of their own stand or fall with those around them
+	for i := range events {
+		if path := events[i].Path; path != "" {
+			recorded[path] = digests[resume.DefinitionPath(path)]
+		}
+	}
+	return recorded
+}
+
+// EndOf is what a step gave by an event; over is false for other events, and for failures of calls.
+func EndOf(what journal.What) (output any, isCall, over bool) {
+	switch w := what.(type) {
+	case journal.CallGiven:
+		return w.Output, true, true
+	case journal.CallEnded:
+		return w.Output, true, w.Failure == nil
+	case journal.PauseAnswered:
+		return w.Answer, false, w.Next == resume.Answered
+	case journal.WaitOver:
+		return w.Output, false, true
+	}
+	return nil, false, false
+}
+
+// LastGeneration returns the events of a run's last beginning, from a place in its journal on, and the paths of what
+// was rolled back of it, tried or done: nothing may build on that any more.
+func LastGeneration(events []journal.Event) (last []journal.Event, undone []string) {
+	last = events
+	for i := range events {
+		switch what := events[i].What.(type) {
+		case journal.RollbackBegun, journal.RollbackEnded:
+			undone = append(undone, strings.TrimSuffix(events[i].Path, RollbackMark))
+		case journal.PauseAnswered:
+			if what.Generation > 0 {
+				last, undone = events[i+1:], nil
+			}
+		}
+	}
+	return last, undone
+}
