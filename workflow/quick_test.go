@@ -15,25 +15,25 @@ import (
 // Calls of tools that take values are made one after the other, as long as nothing else comes with them that
 // takes time or stops them.
 func TestValueToolsAreMadeInTurn(t *testing.T) {
-	sleep := func(context.Context, map[string]any) (any, error) { time.Sleep(time.Second); return nil, nil }
 	for _, tt := range []struct {
 		name string
-		tool runtime.Tool
+		make func(string, toolFunc) runtime.Tool
 		more string
 		want time.Duration
 	}{
-		{"by value", valueTool("test.sleep", sleep), "", 3 * time.Second},
-		{"by value, with a timeout", valueTool("test.sleep", sleep), ", timeout: 1m", time.Second},
-		{"by value, with retries", valueTool("test.sleep", sleep), ", retry: {max_attempts: 2}", time.Second},
-		{"by value, in a body", valueTool("test.sleep", sleep), ", foreach: {in: [1]}", time.Second},
-		{"by JSON", tool("test.sleep", sleep), "", time.Second},
+		{"by value", valueTool, "", 3 * time.Second},
+		{"by value, with a timeout", valueTool, ", timeout: 1m", time.Second},
+		{"by value, with retries", valueTool, ", retry: {max_attempts: 2}", time.Second},
+		{"by value, in a body", valueTool, ", foreach: {in: [1]}", time.Second},
+		{"by JSON", tool, "", time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			wf := load(t, []byte(head+"steps:\n"+
-				"  a: {uses: test.sleep"+tt.more+"}\n  b: {uses: test.sleep"+tt.more+"}\n  c: {uses: test.sleep"+tt.more+"}\n"))
+				"  a: {uses: test.nap"+tt.more+"}\n  b: {uses: test.nap"+tt.more+"}\n  c: {uses: test.nap"+tt.more+"}\n"))
 			synctest.Test(t, func(t *testing.T) {
+				nap := tt.make("test.nap", func(context.Context, map[string]any) (any, error) { time.Sleep(time.Second); return nil, nil })
 				began := time.Now()
-				if _, err := wf.Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{tt.tool}}); err != nil {
+				if _, err := wf.Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{nap}}); err != nil {
 					t.Fatal(err)
 				}
 				if took := time.Since(began); took != tt.want {
