@@ -36,20 +36,19 @@ func (s Snapshot) JSON() []byte {
 }
 
 func (f *frame) snapshot() Snapshot {
-	return look(f, func(s *State) Snapshot {
-		snap := Snapshot{Agent: f.loop.Name, Skills: refs(s.Skills), Approvals: slices.Clone(s.Grants),
-			Definition: f.digest(), Steps: s.Steps, Usage: s.Total()}
-		if f.loop.Tools != nil {
-			snap.Allow = normal(f.loop.Tools)
-		}
-		return snap
-	})
+	s := f.state()
+	snap := Snapshot{Agent: f.loop.Name, Skills: refs(s.Skills), Approvals: slices.Clone(s.Grants),
+		Definition: f.digest(), Steps: s.Steps, Usage: s.Total()}
+	if f.loop.Tools != nil {
+		snap.Allow = normal(f.loop.Tools)
+	}
+	return snap
 }
 
 // digest is the definition's, computed once: the state has it from the start.
 func (f *frame) digest() string {
-	if f.state.Phase != "" {
-		return f.state.Start.Definition
+	if s := f.state(); s.Phase != "" {
+		return s.Start.Definition
 	}
 	return f.loop.Digest()
 }

@@ -107,7 +107,7 @@ type Call struct {
 // illegal in the state is refused: then nothing happened, and it may not be recorded.
 func Reduce(s State, e Event) (State, error) {
 	next := s.clone(e.Frame)
-	if err := next.apply(&e); err != nil {
+	if err := next.Apply(&e); err != nil {
 		return s, err
 	}
 	return *next, nil
@@ -117,7 +117,7 @@ func Reduce(s State, e Event) (State, error) {
 func Fold(events []Event) (State, error) {
 	var s State
 	for i := range events {
-		if err := s.apply(&events[i]); err != nil {
+		if err := s.Apply(&events[i]); err != nil {
 			return s, err
 		}
 	}
@@ -138,8 +138,8 @@ func (s *State) clone(frame string) *State {
 	return &c
 }
 
-// apply is Reduce in place. An event that it refuses has changed nothing.
-func (s *State) apply(e *Event) error {
+// Apply is [Reduce] in place. An event that it refuses has changed nothing.
+func (s *State) Apply(e *Event) error {
 	if e.Seq != s.Seq+1 {
 		return fmt.Errorf("agent event %d (%s) does not follow event %d", e.Seq, e.Kind, s.Seq)
 	}
@@ -571,9 +571,9 @@ func (s *State) openPauses() []Pause {
 	return list
 }
 
-// at returns the state of a child by its frame, s itself for "".
+// at returns the state of a child by its frame, s itself for ""; nil before its first event.
 func (s *State) at(frame string) *State {
-	for frame != "" {
+	for frame != "" && s != nil {
 		var name string
 		name, frame, _ = strings.Cut(frame, "/")
 		s = s.Children[name]
