@@ -37,7 +37,7 @@ func TestDocsListErrorCodes(t *testing.T) {
 	known := constants(t, "diagnostics/codes.go")
 	results := constants(t, "agentloop/tools.go", "agentloop/children.go")
 	maps.Copy(known, results)
-	for _, dir := range []string{"workflow", "internal/machine", "agentloop"} {
+	for _, dir := range []string{"workflow", "internal/program", "internal/machine", "agentloop"} {
 		files, err := filepath.Glob(dir + "/*.go")
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +65,7 @@ func TestDocsListErrorCodes(t *testing.T) {
 }
 
 // codeArguments are the places of the codes in calls of what makes errors.
-var codeArguments = map[string]int{"configError": 0, "fail": 1, "outside": 1, "portFailed": 2, "once": 5}
+var codeArguments = map[string]int{"ConfigError": 0, "fail": 1, "outside": 1, "portFailed": 2, "once": 5}
 
 // errorCodes finds the codes in a source file: after Code: in a Failure or Error, and in calls of
 // what makes errors. known are constants by name.

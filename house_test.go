@@ -54,8 +54,11 @@ var plan = map[string]room{
 	"agentloop":           {2, "diagnostics retry trace internal/value internal/schema resume runtime", ""},
 	"internal/machine":    {2, "internal/expr internal/value", ""},
 
+	"internal/program": {2, "agentloop diagnostics internal/expr internal/machine internal/schema internal/value recipe retry runtime trace",
+		"github.com/dominikbraun/graph"},
+
 	"workflow": {3, "diagnostics retry trace checkpoint internal/value internal/schema resume runtime recipe internal/expr" +
-		" agentloop internal/journal internal/machine", "github.com/dominikbraun/graph/... github.com/google/uuid"},
+		" agentloop internal/journal internal/machine internal/program", "github.com/dominikbraun/graph/... github.com/google/uuid"},
 
 	"internal/journal": {2, "checkpoint resume", ""},
 	"history":          {3, "agentloop checkpoint internal/journal recipe resume runtime trace internal/value", ""},

@@ -138,11 +138,11 @@ func (a *agent) edge(s *agentloop.State, path string, e *agentloop.Event) {
 		return
 	}
 	if s.Stop == agentloop.StopError {
-		failure := []any{"message", s.Failure}
+		what := []any{"message", s.Failure}
 		if s.Code != "" {
-			failure = append(failure, "code", s.Code)
+			what = append(what, "code", s.Code)
 		}
-		a.emit(path, trace.AgentError, failure...)
+		a.emit(path, trace.AgentError, what...)
 	}
 	a.emit(path, trace.AgentEnd, "stopReason", string(s.Stop))
 	switch {
@@ -211,16 +211,20 @@ func (a *agent) pathOf(frame string) string {
 	return strings.TrimSuffix(a.path+"/"+frame, "/")
 }
 
-// emit adds an event; data are names and values, in any order.
 func (a *agent) emit(path string, kind trace.Kind, data ...any) {
-	e := trace.Event{Kind: kind, Step: path}
+	a.list = append(a.list, trace.Event{Kind: kind, Step: path, Data: attrs(data)})
+}
+
+// attrs are the data of an event from names and values, in the order of the names.
+func attrs(data []any) trace.Data {
+	var list trace.Data
 	for i := 0; i < len(data); i += 2 {
 		v, err := value.Normalise(data[i+1])
 		if err != nil {
 			v = err.Error()
 		}
-		e.Data = append(e.Data, trace.Attr{Key: data[i].(string), Value: v})
+		list = append(list, trace.Attr{Key: data[i].(string), Value: v})
 	}
-	slices.SortFunc(e.Data, func(x, y trace.Attr) int { return strings.Compare(x.Key, y.Key) })
-	a.list = append(a.list, e)
+	slices.SortFunc(list, func(a, b trace.Attr) int { return strings.Compare(a.Key, b.Key) })
+	return list
 }

@@ -88,7 +88,10 @@ type Run struct {
 	Parent    string         `json:"parent,omitempty"` // the run that it was forked from; "": none
 	UpdatedAt time.Time      `json:"updatedAt"`        // when the last record was written
 	Steps     []Step         `json:"steps"`            // in the order in which they began; never nil
-	Events    []trace.Event  `json:"-"`                // of all legs, numbered from 1; never nil
+	// Opened has every pause that was ever opened, answered or not, without tokens: by id, the last of several with the
+	// same one. Never nil.
+	Opened map[string]resume.Pause `json:"-"`
+	Events []trace.Event           `json:"-"` // of all legs, numbered from 1; never nil
 }
 
 // Load reads the journal of a run. The error is the store's: [checkpoint.ErrNotFound] for a run that it does not have.
@@ -103,7 +106,7 @@ func Load(ctx context.Context, store checkpoint.Store, runID string) (*Run, erro
 	}
 	run := &Run{RunID: sum.ID, Recipe: sum.Recipe, Status: StatusOf(sum), Digest: sum.Digest, Parent: sum.Parent,
 		StartedAt: sum.StartedAt, UpdatedAt: sum.UpdatedAt, EndedAt: sum.EndedAt,
-		Pauses: []resume.Pause{}, Steps: r.steps, Events: r.events}
+		Pauses: []resume.Pause{}, Opened: r.pauses, Steps: r.steps, Events: r.events}
 	for _, p := range sum.Pauses {
 		if opened, ok := r.pauses[p.ID]; ok {
 			run.Pauses = append(run.Pauses, opened)

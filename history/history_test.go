@@ -211,7 +211,7 @@ func TestLoad(t *testing.T) {
 
 	answer(t, store, out)
 	run = past(t, store)
-	if run.Status != history.Failed || run.EndedAt.IsZero() || len(run.Pauses) != 0 {
+	if run.Status != history.Failed || run.EndedAt.IsZero() || len(run.Pauses) != 0 || run.Opened["ask"].Prompt != "Go?" {
 		t.Errorf("a failed run is %+v", run)
 	}
 	want := []history.Step{{Step: "first", Status: "succeeded"}, {Step: "ask", Status: "succeeded"}, {Step: "bad", Status: "failed", Error: "no luck"}}

@@ -31,13 +31,13 @@ func (m members) text(name string) string {
 	return s
 }
 
-// failure is why a call failed; ok is false when it succeeded.
-func (m members) failure() (f failure, ok bool) {
+// failure is why a call failed; nil when it succeeded.
+func (m members) failure() *failure {
 	e, ok := m["error"].(map[string]any)
-	if ok {
-		f.code, f.message = members(e).text("code"), members(e).text("message")
+	if !ok {
+		return nil
 	}
-	return f, ok
+	return &failure{members(e).text("code"), members(e).text("message")}
 }
 
 // failure is why a step failed.

@@ -43,14 +43,14 @@ type reader struct {
 	steps  []Step                  // that the journal names, in the order in which they began
 	pauses map[string]resume.Pause // that were opened, without tokens
 
-	about  []trace.Attr   // of run.start
+	about  []any          // of run.start, names and values
 	recipe *recipe.Recipe // nil: not there
 	load   func(digest string) *recipe.Recipe
 	index  map[string]int       // of steps
 	began  map[string]time.Time // calls, by path
 	open   []resume.Pause
 	paused bool
-	failed []trace.Attr      // of the step that failed last
+	failed []any             // of run.error: the step that failed last
 	agents map[string]*agent // by path
 	said   journal.Settlements
 }
@@ -66,13 +66,13 @@ func (r *reader) add(rec checkpoint.Record) {
 			kind = "resume"
 		}
 		r.paused = false
-		r.emitOf(rec, "", trace.RunStart, append(slices.Clone(r.about), trace.Attr{Key: kind, Value: true})...)
+		r.emitOf(rec, "", trace.RunStart, attrs(append(slices.Clip(r.about), kind, true)))
 	}
 	switch rec.Kind {
 	case checkpoint.RunCreated:
 		r.recipe = r.load(text("digest"))
-		r.about = []trace.Attr{{Key: "digest", Value: text("digest")}, {Key: "recipe", Value: text("recipe")}}
-		r.emit(rec, trace.RunStart, slices.Clone(r.about)...)
+		r.about = []any{"digest", text("digest"), "recipe", text("recipe")}
+		r.emit(rec, trace.RunStart, r.about...)
 	case callBegun:
 		r.call(rec, "")
 	case agentEvent:
@@ -81,11 +81,7 @@ func (r *reader) add(rec checkpoint.Record) {
 		if r.began[rec.Path].IsZero() {
 			r.call(rec, text("model"))
 		}
-		if why, failed := data.failure(); failed {
-			r.end(rec, &why)
-		} else {
-			r.end(rec, nil)
-		}
+		r.end(rec, data.failure())
 	case waitOver:
 		r.begin(rec)
 		r.end(rec, nil)
@@ -100,7 +96,7 @@ func (r *reader) add(rec checkpoint.Record) {
 		}
 		r.begin(of)
 		r.steps[r.index[of.Path]].Status = "waiting"
-		r.emit(rec, trace.StepWaiting, trace.Attr{Key: "pauseKind", Value: string(opened.Kind)})
+		r.emit(rec, trace.StepWaiting, "pauseKind", string(opened.Kind))
 		r.pauses[opened.ID] = opened
 		r.open = append(r.open, opened)
 	case checkpoint.PauseAnswered:
@@ -108,11 +104,10 @@ func (r *reader) add(rec checkpoint.Record) {
 		r.settle(rec, settled)
 	case checkpoint.RunPaused:
 		for _, o := range r.open {
-			r.emitOf(rec, "", trace.RunPaused,
-				trace.Attr{Key: "pauseKind", Value: string(o.Kind)}, trace.Attr{Key: "step", Value: o.Step})
+			r.emitOf(rec, "", trace.RunPaused, attrs([]any{"pauseKind", string(o.Kind), "step", o.Step}))
 		}
-		r.emit(rec, trace.RunOutput, trace.Attr{Key: "type", Value: "artefact"})
-		r.emit(rec, trace.RunEnd, trace.Attr{Key: "status", Value: "paused"})
+		r.emit(rec, trace.RunOutput, "type", "artefact")
+		r.emit(rec, trace.RunEnd, "status", "paused")
 		r.paused = true
 	case checkpoint.RunEnded:
 		switch checkpoint.Status(text("status")) {
@@ -123,16 +118,16 @@ func (r *reader) add(rec checkpoint.Record) {
 		default:
 			r.emit(rec, trace.RunError, r.failed...)
 		}
-		r.emit(rec, trace.RunEnd, trace.Attr{Key: "status", Value: text("status")})
+		r.emit(rec, trace.RunEnd, "status", text("status"))
 	}
 }
 
-func (r *reader) emit(rec checkpoint.Record, kind trace.Kind, data ...trace.Attr) {
-	r.emitOf(rec, rec.Path, kind, data...)
+// emit adds an event of the record's step; data are names and values, in any order.
+func (r *reader) emit(rec checkpoint.Record, kind trace.Kind, data ...any) {
+	r.emitOf(rec, rec.Path, kind, attrs(data))
 }
 
-func (r *reader) emitOf(rec checkpoint.Record, step string, kind trace.Kind, data ...trace.Attr) {
-	slices.SortFunc(data, func(a, b trace.Attr) int { return strings.Compare(a.Key, b.Key) })
+func (r *reader) emitOf(rec checkpoint.Record, step string, kind trace.Kind, data trace.Data) {
 	seq := int64(len(r.events) + 1)
 	r.events = append(r.events, trace.Event{Seq: seq, At: rec.At, Kind: kind, Step: step, Data: data})
 }
@@ -153,14 +148,13 @@ func (r *reader) call(rec checkpoint.Record, model string) {
 	r.begin(rec)
 	r.began[rec.Path] = rec.At
 	uses := r.uses(rec.Path)
-	if strings.Contains(uses, ".") {
-		r.emit(rec, trace.AdapterCall, trace.Attr{Key: "kind", Value: "tool"}, trace.Attr{Key: "name", Value: uses})
-	} else if uses != "" {
-		data := []trace.Attr{{Key: "kind", Value: uses}}
-		if model != "" {
-			data = append(data, trace.Attr{Key: "name", Value: model})
-		}
-		r.emit(rec, trace.AdapterCall, data...)
+	switch {
+	case strings.Contains(uses, "."):
+		r.emit(rec, trace.AdapterCall, "kind", "tool", "name", uses)
+	case uses != "" && model != "":
+		r.emit(rec, trace.AdapterCall, "kind", uses, "name", model)
+	case uses != "":
+		r.emit(rec, trace.AdapterCall, "kind", uses)
 	}
 }
 
@@ -168,15 +162,15 @@ func (r *reader) call(rec checkpoint.Record, model string) {
 func (r *reader) end(rec checkpoint.Record, why *failure) {
 	s := &r.steps[r.index[rec.Path]]
 	s.Status = "succeeded"
-	data := []trace.Attr{{Key: "status", Value: "succeeded"}}
+	var data []any
 	if why != nil {
 		s.Status, s.Error = "failed", why.message
-		code, message := trace.Attr{Key: "code", Value: why.code}, trace.Attr{Key: "message", Value: why.message}
-		r.failed = []trace.Attr{code, message, {Key: "step", Value: rec.Path}}
-		data = []trace.Attr{code, message, {Key: "status", Value: "failed"}}
+		data = []any{"code", why.code, "message", why.message}
+		r.failed = append(slices.Clip(data), "step", rec.Path)
 	}
+	data = append(data, "status", s.Status)
 	if at := r.began[rec.Path]; !at.IsZero() && at != rec.At {
-		data = append(data, trace.Attr{Key: "durationMs", Value: rec.At.Sub(at).Milliseconds()})
+		data = append(data, "durationMs", rec.At.Sub(at).Milliseconds())
 	}
 	delete(r.began, rec.Path)
 	r.emit(rec, trace.StepEnd, data...)
@@ -195,7 +189,7 @@ func (r *reader) agent(rec checkpoint.Record) {
 	of := r.agents[rec.Path]
 	add := func(events []trace.Event) {
 		for _, e := range events {
-			r.emitOf(rec, e.Step, e.Kind, e.Data...)
+			r.emitOf(rec, e.Step, e.Kind, e.Data)
 		}
 	}
 	for _, e := range list {
@@ -267,5 +261,6 @@ func (r *reader) settle(rec checkpoint.Record, how *journal.Settlement) {
 		r.end(rec, nil)
 		return
 	}
-	r.end(rec, &failure{"call.indeterminate", "it is not known whether the call had its effect, and it was decided that it counts as failed"})
+	r.end(rec, &failure{"call.indeterminate",
+		"it is not known whether the call had its effect, and it was decided that it counts as failed"})
 }

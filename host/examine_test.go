@@ -248,3 +248,47 @@ func TestExamineNothing(t *testing.T) {
 		}
 	}
 }
+
+// What is examined is the installation that Open opens: found as Open finds it, with the models and the store of the options.
+func TestExamineOptions(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	write(t, "canned.yaml", "turns: [{text: hi}]")
+	status := func(opts *host.Options) (map[string]string, error) {
+		checks, err := opts.Examine(t.Context())
+		got := map[string]string{}
+		for _, c := range checks {
+			if c.Part == "config" || c.Part == "model" || c.Part == "store" {
+				got[strings.TrimSpace(c.Part+" "+c.Name)] = string(c.Status) + ": " + strings.ReplaceAll(c.Message, dir, "DIR")
+			}
+		}
+		return got, err
+	}
+	got, err := status(&host.Options{Store: "jsonl:runs", Models: []string{"fast=script:canned.yaml"}})
+	want := map[string]string{
+		"config":     "warn: no braise.yaml here: no models, no secrets",
+		"model fast": `ok: script: answers come from "DIR/canned.yaml"`,
+		"store":      "ok: jsonl DIR/runs: not there yet",
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("without a configuration (-want +got)\n%s%v", diff, err)
+	}
+
+	write(t, "braise.yaml", "models: {fast: {provider: script, file: gone.yaml}}\nstore: 'memory:'\n")
+	got, err = status(nil)
+	want = map[string]string{
+		"config":     "ok: braise.yaml is valid",
+		"model fast": `fail: braise.yaml:1:41: the script "gone.yaml" cannot be read: no such file or directory`,
+		"store":      "ok: memory: runs are not kept when the process ends",
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err == nil {
+		t.Errorf("with a script that is gone (-want +got)\n%s%v", diff, err)
+	}
+
+	write(t, "braise.yaml", "modles: {}\n")
+	got, err = status(&host.Options{Config: "braise.yaml"})
+	want = map[string]string{"config": `fail: braise.yaml:1:1: unknown key "modles"`}
+	if diff := cmp.Diff(want, got); diff != "" || err == nil {
+		t.Errorf("with an unknown key (-want +got)\n%s%v", diff, err)
+	}
+}

@@ -159,7 +159,15 @@ func TestRunsShareServers(t *testing.T) {
 	if n := crm.opened.Load(); n != 0 {
 		t.Errorf("looking opened the server %d times", n)
 	}
-	wf := loaded(t, h, dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	wf, err := h.Load(ctx, filepath.Join(dir, "recipe.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Store(ctx); err != nil {
+		t.Fatal(err)
+	}
+	cancel() // what was opened stays open for others
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {

@@ -3,100 +3,33 @@ package workflow
 import (
 	"maps"
 	"slices"
-	"strings"
+
+	"github.com/braise-run/braise/internal/program"
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
-	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"
 )
-
-// checkNames checks the names under approval and deny, as far as they are known: an agent that lists its tools has no
-// others. In a recipe that a run began with, what is wrong is a warning, and calls that no other key decides pause.
-func (c *compiler) checkNames(a *recipe.Agent, def *agentDef) {
-	for _, key := range []string{"tools", "approval", "deny"} {
-		f := a.Spec.Field(key)
-		if f == nil {
-			continue
-		}
-		for _, entry := range f.Value.Map {
-			c.noExpression(entry.Key, entry.Pos, key)
-		}
-		for _, entry := range f.Value.List {
-			text, _ := entry.Scalar.(string)
-			c.noExpression(text, entry.Pos, key)
-		}
-	}
-	if def.loop.Tools == nil || c.broken {
-		return
-	}
-	known := slices.Concat(def.loop.Tools, delegateTools(def))
-	approval, deny := def.loop.Unmatched(known)
-	at := func(key, name string) diagnostics.Position {
-		v := a.Spec.Field(key).Value
-		for _, entry := range v.Map {
-			if entry.Key == name {
-				return entry.Pos
-			}
-		}
-		for _, entry := range v.List {
-			if text, _ := entry.Scalar.(string); strings.TrimSpace(text) == name {
-				return entry.Pos
-			}
-		}
-		return v.Pos
-	}
-	for key, names := range map[string][]string{"approval": approval, "deny": deny} {
-		for _, name := range names {
-			if strings.Contains(name, "${{") {
-				continue // said above
-			}
-			c.errorf(at(key, name), diagnostics.CodeUnknownTool, agentloop.SuggestTool(name, known), "%s names %q, which is no tool of the agent", key, name)
-			if c.stored {
-				c.list[len(c.list)-1].Level = diagnostics.Warn
-			}
-		}
-	}
-}
-
-// noExpression refuses an expression where none is taken.
-func (c *compiler) noExpression(text string, pos diagnostics.Position, key string) {
-	if !strings.Contains(strings.ReplaceAll(text, "$${{", ""), "${{") {
-		return
-	}
-	c.errorf(pos, diagnostics.CodeInvalidValue, "", "%q takes no expression", key)
-	if c.stored {
-		c.list[len(c.list)-1].Level = diagnostics.Warn
-	}
-}
-
-func delegateTools(def *agentDef) []string {
-	names := make([]string, len(def.delegates))
-	for i, id := range def.delegates {
-		names[i] = "delegate_" + delegateName(id)
-	}
-	return names
-}
 
 // unknownTools refuses a run with an agent that does not list its tools and whose approval names none of those that
 // there are. Where skills or the environment may bring tools, the agent finds out when it begins.
 func (wf *Workflow) unknownTools(offers *runtime.Resolution, rt *runtime.Runtime) error {
-	for _, call := range wf.calls {
-		if call.agents == nil || rt.Env != nil {
+	for _, call := range wf.program.Calls {
+		if call.Agents == nil || rt.Env != nil {
 			continue
 		}
-		for _, id := range slices.Sorted(maps.Keys(call.agents.defs)) {
-			def := call.agents.defs[id]
-			if def.loop.Tools != nil || len(def.loop.Skills) > 0 {
+		for _, id := range slices.Sorted(maps.Keys(call.Agents.Defs)) {
+			def := call.Agents.Defs[id]
+			if def.Loop.Tools != nil || len(def.Loop.Skills) > 0 {
 				continue
 			}
-			known := delegateTools(def)
+			known := program.DelegateTools(def)
 			for _, t := range offers.Tools {
 				known = append(known, t.Spec().Name)
 			}
-			if names, _ := def.loop.Unmatched(known); len(names) > 0 {
-				return configError(diagnostics.CodeUnknownTool, "%s: approval of agent %q names %q, which is no tool%s",
-					call.pos, def.loop.Name, names[0], hintLine(agentloop.SuggestTool(names[0], known)))
+			if names, _ := def.Loop.Unmatched(known); len(names) > 0 {
+				return program.ConfigError(diagnostics.CodeUnknownTool, "%s: approval of agent %q names %q, which is no tool%s",
+					call.Pos, def.Loop.Name, names[0], program.HintLine(agentloop.SuggestTool(names[0], known)))
 			}
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/braise-run/braise/internal/program"
+
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
@@ -115,37 +117,37 @@ func framePath(path, frame string) string { return strings.TrimSuffix(path+"/"+f
 
 // prepareAgent chooses the agent, and makes its loop of the step's input.
 func (in *invocation) prepareAgent() error {
-	set := in.call.agents
+	set := in.call.Agents
 	fields, _ := in.input.(map[string]any)
 	id, found := "", diagnostics.List(nil)
-	if !set.inPlace {
-		asked := set.asked
-		if set.given {
+	if !set.InPlace {
+		asked := set.Asked
+		if set.Given {
 			asked, _ = fields["agent"].(string)
 		}
-		id, found = agentloop.Select(set.ids, asked)
+		id, found = agentloop.Select(set.IDs, asked)
 	}
 	if len(found) > 0 {
-		if set.given { // else it was found when the recipe was compiled
-			found[0].Position, found[0].Step = in.call.pos, in.path
+		if set.Given { // else it was found when the recipe was compiled
+			found[0].Position, found[0].Step = in.call.Pos, in.path
 			in.run.found.add(found[0])
 		}
-		return configError(found[0].Code, "%s: %s", in.call.pos, found[0].Message)
+		return program.ConfigError(found[0].Code, "%s: %s", in.call.Pos, found[0].Message)
 	}
 	var text [2]string
 	for i, key := range []string{"prompt", "context"} {
 		var err error
 		if v := fields[key]; v != nil {
 			if text[i], err = value.Text(v); err != nil {
-				return configError("agent.arguments", "%s: %s of an agent step: %w", in.call.pos, key, err)
+				return program.ConfigError("agent.arguments", "%s: %s of an agent step: %w", in.call.Pos, key, err)
 			}
 		}
 	}
-	loop, err := set.loop(id, envOf(in.task), in.call.answerJSON)
+	loop, err := set.LoopOf(id, program.EnvOf(in.task), in.call.AnswerJSON)
 	if err != nil {
 		return &runtime.Error{Category: runtime.CategoryConfig, Code: "expr.failed", Err: err}
 	}
-	if in.accounts, err = in.run.pricedAccounts(in.task, in.call.pos, loop.Models()...); err != nil {
+	if in.accounts, err = in.run.pricedAccounts(in.task, in.call.Pos, loop.Models()...); err != nil {
 		return err
 	}
 	log := in.run.logOf(in.task)
@@ -177,13 +179,13 @@ func (in *invocation) runAgent() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if in.call.answer == nil {
+	if in.call.Answer == nil {
 		output := map[string]any{"text": res.Text, "steps": int64(res.Steps), "stop_reason": string(res.StopReason)}
 		return output, in.checkOutput(output, nil)
 	}
-	if res.Data == nil && in.call.answer.Check(nil) != nil {
+	if res.Data == nil && in.call.Answer.Check(nil) != nil {
 		return nil, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
-			Err: fmt.Errorf("%s: agent %q stopped (%s) without an answer that matches output.schema", in.call.pos, a.loop.Name, res.StopReason)}
+			Err: fmt.Errorf("%s: agent %q stopped (%s) without an answer that matches output.schema", in.call.Pos, a.loop.Name, res.StopReason)}
 	}
 	return res.Data, in.checkOutput(res.Data, nil)
 }
@@ -468,15 +470,15 @@ func (b *agentBatch) members(data map[string]any) {
 }
 
 // inner is the invocation of one call inside the agent. emit tells of what happens in it.
-func (a *agentRun) inner(ctx context.Context, c *call, path string, emit func(trace.Event)) *invocation {
-	c.step, c.pos = a.in.call.step, a.in.call.pos
+func (a *agentRun) inner(ctx context.Context, c *program.Call, path string, emit func(trace.Event)) *invocation {
+	c.Step, c.Pos = a.in.call.Step, a.in.call.Pos
 	return &invocation{run: a.in.run, task: a.in.task, call: c, path: path, ctx: ctx, tell: emit, accounts: a.in.accounts}
 }
 
 // ask calls a model for the loop, as often as policies say, within the budgets.
 func (a *agentRun) ask(ctx context.Context, c *agentloop.ModelCall) (*runtime.Response, error) {
 	path := c.Request.Step
-	in := a.inner(ctx, &call{kind: modelCall, name: c.Request.Model, retry: a.in.call.retry}, path, c.Emit)
+	in := a.inner(ctx, &program.Call{Kind: program.ModelCall, Name: c.Request.Model, Retry: a.in.call.Retry}, path, c.Emit)
 	req := *c.Request
 	in.model, in.req, in.ordinal = c.Model, &req, c.Request.Call
 	about, _ := c.Model.(runtime.Described)
@@ -544,7 +546,7 @@ func (a *agentRun) paused(in *invocation, place string, err error) error {
 // call calls a tool for the loop, as often as policies say.
 func (a *agentRun) call(ctx context.Context, c *agentloop.ToolCall) (json.RawMessage, error) {
 	spec := c.Tool.Spec()
-	in := a.inner(ctx, &call{kind: toolCall, name: spec.Name, retry: a.in.call.agents.retries[toolCall]}, c.Path, c.Emit)
+	in := a.inner(ctx, &program.Call{Kind: program.ToolCall, Name: spec.Name, Retry: a.in.call.Agents.Retries[program.ToolCall]}, c.Path, c.Emit)
 	args, err := value.Decode(c.Arguments)
 	if err != nil {
 		return nil, err // the loop has checked it
@@ -588,7 +590,7 @@ func (a *agentRun) doubtful(in *invocation) bool {
 	if len(a.doubts) == 0 || in.repeatable() {
 		return false
 	}
-	shown := in.run.prepared.redact.Value(map[string]any{"tool": in.call.name, "arguments": in.args})
+	shown := in.run.prepared.redact.Value(map[string]any{"tool": in.call.Name, "arguments": in.args})
 	key := pauseKey{step: in.path, kind: resume.System, reason: indeterminate, about: aboutOf(&resume.Pause{Reason: indeterminate, Show: shown})}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -598,11 +600,11 @@ func (a *agentRun) doubtful(in *invocation) bool {
 
 // port calls the memory or the retriever for the loop, as often as policies say.
 func (a *agentRun) port(ctx context.Context, c *agentloop.PortCall) (any, error) {
-	kind := callKind(c.Kind)
-	in := a.inner(ctx, &call{kind: kind, retry: a.in.call.agents.retries[kind]}, c.Path, c.Emit)
+	kind := program.CallKind(c.Kind)
+	in := a.inner(ctx, &program.Call{Kind: kind, Retry: a.in.call.Agents.Retries[kind]}, c.Path, c.Emit)
 	in.port, in.ordinal = c.Call, 1
 	var about runtime.Described
-	if kind == memoryCall {
+	if kind == program.MemoryCall {
 		about, _ = in.run.rt.Memory.(runtime.Described)
 	} else {
 		about, _ = in.run.rt.Retriever.(runtime.Described)

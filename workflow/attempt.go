@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,46 +8,16 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/braise-run/braise/internal/program"
+
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/value"
-	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
-
-// layersOf lowers what a step and its recipe say about trying its calls again; nil for nothing.
-func layersOf(step, defaults *recipe.Retry) *retry.Layers {
-	if step == nil && defaults == nil {
-		return nil
-	}
-	return &retry.Layers{Step: policyOf(step), Recipe: policyOf(defaults)}
-}
-
-func policyOf(r *recipe.Retry) (p retry.Policy) {
-	if r == nil {
-		return p
-	}
-	length := func(d *time.Duration) time.Duration {
-		if d == nil {
-			return 0
-		}
-		return cmp.Or(*d, retry.None)
-	}
-	p = retry.Policy{
-		MaxAttempts: r.MaxAttempts, Backoff: length(r.Backoff), MaxBackoff: length(r.MaxBackoff),
-		Jitter: retry.Jitter(r.Jitter), Mode: retry.Mode(r.Mode), Timeout: length(r.Timeout),
-	}
-	if r.RetryOn != nil {
-		p.RetryOn = make([]retry.Reason, len(r.RetryOn))
-		for i, reason := range r.RetryOn {
-			p.RetryOn[i] = retry.Reason(reason)
-		}
-	}
-	return p
-}
 
 // resolve works out the call's policy. It stays nil when nobody says anything.
 func (in *invocation) resolve(adapter runtime.Described) {
@@ -57,13 +26,13 @@ func (in *invocation) resolve(adapter runtime.Described) {
 	if adapter != nil {
 		own = adapter.Metadata().Retry
 	}
-	if in.call.retry == nil && rt.Retry == nil && rt.RetryDefaults == nil && own == nil {
+	if in.call.Retry == nil && rt.Retry == nil && rt.RetryDefaults == nil && own == nil {
 		return
 	}
-	kind := retry.Kind(in.call.kind)
+	kind := retry.Kind(in.call.Kind)
 	l := retry.Layers{Run: rt.Retry[kind], Host: rt.RetryDefaults[kind], Adapter: own}
-	if in.call.retry != nil {
-		l.Step, l.Recipe = in.call.retry.Step, in.call.retry.Recipe
+	if in.call.Retry != nil {
+		l.Step, l.Recipe = in.call.Retry.Step, in.call.Retry.Recipe
 	}
 	p := retry.Resolve(l)
 	if in.streams() {
@@ -240,16 +209,16 @@ func (in *invocation) once() (resp response, err error) {
 	switch {
 	case in.port != nil:
 		resp.value, err = in.port(in.ctx)
-	case in.call.kind == modelCall:
+	case in.call.Kind == program.ModelCall:
 		resp.model, err = in.answer()
-	case in.call.kind == retrieverCall:
+	case in.call.Kind == program.RetrieverCall:
 		resp.found, err = in.search()
 	case in.tool.values != nil:
 		resp.value, err = in.tool.values.CallValue(in.ctx, in.args)
 	default:
 		var args json.RawMessage
 		if args, err = value.JSON(in.args); err != nil {
-			return resp, &retry.Failure{Err: fmt.Errorf("arguments of %q: %w", in.call.name, err)}
+			return resp, &retry.Failure{Err: fmt.Errorf("arguments of %q: %w", in.call.Name, err)}
 		}
 		resp.text, err = in.tool.tool.Call(in.ctx, args)
 	}
@@ -339,14 +308,14 @@ func (in *invocation) owned() error {
 func (in *invocation) emitRetry(kind trace.Kind, p *retry.Resolved, f *retry.Failure, more ...trace.Attr) {
 	method := "call"
 	switch {
-	case in.call.kind == retrieverCall:
+	case in.call.Kind == program.RetrieverCall:
 		method = "retrieve"
-	case in.call.kind == modelCall && in.streams():
+	case in.call.Kind == program.ModelCall && in.streams():
 		method = "stream"
-	case in.call.kind == modelCall:
+	case in.call.Kind == program.ModelCall:
 		method = "generate"
 	}
-	data := append(trace.Data{{Key: "adapterKind", Value: string(in.call.kind)}, {Key: "attempt", Value: int64(in.attempts)}}, more...)
+	data := append(trace.Data{{Key: "adapterKind", Value: string(in.call.Kind)}, {Key: "attempt", Value: int64(in.attempts)}}, more...)
 	in.emit(trace.Event{Kind: kind, Step: in.path, Data: append(data,
 		trace.Attr{Key: "maxAttempts", Value: int64(p.MaxAttempts)}, trace.Attr{Key: "method", Value: method},
 		trace.Attr{Key: "reason", Value: string(f.Reason)})}, nil)
@@ -365,14 +334,14 @@ func (in *invocation) exhausted(p *retry.Resolved, f *retry.Failure, d retry.Dec
 
 // named names the adapter in a message.
 func (in *invocation) named() string {
-	name := in.call.name
+	name := in.call.Name
 	switch {
-	case in.call.kind == retrieverCall, in.call.kind == memoryCall:
-		return "the " + string(in.call.kind)
+	case in.call.Kind == program.RetrieverCall, in.call.Kind == program.MemoryCall:
+		return "the " + string(in.call.Kind)
 	case in.agent != nil:
 		name = in.agent.loop.Name
 	case in.req != nil:
 		name = in.req.Model
 	}
-	return fmt.Sprintf("%s %q", in.call.kind, name)
+	return fmt.Sprintf("%s %q", in.call.Kind, name)
 }

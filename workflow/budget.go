@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/braise-run/braise/internal/program"
+
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/machine"
@@ -69,11 +71,6 @@ type budget struct {
 	accounts map[scope]*account
 }
 
-// hasBudget reports whether limits bound what models may use, and pausesInTime whether calls wait for an
-// answer when the time is over.
-func hasBudget(l *recipe.Limits) bool    { return l != nil && (l.Tokens > 0 || l.CostUSD > 0) }
-func pausesInTime(l *recipe.Limits) bool { return l != nil && l.Pause && l.WallTime > 0 }
-
 // account returns the account of a scope, which it opens when it must.
 func (b *budget) account(s scope, l *recipe.Limits) *account {
 	a := b.accounts[s]
@@ -97,7 +94,7 @@ func (b *budget) account(s scope, l *recipe.Limits) *account {
 
 // beginTime opens the account of time of a task that begins.
 func (r *run) beginTime(t *machine.Task) {
-	if l, ok := t.Node().Limits.(*recipe.Limits); ok && pausesInTime(l) {
+	if l, ok := t.Node().Limits.(*recipe.Limits); ok && program.PausesInTime(l) {
 		r.budget.mu.Lock()
 		defer r.budget.mu.Unlock()
 		r.budget.account(scope{path: t.Path(), time: true}, l).began = r.clock.at(r.events.now)
@@ -119,13 +116,13 @@ func hostLimits(b runtime.Budget) recipe.Limits {
 
 // timed reports whether some calls may have to wait because the time is over.
 func (r *run) timed() bool {
-	return r.wf.stepTimes || pausesInTime(&r.wf.recipe.Limits) || pausesInTime(&r.host)
+	return r.wf.program.StepTimes || program.PausesInTime(&r.wf.program.Recipe.Limits) || program.PausesInTime(&r.host)
 }
 
 // wallTime is how long the run may be worked on, and what that bound is called; 0 is none. Those that pause
 // are accounts.
 func (r *run) wallTime() (limit time.Duration, name string) {
-	if l := &r.wf.recipe.Limits; !l.Pause {
+	if l := &r.wf.program.Recipe.Limits; !l.Pause {
 		limit, name = l.WallTime, "limits.wall_time"
 	}
 	if l := &r.host; !l.Pause && l.WallTime > 0 && (limit == 0 || l.WallTime < limit) {
@@ -140,16 +137,16 @@ func (r *run) accountsOf(t *machine.Task) (list []*account) {
 	r.budget.mu.Lock()
 	defer r.budget.mu.Unlock()
 	add := func(l *recipe.Limits, whole, one scope) {
-		if hasBudget(l) {
+		if program.HasBudget(l) {
 			list = append(list, r.budget.account(whole, l))
 		}
-		if one.time = true; pausesInTime(l) {
+		if one.time = true; program.PausesInTime(l) {
 			list = append(list, r.budget.account(one, l))
 		}
 	}
-	add(&r.wf.recipe.Limits, scope{}, scope{})
+	add(&r.wf.program.Recipe.Limits, scope{}, scope{})
 	add(&r.host, scope{host: true}, scope{host: true})
-	for ; r.wf.stepBudgets && t != nil; t = t.Owner() {
+	for ; r.wf.program.StepBudgets && t != nil; t = t.Owner() {
 		if l, ok := t.Node().Limits.(*recipe.Limits); ok {
 			add(l, scope{path: t.Whole().Path()}, scope{path: t.Path()})
 		}
@@ -166,7 +163,7 @@ func (r *run) pricedAccounts(t *machine.Task, pos diagnostics.Position, models .
 	}
 	for _, name := range models {
 		if _, ok := r.rt.Prices[name]; !ok {
-			return nil, configError(diagnostics.CodeMissingPrice, "%s: model %q has no price; a limit of cost_usd needs one", pos, name)
+			return nil, program.ConfigError(diagnostics.CodeMissingPrice, "%s: model %q has no price; a limit of cost_usd needs one", pos, name)
 		}
 	}
 	return list, nil
@@ -278,11 +275,11 @@ func seconds(d time.Duration) time.Duration { return (d + time.Second - 1).Trunc
 
 // asksForMore reports whether a pause is because too little is left.
 func asksForMore(p *openPause) bool {
-	c, ok := p.task.Node().Adapter.(*call)
+	c, ok := p.task.Node().Adapter.(*program.Call)
 	if !ok || p.Kind != resume.System {
 		return false
 	}
-	return p.Reason == "limits.wall_time" || (c.kind == modelCall || c.kind == agentCall) && (p.Reason == "limits.tokens" || p.Reason == "limits.cost_usd")
+	return p.Reason == "limits.wall_time" || (c.Kind == program.ModelCall || c.Kind == program.AgentCall) && (p.Reason == "limits.tokens" || p.Reason == "limits.cost_usd")
 }
 
 // raisedEnough refuses an answer by which more time is over than there would be; a schema cannot say that.
@@ -340,27 +337,17 @@ func (r *run) raise(p *openPause, answer any) *machine.Failure {
 		if n, ok := form["tokens"].(int64); ok && a.limit.tokens > 0 {
 			a.limit.tokens = max(a.limit.tokens, min(n, most))
 		}
-		if f, ok := number(form["cost_usd"]); ok && a.limit.micros > 0 {
+		if f, ok := program.Number(form["cost_usd"]); ok && a.limit.micros > 0 {
 			a.limit.micros = max(a.limit.micros, micros(f*1e6))
 		}
 	}
 	return nil
 }
 
-func number(v any) (float64, bool) {
-	switch v := v.(type) {
-	case int64:
-		return float64(v), true
-	case float64:
-		return v, true
-	}
-	return 0, false
-}
-
 // settle replaces what was reserved for a call by what it used: what the model says, else what the
 // texts come to. A call that the endpoint refused used nothing.
 func (in *invocation) settle(resp *runtime.Response, err error) {
-	if in.call.kind != modelCall {
+	if in.call.Kind != program.ModelCall {
 		return
 	}
 	var sent, received int64
@@ -474,7 +461,7 @@ func (r *run) recallSpent(l *leg) error {
 
 // needsPrices reports whether a limit of cost holds anywhere in a run.
 func (wf *Workflow) needsPrices(rt *runtime.Runtime) bool {
-	return wf.recipe.Limits.CostUSD > 0 || wf.stepCosts || rt.Budget.CostUSD > 0
+	return wf.program.Recipe.Limits.CostUSD > 0 || wf.program.StepCosts || rt.Budget.CostUSD > 0
 }
 
 // checkPrices reports models without a price, when a limit of cost needs them.
@@ -482,12 +469,12 @@ func (p *prepared) checkPrices(wf *Workflow, rt *runtime.Runtime) {
 	if !wf.needsPrices(rt) {
 		return
 	}
-	for _, u := range wf.models {
-		if _, ok := rt.Prices[u.name]; !ok && p.offers.Models[u.name] != nil {
+	for _, u := range wf.program.Models {
+		if _, ok := rt.Prices[u.Name]; !ok && p.offers.Models[u.Name] != nil {
 			p.list = append(p.list, diagnostics.Diagnostic{
 				Level: diagnostics.ErrorLevel, Kind: diagnostics.KindContract, Code: diagnostics.CodeMissingPrice,
-				Message: fmt.Sprintf("model %q has no price; a limit of cost_usd needs one", u.name),
-				Hint:    "give it under prices in braise.yaml", Position: u.pos, Step: u.step,
+				Message: fmt.Sprintf("model %q has no price; a limit of cost_usd needs one", u.Name),
+				Hint:    "give it under prices in braise.yaml", Position: u.Pos, Step: u.Step,
 			})
 		}
 	}
@@ -500,19 +487,5 @@ func (r *run) unpriced() error {
 		return nil
 	}
 	d := r.prepared.list[i]
-	return configError(diagnostics.CodeMissingPrice, "%s: %s\n  hint: %s", d.Position, d.Message, d.Hint)
-}
-
-// limits takes over a step's limits.
-func (s *stepCompiler) limits(l *recipe.Limits) {
-	if l == nil {
-		return
-	}
-	if l.WallTime > 0 && !l.Pause && (s.node.Timeout == 0 || l.WallTime < s.node.Timeout) {
-		s.node.Timeout, s.node.WallTime = l.WallTime, true
-	}
-	if hasBudget(l) || pausesInTime(l) {
-		s.node.Limits, s.stepBudgets = l, true
-		s.stepCosts, s.stepTimes = s.stepCosts || l.CostUSD > 0, s.stepTimes || pausesInTime(l)
-	}
+	return program.ConfigError(diagnostics.CodeMissingPrice, "%s: %s\n  hint: %s", d.Position, d.Message, d.Hint)
 }

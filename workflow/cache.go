@@ -22,7 +22,7 @@ func (r *run) toCache() error {
 		return err
 	}
 	run := sum.Run
-	if run.Definition, err = r.wf.definition(); err != nil {
+	if run.Definition, err = r.wf.program.Definition(); err != nil {
 		return err
 	}
 	text := append(checkpoint.DefinitionLine(run), '\n')

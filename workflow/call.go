@@ -11,63 +11,25 @@ import (
 	"strings"
 	"time"
 
+	"github.com/braise-run/braise/internal/program"
+
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/internal/value"
-	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
 
-type callKind string
-
-const (
-	toolCall      callKind = "tool"
-	modelCall     callKind = "model"
-	retrieverCall callKind = "retriever"
-	memoryCall    callKind = "memory" // of an agent's
-	agentCall     callKind = "agent"
-)
-
-// category is that of failures which say nothing themselves.
-func (k callKind) category() string {
-	if k == agentCall {
-		return string(runtime.CategoryModel)
-	}
-	return string(k)
-}
-
-// call is what a step calls, as far as it is known when the recipe is compiled.
-type call struct {
-	kind  callKind
-	name  string // of the tool or model; "" for a model that an expression names
-	index int    // of a tool in Workflow.tools
-	step  string
-	pos   diagnostics.Position
-	with  *recipe.Value
-	event trace.Data // of adapter.call, when the name is known
-
-	secrets    bool           // the arguments hold secrets
-	answer     *schema.Schema // of the output; nil: not checked
-	answerJSON json.RawMessage
-	maxBytes   int // of the output; 0: no bound of its own
-
-	retry *retry.Layers  // what step and recipe say; nil: nothing
-	key   *expr.Template // of a tool call: the recipe's part of the idempotency key; nil: none
-
-	agents *agents // that an agent step may run; nil for other calls
-}
-
 // invocation is one execution of a call. The driver prepares it; then a worker, or the driver
 // itself, has it until it has returned.
 type invocation struct {
 	run    *run
 	task   *machine.Task
-	call   *call
+	call   *program.Call
 	path   string
 	input  any
 	ctx    context.Context
@@ -112,12 +74,12 @@ func (in *invocation) prepare() error {
 		delete(in.run.progress, in.task)
 		delete(in.run.answers, in.task)
 	}
-	switch in.call.kind {
-	case modelCall:
+	switch in.call.Kind {
+	case program.ModelCall:
 		return in.prepareModel()
-	case retrieverCall:
+	case program.RetrieverCall:
 		return in.prepareRetriever()
-	case agentCall:
+	case program.AgentCall:
 		return in.prepareAgent()
 	}
 	return in.prepareTool()
@@ -125,8 +87,8 @@ func (in *invocation) prepare() error {
 
 // event is the trace's record that the adapter is called.
 func (in *invocation) event() trace.Event {
-	data := in.call.event
-	if in.call.kind == modelCall {
+	data := in.call.Event
+	if in.call.Kind == program.ModelCall {
 		data = in.modelData()
 	}
 	return trace.Event{Kind: trace.AdapterCall, Step: in.path, Data: data}
@@ -159,12 +121,12 @@ func (in *invocation) identify(again bool) {
 // setContext lets the call run in ctx, where it finds its key and its answer.
 func (in *invocation) setContext(ctx context.Context, cancel context.CancelCauseFunc) {
 	in.cancel = cancel
-	if in.ctx = ctx; in.call.kind != toolCall {
+	if in.ctx = ctx; in.call.Kind != program.ToolCall {
 		return
 	}
 	r := in.run
 	if len(r.contexts) == 0 {
-		r.contexts = make([]resume.CallContext, min(16, len(r.wf.graph.Nodes)))
+		r.contexts = make([]resume.CallContext, min(16, len(r.wf.program.Graph.Nodes)))
 	}
 	c := &r.contexts[0]
 	r.contexts = r.contexts[1:]
@@ -177,7 +139,7 @@ func (in *invocation) setContext(ctx context.Context, cancel context.CancelCause
 
 // effect is what a second call would do to the world.
 func (in *invocation) effect() runtime.Effect {
-	if in.call.kind != toolCall {
+	if in.call.Kind != program.ToolCall {
 		return runtime.ReadOnly
 	}
 	if in.known == "" {
@@ -201,16 +163,16 @@ func (in *invocation) repeatable() bool { return in.effect() != runtime.External
 // askWhatHappened is the pause of a call of which nobody knows whether it had its effect.
 func (in *invocation) askWhatHappened() *resume.Pause {
 	return &resume.Pause{Kind: resume.System, Reason: indeterminate, Decisions: []string{"retry", "result", "fail"},
-		Prompt: fmt.Sprintf("%s %q was called, and it is not known whether it had its effect: call it again, give its result, or let the step fail?", in.call.kind, in.call.name)}
+		Prompt: fmt.Sprintf("%s %q was called, and it is not known whether it had its effect: call it again, give its result, or let the step fail?", in.call.Kind, in.call.Name)}
 }
 
 // modelData is the payload of a model's adapter.call, with what the model says about itself.
 func (in *invocation) modelData() trace.Data {
 	described, ok := in.model.(runtime.Described)
-	if !ok && in.call.name != "" {
-		return in.call.event
+	if !ok && in.call.Name != "" {
+		return in.call.Event
 	}
-	data := callData(modelCall, in.req.Model)
+	data := program.CallData(program.ModelCall, in.req.Model)
 	if ok {
 		about := described.Metadata()
 		if about.Model != "" {
@@ -221,11 +183,6 @@ func (in *invocation) modelData() trace.Data {
 		}
 	}
 	return data
-}
-
-// callData is the payload of adapter.call.
-func callData(kind callKind, name string) trace.Data {
-	return trace.Data{{Key: "kind", Value: string(kind)}, {Key: "name", Value: name}}
 }
 
 // do executes the call and keeps how it ended. It always returns, however the adapter ends.
@@ -250,11 +207,11 @@ func (in *invocation) result() error {
 	defer leave()
 	switch {
 	case err != nil:
-	case in.call.kind == modelCall:
+	case in.call.Kind == program.ModelCall:
 		in.output, err = in.askModel()
-	case in.call.kind == retrieverCall:
+	case in.call.Kind == program.RetrieverCall:
 		in.output, err = in.retrieve()
-	case in.call.kind == agentCall:
+	case in.call.Kind == program.AgentCall:
 		in.output, err = in.runAgent()
 	default:
 		in.output, err = in.callTool()
@@ -274,7 +231,7 @@ func (in *invocation) fail(err error) {
 // enter waits for a slot, where the calls of agents may overlap with others. An agent has none itself.
 func (in *invocation) enter() (leave func(), err error) {
 	slots := in.run.slots
-	if slots == nil || in.call.kind == agentCall {
+	if slots == nil || in.call.Kind == program.AgentCall {
 		return func() {}, nil
 	}
 	select {
@@ -329,9 +286,9 @@ func stack() string {
 func (in *invocation) fault(err error) *machine.Failure {
 	_ = err.Error() // one that panics does so here, inside the call
 	if p, ok := errors.AsType[*panicError](err); ok {
-		return &machine.Failure{Category: in.call.kind.category(), Code: "step.panic", Err: p}
+		return &machine.Failure{Category: in.call.Kind.Category(), Code: "step.panic", Err: p}
 	}
-	f := &machine.Failure{Category: in.call.kind.category(), Code: string(in.call.kind) + ".failed", Err: in.run.prepared.redact.Error(err)}
+	f := &machine.Failure{Category: in.call.Kind.Category(), Code: string(in.call.Kind) + ".failed", Err: in.run.prepared.redact.Error(err)}
 	var known *runtime.Error
 	switch {
 	case errors.As(err, &known) && known.Category != "" && known.Category != runtime.CategoryCancelled:
@@ -342,24 +299,20 @@ func (in *invocation) fault(err error) *machine.Failure {
 	return f
 }
 
-func configError(code diagnostics.Code, format string, args ...any) error {
-	return &runtime.Error{Category: runtime.CategoryConfig, Code: string(code), Err: fmt.Errorf(format, args...)}
-}
-
 // prepareTool finds the tool, puts the secrets into its arguments and checks them.
 func (in *invocation) prepareTool() error {
-	in.tool = &in.run.prepared.tools[in.call.index]
+	in.tool = &in.run.prepared.tools[in.call.Index]
 	if in.tool.tool == nil {
-		return configError(diagnostics.CodeMissingTool, "%s: tool %q is not there", in.call.pos, in.call.name)
+		return program.ConfigError(diagnostics.CodeMissingTool, "%s: tool %q is not there", in.call.Pos, in.call.Name)
 	}
 	in.resolve(in.tool.about)
-	if in.call.key != nil {
-		v, err := in.call.key.Eval(in.task)
+	if in.call.Key != nil {
+		v, err := in.call.Key.Eval(in.task)
 		if err != nil {
 			return &runtime.Error{Category: runtime.CategoryConfig, Code: "expr.failed", Err: err}
 		}
 		if in.key, err = value.Text(v); err != nil || in.key == "" {
-			return configError(diagnostics.CodeArguments, "%s: idempotency_key of %q must not be empty", in.call.pos, in.call.name)
+			return program.ConfigError(diagnostics.CodeArguments, "%s: idempotency_key of %q must not be empty", in.call.Pos, in.call.Name)
 		}
 	}
 	input, err := in.openSecrets()
@@ -368,28 +321,28 @@ func (in *invocation) prepareTool() error {
 	}
 	var ok bool
 	if in.args, ok = input.(map[string]any); !ok && input != nil { // of an expression
-		return configError(diagnostics.CodeArguments, "%s: the arguments of %q must be an object, not %s", in.call.pos, in.call.name, value.TypeName(input))
+		return program.ConfigError(diagnostics.CodeArguments, "%s: the arguments of %q must be an object, not %s", in.call.Pos, in.call.Name, value.TypeName(input))
 	}
 	if in.args == nil {
 		in.args = map[string]any{}
 	}
 	if in.tool.schema != nil {
 		if problems := in.tool.schema.Check(in.args); problems != nil {
-			return configError(diagnostics.CodeArguments, "%s: arguments of %q: %s", in.call.pos, in.call.name, schema.Describe(problems))
+			return program.ConfigError(diagnostics.CodeArguments, "%s: arguments of %q: %s", in.call.Pos, in.call.Name, schema.Describe(problems))
 		}
 	}
 	return nil
 }
 
 func (in *invocation) openSecrets() (any, error) {
-	if !in.call.secrets {
+	if !in.call.Secrets {
 		return in.input, nil
 	}
 	return expr.Open(in.input, func(name string) (string, error) {
 		if s, ok := in.run.prepared.secrets[name]; ok {
 			return s, nil
 		}
-		return "", configError(diagnostics.CodeMissingSecret, "%s: secret %q is not there", in.call.pos, name)
+		return "", program.ConfigError(diagnostics.CodeMissingSecret, "%s: secret %q is not there", in.call.Pos, name)
 	})
 }
 
@@ -397,7 +350,7 @@ func (in *invocation) openSecrets() (any, error) {
 func (in *invocation) callTool() (any, error) {
 	var m *runtime.Moment
 	if in.run.hooked() {
-		m = &runtime.Moment{Point: runtime.ToolBefore, Name: in.call.name}
+		m = &runtime.Moment{Point: runtime.ToolBefore, Name: in.call.Name}
 		m.Args, _ = in.run.prepared.redact.Value(in.args).(map[string]any)
 		if err := in.ask(*m); err != nil {
 			return nil, err
@@ -407,7 +360,7 @@ func (in *invocation) callTool() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := in.checkOutput(output, in.call.answer); err != nil {
+	if err := in.checkOutput(output, in.call.Answer); err != nil {
 		return nil, err
 	}
 	return output, nil
@@ -429,7 +382,7 @@ func (in *invocation) toolResult(m *runtime.Moment) (any, error) {
 }
 
 func (in *invocation) checkOutput(output any, want *schema.Schema) error {
-	if err := checkOutput(output, want, in.call.maxBytes, in.call.pos); err != nil {
+	if err := program.CheckOutput(output, want, in.call.MaxBytes, in.call.Pos); err != nil {
 		return &runtime.Error{Category: runtime.CategoryConfig, Code: "output.invalid", Err: err}
 	}
 	return nil
@@ -444,7 +397,7 @@ func (in *invocation) toolOutput() (any, error) {
 	if in.tool.values != nil {
 		output, size, err := value.Take(resp.value, in.run.limits.MaxOutputBytes)
 		if in.size = size; err != nil {
-			return nil, fmt.Errorf("tool %q returned what is not JSON: %w", in.call.name, err)
+			return nil, fmt.Errorf("tool %q returned what is not JSON: %w", in.call.Name, err)
 		}
 		return output, nil
 	}
@@ -456,7 +409,7 @@ func (in *invocation) toolOutput() (any, error) {
 	}
 	output, err := value.Decode(resp.text)
 	if err != nil {
-		return nil, fmt.Errorf("tool %q returned what is not JSON: %w", in.call.name, err)
+		return nil, fmt.Errorf("tool %q returned what is not JSON: %w", in.call.Name, err)
 	}
 	return output, nil
 }
@@ -478,21 +431,21 @@ func (in *invocation) askModel() (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if in.call.answer == nil {
+		if in.call.Answer == nil {
 			output := map[string]any{"text": text}
 			return output, in.checkOutput(output, nil)
 		}
-		answer, fault := in.call.answer.Answer(text)
+		answer, fault := in.call.Answer.Answer(text)
 		if fault == "" {
 			return answer, in.checkOutput(answer, nil)
 		}
 		turn := 1 + len(in.repairs)/2
 		if turn > maxRepairs {
 			return nil, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
-				Err: fmt.Errorf("%s: model %q gave no valid answer in %d turns: %s", in.call.pos, in.req.Model, turn, fault)}
+				Err: fmt.Errorf("%s: model %q gave no valid answer in %d turns: %s", in.call.Pos, in.req.Model, turn, fault)}
 		}
 		repair := []string{text, "That answer cannot be used: " + fault +
-			"\nAnswer again, with nothing but JSON that matches this schema:\n" + string(in.call.answerJSON)}
+			"\nAnswer again, with nothing but JSON that matches this schema:\n" + string(in.call.AnswerJSON)}
 		in.repairs = append(in.repairs, repair...)
 		more := *in.req // the model may have kept the request
 		more.Messages = withRepairs(in.req.Messages, repair)
@@ -603,7 +556,7 @@ func (in *invocation) content() any {
 	if !in.run.events.sinks.Wants().Content {
 		return nil
 	}
-	if in.call.kind != modelCall {
+	if in.call.Kind != program.ModelCall {
 		return in.run.prepared.redact.Value(in.args)
 	}
 	messages := make([]any, len(in.req.Messages))
@@ -616,7 +569,7 @@ func (in *invocation) content() any {
 // prepareModel makes the request of a model step of its input, and finds the model.
 func (in *invocation) prepareModel() error {
 	fields, _ := in.input.(map[string]any)
-	req := &runtime.Request{Run: in.run.id, Step: in.path, Model: in.call.name, Schema: in.call.answerJSON}
+	req := &runtime.Request{Run: in.run.id, Step: in.path, Model: in.call.Name, Schema: in.call.AnswerJSON}
 	if name, ok := fields["model"].(string); ok {
 		req.Model = name
 	}
@@ -642,13 +595,13 @@ func (in *invocation) prepareModel() error {
 		return in.badField("max_tokens", "an integer", n)
 	}
 	if in.model = in.run.prepared.offers.Models[req.Model]; in.model == nil {
-		return configError(diagnostics.CodeMissingModel, "%s: model %q is not there", in.call.pos, req.Model)
+		return program.ConfigError(diagnostics.CodeMissingModel, "%s: model %q is not there", in.call.Pos, req.Model)
 	}
 	req.Messages = withRepairs(req.Messages, in.repairs)
 	about, _ := in.model.(runtime.Described)
 	in.resolve(about)
 	in.req = req
-	if in.accounts, err = in.run.pricedAccounts(in.task, in.call.pos, req.Model); err != nil {
+	if in.accounts, err = in.run.pricedAccounts(in.task, in.call.Pos, req.Model); err != nil {
 		return err
 	}
 	if err := in.reserve(); err != nil {
@@ -659,7 +612,7 @@ func (in *invocation) prepareModel() error {
 }
 
 func (in *invocation) badField(name, want string, got any) error {
-	return configError("model.arguments", "%s: %s of a model step must be %s, not %s", in.call.pos, name, want, value.TypeName(got))
+	return program.ConfigError("model.arguments", "%s: %s of a model step must be %s, not %s", in.call.Pos, name, want, value.TypeName(got))
 }
 
 // messages makes the conversation of system, prompt and messages.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 
+	"github.com/braise-run/braise/internal/program"
+
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -28,7 +30,7 @@ type group struct {
 func (r *run) start(c machine.Command, inside **invocation) bool {
 	in := r.own
 	*in = invocation{}
-	in.run, in.task, in.call, in.input, in.path, in.ctx = r, c.Task, c.Task.Node().Adapter.(*call), c.Input, r.events.path(c.Task), r.ctx
+	in.run, in.task, in.call, in.input, in.path, in.ctx = r, c.Task, c.Task.Node().Adapter.(*program.Call), c.Input, r.events.path(c.Task), r.ctx
 	if r.ctx.Err() != nil {
 		if !r.cancelled {
 			r.cancel()
@@ -146,7 +148,7 @@ func (r *run) finish(in *invocation) {
 		return
 	}
 	if in.unknown = in.unknown || in.cutOff(); in.unknown {
-		r.callUnknown(in.path, in.call.name, in.why())
+		r.callUnknown(in.path, in.call.Name, in.why())
 	}
 	cancelled := in.failure != nil && in.failure.Category == string(runtime.CategoryCancelled)
 	if !cancelled || !r.cancelled { // what was cancelled from outside is done again when the run is recovered

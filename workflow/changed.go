@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/braise-run/braise/internal/program"
+
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/journal"
@@ -50,12 +52,12 @@ func (l *leg) workflow() (*Workflow, error) {
 	}
 	l.from = from
 	wf := l.opts.Workflow
-	if wf != nil && wf.digest == digest {
+	if wf != nil && wf.program.Digest == digest {
 		return wf, nil
 	}
 	if wf != nil && !l.opts.AcceptChanged {
 		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.definitionChanged",
-			Err: fmt.Errorf("run %q has another definition of recipe %q (%s, not %s)", l.runID, l.summary.Recipe, digest, wf.digest)}
+			Err: fmt.Errorf("run %q has another definition of recipe %q (%s, not %s)", l.runID, l.summary.Recipe, digest, wf.program.Digest)}
 	}
 	if text == nil {
 		if text, err = l.store.Definition(l.ctx, digest); err != nil {
@@ -70,7 +72,11 @@ func (l *leg) workflow() (*Workflow, error) {
 		l.old = rec
 		return wf, nil
 	}
-	return compile(rec, nil, true)
+	p, list, err := program.Compile(rec, nil, true)
+	if err != nil {
+		return nil, err
+	}
+	return &Workflow{Diagnostics: list, program: p}, nil
 }
 
 // redefine goes on with a run under another definition: steps that say something else now, and all
@@ -81,7 +87,7 @@ func (r *run) redefine(l *leg, g *given) error {
 	if err != nil {
 		return err
 	}
-	now, err := r.wf.recipe.StepDigests()
+	now, err := r.wf.program.Recipe.StepDigests()
 	if err != nil {
 		return err
 	}
@@ -135,8 +141,8 @@ func (r *run) redefine(l *leg, g *given) error {
 		return err
 	}
 	r.stamped = true
-	data := map[string]any{"digest": r.wf.digest, "generation": int64(generation), "kept": kept, "doubts": doubts, "worked": int64(r.clock.used)}
-	if text, err := r.wf.definition(); err != nil {
+	data := map[string]any{"digest": r.wf.program.Digest, "generation": int64(generation), "kept": kept, "doubts": doubts, "worked": int64(r.clock.used)}
+	if text, err := r.wf.program.Definition(); err != nil {
 		return err
 	} else if text != nil {
 		if data["definition"], err = value.Decode(text); err != nil {

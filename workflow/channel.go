@@ -6,12 +6,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/braise-run/braise/internal/program"
+
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
-	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/value"
-	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
@@ -29,7 +29,7 @@ func Send(ctx context.Context, runID, channel string, value any, rt *runtime.Run
 	l := &leg{ctx: ctx, rt: rt, opts: opts, runID: runID}
 	v, err := frozen(value)
 	if err != nil {
-		return l.refuse(configError(diagnostics.CodeInput, "%w", err))
+		return l.refuse(program.ConfigError(diagnostics.CodeInput, "%w", err))
 	}
 	l.sent = &sent{name: channel, value: v}
 	return l.run(nil)
@@ -49,106 +49,6 @@ type sent struct {
 	name  string
 	index int // of the channel, once the workflow is known
 	value any
-}
-
-// channelTypes are the kinds of channels by the words of recipes.
-var channelTypes = map[string]machine.ChannelKind{"value": machine.ValueChannel, "queue": machine.QueueChannel, "topic": machine.TopicChannel}
-
-func channelsOf(r *recipe.Recipe) []machine.Channel {
-	var list []machine.Channel
-	for _, c := range r.Channels {
-		list = append(list, machine.Channel{Name: c.Name, Kind: channelTypes[c.Kind]})
-	}
-	return list
-}
-
-// channelIndex finds a channel by its name; -1 when it is not there.
-func channelIndex(list []machine.Channel, name string) int {
-	return slices.IndexFunc(list, func(c machine.Channel) bool { return c.Name == name })
-}
-
-// channel lowers the channel that a step names; one that is not there was reported when the recipe was read.
-func (s *stepCompiler) channel(kind machine.Kind, name recipe.Name) {
-	s.node.Kind, s.node.Channel = kind, channelIndex(s.channels, name.Text)
-}
-
-func (s *stepCompiler) compileSend(src *recipe.Send, names *expr.Scope) {
-	s.channel(machine.Send, src.Channel)
-	s.with(src.Value, names)
-}
-
-func (s *stepCompiler) compileReceive(src *recipe.Receive, names *expr.Scope) {
-	s.channel(machine.Receive, src.Channel)
-	s.node.Timeout, s.node.OnEmpty.Fail = src.Timeout, src.OnEmpty.Fail
-	if set := src.OnEmpty.Set; set != nil {
-		t, refs := s.template(set, names)
-		s.node.OnEmpty.Set = t
-		s.refer(refs)
-	}
-}
-
-// users are the steps of one execution of a file that use a channel, by path.
-type users struct{ sends, receives []string }
-
-// afterSends returns by path what else comes before steps that receive, beside their needs: what they get
-// depends on all sends to the channel, and on who else receives. The first receive stands for that, and all
-// of them go round in a circle.
-func afterSends(r *recipe.Recipe) map[string][]string {
-	after := map[string][]string{}
-	var file func(r *recipe.Recipe, prefix string)
-	var steps func(list []recipe.Step, prefix string, channels map[string]*users)
-	body := func(b *recipe.Body, prefix string, channels map[string]*users) {
-		switch {
-		case b == nil:
-		case b.Recipe != nil:
-			file(b.Recipe, prefix)
-		default:
-			steps(b.Steps, prefix, channels)
-		}
-	}
-	steps = func(list []recipe.Step, prefix string, channels map[string]*users) {
-		for i := range list {
-			s, path := &list[i], prefix+list[i].ID
-			switch {
-			case s.Send != nil && channels[s.Send.Channel.Text] != nil:
-				u := channels[s.Send.Channel.Text]
-				u.sends = append(u.sends, path)
-			case s.Receive != nil && channels[s.Receive.Channel.Text] != nil:
-				u := channels[s.Receive.Channel.Text]
-				u.receives = append(u.receives, path)
-			case s.Loop != nil:
-				body(s.Loop.Body, path+"/", channels)
-			case s.Fork != nil:
-				for _, b := range s.Fork.Branches {
-					body(b.Body, path+"/"+b.Name+"/", channels)
-				}
-			case s.Switch != nil:
-				for _, c := range s.Switch.Cases {
-					body(c.Body, path+"/"+c.Name.Text+"/", channels)
-				}
-				body(s.Switch.Default, path+"/default/", channels)
-			default:
-				body(s.Body, path+"/", channels)
-			}
-		}
-	}
-	file = func(r *recipe.Recipe, prefix string) {
-		channels := map[string]*users{}
-		for _, c := range r.Channels {
-			channels[c.Name] = &users{}
-		}
-		steps(r.Steps, prefix, channels)
-		for _, u := range channels {
-			for i, path := range u.receives {
-				after[path] = []string{u.receives[(i+len(u.receives)-1)%len(u.receives)]}
-				if i == 0 {
-					after[path] = append(after[path], u.sends...)
-				}
-			}
-		}
-	}
-	file(r, "")
-	return after
 }
 
 // openReceive opens the pause of a step that waits for a value when nothing else can go on. One that is
@@ -228,7 +128,7 @@ func (r *run) waitingFor(channel int) (pauses []*openPause, others bool) {
 			pauses = append(pauses, r.pauses[i])
 		}
 	}
-	return pauses, len(pauses) == 0 || r.wf.graph.Channels[channel].Kind != machine.QueueChannel
+	return pauses, len(pauses) == 0 || r.wf.program.Graph.Channels[channel].Kind != machine.QueueChannel
 }
 
 // sentRecords are the records of a value from outside: answers, then what is left for others. In a run that
@@ -276,7 +176,7 @@ func (r *run) takeSent(s sent) {
 // applySent is takeSent for a record.
 func (r *run) applySent(data map[string]any) error {
 	name, _ := data["channel"].(string)
-	i := channelIndex(r.wf.graph.Channels, name)
+	i := program.ChannelIndex(r.wf.program.Graph.Channels, name)
 	if i < 0 {
 		return fmt.Errorf("there is no channel %q", name)
 	}
@@ -287,7 +187,7 @@ func (r *run) applySent(data map[string]any) error {
 // shareSent gives a new run a value that somebody sent to another one, unless it has no such channel.
 func (r *run) shareSent(data map[string]any) error {
 	name, _ := data["channel"].(string)
-	i := channelIndex(r.wf.graph.Channels, name)
+	i := program.ChannelIndex(r.wf.program.Graph.Channels, name)
 	if i < 0 {
 		return nil
 	}
@@ -307,8 +207,8 @@ func channelClosed(runID, channel string) *runtime.Error {
 
 // find finds the channel of a run that can take the value.
 func (s *sent) find(l *leg, wf *Workflow) error {
-	list := wf.graph.Channels
-	s.index = channelIndex(list, s.name)
+	list := wf.program.Graph.Channels
+	s.index = program.ChannelIndex(list, s.name)
 	switch {
 	case l.old != nil:
 		return &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.definitionChanged",
@@ -323,5 +223,5 @@ func (s *sent) find(l *leg, wf *Workflow) error {
 		names = append(names, c.Name)
 	}
 	return &runtime.Error{Category: runtime.CategoryConfig, Code: "channel.unknown",
-		Err: fmt.Errorf("recipe %q has no channel %q%s", wf.Name(), s.name, hintLine(diagnostics.DidYouMean(s.name, names)))}
+		Err: fmt.Errorf("recipe %q has no channel %q%s", wf.Name(), s.name, program.HintLine(diagnostics.DidYouMean(s.name, names)))}
 }

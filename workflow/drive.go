@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/braise-run/braise/internal/program"
+
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
@@ -163,7 +165,7 @@ func (r *run) leave(in *invocation) {
 	old := in // its worker's
 	in = &invocation{run: r, task: old.task, path: old.path, call: old.call, tool: old.tool, args: old.args, size: machine.Unknown}
 	in.ctx, in.open = old.ctx, true
-	if old.call.kind == agentCall {
+	if old.call.Kind == program.AgentCall {
 		r.leftOpen(old, context.Cause(old.ctx))
 	}
 	in.failure = notDone("the call ignored its context and was left behind")

@@ -94,7 +94,7 @@ func (r *run) endPaused(start trace.Event) *Outcome {
 		if r.journal.store = &local; r.rt.Cache != nil {
 			r.journal.store = &checkpoint.Memory{}
 		}
-		r.journal.run.Definition, r.journal.err = r.wf.definition()
+		r.journal.run.Definition, r.journal.err = r.wf.program.Definition()
 	}
 	var pauses []resume.Pause
 	for _, p := range r.pauses {
@@ -132,7 +132,7 @@ func statusOf(err error) Status {
 
 // outcome puts together how the run ended, and tells the sinks. output is the recipe's.
 func (r *run) outcome(start trace.Event, output any, err error) *Outcome {
-	out := &Outcome{Status: statusOf(err), RunID: r.id, Recipe: r.wf.recipe.Name, Output: output, Err: err}
+	out := &Outcome{Status: statusOf(err), RunID: r.id, Recipe: r.wf.program.Recipe.Name, Output: output, Err: err}
 	if err == nil && r.waits != nil {
 		out.Status, out.Token, out.Pauses = StatusPaused, r.waits[0].Token, r.waits
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/braise-run/braise/internal/program"
+
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/trace"
 )
@@ -132,7 +134,7 @@ func (e *events) emitEnd(t *machine.Task) {
 		took = e.now.Sub(e.list[t.First].At)
 	}
 	var content any
-	if c, ok := t.Node().Adapter.(*call); ok && c.kind != modelCall {
+	if c, ok := t.Node().Adapter.(*program.Call); ok && c.Kind != program.ModelCall {
 		content = t.Output()
 	}
 	e.emit(t, trace.StepEnd, e.path(t), stepEnd(t, took), content)

@@ -1,5 +1,7 @@
 package workflow
 
+import "github.com/braise-run/braise/internal/program"
+
 // failpoint is called at each boundary at which a process may die, with its name. Tests set it before
 // anything runs; otherwise it is nil.
 var failpoint func(name string)
@@ -36,10 +38,10 @@ func reached(name string) {
 
 // reachedCall is reached for a call of an adapter: of a tool or of a model.
 func (in *invocation) reachedCall(tool, model string) {
-	if failpoint == nil || in.call.kind == agentCall {
+	if failpoint == nil || in.call.Kind == program.AgentCall {
 		return
 	}
-	if in.call.kind == modelCall {
+	if in.call.Kind == program.ModelCall {
 		tool = model
 	}
 	failpoint(tool)

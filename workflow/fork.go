@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/braise-run/braise/internal/program"
+
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/journal"
@@ -39,14 +41,14 @@ func Fork(ctx context.Context, runID, atStep string, edits Edits, rt *runtime.Ru
 	if err != nil {
 		return l.refuse(err)
 	}
-	digests, err := wf.recipe.StepDigests()
+	digests, err := wf.program.Recipe.StepDigests()
 	if err != nil {
 		return l.refuse(err)
 	}
 	for _, path := range slices.Concat([]string{atStep}, slices.Sorted(maps.Keys(edits.Outputs))) {
 		if _, ok := digests[resume.DefinitionPath(path)]; !ok {
 			return l.refuse(&runtime.Error{Category: runtime.CategoryConfig, Code: "fork.unknownStep",
-				Err: fmt.Errorf("recipe %q has no step %q%s", wf.Name(), path, hintLine(diagnostics.DidYouMean(path, slices.Collect(maps.Keys(digests)))))})
+				Err: fmt.Errorf("recipe %q has no step %q%s", wf.Name(), path, program.HintLine(diagnostics.DidYouMean(path, slices.Collect(maps.Keys(digests)))))})
 		}
 	}
 	r := newRun(ctx, wf, l.rt)
@@ -83,13 +85,6 @@ func Fork(ctx context.Context, runID, atStep string, edits Edits, rt *runtime.Ru
 	return out, out.Err
 }
 
-func hintLine(hint string) string {
-	if hint == "" {
-		return ""
-	}
-	return "\n  hint: " + hint
-}
-
 // inputsOf reads what a run was begun with: the data of a recInput.
 func inputsOf(recs []checkpoint.Record) (map[string]any, error) {
 	for _, rec := range recs {
@@ -103,9 +98,9 @@ func inputsOf(recs []checkpoint.Record) (map[string]any, error) {
 // decideSteps lays the steps out for resume.Decide.
 func (wf *Workflow) decideSteps(digests map[string]string) []resume.Step {
 	var list []resume.Step
-	received := afterSends(wf.recipe)
-	var add func(steps []PlanStep)
-	add = func(steps []PlanStep) {
+	received := program.AfterSends(wf.program.Recipe)
+	var add func(steps []program.PlanStep)
+	add = func(steps []program.PlanStep) {
 		for _, s := range steps {
 			after := make([]string, len(s.Needs))
 			for i, need := range s.Needs {
@@ -236,7 +231,7 @@ func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs ma
 // asksOther reports whether a task that is about to wait asks another question than an answered one.
 func (r *run) asksOther(t *machine.Task, question string) bool {
 	i := slices.IndexFunc(r.pending, func(c machine.Command) bool { return c.Op == machine.Open && c.Task == t })
-	kind, ok := t.Node().Adapter.(waitKind)
+	kind, ok := t.Node().Adapter.(program.WaitKind)
 	if i < 0 || !ok {
 		return false
 	}

@@ -221,8 +221,8 @@ func (c *journalCase) past(t *testing.T, store checkpoint.Store, journal string)
 	for _, s := range past.Steps {
 		told = append(told, "step "+plainJSON(t, s))
 	}
-	for _, p := range past.Pauses {
-		told = append(told, "pause "+plainJSON(t, p))
+	for _, id := range value.SortedKeys(past.Opened) {
+		told = append(told, "pause "+plainJSON(t, past.Opened[id]))
 	}
 	for _, e := range past.Events {
 		told = append(told, toldEvent(t, e))

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/braise-run/braise/internal/program"
+
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/machine"
@@ -40,7 +42,7 @@ func (r *run) openWait(c machine.Command) {
 		r.openReceive(c.Task)
 		return
 	}
-	p, err := pauseOf(c.Task.Node().Adapter.(waitKind), c.Input, r.events.now)
+	p, err := pauseOf(c.Task.Node().Adapter.(program.WaitKind), c.Input, r.events.now)
 	if err != nil {
 		r.refuseWait(c.Task, r.m.Decided(), &machine.Failure{Category: string(runtime.CategoryConfig), Code: "wait.arguments", Err: err})
 		return
@@ -273,7 +275,7 @@ func (r *run) closePauses(t *machine.Task) {
 
 // decideCall goes on with a call of which nobody knew whether it had its effect.
 func (r *run) decideCall(t *machine.Task, answer any) {
-	output, failure, over := settledBy(t.Node().Adapter.(*call), answer)
+	output, failure, over := settledBy(t.Node().Adapter.(*program.Call), answer)
 	if !over {
 		r.m.Again(t)
 		return
@@ -310,17 +312,9 @@ func withMembers(rec checkpoint.Record, more map[string]any) (checkpoint.Record,
 	return checkpoint.NewRecord(rec.At, rec.Kind, rec.Path, data)
 }
 
-// waitKind is what a step waits for.
-type waitKind string
-
-const (
-	waitHuman waitKind = "human"
-	waitTime  waitKind = "wait"
-)
-
 // pauseOf makes the pause of a human or a wait step of its arguments, which the recipe's reader and
 // expressions have made.
-func pauseOf(kind waitKind, input any, now time.Time) (p resume.Pause, err error) {
+func pauseOf(kind program.WaitKind, input any, now time.Time) (p resume.Pause, err error) {
 	fields, _ := input.(map[string]any)
 	text := func(name string) string {
 		v, known := fields[name]
@@ -341,7 +335,7 @@ func pauseOf(kind waitKind, input any, now time.Time) (p resume.Pause, err error
 		}
 		return d
 	}
-	if kind == waitTime {
+	if kind == program.WaitTime {
 		switch event := text("event"); {
 		case event != "":
 			p = resume.Pause{Kind: resume.External, Reason: event}

@@ -5,35 +5,19 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/braise-run/braise/internal/program"
+
 	"github.com/braise-run/braise/recipe"
 )
 
 // Plan is what a run of a workflow would do, without doing it: steps in plan order, their edges,
 // and what they need.
 type Plan struct {
-	Recipe   string     `json:"recipe"`
-	Version  string     `json:"version,omitempty"`
-	Digest   string     `json:"digest"` // of the recipe
-	Steps    []PlanStep `json:"steps"`
-	Requires Requires   `json:"requires"`
-}
-
-// PlanStep is one step of a plan.
-type PlanStep struct {
-	ID       string     `json:"id"` // a path inside bodies: both/left/ask
-	Uses     string     `json:"uses"`
-	Needs    []Edge     `json:"needs"` // in declaration order
-	When     string     `json:"when,omitempty"`
-	Trigger  string     `json:"trigger"`
-	Foreach  bool       `json:"foreach,omitempty"`
-	Priority int        `json:"priority"`
-	Body     []PlanStep `json:"body,omitempty"` // of a composite
-}
-
-// Edge says that a step waits for another one.
-type Edge struct {
-	Step string `json:"step"`
-	Kind string `json:"kind"` // data: an expression reads it; order: only needs names it
+	Recipe   string             `json:"recipe"`
+	Version  string             `json:"version,omitempty"`
+	Digest   string             `json:"digest"` // of the recipe
+	Steps    []program.PlanStep `json:"steps"`
+	Requires Requires           `json:"requires"`
 }
 
 // Requires lists by name what a run needs, sorted.
@@ -46,51 +30,15 @@ type Requires struct {
 // Plan returns what a run would do. It is pure: no runtime, no call.
 func (wf *Workflow) Plan() *Plan {
 	return &Plan{
-		Recipe: wf.recipe.Name, Version: wf.recipe.Version, Digest: wf.recipe.Digest, Steps: prefixed(wf.steps, ""),
-		Requires: Requires{Models: names(wf.models), Tools: names(wf.tools), Secrets: names(wf.secrets)},
+		Recipe: wf.program.Recipe.Name, Version: wf.program.Recipe.Version, Digest: wf.program.Recipe.Digest, Steps: program.Prefixed(wf.program.Steps, ""),
+		Requires: Requires{Models: names(wf.program.Models), Tools: names(wf.program.Tools), Secrets: names(wf.program.Secrets)},
 	}
 }
 
-func names(uses []use) []string {
+func names(uses []program.Use) []string {
 	list := make([]string, len(uses))
 	for i := range uses {
-		list[i] = uses[i].name
-	}
-	return list
-}
-
-func planStep(s *compiledStep, all []compiledStep, prefix string) PlanStep {
-	p := PlanStep{
-		ID: prefix + s.src.ID, Uses: s.src.Uses.Text, Needs: []Edge{}, When: s.src.When.Text,
-		Trigger: string(s.src.Trigger), Foreach: s.src.Foreach != nil, Priority: s.src.Priority, Body: s.sub,
-	}
-	if p.Trigger == "" {
-		p.Trigger = string(recipe.AllSuccess)
-	}
-	for _, i := range s.sortedEdges() {
-		kind := "order"
-		if s.edges[i] {
-			kind = "data"
-		}
-		p.Needs = append(p.Needs, Edge{Step: prefix + all[i].src.ID, Kind: kind})
-	}
-	return p
-}
-
-// prefixed copies steps with a prefix before every id.
-func prefixed(steps []PlanStep, prefix string) []PlanStep {
-	if steps == nil {
-		return nil
-	}
-	list := make([]PlanStep, len(steps))
-	for i, s := range steps {
-		s.ID = prefix + s.ID
-		needs := make([]Edge, len(s.Needs))
-		for j, e := range s.Needs {
-			needs[j] = Edge{prefix + e.Step, e.Kind}
-		}
-		s.Needs, s.Body = needs, prefixed(s.Body, prefix)
-		list[i] = s
+		list[i] = uses[i].Name
 	}
 	return list
 }
@@ -118,7 +66,7 @@ func (p *Plan) Text() string {
 	return b.String()
 }
 
-func writeSteps(b *strings.Builder, steps []PlanStep, indent string) {
+func writeSteps(b *strings.Builder, steps []program.PlanStep, indent string) {
 	for i, s := range steps {
 		fmt.Fprintf(b, "%s%d. %s  %s", indent, i+1, s.ID, s.Uses)
 		if s.Foreach {
@@ -148,7 +96,7 @@ func (p *Plan) Mermaid() string {
 	return b.String()
 }
 
-func writeMermaid(b *strings.Builder, steps []PlanStep, indent string) {
+func writeMermaid(b *strings.Builder, steps []program.PlanStep, indent string) {
 	for _, s := range steps {
 		label := fmt.Sprintf(`"%s<br/>%s"`, s.ID, mermaidText.Replace(s.Uses))
 		switch {
@@ -179,3 +127,9 @@ var (
 // nodeID turns a path into an identifier of mermaid: its ids cannot hold a slash, those of steps no
 // capital, and "end" is a word of its own.
 func nodeID(path string) string { return "s_" + strings.ReplaceAll(path, "/", "_S_") }
+
+// PlanStep is one step of a plan.
+type PlanStep = program.PlanStep
+
+// Edge says that a step waits for another one.
+type Edge = program.Edge

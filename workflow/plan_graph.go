@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/braise-run/braise/internal/program"
+
 	"github.com/dominikbraun/graph"
 	"github.com/dominikbraun/graph/draw"
 )
@@ -30,7 +32,7 @@ func (p *Plan) Reduced() (*Plan, error) {
 	return &reduced, nil
 }
 
-func countPlan(steps []PlanStep) int {
+func countPlan(steps []program.PlanStep) int {
 	n := len(steps)
 	for i := range steps {
 		n += countPlan(steps[i].Body)
@@ -39,7 +41,7 @@ func countPlan(steps []PlanStep) int {
 }
 
 // reduce copies the steps of a body, and those in their bodies, with the edges that are left.
-func reduce(steps []PlanStep) ([]PlanStep, error) {
+func reduce(steps []program.PlanStep) ([]program.PlanStep, error) {
 	if steps == nil {
 		return nil, nil
 	}
@@ -54,7 +56,7 @@ func reduce(steps []PlanStep) ([]PlanStep, error) {
 	list := slices.Clone(steps)
 	for i := range list {
 		s := &list[i]
-		s.Needs = slices.DeleteFunc(slices.Clone(s.Needs), func(e Edge) bool {
+		s.Needs = slices.DeleteFunc(slices.Clone(s.Needs), func(e program.Edge) bool {
 			_, err := left.Edge(e.Step, s.ID)
 			return err != nil
 		})
@@ -67,7 +69,7 @@ func reduce(steps []PlanStep) ([]PlanStep, error) {
 
 // addSteps adds the steps of one body to a graph, with the edges between them. look says how a step
 // is drawn; nil: in no way.
-func addSteps(g graph.Graph[string, string], steps []PlanStep, look func(*PlanStep) map[string]string) error {
+func addSteps(g graph.Graph[string, string], steps []program.PlanStep, look func(*program.PlanStep) map[string]string) error {
 	for i := range steps {
 		var attributes map[string]string
 		if look != nil {
@@ -134,8 +136,8 @@ func (p *Plan) DOT() string {
 }
 
 // addTree adds the steps of a body, and those in their bodies.
-func addTree(g graph.Graph[string, string], steps []PlanStep) error {
-	err := addSteps(g, steps, func(s *PlanStep) map[string]string {
+func addTree(g graph.Graph[string, string], steps []program.PlanStep) error {
+	err := addSteps(g, steps, func(s *program.PlanStep) map[string]string {
 		if len(s.Body) > 0 { // its cluster has the name
 			return map[string]string{"shape": "point"}
 		}
@@ -147,10 +149,10 @@ func addTree(g graph.Graph[string, string], steps []PlanStep) error {
 	return err
 }
 
-func dotLabel(s *PlanStep) string { return s.ID + `\n` + dotText.Replace(s.Uses) }
+func dotLabel(s *program.PlanStep) string { return s.ID + `\n` + dotText.Replace(s.Uses) }
 
 // rankStatements numbers what statements are about: a step, or an edge.
-func rankStatements(rank map[string]int, steps []PlanStep) {
+func rankStatements(rank map[string]int, steps []program.PlanStep) {
 	for i := range steps {
 		rank[fmt.Sprintf("%q", steps[i].ID)] = len(rank)
 		rankStatements(rank, steps[i].Body)
@@ -163,7 +165,7 @@ func rankStatements(rank map[string]int, steps []PlanStep) {
 }
 
 // writeClusters draws a box around every body, which the library cannot.
-func writeClusters(b *strings.Builder, steps []PlanStep, indent string) {
+func writeClusters(b *strings.Builder, steps []program.PlanStep, indent string) {
 	for i := range steps {
 		s := &steps[i]
 		if len(s.Body) == 0 {

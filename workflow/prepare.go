@@ -2,18 +2,17 @@ package workflow
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
+
+	"github.com/braise-run/braise/internal/program"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/internal/value"
-	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -62,25 +61,25 @@ func (wf *Workflow) Check(ctx context.Context, rt *runtime.Runtime) (diagnostics
 //
 // With an error, which only secrets cause, the findings are there all the same.
 func (wf *Workflow) prepare(ctx context.Context, rt *runtime.Runtime) (*prepared, error) {
-	p := &prepared{tools: make([]boundTool, len(wf.tools)), offers: rt.Resolve()}
+	p := &prepared{tools: make([]boundTool, len(wf.program.Tools)), offers: rt.Resolve()}
 	for _, d := range wf.Diagnostics {
 		if d.Code != diagnostics.CodeMissingTool { // said again below, if it is still so
 			p.list = append(p.list, d)
 		}
 	}
-	for _, u := range wf.models {
-		if m := p.offers.Models[u.name]; m == nil {
+	for _, u := range wf.program.Models {
+		if m := p.offers.Models[u.Name]; m == nil {
 			p.missing(u, "model", diagnostics.CodeMissingModel, slices.Collect(maps.Keys(p.offers.Models)))
 		} else if d, ok := m.(runtime.Described); ok {
-			p.list = append(p.list, p.offers.Unmet(fmt.Sprintf("model %q", u.name), d.Metadata().Requires)...)
+			p.list = append(p.list, p.offers.Unmet(fmt.Sprintf("model %q", u.Name), d.Metadata().Requires)...)
 		}
 	}
 	p.checkPrices(wf, rt)
-	p.bindPorts(wf.ports, rt)
+	p.bindPorts(wf.program.Ports, rt)
 	p.bindTools(wf, rt)
 	err := p.readSecrets(ctx, wf, rt)
-	for _, u := range wf.capabilities {
-		if !p.offers.Has(u.name) {
+	for _, u := range wf.program.Capabilities {
+		if !p.offers.Has(u.Name) {
 			p.missing(u, "capability", diagnostics.CodeMissingCapability, nil)
 		}
 	}
@@ -96,16 +95,16 @@ func (p *prepared) plugins(ctx context.Context, wf *Workflow) error {
 	missing, err := p.offers.MissingSecrets(ctx)
 	p.list = append(p.list, missing...)
 	points := []runtime.Point{runtime.RunInit, runtime.RunFinish}
-	if len(wf.graph.Nodes) > 0 {
+	if len(wf.program.Graph.Nodes) > 0 {
 		points = append(points, runtime.StepBefore, runtime.StepAfter)
 	}
-	for _, c := range wf.calls {
-		switch c.kind {
-		case modelCall:
+	for _, c := range wf.program.Calls {
+		switch c.Kind {
+		case program.ModelCall:
 			points = append(points, runtime.ModelBefore, runtime.ModelAfter)
-		case toolCall:
+		case program.ToolCall:
 			points = append(points, runtime.ToolBefore, runtime.ToolAfter)
-		case agentCall:
+		case program.AgentCall:
 			points = append(points, runtime.ModelBefore, runtime.ModelAfter, runtime.ToolBefore, runtime.ToolAfter)
 		}
 	}
@@ -117,29 +116,17 @@ func (p *prepared) plugins(ctx context.Context, wf *Workflow) error {
 }
 
 // missing reports a name that the runtime does not offer.
-func (p *prepared) missing(u use, what string, code diagnostics.Code, offered []string) {
-	p.list = append(p.list, missing(u, what, code, offered))
-}
-
-func missing(u use, what string, code diagnostics.Code, offered []string) diagnostics.Diagnostic {
-	d := diagnostics.Diagnostic{
-		Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: code,
-		Message: fmt.Sprintf("%s %q is not there; step %q needs it", what, u.name, u.step),
-		Hint:    diagnostics.DidYouMean(u.name, offered), Position: u.pos, Step: u.step,
-	}
-	if u.required {
-		d.Kind, d.Message = diagnostics.KindRequirement, fmt.Sprintf("%s %q is not there; the recipe requires it", what, u.name)
-	}
-	return d
+func (p *prepared) missing(u program.Use, what string, code diagnostics.Code, offered []string) {
+	p.list = append(p.list, program.Missing(u, what, code, offered))
 }
 
 func (p *prepared) bindTools(wf *Workflow, rt *runtime.Runtime) {
-	if len(wf.tools) == 0 {
+	if len(wf.program.Tools) == 0 {
 		return
 	}
 	specs := p.offers.ToolSpecs()
 	for n, spec := range specs {
-		i := indexOf(wf.tools, spec.Name)
+		i := program.IndexOf(wf.program.Tools, spec.Name)
 		if i < 0 {
 			continue
 		}
@@ -155,10 +142,10 @@ func (p *prepared) bindTools(wf *Workflow, rt *runtime.Runtime) {
 			p.tools[i].schema, _ = schema.Compile(spec.Parameters) // good: Runtime.Validate has seen it
 		}
 	}
-	for i, u := range wf.tools {
+	for i, u := range wf.program.Tools {
 		if d, ok := p.tools[i].tool.(runtime.Described); ok {
 			p.tools[i].about = d
-			p.list = append(p.list, p.offers.Unmet(fmt.Sprintf("tool %q", u.name), d.Metadata().Requires)...)
+			p.list = append(p.list, p.offers.Unmet(fmt.Sprintf("tool %q", u.Name), d.Metadata().Requires)...)
 		}
 	}
 	var agents []string // tools that only agents have
@@ -173,19 +160,11 @@ func (p *prepared) bindTools(wf *Workflow, rt *runtime.Runtime) {
 		d.Level, d.Kind = diagnostics.Warn, diagnostics.KindContract
 		p.list = append(p.list, d)
 	}
-	for i, u := range wf.tools {
-		if u.required && p.tools[i].tool == nil && !u.ofAgents(agents) {
-			p.missing(u, "tool", diagnostics.CodeMissingTool, toolNames(specs))
+	for i, u := range wf.program.Tools {
+		if u.Required && p.tools[i].tool == nil && !u.OfAgents(agents) {
+			p.missing(u, "tool", diagnostics.CodeMissingTool, program.ToolNames(specs))
 		}
 	}
-}
-
-func toolNames(specs []runtime.ToolSpec) []string {
-	names := make([]string, len(specs))
-	for i := range specs {
-		names[i] = specs[i].Name
-	}
-	return names
 }
 
 // toolCheck is what checking the calls against some tools has found.
@@ -195,16 +174,13 @@ type toolCheck struct {
 	list   diagnostics.List
 }
 
-// ofAgents reports whether a tool is one of those that only agents have, and nothing else calls it.
-func (u *use) ofAgents(tools []string) bool { return !u.called && slices.Contains(tools, u.name) }
-
 // checkTools checks the calls of tools against what is known of the tools: a name that is not
 // there is a warning, arguments that cannot fit are an error. Most runs have the tools of the run
 // before; what was found then stands.
 func (wf *Workflow) checkTools(specs []runtime.ToolSpec, agents []string) diagnostics.List {
 	last := wf.checked.Load()
 	if last == nil || !slices.EqualFunc(specs, last.specs, sameParameters) || !slices.Equal(agents, last.agents) {
-		last = &toolCheck{slices.Clone(specs), agents, wf.findInTools(specs, agents)}
+		last = &toolCheck{slices.Clone(specs), agents, wf.program.FindInTools(specs, agents)}
 		wf.checked.Store(last)
 	}
 	return last.list
@@ -214,102 +190,27 @@ func sameParameters(a, b runtime.ToolSpec) bool {
 	return a.Name == b.Name && bytes.Equal(a.Parameters, b.Parameters)
 }
 
-func (wf *Workflow) findInTools(specs []runtime.ToolSpec, agents []string) diagnostics.List {
-	var list diagnostics.List
-	byName := make(map[string]runtime.ToolSpec, len(specs))
-	for _, s := range specs {
-		byName[s.Name] = s
-	}
-	for _, u := range wf.tools {
-		if _, ok := byName[u.name]; !ok && u.step != "" && !u.required && !u.ofAgents(agents) {
-			list = append(list, missing(u, "tool", diagnostics.CodeMissingTool, toolNames(specs)))
-		}
-	}
-	var suggest suggester
-	for _, call := range wf.calls {
-		spec, ok := byName[call.name]
-		if call.kind != toolCall || !ok || spec.Parameters == nil {
-			continue
-		}
-		s, err := schema.Compile(spec.Parameters)
-		if err != nil {
-			continue // the tool's fault: Runtime.Validate reports it
-		}
-		for _, problem := range s.Check(argumentsAsWritten(call.with)) {
-			if pos, known := locate(call.with, problem, call.pos); known {
-				hint := ""
-				if problem.Known != nil {
-					tokens := value.Tokens(problem.Path)
-					hint = suggest.hint(tokens[len(tokens)-1], func() []string { return problem.Known })
-				}
-				list = append(list, diagnostics.Diagnostic{
-					Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeArguments,
-					Message: fmt.Sprintf("arguments of %q: %s", call.name, schema.Describe([]schema.Problem{problem})),
-					Hint:    cmp.Or(hint, "braise kinds "+call.name+" lists its arguments"), Position: pos, Step: call.step,
-				})
-			}
-		}
-	}
-	return list
-}
-
-func argumentsAsWritten(v *recipe.Value) any {
-	if v == nil {
-		return map[string]any{}
-	}
-	return v.Literal()
-}
-
-// locate finds the place that a problem of literal arguments is about. It is not known when an
-// expression will give the value there, a part of it, or what holds it.
-func locate(v *recipe.Value, problem schema.Problem, whole diagnostics.Position) (pos diagnostics.Position, known bool) {
-	if v == nil {
-		return whole, true
-	}
-	pos = v.Pos
-	tokens := value.Tokens(problem.Path)
-	for i, token := range tokens {
-		switch f := v.Field(token); {
-		case v.IsMap && f == nil:
-			return pos, true // a member that is missing
-		case v.IsMap && problem.Known != nil && i == len(tokens)-1:
-			return f.Pos, true // whatever its value will be
-		case v.IsMap:
-			v, pos = f.Value, f.Value.Pos
-		case v.IsList:
-			item, err := strconv.Atoi(token)
-			if err != nil || item < 0 || item >= len(v.List) {
-				return pos, true
-			}
-			v, pos = v.List[item], v.List[item].Pos
-		default:
-			return pos, !v.HasExpression()
-		}
-	}
-	return pos, !v.HasExpression()
-}
-
 func (p *prepared) readSecrets(ctx context.Context, wf *Workflow, rt *runtime.Runtime) error {
-	if len(wf.secrets) == 0 {
+	if len(wf.program.Secrets) == 0 {
 		return nil
 	}
-	p.secrets = make(map[string]string, len(wf.secrets))
+	p.secrets = make(map[string]string, len(wf.program.Secrets))
 	var texts []string
-	for _, u := range wf.secrets {
+	for _, u := range wf.program.Secrets {
 		text, err := "", runtime.ErrNoSecret
 		if rt.Secrets != nil {
-			text, err = rt.Secrets.Secret(ctx, u.name)
+			text, err = rt.Secrets.Secret(ctx, u.Name)
 		}
 		switch {
 		case errors.Is(err, runtime.ErrNoSecret):
 			p.missing(u, "secret", diagnostics.CodeMissingSecret, nil)
 		case err != nil:
-			return &runtime.Error{Category: runtime.CategoryInfra, Code: "secret.failed", Err: fmt.Errorf("secret %q cannot be read: %w", u.name, err)}
+			return &runtime.Error{Category: runtime.CategoryInfra, Code: "secret.failed", Err: fmt.Errorf("secret %q cannot be read: %w", u.Name, err)}
 		case len(text) < runtime.MinSecretBytes:
 			return &runtime.Error{Category: runtime.CategoryConfig, Code: "secret.tooShort",
-				Err: fmt.Errorf("secret %q has under %d bytes, too few to keep it out of results", u.name, runtime.MinSecretBytes)}
+				Err: fmt.Errorf("secret %q has under %d bytes, too few to keep it out of results", u.Name, runtime.MinSecretBytes)}
 		default:
-			p.secrets[u.name] = text
+			p.secrets[u.Name] = text
 			texts = append(texts, text)
 		}
 	}

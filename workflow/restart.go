@@ -228,11 +228,11 @@ func (r *run) beginAgain(answered *openPause) {
 // newMachine makes the machine of a generation of one that is zero or cleared.
 func (r *run) newMachine(m *machine.Machine) *machine.Machine {
 	wall, name := r.wallTime()
-	return m.Begin(r.wf.graph, r.journal.inputs, machine.Options{
+	return m.Begin(r.wf.program.Graph, r.journal.inputs, machine.Options{
 		MaxParallel: r.maxParallel(), MaxItems: r.limits.MaxItems, WallTime: wall, WallTimeName: name, Grace: r.limits.Grace,
 		MaxTasks: r.limits.MaxSteps, MaxOutput: r.limits.MaxOutputBytes, MaxOutputs: r.limits.MaxRunBytes,
 		Run: func() map[string]any {
-			return map[string]any{"id": r.id, "recipe": r.wf.recipe.Name, "version": r.wf.recipe.Version}
+			return map[string]any{"id": r.id, "recipe": r.wf.program.Recipe.Name, "version": r.wf.program.Recipe.Version}
 		},
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/braise-run/braise/internal/program"
+
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/machine"
@@ -286,7 +288,7 @@ func (r *run) lacks(l *leg) error {
 		switch d.Code {
 		case diagnostics.CodeMissingModel, diagnostics.CodeMissingTool, diagnostics.CodeMissingSecret, diagnostics.CodeMissingRetriever, diagnostics.CodeMissingCapability:
 			if step != "" && !ended[step] {
-				return configError(d.Code, "the run is left as it is: %s", d.Message)
+				return program.ConfigError(d.Code, "the run is left as it is: %s", d.Message)
 			}
 		}
 	}
@@ -438,7 +440,7 @@ func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string
 		r.spent(task, usageOf(data))
 		r.m.Spend(task, usageOf(data).micros)
 		if data["unknown"] == true {
-			r.callUnknown(rec.Path, task.Node().Adapter.(*call).name, nil)
+			r.callUnknown(rec.Path, task.Node().Adapter.(*program.Call).Name, nil)
 		}
 		r.m.Finish(task, data["output"], machine.Unknown, failureOf(data["error"]))
 	case recAgent:
@@ -619,8 +621,8 @@ func (r *run) openAgain(l *leg) (map[string]any, error) {
 	inputs, _ := data["inputs"].(map[string]any)
 	r.interrupt = interruptOf(data)
 	if l.old != nil || l.from > 0 { // the definition may have others
-		if inputs, err = r.wf.inputs.check(inputs); err != nil {
-			return nil, configError(diagnostics.CodeInput, "the run's inputs: %w", err)
+		if inputs, err = r.wf.program.Inputs.Check(inputs); err != nil {
+			return nil, program.ConfigError(diagnostics.CodeInput, "the run's inputs: %w", err)
 		}
 	}
 	return inputs, r.strict()

@@ -3,31 +3,19 @@ package workflow
 import (
 	"fmt"
 
+	"github.com/braise-run/braise/internal/program"
+
 	"github.com/braise-run/braise/diagnostics"
-	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/value"
-	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"
 )
 
-// retrieverName is the name of the retriever in events: a runtime has one, and recipes do not name it.
-const retrieverName = "retriever"
-
-func (s *stepCompiler) compileRetrieve(src *recipe.Step, names *expr.Scope) {
-	query, refs := s.template(src.Retrieve.Query, names)
-	s.refer(refs)
-	s.node.With = expr.Map([]string{"query", "top_k"}, []*expr.Template{query, expr.Literal(int64(src.Retrieve.TopK))})
-	s.node.Bound()
-	s.need(usePort, retrieverName, src.Uses.Pos, s.path())
-	s.compileCall(src, retrieverCall, retrieverName)
-}
-
 // bindPorts reports ports that are not there, or that lack something.
-func (p *prepared) bindPorts(ports []use, rt *runtime.Runtime) {
+func (p *prepared) bindPorts(ports []program.Use, rt *runtime.Runtime) {
 	for _, u := range ports {
 		port, name, code := any(rt.Retriever), "retriever", diagnostics.CodeMissingRetriever
-		switch u.name {
+		switch u.Name {
 		case "memory":
 			port, name, code = rt.Memory, "memory", diagnostics.CodeMissingCapability
 		case "skills":
@@ -36,7 +24,7 @@ func (p *prepared) bindPorts(ports []use, rt *runtime.Runtime) {
 		if port == nil {
 			p.list = append(p.list, diagnostics.Diagnostic{
 				Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: code,
-				Message: fmt.Sprintf("there is no %s; step %q needs it", name, u.step), Position: u.pos, Step: u.step,
+				Message: fmt.Sprintf("there is no %s; step %q needs it", name, u.Step), Position: u.Pos, Step: u.Step,
 			})
 		} else if d, ok := port.(runtime.Described); ok {
 			p.list = append(p.list, p.offers.Unmet("the "+name, d.Metadata().Requires)...)
@@ -47,11 +35,11 @@ func (p *prepared) bindPorts(ports []use, rt *runtime.Runtime) {
 // prepareRetriever checks the query of a retrieve step.
 func (in *invocation) prepareRetriever() error {
 	if in.run.rt.Retriever == nil {
-		return configError(diagnostics.CodeMissingRetriever, "%s: there is no retriever", in.call.pos)
+		return program.ConfigError(diagnostics.CodeMissingRetriever, "%s: there is no retriever", in.call.Pos)
 	}
 	in.args, _ = in.input.(map[string]any)
 	if _, ok := in.args["query"].(string); !ok {
-		return configError("retriever.arguments", "%s: query of a retrieve step must be a string, not %s", in.call.pos, value.TypeName(in.args["query"]))
+		return program.ConfigError("retriever.arguments", "%s: query of a retrieve step must be a string, not %s", in.call.Pos, value.TypeName(in.args["query"]))
 	}
 	about, _ := in.run.rt.Retriever.(runtime.Described)
 	in.resolve(about)
@@ -79,7 +67,7 @@ func (in *invocation) retrieve() (any, error) {
 	if in.run.prepared.redact != nil {
 		output, in.size = in.run.prepared.redact.Value(output), machine.Unknown
 	}
-	return output, in.checkOutput(output, in.call.answer)
+	return output, in.checkOutput(output, in.call.Answer)
 }
 
 func documentList(found []runtime.Document) []any {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/braise-run/braise/internal/program"
+
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/machine"
@@ -16,9 +18,6 @@ import (
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
-
-// rollbackTime is how long a rollback may take where neither the step nor defaults gives a timeout.
-const rollbackTime = time.Minute
 
 // rollbackMark follows the path of a task in the path of its rollback.
 const rollbackMark = "!rollback"
@@ -87,7 +86,7 @@ func (r *run) leftToUndo() *runtime.Error {
 //  4. note how that went, and tell
 func (r *run) undo(t *machine.Task, path string) *runtime.Error {
 	rb := t.Node().Rollback
-	in := &invocation{run: r, task: t, call: rb.Adapter.(*call), path: path, ordinal: 1, ctx: r.ctx, told: make(chan detailed)}
+	in := &invocation{run: r, task: t, call: rb.Adapter.(*program.Call), path: path, ordinal: 1, ctx: r.ctx, told: make(chan detailed)}
 	repeatable, err := in.prepareRollback(rb)
 	switch begun := r.rolled[path] == rollbackBegun; {
 	case err != nil:

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
 )
 
 // room is memory that one run of a workflow after the other may use. None of it is in an outcome.
@@ -26,8 +27,8 @@ func (wf *Workflow) moveIn() *room {
 // nothing but its driver made calls, which were all of tools. What a worker, a timer or a stream of a
 // model has may outlive the run. The run itself is left behind where something may still look at it.
 func (r *run) moveOut() {
-	for _, c := range r.wf.calls {
-		if c.kind != toolCall {
+	for _, c := range r.wf.program.Calls {
+		if c.Kind != program.ToolCall {
 			return
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/braise-run/braise/internal/program"
+
 	"github.com/google/uuid"
 
 	"github.com/braise-run/braise/checkpoint"
@@ -177,13 +179,13 @@ func (r *run) execute(open func() (map[string]any, error), ready func() error) (
 	r.journal.inputs = inputs
 	r.m = r.newMachine(r.room.machine)
 	r.m.Tell(r.events.now)
-	steps := len(r.wf.graph.Nodes)
+	steps := len(r.wf.program.Graph.Nodes)
 	r.events.reserve(start, steps)
 	if r.rt.Store == nil {
 		r.journal.entries = slices.Grow(r.journal.entries, steps+1)
 	}
 	r.over = make(chan struct{})
-	if r.wf.overlaps {
+	if r.wf.program.Overlaps {
 		r.slots = make(chan struct{}, r.maxParallel())
 	}
 	if err := ready(); err != nil {
@@ -209,7 +211,7 @@ func (r *run) execute(open func() (map[string]any, error), ready func() error) (
 
 // about is the payload of run.start.
 func (r *run) about() trace.Data {
-	switch about := r.wf.about; {
+	switch about := r.wf.program.About; {
 	case r.leg == nil:
 		return about
 	case r.leg.recover:
@@ -241,7 +243,7 @@ func (r *run) release() {
 
 // maxParallel is the lowest bound that recipe and host set, else the default.
 func (r *run) maxParallel() int {
-	inRecipe, inHost := r.wf.recipe.Limits.MaxParallel, r.rt.Limits.MaxParallel
+	inRecipe, inHost := r.wf.program.Recipe.Limits.MaxParallel, r.rt.Limits.MaxParallel
 	if inRecipe > 0 && (inHost == 0 || inRecipe < inHost) {
 		return inRecipe
 	}
@@ -265,15 +267,15 @@ func (r *run) open(input any) (map[string]any, error) {
 	}
 	given, err := inputMap(input)
 	if err != nil {
-		return nil, configError(diagnostics.CodeInput, "%w", err)
+		return nil, program.ConfigError(diagnostics.CodeInput, "%w", err)
 	}
-	inputs, err := r.wf.inputs.check(given)
+	inputs, err := r.wf.program.Inputs.Check(given)
 	if err != nil {
-		for _, f := range r.wf.inputs.faults(given, &suggester{}, func(string) bool { return true }) {
+		for _, f := range r.wf.program.Inputs.Faults(given, &program.Suggester{}, func(string) bool { return true }) {
 			r.prepared.list = append(r.prepared.list, diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
-				Code: diagnostics.CodeInput, Message: f.message, Hint: f.hint})
+				Code: diagnostics.CodeInput, Message: f.Message, Hint: f.Hint})
 		}
-		return nil, configError(diagnostics.CodeInput, "%w", err)
+		return nil, program.ConfigError(diagnostics.CodeInput, "%w", err)
 	}
 	return inputs, r.strict()
 }
@@ -300,7 +302,7 @@ func (r *run) strict() error {
 	p := r.prepared
 	p.list = r.rt.Diagnostics.Apply(p.list)
 	if r.rt.Diagnostics == diagnostics.Strict && p.list.HasErrors() {
-		return configError(diagnostics.CodeStrict, "strict diagnostics failure: %w", p.list.Err())
+		return program.ConfigError(diagnostics.CodeStrict, "strict diagnostics failure: %w", p.list.Err())
 	}
 	return r.ctxError()
 }
@@ -309,12 +311,12 @@ func (r *run) strict() error {
 // that nothing runs under an id that is taken.
 func (r *run) beginJournal() error {
 	j := &r.journal
-	j.run = checkpoint.Run{ID: r.id, Recipe: r.wf.recipe.Name, Digest: r.wf.digest, StartedAt: r.events.now}
+	j.run = checkpoint.Run{ID: r.id, Recipe: r.wf.program.Recipe.Name, Digest: r.wf.program.Digest, StartedAt: r.events.now}
 	if j.store = r.rt.Store; j.store == nil {
 		return nil
 	}
 	var err error
-	if j.run.Definition, err = r.wf.definition(); err != nil {
+	if j.run.Definition, err = r.wf.program.Definition(); err != nil {
 		return err
 	}
 	if r.rt.NewRunID != nil {

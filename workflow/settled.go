@@ -3,6 +3,8 @@ package workflow
 import (
 	"errors"
 
+	"github.com/braise-run/braise/internal/program"
+
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/resume"
@@ -11,13 +13,13 @@ import (
 
 // settledBy is how a call ended of which nobody knew whether it had its effect, by what a person said; it is
 // not over if it is to be made again.
-func settledBy(c *call, answer any) (output any, failure *machine.Failure, over bool) {
+func settledBy(c *program.Call, answer any) (output any, failure *machine.Failure, over bool) {
 	m, _ := answer.(map[string]any)
 	switch m["decision"] {
 	case "retry":
 		return nil, nil, false
 	case "result":
-		if err := checkOutput(m["form"], c.answer, c.maxBytes, c.pos); err != nil {
+		if err := program.CheckOutput(m["form"], c.Answer, c.MaxBytes, c.Pos); err != nil {
 			return nil, &machine.Failure{Category: string(runtime.CategoryConfig), Code: "output.invalid", Err: err}, true
 		}
 		return m["form"], nil, true
@@ -47,7 +49,7 @@ func (r *run) shareSettled(path string, t *machine.Task, w *journal.Settlement, 
 		r.give(path, output)
 		return
 	case answer != nil:
-		output, failure, _ = settledBy(t.Node().Adapter.(*call), answer)
+		output, failure, _ = settledBy(t.Node().Adapter.(*program.Call), answer)
 	}
 	data := map[string]any{"n": r.m.Decided(), "output": output, "settled": true}
 	if failure != nil {

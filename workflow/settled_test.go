@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/checkpoint"
-	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
@@ -91,15 +91,11 @@ output: "` + tt.output + "\"\n"
 // statusIn is the status of a step by the journal of a run.
 func statusIn(t *testing.T, store checkpoint.Store, runID, step string) string {
 	t.Helper()
-	_, recs, err := store.Load(t.Context(), runID, 0)
+	past, err := history.Load(t.Context(), store, runID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := workflow.NewPast(func(string) *recipe.Recipe { return nil })
-	for _, rec := range recs {
-		p.Add(rec)
-	}
-	for _, s := range p.Steps {
+	for _, s := range past.Steps {
 		if s.Step == step {
 			return s.Status
 		}

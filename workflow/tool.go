@@ -39,7 +39,7 @@ type recipeTool struct {
 // Spec describes the tool.
 func (t *recipeTool) Spec() runtime.ToolSpec {
 	properties, required := map[string]any{}, []any{}
-	for _, in := range t.wf.inputs.list {
+	for _, in := range t.wf.program.Inputs.List {
 		properties[in.Name] = in.SchemaJSON
 		if text, _ := value.JSON(in.SchemaJSON); strings.Contains(string(text), `"$ref"`) {
 			properties[in.Name] = map[string]any{} // it refers to a place in its own schema; the run checks it
@@ -49,7 +49,7 @@ func (t *recipeTool) Spec() runtime.ToolSpec {
 		}
 	}
 	parameters, _ := value.JSON(map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false})
-	spec := runtime.ToolSpec{Name: "recipe." + t.wf.recipe.Name, Description: t.wf.recipe.Description, Parameters: parameters}
+	spec := runtime.ToolSpec{Name: "recipe." + t.wf.program.Recipe.Name, Description: t.wf.program.Recipe.Description, Parameters: parameters}
 	if t.rt.Store != nil {
 		spec.Effect = runtime.Idempotent
 	}
@@ -115,7 +115,7 @@ func (t *recipeTool) Call(ctx context.Context, args json.RawMessage) (json.RawMe
 	case e != nil && ctx.Err() != nil:
 		return nil, errors.Join(ctx.Err(), e)
 	case e != nil:
-		return nil, &runtime.Error{Category: e.Category, Code: e.Code, Err: fmt.Errorf("recipe %q: %w", t.wf.recipe.Name, e)}
+		return nil, &runtime.Error{Category: e.Category, Code: e.Code, Err: fmt.Errorf("recipe %q: %w", t.wf.program.Recipe.Name, e)}
 	case out.Status == StatusPaused:
 		p := out.Pauses[0]
 		return nil, resume.Suspend(resume.Pause{Kind: p.Kind, Prompt: p.Prompt, Show: p.Show, Schema: p.Schema, Decisions: p.Decisions,

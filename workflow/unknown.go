@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/braise-run/braise/internal/program"
+
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/machine"
@@ -59,9 +61,9 @@ func (r *run) leftOpen(in *invocation, why error) {
 // stoppedBefore is the end of a call that was told to stop by a process that died.
 func (r *run) stoppedBefore(c machine.Command) {
 	t := c.Task
-	in := &invocation{run: r, task: t, path: r.events.path(t), call: t.Node().Adapter.(*call), input: c.Input, size: machine.Unknown}
+	in := &invocation{run: r, task: t, path: r.events.path(t), call: t.Node().Adapter.(*program.Call), input: c.Input, size: machine.Unknown}
 	in.failure = notDone("the call was told to stop before the process died")
-	if _, begun := r.unsure[t]; begun && in.call.kind == toolCall {
+	if _, begun := r.unsure[t]; begun && in.call.Kind == program.ToolCall {
 		in.unknown = in.prepareTool() != nil || !in.repeatable()
 	}
 	r.finish(in)

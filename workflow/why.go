@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/braise-run/braise/internal/program"
+
 	"github.com/dominikbraun/graph"
 
 	"github.com/braise-run/braise/diagnostics"
@@ -106,16 +108,16 @@ func (w *Ways) Text() string {
 
 // place is where a step stands: in a body, in plan order.
 type place struct {
-	steps []PlanStep
+	steps []program.PlanStep
 	index int
 }
 
 // find returns the places of the steps around a path and of the step itself, from the outermost.
 func (p *Plan) find(path string) (chain []place, err error) {
 	for steps := p.Steps; ; {
-		i := slices.IndexFunc(steps, func(s PlanStep) bool { return s.ID == path || strings.HasPrefix(path, s.ID+"/") })
+		i := slices.IndexFunc(steps, func(s program.PlanStep) bool { return s.ID == path || strings.HasPrefix(path, s.ID+"/") })
 		if i < 0 {
-			hint := hintLine(diagnostics.DidYouMean(path, stepPaths(p.Steps)))
+			hint := program.HintLine(diagnostics.DidYouMean(path, stepPaths(p.Steps)))
 			return nil, fmt.Errorf("the plan has no step %q%s", path, hint)
 		}
 		chain = append(chain, place{steps, i})
@@ -126,15 +128,15 @@ func (p *Plan) find(path string) (chain []place, err error) {
 	}
 }
 
-func stepPaths(steps []PlanStep) (paths []string) {
+func stepPaths(steps []program.PlanStep) (paths []string) {
 	for _, s := range steps {
 		paths = append(append(paths, s.ID), stepPaths(s.Body)...)
 	}
 	return paths
 }
 
-func kindOf(s *PlanStep, need string) string {
-	i := slices.IndexFunc(s.Needs, func(e Edge) bool { return e.Step == need })
+func kindOf(s *program.PlanStep, need string) string {
+	i := slices.IndexFunc(s.Needs, func(e program.Edge) bool { return e.Step == need })
 	return s.Needs[i].Kind
 }
 
@@ -148,7 +150,7 @@ type lattice struct {
 }
 
 // between lays out the ways from one step of a body to another.
-func between(steps []PlanStep, start, end int) *lattice {
+func between(steps []program.PlanStep, start, end int) *lattice {
 	l := &lattice{start: start, end: end, succ: map[int][]int{}, ways: map[int]int{end: 1}, dist: map[int]int{end: 0}}
 	index := make(map[string]int, len(steps))
 	for i := range steps {

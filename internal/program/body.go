@@ -1,4 +1,4 @@
-package workflow
+package program
 
 import (
 	"cmp"
@@ -49,89 +49,12 @@ type compiledStep struct {
 	count int
 }
 
-func (c *compiler) body(src bodySource) body {
-	index := make(map[string]expr.StepRef, len(src.steps))
-	for i := range src.steps {
-		index[src.steps[i].ID] = expr.StepRef{Index: i}
-	}
-	src.names.Steps = index
-
-	b := body{graph: &machine.Graph{}}
-	steps := make([]compiledStep, len(src.steps))
-	for i := range src.steps {
-		s := &stepCompiler{compiler: c, bodySource: &src, compiledStep: &steps[i], body: &b}
-		s.compile(&src.steps[i])
-		b.count += 1 + steps[i].count
-		c.full = c.full || b.count > MaxSteps
-	}
-	c.order(b.graph, steps)
-	for _, n := range b.graph.Order {
-		b.steps = append(b.steps, planStep(&steps[n], steps, src.prefix))
-	}
-	skips := findSkips(b.graph, steps)
-	for i := range steps {
-		reader := steps[i].node.Trigger
-		if reader == machine.AnySuccess && len(steps[i].edges) == 1 {
-			reader = machine.AllSuccess // any of one is all
-		}
-		c.warnSkipped(steps, skips, steps[i].reads, reader)
-	}
-	if src.output != nil {
-		t, refs := c.template(src.output, &src.names)
-		b.graph.Output = t
-		b.addOuter(refs)
-		c.warnSkipped(steps, skips, refs, machine.AllDone) // it is read however the steps end
-	}
-	return b
-}
-
 func (b *body) addOuter(refs []expr.Ref) {
 	for _, r := range refs {
 		if r.Kind == expr.RefStep && r.Step.Up > 0 {
 			b.outer = append(b.outer, outerRef{r.Step.Up, r.Step.Index})
 		}
 	}
-}
-
-// template lowers a value as written. The references are those of all its expressions.
-func (c *compiler) template(v *recipe.Value, names *expr.Scope) (*expr.Template, []expr.Ref) {
-	t := c.lower(v, names)
-	return t, t.Refs()
-}
-
-func (c *compiler) lower(v *recipe.Value, names *expr.Scope) *expr.Template {
-	switch {
-	case v == nil:
-		return expr.Literal(nil)
-	case v.IsList:
-		elems := make([]*expr.Template, len(v.List))
-		for i, e := range v.List {
-			elems[i] = c.lower(e, names)
-		}
-		return expr.List(elems)
-	case v.IsMap:
-		keys, elems := make([]string, len(v.Map)), make([]*expr.Template, len(v.Map))
-		for i, f := range v.Map {
-			keys[i], elems[i] = f.Key, c.lower(f.Value, names)
-		}
-		return expr.Map(keys, elems)
-	}
-	text, ok := v.Scalar.(string)
-	if !ok || c.folded > maxFolded {
-		return expr.Literal(v.Scalar)
-	}
-	t, list := names.Text(source(text, v.Pos, v.Offset, v.Indent))
-	c.list = append(c.list, list...)
-	if t == nil {
-		return expr.Literal(nil)
-	}
-	if t.IsLiteral() && v.HasExpression() {
-		size, _ := value.Size(t.Literal(), maxFolded) // of consts, which are JSON
-		if c.folded += size; c.folded > maxFolded {
-			c.errorf(v.Pos, diagnostics.CodeTooLarge, "", "expressions repeat constants of more than %d MiB", maxFolded>>20)
-		}
-	}
-	return t
 }
 
 // source tells where the text of a scalar stands: that of a block on the lines after pos.
@@ -233,7 +156,7 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 		s.compileAgent(src, inner)
 	case src.Uses.Text == "model":
 		s.with(src.With, inner)
-		s.compileCall(src, modelCall, s.modelName(src))
+		s.compileCall(src, ModelCall, s.modelName(src))
 	case !strings.Contains(src.Uses.Text, "."): // reported when the recipe was read
 		names := *inner
 		names.Secrets = true
@@ -243,10 +166,10 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 		names.Secrets = true
 		s.with(src.With, &names)
 		s.need(useTool, src.Uses.Text, src.Uses.Pos, s.path()).called = true
-		s.compileCall(src, toolCall, src.Uses.Text)
+		s.compileCall(src, ToolCall, src.Uses.Text)
 		if key := src.IdempotencyKey; key != nil {
 			t, refs := s.template(key, inner)
-			s.calls[len(s.calls)-1].key = t
+			s.calls[len(s.calls)-1].Key = t
 			s.refer(refs)
 		}
 	}
@@ -263,7 +186,7 @@ func (s *stepCompiler) with(v *recipe.Value, names *expr.Scope) {
 }
 
 // arguments makes the node's input of parts that are not written as one value.
-func (s *stepCompiler) arguments(kind waitKind, parts map[string]*expr.Template) {
+func (s *stepCompiler) arguments(kind WaitKind, parts map[string]*expr.Template) {
 	keys := slices.Sorted(maps.Keys(parts))
 	items := make([]*expr.Template, len(keys))
 	for i, key := range keys {
@@ -321,7 +244,7 @@ func (s *stepCompiler) compileWait(w *recipe.Wait, names *expr.Scope) {
 	if w.Timeout > 0 {
 		parts["timeout"] = expr.Literal(w.Timeout.String())
 	}
-	s.arguments(waitTime, parts)
+	s.arguments(WaitTime, parts)
 }
 
 // modelName returns the model that a model step names; "" when an expression will say.
@@ -343,20 +266,20 @@ func (s *stepCompiler) modelName(src *recipe.Step) string {
 	return name
 }
 
-func (s *stepCompiler) compileCall(src *recipe.Step, kind callKind, name string) {
-	call := &call{kind: kind, name: name, step: s.path(), pos: src.Uses.Pos, with: src.With}
-	call.retry = layersOf(src.Retry, s.defaults.Retry[string(kind)])
+func (s *stepCompiler) compileCall(src *recipe.Step, kind CallKind, name string) {
+	call := &Call{Kind: kind, Name: name, Step: s.path(), Pos: src.Uses.Pos, With: src.With}
+	call.Retry = layersOf(src.Retry, s.defaults.Retry[string(kind)])
 	if name != "" {
-		call.event = callData(kind, name)
+		call.Event = CallData(kind, name)
 	}
 	if s.node.With != nil {
-		call.secrets = s.node.With.HasSecrets()
+		call.Secrets = s.node.With.HasSecrets()
 	}
 	if o := src.Output; o != nil {
-		call.maxBytes = o.MaxBytes
+		call.MaxBytes = o.MaxBytes
 		if o.SchemaJSON != nil {
-			call.answerJSON, _ = value.JSON(o.SchemaJSON)
-			call.answer = s.schema(o)
+			call.AnswerJSON, _ = value.JSON(o.SchemaJSON)
+			call.Answer = s.schema(o)
 		}
 	}
 	if s.node.Timeout == 0 {
@@ -372,14 +295,14 @@ func (s *stepCompiler) compileRollback(src *recipe.Step, inner *expr.Scope) {
 	if r == nil || r.Uses.Text == "" {
 		return // the latter was reported when the recipe was read
 	}
-	c := &call{kind: toolCall, name: r.Uses.Text, step: s.path(), pos: r.Uses.Pos, with: r.With, event: callData(toolCall, r.Uses.Text)}
-	c.retry = layersOf(src.Retry, s.defaults.Retry[string(toolCall)])
+	c := &Call{Kind: ToolCall, Name: r.Uses.Text, Step: s.path(), Pos: r.Uses.Pos, With: r.With, Event: CallData(ToolCall, r.Uses.Text)}
+	c.Retry = layersOf(src.Retry, s.defaults.Retry[string(ToolCall)])
 	s.node.Rollback = &machine.Rollback{Timeout: cmp.Or(src.Timeout, s.defaults.Timeout, rollbackTime), Adapter: c}
 	if r.With != nil {
 		names := *inner
 		names.Secrets = true
 		t, refs := s.template(r.With, &names)
-		s.node.Rollback.With, c.secrets = t, t.HasSecrets()
+		s.node.Rollback.With, c.Secrets = t, t.HasSecrets()
 		for _, ref := range refs {
 			if ref.Kind == expr.RefSecret {
 				s.need(useSecret, ref.Name, ref.Pos, s.path())
@@ -410,12 +333,12 @@ func (s *stepCompiler) accept(src *recipe.Step) func(any) error {
 			return nil
 		}
 	}
-	return func(v any) error { return checkOutput(v, want, o.MaxBytes, o.Pos) }
+	return func(v any) error { return CheckOutput(v, want, o.MaxBytes, o.Pos) }
 }
 
-// checkOutput reports an output that does not match its schema or is too large. want may be nil
+// CheckOutput reports an output that does not match its schema or is too large. want may be nil
 // and maxBytes 0: then that check is left out.
-func checkOutput(v any, want *schema.Schema, maxBytes int, where diagnostics.Position) error {
+func CheckOutput(v any, want *schema.Schema, maxBytes int, where diagnostics.Position) error {
 	if maxBytes > 0 {
 		text, err := value.JSON(v)
 		if err != nil {
@@ -475,7 +398,7 @@ func (s *stepCompiler) fileBody(src *recipe.Body, inner *expr.Scope, label strin
 	sub := s.file(src.Recipe)
 	s.count += sub.count
 	if !s.full && s.body.count+s.count <= MaxSteps { // else the recipe is refused
-		s.sub = append(s.sub, prefixed(sub.steps, s.path()+label+"/")...)
+		s.sub = append(s.sub, Prefixed(sub.steps, s.path()+label+"/")...)
 	}
 	where := src.Ref.Pos
 	given := expr.Literal(nil)
@@ -493,7 +416,7 @@ func (s *stepCompiler) fileBody(src *recipe.Body, inner *expr.Scope, label strin
 		if !ok && given != nil {
 			return nil, fmt.Errorf("%s: inputs of sub-recipe %q must be a map, not %s", where, src.Ref.Text, value.TypeName(given))
 		}
-		checked, err := sub.inputs.check(inputs)
+		checked, err := sub.inputs.Check(inputs)
 		if err != nil {
 			return nil, fmt.Errorf("%s: sub-recipe %q: %w", where, src.Ref.Text, err)
 		}
@@ -545,30 +468,6 @@ func findSkips(g *machine.Graph, steps []compiledStep) []skip {
 		}
 	}
 	return skips
-}
-
-// warnSkipped warns of outputs that are read as if the step that gives them always ran, where what
-// reads them runs all the same.
-func (c *compiler) warnSkipped(steps []compiledStep, skips []skip, refs []expr.Ref, reader machine.Trigger) {
-	for _, r := range refs {
-		if r.Kind != expr.RefStep || r.Step.Up > 0 || r.Field != "output" || r.Optional {
-			continue
-		}
-		target := skips[r.Step.Index]
-		switch reader {
-		case machine.AllSuccess: // skipped together with what it reads
-			continue
-		case machine.NoneFailed:
-			target.upstream = false // as above
-		}
-		if id := steps[r.Step.Index].src.ID; target.byCondition || target.upstream {
-			c.list = append(c.list, diagnostics.Diagnostic{
-				Level: diagnostics.Warn, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeMaybeSkipped,
-				Message: fmt.Sprintf("step %q may be skipped, then its output is null and this fails", id),
-				Hint:    fmt.Sprintf("write steps.%s.output?.…", id), Position: r.Pos,
-			})
-		}
-	}
 }
 
 // sortedEdges returns the steps that s waits for, in declaration order.

@@ -1,0 +1,256 @@
+package program
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/expr"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/retry"
+)
+
+// AgentSet are those that a step may run.
+type AgentSet struct {
+	Defs    map[string]*agentDef       // "" is one that is written in the step
+	IDs     []string                   // of the others, sorted
+	InPlace bool                       // it runs defs[""]
+	Given   bool                       // an expression names it
+	Asked   string                     // what the step names else; "": nothing
+	Retries map[CallKind]*retry.Layers // what step and recipe say about calling tools, memory and retriever again
+}
+
+// agentDef is a declared agent. What may hold expressions is not in loop.
+type agentDef struct {
+	Loop      agentloop.Loop
+	delegates []string // ids
+
+	instructions, thread, resource *expr.Template // read inputs, consts and run only
+	until                          *expr.Program  // reads the progress, too; nil: none
+}
+
+// The names that an agent's until reads beside inputs, consts and run.
+var untilVars = []expr.Var{{Name: "steps_done", Index: 0}, {Name: "text", Index: 1}, {Name: "calls", Index: 2}, {Name: "usage", Index: 3}}
+
+// compileAgent lowers a step that runs an agent.
+func (s *stepCompiler) compileAgent(src *recipe.Step, inner *expr.Scope) {
+	s.with(agentArguments(src.With), inner)
+	s.compileCall(src, AgentCall, "")
+	call := s.calls[len(s.calls)-1]
+	call.Retry = layersOf(src.Retry, s.defaults.Retry[string(ModelCall)])
+	set := &AgentSet{Defs: map[string]*agentDef{}, Retries: map[CallKind]*retry.Layers{}}
+	for _, kind := range []CallKind{ToolCall, MemoryCall, RetrieverCall} {
+		set.Retries[kind] = layersOf(src.Retry, s.defaults.Retry[string(kind)])
+	}
+	call.Agents = set
+	asked, pos := src.With.Field("agent"), src.Uses.Pos
+	inPlace := asked != nil && asked.Value.IsMap
+	names := expr.Scope{Inputs: s.names.Inputs, Consts: s.names.Consts}
+	for i, a := range s.recipe.AgentsOf(src) {
+		if inPlace && i == 0 {
+			set.Defs[""] = s.agent(s.recipe, &a, names)
+			s.needOf(set.Defs[""], &a)
+			continue
+		}
+		set.Defs[a.ID] = s.declared(s.recipe, a.ID, names)
+		s.needOf(set.Defs[a.ID], &a)
+		set.IDs = append(set.IDs, a.ID)
+	}
+	slices.Sort(set.IDs)
+	switch {
+	case inPlace:
+		set.InPlace = true
+	case asked != nil && asked.Value.HasExpression():
+		set.Given = true
+	case s.broken:
+	default:
+		if asked != nil {
+			set.Asked, _ = asked.Value.Literal().(string)
+			pos = asked.Value.Pos
+		}
+		s.chooses(set, pos)
+	}
+}
+
+// chooses warns of a step that will not find its agent.
+func (s *stepCompiler) chooses(set *AgentSet, pos diagnostics.Position) {
+	_, found := agentloop.Select(set.IDs, set.Asked)
+	for _, d := range found {
+		d.Level, d.Position, d.Step = diagnostics.Warn, pos, s.path()
+		if set.Asked != "" {
+			d.Hint = s.suggestAgent(s.recipe, set.Asked)
+		}
+		s.list = append(s.list, d)
+	}
+}
+
+// agentArguments are the parts of with that are evaluated with the step: not an agent that is written
+// in place, nor one that is named.
+func agentArguments(with *recipe.Value) *recipe.Value {
+	if with == nil {
+		return nil
+	}
+	parts := *with
+	parts.Map = slices.DeleteFunc(slices.Clone(with.Map), func(f recipe.Field) bool {
+		return f.Key == "agent" && (f.Value.IsMap || !f.Value.HasExpression())
+	})
+	return &parts
+}
+
+// agentKey is a declared agent.
+type agentKey struct {
+	file *recipe.Recipe
+	id   string
+}
+
+// needOf notes what an agent needs of a run's runtime.
+func (s *stepCompiler) needOf(def *agentDef, a *recipe.Agent) {
+	at := func(key string, item int) diagnostics.Position { // of a key's value, or of an item of it
+		f := a.Spec.Field(key)
+		switch {
+		case f == nil:
+			return a.Pos
+		case item < len(f.Value.List):
+			return f.Value.List[item].Pos
+		}
+		return f.Value.Pos
+	}
+	s.need(useModel, def.Loop.Model, at("model", 0), s.path())
+	for i, tool := range def.Loop.Tools {
+		if !agentloop.Reserved(tool) && tool != "" {
+			s.need(useTool, tool, at("tools", i), s.path())
+		}
+	}
+	if def.Loop.TopK > 0 {
+		s.need(usePort, "retriever", at("retrieve", 0), s.path())
+	}
+	if def.thread != nil {
+		s.need(usePort, "memory", at("memory", 0), s.path())
+	}
+	if len(def.Loop.Skills) > 0 {
+		s.need(usePort, "skills", at("skills", 0), s.path())
+	}
+}
+
+func wordsOf(v any) []string {
+	list, ok := v.([]any)
+	if !ok {
+		return nil
+	}
+	words := make([]string, len(list))
+	for i, e := range list {
+		word, _ := e.(string)
+		words[i] = strings.TrimSpace(word)
+	}
+	return words
+}
+
+func whole(v any) int {
+	n, _ := v.(int64)
+	return int(n)
+}
+
+// delegateName is what the tool of a delegate has after delegate_: the path of a Markdown agent has
+// slashes, which names of tools do not.
+func delegateName(id string) string { return strings.ReplaceAll(id, "/", ".") }
+
+// agentEnv is what an agent's expressions see.
+type agentEnv struct {
+	inputs, consts, run map[string]any
+	progress            agentloop.Progress
+}
+
+// EnvOf returns what the expressions of an agent see that runs in t.
+func EnvOf(t *machine.Task) agentEnv {
+	return agentEnv{inputs: t.Inputs(), consts: t.Consts(), run: t.Run()}
+}
+
+func (e *agentEnv) Inputs() map[string]any { return e.inputs }
+
+func (e *agentEnv) Consts() map[string]any { return e.consts }
+
+func (e *agentEnv) Run() map[string]any { return e.run }
+
+func (e *agentEnv) Step(expr.StepRef) (status string, _, _ any) { return "", nil, nil } // they name none
+
+// Var returns one of untilVars.
+func (e *agentEnv) Var(_, index int) any {
+	p := &e.progress
+	switch index {
+	case 0:
+		return int64(p.StepsDone)
+	case 1:
+		return p.Text
+	case 2:
+		calls := make([]any, len(p.Calls))
+		for i, c := range p.Calls {
+			args, _ := value.Decode(c.Arguments)
+			call := map[string]any{"tool": c.Name, "arguments": args, "result": c.Result, "error": nil}
+			if c.Code != "" {
+				call["error"] = c.Code
+			}
+			calls[i] = call
+		}
+		return calls
+	}
+	return map[string]any{"input_tokens": int64(p.Usage.InputTokens), "output_tokens": int64(p.Usage.OutputTokens)}
+}
+
+// LoopOf makes the agent of that id, and those that may get tasks from it, with what their expressions
+// say in env. schema is of its answer; nil: free text.
+func (a *AgentSet) LoopOf(id string, env agentEnv, schema json.RawMessage) (*agentloop.Loop, error) {
+	made := map[string]*agentloop.Loop{}
+	var one func(id string) (*agentloop.Loop, error)
+	one = func(id string) (*agentloop.Loop, error) {
+		if l := made[id]; l != nil {
+			return l, nil
+		}
+		def := a.Defs[id]
+		l := def.Loop
+		made[id] = &l
+		for _, part := range []struct {
+			t    *expr.Template
+			into *string
+		}{{def.instructions, &l.Instructions}, {def.thread, &l.Memory.Thread}, {def.resource, &l.Memory.Resource}} {
+			if part.t == nil {
+				continue
+			}
+			v, err := part.t.Eval(&env)
+			if err == nil {
+				*part.into, err = value.Text(v)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		if def.until != nil {
+			l.Until = func(p agentloop.Progress) (bool, error) {
+				at := env
+				at.progress = p
+				return def.until.Bool(&at)
+			}
+		}
+		for _, other := range def.delegates {
+			d, err := one(other)
+			if err != nil {
+				return nil, err
+			}
+			if l.Delegates == nil {
+				l.Delegates = map[string]*agentloop.Loop{}
+			}
+			l.Delegates[delegateName(other)] = d
+		}
+		return &l, nil
+	}
+	first, err := one(id)
+	if err != nil || schema == nil {
+		return first, err
+	}
+	l := *first // a delegate of the same definition answers in words
+	l.Schema = schema
+	return &l, nil
+}

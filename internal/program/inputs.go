@@ -1,0 +1,105 @@
+package program
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/schema"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/recipe"
+)
+
+// InputSet are the declared inputs of a file, ready to check what is given.
+type InputSet struct {
+	List   []input
+	ByName map[string]int
+}
+
+type input struct {
+	recipe.Input
+	schema *schema.Schema // nil when it does not compile, which is reported
+}
+
+// Names returns the names of the inputs, in the order of the file.
+func (in *InputSet) Names() []string {
+	names := make([]string, len(in.List))
+	for i := range in.List {
+		names[i] = in.List[i].Name
+	}
+	return names
+}
+
+// fault is one thing wrong with given inputs.
+type fault struct {
+	name, Message, Hint string
+}
+
+// Faults lists everything wrong with given inputs, in a fixed order: unknown names, then the
+// declared ones in their order. checkValue says whether a value can be checked already.
+func (in *InputSet) Faults(given map[string]any, suggest *Suggester, checkValue func(name string) bool) []fault {
+	var list []fault
+	for _, name := range value.SortedKeys(given) {
+		if _, ok := in.ByName[name]; !ok {
+			list = append(list, fault{name, fmt.Sprintf("unknown input %q", name), suggest.hint(name, in.Names)})
+		}
+	}
+	for _, d := range in.List {
+		v, ok := given[d.Name]
+		switch {
+		case !ok && !d.HasDefault:
+			list = append(list, fault{d.Name, fmt.Sprintf("input %q is missing", d.Name), ""})
+		case ok && d.schema != nil && checkValue(d.Name):
+			if problems := d.schema.Check(v); problems != nil {
+				list = append(list, fault{d.Name, fmt.Sprintf("input %q does not match its schema: %s", d.Name, schema.Describe(problems)), ""})
+			}
+		}
+	}
+	return list
+}
+
+// Check returns the given inputs with defaults filled in, or an error that lists all faults.
+func (in *InputSet) Check(given map[string]any) (map[string]any, error) {
+	if faults := in.Faults(given, &Suggester{}, func(string) bool { return true }); faults != nil {
+		texts := make([]string, len(faults))
+		for i, f := range faults {
+			texts[i] = f.Message
+		}
+		return nil, fmt.Errorf("%s", strings.Join(texts, "; "))
+	}
+	full := make(map[string]any, len(in.List))
+	maps.Copy(full, given)
+	for _, d := range in.List {
+		if _, ok := full[d.Name]; !ok {
+			full[d.Name] = value.Clone(d.Default)
+		}
+	}
+	return full, nil
+}
+
+// checkWritten checks the inputs that a step gives to a sub-recipe, as far as they are written
+// out. ref is where the sub-recipe is named.
+func (in *InputSet) checkWritten(v *recipe.Value, ref recipe.Name, suggest *Suggester) diagnostics.List {
+	if v != nil && !v.IsMap {
+		return nil // an expression: checked when it is known
+	}
+	given, where, computed := map[string]any{}, map[string]diagnostics.Position{}, map[string]bool{}
+	if v != nil {
+		for _, f := range v.Map {
+			given[f.Key], where[f.Key], computed[f.Key] = f.Value.Literal(), f.Pos, f.Value.HasExpression()
+		}
+	}
+	var list diagnostics.List
+	for _, f := range in.Faults(given, suggest, func(name string) bool { return !computed[name] }) {
+		pos, ok := where[f.name]
+		if !ok {
+			pos = ref.Pos
+		}
+		list = append(list, diagnostics.Diagnostic{
+			Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeInput,
+			Message: fmt.Sprintf("sub-recipe %q: %s", ref.Text, f.Message), Hint: f.Hint, Position: pos,
+		})
+	}
+	return list
+}

@@ -1,0 +1,34 @@
+package program
+
+import "github.com/braise-run/braise/recipe"
+
+// HasBudget reports whether limits bound what models may use. l may be nil.
+func HasBudget(l *recipe.Limits) bool { return l != nil && (l.Tokens > 0 || l.CostUSD > 0) }
+
+// PausesInTime reports whether calls wait for an answer when the time of these limits is over. l may be nil.
+func PausesInTime(l *recipe.Limits) bool { return l != nil && l.Pause && l.WallTime > 0 }
+
+// Number returns a decoded JSON number; ok is false for anything else.
+func Number(v any) (float64, bool) {
+	switch v := v.(type) {
+	case int64:
+		return float64(v), true
+	case float64:
+		return v, true
+	}
+	return 0, false
+}
+
+// limits takes over a step's limits.
+func (s *stepCompiler) limits(l *recipe.Limits) {
+	if l == nil {
+		return
+	}
+	if l.WallTime > 0 && !l.Pause && (s.node.Timeout == 0 || l.WallTime < s.node.Timeout) {
+		s.node.Timeout, s.node.WallTime = l.WallTime, true
+	}
+	if HasBudget(l) || PausesInTime(l) {
+		s.node.Limits, s.stepBudgets = l, true
+		s.stepCosts, s.stepTimes = s.stepCosts || l.CostUSD > 0, s.stepTimes || PausesInTime(l)
+	}
+}

@@ -1,0 +1,116 @@
+package program
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/schema"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/runtime"
+)
+
+// Missing is the warning that a name is not offered; where the recipe requires it, it is of the kind requirement.
+func Missing(u Use, what string, code diagnostics.Code, offered []string) diagnostics.Diagnostic {
+	d := diagnostics.Diagnostic{
+		Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: code,
+		Message: fmt.Sprintf("%s %q is not there; step %q needs it", what, u.Name, u.Step),
+		Hint:    diagnostics.DidYouMean(u.Name, offered), Position: u.Pos, Step: u.Step,
+	}
+	if u.Required {
+		d.Kind, d.Message = diagnostics.KindRequirement, fmt.Sprintf("%s %q is not there; the recipe requires it", what, u.Name)
+	}
+	return d
+}
+
+// ToolNames returns the names of tools in their order.
+func ToolNames(specs []runtime.ToolSpec) []string {
+	names := make([]string, len(specs))
+	for i := range specs {
+		names[i] = specs[i].Name
+	}
+	return names
+}
+
+// OfAgents reports whether a tool is one of those that only agents have, and nothing else calls it.
+func (u *Use) OfAgents(tools []string) bool { return !u.called && slices.Contains(tools, u.Name) }
+
+// FindInTools checks the calls of tools against what is known of the tools: a name that is not
+// there is a warning, arguments that cannot fit are an error. agents are tools that only agents have.
+func (p *Program) FindInTools(specs []runtime.ToolSpec, agents []string) diagnostics.List {
+	var list diagnostics.List
+	byName := make(map[string]runtime.ToolSpec, len(specs))
+	for _, s := range specs {
+		byName[s.Name] = s
+	}
+	for _, u := range p.Tools {
+		if _, ok := byName[u.Name]; !ok && u.Step != "" && !u.Required && !u.OfAgents(agents) {
+			list = append(list, Missing(u, "tool", diagnostics.CodeMissingTool, ToolNames(specs)))
+		}
+	}
+	var suggest Suggester
+	for _, call := range p.Calls {
+		spec, ok := byName[call.Name]
+		if call.Kind != ToolCall || !ok || spec.Parameters == nil {
+			continue
+		}
+		s, err := schema.Compile(spec.Parameters)
+		if err != nil {
+			continue // the tool's fault: Runtime.Validate reports it
+		}
+		for _, problem := range s.Check(argumentsAsWritten(call.With)) {
+			if pos, known := locate(call.With, problem, call.Pos); known {
+				hint := ""
+				if problem.Known != nil {
+					tokens := value.Tokens(problem.Path)
+					hint = suggest.hint(tokens[len(tokens)-1], func() []string { return problem.Known })
+				}
+				list = append(list, diagnostics.Diagnostic{
+					Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeArguments,
+					Message: fmt.Sprintf("arguments of %q: %s", call.Name, schema.Describe([]schema.Problem{problem})),
+					Hint:    cmp.Or(hint, "braise kinds "+call.Name+" lists its arguments"), Position: pos, Step: call.Step,
+				})
+			}
+		}
+	}
+	return list
+}
+
+func argumentsAsWritten(v *recipe.Value) any {
+	if v == nil {
+		return map[string]any{}
+	}
+	return v.Literal()
+}
+
+// locate finds the place that a problem of literal arguments is about. It is not known when an
+// expression will give the value there, a part of it, or what holds it.
+func locate(v *recipe.Value, problem schema.Problem, whole diagnostics.Position) (pos diagnostics.Position, known bool) {
+	if v == nil {
+		return whole, true
+	}
+	pos = v.Pos
+	tokens := value.Tokens(problem.Path)
+	for i, token := range tokens {
+		switch f := v.Field(token); {
+		case v.IsMap && f == nil:
+			return pos, true // a member that is missing
+		case v.IsMap && problem.Known != nil && i == len(tokens)-1:
+			return f.Pos, true // whatever its value will be
+		case v.IsMap:
+			v, pos = f.Value, f.Value.Pos
+		case v.IsList:
+			item, err := strconv.Atoi(token)
+			if err != nil || item < 0 || item >= len(v.List) {
+				return pos, true
+			}
+			v, pos = v.List[item], v.List[item].Pos
+		default:
+			return pos, !v.HasExpression()
+		}
+	}
+	return pos, !v.HasExpression()
+}
