@@ -80,6 +80,7 @@ type Reply struct {
 // PanicError is a panic of an adapter.
 type PanicError struct{ Text string }
 
+// Error returns the text.
 func (e *PanicError) Error() string { return e.Text }
 
 // Scope says where a tool is from. Of two tools with one name the first scope's counts.

@@ -90,15 +90,15 @@ func (f *frame) settleInOrder(r *round) bool {
 
 // settleTogether makes several calls that may overlap. They are opened in their order.
 func (f *frame) settleTogether(r *round) bool {
+	if t := r.now; t != nil && (t.done || t.due && !t.alone) {
+		r.now = nil
+	}
 	running := 0
 	for _, t := range r.threads {
 		if t.done {
 			continue
 		}
 		if t.step() {
-			if t == r.now && (t.done || t.due && !t.alone) {
-				r.now = nil
-			}
 			return true
 		}
 		running++
