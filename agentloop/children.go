@@ -140,8 +140,8 @@ func (t *thread) delegate(c Call, def *Loop, task string) {
 
 // childOf makes the frame of a call's child.
 func (t *thread) childOf(name string, def *Loop, start Start) *frame {
-	k := &frame{leg: t.leg, loop: def, trace: t.trace, start: start, memory: def.Memory, depth: t.depth + 1, maxDepth: t.maxDepth,
-		name: strings.TrimPrefix(t.name+"/"+name, "/"), path: strings.TrimPrefix(t.path+"/"+name, "/")}
+	k := &frame{leg: t.leg, loop: def, trace: t.trace, start: start, memory: def.Memory,
+		place: place{strings.TrimPrefix(t.name+"/"+name, "/"), strings.TrimPrefix(t.path+"/"+name, "/"), t.depth + 1, t.maxDepth}}
 	if def.MaxDelegationDepth > 0 {
 		k.maxDepth = min(k.maxDepth, def.MaxDelegationDepth)
 	}

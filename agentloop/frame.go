@@ -14,23 +14,36 @@ import (
 
 // frame is one loop in a leg: the root, a delegate or a sub-agent.
 type frame struct {
+	place
+	progress
+	view
 	leg    *Leg
 	loop   *Loop
-	name   string // in the journal; "" for the root
-	path   string // in traces, pauses and idempotency keys
-	depth  int
 	start  Start
 	memory runtime.Conversation
+	narrow []string // what a sub-agent is offered of its tools; nil: all
 
-	maxDepth int // where no more children are offered
-	narrow   []string
 	tools    *toolset
 	skills   []ToolOffer // the tools that skills bring
+	layers   []*Layer    // that work, by slot
+	recalled []string    // what they said
+	noted    []string    // notes of the inbox that are in the journal
 	trace    *tracer
-	children map[string]*frame // that are at work, by name
+	children map[string]*frame // that are at work, by the last part of their names
+}
 
+// place is where a frame stands among others.
+type place struct {
+	name     string // in the journal; "" for the root
+	path     string // in traces, pauses and idempotency keys
+	depth    int
+	maxDepth int // where no more children are offered
+}
+
+// progress is how far a frame is in its leg.
+type progress struct {
 	stage stage
-	item  int  // how far it is in its stage, or in what comes between two rounds
+	item  int  // in the stage, or in what comes between two rounds
 	layer int  // the next of the layers in that
 	job   *Job // under way, of the frame itself
 	due   bool // the call of the model that the state has begun is to be made
@@ -38,11 +51,11 @@ type frame struct {
 	ends  StopReason // it succeeds with; "" while it goes on
 	err   error      // that ends the leg
 	done  bool       // the leg has ended
+}
 
-	layers   []*Layer          // that work, by slot
-	recalled []string          // what they said
-	noted    []string          // notes of the inbox that are in the journal
-	archived string            // what the model sees for State.Archive
+// view is what the model has seen of the state.
+type view struct {
+	archived string            // for State.Archive
 	seen     []runtime.Message // the last view; nil: the next has another beginning
 	shown    int               // how many of State.Messages came into it, those before State.From with them
 }
@@ -88,7 +101,7 @@ func (f *frame) want(j *Job, then func(Reply)) {
 }
 
 func (g *Leg) want(f *frame, j *Job, to *tracer, then func(Reply)) {
-	j.Path, j.Frame, j.trace, j.then = f.path, f.name, to, then
+	j.Path, j.Frame, j.pending = f.path, f.name, pending{trace: to, then: then}
 	g.queue = append(g.queue, item{job: j})
 }
 

@@ -54,6 +54,11 @@ type Job struct {
 	Text         string
 	Most         int // documents
 
+	pending
+}
+
+// pending is what a leg knows of a [Job] under way.
+type pending struct {
 	trace *tracer
 	then  func(Reply)
 	over  bool

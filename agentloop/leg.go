@@ -1,6 +1,7 @@
 package agentloop
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -81,11 +82,9 @@ func (l *Loop) Begin(s *State, t Terms, o *Offer) (*Leg, error) {
 			Err: fmt.Errorf("agent %q is not the one that began", l.Name)}
 	}
 	g := &Leg{terms: t, offer: o, state: s}
-	g.root = &frame{leg: g, loop: l, path: t.Path, trace: &tracer{}, memory: l.Memory,
-		start: Start{Definition: l.Digest(), Prompt: t.Prompt, Context: t.Context}, maxDepth: DefaultMaxDelegationDepth}
-	if l.MaxDelegationDepth > 0 {
-		g.root.maxDepth = l.MaxDelegationDepth
-	}
+	g.root = &frame{leg: g, loop: l, trace: &tracer{}, memory: l.Memory,
+		place: place{path: t.Path, maxDepth: cmp.Or(l.MaxDelegationDepth, DefaultMaxDelegationDepth)},
+		start: Start{Definition: l.Digest(), Prompt: t.Prompt, Context: t.Context}}
 	if s.Phase == Over {
 		g.past, g.root.done, g.root.err = true, true, g.stored()
 		return g, nil

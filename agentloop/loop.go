@@ -1,9 +1,9 @@
 // Package agentloop turns a model and tools into an answer, within limits.
 //
-// A [Loop] is a definition; [Loop.Run] executes it. What happens is a sequence of [Event] values,
-// and [Reduce] says what each makes of the [State] of the loop: the executor decides by the state,
-// appends an event, and only then lets anybody see what happened. So a journal is all it takes to go
-// on: after a pause, and after a crash.
+// A [Loop] is a definition. What happens in it is a sequence of [Event] values, and [Reduce] says what each makes
+// of the [State] of the loop. A [Leg] decides by the state what is to be done next, and does nothing itself: whoever
+// drives it appends events to the journal, only then lets anybody see what happened, and makes the calls. [Loop.Run]
+// does so in this process. So a journal is all it takes to go on: after a pause, and after a crash.
 package agentloop
 
 import (

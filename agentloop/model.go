@@ -44,7 +44,7 @@ func (f *frame) callModel() {
 		return
 	}
 	if unknown := f.toolset().unknown; len(unknown) > 0 && len(s.Calls) == 0 && s.Steps <= 1 {
-		names := slices.Collect(maps.Keys(f.tools.byName))
+		names := slices.Sorted(maps.Keys(f.tools.byName))
 		f.finish(f.outside(runtime.CategoryConfig, string(diagnostics.CodeUnknownTool),
 			fmt.Errorf("approval of agent %q names %q, which is no tool\n  hint: %s", f.loop.Name, unknown[0], SuggestTool(unknown[0], names))))
 		return
@@ -171,7 +171,7 @@ func (f *frame) noModel() error {
 func (f *frame) request() *runtime.Request {
 	s := f.state()
 	n := s.Steps + s.Repairs
-	req := &runtime.Request{Run: f.leg.terms.RunID, Step: f.path, Call: n, StepCall: n, Model: f.loop.Model, Messages: f.view(),
+	req := &runtime.Request{Run: f.leg.terms.RunID, Step: f.path, Call: n, StepCall: n, Model: f.loop.Model, Messages: f.messages(),
 		Schema: f.loop.Schema, Temperature: f.loop.Temperature, MaxTokens: f.loop.MaxTokens}
 	if s.Repairs == 0 {
 		req.Tools = f.toolset().offered
@@ -179,10 +179,10 @@ func (f *frame) request() *runtime.Request {
 	return req
 }
 
-// view is what the model sees: instructions, those of the environment, skills, layers, what was
+// messages is what the model sees: instructions, those of the environment, skills, layers, what was
 // retrieved, then the history. Views share their messages: a later one only goes on, but for what a
 // compaction makes.
-func (f *frame) view() []runtime.Message {
+func (f *frame) messages() []runtime.Message {
 	s := f.state()
 	if f.seen == nil {
 		f.seen, f.shown = f.preface(), s.From
