@@ -20,9 +20,7 @@ func (d *driver) make(ctx context.Context, j *Job) Reply {
 	case CallTool:
 		return d.makeTool(ctx, j)
 	}
-	what, name := map[Op]string{LoadMemory: "the memory", SaveMemory: "the memory", Retrieve: "the retriever", LoadSkills: "the skill loader",
-		LoadInstructions: "the environment", ReadInbox: "the inbox", ClearInbox: "the inbox", PutArchive: "the archive", GetArchive: "the archive",
-		AskApprover: "the approver", AskPolicy: "the policy"}[j.Op], ""
+	what, name := called[j.Op], ""
 	if what == "" {
 		what, name = string(j.Op), j.Name
 	}
@@ -32,6 +30,13 @@ func (d *driver) make(ctx context.Context, j *Job) Reply {
 	r, err := guard(ctx, d, 0, what, name, func(ctx context.Context) (Reply, error) { return d.port(ctx, j) })
 	r.Err = err
 	return r
+}
+
+// called is what messages call that which is called, apart from models, tools and layers.
+var called = map[Op]string{
+	LoadMemory: "the memory", SaveMemory: "the memory", Retrieve: "the retriever", LoadSkills: "the skill loader",
+	LoadInstructions: "the environment", ReadInbox: "the inbox", ClearInbox: "the inbox",
+	PutArchive: "the archive", GetArchive: "the archive", AskApprover: "the approver", AskPolicy: "the policy",
 }
 
 func (d *driver) makeModel(ctx context.Context, j *Job) (r Reply) {
@@ -49,7 +54,8 @@ func (d *driver) makeModel(ctx context.Context, j *Job) (r Reply) {
 		}
 		return streaming.Stream(ctx, j.Request, func(p runtime.Delta) {
 			if p.Text != "" && ctx.Err() == nil {
-				d.send(trace.Event{At: time.Now().UTC(), Kind: trace.ModelDelta, Step: j.Path, Data: trace.Data{{Key: "text", Value: p.Text}}}, nil)
+				d.send(trace.Event{At: time.Now().UTC(), Kind: trace.ModelDelta, Step: j.Path,
+					Data: trace.Data{{Key: "text", Value: p.Text}}}, nil)
 			}
 		})
 	})
@@ -57,7 +63,8 @@ func (d *driver) makeModel(ctx context.Context, j *Job) (r Reply) {
 }
 
 func (d *driver) makeTool(ctx context.Context, j *Job) (r Reply) {
-	cctx := &resume.CallContext{Context: ctx, RunID: d.in.RunID, Generation: cmp.Or(d.in.Generation, 1), Path: j.Path, Ordinal: j.Call}
+	cctx := &resume.CallContext{Context: ctx, RunID: d.in.RunID,
+		Generation: cmp.Or(d.in.Generation, 1), Path: j.Path, Ordinal: j.Call}
 	if j.Reply != nil {
 		cctx.Detail = &resume.CallDetail{Answer: *j.Reply, AnswerTo: j.ReplyTo, Answered: true}
 	}
@@ -75,7 +82,9 @@ func (d *driver) makeTool(ctx context.Context, j *Job) (r Reply) {
 func (d *driver) port(ctx context.Context, j *Job) (r Reply, err error) {
 	switch j.Op {
 	case LoadMemory:
-		r.Messages, err = again(ctx, d, j, retry.Memory, func(ctx context.Context) ([]runtime.Message, error) { return d.rt.Memory.Load(ctx, j.Conversation) })
+		r.Messages, err = again(ctx, d, j, retry.Memory, func(ctx context.Context) ([]runtime.Message, error) {
+			return d.rt.Memory.Load(ctx, j.Conversation)
+		})
 	case SaveMemory:
 		_, err = again(ctx, d, j, retry.Memory, func(ctx context.Context) (any, error) {
 			return nil, d.rt.Memory.Save(ctx, j.Conversation, j.Key, j.Messages)
@@ -107,11 +116,13 @@ func (d *driver) port(ctx context.Context, j *Job) (r Reply, err error) {
 }
 
 // again calls the memory or the retriever, as Input.Port wants it.
-func again[T any](ctx context.Context, d *driver, j *Job, kind retry.Kind, call func(context.Context) (T, error)) (v T, err error) {
+func again[T any](ctx context.Context, d *driver, j *Job, kind retry.Kind,
+	call func(context.Context) (T, error)) (v T, err error) {
 	if d.in.Port == nil {
 		return call(ctx)
 	}
-	got, err := d.in.Port(ctx, &PortCall{Kind: kind, Path: j.Path, Emit: d.told(j), Call: func(ctx context.Context) (any, error) { return call(ctx) }})
+	got, err := d.in.Port(ctx, &PortCall{Kind: kind, Path: j.Path, Emit: d.told(j),
+		Call: func(ctx context.Context) (any, error) { return call(ctx) }})
 	v, _ = got.(T)
 	return v, err
 }

@@ -15,18 +15,30 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// The parameters of the tools that start and talk to children.
+// The tools that start and talk to children.
 var (
-	delegateParameters = json.RawMessage(`{"type":"object","additionalProperties":false,"required":["task"],"properties":{"task":{"type":"string"}}}`)
-	spawnSpec          = runtime.ToolSpec{Name: "agent.spawn", Description: "Make a sub-agent. It does nothing until agent.send.",
-		Parameters: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"id":{"type":"string"},"name":{"type":"string"},"tools":{"type":"array","items":{"type":"string"}}}}`)}
+	delegateParameters = object("task", `"task":{"type":"string"}`)
+
+	spawnSpec = runtime.ToolSpec{Name: "agent.spawn",
+		Description: "Make a sub-agent. It does nothing until agent.send.",
+		Parameters: object("",
+			`"id":{"type":"string"},"name":{"type":"string"},"tools":{"type":"array","items":{"type":"string"}}`)}
 	sendSpec = runtime.ToolSpec{Name: "agent.send", Description: "Give a sub-agent a task and get its answer.",
-		Parameters: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"id":{"type":"string"},"text":{"type":"string"}}}`)}
+		Parameters: object("", `"id":{"type":"string"},"text":{"type":"string"}`)}
 	waitSpec = runtime.ToolSpec{Name: "agent.wait", Description: "Get the last answer of a sub-agent.",
-		Parameters: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"id":{"type":"string"}}}`)}
+		Parameters: object("", `"id":{"type":"string"}`)}
 	closeSpec = runtime.ToolSpec{Name: "agent.close", Description: "Close a sub-agent.",
-		Parameters: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"id":{"type":"string"}}}`)}
+		Parameters: object("", `"id":{"type":"string"}`)}
 )
+
+// object is the JSON Schema of an object with these properties; one may be required.
+func object(required, properties string) json.RawMessage {
+	if required != "" {
+		required = `"required":["` + required + `"],`
+	}
+	const begin = `{"type":"object","additionalProperties":false,`
+	return json.RawMessage(begin + required + `"properties":{` + properties + `}}`)
+}
 
 // The error codes of sub-agent tools.
 const (
@@ -47,9 +59,11 @@ func (f *frame) addChildren(add func(b *binding, listed bool)) {
 		if child.Description != "" {
 			text += " " + child.Description
 		}
-		add(&binding{child: child, ToolOffer: ToolOffer{Spec: runtime.ToolSpec{Name: delegatePrefix + name, Description: text, Parameters: delegateParameters}}}, false)
+		spec := runtime.ToolSpec{Name: delegatePrefix + name, Description: text, Parameters: delegateParameters}
+		add(&binding{child: child, ToolOffer: ToolOffer{Spec: spec}}, false)
 	}
-	if f.loop.MaxSubagents < 0 || f.loop.Tools != nil && len(normal(f.loop.Tools)) == 0 || f.state().Start.Subagent != "" {
+	noTools := f.loop.Tools != nil && len(normal(f.loop.Tools)) == 0
+	if f.loop.MaxSubagents < 0 || noTools || f.state().Start.Subagent != "" {
 		return
 	}
 	for _, spec := range []runtime.ToolSpec{spawnSpec, sendSpec, waitSpec, closeSpec} {
@@ -140,8 +154,9 @@ func (t *thread) delegate(c Call, def *Loop, task string) {
 
 // childOf makes the frame of a call's child.
 func (t *thread) childOf(name string, def *Loop, start Start) *frame {
-	k := &frame{leg: t.leg, loop: def, trace: t.trace, start: start, memory: def.Memory,
-		place: place{strings.TrimPrefix(t.name+"/"+name, "/"), strings.TrimPrefix(t.path+"/"+name, "/"), t.depth + 1, t.maxDepth}}
+	at := place{name: strings.TrimPrefix(t.name+"/"+name, "/"), path: strings.TrimPrefix(t.path+"/"+name, "/"),
+		depth: t.depth + 1, maxDepth: t.maxDepth}
+	k := &frame{place: at, leg: t.leg, loop: def, trace: t.trace, start: start, memory: def.Memory}
 	if def.MaxDelegationDepth > 0 {
 		k.maxDepth = min(k.maxDepth, def.MaxDelegationDepth)
 	}
@@ -156,7 +171,8 @@ func (t *thread) run(k *frame, after func()) {
 		after()
 		return
 	case s.Phase != "" && !t.leg.terms.Vouched && s.Start.Definition != k.start.Definition:
-		t.end(k.outside(runtime.CategoryConfig, "resume.definitionChanged", fmt.Errorf("agent %q is not the one that began", k.loop.Name)))
+		t.end(k.outside(runtime.CategoryConfig, "resume.definitionChanged",
+			fmt.Errorf("agent %q is not the one that began", k.loop.Name)))
 		return
 	}
 	if t.children == nil {
@@ -201,8 +217,10 @@ func (f *frame) doubtful(n int, c Call) bool {
 	id, alone := c.subagent()
 	s := f.state()
 	for name, child := range s.Children {
-		before := ordinalOf(name) > s.Round && ordinalOf(name) < n && (alone && child.Start.Subagent != "" || child.Start.Subagent == id)
-		if before && slices.ContainsFunc(child.openPauses(), func(p Pause) bool { return p.For == Indeterminate }) {
+		before := ordinalOf(name) > s.Round && ordinalOf(name) < n
+		concerns := alone && child.Start.Subagent != "" || child.Start.Subagent == id
+		asks := func(p Pause) bool { return p.For == Indeterminate }
+		if before && concerns && slices.ContainsFunc(child.openPauses(), asks) {
 			return true
 		}
 	}

@@ -19,7 +19,8 @@ func (f *frame) gather() {
 	case 1:
 		f.once(MemoryLoaded, f.memory.Thread != "", f.leg.offer.Memory, "memory", runtime.CategoryMemory, "memory.load",
 			&Job{Op: LoadMemory, Conversation: f.memory}, func(r Reply) Event {
-				return Event{Messages: slices.DeleteFunc(slices.Clone(r.Messages), func(m runtime.Message) bool { return m.Role == runtime.System })}
+				return Event{Messages: slices.DeleteFunc(slices.Clone(r.Messages),
+					func(m runtime.Message) bool { return m.Role == runtime.System })}
 			})
 	case 2:
 		if f.layer = 0; slices.Contains(s.Gathered, MemoryLoaded) {
@@ -30,7 +31,8 @@ func (f *frame) gather() {
 			f.item--
 		}
 	case 4:
-		f.once(Retrieved, f.loop.TopK > 0, f.leg.offer.Retriever, "retriever", runtime.CategoryRetriever, "retriever.failed",
+		f.once(Retrieved, f.loop.TopK > 0, f.leg.offer.Retriever, "retriever",
+			runtime.CategoryRetriever, "retriever.failed",
 			&Job{Op: Retrieve, Text: s.Start.Prompt, Most: f.loop.TopK}, func(r Reply) Event {
 				return Event{Documents: slices.Clone(r.Documents[:min(len(r.Documents), f.loop.TopK)])}
 			})
@@ -39,7 +41,8 @@ func (f *frame) gather() {
 			f.emit(trace.Retrieve, "documents", len(s.Found))
 		}
 	case 6:
-		f.once(SkillsLoaded, len(f.loop.Skills) > 0, f.leg.offer.Skills, "skill loader", runtime.CategoryConfig, "skills.failed",
+		f.once(SkillsLoaded, len(f.loop.Skills) > 0, f.leg.offer.Skills, "skill loader",
+			runtime.CategoryConfig, "skills.failed",
 			f.skillsJob(), func(r Reply) Event {
 				f.skills = r.Tools
 				return Event{Skills: r.Skills}
@@ -53,7 +56,8 @@ func (f *frame) gather() {
 }
 
 // once has something loaded, unless it is in the journal, and records what came of it.
-func (f *frame) once(kind Kind, wanted, there bool, name string, category runtime.Category, code string, j *Job, event func(Reply) Event) {
+func (f *frame) once(kind Kind, wanted, there bool, name string,
+	category runtime.Category, code string, j *Job, event func(Reply) Event) {
 	switch {
 	case !wanted || slices.Contains(f.state().Gathered, kind):
 	case !there:
@@ -96,9 +100,12 @@ func (f *frame) reload() {
 		case r.Err != nil && f.leg.cut != nil:
 			f.finish(r.Err)
 		case r.Err != nil:
-			f.warn(diagnostics.CodeSkillMismatch, "the skills of agent %q cannot be loaded any more; it goes on with what it has: %v", f.loop.Name, r.Err)
+			f.warn(diagnostics.CodeSkillMismatch,
+				"the skills of agent %q cannot be loaded any more; it goes on with what it has: %v",
+				f.loop.Name, r.Err)
 		case !slices.Equal(refs(r.Skills), refs(s.Skills)):
-			f.warn(diagnostics.CodeSkillMismatch, "the skills of agent %q have changed since it began; it goes on with what it has", f.loop.Name)
+			f.warn(diagnostics.CodeSkillMismatch,
+				"the skills of agent %q have changed since it began; it goes on with what it has", f.loop.Name)
 		}
 	})
 }
@@ -117,7 +124,8 @@ func (f *frame) steer() {
 		f.noted = nil
 		for _, n := range r.Notes {
 			f.noted, f.item = append(f.noted, n.ID), steered
-			if !slices.Contains(f.state().Taken, n.ID) && !slices.ContainsFunc(fresh, func(o runtime.Note) bool { return o.ID == n.ID }) {
+			if !slices.Contains(f.state().Taken, n.ID) &&
+				!slices.ContainsFunc(fresh, func(o runtime.Note) bool { return o.ID == n.ID }) {
 				fresh = append(fresh, n)
 			}
 		}
@@ -138,7 +146,8 @@ type Compaction struct {
 	MaxResult int
 }
 
-const summaryPrompt = "Summarise the conversation above for whoever goes on with it: the task, what was found and done, what is left to do."
+const summaryPrompt = "Summarise the conversation above for whoever goes on with it: " +
+	"the task, what was found and done, what is left to do."
 
 // compact archives a summary of the conversation, then notes the archive's name: from there on the
 // model sees the summary in place of what it stands for. What goes wrong leaves things as they were.
@@ -239,7 +248,8 @@ func (f *frame) fetch() {
 			f.finish(r.Err)
 		case !r.Found:
 			f.archived = fmt.Sprintf("[The archive %q, with the summary of the conversation so far, is missing.]", name)
-			f.warn(diagnostics.CodeNoArchive, "archive %q of agent %q is missing; the model sees that it is", name, f.loop.Name)
+			f.warn(diagnostics.CodeNoArchive,
+				"archive %q of agent %q is missing; the model sees that it is", name, f.loop.Name)
 		}
 	}
 	if !f.leg.offer.Archive {

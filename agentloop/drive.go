@@ -34,8 +34,10 @@ func (l *Loop) Run(ctx context.Context, in Input, rt *runtime.Runtime) (*Result,
 	if err != nil {
 		return refuse(runtime.CategoryInfra, "journal.corrupt", err)
 	}
-	d := &driver{in: &in, rt: rt, offers: rt.Resolve(), limits: rt.Limits.WithDefaults(), state: &state, skills: map[string][]runtime.Tool{}, done: make(chan made, 1)}
-	terms := Terms{Prompt: in.Prompt, Context: in.Context, RunID: in.RunID, Path: in.Path, Vouched: in.Vouched, Answers: in.Answers, Content: in.Content}
+	d := &driver{in: &in, rt: rt, offers: rt.Resolve(), limits: rt.Limits.WithDefaults(),
+		state: &state, skills: map[string][]runtime.Tool{}, done: make(chan made, 1)}
+	terms := Terms{Prompt: in.Prompt, Context: in.Context, RunID: in.RunID, Path: in.Path,
+		Vouched: in.Vouched, Answers: in.Answers, Content: in.Content}
 	if d.leg, err = l.Begin(&state, terms, d.offer()); err != nil {
 		return &Result{StopReason: StopError}, err
 	}

@@ -132,7 +132,8 @@ func (f *frame) step() bool {
 		f.stage, f.layer = disposing, len(f.loop.Layers)
 		if failed, ok := errors.AsType[*failure](f.err); ok {
 			failed.err.Step = f.path
-			f.record(Event{Kind: Ended, Stop: StopError, Category: failed.err.Category, Code: failed.err.Code, Text: cmp.Or(failed.Error(), "failed")})
+			f.record(Event{Kind: Ended, Stop: StopError, Category: failed.err.Category, Code: failed.err.Code,
+				Text: cmp.Or(failed.Error(), "failed")})
 		}
 	case disposing:
 		f.dispose()
@@ -292,12 +293,14 @@ func (f *frame) bound() (StopReason, error) {
 	}
 	switch {
 	case s.Repeats >= maxRounds:
-		f.warn(diagnostics.CodeRepetition, "agent %q made the same calls with the same results %d times, and was stopped", f.loop.Name, s.Repeats)
+		f.warn(diagnostics.CodeRepetition,
+			"agent %q made the same calls with the same results %d times, and was stopped", f.loop.Name, s.Repeats)
 		return StopRepetition, nil
 	case s.Steps < s.Start.MaxSteps:
 		return "", nil
 	case f.loop.FailAtLimit:
-		return "", fail(runtime.CategoryLimit, string(diagnostics.CodeMaxSteps), fmt.Errorf("agent %q gave no answer in %d steps", f.loop.Name, s.Steps))
+		return "", fail(runtime.CategoryLimit, string(diagnostics.CodeMaxSteps),
+			fmt.Errorf("agent %q gave no answer in %d steps", f.loop.Name, s.Steps))
 	}
 	f.warn(diagnostics.CodeMaxSteps, "agent %q gave no answer in %d steps, and was stopped", f.loop.Name, s.Steps)
 	return StopMaxSteps, nil
@@ -306,7 +309,8 @@ func (f *frame) bound() (StopReason, error) {
 // ask asks a predicate about the loop.
 func (f *frame) ask(what string, by func(Progress) (bool, error)) (bool, error) {
 	s := f.state()
-	return f.leg.offer.Ask(what, by, Progress{StepsDone: s.Steps, Text: s.Text, Calls: slices.Clone(s.Calls), Usage: s.Total()})
+	return f.leg.offer.Ask(what, by, Progress{StepsDone: s.Steps, Text: s.Text,
+		Calls: slices.Clone(s.Calls), Usage: s.Total()})
 }
 
 // answered ends the loop with what the model said, or lets it mend that.
@@ -329,11 +333,14 @@ func (f *frame) answered() {
 	case fault == "":
 		f.ends = StopAnswer
 	case s.Repairs == maxRepairs:
-		f.finish(fail(runtime.CategoryModel, "answer.invalid", fmt.Errorf("model %q gave no valid answer in %d turns: %s", f.loop.Model, maxRepairs+1, fault)))
+		f.finish(fail(runtime.CategoryModel, "answer.invalid",
+			fmt.Errorf("model %q gave no valid answer in %d turns: %s", f.loop.Model, maxRepairs+1, fault)))
 	default:
 		f.due = true
 		f.record(Event{Kind: ModelBegan, Repair: true, Messages: []runtime.Message{{Role: runtime.User,
-			Text: "That answer cannot be used: " + fault + "\nAnswer again, with nothing but JSON that matches this schema:\n" + string(f.loop.Schema)}}})
+			Text: "That answer cannot be used: " + fault +
+				"\nAnswer again, with nothing but JSON that matches this schema:\n" +
+				string(f.loop.Schema)}}})
 	}
 }
 
@@ -374,7 +381,8 @@ func (f *frame) succeed() {
 		}
 	case f.item == 1:
 		if f.item = 3; remembers {
-			f.want(&Job{Op: SaveMemory, Conversation: f.memory, Key: f.leg.terms.RunID + "/" + f.path, Messages: slices.Clone(own)}, func(r Reply) {
+			f.want(&Job{Op: SaveMemory, Conversation: f.memory, Key: f.leg.terms.RunID + "/" + f.path,
+				Messages: slices.Clone(own)}, func(r Reply) {
 				if r.Err != nil {
 					f.failed(runtime.CategoryMemory, "memory.save", r.Err)
 				}

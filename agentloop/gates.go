@@ -78,7 +78,8 @@ func (t *thread) open(c Call) {
 func (t *thread) reopen(c Call, b *binding) {
 	switch {
 	case b == nil:
-		t.end(t.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingTool), fmt.Errorf("tool %q has been called and is not there any more", c.Name)))
+		t.end(t.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingTool),
+			fmt.Errorf("tool %q has been called and is not there any more", c.Name)))
 		return
 	case b.scope == "" && c.Open: // a child goes on where it stood, and what else is the loop's own may be done again
 		t.due = true
@@ -98,7 +99,8 @@ func (t *thread) reopen(c Call, b *binding) {
 			t.result("", asText(m["form"]))
 			return
 		case "fail":
-			t.end(fail(runtime.CategoryTool, toolIndeterminate, fmt.Errorf("nobody knows whether the call of tool %q had its effect", c.Name)))
+			t.end(fail(runtime.CategoryTool, toolIndeterminate,
+				fmt.Errorf("nobody knows whether the call of tool %q had its effect", c.Name)))
 			return
 		}
 	}
@@ -109,12 +111,15 @@ func (t *thread) reopen(c Call, b *binding) {
 // unknownOutcome is for a call of which nobody knows whether it had its effect.
 func (t *thread) unknownOutcome(c Call) {
 	if t.loop.ReportIndeterminate {
-		t.refuse(toolIndeterminate, fmt.Sprintf("tool %q was called, and it is not known whether the call had its effect. It was not made again.", c.Name))
+		t.refuse(toolIndeterminate, fmt.Sprintf("tool %q was called, and it is not known whether the call had its "+
+			"effect. It was not made again.", c.Name))
 		return
 	}
-	t.pauseCall(c, Pause{For: Indeterminate, Call: t.n, Tool: c.Name, Pause: resume.Pause{Kind: resume.System, Reason: Indeterminate,
-		Decisions: []string{"retry", "result", "fail"}, Show: map[string]any{"tool": c.Name, "arguments": decoded(c.Arguments)},
-		Prompt: fmt.Sprintf("tool %q was called, and it is not known whether it had its effect: call it again, give its result, or let the step fail?", c.Name)}})
+	t.pauseCall(c, Pause{For: Indeterminate, Call: t.n, Tool: c.Name, Pause: resume.Pause{
+		Kind: resume.System, Reason: Indeterminate, Decisions: []string{"retry", "result", "fail"},
+		Show: map[string]any{"tool": c.Name, "arguments": decoded(c.Arguments)},
+		Prompt: fmt.Sprintf("tool %q was called, and it is not known whether it had its effect: "+
+			"call it again, give its result, or let the step fail?", c.Name)}})
 }
 
 // pauseCall opens a pause of the call.
@@ -167,12 +172,14 @@ func (t *thread) approved(c Call, b *binding) bool {
 	case c.Decided && c.Allowed:
 		return true
 	case c.Decided:
-		t.refuse(toolDenied, fmt.Sprintf("tool %q needs an approval: %s", c.Name, cmp.Or(c.Why, "the call was refused")))
+		t.refuse(toolDenied, fmt.Sprintf("tool %q needs an approval: %s",
+			c.Name, cmp.Or(c.Why, "the call was refused")))
 	case c.For == ForApproval && c.Answer != nil:
 		m, _ := (*c.Answer).(map[string]any)
 		form, _ := m["form"].(map[string]any)
 		scope, _ := form["scope"].(string)
-		t.decide(c, keys, runtime.ApprovalDecision{Allow: m["decision"] == "approve", Scope: runtime.ApprovalScope(scope)})
+		t.decide(c, keys, runtime.ApprovalDecision{Allow: m["decision"] == "approve",
+			Scope: runtime.ApprovalScope(scope)})
 	case covered(keys, t.leg.state.granted()):
 		return true
 	default:
@@ -200,10 +207,12 @@ func (t *thread) decide(c Call, keys []string, d runtime.ApprovalDecision) {
 
 func (t *thread) approvalPause(c Call, keys []string) Pause {
 	return Pause{For: ForApproval, Call: t.n, Tool: c.Name, Pause: resume.Pause{Kind: resume.Human,
-		Prompt: fmt.Sprintf("agent %q wants to call tool %q", t.loop.Name, c.Name), Decisions: []string{"approve", "reject"},
-		Show: map[string]any{"tool": c.Name, "arguments": decoded(c.Arguments), "keys": toAny(keys)},
+		Prompt:    fmt.Sprintf("agent %q wants to call tool %q", t.loop.Name, c.Name),
+		Decisions: []string{"approve", "reject"},
+		Show:      map[string]any{"tool": c.Name, "arguments": decoded(c.Arguments), "keys": toAny(keys)},
 		Schema: map[string]any{"type": "object", "additionalProperties": false,
-			"properties": map[string]any{"scope": map[string]any{"enum": []any{string(runtime.ApproveOnce), string(runtime.ApproveSession)}}}}}}
+			"properties": map[string]any{"scope": map[string]any{
+				"enum": []any{string(runtime.ApproveOnce), string(runtime.ApproveSession)}}}}}}
 }
 
 // askApprover asks the Approver. Whatever goes wrong is a no.
@@ -229,8 +238,8 @@ func (t *thread) make(c Call) {
 		t.makeOwn(c, b)
 		return
 	}
-	t.want(&Job{Op: CallTool, Name: c.Name, Scope: b.scope, Arguments: slices.Clone(c.Arguments), Timeout: t.loop.ToolTimeout,
-		Reply: c.Reply, ReplyTo: c.ReplyTo}, func(r Reply) { t.made(c, b, r) })
+	t.want(&Job{Op: CallTool, Name: c.Name, Scope: b.scope, Arguments: slices.Clone(c.Arguments),
+		Timeout: t.loop.ToolTimeout, Reply: c.Reply, ReplyTo: c.ReplyTo}, func(r Reply) { t.made(c, b, r) })
 }
 
 // made records what came of a call of a tool.

@@ -11,10 +11,12 @@ import (
 // guard makes a call so that it always returns: a panic is an error, and a call that ignores its
 // context is left behind after the grace, its result dropped. what, with the name that it may have,
 // is what messages call it.
-func guard[T any](ctx context.Context, d *driver, timeout time.Duration, what, name string, call func(context.Context) (T, error)) (T, error) {
+func guard[T any](ctx context.Context, d *driver, timeout time.Duration, what, name string,
+	call func(context.Context) (T, error)) (T, error) {
 	if timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%s took longer than %v: %w", named(what, name), timeout, context.DeadlineExceeded))
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout,
+			fmt.Errorf("%s took longer than %v: %w", named(what, name), timeout, context.DeadlineExceeded))
 		defer cancel()
 	}
 	if ctx.Done() == nil {

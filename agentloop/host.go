@@ -14,8 +14,10 @@ import (
 func (d *driver) offer() *Offer {
 	o := &Offer{Models: map[string]ModelOffer{}, Run: describeAll(d.in.Tools), Host: describeAll(d.offers.Tools),
 		Allow: d.in.Allow, Deny: d.in.Deny, Limits: d.limits,
-		Memory: d.rt.Memory != nil, Retriever: d.rt.Retriever != nil, Skills: d.rt.Skills != nil, Instructions: d.rt.Env != nil,
-		Inbox: d.rt.Inbox != nil, Archive: d.in.Archive != nil, Approver: d.rt.Approver != nil, Policy: d.in.Permit != nil, Describe: describe,
+		Memory: d.rt.Memory != nil, Retriever: d.rt.Retriever != nil,
+		Skills: d.rt.Skills != nil, Instructions: d.rt.Env != nil,
+		Inbox: d.rt.Inbox != nil, Archive: d.in.Archive != nil,
+		Approver: d.rt.Approver != nil, Policy: d.in.Permit != nil, Describe: describe,
 		Ask: func(what string, by func(Progress) (bool, error), p Progress) (bool, error) {
 			return guard(context.Background(), d, 0, what, "", func(context.Context) (bool, error) { return by(p) })
 		}}
@@ -68,7 +70,8 @@ func describe(t runtime.Tool) ToolOffer {
 func (d *driver) tool(j *Job) runtime.Tool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	tools := map[Scope][]runtime.Tool{OfRun: d.in.Tools, OfHost: d.offers.Tools, OfSkill: d.skills[j.Frame], OfEnv: d.env}[j.Scope]
+	tools := map[Scope][]runtime.Tool{OfRun: d.in.Tools, OfHost: d.offers.Tools,
+		OfSkill: d.skills[j.Frame], OfEnv: d.env}[j.Scope]
 	if j.Scope == OfAgent {
 		tools = d.leg.Definition(j.Frame).Own
 	}

@@ -34,7 +34,8 @@ func (l *Loop) validateLayers(who string, bad func(string, ...any)) {
 		}
 		seen[y.ID] = true
 		if !slices.Contains([]string{"thread", "resource", "global", "execution"}, y.Scope) {
-			bad("%s: layer %q: unknown scope %q\n  hint: it is thread, resource, global or execution", who, y.ID, y.Scope)
+			bad("%s: layer %q: unknown scope %q\n  hint: it is thread, resource, global or execution",
+				who, y.ID, y.Scope)
 		}
 		if y.Budget < 0 {
 			bad("%s: layer %q: its budget is negative", who, y.ID)
@@ -61,7 +62,8 @@ func (f *frame) wantLayer(j *Job, y *Layer, then func(Reply)) {
 	j.Name, j.Key = y.ID, f.layerKey(y)
 	f.want(j, func(r Reply) {
 		if r.Err != nil {
-			f.warn(diagnostics.CodeLayerDisabled, "%s %q failed: %v", strings.Replace(string(j.Op), "layer", "memory layer", 1), y.ID, r.Err)
+			f.warn(diagnostics.CodeLayerDisabled, "%s %q failed: %v",
+				strings.Replace(string(j.Op), "layer", "memory layer", 1), y.ID, r.Err)
 		}
 		then(r)
 	})

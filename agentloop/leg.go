@@ -148,7 +148,8 @@ func (g *Leg) Told(j *Job, e trace.Event) bool {
 // Broken says that the event which Next returned last was not recorded. The leg ends, and records nothing more.
 func (g *Leg) Broken(err error) {
 	if !errors.As(err, new(*runtime.Error)) {
-		err = &runtime.Error{Category: runtime.CategoryInfra, Code: "store.failed", Step: g.terms.Path, Err: fmt.Errorf("journal: %w", err)}
+		err = &runtime.Error{Category: runtime.CategoryInfra, Code: "store.failed", Step: g.terms.Path,
+			Err: fmt.Errorf("journal: %w", err)}
 	}
 	g.broken = err
 	clear(g.queue)
@@ -225,7 +226,8 @@ func (g *Leg) stored() error {
 func (g *Leg) checkAnswers() ([]Event, error) {
 	open := g.state.openPauses()
 	bad := func(err error) ([]Event, error) {
-		return nil, &runtime.Error{Category: runtime.CategoryConfirmation, Code: "resume.notPending", Step: g.terms.Path, Err: err}
+		return nil, &runtime.Error{Category: runtime.CategoryConfirmation, Code: "resume.notPending",
+			Step: g.terms.Path, Err: err}
 	}
 	var events []Event
 	for _, a := range g.terms.Answers {

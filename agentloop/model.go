@@ -28,7 +28,8 @@ func (f *frame) asking() {
 	case s.waits(0):
 		f.finish(errPaused)
 	case s.Open && s.Recoveries >= maxRecoveries:
-		f.finish(fail(runtime.CategoryModel, "model.interrupted", fmt.Errorf("model %q: the call was interrupted %d times", f.loop.Model, s.Recoveries+1)))
+		f.finish(fail(runtime.CategoryModel, "model.interrupted",
+			fmt.Errorf("model %q: the call was interrupted %d times", f.loop.Model, s.Recoveries+1)))
 	default:
 		f.due = true
 		f.record(Event{Kind: ModelAgain})
@@ -46,7 +47,8 @@ func (f *frame) callModel() {
 	if unknown := f.toolset().unknown; len(unknown) > 0 && len(s.Calls) == 0 && s.Steps <= 1 {
 		names := slices.Sorted(maps.Keys(f.tools.byName))
 		f.finish(f.outside(runtime.CategoryConfig, string(diagnostics.CodeUnknownTool),
-			fmt.Errorf("approval of agent %q names %q, which is no tool\n  hint: %s", f.loop.Name, unknown[0], SuggestTool(unknown[0], names))))
+			fmt.Errorf("approval of agent %q names %q, which is no tool\n  hint: %s",
+				f.loop.Name, unknown[0], SuggestTool(unknown[0], names))))
 		return
 	}
 	req := f.request()
@@ -71,12 +73,14 @@ func (f *frame) heard(r Reply) {
 	}
 	resp.Text = valid(resp.Text)
 	if strings.TrimSpace(resp.Text) != "" || len(resp.ToolCalls) > 0 {
-		e.Messages = []runtime.Message{{Role: runtime.Assistant, Text: resp.Text, ToolCalls: f.normalCalls(resp.ToolCalls)}}
+		e.Messages = []runtime.Message{{Role: runtime.Assistant, Text: resp.Text,
+			ToolCalls: f.normalCalls(resp.ToolCalls)}}
 	}
 	f.record(e)
-	f.emitAbout(trace.ModelEnd, func() any { return said(append(slices.Clone(e.Messages), runtime.Message{Role: runtime.Assistant}))[0] },
-		append(known("model", resp.Model),
-			"finish", resp.Finish, "usage", map[string]any{"input_tokens": int64(usage.InputTokens), "output_tokens": int64(usage.OutputTokens)})...)
+	used := map[string]any{"input_tokens": int64(usage.InputTokens), "output_tokens": int64(usage.OutputTokens)}
+	f.emitAbout(trace.ModelEnd, func() any {
+		return said(append(slices.Clone(e.Messages), runtime.Message{Role: runtime.Assistant}))[0]
+	}, append(known("model", resp.Model), "finish", resp.Finish, "usage", used)...)
 }
 
 // unheard ends the leg because a call of the model has no answer.
@@ -92,7 +96,8 @@ func (f *frame) unheard(err error) {
 	}
 	f.emit(trace.AgentError, "what", "model", "message", err.Error())
 	category, code := runtime.CategoryModel, "model.failed"
-	if of, ok := errors.AsType[*runtime.Error](err); ok && of.Category != "" && of.Category != runtime.CategoryCancelled {
+	of, ok := errors.AsType[*runtime.Error](err)
+	if ok && of.Category != "" && of.Category != runtime.CategoryCancelled {
 		category, code = of.Category, cmp.Or(of.Code, code)
 	}
 	f.emit(trace.ModelEnd, "error", code)
@@ -164,14 +169,16 @@ func said(messages []runtime.Message) []any {
 
 // noModel is not a failure of the loop: with the model there, it can go on.
 func (f *frame) noModel() error {
-	return f.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingModel), fmt.Errorf("model %q is not there", f.loop.Model))
+	return f.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingModel),
+		fmt.Errorf("model %q is not there", f.loop.Model))
 }
 
 // request is the next request: a pure function of the state and the definition.
 func (f *frame) request() *runtime.Request {
 	s := f.state()
 	n := s.Steps + s.Repairs
-	req := &runtime.Request{Run: f.leg.terms.RunID, Step: f.path, Call: n, StepCall: n, Model: f.loop.Model, Messages: f.messages(),
+	req := &runtime.Request{Run: f.leg.terms.RunID, Step: f.path, Call: n, StepCall: n,
+		Model: f.loop.Model, Messages: f.messages(),
 		Schema: f.loop.Schema, Temperature: f.loop.Temperature, MaxTokens: f.loop.MaxTokens}
 	if s.Repairs == 0 {
 		req.Tools = f.toolset().offered

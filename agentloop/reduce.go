@@ -21,7 +21,8 @@ func (s *State) begin(e *Event) error {
 	if s.Start.Context != "" {
 		text = s.Start.Context + "\n\n" + text
 	}
-	s.Messages = append(slices.Grow(s.Messages, room(s.Start.MaxSteps, 2)), runtime.Message{Role: runtime.User, Text: text})
+	s.Messages = append(slices.Grow(s.Messages, room(s.Start.MaxSteps, 2)),
+		runtime.Message{Role: runtime.User, Text: text})
 	return nil
 }
 
@@ -198,7 +199,8 @@ func (s *State) settle() {
 		return
 	}
 	for i := range round {
-		s.Messages = append(s.Messages, runtime.Message{Role: runtime.ToolRole, ToolCallID: round[i].ID, Text: round[i].Result})
+		s.Messages = append(s.Messages,
+			runtime.Message{Role: runtime.ToolRole, ToolCallID: round[i].ID, Text: round[i].Result})
 	}
 	before := s.Round
 	for before > 0 && s.Calls[before-1].Step == s.Calls[s.Round-1].Step {

@@ -74,11 +74,13 @@ func Select(ids []string, asked string) (string, diagnostics.List) {
 	case asked != "" && slices.Contains(known, asked):
 		return asked, nil
 	case asked != "":
-		finding.Code, finding.Message, finding.Hint = diagnostics.CodeUnknownAgent, fmt.Sprintf("there is no agent %q", asked), diagnostics.DidYouMean(asked, known)
+		finding.Code, finding.Message = diagnostics.CodeUnknownAgent, fmt.Sprintf("there is no agent %q", asked)
+		finding.Hint = diagnostics.DidYouMean(asked, known)
 	case len(known) == 1:
 		return known[0], nil
 	default:
-		finding.Code, finding.Message = diagnostics.CodeAmbiguousAgent, "no agent is chosen, of: "+strings.Join(known, ", ")
+		finding.Code = diagnostics.CodeAmbiguousAgent
+		finding.Message = "no agent is chosen, of: " + strings.Join(known, ", ")
 	}
 	return "", diagnostics.List{finding}
 }

@@ -64,7 +64,7 @@ type Background struct {
 type History struct {
 	Messages []runtime.Message `json:"messages"`          // without a system prompt
 	Own      int               `json:"own"`               // where in Messages this loop's own begin
-	Archive  string            `json:"archive,omitempty"` // what the model sees for the messages before From; "": nothing
+	Archive  string            `json:"archive,omitempty"` // stands for the messages before From; "": nothing
 	From     int               `json:"from,omitempty"`
 	Archives int               `json:"archives,omitempty"`
 	Taken    []string          `json:"taken,omitempty"` // notes of the inbox, by id
@@ -147,7 +147,8 @@ func Fold(events []Event) (State, error) {
 func (s *State) clone(frame string) *State {
 	c := *s
 	c.Gathered, c.Messages, c.Taken = slices.Clip(s.Gathered), slices.Clip(s.Messages), slices.Clip(s.Taken)
-	c.Calls, c.Pauses, c.Grants, c.Subagents = slices.Clone(s.Calls), slices.Clone(s.Pauses), slices.Clip(s.Grants), slices.Clone(s.Subagents)
+	c.Calls, c.Pauses, c.Subagents = slices.Clone(s.Calls), slices.Clone(s.Pauses), slices.Clone(s.Subagents)
+	c.Grants = slices.Clip(s.Grants)
 	if name, rest, _ := strings.Cut(frame, "/"); name != "" {
 		c.Children = maps.Clone(s.Children)
 		if child := c.Children[name]; child != nil {

@@ -68,7 +68,8 @@ func (f *frame) bindTools() *toolset {
 		if b.scope != "" && b.EffectOf == nil {
 			effect = cmp.Or(b.Spec.Effect, runtime.External)
 		}
-		if denies(deny, name, effect) || listed && len(global) > 0 && !has(global, name) || listed && f.loop.Tools != nil && !has(own, name) ||
+		if denies(deny, name, effect) || listed && len(global) > 0 && !has(global, name) ||
+			listed && f.loop.Tools != nil && !has(own, name) ||
 			listed && f.narrow != nil && !slices.Contains(f.narrow, name) {
 			return
 		}
@@ -163,7 +164,7 @@ func withoutEffect(parameters json.RawMessage) json.RawMessage {
 }
 
 var humanSpec = runtime.ToolSpec{Name: askHuman, Description: "Ask a person, and wait for the answer.",
-	Parameters: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["question"],"properties":{"question":{"type":"string"}}}`)}
+	Parameters: object("question", `"question":{"type":"string"}`)}
 
 // effect is what a second call would do to the world. What is the loop's own, does nothing itself.
 func (b *binding) effect(args json.RawMessage) runtime.Effect {
@@ -223,7 +224,8 @@ func (f *frame) forModel(tool string, out json.RawMessage) (string, error) {
 	case len(out) == 0:
 		return "", nil
 	case len(out) > f.leg.offer.Limits.MaxOutputBytes:
-		return "", fmt.Errorf("tool %q returned %d bytes, the most is %d", tool, len(out), f.leg.offer.Limits.MaxOutputBytes)
+		return "", fmt.Errorf("tool %q returned %d bytes, the most is %d",
+			tool, len(out), f.leg.offer.Limits.MaxOutputBytes)
 	case (out[0] == '{' || out[0] == '[') && value.IsCanonical(out):
 		return string(out), nil
 	}

@@ -52,7 +52,9 @@ func (f *frame) emitAbout(kind trace.Kind, content func() any, data ...any) {
 }
 
 func (f *frame) warn(code diagnostics.Code, format string, args ...any) {
-	f.trace.found = append(f.trace.found, diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: code,
+	f.trace.found = append(f.trace.found, diagnostics.Diagnostic{
+		Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: code,
+
 		Message: fmt.Sprintf(format, args...), Step: f.path})
 }
 
