@@ -54,6 +54,7 @@ type driver struct {
 	limits runtime.Limits
 	crew   crew
 	state  *State
+	last   [1]Event
 	env    []runtime.Tool
 	skills map[string][]runtime.Tool // by frame
 
@@ -126,11 +127,12 @@ func (d *driver) ended(ctx context.Context, m made) {
 
 // record reduces and persists an event.
 func (d *driver) record(ctx context.Context, e *Event) {
-	err := d.state.Apply(e)
+	d.last[0] = *e
+	err := d.state.Apply(&d.last[0])
 	if err != nil {
 		err = &runtime.Error{Category: runtime.CategoryInfra, Code: "journal.illegal", Step: d.in.Path, Err: err}
 	} else {
-		err = d.in.Journal.Append(ctx, *e)
+		err = d.in.Journal.Append(ctx, d.last[:]...)
 	}
 	switch {
 	case err != nil:

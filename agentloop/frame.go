@@ -87,8 +87,9 @@ func (f *frame) state() *State {
 func (f *frame) record(e Event) { f.leg.record(f, f.name, e) }
 
 func (g *Leg) record(by owner, frame string, e Event) {
-	e.Frame = frame
-	g.queue = append(g.queue, item{owner: by, record: e})
+	g.event = e
+	g.event.Frame = frame
+	g.queue = append(g.queue, item{owner: by})
 }
 
 // want has a call made; then takes what comes of it.

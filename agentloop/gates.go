@@ -178,7 +178,7 @@ func (t *thread) approved(c Call, b *binding) bool {
 		m, _ := (*c.Answer).(map[string]any)
 		form, _ := m["form"].(map[string]any)
 		scope, _ := form["scope"].(string)
-		t.decide(c, keys, runtime.ApprovalDecision{Allow: m["decision"] == "approve",
+		t.decide(keys, runtime.ApprovalDecision{Allow: m["decision"] == "approve",
 			Scope: runtime.ApprovalScope(scope)})
 	case covered(keys, t.leg.state.granted()):
 		return true
@@ -190,19 +190,19 @@ func (t *thread) approved(c Call, b *binding) bool {
 		case need == ApprovePause:
 			t.pauseCall(c, t.approvalPause(c, keys))
 		default:
-			t.decide(c, keys, runtime.ApprovalDecision{Reason: "nobody is there to give it"})
+			t.decide(keys, runtime.ApprovalDecision{Reason: "nobody is there to give it"})
 		}
 	}
 	return false
 }
 
 // decide records a decision about the call.
-func (t *thread) decide(c Call, keys []string, d runtime.ApprovalDecision) {
+func (t *thread) decide(keys []string, d runtime.ApprovalDecision) {
 	if d.Scope != runtime.ApproveSession {
 		d.Scope = runtime.ApproveOnce
 	}
 	t.record(Event{Kind: Permission, Allow: d.Allow, Scope: d.Scope, Keys: keys, Text: valid(d.Reason)})
-	t.emit(trace.PermissionResponse, "call", t.n, "tool", c.Name, "allow", d.Allow, "scope", string(d.Scope))
+	t.emit(trace.PermissionResponse, "call", t.n, "tool", t.call(t.n).Name, "allow", d.Allow, "scope", string(d.Scope))
 }
 
 func (t *thread) approvalPause(c Call, keys []string) Pause {
@@ -222,11 +222,11 @@ func (t *thread) askApprover(c Call, keys []string) {
 	t.want(&Job{Op: AskApprover, Approval: wish}, func(r Reply) {
 		switch d := r.Decision; {
 		case r.Err == nil:
-			t.decide(c, keys, d)
+			t.decide(keys, d)
 		case t.leg.cut != nil:
 			t.end(r.Err)
 		default:
-			t.decide(c, keys, runtime.ApprovalDecision{Reason: r.Err.Error()})
+			t.decide(keys, runtime.ApprovalDecision{Reason: r.Err.Error()})
 		}
 	})
 }
@@ -239,12 +239,12 @@ func (t *thread) make(c Call) {
 		return
 	}
 	t.want(&Job{Op: CallTool, Name: c.Name, Scope: b.scope, Arguments: slices.Clone(c.Arguments),
-		Timeout: t.loop.ToolTimeout, Reply: c.Reply, ReplyTo: c.ReplyTo}, func(r Reply) { t.made(c, b, r) })
+		Timeout: t.loop.ToolTimeout, Reply: c.Reply, ReplyTo: c.ReplyTo}, func(r Reply) { t.made(b, r) })
 }
 
 // made records what came of a call of a tool.
-func (t *thread) made(c Call, b *binding, r Reply) {
-	err := r.Err
+func (t *thread) made(b *binding, r Reply) {
+	c, err := t.call(t.n), r.Err
 	if err == nil {
 		var text string
 		if text, err = t.forModel(c.Name, r.Output); err == nil {

@@ -40,6 +40,7 @@ type Leg struct {
 	state   *State
 	root    *frame
 	answers []Event // that are to be recorded first
+	event   Event   // that is to be recorded: between two events a leg decides anew
 	queue   []item
 	at      int        // in queue
 	owner   owner      // of the event that Next returned last
@@ -63,8 +64,7 @@ type Action struct {
 
 // item is an Action to come.
 type item struct {
-	owner   owner
-	record  Event
+	owner   owner   // of the event that is to be recorded
 	to      *tracer // of an event of the trace
 	tell    trace.Event
 	content any
@@ -113,8 +113,8 @@ func (g *Leg) Next() Action {
 				g.owner = i.owner
 				g.Broken(g.broken)
 			default:
-				i.record.Seq, g.owner = g.state.Seq+1, i.owner
-				return Action{Record: &i.record}
+				g.event.Seq, g.owner = g.state.Seq+1, i.owner
+				return Action{Record: &g.event}
 			}
 		}
 		clear(g.queue)
@@ -123,7 +123,7 @@ func (g *Leg) Next() Action {
 		case g.root.done:
 			return Action{Over: true}
 		case len(g.answers) > 0:
-			g.queue = append(g.queue, item{owner: g, record: g.answers[0]})
+			g.record(g, g.answers[0].Frame, g.answers[0])
 			g.answers = g.answers[1:]
 		case !g.root.step():
 			return Action{}

@@ -77,9 +77,10 @@ func (f *frame) heard(r Reply) {
 			ToolCalls: f.normalCalls(resp.ToolCalls)}}
 	}
 	f.record(e)
+	heard := e.Messages
 	used := map[string]any{"input_tokens": int64(usage.InputTokens), "output_tokens": int64(usage.OutputTokens)}
 	f.emitAbout(trace.ModelEnd, func() any {
-		return said(append(slices.Clone(e.Messages), runtime.Message{Role: runtime.Assistant}))[0]
+		return said(append(slices.Clone(heard), runtime.Message{Role: runtime.Assistant}))[0]
 	}, append(known("model", resp.Model), "finish", resp.Finish, "usage", used)...)
 }
 

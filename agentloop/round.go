@@ -59,7 +59,7 @@ func (f *frame) beginRound() {
 		}
 		f.emit(trace.ToolCallsBegin, "tools", names)
 	}
-	f.round = &round{first: s.Round + 1, left: len(calls), sent: map[string]bool{}}
+	f.round = &round{first: s.Round + 1, left: len(calls)}
 }
 
 // begin opens the next thread of a round.
@@ -116,6 +116,9 @@ func (f *frame) settleTogether(r *round) bool {
 				return false
 			}
 			clear(r.sent)
+		}
+		if r.sent == nil {
+			r.sent = map[string]bool{}
 		}
 		r.sent[id] = id != "" && !alone
 		f.begin(r, &tracer{}).alone = alone
