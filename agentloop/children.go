@@ -154,8 +154,7 @@ func (t *thread) delegate(c Call, def *Loop, task string) {
 
 // childOf makes the frame of a call's child.
 func (t *thread) childOf(name string, def *Loop, start Start) *frame {
-	at := place{name: strings.TrimPrefix(t.name+"/"+name, "/"), path: strings.TrimPrefix(t.path+"/"+name, "/"),
-		depth: t.depth + 1, maxDepth: t.maxDepth}
+	at := place{name: framePath(t.name, name), path: framePath(t.path, name), depth: t.depth + 1, maxDepth: t.maxDepth}
 	k := &frame{place: at, leg: t.leg, loop: def, trace: t.trace, start: start, memory: def.Memory}
 	if def.MaxDelegationDepth > 0 {
 		k.maxDepth = min(k.maxDepth, def.MaxDelegationDepth)

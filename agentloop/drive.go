@@ -130,7 +130,8 @@ func (d *driver) record(ctx context.Context, e *Event) {
 	d.last[0] = *e
 	err := d.state.Apply(&d.last[0])
 	if err != nil {
-		err = &runtime.Error{Category: runtime.CategoryInfra, Code: "journal.illegal", Step: d.in.Path, Err: err}
+		err = &runtime.Error{Category: runtime.CategoryInfra, Code: "journal.illegal",
+			Step: framePath(d.in.Path, e.Frame), Err: err}
 	} else {
 		err = d.in.Journal.Append(ctx, d.last[:]...)
 	}

@@ -310,8 +310,11 @@ func (f *frame) bound() (StopReason, error) {
 // ask asks a predicate about the loop.
 func (f *frame) ask(what string, by func(Progress) (bool, error)) (bool, error) {
 	s := f.state()
-	return f.leg.offer.Ask(what, by, Progress{StepsDone: s.Steps, Text: s.Text,
-		Calls: slices.Clone(s.Calls), Usage: s.Total()})
+	p := Progress{StepsDone: s.Steps, Text: s.Text, Calls: slices.Clone(s.Calls), Usage: s.Total()}
+	if f.leg.offer.Ask == nil {
+		return by(p)
+	}
+	return f.leg.offer.Ask(what, by, p)
 }
 
 // answered ends the loop with what the model said, or lets it mend that.

@@ -113,9 +113,10 @@ type Offer struct {
 	// What is there.
 	Memory, Retriever, Skills, Instructions, Inbox, Archive, Approver, Policy bool
 
-	// Describe describes a tool of a Loop.
+	// Describe describes a tool. It is needed where a Loop has tools of its Own.
 	Describe func(runtime.Tool) ToolOffer
-	// Ask asks a predicate of a Loop; what is what it is called in messages. One that panics has failed.
+	// Ask asks a predicate of a Loop, which messages call what: so that one that panics has failed. nil: it is
+	// called plainly.
 	Ask func(what string, by func(Progress) (bool, error), p Progress) (bool, error)
 }
 

@@ -148,13 +148,22 @@ func (g *Leg) Told(j *Job, e trace.Event) bool {
 // Broken says that the event which Next returned last was not recorded. The leg ends, and records nothing more.
 func (g *Leg) Broken(err error) {
 	if !errors.As(err, new(*runtime.Error)) {
-		err = &runtime.Error{Category: runtime.CategoryInfra, Code: "store.failed", Step: g.terms.Path,
-			Err: fmt.Errorf("journal: %w", err)}
+		err = &runtime.Error{Category: runtime.CategoryInfra, Code: "store.failed",
+			Step: framePath(g.terms.Path, g.event.Frame),
+			Err:  fmt.Errorf("journal: %w", err)}
 	}
 	g.broken = err
 	clear(g.queue)
 	g.queue, g.at = g.queue[:0], 0
 	g.owner.broke(err)
+}
+
+// framePath is the path of a frame below that of the loop itself.
+func framePath(path, frame string) string {
+	if frame == "" {
+		return path
+	}
+	return strings.TrimPrefix(path+"/"+frame, "/")
 }
 
 // broke ends a leg that cannot record an answer.
