@@ -103,7 +103,8 @@ func ParseDocumentLine(collection, name string, line []byte) (Document, error) {
 	case err != nil:
 		return Document{}, fmt.Errorf("document %q: %w", name, err)
 	case !ok || rec.Kind != document || members["collection"] != collection || name != "" && name != rec.Path:
-		return Document{}, fmt.Errorf("document %q: %w: another one is in its place", cmp.Or(name, rec.Path), ErrCorrupt)
+		return Document{}, fmt.Errorf("document %q: %w: another one is in its place",
+			cmp.Or(name, rec.Path), ErrCorrupt)
 	}
 	return Document{rec.Path, text}, nil
 }

@@ -18,7 +18,8 @@ func NewOwner() string {
 	boot, namespace := machine()
 	pid := os.Getpid()
 	start, _ := started(pid)
-	return fmt.Sprintf("%s/%s/%s/%d/%s/%s", strings.ReplaceAll(host, "/", "_"), boot, namespace, pid, start, rand.Text())
+	return fmt.Sprintf("%s/%s/%s/%d/%s/%s",
+		strings.ReplaceAll(host, "/", "_"), boot, namespace, pid, start, rand.Text())
 }
 
 // OwnerGone reports whether an owner that NewOwner named is surely gone: it was a process of this
@@ -31,7 +32,8 @@ func OwnerGone(owner string) bool {
 	}
 	boot, namespace := machine()
 	pid, err := strconv.Atoi(parts[3])
-	if err != nil || pid <= 0 || boot == "" || namespace == "" || boot != parts[1] || namespace != parts[2] || parts[4] == "" {
+	if err != nil || pid <= 0 || boot == "" || namespace == "" ||
+		boot != parts[1] || namespace != parts[2] || parts[4] == "" {
 		return false
 	}
 	start, gone := started(pid)

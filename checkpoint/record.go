@@ -2,9 +2,12 @@ package checkpoint
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -72,7 +75,8 @@ func (r Record) check() error {
 		return fmt.Errorf("at %s", r.At)
 	case !utf8.ValidString(string(r.Kind)) || !utf8.ValidString(r.Path) || !utf8.Valid(data):
 		return fmt.Errorf("invalid UTF-8")
-	case data != nil && (len(data) < 2 || data[0] != '{' || data[len(data)-1] != '}' || bytes.IndexByte(data, '\n') >= 0):
+	case data != nil && (len(data) < 2 || data[0] != '{' || data[len(data)-1] != '}' ||
+		bytes.IndexByte(data, '\n') >= 0):
 		return fmt.Errorf("data is not a canonical JSON object")
 	}
 	return nil
@@ -83,6 +87,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 const (
 	sumMember = `,"sum":"`
 	sumLen    = len(sumMember) + 8 + len(`"}`)
+	lineRoom  = 128 // at least what a line without escapes has besides kind, path and data
 )
 
 // AppendLine appends the record as one line of JSON without its end:
@@ -93,6 +98,7 @@ const (
 // keep records in this form, so that each finds a flipped byte.
 func (r Record) AppendLine(dst []byte) []byte {
 	from := len(dst)
+	dst = slices.Grow(dst, len(r.Kind)+len(r.Path)+len(r.Data)+lineRoom)
 	dst = strconv.AppendInt(append(dst, `{"seq":`...), r.Seq, 10)
 	dst = r.At.UTC().AppendFormat(append(dst, `,"at":"`...), time.RFC3339Nano)
 	dst = value.AppendString(append(dst, `","kind":`...), string(r.Kind))
@@ -103,7 +109,14 @@ func (r Record) AppendLine(dst []byte) []byte {
 		dst = append(append(dst, `,"data":`...), r.Data...)
 	}
 	sum := crc32.Checksum(dst[from:], castagnoli)
-	return fmt.Appendf(dst, sumMember+`%08x"}`, sum)
+	return appendSum(dst, sum)
+}
+
+// appendSum appends the end of a line.
+func appendSum(dst []byte, sum uint32) []byte {
+	dst = append(dst, sumMember...)
+	dst = hex.AppendEncode(dst, binary.BigEndian.AppendUint32(nil, sum))
+	return append(dst, `"}`...)
 }
 
 // ParseLine reads what AppendLine writes, and nothing else: any other text is an ErrCorrupt. The
@@ -118,7 +131,8 @@ func ParseLine(line []byte) (Record, error) {
 
 func parseLine(line []byte) (rec Record, err error) {
 	body := line[:max(0, len(line)-sumLen)]
-	if want := fmt.Sprintf(sumMember+`%08x"}`, crc32.Checksum(body, castagnoli)); string(line[len(body):]) != want {
+	var sum [sumLen]byte
+	if !bytes.Equal(line[len(body):], appendSum(sum[:0], crc32.Checksum(body, castagnoli))) {
 		return rec, fmt.Errorf("the line does not end in its checksum")
 	}
 	p := lineParser{rest: body}

@@ -193,3 +193,11 @@ func FuzzParseDocumentLine(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkAppendLine(b *testing.B) {
+	rec := checkpoint.Record{Seq: 12, At: noon.Add(123456789), Kind: "call.ended", Path: "s12", Data: json.RawMessage(`{"n":1234,"output":{"n":12}}`)}
+	b.ReportAllocs()
+	for b.Loop() {
+		rec.AppendLine(nil)
+	}
+}

@@ -123,7 +123,8 @@ func (r Run) check() error {
 // isName reports whether s is fit for a file's name: letters, digits and some more, but those not first.
 func isName(s, more string) bool {
 	for i, c := range s {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || i > 0 && strings.ContainsRune(more, c)) {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+			i > 0 && strings.ContainsRune(more, c)) {
 			return false
 		}
 	}
@@ -276,7 +277,8 @@ func (s *Summary) create(rec Record, d *members) error {
 	if format := d.m["format"]; format != int64(Format) { // nothing else is known then
 		return fmt.Errorf("%w: %v", ErrVersion, format)
 	}
-	run := Run{ID: d.text("run"), Recipe: d.optional("recipe"), Digest: d.text("digest"), Parent: d.optional("parent"), StartedAt: rec.At}
+	run := Run{ID: d.text("run"), Recipe: d.optional("recipe"), Digest: d.text("digest"),
+		Parent: d.optional("parent"), StartedAt: rec.At}
 	if d.err != nil {
 		return d.err
 	}

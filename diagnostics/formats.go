@@ -27,7 +27,8 @@ func WriteGitHub(w io.Writer, list List) error {
 		if d.Position.Column > 0 {
 			fmt.Fprintf(&b, "col=%d,", d.Position.Column)
 		}
-		b.WriteString("title=" + gitHubProperty.Replace(string(d.Code)) + "::" + gitHubMessage.Replace(d.withHint()) + "\n")
+		b.WriteString("title=" + gitHubProperty.Replace(string(d.Code)) + "::" +
+			gitHubMessage.Replace(d.withHint()) + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -77,7 +78,8 @@ func WriteSARIF(w io.Writer, list List, tool, version string) error {
 	}
 	for _, d := range list {
 		index, _ := slices.BinarySearch(codes, d.Code)
-		result := sarifResult{RuleID: d.Code, RuleIndex: index, Level: levelName(d.Level), Message: sarifText{d.withHint()}}
+		result := sarifResult{RuleID: d.Code, RuleIndex: index, Level: levelName(d.Level),
+			Message: sarifText{d.withHint()}}
 		if d.Position.File != "" {
 			result.Locations = []sarifLocation{locate(d.Position)}
 		}

@@ -120,7 +120,8 @@ func (p *Printer) text(pos Position) (string, bool) {
 }
 
 func isWord(r rune) bool {
-	return r == '_' || r == '.' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= utf8.RuneSelf
+	return r == '_' || r == '.' || r == '-' || r >= utf8.RuneSelf ||
+		r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 }
 
 // visible replaces control characters, which could play tricks on a terminal, tabs by a space.

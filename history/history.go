@@ -156,7 +156,8 @@ func Watch(ctx context.Context, store checkpoint.Store, runID string) iter.Seq2[
 // newReader returns a reader that takes the names of tools and models from the recipe that the store has.
 func newReader(ctx context.Context, store checkpoint.Store) *reader {
 	return &reader{events: []trace.Event{}, steps: []Step{}, pauses: map[string]resume.Pause{},
-		index: map[string]int{}, began: map[string]time.Time{}, agents: map[string]*agent{}, said: journal.Settlements{},
+		index: map[string]int{}, began: map[string]time.Time{}, agents: map[string]*agent{},
+		said: journal.Settlements{},
 		load: func(digest string) *recipe.Recipe {
 			text, err := store.Definition(ctx, digest)
 			if err != nil {

@@ -55,62 +55,56 @@ type reader struct {
 	said   journal.Settlements
 }
 
-// add takes the next record.
+// add takes the next record. What cannot be read, because it is damaged or of a later version, is passed over.
 func (r *reader) add(rec checkpoint.Record) {
-	data := membersOf(rec)
-	text := data.text
-	settled := r.said.Next(rec, data)
+	e, err := journal.Decode(rec)
+	if err != nil {
+		return
+	}
+	settled := r.said.Next(&e)
 	if r.paused {
 		kind := "recover"
-		if rec.Kind == checkpoint.PauseAnswered && text("next") == string(resume.Answered) {
+		if what, ok := e.What.(journal.PauseAnswered); ok && what.Next == resume.Answered {
 			kind = "resume"
 		}
 		r.paused = false
 		r.emitOf(rec, "", trace.RunStart, attrs(append(slices.Clip(r.about), kind, true)))
 	}
-	switch rec.Kind {
-	case checkpoint.RunCreated:
-		r.recipe = r.load(text("digest"))
-		r.about = []any{"digest", text("digest"), "recipe", text("recipe")}
+	switch what := e.What.(type) {
+	case journal.Created:
+		r.recipe = r.load(what.Digest)
+		r.about = []any{"digest", what.Digest, "recipe", what.Recipe}
 		r.emit(rec, trace.RunStart, r.about...)
-	case callBegun:
+	case journal.CallBegun:
 		r.call(rec, "")
-	case agentEvent:
-		r.agent(rec)
-	case callEnded:
+	case journal.AgentEvents:
+		r.agent(rec, &what)
+	case journal.CallEnded:
 		if r.began[rec.Path].IsZero() {
-			r.call(rec, text("model"))
+			r.call(rec, what.Models.Model)
 		}
-		r.end(rec, data.failure())
-	case waitOver:
+		var why *failure
+		if f := what.Failure; f != nil {
+			why = &failure{f.Code, f.Err.Error()}
+		}
+		r.end(rec, why)
+	case journal.WaitOver:
 		r.begin(rec)
 		r.end(rec, nil)
-	case checkpoint.PauseOpened:
-		opened, err := resume.Opened(rec)
-		if err != nil {
-			return
-		}
-		of := rec
-		if step := data.agentStep(); step != "" { // a child of the step's may be what waits
-			of.Path = step
-		}
-		r.begin(of)
-		r.steps[r.index[of.Path]].Status = "waiting"
-		r.emit(rec, trace.StepWaiting, "pauseKind", string(opened.Kind))
-		r.pauses[opened.ID] = opened
-		r.open = append(r.open, opened)
-	case checkpoint.PauseAnswered:
-		r.answered(rec, text("pause"), resume.Next(text("next")))
+	case journal.PauseOpened:
+		r.opened(rec, &what)
+	case journal.PauseAnswered:
+		r.answered(rec, what.Pause, what.Next)
 		r.settle(rec, settled)
-	case checkpoint.RunPaused:
+	case journal.Paused:
 		for _, o := range r.open {
 			r.emitOf(rec, "", trace.RunPaused, attrs([]any{"pauseKind", string(o.Kind), "step", o.Step}))
 		}
 		r.emit(rec, trace.RunOutput, "type", "artefact")
 		r.emit(rec, trace.RunEnd, "status", "paused")
 		r.paused = true
-	case checkpoint.RunEnded:
-		switch checkpoint.Status(text("status")) {
+	case journal.Ended:
+		switch what.Status {
 		case checkpoint.OK:
 			r.emit(rec, trace.RunSuccess)
 		case checkpoint.Cancelled:
@@ -118,8 +112,21 @@ func (r *reader) add(rec checkpoint.Record) {
 		default:
 			r.emit(rec, trace.RunError, r.failed...)
 		}
-		r.emit(rec, trace.RunEnd, "status", text("status"))
+		r.emit(rec, trace.RunEnd, "status", string(what.Status))
 	}
+}
+
+// opened notes that a step, or an agent in it, waits.
+func (r *reader) opened(rec checkpoint.Record, what *journal.PauseOpened) {
+	of := rec
+	if what.Agent != nil { // a child of the step's may be what waits
+		of.Path = what.Agent.Step
+	}
+	r.begin(of)
+	r.steps[r.index[of.Path]].Status = "waiting"
+	r.emit(rec, trace.StepWaiting, "pauseKind", string(what.Pause.Kind))
+	r.pauses[what.Pause.ID] = what.Pause
+	r.open = append(r.open, what.Pause)
 }
 
 // emit adds an event of the record's step; data are names and values, in any order.
@@ -177,11 +184,7 @@ func (r *reader) end(rec checkpoint.Record, why *failure) {
 }
 
 // agent notes what happened in an agent.
-func (r *reader) agent(rec checkpoint.Record) {
-	list, waits, err := agentEvents(rec)
-	if err != nil {
-		return
-	}
+func (r *reader) agent(rec checkpoint.Record, what *journal.AgentEvents) {
 	r.begin(rec)
 	if r.began[rec.Path].IsZero() {
 		r.began[rec.Path] = rec.At
@@ -192,7 +195,7 @@ func (r *reader) agent(rec checkpoint.Record) {
 			r.emitOf(rec, e.Step, e.Kind, e.Data)
 		}
 	}
-	for _, e := range list {
+	for _, e := range what.Events {
 		if of == nil || e.Kind == agentloop.Started && e.Frame == "" { // again, with an interrupt that restarts
 			of = &agent{path: rec.Path}
 			r.agents[rec.Path] = of
@@ -206,7 +209,7 @@ func (r *reader) agent(rec checkpoint.Record) {
 		return
 	}
 	s := &r.steps[r.index[rec.Path]]
-	if waits {
+	if what.Waits {
 		add(of.wait())
 		s.Status = "waiting"
 	}
@@ -264,3 +267,6 @@ func (r *reader) settle(rec checkpoint.Record, how *journal.Settlement) {
 	r.end(rec, &failure{"call.indeterminate",
 		"it is not known whether the call had its effect, and it was decided that it counts as failed"})
 }
+
+// failure is why a step failed.
+type failure struct{ code, message string }

@@ -64,7 +64,8 @@ func (r *Recipe) AgentsOf(s *Step) []Agent {
 	}
 	switch {
 	case asked != nil && asked.IsMap:
-		add(Agent{ID: s.ID, Pos: asked.Pos, Model: asked.text("model"), Description: asked.text("description"), Instructions: asked.text("instructions"), Spec: asked})
+		add(Agent{ID: s.ID, Pos: asked.Pos, Model: asked.text("model"), Description: asked.text("description"),
+			Instructions: asked.text("instructions"), Spec: asked})
 	case asked == nil || asked.HasExpression():
 		return r.Agents
 	default:
@@ -93,7 +94,8 @@ func readAgent(id, filename string, data []byte) (*walker, Agent) {
 	a := Agent{ID: id, Pos: start, File: filename}
 	front, body, ok := yamlnode.CutFrontMatter(data)
 	if !ok {
-		w.Warnf(start, diagnostics.CodeFrontMatter, "end the front matter with a line of ---", "the front matter has no end, so it is read as instructions")
+		w.Warnf(start, diagnostics.CodeFrontMatter, "end the front matter with a line of ---",
+			"the front matter has no end, so it is read as instructions")
 	}
 	if len(bytes.TrimSpace(front)) > 0 {
 		root, found := yamlnode.Parse(filename, front, nil)
@@ -104,7 +106,8 @@ func readAgent(id, filename string, data []byte) (*walker, Agent) {
 	}
 	instructions := strings.TrimSpace(string(body))
 	if given := a.Spec.get("instructions"); given != nil && instructions != "" {
-		w.Errorf(given.Pos, diagnostics.CodeInvalidValue, "leave the key out", "the text below the front matter is the instructions already")
+		w.Errorf(given.Pos, diagnostics.CodeInvalidValue, "leave the key out",
+			"the text below the front matter is the instructions already")
 	} else if given == nil {
 		a.Instructions = instructions
 	}

@@ -49,7 +49,8 @@ func (w *walker) loop(n *yamlnode.Node, s *scope) *Loop {
 	}
 	for outer := s; outer != nil; outer = outer.outer {
 		if slices.Contains(loopNames, outer.item.Text) {
-			w.Errorf(outer.item.Pos, diagnostics.CodeDuplicateName, "choose another name", "%q already has a meaning in the loop inside", outer.item.Text)
+			w.Errorf(outer.item.Pos, diagnostics.CodeDuplicateName, "choose another name",
+				"%q already has a meaning in the loop inside", outer.item.Text)
 		}
 	}
 	l := &Loop{
@@ -65,7 +66,8 @@ func (w *walker) loop(n *yamlnode.Node, s *scope) *Loop {
 		w.exclude(fields["next"], "steps in place read last")
 	}
 	if on := fields["on_limit"]; on != nil && fields["until"] == nil {
-		w.Errorf(on.Pos, diagnostics.CodeInvalidValue, "say with until when the loop is done, or leave it out", "%q means nothing without %q", "on_limit", "until")
+		w.Errorf(on.Pos, diagnostics.CodeInvalidValue, "say with until when the loop is done, or leave it out",
+			"%q means nothing without %q", "on_limit", "until")
 	}
 	return l
 }
@@ -82,7 +84,8 @@ func (w *walker) fork(n *yamlnode.Node, s *scope) *Fork {
 	w.notEmpty(fields["branches"])
 	for _, b := range w.Map(fields["branches"]) {
 		w.bodyName(Name{Text: b.Key, Pos: b.Pos}, "branch")
-		f.Branches = append(f.Branches, Branch{Name: b.Key, Pos: b.Pos, Body: w.body(b.Value, w.object(b.Value, branchObject), s, true)})
+		f.Branches = append(f.Branches, Branch{Name: b.Key, Pos: b.Pos,
+			Body: w.body(b.Value, w.object(b.Value, branchObject), s, true)})
 	}
 	return f
 }
@@ -124,7 +127,8 @@ func (w *walker) bodyName(name Name, what string) {
 	case !stepID.MatchString(name.Text):
 		w.Errorf(name.Pos, diagnostics.CodeInvalidValue, idHint, "%q cannot be the name of a %s", name.Text, what)
 	case what == "case" && name.Text == defaultCase:
-		w.Errorf(name.Pos, diagnostics.CodeDuplicateName, "write default beside cases, or choose another name", "%q is what runs when no case matches", name.Text)
+		w.Errorf(name.Pos, diagnostics.CodeDuplicateName, "write default beside cases, or choose another name",
+			"%q is what runs when no case matches", name.Text)
 	}
 }
 
@@ -156,7 +160,8 @@ func (w *walker) checkChannels() {
 		pos, ok := declared[name.Text]
 		switch {
 		case !ok && !w.Full():
-			hint := cmp.Or(diagnostics.DidYouMean(name.Text, names), "declare it at the top of the file: channels: {"+name.Text+": queue}")
+			hint := cmp.Or(diagnostics.DidYouMean(name.Text, names),
+				"declare it at the top of the file: channels: {"+name.Text+": queue}")
 			w.Errorf(name.Pos, diagnostics.CodeUnknownName, hint, "there is no channel %q", name.Text)
 		case i < len(w.sends):
 			sent[name.Text] = true
@@ -207,7 +212,8 @@ func (w *walker) receive(n *yamlnode.Node) *Receive {
 		r.OnEmpty = OnEmpty{Fail: word == "fail", Set: set}
 	}
 	if f := fields["timeout"]; f != nil && (r.OnEmpty.Fail || r.OnEmpty.Set != nil) {
-		w.Errorf(f.Pos, diagnostics.CodeInvalidValue, "leave one of them out", "%q is for a step that waits, and with this %q it does not", "timeout", "on_empty")
+		w.Errorf(f.Pos, diagnostics.CodeInvalidValue, "leave one of them out",
+			"%q is for a step that waits, and with this %q it does not", "timeout", "on_empty")
 	}
 	return r
 }

@@ -129,7 +129,8 @@ func (s *Step) essence() map[string]any {
 // and documents.
 func (s *Step) addControl(e map[string]any) {
 	if l := s.Loop; l != nil {
-		e["loop"] = []any{l.Until.Text, int64(l.MaxIterations), l.Next != nil, l.Next.Decoded(), l.Continue, l.FailAtLimit}
+		e["loop"] = []any{l.Until.Text, int64(l.MaxIterations), l.Next != nil, l.Next.Decoded(),
+			l.Continue, l.FailAtLimit}
 	}
 	if f := s.Fork; f != nil {
 		branches := make([]any, len(f.Branches))
@@ -149,7 +150,8 @@ func (s *Step) addControl(e map[string]any) {
 		e["send"] = []any{x.Channel.Text, x.Value.Decoded()}
 	}
 	if r := s.Receive; r != nil {
-		e["receive"] = []any{r.Channel.Text, int64(r.Timeout), r.OnEmpty.Fail, r.OnEmpty.Set != nil, r.OnEmpty.Set.Decoded()}
+		e["receive"] = []any{r.Channel.Text, int64(r.Timeout),
+			r.OnEmpty.Fail, r.OnEmpty.Set != nil, r.OnEmpty.Set.Decoded()}
 	}
 	if r := s.Retrieve; r != nil {
 		e["retrieve"] = []any{r.Query.Decoded(), int64(r.TopK)}
@@ -189,7 +191,9 @@ func (r *Retry) essence() map[string]any {
 	if r.RetryOn != nil {
 		e["retry_on"] = anys(r.RetryOn)
 	}
-	for key, d := range map[string]*time.Duration{"backoff": r.Backoff, "max_backoff": r.MaxBackoff, "timeout": r.Timeout} {
+	for key, d := range map[string]*time.Duration{
+		"backoff": r.Backoff, "max_backoff": r.MaxBackoff, "timeout": r.Timeout,
+	} {
 		if d != nil {
 			e[key] = int64(*d)
 		}

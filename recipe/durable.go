@@ -82,9 +82,11 @@ func (w *walker) rollback(n *yamlnode.Node) *Rollback {
 	switch {
 	case name == "":
 	case kind(name).Name != "":
-		w.Errorf(fields["uses"].Pos, diagnostics.CodeInvalidValue, "the name of a tool contains a dot", "a rollback calls a tool, and %q is a kind of step", name)
+		w.Errorf(fields["uses"].Pos, diagnostics.CodeInvalidValue, "the name of a tool contains a dot",
+			"a rollback calls a tool, and %q is a kind of step", name)
 	case !strings.Contains(name, ".") || strings.ContainsAny(name, " \t\n"):
-		w.Errorf(fields["uses"].Pos, diagnostics.CodeInvalidValue, "the name of a tool contains a dot", "%q is not the name of a tool", name)
+		w.Errorf(fields["uses"].Pos, diagnostics.CodeInvalidValue, "the name of a tool contains a dot",
+			"%q is not the name of a tool", name)
 	default:
 		r.Uses = Name{Text: name, Pos: fields["uses"].Pos}
 	}
@@ -105,7 +107,8 @@ func (w *walker) human(n *yamlnode.Node) *Human {
 	if fields == nil {
 		return nil
 	}
-	h := &Human{Pos: n.Pos, Prompt: w.value(fields["prompt"]), Show: w.value(fields["show"]), Expires: w.timeout(fields["expires"])}
+	h := &Human{Pos: n.Pos, Prompt: w.value(fields["prompt"]), Show: w.value(fields["show"]),
+		Expires: w.timeout(fields["expires"])}
 	if prompt := fields["prompt"]; prompt != nil && prompt.Kind == yamlnode.Map {
 		w.text(prompt)
 		w.collect(h.Prompt)
@@ -117,7 +120,8 @@ func (w *walker) human(n *yamlnode.Node) *Human {
 	if on := fields["on_expire"]; on != nil {
 		h.OnExpire = w.onExpire(on, h.Decisions)
 		if fields["expires"] == nil {
-			w.Errorf(on.Pos, diagnostics.CodeInvalidValue, "say when with expires, or leave it out", "%q means nothing without %q", "on_expire", "expires")
+			w.Errorf(on.Pos, diagnostics.CodeInvalidValue, "say when with expires, or leave it out",
+				"%q means nothing without %q", "on_expire", "expires")
 		}
 	}
 	return h
@@ -173,7 +177,8 @@ func (w *walker) form(n *yamlnode.Node) (*Value, map[string]any) {
 		if i >= 0 {
 			pos = object[i].Value.Pos
 		}
-		w.Errorf(pos, diagnostics.CodeBadSchema, "write type: object, and the fields under properties", "%q must be the JSON Schema of an object", n.Key)
+		w.Errorf(pos, diagnostics.CodeBadSchema, "write type: object, and the fields under properties",
+			"%q must be the JSON Schema of an object", n.Key)
 		return nil, nil
 	}
 	schema := n.Decoded().(map[string]any)
@@ -184,7 +189,8 @@ func (w *walker) form(n *yamlnode.Node) (*Value, map[string]any) {
 func (w *walker) onExpire(n *yamlnode.Node, decisions []Name) OnExpire {
 	word, set := w.wordOrSet(n, onExpireObject, typeOnExpire, "fail", "reject")
 	if word == "reject" && !slices.ContainsFunc(decisions, func(d Name) bool { return d.Text == "reject" }) {
-		w.Errorf(n.Pos, diagnostics.CodeUnknownName, "add it to decisions, or write {set: value}", "there is no decision %q", word)
+		w.Errorf(n.Pos, diagnostics.CodeUnknownName, "add it to decisions, or write {set: value}",
+			"there is no decision %q", word)
 	}
 	return OnExpire{Pos: n.Pos, Reject: word == "reject", Set: set}
 }
@@ -202,14 +208,17 @@ func (w *walker) wait(n *yamlnode.Node) *Wait {
 		case first == "":
 			first = f.Key
 		default:
-			w.Errorf(f.Value.Pos, diagnostics.CodeInvalidValue, "use a step for each", "%q and %q exclude each other", first, f.Key)
+			w.Errorf(f.Value.Pos, diagnostics.CodeInvalidValue, "use a step for each",
+				"%q and %q exclude each other", first, f.Key)
 		}
 	}
 	if first == "" {
-		w.Errorf(n.Pos, diagnostics.CodeMissingKey, "", "a step of kind %q needs %q, %q or %q", "wait", "duration", "at", "event")
+		w.Errorf(n.Pos, diagnostics.CodeMissingKey, "",
+			"a step of kind %q needs %q, %q or %q", "wait", "duration", "at", "event")
 	}
 	if f := fields["timeout"]; f != nil && first != "" && first != "event" {
-		w.Errorf(f.Pos, diagnostics.CodeInvalidValue, "leave it out", "%q is for a wait for an event, and this one ends by itself", "timeout")
+		w.Errorf(f.Pos, diagnostics.CodeInvalidValue, "leave it out",
+			"%q is for a wait for an event, and this one ends by itself", "timeout")
 	}
 	if f := fields["duration"]; f != nil && !isTemplate(f) {
 		w.Duration(f)

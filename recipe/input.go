@@ -50,7 +50,8 @@ func (w *walker) inputSchema(in *Input, n *yamlnode.Node) {
 		return
 	}
 	for _, p := range compiled.Check(in.Default) {
-		w.Errorf(locate(child(n, "default"), p.Path), diagnostics.CodeInvalidValue, "", "the default of input %q %s", in.Name, p.Message)
+		w.Errorf(locate(child(n, "default"), p.Path), diagnostics.CodeInvalidValue, "",
+			"the default of input %q %s", in.Name, p.Message)
 	}
 }
 
@@ -79,7 +80,8 @@ func (w *walker) compile(n *yamlnode.Node, document any) *schema.Schema {
 		return nil
 	}
 	if w.schemas += weigh(n); w.schemas > maxSchemaWeight {
-		w.Errorf(n.Pos, diagnostics.CodeTooLarge, "move steps into recipes of their own", "the JSON Schemas of this file are too large together")
+		w.Errorf(n.Pos, diagnostics.CodeTooLarge, "move steps into recipes of their own",
+			"the JSON Schemas of this file are too large together")
 		return nil
 	}
 	compiled, err := schema.CompileValue(document)
@@ -115,7 +117,8 @@ func (w *walker) output(n *yamlnode.Node) *Output {
 		out.SchemaJSON = s.Decoded().(map[string]any)
 		w.compile(s, out.SchemaJSON)
 	case s.Kind == yamlnode.String && slices.Contains(typeNames, s.Value.(string)):
-		w.Errorf(s.Pos, diagnostics.CodeWrongType, "write {type: "+s.Value.(string)+"}", "%q must be a JSON Schema, not a string", s.Key)
+		w.Errorf(s.Pos, diagnostics.CodeWrongType, "write {type: "+s.Value.(string)+"}",
+			"%q must be a JSON Schema, not a string", s.Key)
 		return out
 	default:
 		w.WrongType(s, "a JSON Schema")

@@ -131,7 +131,8 @@ func (l *loader) recipe(file string, from diagnostics.Position) *Recipe {
 		return r
 	}
 	if at := slices.Index(l.chain, file); at >= 0 {
-		l.Errorf(from, diagnostics.CodeRecursion, "", "a recipe that calls itself: %s", strings.Join(append(l.chain[at:], file), " → "))
+		l.Errorf(from, diagnostics.CodeRecursion, "", "a recipe that calls itself: %s",
+			strings.Join(append(l.chain[at:], file), " → "))
 		return nil
 	}
 	data, ok := l.readOnce(file, from)
@@ -149,7 +150,8 @@ func (l *loader) recipe(file string, from diagnostics.Position) *Recipe {
 	l.texts(w, file)
 	l.addAgents(w.recipe, file)
 	if !from.IsZero() && !w.recipe.Limits.Pos.IsZero() {
-		w.Warnf(w.recipe.Limits.Pos, diagnostics.CodeInvalidValue, "move them to the recipe that is run", "the limits of a recipe that another one calls have no effect")
+		w.Warnf(w.recipe.Limits.Pos, diagnostics.CodeInvalidValue, "move them to the recipe that is run",
+			"the limits of a recipe that another one calls have no effect")
 	}
 	l.found = append(l.found, w.Diagnostics...)
 	l.recipes[file] = w.recipe
@@ -200,7 +202,8 @@ func (l *loader) addAgents(r *Recipe, file string) {
 	for _, a := range r.Agents {
 		for _, d := range a.Delegates() {
 			if _, ok := declared[d.Text]; !ok && d.Text != "" {
-				l.Errorf(d.Pos, diagnostics.CodeUnknownName, diagnostics.DidYouMean(d.Text, ids), "there is no agent %q", d.Text)
+				l.Errorf(d.Pos, diagnostics.CodeUnknownName, diagnostics.DidYouMean(d.Text, ids),
+					"there is no agent %q", d.Text)
 			}
 		}
 	}
@@ -238,7 +241,8 @@ func (l *loader) resolve(from string, name Name) (string, bool) {
 	case strings.Contains(name.Text, `\`):
 		l.Errorf(name.Pos, diagnostics.CodeFile, "write / between folders", "%q holds a backslash", name.Text)
 	case path.IsAbs(name.Text) || len(name.Text) > 1 && name.Text[1] == ':':
-		l.Errorf(name.Pos, diagnostics.CodeFile, "write it relative to this file's folder", "%q is an absolute path", name.Text)
+		l.Errorf(name.Pos, diagnostics.CodeFile, "write it relative to this file's folder",
+			"%q is an absolute path", name.Text)
 	case !fs.ValidPath(target):
 		l.Errorf(name.Pos, diagnostics.CodeFile, "", "%q leaves the folder that recipes may read", name.Text)
 	default:
@@ -264,7 +268,8 @@ func (l *loader) readOnce(file string, pos diagnostics.Position) ([]byte, bool) 
 		l.Errorf(pos, diagnostics.CodeTooLarge, "", "%q has more than %d bytes", file, maxFileBytes)
 		return nil, false
 	case len(l.sources) >= maxFiles || l.bytes+len(data) > maxBytes:
-		l.Errorf(pos, diagnostics.CodeTooLarge, "", "more than %d files, or %d bytes in all of them", maxFiles, maxBytes)
+		l.Errorf(pos, diagnostics.CodeTooLarge, "",
+			"more than %d files, or %d bytes in all of them", maxFiles, maxBytes)
 		return nil, false
 	}
 	l.bytes += len(data)

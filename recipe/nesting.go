@@ -17,7 +17,8 @@ func checkNesting(r *Recipe, report *yamlnode.Reader) {
 	for range maxNesting {
 		steps = h.deepest(steps).All()
 	}
-	report.Errorf(h.deepest(steps).Pos, diagnostics.CodeRecursion, "", "bodies are nested more than %d deep", maxNesting)
+	report.Errorf(h.deepest(steps).Pos, diagnostics.CodeRecursion, "",
+		"bodies are nested more than %d deep", maxNesting)
 }
 
 // heights remembers how many levels of bodies there are in a recipe.

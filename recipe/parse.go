@@ -116,7 +116,8 @@ func (w *walker) requires(n *yamlnode.Node) Requires {
 
 func (w *walker) defaults(n *yamlnode.Node) Defaults {
 	fields := w.object(n, defaultsObject)
-	return Defaults{Model: w.Text(fields["model"]), Timeout: w.timeout(fields["timeout"]), Retry: w.retries(fields["retry"])}
+	return Defaults{Model: w.Text(fields["model"]), Timeout: w.timeout(fields["timeout"]),
+		Retry: w.retries(fields["retry"])}
 }
 
 // bounds reads the limits of a run or of a step.
@@ -133,8 +134,10 @@ func (w *walker) bounds(n *yamlnode.Node, o *object) *Limits {
 		CostUSD:     w.Amount(fields["cost_usd"]),
 		Pause:       w.word(fields, o, "on_exceeded") == "pause",
 	}
-	if on := fields["on_exceeded"]; on != nil && fields["wall_time"] == nil && fields["tokens"] == nil && fields["cost_usd"] == nil {
-		w.Errorf(on.Pos, diagnostics.CodeInvalidValue, "give wall_time, tokens or cost_usd, or leave it out", "%q means nothing without a limit", on.Key)
+	if on := fields["on_exceeded"]; on != nil &&
+		fields["wall_time"] == nil && fields["tokens"] == nil && fields["cost_usd"] == nil {
+		w.Errorf(on.Pos, diagnostics.CodeInvalidValue, "give wall_time, tokens or cost_usd, or leave it out",
+			"%q means nothing without a limit", on.Key)
 	}
 	return l
 }
@@ -182,7 +185,8 @@ func (w *walker) strings(n *yamlnode.Node) []string {
 // items reads a list; a lone string is shown as the list that it should be.
 func (w *walker) items(n *yamlnode.Node) []*yamlnode.Node {
 	if n != nil && n.Kind == yamlnode.String {
-		w.Errorf(n.Pos, diagnostics.CodeWrongType, fmt.Sprintf("write [%s]", n.Value), "%q must be a list, not a string", n.Key)
+		w.Errorf(n.Pos, diagnostics.CodeWrongType, fmt.Sprintf("write [%s]", n.Value),
+			"%q must be a list, not a string", n.Key)
 		return nil
 	}
 	return w.List(n)
@@ -202,7 +206,8 @@ func (w *walker) condition(n *yamlnode.Node) Condition {
 	text, _ := n.Value.(string)
 	switch {
 	case strings.TrimSpace(text) == "":
-		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "write an expression, or leave the key out", "%q may not be empty", n.Key)
+		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "write an expression, or leave the key out",
+			"%q may not be empty", n.Key)
 	case strings.HasPrefix(strings.TrimSpace(text), "${{"):
 		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "leave ${{ and }} out", "%q is a bare expression", n.Key)
 	default:
@@ -225,7 +230,8 @@ func (w *walker) value(n *yamlnode.Node) *Value {
 	if n == nil {
 		return nil
 	}
-	v := &Value{Pos: n.Pos, Offset: n.Offset, Indent: n.Indent, Scalar: n.Value, IsList: n.Kind == yamlnode.List, IsMap: n.Kind == yamlnode.Map}
+	v := &Value{Pos: n.Pos, Offset: n.Offset, Indent: n.Indent, Scalar: n.Value,
+		IsList: n.Kind == yamlnode.List, IsMap: n.Kind == yamlnode.Map}
 	for _, item := range n.Items {
 		v.List = append(v.List, w.value(item))
 	}

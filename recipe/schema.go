@@ -28,16 +28,21 @@ var typeSchemas = map[string]node{
 	typeDuration:   {"type": "string", "pattern": durationPattern},
 	typeExpression: {"type": []any{"string", "boolean"}, "minLength": 1},
 	typeSchema:     {"anyOf": []any{node{"type": "object"}, node{"const": true}}},
-	typeInputs:     {"type": "object", "additionalProperties": node{"anyOf": []any{node{"type": "object"}, node{"enum": anys(typeNames)}}}},
-	typeConsts:     {"type": "object"},
-	typeValues:     {"anyOf": []any{node{"type": "object"}, template}},
-	typeAgents:     {"type": "object", "additionalProperties": def(agentObject)},
-	typeSteps:      {"type": "object", "minProperties": 1, "propertyNames": node{"pattern": stepID.String()}, "additionalProperties": def(stepObject)},
-	typeSomeSteps:  {"type": "object", "propertyNames": node{"pattern": stepID.String()}, "additionalProperties": def(stepObject)},
-	typeBody:       def(branchObject),
-	typeBranches:   {"type": "object", "minProperties": 1, "propertyNames": node{"pattern": stepID.String()}, "additionalProperties": def(branchObject)},
-	typeCases:      {"type": "array", "minItems": 1, "items": def(caseObject)},
-	typeChannels:   {"type": "object", "propertyNames": node{"pattern": wordPattern.String()}, "additionalProperties": node{"enum": anys(channelKinds)}},
+	typeInputs: {"type": "object",
+		"additionalProperties": node{"anyOf": []any{node{"type": "object"}, node{"enum": anys(typeNames)}}}},
+	typeConsts: {"type": "object"},
+	typeValues: {"anyOf": []any{node{"type": "object"}, template}},
+	typeAgents: {"type": "object", "additionalProperties": def(agentObject)},
+	typeSteps: {"type": "object", "minProperties": 1, "propertyNames": node{"pattern": stepID.String()},
+		"additionalProperties": def(stepObject)},
+	typeSomeSteps: {"type": "object", "propertyNames": node{"pattern": stepID.String()},
+		"additionalProperties": def(stepObject)},
+	typeBody: def(branchObject),
+	typeBranches: {"type": "object", "minProperties": 1, "propertyNames": node{"pattern": stepID.String()},
+		"additionalProperties": def(branchObject)},
+	typeCases: {"type": "array", "minItems": 1, "items": def(caseObject)},
+	typeChannels: {"type": "object", "propertyNames": node{"pattern": wordPattern.String()},
+		"additionalProperties": node{"enum": anys(channelKinds)}},
 	typeList:       {"anyOf": []any{node{"type": "array"}, template}},
 	typeOnError:    {"anyOf": []any{node{"enum": []any{"fail", "continue"}}, def(onErrorObject)}},
 	typeMessages:   {"anyOf": []any{node{"type": "array", "minItems": 1, "items": def(messageObject)}, template}},
@@ -62,7 +67,10 @@ var typeSchemas = map[string]node{
 	typeOnExpire:   {"anyOf": []any{node{"enum": []any{"fail", "reject"}}, def(onExpireObject)}},
 	typeOnEmpty:    {"anyOf": []any{node{"enum": []any{"wait", "fail"}}, def(onEmptyObject)}},
 	typeDelay:      {"anyOf": []any{node{"type": "string", "pattern": durationPattern}, template}},
-	typeTime:       {"anyOf": []any{node{"type": "string", "pattern": `^[0-9]{4}-[0-9]{2}-[0-9]{2}T.*[0-9Z]$`}, template}},
+	typeTime: {"anyOf": []any{
+		node{"type": "string", "pattern": `^[0-9]{4}-[0-9]{2}-[0-9]{2}T.*[0-9Z]$`},
+		template,
+	}},
 }
 
 const durationPattern = `^([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)([0-9.]+(ns|us|µs|ms|s|m|h))*$`
@@ -142,7 +150,8 @@ func withSchemas() []any {
 	tool := node{"type": "string", "pattern": `^[^ \t\n]*\.[^ \t\n]*$`}
 	return append(all,
 		node{"properties": node{"uses": node{"anyOf": []any{node{"enum": built}, tool}}}},
-		node{"if": uses(tool), "then": node{"properties": node{"with": node{"anyOf": []any{node{"type": "object"}, template}}}}})
+		node{"if": uses(tool),
+			"then": node{"properties": node{"with": node{"anyOf": []any{node{"type": "object"}, template}}}}})
 }
 
 func uses(s node) node { return node{"required": []any{"uses"}, "properties": node{"uses": s}} }
@@ -179,7 +188,11 @@ func kindSchema(k Kind) node {
 		with["dependentRequired"] = node{"on_expire": []any{"expires"}}
 	case "wait":
 		with = waitObject.schema(false)
-		with["oneOf"] = []any{node{"required": []any{"duration"}}, node{"required": []any{"at"}}, node{"required": []any{"event"}}}
+		with["oneOf"] = []any{
+			node{"required": []any{"duration"}},
+			node{"required": []any{"at"}},
+			node{"required": []any{"event"}},
+		}
 		with["dependentRequired"] = node{"timeout": []any{"event"}}
 	}
 	properties := node{"with": with}

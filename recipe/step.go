@@ -72,7 +72,8 @@ func (w *walker) stepID(f yamlnode.Field, outer *scope) {
 		w.Errorf(f.Pos, diagnostics.CodeInvalidValue, idHint, "%q cannot be the id of a step", f.Key)
 	}
 	if pos, ok := outer.id(f.Key); ok {
-		w.Errorf(f.Pos, diagnostics.CodeDuplicateName, "", "a step around this one has the id %q too, on line %d", f.Key, pos.Line)
+		w.Errorf(f.Pos, diagnostics.CodeDuplicateName, "",
+			"a step around this one has the id %q too, on line %d", f.Key, pos.Line)
 	}
 }
 
@@ -206,9 +207,11 @@ func (w *walker) model(n *yamlnode.Node) {
 	switch {
 	case fields == nil:
 	case prompt != nil && messages != nil:
-		w.Errorf(messages.Pos, diagnostics.CodeInvalidValue, "put the prompt into messages, or leave messages out", "%q and %q exclude each other", "prompt", "messages")
+		w.Errorf(messages.Pos, diagnostics.CodeInvalidValue, "put the prompt into messages, or leave messages out",
+			"%q and %q exclude each other", "prompt", "messages")
 	case prompt == nil && messages == nil:
-		w.Errorf(n.Pos, diagnostics.CodeMissingKey, "", "a step of kind %q needs %q or %q", "model", "prompt", "messages")
+		w.Errorf(n.Pos, diagnostics.CodeMissingKey, "",
+			"a step of kind %q needs %q or %q", "model", "prompt", "messages")
 	}
 }
 
@@ -282,7 +285,8 @@ func (w *walker) foreachIn(n *yamlnode.Node) *Value {
 	switch {
 	case n == nil || n.Kind == yamlnode.List || n.Kind == yamlnode.Invalid || isTemplate(n):
 	case n.Kind == yamlnode.String:
-		w.Errorf(n.Pos, diagnostics.CodeWrongType, fmt.Sprintf("write ${{ %s }}", n.Value), "%q must be a list or an expression in ${{ }}", n.Key)
+		w.Errorf(n.Pos, diagnostics.CodeWrongType, fmt.Sprintf("write ${{ %s }}", n.Value),
+			"%q must be a list or an expression in ${{ }}", n.Key)
 	default:
 		w.WrongType(n, "a list or an expression")
 	}
@@ -299,16 +303,20 @@ func (w *walker) foreachAs(n, each *yamlnode.Node, s *scope) Name {
 	case "":
 		return as
 	case "steps", "inputs", "consts", "run", "secrets", "index":
-		w.Errorf(as.Pos, diagnostics.CodeDuplicateName, "choose another name", "%q already has a meaning in expressions", as.Text)
+		w.Errorf(as.Pos, diagnostics.CodeDuplicateName, "choose another name",
+			"%q already has a meaning in expressions", as.Text)
 		return as
 	}
 	switch {
 	case !itemName.MatchString(as.Text):
-		w.Errorf(as.Pos, diagnostics.CodeInvalidValue, "use letters, digits and _, beginning with a letter", "%q cannot be the name of an item", as.Text)
+		w.Errorf(as.Pos, diagnostics.CodeInvalidValue, "use letters, digits and _, beginning with a letter",
+			"%q cannot be the name of an item", as.Text)
 	case s.names(as.Text):
-		w.Errorf(as.Pos, diagnostics.CodeDuplicateName, "give this one another name with as", "the item of an outer foreach is called %q too", as.Text)
+		w.Errorf(as.Pos, diagnostics.CodeDuplicateName, "give this one another name with as",
+			"the item of an outer foreach is called %q too", as.Text)
 	case s.inLoop() && slices.Contains(loopNames, as.Text):
-		w.Errorf(as.Pos, diagnostics.CodeDuplicateName, "choose another name", "%q already has a meaning in expressions of a loop", as.Text)
+		w.Errorf(as.Pos, diagnostics.CodeDuplicateName, "choose another name",
+			"%q already has a meaning in expressions of a loop", as.Text)
 	}
 	return as
 }

@@ -123,7 +123,9 @@ func (d *stepDigests) step(r *Recipe, s *Step) (string, error) {
 
 // file is of what counts of r for a step that calls it.
 func (d *stepDigests) file(r *Recipe) (string, error) {
-	return d.sum(r, map[string]any{"inputs": inputsEssence(r.Inputs), "steps": ids(r.Steps), "output": r.Output.Decoded()})
+	return d.sum(r, map[string]any{
+		"inputs": inputsEssence(r.Inputs), "steps": ids(r.Steps), "output": r.Output.Decoded(),
+	})
 }
 
 // sum returns the digest of e, and of the consts of r if e mentions them.

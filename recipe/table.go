@@ -143,13 +143,15 @@ const (
 // The objects of the format. One table for the reader, the JSON Schema and the documentation.
 var (
 	topObject = newObject("recipe", []Argument{
-		{Name: "apiVersion", Type: typeString, Allowed: []string{APIVersion}, Required: true, Doc: "The version of the format."},
+		{Name: "apiVersion", Type: typeString, Allowed: []string{APIVersion}, Required: true,
+			Doc: "The version of the format."},
 		{Name: "name", Type: typeString, Required: true, Doc: "The recipe's name."},
 		{Name: "version", Type: typeString, Doc: "Your version of the recipe; any string."},
 		{Name: "description", Type: typeString, Doc: "What the recipe is for."},
 		{Name: "tags", Type: typeStrings, Doc: "Words to find the recipe by."},
 		{Name: "requires", Type: typeRequires, Doc: "What must be there before the first step."},
-		{Name: "inputs", Type: typeInputs, Doc: "The inputs. One without a default is required; one that is not declared is refused."},
+		{Name: "inputs", Type: typeInputs,
+			Doc: "The inputs. One without a default is required; one that is not declared is refused."},
 		{Name: "consts", Type: typeConsts, Doc: "Fixed values that expressions read as consts.NAME."},
 		{Name: "defaults", Type: typeDefaults, Doc: "What holds for steps that say nothing themselves."},
 		{Name: "limits", Type: typeLimits, Doc: "Bounds of the whole run."},
@@ -166,28 +168,37 @@ var (
 	defaultsObject = newObject("defaults", []Argument{
 		{Name: "model", Type: typeString, Doc: "The model of steps that name none."},
 		{Name: "timeout", Type: typeDuration, Doc: "The timeout of steps that call a model or a tool."},
-		{Name: "retry", Type: typeRetries, Doc: "When to try calls again, by kind of adapter: model, tool, retriever, memory."},
+		{Name: "retry", Type: typeRetries,
+			Doc: "When to try calls again, by kind of adapter: model, tool, retriever, memory."},
 	})
 	limitsObject = newObject("limits", []Argument{
 		{Name: "wall_time", Type: typeDuration, Doc: "How long the run may take."},
-		{Name: "max_parallel", Type: typePositive, Doc: "How many calls of models and tools may be under way at the same time. The host's bound holds too; without either it is 8."},
+		{Name: "max_parallel", Type: typePositive,
+			Doc: "How many calls of models and tools may be under way at the same time. " +
+				"The host's bound holds too; without either it is 8."},
 		{Name: "tokens", Type: typePositive, Doc: "How many tokens all calls of models may use together."},
-		{Name: "cost_usd", Type: typeCost, Doc: "How many US dollars all calls of models may cost together, at the host's prices."},
-		{Name: "on_exceeded", Type: typeString, Allowed: []string{"fail", "pause"}, Doc: "What happens when tokens, cost_usd or wall_time would be exceeded. Defaults to fail."},
+		{Name: "cost_usd", Type: typeCost,
+			Doc: "How many US dollars all calls of models may cost together, at the host's prices."},
+		{Name: "on_exceeded", Type: typeString, Allowed: []string{"fail", "pause"},
+			Doc: "What happens when tokens, cost_usd or wall_time would be exceeded. Defaults to fail."},
 	})
 	stepLimitsObject = newObject("step.limits", []Argument{
 		{Name: "wall_time", Type: typeDuration, Doc: "How long the step may take."},
 		{Name: "tokens", Type: typePositive, Doc: "How many tokens the calls of models may use together."},
-		{Name: "cost_usd", Type: typeCost, Doc: "How many US dollars the calls of models may cost together, at the host's prices."},
-		{Name: "on_exceeded", Type: typeString, Allowed: []string{"fail", "pause"}, Doc: "What happens when one of them would be exceeded. Defaults to fail."},
+		{Name: "cost_usd", Type: typeCost,
+			Doc: "How many US dollars the calls of models may cost together, at the host's prices."},
+		{Name: "on_exceeded", Type: typeString, Allowed: []string{"fail", "pause"},
+			Doc: "What happens when one of them would be exceeded. Defaults to fail."},
 	})
 	stepObject = newObject("step", []Argument{
-		{Name: "uses", Type: typeString, Required: true, Doc: "A built-in kind, or a tool by its name, which contains a dot."},
+		{Name: "uses", Type: typeString, Required: true,
+			Doc: "A built-in kind, or a tool by its name, which contains a dot."},
 		{Name: "with", Type: typeAny, Doc: "The arguments of the kind or the tool."},
 		{Name: "needs", Type: typeStrings, Doc: "Ids of steps that come first."},
 		{Name: "when", Type: typeExpression, Doc: "Run the step only if this is true; else it is skipped."},
-		{Name: "trigger", Type: typeString, Allowed: []string{string(AllSuccess), string(NoneFailed), string(AllDone), string(AnySuccess)},
-			Doc: "Which ends of its needs let the step run. Defaults to all_success."},
+		{Name: "trigger", Type: typeString,
+			Allowed: []string{string(AllSuccess), string(NoneFailed), string(AllDone), string(AnySuccess)},
+			Doc:     "Which ends of its needs let the step run. Defaults to all_success."},
 		{Name: "foreach", Type: typeForeach, Doc: "Run the step once per item of a list."},
 		{Name: "retry", Type: typeRetry, Doc: "When to try the step's call of a model or a tool again."},
 		{Name: "timeout", Type: typeDuration, Doc: "How long the step may take."},
@@ -195,7 +206,8 @@ var (
 		{Name: "on_error", Type: typeOnError, Doc: "What a failure of the step does. Defaults to fail."},
 		{Name: "rollback", Type: typeRollback, Doc: "How to undo the step when the run fails later."},
 		{Name: "idempotency_key", Type: typeString, Doc: "Joined to the key that the tool gets."},
-		{Name: "priority", Type: typeInteger, Doc: "Of steps that could start, the one with the higher number starts first. Defaults to 0."},
+		{Name: "priority", Type: typeInteger,
+			Doc: "Of steps that could start, the one with the higher number starts first. Defaults to 0."},
 		{Name: "limits", Type: typeStepLimits, Doc: "Bounds of this step, its body included."},
 		{Name: "description", Type: typeString, Doc: "What the step is for."},
 		{Name: "tags", Type: typeStrings, Doc: "Words to find the step by."},
@@ -203,13 +215,18 @@ var (
 	foreachObject = newObject("foreach", []Argument{
 		{Name: "in", Type: typeList, Required: true, Doc: "The items."},
 		{Name: "as", Type: typeName, Doc: "The name of the item in expressions. Defaults to item."},
-		{Name: "max_parallel", Type: typePositive, Doc: "How many items may run at the same time. Not given: as many as the run allows."},
-		{Name: "on_error", Type: typeString, Allowed: []string{"fail", "collect"}, Doc: "fail (default) stops at the first failure; collect gives {status, output} or {status, error} for each item."},
-		{Name: "max_items", Type: typePositive, Doc: "More items than this fail the step. Not given: the host's bound, 10,000 by default."},
+		{Name: "max_parallel", Type: typePositive,
+			Doc: "How many items may run at the same time. Not given: as many as the run allows."},
+		{Name: "on_error", Type: typeString, Allowed: []string{"fail", "collect"},
+			Doc: "fail (default) stops at the first failure; " +
+				"collect gives {status, output} or {status, error} for each item."},
+		{Name: "max_items", Type: typePositive,
+			Doc: "More items than this fail the step. Not given: the host's bound, 10,000 by default."},
 	})
 	outputObject = newObject("output", []Argument{
 		{Name: "schema", Type: typeSchema, Doc: "What the output must match; a model's answer is parsed as JSON."},
-		{Name: "max_bytes", Type: typePositive, Doc: "The most bytes of JSON the output may have. The host's bound, 16 MiB by default, holds too."},
+		{Name: "max_bytes", Type: typePositive,
+			Doc: "The most bytes of JSON the output may have. The host's bound, 16 MiB by default, holds too."},
 	})
 	onErrorObject = newObject("on_error", []Argument{
 		{Name: "set", Type: typeAny, Required: true, Doc: "The step counts as succeeded, with this output."},
@@ -218,8 +235,10 @@ var (
 		{Name: "max_attempts", Type: typePositive, Doc: "All calls, the first included."},
 		{Name: "backoff", Type: typeDuration, Doc: "The wait after the first call. It doubles after each further one."},
 		{Name: "max_backoff", Type: typeDuration, Doc: "The most that doubling makes of the wait."},
-		{Name: "jitter", Type: typeString, Allowed: []string{"none", "full"}, Doc: "full waits anything from nothing to the delay."},
-		{Name: "mode", Type: typeString, Allowed: []string{"wait", "pause"}, Doc: "pause lets a long wait pause the run."},
+		{Name: "jitter", Type: typeString, Allowed: []string{"none", "full"},
+			Doc: "full waits anything from nothing to the delay."},
+		{Name: "mode", Type: typeString, Allowed: []string{"wait", "pause"},
+			Doc: "pause lets a long wait pause the run."},
 		{Name: "retry_on", Type: typeReasons, Doc: "The reasons that count. An empty list: none."},
 		{Name: "timeout", Type: typeDuration, Doc: "How long each attempt may take."},
 	})
@@ -240,7 +259,8 @@ var (
 		{Name: "file", Type: typeString, Required: true, Doc: "A text file, relative to the recipe's folder."},
 	})
 	messageObject = newArguments("message", []Argument{
-		{Name: "role", Type: typeString, Allowed: []string{"system", "user", "assistant"}, Required: true, Doc: "Who speaks."},
+		{Name: "role", Type: typeString, Allowed: []string{"system", "user", "assistant"}, Required: true,
+			Doc: "Who speaks."},
 		{Name: "text", Type: typeText, Required: true, Doc: "What is said."},
 	})
 	agentObject = newObject("agent", []Argument{
@@ -252,7 +272,9 @@ var (
 		{Name: "on_limit", Type: typeString, Allowed: []string{"fail"}, Doc: "fail makes reaching max_steps an error."},
 		{Name: "until", Type: typeExpression, Doc: "Stop as soon as this is true."},
 		{Name: "approval", Type: typeApproval, Doc: "Which tool calls need a yes. Defaults to never."},
-		{Name: "on_indeterminate", Type: typeString, Allowed: []string{"pause", "report"}, Doc: "What happens to a tool call that a crash interrupted: the run pauses (default), or the model is told."},
+		{Name: "on_indeterminate", Type: typeString, Allowed: []string{"pause", "report"},
+			Doc: "What happens to a tool call that a crash interrupted: " +
+				"the run pauses (default), or the model is told."},
 		{Name: "delegates", Type: typeStrings, Doc: "Ids of agents that it may hand tasks to."},
 		{Name: "subagents", Type: typeSubagents, Doc: "How many agents it may start itself; false: none."},
 		{Name: "skills", Type: typeStrings, Doc: "Skills by name."},
@@ -299,8 +321,8 @@ var (
 	taskObject    = newArguments("agent.task", kind("agent").Args)
 
 	// objects lists those that stand inside others, but for the arguments of kinds.
-	objects = []*object{requiresObject, defaultsObject, limitsObject, stepObject, foreachObject, outputObject, onErrorObject,
-		messageObject, fileObject, agentObject, subagentsObject, memoryObject, retrieveObject,
+	objects = []*object{requiresObject, defaultsObject, limitsObject, stepObject, foreachObject, outputObject,
+		onErrorObject, messageObject, fileObject, agentObject, subagentsObject, memoryObject, retrieveObject,
 		retryObject, retriesObject, rollbackObject, onExpireObject,
 		branchObject, caseObject, onEmptyObject, stepLimitsObject}
 )
@@ -323,93 +345,6 @@ var reasons = []string{"rate_limit", "5xx", "timeout", "network", "unknown"}
 
 // approvals say whether a tool call of an agent needs a yes.
 var approvals = []string{"never", "always", "pause", "refuse"}
-
-var kinds = []Kind{
-	{Name: "set", Doc: "Gives a value: with is the value itself.", Output: "that value", without: noCalls},
-	{Name: "model", Doc: "Asks a model once.", Output: "{text}, or the object that output.schema describes", without: []refusal{noKey}, Args: []Argument{
-		{Name: "model", Type: typeString, Doc: "The model by name. Defaults to defaults.model."},
-		{Name: "system", Type: typeText, Doc: "The system prompt."},
-		{Name: "prompt", Type: typeText, Doc: "What the user says. Either this or messages."},
-		{Name: "messages", Type: typeMessages, Doc: "A whole conversation. Either this or prompt."},
-		{Name: "temperature", Type: typeNumber, Doc: "How free the answer is."},
-		{Name: "max_tokens", Type: typePositive, Doc: "The most tokens of the answer."},
-	}},
-	{Name: "recipe", Doc: "Runs another recipe, or steps written in place.", Output: "the output of that recipe or of those steps", without: noCallsOfItsOwn, Args: bodyKeys(typeSteps)},
-	{Name: "fail", Doc: "Fails on purpose: the steps in place around it, or the run.", Output: "nothing", without: append(slices.Clone(noCalls), refusal{key: "rollback", hint: "a step that fails is not undone"}), Args: []Argument{
-		{Name: "message", Type: typeString, Doc: "What went wrong."},
-		{Name: "code", Type: typeString, Doc: "A word for programs to tell failures apart."},
-	}},
-	{Name: "human", Doc: "Asks a person and pauses until the answer is there.", Output: "{decision, form}",
-		without: append(slices.Clone(noCalls), refusal{key: "timeout", hint: "give expires inside with"}), Args: []Argument{
-			{Name: "prompt", Type: typeText, Required: true, Doc: "What the person is asked."},
-			{Name: "show", Type: typeAny, Doc: "What the person needs to see."},
-			{Name: "decisions", Type: typeWords, Doc: "What the person can decide. Defaults to approve and reject."},
-			{Name: "form", Type: typeForm, Doc: "What the person fills in. No expressions."},
-			{Name: "expires", Type: typeDuration, Doc: "How long the answer may take. Not given: for ever. No expressions."},
-			{Name: "on_expire", Type: typeOnExpire, Doc: "What happens then. reject, which must be one of the decisions, decides so. Defaults to fail."},
-		}},
-	{Name: "wait", Doc: "Waits for a time or an event.", Output: "the event's payload",
-		without: append(slices.Clone(noCalls), refusal{key: "timeout", hint: "for an event, give timeout inside with"}), Args: []Argument{
-			{Name: "duration", Type: typeDelay, Doc: "How long to wait."},
-			{Name: "at", Type: typeTime, Doc: "When to go on, such as 2026-01-31T09:00:00Z (RFC 3339)."},
-			{Name: "event", Type: typeWord, Doc: "The name of the event to wait for. No expressions."},
-			{Name: "timeout", Type: typeDuration, Doc: "How long to wait for the event; then the step fails. Not given: for ever. No expressions."},
-		}},
-	{Name: "agent", Doc: "Runs a model with tools until it answers.", Output: "{text, steps, stop_reason}, or the object that output.schema describes", without: []refusal{noKey}, Args: []Argument{
-		{Name: "agent", Type: typeAgent, Doc: "The agent by id, or written in place. Not given: the only one that there is."},
-		{Name: "prompt", Type: typeText, Required: true, Doc: "The task."},
-		{Name: "context", Type: typeAny, Doc: "What the agent has to know for it; goes before the task."},
-	}},
-	{Name: "loop", Doc: "Repeats steps until a condition holds.", Output: "{last, iterations, reason}", without: noCallsOfItsOwn, Args: append(bodyKeys(typeSteps),
-		Argument{Name: "until", Type: typeExpression, Doc: "Asked after each round: true ends the loop. Not given: all rounds run."},
-		Argument{Name: "max_iterations", Type: typeThousand, Required: true, Doc: "The most rounds."},
-		Argument{Name: "next", Type: typeValues, Doc: "With ref: the inputs from the second round on. Not given: inputs."},
-		Argument{Name: "on_error", Type: typeString, Allowed: []string{"fail", "continue"}, Doc: "fail (default) ends the loop at the first round that fails; continue goes on with the next one."},
-		Argument{Name: "on_limit", Type: typeString, Allowed: []string{"fail"}, Doc: "fail makes it an error that until did not hold after the last round."},
-	)},
-	{Name: "fork", Doc: "Runs branches side by side.", Output: "by branch name; race: {winner, output}; settle: {status, output} or {status, error} for each", without: noCallsOfItsOwn, Args: []Argument{
-		{Name: "mode", Type: typeString, Allowed: []string{"all", "race", "settle"}, Doc: "all (default) needs every branch, race takes the first that succeeds, settle takes every end as it is."},
-		{Name: "branches", Type: typeBranches, Required: true, Doc: "The branches, at least one."},
-		{Name: "max_parallel", Type: typePositive, Doc: "How many branches may run at the same time. Not given: all."},
-	}},
-	{Name: "switch", Doc: "Runs the first case that matches.", Output: "{case, output}; {case: null} if none matches and there is no default", without: noCallsOfItsOwn, Args: []Argument{
-		{Name: "cases", Type: typeCases, Required: true, Doc: "The cases, at least one."},
-		{Name: defaultCase, Type: typeBody, Doc: "What runs when no case matches."},
-	}},
-	{Name: "send", Doc: "Puts a value into a channel.", Output: "the value", without: noCalls, Args: []Argument{
-		{Name: "channel", Type: typeWord, Required: true, Doc: "A channel of this file. No expressions."},
-		{Name: "value", Type: typeAny, Required: true, Doc: "What to send."},
-	}},
-	{Name: "receive", Doc: "Takes a value out of a channel.", Output: "the value",
-		without: append(slices.Clone(noCalls), refusal{key: "timeout", hint: "give timeout inside with"}), Args: []Argument{
-			{Name: "channel", Type: typeWord, Required: true, Doc: "A channel of this file. No expressions."},
-			{Name: "timeout", Type: typeDuration, Doc: "How long to wait for a value; then the step fails. Not given: for ever. No expressions."},
-			{Name: "on_empty", Type: typeOnEmpty, Doc: "What happens when there is no value. Defaults to wait."},
-		}},
-	{Name: "retrieve", Doc: "Looks documents up.", Output: "{documents}", without: []refusal{noKey}, Args: []Argument{
-		{Name: "query", Type: typeString, Required: true, Doc: "What to look for."},
-		{Name: "top_k", Type: typeHundred, Doc: "The most documents. Defaults to 5. No expressions."},
-	}},
-}
-
-// Kinds lists the built-in kinds of steps.
-func Kinds() []Kind {
-	list := slices.Clone(kinds)
-	for i := range list {
-		list[i].Args = slices.Clone(list[i].Args)
-	}
-	return list
-}
-
-// kind returns the kind of that name; its Name is "" when there is none.
-func kind(name string) Kind {
-	for _, k := range kinds {
-		if k.Name == name {
-			return k
-		}
-	}
-	return Kind{}
-}
 
 // synonyms maps keys that people know from elsewhere to ours, each with its hint if "did you mean"
 // is not enough. A synonym counts in every object that has the right key.

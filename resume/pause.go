@@ -28,15 +28,16 @@ const (
 //
 // Printed or logged as a whole it does not show its token.
 type Pause struct {
-	ID        string    `json:"id"` // unique in the run
-	Token     string    `json:"token,omitempty"`
-	Kind      Kind      `json:"kind"`
-	Step      string    `json:"step"` // the path
-	Prompt    string    `json:"prompt,omitempty"`
-	Decisions []string  `json:"decisions,omitempty"` // nil: the answer is not a decision
-	Schema    any       `json:"schema,omitempty"`    // JSON Schema of the form, without decisions of the answer; nil: anything
-	Show      any       `json:"show,omitempty"`      // what to look at, decoded JSON
-	Reason    string    `json:"reason,omitempty"`    // why the system pauses: indeterminate
+	ID        string   `json:"id"` // unique in the run
+	Token     string   `json:"token,omitempty"`
+	Kind      Kind     `json:"kind"`
+	Step      string   `json:"step"` // the path
+	Prompt    string   `json:"prompt,omitempty"`
+	Decisions []string `json:"decisions,omitempty"` // nil: the answer is not a decision
+	// JSON Schema of the form, without decisions of the answer; nil: anything
+	Schema    any       `json:"schema,omitempty"`
+	Show      any       `json:"show,omitempty"`   // what to look at, decoded JSON
+	Reason    string    `json:"reason,omitempty"` // why the system pauses: indeterminate
 	CreatedAt time.Time `json:"createdAt"`
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 	RetryAt   time.Time `json:"retryAt,omitzero"` // when the step goes on without an answer
@@ -184,7 +185,8 @@ func (p *Pause) Check(answer any, matches func(schema, v any) error) (any, error
 	}
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if name != "decision" && name != "form" {
-			return nil, fmt.Errorf("the answer to %s: unknown member %.40q\n  hint: what a form holds goes into \"form\"", p, name)
+			return nil, fmt.Errorf("the answer to %s: unknown member %.40q"+
+				"\n  hint: what a form holds goes into \"form\"", p, name)
 		}
 	}
 	form, sent := m["form"]

@@ -15,7 +15,20 @@ import (
 // The pause that [Opened] makes of the record is the one to show: then it looks the same in the
 // process that opened it and in any later one.
 func (p Pause) Record() (checkpoint.Record, error) {
-	fail := func(err error) (checkpoint.Record, error) { return checkpoint.Record{}, fmt.Errorf("%s: %w", p, err) }
+	data, err := p.Members()
+	var rec checkpoint.Record
+	if err == nil {
+		rec, err = checkpoint.NewRecord(p.CreatedAt, checkpoint.PauseOpened, p.Step, data)
+	}
+	if err != nil && data != nil {
+		err = fmt.Errorf("%s: %w", p, err)
+	}
+	return rec, err
+}
+
+// Members returns the data of that record, to which others may be added.
+func (p Pause) Members() (map[string]any, error) {
+	fail := func(err error) (map[string]any, error) { return nil, fmt.Errorf("%s: %w", p, err) }
 	n, err := p.normal()
 	if err != nil {
 		return fail(err)
@@ -45,11 +58,7 @@ func (p Pause) Record() (checkpoint.Record, error) {
 	if n.OnExpire.Answered {
 		data["onExpire"] = map[string]any{"set": n.OnExpire.Value}
 	}
-	rec, err := checkpoint.NewRecord(n.CreatedAt, checkpoint.PauseOpened, n.Step, data)
-	if err != nil {
-		return fail(err)
-	}
-	return rec, nil
+	return data, nil
 }
 
 // Opened returns the pause that a record opened, without a token. Members of the data that are not a pause's

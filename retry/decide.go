@@ -117,7 +117,8 @@ func (r Resolved) refusal(f *Failure, c Call) string {
 		return fmt.Sprintf("retry_on does not list %q", f.Reason)
 	case c.Repeatable, f.Reason == RateLimit, !sent: // a second call cannot be a repetition
 	case f.OutcomeUnknown() && !named:
-		return fmt.Sprintf("the call may have had its effect: only the step's own retry_on, by naming %q, repeats it", f.Reason)
+		return fmt.Sprintf("the call may have had its effect: only the step's own retry_on, by naming %q, repeats it",
+			f.Reason)
 	case !own, r.Step.RetryOn != nil && !named:
 		return fmt.Sprintf("the call may have had an effect: only the step's own retry repeats it after %q", f.Reason)
 	case r.Step.MaxAttempts > 0:

@@ -47,13 +47,14 @@ const None time.Duration = -1
 // field by field, so a zero field is unset: it says nothing, and leaves the field to the layers
 // below. Unset in all of them, a field has the default that stands beside it.
 type Policy struct {
-	MaxAttempts int           // all calls, the first included. Defaults to 1
-	Backoff     time.Duration // the wait after the first call; it doubles with every further one. [None], the default: no wait
-	MaxBackoff  time.Duration // the cap of the doubling. [None], the default: no cap
-	Jitter      Jitter        // defaults to [NoJitter]
-	Mode        Mode          // defaults to [Wait]
-	RetryOn     []Reason      // nil is unset, which defaults to every reason; empty means none
-	Timeout     time.Duration // of each attempt. [None], the default: no timeout
+	MaxAttempts int // all calls, the first included. Defaults to 1
+	// the wait after the first call; it doubles with every further one. [None], the default: no wait
+	Backoff    time.Duration
+	MaxBackoff time.Duration // the cap of the doubling. [None], the default: no cap
+	Jitter     Jitter        // defaults to [NoJitter]
+	Mode       Mode          // defaults to [Wait]
+	RetryOn    []Reason      // nil is unset, which defaults to every reason; empty means none
+	Timeout    time.Duration // of each attempt. [None], the default: no timeout
 }
 
 // Policies are policies by the kind of the adapter that is called. Nil says nothing.

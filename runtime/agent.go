@@ -51,8 +51,9 @@ type ApprovalScope string
 
 // The scopes.
 const (
-	ApproveOnce    ApprovalScope = "once"    // this call
-	ApproveSession ApprovalScope = "session" // later calls in this run of the agent with the same keys too, also in another process
+	ApproveOnce ApprovalScope = "once" // this call
+	// later calls in this run of the agent with the same keys too, also in another process
+	ApproveSession ApprovalScope = "session"
 )
 
 // SkillLoader loads skills by name. One that is not there is an error.

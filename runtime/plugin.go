@@ -101,7 +101,8 @@ type Moment struct {
 	Args     map[string]any // tool.before and tool.after, else nil; *** stands for secrets
 	Output   any            // tool.after, step.after and run.finish, when they succeeded
 	Err      error          // model.after, tool.after, step.after and run.finish, when they failed
-	Status   string         // step.after and run.finish: how it ended, in the words of the trace; "" at the other points
+	// step.after and run.finish: how it ended, in the words of the trace; "" at the other points
+	Status string
 }
 
 // points are all points, in order.

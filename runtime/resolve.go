@@ -77,7 +77,8 @@ var scalars = []string{
 //  5. what plugins require, secrets apart: see [Resolution.MissingSecrets]
 func (rt *Runtime) Resolve() *Resolution {
 	r := &Resolution{Models: rt.Models, Tools: rt.Tools, secrets: rt.Secrets,
-		there: [...]bool{rt.Approver != nil, rt.Env != nil, rt.Memory != nil, rt.Retriever != nil, rt.Secrets != nil, rt.Skills != nil}}
+		there: [...]bool{rt.Approver != nil, rt.Env != nil, rt.Memory != nil, rt.Retriever != nil,
+			rt.Secrets != nil, rt.Skills != nil}}
 	if len(rt.Plugins) == 0 && len(rt.Providers) == 0 {
 		return r
 	}
@@ -120,8 +121,9 @@ func (r *Resolution) takeSlots(plugins []Plugin) (dropped diagnostics.List) {
 		default:
 			dropped = append(dropped, diagnostics.Diagnostic{
 				Level: diagnostics.Warn, Kind: diagnostics.KindPlugin, Code: diagnostics.CodePluginDropped,
-				Message: fmt.Sprintf("plugin %q is dropped, the earlier plugin %q has its slot %q", p.Key, r.Plugins[i].Key, p.Slot()),
-				Hint:    "to have it in place of the other: Mode: runtime.Override",
+				Message: fmt.Sprintf("plugin %q is dropped, the earlier plugin %q has its slot %q",
+					p.Key, r.Plugins[i].Key, p.Slot()),
+				Hint: "to have it in place of the other: Mode: runtime.Override",
 			})
 		}
 	}
@@ -239,7 +241,8 @@ func (r *Resolution) choose(key string, offers []offer, choice string, explicit 
 		switch {
 		case o == best:
 		case o.from == best.from:
-			r.warn(diagnostics.CodeProviderConflict, fmt.Sprintf("choose one: Runtime.Providers[%q] = %q", key, best.provider),
+			r.warn(diagnostics.CodeProviderConflict,
+				fmt.Sprintf("choose one: Runtime.Providers[%q] = %q", key, best.provider),
 				"plugins %q and %q both offer %s %q, the first one's is used", best.provider, o.provider, port, name)
 		case port == "tool":
 			r.warn(diagnostics.CodeShadowedTool, "", "tool %q of %s is hidden by that of %s", name, o, best)
@@ -250,7 +253,8 @@ func (r *Resolution) choose(key string, offers []offer, choice string, explicit 
 
 func (r *Resolution) warn(code diagnostics.Code, hint, format string, args ...any) {
 	r.Diagnostics = append(r.Diagnostics, diagnostics.Diagnostic{
-		Level: diagnostics.Warn, Kind: diagnostics.KindPlugin, Code: code, Message: fmt.Sprintf(format, args...), Hint: hint,
+		Level: diagnostics.Warn, Kind: diagnostics.KindPlugin, Code: code,
+		Message: fmt.Sprintf(format, args...), Hint: hint,
 	})
 }
 
@@ -434,7 +438,8 @@ func (r *Resolution) MissingSecrets(ctx context.Context) (diagnostics.List, erro
 			case errors.Is(err, ErrNoSecret):
 				list = append(list, unmet(fmt.Sprintf("plugin %q", p.Key), need, nil))
 			case err != nil:
-				return list, fmt.Errorf("secret %q, which plugin %q requires, cannot be read: %w", need.Name, p.Key, err)
+				return list, fmt.Errorf("secret %q, which plugin %q requires, cannot be read: %w",
+					need.Name, p.Key, err)
 			}
 		}
 	}

@@ -14,9 +14,10 @@ type Retriever interface {
 
 // Document is something that a [Retriever] has found: a file, or a part of one.
 type Document struct {
-	ID       string         `json:"id"` // the same whenever it is found
-	Text     string         `json:"text"`
-	Source   string         `json:"source,omitempty"`   // where it is from: a path or a URL; ""
-	Score    float64        `json:"score,omitempty"`    // how well it fits, the more the better; only comparable within one answer
+	ID     string `json:"id"` // the same whenever it is found
+	Text   string `json:"text"`
+	Source string `json:"source,omitempty"` // where it is from: a path or a URL; ""
+	// how well it fits, the more the better; only comparable within one answer
+	Score    float64        `json:"score,omitempty"`
 	Metadata map[string]any `json:"metadata,omitempty"` // JSON; nil: none
 }

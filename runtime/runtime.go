@@ -34,15 +34,18 @@ type Runtime struct {
 	// [Runtime.Resolve].
 	Providers map[string]string
 
-	Store   checkpoint.Store   // where runs are kept, see docs/durability.md; nil: nothing is recorded, and pauses last as long as the process
-	Cache   checkpoint.Cache   // where runs that pause are kept when there is no Store; nil: the memory of the process
-	Resume  resume.Adapter     // what comes in for a pause goes through it; nil: resuming is refused
-	OnPause func(resume.Pause) // told of each pause at once, with a token, while the rest of the run goes on; nil: nobody
+	// where runs are kept, see docs/durability.md; nil: nothing is recorded, and pauses last as long as the process
+	Store  checkpoint.Store
+	Cache  checkpoint.Cache // where runs that pause are kept when there is no Store; nil: the memory of the process
+	Resume resume.Adapter   // what comes in for a pause goes through it; nil: resuming is refused
+	// told of each pause at once, with a token, while the rest of the run goes on; nil: nobody
+	OnPause func(resume.Pause)
 	// Interrupt says what a pause does to the steps that have finished. It is fixed when a run begins.
 	// "" is resume.Continue.
 	Interrupt resume.Interrupt
 
-	Retry         retry.Policies // of this run: what it says goes before what steps say, see docs/retry.md; nil: nothing
+	// of this run: what it says goes before what steps say, see docs/retry.md; nil: nothing
+	Retry         retry.Policies
 	RetryDefaults retry.Policies // what steps leave open, before the recipe's defaults; nil: nothing
 
 	Trace       []trace.Sink     // told of events as they happen; nil: the outcome's trace only

@@ -50,7 +50,8 @@ func (rt *Runtime) Validate() error {
 			bad("the price of model %q is no amount of money: %+v", name, p)
 		}
 	}
-	if l := rt.Limits; l.MaxParallel < 0 || l.Grace < 0 || l.InlineWait < 0 || l.MaxItems < 0 || l.MaxSteps < 0 || l.MaxOutputBytes < 0 || l.MaxRunBytes < 0 {
+	if l := rt.Limits; l.MaxParallel < 0 || l.Grace < 0 || l.InlineWait < 0 ||
+		l.MaxItems < 0 || l.MaxSteps < 0 || l.MaxOutputBytes < 0 || l.MaxRunBytes < 0 {
 		bad("a limit is negative: %+v", l)
 	}
 	if b := rt.Budget; b.Tokens < 0 || !(b.CostUSD >= 0) || math.IsInf(b.CostUSD, 0) || b.WallTime < 0 {

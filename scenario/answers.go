@@ -31,9 +31,11 @@ func readAnswers(data []byte) ([]answer, error) {
 			r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", `"pause" names one pause; it excludes "step"`)
 		}
 		if fields["input"] != nil && (fields["decision"] != nil || fields["form"] != nil) {
-			r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", `"input" is the whole answer; it excludes "decision" and "form"`)
+			r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "",
+				`"input" is the whole answer; it excludes "decision" and "form"`)
 		}
-		a := answer{pause: r.Text(fields["pause"]), step: r.Text(fields["step"]), input: resume.AnswerOf(r.Text(fields["decision"]), fields["form"].Decoded())}
+		a := answer{pause: r.Text(fields["pause"]), step: r.Text(fields["step"]),
+			input: resume.AnswerOf(r.Text(fields["decision"]), fields["form"].Decoded())}
 		if input := fields["input"]; input != nil {
 			a.input = input.Decoded()
 		}
@@ -45,7 +47,9 @@ func readAnswers(data []byte) ([]answer, error) {
 
 // answerAll answers what a run waits for until it waits no more, or the answers are used up. It returns the
 // outcomes of all legs; problem says which answer could not be given.
-func (s *scenario) answerAll(ctx context.Context, wf *workflow.Workflow, rt *runtime.Runtime, out *workflow.Outcome) (legs []*workflow.Outcome, problem string) {
+func (s *scenario) answerAll(
+	ctx context.Context, wf *workflow.Workflow, rt *runtime.Runtime, out *workflow.Outcome,
+) (legs []*workflow.Outcome, problem string) {
 	legs = []*workflow.Outcome{out}
 	for i, a := range s.answers {
 		if out.Status != workflow.StatusPaused {
@@ -56,13 +60,16 @@ func (s *scenario) answerAll(ctx context.Context, wf *workflow.Workflow, rt *run
 		})
 		switch {
 		case n < 0 && a.pause != "":
-			return legs, fmt.Sprintf("%s: answer %d: no pause %q is open; those that are: %s", answersFile, i+1, a.pause,
+			return legs, fmt.Sprintf("%s: answer %d: no pause %q is open; those that are: %s",
+				answersFile, i+1, a.pause,
 				waiting(out, func(p resume.Pause) string { return p.ID }))
 		case n < 0:
-			return legs, fmt.Sprintf("%s: answer %d: step %q does not wait; those that do: %s", answersFile, i+1, a.step,
+			return legs, fmt.Sprintf("%s: answer %d: step %q does not wait; those that do: %s",
+				answersFile, i+1, a.step,
 				waiting(out, func(p resume.Pause) string { return p.Step }))
 		}
-		next, err := workflow.Answer(ctx, out.RunID, out.Pauses[n].ID, a.input, rt, &workflow.ResumeOptions{Workflow: wf})
+		next, err := workflow.Answer(ctx, out.RunID, out.Pauses[n].ID, a.input, rt,
+			&workflow.ResumeOptions{Workflow: wf})
 		if e := next.Error(); e != nil && (e.Code == "answer.unfit" || e.Code == "resume.refused") {
 			return legs, fmt.Sprintf("%s: answer %d: %v", answersFile, i+1, err)
 		}

@@ -123,7 +123,8 @@ func (s *scenario) readWants(f txtar.File) error {
 		for rest := strings.TrimSpace(m[1]); rest != ""; {
 			quoted, err := strconv.QuotedPrefix(rest)
 			if err != nil || quoted[0] == '\'' {
-				return fmt.Errorf("%s:%d: # want is followed by regular expressions in double quotes or backquotes", f.Name, number)
+				return fmt.Errorf("%s:%d: # want is followed by regular expressions in double quotes or backquotes",
+					f.Name, number)
 			}
 			rest = strings.TrimSpace(rest[len(quoted):])
 			text, _ := strconv.Unquote(quoted)

@@ -71,7 +71,9 @@ func (s *scenario) attempt(ctx context.Context, base *runtime.Runtime, maxParall
 // prepare compiles the recipe for the runtime of one attempt, with the MCP servers that it needs. The
 // error is a *diagnostics.Error when the recipe or the configuration is at fault. disconnect ends the
 // servers, and is never nil.
-func (s *scenario) prepare(ctx context.Context, dir string, base *runtime.Runtime, maxParallel int) (wf *workflow.Workflow, rt *runtime.Runtime, disconnect func(), err error) {
+func (s *scenario) prepare(
+	ctx context.Context, dir string, base *runtime.Runtime, maxParallel int,
+) (wf *workflow.Workflow, rt *runtime.Runtime, disconnect func(), err error) {
 	disconnect = func() {}
 	rt, config, err := s.runtime(dir, base)
 	if err != nil {
@@ -239,7 +241,8 @@ func newAttempt(legs []*workflow.Outcome, plan *workflow.Plan, dir string) (*att
 // failed may differ.
 func (a *attempt) fingerprint() string {
 	if a.ok() || a.paused() || a.plan == nil {
-		return indented(pick(a.outcome, "status", "output", "error", "artefact", "pauses", "diagnostics")) + lines(a.trace) + a.problem
+		return indented(pick(a.outcome, "status", "output", "error", "artefact", "pauses", "diagnostics")) +
+			lines(a.trace) + a.problem
 	}
 	return indented(pick(a.outcome, "status", "output", "error"))
 }

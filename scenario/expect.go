@@ -50,13 +50,15 @@ func (s *scenario) expect(a *attempt, update bool, fail func(format string, args
 	switch {
 	case s.file(outcomeFile) != nil:
 	case files+len(s.wants) == 0 && update:
-		s.archive.Files = append(s.archive.Files, txtar.File{Name: outcomeFile, Data: []byte(a.renewOutcome(nil, left))})
+		s.archive.Files = append(s.archive.Files,
+			txtar.File{Name: outcomeFile, Data: []byte(a.renewOutcome(nil, left))})
 		return true
 	case files+len(s.wants) == 0:
 		fail("nothing is expected; --update writes an %s with\n%s", outcomeFile, a.renewOutcome(nil, left))
 		return updated
 	case !a.ok() && (a.plan != nil || len(missing) == len(s.wants) && s.file(diagnosticsFile) == nil):
-		fail("the run did not end well; if it should not, say so in %s:\n%s", outcomeFile, indented(pick(a.outcome, "status", "error", "pauses")))
+		fail("the run did not end well; if it should not, say so in %s:\n%s",
+			outcomeFile, indented(pick(a.outcome, "status", "error", "pauses")))
 	}
 	if s.file(diagnosticsFile) == nil && !s.listsDiagnostics() {
 		for _, d := range left {
@@ -94,7 +96,9 @@ func (s *scenario) expectations(a *attempt, left diagnostics.List) []expectation
 	}
 	if a.plan == nil {
 		refused := func([]byte) string { return "there is no plan: the recipe was refused" }
-		return append(list, expectation{file: planFile, compare: refused}, expectation{file: planJSONFile, compare: refused})
+		return append(list,
+			expectation{file: planFile, compare: refused},
+			expectation{file: planJSONFile, compare: refused})
 	}
 	return append(list, exactly(planFile, a.plan.Mermaid()), expectation{
 		planJSONFile,
@@ -145,7 +149,8 @@ func (a *attempt) compareOutcome(data []byte) string {
 		for _, key := range slices.Sorted(maps.Keys(object)) {
 			switch {
 			case !slices.Contains(outcomeKeys, key):
-				problems = append(problems, fmt.Sprintf("an outcome has no %q; %s", key, diagnostics.DidYouMean(key, outcomeKeys)))
+				problems = append(problems, fmt.Sprintf("an outcome has no %q; %s",
+					key, diagnostics.DidYouMean(key, outcomeKeys)))
 			case key == "trace":
 				problems = append(problems, matchTrace(object[key], a.outcome[key].([]any))...)
 			default:
@@ -202,7 +207,8 @@ func match(path string, want, got any) []string {
 			problems = append(problems, match(fmt.Sprintf("%s[%d]", path, i), w[i], g[i])...)
 		}
 		if len(w) != len(g) {
-			problems = append(problems, fmt.Sprintf("%s has %d elements, want %d: %s", path, len(g), len(w), short(got)))
+			problems = append(problems, fmt.Sprintf("%s has %d elements, want %d: %s",
+				path, len(g), len(w), short(got)))
 		}
 		return problems
 	default:

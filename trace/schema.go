@@ -85,7 +85,11 @@ var (
 func EventSchema() []byte {
 	names, bare := []Kind{}, []Kind{}
 	rules := []any{
-		object{"if": kindIs(object{"pattern": `^run\.`}), "then": object{"properties": object{"step": false}}, "else": object{"required": []string{"step"}}},
+		object{
+			"if":   kindIs(object{"pattern": `^run\.`}),
+			"then": object{"properties": object{"step": false}},
+			"else": object{"required": []string{"step"}},
+		},
 	}
 	for _, k := range kinds {
 		names = append(names, k.kind)
@@ -105,16 +109,24 @@ func EventSchema() []byte {
 		}
 		then["properties"] = object{"data": data}
 	}
-	rules = append(rules, object{"if": kindIs(object{"enum": bare}), "then": object{"properties": object{"data": false}}, "else": object{"required": []string{"data"}}})
+	rules = append(rules, object{
+		"if":   kindIs(object{"enum": bare}),
+		"then": object{"properties": object{"data": false}},
+		"else": object{"required": []string{"data"}},
+	})
 	return document("Braise trace event", object{
-		"description": "One thing that happened in a run: an element of an outcome's trace, or a line of braise run --output jsonl.",
-		"type":        "object",
-		"required":    []string{"at", "kind"},
+		"description": "One thing that happened in a run: an element of an outcome's trace," +
+			" or a line of braise run --output jsonl.",
+		"type":     "object",
+		"required": []string{"at", "kind"},
 		"properties": object{
-			"seq":  number("The event's place in the outcome's trace, from 1. Live events have none."),
-			"at":   object{"description": "When it happened, in UTC.", "type": "string", "format": "date-time", "pattern": "Z$"},
+			"seq": number("The event's place in the outcome's trace, from 1. Live events have none."),
+			"at": object{"description": "When it happened, in UTC.", "type": "string",
+				"format": "date-time", "pattern": "Z$"},
 			"kind": object{"description": "What happened.", "enum": names},
-			"step": object{"description": "The path of the step, or of an agent's child in it: send, verify[2] for an item, verify[2]/check inside a body, ask/research#1 for the child that the agent's first call made.", "type": "string", "minLength": 1},
+			"step": object{"description": "The path of the step, or of an agent's child in it: send, verify[2] for an" +
+				" item, verify[2]/check inside a body, ask/research#1 for the child that the agent's first call made.",
+				"type": "string", "minLength": 1},
 			"data": object{"description": "What there is to say about it, by its kind.", "type": "object"},
 		},
 		"additionalProperties": false,
@@ -124,7 +136,8 @@ func EventSchema() []byte {
 
 // SnapshotSchema returns the JSON Schema (2020-12) of the snapshot in the data of agent.loop.snapshot.
 func SnapshotSchema() []byte {
-	return document("Braise agent snapshot", closed(snapshot, "What a run of an agent's loop was made of: equal runs have equal snapshots."))
+	return document("Braise agent snapshot",
+		closed(snapshot, "What a run of an agent's loop was made of: equal runs have equal snapshots."))
 }
 
 func kindIs(schema object) object {

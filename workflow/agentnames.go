@@ -4,10 +4,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/braise-run/braise/internal/program"
-
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/runtime"
 )
 

@@ -12,22 +12,17 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/braise-run/braise/internal/program"
-
 	"github.com/braise-run/braise/agentloop"
-	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
-
-// recAgent is what happened in an agent that has not ended: n, events, calls?, usage?, and waits where it
-// waits for answers from here on.
-const recAgent checkpoint.Kind = "agent.event"
 
 // agentLog is what a run knows of an agent step that has not ended. The driver owns it; calls and tries
 // are its agent's while that is at work.
@@ -63,25 +58,14 @@ type agentRun struct {
 
 // pending are calls of models that no event in the journal covers yet.
 type pending struct {
-	calls []drawnCall
-	used  amount
-}
-
-// drawnCall is a call of a model, as scripts count it.
-type drawnCall struct {
-	Model string `json:"model"`
-	N     int    `json:"n"`    // in the run
-	Step  string `json:"step"` // the path of the agent or child
+	calls []journal.Drawn
+	used  journal.Amount
 }
 
 // agentBatch is what the journal is given at a time.
 type agentBatch struct {
-	events []agentloop.Event
-	calls  []drawnCall
-	used   amount
-	waits  bool
-	began  int        // of a shared one: the generation; 0: none
-	done   chan error // is told once all is durable; nil: nobody waits
+	journal.AgentEvents
+	done chan error // is told once all is durable; nil: nobody waits
 }
 
 func (r *run) logOf(t *machine.Task) *agentLog {
@@ -195,7 +179,7 @@ func (a *agentRun) Events() []agentloop.Event { return a.earlier }
 
 // Append records events: it is the journal of the loop.
 func (a *agentRun) Append(_ context.Context, events ...agentloop.Event) error {
-	b := &agentBatch{events: slices.Clone(events)} // the slice is the loop's
+	b := &agentBatch{AgentEvents: journal.AgentEvents{Events: slices.Clone(events)}} // the slice is the loop's
 	barrier := false
 	a.mu.Lock()
 	for i := range events {
@@ -228,7 +212,7 @@ func (a *agentRun) Append(_ context.Context, events ...agentloop.Event) error {
 // take adds what is pending of a path.
 func (b *agentBatch) take(all map[string]*pending, path string) {
 	if p := all[path]; p != nil {
-		b.calls, b.used = append(b.calls, p.calls...), b.used.plus(p.used)
+		b.Calls, b.Used = append(b.Calls, p.calls...), b.Used.Plus(p.used)
 		delete(all, path)
 	}
 }
@@ -250,10 +234,10 @@ func (r *run) takeEvents(in *invocation, b *agentBatch) {
 
 // noteAgent notes what happened in an agent.
 func (r *run) noteAgent(in *invocation, b *agentBatch) {
-	r.note(&entry{kind: recAgent, path: in.path, n: r.decided(), agent: b})
+	r.noteAfter(r.decided(), in.path, b.AgentEvents)
 	log := r.logOf(in.task)
-	log.events = append(log.events, b.events)
-	r.m.Spend(in.task, b.used.micros)
+	log.events = append(log.events, b.Events)
+	r.m.Spend(in.task, b.Used.Micros)
 }
 
 // closeAgent takes over what an agent leaves that ends or pauses.
@@ -274,10 +258,10 @@ func (r *run) closeAgent(in *invocation) {
 		rest.take(a.pending, path)
 	}
 	if r.cancelled { // the call that this cut off is made again, as if it had never been
-		rest.calls = nil
+		rest.Calls = nil
 	}
-	slices.SortStableFunc(rest.calls, func(a, b drawnCall) int { return strings.Compare(a.Step, b.Step) })
-	if rest.calls != nil || rest.used != (amount{}) {
+	slices.SortStableFunc(rest.Calls, func(a, b journal.Drawn) int { return strings.Compare(a.Step, b.Step) })
+	if rest.Calls != nil || rest.Used != (journal.Amount{}) {
 		r.noteAgent(in, &rest)
 	}
 	if a.result == nil {
@@ -308,10 +292,10 @@ func (r *run) suspendAgent(in *invocation, pauses []agentloop.Pause) {
 			return
 		}
 	}
-	r.note(&entry{kind: recAgent, path: in.path, n: r.decided(), agent: &agentBatch{waits: true}})
+	r.noteAfter(r.decided(), in.path, journal.AgentEvents{Waits: true})
 	r.agentWaits(in.task)
 	if t := in.task; t.Status() != machine.Waiting && t.Failure() != nil && !r.cancelled { // it was told to stop meanwhile
-		r.note(&entry{kind: recEnded, path: in.path, n: r.decided(), failure: t.Failure()})
+		r.noteAfter(r.decided(), in.path, journal.CallEnded{Failure: t.Failure()})
 	}
 }
 
@@ -335,19 +319,11 @@ func (r *run) openInAgent(in *invocation, p *agentloop.Pause, tries int) error {
 		shown.ID = fmt.Sprintf("%s@%d", p.ID, r.generation)
 	}
 	shown.CreatedAt = r.events.now
-	rec, err := shown.Record()
-	if err == nil {
-		rec, err = withMembers(rec, r.openedMembers(map[string]any{"n": r.decided(),
-			"agent": map[string]any{"step": in.path, "pause": p.ID, "place": placeOf(p.Step, p.Call), "tries": int64(tries)}}))
-	}
-	if err != nil {
-		return err
-	}
 	opened := &openPause{task: in.task, inAgent: p.ID, again: tries > 0}
-	if opened.Pause, err = resume.Opened(rec); err != nil {
+	of := &journal.AgentPause{Step: in.path, Pause: p.ID, Place: placeOf(p.Step, p.Call), Tries: tries}
+	if err := r.notePause(opened, shown.Step, r.decided(), journal.PauseOpened{Pause: *shown, Agent: of}); err != nil {
 		return err
 	}
-	r.note(&entry{rec: &rec})
 	if r.count(opened); r.answerFromBefore(opened) {
 		return nil
 	}
@@ -385,39 +361,19 @@ func (r *run) answerAgent(p *openPause, next resume.Next, answer any) {
 	r.m.Again(p.task) // if it waits
 }
 
-// agentRecord is the data of a recAgent.
-type agentRecord struct {
-	Events []agentloop.Event `json:"events"`
-	Calls  []drawnCall       `json:"calls"`
-	Waits  bool              `json:"waits"`
-	Began  int               `json:"began"`
-}
-
-func readAgent(rec checkpoint.Record) (kept agentRecord, err error) {
-	if err = json.Unmarshal(rec.Data, &kept); err != nil {
-		err = fmt.Errorf("record %d (%s): %w: %w", rec.Seq, rec.Kind, checkpoint.ErrCorrupt, err)
-	}
-	return kept, err
-}
-
 // shareAgent notes what happened in an agent of another run, or under another definition. What that used, is
 // counted there.
-func (r *run) shareAgent(t *machine.Task, rec checkpoint.Record, generation int) error {
-	kept, err := readAgent(rec)
-	if err != nil {
-		return err
-	}
-	b := &agentBatch{events: kept.Events, calls: kept.Calls}
+func (r *run) shareAgent(t *machine.Task, path string, kept journal.AgentEvents, generation int) {
+	shared := journal.AgentEvents{Events: kept.Events, Calls: kept.Calls}
 	if generation > 0 {
-		b.began = cmp.Or(kept.Began, generation)
+		shared.Began = cmp.Or(kept.Began, generation)
 	}
-	r.note(&entry{kind: recAgent, path: rec.Path, n: r.decided(), agent: b})
-	r.takeAgent(t, agentRecord{b.events, b.calls, false, b.began})
-	return nil
+	r.noteAfter(r.decided(), path, shared)
+	r.takeAgent(t, shared)
 }
 
 // takeAgent takes over what happened in an agent.
-func (r *run) takeAgent(t *machine.Task, kept agentRecord) {
+func (r *run) takeAgent(t *machine.Task, kept journal.AgentEvents) {
 	log := r.logOf(t)
 	log.events, log.began = append(log.events, kept.Events), cmp.Or(kept.Began, log.began)
 	for i := range kept.Events {
@@ -434,38 +390,14 @@ func (r *run) takeAgent(t *machine.Task, kept agentRecord) {
 	}
 }
 
-// applyAgent is noteAgent for a record.
-func (r *run) applyAgent(t *machine.Task, rec checkpoint.Record, data map[string]any) error {
-	kept, err := readAgent(rec)
-	if err != nil {
-		return err
-	}
+// applyAgent is noteAgent for an event of the journal.
+func (r *run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
 	r.takeAgent(t, kept)
-	r.spent(t, usageOf(data))
-	r.m.Spend(t, usageOf(data).micros)
+	r.spent(t, kept.Used)
+	r.m.Spend(t, kept.Used.Micros)
 	if kept.Waits {
 		r.settled(t)
 		r.agentWaits(t)
-	}
-	return nil
-}
-
-// members adds what a record says of a batch.
-func (b *agentBatch) members(data map[string]any) {
-	if b.waits {
-		data["waits"] = true
-	}
-	if b.began > 0 {
-		data["began"] = int64(b.began)
-	}
-	if len(b.events) > 0 {
-		data["events"] = b.events
-	}
-	if len(b.calls) > 0 {
-		data["calls"] = b.calls
-	}
-	if usage := b.used.usage(); usage != nil {
-		data["usage"] = usage
 	}
 }
 
@@ -484,14 +416,14 @@ func (a *agentRun) ask(ctx context.Context, c *agentloop.ModelCall) (*runtime.Re
 	about, _ := c.Model.(runtime.Described)
 	in.resolve(about)
 	a.mu.Lock()
-	in.calls, in.attempts = a.log.calls[path], a.log.tries[placeOf(path, 0)]
+	in.Calls, in.Attempts = a.log.calls[path], a.log.tries[placeOf(path, 0)]
 	a.mu.Unlock()
 	leave, err := in.enter()
 	defer leave()
 	defer in.panicking()
 	in.reachedCall(beforeTool, beforeModel)
 	defer func() { // also of a call that panics
-		in.release(amount{})
+		in.release(journal.Amount{})
 		in.reachedCall(afterTool, afterModel)
 		a.keep(in)
 	}()
@@ -516,10 +448,10 @@ func (a *agentRun) keep(in *invocation) {
 		a.pending[in.path] = p
 	}
 	for _, n := range in.draws {
-		p.calls = append(p.calls, drawnCall{in.drawnFrom, n, in.path})
+		p.calls = append(p.calls, journal.Drawn{Model: in.drawnFrom, N: n, Step: in.path})
 	}
-	p.used = p.used.plus(in.used)
-	a.log.calls[in.path] = in.calls
+	p.used = p.used.Plus(in.used)
+	a.log.calls[in.path] = in.Calls
 }
 
 // panicking takes the secrets out of what an adapter panics with, before the loop catches it.
@@ -537,8 +469,8 @@ func (a *agentRun) paused(in *invocation, place string, err error) error {
 	if in.pause == nil || err == nil {
 		return err
 	}
-	if in.attempts > 0 {
-		a.log.tries[place] = in.attempts
+	if in.Attempts > 0 {
+		a.log.tries[place] = in.Attempts
 	}
 	return resume.Suspend(*in.pause)
 }
@@ -561,7 +493,7 @@ func (a *agentRun) call(ctx context.Context, c *agentloop.ToolCall) (json.RawMes
 	}
 	place := placeOf(c.Path, c.Number)
 	a.mu.Lock()
-	in.attempts = a.log.tries[place]
+	in.Attempts = a.log.tries[place]
 	a.mu.Unlock()
 	leave, err := in.enter()
 	defer leave()

@@ -8,10 +8,10 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/braise-run/braise/internal/program"
-
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
@@ -43,68 +43,15 @@ func (in *invocation) resolve(adapter runtime.Described) {
 	}
 }
 
-// progress is how far a call has come, which outlives a pause that is the engine's own.
-type progress struct {
-	attempts int      // of the call under way, all failed
-	calls    int      // of the model, by this step
-	repairs  []string // what was added to a model's messages: an answer, what is wrong with it, and so on
-	reply    any      // the answer to the pause that the adapter asked for before
-	replyTo  string   // the reason of that pause
-	replied  bool
-}
-
-// any reports whether there is anything to keep.
-func (p *progress) any() bool { return p.attempts > 0 || p.repairs != nil || p.replied }
-
 // keep keeps the progress of a call that pauses.
-func (r *run) keep(t *machine.Task, p progress) {
+func (r *run) keep(t *machine.Task, p journal.Progress) {
 	delete(r.progress, t)
-	if p.any() {
+	if p.Any() {
 		if r.progress == nil {
-			r.progress = map[*machine.Task]progress{}
+			r.progress = map[*machine.Task]journal.Progress{}
 		}
 		r.progress[t] = p
 	}
-}
-
-// record is the progress as a journal keeps it, with the numbers that the calls of a model drew;
-// nil when there is nothing to keep.
-func (in *invocation) record() map[string]any {
-	p := &in.progress
-	if !p.any() && in.draws == nil && in.used == (amount{}) {
-		return nil
-	}
-	data := map[string]any{"attempts": int64(p.attempts), "calls": int64(p.calls)}
-	if p.repairs != nil {
-		data["repairs"] = p.repairs
-	}
-	if p.replied {
-		data["answer"], data["answerTo"] = p.reply, p.replyTo
-	}
-	if in.draws != nil {
-		data["model"], data["draws"] = in.drawnFrom, in.draws
-	}
-	if usage := in.used.usage(); usage != nil {
-		data["usage"] = usage
-	}
-	return data
-}
-
-// progressOf reads what record made.
-func progressOf(data map[string]any) (p progress) {
-	number := func(name string) int {
-		n, _ := data[name].(int64)
-		return int(max(0, min(n, 1<<30)))
-	}
-	p.attempts, p.calls = number("attempts"), number("calls")
-	list, _ := data["repairs"].([]any)
-	for _, v := range list {
-		text, _ := v.(string)
-		p.repairs = append(p.repairs, text)
-	}
-	p.reply, p.replied = data["answer"]
-	p.replyTo, _ = data["answerTo"].(string)
-	return p
 }
 
 // response is what an adapter returned: a model its answer, a retriever documents, a tool a value or JSON.
@@ -122,7 +69,7 @@ func (in *invocation) try() (response, error) {
 		in.open = in.leavesOpen(err)
 		in.settle(resp.model, err)
 		if err == nil {
-			in.attempts = 0
+			in.Attempts = 0
 			return resp, nil
 		}
 		if !in.again(err) {
@@ -180,7 +127,7 @@ func (in *invocation) timedOut(err error) error {
 		return err
 	}
 	f.Reason = retry.Timeout
-	f.Err = fmt.Errorf("attempt %d timed out: its timeout is %v: %w", in.attempts+1, in.policy.Timeout, err)
+	f.Err = fmt.Errorf("attempt %d timed out: its timeout is %v: %w", in.Attempts+1, in.policy.Timeout, err)
 	return f
 }
 
@@ -233,15 +180,15 @@ func (in *invocation) again(err error) bool {
 	if suspended || panicked || in.ctx.Err() != nil {
 		return false
 	}
-	in.attempts++
+	in.Attempts++
 	p := in.policy
 	if p == nil {
 		p = &retry.Resolved{}
 	}
 	f := retry.FailureOf(err)
 	d := p.Decide(f, retry.Call{
-		Attempt: in.attempts, Repeatable: in.repeatable(), InlineWait: in.run.limits.InlineWait,
-		Seed: retry.Seed{Run: in.run.id, Step: in.path, Call: in.ordinal + len(in.repairs)/2},
+		Attempt: in.Attempts, Repeatable: in.repeatable(), InlineWait: in.run.limits.InlineWait,
+		Seed: retry.Seed{Run: in.run.id, Step: in.path, Call: in.ordinal + len(in.Repairs)/2},
 	})
 	durable := in.run.rt.Store != nil && in.told == nil && in.port == nil // a rollback does not pause, nor does what an agent gathers
 	switch {
@@ -250,13 +197,13 @@ func (in *invocation) again(err error) bool {
 			in.exhausted(p, f, d)
 		}
 		if d.Indeterminate && durable && in.tell == nil { // an agent finds out by the error
-			in.pause, in.attempts = in.askWhatHappened(), 0
+			in.pause, in.Attempts = in.askWhatHappened(), 0
 		}
 		return false
 	case d.Pause && durable:
 		in.emitRetry(trace.AdapterRetry, p, f, trace.Attr{Key: "delayMs", Value: d.Delay.Milliseconds()})
 		in.pause = &resume.Pause{Kind: resume.System, Reason: "retry", RetryAt: time.Now().UTC().Add(d.Delay),
-			Prompt: fmt.Sprintf("%s failed (%s) in attempt %d of %d; the next one follows in time, or on an answer", in.named(), f.Reason, in.attempts, p.MaxAttempts)}
+			Prompt: fmt.Sprintf("%s failed (%s) in attempt %d of %d; the next one follows in time, or on an answer", in.named(), f.Reason, in.Attempts, p.MaxAttempts)}
 		return false
 	}
 	in.emitRetry(trace.AdapterRetry, p, f, trace.Attr{Key: "delayMs", Value: d.Delay.Milliseconds()})
@@ -315,7 +262,7 @@ func (in *invocation) emitRetry(kind trace.Kind, p *retry.Resolved, f *retry.Fai
 	case in.call.Kind == program.ModelCall:
 		method = "generate"
 	}
-	data := append(trace.Data{{Key: "adapterKind", Value: string(in.call.Kind)}, {Key: "attempt", Value: int64(in.attempts)}}, more...)
+	data := append(trace.Data{{Key: "adapterKind", Value: string(in.call.Kind)}, {Key: "attempt", Value: int64(in.Attempts)}}, more...)
 	in.emit(trace.Event{Kind: kind, Step: in.path, Data: append(data,
 		trace.Attr{Key: "maxAttempts", Value: int64(p.MaxAttempts)}, trace.Attr{Key: "method", Value: method},
 		trace.Attr{Key: "reason", Value: string(f.Reason)})}, nil)
@@ -324,8 +271,8 @@ func (in *invocation) emitRetry(kind trace.Kind, p *retry.Resolved, f *retry.Fai
 // exhausted tells that a policy gives up.
 func (in *invocation) exhausted(p *retry.Resolved, f *retry.Failure, d retry.Decision) {
 	in.emitRetry(trace.RetriesOver, p, f)
-	text := fmt.Sprintf("step %q: %s failed %d times, no attempt is left", in.path, in.named(), in.attempts)
-	if in.attempts < p.MaxAttempts {
+	text := fmt.Sprintf("step %q: %s failed %d times, no attempt is left", in.path, in.named(), in.Attempts)
+	if in.Attempts < p.MaxAttempts {
 		text = fmt.Sprintf("step %q: %s failed and is not called again: %s", in.path, in.named(), d.Why)
 	}
 	in.run.found.add(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindAdapter,

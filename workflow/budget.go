@@ -10,11 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/braise-run/braise/internal/program"
-
-	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
@@ -28,23 +27,6 @@ const (
 	answerTokens  = 1024
 )
 
-// most bounds what one call counts, so that sums do not overflow.
-const most = 1 << 52
-
-// amount is what calls of models use.
-type amount struct {
-	tokens int64
-	micros int64 // millionths of a US dollar
-}
-
-func (a amount) plus(b amount) amount {
-	return amount{min(a.tokens+b.tokens, most), min(a.micros+b.micros, most)}
-}
-
-func (a amount) minus(b amount) amount {
-	return amount{max(a.tokens-b.tokens, 0), max(a.micros-b.micros, 0)}
-}
-
 // scope says whose account one is.
 type scope struct {
 	path string // of the step, all its items together; of time, of one execution; "" for the run's
@@ -56,10 +38,10 @@ type scope struct {
 // limits that pause: those that fail are timers.
 type account struct {
 	scope
-	limit    amount // 0: none
-	pause    bool   // on_exceeded: pause
-	used     amount
-	reserved amount // by calls under way
+	limit    journal.Amount // 0: none
+	pause    bool           // on_exceeded: pause
+	used     journal.Amount
+	reserved journal.Amount // by calls under way
 
 	wall  time.Duration // of an account of time: the limit
 	began time.Duration // and what the run's clock showed when it was opened
@@ -79,9 +61,9 @@ func (b *budget) account(s scope, l *recipe.Limits) *account {
 		if s.time {
 			a.wall = l.WallTime
 		} else {
-			a.limit.tokens = min(int64(l.Tokens), most)
+			a.limit.Tokens = min(int64(l.Tokens), journal.MaxAmount)
 			if l.CostUSD > 0 {
-				a.limit.micros = micros(l.CostUSD * 1e6)
+				a.limit.Micros = micros(l.CostUSD * 1e6)
 			}
 		}
 		if b.accounts == nil {
@@ -103,8 +85,8 @@ func (r *run) beginTime(t *machine.Task) {
 
 // micros rounds millionths of a dollar up; what is more than nothing is at least one.
 func micros(f float64) int64 {
-	if !(f < most) {
-		return most
+	if !(f < journal.MaxAmount) {
+		return journal.MaxAmount
 	}
 	return int64(math.Ceil(f - f*1e-12)) // 0.000007*1e6 may be a little over 7
 }
@@ -158,7 +140,7 @@ func (r *run) accountsOf(t *machine.Task) (list []*account) {
 // must have prices.
 func (r *run) pricedAccounts(t *machine.Task, pos diagnostics.Position, models ...string) ([]*account, error) {
 	list := r.accountsOf(t)
-	if !slices.ContainsFunc(list, func(a *account) bool { return a.limit.micros > 0 }) {
+	if !slices.ContainsFunc(list, func(a *account) bool { return a.limit.Micros > 0 }) {
 		return list, nil
 	}
 	for _, name := range models {
@@ -176,7 +158,7 @@ func (in *invocation) reserve() error {
 	if len(in.accounts) == 0 {
 		return nil
 	}
-	var want amount
+	var want journal.Amount
 	if in.req != nil {
 		sent := tokensIn(in.req.Messages)
 		want = in.priced(sent, answerTokens)
@@ -198,13 +180,13 @@ func (in *invocation) reserve() error {
 	}
 	in.reserved = want
 	for _, a := range in.accounts {
-		a.reserved = a.reserved.plus(want)
+		a.reserved = a.reserved.Plus(want)
 	}
 	return nil
 }
 
 // check refuses a call that may use more than is left. now is what the run's clock shows, name names what is called.
-func (a *account) check(want amount, now time.Duration, name string) *runtime.Error {
+func (a *account) check(want journal.Amount, now time.Duration, name string) *runtime.Error {
 	scope := "the run"
 	switch {
 	case a.host:
@@ -219,19 +201,19 @@ func (a *account) check(want amount, now time.Duration, name string) *runtime.Er
 		return &runtime.Error{Category: runtime.CategoryLimit, Code: "limits.wall_time",
 			Err: fmt.Errorf("%s is not called: limits.wall_time of %s is %v, and it is over", name, scope, a.wall)}
 	}
-	if want == (amount{}) {
+	if want == (journal.Amount{}) {
 		return nil
 	}
-	busy := a.used.plus(a.reserved)
-	if a.limit.tokens > 0 && busy.plus(want).tokens > a.limit.tokens {
+	busy := a.used.Plus(a.reserved)
+	if a.limit.Tokens > 0 && busy.Plus(want).Tokens > a.limit.Tokens {
 		return &runtime.Error{Category: runtime.CategoryLimit, Code: "limits.tokens",
 			Err: fmt.Errorf("%s is not called: it may use %d tokens, and limits.tokens of %s is %d, of which %d are used and %d reserved",
-				name, want.tokens, scope, a.limit.tokens, a.used.tokens, a.reserved.tokens)}
+				name, want.Tokens, scope, a.limit.Tokens, a.used.Tokens, a.reserved.Tokens)}
 	}
-	if a.limit.micros > 0 && busy.plus(want).micros > a.limit.micros {
+	if a.limit.Micros > 0 && busy.Plus(want).Micros > a.limit.Micros {
 		return &runtime.Error{Category: runtime.CategoryLimit, Code: "limits.cost_usd",
 			Err: fmt.Errorf("%s is not called: it may cost $%s, and limits.cost_usd of %s is %s, of which %s are used and %s reserved",
-				name, dollars(want.micros), scope, dollars(a.limit.micros), dollars(a.used.micros), dollars(a.reserved.micros))}
+				name, dollars(want.Micros), scope, dollars(a.limit.Micros), dollars(a.used.Micros), dollars(a.reserved.Micros))}
 	}
 	return nil
 }
@@ -240,23 +222,23 @@ func dollars(micros int64) string { return strconv.FormatFloat(float64(micros)/1
 
 // askForMore is the pause of a call for which too little is left. What is raised must at least let
 // this call through, as far as others do not use it.
-func (a *account) askForMore(code string, want amount, now time.Duration, prompt string) *resume.Pause {
+func (a *account) askForMore(code string, want journal.Amount, now time.Duration, prompt string) *resume.Pause {
 	if a.time {
 		return a.askFor(code, prompt, map[string]any{"wall_time": a.wall.String()}, map[string]any{"wall_time": seconds(now - a.began).String()},
 			map[string]any{"wall_time": map[string]any{"type": "string", "description": "a duration like 90m"}})
 	}
-	least := a.used.plus(want)
+	least := a.used.Plus(want)
 	form := map[string]any{}
 	limits := map[string]any{}
-	if a.limit.tokens > 0 {
-		form["tokens"] = map[string]any{"type": "integer", "minimum": max(least.tokens, 1)}
-		limits["tokens"] = a.limit.tokens
+	if a.limit.Tokens > 0 {
+		form["tokens"] = map[string]any{"type": "integer", "minimum": max(least.Tokens, 1)}
+		limits["tokens"] = a.limit.Tokens
 	}
-	if a.limit.micros > 0 {
-		form["cost_usd"] = map[string]any{"type": "number", "minimum": float64(least.micros) / 1e6}
-		limits["cost_usd"] = float64(a.limit.micros) / 1e6
+	if a.limit.Micros > 0 {
+		form["cost_usd"] = map[string]any{"type": "number", "minimum": float64(least.Micros) / 1e6}
+		limits["cost_usd"] = float64(a.limit.Micros) / 1e6
 	}
-	return a.askFor(code, prompt, limits, map[string]any{"tokens": a.used.tokens, "cost_usd": float64(a.used.micros) / 1e6}, form)
+	return a.askFor(code, prompt, limits, map[string]any{"tokens": a.used.Tokens, "cost_usd": float64(a.used.Micros) / 1e6}, form)
 }
 
 // askFor is the pause of a call that a limit does not let through. form has the limits that may be raised; the
@@ -334,11 +316,11 @@ func (r *run) raise(p *openPause, answer any) *machine.Failure {
 		if a.time {
 			a.wall = max(a.wall, lengthOf(form["wall_time"]))
 		}
-		if n, ok := form["tokens"].(int64); ok && a.limit.tokens > 0 {
-			a.limit.tokens = max(a.limit.tokens, min(n, most))
+		if n, ok := form["tokens"].(int64); ok && a.limit.Tokens > 0 {
+			a.limit.Tokens = max(a.limit.Tokens, min(n, journal.MaxAmount))
 		}
-		if f, ok := program.Number(form["cost_usd"]); ok && a.limit.micros > 0 {
-			a.limit.micros = max(a.limit.micros, micros(f*1e6))
+		if f, ok := program.Number(form["cost_usd"]); ok && a.limit.Micros > 0 {
+			a.limit.Micros = max(a.limit.Micros, micros(f*1e6))
 		}
 	}
 	return nil
@@ -361,7 +343,7 @@ func (in *invocation) settle(resp *runtime.Response, err error) {
 		sent = tokensIn(in.req.Messages)
 	}
 	used := in.priced(sent, received)
-	in.used = in.used.plus(used)
+	in.used = in.used.Plus(used)
 	in.release(used)
 }
 
@@ -372,7 +354,7 @@ func free(err error) bool {
 }
 
 // release gives back what was reserved and is not used.
-func (in *invocation) release(used amount) {
+func (in *invocation) release(used journal.Amount) {
 	if len(in.accounts) == 0 {
 		return
 	}
@@ -380,16 +362,16 @@ func (in *invocation) release(used amount) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, a := range in.accounts {
-		a.used, a.reserved = a.used.plus(used), a.reserved.minus(in.reserved)
+		a.used, a.reserved = a.used.Plus(used), a.reserved.Minus(in.reserved)
 	}
-	in.reserved = amount{}
+	in.reserved = journal.Amount{}
 }
 
 // priced is what tokens come to, at the host's prices: dollars per million are millionths per token.
-func (in *invocation) priced(sent, received int64) amount {
-	sent, received = min(sent, most/2), min(received, most/2)
+func (in *invocation) priced(sent, received int64) journal.Amount {
+	sent, received = min(sent, journal.MaxAmount/2), min(received, journal.MaxAmount/2)
 	p := in.run.rt.Prices[in.req.Model]
-	return amount{sent + received, micros(float64(sent)*p.Input + float64(received)*p.Output)}
+	return journal.Amount{Tokens: sent + received, Micros: micros(float64(sent)*p.Input + float64(received)*p.Output)}
 }
 
 // tokensIn guesses how many tokens messages have.
@@ -404,59 +386,35 @@ func tokensIn(messages []runtime.Message) int64 {
 	return int64((n + bytesPerToken - 1) / bytesPerToken)
 }
 
-// usage is an amount as a journal keeps it; nil for nothing.
-func (a amount) usage() map[string]any {
-	if a == (amount{}) {
-		return nil
-	}
-	return map[string]any{"tokens": a.tokens, "micros": a.micros}
-}
-
-// usageOf reads what usage made.
-func usageOf(data map[string]any) amount {
-	m, _ := data["usage"].(map[string]any)
-	tokens, _ := m["tokens"].(int64)
-	micros, _ := m["micros"].(int64)
-	return amount{max(0, min(tokens, most)), max(0, min(micros, most))}
-}
-
 // spent counts what a call of an earlier leg used.
-func (r *run) spent(t *machine.Task, used amount) {
-	if t == nil || used == (amount{}) {
+func (r *run) spent(t *machine.Task, used journal.Amount) {
+	if t == nil || used == (journal.Amount{}) {
 		return
 	}
 	for _, a := range r.accountsOf(t) {
-		a.used = a.used.plus(used)
+		a.used = a.used.Plus(used)
 	}
 }
 
 // recallSpent counts in the run's accounts what was used under earlier definitions. Its steps, and
 // the limits, are those of the present one.
-func (r *run) recallSpent(l *leg) error {
-	recs := l.recs[:l.from]
+func (r *run) recallSpent(l *leg) {
+	events := l.past[:l.from]
 	if l.old != nil {
-		recs = l.recs
+		events = l.past
 	}
-	accounts := r.accountsOf(nil)
-	if accounts == nil {
-		return nil
-	}
-	for _, rec := range recs {
-		if rec.Kind != recEnded && rec.Kind != recAgent && rec.Kind != checkpoint.PauseOpened {
-			continue
-		}
-		data, err := dataOf(rec)
-		if err != nil {
-			return err
-		}
-		if rec.Kind == checkpoint.PauseOpened {
-			data, _ = data["call"].(map[string]any)
-		}
-		for _, a := range accounts {
-			a.used = a.used.plus(usageOf(data))
+	for _, a := range r.accountsOf(nil) {
+		for i := range events {
+			switch what := events[i].What.(type) {
+			case journal.CallEnded:
+				a.used = a.used.Plus(what.Models.Used)
+			case journal.AgentEvents:
+				a.used = a.used.Plus(what.Used)
+			case journal.PauseOpened:
+				a.used = a.used.Plus(what.Models.Used)
+			}
 		}
 	}
-	return nil
 }
 
 // needsPrices reports whether a limit of cost holds anywhere in a run.

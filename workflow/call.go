@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/braise-run/braise/internal/program"
-
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/expr"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -48,15 +48,15 @@ type invocation struct {
 	known     runtime.Effect  // see effect; "": nobody has asked yet
 	drawnFrom string          // the model that draws are of
 	draws     []int           // calls of the model, in the run's count
-	progress
+	journal.Progress
 	told  chan detailed                      // of a rollback: what it has for the trace; nil for the run's other calls
 	tell  func(trace.Event)                  // of a call inside an agent: the same; nil for other calls
 	port  func(context.Context) (any, error) // of a call of the memory or the retriever inside an agent
 	agent *agentRun                          // of an agent step at work
 
-	accounts []*account // that calls of a model count in
-	reserved amount     // for the call under way
-	used     amount     // by the calls that are over
+	accounts []*account     // that calls of a model count in
+	reserved journal.Amount // for the call under way
+	used     journal.Amount // by the calls that are over
 
 	output  any
 	size    int // of the output, or machine.Unknown
@@ -70,7 +70,7 @@ type invocation struct {
 // prepare does what comes before the adapter is called; the run's owner does it.
 func (in *invocation) prepare() error {
 	if p, ok := in.run.progress[in.task]; ok { // what it paused for is over, and no matter of the adapter's
-		in.progress = p
+		in.Progress = p
 		delete(in.run.progress, in.task)
 		delete(in.run.answers, in.task)
 	}
@@ -96,24 +96,21 @@ func (in *invocation) event() trace.Event {
 
 // draw counts a call of the model.
 func (in *invocation) draw() {
-	in.calls++
-	in.req.Call, in.req.StepCall = in.run.drawCall(in.req.Model), in.calls
+	in.Calls++
+	in.req.Call, in.req.StepCall = in.run.drawCall(in.req.Model), in.Calls
 	in.drawnFrom, in.draws = in.req.Model, append(in.draws, in.req.Call)
 }
 
-// asked is what the call asked of models; nil: nothing.
-func (in *invocation) asked() *asked {
-	if in.draws == nil && in.used == (amount{}) {
-		return nil
-	}
-	return &asked{in.drawnFrom, in.draws, in.used}
+// models is what the call asked of models.
+func (in *invocation) models() journal.ModelUse {
+	return journal.ModelUse{Model: in.drawnFrom, Draws: in.draws, Used: in.used}
 }
 
 // identify gives the call its number. again says that it was suspended, and is answered.
 func (in *invocation) identify(again bool) {
 	in.ordinal = 1
 	if answer, ok := in.run.answers[in.task]; ok && again {
-		in.reply, in.replyTo, in.replied = answer.value, answer.to, true
+		in.Answer, in.AnswerTo, in.Answered = answer.value, answer.to, true
 		delete(in.run.answers, in.task)
 	}
 }
@@ -131,8 +128,8 @@ func (in *invocation) setContext(ctx context.Context, cancel context.CancelCause
 	c := &r.contexts[0]
 	r.contexts = r.contexts[1:]
 	c.Context, c.RunID, c.Generation, c.Path, c.Ordinal = ctx, r.id, r.generation, in.path, in.ordinal
-	if in.key != "" || in.replied {
-		c.Detail = &resume.CallDetail{Own: in.key, Answer: in.reply, AnswerTo: in.replyTo, Answered: in.replied}
+	if in.key != "" || in.Answered {
+		c.Detail = &resume.CallDetail{Own: in.key, Answer: in.Answer, AnswerTo: in.AnswerTo, Answered: in.Answered}
 	}
 	in.ctx = c
 }
@@ -222,7 +219,7 @@ func (in *invocation) result() error {
 // fail keeps what an error of the call says: that it waits, or has failed.
 func (in *invocation) fail(err error) {
 	if pause, ok := errors.AsType[*resume.Suspension](err); ok {
-		in.output, in.pause, in.progress = nil, in.shownPause(pause.Pause), progress{}
+		in.output, in.pause, in.Progress = nil, in.shownPause(pause.Pause), journal.Progress{}
 	} else if in.pause == nil {
 		in.output, in.failure = nil, in.fault(err)
 	}
@@ -439,14 +436,14 @@ func (in *invocation) askModel() (any, error) {
 		if fault == "" {
 			return answer, in.checkOutput(answer, nil)
 		}
-		turn := 1 + len(in.repairs)/2
+		turn := 1 + len(in.Repairs)/2
 		if turn > maxRepairs {
 			return nil, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
 				Err: fmt.Errorf("%s: model %q gave no valid answer in %d turns: %s", in.call.Pos, in.req.Model, turn, fault)}
 		}
 		repair := []string{text, "That answer cannot be used: " + fault +
 			"\nAnswer again, with nothing but JSON that matches this schema:\n" + string(in.call.AnswerJSON)}
-		in.repairs = append(in.repairs, repair...)
+		in.Repairs = append(in.Repairs, repair...)
 		more := *in.req // the model may have kept the request
 		more.Messages = withRepairs(in.req.Messages, repair)
 		in.req = &more
@@ -597,7 +594,7 @@ func (in *invocation) prepareModel() error {
 	if in.model = in.run.prepared.offers.Models[req.Model]; in.model == nil {
 		return program.ConfigError(diagnostics.CodeMissingModel, "%s: model %q is not there", in.call.Pos, req.Model)
 	}
-	req.Messages = withRepairs(req.Messages, in.repairs)
+	req.Messages = withRepairs(req.Messages, in.Repairs)
 	about, _ := in.model.(runtime.Described)
 	in.resolve(about)
 	in.req = req

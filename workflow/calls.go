@@ -4,9 +4,9 @@ import (
 	"context"
 	"math"
 
-	"github.com/braise-run/braise/internal/program"
-
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
@@ -64,7 +64,7 @@ func (r *run) start(c machine.Command, inside **invocation) bool {
 	if r.journal.durable() {
 		if effect := in.hasEffect(); effect || r.journal.urgent {
 			if effect {
-				r.note(&entry{kind: recBegun, path: in.path, n: r.m.Decided(), ordinal: in.ordinal})
+				r.note(in.path, journal.CallBegun{Ordinal: in.ordinal})
 			}
 			r.own = new(invocation)
 			r.blocked = append(r.blocked, blocked{in, c.Alone})
@@ -132,7 +132,7 @@ func (r *run) launch(in *invocation, alone bool, inside **invocation) bool {
 
 // finish tells the journal and the machine how a call ended.
 func (r *run) finish(in *invocation) {
-	in.release(amount{}) // of a call that was not made, or panicked
+	in.release(journal.Amount{}) // of a call that was not made, or panicked
 	if in.fenced != nil {
 		r.fence(in.fenced)
 		in.pause, in.failure = nil, notDone("the run is not this process's any more")
@@ -152,9 +152,9 @@ func (r *run) finish(in *invocation) {
 	}
 	cancelled := in.failure != nil && in.failure.Category == string(runtime.CategoryCancelled)
 	if !cancelled || !r.cancelled { // what was cancelled from outside is done again when the run is recovered
-		r.note(&entry{kind: recEnded, path: in.path, n: r.decided(), output: in.output, failure: in.failure, asked: in.asked(), unknown: in.unknown})
+		r.noteAfter(r.decided(), in.path, journal.CallEnded{Output: in.output, Failure: in.failure, Models: in.models(), Unknown: in.unknown})
 		r.journal.urgent = r.journal.urgent || r.journal.durable() && in.hasEffect()
-		r.m.Spend(in.task, in.used.micros)
+		r.m.Spend(in.task, in.used.Micros)
 	}
 	r.m.Finish(in.task, in.output, in.size, in.failure)
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -27,13 +27,13 @@ func Cancel(ctx context.Context, runID, reason string, rt *runtime.Runtime, opts
 // cancelForGood writes down that nothing goes on but rolling back. Open pauses need no answer any more.
 func (r *run) cancelForGood(reason string) {
 	r.forGood = &reason
-	r.noteData(recCancelled, "", map[string]any{"reason": reason})
+	r.note("", journal.Cancelled{Reason: reason})
 	const doubt = "it was called, and it is not known whether it had its effect"
 	for _, p := range r.pauses {
 		if p.Reason == indeterminate {
 			r.rollbackFailed(p.Step+rollbackMark, doubt)
 		}
-		r.noteData(checkpoint.PauseClosed, p.Step, map[string]any{"pause": p.ID})
+		r.note(p.Step, journal.PauseClosed{Pause: p.ID})
 	}
 	r.pauses = nil
 	var paths []string

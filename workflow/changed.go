@@ -5,40 +5,28 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-
-	"github.com/braise-run/braise/internal/program"
+	"time"
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 )
 
-// recRedefined begins a journal anew under another definition: what is before it counts no more, and
-// behind it stands what the new definition left standing. Its data: digest, definition?, generation, worked,
-// kept, how pauses ended that the new generation comes to again, and doubts, calls of which nobody knows
-// whether they had their effect.
-const recRedefined checkpoint.Kind = "run.redefined"
-
 // definitionNow is the definition that a run has by its journal: of its beginning, or of the last
-// change. from is where in the records it begins to count.
+// change. from is where in the events it begins to count.
 func (l *leg) definitionNow() (digest string, text json.RawMessage, from int, err error) {
-	for i := len(l.recs) - 1; i >= 0; i-- {
-		if l.recs[i].Kind != recRedefined {
-			continue
+	for i := len(l.past) - 1; i >= 0; i-- {
+		if what, ok := l.past[i].What.(journal.Redefined); ok {
+			if what.Definition != nil {
+				text, err = value.JSON(what.Definition)
+			}
+			return what.Digest, text, i, err
 		}
-		data, err := dataOf(l.recs[i])
-		if err != nil {
-			return "", nil, 0, err
-		}
-		digest, _ = data["digest"].(string)
-		if d, ok := data["definition"]; ok {
-			text, err = value.JSON(d)
-		}
-		return digest, text, i, err
 	}
 	return l.summary.Digest, nil, 0, nil
 }
@@ -91,148 +79,106 @@ func (r *run) redefine(l *leg, g *given) error {
 	if err != nil {
 		return err
 	}
-	recs, undone := lastGeneration(l.recs[l.from:])
-	stands := resume.Decide(r.wf.decideSteps(now), recordedSteps(recs, was))
+	past, undone := lastGeneration(l.past[l.from:])
+	stands := resume.Decide(r.wf.decideSteps(now), recordedSteps(past, was))
 	for _, path := range undone {
 		delete(stands, path)
 	}
-	generation := generationOf(l.recs) + 1
-
-	at := r.events.now
-	var header []checkpoint.Record
-	var kept []any
-	for _, rec := range recs {
-		if rec.Kind != checkpoint.PauseOpened || !l.isOpen(rec) {
-			continue
-		}
-		p, err := resume.Opened(rec)
-		if err != nil {
-			return err
-		}
-		if g == nil || p.ID != g.pause {
-			closed, err := checkpoint.NewRecord(at, checkpoint.PauseClosed, p.Step, map[string]any{"pause": p.ID})
-			if err != nil {
-				return err
-			}
-			header = append(header, closed)
-			continue
-		}
-		about, question := "", questionIn(&p)
-		if data, err := dataOf(rec); err == nil && data["agent"] != nil {
-			about, question = aboutOf(&p), ""
-		}
-		rec, err := answered(at, &p, 0, resume.Answered, g.answer)
-		if err != nil {
-			return err
-		}
-		header = append([]checkpoint.Record{rec}, header...)
-		kept = append(kept, map[string]any{"step": p.Step, "kind": string(p.Kind), "reason": p.Reason, "about": about, "answer": g.answer, "question": question})
-	}
-	doubts, err := doubtsOf(recs, stands, func(rec checkpoint.Record) bool {
-		return l.isOpen(rec) && (g == nil || !isPause(rec, g.pause))
-	})
-	if err != nil {
-		return err
-	}
+	events, kept := l.closing(past, g, r.events.now)
 	if g != nil && kept == nil {
 		return fmt.Errorf("pause %q: %w", g.pause, checkpoint.ErrToken)
 	}
-	if r.clock.used, err = clockOf(l.recs); err != nil {
+	generation := generationOf(l.past)
+	what := journal.Redefined{Digest: r.wf.program.Digest, Generation: generation + 1, Kept: kept}
+	if what.Doubts, err = doubtsOf(past, stands, func(pause string) bool { return l.isOpen(pause) && (g == nil || pause != g.pause) }); err != nil {
 		return err
 	}
-	r.stamped = true
-	data := map[string]any{"digest": r.wf.program.Digest, "generation": int64(generation), "kept": kept, "doubts": doubts, "worked": int64(r.clock.used)}
-	if text, err := r.wf.program.Definition(); err != nil {
-		return err
-	} else if text != nil {
-		if data["definition"], err = value.Decode(text); err != nil {
-			return err
-		}
+	text, err := r.wf.program.Definition()
+	if err == nil && text != nil {
+		what.Definition, err = value.Decode(text)
 	}
-	marker, err := checkpoint.NewRecord(at, recRedefined, "", data)
 	if err != nil {
 		return err
 	}
-	r.journal.seq = l.recs[len(l.recs)-1].Seq
-	r.begunAnew(data)
-	if err := r.share(recs, stands, nil, generation-1); err != nil {
+	r.clock.used = clockOf(l.past)
+	r.stamped = true
+	r.journal.seq = int64(len(l.past))
+	r.begunAnew(&what)
+	if err := r.share(past, stands, nil, generation); err != nil {
 		return err
 	}
-	header = append(header, marker)
-	for i := range r.journal.entries {
-		rec, err := r.journal.entries[i].record()
-		if err != nil {
-			return err
-		}
-		header = append(header, rec)
+	events = append(events, journal.Event{At: r.events.now, What: what, Resumed: true, Worked: r.clock.used})
+	recs, err := encode(append(events, r.journal.entries...))
+	if err != nil {
+		return err
 	}
 	if err := l.takeFromCache(); err != nil {
 		return err
 	}
-	err = l.append(r.journal.seq, g, header)
-	r.journal.seq += int64(len(header))
+	err = l.append(r.journal.seq, g, recs)
+	r.journal.seq += int64(len(recs))
 	r.journal.entries = r.journal.entries[:0]
 	return err
 }
 
-// isOpen reports whether the pause that a record opened is open.
-func (l *leg) isOpen(rec checkpoint.Record) bool {
-	for _, p := range l.summary.Pauses {
-		if p.Seq == rec.Seq {
-			return true
+// closing are the events that end the open pauses of a run whose definition changes: the one that is answered first,
+// whose answer is kept for the new definition.
+func (l *leg) closing(past []journal.Event, g *given, at time.Time) (events []journal.Event, kept []journal.KeptAnswer) {
+	for i := range past {
+		opened, ok := past[i].What.(journal.PauseOpened)
+		if !ok || !l.isOpen(opened.Pause.ID) {
+			continue
 		}
+		p := &opened.Pause
+		if g == nil || p.ID != g.pause {
+			events = append(events, journal.Event{At: at, Path: p.Step, What: journal.PauseClosed{Pause: p.ID}})
+			continue
+		}
+		k := journal.KeptAnswer{Step: p.Step, Kind: p.Kind, Reason: p.Reason, Answer: g.answer, Question: questionIn(p)}
+		if opened.Agent != nil {
+			k.About, k.Question = aboutOf(p), ""
+		}
+		kept = append(kept, k)
+		answered := journal.PauseAnswered{Pause: p.ID, Next: resume.Answered, Answer: g.answer}
+		events = slices.Insert(events, 0, journal.Event{At: at, Path: p.Step, What: answered})
 	}
-	return false
+	return events, kept
 }
 
-// isPause reports whether a record opened the pause of that id.
-func isPause(rec checkpoint.Record, id string) bool {
-	p, err := resume.Opened(rec)
-	return err == nil && p.ID == id
+// isOpen reports whether a pause is open.
+func (l *leg) isOpen(pause string) bool {
+	return slices.ContainsFunc(l.summary.Pauses, func(p checkpoint.Pause) bool { return p.ID == pause })
 }
 
 // doubtsOf are the calls of steps that begin again of which nobody knows whether they had their effect: those
 // that somebody is being asked about, by a pause that open is true for, those that had begun when the process
 // died, and those that a person said the end of.
-func doubtsOf(recs []checkpoint.Record, stands map[string]bool, open func(checkpoint.Record) bool) ([]any, error) {
-	var doubts []any
-	add := func(step, about string) { doubts = append(doubts, map[string]any{"step": step, "about": about}) }
+func doubtsOf(past []journal.Event, stands map[string]bool, open func(pause string) bool) (doubts []journal.Doubt, err error) {
+	add := func(step, about string) { doubts = append(doubts, journal.Doubt{Step: step, About: about}) }
 	begun := map[string]bool{}
 	agents := map[string][]agentloop.Event{}
 	said := journal.Settlements{}
-	for _, rec := range recs {
-		data, err := dataOf(rec)
-		if err != nil {
-			return nil, err
+	for i := range past {
+		e := &past[i]
+		if said.Next(e) != nil && !stands[e.Path] { // by a person, who is asked once more
+			add(e.Path, "")
 		}
-		if said.Next(rec, data) != nil && !stands[rec.Path] { // by a person, who is asked once more
-			add(rec.Path, "")
-		}
-		switch rec.Kind {
-		case recBegun:
-			begun[rec.Path] = true
-		case recEnded:
-			delete(begun, rec.Path)
-			delete(agents, rec.Path)
-		case recAgent:
-			kept, err := readAgent(rec)
-			if err != nil {
-				return nil, err
-			}
-			agents[rec.Path] = append(agents[rec.Path], kept.Events...)
-		case checkpoint.PauseOpened:
-			delete(begun, rec.Path)
-			p, err := resume.Opened(rec)
-			if err != nil {
-				return nil, err
-			}
-			agent, _ := data["agent"].(map[string]any)
-			switch path, _ := agent["step"].(string); {
-			case p.Reason != indeterminate || !open(rec):
-			case agent == nil:
+		switch what := e.What.(type) {
+		case journal.CallBegun:
+			begun[e.Path] = true
+		case journal.CallEnded:
+			delete(begun, e.Path)
+			delete(agents, e.Path)
+		case journal.AgentEvents:
+			agents[e.Path] = append(agents[e.Path], what.Events...)
+		case journal.PauseOpened:
+			delete(begun, e.Path)
+			switch p := &what.Pause; {
+			case p.Reason != indeterminate || !open(p.ID):
+			case what.Agent == nil:
 				add(p.Step, "")
-			case !stands[path]:
-				add(p.Step, aboutOf(&p))
+			case !stands[what.Agent.Step]:
+				add(p.Step, aboutOf(p))
 			}
 		}
 	}
@@ -273,46 +219,31 @@ func openCalls(s *agentloop.State, path string, tell func(path string, c agentlo
 }
 
 // generationOf counts the beginnings of a run.
-func generationOf(recs []checkpoint.Record) int {
+func generationOf(events []journal.Event) int {
 	n := 1
-	for _, rec := range recs {
-		if rec.Kind == recRedefined || rec.Kind == checkpoint.PauseAnswered {
-			if data, err := dataOf(rec); err == nil {
-				if g, ok := data["generation"].(int64); ok {
-					n = max(n, int(g))
-				}
-			}
+	for i := range events {
+		switch what := events[i].What.(type) {
+		case journal.Redefined:
+			n = max(n, what.Generation)
+		case journal.PauseAnswered:
+			n = max(n, what.Generation)
 		}
 	}
 	return n
 }
 
-// begunAnew takes over what the record of a change says.
-func (r *run) begunAnew(data map[string]any) {
-	if g, ok := data["generation"].(int64); ok {
-		r.generation = int(g)
+// begunAnew takes over what a change of the definition says.
+func (r *run) begunAnew(what *journal.Redefined) {
+	if what.Generation > 0 {
+		r.generation = what.Generation
 	}
-	doubts, _ := data["doubts"].([]any)
-	for _, e := range doubts {
-		m, _ := e.(map[string]any)
-		key := pauseKey{kind: resume.System, reason: indeterminate}
-		key.step, _ = m["step"].(string)
-		key.about, _ = m["about"].(string)
-		r.doubt(key)
+	for _, d := range what.Doubts {
+		r.doubt(pauseKey{step: d.Step, kind: resume.System, reason: indeterminate, about: d.About})
 	}
-	list, _ := data["kept"].([]any)
-	for _, e := range list {
-		m, _ := e.(map[string]any)
-		key := pauseKey{n: 1}
-		key.step, _ = m["step"].(string)
-		kind, _ := m["kind"].(string)
-		key.kind = resume.Kind(kind)
-		key.reason, _ = m["reason"].(string)
-		key.about, _ = m["about"].(string)
+	for _, k := range what.Kept {
 		if r.kept == nil {
 			r.kept = map[pauseKey]keptAnswer{}
 		}
-		question, _ := m["question"].(string)
-		r.kept[key] = keptAnswer{resume.Answered, m["answer"], question}
+		r.kept[pauseKey{k.Step, k.Kind, k.Reason, k.About, 1}] = keptAnswer{resume.Answered, k.Answer, k.Question}
 	}
 }

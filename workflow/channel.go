@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/braise-run/braise/internal/program"
-
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -62,7 +62,7 @@ func (r *run) openReceive(t *machine.Task) {
 		}
 		p.ExpiresAt = until
 	}
-	r.pause(t, p, r.m.Decided(), nil)
+	r.pause(t, r.m.Decided(), journal.PauseOpened{Pause: p})
 }
 
 // began begins a step in the trace of this leg that waited for a value in an earlier one.
@@ -86,14 +86,11 @@ func (r *run) recordSent(l *leg) error {
 		return err
 	}
 	pauses, into := r.waitingFor(s.index)
-	recs, err := r.sentRecords(s, pauses, into)
+	recs, err := r.encodeFirst(r.sentEvents(s, pauses, into))
 	if err != nil {
 		return err
 	}
 	if err := l.takeFromCache(); err != nil {
-		return err
-	}
-	if err := r.stamp(recs); err != nil {
 		return err
 	}
 	reached(beforeAnswer)
@@ -131,30 +128,30 @@ func (r *run) waitingFor(channel int) (pauses []*openPause, others bool) {
 	return pauses, len(pauses) == 0 || r.wf.program.Graph.Channels[channel].Kind != machine.QueueChannel
 }
 
-// sentRecords are the records of a value from outside: answers, then what is left for others. In a run that
+// sentEvents are the events of a value from outside: answers, then what is left for others. In a run that
 // was rolled back the value comes first, and one answer begins the run again.
-func (r *run) sentRecords(s *sent, pauses []*openPause, others bool) (recs []checkpoint.Record, err error) {
-	n := r.m.Decided()
-	put, err := checkpoint.NewRecord(r.events.now, recSent, "", map[string]any{"n": n, "channel": s.name, "value": s.value})
+func (r *run) sentEvents(s *sent, pauses []*openPause, others bool) (events []journal.Event) {
+	put := journal.Event{At: r.events.now, After: r.m.Decided(), What: journal.ValueSent{Channel: s.name, Value: s.value}}
 	if r.wasUndone {
-		recs, pauses, others = append(recs, put), pauses[:min(1, len(pauses))], false
+		events = append(events, put)
+		if len(pauses) > 0 {
+			events = append(events, r.beginsAgain(pauses[0], r.answered(pauses[0], resume.Answered, s.value))...)
+		}
+		return events
 	}
 	for _, p := range pauses {
-		if err != nil {
-			return nil, err
-		}
-		var rec checkpoint.Record
-		if rec, err = answered(r.events.now, &p.Pause, n, resume.Answered, s.value); err == nil && r.wasUndone {
-			var list []checkpoint.Record
-			list, err = r.beginsAgain(p, rec)
-			return append(recs, list...), err
-		}
-		recs = append(recs, rec)
+		events = append(events, r.answered(p, resume.Answered, s.value))
 	}
 	if others {
-		recs = append(recs, put)
+		events = append(events, put)
 	}
-	return recs, err
+	return events
+}
+
+// encodeFirst makes records of events that are written at once, the first of this leg among them.
+func (r *run) encodeFirst(events []journal.Event) ([]checkpoint.Record, error) {
+	r.stamp(events)
+	return encode(events)
 }
 
 // takeSent goes on with a value from outside that is in the journal. A run that pauses rolled back keeps it
@@ -173,31 +170,22 @@ func (r *run) takeSent(s sent) {
 	r.m.Send(s.index, s.value)
 }
 
-// applySent is takeSent for a record.
-func (r *run) applySent(data map[string]any) error {
-	name, _ := data["channel"].(string)
-	i := program.ChannelIndex(r.wf.program.Graph.Channels, name)
+// applySent is takeSent for an event of the journal.
+func (r *run) applySent(w journal.ValueSent) error {
+	i := program.ChannelIndex(r.wf.program.Graph.Channels, w.Channel)
 	if i < 0 {
-		return fmt.Errorf("there is no channel %q", name)
+		return fmt.Errorf("there is no channel %q", w.Channel)
 	}
-	r.takeSent(sent{name: name, index: i, value: data["value"]})
+	r.takeSent(sent{name: w.Channel, index: i, value: w.Value})
 	return nil
 }
 
 // shareSent gives a new run a value that somebody sent to another one, unless it has no such channel.
-func (r *run) shareSent(data map[string]any) error {
-	name, _ := data["channel"].(string)
-	i := program.ChannelIndex(r.wf.program.Graph.Channels, name)
-	if i < 0 {
-		return nil
+func (r *run) shareSent(w journal.ValueSent) {
+	if i := program.ChannelIndex(r.wf.program.Graph.Channels, w.Channel); i >= 0 {
+		r.note("", w)
+		r.takeSent(sent{name: w.Channel, index: i, value: w.Value})
 	}
-	rec, err := checkpoint.NewRecord(r.events.now, recSent, "", map[string]any{"n": r.m.Decided(), "channel": name, "value": data["value"]})
-	if err != nil {
-		return err
-	}
-	r.note(&entry{rec: &rec})
-	r.takeSent(sent{name: name, index: i, value: data["value"]})
-	return nil
 }
 
 // channelClosed is the error of a value for a run that is over.

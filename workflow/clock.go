@@ -3,7 +3,7 @@ package workflow
 import (
 	"time"
 
-	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 )
 
@@ -19,37 +19,31 @@ type clock struct {
 // at is what the clock shows at a time of the present leg.
 func (c *clock) at(now time.Time) time.Duration { return c.used + max(0, now.Sub(c.since)) }
 
-// read takes a record of an earlier leg.
-func (c *clock) read(rec checkpoint.Record, data map[string]any) {
-	if n, ok := data["worked"].(int64); ok {
-		c.used, c.since = time.Duration(n), rec.At
+// read takes the first event after a resume.
+func (c *clock) read(e *journal.Event) {
+	if e.Resumed {
+		c.used, c.since = e.Worked, e.At
 	}
 }
 
-// clockOf reads the clock of a run at its last record.
-func clockOf(recs []checkpoint.Record) (time.Duration, error) {
+// clockOf reads the clock of a run at its last event.
+func clockOf(events []journal.Event) time.Duration {
 	var c clock
-	for i := len(recs) - 1; i >= 0; i-- {
-		data, err := dataOf(recs[i])
-		if err != nil {
-			return 0, err
-		}
-		c.since = recs[i].At
-		if c.read(recs[i], data); data["worked"] != nil {
+	for i := len(events) - 1; i >= 0; i-- {
+		c.since = events[i].At
+		if c.read(&events[i]); events[i].Resumed {
 			break
 		}
 	}
-	return c.at(recs[len(recs)-1].At), nil
+	return c.at(events[len(events)-1].At)
 }
 
-// stamp puts the clock into the first record of a leg that goes on.
-func (r *run) stamp(recs []checkpoint.Record) (err error) {
-	if r.leg == nil || r.stamped {
-		return nil
+// stamp puts the clock into the first event after a resume.
+func (r *run) stamp(events []journal.Event) {
+	if r.leg != nil && !r.stamped {
+		r.stamped = true
+		events[0].Resumed, events[0].Worked = true, r.clock.at(events[0].At)
 	}
-	r.stamped = true
-	recs[0], err = withMembers(recs[0], map[string]any{"worked": int64(r.clock.at(recs[0].At))})
-	return err
 }
 
 // timeOf is the time that the timers of a task go by when the run is gone on with. Whoever waits for a value

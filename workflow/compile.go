@@ -8,9 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/braise-run/braise/internal/program"
-
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"
 )

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/braise-run/braise/internal/program"
-
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
@@ -392,7 +392,7 @@ func (r *run) take(rep report) {
 	case rep.kind == due:
 		delete(r.timers, *rep.timer)
 		if !r.cancelled {
-			r.note(&entry{kind: recFired, path: rep.timer.task.Path(), n: r.m.Decided(), timer: rep.timer.timer})
+			r.note(rep.timer.task.Path(), journal.TimerDue{Timer: rep.timer.timer})
 		}
 		r.m.Due(rep.timer.task, rep.timer.timer)
 	case rep.kind == late:
@@ -402,7 +402,7 @@ func (r *run) take(rep report) {
 		r.fence(rep.err)
 	case rep.kind == waitOver:
 		if rep.task.Status() == machine.Waiting && !r.cancelled {
-			r.note(&entry{kind: recWaitOver, path: rep.task.Path(), n: r.m.Decided()})
+			r.note(rep.task.Path(), journal.WaitOver{})
 			r.m.Answer(rep.task, nil, nil)
 		}
 	case rep.kind == pauseDue:

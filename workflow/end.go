@@ -10,6 +10,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -48,7 +49,7 @@ func (r *run) end(start trace.Event) *Outcome {
 		reached(beforeEnd)
 		r.noteEnd(err)
 	default:
-		r.noteData(recStopped, "", nil)
+		r.note("", journal.Stopped{})
 	}
 	if r.leg == nil || !r.leg.ended {
 		r.flush()
@@ -74,13 +75,13 @@ func (r *run) noteEnd(err error) {
 	if !r.journal.durable() {
 		return
 	}
-	data := map[string]any{"status": string(checkpoint.OK)}
+	status := checkpoint.OK
 	if r.forGood != nil {
-		data["status"] = string(checkpoint.Cancelled)
+		status = checkpoint.Cancelled
 	} else if err != nil {
-		data["status"] = string(checkpoint.Failed)
+		status = checkpoint.Failed
 	}
-	r.noteData(checkpoint.RunEnded, "", data)
+	r.note("", journal.Ended{Status: status})
 }
 
 // endPaused ends the leg of a run that waits: each open pause gets a fresh token.
@@ -103,7 +104,7 @@ func (r *run) endPaused(start trace.Event) *Outcome {
 		pauses = append(pauses, shown)
 	}
 	reached(beforeEnd)
-	r.noteData(checkpoint.RunPaused, "", nil)
+	r.note("", journal.Paused{})
 	r.flush()
 	reached(afterEnd)
 	r.letGo()

@@ -4,9 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/braise-run/braise/internal/program"
-
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/trace"
 )
 

@@ -6,12 +6,11 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/braise-run/braise/internal/program"
-
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -34,7 +33,7 @@ func Fork(ctx context.Context, runID, atStep string, edits Edits, rt *runtime.Ru
 		return l.refuse(err)
 	}
 	var err error
-	if l.summary, l.recs, err = l.store.Load(ctx, runID, 0); err != nil {
+	if err = l.load(); err != nil {
 		return l.refuse(err)
 	}
 	wf, err := l.workflow()
@@ -55,11 +54,11 @@ func Fork(ctx context.Context, runID, atStep string, edits Edits, rt *runtime.Ru
 	out := r.execute(func() (map[string]any, error) {
 		given := edits.Inputs
 		if given == nil {
-			data, err := inputsOf(l.recs)
+			begun, err := begunOf(l.past)
 			if err != nil {
 				return nil, err
 			}
-			given, _ = data["inputs"].(map[string]any)
+			given = begun.Inputs
 		}
 		return r.open(given)
 	}, func() error {
@@ -71,12 +70,12 @@ func Fork(ctx context.Context, runID, atStep string, edits Edits, rt *runtime.Ru
 			return nil
 		}
 		r.leg = l // what it shares is replayed
-		recs, undone := lastGeneration(l.recs[l.from:])
-		stands := resume.Decide(wf.decideSteps(digests), recordedSteps(recs, digests), append(undone, atStep)...)
+		events, undone := lastGeneration(l.past[l.from:])
+		stands := resume.Decide(wf.decideSteps(digests), recordedSteps(events, digests), append(undone, atStep)...)
 		for path := range edits.Outputs {
 			stands[path] = true
 		}
-		if err := r.share(recs, stands, edits.Outputs, 0); err != nil {
+		if err := r.share(events, stands, edits.Outputs, 0); err != nil {
 			return err
 		}
 		r.flush()
@@ -85,14 +84,14 @@ func Fork(ctx context.Context, runID, atStep string, edits Edits, rt *runtime.Ru
 	return out, out.Err
 }
 
-// inputsOf reads what a run was begun with: the data of a recInput.
-func inputsOf(recs []checkpoint.Record) (map[string]any, error) {
-	for _, rec := range recs {
-		if rec.Kind == recInput {
-			return dataOf(rec)
+// begunOf reads what a run was begun with.
+func begunOf(events []journal.Event) (journal.Begun, error) {
+	for i := range events {
+		if what, ok := events[i].What.(journal.Begun); ok {
+			return what, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: it has no inputs", checkpoint.ErrCorrupt)
+	return journal.Begun{}, fmt.Errorf("%w: it has no inputs", checkpoint.ErrCorrupt)
 }
 
 // decideSteps lays the steps out for resume.Decide.
@@ -115,14 +114,14 @@ func (wf *Workflow) decideSteps(digests map[string]string) []resume.Step {
 }
 
 // recordedSteps are the steps that a journal knows of, with the digests of the recipe that they ran.
-func recordedSteps(recs []checkpoint.Record, digests map[string]string) map[string]string {
+func recordedSteps(events []journal.Event, digests map[string]string) map[string]string {
 	recorded := map[string]string{}
 	for path, digest := range digests { // steps that leave no record of their own stand or fall with those around them
 		recorded[path] = digest
 	}
-	for _, rec := range recs {
-		if rec.Path != "" {
-			recorded[rec.Path] = digests[resume.DefinitionPath(rec.Path)]
+	for i := range events {
+		if path := events[i].Path; path != "" {
+			recorded[path] = digests[resume.DefinitionPath(path)]
 		}
 	}
 	return recorded
@@ -131,7 +130,7 @@ func recordedSteps(recs []checkpoint.Record, digests map[string]string) map[stri
 // share gives a new run what stands of another one's journal, in the order in which it happened, as
 // if it had happened here. Agents that are at work there go on from where they are, with keys of the generation
 // if it is not 0.
-func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs map[string]any, generation int) error {
+func (r *run) share(events []journal.Event, stands map[string]bool, outputs map[string]any, generation int) error {
 	r.replaying = true
 	known := map[string]*machine.Task{}
 	advance := func() {
@@ -139,76 +138,38 @@ func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs ma
 			r.replayed(c, known)
 		}
 	}
-	var agents []checkpoint.Record
+	var agents []*journal.Event
 	said, questions := journal.Settlements{}, map[string]string{}
-	for _, rec := range recs {
-		data, err := dataOf(rec)
-		if err != nil {
-			return err
-		}
-		settled := said.Next(rec, data)
-		if p, err := resume.Opened(rec); err == nil {
-			questions[p.ID] = questionIn(&p)
-		}
-		if rec.Kind == recGiven {
-			rec.Kind = recEnded
-		}
-		output, over := data["output"], rec.Kind == recEnded && data["error"] == nil
-		if rec.Kind == checkpoint.PauseAnswered && data["next"] == string(resume.Answered) {
-			output, over = data["answer"], true
-		}
-		if edited, ok := outputs[rec.Path]; ok {
-			output = value.Clone(edited)
-		}
-		if rec.Kind == recAgent && stands[rec.Path] {
-			agents = append(agents, rec)
-			continue
-		}
-		if rec.Kind == recSent {
-			advance() // a topic is for those who wait
-			if err := r.shareSent(data); err != nil {
-				return err
+	for i := range events {
+		e := &events[i]
+		settled := said.Next(e)
+		switch what := e.What.(type) {
+		case journal.PauseOpened:
+			questions[what.Pause.ID] = questionIn(&what.Pause)
+		case journal.AgentEvents:
+			if stands[e.Path] {
+				agents = append(agents, e)
 			}
 			continue
+		case journal.ValueSent:
+			advance() // a topic is for those who wait
+			r.shareSent(what)
+			continue
 		}
-		if !over && rec.Kind != recWaitOver && settled == nil || !stands[rec.Path] {
+		output, isCall, over := endOf(e.What)
+		edited, isEdited := outputs[e.Path]
+		if isEdited {
+			output = value.Clone(edited)
+		}
+		if !over && settled == nil || !stands[e.Path] {
 			continue
 		}
 		advance()
-		task := known[rec.Path]
-		if _, edited := outputs[rec.Path]; settled != nil && !edited {
-			r.shareSettled(rec.Path, task, settled, output)
-			continue
-		} else if settled != nil {
-			rec.Kind = recEnded
+		if settled != nil && !isEdited {
+			r.shareSettled(e.Path, known[e.Path], settled, output)
+		} else {
+			r.shareEnd(e, known[e.Path], output, isCall || settled != nil, questions)
 		}
-		if task == nil && rec.Kind == recEnded {
-			r.give(rec.Path, output)
-			continue
-		}
-		if task == nil || task.Node().Kind == machine.Call != (rec.Kind == recEnded) {
-			continue // it has not begun here, or the record is of a pause of a call
-		}
-		if id, _ := data["pause"].(string); rec.Kind == checkpoint.PauseAnswered && r.asksOther(task, questions[id]) {
-			r.questionChanged(rec.Path, output)
-			continue
-		}
-		r.settled(task)
-		e := entry{kind: rec.Kind, path: rec.Path, n: r.m.Decided(), output: output}
-		if rec.Kind == recEnded {
-			a := &asked{}
-			a.model, a.draws = drawsOf(data)
-			for _, n := range a.draws {
-				r.markDrawn(a.model, n)
-			}
-			e.asked = a
-			r.note(&e)
-			r.m.Finish(task, output, machine.Unknown, nil)
-			continue
-		}
-		e.kind = recWaitOver
-		r.note(&e)
-		r.m.Answer(task, output, nil)
 	}
 	for r.m.Queued() {
 		r.replayed(r.m.Next(), known)
@@ -216,16 +177,59 @@ func (r *run) share(recs []checkpoint.Record, stands map[string]bool, outputs ma
 	if agents != nil {
 		advance()
 	}
-	for _, rec := range agents {
-		if t := known[rec.Path]; t != nil && t.Status() == machine.Running {
-			if err := r.shareAgent(t, rec, generation); err != nil {
-				return err
-			}
+	for _, e := range agents {
+		if t := known[e.Path]; t != nil && t.Status() == machine.Running {
+			r.shareAgent(t, e.Path, e.What.(journal.AgentEvents), generation)
 		}
 	}
 	r.tellReplayed()
 	r.replaying = false
 	return nil
+}
+
+// endOf is what a step gave by an event; over is false for other events, and for failures of calls.
+func endOf(what journal.What) (output any, isCall, over bool) {
+	switch w := what.(type) {
+	case journal.CallGiven:
+		return w.Output, true, true
+	case journal.CallEnded:
+		return w.Output, true, w.Failure == nil
+	case journal.PauseAnswered:
+		return w.Answer, false, w.Next == resume.Answered
+	case journal.WaitOver:
+		return w.Output, false, true
+	}
+	return nil, false, false
+}
+
+// shareEnd ends a step here as it ended in another run. t is nil if it has no slot here yet. questions are those of the
+// other run's pauses, by id.
+func (r *run) shareEnd(e *journal.Event, t *machine.Task, output any, isCall bool, questions map[string]string) {
+	switch answered, ok := e.What.(journal.PauseAnswered); {
+	case t == nil && isCall:
+		r.give(e.Path, output)
+		return
+	case t == nil || t.Node().Kind == machine.Call != isCall:
+		return // it has not begun here, or the event is of a pause of a call
+	case ok && !isCall && r.asksOther(t, questions[answered.Pause]):
+		r.questionChanged(e.Path, output)
+		return
+	}
+	r.settled(t)
+	if !isCall {
+		r.note(e.Path, journal.WaitOver{Output: output})
+		r.m.Answer(t, output, nil)
+		return
+	}
+	here := journal.CallEnded{Output: output}
+	if there, ok := e.What.(journal.CallEnded); ok { // what it used is counted there
+		here.Models = journal.ModelUse{Model: there.Models.Model, Draws: there.Models.Draws}
+	}
+	for _, n := range here.Models.Draws {
+		r.markDrawn(here.Models.Model, n)
+	}
+	r.note(e.Path, here)
+	r.m.Finish(t, output, machine.Unknown, nil)
 }
 
 // asksOther reports whether a task that is about to wait asks another question than an answered one.
@@ -251,18 +255,6 @@ func (r *run) asksOther(t *machine.Task, question string) bool {
 func (r *run) give(path string, output any) {
 	n := r.m.Decided()
 	if r.m.Give(path, output) {
-		r.note(&entry{kind: recGiven, path: path, n: n, output: output})
+		r.noteAfter(n, path, journal.CallGiven{Output: output})
 	}
-}
-
-// drawsOf reads which calls of a model a record counts.
-func drawsOf(data map[string]any) (model string, draws []int) {
-	model, _ = data["model"].(string)
-	list, _ := data["draws"].([]any)
-	for _, n := range list {
-		if n, ok := n.(int64); ok {
-			draws = append(draws, int(n))
-		}
-	}
-	return model, draws
 }

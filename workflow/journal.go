@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
-	"github.com/braise-run/braise/internal/machine"
-	"github.com/braise-run/braise/internal/value"
-	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -22,46 +21,6 @@ var (
 	recordTime = 50 * time.Millisecond
 )
 
-// The kinds of records that the engine adds to those of checkpoint. Events of the machine have a
-// member "n": what the machine had decided by then, see [machine.Machine.Decided].
-const (
-	recInput    checkpoint.Kind = "run.input"   // inputs, interrupt?
-	recBegun    checkpoint.Kind = "call.begun"  // n, ordinal: the call may have had its effect from here on
-	recEnded    checkpoint.Kind = "call.ended"  // n, output | error, draws?, usage?, settled? (see words), unknown?: a call is over
-	recGiven    checkpoint.Kind = "call.given"  // n, output: a call that another run, or an earlier definition, had made
-	recFired    checkpoint.Kind = "timer.fired" // n, timer
-	recStopped  checkpoint.Kind = "run.stopped" // it was cancelled, and may be gone on with
-	recSent     checkpoint.Kind = "value.sent"  // n, channel, value: from outside, and not only the answer to a pause
-	recWaitOver checkpoint.Kind = "wait.over"   // n, output?: a wait for which no pause was opened
-
-	recRolling   checkpoint.Kind = "rollback.begun" // it may have had its effect from here on
-	recRolled    checkpoint.Kind = "rollback.ended" // error?
-	recCancelled checkpoint.Kind = "run.cancelling" // reason: nothing goes on but rolling back
-)
-
-// entry is a record before it is encoded.
-type entry struct {
-	kind    checkpoint.Kind
-	at      time.Time
-	path    string
-	n       int64 // of an event of the machine
-	output  any
-	failure *machine.Failure
-	timer   machine.Timer
-	ordinal int
-	unknown bool               // of recEnded: the run ended the call, which may have had its effect
-	asked   *asked             // by a call of models; nil: nothing
-	agent   *agentBatch        // of recAgent
-	rec     *checkpoint.Record // instead of all that
-}
-
-// asked is what a call asked of models.
-type asked struct {
-	model string // that draws are of
-	draws []int
-	used  amount
-}
-
 // recorder is what a run keeps so that somebody can go on with it: entries, and behind a store's back
 // the records that they become. Without a store the entries stay here until the run pauses.
 type recorder struct {
@@ -69,7 +28,7 @@ type recorder struct {
 	run     checkpoint.Run
 	inputs  map[string]any
 	seq     int64 // of the last record in the store; 0: the store does not have the run yet
-	entries []entry
+	entries []journal.Event
 	urgent  bool // an entry must be in the store before any further call
 	armed   *time.Timer
 	err     error // the first failure of the store: nothing is written any more
@@ -84,23 +43,21 @@ type recorder struct {
 // durable reports whether what happens is written down before it counts.
 func (j *recorder) durable() bool { return j.store != nil && j.err == nil }
 
-// note keeps an entry.
-func (r *run) note(e *entry) {
-	j := &r.journal
-	if e.at = r.events.now; e.rec != nil {
-		e.at = e.rec.At
-	}
-	r.m.Tell(e.at) // as whoever replays the journal will
-	j.entries = append(j.entries, *e)
-	if j.durable() && j.armed == nil {
-		j.armed = time.AfterFunc(recordTime, func() { r.send(report{kind: late}) })
-	}
+// note keeps an event that happened now.
+func (r *run) note(path string, what journal.What) { r.noteAfter(r.m.Decided(), path, what) }
+
+// noteAfter keeps an event that happened now, when the machine had decided so much.
+func (r *run) noteAfter(n int64, path string, what journal.What) {
+	r.noteEvent(journal.Event{At: r.events.now, Path: path, After: n, What: what})
 }
 
-// noteData keeps a record whose data are JSON, as those of the engine are.
-func (r *run) noteData(kind checkpoint.Kind, path string, data map[string]any) {
-	if rec, err := checkpoint.NewRecord(r.events.now, kind, path, data); err == nil { // always
-		r.note(&entry{rec: &rec})
+// noteEvent keeps an event.
+func (r *run) noteEvent(e journal.Event) {
+	j := &r.journal
+	r.m.Tell(e.At) // as whoever replays the journal will
+	j.entries = append(j.entries, e)
+	if j.durable() && j.armed == nil {
+		j.armed = time.AfterFunc(recordTime, func() { r.send(report{kind: late}) })
 	}
 }
 
@@ -127,28 +84,21 @@ func (r *run) flush() {
 // write encodes the entries and appends them, or begins the journal with them.
 func (r *run) write() error {
 	j := &r.journal
-	recs := make([]checkpoint.Record, 0, len(j.entries)+1)
+	events := j.entries
 	if j.seq == 0 {
-		data := map[string]any{"inputs": j.inputs}
-		if r.interrupt == resume.Restart {
-			data["interrupt"] = string(resume.Restart)
-		}
-		rec, err := checkpoint.NewRecord(j.run.StartedAt, recInput, "", data)
-		if err != nil {
-			return err
-		}
-		recs = append(recs, rec)
+		begun := journal.Event{At: j.run.StartedAt, What: journal.Begun{Inputs: j.inputs, Interrupt: r.interrupt}}
+		events = slices.Insert(events, 0, begun)
+	} else {
+		r.stamp(events)
 	}
-	for i := range j.entries {
-		rec, err := j.entries[i].record()
-		if err != nil {
-			return fmt.Errorf("step %q: %w", j.entries[i].path, err)
-		}
-		recs = append(recs, rec)
+	recs, err := encode(events)
+	if err != nil {
+		return err
 	}
 	ctx := context.WithoutCancel(r.ctx)
 	if j.seq == 0 {
-		over := recs[len(recs)-1].Kind == checkpoint.RunEnded || recs[len(recs)-1].Kind == checkpoint.RunPaused
+		last := recs[len(recs)-1].Kind
+		over := last == checkpoint.RunEnded || last == checkpoint.RunPaused
 		reached(beforeCreate)
 		ttl := leaseTime
 		if over { // nobody has to hold the run, and one write is enough
@@ -164,9 +114,6 @@ func (r *run) write() error {
 			r.hold(lease, asked)
 		}
 		return nil
-	}
-	if err := r.stamp(recs); err != nil {
-		return err
 	}
 	reached(beforeAppend)
 	if err := j.store.Append(ctx, j.held(), j.seq, recs...); err != nil {
@@ -272,49 +219,29 @@ func (r *run) letGo() {
 	}
 }
 
-// record encodes an entry.
-func (e *entry) record() (checkpoint.Record, error) {
-	if e.rec != nil {
-		return *e.rec, nil
+// encode makes records of events.
+func encode(events []journal.Event) ([]checkpoint.Record, error) {
+	recs := make([]checkpoint.Record, 0, len(events))
+	for i := range events {
+		rec, err := journal.Encode(events[i])
+		if err != nil {
+			return nil, fmt.Errorf("step %q: %w", events[i].Path, err)
+		}
+		recs = append(recs, rec)
 	}
-	data := map[string]any{}
-	switch e.kind {
-	case recBegun:
-		data["n"], data["ordinal"] = e.n, int64(e.ordinal)
-	case recEnded:
-		data["n"] = e.n
-		if e.failure == nil {
-			data["output"] = e.output
-		}
-		if e.unknown {
-			data["unknown"] = true
-		}
-		if a := e.asked; a != nil {
-			if len(a.draws) > 0 {
-				list := make([]any, len(a.draws))
-				for i, n := range a.draws {
-					list[i] = int64(n)
-				}
-				data["draws"], data["model"] = list, a.model
-			}
-			if usage := a.used.usage(); usage != nil {
-				data["usage"] = usage
-			}
-		}
-	case recFired:
-		data["n"], data["timer"] = e.n, int64(e.timer)
-	case recAgent:
-		data["n"] = e.n
-		e.agent.members(data)
-	default:
-		if data["n"] = e.n; e.output != nil {
-			data["output"] = e.output
+	return recs, nil
+}
+
+// decode reads events.
+func decode(recs []checkpoint.Record) ([]journal.Event, error) {
+	events := make([]journal.Event, len(recs))
+	for i := range recs {
+		var err error
+		if events[i], err = journal.Decode(recs[i]); err != nil {
+			return nil, err
 		}
 	}
-	if f := e.failure; f != nil {
-		data["error"] = errorData(f)
-	}
-	return checkpoint.NewRecord(e.at, e.kind, e.path, data)
+	return events, nil
 }
 
 // storeError words a failure of the store as the error of a run.
@@ -323,36 +250,4 @@ func storeError(err error) *runtime.Error {
 		return e
 	}
 	return &runtime.Error{Category: runtime.CategoryInfra, Code: checkpoint.Code(err), Err: err}
-}
-
-// errorData is a failure as a record has it.
-func errorData(f *machine.Failure) map[string]any {
-	return map[string]any{"category": f.Category, "code": f.Code, "message": f.Err.Error()}
-}
-
-// failureOf reads what errorData made.
-func failureOf(v any) *machine.Failure {
-	m, _ := v.(map[string]any)
-	if m == nil {
-		return nil
-	}
-	f := &machine.Failure{}
-	f.Category, _ = m["category"].(string)
-	f.Code, _ = m["code"].(string)
-	message, _ := m["message"].(string)
-	f.Err = errors.New(message)
-	return f
-}
-
-// dataOf decodes the data of a record.
-func dataOf(rec checkpoint.Record) (map[string]any, error) {
-	if rec.Data == nil {
-		return nil, nil
-	}
-	v, err := value.Decode(rec.Data)
-	m, ok := v.(map[string]any)
-	if err != nil || !ok {
-		return nil, fmt.Errorf("record %d (%s): %w: its data", rec.Seq, rec.Kind, checkpoint.ErrCorrupt)
-	}
-	return m, nil
 }

@@ -3,15 +3,13 @@ package workflow
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
-	"github.com/braise-run/braise/internal/program"
-
-	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -52,16 +50,16 @@ func (r *run) openWait(c machine.Command) {
 		r.after(left, report{kind: waitOver, task: c.Task})
 		return
 	}
-	r.pause(c.Task, p, r.m.Decided(), nil)
+	r.pause(c.Task, r.m.Decided(), journal.PauseOpened{Pause: p})
 }
 
 // refuseWait ends the waiting of a task for which no pause can be opened.
 func (r *run) refuseWait(t *machine.Task, n int64, failure *machine.Failure) {
-	kind := recWaitOver
+	what := journal.What(journal.WaitOver{Failure: failure})
 	if t.Node().Kind == machine.Call {
-		kind = recEnded
+		what = journal.CallEnded{Failure: failure}
 	}
-	r.note(&entry{kind: kind, path: r.events.path(t), n: n, failure: failure})
+	r.noteAfter(n, r.events.path(t), what)
 	r.answerTask(t, nil, failure)
 }
 
@@ -77,14 +75,14 @@ func (r *run) suspend(in *invocation) {
 	n := r.m.Decided()
 	if r.m.Suspend(in.task); in.task.Status() != machine.Waiting { // it was told to stop meanwhile
 		if !r.cancelled {
-			r.note(&entry{kind: recEnded, path: in.path, n: n, failure: in.task.Failure(), asked: in.asked()})
-			r.m.Spend(in.task, in.used.micros)
+			r.noteAfter(n, in.path, journal.CallEnded{Failure: in.task.Failure(), Models: in.models()})
+			r.m.Spend(in.task, in.used.Micros)
 		}
 		return
 	}
-	r.m.Spend(in.task, in.used.micros)
-	r.keep(in.task, in.progress)
-	r.pause(in.task, *in.pause, n, in.record())
+	r.m.Spend(in.task, in.used.Micros)
+	r.keep(in.task, in.Progress)
+	r.pause(in.task, n, journal.PauseOpened{Pause: *in.pause, Progress: in.Progress, Models: in.models()})
 }
 
 // shownPause is a pause that an adapter asked for, secrets out.
@@ -99,39 +97,41 @@ func (in *invocation) shownPause(p resume.Pause) *resume.Pause {
 	return &p
 }
 
-// pause gives a pause its identity, writes it down and tells whoever wants to know. progress is of a
-// call, nil for none.
-func (r *run) pause(t *machine.Task, p resume.Pause, n int64, progress map[string]any) {
-	p.Step, p.CreatedAt = r.events.path(t), r.events.now
+// pause gives a pause its identity, writes it down and tells whoever wants to know.
+func (r *run) pause(t *machine.Task, n int64, what journal.PauseOpened) {
+	path := r.events.path(t)
 	if r.opened == nil {
 		r.opened = map[string]int{}
 	}
-	r.opened[p.Step]++
-	p.ID = pauseID(p.Step, r.opened[p.Step])
-	rec, err := p.Record()
-	var shown resume.Pause
-	if err == nil {
-		more := map[string]any{"n": n}
-		if progress != nil {
-			more["call"] = progress
-		}
-		rec, err = withMembers(rec, r.openedMembers(more))
-	}
-	if err == nil {
-		shown, err = resume.Opened(rec)
-	}
-	if err != nil {
+	r.opened[path]++
+	what.Pause.ID = pauseID(path, r.opened[path])
+	opened := &openPause{task: t}
+	if err := r.notePause(opened, path, n, what); err != nil {
 		r.refuseWait(t, n, &machine.Failure{Category: string(runtime.CategoryTool), Code: "pause.invalid", Err: err})
 		return
 	}
-	r.note(&entry{rec: &rec})
-	opened := &openPause{Pause: shown, task: t}
 	if r.count(opened); r.answerFromBefore(opened) {
 		return
 	}
 	reached(pauseNoted)
-	r.events.emit(t, trace.StepWaiting, p.Step, trace.Data{{Key: "pauseKind", Value: string(p.Kind)}}, nil)
+	r.events.emit(t, trace.StepWaiting, path, trace.Data{{Key: "pauseKind", Value: string(opened.Kind)}}, nil)
 	r.keepOpen(opened)
+}
+
+// notePause notes that a pause opens, which then looks as it will to whoever reads the journal.
+func (r *run) notePause(opened *openPause, path string, n int64, what journal.PauseOpened) error {
+	what.Interrupt = r.interrupt
+	rec, err := journal.Encode(journal.Event{At: r.events.now, Path: path, After: n, What: what})
+	if err != nil {
+		return err
+	}
+	e, err := journal.Decode(rec)
+	if err != nil {
+		return err
+	}
+	r.noteEvent(e)
+	opened.Pause = e.What.(journal.PauseOpened).Pause
+	return nil
 }
 
 // keepOpen adds an open pause, and tells OnPause.
@@ -170,11 +170,7 @@ func (r *run) watchPause(p *openPause) {
 // mint makes a token of a pause.
 func (r *run) mint(p *openPause) string {
 	token, hash := resume.Mint(r.id)
-	data := map[string]any{"pause": p.ID, "hash": fmt.Sprintf("%x", hash)}
-	if !p.ExpiresAt.IsZero() {
-		data["expiresAt"] = p.ExpiresAt.Format(time.RFC3339Nano)
-	}
-	r.noteData(checkpoint.TokenMinted, p.Step, data)
+	r.note(p.Step, journal.TokenMinted{Pause: p.ID, Hash: hash, ExpiresAt: p.ExpiresAt})
 	reached(tokenMinted)
 	return token
 }
@@ -189,34 +185,26 @@ func (r *run) goOn(p *openPause) {
 		r.watchPause(p)
 		return
 	}
-	rec, err := answered(r.events.now, &p.Pause, r.m.Decided(), next, answer)
-	if err != nil {
-		next, answer = resume.Failed, nil
-		rec, _ = answered(r.events.now, &p.Pause, r.m.Decided(), next, nil)
-	}
+	e := r.answered(p, next, answer)
 	r.keepAnswer(p, next, answer)
 	if !r.wasUndone {
-		r.note(&entry{rec: &rec})
+		r.noteEvent(e)
 		r.answer(p, next, answer)
 		return
 	}
-	recs, err := r.beginsAgain(p, rec)
-	if err != nil {
-		return // never
-	}
-	for i := range recs {
-		r.note(&entry{rec: &recs[i]})
+	for _, e := range r.beginsAgain(p, e) {
+		r.noteEvent(e)
 	}
 	r.beginAgain(p)
 }
 
-// answered is the record of a pause's end.
-func answered(at time.Time, p *resume.Pause, n int64, next resume.Next, answer any) (checkpoint.Record, error) {
-	data := map[string]any{"pause": p.ID, "n": n, "next": string(next)}
+// answered is the end of a pause, now.
+func (r *run) answered(p *openPause, next resume.Next, answer any) journal.Event {
+	what := journal.PauseAnswered{Pause: p.ID, Next: next}
 	if next == resume.Answered {
-		data["answer"] = answer
+		what.Answer = answer
 	}
-	return checkpoint.NewRecord(at, checkpoint.PauseAnswered, p.Step, data)
+	return journal.Event{At: r.events.now, Path: p.Step, After: r.m.Decided(), What: what}
 }
 
 // answer goes on with a task whose pause is over.
@@ -269,7 +257,7 @@ func (r *run) closePauses(t *machine.Task) {
 		if r.replaying || r.cancelled {
 			continue
 		}
-		r.noteData(checkpoint.PauseClosed, p.Step, map[string]any{"pause": p.ID})
+		r.note(p.Step, journal.PauseClosed{Pause: p.ID})
 	}
 }
 
@@ -289,27 +277,6 @@ func (r *run) answerTask(t *machine.Task, output any, failure *machine.Failure) 
 		r.events.emit(t, trace.StepStart, t.Path(), nil, nil)
 	}
 	r.m.Answer(t, output, failure)
-}
-
-// openedMembers adds to what a record of a pause has beside the pause.
-func (r *run) openedMembers(more map[string]any) map[string]any {
-	if r.interrupt == resume.Restart {
-		more["interrupt"] = string(resume.Restart)
-	}
-	return more
-}
-
-// withMembers adds members to the data of a record.
-func withMembers(rec checkpoint.Record, more map[string]any) (checkpoint.Record, error) {
-	data, err := dataOf(rec)
-	if err != nil {
-		return rec, err
-	}
-	if data == nil {
-		data = map[string]any{}
-	}
-	maps.Copy(data, more)
-	return checkpoint.NewRecord(rec.At, rec.Kind, rec.Path, data)
 }
 
 // pauseOf makes the pause of a human or a wait step of its arguments, which the recipe's reader and

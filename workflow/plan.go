@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/braise-run/braise/internal/program"
-
 	"github.com/braise-run/braise/recipe"
 )
 

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/braise-run/braise/internal/program"
-
 	"github.com/dominikbraun/graph"
 	"github.com/dominikbraun/graph/draw"
+
+	"github.com/braise-run/braise/internal/program"
 )
 
 // MaxReduced is the most steps of a plan that Reduced takes, those of bodies included. A picture of more

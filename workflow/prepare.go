@@ -8,9 +8,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/braise-run/braise/internal/program"
-
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"

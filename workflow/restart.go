@@ -5,8 +5,8 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -92,14 +92,11 @@ func (r *run) answerFromBefore(p *openPause) bool {
 		r.questionChanged(p.Step, k.answer)
 		return false
 	}
-	rec, err := answered(r.events.now, &p.Pause, r.m.Decided(), k.next, k.answer)
-	if err == nil {
-		rec, err = withMembers(rec, map[string]any{"kept": true})
-	}
-	if err != nil {
-		return false // never
-	}
-	r.note(&entry{rec: &rec})
+	e := r.answered(p, k.next, k.answer)
+	what := e.What.(journal.PauseAnswered)
+	what.Kept = true
+	e.What = what
+	r.noteEvent(e)
 	r.useAnswer(p, k.answer)
 	r.answer(p, k.next, k.answer)
 	return true
@@ -179,19 +176,19 @@ func pauseID(path string, n int) string {
 	return path
 }
 
-// beginsAgain makes the records of an answer that begins the next generation: no other pause of this
+// beginsAgain makes the events of an answer that begins the next generation: no other pause of this
 // one needs an answer any more.
-func (r *run) beginsAgain(p *openPause, rec checkpoint.Record) ([]checkpoint.Record, error) {
-	rec, err := withMembers(rec, map[string]any{"generation": int64(r.generation + 1)})
-	recs := []checkpoint.Record{rec}
+func (r *run) beginsAgain(p *openPause, e journal.Event) []journal.Event {
+	what := e.What.(journal.PauseAnswered)
+	what.Generation = r.generation + 1
+	e.What = what
+	events := []journal.Event{e}
 	for _, other := range r.pauses {
-		if other != p && err == nil {
-			var closed checkpoint.Record
-			closed, err = checkpoint.NewRecord(rec.At, checkpoint.PauseClosed, other.Step, map[string]any{"pause": other.ID})
-			recs = append(recs, closed)
+		if other != p {
+			events = append(events, journal.Event{At: e.At, Path: other.Step, What: journal.PauseClosed{Pause: other.ID}})
 		}
 	}
-	return recs, err
+	return events
 }
 
 // beginAgain begins the next generation, at the first step, because a pause was answered. Nothing is
@@ -237,25 +234,17 @@ func (r *run) newMachine(m *machine.Machine) *machine.Machine {
 	})
 }
 
-// interruptOf reads what pauses do to a run.
-func interruptOf(data map[string]any) resume.Interrupt {
-	if data["interrupt"] == string(resume.Restart) {
-		return resume.Restart
-	}
-	return resume.Continue
-}
-
-// lastGeneration returns the records of a run's last beginning, and the paths of what was rolled back
-// of it, tried or done: nothing may build on that any more.
-func lastGeneration(recs []checkpoint.Record) (last []checkpoint.Record, undone []string) {
-	last = recs
-	for i, rec := range recs {
-		switch rec.Kind {
-		case recRolling, recRolled:
-			undone = append(undone, strings.TrimSuffix(rec.Path, rollbackMark))
-		case checkpoint.PauseAnswered:
-			if data, err := dataOf(rec); err == nil && data["generation"] != nil {
-				last, undone = recs[i+1:], nil
+// lastGeneration returns the events of a run's last beginning, from a place in its journal on, and the paths of what
+// was rolled back of it, tried or done: nothing may build on that any more.
+func lastGeneration(events []journal.Event) (last []journal.Event, undone []string) {
+	last = events
+	for i := range events {
+		switch what := events[i].What.(type) {
+		case journal.RollbackBegun, journal.RollbackEnded:
+			undone = append(undone, strings.TrimSuffix(events[i].Path, rollbackMark))
+		case journal.PauseAnswered:
+			if what.Generation > 0 {
+				last, undone = events[i+1:], nil
 			}
 		}
 	}

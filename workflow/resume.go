@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/braise-run/braise/internal/program"
-
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -88,7 +88,7 @@ type leg struct {
 
 	store   checkpoint.Store
 	summary checkpoint.Summary
-	recs    []checkpoint.Record
+	past    []journal.Event // of the journal, its first record included
 	lease   checkpoint.Lease
 	claimed time.Time      // when the store was asked for it
 	ended   bool           // the run is over, nothing is held
@@ -151,14 +151,12 @@ func (l *leg) answer(req resume.Request, hash []byte) (*Outcome, error) {
 	if l.rt.Resume == nil {
 		return l.refuse(&runtime.Error{Category: runtime.CategoryConfig, Code: "resume.noAdapter", Err: errors.New("resume requires a resume adapter")})
 	}
-	if req.Pause, err = resume.Opened(info.Opened); err != nil {
-		return l.refuse(err)
-	}
-	opened, err := dataOf(info.Opened)
+	e, err := journal.Decode(info.Opened)
 	if err != nil {
 		return l.refuse(err)
 	}
-	req.Interrupt = interruptOf(opened)
+	opened, _ := e.What.(journal.PauseOpened) // the store has looked
+	req.Pause, req.Interrupt = opened.Pause, opened.Interrupt
 	input, err := l.rt.Resume.Resolve(l.ctx, req)
 	if err != nil {
 		return l.refuse(&runtime.Error{Category: runtime.CategoryConfirmation, Code: "resume.refused", Err: err})
@@ -223,9 +221,7 @@ func (l *leg) run(g *given) (*Outcome, error) {
 	r := newRun(l.ctx, wf, l.rt)
 	r.id, r.leg = l.runID, l
 	out := r.execute(func() (map[string]any, error) { return r.openAgain(l) }, func() error {
-		if err := r.recallSpent(l); err != nil {
-			return err
-		}
+		r.recallSpent(l)
 		if l.old != nil {
 			err := r.redefine(l, g)
 			if r.tellReplayed(); err == nil {
@@ -309,8 +305,18 @@ func (l *leg) claim() error {
 		}
 		reached(afterClaim)
 	}
-	if l.summary, l.recs, err = l.store.Load(l.ctx, l.runID, 0); err != nil {
+	if err = l.load(); err != nil {
 		l.release()
+	}
+	return err
+}
+
+// load reads the journal.
+func (l *leg) load() error {
+	var recs []checkpoint.Record
+	var err error
+	if l.summary, recs, err = l.store.Load(l.ctx, l.runID, 0); err == nil {
+		l.past, err = decode(recs)
 	}
 	return err
 }
@@ -326,7 +332,7 @@ func (l *leg) release() {
 // that it does not know the end of are made again when the run is driven.
 func (r *run) replay(l *leg) error {
 	r.replaying = true
-	r.clock = clock{since: l.recs[l.from].At}
+	r.clock = clock{since: l.past[l.from].At}
 	known := map[string]*machine.Task{}
 	advance := func(n int64) error {
 		for r.m.Decided() < n || r.m.Queued() {
@@ -338,28 +344,26 @@ func (r *run) replay(l *leg) error {
 		}
 		return nil
 	}
-	for _, rec := range l.recs[l.from:] {
-		data, err := dataOf(rec)
-		if err != nil {
-			return err
+	for i := l.from; i < len(l.past); i++ {
+		e := &l.past[i]
+		if what, ok := e.What.(journal.Redefined); ok {
+			r.begunAnew(&what)
 		}
-		if rec.Kind == recRedefined {
-			r.begunAnew(data)
+		var err error
+		if e.Ordered() { // what it had decided by then, it decided at the time of the event before
+			err = advance(e.After)
 		}
-		if n, ok := data["n"].(int64); ok { // what it had decided by then, it decided at the time of the record before
-			err = advance(n)
-		}
-		r.clock.read(rec, data)
-		r.events.now = rec.At
-		r.m.Tell(rec.At)
+		r.clock.read(e)
+		r.events.now = e.At
+		r.m.Tell(e.At)
 		if err == nil {
-			err = r.apply(rec, data, known)
+			err = r.apply(e, known)
 		}
 		if err != nil {
-			return fmt.Errorf("record %d (%s): %w: %w", rec.Seq, rec.Kind, checkpoint.ErrCorrupt, err)
+			return fmt.Errorf("record %d: %w: %w", i+1, checkpoint.ErrCorrupt, err)
 		}
-		r.journal.seq = rec.Seq
 	}
+	r.journal.seq = int64(len(l.past))
 	if err := advance(0); err != nil { // what the last event led to
 		return err
 	}
@@ -409,121 +413,123 @@ func (r *run) tellReplayed() {
 	r.again = nil
 }
 
-// apply tells the machine what a record says.
-func (r *run) apply(rec checkpoint.Record, data map[string]any, known map[string]*machine.Task) error {
-	of, inAgent := rec.Path, map[string]any(nil)
-	if rec.Kind == checkpoint.PauseOpened {
-		if inAgent, _ = data["agent"].(map[string]any); inAgent != nil {
-			of, _ = inAgent["step"].(string)
-		}
+// apply tells the machine what an event of the journal says.
+func (r *run) apply(e *journal.Event, known map[string]*machine.Task) error {
+	task, err := taskOf(e, known)
+	if err != nil {
+		return err
 	}
-	task := known[of]
-	switch rec.Kind {
-	case recBegun, recEnded, recAgent, recWaitOver, checkpoint.PauseOpened:
-		if task == nil && of != "" {
-			return fmt.Errorf("step %q has not begun", of)
-		}
-	}
-	switch rec.Kind {
-	case recBegun:
-		ordinal, _ := data["ordinal"].(int64)
+	switch what := e.What.(type) {
+	case journal.CallBegun:
 		if r.unsure == nil {
 			r.unsure = map[*machine.Task]int{}
 		}
-		r.unsure[task] = int(ordinal)
-	case recEnded:
+		r.unsure[task] = what.Ordinal
+	case journal.CallEnded:
 		r.settled(task)
-		model, draws := drawsOf(data)
-		for _, n := range draws {
-			r.markDrawn(model, n)
+		r.usedBefore(task, what.Models)
+		if what.Unknown {
+			r.callUnknown(e.Path, task.Node().Adapter.(*program.Call).Name, nil)
 		}
-		r.spent(task, usageOf(data))
-		r.m.Spend(task, usageOf(data).micros)
-		if data["unknown"] == true {
-			r.callUnknown(rec.Path, task.Node().Adapter.(*program.Call).Name, nil)
+		r.m.Finish(task, what.Output, machine.Unknown, what.Failure)
+	case journal.AgentEvents:
+		r.applyAgent(task, what)
+	case journal.CallGiven:
+		if !r.m.Give(e.Path, what.Output) {
+			return fmt.Errorf("step %q does not wait for a slot", e.Path)
 		}
-		r.m.Finish(task, data["output"], machine.Unknown, failureOf(data["error"]))
-	case recAgent:
-		return r.applyAgent(task, rec, data)
-	case recGiven:
-		if !r.m.Give(rec.Path, data["output"]) {
-			return fmt.Errorf("step %q does not wait for a slot", rec.Path)
-		}
-	case recFired:
-		timer, _ := data["timer"].(int64)
-		i := slices.IndexFunc(r.armed, func(a machine.Command) bool { return a.Task.Path() == rec.Path && int64(a.Timer) == timer })
+	case journal.TimerDue:
+		i := slices.IndexFunc(r.armed, func(a machine.Command) bool { return a.Task.Path() == e.Path && a.Timer == what.Timer })
 		if i >= 0 { // else it was disarmed in that moment
 			a := r.armed[i]
 			r.armed = slices.Delete(r.armed, i, i+1)
 			r.m.Due(a.Task, a.Timer)
 		}
-	case recWaitOver:
+	case journal.WaitOver:
 		r.settled(task)
-		r.m.Answer(task, data["output"], failureOf(data["error"]))
-	case checkpoint.PauseOpened:
-		p, err := resume.Opened(rec)
-		if err != nil {
-			return err
+		r.m.Answer(task, what.Output, what.Failure)
+	case journal.PauseOpened:
+		r.applyOpened(task, e.Path, &what)
+	case journal.PauseClosed: // its task ends a moment later
+		r.pauses = slices.DeleteFunc(r.pauses, func(p *openPause) bool { return p.ID == what.Pause })
+	case journal.PauseAnswered:
+		return r.applyAnswered(&what, known)
+	case journal.ValueSent:
+		return r.applySent(what)
+	case journal.RollbackBegun, journal.RollbackEnded:
+		r.undone(e)
+	case journal.Paused:
+		r.atEnd, r.wasUndone = false, r.interrupt == resume.Restart
+	case journal.Cancelled:
+		r.forGood, r.pauses = &what.Reason, nil
+	}
+	return nil
+}
+
+// taskOf finds the task that an event is of; nil for events of the run.
+func taskOf(e *journal.Event, known map[string]*machine.Task) (*machine.Task, error) {
+	path := e.Path
+	switch what := e.What.(type) {
+	case journal.CallBegun, journal.CallEnded, journal.AgentEvents, journal.WaitOver:
+	case journal.PauseOpened:
+		if what.Agent != nil {
+			path = what.Agent.Step
 		}
-		if inAgent != nil {
-			opened := &openPause{Pause: p, task: task}
-			opened.inAgent, _ = inAgent["pause"].(string)
-			n, _ := inAgent["tries"].(int64)
-			place, _ := inAgent["place"].(string)
-			r.logOf(task).tries[place] = int(max(0, min(n, math.MaxInt32)))
-			opened.again = n > 0
-			r.count(opened)
-			r.pauses = append(r.pauses, opened)
-			return nil
-		}
-		r.settled(task)
-		r.m.Suspend(task) // if it is a call
-		kept, _ := data["call"].(map[string]any)
-		r.keep(task, progressOf(kept))
-		model, draws := drawsOf(kept)
-		for _, n := range draws {
-			r.markDrawn(model, n)
-		}
-		r.spent(task, usageOf(kept))
-		r.m.Spend(task, usageOf(kept).micros)
+	default:
+		return nil, nil
+	}
+	if known[path] == nil {
+		return nil, fmt.Errorf("step %q has not begun", path)
+	}
+	return known[path], nil
+}
+
+// usedBefore counts what a call of an earlier leg asked of models.
+func (r *run) usedBefore(t *machine.Task, used journal.ModelUse) {
+	for _, n := range used.Draws {
+		r.markDrawn(used.Model, n)
+	}
+	r.spent(t, used.Used)
+	r.m.Spend(t, used.Used.Micros)
+}
+
+// applyOpened is pause or openInAgent for an event of the journal.
+func (r *run) applyOpened(t *machine.Task, path string, what *journal.PauseOpened) {
+	opened := &openPause{Pause: what.Pause, task: t}
+	if a := what.Agent; a != nil {
+		opened.inAgent, opened.again = a.Pause, a.Tries > 0
+		r.logOf(t).tries[a.Place] = a.Tries
+	} else {
+		r.settled(t)
+		r.m.Suspend(t) // if it is a call
+		r.keep(t, what.Progress)
+		r.usedBefore(t, what.Models)
 		if r.opened == nil {
 			r.opened = map[string]int{}
 		}
-		r.opened[rec.Path]++
-		opened := &openPause{Pause: p, task: task}
-		r.count(opened)
-		r.pauses = append(r.pauses, opened)
-	case checkpoint.PauseClosed: // its task ends a moment later
-		id, _ := data["pause"].(string)
-		r.pauses = slices.DeleteFunc(r.pauses, func(p *openPause) bool { return p.ID == id })
-	case checkpoint.PauseAnswered:
-		id, _ := data["pause"].(string)
-		next, _ := data["next"].(string)
-		p := r.pauseByID(id)
-		if p == nil {
-			return fmt.Errorf("no pause %q is open", id)
-		}
-		if data["kept"] == true {
-			r.useAnswer(p, data["answer"])
-		} else {
-			r.keepAnswer(p, resume.Next(next), data["answer"])
-		}
-		if data["generation"] != nil {
-			r.beginAgain(p)
-			clear(known)
-			return nil
-		}
-		r.answer(p, resume.Next(next), data["answer"])
-	case recSent:
-		return r.applySent(data)
-	case recRolling, recRolled:
-		r.undone(rec, data)
-	case checkpoint.RunPaused:
-		r.atEnd, r.wasUndone = false, r.interrupt == resume.Restart
-	case recCancelled:
-		reason, _ := data["reason"].(string)
-		r.forGood, r.pauses = &reason, nil
+		r.opened[path]++
 	}
+	r.count(opened)
+	r.pauses = append(r.pauses, opened)
+}
+
+// applyAnswered takes the end of a pause.
+func (r *run) applyAnswered(what *journal.PauseAnswered, known map[string]*machine.Task) error {
+	p := r.pauseByID(what.Pause)
+	if p == nil {
+		return fmt.Errorf("no pause %q is open", what.Pause)
+	}
+	if what.Kept {
+		r.useAnswer(p, what.Answer)
+	} else {
+		r.keepAnswer(p, what.Next, what.Answer)
+	}
+	if what.Generation > 0 {
+		r.beginAgain(p)
+		clear(known)
+		return nil
+	}
+	r.answer(p, what.Next, what.Answer)
 	return nil
 }
 
@@ -551,18 +557,15 @@ func (r *run) recordAnswer(l *leg, g *given) error {
 	if err := r.undoFirst(l); err != nil {
 		return err
 	}
-	rec, err := answered(r.events.now, &p.Pause, r.m.Decided(), resume.Answered, g.answer)
-	recs := []checkpoint.Record{rec}
-	if err == nil && r.wasUndone {
-		recs, err = r.beginsAgain(p, rec)
+	events := []journal.Event{r.answered(p, resume.Answered, g.answer)}
+	if r.wasUndone {
+		events = r.beginsAgain(p, events[0])
 	}
+	recs, err := r.encodeFirst(events)
 	if err != nil {
 		return err
 	}
 	if err := l.takeFromCache(); err != nil {
-		return err
-	}
-	if err := r.stamp(recs); err != nil {
 		return err
 	}
 	reached(beforeAnswer)
@@ -614,12 +617,12 @@ func (r *run) openAgain(l *leg) (map[string]any, error) {
 	if err := r.prepare(); err != nil {
 		return nil, err
 	}
-	data, err := inputsOf(l.recs)
+	begun, err := begunOf(l.past)
 	if err != nil {
 		return nil, storeError(fmt.Errorf("run %q: %w", l.runID, err))
 	}
-	inputs, _ := data["inputs"].(map[string]any)
-	r.interrupt = interruptOf(data)
+	inputs := begun.Inputs
+	r.interrupt = begun.Interrupt
 	if l.old != nil || l.from > 0 { // the definition may have others
 		if inputs, err = r.wf.program.Inputs.Check(inputs); err != nil {
 			return nil, program.ConfigError(diagnostics.CodeInput, "the run's inputs: %w", err)

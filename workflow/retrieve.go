@@ -3,10 +3,9 @@ package workflow
 import (
 	"fmt"
 
-	"github.com/braise-run/braise/internal/program"
-
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
 )

@@ -8,11 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/braise-run/braise/internal/program"
-
-	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -94,7 +93,7 @@ func (r *run) undo(t *machine.Task, path string) *runtime.Error {
 		err = errUnsure
 	default:
 		if !begun {
-			r.noteData(recRolling, path, nil)
+			r.note(path, journal.RollbackBegun{})
 		}
 		if r.flush(); r.journal.err != nil {
 			return storeError(r.journal.err)
@@ -116,11 +115,11 @@ func (r *run) undo(t *machine.Task, path string) *runtime.Error {
 	r.markRolled(path, rollbackOver)
 	data := trace.Data{{Key: "ok", Value: err == nil}}
 	if err == nil {
-		r.noteData(recRolled, path, nil)
+		r.note(path, journal.RollbackEnded{})
 	} else {
 		text := strings.ToValidUTF8(err.Error(), "\uFFFD")
 		data = append(trace.Data{{Key: "message", Value: text}}, data...)
-		r.noteData(recRolled, path, map[string]any{"error": text})
+		r.note(path, journal.RollbackEnded{Error: text})
 		r.rollbackFailed(path, text)
 		r.warn("a rollback failed", slog.String("step", path), slog.String("error", text))
 	}
@@ -225,16 +224,17 @@ func (in *invocation) callRollback(limit time.Duration) error {
 	}
 }
 
-// undone takes note of a record about a rollback.
-func (r *run) undone(rec checkpoint.Record, data map[string]any) {
+// undone takes note of an event of a rollback.
+func (r *run) undone(e *journal.Event) {
 	r.atEnd = true
-	if rec.Kind == recRolling {
-		r.markRolled(rec.Path, rollbackBegun)
+	what, over := e.What.(journal.RollbackEnded)
+	if !over {
+		r.markRolled(e.Path, rollbackBegun)
 		return
 	}
-	r.markRolled(rec.Path, rollbackOver)
-	if text, ok := data["error"].(string); ok {
-		r.rollbackFailed(rec.Path, text)
+	r.markRolled(e.Path, rollbackOver)
+	if what.Error != "" {
+		r.rollbackFailed(e.Path, what.Error)
 	}
 }
 

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
 )
@@ -11,7 +12,7 @@ type room struct {
 	own         *invocation
 	machine     *machine.Machine // zero or cleared
 	next, order []int32          // see events
-	entries     []entry          // of the journal
+	entries     []journal.Event  // of the journal
 	reports     chan report
 }
 

@@ -10,13 +10,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/braise-run/braise/internal/program"
-
 	"github.com/google/uuid"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
@@ -89,7 +89,7 @@ type run struct {
 	pauses    []*openPause
 	opened    map[string]int // pauses so far, by path
 	answers   map[*machine.Task]reply
-	progress  map[*machine.Task]progress // of calls that paused and are not finished
+	progress  map[*machine.Task]journal.Progress // of calls that paused and are not finished
 	agents    map[*machine.Task]*agentLog
 	sleepers  []*time.Timer
 	waits     []resume.Pause // of a run that ends its leg paused, with tokens

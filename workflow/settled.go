@@ -3,10 +3,9 @@ package workflow
 import (
 	"errors"
 
-	"github.com/braise-run/braise/internal/program"
-
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 )
@@ -36,7 +35,7 @@ func countsAsFailed() *machine.Failure {
 // shareSettled ends a call in a run that shares another one's journal as a person said that it ended there; it
 // stays what a person said. t is nil if the call has no slot here yet.
 func (r *run) shareSettled(path string, t *machine.Task, w *journal.Settlement, output any) {
-	failure := failureOf(w.Error)
+	failure := w.Failure
 	answer, _ := w.Answer.(map[string]any)
 	switch {
 	case t == nil && answer["decision"] == "result":
@@ -51,11 +50,7 @@ func (r *run) shareSettled(path string, t *machine.Task, w *journal.Settlement, 
 	case answer != nil:
 		output, failure, _ = settledBy(t.Node().Adapter.(*program.Call), answer)
 	}
-	data := map[string]any{"n": r.m.Decided(), "output": output, "settled": true}
-	if failure != nil {
-		data["error"] = errorData(failure)
-	}
 	r.settled(t)
-	r.noteData(recEnded, path, data)
+	r.note(path, journal.CallEnded{Output: output, Failure: failure, Settled: true})
 	r.m.Finish(t, output, machine.Unknown, failure)
 }

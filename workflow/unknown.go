@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/braise-run/braise/internal/program"
-
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 )
@@ -49,7 +48,7 @@ func (r *run) leftOpen(in *invocation, why error) {
 	if a := in.agent; a != nil {
 		a.mu.Lock()
 		for _, b := range a.noted {
-			events = append(events, b.events...)
+			events = append(events, b.Events...)
 		}
 		a.mu.Unlock()
 	}

@@ -7,11 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/braise-run/braise/internal/program"
-
 	"github.com/dominikbraun/graph"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/program"
 )
 
 // MaxWays is the most ways that Why returns.

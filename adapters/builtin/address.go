@@ -60,7 +60,8 @@ func public(ip netip.Addr) bool {
 type privateAddress struct{ ip netip.Addr }
 
 func (e privateAddress) Error() string {
-	return fmt.Sprintf("%s is not a public address\n  hint: a host allows it by tools.http.allow_private in braise.yaml", e.ip)
+	return fmt.Sprintf("%s is not a public address"+
+		"\n  hint: a host allows it by tools.http.allow_private in braise.yaml", e.ip)
 }
 
 // refusePrivate is a net.Dialer.Control: it sees the address that is about to be connected to,

@@ -67,7 +67,8 @@ var execParameters = json.RawMessage(`{
   "additionalProperties": false,
   "required": ["argv"],
   "properties": {
-    "argv": {"type": "array", "minItems": 1, "items": {"type": "string"}, "description": "the program and its arguments; no shell"},
+    "argv": {"type": "array", "minItems": 1, "items": {"type": "string"},
+      "description": "the program and its arguments; no shell"},
     "stdin": {"type": "string"},
     "env": {"type": "object", "additionalProperties": {"type": "string"}},
     "dir": {"type": "string", "description": "defaults to the working folder"},
@@ -167,7 +168,8 @@ func (opts ExecOptions) run(ctx context.Context, in execArgs) (any, error) {
 	case !utf8.Valid(stdout.text()):
 		failure.Err = fmt.Errorf("the output of %q is not UTF-8 text\n  hint: let it print base64", in.Argv[0])
 	default:
-		return execResult{Code: code, Stdout: string(stdout.text()), Stderr: strings.ToValidUTF8(string(stderr.text()), "\uFFFD")}, nil
+		return execResult{Code: code, Stdout: string(stdout.text()),
+			Stderr: strings.ToValidUTF8(string(stderr.text()), "\uFFFD")}, nil
 	}
 	return nil, failure
 }
@@ -257,7 +259,8 @@ func (opts ExecOptions) environ(own map[string]string) ([]string, error) {
 			return nil, fmt.Errorf("env %q is not a variable", name)
 		}
 		if changesProgram(strings.ToUpper(name)) {
-			return nil, fmt.Errorf("env %q may not be set by a recipe: it changes which code an allowed program runs", name)
+			return nil, fmt.Errorf("env %q may not be set by a recipe: it changes which code an allowed program runs",
+				name)
 		}
 		env = append(env, name+"="+own[name]) // of two with one name the last counts
 	}

@@ -192,7 +192,8 @@ func fill(f *os.File, content string) error {
 // to it that links do not lead out.
 func (opts FileOptions) open(path string) (*os.Root, error) {
 	if !filepath.IsLocal(path) {
-		return nil, errors.New("the path leaves the base folder\n  hint: paths are relative to tools.file.base in braise.yaml")
+		return nil, errors.New("the path leaves the base folder" +
+			"\n  hint: paths are relative to tools.file.base in braise.yaml")
 	}
 	root, err := os.OpenRoot(cmp.Or(opts.Base, "."))
 	if err != nil {

@@ -159,9 +159,12 @@ func (r requester) call(ctx context.Context, in httpArgs) (any, error) {
 	case err != nil:
 		return nil, way.failure(ctx, what, err)
 	case int64(len(body)) > limit:
-		return nil, &retry.Failure{Status: resp.StatusCode, Sent: true, Err: fmt.Errorf("%s: the response is larger than %d bytes", what, limit)}
+		return nil, &retry.Failure{Status: resp.StatusCode, Sent: true,
+			Err: fmt.Errorf("%s: the response is larger than %d bytes", what, limit)}
 	case !utf8.Valid(body):
-		return nil, &retry.Failure{Status: resp.StatusCode, Sent: true, Err: fmt.Errorf("%s: the response (content type %q) is not UTF-8 text", what, resp.Header.Get("Content-Type"))}
+		return nil, &retry.Failure{Status: resp.StatusCode, Sent: true,
+			Err: fmt.Errorf("%s: the response (content type %q) is not UTF-8 text",
+				what, resp.Header.Get("Content-Type"))}
 	}
 
 	out := httpResult{Status: resp.StatusCode, Headers: map[string]string{}, Body: string(body)}
@@ -207,7 +210,8 @@ func (in httpArgs) request(ctx context.Context) (*http.Request, error) {
 		return nil, err
 	}
 	req.Header.Set("User-Agent", "braise")
-	if key := runtime.IdempotencyKey(ctx); key != "" && in.method() != http.MethodGet && in.method() != http.MethodHead {
+	key, method := runtime.IdempotencyKey(ctx), in.method()
+	if key != "" && method != http.MethodGet && method != http.MethodHead {
 		req.Header.Set("Idempotency-Key", key) // a header of the recipe's own goes before it
 	}
 	if in.JSON != nil {

@@ -59,7 +59,9 @@ const versionHeader = "Mcp-Protocol-Version"
 // RoundTrip implements http.RoundTripper.
 func (r *requests) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := callOf(req.Context())
-	req = req.Clone(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.note(func(k *knowledge) { k.sent = true }) }}))
+	req = req.Clone(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { c.note(func(k *knowledge) { k.sent = true }) },
+	}))
 	if v := r.version.Load(); v != nil && req.Header.Get(versionHeader) == "" {
 		req.Header.Set(versionHeader, *v)
 	}

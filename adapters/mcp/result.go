@@ -23,9 +23,12 @@ const quotedBytes = 2000 // of what a server said, in a message
 
 // result makes the result of a tool of what its server has answered: the structured content, else the
 // content, which is one value or a list.
-func (s *Server) result(ctx context.Context, t *tool, about *sdk.Tool, answer json.RawMessage) (json.RawMessage, error) {
+func (s *Server) result(
+	ctx context.Context, t *tool, about *sdk.Tool, answer json.RawMessage,
+) (json.RawMessage, error) {
 	bad := func(reason retry.Reason, format string, args ...any) error {
-		return s.failed(&retry.Failure{Reason: reason, Sent: true, Err: fmt.Errorf("tool %q: "+format, append([]any{t.remote}, args...)...)})
+		return s.failed(&retry.Failure{Reason: reason, Sent: true,
+			Err: fmt.Errorf("tool %q: "+format, append([]any{t.remote}, args...)...)})
 	}
 	var got struct {
 		Content    []map[string]any `json:"content"`

@@ -40,7 +40,9 @@ func (m *Model) do(ctx context.Context, method, path string, body []byte, read f
 	ctx, cancel := context.WithTimeoutCause(ctx, m.opts.Timeout, timedOut(m.opts.Timeout))
 	defer cancel()
 	var connected atomic.Bool
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	})
 	req, err := http.NewRequestWithContext(traced, method, m.base.JoinPath(path).String(), bytes.NewReader(body))
 	if err != nil {
 		return refuse("%s: the request cannot be made", m.what(path))
@@ -102,9 +104,11 @@ func (m *Model) decode(ctx context.Context, path string, body []byte, v any) err
 	case len(start) == 0:
 		return m.broken(retry.Unknown, path, errors.New("the answer is empty"))
 	case start[0] == '<':
-		return m.broken("", path, fmt.Errorf("the answer is a page, not JSON: %s\n  hint: check the base URL", m.quote(ctx, string(body))))
+		return m.broken("", path, fmt.Errorf("the answer is a page, not JSON: %s\n  hint: check the base URL",
+			m.quote(ctx, string(body))))
 	case noJSON:
-		return m.broken(retry.Unknown, path, fmt.Errorf("the answer is not JSON (%w): %s", err, m.quote(ctx, string(body))))
+		return m.broken(retry.Unknown, path, fmt.Errorf("the answer is not JSON (%w): %s",
+			err, m.quote(ctx, string(body))))
 	case wrongType:
 		err = fmt.Errorf("%s is of the wrong type, %s", cmp.Or(mismatch.Field, "it"), mismatch.Value)
 	}
@@ -113,7 +117,8 @@ func (m *Model) decode(ctx context.Context, path string, body []byte, v any) err
 
 // broken is the failure of an answer that came with a good status and cannot be used.
 func (m *Model) broken(reason retry.Reason, path string, err error) error {
-	return &retry.Failure{Reason: reason, Status: http.StatusOK, Sent: true, Err: fmt.Errorf("%s: %w", m.what(path), err)}
+	return &retry.Failure{Reason: reason, Status: http.StatusOK, Sent: true,
+		Err: fmt.Errorf("%s: %w", m.what(path), err)}
 }
 
 // fault is the failure of an error that came with a good status.
@@ -141,7 +146,8 @@ func (m *Model) statusFailure(ctx context.Context, path string, resp *http.Respo
 		message += ": " + said
 	}
 	if target, err := resp.Location(); err == nil && resp.StatusCode < 400 {
-		message += fmt.Sprintf("\n  hint: it redirects to %s; redirects are not followed, change the base URL", shown(target))
+		message += fmt.Sprintf("\n  hint: it redirects to %s; redirects are not followed, change the base URL",
+			shown(target))
 	}
 	return &retry.Failure{
 		Reason: f.reason(resp.StatusCode),
@@ -207,15 +213,16 @@ func redactor(opts Options) *strings.Replacer {
 			continue
 		}
 		quoted := strings.Trim(strconv.Quote(s), `"`)
-		for _, form := range []string{s, quoted, url.QueryEscape(s), url.PathEscape(s), base64.StdEncoding.EncodeToString([]byte(s))} {
+		for _, form := range []string{s, quoted, url.QueryEscape(s), url.PathEscape(s),
+			base64.StdEncoding.EncodeToString([]byte(s))} {
 			pairs = append(pairs, form, "***")
 		}
 	}
 	return strings.NewReplacer(pairs...)
 }
 
-// quote is what a server said, for a message: secrets out, also those of the run, white space folded, nothing that is not
-// printable, cut. Secrets come first: a cut may not leave half of one.
+// quote is what a server said, for a message: secrets out, also those of the run, white space folded, nothing that
+// is not printable, cut. Secrets come first: a cut may not leave half of one.
 func (m *Model) quote(ctx context.Context, said string) string {
 	printable := strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || isControl(r) && r != '\n' && r != '\t' && r != '\r' {

@@ -105,7 +105,8 @@ func New(opts Options) (*Model, error) {
 	case err != nil, base.Scheme != "http" && base.Scheme != "https", base.Hostname() == "":
 		return nil, fmt.Errorf("openai: the base URL is not like %q", DefaultBaseURL)
 	}
-	m := &Model{opts: opts, base: base, header: http.Header{}, client: newClient(opts.HTTPClient), redact: redactor(opts)}
+	m := &Model{opts: opts, base: base, header: http.Header{}, client: newClient(opts.HTTPClient),
+		redact: redactor(opts)}
 	m.header.Set("Accept", "application/json")
 	m.header.Set("Content-Type", "application/json")
 	m.header.Set("User-Agent", "braise")
@@ -209,7 +210,9 @@ func worse(mode int32, err error) int32 {
 }
 
 // ask sends a request, and reads its answer in the way that it comes.
-func (m *Model) ask(ctx context.Context, req *runtime.Request, mode int32, emit func(runtime.Delta)) (*runtime.Response, error) {
+func (m *Model) ask(
+	ctx context.Context, req *runtime.Request, mode int32, emit func(runtime.Delta),
+) (*runtime.Response, error) {
 	body, names, err := m.encode(req, mode)
 	if err != nil {
 		return nil, refuse("model %q: %w", m.opts.Model, err)
@@ -243,7 +246,9 @@ func (m *Model) Models(ctx context.Context) ([]string, error) {
 			ID string `json:"id"`
 		} `json:"data"`
 	}
-	err := m.do(ctx, http.MethodGet, "models", nil, func(answer io.Reader) error { return m.readWhole(ctx, "models", answer, &list) })
+	err := m.do(ctx, http.MethodGet, "models", nil, func(answer io.Reader) error {
+		return m.readWhole(ctx, "models", answer, &list)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -354,7 +359,8 @@ func wireMessage(msg runtime.Message) message {
 			args = "{}"
 		}
 		out.ToolCalls = append(out.ToolCalls, sdk.ToolCall{
-			ID: call.ID, Type: sdk.ToolTypeFunction, Function: sdk.FunctionCall{Name: wireName(call.Name), Arguments: args},
+			ID: call.ID, Type: sdk.ToolTypeFunction,
+			Function: sdk.FunctionCall{Name: wireName(call.Name), Arguments: args},
 		})
 	}
 	return out
@@ -373,7 +379,8 @@ func tools(specs []runtime.ToolSpec) ([]sdk.Tool, map[string]string, error) {
 		case taken && other == spec.Name:
 			return nil, nil, fmt.Errorf("the tool %q is offered twice", other)
 		case taken:
-			return nil, nil, fmt.Errorf("the tools %q and %q are both %q to the endpoint\n  hint: rename one of them", other, spec.Name, name)
+			return nil, nil, fmt.Errorf("the tools %q and %q are both %q to the endpoint\n  hint: rename one of them",
+				other, spec.Name, name)
 		}
 		names[name] = spec.Name
 		parameters := spec.Parameters

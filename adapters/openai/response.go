@@ -100,7 +100,9 @@ func (a arguments) json() json.RawMessage {
 
 // response makes the response of what the endpoint answered. names has the tools that were offered,
 // by what they are on the wire.
-func (m *Model) response(ctx context.Context, r *reply, req *runtime.Request, names map[string]string) (*runtime.Response, error) {
+func (m *Model) response(
+	ctx context.Context, r *reply, req *runtime.Request, names map[string]string,
+) (*runtime.Response, error) {
 	if len(r.Choices) == 0 {
 		return nil, m.broken(retry.Unknown, chatPath, errors.New("the answer has no choices"))
 	}
@@ -131,7 +133,8 @@ func (m *Model) response(ctx context.Context, r *reply, req *runtime.Request, na
 		if id == "" {
 			id = fmt.Sprintf("call_%d_%d", req.StepCall, i+1)
 		}
-		resp.ToolCalls = append(resp.ToolCalls, runtime.ToolCall{ID: id, Name: name, Arguments: call.Function.Arguments.json()})
+		resp.ToolCalls = append(resp.ToolCalls,
+			runtime.ToolCall{ID: id, Name: name, Arguments: call.Function.Arguments.json()})
 	}
 	return resp, nil
 }

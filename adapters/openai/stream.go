@@ -66,7 +66,8 @@ func (m *Model) readStream(ctx context.Context, in *bufio.Reader, r *reply, emit
 		case end != io.EOF:
 			return end
 		case !seen && events.odd != "":
-			return m.broken(retry.Unknown, chatPath, fmt.Errorf("the answer is neither JSON nor a stream of events: %s", m.quote(ctx, events.odd)))
+			return m.broken(retry.Unknown, chatPath,
+				fmt.Errorf("the answer is neither JSON nor a stream of events: %s", m.quote(ctx, events.odd)))
 		default:
 			return fmt.Errorf("the stream was cut: %w", io.ErrUnexpectedEOF)
 		}

@@ -32,7 +32,8 @@ func (c chunk) document(score float64) runtime.Document {
 		}
 		metadata["headings"] = list
 	}
-	return runtime.Document{ID: fmt.Sprintf("%s#%d", c.source, c.number), Text: c.text, Source: c.source, Score: score, Metadata: metadata}
+	return runtime.Document{ID: fmt.Sprintf("%s#%d", c.source, c.number), Text: c.text,
+		Source: c.source, Score: score, Metadata: metadata}
 }
 
 // words is what is searched: the text, and the headings that are not in it.
@@ -156,7 +157,8 @@ func (c *cutter) emit(end, last int) {
 	if end == c.start {
 		return
 	}
-	k := chunk{source: c.source, number: len(c.chunks) + 1, text: c.text[c.start:end], first: c.first, last: last, titles: c.titles}
+	k := chunk{source: c.source, number: len(c.chunks) + 1, text: c.text[c.start:end],
+		first: c.first, last: last, titles: c.titles}
 	for _, title := range c.levels {
 		if title != "" {
 			k.headings = append(k.headings, title)

@@ -110,7 +110,8 @@ func (x *Index) Retrieve(ctx context.Context, query string, topK int) ([]runtime
 	x.conn.SetInterrupt(ctx.Done())
 	defer x.conn.SetInterrupt(nil)
 	var found []runtime.Document
-	err := sqlitex.Execute(x.conn, "SELECT rowid, -bm25(chunks) AS score FROM chunks WHERE chunks MATCH ? ORDER BY score DESC, rowid LIMIT ?",
+	err := sqlitex.Execute(x.conn,
+		"SELECT rowid, -bm25(chunks) AS score FROM chunks WHERE chunks MATCH ? ORDER BY score DESC, rowid LIMIT ?",
 		&sqlitex.ExecOptions{Args: []any{match, topK}, ResultFunc: func(row *sqlite.Stmt) error {
 			found = append(found, x.chunks[row.ColumnInt(0)-1].document(row.ColumnFloat(1)))
 			return nil
@@ -176,13 +177,15 @@ func fill(ctx context.Context, chunks []chunk) (_ *sqlite.Conn, err error) {
 	}()
 	conn.SetInterrupt(ctx.Done())
 	defer conn.SetInterrupt(nil)
-	err = sqlitex.ExecuteTransient(conn, "CREATE VIRTUAL TABLE chunks USING fts5(text, content='', tokenize='porter unicode61 remove_diacritics 2')", nil)
+	err = sqlitex.ExecuteTransient(conn, "CREATE VIRTUAL TABLE chunks"+
+		" USING fts5(text, content='', tokenize='porter unicode61 remove_diacritics 2')", nil)
 	if err != nil {
 		return nil, err
 	}
 	defer sqlitex.Transaction(conn)(&err)
 	for i, c := range chunks {
-		err = sqlitex.Execute(conn, "INSERT INTO chunks(rowid, text) VALUES (?, ?)", &sqlitex.ExecOptions{Args: []any{i + 1, c.words()}})
+		err = sqlitex.Execute(conn, "INSERT INTO chunks(rowid, text) VALUES (?, ?)",
+			&sqlitex.ExecOptions{Args: []any{i + 1, c.words()}})
 		if err != nil {
 			return nil, err
 		}
@@ -218,9 +221,10 @@ func matchAny(query string) string {
 // smallWords are those that questions are full of. In a folder of few passages they would look rare.
 var smallWords = func() map[string]bool {
 	set := map[string]bool{}
-	for _, word := range strings.Fields(`a about an and any are as at be but by can could did do does for from had has have how i
-		if in into is it its me my no not of on or our should so some than that the their them then there these they this those to
-		us was we were what when where which who whom whose why will with would you your`) {
+	for _, word := range strings.Fields(`a about an and any are as at be but by can could did do does for
+		from had has have how i if in into is it its me my no not of on or our should so some than that the
+		their them then there these they this those to us was we were what when where which who whom whose why
+		will with would you your`) {
 		set[word] = true
 	}
 	return set

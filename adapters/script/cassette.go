@@ -207,7 +207,8 @@ type lineReader struct {
 func (l lineReader) header(line []byte) Header {
 	var h head
 	if l.decode(line, &h) && h.Cassette != cassetteFormat {
-		l.Errorf(l.pos, diagnostics.CodeInvalidValue, "record it again", "this is a cassette of the format %q, not %q", h.Cassette, cassetteFormat)
+		l.Errorf(l.pos, diagnostics.CodeInvalidValue, "record it again",
+			"this is a cassette of the format %q, not %q", h.Cassette, cassetteFormat)
 	}
 	return Header{h.Recipe, h.Digest}
 }
@@ -228,11 +229,13 @@ func (l lineReader) entry(line []byte) (e entry, ok bool) {
 	case e.Model == "" || e.Step == "" || e.StepCall < 1:
 		l.Errorf(l.pos, diagnostics.CodeMissingKey, "", "an entry has model, step and stepCall, which counts from 1")
 	case ends != 1:
-		l.Errorf(l.pos, diagnostics.CodeInvalidValue, "", "an entry has one of response, error and stopped, not %d", ends)
+		l.Errorf(l.pos, diagnostics.CodeInvalidValue, "",
+			"an entry has one of response, error and stopped, not %d", ends)
 	case e.Error != nil && !e.Error.valid():
 		l.Errorf(l.pos, diagnostics.CodeInvalidValue, "", "the error has no message, or a reason or wait that is none")
 	case err != nil || key != e.Key:
-		l.Errorf(l.pos, diagnostics.CodeInvalidValue, "answers may be edited; for another request, record again", "the key does not belong to the model and the request")
+		l.Errorf(l.pos, diagnostics.CodeInvalidValue, "answers may be edited; for another request, record again",
+			"the key does not belong to the model and the request")
 	default:
 		return e, true
 	}
@@ -269,7 +272,8 @@ func (l lineReader) decode(line []byte, v any) bool {
 	want, err := canonical(v)
 	got, gotErr := value.JSON(decoded)
 	if err != nil || gotErr != nil || !bytes.Equal(got, want) {
-		l.Errorf(l.pos, diagnostics.CodeMissingKey, "", "this line lacks a key, or has an empty one: read as %s", excerpt(string(want), 0))
+		l.Errorf(l.pos, diagnostics.CodeMissingKey, "",
+			"this line lacks a key, or has an empty one: read as %s", excerpt(string(want), 0))
 		return false
 	}
 	return true
@@ -291,7 +295,7 @@ func (c *Cassette) Models() []string {
 // reason; the error says which entry is nearest and where it differs. A call that was stopped when
 // it was recorded waits until it is stopped again. It streams as a script does.
 func (c *Cassette) Model(name string) runtime.Model {
-	return &answering{runtime.Metadata{Retry: &retry.Metadata{Restartable: true}}, func(ctx context.Context, req *runtime.Request, emit func(runtime.Delta)) (*runtime.Response, error) {
+	ask := func(ctx context.Context, req *runtime.Request, emit func(runtime.Delta)) (*runtime.Response, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -315,7 +319,8 @@ func (c *Cassette) Model(name string) runtime.Model {
 			emitWords(resp, emit)
 		}
 		return resp, nil
-	}}
+	}
+	return &answering{runtime.Metadata{Retry: &retry.Metadata{Restartable: true}}, ask}
 }
 
 // first is the error of a request that has no answer. An agent whose child had none is told the same: what it
@@ -351,14 +356,16 @@ func (c *Cassette) take(run string, at place) *entry {
 func (r *response) response() *runtime.Response {
 	resp := &runtime.Response{Text: r.Text, Usage: r.Usage, Finish: r.Finish, Model: r.Model}
 	for _, c := range r.ToolCalls {
-		resp.ToolCalls = append(resp.ToolCalls, runtime.ToolCall{ID: c.ID, Name: c.Name, Arguments: json.RawMessage(c.Arguments)})
+		resp.ToolCalls = append(resp.ToolCalls,
+			runtime.ToolCall{ID: c.ID, Name: c.Name, Arguments: json.RawMessage(c.Arguments)})
 	}
 	return resp
 }
 
 func (f *failure) err() error {
 	after, _ := time.ParseDuration(f.After) // LoadCassette has checked it
-	var err error = &retry.Failure{Reason: f.Reason, Status: f.Status, After: after, Sent: true, Err: errors.New(f.Message)}
+	var err error = &retry.Failure{Reason: f.Reason, Status: f.Status, After: after, Sent: true,
+		Err: errors.New(f.Message)}
 	if f.Category != "" {
 		err = &runtime.Error{Category: f.Category, Code: f.Code, Err: err}
 	}

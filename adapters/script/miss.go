@@ -39,7 +39,13 @@ func (c *Cassette) nearest(asked *entry) *entry {
 	var most [5]float64
 	for i := range c.entries {
 		e := &c.entries[i]
-		rank := [5]float64{one(e.Key == asked.Key), one(e.Step == asked.Step), one(e.Step == asked.Step && e.StepCall == asked.StepCall), similarity(e.Request.Messages, asked.Request.Messages), one(e.Model == asked.Model)}
+		rank := [5]float64{
+			one(e.Key == asked.Key),
+			one(e.Step == asked.Step),
+			one(e.Step == asked.Step && e.StepCall == asked.StepCall),
+			similarity(e.Request.Messages, asked.Request.Messages),
+			one(e.Model == asked.Model),
+		}
 		if best == nil || slices.Compare(rank[:], most[:]) > 0 {
 			best, most = e, rank
 		}
@@ -133,7 +139,8 @@ func messageDifferences(r, a []message) (list []string) {
 		case i >= len(r):
 			list = append(list, fmt.Sprintf("message %d (%s) is new: %s", i+1, a[i].Role, excerpt(a[i].summary(), 0)))
 		case i >= len(a):
-			list = append(list, fmt.Sprintf("message %d (%s) is recorded, and not there now: %s", i+1, r[i].Role, excerpt(r[i].summary(), 0)))
+			list = append(list, fmt.Sprintf("message %d (%s) is recorded, and not there now: %s",
+				i+1, r[i].Role, excerpt(r[i].summary(), 0)))
 		default:
 			list = append(list, messageDifference(i, r[i], a[i]))
 		}
@@ -147,7 +154,8 @@ func messageDifference(i int, r, a message) string {
 	case r.Role != a.Role && r.summary() == a.summary():
 		return fmt.Sprintf("message %d is recorded as of %s, and now of %s", i+1, r.Role, a.Role)
 	case r.Role != a.Role:
-		return fmt.Sprintf("message %d is recorded as of %s, %s, and now of %s, %s", i+1, r.Role, excerpt(r.summary(), 0), a.Role, excerpt(a.summary(), 0))
+		return fmt.Sprintf("message %d is recorded as of %s, %s, and now of %s, %s",
+			i+1, r.Role, excerpt(r.summary(), 0), a.Role, excerpt(a.summary(), 0))
 	case r.Text != a.Text:
 		return differ(where, r.Text, a.Text)
 	case r.ToolCallID != a.ToolCallID:
@@ -183,7 +191,8 @@ func toolDifferences(r, a []tool) (list []string) {
 		case was.Description != is.Description:
 			list = append(list, differ(fmt.Sprintf("tool %q, description", was.Name), was.Description, is.Description))
 		case text(was.Parameters) != text(is.Parameters):
-			list = append(list, differ(fmt.Sprintf("tool %q, parameters", was.Name), text(was.Parameters), text(is.Parameters)))
+			list = append(list,
+				differ(fmt.Sprintf("tool %q, parameters", was.Name), text(was.Parameters), text(is.Parameters)))
 		}
 	}
 	for _, t := range a {

@@ -102,9 +102,11 @@ func (r *reader) oneAnswer(n *yamlnode.Node, fields map[string]*yamlnode.Node) {
 	}
 	switch all := strings.Join(given, ", "); {
 	case len(given) == 0:
-		r.Errorf(n.Pos, diagnostics.CodeMissingKey, `an empty answer is text: ""`, "a turn needs one of %s", strings.Join(answerKeys, ", "))
+		r.Errorf(n.Pos, diagnostics.CodeMissingKey, `an empty answer is text: ""`,
+			"a turn needs one of %s", strings.Join(answerKeys, ", "))
 	case len(given) > 1 && all != "text, tool_calls":
-		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "only text and tool_calls go together", "a turn has one answer, not %s", all)
+		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "only text and tool_calls go together",
+			"a turn has one answer, not %s", all)
 	}
 	for _, key := range []string{"usage", "finish"} {
 		if fields["error"] != nil && fields[key] != nil {

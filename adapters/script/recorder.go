@@ -60,7 +60,9 @@ func (r *Recorder) Model(name string, m runtime.Model) runtime.Model {
 	if described, ok := m.(runtime.Described); ok {
 		about = described.Metadata()
 	}
-	return &answering{about, func(ctx context.Context, req *runtime.Request, emit func(runtime.Delta)) (resp *runtime.Response, err error) {
+	ask := func(ctx context.Context, req *runtime.Request, emit func(runtime.Delta)) (*runtime.Response, error) {
+		var resp *runtime.Response
+		var err error
 		if streaming, ok := m.(runtime.StreamingModel); ok && emit != nil {
 			resp, err = streaming.Stream(ctx, req, emit)
 		} else {
@@ -71,7 +73,8 @@ func (r *Recorder) Model(name string, m runtime.Model) runtime.Model {
 		}
 		r.record(name, req, resp, err, err != nil && ctx.Err() != nil)
 		return resp, err
-	}}
+	}
+	return &answering{about, ask}
 }
 
 // answering is a function as a model. emit is nil when the answer shall come whole.
@@ -86,7 +89,9 @@ func (a *answering) Generate(ctx context.Context, req *runtime.Request) (*runtim
 	return a.ask(ctx, req, nil)
 }
 
-func (a *answering) Stream(ctx context.Context, req *runtime.Request, emit func(runtime.Delta)) (*runtime.Response, error) {
+func (a *answering) Stream(
+	ctx context.Context, req *runtime.Request, emit func(runtime.Delta),
+) (*runtime.Response, error) {
 	return a.ask(ctx, req, emit)
 }
 

@@ -49,7 +49,8 @@ func readText(fsys fs.FS, name string, most int) ([]byte, error) {
 		for r, size := utf8.DecodeRune(data); r != utf8.RuneError || size > 1; r, size = utf8.DecodeRune(data[bad:]) {
 			bad += size
 		}
-		return nil, fmt.Errorf("line %d: byte 0x%02X is not valid UTF-8\n  hint: save the file as UTF-8 text", 1+bytes.Count(data[:bad], []byte("\n")), data[bad])
+		return nil, fmt.Errorf("line %d: byte 0x%02X is not valid UTF-8\n  hint: save the file as UTF-8 text",
+			1+bytes.Count(data[:bad], []byte("\n")), data[bad])
 	}
 	return data, nil
 }
@@ -71,7 +72,9 @@ func parse(skill runtime.Skill, data []byte) (runtime.Skill, error) {
 	case !ok:
 		r.Errorf(start, diagnostics.CodeFrontMatter, "end it with a line of ---", "the front matter has no end")
 	case len(bytes.TrimSpace(front)) == 0:
-		r.Errorf(start, diagnostics.CodeFrontMatter, "begin the file with name and description between two lines of ---", "there is no front matter")
+		r.Errorf(start, diagnostics.CodeFrontMatter,
+			"begin the file with name and description between two lines of ---",
+			"there is no front matter")
 	default:
 		root, found := yamlnode.Parse(skill.Path, front, nil)
 		r.Diagnostics = append(r.Diagnostics, found...)
@@ -98,12 +101,14 @@ func checkFront(r *yamlnode.Reader, root *yamlnode.Node, folder string) string {
 	case len(given) > maxName || !skillName.MatchString(given):
 		r.Errorf(fields["name"].Pos, diagnostics.CodeInvalidValue, nameHint, "%.70q is no name of a skill", given)
 	case given != folder:
-		r.Errorf(fields["name"].Pos, diagnostics.CodeInvalidValue, "a skill has the name of its folder", "the skill %q is in the folder %q", given, folder)
+		r.Errorf(fields["name"].Pos, diagnostics.CodeInvalidValue, "a skill has the name of its folder",
+			"the skill %q is in the folder %q", given, folder)
 	}
 	bounded := func(key string, most int) string {
 		text := r.Text(fields[key])
 		if n := utf8.RuneCountInString(text); n > most {
-			r.Errorf(fields[key].Pos, diagnostics.CodeTooLarge, "", "%q has %d characters; at most %d are allowed", key, n, most)
+			r.Errorf(fields[key].Pos, diagnostics.CodeTooLarge, "",
+				"%q has %d characters; at most %d are allowed", key, n, most)
 		}
 		return text
 	}

@@ -23,7 +23,8 @@ func (h *harness) documents() checkpoint.Documents {
 
 func (h *harness) put(collection, name, text string) {
 	h.Helper()
-	h.want("PutDocument", h.documents().PutDocument(h.ctx, collection, checkpoint.Document{Name: name, Text: text}), nil)
+	h.want("PutDocument", h.documents().PutDocument(h.ctx, collection,
+		checkpoint.Document{Name: name, Text: text}), nil)
 }
 
 // holds stops the test unless a collection holds these names and texts, in this order.
@@ -72,8 +73,9 @@ func testDocuments(h *harness) {
 // Names and texts come from users.
 func testOddDocuments(h *harness) {
 	docs := h.documents()
-	odd := []string{"a", "A", " ", "..", "../../x", `C:\x`, "a/b", "%", "'; DROP TABLE documents; --", "\n\t\x01\x7f", "é", "e\u0301",
-		"日本", "\u2028", "\U0001F469\u200d\U0001F680", "\ufffd", "con", strings.Repeat("x", 1000), strings.Repeat("\x01", 1000)}
+	odd := []string{"a", "A", " ", "..", "../../x", `C:\x`, "a/b", "%", "'; DROP TABLE documents; --",
+		"\n\t\x01\x7f", "é", "e\u0301", "日本", "\u2028", "\U0001F469\u200d\U0001F680", "\ufffd", "con",
+		strings.Repeat("x", 1000), strings.Repeat("\x01", 1000)}
 	for i, name := range odd {
 		h.put(name, "n", fmt.Sprint(i))
 		h.put("c", name, name+"\x00\"\\")
@@ -84,14 +86,16 @@ func testOddDocuments(h *harness) {
 		want = append(want, name, name+"\x00\"\\")
 	}
 	h.holds("c", want...)
-	for _, bad := range []string{"", "\x00", "a\x00b", "a\xff", "\xed\xa0\x80", strings.Repeat("x", 1001), strings.Repeat("é", 501)} {
+	for _, bad := range []string{"", "\x00", "a\x00b", "a\xff", "\xed\xa0\x80",
+		strings.Repeat("x", 1001), strings.Repeat("é", 501)} {
 		h.want("PutDocument", docs.PutDocument(h.ctx, "c", checkpoint.Document{Name: bad}), checkpoint.ErrInvalid)
 		h.want("PutDocument", docs.PutDocument(h.ctx, bad, checkpoint.Document{Name: "n"}), checkpoint.ErrInvalid)
 		_, err := docs.Documents(h.ctx, bad)
 		h.want("Documents", err, checkpoint.ErrInvalid)
 		h.want("DeleteDocuments", docs.DeleteDocuments(h.ctx, bad), checkpoint.ErrInvalid)
 	}
-	h.want("PutDocument", docs.PutDocument(h.ctx, "c", checkpoint.Document{Name: "a", Text: "a\xff"}), checkpoint.ErrInvalid)
+	h.want("PutDocument", docs.PutDocument(h.ctx, "c", checkpoint.Document{Name: "a", Text: "a\xff"}),
+		checkpoint.ErrInvalid)
 	h.holds("c", want...)
 
 	large := strings.Repeat("large \u2028\"", 1<<18)
@@ -112,12 +116,16 @@ func testDocumentsAtOnce(h *harness) {
 	failed := atOnce(writers, func(i int) error {
 		docs := stores[i%len(stores)]
 		for j := range puts {
-			for _, d := range []checkpoint.Document{{Name: "shared", Text: fmt.Sprint(i, j)}, {Name: fmt.Sprint(i, ":", j), Text: "new"}} {
+			for _, d := range []checkpoint.Document{
+				{Name: "shared", Text: fmt.Sprint(i, j)},
+				{Name: fmt.Sprint(i, ":", j), Text: "new"},
+			} {
 				if err := docs.PutDocument(h.ctx, "c", d); err != nil {
 					return err
 				}
 			}
-			if err := docs.PutDocument(h.ctx, fmt.Sprint("own ", i), checkpoint.Document{Name: "n", Text: fmt.Sprint(j)}); err != nil {
+			d := checkpoint.Document{Name: "n", Text: fmt.Sprint(j)}
+			if err := docs.PutDocument(h.ctx, fmt.Sprint("own ", i), d); err != nil {
 				return err
 			}
 		}
@@ -153,12 +161,15 @@ func testDocumentsStay(h *harness) {
 	h.put("c", "a", "1")
 	h.put("c", "b", "2")
 	h.history()
-	_, err := h.s.Prune(h.ctx, start.AddDate(1, 0, 0), checkpoint.OK, checkpoint.Failed, checkpoint.Cancelled, checkpoint.Running, checkpoint.Paused)
+	_, err := h.s.Prune(h.ctx, start.AddDate(1, 0, 0),
+		checkpoint.OK, checkpoint.Failed, checkpoint.Cancelled, checkpoint.Running, checkpoint.Paused)
 	h.want("Prune", err, nil)
 	h.holds("c", "a", "1", "b", "2")
 
 	calls := map[string]func(context.Context) error{
-		"PutDocument":     func(ctx context.Context) error { return docs.PutDocument(ctx, "c", checkpoint.Document{Name: "a"}) },
+		"PutDocument": func(ctx context.Context) error {
+			return docs.PutDocument(ctx, "c", checkpoint.Document{Name: "a"})
+		},
 		"Documents":       func(ctx context.Context) error { _, err := docs.Documents(ctx, "c"); return err },
 		"DeleteDocuments": func(ctx context.Context) error { return docs.DeleteDocuments(ctx, "c") },
 		"invalid":         func(ctx context.Context) error { return docs.DeleteDocuments(ctx, "") },

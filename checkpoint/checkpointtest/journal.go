@@ -36,7 +36,8 @@ func testCreateRefuses(h *harness) {
 	_, err := h.s.Create(h.ctx, makeRun("run", 1), "other", long, note("b"))
 	h.want("Create of a run that exists", err, checkpoint.ErrExists)
 	h.shows("run", note("a"))
-	for _, id := range []string{"", ".", "..", ".hidden", "a/b", `a\b`, "../run", "a b", "a\x00b", "é", strings.Repeat("a", 129)} {
+	for _, id := range []string{"", ".", "..", ".hidden", "a/b", `a\b`, "../run", "a b",
+		"a\x00b", "é", strings.Repeat("a", 129)} {
 		_, err := h.s.Create(h.ctx, makeRun(id, 0), "me", 0)
 		h.want(fmt.Sprintf("Create of %q", id), err, checkpoint.ErrInvalid)
 		_, _, err = h.s.Load(h.ctx, id, 0)
@@ -107,13 +108,17 @@ func testAppend(h *harness) {
 		{"at the beginning", l, 0, note("d"), checkpoint.ErrConflict},
 		{"negative", l, -1, note("d"), checkpoint.ErrConflict},
 		{"a seq that skips", l, 4, skipping, checkpoint.ErrConflict},
-		{"no such run", checkpoint.Lease{RunID: "other", Owner: l.Owner, Epoch: l.Epoch}, 4, note("d"), checkpoint.ErrNotFound},
+		{"no such run", checkpoint.Lease{RunID: "other", Owner: l.Owner, Epoch: l.Epoch},
+			4, note("d"), checkpoint.ErrNotFound},
 		{"no kind", l, 4, rec(1, "", ""), checkpoint.ErrInvalid},
 		{"no time", l, 4, checkpoint.Record{Kind: "step.end"}, checkpoint.ErrInvalid},
-		{"data is a list", l, 4, checkpoint.Record{At: start, Kind: "step.end", Data: []byte("[]")}, checkpoint.ErrInvalid},
-		{"data has two lines", l, 4, checkpoint.Record{At: start, Kind: "step.end", Data: []byte("{\n}")}, checkpoint.ErrInvalid},
+		{"data is a list", l, 4, checkpoint.Record{At: start, Kind: "step.end", Data: []byte("[]")},
+			checkpoint.ErrInvalid},
+		{"data has two lines", l, 4, checkpoint.Record{At: start, Kind: "step.end", Data: []byte("{\n}")},
+			checkpoint.ErrInvalid},
 		{"path is not UTF-8", l, 4, rec(1, "step.end", "a\xff"), checkpoint.ErrInvalid},
-		{"a second beginning", l, 4, rec(1, checkpoint.RunCreated, "", "format", 1, "run", "run", "digest", digest), checkpoint.ErrInvalid},
+		{"a second beginning", l, 4, rec(1, checkpoint.RunCreated, "", "format", 1, "run", "run", "digest", digest),
+			checkpoint.ErrInvalid},
 		{"an end without a status", l, 4, rec(1, checkpoint.RunEnded, ""), checkpoint.ErrInvalid},
 		{"an answer to nothing", l, 4, rec(1, checkpoint.PauseAnswered, "", "pause", "p"), checkpoint.ErrInvalid},
 	} {

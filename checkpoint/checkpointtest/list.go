@@ -57,7 +57,8 @@ func testList(h *harness) {
 		filter checkpoint.Filter
 		want   []string
 	}{
-		{checkpoint.Filter{}, []string{"running", "waiting", "expiring", "paused", "cancelled", "failed", "same-b", "same-a", "ok"}},
+		{checkpoint.Filter{},
+			[]string{"running", "waiting", "expiring", "paused", "cancelled", "failed", "same-b", "same-a", "ok"}},
 		{checkpoint.Filter{Limit: 2}, []string{"running", "waiting"}},
 		{checkpoint.Filter{Limit: 99, Status: checkpoint.Paused}, []string{"waiting", "expiring", "paused"}},
 		{checkpoint.Filter{Limit: 1, Status: checkpoint.Paused, Recipe: "other"}, []string{"paused"}},
@@ -85,7 +86,8 @@ func testDelete(h *harness) {
 	h.want("Load", err, checkpoint.ErrNotFound)
 	_, err = h.s.Claim(h.ctx, "waiting", "me", 0)
 	h.want("Claim", err, checkpoint.ErrNotFound)
-	h.same("what is left", h.ids(checkpoint.Filter{}), []string{"running", "expiring", "paused", "cancelled", "failed", "ok"})
+	h.same("what is left", h.ids(checkpoint.Filter{}),
+		[]string{"running", "expiring", "paused", "cancelled", "failed", "ok"})
 
 	l := h.claim("running", long)
 	h.want("Delete of a run that is held", h.s.Delete(h.ctx, "running"), checkpoint.ErrBusy)
@@ -118,7 +120,8 @@ func testPrune(h *harness) {
 
 	prune(1, last.Add(1), checkpoint.Running)
 	h.want("Delete", h.s.Delete(h.ctx, "failed"), checkpoint.ErrBusy)
-	l, err := h.s.Create(h.ctx, checkpoint.Run{ID: "new", Digest: "other", Definition: []byte("{}"), StartedAt: start}, "me", long)
+	run := checkpoint.Run{ID: "new", Digest: "other", Definition: []byte("{}"), StartedAt: start}
+	l, err := h.s.Create(h.ctx, run, "me", long)
 	h.want("Create", err, nil)
 	h.append(l, 1, rec(600, checkpoint.RunEnded, "", "status", "ok"))
 	h.want("Release", h.s.Release(h.ctx, l), nil)
@@ -132,17 +135,25 @@ func testPrune(h *harness) {
 // calls are all methods of a store that take a context, each on the run that l holds.
 func calls(s checkpoint.Store, l checkpoint.Lease, after int64) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
-		"Create":      func(ctx context.Context) error { _, err := s.Create(ctx, makeRun("new", 0), "me", 0); return err },
-		"Claim":       func(ctx context.Context) error { _, err := s.Claim(ctx, l.RunID, "me", 0); return err },
-		"Renew":       func(ctx context.Context) error { _, err := s.Renew(ctx, l, long); return err },
-		"Release":     func(ctx context.Context) error { return s.Release(ctx, l) },
-		"Append":      func(ctx context.Context) error { return s.Append(ctx, l, after, note("new")) },
-		"AnswerPause": func(ctx context.Context) error { return s.AnswerPause(ctx, l, after, []byte("one"), answer("p", 0)) },
-		"FindPause":   func(ctx context.Context) error { _, err := s.FindPause(ctx, l.RunID, []byte("one")); return err },
-		"Load":        func(ctx context.Context) error { _, _, err := s.Load(ctx, l.RunID, 0); return err },
-		"Definition":  func(ctx context.Context) error { _, err := s.Definition(ctx, digest); return err },
-		"List":        func(ctx context.Context) error { _, err := s.List(ctx, checkpoint.Filter{}); return err },
-		"Delete":      func(ctx context.Context) error { return s.Delete(ctx, l.RunID) },
+		"Create": func(ctx context.Context) error {
+			_, err := s.Create(ctx, makeRun("new", 0), "me", 0)
+			return err
+		},
+		"Claim":   func(ctx context.Context) error { _, err := s.Claim(ctx, l.RunID, "me", 0); return err },
+		"Renew":   func(ctx context.Context) error { _, err := s.Renew(ctx, l, long); return err },
+		"Release": func(ctx context.Context) error { return s.Release(ctx, l) },
+		"Append":  func(ctx context.Context) error { return s.Append(ctx, l, after, note("new")) },
+		"AnswerPause": func(ctx context.Context) error {
+			return s.AnswerPause(ctx, l, after, []byte("one"), answer("p", 0))
+		},
+		"FindPause": func(ctx context.Context) error {
+			_, err := s.FindPause(ctx, l.RunID, []byte("one"))
+			return err
+		},
+		"Load":       func(ctx context.Context) error { _, _, err := s.Load(ctx, l.RunID, 0); return err },
+		"Definition": func(ctx context.Context) error { _, err := s.Definition(ctx, digest); return err },
+		"List":       func(ctx context.Context) error { _, err := s.List(ctx, checkpoint.Filter{}); return err },
+		"Delete":     func(ctx context.Context) error { return s.Delete(ctx, l.RunID) },
 		"Prune": func(ctx context.Context) error {
 			_, err := s.Prune(ctx, time.Now(), checkpoint.Running, checkpoint.Paused)
 			return err

@@ -111,26 +111,31 @@ func testDamage(h *harness) {
 		r.Seq = 1
 		return func(lines []string) []string { lines[0] = string(r.AppendLine(nil)); return lines }
 	}
-	damage := map[string]struct {
+	type damaged struct {
 		edit edit
 		want error
-	}{
-		"a record is missing":      {func(l []string) []string { return slices.Delete(l, 2, 3) }, checkpoint.ErrCorrupt},
-		"the first is missing":     {func(l []string) []string { return l[1:] }, checkpoint.ErrCorrupt},
-		"two have changed places":  {func(l []string) []string { l[2], l[3] = l[3], l[2]; return l }, checkpoint.ErrCorrupt},
-		"one is there twice":       {func(l []string) []string { return slices.Insert(l, 2, l[2]) }, checkpoint.ErrCorrupt},
-		"one is empty":             {func(l []string) []string { l[2] = ""; return l }, checkpoint.ErrCorrupt},
-		"one is cut short":         {func(l []string) []string { l[2] = l[2][:20]; return l }, checkpoint.ErrCorrupt},
-		"one is in another layout": {func(l []string) []string { l[2] = strings.Replace(l[2], ",", ", ", 1); return l }, checkpoint.ErrCorrupt},
-		"it is another run":        {begin(func(m map[string]any) { m["run"] = "healthy" }), checkpoint.ErrCorrupt},
+	}
+	corrupt := func(change edit) damaged { return damaged{change, checkpoint.ErrCorrupt} }
+	damage := map[string]damaged{
+		"a record is missing":     corrupt(func(l []string) []string { return slices.Delete(l, 2, 3) }),
+		"the first is missing":    corrupt(func(l []string) []string { return l[1:] }),
+		"two have changed places": corrupt(func(l []string) []string { l[2], l[3] = l[3], l[2]; return l }),
+		"one is there twice":      corrupt(func(l []string) []string { return slices.Insert(l, 2, l[2]) }),
+		"one is empty":            corrupt(func(l []string) []string { l[2] = ""; return l }),
+		"one is cut short":        corrupt(func(l []string) []string { l[2] = l[2][:20]; return l }),
+		"one is in another layout": corrupt(func(l []string) []string {
+			l[2] = strings.Replace(l[2], ",", ", ", 1)
+			return l
+		}),
+		"it is another run":        corrupt(begin(func(m map[string]any) { m["run"] = "healthy" })),
 		"it is of a later version": {begin(func(m map[string]any) { m["format"] = 2 }), checkpoint.ErrVersion},
 		"it is of no version":      {begin(func(m map[string]any) { delete(m, "format") }), checkpoint.ErrVersion},
 	}
 	for at := 0; at < len(good[2]); at += 5 {
-		damage[fmt.Sprintf("byte %d has changed", at)] = struct {
-			edit edit
-			want error
-		}{func(l []string) []string { l[2] = flip(l[2], at); return l }, checkpoint.ErrCorrupt}
+		damage[fmt.Sprintf("byte %d has changed", at)] = corrupt(func(l []string) []string {
+			l[2] = flip(l[2], at)
+			return l
+		})
 	}
 	for name, d := range damage {
 		want := d.edit(slices.Clone(good))
@@ -228,8 +233,10 @@ func testBroken(h *harness) {
 			if err == nil {
 				h.Errorf("%s: no error", name)
 			}
-			for _, not := range []error{checkpoint.ErrExists, checkpoint.ErrNotFound, checkpoint.ErrBusy, checkpoint.ErrFenced,
-				checkpoint.ErrConflict, checkpoint.ErrToken, checkpoint.ErrInvalid, checkpoint.ErrCorrupt} {
+			for _, not := range []error{
+				checkpoint.ErrExists, checkpoint.ErrNotFound, checkpoint.ErrBusy, checkpoint.ErrFenced,
+				checkpoint.ErrConflict, checkpoint.ErrToken, checkpoint.ErrInvalid, checkpoint.ErrCorrupt,
+			} {
 				if errors.Is(err, not) {
 					h.Errorf("%s: %v is misleading", name, err)
 				}

@@ -9,28 +9,33 @@ import (
 )
 
 func opened(pause string, data ...any) checkpoint.Record {
-	return rec(1, checkpoint.PauseOpened, "ask", append([]any{"pause", pause, "kind", "human", "prompt", "go on?"}, data...)...)
+	return rec(1, checkpoint.PauseOpened, "ask",
+		append([]any{"pause", pause, "kind", "human", "prompt", "go on?"}, data...)...)
 }
 
 func minted(pause, token string, data ...any) checkpoint.Record {
-	return rec(1, checkpoint.TokenMinted, "", append([]any{"pause", pause, "hash", hex.EncodeToString([]byte(token))}, data...)...)
+	return rec(1, checkpoint.TokenMinted, "",
+		append([]any{"pause", pause, "hash", hex.EncodeToString([]byte(token))}, data...)...)
 }
 
 // answer returns an answer that is given some minutes after start.
 func answer(pause string, minutes int) checkpoint.Record {
-	return rec(60*minutes, checkpoint.PauseAnswered, "ask", "pause", pause, "answer", map[string]any{"decision": "approve"})
+	return rec(60*minutes, checkpoint.PauseAnswered, "ask",
+		"pause", pause, "answer", map[string]any{"decision": "approve"})
 }
 
 func testPauses(h *harness) {
 	due, expires := start.Add(2*time.Hour), start.Add(3*time.Hour)
-	l := h.create("run", opened("p1", "expiresAt", expires), opened("p2", "kind", "system", "dueAt", due), minted("p1", "one"),
+	l := h.create("run", opened("p1", "expiresAt", expires), opened("p2", "kind", "system", "dueAt", due),
+		minted("p1", "one"),
 		rec(2, checkpoint.RunPaused, ""))
 	sum, _ := h.load("run")
 	want := checkpoint.Summary{
 		Run: checkpoint.Run{ID: "run", Recipe: "greet", Digest: digest, StartedAt: start},
 		Seq: 5, UpdatedAt: start.Add(2 * time.Second), Status: checkpoint.Paused,
 		Pauses: []checkpoint.Pause{
-			{ID: "p1", Kind: "human", Step: "ask", Seq: 2, ExpiresAt: expires, Tokens: []checkpoint.Token{{Hash: "6f6e65"}}},
+			{ID: "p1", Kind: "human", Step: "ask", Seq: 2, ExpiresAt: expires,
+				Tokens: []checkpoint.Token{{Hash: "6f6e65"}}},
 			{ID: "p2", Kind: "system", Step: "ask", Seq: 3, DueAt: due}},
 	}
 	h.same("summary", sum, want)
@@ -42,7 +47,8 @@ func testPauses(h *harness) {
 	h.same("summary of the pause", info.Summary, want)
 	h.same("pause", info.Pause, want.Pauses[0])
 	h.same("record of the pause", line(info.Opened),
-		`2 2026-01-31T12:00:01Z pause.opened ask {"expiresAt":"2026-01-31T15:00:00Z","kind":"human","pause":"p1","prompt":"go on?"}`)
+		`2 2026-01-31T12:00:01Z pause.opened ask `+
+			`{"expiresAt":"2026-01-31T15:00:00Z","kind":"human","pause":"p1","prompt":"go on?"}`)
 
 	h.want("AnswerPause", h.s.AnswerPause(h.ctx, l, 5, []byte("one"), answer("p1", 1), note("and on")), nil)
 	if sum, _ := h.load("run"); sum.Status != checkpoint.Running {
@@ -57,7 +63,8 @@ func testPauses(h *harness) {
 func testTokens(h *harness) {
 	l := h.create("run", opened("p1"), opened("p2"), opened("p3"), opened("p4"),
 		minted("p1", "one"), minted("p1", "uno"), minted("p2", "two"), minted("p4", "four"),
-		minted("p2", "old", "expiresAt", start.Add(time.Minute)), minted("p2", "new", "expiresAt", time.Now().Add(long)),
+		minted("p2", "old", "expiresAt", start.Add(time.Minute)),
+		minted("p2", "new", "expiresAt", time.Now().Add(long)),
 		rec(1, checkpoint.PauseClosed, "", "pause", "p4"))
 	seq := int64(12)
 	none := func(tokens ...string) {
@@ -77,10 +84,13 @@ func testTokens(h *harness) {
 	none("", "unknown", "ONE", "four", "old")
 	_, err := h.s.FindPause(h.ctx, "other", []byte("one"))
 	h.want("FindPause of no run", err, checkpoint.ErrToken)
-	h.want("answer of another pause", h.s.AnswerPause(h.ctx, l, seq, []byte("one"), answer("p2", 0)), checkpoint.ErrToken)
+	h.want("answer of another pause", h.s.AnswerPause(h.ctx, l, seq, []byte("one"), answer("p2", 0)),
+		checkpoint.ErrToken)
 	h.want("answer that is none", h.s.AnswerPause(h.ctx, l, seq, []byte("one"), note("")), checkpoint.ErrInvalid)
-	h.want("answer before the end", h.s.AnswerPause(h.ctx, l, seq-1, []byte("one"), answer("p1", 0)), checkpoint.ErrConflict)
-	h.want("answer with a bad record", h.s.AnswerPause(h.ctx, l, seq, []byte("one"), answer("p1", 0), rec(1, "", "")), checkpoint.ErrInvalid)
+	h.want("answer before the end", h.s.AnswerPause(h.ctx, l, seq-1, []byte("one"), answer("p1", 0)),
+		checkpoint.ErrConflict)
+	h.want("answer with a bad record", h.s.AnswerPause(h.ctx, l, seq, []byte("one"), answer("p1", 0), rec(1, "", "")),
+		checkpoint.ErrInvalid)
 
 	// All of that used nothing up. One token kills its brothers.
 	h.want("AnswerPause", h.s.AnswerPause(h.ctx, l, seq, []byte("uno"), answer("p1", 2)), nil)
@@ -98,7 +108,8 @@ func testTokens(h *harness) {
 	h.append(l, seq, rec(1, checkpoint.RunEnded, "", "status", "error"))
 	_, err = h.s.FindPause(h.ctx, "run", []byte("five"))
 	h.want("FindPause after the end", err, checkpoint.ErrToken)
-	h.want("answer after the end", h.s.AnswerPause(h.ctx, l, seq+1, []byte("five"), answer("p5", 2)), checkpoint.ErrConflict)
+	h.want("answer after the end", h.s.AnswerPause(h.ctx, l, seq+1, []byte("five"), answer("p5", 2)),
+		checkpoint.ErrConflict)
 }
 
 func testAnswersAtOnce(h *harness) {

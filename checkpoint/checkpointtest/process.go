@@ -96,7 +96,8 @@ var jobs = map[string]func(context.Context, checkpoint.Store) error{
 	"put": func(ctx context.Context, s checkpoint.Store) error {
 		for i := range 20 {
 			name := fmt.Sprint(os.Getpid(), "-", i)
-			if err := s.(checkpoint.Documents).PutDocument(ctx, "c", checkpoint.Document{Name: name, Text: whole(name)}); err != nil {
+			d := checkpoint.Document{Name: name, Text: whole(name)}
+			if err := s.(checkpoint.Documents).PutDocument(ctx, "c", d); err != nil {
 				return err
 			}
 			fmt.Println(name)
@@ -106,7 +107,8 @@ var jobs = map[string]func(context.Context, checkpoint.Store) error{
 	// replace changes a document until it is killed.
 	"replace": func(ctx context.Context, s checkpoint.Store) error {
 		for i := 1; ; i++ {
-			if err := s.(checkpoint.Documents).PutDocument(ctx, "c", checkpoint.Document{Name: "shared", Text: whole(strconv.Itoa(i))}); err != nil {
+			d := checkpoint.Document{Name: "shared", Text: whole(strconv.Itoa(i))}
+			if err := s.(checkpoint.Documents).PutDocument(ctx, "c", d); err != nil {
 				return err
 			}
 			fmt.Println(i)

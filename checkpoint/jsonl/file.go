@@ -19,13 +19,15 @@ import (
 // batch is the kind of the line that stands before records that were appended together.
 const batch checkpoint.Kind = "batch"
 
-var errTorn = fmt.Errorf("%w: its last write is incomplete\n  hint: braise runs repair cuts it off", checkpoint.ErrCorrupt)
+var errTorn = fmt.Errorf("%w: its last write is incomplete\n  hint: braise runs repair cuts it off",
+	checkpoint.ErrCorrupt)
 
 // encode returns the lines of one write.
 func encode(recs []checkpoint.Record) []byte {
 	var text []byte
 	if len(recs) > 1 {
-		head := checkpoint.Record{Seq: recs[0].Seq, At: recs[0].At, Kind: batch, Data: fmt.Appendf(nil, `{"records":%d}`, len(recs))}
+		head := checkpoint.Record{Seq: recs[0].Seq, At: recs[0].At, Kind: batch,
+			Data: fmt.Appendf(nil, `{"records":%d}`, len(recs))}
 		text = append(head.AppendLine(nil), '\n')
 	}
 	for _, rec := range recs {

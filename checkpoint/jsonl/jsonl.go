@@ -17,14 +17,11 @@ package jsonl
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -115,7 +112,9 @@ func (s *Store) lockDir(ctx context.Context) (*lockedFile, error) {
 }
 
 // Create implements checkpoint.Store.
-func (s *Store) Create(ctx context.Context, run checkpoint.Run, owner string, ttl time.Duration, recs ...checkpoint.Record) (lease checkpoint.Lease, err error) {
+func (s *Store) Create(
+	ctx context.Context, run checkpoint.Run, owner string, ttl time.Duration, recs ...checkpoint.Record,
+) (lease checkpoint.Lease, err error) {
 	if err := s.begin(ctx); err != nil {
 		return lease, err
 	}
@@ -251,13 +250,18 @@ func (s *Store) Append(ctx context.Context, l checkpoint.Lease, after int64, rec
 }
 
 // AnswerPause implements checkpoint.Store.
-func (s *Store) AnswerPause(ctx context.Context, l checkpoint.Lease, after int64, tokenHash []byte, recs ...checkpoint.Record) error {
+func (s *Store) AnswerPause(
+	ctx context.Context, l checkpoint.Lease, after int64, tokenHash []byte, recs ...checkpoint.Record,
+) error {
 	return s.append(ctx, l, func(sum checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error) {
 		return sum.Answer(after, tokenHash, recs)
 	})
 }
 
-func (s *Store) append(ctx context.Context, l checkpoint.Lease, next func(checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error)) error {
+func (s *Store) append(
+	ctx context.Context, l checkpoint.Lease,
+	next func(checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error),
+) error {
 	f, err := s.lockLeased(ctx, l)
 	if err != nil {
 		return err
@@ -306,211 +310,6 @@ func (s *Store) forget(runID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.ends, runID)
-}
-
-// Load implements checkpoint.Store.
-func (s *Store) Load(ctx context.Context, runID string, after int64) (checkpoint.Summary, []checkpoint.Record, error) {
-	f, err := s.lockRun(ctx, runID, os.O_RDONLY)
-	if err != nil {
-		return checkpoint.Summary{}, nil, err
-	}
-	defer f.Close()
-	sum, recs, err := load(f, runID)
-	if err != nil {
-		return checkpoint.Summary{}, nil, err
-	}
-	l, err := s.readLease(runID)
-	if err != nil {
-		return checkpoint.Summary{}, nil, err
-	}
-	sum.Held = l.Held(time.Now())
-	return sum, recs[min(max(after, 0), int64(len(recs))):], nil
-}
-
-// FindPause implements checkpoint.Store.
-func (s *Store) FindPause(ctx context.Context, runID string, tokenHash []byte) (checkpoint.PauseInfo, error) {
-	sum, recs, err := s.Load(ctx, runID, 0)
-	if err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
-		return checkpoint.PauseInfo{}, err
-	}
-	p, ok := sum.Find(tokenHash, time.Now())
-	if !ok {
-		return checkpoint.PauseInfo{}, fmt.Errorf("run %q: %w", runID, checkpoint.ErrToken)
-	}
-	return checkpoint.PauseInfo{Summary: sum, Pause: p, Opened: recs[p.Seq-1]}, nil
-}
-
-// Definition implements checkpoint.Store.
-func (s *Store) Definition(ctx context.Context, digest string) (json.RawMessage, error) {
-	if err := s.begin(ctx); err != nil {
-		return nil, err
-	}
-	err := fs.ErrNotExist
-	var text []byte
-	if isLocal(digest) {
-		text, err = os.ReadFile(s.definition(digest))
-	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("definition %q: %w", digest, checkpoint.ErrNotFound)
-	case err != nil:
-		return nil, fmt.Errorf("definition %q: %w", digest, err)
-	}
-	line, ok := strings.CutSuffix(string(text), "\n")
-	if !ok {
-		return nil, fmt.Errorf("definition %q: %w: it is cut short", digest, checkpoint.ErrCorrupt)
-	}
-	return checkpoint.ParseDefinitionLine(digest, []byte(line))
-}
-
-// runs returns the ids of all runs, sorted.
-func (s *Store) runs(ctx context.Context) ([]string, error) {
-	if err := s.begin(ctx); err != nil {
-		return nil, err
-	}
-	entries, err := os.ReadDir(s.dir)
-	if err != nil {
-		return nil, fmt.Errorf("jsonl store: %w", err)
-	}
-	var ids []string
-	for _, e := range entries {
-		if id, ok := strings.CutSuffix(e.Name(), journalExt); ok && !strings.HasPrefix(id, ".") {
-			ids = append(ids, id)
-		}
-	}
-	return ids, nil
-}
-
-// List implements checkpoint.Store. It reads every journal.
-func (s *Store) List(ctx context.Context, f checkpoint.Filter) ([]checkpoint.Summary, error) {
-	ids, err := s.runs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var all []checkpoint.Summary
-	var failed []error
-	for _, id := range ids {
-		switch sum, _, err := s.Load(ctx, id, 0); {
-		case ctx.Err() != nil:
-			return nil, fmt.Errorf("jsonl store: %w", ctx.Err())
-		case errors.Is(err, checkpoint.ErrNotFound): // it went meanwhile
-		case err != nil:
-			failed = append(failed, err)
-		case f.Match(sum):
-			all = append(all, sum)
-		}
-	}
-	slices.SortFunc(all, checkpoint.Newest)
-	if f.Limit > 0 {
-		all = all[:min(f.Limit, len(all))]
-	}
-	return all, errors.Join(failed...)
-}
-
-// Delete implements checkpoint.Store.
-func (s *Store) Delete(ctx context.Context, runID string) error {
-	f, _, err := s.lockFree(ctx, runID)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return s.remove(ctx, f, runID)
-}
-
-// remove removes a run that is locked. The journal goes first: without it there is no run.
-func (s *Store) remove(ctx context.Context, f *lockedFile, runID string) error {
-	dir, err := s.lockDir(ctx)
-	if err != nil {
-		return fmt.Errorf("run %q: %w", runID, err)
-	}
-	defer dir.Close()
-	s.forget(runID)
-	if runtime.GOOS == "windows" {
-		f.File.Close() // or it could not be removed; the lock is another file there
-	}
-	err = os.Remove(s.journal(runID))
-	if err == nil {
-		err = os.Remove(s.leaseFile(runID))
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("run %q: %w", runID, err)
-	}
-	return syncDir(s.dir)
-}
-
-// Prune implements checkpoint.Store. It also removes files that a process left when it died in
-// the middle of a Create. While a journal cannot be read, no definition goes.
-func (s *Store) Prune(ctx context.Context, before time.Time, statuses ...checkpoint.Status) (int, error) {
-	ids, err := s.runs(ctx)
-	if err != nil {
-		return 0, err
-	}
-	n := 0
-	var failed []error
-	for _, id := range ids {
-		switch pruned, err := s.prune(ctx, id, before, statuses); {
-		case pruned:
-			n++
-		case ctx.Err() != nil:
-			return n, err
-		case err != nil && !errors.Is(err, checkpoint.ErrBusy) && !errors.Is(err, checkpoint.ErrNotFound):
-			failed = append(failed, err)
-		}
-	}
-	if failed == nil {
-		return n, s.sweep(ctx)
-	}
-	return n, errors.Join(failed...)
-}
-
-// prune removes one run, if it may go.
-func (s *Store) prune(ctx context.Context, runID string, before time.Time, statuses []checkpoint.Status) (bool, error) {
-	f, _, err := s.lockFree(ctx, runID)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	sum, _, err := load(f, runID)
-	if err != nil || !sum.Prunable(before, statuses) {
-		return false, err
-	}
-	err = s.remove(ctx, f, runID)
-	return err == nil, err
-}
-
-// sweep removes the definitions that no run refers to, and unfinished files of the dead.
-func (s *Store) sweep(ctx context.Context) error {
-	dir, err := s.lockDir(ctx)
-	if err != nil {
-		return fmt.Errorf("jsonl store: %w", err)
-	}
-	defer dir.Close()
-	ids, err := s.runs(ctx)
-	if err != nil {
-		return err
-	}
-	keep := map[string]bool{}
-	for _, id := range ids {
-		// Not through Load: whoever holds the journal's lock may be waiting for the folder's.
-		digest, err := digestOf(s.journal(id))
-		if err != nil {
-			return fmt.Errorf("run %q: %w", id, err)
-		}
-		keep[s.definition(digest)] = true
-	}
-	names, _ := filepath.Glob(filepath.Join(s.dir, "definitions", "*"))
-	temps, _ := filepath.Glob(filepath.Join(s.dir, tempMark+"*"))
-	for _, name := range slices.Concat(names, temps) {
-		info, err := os.Lstat(name)
-		unfinished := strings.HasPrefix(filepath.Base(name), tempMark)
-		if err != nil || keep[name] || info.IsDir() || unfinished && time.Since(info.ModTime()) < time.Hour {
-			continue
-		}
-		if err := os.Remove(name); err != nil {
-			return fmt.Errorf("jsonl store: %w", err)
-		}
-	}
-	return nil
 }
 
 // Repair implements checkpoint.Repairer.

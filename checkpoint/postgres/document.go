@@ -22,7 +22,8 @@ func (s *Store) PutDocument(ctx context.Context, collection string, d checkpoint
 func (s *Store) Documents(ctx context.Context, collection string) (all []checkpoint.Document, err error) {
 	err = s.documents(ctx, collection, checkpoint.CheckCollection(collection), func() error {
 		return s.reading(ctx, func(conn *pgx.Conn) error {
-			rows, _ := conn.Query(ctx, "SELECT name, line FROM documents WHERE collection = $1 ORDER BY num", collection)
+			rows, _ := conn.Query(ctx,
+				"SELECT name, line FROM documents WHERE collection = $1 ORDER BY num", collection)
 			all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (checkpoint.Document, error) {
 				var name string
 				var line []byte

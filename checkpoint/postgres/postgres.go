@@ -21,7 +21,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -147,7 +146,9 @@ func (s *Store) Close() error {
 }
 
 // Create implements checkpoint.Store.
-func (s *Store) Create(ctx context.Context, run checkpoint.Run, owner string, ttl time.Duration, recs ...checkpoint.Record) (checkpoint.Lease, error) {
+func (s *Store) Create(
+	ctx context.Context, run checkpoint.Run, owner string, ttl time.Duration, recs ...checkpoint.Record,
+) (checkpoint.Lease, error) {
 	if err := s.begin(ctx); err != nil {
 		return checkpoint.Lease{}, err
 	}
@@ -165,8 +166,9 @@ func (s *Store) Create(ctx context.Context, run checkpoint.Run, owner string, tt
 		return checkpoint.Lease{}, err
 	}
 	e := end{lease: checkpoint.Lease{RunID: run.ID, Owner: owner, Epoch: 1}, sum: sum}
-	err = s.write(ctx, run.ID, createSQL, []any{&e.key, &e.lease.Until}, run.ID, sum.Recipe, sum.Digest, stamp(sum.StartedAt),
-		sum.Seq, mark(sum), summary, sum.Status, stamp(sum.Due()), owner, ttl.Microseconds(), definition, lines(recs))
+	err = s.write(ctx, run.ID, createSQL, []any{&e.key, &e.lease.Until},
+		run.ID, sum.Recipe, sum.Digest, stamp(sum.StartedAt), sum.Seq, mark(sum), summary, sum.Status,
+		stamp(sum.Due()), owner, ttl.Microseconds(), definition, lines(recs))
 	if errors.Is(err, errRefused) {
 		err = fmt.Errorf("run %q: %w", run.ID, checkpoint.ErrExists)
 	}
@@ -188,7 +190,8 @@ func (s *Store) Claim(ctx context.Context, runID, owner string, ttl time.Duratio
 		if err != nil {
 			return checkpoint.Lease{}, err
 		}
-		l, err := s.lease(ctx, h.lease, checkpoint.Lease{RunID: runID, Owner: owner, Epoch: h.lease.Epoch + 1}, ttl, &h.lease.Until)
+		next := checkpoint.Lease{RunID: runID, Owner: owner, Epoch: h.lease.Epoch + 1}
+		l, err := s.lease(ctx, h.lease, next, ttl, &h.lease.Until)
 		if errors.Is(err, errRefused) {
 			continue
 		}
@@ -231,8 +234,11 @@ func (s *Store) release(ctx context.Context, old, l checkpoint.Lease, ttl time.D
 }
 
 // lease replaces the lease of a run. until, if not nil, is when the old one runs out.
-func (s *Store) lease(ctx context.Context, old, l checkpoint.Lease, ttl time.Duration, until *time.Time) (checkpoint.Lease, error) {
-	err := s.write(ctx, old.RunID, leaseSQL, []any{&l.Until}, old.RunID, old.Epoch, old.Owner, until, l.Owner, l.Epoch, ttl.Microseconds())
+func (s *Store) lease(
+	ctx context.Context, old, l checkpoint.Lease, ttl time.Duration, until *time.Time,
+) (checkpoint.Lease, error) {
+	err := s.write(ctx, old.RunID, leaseSQL, []any{&l.Until},
+		old.RunID, old.Epoch, old.Owner, until, l.Owner, l.Epoch, ttl.Microseconds())
 	if err != nil {
 		return checkpoint.Lease{}, err
 	}
@@ -247,13 +253,18 @@ func (s *Store) Append(ctx context.Context, l checkpoint.Lease, after int64, rec
 }
 
 // AnswerPause implements checkpoint.Store.
-func (s *Store) AnswerPause(ctx context.Context, l checkpoint.Lease, after int64, tokenHash []byte, recs ...checkpoint.Record) error {
+func (s *Store) AnswerPause(
+	ctx context.Context, l checkpoint.Lease, after int64, tokenHash []byte, recs ...checkpoint.Record,
+) error {
 	return s.append(ctx, l, func(sum checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error) {
 		return sum.Answer(after, tokenHash, recs)
 	})
 }
 
-func (s *Store) append(ctx context.Context, l checkpoint.Lease, next func(checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error)) error {
+func (s *Store) append(
+	ctx context.Context, l checkpoint.Lease,
+	next func(checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error),
+) error {
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
@@ -324,92 +335,6 @@ func (s *Store) forget(runID string) {
 	delete(s.ends, runID)
 }
 
-// Delete implements checkpoint.Store.
-func (s *Store) Delete(ctx context.Context, runID string) error {
-	if err := s.begin(ctx); err != nil {
-		return err
-	}
-	defer s.calls.Done()
-	for {
-		h, err := s.free(ctx, runID)
-		if err != nil {
-			return err
-		}
-		if n, err := s.remove(ctx, []head{h}); err != nil || n == 1 {
-			return err
-		}
-	}
-}
-
-// remove removes those of the given runs that are as they were, and returns how many that is.
-func (s *Store) remove(ctx context.Context, runs []head) (int, error) {
-	if len(runs) == 0 {
-		return 0, nil
-	}
-	var keys, epochs, seqs []int64
-	var owners []string
-	var untils []time.Time
-	for _, h := range runs {
-		s.forget(h.lease.RunID)
-		keys, epochs, seqs = append(keys, h.key), append(epochs, h.lease.Epoch), append(seqs, h.seq)
-		owners, untils = append(owners, h.lease.Owner), append(untils, h.lease.Until)
-	}
-	var n int
-	err := s.write(ctx, runs[0].lease.RunID, deleteSQL, []any{&n}, keys, epochs, owners, untils, seqs)
-	return n, err
-}
-
-// Prune implements checkpoint.Store. The runs that it removes go in groups: after an error some of
-// them are gone.
-func (s *Store) Prune(ctx context.Context, before time.Time, statuses ...checkpoint.Status) (int, error) {
-	if err := s.begin(ctx); err != nil {
-		return 0, err
-	}
-	defer s.calls.Done()
-	if len(statuses) == 0 {
-		statuses = []checkpoint.Status{checkpoint.OK, checkpoint.Failed, checkpoint.Cancelled}
-	}
-	const group = 200
-	n, after := 0, ""
-	for {
-		runs, err := s.heads(ctx, pruneSQL, statuses, stamp(before), after, group)
-		if err != nil {
-			return n, err
-		}
-		var free []head
-		for _, h := range runs {
-			after = h.lease.RunID
-			if !h.held() {
-				free = append(free, h)
-			}
-		}
-		removed, err := s.remove(ctx, free)
-		n += removed
-		if err != nil {
-			return n, err
-		}
-		if len(runs) < group {
-			return n, s.sweep(ctx)
-		}
-	}
-}
-
-// sweep removes the definitions that no run refers to. The lock waits for the runs that are just
-// being created, and keeps new ones waiting.
-func (s *Store) sweep(ctx context.Context) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "LOCK TABLE definitions IN SHARE ROW EXCLUSIVE MODE"); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, "DELETE FROM definitions d WHERE NOT EXISTS (SELECT FROM runs r WHERE r.digest = d.digest)")
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("postgres store: %w", err)
-	}
-	return nil
-}
-
 // encode returns the form in which a summary is kept, with a checksum. It stays as it is while only
 // the number and the time of the last record change.
 func encode(sum checkpoint.Summary) ([]byte, error) {
@@ -417,16 +342,18 @@ func encode(sum checkpoint.Summary) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("run %q: summary: %w: %w", sum.ID, checkpoint.ErrInvalid, err)
 	}
-	return checkpoint.Record{Seq: sum.Seq, At: sum.UpdatedAt, Kind: summaryKind, Path: sum.ID, Data: data}.AppendLine(nil), nil
+	rec := checkpoint.Record{Seq: sum.Seq, At: sum.UpdatedAt, Kind: summaryKind, Path: sum.ID, Data: data}
+	return rec.AppendLine(nil), nil
 }
 
 // summaryKind is the kind of the record in which a summary is kept; it is in no journal.
 const summaryKind checkpoint.Kind = "summary"
 
-// alike reports whether two summaries differ in nothing but what mark tells.
-func alike(a, b checkpoint.Summary) bool {
-	a.Seq, a.UpdatedAt = b.Seq, b.UpdatedAt
-	return reflect.DeepEqual(a, b)
+// alike reports whether next, which records made of sum, differs in nothing but what mark tells. The list of a
+// summary is never changed, only replaced.
+func alike(sum, next checkpoint.Summary) bool {
+	a, b := sum.Pauses, next.Pauses
+	return sum.Status == next.Status && len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // lines are the records of one write.

@@ -373,6 +373,70 @@ func TestPoison(t *testing.T) {
 	}
 }
 
+// Appends to many runs are one statement, and each is made or refused for itself.
+func TestManyAppends(t *testing.T) {
+	m := newMedium(t)
+	s := m.open()
+	const made, refused, invalid = "made", "refused", "invalid"
+	var group []*write
+	var want []string
+	add := func(expected string, l checkpoint.Lease, change func(w *write)) {
+		e, ok := s.end(l)
+		if !ok {
+			t.Fatalf("%s is unknown", l.RunID)
+		}
+		rec := note("hello")
+		rec.Seq = 2
+		sum, _, err := e.sum.Next(1, []checkpoint.Record{rec})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &write{key: l.RunID, sql: appendSQL, done: make(chan error, 1),
+			args: []any{e.key, l.Epoch, l.Owner, e.sum.Seq, sum.Seq, mark(sum), lines([]checkpoint.Record{rec})}}
+		change(w)
+		group, want = append(group, w), append(want, expected)
+	}
+	lease := func(i int) checkpoint.Lease { return m.create(s, fmt.Sprint("run-", i)) }
+	as := func(*write) {}
+	add(made, lease(0), as)
+	add(refused, lease(1), func(w *write) { w.args[0] = int64(-1) })
+	add(refused, lease(2), func(w *write) { w.args[1] = int64(7) })
+	add(refused, lease(3), func(w *write) { w.args[2] = "somebody" })
+	add(refused, lease(4), func(w *write) { w.args[3] = int64(0) })
+	twice := lease(5)
+	add(made, twice, as)
+	add(refused, twice, as)
+	add(made, lease(6), as)
+	for _, poisoned := range []bool{false, true} {
+		if poisoned {
+			group, want = nil, nil
+			add(made, lease(10), as)
+			add(invalid, lease(11), func(w *write) { w.args[2] = "a\x00b" })
+			add(made, lease(12), as)
+		}
+		s.commit(group)
+		for i, w := range group {
+			got := made
+			if err := <-w.done; errors.Is(err, errRefused) {
+				got = refused
+			} else if err != nil {
+				got = invalid
+			}
+			if got != want[i] {
+				t.Errorf("write %d to %s was %s, want %s", i, w.key, got, want[i])
+			}
+			sum, recs, err := s.Load(t.Context(), w.key, 0)
+			end := int64(1)
+			if want[i] == made || w.key == twice.RunID {
+				end = 2
+			}
+			if err != nil || sum.Seq != end || int64(len(recs)) != end {
+				t.Errorf("%s ends at %d with %d records, want %d (%v)", w.key, sum.Seq, len(recs), end, err)
+			}
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	created := checkpoint.Record{Seq: 1, At: start, Kind: checkpoint.RunCreated, Data: []byte(`{"digest":"d","format":1,"recipe":"r","run":"run"}`)}
 	second := note("a")

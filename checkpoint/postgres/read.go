@@ -24,7 +24,8 @@ type head struct {
 }
 
 func (h *head) scan(row pgx.Row) error {
-	return row.Scan(&h.lease.RunID, &h.key, &h.started, &h.seq, &h.updated, &h.line, &h.lease.Owner, &h.lease.Epoch, &h.lease.Until, &h.now)
+	return row.Scan(&h.lease.RunID, &h.key, &h.started, &h.seq, &h.updated, &h.line,
+		&h.lease.Owner, &h.lease.Epoch, &h.lease.Until, &h.now)
 }
 
 func (h head) held() bool { return h.lease.Held(h.now) }
@@ -107,7 +108,9 @@ func (s *Store) Load(ctx context.Context, runID string, after int64) (checkpoint
 	return sum, recs, err
 }
 
-func (s *Store) load(ctx context.Context, runID string, after int64) (head, checkpoint.Summary, []checkpoint.Record, error) {
+func (s *Store) load(
+	ctx context.Context, runID string, after int64,
+) (head, checkpoint.Summary, []checkpoint.Record, error) {
 	for {
 		h, err := s.head(ctx, runID)
 		if err != nil {
@@ -139,7 +142,8 @@ func (s *Store) load(ctx context.Context, runID string, after int64) (head, chec
 // lines reads the writes to a journal that end behind after.
 func (s *Store) lines(ctx context.Context, h head, after int64) (text []byte, err error) {
 	err = s.reading(ctx, func(conn *pgx.Conn) error {
-		rows, _ := conn.Query(ctx, "SELECT lines FROM records WHERE run = $1 AND seq > $2 AND seq <= $3 ORDER BY seq", h.key, after, h.seq)
+		rows, _ := conn.Query(ctx, "SELECT lines FROM records WHERE run = $1 AND seq > $2 AND seq <= $3 ORDER BY seq",
+			h.key, after, h.seq)
 		texts, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
 		text = bytes.Join(texts, nil)
 		return err
@@ -229,7 +233,8 @@ func (s *Store) List(ctx context.Context, f checkpoint.Filter) ([]checkpoint.Sum
 	var last head
 	for {
 		want := max(f.Limit, 0) - len(all) // those that cannot be read leave room for others
-		runs, err := s.heads(ctx, listSQL, f.Status, f.Recipe, stamp(f.DueBefore), last.started, last.lease.RunID, max(want, 0))
+		runs, err := s.heads(ctx, listSQL, f.Status, f.Recipe, stamp(f.DueBefore),
+			last.started, last.lease.RunID, max(want, 0))
 		if err != nil {
 			return nil, err
 		}

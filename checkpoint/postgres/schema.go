@@ -55,7 +55,8 @@ func migrate(ctx context.Context, tx pgx.Tx, schema string) error {
 	var hasSchema, hasTables bool
 	_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "braise "+schema)
 	if err == nil {
-		err = tx.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL, to_regclass($2) IS NOT NULL", schema, schema+".version").
+		err = tx.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL, to_regclass($2) IS NOT NULL",
+			schema, schema+".version").
 			Scan(&hasSchema, &hasTables)
 	}
 	if err == nil && !hasSchema { // else not even IF NOT EXISTS: it takes a right that not everyone has
@@ -93,10 +94,23 @@ const (
 ) SELECT key, until FROM made`
 
 	appendSQL = `WITH done AS (UPDATE runs SET seq = $5, updated = $6` + appendedSQL
-	changeSQL = `WITH done AS (UPDATE runs SET seq = $5, updated = $6, summary = $8, status = $9, due = $10` + appendedSQL
+	changeSQL = `WITH done AS (UPDATE runs SET seq = $5, updated = $6, summary = $8, status = $9, due = $10` +
+		appendedSQL
 
 	appendedSQL = ` WHERE key = $1 AND epoch = $2 AND owner = $3 AND seq = $4 RETURNING key, seq)
 INSERT INTO records (run, seq, lines) SELECT key, seq, $7 FROM done`
+
+	// allSQL is appendSQL for many runs, whose rows it locks in the order of all writes; it returns those that
+	// were as they should be. The arguments are those of appendSQL, as arrays.
+	allSQL = `WITH new AS MATERIALIZED (
+	SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bytea[])
+		AS u(key, epoch, owner, after, seq, updated, lines)
+), free AS MATERIALIZED (
+	SELECT r.key, u.seq, u.updated, u.lines FROM runs r JOIN new u ON r.key = u.key
+	WHERE r.epoch = u.epoch AND r.owner = u.owner AND r.seq = u.after ORDER BY r.id FOR UPDATE OF r
+), done AS (
+	UPDATE runs r SET seq = f.seq, updated = f.updated FROM free f WHERE r.key = f.key RETURNING r.key, r.seq, f.lines
+) INSERT INTO records (run, seq, lines) SELECT key, seq, lines FROM done RETURNING run`
 
 	leaseSQL = `UPDATE runs SET owner = $5, epoch = $6, until = clock_timestamp() + $7 * interval '1 microsecond'
 WHERE id = $1 AND epoch = $2 AND owner = $3 AND ($4::timestamptz IS NULL OR until = $4) RETURNING until`
@@ -104,7 +118,8 @@ WHERE id = $1 AND epoch = $2 AND owner = $3 AND ($4::timestamptz IS NULL OR unti
 	// seq keeps a run for which records come at the same time; the order of locks is that of all writes.
 	deleteSQL = `WITH free AS MATERIALIZED (
 	SELECT r.key FROM runs r
-	JOIN unnest($1::bigint[], $2::bigint[], $3::text[], $4::timestamptz[], $5::bigint[]) AS u(key, epoch, owner, until, seq)
+	JOIN unnest($1::bigint[], $2::bigint[], $3::text[], $4::timestamptz[], $5::bigint[])
+		AS u(key, epoch, owner, until, seq)
 	USING (key, epoch, owner, until, seq) ORDER BY r.id FOR UPDATE OF r
 ), gone AS (
 	DELETE FROM runs WHERE key IN (SELECT key FROM free) RETURNING key
@@ -121,7 +136,8 @@ ON CONFLICT (collection, name) DO UPDATE SET line = excluded.line`
 
 	headSQL = `SELECT id, key, started, seq, updated, summary, owner, epoch, until, clock_timestamp() FROM runs `
 
-	listSQL = headSQL + `WHERE ($1 = '' OR status = $1) AND ($2 = '' OR recipe = $2) AND ($3 = '' OR due <> '' AND due <= $3)
+	listSQL = headSQL + `WHERE ($1 = '' OR status = $1) AND ($2 = '' OR recipe = $2)
+AND ($3 = '' OR due <> '' AND due <= $3)
 AND ($4 = '' OR (started, id) < ($4, $5)) ORDER BY started DESC, id DESC LIMIT NULLIF($6, 0)`
 
 	pruneSQL = headSQL + `WHERE status = ANY($1) AND updated < $2 AND id > $3 ORDER BY id LIMIT $4`

@@ -22,6 +22,8 @@ type write struct {
 	args []any
 	row  []any // where the row goes that it returns; nil: it returns none
 	done chan error
+
+	refused bool // it did nothing; known once the group is committed
 }
 
 // errRefused says that a statement found its run changed or gone, and did nothing.
@@ -68,7 +70,8 @@ func (s *Store) send(ctx context.Context, key, sql string, row []any, args ...an
 		return ctx.Err()
 	}
 	err := <-w.done
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(pg.Code, "22") { // data exception: a NUL in an owner
+	// data exception: a NUL in an owner
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(pg.Code, "22") {
 		err = fmt.Errorf("%w: %w", checkpoint.ErrInvalid, err)
 	}
 	return err
@@ -101,24 +104,34 @@ func (s *Store) commit(group []*write) {
 		s.patience, s.giveUp = context.WithTimeout(context.Background(), 2*groupTime)
 	}
 	ctx := s.patience
-	refused, connected := make([]bool, len(group)), false
+	connected := false
 	lost, err := s.with(ctx, func(conn *pgx.Conn) error {
 		connected = true
+		alone, together := split(group)
 		var batch pgx.Batch
-		for _, w := range group {
+		if len(together) > 0 {
+			batch.Queue(allSQL, columns(together)...)
+		}
+		for _, w := range alone {
 			batch.Queue(w.sql, w.args...)
 		}
 		results := conn.SendBatch(ctx, &batch)
-		for i, w := range group {
+		if len(together) > 0 {
+			if err := readAll(results, together); err != nil {
+				return errors.Join(err, results.Close())
+			}
+		}
+		for _, w := range alone {
 			n, err := w.read(results)
 			if err != nil {
 				return errors.Join(err, results.Close())
 			}
-			refused[i] = n == 0
+			w.refused = n == 0
 		}
 		return results.Close() // until here, nothing is durable
 	})
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) { // of no context that a caller knows
+	// of no context that a caller knows
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		err = fmt.Errorf("no answer in time: %v", err)
 	}
 	switch {
@@ -129,13 +142,55 @@ func (s *Store) commit(group []*write) {
 		s.commit(group[len(group)/2:])
 		return
 	}
-	for i, w := range group {
-		if err == nil && refused[i] {
+	for _, w := range group {
+		if err == nil && w.refused {
 			w.done <- errRefused
 		} else {
 			w.done <- err
 		}
 	}
+}
+
+// split takes a group apart: mere appends, one for each run, cost the server much less as one statement.
+func split(group []*write) (alone, together []*write) {
+	last := ""
+	for _, w := range group {
+		if w.sql == appendSQL && (len(together) == 0 || w.key != last) {
+			together, last = append(together, w), w.key
+		} else {
+			alone = append(alone, w)
+		}
+	}
+	if len(together) < 2 {
+		return group, nil
+	}
+	return alone, together
+}
+
+// columns are the arguments of allSQL for what appendSQL would do.
+func columns(group []*write) []any {
+	return []any{column[int64](group, 0), column[int64](group, 1), column[string](group, 2), column[int64](group, 3),
+		column[int64](group, 4), column[string](group, 5), column[[]byte](group, 6)}
+}
+
+func column[T any](group []*write, i int) []T {
+	list := make([]T, len(group))
+	for n, w := range group {
+		list[n] = w.args[i].(T)
+	}
+	return list
+}
+
+// readAll takes the result of allSQL.
+func readAll(results pgx.BatchResults, group []*write) error {
+	rows, _ := results.Query()
+	done := make(map[int64]bool, len(group))
+	var run int64
+	_, err := pgx.ForEachRow(rows, []any{&run}, func() error { done[run] = true; return nil })
+	for _, w := range group {
+		w.refused = !done[w.args[0].(int64)]
+	}
+	return err
 }
 
 // read takes the result of w, and returns how many rows it has or made.

@@ -25,8 +25,10 @@ const application = 0x42524153
 // migrations take a file from each version of its tables to the next; a new file has version 0.
 //
 // What matters is in lines with a checksum, see checkpoint.Record.AppendLine; the other columns are there to
-// search by and are compared with them. A row of records is one append. Its key holds the run and
-// the last seq, so that journals lie in the file in one piece and need no index.
+// search by and are compared with them. A row of journal is one append; its key holds the run and the last
+// seq. An append that has a transaction for itself goes into records, where journals lie in one piece: it
+// changes one page of the file. Appends that many runs make in one transaction go into crowded, one behind the
+// other: they change few pages more than they fill.
 var migrations = []string{`
 CREATE TABLE runs (
 	num     INTEGER PRIMARY KEY,
@@ -57,6 +59,13 @@ CREATE TABLE documents (
 	line       BLOB NOT NULL, -- see checkpoint.DocumentLine
 	UNIQUE (collection, name)
 );
+`, `
+CREATE TABLE crowded (
+	num   INTEGER PRIMARY KEY, -- in the order of writing
+	key   INTEGER NOT NULL UNIQUE, -- as in records, where it is not then
+	lines BLOB NOT NULL
+);
+CREATE VIEW journal AS SELECT key, lines FROM records UNION ALL SELECT key, lines FROM crowded;
 `}
 
 // refusal is an error of a call, as opposed to one of the file.
@@ -206,7 +215,11 @@ func checkVersion(c *sqlite.Conn) (_ int, err error) {
 	}
 	defer func() { err = cmp.Or(err, query(c, nil, "RELEASE version")) }()
 	var app, version, tables int64
-	for text, n := range map[string]*int64{"PRAGMA application_id": &app, "PRAGMA user_version": &version, "SELECT count(*) FROM sqlite_schema": &tables} {
+	for text, n := range map[string]*int64{
+		"PRAGMA application_id":              &app,
+		"PRAGMA user_version":                &version,
+		"SELECT count(*) FROM sqlite_schema": &tables,
+	} {
 		if err := query(c, func(stmt *sqlite.Stmt) error { *n = stmt.ColumnInt64(0); return nil }, text); err != nil {
 			return 0, err
 		}
@@ -271,15 +284,17 @@ func summaryLine(sum checkpoint.Summary) ([]byte, error) {
 	if err != nil { // a time past the year 9999
 		return nil, refuse("run %q: %w: %w", sum.ID, checkpoint.ErrInvalid, err)
 	}
-	return checkpoint.Record{Seq: sum.Seq, At: sum.UpdatedAt, Kind: summaryKind, Path: sum.ID, Data: data}.AppendLine(nil), nil
+	rec := checkpoint.Record{Seq: sum.Seq, At: sum.UpdatedAt, Kind: summaryKind, Path: sum.ID, Data: data}
+	return rec.AppendLine(nil), nil
 }
 
 const selectEntry = `SELECT num, id, recipe, digest, started, status, due, lease, summary,
-	(SELECT key FROM records WHERE key > num << 32 AND key < (num + 1) << 32 ORDER BY key DESC LIMIT 1) FROM runs`
+	(SELECT key FROM journal WHERE key > num << 32 AND key < (num + 1) << 32 ORDER BY key DESC LIMIT 1) FROM runs`
 
 // find reads what the file says of a run.
 func find(c *sqlite.Conn, runID string) (e *entry, err error) {
-	err = query(c, func(stmt *sqlite.Stmt) (err error) { e, err = readEntry(c, stmt); return err }, selectEntry+" WHERE id = ?", runID)
+	err = query(c, func(stmt *sqlite.Stmt) (err error) { e, err = readEntry(c, stmt); return err },
+		selectEntry+" WHERE id = ?", runID)
 	if err == nil && e == nil {
 		err = refuse("run %q: %w", runID, checkpoint.ErrNotFound)
 	}
@@ -306,7 +321,9 @@ func readEntry(c *sqlite.Conn, stmt *sqlite.Stmt) (*entry, error) {
 	}
 	dueText, _ := due(sum).(string)
 	fits := rec.Kind == summaryKind
-	for i, want := range []string{sum.ID, sum.Recipe, sum.Digest, sortable(sum.StartedAt), string(sum.Status), dueText} {
+	for i, want := range []string{
+		sum.ID, sum.Recipe, sum.Digest, sortable(sum.StartedAt), string(sum.Status), dueText,
+	} {
 		fits = fits && stmt.ColumnText(1+i) == want
 	}
 	last := stmt.ColumnInt64(9) - key(e.num, 0)
@@ -367,7 +384,7 @@ func (e *entry) records(c *sqlite.Conn, after int64) (recs []checkpoint.Record, 
 			return e.corrupt("record %d at the end of row %d", next-1, end)
 		}
 		return nil
-	}, "SELECT key, lines FROM records WHERE key > ? AND key < ? ORDER BY key", key(e.num, after), key(e.num+1, 0))
+	}, "SELECT key, lines FROM journal WHERE key > ? AND key < ? ORDER BY key", key(e.num, after), key(e.num+1, 0))
 	if err == nil && next-1 != e.sum.Seq {
 		err = e.corrupt("it ends at record %d, not %d", next-1, e.sum.Seq)
 	}
@@ -377,7 +394,7 @@ func (e *entry) records(c *sqlite.Conn, after int64) (recs []checkpoint.Record, 
 // record reads one record.
 func (e *entry) record(c *sqlite.Conn, seq int64) (found checkpoint.Record, err error) {
 	err = query(c, func(stmt *sqlite.Stmt) error {
-		for line := range bytes.SplitSeq(column(stmt, 0), []byte("\n")) {
+		for line := range bytes.SplitSeq(column(stmt, 1), []byte("\n")) {
 			rec, err := checkpoint.ParseLine(line)
 			if err != nil {
 				return e.corrupt("around record %d: %w", seq, err)
@@ -387,7 +404,7 @@ func (e *entry) record(c *sqlite.Conn, seq int64) (found checkpoint.Record, err 
 			}
 		}
 		return nil
-	}, "SELECT lines FROM records WHERE key >= ? AND key < ? ORDER BY key LIMIT 1", key(e.num, seq), key(e.num+1, 0))
+	}, "SELECT key, lines FROM journal WHERE key >= ? AND key < ? ORDER BY key LIMIT 1", key(e.num, seq), key(e.num+1, 0))
 	if err == nil && found.Seq != seq {
 		err = e.corrupt("there is no record %d", seq)
 	}

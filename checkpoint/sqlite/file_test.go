@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/braise-run/braise/checkpoint"
 )
@@ -46,7 +48,7 @@ func TestOpenRefuses(t *testing.T) {
 		return name
 	}
 	later, foreign := make1(t), write("foreign.db", "")
-	change(t, later, func(c *sqlite.Conn) error { return query(c, nil, "PRAGMA user_version = 3") })
+	change(t, later, func(c *sqlite.Conn) error { return query(c, nil, "PRAGMA user_version = 4") })
 	change(t, foreign, func(c *sqlite.Conn) error { return query(c, nil, "CREATE TABLE t (x)") })
 	for _, tt := range []struct {
 		name, path, synchronous string
@@ -57,7 +59,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"a folder", dir, "", nil, "unable to open"},
 		{"another format", write("text", strings.Repeat("not a database\n", 100)), "", checkpoint.ErrCorrupt, "not a database"},
 		{"another program's", foreign, "", nil, "another program"},
-		{"of a later version", later, "", checkpoint.ErrVersion, "version 3, not 2"},
+		{"of a later version", later, "", checkpoint.ErrVersion, "version 4, not 3"},
 		{"half of it", write("half", string(readFile(t, make1(t))[:6000])), "", checkpoint.ErrCorrupt, "malformed"},
 		{"no path", "", "", nil, "no path"},
 		{"no such mode", filepath.Join(dir, "new.db"), "off", nil, `"off"`},
@@ -244,16 +246,23 @@ func TestMigration(t *testing.T) {
 	open(t, path, nil)
 }
 
-// A file that an earlier version made keeps what it has.
+// A file that an earlier version made keeps what it has, and takes what is new.
 func TestEarlierVersions(t *testing.T) {
-	current := migrations
-	t.Cleanup(func() { migrations = current })
-	for version := 1; version < len(current); version++ {
-		migrations = current[:version]
+	newer := []string{ // what each version brought, undone
+		1: "DROP TABLE documents",
+		2: "DROP VIEW journal; DROP TABLE crowded",
+	}
+	for version := 1; version < len(migrations); version++ {
 		path := make1(t)
-		migrations = current
+		change(t, path, func(c *sqlite.Conn) error {
+			undo := strings.Join(newer[version:], ";")
+			return sqlitex.ExecuteScript(c, fmt.Sprintf("%s; PRAGMA user_version = %d", undo, version), nil)
+		})
 		s := open(t, path, nil)
-		if sum, _, err := s.Load(t.Context(), "run", 0); err != nil || sum.Seq != 40 {
+		l, err := s.Claim(t.Context(), "run", "me", 0)
+		want(t, "Claim", err, nil)
+		crowded(t, s, "new", l)
+		if sum, _, err := s.Load(t.Context(), "run", 0); err != nil || sum.Seq != 41 {
 			t.Errorf("version %d: the journal ends at %d (%v)", version, sum.Seq, err)
 		}
 		want(t, "PutDocument", s.PutDocument(t.Context(), "c", checkpoint.Document{Name: "a"}), nil)

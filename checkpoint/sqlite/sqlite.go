@@ -2,7 +2,7 @@
 //
 // Several processes of one machine may share a file. All writes of a process go through one
 // goroutine, which puts those that wait together into one transaction: many runs share the cost of
-// a commit. Reads have connections of their own and wait for no write.
+// a commit, and the pages that it writes. Reads have connections of their own and wait for no write.
 //
 // A commit is on the disk when a call returns (a write-ahead log, synchronous=FULL). Beside PATH there
 // are PATH-wal and PATH-shm while the file is open; who copies it then needs all three, or sqlite3's .backup.
@@ -132,7 +132,9 @@ func (s *Store) read(ctx context.Context, f func(c *sqlite.Conn) error) error {
 }
 
 // Create implements checkpoint.Store.
-func (s *Store) Create(ctx context.Context, run checkpoint.Run, owner string, ttl time.Duration, recs ...checkpoint.Record) (lease checkpoint.Lease, err error) {
+func (s *Store) Create(
+	ctx context.Context, run checkpoint.Run, owner string, ttl time.Duration, recs ...checkpoint.Record,
+) (lease checkpoint.Lease, err error) {
 	if err := s.begin(ctx); err != nil {
 		return lease, err
 	}
@@ -140,6 +142,7 @@ func (s *Store) Create(ctx context.Context, run checkpoint.Run, owner string, tt
 	if err != nil {
 		return lease, err
 	}
+	lines := encode(0, recs)
 	err = s.write(ctx, func(w *writer) error {
 		switch _, err := w.find(run.ID); {
 		case err == nil || errors.Is(err, checkpoint.ErrCorrupt):
@@ -148,7 +151,7 @@ func (s *Store) Create(ctx context.Context, run checkpoint.Run, owner string, tt
 			return err
 		}
 		lease = checkpoint.Lease{RunID: run.ID, Owner: owner, Epoch: 1, Until: time.Now().Add(ttl)}
-		return w.create(&entry{lease: lease, sum: sum}, run, recs)
+		return w.create(&entry{lease: lease, sum: sum}, run, lines)
 	})
 	if err != nil {
 		return checkpoint.Lease{}, err
@@ -163,7 +166,8 @@ func (s *Store) Claim(ctx context.Context, runID, owner string, ttl time.Duratio
 		if err != nil {
 			return nil, checkpoint.Lease{}, err
 		}
-		return e, checkpoint.Lease{RunID: runID, Owner: owner, Epoch: e.lease.Epoch + 1, Until: time.Now().Add(ttl)}, nil
+		next := checkpoint.Lease{RunID: runID, Owner: owner, Epoch: e.lease.Epoch + 1, Until: time.Now().Add(ttl)}
+		return e, next, nil
 	})
 }
 
@@ -186,7 +190,9 @@ func (s *Store) Release(ctx context.Context, l checkpoint.Lease) error {
 }
 
 // lease replaces a run's lease by what next says.
-func (s *Store) lease(ctx context.Context, next func(*writer) (*entry, checkpoint.Lease, error)) (l checkpoint.Lease, err error) {
+func (s *Store) lease(
+	ctx context.Context, next func(*writer) (*entry, checkpoint.Lease, error),
+) (l checkpoint.Lease, err error) {
 	err = s.write(ctx, func(w *writer) error {
 		e, now, err := next(w)
 		if err == nil {
@@ -203,19 +209,25 @@ func (s *Store) lease(ctx context.Context, next func(*writer) (*entry, checkpoin
 
 // Append implements checkpoint.Store.
 func (s *Store) Append(ctx context.Context, l checkpoint.Lease, after int64, recs ...checkpoint.Record) error {
-	return s.append(ctx, l, func(sum checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error) {
+	return s.append(ctx, l, after, recs, func(sum checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error) {
 		return sum.Next(after, recs)
 	})
 }
 
 // AnswerPause implements checkpoint.Store.
-func (s *Store) AnswerPause(ctx context.Context, l checkpoint.Lease, after int64, tokenHash []byte, recs ...checkpoint.Record) error {
-	return s.append(ctx, l, func(sum checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error) {
+func (s *Store) AnswerPause(
+	ctx context.Context, l checkpoint.Lease, after int64, tokenHash []byte, recs ...checkpoint.Record,
+) error {
+	return s.append(ctx, l, after, recs, func(sum checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error) {
 		return sum.Answer(after, tokenHash, recs)
 	})
 }
 
-func (s *Store) append(ctx context.Context, l checkpoint.Lease, next func(checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error)) error {
+func (s *Store) append(
+	ctx context.Context, l checkpoint.Lease, after int64, recs []checkpoint.Record,
+	next func(checkpoint.Summary) (checkpoint.Summary, []checkpoint.Record, error),
+) error {
+	lines := encode(after, recs) // before the turn of this write, as others wait for that
 	return s.write(ctx, func(w *writer) error {
 		e, err := w.leased(l)
 		if err != nil {
@@ -224,20 +236,22 @@ func (s *Store) append(ctx context.Context, l checkpoint.Lease, next func(checkp
 		if e.damage != nil {
 			return e.damage
 		}
-		sum, recs, err := next(e.sum)
+		sum, _, err := next(e.sum)
 		if err != nil {
 			return &refusal{err}
 		}
 		if len(recs) == 0 {
 			return nil
 		}
-		return w.append(e, sum, recs)
+		return w.append(e, sum, lines)
 	})
 }
 
 // Load implements checkpoint.Store. Only when all records are asked for, they are compared with what
 // the file says of the run.
-func (s *Store) Load(ctx context.Context, runID string, after int64) (sum checkpoint.Summary, recs []checkpoint.Record, err error) {
+func (s *Store) Load(
+	ctx context.Context, runID string, after int64,
+) (sum checkpoint.Summary, recs []checkpoint.Record, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		e, err := find(c, runID)
 		if err == nil {
@@ -384,7 +398,8 @@ func (s *Store) Prune(ctx context.Context, before time.Time, statuses ...checkpo
 			gone = 0
 			for _, sum := range some {
 				e, err := w.free(sum.ID)
-				if _, ok := errors.AsType[*refusal](err); ok || err == nil && (e.damage != nil || !e.sum.Prunable(before, statuses)) {
+				if _, ok := errors.AsType[*refusal](err); ok ||
+					err == nil && (e.damage != nil || !e.sum.Prunable(before, statuses)) {
 					continue
 				}
 				if err == nil {

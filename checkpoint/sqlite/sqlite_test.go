@@ -54,9 +54,12 @@ var suite = checkpointtest.Options{
 			if err != nil {
 				return err
 			}
-			old, err := text(c, "SELECT lines FROM records WHERE key > ? AND key < ? ORDER BY key", key(e.num, 0), key(e.num+1, 0))
+			old, err := text(c, "SELECT lines FROM journal WHERE key > ? AND key < ? ORDER BY key", key(e.num, 0), key(e.num+1, 0))
 			if err == nil {
 				err = query(c, nil, "DELETE FROM records WHERE key > ? AND key < ?", key(e.num, 0), key(e.num+1, 0))
+			}
+			if err == nil {
+				err = query(c, nil, "DELETE FROM crowded WHERE key > ? AND key < ?", key(e.num, 0), key(e.num+1, 0))
 			}
 			for i, line := range edit(strings.Split(old, "\n")) {
 				if err == nil {

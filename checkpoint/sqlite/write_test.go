@@ -100,6 +100,62 @@ func TestGroupCommit(t *testing.T) {
 	}
 }
 
+// crowded appends a record to each run, and to some more of its own whose names begin with prefix, in one
+// transaction.
+func crowded(t testing.TB, s *Store, prefix string, leases ...checkpoint.Lease) {
+	t.Helper()
+	for i := range crowd {
+		leases = append(leases, create(t, s, fmt.Sprint(prefix, "-", i), 0))
+	}
+	release := hold(t, s)
+	errs := make(chan error)
+	for _, l := range leases {
+		sum, _, err := s.Load(t.Context(), l.RunID, 0)
+		want(t, "Load", err, nil)
+		go func() { errs <- s.Append(t.Context(), l, sum.Seq, note(t, "in the crowd")) }()
+	}
+	queued(s, len(leases))
+	release()
+	for range leases {
+		want(t, "Append", <-errs, nil)
+	}
+}
+
+// A journal whose parts were written in different company reads as one, and goes as one.
+func TestCrowded(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "runs.db"), nil)
+	l := create(t, s, "run", 0)
+	want(t, "Append", s.Append(t.Context(), l, 1, note(t, "alone")), nil)
+	crowded(t, s, "a", l)
+	want(t, "Append", s.Append(t.Context(), l, 3, note(t, "alone"), note(t, "alone")), nil)
+	crowded(t, s, "b", l)
+	var rows []string
+	change(t, s.path, func(c *sqlite.Conn) error {
+		return query(c, func(stmt *sqlite.Stmt) error { rows = append(rows, stmt.ColumnText(0)); return nil },
+			"SELECT 'records ' || (key & 255) FROM records WHERE key >> 32 = 1 UNION ALL "+
+				"SELECT 'crowded ' || (key & 255) FROM crowded WHERE key >> 32 = 1")
+	})
+	if got, want := strings.Join(rows, ", "), "records 1, records 2, records 5, crowded 3, crowded 6"; got != want {
+		t.Errorf("the rows are %s, want %s", got, want)
+	}
+	for after := range int64(7) {
+		sum, recs, err := s.Load(t.Context(), "run", after)
+		if want(t, "Load", err, nil); sum.Seq != 6 || int64(len(recs)) != 6-after {
+			t.Errorf("behind %d: %d records up to %d", after, len(recs), sum.Seq)
+		}
+		for i, rec := range recs {
+			if rec.Seq != after+1+int64(i) {
+				t.Errorf("behind %d: record %d is at place %d", after, rec.Seq, i)
+			}
+		}
+	}
+	want(t, "Delete", s.Delete(t.Context(), "run"), nil)
+	change(t, s.path, func(c *sqlite.Conn) error {
+		return query(c, func(stmt *sqlite.Stmt) error { t.Errorf("%d rows are left", stmt.ColumnInt64(0)); return nil },
+			"SELECT count(*) FROM journal WHERE key >> 32 = 1 HAVING count(*) > 0")
+	})
+}
+
 // One write for which there is no room does not take the others with it.
 func TestDiskFull(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "runs.db"), nil)

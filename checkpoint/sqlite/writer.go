@@ -116,7 +116,11 @@ type writer struct {
 	wait    time.Duration
 	version int64             // of the file, as this connection saw it last: others change it
 	known   map[string]*entry // by run id; what the file of that version says
+	crowd   bool              // the transaction has at least crowd writes
 }
+
+// crowd is from how many writes in one transaction on their records share pages, see migrations.
+const crowd = 8
 
 // maxKnown is how many runs a writer remembers.
 const maxKnown = 10_000
@@ -174,13 +178,15 @@ func (w *writer) transact(batch []*write) (err error) {
 		}
 	}()
 	before := w.version
-	err = query(w.conn, func(stmt *sqlite.Stmt) error { w.version = stmt.ColumnInt64(0); return nil }, "PRAGMA data_version")
+	err = query(w.conn, func(stmt *sqlite.Stmt) error { w.version = stmt.ColumnInt64(0); return nil },
+		"PRAGMA data_version")
 	if err != nil {
 		return err
 	}
 	if w.version != before || len(w.known) > maxKnown {
 		clear(w.known)
 	}
+	w.crowd = len(batch) >= crowd
 	for _, one := range batch {
 		if !one.begun && !one.taken.CompareAndSwap(false, true) {
 			continue
@@ -226,7 +232,7 @@ func (w *writer) free(runID string) (*entry, error) {
 	return e, err
 }
 
-func (w *writer) create(e *entry, run checkpoint.Run, recs []checkpoint.Record) error {
+func (w *writer) create(e *entry, run checkpoint.Run, lines []byte) error {
 	lease, err := leaseLine(e.lease)
 	if err != nil {
 		return err
@@ -235,13 +241,14 @@ func (w *writer) create(e *entry, run checkpoint.Run, recs []checkpoint.Record) 
 	if err != nil {
 		return err
 	}
-	err = w.exec("INSERT INTO runs (id, recipe, digest, started, status, due, lease, summary) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+	err = w.exec("INSERT INTO runs (id, recipe, digest, started, status, due, lease, summary)"+
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 		run.ID, run.Recipe, run.Digest, sortable(run.StartedAt), e.sum.Status, due(e.sum), lease, summary)
 	if err != nil {
 		return err
 	}
 	e.num = w.conn.LastInsertRowID()
-	if err := w.insert(e.num, recs); err != nil {
+	if err := w.insert(e.num, e.sum.Seq, lines); err != nil {
 		return err
 	}
 	w.known[run.ID] = e
@@ -249,27 +256,29 @@ func (w *writer) create(e *entry, run checkpoint.Run, recs []checkpoint.Record) 
 		return nil
 	}
 	kept := false
-	err = query(w.conn, func(*sqlite.Stmt) error { kept = true; return nil }, "SELECT 1 FROM definitions WHERE digest = ?", run.Digest)
+	err = query(w.conn, func(*sqlite.Stmt) error { kept = true; return nil },
+		"SELECT 1 FROM definitions WHERE digest = ?", run.Digest)
 	if err != nil || kept {
 		return err
 	}
 	return w.exec("INSERT INTO definitions (digest, line) VALUES (?, ?)", run.Digest, checkpoint.DefinitionLine(run))
 }
 
-// append adds records, after which the run is what sum says.
-func (w *writer) append(e *entry, sum checkpoint.Summary, recs []checkpoint.Record) error {
+// append adds the lines of an append, after which the run is what sum says.
+func (w *writer) append(e *entry, sum checkpoint.Summary, lines []byte) error {
 	// The summary is written only when more of it has changed than where the journal ends, which
 	// the last record says. Most appends touch one page of the file.
 	if sum.Status != e.sum.Status || !same(sum.Pauses, e.sum.Pauses) {
 		line, err := summaryLine(sum)
 		if err == nil {
-			err = w.exec("UPDATE runs SET status = ?, due = ?, summary = ? WHERE num = ?", sum.Status, due(sum), line, e.num)
+			err = w.exec("UPDATE runs SET status = ?, due = ?, summary = ? WHERE num = ?",
+				sum.Status, due(sum), line, e.num)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if err := w.insert(e.num, recs); err != nil {
+	if err := w.insert(e.num, sum.Seq, lines); err != nil {
 		return err
 	}
 	e.sum = sum
@@ -281,16 +290,25 @@ func same[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// insert adds the row of one append.
-func (w *writer) insert(num int64, recs []checkpoint.Record) error {
-	var lines []byte
+// encode returns the row of an append behind the record with the number after.
+func encode(after int64, recs []checkpoint.Record) (lines []byte) {
 	for i, rec := range recs {
 		if i > 0 {
 			lines = append(lines, '\n')
 		}
+		rec.Seq = after + 1 + int64(i)
 		lines = rec.AppendLine(lines)
 	}
-	return w.exec("INSERT INTO records (key, lines) VALUES (?, ?)", key(num, recs[len(recs)-1].Seq), lines)
+	return lines
+}
+
+// insert adds the row of one append, whose last record is last.
+func (w *writer) insert(num, last int64, lines []byte) error {
+	text := "INSERT INTO records (key, lines) VALUES (?, ?)"
+	if w.crowd {
+		text = "INSERT INTO crowded (key, lines) VALUES (?, ?)"
+	}
+	return w.exec(text, key(num, last), lines)
 }
 
 func (w *writer) setLease(e *entry, l checkpoint.Lease) error {
@@ -307,8 +325,10 @@ func (w *writer) setLease(e *entry, l checkpoint.Lease) error {
 
 func (w *writer) remove(e *entry) error {
 	delete(w.known, e.sum.ID)
-	if err := w.exec("DELETE FROM records WHERE key > ? AND key < ?", key(e.num, 0), key(e.num+1, 0)); err != nil {
-		return err
+	for _, text := range []string{"DELETE FROM records WHERE key > ? AND key < ?", "DELETE FROM crowded WHERE key > ? AND key < ?"} {
+		if err := w.exec(text, key(e.num, 0), key(e.num+1, 0)); err != nil {
+			return err
+		}
 	}
 	return w.exec("DELETE FROM runs WHERE num = ?", e.num)
 }

@@ -289,7 +289,9 @@ func (c *compiler) segment(m *ast.MemberNode, t static) (segment, static, bool) 
 
 // name resolves the name that a chain begins with: it fills in the root of p, and returns the type
 // and those of the members that do not belong to the name.
-func (c *compiler) name(id *ast.IdentifierNode, members []*ast.MemberNode, p *path) (t static, rest []*ast.MemberNode, ok bool) {
+func (c *compiler) name(
+	id *ast.IdentifierNode, members []*ast.MemberNode, p *path,
+) (t static, rest []*ast.MemberNode, ok bool) {
 	c.count()
 	p.name = id.Value
 	for _, let := range slices.Backward(c.lets) {
@@ -326,7 +328,8 @@ func (c *compiler) name(id *ast.IdentifierNode, members []*ast.MemberNode, p *pa
 }
 
 var runSchema = map[string]any{"additionalProperties": false, "properties": map[string]any{
-	"id": map[string]any{"type": "string"}, "recipe": map[string]any{"type": "string"}, "version": map[string]any{"type": "string"}}}
+	"id": map[string]any{"type": "string"}, "recipe": map[string]any{"type": "string"},
+	"version": map[string]any{"type": "string"}}}
 
 func fieldName(m *ast.MemberNode) (string, bool) {
 	if name, ok := m.Property.(*ast.StringNode); ok {
@@ -340,7 +343,8 @@ func (c *compiler) inputs(id *ast.IdentifierNode, members []*ast.MemberNode) (t 
 	ref := Ref{Kind: RefInput, Optional: true, Pos: c.at(id)}
 	if len(members) > 0 {
 		if ref.Name, ok = fieldName(members[0]); !ok {
-			c.report(members[0].Property, &problem{diagnostics.CodeExprName, "an input is named as inputs.NAME", "its name cannot be computed"})
+			c.report(members[0].Property, &problem{diagnostics.CodeExprName, "an input is named as inputs.NAME",
+				"its name cannot be computed"})
 			return t, false
 		}
 		if _, ok = c.scope.Inputs[ref.Name]; !ok {
@@ -355,7 +359,9 @@ func (c *compiler) inputs(id *ast.IdentifierNode, members []*ast.MemberNode) (t 
 var stepFields = map[string]root{"output": rootOutput, "status": rootStatus, "error": rootError}
 
 // step resolves steps.ID.FIELD.
-func (c *compiler) step(id *ast.IdentifierNode, members []*ast.MemberNode, p *path) (t static, rest []*ast.MemberNode, ok bool) {
+func (c *compiler) step(
+	id *ast.IdentifierNode, members []*ast.MemberNode, p *path,
+) (t static, rest []*ast.MemberNode, ok bool) {
 	var names []string
 	for _, m := range members[:min(2, len(members))] {
 		if name, ok := fieldName(m); ok {
@@ -375,7 +381,8 @@ func (c *compiler) step(id *ast.IdentifierNode, members []*ast.MemberNode, p *pa
 		return t, nil, false
 	}
 	p.name = "steps." + names[0] + "." + names[1]
-	c.refs = append(c.refs, Ref{Kind: RefStep, Name: names[0], Step: p.ref, Field: names[1], Optional: true, Pos: c.at(id)})
+	c.refs = append(c.refs,
+		Ref{Kind: RefStep, Name: names[0], Step: p.ref, Field: names[1], Optional: true, Pos: c.at(id)})
 	if p.root == rootStatus {
 		return of(text), members[2:], true
 	}

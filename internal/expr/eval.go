@@ -86,7 +86,8 @@ func (s *state) text(v any) string {
 
 var errTooLong = errors.New("a string is over the limit of 1 MiB")
 
-var errTooMuch = fmt.Errorf("the texts of one value take more than %d MiB: it was stopped", templateFactor*maxMemory>>20)
+var errTooMuch = fmt.Errorf("the texts of one value take more than %d MiB: it was stopped",
+	templateFactor*maxMemory>>20)
 
 // render is value.Text with a limit.
 func render(v any) (string, error) {

@@ -1,15 +1,11 @@
 package expr
 
 import (
-	"cmp"
 	"encoding/base64"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/braise-run/braise/internal/value"
 )
@@ -92,8 +88,8 @@ var functions = map[string]*function{
 	"trim":       trimming(strings.Trim, " \t\r\n\v\f\u0085\u00a0"),
 	"trimPrefix": trimming(strings.TrimPrefix, " "),
 	"trimSuffix": trimming(strings.TrimSuffix, " "),
-	"upper":      takes(text).gives(text, func(s *state, a []any) any { return s.made(strings.ToUpper(a[0].(string))) }),
-	"lower":      takes(text).gives(text, func(s *state, a []any) any { return s.made(strings.ToLower(a[0].(string))) }),
+	"upper":      takes(text).gives(text, made(strings.ToUpper)),
+	"lower":      takes(text).gives(text, made(strings.ToLower)),
 	"split":      takes(text, text).optional(number).gives(list, splitting(strings.SplitN)),
 	"splitAfter": takes(text, text).optional(number).gives(list, splitting(strings.SplitAfterN)),
 	"replace":    takes(text, text, text).optional(number).gives(text, replace),
@@ -102,8 +98,8 @@ var functions = map[string]*function{
 	"indexOf":    takes(text, text).gives(number, finding(strings.Index)),
 	"lastIndexOf": takes(text, text).gives(number,
 		finding(strings.LastIndex)),
-	"hasPrefix": takes(text, text).gives(boolean, func(_ *state, a []any) any { return strings.HasPrefix(a[0].(string), a[1].(string)) }),
-	"hasSuffix": takes(text, text).gives(boolean, func(_ *state, a []any) any { return strings.HasSuffix(a[0].(string), a[1].(string)) }),
+	"hasPrefix": takes(text, text).gives(boolean, comparing(strings.HasPrefix)),
+	"hasSuffix": takes(text, text).gives(boolean, comparing(strings.HasSuffix)),
 
 	"max":    takes(number|list).repeated().gives(number|null, extreme("max", 1)),
 	"min":    takes(number|list).repeated().gives(number|null, extreme("min", -1)),
@@ -120,35 +116,48 @@ var functions = map[string]*function{
 		}
 		return s.text(a[0])
 	}),
-	"fromJSON":   takes(text).gives(anyKind, fromJSON),
-	"toBase64":   takes(text).gives(text, func(s *state, a []any) any { return s.made(base64.StdEncoding.EncodeToString([]byte(a[0].(string)))) }),
+	"fromJSON": takes(text).gives(anyKind, fromJSON),
+	"toBase64": takes(text).gives(text, made(func(str string) string {
+		return base64.StdEncoding.EncodeToString([]byte(str))
+	})),
 	"fromBase64": takes(text).gives(text, fromBase64),
 
 	"first": takes(list).gives(anyKind, func(_ *state, a []any) any { v, _ := member(a[0], int64(0)); return v }),
 	"last":  takes(list).gives(anyKind, func(_ *state, a []any) any { v, _ := member(a[0], int64(-1)); return v }),
-	"get":   takes(list|dict|text|null, text|number).gives(anyKind, func(s *state, a []any) any { v, _ := s.member(a[0], a[1]); return v }),
+	"get": takes(list|dict|text|null, text|number).gives(anyKind, func(s *state, a []any) any {
+		v, _ := s.member(a[0], a[1])
+		return v
+	}),
 	"take": takes(list, number).gives(list, func(s *state, a []any) any {
 		return s.slice(a[0], nil, int64(max(0, integer("the number of items", a[1]))))
 	}),
-	"reverse":   takes(list).gives(list, func(s *state, a []any) any { l := s.copied(a[0]); slices.Reverse(l); return l }),
+	"reverse": takes(list).gives(list, func(s *state, a []any) any {
+		l := s.copied(a[0])
+		slices.Reverse(l)
+		return l
+	}),
 	"concat":    takes(list).repeated().gives(list, concat),
 	"converged": takes(list, number).gives(boolean, converged),
-	"flatten":   takes(list).gives(list, func(s *state, a []any) any { return s.flatten(s.newList(0), a[0].([]any), 0) }),
-	"uniq":      takes(list).gives(list, uniq),
+	"flatten": takes(list).gives(list, func(s *state, a []any) any {
+		return s.flatten(s.newList(0), a[0].([]any), 0)
+	}),
+	"uniq": takes(list).gives(list, uniq),
 	"sort": takes(list).optional(text).gives(list, func(s *state, a []any) any {
 		l := s.copied(a[0])
 		s.sort("sort", l, l, a[1:])
 		return l
 	}),
 
-	"keys":      takes(dict).gives(list, entries(func(_ *state, k string, _ any) any { return k })),
-	"values":    takes(dict).gives(list, entries(func(_ *state, _ string, v any) any { return v })),
-	"toPairs":   takes(dict).gives(list, entries(func(s *state, k string, v any) any { return append(s.newList(2), k, v) })),
+	"keys":   takes(dict).gives(list, entries(func(_ *state, k string, _ any) any { return k })),
+	"values": takes(dict).gives(list, entries(func(_ *state, _ string, v any) any { return v })),
+	"toPairs": takes(dict).gives(list, entries(func(s *state, k string, v any) any {
+		return append(s.newList(2), k, v)
+	})),
 	"fromPairs": takes(list).gives(dict, fromPairs),
 
-	"all":           iterates(boolean, boolean, func(s *state, l *loop) any { return l.find(s, l.items(s), false, false) < 0 }),
-	"any":           iterates(boolean, boolean, func(s *state, l *loop) any { return l.find(s, l.items(s), false, true) >= 0 }),
-	"none":          iterates(boolean, boolean, func(s *state, l *loop) any { return l.find(s, l.items(s), false, true) < 0 }),
+	"all":           iterates(boolean, boolean, none(false)),
+	"any":           iterates(boolean, boolean, some),
+	"none":          iterates(boolean, boolean, none(true)),
 	"one":           iterates(boolean, boolean, func(s *state, l *loop) any { return l.count(s, l.items(s)) == 1 }),
 	"count":         iterates(boolean, number, func(s *state, l *loop) any { return l.count(s, l.items(s)) }),
 	"find":          iterates(boolean, anyKind, item(false)),
@@ -206,323 +215,4 @@ func typeName(v any) string {
 		return "array"
 	}
 	return "map"
-}
-
-func toFloat(v any) float64 {
-	str, ok := v.(string)
-	if !ok {
-		return float(v)
-	}
-	f, err := strconv.ParseFloat(strings.TrimSpace(str), 64)
-	if err != nil {
-		fail("%q is not a number", shorten(str))
-	}
-	return f
-}
-
-func toInteger(v any) any {
-	switch v := v.(type) {
-	case int64:
-		return v
-	case string:
-		i, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
-		if err != nil {
-			fail("%q is not an integer", shorten(v))
-		}
-		return i
-	}
-	f := math.Trunc(float(v))
-	if f < math.MinInt64 || f >= -math.MinInt64 {
-		fail("%v does not fit in 64 bits", v)
-	}
-	return int64(f)
-}
-
-func rounding(f func(float64) float64) *function {
-	return takes(number).gives(number, func(_ *state, a []any) any {
-		if i, ok := a[0].(int64); ok {
-			return i
-		}
-		return number64(f(float(a[0])))
-	})
-}
-
-func trimming(f func(s, cut string) string, absent string) *function {
-	return takes(text).optional(text).gives(text, func(_ *state, a []any) any {
-		cut := absent
-		if len(a) > 1 {
-			cut = a[1].(string)
-		}
-		return f(a[0].(string), cut)
-	})
-}
-
-func splitting(f func(s, sep string, n int) []string) func(*state, []any) any {
-	return func(s *state, a []any) any {
-		str, n := a[0].(string), -1
-		if len(a) > 2 {
-			n = integer("the number of parts", a[2])
-		}
-		s.spend(len(str) / 4)
-		parts := f(str, a[1].(string), n)
-		out := s.newList(2 * len(parts))
-		for _, part := range parts {
-			out = append(out, part)
-		}
-		return out
-	}
-}
-
-func replace(s *state, a []any) any {
-	str, from, to, n := a[0].(string), a[1].(string), a[2].(string), -1
-	if len(a) > 3 {
-		n = integer("the number of replacements", a[3])
-	}
-	count := strings.Count(str, from)
-	if n >= 0 {
-		count = min(count, n)
-	}
-	s.spend(count)
-	s.newString(max(0, len(str)+count*(len(to)-len(from))))
-	return strings.Replace(str, from, to, n)
-}
-
-func repeat(s *state, a []any) any {
-	str, n := a[0].(string), integer("the number of repetitions", a[1])
-	if n < 0 {
-		fail("the number of repetitions must not be negative")
-	}
-	if str == "" {
-		return ""
-	}
-	s.newString(len(str) * min(n, maxString+1))
-	return strings.Repeat(str, n)
-}
-
-func join(s *state, a []any) any {
-	glue := ""
-	if len(a) > 1 {
-		glue = a[1].(string)
-	}
-	items := a[0].([]any)
-	s.alloc(16 * len(items))
-	parts := make([]string, len(items))
-	size := 0
-	for i, item := range items {
-		parts[i] = s.text(item)
-		if size += len(parts[i]) + len(glue); size > maxString+len(glue) {
-			break
-		}
-	}
-	s.newString(max(0, size-len(glue)))
-	return strings.Join(parts, glue)
-}
-
-// finding counts in characters.
-func finding(f func(s, sub string) int) func(*state, []any) any {
-	return func(_ *state, a []any) any {
-		str := a[0].(string)
-		i := f(str, a[1].(string))
-		if i > 0 {
-			i = utf8.RuneCountInString(str[:i])
-		}
-		return int64(i)
-	}
-}
-
-// flatten appends the items of l, and of lists in it, to out.
-func (s *state) flatten(out, l []any, depth int) []any {
-	if depth > value.MaxDepth {
-		fail("a value is nested more than %d deep", value.MaxDepth)
-	}
-	for _, e := range l {
-		s.spend(1)
-		if inner, ok := e.([]any); ok {
-			out = s.flatten(out, inner, depth+1)
-			continue
-		}
-		s.alloc(32)
-		out = append(out, e)
-	}
-	return out
-}
-
-// numbers are the arguments of a function, lists among them flattened.
-func (s *state) numbers(name string, a []any) []any {
-	out := s.flatten(s.newList(len(a)), a, 0)
-	for _, v := range out {
-		if k := kindOf(v); k != number {
-			fail("%s looks at numbers, not %s", name, k)
-		}
-	}
-	return out
-}
-
-func extreme(name string, sign int) func(*state, []any) any {
-	return func(s *state, a []any) any {
-		var best any
-		for _, v := range s.numbers(name, a) {
-			if best == nil || s.compare(name, v, best) == sign {
-				best = v
-			}
-		}
-		return best
-	}
-}
-
-func mean(s *state, a []any) any {
-	all := s.numbers("mean", a)
-	if len(all) == 0 {
-		return int64(0)
-	}
-	var sum float64
-	for _, v := range all {
-		sum += float(v)
-	}
-	return number64(sum / float64(len(all)))
-}
-
-func median(s *state, a []any) any {
-	all := s.numbers("median", a)
-	if len(all) == 0 {
-		return int64(0)
-	}
-	s.sort("median", all, all, nil)
-	if mid := len(all) / 2; len(all)%2 == 1 {
-		return all[mid]
-	} else {
-		return number64((float(all[mid-1]) + float(all[mid])) / 2)
-	}
-}
-
-func fromJSON(s *state, a []any) any {
-	str := a[0].(string)
-	s.spend(len(str))
-	s.alloc(16 * len(str))
-	v, err := value.Decode([]byte(str))
-	if err != nil {
-		_, cause := value.Place(err)
-		fail("the text is not JSON: %w", cause)
-	}
-	return v
-}
-
-func fromBase64(s *state, a []any) any {
-	data, err := base64.StdEncoding.DecodeString(a[0].(string))
-	if err != nil {
-		fail("the text is not base64")
-	}
-	if !utf8.Valid(data) {
-		fail("the base64 text does not hold a string: it is not UTF-8")
-	}
-	return s.made(string(data))
-}
-
-func concat(s *state, a []any) any {
-	n := 0
-	for _, l := range a {
-		n += len(l.([]any))
-	}
-	out := s.newList(n)
-	for _, l := range a {
-		out = append(out, l.([]any)...)
-	}
-	return out
-}
-
-// converged reports whether there are n items and the last n are equal.
-func converged(s *state, a []any) any {
-	l, n := a[0].([]any), integer("the number of items", a[1])
-	if n < 1 {
-		fail("the number of items must be at least 1")
-	}
-	if len(l) < n {
-		return false
-	}
-	last := l[len(l)-1]
-	for _, v := range l[len(l)-n : len(l)-1] {
-		if !s.equal(v, last) {
-			return false
-		}
-	}
-	return true
-}
-
-func uniq(s *state, a []any) any {
-	out := s.newList(len(a[0].([]any)))
-	type composite struct{ json string } // unlike any string
-	seen := map[any]bool{}
-	for _, v := range a[0].([]any) {
-		key := v
-		switch w := v.(type) {
-		case []any, map[string]any:
-			key = composite{s.text(v)}
-		case float64:
-			key = number64(w)
-		case string:
-			s.spend(len(w) / 64)
-		}
-		if !seen[key] {
-			seen[key] = true
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
-// sort orders items by their keys, both in place, stably; order is nothing, "asc" or "desc".
-func (s *state) sort(name string, items, keys []any, order []any) {
-	sign := 1
-	if len(order) > 0 {
-		switch order[0] {
-		case "asc":
-		case "desc":
-			sign = -1
-		default:
-			fail("the order of %s must be \"asc\" or \"desc\"", name)
-		}
-	}
-	type keyed struct{ item, key any }
-	s.alloc(32 * len(items))
-	all := make([]keyed, len(items))
-	for i := range items {
-		all[i] = keyed{items[i], keys[i]}
-	}
-	slices.SortStableFunc(all, func(a, b keyed) int {
-		s.spend(1)
-		return sign * s.compare(name, a.key, b.key)
-	})
-	for i := range all {
-		items[i] = all[i].item
-	}
-}
-
-// entries makes a list of a map, in the order of its keys.
-func entries(f func(s *state, k string, v any) any) func(*state, []any) any {
-	return func(s *state, a []any) any {
-		m := a[0].(map[string]any)
-		out := s.newList(2 * len(m))
-		for _, k := range slices.SortedFunc(maps.Keys(m), cmp.Compare[string]) {
-			out = append(out, f(s, k, m[k]))
-		}
-		return out
-	}
-}
-
-func fromPairs(s *state, a []any) any {
-	pairs := a[0].([]any)
-	s.alloc(48 + 48*len(pairs))
-	out := make(map[string]any, len(pairs))
-	for _, p := range pairs {
-		pair, _ := p.([]any)
-		if len(pair) != 2 {
-			fail("a pair must be a list of a key and a value")
-		}
-		k, ok := pair[0].(string)
-		if !ok {
-			fail("the key of a pair must be a string, not %s", kindOf(pair[0]))
-		}
-		out[k] = pair[1]
-	}
-	return out
 }

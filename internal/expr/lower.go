@@ -67,7 +67,8 @@ func (c *compiler) lower(n ast.Node) operand {
 		if id, ok := n.Callee.(*ast.IdentifierNode); ok {
 			return c.call(n, id.Value, n.Arguments)
 		}
-		return c.typeError(n, "values have fields only; functions are called as f(x) or x | f()", "values have no methods")
+		return c.typeError(n, "values have fields only; functions are called as f(x) or x | f()",
+			"values have no methods")
 	case *ast.SequenceNode:
 		return c.typeError(n, "", "several expressions where one is wanted")
 	case *ast.BytesNode:
@@ -140,9 +141,11 @@ func (c *compiler) binary(n *ast.BinaryNode) operand {
 		return c.typeError(n, "", "unknown operator %q", n.Operator)
 	}
 	if op.same && both&op.left == 0 {
-		return c.typeError(n, "", "%s needs two operands of one type, %s, not %s and %s", n.Operator, op.left, l.static.kinds, r.static.kinds)
+		return c.typeError(n, "", "%s needs two operands of one type, %s, not %s and %s",
+			n.Operator, op.left, l.static.kinds, r.static.kinds)
 	}
-	if !c.want(n.Left, "the left side of "+n.Operator, l.static, op.left) || !c.want(n.Right, "the right side of "+n.Operator, r.static, op.right) {
+	if !c.want(n.Left, "the left side of "+n.Operator, l.static, op.left) ||
+		!c.want(n.Right, "the right side of "+n.Operator, r.static, op.right) {
 		return nothing
 	}
 	result := op.result
@@ -282,7 +285,8 @@ func (c *compiler) pointer(n *ast.PointerNode) operand {
 	case n.Name == "acc" && p.name == "reduce":
 		return operand{run: func(s *state) any { return s.frame.acc }, static: of(anyKind)}
 	}
-	c.report(n, &problem{diagnostics.CodeExprName, fmt.Sprintf("unknown name %q", "#"+n.Name), "there are #, #index and, in reduce, #acc"})
+	c.report(n, &problem{diagnostics.CodeExprName, fmt.Sprintf("unknown name %q", "#"+n.Name),
+		"there are #, #index and, in reduce, #acc"})
 	return nothing
 }
 

@@ -23,10 +23,10 @@ type operator struct {
 var operators = map[string]operator{
 	"==":         {anyKind, anyKind, false, boolean, func(s *state, _ string, a, b any) any { return s.equal(a, b) }},
 	"!=":         {anyKind, anyKind, false, boolean, func(s *state, _ string, a, b any) any { return !s.equal(a, b) }},
-	"<":          {number | text, number | text, true, boolean, func(s *state, op string, a, b any) any { return s.compare(op, a, b) < 0 }},
-	"<=":         {number | text, number | text, true, boolean, func(s *state, op string, a, b any) any { return s.compare(op, a, b) <= 0 }},
-	">":          {number | text, number | text, true, boolean, func(s *state, op string, a, b any) any { return s.compare(op, a, b) > 0 }},
-	">=":         {number | text, number | text, true, boolean, func(s *state, op string, a, b any) any { return s.compare(op, a, b) >= 0 }},
+	"<":          ordered(func(order int) bool { return order < 0 }),
+	"<=":         ordered(func(order int) bool { return order <= 0 }),
+	">":          ordered(func(order int) bool { return order > 0 }),
+	">=":         ordered(func(order int) bool { return order >= 0 }),
 	"+":          {number | text, number | text, true, number | text, add},
 	"-":          {number, number, false, number, arithmetic},
 	"*":          {number, number, false, number, arithmetic},
@@ -40,6 +40,13 @@ var operators = map[string]operator{
 	"contains":   {text | null, text | null, false, boolean, search(strings.Contains)},
 	"startsWith": {text | null, text | null, false, boolean, search(strings.HasPrefix)},
 	"endsWith":   {text | null, text | null, false, boolean, search(strings.HasSuffix)},
+}
+
+// ordered is an operator that compares two numbers, or two strings; holds gets how they compare.
+func ordered(holds func(order int) bool) operator {
+	return operator{number | text, number | text, true, boolean, func(s *state, op string, a, b any) any {
+		return holds(s.compare(op, a, b))
+	}}
 }
 
 func truth(what string, v any) bool {

@@ -104,7 +104,8 @@ func (c *compiler) count() {
 	}
 }
 
-var tooLarge = &problem{diagnostics.CodeExprBound, fmt.Sprintf("the expression is too large: over %d parts", maxNodes), ""}
+var tooLarge = &problem{diagnostics.CodeExprBound,
+	fmt.Sprintf("the expression is too large: over %d parts", maxNodes), ""}
 
 // start is where a node begins, in characters. For an operator it is the operator itself.
 func start(n ast.Node) int {

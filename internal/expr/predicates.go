@@ -68,6 +68,14 @@ func (l *loop) count(s *state, items []any) int64 {
 	return n
 }
 
+// some reports whether the predicate is true for an item.
+func some(s *state, l *loop) any { return l.find(s, l.items(s), false, true) >= 0 }
+
+// none reports whether the predicate gives want for no item.
+func none(want bool) func(*state, *loop) any {
+	return func(s *state, l *loop) any { return l.find(s, l.items(s), false, want) < 0 }
+}
+
 func item(backwards bool) func(*state, *loop) any {
 	return func(s *state, l *loop) any {
 		items := l.items(s)

@@ -26,7 +26,8 @@ func (s *Scope) Condition(src Source) (*Program, diagnostics.List) {
 	case e == nil:
 		return nil, list
 	case e.static.kinds&boolean == 0:
-		p := &problem{diagnostics.CodeExprType, fmt.Sprintf("a condition must be a boolean, not %s", e.static.kinds), ""}
+		p := &problem{diagnostics.CodeExprType,
+			fmt.Sprintf("a condition must be a boolean, not %s", e.static.kinds), ""}
 		return nil, diagnostics.List{p.at(src.at(0))}
 	}
 	return &Program{e}, nil
@@ -120,7 +121,8 @@ func (s *Scope) Text(src Source) (*Template, diagnostics.List) {
 	src = src.indexed()
 	pieces, unclosed := split(src.Text)
 	if unclosed >= 0 {
-		p := &problem{diagnostics.CodeExprSyntax, `"${{" is not closed`, "quote this expression; $${{ stands for the characters ${{"}
+		p := &problem{diagnostics.CodeExprSyntax, `"${{" is not closed`,
+			"quote this expression; $${{ stands for the characters ${{"}
 		return nil, diagnostics.List{p.at(src.at(unclosed))}
 	}
 	t := &Template{form: formText}

@@ -3,7 +3,7 @@
 package journal
 
 import (
-	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/resume"
 )
 
@@ -16,28 +16,25 @@ type Settlements map[string]bool
 
 // Settlement is the end of a call that a person gave.
 type Settlement struct {
-	Answer any            // to the pause: {decision, form}; nil in a fork, which has what came of it
-	Error  map[string]any // in a fork: category, code and message; nil: the call succeeded
+	Answer  any              // to the pause: {decision, form}; nil in a fork, which has what came of it
+	Failure *machine.Failure // in a fork; nil: the call succeeded
 }
 
-// Next looks at the next record and its data. It returns nil unless the record says that the call of the step at its
-// path is over.
-func (s Settlements) Next(rec checkpoint.Record, data map[string]any) *Settlement {
-	id, _ := data["pause"].(string)
-	switch rec.Kind {
-	case checkpoint.PauseOpened:
-		if data["reason"] == Indeterminate && data["agent"] == nil {
-			s[id] = true
+// Next looks at the next event. It returns nil unless the event says that the call of the step at its path is over.
+func (s Settlements) Next(e *Event) *Settlement {
+	switch w := e.What.(type) {
+	case PauseOpened:
+		if w.Pause.Reason == Indeterminate && w.Agent == nil {
+			s[w.Pause.ID] = true
 		}
-	case checkpoint.PauseAnswered:
-		answer, _ := data["answer"].(map[string]any)
-		if s[id] && data["next"] == string(resume.Answered) && answer["decision"] != "retry" {
-			return &Settlement{Answer: answer}
+	case PauseAnswered:
+		answer, _ := w.Answer.(map[string]any)
+		if s[w.Pause] && w.Next == resume.Answered && answer["decision"] != "retry" {
+			return &Settlement{Answer: w.Answer}
 		}
-	case "call.ended":
-		if data["settled"] == true {
-			failure, _ := data["error"].(map[string]any)
-			return &Settlement{Error: failure}
+	case CallEnded:
+		if w.Settled {
+			return &Settlement{Failure: w.Failure}
 		}
 	}
 	return nil

@@ -75,7 +75,8 @@ func (c *channel) full() *Failure {
 	if c.Kind != QueueChannel || len(c.values) < QueueCapacity {
 		return nil
 	}
-	return &Failure{Category: "limit", Code: "channel.full", Err: fmt.Errorf("channel %q is full: it holds %d values that nobody has received", c.Name, QueueCapacity)}
+	return &Failure{Category: "limit", Code: "channel.full",
+		Err: fmt.Errorf("channel %q is full: it holds %d values that nobody has received", c.Name, QueueCapacity)}
 }
 
 // put gives a value to those who wait for it, and keeps what is to be kept.
@@ -112,7 +113,8 @@ func (m *Machine) receive(t *Task) {
 		}
 		m.end(t, v, Unknown, nil)
 	case n.OnEmpty.Fail:
-		m.end(t, nil, Unknown, &Failure{Category: "tool", Code: "channel.empty", Err: fmt.Errorf("there is no value in channel %q", c.Name)})
+		m.end(t, nil, Unknown, &Failure{Category: "tool", Code: "channel.empty",
+			Err: fmt.Errorf("there is no value in channel %q", c.Name)})
 	case n.OnEmpty.Set != nil:
 		v, err := n.OnEmpty.Set.Eval(t)
 		if err != nil {
@@ -150,7 +152,8 @@ func (m *Machine) openReceives() (opened bool) {
 // ReceiveTimeout is the failure of a task that has waited for a value for too long.
 func (t *Task) ReceiveTimeout() *Failure {
 	return &Failure{Category: "infra", Code: "channel.timeout",
-		Err: fmt.Errorf("step %q received nothing from channel %q: its timeout is %v", t.Path(), t.channel().Name, t.Node().Timeout)}
+		Err: fmt.Errorf("step %q received nothing from channel %q: its timeout is %v",
+			t.Path(), t.channel().Name, t.Node().Timeout)}
 }
 
 // Receivers returns the tasks that would get a value that comes from outside now. channel is the

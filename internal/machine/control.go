@@ -334,7 +334,8 @@ func (m *Machine) endFork(t *Task) {
 		if len(succeeded) > 0 {
 			text += "; succeeded: " + strings.Join(succeeded, ", ")
 		}
-		m.end(t, nil, Unknown, &Failure{Category: decided.Category, Code: decided.Code, Path: decided.Path, Err: &forkError{text, decided.Err}})
+		m.end(t, nil, Unknown, &Failure{Category: decided.Category, Code: decided.Code, Path: decided.Path,
+			Err: &forkError{text, decided.Err}})
 	case len(cancelled) > 0 || t.frame.cancelled:
 		m.end(t, nil, Unknown, &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled})
 	case fork.Mode == Race: // there is no branch

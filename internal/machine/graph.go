@@ -84,16 +84,18 @@ type Node struct {
 	// Rollback undoes an execution that succeeded; nil: nothing does.
 	Rollback *Rollback
 
-	// Paths and Fixed bound the size of the input, see [expr.Template.Bound]; Paths is -1 when
-	// nothing is known. Bound sets them.
-	Paths, Fixed int
+	bound bound // of the size of the input, see [Node.Bound]
 }
+
+// bound is how large the value of a template can become, see [expr.Template.Bound]; paths is -1 when nothing is
+// known.
+type bound struct{ fixed, paths int }
 
 // Bound finds how large the node's input can become.
 func (n *Node) Bound() {
 	var ok bool
-	if n.Fixed, n.Paths, ok = n.With.Bound(); !ok {
-		n.Paths = -1
+	if n.bound.fixed, n.bound.paths, ok = n.With.Bound(); !ok {
+		n.bound.paths = -1
 	}
 }
 

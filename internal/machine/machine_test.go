@@ -238,3 +238,24 @@ func TestReadyStepsStartByPriorityThenDeclaration(t *testing.T) {
 		t.Errorf("started %v, want %v", got, want)
 	}
 }
+
+// A driver that reads a journal learns after its last record only which waits it will end by itself.
+func TestKeepInARunThatWaits(t *testing.T) {
+	g := &Graph{Nodes: []Node{{ID: "soon", Kind: Wait}}, Succ: make([][]int32, 1), Preds: []int32{0}, Rank: []int32{0},
+		Order: []int32{0}}
+	m := New(g, nil, Options{MaxParallel: 1, MaxItems: 10, MaxTasks: 10, MaxOutput: 100, MaxOutputs: 100})
+	all(m, Open)
+	task := m.Paused()[0]
+	if r := m.Result(); r == nil || r.Status != Waiting {
+		t.Fatalf("result %+v before Keep, want one that waits", r)
+	}
+	m.Keep(task)
+	if r, c := m.Result(), m.Next(); r != nil || c.Op != None {
+		t.Errorf("result %+v and command %+v after Keep, want none", r, c)
+	}
+	m.Answer(task, nil, nil)
+	all(m, Done)
+	if r := m.Result(); r == nil || r.Status != Succeeded {
+		t.Errorf("result %+v after the answer, want success", r)
+	}
+}

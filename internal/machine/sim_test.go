@@ -175,6 +175,7 @@ func (s *sim) open(t *Task) {
 	if s.fate(t).keep {
 		s.m.Keep(t)
 		s.m.Keep(t)
+		s.parked = false
 		return
 	}
 	s.note(entry{kind: opened}, t)

@@ -38,7 +38,8 @@ func Program(t testing.TB, pkg, version, program string) string {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(fresh)
-	install := exec.CommandContext(t.Context(), npm, "install", "--prefix", fresh, "--ignore-scripts", "--no-audit", "--no-fund", pkg+"@"+version)
+	install := exec.CommandContext(t.Context(), npm, "install", "--prefix", fresh, "--ignore-scripts",
+		"--no-audit", "--no-fund", pkg+"@"+version)
 	if out, err := install.CombinedOutput(); err != nil {
 		give("npm install %s@%s: %v\n%s", pkg, version, err, out)
 	}

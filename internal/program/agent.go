@@ -34,7 +34,8 @@ type agentDef struct {
 }
 
 // The names that an agent's until reads beside inputs, consts and run.
-var untilVars = []expr.Var{{Name: "steps_done", Index: 0}, {Name: "text", Index: 1}, {Name: "calls", Index: 2}, {Name: "usage", Index: 3}}
+var untilVars = []expr.Var{{Name: "steps_done", Index: 0}, {Name: "text", Index: 1}, {Name: "calls", Index: 2},
+	{Name: "usage", Index: 3}}
 
 // compileAgent lowers a step that runs an agent.
 func (s *stepCompiler) compileAgent(src *recipe.Step, inner *expr.Scope) {
@@ -253,4 +254,119 @@ func (a *AgentSet) LoopOf(id string, env agentEnv, schema json.RawMessage) (*age
 	l := *first // a delegate of the same definition answers in words
 	l.Schema = schema
 	return &l, nil
+}
+
+func (c *compiler) suggestAgent(r *recipe.Recipe, id string) string {
+	return c.suggest.hint(id, func() []string {
+		ids := make([]string, len(r.Agents))
+		for i, a := range r.Agents {
+			ids[i] = a.ID
+		}
+		return ids
+	})
+}
+
+// declared compiles an agent of a file, once.
+func (c *compiler) declared(r *recipe.Recipe, id string, names expr.Scope) *agentDef {
+	key := agentKey{r, id}
+	if def := c.agents[key]; def != nil {
+		return def
+	}
+	i := slices.IndexFunc(r.Agents, func(a recipe.Agent) bool { return a.ID == id })
+	def := c.agent(r, &r.Agents[i], names)
+	c.agents[key] = def
+	return def
+}
+
+// agent compiles an agent that stands in r. names are the file's inputs and consts.
+func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *agentDef {
+	spec, _ := a.Spec.Decoded().(map[string]any)
+	def := &agentDef{Loop: agentloop.Loop{Name: a.ID, Description: a.Description, Model: a.Model}}
+	l := &def.Loop
+	if l.Model == "" {
+		l.Model = r.Defaults.Model
+	}
+	l.Tools, l.Deny, l.Skills = wordsOf(spec["tools"]), wordsOf(spec["deny"]), wordsOf(spec["skills"])
+	l.MaxSteps, l.ToolConcurrency, l.MaxTokens = whole(spec["max_steps"]), whole(spec["tool_concurrency"]),
+		whole(spec["max_tokens"])
+	l.FailAtLimit, l.ReportIndeterminate = spec["on_limit"] == "fail", spec["on_indeterminate"] == "report"
+	c.overlaps = c.overlaps || l.ToolConcurrency > 1
+	if t, ok := Number(spec["temperature"]); ok {
+		l.Temperature = &t
+	}
+	switch approval := spec["approval"].(type) {
+	case string:
+		l.Approval = map[string]agentloop.Approval{"*": agentloop.Approval(approval)}
+	case map[string]any:
+		l.Approval = map[string]agentloop.Approval{}
+		for tool, word := range approval {
+			text, _ := word.(string)
+			l.Approval[tool] = agentloop.Approval(text)
+		}
+	}
+	switch most := spec["subagents"].(type) {
+	case bool:
+		l.MaxSubagents = -1
+	case map[string]any:
+		l.MaxSubagents = whole(most["max_active"])
+	}
+	if retrieve, ok := spec["retrieve"].(map[string]any); ok {
+		l.TopK = whole(retrieve["top_k"])
+	}
+	for _, d := range a.Delegates() {
+		def.delegates = append(def.delegates, d.Text)
+	}
+	if depth, given := spec["max_delegation_depth"]; given && whole(depth) == 0 { // it delegates to nobody
+		l.MaxSubagents, def.delegates = -1, nil
+	} else {
+		l.MaxDelegationDepth = whole(depth)
+	}
+	def.instructions = expr.Literal(a.Instructions)
+	if f := a.Spec.Field("instructions"); f != nil {
+		def.instructions = c.lower(f.Value, &names)
+	}
+	if f := a.Spec.Field("memory"); f != nil {
+		l.InheritMemory = f.Value.Scalar == "inherit" || f.Value.Field("inherit") != nil &&
+			f.Value.Field("inherit").Value.Scalar == true
+		for key, t := range map[string]**expr.Template{"thread": &def.thread, "resource": &def.resource} {
+			if part := f.Value.Field(key); part != nil {
+				*t = c.lower(part.Value, &names)
+			}
+		}
+	}
+	if f := a.Spec.Field("until"); f != nil {
+		names.Vars = untilVars
+		text, _ := f.Value.Scalar.(string)
+		p, list := names.Condition(source(text, f.Value.Pos, f.Value.Offset, f.Value.Indent))
+		c.list = append(c.list, list...)
+		def.until = p
+	}
+	c.checkDelegates(r, a, def)
+	c.checkNames(a, def)
+	if l.Model == "" && !c.broken {
+		c.errorf(a.Pos, diagnostics.CodeMissingKey, "give model to the agent, or defaults.model for all",
+			"agent %q names no model", a.ID)
+		l.Model = "?" // for the check below, which would say so again
+	}
+	if err := l.Validate(); err != nil && !c.broken {
+		c.errorf(a.Pos, diagnostics.CodeInvalidValue, "", "%v", err)
+	}
+	return def
+}
+
+// checkDelegates reports delegates that are not there, or that would share a tool.
+func (c *compiler) checkDelegates(r *recipe.Recipe, a *recipe.Agent, def *agentDef) {
+	tools := map[string]string{} // the delegate of each
+	for _, d := range a.Delegates() {
+		tool := "delegate_" + delegateName(d.Text)
+		if other, taken := tools[tool]; taken && other != d.Text {
+			c.errorf(d.Pos, diagnostics.CodeDuplicateName, "", "delegates %q and %q would both be the tool %q",
+				other, d.Text, tool)
+		}
+		tools[tool] = d.Text
+		if def.delegates != nil && !slices.ContainsFunc(r.Agents,
+			func(a recipe.Agent) bool { return a.ID == d.Text }) && !c.broken {
+			c.errorf(d.Pos, diagnostics.CodeUnknownName, c.suggestAgent(r, d.Text), "there is no agent %q", d.Text)
+		}
+	}
 }

@@ -1,16 +1,12 @@
 package program
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/machine"
-	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
 )
@@ -65,297 +61,6 @@ func source(text string, pos diagnostics.Position, offset, indent int) expr.Sour
 	return expr.Source{Text: text, Pos: pos, Offset: offset, Indent: indent}
 }
 
-// stepCompiler compiles one step.
-type stepCompiler struct {
-	*compiler
-	*bodySource
-	*compiledStep
-	body *body
-}
-
-func (s *stepCompiler) path() string { return s.prefix + s.src.ID }
-
-func (s *stepCompiler) compile(src *recipe.Step) {
-	s.src = src
-	s.edges = map[int]bool{}
-	s.node = machine.Node{ID: src.ID, Trigger: triggers[src.Trigger], Timeout: src.Timeout}
-	for _, n := range src.Needs {
-		if ref, ok := s.names.Steps[n.Text]; ok {
-			s.edge(ref.Index, false)
-		} else {
-			s.errorf(n.Pos, diagnostics.CodeUnknownName, s.suggestStep(n.Text), "step %q needs %q, which is no step here", src.ID, n.Text)
-		}
-	}
-	s.node.When = s.condition(src.When, &s.names)
-	s.limits(src.Limits)
-	inner := s.names // what the step itself, or each item, sees
-	if f := src.Foreach; f != nil {
-		in, refs := s.template(f.In, &s.names)
-		s.refer(refs)
-		s.node.Foreach = &machine.Foreach{In: in, MaxParallel: f.MaxParallel, MaxItems: f.MaxItems, Collect: f.Collect}
-		if f.In != nil { // else reported when the recipe was read
-			s.node.Foreach.Where = f.In.Pos.String()
-		}
-		inner.Vars = []expr.Var{{Name: f.As.Text, Index: 0}, {Name: "index", Index: 1}}
-	}
-	if set := src.OnError.Set; set != nil {
-		t, refs := s.template(set, &s.names)
-		s.node.OnError.Set = t
-		s.refer(refs)
-	}
-	s.node.OnError.Continue = src.OnError.Continue
-	s.compileUse(src, &inner)
-	s.compileRollback(src, &inner)
-	if s.node.Accept == nil {
-		s.node.Accept = s.accept(src)
-	}
-}
-
-var triggers = map[recipe.Trigger]machine.Trigger{
-	recipe.NoneFailed: machine.NoneFailed, recipe.AllDone: machine.AllDone, recipe.AnySuccess: machine.AnySuccess,
-}
-
-func (s *stepCompiler) suggestStep(name string) string {
-	return s.suggest.hint(name, func() []string {
-		ids := make([]string, 0, len(s.steps))
-		for i := range s.steps {
-			ids = append(ids, s.steps[i].ID)
-		}
-		return ids
-	})
-}
-
-// compileUse lowers what the step does.
-func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
-	switch {
-	case src.Uses.Text == "set":
-		s.node.Kind = machine.Set
-		s.with(src.With, inner)
-	case src.Uses.Text == "fail":
-		s.node.Kind = machine.Fail
-		s.with(src.With, inner)
-	case src.Human != nil:
-		s.compileHuman(src.Human, inner)
-	case src.Wait != nil:
-		s.compileWait(src.Wait, inner)
-	case src.Loop != nil:
-		s.compileLoop(src.Loop, inner)
-	case src.Fork != nil:
-		s.compileFork(src.Fork, inner)
-	case src.Switch != nil:
-		s.compileSwitch(src.Switch, inner)
-	case src.Send != nil:
-		s.compileSend(src.Send, inner)
-	case src.Receive != nil:
-		s.compileReceive(src.Receive, inner)
-	case src.Retrieve != nil:
-		s.compileRetrieve(src, inner)
-	case src.Uses.Text == "recipe":
-		s.compileBody(src.Body, inner)
-	case src.Uses.Text == "agent":
-		s.compileAgent(src, inner)
-	case src.Uses.Text == "model":
-		s.with(src.With, inner)
-		s.compileCall(src, ModelCall, s.modelName(src))
-	case !strings.Contains(src.Uses.Text, "."): // reported when the recipe was read
-		names := *inner
-		names.Secrets = true
-		s.with(src.With, &names)
-	default:
-		names := *inner
-		names.Secrets = true
-		s.with(src.With, &names)
-		s.need(useTool, src.Uses.Text, src.Uses.Pos, s.path()).called = true
-		s.compileCall(src, ToolCall, src.Uses.Text)
-		if key := src.IdempotencyKey; key != nil {
-			t, refs := s.template(key, inner)
-			s.calls[len(s.calls)-1].Key = t
-			s.refer(refs)
-		}
-	}
-}
-
-func (s *stepCompiler) with(v *recipe.Value, names *expr.Scope) {
-	if v == nil {
-		return
-	}
-	t, refs := s.template(v, names)
-	s.node.With = t
-	s.node.Bound()
-	s.refer(refs)
-}
-
-// arguments makes the node's input of parts that are not written as one value.
-func (s *stepCompiler) arguments(kind WaitKind, parts map[string]*expr.Template) {
-	keys := slices.Sorted(maps.Keys(parts))
-	items := make([]*expr.Template, len(keys))
-	for i, key := range keys {
-		items[i] = parts[key]
-	}
-	s.node.Kind, s.node.Adapter = machine.Wait, kind
-	s.node.With = expr.Map(keys, items)
-	s.node.Bound()
-}
-
-// part compiles a value, if it is given, as one of several parts.
-func (s *stepCompiler) part(parts map[string]*expr.Template, key string, v *recipe.Value, names *expr.Scope) {
-	if v != nil {
-		t, refs := s.template(v, names)
-		parts[key] = t
-		s.refer(refs)
-	}
-}
-
-func (s *stepCompiler) compileHuman(h *recipe.Human, names *expr.Scope) {
-	parts := map[string]*expr.Template{}
-	s.part(parts, "prompt", h.Prompt, names)
-	s.part(parts, "show", h.Show, names)
-	if len(h.Decisions) > 0 {
-		list := make([]any, len(h.Decisions))
-		for i, d := range h.Decisions {
-			list[i] = d.Text
-		}
-		parts["decisions"] = expr.Literal(list)
-	}
-	if h.FormJSON != nil {
-		parts["form"] = expr.Literal(h.FormJSON)
-	}
-	if h.Expires > 0 {
-		parts["expires"] = expr.Literal(h.Expires.String())
-	}
-	switch {
-	case h.OnExpire.Reject:
-		parts["on_expire"] = expr.Literal("reject")
-	case h.OnExpire.Set != nil:
-		set := map[string]*expr.Template{}
-		s.part(set, "set", h.OnExpire.Set, names)
-		parts["on_expire"] = expr.Map([]string{"set"}, []*expr.Template{set["set"]})
-	}
-	s.arguments(waitHuman, parts)
-}
-
-func (s *stepCompiler) compileWait(w *recipe.Wait, names *expr.Scope) {
-	parts := map[string]*expr.Template{}
-	s.part(parts, "duration", w.Duration, names)
-	s.part(parts, "at", w.At, names)
-	if w.Event.Text != "" {
-		parts["event"] = expr.Literal(w.Event.Text)
-	}
-	if w.Timeout > 0 {
-		parts["timeout"] = expr.Literal(w.Timeout.String())
-	}
-	s.arguments(WaitTime, parts)
-}
-
-// modelName returns the model that a model step names; "" when an expression will say.
-func (s *stepCompiler) modelName(src *recipe.Step) string {
-	name, pos := s.defaults.Model, src.Uses.Pos
-	if f := src.With.Field("model"); f != nil {
-		v := f.Value
-		text, ok := v.Literal().(string)
-		if !ok || v.HasExpression() {
-			return ""
-		}
-		name, pos = text, v.Pos
-	}
-	if name == "" {
-		s.errorf(pos, diagnostics.CodeMissingKey, "give model in with, or defaults.model for all steps", "step %q names no model", src.ID)
-		return ""
-	}
-	s.need(useModel, name, pos, s.path())
-	return name
-}
-
-func (s *stepCompiler) compileCall(src *recipe.Step, kind CallKind, name string) {
-	call := &Call{Kind: kind, Name: name, Step: s.path(), Pos: src.Uses.Pos, With: src.With}
-	call.Retry = layersOf(src.Retry, s.defaults.Retry[string(kind)])
-	if name != "" {
-		call.Event = CallData(kind, name)
-	}
-	if s.node.With != nil {
-		call.Secrets = s.node.With.HasSecrets()
-	}
-	if o := src.Output; o != nil {
-		call.MaxBytes = o.MaxBytes
-		if o.SchemaJSON != nil {
-			call.AnswerJSON, _ = value.JSON(o.SchemaJSON)
-			call.Answer = s.schema(o)
-		}
-	}
-	if s.node.Timeout == 0 {
-		s.node.Timeout = s.defaults.Timeout
-	}
-	s.node.Kind, s.node.Adapter = machine.Call, call
-	s.calls = append(s.calls, call)
-}
-
-// compileRollback lowers how the step is undone. What that reads has ended by then: it draws no edges.
-func (s *stepCompiler) compileRollback(src *recipe.Step, inner *expr.Scope) {
-	r := src.Rollback
-	if r == nil || r.Uses.Text == "" {
-		return // the latter was reported when the recipe was read
-	}
-	c := &Call{Kind: ToolCall, Name: r.Uses.Text, Step: s.path(), Pos: r.Uses.Pos, With: r.With, Event: CallData(ToolCall, r.Uses.Text)}
-	c.Retry = layersOf(src.Retry, s.defaults.Retry[string(ToolCall)])
-	s.node.Rollback = &machine.Rollback{Timeout: cmp.Or(src.Timeout, s.defaults.Timeout, rollbackTime), Adapter: c}
-	if r.With != nil {
-		names := *inner
-		names.Secrets = true
-		t, refs := s.template(r.With, &names)
-		s.node.Rollback.With, c.Secrets = t, t.HasSecrets()
-		for _, ref := range refs {
-			if ref.Kind == expr.RefSecret {
-				s.need(useSecret, ref.Name, ref.Pos, s.path())
-			}
-		}
-	}
-	s.need(useTool, r.Uses.Text, r.Uses.Pos, s.path()).called = true
-	s.calls = append(s.calls, c)
-}
-
-func (s *stepCompiler) schema(o *recipe.Output) *schema.Schema {
-	compiled, err := schema.CompileValue(o.SchemaJSON)
-	if err != nil && !s.broken {
-		s.errorf(o.Pos, diagnostics.CodeBadSchema, "", "output.schema of step %q: %v", s.src.ID, err)
-	}
-	return compiled
-}
-
-// accept makes the check of a step's output; nil when nothing is asked.
-func (s *stepCompiler) accept(src *recipe.Step) func(any) error {
-	o := src.Output
-	if o == nil || s.node.Kind == machine.Call {
-		return nil
-	}
-	var want *schema.Schema
-	if o.SchemaJSON != nil {
-		if want = s.schema(o); want == nil {
-			return nil
-		}
-	}
-	return func(v any) error { return CheckOutput(v, want, o.MaxBytes, o.Pos) }
-}
-
-// CheckOutput reports an output that does not match its schema or is too large. want may be nil
-// and maxBytes 0: then that check is left out.
-func CheckOutput(v any, want *schema.Schema, maxBytes int, where diagnostics.Position) error {
-	if maxBytes > 0 {
-		text, err := value.JSON(v)
-		if err != nil {
-			return fmt.Errorf("%s: the output is not JSON: %w", where, err)
-		}
-		if len(text) > maxBytes {
-			return fmt.Errorf("%s: the output has %d bytes, output.max_bytes is %d", where, len(text), maxBytes)
-		}
-	}
-	if want != nil {
-		if problems := want.Check(v); problems != nil {
-			return fmt.Errorf("%s: the output does not match output.schema: %s", where, schema.Describe(problems))
-		}
-	}
-	return nil
-}
-
 // compileBody lowers a step that owns a body.
 func (s *stepCompiler) compileBody(src *recipe.Body, inner *expr.Scope) {
 	s.node.Kind = machine.Sub
@@ -370,14 +75,16 @@ func (s *stepCompiler) bodyOf(src *recipe.Body, inner *expr.Scope, label string)
 	case src == nil: // reported when the recipe was read
 	case src.Ref.Text != "" && src.Recipe == nil:
 		if !s.broken {
-			s.errorf(src.Ref.Pos, diagnostics.CodeFile, "read the recipe with recipe.Load", "sub-recipe %q was not loaded", src.Ref.Text)
+			s.errorf(src.Ref.Pos, diagnostics.CodeFile, "read the recipe with recipe.Load",
+				"sub-recipe %q was not loaded", src.Ref.Text)
 		}
 	case src.Ref.Text != "":
 		return s.fileBody(src, inner, label)
 	default:
 		names := expr.Scope{Inputs: s.names.Inputs, Consts: s.names.Consts, Outer: inner}
 		b := s.compiler.body(bodySource{
-			steps: src.Steps, output: src.Output, defaults: s.defaults, names: names, channels: s.channels, recipe: s.recipe, prefix: s.path() + label + "/",
+			steps: src.Steps, output: src.Output, defaults: s.defaults, names: names,
+			channels: s.channels, recipe: s.recipe, prefix: s.path() + label + "/",
 		})
 		b.graph.Consts = s.names.Consts
 		s.sub, s.count = append(s.sub, b.steps...), s.count+b.count
@@ -414,7 +121,8 @@ func (s *stepCompiler) fileBody(src *recipe.Body, inner *expr.Scope, label strin
 	return machine.Body{Graph: sub.graph, Given: given, Inputs: func(given any) (map[string]any, error) {
 		inputs, ok := given.(map[string]any)
 		if !ok && given != nil {
-			return nil, fmt.Errorf("%s: inputs of sub-recipe %q must be a map, not %s", where, src.Ref.Text, value.TypeName(given))
+			return nil, fmt.Errorf("%s: inputs of sub-recipe %q must be a map, not %s",
+				where, src.Ref.Text, value.TypeName(given))
 		}
 		checked, err := sub.inputs.Check(inputs)
 		if err != nil {
@@ -422,52 +130,6 @@ func (s *stepCompiler) fileBody(src *recipe.Body, inner *expr.Scope, label strin
 		}
 		return checked, nil
 	}}
-}
-
-// edge makes the step wait for another one; data says that it also reads it.
-func (s *stepCompiler) edge(to int, data bool) { s.edges[to] = s.edges[to] || data }
-
-// refer takes note of what the step's expressions refer to.
-func (s *stepCompiler) refer(refs []expr.Ref) {
-	s.body.addOuter(refs)
-	for _, r := range refs {
-		switch {
-		case r.Kind == expr.RefSecret:
-			s.need(useSecret, r.Name, r.Pos, s.path())
-		case r.Kind == expr.RefStep && r.Step.Up == 0:
-			s.edge(r.Step.Index, true)
-			s.reads = append(s.reads, r)
-		}
-	}
-}
-
-// skip says how a step may be skipped.
-type skip struct {
-	byCondition bool // its when is false
-	upstream    bool // what it needs was skipped, so that its trigger cannot hold
-}
-
-// findSkips works out which steps may be skipped in a run that goes well.
-func findSkips(g *machine.Graph, steps []compiledStep) []skip {
-	skips := make([]skip, len(steps))
-	for _, i := range g.Order {
-		s := &steps[i]
-		skips[i].byCondition = s.src.When.Text != ""
-		needed, skippable := 0, 0
-		for from := range s.edges {
-			needed++
-			if from := skips[from]; from.upstream || from.byCondition && s.node.Trigger != machine.NoneFailed {
-				skippable++
-			}
-		}
-		switch s.node.Trigger {
-		case machine.AllSuccess, machine.NoneFailed:
-			skips[i].upstream = skippable > 0
-		case machine.AnySuccess:
-			skips[i].upstream = needed > 0 && skippable == needed
-		}
-	}
-	return skips
 }
 
 // sortedEdges returns the steps that s waits for, in declaration order.
@@ -478,4 +140,82 @@ func (s *compiledStep) sortedEdges() []int {
 	}
 	slices.Sort(list)
 	return list
+}
+
+func (c *compiler) body(src bodySource) body {
+	index := make(map[string]expr.StepRef, len(src.steps))
+	for i := range src.steps {
+		index[src.steps[i].ID] = expr.StepRef{Index: i}
+	}
+	src.names.Steps = index
+
+	b := body{graph: &machine.Graph{}}
+	steps := make([]compiledStep, len(src.steps))
+	for i := range src.steps {
+		s := &stepCompiler{compiler: c, bodySource: &src, compiledStep: &steps[i], body: &b}
+		s.compile(&src.steps[i])
+		b.count += 1 + steps[i].count
+		c.full = c.full || b.count > MaxSteps
+	}
+	c.order(b.graph, steps)
+	for _, n := range b.graph.Order {
+		b.steps = append(b.steps, planStep(&steps[n], steps, src.prefix))
+	}
+	skips := findSkips(b.graph, steps)
+	for i := range steps {
+		reader := steps[i].node.Trigger
+		if reader == machine.AnySuccess && len(steps[i].edges) == 1 {
+			reader = machine.AllSuccess // any of one is all
+		}
+		c.warnSkipped(steps, skips, steps[i].reads, reader)
+	}
+	if src.output != nil {
+		t, refs := c.template(src.output, &src.names)
+		b.graph.Output = t
+		b.addOuter(refs)
+		c.warnSkipped(steps, skips, refs, machine.AllDone) // it is read however the steps end
+	}
+	return b
+}
+
+// template lowers a value as written. The references are those of all its expressions.
+func (c *compiler) template(v *recipe.Value, names *expr.Scope) (*expr.Template, []expr.Ref) {
+	t := c.lower(v, names)
+	return t, t.Refs()
+}
+
+func (c *compiler) lower(v *recipe.Value, names *expr.Scope) *expr.Template {
+	switch {
+	case v == nil:
+		return expr.Literal(nil)
+	case v.IsList:
+		elems := make([]*expr.Template, len(v.List))
+		for i, e := range v.List {
+			elems[i] = c.lower(e, names)
+		}
+		return expr.List(elems)
+	case v.IsMap:
+		keys, elems := make([]string, len(v.Map)), make([]*expr.Template, len(v.Map))
+		for i, f := range v.Map {
+			keys[i], elems[i] = f.Key, c.lower(f.Value, names)
+		}
+		return expr.Map(keys, elems)
+	}
+	text, ok := v.Scalar.(string)
+	if !ok || c.folded > maxFolded {
+		return expr.Literal(v.Scalar)
+	}
+	t, list := names.Text(source(text, v.Pos, v.Offset, v.Indent))
+	c.list = append(c.list, list...)
+	if t == nil {
+		return expr.Literal(nil)
+	}
+	if t.IsLiteral() && v.HasExpression() {
+		size, _ := value.Size(t.Literal(), maxFolded) // of consts, which are JSON
+		if c.folded += size; c.folded > maxFolded {
+			c.errorf(v.Pos, diagnostics.CodeTooLarge, "", "expressions repeat constants of more than %d MiB",
+				maxFolded>>20)
+		}
+	}
+	return t
 }

@@ -6,7 +6,9 @@ import (
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/expr"
+	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/schema"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
@@ -62,4 +64,90 @@ func CallData(kind CallKind, name string) trace.Data {
 // ConfigError is an error of the category config: a *runtime.Error.
 func ConfigError(code diagnostics.Code, format string, args ...any) error {
 	return &runtime.Error{Category: runtime.CategoryConfig, Code: string(code), Err: fmt.Errorf(format, args...)}
+}
+
+// modelName returns the model that a model step names; "" when an expression will say.
+func (s *stepCompiler) modelName(src *recipe.Step) string {
+	name, pos := s.defaults.Model, src.Uses.Pos
+	if f := src.With.Field("model"); f != nil {
+		v := f.Value
+		text, ok := v.Literal().(string)
+		if !ok || v.HasExpression() {
+			return ""
+		}
+		name, pos = text, v.Pos
+	}
+	if name == "" {
+		s.errorf(pos, diagnostics.CodeMissingKey, "give model in with, or defaults.model for all steps",
+			"step %q names no model", src.ID)
+		return ""
+	}
+	s.need(useModel, name, pos, s.path())
+	return name
+}
+
+func (s *stepCompiler) compileCall(src *recipe.Step, kind CallKind, name string) {
+	call := &Call{Kind: kind, Name: name, Step: s.path(), Pos: src.Uses.Pos, With: src.With}
+	call.Retry = layersOf(src.Retry, s.defaults.Retry[string(kind)])
+	if name != "" {
+		call.Event = CallData(kind, name)
+	}
+	if s.node.With != nil {
+		call.Secrets = s.node.With.HasSecrets()
+	}
+	if o := src.Output; o != nil {
+		call.MaxBytes = o.MaxBytes
+		if o.SchemaJSON != nil {
+			call.AnswerJSON, _ = value.JSON(o.SchemaJSON)
+			call.Answer = s.schema(o)
+		}
+	}
+	if s.node.Timeout == 0 {
+		s.node.Timeout = s.defaults.Timeout
+	}
+	s.node.Kind, s.node.Adapter = machine.Call, call
+	s.calls = append(s.calls, call)
+}
+
+func (s *stepCompiler) schema(o *recipe.Output) *schema.Schema {
+	compiled, err := schema.CompileValue(o.SchemaJSON)
+	if err != nil && !s.broken {
+		s.errorf(o.Pos, diagnostics.CodeBadSchema, "", "output.schema of step %q: %v", s.src.ID, err)
+	}
+	return compiled
+}
+
+// accept makes the check of a step's output; nil when nothing is asked.
+func (s *stepCompiler) accept(src *recipe.Step) func(any) error {
+	o := src.Output
+	if o == nil || s.node.Kind == machine.Call {
+		return nil
+	}
+	var want *schema.Schema
+	if o.SchemaJSON != nil {
+		if want = s.schema(o); want == nil {
+			return nil
+		}
+	}
+	return func(v any) error { return CheckOutput(v, want, o.MaxBytes, o.Pos) }
+}
+
+// CheckOutput reports an output that does not match its schema or is too large. want may be nil
+// and maxBytes 0: then that check is left out.
+func CheckOutput(v any, want *schema.Schema, maxBytes int, where diagnostics.Position) error {
+	if maxBytes > 0 {
+		text, err := value.JSON(v)
+		if err != nil {
+			return fmt.Errorf("%s: the output is not JSON: %w", where, err)
+		}
+		if len(text) > maxBytes {
+			return fmt.Errorf("%s: the output has %d bytes, output.max_bytes is %d", where, len(text), maxBytes)
+		}
+	}
+	if want != nil {
+		if problems := want.Check(v); problems != nil {
+			return fmt.Errorf("%s: the output does not match output.schema: %s", where, schema.Describe(problems))
+		}
+	}
+	return nil
 }

@@ -9,7 +9,8 @@ import (
 )
 
 // channelTypes are the kinds of channels by the words of recipes.
-var channelTypes = map[string]machine.ChannelKind{"value": machine.ValueChannel, "queue": machine.QueueChannel, "topic": machine.TopicChannel}
+var channelTypes = map[string]machine.ChannelKind{"value": machine.ValueChannel, "queue": machine.QueueChannel,
+	"topic": machine.TopicChannel}
 
 func channelsOf(r *recipe.Recipe) []machine.Channel {
 	var list []machine.Channel

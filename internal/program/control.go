@@ -13,7 +13,8 @@ import (
 func withLoop(names *expr.Scope, more ...expr.Var) *expr.Scope {
 	out := *names
 	out.Vars = slices.Concat(names.Vars, []expr.Var{
-		{Name: "iteration", Index: machine.VarIteration}, {Name: "last", Index: machine.VarLast}, {Name: "history", Index: machine.VarHistory},
+		{Name: "iteration", Index: machine.VarIteration}, {Name: "last", Index: machine.VarLast}, {Name: "history",
+			Index: machine.VarHistory},
 	}, more)
 	return &out
 }
@@ -23,7 +24,8 @@ func (s *stepCompiler) compileLoop(src *recipe.Loop, inner *expr.Scope) {
 	s.node.Kind = machine.Again
 	s.node.Loop = &machine.Loop{
 		Body: s.bodyOf(src.Body, names, ""), Max: src.MaxIterations, Continue: src.Continue, FailAt: src.FailAtLimit,
-		Until: s.condition(src.Until, withLoop(inner, expr.Var{Name: "elapsed", Index: machine.VarElapsed}, expr.Var{Name: "cost", Index: machine.VarCost})),
+		Until: s.condition(src.Until, withLoop(inner, expr.Var{Name: "elapsed", Index: machine.VarElapsed},
+			expr.Var{Name: "cost", Index: machine.VarCost})),
 	}
 	if src.Next != nil {
 		t, refs := s.template(src.Next, names)
@@ -39,7 +41,8 @@ func (s *stepCompiler) compileFork(src *recipe.Fork, inner *expr.Scope) {
 	inner = s.withHints(inner, "branch")
 	for i := range src.Branches {
 		b := &src.Branches[i]
-		s.node.Fork.Branches = append(s.node.Fork.Branches, machine.Branch{Name: b.Name, Body: s.bodyOf(b.Body, inner, "/"+b.Name)})
+		s.node.Fork.Branches = append(s.node.Fork.Branches,
+			machine.Branch{Name: b.Name, Body: s.bodyOf(b.Body, inner, "/"+b.Name)})
 	}
 }
 
@@ -48,10 +51,12 @@ func (s *stepCompiler) compileSwitch(src *recipe.Switch, inner *expr.Scope) {
 	inner = s.withHints(inner, "case")
 	for i := range src.Cases {
 		c := &src.Cases[i]
-		s.node.Cases = append(s.node.Cases, machine.Branch{Name: c.Name.Text, When: s.condition(c.When, inner), Body: s.bodyOf(c.Body, inner, "/"+c.Name.Text)})
+		s.node.Cases = append(s.node.Cases, machine.Branch{Name: c.Name.Text, When: s.condition(c.When, inner),
+			Body: s.bodyOf(c.Body, inner, "/"+c.Name.Text)})
 	}
 	if src.Default != nil {
-		s.node.Cases = append(s.node.Cases, machine.Branch{Name: "default", Body: s.bodyOf(src.Default, inner, "/default")})
+		s.node.Cases = append(s.node.Cases, machine.Branch{Name: "default",
+			Body: s.bodyOf(src.Default, inner, "/default")})
 	}
 }
 
@@ -62,7 +67,8 @@ func (s *stepCompiler) withHints(names *expr.Scope, what string) *expr.Scope {
 	for name, b := range s.src.Bodies() {
 		for i := range b.Steps {
 			if id := "steps." + b.Steps[i].ID; out.Hints[id] == "" {
-				out.Hints[id] = fmt.Sprintf("it is a step of %s %s: one %[1]s does not see the steps of another", what, name)
+				out.Hints[id] = fmt.Sprintf("it is a step of %s %s: one %[1]s does not see the steps of another",
+					what, name)
 			}
 		}
 	}

@@ -52,7 +52,8 @@ func (in *InputSet) Faults(given map[string]any, suggest *Suggester, checkValue 
 			list = append(list, fault{d.Name, fmt.Sprintf("input %q is missing", d.Name), ""})
 		case ok && d.schema != nil && checkValue(d.Name):
 			if problems := d.schema.Check(v); problems != nil {
-				list = append(list, fault{d.Name, fmt.Sprintf("input %q does not match its schema: %s", d.Name, schema.Describe(problems)), ""})
+				list = append(list, fault{d.Name,
+					fmt.Sprintf("input %q does not match its schema: %s", d.Name, schema.Describe(problems)), ""})
 			}
 		}
 	}
@@ -102,4 +103,17 @@ func (in *InputSet) checkWritten(v *recipe.Value, ref recipe.Name, suggest *Sugg
 		})
 	}
 	return list
+}
+
+func (c *compiler) compileInputs(declared []recipe.Input) *InputSet {
+	in := &InputSet{ByName: make(map[string]int, len(declared))}
+	for i, d := range declared {
+		compiled, err := schema.CompileValue(d.SchemaJSON)
+		if err != nil && !c.broken { // else reported when the recipe was read
+			c.errorf(d.Pos, diagnostics.CodeBadSchema, "", "schema of input %q: %v", d.Name, err)
+		}
+		in.List = append(in.List, input{d, compiled})
+		in.ByName[d.Name] = i
+	}
+	return in
 }

@@ -1,6 +1,38 @@
 package program
 
-import "time"
+import (
+	"cmp"
+	"time"
+
+	"github.com/braise-run/braise/internal/expr"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/recipe"
+)
 
 // rollbackTime is how long a rollback may take where neither the step nor defaults gives a timeout.
 const rollbackTime = time.Minute
+
+// compileRollback lowers how the step is undone. What that reads has ended by then: it draws no edges.
+func (s *stepCompiler) compileRollback(src *recipe.Step, inner *expr.Scope) {
+	r := src.Rollback
+	if r == nil || r.Uses.Text == "" {
+		return // the latter was reported when the recipe was read
+	}
+	c := &Call{Kind: ToolCall, Name: r.Uses.Text, Step: s.path(), Pos: r.Uses.Pos, With: r.With,
+		Event: CallData(ToolCall, r.Uses.Text)}
+	c.Retry = layersOf(src.Retry, s.defaults.Retry[string(ToolCall)])
+	s.node.Rollback = &machine.Rollback{Timeout: cmp.Or(src.Timeout, s.defaults.Timeout, rollbackTime), Adapter: c}
+	if r.With != nil {
+		names := *inner
+		names.Secrets = true
+		t, refs := s.template(r.With, &names)
+		s.node.Rollback.With, c.Secrets = t, t.HasSecrets()
+		for _, ref := range refs {
+			if ref.Kind == expr.RefSecret {
+				s.need(useSecret, ref.Name, ref.Pos, s.path())
+			}
+		}
+	}
+	s.need(useTool, r.Uses.Text, r.Uses.Pos, s.path()).called = true
+	s.calls = append(s.calls, c)
+}

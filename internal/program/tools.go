@@ -21,7 +21,8 @@ func Missing(u Use, what string, code diagnostics.Code, offered []string) diagno
 		Hint:    diagnostics.DidYouMean(u.Name, offered), Position: u.Pos, Step: u.Step,
 	}
 	if u.Required {
-		d.Kind, d.Message = diagnostics.KindRequirement, fmt.Sprintf("%s %q is not there; the recipe requires it", what, u.Name)
+		d.Kind, d.Message = diagnostics.KindRequirement,
+			fmt.Sprintf("%s %q is not there; the recipe requires it", what, u.Name)
 	}
 	return d
 }
@@ -70,8 +71,9 @@ func (p *Program) FindInTools(specs []runtime.ToolSpec, agents []string) diagnos
 				}
 				list = append(list, diagnostics.Diagnostic{
 					Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeArguments,
-					Message: fmt.Sprintf("arguments of %q: %s", call.Name, schema.Describe([]schema.Problem{problem})),
-					Hint:    cmp.Or(hint, "braise kinds "+call.Name+" lists its arguments"), Position: pos, Step: call.Step,
+					Message:  fmt.Sprintf("arguments of %q: %s", call.Name, schema.Describe([]schema.Problem{problem})),
+					Hint:     cmp.Or(hint, "braise kinds "+call.Name+" lists its arguments"),
+					Position: pos, Step: call.Step,
 				})
 			}
 		}
@@ -88,7 +90,9 @@ func argumentsAsWritten(v *recipe.Value) any {
 
 // locate finds the place that a problem of literal arguments is about. It is not known when an
 // expression will give the value there, a part of it, or what holds it.
-func locate(v *recipe.Value, problem schema.Problem, whole diagnostics.Position) (pos diagnostics.Position, known bool) {
+func locate(
+	v *recipe.Value, problem schema.Problem, whole diagnostics.Position,
+) (pos diagnostics.Position, known bool) {
 	if v == nil {
 		return whole, true
 	}

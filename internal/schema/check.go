@@ -174,7 +174,8 @@ func (p propertyNames) Validate(ctx *jsonschema.ValidatorContext, v any) {
 	object, _ := v.(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if err := ctx.Validate(p.names, name, []string{name}); err != nil {
-			ctx.AddErrors([]*jsonschema.ValidationError{err.(*jsonschema.ValidationError)}, &kind.PropertyNames{Property: name})
+			ctx.AddErrors([]*jsonschema.ValidationError{err.(*jsonschema.ValidationError)},
+				&kind.PropertyNames{Property: name})
 		}
 	}
 }

@@ -29,7 +29,8 @@ func Coerce(s map[string]any, text string) (any, error) {
 		}
 		return text, nil
 	}
-	if v, err := value.Decode([]byte(text)); err == nil && slices.ContainsFunc(types, func(t string) bool { return hasType(v, t) }) {
+	v, err := value.Decode([]byte(text))
+	if err == nil && slices.ContainsFunc(types, func(t string) bool { return hasType(v, t) }) {
 		return value.DecodeStrict([]byte(text)) // its members once each
 	}
 	names := make([]string, len(types))

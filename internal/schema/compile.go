@@ -186,7 +186,8 @@ func (sv *survey) check() error {
 }
 
 func outside(ref reference) error {
-	return &Error{ref.path, fmt.Sprintf("%q is outside the schema: a $ref works inside it only, %q say", ref.target, "#/$defs/name")}
+	return &Error{ref.path, fmt.Sprintf("%q is outside the schema: a $ref works inside it only, %q say",
+		ref.target, "#/$defs/name")}
 }
 
 func missing(ref reference) error {

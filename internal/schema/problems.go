@@ -83,7 +83,8 @@ func (r reader) read(err *jsonschema.ValidationError) []finding {
 		if len(k.Subschemas) == 0 {
 			return r.alternatives(path, err.Causes)
 		}
-		return say("fits forms %d and %d of the schema's oneOf, must fit exactly one", k.Subschemas[0]+1, k.Subschemas[1]+1)
+		return say("fits forms %d and %d of the schema's oneOf, must fit exactly one",
+			k.Subschemas[0]+1, k.Subschemas[1]+1)
 	case *kind.Type:
 		return []finding{r.wrongType(path, k.Want)}
 	case *kind.Enum:
@@ -146,9 +147,11 @@ func sentence(k jsonschema.ErrorKind) string {
 	case *kind.Contains:
 		return "has no item that fits the schema's contains"
 	case *kind.MinContains:
-		return fmt.Sprintf("must have at least %s fitting the schema's contains, not %d", plural(k.Want, "item"), len(k.Got))
+		return fmt.Sprintf("must have at least %s fitting the schema's contains, not %d",
+			plural(k.Want, "item"), len(k.Got))
 	case *kind.MaxContains:
-		return fmt.Sprintf("must have at most %s fitting the schema's contains, not %d", plural(k.Want, "item"), len(k.Got))
+		return fmt.Sprintf("must have at most %s fitting the schema's contains, not %d",
+			plural(k.Want, "item"), len(k.Got))
 	case *kind.MinProperties:
 		return fmt.Sprintf("must have at least %s, not %d", plural(k.Want, "member"), k.Got)
 	case *kind.MaxProperties:
@@ -191,7 +194,8 @@ func (r reader) properties(location string) []string {
 func beside(path, name string, missing []string) []finding {
 	var out []finding
 	for _, m := range missing {
-		out = append(out, finding{Problem: Problem{Path: value.Pointer(path, m), Message: fmt.Sprintf("is required beside %q", name)}})
+		problem := Problem{Path: value.Pointer(path, m), Message: fmt.Sprintf("is required beside %q", name)}
+		out = append(out, finding{Problem: problem})
 	}
 	return out
 }
@@ -207,7 +211,8 @@ func (r reader) wrongType(path string, types []string) finding {
 	if f, ok := got.(float64); ok && slices.Contains(types, "integer") {
 		what = strconv.FormatFloat(f, 'g', -1, 64)
 	}
-	return finding{Problem: Problem{Path: path, Message: fmt.Sprintf("must be %s, not %s", oneOf(names), what)}, types: types}
+	problem := Problem{Path: path, Message: fmt.Sprintf("must be %s, not %s", oneOf(names), what)}
+	return finding{Problem: problem, types: types}
 }
 
 var typeNames = map[string]string{

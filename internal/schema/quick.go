@@ -30,7 +30,8 @@ func (c *checker) quick(s *jsonschema.Schema, v any) bool {
 	case nil, bool:
 		return true
 	case int64:
-		return above(v, s.Minimum, 0) && above(v, s.ExclusiveMinimum, 1) && below(v, s.Maximum, 0) && below(v, s.ExclusiveMaximum, 1)
+		return above(v, s.Minimum, 0) && above(v, s.ExclusiveMinimum, 1) &&
+			below(v, s.Maximum, 0) && below(v, s.ExclusiveMaximum, 1)
 	case float64:
 		return s.Minimum == nil && s.ExclusiveMinimum == nil && s.Maximum == nil && s.ExclusiveMaximum == nil
 	case string:
@@ -92,7 +93,8 @@ func isPlain(s *jsonschema.Schema) bool {
 		s.Not == nil && s.AllOf == nil && s.AnyOf == nil && s.OneOf == nil && s.If == nil &&
 		s.PropertyNames == nil && s.PatternProperties == nil && s.UnevaluatedProperties == nil &&
 		s.Dependencies == nil && s.DependentRequired == nil && s.DependentSchemas == nil &&
-		s.Items == nil && s.AdditionalItems == nil && s.UnevaluatedItems == nil && s.Contains == nil && !s.UniqueItems &&
+		s.Items == nil && s.AdditionalItems == nil && s.UnevaluatedItems == nil && s.Contains == nil &&
+		!s.UniqueItems &&
 		s.MultipleOf == nil && (s.Enum == nil || len(s.Enum.Values) <= 64) &&
 		(s.Ref == nil || s.DraftVersion >= 2019) // before, $ref made its siblings void
 }
@@ -145,10 +147,12 @@ func within(n int, least, most *int) bool {
 
 // above reports whether v is at least bound+more; false where that takes fractions or big numbers.
 func above(v int64, bound *big.Rat, more int64) bool {
-	return bound == nil || bound.IsInt() && bound.Num().IsInt64() && v > math.MinInt64+more && v-more >= bound.Num().Int64()
+	return bound == nil || bound.IsInt() && bound.Num().IsInt64() &&
+		v > math.MinInt64+more && v-more >= bound.Num().Int64()
 }
 
 // below reports whether v is at most bound-less; false where that takes fractions or big numbers.
 func below(v int64, bound *big.Rat, less int64) bool {
-	return bound == nil || bound.IsInt() && bound.Num().IsInt64() && v < math.MaxInt64-less && v+less <= bound.Num().Int64()
+	return bound == nil || bound.IsInt() && bound.Num().IsInt64() &&
+		v < math.MaxInt64-less && v+less <= bound.Num().Int64()
 }

@@ -45,7 +45,8 @@ func (c *converter) document() *Node {
 		c.syntaxError(err)
 	default:
 		c.cursor.seek(second.Line, second.Column)
-		c.Errorf(c.cursor.position(), diagnostics.CodeYAMLFeature, "put it into a file of its own", "a second document is not allowed")
+		c.Errorf(c.cursor.position(), diagnostics.CodeYAMLFeature, "put it into a file of its own",
+			"a second document is not allowed")
 	}
 	return root
 }
@@ -78,7 +79,8 @@ func (c *converter) node(y *yaml.Node, key string, depth int) *Node {
 		return n
 	}
 	if y.Anchor != "" {
-		c.Errorf(n.Pos, diagnostics.CodeYAMLFeature, "write the value out where it is needed", "anchors are not allowed: %q", "&"+y.Anchor)
+		c.Errorf(n.Pos, diagnostics.CodeYAMLFeature, "write the value out where it is needed",
+			"anchors are not allowed: %q", "&"+y.Anchor)
 	}
 	// A bare "!" leaves no trace in the node, only in the text.
 	tagged := y.Style&yaml.TaggedStyle != 0 || bytes.HasPrefix(rest, []byte("!"))
@@ -162,9 +164,11 @@ func (c *converter) key(y *yaml.Node) (string, diagnostics.Position, bool) {
 	c.cursor.seek(y.Line, y.Column)
 	pos := c.cursor.position()
 	rest := c.cursor.rest()
-	if y.Kind != yaml.ScalarNode || y.Anchor != "" || y.Style&yaml.TaggedStyle != 0 || bytes.HasPrefix(rest, []byte("!")) {
+	if y.Kind != yaml.ScalarNode || y.Anchor != "" || y.Style&yaml.TaggedStyle != 0 ||
+		bytes.HasPrefix(rest, []byte("!")) {
 		if !c.Full() {
-			c.Errorf(pos, diagnostics.CodeYAMLFeature, hintFor(c.text, pos.Line), "a key must be a string without anchors, aliases and tags")
+			c.Errorf(pos, diagnostics.CodeYAMLFeature, hintFor(c.text, pos.Line),
+				"a key must be a string without anchors, aliases and tags")
 		}
 		return "", pos, false
 	}
@@ -176,7 +180,8 @@ func (c *converter) key(y *yaml.Node) (string, diagnostics.Position, bool) {
 		return "", pos, false
 	}
 	if kind, _ := resolve(y.Value); kind != String {
-		c.Errorf(pos, diagnostics.CodeWrongType, fmt.Sprintf("quote it: %q", y.Value), "a key must be a string: %q", y.Value)
+		c.Errorf(pos, diagnostics.CodeWrongType, fmt.Sprintf("quote it: %q", y.Value),
+			"a key must be a string: %q", y.Value)
 		return "", pos, false
 	}
 	return y.Value, pos, true
@@ -194,7 +199,8 @@ func (c *converter) scalar(n *Node, y *yaml.Node) {
 		}
 		n.Kind, n.Value = resolve(y.Value)
 		if n.Kind == Invalid {
-			c.Errorf(n.Pos, diagnostics.CodeInvalidValue, "quote it if it is meant as text", "%s is not a number that JSON can hold", y.Value)
+			c.Errorf(n.Pos, diagnostics.CodeInvalidValue, "quote it if it is meant as text",
+				"%s is not a number that JSON can hold", y.Value)
 		}
 		return
 	case yaml.DoubleQuotedStyle, yaml.SingleQuotedStyle:

@@ -43,7 +43,8 @@ func Format(filename string, data []byte, layout func(path []string) Layout) ([]
 	if at := bytes.IndexAny(text, "\u0085\u2028\u2029"); at >= 0 {
 		c := newCursor(filename, text)
 		c.seekByte(at)
-		r.Errorf(c.position(), diagnostics.CodeSyntax, "write it as an escape in double quotes", "an invisible line break")
+		r.Errorf(c.position(), diagnostics.CodeSyntax, "write it as an escape in double quotes",
+			"an invisible line break")
 		return nil, r.Diagnostics
 	}
 	// 3. What stands between them: comments and blank lines.

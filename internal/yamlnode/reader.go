@@ -31,7 +31,9 @@ func (r *Reader) Warnf(pos diagnostics.Position, code diagnostics.Code, hint, fo
 	r.add(diagnostics.Warn, pos, code, hint, format, args)
 }
 
-func (r *Reader) add(level diagnostics.Level, pos diagnostics.Position, code diagnostics.Code, hint, format string, args []any) {
+func (r *Reader) add(
+	level diagnostics.Level, pos diagnostics.Position, code diagnostics.Code, hint, format string, args []any,
+) {
 	switch {
 	case r.Full():
 		return
@@ -74,7 +76,8 @@ func keyHint(key string, known []string, synonyms map[string]string) string {
 		}
 		return fmt.Sprintf("did you mean %q?", hint)
 	}
-	return diagnostics.DidYouMean(key, slices.DeleteFunc(slices.Clone(known), func(k string) bool { return k == "x-*" }))
+	names := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return k == "x-*" })
+	return diagnostics.DidYouMean(key, names)
 }
 
 // Require reports every one of the keys that is not in the mapping n, whose fields are given.
@@ -169,7 +172,8 @@ func (r *Reader) Amount(n *Node) float64 {
 // Duration reads a Go duration such as "90s" that is not negative.
 func (r *Reader) Duration(n *Node) time.Duration {
 	if n != nil && (n.Kind == Int || n.Kind == Float) {
-		r.Errorf(n.Pos, diagnostics.CodeWrongType, fmt.Sprintf("give it a unit: %vs", n.Value), "%smust be a duration, not %s", label(n), n.Kind)
+		r.Errorf(n.Pos, diagnostics.CodeWrongType, fmt.Sprintf("give it a unit: %vs", n.Value),
+			"%smust be a duration, not %s", label(n), n.Kind)
 		return 0
 	}
 	text := r.Text(n)
@@ -179,9 +183,11 @@ func (r *Reader) Duration(n *Node) time.Duration {
 	d, err := time.ParseDuration(text)
 	switch {
 	case err != nil && strings.Trim(text, "0123456789") == "":
-		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, fmt.Sprintf("give it a unit: %ss", text), "%q is not a duration", text)
+		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, fmt.Sprintf("give it a unit: %ss", text),
+			"%q is not a duration", text)
 	case err != nil:
-		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "durations look like 500ms, 30s, 5m, 2h", "%q is not a duration", text)
+		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "durations look like 500ms, 30s, 5m, 2h",
+			"%q is not a duration", text)
 	case d < 0:
 		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%smay not be negative", label(n))
 		return 0

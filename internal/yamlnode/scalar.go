@@ -8,7 +8,8 @@ import (
 )
 
 // number matches the decimal numbers of the YAML core schema; the group is there for floats.
-var number = regexp.MustCompile(`^[-+]?(?:[0-9]+|([0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+))$`)
+var number = regexp.MustCompile(`^[-+]?(?:[0-9]+|` +
+	`([0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+))$`)
 
 // resolve gives a plain scalar its type by the YAML 1.2 core schema, which has no yes, no, 0b1,
 // 1_000 or dates. A number that JSON cannot hold is Invalid. Integers beyond int64 are floats.

@@ -32,7 +32,8 @@ func (c *converter) syntaxError(err error) {
 	if m := unknownAnchor.FindStringSubmatch(message); m != nil {
 		c.cursor = newCursor(c.cursor.file, c.text)
 		c.cursor.seekByte(max(0, bytes.Index(c.text, []byte("*"+m[1]))))
-		c.Errorf(c.cursor.position(), diagnostics.CodeYAMLFeature, aliasHint(m[1]), "aliases are not allowed: %q", "*"+m[1])
+		c.Errorf(c.cursor.position(), diagnostics.CodeYAMLFeature, aliasHint(m[1]),
+			"aliases are not allowed: %q", "*"+m[1])
 		return
 	}
 	if strings.HasPrefix(message, "exceeded max depth") {

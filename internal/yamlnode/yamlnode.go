@@ -115,12 +115,14 @@ func Parse(filename string, data []byte, opts *Options) (*Node, diagnostics.List
 	c.cursor = newCursor(filename, data)
 	start := diagnostics.Position{File: filename, Line: 1, Column: 1}
 	if len(data) > c.limits.MaxBytes {
-		c.Errorf(start, diagnostics.CodeTooLarge, "", "the file has %d bytes; at most %d are allowed", len(data), c.limits.MaxBytes)
+		c.Errorf(start, diagnostics.CodeTooLarge, "",
+			"the file has %d bytes; at most %d are allowed", len(data), c.limits.MaxBytes)
 		return nil, c.Diagnostics
 	}
 	if at := badCharacter(data); at >= 0 {
 		c.cursor.seekByte(at)
-		c.Errorf(c.cursor.position(), diagnostics.CodeSyntax, "save the file as UTF-8 text without control characters", "%s", describeBad(data[at:]))
+		c.Errorf(c.cursor.position(), diagnostics.CodeSyntax, "save the file as UTF-8 text without control characters",
+			"%s", describeBad(data[at:]))
 		return nil, c.Diagnostics
 	}
 	root := c.document()

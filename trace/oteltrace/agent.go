@@ -38,7 +38,9 @@ func (r *run) agentEvent(e trace.Event) bool {
 	number, _ := e.Data.Get("call").(int64)
 	switch e.Kind {
 	case trace.ModelStart:
-		r.beginCall(a.model, as(e, kindModel, text(e, "model"), trace.Attr{Key: "model", Value: text(e, "providerModel")}, trace.Attr{Key: "provider", Value: text(e, "provider")}))
+		r.beginCall(a.model, as(e, kindModel, text(e, "model"),
+			trace.Attr{Key: "model", Value: text(e, "providerModel")},
+			trace.Attr{Key: "provider", Value: text(e, "provider")}))
 	case trace.ModelEnd:
 		if code := text(e, "error"); code != "" {
 			r.closeCall(a.model, e.At, &failure{code: code, message: a.said})
@@ -57,7 +59,7 @@ func (r *run) agentEvent(e trace.Event) bool {
 		if a.said = text(e, "message"); e.Data.Get("what") == nil {
 			a.failure = &failure{code: cmp.Or(text(e, "code"), unknownError), message: a.said}
 		}
-	case adapterRetry, retriesExhausted:
+	case trace.AdapterRetry, trace.RetriesOver:
 		r.retryInAgent(a, e)
 	case trace.AgentEnd:
 		f := a.failure
@@ -102,9 +104,11 @@ func (r *run) beginAgent(e trace.Event) {
 	}
 	name := text(e, "agent")
 	labels := []attribute.KeyValue{attribute.String(genAIOperation, opAgent), attribute.String(genAIAgent, name)}
-	attrs := append(slices.Clip(labels), attribute.String(braiseRunID, r.id), attribute.String(braiseStep, e.Step), attribute.String(braiseModel, text(e, "model")))
+	attrs := append(slices.Clip(labels), attribute.String(braiseRunID, r.id),
+		attribute.String(braiseStep, e.Step), attribute.String(braiseModel, text(e, "model")))
 	s := r.open(parent.ctx, opAgent+" "+name, e.At, api.SpanKindInternal, attrs)
-	r.agents[e.Step] = &agent{span: s, path: e.Step, labels: labels, model: &step{span: s, path: e.Step}, tools: map[int64]*step{}}
+	r.agents[e.Step] = &agent{span: s, path: e.Step, labels: labels,
+		model: &step{span: s, path: e.Step}, tools: map[int64]*step{}}
 }
 
 func (r *run) beginTool(a *agent, number int64, e trace.Event) {

@@ -30,7 +30,7 @@ func (r *run) callEvent(s *step, e trace.Event) {
 		r.answered(c, e)
 		r.closeCall(s, e.At, nil)
 	default:
-		c.retrying = e.Kind == adapterRetry
+		c.retrying = e.Kind == trace.AdapterRetry
 		var attrs []attribute.KeyValue
 		for _, n := range retryNames {
 			switch v := e.Data.Get(n.key).(type) {
@@ -50,7 +50,10 @@ func (r *run) beginCall(s *step, e trace.Event) {
 	s.call = c
 	switch c.kind {
 	case kindRetriever:
-		c.labels = []attribute.KeyValue{attribute.String(genAIOperation, opRetrieval), attribute.String(genAIProvider, unknownProvider)}
+		c.labels = []attribute.KeyValue{
+			attribute.String(genAIOperation, opRetrieval),
+			attribute.String(genAIProvider, unknownProvider),
+		}
 		c.span = r.open(s.ctx, opRetrieval, e.At, api.SpanKindClient, r.callAttributes(s, c))
 		content, _ := e.Data.Get("content").(map[string]any)
 		if query, ok := content["query"].(string); ok && len(query) > maxContent {
@@ -71,7 +74,8 @@ func (r *run) beginCall(s *step, e trace.Event) {
 		attribute.String(genAIProvider, cmp.Or(text(e, "provider"), unknownProvider)),
 		attribute.String(genAIRequestModel, model),
 	}
-	c.span = r.open(s.ctx, opModel+" "+model, e.At, api.SpanKindClient, append(r.callAttributes(s, c), attribute.String(braiseModel, name)))
+	c.span = r.open(s.ctx, opModel+" "+model, e.At, api.SpanKindClient,
+		append(r.callAttributes(s, c), attribute.String(braiseModel, name)))
 	content, _ := e.Data.Get("content").(map[string]any)
 	if messages, ok := content["messages"].([]any); ok {
 		r.show(c.span, e.At, genAIInput, inputMessages(messages))
@@ -83,7 +87,8 @@ func (r *run) beginCall(s *step, e trace.Event) {
 
 // callAttributes returns the attributes that a call's span begins with.
 func (r *run) callAttributes(s *step, c *call) []attribute.KeyValue {
-	return append([]attribute.KeyValue{attribute.String(braiseRunID, r.id), attribute.String(braiseStep, s.path)}, c.labels...)
+	own := []attribute.KeyValue{attribute.String(braiseRunID, r.id), attribute.String(braiseStep, s.path)}
+	return append(own, c.labels...)
 }
 
 // answered adds what model.end says to the call's span, and counts the tokens.
@@ -103,7 +108,8 @@ func (r *run) answered(c *call, e trace.Event) {
 	} {
 		if n, _ := usage[t.key].(int64); n > 0 { // 0: the provider does not say
 			c.SetAttributes(attribute.Int64(t.attribute, n))
-			r.to.meters.tokens.Record(c.ctx, n, metric.WithAttributes(c.labels...), metric.WithAttributes(attribute.String(genAITokenType, t.kind)))
+			r.to.meters.tokens.Record(c.ctx, n, metric.WithAttributes(c.labels...),
+				metric.WithAttributes(attribute.String(genAITokenType, t.kind)))
 		}
 	}
 	if content, ok := e.Data.Get("content").(map[string]any); ok {

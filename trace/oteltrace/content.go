@@ -25,7 +25,8 @@ func (r *run) show(s span, at time.Time, key string, content any) {
 	}
 	b.Truncate(b.Len() - 1) // the newline
 	if b.Len() > maxContent {
-		s.AddEvent(braiseLeftOut, api.WithTimestamp(at), api.WithAttributes(attribute.String(braiseAttribute, key), attribute.Int(braiseBytes, b.Len())))
+		s.AddEvent(braiseLeftOut, api.WithTimestamp(at),
+			api.WithAttributes(attribute.String(braiseAttribute, key), attribute.Int(braiseBytes, b.Len())))
 		return
 	}
 	s.SetAttributes(attribute.String(key, b.String()))
@@ -65,7 +66,9 @@ func parts(m map[string]any) []any {
 	calls, _ := m["tool_calls"].([]any)
 	for _, c := range calls {
 		if c, ok := c.(map[string]any); ok {
-			list = append(list, map[string]any{"type": "tool_call", "id": c["id"], "name": c["name"], "arguments": c["arguments"]})
+			list = append(list, map[string]any{
+				"type": "tool_call", "id": c["id"], "name": c["name"], "arguments": c["arguments"],
+			})
 		}
 	}
 	return list

@@ -79,7 +79,8 @@ const (
 
 // The buckets that the conventions name. Steps have those of models and tools.
 var (
-	tokenBuckets    = []float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864}
+	tokenBuckets = []float64{1, 4, 16, 64, 256, 1024, 4096, 16384,
+		65536, 262144, 1048576, 4194304, 16777216, 67108864}
 	callBuckets     = []float64{0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92}
 	workflowBuckets = []float64{1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200}
 )

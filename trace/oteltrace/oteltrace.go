@@ -104,12 +104,14 @@ func newMeters(m metric.Meter) (meters, error) {
 		metric.WithExplicitBucketBoundaries(tokenBuckets...))
 	problems = append(problems, err)
 	all := meters{
-		tokens:    tokens,
-		models:    seconds(metricModelDuration, "How long model calls take, retries included.", callBuckets),
-		tools:     seconds(metricToolDuration, "How long tool calls take, retries included.", callBuckets),
-		agents:    seconds(metricAgentDuration, "How long agents are at work, from start or resumption to end or pause.", callBuckets),
-		steps:     seconds(metricStepDuration, "How long steps take.", callBuckets),
-		wholeRuns: seconds(metricRunDuration, "How long runs take, from start or resumption to end or pause.", workflowBuckets),
+		tokens: tokens,
+		models: seconds(metricModelDuration, "How long model calls take, retries included.", callBuckets),
+		tools:  seconds(metricToolDuration, "How long tool calls take, retries included.", callBuckets),
+		agents: seconds(metricAgentDuration,
+			"How long agents are at work, from start or resumption to end or pause.", callBuckets),
+		steps: seconds(metricStepDuration, "How long steps take.", callBuckets),
+		wholeRuns: seconds(metricRunDuration,
+			"How long runs take, from start or resumption to end or pause.", workflowBuckets),
 	}
 	return all, errors.Join(problems...)
 }

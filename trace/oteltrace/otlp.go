@@ -40,7 +40,8 @@ var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 // of headers.
 func (o OTLPOptions) Validate() error {
 	u, err := url.Parse(o.Endpoint)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" ||
+		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return errors.New(`otlp: the endpoint is not like "http://localhost:4318"`)
 	}
 	for name, value := range o.Headers {
@@ -105,7 +106,8 @@ func (p *pipeline) start(opts OTLPOptions) error {
 	if opts.Version != "" {
 		attrs = append(attrs, attribute.String(serviceVersion, valid(opts.Version)))
 	}
-	res, err := resource.New(p.alive, resource.WithTelemetrySDK(), resource.WithAttributes(attribute.String(serviceName, "braise")),
+	res, err := resource.New(p.alive, resource.WithTelemetrySDK(),
+		resource.WithAttributes(attribute.String(serviceName, "braise")),
 		resource.WithFromEnv(), resource.WithAttributes(attrs...)) // later ones count
 	if err != nil {
 		return err

@@ -19,12 +19,6 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// Kinds of events that package trace has no names for.
-const (
-	adapterRetry     trace.Kind = "adapter.retry"
-	retriesExhausted trace.Kind = "adapter.retry.exhausted"
-)
-
 // run is the sink of one run. Its spans, each open from its own event on:
 //
 //	run.start ─▶ run ───────────────────────────────────────────────────────────▶ run.end
@@ -114,7 +108,7 @@ func (r *run) Emit(e trace.Event) {
 	case trace.StepSkip:
 		r.enclosing(e.Step).AddEvent(string(e.Kind), api.WithTimestamp(e.At), api.WithAttributes(
 			attribute.String(braiseStep, e.Step), attribute.String(braiseReason, text(e, "reason"))))
-	case trace.AdapterCall, trace.ModelEnd, adapterRetry, retriesExhausted:
+	case trace.AdapterCall, trace.ModelEnd, trace.AdapterRetry, trace.RetriesOver:
 		if s := r.steps[e.Step]; s != nil {
 			r.callEvent(s, e)
 		}
@@ -129,7 +123,8 @@ func (r *run) begin(e trace.Event) {
 	if e.Kind == trace.RunStart {
 		r.recipe = text(e, "recipe")
 		name += " " + r.recipe
-		attrs = append(attrs, attribute.String(genAIWorkflow, r.recipe), attribute.String(braiseDigest, text(e, "digest")))
+		attrs = append(attrs, attribute.String(genAIWorkflow, r.recipe),
+			attribute.String(braiseDigest, text(e, "digest")))
 		if version := text(e, "version"); version != "" {
 			attrs = append(attrs, attribute.String(braiseVersion, version))
 		}
@@ -139,7 +134,8 @@ func (r *run) begin(e trace.Event) {
 		if e.Data.Get("recover") == true {
 			attrs = append(attrs, attribute.Bool(braiseRecovered, true))
 		}
-		earlier := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": text(e, "traceparent")})
+		earlier := propagation.TraceContext{}.Extract(context.Background(),
+			propagation.MapCarrier{"traceparent": text(e, "traceparent")})
 		if sc := api.SpanContextFromContext(earlier); sc.IsValid() {
 			links = append(links, api.Link{SpanContext: sc})
 		}
@@ -152,8 +148,11 @@ func (r *run) begin(e trace.Event) {
 	}
 }
 
-func (r *run) open(parent context.Context, name string, at time.Time, kind api.SpanKind, attrs []attribute.KeyValue, links ...api.Link) span {
-	ctx, s := r.to.tracer.Start(parent, name, api.WithTimestamp(at), api.WithSpanKind(kind), api.WithAttributes(attrs...), api.WithLinks(links...))
+func (r *run) open(
+	parent context.Context, name string, at time.Time, kind api.SpanKind, attrs []attribute.KeyValue, links ...api.Link,
+) span {
+	ctx, s := r.to.tracer.Start(parent, name, api.WithTimestamp(at), api.WithSpanKind(kind),
+		api.WithAttributes(attrs...), api.WithLinks(links...))
 	return span{s, ctx, at}
 }
 
@@ -204,7 +203,9 @@ func (r *run) fail(s span, at time.Time, f *failure) {
 	s.SetStatus(codes.Error, description)
 	s.SetAttributes(attribute.String(errorType, f.code))
 	if f.stack != "" {
-		attrs := []attribute.KeyValue{attribute.String(exceptionType, f.code), attribute.String(exceptionStack, f.stack)}
+		attrs := []attribute.KeyValue{
+			attribute.String(exceptionType, f.code), attribute.String(exceptionStack, f.stack),
+		}
 		if r.to.content {
 			attrs = append(attrs, attribute.String(exceptionMessage, f.message))
 		}
@@ -227,7 +228,8 @@ func (r *run) enclosing(path string) span {
 func (r *run) beginStep(e trace.Event) {
 	if r.steps[e.Step] == nil {
 		attrs := []attribute.KeyValue{attribute.String(braiseStep, e.Step), attribute.String(braiseRunID, r.id)}
-		r.steps[e.Step] = &step{path: e.Step, span: r.open(r.enclosing(e.Step).ctx, opStep+" "+e.Step, e.At, api.SpanKindInternal, attrs)}
+		s := r.open(r.enclosing(e.Step).ctx, opStep+" "+e.Step, e.At, api.SpanKindInternal, attrs)
+		r.steps[e.Step] = &step{path: e.Step, span: s}
 	}
 }
 
@@ -259,7 +261,8 @@ func (r *run) closeStep(s *step, at time.Time, status string, f *failure) {
 	r.closeCall(s, at, f)
 	s.SetAttributes(attribute.String(braiseStatus, status))
 	path := numbers.ReplaceAllString(s.path, "$1")
-	r.close(s.span, at, f, r.to.meters.steps, r.labels(attribute.String(braiseStep, path), attribute.String(braiseStatus, status)))
+	r.close(s.span, at, f, r.to.meters.steps,
+		r.labels(attribute.String(braiseStep, path), attribute.String(braiseStatus, status)))
 }
 
 // numbers are those of items and rounds in a path, which metrics cannot tell apart.

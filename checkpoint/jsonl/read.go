@@ -1,0 +1,114 @@
+package jsonl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/braise-run/braise/checkpoint"
+)
+
+// Load implements checkpoint.Store.
+func (s *Store) Load(ctx context.Context, runID string, after int64) (checkpoint.Summary, []checkpoint.Record, error) {
+	f, err := s.lockRun(ctx, runID, os.O_RDONLY)
+	if err != nil {
+		return checkpoint.Summary{}, nil, err
+	}
+	defer f.Close()
+	sum, recs, err := load(f, runID)
+	if err != nil {
+		return checkpoint.Summary{}, nil, err
+	}
+	l, err := s.readLease(runID)
+	if err != nil {
+		return checkpoint.Summary{}, nil, err
+	}
+	sum.Held = l.Held(time.Now())
+	return sum, recs[min(max(after, 0), int64(len(recs))):], nil
+}
+
+// FindPause implements checkpoint.Store.
+func (s *Store) FindPause(ctx context.Context, runID string, tokenHash []byte) (checkpoint.PauseInfo, error) {
+	sum, recs, err := s.Load(ctx, runID, 0)
+	if err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
+		return checkpoint.PauseInfo{}, err
+	}
+	p, ok := sum.Find(tokenHash, time.Now())
+	if !ok {
+		return checkpoint.PauseInfo{}, fmt.Errorf("run %q: %w", runID, checkpoint.ErrToken)
+	}
+	return checkpoint.PauseInfo{Summary: sum, Pause: p, Opened: recs[p.Seq-1]}, nil
+}
+
+// Definition implements checkpoint.Store.
+func (s *Store) Definition(ctx context.Context, digest string) (json.RawMessage, error) {
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	err := fs.ErrNotExist
+	var text []byte
+	if isLocal(digest) {
+		text, err = os.ReadFile(s.definition(digest))
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("definition %q: %w", digest, checkpoint.ErrNotFound)
+	case err != nil:
+		return nil, fmt.Errorf("definition %q: %w", digest, err)
+	}
+	line, ok := strings.CutSuffix(string(text), "\n")
+	if !ok {
+		return nil, fmt.Errorf("definition %q: %w: it is cut short", digest, checkpoint.ErrCorrupt)
+	}
+	return checkpoint.ParseDefinitionLine(digest, []byte(line))
+}
+
+// runs returns the ids of all runs, sorted.
+func (s *Store) runs(ctx context.Context) ([]string, error) {
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("jsonl store: %w", err)
+	}
+	var ids []string
+	for _, e := range entries {
+		if id, ok := strings.CutSuffix(e.Name(), journalExt); ok && !strings.HasPrefix(id, ".") {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// List implements checkpoint.Store. It reads every journal.
+func (s *Store) List(ctx context.Context, f checkpoint.Filter) ([]checkpoint.Summary, error) {
+	ids, err := s.runs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []checkpoint.Summary
+	var failed []error
+	for _, id := range ids {
+		switch sum, _, err := s.Load(ctx, id, 0); {
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("jsonl store: %w", ctx.Err())
+		case errors.Is(err, checkpoint.ErrNotFound): // it went meanwhile
+		case err != nil:
+			failed = append(failed, err)
+		case f.Match(sum):
+			all = append(all, sum)
+		}
+	}
+	slices.SortFunc(all, checkpoint.Newest)
+	if f.Limit > 0 {
+		all = all[:min(f.Limit, len(all))]
+	}
+	return all, errors.Join(failed...)
+}

@@ -1,0 +1,47 @@
+package journal
+
+// Drawn is a call of a model, as scripts count it.
+type Drawn struct {
+	Model string `json:"model"`
+	N     int    `json:"n"`    // in the run
+	Step  string `json:"step"` // the path of the agent or child
+}
+
+// ModelUse is what a call asked of models.
+type ModelUse struct {
+	Model string // that Draws are of
+	Draws []int  // the numbers of the calls, in the run
+	Used  Amount
+}
+
+// Progress is how far a call has come, which outlives a pause that is the engine's own.
+type Progress struct {
+	Attempts int      // of the call under way, all failed
+	Calls    int      // of the model, by this step
+	Repairs  []string // what was added to a model's messages: an answer, what is wrong with it, and so on
+	Answer   any      // the answer to the pause that the adapter asked for before
+	AnswerTo string   // the reason of that pause
+	Answered bool     // there is an answer
+}
+
+// Any reports whether there is anything to keep.
+func (p *Progress) Any() bool { return p.Attempts > 0 || p.Repairs != nil || p.Answered }
+
+// MaxAmount bounds what one call counts, so that sums do not overflow.
+const MaxAmount = 1 << 52
+
+// Amount is what calls of models use.
+type Amount struct {
+	Tokens int64
+	Micros int64 // millionths of a US dollar
+}
+
+// Plus adds, up to MaxAmount.
+func (a Amount) Plus(b Amount) Amount {
+	return Amount{min(a.Tokens+b.Tokens, MaxAmount), min(a.Micros+b.Micros, MaxAmount)}
+}
+
+// Minus subtracts, down to nothing.
+func (a Amount) Minus(b Amount) Amount {
+	return Amount{max(a.Tokens-b.Tokens, 0), max(a.Micros-b.Micros, 0)}
+}

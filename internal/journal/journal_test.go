@@ -1,0 +1,139 @@
+package journal_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/checkpoint/jsonl"
+	"github.com/braise-run/braise/internal/journal"
+)
+
+var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+
+// Every record that an earlier version wrote is the same to the byte when its event is encoded again.
+func TestEventsOfEarlierVersions(t *testing.T) {
+	dirs, err := filepath.Glob("../../workflow/testdata/journals/*/*/store")
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("journals: %v, %v", dirs, err)
+	}
+	records := 0
+	for _, dir := range dirs {
+		copied := t.TempDir()
+		copyFolder(t, dir, copied)
+		store, err := jsonl.Open(copied)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums, err := store.List(t.Context(), checkpoint.Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, sum := range sums {
+			_, recs, err := store.Load(t.Context(), sum.ID, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, rec := range recs {
+				sameAgain(t, dir+"/"+sum.ID, rec)
+				records++
+			}
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if records < 1000 {
+		t.Errorf("looked at %d records, want at least 1000", records)
+	}
+}
+
+func sameAgain(t *testing.T, name string, rec checkpoint.Record) {
+	t.Helper()
+	e, err := journal.Decode(rec)
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	switch e.What.(type) {
+	case nil:
+		t.Errorf("%s: record %d: kind %s means nothing", name, rec.Seq, rec.Kind)
+		return
+	case journal.Created:
+		return // the store writes it
+	}
+	got, err := journal.Encode(e)
+	got.Seq = rec.Seq
+	if diff := cmp.Diff(rec, got, cmp.Comparer(func(a, b json.RawMessage) bool { return string(a) == string(b) })); diff != "" || err != nil {
+		t.Errorf("%s: record %d (-want +got): %v\n%s\n%s", name, rec.Seq, err, diff, rec.Data)
+	}
+}
+
+func TestDecodeDamage(t *testing.T) {
+	for _, tt := range []struct {
+		kind checkpoint.Kind
+		data string
+	}{
+		{"call.ended", `{`},
+		{"call.ended", `[]`},
+		{"call.ended", `null`},
+		{"agent.event", `{"events":"none"}`},
+		{"agent.event", `{"calls":[{"n":"1"}]}`},
+		{checkpoint.PauseOpened, `{}`},
+		{checkpoint.PauseOpened, `{"pause":"p","kind":"humane"}`},
+	} {
+		_, err := journal.Decode(checkpoint.Record{Seq: 7, At: noon, Kind: tt.kind, Path: "s", Data: json.RawMessage(tt.data)})
+		if !errors.Is(err, checkpoint.ErrCorrupt) {
+			t.Errorf("%s %s: got %v, want ErrCorrupt", tt.kind, tt.data, err)
+		}
+	}
+	e, err := journal.Decode(checkpoint.Record{Seq: 7, At: noon, Kind: "timer.set", Data: json.RawMessage(`{"n":3}`)})
+	if e.What != nil || err != nil {
+		t.Errorf("a kind that means nothing: got %v, %v", e.What, err)
+	}
+}
+
+// Whatever a record holds, its event is the same when it is encoded and decoded again.
+func FuzzDecode(f *testing.F) {
+	f.Add("call.ended", `{"n":3,"output":{"a":1},"draws":[1,2],"model":"m","usage":{"tokens":3,"micros":4}}`)
+	f.Add("call.ended", `{"n":3,"error":{"category":"tool","code":"x","message":"gone"},"unknown":true,"settled":true}`)
+	f.Add("pause.opened", `{"n":3,"pause":"p","kind":"system","call":{"attempts":1,"repairs":["a","b"],"answer":null},"agent":{"step":"s","tries":2}}`)
+	f.Add("pause.answered", `{"n":3,"pause":"p","next":"answered","answer":{"decision":"retry"},"kept":true,"generation":2}`)
+	f.Add("run.redefined", `{"digest":"d","generation":2,"kept":[{"step":"s","answer":1}],"doubts":[{"step":"s"}],"worked":12,"definition":{}}`)
+	f.Add("agent.event", `{"n":1,"calls":[{"model":"m","n":1,"step":"s"}],"waits":true,"began":2}`)
+	f.Add("token.minted", `{"pause":"p","hash":"00ff","expiresAt":"2026-01-31T12:00:00Z"}`)
+	f.Fuzz(func(t *testing.T, kind, data string) {
+		e, err := journal.Decode(checkpoint.Record{Seq: 1, At: noon, Kind: checkpoint.Kind(kind), Path: "s", Data: json.RawMessage(data)})
+		if err != nil || e.What == nil {
+			return
+		}
+		if _, ok := e.What.(journal.Created); ok {
+			return
+		}
+		rec, err := journal.Encode(e)
+		if err != nil {
+			t.Fatalf("%s %s: %v", kind, data, err)
+		}
+		again, err := journal.Decode(rec)
+		if err != nil {
+			t.Fatalf("%s %s, then %s: %v", kind, data, rec.Data, err)
+		}
+		twice, err := journal.Encode(again)
+		if err != nil || string(twice.Data) != string(rec.Data) {
+			t.Errorf("%s %s: got %s, want %s (%v)", kind, data, twice.Data, rec.Data, err)
+		}
+	})
+}
+
+func copyFolder(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,187 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/braise-run/braise/internal/value"
+)
+
+var errCancelled = errors.New("cancelled before it ended")
+
+// end gives a running task its end. An item tells its foreach; a step's failure goes through its
+// on_error, then its dependants learn of it. It reports whether output has become the task's.
+func (m *Machine) end(t *Task, output any, size int, failure *Failure) (taken bool) {
+	n := t.Node()
+	m.disarm(t)
+	whole := t.item < 0 && n.Foreach != nil // timeout and output are for each item
+	switch {
+	case t.timeout && n.WallTime:
+		failure = &Failure{Category: "limit", Code: "limits.wall_time", Err: m.timeoutError(t)}
+	case t.timeout:
+		failure = &Failure{Category: "infra", Code: "step.timeout", Err: m.timeoutError(t)}
+	case failure != nil && t.stopped:
+		failure = &Failure{Category: "cancelled", Code: "step.cancelled", Err: failure.Err}
+	}
+	before := m.size
+	if failure == nil {
+		failure = m.weigh("output", output, size) // before anybody looks through it
+	}
+	if failure == nil && n.Accept != nil && n.Kind != Call && !whole {
+		if err := n.Accept(output); err != nil {
+			failure, m.size = &Failure{Category: "config", Code: "output.invalid", Err: err}, before
+		}
+	}
+	taken = failure == nil
+	if failure != nil && t.item < 0 && n.OnError.Set != nil && failure.Category != "cancelled" {
+		set, err := n.OnError.Set.Eval(t)
+		if err != nil {
+			failure = exprFailure(fmt.Errorf("%w; on_error was for: %w", err, failure.Err))
+		} else {
+			output, failure = set, m.weigh("output", set, Unknown)
+		}
+	}
+	t.output, t.status = output, Succeeded
+	if failure != nil {
+		if failure.Path == "" {
+			failure.Path = t.Path()
+		}
+		t.output, t.failure, t.status = nil, failure, Failed
+		if failure.Category == "cancelled" {
+			t.status = Cancelled
+		}
+	}
+	m.emit(Ended, t)
+	if t.item >= 0 {
+		m.endItem(t)
+		return taken
+	}
+	if failure != nil && !n.OnError.Continue && t.frame.failedAt == 0 {
+		t.frame.failedAt = m.began
+		m.abandon(&t.frame.self, errCancelled)
+		m.grace(&t.frame.self)
+	}
+	m.settle(t)
+	return taken
+}
+
+// weigh refuses a value that is too large, or makes all that the run keeps too large together.
+// Values share what they are made of, so that few bytes of memory can be very many of JSON: a
+// chain of steps that each give [x, x] of the step before.
+func (m *Machine) weigh(what string, v any, size int) *Failure {
+	size, failure := m.measure(what, v, size, min(m.opts.MaxOutput, m.opts.MaxOutputs-m.size))
+	if failure == nil {
+		m.size += size
+		m.largest = max(m.largest, size)
+	}
+	return failure
+}
+
+// measure returns the size of a value, unless it is known already; it is not over limit. A limit under that of a single
+// value is what is left for all.
+func (m *Machine) measure(what string, v any, size, limit int) (int, *Failure) {
+	var err error
+	if size == Unknown {
+		size, err = value.Size(v, limit)
+	}
+	switch {
+	case err != nil:
+		return 0, &Failure{Category: "config", Code: "output.invalid",
+			Err: fmt.Errorf("the %s is not JSON: %w", what, err)}
+	case size <= limit:
+		return size, nil
+	case limit < m.opts.MaxOutput:
+		return 0, &Failure{Category: "limit", Code: "outputs.tooLarge",
+			Err: fmt.Errorf("the outputs of this run's steps have more than %d bytes together", m.opts.MaxOutputs)}
+	}
+	return 0, &Failure{Category: "limit", Code: "output.tooLarge",
+		Err: fmt.Errorf("the %s has more than %d bytes", what, m.opts.MaxOutput)}
+}
+
+// count refuses a body or a foreach that makes the run's steps too many.
+func (m *Machine) count(n int) *Failure {
+	if m.tasks+n > m.opts.MaxTasks {
+		return &Failure{Category: "limit", Code: "steps.tooMany",
+			Err: fmt.Errorf("the run has more than %d steps and items", m.opts.MaxTasks)}
+	}
+	m.tasks += n
+	return nil
+}
+
+// grace gives what goes on a bounded time, where a failure makes its result useless.
+func (m *Machine) grace(t *Task) {
+	if len(m.calls)+len(m.waiting)+len(m.ready) > 0 {
+		m.arm(t, Grace, m.opts.Grace)
+	}
+}
+
+func (m *Machine) skip(t *Task, status Status) {
+	t.status = status
+	m.emit(Skipped, t)
+	m.settle(t)
+}
+
+// settle tells the dependants of a step how it ended, and ends the body after its last step.
+func (m *Machine) settle(t *Task) {
+	f := t.frame
+	for _, n := range f.graph.Succ[t.node] {
+		s := &f.steps[n]
+		switch t.status {
+		case Failed, Cancelled:
+			s.failed++
+		case SkippedWhen:
+			s.skippedWhen++
+		case SkippedUpstream:
+			s.skippedUpstream++
+		}
+		if s.waits--; s.waits == 0 {
+			m.ready.push(&s.Task)
+		}
+	}
+	if f.left--; f.left == 0 {
+		m.closeFrame(f)
+	}
+}
+
+// closeFrame ends a body: its first failure in plan order, or its output, goes to the step that
+// owns it, or is the run's result.
+func (m *Machine) closeFrame(f *frame) {
+	var failures failures
+	for _, n := range f.graph.Order {
+		t := &f.steps[n].Task
+		if t.status == Cancelled || t.status == Failed && !t.Node().OnError.Continue {
+			failures.add(t)
+		}
+	}
+	failure := failures.first()
+	var output any
+	if failure == nil && f.graph.Output != nil {
+		var err error
+		if output, err = f.graph.Output.Eval(&f.self); err != nil {
+			failure = exprFailure(err)
+		} else if f.parent == nil {
+			failure = m.weigh("output", output, Unknown)
+		}
+	}
+	m.disarm(&f.self)
+	if f.parent != nil {
+		m.closeBranch(f.parent, f.index, output, failure)
+		return
+	}
+	result := &Result{Status: Succeeded, Output: output}
+	switch {
+	case f.self.failure != nil:
+		result = &Result{Status: Cancelled, Failure: f.self.failure}
+	case f.self.timeout:
+		failure := &Failure{Category: "limit", Code: "limits.wall_time", Err: m.timeoutError(&f.self)}
+		result = &Result{Status: Failed, Failure: failure}
+	case failure != nil:
+		result = &Result{Status: Failed, Failure: failure}
+	}
+	m.result = result
+	m.out = append(m.out, Command{Op: Done})
+}
+
+func exprFailure(err error) *Failure {
+	return &Failure{Category: "config", Code: "expr.failed", Err: err}
+}

@@ -1,0 +1,117 @@
+package machine
+
+import "slices"
+
+// Give ends a call that waits for a slot with an output that is known already; it is false when no
+// call of that path does.
+func (m *Machine) Give(path string, output any) bool {
+	i := slices.IndexFunc(m.waiting, func(t *Task) bool { return t.Path() == path && !t.again })
+	if i < 0 {
+		return false
+	}
+	t := m.waiting[i]
+	rest := slices.Delete(slices.Clone(m.waiting), i, i+1)
+	m.waiting = nil
+	for _, other := range rest {
+		m.waiting.push(other)
+	}
+	m.start(t)
+	m.end(t, output, Unknown, nil)
+	return true
+}
+
+// Suspend reports that the call of t waits for an answer.
+func (m *Machine) Suspend(t *Task) {
+	if i := slices.Index(m.calls, t); i >= 0 {
+		m.calls = slices.Delete(m.calls, i, i+1)
+		if t.stopped || t.timeout { // nobody is going to answer
+			m.end(t, nil, Unknown, &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled})
+			return
+		}
+		m.disarm(t)
+		m.wait(t)
+	}
+}
+
+// wait puts t to those that wait.
+func (m *Machine) wait(t *Task) {
+	t.status = Waiting
+	m.paused = append(m.paused, t)
+	if t.item >= 0 { // another item may have its place
+		t.whole().each.active--
+		m.feed(t.whole())
+	}
+	if t.useless() {
+		m.abandon(t, errCancelled)
+	}
+}
+
+// Keep says that the driver will answer t soon by itself: the run goes on until then, also one that had come to
+// wait before.
+func (m *Machine) Keep(t *Task) {
+	if t.status == Waiting && !t.kept {
+		t.kept = true
+		m.kept++
+		m.goOn()
+	}
+}
+
+// goOn makes a run that waits one that goes on.
+func (m *Machine) goOn() {
+	if m.result != nil && m.result.Status == Waiting {
+		m.result = nil
+	}
+}
+
+// Answer ends the waiting of t: with an output of any size, or a failure.
+func (m *Machine) Answer(t *Task, output any, failure *Failure) {
+	if m.resume(t) {
+		m.end(t, output, Unknown, failure)
+	}
+}
+
+// Again ends the waiting of t by calling its adapter once more.
+func (m *Machine) Again(t *Task) {
+	if m.resume(t) {
+		t.again = true
+		m.waiting.push(t)
+	}
+}
+
+// resume takes t from those that wait; it is false for any other task.
+func (m *Machine) resume(t *Task) bool {
+	i := slices.Index(m.paused, t)
+	if i < 0 {
+		return false
+	}
+	m.paused = slices.Delete(m.paused, i, i+1)
+	if t.item >= 0 {
+		t.whole().each.active++
+	}
+	m.goOn()
+	if t.kept {
+		t.kept = false
+		m.kept--
+	}
+	if t.receiving {
+		t.channel().leave(t)
+	}
+	t.status = Running
+	return true
+}
+
+// abandon cancels what waits in owner: nobody is going to answer.
+func (m *Machine) abandon(owner *Task, cause error) {
+	m.abandonIf(func(t *Task) bool { return t.within(owner) }, cause)
+}
+
+func (m *Machine) abandonIf(inside func(*Task) bool, cause error) {
+	for _, t := range slices.Clone(m.paused) {
+		if inside(t) && m.resume(t) {
+			m.end(t, nil, Unknown, &Failure{Category: "cancelled", Code: "step.cancelled", Err: cause})
+		}
+	}
+}
+
+// Paused returns the tasks that wait, in the order in which they began to.
+func (m *Machine) Paused() []*Task { return slices.Clone(m.paused) }

@@ -1,0 +1,92 @@
+package machine
+
+import "slices"
+
+// Result returns how the run ended; nil while it goes on.
+func (m *Machine) Result() *Result { return m.result }
+
+// Others returns the failures that neither decided the run's error nor were handled, in plan order.
+func (m *Machine) Others() []*Failure {
+	var list []*Failure
+	seen := map[*Failure]bool{}
+	m.root.unhandled(func(failure *Failure) {
+		if decided := m.result.Failure; !seen[failure] && failure != decided &&
+			(decided == nil || failure.Path != decided.Path) && failure.Category != "cancelled" {
+			list = append(list, failure)
+		}
+		seen[failure] = true
+	})
+	return list
+}
+
+// unhandled visits the failures in a body that no on_error handled. Those that a composite or a
+// foreach has from inside come once more for it, before.
+func (f *frame) unhandled(visit func(*Failure)) {
+	for _, n := range f.graph.Order {
+		if t := &f.steps[n].Task; t.status != Failed || !t.Node().OnError.Continue {
+			t.unhandled(visit)
+		}
+	}
+}
+
+func (t *Task) unhandled(visit func(*Failure)) {
+	if t.failure == nil {
+		return
+	}
+	visit(t.failure)
+	for _, body := range t.bodies() {
+		body.unhandled(visit)
+	}
+	if items := t.items(); items != nil && !t.Node().Foreach.Collect {
+		for i := range items {
+			items[i].unhandled(visit)
+		}
+	}
+}
+
+// Artefact returns the outputs of the run's succeeded steps by id.
+func (m *Machine) Artefact() map[string]any {
+	artefact := make(map[string]any, len(m.root.steps))
+	for i := range m.root.steps {
+		if s := &m.root.steps[i]; s.status == Succeeded {
+			artefact[m.root.graph.Nodes[i].ID] = s.output
+		}
+	}
+	return artefact
+}
+
+// Undo returns the tasks that have succeeded and can be undone, in the order in which to do so: reverse
+// plan order, a step before what is in its body. Of a foreach they are its items.
+func (m *Machine) Undo() []*Task {
+	var list []*Task
+	m.Walk(func(*Task) {}, func(t *Task) {
+		if n := t.Node(); n.Rollback != nil && t.status == Succeeded && (t.item >= 0 || n.Foreach == nil) {
+			list = append(list, t)
+		}
+	})
+	slices.Reverse(list)
+	return list
+}
+
+// Walk visits every task in plan order, bodies in place: enter before what is inside, leave after.
+func (m *Machine) Walk(enter, leave func(*Task)) { m.root.walk(enter, leave) }
+
+func (f *frame) walk(enter, leave func(*Task)) {
+	for _, n := range f.graph.Order {
+		t := &f.steps[n].Task
+		enter(t)
+		items := t.items()
+		for i := range items {
+			item := &items[i]
+			enter(item)
+			for _, body := range item.bodies() {
+				body.walk(enter, leave)
+			}
+			leave(item)
+		}
+		for _, body := range t.bodies() {
+			body.walk(enter, leave)
+		}
+		leave(t)
+	}
+}

@@ -1,0 +1,205 @@
+package machine
+
+import (
+	"errors"
+
+	"github.com/braise-run/braise/internal/value"
+)
+
+// open makes the frame of one execution of g and finds its first steps.
+func (m *Machine) open(g *Graph, parent *Task, inputs map[string]any) *frame {
+	f := new(frame)
+	m.fill(f, g, parent, inputs)
+	return f
+}
+
+// fill is open for a frame that has nothing but room for steps.
+func (m *Machine) fill(f *frame, g *Graph, parent *Task, inputs map[string]any) {
+	f.graph, f.parent, f.inputs, f.m, f.left = g, parent, inputs, m, len(g.Nodes)
+	f.self = Task{frame: f, node: -1, item: -1}
+	if parent != nil {
+		f.depth = parent.frame.depth + 1
+	}
+	f.openChannels()
+	if len(f.steps) != len(g.Nodes) {
+		f.steps = make([]step, len(g.Nodes))
+	}
+	for i := range f.steps {
+		s := &f.steps[i]
+		s.frame, s.node, s.item, s.waits = f, int32(i), -1, g.Preds[i]
+		if s.waits == 0 {
+			m.ready.push(&s.Task)
+		}
+	}
+}
+
+// decide settles what a ready task does, in the order of recipe-format.md 4: trigger, when,
+// foreach, run. Items come here when it is their turn.
+func (m *Machine) decide(t *Task) {
+	n := t.Node()
+	if t.item < 0 && !t.frame.cancelled && !t.frame.steps[t.node].holds(n.Trigger) {
+		m.skip(t, SkippedUpstream)
+		return
+	}
+	if t.barred() {
+		m.drop(t)
+		return
+	}
+	if t.item < 0 {
+		if n.When != nil {
+			yes, err := n.When.Bool(t)
+			if err != nil {
+				m.start(t)
+				m.end(t, nil, Unknown, exprFailure(err))
+				return
+			}
+			if !yes {
+				m.skip(t, SkippedWhen)
+				return
+			}
+		}
+		if n.Foreach != nil {
+			m.openForeach(t)
+			return
+		}
+	}
+	if n.Kind == Call {
+		m.waiting.push(t)
+		return
+	}
+	m.begin(t)
+}
+
+// barred reports whether a task that has not begun must not begin: its body was cancelled; a step
+// of the body failed, and this one does not run all the same; or an item of its foreach failed.
+func (t *Task) barred() bool {
+	f := t.frame
+	if f.cancelled {
+		return true
+	}
+	if t.item < 0 {
+		return f.failedAt > 0 && t.Node().Trigger != AllDone
+	}
+	whole := t.whole()
+	return whole.each.failedAt > 0 || f.failedAt > 0 && whole.began <= f.failedAt
+}
+
+// useless reports whether something that a task stands in was cancelled, or failed after the task had begun.
+func (t *Task) useless() bool {
+	for ; t != nil; t = t.frame.parent {
+		s, f := t, t.frame
+		if t.item >= 0 {
+			s = t.whole()
+		}
+		if f.cancelled || f.failedAt > 0 && s.began <= f.failedAt || s != t && s.each.failedAt > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// drop gives a barred task its end.
+func (m *Machine) drop(t *Task) {
+	t.status = Cancelled
+	if t.item < 0 {
+		m.settle(t)
+		return
+	}
+	m.endItem(t)
+}
+
+// holds reports whether a trigger lets a step run, all its needs being settled.
+func (s *step) holds(trigger Trigger) bool {
+	needs := s.frame.graph.Preds[s.node]
+	switch trigger {
+	case AllDone:
+		return true
+	case NoneFailed:
+		return s.failed == 0 && s.skippedUpstream == 0
+	case AnySuccess:
+		return needs == 0 || s.failed+s.skippedWhen+s.skippedUpstream < needs
+	}
+	return s.failed+s.skippedWhen+s.skippedUpstream == 0
+}
+
+// start marks a task as running.
+func (m *Machine) start(t *Task) {
+	m.began++
+	t.began, t.status = m.began, Running
+	m.emit(Began, t)
+}
+
+// begin runs a task that may run now.
+func (m *Machine) begin(t *Task) {
+	n, again := t.Node(), t.again
+	switch {
+	case again && (t.stopped || t.frame.cancelled):
+		m.end(t, nil, Unknown, &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled})
+		return
+	case again:
+		t.again = false
+	case t.barred():
+		m.drop(t)
+		return
+	default:
+		m.start(t)
+	}
+	var input any
+	if n.With != nil {
+		var err error
+		if input, err = n.With.Eval(t); err != nil {
+			m.end(t, nil, Unknown, exprFailure(err))
+			return
+		}
+	}
+	switch n.Kind {
+	case Set:
+		m.end(t, input, Unknown, nil)
+	case Fail:
+		failure := m.weigh("message", input, Unknown)
+		if failure == nil {
+			failure = failOnPurpose(input)
+		}
+		m.end(t, nil, Unknown, failure)
+	case Sub, Again, Choice, Many:
+		m.openControl(t, input)
+	case Send:
+		m.send(t, input)
+	case Receive:
+		m.receive(t)
+	case Call, Wait:
+		if n.bound.paths < 0 || n.bound.fixed+2*n.bound.paths*m.largest > m.opts.MaxOutput {
+			if _, failure := m.measure("input", input, Unknown, m.opts.MaxOutput); failure != nil {
+				m.end(t, nil, Unknown, failure)
+				return
+			}
+		}
+		if n.Kind == Wait {
+			m.out = append(m.out, Command{Op: Open, Task: t, Input: input})
+			m.wait(t)
+			return
+		}
+		alone := len(m.calls)+len(m.paused) == 0 && len(m.ready) == 0 && len(m.waiting) == 0 &&
+			m.armed == 0 && n.Timeout == 0
+		m.calls = append(m.calls, t)
+		if n.Timeout > 0 {
+			m.arm(t, Timeout, n.Timeout)
+		}
+		m.out = append(m.out, Command{Op: Start, Task: t, Input: input, Alone: alone, Again: again})
+	}
+}
+
+// failOnPurpose is the failure of a Fail node, whose input is {message, code}. Its category is that
+// of tools, which keeps the code, the author's own, apart from those of the engine.
+func failOnPurpose(input any) *Failure {
+	fields, _ := input.(map[string]any)
+	message, err := value.Text(fields["message"])
+	code, _ := fields["code"].(string)
+	if err != nil || message == "" {
+		message = "the recipe failed on purpose"
+	}
+	if code == "" {
+		code = "fail"
+	}
+	return &Failure{Category: "tool", Code: code, Err: errors.New(message)}
+}

@@ -1,0 +1,84 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Cancel ends the run early because of cause: nothing starts any more, calls are told to stop.
+func (m *Machine) Cancel(cause error) {
+	self := &m.root.self
+	if m.result != nil && m.result.Status != Waiting || self.failure != nil {
+		return
+	}
+	self.failure = &Failure{Category: "cancelled", Code: "run.cancelled", Err: cause}
+	m.cancelFrame(m.root)
+	m.stop(self, cause)
+}
+
+// cancelFrame lets nothing more begin in a body and in the bodies inside.
+func (m *Machine) cancelFrame(f *frame) {
+	f.cancelled = true
+	for i := range f.steps {
+		m.cancelBodies(&f.steps[i].Task)
+	}
+}
+
+func (m *Machine) cancelBodies(t *Task) {
+	if t.status == Running {
+		for _, body := range t.bodies() {
+			m.cancelFrame(body)
+		}
+		if t.ctl != nil {
+			t.ctl.over = true
+		}
+	}
+	items := t.items()
+	for i := range items {
+		m.cancelBodies(&items[i])
+	}
+}
+
+// stop tells the calls that belong to owner to stop.
+func (m *Machine) stop(owner *Task, cause error) {
+	for _, c := range m.calls {
+		if !c.stopped && c.within(owner) {
+			c.stopped = true
+			m.out = append(m.out, Command{Op: Stop, Task: c, Err: cause})
+		}
+	}
+	for _, c := range m.waiting { // what has been answered does not start again
+		c.stopped = c.stopped || c.again && c.within(owner)
+	}
+	m.abandon(owner, cause)
+}
+
+// stopOlder ends the grace of what began before the failure in t's body, or in t's foreach. Steps
+// that run in spite of the failure go on.
+func (m *Machine) stopOlder(t *Task) {
+	if t.node >= 0 {
+		m.cancelBodies(t)
+		m.stop(t, errGrace)
+		return
+	}
+	f := t.frame
+	for i := range f.steps {
+		if s := &f.steps[i].Task; s.status == Running && s.began <= f.failedAt {
+			m.cancelBodies(s)
+			m.stop(s, errGrace)
+		}
+	}
+}
+
+var errGrace = errors.New("cancelled: another step failed and the grace period is over")
+
+func (m *Machine) timeoutError(t *Task) error {
+	if t.node < 0 {
+		return fmt.Errorf("the run timed out: %s is %v", m.opts.WallTimeName, m.opts.WallTime)
+	}
+	what := "timeout"
+	if t.Node().WallTime {
+		what = "limits.wall_time"
+	}
+	return fmt.Errorf("step %q timed out: its %s is %v", t.Path(), what, t.Node().Timeout)
+}

@@ -1,0 +1,62 @@
+package program
+
+import (
+	"fmt"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/expr"
+	"github.com/braise-run/braise/internal/machine"
+)
+
+// warnSkipped warns of outputs that are read as if the step that gives them always ran, where what
+// reads them runs all the same.
+func (c *compiler) warnSkipped(steps []compiledStep, skips []skip, refs []expr.Ref, reader machine.Trigger) {
+	for _, r := range refs {
+		if r.Kind != expr.RefStep || r.Step.Up > 0 || r.Field != "output" || r.Optional {
+			continue
+		}
+		target := skips[r.Step.Index]
+		switch reader {
+		case machine.AllSuccess: // skipped together with what it reads
+			continue
+		case machine.NoneFailed:
+			target.upstream = false // as above
+		}
+		if id := steps[r.Step.Index].src.ID; target.byCondition || target.upstream {
+			c.list = append(c.list, diagnostics.Diagnostic{
+				Level: diagnostics.Warn, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeMaybeSkipped,
+				Message: fmt.Sprintf("step %q may be skipped, then its output is null and this fails", id),
+				Hint:    fmt.Sprintf("write steps.%s.output?.…", id), Position: r.Pos,
+			})
+		}
+	}
+}
+
+// skip says how a step may be skipped.
+type skip struct {
+	byCondition bool // its when is false
+	upstream    bool // what it needs was skipped, so that its trigger cannot hold
+}
+
+// findSkips works out which steps may be skipped in a run that goes well.
+func findSkips(g *machine.Graph, steps []compiledStep) []skip {
+	skips := make([]skip, len(steps))
+	for _, i := range g.Order {
+		s := &steps[i]
+		skips[i].byCondition = s.src.When.Text != ""
+		needed, skippable := 0, 0
+		for from := range s.edges {
+			needed++
+			if from := skips[from]; from.upstream || from.byCondition && s.node.Trigger != machine.NoneFailed {
+				skippable++
+			}
+		}
+		switch s.node.Trigger {
+		case machine.AllSuccess, machine.NoneFailed:
+			skips[i].upstream = skippable > 0
+		case machine.AnySuccess:
+			skips[i].upstream = needed > 0 && skippable == needed
+		}
+	}
+	return skips
+}
