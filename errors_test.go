@@ -65,7 +65,7 @@ func TestDocsListErrorCodes(t *testing.T) {
 }
 
 // codeArguments are the places of the codes in calls of what makes errors.
-var codeArguments = map[string]int{"ConfigError": 0, "fail": 1, "outside": 1, "portFailed": 2, "once": 5}
+var codeArguments = map[string]int{"ConfigError": 0, "fail": 1, "outside": 1, "failed": 1, "once": 5}
 
 // errorCodes finds the codes in a source file: after Code: in a Failure or Error, and in calls of
 // what makes errors. known are constants by name.

@@ -279,6 +279,55 @@ func undocumented(d *ast.GenDecl) []*ast.Ident {
 	return slices.DeleteFunc(names, func(n *ast.Ident) bool { return !n.IsExported() })
 }
 
+// drivers are the files of deciding packages that are allowed to do what TestDecidersOnlyDecide forbids.
+var drivers = []string{"agentloop/drive.go", "agentloop/guard.go", "agentloop/adapters.go", "agentloop/offer.go"}
+
+// What decides starts nothing, waits for nothing, asks no clock, throws no dice and catches no panic: so that it
+// decides the same wherever it is asked.
+func TestDecidersOnlyDecide(t *testing.T) {
+	packages := []string{"agentloop", "internal/machine", "internal/journal", "internal/engine"}
+	for _, f := range goFiles(t) {
+		if f.test || !slices.Contains(packages, path.Dir(f.name)) || slices.Contains(drivers, f.name) {
+			continue
+		}
+		for _, spec := range f.syntax.Imports {
+			if name := strings.Trim(spec.Path.Value, `"`); name == "sync" || strings.HasSuffix(name, "/rand") || strings.HasPrefix(name, "math/rand") {
+				t.Errorf("%s: it imports %s", files.Position(spec.Pos()), name)
+			}
+		}
+		for n := range ast.Preorder(f.syntax) {
+			if what := does(n); what != "" {
+				t.Errorf("%s: it has a %s", files.Position(n.Pos()), what)
+			}
+		}
+	}
+}
+
+// does names what a node does that deciders do not; "" for anything else.
+func does(n ast.Node) string {
+	switch n := n.(type) {
+	case *ast.GoStmt:
+		return "go"
+	case *ast.SelectStmt:
+		return "select"
+	case *ast.ChanType:
+		return "channel"
+	case *ast.CallExpr:
+		switch f := n.Fun.(type) {
+		case *ast.Ident:
+			if f.Name == "recover" {
+				return "recover"
+			}
+		case *ast.SelectorExpr:
+			of, ok := f.X.(*ast.Ident)
+			if ok && of.Name == "time" && slices.Contains([]string{"Now", "After", "AfterFunc", "NewTimer", "NewTicker", "Since", "Until", "Sleep"}, f.Sel.Name) {
+				return "time." + f.Sel.Name
+			}
+		}
+	}
+	return ""
+}
+
 func TestNothingIsLeftForLater(t *testing.T) {
 	unfinished := regexp.MustCompile(`\b(TODO|FIXME|XXX|HACK)\b|nolint|lint:ignore`)
 	for _, f := range goFiles(t) {

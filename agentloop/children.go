@@ -1,7 +1,7 @@
 package agentloop
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,22 +10,35 @@ import (
 	"strings"
 
 	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
 
-// The parameters of the tools that start and talk to children.
+// The tools that start and talk to children.
 var (
-	delegateParameters = json.RawMessage(`{"type":"object","additionalProperties":false,"required":["task"],"properties":{"task":{"type":"string"}}}`)
-	spawnSpec          = runtime.ToolSpec{Name: "agent.spawn", Description: "Make a sub-agent. It does nothing until agent.send.",
-		Parameters: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"id":{"type":"string"},"name":{"type":"string"},"tools":{"type":"array","items":{"type":"string"}}}}`)}
+	delegateParameters = object("task", `"task":{"type":"string"}`)
+
+	spawnSpec = runtime.ToolSpec{Name: "agent.spawn",
+		Description: "Make a sub-agent. It does nothing until agent.send.",
+		Parameters: object("",
+			`"id":{"type":"string"},"name":{"type":"string"},"tools":{"type":"array","items":{"type":"string"}}`)}
 	sendSpec = runtime.ToolSpec{Name: "agent.send", Description: "Give a sub-agent a task and get its answer.",
-		Parameters: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"id":{"type":"string"},"text":{"type":"string"}}}`)}
+		Parameters: object("", `"id":{"type":"string"},"text":{"type":"string"}`)}
 	waitSpec = runtime.ToolSpec{Name: "agent.wait", Description: "Get the last answer of a sub-agent.",
-		Parameters: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"id":{"type":"string"}}}`)}
+		Parameters: object("", `"id":{"type":"string"}`)}
 	closeSpec = runtime.ToolSpec{Name: "agent.close", Description: "Close a sub-agent.",
-		Parameters: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"id":{"type":"string"}}}`)}
+		Parameters: object("", `"id":{"type":"string"}`)}
 )
+
+// object is the JSON Schema of an object with these properties; one may be required.
+func object(required, properties string) json.RawMessage {
+	if required != "" {
+		required = `"required":["` + required + `"],`
+	}
+	const begin = `{"type":"object","additionalProperties":false,`
+	return json.RawMessage(begin + required + `"properties":{` + properties + `}}`)
+}
 
 // The error codes of sub-agent tools.
 const (
@@ -46,146 +59,152 @@ func (f *frame) addChildren(add func(b *binding, listed bool)) {
 		if child.Description != "" {
 			text += " " + child.Description
 		}
-		add(&binding{spec: runtime.ToolSpec{Name: delegatePrefix + name, Description: text, Parameters: delegateParameters}, child: child}, false)
+		spec := runtime.ToolSpec{Name: delegatePrefix + name, Description: text, Parameters: delegateParameters}
+		add(&binding{child: child, ToolOffer: ToolOffer{Spec: spec}}, false)
 	}
-	if f.loop.MaxSubagents < 0 || f.loop.Tools != nil && len(normal(f.loop.Tools)) == 0 || f.state.Start.Subagent != "" {
+	noTools := f.loop.Tools != nil && len(normal(f.loop.Tools)) == 0
+	if f.loop.MaxSubagents < 0 || noTools || f.state().Start.Subagent != "" {
 		return
 	}
 	for _, spec := range []runtime.ToolSpec{spawnSpec, sendSpec, waitSpec, closeSpec} {
-		add(&binding{spec: spec}, false)
+		add(&binding{ToolOffer: ToolOffer{Spec: spec}}, false)
 	}
 }
 
-// makeOwn makes a call of one of the loop's own tools.
-func (f *frame) makeOwn(ctx context.Context, n int, c Call, b *binding) error {
+// makeOwn makes a call of one of the loop's own tools. What it has recorded before the result, it finds again.
+func (t *thread) makeOwn(c Call, b *binding) {
 	v, _ := value.Decode(c.Arguments) // checked
 	args, _ := v.(map[string]any)
 	text := func(name string) string { s, _ := args[name].(string); return s }
 	switch {
 	case b.child != nil:
-		return f.delegate(ctx, n, c, b.child, text("task"))
+		t.delegate(c, b.child, text("task"))
+		return
 	case c.Name == askHuman:
-		err := f.pauseCall(c, humanPause(n, text("question")))
-		if err == nil {
-			f.emit(trace.HumanRequest, "call", n)
-		}
-		return err
+		t.pauseCall(c, humanPause(t.n, text("question")))
+		t.emit(trace.HumanRequest, "call", t.n)
+		return
 	case c.Name == spawnSpec.Name:
-		return f.spawn(n, text("id"), text("name"), args["tools"])
+		t.spawn(text("id"), text("name"), args["tools"])
+		return
 	}
 	id := text("id")
 	if id == "" {
-		return f.refuseSubagent(n, invalidInput, "it takes an id")
+		t.refuseSubagent(invalidInput, "it takes an id")
+		return
 	}
-	sub, ok := f.subagent(id)
-	closed := map[string]any{"id": id, "closed": true}
-	if ok && sub.Closed && sub.Call == n { // by this call, before a crash
-		return f.settleValue(n, closed)
+	var sub Subagent
+	s := t.state()
+	i := s.subagent(id)
+	if i >= 0 {
+		sub = s.Subagents[i]
 	}
-	if !ok || sub.Closed {
-		return f.refuseSubagent(n, notFound, fmt.Sprintf("there is no sub-agent %q", id))
+	closed := sub.Closed && sub.Call == t.n // by this call
+	switch {
+	case (i < 0 || sub.Closed) && !closed:
+		t.refuseSubagent(notFound, fmt.Sprintf("there is no sub-agent %q", id))
+	case closed:
+		t.value(map[string]any{"id": id, "closed": true})
+	case c.Name == sendSpec.Name:
+		t.send(sub, text("text"))
+	case c.Name == waitSpec.Name:
+		t.value(map[string]any{"id": id, "outcome": t.outcomeOf(sub.Last)})
+	case t.busy(t.n, id):
+		t.refuseSubagent(busy, fmt.Sprintf("sub-agent %q has a task", id))
+	default:
+		sub.Closed, sub.Call = true, t.n
+		t.record(Event{Kind: SubagentSet, Subagent: &sub})
 	}
-	switch c.Name {
-	case sendSpec.Name:
-		return f.send(ctx, n, sub, text("text"))
-	case waitSpec.Name:
-		return f.settleValue(n, map[string]any{"id": id, "outcome": f.outcomeOf(sub.Last)})
-	}
-	if f.busy(n, id) {
-		return f.refuseSubagent(n, busy, fmt.Sprintf("sub-agent %q has a task", id))
-	}
-	sub.Closed, sub.Call = true, n
-	if err := f.record(Event{Kind: SubagentSet, Call: n, Subagent: &sub}); err != nil {
-		return err
-	}
-	return f.settleValue(n, closed)
 }
 
-func (f *frame) settleValue(n int, v any) error {
-	return f.settleCall(n, "", asText(v))
+func humanPause(n int, question string) Pause {
+	return Pause{For: ForHuman, Call: n, Tool: askHuman, Pause: resume.Pause{Kind: resume.Human, Prompt: question,
+		Schema: map[string]any{"type": "object", "additionalProperties": false, "required": []any{"answer"},
+			"properties": map[string]any{"answer": map[string]any{"type": "string"}}}}}
 }
 
-func (f *frame) refuseSubagent(n int, code, why string) error {
-	return f.refuse(n, code, code+": "+why)
-}
+func (t *thread) value(v any) { t.result("", asText(v)) }
 
-// child makes the frame of a call's child. The loop that it runs is def.
-func (f *frame) child(name string, def *Loop) *frame {
-	depth := f.depth + 1
-	state := look(f, func(s *State) *State { return s.Children[name] })
-	if state == nil {
-		state = new(State) // until the first event is recorded
+func (t *thread) refuseSubagent(code, why string) { t.refuse(code, code+": "+why) }
+
+// delegate gives a task to another agent, on a frame of its own.
+func (t *thread) delegate(c Call, def *Loop, task string) {
+	name := strings.TrimPrefix(c.Name, delegatePrefix)
+	plain := *def
+	if plain.Memory = (runtime.Conversation{}); def.InheritMemory {
+		plain.Memory = t.memory
 	}
-	k := &frame{loop: def, in: f.in, rt: f.rt, offers: f.offers, limits: f.limits, log: f.log, state: state, crew: f.crew, trace: f.trace,
-		name: strings.TrimPrefix(f.name+"/"+name, "/"), path: strings.TrimPrefix(f.path+"/"+name, "/"), depth: depth, maxDepth: f.maxDepth}
+	k := t.childOf(fmt.Sprintf("%s#%d", name, t.n), &plain, Start{Definition: def.Digest(), Prompt: task})
+	data := []any{"agent", name, "depth", k.depth, "call", t.n}
+	if k.state().Phase == "" {
+		t.emit(trace.DelegateStart, data...)
+	}
+	t.run(k, func() {
+		s := k.state()
+		if s.Stop == StopError {
+			t.emit(trace.AgentError, "what", "delegate", "call", t.n, "message", s.Failure)
+		}
+		if t.emit(trace.DelegateEnd, data...); s.Stop == StopError {
+			t.refuse(delegateFailed, fmt.Sprintf("%q failed: %s", name, s.Failure))
+			return
+		}
+		t.result("", s.Text)
+	})
+}
+
+// childOf makes the frame of a call's child.
+func (t *thread) childOf(name string, def *Loop, start Start) *frame {
+	at := place{name: framePath(t.name, name), path: framePath(t.path, name), depth: t.depth + 1, maxDepth: t.maxDepth}
+	k := &frame{place: at, leg: t.leg, loop: def, trace: t.trace, start: start, memory: def.Memory}
 	if def.MaxDelegationDepth > 0 {
 		k.maxDepth = min(k.maxDepth, def.MaxDelegationDepth)
 	}
 	return k
 }
 
-// delegate gives a task to another agent, on a frame of its own.
-func (f *frame) delegate(ctx context.Context, n int, c Call, def *Loop, task string) error {
-	name := strings.TrimPrefix(c.Name, delegatePrefix)
-	k := f.child(fmt.Sprintf("%s#%d", name, n), def)
-	data := []any{"agent", name, "depth", k.depth, "call", n}
-	if k.state.Phase == "" {
-		f.emit(trace.DelegateStart, data...)
+// run runs a child until it ends, pauses, or something fails that is not the child's. after is called when
+// it has ended.
+func (t *thread) run(k *frame, after func()) {
+	switch s := k.state(); {
+	case s.Phase == Over:
+		after()
+		return
+	case s.Phase != "" && !t.leg.terms.Vouched && s.Start.Definition != k.start.Definition:
+		t.end(k.outside(runtime.CategoryConfig, "resume.definitionChanged",
+			fmt.Errorf("agent %q is not the one that began", k.loop.Name)))
+		return
 	}
-	err := f.runChild(ctx, k, Start{Definition: def.Digest(), Prompt: task})
-	if k.state.Phase != Over || err != nil {
-		return err
+	if t.children == nil {
+		t.children = map[string]*frame{}
 	}
-	if k.state.Stop == StopError {
-		f.emit(trace.AgentError, "what", "delegate", "call", n, "message", k.state.Failure)
-	}
-	f.emit(trace.DelegateEnd, data...)
-	if k.state.Stop == StopError {
-		return f.refuse(n, delegateFailed, fmt.Sprintf("%q failed: %s", name, k.state.Failure))
-	}
-	return f.settleCall(n, "", k.state.Text)
+	name := lastOf(k.name)
+	t.child, t.after, t.children[name] = k, after, k
 }
 
-// runChild runs a child until it ends, pauses, or something fails that is not the child's.
-func (f *frame) runChild(ctx context.Context, k *frame, start Start) error {
-	if k.state.Phase == Over {
-		return nil
+// childEnded goes on with a call whose child has ended its leg.
+func (t *thread) childEnded() {
+	k := t.child
+	t.child = nil
+	name := lastOf(k.name)
+	delete(t.children, name)
+	if _, failed := errors.AsType[*failure](k.err); k.err != nil && !failed {
+		t.end(k.err)
+		return
 	}
-	if k.state.Phase != "" && !k.in.Vouched && k.state.Start.Definition != start.Definition {
-		return k.outside(runtime.CategoryConfig, "resume.definitionChanged", fmt.Errorf("agent %q is not the one that began", k.loop.Name))
-	}
-	def := *k.loop
-	if def.Memory = (runtime.Conversation{}); def.InheritMemory {
-		def.Memory = f.memory
-	}
-	k.loop = &def
-	err := k.execute(ctx, start)
-	if _, ok := errors.AsType[*failure](err); ok {
-		return nil // the call's
-	}
-	return err
+	t.after()
 }
 
-func (f *frame) subagent(id string) (sub Subagent, ok bool) {
-	return sub, look(f, func(s *State) bool {
-		i := s.subagent(id)
-		if i >= 0 {
-			sub = s.Subagents[i]
-		}
-		return i >= 0
-	})
-}
+// lastOf is the last part of a frame's name.
+func lastOf(frame string) string { return frame[strings.LastIndexByte(frame, '/')+1:] }
 
 // busy reports whether another call is waiting for a sub-agent.
 func (f *frame) busy(n int, id string) bool {
-	return look(f, func(s *State) bool {
-		for name, child := range s.Children {
-			if child.Start.Subagent == id && child.Phase != Over && ordinalOf(name) != n {
-				return true
-			}
+	for name, child := range f.state().Children {
+		if child.Start.Subagent == id && child.Phase != Over && ordinalOf(name) != n {
+			return true
 		}
-		return false
-	})
+	}
+	return false
 }
 
 // doubtful reports whether a call that deals with sub-agents has to wait: in an earlier one of the round
@@ -195,119 +214,112 @@ func (f *frame) doubtful(n int, c Call) bool {
 		return false
 	}
 	id, alone := c.subagent()
-	return look(f, func(s *State) bool {
-		for name, child := range s.Children {
-			before := ordinalOf(name) > s.Round && ordinalOf(name) < n && (alone && child.Start.Subagent != "" || child.Start.Subagent == id)
-			if before && slices.ContainsFunc(child.openPauses(), func(p Pause) bool { return p.For == Indeterminate }) {
-				return true
-			}
+	s := f.state()
+	for name, child := range s.Children {
+		before := ordinalOf(name) > s.Round && ordinalOf(name) < n
+		concerns := alone && child.Start.Subagent != "" || child.Start.Subagent == id
+		asks := func(p Pause) bool { return p.For == Indeterminate }
+		if before && concerns && slices.ContainsFunc(child.openPauses(), asks) {
+			return true
 		}
-		return false
-	})
+	}
+	return false
 }
 
 // spawn makes a sub-agent.
-func (f *frame) spawn(n int, id, name string, tools any) error {
-	if _, ok := f.loop.Delegates[name]; name != "" && !ok {
-		return f.refuseSubagent(n, invalidInput, fmt.Sprintf("there is no agent %q", name))
+func (t *thread) spawn(id, name string, tools any) {
+	if _, ok := t.loop.Delegates[name]; name != "" && !ok {
+		t.refuseSubagent(invalidInput, fmt.Sprintf("there is no agent %q", name))
+		return
 	}
 	if id != "" && !delegateName.MatchString(id) {
-		return f.refuseSubagent(n, invalidInput, fmt.Sprintf("%.60q is no id", id))
+		t.refuseSubagent(invalidInput, fmt.Sprintf("%.60q is no id", id))
+		return
 	}
-	sub := Subagent{ID: id, Agent: name}
-	if list, ok := tools.([]any); ok {
-		sub.Tools = []string{}
-		for _, t := range list {
-			s, _ := t.(string)
-			sub.Tools = append(sub.Tools, s)
+	s := t.state()
+	for i := 1; id == ""; i++ {
+		if next := fmt.Sprintf("subagent.%d", i); s.subagent(next) < 0 {
+			id = next
 		}
-		sub.Tools = normal(sub.Tools)
-	}
-	most := f.loop.MaxSubagents
-	if most == 0 {
-		most = DefaultMaxSubagents
 	}
 	active := 0
-	status := look(f, func(s *State) string {
-		for _, a := range s.Subagents {
-			if a.Call == n { // by this call, before a crash
-				sub = a
-				return "started"
-			}
+	for _, a := range s.Subagents {
+		switch {
+		case a.Call == t.n: // by this call
+			t.value(map[string]any{"id": a.ID, "status": "started"})
+			return
+		case a.ID == id && !a.Closed:
+			t.value(map[string]any{"id": id, "status": "exists"})
+			return
+		case !a.Closed:
+			active++
 		}
-		for i := 1; sub.ID == ""; i++ {
-			if next := fmt.Sprintf("subagent.%d", i); s.subagent(next) < 0 {
-				sub.ID = next
-			}
-		}
-		for _, a := range s.Subagents {
-			if a.ID == sub.ID && !a.Closed {
-				return "exists"
-			}
-			if !a.Closed {
-				active++
-			}
-		}
-		return "new"
-	})
-	if status == "new" {
-		status, sub.Call = "started", n
-		if active >= most {
-			return f.refuseSubagent(n, limitReached, fmt.Sprintf("%d are the most", most))
-		}
-		if err := f.record(Event{Kind: SubagentSet, Call: n, Subagent: &sub}); err != nil {
-			return err
-		}
-		f.emit(trace.SubagentStarted, "id", sub.ID)
 	}
-	return f.settleValue(n, map[string]any{"id": sub.ID, "status": status})
+	if most := cmp.Or(t.loop.MaxSubagents, DefaultMaxSubagents); active >= most {
+		t.refuseSubagent(limitReached, fmt.Sprintf("%d are the most", most))
+		return
+	}
+	t.record(Event{Kind: SubagentSet, Subagent: &Subagent{ID: id, Agent: name, Tools: narrowed(tools), Call: t.n}})
+	t.emit(trace.SubagentStarted, "id", id)
 }
 
-// send gives a sub-agent a task and settles the call with what came of it.
-func (f *frame) send(ctx context.Context, n int, sub Subagent, text string) error {
+// narrowed returns the names of tools that a sub-agent is offered; nil: as its definition says.
+func narrowed(tools any) []string {
+	list, ok := tools.([]any)
+	if !ok {
+		return nil
+	}
+	names := []string{}
+	for _, v := range list {
+		s, _ := v.(string)
+		names = append(names, s)
+	}
+	return normal(names)
+}
+
+// send gives a sub-agent a task, and the call what came of it.
+func (t *thread) send(sub Subagent, text string) {
 	switch {
 	case strings.TrimSpace(text) == "":
-		return f.refuseSubagent(n, invalidInput, "it takes a text")
-	case f.busy(n, sub.ID):
-		return f.refuseSubagent(n, busy, fmt.Sprintf("sub-agent %q has a task", sub.ID))
+		t.refuseSubagent(invalidInput, "it takes a text")
+		return
+	case t.busy(t.n, sub.ID):
+		t.refuseSubagent(busy, fmt.Sprintf("sub-agent %q has a task", sub.ID))
+		return
 	}
-	def := f.loop
+	def := t.loop
 	if sub.Agent != "" {
-		def = f.loop.Delegates[sub.Agent]
+		def = t.loop.Delegates[sub.Agent]
 	}
-	name := fmt.Sprintf("agent.%s#%d", sub.ID, n)
-	k := f.child(name, def)
-	k.narrow = sub.Tools
+	name := fmt.Sprintf("agent.%s#%d", sub.ID, t.n)
 	start := Start{Definition: def.Digest(), Prompt: text, Subagent: sub.ID}
 	if sub.Last != name { // it is, of a turn that goes on
 		start.Continues = sub.Last
 	}
 	plain := *def // a sub-agent has no memory of its own, and answers in words
-	plain.InheritMemory, plain.Schema = false, nil
-	k.loop = &plain
-	if err := f.runChild(ctx, k, start); err != nil || k.state.Phase != Over {
-		return err
-	}
-	kind := trace.SubagentCompleted
-	if k.state.Stop == StopError {
-		kind = trace.SubagentFailed
-	}
-	f.emit(kind, "id", sub.ID)
-	return f.settleValue(n, map[string]any{"id": sub.ID, "outcome": f.outcomeOf(name)})
+	plain.Memory, plain.InheritMemory, plain.Schema = runtime.Conversation{}, false, nil
+	k := t.childOf(name, &plain, start)
+	k.narrow = sub.Tools
+	t.run(k, func() {
+		kind := trace.SubagentCompleted
+		if k.state().Stop == StopError {
+			kind = trace.SubagentFailed
+		}
+		t.emit(kind, "id", sub.ID)
+		t.value(map[string]any{"id": sub.ID, "outcome": t.outcomeOf(name)})
+	})
 }
 
 // outcomeOf words how a sub-agent's turn ended; nil if it had none.
 func (f *frame) outcomeOf(name string) any {
-	return look(f, func(s *State) any {
-		k := s.Children[name]
-		switch {
-		case k == nil:
-			return nil
-		case k.Phase != Over:
-			return map[string]any{"status": "paused"}
-		case k.Stop == StopError:
-			return map[string]any{"status": "error", "error": k.Failure}
-		}
-		return map[string]any{"status": "ok", "text": k.Text, "stopReason": string(k.Stop), "steps": k.Steps}
-	})
+	k := f.state().Children[name]
+	switch {
+	case k == nil:
+		return nil
+	case k.Phase != Over:
+		return map[string]any{"status": "paused"}
+	case k.Stop == StopError:
+		return map[string]any{"status": "error", "error": k.Failure}
+	}
+	return map[string]any{"status": "ok", "text": k.Text, "stopReason": string(k.Stop), "steps": k.Steps}
 }

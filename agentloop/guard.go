@@ -11,10 +11,12 @@ import (
 // guard makes a call so that it always returns: a panic is an error, and a call that ignores its
 // context is left behind after the grace, its result dropped. what, with the name that it may have,
 // is what messages call it.
-func guard[T any](ctx context.Context, f *frame, timeout time.Duration, what, name string, call func(context.Context) (T, error)) (T, error) {
+func guard[T any](ctx context.Context, d *driver, timeout time.Duration, what, name string,
+	call func(context.Context) (T, error)) (T, error) {
 	if timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%s took longer than %v: %w", named(what, name), timeout, context.DeadlineExceeded))
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout,
+			fmt.Errorf("%s took longer than %v: %w", named(what, name), timeout, context.DeadlineExceeded))
 		defer cancel()
 	}
 	if ctx.Done() == nil {
@@ -24,13 +26,13 @@ func guard[T any](ctx context.Context, f *frame, timeout time.Duration, what, na
 	}
 	var none T
 	c := &guarded[T]{ctx: ctx, what: what, name: name, call: call}
-	m := f.crew.take()
+	m := d.crew.take()
 	m.jobs <- c
 	over := func(alive bool) (T, error) {
 		if !alive {
-			return none, &panicError{named(what, name) + " ended its goroutine"}
+			return none, &PanicError{named(what, name) + " ended its goroutine"}
 		}
-		f.crew.put(m)
+		d.crew.put(m)
 		return c.v, c.err
 	}
 	select {
@@ -38,7 +40,7 @@ func guard[T any](ctx context.Context, f *frame, timeout time.Duration, what, na
 		return over(alive)
 	case <-ctx.Done():
 	}
-	late := time.NewTimer(f.limits.Grace)
+	late := time.NewTimer(d.limits.Grace)
 	defer late.Stop()
 	select {
 	case _, alive := <-m.done:
@@ -66,7 +68,7 @@ func (c *guarded[T]) make() {
 	defer func() {
 		if p := recover(); p != nil {
 			var none T
-			c.v, c.err = none, &panicError{fmt.Sprintf("panic in %s: %v", named(c.what, c.name), p)}
+			c.v, c.err = none, &PanicError{fmt.Sprintf("panic in %s: %v", named(c.what, c.name), p)}
 		}
 	}()
 	if c.v, c.err = c.call(c.ctx); c.err != nil {
@@ -80,11 +82,6 @@ func named(what, name string) string {
 	}
 	return fmt.Sprintf("%s %q", what, name)
 }
-
-// panicError is a panic of an adapter.
-type panicError struct{ text string }
-
-func (e *panicError) Error() string { return e.text }
 
 // crew are the goroutines that make the calls of a loop and its children. A member makes one call
 // after the other: so its stack need not grow for each.

@@ -34,7 +34,8 @@ func (l *Loop) validateLayers(who string, bad func(string, ...any)) {
 		}
 		seen[y.ID] = true
 		if !slices.Contains([]string{"thread", "resource", "global", "execution"}, y.Scope) {
-			bad("%s: layer %q: unknown scope %q\n  hint: it is thread, resource, global or execution", who, y.ID, y.Scope)
+			bad("%s: layer %q: unknown scope %q\n  hint: it is thread, resource, global or execution",
+				who, y.ID, y.Scope)
 		}
 		if y.Budget < 0 {
 			bad("%s: layer %q: its budget is negative", who, y.ID)
@@ -51,88 +52,78 @@ func (f *frame) layerKey(y *Layer) string {
 	case "resource":
 		key = "resource/" + cmp.Or(f.memory.Resource, f.memory.Thread)
 	case "execution":
-		key = "execution/" + f.in.RunID + "/" + f.path
+		key = "execution/" + f.leg.terms.RunID + "/" + f.path
 	}
 	return y.ID + "/" + key
 }
 
-// openLayers readies the layers, in order, and returns those to dispose of.
-func (f *frame) openLayers(ctx context.Context) ([]*Layer, error) {
-	var opened []*Layer
-	f.layers = nil
-	for i := range f.loop.Layers {
-		y := &f.loop.Layers[i]
-		opened = append(opened, y)
-		if err := f.ofLayer(ctx, y, "init", func(ctx context.Context, key string) error {
-			if y.Init == nil {
-				return nil
-			}
-			return y.Init(ctx, key)
-		}); err != nil {
-			continue
+// wantLayer has a function of a layer called; what goes wrong is reported.
+func (f *frame) wantLayer(j *Job, y *Layer, then func(Reply)) {
+	j.Name, j.Key = y.ID, f.layerKey(y)
+	f.want(j, func(r Reply) {
+		if r.Err != nil {
+			f.warn(diagnostics.CodeLayerDisabled, "%s %q failed: %v",
+				strings.Replace(string(j.Op), "layer", "memory layer", 1), y.ID, r.Err)
 		}
-		f.layers = append(f.layers, y)
-	}
-	slices.SortStableFunc(f.layers, func(a, b *Layer) int { return cmp.Compare(a.Slot, b.Slot) })
-	return opened, ctx.Err()
-}
-
-// ofLayer calls a function of a layer; what goes wrong is reported.
-func (f *frame) ofLayer(ctx context.Context, y *Layer, what string, call func(ctx context.Context, key string) error) error {
-	_, err := guard(ctx, f, 0, what+" of layer", y.ID, func(ctx context.Context) (any, error) {
-		return nil, call(ctx, f.layerKey(y))
+		then(r)
 	})
-	if err != nil {
-		f.warn(diagnostics.CodeLayerDisabled, "%s of memory layer %q failed: %v", what, y.ID, err)
-	}
-	return err
 }
 
-// recall asks the layers, once.
-func (f *frame) recall(ctx context.Context) error {
-	if len(f.layers) == 0 || slices.Contains(f.state.Gathered, LayersLoaded) {
-		return nil
+// ready readies the layers, in order.
+func (f *frame) ready() {
+	if f.layer == len(f.loop.Layers) {
+		slices.SortStableFunc(f.layers, func(a, b *Layer) int { return cmp.Compare(a.Slot, b.Slot) })
+		if f.layer, f.stage = 0, reloading; f.leg.cut != nil {
+			f.finish(f.leg.cut)
+		}
+		return
 	}
-	var texts []string
-	for _, y := range f.layers {
-		if y.Recall == nil {
-			continue
-		}
-		text := ""
-		err := f.ofLayer(ctx, y, "recall", func(ctx context.Context, key string) (err error) {
-			text, err = y.Recall(ctx, key, f.state.Start.Prompt)
-			return err
-		})
-		if ctx.Err() != nil {
-			return stopped(ctx)
-		}
-		if text = runes(text, 4*cmp.Or(y.Budget, defaultBudget)); err == nil && text != "" {
-			texts = append(texts, text)
-		}
+	y := &f.loop.Layers[f.layer]
+	if f.layer++; y.Init == nil {
+		f.layers = append(f.layers, y)
+		return
 	}
-	return f.record(Event{Kind: LayersLoaded, Text: strings.Join(texts, "\n\n")})
+	f.wantLayer(&Job{Op: InitLayer}, y, func(r Reply) {
+		if r.Err == nil {
+			f.layers = append(f.layers, y)
+		}
+	})
 }
 
-// storeLayers lets the layers keep what the loop added.
-func (f *frame) storeLayers(ctx context.Context) error {
-	own := f.state.Messages[f.state.Own:]
-	for _, y := range f.layers {
-		if y.Store == nil {
-			continue
-		}
-		_ = f.ofLayer(ctx, y, "store", func(ctx context.Context, key string) error { return y.Store(ctx, key, slices.Clone(own)) })
-		if ctx.Err() != nil {
-			return stopped(ctx)
-		}
+// recall asks the layers, once; false: that is done.
+func (f *frame) recall() bool {
+	s := f.state()
+	if len(f.layers) == 0 || slices.Contains(s.Gathered, LayersLoaded) {
+		return false
 	}
-	return nil
+	if f.layer == len(f.layers) {
+		f.record(Event{Kind: LayersLoaded, Text: strings.Join(f.recalled, "\n\n")})
+		return true
+	}
+	y := f.layers[f.layer]
+	if f.layer++; y.Recall == nil {
+		return true
+	}
+	f.wantLayer(&Job{Op: RecallLayer, Text: s.Start.Prompt}, y, func(r Reply) {
+		if f.leg.cut != nil {
+			f.finish(f.leg.stopped)
+			return
+		}
+		if text := runes(r.Text, 4*cmp.Or(y.Budget, defaultBudget)); r.Err == nil && text != "" {
+			f.recalled = append(f.recalled, text)
+		}
+	})
+	return true
 }
 
-// closeLayers disposes of layers in reverse, also when the run is being cancelled.
-func (f *frame) closeLayers(ctx context.Context, opened []*Layer) {
-	for _, y := range slices.Backward(opened) {
-		if y.Dispose != nil {
-			_ = f.ofLayer(context.WithoutCancel(ctx), y, "dispose", y.Dispose)
-		}
+// dispose disposes of layers in reverse, also when the run is being cancelled.
+func (f *frame) dispose() {
+	if f.layer == 0 {
+		f.stage = closing
+		return
+	}
+	f.layer--
+	if y := &f.loop.Layers[f.layer]; y.Dispose != nil {
+		f.wantLayer(&Job{Op: DisposeLayer}, y, func(Reply) {})
 	}
 }

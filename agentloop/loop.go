@@ -1,9 +1,9 @@
 // Package agentloop turns a model and tools into an answer, within limits.
 //
-// A [Loop] is a definition; [Loop.Run] executes it. What happens is a sequence of [Event] values,
-// and [Reduce] says what each makes of the [State] of the loop: the executor decides by the state,
-// appends an event, and only then lets anybody see what happened. So a journal is all it takes to go
-// on: after a pause, and after a crash.
+// A [Loop] is a definition. What happens in it is a sequence of [Event] values, and [Reduce] says what each makes
+// of the [State] of the loop. A [Leg] decides by the state what is to be done next, and does nothing itself: whoever
+// drives it appends events to the journal, only then lets anybody see what happened, and makes the calls. [Loop.Run]
+// does so in this process. So a journal is all it takes to go on: after a pause, and after a crash.
 package agentloop
 
 import (
@@ -42,8 +42,8 @@ type Loop struct {
 	// Until ends the loop after a step. It must be pure. nil: never.
 	Until func(Progress) (bool, error)
 
-	// Approval says which tools need one, by name, PREFIX.*, exec.run:PROGRAM or effect, the most specific one first; "*" is for the others, but not for human.ask and
-	// agent.*. nil: none.
+	// Approval says which tools need one, by name, PREFIX.*, exec.run:PROGRAM or effect, the most specific one first;
+	// "*" is for the others, but not for human.ask and agent.*. nil: none.
 	Approval map[string]Approval
 	// ReportIndeterminate gives the model an error result for a call of which nobody knows whether it
 	// had its effect. By default that pauses the loop.
@@ -55,7 +55,7 @@ type Loop struct {
 
 	Delegates          map[string]*Loop // offered as delegate_NAME; nil: none
 	MaxDelegationDepth int              // how deep loops may start loops; a lower one of a parent counts. Defaults to 3
-	MaxSubagents       int              // that the model may have at once by agent.spawn. Defaults to 4; negative: no such tools
+	MaxSubagents       int              // that agent.spawn may make at once. Defaults to 4; negative: no such tools
 
 	Temperature *float64        // nil: the model's default
 	MaxTokens   int             // of one answer; 0: the model's default
@@ -138,15 +138,18 @@ func (l *Loop) validate(who string, seen map[*Loop]bool, bad func(string, ...any
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"tool_concurrency", l.ToolConcurrency}, {"max_delegation_depth", l.MaxDelegationDepth}, {"max_tokens", l.MaxTokens},
+	}{{"tool_concurrency", l.ToolConcurrency}, {"max_delegation_depth", l.MaxDelegationDepth},
+		{"max_tokens", l.MaxTokens},
 		{"top_k", l.TopK}, {"the size of results", l.MaxResultBytes}, {"the timeout of tools", int(l.ToolTimeout)}} {
 		if n.value < 0 {
 			bad("%s: %s is negative", who, n.name)
 		}
 	}
 	for _, tool := range slices.Sorted(maps.Keys(l.Approval)) {
-		if a := l.Approval[tool]; !slices.Contains([]Approval{"", ApproveNever, ApproveAlways, ApprovePause, ApproveRefuse}, a) {
-			bad("%s: unknown approval %q of %q\n  hint: it is %q, %q, %q or %q", who, a, tool, ApproveNever, ApproveAlways, ApprovePause, ApproveRefuse)
+		known := []Approval{"", ApproveNever, ApproveAlways, ApprovePause, ApproveRefuse}
+		if a := l.Approval[tool]; !slices.Contains(known, a) {
+			bad("%s: unknown approval %q of %q\n  hint: it is %q, %q, %q or %q",
+				who, a, tool, ApproveNever, ApproveAlways, ApprovePause, ApproveRefuse)
 		}
 	}
 	for i, t := range l.Own {
@@ -245,10 +248,12 @@ func (l *Loop) describe(seen map[*Loop]int) any {
 	}
 	return map[string]any{
 		"name": l.Name, "description": l.Description, "model": l.Model, "instructions": l.Instructions,
-		"tools": toAny(normal(l.Tools)), "allTools": l.Tools == nil, "deny": toAny(normal(l.Deny)), "own": own, "skills": toAny(normal(l.Skills)),
+		"tools": toAny(normal(l.Tools)), "allTools": l.Tools == nil,
+		"deny": toAny(normal(l.Deny)), "own": own, "skills": toAny(normal(l.Skills)),
 		"maxSteps": l.maxSteps(), "failAtLimit": l.FailAtLimit, "until": l.Until != nil, "approval": approval,
-		"reportIndeterminate": l.ReportIndeterminate, "toolTimeout": l.ToolTimeout.String(), "maxResultBytes": l.MaxResultBytes,
-		"delegates": delegates, "maxDelegationDepth": l.MaxDelegationDepth, "maxSubagents": l.MaxSubagents,
+		"reportIndeterminate": l.ReportIndeterminate, "toolTimeout": l.ToolTimeout.String(),
+		"maxResultBytes": l.MaxResultBytes,
+		"delegates":      delegates, "maxDelegationDepth": l.MaxDelegationDepth, "maxSubagents": l.MaxSubagents,
 		"temperature": temperature, "maxTokens": l.MaxTokens, "schema": string(l.Schema),
 		"thread": l.Memory.Thread, "resource": l.Memory.Resource, "inheritMemory": l.InheritMemory, "topK": l.TopK,
 		"layers": layers, "compaction": compaction,

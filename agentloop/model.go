@@ -3,7 +3,6 @@ package agentloop
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,80 +18,114 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// interrupted goes on with a call of the model that an earlier leg began.
-func (f *frame) interrupted(ctx context.Context) error {
-	s := f.state
+// asking makes the call of the model that the state has begun, or goes on with one that an earlier leg began.
+func (f *frame) asking() {
+	s := f.state()
 	switch {
+	case f.due:
+		f.due = false
+		f.callModel()
 	case s.waits(0):
-		return errPaused
+		f.finish(errPaused)
 	case s.Open && s.Recoveries >= maxRecoveries:
-		return fail(runtime.CategoryModel, "model.interrupted", fmt.Errorf("model %q: the call was interrupted %d times", f.loop.Model, s.Recoveries+1))
+		f.finish(fail(runtime.CategoryModel, "model.interrupted",
+			fmt.Errorf("model %q: the call was interrupted %d times", f.loop.Model, s.Recoveries+1)))
+	default:
+		f.due = true
+		f.record(Event{Kind: ModelAgain})
 	}
-	if err := f.record(Event{Kind: ModelAgain}); err != nil {
-		return err
-	}
-	return f.ask(ctx)
 }
 
-// ask makes the call of the model that the state has begun, and records the answer.
-func (f *frame) ask(ctx context.Context) error {
-	model := f.offers.Models[f.loop.Model]
-	if model == nil {
-		return f.noModel()
+// callModel has the model called.
+func (f *frame) callModel() {
+	s := f.state()
+	model, there := f.leg.offer.Models[f.loop.Model]
+	if !there {
+		f.finish(f.noModel())
+		return
 	}
-	if unknown := f.toolset().unknown; len(unknown) > 0 && len(f.state.Calls) == 0 && f.state.Steps <= 1 {
-		names := slices.Collect(maps.Keys(f.tools.byName))
-		return f.outside(runtime.CategoryConfig, string(diagnostics.CodeUnknownTool),
-			fmt.Errorf("approval of agent %q names %q, which is no tool\n  hint: %s", f.loop.Name, unknown[0], SuggestTool(unknown[0], names)))
+	if unknown := f.toolset().unknown; len(unknown) > 0 && len(s.Calls) == 0 && s.Steps <= 1 {
+		names := slices.Sorted(maps.Keys(f.tools.byName))
+		f.finish(f.outside(runtime.CategoryConfig, string(diagnostics.CodeUnknownTool),
+			fmt.Errorf("approval of agent %q names %q, which is no tool\n  hint: %s",
+				f.loop.Name, unknown[0], SuggestTool(unknown[0], names))))
+		return
 	}
 	req := f.request()
-	data := []any{"model", req.Model, "step", f.state.Steps, "messages", len(req.Messages)}
-	if about, ok := model.(runtime.Described); ok {
-		data = append(data, known("provider", about.Metadata().Provider)...)
-		data = append(data, known("providerModel", about.Metadata().Model)...)
-	}
+	data := []any{"model", req.Model, "step", s.Steps, "messages", len(req.Messages)}
+	data = append(data, known("provider", model.Provider)...)
+	data = append(data, known("providerModel", model.Model)...)
 	f.emitAbout(trace.ModelStart, func() any { return asked(req) }, data...)
-	resp, err := f.generate(ctx, model, req)
+	f.want(&Job{Op: CallModel, Name: req.Model, Request: req, Reply: s.Reply}, f.heard)
+}
+
+// heard records what came of a call of the model.
+func (f *frame) heard(r Reply) {
+	resp, err := f.response(f.loop.Model, r)
 	if err != nil {
-		if p := suspension(err); p != nil {
-			id := fmt.Sprintf("%s:model%d", f.path, f.state.Asked+1)
-			return cmp.Or(f.pause(Pause{Pause: *p, For: ForModel}, id), errPaused)
-		}
-		if ctx.Err() != nil {
-			return err
-		}
-		f.emit(trace.AgentError, "what", "model", "message", err.Error())
-		category, code := runtime.CategoryModel, "model.failed"
-		if of, ok := errors.AsType[*runtime.Error](err); ok && of.Category != "" && of.Category != runtime.CategoryCancelled {
-			category, code = of.Category, cmp.Or(of.Code, code)
-		}
-		f.emit(trace.ModelEnd, "error", code)
-		return fail(category, code, err)
+		f.unheard(err)
+		return
 	}
 	usage := &runtime.Usage{InputTokens: max(0, resp.Usage.InputTokens), OutputTokens: max(0, resp.Usage.OutputTokens)}
 	e := Event{Kind: ModelEnded, Usage: usage, Finish: resp.Finish}
-	if f.state.Repairs > 0 { // no tools were offered
+	if f.state().Repairs > 0 { // no tools were offered
 		resp.ToolCalls = nil
 	}
 	resp.Text = valid(resp.Text)
 	if strings.TrimSpace(resp.Text) != "" || len(resp.ToolCalls) > 0 {
-		e.Messages = []runtime.Message{{Role: runtime.Assistant, Text: resp.Text, ToolCalls: f.normalCalls(resp.ToolCalls)}}
+		e.Messages = []runtime.Message{{Role: runtime.Assistant, Text: resp.Text,
+			ToolCalls: f.normalCalls(resp.ToolCalls)}}
 	}
-	if err := f.record(e); err != nil {
-		return err
-	}
-	f.emitAbout(trace.ModelEnd, func() any { return said(append(slices.Clone(e.Messages), runtime.Message{Role: runtime.Assistant}))[0] },
-		append(known("model", resp.Model),
-			"finish", resp.Finish, "usage", map[string]any{"input_tokens": int64(usage.InputTokens), "output_tokens": int64(usage.OutputTokens)})...)
-	return nil
+	f.record(e)
+	heard := e.Messages
+	used := map[string]any{"input_tokens": int64(usage.InputTokens), "output_tokens": int64(usage.OutputTokens)}
+	f.emitAbout(trace.ModelEnd, func() any {
+		return said(append(slices.Clone(heard), runtime.Message{Role: runtime.Assistant}))[0]
+	}, append(known("model", resp.Model), "finish", resp.Finish, "usage", used)...)
 }
 
-// known is an attribute, unless it is not known.
-func known(key, text string) []any {
-	if text == "" {
-		return nil
+// unheard ends the leg because a call of the model has no answer.
+func (f *frame) unheard(err error) {
+	if p := suspension(err); p != nil {
+		f.pause(f, Pause{Pause: *p, For: ForModel}, fmt.Sprintf("%s:model%d", f.path, f.state().Asked+1))
+		f.finish(errPaused)
+		return
 	}
-	return []any{key, text}
+	if f.leg.cut != nil {
+		f.finish(err)
+		return
+	}
+	f.emit(trace.AgentError, "what", "model", "message", err.Error())
+	category, code := runtime.CategoryModel, "model.failed"
+	of, ok := errors.AsType[*runtime.Error](err)
+	if ok && of.Category != "" && of.Category != runtime.CategoryCancelled {
+		category, code = of.Category, cmp.Or(of.Code, code)
+	}
+	f.emit(trace.ModelEnd, "error", code)
+	f.finish(fail(category, code, err))
+}
+
+// response is the answer of a call of a model, a copy.
+func (f *frame) response(model string, r Reply) (runtime.Response, error) {
+	most := f.leg.offer.Limits.MaxOutputBytes
+	switch {
+	case r.Err != nil:
+		return runtime.Response{}, r.Err
+	case r.Response == nil:
+		return runtime.Response{}, fmt.Errorf("model %q returned neither an answer nor an error", model)
+	case len(r.Response.Text) > most:
+		return runtime.Response{}, &runtime.Error{Category: runtime.CategoryLimit, Code: "output.tooLarge",
+			Err: fmt.Errorf("the answer has %d bytes, the most is %d", len(r.Response.Text), most)}
+	}
+	return *r.Response, nil
+}
+
+// suspension returns the pause that an adapter asked for; nil if it asked for none.
+func suspension(err error) *resume.Pause {
+	if s, ok := errors.AsType[*resume.Suspension](err); ok {
+		return &s.Pause
+	}
+	return nil
 }
 
 // asked returns a request for whoever looks at it.
@@ -137,63 +170,28 @@ func said(messages []runtime.Message) []any {
 
 // noModel is not a failure of the loop: with the model there, it can go on.
 func (f *frame) noModel() error {
-	return f.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingModel), fmt.Errorf("model %q is not there", f.loop.Model))
-}
-
-// generate calls the model, piece by piece if somebody wants the pieces. The response is a copy.
-func (f *frame) generate(ctx context.Context, model runtime.Model, req *runtime.Request) (runtime.Response, error) {
-	if f.state.Reply != nil {
-		ctx = resume.WithAnswer(ctx, *f.state.Reply)
-	}
-	out := f.trace.outlet()
-	defer out.close()
-	call := &ModelCall{Model: model, Request: req, Emit: out.emit}
-	resp, err := guard(ctx, f, 0, "model", req.Model, func(ctx context.Context) (*runtime.Response, error) {
-		if f.in.Ask != nil {
-			return f.in.Ask(ctx, call)
-		}
-		return f.plainAsk(ctx, call)
-	})
-	switch {
-	case err != nil:
-		return runtime.Response{}, err
-	case resp == nil:
-		return runtime.Response{}, fmt.Errorf("model %q returned neither an answer nor an error", req.Model)
-	case len(resp.Text) > f.limits.MaxOutputBytes:
-		return runtime.Response{}, &runtime.Error{Category: runtime.CategoryLimit, Code: "output.tooLarge",
-			Err: fmt.Errorf("the answer has %d bytes, the most is %d", len(resp.Text), f.limits.MaxOutputBytes)}
-	}
-	return *resp, nil
-}
-
-func (f *frame) plainAsk(ctx context.Context, c *ModelCall) (*runtime.Response, error) {
-	streaming, ok := c.Model.(runtime.StreamingModel)
-	if !ok || !f.in.Deltas {
-		return c.Model.Generate(ctx, c.Request)
-	}
-	return streaming.Stream(ctx, c.Request, func(d runtime.Delta) {
-		if d.Text != "" && ctx.Err() == nil {
-			f.trace.delta(f.path, d.Text)
-		}
-	})
+	return f.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingModel),
+		fmt.Errorf("model %q is not there", f.loop.Model))
 }
 
 // request is the next request: a pure function of the state and the definition.
 func (f *frame) request() *runtime.Request {
-	n := f.state.Steps + f.state.Repairs
-	req := &runtime.Request{Run: f.in.RunID, Step: f.path, Call: n, StepCall: n, Model: f.loop.Model, Messages: f.view(),
+	s := f.state()
+	n := s.Steps + s.Repairs
+	req := &runtime.Request{Run: f.leg.terms.RunID, Step: f.path, Call: n, StepCall: n,
+		Model: f.loop.Model, Messages: f.messages(),
 		Schema: f.loop.Schema, Temperature: f.loop.Temperature, MaxTokens: f.loop.MaxTokens}
-	if f.state.Repairs == 0 {
+	if s.Repairs == 0 {
 		req.Tools = f.toolset().offered
 	}
 	return req
 }
 
-// view is what the model sees: instructions, those of the environment, skills, layers, what was
+// messages is what the model sees: instructions, those of the environment, skills, layers, what was
 // retrieved, then the history. Views share their messages: a later one only goes on, but for what a
 // compaction makes.
-func (f *frame) view() []runtime.Message {
-	s := f.state
+func (f *frame) messages() []runtime.Message {
+	s := f.state()
 	if f.seen == nil {
 		f.seen, f.shown = f.preface(), s.From
 	}
@@ -203,7 +201,7 @@ func (f *frame) view() []runtime.Message {
 
 // preface is what the model sees before the history.
 func (f *frame) preface() []runtime.Message {
-	s := f.state
+	s := f.state()
 	list := make([]runtime.Message, 0, room(s.Start.MaxSteps, 2))
 	system := func(text string) {
 		if text != "" {
@@ -261,7 +259,7 @@ func (f *frame) normalCalls(calls []runtime.ToolCall) []runtime.ToolCall {
 		default:
 			c.Arguments = b.Bytes()
 		}
-		for n := len(f.state.Calls) + i + 1; c.ID == "" || seen[c.ID]; n++ {
+		for n := len(f.state().Calls) + i + 1; c.ID == "" || seen[c.ID]; n++ {
 			c.ID = fmt.Sprintf("call_%d", n)
 		}
 		seen[c.ID] = true

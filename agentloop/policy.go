@@ -16,14 +16,16 @@ import (
 const ApproveRefuse Approval = "refuse"
 
 // builtinTools are tools that a host may have, whether or not it does.
-var builtinTools = []string{execTool, "http.request", "file.read", "file.write", askHuman, "agent.spawn", "agent.send", "agent.wait", "agent.close"}
+var builtinTools = []string{execTool, "http.request", "file.read", "file.write", askHuman,
+	"agent.spawn", "agent.send", "agent.wait", "agent.close"}
 
 // A key of Approval and an entry of Deny is a tool's name, PREFIX.*, exec.run:PROGRAM, an effect, or *. Of keys
 // that match, the most specific one counts: program, name, longest prefix, effect, *.
 
 // isEffect reports whether a key is an effect.
 func isEffect(key string) bool {
-	return slices.Contains([]string{string(runtime.ReadOnly), string(runtime.Idempotent), string(runtime.External)}, key)
+	effects := []runtime.Effect{runtime.ReadOnly, runtime.Idempotent, runtime.External}
+	return slices.Contains(effects, runtime.Effect(key))
 }
 
 // Unmatched returns the keys of Approval and the entries of Deny that can match none of these tools, sorted. Built-in
@@ -37,7 +39,9 @@ func (l *Loop) Unmatched(tools []string) (approval, deny []string) {
 		case strings.HasPrefix(key, execTool+":"):
 			return len(key) > len(execTool)+1
 		case isPrefix && strings.HasSuffix(prefix, "."):
-			return slices.ContainsFunc(known, func(tool string) bool { return strings.HasPrefix(tool, prefix) && tool != prefix })
+			return slices.ContainsFunc(known, func(tool string) bool {
+				return strings.HasPrefix(tool, prefix) && tool != prefix
+			})
 		}
 		return slices.Contains(known, key)
 	}
@@ -139,7 +143,9 @@ func deniesCall(deny []string, tool string, effect runtime.Effect, args json.Raw
 	programs, plain := programsOf(args)
 	return slices.ContainsFunc(deny, func(key string) bool {
 		program, ok := strings.CutPrefix(key, execTool+":")
-		return ok && (!plain || slices.ContainsFunc(programs, func(name string) bool { return name == program || path.Base(name) == program }))
+		return ok && (!plain || slices.ContainsFunc(programs, func(name string) bool {
+			return name == program || path.Base(name) == program
+		}))
 	})
 }
 

@@ -36,20 +36,19 @@ func (s Snapshot) JSON() []byte {
 }
 
 func (f *frame) snapshot() Snapshot {
-	return look(f, func(s *State) Snapshot {
-		snap := Snapshot{Agent: f.loop.Name, Skills: refs(s.Skills), Approvals: slices.Clone(s.Grants),
-			Definition: f.digest(), Steps: s.Steps, Usage: s.Total()}
-		if f.loop.Tools != nil {
-			snap.Allow = normal(f.loop.Tools)
-		}
-		return snap
-	})
+	s := f.state()
+	snap := Snapshot{Agent: f.loop.Name, Skills: refs(s.Skills), Approvals: slices.Clone(s.Grants),
+		Definition: f.digest(), Steps: s.Steps, Usage: s.Total()}
+	if f.loop.Tools != nil {
+		snap.Allow = normal(f.loop.Tools)
+	}
+	return snap
 }
 
 // digest is the definition's, computed once: the state has it from the start.
 func (f *frame) digest() string {
-	if f.state.Phase != "" {
-		return f.state.Start.Definition
+	if s := f.state(); s.Phase != "" {
+		return s.Start.Definition
 	}
 	return f.loop.Digest()
 }
@@ -75,11 +74,13 @@ func Select(ids []string, asked string) (string, diagnostics.List) {
 	case asked != "" && slices.Contains(known, asked):
 		return asked, nil
 	case asked != "":
-		finding.Code, finding.Message, finding.Hint = diagnostics.CodeUnknownAgent, fmt.Sprintf("there is no agent %q", asked), diagnostics.DidYouMean(asked, known)
+		finding.Code, finding.Message = diagnostics.CodeUnknownAgent, fmt.Sprintf("there is no agent %q", asked)
+		finding.Hint = diagnostics.DidYouMean(asked, known)
 	case len(known) == 1:
 		return known[0], nil
 	default:
-		finding.Code, finding.Message = diagnostics.CodeAmbiguousAgent, "no agent is chosen, of: "+strings.Join(known, ", ")
+		finding.Code = diagnostics.CodeAmbiguousAgent
+		finding.Message = "no agent is chosen, of: " + strings.Join(known, ", ")
 	}
 	return "", diagnostics.List{finding}
 }
