@@ -491,7 +491,7 @@ func (a *agentRun) call(ctx context.Context, c *agentloop.ToolCall) (json.RawMes
 	}
 	in.reachedCall(afterTool, afterModel)
 	if in.open && ctx.Err() != nil && !in.repeatable() {
-		a.in.run.callUnknown(in.path, spec.Name, context.Cause(ctx))
+		a.in.run.callUnknown(in.path, spec.Name, a.in.run.whyStopped(ctx))
 	}
 	if err = a.paused(in, place, err); err != nil || output == nil {
 		return nil, err

@@ -27,16 +27,15 @@ func Cancel(ctx context.Context, runID, reason string, rt *runtime.Runtime, opts
 
 // cancelForGood writes down that nothing goes on but rolling back. Open pauses need no answer any more.
 func (r *run) cancelForGood(reason string) {
-	r.forGood = &reason
-	r.note("", journal.Cancelled{Reason: reason})
+	pauses := r.pauses
+	r.record(nil, "", journal.Cancelled{Reason: reason})
 	const doubt = "it was called, and it is not known whether it had its effect"
-	for _, p := range r.pauses {
+	for _, p := range pauses {
 		if p.Reason == journal.Indeterminate {
 			r.rollbackFailed(p.Step+engine.RollbackMark, doubt)
 		}
 		r.note(p.Step, journal.PauseClosed{Pause: p.ID})
 	}
-	r.pauses = nil
 	var paths []string
 	for t := range r.unsure {
 		paths = append(paths, t.Path())

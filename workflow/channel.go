@@ -86,7 +86,8 @@ func (r *run) recordSent(l *leg) error {
 		return err
 	}
 	pauses, into := r.waitingFor(s.index)
-	recs, err := r.encodeFirst(r.sentEvents(s, pauses, into))
+	events := r.sentEvents(s, pauses, into)
+	recs, err := r.encodeFirst(events)
 	if err != nil {
 		return err
 	}
@@ -99,21 +100,10 @@ func (r *run) recordSent(l *leg) error {
 	}
 	reached(afterAnswer)
 	r.journal.seq += int64(len(recs))
-	if r.wasUndone {
-		r.takeSent(*s)
-		if len(pauses) > 0 {
-			r.beginAgain(pauses[0])
-		}
-		return nil
+	if !r.wasUndone {
+		r.tellReplayed()
 	}
-	r.tellReplayed()
-	for _, p := range pauses {
-		r.keepAnswer(p, resume.Answered, s.value)
-		r.answer(p, resume.Answered, s.value)
-	}
-	if into {
-		r.takeSent(*s)
-	}
+	r.takeIn(nil, events)
 	return nil
 }
 
@@ -183,8 +173,7 @@ func (r *run) applySent(w journal.ValueSent) error {
 // shareSent gives a new run a value that somebody sent to another one, unless it has no such channel.
 func (r *run) shareSent(w journal.ValueSent) {
 	if i := program.ChannelIndex(r.wf.program.Graph.Channels, w.Channel); i >= 0 {
-		r.note("", w)
-		r.takeSent(sent{name: w.Channel, index: i, value: w.Value})
+		r.record(nil, "", w)
 	}
 }
 

@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"slices"
@@ -60,10 +59,11 @@ func (r *run) carryOut(c machine.Command) {
 
 // fired tells the machine that a timer has come due.
 func (r *run) fired(key timerKey) {
-	if !r.cancelled {
-		r.note(key.task.Path(), journal.TimerDue{Timer: key.timer})
+	if r.cancelled {
+		r.m.Due(key.task, key.timer)
+		return
 	}
-	r.m.Due(key.task, key.timer)
+	r.record(key.task, key.task.Path(), journal.TimerDue{Timer: key.timer})
 }
 
 // goOnLive makes the state that the journal gave a live one, once.
@@ -187,17 +187,17 @@ func (r *run) finish(in *invocation) {
 		r.suspend(in)
 		return
 	}
-	if in.unknown = in.unknown || in.cutOff(); in.unknown {
-		r.callUnknown(in.path, in.call.Name, in.why())
+	in.unknown = in.unknown || in.cutOff()
+	what := journal.CallEnded{Output: in.output, Size: in.size + 1, Failure: in.failure, Models: in.models(), Unknown: in.unknown}
+	if in.unknown {
+		what.Why = in.why()
 	}
-	cancelled := in.failure != nil && in.failure.Category == string(runtime.CategoryCancelled)
-	if !cancelled || !r.cancelled { // what was cancelled from outside is done again when the run is recovered
-		what := journal.CallEnded{Output: in.output, Failure: in.failure, Models: in.models(), Unknown: in.unknown}
-		r.noteAfter(r.decided(), in.path, what)
-		r.journal.urgent = r.journal.urgent || r.journal.durable() && in.hasEffect()
-		r.m.Spend(in.task, in.used.Micros)
+	if in.failure != nil && in.failure.Category == string(runtime.CategoryCancelled) && r.cancelled {
+		r.applyEnded(in.task, in.path, &what) // what was cancelled from outside is done again when the run is recovered
+		return
 	}
-	r.m.Finish(in.task, in.output, in.size, in.failure)
+	r.journal.urgent = r.journal.urgent || r.journal.durable() && in.hasEffect()
+	r.record(in.task, in.path, what)
 }
 
 // leave gives up a call that did not return in time. Its result, if one comes, is dropped.
@@ -208,7 +208,7 @@ func (r *run) leave(in *invocation) {
 	in = &invocation{run: r, task: old.task, path: old.path, call: old.call, tool: old.tool, args: old.args}
 	in.ctx, in.size, in.open = old.ctx, machine.Unknown, true
 	if old.call.Kind == program.AgentCall {
-		r.leftOpen(old, context.Cause(old.ctx))
+		r.leftOpen(old, old.why())
 	}
 	in.failure = notDone("the call ignored its context and was left behind")
 	r.finish(in)

@@ -176,21 +176,15 @@ func (r *run) shareEnd(e *journal.Event, t *machine.Task, output any, isCall boo
 		r.questionChanged(e.Path, output)
 		return
 	}
-	r.settled(t)
 	if !isCall {
-		r.note(e.Path, journal.WaitOver{Output: output})
-		r.m.Answer(t, output, nil)
+		r.record(t, e.Path, journal.WaitOver{Output: output})
 		return
 	}
 	here := journal.CallEnded{Output: output}
 	if there, ok := e.What.(journal.CallEnded); ok { // what it used is counted there
 		here.Models = journal.ModelUse{Model: there.Models.Model, Draws: there.Models.Draws}
 	}
-	for _, n := range here.Models.Draws {
-		r.markDrawn(here.Models.Model, n)
-	}
-	r.note(e.Path, here)
-	r.m.Finish(t, output, machine.Unknown, nil)
+	r.record(t, e.Path, here)
 }
 
 // asksOther reports whether a task that is about to wait asks another question than an answered one.

@@ -54,7 +54,7 @@ func (r *run) openWait(c machine.Command) {
 // refuseWait ends the waiting of a task for which no pause can be opened.
 func (r *run) refuseWait(t *machine.Task, n int64, failure *machine.Failure) {
 	what := journal.What(journal.WaitOver{Failure: failure})
-	if t.Node().Kind == machine.Call {
+	if t.Node().Kind == machine.Call { // which waits already
 		what = journal.CallEnded{Failure: failure}
 	}
 	r.noteAfter(n, r.events.path(t), what)
@@ -64,8 +64,7 @@ func (r *run) refuseWait(t *machine.Task, n int64, failure *machine.Failure) {
 // waitOver ends a short wait that was slept through.
 func (r *run) waitOver(t *machine.Task) {
 	if t.Status() == machine.Waiting && !r.cancelled {
-		r.note(t.Path(), journal.WaitOver{})
-		r.m.Answer(t, nil, nil)
+		r.record(t, t.Path(), journal.WaitOver{})
 	}
 }
 
@@ -188,17 +187,11 @@ func (r *run) goOn(p *openPause) {
 		r.watchPause(p)
 		return
 	}
-	e := r.answered(p, next, answer)
-	r.keepAnswer(p, next, answer)
-	if !r.wasUndone {
-		r.noteEvent(e)
-		r.answer(p, next, answer)
-		return
+	events := []journal.Event{r.answered(p, next, answer)}
+	if r.wasUndone {
+		events = r.beginsAgain(p, events[0])
 	}
-	for _, e := range r.beginsAgain(p, e) {
-		r.noteEvent(e)
-	}
-	r.beginAgain(p)
+	r.recordAll(nil, events)
 }
 
 // answered is the end of a pause, now.

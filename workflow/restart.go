@@ -52,9 +52,8 @@ func (r *run) answerFromBefore(p *openPause) bool {
 	what := e.What.(journal.PauseAnswered)
 	what.Kept = true
 	e.What = what
-	r.noteEvent(e)
-	r.useAnswer(p, k.Answer)
-	r.answer(p, k.Next, k.Answer)
+	r.pauses = append(r.pauses, p)
+	r.recordAll(nil, []journal.Event{e})
 	return true
 }
 

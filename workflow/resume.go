@@ -358,7 +358,7 @@ func (r *run) replay(l *leg) error {
 		r.events.now = e.At
 		r.m.Tell(e.At)
 		if err == nil {
-			err = r.apply(e, known)
+			err = r.applyAgain(e, known)
 		}
 		if err != nil {
 			return fmt.Errorf("record %d: %w: %w", i+1, checkpoint.ErrCorrupt, err)
@@ -414,126 +414,6 @@ func (r *run) tellReplayed() {
 	r.again = nil
 }
 
-// apply tells the machine what an event of the journal says.
-func (r *run) apply(e *journal.Event, known map[string]*machine.Task) error {
-	task, err := taskOf(e, known)
-	if err != nil {
-		return err
-	}
-	switch what := e.What.(type) {
-	case journal.CallBegun:
-		if r.unsure == nil {
-			r.unsure = map[*machine.Task]int{}
-		}
-		r.unsure[task] = what.Ordinal
-	case journal.CallEnded:
-		r.settled(task)
-		r.usedBefore(task, what.Models)
-		if what.Unknown {
-			r.callUnknown(e.Path, task.Node().Adapter.(*program.Call).Name, nil)
-		}
-		r.m.Finish(task, what.Output, machine.Unknown, what.Failure)
-	case journal.AgentEvents:
-		r.applyAgent(task, what)
-	case journal.CallGiven:
-		if !r.m.Give(e.Path, what.Output) {
-			return fmt.Errorf("step %q does not wait for a slot", e.Path)
-		}
-	case journal.TimerDue:
-		i := slices.IndexFunc(r.armed, func(a machine.Command) bool { return a.Task.Path() == e.Path && a.Timer == what.Timer })
-		if i >= 0 { // else it was disarmed in that moment
-			a := r.armed[i]
-			r.armed = slices.Delete(r.armed, i, i+1)
-			r.m.Due(a.Task, a.Timer)
-		}
-	case journal.WaitOver:
-		r.settled(task)
-		r.m.Answer(task, what.Output, what.Failure)
-	case journal.PauseOpened:
-		r.applyOpened(task, e.Path, &what)
-	case journal.PauseClosed: // its task ends a moment later
-		r.pauses = slices.DeleteFunc(r.pauses, func(p *openPause) bool { return p.ID == what.Pause })
-	case journal.PauseAnswered:
-		return r.applyAnswered(&what, known)
-	case journal.ValueSent:
-		return r.applySent(what)
-	case journal.RollbackBegun, journal.RollbackEnded:
-		r.undone(e)
-	case journal.Paused:
-		r.atEnd, r.wasUndone = false, r.interrupt == resume.Restart
-	case journal.Cancelled:
-		r.forGood, r.pauses = &what.Reason, nil
-	}
-	return nil
-}
-
-// taskOf finds the task that an event is of; nil for events of the run.
-func taskOf(e *journal.Event, known map[string]*machine.Task) (*machine.Task, error) {
-	path := e.Path
-	switch what := e.What.(type) {
-	case journal.CallBegun, journal.CallEnded, journal.AgentEvents, journal.WaitOver:
-	case journal.PauseOpened:
-		if what.Agent != nil {
-			path = what.Agent.Step
-		}
-	default:
-		return nil, nil
-	}
-	if known[path] == nil {
-		return nil, fmt.Errorf("step %q has not begun", path)
-	}
-	return known[path], nil
-}
-
-// usedBefore counts what a call of an earlier leg asked of models.
-func (r *run) usedBefore(t *machine.Task, used journal.ModelUse) {
-	for _, n := range used.Draws {
-		r.markDrawn(used.Model, n)
-	}
-	r.spent(t, used.Used)
-	r.m.Spend(t, used.Used.Micros)
-}
-
-// applyOpened is pause or openInAgent for an event of the journal.
-func (r *run) applyOpened(t *machine.Task, path string, what *journal.PauseOpened) {
-	opened := &openPause{Pause: what.Pause, task: t}
-	if a := what.Agent; a != nil {
-		opened.inAgent, opened.again = a.Pause, a.Tries > 0
-		r.logOf(t).tries[a.Place] = a.Tries
-	} else {
-		r.settled(t)
-		r.m.Suspend(t) // if it is a call
-		r.keep(t, what.Progress)
-		r.usedBefore(t, what.Models)
-		if r.opened == nil {
-			r.opened = map[string]int{}
-		}
-		r.opened[path]++
-	}
-	r.count(opened)
-	r.pauses = append(r.pauses, opened)
-}
-
-// applyAnswered takes the end of a pause.
-func (r *run) applyAnswered(what *journal.PauseAnswered, known map[string]*machine.Task) error {
-	p := r.pauseByID(what.Pause)
-	if p == nil {
-		return fmt.Errorf("no pause %q is open", what.Pause)
-	}
-	if what.Kept {
-		r.useAnswer(p, what.Answer)
-	} else {
-		r.keepAnswer(p, what.Next, what.Answer)
-	}
-	if what.Generation > 0 {
-		r.beginAgain(p)
-		clear(known)
-		return nil
-	}
-	r.answer(p, what.Next, what.Answer)
-	return nil
-}
-
 // settled forgets that a task is under way.
 func (r *run) settled(t *machine.Task) {
 	r.pending = slices.DeleteFunc(r.pending, func(c machine.Command) bool { return c.Task == t })
@@ -575,13 +455,10 @@ func (r *run) recordAnswer(l *leg, g *given) error {
 	}
 	reached(afterAnswer)
 	r.journal.seq += int64(len(recs))
-	r.keepAnswer(p, resume.Answered, g.answer)
-	if r.wasUndone {
-		r.beginAgain(p)
-		return nil
+	if !r.wasUndone {
+		r.tellReplayed()
 	}
-	r.tellReplayed()
-	r.answer(p, resume.Answered, g.answer)
+	r.takeIn(nil, events)
 	return nil
 }
 

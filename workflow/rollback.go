@@ -91,7 +91,7 @@ func (r *run) undo(t *machine.Task, path string) *runtime.Error {
 		err = errUnsure
 	default:
 		if !begun {
-			r.note(path, journal.RollbackBegun{})
+			r.record(nil, path, journal.RollbackBegun{})
 		}
 		if r.flush(); r.journal.err != nil {
 			return storeError(r.journal.err)
@@ -110,17 +110,14 @@ func (r *run) undo(t *machine.Task, path string) *runtime.Error {
 			return r.leftToUndo()
 		}
 	}
-	r.markRolled(path, rollbackOver)
 	data := trace.Data{{Key: "ok", Value: err == nil}}
-	if err == nil {
-		r.note(path, journal.RollbackEnded{})
-	} else {
-		text := strings.ToValidUTF8(err.Error(), "\uFFFD")
+	text := ""
+	if err != nil {
+		text = strings.ToValidUTF8(err.Error(), "\uFFFD")
 		data = append(trace.Data{{Key: "message", Value: text}}, data...)
-		r.note(path, journal.RollbackEnded{Error: text})
-		r.rollbackFailed(path, text)
 		r.warn("a rollback failed", slog.String("step", path), slog.String("error", text))
 	}
+	r.record(nil, path, journal.RollbackEnded{Error: text})
 	r.events.add(trace.Event{Kind: trace.StepRollback, Step: path, Data: data}, nil)
 	return nil
 }

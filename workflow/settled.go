@@ -51,7 +51,5 @@ func (r *run) shareSettled(path string, t *machine.Task, w *journal.Settlement, 
 	case answer != nil:
 		output, failure, _ = settledBy(t.Node().Adapter.(*program.Call), answer)
 	}
-	r.settled(t)
-	r.note(path, journal.CallEnded{Output: output, Failure: failure, Settled: true})
-	r.m.Finish(t, output, machine.Unknown, failure)
+	r.record(t, path, journal.CallEnded{Output: output, Failure: failure, Settled: true})
 }

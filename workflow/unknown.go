@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
@@ -33,18 +34,19 @@ func (in *invocation) cutOff() bool {
 	return in.open && in.failure != nil && in.tool != nil && !in.repeatable() && in.ctx != nil && in.ctx.Err() != nil
 }
 
-// callUnknown adds the finding about such a call. why may be nil.
-func (r *run) callUnknown(path, tool string, why error) {
+// callUnknown adds the finding about such a call. why may be "".
+func (r *run) callUnknown(path, tool, why string) {
 	because := "the run stopped the call"
-	if why != nil && why != context.Canceled {
-		because += fmt.Sprintf(" (%v)", why)
+	if why != "" {
+		because += " (" + why + ")"
 	}
-	r.found.add(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindWorkflow, Code: diagnostics.CodeCallUnknown, Step: path,
-		Message: r.prepared.redact.Text(fmt.Sprintf("step %q: tool %q was called, and it is not known whether it had its effect: %s", path, tool, because))})
+	text := fmt.Sprintf("step %q: tool %q was called, and it is not known whether it had its effect: %s", path, tool, because)
+	r.found.add(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindWorkflow,
+		Code: diagnostics.CodeCallUnknown, Step: path, Message: r.prepared.redact.Text(text)})
 }
 
 // leftOpen tells of the calls of an agent that is left behind.
-func (r *run) leftOpen(in *invocation, why error) {
+func (r *run) leftOpen(in *invocation, why string) {
 	events := slices.Concat(r.logOf(in.task).events...)
 	if a := in.agent; a != nil {
 		a.mu.Lock()
@@ -69,10 +71,18 @@ func (r *run) stoppedBefore(c machine.Command) {
 	r.finish(in)
 }
 
-// why is what told the call to stop, as long as it is more than that.
-func (in *invocation) why() error {
+// why is what told the call to stop, secrets out; "" where nothing is known but that it was told.
+func (in *invocation) why() string {
 	if in.ctx == nil {
-		return nil
+		return ""
 	}
-	return context.Cause(in.ctx)
+	return in.run.whyStopped(in.ctx)
+}
+
+func (r *run) whyStopped(ctx context.Context) string {
+	cause := context.Cause(ctx)
+	if cause == nil || cause == context.Canceled {
+		return ""
+	}
+	return strings.ToValidUTF8(r.prepared.redact.Text(cause.Error()), "\uFFFD")
 }

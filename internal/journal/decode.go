@@ -61,7 +61,8 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 	case callBegun:
 		e.What = CallBegun{int(data.count("ordinal"))}
 	case callEnded:
-		e.What = CallEnded{data["output"], data.failure(), data.models(), data.yes("unknown"), data.yes("settled")}
+		e.What = CallEnded{Output: data["output"], Failure: data.failure(), Models: data.models(),
+			Unknown: data.yes("unknown"), Why: data.text("why"), Settled: data.yes("settled")}
 	case callGiven:
 		e.What = CallGiven{data["output"]}
 	case timerFired:

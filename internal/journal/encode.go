@@ -111,6 +111,9 @@ func (w *CallEnded) members(after int64) map[string]any {
 	if w.Unknown {
 		data["unknown"] = true
 	}
+	if w.Why != "" {
+		data["why"] = w.Why
+	}
 	if w.Settled {
 		data["settled"] = true
 	}

@@ -41,8 +41,10 @@ type (
 		Output  any // nil after a failure
 		Failure *machine.Failure
 		Models  ModelUse
-		Unknown bool // the run ended the call, which may have had its effect
-		Settled bool // in a fork: a person gave the end
+		Size    int    // of Output plus 1, as value.Size counts; 0: nobody has measured it. Not in the record
+		Unknown bool   // the run ended the call, which may have had its effect
+		Why     string // the run ended it; "" where nothing is known
+		Settled bool   // in a fork: a person gave the end
 	}
 	// CallGiven is the output of a call that another run, or an earlier definition, had made.
 	CallGiven struct{ Output any }
@@ -141,7 +143,7 @@ type Doubt struct {
 const (
 	runInput    checkpoint.Kind = "run.input"   // inputs, interrupt?
 	callBegun   checkpoint.Kind = "call.begun"  // n, ordinal
-	callEnded   checkpoint.Kind = "call.ended"  // n, output | error, draws?, usage?, settled?, unknown?
+	callEnded   checkpoint.Kind = "call.ended"  // n, output | error, draws?, usage?, settled?, unknown?, why?
 	callGiven   checkpoint.Kind = "call.given"  // n, output?
 	timerFired  checkpoint.Kind = "timer.fired" // n, timer
 	waitOver    checkpoint.Kind = "wait.over"   // n, output?, error?
