@@ -209,18 +209,10 @@ func (r *run) takeEvents(in *invocation, b *agentBatch, barrier bool) error {
 	if !in.underWay() {
 		return errors.New("the agent was left behind")
 	}
-	if r.noteAgent(in, b); barrier {
+	if r.record(in.task, in.path, b.AgentEvents); barrier {
 		r.flush()
 	}
 	return r.journal.err
-}
-
-// noteAgent notes what happened in an agent.
-func (r *run) noteAgent(in *invocation, b *agentBatch) {
-	r.noteAfter(r.decided(), in.path, b.AgentEvents)
-	log := r.logOf(in.task)
-	log.events = append(log.events, b.Events)
-	r.m.Spend(in.task, b.Used.Micros)
 }
 
 // closeAgent takes over what an agent leaves that ends or pauses.
@@ -234,7 +226,7 @@ func (r *run) closeAgent(in *invocation) {
 	defer a.mu.Unlock()
 	r.journal.entries = slices.Grow(r.journal.entries, len(a.noted))
 	for _, b := range a.noted {
-		r.noteAgent(in, b)
+		r.record(in.task, in.path, b.AgentEvents)
 	}
 	var rest agentBatch
 	for path := range a.pending {
@@ -245,7 +237,7 @@ func (r *run) closeAgent(in *invocation) {
 	}
 	slices.SortStableFunc(rest.Calls, func(a, b journal.Drawn) int { return strings.Compare(a.Step, b.Step) })
 	if rest.Calls != nil || rest.Used != (journal.Amount{}) {
-		r.noteAgent(in, &rest)
+		r.record(in.task, in.path, rest.AgentEvents)
 	}
 	if a.result == nil {
 		return
@@ -275,8 +267,7 @@ func (r *run) suspendAgent(in *invocation, pauses []agentloop.Pause) {
 			return
 		}
 	}
-	r.noteAfter(r.decided(), in.path, journal.AgentEvents{Waits: true})
-	r.agentWaits(in.task)
+	r.record(in.task, in.path, journal.AgentEvents{Waits: true})
 	if t := in.task; t.Status() != machine.Waiting && t.Failure() != nil && !r.cancelled { // it was told to stop meanwhile
 		r.noteAfter(r.decided(), in.path, journal.CallEnded{Failure: t.Failure()})
 	}
@@ -302,18 +293,8 @@ func (r *run) openInAgent(in *invocation, p *agentloop.Pause, tries int) error {
 		shown.ID = fmt.Sprintf("%s@%d", p.ID, r.generation)
 	}
 	shown.CreatedAt = r.events.now
-	opened := &openPause{task: in.task, inAgent: p.ID, again: tries > 0}
 	of := &journal.AgentPause{Step: in.path, Pause: p.ID, Place: placeOf(p.Step, p.Call), Tries: tries}
-	if err := r.notePause(opened, shown.Step, r.decided(), journal.PauseOpened{Pause: *shown, Agent: of}); err != nil {
-		return err
-	}
-	if r.count(opened); r.answerFromBefore(opened) {
-		return nil
-	}
-	reached(pauseNoted)
-	r.events.emit(in.task, trace.StepWaiting, opened.Step, trace.Data{{Key: "pauseKind", Value: string(opened.Kind)}}, nil)
-	r.keepOpen(opened)
-	return nil
+	return r.openPause(in.task, shown.Step, r.decided(), journal.PauseOpened{Pause: *shown, Agent: of})
 }
 
 // answerAgent goes on with an agent because one of its pauses is over.
@@ -351,36 +332,39 @@ func (r *run) shareAgent(t *machine.Task, path string, kept journal.AgentEvents,
 	if generation > 0 {
 		shared.Began = cmp.Or(kept.Began, generation)
 	}
-	r.noteAfter(r.decided(), path, shared)
-	r.takeAgent(t, shared)
+	r.record(t, path, shared)
 }
 
-// takeAgent takes over what happened in an agent.
-func (r *run) takeAgent(t *machine.Task, kept journal.AgentEvents) {
+// applyAgent takes in what happened in an agent. One of this leg has counted its calls, and taken its answers, itself.
+func (r *run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
 	log := r.logOf(t)
 	log.events, log.began = append(log.events, kept.Events), cmp.Or(kept.Began, log.began)
+	if r.replaying {
+		log.recall(t.Path(), &kept)
+		for _, c := range kept.Calls {
+			r.markDrawn(c.Model, c.N)
+		}
+		r.spent(t, kept.Used)
+	}
+	r.m.Spend(t, kept.Used.Micros)
+	if kept.Waits {
+		r.settled(t)
+		r.agentWaits(t)
+	}
+}
+
+// recall takes over what an agent had counted and taken in an earlier leg.
+func (log *agentLog) recall(path string, kept *journal.AgentEvents) {
 	for i := range kept.Events {
 		switch e := &kept.Events[i]; e.Kind {
 		case agentloop.Answered: // it has taken it in
 			log.answers = slices.DeleteFunc(log.answers, func(a agentloop.Answer) bool { return a.Pause == e.Answer.Pause })
 		case agentloop.ModelEnded: // the next call has all its attempts
-			delete(log.tries, placeOf(engine.FramePath(t.Path(), e.Frame), 0))
+			delete(log.tries, placeOf(engine.FramePath(path, e.Frame), 0))
 		}
 	}
 	for _, c := range kept.Calls {
-		r.markDrawn(c.Model, c.N)
 		log.calls[c.Step]++
-	}
-}
-
-// applyAgent is noteAgent for an event of the journal.
-func (r *run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
-	r.takeAgent(t, kept)
-	r.spent(t, kept.Used)
-	r.m.Spend(t, kept.Used.Micros)
-	if kept.Waits {
-		r.settled(t)
-		r.agentWaits(t)
 	}
 }
 

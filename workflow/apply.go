@@ -128,7 +128,7 @@ func (r *run) use(t *machine.Task, used journal.ModelUse) {
 	r.m.Spend(t, used.Used.Micros)
 }
 
-// applyOpened is pause or openInAgent for an event of the journal.
+// applyOpened takes in a pause of a step, or of an agent.
 func (r *run) applyOpened(t *machine.Task, path string, what *journal.PauseOpened) {
 	opened := &openPause{Pause: what.Pause, task: t}
 	if a := what.Agent; a != nil {

@@ -78,8 +78,6 @@ func (r *run) suspend(in *invocation) {
 		}
 		return
 	}
-	r.m.Spend(in.task, in.used.Micros)
-	r.keep(in.task, in.Progress)
 	r.pause(in.task, n, journal.PauseOpened{Pause: *in.pause, Progress: in.Progress, Models: in.models()})
 }
 
@@ -98,26 +96,14 @@ func (in *invocation) shownPause(p resume.Pause) *resume.Pause {
 // pause gives a pause its identity, writes it down and tells whoever wants to know.
 func (r *run) pause(t *machine.Task, n int64, what journal.PauseOpened) {
 	path := r.events.path(t)
-	if r.opened == nil {
-		r.opened = map[string]int{}
-	}
-	r.opened[path]++
-	what.Pause.ID = pauseID(path, r.opened[path])
-	opened := &openPause{task: t}
-	if err := r.notePause(opened, path, n, what); err != nil {
+	what.Pause.ID = pauseID(path, r.opened[path]+1)
+	if err := r.openPause(t, path, n, what); err != nil {
 		r.refuseWait(t, n, &machine.Failure{Category: string(runtime.CategoryTool), Code: "pause.invalid", Err: err})
-		return
 	}
-	if r.count(opened); r.answerFromBefore(opened) {
-		return
-	}
-	reached(pauseNoted)
-	r.events.emit(t, trace.StepWaiting, path, trace.Data{{Key: "pauseKind", Value: string(opened.Kind)}}, nil)
-	r.keepOpen(opened)
 }
 
-// notePause notes that a pause opens, which then looks as it will to whoever reads the journal.
-func (r *run) notePause(opened *openPause, path string, n int64, what journal.PauseOpened) error {
+// openPause opens a pause, which then looks as it will to whoever reads the journal.
+func (r *run) openPause(t *machine.Task, path string, n int64, what journal.PauseOpened) error {
 	what.Interrupt = r.interrupt
 	rec, err := journal.Encode(journal.Event{At: r.events.now, Path: path, After: n, What: what})
 	if err != nil {
@@ -127,14 +113,19 @@ func (r *run) notePause(opened *openPause, path string, n int64, what journal.Pa
 	if err != nil {
 		return err
 	}
-	r.noteEvent(e)
-	opened.Pause = e.What.(journal.PauseOpened).Pause
+	r.recordAll(t, []journal.Event{e})
+	opened := r.pauses[len(r.pauses)-1]
+	if r.answerFromBefore(opened) {
+		return nil
+	}
+	reached(pauseNoted)
+	r.events.emit(t, trace.StepWaiting, path, trace.Data{{Key: "pauseKind", Value: string(opened.Kind)}}, nil)
+	r.announce(opened)
 	return nil
 }
 
-// keepOpen adds an open pause, and tells OnPause.
-func (r *run) keepOpen(p *openPause) {
-	r.pauses = append(r.pauses, p)
+// announce sets the timers of a pause that was opened, and tells OnPause.
+func (r *run) announce(p *openPause) {
 	r.watchPause(p)
 	if r.rt.OnPause == nil || r.rt.Store == nil {
 		return

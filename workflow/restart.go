@@ -52,7 +52,6 @@ func (r *run) answerFromBefore(p *openPause) bool {
 	what := e.What.(journal.PauseAnswered)
 	what.Kept = true
 	e.What = what
-	r.pauses = append(r.pauses, p)
 	r.recordAll(nil, []journal.Event{e})
 	return true
 }
