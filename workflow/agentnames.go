@@ -27,7 +27,8 @@ func (wf *Workflow) unknownTools(offers *runtime.Resolution, rt *runtime.Runtime
 				known = append(known, t.Spec().Name)
 			}
 			if names, _ := def.Loop.Unmatched(known); len(names) > 0 {
-				return program.ConfigError(diagnostics.CodeUnknownTool, "%s: approval of agent %q names %q, which is no tool%s",
+				return program.ConfigError(diagnostics.CodeUnknownTool,
+					"%s: approval of agent %q names %q, which is no tool%s",
 					call.Pos, def.Loop.Name, names[0], program.HintLine(agentloop.SuggestTool(names[0], known)))
 			}
 		}

@@ -37,7 +37,8 @@ func (r *run) applyAgain(e *journal.Event, known map[string]*machine.Task) error
 	path := e.Path
 	switch what := e.What.(type) {
 	case journal.TimerDue:
-		i := slices.IndexFunc(r.armed, func(a machine.Command) bool { return a.Task.Path() == e.Path && a.Timer == what.Timer })
+		i := slices.IndexFunc(r.armed,
+			func(a machine.Command) bool { return a.Task.Path() == e.Path && a.Timer == what.Timer })
 		if i < 0 {
 			return nil // it was disarmed in that moment
 		}

@@ -94,7 +94,8 @@ func (in *invocation) attemptInTime() (response, error) {
 	ctx, cancel := context.WithTimeout(in.ctx, in.policy.Timeout)
 	defer cancel()
 	// If it is left behind it goes on with what is its own.
-	apart := invocation{run: in.run, call: in.call, path: in.path, ctx: ctx, tool: in.tool, args: in.args, model: in.model, req: in.req, port: in.port}
+	apart := invocation{run: in.run, call: in.call, path: in.path, ctx: ctx, tool: in.tool,
+		args: in.args, model: in.model, req: in.req, port: in.port}
 	done := make(chan attempted, 1)
 	go apart.onceApart(done)
 	var a attempted
@@ -190,7 +191,8 @@ func (in *invocation) again(err error) bool {
 		Attempt: in.Attempts, Repeatable: in.repeatable(), InlineWait: in.run.limits.InlineWait,
 		Seed: retry.Seed{Run: in.run.id, Step: in.path, Call: in.ordinal + len(in.Repairs)/2},
 	})
-	durable := in.run.rt.Store != nil && in.told == nil && in.port == nil // a rollback does not pause, nor does what an agent gathers
+	// a rollback does not pause, nor does what an agent gathers
+	durable := in.run.rt.Store != nil && in.told == nil && in.port == nil
 	switch {
 	case !d.Retry:
 		if d.Exhausted {
@@ -203,7 +205,8 @@ func (in *invocation) again(err error) bool {
 	case d.Pause && durable:
 		in.emitRetry(trace.AdapterRetry, p, f, trace.Attr{Key: "delayMs", Value: d.Delay.Milliseconds()})
 		in.pause = &resume.Pause{Kind: resume.System, Reason: "retry", RetryAt: time.Now().UTC().Add(d.Delay),
-			Prompt: fmt.Sprintf("%s failed (%s) in attempt %d of %d; the next one follows in time, or on an answer", in.named(), f.Reason, in.Attempts, p.MaxAttempts)}
+			Prompt: fmt.Sprintf("%s failed (%s) in attempt %d of %d; the next one follows in time, or on an answer",
+				in.named(), f.Reason, in.Attempts, p.MaxAttempts)}
 		return false
 	}
 	in.emitRetry(trace.AdapterRetry, p, f, trace.Attr{Key: "delayMs", Value: d.Delay.Milliseconds()})
@@ -262,7 +265,8 @@ func (in *invocation) emitRetry(kind trace.Kind, p *retry.Resolved, f *retry.Fai
 	case in.call.Kind == program.ModelCall:
 		method = "generate"
 	}
-	data := append(trace.Data{{Key: "adapterKind", Value: string(in.call.Kind)}, {Key: "attempt", Value: int64(in.Attempts)}}, more...)
+	data := append(trace.Data{{Key: "adapterKind", Value: string(in.call.Kind)},
+		{Key: "attempt", Value: int64(in.Attempts)}}, more...)
 	in.emit(trace.Event{Kind: kind, Step: in.path, Data: append(data,
 		trace.Attr{Key: "maxAttempts", Value: int64(p.MaxAttempts)}, trace.Attr{Key: "method", Value: method},
 		trace.Attr{Key: "reason", Value: string(f.Reason)})}, nil)

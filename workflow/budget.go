@@ -145,7 +145,8 @@ func (r *run) pricedAccounts(t *machine.Task, pos diagnostics.Position, models .
 	}
 	for _, name := range models {
 		if _, ok := r.rt.Prices[name]; !ok {
-			return nil, program.ConfigError(diagnostics.CodeMissingPrice, "%s: model %q has no price; a limit of cost_usd needs one", pos, name)
+			return nil, program.ConfigError(diagnostics.CodeMissingPrice,
+				"%s: model %q has no price; a limit of cost_usd needs one", pos, name)
 		}
 	}
 	return list, nil
@@ -207,13 +208,16 @@ func (a *account) check(want journal.Amount, now time.Duration, name string) *ru
 	busy := a.used.Plus(a.reserved)
 	if a.limit.Tokens > 0 && busy.Plus(want).Tokens > a.limit.Tokens {
 		return &runtime.Error{Category: runtime.CategoryLimit, Code: "limits.tokens",
-			Err: fmt.Errorf("%s is not called: it may use %d tokens, and limits.tokens of %s is %d, of which %d are used and %d reserved",
+			Err: fmt.Errorf("%s is not called: it may use %d tokens, "+
+				"and limits.tokens of %s is %d, of which %d are used and %d reserved",
 				name, want.Tokens, scope, a.limit.Tokens, a.used.Tokens, a.reserved.Tokens)}
 	}
 	if a.limit.Micros > 0 && busy.Plus(want).Micros > a.limit.Micros {
 		return &runtime.Error{Category: runtime.CategoryLimit, Code: "limits.cost_usd",
-			Err: fmt.Errorf("%s is not called: it may cost $%s, and limits.cost_usd of %s is %s, of which %s are used and %s reserved",
-				name, dollars(want.Micros), scope, dollars(a.limit.Micros), dollars(a.used.Micros), dollars(a.reserved.Micros))}
+			Err: fmt.Errorf("%s is not called: it may cost $%s, "+
+				"and limits.cost_usd of %s is %s, of which %s are used and %s reserved",
+				name, dollars(want.Micros), scope, dollars(a.limit.Micros), dollars(a.used.Micros),
+				dollars(a.reserved.Micros))}
 	}
 	return nil
 }
@@ -224,7 +228,8 @@ func dollars(micros int64) string { return strconv.FormatFloat(float64(micros)/1
 // this call through, as far as others do not use it.
 func (a *account) askForMore(code string, want journal.Amount, now time.Duration, prompt string) *resume.Pause {
 	if a.time {
-		return a.askFor(code, prompt, map[string]any{"wall_time": a.wall.String()}, map[string]any{"wall_time": seconds(now - a.began).String()},
+		return a.askFor(code, prompt, map[string]any{"wall_time": a.wall.String()},
+			map[string]any{"wall_time": seconds(now - a.began).String()},
 			map[string]any{"wall_time": map[string]any{"type": "string", "description": "a duration like 90m"}})
 	}
 	least := a.used.Plus(want)
@@ -238,7 +243,8 @@ func (a *account) askForMore(code string, want journal.Amount, now time.Duration
 		form["cost_usd"] = map[string]any{"type": "number", "minimum": float64(least.Micros) / 1e6}
 		limits["cost_usd"] = float64(a.limit.Micros) / 1e6
 	}
-	return a.askFor(code, prompt, limits, map[string]any{"tokens": a.used.Tokens, "cost_usd": float64(a.used.Micros) / 1e6}, form)
+	return a.askFor(code, prompt, limits, map[string]any{"tokens": a.used.Tokens,
+		"cost_usd": float64(a.used.Micros) / 1e6}, form)
 }
 
 // askFor is the pause of a call that a limit does not let through. form has the limits that may be raised; the
@@ -248,8 +254,10 @@ func (a *account) askFor(code, prompt string, limits, used, form map[string]any)
 	if a.host {
 		show["host"] = true
 	}
-	return &resume.Pause{Kind: resume.System, Reason: code, Decisions: []string{"raise", "fail"}, Prompt: prompt, Show: show,
-		Schema: map[string]any{"type": "object", "properties": form, "required": []any{strings.TrimPrefix(code, "limits.")}, "additionalProperties": false}}
+	return &resume.Pause{Kind: resume.System, Reason: code, Decisions: []string{"raise", "fail"},
+		Prompt: prompt, Show: show,
+		Schema: map[string]any{"type": "object",
+			"properties": form, "required": []any{strings.TrimPrefix(code, "limits.")}, "additionalProperties": false}}
 }
 
 // seconds rounds a duration up, for people.
@@ -261,7 +269,8 @@ func asksForMore(p *openPause) bool {
 	if !ok || p.Kind != resume.System {
 		return false
 	}
-	return p.Reason == "limits.wall_time" || (c.Kind == program.ModelCall || c.Kind == program.AgentCall) && (p.Reason == "limits.tokens" || p.Reason == "limits.cost_usd")
+	return p.Reason == "limits.wall_time" || (c.Kind == program.ModelCall || c.Kind == program.AgentCall) &&
+		(p.Reason == "limits.tokens" || p.Reason == "limits.cost_usd")
 }
 
 // raisedEnough refuses an answer by which more time is over than there would be; a schema cannot say that.
@@ -275,7 +284,8 @@ func raisedEnough(p *resume.Pause, answer any) error {
 	form, _ := m["form"].(map[string]any)
 	least, got := lengthOf(used["wall_time"]), lengthOf(form["wall_time"])
 	if got < max(least, 1) {
-		return fmt.Errorf("the form for %s: wall_time is %v, not a duration of at least %v", p, form["wall_time"], least)
+		return fmt.Errorf("the form for %s: wall_time is %v, not a duration of at least %v",
+			p, form["wall_time"], least)
 	}
 	return nil
 }
@@ -367,25 +377,6 @@ func (in *invocation) release(used journal.Amount) {
 	in.reserved = journal.Amount{}
 }
 
-// priced is what tokens come to, at the host's prices: dollars per million are millionths per token.
-func (in *invocation) priced(sent, received int64) journal.Amount {
-	sent, received = min(sent, journal.MaxAmount/2), min(received, journal.MaxAmount/2)
-	p := in.run.rt.Prices[in.req.Model]
-	return journal.Amount{Tokens: sent + received, Micros: micros(float64(sent)*p.Input + float64(received)*p.Output)}
-}
-
-// tokensIn guesses how many tokens messages have.
-func tokensIn(messages []runtime.Message) int64 {
-	n := 0
-	for i := range messages {
-		n += len(messages[i].Text)
-		for _, c := range messages[i].ToolCalls {
-			n += len(c.Name) + len(c.Arguments)
-		}
-	}
-	return int64((n + bytesPerToken - 1) / bytesPerToken)
-}
-
 // spent counts what a call of an earlier leg used.
 func (r *run) spent(t *machine.Task, used journal.Amount) {
 	if t == nil || used == (journal.Amount{}) {
@@ -415,35 +406,4 @@ func (r *run) recallSpent(l *leg) {
 			}
 		}
 	}
-}
-
-// needsPrices reports whether a limit of cost holds anywhere in a run.
-func (wf *Workflow) needsPrices(rt *runtime.Runtime) bool {
-	return wf.program.Recipe.Limits.CostUSD > 0 || wf.program.StepCosts || rt.Budget.CostUSD > 0
-}
-
-// checkPrices reports models without a price, when a limit of cost needs them.
-func (p *prepared) checkPrices(wf *Workflow, rt *runtime.Runtime) {
-	if !wf.needsPrices(rt) {
-		return
-	}
-	for _, u := range wf.program.Models {
-		if _, ok := rt.Prices[u.Name]; !ok && p.offers.Models[u.Name] != nil {
-			p.list = append(p.list, diagnostics.Diagnostic{
-				Level: diagnostics.ErrorLevel, Kind: diagnostics.KindContract, Code: diagnostics.CodeMissingPrice,
-				Message: fmt.Sprintf("model %q has no price; a limit of cost_usd needs one", u.Name),
-				Hint:    "give it under prices in braise.yaml", Position: u.Pos, Step: u.Step,
-			})
-		}
-	}
-}
-
-// unpriced is the error of a run that lacks prices.
-func (r *run) unpriced() error {
-	i := slices.IndexFunc(r.prepared.list, func(d diagnostics.Diagnostic) bool { return d.Code == diagnostics.CodeMissingPrice })
-	if i < 0 {
-		return nil
-	}
-	d := r.prepared.list[i]
-	return program.ConfigError(diagnostics.CodeMissingPrice, "%s: %s\n  hint: %s", d.Position, d.Message, d.Hint)
 }

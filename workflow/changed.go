@@ -44,7 +44,8 @@ func (l *leg) workflow() (*Workflow, error) {
 	}
 	if wf != nil && !l.opts.AcceptChanged {
 		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.definitionChanged",
-			Err: fmt.Errorf("run %q has another definition of recipe %q (%s, not %s)", l.runID, l.summary.Recipe, digest, wf.program.Digest)}
+			Err: fmt.Errorf("run %q has another definition of recipe %q (%s, not %s)",
+				l.runID, l.summary.Recipe, digest, wf.program.Digest)}
 	}
 	if text == nil {
 		if text, err = l.store.Definition(l.ctx, digest); err != nil {
@@ -89,7 +90,8 @@ func (r *run) redefine(l *leg, g *given) error {
 	}
 	generation := engine.GenerationOf(l.past)
 	what := journal.Redefined{Digest: r.wf.program.Digest, Generation: generation + 1, Kept: kept}
-	if what.Doubts, err = engine.DoubtsOf(past, stands, func(pause string) bool { return l.isOpen(pause) && (g == nil || pause != g.pause) }); err != nil {
+	if what.Doubts, err = engine.DoubtsOf(past, stands,
+		func(pause string) bool { return l.isOpen(pause) && (g == nil || pause != g.pause) }); err != nil {
 		return err
 	}
 	text, err := r.wf.program.Definition()
@@ -122,7 +124,9 @@ func (r *run) redefine(l *leg, g *given) error {
 
 // closing are the events that end the open pauses of a run whose definition changes: the one that is answered first,
 // whose answer is kept for the new definition.
-func (l *leg) closing(past []journal.Event, g *given, at time.Time) (events []journal.Event, kept []journal.KeptAnswer) {
+func (l *leg) closing(
+	past []journal.Event, g *given, at time.Time,
+) (events []journal.Event, kept []journal.KeptAnswer) {
 	for i := range past {
 		opened, ok := past[i].What.(journal.PauseOpened)
 		if !ok || !l.isOpen(opened.Pause.ID) {
@@ -133,7 +137,8 @@ func (l *leg) closing(past []journal.Event, g *given, at time.Time) (events []jo
 			events = append(events, journal.Event{At: at, Path: p.Step, What: journal.PauseClosed{Pause: p.ID}})
 			continue
 		}
-		k := journal.KeptAnswer{Step: p.Step, Kind: p.Kind, Reason: p.Reason, Answer: g.answer, Question: engine.QuestionIn(p)}
+		k := journal.KeptAnswer{Step: p.Step, Kind: p.Kind, Reason: p.Reason, Answer: g.answer,
+			Question: engine.QuestionIn(p)}
 		if opened.Agent != nil {
 			k.About, k.Question = engine.AboutOf(p), ""
 		}

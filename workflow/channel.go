@@ -25,7 +25,9 @@ import (
 // keeps it, a topic does not, and the run pauses again. Nothing has happened when the Outcome's error
 // is channel.unknown, channel.closed (the run is over), channel.full, or run.busy (somebody works on the
 // run).
-func Send(ctx context.Context, runID, channel string, value any, rt *runtime.Runtime, opts *ResumeOptions) (*Outcome, error) {
+func Send(
+	ctx context.Context, runID, channel string, value any, rt *runtime.Runtime, opts *ResumeOptions,
+) (*Outcome, error) {
 	l := &leg{ctx: ctx, rt: rt, opts: opts, runID: runID}
 	v, err := frozen(value)
 	if err != nil {
@@ -121,7 +123,8 @@ func (r *run) waitingFor(channel int) (pauses []*openPause, others bool) {
 // sentEvents are the events of a value from outside: answers, then what is left for others. In a run that
 // was rolled back the value comes first, and one answer begins the run again.
 func (r *run) sentEvents(s *sent, pauses []*openPause, others bool) (events []journal.Event) {
-	put := journal.Event{At: r.events.now, After: r.m.Decided(), What: journal.ValueSent{Channel: s.name, Value: s.value}}
+	put := journal.Event{At: r.events.now, After: r.m.Decided(),
+		What: journal.ValueSent{Channel: s.name, Value: s.value}}
 	if r.wasUndone {
 		events = append(events, put)
 		if len(pauses) > 0 {
@@ -179,7 +182,8 @@ func (r *run) shareSent(w journal.ValueSent) {
 
 // channelClosed is the error of a value for a run that is over.
 func channelClosed(runID, channel string) *runtime.Error {
-	return &runtime.Error{Category: runtime.CategoryConfig, Code: "channel.closed", Err: fmt.Errorf("channel %q is closed: run %q is over", channel, runID)}
+	return &runtime.Error{Category: runtime.CategoryConfig, Code: "channel.closed",
+		Err: fmt.Errorf("channel %q is closed: run %q is over", channel, runID)}
 }
 
 // find finds the channel of a run that can take the value.
@@ -189,7 +193,8 @@ func (s *sent) find(l *leg, wf *Workflow) error {
 	switch {
 	case l.old != nil:
 		return &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.definitionChanged",
-			Err: fmt.Errorf("run %q began with another definition of recipe %q\n  hint: recover it with the new one first", l.runID, wf.Name())}
+			Err: fmt.Errorf("run %q began with another definition of recipe %q"+
+				"\n  hint: recover it with the new one first", l.runID, wf.Name())}
 	case s.index >= 0 && l.ended:
 		return channelClosed(l.runID, s.name)
 	case s.index >= 0:
@@ -200,5 +205,6 @@ func (s *sent) find(l *leg, wf *Workflow) error {
 		names = append(names, c.Name)
 	}
 	return &runtime.Error{Category: runtime.CategoryConfig, Code: "channel.unknown",
-		Err: fmt.Errorf("recipe %q has no channel %q%s", wf.Name(), s.name, program.HintLine(diagnostics.DidYouMean(s.name, names)))}
+		Err: fmt.Errorf("recipe %q has no channel %q%s", wf.Name(), s.name,
+			program.HintLine(diagnostics.DidYouMean(s.name, names)))}
 }

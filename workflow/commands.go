@@ -188,7 +188,8 @@ func (r *run) finish(in *invocation) {
 		return
 	}
 	in.unknown = in.unknown || in.cutOff()
-	what := journal.CallEnded{Output: in.output, Size: in.size + 1, Failure: in.failure, Models: in.models(), Unknown: in.unknown}
+	what := journal.CallEnded{Output: in.output, Size: in.size + 1, Failure: in.failure,
+		Models: in.models(), Unknown: in.unknown}
 	if in.unknown {
 		what.Why = in.why()
 	}

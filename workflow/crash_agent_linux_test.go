@@ -97,7 +97,7 @@ func TestAgentsKilledAnywhere(t *testing.T) {
 			}
 			points := slices.DeleteFunc(slices.Clone(some(whole.Hits)), usual.MatchString)
 			for i, at := range points {
-				if i%tt.every != 0 {
+				if i%tt.every != 0 || testing.Short() && i%6 != 0 {
 					continue
 				}
 				name, _, _ := strings.Cut(at, ":")
@@ -115,6 +115,9 @@ func TestAgentsKilledAnywhere(t *testing.T) {
 				})
 			}
 		})
+	}
+	if testing.Short() {
+		return // there was no process for each event
 	}
 	text, err := os.ReadFile("../agentloop/event.go")
 	if err != nil {

@@ -145,8 +145,10 @@ func (r *run) outcome(start trace.Event, output any, err error) *Outcome {
 		out.Artefact = r.m.Artefact()
 		if r.m.Result() != nil {
 			for _, f := range r.m.Others() {
-				out.Diagnostics = append(out.Diagnostics, diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
-					Code: diagnostics.CodeStepFailed, Message: fmt.Sprintf("step %q failed too: %v", f.Path, f.Err), Step: f.Path})
+				out.Diagnostics = append(out.Diagnostics,
+					diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
+						Code: diagnostics.CodeStepFailed, Message: fmt.Sprintf("step %q failed too: %v",
+							f.Path, f.Err), Step: f.Path})
 			}
 		}
 		if r.leg == nil || !r.leg.ended {
@@ -160,7 +162,8 @@ func (r *run) outcome(start trace.Event, output any, err error) *Outcome {
 	}
 	for _, f := range r.events.sinks.Close(sinkTime) {
 		text := fmt.Sprintf("trace sink %d failed: %v", f.Index, f.Err)
-		out.Diagnostics = append(out.Diagnostics, diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindAdapter,
+		out.Diagnostics = append(out.Diagnostics, diagnostics.Diagnostic{Level: diagnostics.Warn,
+			Kind: diagnostics.KindAdapter,
 			Code: diagnostics.CodeSinkFailed, Message: text})
 		r.warn(text)
 	}
@@ -175,7 +178,8 @@ func (r *run) addLastEvents(out *Outcome) {
 	switch e := out.Error(); {
 	case out.Status == StatusPaused:
 		for _, p := range out.Pauses {
-			add(trace.RunPaused, trace.Attr{Key: "pauseKind", Value: string(p.Kind)}, trace.Attr{Key: "step", Value: p.Step})
+			add(trace.RunPaused, trace.Attr{Key: "pauseKind", Value: string(p.Kind)},
+				trace.Attr{Key: "step", Value: p.Step})
 		}
 		add(trace.RunOutput, trace.Attr{Key: "type", Value: "artefact"})
 	case e == nil:

@@ -166,7 +166,8 @@ func stepEnd(t *machine.Task, took time.Duration) trace.Data {
 	default:
 		return endData(ms, t.Status())
 	}
-	data := trace.Data{{Key: "code", Value: failure.Code}, {Key: "durationMs", Value: ms}, {Key: "message", Value: failure.Err.Error()}}
+	data := trace.Data{{Key: "code", Value: failure.Code}, {Key: "durationMs", Value: ms},
+		{Key: "message", Value: failure.Err.Error()}}
 	if p, ok := failure.Err.(*panicError); ok {
 		data = append(data, trace.Attr{Key: "stack", Value: p.stack})
 	}

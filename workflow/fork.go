@@ -27,7 +27,9 @@ type Edits struct {
 // all that follows from it run again, everything else that had succeeded stands. With other inputs
 // nothing stands. The old run is not touched; it may be paused, over, or interrupted. The new run's
 // id is the outcome's.
-func Fork(ctx context.Context, runID, atStep string, edits Edits, rt *runtime.Runtime, opts *ResumeOptions) (*Outcome, error) {
+func Fork(
+	ctx context.Context, runID, atStep string, edits Edits, rt *runtime.Runtime, opts *ResumeOptions,
+) (*Outcome, error) {
 	l := &leg{ctx: ctx, rt: rt, opts: opts, runID: runID}
 	if err := l.open(); err != nil {
 		return l.refuse(err)
@@ -47,7 +49,8 @@ func Fork(ctx context.Context, runID, atStep string, edits Edits, rt *runtime.Ru
 	for _, path := range slices.Concat([]string{atStep}, slices.Sorted(maps.Keys(edits.Outputs))) {
 		if _, ok := digests[resume.DefinitionPath(path)]; !ok {
 			return l.refuse(&runtime.Error{Category: runtime.CategoryConfig, Code: "fork.unknownStep",
-				Err: fmt.Errorf("recipe %q has no step %q%s", wf.Name(), path, program.HintLine(diagnostics.DidYouMean(path, slices.Collect(maps.Keys(digests)))))})
+				Err: fmt.Errorf("recipe %q has no step %q%s", wf.Name(), path,
+					program.HintLine(diagnostics.DidYouMean(path, slices.Collect(maps.Keys(digests)))))})
 		}
 	}
 	r := newRun(ctx, wf, l.rt)
@@ -71,7 +74,8 @@ func Fork(ctx context.Context, runID, atStep string, edits Edits, rt *runtime.Ru
 		}
 		r.leg = l // what it shares is replayed
 		events, undone := engine.LastGeneration(l.past[l.from:])
-		stands := resume.Decide(wf.decideSteps(digests), engine.RecordedSteps(events, digests), append(undone, atStep)...)
+		stands := resume.Decide(wf.decideSteps(digests), engine.RecordedSteps(events, digests),
+			append(undone, atStep)...)
 		for path := range edits.Outputs {
 			stands[path] = true
 		}

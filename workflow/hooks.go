@@ -42,7 +42,8 @@ func (f *found) inPlanOrder(events []trace.Event) diagnostics.List {
 		}
 	}
 	list := slices.Clone(f.list)
-	slices.SortStableFunc(list, func(a, b diagnostics.Diagnostic) int { return cmp.Compare(place[a.Step], place[b.Step]) })
+	slices.SortStableFunc(list,
+		func(a, b diagnostics.Diagnostic) int { return cmp.Compare(place[a.Step], place[b.Step]) })
 	return list
 }
 
@@ -73,7 +74,8 @@ func (r *run) tellHooks(m runtime.Moment) {
 		returned := false
 		defer func() {
 			if !returned {
-				r.found.add(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindPlugin, Code: diagnostics.CodeHookFailed,
+				r.found.add(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindPlugin,
+					Code: diagnostics.CodeHookFailed,
 					Step: m.Step, Message: fmt.Sprintf("a hook %q ended its goroutine", m.Point)})
 			}
 			close(done)
@@ -100,7 +102,8 @@ func (r *run) tellEnd(t *machine.Task) {
 	if !r.hooked() {
 		return
 	}
-	m := runtime.Moment{Point: runtime.StepAfter, Step: r.events.path(t), Output: t.Output(), Status: t.Status().String()}
+	m := runtime.Moment{Point: runtime.StepAfter, Step: r.events.path(t),
+		Output: t.Output(), Status: t.Status().String()}
 	if f := t.Failure(); f != nil {
 		m.Err = f.Err
 	}

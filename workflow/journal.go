@@ -143,7 +143,8 @@ func (r *run) hold(lease checkpoint.Lease, asked time.Time) {
 			case <-ticker.C:
 			}
 			err := r.renew()
-			if errors.Is(err, checkpoint.ErrFenced) || errors.Is(err, checkpoint.ErrNotFound) || errors.Is(err, checkpoint.ErrClosed) {
+			if errors.Is(err, checkpoint.ErrFenced) || errors.Is(err, checkpoint.ErrNotFound) ||
+				errors.Is(err, checkpoint.ErrClosed) {
 				r.happened(func() { r.fence(err) })
 				return
 			}
@@ -175,7 +176,8 @@ func (r *run) owned() error {
 		return nil
 	}
 	if err := r.renew(); err != nil {
-		return fmt.Errorf("run %q: %w: its lease of %v ran out, and was not renewed: %w", r.id, checkpoint.ErrFenced, leaseTime, err)
+		return fmt.Errorf("run %q: %w: its lease of %v ran out, and was not renewed: %w",
+			r.id, checkpoint.ErrFenced, leaseTime, err)
 	}
 	return nil
 }

@@ -88,7 +88,8 @@ func marshal(v any) ([]byte, error) {
 }
 
 func (o *Outcome) json() outcomeJSON {
-	out := outcomeJSON{Status: o.Status, RunID: o.RunID, Recipe: o.Recipe, Token: o.Token, Pauses: o.Pauses, Diagnostics: append(diagnostics.List{}, o.Diagnostics...)}
+	out := outcomeJSON{Status: o.Status, RunID: o.RunID, Recipe: o.Recipe, Token: o.Token,
+		Pauses: o.Pauses, Diagnostics: append(diagnostics.List{}, o.Diagnostics...)}
 	if o.Status == StatusOK {
 		out.Output = rawJSON(o.Output)
 	}

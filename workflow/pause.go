@@ -40,7 +40,8 @@ func (r *run) openWait(c machine.Command) {
 	}
 	p, err := pauseOf(c.Task.Node().Adapter.(program.WaitKind), c.Input, r.events.now)
 	if err != nil {
-		r.refuseWait(c.Task, r.m.Decided(), &machine.Failure{Category: string(runtime.CategoryConfig), Code: "wait.arguments", Err: err})
+		r.refuseWait(c.Task, r.m.Decided(), &machine.Failure{Category: string(runtime.CategoryConfig),
+			Code: "wait.arguments", Err: err})
 		return
 	}
 	if left := p.RetryAt.Sub(r.events.now); !p.RetryAt.IsZero() && (left <= r.limits.InlineWait || r.rt.Store == nil) {
@@ -226,7 +227,8 @@ func (r *run) answer(p *openPause, next resume.Next, answer any) {
 }
 
 func nobodyAnswered(p *openPause) *machine.Failure {
-	return &machine.Failure{Category: string(runtime.CategoryConfirmation), Code: "pause.expired", Err: fmt.Errorf("nobody answered %s in time", &p.Pause)}
+	return &machine.Failure{Category: string(runtime.CategoryConfirmation), Code: "pause.expired",
+		Err: fmt.Errorf("nobody answered %s in time", &p.Pause)}
 }
 
 // closePauses forgets the pauses of a task that has ended without an answer: one, or several of an agent.
@@ -307,7 +309,8 @@ func pauseOf(kind program.WaitKind, input any, now time.Time) (p resume.Pause, e
 		}
 		return p, err
 	}
-	p = resume.Pause{Kind: resume.Human, Prompt: text("prompt"), Show: fields["show"], Schema: fields["form"], Decisions: []string{"approve", "reject"}}
+	p = resume.Pause{Kind: resume.Human, Prompt: text("prompt"), Show: fields["show"],
+		Schema: fields["form"], Decisions: []string{"approve", "reject"}}
 	if list, ok := fields["decisions"].([]any); ok {
 		p.Decisions = nil
 		for _, d := range list {
@@ -338,6 +341,7 @@ func matches(want, v any) error {
 
 // invalidToken is the finding about a token that is worth nothing.
 func invalidToken() diagnostics.Diagnostic {
-	return diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindResume, Code: diagnostics.CodeInvalidToken,
+	return diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindResume,
+		Code:    diagnostics.CodeInvalidToken,
 		Message: "the token is unknown, used or expired"}
 }

@@ -29,8 +29,10 @@ type Requires struct {
 // Plan returns what a run would do. It is pure: no runtime, no call.
 func (wf *Workflow) Plan() *Plan {
 	return &Plan{
-		Recipe: wf.program.Recipe.Name, Version: wf.program.Recipe.Version, Digest: wf.program.Recipe.Digest, Steps: program.Prefixed(wf.program.Steps, ""),
-		Requires: Requires{Models: names(wf.program.Models), Tools: names(wf.program.Tools), Secrets: names(wf.program.Secrets)},
+		Recipe: wf.program.Recipe.Name, Version: wf.program.Recipe.Version, Digest: wf.program.Recipe.Digest,
+		Steps: program.Prefixed(wf.program.Steps, ""),
+		Requires: Requires{Models: names(wf.program.Models), Tools: names(wf.program.Tools),
+			Secrets: names(wf.program.Secrets)},
 	}
 }
 

@@ -69,7 +69,9 @@ func reduce(steps []program.PlanStep) ([]program.PlanStep, error) {
 
 // addSteps adds the steps of one body to a graph, with the edges between them. look says how a step
 // is drawn; nil: in no way.
-func addSteps(g graph.Graph[string, string], steps []program.PlanStep, look func(*program.PlanStep) map[string]string) error {
+func addSteps(
+	g graph.Graph[string, string], steps []program.PlanStep, look func(*program.PlanStep) map[string]string,
+) error {
 	for i := range steps {
 		var attributes map[string]string
 		if look != nil {

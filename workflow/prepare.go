@@ -204,10 +204,12 @@ func (p *prepared) readSecrets(ctx context.Context, wf *Workflow, rt *runtime.Ru
 		case errors.Is(err, runtime.ErrNoSecret):
 			p.missing(u, "secret", diagnostics.CodeMissingSecret, nil)
 		case err != nil:
-			return &runtime.Error{Category: runtime.CategoryInfra, Code: "secret.failed", Err: fmt.Errorf("secret %q cannot be read: %w", u.Name, err)}
+			return &runtime.Error{Category: runtime.CategoryInfra, Code: "secret.failed",
+				Err: fmt.Errorf("secret %q cannot be read: %w", u.Name, err)}
 		case len(text) < runtime.MinSecretBytes:
 			return &runtime.Error{Category: runtime.CategoryConfig, Code: "secret.tooShort",
-				Err: fmt.Errorf("secret %q has under %d bytes, too few to keep it out of results", u.Name, runtime.MinSecretBytes)}
+				Err: fmt.Errorf("secret %q has under %d bytes, too few to keep it out of results",
+					u.Name, runtime.MinSecretBytes)}
 		default:
 			p.secrets[u.Name] = text
 			texts = append(texts, text)

@@ -67,8 +67,10 @@ func questionOf(p *openPause) string {
 
 // questionChanged tells that an answer is not used for a question that is another one now.
 func (r *run) questionChanged(step string, answer any) {
-	r.found.add(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindResume, Code: diagnostics.CodeQuestionChanged, Step: step,
-		Message: fmt.Sprintf("step %q asks something else than was answered, and asks again", step), Data: map[string]any{"answer": answer}})
+	r.found.add(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindResume,
+		Code: diagnostics.CodeQuestionChanged, Step: step,
+		Message: fmt.Sprintf("step %q asks something else than was answered, and asks again",
+			step), Data: map[string]any{"answer": answer}})
 }
 
 // pauseID names the n-th pause of a step.
@@ -88,7 +90,8 @@ func (r *run) beginsAgain(p *openPause, e journal.Event) []journal.Event {
 	events := []journal.Event{e}
 	for _, other := range r.pauses {
 		if other != p {
-			events = append(events, journal.Event{At: e.At, Path: other.Step, What: journal.PauseClosed{Pause: other.ID}})
+			events = append(events, journal.Event{At: e.At, Path: other.Step,
+				What: journal.PauseClosed{Pause: other.ID}})
 		}
 	}
 	return events
@@ -113,7 +116,8 @@ func (r *run) beginAgain(answered *openPause) {
 		t.Stop()
 	}
 	r.timers, r.sleepers = nil, nil
-	r.pending, r.armed, r.unsure, r.pauses, r.opened, r.answers, r.progress, r.agents = nil, nil, nil, nil, nil, nil, nil, nil
+	r.pending, r.armed, r.unsure, r.pauses, r.opened, r.answers, r.progress, r.agents = nil,
+		nil, nil, nil, nil, nil, nil, nil
 	r.rolled, r.wasUndone, r.atEnd, r.again, r.before.Nth = nil, false, false, nil, nil
 	r.generation++
 	r.m = r.newMachine()
@@ -127,10 +131,12 @@ func (r *run) beginAgain(answered *openPause) {
 func (r *run) newMachine() *machine.Machine {
 	wall, name := r.wallTime()
 	return machine.New(r.wf.program.Graph, r.journal.inputs, machine.Options{
-		MaxParallel: r.maxParallel(), MaxItems: r.limits.MaxItems, WallTime: wall, WallTimeName: name, Grace: r.limits.Grace,
+		MaxParallel: r.maxParallel(), MaxItems: r.limits.MaxItems, WallTime: wall, WallTimeName: name,
+		Grace:    r.limits.Grace,
 		MaxTasks: r.limits.MaxSteps, MaxOutput: r.limits.MaxOutputBytes, MaxOutputs: r.limits.MaxRunBytes,
 		Run: func() map[string]any {
-			return map[string]any{"id": r.id, "recipe": r.wf.program.Recipe.Name, "version": r.wf.program.Recipe.Version}
+			return map[string]any{"id": r.id, "recipe": r.wf.program.Recipe.Name,
+				"version": r.wf.program.Recipe.Version}
 		},
 	})
 }

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
@@ -15,7 +12,6 @@ import (
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
-	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
@@ -54,7 +50,9 @@ func Resume(ctx context.Context, token string, input any, rt *runtime.Runtime, o
 }
 
 // Answer is Resume for a host that owns the store: it names the pause instead of a token.
-func Answer(ctx context.Context, runID, pause string, input any, rt *runtime.Runtime, opts *ResumeOptions) (*Outcome, error) {
+func Answer(
+	ctx context.Context, runID, pause string, input any, rt *runtime.Runtime, opts *ResumeOptions,
+) (*Outcome, error) {
 	l := &leg{ctx: ctx, rt: rt, opts: opts, runID: runID}
 	return l.answer(resume.Request{RunID: runID, Pause: resume.Pause{ID: pause}, Input: input}, nil)
 }
@@ -77,62 +75,6 @@ func (wf *Workflow) Recover(ctx context.Context, runID string, rt *runtime.Runti
 	return Recover(ctx, runID, rt, &ResumeOptions{Workflow: wf})
 }
 
-// leg is a run that is gone on with.
-type leg struct {
-	ctx     context.Context
-	rt      *runtime.Runtime
-	opts    *ResumeOptions
-	runID   string
-	recover bool
-	cancel  *string // why the run is to end for good; nil: it is not
-	sent    *sent   // what somebody puts into a channel; nil: nothing
-
-	store   checkpoint.Store
-	summary checkpoint.Summary
-	past    []journal.Event // of the journal, its first record included
-	lease   checkpoint.Lease
-	claimed time.Time      // when the store was asked for it
-	ended   bool           // the run is over, nothing is held
-	from    int            // where in recs the present definition begins to count
-	old     *recipe.Recipe // what the run ran until now, if that is about to change
-}
-
-// refuse is the outcome of a leg that cannot begin.
-func (l *leg) refuse(err error) (*Outcome, error) {
-	var e *runtime.Error
-	if !errors.As(err, &e) {
-		e = storeError(err)
-	}
-	out := &Outcome{Status: StatusError, RunID: l.runID, Recipe: l.summary.Recipe, Err: e}
-	if e.Code == "resume.invalidToken" {
-		out.Diagnostics = append(out.Diagnostics, invalidToken())
-	}
-	return out, out.Err
-}
-
-// open finds the store that has the run.
-func (l *leg) open() (err error) {
-	if l.rt == nil {
-		l.rt = &runtime.Runtime{}
-	}
-	if l.opts == nil {
-		l.opts = &ResumeOptions{}
-	}
-	if err := l.rt.Validate(); err != nil {
-		return &runtime.Error{Category: runtime.CategoryConfig, Code: "runtime.invalid", Err: err}
-	}
-	switch {
-	case l.store != nil: // it was opened before
-	case l.rt.Store != nil:
-		l.store = l.rt.Store
-	case l.rt.Cache != nil:
-		l.store, err = l.fromCache()
-	default:
-		l.store = &local
-	}
-	return err
-}
-
 // answer answers a pause:
 //
 //  1. find it, by token or by name
@@ -150,7 +92,8 @@ func (l *leg) answer(req resume.Request, hash []byte) (*Outcome, error) {
 	}
 	l.summary = info.Summary
 	if l.rt.Resume == nil {
-		return l.refuse(&runtime.Error{Category: runtime.CategoryConfig, Code: "resume.noAdapter", Err: errors.New("resume requires a resume adapter")})
+		return l.refuse(&runtime.Error{Category: runtime.CategoryConfig, Code: "resume.noAdapter",
+			Err: errors.New("resume requires a resume adapter")})
 	}
 	e, err := journal.Decode(info.Opened)
 	if err != nil {
@@ -170,34 +113,6 @@ func (l *leg) answer(req resume.Request, hash []byte) (*Outcome, error) {
 		return l.refuse(&runtime.Error{Category: runtime.CategoryConfig, Code: "answer.unfit", Err: err})
 	}
 	return l.run(&given{pause: req.Pause.ID, hash: hash, answer: answer})
-}
-
-// given is an answer that is about to be recorded.
-type given struct {
-	pause  string
-	hash   []byte // nil: the host answers by name
-	answer any
-}
-
-func (l *leg) find(req resume.Request, hash []byte) (checkpoint.PauseInfo, error) {
-	if hash != nil {
-		return l.store.FindPause(l.ctx, l.runID, hash)
-	}
-	sum, recs, err := l.store.Load(l.ctx, l.runID, 0)
-	if err != nil {
-		return checkpoint.PauseInfo{}, err
-	}
-	for _, p := range sum.Pauses {
-		if p.ID == req.Pause.ID && p.Seq >= 1 && p.Seq <= int64(len(recs)) {
-			return checkpoint.PauseInfo{Summary: sum, Pause: p, Opened: recs[p.Seq-1]}, nil
-		}
-	}
-	var open []string
-	for _, p := range sum.Pauses {
-		open = append(open, p.ID)
-	}
-	return checkpoint.PauseInfo{}, &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.invalidToken",
-		Err: fmt.Errorf("run %q has no open pause %q\n  hint: open are %q", l.runID, req.Pause.ID, open)}
 }
 
 // run claims the run and goes on with it; with an answer unless g is nil.
@@ -283,147 +198,11 @@ func (r *run) lacks(l *leg) error {
 	for _, d := range r.prepared.list {
 		step, _, _ := strings.Cut(d.Step, "/")
 		switch d.Code {
-		case diagnostics.CodeMissingModel, diagnostics.CodeMissingTool, diagnostics.CodeMissingSecret, diagnostics.CodeMissingRetriever, diagnostics.CodeMissingCapability:
+		case diagnostics.CodeMissingModel, diagnostics.CodeMissingTool, diagnostics.CodeMissingSecret,
+			diagnostics.CodeMissingRetriever, diagnostics.CodeMissingCapability:
 			if step != "" && !ended[step] {
 				return program.ConfigError(d.Code, "the run is left as it is: %s", d.Message)
 			}
-		}
-	}
-	return nil
-}
-
-// claim takes the run, unless it has ended, and loads it.
-func (l *leg) claim() error {
-	sum, _, err := l.store.Load(l.ctx, l.runID, math.MaxInt64)
-	if err != nil {
-		return err
-	}
-	if l.ended = sum.Status.Ended(); !l.ended {
-		reached(beforeClaim)
-		l.claimed = time.Now()
-		if l.lease, err = l.store.Claim(l.ctx, l.runID, owner(), leaseTime); err != nil {
-			return err
-		}
-		reached(afterClaim)
-	}
-	if err = l.load(); err != nil {
-		l.release()
-	}
-	return err
-}
-
-// load reads the journal.
-func (l *leg) load() error {
-	var recs []checkpoint.Record
-	var err error
-	if l.summary, recs, err = l.store.Load(l.ctx, l.runID, 0); err == nil {
-		l.past, err = decode(recs)
-	}
-	return err
-}
-
-// release gives back a run that cannot be gone on with.
-func (l *leg) release() {
-	if !l.ended {
-		_ = l.store.Release(context.WithoutCancel(l.ctx), l.lease) // it runs out by itself
-	}
-}
-
-// replay brings the machine to where the journal ends. What ended in it counts as replayed; calls
-// that it does not know the end of are made again when the run is driven.
-func (r *run) replay(l *leg) error {
-	r.replaying = true
-	r.clock = engine.Clock{Since: l.past[l.from].At}
-	known := map[string]*machine.Task{}
-	advance := func(n int64) error {
-		for r.m.Decided() < n || r.m.Queued() {
-			c := r.m.Next()
-			if c.Op == machine.None && r.m.Decided() < n {
-				return fmt.Errorf("the run never came to decision %d", n)
-			}
-			r.replayed(c, known)
-		}
-		return nil
-	}
-	for i := l.from; i < len(l.past); i++ {
-		e := &l.past[i]
-		if what, ok := e.What.(journal.Redefined); ok {
-			r.begunAnew(&what)
-		}
-		var err error
-		if e.Ordered() { // what it had decided by then, it decided at the time of the event before
-			err = advance(e.After)
-		}
-		r.clock.Read(e)
-		r.events.now = e.At
-		r.m.Tell(e.At)
-		if err == nil {
-			err = r.applyAgain(e, known)
-		}
-		if err != nil {
-			return fmt.Errorf("record %d: %w: %w", i+1, checkpoint.ErrCorrupt, err)
-		}
-	}
-	r.journal.seq = int64(len(l.past))
-	if err := advance(0); err != nil { // what the last event led to
-		return err
-	}
-	r.clock = engine.Clock{Used: r.clock.At(r.events.now), Since: r.events.began}
-	r.events.tick()
-	r.atEnd = r.atEnd || r.forGood != nil || l.cancel != nil
-	for (l.ended || r.atEnd) && r.m.Result() == nil { // to its end, which has no record of its own
-		c := r.m.Next()
-		if c.Op == machine.None {
-			break // it was cancelled
-		}
-		r.replayed(c, known)
-	}
-	r.replaying = false
-	return nil
-}
-
-// replayed is drive for a command that was executed in an earlier leg.
-func (r *run) replayed(c machine.Command, known map[string]*machine.Task) {
-	switch c.Op {
-	case machine.Began:
-		known[c.Task.Path()] = c.Task
-		r.beginTime(c.Task)
-	case machine.Ended:
-		r.closePauses(c.Task)
-		if k := c.Task.Node().Kind; k == machine.Wait || k == machine.Receive { // it may never have come to a pause
-			r.settled(c.Task)
-		}
-		r.again = append(r.again, c.Task)
-	case machine.Start, machine.Open:
-		r.pending = append(r.pending, c)
-	case machine.Stop:
-		r.halted = append(r.halted, c.Task)
-	case machine.Arm:
-		c.Wait += r.timeOf(c.Task)
-		r.armed = append(r.armed, c)
-	case machine.Disarm:
-		r.armed = slices.DeleteFunc(r.armed, func(a machine.Command) bool { return a.Task == c.Task && a.Timer == c.Timer })
-	}
-}
-
-// tellReplayed tells what was not done again.
-func (r *run) tellReplayed() {
-	for _, t := range r.again {
-		r.events.emit(t, trace.StepReplayed, t.Path(), nil, nil)
-	}
-	r.again = nil
-}
-
-// settled forgets that a task is under way.
-func (r *run) settled(t *machine.Task) {
-	r.pending = slices.DeleteFunc(r.pending, func(c machine.Command) bool { return c.Task == t })
-	delete(r.unsure, t)
-}
-
-func (r *run) pauseByID(id string) *openPause {
-	for _, p := range r.pauses {
-		if p.ID == id {
-			return p
 		}
 	}
 	return nil
@@ -460,15 +239,6 @@ func (r *run) recordAnswer(l *leg, g *given) error {
 	}
 	r.takeIn(nil, events)
 	return nil
-}
-
-// append writes records behind the first so many, and consumes the token of the answer among them; g may be nil.
-func (l *leg) append(after int64, g *given, recs []checkpoint.Record) error {
-	ctx := context.WithoutCancel(l.ctx)
-	if g != nil && g.hash != nil {
-		return l.store.AnswerPause(ctx, l.lease, after, g.hash, recs...)
-	}
-	return l.store.Append(ctx, l.lease, after, recs...)
 }
 
 // undoFirst ends the rolling back of a run that stopped while it was rolled back for a pause.

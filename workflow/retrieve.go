@@ -38,7 +38,8 @@ func (in *invocation) prepareRetriever() error {
 	}
 	in.args, _ = in.input.(map[string]any)
 	if _, ok := in.args["query"].(string); !ok {
-		return program.ConfigError("retriever.arguments", "%s: query of a retrieve step must be a string, not %s", in.call.Pos, value.TypeName(in.args["query"]))
+		return program.ConfigError("retriever.arguments", "%s: query of a retrieve step must be a string, not %s",
+			in.call.Pos, value.TypeName(in.args["query"]))
 	}
 	about, _ := in.run.rt.Retriever.(runtime.Described)
 	in.resolve(about)

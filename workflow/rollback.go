@@ -29,8 +29,9 @@ const (
 
 var (
 	errGraceOver = errors.New("the run was cancelled and the grace period is over")
-	errUnsure    = errors.New("an earlier process began it, and it is not known whether it had its effect; it is not repeated")
-	errNoPause   = errors.New("the tool asked for a pause, and a rollback cannot pause")
+	errUnsure    = errors.New("an earlier process began it, and it is not known whether it had its effect; " +
+		"it is not repeated")
+	errNoPause = errors.New("the tool asked for a pause, and a rollback cannot pause")
 )
 
 // undoAtEnd rolls back what is to be rolled back at the end of this leg: of a run that has failed or was
@@ -72,7 +73,8 @@ func (r *run) rollBack() *runtime.Error {
 }
 
 func (r *run) leftToUndo() *runtime.Error {
-	return &runtime.Error{Category: runtime.CategoryCancelled, Code: "rollback.interrupted", Err: fmt.Errorf("%w, before everything was rolled back", cancelCause(r.ctx))}
+	return &runtime.Error{Category: runtime.CategoryCancelled, Code: "rollback.interrupted",
+		Err: fmt.Errorf("%w, before everything was rolled back", cancelCause(r.ctx))}
 }
 
 // undo rolls back one task:
@@ -83,7 +85,8 @@ func (r *run) leftToUndo() *runtime.Error {
 //  4. note how that went, and tell
 func (r *run) undo(t *machine.Task, path string) *runtime.Error {
 	rb := t.Node().Rollback
-	in := &invocation{run: r, task: t, call: rb.Adapter.(*program.Call), path: path, ordinal: 1, ctx: r.ctx, told: make(chan detailed)}
+	in := &invocation{run: r, task: t, call: rb.Adapter.(*program.Call), path: path, ordinal: 1,
+		ctx: r.ctx, told: make(chan detailed)}
 	repeatable, err := in.prepareRollback(rb)
 	switch begun := r.rolled[path] == rollbackBegun; {
 	case err != nil:
@@ -130,8 +133,10 @@ func (r *run) fencedRollback(err error) *runtime.Error {
 
 // rollbackFailed adds the finding about a rollback that failed.
 func (r *run) rollbackFailed(path, text string) {
-	r.found.add(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindWorkflow, Code: diagnostics.CodeRollbackFailed,
-		Step: path, Message: fmt.Sprintf("step %q was not rolled back: %s", strings.TrimSuffix(path, engine.RollbackMark), text)})
+	r.found.add(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindWorkflow,
+		Code: diagnostics.CodeRollbackFailed,
+		Step: path, Message: fmt.Sprintf("step %q was not rolled back: %s",
+			strings.TrimSuffix(path, engine.RollbackMark), text)})
 }
 
 func (r *run) markRolled(path string, how rolled) {
@@ -236,7 +241,8 @@ func (r *run) undone(e *journal.Event) {
 // stoppedBy is the finding about the error that a run would have had if its rolling back had come to an
 // end.
 func stoppedBy(err error) diagnostics.Diagnostic {
-	d := diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow, Code: diagnostics.CodeStepFailed, Message: err.Error()}
+	d := diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
+		Code: diagnostics.CodeStepFailed, Message: err.Error()}
 	if e, ok := errors.AsType[*runtime.Error](err); ok {
 		d.Step = e.Step
 	}

@@ -113,7 +113,8 @@ func (wf *Workflow) Run(ctx context.Context, input any, rt *runtime.Runtime) (*O
 
 // newRun makes a run. Its caller has the turn until the run is driven.
 func newRun(ctx context.Context, wf *Workflow, rt *runtime.Runtime) *run {
-	r := &run{wf: wf, rt: rt, ctx: ctx, turn: make(turn, 1), limits: rt.Limits.WithDefaults(), host: hostLimits(rt.Budget),
+	r := &run{wf: wf, rt: rt, ctx: ctx, turn: make(turn, 1), limits: rt.Limits.WithDefaults(),
+		host:       hostLimits(rt.Budget),
 		generation: 1, interrupt: rt.Interrupt}
 	r.turn.take()
 	r.events.begin()
@@ -132,7 +133,8 @@ func (r *run) execute(open func() (map[string]any, error), ready func() error) (
 				start = r.events.runEvent(trace.RunStart, r.about()...)
 			}
 			r.m, r.id = nil, cmp.Or(r.id, newRunID())
-			out = r.outcome(start, nil, &runtime.Error{Category: runtime.CategoryInfra, Code: "engine.panic", Err: fmt.Errorf("engine: panic: %v", p)})
+			out = r.outcome(start, nil, &runtime.Error{Category: runtime.CategoryInfra, Code: "engine.panic",
+				Err: fmt.Errorf("engine: panic: %v", p)})
 		} else if out == nil { // the caller's goroutine ends
 			r.events.sinks.Close(sinkTime)
 		}
@@ -214,7 +216,8 @@ func (r *run) open(input any) (map[string]any, error) {
 	inputs, err := r.wf.program.Inputs.Check(given)
 	if err != nil {
 		for _, f := range r.wf.program.Inputs.Faults(given, &program.Suggester{}, func(string) bool { return true }) {
-			r.prepared.list = append(r.prepared.list, diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
+			r.prepared.list = append(r.prepared.list, diagnostics.Diagnostic{Level: diagnostics.ErrorLevel,
+				Kind: diagnostics.KindWorkflow,
 				Code: diagnostics.CodeInput, Message: f.Message, Hint: f.Hint})
 		}
 		return nil, program.ConfigError(diagnostics.CodeInput, "%w", err)
@@ -253,7 +256,8 @@ func (r *run) strict() error {
 // that nothing runs under an id that is taken.
 func (r *run) beginJournal() error {
 	j := &r.journal
-	j.run = checkpoint.Run{ID: r.id, Recipe: r.wf.program.Recipe.Name, Digest: r.wf.program.Digest, StartedAt: r.events.now}
+	j.run = checkpoint.Run{ID: r.id, Recipe: r.wf.program.Recipe.Name, Digest: r.wf.program.Digest,
+		StartedAt: r.events.now}
 	if j.store = r.rt.Store; j.store == nil {
 		return nil
 	}

@@ -20,7 +20,8 @@ func settledBy(c *program.Call, answer any) (output any, failure *machine.Failur
 		return nil, nil, false
 	case "result":
 		if err := program.CheckOutput(m["form"], c.Answer, c.MaxBytes, c.Pos); err != nil {
-			return nil, &machine.Failure{Category: string(runtime.CategoryConfig), Code: "output.invalid", Err: err}, true
+			return nil, &machine.Failure{Category: string(runtime.CategoryConfig), Code: "output.invalid",
+				Err: err}, true
 		}
 		return m["form"], nil, true
 	}

@@ -48,8 +48,10 @@ func (t *recipeTool) Spec() runtime.ToolSpec {
 			required = append(required, in.Name)
 		}
 	}
-	parameters, _ := value.JSON(map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false})
-	spec := runtime.ToolSpec{Name: "recipe." + t.wf.program.Recipe.Name, Description: t.wf.program.Recipe.Description, Parameters: parameters}
+	parameters, _ := value.JSON(map[string]any{"type": "object", "properties": properties, "required": required,
+		"additionalProperties": false})
+	spec := runtime.ToolSpec{Name: "recipe." + t.wf.program.Recipe.Name, Description: t.wf.program.Recipe.Description,
+		Parameters: parameters}
 	if t.rt.Store != nil {
 		spec.Effect = runtime.Idempotent
 	}
@@ -73,7 +75,8 @@ func isBusy(out *Outcome) bool {
 func (t *recipeTool) Call(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 	depth, _ := ctx.Value(toolDepth{}).(int)
 	if depth++; depth > maxToolDepth {
-		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "recipe.depth", Err: fmt.Errorf("recipes call each other as tools more than %d deep", maxToolDepth)}
+		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "recipe.depth",
+			Err: fmt.Errorf("recipes call each other as tools more than %d deep", maxToolDepth)}
 	}
 	inputs, err := value.Decode(args)
 	if err != nil {
@@ -81,7 +84,8 @@ func (t *recipeTool) Call(ctx context.Context, args json.RawMessage) (json.RawMe
 	}
 	rt, key := *t.rt, resume.IdempotencyKey(ctx)
 	reason, answer, answered := resume.AnswerTo(ctx)
-	ctx = resume.WithIdempotencyKey(&resume.CallContext{Context: ctx}, "") // the key and the answer are this call's, not the run's
+	// the key and the answer are this call's, not the run's
+	ctx = resume.WithIdempotencyKey(&resume.CallContext{Context: ctx}, "")
 	ctx = context.WithValue(ctx, toolDepth{}, depth)
 	id := "call-" + key[:min(len(key), 32)]
 	once := func() (out *Outcome) {
@@ -91,7 +95,9 @@ func (t *recipeTool) Call(ctx context.Context, args json.RawMessage) (json.RawMe
 		case answered:
 			rt.Resume = resume.PassThrough{}
 			out, _ = Answer(ctx, id, strings.TrimPrefix(reason, pauseMark), answer, &rt, &ResumeOptions{Workflow: t.wf})
-			if e := out.Error(); e != nil && rt.Store != nil && (e.Code == "resume.invalidToken" || e.Code == "answer.unfit") { // it went on without us
+			e := out.Error()
+			if e != nil && rt.Store != nil && (e.Code == "resume.invalidToken" || e.Code == "answer.unfit") {
+				// it went on without us
 				out, _ = t.wf.Recover(ctx, id, &rt)
 			}
 		default:
@@ -115,10 +121,12 @@ func (t *recipeTool) Call(ctx context.Context, args json.RawMessage) (json.RawMe
 	case e != nil && ctx.Err() != nil:
 		return nil, errors.Join(ctx.Err(), e)
 	case e != nil:
-		return nil, &runtime.Error{Category: e.Category, Code: e.Code, Err: fmt.Errorf("recipe %q: %w", t.wf.program.Recipe.Name, e)}
+		return nil, &runtime.Error{Category: e.Category, Code: e.Code,
+			Err: fmt.Errorf("recipe %q: %w", t.wf.program.Recipe.Name, e)}
 	case out.Status == StatusPaused:
 		p := out.Pauses[0]
-		return nil, resume.Suspend(resume.Pause{Kind: p.Kind, Prompt: p.Prompt, Show: p.Show, Schema: p.Schema, Decisions: p.Decisions,
+		return nil, resume.Suspend(resume.Pause{Kind: p.Kind, Prompt: p.Prompt, Show: p.Show,
+			Schema: p.Schema, Decisions: p.Decisions,
 			ExpiresAt: p.ExpiresAt, OnExpire: p.OnExpire, RetryAt: p.RetryAt, Reason: pauseMark + p.ID})
 	}
 	return value.JSON(out.Output)

@@ -40,7 +40,8 @@ func (r *run) callUnknown(path, tool, why string) {
 	if why != "" {
 		because += " (" + why + ")"
 	}
-	text := fmt.Sprintf("step %q: tool %q was called, and it is not known whether it had its effect: %s", path, tool, because)
+	text := fmt.Sprintf("step %q: tool %q was called, and it is not known whether it had its effect: %s",
+		path, tool, because)
 	r.found.add(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindWorkflow,
 		Code: diagnostics.CodeCallUnknown, Step: path, Message: r.prepared.redact.Text(text)})
 }
@@ -63,7 +64,8 @@ func (r *run) leftOpen(in *invocation, why string) {
 // stoppedBefore is the end of a call that was told to stop by a process that died.
 func (r *run) stoppedBefore(c machine.Command) {
 	t := c.Task
-	in := &invocation{run: r, task: t, path: r.events.path(t), call: t.Node().Adapter.(*program.Call), input: c.Input, size: machine.Unknown}
+	in := &invocation{run: r, task: t, path: r.events.path(t), call: t.Node().Adapter.(*program.Call),
+		input: c.Input, size: machine.Unknown}
 	in.failure = notDone("the call was told to stop before the process died")
 	if _, begun := r.unsure[t]; begun && in.call.Kind == program.ToolCall {
 		in.unknown = in.prepareTool() != nil || !in.repeatable()

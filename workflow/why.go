@@ -114,7 +114,8 @@ type place struct {
 // find returns the places of the steps around a path and of the step itself, from the outermost.
 func (p *Plan) find(path string) (chain []place, err error) {
 	for steps := p.Steps; ; {
-		i := slices.IndexFunc(steps, func(s program.PlanStep) bool { return s.ID == path || strings.HasPrefix(path, s.ID+"/") })
+		i := slices.IndexFunc(steps,
+			func(s program.PlanStep) bool { return s.ID == path || strings.HasPrefix(path, s.ID+"/") })
 		if i < 0 {
 			hint := program.HintLine(diagnostics.DidYouMean(path, stepPaths(p.Steps)))
 			return nil, fmt.Errorf("the plan has no step %q%s", path, hint)

@@ -1,0 +1,145 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+)
+
+// leg is a run that is gone on with.
+type leg struct {
+	ctx     context.Context
+	rt      *runtime.Runtime
+	opts    *ResumeOptions
+	runID   string
+	recover bool
+	cancel  *string // why the run is to end for good; nil: it is not
+	sent    *sent   // what somebody puts into a channel; nil: nothing
+
+	store   checkpoint.Store
+	summary checkpoint.Summary
+	past    []journal.Event // of the journal, its first record included
+	lease   checkpoint.Lease
+	claimed time.Time      // when the store was asked for it
+	ended   bool           // the run is over, nothing is held
+	from    int            // where in recs the present definition begins to count
+	old     *recipe.Recipe // what the run ran until now, if that is about to change
+}
+
+// refuse is the outcome of a leg that cannot begin.
+func (l *leg) refuse(err error) (*Outcome, error) {
+	var e *runtime.Error
+	if !errors.As(err, &e) {
+		e = storeError(err)
+	}
+	out := &Outcome{Status: StatusError, RunID: l.runID, Recipe: l.summary.Recipe, Err: e}
+	if e.Code == "resume.invalidToken" {
+		out.Diagnostics = append(out.Diagnostics, invalidToken())
+	}
+	return out, out.Err
+}
+
+// open finds the store that has the run.
+func (l *leg) open() (err error) {
+	if l.rt == nil {
+		l.rt = &runtime.Runtime{}
+	}
+	if l.opts == nil {
+		l.opts = &ResumeOptions{}
+	}
+	if err := l.rt.Validate(); err != nil {
+		return &runtime.Error{Category: runtime.CategoryConfig, Code: "runtime.invalid", Err: err}
+	}
+	switch {
+	case l.store != nil: // it was opened before
+	case l.rt.Store != nil:
+		l.store = l.rt.Store
+	case l.rt.Cache != nil:
+		l.store, err = l.fromCache()
+	default:
+		l.store = &local
+	}
+	return err
+}
+
+func (l *leg) find(req resume.Request, hash []byte) (checkpoint.PauseInfo, error) {
+	if hash != nil {
+		return l.store.FindPause(l.ctx, l.runID, hash)
+	}
+	sum, recs, err := l.store.Load(l.ctx, l.runID, 0)
+	if err != nil {
+		return checkpoint.PauseInfo{}, err
+	}
+	for _, p := range sum.Pauses {
+		if p.ID == req.Pause.ID && p.Seq >= 1 && p.Seq <= int64(len(recs)) {
+			return checkpoint.PauseInfo{Summary: sum, Pause: p, Opened: recs[p.Seq-1]}, nil
+		}
+	}
+	var open []string
+	for _, p := range sum.Pauses {
+		open = append(open, p.ID)
+	}
+	return checkpoint.PauseInfo{}, &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.invalidToken",
+		Err: fmt.Errorf("run %q has no open pause %q\n  hint: open are %q", l.runID, req.Pause.ID, open)}
+}
+
+// given is an answer that is about to be recorded.
+type given struct {
+	pause  string
+	hash   []byte // nil: the host answers by name
+	answer any
+}
+
+// claim takes the run, unless it has ended, and loads it.
+func (l *leg) claim() error {
+	sum, _, err := l.store.Load(l.ctx, l.runID, math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	if l.ended = sum.Status.Ended(); !l.ended {
+		reached(beforeClaim)
+		l.claimed = time.Now()
+		if l.lease, err = l.store.Claim(l.ctx, l.runID, owner(), leaseTime); err != nil {
+			return err
+		}
+		reached(afterClaim)
+	}
+	if err = l.load(); err != nil {
+		l.release()
+	}
+	return err
+}
+
+// load reads the journal.
+func (l *leg) load() error {
+	var recs []checkpoint.Record
+	var err error
+	if l.summary, recs, err = l.store.Load(l.ctx, l.runID, 0); err == nil {
+		l.past, err = decode(recs)
+	}
+	return err
+}
+
+// release gives back a run that cannot be gone on with.
+func (l *leg) release() {
+	if !l.ended {
+		_ = l.store.Release(context.WithoutCancel(l.ctx), l.lease) // it runs out by itself
+	}
+}
+
+// append writes records behind the first so many, and consumes the token of the answer among them; g may be nil.
+func (l *leg) append(after int64, g *given, recs []checkpoint.Record) error {
+	ctx := context.WithoutCancel(l.ctx)
+	if g != nil && g.hash != nil {
+		return l.store.AnswerPause(ctx, l.lease, after, g.hash, recs...)
+	}
+	return l.store.Append(ctx, l.lease, after, recs...)
+}
