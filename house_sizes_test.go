@@ -84,7 +84,7 @@ var tooLarge = map[string]int{
 	"package agentloop":  4777,
 	"types of agentloop": 41,
 
-	"package workflow":           7490,
+	"package workflow":           7498,
 	"struct workflow.invocation": 34,
 	"struct workflow.run":        52,
 }

@@ -108,7 +108,8 @@ func (r *run) redefine(l *leg, g *given) error {
 	if err := r.share(past, stands, nil, generation); err != nil {
 		return err
 	}
-	events = append(events, journal.Event{At: r.events.now, What: what, Resumed: true, Worked: r.clock.Used})
+	events = append(events, journal.Event{At: r.events.now, What: what,
+		Resumed: true, Worked: r.clock.Used, Parallel: r.maxParallel()})
 	recs, err := encode(append(events, r.journal.entries...))
 	if err != nil {
 		return err

@@ -7,11 +7,12 @@ import (
 	"github.com/braise-run/braise/internal/machine"
 )
 
-// stamp puts the clock into the first event after a resume.
+// stamp puts the clock, and how many calls there may be at once, into the first event after a resume.
 func (r *run) stamp(events []journal.Event) {
 	if r.leg != nil && !r.stamped {
 		r.stamped = true
-		events[0].Resumed, events[0].Worked = true, r.clock.At(events[0].At)
+		e := &events[0]
+		e.Resumed, e.Worked, e.Parallel = true, r.clock.At(e.At), r.maxParallel()
 	}
 }
 

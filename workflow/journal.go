@@ -86,7 +86,8 @@ func (r *run) write() error {
 	j := &r.journal
 	events := j.entries
 	if j.seq == 0 {
-		begun := journal.Event{At: j.run.StartedAt, What: journal.Begun{Inputs: j.inputs, Interrupt: r.interrupt}}
+		begun := journal.Event{At: j.run.StartedAt, What: journal.Begun{
+			Inputs: j.inputs, Interrupt: r.interrupt, Parallel: r.maxParallel()}}
 		events = slices.Insert(events, 0, begun)
 	} else {
 		r.stamp(events)

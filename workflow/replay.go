@@ -32,6 +32,7 @@ func (r *run) replay(l *leg) error {
 		if what, ok := e.What.(journal.Redefined); ok {
 			r.begunAnew(&what)
 		}
+		r.recallParallel(e)
 		var err error
 		if e.Ordered() { // what it had decided by then, it decided at the time of the event before
 			err = advance(e.After)
@@ -60,8 +61,21 @@ func (r *run) replay(l *leg) error {
 		}
 		r.replayed(c, known)
 	}
+	r.m.SetMaxParallel(r.maxParallel())
 	r.replaying = false
 	return nil
+}
+
+// recallParallel gives the machine as many slots as the run had from an event on: what it decided depends on them.
+// Journals of earlier versions do not have the number; then it must still be the same.
+func (r *run) recallParallel(e *journal.Event) {
+	n := e.Parallel
+	if begun, ok := e.What.(journal.Begun); ok {
+		n = begun.Parallel
+	}
+	if n > 0 {
+		r.m.SetMaxParallel(n)
+	}
 }
 
 // replayed is drive for a command that was executed in an earlier leg.

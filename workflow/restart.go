@@ -120,7 +120,7 @@ func (r *run) beginAgain(answered *openPause) {
 		nil, nil, nil, nil, nil, nil, nil
 	r.rolled, r.wasUndone, r.atEnd, r.again, r.before.Nth = nil, false, false, nil, nil
 	r.generation++
-	r.m = r.newMachine()
+	r.m = r.newMachine(r.m.MaxParallel())
 	r.m.Tell(r.events.now)
 	for _, s := range r.sent {
 		r.m.Send(s.index, s.value)
@@ -128,10 +128,10 @@ func (r *run) beginAgain(answered *openPause) {
 }
 
 // newMachine makes the machine of a generation.
-func (r *run) newMachine() *machine.Machine {
+func (r *run) newMachine(parallel int) *machine.Machine {
 	wall, name := r.wallTime()
 	return machine.New(r.wf.program.Graph, r.journal.inputs, machine.Options{
-		MaxParallel: r.maxParallel(), MaxItems: r.limits.MaxItems, WallTime: wall, WallTimeName: name,
+		MaxParallel: parallel, MaxItems: r.limits.MaxItems, WallTime: wall, WallTimeName: name,
 		Grace:    r.limits.Grace,
 		MaxTasks: r.limits.MaxSteps, MaxOutput: r.limits.MaxOutputBytes, MaxOutputs: r.limits.MaxRunBytes,
 		Run: func() map[string]any {

@@ -146,7 +146,7 @@ func (r *run) execute(open func() (map[string]any, error), ready func() error) (
 		return r.outcome(start, nil, err)
 	}
 	r.journal.inputs = inputs
-	r.m = r.newMachine()
+	r.m = r.newMachine(r.maxParallel())
 	r.m.Tell(r.events.now)
 	steps := len(r.wf.program.Graph.Nodes)
 	r.events.reserve(start, steps)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/braise-run/braise/agentloop"
@@ -51,13 +52,13 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 	}
 	e.After, _ = data["n"].(int64)
 	if worked, ok := data["worked"].(int64); ok {
-		e.Resumed, e.Worked = true, time.Duration(worked)
+		e.Resumed, e.Worked, e.Parallel = true, time.Duration(worked), data.parallel()
 	}
 	switch rec.Kind {
 	case checkpoint.RunCreated:
 		e.What = Created{data.text("recipe"), data.text("digest")}
 	case runInput:
-		e.What = Begun{data.in("inputs"), data.interrupt()}
+		e.What = Begun{data.in("inputs"), data.interrupt(), data.parallel()}
 	case callBegun:
 		e.What = CallBegun{int(data.count("ordinal"))}
 	case callEnded:
@@ -108,6 +109,8 @@ func (o object) interrupt() resume.Interrupt {
 	}
 	return resume.Continue
 }
+
+func (o object) parallel() int { return int(min(o.count("parallel"), math.MaxInt32)) }
 
 func (o object) failure() *machine.Failure {
 	f := o.in("error")

@@ -21,6 +21,7 @@ func Encode(e Event) (checkpoint.Record, error) {
 			data = map[string]any{}
 		}
 		data["worked"] = int64(e.Worked)
+		addParallel(data, e.Parallel)
 	}
 	return checkpoint.NewRecord(e.At, e.What.kind(), e.Path, data)
 }
@@ -31,6 +32,7 @@ func members(e *Event) (data map[string]any, err error) {
 	case Begun:
 		data = map[string]any{"inputs": w.Inputs}
 		addInterrupt(data, w.Interrupt)
+		addParallel(data, w.Parallel)
 	case CallBegun:
 		data = map[string]any{"n": e.After, "ordinal": int64(w.Ordinal)}
 	case CallEnded:
@@ -73,6 +75,12 @@ func members(e *Event) (data map[string]any, err error) {
 func addInterrupt(data map[string]any, how resume.Interrupt) {
 	if how == resume.Restart {
 		data["interrupt"] = string(resume.Restart)
+	}
+}
+
+func addParallel(data map[string]any, n int) {
+	if n > 0 {
+		data["parallel"] = int64(n)
 	}
 }
 

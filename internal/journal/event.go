@@ -16,10 +16,12 @@ type Event struct {
 	After int64  // what the machine had decided by then, see [machine.Machine.Decided]; 0 where it does not matter
 	What
 
-	// Resumed says that the event is the first one after a resume, and Worked how long the run had been worked on
-	// by then. The clock of a run stands still while nobody works on it.
-	Resumed bool
-	Worked  time.Duration
+	// Resumed says that the event is the first one after a resume, Worked how long the run had been worked on
+	// by then, and Parallel how many calls there may be at once from then on; 0: as before. The clock of a run stands
+	// still while nobody works on it.
+	Resumed  bool
+	Worked   time.Duration
+	Parallel int
 }
 
 // What happened: one of the types of this package that have a kind. It is nil for a record of a kind that means
@@ -33,6 +35,7 @@ type (
 	Begun struct {
 		Inputs    map[string]any
 		Interrupt resume.Interrupt
+		Parallel  int // how many calls there may be at once; 0: not known
 	}
 	// CallBegun comes before a call of an adapter that may have an effect: from here on it may have had it.
 	CallBegun struct{ Ordinal int }
@@ -141,7 +144,7 @@ type Doubt struct {
 
 // The kinds of records that the engine adds to those of checkpoint.
 const (
-	runInput    checkpoint.Kind = "run.input"   // inputs, interrupt?
+	runInput    checkpoint.Kind = "run.input"   // inputs, interrupt?, parallel?
 	callBegun   checkpoint.Kind = "call.begun"  // n, ordinal
 	callEnded   checkpoint.Kind = "call.ended"  // n, output | error, draws?, usage?, settled?, unknown?, why?
 	callGiven   checkpoint.Kind = "call.given"  // n, output?

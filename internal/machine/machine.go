@@ -142,6 +142,12 @@ func (m *Machine) Next() Command {
 	}
 }
 
+// MaxParallel returns how many calls there may be at once.
+func (m *Machine) MaxParallel() int { return m.opts.MaxParallel }
+
+// SetMaxParallel changes that, from what is decided next on. n is at least 1.
+func (m *Machine) SetMaxParallel(n int) { m.opts.MaxParallel = n }
+
 // Decided counts what Next has decided so far. A machine that was told the same events, each at the
 // same count, is in the same state.
 func (m *Machine) Decided() int64 { return m.decided }
