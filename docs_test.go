@@ -59,7 +59,7 @@ func TestAgentsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	sources := ""
-	for _, file := range []string{"agentloop/example_test.go", "workflow/example_test.go", "agentloop/state.go"} {
+	for _, file := range []string{"workflow/agent_example_test.go", "workflow/example_test.go", "agentloop/state.go"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -37,7 +37,7 @@ func TestDocsListErrorCodes(t *testing.T) {
 	known := constants(t, "diagnostics/codes.go")
 	results := constants(t, "agentloop/tools.go", "agentloop/children.go")
 	maps.Copy(known, results)
-	for _, dir := range []string{"workflow", "internal/program", "internal/machine", "agentloop"} {
+	for _, dir := range []string{"workflow", "internal/program", "internal/machine", "internal/engine", "internal/call", "internal/local", "agentloop"} {
 		files, err := filepath.Glob(dir + "/*.go")
 		if err != nil {
 			t.Fatal(err)

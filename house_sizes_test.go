@@ -52,11 +52,11 @@ var plannedLines = map[string]int{
 	"diagnostics":               680,
 	"history":                   500,
 	"host":                      1850,
-	"internal/call":             700,
-	"internal/engine":           2400,
+	"internal/call":             720,
+	"internal/engine":           3400,
 	"internal/expr":             2850,
 	"internal/journal":          460,
-	"internal/local":            800,
+	"internal/local":            950,
 	"internal/machine":          1950,
 	"internal/program":          1650,
 	"internal/schema":           1300,
@@ -70,7 +70,7 @@ var plannedLines = map[string]int{
 	"scenario":                  930,
 	"trace":                     800,
 	"trace/oteltrace":           1150,
-	"workflow":                  1050,
+	"workflow":                  1150,
 }
 
 // wide are the structs that have more than maxFields fields because what they mirror has: a step of the format,
@@ -80,13 +80,7 @@ var wide = []string{"struct recipe.Step", "struct runtime.Runtime", "struct agen
 // tooLarge are the figures of what is above a limit today. None may grow, and what has come within its limit
 // leaves the list.
 var tooLarge = map[string]int{
-	// Until internal/local drives agents, their driver is here: drive.go, guard.go, adapters.go, offer.go, input.go.
-	"package agentloop":  4777,
-	"types of agentloop": 41,
-
-	"package workflow":           7498,
-	"struct workflow.invocation": 34,
-	"struct workflow.run":        52,
+	"types of agentloop": 29,
 }
 
 // size is one figure and its limit.
@@ -222,7 +216,7 @@ func (e exports) with(f *ast.File) exports {
 }
 
 // pure are the packages whose results depend on their arguments alone.
-var pure = []string{"internal/engine", "internal/journal", "internal/machine"}
+var pure = []string{"agentloop", "internal/engine", "internal/journal", "internal/machine"}
 
 // impure is what a pure package may not import, and impureFuncs what it may not call.
 var (

@@ -44,7 +44,7 @@ func approvalKeys(tool string, args json.RawMessage) []string {
 		argv[i], _ = a.(string) // an empty name is no command
 	}
 	names, ok := commandNames(argv, nil)
-	for member := range m { // env, say: PATH may make another command of the name
+	for _, member := range value.SortedKeys(m) { // env, say: PATH may make another command of the name
 		ok = ok && slices.Contains([]string{"argv", "stdin", "dir", "timeout"}, member)
 	}
 	if !ok || err != nil {
@@ -124,8 +124,8 @@ func covered(keys, grants []string) bool {
 // granted returns the approvals for the session of a loop and its children, sorted.
 func (s *State) granted() []string {
 	all := s.Grants
-	for _, child := range s.Children {
-		if g := child.granted(); len(g) > 0 {
+	for _, name := range value.SortedKeys(s.Children) {
+		if g := s.Children[name].granted(); len(g) > 0 {
 			all = union(all, g)
 		}
 	}

@@ -31,10 +31,17 @@ func (adder) Call(_ context.Context, args json.RawMessage) (json.RawMessage, err
 // 20 turns with one call each.
 func BenchmarkLoop(b *testing.B) {
 	l := &agentloop.Loop{Model: "m", MaxSteps: 30, MaxSubagents: -1}
-	rt := host(turns(20), adder{})
+	offer := &agentloop.Offer{Models: map[string]agentloop.ModelOffer{"m": {}}, Limits: runtime.Limits{}.WithDefaults(),
+		Host: []agentloop.ToolOffer{{Spec: adder{}.Spec()}}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if res, err := l.Run(context.Background(), agentloop.Input{Prompt: "add"}, rt); err != nil || res.Steps != 21 {
+		var state agentloop.State
+		leg, err := l.Begin(&state, agentloop.Terms{Prompt: "add"}, offer)
+		if err != nil {
+			b.Fatal(err)
+		}
+		drive(leg, &state, turns(20), adder{})
+		if res, err := leg.Result(), leg.Err(); err != nil || res.Steps != 21 {
 			b.Fatal(err, res.Steps)
 		}
 	}

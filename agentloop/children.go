@@ -199,7 +199,9 @@ func lastOf(frame string) string { return frame[strings.LastIndexByte(frame, '/'
 
 // busy reports whether another call is waiting for a sub-agent.
 func (f *frame) busy(n int, id string) bool {
-	for name, child := range f.state().Children {
+	children := f.state().Children
+	for _, name := range value.SortedKeys(children) {
+		child := children[name]
 		if child.Start.Subagent == id && child.Phase != Over && ordinalOf(name) != n {
 			return true
 		}
@@ -215,7 +217,8 @@ func (f *frame) doubtful(n int, c Call) bool {
 	}
 	id, alone := c.subagent()
 	s := f.state()
-	for name, child := range s.Children {
+	for _, name := range value.SortedKeys(s.Children) {
+		child := s.Children[name]
 		before := ordinalOf(name) > s.Round && ordinalOf(name) < n
 		concerns := alone && child.Start.Subagent != "" || child.Start.Subagent == id
 		asks := func(p Pause) bool { return p.For == Indeterminate }

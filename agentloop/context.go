@@ -1,6 +1,7 @@
 package agentloop
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -144,6 +145,13 @@ type Compaction struct {
 	Prompt string              // what it is asked for; "" asks for a summary
 	// MaxResult is how many bytes of each tool's result it sees. Defaults to 1024.
 	MaxResult int
+}
+
+// Archive keeps the texts that stand for compacted conversations, by name.
+type Archive interface {
+	Put(ctx context.Context, name, text string) error
+	// Get reports false when there is no text of that name.
+	Get(ctx context.Context, name string) (string, bool, error)
 }
 
 const summaryPrompt = "Summarise the conversation above for whoever goes on with it: " +

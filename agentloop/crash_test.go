@@ -67,7 +67,7 @@ func newScene(concurrency int) *scene {
 }
 
 // drive runs the scene to its end, answering each pause with what really happened.
-func (s *scene) drive(t *testing.T, events []agentloop.Event) (*agentloop.Result, *journal) {
+func (s *scene) drive(t *testing.T, events []agentloop.Event) (*agentloop.Ran, *journal) {
 	var answers []agentloop.Answer
 	for range 20 {
 		j := after(t, events)
@@ -106,12 +106,12 @@ func (s *scene) drive(t *testing.T, events []agentloop.Event) (*agentloop.Result
 }
 
 // outcome is what must be the same however a run came to its end.
-func outcome(t *testing.T, res *agentloop.Result) []string {
+func outcome(t *testing.T, res *agentloop.Ran) []string {
 	calls := res.Calls
 	for i := range calls {
 		calls[i].Pauses, calls[i].For, calls[i].Answer = 0, "", nil // how often somebody was asked
 	}
-	return []string{res.Text, canonical(t, calls), canonical(t, res.Messages), string(res.Snapshot.JSON())}
+	return []string{res.Text, canonical(t, calls), canonical(t, res.Messages), snapshot(t, res)}
 }
 
 // Equal runs are equal to the byte, whatever overlaps.

@@ -65,10 +65,10 @@ type Event struct {
 	Code      string                `json:"code,omitempty"`
 }
 
-// Barrier reports whether the event, and all before it, must be durable when [Journal.Append]
-// returns: what is about to happen outside, or what the outside is about to be told. Other events may
-// go with a later one; lost, they are made again. Whoever owns the journal makes all of it durable
-// before it shows how Run ended.
+// Barrier reports whether the event, and all before it, must be durable before the leg is asked what is next:
+// what is about to happen outside, or what the outside is about to be told. Other events may go with a later
+// one; lost, they are made again. Whoever owns the journal makes all of it durable before it shows how a leg
+// ended.
 func (e *Event) Barrier() bool {
 	switch e.Kind {
 	case Steered, ModelBegan, ModelAgain, Permission, Paused, Answered, MemorySaved, Ended:

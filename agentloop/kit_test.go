@@ -123,29 +123,7 @@ func canonical(t testing.TB, v any) string {
 	return string(text)
 }
 
-// run executes a loop, and sees that its state is the fold of its journal after every event. A nil
-// journal is a new one.
-// input is an agentloop.Input with the ports that a runtime has for agents.
-type input struct {
-	Prompt, Context, Path, RunID string
-	Journal                      agentloop.Journal
-	Answers                      []agentloop.Answer
-	Archive                      agentloop.Archive
-	Tools                        []runtime.Tool
-	Allow, Deny                  []string
-	Emit                         func(trace.Event, any)
-	Deltas, Content              bool
-	Ask                          func(context.Context, *agentloop.ModelCall) (*runtime.Response, error)
-	Call                         func(context.Context, *agentloop.ToolCall) (json.RawMessage, error)
-	Permit                       func(context.Context, string, json.RawMessage) error
-
-	Memory    runtime.Memory
-	Retriever runtime.Retriever
-	Skills    runtime.SkillLoader
-	Env       runtime.Env
-	Approver  runtime.Approver
-	Inbox     runtime.Inbox
-}
+type input = agentloop.Input
 
 // eventSchema is that of trace events, which all events of loops fit.
 var eventSchema = sync.OnceValue(func() *schema.Schema {
@@ -156,12 +134,14 @@ var eventSchema = sync.OnceValue(func() *schema.Schema {
 	return s
 })
 
-func run(t testing.TB, l *agentloop.Loop, in input, rt *runtime.Runtime) (*agentloop.Result, error) {
+// run executes a loop, and sees that its state is the fold of its journal after every event. A nil
+// journal is a new one.
+func run(t testing.TB, l *agentloop.Loop, in input, rt *runtime.Runtime) (*agentloop.Ran, error) {
 	t.Helper()
 	return runIn(t.Context(), t, l, in, rt)
 }
 
-func runIn(ctx context.Context, t testing.TB, l *agentloop.Loop, in input, rt *runtime.Runtime) (*agentloop.Result, error) {
+func runIn(ctx context.Context, t testing.TB, l *agentloop.Loop, in input, rt *runtime.Runtime) (*agentloop.Ran, error) {
 	t.Helper()
 	if in.Journal == nil {
 		in.Journal = after(t, nil)
@@ -172,21 +152,14 @@ func runIn(ctx context.Context, t testing.TB, l *agentloop.Loop, in input, rt *r
 	if in.Path == "" {
 		in.Path, in.RunID = "step", "run1"
 	}
-	whole := agentloop.Input{Prompt: in.Prompt, Context: in.Context, Path: in.Path, RunID: in.RunID, Journal: in.Journal, Answers: in.Answers,
-		Archive: in.Archive, Tools: in.Tools, Allow: in.Allow, Deny: in.Deny, Emit: in.Emit, Deltas: in.Deltas, Content: in.Content, Ask: in.Ask, Call: in.Call, Permit: in.Permit}
-	if rt != nil {
-		with := *rt
-		with.Memory, with.Retriever, with.Skills, with.Env, with.Approver, with.Inbox = in.Memory, in.Retriever, in.Skills, in.Env, in.Approver, in.Inbox
-		rt = &with
-	}
 	if j, ok := in.Journal.(*journal); ok && !j.quiet {
-		whole.Watch(func(s *agentloop.State) {
+		in.Watch = func(s *agentloop.State) {
 			if live, fold := canonical(t, s), canonical(t, j.fold); live != fold {
 				t.Errorf("after event %d:\nlive %s\nfold %s", s.Seq, live, fold)
 			}
-		})
+		}
 	}
-	res, err := l.Run(ctx, whole, rt)
+	res, err := agentloop.Run(ctx, l, in, rt)
 	if res == nil {
 		t.Fatal("no result")
 	}
@@ -201,7 +174,7 @@ func runIn(ctx context.Context, t testing.TB, l *agentloop.Loop, in input, rt *r
 }
 
 // must is run for a loop that ends well.
-func must(t testing.TB, l *agentloop.Loop, in input, rt *runtime.Runtime) *agentloop.Result {
+func must(t testing.TB, l *agentloop.Loop, in input, rt *runtime.Runtime) *agentloop.Ran {
 	t.Helper()
 	res, err := run(t, l, in, rt)
 	if err != nil {
@@ -230,6 +203,9 @@ func failed(t testing.TB, err error, category runtime.Category, code, text strin
 	}
 }
 
+// snapshot is the canonical JSON of what a run was made of.
+func snapshot(t testing.TB, res *agentloop.Ran) string { return canonical(t, res.Snapshot) }
+
 // lines prints events as trace.Event.Line does, without snapshots.
 func lines(events []trace.Event) (list []string) {
 	for _, e := range events {
@@ -241,7 +217,7 @@ func lines(events []trace.Event) (list []string) {
 }
 
 // results lists the results of calls as the model sees them.
-func results(res *agentloop.Result) (list []string) {
+func results(res *agentloop.Ran) (list []string) {
 	for _, c := range res.Calls {
 		list = append(list, c.Result)
 	}
@@ -249,7 +225,7 @@ func results(res *agentloop.Result) (list []string) {
 }
 
 // codes lists the codes of the findings.
-func codes(res *agentloop.Result) (list []string) {
+func codes(res *agentloop.Ran) (list []string) {
 	for _, d := range res.Diagnostics {
 		list = append(list, string(d.Code))
 	}

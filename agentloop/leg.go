@@ -31,7 +31,8 @@ type Terms struct {
 // which calls are under way.
 //
 // Whoever drives it carries out what Next returns, in order, until Next has nothing more, then waits for a call to
-// end, passes on what came of it with Done, and asks again. A Leg is for one goroutine at a time.
+// end, passes on what came of it with Done, and asks again. A Leg is for one goroutine at a time. To run a loop with
+// the adapters of a Runtime, use workflow.Agent, which drives legs as the agent steps of recipes do.
 type Leg struct {
 	Now time.Time // set by whoever drives, before each call of a method: events of the trace and pauses have it
 
@@ -75,8 +76,12 @@ type item struct {
 type owner interface{ broke(err error) }
 
 // Begin returns a leg of the loop that goes on from a state, the fold of its journal, which whoever drives changes
-// by State.Apply and by nothing else. An error is a *runtime.Error: the state is of another definition.
+// by State.Apply and by nothing else. An error is a *runtime.Error: Validate finds something wrong with the loop, or
+// the state is of another definition.
 func (l *Loop) Begin(s *State, t Terms, o *Offer) (*Leg, error) {
+	if err := l.Validate(); err != nil {
+		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "agent.invalid", Step: t.Path, Err: err}
+	}
 	if s.Phase != "" && !t.Vouched && s.Start.Definition != l.Digest() {
 		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.definitionChanged", Step: t.Path,
 			Err: fmt.Errorf("agent %q is not the one that began", l.Name)}
@@ -194,7 +199,7 @@ func (g *Leg) Definition(frame string) *Loop {
 func (g *Leg) Result() *Result {
 	s, f := g.state, g.root
 	r := &Result{Text: s.Text, Steps: s.Steps, Calls: s.Calls, Messages: s.Messages, Usage: s.Total(),
-		StopReason: s.Stop, Trace: f.trace.list, Diagnostics: f.trace.found, Snapshot: f.snapshot()}
+		StopReason: s.Stop, Trace: f.trace.list, Diagnostics: f.trace.found}
 	if s.Phase == Over && s.Stop != StopError && f.loop.Schema != nil {
 		r.Data, _ = f.parse()
 	}
@@ -204,8 +209,9 @@ func (g *Leg) Result() *Result {
 	return r
 }
 
-// Err is the error of a leg that is over: a [*PauseError], or a *runtime.Error as [Loop.Run] has it; nil where the
-// loop has ended well.
+// Err is the error of a leg that is over; nil where the loop has ended well. It is a [*PauseError], or a
+// *runtime.Error: a failure that the journal keeps; one of the world around (a missing model, the journal itself),
+// after which another leg can go on; or of category cancelled, the same.
 func (g *Leg) Err() error {
 	f, err := g.root, g.root.err
 	var known *runtime.Error

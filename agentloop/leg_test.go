@@ -23,7 +23,7 @@ type toy struct {
 	pick   func(jobs int) int
 }
 
-func (y *toy) drive(s *scene, answers []agentloop.Answer) (*agentloop.Result, error) {
+func (y *toy) drive(s *scene, answers []agentloop.Answer) (*agentloop.Ran, error) {
 	offer := &agentloop.Offer{Models: map[string]agentloop.ModelOffer{"m": {}, "c": {}}, Limits: s.host.Limits.WithDefaults()}
 	for _, tool := range s.host.Tools {
 		offer.Host = append(offer.Host, agentloop.ToolOffer{Spec: tool.Spec()})
@@ -38,7 +38,7 @@ func (y *toy) drive(s *scene, answers []agentloop.Answer) (*agentloop.Result, er
 		a := leg.Next()
 		switch {
 		case a.Over:
-			return leg.Result(), leg.Err()
+			return leg.Ran(), leg.Err()
 		case a.Record != nil:
 			if err := y.state.Apply(a.Record); err != nil {
 				y.t.Fatal(err)
@@ -95,7 +95,7 @@ func TestLegByHand(t *testing.T) {
 		for name, pick := range map[string]func(int) int{"first": func(int) int { return 0 }, "last": func(n int) int { return n - 1 }} {
 			y, s := &toy{t: t, pick: pick}, newScene(concurrency)
 			var answers []agentloop.Answer
-			var got *agentloop.Result
+			var got *agentloop.Ran
 			var kept []trace.Event
 			for legs := 0; got == nil; legs++ {
 				if legs > 5 {

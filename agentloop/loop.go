@@ -2,8 +2,8 @@
 //
 // A [Loop] is a definition. What happens in it is a sequence of [Event] values, and [Reduce] says what each makes
 // of the [State] of the loop. A [Leg] decides by the state what is to be done next, and does nothing itself: whoever
-// drives it appends events to the journal, only then lets anybody see what happened, and makes the calls. [Loop.Run]
-// does so in this process. So a journal is all it takes to go on: after a pause, and after a crash.
+// drives it appends events to the journal, only then lets anybody see what happened, and makes the calls, as
+// workflow.Agent does. So a journal is all it takes to go on: after a pause, and after a crash.
 package agentloop
 
 import (
@@ -115,7 +115,7 @@ const (
 var delegateName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,48}$`)
 
 // Validate reports what can be wrong with a definition before it runs, delegates included, all at
-// once. A run calls it first.
+// once. [Loop.Begin] calls it first.
 func (l *Loop) Validate() error {
 	var errs []error
 	l.validate("agent "+fmt.Sprintf("%q", l.Name), map[*Loop]bool{}, func(format string, args ...any) {
@@ -195,8 +195,8 @@ func (l *Loop) Models() []string {
 		if names = append(names, l.Model); l.Compaction != nil {
 			names = append(names, l.Compaction.Model)
 		}
-		for _, d := range l.Delegates {
-			add(d)
+		for _, name := range value.SortedKeys(l.Delegates) {
+			add(l.Delegates[name])
 		}
 	}
 	add(l)
@@ -236,8 +236,8 @@ func (l *Loop) describe(seen map[*Loop]int) any {
 		}
 	}
 	approval := map[string]any{}
-	for tool, a := range l.Approval {
-		approval[tool] = string(a)
+	for _, tool := range value.SortedKeys(l.Approval) {
+		approval[tool] = string(l.Approval[tool])
 	}
 	var temperature, compaction any
 	if l.Temperature != nil {

@@ -226,7 +226,7 @@ func testOverlap(t *testing.T) {
 		l, j := simple(), after(t, nil)
 		l.ToolConcurrency = concurrency
 		res := must(t, l, input{Journal: j}, host(m, slow))
-		got := append(lines(res.Trace), canonical(t, res.Calls), canonical(t, res.Messages), canonical(t, m.Requests()[1].Messages), string(res.Snapshot.JSON()))
+		got := append(lines(res.Trace), canonical(t, res.Calls), canonical(t, res.Messages), canonical(t, m.Requests()[1].Messages), snapshot(t, res))
 		if want == nil {
 			want = got
 		}
@@ -382,7 +382,7 @@ func TestSnapshot(t *testing.T) {
 				{Scope: "repo", Name: "dig", Path: "a", SHA256: "1"}, {Scope: "repo", Name: "dig", Path: "b", SHA256: "2"}}
 			m := model(says("", "a.tool", "b.tool", "a.tool", "b.tool"), says("done"))
 			res := must(t, l, in, host(m, tool("a.tool", runtime.External, 1), tool("b.tool", runtime.External, 2)))
-			if got, want := string(res.Snapshot.JSON()), strings.Replace(want, "DIGEST", l.Digest(), 1); got != want {
+			if got, want := snapshot(t, res), strings.Replace(want, "DIGEST", l.Digest(), 1); got != want {
 				t.Fatalf("got  %s\nwant %s", got, want)
 			}
 			var seen []any
@@ -391,7 +391,7 @@ func TestSnapshot(t *testing.T) {
 					seen = append(seen, e.Data.Get("snapshot"))
 				}
 			}
-			if len(seen) != 1 || canonical(t, seen[0]) != string(res.Snapshot.JSON()) {
+			if len(seen) != 1 || canonical(t, seen[0]) != snapshot(t, res) {
 				t.Fatalf("in the trace: %s", canonical(t, seen))
 			}
 		}

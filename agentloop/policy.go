@@ -89,9 +89,9 @@ func (l *Loop) approvalFor(tool string, effect runtime.Effect, args json.RawMess
 	}
 	programs, plain := programsOf(args)
 	if !plain { // it may be any of them
-		for key, a := range l.Approval {
+		for _, key := range value.SortedKeys(l.Approval) {
 			if strings.HasPrefix(key, execTool+":") {
-				need = stricter(need, a)
+				need = stricter(need, l.Approval[key])
 			}
 		}
 		return need

@@ -180,8 +180,8 @@ func (s *State) tool(e *Event) error {
 		if e.Code == "" && !c.Begun {
 			return fmt.Errorf("call %d has a result and has not begun", e.Call)
 		}
-		for name, child := range s.Children {
-			if ordinalOf(name) == e.Call && child.Phase != Over {
+		for _, name := range value.SortedKeys(s.Children) {
+			if ordinalOf(name) == e.Call && s.Children[name].Phase != Over {
 				return fmt.Errorf("call %d has a result before its child %q has ended", e.Call, name)
 			}
 		}

@@ -42,8 +42,8 @@ func (f *frame) settle() bool {
 		f.beginRound()
 		return true
 	}
-	if r := f.round; f.loop.ToolConcurrency > 1 && r.left+len(r.threads) > 1 {
-		return f.settleTogether(r)
+	if s := f.state(); f.loop.ToolConcurrency > 1 && len(s.Calls)-s.Round > 1 {
+		return f.settleTogether(f.round)
 	}
 	return f.settleInOrder(f.round)
 }

@@ -6,38 +6,32 @@ import (
 	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
-	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
 )
 
-// Snapshot says what a run of a loop was made of, in a form that equal runs share.
-type Snapshot struct {
+// snapshot says what a run of a loop was made of, in a form that equal runs share.
+type snapshot struct {
 	Agent      string        `json:"agent"`
 	Allow      []string      `json:"allow,omitzero"` // normalised; nil: all
-	Skills     []SkillRef    `json:"skills,omitempty"`
+	Skills     []skillRef    `json:"skills,omitempty"`
 	Approvals  []string      `json:"approvals,omitempty"` // granted for the session, sorted
 	Definition string        `json:"definition"`          // Loop.Digest
 	Steps      int           `json:"steps"`
 	Usage      runtime.Usage `json:"usage"`
 }
 
-// SkillRef names a skill as it was.
-type SkillRef struct {
+// skillRef names a skill as it was.
+type skillRef struct {
 	Scope  string `json:"scope,omitempty"`
 	Name   string `json:"name"`
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"`
 }
 
-// JSON is the canonical JSON of the snapshot: equal snapshots give equal bytes.
-func (s Snapshot) JSON() []byte {
-	text, _ := value.JSON(s) // plain data
-	return text
-}
-
-func (f *frame) snapshot() Snapshot {
+// snapshot is the frame's, as far as its state has come.
+func (f *frame) snapshot() snapshot {
 	s := f.state()
-	snap := Snapshot{Agent: f.loop.Name, Skills: refs(s.Skills), Approvals: slices.Clone(s.Grants),
+	snap := snapshot{Agent: f.loop.Name, Skills: refs(s.Skills), Approvals: slices.Clone(s.Grants),
 		Definition: f.digest(), Steps: s.Steps, Usage: s.Total()}
 	if f.loop.Tools != nil {
 		snap.Allow = normal(f.loop.Tools)
@@ -54,12 +48,12 @@ func (f *frame) digest() string {
 }
 
 // refs names skills sorted by scope, name and path, each once.
-func refs(skills []runtime.Skill) []SkillRef {
-	list := make([]SkillRef, len(skills))
+func refs(skills []runtime.Skill) []skillRef {
+	list := make([]skillRef, len(skills))
 	for i, k := range skills {
-		list[i] = SkillRef{k.Scope, k.Name, k.Path, k.SHA256}
+		list[i] = skillRef{k.Scope, k.Name, k.Path, k.SHA256}
 	}
-	slices.SortFunc(list, func(a, b SkillRef) int {
+	slices.SortFunc(list, func(a, b skillRef) int {
 		return slices.Compare([]string{a.Scope, a.Name, a.Path, a.SHA256}, []string{b.Scope, b.Name, b.Path, b.SHA256})
 	})
 	return slices.Compact(list)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -40,19 +41,19 @@ type State struct {
 	Seq   int64 `json:"seq"` // of the last event, children's included
 	Phase Phase `json:"phase,omitempty"`
 	Start Start `json:"start"`
-	Background
-	History
-	Turn
-	Work
+	background
+	history
+	turns
+	work
 	Usage     runtime.Usage     `json:"usage"` // without children's
 	Subagents []Subagent        `json:"subagents,omitempty"`
 	Children  map[string]*State `json:"children,omitempty"` // by frame name: research#2
 	Saved     bool              `json:"saved,omitempty"`
-	End
+	outcome
 }
 
-// Background is the part of a [State] that is gathered once, before the first step.
-type Background struct {
+// background is the part of a [State] that is gathered once, before the first step.
+type background struct {
 	Gathered []Kind             `json:"gathered,omitempty"` // what is
 	Guide    string             `json:"guide,omitempty"`    // what the environment says
 	Skills   []runtime.Skill    `json:"skills,omitempty"`
@@ -60,8 +61,8 @@ type Background struct {
 	Found    []runtime.Document `json:"found,omitempty"`
 }
 
-// History is the conversation in a [State].
-type History struct {
+// history is the conversation in a [State].
+type history struct {
 	Messages []runtime.Message `json:"messages"`          // without a system prompt
 	Own      int               `json:"own"`               // where in Messages this loop's own begin
 	Archive  string            `json:"archive,omitempty"` // stands for the messages before From; "": nothing
@@ -70,8 +71,8 @@ type History struct {
 	Taken    []string          `json:"taken,omitempty"` // notes of the inbox, by id
 }
 
-// Turn is the part of a [State] about the calls of the model.
-type Turn struct {
+// turns is the part of a [State] about the calls of the model.
+type turns struct {
 	Steps      int    `json:"steps"`             // counted calls, the open one with them
 	Open       bool   `json:"open,omitempty"`    // while asking: the call is under way, or was when the process died
 	Repairs    int    `json:"repairs,omitempty"` // repair turns
@@ -82,8 +83,8 @@ type Turn struct {
 	Silent     bool   `json:"silent,omitempty"`
 }
 
-// Work is the part of a [State] about the calls of tools.
-type Work struct {
+// work is the part of a [State] about the calls of tools.
+type work struct {
 	Calls   []Call   `json:"calls,omitempty"`
 	Round   int      `json:"round"` // where in Calls the last round begins
 	Repeats int      `json:"repeats,omitempty"`
@@ -91,8 +92,8 @@ type Work struct {
 	Grants  []string `json:"grants,omitempty"` // approvals for the session, sorted
 }
 
-// End is how a loop ended, in its [State].
-type End struct {
+// outcome is how a loop ended, in its [State].
+type outcome struct {
 	Stop     StopReason       `json:"stop,omitempty"`
 	Category runtime.Category `json:"category,omitempty"` // of a failure
 	Code     string           `json:"code,omitempty"`
@@ -263,9 +264,9 @@ func (s *State) openPauses() []Pause {
 				list = append(list, p)
 			}
 		}
-		for name, child := range s.Children {
+		for _, name := range value.SortedKeys(s.Children) {
 			if ordinalOf(name) == n { // there is one at most
-				list = append(list, child.openPauses()...)
+				list = append(list, s.Children[name].openPauses()...)
 			}
 		}
 	}
@@ -285,8 +286,8 @@ func (s *State) at(frame string) *State {
 // Total is what the loop and its children have used.
 func (s *State) Total() runtime.Usage {
 	sum := s.Usage
-	for _, child := range s.Children {
-		u := child.Total()
+	for _, name := range value.SortedKeys(s.Children) {
+		u := s.Children[name].Total()
 		sum.InputTokens += u.InputTokens
 		sum.OutputTokens += u.OutputTokens
 	}

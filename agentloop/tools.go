@@ -98,7 +98,7 @@ func (f *frame) bindTools() *toolset {
 	}
 	f.addChildren(add)
 	names := slices.Collect(maps.Keys(found))
-	for name := range f.loop.Delegates {
+	for _, name := range value.SortedKeys(f.loop.Delegates) {
 		names = append(names, delegatePrefix+name)
 	}
 	set.unknown, _ = f.loop.Unmatched(slices.Concat(names, f.loop.Tools))
@@ -129,7 +129,8 @@ func (f *frame) findTools() map[string]*binding {
 		for i := range scope.tools {
 			last[scope.tools[i].Spec.Name] = &scope.tools[i]
 		}
-		for name, t := range last {
+		for _, name := range value.SortedKeys(last) {
+			t := last[name]
 			if _, ok := found[name]; ok || Reserved(name) {
 				shadowed[name] = scope.name
 				continue

@@ -27,6 +27,7 @@ import (
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/workflow"
 )
 
 // rounds is how often the model of W5 calls its tool before it answers. It knows nothing but the
@@ -77,22 +78,27 @@ func BenchmarkW5(b *testing.B) {
 }
 
 // braiseAgent has what every agent has: its trace, its snapshot, and a journal, in memory here.
-func braiseAgent(testing.TB) talk {
+func braiseAgent(tb testing.TB) talk {
 	name := "bench." + addName
 	add := runtime.NewTool(runtime.ToolSpec{Name: name, Description: addText, Effect: runtime.ReadOnly},
 		func(_ context.Context, in number) (number, error) { return inc(in), nil })
 	rt := &runtime.Runtime{Models: map[string]runtime.Model{"stub": braiseModel{name}}, Tools: []runtime.Tool{add}}
 	loop := &agentloop.Loop{Name: "bench", Model: "stub", Instructions: instruction, Tools: []string{name}, MaxSteps: rounds + 1}
+	wf, err := workflow.Agent(loop, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	return func(ctx context.Context) (string, error) {
-		journal := make(events, 0, 4*rounds+8)
-		res, err := loop.Run(ctx, agentloop.Input{Prompt: prompt, RunID: "run", Path: "bench", Journal: &journal}, rt)
+		out, err := wf.Run(ctx, map[string]any{"prompt": prompt}, rt)
 		if err != nil {
 			return "", err
 		}
-		if len(res.Trace) < 5*rounds || len(journal) < 4*rounds || res.Snapshot.Steps != rounds+1 {
-			return "", fmt.Errorf("%d events of the trace, %d of the journal, %+v", len(res.Trace), len(journal), res.Snapshot)
+		answer, _ := out.Output.(map[string]any)
+		if len(out.Trace) < 5*rounds || answer["steps"] != int64(rounds+1) {
+			return "", fmt.Errorf("%d events of the trace, %v", len(out.Trace), answer)
 		}
-		return res.Text, nil
+		text, _ := answer["text"].(string)
+		return text, nil
 	}
 }
 
@@ -104,16 +110,6 @@ func (m braiseModel) Generate(_ context.Context, req *runtime.Request) (*runtime
 		return &runtime.Response{Text: strconv.Itoa(n.N)}, nil
 	}
 	return &runtime.Response{ToolCalls: []runtime.ToolCall{{ID: "call", Name: m.tool, Arguments: json.RawMessage(n.text())}}}, nil
-}
-
-// events is a journal in memory.
-type events []agentloop.Event
-
-func (e *events) Events() []agentloop.Event { return *e }
-
-func (e *events) Append(_ context.Context, list ...agentloop.Event) error {
-	*e = append(*e, list...)
-	return nil
 }
 
 // einoAgent is its ReAct agent with an inferred tool.

@@ -76,6 +76,7 @@ var exitCodes = map[string]int{
 	"infra resume.invalidToken":       ExitConflict,
 	"config resume.invalidToken":      ExitConflict,
 	"config resume.definitionChanged": ExitConflict,
+	"config resume.needsWorkflow":     ExitConflict,
 	"config strict.failed":            ExitMissing,
 	"config model.missing":            ExitMissing,
 	"config price.missing":            ExitMissing,

@@ -1,14 +1,9 @@
 package workflow
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"slices"
 	"strings"
 
-	"github.com/braise-run/braise/internal/engine"
-	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -24,37 +19,3 @@ func Cancel(ctx context.Context, runID, reason string, rt *runtime.Runtime, opts
 	l := &leg{ctx: ctx, rt: rt, opts: opts, runID: runID, recover: true, cancel: &reason}
 	return l.run(nil)
 }
-
-// cancelForGood writes down that nothing goes on but rolling back. Open pauses need no answer any more.
-func (r *run) cancelForGood(reason string) {
-	pauses := r.pauses
-	r.record(nil, "", journal.Cancelled{Reason: reason})
-	const doubt = "it was called, and it is not known whether it had its effect"
-	for _, p := range pauses {
-		if p.Reason == journal.Indeterminate {
-			r.rollbackFailed(p.Step+engine.RollbackMark, doubt)
-		}
-		r.note(p.Step, journal.PauseClosed{Pause: p.ID})
-	}
-	var paths []string
-	for t := range r.unsure {
-		paths = append(paths, t.Path())
-	}
-	slices.Sort(paths)
-	for _, path := range paths {
-		r.rollbackFailed(path+engine.RollbackMark, doubt)
-	}
-}
-
-// cancelledForGood is the error of such a run.
-func cancelledForGood(reason string) *runtime.Error {
-	return &runtime.Error{Category: runtime.CategoryCancelled, Code: "run.cancelled",
-		Err: fmt.Errorf("the run was cancelled for good: %w", cancelledBecause(cmp.Or(reason, "no reason was given")))}
-}
-
-// cancelledBecause is a context.Canceled with words of its own.
-type cancelledBecause string
-
-func (c cancelledBecause) Error() string { return string(c) }
-
-func (c cancelledBecause) Is(target error) bool { return target == context.Canceled }

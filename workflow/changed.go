@@ -9,6 +9,7 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
@@ -56,9 +57,14 @@ func (l *leg) workflow() (*Workflow, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: definition %s: %w", checkpoint.ErrCorrupt, digest, err)
 	}
-	if wf != nil && !l.ended {
+	switch {
+	case wf != nil && !l.ended:
 		l.old = rec
 		return wf, nil
+	case program.InGo(rec):
+		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.needsWorkflow",
+			Err: fmt.Errorf("run %q is of an agent written in Go, which the store does not have"+
+				"\n  hint: give the Workflow that Agent makes of it", l.runID)}
 	}
 	p, list, err := program.Compile(rec, nil, true)
 	if err != nil {
@@ -70,57 +76,51 @@ func (l *leg) workflow() (*Workflow, error) {
 // redefine goes on with a run under another definition: steps that say something else now, and all
 // that follows from them, run again; the rest stands. The answer, if there is one, is for the step
 // that asked, should the run come to it again. Everything is one write.
-func (r *run) redefine(l *leg, g *given) error {
+func (l *leg) redefine(wf *Workflow, r *local.Run, inputs map[string]any, g *given) error {
 	was, err := l.old.StepDigests()
 	if err != nil {
 		return err
 	}
-	now, err := r.wf.program.Recipe.StepDigests()
+	now, err := wf.program.Recipe.StepDigests()
 	if err != nil {
 		return err
 	}
 	past, undone := engine.LastGeneration(l.past[l.from:])
-	stands := resume.Decide(r.wf.decideSteps(now), engine.RecordedSteps(past, was))
+	stands := resume.Decide(wf.decideSteps(now), engine.RecordedSteps(past, was))
 	for _, path := range undone {
 		delete(stands, path)
 	}
-	events, kept := l.closing(past, g, r.events.now)
+	events, kept := l.closing(past, g, r.Began())
 	if g != nil && kept == nil {
 		return fmt.Errorf("pause %q: %w", g.pause, checkpoint.ErrToken)
 	}
-	generation := engine.GenerationOf(l.past)
-	what := journal.Redefined{Digest: r.wf.program.Digest, Generation: generation + 1, Kept: kept}
+	what := journal.Redefined{Digest: wf.program.Digest, Generation: engine.GenerationOf(l.past) + 1, Kept: kept}
 	if what.Doubts, err = engine.DoubtsOf(past, stands,
 		func(pause string) bool { return l.isOpen(pause) && (g == nil || pause != g.pause) }); err != nil {
 		return err
 	}
-	text, err := r.wf.program.Definition()
+	text, err := wf.program.Definition()
 	if err == nil && text != nil {
 		what.Definition, err = value.Decode(text)
 	}
 	if err != nil {
 		return err
 	}
-	r.clock.Used = engine.ClockOf(l.past)
-	r.stamped = true
-	r.journal.seq = int64(len(l.past))
-	r.begunAnew(&what)
-	if err := r.share(past, stands, nil, generation); err != nil {
-		return err
-	}
-	events = append(events, journal.Event{At: r.events.now, What: what,
-		Resumed: true, Worked: r.clock.Used, Parallel: r.maxParallel()})
-	recs, err := encode(append(events, r.journal.entries...))
+	events = append(events, r.Engine.Redefine(inputs, l.past, past, stands, what))
+	recs, err := local.Encode(append(events, r.Engine.Unsaved()...))
 	if err != nil {
 		return err
 	}
 	if err := l.takeFromCache(); err != nil {
 		return err
 	}
-	err = l.append(r.journal.seq, g, recs)
-	r.journal.seq += int64(len(recs))
-	r.journal.entries = r.journal.entries[:0]
-	return err
+	if err := l.append(r.Store.Seq, g, recs); err != nil {
+		return err
+	}
+	r.Store.Seq += int64(len(recs))
+	r.Engine.Saved()
+	r.Hold(l.lease, l.claimed)
+	return nil
 }
 
 // closing are the events that end the open pauses of a run whose definition changes: the one that is answered first,
@@ -153,12 +153,4 @@ func (l *leg) closing(
 // isOpen reports whether a pause is open.
 func (l *leg) isOpen(pause string) bool {
 	return slices.ContainsFunc(l.summary.Pauses, func(p checkpoint.Pause) bool { return p.ID == pause })
-}
-
-// begunAnew takes over what a change of the definition says.
-func (r *run) begunAnew(what *journal.Redefined) {
-	if what.Generation > 0 {
-		r.generation = what.Generation
-	}
-	r.before.Redefined(what)
 }

@@ -5,8 +5,7 @@
 package workflow
 
 import (
-	"sync/atomic"
-
+	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/recipe"
@@ -26,7 +25,7 @@ type Workflow struct {
 	Diagnostics diagnostics.List
 
 	program *program.Program
-	checked atomic.Pointer[toolCheck] // the last check of the tools; nil before the first
+	archive agentloop.Archive // of an agent in Go; nil: none
 }
 
 // MaxSteps bounds the steps of a recipe, those of its bodies and sub-recipes counted at every

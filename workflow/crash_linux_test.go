@@ -336,7 +336,7 @@ func (w *world) points(t *testing.T, recipe *crashRecipe) []string {
 	job := w.job(t, recipe)
 	result := startChild(t, job, "", "").result(t)
 	w.check(t, job, result)
-	text, err := os.ReadFile("failpoint.go")
+	text, err := os.ReadFile("../internal/local/failpoint.go")
 	if err != nil {
 		t.Fatal(err)
 	}

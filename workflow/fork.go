@@ -8,10 +8,8 @@ import (
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/engine"
-	"github.com/braise-run/braise/internal/journal"
-	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/program"
-	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 )
@@ -53,8 +51,8 @@ func Fork(
 					program.HintLine(diagnostics.DidYouMean(path, slices.Collect(maps.Keys(digests)))))})
 		}
 	}
-	r := newRun(ctx, wf, l.rt)
-	out := r.execute(func() (map[string]any, error) {
+	leg := wf.leg(l.rt)
+	leg.Open = func(r *local.Run) (map[string]any, error) {
 		given := edits.Inputs
 		if given == nil {
 			begun, err := engine.BegunOf(l.past)
@@ -63,29 +61,22 @@ func Fork(
 			}
 			given = begun.Inputs
 		}
-		return r.open(given)
-	}, func() error {
-		if err := r.beginJournal(); err != nil {
+		return wf.open(r, l.rt, given)
+	}
+	leg.Ready = func(r *local.Run, inputs map[string]any) error {
+		if err := wf.begin(r, l.rt, inputs, runID); err != nil || edits.Inputs != nil {
 			return err
 		}
-		r.journal.run.Parent = runID
-		if edits.Inputs != nil {
-			return nil
-		}
-		r.leg = l // what it shares is replayed
 		events, undone := engine.LastGeneration(l.past[l.from:])
 		stands := resume.Decide(wf.decideSteps(digests), engine.RecordedSteps(events, digests),
 			append(undone, atStep)...)
 		for path := range edits.Outputs {
 			stands[path] = true
 		}
-		if err := r.share(events, stands, edits.Outputs, 0); err != nil {
-			return err
-		}
-		r.flush()
-		return r.journal.err
-	})
-	return out, out.Err
+		r.Engine.Share(events, stands, edits.Outputs, 0)
+		return r.Flush()
+	}
+	return wf.drive(ctx, leg)
 }
 
 // decideSteps lays the steps out for resume.Decide.
@@ -105,115 +96,4 @@ func (wf *Workflow) decideSteps(digests map[string]string) []resume.Step {
 	}
 	add(wf.Plan().Steps)
 	return list
-}
-
-// share gives a new run what stands of another one's journal, in the order in which it happened, as
-// if it had happened here. Agents that are at work there go on from where they are, with keys of the generation
-// if it is not 0.
-func (r *run) share(events []journal.Event, stands map[string]bool, outputs map[string]any, generation int) error {
-	r.replaying = true
-	known := map[string]*machine.Task{}
-	advance := func() {
-		for c := r.m.Next(); c.Op != machine.None && c.Op != machine.Done; c = r.m.Next() {
-			r.replayed(c, known)
-		}
-	}
-	var agents []*journal.Event
-	said, questions := journal.Settlements{}, map[string]string{}
-	for i := range events {
-		e := &events[i]
-		settled := said.Next(e)
-		switch what := e.What.(type) {
-		case journal.PauseOpened:
-			questions[what.Pause.ID] = engine.QuestionIn(&what.Pause)
-		case journal.AgentEvents:
-			if stands[e.Path] {
-				agents = append(agents, e)
-			}
-			continue
-		case journal.ValueSent:
-			advance() // a topic is for those who wait
-			r.shareSent(what)
-			continue
-		}
-		output, isCall, over := engine.EndOf(e.What)
-		edited, isEdited := outputs[e.Path]
-		if isEdited {
-			output = value.Clone(edited)
-		}
-		if !over && settled == nil || !stands[e.Path] {
-			continue
-		}
-		advance()
-		if settled != nil && !isEdited {
-			r.shareSettled(e.Path, known[e.Path], settled, output)
-		} else {
-			r.shareEnd(e, known[e.Path], output, isCall || settled != nil, questions)
-		}
-	}
-	for r.m.Queued() {
-		r.replayed(r.m.Next(), known)
-	}
-	if agents != nil {
-		advance()
-	}
-	for _, e := range agents {
-		if t := known[e.Path]; t != nil && t.Status() == machine.Running {
-			r.shareAgent(t, e.Path, e.What.(journal.AgentEvents), generation)
-		}
-	}
-	r.tellReplayed()
-	r.replaying = false
-	return nil
-}
-
-// shareEnd ends a step here as it ended in another run. t is nil if it has no slot here yet. questions are those of the
-// other run's pauses, by id.
-func (r *run) shareEnd(e *journal.Event, t *machine.Task, output any, isCall bool, questions map[string]string) {
-	switch answered, ok := e.What.(journal.PauseAnswered); {
-	case t == nil && isCall:
-		r.give(e.Path, output)
-		return
-	case t == nil || t.Node().Kind == machine.Call != isCall:
-		return // it has not begun here, or the event is of a pause of a call
-	case ok && !isCall && r.asksOther(t, questions[answered.Pause]):
-		r.questionChanged(e.Path, output)
-		return
-	}
-	if !isCall {
-		r.record(t, e.Path, journal.WaitOver{Output: output})
-		return
-	}
-	here := journal.CallEnded{Output: output}
-	if there, ok := e.What.(journal.CallEnded); ok { // what it used is counted there
-		here.Models = journal.ModelUse{Model: there.Models.Model, Draws: there.Models.Draws}
-	}
-	r.record(t, e.Path, here)
-}
-
-// asksOther reports whether a task that is about to wait asks another question than an answered one.
-func (r *run) asksOther(t *machine.Task, question string) bool {
-	i := slices.IndexFunc(r.pending, func(c machine.Command) bool { return c.Op == machine.Open && c.Task == t })
-	kind, ok := t.Node().Adapter.(program.WaitKind)
-	if i < 0 || !ok {
-		return false
-	}
-	p, err := pauseOf(kind, r.pending[i].Input, r.events.now)
-	if err != nil {
-		return true
-	}
-	p.ID, p.Step, p.CreatedAt = t.Path(), t.Path(), r.events.now
-	rec, err := p.Record()
-	if err == nil {
-		p, err = resume.Opened(rec) // as the one that was answered
-	}
-	return err != nil || engine.QuestionIn(&p) != question
-}
-
-// give gives a task that has no slot here yet its output.
-func (r *run) give(path string, output any) {
-	n := r.m.Decided()
-	if r.m.Give(path, output) {
-		r.noteAfter(n, path, journal.CallGiven{Output: output})
-	}
 }

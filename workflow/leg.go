@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/local"
+	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -38,7 +41,7 @@ type leg struct {
 func (l *leg) refuse(err error) (*Outcome, error) {
 	var e *runtime.Error
 	if !errors.As(err, &e) {
-		e = storeError(err)
+		e = local.StoreError(err).(*runtime.Error)
 	}
 	out := &Outcome{Status: StatusError, RunID: l.runID, Recipe: l.summary.Recipe, Err: e}
 	if e.Code == "resume.invalidToken" {
@@ -63,9 +66,9 @@ func (l *leg) open() (err error) {
 	case l.rt.Store != nil:
 		l.store = l.rt.Store
 	case l.rt.Cache != nil:
-		l.store, err = l.fromCache()
+		l.store, err = local.FromCache(l.ctx, l.rt.Cache, l.runID)
 	default:
-		l.store = &local
+		l.store = &local.Memory
 	}
 	return err
 }
@@ -105,12 +108,12 @@ func (l *leg) claim() error {
 		return err
 	}
 	if l.ended = sum.Status.Ended(); !l.ended {
-		reached(beforeClaim)
+		local.Reached(local.BeforeClaim)
 		l.claimed = time.Now()
-		if l.lease, err = l.store.Claim(l.ctx, l.runID, owner(), leaseTime); err != nil {
+		if l.lease, err = l.store.Claim(l.ctx, l.runID, local.Owner(), local.LeaseTime); err != nil {
 			return err
 		}
-		reached(afterClaim)
+		local.Reached(local.AfterClaim)
 	}
 	if err = l.load(); err != nil {
 		l.release()
@@ -142,4 +145,50 @@ func (l *leg) append(after int64, g *given, recs []checkpoint.Record) error {
 		return l.store.AnswerPause(ctx, l.lease, after, g.hash, recs...)
 	}
 	return l.store.Append(ctx, l.lease, after, recs...)
+}
+
+// decode reads events.
+func decode(recs []checkpoint.Record) ([]journal.Event, error) {
+	events := make([]journal.Event, len(recs))
+	for i := range recs {
+		var err error
+		if events[i], err = journal.Decode(recs[i]); err != nil {
+			return nil, err
+		}
+	}
+	return events, nil
+}
+
+// takeFromCache consumes the cache's entry of a run; of many exactly one does.
+func (l *leg) takeFromCache() error {
+	if l.rt.Store != nil || l.rt.Cache == nil {
+		return nil
+	}
+	was, err := l.rt.Cache.Delete(context.WithoutCancel(l.ctx), local.CacheKey(l.runID))
+	switch {
+	case err != nil:
+		return fmt.Errorf("cache: %w", err)
+	case !was:
+		return fmt.Errorf("run %q: %w", l.runID, checkpoint.ErrToken)
+	}
+	return nil
+}
+
+// matches checks the form of an answer.
+func matches(want, v any) error {
+	s, err := schema.CompileValue(want)
+	if err != nil {
+		return fmt.Errorf("its schema: %w", err)
+	}
+	if problems := s.Check(v); problems != nil {
+		return errors.New(schema.Describe(problems))
+	}
+	return nil
+}
+
+// invalidToken is the finding about a token that is worth nothing.
+func invalidToken() diagnostics.Diagnostic {
+	return diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindResume,
+		Code:    diagnostics.CodeInvalidToken,
+		Message: "the token is unknown, used or expired"}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/braise-run/braise/internal/drawing"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/recipe"
 )
@@ -90,44 +91,39 @@ func writeSteps(b *strings.Builder, steps []program.PlanStep, indent string) {
 
 // Mermaid returns the plan as a mermaid flowchart: solid arrows carry data, dotted ones only
 // order, bodies are subgraphs.
-func (p *Plan) Mermaid() string {
-	var b strings.Builder
-	b.WriteString("flowchart TD\n")
-	writeMermaid(&b, p.Steps, "  ")
-	return b.String()
+func (p *Plan) Mermaid() string { return drawing.Mermaid(p.Steps) }
+
+// DOT returns the plan for Graphviz, drawn like Mermaid's: dashed edges only order, bodies are clusters. The
+// lines are in plan order. A plan that no workflow returned, with an edge to a step that is not in the
+// same body or with an id twice, has no picture: the result is "".
+func (p *Plan) DOT() string { return drawing.DOT(p.Recipe, p.Steps) }
+
+// MaxReduced is the most steps of a plan that Reduced takes, those of bodies included. A picture of more
+// is not read, and a reduction of thousands of steps takes minutes.
+const MaxReduced = 200
+
+// Reduced returns a copy of the plan without the edges that follow from others: if c waits for b and b for
+// a, then an edge from a to c is left out, whether it carries data or not. It is for pictures; a run has
+// all edges. The error says that the plan has more than [MaxReduced] steps.
+func (p *Plan) Reduced() (*Plan, error) {
+	if n := countPlan(p.Steps); n > MaxReduced {
+		return nil, fmt.Errorf("the plan has %d steps: edges are left out of plans of up to %d", n, MaxReduced)
+	}
+	reduced := *p
+	var err error
+	if reduced.Steps, err = drawing.Reduce(p.Steps); err != nil {
+		return nil, err
+	}
+	return &reduced, nil
 }
 
-func writeMermaid(b *strings.Builder, steps []program.PlanStep, indent string) {
-	for _, s := range steps {
-		label := fmt.Sprintf(`"%s<br/>%s"`, s.ID, mermaidText.Replace(s.Uses))
-		switch {
-		case len(s.Body) > 0:
-			fmt.Fprintf(b, "%ssubgraph %s[%s]\n", indent, nodeID(s.ID), label)
-			writeMermaid(b, s.Body, indent+"  ")
-			fmt.Fprintf(b, "%send\n", indent)
-		case s.When != "":
-			fmt.Fprintf(b, "%s%s{{%s}}\n", indent, nodeID(s.ID), label)
-		default:
-			fmt.Fprintf(b, "%s%s[%s]\n", indent, nodeID(s.ID), label)
-		}
+func countPlan(steps []program.PlanStep) int {
+	n := len(steps)
+	for i := range steps {
+		n += countPlan(steps[i].Body)
 	}
-	for _, s := range steps {
-		for _, e := range s.Needs {
-			arrow := map[string]string{"data": "-->", "order": "-.->"}[e.Kind]
-			fmt.Fprintf(b, "%s%s %s %s\n", indent, nodeID(e.Step), arrow, nodeID(s.ID))
-		}
-	}
+	return n
 }
-
-// What a tool may be called, as text of a label.
-var (
-	mermaidText = strings.NewReplacer(`"`, "#quot;", "<", "#lt;", ">", "#gt;", "\n", " ")
-	dotText     = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ")
-)
-
-// nodeID turns a path into an identifier of mermaid: its ids cannot hold a slash, those of steps no
-// capital, and "end" is a word of its own.
-func nodeID(path string) string { return "s_" + strings.ReplaceAll(path, "/", "_S_") }
 
 // PlanStep is one step of a plan.
 type PlanStep = program.PlanStep

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/journal"
-	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -32,9 +33,6 @@ type ResumeOptions struct {
 	// default such a step fails when its turn comes, and the run with it.
 	Complete bool
 }
-
-// local keeps the runs that paused without a store, as long as the process lives.
-var local checkpoint.Memory
 
 // Resume answers one pause, by its token, and goes on with the run; the recipe comes from the
 // store. input goes through rt.Resume, which makes the answer of it. The Outcome is never nil, and
@@ -107,7 +105,7 @@ func (l *leg) answer(req resume.Request, hash []byte) (*Outcome, error) {
 	}
 	answer, err := req.Pause.Check(input, matches)
 	if err == nil {
-		err = raisedEnough(&req.Pause, answer)
+		err = engine.RaisedEnough(&req.Pause, answer)
 	}
 	if err != nil {
 		return l.refuse(&runtime.Error{Category: runtime.CategoryConfig, Code: "answer.unfit", Err: err})
@@ -134,68 +132,128 @@ func (l *leg) run(g *given) (*Outcome, error) {
 		l.release()
 		return l.refuse(err)
 	}
-	r := newRun(l.ctx, wf, l.rt)
-	r.id, r.leg = l.runID, l
-	out := r.execute(func() (map[string]any, error) { return r.openAgain(l) }, func() error {
-		r.recallSpent(l)
-		if l.old != nil {
-			err := r.redefine(l, g)
-			if r.tellReplayed(); err == nil {
-				r.hold(l.lease, l.claimed)
-			}
-			return err
-		}
-		if err := r.replay(l); err != nil || l.ended {
-			r.tellReplayed()
-			return err
-		}
-		reached(replayed)
-		if err := r.lacks(l); err != nil {
-			r.tellReplayed()
-			return err
-		}
-		if l.cancel != nil && r.forGood == nil {
-			if err := l.takeFromCache(); err != nil {
-				return err
-			}
-			r.cancelForGood(*l.cancel)
-		}
-		if g != nil {
-			if err := r.recordAnswer(l, g); err != nil {
-				return err
-			}
-		}
-		if l.sent != nil {
-			if err := r.recordSent(l); err != nil {
-				return err
-			}
-		}
-		r.tellReplayed()
-		if r.journal.stop == nil {
-			r.hold(l.lease, l.claimed)
-		}
-		return nil
-	})
-	if r.journal.stop != nil {
-		r.letGo()
-	} else if !r.let {
+	leg := wf.leg(l.rt)
+	if leg.About = slices.Insert(slices.Clone(leg.About), 2, trace.Attr{Key: "resume", Value: true}); l.recover {
+		leg.About = slices.Insert(slices.Clone(wf.program.About), 1, trace.Attr{Key: "recover", Value: true})
+	}
+	var r *local.Run
+	leg.Open = func(run *local.Run) (map[string]any, error) {
+		r = run
+		return l.openAgain(wf, leg, r)
+	}
+	leg.Ready = func(_ *local.Run, inputs map[string]any) error { return l.ready(wf, r, inputs, g) }
+	out, err := wf.drive(l.ctx, leg)
+	if r.Held() {
+		r.LetGo()
+	} else if !r.Let() {
 		l.release() // it never came to be driven
 	}
-	return out, out.Err
+	return out, err
+}
+
+// openAgain is open for a run that is gone on with: its inputs are in the journal.
+func (l *leg) openAgain(wf *Workflow, leg *local.Leg, r *local.Run) (map[string]any, error) {
+	r.Store.Store, r.Store.Run, r.Over = l.store, l.summary.Run, l.ended
+	r.Name(l.runID)
+	err := r.Bind(wf.archive)
+	if err == nil && !l.ended {
+		err = r.Caller.Unpriced()
+	}
+	if err != nil {
+		return nil, err
+	}
+	begun, err := engine.BegunOf(l.past)
+	if err != nil {
+		return nil, local.StoreError(fmt.Errorf("run %q: %w", l.runID, err))
+	}
+	inputs := begun.Inputs
+	leg.Interrupt = begun.Interrupt
+	if l.old != nil || l.from > 0 { // the definition may have others
+		if inputs, err = wf.program.Inputs.Check(inputs); err != nil {
+			return nil, program.ConfigError(diagnostics.CodeInput, "the run's inputs: %w", err)
+		}
+	}
+	return inputs, r.Strict()
+}
+
+// ready brings a run to where its journal ends, and writes down what comes from outside: the answer, the value, that it
+// is cancelled.
+func (l *leg) ready(wf *Workflow, r *local.Run, inputs map[string]any, g *given) error {
+	r.Store.Seq = int64(len(l.past))
+	if l.old != nil {
+		return l.redefine(wf, r, inputs, g)
+	}
+	e := r.Engine
+	err := e.Resume(inputs, l.past, l.from, l.ended, l.cancel != nil)
+	if err != nil || l.ended {
+		e.TellReplayed()
+		return err
+	}
+	local.Reached(local.Replayed)
+	if err := l.lacks(r); err != nil {
+		return err
+	}
+	if l.cancel != nil && !e.ForGood() {
+		if err := l.takeFromCache(); err != nil {
+			return err
+		}
+		e.CancelForGood(*l.cancel)
+	}
+	if g != nil {
+		p := e.PauseByID(g.pause)
+		if p == nil {
+			return fmt.Errorf("pause %q: %w", g.pause, checkpoint.ErrToken)
+		}
+		err = l.tell(r, g, func() []journal.Event { return e.Answer(p, g.answer) })
+	}
+	if err == nil && l.sent != nil {
+		err = l.send(r)
+	}
+	if err != nil {
+		return err
+	}
+	e.TellReplayed()
+	r.Hold(l.lease, l.claimed)
+	return nil
+}
+
+// tell writes down what comes from outside, in one write that consumes the token of an answer, and takes it in. A run
+// that stopped while it was rolled back for a pause is rolled back first.
+func (l *leg) tell(r *local.Run, g *given, what func() []journal.Event) error {
+	if r.Engine.Undoes() {
+		r.Hold(l.lease, l.claimed)
+		if err := r.Undo(); err != nil {
+			return err
+		}
+	}
+	events := what()
+	recs, err := local.Encode(events)
+	if err != nil {
+		return err
+	}
+	if err := l.takeFromCache(); err != nil {
+		return err
+	}
+	local.Reached(local.BeforeAnswer)
+	if err := l.append(r.Store.Seq, g, recs); err != nil {
+		return err
+	}
+	local.Reached(local.AfterAnswer)
+	r.Store.Seq += int64(len(recs))
+	if !r.Engine.WasUndone() {
+		r.Engine.TellReplayed()
+	}
+	r.Engine.Take(events)
+	return nil
 }
 
 // lacks refuses to go on without what steps need that have not ended, if that is asked for.
-func (r *run) lacks(l *leg) error {
-	if !l.opts.Complete || l.cancel != nil || r.forGood != nil {
+func (l *leg) lacks(r *local.Run) error {
+	if !l.opts.Complete || l.cancel != nil || r.Engine.ForGood() {
 		return nil
 	}
-	ended := map[string]bool{}
-	r.m.Walk(func(t *machine.Task) {
-		if t.Owner() == nil && t.Whole() == t && t.Status() >= machine.Succeeded {
-			ended[t.Path()] = true
-		}
-	}, func(*machine.Task) {})
-	for _, d := range r.prepared.list {
+	ended := r.Engine.Ended()
+	for _, d := range r.Caller.Diagnostics {
 		step, _, _ := strings.Cut(d.Step, "/")
 		switch d.Code {
 		case diagnostics.CodeMissingModel, diagnostics.CodeMissingTool, diagnostics.CodeMissingSecret,
@@ -206,75 +264,4 @@ func (r *run) lacks(l *leg) error {
 		}
 	}
 	return nil
-}
-
-// recordAnswer records an answer, consumes its token, and goes on with the task.
-func (r *run) recordAnswer(l *leg, g *given) error {
-	p := r.pauseByID(g.pause)
-	if p == nil {
-		return fmt.Errorf("pause %q: %w", g.pause, checkpoint.ErrToken)
-	}
-	if err := r.undoFirst(l); err != nil {
-		return err
-	}
-	events := []journal.Event{r.answered(p, resume.Answered, g.answer)}
-	if r.wasUndone {
-		events = r.beginsAgain(p, events[0])
-	}
-	recs, err := r.encodeFirst(events)
-	if err != nil {
-		return err
-	}
-	if err := l.takeFromCache(); err != nil {
-		return err
-	}
-	reached(beforeAnswer)
-	if err := l.append(r.journal.seq, g, recs); err != nil {
-		return err
-	}
-	reached(afterAnswer)
-	r.journal.seq += int64(len(recs))
-	if !r.wasUndone {
-		r.tellReplayed()
-	}
-	r.takeIn(nil, events)
-	return nil
-}
-
-// undoFirst ends the rolling back of a run that stopped while it was rolled back for a pause.
-func (r *run) undoFirst(l *leg) error {
-	if !r.atEnd {
-		return nil
-	}
-	r.hold(l.lease, l.claimed)
-	if err := r.rollBack(); err != nil {
-		return err
-	}
-	if r.flush(); r.journal.err != nil {
-		return r.journal.err
-	}
-	r.atEnd, r.wasUndone = false, true
-	return nil
-}
-
-// openAgain is open for a run that is gone on with: its inputs are in the journal.
-func (r *run) openAgain(l *leg) (map[string]any, error) {
-	r.journal.store = l.store
-	r.journal.run = l.summary.Run
-	r.events.sinks = trace.NewFanout(r.rt.Trace, r.id)
-	if err := r.prepare(); err != nil {
-		return nil, err
-	}
-	begun, err := engine.BegunOf(l.past)
-	if err != nil {
-		return nil, storeError(fmt.Errorf("run %q: %w", l.runID, err))
-	}
-	inputs := begun.Inputs
-	r.interrupt = begun.Interrupt
-	if l.old != nil || l.from > 0 { // the definition may have others
-		if inputs, err = r.wf.program.Inputs.Check(inputs); err != nil {
-			return nil, program.ConfigError(diagnostics.CodeInput, "the run's inputs: %w", err)
-		}
-	}
-	return inputs, r.strict()
 }

@@ -413,7 +413,11 @@ func TestRetryHooks(t *testing.T) {
 			got = append(got, line)
 		}
 	}
-	want := []string{"p tool.before a test.flaky args {}", "p tool.after a test.flaky args {} gives 3",
+	// hooks are asked about each attempt
+	want := []string{"p tool.before a test.flaky args {}", "p tool.after a test.flaky args {} fails: slow down",
+		"p tool.before a test.flaky args {}", "p tool.after a test.flaky args {} fails: slow down",
+		"p tool.before a test.flaky args {}", "p tool.after a test.flaky args {} gives 3",
+		"p model.before b m asks hi", "p model.after b m asks hi fails: slow down",
 		"p model.before b m asks hi", "p model.after b m asks hi says 5"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("hooks (-want +got)\n%s", diff)

@@ -10,6 +10,7 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
+	"github.com/braise-run/braise/workflow"
 )
 
 // An agent of a second run knows what was said in the first.
@@ -21,9 +22,12 @@ func ExampleNew() {
 	rt := &runtime.Runtime{Models: map[string]runtime.Model{"fast": runtimetest.Texts("Hello Ann.", "You are Ann.")}, Memory: conversations}
 
 	agent := &agentloop.Loop{Name: "host", Model: "fast", Memory: runtime.Conversation{Thread: "T-1", Resource: "ann"}}
-	for i, prompt := range []string{"I am Ann.", "Who am I?"} {
-		in := agentloop.Input{Prompt: prompt, RunID: fmt.Sprint("run-", i), Path: "ask"}
-		if _, err := agent.Run(ctx, in, rt); err != nil {
+	wf, err := workflow.Agent(agent, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, prompt := range []string{"I am Ann.", "Who am I?"} {
+		if _, err := wf.Run(ctx, map[string]any{"prompt": prompt}, rt); err != nil {
 			log.Fatal(err)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -23,6 +22,7 @@ import (
 	"github.com/braise-run/braise/checkpoint/sqlite"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
+	"github.com/braise-run/braise/workflow"
 )
 
 var (
@@ -104,22 +104,19 @@ func same(t *testing.T, what string, got, want any) {
 	}
 }
 
-// journal lasts as long as the test. It fails at events of the kind crash.
-type journal struct {
-	events []agentloop.Event
-	crash  agentloop.Kind
+// failing is a store that, while it is told so, takes no record of a saved memory.
+type failing struct {
+	store
+	crash bool
 }
 
-func (j *journal) Events() []agentloop.Event { return slices.Clone(j.events) }
-
-func (j *journal) Append(_ context.Context, events ...agentloop.Event) error {
-	for _, e := range events {
-		if e.Kind == j.crash {
+func (f *failing) Append(ctx context.Context, l checkpoint.Lease, after int64, recs ...checkpoint.Record) error {
+	for _, rec := range recs {
+		if f.crash && strings.Contains(string(rec.Data), fmt.Sprintf(`"kind":%q`, agentloop.MemorySaved)) {
 			return errors.New("crashed")
 		}
 	}
-	j.events = append(j.events, events...)
-	return nil
+	return f.store.Append(ctx, l, after, recs...)
 }
 
 // said prints messages, one on a line.
@@ -139,21 +136,28 @@ func TestLoop(t *testing.T) {
 	onStores(t, func(t *testing.T, m *memory.Memory, s store) {
 		loop := &agentloop.Loop{Name: "clerk", Model: "m", Instructions: "Be short.", Memory: thread, MaxSubagents: -1,
 			Approval: map[string]agentloop.Approval{"t.gated": agentloop.ApprovePause}}
-		run := func(id, prompt string, j *journal, model *runtimetest.Model) error {
-			rt := &runtime.Runtime{Models: map[string]runtime.Model{"m": model}, Memory: m,
-				Tools: []runtime.Tool{runtimetest.NewTool("t.find", nil), runtimetest.NewTool("t.gated", nil)}}
-			_, err := loop.Run(t.Context(), agentloop.Input{Prompt: prompt, RunID: id, Path: "ask", Journal: j}, rt)
-			return err
+		wf, err := workflow.Agent(loop, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		journal := &failing{store: s}
+		host := func(id string, model *runtimetest.Model) *runtime.Runtime {
+			return &runtime.Runtime{Models: map[string]runtime.Model{"m": model}, Memory: m,
+				Tools: []runtime.Tool{runtimetest.NewTool("t.find", nil), runtimetest.NewTool("t.gated", nil)},
+				Store: journal, NewRunID: func() string { return id }}
+		}
+		run := func(id, prompt string, model *runtimetest.Model) (*workflow.Outcome, error) {
+			return wf.Run(t.Context(), map[string]any{"prompt": prompt}, host(id, model))
 		}
 		call := func(name string) runtimetest.Answer {
 			return runtimetest.Answer{ToolCalls: []runtime.ToolCall{{ID: "1", Name: name, Arguments: json.RawMessage(`{"b":1.0,"a":"<&>"}`)}}}
 		}
 		first := &runtimetest.Model{Answers: []runtimetest.Answer{call("t.find"), {Text: "It is Ann."}}}
-		if err := run("run-1", "Who is 7?", &journal{}, first); err != nil {
+		if _, err := run("run-1", "Who is 7?", first); err != nil {
 			t.Fatal(err)
 		}
 		second := runtimetest.Texts("Still Ann.")
-		if err := run("run-2", "And now?", &journal{}, second); err != nil {
+		if _, err := run("run-2", "And now?", second); err != nil {
 			t.Fatal(err)
 		}
 		history := []string{"user: Who is 7?", `assistant:  1 t.find({"b":1.0,"a":"<&>"})`, `tool: {"a":"<&>","b":1}`, "assistant: It is Ann."}
@@ -161,28 +165,28 @@ func TestLoop(t *testing.T) {
 		same(t, "what the second run sees", said(second.Requests()[0].Messages), append(sees, "user: And now?"))
 
 		before := stored(t, s)
-		same(t, "turns", []string{before[0].Name, before[1].Name}, []string{"run-1/ask", "run-2/ask"})
-		failing := &runtimetest.Model{Answers: []runtimetest.Answer{call("t.find"), {Err: errors.New("out of order")}}}
-		if err := run("run-3", "Again?", &journal{}, failing); err == nil {
+		same(t, "turns", []string{before[0].Name, before[1].Name}, []string{"run-1/agent", "run-2/agent"})
+		broken := &runtimetest.Model{Answers: []runtimetest.Answer{call("t.find"), {Err: errors.New("out of order")}}}
+		if _, err := run("run-3", "Again?", broken); err == nil {
 			t.Error("a model that fails: no error")
 		}
-		err := run("run-4", "Again?", &journal{}, &runtimetest.Model{Answers: []runtimetest.Answer{call("t.gated")}})
-		if _, ok := errors.AsType[*agentloop.PauseError](err); !ok {
-			t.Errorf("a call that needs an approval: %v", err)
+		out, err := run("run-4", "Again?", &runtimetest.Model{Answers: []runtimetest.Answer{call("t.gated")}})
+		if out.Status != workflow.StatusPaused {
+			t.Errorf("a call that needs an approval: %s, %v", out.Status, err)
 		}
 		same(t, "documents after runs that did not succeed", stored(t, s), before)
 
 		// A crash after the save and before the journal has it: the turn is saved again, in its place.
-		j := &journal{crash: agentloop.MemorySaved}
-		if err := run("run-5", "Sure?", j, runtimetest.Texts("Yes.")); err == nil || !strings.Contains(err.Error(), "crashed") {
+		journal.crash = true
+		if _, err := run("run-5", "Sure?", runtimetest.Texts("Yes.")); err == nil || !strings.Contains(err.Error(), "crashed") {
 			t.Errorf("a journal that fails: %v", err)
 		}
 		crashed := stored(t, s)
-		if err := run("run-6", "Bye.", &journal{}, runtimetest.Texts("Bye.")); err != nil {
+		journal.crash = false
+		if _, err := run("run-6", "Bye.", runtimetest.Texts("Bye.")); err != nil {
 			t.Fatal(err)
 		}
-		j.crash = ""
-		if err := run("run-5", "Sure?", j, runtimetest.Texts("never asked again")); err != nil {
+		if _, err := wf.Recover(t.Context(), "run-5", host("", runtimetest.Texts("Yes."))); err != nil {
 			t.Fatal(err)
 		}
 		same(t, "documents after a crash", stored(t, s)[:3], crashed)

@@ -12,6 +12,8 @@ import (
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
+	"github.com/braise-run/braise/trace"
+	"github.com/braise-run/braise/workflow"
 )
 
 // An agent sees the skills that it lists; what they say of tools allows nothing.
@@ -28,22 +30,35 @@ func TestAgent(t *testing.T) {
 	rt := &runtime.Runtime{Models: map[string]runtime.Model{"m": model}, Tools: []runtime.Tool{pay, read}, Skills: skills.FS(files)}
 	agent := &agentloop.Loop{Name: "clerk", Model: "m", Skills: []string{"refunds"}, Tools: []string{"t.pay"},
 		Approval: map[string]agentloop.Approval{"t.pay": agentloop.ApproveAlways}}
-	res, err := agent.Run(t.Context(), agentloop.Input{Prompt: "Go."}, rt)
+	wf, err := workflow.Agent(agent, nil)
 	if err != nil {
 		t.Fatal(err)
+	}
+	out, err := wf.Run(t.Context(), map[string]any{"prompt": "Go."}, rt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wished, snapshot := 0, map[string]any{}
+	for _, e := range out.Trace {
+		switch e.Kind {
+		case trace.ToolStart:
+			wished++
+		case trace.LoopSnapshot:
+			snapshot, _ = e.Data.Get("snapshot").(map[string]any)
+		}
 	}
 	if got := model.Requests()[0].Messages[0]; got.Role != runtime.System || !strings.Contains(got.Text, "Pay back.") {
 		t.Errorf("the model is told %+v", got)
 	}
-	if n := len(pay.Calls()) + len(read.Calls()); n > 0 || len(res.Calls) != 2 {
-		t.Errorf("%d calls were made of %d that were wished", n, len(res.Calls))
+	if n := len(pay.Calls()) + len(read.Calls()); n > 0 || wished != 2 {
+		t.Errorf("%d calls were made of %d that were wished", n, wished)
 	}
 	loaded, err := skills.FS(files).Load(t.Context(), []string{"refunds"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []agentloop.SkillRef{{Name: "refunds", Path: "refunds/SKILL.md", SHA256: loaded[0].SHA256}}
-	if diff := cmp.Diff(want, res.Snapshot.Skills); diff != "" {
+	want := []any{map[string]any{"name": "refunds", "path": "refunds/SKILL.md", "sha256": loaded[0].SHA256}}
+	if diff := cmp.Diff(want, snapshot["skills"]); diff != "" {
 		t.Errorf("snapshot (-want +got):\n%s", diff)
 	}
 }

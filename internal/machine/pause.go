@@ -33,6 +33,9 @@ func (m *Machine) Suspend(t *Task) {
 	}
 }
 
+// CanWait reports whether an answer could still be of use to t, whose call is under way.
+func (m *Machine) CanWait(t *Task) bool { return !t.stopped && !t.timeout && !t.useless() }
+
 // wait puts t to those that wait.
 func (m *Machine) wait(t *Task) {
 	t.status = Waiting

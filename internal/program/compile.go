@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/expr"
@@ -41,6 +42,8 @@ type Program struct {
 	Digest     string     // of the recipe
 	About      trace.Data // of run.start
 	Definition func() (json.RawMessage, error)
+
+	checked atomic.Pointer[toolCheck] // the last check of the tools; nil before the first
 }
 
 // Use is a name that a run needs from its runtime.

@@ -2,6 +2,9 @@ package program
 
 import "github.com/braise-run/braise/recipe"
 
+// Limits bound a run, or a step with its body.
+type Limits = recipe.Limits
+
 // HasBudget reports whether limits bound what models may use. l may be nil.
 func HasBudget(l *recipe.Limits) bool { return l != nil && (l.Tokens > 0 || l.CostUSD > 0) }
 

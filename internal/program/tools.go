@@ -1,6 +1,7 @@
 package program
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -38,6 +39,27 @@ func ToolNames(specs []runtime.ToolSpec) []string {
 
 // OfAgents reports whether a tool is one of those that only agents have, and nothing else calls it.
 func (u *Use) OfAgents(tools []string) bool { return !u.called && slices.Contains(tools, u.Name) }
+
+// toolCheck is what checking the calls against some tools has found.
+type toolCheck struct {
+	specs  []runtime.ToolSpec
+	agents []string
+	list   diagnostics.List
+}
+
+// CheckTools is FindInTools. Most runs have the tools of the run before; what was found then stands.
+func (p *Program) CheckTools(specs []runtime.ToolSpec, agents []string) diagnostics.List {
+	last := p.checked.Load()
+	if last == nil || !slices.EqualFunc(specs, last.specs, sameParameters) || !slices.Equal(agents, last.agents) {
+		last = &toolCheck{slices.Clone(specs), agents, p.FindInTools(specs, agents)}
+		p.checked.Store(last)
+	}
+	return last.list
+}
+
+func sameParameters(a, b runtime.ToolSpec) bool {
+	return a.Name == b.Name && bytes.Equal(a.Parameters, b.Parameters)
+}
 
 // FindInTools checks the calls of tools against what is known of the tools: a name that is not
 // there is a warning, arguments that cannot fit are an error. agents are tools that only agents have.

@@ -1,0 +1,205 @@
+package call
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// callTool calls a tool, secrets out, and tells the hooks. An agent has told them of the first attempt already, when
+// it asked its policy.
+func (a *attempt) callTool() engine.Result {
+	a.tool = a.Caller.tool(a.call)
+	a.findable()
+	if a.Hooked() {
+		return a.hookedTool()
+	}
+	return a.toolResult()
+}
+
+// hookedTool is callTool where there are hooks.
+func (a *attempt) hookedTool() engine.Result {
+	m := &runtime.Moment{Point: runtime.ToolBefore, Name: a.call.Name}
+	m.Args, _ = a.Redact.Value(a.call.Args).(map[string]any)
+	if a.call.Job == nil || a.call.Attempt > 1 {
+		if err := a.allowed(m); err != nil {
+			return engine.Result{Size: machine.Unknown, Bad: err}
+		}
+	}
+	res := a.toolResult()
+	m.Point, m.Output, m.Err = runtime.ToolAfter, res.Output, cmp.Or(res.Err, res.Bad)
+	_ = a.fire(*m)
+	return res
+}
+
+// toolResult calls a tool, and takes what it returns, secrets out.
+func (a *attempt) toolResult() engine.Result {
+	res := engine.Result{Size: machine.Unknown}
+	resp := a.try()
+	if resp.err == nil {
+		res.Output, res.Size, res.Bad = a.outputOf(&resp)
+	}
+	res.Err, res.Bad = a.shown(resp.err), a.shown(res.Bad)
+	return res
+}
+
+// findable lets the tool find its key and its answer in the context.
+func (a *attempt) findable() {
+	call := a.call
+	own := &resume.CallContext{Context: a.ctx, RunID: a.RunID, Generation: call.Generation, Path: call.Path,
+		Ordinal: call.Ordinal}
+	a.ctx = own
+	key := call.Key
+	if call.Job != nil {
+		own.Ordinal, key = call.Job.Call, ""
+	}
+	if key != "" || call.Answered {
+		own.Detail = &resume.CallDetail{Own: key,
+			Answer: call.Answer, AnswerTo: call.AnswerTo, Answered: call.Answered}
+	}
+}
+
+// callJSON calls a tool that takes JSON.
+func (a *attempt) callJSON() (json.RawMessage, error) {
+	args, err := value.JSON(a.call.Args)
+	if err != nil {
+		return nil, &retry.Failure{Err: fmt.Errorf("arguments of %q: %w", a.call.Name, err)}
+	}
+	return a.tool.tool.Call(a.ctx, args)
+}
+
+// outputOf takes what a tool returned, secrets out, and its size.
+func (a *attempt) outputOf(resp *response) (output any, size int, err error) {
+	size = machine.Unknown
+	switch {
+	case a.tool.values != nil:
+		output, size, err = value.Take(resp.value, a.maxOutput)
+	case len(resp.text) > a.maxOutput:
+		return nil, size, a.tooLarge(len(resp.text))
+	case len(resp.text) > 0:
+		output, err = value.Decode(resp.text)
+	}
+	if err != nil {
+		return nil, machine.Unknown, fmt.Errorf("tool %q returned what is not JSON: %w", a.call.Name, err)
+	}
+	if a.Redact != nil {
+		output, size = a.Redact.Value(output), machine.Unknown
+	}
+	return output, size, nil
+}
+
+// askModel asks a model, hooks told and secrets out.
+func (a *attempt) askModel() engine.Result {
+	if j := a.call.Job; j != nil && j.Reply != nil {
+		a.ctx = resume.WithAnswer(a.ctx, *j.Reply)
+	}
+	res := engine.Result{Size: machine.Unknown}
+	req := a.call.Request
+	m := runtime.Moment{Point: runtime.ModelBefore, Name: req.Model, Request: req}
+	if res.Bad = a.allowed(&m); res.Bad != nil {
+		return res
+	}
+	resp := a.try()
+	res.Err, res.Response = a.shown(resp.err), a.shownResponse(resp.model)
+	switch {
+	case resp.err != nil:
+	case resp.model == nil:
+		res.Bad = a.shown(fmt.Errorf("model %q returned neither an answer nor an error", req.Model))
+	case len(resp.model.Text) > a.maxOutput:
+		res.Bad = a.tooLarge(len(resp.model.Text))
+	default:
+		m.Response = res.Response
+	}
+	if a.Hooked() {
+		m.Point, m.Err = runtime.ModelAfter, cmp.Or(res.Err, res.Bad)
+		_ = a.fire(m)
+	}
+	return res
+}
+
+// shownResponse is the answer of a model, secrets out.
+func (a *attempt) shownResponse(resp *runtime.Response) *runtime.Response {
+	if resp == nil || a.Redact == nil {
+		return resp
+	}
+	shown := *resp
+	shown.Text, shown.ToolCalls = a.Redact.Text(resp.Text), slices.Clone(resp.ToolCalls)
+	for i, c := range shown.ToolCalls {
+		shown.ToolCalls[i].Name = a.Redact.Text(c.Name)
+		shown.ToolCalls[i].Arguments = json.RawMessage(a.Redact.Text(string(c.Arguments)))
+	}
+	return &shown
+}
+
+// generate calls the model, piece by piece if somebody wants the pieces.
+func (a *attempt) generate() (*runtime.Response, error) {
+	m := a.Offers.Models[a.call.Request.Model]
+	streaming, ok := m.(runtime.StreamingModel)
+	if !ok || !a.call.Stream {
+		return m.Generate(a.ctx, a.call.Request)
+	}
+	text, shows := a.Redact.Stream(), *a
+	resp, err := streaming.Stream(a.ctx, a.call.Request, func(d runtime.Delta) { shows.delta(text.Next(d.Text)) })
+	a.delta(text.Rest())
+	return resp, err
+}
+
+// delta shows a piece of an answer; it is no part of the outcome's trace.
+func (a *attempt) delta(text string) {
+	if text != "" && a.Delta != nil && a.ctx.Err() == nil {
+		a.Delta(trace.Event{At: time.Now().UTC(), Kind: trace.ModelDelta, Step: a.call.Path,
+			Data: trace.Data{{Key: "text", Value: text}}})
+	}
+}
+
+// retrieve asks the retriever for a step, secrets out.
+func (a *attempt) retrieve() engine.Result {
+	resp := a.try()
+	res := engine.Result{Size: machine.Unknown, Err: a.shown(resp.err)}
+	if resp.err != nil {
+		return res
+	}
+	output, size, err := value.Take(map[string]any{"documents": documentList(resp.found)}, a.maxOutput)
+	switch {
+	case err != nil:
+		res.Bad = a.shown(fmt.Errorf("the retriever returned what is not JSON: %w", err))
+	case a.Redact != nil:
+		res.Output = a.Redact.Value(output)
+	default:
+		res.Output, res.Size = output, size
+	}
+	return res
+}
+
+// search asks the retriever once.
+func (a *attempt) search() ([]runtime.Document, error) {
+	query, _ := a.call.Args["query"].(string)
+	topK, _ := a.call.Args["top_k"].(int64)
+	found, err := a.rt.Retriever.Retrieve(a.ctx, query, int(topK))
+	return found[:min(len(found), int(topK))], err
+}
+
+func documentList(found []runtime.Document) []any {
+	list := make([]any, len(found))
+	for i, d := range found {
+		fields := map[string]any{"id": d.ID, "text": d.Text, "score": d.Score}
+		if d.Source != "" {
+			fields["source"] = d.Source
+		}
+		if d.Metadata != nil {
+			fields["metadata"] = d.Metadata
+		}
+		list[i] = fields
+	}
+	return list
+}

@@ -1,0 +1,235 @@
+package call
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/runtime"
+)
+
+// settleTime is how long an attempt whose time is over may take to return before it is left behind: enough to kill a
+// process or close a connection.
+const settleTime = 250 * time.Millisecond
+
+// attempt is an attempt of a call that is being made.
+type attempt struct {
+	*Caller
+	call  *engine.Call
+	ctx   context.Context
+	tool  boundTool        // of the call of a tool
+	found diagnostics.List // what hooks did wrong
+}
+
+// response is what an adapter returned: a model its answer, a retriever documents, a tool a value or JSON, and what
+// only agents call a reply.
+type response struct {
+	model *runtime.Response
+	found []runtime.Document
+	value any
+	text  json.RawMessage
+	reply *agentloop.Reply
+	err   error
+}
+
+// Make makes one attempt of a call that was prepared. ctx tells it to stop. It returns, however the adapter ends,
+// unless that ends the goroutine: see Ended. An attempt with a timeout is left behind if it ignores that.
+func (c *Caller) Make(ctx context.Context, call *engine.Call) (res engine.Result) {
+	a := &attempt{Caller: c, call: call, ctx: ctx}
+	defer func() {
+		if p := recover(); p != nil {
+			res = engine.Result{Size: machine.Unknown, Err: c.panicked(call, p)}
+		}
+		res.Found = a.found
+	}()
+	switch {
+	case call.Kind == program.ModelCall:
+		res = a.askModel()
+	case call.Kind == program.ToolCall:
+		res = a.callTool()
+	case call.Job != nil:
+		res = a.callPort()
+	default:
+		res = a.retrieve()
+	}
+	if s, ok := errors.AsType[*resume.Suspension](res.Err); ok {
+		res.Err = &resume.Suspension{Pause: a.shownPause(s.Pause)}
+	}
+	return res
+}
+
+// Ended is what came of an attempt that ended the goroutine of Make. It is to be asked for by a function that whoever
+// called Make has deferred.
+func (c *Caller) Ended(call *engine.Call) engine.Result {
+	return engine.Result{Size: machine.Unknown, Err: c.panicked(call, nil)}
+}
+
+// panicked words what a deferred function has recovered, secrets out; nil means that the adapter ended its goroutine.
+func (c *Caller) panicked(call *engine.Call, p any) error {
+	text := named(call) + " ended its goroutine"
+	if p != nil {
+		text = fmt.Sprintf("panic in %s: %v", named(call), p)
+	}
+	return &engine.PanicError{Text: c.Redact.Text(text), Stack: stack()}
+}
+
+// stack prints the frames of a panic between the recover and this package: functions and lines only, so that equal
+// runs give equal traces.
+func stack() string {
+	var pcs [64]uintptr
+	frames := goruntime.CallersFrames(pcs[:goruntime.Callers(4, pcs[:])])
+	var b strings.Builder
+	begun := false // what comes first are deferred functions
+	for {
+		f, more := frames.Next()
+		ours := strings.HasPrefix(f.Function, "github.com/braise-run/braise/internal/call.")
+		switch {
+		case strings.HasPrefix(f.Function, "runtime."):
+			begun = true
+		case begun && ours:
+			return b.String()
+		case begun:
+			fmt.Fprintf(&b, "%s\n\t%s:%d\n", f.Function, f.File, f.Line)
+		}
+		if !more {
+			return b.String()
+		}
+	}
+}
+
+// try calls the adapter, for as long as the timeout gives it.
+func (a *attempt) try() (r response) {
+	if a.call.Timeout == 0 {
+		return a.once()
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, a.call.Timeout)
+	defer cancel()
+	// If it is left behind it goes on with what is its own.
+	apart := &attempt{Caller: a.Caller, call: a.call, tool: a.tool, ctx: ctx}
+	done := make(chan response, 1)
+	go apart.onceApart(done)
+	select {
+	case r = <-done:
+	case <-ctx.Done():
+		if a.ctx.Err() != nil { // the run does not wait for ever
+			r = <-done
+			break
+		}
+		settle := time.NewTimer(settleTime)
+		defer settle.Stop()
+		select {
+		case r = <-done:
+		case <-settle.C:
+			if a.Warn != nil {
+				a.Warn("a call ignored its context and was left behind", a.call.Path)
+			}
+			r.err = errors.New("the call ignored its context and was left behind")
+		}
+	}
+	if r.err != nil && ctx.Err() != nil && a.ctx.Err() == nil {
+		r.err = a.timedOut(r.err)
+	}
+	return r
+}
+
+// timedOut words the error of an attempt whose time was over.
+func (a *attempt) timedOut(err error) error {
+	f := retry.FailureOf(err)
+	if _, panicked := errors.AsType[*engine.PanicError](err); panicked || f.Status != 0 {
+		return err
+	}
+	f.Reason = retry.Timeout
+	f.Err = fmt.Errorf("attempt %d timed out: its timeout is %v: %w", a.call.Attempt, a.call.Timeout, err)
+	return f
+}
+
+// onceApart is once for a goroutine of its own.
+func (a *attempt) onceApart(done chan<- response) {
+	var r response
+	returned := false
+	defer func() {
+		if !returned {
+			r.err = a.panicked(a.call, recover())
+		}
+		done <- r
+	}()
+	r = a.once()
+	returned = true
+}
+
+// once calls the adapter.
+func (a *attempt) once() (r response) {
+	switch {
+	case a.call.Kind == program.ModelCall:
+		r.model, r.err = a.generate()
+	case a.call.Kind == program.ToolCall && a.tool.values != nil:
+		r.value, r.err = a.tool.values.CallValue(a.ctx, a.call.Args)
+	case a.call.Kind == program.ToolCall:
+		r.text, r.err = a.callJSON()
+	case a.call.Job != nil:
+		reply, err := a.port()
+		r.reply, r.err = &reply, err
+	default:
+		r.found, r.err = a.search()
+	}
+	return r
+}
+
+// shown returns an error with the secrets out.
+func (a *attempt) shown(err error) error {
+	if err == nil {
+		return nil
+	}
+	_ = err.Error() // one that panics does so here
+	return a.Redact.Error(err)
+}
+
+// shownPause is a pause that an adapter asked for, secrets out.
+func (a *attempt) shownPause(p resume.Pause) resume.Pause {
+	p.Prompt, p.Reason = a.Redact.Text(p.Prompt), a.Redact.Text(p.Reason)
+	p.Show, p.Schema = a.Redact.Value(p.Show), a.Redact.Value(p.Schema)
+	p.OnExpire.Value = a.Redact.Value(p.OnExpire.Value)
+	p.Decisions = slices.Clone(p.Decisions)
+	for i := range p.Decisions {
+		p.Decisions[i] = a.Redact.Text(p.Decisions[i])
+	}
+	return p
+}
+
+// allowed calls the hooks before a call; an error denies it.
+func (a *attempt) allowed(m *runtime.Moment) error {
+	if !a.Hooked() {
+		return nil
+	}
+	if err := a.fire(*m); err != nil {
+		return a.shown(&runtime.Error{Category: runtime.CategoryConfirmation, Code: "hook.denied", Err: err})
+	}
+	return nil
+}
+
+// fire calls the hooks of a moment of the call.
+func (a *attempt) fire(m runtime.Moment) error {
+	m.Run, m.Step = a.RunID, a.call.Path
+	var found diagnostics.List
+	err := a.Offers.Fire(a.ctx, m, func(d diagnostics.Diagnostic) { found = append(found, d) })
+	a.found = append(a.found, found...)
+	return err
+}
+
+// tooLarge refuses a result before it is looked at.
+func (a *attempt) tooLarge(size int) error {
+	return &runtime.Error{Category: runtime.CategoryLimit, Code: "output.tooLarge",
+		Err: fmt.Errorf("the output has %d bytes, the most is %d", size, a.maxOutput)}
+}

@@ -1,0 +1,228 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/schema"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/runtime"
+)
+
+// boundTool is a tool, ready to be called; zero: missing.
+type boundTool struct {
+	tool   runtime.Tool
+	values runtime.ValueTool // nil: the tool takes JSON
+	schema *schema.Schema    // of its arguments; nil: any object, or they are checked already
+	effect runtime.Effect    // "" is External
+}
+
+// Bind binds what a program uses to what rt offers:
+//
+//  1. models with their prices and the other ports, and what they and the tools require
+//  2. tools, with the arguments that are written out
+//  3. secrets
+//  4. capabilities that requires names
+//  5. plugins
+//
+// found is what was found when the program was compiled. With an error, which only secrets cause, the Caller is there
+// all the same, for its Diagnostics.
+func Bind(ctx context.Context, p *program.Program, found diagnostics.List, rt *runtime.Runtime) (*Caller, error) {
+	c := &Caller{Offers: rt.Resolve(), rt: rt, maxOutput: rt.Limits.WithDefaults().MaxOutputBytes,
+		tools: make([]boundTool, len(p.Tools))}
+	for _, d := range found {
+		if d.Code != diagnostics.CodeMissingTool { // said again below, if it is still so
+			c.Diagnostics = append(c.Diagnostics, d)
+		}
+	}
+	for _, u := range p.Models {
+		if m := c.Offers.Models[u.Name]; m == nil {
+			c.missing(u, "model", diagnostics.CodeMissingModel, slices.Collect(maps.Keys(c.Offers.Models)))
+		} else {
+			c.checkRequired(fmt.Sprintf("model %q", u.Name), m)
+		}
+	}
+	c.checkPrices(p)
+	c.bindPorts(p.Ports)
+	c.bindTools(p)
+	err := c.readSecrets(ctx, p.Secrets)
+	for _, u := range p.Capabilities {
+		if !c.Offers.Has(u.Name) {
+			c.missing(u, "capability", diagnostics.CodeMissingCapability, nil)
+		}
+	}
+	if err == nil && c.Hooked() {
+		err = c.bindPlugins(ctx, p)
+	}
+	return c, err
+}
+
+// missing reports a name that the runtime does not offer.
+func (c *Caller) missing(u program.Use, what string, code diagnostics.Code, offered []string) {
+	c.Diagnostics = append(c.Diagnostics, program.Missing(u, what, code, offered))
+}
+
+// checkRequired reports what an adapter requires and is not there. who is how messages name it.
+func (c *Caller) checkRequired(who string, adapter any) {
+	if d, ok := adapter.(runtime.Described); ok {
+		c.Diagnostics = append(c.Diagnostics, c.Offers.Unmet(who, d.Metadata().Requires)...)
+	}
+}
+
+// checkPrices reports models without a price, when a limit of cost holds anywhere in a run.
+func (c *Caller) checkPrices(p *program.Program) {
+	if p.Recipe.Limits.CostUSD <= 0 && !p.StepCosts && c.rt.Budget.CostUSD <= 0 {
+		return
+	}
+	for _, u := range p.Models {
+		if _, ok := c.rt.Prices[u.Name]; !ok && c.Offers.Models[u.Name] != nil {
+			c.Diagnostics = append(c.Diagnostics, diagnostics.Diagnostic{
+				Level: diagnostics.ErrorLevel, Kind: diagnostics.KindContract, Code: diagnostics.CodeMissingPrice,
+				Message: fmt.Sprintf("model %q has no price; a limit of cost_usd needs one", u.Name),
+				Hint:    "give it under prices in braise.yaml", Position: u.Pos, Step: u.Step,
+			})
+		}
+	}
+}
+
+// Unpriced is the error of a run that lacks prices; nil: it does not.
+func (c *Caller) Unpriced() error {
+	i := slices.IndexFunc(c.Diagnostics,
+		func(d diagnostics.Diagnostic) bool { return d.Code == diagnostics.CodeMissingPrice })
+	if i < 0 {
+		return nil
+	}
+	d := c.Diagnostics[i]
+	return program.ConfigError(diagnostics.CodeMissingPrice, "%s: %s\n  hint: %s", d.Position, d.Message, d.Hint)
+}
+
+// bindPorts reports ports that are not there, or that lack something.
+func (c *Caller) bindPorts(ports []program.Use) {
+	for _, u := range ports {
+		port, name, code := any(c.rt.Retriever), "retriever", diagnostics.CodeMissingRetriever
+		switch u.Name {
+		case "memory":
+			port, name, code = c.rt.Memory, "memory", diagnostics.CodeMissingCapability
+		case "skills":
+			port, name, code = c.rt.Skills, "skill loader", diagnostics.CodeMissingCapability
+		}
+		if port != nil {
+			c.checkRequired("the "+name, port)
+			continue
+		}
+		c.Diagnostics = append(c.Diagnostics, diagnostics.Diagnostic{
+			Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: code,
+			Message: fmt.Sprintf("there is no %s; step %q needs it", name, u.Step), Position: u.Pos, Step: u.Step,
+		})
+	}
+}
+
+// bindTools finds the tools, and checks the calls of them as far as they are written out.
+func (c *Caller) bindTools(p *program.Program) {
+	if len(p.Tools) == 0 {
+		return
+	}
+	specs := c.Offers.ToolSpecs()
+	for n, spec := range specs {
+		i := program.IndexOf(p.Tools, spec.Name)
+		if i < 0 {
+			continue
+		}
+		if c.tools[i].tool != nil {
+			c.Diagnostics = append(c.Diagnostics, diagnostics.Diagnostic{
+				Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: diagnostics.CodeShadowedTool,
+				Message: fmt.Sprintf("tool %q is there twice, the last one is used", spec.Name),
+			})
+		}
+		c.tools[i] = bound(c.Offers.Tools[n], spec.Effect)
+		if spec.Parameters != nil {
+			c.tools[i].schema, _ = schema.Compile(spec.Parameters) // good: Runtime.Validate has seen it
+		}
+	}
+	for i, u := range p.Tools {
+		c.checkRequired(fmt.Sprintf("tool %q", u.Name), c.tools[i].tool)
+	}
+	var agents []string // tools that only agents have
+	if c.rt.Env != nil {
+		for _, t := range c.rt.Env.Tools() {
+			if t != nil {
+				agents = append(agents, t.Spec().Name)
+			}
+		}
+	}
+	for _, d := range p.CheckTools(specs, agents) {
+		d.Level, d.Kind = diagnostics.Warn, diagnostics.KindContract
+		c.Diagnostics = append(c.Diagnostics, d)
+	}
+	for i, u := range p.Tools {
+		if u.Required && c.tools[i].tool == nil && !u.OfAgents(agents) {
+			c.missing(u, "tool", diagnostics.CodeMissingTool, program.ToolNames(specs))
+		}
+	}
+}
+
+// bound readies a tool for calls, its schema apart.
+func bound(t runtime.Tool, effect runtime.Effect) boundTool {
+	values, _ := t.(runtime.ValueTool)
+	return boundTool{tool: t, values: values, effect: effect}
+}
+
+// readSecrets reads what the recipe names, and makes the Redactor of it.
+func (c *Caller) readSecrets(ctx context.Context, names []program.Use) error {
+	if len(names) == 0 {
+		return nil
+	}
+	c.secrets = make(map[string]string, len(names))
+	var texts []string
+	for _, u := range names {
+		text, err := "", runtime.ErrNoSecret
+		if c.rt.Secrets != nil {
+			text, err = c.rt.Secrets.Secret(ctx, u.Name)
+		}
+		switch {
+		case errors.Is(err, runtime.ErrNoSecret):
+			c.missing(u, "secret", diagnostics.CodeMissingSecret, nil)
+		case err != nil:
+			return &runtime.Error{Category: runtime.CategoryInfra, Code: "secret.failed",
+				Err: fmt.Errorf("secret %q cannot be read: %w", u.Name, err)}
+		case len(text) < runtime.MinSecretBytes:
+			return &runtime.Error{Category: runtime.CategoryConfig, Code: "secret.tooShort",
+				Err: fmt.Errorf("secret %q has under %d bytes, too few to keep it out of results",
+					u.Name, runtime.MinSecretBytes)}
+		default:
+			c.secrets[u.Name] = text
+			texts = append(texts, text)
+		}
+	}
+	c.Redact = value.NewRedactor(texts)
+	return nil
+}
+
+// bindPlugins adds what there is to say about plugins.
+func (c *Caller) bindPlugins(ctx context.Context, p *program.Program) error {
+	c.Diagnostics = append(c.Diagnostics, c.Offers.Diagnostics...)
+	missing, err := c.Offers.MissingSecrets(ctx)
+	c.Diagnostics = append(c.Diagnostics, missing...)
+	points := []runtime.Point{runtime.RunInit, runtime.RunFinish}
+	if len(p.Graph.Nodes) > 0 {
+		points = append(points, runtime.StepBefore, runtime.StepAfter)
+	}
+	for _, call := range p.Calls {
+		if call.Kind == program.ModelCall || call.Kind == program.AgentCall {
+			points = append(points, runtime.ModelBefore, runtime.ModelAfter)
+		}
+		if call.Kind == program.ToolCall || call.Kind == program.AgentCall {
+			points = append(points, runtime.ToolBefore, runtime.ToolAfter)
+		}
+	}
+	c.Diagnostics = append(c.Diagnostics, c.Offers.NotScheduled(points...)...)
+	if err != nil {
+		return &runtime.Error{Category: runtime.CategoryInfra, Code: "secret.failed", Err: err}
+	}
+	return nil
+}

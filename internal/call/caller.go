@@ -1,0 +1,207 @@
+// Package call makes single attempts of calls of adapters: of models, tools, the retriever and the memory, of what
+// else agents call, and of the hooks around them. Secrets go in here and come out nowhere, and every attempt has a
+// result, whatever the adapter does.
+package call
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/expr"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/schema"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// Caller makes the calls of one run. [Bind] makes one. The fields RunID, Archive, Delta and Warn are set before calls
+// are made; from then on it is safe for concurrent use.
+type Caller struct {
+	Diagnostics diagnostics.List    // what Bind found
+	Redact      *value.Redactor     // of the run's secrets, also for the context of the run; nil: there are none
+	Offers      *runtime.Resolution // what the runtime and its plugins offer
+
+	RunID   string                  // for requests, keys and hooks
+	Archive agentloop.Archive       // of agents; nil: none
+	Delta   func(trace.Event)       // is shown the pieces of answers, by several goroutines; nil: nobody wants them
+	Warn    func(text, path string) // is told what the host's operator should know; nil: nobody
+
+	rt        *runtime.Runtime
+	maxOutput int         // bytes
+	tools     []boundTool // by index in Program.Tools
+	secrets   map[string]string
+
+	offering sync.Once
+	offer    *agentloop.Offer
+	env      []runtime.Tool // as the offer has them
+
+	mu     sync.Mutex
+	skills map[string][]runtime.Tool // that skills brought, by the path of the agent or child
+}
+
+var _ engine.Adapters = (*Caller)(nil)
+
+// Hooked reports whether plugins have hooks.
+func (c *Caller) Hooked() bool { return len(c.Offers.Plugins) > 0 }
+
+// Prepare opens the secrets in the input of a tool's call, checks the arguments, and fills in Ready; see
+// [engine.Adapters]. A tool that panics over the question what the call does, is an [engine.PanicError].
+func (c *Caller) Prepare(call *engine.Call) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = c.panicked(call, p)
+		}
+	}()
+	switch call.Kind {
+	case program.RetrieverCall:
+		call.Args, _ = call.Input.(map[string]any)
+	case program.ToolCall:
+		err = c.prepareTool(call)
+	}
+	return c.Redact.Error(err)
+}
+
+// prepareTool is Prepare for a tool that a step calls, a rollback, or an agent, which has checked the arguments.
+func (c *Caller) prepareTool(call *engine.Call) error {
+	t := c.tool(call)
+	if t.tool == nil {
+		return program.ConfigError(diagnostics.CodeMissingTool, "%s: tool %q is not there", call.Site.Pos, call.Name)
+	}
+	input, err := c.input(call)
+	if err != nil {
+		return err
+	}
+	args, ok := input.(map[string]any)
+	if !ok && input != nil { // of an expression
+		return program.ConfigError(diagnostics.CodeArguments, "%s: the arguments of %q must be an object, not %s",
+			call.Site.Pos, call.Name, value.TypeName(input))
+	}
+	if args == nil {
+		args = map[string]any{}
+	}
+	if t.schema != nil {
+		if problems := t.schema.Check(args); problems != nil {
+			return program.ConfigError(diagnostics.CodeArguments, "%s: arguments of %q: %s",
+				call.Site.Pos, call.Name, schema.Describe(problems))
+		}
+	}
+	effect := t.effect
+	if depends, ok := t.tool.(runtime.EffectTool); ok {
+		if text, err := value.JSON(args); err == nil {
+			effect = cmp.Or(depends.EffectOf(text), effect)
+		}
+	}
+	call.Ready = engine.Ready{Args: args, Effect: cmp.Or(effect, runtime.External), Quick: t.values != nil}
+	return nil
+}
+
+// input is what goes into the call of a tool, secrets in their places.
+func (c *Caller) input(call *engine.Call) (any, error) {
+	switch {
+	case call.Job != nil:
+		return value.Decode(call.Job.Arguments)
+	case !call.Site.Secrets:
+		return call.Input, nil
+	}
+	return expr.Open(call.Input, func(name string) (string, error) {
+		if s, ok := c.secrets[name]; ok {
+			return s, nil
+		}
+		return "", program.ConfigError(diagnostics.CodeMissingSecret, "%s: secret %q is not there", call.Site.Pos, name)
+	})
+}
+
+// tool finds the tool that a call is of; zero: it is not there.
+func (c *Caller) tool(call *engine.Call) boundTool {
+	j := call.Job
+	if j == nil {
+		return c.tools[call.Site.Index]
+	}
+	var tools []runtime.Tool
+	switch j.Scope {
+	case agentloop.OfAgent:
+		tools = call.Loop.Own
+	case agentloop.OfHost:
+		tools = c.Offers.Tools
+	case agentloop.OfEnv:
+		c.Offer()
+		tools = c.env
+	case agentloop.OfSkill:
+		c.mu.Lock()
+		tools = c.skills[j.Path]
+		c.mu.Unlock()
+	}
+	for _, t := range slices.Backward(tools) {
+		if t != nil && t.Spec().Name == j.Name {
+			return bound(t, t.Spec().Effect)
+		}
+	}
+	return boundTool{}
+}
+
+// Retry returns what the adapter of a call says about trying again; see [engine.Adapters].
+func (c *Caller) Retry(call *engine.Call) *retry.Metadata {
+	var adapter any
+	switch call.Kind {
+	case program.ToolCall:
+		adapter = c.tool(call).tool
+	case program.RetrieverCall:
+		adapter = c.rt.Retriever
+	case program.MemoryCall:
+		adapter = c.rt.Memory
+	}
+	if d, ok := adapter.(runtime.Described); ok {
+		return d.Metadata().Retry
+	}
+	return nil
+}
+
+// Model describes a model; see [engine.Adapters].
+func (c *Caller) Model(name string) (engine.Model, bool) {
+	m := c.Offers.Models[name]
+	if m == nil {
+		return engine.Model{}, false
+	}
+	_, streams := m.(runtime.StreamingModel)
+	d, described := m.(runtime.Described)
+	if !described {
+		return engine.Model{Streams: streams}, true
+	}
+	about := d.Metadata()
+	return engine.Model{Described: true, ModelOffer: agentloop.ModelOffer{Provider: about.Provider, Model: about.Model},
+		Retry: about.Retry, Streams: streams}, true
+}
+
+// Retriever reports whether there is a retriever.
+func (c *Caller) Retriever() bool { return c.rt.Retriever != nil }
+
+// named names what is called in a message.
+func named(call *engine.Call) string {
+	switch call.Kind {
+	case program.RetrieverCall, program.MemoryCall:
+		return "the " + string(call.Kind)
+	case program.ModelCall:
+		return fmt.Sprintf("model %q", call.Request.Model)
+	case program.ToolCall:
+		return fmt.Sprintf("tool %q", call.Name)
+	}
+	if what := ports[call.Job.Op]; what != "" {
+		return what
+	}
+	return fmt.Sprintf("%s %q", call.Job.Op, call.Job.Name) // a function of a layer
+}
+
+// ports is what messages call the ports that only agents call.
+var ports = map[agentloop.Op]string{
+	agentloop.LoadSkills: "the skill loader", agentloop.LoadInstructions: "the environment",
+	agentloop.ReadInbox: "the inbox", agentloop.ClearInbox: "the inbox",
+	agentloop.PutArchive: "the archive", agentloop.GetArchive: "the archive",
+	agentloop.AskApprover: "the approver", agentloop.AskPolicy: "the policy",
+}

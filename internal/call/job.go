@@ -1,0 +1,119 @@
+package call
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/runtime"
+)
+
+// callPort calls what only agents call, and the memory and the retriever for them, secrets out.
+func (a *attempt) callPort() engine.Result {
+	resp := a.try()
+	res := engine.Result{Size: machine.Unknown, Reply: resp.reply, Err: a.shown(resp.err)}
+	if r := res.Reply; resp.err == nil && a.Redact != nil {
+		var bad [2]error
+		r.Messages, bad[0] = withoutSecrets(a.Redact, r.Messages)
+		r.Documents, bad[1] = withoutSecrets(a.Redact, r.Documents)
+		res.Bad = a.shown(cmp.Or(bad[:]...))
+	}
+	return res
+}
+
+// withoutSecrets returns plain data with the secrets out.
+func withoutSecrets[T any](redact *value.Redactor, list []T) (clean []T, err error) {
+	if list == nil {
+		return nil, nil
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return nil, err
+	}
+	data, err := value.Decode(text)
+	if err == nil {
+		text, err = value.JSON(redact.Value(data))
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &clean)
+	}
+	return clean, err
+}
+
+// port calls what a job of an agent is about, models and tools apart.
+func (a *attempt) port() (r agentloop.Reply, err error) {
+	ctx, j, rt := a.ctx, a.call.Job, a.rt
+	switch j.Op {
+	case agentloop.LoadMemory:
+		r.Messages, err = rt.Memory.Load(ctx, j.Conversation)
+	case agentloop.SaveMemory:
+		err = rt.Memory.Save(ctx, j.Conversation, j.Key, j.Messages)
+	case agentloop.Retrieve:
+		r.Documents, err = rt.Retriever.Retrieve(ctx, j.Text, j.Most)
+	case agentloop.LoadSkills:
+		r, err = a.loadSkills()
+	case agentloop.LoadInstructions:
+		r.Text, err = rt.Env.Instructions(ctx)
+	case agentloop.ReadInbox:
+		r.Notes, err = rt.Inbox.Waiting(ctx, a.RunID, j.Path)
+	case agentloop.ClearInbox:
+		err = rt.Inbox.Taken(ctx, a.RunID, j.Path, j.Names...)
+	case agentloop.PutArchive:
+		err = a.Archive.Put(ctx, j.Name, j.Text)
+	case agentloop.GetArchive:
+		r.Text, r.Found, err = a.Archive.Get(ctx, j.Name)
+	case agentloop.AskApprover:
+		r.Decision, err = rt.Approver.Approve(ctx, *j.Approval)
+	case agentloop.AskPolicy:
+		m := runtime.Moment{Point: runtime.ToolBefore, Name: j.Name}
+		v, _ := value.Decode(j.Arguments)
+		m.Args, _ = v.(map[string]any)
+		err = a.fire(m)
+	default:
+		r.Text, err = callLayer(ctx, a.call.Loop, j)
+	}
+	return r, err
+}
+
+// loadSkills asks the loader, and keeps the tools that skills bring.
+func (a *attempt) loadSkills() (r agentloop.Reply, err error) {
+	skills, err := a.rt.Skills.Load(a.ctx, a.call.Job.Names)
+	if err != nil {
+		return r, err
+	}
+	r.Skills = agentloop.SortSkills(skills)
+	var tools []runtime.Tool
+	for _, k := range r.Skills {
+		tools = append(tools, k.Tools...)
+	}
+	r.Tools = describeAll(tools)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.skills == nil {
+		a.skills = map[string][]runtime.Tool{}
+	}
+	a.skills[a.call.Job.Path] = tools
+	return r, nil
+}
+
+// callLayer calls a function of a layer of the loop.
+func callLayer(ctx context.Context, l *agentloop.Loop, j *agentloop.Job) (string, error) {
+	y := &l.Layers[slices.IndexFunc(l.Layers, func(y agentloop.Layer) bool { return y.ID == j.Name })]
+	switch j.Op {
+	case agentloop.InitLayer:
+		return "", y.Init(ctx, j.Key)
+	case agentloop.RecallLayer:
+		return y.Recall(ctx, j.Key, j.Text)
+	case agentloop.StoreLayer:
+		return "", y.Store(ctx, j.Key, j.Messages)
+	case agentloop.DisposeLayer:
+		return "", y.Dispose(ctx, j.Key)
+	}
+	return "", fmt.Errorf("unknown call %q", cmp.Or(j.Op, "none"))
+}

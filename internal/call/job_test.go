@@ -1,0 +1,232 @@
+package call_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/call"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/runtime/runtimetest"
+)
+
+// world is all ports of agents in one, whose texts name what they were asked.
+type world struct{ panics bool }
+
+func (w world) say(text string) string {
+	if w.panics {
+		panic("boo " + secret)
+	}
+	return text
+}
+
+func (w world) Load(_ context.Context, c runtime.Conversation) ([]runtime.Message, error) {
+	return []runtime.Message{{Role: runtime.User, Text: w.say(c.Thread + " " + secret)}}, nil
+}
+
+func (w world) Save(_ context.Context, _ runtime.Conversation, turn string, _ []runtime.Message) error {
+	return errors.New(w.say("not " + turn))
+}
+
+func (w world) Retrieve(_ context.Context, query string, _ int) ([]runtime.Document, error) {
+	return []runtime.Document{{ID: w.say(query), Text: secret}}, nil
+}
+
+func (w world) Instructions(context.Context) (string, error) { return w.say("be nice"), nil }
+
+func (world) Tools() []runtime.Tool { return []runtime.Tool{runtimetest.NewTool("env.it", nil)} }
+
+func (w world) Waiting(_ context.Context, run, step string) ([]runtime.Note, error) {
+	return []runtime.Note{{ID: "1", Text: w.say(run + " " + step)}}, nil
+}
+
+func (w world) Taken(_ context.Context, run, step string, ids ...string) error {
+	return errors.New(w.say(run + " " + step + " " + ids[0]))
+}
+
+func (w world) Put(_ context.Context, name, text string) error {
+	return errors.New(w.say(name + " " + text))
+}
+
+func (w world) Get(_ context.Context, name string) (string, bool, error) {
+	return w.say("text of " + name), true, nil
+}
+
+func (w world) Approve(_ context.Context, r runtime.ApprovalRequest) (runtime.ApprovalDecision, error) {
+	return runtime.ApprovalDecision{Reason: w.say(r.Tool)}, nil
+}
+
+// loader is the SkillLoader of a world.
+type loader struct{ world }
+
+func (l loader) Load(context.Context, []string) ([]runtime.Skill, error) {
+	return []runtime.Skill{{Name: l.say("b"), Tools: []runtime.Tool{runtimetest.NewTool("skill.it", nil)}}, {Name: "a"}}, nil
+}
+
+func (w world) runtime() *runtime.Runtime {
+	return &runtime.Runtime{Memory: w, Retriever: w, Skills: loader{w}, Env: w, Inbox: w, Approver: w}
+}
+
+func (w world) loop() *agentloop.Loop {
+	return &agentloop.Loop{Layers: []agentloop.Layer{{ID: "y",
+		Init:   func(_ context.Context, key string) error { return errors.New(w.say("init " + key)) },
+		Recall: func(_ context.Context, key, task string) (string, error) { return w.say(key + " " + task), nil },
+		Store: func(_ context.Context, key string, _ []runtime.Message) error {
+			return errors.New(w.say("store " + key))
+		},
+		Dispose: func(_ context.Context, key string) error { return errors.New(w.say("dispose " + key)) }}}}
+}
+
+// Each job of an agent calls its port, and words a panic of it.
+func TestJobs(t *testing.T) {
+	for _, tt := range []struct {
+		job   agentloop.Job
+		kind  program.CallKind
+		want  agentloop.Reply
+		err   string
+		named string
+	}{
+		{agentloop.Job{Op: agentloop.LoadMemory, Conversation: runtime.Conversation{Thread: "t"}}, program.MemoryCall,
+			agentloop.Reply{Messages: []runtime.Message{{Role: runtime.User, Text: "t ***"}}}, "", "the memory"},
+		{agentloop.Job{Op: agentloop.SaveMemory, Key: "k"}, program.MemoryCall, agentloop.Reply{}, "not k", "the memory"},
+		{agentloop.Job{Op: agentloop.Retrieve, Text: "q", Most: 1}, program.RetrieverCall, agentloop.Reply{Documents: []runtime.Document{{ID: "q", Text: "***"}}}, "", "the retriever"},
+		{agentloop.Job{Op: agentloop.LoadInstructions}, "", agentloop.Reply{Text: "be nice"}, "", "the environment"},
+		{agentloop.Job{Op: agentloop.ReadInbox}, "", agentloop.Reply{Notes: []runtime.Note{{ID: "1", Text: "r1 ask"}}}, "", "the inbox"},
+		{agentloop.Job{Op: agentloop.ClearInbox, Names: []string{"1"}}, "", agentloop.Reply{}, "r1 ask 1", "the inbox"},
+		{agentloop.Job{Op: agentloop.PutArchive, Name: "n", Text: "x"}, "", agentloop.Reply{}, "n x", "the archive"},
+		{agentloop.Job{Op: agentloop.GetArchive, Name: "n"}, "", agentloop.Reply{Text: "text of n", Found: true}, "", "the archive"},
+		{agentloop.Job{Op: agentloop.AskApprover, Approval: &runtime.ApprovalRequest{Tool: "x.y"}}, "", agentloop.Reply{Decision: runtime.ApprovalDecision{Reason: "x.y"}}, "", "the approver"},
+		{agentloop.Job{Op: agentloop.LoadSkills}, "", agentloop.Reply{Skills: []runtime.Skill{{Name: "a"}, {Name: "b"}},
+			Tools: []agentloop.ToolOffer{{Spec: runtime.ToolSpec{Name: "skill.it"}}}}, "", "the skill loader"},
+		{agentloop.Job{Op: agentloop.InitLayer, Name: "y", Key: "k"}, "", agentloop.Reply{}, "init k", `init of layer "y"`},
+		{agentloop.Job{Op: agentloop.RecallLayer, Name: "y", Key: "k", Text: "task"}, "", agentloop.Reply{Text: "k task"}, "", `recall of layer "y"`},
+		{agentloop.Job{Op: agentloop.StoreLayer, Name: "y", Key: "k"}, "", agentloop.Reply{}, "store k", `store of layer "y"`},
+		{agentloop.Job{Op: agentloop.DisposeLayer, Name: "y", Key: "k"}, "", agentloop.Reply{}, "dispose k", `dispose of layer "y"`},
+	} {
+		t.Run(string(tt.job.Op), func(t *testing.T) {
+			for _, w := range []world{{}, {panics: true}} {
+				f := bind(t, steps, w.runtime())
+				f.Archive = w
+				job := tt.job
+				c := f.job(tt.kind, &job)
+				c.Loop = w.loop()
+				res := f.do(t, c)
+				want, err := tt.want, tt.err
+				if w.panics {
+					want, err = agentloop.Reply{}, "panic in "+tt.named+": boo ***"
+				}
+				var got agentloop.Reply
+				if res.Reply != nil {
+					got = *res.Reply
+				}
+				if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(runtime.Skill{}, "Tools")); diff != "" || text(res.Err) != err || res.Bad != nil {
+					t.Errorf("%v, %v, reply (-want +got)\n%s", res.Err, res.Bad, diff)
+				}
+			}
+		})
+	}
+}
+
+// An agent's tool is found in the scope that its job names.
+func TestToolsOfAgents(t *testing.T) {
+	w := world{}
+	rt := w.runtime()
+	rt.Tools = []runtime.Tool{runtimetest.NewTool("host.it", nil), valued(func(_ context.Context, args map[string]any) (any, error) { return args["a"], nil })}
+	f := bind(t, plain, rt)
+	own := &agentloop.Loop{Own: []runtime.Tool{nil, runtimetest.NewTool("own.it", nil)}}
+	call := func(name string, scope agentloop.Scope) (any, error) {
+		c := f.job(program.ToolCall, &agentloop.Job{Op: agentloop.CallTool, Name: name, Scope: scope, Arguments: json.RawMessage(`{"a":1}`)})
+		c.Loop = own
+		if err := f.Prepare(c); err != nil {
+			return nil, err
+		}
+		res := f.Make(t.Context(), c)
+		return res.Output, res.Err
+	}
+	if _, err := call("skill.it", agentloop.OfSkill); text(err) != `test.yaml:3:20: tool "skill.it" is not there` {
+		t.Errorf("before the skills are loaded: %v", err)
+	}
+	f.do(t, f.job("", &agentloop.Job{Op: agentloop.LoadSkills}))
+	for name, scope := range map[string]agentloop.Scope{"host.it": agentloop.OfHost, "own.it": agentloop.OfAgent, "skill.it": agentloop.OfSkill, "env.it": agentloop.OfEnv} {
+		if output, err := call(name, scope); err != nil || !cmp.Equal(output, map[string]any{"a": int64(1)}) {
+			t.Errorf("%s: %v, %v", name, output, err)
+		}
+	}
+	if output, err := call("test.it", agentloop.OfHost); err != nil || output != int64(1) {
+		t.Errorf("a tool that takes values: %v, %v", output, err)
+	}
+}
+
+func TestOffer(t *testing.T) {
+	rt := world{}.runtime()
+	rt.Models = map[string]runtime.Model{"m": runtimetest.Texts(), "none": nil}
+	rt.Tools = []runtime.Tool{depends{runtimetest.NewTool("test.it", nil)}}
+	f := bind(t, plain, rt)
+	o := f.Offer()
+	if !o.Memory || !o.Retriever || !o.Skills || !o.Instructions || !o.Inbox || !o.Approver || o.Policy || o.Archive || len(o.Models) != 1 || len(o.Env) != 1 || o != f.Offer() {
+		t.Errorf("%+v", o)
+	}
+	if e := o.Host[0].EffectOf(json.RawMessage(`{"effect":"panic"}`)); e != runtime.External {
+		t.Errorf("effect %q", e)
+	}
+	_, err := o.Ask("the policy of compaction", func(agentloop.Progress) (bool, error) { panic("boo") }, agentloop.Progress{})
+	if text(err) != "panic in the policy of compaction: boo" {
+		t.Error(err)
+	}
+	if ok, err := o.Ask("until", func(agentloop.Progress) (bool, error) { return true, nil }, agentloop.Progress{}); !ok || err != nil {
+		t.Error(ok, err)
+	}
+}
+
+// Bind says what is missing, and an error leaves the findings.
+func TestBind(t *testing.T) {
+	r, err := recipe.Parse("test.yaml", []byte(`apiVersion: braise/v1
+name: test
+limits: {cost_usd: 1}
+requires: {tools: [test.other], capabilities: [memory]}
+steps:
+  it: {uses: test.it, with: {key: "${{ secrets.KEY }}", n: x}}
+  ask: {uses: model, with: {model: m, prompt: go}}
+  find: {uses: retrieve, with: {query: q}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, found, err := program.Compile(r, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := func(c *call.Caller) (list []diagnostics.Code) {
+		for _, d := range c.Diagnostics {
+			list = append(list, d.Code)
+		}
+		return list
+	}
+	tool := &runtimetest.Tool{ToolSpec: runtime.ToolSpec{Name: "test.it", Parameters: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)}}
+	for _, tt := range []struct {
+		name string
+		rt   *runtime.Runtime
+		want []diagnostics.Code
+		err  string
+	}{
+		{"nothing is there", &runtime.Runtime{}, []diagnostics.Code{diagnostics.CodeMissingModel, diagnostics.CodeMissingRetriever, diagnostics.CodeMissingTool,
+			diagnostics.CodeMissingTool, diagnostics.CodeMissingSecret, diagnostics.CodeMissingCapability}, ""},
+		{"a short secret", &runtime.Runtime{Secrets: runtime.SecretMap{"KEY": "short"}, Memory: world{}, Retriever: world{},
+			Models: map[string]runtime.Model{"m": runtimetest.Texts()}, Tools: []runtime.Tool{tool, tool}},
+			[]diagnostics.Code{diagnostics.CodeMissingPrice, diagnostics.CodeShadowedTool, diagnostics.CodeArguments, diagnostics.CodeMissingTool},
+			`secret "KEY" has under 8 bytes, too few to keep it out of results`},
+	} {
+		c, err := call.Bind(t.Context(), p, found, tt.rt)
+		if diff := cmp.Diff(tt.want, codes(c)); diff != "" || text(err) != tt.err {
+			t.Errorf("%s: %v, findings (-want +got)\n%s", tt.name, err, diff)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package call
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/runtime"
+)
+
+// Offer is what there is for agents: the same for all agents of the run.
+func (c *Caller) Offer() *agentloop.Offer {
+	c.offering.Do(func() { c.offer = c.makeOffer() })
+	return c.offer
+}
+
+func (c *Caller) makeOffer() *agentloop.Offer {
+	rt := c.rt
+	o := &agentloop.Offer{Models: map[string]agentloop.ModelOffer{}, Host: describeAll(c.Offers.Tools),
+		Limits: rt.Limits.WithDefaults(),
+		Memory: rt.Memory != nil, Retriever: rt.Retriever != nil, Skills: rt.Skills != nil, Instructions: rt.Env != nil,
+		Inbox: rt.Inbox != nil, Archive: c.Archive != nil, Approver: rt.Approver != nil, Policy: c.Hooked(),
+		Describe: describe, Ask: c.ask}
+	for name := range c.Offers.Models {
+		if m, ok := c.Model(name); ok {
+			o.Models[name] = m.ModelOffer
+		}
+	}
+	if rt.Env != nil {
+		c.env = rt.Env.Tools()
+		o.Env = describeAll(c.env)
+	}
+	return o
+}
+
+func describeAll(tools []runtime.Tool) []agentloop.ToolOffer {
+	list := make([]agentloop.ToolOffer, 0, len(tools))
+	for _, t := range tools {
+		if t != nil {
+			list = append(list, describe(t))
+		}
+	}
+	return list
+}
+
+// describe describes a tool. An effect over which the tool panics is the worst.
+func describe(t runtime.Tool) agentloop.ToolOffer {
+	o := agentloop.ToolOffer{Spec: t.Spec()}
+	if asks, ok := t.(runtime.ApprovalTool); ok {
+		o.Approval = agentloop.Approval(asks.Approval())
+	}
+	if depends, ok := t.(runtime.EffectTool); ok {
+		o.EffectOf = func(args json.RawMessage) (effect runtime.Effect) {
+			defer func() {
+				if recover() != nil {
+					effect = runtime.External
+				}
+			}()
+			return depends.EffectOf(args)
+		}
+	}
+	return o
+}
+
+// ask asks a predicate of an agent. One that panics has failed.
+func (c *Caller) ask(
+	what string, by func(agentloop.Progress) (bool, error), p agentloop.Progress,
+) (ok bool, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			ok, err = false, &agentloop.PanicError{Text: c.Redact.Text(fmt.Sprintf("panic in %s: %v", what, v))}
+		}
+	}()
+	if ok, err = by(p); err != nil {
+		_ = err.Error() // one that panics does so here
+	}
+	return ok, err
+}

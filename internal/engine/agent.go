@@ -1,0 +1,402 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+)
+
+// agent is what a run knows of an agent step that has not ended. It is a composite, as a loop is: its calls are calls
+// of the run.
+//
+// It may open several pauses. Each answer makes it go on, with what it has; what is still open stays so.
+type agent struct {
+	events  [][]agentloop.Event // as they came
+	answers []agentloop.Answer  // that it has not taken in
+	began   int                 // in which generation; 0: the present one
+	failed  *machine.Failure    // nobody answered in time, while it was at work
+	calls   map[string]int      // of models so far, by the path of the agent or child
+	tries   map[string]int      // failed attempts of calls that paused, by placeOf
+	atWork
+}
+
+// atWork is the part of an [agent] that no event has.
+type atWork struct {
+	call   *pending // of the step; nil: the agent is not at work
+	loop   *agentloop.Loop
+	terms  agentloop.Terms
+	state  agentloop.State
+	leg    *agentloop.Leg
+	doubts map[PauseKey]int    // calls that somebody is first to be asked about, and how often
+	unsaid map[string]*drawing // by the path of the agent or child
+	jobs   []*pending          // under way
+	came   []replied           // what came of calls, that the leg has not heard of
+	saving bool                // it waits for the store
+	inside bool                // its leg is being asked
+	begins bool                // it has recorded that a call begins, which comes next
+	kept   agentloop.Action    // that it does not come to, as the run is held
+}
+
+// drawing are calls of models that no event has yet.
+type drawing struct {
+	calls []journal.Drawn
+	used  journal.Amount
+}
+
+// replied is a call of an agent that is over.
+type replied struct {
+	job   *agentloop.Job
+	reply agentloop.Reply
+}
+
+func (r *Run) agentOf(t *machine.Task) *agent {
+	a := r.agents[t]
+	if a == nil {
+		a = &agent{calls: map[string]int{}, tries: map[string]int{}}
+		if r.agents == nil {
+			r.agents = map[*machine.Task]*agent{}
+		}
+		r.agents[t] = a
+	}
+	return a
+}
+
+// placeOf names the call that a pause is of, whichever of its pauses it is; number is 0 for the model.
+func placeOf(path string, number int) string { return path + ":" + strconv.Itoa(number) }
+
+// prepareAgent chooses the agent, and makes its loop of the step's input.
+func (r *Run) prepareAgent(p *pending) error {
+	set := p.Site.Agents
+	fields, _ := p.Input.(map[string]any)
+	id, found := "", diagnostics.List(nil)
+	if !set.InPlace {
+		asked := set.Asked
+		if set.Given {
+			asked, _ = fields["agent"].(string)
+		}
+		id, found = agentloop.Select(set.IDs, asked)
+	}
+	if len(found) > 0 {
+		if set.Given { // else it was found when the recipe was compiled
+			found[0].Position, found[0].Step = p.Site.Pos, p.Path
+			r.Report(found[0])
+		}
+		return program.ConfigError(found[0].Code, "%s: %s", p.Site.Pos, found[0].Message)
+	}
+	var text [2]string
+	for i, key := range []string{"prompt", "context"} {
+		var err error
+		if v := fields[key]; v != nil {
+			if text[i], err = value.Text(v); err != nil {
+				return program.ConfigError("agent.arguments", "%s: %s of an agent step: %w", p.Site.Pos, key, err)
+			}
+		}
+	}
+	loop, err := set.LoopOf(id, program.EnvOf(p.task), p.Site.AnswerJSON)
+	if err != nil {
+		return &runtime.Error{Category: runtime.CategoryConfig, Code: "expr.failed", Err: err}
+	}
+	if p.accounts, err = r.pricedAccounts(p.task, p.Site.Pos, loop.Models()...); err != nil {
+		return err
+	}
+	a := r.agentOf(p.task)
+	a.atWork = atWork{call: p, loop: loop, doubts: r.before.DoubtsIn(p.Path), unsaid: map[string]*drawing{},
+		terms: agentloop.Terms{Prompt: text[0], Context: text[1], RunID: r.o.ID, Path: p.Path, Vouched: true,
+			Answers: slices.Clone(a.answers), Content: r.o.Wants.Content}}
+	p.agent = a
+	return nil
+}
+
+// beginAgent begins or goes on with an agent.
+func (r *Run) beginAgent(p *pending) {
+	a := p.agent
+	p.stage = flying
+	p.Generation = cmp.Or(a.began, r.generation)
+	var err error
+	if a.state, err = agentloop.Fold(slices.Concat(a.events...)); err == nil {
+		a.leg, err = a.loop.Begin(&a.state, a.terms, r.o.Adapters.Offer())
+	} else {
+		err = &runtime.Error{Category: runtime.CategoryInfra, Code: "journal.corrupt", Step: p.Path, Err: err}
+	}
+	if err != nil {
+		a.call = nil
+		r.failed(p, err)
+		return
+	}
+	if r.ending.cut != nil {
+		a.leg.Stop(r.ending.cut, r.ending.cause)
+	}
+	r.pump(a)
+}
+
+// pump carries out what an agent wants, until it waits for something or is over.
+func (r *Run) pump(a *agent) {
+	if a.inside {
+		return
+	}
+	a.inside = true
+	for a.call != nil && !a.saving && !a.stays() {
+		a.leg.Now = r.now
+		switch act := a.leg.Next(); {
+		case r.todo.hold && a.canStay(act):
+			a.kept = act
+		case act.Over:
+			r.agentOver(a)
+		case act.Record != nil:
+			r.agentEvent(a, act.Record)
+		case act.Tell != nil:
+			r.show(*act.Tell, act.Content)
+		case act.Job != nil:
+			r.startJob(a, act.Job)
+		case len(a.came) > 0:
+			next := a.came[0]
+			a.came = a.came[1:]
+			a.leg.Done(next.job, next.reply)
+		default:
+			a.inside = false
+			return
+		}
+	}
+	a.inside = false
+}
+
+// agentEvent records an event of an agent at work.
+func (r *Run) agentEvent(a *agent, recorded *agentloop.Event) {
+	p, what := a.call, journal.AgentEvents{Events: []agentloop.Event{*recorded}}
+	e := &what.Events[0]
+	if r.ending.broken {
+		a.leg.Broken(errors.New("the run is over"))
+		return
+	}
+	if err := a.state.Apply(e); err != nil {
+		a.leg.Broken(&runtime.Error{Category: runtime.CategoryInfra, Code: "journal.illegal",
+			Step: FramePath(p.Path, e.Frame), Err: err})
+		return
+	}
+	a.begins = beginsCall(e.Kind)
+	a.say(&what, FramePath(p.Path, e.Frame))
+	r.record(p.task, p.Path, what)
+	if e.Barrier() && r.durable() {
+		a.saving = true
+		r.ask(Command{Op: Save})
+	}
+}
+
+// say adds to an event what no other one has of the calls of models by an agent or child.
+func (a *agent) say(what *journal.AgentEvents, path string) {
+	if d := a.unsaid[path]; d != nil {
+		what.Calls, what.Used = append(what.Calls, d.calls...), what.Used.Plus(d.used)
+		unspend(a.call.accounts, d.used)
+		delete(a.unsaid, path)
+	}
+}
+
+// resumeAgents goes on with agents that waited for the store; err says that it takes nothing any more.
+func (r *Run) resumeAgents(err error) {
+	for _, a := range r.working() {
+		if a.saving {
+			a.saving = false
+			if err != nil {
+				a.leg.Broken(err)
+			}
+			r.pump(a)
+		}
+	}
+}
+
+// stopAgents tells all agents that the run is being cancelled.
+func (r *Run) stopAgents(err, cause error) {
+	for _, a := range r.working() {
+		r.stopAgent(a, err, cause)
+	}
+}
+
+// stopAgent tells an agent, and its calls, to stop.
+func (r *Run) stopAgent(a *agent, err, cause error) {
+	if a.call == nil || a.leg == nil {
+		return
+	}
+	a.leg.Stop(err, cause)
+	a.goOn(cause)
+	for _, p := range slices.Clone(a.jobs) {
+		if !p.Dispose {
+			r.stop(p, cause)
+		}
+	}
+	r.pump(a)
+}
+
+// working returns the agents at work, in the order in which they began.
+func (r *Run) working() []*agent {
+	list := slices.DeleteFunc(slices.Collect(maps.Values(r.agents)),
+		func(a *agent) bool { return a.call == nil || a.leg == nil })
+	slices.SortFunc(list, func(a, b *agent) int { return cmp.Compare(a.call.ID, b.call.ID) })
+	return list
+}
+
+// agentOver takes over what an agent leaves that has ended or pauses.
+func (r *Run) agentOver(a *agent) {
+	p := a.call
+	res, err := a.leg.Result(), a.leg.Err()
+	var rest journal.AgentEvents
+	for _, path := range value.SortedKeys(a.unsaid) {
+		a.say(&rest, path)
+	}
+	if r.ending.cancelled { // the call that this cut off is made again, as if it had never been
+		rest.Calls = nil
+	}
+	slices.SortStableFunc(rest.Calls, func(a, b journal.Drawn) int { return strings.Compare(a.Step, b.Step) })
+	if rest.Calls != nil || rest.Used != (journal.Amount{}) {
+		r.record(p.task, p.Path, rest)
+	}
+	a.call = nil
+	r.trace.grow(len(res.Trace))
+	for _, e := range res.Trace {
+		*r.trace.keep(p.task) = e
+	}
+	for _, d := range res.Diagnostics {
+		// found before the first step
+		if d.Code != diagnostics.CodeMissingTool && d.Code != diagnostics.CodeMissingCapability {
+			r.Report(d)
+		}
+	}
+	switch waits, ok := errors.AsType[*agentloop.PauseError](err); {
+	case ok:
+		r.suspendAgent(p, waits.Pauses)
+	case err != nil:
+		r.failed(p, err)
+	default:
+		r.agentAnswered(p, a.loop, res)
+	}
+}
+
+// agentAnswered ends the call of an agent that has ended well.
+func (r *Run) agentAnswered(p *pending, loop *agentloop.Loop, res *agentloop.Result) {
+	switch {
+	case p.Site.Answer == nil:
+		r.succeeded(p, map[string]any{"text": res.Text, "steps": int64(res.Steps),
+			"stop_reason": string(res.StopReason)}, machine.Unknown, p.Site)
+	case res.Data == nil && p.Site.Answer.Check(nil) != nil:
+		r.failed(p, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
+			Err: fmt.Errorf("%s: agent %q stopped (%s) without an answer that matches output.schema",
+				p.Site.Pos, loop.Name, res.StopReason)})
+	default:
+		r.succeeded(p, res.Data, machine.Unknown, p.Site)
+	}
+}
+
+// suspendAgent opens the pauses that an agent waits for, those that are open already apart.
+func (r *Run) suspendAgent(p *pending, pauses []agentloop.Pause) {
+	t := p.task
+	if !r.m.CanWait(t) { // it was told to stop meanwhile
+		r.finish(p, outcome{size: machine.Unknown, failure: notDone("cancelled before it ended")})
+		return
+	}
+	a := r.agentOf(t)
+	for i := range pauses {
+		q := &pauses[i]
+		if slices.ContainsFunc(r.waits.pauses, func(o *Pause) bool { return o.task == t && o.inAgent == q.ID }) {
+			continue
+		}
+		if err := r.openInAgent(p, q, a.tries[placeOf(q.Step, q.Call)]); err != nil {
+			r.finish(p, outcome{size: machine.Unknown,
+				failure: &machine.Failure{Category: string(runtime.CategoryTool), Code: "pause.invalid", Err: err}})
+			return
+		}
+	}
+	p.stage = over
+	r.leave(p)
+	t.Driver = nil
+	r.record(t, p.Path, journal.AgentEvents{Waits: true})
+}
+
+// agentWaits makes the task of an agent wait, unless an answer is there already.
+func (r *Run) agentWaits(t *machine.Task) {
+	a := r.agentOf(t)
+	r.m.Suspend(t)
+	switch {
+	case t.Status() != machine.Waiting:
+	case a.failed != nil:
+		r.answerTask(t, nil, a.failed)
+	case len(a.answers) > 0:
+		r.m.Again(t)
+	}
+}
+
+// openInAgent opens a pause of an agent's. tries is how often the call has failed that it is of.
+func (r *Run) openInAgent(p *pending, q *agentloop.Pause, tries int) error {
+	shown := q.Pause
+	if shown.ID = q.ID; r.generation > 1 {
+		shown.ID = fmt.Sprintf("%s@%d", q.ID, r.generation)
+	}
+	shown.CreatedAt = r.now
+	of := &journal.AgentPause{Step: p.Path, Pause: q.ID, Place: placeOf(q.Step, q.Call), Tries: tries}
+	return r.openPause(p.task, shown.Step, r.decided(), journal.PauseOpened{Pause: shown, Agent: of})
+}
+
+// answerAgent goes on with an agent because one of its pauses is over.
+func (r *Run) answerAgent(p *Pause, next resume.Next, answer any) {
+	a := r.agentOf(p.task)
+	fail := func(f *machine.Failure) {
+		if p.task.Status() == machine.Waiting {
+			r.answerTask(p.task, nil, f)
+		} else {
+			a.failed = f
+		}
+	}
+	if next == resume.Failed {
+		fail(nobodyAnswered(p))
+		return
+	}
+	if next == resume.Answered && asksForMore(p) {
+		if f := r.raise(p, answer); f != nil {
+			fail(f)
+			return
+		}
+	}
+	due := next == resume.GoOn
+	if p.again || asksForMore(p) { // no matter of the adapter's
+		answer, due = nil, true
+	}
+	a.answers = append(a.answers, agentloop.Answer{Pause: p.inAgent, Value: answer, Due: due})
+	r.m.Again(p.task) // if it waits
+}
+
+// applyAgent takes in what happened in an agent.
+func (r *Run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
+	a := r.agentOf(t)
+	a.began = cmp.Or(kept.Began, a.began)
+	a.events = append(a.events, kept.Events)
+	for i := range kept.Events {
+		switch e := &kept.Events[i]; e.Kind {
+		case agentloop.Answered: // it has taken it in
+			a.answers = slices.DeleteFunc(a.answers,
+				func(answer agentloop.Answer) bool { return answer.Pause == e.Answer.Pause })
+		case agentloop.ModelEnded: // the next call has all its attempts
+			delete(a.tries, placeOf(FramePath(t.Path(), e.Frame), 0))
+		}
+	}
+	for _, c := range kept.Calls {
+		a.calls[c.Step]++
+		r.markDrawn(c.Model, c.N)
+	}
+	r.spent(t, kept.Used)
+	r.m.Spend(t, kept.Used.Micros)
+	if kept.Waits {
+		r.settled(t)
+		r.agentWaits(t)
+	}
+}

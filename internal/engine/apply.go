@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/resume"
+)
+
+// record keeps an event of a task that happens now, and takes it in.
+func (r *Run) record(t *machine.Task, path string, what journal.What) {
+	e := journal.Event{At: r.now, Path: path, After: r.decided(), What: what}
+	r.noteEvent(e)
+	r.takeIn(t, &e)
+}
+
+// recordAll is record for events that happen together.
+func (r *Run) recordAll(t *machine.Task, events []journal.Event) {
+	for i := range events {
+		r.noteEvent(events[i])
+	}
+	for i := range events {
+		r.takeIn(t, &events[i])
+	}
+}
+
+// Take takes in events that the run has made itself, once they are in the store.
+func (r *Run) Take(events []journal.Event) {
+	for i := range events {
+		r.takeIn(nil, &events[i])
+	}
+}
+
+// takeIn is apply for an event that the run has made itself, so that it is not illegal.
+func (r *Run) takeIn(t *machine.Task, e *journal.Event) {
+	if err := r.apply(t, e); err != nil {
+		panic(err)
+	}
+}
+
+// apply takes in what happened: now, in an earlier leg, or in the run that this one shares its record with. t is the
+// task that the event is of; nil for events of the run and of pauses that end. The error says that the event cannot
+// be: then nothing has changed.
+func (r *Run) apply(t *machine.Task, e *journal.Event) error {
+	switch what := e.What.(type) {
+	case journal.CallBegun:
+		if r.past.unsure == nil {
+			r.past.unsure = map[*machine.Task]int{}
+		}
+		r.past.unsure[t] = what.Ordinal
+	case journal.CallEnded:
+		r.applyEnded(t, e.Path, &what)
+	case journal.AgentEvents:
+		r.applyAgent(t, what)
+	case journal.CallGiven:
+		if !r.m.Give(e.Path, what.Output) {
+			return fmt.Errorf("step %q does not wait for a slot", e.Path)
+		}
+	case journal.TimerDue:
+		r.m.Due(t, what.Timer)
+	case journal.WaitOver:
+		r.settled(t)
+		r.m.Answer(t, what.Output, what.Failure)
+	case journal.PauseOpened:
+		r.applyOpened(t, e.Path, &what)
+	case journal.PauseClosed: // its task ends a moment later
+		r.waits.pauses = slices.DeleteFunc(r.waits.pauses, func(p *Pause) bool { return p.ID == what.Pause })
+	case journal.PauseAnswered:
+		return r.applyAnswered(&what)
+	case journal.ValueSent:
+		return r.applySent(what)
+	case journal.RollbackBegun, journal.RollbackEnded:
+		r.applyRollback(e)
+	case journal.Paused:
+		r.undo.atEnd, r.undo.wasUndone = false, r.o.Interrupt == resume.Restart
+	case journal.Cancelled:
+		r.ending.forGood, r.waits.pauses, r.undo.atEnd = &what.Reason, nil, true
+	}
+	return nil
+}
+
+// applyEnded takes in the end of a call.
+func (r *Run) applyEnded(t *machine.Task, path string, what *journal.CallEnded) {
+	r.settled(t)
+	r.use(t, what.Models)
+	if what.Unknown {
+		r.callUnknown(path, t.Node().Adapter.(*program.Call).Name, what.Why)
+	}
+	r.m.Finish(t, what.Output, what.Size-1, what.Failure)
+}
+
+// use counts what a call asked of models.
+func (r *Run) use(t *machine.Task, used journal.ModelUse) {
+	for _, n := range used.Draws {
+		r.markDrawn(used.Model, n)
+	}
+	r.spent(t, used.Used)
+	r.m.Spend(t, used.Used.Micros)
+}
+
+// applyOpened takes in a pause of a step, or of an agent.
+func (r *Run) applyOpened(t *machine.Task, path string, what *journal.PauseOpened) {
+	opened := &Pause{Pause: what.Pause, task: t}
+	if a := what.Agent; a != nil {
+		opened.inAgent, opened.again = a.Pause, a.Tries > 0
+		r.agentOf(t).tries[a.Place] = a.Tries
+	} else {
+		r.settled(t)
+		r.m.Suspend(t) // if it is a call
+		r.keep(t, what.Progress)
+		r.use(t, what.Models)
+		if r.waits.opened == nil {
+			r.waits.opened = map[string]int{}
+		}
+		r.waits.opened[path]++
+	}
+	r.count(opened)
+	r.waits.pauses = append(r.waits.pauses, opened)
+}
+
+// applyAnswered takes the end of a pause.
+func (r *Run) applyAnswered(what *journal.PauseAnswered) error {
+	p := r.PauseByID(what.Pause)
+	if p == nil {
+		return fmt.Errorf("no pause %q is open", what.Pause)
+	}
+	if what.Kept {
+		r.useAnswer(p, what.Answer)
+	} else {
+		r.keepAnswer(p, what.Next, what.Answer)
+	}
+	if what.Generation > 0 {
+		r.beginAgain(p)
+		return nil
+	}
+	r.answer(p, what.Next, what.Answer)
+	return nil
+}

@@ -1,0 +1,270 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// resolve works out the call's policy. It stays nil when nobody says anything.
+func (r *Run) resolve(p *pending, said *retry.Layers, own *retry.Metadata) {
+	if said == nil && r.o.Retry == nil && r.o.Defaults == nil && own == nil {
+		return
+	}
+	kind := retry.Kind(p.Kind)
+	l := retry.Layers{Run: r.o.Retry[kind], Host: r.o.Defaults[kind], Adapter: own}
+	if said != nil {
+		l.Step, l.Recipe = said.Step, said.Recipe
+	}
+	policy := retry.Resolve(l)
+	if p.Stream {
+		policy = retry.ResolveStream(l)
+	}
+	if policy.Set {
+		p.policy = &policy
+	}
+}
+
+// attempted takes what came of an attempt.
+func (r *Run) attempted(p *pending, res *Result) {
+	err := res.Err
+	p.open = r.leavesOpen(p, err)
+	if _, panicked := errors.AsType[*PanicError](err); !panicked && !denied(res.Bad) {
+		r.settle(p, res.Response, err)
+	}
+	switch {
+	case err == nil:
+		p.Attempts = 0
+		r.completed(p, res)
+	case !r.again(p, err):
+		r.failed(p, err)
+	}
+}
+
+// denied reports whether a hook prevented an attempt.
+func denied(err error) bool {
+	known, ok := errors.AsType[*runtime.Error](err)
+	return ok && known.Code == "hook.denied"
+}
+
+// completed takes the result of an attempt that did not fail.
+func (r *Run) completed(p *pending, res *Result) {
+	switch {
+	case p.in != nil, p.Rollback:
+		r.answered(p, res)
+	case res.Bad != nil:
+		r.failed(p, res.Bad)
+	case p.Kind == program.ModelCall:
+		r.modelAnswered(p, res.Response)
+	default:
+		r.succeeded(p, res.Output, res.Size, p.Site)
+	}
+}
+
+// succeeded ends a call with an output, unless that is not what it should be.
+func (r *Run) succeeded(p *pending, output any, size int, site *program.Call) {
+	want := site.Answer
+	if site.Kind == program.ModelCall || site.Kind == program.AgentCall {
+		want = nil // it was checked
+	}
+	if err := program.CheckOutput(output, want, site.MaxBytes, site.Pos); err != nil {
+		r.failed(p, &runtime.Error{Category: runtime.CategoryConfig, Code: "output.invalid", Err: err})
+		return
+	}
+	r.finish(p, outcome{output: output, size: size})
+}
+
+// failed ends a call with an error: it has failed, or waits.
+func (r *Run) failed(p *pending, err error) { r.failedOr(p, nil, err) }
+
+// failedOr is failed for a call that the engine has a pause for, if it is not nil.
+func (r *Run) failedOr(p *pending, pause *resume.Pause, err error) {
+	if asked, ok := errors.AsType[*resume.Suspension](err); ok {
+		pause, p.Progress = &asked.Pause, journal.Progress{}
+	}
+	end := outcome{size: machine.Unknown, pause: pause}
+	if p.in != nil || p.Rollback {
+		r.done(p, end, err)
+		return
+	}
+	if pause == nil {
+		end.failure = r.fault(p, err)
+	}
+	r.finish(p, end)
+}
+
+// leavesOpen reports whether an attempt that failed may have had its effect: it was cut off, or lost the other
+// side, before that had answered.
+func (r *Run) leavesOpen(p *pending, err error) bool {
+	if err == nil {
+		return false
+	}
+	if _, suspended := errors.AsType[*resume.Suspension](err); suspended {
+		return false
+	}
+	f := retry.FailureOf(err)
+	return f.OutcomeUnknown() || r.cutOff(p) && f.Sent && f.Status == 0
+}
+
+// again decides what follows on a failed attempt. It is false if the call is over: then nothing was done about it.
+func (r *Run) again(p *pending, err error) bool {
+	_, suspended := errors.AsType[*resume.Suspension](err)
+	_, panicked := errors.AsType[*PanicError](err)
+	late := !p.deadline.IsZero() && !r.now.Before(p.deadline)
+	if suspended || panicked || late || p.once() || r.cutOff(p) || r.ending.broken {
+		return false
+	}
+	p.Attempts++
+	policy := p.policy
+	if policy == nil {
+		policy = &retry.Resolved{}
+	}
+	f := retry.FailureOf(err)
+	d := policy.Decide(f, retry.Call{
+		Attempt: p.Attempts, Repeatable: p.repeatable(), InlineWait: r.o.Limits.InlineWait,
+		Seed: retry.Seed{Run: r.o.ID, Step: p.Path, Call: p.Ordinal + len(p.Repairs)/2},
+	})
+	pauses := r.o.Durable && !p.Rollback && !p.gathers() // a rollback does not pause, nor does what an agent gathers
+	switch {
+	case !d.Retry:
+		if d.Exhausted {
+			r.exhausted(p, policy, f, d)
+		}
+		if d.Indeterminate && pauses && p.in == nil { // an agent finds out by the error
+			p.Attempts = 0
+			r.failedOr(p, askWhatHappened(p), err)
+			return true
+		}
+		return false
+	case d.Pause && pauses:
+		r.tellRetry(trace.AdapterRetry, p, policy, f, trace.Attr{Key: "delayMs", Value: d.Delay.Milliseconds()})
+		r.failedOr(p, &resume.Pause{Kind: resume.System, Reason: "retry", RetryAt: r.now.Add(d.Delay),
+			Prompt: fmt.Sprintf("%s failed (%s) in attempt %d of %d; the next one follows in time, or on an answer",
+				p.named(), f.Reason, p.Attempts, policy.MaxAttempts)}, err)
+		return true
+	}
+	r.tellRetry(trace.AdapterRetry, p, policy, f, trace.Attr{Key: "delayMs", Value: d.Delay.Milliseconds()})
+	if p.last = err; d.Delay > 0 {
+		p.stage = delayed
+		p.timer = r.arm(d.Delay, func() { r.retry(p) })
+		return true
+	}
+	r.retry(p)
+	return true
+}
+
+// once reports whether nothing says how often the call is made: what only agents call, memory and retriever apart.
+func (p *pending) once() bool { return p.in != nil && p.Kind == "" }
+
+// gathers reports whether the call is one of an agent's to memory or retriever.
+func (p *pending) gathers() bool {
+	return p.in != nil && (p.Kind == program.MemoryCall || p.Kind == program.RetrieverCall)
+}
+
+// retry makes one more attempt, if the budget allows it.
+func (r *Run) retry(p *pending) {
+	if pause, err := r.reserve(p); err != nil {
+		r.failedOr(p, pause, err)
+		return
+	}
+	next := *p.Call
+	p.Call = &next
+	if p.Request != nil {
+		again := *p.Request // the model may have kept the request
+		p.Request = &again
+		r.draw(p)
+	}
+	if p.in == nil { // an agent tells of its calls itself
+		r.tellCall(p)
+	}
+	r.make(p)
+}
+
+// tellRetry tells of a failed attempt; more are the attributes that come after "attempt".
+func (r *Run) tellRetry(kind trace.Kind, p *pending, policy *retry.Resolved, f *retry.Failure, more ...trace.Attr) {
+	method := "call"
+	switch {
+	case p.Kind == program.RetrieverCall:
+		method = "retrieve"
+	case p.Kind == program.ModelCall && p.Stream:
+		method = "stream"
+	case p.Kind == program.ModelCall:
+		method = "generate"
+	}
+	data := append(trace.Data{{Key: "adapterKind", Value: string(p.Kind)},
+		{Key: "attempt", Value: int64(p.Attempts)}}, more...)
+	r.tell(p, trace.Event{Kind: kind, Step: p.Path, Data: append(data,
+		trace.Attr{Key: "maxAttempts", Value: int64(policy.MaxAttempts)}, trace.Attr{Key: "method", Value: method},
+		trace.Attr{Key: "reason", Value: string(f.Reason)})}, nil)
+}
+
+// exhausted tells that a policy gives up.
+func (r *Run) exhausted(p *pending, policy *retry.Resolved, f *retry.Failure, d retry.Decision) {
+	r.tellRetry(trace.RetriesOver, p, policy, f)
+	text := fmt.Sprintf("step %q: %s failed %d times, no attempt is left", p.Path, p.named(), p.Attempts)
+	if p.Attempts < policy.MaxAttempts {
+		text = fmt.Sprintf("step %q: %s failed and is not called again: %s", p.Path, p.named(), d.Why)
+	}
+	r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindAdapter,
+		Code: diagnostics.CodeRetryExhausted, Message: text, Step: p.Path})
+}
+
+// named names the adapter in a message.
+func (p *pending) named() string {
+	name := p.Name
+	switch {
+	case p.Kind == program.RetrieverCall, p.Kind == program.MemoryCall:
+		return "the " + string(p.Kind)
+	case p.agent != nil:
+		name = p.agent.loop.Name
+	case p.Request != nil:
+		name = p.Request.Model
+	}
+	return fmt.Sprintf("%s %q", p.Kind, name)
+}
+
+// askWhatHappened is the pause of a call of which it is not known whether it had its effect.
+func askWhatHappened(p *pending) *resume.Pause {
+	return &resume.Pause{Kind: resume.System, Reason: journal.Indeterminate,
+		Decisions: []string{"retry", "result", "fail"},
+		Prompt: fmt.Sprintf("%s %q was called, and it is not known whether it had its effect: "+
+			"call it again, give its result, or let the step fail?", p.Kind, p.Name)}
+}
+
+// fault words an error of a call for the machine. Only the run itself can be cancelled: an adapter that says so of
+// its own is one that failed.
+func (r *Run) fault(p *pending, err error) *machine.Failure {
+	if panicked, ok := errors.AsType[*PanicError](err); ok {
+		return &machine.Failure{Category: p.Kind.Category(), Code: "step.panic", Err: panicked}
+	}
+	f := &machine.Failure{Category: p.Kind.Category(), Code: string(p.Kind) + ".failed", Err: err}
+	var known *runtime.Error
+	switch {
+	case errors.As(err, &known) && known.Category != "" && known.Category != runtime.CategoryCancelled:
+		f.Category, f.Code = string(known.Category), cmp.Or(known.Code, f.Code)
+	case r.ending.cut != nil:
+		f.Category, f.Code = string(runtime.CategoryCancelled), "step.cancelled"
+	}
+	return f
+}
+
+// CancelCause is why a run's context ended; it is context.Canceled in any case.
+func CancelCause(cause error) error {
+	if errors.Is(cause, context.Canceled) {
+		return fmt.Errorf("the run was cancelled: %w", cause)
+	}
+	return fmt.Errorf("the run was cancelled (%w): %w", cause, context.Canceled)
+}
+
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

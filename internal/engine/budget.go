@@ -1,0 +1,421 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/runtime"
+)
+
+// bytesPerToken is how many bytes of text count as a token where nobody has counted, and
+// answerTokens what is reserved for an answer whose length nothing bounds.
+const (
+	bytesPerToken = 4
+	answerTokens  = 1024
+)
+
+// scope says whose account one is.
+type scope struct {
+	path string // of the step, all its items together; of time, of one execution; "" for the run's
+	host bool   // it is the host's bound of the run
+	time bool   // it is of time, not of what models use
+}
+
+// account is what the calls of a run, or of a step with its body, may use and have used. One of time is for
+// limits that pause: those that fail are timers.
+type account struct {
+	scope
+	limit    journal.Amount // 0: none
+	pause    bool           // on_exceeded: pause
+	used     journal.Amount // by what events have
+	spending journal.Amount // by calls under way, in the attempts that are over
+	reserved journal.Amount // for the attempts under way
+
+	wall  time.Duration // of an account of time: the limit
+	began time.Duration // and what the run's clock showed when it was opened
+}
+
+// budget holds the accounts of a run. A step that runs anew goes on with its account of what models use.
+type budget struct {
+	host     program.Limits // the host's bound of the run
+	accounts map[scope]*account
+}
+
+// account returns the account of a scope, which it opens when it must.
+func (b *budget) account(s scope, l *program.Limits) *account {
+	a := b.accounts[s]
+	if a == nil {
+		a = &account{scope: s, pause: l.Pause}
+		if s.time {
+			a.wall = l.WallTime
+		} else {
+			a.limit.Tokens = min(int64(l.Tokens), journal.MaxAmount)
+			if l.CostUSD > 0 {
+				a.limit.Micros = micros(l.CostUSD * 1e6)
+			}
+		}
+		if b.accounts == nil {
+			b.accounts = map[scope]*account{}
+		}
+		b.accounts[s] = a
+	}
+	return a
+}
+
+// beginTime opens the account of time of a task that begins.
+func (r *Run) beginTime(t *machine.Task) {
+	if l, ok := t.Node().Limits.(*program.Limits); ok && program.PausesInTime(l) {
+		r.budget.account(scope{path: t.Path(), time: true}, l).began = r.clock.At(r.now)
+	}
+}
+
+// micros rounds millionths of a dollar up; what is more than nothing is at least one.
+func micros(f float64) int64 {
+	if !(f < journal.MaxAmount) {
+		return journal.MaxAmount
+	}
+	return int64(math.Ceil(f - f*1e-12)) // 0.000007*1e6 may be a little over 7
+}
+
+// hostLimits is the host's bound of a run, as if a recipe said so.
+func hostLimits(b runtime.Budget) program.Limits {
+	return program.Limits{Tokens: b.Tokens, CostUSD: b.CostUSD, WallTime: b.WallTime, Pause: b.Pause}
+}
+
+// timed reports whether some calls may have to wait because the time is over.
+func (r *Run) timed() bool {
+	return r.program.StepTimes || program.PausesInTime(&r.program.Recipe.Limits) || program.PausesInTime(&r.budget.host)
+}
+
+// wallTime is how long the run may be worked on, and what that bound is called; 0 is none. Those that pause
+// are accounts.
+func (r *Run) wallTime() (limit time.Duration, name string) {
+	if l := &r.program.Recipe.Limits; !l.Pause {
+		limit, name = l.WallTime, "limits.wall_time"
+	}
+	if l := &r.budget.host; !l.Pause && l.WallTime > 0 && (limit == 0 || l.WallTime < limit) {
+		limit, name = l.WallTime, "limits.wall_time of the host"
+	}
+	return limit, name
+}
+
+// accountsOf returns the accounts that a task's calls count in: the run's, then those of the steps
+// around it and its own, from the inside out. A nil task has those of the run.
+func (r *Run) accountsOf(t *machine.Task) (list []*account) {
+	add := func(l *program.Limits, whole, one scope) {
+		if program.HasBudget(l) {
+			list = append(list, r.budget.account(whole, l))
+		}
+		if one.time = true; program.PausesInTime(l) {
+			list = append(list, r.budget.account(one, l))
+		}
+	}
+	add(&r.program.Recipe.Limits, scope{}, scope{})
+	add(&r.budget.host, scope{host: true}, scope{host: true})
+	for ; r.program.StepBudgets && t != nil; t = t.Owner() {
+		if l, ok := t.Node().Limits.(*program.Limits); ok {
+			add(l, scope{path: t.Whole().Path()}, scope{path: t.Path()})
+		}
+	}
+	return list
+}
+
+// pricedAccounts are the accounts that a task's calls of models count in; where cost is bounded, the models
+// must have prices.
+func (r *Run) pricedAccounts(t *machine.Task, pos diagnostics.Position, models ...string) ([]*account, error) {
+	list := r.accountsOf(t)
+	if !slices.ContainsFunc(list, func(a *account) bool { return a.limit.Micros > 0 }) {
+		return list, nil
+	}
+	for _, name := range models {
+		if _, ok := r.o.Prices[name]; !ok {
+			return nil, program.ConfigError(diagnostics.CodeMissingPrice,
+				"%s: model %q has no price; a limit of cost_usd needs one", pos, name)
+		}
+	}
+	return list, nil
+}
+
+// reserve sets aside what the attempt that is about to be made may use: of a model, tokens and what they cost.
+// When that is more than is left, or no time is, it is not made: the error says so, and the pause, if there is one,
+// asks for more.
+func (r *Run) reserve(p *pending) (*resume.Pause, error) {
+	if len(p.accounts) == 0 {
+		return nil, nil
+	}
+	var want journal.Amount
+	if p.Request != nil {
+		sent := tokensIn(p.Request.Messages)
+		want = r.priced(p, sent, answerTokens)
+		if n := p.Request.MaxTokens; n > 0 {
+			want = r.priced(p, sent, int64(n))
+		}
+	}
+	now := r.clock.At(r.now)
+	for _, a := range p.accounts {
+		if err := a.check(want, now, p.named()); err != nil {
+			if a.pause && !p.Rollback { // which does not pause
+				return a.askForMore(err.Code, want, now, err.Error()), err
+			}
+			return nil, err
+		}
+	}
+	p.reserved = want
+	for _, a := range p.accounts {
+		a.reserved = a.reserved.Plus(want)
+	}
+	return nil, nil
+}
+
+// gone is what an account has used up.
+func (a *account) gone() journal.Amount { return a.used.Plus(a.spending) }
+
+// check refuses a call that may use more than is left. now is what the run's clock shows, name names what is called.
+func (a *account) check(want journal.Amount, now time.Duration, name string) *runtime.Error {
+	scope := "the run"
+	switch {
+	case a.host:
+		scope = "the host"
+	case a.path != "":
+		scope = fmt.Sprintf("step %q", a.path)
+	}
+	if a.time {
+		if now-a.began < a.wall {
+			return nil
+		}
+		return &runtime.Error{Category: runtime.CategoryLimit, Code: "limits.wall_time",
+			Err: fmt.Errorf("%s is not called: limits.wall_time of %s is %v, and it is over", name, scope, a.wall)}
+	}
+	if want == (journal.Amount{}) {
+		return nil
+	}
+	busy := a.gone().Plus(a.reserved)
+	if a.limit.Tokens > 0 && busy.Plus(want).Tokens > a.limit.Tokens {
+		return &runtime.Error{Category: runtime.CategoryLimit, Code: "limits.tokens",
+			Err: fmt.Errorf("%s is not called: it may use %d tokens, "+
+				"and limits.tokens of %s is %d, of which %d are used and %d reserved",
+				name, want.Tokens, scope, a.limit.Tokens, a.gone().Tokens, a.reserved.Tokens)}
+	}
+	if a.limit.Micros > 0 && busy.Plus(want).Micros > a.limit.Micros {
+		return &runtime.Error{Category: runtime.CategoryLimit, Code: "limits.cost_usd",
+			Err: fmt.Errorf("%s is not called: it may cost $%s, "+
+				"and limits.cost_usd of %s is %s, of which %s are used and %s reserved",
+				name, dollars(want.Micros), scope, dollars(a.limit.Micros), dollars(a.gone().Micros),
+				dollars(a.reserved.Micros))}
+	}
+	return nil
+}
+
+func dollars(micros int64) string { return strconv.FormatFloat(float64(micros)/1e6, 'f', -1, 64) }
+
+// askForMore is the pause of a call for which too little is left. What is raised must at least let
+// this call through, as far as others do not use it.
+func (a *account) askForMore(code string, want journal.Amount, now time.Duration, prompt string) *resume.Pause {
+	if a.time {
+		return a.askFor(code, prompt, map[string]any{"wall_time": a.wall.String()},
+			map[string]any{"wall_time": seconds(now - a.began).String()},
+			map[string]any{"wall_time": map[string]any{"type": "string", "description": "a duration like 90m"}})
+	}
+	least := a.gone().Plus(want)
+	form := map[string]any{}
+	limits := map[string]any{}
+	if a.limit.Tokens > 0 {
+		form["tokens"] = map[string]any{"type": "integer", "minimum": max(least.Tokens, 1)}
+		limits["tokens"] = a.limit.Tokens
+	}
+	if a.limit.Micros > 0 {
+		form["cost_usd"] = map[string]any{"type": "number", "minimum": float64(least.Micros) / 1e6}
+		limits["cost_usd"] = float64(a.limit.Micros) / 1e6
+	}
+	return a.askFor(code, prompt, limits, map[string]any{"tokens": a.gone().Tokens,
+		"cost_usd": float64(a.gone().Micros) / 1e6}, form)
+}
+
+// askFor is the pause of a call that a limit does not let through. form has the limits that may be raised; the
+// one that the code names must be.
+func (a *account) askFor(code, prompt string, limits, used, form map[string]any) *resume.Pause {
+	show := map[string]any{"scope": a.path, "limits": limits, "used": used}
+	if a.host {
+		show["host"] = true
+	}
+	return &resume.Pause{Kind: resume.System, Reason: code, Decisions: []string{"raise", "fail"},
+		Prompt: prompt, Show: show,
+		Schema: map[string]any{"type": "object",
+			"properties": form, "required": []any{strings.TrimPrefix(code, "limits.")}, "additionalProperties": false}}
+}
+
+// seconds rounds a duration up, for people.
+func seconds(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
+
+// asksForMore reports whether a pause is because too little is left.
+func asksForMore(p *Pause) bool {
+	c, ok := p.task.Node().Adapter.(*program.Call)
+	if !ok || p.Kind != resume.System {
+		return false
+	}
+	return p.Reason == "limits.wall_time" || (c.Kind == program.ModelCall || c.Kind == program.AgentCall) &&
+		(p.Reason == "limits.tokens" || p.Reason == "limits.cost_usd")
+}
+
+// RaisedEnough refuses an answer by which more time is over than there would be; a schema cannot say that.
+func RaisedEnough(p *resume.Pause, answer any) error {
+	m, _ := answer.(map[string]any)
+	if p.Kind != resume.System || p.Reason != "limits.wall_time" || m["decision"] != "raise" {
+		return nil
+	}
+	show, _ := p.Show.(map[string]any)
+	used, _ := show["used"].(map[string]any)
+	form, _ := m["form"].(map[string]any)
+	least, got := lengthOf(used["wall_time"]), lengthOf(form["wall_time"])
+	if got < max(least, 1) {
+		return fmt.Errorf("the form for %s: wall_time is %v, not a duration of at least %v",
+			p, form["wall_time"], least)
+	}
+	return nil
+}
+
+// lengthOf reads a duration; 0 for anything else.
+func lengthOf(v any) time.Duration {
+	text, _ := v.(string)
+	d, _ := time.ParseDuration(text) // 0 with an error
+	return d
+}
+
+// decideMore goes on with a call for which too little was left.
+func (r *Run) decideMore(p *Pause, answer any) {
+	if f := r.raise(p, answer); f != nil {
+		r.answerTask(p.task, nil, f)
+		return
+	}
+	r.m.Again(p.task)
+}
+
+// raise raises the limits that a pause is about; the failure says that it was decided not to. A limit is
+// only ever raised: another answer may have raised it higher.
+func (r *Run) raise(p *Pause, answer any) *machine.Failure {
+	m, _ := answer.(map[string]any)
+	if m["decision"] != "raise" {
+		return &machine.Failure{Category: string(runtime.CategoryLimit), Code: p.Reason,
+			Err: fmt.Errorf("%s, and it was decided not to raise it", p.Prompt)}
+	}
+	form, _ := m["form"].(map[string]any)
+	show, _ := p.Show.(map[string]any)
+	accounts := r.accountsOf(p.task)
+	for _, a := range accounts {
+		if a.path != show["scope"] || a.host != (show["host"] == true) || a.time != (p.Reason == "limits.wall_time") {
+			continue
+		}
+		if a.time {
+			a.wall = max(a.wall, lengthOf(form["wall_time"]))
+		}
+		if n, ok := form["tokens"].(int64); ok && a.limit.Tokens > 0 {
+			a.limit.Tokens = max(a.limit.Tokens, min(n, journal.MaxAmount))
+		}
+		if f, ok := program.Number(form["cost_usd"]); ok && a.limit.Micros > 0 {
+			a.limit.Micros = max(a.limit.Micros, micros(f*1e6))
+		}
+	}
+	return nil
+}
+
+// settle replaces what was reserved for an attempt by what it used: what the model says, else what the
+// texts come to. One that the endpoint refused used nothing.
+func (r *Run) settle(p *pending, resp *runtime.Response, err error) {
+	if p.Request == nil {
+		return
+	}
+	var sent, received int64
+	if resp != nil {
+		sent, received = int64(resp.Usage.InputTokens), int64(resp.Usage.OutputTokens)
+		if received <= 0 {
+			received = tokensIn([]runtime.Message{{Text: resp.Text, ToolCalls: resp.ToolCalls}})
+		}
+	}
+	if sent <= 0 && (err == nil || !free(err)) {
+		sent = tokensIn(p.Request.Messages)
+	}
+	used := r.priced(p, sent, received)
+	p.use.Used = p.use.Used.Plus(used)
+	r.release(p, used)
+}
+
+// free reports whether a call that failed costs nothing.
+func free(err error) bool {
+	_, suspended := errors.AsType[*resume.Suspension](err)
+	return suspended || retry.FailureOf(err).Status != 0
+}
+
+// release gives back what was reserved and is not used.
+func (r *Run) release(p *pending, used journal.Amount) {
+	for _, a := range p.accounts {
+		a.spending, a.reserved = a.spending.Plus(used), a.reserved.Minus(p.reserved)
+	}
+	p.reserved = journal.Amount{}
+}
+
+// unuse leaves it to the event that comes next to say what a call has used.
+func (r *Run) unuse(p *pending) { unspend(p.accounts, p.use.Used) }
+
+func unspend(accounts []*account, used journal.Amount) {
+	for _, a := range accounts {
+		a.spending = a.spending.Minus(used)
+	}
+}
+
+// spent counts what an event says that calls used.
+func (r *Run) spent(t *machine.Task, used journal.Amount) {
+	if t == nil || used == (journal.Amount{}) {
+		return
+	}
+	for _, a := range r.accountsOf(t) {
+		a.used = a.used.Plus(used)
+	}
+}
+
+// recallSpent counts in the run's accounts what was used under earlier definitions. Its steps, and
+// the limits, are those of the present one.
+func (r *Run) recallSpent(events []journal.Event) {
+	for _, a := range r.accountsOf(nil) {
+		for i := range events {
+			switch what := events[i].What.(type) {
+			case journal.CallEnded:
+				a.used = a.used.Plus(what.Models.Used)
+			case journal.AgentEvents:
+				a.used = a.used.Plus(what.Used)
+			case journal.PauseOpened:
+				a.used = a.used.Plus(what.Models.Used)
+			}
+		}
+	}
+}
+
+// priced is what tokens come to, at the host's prices: dollars per million are millionths per token.
+func (r *Run) priced(p *pending, sent, received int64) journal.Amount {
+	sent, received = min(sent, journal.MaxAmount/2), min(received, journal.MaxAmount/2)
+	price := r.o.Prices[p.Request.Model]
+	return journal.Amount{Tokens: sent + received,
+		Micros: micros(float64(sent)*price.Input + float64(received)*price.Output)}
+}
+
+// tokensIn guesses how many tokens messages have.
+func tokensIn(messages []runtime.Message) int64 {
+	n := 0
+	for i := range messages {
+		n += len(messages[i].Text)
+		for _, c := range messages[i].ToolCalls {
+			n += len(c.Name) + len(c.Arguments)
+		}
+	}
+	return int64((n + bytesPerToken - 1) / bytesPerToken)
+}

@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/runtime"
+)
+
+// Call is one attempt at one call of an adapter, as data: it can be made in another process.
+type Call struct {
+	ID      int64            // tells the calls of a leg apart
+	Kind    program.CallKind // what is called; "" for what only agents call, apart from memory and retriever
+	Name    string           // of the tool or the model
+	Path    string           // of the step, of its rollback, or of the agent or child that calls
+	Site    *program.Call    // where the recipe has the call, or the agent that makes it
+	Job     *agentloop.Job   // of a call inside an agent; nil for others
+	Loop    *agentloop.Loop  // that the Job is of
+	Input   any              // of a tool, with secrets as references, or of a retriever
+	Request *runtime.Request // of a model; nil for others
+	Context
+
+	Timeout  time.Duration // of the attempt; 0: none
+	Stream   bool          // the pieces of a model's answer are wanted
+	Group    int64         // calls of one group are stopped together
+	Alone    bool          // the call may be stopped by itself
+	Rollback bool          // the end of the run's context does not stop it at once
+	Dispose  bool          // it is made although the run is being cancelled
+
+	Ready
+	Driver any // belongs to whoever makes the call
+	of     *pending
+}
+
+// Context is what an adapter may ask about the call that it serves.
+type Context struct {
+	Generation int // of the run
+	Ordinal    int // this is the step's, or the agent's, n-th logical call, from 1
+	Attempt    int // from 1
+	Key        string
+	Answer     any    // to the pause that the call asked for
+	AnswerTo   string // that pause's reason
+	Answered   bool   // there is an answer
+}
+
+// Ready is what [Adapters.Prepare] makes of a call. It does not leave the process.
+type Ready struct {
+	Args   map[string]any // the arguments, secrets in their places
+	Effect runtime.Effect // what a second call would do to the world; "" for what has none
+	Quick  bool           // others may wait for it
+}
+
+// Result is what came of a [Call], secrets out.
+type Result struct {
+	Output   any // decoded JSON, of a tool or retriever
+	Size     int // of Output in bytes, or machine.Unknown
+	Response *runtime.Response
+	Reply    *agentloop.Reply // of what only agents call; its Err is not used. nil: nothing came
+
+	// Err is why the attempt failed: a [*resume.Suspension] if the call waits, a [*PanicError], or what
+	// retry.FailureOf reads. nil: it did not.
+	Err error
+	// Bad is why there is no result although the attempt did not fail: hooks denied it, or what came cannot be used.
+	// No further attempt is made. nil: nothing.
+	Bad   error
+	Left  bool             // the driver waits no more for the call: what comes of it is dropped
+	Lost  bool             // it was not made: the run is not this process's any more
+	Found diagnostics.List // what hooks did wrong
+}
+
+// PanicError is a panic of an adapter. The stack is for the trace, not for the message.
+type PanicError struct{ Text, Stack string }
+
+// Error returns the text.
+func (e *PanicError) Error() string { return e.Text }
+
+// Adapters says what a run must know about the adapters that it may call. The answers are facts that do not change
+// during a run; they are pure and come at once.
+type Adapters interface {
+	// Prepare opens the secrets in the input of a tool's call, checks the arguments, and fills in Ready. It does
+	// the same for a tool that an agent calls, whose arguments are in its Job. The error has no secrets.
+	Prepare(c *Call) error
+	// Retry returns what the adapter of a call says about trying again; nil: nothing. It is not asked for models.
+	Retry(c *Call) *retry.Metadata
+	// Model describes a model by the name that recipes use; false: it is not there.
+	Model(name string) (Model, bool)
+	// Offer is what there is for agents.
+	Offer() *agentloop.Offer
+	// Retriever reports whether there is one.
+	Retriever() bool
+}
+
+// Model describes a model.
+type Model struct {
+	Described bool // it says something about itself
+	agentloop.ModelOffer
+	Retry   *retry.Metadata // what it says about trying again; nil: nothing
+	Streams bool            // it can answer piece by piece
+}
+
+// Op says what a [Command] asks of a driver.
+type Op uint8
+
+// The commands, with the fields that they have.
+const (
+	None     Op = iota // nothing to do until something happens
+	Make               // Call: to be made; Run.Returned has what came of it
+	Stop               // Call, Err: is to be told to stop; Run.Returned is still due
+	Arm                // Timer, Wait: Run.Fired is due after that
+	Disarm             // Timer: is not due any more
+	Save               // what is Unsaved must be in the store before Next is asked again: then Run.Saved
+	Hook               // Moment: plugins are to be told, before Next is asked again
+	Announce           // Pause: was opened
+	Warn               // Text, Path: for the host's operator
+	Time               // Run.Tick must say what time it is before Next is asked again
+	Done               // the leg is over: Run.Result says how
+)
+
+// Command is one thing that a run asks of its driver.
+type Command struct {
+	Op     Op
+	Call   *Call
+	Err    error
+	Timer  int64
+	Wait   time.Duration
+	Moment *runtime.Moment
+	Pause  *Pause
+	Text   string
+	Path   string
+}

@@ -1,0 +1,379 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// pending is a call that is not over: of a step, of an agent, or of a rollback.
+//
+//	blocked ──▶ queued ──▶ flying ──▶ over
+//	(store)     (slot)      │   ▲
+//	                        ▼   │
+//	                       delayed
+type pending struct {
+	*Call // the attempt; each has one of its own, as one that was left behind may still be at work
+	first Call
+
+	task     *machine.Task   // of the step
+	agent    *agent          // at work, of an agent step; nil for others
+	in       *agent          // that makes the call; nil: none does
+	policy   *retry.Resolved // nil: nobody says anything about trying again
+	accounts []*account      // that calls of models count in, and time
+	reserved journal.Amount  // for the attempt
+	use      journal.ModelUse
+	journal.Progress
+
+	stage     stage
+	timer     int64     // while delayed
+	deadline  time.Time // of all attempts together; zero: none
+	late      error     // the error of one that is over
+	last      error     // of the attempt before
+	slot      bool      // it has one
+	open      bool      // the last attempt may have had its effect
+	stopped   bool      // it was told to stop
+	stoppedBy error     // why, unless the run's context has ended
+}
+
+// stage is where a call stands.
+type stage uint8
+
+const (
+	preparing stage = iota
+	blocked         // waits for the store
+	queued          // waits for a slot
+	asked           // waits for the driver
+	flying
+	delayed // until its next attempt
+	over
+)
+
+// calls are those under way.
+type calls struct {
+	last    int64 // number of a call
+	group   int64 // of the calls that begin now
+	flying  []*pending
+	blocked []*pending // they wait for the store
+	queue   []*pending // they wait for a slot
+	busy    int        // slots
+	spare   []*pending // memory of calls that are over
+}
+
+// outcome is how a logical call ends: with a failure, a pause, or an output.
+type outcome struct {
+	output  any
+	size    int // of output, or machine.Unknown
+	failure *machine.Failure
+	pause   *resume.Pause
+	unknown bool // the run ended the call, and it may have had its effect
+}
+
+// newCall returns a call that nothing is known of yet.
+func (r *Run) newCall(t *machine.Task, site *program.Call, path string) *pending {
+	p := r.calls.fresh()
+	p.task, p.Call = t, &p.first
+	r.calls.last++
+	p.ID, p.of, p.Site, p.Path, p.Kind, p.Name = r.calls.last, p, site, path, site.Kind, site.Name
+	p.Ordinal, p.Generation = 1, r.generation
+	return p
+}
+
+// fresh returns a zero call.
+func (c *calls) fresh() *pending {
+	n := len(c.spare)
+	if n == 0 {
+		return new(pending)
+	}
+	p := c.spare[n-1]
+	c.spare = c.spare[:n-1]
+	*p = pending{}
+	return p
+}
+
+// reuse leaves the memory of a call that is over to a later one, unless somebody else may still look at it: an adapter
+// that was left behind, or whoever waits for one that was told to stop.
+func (c *calls) reuse(p *pending) {
+	const most = 8
+	if !p.stopped && p.Timeout == 0 && p.Call == &p.first && len(c.spare) < most {
+		c.spare = append(c.spare, p)
+	}
+}
+
+// cutOff reports whether the call is to end early.
+func (r *Run) cutOff(p *pending) bool {
+	return p.stopped || r.ending.cut != nil && !p.Rollback && !p.Dispose
+}
+
+// why is what told the call to stop; nil: nothing is known but that it was told.
+func (r *Run) why(p *pending) error {
+	switch {
+	case p.stoppedBy != nil:
+		return p.stoppedBy
+	case r.ending.cut != nil:
+		return r.ending.cause
+	}
+	return nil
+}
+
+// cause is the error of a call that did not begin because it was told to stop.
+func (r *Run) cause(p *pending) error {
+	if err := r.why(p); err != nil {
+		return err
+	}
+	return context.Canceled
+}
+
+// launch begins a call that nothing stands in the way of any more.
+func (r *Run) launch(p *pending) {
+	if p.Kind == program.AgentCall {
+		r.beginAgent(p)
+		return
+	}
+	r.tellCall(p)
+	r.enter(p, r.make)
+}
+
+// tellCall tells that an adapter is called.
+func (r *Run) tellCall(p *pending) {
+	data := p.Site.Event
+	if p.Kind == program.ModelCall {
+		data = r.modelData(p)
+	}
+	r.tell(p, trace.Event{Kind: trace.AdapterCall, Step: p.Path, Data: data}, r.content(p))
+}
+
+// tell tells of something that happens in a call.
+func (r *Run) tell(p *pending, ev trace.Event, content any) {
+	switch {
+	case p.in != nil:
+		if ev.At = r.now; p.in.leg.Told(p.Job, ev) {
+			r.show(ev, content)
+		}
+	case p.Rollback:
+		r.add(ev, content)
+	default:
+		r.emit(p.task, ev.Kind, ev.Step, ev.Data, content)
+	}
+}
+
+// content is what goes into the call, if somebody wants it; else nil.
+func (r *Run) content(p *pending) any {
+	if !r.o.Wants.Content {
+		return nil
+	}
+	if p.Kind != program.ModelCall {
+		return p.Args
+	}
+	messages := make([]any, len(p.Request.Messages))
+	for i, m := range p.Request.Messages {
+		messages[i] = map[string]any{"role": string(m.Role), "text": m.Text}
+	}
+	return map[string]any{"messages": messages}
+}
+
+// enter goes on with a call once it has a slot, where the calls of agents may overlap with others.
+func (r *Run) enter(p *pending, then func(*pending)) {
+	if !r.program.Overlaps || p.Rollback {
+		then(p)
+		return
+	}
+	if r.calls.busy >= r.o.Parallel {
+		p.stage = queued
+		r.calls.queue = append(r.calls.queue, p)
+		return
+	}
+	r.calls.busy++
+	p.slot = true
+	then(p)
+}
+
+// leave gives the slot of a call to the next one.
+func (r *Run) leave(p *pending) {
+	if !p.slot {
+		return
+	}
+	p.slot = false
+	r.calls.busy--
+	if len(r.calls.queue) > 0 {
+		next := r.calls.queue[0]
+		r.calls.queue = r.calls.queue[1:]
+		r.calls.busy++
+		next.slot = true
+		if next.in != nil {
+			r.entered(next)
+		} else {
+			r.make(next)
+		}
+	}
+}
+
+// make has the driver make an attempt.
+func (r *Run) make(p *pending) {
+	p.Attempt, p.Group = p.Attempts+1, r.calls.group
+	p.Alone = p.in != nil || p.task.Nested() || p.task.Node().Timeout > 0
+	if p.policy != nil {
+		p.Timeout = p.policy.Timeout
+	}
+	if left := p.deadline.Sub(r.now); !p.deadline.IsZero() && (p.Timeout == 0 || left < p.Timeout) {
+		p.Timeout = max(left, 1)
+	}
+	p.Quick = p.Quick && p.policy == nil && p.Timeout == 0 && !p.Alone && !r.program.Overlaps && !r.o.Hooked
+	p.stage = asked
+	r.ask(Command{Op: Make, Call: p.Call})
+}
+
+// begins reports whether a call that is handed to the driver begins. If not, it is over.
+func (r *Run) begins(p *pending) bool {
+	switch {
+	case p.stage != asked:
+		return false
+	case p.stopped, r.ending.cancelled && !p.Rollback && !p.Dispose:
+		p.open = false
+		r.failed(p, r.cause(p))
+		return false
+	}
+	p.stage = flying
+	r.calls.flying = append(r.calls.flying, p)
+	return true
+}
+
+// stop tells a call to stop.
+func (r *Run) stop(p *pending, err error) {
+	if p.stopped {
+		return
+	}
+	if p.stopped = true; r.ending.cut == nil {
+		p.stoppedBy = err
+	}
+	if p.agent != nil {
+		r.stopAgent(p.agent, context.Canceled, err)
+		return
+	}
+	switch p.stage {
+	case flying:
+		r.ask(Command{Op: Stop, Call: p.Call, Err: err})
+	case delayed:
+		r.disarm(p.timer)
+		r.failed(p, p.last)
+	case queued:
+		r.calls.queue = slices.DeleteFunc(r.calls.queue, func(q *pending) bool { return q == p })
+		r.failed(p, r.cause(p))
+	}
+}
+
+// Returned says what came of a call, once. One that the run does not wait for is ignored. From then on the Call is the
+// run's, which may use its memory for another one.
+func (r *Run) Returned(c *Call, res *Result) {
+	p := c.of
+	if p.Call != c || p.stage != flying {
+		return
+	}
+	r.calls.flying = slices.DeleteFunc(r.calls.flying, func(q *pending) bool { return q == p })
+	p.stage = preparing
+	r.Report(res.Found...)
+	switch {
+	case res.Lost && p.in == nil && !p.Rollback:
+		r.finish(p, outcome{size: machine.Unknown, failure: notDone("the run is not this process's any more")})
+	case res.Lost:
+		r.done(p, outcome{}, res.Err)
+	case res.Left:
+		r.left(p, res)
+	default:
+		r.attempted(p, res)
+		if p.stage == over {
+			r.calls.reuse(p)
+		}
+	}
+}
+
+// left gives up a call that did not return in time.
+func (r *Run) left(p *pending, res *Result) {
+	p.open = true
+	switch {
+	case p.in != nil, p.Rollback:
+		err := res.Err
+		if err == nil {
+			err = r.cause(p)
+		}
+		r.done(p, outcome{}, err)
+	default:
+		r.finish(p, outcome{size: machine.Unknown,
+			failure: notDone("the call ignored its context and was left behind")})
+	}
+}
+
+// finish takes the end of a logical call.
+func (r *Run) finish(p *pending, end outcome) {
+	p.stage = over
+	r.release(p, journal.Amount{}) // of a call that was not made, or panicked
+	r.leave(p)
+	t := p.task
+	t.Driver = nil
+	if end.pause != nil {
+		r.suspend(p, end.pause)
+		return
+	}
+	end.unknown = end.unknown || end.failure != nil && r.cutUnknown(p)
+	what := journal.CallEnded{Output: end.output, Size: end.size + 1, Failure: end.failure, Models: p.use,
+		Unknown: end.unknown}
+	if end.unknown {
+		what.Why = textOf(r.why(p))
+	}
+	if end.failure != nil && end.failure.Category == string(runtime.CategoryCancelled) && r.ending.cancelled {
+		r.unuse(p)
+		r.applyEnded(t, p.Path, &what) // what was cancelled from outside is done again when the run is recovered
+		return
+	}
+	r.ledger.urgent = r.ledger.urgent || r.durable() && p.hasEffect()
+	r.unuse(p)
+	r.record(t, p.Path, what)
+}
+
+// cutUnknown reports whether the run ended a call that may have had its effect.
+func (r *Run) cutUnknown(p *pending) bool {
+	return p.open && p.Kind == program.ToolCall && !p.repeatable() && r.cutOff(p)
+}
+
+// textOf words why a call was told to stop.
+func textOf(why error) string {
+	if why == nil || why == context.Canceled {
+		return ""
+	}
+	return valid(why.Error())
+}
+
+// hasEffect reports whether the call may do something to the world.
+func (p *pending) hasEffect() bool { return p.Kind == program.ToolCall && p.Effect != runtime.ReadOnly }
+
+// repeatable reports whether a second call does no harm.
+func (p *pending) repeatable() bool {
+	return p.Kind != program.ToolCall || p.Effect != runtime.External
+}
+
+// notDone is the failure of a call that was cancelled.
+func notDone(why string) *machine.Failure {
+	return &machine.Failure{Category: string(runtime.CategoryCancelled), Code: "step.cancelled", Err: errors.New(why)}
+}
+
+// callUnknown adds the finding about a call of which it is not known whether it had its effect. why may be "".
+func (r *Run) callUnknown(path, tool, why string) {
+	because := "the run stopped the call"
+	if why != "" {
+		because += " (" + why + ")"
+	}
+	r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindWorkflow,
+		Code: diagnostics.CodeCallUnknown, Step: path, Message: fmt.Sprintf(
+			"step %q: tool %q was called, and it is not known whether it had its effect: %s", path, tool, because)})
+}

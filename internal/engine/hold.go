@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/machine"
+)
+
+// Hold lets no more calls begin, so that the run can be carried on elsewhere, from its events: agents stop between
+// two calls. What has begun ends, with its further attempts. Idle says when it has.
+func (r *Run) Hold() { r.todo.hold = true }
+
+// Idle reports whether no call is under way: then a held run is where its events are. It is to be asked when Next has
+// returned None.
+func (r *Run) Idle() bool {
+	c := &r.calls
+	if len(c.flying)+len(c.blocked)+len(c.queue) > 0 || r.undo.call != nil {
+		return false
+	}
+	return !slices.ContainsFunc(r.m.Calls(), func(t *machine.Task) bool {
+		p, begun := t.Driver.(*pending)
+		return begun && (p.agent == nil || !p.agent.stays())
+	})
+}
+
+// stopKept ends a call that was told to stop and did not begin because the run is held.
+func (r *Run) stopKept(t *machine.Task) {
+	k := &r.todo
+	if i := slices.IndexFunc(k.kept, func(c machine.Command) bool { return c.Task == t }); i >= 0 {
+		c := k.kept[i]
+		k.kept = slices.Delete(k.kept, i, i+1)
+		r.stoppedBefore(c)
+	}
+}
+
+// stays reports whether an agent has stopped between two calls.
+func (a *agent) stays() bool { return a.kept.Record != nil || a.kept.Job != nil }
+
+// canStay reports whether an agent can stop before an action: a call would begin, nothing is under way, and all that
+// was done is in an event. The calls of layers have none, so that they are not stopped between.
+func (a *agent) canStay(act agentloop.Action) bool {
+	if len(a.jobs)+len(a.came)+len(a.unsaid) > 0 || a.begins {
+		return false
+	}
+	switch {
+	case act.Record != nil:
+		return beginsCall(act.Record.Kind)
+	case act.Job == nil:
+		return false
+	}
+	switch act.Job.Op {
+	case agentloop.InitLayer, agentloop.RecallLayer, agentloop.StoreLayer, agentloop.DisposeLayer:
+		return false
+	}
+	return true
+}
+
+// beginsCall reports whether an event of an agent says that a call begins.
+func beginsCall(k agentloop.Kind) bool {
+	switch k {
+	case agentloop.ModelBegan, agentloop.ModelAgain, agentloop.ToolBegan, agentloop.ToolAgain:
+		return true
+	}
+	return false
+}
+
+// goOn ends an agent that has stopped between two calls, because of the cause.
+func (a *agent) goOn(cause error) {
+	kept := a.kept
+	a.kept = agentloop.Action{}
+	switch {
+	case kept.Record != nil:
+		a.leg.Broken(cause)
+	case kept.Job != nil:
+		a.leg.Done(kept.Job, agentloop.Reply{Err: cause})
+	}
+}

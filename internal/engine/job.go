@@ -1,0 +1,184 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/retry"
+)
+
+// startJob begins a call inside an agent.
+func (r *Run) startJob(a *agent, j *agentloop.Job) {
+	a.begins = false
+	step := a.call
+	p := r.newCall(step.task, step.Site, j.Path)
+	p.in, p.Job, p.Loop, p.Kind, p.Name = a, j, a.leg.Definition(j.Frame), kindOf(j.Op), j.Name
+	p.Generation, p.Ordinal, p.Dispose = step.Generation, max(j.Call, 1), j.Op == agentloop.DisposeLayer
+	a.jobs = append(a.jobs, p)
+	if p.Kind == "" {
+		r.make(p)
+		return
+	}
+	p.accounts = step.accounts
+	if j.Reply != nil {
+		p.Context.Answer, p.Context.AnswerTo, p.Context.Answered = *j.Reply, j.ReplyTo, true
+	}
+	if err := r.prepareJob(p); err != nil {
+		r.done(p, outcome{}, err)
+		return
+	}
+	if r.doubtfulJob(p) { // the loop asks
+		r.done(p, outcome{}, &retry.Failure{Reason: retry.Timeout, Sent: true,
+			Err: errors.New("the run has begun again, and it is not known what became of the call before")})
+		return
+	}
+	r.enter(p, r.entered)
+}
+
+// kindOf is what a call of an agent is of, for policies; "": none is for it.
+func kindOf(op agentloop.Op) program.CallKind {
+	switch op {
+	case agentloop.CallModel:
+		return program.ModelCall
+	case agentloop.CallTool:
+		return program.ToolCall
+	case agentloop.LoadMemory, agentloop.SaveMemory:
+		return program.MemoryCall
+	case agentloop.Retrieve:
+		return program.RetrieverCall
+	}
+	return ""
+}
+
+// prepareJob fills in a call of an agent.
+func (r *Run) prepareJob(p *pending) error {
+	site, a := p.Site, p.in
+	switch p.Kind {
+	case program.ModelCall:
+		req := *p.Job.Request
+		p.Request, p.Ordinal, p.Name = &req, req.Call, req.Model
+		about, _ := r.o.Adapters.Model(p.Job.Name)
+		p.Stream = about.Streams && r.o.Wants.Deltas
+		r.resolve(p, site.Retry, about.Retry)
+		p.Attempts, p.Calls = a.tries[placeOf(p.Path, 0)], a.calls[p.Path]
+		if d := a.unsaid[p.Path]; d != nil {
+			p.Calls += len(d.calls)
+		}
+		return nil
+	case program.ToolCall:
+		if err := r.o.Adapters.Prepare(p.Call); err != nil {
+			return err
+		}
+		p.Attempts = a.tries[placeOf(p.Path, p.Job.Call)]
+		if p.Job.Timeout > 0 {
+			p.deadline = r.now.Add(p.Job.Timeout)
+			p.late = fmt.Errorf("%s took longer than %v: %w", p.named(), p.Job.Timeout, context.DeadlineExceeded)
+		}
+	}
+	r.resolve(p, site.Agents.Retries[p.Kind], r.o.Adapters.Retry(p.Call))
+	return nil
+}
+
+// doubtfulJob reports, once for each time, that it is first to be asked what became of a call in an earlier
+// generation.
+func (r *Run) doubtfulJob(p *pending) bool {
+	doubts := p.in.doubts
+	if len(doubts) == 0 || p.repeatable() {
+		return false
+	}
+	shown := map[string]any{"tool": p.Name, "arguments": p.Args}
+	key := PauseKey{Step: p.Path, Kind: resume.System, Reason: journal.Indeterminate,
+		About: AboutOf(&resume.Pause{Reason: journal.Indeterminate, Show: shown})}
+	doubts[key]--
+	return doubts[key] >= 0
+}
+
+// entered makes a call of an agent that has its slot.
+func (r *Run) entered(p *pending) {
+	if pause, err := r.reserve(p); err != nil {
+		r.failedOr(p, pause, err)
+		return
+	}
+	if p.Request != nil {
+		r.draw(p)
+	}
+	r.make(p)
+}
+
+// answered takes the result of a call of an agent, or of a rollback.
+func (r *Run) answered(p *pending, res *Result) {
+	if res.Bad != nil || p.Rollback {
+		r.done(p, outcome{}, res.Bad)
+		return
+	}
+	var reply agentloop.Reply
+	var err error
+	if res.Reply != nil {
+		reply = *res.Reply
+	}
+	switch p.Kind {
+	case program.ModelCall:
+		reply.Response = res.Response
+	case program.ToolCall:
+		if res.Output != nil {
+			reply.Output, err = value.JSON(res.Output)
+		}
+	}
+	reply.Err = err
+	r.reply(p, reply)
+}
+
+// done ends a call of an agent, or of a rollback, that has no result: it failed, or waits.
+func (r *Run) done(p *pending, end outcome, err error) {
+	r.release(p, journal.Amount{}) // of a call that was not made, or panicked
+	if p.Rollback {
+		p.stage = over
+		r.doneUndo(p, end, err)
+		return
+	}
+	a := p.in
+	if end.pause != nil {
+		a.tries[placeOf(p.Path, p.Job.Call)] = p.Attempts
+		err = resume.Suspend(*end.pause)
+	}
+	if p.late != nil && !r.now.Before(p.deadline) && errors.Is(err, context.DeadlineExceeded) {
+		err = p.late
+	}
+	if panicked, ok := errors.AsType[*PanicError](err); ok {
+		err = &agentloop.PanicError{Text: panicked.Text}
+	}
+	if r.cutUnknown(p) {
+		r.callUnknown(p.Path, p.Name, textOf(r.why(p)))
+	}
+	r.reply(p, agentloop.Reply{Err: err})
+}
+
+// reply tells an agent what came of a call.
+func (r *Run) reply(p *pending, reply agentloop.Reply) {
+	a := p.in
+	p.stage = over
+	r.leave(p)
+	a.jobs = slices.DeleteFunc(a.jobs, func(q *pending) bool { return q == p })
+	if len(p.use.Draws) > 0 || p.use.Used != (journal.Amount{}) {
+		d := a.unsaid[p.Path]
+		if d == nil {
+			d = &drawing{}
+			a.unsaid[p.Path] = d
+		}
+		for _, n := range p.use.Draws {
+			d.calls = append(d.calls, journal.Drawn{Model: p.use.Model, N: n, Step: p.Path})
+		}
+		d.used = d.used.Plus(p.use.Used)
+	}
+	a.came = append(a.came, replied{p.Job, reply})
+	if a.call != nil {
+		r.pump(a)
+	}
+}

@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/resume"
+)
+
+// possible refuses an event that cannot be, whatever the machine decides before it.
+func (r *Run) possible(e *journal.Event) error {
+	if e.Ordered() && e.After < r.m.Decided() {
+		return fmt.Errorf("it comes before decision %d, at %d", r.m.Decided(), e.After)
+	}
+	switch what := e.What.(type) {
+	case journal.Redefined:
+		if r.past.told {
+			return errors.New("a definition comes first")
+		}
+	case journal.ValueSent:
+		if program.ChannelIndex(r.program.Graph.Channels, what.Channel) < 0 {
+			return fmt.Errorf("there is no channel %q", what.Channel)
+		}
+	case journal.PauseOpened:
+		if what.Pause.ID == "" || r.PauseByID(what.Pause.ID) != nil {
+			return fmt.Errorf("a pause %q cannot be opened", what.Pause.ID)
+		}
+	case journal.PauseAnswered:
+		return r.possibleAnswer(&what)
+	case journal.RollbackBegun, journal.RollbackEnded:
+		if !strings.HasSuffix(e.Path, RollbackMark) {
+			return fmt.Errorf("%q is no rollback", e.Path)
+		}
+	}
+	if t := r.past.known[taskPath(e)]; t != nil && ofTask(e) {
+		return notOver(t)
+	}
+	return nil
+}
+
+// possibleAnswer is possible for the end of a pause.
+func (r *Run) possibleAnswer(what *journal.PauseAnswered) error {
+	switch {
+	case r.PauseByID(what.Pause) == nil:
+		return fmt.Errorf("no pause %q is open", what.Pause)
+	case what.Next != resume.Answered && what.Next != resume.GoOn && what.Next != resume.Failed:
+		return fmt.Errorf("a pause does not end by %q", what.Next)
+	case what.Generation > 0 && what.Generation <= r.generation:
+		return fmt.Errorf("it begins generation %d in generation %d", what.Generation, r.generation)
+	}
+	return nil
+}
+
+// taskPath is the path of the task that an event is of.
+func taskPath(e *journal.Event) string {
+	if what, ok := e.What.(journal.PauseOpened); ok && what.Agent != nil {
+		return what.Agent.Step
+	}
+	return e.Path
+}
+
+// ofTask reports whether an event is of a task that goes on.
+func ofTask(e *journal.Event) bool {
+	switch e.What.(type) {
+	case journal.CallBegun, journal.CallEnded, journal.AgentEvents, journal.WaitOver, journal.PauseOpened:
+		return true
+	}
+	return false
+}
+
+func notOver(t *machine.Task) error {
+	if t.Status() >= machine.Succeeded {
+		return fmt.Errorf("step %q has ended", t.Path())
+	}
+	return nil
+}
+
+// taskOf returns the task that an event is of, which must have come to where that can be; nil: it is of none.
+func (r *Run) taskOf(e *journal.Event) (*machine.Task, error) {
+	if !ofTask(e) {
+		return nil, nil
+	}
+	path := taskPath(e)
+	t := r.past.known[path]
+	if t == nil {
+		return nil, fmt.Errorf("step %q has not begun", path)
+	}
+	if err := notOver(t); err != nil {
+		return nil, err
+	}
+	call, _ := t.Node().Adapter.(*program.Call)
+	waits := t.Status() == machine.Waiting
+	ok := false
+	switch what := e.What.(type) {
+	case journal.WaitOver:
+		ok = waits && call == nil
+	case journal.AgentEvents:
+		ok = r.underWay(t) && call.Kind == program.AgentCall
+	case journal.PauseOpened:
+		switch {
+		case what.Agent != nil:
+			ok = r.underWay(t) && call.Kind == program.AgentCall
+		case call == nil:
+			ok = waits
+		default:
+			ok = r.underWay(t)
+		}
+	default:
+		ok = r.underWay(t)
+	}
+	if !ok {
+		return nil, fmt.Errorf("step %q is %s: this cannot happen to it", path, t.Status())
+	}
+	return t, nil
+}
+
+// underWay reports whether the call of a task is under way.
+func (r *Run) underWay(t *machine.Task) bool { return slices.Contains(r.m.Calls(), t) }

@@ -1,0 +1,222 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// maxRepairs is how many turns a model gets to mend an answer that does not match its schema
+// (agent-loop.md 2.5).
+const maxRepairs = 2
+
+// prepareModel makes the request of a model step of its input, and finds the model.
+func (r *Run) prepareModel(p *pending) (*resume.Pause, error) {
+	fields, _ := p.Input.(map[string]any)
+	req := &runtime.Request{Run: r.o.ID, Step: p.Path, Model: p.Name, Schema: p.Site.AnswerJSON}
+	if name, ok := fields["model"].(string); ok {
+		req.Model = name
+	}
+	var err error
+	if req.Messages, err = messages(p, fields); err != nil {
+		return nil, err
+	}
+	switch t := fields["temperature"].(type) {
+	case nil:
+	case int64:
+		f := float64(t)
+		req.Temperature = &f
+	case float64:
+		req.Temperature = &t
+	default:
+		return nil, badField(p, "temperature", "a number", t)
+	}
+	switch n := fields["max_tokens"].(type) {
+	case nil:
+	case int64:
+		req.MaxTokens = int(n)
+	default:
+		return nil, badField(p, "max_tokens", "an integer", n)
+	}
+	about, ok := r.o.Adapters.Model(req.Model)
+	if !ok {
+		return nil, program.ConfigError(diagnostics.CodeMissingModel, "%s: model %q is not there",
+			p.Site.Pos, req.Model)
+	}
+	req.Messages = withRepairs(req.Messages, p.Repairs)
+	p.Stream = about.Streams && r.o.Wants.Deltas
+	r.resolve(p, p.Site.Retry, about.Retry)
+	p.Request = req
+	if p.accounts, err = r.pricedAccounts(p.task, p.Site.Pos, req.Model); err != nil {
+		return nil, err
+	}
+	pause, err := r.reserve(p)
+	if err == nil {
+		r.draw(p)
+	}
+	return pause, err
+}
+
+func badField(p *pending, name, want string, got any) error {
+	return program.ConfigError("model.arguments", "%s: %s of a model step must be %s, not %s",
+		p.Site.Pos, name, want, value.TypeName(got))
+}
+
+// messages makes the conversation of system, prompt and messages.
+func messages(p *pending, fields map[string]any) ([]runtime.Message, error) {
+	var list []runtime.Message
+	for _, f := range []struct {
+		name string
+		role runtime.Role
+	}{{"system", runtime.System}, {"prompt", runtime.User}} {
+		if v := fields[f.name]; v != nil {
+			text, err := value.Text(v)
+			if err != nil {
+				return nil, badField(p, f.name, "text", v)
+			}
+			list = append(list, runtime.Message{Role: f.role, Text: text})
+		}
+	}
+	given, ok := fields["messages"].([]any)
+	if !ok && fields["messages"] != nil {
+		return nil, badField(p, "messages", "a list", fields["messages"])
+	}
+	for _, e := range given {
+		m, _ := e.(map[string]any)
+		role, _ := m["role"].(string)
+		text, isText := m["text"].(string)
+		switch runtime.Role(role) {
+		case runtime.System, runtime.User, runtime.Assistant:
+		default:
+			isText = false
+		}
+		if !isText {
+			return nil, badField(p, "messages", "a list of {role: system, user or assistant; text: a string}", e)
+		}
+		list = append(list, runtime.Message{Role: runtime.Role(role), Text: text})
+	}
+	return list, nil
+}
+
+// withRepairs adds texts to a conversation: an answer, what is wrong with it, and so on.
+func withRepairs(messages []runtime.Message, texts []string) []runtime.Message {
+	messages = slices.Clip(messages)
+	for i, text := range texts {
+		messages = append(messages,
+			runtime.Message{Role: [...]runtime.Role{runtime.Assistant, runtime.User}[i%2], Text: text})
+	}
+	return messages
+}
+
+// modelData is the payload of a model's adapter.call, with what the model says about itself.
+func (r *Run) modelData(p *pending) trace.Data {
+	about, _ := r.o.Adapters.Model(p.Request.Model)
+	if !about.Described && p.Name != "" {
+		return p.Site.Event
+	}
+	data := program.CallData(program.ModelCall, p.Request.Model)
+	if about.Described {
+		if about.ModelOffer.Model != "" {
+			data = slices.Insert(data, 1, trace.Attr{Key: "model", Value: about.ModelOffer.Model})
+		}
+		if about.Provider != "" {
+			data = append(data, trace.Attr{Key: "provider", Value: about.Provider})
+		}
+	}
+	return data
+}
+
+// modelAnswered takes the answer of a model: it is asked again while a structured answer does not match.
+func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
+	var data trace.Data
+	for _, a := range []trace.Attr{{Key: "finish", Value: resp.Finish}, {Key: "model", Value: resp.Model}} {
+		if a.Value != "" {
+			data = append(data, a)
+		}
+	}
+	data = append(data, trace.Attr{Key: "usage", Value: map[string]any{
+		"input_tokens": int64(resp.Usage.InputTokens), "output_tokens": int64(resp.Usage.OutputTokens)}})
+	r.tell(p, trace.Event{Kind: trace.ModelEnd, Step: p.Path, Data: data}, map[string]any{"text": resp.Text})
+	if p.Site.Answer == nil {
+		r.succeeded(p, map[string]any{"text": resp.Text}, machine.Unknown, p.Site)
+		return
+	}
+	answer, fault := p.Site.Answer.Answer(resp.Text)
+	if fault == "" {
+		r.succeeded(p, answer, machine.Unknown, p.Site)
+		return
+	}
+	turn := 1 + len(p.Repairs)/2
+	if turn > maxRepairs {
+		r.failed(p, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
+			Err: fmt.Errorf("%s: model %q gave no valid answer in %d turns: %s",
+				p.Site.Pos, p.Request.Model, turn, fault)})
+		return
+	}
+	repair := []string{resp.Text, "That answer cannot be used: " + fault +
+		"\nAnswer again, with nothing but JSON that matches this schema:\n" + string(p.Site.AnswerJSON)}
+	p.Repairs = append(p.Repairs, repair...)
+	more := *p.Request // the model may have kept the request
+	more.Messages = withRepairs(p.Request.Messages, repair)
+	p.Request = &more
+	r.retry(p)
+}
+
+// draw counts a call of a model.
+func (r *Run) draw(p *pending) {
+	p.Calls++
+	n := r.drawCall(p.Request.Model)
+	p.Request.Call, p.Request.StepCall = n, p.Calls
+	p.use.Model, p.use.Draws = p.Request.Model, append(p.use.Draws, n)
+}
+
+// drawn are the calls of a model.
+type drawn struct {
+	made []bool // by number, from 1: that call was
+	free int    // where in made the first may be that was not
+}
+
+// drawCall counts the calls of a model: each gets the least number, from 1, that no other has. So a
+// call that a crash interrupted gets its number again.
+func (r *Run) drawCall(model string) int {
+	d := r.drawnOf(model)
+	for d.free < len(d.made) && d.made[d.free] {
+		d.free++
+	}
+	if d.free == len(d.made) {
+		d.made = append(d.made, false)
+	}
+	d.made[d.free] = true
+	return d.free + 1
+}
+
+// markDrawn notes a call that an event has.
+func (r *Run) markDrawn(model string, n int) {
+	if n < 1 || n > math.MaxInt32 {
+		return
+	}
+	d := r.drawnOf(model)
+	for len(d.made) < n {
+		d.made = append(d.made, false)
+	}
+	d.made[n-1] = true
+}
+
+func (r *Run) drawnOf(model string) *drawn {
+	d := r.drawn[model]
+	if d == nil {
+		if d = new(drawn); r.drawn == nil {
+			r.drawn = map[string]*drawn{}
+		}
+		r.drawn[model] = d
+	}
+	return d
+}

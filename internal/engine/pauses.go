@@ -1,0 +1,320 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// Pause is a pause that nobody has answered yet.
+type Pause struct {
+	resume.Pause
+	task    *machine.Task
+	inAgent string // what the agent calls it whose pause it is; "": it is the step's own
+	again   bool   // in an agent: a call that failed waits for its next attempt
+	key     PauseKey
+	timer   int64 // for what is due while the run goes on; 0: nothing
+}
+
+// waits is what tasks wait for, and what they have waited for.
+type waits struct {
+	pauses   []*Pause       // open
+	opened   map[string]int // pauses so far, by path
+	answers  map[*machine.Task]reply
+	progress map[*machine.Task]journal.Progress // of calls that paused and are not finished
+}
+
+// reply is the answer to the pause that a call asked for.
+type reply struct {
+	value any
+	to    string // the reason of the pause
+}
+
+// Pauses returns the open pauses, in the order of their steps, those of an agent in the order of its calls.
+func (r *Run) Pauses() []*Pause {
+	place := map[*machine.Task]int{}
+	r.m.Walk(func(t *machine.Task) { place[t] = len(place) }, func(*machine.Task) {})
+	slices.SortStableFunc(r.waits.pauses, func(a, b *Pause) int {
+		return cmp.Or(cmp.Compare(place[a.task], place[b.task]), slices.Compare(a.callsInAgent(), b.callsInAgent()))
+	})
+	return r.waits.pauses
+}
+
+// PauseByID returns an open pause; nil: none has that id.
+func (r *Run) PauseByID(id string) *Pause {
+	for _, p := range r.waits.pauses {
+		if p.ID == id {
+			return p
+		}
+	}
+	return nil
+}
+
+// callsInAgent are the numbers of the calls that a pause in an agent stands in, from the outermost: of the
+// children, then its own, which the model's has not. So pauses are in the order of the calls.
+func (p *Pause) callsInAgent() (list []int) {
+	for _, part := range inCalls.FindAllStringSubmatch(strings.TrimPrefix(p.inAgent, p.task.Path()), -1) {
+		n, _ := strconv.Atoi(part[1])
+		list = append(list, n)
+	}
+	return list
+}
+
+// inCalls finds the numbers in what an agent calls its pauses, such as step/research#2:call3.
+var inCalls = regexp.MustCompile(`(?:#|:call)(\d+)`)
+
+// openWait opens what a human or a wait step waits for. A short wait, and any wait for a time in a
+// run without a store, is slept through.
+func (r *Run) openWait(c machine.Command) {
+	t := c.Task
+	if t.Status() != machine.Waiting {
+		return // it has ended meanwhile
+	}
+	if t.Node().Kind == machine.Receive {
+		r.openReceive(t)
+		return
+	}
+	p, err := pauseOf(t.Node().Adapter.(program.WaitKind), c.Input, r.now)
+	if err != nil {
+		r.refuseWait(t, &machine.Failure{Category: string(runtime.CategoryConfig), Code: "wait.arguments", Err: err})
+		return
+	}
+	if left := p.RetryAt.Sub(r.now); !p.RetryAt.IsZero() && (left <= r.o.Limits.InlineWait || !r.o.Durable) {
+		r.m.Keep(t)
+		r.arm(left, func() { r.waitOver(t) })
+		return
+	}
+	r.pause(t, journal.PauseOpened{Pause: p})
+}
+
+// refuseWait ends the waiting of a task for which no pause can be opened.
+func (r *Run) refuseWait(t *machine.Task, failure *machine.Failure) {
+	if t.Node().Kind == machine.Call { // which waits already
+		r.record(t, r.path(t), journal.CallEnded{Failure: failure})
+		return
+	}
+	r.begun(t)
+	r.record(t, r.path(t), journal.WaitOver{Failure: failure})
+}
+
+// waitOver ends a short wait that was slept through.
+func (r *Run) waitOver(t *machine.Task) {
+	if t.Status() == machine.Waiting && !r.ending.cancelled {
+		r.record(t, t.Path(), journal.WaitOver{})
+	}
+}
+
+// suspend opens the pause that a call asked for.
+func (r *Run) suspend(p *pending, pause *resume.Pause) {
+	t := p.task
+	r.unuse(p)
+	if !r.m.CanWait(t) { // it was told to stop meanwhile
+		what := journal.CallEnded{Failure: notDone("cancelled before it ended"), Models: p.use}
+		if r.ending.cancelled {
+			r.applyEnded(t, p.Path, &what)
+		} else {
+			r.record(t, p.Path, what)
+		}
+		return
+	}
+	r.pause(t, journal.PauseOpened{Pause: *pause, Progress: p.Progress, Models: p.use})
+}
+
+// pause gives a pause its identity, writes it down and tells whoever wants to know.
+func (r *Run) pause(t *machine.Task, what journal.PauseOpened) {
+	path := r.path(t)
+	what.Pause.ID = pauseID(path, r.waits.opened[path]+1)
+	if err := r.openPause(t, path, r.m.Decided(), what); err != nil {
+		r.refuseWait(t, &machine.Failure{Category: string(runtime.CategoryTool), Code: "pause.invalid", Err: err})
+	}
+}
+
+// pauseID names the n-th pause of a step.
+func pauseID(path string, n int) string {
+	if n > 1 {
+		return fmt.Sprintf("%s:%d", path, n)
+	}
+	return path
+}
+
+// openPause opens a pause, which then looks as it will to whoever reads the journal.
+func (r *Run) openPause(t *machine.Task, path string, n int64, what journal.PauseOpened) error {
+	what.Interrupt = r.o.Interrupt
+	rec, err := journal.Encode(journal.Event{At: r.now, Path: path, After: n, What: what})
+	if err != nil {
+		return err
+	}
+	e, err := journal.Decode(rec)
+	if err != nil {
+		return err
+	}
+	r.recordAll(t, []journal.Event{e})
+	opened := r.waits.pauses[len(r.waits.pauses)-1]
+	if r.answerFromBefore(opened) {
+		return nil
+	}
+	r.emit(t, trace.StepWaiting, path, trace.Data{{Key: "pauseKind", Value: string(opened.Kind)}}, nil)
+	r.watchPause(opened)
+	r.ask(Command{Op: Announce, Pause: opened})
+	return nil
+}
+
+// watchPause sees to it that what is due while the run goes on happens.
+func (r *Run) watchPause(p *Pause) {
+	due := p.ExpiresAt
+	if due.IsZero() || !p.RetryAt.IsZero() && p.RetryAt.Before(due) {
+		due = p.RetryAt
+	}
+	if !due.IsZero() {
+		p.timer = r.arm(due.Sub(r.now), func() {
+			if !r.ending.cancelled {
+				r.goOn(p)
+			}
+		})
+	}
+}
+
+// goOn ends a pause because of the time, if it is due.
+func (r *Run) goOn(p *Pause) {
+	if !slices.Contains(r.waits.pauses, p) {
+		return
+	}
+	next, answer := p.Due(r.now)
+	if next == resume.Wait { // timers are not exact
+		r.watchPause(p)
+		return
+	}
+	r.recordAll(nil, r.endOf(p, next, answer))
+}
+
+// endOf are the events of the end of a pause. In a run that was rolled back it begins the run again.
+func (r *Run) endOf(p *Pause, next resume.Next, answer any) []journal.Event {
+	e := r.answeredNow(p, next, answer)
+	if !r.undo.wasUndone {
+		return []journal.Event{e}
+	}
+	return r.beginsAgain(p, e)
+}
+
+// answeredNow is the end of a pause, now.
+func (r *Run) answeredNow(p *Pause, next resume.Next, answer any) journal.Event {
+	what := journal.PauseAnswered{Pause: p.ID, Next: next}
+	if next == resume.Answered {
+		what.Answer = answer
+	}
+	return journal.Event{At: r.now, Path: p.Step, After: r.m.Decided(), What: what}
+}
+
+// Answer returns the events of an answer to an open pause. Take takes them in, once they are in the store.
+func (r *Run) Answer(p *Pause, answer any) []journal.Event {
+	return r.first(r.endOf(p, resume.Answered, answer))
+}
+
+// first gives the first of some events the clock, if it is the first one after a resume.
+func (r *Run) first(events []journal.Event) []journal.Event {
+	r.stamp(&events[0])
+	return events
+}
+
+// answer goes on with a task whose pause is over.
+func (r *Run) answer(p *Pause, next resume.Next, answer any) {
+	r.waits.pauses = slices.DeleteFunc(r.waits.pauses, func(q *Pause) bool { return q == p })
+	r.disarm(p.timer)
+	t := p.task
+	switch {
+	case p.inAgent != "":
+		r.answerAgent(p, next, answer)
+	case next == resume.Failed && t.Node().Kind == machine.Receive:
+		r.answerTask(t, nil, t.ReceiveTimeout())
+	case next == resume.Failed:
+		r.answerTask(t, nil, nobodyAnswered(p))
+	case t.Node().Kind == machine.Wait, t.Node().Kind == machine.Receive:
+		r.answerTask(t, answer, nil)
+	case p.Reason == journal.Indeterminate:
+		r.decideCall(t, answer)
+	case next == resume.Answered && asksForMore(p):
+		r.decideMore(p, answer)
+	default:
+		if next == resume.Answered {
+			if r.waits.answers == nil {
+				r.waits.answers = map[*machine.Task]reply{}
+			}
+			r.waits.answers[t] = reply{answer, p.Reason}
+		}
+		r.m.Again(t)
+	}
+}
+
+func nobodyAnswered(p *Pause) *machine.Failure {
+	return &machine.Failure{Category: string(runtime.CategoryConfirmation), Code: "pause.expired",
+		Err: fmt.Errorf("nobody answered %s in time", &p.Pause)}
+}
+
+// closePauses forgets the pauses of a task that has ended without an answer: one, or several of an agent.
+func (r *Run) closePauses(t *machine.Task) {
+	for i := 0; i < len(r.waits.pauses); {
+		p := r.waits.pauses[i]
+		if p.task != t {
+			i++
+			continue
+		}
+		r.waits.pauses = slices.Delete(r.waits.pauses, i, i+1)
+		r.disarm(p.timer)
+		if !r.past.replaying && !r.ending.cancelled {
+			r.Note(p.Step, journal.PauseClosed{Pause: p.ID})
+		}
+	}
+}
+
+// decideCall goes on with a call of which it was not known whether it had its effect.
+func (r *Run) decideCall(t *machine.Task, answer any) {
+	output, failure, over := settledBy(t.Node().Adapter.(*program.Call), answer)
+	if !over {
+		r.m.Again(t)
+		return
+	}
+	r.answerTask(t, output, failure)
+}
+
+// answerTask ends the waiting of a task.
+func (r *Run) answerTask(t *machine.Task, output any, failure *machine.Failure) {
+	r.begun(t)
+	r.m.Answer(t, output, failure)
+}
+
+// begun begins a step in the trace of this leg that waited in an earlier one.
+func (r *Run) begun(t *machine.Task) {
+	if t.First == 0 && !r.past.replaying {
+		r.emit(t, trace.StepStart, t.Path(), nil, nil)
+	}
+}
+
+// keep keeps the progress of a call that pauses.
+func (r *Run) keep(t *machine.Task, p journal.Progress) {
+	delete(r.waits.progress, t)
+	if p.Any() {
+		if r.waits.progress == nil {
+			r.waits.progress = map[*machine.Task]journal.Progress{}
+		}
+		r.waits.progress[t] = p
+	}
+}
+
+// questionChanged tells that an answer is not used for a question that is another one now.
+func (r *Run) questionChanged(step string, answer any) {
+	r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindResume,
+		Code: diagnostics.CodeQuestionChanged, Step: step,
+		Message: fmt.Sprintf("step %q asks something else than was answered, and asks again",
+			step), Data: map[string]any{"answer": answer}})
+}

@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/trace"
+)
+
+// past is what a journal left under way. It is gone once the run is live.
+type past struct {
+	there     bool // there is a journal
+	told      bool // an event of it
+	replaying bool
+	known     map[string]*machine.Task // tasks that have begun, by path
+	pending   []machine.Command        // calls and waits
+	armed     []machine.Command        // timers
+	halted    []*machine.Task          // calls that were told to stop
+	unsure    map[*machine.Task]int    // calls that had begun and have no result, by their ordinal
+	again     []*machine.Task          // that ended in an earlier leg, for the trace
+}
+
+// Resume brings a new Run to where a journal ends. Its definition counts from one of the events on; inputs are those
+// of the run, checked. ended says that the run is over, undo that nothing is to be done any more but to roll back.
+func (r *Run) Resume(inputs map[string]any, events []journal.Event, from int, ended, undo bool) error {
+	begun := r.now
+	r.prepare(inputs)
+	r.recallSpent(events[:from])
+	r.past.there, r.past.replaying = true, true
+	r.clock = Clock{Since: events[from].At}
+	for i := from; i < len(events); i++ {
+		if err := r.Apply(&events[i]); err != nil {
+			return fmt.Errorf("record %d: %w: %w", i+1, checkpoint.ErrCorrupt, err)
+		}
+	}
+	if err := r.advance(0); err != nil { // what the last event led to
+		return err
+	}
+	r.clock = Clock{Used: r.clock.At(r.now), Since: begun}
+	r.now = begun
+	r.undo.atEnd = r.undo.atEnd || undo
+	for (ended || r.undo.atEnd) && r.m.Result() == nil { // to its end, which has no record of its own
+		c := r.m.Next()
+		if c.Op == machine.None {
+			break // it was cancelled
+		}
+		r.replayed(c)
+	}
+	r.m.SetMaxParallel(r.o.Parallel)
+	r.past.replaying, r.past.known, r.ledger.resumed = false, nil, !ended
+	return nil
+}
+
+// Apply takes in the next event of a journal. The error says that the event cannot be; then nothing has changed, unless
+// the machine had to decide something first: after that the run is of no use.
+func (r *Run) Apply(e *journal.Event) error {
+	if err := r.possible(e); err != nil {
+		return err
+	}
+	if what, ok := e.What.(journal.Redefined); ok {
+		r.begunAnew(&what)
+	}
+	parallel := r.m.MaxParallel()
+	r.recallParallel(e)
+	if e.Ordered() { // what it had decided by then, it decided at the time of the event before
+		if err := r.advance(e.After); err != nil {
+			return err
+		}
+	}
+	t, err := r.taskOf(e)
+	if err != nil {
+		r.m.SetMaxParallel(parallel)
+		return err
+	}
+	r.past.told = true
+	r.clock.Read(e)
+	r.now = e.At
+	r.m.Tell(e.At)
+	return r.applyAgain(t, e)
+}
+
+// advance lets the machine decide so much.
+func (r *Run) advance(n int64) error {
+	for r.m.Decided() < n || r.m.Queued() {
+		c := r.m.Next()
+		if c.Op == machine.None && r.m.Decided() < n {
+			return fmt.Errorf("the run never came to decision %d", n)
+		}
+		r.replayed(c)
+	}
+	return nil
+}
+
+// applyAgain is apply for an event of an earlier leg.
+func (r *Run) applyAgain(t *machine.Task, e *journal.Event) error {
+	if what, ok := e.What.(journal.TimerDue); ok {
+		i := slices.IndexFunc(r.past.armed,
+			func(a machine.Command) bool { return a.Task.Path() == e.Path && a.Timer == what.Timer })
+		if i < 0 {
+			return nil // it was disarmed in that moment
+		}
+		t = r.past.armed[i].Task
+		r.past.armed = slices.Delete(r.past.armed, i, i+1)
+	}
+	return r.apply(t, e)
+}
+
+// recallParallel gives the machine as many slots as the run had from an event on: what it decided depends on them.
+// Journals of earlier versions do not have the number; then it must still be the same.
+func (r *Run) recallParallel(e *journal.Event) {
+	n := e.Parallel
+	if begun, ok := e.What.(journal.Begun); ok {
+		n = begun.Parallel
+	}
+	if n > 0 {
+		r.m.SetMaxParallel(n)
+	}
+}
+
+// replayed is carryOut for a command that was executed in an earlier leg.
+func (r *Run) replayed(c machine.Command) {
+	p := &r.past
+	switch c.Op {
+	case machine.Began:
+		if p.known == nil {
+			p.known = map[string]*machine.Task{}
+		}
+		p.known[c.Task.Path()] = c.Task
+		r.beginTime(c.Task)
+	case machine.Ended:
+		r.closePauses(c.Task)
+		if k := c.Task.Node().Kind; k == machine.Wait || k == machine.Receive { // it may never have come to a pause
+			r.settled(c.Task)
+		}
+		p.again = append(p.again, c.Task)
+	case machine.Start, machine.Open:
+		p.pending = append(p.pending, c)
+	case machine.Stop:
+		p.halted = append(p.halted, c.Task)
+	case machine.Arm:
+		c.Wait += r.timeOf(c.Task)
+		p.armed = append(p.armed, c)
+	case machine.Disarm:
+		p.armed = slices.DeleteFunc(p.armed,
+			func(a machine.Command) bool { return a.Task == c.Task && a.Timer == c.Timer })
+	}
+}
+
+// timeOf is the time that the timers of a task go by when the run is gone on with. Whoever waits for a value
+// waits while nobody works on the run, too; a call that is made again has its whole time again; and the
+// run's own time is taken off when its timer starts.
+func (r *Run) timeOf(t *machine.Task) time.Duration {
+	switch n := t.Node(); {
+	case n == nil || n.Kind == machine.Call:
+		return 0
+	case n.Kind == machine.Receive:
+		return r.now.Sub(r.o.Now)
+	}
+	return r.clock.At(r.now)
+}
+
+// TellReplayed tells what is not done again.
+func (r *Run) TellReplayed() {
+	for _, t := range r.past.again {
+		r.emit(t, trace.StepReplayed, t.Path(), nil, nil)
+	}
+	r.past.again = nil
+}
+
+// settled forgets that a task is under way.
+func (r *Run) settled(t *machine.Task) {
+	r.past.pending = slices.DeleteFunc(r.past.pending, func(c machine.Command) bool { return c.Task == t })
+	delete(r.past.unsure, t)
+}
+
+// GoLive makes the state that a journal gave a live one: what is under way in it is done again.
+func (r *Run) GoLive() {
+	if !r.past.there {
+		return
+	}
+	r.past.there = false
+	undone := r.undo.wasUndone
+	if undone { // then what is due begins the run again
+		r.goOnDue()
+	}
+	r.m.Walk(func(t *machine.Task) {
+		if t.Status() == machine.Running && t.First == 0 {
+			r.emit(t, trace.StepStart, t.Path(), nil, nil)
+		}
+	}, func(*machine.Task) {})
+	p := &r.past
+	for i, a := range p.armed {
+		p.armed[i].Wait -= r.timeOf(a.Task)
+	}
+	p.pending, p.armed = slices.Concat(p.armed, p.pending), nil
+	for _, t := range p.halted { // calls that were told to stop are not made again
+		starts := func(c machine.Command) bool { return c.Op == machine.Start && c.Task == t }
+		if i := slices.IndexFunc(p.pending, starts); i >= 0 {
+			c := p.pending[i]
+			p.pending = slices.Delete(p.pending, i, i+1)
+			r.stoppedBefore(c)
+		}
+	}
+	p.halted = nil
+	if !undone {
+		r.goOnDue()
+	}
+}
+
+// stoppedBefore is the end of a call that was told to stop by a process that died.
+func (r *Run) stoppedBefore(c machine.Command) {
+	t := c.Task
+	p := r.newCall(t, t.Node().Adapter.(*program.Call), r.path(t))
+	p.Input = c.Input
+	end := outcome{size: machine.Unknown, failure: notDone("the call was told to stop before the process died")}
+	if _, begun := r.past.unsure[t]; begun && p.Kind == program.ToolCall {
+		end.unknown = r.prepareTool(p) != nil || !p.repeatable()
+	}
+	r.finish(p, end)
+}
+
+// goOnDue ends the pauses that are due.
+func (r *Run) goOnDue() {
+	for _, p := range slices.Clone(r.waits.pauses) {
+		r.goOn(p)
+	}
+}

@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"strings"
+
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+)
+
+// count gives a pause that was opened its key.
+func (r *Run) count(p *Pause) {
+	about := ""
+	if p.inAgent != "" { // a model may ask for something else the next time
+		about = AboutOf(&p.Pause)
+	}
+	p.key = r.before.Count(PauseKey{Step: p.Step, Kind: p.Kind, Reason: p.Reason, About: about})
+}
+
+// keepAnswer keeps how a pause ended.
+func (r *Run) keepAnswer(p *Pause, next resume.Next, answer any) {
+	if r.o.Interrupt == resume.Restart {
+		r.before.Keep(p.key, KeptAnswer{Next: next, Answer: answer, Question: questionOf(p)})
+		if m, _ := answer.(map[string]any); asksForMore(p) && m["decision"] == "raise" { // for what comes before, too
+			r.raise(p, m)
+		}
+	}
+}
+
+// useAnswer takes note that a kept answer was used. What somebody said was the result of a call holds
+// once: the generation that used it undoes the call. In an agent it holds until the agent is undone.
+func (r *Run) useAnswer(p *Pause, answer any) {
+	if SaysResult(p.key, answer) && p.inAgent == "" {
+		delete(r.before.Kept, p.key)
+	}
+}
+
+// answerFromBefore ends a pause that was just opened, if an earlier generation had it.
+func (r *Run) answerFromBefore(p *Pause) bool {
+	k, ok := r.before.Kept[p.key]
+	if !ok {
+		return false
+	}
+	if k.Next == resume.Answered && k.Question != questionOf(p) {
+		r.questionChanged(p.Step, k.Answer)
+		return false
+	}
+	e := r.answeredNow(p, k.Next, k.Answer)
+	what := e.What.(journal.PauseAnswered)
+	what.Kept = true
+	e.What = what
+	r.recordAll(nil, []journal.Event{e})
+	return true
+}
+
+// questionOf is what a person, or somebody outside, was asked by a step of its own; "" for other pauses, of which
+// pauseKey says what they are about, or which are the engine's.
+func questionOf(p *Pause) string {
+	if p.inAgent != "" {
+		return ""
+	}
+	return QuestionIn(&p.Pause)
+}
+
+// beginsAgain makes the events of an answer that begins the next generation: no other pause of this
+// one needs an answer any more.
+func (r *Run) beginsAgain(p *Pause, e journal.Event) []journal.Event {
+	what := e.What.(journal.PauseAnswered)
+	what.Generation = r.generation + 1
+	e.What = what
+	events := []journal.Event{e}
+	for _, other := range r.waits.pauses {
+		if other != p {
+			events = append(events, journal.Event{At: e.At, Path: other.Step,
+				What: journal.PauseClosed{Pause: other.ID}})
+		}
+	}
+	return events
+}
+
+// beginAgain begins the next generation, at the first step, because a pause was answered. Nothing is
+// under way.
+func (r *Run) beginAgain(answered *Pause) {
+	r.trace.settle(r.m)
+	for _, p := range r.waits.pauses {
+		if p != answered && p.Reason == journal.Indeterminate {
+			r.before.Doubt(p.key)
+		}
+	}
+	for _, path := range value.SortedKeys(r.undo.rolled) {
+		r.before.Undone(strings.TrimSuffix(path, RollbackMark))
+	}
+	r.disarmAll()
+	r.past = past{there: r.past.there, told: r.past.told, replaying: r.past.replaying}
+	r.waits, r.agents, r.undo = waits{}, nil, undoing{}
+	r.before.Nth = nil
+	r.todo.over = false
+	r.generation++
+	r.m = r.newMachine(r.m.MaxParallel())
+	r.m.Tell(r.now)
+	for _, s := range r.sent {
+		r.m.Send(s.index, s.value)
+	}
+}

@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// Result is how the steps have ended; nil while they go on, and for a run that was cancelled and is not driven.
+func (r *Run) Result() *machine.Result { return r.m.Result() }
+
+// Err is the error that a run ends with; nil: none.
+func (r *Run) Err() error {
+	if r.ending.forGood != nil {
+		return cancelledForGood(*r.ending.forGood)
+	}
+	f := r.m.Result().Failure
+	if f == nil {
+		return nil
+	}
+	return &runtime.Error{Category: runtime.Category(f.Category), Code: f.Code, Step: f.Path, Err: f.Err}
+}
+
+// ForGood reports whether the run was cancelled for good.
+func (r *Run) ForGood() bool { return r.ending.forGood != nil }
+
+// Trace returns what happened in this leg, in plan order.
+func (r *Run) Trace() []trace.Event { return r.trace.inPlanOrder(r.m) }
+
+// Artefact returns the outputs of the run's succeeded steps by id.
+func (r *Run) Artefact() map[string]any { return r.m.Artefact() }
+
+// Ended returns the paths of the run's own steps that have ended.
+func (r *Run) Ended() map[string]bool {
+	ended := map[string]bool{}
+	r.m.Walk(func(t *machine.Task) {
+		if t.Owner() == nil && t.Whole() == t && t.Status() >= machine.Succeeded {
+			ended[t.Path()] = true
+		}
+	}, func(*machine.Task) {})
+	return ended
+}
+
+// Findings returns what was found while the run was under way: failures that did not decide its error first, then the
+// rest in the order of the steps in its trace.
+func (r *Run) Findings(events []trace.Event) (list diagnostics.List) {
+	if r.m.Result() != nil {
+		for _, f := range r.m.Others() {
+			list = append(list, diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
+				Code: diagnostics.CodeStepFailed, Message: fmt.Sprintf("step %q failed too: %v", f.Path, f.Err),
+				Step: f.Path})
+		}
+	}
+	if len(r.found) == 0 {
+		return list
+	}
+	place := map[string]int{}
+	for i, e := range events {
+		if _, ok := place[e.Step]; !ok {
+			place[e.Step] = i
+		}
+	}
+	found := slices.Clone(r.found)
+	slices.SortStableFunc(found,
+		func(a, b diagnostics.Diagnostic) int { return cmp.Compare(place[a.Step], place[b.Step]) })
+	return append(list, found...)
+}
+
+// cancelledForGood is the error of such a run.
+func cancelledForGood(reason string) *runtime.Error {
+	return &runtime.Error{Category: runtime.CategoryCancelled, Code: "run.cancelled",
+		Err: fmt.Errorf("the run was cancelled for good: %w", cancelledBecause(cmp.Or(reason, "no reason was given")))}
+}
+
+// cancelledBecause is a context.Canceled with words of its own.
+type cancelledBecause string
+
+func (c cancelledBecause) Error() string { return string(c) }
+
+func (c cancelledBecause) Is(target error) bool { return target == context.Canceled }

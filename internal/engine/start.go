@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+)
+
+// start begins the call of a step, unless something else comes first:
+//
+//  1. what it calls must be there, and its arguments must fit
+//  2. somebody is asked what became of the same call, where that is not known
+//  3. there must be time for it, where time is bounded
+//  4. what it may do to the world must be in the store first
+func (r *Run) start(c machine.Command) {
+	t := c.Task
+	p := r.newCall(t, t.Node().Adapter.(*program.Call), r.path(t))
+	p.Input = c.Input
+	t.Driver = p
+	if r.ending.cut != nil {
+		r.failed(p, CancelCause(r.ending.cause))
+		return
+	}
+	if kept, ok := r.waits.progress[t]; ok { // what it paused for is over, and no matter of the adapter's
+		p.Progress = kept
+		delete(r.waits.progress, t)
+		delete(r.waits.answers, t)
+	}
+	pause, err := r.prepareCall(p)
+	if err != nil {
+		r.failedOr(p, pause, err)
+		return
+	}
+	if answer, ok := r.waits.answers[t]; ok && c.Again {
+		p.Progress.Answer, p.Progress.AnswerTo, p.Progress.Answered = answer.value, answer.to, true
+		delete(r.waits.answers, t)
+	}
+	p.Context.Answer, p.Context.AnswerTo = p.Progress.Answer, p.Progress.AnswerTo
+	p.Context.Answered = p.Progress.Answered
+	if r.doubtful(p) {
+		delete(r.past.unsure, t)
+		r.finish(p, outcome{size: machine.Unknown, pause: askWhatHappened(p)})
+		return
+	}
+	if p.Request == nil && p.agent == nil && r.timed() { // models have asked before, and agents ask for each call
+		p.accounts = r.accountsOf(t)
+		if pause, err := r.reserve(p); err != nil {
+			r.failedOr(p, pause, err)
+			return
+		}
+	}
+	if r.durable() {
+		if effect := p.hasEffect(); effect || r.ledger.urgent {
+			if effect {
+				r.record(t, p.Path, journal.CallBegun{Ordinal: p.Ordinal})
+			}
+			p.stage = blocked
+			r.calls.blocked = append(r.calls.blocked, p)
+			return
+		}
+	}
+	r.launch(p)
+}
+
+// unblock begins the next call that waited for the store.
+func (r *Run) unblock() {
+	p := r.calls.blocked[0]
+	r.calls.blocked = r.calls.blocked[1:]
+	if p.stage = preparing; r.ending.cancelled || p.stopped {
+		r.finish(p, outcome{size: machine.Unknown, failure: notDone("the call did not begin")})
+		return
+	}
+	r.launch(p)
+}
+
+// doubtful reports whether a call may have been made already, with an effect that may not come twice.
+func (r *Run) doubtful(p *pending) bool {
+	if !r.durable() {
+		return false
+	}
+	unsure, begun := r.past.unsure[p.task]
+	if begun && unsure == p.Ordinal && !p.repeatable() {
+		return true
+	}
+	return r.before.Doubtful(PauseKey{Step: p.Path, Kind: resume.System, Reason: journal.Indeterminate}) > 0
+}
+
+// prepareCall finds what a step calls, and fills in the call. The error, and the pause if there is one, end it.
+func (r *Run) prepareCall(p *pending) (*resume.Pause, error) {
+	switch p.Kind {
+	case program.ModelCall:
+		return r.prepareModel(p)
+	case program.RetrieverCall:
+		return nil, r.prepareRetriever(p)
+	case program.AgentCall:
+		return nil, r.prepareAgent(p)
+	}
+	return nil, r.prepareTool(p)
+}
+
+// prepareTool finds the tool and checks the arguments.
+func (r *Run) prepareTool(p *pending) error {
+	if p.Site.Key != nil {
+		v, err := p.Site.Key.Eval(p.task)
+		if err != nil {
+			return &runtime.Error{Category: runtime.CategoryConfig, Code: "expr.failed", Err: err}
+		}
+		if p.Key, err = value.Text(v); err != nil || p.Key == "" {
+			return program.ConfigError(diagnostics.CodeArguments, "%s: idempotency_key of %q must not be empty",
+				p.Site.Pos, p.Site.Name)
+		}
+	}
+	if err := r.o.Adapters.Prepare(p.Call); err != nil {
+		return err
+	}
+	r.resolve(p, p.Site.Retry, r.o.Adapters.Retry(p.Call))
+	return nil
+}
+
+// prepareRetriever checks the query of a retrieve step.
+func (r *Run) prepareRetriever(p *pending) error {
+	if !r.o.Adapters.Retriever() {
+		return program.ConfigError(diagnostics.CodeMissingRetriever, "%s: there is no retriever", p.Site.Pos)
+	}
+	p.Args, _ = p.Input.(map[string]any)
+	if _, ok := p.Args["query"].(string); !ok {
+		return program.ConfigError("retriever.arguments", "%s: query of a retrieve step must be a string, not %s",
+			p.Site.Pos, value.TypeName(p.Args["query"]))
+	}
+	r.resolve(p, p.Site.Retry, r.o.Adapters.Retry(p.Call))
+	return nil
+}

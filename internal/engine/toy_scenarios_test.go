@@ -1,0 +1,164 @@
+package engine_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/internal/local"
+	"github.com/braise-run/braise/scenario"
+)
+
+// scenarioFiles are the scenarios of the repository.
+func scenarioFiles(t *testing.T) []string {
+	t.Helper()
+	files, err := scenario.Find([]string{"../../testdata/scenarios", "../../recipes"}, nil)
+	if err != nil || len(files) < 300 {
+		t.Fatalf("%d scenarios: %v", len(files), err)
+	}
+	return files
+}
+
+// fresh is a store that has nothing but the run that was begun last: all runs of a scenario have the same id.
+type fresh struct{ *checkpoint.Memory }
+
+func (f *fresh) Create(
+	ctx context.Context, run checkpoint.Run, owner string, ttl time.Duration, recs ...checkpoint.Record,
+) (checkpoint.Lease, error) {
+	f.Memory = &checkpoint.Memory{}
+	return f.Memory.Create(ctx, run, owner, ttl, recs...)
+}
+
+// options are those that a scenario runs with.
+func options(t *testing.T, file string, durable bool) *scenario.Options {
+	t.Helper()
+	if filepath.Base(filepath.Dir(file)) != "scenarios" {
+		return nil
+	}
+	var none *host.Config
+	rt, err := none.Runtime("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if durable {
+		rt.Store = &fresh{&checkpoint.Memory{}}
+	}
+	return &scenario.Options{Runtime: rt}
+}
+
+// play runs a scenario with a toy.
+func play(t *testing.T, y *toy, file string, durable bool) *scenario.Result {
+	t.Helper()
+	result, err := scenario.Check(local.With(t.Context(), y.drive), file, options(t, file, durable))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// onToyClock calls f in a bubble with a clock of its own, unless the scenario has processes, which go by the machine's.
+func onToyClock(t *testing.T, file string, f func(t *testing.T)) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if processes.Match(text) {
+		f(t)
+		return
+	}
+	synctest.Test(t, f)
+}
+
+var processes = regexp.MustCompile(`(?m)^(tools:.*exec|  exec:|mcp:)`)
+
+// oneAtATime are the scenarios that cannot come out as they should with a toy, which makes one call after the other.
+var oneAtATime = map[string]string{
+	"retry_timeout":        "one call is slow, and others that overlap with it have a timeout",
+	"timeout_foreach_item": "an item is slow, and the others that overlap with it have a timeout",
+}
+
+// seeds are those that a test takes each scenario through.
+func seeds(n uint64) uint64 {
+	if testing.Short() {
+		return 1
+	}
+	return n
+}
+
+// Every scenario comes out as it should, whatever the order in which calls return. On the way, and at the end of each
+// leg, another engine that is told the journal comes to the same state.
+func TestScenariosInAnyOrder(t *testing.T) {
+	told := 0
+	for _, file := range scenarioFiles(t) {
+		t.Run(scenario.Name(file), func(t *testing.T) {
+			if why := oneAtATime[scenario.Name(file)]; why != "" {
+				t.Skip(why)
+			}
+			for seed := range seeds(2) {
+				onToyClock(t, file, func(t *testing.T) {
+					y := newToy(t, seed)
+					for _, f := range play(t, y, file, false).Failures {
+						t.Errorf("seed %d: %s", seed, f)
+					}
+					told += y.told
+				})
+			}
+		})
+	}
+	t.Logf("told %d journals to other engines", told)
+}
+
+// Every scenario comes out the same when other engines carry its runs on, from their events, at many moments.
+func TestScenariosHandedOver(t *testing.T) {
+	moments := 0
+	for _, file := range scenarioFiles(t) {
+		t.Run(scenario.Name(file), func(t *testing.T) {
+			if why := oneAtATime[scenario.Name(file)]; why != "" {
+				t.Skip(why)
+			}
+			for seed := range seeds(4) {
+				onToyClock(t, file, func(t *testing.T) {
+					moments += handedOver(t, file, seed)
+				})
+			}
+		})
+	}
+	t.Logf("handed runs over at %d moments", moments)
+}
+
+// A run that is held and then cancelled comes to its end.
+func TestHeldAndCancelled(t *testing.T) {
+	for _, file := range scenarioFiles(t) {
+		onToyClock(t, file, func(t *testing.T) {
+			y := newToy(t, 0)
+			y.hand = handover{run: 1, most: 1, every: 2, cancels: true}
+			play(t, y, file, true)
+			if len(y.legs) == 0 && y.runs > 0 {
+				t.Errorf("%s came to no end", file)
+			}
+		})
+	}
+}
+
+// handedOver hands one run of a scenario over, and returns at how many moments: one that makes a call at a time, or
+// one that makes up to eight; with a store, or without.
+func handedOver(t *testing.T, file string, seed uint64) int {
+	durable := seed/2%2 == 0
+	whole, parts := newToy(t, seed), newToy(t, seed)
+	parts.hand = handover{run: 1 + 2*int(seed%2), most: 40, every: 1 + int(seed/4)}
+	play(t, whole, file, durable)
+	play(t, parts, file, durable) // no more than this run: its trace is another one
+	if diff := cmp.Diff(whole.legs[:min(len(parts.legs), len(whole.legs))], parts.legs); diff != "" {
+		t.Errorf("seed %d, %d moments (-whole +handed over):\n%s", seed, parts.hand.total, diff)
+	}
+	return parts.hand.total
+}

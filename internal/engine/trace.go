@@ -1,0 +1,177 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/trace"
+)
+
+// events is what a run has emitted, kept so that its trace can be put in plan order: the events of one task are a
+// list, threaded through next. The first event is the run's start, so that index 0 means none.
+type events struct {
+	list  []trace.Event
+	next  []int32 // by event: the next event of its task
+	base  int32   // events before it have their places for good
+	shown []Shown // nobody has seen them yet
+}
+
+// Shown is an event for those who want to see what happens while it does.
+type Shown struct {
+	trace.Event
+	Content any // what goes into or comes out of a call; nil: nothing, or nobody wants it
+}
+
+// Shown returns what happened since it was called last, if somebody wants to see it. The slice may be read until the
+// run is told something.
+func (r *Run) Shown() []Shown {
+	list := r.trace.shown
+	r.trace.shown = list[:0]
+	return list
+}
+
+// show shows an event that is not, or not yet, in the trace.
+func (r *Run) show(ev trace.Event, content any) {
+	if r.o.Shown {
+		r.trace.shown = append(r.trace.shown, Shown{ev, content})
+	}
+}
+
+// reserve makes room for the start and the events of n steps, of which each has three as a rule, and for
+// those that end the run.
+func (e *events) reserve(start trace.Event, n int) {
+	e.list = append(make([]trace.Event, 0, 3*n+3), start)
+	e.next = make([]int32, 1, 3*n+1)
+	e.base = 1
+}
+
+// grow makes room for n more events, and for those that end the run.
+func (e *events) grow(n int) {
+	e.list, e.next = slices.Grow(e.list, n+4), slices.Grow(e.next, n)
+}
+
+// settle puts what there is in plan order for good: what comes later stands behind it.
+func (e *events) settle(m *machine.Machine) {
+	e.inPlanOrder(m)
+	e.base = int32(len(e.list))
+}
+
+// add records an event that belongs to no task, behind all others. Everything must be settled.
+func (r *Run) add(ev trace.Event, content any) {
+	e := &r.trace
+	ev.At = r.now
+	e.list, e.next = append(e.list, ev), append(e.next, 0)
+	e.base = int32(len(e.list))
+	r.show(ev, content)
+}
+
+// emit records an event of a task. content is for those who want it, nil for none.
+func (r *Run) emit(t *machine.Task, kind trace.Kind, step string, data trace.Data, content any) {
+	ev := r.trace.keep(t)
+	ev.At, ev.Kind, ev.Step, ev.Data = r.now, kind, step, data
+	if r.o.Shown {
+		r.show(*ev, content)
+	}
+}
+
+// keep makes the place of an event of a task.
+func (e *events) keep(t *machine.Task) *trace.Event {
+	i := int32(len(e.list))
+	e.list, e.next = append(e.list, trace.Event{}), append(e.next, 0)
+	if t.First == 0 {
+		t.First = i
+	} else {
+		e.next[t.Last] = i
+	}
+	t.Last = i
+	return &e.list[i]
+}
+
+// inPlanOrder returns the start and the recorded events in plan order, bodies in place: those of a
+// task, its end apart, before those of what is inside.
+func (e *events) inPlanOrder(m *machine.Machine) []trace.Event {
+	order := make([]int32, 0, len(e.list)) // by place: the event that belongs there
+	for i := range e.base {
+		order = append(order, i)
+	}
+	add := func(t *machine.Task, ends bool) {
+		for i := t.First; i >= e.base; i = e.next[i] {
+			if (e.list[i].Kind == trace.StepEnd) == ends {
+				order = append(order, i)
+			}
+		}
+	}
+	m.Walk(func(t *machine.Task) { add(t, false) }, func(t *machine.Task) { add(t, true) })
+	for place, from := range order { // events that stand in each other's places, a cycle at a time
+		if int(from) == place {
+			continue
+		}
+		first, to := e.list[place], int32(place)
+		for ; from != int32(place); from = order[to] {
+			e.list[to], order[to] = e.list[from], to
+			to = from
+		}
+		e.list[to], order[to] = first, to
+	}
+	return e.list
+}
+
+// path returns the path of a task.
+func (r *Run) path(t *machine.Task) string {
+	if t.First == 0 { // it began in an earlier leg
+		return t.Path()
+	}
+	return r.trace.list[t.First].Step
+}
+
+// emitEnd records the end of a task.
+func (r *Run) emitEnd(t *machine.Task) {
+	var took time.Duration
+	if t.First > 0 {
+		took = r.now.Sub(r.trace.list[t.First].At)
+	}
+	var content any
+	if c, ok := t.Node().Adapter.(*program.Call); ok && c.Kind != program.ModelCall {
+		content = t.Output()
+	}
+	r.emit(t, trace.StepEnd, r.path(t), stepEnd(t, took), content)
+}
+
+// The payloads of step.skip.
+var (
+	skippedUpstream = trace.Data{{Key: "reason", Value: "upstream"}}
+	skippedWhen     = trace.Data{{Key: "reason", Value: "when_false"}}
+)
+
+// quickEnds are the payloads of steps that succeeded within so many milliseconds. Runs share them.
+var quickEnds = func() (list [16]trace.Data) {
+	for ms := range list {
+		list[ms] = endData(int64(ms), machine.Succeeded)
+	}
+	return list
+}()
+
+func endData(ms int64, status machine.Status) trace.Data {
+	return trace.Data{{Key: "durationMs", Value: ms}, {Key: "status", Value: status.String()}}
+}
+
+// stepEnd is the payload of step.end. A failed step also has its code and message, a panicked one
+// its stack.
+func stepEnd(t *machine.Task, took time.Duration) trace.Data {
+	ms, failure := took.Milliseconds(), t.Failure()
+	switch {
+	case failure != nil:
+	case t.Status() == machine.Succeeded && uint64(ms) < uint64(len(quickEnds)):
+		return quickEnds[ms]
+	default:
+		return endData(ms, t.Status())
+	}
+	data := trace.Data{{Key: "code", Value: failure.Code}, {Key: "durationMs", Value: ms},
+		{Key: "message", Value: failure.Err.Error()}}
+	if p, ok := failure.Err.(*PanicError); ok {
+		data = append(data, trace.Attr{Key: "stack", Value: p.Stack})
+	}
+	return append(data, trace.Attr{Key: "status", Value: t.Status().String()})
+}

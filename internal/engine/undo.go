@@ -1,0 +1,262 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// rolled is how far a rollback has come.
+type rolled uint8
+
+const (
+	rollbackBegun rolled = iota + 1 // it may have had its effect
+	rollbackOver                    // undone, or reported
+)
+
+// undoing is how far the run has come with undoing what it did: one task after the other, the last one first.
+type undoing struct {
+	atEnd     bool              // nothing is left to do but to roll back
+	wasUndone bool              // this generation paused, and was rolled back
+	rolled    map[string]rolled // by path of the rollback
+	listed    bool              // tasks is
+	tasks     []*machine.Task   // that are left
+	call      *pending          // the rollback under way; nil: none is
+	saving    bool              // it waits for the store
+	left      *runtime.Error    // why the rest is left to a recovery; nil: nothing is
+}
+
+// ErrGrace is the error of a rollback that was stopped because the grace period of a cancelled run is over.
+var ErrGrace = errors.New("the run was cancelled and the grace period is over")
+
+var (
+	errUnsure = errors.New("an earlier process began it, and it is not known whether it had its effect; " +
+		"it is not repeated")
+	errNoPause = errors.New("the tool asked for a pause, and a rollback cannot pause")
+)
+
+// wrapUp is for a machine that has nothing more to do: what is to be rolled back at the end of the leg comes next, of
+// a run that has failed or was cancelled for good, and of one that pauses and will begin again.
+func (r *Run) wrapUp() {
+	result := r.m.Result()
+	switch e := &r.ending; {
+	case e.broken:
+	case e.forGood != nil:
+		r.undo.atEnd = true
+		return
+	case e.cancelled: // a recovery goes on
+	case result.Status == machine.Failed, result.Status == machine.Waiting && r.o.Interrupt == resume.Restart:
+		r.undo.atEnd = true
+		return
+	}
+	r.todo.over = true
+}
+
+// Undoes reports whether the run has nothing left to do but to roll back.
+func (r *Run) Undoes() bool { return r.undo.atEnd }
+
+// Undone lets a run that was rolled back for a pause take an answer.
+func (r *Run) Undone() { r.undo.atEnd, r.undo.wasUndone, r.todo.over = false, true, false }
+
+// WasUndone reports whether the run paused and was rolled back, so that an answer begins it again.
+func (r *Run) WasUndone() bool { return r.undo.wasUndone }
+
+// Left is why something is left to be rolled back by a recovery; nil: nothing is.
+func (r *Run) Left() *runtime.Error { return r.undo.left }
+
+// undoNext goes on with rolling back. It is false while something is under way. What cannot be undone is reported,
+// and what an earlier leg did is not done again.
+func (r *Run) undoNext() bool {
+	u := &r.undo
+	if u.call != nil {
+		if u.saving { // it is in the store
+			u.saving = false
+			r.undoCall(u.call)
+			return true
+		}
+		return false
+	}
+	if r.todo.hold && r.ending.cut == nil && !r.ending.broken {
+		return false
+	}
+	if !u.listed {
+		if u.tasks, u.listed = r.m.Undo(), true; len(u.tasks) > 0 {
+			r.trace.settle(r.m)
+		}
+	}
+	u.tasks = slices.DeleteFunc(u.tasks,
+		func(t *machine.Task) bool { return u.rolled[t.Path()+RollbackMark] == rollbackOver })
+	if len(u.tasks) == 0 || r.ending.broken {
+		r.endUndo()
+		return true
+	}
+	if r.ending.cut != nil {
+		r.leaveUndo()
+		return true
+	}
+	t := u.tasks[0]
+	u.tasks = u.tasks[1:]
+	r.undoTask(t)
+	return true
+}
+
+// endUndo ends the rolling back of this leg.
+func (r *Run) endUndo() {
+	u := &r.undo
+	u.listed, u.tasks, r.todo.over = false, nil, true
+}
+
+// leaveUndo leaves the rest to a recovery.
+func (r *Run) leaveUndo() {
+	r.undo.left = &runtime.Error{Category: runtime.CategoryCancelled, Code: "rollback.interrupted",
+		Err: fmt.Errorf("%w, before everything was rolled back", CancelCause(r.ending.cause))}
+	r.endUndo()
+}
+
+// undoTask rolls back one task:
+//
+//  1. work out the arguments, and whether an earlier process has begun it already
+//  2. write down that it begins: from here on it may have had its effect
+//  3. call the tool
+//  4. note how that went, and tell
+func (r *Run) undoTask(t *machine.Task) {
+	rb := t.Node().Rollback
+	path := t.Path() + RollbackMark
+	p := r.newCall(t, rb.Adapter.(*program.Call), path)
+	p.Rollback = true
+	err := r.prepareRollback(p, rb)
+	begun := r.undo.rolled[path] == rollbackBegun
+	switch {
+	case err != nil:
+	case begun && !p.repeatable():
+		err = errUnsure
+	default:
+		if rb.Timeout > 0 {
+			p.deadline, p.late = r.now.Add(rb.Timeout), fmt.Errorf("it timed out after %v", rb.Timeout)
+		}
+		r.undo.call = p
+		if !begun {
+			r.record(nil, path, journal.RollbackBegun{})
+		}
+		if len(r.ledger.events) > 0 && r.durable() {
+			r.undo.saving = true
+			r.ask(Command{Op: Save})
+			return
+		}
+		r.undoCall(p)
+		return
+	}
+	r.undid(p, err)
+}
+
+// undoCall calls the tool of a rollback.
+func (r *Run) undoCall(p *pending) {
+	if r.ending.broken {
+		r.undo.call = nil
+		r.endUndo()
+		return
+	}
+	r.tellCall(p)
+	r.make(p)
+}
+
+// prepareRollback works out the arguments of a rollback.
+func (r *Run) prepareRollback(p *pending, rb *machine.Rollback) (err error) {
+	if p.Input, err = rb.With.Eval(p.task.Ended()); err != nil {
+		return err
+	}
+	limit := r.o.Limits.MaxOutputBytes
+	switch size, err := value.Size(p.Input, limit); {
+	case err != nil:
+		return fmt.Errorf("the arguments are not JSON: %w", err)
+	case size > limit:
+		return fmt.Errorf("the arguments have more than %d bytes", limit)
+	}
+	return r.prepareTool(p)
+}
+
+// doneUndo takes the end of the call of a rollback. err is nil if it had its result.
+func (r *Run) doneUndo(p *pending, end outcome, err error) {
+	r.undo.call = nil
+	switch {
+	case r.ending.broken:
+		r.endUndo()
+		return
+	case errors.Is(err, ErrGrace):
+		r.leaveUndo()
+		return
+	case end.pause != nil:
+		err = errNoPause
+	case err != nil && p.late != nil && !r.now.Before(p.deadline):
+		err = p.late
+	}
+	r.undid(p, err)
+}
+
+// undid notes how a rollback went, and tells.
+func (r *Run) undid(p *pending, err error) {
+	data := trace.Data{{Key: "ok", Value: err == nil}}
+	text := ""
+	if err != nil {
+		text = valid(err.Error())
+		data = append(trace.Data{{Key: "message", Value: text}}, data...)
+		r.ask(Command{Op: Warn, Text: text, Path: p.Path})
+	}
+	r.record(nil, p.Path, journal.RollbackEnded{Error: text})
+	r.add(trace.Event{Kind: trace.StepRollback, Step: p.Path, Data: data}, nil)
+}
+
+// rollbackFailed adds the finding about a rollback that failed.
+func (r *Run) rollbackFailed(path, text string) {
+	r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindWorkflow,
+		Code: diagnostics.CodeRollbackFailed,
+		Step: path, Message: fmt.Sprintf("step %q was not rolled back: %s",
+			strings.TrimSuffix(path, RollbackMark), text)})
+}
+
+// applyRollback takes note of an event of a rollback.
+func (r *Run) applyRollback(e *journal.Event) {
+	u := &r.undo
+	u.atEnd = true
+	if u.rolled == nil {
+		u.rolled = map[string]rolled{}
+	}
+	what, over := e.What.(journal.RollbackEnded)
+	if !over {
+		u.rolled[e.Path] = rollbackBegun
+		return
+	}
+	u.rolled[e.Path] = rollbackOver
+	if what.Error != "" {
+		r.rollbackFailed(e.Path, what.Error)
+	}
+}
+
+// CancelForGood writes down that nothing goes on but rolling back. Open pauses need no answer any more.
+func (r *Run) CancelForGood(reason string) {
+	pauses := r.waits.pauses
+	r.record(nil, "", journal.Cancelled{Reason: reason})
+	const doubt = "it was called, and it is not known whether it had its effect"
+	for _, p := range pauses {
+		if p.Reason == journal.Indeterminate {
+			r.rollbackFailed(p.Step+RollbackMark, doubt)
+		}
+		r.Note(p.Step, journal.PauseClosed{Pause: p.ID})
+	}
+	tasks := slices.Collect(maps.Keys(r.past.unsure))
+	slices.SortFunc(tasks, func(a, b *machine.Task) int { return strings.Compare(a.Path(), b.Path()) })
+	for _, t := range tasks {
+		r.rollbackFailed(t.Path()+RollbackMark, doubt)
+	}
+}

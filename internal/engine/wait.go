@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+)
+
+// pauseOf makes the pause of a human or a wait step of its arguments, which the recipe's reader and
+// expressions have made.
+func pauseOf(kind program.WaitKind, input any, now time.Time) (p resume.Pause, err error) {
+	fields, _ := input.(map[string]any)
+	text := func(name string) string {
+		v, known := fields[name]
+		s, ok := v.(string)
+		if known && v != nil && !ok && err == nil {
+			err = fmt.Errorf("%s must be text, not %s", name, value.TypeName(v))
+		}
+		return s
+	}
+	length := func(name string) time.Duration {
+		s := text(name)
+		if s == "" {
+			return 0
+		}
+		d, bad := time.ParseDuration(s)
+		if (bad != nil || d <= 0) && err == nil {
+			err = fmt.Errorf("%s is %q, not a duration like 90s", name, s)
+		}
+		return d
+	}
+	if kind == program.WaitTime {
+		switch event := text("event"); {
+		case event != "":
+			p = resume.Pause{Kind: resume.External, Reason: event}
+			if d := length("timeout"); d > 0 {
+				p.ExpiresAt = now.Add(d)
+			}
+		case fields["at"] != nil:
+			p.Kind = resume.System
+			var bad error
+			if p.RetryAt, bad = time.Parse(time.RFC3339, text("at")); bad != nil && err == nil {
+				err = fmt.Errorf("at is %q, not a time like 2026-01-31T12:00:00Z", text("at"))
+			}
+		default:
+			p = resume.Pause{Kind: resume.System, RetryAt: now.Add(length("duration"))}
+		}
+		return p, err
+	}
+	p = resume.Pause{Kind: resume.Human, Prompt: text("prompt"), Show: fields["show"],
+		Schema: fields["form"], Decisions: []string{"approve", "reject"}}
+	if list, ok := fields["decisions"].([]any); ok {
+		p.Decisions = nil
+		for _, d := range list {
+			s, _ := d.(string)
+			p.Decisions = append(p.Decisions, s)
+		}
+	}
+	if d := length("expires"); d > 0 {
+		p.ExpiresAt = now.Add(d)
+	}
+	if err == nil {
+		p.OnExpire, err = resume.ParseExpiry(fields["on_expire"])
+	}
+	return p, err
+}

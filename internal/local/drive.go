@@ -1,0 +1,377 @@
+package local
+
+import (
+	"context"
+	"time"
+
+	"github.com/braise-run/braise/internal/engine"
+)
+
+// settleTime is how long a call that was told to stop, not by the run's caller, may take to
+// return before it is left behind: enough to kill a process or close a connection.
+const settleTime = 250 * time.Millisecond
+
+// yieldAfter is how many commands are carried out before others that wait for the turn get it.
+const yieldAfter = 64
+
+// turn is the right to touch the state of a run. It is a channel of one, which testing/synctest sees
+// goroutines wait for, other than a mutex.
+type turn chan struct{}
+
+func (t turn) take() { t <- struct{}{} }
+func (t turn) give() { <-t }
+
+// supervise drives the run until its leg is over. Nobody owns it meanwhile: whoever finishes something takes
+// the turn, tells the engine, carries out what it asks for, starts a goroutine for every call that is
+// ready but one, gives the turn back, and makes that one itself.
+//
+//	call returns ┐                                    ┌ go work: other calls
+//	timer fires  ├─▶ turn: tell ─▶ carry out ─▶ give ─┤
+//	ctx ends     ┘                                    └ work: one call, and round again
+//
+// The caller has the turn, and has it again when supervise returns.
+func (r *Run) supervise() {
+	if drive := driverOf(r.ctx); drive != nil {
+		drive(r)
+		return
+	}
+	r.over, r.done = false, make(chan struct{})
+	stop := func() bool { return false }
+	if r.ctx.Done() != nil {
+		stop = context.AfterFunc(r.ctx, func() { r.happened(func() {}) })
+	}
+	next := r.drive(func() {
+		if !r.Engine.Undoes() {
+			r.Engine.GoLive()
+		}
+	})
+	done := r.done
+	r.turn.give()
+	if next != nil {
+		go r.work(next)
+	}
+	<-done
+	stop()
+	r.turn.take()
+}
+
+// Undo ends the rolling back of a run that stopped while it was rolled back for a pause.
+func (r *Run) Undo() error {
+	r.supervise()
+	if r.fault != nil {
+		panic(r.fault)
+	}
+	if left := r.Engine.Left(); left != nil {
+		return left
+	}
+	if err := r.Flush(); err != nil {
+		return err
+	}
+	r.Engine.Undone()
+	return nil
+}
+
+// work makes a call, and those that follow on it.
+func (r *Run) work(c *engine.Call) {
+	defer func() {
+		if c != nil { // the adapter has ended the goroutine
+			res := r.Caller.Ended(c)
+			go func() { r.work(r.took(c, &res)) }()
+		}
+	}()
+	for c != nil {
+		res := r.make(c)
+		c = r.took(c, &res)
+	}
+}
+
+// make makes a call, if the run is still this process's.
+func (r *Run) make(c *engine.Call) engine.Result {
+	if err := r.Store.owned(); err != nil {
+		return engine.Result{Lost: true, Err: err}
+	}
+	ctx := c.Driver.(*group).ctx
+	reachedCall(c, BeforeTool, BeforeModel)
+	res := r.Caller.Make(ctx, c)
+	reachedCall(c, AfterTool, AfterModel)
+	if c.Rollback && res.Err != nil && ctx.Err() != nil {
+		res.Err = context.Cause(ctx)
+	}
+	return res
+}
+
+// took takes what a call came to, and returns the next one to make; nil: there is none, or others make it.
+func (r *Run) took(c *engine.Call, res *engine.Result) *engine.Call {
+	return r.inTurn(func() {
+		if g := c.Driver.(*group); g.lone {
+			g.cancel(nil)
+		}
+		if res.Lost {
+			r.fence(res.Err)
+		}
+		r.Engine.Returned(c, res)
+	})
+}
+
+// happened takes anything else that has happened: a timer, the end of a context.
+func (r *Run) happened(tell func()) {
+	if next := r.inTurn(tell); next != nil {
+		go r.work(next)
+	}
+}
+
+// inTurn waits for the turn, tells the run what happened and drives it on. It returns a call to make.
+func (r *Run) inTurn(tell func()) *engine.Call {
+	r.turn.take()
+	defer r.turn.give()
+	if r.over {
+		return nil
+	}
+	return r.drive(func() {
+		r.checkContext() // first: a call that was cancelled is no failure
+		tell()
+	})
+}
+
+// drive tells the run what happened, and advances it. Whoever calls it has the turn. A panic is the engine's
+// own fault, or of a port that is no call's, and ends the run.
+func (r *Run) drive(tell func()) (next *engine.Call) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		if r.fault = recover(); r.fault == nil {
+			r.fault = errPort
+		}
+		r.finished()
+	}()
+	r.Engine.Tick(r.now())
+	tell()
+	if next = r.advance(); !r.over {
+		r.Store.schedule(r)
+	}
+	returned = true
+	return next
+}
+
+// finished ends the run's turns: what happens from here on changes nothing.
+func (r *Run) finished() {
+	if !r.over {
+		r.over = true
+		close(r.done)
+	}
+}
+
+// advance carries out what the engine asks for, until it waits for something to happen. It starts all
+// calls that are ready but one, which it returns. One that is quick it returns at once: what else there
+// is to do comes after it, or before, when something happens meanwhile.
+func (r *Run) advance() (mine *engine.Call) {
+	for n := 1; !r.over; n++ {
+		if n%yieldAfter == 0 {
+			if mine != nil {
+				go r.work(mine)
+				mine = nil
+			}
+			r.turn.give()
+			r.turn.take()
+			continue
+		}
+		r.checkContext() // each time: a step's expressions may take long
+		c := r.Engine.Next()
+		r.show()
+		switch c.Op {
+		case engine.None:
+			return mine
+		case engine.Make:
+			if mine != nil {
+				go r.work(mine)
+			}
+			if mine = r.launch(c.Call); c.Call.Quick {
+				return mine
+			}
+		case engine.Save:
+			if mine != nil { // it does not wait for the store
+				go r.work(mine)
+				mine = nil
+			}
+			r.flush()
+		default:
+			r.carryOut(c)
+		}
+	}
+	return nil
+}
+
+// carryOut carries out any other command.
+func (r *Run) carryOut(c engine.Command) {
+	switch c.Op {
+	case engine.Stop:
+		r.stop(c.Call, c.Err)
+	case engine.Arm:
+		r.arm(c.Timer, c.Wait)
+	case engine.Disarm:
+		if timer := r.timers[c.Timer]; timer != nil {
+			timer.Stop()
+			delete(r.timers, c.Timer)
+		}
+	case engine.Hook:
+		r.tellHooks(*c.Moment)
+	case engine.Announce:
+		r.announce(c.Pause)
+	case engine.Warn:
+		r.warnRollback(c.Text, c.Path)
+	case engine.Time:
+		r.Engine.Tick(r.now())
+	case engine.Done:
+		r.finished()
+	}
+}
+
+// show shows sinks what happened.
+func (r *Run) show() {
+	for _, s := range r.Engine.Shown() {
+		r.sinks.Emit(s.Event, r.Caller.Redact.Value(s.Content))
+	}
+}
+
+// group is a context for calls that nothing can stop one by one: calls of the recipe's own steps
+// without a timeout, that began before the same failure. Any other call has a lone one.
+type group struct {
+	id     int64
+	lone   bool
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+// launch gives a call its context, and returns it.
+func (r *Run) launch(c *engine.Call) *engine.Call {
+	var g *group
+	switch {
+	case c.Rollback:
+		g = lone(r.graceful())
+	case c.Dispose:
+		g = lone(context.WithCancelCause(context.WithoutCancel(r.ctx)))
+	case c.Alone:
+		g = lone(context.WithCancelCause(r.ctx))
+	default:
+		g = r.groupOf(c)
+	}
+	c.Driver = g
+	return c
+}
+
+func lone(ctx context.Context, cancel context.CancelCauseFunc) *group {
+	return &group{lone: true, ctx: ctx, cancel: cancel}
+}
+
+// groupOf returns the group of a call.
+func (r *Run) groupOf(c *engine.Call) *group {
+	if r.shared == nil || r.shared.id != c.Group {
+		ctx, cancel := context.WithCancelCause(r.ctx)
+		r.shared = &group{id: c.Group, ctx: ctx, cancel: cancel}
+		r.groups = append(r.groups, r.shared)
+	}
+	return r.shared
+}
+
+// graceful makes the context of a rollback. The end of the run's context does not end it at once: it has the grace
+// period to come to its end.
+func (r *Run) graceful() (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.ctx))
+	stop := context.AfterFunc(r.ctx, func() {
+		grace := time.NewTimer(r.limits.Grace)
+		defer grace.Stop()
+		select {
+		case <-grace.C:
+			cancel(engine.ErrGrace)
+			r.leaveSoon("a rollback ignored its context and was left behind",
+				func(c *engine.Call) bool { return c.Rollback })
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func(cause error) {
+		stop()
+		cancel(cause)
+	}
+}
+
+func (r *Run) arm(id int64, wait time.Duration) {
+	if r.timers == nil {
+		r.timers = map[int64]*time.Timer{}
+	}
+	r.timers[id] = time.AfterFunc(wait, func() {
+		r.happened(func() {
+			delete(r.timers, id)
+			r.Engine.Fired(id)
+		})
+	})
+}
+
+// stop tells a call to stop. Unless the whole run was cancelled, which has a longer grace period,
+// the call is left behind if it does not return soon.
+func (r *Run) stop(c *engine.Call, err error) {
+	c.Driver.(*group).cancel(err)
+	if !r.Engine.Cancelled() {
+		r.leaveSoon(leftBehind, func(flying *engine.Call) bool { return flying == c })
+	}
+}
+
+const leftBehind = "a call ignored its context and was left behind"
+
+// leaveSoon leaves calls behind that do not return soon.
+func (r *Run) leaveSoon(text string, which func(*engine.Call) bool) {
+	time.AfterFunc(settleTime, func() { r.happened(func() { r.leave(text, which) }) })
+}
+
+// leave gives up calls that did not return in time. Their results, if any come, are dropped.
+func (r *Run) leave(text string, which func(*engine.Call) bool) {
+	for _, c := range r.Engine.Flying() {
+		if !which(c) {
+			continue
+		}
+		r.warnOf(text, c.Path)
+		res := engine.Result{Left: true, Err: context.Cause(c.Driver.(*group).ctx)}
+		r.Engine.Returned(c, &res)
+	}
+}
+
+// checkContext cancels the run once its context has ended.
+func (r *Run) checkContext() {
+	if !r.ended && r.ctx.Err() != nil {
+		r.ended = true
+		r.stopped(func() { r.Engine.Cancel(r.ctx.Err(), r.Caller.Redact.Error(context.Cause(r.ctx))) })
+	}
+}
+
+// stopped ends the run early, after the grace period at the latest.
+func (r *Run) stopped(tell func()) {
+	already := r.Engine.Cancelled()
+	r.Engine.Tick(r.now())
+	if tell(); already {
+		return
+	}
+	time.AfterFunc(r.limits.Grace, func() {
+		r.happened(func() { r.leave(leftBehind, func(c *engine.Call) bool { return !c.Rollback }) })
+	})
+}
+
+// fence stops a run that is not this process's any more.
+func (r *Run) fence(err error) {
+	r.Store.fail(err)
+	r.stopped(func() { r.Engine.Break(err) })
+}
+
+// release lets go of all that serves the calls. Where the run was never driven, it ends its turns.
+func (r *Run) release() {
+	if !r.let {
+		r.over, r.let = true, true
+		r.turn.give()
+	}
+	for _, g := range r.groups {
+		g.cancel(nil)
+	}
+	for _, t := range r.timers {
+		t.Stop()
+	}
+}

@@ -1,0 +1,127 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+)
+
+// told gathers what hooks did wrong.
+type told struct {
+	mu   sync.Mutex
+	list diagnostics.List
+}
+
+func (f *told) add(d diagnostics.Diagnostic) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.list = append(f.list, d)
+}
+
+// tellHooks calls the hooks of a moment of the run or of a step, if there are any. A hook that does not return holds
+// the run no longer than the grace period once the run's context has ended.
+func (r *Run) tellHooks(m runtime.Moment) {
+	if !r.Caller.Hooked() {
+		return
+	}
+	m.Run = r.ID
+	ctx, ended := r.ctx, r.ctx.Done()
+	if m.Point == runtime.RunFinish {
+		ctx = context.WithoutCancel(ctx)
+		late := make(chan struct{})
+		timer := time.AfterFunc(r.limits.Grace, func() { close(late) })
+		defer timer.Stop()
+		ended = late
+	}
+	done, found := make(chan struct{}), &told{}
+	defer func() {
+		found.mu.Lock()
+		defer found.mu.Unlock()
+		r.Engine.Report(found.list...)
+	}()
+	go func() {
+		returned := false
+		defer func() {
+			if !returned {
+				found.add(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindPlugin,
+					Code: diagnostics.CodeHookFailed,
+					Step: m.Step, Message: fmt.Sprintf("a hook %q ended its goroutine", m.Point)})
+			}
+			close(done)
+		}()
+		_ = r.Caller.Offers.Fire(ctx, m, found.add) // these moments deny nothing
+		returned = true
+	}()
+	select {
+	case <-done:
+		return
+	case <-ended:
+	}
+	timer := time.NewTimer(r.limits.Grace)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		r.warn("a hook ignored its context and was left behind", slog.String("point", string(m.Point)))
+	}
+}
+
+// announce tells OnPause that a pause was opened.
+func (r *Run) announce(p *engine.Pause) {
+	Reached(PauseNoted)
+	if r.rt.OnPause == nil || r.rt.Store == nil {
+		return
+	}
+	shown := p.Pause
+	shown.Token = r.mint(p)
+	r.flush()
+	if r.Store.err == nil {
+		go func() {
+			defer func() {
+				if v := recover(); v != nil {
+					r.warn(fmt.Sprintf("OnPause panicked: %v", v))
+				}
+			}()
+			r.rt.OnPause(shown)
+		}()
+	}
+}
+
+// mint makes a token of a pause.
+func (r *Run) mint(p *engine.Pause) string {
+	token, hash := resume.Mint(r.ID)
+	r.Engine.Note(p.Step, journal.TokenMinted{Pause: p.ID, Hash: hash, ExpiresAt: p.ExpiresAt})
+	Reached(TokenMinted)
+	return token
+}
+
+// warn tells the host's operator; whatever that does changes nothing.
+func (r *Run) warn(text string, attrs ...slog.Attr) {
+	defer func() { _ = recover() }()
+	reporter := r.rt.Reporter
+	if reporter == nil {
+		reporter = slogReporter{}
+	}
+	reporter.Warn(text, append([]slog.Attr{slog.String("run", r.ID)}, attrs...)...)
+}
+
+// warnOf is warn about a step.
+func (r *Run) warnOf(text, path string) { r.warn(text, slog.String("step", path)) }
+
+func (r *Run) warnRollback(text, path string) {
+	r.warn("a rollback failed", slog.String("step", path), slog.String("error", text))
+}
+
+type slogReporter struct{}
+
+func (slogReporter) Warn(msg string, attrs ...slog.Attr) {
+	slog.Default().LogAttrs(context.Background(), slog.LevelWarn, msg, attrs...)
+}

@@ -1,0 +1,222 @@
+// Package local drives runs in this process: it carries out what the engine asks for, makes calls, keeps timers and
+// the store's lease, and shows sinks what happens.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/call"
+	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// sinkTime is how long the end of a run waits for slow trace sinks.
+const sinkTime = time.Second
+
+// Leg is one leg of a run, as whoever wants it says.
+type Leg struct {
+	Program   *program.Program
+	Runtime   *runtime.Runtime
+	Found     diagnostics.List // what is known about the program
+	About     trace.Data       // of run.start
+	Interrupt resume.Interrupt
+
+	// Open binds the run to its runtime, and returns its inputs, or why the leg is refused.
+	Open func(*Run) (map[string]any, error)
+	// Ready brings the engine to where the leg begins, and says why it cannot.
+	Ready func(r *Run, inputs map[string]any) error
+}
+
+// Run is one leg of a run that is driven here. One goroutine at a time touches it: the one that has the turn. Calls
+// are made without it; see supervise.
+type Run struct {
+	ID     string
+	Engine *engine.Run
+	Caller *call.Caller
+	Store  Journal
+	Over   bool // the run had ended before: nothing is driven
+
+	leg    *Leg
+	ctx    context.Context
+	rt     *runtime.Runtime
+	limits runtime.Limits
+	sinks  *trace.Fanout
+	began  time.Time
+	start  trace.Event
+	driving
+}
+
+// driving is what a [Run] under way has.
+type driving struct {
+	turn   turn          // whoever has it may touch all of this; nobody has it while a call is made
+	over   bool          // what happens changes nothing any more
+	let    bool          // the turn was given back for good
+	done   chan struct{} // closed when the leg is over
+	ended  bool          // its context has
+	shared *group        // of the calls that begin now
+	groups []*group
+	timers map[int64]*time.Timer
+	fault  any // a panic of the engine itself
+}
+
+// End is how a leg ended.
+type End struct {
+	RunID       string
+	Output      any            // the recipe's; nil unless the run is ok
+	Artefact    map[string]any // outputs of the steps that succeeded, by id
+	Pauses      []resume.Pause // that are open, each with a fresh token; nil unless the run is paused
+	Err         error          // a *runtime.Error; nil for ok and paused
+	Trace       []trace.Event
+	Diagnostics diagnostics.List
+}
+
+// Drive makes a leg of a run:
+//
+//  1. refuse what can be refused
+//  2. drive the engine
+//  3. close the journal, and put together how it ended
+//
+// It does not panic, whatever tools and sinks do.
+func Drive(ctx context.Context, leg *Leg) (end *End) {
+	r := &Run{leg: leg, ctx: ctx, rt: leg.Runtime, limits: leg.Runtime.Limits.WithDefaults(), began: time.Now().UTC()}
+	r.turn = make(turn, 1)
+	r.turn.take()
+	defer r.release()
+	defer func() {
+		if p := recover(); p != nil { // the engine's own fault, or of a port without a step: still an end
+			if r.start.Kind == "" {
+				r.begin()
+			}
+			if r.Engine = nil; r.ID == "" {
+				r.ID = NewID()
+			}
+			end = r.refused(&runtime.Error{Category: runtime.CategoryInfra, Code: "engine.panic",
+				Err: fmt.Errorf("engine: panic: %v", p)})
+		} else if end == nil { // the caller's goroutine ends
+			r.sinks.Close(sinkTime)
+		}
+	}()
+	inputs, err := leg.Open(r)
+	r.begin()
+	if err != nil {
+		return r.refused(err)
+	}
+	r.Engine = r.newEngine(r.began)
+	if err := leg.Ready(r, inputs); err != nil {
+		return r.refused(StoreError(err))
+	}
+	if !r.Over {
+		r.tellHooks(runtime.Moment{Point: runtime.RunInit})
+		r.supervise()
+	}
+	r.release()
+	if r.fault != nil {
+		panic(r.fault)
+	}
+	return r.end()
+}
+
+// Bind finds out what the runtime offers. archive is for agents; nil: there is none.
+func (r *Run) Bind(archive agentloop.Archive) error {
+	c, err := call.Bind(r.ctx, r.leg.Program, r.leg.Found, r.rt)
+	c.RunID, c.Warn, c.Archive = r.ID, r.warnOf, archive
+	if r.sinks.Wants().Deltas {
+		c.Delta = func(e trace.Event) { r.sinks.Emit(e, nil) }
+	}
+	r.Caller, r.ctx = c, value.WithRedactor(r.ctx, c.Redact)
+	if cancelled := r.CtxError(); cancelled != nil {
+		return cancelled
+	}
+	return err
+}
+
+// Strict refuses a run with findings, if that is asked for.
+func (r *Run) Strict() error {
+	c := r.Caller
+	c.Diagnostics = r.rt.Diagnostics.Apply(c.Diagnostics)
+	if r.rt.Diagnostics == diagnostics.Strict && c.Diagnostics.HasErrors() {
+		return program.ConfigError(diagnostics.CodeStrict, "strict diagnostics failure: %w", c.Diagnostics.Err())
+	}
+	return r.CtxError()
+}
+
+// Name gives the run its id.
+func (r *Run) Name(id string) {
+	r.ID = id
+	r.sinks = trace.NewFanout(r.rt.Trace, id)
+}
+
+// CtxError refuses a run whose context has ended before it began.
+func (r *Run) CtxError() error {
+	if r.ctx.Err() == nil {
+		return nil
+	}
+	return &runtime.Error{Category: runtime.CategoryCancelled, Code: "run.cancelled",
+		Err: engine.CancelCause(context.Cause(r.ctx))}
+}
+
+// NewID returns a UUIDv7 (RFC 9562, 5.7). The ids of a process sort in the order in which it made them.
+func NewID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// Began is when the leg began.
+func (r *Run) Began() time.Time { return r.began }
+
+// begin emits the first event.
+func (r *Run) begin() {
+	r.start = r.runEvent(r.began, trace.RunStart, r.leg.About...)
+}
+
+// runEvent makes and shows an event of the run itself.
+func (r *Run) runEvent(at time.Time, kind trace.Kind, attrs ...trace.Attr) trace.Event {
+	ev := trace.Event{At: at, Kind: kind, Data: attrs}
+	r.sinks.Emit(ev, nil)
+	return ev
+}
+
+// now reads the clock. What a run tells goes by the monotonic clock: a step never ends before it began, whatever is
+// done to the machine's time meanwhile.
+func (r *Run) now() time.Time { return r.began.Add(time.Since(r.began)) }
+
+// newEngine makes an engine of the leg.
+func (r *Run) newEngine(now time.Time) *engine.Run {
+	return engine.New(r.leg.Program, engine.Options{
+		ID: r.ID, Now: now, Start: r.start, Interrupt: r.leg.Interrupt, Limits: r.limits,
+		Parallel: MaxParallel(r.leg.Program, r.rt), Budget: r.rt.Budget, Prices: r.rt.Prices,
+		Retry: r.rt.Retry, Defaults: r.rt.RetryDefaults, Durable: r.rt.Store != nil, Hooked: r.Caller.Hooked(),
+		Wants: r.sinks.Wants(), Shown: len(r.rt.Trace) > 0, Adapters: r.Caller,
+	})
+}
+
+// MaxParallel is how many calls there may be at once: the lowest bound that recipe and host set, else the default.
+func MaxParallel(p *program.Program, rt *runtime.Runtime) int {
+	inRecipe, inHost := p.Recipe.Limits.MaxParallel, rt.Limits.MaxParallel
+	if inRecipe > 0 && (inHost == 0 || inRecipe < inHost) {
+		return inRecipe
+	}
+	return rt.Limits.WithDefaults().MaxParallel
+}
+
+// refused is the end of a leg that did not begin.
+func (r *Run) refused(err error) *End {
+	end := &End{RunID: r.ID, Err: err, Trace: []trace.Event{r.start}}
+	if r.Caller != nil {
+		end.Diagnostics = r.Caller.Diagnostics
+	} else {
+		end.Diagnostics = slices.Clone(r.leg.Found)
+	}
+	return r.close(end)
+}
+
+var errPort = errors.New("a port ended its goroutine")

@@ -1,0 +1,262 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/runtime"
+)
+
+// LeaseTime is how long a process that died keeps its runs, and RecordTime how long a record waits
+// at most for others to share a commit with (semantics 7.3, 7.5). Tests change them.
+var (
+	LeaseTime  = 15 * time.Second
+	RecordTime = 50 * time.Millisecond
+)
+
+// Memory keeps the runs that paused without a store, as long as the process lives.
+var Memory checkpoint.Memory
+
+// Journal is where a run is written down. Without a store nothing is, until the run pauses.
+type Journal struct {
+	Store checkpoint.Store // nil: there is none
+	Run   checkpoint.Run
+	Seq   int64 // of the last record in the store; 0: the store does not have the run yet
+
+	timer *time.Timer // writes what waits
+	err   error       // the first failure of the store: nothing is written any more
+	lease
+}
+
+// lease is the right to write, which a goroutine of its own renews.
+type lease struct {
+	mu      sync.Mutex // guards held and renewed
+	held    checkpoint.Lease
+	renewed time.Time     // not after the store gave it, by the monotonic clock; zero: nothing is held
+	stop    chan struct{} // ends that goroutine; nil: there is none
+	ended   sync.WaitGroup
+	let     bool // it was given back, or the run is over
+	renew   func() error
+}
+
+// durable reports whether what happens is written down before it counts.
+func (j *Journal) durable() bool { return j.Store != nil && j.err == nil }
+
+// fail notes a failure of the store.
+func (j *Journal) fail(err error) { j.err = errors.Join(j.err, err) }
+
+// schedule sees to it that what waits is written soon. The beginning of a run waits for what comes next.
+func (j *Journal) schedule(r *Run) {
+	waiting := len(r.Engine.Unsaved())
+	if j.Seq == 0 {
+		waiting--
+	}
+	if waiting > 0 && j.durable() && j.timer == nil {
+		j.timer = time.AfterFunc(RecordTime, func() {
+			r.happened(func() {
+				r.Store.timer = nil
+				r.flush()
+			})
+		})
+	}
+}
+
+// flush writes what is waiting. After a failure the run is stopped, and its journal stays as it is.
+func (r *Run) flush() {
+	j := &r.Store
+	events := r.Engine.Unsaved()
+	if !j.durable() || len(events) == 0 {
+		return
+	}
+	if j.timer != nil {
+		j.timer.Stop()
+		j.timer = nil
+	}
+	if err := r.write(events); err != nil {
+		j.err = err
+		r.stopped(func() { r.Engine.Break(err) })
+		return
+	}
+	r.Engine.Saved()
+}
+
+// write encodes events and appends them, or begins the journal with them.
+func (r *Run) write(events []journal.Event) error {
+	j := &r.Store
+	recs, err := Encode(events)
+	if err != nil {
+		return err
+	}
+	ctx := context.WithoutCancel(r.ctx)
+	if j.Seq > 0 {
+		Reached(BeforeAppend)
+		if err := j.Store.Append(ctx, j.lease.now(), j.Seq, recs...); err != nil {
+			return err
+		}
+		Reached(AfterAppend)
+		j.Seq += int64(len(recs))
+		return nil
+	}
+	last := recs[len(recs)-1].Kind
+	over := last == checkpoint.RunEnded || last == checkpoint.RunPaused
+	Reached(BeforeCreate)
+	ttl := LeaseTime
+	if over { // nobody has to hold the run, and one write is enough
+		ttl = 0
+	}
+	asked := time.Now()
+	held, err := j.Store.Create(ctx, j.Run, Owner(), ttl, recs...)
+	Reached(AfterCreate)
+	if err != nil {
+		return err
+	}
+	if j.Seq = 1 + int64(len(recs)); !over {
+		r.Hold(held, asked)
+	}
+	return nil
+}
+
+// Flush writes what waits, before the run is driven. The error is the store's.
+func (r *Run) Flush() error {
+	r.flush()
+	return r.Store.err
+}
+
+// Owner names this process in leases.
+var Owner = sync.OnceValue(checkpoint.NewOwner)
+
+// Hold keeps a lease alive until let go. asked is when the store was asked for it.
+func (r *Run) Hold(held checkpoint.Lease, asked time.Time) {
+	j := &r.Store
+	if j.stop != nil {
+		return
+	}
+	stop := make(chan struct{})
+	j.stop, j.renew = stop, r.renew
+	j.keep(held, asked)
+	j.ended.Go(func() {
+		ticker := time.NewTicker(LeaseTime / 3)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-ticker.C:
+			}
+			err := r.renew()
+			if errors.Is(err, checkpoint.ErrFenced) || errors.Is(err, checkpoint.ErrNotFound) ||
+				errors.Is(err, checkpoint.ErrClosed) {
+				r.happened(func() { r.fence(err) })
+				return
+			}
+		}
+	})
+}
+
+// renew renews the lease.
+func (r *Run) renew() error {
+	j := &r.Store
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), LeaseTime/3)
+	defer cancel()
+	asked := time.Now()
+	next, err := j.Store.Renew(ctx, j.lease.now(), LeaseTime)
+	if err == nil {
+		j.keep(next, asked)
+	}
+	return err
+}
+
+// owned makes sure that the run is still this process's, as long as a lease lasts: without a word of the
+// store for that long, somebody else may have it. The error is [checkpoint.ErrFenced]. Nil where nothing is held.
+func (j *Journal) owned() error {
+	if j.Store == nil {
+		return nil
+	}
+	j.mu.Lock()
+	renewed := j.renewed
+	j.mu.Unlock()
+	if renewed.IsZero() || time.Since(renewed) < LeaseTime {
+		return nil
+	}
+	if err := j.renew(); err != nil {
+		return fmt.Errorf("run %q: %w: its lease of %v ran out, and was not renewed: %w",
+			j.Run.ID, checkpoint.ErrFenced, LeaseTime, err)
+	}
+	return nil
+}
+
+func (l *lease) keep(held checkpoint.Lease, asked time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held = held; asked.After(l.renewed) {
+		l.renewed = asked
+	}
+}
+
+func (l *lease) now() checkpoint.Lease {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held
+}
+
+// Held reports whether the run has to be given back.
+func (r *Run) Held() bool { return r.Store.stop != nil }
+
+// Let reports whether the run was given back at the end of its leg.
+func (r *Run) Let() bool { return r.Store.let }
+
+// LetGo ends the renewing and gives the run back.
+func (r *Run) LetGo() {
+	j := &r.Store
+	if j.timer != nil {
+		j.timer.Stop()
+	}
+	j.let = true
+	if j.stop == nil {
+		return
+	}
+	close(j.stop)
+	j.stop = nil
+	j.ended.Wait()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), LeaseTime/3)
+	defer cancel()
+	Reached(BeforeRelease)
+	defer Reached(AfterRelease)
+	err := j.Store.Release(ctx, j.held)
+	if err != nil && !errors.Is(err, checkpoint.ErrFenced) {
+		err = j.Store.Release(ctx, j.held) // a connection may have been lost; if it was released, it is fenced now
+	}
+	if err != nil && !errors.Is(err, checkpoint.ErrFenced) && j.err == nil {
+		r.warn("the run's lease was not released, it runs out by itself", slog.String("error", err.Error()))
+	}
+}
+
+// Encode makes records of events.
+func Encode(events []journal.Event) ([]checkpoint.Record, error) {
+	recs := make([]checkpoint.Record, 0, len(events))
+	for i := range events {
+		rec, err := journal.Encode(events[i])
+		if err != nil {
+			return nil, fmt.Errorf("step %q: %w", events[i].Path, err)
+		}
+		recs = append(recs, rec)
+	}
+	return recs, nil
+}
+
+// StoreError words a failure of the store as the error of a run; nil for none.
+func StoreError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*runtime.Error](err); ok {
+		return e
+	}
+	return &runtime.Error{Category: runtime.CategoryInfra, Code: checkpoint.Code(err), Err: err}
+}
