@@ -8,8 +8,9 @@
 //   - trace and diagnostics are what a run tells about itself.
 //   - host makes a runtime of a braise.yaml, as the command does.
 //
-// The engine itself is internal/machine, a run as a pure state machine, and internal/expr, the
-// expressions between ${{ and }}. docs/design.md follows a run through all of them.
+// The engine itself is internal/engine, a run as the pure fold of its events, over internal/machine, the order of its
+// steps; internal/local drives it in this process, and internal/call makes its calls. docs/design.md follows a run
+// through all of them.
 //
 // Imports go one way only. The floor plan stands in house_test.go, and a test holds every package
 // to it.
