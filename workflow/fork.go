@@ -64,8 +64,14 @@ func Fork(
 		return wf.open(r, l.rt, given)
 	}
 	leg.Ready = func(r *local.Run, inputs map[string]any) error {
-		if err := wf.begin(r, l.rt, inputs, runID); err != nil || edits.Inputs != nil {
+		err := wf.begin(r, l.rt, inputs, runID)
+		switch {
+		case err != nil:
 			return err
+		case edits.Inputs != nil && l.rt.NewRunID != nil: // what it shares with the old run is nothing
+			return r.Flush()
+		case edits.Inputs != nil:
+			return nil
 		}
 		events, undone := engine.LastGeneration(l.past[l.from:])
 		stands := resume.Decide(wf.decideSteps(digests), engine.RecordedSteps(events, digests),

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	goruntime "runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -64,10 +63,16 @@ func (c *Caller) Make(ctx context.Context, call *engine.Call) (res engine.Result
 	default:
 		res = a.retrieve()
 	}
-	if s, ok := errors.AsType[*resume.Suspension](res.Err); ok {
-		res.Err = &resume.Suspension{Pause: a.shownPause(s.Pause)}
-	}
+	res.Err, res.Bad = a.shownPause(res.Err), a.shownPause(res.Bad)
 	return res
+}
+
+// shownPause takes the secrets out of a pause that an adapter or a hook asked for.
+func (a *attempt) shownPause(err error) error {
+	if s, ok := errors.AsType[*resume.Suspension](err); ok {
+		return &resume.Suspension{Pause: engine.CleanPause(a.Redact, s.Pause)}
+	}
+	return err
 }
 
 // Ended is what came of an attempt that ended the goroutine of Make. It is to be asked for by a function that whoever
@@ -127,7 +132,7 @@ func (a *attempt) try() (r response) {
 			r = <-done
 			break
 		}
-		settle := time.NewTimer(settleTime)
+		settle := time.NewTimer(max(settleTime, a.call.Grace))
 		defer settle.Stop()
 		select {
 		case r = <-done:
@@ -194,18 +199,6 @@ func (a *attempt) shown(err error) error {
 	}
 	_ = err.Error() // one that panics does so here
 	return a.Redact.Error(err)
-}
-
-// shownPause is a pause that an adapter asked for, secrets out.
-func (a *attempt) shownPause(p resume.Pause) resume.Pause {
-	p.Prompt, p.Reason = a.Redact.Text(p.Prompt), a.Redact.Text(p.Reason)
-	p.Show, p.Schema = a.Redact.Value(p.Show), a.Redact.Value(p.Schema)
-	p.OnExpire.Value = a.Redact.Value(p.OnExpire.Value)
-	p.Decisions = slices.Clone(p.Decisions)
-	for i := range p.Decisions {
-		p.Decisions[i] = a.Redact.Text(p.Decisions[i])
-	}
-	return p
 }
 
 // allowed calls the hooks before a call; an error denies it.

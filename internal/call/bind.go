@@ -49,6 +49,9 @@ func Bind(ctx context.Context, p *program.Program, found diagnostics.List, rt *r
 	}
 	c.checkPrices(p)
 	c.bindPorts(p.Ports)
+	if rt.Env != nil {
+		c.env = rt.Env.Tools()
+	}
 	c.bindTools(p)
 	err := c.readSecrets(ctx, p.Secrets)
 	for _, u := range p.Capabilities {
@@ -149,7 +152,7 @@ func (c *Caller) bindTools(p *program.Program) {
 	}
 	var agents []string // tools that only agents have
 	if c.rt.Env != nil {
-		for _, t := range c.rt.Env.Tools() {
+		for _, t := range c.env {
 			if t != nil {
 				agents = append(agents, t.Spec().Name)
 			}

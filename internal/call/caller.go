@@ -40,7 +40,8 @@ type Caller struct {
 
 	offering sync.Once
 	offer    *agentloop.Offer
-	env      []runtime.Tool // as the offer has them
+	offerErr error
+	env      []runtime.Tool // of the host's environment, as they were at Bind
 
 	mu     sync.Mutex
 	skills map[string][]runtime.Tool // that skills brought, by the path of the agent or child

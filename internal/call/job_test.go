@@ -170,14 +170,17 @@ func TestOffer(t *testing.T) {
 	rt.Models = map[string]runtime.Model{"m": runtimetest.Texts(), "none": nil}
 	rt.Tools = []runtime.Tool{depends{runtimetest.NewTool("test.it", nil)}}
 	f := bind(t, plain, rt)
-	o := f.Offer()
-	if !o.Memory || !o.Retriever || !o.Skills || !o.Instructions || !o.Inbox || !o.Approver || o.Policy || o.Archive || len(o.Models) != 1 || len(o.Env) != 1 || o != f.Offer() {
+	o, err := f.Offer()
+	if again, _ := f.Offer(); err != nil || o != again {
+		t.Fatal(err)
+	}
+	if !o.Memory || !o.Retriever || !o.Skills || !o.Instructions || !o.Inbox || !o.Approver || o.Policy || o.Archive || len(o.Models) != 1 || len(o.Env) != 1 {
 		t.Errorf("%+v", o)
 	}
 	if e := o.Host[0].EffectOf(json.RawMessage(`{"effect":"panic"}`)); e != runtime.External {
 		t.Errorf("effect %q", e)
 	}
-	_, err := o.Ask("the policy of compaction", func(agentloop.Progress) (bool, error) { panic("boo") }, agentloop.Progress{})
+	_, err = o.Ask("the policy of compaction", func(agentloop.Progress) (bool, error) { panic("boo") }, agentloop.Progress{})
 	if text(err) != "panic in the policy of compaction: boo" {
 		t.Error(err)
 	}

@@ -5,13 +5,22 @@ import (
 	"fmt"
 
 	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/runtime"
 )
 
 // Offer is what there is for agents: the same for all agents of the run.
-func (c *Caller) Offer() *agentloop.Offer {
-	c.offering.Do(func() { c.offer = c.makeOffer() })
-	return c.offer
+func (c *Caller) Offer() (*agentloop.Offer, error) {
+	c.offering.Do(func() {
+		defer func() {
+			if p := recover(); p != nil {
+				text := c.Redact.Text(fmt.Sprintf("panic in a tool that was asked about itself: %v", p))
+				c.offerErr = &engine.PanicError{Text: text, Stack: stack()}
+			}
+		}()
+		c.offer = c.makeOffer()
+	})
+	return c.offer, c.offerErr
 }
 
 func (c *Caller) makeOffer() *agentloop.Offer {
@@ -27,7 +36,6 @@ func (c *Caller) makeOffer() *agentloop.Offer {
 		}
 	}
 	if rt.Env != nil {
-		c.env = rt.Env.Tools()
 		o.Env = describeAll(c.env)
 	}
 	return o

@@ -91,8 +91,9 @@ func (r *Run) prepareAgent(p *pending) error {
 	}
 	if len(found) > 0 {
 		if set.Given { // else it was found when the recipe was compiled
-			found[0].Position, found[0].Step = p.Site.Pos, p.Path
-			r.Report(found[0])
+			shown := found[0]
+			shown.Position, shown.Step, shown.Message = p.Site.Pos, p.Path, r.o.Redact.Text(shown.Message)
+			r.Report(shown)
 		}
 		return program.ConfigError(found[0].Code, "%s: %s", p.Site.Pos, found[0].Message)
 	}
@@ -127,7 +128,10 @@ func (r *Run) beginAgent(p *pending) {
 	p.Generation = cmp.Or(a.began, r.generation)
 	var err error
 	if a.state, err = agentloop.Fold(slices.Concat(a.events...)); err == nil {
-		a.leg, err = a.loop.Begin(&a.state, a.terms, r.o.Adapters.Offer())
+		var offer *agentloop.Offer
+		if offer, err = r.o.Adapters.Offer(); err == nil {
+			a.leg, err = a.loop.Begin(&a.state, a.terms, offer)
+		}
 	} else {
 		err = &runtime.Error{Category: runtime.CategoryInfra, Code: "journal.corrupt", Step: p.Path, Err: err}
 	}
@@ -239,6 +243,9 @@ func (r *Run) stopAgent(a *agent, err, cause error) {
 	r.pump(a)
 }
 
+// stopped reports whether an agent at work was told to stop.
+func (a *agent) stopped() bool { return a.call != nil && a.call.stopped }
+
 // working returns the agents at work, in the order in which they began.
 func (r *Run) working() []*agent {
 	list := slices.DeleteFunc(slices.Collect(maps.Values(r.agents)),
@@ -338,7 +345,7 @@ func (r *Run) agentWaits(t *machine.Task) {
 
 // openInAgent opens a pause of an agent's. tries is how often the call has failed that it is of.
 func (r *Run) openInAgent(p *pending, q *agentloop.Pause, tries int) error {
-	shown := q.Pause
+	shown := CleanPause(r.o.Redact, q.Pause)
 	if shown.ID = q.ID; r.generation > 1 {
 		shown.ID = fmt.Sprintf("%s@%d", q.ID, r.generation)
 	}

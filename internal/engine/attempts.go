@@ -121,8 +121,8 @@ func (r *Run) leavesOpen(p *pending, err error) bool {
 func (r *Run) again(p *pending, err error) bool {
 	_, suspended := errors.AsType[*resume.Suspension](err)
 	_, panicked := errors.AsType[*PanicError](err)
-	late := !p.deadline.IsZero() && !r.now.Before(p.deadline)
-	if suspended || panicked || late || p.once() || r.cutOff(p) || r.ending.broken {
+	over := !p.deadline.IsZero() && !r.now.Before(p.deadline)
+	if suspended || panicked || over || p.once() || r.cutOff(p) || r.ending.broken {
 		return false
 	}
 	p.Attempts++
@@ -135,7 +135,7 @@ func (r *Run) again(p *pending, err error) bool {
 		Attempt: p.Attempts, Repeatable: p.repeatable(), InlineWait: r.o.Limits.InlineWait,
 		Seed: retry.Seed{Run: r.o.ID, Step: p.Path, Call: p.Ordinal + len(p.Repairs)/2},
 	})
-	pauses := r.o.Durable && !p.Rollback && !p.gathers() // a rollback does not pause, nor does what an agent gathers
+	pauses := r.o.Kept && !p.Rollback && !p.gathers() // a rollback does not pause, nor does what an agent gathers
 	switch {
 	case !d.Retry:
 		if d.Exhausted {
@@ -155,13 +155,43 @@ func (r *Run) again(p *pending, err error) bool {
 		return true
 	}
 	r.tellRetry(trace.AdapterRetry, p, policy, f, trace.Attr{Key: "delayMs", Value: d.Delay.Milliseconds()})
+	if p.Rollback && r.ending.cut != nil { // a recovery goes on
+		r.done(p, outcome{}, ErrGrace)
+		return true
+	}
 	if p.last = err; d.Delay > 0 {
 		p.stage = delayed
-		p.timer = r.arm(d.Delay, func() { r.retry(p) })
+		if left := p.deadline.Sub(r.now); !p.deadline.IsZero() && left < d.Delay {
+			p.timer = r.arm(left, func() { r.late(p) })
+		} else {
+			p.timer = r.arm(d.Delay, func() { r.retry(p) })
+		}
 		return true
 	}
 	r.retry(p)
 	return true
+}
+
+// tooLate ends a call whose time was over before an attempt was made.
+func (r *Run) tooLate(p *pending) bool {
+	over := !p.deadline.IsZero() && r.now.After(p.deadline)
+	if over {
+		r.late(p)
+	}
+	return over
+}
+
+// late ends a call of which no attempt is made any more, because its time is over.
+func (r *Run) late(p *pending) {
+	err := error(&retry.Failure{Reason: retry.Timeout, Err: p.late}) // nothing was sent
+	if p.last != nil {
+		err = p.last
+	}
+	if p.Rollback {
+		err = p.late
+	}
+	p.late = nil
+	r.done(p, outcome{}, err)
 }
 
 // once reports whether nothing says how often the call is made: what only agents call, memory and retriever apart.
@@ -174,6 +204,9 @@ func (p *pending) gathers() bool {
 
 // retry makes one more attempt, if the budget allows it.
 func (r *Run) retry(p *pending) {
+	if r.tooLate(p) {
+		return
+	}
 	if pause, err := r.reserve(p); err != nil {
 		r.failedOr(p, pause, err)
 		return
@@ -245,6 +278,7 @@ func askWhatHappened(p *pending) *resume.Pause {
 // fault words an error of a call for the machine. Only the run itself can be cancelled: an adapter that says so of
 // its own is one that failed.
 func (r *Run) fault(p *pending, err error) *machine.Failure {
+	err = r.o.Redact.Error(err)
 	if panicked, ok := errors.AsType[*PanicError](err); ok {
 		return &machine.Failure{Category: p.Kind.Category(), Code: "step.panic", Err: panicked}
 	}

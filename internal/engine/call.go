@@ -24,6 +24,7 @@ type Call struct {
 	Context
 
 	Timeout  time.Duration // of the attempt; 0: none
+	Grace    time.Duration // that it has to return after its Timeout; 0: the least
 	Stream   bool          // the pieces of a model's answer are wanted
 	Group    int64         // calls of one group are stopped together
 	Alone    bool          // the call may be stopped by itself
@@ -88,7 +89,7 @@ type Adapters interface {
 	// Model describes a model by the name that recipes use; false: it is not there.
 	Model(name string) (Model, bool)
 	// Offer is what there is for agents.
-	Offer() *agentloop.Offer
+	Offer() (*agentloop.Offer, error)
 	// Retriever reports whether there is one.
 	Retriever() bool
 }

@@ -106,7 +106,7 @@ func (c *calls) fresh() *pending {
 // that was left behind, or whoever waits for one that was told to stop.
 func (c *calls) reuse(p *pending) {
 	const most = 8
-	if !p.stopped && p.Timeout == 0 && p.Call == &p.first && len(c.spare) < most {
+	if !p.stopped && !p.Stream && p.Timeout == 0 && p.Call == &p.first && len(c.spare) < most {
 		c.spare = append(c.spare, p)
 	}
 }
@@ -115,6 +115,9 @@ func (c *calls) reuse(p *pending) {
 func (r *Run) cutOff(p *pending) bool {
 	return p.stopped || r.ending.cut != nil && !p.Rollback && !p.Dispose
 }
+
+// Stopped reports whether the call, or the agent that makes it, was told to stop.
+func (c *Call) Stopped() bool { return c.of.stopped || c.of.in != nil && c.of.in.stopped() }
 
 // why is what told the call to stop; nil: nothing is known but that it was told.
 func (r *Run) why(p *pending) error {
@@ -228,6 +231,9 @@ func (r *Run) make(p *pending) {
 	}
 	if left := p.deadline.Sub(r.now); !p.deadline.IsZero() && (p.Timeout == 0 || left < p.Timeout) {
 		p.Timeout = max(left, 1)
+		if p.in != nil {
+			p.Grace = r.o.Limits.Grace
+		}
 	}
 	p.Quick = p.Quick && p.policy == nil && p.Timeout == 0 && !p.Alone && !r.program.Overlaps && !r.o.Hooked
 	p.stage = asked
@@ -239,7 +245,7 @@ func (r *Run) begins(p *pending) bool {
 	switch {
 	case p.stage != asked:
 		return false
-	case p.stopped, r.ending.cancelled && !p.Rollback && !p.Dispose:
+	case p.stopped, r.ending.broken, r.ending.cancelled && !p.Rollback && !p.Dispose:
 		p.open = false
 		r.failed(p, r.cause(p))
 		return false
@@ -301,6 +307,10 @@ func (r *Run) Returned(c *Call, res *Result) {
 // left gives up a call that did not return in time.
 func (r *Run) left(p *pending, res *Result) {
 	p.open = true
+	if p.Request != nil { // what it may cost counts as used
+		p.use.Used = p.use.Used.Plus(p.reserved)
+		r.release(p, p.reserved)
+	}
 	switch {
 	case p.in != nil, p.Rollback:
 		err := res.Err
@@ -329,7 +339,7 @@ func (r *Run) finish(p *pending, end outcome) {
 	what := journal.CallEnded{Output: end.output, Size: end.size + 1, Failure: end.failure, Models: p.use,
 		Unknown: end.unknown}
 	if end.unknown {
-		what.Why = textOf(r.why(p))
+		what.Why = r.textOf(r.why(p))
 	}
 	if end.failure != nil && end.failure.Category == string(runtime.CategoryCancelled) && r.ending.cancelled {
 		r.unuse(p)
@@ -347,11 +357,11 @@ func (r *Run) cutUnknown(p *pending) bool {
 }
 
 // textOf words why a call was told to stop.
-func textOf(why error) string {
+func (r *Run) textOf(why error) string {
 	if why == nil || why == context.Canceled {
 		return ""
 	}
-	return valid(why.Error())
+	return valid(r.o.Redact.Text(why.Error()))
 }
 
 // hasEffect reports whether the call may do something to the world.
@@ -374,6 +384,6 @@ func (r *Run) callUnknown(path, tool, why string) {
 		because += " (" + why + ")"
 	}
 	r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindWorkflow,
-		Code: diagnostics.CodeCallUnknown, Step: path, Message: fmt.Sprintf(
-			"step %q: tool %q was called, and it is not known whether it had its effect: %s", path, tool, because)})
+		Code: diagnostics.CodeCallUnknown, Step: path, Message: r.o.Redact.Text(fmt.Sprintf(
+			"step %q: tool %q was called, and it is not known whether it had its effect: %s", path, tool, because))})
 }

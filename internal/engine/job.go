@@ -102,6 +102,9 @@ func (r *Run) doubtfulJob(p *pending) bool {
 
 // entered makes a call of an agent that has its slot.
 func (r *Run) entered(p *pending) {
+	if r.tooLate(p) {
+		return
+	}
 	if pause, err := r.reserve(p); err != nil {
 		r.failedOr(p, pause, err)
 		return
@@ -144,8 +147,11 @@ func (r *Run) done(p *pending, end outcome, err error) {
 		return
 	}
 	a := p.in
+	delete(a.tries, placeOf(p.Path, p.Job.Call))
 	if end.pause != nil {
-		a.tries[placeOf(p.Path, p.Job.Call)] = p.Attempts
+		if p.Attempts > 0 {
+			a.tries[placeOf(p.Path, p.Job.Call)] = p.Attempts
+		}
 		err = resume.Suspend(*end.pause)
 	}
 	if p.late != nil && !r.now.Before(p.deadline) && errors.Is(err, context.DeadlineExceeded) {
@@ -155,7 +161,7 @@ func (r *Run) done(p *pending, end outcome, err error) {
 		err = &agentloop.PanicError{Text: panicked.Text}
 	}
 	if r.cutUnknown(p) {
-		r.callUnknown(p.Path, p.Name, textOf(r.why(p)))
+		r.callUnknown(p.Path, p.Name, r.textOf(r.why(p)))
 	}
 	r.reply(p, agentloop.Reply{Err: err})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
@@ -90,7 +91,7 @@ func (r *Run) openWait(c machine.Command) {
 		r.refuseWait(t, &machine.Failure{Category: string(runtime.CategoryConfig), Code: "wait.arguments", Err: err})
 		return
 	}
-	if left := p.RetryAt.Sub(r.now); !p.RetryAt.IsZero() && (left <= r.o.Limits.InlineWait || !r.o.Durable) {
+	if left := p.RetryAt.Sub(r.now); !p.RetryAt.IsZero() && (left <= r.o.Limits.InlineWait || !r.o.Kept) {
 		r.m.Keep(t)
 		r.arm(left, func() { r.waitOver(t) })
 		return
@@ -138,6 +139,18 @@ func (r *Run) pause(t *machine.Task, what journal.PauseOpened) {
 	if err := r.openPause(t, path, r.m.Decided(), what); err != nil {
 		r.refuseWait(t, &machine.Failure{Category: string(runtime.CategoryTool), Code: "pause.invalid", Err: err})
 	}
+}
+
+// CleanPause is a pause without secrets.
+func CleanPause(redact *value.Redactor, p resume.Pause) resume.Pause {
+	p.Prompt, p.Reason = redact.Text(p.Prompt), redact.Text(p.Reason)
+	p.Show, p.Schema = redact.Value(p.Show), redact.Value(p.Schema)
+	p.OnExpire.Value = redact.Value(p.OnExpire.Value)
+	p.Decisions = slices.Clone(p.Decisions)
+	for i := range p.Decisions {
+		p.Decisions[i] = redact.Text(p.Decisions[i])
+	}
+	return p
 }
 
 // pauseID names the n-th pause of a step.

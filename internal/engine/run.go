@@ -7,6 +7,7 @@ import (
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
@@ -23,12 +24,14 @@ type Options struct {
 	Parallel  int              // how many calls there may be at once; at least 1
 	Budget    runtime.Budget   // the host's bound of the run
 	Prices    map[string]runtime.Price
-	Retry     retry.Policies // over the steps' own
-	Defaults  retry.Policies // under them
-	Durable   bool           // what happens is written down before it counts
-	Hooked    bool           // plugins have hooks
-	Wants     trace.Detail   // of those who are shown events
-	Shown     bool           // somebody is shown them
+	Retry     retry.Policies  // over the steps' own
+	Defaults  retry.Policies  // under them
+	Durable   bool            // what happens is written down before it counts
+	Kept      bool            // runs outlive the process
+	Redact    *value.Redactor // of what the engine words itself; nil: the run has no secrets here
+	Hooked    bool            // plugins have hooks
+	Wants     trace.Detail    // of those who are shown events
+	Shown     bool            // somebody is shown them
 	Adapters  Adapters
 }
 
@@ -206,6 +209,7 @@ func (r *Run) Cancel(err, cause error) {
 		r.stopAll(CancelCause(cause))
 	}
 	r.stopAgents(err, cause)
+	r.stopUndo()
 }
 
 // Break says that the store takes nothing any more, or that the run is somebody else's: it stops.
@@ -215,6 +219,7 @@ func (r *Run) Break(err error) {
 		r.stopAll(err)
 	}
 	r.resumeAgents(err)
+	r.stopUndo()
 }
 
 // Cancelled reports whether the run was told to stop.

@@ -125,7 +125,7 @@ func TestScenariosHandedOver(t *testing.T) {
 			if why := oneAtATime[scenario.Name(file)]; why != "" {
 				t.Skip(why)
 			}
-			for seed := range seeds(4) {
+			for seed := range seeds(2) {
 				onToyClock(t, file, func(t *testing.T) {
 					moments += handedOver(t, file, seed)
 				})

@@ -186,6 +186,14 @@ func (r *Run) prepareRollback(p *pending, rb *machine.Rollback) (err error) {
 	return r.prepareTool(p)
 }
 
+// stopUndo leaves a rollback that waits for its next attempt to a recovery.
+func (r *Run) stopUndo() {
+	if p := r.undo.call; p != nil && p.stage == delayed {
+		r.disarm(p.timer)
+		r.done(p, outcome{}, ErrGrace)
+	}
+}
+
 // doneUndo takes the end of the call of a rollback. err is nil if it had its result.
 func (r *Run) doneUndo(p *pending, end outcome, err error) {
 	r.undo.call = nil
@@ -209,7 +217,7 @@ func (r *Run) undid(p *pending, err error) {
 	data := trace.Data{{Key: "ok", Value: err == nil}}
 	text := ""
 	if err != nil {
-		text = valid(err.Error())
+		text = valid(r.o.Redact.Error(err).Error())
 		data = append(trace.Data{{Key: "message", Value: text}}, data...)
 		r.ask(Command{Op: Warn, Text: text, Path: p.Path})
 	}

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/braise-run/braise/internal/engine"
@@ -252,6 +253,7 @@ func (r *Run) launch(c *engine.Call) *engine.Call {
 		g = lone(r.graceful())
 	case c.Dispose:
 		g = lone(context.WithCancelCause(context.WithoutCancel(r.ctx)))
+		r.bound(c)
 	case c.Alone:
 		g = lone(context.WithCancelCause(r.ctx))
 	default:
@@ -259,6 +261,24 @@ func (r *Run) launch(c *engine.Call) *engine.Call {
 	}
 	c.Driver = g
 	return c
+}
+
+// bound leaves a call behind that the end of the run, or of its agent, does not stop, after the grace period.
+func (r *Run) bound(c *engine.Call) {
+	id := c.ID
+	time.AfterFunc(r.limits.Grace, func() {
+		r.happened(func() {
+			i := slices.IndexFunc(r.Engine.Flying(), func(flying *engine.Call) bool { return flying.ID == id })
+			switch {
+			case i < 0:
+			case c.Stopped() || r.Engine.Cancelled():
+				c.Driver.(*group).cancel(context.Canceled)
+				r.leave(leftBehind, func(flying *engine.Call) bool { return flying.ID == id })
+			default:
+				r.bound(c)
+			}
+		})
+	})
 }
 
 func lone(ctx context.Context, cancel context.CancelCauseFunc) *group {
@@ -312,8 +332,8 @@ func (r *Run) arm(id int64, wait time.Duration) {
 // the call is left behind if it does not return soon.
 func (r *Run) stop(c *engine.Call, err error) {
 	c.Driver.(*group).cancel(err)
-	if !r.Engine.Cancelled() {
-		r.leaveSoon(leftBehind, func(flying *engine.Call) bool { return flying == c })
+	if id := c.ID; !r.Engine.Cancelled() {
+		r.leaveSoon(leftBehind, func(flying *engine.Call) bool { return flying.ID == id })
 	}
 }
 

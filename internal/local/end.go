@@ -120,6 +120,7 @@ func (r *Run) newEnd(err error) *End {
 
 // finish tells hooks and sinks how the run ended.
 func (r *Run) finish(end *End) *End {
+	r.show()
 	if !r.Over {
 		r.tellHooks(runtime.Moment{Point: runtime.RunFinish, Output: end.Output, Status: end.Status(), Err: end.Err})
 	}

@@ -194,7 +194,8 @@ func (r *Run) newEngine(now time.Time) *engine.Run {
 	return engine.New(r.leg.Program, engine.Options{
 		ID: r.ID, Now: now, Start: r.start, Interrupt: r.leg.Interrupt, Limits: r.limits,
 		Parallel: MaxParallel(r.leg.Program, r.rt), Budget: r.rt.Budget, Prices: r.rt.Prices,
-		Retry: r.rt.Retry, Defaults: r.rt.RetryDefaults, Durable: r.rt.Store != nil, Hooked: r.Caller.Hooked(),
+		Retry: r.rt.Retry, Defaults: r.rt.RetryDefaults, Durable: r.rt.Store != nil || r.Store.Store != nil,
+		Kept: r.rt.Store != nil, Redact: r.Caller.Redact, Hooked: r.Caller.Hooked(),
 		Wants: r.sinks.Wants(), Shown: len(r.rt.Trace) > 0, Adapters: r.Caller,
 	})
 }
