@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/braise-run/braise/diagnostics"
@@ -198,9 +197,10 @@ func (r *Run) drawCall(model string) int {
 	return d.free + 1
 }
 
-// markDrawn notes a call that an event has.
+// markDrawn notes a call that an event has. A number that no run comes to is passed over, as it would need much memory.
 func (r *Run) markDrawn(model string, n int) {
-	if n < 1 || n > math.MaxInt32 {
+	const most = 1 << 24
+	if n < 1 || n > most {
 		return
 	}
 	d := r.drawnOf(model)
