@@ -217,7 +217,7 @@ func (r *Run) carryOut(c engine.Command) {
 			delete(r.timers, c.Timer)
 		}
 	case engine.Hook:
-		r.tellHooks(*c.Moment)
+		r.tell(*c.Moment)
 	case engine.Announce:
 		r.announce(c.Pause)
 	case engine.Warn:

@@ -67,6 +67,9 @@ func stoppedBy(err error) diagnostics.Diagnostic {
 
 // noteEnd notes that the run is over for good.
 func (r *Run) noteEnd(err error) {
+	if r.Store.Store == nil {
+		return
+	}
 	status := checkpoint.OK
 	if r.Engine.ForGood() {
 		status = checkpoint.Cancelled
@@ -122,7 +125,7 @@ func (r *Run) newEnd(err error) *End {
 func (r *Run) finish(end *End) *End {
 	r.show()
 	if !r.Over {
-		r.tellHooks(runtime.Moment{Point: runtime.RunFinish, Output: end.Output, Status: end.Status(), Err: end.Err})
+		r.tell(runtime.Moment{Point: runtime.RunFinish, Output: end.Output, Status: end.Status(), Err: end.Err})
 	}
 	end.Diagnostics = append(end.Diagnostics, r.Engine.Findings(end.Trace)...)
 	return r.close(end)

@@ -26,12 +26,16 @@ func (f *told) add(d diagnostics.Diagnostic) {
 	f.list = append(f.list, d)
 }
 
-// tellHooks calls the hooks of a moment of the run or of a step, if there are any. A hook that does not return holds
-// the run no longer than the grace period once the run's context has ended.
-func (r *Run) tellHooks(m runtime.Moment) {
-	if !r.Caller.Hooked() {
-		return
+// tell calls the hooks of a moment of the run or of a step, if there are any.
+func (r *Run) tell(m runtime.Moment) {
+	if r.Caller.Hooked() {
+		r.tellHooks(m)
 	}
+}
+
+// tellHooks is tell. A hook that does not return holds the run no longer than the grace period once the run's context
+// has ended.
+func (r *Run) tellHooks(m runtime.Moment) {
 	m.Run = r.ID
 	ctx, ended := r.ctx, r.ctx.Done()
 	if m.Point == runtime.RunFinish {

@@ -118,7 +118,7 @@ func Drive(ctx context.Context, leg *Leg) (end *End) {
 		return r.refused(StoreError(err))
 	}
 	if !r.Over {
-		r.tellHooks(runtime.Moment{Point: runtime.RunInit})
+		r.tell(runtime.Moment{Point: runtime.RunInit})
 		r.supervise()
 	}
 	r.release()
