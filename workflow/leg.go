@@ -126,7 +126,7 @@ func (l *leg) load() error {
 	var recs []checkpoint.Record
 	var err error
 	if l.summary, recs, err = l.store.Load(l.ctx, l.runID, 0); err == nil {
-		l.past, err = decode(recs)
+		l.past, err = local.Decode(recs)
 	}
 	return err
 }
@@ -145,18 +145,6 @@ func (l *leg) append(after int64, g *given, recs []checkpoint.Record) error {
 		return l.store.AnswerPause(ctx, l.lease, after, g.hash, recs...)
 	}
 	return l.store.Append(ctx, l.lease, after, recs...)
-}
-
-// decode reads events.
-func decode(recs []checkpoint.Record) ([]journal.Event, error) {
-	events := make([]journal.Event, len(recs))
-	for i := range recs {
-		var err error
-		if events[i], err = journal.Decode(recs[i]); err != nil {
-			return nil, err
-		}
-	}
-	return events, nil
 }
 
 // takeFromCache consumes the cache's entry of a run; of many exactly one does.

@@ -151,11 +151,9 @@ func (c *Caller) bindTools(p *program.Program) {
 		c.checkRequired(fmt.Sprintf("tool %q", u.Name), c.tools[i].tool)
 	}
 	var agents []string // tools that only agents have
-	if c.rt.Env != nil {
-		for _, t := range c.env {
-			if t != nil {
-				agents = append(agents, t.Spec().Name)
-			}
+	for _, t := range c.env {
+		if t != nil {
+			agents = append(agents, t.Spec().Name)
 		}
 	}
 	for _, d := range p.CheckTools(specs, agents) {

@@ -132,7 +132,6 @@ func (c *Caller) tool(call *engine.Call) boundTool {
 	case agentloop.OfHost:
 		tools = c.Offers.Tools
 	case agentloop.OfEnv:
-		c.Offer()
 		tools = c.env
 	case agentloop.OfSkill:
 		c.mu.Lock()

@@ -295,13 +295,13 @@ func (r *Run) agentAnswered(p *pending, loop *agentloop.Loop, res *agentloop.Res
 	switch {
 	case p.Site.Answer == nil:
 		r.succeeded(p, map[string]any{"text": res.Text, "steps": int64(res.Steps),
-			"stop_reason": string(res.StopReason)}, machine.Unknown, p.Site)
+			"stop_reason": string(res.StopReason)}, machine.Unknown)
 	case res.Data == nil && p.Site.Answer.Check(nil) != nil:
 		r.failed(p, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
 			Err: fmt.Errorf("%s: agent %q stopped (%s) without an answer that matches output.schema",
 				p.Site.Pos, loop.Name, res.StopReason)})
 	default:
-		r.succeeded(p, res.Data, machine.Unknown, p.Site)
+		r.succeeded(p, res.Data, machine.Unknown)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/journal"
@@ -68,13 +69,13 @@ func (r *Run) completed(p *pending, res *Result) {
 	case p.Kind == program.ModelCall:
 		r.modelAnswered(p, res.Response)
 	default:
-		r.succeeded(p, res.Output, res.Size, p.Site)
+		r.succeeded(p, res.Output, res.Size)
 	}
 }
 
 // succeeded ends a call with an output, unless that is not what it should be.
-func (r *Run) succeeded(p *pending, output any, size int, site *program.Call) {
-	want := site.Answer
+func (r *Run) succeeded(p *pending, output any, size int) {
+	site, want := p.Site, p.Site.Answer
 	if site.Kind == program.ModelCall || site.Kind == program.AgentCall {
 		want = nil // it was checked
 	}
@@ -136,40 +137,44 @@ func (r *Run) again(p *pending, err error) bool {
 		Seed: retry.Seed{Run: r.o.ID, Step: p.Path, Call: p.Ordinal + len(p.Repairs)/2},
 	})
 	pauses := r.o.Kept && !p.Rollback && !p.gathers() // a rollback does not pause, nor does what an agent gathers
-	switch {
-	case !d.Retry:
+	if !d.Retry {
 		if d.Exhausted {
 			r.exhausted(p, policy, f, d)
 		}
-		if d.Indeterminate && pauses && p.in == nil { // an agent finds out by the error
+		asks := d.Indeterminate && pauses && p.in == nil // an agent finds out by the error
+		if asks {
 			p.Attempts = 0
 			r.failedOr(p, askWhatHappened(p), err)
-			return true
 		}
-		return false
+		return asks
+	}
+	r.tellRetry(trace.AdapterRetry, p, policy, f, trace.Attr{Key: "delayMs", Value: d.Delay.Milliseconds()})
+	switch {
 	case d.Pause && pauses:
-		r.tellRetry(trace.AdapterRetry, p, policy, f, trace.Attr{Key: "delayMs", Value: d.Delay.Milliseconds()})
 		r.failedOr(p, &resume.Pause{Kind: resume.System, Reason: "retry", RetryAt: r.now.Add(d.Delay),
 			Prompt: fmt.Sprintf("%s failed (%s) in attempt %d of %d; the next one follows in time, or on an answer",
 				p.named(), f.Reason, p.Attempts, policy.MaxAttempts)}, err)
-		return true
-	}
-	r.tellRetry(trace.AdapterRetry, p, policy, f, trace.Attr{Key: "delayMs", Value: d.Delay.Milliseconds()})
-	if p.Rollback && r.ending.cut != nil { // a recovery goes on
+	case p.Rollback && r.ending.cut != nil: // a recovery goes on
 		r.done(p, outcome{}, ErrGrace)
-		return true
+	default:
+		p.last = err
+		r.retryAfter(p, d.Delay)
 	}
-	if p.last = err; d.Delay > 0 {
-		p.stage = delayed
-		if left := p.deadline.Sub(r.now); !p.deadline.IsZero() && left < d.Delay {
-			p.timer = r.arm(left, func() { r.late(p) })
-		} else {
-			p.timer = r.arm(d.Delay, func() { r.retry(p) })
-		}
-		return true
-	}
-	r.retry(p)
 	return true
+}
+
+// retryAfter makes one more attempt after a delay, unless the time of the call is over before.
+func (r *Run) retryAfter(p *pending, delay time.Duration) {
+	if delay <= 0 {
+		r.retry(p)
+		return
+	}
+	p.stage = delayed
+	if left := p.deadline.Sub(r.now); !p.deadline.IsZero() && left < delay {
+		p.timer = r.arm(left, func() { r.late(p) })
+	} else {
+		p.timer = r.arm(delay, func() { r.retry(p) })
+	}
 }
 
 // tooLate ends a call whose time was over before an attempt was made.

@@ -82,7 +82,8 @@ func (e *PanicError) Error() string { return e.Text }
 // during a run; they are pure and come at once.
 type Adapters interface {
 	// Prepare opens the secrets in the input of a tool's call, checks the arguments, and fills in Ready. It does
-	// the same for a tool that an agent calls, whose arguments are in its Job. The error has no secrets.
+	// the same for a tool that an agent calls, whose arguments are in its Job; of a retriever it fills in the
+	// arguments only. The error has no secrets.
 	Prepare(c *Call) error
 	// Retry returns what the adapter of a call says about trying again; nil: nothing. It is not asked for models.
 	Retry(c *Call) *retry.Metadata

@@ -341,13 +341,12 @@ func (r *Run) finish(p *pending, end outcome) {
 	if end.unknown {
 		what.Why = r.textOf(r.why(p))
 	}
+	r.unuse(p)
 	if end.failure != nil && end.failure.Category == string(runtime.CategoryCancelled) && r.ending.cancelled {
-		r.unuse(p)
 		r.applyEnded(t, p.Path, &what) // what was cancelled from outside is done again when the run is recovered
 		return
 	}
 	r.ledger.urgent = r.ledger.urgent || r.durable() && p.hasEffect()
-	r.unuse(p)
 	r.record(t, p.Path, what)
 }
 

@@ -145,12 +145,12 @@ func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
 		"input_tokens": int64(resp.Usage.InputTokens), "output_tokens": int64(resp.Usage.OutputTokens)}})
 	r.tell(p, trace.Event{Kind: trace.ModelEnd, Step: p.Path, Data: data}, map[string]any{"text": resp.Text})
 	if p.Site.Answer == nil {
-		r.succeeded(p, map[string]any{"text": resp.Text}, machine.Unknown, p.Site)
+		r.succeeded(p, map[string]any{"text": resp.Text}, machine.Unknown)
 		return
 	}
 	answer, fault := p.Site.Answer.Answer(resp.Text)
 	if fault == "" {
-		r.succeeded(p, answer, machine.Unknown, p.Site)
+		r.succeeded(p, answer, machine.Unknown)
 		return
 	}
 	turn := 1 + len(p.Repairs)/2

@@ -141,8 +141,8 @@ func (r *Run) carryOut(c machine.Command) {
 
 // ended tells that a task has ended.
 func (r *Run) ended(t *machine.Task) {
-	if t.First == 0 && t.Node().Kind == machine.Receive { // it waited for a value in an earlier leg
-		r.emit(t, trace.StepStart, t.Path(), nil, nil)
+	if t.Node().Kind == machine.Receive { // it may have waited for a value in an earlier leg
+		r.begun(t)
 	}
 	r.emitEnd(t)
 	r.closePauses(t)

@@ -178,8 +178,8 @@ func (r *Run) shareAgent(t *machine.Task, path string, kept journal.AgentEvents,
 	r.record(t, path, shared)
 }
 
-// Redefine begins a run anew under its present definition, and lets stand what stands of its journal. The event says
-// so; worked is what the run's clock shows. What is Unsaved comes behind it.
+// Redefine begins a run anew under its present definition, and lets stand what stands of the past, which is the part of
+// all that is of the last generation. The event says so. What is Unsaved comes behind it.
 func (r *Run) Redefine(inputs map[string]any, all []journal.Event, past []journal.Event, stands map[string]bool,
 	what journal.Redefined,
 ) journal.Event {

@@ -126,7 +126,9 @@ func (r *Run) prepareRetriever(p *pending) error {
 	if !r.o.Adapters.Retriever() {
 		return program.ConfigError(diagnostics.CodeMissingRetriever, "%s: there is no retriever", p.Site.Pos)
 	}
-	p.Args, _ = p.Input.(map[string]any)
+	if err := r.o.Adapters.Prepare(p.Call); err != nil {
+		return err
+	}
 	if _, ok := p.Args["query"].(string); !ok {
 		return program.ConfigError("retriever.arguments", "%s: query of a retrieve step must be a string, not %s",
 			p.Site.Pos, value.TypeName(p.Args["query"]))

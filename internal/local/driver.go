@@ -59,13 +59,7 @@ func (r *Run) Events() ([]journal.Event, error) {
 		}
 		recs = slices.Concat(saved, recs)
 	}
-	events := make([]journal.Event, len(recs))
-	for i := range recs {
-		if events[i], err = journal.Decode(recs[i]); err != nil {
-			return nil, err
-		}
-	}
-	return events, nil
+	return Decode(recs)
 }
 
 // Replayed returns a new engine of the run that was told events, a whole journal under one definition.

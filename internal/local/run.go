@@ -193,15 +193,15 @@ func (r *Run) now() time.Time { return r.began.Add(time.Since(r.began)) }
 func (r *Run) newEngine(now time.Time) *engine.Run {
 	return engine.New(r.leg.Program, engine.Options{
 		ID: r.ID, Now: now, Start: r.start, Interrupt: r.leg.Interrupt, Limits: r.limits,
-		Parallel: MaxParallel(r.leg.Program, r.rt), Budget: r.rt.Budget, Prices: r.rt.Prices,
+		Parallel: maxParallel(r.leg.Program, r.rt), Budget: r.rt.Budget, Prices: r.rt.Prices,
 		Retry: r.rt.Retry, Defaults: r.rt.RetryDefaults, Durable: r.rt.Store != nil || r.Store.Store != nil,
 		Kept: r.rt.Store != nil, Redact: r.Caller.Redact, Hooked: r.Caller.Hooked(),
 		Wants: r.sinks.Wants(), Shown: len(r.rt.Trace) > 0, Adapters: r.Caller,
 	})
 }
 
-// MaxParallel is how many calls there may be at once: the lowest bound that recipe and host set, else the default.
-func MaxParallel(p *program.Program, rt *runtime.Runtime) int {
+// maxParallel is how many calls there may be at once: the lowest bound that recipe and host set, else the default.
+func maxParallel(p *program.Program, rt *runtime.Runtime) int {
 	inRecipe, inHost := p.Recipe.Limits.MaxParallel, rt.Limits.MaxParallel
 	if inRecipe > 0 && (inHost == 0 || inRecipe < inHost) {
 		return inRecipe

@@ -250,6 +250,18 @@ func Encode(events []journal.Event) ([]checkpoint.Record, error) {
 	return recs, nil
 }
 
+// Decode reads the events of records.
+func Decode(recs []checkpoint.Record) ([]journal.Event, error) {
+	events := make([]journal.Event, len(recs))
+	for i := range recs {
+		var err error
+		if events[i], err = journal.Decode(recs[i]); err != nil {
+			return nil, err
+		}
+	}
+	return events, nil
+}
+
 // StoreError words a failure of the store as the error of a run; nil for none.
 func StoreError(err error) error {
 	if err == nil {
