@@ -1,12 +1,15 @@
 package braise
 
 import (
+	"go/ast"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/braise-run/braise/resume"
 )
 
 // Links of one page to another lead somewhere. The README has one to every page, but for those of kinds,
@@ -51,6 +54,48 @@ func TestDocsLinks(t *testing.T) {
 	}
 }
 
+// The key in docs/durability.md is what the code makes of the same call.
+func TestDocumentedKey(t *testing.T) {
+	page, err := os.ReadFile("docs/durability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key := resume.Key("r", 1, "send", 2, ""); !strings.Contains(string(page), "    "+key+"\n") {
+		t.Errorf("docs/durability.md does not have the key %s", key)
+	}
+}
+
+// Each promise of docs/security.md names the tests that hold it, which exist.
+func TestSecurityPage(t *testing.T) {
+	page, err := os.ReadFile("docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]bool{}
+	for _, f := range goFiles(t) {
+		for _, d := range f.syntax.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && f.test && fn.Recv == nil {
+				tests[f.pkg()+"."+fn.Name.Name] = true
+			}
+		}
+	}
+	named := 0
+	for _, m := range regexp.MustCompile("`([a-z/]+\\.Test[A-Za-z]+)`").FindAllStringSubmatch(string(page), -1) {
+		if named++; !tests[m[1]] {
+			t.Errorf("docs/security.md names %s, which is no test", m[1])
+		}
+	}
+	for line := range strings.Lines(string(page)) {
+		row := strings.HasPrefix(line, "| ") && strings.Count(line, " | ") == 1
+		if row && !strings.Contains(line, ".Test") && line != "| promise | tested by |\n" {
+			t.Errorf("docs/security.md has a promise without a test: %s", line)
+		}
+	}
+	if named == 0 {
+		t.Error("docs/security.md names no test")
+	}
+}
+
 // The Go of docs/agents.md stands in examples, which run; its picture of the loop is that of the sources. Its YAML is
 // that of scenarios, which a test of package workflow sees to.
 func TestAgentsPage(t *testing.T) {
@@ -59,7 +104,7 @@ func TestAgentsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	sources := ""
-	for _, file := range []string{"workflow/agent_example_test.go", "workflow/example_test.go", "agentloop/state.go"} {
+	for _, file := range []string{"workflow/agent_example_test.go", "workflow/example_test.go", "internal/agents/state.go"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -79,7 +124,7 @@ func TestAgentsPage(t *testing.T) {
 	_, drawing, _ := strings.Cut(sources, "// Phase is where a loop stands.\n//\n")
 	drawing, _, _ = strings.Cut(drawing, "//\n")
 	if drawing = strings.ReplaceAll(drawing, "//\t", ""); !strings.Contains(string(page), "```\n"+drawing+"```") {
-		t.Errorf("it does not draw the loop as agentloop.Phase does:\n%s", drawing)
+		t.Errorf("it does not draw the loop as agents.Phase does:\n%s", drawing)
 	}
 }
 

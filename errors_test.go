@@ -33,11 +33,11 @@ func TestDocsListErrorCodes(t *testing.T) {
 
 	used := []string{"fail", "model.failed", "tool.failed", "retriever.failed", // the sources make these at run time
 		"agent.invalid", "agent.selectionAmbiguous", "agent.unknown",
-		"store.failed", "run.exists", "run.busy", "run.fenced", "run.notFound", "journal.corrupt", "journal.version"}
+		"config.elsewhere", "store.failed", "run.exists", "run.busy", "run.fenced", "run.notFound", "journal.corrupt", "journal.version"}
 	known := constants(t, "diagnostics/codes.go")
-	results := constants(t, "agentloop/tools.go", "agentloop/children.go")
+	results := constants(t, "internal/agents/tools.go", "internal/agents/children.go")
 	maps.Copy(known, results)
-	for _, dir := range []string{"workflow", "internal/program", "internal/machine", "internal/engine", "internal/call", "internal/local", "agentloop"} {
+	for _, dir := range []string{"workflow", "internal/program", "internal/machine", "internal/engine", "internal/call", "internal/local", "internal/agents"} {
 		files, err := filepath.Glob(dir + "/*.go")
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +65,8 @@ func TestDocsListErrorCodes(t *testing.T) {
 }
 
 // codeArguments are the places of the codes in calls of what makes errors.
-var codeArguments = map[string]int{"ConfigError": 0, "fail": 1, "outside": 1, "failed": 1, "once": 5}
+var codeArguments = map[string]int{"ConfigError": 0, "Guard": 2, "fail": 1, "outside": 1, "failed": 1, "once": 5,
+	"limited": 2, "stops": 2, "noAnswer": 1}
 
 // errorCodes finds the codes in a source file: after Code: in a Failure or Error, and in calls of
 // what makes errors. known are constants by name.

@@ -28,7 +28,7 @@ const (
 	tabColumns   = 4   // of a tab
 	maxTypes     = 20  // that a package outside internal/ exports
 	maxFuncs     = 15  // that it exports, methods aside
-	maxPortTypes = 50  // that package runtime exports, for it has the ports
+	maxPortTypes = 52  // that package runtime exports, for it has the ports
 	otherLines   = 300 // planned for a package that plannedLines does not have
 )
 
@@ -42,7 +42,7 @@ var plannedLines = map[string]int{
 	"adapters/retriever":        1200,
 	"adapters/script":           1200,
 	"adapters/skills":           1200,
-	"agentloop":                 2900,
+	"agentloop":                 350,
 	"checkpoint":                1300,
 	"checkpoint/checkpointtest": 1750,
 	"checkpoint/jsonl":          1050,
@@ -50,15 +50,16 @@ var plannedLines = map[string]int{
 	"checkpoint/sqlite":         1050,
 	"cmd/braise":                2700,
 	"diagnostics":               680,
-	"history":                   500,
+	"history":                   520,
 	"host":                      1850,
-	"internal/call":             720,
-	"internal/engine":           3400,
+	"internal/call":             900,
+	"internal/agents":           2750,
+	"internal/engine":           3850,
 	"internal/expr":             2850,
-	"internal/journal":          460,
-	"internal/local":            950,
+	"internal/journal":          530,
+	"internal/local":            1030,
 	"internal/machine":          1950,
-	"internal/program":          1650,
+	"internal/program":          1700,
 	"internal/schema":           1300,
 	"internal/value":            1300,
 	"internal/yamlnode":         1700,
@@ -70,18 +71,16 @@ var plannedLines = map[string]int{
 	"scenario":                  930,
 	"trace":                     800,
 	"trace/oteltrace":           1150,
-	"workflow":                  1150,
+	"workflow":                  1400,
 }
 
 // wide are the structs that have more than maxFields fields because what they mirror has: a step of the format,
 // the ports of a run, the settings of an agent, whatever may happen to one.
-var wide = []string{"struct recipe.Step", "struct runtime.Runtime", "struct agentloop.Loop", "struct agentloop.Event"}
+var wide = []string{"struct recipe.Step", "struct runtime.Runtime", "struct agentloop.Loop", "struct internal/agents.Event"}
 
 // tooLarge are the figures of what is above a limit today. None may grow, and what has come within its limit
 // leaves the list.
-var tooLarge = map[string]int{
-	"types of agentloop": 29,
-}
+var tooLarge = map[string]int{}
 
 // size is one figure and its limit.
 type size struct {
@@ -216,7 +215,7 @@ func (e exports) with(f *ast.File) exports {
 }
 
 // pure are the packages whose results depend on their arguments alone.
-var pure = []string{"agentloop", "internal/engine", "internal/journal", "internal/machine"}
+var pure = []string{"agentloop", "internal/agents", "internal/engine", "internal/journal", "internal/machine"}
 
 // impure is what a pure package may not import, and impureFuncs what it may not call.
 var (

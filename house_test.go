@@ -34,67 +34,70 @@ var plan = map[string]room{
 	".": {floor: "0"},
 
 	"internal/npmtest":   {floor: "0"},
+	"internal/soak":      {floor: "5"},
 	"internal/procgroup": {floor: "0"},
+	"internal/regular":   {floor: "0"},
 	"internal/value":     {floor: "0"},
-	"internal/schema":    {"0", "internal/value", "github.com/santhosh-tekuri/jsonschema/v6/..."},
+	"internal/schema":    {"0", "diagnostics internal/value", "github.com/santhosh-tekuri/jsonschema/v6/..."},
 	"internal/yamlnode":  {"0", "diagnostics", "gopkg.in/yaml.v3 github.com/goccy/go-yaml/..."},
 	"diagnostics":        {floor: "0"},
 	"retry":              {"0", "", "github.com/cenkalti/backoff/v4"},
 	"trace":              {"0", "internal/value", ""},
-	"checkpoint":         {"0", "internal/value", ""},
+	"checkpoint":         {"0", "internal/value", "golang.org/x/sys/unix"},
 	"recipes":            {floor: "0"},
 
 	"recipe":        {"1", "diagnostics internal/value internal/schema internal/yamlnode", ""},
 	"internal/expr": {"1", "diagnostics internal/value", "github.com/expr-lang/expr/..."},
-	"resume":        {"1", "checkpoint internal/value", ""},
+	"resume":        {"1", "checkpoint internal/schema internal/value", ""},
 	"runtime": {"1", "checkpoint diagnostics resume retry trace internal/value internal/schema",
 		"github.com/google/jsonschema-go/jsonschema"},
 
 	"runtime/runtimetest": {"1b", "runtime", ""},
-	"agentloop":           {"1b", "diagnostics retry trace internal/value internal/schema resume runtime", ""},
+	"agentloop":           {"1b", "diagnostics internal/value internal/schema runtime", ""},
+	"internal/agents":     {"1c", "agentloop diagnostics retry trace internal/value internal/schema resume runtime", ""},
 	"internal/machine":    {"1b", "internal/expr internal/value", ""},
 
-	"internal/program": {"2a", "agentloop diagnostics internal/expr internal/machine internal/schema internal/value recipe retry" +
+	"internal/program": {"2a", "agentloop diagnostics internal/agents internal/expr internal/machine internal/schema internal/value recipe retry" +
 		" runtime trace", "github.com/dominikbraun/graph"},
 	"internal/drawing": {"2b", "internal/program", "github.com/dominikbraun/graph/..."},
-	"internal/journal": {"2a", "agentloop checkpoint internal/machine internal/value resume", ""},
+	"internal/journal": {"2a", "checkpoint internal/agents internal/machine internal/value resume", ""},
 
-	"internal/engine": {"2b", "agentloop checkpoint diagnostics internal/journal internal/machine internal/program internal/value" +
+	"internal/engine": {"2b", "agentloop checkpoint diagnostics internal/agents internal/journal internal/machine internal/program internal/value" +
 		" resume retry runtime trace", ""},
 
-	"internal/call": {"2c", "agentloop diagnostics internal/engine internal/expr internal/machine internal/program internal/schema" +
+	"internal/call": {"2c", "agentloop diagnostics internal/agents internal/engine internal/expr internal/machine internal/program internal/schema" +
 		" internal/value resume retry runtime trace", ""},
-	"internal/local": {"2c", "agentloop checkpoint diagnostics internal/call internal/engine internal/journal internal/machine" +
-		" internal/program internal/value resume runtime trace", "github.com/google/uuid"},
+	"internal/local": {"2c", "agentloop checkpoint diagnostics internal/call internal/engine internal/journal" +
+		" internal/procgroup internal/program internal/value resume runtime trace", "github.com/google/uuid"},
 
-	"workflow": {"3", "diagnostics trace checkpoint internal/value internal/schema resume runtime recipe agentloop internal/program" +
+	"workflow": {"3", "diagnostics trace checkpoint internal/procgroup internal/value internal/schema resume runtime recipe agentloop internal/program" +
 		" internal/journal internal/engine internal/call internal/local internal/drawing", ""},
-	"history": {"3", "agentloop checkpoint internal/journal recipe resume runtime trace internal/value", ""},
+	"history": {"3", "agentloop checkpoint internal/agents internal/journal recipe resume runtime trace internal/value", ""},
 
-	"checkpoint/checkpointtest": {"3", "checkpoint", "github.com/google/go-cmp/... go.uber.org/goleak"},
+	"checkpoint/checkpointtest": {"3", "checkpoint", "github.com/google/go-cmp/... go.uber.org/goleak golang.org/x/sys/unix"},
 	"checkpoint/jsonl":          {"3", "checkpoint", ""},
 	"checkpoint/sqlite":         {"3", "checkpoint", "zombiezen.com/go/sqlite/..."},
-	"checkpoint/postgres":       {"3", "checkpoint", "github.com/jackc/pgx/v5/..."},
+	"checkpoint/postgres":       {"3", "checkpoint", "github.com/cenkalti/backoff/v4 github.com/jackc/pgx/v5/..."},
 	"trace/oteltrace":           {"3", "trace", "go.opentelemetry.io/otel/..."},
-	"adapters/openai":           {"3", "runtime retry", "github.com/sashabaranov/go-openai"},
+	"adapters/openai":           {"3", "runtime retry internal/value", "github.com/sashabaranov/go-openai"},
 	"adapters/script":           {"3", "runtime diagnostics retry internal/value internal/yamlnode", ""},
 	"adapters/mcp": {"3", "runtime retry internal/procgroup internal/schema internal/value",
 		"github.com/modelcontextprotocol/go-sdk/..."},
-	"adapters/builtin":   {"3", "runtime retry internal/procgroup", ""},
+	"adapters/builtin":   {"3", "runtime retry internal/procgroup internal/regular internal/value", ""},
 	"adapters/memory":    {"3", "runtime checkpoint internal/value", ""},
-	"adapters/skills":    {"3", "runtime diagnostics internal/yamlnode", ""},
-	"adapters/retriever": {"3", "runtime", "zombiezen.com/go/sqlite/..."},
+	"adapters/skills":    {"3", "runtime diagnostics internal/yamlnode internal/regular", ""},
+	"adapters/retriever": {"3", "runtime internal/regular", "zombiezen.com/go/sqlite/..."},
 
-	"host": {"4", "diagnostics retry checkpoint internal/yamlnode resume runtime recipe workflow adapters/openai adapters/script" +
+	"host": {"4", "diagnostics retry checkpoint history internal/yamlnode internal/regular resume runtime recipe workflow adapters/openai adapters/script" +
 		" adapters/mcp adapters/builtin adapters/memory adapters/skills adapters/retriever checkpoint/jsonl" +
 		" checkpoint/sqlite checkpoint/postgres trace/oteltrace", ""},
-	"scenario": {"4", "diagnostics trace checkpoint internal/value internal/yamlnode resume runtime recipe workflow host" +
+	"scenario": {"4", "diagnostics trace checkpoint internal/value internal/yamlnode internal/regular resume runtime recipe workflow host" +
 		" adapters/script", "golang.org/x/tools/txtar github.com/rogpeppe/go-internal/diff"},
 
 	"scenario/scenariotest": {"4", "scenario", ""},
 
-	"cmd/braise": {"5", "diagnostics trace checkpoint internal/value internal/schema resume runtime recipe workflow history host" +
-		" scenario recipes adapters/script adapters/mcp", "github.com/spf13/cobra/... github.com/mattn/go-isatty"},
+	"cmd/braise": {"5", "diagnostics trace checkpoint internal/value internal/schema internal/regular resume runtime recipe workflow history host" +
+		" scenario recipes adapters/script adapters/mcp adapters/builtin", "github.com/spf13/cobra/... github.com/mattn/go-isatty"},
 }
 
 // testKit is what tests anywhere may import beside what their package may.
@@ -289,7 +292,7 @@ func undocumented(d *ast.GenDecl) []*ast.Ident {
 // What decides starts nothing, waits for nothing, asks no clock, throws no dice and catches no panic: so that it
 // decides the same wherever it is asked.
 func TestDecidersOnlyDecide(t *testing.T) {
-	packages := []string{"agentloop", "internal/machine", "internal/journal", "internal/engine"}
+	packages := []string{"agentloop", "internal/agents", "internal/machine", "internal/journal", "internal/engine"}
 	for _, f := range goFiles(t) {
 		if f.test || !slices.Contains(packages, path.Dir(f.name)) {
 			continue

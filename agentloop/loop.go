@@ -1,9 +1,7 @@
-// Package agentloop turns a model and tools into an answer, within limits.
+// Package agentloop defines agents in Go: a [Loop] is a model with tools until it answers, within limits.
 //
-// A [Loop] is a definition. What happens in it is a sequence of [Event] values, and [Reduce] says what each makes
-// of the [State] of the loop. A [Leg] decides by the state what is to be done next, and does nothing itself: whoever
-// drives it appends events to the journal, only then lets anybody see what happened, and makes the calls, as
-// workflow.Agent does. So a journal is all it takes to go on: after a pause, and after a crash.
+// A Loop is a definition and runs nothing. workflow.Agent makes a workflow of it, whose runs have hooks, sinks,
+// retries, budgets, pauses and a store as those of recipes do, and continue after a pause and after a crash.
 package agentloop
 
 import (
@@ -16,7 +14,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/braise-run/braise/internal/schema"
@@ -38,7 +35,13 @@ type Loop struct {
 	Skills []string       // by name; nil: none
 
 	MaxSteps    int  // calls of the model, 1 to 1000. Defaults to 10
-	FailAtLimit bool // at MaxSteps: an error instead of a warning
+	FailAtLimit bool // where a bound or the model stops the loop without an answer: an error instead of a warning
+	// OnRepetition is what becomes of a loop whose calls repeat themselves: RepetitionStop, RepetitionFail or
+	// RepetitionGoOn. Defaults to what FailAtLimit says.
+	OnRepetition string
+	// MaxCalls bounds the calls of tools, children's included, MaxCallsPerAnswer those of one answer; further ones get
+	// an error result. They default to 1000 and 64.
+	MaxCalls, MaxCallsPerAnswer int
 	// Until ends the loop after a step. It must be pure. nil: never.
 	Until func(Progress) (bool, error)
 
@@ -76,6 +79,7 @@ const (
 	ApproveNever  Approval = "never"  // it needs none; also ""
 	ApproveAlways Approval = "always" // the Approver is asked; without one the call is refused
 	ApprovePause  Approval = "pause"  // the Approver is asked; without one the loop pauses
+	ApproveRefuse Approval = "refuse" // the tool is offered, and each call of it gets a result that says it is refused
 )
 
 // Progress is what Loop.Until decides by, after a step.
@@ -84,6 +88,29 @@ type Progress struct {
 	Text      string // of the model's last answer
 	Calls     []Call // all so far, with results
 	Usage     runtime.Usage
+}
+
+// Call is a tool call with what became of it.
+type Call struct {
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Step      int             `json:"step"`
+	Effect    runtime.Effect  `json:"effect,omitempty"`
+	Decided   bool            `json:"decided,omitempty"` // there was a decision about it
+	Allowed   bool            `json:"allowed,omitempty"`
+	Why       string          `json:"why,omitempty"` // of a refusal
+	Begun     bool            `json:"begun,omitempty"`
+	Open      bool            `json:"open,omitempty"` // under way, or was when the process died
+	Done      bool            `json:"done,omitempty"`
+	Result    string          `json:"result,omitempty"`  // what the model sees
+	Code      string          `json:"code,omitempty"`    // why it failed; "": it did not
+	Pauses    int             `json:"pauses,omitempty"`  // so far
+	Waits     bool            `json:"waits,omitempty"`   // a pause is open
+	For       string          `json:"for,omitempty"`     // of the last pause
+	Answer    *any            `json:"answer,omitempty"`  // to the last pause; nil: none, or it was due
+	Reply     *any            `json:"reply,omitempty"`   // the last answer to a pause that the tool asked for
+	ReplyTo   string          `json:"replyTo,omitempty"` // that pause's reason
 }
 
 // StopReason says why a loop ended.
@@ -95,27 +122,38 @@ const (
 	StopMaxSteps   StopReason = "max_steps"
 	StopRepetition StopReason = "repetition" // three rounds with the same calls and results
 	StopNoAction   StopReason = "no_action"  // the model said nothing
+	StopCut        StopReason = "cut"        // the model's answer has as many tokens as it may have, and is not whole
 	StopUntil      StopReason = "until"
 	StopError      StopReason = "error"
 	StopCancelled  StopReason = "cancelled"
-	stopPaused     StopReason = "paused" // of a leg, not of a loop
+)
+
+// What [Loop.OnRepetition] says: end with a warning, fail, or go on.
+const (
+	RepetitionStop = "stop"
+	RepetitionFail = "fail"
+	RepetitionGoOn = "go_on"
 )
 
 // The defaults of a Loop.
 const (
 	DefaultMaxSteps           = 10
+	DefaultMaxCalls           = 1000
+	DefaultMaxCallsPerAnswer  = 64
 	DefaultMaxDelegationDepth = 3
 	DefaultMaxSubagents       = 4
 	DefaultMaxResultBytes     = 64 << 10
 	mostSteps                 = 1000
-	maxRounds                 = 3 // that may be the same, agent-loop.md 2.6
 )
 
-// Delegates have names that are parts of a tool's name and of a path.
-var delegateName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,48}$`)
+// childName is that of a child: part of a path, a delegate's of a tool's name too.
+var childName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,48}$`)
+
+// ValidName reports whether a name is fit for a delegate, or as the id of a sub-agent: it is part of a path.
+func ValidName(name string) bool { return childName.MatchString(name) }
 
 // Validate reports what can be wrong with a definition before it runs, delegates included, all at
-// once. [Loop.Begin] calls it first.
+// once. workflow.Agent calls it first.
 func (l *Loop) Validate() error {
 	var errs []error
 	l.validate("agent "+fmt.Sprintf("%q", l.Name), map[*Loop]bool{}, func(format string, args ...any) {
@@ -139,11 +177,15 @@ func (l *Loop) validate(who string, seen map[*Loop]bool, bad func(string, ...any
 		name  string
 		value int
 	}{{"tool_concurrency", l.ToolConcurrency}, {"max_delegation_depth", l.MaxDelegationDepth},
-		{"max_tokens", l.MaxTokens},
+		{"max_tokens", l.MaxTokens}, {"max_calls", l.MaxCalls}, {"max_calls_per_answer", l.MaxCallsPerAnswer},
 		{"top_k", l.TopK}, {"the size of results", l.MaxResultBytes}, {"the timeout of tools", int(l.ToolTimeout)}} {
 		if n.value < 0 {
 			bad("%s: %s is negative", who, n.name)
 		}
+	}
+	if !slices.Contains([]string{"", RepetitionStop, RepetitionFail, RepetitionGoOn}, l.OnRepetition) {
+		bad("%s: unknown on_repetition %q\n  hint: it is %q, %q or %q", who, l.OnRepetition,
+			RepetitionStop, RepetitionFail, RepetitionGoOn)
 	}
 	for _, tool := range slices.Sorted(maps.Keys(l.Approval)) {
 		known := []Approval{"", ApproveNever, ApproveAlways, ApprovePause, ApproveRefuse}
@@ -167,7 +209,7 @@ func (l *Loop) validate(who string, seen map[*Loop]bool, bad func(string, ...any
 	l.validateLayers(who, bad)
 	for _, name := range slices.Sorted(maps.Keys(l.Delegates)) {
 		switch child := l.Delegates[name]; {
-		case !delegateName.MatchString(name):
+		case !ValidName(name):
 			bad("%s: %q is no name for a delegate", who, name)
 		case child == nil:
 			bad("%s: delegate %q is nil", who, name)
@@ -175,11 +217,6 @@ func (l *Loop) validate(who string, seen map[*Loop]bool, bad func(string, ...any
 			child.validate(fmt.Sprintf("%s: delegate %q", who, name), seen, bad)
 		}
 	}
-}
-
-// Reserved reports whether a name is one of the loop's own tools.
-func Reserved(name string) bool {
-	return name == askHuman || strings.HasPrefix(name, subagentPrefix) || strings.HasPrefix(name, delegatePrefix)
 }
 
 // Models are the names of the models that the loop and its delegates call, sorted.
@@ -200,7 +237,7 @@ func (l *Loop) Models() []string {
 		}
 	}
 	add(l)
-	return normal(names)
+	return value.Names(names)
 }
 
 // Digest is the SHA-256, in hex, of the definition's canonical JSON, delegates included. Of what is
@@ -246,11 +283,12 @@ func (l *Loop) describe(seen map[*Loop]int) any {
 	if c := l.Compaction; c != nil {
 		compaction = []any{c.Model, c.Prompt, c.MaxResult}
 	}
-	return map[string]any{
+	described := map[string]any{
 		"name": l.Name, "description": l.Description, "model": l.Model, "instructions": l.Instructions,
-		"tools": toAny(normal(l.Tools)), "allTools": l.Tools == nil,
-		"deny": toAny(normal(l.Deny)), "own": own, "skills": toAny(normal(l.Skills)),
-		"maxSteps": l.maxSteps(), "failAtLimit": l.FailAtLimit, "until": l.Until != nil, "approval": approval,
+		"tools": value.Names(l.Tools), "allTools": l.Tools == nil,
+		"deny": value.Names(l.Deny), "own": own, "skills": value.Names(l.Skills),
+		"maxSteps": cmp.Or(l.MaxSteps, DefaultMaxSteps), "failAtLimit": l.FailAtLimit, "until": l.Until != nil,
+		"approval":            approval,
 		"reportIndeterminate": l.ReportIndeterminate, "toolTimeout": l.ToolTimeout.String(),
 		"maxResultBytes": l.MaxResultBytes,
 		"delegates":      delegates, "maxDelegationDepth": l.MaxDelegationDepth, "maxSubagents": l.MaxSubagents,
@@ -258,30 +296,8 @@ func (l *Loop) describe(seen map[*Loop]int) any {
 		"thread": l.Memory.Thread, "resource": l.Memory.Resource, "inheritMemory": l.InheritMemory, "topK": l.TopK,
 		"layers": layers, "compaction": compaction,
 	}
-}
-
-func (l *Loop) maxSteps() int { return cmp.Or(l.MaxSteps, DefaultMaxSteps) }
-
-// room is how many of something there may come to be, of which a step with a call has n: a guess that
-// saves much copying.
-func room(steps, n int) int { return 8 + n*min(steps, 2*DefaultMaxSteps) }
-
-// normal trims names, drops empty ones and repetitions, and sorts them.
-func normal(names []string) []string {
-	list := make([]string, 0, len(names))
-	for _, n := range names {
-		if n = strings.TrimSpace(n); n != "" {
-			list = append(list, n)
-		}
+	if l.OnRepetition != "" || l.MaxCalls+l.MaxCallsPerAnswer > 0 { // digests of earlier versions stand
+		described["calls"] = []any{l.OnRepetition, l.MaxCalls, l.MaxCallsPerAnswer}
 	}
-	slices.Sort(list)
-	return slices.Compact(list)
-}
-
-func toAny(list []string) []any {
-	out := make([]any, len(list))
-	for i, s := range list {
-		out[i] = s
-	}
-	return out
+	return described
 }

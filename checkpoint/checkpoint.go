@@ -8,7 +8,8 @@
 // Whoever works on a run holds it with a [Lease]. A lease that has run out may be taken by another
 // owner, and from then on the store refuses what the old one writes. A lease nobody took stays
 // good for writing, however old it is: what guards a journal is the epoch, time only decides who
-// may begin one.
+// may begin one. Leases are counted by the clock of a server or by a [Clock], not by the wall clock
+// of whoever asks.
 package checkpoint
 
 import (
@@ -53,12 +54,17 @@ type Lease struct {
 	Owner string    // see NewOwner
 	Epoch int64     // from 1
 	Until time.Time // by the clock of the store; from then on others may claim the run
+
+	// For the Clock of a store of files, see Clock.Give. With a server's clock, only Length may be set.
+	Clock  string        // names the clock; "": the lease is of a version that knew Until only
+	Ends   time.Duration // what that clock shows when the lease ends
+	Length time.Duration // from when it was given until then; 0: unknown, or over at once
 }
 
 // Newest reports whether l is the lease that a store has now.
 func (l Lease) Newest(now Lease) bool { return l.Epoch == now.Epoch && l.Owner == now.Owner }
 
-// Held reports whether a store's lease keeps others from the run: now, by the store's clock, it has
+// Held reports whether the lease of a store with one clock keeps others from the run: now, by that clock, it has
 // neither been released nor run out, and its owner is not surely gone.
 func (l Lease) Held(now time.Time) bool {
 	return now.Before(l.Until) && !OwnerGone(l.Owner)
@@ -67,8 +73,8 @@ func (l Lease) Held(now time.Time) bool {
 // Store keeps journals. It is safe for concurrent use; how many processes may share one, its
 // package says.
 //
-// A store is made of Begin, Summary.Next and Answer, Record.AppendLine and ParseLine, Fold, Lease.Held and a
-// medium that can replace a little and add a lot in one go.
+// A store is made of Begin, Summary.Next and Answer, Record.AppendLine and ParseLine, Fold, Lease.Held or a
+// Clock, and a medium that can replace a little and add a lot in one go.
 //
 // A write is atomic and durable when it returns without an error; after an error nothing of it is in
 // the journal, except where the error is of a lost connection: then Load tells. A context that is
@@ -84,7 +90,8 @@ type Store interface {
 	Create(ctx context.Context, run Run, owner string, ttl time.Duration, recs ...Record) (Lease, error)
 
 	// Claim takes a run that nobody holds: whose lease was released, has run out, or belongs to an
-	// owner that is gone (see [OwnerGone]). Otherwise ErrBusy, for the same owner too.
+	// owner that is gone (see [OwnerGone]). Otherwise ErrBusy, for the same owner too. Where a lease has
+	// to be watched to know, see [Clock], Claim does so, for as long as that lease lasts; so do Delete and Repair.
 	Claim(ctx context.Context, runID, owner string, ttl time.Duration) (Lease, error)
 
 	// Renew makes a lease last for ttl from now. ErrFenced when the lease is not the newest.

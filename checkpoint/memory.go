@@ -60,7 +60,7 @@ func (m *Memory) free(runID string) (*memoryRun, error) {
 	case r == nil:
 		return nil, fmt.Errorf("run %q: %w", runID, ErrNotFound)
 	case r.held():
-		return nil, fmt.Errorf("run %q: %w: %q", runID, ErrBusy, r.lease.Owner)
+		return nil, Busy(runID, r.lease.Owner)
 	}
 	return r, nil
 }
@@ -84,7 +84,8 @@ func (m *Memory) Create(ctx context.Context, run Run, owner string, ttl time.Dur
 	if run.Definition != nil && m.definitions[run.Digest] == nil {
 		m.definitions[run.Digest] = bytes.Clone(run.Definition)
 	}
-	r := &memoryRun{sum: sum, recs: own(recs), lease: Lease{run.ID, owner, 1, time.Now().Add(ttl)}}
+	r := &memoryRun{sum: sum, recs: own(recs),
+		lease: Lease{RunID: run.ID, Owner: owner, Epoch: 1, Until: time.Now().Add(ttl)}}
 	m.runs[run.ID] = r
 	return r.lease, nil
 }
@@ -107,7 +108,7 @@ func (m *Memory) Claim(ctx context.Context, runID, owner string, ttl time.Durati
 	if err != nil {
 		return Lease{}, err
 	}
-	r.lease = Lease{runID, owner, r.lease.Epoch + 1, time.Now().Add(ttl)}
+	r.lease = Lease{RunID: runID, Owner: owner, Epoch: r.lease.Epoch + 1, Until: time.Now().Add(ttl)}
 	return r.lease, nil
 }
 

@@ -11,20 +11,32 @@ import (
 // NewOwner names this process as the owner of leases: host, boot, process namespace, process id,
 // the process's start time and a random part, with slashes between. Two calls give two owners.
 func NewOwner() string {
-	host, err := os.Hostname()
-	if err != nil || host == "" {
-		host = "?"
-	}
 	boot, namespace := machine()
 	pid := os.Getpid()
 	start, _ := started(pid)
-	return fmt.Sprintf("%s/%s/%s/%d/%s/%s",
-		strings.ReplaceAll(host, "/", "_"), boot, namespace, pid, start, rand.Text())
+	return fmt.Sprintf("%s/%s/%s/%d/%s/%s", host(), boot, namespace, pid, start, rand.Text())
+}
+
+func host() string {
+	name, err := os.Hostname()
+	if err != nil || name == "" {
+		return "?"
+	}
+	return strings.ReplaceAll(name, "/", "_")
+}
+
+// Busy returns the error about a run that an owner holds: an [ErrBusy] that says which process that is.
+func Busy(runID, owner string) error {
+	who := strconv.Quote(owner)
+	if parts := strings.Split(owner, "/"); len(parts) == 6 {
+		who = fmt.Sprintf("process %s on %s", parts[3], parts[0])
+	}
+	return fmt.Errorf("run %q: %w: %s", runID, ErrBusy, who)
 }
 
 // OwnerGone reports whether an owner that NewOwner named is surely gone: it was a process of this
-// machine, since this boot, in this process namespace, and there is no such process any more. False
-// means alive or unknown; on other systems than Linux it is always false.
+// machine, under its present name, since this boot, in this process namespace, and there is no such process any
+// more. False means alive or unknown; on other systems than Linux it is always false.
 func OwnerGone(owner string) bool {
 	parts := strings.Split(owner, "/")
 	if len(parts) != 6 {
@@ -33,7 +45,7 @@ func OwnerGone(owner string) bool {
 	boot, namespace := machine()
 	pid, err := strconv.Atoi(parts[3])
 	if err != nil || pid <= 0 || boot == "" || namespace == "" ||
-		boot != parts[1] || namespace != parts[2] || parts[4] == "" {
+		host() != parts[0] || boot != parts[1] || namespace != parts[2] || parts[4] == "" {
 		return false
 	}
 	start, gone := started(pid)

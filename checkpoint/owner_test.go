@@ -35,6 +35,7 @@ func TestOwner(t *testing.T) {
 	}{
 		{"another start time: the id was used again", change(4, "1"), true},
 		{"no such process", change(3, "4194305"), true}, // over the highest id of Linux, 2^22
+		{"another machine of this boot: a copy (trust 6.1)", strings.Replace(change(4, "1"), strings.Split(a, "/")[0], "clone", 1), false},
 		{"another boot", strings.Replace(change(4, "1"), strings.Split(a, "/")[1], "boot", 1), false},
 		{"another namespace", strings.Replace(change(4, "1"), strings.Split(a, "/")[2], "pid:[1]", 1), false},
 		{"no start time", change(4, ""), false},

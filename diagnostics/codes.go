@@ -31,6 +31,7 @@ const (
 	CodeExprType     Code = "expr.type"
 	CodeExprSecret   Code = "expr.secret"       // secrets.NAME where it is not allowed
 	CodeExprBound    Code = "expr.bound"        // an expression larger than allowed
+	CodeExprText     Code = "expr.suspicious"   // text that was probably meant as an expression
 	CodeMaybeSkipped Code = "expr.maybeSkipped" // reads the output of a step that may be skipped, without ?.
 )
 
@@ -65,9 +66,11 @@ const (
 	CodeAmbiguousAgent Code = "agent.selectionAmbiguous" // a step names none of several agents
 	CodeUnknownAgent   Code = "agent.unknown"
 	CodeUnknownTool    Code = "agent.unknownTool"    // a name in approval or deny that matches no tool
+	CodeNoApprover     Code = "agent.noApprover"     // calls need an approval that nobody can give
 	CodeMaxSteps       Code = "agent.maxSteps"       // an agent was stopped at its last step
 	CodeRepetition     Code = "agent.repetition"     // an agent was stopped because it went round in circles
 	CodeNoAction       Code = "agent.noAction"       // an agent's model said nothing
+	CodeAnswerCut      Code = "answer.cut"           // an answer of a model is as long as it may be, and no longer
 	CodeCompactFailed  Code = "agent.compactFailed"  // a conversation was not summarised
 	CodeNoArchive      Code = "agent.archiveMissing" // the summary of a conversation is gone
 	CodeLayerDisabled  Code = "agent.layerDisabled"  // a memory layer failed
@@ -75,6 +78,7 @@ const (
 
 // Codes of going on with runs, and of calls that are made again.
 const (
+	CodeNoResume        Code = "resume.noAdapter"        // a run may wait for an answer that would be refused
 	CodeInvalidToken    Code = "resume.invalidToken"     // a token that is unknown, used or expired
 	CodeQuestionChanged Code = "resume.questionChanged"  // an answer is for another question than is asked now
 	CodeSkillMismatch   Code = "resume.skillMismatch"    // an agent's skills have changed since it began

@@ -58,8 +58,8 @@ type Kind string
 const (
 	KindRecipe      Kind = "recipe"      // the recipe's text
 	KindRequirement Kind = "requirement" // something the recipe says that it requires
-	KindContract    Kind = "contract"    // something a step uses that the runtime does not offer as used
-	KindPlugin      Kind = "plugin"      // plugins, their hooks, and which of several offers counts
+	KindContract    Kind = "contract"    // what the runtime does not offer as a step uses it, and conflicting offers
+	KindPlugin      Kind = "plugin"      // plugins and their hooks
 	KindResume      Kind = "resume"      // going on with a run that waited or was interrupted
 	KindAdapter     Kind = "adapter"     // a part of the runtime that no step calls, such as a trace sink
 	KindWorkflow    Kind = "workflow"    // a run and its inputs
@@ -145,13 +145,21 @@ func (l List) Err() error {
 // Error is a list with at least one finding of level error, as an error.
 type Error struct{ List List }
 
-// Error prints the findings of level error, one after the other.
+// Error prints the findings of level error, one after the other; of more than 100 it counts the rest.
 func (e *Error) Error() string {
 	var lines []string
+	rest := 0
 	for _, d := range e.List {
-		if d.Level == ErrorLevel {
+		switch {
+		case d.Level != ErrorLevel:
+		case len(lines) == maxShown:
+			rest++
+		default:
 			lines = append(lines, d.String())
 		}
+	}
+	if rest > 0 {
+		lines = append(lines, more(rest))
 	}
 	return strings.Join(lines, "\n")
 }

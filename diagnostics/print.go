@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -22,14 +23,55 @@ type Printer struct {
 	lines map[string][]int // by file: where each line begins, and the end
 }
 
-// Print writes the list to w, in the list's order.
+// maxShown is how many findings people are shown.
+const maxShown = 100
+
+// Print writes the list to w, in the list's order. Of more than 100 findings it counts the rest; those of level error
+// go before warnings.
 func (p *Printer) Print(w io.Writer, list List) error {
 	var b bytes.Buffer
-	for _, d := range list {
+	shown, rest := list.firstOf(maxShown)
+	for _, d := range shown {
 		p.print(&b, d)
+	}
+	if rest > 0 {
+		b.WriteString(more(rest) + "\n")
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// firstOf returns at most so many findings, in their order, and how many it leaves out: warnings first.
+func (l List) firstOf(most int) (first List, rest int) {
+	if len(l) <= most {
+		return l, 0
+	}
+	warnings := most
+	for _, d := range l {
+		if d.Level == ErrorLevel && warnings > 0 {
+			warnings--
+		}
+	}
+	for _, d := range l {
+		if d.Level != ErrorLevel {
+			if warnings--; warnings < 0 {
+				continue
+			}
+		}
+		if first = append(first, d); len(first) == most {
+			break
+		}
+	}
+	return first, len(l) - len(first)
+}
+
+// more says how many findings are not shown: "… and 19,900 more".
+func more(n int) string {
+	digits := strconv.Itoa(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return "… and " + digits + " more"
 }
 
 func (p *Printer) print(b *bytes.Buffer, d Diagnostic) {
@@ -71,17 +113,8 @@ func (p *Printer) line(pos Position) (sourceLine, bool) {
 	if !ok {
 		return sourceLine{}, false
 	}
-	chars := []rune(visible(strings.TrimSuffix(source, "\r")))
-	column := pos.Column - 1
-	if column > len(chars) {
-		column = len(chars)
-	}
-	from := 0
-	if len(chars) > maxLine {
-		from = max(0, min(column-maxLine/2, len(chars)-maxLine))
-		chars = chars[from : from+maxLine]
-		column -= from
-	}
+	source, column := window(strings.TrimSuffix(source, "\r"), pos.Column-1)
+	chars := []rune(visible(source))
 	line := sourceLine{text: string(chars)}
 	if column >= 0 {
 		width := 0
@@ -91,6 +124,28 @@ func (p *Printer) line(pos Position) (sourceLine, bool) {
 		line.mark = strings.Repeat(" ", column) + strings.Repeat("^", max(1, width))
 	}
 	return line, true
+}
+
+// window returns the part of a long line that is shown, and the place of the column in it; -1 stays -1.
+func window(line string, column int) (string, int) {
+	length := utf8.RuneCountInString(line)
+	if column = min(column, length); length <= maxLine {
+		return line, column
+	}
+	from := max(0, min(column-maxLine/2, length-maxLine))
+	line = line[runeOffset(line, from):]
+	return line[:runeOffset(line, maxLine)], max(-1, column-from)
+}
+
+// runeOffset is the offset of the n-th character.
+func runeOffset(s string, n int) int {
+	for i := range s {
+		if n == 0 {
+			return i
+		}
+		n--
+	}
+	return len(s)
 }
 
 // text returns the line of the source that a position is in. Where the lines of a file begin is

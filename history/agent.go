@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/trace"
 )
@@ -15,17 +16,17 @@ import (
 // models, snapshots and retries. The zero agent, with its path, is at the beginning.
 type agent struct {
 	path  string // of the loop
-	state agentloop.State
+	state agents.State
 	waits bool
 	list  []trace.Event
 }
 
 // add takes the next event, and returns what it tells, without times. An event that is illegal where the
 // loop stands is an error.
-func (a *agent) add(e agentloop.Event) ([]trace.Event, error) {
+func (a *agent) add(e agents.Event) ([]trace.Event, error) {
 	a.list = nil
 	root := find(&a.state, "")
-	if a.waits && e.Kind != agentloop.Started {
+	if a.waits && e.Kind != agents.Started {
 		a.emit(a.path, trace.AgentStart,
 			"agent", root.Start.Agent, "depth", root.Start.Depth, "resume", true, "usage", root.Total())
 	}
@@ -35,18 +36,18 @@ func (a *agent) add(e agentloop.Event) ([]trace.Event, error) {
 		n = e.Pause.Call
 	}
 	var before agentloop.Call
-	var answered agentloop.Pause
+	var answered agents.Pause
 	if s := find(&a.state, e.Frame); s != nil {
 		if n > 0 && n <= len(s.Calls) {
 			before = s.Calls[n-1]
 		}
 		if e.Answer != nil {
-			if i := slices.IndexFunc(s.Pauses, func(o agentloop.Pause) bool { return o.ID == e.Answer.Pause }); i >= 0 {
+			if i := slices.IndexFunc(s.Pauses, func(o agents.Pause) bool { return o.ID == e.Answer.Pause }); i >= 0 {
 				answered = s.Pauses[i]
 			}
 		}
 	}
-	next, err := agentloop.Reduce(a.state, e)
+	next, err := agents.Reduce(a.state, e)
 	if err != nil {
 		return nil, err
 	}
@@ -56,13 +57,17 @@ func (a *agent) add(e agentloop.Event) ([]trace.Event, error) {
 		a.emit(path, trace.ToolStart, "call", n, "tool", before.Name)
 	}
 	switch e.Kind {
-	case agentloop.Permission:
-		if before.For != agentloop.ForApproval {
+	case agents.Permission:
+		if before.For != agents.ForApproval {
 			a.emit(path, trace.PermissionRequest, "call", n, "tool", before.Name)
 		}
 		scope := string(cmp.Or(e.Scope, "once"))
-		a.emit(path, trace.PermissionResponse, "call", n, "tool", before.Name, "allow", e.Allow, "scope", scope)
-	case agentloop.ToolEnded:
+		data := []any{"call", n, "tool", before.Name, "allow", e.Allow, "scope", scope}
+		if e.Arguments != nil {
+			data = append(data, "edited", true)
+		}
+		a.emit(path, trace.PermissionResponse, data...)
+	case agents.ToolEnded:
 		if e.Code == "" {
 			a.emit(path, trace.ToolEnd, "call", n, "tool", before.Name)
 			break
@@ -70,18 +75,18 @@ func (a *agent) add(e agentloop.Event) ([]trace.Event, error) {
 		message := strings.TrimPrefix(e.Text, "error: ")
 		a.emit(path, trace.AgentError, "what", "tool", "call", n, "tool", before.Name, "message", message)
 		a.emit(path, trace.ToolEnd, "call", n, "tool", before.Name, "error", e.Code)
-	case agentloop.Paused:
+	case agents.Paused:
 		switch e.Pause.For {
-		case agentloop.ForApproval:
+		case agents.ForApproval:
 			a.emit(path, trace.PermissionRequest, "call", n, "tool", before.Name)
-		case agentloop.ForHuman:
+		case agents.ForHuman:
 			a.emit(path, trace.HumanRequest, "call", n)
 		}
-	case agentloop.Answered:
-		if answered.For == agentloop.ForHuman {
+	case agents.Answered:
+		if answered.For == agents.ForHuman {
 			a.emit(path, trace.HumanResponse, "call", answered.Call)
 		}
-	case agentloop.Started, agentloop.Ended:
+	case agents.Started, agents.Ended:
 		a.edge(s, path, &e)
 	default:
 		a.tell(s, path, &e)
@@ -90,38 +95,38 @@ func (a *agent) add(e agentloop.Event) ([]trace.Event, error) {
 }
 
 // tell adds what an event says that is not of a call.
-func (a *agent) tell(s *agentloop.State, path string, e *agentloop.Event) {
+func (a *agent) tell(s *agents.State, path string, e *agents.Event) {
 	switch e.Kind {
-	case agentloop.MemoryLoaded:
+	case agents.MemoryLoaded:
 		a.emit(path, trace.MemoryLoad, "messages", len(e.Messages))
-	case agentloop.Retrieved:
+	case agents.Retrieved:
 		a.emit(path, trace.Retrieve, "documents", len(e.Documents))
-	case agentloop.Steered:
+	case agents.Steered:
 		a.emit(path, trace.Steer, "messages", len(e.Notes))
-	case agentloop.Compacted:
+	case agents.Compacted:
 		a.emit(path, trace.Compact, "archive", e.Text)
-	case agentloop.ModelBegan, agentloop.ModelAgain:
+	case agents.ModelBegan, agents.ModelAgain:
 		a.emit(path, trace.ModelStart, "step", s.Steps)
-	case agentloop.ModelEnded:
+	case agents.ModelEnded:
 		a.emit(path, trace.ModelEnd, "finish", e.Finish, "usage", e.Usage)
-		if s.Phase == agentloop.Calling {
+		if s.Phase == agents.Calling {
 			names := []any{}
 			for _, c := range s.Calls[s.Round:] {
 				names = append(names, c.Name)
 			}
 			a.emit(path, trace.ToolCallsBegin, "tools", names)
 		}
-	case agentloop.SubagentSet:
+	case agents.SubagentSet:
 		if !e.Subagent.Closed {
 			a.emit(path, trace.SubagentStarted, "id", e.Subagent.ID)
 		}
-	case agentloop.MemorySaved:
+	case agents.MemorySaved:
 		a.emit(path, trace.MemorySave, "messages", len(s.Messages)-s.Own)
 	}
 }
 
 // edge adds what the begin or the end of a loop says, to its parent too.
-func (a *agent) edge(s *agentloop.State, path string, e *agentloop.Event) {
+func (a *agent) edge(s *agents.State, path string, e *agents.Event) {
 	outer, last := "", e.Frame
 	if i := strings.LastIndexByte(e.Frame, '/'); i >= 0 {
 		outer, last = e.Frame[:i], e.Frame[i+1:]
@@ -130,7 +135,7 @@ func (a *agent) edge(s *agentloop.State, path string, e *agentloop.Event) {
 	outer = a.pathOf(outer)
 	delegate := []any{"agent", name, "depth", s.Start.Depth, "call", ordinalOf(last)}
 	delegated := e.Frame != "" && s.Start.Subagent == ""
-	if e.Kind == agentloop.Started {
+	if e.Kind == agents.Started {
 		if delegated {
 			a.emit(outer, trace.DelegateStart, delegate...)
 		}
@@ -166,11 +171,11 @@ func (a *agent) wait() []trace.Event {
 }
 
 // openCalls returns the calls that have no result, in the order of the calls, a child's behind the call that it is of.
-func openCalls(s *agentloop.State, path string) (list []Call) {
-	if s.Phase == agentloop.Asking {
+func openCalls(s *agents.State, path string) (list []Call) {
+	if s.Phase == agents.Asking {
 		return []Call{{Path: path}}
 	}
-	if s.Phase != agentloop.Calling {
+	if s.Phase != agents.Calling {
 		return nil
 	}
 	for i := s.Round; i < len(s.Calls); i++ {
@@ -198,7 +203,7 @@ func ordinalOf(name string) int {
 }
 
 // find returns the state of a frame; nil before it has begun.
-func find(s *agentloop.State, frame string) *agentloop.State {
+func find(s *agents.State, frame string) *agents.State {
 	for frame != "" && s != nil {
 		var name string
 		name, frame, _ = strings.Cut(frame, "/")

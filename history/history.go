@@ -88,6 +88,7 @@ type Run struct {
 	Parent    string         `json:"parent,omitempty"` // the run that it was forked from; "": none
 	UpdatedAt time.Time      `json:"updatedAt"`        // when the last record was written
 	Steps     []Step         `json:"steps"`            // in the order in which they began; never nil
+	Acts      []Act          `json:"acts"`             // what people did, in their order; never nil
 	// Opened has every pause that was ever opened, answered or not, without tokens: by id, the last of several with the
 	// same one. Never nil.
 	Opened map[string]resume.Pause `json:"-"`
@@ -106,7 +107,8 @@ func Load(ctx context.Context, store checkpoint.Store, runID string) (*Run, erro
 	}
 	run := &Run{RunID: sum.ID, Recipe: sum.Recipe, Status: StatusOf(sum), Digest: sum.Digest, Parent: sum.Parent,
 		StartedAt: sum.StartedAt, UpdatedAt: sum.UpdatedAt, EndedAt: sum.EndedAt,
-		Pauses: []resume.Pause{}, Opened: r.pauses, Steps: r.steps, Events: r.events}
+		Pauses: []resume.Pause{}, Opened: r.pauses, Steps: r.steps, Acts: r.acts,
+		Events: r.events}
 	for _, p := range sum.Pauses {
 		if opened, ok := r.pauses[p.ID]; ok {
 			run.Pauses = append(run.Pauses, opened)
@@ -155,7 +157,7 @@ func Watch(ctx context.Context, store checkpoint.Store, runID string) iter.Seq2[
 
 // newReader returns a reader that takes the names of tools and models from the recipe that the store has.
 func newReader(ctx context.Context, store checkpoint.Store) *reader {
-	return &reader{events: []trace.Event{}, steps: []Step{}, pauses: map[string]resume.Pause{},
+	return &reader{events: []trace.Event{}, steps: []Step{}, acts: []Act{}, pauses: map[string]resume.Pause{},
 		index: map[string]int{}, began: map[string]time.Time{}, agents: map[string]*agent{},
 		said: journal.Settlements{},
 		load: func(digest string) *recipe.Recipe {

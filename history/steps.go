@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
@@ -40,7 +40,8 @@ type Call struct {
 // reader reads a journal, a record at a time.
 type reader struct {
 	events []trace.Event
-	steps  []Step                  // that the journal names, in the order in which they began
+	steps  []Step // that the journal names, in the order in which they began
+	acts   []Act
 	pauses map[string]resume.Pause // that were opened, without tokens
 
 	about  []any          // of run.start, names and values
@@ -61,6 +62,7 @@ func (r *reader) add(rec checkpoint.Record) {
 	if err != nil {
 		return
 	}
+	r.act(&e)
 	settled := r.said.Next(&e)
 	if r.paused {
 		kind := "recover"
@@ -88,6 +90,12 @@ func (r *reader) add(rec checkpoint.Record) {
 			why = &failure{f.Code, f.Err.Error()}
 		}
 		r.end(rec, why)
+	case journal.Told:
+		for _, c := range what.Events {
+			e := trace.Told{At: c.At, Name: c.Name, Data: c.Data}.Event(rec.Path)
+			e.Seq = int64(len(r.events) + 1)
+			r.events = append(r.events, e)
+		}
 	case journal.WaitOver:
 		r.begin(rec)
 		r.end(rec, nil)
@@ -196,7 +204,7 @@ func (r *reader) agent(rec checkpoint.Record, what *journal.AgentEvents) {
 		}
 	}
 	for _, e := range what.Events {
-		if of == nil || e.Kind == agentloop.Started && e.Frame == "" { // again, with an interrupt that restarts
+		if of == nil || e.Kind == agents.Started && e.Frame == "" { // again, with an interrupt that restarts
 			of = &agent{path: rec.Path}
 			r.agents[rec.Path] = of
 		}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,13 +11,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/adapters/mcp"
 	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/regular"
 	"github.com/braise-run/braise/internal/yamlnode"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace/oteltrace"
@@ -43,6 +44,7 @@ type Config struct {
 	Store   string                 // URL of where runs are kept, see OpenStore, as written. "": it says nothing
 
 	env lookup // for the secrets; nil: os.LookupEnv
+	sum string // SHA-256 of the file, in hex
 }
 
 // Model says where the answers of one model come from.
@@ -55,21 +57,6 @@ type Model struct {
 	pos     diagnostics.Position // of File
 }
 
-// FindConfig returns the path of the braise.yaml that goes with a recipe: beside the recipe, else
-// in the working folder, else "". recipePath may be "".
-func FindConfig(recipePath string) (string, error) {
-	for _, dir := range []string{filepath.Dir(recipePath), "."} {
-		path := filepath.Join(dir, FileName)
-		switch _, err := os.Stat(path); {
-		case err == nil:
-			return path, nil
-		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
-			return "", err
-		}
-	}
-	return "", nil
-}
-
 // LoadConfig reads the file at path, with the variables of the process's environment. The error is
 // a *diagnostics.Error.
 func LoadConfig(path string) (*Config, error) { return loadConfig(path, false) }
@@ -77,11 +64,16 @@ func LoadConfig(path string) (*Config, error) { return loadConfig(path, false) }
 // loadConfig is LoadConfig. With names, of the models only the names are read, so that keys and scripts need not be
 // there.
 func loadConfig(path string, names bool) (*Config, error) {
-	data, err := os.ReadFile(path)
+	data, err := regular.ReadFile(path)
 	if err != nil {
 		return nil, unreadable(diagnostics.Position{File: filepath.ToSlash(path)}, "configuration", path, err).Err()
 	}
-	return parseConfig(filepath.ToSlash(path), data, os.LookupEnv, names)
+	c, err := parseConfig(filepath.ToSlash(path), data, os.LookupEnv, names)
+	if err != nil {
+		return nil, err
+	}
+	c.sum = fmt.Sprintf("%x", sha256.Sum256(data))
+	return c, nil
 }
 
 // ParseConfig reads a configuration. filename is for messages only. env finds the environment
@@ -267,12 +259,13 @@ func (r *reader) secret(n *yamlnode.Node) {
 func (r *reader) tools(n *yamlnode.Node) builtin.Options {
 	var tools builtin.Options
 	fields := r.Object(n, []string{"exec", "file", "http"}, nil)
-	if exec := r.Object(fields["exec"], []string{"allow", "timeout", "dir"}, nil); exec != nil {
+	if exec := r.Object(fields["exec"], []string{"allow", "timeout", "dir", "env"}, nil); exec != nil {
 		r.Require(fields["exec"], exec, "allow")
 		tools.Exec = &builtin.ExecOptions{
 			Allow:   r.texts(exec["allow"]),
 			Timeout: read(r, exec["timeout"], readDuration),
 			Dir:     r.text(exec["dir"]),
+			Env:     r.names(exec["env"]),
 		}
 	}
 	if file := r.Object(fields["file"], []string{"base"}, nil); file != nil {
@@ -289,9 +282,16 @@ func (r *reader) tools(n *yamlnode.Node) builtin.Options {
 }
 
 func (r *reader) secrets(n *yamlnode.Node) []string {
-	fields := r.Object(n, []string{"from_env"}, nil)
-	var names []string
-	for _, item := range r.List(fields["from_env"]) {
+	return r.names(r.Object(n, []string{"from_env"}, nil)["from_env"])
+}
+
+// names reads a list of names of variables; nil where there is none.
+func (r *reader) names(n *yamlnode.Node) []string {
+	if n == nil {
+		return nil
+	}
+	names := []string{}
+	for _, item := range r.List(n) {
 		names = append(names, read(r, item, func(r *yamlnode.Reader, n *yamlnode.Node) string {
 			name := r.Text(n)
 			if name != "" && !envName.MatchString(name) {
@@ -304,22 +304,32 @@ func (r *reader) secrets(n *yamlnode.Node) []string {
 }
 
 func (r *reader) limits(n *yamlnode.Node) (runtime.Limits, runtime.Budget) {
-	fields := r.Object(n, []string{"max_parallel", "grace", "tokens", "cost_usd", "wall_time", "on_exceeded"}, nil)
+	fields := r.Object(n, []string{"max_parallel", "grace", "tokens", "cost_usd", "tool_calls", "wall_time",
+		"on_exceeded", "max_plan_steps", "max_items", "max_output_bytes", "max_run_bytes"}, nil)
 	limits := runtime.Limits{
 		MaxParallel: r.Int(fields["max_parallel"], 1, math.MaxInt32),
 		Grace:       read(r, fields["grace"], readDuration),
+
+		MaxSteps:       r.Int(fields["max_plan_steps"], 1, runtime.DefaultMaxSteps),
+		MaxItems:       r.Int(fields["max_items"], 1, runtime.DefaultMaxItems),
+		MaxOutputBytes: r.Int(fields["max_output_bytes"], 1, runtime.DefaultMaxOutputBytes),
+		MaxRunBytes:    r.Int(fields["max_run_bytes"], 1, runtime.DefaultMaxRunBytes),
 	}
 	budget := runtime.Budget{
-		Tokens:   r.Int(fields["tokens"], 1, math.MaxInt32),
-		CostUSD:  r.Amount(fields["cost_usd"]),
-		WallTime: read(r, fields["wall_time"], readDuration),
+		Tokens:  r.Int(fields["tokens"], 1, math.MaxInt32),
+		CostUSD: r.Amount(fields["cost_usd"]),
+
+		ToolCalls: r.Int(fields["tool_calls"], 1, math.MaxInt32),
+		WallTime:  read(r, fields["wall_time"], readDuration),
 	}
 	if on := fields["on_exceeded"]; on != nil {
 		budget.Pause = read(r, on, func(r *yamlnode.Reader, n *yamlnode.Node) string {
 			return r.OneOf(n, "fail", "pause")
 		}) == "pause"
-		if fields["tokens"] == nil && fields["cost_usd"] == nil && fields["wall_time"] == nil {
-			r.Errorf(on.Pos, diagnostics.CodeInvalidValue, "give tokens, cost_usd or wall_time, or leave it out",
+		if fields["tokens"] == nil && fields["cost_usd"] == nil && fields["tool_calls"] == nil &&
+			fields["wall_time"] == nil {
+			r.Errorf(on.Pos, diagnostics.CodeInvalidValue,
+				"give tokens, cost_usd, tool_calls or wall_time, or leave it out",
 				"%q means nothing without a limit", on.Key)
 		}
 	}

@@ -48,7 +48,7 @@ models:
     json_schema: false
     provider_name: ollama
 tools:
-  exec: {allow: [git, ./bin/tool], timeout: 30s, dir: work}
+  exec: {allow: [git, ./bin/tool], timeout: 30s, dir: work, env: [GREETING, GIT_DIR]}
   file: {base: ./workspace}
   http: {allow_private: true, timeout: 5s}
 mcp:
@@ -74,7 +74,7 @@ store: "sqlite:.braise/runs.db?synchronous=normal"
 				}},
 			},
 			Tools: builtin.Options{
-				Exec: &builtin.ExecOptions{Allow: []string{"git", "./bin/tool"}, Timeout: 30 * time.Second, Dir: "work"},
+				Exec: &builtin.ExecOptions{Allow: []string{"git", "./bin/tool"}, Timeout: 30 * time.Second, Dir: "work", Env: []string{"GREETING", "GIT_DIR"}},
 				File: &builtin.FileOptions{Base: "./workspace"},
 				HTTP: &builtin.HTTPOptions{AllowPrivate: true, Timeout: 5 * time.Second},
 			},
@@ -100,8 +100,8 @@ store: "postgres://u:${KEY}@db/runs"
 			Store:  "postgres://u:sk-0123456789@db/runs",
 			Skills: "data/skills",
 			MCP: map[string]mcp.Config{
-				"docs": {Name: "docs", URL: "https://models.test/mcp", Headers: map[string]string{"Authorization": "Bearer sk-0123456789"}},
-				"run":  {Name: "run", Command: []string{"data/run"}, Env: map[string]string{"API_KEY": "sk-0123456789"}},
+				"docs": {Name: "docs", URL: "https://models.test/mcp", Headers: map[string]string{"Authorization": "Bearer sk-0123456789"}, Secrets: []string{"sk-0123456789"}},
+				"run":  {Name: "run", Command: []string{"data/run"}, Env: map[string]string{"API_KEY": "sk-0123456789"}, Secrets: []string{"sk-0123456789"}},
 			},
 			Models: map[string]host.Model{
 				"fast": {Provider: "script", File: "data/canned.yaml"},
@@ -262,7 +262,7 @@ models:
 			{"b.yaml:1:62", diagnostics.CodeInvalidValue, `"on_exceeded" may not be "stop"`, "allowed: fail, pause"},
 		}},
 		{"a budget of nothing", "limits: {on_exceeded: pause, max_parallel: 2}", []found{
-			{"b.yaml:1:23", diagnostics.CodeInvalidValue, `"on_exceeded" means nothing without a limit`, "give tokens, cost_usd or wall_time, or leave it out"},
+			{"b.yaml:1:23", diagnostics.CodeInvalidValue, `"on_exceeded" means nothing without a limit`, "give tokens, cost_usd, tool_calls or wall_time, or leave it out"},
 		}},
 		{"store with an option", "store: sqlite:runs.db?synchronous=off", []found{
 			{"b.yaml:1:8", diagnostics.CodeInvalidValue, `synchronous is "full" or "normal", not "off"`, `say "sqlite:PATH?synchronous=normal"`}}},

@@ -37,7 +37,7 @@ func (o *Options) Examine(ctx context.Context) ([]Check, error) {
 // config reads the configuration, and puts what the options change into it; their paths become absolute.
 func (o *Options) config() (config *Config, path string, err error) {
 	if path = o.Config; path == "" {
-		if path, err = FindConfig(o.Recipe); err != nil {
+		if path, err = o.find(func(string) {}); err != nil {
 			return nil, "", err
 		}
 	}

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"iter"
-	"time"
 
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -79,12 +78,12 @@ func (h *Host) goOn(
 		return Failed(runID, err)
 	}
 	out, _ := leg(rt) // the error is the outcome's
-	return out
+	return h.Explain(out)
 }
 
 // Sweep goes on with every run of the store in which something is due, as [workflow.Sweep] does. All MCP servers are
 // opened, as it is not known which runs there will be.
-func (h *Host) Sweep(ctx context.Context, opts *workflow.ResumeOptions) ([]*workflow.Outcome, error) {
+func (h *Host) Sweep(ctx context.Context, opts *workflow.SweepOptions) ([]*workflow.Outcome, error) {
 	rt, err := h.Runtime(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -92,27 +91,11 @@ func (h *Host) Sweep(ctx context.Context, opts *workflow.ResumeOptions) ([]*work
 	return workflow.Sweep(ctx, rt, opts)
 }
 
-// Sweeps is Sweep again and again, with a pause between, until ctx ends, which is no error, or the store fails. It
-// returns the outcomes as they come; an error is the last thing.
-func (h *Host) Sweeps(
-	ctx context.Context, pause time.Duration, opts *workflow.ResumeOptions,
-) iter.Seq2[*workflow.Outcome, error] {
-	return func(yield func(*workflow.Outcome, error) bool) {
-		for ctx.Err() == nil {
-			outcomes, err := h.Sweep(ctx, opts)
-			for _, out := range outcomes {
-				if !yield(out, nil) {
-					return
-				}
-			}
-			if err != nil && ctx.Err() == nil {
-				yield(nil, err)
-				return
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(pause):
-			}
-		}
+// Sweeps is Sweep again and again, as [workflow.Sweeps] does it.
+func (h *Host) Sweeps(ctx context.Context, opts *workflow.SweepOptions) iter.Seq2[*workflow.Outcome, error] {
+	rt, err := h.Runtime(ctx, nil)
+	if err != nil {
+		return func(yield func(*workflow.Outcome, error) bool) { yield(nil, err) }
 	}
+	return workflow.Sweeps(ctx, rt, opts)
 }

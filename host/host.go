@@ -20,6 +20,7 @@ import (
 	"github.com/braise-run/braise/adapters/skills"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/regular"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -129,7 +130,7 @@ func overrideModel(rt *runtime.Runtime, spec string) error {
 // loadScript reads the script at path. Messages call it by name, and say that it cannot be read at
 // pos, the place that names it.
 func loadScript(path, name string, pos diagnostics.Position) (runtime.Model, diagnostics.List) {
-	data, err := os.ReadFile(path)
+	data, err := regular.ReadFile(path)
 	if err != nil {
 		return nil, unreadable(pos, "script", name, err)
 	}

@@ -19,8 +19,8 @@ import (
 )
 
 // Connect opens the MCP servers of the configuration that a recipe needs, all at once, and adds their
-// tools to rt: those of which a step, a rollback or requires names a tool, and every one when a step is
-// an agent, or r is nil. dir is the folder of the configuration, as for Runtime. The error says which
+// tools to rt: those of which a step, a rollback, an agent or requires names a tool, and every one when an agent does
+// not list its tools, or r is nil. dir is the folder of the configuration, as for Runtime. The error says which
 // servers could not be opened; the tools of the others are there. disconnect ends the servers, and is
 // never nil.
 func (c *Config) Connect(
@@ -130,21 +130,25 @@ func serverOf(tool string) string {
 	return server
 }
 
-// toolsOf lists the tools that a recipe and those in it name, and whether it has agents, which may
-// call others.
-func toolsOf(r *recipe.Recipe) (names []string, agents bool) {
-	var walk func(steps []recipe.Step)
+// toolsOf lists the tools that a recipe and those in it name, and whether it has agents that may call any others.
+func toolsOf(r *recipe.Recipe) (names []string, any bool) {
+	var walk func(r *recipe.Recipe, steps []recipe.Step)
 	recipes := func(r *recipe.Recipe) {
 		for _, t := range r.Requires.Tools {
 			names = append(names, t.Text)
 		}
-		walk(r.Steps)
+		walk(r, r.Steps)
 	}
-	walk = func(steps []recipe.Step) {
+	walk = func(r *recipe.Recipe, steps []recipe.Step) {
 		for i := range steps {
 			s := &steps[i]
 			names = append(names, s.Uses.Text)
-			agents = agents || s.Uses.Text == "agent"
+			if s.Uses.Text == "agent" {
+				for _, a := range r.AgentsOf(s) {
+					listed, all := toolsOfAgent(&a)
+					names, any = append(names, listed...), any || all
+				}
+			}
 			if s.Rollback != nil {
 				names = append(names, s.Rollback.Uses.Text)
 			}
@@ -152,12 +156,51 @@ func toolsOf(r *recipe.Recipe) (names []string, agents bool) {
 				if b.Recipe != nil {
 					recipes(b.Recipe)
 				}
-				walk(b.Steps)
+				walk(r, b.Steps)
 			}
 		}
 	}
 	recipes(r)
-	return names, agents
+	return names, any
+}
+
+// toolsOfAgent lists the tools that an agent names, those under approval with them, which are checked when it begins;
+// all says that it may call any others.
+func toolsOfAgent(a *recipe.Agent) (names []string, all bool) {
+	spec, _ := a.Spec.Decoded().(map[string]any)
+	tools, listed := spec["tools"].([]any)
+	for _, v := range tools {
+		name, _ := v.(string)
+		names = append(names, strings.TrimSpace(name))
+	}
+	approval, _ := spec["approval"].(map[string]any)
+	return slices.AppendSeq(names, maps.Keys(approval)), !listed
+}
+
+// absent are tools in the place of those of a server that cannot be opened, by the names in a recipe, and one that
+// stands for all others, SERVER.*: what needs them fails, and says why.
+func absent(server string, why error, r *recipe.Recipe) (tools []runtime.Tool) {
+	names := []string{mcp.Prefix + server + ".*"}
+	if r != nil {
+		named, _ := toolsOf(r)
+		names = append(names, slices.DeleteFunc(named, func(tool string) bool { return serverOf(tool) != server })...)
+	}
+	slices.Sort(names)
+	message, _, _ := strings.Cut(why.Error(), "\n")
+	for _, name := range slices.Compact(names) {
+		tools = append(tools, missing{Name: name, Missing: message})
+	}
+	return tools
+}
+
+// missing is a tool that is not there.
+type missing runtime.ToolSpec
+
+func (t missing) Spec() runtime.ToolSpec { return runtime.ToolSpec(t) }
+
+func (t missing) Call(context.Context, json.RawMessage) (json.RawMessage, error) {
+	return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: string(diagnostics.CodeMissingTool),
+		Err: errors.New(t.Missing)}
 }
 
 func (r *reader) mcp(n *yamlnode.Node) map[string]mcp.Config {
@@ -185,12 +228,37 @@ func (r *reader) mcpServer(f yamlnode.Field) mcp.Config {
 			return r.OneOf(n, "never", "pause", "always")
 		}),
 		Timeout: read(r, fields["timeout"], readDuration),
+		Secrets: slices.Concat(r.values(fields["env"]), r.values(fields["headers"])),
 	}
 	if err := cfg.Check(); err != nil && len(r.Diagnostics) == before {
 		message, hint, _ := strings.Cut(err.Error(), "\n  hint: ")
 		r.Errorf(f.Pos, diagnostics.CodeInvalidValue, hint, "%s", strings.TrimPrefix(message, "mcp: "))
 	}
 	return cfg
+}
+
+// inherited are variables that every program gets: what they hold is no secret.
+var inherited = []string{"PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "TERM", "USER"}
+
+// values lists what the variables in texts by name hold, so that it can be kept out of what a server says.
+func (r *reader) values(n *yamlnode.Node) []string {
+	if n == nil {
+		return nil
+	}
+	var values []string
+	for _, f := range n.Fields {
+		if f.Value.Kind != yamlnode.String {
+			continue
+		}
+		_, _ = expand(f.Value.Value.(string), func(name string) (string, bool) { // reported where it is read
+			v, ok := r.env(name)
+			if ok && !slices.Contains(inherited, name) {
+				values = append(values, v)
+			}
+			return v, ok
+		})
+	}
+	return values
 }
 
 // guarded reads texts by name. Those that hold secrets, by their names, may not stand in the file.

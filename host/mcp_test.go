@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -94,7 +96,8 @@ func ExampleConfig_Connect() {
 	// hello <nil>
 }
 
-// A recipe has the servers opened whose tools it names, wherever; an agent may call every tool.
+// trust 1.10: a recipe has the servers opened whose tools it names, wherever; an agent that lists no tools may call
+// every one.
 func TestConnect(t *testing.T) {
 	for _, tt := range []struct{ name, steps, want string }{
 		{"none", "  a: {uses: http.request, with: {url: 'http://h'}}", ""},
@@ -104,6 +107,11 @@ func TestConnect(t *testing.T) {
 		{"requires", "  a: {uses: set, with: 1}\nrequires: {tools: [mcp.one.greet]}", "mcp.one.greet"},
 		{"a server that is not configured", "  a: {uses: mcp.on.greet}", ""},
 		{"an agent", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x}}", "mcp.one.greet mcp.two.greet"},
+		{"an agent that lists its tools", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x, tools: [mcp.two.greet]}}", "mcp.two.greet"},
+		{"an agent that lists none", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x, tools: []}}", ""},
+		{"an agent that a step does not run", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x, tools: []}, c: {model: m, instructions: x}}", ""},
+		{"a delegate", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x, tools: [], delegates: [c]}, c: {model: m, instructions: x, tools: [mcp.one.greet]}}", "mcp.one.greet"},
+		{"a key of an approval", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x, tools: ['mcp.one.greet'], approval: {'mcp.one.*': pause}}}", "mcp.one.greet"},
 		{"no recipe", "", "mcp.one.greet mcp.two.greet"},
 	} {
 		one, two := newMCPEndpoint(), newMCPEndpoint()
@@ -198,5 +206,111 @@ func TestAssume(t *testing.T) {
 	}
 	if _, err := rt.Tools[0].Call(t.Context(), nil); err == nil || err.Error() != `the server of "mcp.crm.greet" has not been opened` {
 		t.Errorf("a call: %v", err)
+	}
+}
+
+// trust 1.10, 7.6: a server that cannot be opened fails the step that names its tool, and the agent that lists it; an
+// agent that lists no tools goes without them and is told of in a finding. Nothing else fails.
+func TestBrokenServersFailWhatNeedsThem(t *testing.T) {
+	here, gone := newMCPEndpoint(), newMCPEndpoint()
+	defer here.Close()
+	gone.Close()
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("braise.yaml", `mcp: {here: {url: "`+here.URL+`"}, gone: {url: "`+gone.URL+`"}}
+models: {m: {provider: script, file: script.yaml}}
+store: "memory:"
+`)
+	write("script.yaml", "turns:\n  - {text: done}\n")
+	for _, tt := range []struct{ name, needs, code, finding string }{
+		{"nothing", "{uses: set, with: 1}", "", ""},
+		{"a step", "{uses: mcp.gone.greet, with: {name: x}}", "tool.missing", `"mcp.gone.greet" is not there; step "a" needs it: mcp server "gone": it could not be opened`},
+		{"an agent", "{uses: agent, with: {agent: {model: m, instructions: x, tools: [mcp.gone.greet, mcp.here.greet]}, prompt: x}}", "tool.missing", `"mcp.gone.greet" is not there; step "a" needs it: mcp server "gone"`},
+		{"an agent that needs the other", "{uses: agent, with: {agent: {model: m, instructions: x, tools: [mcp.here.greet]}, prompt: x}}", "", ""},
+		{"an agent that lists none", "{uses: agent, with: {agent: {model: m, instructions: x}, prompt: x}}", "", "the agent goes without the tools mcp.gone.*"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			write("recipe.yaml", "apiVersion: braise/v1\nname: r\nsteps:\n  other: {uses: mcp.here.greet, with: {name: x}}\n  a: "+strings.ReplaceAll(tt.needs, "{uses", "{needs: [other], uses")+"\n")
+			file := filepath.Join(dir, "recipe.yaml")
+			h, err := host.Open(t.Context(), &host.Options{Recipe: file, Trust: trust})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer h.Close()
+			wf, err := h.Load(t.Context(), file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rt, err := h.Runtime(t.Context(), wf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, _ := wf.Run(t.Context(), nil, rt)
+			code := ""
+			if e := out.Error(); e != nil {
+				if code = e.Code; !strings.Contains(e.Error(), `mcp server "gone"`) {
+					t.Errorf("error %v", e)
+				}
+			}
+			found := ""
+			for _, d := range out.Diagnostics {
+				found += d.Message + "\n"
+			}
+			if code != tt.code || out.Artefact["other"] == nil || !strings.Contains(found, tt.finding) || (tt.finding == "") != (found == "") {
+				t.Errorf("error %v, artefact %v, findings %q", out.Err, out.Artefact, found)
+			}
+		})
+	}
+}
+
+// What an MCP server says of what the configuration gave it from variables is taken out: trust 6.7.
+func TestServersSecretsAreTakenOut(t *testing.T) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var req struct {
+			ID     json.RawMessage
+			Method string
+		}
+		if err := json.NewDecoder(r.Body).Decode(&req); err != nil || req.ID == nil {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		answer := `"result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}`
+		said := fmt.Sprintf("%s, %s, %s", r.Header.Get("X-Who"), r.Header.Get("X-Level"), r.Header.Get("X-Home"))
+		switch req.Method {
+		case "tools/list":
+			answer = fmt.Sprintf(`"result": {"tools": [{"name": "greet", "description": %q, "inputSchema": {"type": "object"}}]}`, said)
+		case "tools/call":
+			answer = fmt.Sprintf(`"result": {"content": [{"type": "text", "text": %q}]}`, said)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc": "2.0", "id": %s, %s}`, req.ID, answer)
+	})
+	s := httptest.NewServer(handler)
+	defer s.Close()
+	env := map[string]string{"WHO": "somebody secret", "HOME": "/home/somebody"}
+	c, err := host.ParseConfig("braise.yaml", []byte("mcp:\n  crm:\n    url: "+s.URL+
+		"\n    headers: {X-Who: \"as ${WHO}\", X-Level: information, X-Home: \"${HOME}\"}\n"), func(name string) (string, bool) {
+		v, ok := env[name]
+		return v, ok
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt := &runtime.Runtime{}
+	disconnect, err := c.Connect(t.Context(), ".", nil, rt)
+	defer disconnect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "as ***, information, /home/somebody"
+	if got := rt.Tools[0].Spec().Description; got != want {
+		t.Errorf("description %q, want %q", got, want)
+	}
+	if got, err := rt.Tools[0].Call(t.Context(), json.RawMessage("{}")); err != nil || string(got) != `"`+want+`"` {
+		t.Errorf("result %s, %v, want %q", got, err, want)
 	}
 }

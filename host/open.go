@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -51,10 +51,17 @@ type Options struct {
 	Strict bool
 	// MaxParallel bounds the calls at once of a run, if lower than what the configuration says. 0: it does not.
 	MaxParallel int
+	// By is who runs recipes and answers, for the record. "": the user of this process and its machine, ada@laptop.
+	By string
+	// Trust says whether a configuration is used that is beside Recipe, but outside of the working folder: it allows
+	// programs, and may be a stranger's. nil: it is not, with a warning.
+	Trust func(path string) bool
 	// NewRunID makes the ids of runs. nil: UUIDv7.
 	NewRunID func() string
 	// Reporter takes the warnings of runs. nil: as in a runtime.Runtime.
 	Reporter runtime.Reporter
+	// Guard is a [builtin.ExecOptions.Guard], for the programs that exec.run starts.
+	Guard []string
 	// Warn takes what is to be said of the installation though nothing fails of it. It may be called at any time, until
 	// Close returns. nil: slog.Default.
 	Warn func(message string)
@@ -76,6 +83,7 @@ type Host struct {
 	store    checkpoint.Store
 	exporter *oteltrace.Exporter
 	servers  map[string]*server
+	children map[string]*Host // for runs with a configuration of their own
 }
 
 // server is an MCP server; open waits for nobody but those who need the same one.
@@ -89,7 +97,10 @@ const openTime = 30 * time.Second
 
 // Open reads the configuration of an installation, and the scripts that models answer from. What else it names is
 // opened when it is needed. The error is a *diagnostics.Error, or says which file or option is at fault.
-func Open(ctx context.Context, opts *Options) (*Host, error) {
+func Open(ctx context.Context, opts *Options) (*Host, error) { return open(ctx, opts, "") }
+
+// open is Open. What the configuration starts has a folder as its working folder; "": that of the process.
+func open(ctx context.Context, opts *Options, folder string) (*Host, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -102,7 +113,7 @@ func Open(ctx context.Context, opts *Options) (*Host, error) {
 	}
 	var err error
 	if h.path = h.opts.Config; h.path == "" {
-		if h.path, err = FindConfig(h.opts.Recipe); err != nil {
+		if h.path, err = h.opts.find(h.warn); err != nil {
 			return nil, err
 		}
 	}
@@ -111,6 +122,10 @@ func Open(ctx context.Context, opts *Options) (*Host, error) {
 			return nil, err
 		}
 	}
+	if h.config != nil && h.config.Tools.Exec != nil {
+		h.config.Tools.Exec.Guard = h.opts.Guard
+	}
+	h.config.startIn(folder)
 	h.dir = filepath.Dir(h.path)
 	if h.base, err = h.config.Runtime(h.dir); err != nil {
 		return nil, err
@@ -121,6 +136,12 @@ func Open(ctx context.Context, opts *Options) (*Host, error) {
 		}
 	}
 	h.base.Reporter, h.base.NewRunID = h.opts.Reporter, h.opts.NewRunID
+	h.base.By = cmp.Or(h.opts.By, who())
+	if h.config != nil {
+		h.base.Origin = newOrigin(h.path, h.config.sum, folder)
+	} else {
+		h.base.Origin = newOrigin("", "", folder)
+	}
 	if h.opts.Strict {
 		h.base.Diagnostics = diagnostics.Strict
 	}
@@ -207,6 +228,7 @@ func (h *Host) Look(path string) (*workflow.Workflow, *runtime.Runtime, error) {
 	var rt *runtime.Runtime
 	if h != nil {
 		rt = h.Bare()
+		rt.Store, rt.Resume = &checkpoint.Memory{}, resume.PassThrough{} // runs have them
 		h.config.Assume(r, rt)
 		opts.Tools = rt.ToolSpecs()
 	}
@@ -215,8 +237,8 @@ func (h *Host) Look(path string) (*workflow.Workflow, *runtime.Runtime, error) {
 }
 
 // Load loads and compiles a recipe to run it, and opens the MCP servers that it needs. The error is a
-// *diagnostics.Error that has everything that is wrong with the recipe, says that its folder cannot be opened, or is a
-// *runtime.Error with the code tool.missing for a server that cannot be opened.
+// *diagnostics.Error that has everything that is wrong with the recipe, or says that its folder cannot be opened. The
+// tools of a server that cannot be opened count as missing.
 func (h *Host) Load(ctx context.Context, path string) (*workflow.Workflow, error) {
 	r, err := LoadRecipe(path)
 	if err != nil {
@@ -224,31 +246,30 @@ func (h *Host) Load(ctx context.Context, path string) (*workflow.Workflow, error
 		return nil, err
 	}
 	rt := h.Bare()
-	if err := h.Connect(ctx, r, rt); err != nil {
-		return nil, err
-	}
+	h.connect(ctx, r, rt)
 	return workflow.Compile(r, &workflow.Options{Tools: rt.ToolSpecs()})
 }
 
 // Runtime returns a new Runtime to run a workflow with, and everything that it needs is open: the store, the MCP
-// servers of its tools, telemetry. A nil wf is any: all servers are opened. The error is a *runtime.Error with the code
-// tool.missing for a server that cannot be opened; otherwise the store, or where telemetry goes, is at fault. What a
+// servers of its tools, telemetry. The tools of a server that cannot be opened are there with
+// [runtime.ToolSpec.Missing]. A nil wf is any: all servers are opened, and one that cannot be is a *runtime.Error with
+// the code tool.missing. Otherwise the error says that the store, or where telemetry goes, is at fault. What a
 // caller changes of it is its own: fields of the struct, and entries of Models.
 func (h *Host) Runtime(ctx context.Context, wf *workflow.Workflow) (*runtime.Runtime, error) {
-	var r *recipe.Recipe
-	if wf != nil {
-		r = wf.Recipe()
-	}
 	rt := h.Bare()
-	if err := h.Connect(ctx, r, rt); err != nil {
+	if wf != nil {
+		h.connect(ctx, wf.Recipe(), rt)
+	} else if err := h.Connect(ctx, nil, rt); err != nil {
 		return nil, err
 	}
 	return rt, h.equip(ctx, rt)
 }
 
 // RuntimeOf is Runtime for a run of the store: for the workflow of opts if that has one, else for the recipe that the
-// store has. For a run that the store does not have, or cannot read, no server is opened; going on with it says what is
-// wrong.
+// store has. Unless opts say Complete, which leaves a run as it is that lacks something, a server that cannot be opened
+// is an error. For a run that the store does not have, or cannot read, no server is opened; going on with it says what
+// is wrong. A host without a configuration takes that of the run's beginning, if it has not changed and is of this
+// machine and user; otherwise the error is a *runtime.Error with the code config.elsewhere.
 func (h *Host) RuntimeOf(ctx context.Context, runID string, opts *workflow.ResumeOptions) (*runtime.Runtime, error) {
 	if opts != nil && opts.Workflow != nil {
 		return h.Runtime(ctx, opts.Workflow)
@@ -257,9 +278,14 @@ func (h *Host) RuntimeOf(ctx context.Context, runID string, opts *workflow.Resum
 	if err != nil {
 		return nil, err
 	}
+	if h, err = h.of(ctx, store, runID); err != nil {
+		return nil, err
+	}
 	rt := h.Bare()
 	if r := storedRecipe(ctx, store, runID); r != nil {
-		if err := h.Connect(ctx, r, rt); err != nil {
+		if opts != nil && opts.Complete {
+			h.connect(ctx, r, rt)
+		} else if err := h.Connect(ctx, r, rt); err != nil {
 			return nil, err
 		}
 	}
@@ -316,8 +342,32 @@ func (h *Host) Connect(ctx context.Context, r *recipe.Recipe, rt *runtime.Runtim
 	if h.config == nil || len(h.config.MCP) == 0 {
 		return nil
 	}
-	names := h.config.serversFor(r)
-	servers, errs := make([]*mcp.Server, len(names)), make([]error, len(names))
+	_, errs := h.openFor(ctx, r, rt)
+	if err := errors.Join(errs...); err != nil {
+		return &runtime.Error{Category: runtime.CategoryConfig, Code: "tool.missing", Err: err}
+	}
+	return nil
+}
+
+// connect is Connect for runs: a server that cannot be opened fails what needs it, and nothing else.
+func (h *Host) connect(ctx context.Context, r *recipe.Recipe, rt *runtime.Runtime) {
+	if h.config == nil || len(h.config.MCP) == 0 {
+		return
+	}
+	names, errs := h.openFor(ctx, r, rt)
+	for i, err := range errs {
+		if err != nil {
+			rt.Tools = slices.Concat(rt.Tools, absent(names[i], err, r))
+		}
+	}
+}
+
+// openFor opens the servers that a recipe needs, all at once, and adds their tools to rt. There is an error, or nil,
+// for each of them.
+func (h *Host) openFor(ctx context.Context, r *recipe.Recipe, rt *runtime.Runtime) (names []string, errs []error) {
+	names = h.config.serversFor(r)
+	servers := make([]*mcp.Server, len(names))
+	errs = make([]error, len(names))
 	var opening sync.WaitGroup
 	for i, name := range names {
 		opening.Go(func() { servers[i], errs[i] = h.server(ctx, name) })
@@ -328,10 +378,7 @@ func (h *Host) Connect(ctx context.Context, r *recipe.Recipe, rt *runtime.Runtim
 			rt.Tools = slices.Concat(rt.Tools, s.Tools())
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return &runtime.Error{Category: runtime.CategoryConfig, Code: "tool.missing", Err: err}
-	}
-	return nil
+	return names, errs
 }
 
 // server returns a server, and opens it if it is not open yet.
@@ -365,38 +412,3 @@ func (h *Host) server(ctx context.Context, name string) (*mcp.Server, error) {
 
 // maxWarning is how many characters of what a collector says are told.
 const maxWarning = 500
-
-// Close sends what telemetry has, closes the store and ends the servers. It is called once nothing runs any more; calls
-// again do nothing. The error is the store's; that of telemetry is a warning.
-func (h *Host) Close() error {
-	h.mu.Lock()
-	if h.closed {
-		h.mu.Unlock()
-		return nil
-	}
-	h.closed = true
-	store, exporter, servers := h.store, h.exporter, h.servers
-	h.mu.Unlock()
-
-	if exporter != nil {
-		if err := exporter.Shutdown(context.Background()); err != nil {
-			text := []rune(strings.Join(strings.Fields(err.Error()), " ")) // the collector's words may be in it
-			if len(text) > maxWarning {
-				text = append(text[:maxWarning], '…')
-			}
-			h.warn("telemetry: " + string(text))
-		}
-	}
-	var err error
-	if store != nil {
-		err = store.Close()
-	}
-	var closing sync.WaitGroup
-	for _, s := range servers {
-		if s.opened != nil { // nobody sets it any more
-			closing.Go(s.opened.Close)
-		}
-	}
-	closing.Wait()
-	return err
-}

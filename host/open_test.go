@@ -38,7 +38,7 @@ func install(t *testing.T, opts host.Options, files map[string]string) (h *host.
 	for name, text := range files {
 		write(t, filepath.Join(dir, name), text)
 	}
-	opts.Recipe = filepath.Join(dir, "recipe.yaml")
+	opts.Recipe, opts.Trust = filepath.Join(dir, "recipe.yaml"), trust
 	h, err := host.Open(t.Context(), &opts)
 	if err != nil {
 		t.Fatal(err)
@@ -200,9 +200,12 @@ func TestServerThatIsNotThere(t *testing.T) {
 	crm.Close()
 	h, dir := install(t, host.Options{}, map[string]string{"recipe.yaml": mcpRecipe, "other.yaml": askRecipe,
 		"braise.yaml": "store: 'memory:'\nmcp: {crm: {url: '" + crm.URL + "', timeout: 1s}}\n"})
-	_, err := h.Load(t.Context(), filepath.Join(dir, "recipe.yaml"))
-	if e, ok := errors.AsType[*runtime.Error](err); !ok || e.Code != "tool.missing" || host.ExitCode(host.Failed("", err)) != host.ExitMissing {
-		t.Errorf("a recipe that needs it: %v", err)
+	wf, err := h.Load(t.Context(), filepath.Join(dir, "recipe.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := h.Run(t.Context(), wf, nil); out.Err == nil || out.Error().Code != "tool.missing" || host.ExitCode(out) != host.ExitMissing {
+		t.Errorf("a recipe that needs it: %v", out.Err)
 	}
 	if _, err := h.Sweep(t.Context(), nil); err == nil {
 		t.Error("a sweep, which may need it, succeeded")
@@ -219,7 +222,7 @@ func TestServerThatIsNotThere(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "braise.yaml"), "modles: {}\n")
-	_, err := host.Open(t.Context(), &host.Options{Recipe: filepath.Join(dir, "recipe.yaml")})
+	_, err := host.Open(t.Context(), &host.Options{Recipe: filepath.Join(dir, "recipe.yaml"), Trust: trust})
 	if _, ok := errors.AsType[*diagnostics.Error](err); !ok {
 		t.Errorf("a bad configuration: %v", err)
 	}
@@ -320,7 +323,7 @@ func TestSweeps(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 		defer cancel()
 		var swept []string
-		for out, err := range h.Sweeps(ctx, time.Minute, nil) {
+		for out, err := range h.Sweeps(ctx, &workflow.SweepOptions{Every: time.Minute}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -351,7 +354,7 @@ func ExampleOpen() {
 	}
 
 	ctx := context.Background()
-	h, err := host.Open(ctx, &host.Options{Recipe: path})
+	h, err := host.Open(ctx, &host.Options{Config: filepath.Join(dir, "braise.yaml")})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -57,6 +57,7 @@ func ExitCode(out *workflow.Outcome) int {
 var exitCodes = map[string]int{
 	"infra command.failed":            ExitInternal,
 	"infra engine.panic":              ExitInternal,
+	"infra resume.failed":             ExitInternal,
 	"infra secret.failed":             ExitInternal,
 	"infra store.failed":              ExitInternal,
 	"infra journal.corrupt":           ExitInternal,
@@ -71,6 +72,7 @@ var exitCodes = map[string]int{
 	"config channel.closed":           ExitConflict,
 	"infra run.exists":                ExitConflict,
 	"infra run.busy":                  ExitConflict,
+	"infra call.alive":                ExitConflict,
 	"infra run.fenced":                ExitConflict,
 	"infra run.notFound":              ExitConflict,
 	"infra resume.invalidToken":       ExitConflict,
@@ -78,6 +80,7 @@ var exitCodes = map[string]int{
 	"config resume.definitionChanged": ExitConflict,
 	"config resume.needsWorkflow":     ExitConflict,
 	"config strict.failed":            ExitMissing,
+	"config config.elsewhere":         ExitMissing,
 	"config model.missing":            ExitMissing,
 	"config price.missing":            ExitMissing,
 	"config tool.missing":             ExitMissing,

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/regular"
 	"github.com/braise-run/braise/recipe"
 )
 
@@ -32,7 +33,7 @@ func LoadRecipe(path string) (*recipe.Recipe, error) {
 		return nil, list.Err()
 	}
 	defer root.Close()
-	return recipe.Load(folder{root.FS(), strings.TrimPrefix(filepath.ToSlash(dir), "./")}, name)
+	return recipe.Load(folder{regular.FS(root), strings.TrimPrefix(filepath.ToSlash(dir), "./")}, name)
 }
 
 // folder is a file system whose files have the names that the user knows.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/regular"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
@@ -58,7 +58,7 @@ func Record(
 // *diagnostics.Error.
 func Replay(rt *runtime.Runtime, filename string, plan *workflow.Plan) (*runtime.Runtime, error) {
 	shown := filepath.ToSlash(filename)
-	data, err := os.ReadFile(filename)
+	data, err := regular.ReadFile(filename)
 	if err != nil {
 		return nil, unreadable(diagnostics.Position{}, "cassette", shown, err).Err()
 	}

@@ -106,7 +106,7 @@ func (w *walker) approval(n *yamlnode.Node) {
 // isTemplate reports whether n is a string that holds an expression.
 func isTemplate(n *yamlnode.Node) bool {
 	text, _ := n.Value.(string)
-	return holdsExpression(text)
+	return value.HoldsExpression(text)
 }
 
 // timeout reads a duration that is more than nothing.
@@ -157,6 +157,27 @@ func locate(n *yamlnode.Node, pointer string) diagnostics.Position {
 		n = below
 	}
 	return n.Pos
+}
+
+// keyOf returns the place of a key of the mapping at a JSON pointer below n.
+func keyOf(n *yamlnode.Node, pointer, key string) diagnostics.Position {
+	for _, token := range value.Tokens(pointer) {
+		if n = child(n, token); n == nil {
+			return diagnostics.Position{}
+		}
+	}
+	for _, f := range n.Fields {
+		if f.Key == key {
+			return f.Pos
+		}
+	}
+	return n.Pos
+}
+
+// isFile reports whether n has the form {file: path}.
+func isFile(n *yamlnode.Node) bool {
+	return n.Kind == yamlnode.Map && len(n.Fields) == 1 && n.Fields[0].Key == "file" &&
+		n.Fields[0].Value.Kind == yamlnode.String
 }
 
 func child(n *yamlnode.Node, name string) *yamlnode.Node {

@@ -105,6 +105,7 @@ func (s *Step) essence() map[string]any {
 	add("limits", s.Limits != nil, s.Limits.essence())
 	add("retry", s.Retry != nil, s.Retry.essence())
 	add("idempotency_key", s.IdempotencyKey != nil, s.IdempotencyKey.Decoded())
+	add("on_indeterminate", s.OnIndeterminate != "", string(s.OnIndeterminate))
 	if r := s.Rollback; r != nil {
 		e["rollback"] = []any{r.Uses.Text, r.With.Decoded()}
 	}
@@ -166,6 +167,9 @@ func (l *Limits) essence() []any {
 	e := []any{int64(l.WallTime), int64(l.MaxParallel)}
 	if l.Tokens != 0 || l.CostUSD != 0 || l.Pause {
 		e = append(e, int64(l.Tokens), l.CostUSD, l.Pause)
+	}
+	if l.ToolCalls != 0 {
+		e = append(e, int64(l.ToolCalls))
 	}
 	return e
 }

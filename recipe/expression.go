@@ -2,7 +2,8 @@ package recipe
 
 import (
 	"slices"
-	"strings"
+
+	"github.com/braise-run/braise/internal/value"
 )
 
 // HasExpression reports whether v, or any value in it, is a text that holds an expression: a ${{ that
@@ -13,7 +14,7 @@ func (v *Value) HasExpression() bool {
 		return false
 	}
 	text, _ := v.Scalar.(string)
-	return holdsExpression(text) ||
+	return value.HoldsExpression(text) ||
 		slices.ContainsFunc(v.List, (*Value).HasExpression) ||
 		slices.ContainsFunc(v.Map, func(f Field) bool { return f.Value.HasExpression() })
 }
@@ -23,21 +24,9 @@ func (v *Value) HasExpression() bool {
 // Decoded returns all others. Each call returns a new value; nil for nil.
 func (v *Value) Literal() any {
 	return v.decoded(func(text string) string {
-		if holdsExpression(text) {
+		if value.HoldsExpression(text) {
 			return text
 		}
-		return strings.ReplaceAll(text, "$${{", "${{")
+		return value.Unescape(text)
 	})
-}
-
-// holdsExpression reports whether a text, as written, holds an expression. It reads the escape from the
-// left as the evaluation does: in $$${{ the last three characters are escaped by the second one.
-func holdsExpression(text string) bool {
-	for {
-		i := strings.Index(text, "${{")
-		if i <= 0 || text[i-1] != '$' {
-			return i >= 0
-		}
-		text = text[i+len("${{"):]
-	}
 }

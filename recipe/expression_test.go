@@ -3,8 +3,9 @@ package recipe_test
 import (
 	"testing"
 
-	"github.com/braise-run/braise/recipe"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/braise-run/braise/recipe"
 )
 
 func TestHasExpression(t *testing.T) {

@@ -26,7 +26,7 @@ func Format(filename string, data []byte) ([]byte, error) {
 
 // stepOrder is how a step is read: what it is, when it runs, what it does, what becomes of it.
 var stepOrder = strings.Fields("description tags uses needs trigger when foreach with output" +
-	" on_error retry timeout rollback idempotency_key priority limits")
+	" on_error on_indeterminate retry timeout rollback idempotency_key priority limits")
 
 // titleKeys is how many keys, at the top of the file, need no blank line between them.
 const titleKeys = 5

@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -29,7 +30,11 @@ func (w *walker) inputs(n *yamlnode.Node) []Input {
 
 // inputType expands the shorthand `name: string`.
 func (w *walker) inputType(in *Input, n *yamlnode.Node) {
-	name := w.OneOf(n, typeNames...)
+	name := n.Value.(string)
+	if !slices.Contains(typeNames, name) {
+		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%s", schema.NotAType(name))
+		name = ""
+	}
 	in.SchemaJSON = map[string]any{"type": name}
 	in.Schema = &Value{Pos: n.Pos, Offset: -1, IsMap: true, Map: []Field{{Key: "type", Pos: n.Pos, Value: w.value(n)}}}
 }
@@ -86,6 +91,7 @@ func (w *walker) compile(n *yamlnode.Node, document any) *schema.Schema {
 	}
 	compiled, err := schema.CompileValue(document)
 	if err == nil {
+		w.spelling(n, document)
 		return compiled
 	}
 	var at *schema.Error
@@ -100,6 +106,25 @@ func (w *walker) compile(n *yamlnode.Node, document any) *schema.Schema {
 	return nil
 }
 
+// spelling warns of keywords of a schema that check nothing.
+func (w *walker) spelling(n *yamlnode.Node, document any) {
+	for _, m := range schema.Misspelt(document) {
+		if w.misspelt++; w.misspelt > maxMisspelt {
+			return
+		}
+		w.Warnf(keyOf(n, m.Path, m.Word), diagnostics.CodeBadSchema, fmt.Sprintf("did you mean %q?", m.Meant),
+			"%q is not a keyword of JSON Schema, and checks nothing", m.Word)
+	}
+	if file := child(n, "file"); file != nil {
+		w.Warnf(keyOf(n, "", "file"), diagnostics.CodeBadSchema,
+			"schema: {file: x.json} loads a file, as the output.schema of a step and with nothing beside it",
+			"%q is not a keyword of JSON Schema, and checks nothing", "file")
+	}
+}
+
+// maxMisspelt bounds the warnings of a file about keywords: there is a bound for all its findings, which is an error.
+const maxMisspelt = 100
+
 // output reads a step's `output`.
 func (w *walker) output(n *yamlnode.Node) *Output {
 	fields := w.object(n, outputObject)
@@ -113,6 +138,9 @@ func (w *walker) output(n *yamlnode.Node) *Output {
 		return out
 	case s.Kind == yamlnode.Bool && s.Value == true:
 		out.SchemaJSON = map[string]any{}
+	case isFile(s):
+		out.SchemaJSON = s.Decoded().(map[string]any)
+		w.schemaFiles = append(w.schemaFiles, out)
 	case s.Kind == yamlnode.Map:
 		out.SchemaJSON = s.Decoded().(map[string]any)
 		w.compile(s, out.SchemaJSON)

@@ -7,7 +7,7 @@ var kinds = []Kind{
 	{
 		Name: "model", Doc: "Asks a model once.",
 		Output:  "{text}, or the object that output.schema describes",
-		without: []refusal{noKey},
+		without: []refusal{noKey, noDoubt},
 		Args: []Argument{
 			{Name: "model", Type: typeString, Doc: "The model by name. Defaults to defaults.model."},
 			{Name: "system", Type: typeText, Doc: "The system prompt."},
@@ -119,10 +119,13 @@ var kinds = []Kind{
 			{Name: "on_empty", Type: typeOnEmpty, Doc: "What happens when there is no value. Defaults to wait."},
 		},
 	},
-	{Name: "retrieve", Doc: "Looks documents up.", Output: "{documents}", without: []refusal{noKey}, Args: []Argument{
-		{Name: "query", Type: typeString, Required: true, Doc: "What to look for."},
-		{Name: "top_k", Type: typeHundred, Doc: "The most documents. Defaults to 5. No expressions."},
-	}},
+	{
+		Name: "retrieve", Doc: "Looks documents up.", Output: "{documents}", without: []refusal{noKey, noDoubt},
+		Args: []Argument{
+			{Name: "query", Type: typeString, Required: true, Doc: "What to look for."},
+			{Name: "top_k", Type: typeHundred, Doc: "The most documents. Defaults to 5. No expressions."},
+		},
+	},
 }
 
 // Kinds lists the built-in kinds of steps.

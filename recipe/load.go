@@ -148,6 +148,7 @@ func (l *loader) recipe(file string, from diagnostics.Position) *Recipe {
 	}
 	l.chain = l.chain[:len(l.chain)-1]
 	l.texts(w, file)
+	l.schemas(w, file)
 	l.addAgents(w.recipe, file)
 	if !from.IsZero() && !w.recipe.Limits.Pos.IsZero() {
 		w.Warnf(w.recipe.Limits.Pos, diagnostics.CodeInvalidValue, "move them to the recipe that is run",
@@ -174,6 +175,43 @@ func (l *loader) texts(w *walker, from string) {
 		a := &w.recipe.Agents[i]
 		a.Instructions = a.Spec.text("instructions")
 	}
+}
+
+// schemas reads the JSON Schemas that stand in files, in JSON or YAML. A recipe that was stored without such a file is
+// of a time when none was read.
+func (l *loader) schemas(w *walker, from string) {
+	for _, out := range w.schemaFiles {
+		name := Name{Text: out.Schema.text("file"), Pos: out.Schema.get("file").Pos}
+		if s, ok := l.files.(stored); ok && s.files[path.Join(path.Dir(from), name.Text)] == nil {
+			w.notLoaded(out)
+			continue
+		}
+		target, ok := l.resolve(from, name)
+		if !ok {
+			continue
+		}
+		data, ok := l.readText(target, name.Pos)
+		if !ok {
+			continue
+		}
+		root, found := yamlnode.Parse(l.shown(target), data, nil)
+		l.found = append(l.found, found...)
+		switch {
+		case root == nil:
+		case root.Kind != yamlnode.Map:
+			w.WrongType(root, "a JSON Schema")
+		default:
+			out.SchemaJSON, out.Schema = root.Decoded().(map[string]any), w.value(root)
+			w.compile(root, out.SchemaJSON)
+		}
+	}
+}
+
+// notLoaded warns of a schema in a file that nobody reads.
+func (w *walker) notLoaded(out *Output) {
+	f := out.Schema.get("file")
+	w.Warnf(f.Pos, diagnostics.CodeFile, "read the recipe with recipe.Load",
+		"the schema in %q is not loaded, and checks nothing", out.Schema.text("file"))
 }
 
 // addAgents adds the agents of the folder agents beside the recipe, and checks that the ids fit

@@ -35,6 +35,9 @@ var (
 // good recipe are in its Diagnostics.
 func Parse(filename string, data []byte) (*Recipe, error) {
 	w := read(filename, data)
+	for _, out := range w.schemaFiles {
+		w.notLoaded(out)
+	}
 	checkNesting(w.recipe, &w.Reader)
 	w.recipe.Sources = map[string][]byte{filename: data}
 	w.recipe.origin = &origin{main: filename, files: w.recipe.Sources, parsed: true}
@@ -69,6 +72,9 @@ type walker struct {
 	sends    []Name   // the channels of send steps
 	receives []Name   // the channels of receive steps
 	schemas  int      // the weight of the schemas so far
+	misspelt int      // how many of their keywords are
+
+	schemaFiles []*Output // whose schema has the form {file: path}
 }
 
 // read reads a file as far as it can; the recipe is never nil.
@@ -132,11 +138,13 @@ func (w *walker) bounds(n *yamlnode.Node, o *object) *Limits {
 		MaxParallel: w.positive(fields["max_parallel"]),
 		Tokens:      w.positive(fields["tokens"]),
 		CostUSD:     w.Amount(fields["cost_usd"]),
+		ToolCalls:   w.positive(fields["tool_calls"]),
 		Pause:       w.word(fields, o, "on_exceeded") == "pause",
 	}
-	if on := fields["on_exceeded"]; on != nil &&
-		fields["wall_time"] == nil && fields["tokens"] == nil && fields["cost_usd"] == nil {
-		w.Errorf(on.Pos, diagnostics.CodeInvalidValue, "give wall_time, tokens or cost_usd, or leave it out",
+	if on := fields["on_exceeded"]; on != nil && fields["wall_time"] == nil && fields["tokens"] == nil &&
+		fields["cost_usd"] == nil && fields["tool_calls"] == nil {
+		w.Errorf(on.Pos, diagnostics.CodeInvalidValue,
+			"give wall_time, tokens, cost_usd or tool_calls, or leave it out",
 			"%q means nothing without a limit", on.Key)
 	}
 	return l

@@ -156,6 +156,7 @@ type Limits struct {
 	MaxParallel int     // of a run only
 	Tokens      int     // of all calls of models together
 	CostUSD     float64 // of all calls of models together
+	ToolCalls   int     // of steps and agents together
 	Pause       bool    // on_exceeded: pause; else what goes beyond a limit fails
 }
 
@@ -212,7 +213,19 @@ type Step struct {
 	Retry          *Retry // around each adapter call of the step; nil when not given
 	Rollback       *Rollback
 	IdempotencyKey *Value // a string, which may hold expressions; nil when not given
+
+	OnIndeterminate OnIndeterminate // "" when not given
 }
+
+// OnIndeterminate says what follows if it is not known whether the call of a tool had its effect.
+type OnIndeterminate string
+
+// The values of on_indeterminate.
+const (
+	PauseIndeterminate    OnIndeterminate = "pause"    // somebody is asked
+	FailIndeterminate     OnIndeterminate = "fail"     // the call counts as failed
+	ContinueIndeterminate OnIndeterminate = "continue" // the run does what it was about to do, with a warning
+)
 
 // Rollback is the call of a tool that undoes a step.
 type Rollback struct {

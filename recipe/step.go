@@ -97,6 +97,8 @@ func (w *walker) step(f yamlnode.Field, s *scope) Step {
 		Retry:          w.retry(fields["retry"]),
 		Rollback:       w.rollback(fields["rollback"]),
 		IdempotencyKey: w.key(fields["idempotency_key"]),
+
+		OnIndeterminate: OnIndeterminate(w.word(fields, stepObject, "on_indeterminate")),
 	}
 	if n := fields["timeout"]; n != nil {
 		step.TimeoutPos = n.Pos

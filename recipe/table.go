@@ -34,12 +34,14 @@ var (
 	noCalls = []refusal{
 		{key: "retry", hint: "only calls of models and tools are tried again"},
 		{key: "limits", hint: "they are for steps that call a model or a tool, or have a body"},
-		noKey,
+		noKey, noDoubt,
 	}
 	noKey           = refusal{key: "idempotency_key", hint: "it is for steps that call a tool"}
+	noDoubt         = refusal{key: "on_indeterminate", hint: "it is for steps that call a tool"}
 	noCallsOfItsOwn = []refusal{
 		{key: "retry", hint: "give it to the steps inside, or to all in defaults"},
 		{key: "idempotency_key", hint: "give it to the steps inside"},
+		{key: "on_indeterminate", hint: "give it to the steps inside"},
 	}
 )
 
@@ -179,14 +181,16 @@ var (
 		{Name: "tokens", Type: typePositive, Doc: "How many tokens all calls of models may use together."},
 		{Name: "cost_usd", Type: typeCost,
 			Doc: "How many US dollars all calls of models may cost together, at the host's prices."},
+		{Name: "tool_calls", Type: typePositive, Doc: "How many calls of tools steps and agents may make together."},
 		{Name: "on_exceeded", Type: typeString, Allowed: []string{"fail", "pause"},
-			Doc: "What happens when tokens, cost_usd or wall_time would be exceeded. Defaults to fail."},
+			Doc: "What happens when tokens, cost_usd, tool_calls or wall_time would be exceeded. Defaults to fail."},
 	})
 	stepLimitsObject = newObject("step.limits", []Argument{
 		{Name: "wall_time", Type: typeDuration, Doc: "How long the step may take."},
 		{Name: "tokens", Type: typePositive, Doc: "How many tokens the calls of models may use together."},
 		{Name: "cost_usd", Type: typeCost,
 			Doc: "How many US dollars the calls of models may cost together, at the host's prices."},
+		{Name: "tool_calls", Type: typePositive, Doc: "How many calls of tools may be made together."},
 		{Name: "on_exceeded", Type: typeString, Allowed: []string{"fail", "pause"},
 			Doc: "What happens when one of them would be exceeded. Defaults to fail."},
 	})
@@ -204,6 +208,10 @@ var (
 		{Name: "timeout", Type: typeDuration, Doc: "How long the step may take."},
 		{Name: "output", Type: typeOutput, Doc: "The shape and the size of the step's output."},
 		{Name: "on_error", Type: typeOnError, Doc: "What a failure of the step does. Defaults to fail."},
+		{Name: "on_indeterminate", Type: typeString,
+			Allowed: []string{string(PauseIndeterminate), string(FailIndeterminate), string(ContinueIndeterminate)},
+			Doc: "What follows if it is not known whether a call with an effect outside had it. " +
+				"Defaults to pause; to continue where a race was lost or the run's time was over."},
 		{Name: "rollback", Type: typeRollback, Doc: "How to undo the step when the run fails later."},
 		{Name: "idempotency_key", Type: typeString, Doc: "Joined to the key that the tool gets."},
 		{Name: "priority", Type: typeInteger,
@@ -269,7 +277,15 @@ var (
 		{Name: "tools", Type: typeTools, Doc: "The tools that it may call. Not given: all; an empty list: none."},
 		{Name: "deny", Type: typeTools, Doc: "Tools that it may not call; this wins over tools."},
 		{Name: "max_steps", Type: typeThousand, Doc: "How often it may ask the model. Defaults to 10."},
-		{Name: "on_limit", Type: typeString, Allowed: []string{"fail"}, Doc: "fail makes reaching max_steps an error."},
+		{Name: "on_limit", Type: typeString, Allowed: []string{"fail"},
+			Doc: "fail makes it an error to end without an answer: at max_steps, by repetition, silent or cut."},
+		{Name: "on_repetition", Type: typeString, Allowed: []string{"stop", "fail", "go_on"},
+			Doc: "What happens when it makes the same calls with the same results three times in a row. " +
+				"Defaults to stop, with on_limit: fail to fail."},
+		{Name: "max_calls", Type: typePositive,
+			Doc: "How many calls of tools it may make, its delegates and sub-agents included. Defaults to 1000."},
+		{Name: "max_calls_per_answer", Type: typePositive,
+			Doc: "How many calls of one answer are made. Defaults to 64."},
 		{Name: "until", Type: typeExpression, Doc: "Stop as soon as this is true."},
 		{Name: "approval", Type: typeApproval, Doc: "Which tool calls need a yes. Defaults to never."},
 		{Name: "on_indeterminate", Type: typeString, Allowed: []string{"pause", "report"},

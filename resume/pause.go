@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/internal/value"
 )
 
@@ -42,6 +43,52 @@ type Pause struct {
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 	RetryAt   time.Time `json:"retryAt,omitzero"` // when the step goes on without an answer
 	OnExpire  Expiry    `json:"-"`                // whoever answers need not know
+	// The call that a system pause with the reason indeterminate is about; nil for other pauses, and where the
+	// journal of an earlier version does not say.
+	Call *Call `json:"call,omitempty"`
+}
+
+// Call tells who must find out what became of a call what there is to know of it.
+type Call struct {
+	Tool      string    `json:"tool"`
+	Arguments any       `json:"arguments,omitempty"` // decoded JSON, secrets out; nil: not known
+	Key       string    `json:"key"`                 // see [Key]
+	Attempt   int       `json:"attempt,omitempty"`   // from 1; 0: not known, the process died
+	At        time.Time `json:"at,omitzero"`         // when that began
+	Owner     string    `json:"owner,omitempty"`     // the process that made it, as leases name it; "": not known
+	// PIDs are the processes of the call on this host that still lived when the pause was shown; nil: none, or nothing
+	// can be known. They are not in a journal.
+	PIDs []int `json:"pids,omitempty"`
+}
+
+// members are those of the call in a record.
+func (c *Call) members() map[string]any {
+	m := map[string]any{"tool": c.Tool, "key": c.Key}
+	if c.Arguments != nil {
+		m["arguments"] = c.Arguments
+	}
+	if c.Attempt > 0 {
+		m["attempt"] = int64(c.Attempt)
+	}
+	if !c.At.IsZero() {
+		m["at"] = c.At.Format(time.RFC3339Nano)
+	}
+	if c.Owner != "" {
+		m["owner"] = c.Owner
+	}
+	return m
+}
+
+// callOf reads them; nil: there are none.
+func callOf(m map[string]any, err *error) *Call {
+	if m == nil {
+		return nil
+	}
+	return &Call{
+		Tool: member[string](m, "tool", err), Arguments: m["arguments"], Key: member[string](m, "key", err),
+		Attempt: int(member[int64](m, "attempt", err)), At: moment(m, "at", err),
+		Owner: member[string](m, "owner", err),
+	}
 }
 
 // String names the pause.
@@ -152,22 +199,27 @@ func AnswerOf(decision string, form any) any {
 var formless = []string{"reject", "retry", "fail"}
 
 // Check returns an answer as it is to be recorded, in decoded JSON, or says why it does not fit.
-// matches says what a schema has against a value; where it is nil, schemas are not checked.
 //
-// A pause with decisions takes {decision, form?}, and Check returns both members. A form that is
-// left out is {} where there is a schema, as if nobody had filled it in, and else null; with the
+// A pause with decisions takes {decision, form?}, and Check returns both members. A lone decision need not be named,
+// and what a form leaves out is taken from the defaults of its schema. A form that is left out is {} where there is a
+// schema, as if nobody had filled it in, and else null; with the
 // decisions reject, retry and fail it is null and not checked. A pause without decisions takes
 // whatever matches the schema.
-func (p *Pause) Check(answer any, matches func(schema, v any) error) (any, error) {
+func (p *Pause) Check(answer any) (any, error) {
 	answer, err := value.Normalise(answer)
 	if err != nil {
 		return nil, fmt.Errorf("the answer to %s: %w", p, err)
 	}
 	fits := func(what string, v, whole any) (any, error) {
-		if p.Schema != nil && matches != nil {
-			if err := matches(p.Schema, v); err != nil {
-				return nil, fmt.Errorf("the %s for %s: %w", what, p, err)
-			}
+		if p.Schema == nil {
+			return whole, nil
+		}
+		want, err := schema.CompileValue(p.Schema)
+		if err != nil {
+			return nil, fmt.Errorf("the %s for %s: its schema: %w", what, p, err)
+		}
+		if problems := want.Check(v); problems != nil {
+			return nil, fmt.Errorf("the %s for %s: %s", what, p, schema.Describe(problems))
 		}
 		return whole, nil
 	}
@@ -175,7 +227,7 @@ func (p *Pause) Check(answer any, matches func(schema, v any) error) (any, error
 		return fits("answer", answer, answer)
 	}
 
-	m, _ := answer.(map[string]any)
+	m, _ := p.withDecision(answer).(map[string]any)
 	decision, ok := m["decision"].(string)
 	if !ok {
 		return nil, fmt.Errorf("the answer to %s has no decision\n  hint: it is %s", p, p.choice())
@@ -193,11 +245,50 @@ func (p *Pause) Check(answer any, matches func(schema, v any) error) (any, error
 	if !sent && p.Schema != nil && !slices.Contains(formless, decision) {
 		form, sent = map[string]any{}, true
 	}
+	if sent && !slices.Contains(formless, decision) {
+		form = p.withDefaults(form)
+	}
 	whole := map[string]any{"decision": decision, "form": form}
 	if !sent {
 		return whole, nil
 	}
 	return fits("form", form, whole)
+}
+
+// withDecision puts the decision into an answer to a pause that has a single one, which need not be named: the answer
+// is the form then, or {form}, or nil.
+func (p *Pause) withDecision(answer any) any {
+	m, isMap := answer.(map[string]any)
+	if _, named := m["decision"]; len(p.Decisions) != 1 || named || answer != nil && !isMap {
+		return answer
+	}
+	whole := map[string]any{"decision": p.Decisions[0]}
+	if form, ok := m["form"]; ok && len(m) == 1 {
+		whole["form"] = form
+	} else if len(m) > 0 {
+		whole["form"] = answer
+	}
+	return whole
+}
+
+// withDefaults fills in the fields that a form leaves out and that have a default.
+func (p *Pause) withDefaults(form any) any {
+	filled, isMap := form.(map[string]any)
+	s, _ := p.Schema.(map[string]any)
+	properties, _ := s["properties"].(map[string]any)
+	if !isMap {
+		return form
+	}
+	filled = maps.Clone(filled)
+	for name, v := range properties {
+		field, _ := v.(map[string]any)
+		if _, given := filled[name]; !given {
+			if v, ok := field["default"]; ok {
+				filled[name] = v
+			}
+		}
+	}
+	return filled
 }
 
 // choice lists the decisions for a hint.

@@ -10,10 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/braise-run/braise/checkpoint"
-	"github.com/braise-run/braise/resume"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/resume"
 )
 
 type object = map[string]any
@@ -204,77 +205,52 @@ func FuzzOpened(f *testing.F) {
 	})
 }
 
-// needsReply stands for a check of the schema {reply: string, required}: it takes objects with a reply.
-func needsReply(_, v any) error {
-	if m, _ := v.(object); m["reply"] == nil {
-		return fmt.Errorf("no reply in %v", v)
-	}
-	return nil
-}
-
-func anything(_, _ any) error { return nil }
-
 func TestCheck(t *testing.T) {
-	type fits = func(schema, v any) error
-	choice, form, payload := []string{"approve", "reject"}, object{"type": "object"}, object{"type": "object"}
+	choice, anything := []string{"approve", "reject"}, object{"type": "object"}
+	reply := object{"type": "object", "required": []any{"reply"}} // as a form, and as a payload
 	for _, tt := range []struct {
 		name      string
 		decisions []string
 		schema    any
-		matches   fits
 		answer    any
 		want      any
 		err       string
 	}{
-		{"a decision", choice, nil, anything, object{"decision": "approve"}, object{"decision": "approve", "form": nil}, ""},
-		{"other Go types", choice, nil, anything, map[string]string{"decision": "approve"}, object{"decision": "approve", "form": nil}, ""},
-		{"a form without a schema", choice, nil, needsReply, object{"decision": "approve", "form": int64(1)}, object{"decision": "approve", "form": int64(1)}, ""},
-		{"a form", choice, form, needsReply, object{"decision": "approve", "form": object{"reply": "yes"}}, object{"decision": "approve", "form": object{"reply": "yes"}}, ""},
-		{"a bad form", choice, form, needsReply, object{"decision": "approve", "form": object{}}, nil, `the form for human pause "p" of step "s": no reply in map[]`},
-		{"a null form", choice, form, needsReply, object{"decision": "approve", "form": nil}, nil, "no reply in <nil>"},
-		{"an empty form that does not do", choice, form, needsReply, object{"decision": "approve"}, nil, "no reply in map[]"},
-		{"an empty form that does", choice, form, anything, object{"decision": "approve"}, object{"decision": "approve", "form": object{}}, ""},
-		{"nothing to fill in", choice, form, needsReply, object{"decision": "reject"}, object{"decision": "reject", "form": nil}, ""},
-		{"a bad form all the same", choice, form, needsReply, object{"decision": "reject", "form": object{}}, nil, "no reply"},
-		{"retry", []string{"retry", "result", "fail"}, form, needsReply, object{"decision": "retry"}, object{"decision": "retry", "form": nil}, ""},
-		{"fail", []string{"retry", "result", "fail"}, form, needsReply, object{"decision": "fail"}, object{"decision": "fail", "form": nil}, ""},
-		{"result", []string{"retry", "result", "fail"}, form, needsReply, object{"decision": "result"}, nil, "no reply"},
-		{"no check of schemas", choice, form, nil, object{"decision": "approve", "form": "?"}, object{"decision": "approve", "form": "?"}, ""},
-		{"another decision", choice, nil, anything, object{"decision": "Approve"}, nil,
+		{"a decision", choice, nil, object{"decision": "approve"}, object{"decision": "approve", "form": nil}, ""},
+		{"other Go types", choice, nil, map[string]string{"decision": "approve"}, object{"decision": "approve", "form": nil}, ""},
+		{"a form without a schema", choice, nil, object{"decision": "approve", "form": int64(1)}, object{"decision": "approve", "form": int64(1)}, ""},
+		{"a form", choice, reply, object{"decision": "approve", "form": object{"reply": "yes"}}, object{"decision": "approve", "form": object{"reply": "yes"}}, ""},
+		{"a bad form", choice, reply, object{"decision": "approve", "form": object{}}, nil, `the form for human pause "p" of step "s": /reply: is required`},
+		{"a null form", choice, reply, object{"decision": "approve", "form": nil}, nil, "must be an object, not null"},
+		{"an empty form that does not do", choice, reply, object{"decision": "approve"}, nil, "/reply: is required"},
+		{"an empty form that does", choice, anything, object{"decision": "approve"}, object{"decision": "approve", "form": object{}}, ""},
+		{"nothing to fill in", choice, reply, object{"decision": "reject"}, object{"decision": "reject", "form": nil}, ""},
+		{"a bad form all the same", choice, reply, object{"decision": "reject", "form": object{}}, nil, "/reply: is required"},
+		{"retry", []string{"retry", "result", "fail"}, reply, object{"decision": "retry"}, object{"decision": "retry", "form": nil}, ""},
+		{"fail", []string{"retry", "result", "fail"}, reply, object{"decision": "fail"}, object{"decision": "fail", "form": nil}, ""},
+		{"result", []string{"retry", "result", "fail"}, reply, object{"decision": "result"}, nil, "/reply: is required"},
+		{"a schema that is none", choice, object{"type": "text"}, object{"decision": "approve"}, nil, `the form for human pause "p" of step "s": its schema: `},
+		{"another decision", choice, nil, object{"decision": "Approve"}, nil,
 			`the answer to human pause "p" of step "s": unknown decision "Approve"` + "\n  hint: it is \"approve\" or \"reject\""},
-		{"a long decision", choice, nil, anything, object{"decision": strings.Repeat("x", 1e6)}, nil, `unknown decision "` + strings.Repeat("x", 40) + `"`},
-		{"a decision that is no string", choice, nil, anything, object{"decision": true}, nil, "has no decision\n  hint: it is \"approve\" or \"reject\""},
-		{"no object", choice, nil, anything, "approve", nil, "has no decision"},
-		{"nothing", choice, nil, anything, nil, nil, "has no decision"},
-		{"another member", choice, nil, anything, object{"decision": "approve", "reply": 1, "from": 2}, nil, `unknown member "from"`},
-		{"a payload", nil, payload, needsReply, object{"reply": int64(1)}, object{"reply": int64(1)}, ""},
-		{"a bad payload", nil, payload, needsReply, object{}, nil, `the answer for human pause "p" of step "s": no reply in map[]`},
-		{"any payload", nil, nil, needsReply, []string{"a"}, []any{"a"}, ""},
-		{"null", nil, nil, needsReply, nil, nil, ""},
-		{"no JSON", nil, nil, anything, math.Inf(1), nil, `the answer to human pause "p" of step "s": `},
+		{"a long decision", choice, nil, object{"decision": strings.Repeat("x", 1e6)}, nil, `unknown decision "` + strings.Repeat("x", 40) + `"`},
+		{"a decision that is no string", choice, nil, object{"decision": true}, nil, "has no decision\n  hint: it is \"approve\" or \"reject\""},
+		{"no object", choice, nil, "approve", nil, "has no decision"},
+		{"nothing", choice, nil, nil, nil, "has no decision"},
+		{"another member", choice, nil, object{"decision": "approve", "reply": 1, "from": 2}, nil, `unknown member "from"`},
+		{"a payload", nil, reply, object{"reply": int64(1)}, object{"reply": int64(1)}, ""},
+		{"a bad payload", nil, reply, object{}, nil, `the answer for human pause "p" of step "s": /reply: is required`},
+		{"any payload", nil, nil, []string{"a"}, []any{"a"}, ""},
+		{"null", nil, nil, nil, nil, ""},
+		{"no JSON", nil, nil, math.Inf(1), nil, `the answer to human pause "p" of step "s": `},
 	} {
 		p := &resume.Pause{ID: "p", Kind: resume.Human, Step: "s", Decisions: tt.decisions, Schema: tt.schema}
-		got, err := p.Check(tt.answer, tt.matches)
+		got, err := p.Check(tt.answer)
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: answer (-want +got):\n%s", tt.name, diff)
 		}
 		if tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
 			t.Errorf("%s: %v, want %s", tt.name, err, tt.err)
 		}
-	}
-}
-
-// The schema that is checked is the pause's.
-func TestCheckTakesTheSchema(t *testing.T) {
-	p := &resume.Pause{Kind: resume.External, Schema: object{"type": "string"}}
-	_, err := p.Check("x", func(schema, v any) error {
-		if !cmp.Equal(schema, p.Schema) || v != "x" {
-			return fmt.Errorf("matches(%v, %v)", schema, v)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
 	}
 }
 
@@ -350,6 +326,38 @@ func TestDue(t *testing.T) {
 		p := &resume.Pause{RetryAt: tt.retry, ExpiresAt: tt.expires, OnExpire: tt.on}
 		if next, answer := p.Due(tt.now); next != tt.want || answer != tt.answer {
 			t.Errorf("%s: %s, %v, want %s, %v", tt.name, next, answer, tt.want, tt.answer)
+		}
+	}
+}
+
+// Trust 2.5: a lone decision need not be named, and the defaults of a form are filled in.
+func TestCheckFillsIn(t *testing.T) {
+	form := map[string]any{"type": "object", "properties": map[string]any{
+		"amount": map[string]any{"type": "integer", "default": int64(5)}, "why": map[string]any{"type": "string"}}}
+	lone, two := []string{"send"}, []string{"approve", "reject"}
+	type m = map[string]any
+	for _, tt := range []struct {
+		name      string
+		decisions []string
+		schema    any
+		answer    any
+		want      any // nil: it does not fit
+	}{
+		{"nothing said", lone, nil, nil, m{"decision": "send", "form": nil}},
+		{"an empty object", lone, nil, m{}, m{"decision": "send", "form": nil}},
+		{"named anyway", lone, nil, m{"decision": "send"}, m{"decision": "send", "form": nil}},
+		{"the form alone", lone, form, m{"why": "x"}, m{"decision": "send", "form": m{"why": "x", "amount": int64(5)}}},
+		{"as a member", lone, form, m{"form": m{"amount": int64(7)}}, m{"decision": "send", "form": m{"amount": int64(7)}}},
+		{"another decision", lone, nil, m{"decision": "no"}, nil},
+		{"no object", lone, nil, "send", nil},
+		{"one of two", two, form, m{"decision": "approve"}, m{"decision": "approve", "form": m{"amount": int64(5)}}},
+		{"a rejection has no form", two, form, m{"decision": "reject"}, m{"decision": "reject", "form": nil}},
+		{"two, none named", two, form, m{"why": "x"}, nil},
+	} {
+		p := resume.Pause{Kind: resume.Human, ID: "ask", Step: "ask", Decisions: tt.decisions, Schema: tt.schema}
+		got, err := p.Check(tt.answer)
+		if (err != nil) != (tt.want == nil) || err == nil && !cmp.Equal(got, tt.want) {
+			t.Errorf("%s: %v, %v, want %v", tt.name, got, err, tt.want)
 		}
 	}
 }

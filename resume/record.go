@@ -55,6 +55,9 @@ func (p Pause) Members() (map[string]any, error) {
 	if len(n.Decisions) > 0 {
 		data["decisions"] = n.Decisions
 	}
+	if n.Call != nil {
+		data["about"] = n.Call.members()
+	}
 	if n.OnExpire.Answered {
 		data["onExpire"] = map[string]any{"set": n.OnExpire.Value}
 	}
@@ -92,6 +95,7 @@ func opened(rec checkpoint.Record) (p Pause, err error) {
 		ExpiresAt: moment(m, "expiresAt", &err),
 		RetryAt:   moment(m, "dueAt", &err),
 	}
+	p.Call = callOf(member[map[string]any](m, "about", &err), &err)
 	for _, d := range member[[]any](m, "decisions", &err) {
 		p.Decisions = append(p.Decisions, member[string](map[string]any{"a decision": d}, "a decision", &err))
 	}

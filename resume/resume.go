@@ -95,12 +95,17 @@ type CallContext struct {
 	Generation int
 	Path       string
 	Ordinal    int
+	Attempt    int         // from 1
 	Detail     *CallDetail // nil: nothing of that
 }
 
 // CallDetail is what few calls have.
 type CallDetail struct {
 	Own string // see [Key]
+
+	Agent  string // that calls; "" for a step's own call
+	Depth  int    // of the agent: 0 is no delegate or sub-agent
+	Thread string // of its conversation
 
 	Answer   any    // to the pause that the call asked for before
 	AnswerTo string // that pause's Reason
@@ -110,6 +115,8 @@ type CallDetail struct {
 // Value returns what the call knows of itself, else what the context around it has.
 func (c *CallContext) Value(key any) any {
 	switch key.(type) {
+	case callKey:
+		return c
 	case idempotencyKey:
 		own := ""
 		if c.Detail != nil {
@@ -123,6 +130,17 @@ func (c *CallContext) Value(key any) any {
 		return nil
 	}
 	return c.Context.Value(key)
+}
+
+type callKey struct{}
+
+// CallIn returns the context of the call that ctx belongs to; nil outside of a run.
+func CallIn(ctx context.Context) *CallContext {
+	c, _ := ctx.Value(callKey{}).(*CallContext)
+	if c == nil || c.RunID == "" {
+		return nil
+	}
+	return c
 }
 
 // Key returns the idempotency key of a call: all its attempts share it, and no other call has it.

@@ -126,7 +126,7 @@ type Layers struct {
 	Adapter *Metadata // the adapter's own, for when nobody else says anything
 }
 
-// Resolved is the policy of one call, made by [Resolve] or [ResolveStream]: its fields have their
+// Resolved is the policy of one call, made by [Resolve]: its fields have their
 // defaults, and no duration is negative. A zero MaxBackoff is no cap, a zero Timeout no timeout, and
 // nil RetryOn every reason.
 type Resolved struct {
@@ -149,14 +149,10 @@ func Resolve(l Layers) Resolved {
 	return Resolved{Policy: p, Set: set, Step: l.Step}
 }
 
-// ResolveStream is [Resolve] for a call that streams. It has more than one attempt only if a layer
-// says something and the adapter is restartable.
-func ResolveStream(l Layers) Resolved {
-	r := Resolve(l)
-	if _, byLayer := l.merge(); !byLayer || l.Adapter == nil || !l.Adapter.Restartable {
-		r.MaxAttempts = 1
-	}
-	return r
+// Streams reports whether a call with this policy may be made as a stream: it has one attempt, or the adapter can
+// open a stream again. What may not be streamed is called whole, so that it does not matter whether somebody watches.
+func (r Resolved) Streams(adapter *Metadata) bool {
+	return r.MaxAttempts <= 1 || adapter != nil && adapter.Restartable
 }
 
 // merge returns what the layers above the adapter say, and whether they say anything.

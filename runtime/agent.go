@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"encoding/json"
+	"errors"
 )
 
 // The ports of this file serve agents only. Their methods must be safe for concurrent use, and should
@@ -32,11 +33,14 @@ type Approver interface {
 
 // ApprovalRequest is a call of a tool that needs an approval.
 type ApprovalRequest struct {
-	Run, Step string // the run's id, the path of the agent
-	Agent     string
-	Tool      string
-	Arguments json.RawMessage // what the tool is called with, byte for byte
-	Keys      []string        // what an approval for the session covers, sorted
+	Run, Step  string // the run's id, the path of the agent
+	Agent      string
+	Tool       string
+	Arguments  json.RawMessage // what the tool is called with, byte for byte
+	Parameters json.RawMessage // the JSON Schema of the tool's arguments; nil: any object
+	Keys       []string        // what an approval for the run covers, sorted
+	Once       bool            // an approval is for this call only, whatever its scope
+	Pauses     bool            // without a decision the call waits for one: see [ErrNoDecision]
 }
 
 // ApprovalDecision is an Approver's word.
@@ -44,7 +48,14 @@ type ApprovalDecision struct {
 	Allow  bool
 	Scope  ApprovalScope // of an approval; "" is ApproveOnce
 	Reason string        // of a refusal, for the model; "": none
+	// Arguments are what the tool is to be called with instead, this one time: a JSON object that fits the tool's
+	// schema, without secrets. nil: what the model gave.
+	Arguments json.RawMessage
 }
+
+// ErrNoDecision is what an Approver returns that leaves the decision to others: a call for which the request says
+// Pauses waits for somebody, as if there were no Approver, any other is refused.
+var ErrNoDecision = errors.New("nobody is there to give it")
 
 // ApprovalScope says what an approval covers.
 type ApprovalScope string
@@ -52,8 +63,9 @@ type ApprovalScope string
 // The scopes.
 const (
 	ApproveOnce ApprovalScope = "once" // this call
-	// later calls in this run of the agent with the same keys too, also in another process
-	ApproveSession ApprovalScope = "session"
+	// later calls in this run with the same keys too: of every agent, and also in another process
+	ApproveRun     ApprovalScope = "run"
+	ApproveSession ApprovalScope = "session" // the old name of ApproveRun
 )
 
 // SkillLoader loads skills by name. One that is not there is an error.

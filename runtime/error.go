@@ -1,5 +1,11 @@
 package runtime
 
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
 // Category says which part of the world an error came from.
 type Category string
 
@@ -26,8 +32,24 @@ type Error struct {
 	Err      error  // what happened; not nil. Begins with file:line:column for a recipe's own mistake.
 }
 
-// Error prints what happened.
-func (e *Error) Error() string { return e.Err.Error() }
+// position is where the text of a recipe's own mistake says that it is.
+var position = regexp.MustCompile(`^[^\s:]+:\d+(:\d+)?: `)
+
+// Error prints the position, if what happened has one, then the step, then what happened:
+// A text that names its step anyway stays as it is.
+//
+//	order.yaml:7:5: step "who": customer 8 is unknown
+func (e *Error) Error() string {
+	text := e.Err.Error()
+	if e.Step == "" {
+		return text
+	}
+	at, step := position.FindString(text), fmt.Sprintf("step %q", e.Step)
+	if text = text[len(at):]; !strings.HasPrefix(text, step) {
+		text = step + ": " + text
+	}
+	return at + text
+}
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }

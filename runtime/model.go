@@ -60,6 +60,16 @@ type Message struct {
 	Text       string     `json:"text"`
 	ToolCalls  []ToolCall `json:"tool_calls,omitempty"`   // of the assistant
 	ToolCallID string     `json:"tool_call_id,omitempty"` // with ToolRole: the call it answers
+	Parts      []Part     `json:"parts,omitempty"`        // of the assistant, see Part; nil: none
+}
+
+// Part is a piece of an answer that nobody but the model's adapter understands: thinking, a signature, an image.
+// An agent gives it back to the model with the message, or the tool call, that it came with. It is kept in journals,
+// and in no [Memory].
+type Part struct {
+	Of   string          `json:"of"`   // the model that it is of, in the adapter's words; an adapter leaves out others
+	Name string          `json:"name"` // what it is, in the adapter's words
+	Data json.RawMessage `json:"data"` // any JSON
 }
 
 // ToolCall is a model's wish to call a tool.
@@ -67,6 +77,7 @@ type ToolCall struct {
 	ID        string          `json:"id"`
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
+	Parts     []Part          `json:"parts,omitempty"` // see Part; nil: none
 }
 
 // Request is one call of a model. The model must not change it.
@@ -88,10 +99,19 @@ type Request struct {
 type Response struct {
 	Text      string
 	ToolCalls []ToolCall
+	Parts     []Part // for the next request; nil: none
 	Usage     Usage
-	Finish    string // stop, length, tool_calls, content_filter; "" when unknown
+	Finish    string // FinishStop, …; "" when unknown
 	Model     string // that answered, as the provider names it; "" when unknown
 }
+
+// Why an answer ended, in [Response].
+const (
+	FinishStop   = "stop"
+	FinishLength = "length" // it has as many tokens as it may have
+	FinishCalls  = "tool_calls"
+	FinishFilter = "content_filter" // the provider held it back, or a part of it
+)
 
 // Usage counts tokens.
 type Usage struct {

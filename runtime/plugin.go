@@ -96,6 +96,12 @@ type Moment struct {
 	Step  string // the step's path; "" at run.init and run.finish
 	Name  string // of the model or tool, as the recipe names it; "" at the other points
 
+	// At the points of models and tools: the agent that calls, "" for a step's own call, then Step is the path of the
+	// agent or child; the number of the call there, from 1; the attempt, from 1.
+	Agent   string
+	Call    int
+	Attempt int
+
 	Request  *Request       // model.before and model.after, else nil
 	Response *Response      // model.after when the call succeeded, else nil
 	Args     map[string]any // tool.before and tool.after, else nil; *** stands for secrets

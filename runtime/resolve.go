@@ -58,9 +58,7 @@ const (
 
 // scalars are the capabilities of which there is one: the last plugin that declares it says what it
 // is. Declarations of any other capability add up.
-var scalars = []string{
-	"approver", "cache", "env", "memory", "model", "resume", "retriever", "secrets", "skills", "store", "trace",
-}
+var scalars = append(ports[:], "model")
 
 // Resolve folds the plugins into what the host gives. It is pure and deterministic, changes nothing
 // in rt and shares with it what needs no change. rt is one that [Runtime.Validate] accepts.
@@ -77,8 +75,8 @@ var scalars = []string{
 //  5. what plugins require, secrets apart: see [Resolution.MissingSecrets]
 func (rt *Runtime) Resolve() *Resolution {
 	r := &Resolution{Models: rt.Models, Tools: rt.Tools, secrets: rt.Secrets,
-		there: [...]bool{rt.Approver != nil, rt.Env != nil, rt.Memory != nil, rt.Retriever != nil,
-			rt.Secrets != nil, rt.Skills != nil}}
+		there: [...]bool{rt.Approver != nil, rt.Cache != nil, rt.Env != nil, rt.Memory != nil, rt.Resume != nil,
+			rt.Retriever != nil, rt.Secrets != nil, rt.Skills != nil, rt.Store != nil, len(rt.Trace) > 0}}
 	if len(rt.Plugins) == 0 && len(rt.Providers) == 0 {
 		return r
 	}
@@ -120,7 +118,7 @@ func (r *Resolution) takeSlots(plugins []Plugin) (dropped diagnostics.List) {
 			r.Plugins[i] = p
 		default:
 			dropped = append(dropped, diagnostics.Diagnostic{
-				Level: diagnostics.Warn, Kind: diagnostics.KindPlugin, Code: diagnostics.CodePluginDropped,
+				Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: diagnostics.CodePluginDropped,
 				Message: fmt.Sprintf("plugin %q is dropped, the earlier plugin %q has its slot %q",
 					p.Key, r.Plugins[i].Key, p.Slot()),
 				Hint: "to have it in place of the other: Mode: runtime.Override",
@@ -253,7 +251,7 @@ func (r *Resolution) choose(key string, offers []offer, choice string, explicit 
 
 func (r *Resolution) warn(code diagnostics.Code, hint, format string, args ...any) {
 	r.Diagnostics = append(r.Diagnostics, diagnostics.Diagnostic{
-		Level: diagnostics.Warn, Kind: diagnostics.KindPlugin, Code: code,
+		Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: code,
 		Message: fmt.Sprintf(format, args...), Hint: hint,
 	})
 }
@@ -322,7 +320,9 @@ func (r *Resolution) Has(key string) bool {
 var present = append(ports[:], "model", "tools")
 
 // ports are those capabilities that have no names.
-var ports = [...]string{"approver", "env", "memory", "retriever", "secrets", "skills"}
+var ports = [...]string{
+	"approver", "cache", "env", "memory", "resume", "retriever", "secrets", "skills", "store", "trace",
+}
 
 // Capabilities lists what is there, by key. The models and tools that are there to be seen are
 // listed by name, sorted, once for each place they are from: host, plugin, builtin. Of a port that

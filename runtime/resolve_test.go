@@ -156,7 +156,7 @@ func TestSlots(t *testing.T) {
 			}
 			key, holder, _ := strings.Cut(tt.dropped, ":")
 			want := diagnostics.List{{
-				Level: diagnostics.Warn, Kind: diagnostics.KindPlugin, Code: diagnostics.CodePluginDropped,
+				Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: diagnostics.CodePluginDropped,
 				Message: fmt.Sprintf(`plugin %q is dropped, the earlier plugin %q has its slot "a"`, key, holder),
 				Hint:    "to have it in place of the other: Mode: runtime.Override",
 			}}
@@ -295,7 +295,7 @@ func TestProviders(t *testing.T) {
 				t.Errorf("diagnostics (-want +got)\n%s", diff)
 			}
 			for _, d := range r.Diagnostics {
-				if d.Level != diagnostics.Warn || d.Kind != diagnostics.KindPlugin {
+				if d.Level != diagnostics.Warn || d.Kind != diagnostics.KindContract { // trust 4.1
 					t.Errorf("%v is of level %s and kind %s", d, d.Level, d.Kind)
 				}
 			}

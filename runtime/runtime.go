@@ -56,6 +56,9 @@ type Runtime struct {
 	Limits   Limits
 	Budget   Budget        // what a run may use, whatever its recipe says
 	NewRunID func() string // nil: UUIDv7s, which sort in the order of their making
+
+	By     string            // who starts runs, and resumes them: recorded as the host words it; "": nobody said
+	Origin map[string]string // what the host wants to find again about where a run began: kept in its journal only
 }
 
 // ToolSpecs describes the tools that a run has, those of plugins with them: what
@@ -74,6 +77,8 @@ type Budget struct {
 	Tokens   int           // of all calls of models together
 	CostUSD  float64       // of all calls of models together, at Prices: every model needs one then
 	WallTime time.Duration // for as long as the run is worked on
+
+	ToolCalls int // of steps and agents together
 	// Pause lets calls wait for somebody who raises what is reached; otherwise the run, or the call, fails.
 	Pause bool
 }

@@ -199,7 +199,7 @@ func TestLimitsWithDefaults(t *testing.T) {
 
 func TestError(t *testing.T) {
 	err := error(&runtime.Error{Category: runtime.CategoryTool, Code: "tool.failed", Step: "fetch", Err: fmt.Errorf("read: %w", fs.ErrNotExist)})
-	if got, want := err.Error(), "read: file does not exist"; got != want {
+	if got, want := err.Error(), `step "fetch": read: file does not exist`; got != want {
 		t.Errorf("message %q, want %q", got, want)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,32 +34,70 @@ type ValueTool interface {
 	CallValue(ctx context.Context, args map[string]any) (any, error)
 }
 
-// EffectTool is an optional second interface of a Tool whose effect depends on the arguments:
-// http.request only reads when its method is GET. EffectOf must be pure, and returns
-// Spec().Effect, or "", for arguments that it cannot read.
-type EffectTool interface {
-	EffectOf(args json.RawMessage) Effect
-}
-
-// ApprovalTool is an optional second interface of a Tool for whose calls by agents the host wants an
-// approval. Approval returns "never" (none; also ""), "pause" or "always", the words of an agent's
-// own approval. The stricter of the two counts, in that order: an agent cannot loosen what the host
-// asks for. A step that calls the tool itself needs no approval.
-type ApprovalTool interface {
-	Approval() string
-}
-
-// ToolSpec describes a tool.
+// ToolSpec describes a tool, and says what it demands of those who call it.
 type ToolSpec struct {
 	Name        string          // contains a dot: crm.lookup
 	Description string          // one line, for people and models
 	Parameters  json.RawMessage // JSON Schema of the arguments, type object; nil: any object
-	Effect      Effect          // "" means External; see [EffectTool] for one that depends on the arguments
+	Effect      Effect          // "" means External
+	// Missing says why the tool cannot be called: what needs it fails. A name PREFIX.* stands for all tools whose names
+	// begin so and are not known. "": it can be called.
+	Missing string
+
+	// EffectOf says what the effect is where it depends on the arguments: http.request only reads when its method
+	// is GET. It must be pure; "" stands for Effect, as for arguments that it cannot read. nil: it does not depend on
+	// them. With a store, what it says is recorded before the call begins, and recovery goes by the record.
+	EffectOf func(args json.RawMessage) Effect `json:"-"`
+	// Approval says what the host wants before an agent may call the tool: "never" (nothing; also ""), "pause",
+	// "always" or "refuse", the words of an agent's own approval. The strictest of them counts, in that order: an
+	// agent cannot loosen what the host asks for. A step that calls the tool itself needs no approval.
+	Approval string `json:"-"`
+	// Off says how the host would allow the tool, of one that it has, so that names and arguments are checked, but does
+	// not allow: for a run it is missing. "": it is allowed.
+	Off string
+}
+
+// EffectFor returns the effect of a call with args: what EffectOf says, or else Effect. What is no effect counts as
+// External.
+func (s *ToolSpec) EffectFor(args json.RawMessage) Effect {
+	effect := s.Effect
+	if s.EffectOf != nil {
+		effect = cmp.Or(s.EffectOf(args), effect)
+	}
+	if effect != ReadOnly && effect != Idempotent {
+		return External
+	}
+	return effect
 }
 
 // IdempotencyKey returns the key of the call that ctx belongs to: the same for all its attempts and
 // after every recovery, and no other call's. "" outside of a run. See [resume.Key].
 func IdempotencyKey(ctx context.Context) string { return resume.IdempotencyKey(ctx) }
+
+// CallInfo says which call of a run a tool serves.
+type CallInfo struct {
+	Run     string // the run's id
+	Step    string // the path of the step, of its rollback, or of the agent or child that calls
+	Agent   string // the name of the agent; "" for a step's own call
+	Depth   int    // of the agent: 0 is no delegate or sub-agent
+	Call    int    // the number of the call in the step or agent, from 1
+	Attempt int    // from 1
+	Thread  string // of the agent's conversation; ""
+	Key     string // see [IdempotencyKey]
+}
+
+// CallOf returns the call that ctx belongs to. It is false outside of a run.
+func CallOf(ctx context.Context) (CallInfo, bool) {
+	c := resume.CallIn(ctx)
+	if c == nil {
+		return CallInfo{}, false
+	}
+	info := CallInfo{Run: c.RunID, Step: c.Path, Call: c.Ordinal, Attempt: c.Attempt, Key: resume.IdempotencyKey(c)}
+	if d := c.Detail; d != nil {
+		info.Agent, info.Depth, info.Thread = d.Agent, d.Depth, d.Thread
+	}
+	return info, true
+}
 
 // Effect says what a second call with the same arguments does to the world.
 type Effect string

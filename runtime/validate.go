@@ -54,7 +54,8 @@ func (rt *Runtime) Validate() error {
 		l.MaxItems < 0 || l.MaxSteps < 0 || l.MaxOutputBytes < 0 || l.MaxRunBytes < 0 {
 		bad("a limit is negative: %+v", l)
 	}
-	if b := rt.Budget; b.Tokens < 0 || !(b.CostUSD >= 0) || math.IsInf(b.CostUSD, 0) || b.WallTime < 0 {
+	if b := rt.Budget; b.Tokens < 0 || b.ToolCalls < 0 || b.WallTime < 0 ||
+		!(b.CostUSD >= 0) || math.IsInf(b.CostUSD, 0) {
 		bad("a budget is negative, or no number: %+v", b)
 	}
 	return errors.Join(errs...)
@@ -85,6 +86,9 @@ func checkAdapters(models map[string]Model, tools []Tool, bad func(string, ...an
 		case "", ReadOnly, Idempotent, External:
 		default:
 			bad("tool %q: unknown effect %q", spec.Name, spec.Effect)
+		}
+		if !slices.Contains([]string{"", "never", "pause", "always", "refuse"}, spec.Approval) {
+			bad("tool %q: unknown approval %q, want never, pause, always or refuse", spec.Name, spec.Approval)
 		}
 		checkMetadata(t, bad, "tool %q", spec.Name)
 		if b, ok := t.(broken); ok && b.constructionError() != nil {

@@ -210,11 +210,17 @@ func newAttempt(legs []*workflow.Outcome, plan *workflow.Plan, dir string) (*att
 		return nil, err
 	}
 	a := &attempt{outcome: decoded.(map[string]any), plan: plan}
-	delete(a.outcome, "token")
+	for _, name := range []string{"token", "startedAt", "endedAt"} {
+		delete(a.outcome, name)
+	}
 	pauses, _ := a.outcome["pauses"].([]any)
 	for _, p := range pauses {
 		for _, name := range []string{"token", "createdAt", "expiresAt", "retryAt"} {
 			delete(p.(map[string]any), name)
+		}
+		if call, ok := p.(map[string]any)["call"].(map[string]any); ok {
+			delete(call, "at")
+			delete(call, "owner")
 		}
 		if p := p.(map[string]any); p["reason"] == "limits.wall_time" {
 			show, _ := p["show"].(map[string]any)
@@ -228,8 +234,9 @@ func newAttempt(legs []*workflow.Outcome, plan *workflow.Plan, dir string) (*att
 	}
 	for _, leg := range legs {
 		for _, e := range leg.Trace {
-			if e.Kind == trace.RunStart { // the digest says no more than the recipe itself
-				e.Data = slices.DeleteFunc(slices.Clone(e.Data), func(a trace.Attr) bool { return a.Key == "digest" })
+			if e.Kind == trace.RunStart || e.Kind == trace.AdapterCall { // they say no more than the recipe itself
+				e.Data = slices.DeleteFunc(slices.Clone(e.Data),
+					func(a trace.Attr) bool { return a.Key == "digest" || a.Key == "key" })
 			}
 			a.trace = append(a.trace, clean(e.Line()))
 		}

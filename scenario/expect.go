@@ -135,7 +135,8 @@ func listed(list diagnostics.List) string {
 }
 
 // outcomeKeys are the members of an outcome that an expectation may have.
-var outcomeKeys = []string{"status", "runId", "recipe", "output", "artefact", "pauses", "error", "diagnostics", "trace"}
+var outcomeKeys = []string{"status", "runId", "recipe", "output", "artefact", "pauses", "error", "usage",
+	"diagnostics", "trace"}
 
 // compareOutcome looks for the expected members in the outcome; those of trace, in their order,
 // among the events.

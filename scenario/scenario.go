@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/braise-run/braise/internal/regular"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -93,16 +94,17 @@ func Check(ctx context.Context, path string, opts *Options) (*Result, error) {
 		opts = &Options{}
 	}
 	result := &Result{Name: Name(path), File: path}
-	archive, err := txtar.ParseFile(path)
+	text, err := regular.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
+	archive := txtar.Parse(text)
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	s, err := read(archive, root.FS())
+	s, err := read(archive, regular.FS(root))
 	if err != nil {
 		result.Failures = []string{err.Error()}
 		return result, nil

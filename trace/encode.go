@@ -48,7 +48,12 @@ func (e Event) appendJSON(dst []byte) ([]byte, error) {
 	}
 	dst = append(dst, `"at":"`...)
 	dst = e.At.UTC().AppendFormat(dst, time.RFC3339Nano)
-	dst = append(dst, `","kind":`...)
+	dst = append(dst, '"')
+	if e.Run != "" {
+		dst = append(dst, `,"run":`...)
+		dst = value.AppendString(dst, e.Run)
+	}
+	dst = append(dst, `,"kind":`...)
 	dst = value.AppendString(dst, string(e.Kind))
 	if e.Step != "" {
 		dst = append(dst, `,"step":`...)
@@ -64,7 +69,7 @@ func (e Event) appendJSON(dst []byte) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// MarshalJSON writes {"seq","at","kind","step","data"}: seq and step are left out when zero, data
+// MarshalJSON writes {"seq","at","run","kind","step","data"}: seq, run and step are left out when zero, data
 // when nil; at is RFC 3339 in UTC with as many digits of a second as it takes.
 func (e Event) MarshalJSON() ([]byte, error) { return e.appendJSON(nil) }
 
@@ -82,7 +87,7 @@ func (e *Event) UnmarshalJSON(text []byte) error {
 	var at, kind string
 	var data map[string]any
 	for _, err := range []error{
-		member(m, "seq", &out.Seq), member(m, "at", &at), member(m, "kind", &kind),
+		member(m, "seq", &out.Seq), member(m, "at", &at), member(m, "run", &out.Run), member(m, "kind", &kind),
 		member(m, "step", &out.Step), member(m, "data", &data),
 	} {
 		if err != nil {
@@ -118,7 +123,7 @@ func member[T any](m map[string]any, name string, to *T) error {
 }
 
 // Line prints the event without what differs from run to run, for comparing traces: kind, step,
-// then key=value in the order of the keys. Seq, At and the attribute durationMs are left out.
+// then key=value in the order of the keys. Seq, At, Run and the attribute durationMs are left out.
 // Strings that cannot be mistaken stand as they are, everything else as canonical JSON.
 func (e Event) Line() string {
 	var b strings.Builder

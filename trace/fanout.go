@@ -15,6 +15,7 @@ import (
 type Fanout struct {
 	outlets []*outlet
 	wants   Detail
+	runID   string
 }
 
 // Failure is what went wrong with one sink.
@@ -29,7 +30,7 @@ func NewFanout(sinks []Sink, runID string) *Fanout {
 	if len(sinks) == 0 {
 		return nil
 	}
-	f := &Fanout{}
+	f := &Fanout{runID: runID}
 	for _, s := range sinks {
 		o := &outlet{sink: s, wake: make(chan struct{}, 1), done: make(chan struct{})}
 		o.open(runID)
@@ -49,13 +50,28 @@ func (f *Fanout) Wants() Detail {
 	return f.wants
 }
 
-// Emit queues the event for every sink and returns at once. Every sink gets its own copy of the
+// Traceparent returns the span of this leg of the run as a W3C traceparent: that of the first sink which has a method
+// Traceparent() string and has begun the span. "": none has. A sink must answer at once.
+func (f *Fanout) Traceparent() string {
+	if f == nil {
+		return ""
+	}
+	for _, o := range f.outlets {
+		if text := o.traceparent(); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// Emit queues the event, with the run's id, for every sink and returns at once. Every sink gets its own copy of the
 // data, made later: whoever calls Emit must not change them. content, unless it is nil, is for
 // sinks that want it. After Close it does nothing.
 func (f *Fanout) Emit(e Event, content any) {
 	if f == nil {
 		return
 	}
+	e.Run = f.runID
 	for _, o := range f.outlets {
 		if e.Kind == ModelDelta && !o.wants.Deltas {
 			continue
@@ -138,6 +154,15 @@ func (o *outlet) open(runID string) {
 	if s, ok := o.sink.(Detailed); ok {
 		o.wants = s.Detail()
 	}
+}
+
+// traceparent asks the sink for its span; one that panics has none.
+func (o *outlet) traceparent() (text string) {
+	defer func() { _ = recover() }()
+	if s, ok := o.sink.(interface{ Traceparent() string }); ok && o.broken == nil {
+		text = s.Traceparent()
+	}
+	return text
 }
 
 func (o *outlet) put(e Event) {

@@ -5,7 +5,7 @@ type Kind string
 
 // The kinds of events, with the keys of their data.
 const (
-	RunStart     Kind = "run.start" // recipe, version, digest
+	RunStart     Kind = "run.start" // recipe, version, digest; of a later leg resume or recover, traceparent
 	RunSuccess   Kind = "run.success"
 	RunError     Kind = "run.error"     // code, message, step
 	RunCancelled Kind = "run.cancelled" // reason
@@ -18,8 +18,9 @@ const (
 	StepWaiting  Kind = "step.waiting"            // pauseKind
 	StepReplayed Kind = "step.replayed"           // it had ended in an earlier leg of the run
 	StepRollback Kind = "step.rollback"           // ok
-	AdapterCall  Kind = "adapter.call"            // kind, name; of a model that describes itself model, provider
+	AdapterCall  Kind = "adapter.call"            // kind, name; of a model that describes itself model, provider; key
 	AdapterRetry Kind = "adapter.retry"           // adapterKind, method, attempt, maxAttempts, reason, delayMs
+	Custom       Kind = "custom"                  // name, data: what a tool, model or hook has to tell, see Emit
 	RetriesOver  Kind = "adapter.retry.exhausted" // the same, without delayMs
 	// usage, finish, model: a call of a model has returned an answer; of a failure in an agent error
 	ModelEnd   Kind = "model.end"
@@ -70,6 +71,7 @@ var kinds = []kindData{
 		{"digest", text("What the recipe says, as a hash.")},
 		{"resume?", described(object{"const": true}, "The run goes on after an answer.")},
 		{"recover?", described(object{"const": true}, "The run goes on after its process died.")},
+		{"traceparent?", text("The span of the run's first leg, as W3C's trace context has it.")},
 	}},
 	{kind: RunSuccess, about: "The run ends well."},
 	{kind: RunError, about: "The run fails.",
@@ -102,8 +104,13 @@ var kinds = []kindData{
 		{"name", text("Of the model or tool, as the recipe has it; of a retriever, retriever.")},
 		{"model?", text("The model, as its provider names it.")},
 		{"provider?", text("Who offers the model.")},
+		{"key?", text("The idempotency key of a call that may have an effect, in a run with a store.")},
 	}},
 	{kind: AdapterRetry, about: "A call has failed and is made again.", fields: retried},
+	{kind: Custom, about: "A tool, a model or a hook has something to tell.", fields: []field{
+		{"name", text("What the event is.")},
+		{"data?", described(object{"type": "object"}, "Whatever belongs to it.")},
+	}},
 	{kind: RetriesOver, about: "A call has failed and is not made again.", fields: retried},
 	{kind: ModelEnd, about: "A call of a model has returned an answer; in an agent, or failed.",
 		needs: []string{"usage", "error"}, fields: []field{
@@ -147,7 +154,7 @@ var kinds = []kindData{
 		fields: []field{{"snapshot", closed(snapshot, "What the run of the loop was made of.")}}},
 	{kind: AgentEnd, about: "An agent ends, or waits.",
 		fields: []field{{"stopReason", oneOf("",
-			"answer", "max_steps", "repetition", "no_action", "until", "error", "cancelled", "paused")}}},
+			"answer", "max_steps", "repetition", "no_action", "cut", "until", "error", "cancelled", "paused")}}},
 	{kind: AgentError, about: "Something in an agent has failed: before the end of what failed.", fields: []field{
 		{"message", text("")},
 		{"what?", oneOf("What failed; without it the loop.", "model", "tool", "delegate")},
@@ -162,7 +169,8 @@ var kinds = []kindData{
 	{kind: SubagentFailed, about: "A sub-agent has failed.", fields: child},
 	{kind: PermissionRequest, about: "A call of a tool waits for an approval.", fields: toolCall},
 	{kind: PermissionResponse, about: "A call of a tool was approved or denied.",
-		fields: append(toolCall[:2:2], field{"allow", boolean}, field{"scope", oneOf("", "once", "session")})},
+		fields: append(toolCall[:2:2], field{"allow", boolean}, field{"edited?", boolean},
+			field{"scope", oneOf("", "once", "run", "session")})},
 	{kind: HumanRequest, about: "An agent asks a person.", fields: question},
 	{kind: HumanResponse, about: "A person has answered an agent.", fields: question},
 	{kind: Steer, about: "An agent has got messages while it works.", fields: messages},

@@ -73,7 +73,7 @@ var (
 		{"allow?", texts("The tools that it may call, sorted. Without it: all.")},
 		{"skills?", object{"type": "array", "description": "Sorted by scope, name and path.", "items": closed([]field{
 			{"scope?", text("")}, {"name", text("")}, {"path", text("")}, {"sha256", text("")}}, "")}},
-		{"approvals?", texts("What is approved for the session, sorted.")},
+		{"approvals?", texts("What is approved for the run, sorted.")},
 		{"definition", text("What the agent is made of, as a hash.")},
 		{"steps", count("")},
 		{"usage", usage},
@@ -123,6 +123,7 @@ func EventSchema() []byte {
 			"seq": number("The event's place in the outcome's trace, from 1. Live events have none."),
 			"at": object{"description": "When it happened, in UTC.", "type": "string",
 				"format": "date-time", "pattern": "Z$"},
+			"run":  object{"description": "The run's id. Of live events only.", "type": "string", "minLength": 1},
 			"kind": object{"description": "What happened.", "enum": names},
 			"step": object{"description": "The path of the step, or of an agent's child in it: send, verify[2] for an" +
 				" item, verify[2]/check inside a body, ask/research#1 for the child that the agent's first call made.",

@@ -62,7 +62,7 @@ func (s *JSONL) Err() error {
 	return s.err
 }
 
-// Slog is a Sink that logs events: the kind is the message, step and data are the attributes. What
+// Slog is a Sink that logs events: the kind is the message, run, step and data are the attributes. What
 // failed is logged as an error, everything else as info.
 type Slog struct {
 	logger *slog.Logger
@@ -89,6 +89,9 @@ func (s *Slog) Emit(e Event) {
 		return
 	}
 	r := slog.NewRecord(e.At, level, string(e.Kind), 0)
+	if e.Run != "" {
+		r.AddAttrs(slog.String("run", e.Run))
+	}
 	if e.Step != "" {
 		r.AddAttrs(slog.String("step", e.Step))
 	}

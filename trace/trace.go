@@ -27,6 +27,7 @@ func (d Data) Get(key string) any {
 type Event struct {
 	Seq  int64     // from 1 in an outcome; 0 in live events
 	At   time.Time // UTC
+	Run  string    // the run's id; "" in an outcome and in what a journal tells, which are of one run
 	Kind Kind
 	Step string // the step's path, "" for events of the run: send, verify[2]/check
 	Data Data   // nil: none

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
@@ -122,7 +122,7 @@ type agentRun struct {
 func agentRunOf(t *testing.T, id string, out *workflow.Outcome, recs []checkpoint.Record, log []effect, memory []runtime.Message) agentRun {
 	t.Helper()
 	run := agentRun{out.Status, out.Output, out.Artefact, map[string]any{}, memory, map[string]string{}}
-	events := map[string][]agentloop.Event{}
+	events := map[string][]agents.Event{}
 	for _, rec := range recs {
 		events[rec.Path] = append(events[rec.Path], agentEvents(rec)...)
 	}
@@ -131,7 +131,7 @@ func agentRunOf(t *testing.T, id string, out *workflow.Outcome, recs []checkpoin
 		if len(list) == 0 {
 			continue
 		}
-		state, err := agentloop.Fold(list)
+		state, err := agents.Fold(list)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func agentRunOf(t *testing.T, id string, out *workflow.Outcome, recs []checkpoin
 }
 
 // loopsOf adds what a loop and its children said, did and used, and how they ended.
-func loopsOf(path string, s *agentloop.State, into map[string]any) {
+func loopsOf(path string, s *agents.State, into map[string]any) {
 	var calls []any
 	for _, c := range s.Calls {
 		calls = append(calls, []any{c.Name, string(c.Arguments), c.Effect, c.Allowed, c.Result, c.Code})
@@ -169,7 +169,7 @@ func loopsOf(path string, s *agentloop.State, into map[string]any) {
 }
 
 // keysOf tells of the calls of a loop and its children.
-func keysOf(path string, s *agentloop.State, call func(path string, n int)) {
+func keysOf(path string, s *agents.State, call func(path string, n int)) {
 	for n := range s.Calls {
 		call(path, n+1)
 	}
@@ -227,8 +227,8 @@ func (t gateTool) Call(ctx context.Context, args json.RawMessage) (json.RawMessa
 }
 
 // agentEvents returns what a record says of an agent.
-func agentEvents(rec checkpoint.Record) []agentloop.Event {
-	var data struct{ Events []agentloop.Event }
+func agentEvents(rec checkpoint.Record) []agents.Event {
+	var data struct{ Events []agents.Event }
 	if rec.Kind == "agent.event" {
 		if err := json.Unmarshal(rec.Data, &data); err != nil {
 			panic(err)

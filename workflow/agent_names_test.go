@@ -33,6 +33,8 @@ func TestNamesOfToolsAreChecked(t *testing.T) {
 		{"approval: {'test.*': pause}", "", ""},
 		{"approval: {test.ecko: pause}", "agent.unknownTool", "begins"},
 		{"approval: {delegate_x: pause}", "agent.unknownTool", "begins"},
+		{"deny: [exec.rum]", "agent.unknownTool", "compiled"},
+		{"deny: [agent.spwan]", "agent.unknownTool", "compiled"},
 		{"deny: [crm.lookup]", "", ""}, // it is not there, and is not called
 	} {
 		t.Run(tt.agent, func(t *testing.T) {

@@ -32,11 +32,14 @@ func TestAgentsThatBeginAgain(t *testing.T) {
 		asked    []string // what somebody is asked, in order
 		sent     []string // arguments of t.send
 		output   string
+		changed  bool // trust 2.1: it is said that the answer was for another question
 	}{
 		{name: "the same call", approval: "pause", calls: []string{call}, answers: []any{approve("once")},
 			asked: []string{"clerk wants " + call}, sent: []string{call}, output: "sent"},
-		{name: "another call", approval: "pause", calls: []string{call, `{"n":2}`}, answers: []any{approve("session"), approve("once")},
+		{name: "another call", approval: "pause", calls: []string{call, `{"n":2}`}, answers: []any{approve("once"), approve("once")}, changed: true,
 			asked: []string{"clerk wants " + call, `clerk wants {"n":2}`}, sent: []string{`{"n":2}`}, output: "sent"},
+		{name: "another call of a tool that was approved for the run", approval: "pause", calls: []string{call, `{"n":2}`}, answers: []any{approve("run")},
+			asked: []string{"clerk wants " + call}, sent: []string{`{"n":2}`}, output: "sent"},
 		{name: "refused once", approval: "pause", calls: []string{call}, answers: []any{map[string]any{"decision": "reject"}},
 			asked: []string{"clerk wants " + call}, output: `error: tool "t.send" needs an approval: the call was refused`},
 		{name: "somebody says what became of it", approval: "never", calls: []string{call}, unknown: 1, answers: []any{said},
@@ -81,6 +84,7 @@ output: ${{ steps.ask.output.text }}
 			rt := &runtime.Runtime{Models: map[string]runtime.Model{"m": m}, Tools: []runtime.Tool{send}, Store: &checkpoint.Memory{}, Resume: resume.PassThrough{}, Interrupt: resume.Restart}
 			out, _ := wf.Run(t.Context(), nil, rt)
 			var asked []string
+			changed := false
 			for n := 0; out.Status == workflow.StatusPaused; n++ {
 				p := out.Pauses[0]
 				show, _ := p.Show.(map[string]any)
@@ -90,13 +94,14 @@ output: ${{ steps.ask.output.text }}
 					t.Fatalf("asked for more: %s", asked)
 				}
 				out, _ = workflow.Resume(t.Context(), out.Token, tt.answers[n], rt, nil)
+				changed = changed || len(suggested(out)) > 0
 			}
 			output, _ := out.Output.(string)
 			if out.Err != nil {
 				output = out.Error().Code
 			}
-			if diff := cmp.Diff([]any{tt.asked, tt.sent, tt.output}, []any{asked, sent, output}); diff != "" {
-				t.Errorf("asked, sent, output (-want +got)\n%s", diff)
+			if diff := cmp.Diff([]any{tt.asked, tt.sent, tt.output, tt.changed}, []any{asked, sent, output, changed}); diff != "" {
+				t.Errorf("asked, sent, output, another question (-want +got)\n%s", diff)
 			}
 		})
 	}

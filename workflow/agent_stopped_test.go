@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -109,7 +110,10 @@ output: ${{ steps.ask.output.output }}
 						p := out.Pauses[len(out.Pauses)-1]
 						var answer any = map[string]any{"answer": "yes"}
 						if p.Decisions != nil {
-							answer = map[string]any{"decision": "result", "form": "sent"}
+							answer = map[string]any{"decision": p.Decisions[0]}
+							if slices.Contains(p.Decisions, "result") {
+								answer = map[string]any{"decision": "result", "form": "sent"}
+							}
 						}
 						out, _ = workflow.Resume(t.Context(), p.Token, answer, runtimeWith(store), nil)
 					}

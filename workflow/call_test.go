@@ -66,7 +66,8 @@ func TestStructuredAnswer(t *testing.T) {
 		{"mended at last", []string{`{"kind": "other"}`, `{"kind": "bug", "sure": true}`, `{"kind": "bug"}`}, "bug", ""},
 		{"never right", []string{"no", "no", `{"kind": 1}`}, nil, `model "fast" gave no valid answer in 3 turns: it does not match the schema: /kind:`},
 		{"two fences are no answer", []string{"```\n{}\n```\n```\n{}\n```", "x", "x"}, nil, "it is not JSON"},
-		{"text after the JSON", []string{`{"kind": "bug"} and so on`, "x", "x"}, nil, "it is not JSON"},
+		{"trust 3.2: text after the JSON", []string{`{"kind": "bug"} and so on`}, "bug", ""},
+		{"trust 3.2: thoughts before the JSON", []string{`<think>{"kind": "idea"}?</think>{"kind": "bug"}`}, "bug", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -173,8 +173,8 @@ steps:
 	// cancelled the run was cancelled for good: the trip is off
 }
 
-// What nobody knows of a run that was interrupted, or that asks, is said when it is cancelled.
-func TestCancelOfAnInterruptedRun(t *testing.T) {
+// trust 6.2: what is not known of a run that was interrupted, or that asks, is said when its end is forced.
+func TestForcedCancelOfAnInterruptedRun(t *testing.T) {
 	for _, asks := range []bool{false, true} {
 		log, memory := &effects{}, &checkpoint.Memory{}
 		wf := load(t, []byte(head+"steps:\n  a: {uses: test.act, with: {n: 1}, rollback: {uses: test.undo, with: {n: 1}}}\n"))
@@ -186,7 +186,7 @@ func TestCancelOfAnInterruptedRun(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		out, err := workflow.Cancel(t.Context(), "r1", "", undoRuntime(log, memory), nil)
+		out, err := workflow.Cancel(t.Context(), "r1", "", undoRuntime(log, memory), &workflow.ResumeOptions{Force: true})
 		if out.Status != workflow.StatusCancelled || !strings.HasSuffix(err.Error(), "no reason was given") {
 			t.Errorf("%s, %v", out.Status, err)
 		}

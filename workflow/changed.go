@@ -145,7 +145,7 @@ func (l *leg) closing(
 		}
 		kept = append(kept, k)
 		answered := journal.PauseAnswered{Pause: p.ID, Next: resume.Answered, Answer: g.answer}
-		events = slices.Insert(events, 0, journal.Event{At: at, Path: p.Step, What: answered})
+		events = slices.Insert(events, 0, journal.Event{At: at, Path: p.Step, By: l.by(), What: answered})
 	}
 	return events, kept
 }

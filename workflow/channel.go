@@ -29,7 +29,7 @@ func Send(
 		return l.refuse(program.ConfigError(diagnostics.CodeInput, "%w", err))
 	}
 	l.sent = &sent{name: channel, value: v}
-	return l.run(nil)
+	return l.apart(func() (*Outcome, error) { return l.run(nil) })
 }
 
 // frozen is a value of the caller's that the caller may change afterwards.

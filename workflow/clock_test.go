@@ -67,7 +67,7 @@ steps:
       steps:
         one: {uses: test.sleep, with: {s: 6}}
         ask: {uses: human, needs: [one], with: {prompt: Go on}}
-        two: {uses: test.sleep, needs: [ask], with: {s: 5}}
+        two: {uses: test.sleep, needs: [ask], on_indeterminate: continue, with: {s: 5}}
 `},
 		{name: "of a body that began later", code: "limits.wall_time", want: 8 * time.Second, text: `steps:
   before: {uses: test.sleep, with: {s: 4}}

@@ -395,7 +395,7 @@ func wantOf(path string) string {
 // What bodies did in an earlier leg is undone in a later one, in reverse plan order.
 func TestRollbacksInsideAfterPauses(t *testing.T) {
 	log, store := &effects{}, &checkpoint.Memory{}
-	text := strings.Replace(askingInside, "output: \"${{ steps.c.output.decision }}\"", "output: \"${{ steps.c.output.decisions }}\"", 1)
+	text := strings.Replace(askingInside, "output: \"${{ steps.c.output.decision }}\"", "output: \"${{ steps.c.output.form.none }}\"", 1)
 	out, err := load(t, []byte(text)).Run(t.Context(), nil, insideRuntime(log, store))
 	for out.Status == workflow.StatusPaused {
 		p := out.Pauses[0]

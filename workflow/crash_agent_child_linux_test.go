@@ -13,9 +13,9 @@ import (
 
 	"github.com/braise-run/braise/adapters/memory"
 	"github.com/braise-run/braise/adapters/script"
-	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/checkpoint/jsonl"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
@@ -143,7 +143,7 @@ func (s splitStore) Append(ctx context.Context, l checkpoint.Lease, after int64,
 	return nil
 }
 
-func eventPoint(kind agentloop.Kind) string { return "agent " + string(kind) }
+func eventPoint(kind agents.Kind) string { return "agent " + string(kind) }
 
 // inbox has a word for the agent in the step work, which it may take once.
 type inbox struct{ child *agentChild }

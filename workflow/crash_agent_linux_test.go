@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/workflow"
 )
 
@@ -119,13 +119,13 @@ func TestAgentsKilledAnywhere(t *testing.T) {
 	if testing.Short() {
 		return // there was no process for each event
 	}
-	text, err := os.ReadFile("../agentloop/event.go")
+	text, err := os.ReadFile("../internal/agents/event.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range regexp.MustCompile(`Kind = "([\w.]+)"`).FindAllStringSubmatch(string(text), -1) {
 		// Recipes have no layers and do not compact.
-		if kind := agentloop.Kind(m[1]); !hit[eventPoint(kind)] && kind != agentloop.LayersLoaded && kind != agentloop.Compacted {
+		if kind := agents.Kind(m[1]); !hit[eventPoint(kind)] && kind != agents.LayersLoaded && kind != agents.Compacted {
 			t.Errorf("no process died after the event %s", kind)
 		}
 	}

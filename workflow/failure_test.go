@@ -54,7 +54,7 @@ steps:
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		_, err := wf.Run(ctx, nil, &runtime.Runtime{Tools: []runtime.Tool{hang, after}})
-		if err == nil || err.Error() != "stop" {
+		if err == nil || err.Error() != `step "stop": stop` {
 			t.Errorf("got %v, want stop", err)
 		}
 		if took := time.Since(begin); took != 6*time.Second {
@@ -162,7 +162,7 @@ func TestOddErrorsOfTools(t *testing.T) {
 				if e == nil || out.Status != workflow.StatusError || e.Code != tt.code || e.Category != tt.category || e.Step != "a" {
 					t.Fatalf("got %s, %+v", out.Status, e)
 				}
-				if tt.message != "" && err.Error() != tt.message {
+				if tt.message != "" && err.Error() != `step "a": `+tt.message {
 					t.Errorf("got %v", err)
 				}
 				out, err = load(t, append(one("on_error: continue"), beside...)).Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{it, echo}})

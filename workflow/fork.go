@@ -28,7 +28,12 @@ type Edits struct {
 func Fork(
 	ctx context.Context, runID, atStep string, edits Edits, rt *runtime.Runtime, opts *ResumeOptions,
 ) (*Outcome, error) {
-	l := &leg{ctx: ctx, rt: rt, opts: opts, runID: runID}
+	l := &leg{ctx: ctx, rt: rt, opts: opts, runID: runID, fork: true}
+	return l.apart(func() (*Outcome, error) { return l.forkAt(atStep, edits) })
+}
+
+// forkAt is Fork of the run of the leg.
+func (l *leg) forkAt(atStep string, edits Edits) (*Outcome, error) {
 	if err := l.open(); err != nil {
 		return l.refuse(err)
 	}
@@ -52,6 +57,7 @@ func Fork(
 		}
 	}
 	leg := wf.leg(l.rt)
+	leg.By = l.by()
 	leg.Open = func(r *local.Run) (map[string]any, error) {
 		given := edits.Inputs
 		if given == nil {
@@ -64,7 +70,7 @@ func Fork(
 		return wf.open(r, l.rt, given)
 	}
 	leg.Ready = func(r *local.Run, inputs map[string]any) error {
-		err := wf.begin(r, l.rt, inputs, runID)
+		err := wf.begin(r, l.rt, inputs, l.runID)
 		switch {
 		case err != nil:
 			return err
@@ -82,7 +88,7 @@ func Fork(
 		r.Engine.Share(events, stands, edits.Outputs, 0)
 		return r.Flush()
 	}
-	return wf.drive(ctx, leg)
+	return wf.drive(l.ctx, leg)
 }
 
 // decideSteps lays the steps out for resume.Decide.

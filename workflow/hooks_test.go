@@ -142,7 +142,7 @@ func TestHooksDenyCalls(t *testing.T) {
 			rt.Tools = []runtime.Tool{tool("test.echo", func(_ context.Context, args map[string]any) (any, error) { called++; return args, nil })}
 			out, err := load(t, []byte(hookedRecipe)).Run(t.Context(), nil, rt)
 			e := out.Error()
-			if e == nil || e.Category != runtime.CategoryConfirmation || e.Code != "hook.denied" || e.Step != tt.step || e.Error() != tt.want {
+			if e == nil || e.Category != runtime.CategoryConfirmation || e.Code != "hook.denied" || e.Step != tt.step || e.Err.Error() != tt.want {
 				t.Fatalf("error %+v, %v", e, err)
 			}
 			if strings.HasSuffix(tt.want, no.Error()) != errors.Is(err, no) {

@@ -21,8 +21,7 @@ import (
 // cuttable is a store of several processes, and the connection of one of them to it.
 type cuttable struct {
 	*checkpoint.Memory
-	cut     atomic.Bool
-	renewed atomic.Int64
+	cut atomic.Bool
 }
 
 var errCut = errors.New("connection refused")
@@ -31,7 +30,6 @@ func (s *cuttable) Renew(ctx context.Context, l checkpoint.Lease, ttl time.Durat
 	if s.cut.Load() {
 		return checkpoint.Lease{}, errCut
 	}
-	s.renewed.Add(1)
 	return s.Memory.Renew(ctx, l, ttl)
 }
 
@@ -113,56 +111,67 @@ func TestNoAttemptWithoutTheRun(t *testing.T) {
 	}
 }
 
+// hanging is a store whose first renewals fail, then one does not return in time.
+type hanging struct {
+	checkpoint.Store
+	asked atomic.Int64
+}
+
+func (s *hanging) Renew(ctx context.Context, l checkpoint.Lease, ttl time.Duration) (checkpoint.Lease, error) {
+	switch s.asked.Add(1) {
+	case 1, 2:
+		return checkpoint.Lease{}, errCut
+	case 3:
+		<-ctx.Done()
+		return checkpoint.Lease{}, ctx.Err()
+	}
+	return s.Store.Renew(ctx, l, ttl)
+}
+
 // A store that answers again in time is asked before the attempt, and the attempt is made.
 func TestLeaseIsRenewedBeforeAnAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &cuttable{Memory: &checkpoint.Memory{}}
-		var renewed []int64 // before each attempt
+		store := &hanging{Store: &checkpoint.Memory{}}
+		var asked []int64 // before each attempt
 		pay := tool("test.pay", func(context.Context, map[string]any) (any, error) {
-			renewed = append(renewed, store.renewed.Load())
-			if len(renewed) == 1 {
-				store.cut.Store(true)
-				time.AfterFunc(23*time.Second, func() { store.cut.Store(false) })
+			if asked = append(asked, store.asked.Load()); len(asked) == 1 {
 				return nil, throttled
 			}
 			return "paid", nil
 		})
 		rt := &runtime.Runtime{Store: store, Tools: []runtime.Tool{pay}}
 		out, err := load(t, []byte(head+`steps:
-  pay: {uses: test.pay, retry: {max_attempts: 2, backoff: 24s}}
+  pay: {uses: test.pay, retry: {max_attempts: 2, backoff: 16s}}
 output: ${{ steps.pay.output }}
 `)).Run(t.Context(), nil, rt)
 		if err != nil || out.Output != "paid" {
 			t.Fatal(out.Output, err)
 		}
-		if diff := cmp.Diff([]int64{0, 1}, renewed); diff != "" { // every 5 s: at 20 s in vain, at 25 s too late
+		if diff := cmp.Diff([]int64{0, 4}, asked); diff != "" { // every 5 s: at 5 s and 10 s in vain, from 15 s on it hangs
 			t.Errorf("renewals before each attempt (-want +got)\n%s", diff)
 		}
 	})
 }
 
-// A call of an agent that waited for a slot behind another one is not made when the run may be somebody else's by
-// then.
-func TestNoCallAfterASlotWithoutTheRun(t *testing.T) {
+// trust 6.1: a renewal that fails for a whole lease stops the run, whatever the error: a call under way is told to stop.
+func TestRunStopsWithoutRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &cuttable{Memory: &checkpoint.Memory{}}
-		var calls atomic.Int64
-		pay := tool("test.pay", func(context.Context, map[string]any) (any, error) {
-			calls.Add(1)
+		began := time.Now()
+		var stopped time.Duration
+		pay := tool("test.pay", func(ctx context.Context, _ map[string]any) (any, error) {
 			store.cut.Store(true)
-			time.Sleep(20 * time.Second)
-			return "paid", nil
+			<-ctx.Done()
+			stopped = time.Since(began)
+			return nil, ctx.Err()
 		})
-		m := &runtimetest.Model{Func: func(context.Context, *runtime.Request) (*runtime.Response, error) {
-			call := runtime.ToolCall{Name: "test.pay", Arguments: []byte("{}")}
-			return &runtime.Response{ToolCalls: []runtime.ToolCall{call, call}}, nil
-		}}
-		rt := &runtime.Runtime{Store: store, Tools: []runtime.Tool{pay}, Models: map[string]runtime.Model{"m": m}, Limits: runtime.Limits{MaxParallel: 1}}
-		out, _ := load(t, []byte(head+`steps:
-  pay: {uses: agent, with: {agent: {model: m, tools: [test.pay], tool_concurrency: 2}, prompt: Pay.}}
-`)).Run(t.Context(), nil, rt)
-		if out.Err == nil || out.Status == workflow.StatusOK || calls.Load() != 1 {
-			t.Errorf("%s, %v, %d calls", out.Status, out.Err, calls.Load())
+		rt := &runtime.Runtime{Store: store, Tools: []runtime.Tool{pay}, Reporter: &quiet{}}
+		out, _ := load(t, []byte(head+"steps:\n  pay: {uses: test.pay}\n")).Run(t.Context(), nil, rt)
+		if out.Err == nil || out.Error().Code != "run.fenced" || !errors.Is(out.Err, errCut) {
+			t.Errorf("%s, %v", out.Status, out.Err)
+		}
+		if stopped < 15*time.Second || stopped > 20*time.Second { // the lease lasts for 15, and is renewed every 5
+			t.Errorf("the call was stopped after %v", stopped)
 		}
 	})
 }

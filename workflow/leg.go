@@ -1,20 +1,23 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/local"
-	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
 )
 
 // leg is a run that is gone on with.
@@ -24,8 +27,10 @@ type leg struct {
 	opts    *ResumeOptions
 	runID   string
 	recover bool
-	cancel  *string // why the run is to end for good; nil: it is not
-	sent    *sent   // what somebody puts into a channel; nil: nothing
+	fork    bool
+	cancel  *string                        // why the run is to end for good; nil: it is not
+	sent    *sent                          // what somebody puts into a channel; nil: nothing
+	still   func(*checkpoint.Summary) bool // whether to go on with the run, once it is claimed; nil: it is
 
 	store   checkpoint.Store
 	summary checkpoint.Summary
@@ -37,6 +42,9 @@ type leg struct {
 	old     *recipe.Recipe // what the run ran until now, if that is about to change
 }
 
+// by is who makes the leg.
+func (l *leg) by() string { return strings.ToValidUTF8(cmp.Or(l.opts.By, l.rt.By), "\uFFFD") }
+
 // refuse is the outcome of a leg that cannot begin.
 func (l *leg) refuse(err error) (*Outcome, error) {
 	var e *runtime.Error
@@ -44,10 +52,71 @@ func (l *leg) refuse(err error) (*Outcome, error) {
 		e = local.StoreError(err).(*runtime.Error)
 	}
 	out := &Outcome{Status: StatusError, RunID: l.runID, Recipe: l.summary.Recipe, Err: e}
+	if l.ctx.Err() != nil && errors.Is(err, l.ctx.Err()) { // not the store's fault
+		e = &runtime.Error{Category: runtime.CategoryCancelled, Code: "run.cancelled",
+			Err: engine.CancelCause(context.Cause(l.ctx))}
+		out.Status, out.Err = StatusCancelled, e
+	}
 	if e.Code == "resume.invalidToken" {
 		out.Diagnostics = append(out.Diagnostics, invalidToken())
+		local.Report(l.rt, l.runID, out.Diagnostics)
+	}
+	if l.still == nil || !errors.Is(err, errQuicker) {
+		out.Trace = l.refusal(e)
 	}
 	return out, out.Err
+}
+
+// refusal is the trace of a leg that cannot begin, which sinks are shown too.
+func (l *leg) refusal(e *runtime.Error) []trace.Event {
+	var about trace.Data
+	add := func(key string, v any, known bool) {
+		if known {
+			about = append(about, trace.Attr{Key: key, Value: v})
+		}
+	}
+	add("digest", l.summary.Digest, l.summary.Digest != "")
+	add("recipe", l.summary.Recipe, l.summary.Recipe != "")
+	add("recover", true, l.recover)
+	add("resume", true, !l.recover && !l.fork)
+	end := trace.Event{Kind: trace.RunError, Data: trace.Data{{Key: "code", Value: e.Code},
+		{Key: "message", Value: e.Err.Error()}}}
+	status := StatusError
+	if e.Category == runtime.CategoryCancelled {
+		status = StatusCancelled
+		end = trace.Event{Kind: trace.RunCancelled, Data: trace.Data{{Key: "reason", Value: e.Err.Error()}}}
+	}
+	end.Seq, end.At = 2, time.Now().UTC()
+	events := []trace.Event{{Seq: 1, At: end.At, Kind: trace.RunStart, Data: about}, end,
+		{Seq: 3, At: end.At, Kind: trace.RunEnd, Data: trace.Data{{Key: "status", Value: string(status)}}}}
+	if l.rt == nil || e.Code == "runtime.invalid" {
+		return events
+	}
+	sinks := trace.NewFanout(l.rt.Trace, l.runID)
+	for _, ev := range events {
+		ev.Seq = 0 // sinks number what they get
+		sinks.Emit(ev, nil)
+	}
+	sinks.Close(local.SinkTime)
+	return events
+}
+
+// apart makes a leg on a goroutine of its own, so that a store that panics or ends its goroutine comes to an outcome.
+func (l *leg) apart(f func() (*Outcome, error)) (out *Outcome, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if p := recover(); p != nil {
+				out, err = l.refuse(fmt.Errorf("panic in the store: %v", p))
+			}
+		}()
+		out, err = f()
+	}()
+	if <-done; out == nil {
+		return l.refuse(errors.New("the store ended its goroutine"))
+	}
+	return out, err
 }
 
 // open finds the store that has the run.
@@ -97,6 +166,7 @@ func (l *leg) find(req resume.Request, hash []byte) (checkpoint.PauseInfo, error
 // given is an answer that is about to be recorded.
 type given struct {
 	pause  string
+	about  *resume.Pause
 	hash   []byte // nil: the host answers by name
 	answer any
 }
@@ -158,18 +228,6 @@ func (l *leg) takeFromCache() error {
 		return fmt.Errorf("cache: %w", err)
 	case !was:
 		return fmt.Errorf("run %q: %w", l.runID, checkpoint.ErrToken)
-	}
-	return nil
-}
-
-// matches checks the form of an answer.
-func matches(want, v any) error {
-	s, err := schema.CompileValue(want)
-	if err != nil {
-		return fmt.Errorf("its schema: %w", err)
-	}
-	if problems := s.Check(v); problems != nil {
-		return errors.New(schema.Describe(problems))
 	}
 	return nil
 }

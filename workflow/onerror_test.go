@@ -69,13 +69,13 @@ output: ${{ steps.always.output }}
 						if onError != "fail" {
 							category, code, path, message = "config", "expr.failed", "a", "recipe.yaml:5:"
 						}
-						if e == nil || e.Category != category || e.Code != code || e.Step != path || !strings.HasPrefix(err.Error(), message) {
+						if e == nil || e.Category != category || e.Code != code || e.Step != path || !strings.HasPrefix(e.Err.Error(), message) {
 							t.Fatalf("%s: got %+v", onError, e)
 						}
 						if onError != "fail" && !strings.Contains(err.Error(), "; on_error was for: "+tt.message) {
 							t.Errorf("%s: %v does not tell of the first failure", onError, err)
 						}
-						want := []any{"failed", nil, map[string]any{"category": string(category), "code": code, "message": err.Error()}}
+						want := []any{"failed", nil, map[string]any{"category": string(category), "code": code, "message": e.Err.Error()}}
 						if diff := cmp.Diff(want, got); diff != "" || ends(out)["after"] != "upstream" {
 							t.Errorf("%s: others see (-want +got), after is %s:\n%s", onError, ends(out)["after"], diff)
 						}
@@ -123,7 +123,7 @@ func TestAllDoneInsideABodyThatFails(t *testing.T) {
         tidy: `+tt.tidy+`
   b: {uses: set, with: 1}
 `)).Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{echo, broken}})
-				if err == nil || err.Error() != "first" || out.Error().Step != "a[0]/x" {
+				if err == nil || err.Error() != `step "a[0]/x": first` || out.Error().Step != "a[0]/x" {
 					t.Errorf("got %v", err)
 				}
 				want := map[string]string{"a[0]/x": "failed", "a[0]/y": "upstream", "a[0]/tidy": "succeeded", "a[0]": "failed", "a": "failed", "b": "succeeded"}

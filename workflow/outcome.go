@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/value"
@@ -30,12 +32,39 @@ type Outcome struct {
 	RunID       string
 	Recipe      string           // the recipe's name
 	Output      any              // the recipe's output, decoded JSON; nil unless the status is ok
-	Artefact    map[string]any   // output of every step that succeeded, by id; partial unless ok
+	Artefact    map[string]any   // output of every step that succeeded, by id; paused, also of those in bodies, by path
 	Token       string           // of the first pause; "" unless paused
 	Pauses      []resume.Pause   // that are open, in plan order, each with a fresh token; nil unless paused
 	Err         error            // a *runtime.Error; nil for ok and paused
 	Trace       []trace.Event    // in plan order, bodies in place
 	Diagnostics diagnostics.List // of the compile, the requirements and the run, in this order
+	Usage       Usage            // of models, in all legs of the run; a fork does not count what it shares
+	StartedAt   time.Time        // of the run; zero if it was not begun, or not found
+	EndedAt     time.Time        // when the run ended or, where it goes on, this leg of it; zero like StartedAt
+}
+
+// Usage is what the calls of models in a run used, also those of attempts that failed.
+type Usage struct {
+	Calls        int64   `json:"calls"`
+	InputTokens  int64   `json:"inputTokens"`
+	OutputTokens int64   `json:"outputTokens"`
+	CostUSD      float64 `json:"costUsd"` // at Runtime.Prices
+}
+
+// Decode stores the output in what v points to, as encoding/json does. A run that is not ok has none: the error is Err,
+// or says that the run is paused.
+func (o *Outcome) Decode(v any) error {
+	switch {
+	case o.Err != nil:
+		return o.Err
+	case o.Status != StatusOK:
+		return fmt.Errorf("run %q is %s: it has no output yet", o.RunID, o.Status)
+	}
+	text, err := value.JSON(o.Output)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, v)
 }
 
 // Error returns Err as what it is; nil for ok.
@@ -54,6 +83,9 @@ type outcomeJSON struct {
 	Token       string           `json:"token,omitempty"`
 	Pauses      []resume.Pause   `json:"pauses,omitempty"`
 	Error       *errorJSON       `json:"error,omitempty"`
+	Usage       *Usage           `json:"usage,omitempty"`
+	StartedAt   time.Time        `json:"startedAt,omitzero"`
+	EndedAt     time.Time        `json:"endedAt,omitzero"`
 	Diagnostics diagnostics.List `json:"diagnostics"`
 	Trace       []trace.Event    `json:"trace,omitempty"`
 }
@@ -89,7 +121,11 @@ func marshal(v any) ([]byte, error) {
 
 func (o *Outcome) json() outcomeJSON {
 	out := outcomeJSON{Status: o.Status, RunID: o.RunID, Recipe: o.Recipe, Token: o.Token,
-		Pauses: o.Pauses, Diagnostics: append(diagnostics.List{}, o.Diagnostics...)}
+		Pauses: o.Pauses, StartedAt: o.StartedAt, EndedAt: o.EndedAt,
+		Diagnostics: append(diagnostics.List{}, o.Diagnostics...)}
+	if !o.StartedAt.IsZero() {
+		out.Usage = &o.Usage
+	}
 	if o.Status == StatusOK {
 		out.Output = rawJSON(o.Output)
 	}
@@ -97,7 +133,7 @@ func (o *Outcome) json() outcomeJSON {
 		out.Artefact = rawJSON(o.Artefact)
 	}
 	if e := o.Error(); e != nil {
-		out.Error = &errorJSON{e.Category, e.Code, e.Error(), e.Step}
+		out.Error = &errorJSON{e.Category, e.Code, e.Err.Error(), e.Step}
 	}
 	return out
 }

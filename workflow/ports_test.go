@@ -50,7 +50,7 @@ func TestPortsThatMisbehave(t *testing.T) {
 		want []diagnostics.Code
 	}{
 		{"secrets fail", runtime.Runtime{Secrets: failingSecrets{}}, "secret.failed", []diagnostics.Code{"tool.missing"}},
-		{"secrets panic", runtime.Runtime{Secrets: secretsFunc(func(context.Context, string) (string, error) { panic("boom") })}, "engine.panic", nil},
+		{"secrets panic", runtime.Runtime{Secrets: secretsFunc(func(context.Context, string) (string, error) { panic("boom") })}, "secret.failed", []diagnostics.Code{"tool.missing"}},
 		{"no id", runtime.Runtime{NewRunID: func() string { panic("no more ids") }}, "engine.panic", nil},
 		{"a tool without a spec", runtime.Runtime{Tools: []runtime.Tool{badSpec{}}}, "engine.panic", nil},
 	} {

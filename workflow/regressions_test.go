@@ -232,23 +232,6 @@ func TestDisposeThatHangsIsLeftBehind(t *testing.T) {
 	})
 }
 
-// unsure is a tool that panics when it is asked whether it needs an approval.
-type unsure struct{ runtime.Tool }
-
-func (unsure) Approval() string { panic("oh") }
-
-// A tool that panics when an agent is told what there is fails the agent's step, not the run.
-func TestPanicOfApprovalFailsTheStep(t *testing.T) {
-	rt := &runtime.Runtime{Models: map[string]runtime.Model{"m": runtimetest.Texts("x")}, Reporter: &quiet{}, Tools: []runtime.Tool{unsure{echo}}}
-	out, err := load(t, []byte(head+`steps:
-  a: {uses: agent, on_error: continue, with: {agent: {model: m}, prompt: hi}}
-output: ${{ steps.a.status }}
-`)).Run(t.Context(), nil, rt)
-	if err != nil || out.Status != workflow.StatusOK || out.Output != "failed" {
-		t.Errorf("%s, %v, output %v", out.Status, err, out.Output)
-	}
-}
-
 // What a call that was left behind may have cost counts as used.
 func TestCallLeftBehindCountsAsUsed(t *testing.T) {
 	for _, tt := range []struct{ name, limit, a, b, words string }{

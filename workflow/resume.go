@@ -9,9 +9,11 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/local"
+	"github.com/braise-run/braise/internal/procgroup"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -29,9 +31,16 @@ type ResumeOptions struct {
 	// new definition.
 	AcceptChanged bool
 	// Complete refuses to go on, before anything is recorded, while something is not there that a step needs
-	// which has not ended: a model, a tool, a secret. Where it is there, the run can still be gone on with. By
+	// which has not ended: a model, a tool, also one that the host does not allow, a secret. Where it is there, the run
+	// can still be gone on with. By
 	// default such a step fails when its turn comes, and the run with it.
 	Complete bool
+	// Force lets Cancel end a run although it is not known whether a call had its effect, with a warning for each
+	// such call. By default somebody is asked first. Resume and Answer then accept retry although processes of the
+	// call still live on this host, which they refuse by default (call.alive).
+	Force bool
+	// By is who does it: answers, sends, cancels, forks, goes on. It is recorded, as the host words it. "": Runtime.By.
+	By string
 }
 
 // Resume answers one pause, by its token, and goes on with the run; the recipe comes from the
@@ -44,7 +53,8 @@ func Resume(ctx context.Context, token string, input any, rt *runtime.Runtime, o
 	if err != nil {
 		return l.refuse(err)
 	}
-	return l.answer(resume.Request{Token: token, RunID: runID, Input: input}, hash)
+	req := resume.Request{Token: token, RunID: runID, Input: input}
+	return l.apart(func() (*Outcome, error) { return l.answer(req, hash) })
 }
 
 // Answer is Resume for a host that owns the store: it names the pause instead of a token.
@@ -52,7 +62,8 @@ func Answer(
 	ctx context.Context, runID, pause string, input any, rt *runtime.Runtime, opts *ResumeOptions,
 ) (*Outcome, error) {
 	l := &leg{ctx: ctx, rt: rt, opts: opts, runID: runID}
-	return l.answer(resume.Request{RunID: runID, Pause: resume.Pause{ID: pause}, Input: input}, nil)
+	req := resume.Request{RunID: runID, Pause: resume.Pause{ID: pause}, Input: input}
+	return l.apart(func() (*Outcome, error) { return l.answer(req, nil) })
 }
 
 // Recover goes on with a run whose process died: what is in the record is not done again. Of a run
@@ -60,7 +71,7 @@ func Answer(
 // something is due.
 func Recover(ctx context.Context, runID string, rt *runtime.Runtime, opts *ResumeOptions) (*Outcome, error) {
 	l := &leg{ctx: ctx, rt: rt, opts: opts, runID: runID, recover: true}
-	return l.run(nil)
+	return l.apart(func() (*Outcome, error) { return l.run(nil) })
 }
 
 // Resume is the package's Resume for a run of this workflow: one with another digest is refused.
@@ -99,18 +110,39 @@ func (l *leg) answer(req resume.Request, hash []byte) (*Outcome, error) {
 	}
 	opened, _ := e.What.(journal.PauseOpened) // the store has looked
 	req.Pause, req.Interrupt = opened.Pause, opened.Interrupt
-	input, err := l.rt.Resume.Resolve(l.ctx, req)
+	input, err := call.Guard(l.ctx, runtime.CategoryInfra, "resume.failed", "the resume adapter",
+		func() (any, error) { return l.rt.Resume.Resolve(l.ctx, req) })
+	if e, ok := errors.AsType[*runtime.Error](err); ok && e.Code == "resume.failed" {
+		return l.refuse(err)
+	}
 	if err != nil {
 		return l.refuse(&runtime.Error{Category: runtime.CategoryConfirmation, Code: "resume.refused", Err: err})
 	}
-	answer, err := req.Pause.Check(input, matches)
+	answer, err := req.Pause.Check(input)
 	if err == nil {
 		err = engine.RaisedEnough(&req.Pause, answer)
 	}
 	if err != nil {
 		return l.refuse(&runtime.Error{Category: runtime.CategoryConfig, Code: "answer.unfit", Err: err})
 	}
-	return l.run(&given{pause: req.Pause.ID, hash: hash, answer: answer})
+	if err := l.alive(req.Pause.Call, answer); err != nil {
+		return l.refuse(err)
+	}
+	return l.run(&given{pause: req.Pause.ID, about: &req.Pause, hash: hash, answer: answer})
+}
+
+// alive refuses to make a call again while processes of it live on this host.
+func (l *leg) alive(c *resume.Call, answer any) error {
+	m, _ := answer.(map[string]any)
+	if c == nil || m["decision"] != "retry" || l.opts.Force {
+		return nil
+	}
+	pids, _ := procgroup.Living(c.Key)
+	if len(pids) == 0 {
+		return nil
+	}
+	return &runtime.Error{Category: runtime.CategoryInfra, Code: "call.alive", Err: fmt.Errorf("the call of tool %q "+
+		"still runs: processes %v\n  hint: answer when they have ended, or use force", c.Tool, pids)}
 }
 
 // run claims the run and goes on with it; with an answer unless g is nil.
@@ -124,6 +156,10 @@ func (l *leg) run(g *given) (*Outcome, error) {
 	if g != nil && l.ended { // somebody was quicker
 		return l.refuse(checkpoint.ErrToken)
 	}
+	if l.still != nil && (l.ended || !l.still(&l.summary)) {
+		l.release()
+		return l.refuse(errQuicker)
+	}
 	wf, err := l.workflow()
 	if err == nil && l.sent != nil {
 		err = l.sent.find(l, wf)
@@ -133,8 +169,18 @@ func (l *leg) run(g *given) (*Outcome, error) {
 		return l.refuse(err)
 	}
 	leg := wf.leg(l.rt)
-	if leg.About = slices.Insert(slices.Clone(leg.About), 2, trace.Attr{Key: "resume", Value: true}); l.recover {
-		leg.About = slices.Insert(slices.Clone(wf.program.About), 1, trace.Attr{Key: "recover", Value: true})
+	leg.By = l.by()
+	how := "resume"
+	if l.recover {
+		how = "recover"
+	}
+	leg.About = slices.Insert(slices.Clone(leg.About), 2, trace.Attr{Key: how, Value: true}) // behind digest and recipe
+	if span := firstSpan(l.past); span != "" {
+		i := slices.IndexFunc(leg.About, func(a trace.Attr) bool { return a.Key > "traceparent" })
+		if i < 0 {
+			i = len(leg.About)
+		}
+		leg.About = slices.Insert(leg.About, i, trace.Attr{Key: "traceparent", Value: span})
 	}
 	var r *local.Run
 	leg.Open = func(run *local.Run) (map[string]any, error) {
@@ -151,9 +197,19 @@ func (l *leg) run(g *given) (*Outcome, error) {
 	return out, err
 }
 
+// firstSpan is the span of the first leg that a sink made one of; "": none did.
+func firstSpan(past []journal.Event) string {
+	for i := range past {
+		if traced, ok := past[i].What.(journal.Traced); ok {
+			return traced.Traceparent
+		}
+	}
+	return ""
+}
+
 // openAgain is open for a run that is gone on with: its inputs are in the journal.
 func (l *leg) openAgain(wf *Workflow, leg *local.Leg, r *local.Run) (map[string]any, error) {
-	r.Store.Store, r.Store.Run, r.Over = l.store, l.summary.Run, l.ended
+	r.Store.Store, r.Store.Run, r.Over, r.Ended = l.store, l.summary.Run, l.ended, l.summary.EndedAt
 	r.Name(l.runID)
 	err := r.Bind(wf.archive)
 	if err == nil && !l.ended {
@@ -180,6 +236,11 @@ func (l *leg) openAgain(wf *Workflow, leg *local.Leg, r *local.Run) (map[string]
 // is cancelled.
 func (l *leg) ready(wf *Workflow, r *local.Run, inputs map[string]any, g *given) error {
 	r.Store.Seq = int64(len(l.past))
+	if g != nil {
+		if err := engine.FitsApproval(g.about, g.answer, r.Caller.Redact); err != nil {
+			return &runtime.Error{Category: runtime.CategoryConfig, Code: "answer.unfit", Err: err}
+		}
+	}
 	if l.old != nil {
 		return l.redefine(wf, r, inputs, g)
 	}
@@ -193,16 +254,19 @@ func (l *leg) ready(wf *Workflow, r *local.Run, inputs map[string]any, g *given)
 	if err := l.lacks(r); err != nil {
 		return err
 	}
-	if l.cancel != nil && !e.ForGood() {
+	if l.cancel != nil && (!e.ForGood() || l.opts.Force && e.Waits()) {
 		if err := l.takeFromCache(); err != nil {
 			return err
 		}
-		e.CancelForGood(*l.cancel)
+		e.CancelForGood(*l.cancel, l.opts.Force)
 	}
 	if g != nil {
 		p := e.PauseByID(g.pause)
 		if p == nil {
 			return fmt.Errorf("pause %q: %w", g.pause, checkpoint.ErrToken)
+		}
+		if err := e.Refuses(p, g.answer); err != nil {
+			return err
 		}
 		err = l.tell(r, g, func() []journal.Event { return e.Answer(p, g.answer) })
 	}
@@ -253,13 +317,14 @@ func (l *leg) lacks(r *local.Run) error {
 		return nil
 	}
 	ended := r.Engine.Ended()
-	for _, d := range r.Caller.Diagnostics {
+	for _, d := range slices.Concat(r.Caller.Diagnostics, r.Caller.Off) {
 		step, _, _ := strings.Cut(d.Step, "/")
 		switch d.Code {
 		case diagnostics.CodeMissingModel, diagnostics.CodeMissingTool, diagnostics.CodeMissingSecret,
 			diagnostics.CodeMissingRetriever, diagnostics.CodeMissingCapability:
 			if step != "" && !ended[step] {
-				return program.ConfigError(d.Code, "the run is left as it is: %s", d.Message)
+				return program.ConfigError(d.Code, "the run is left as it is: %s%s",
+					d.Message, program.HintLine(d.Hint))
 			}
 		}
 	}

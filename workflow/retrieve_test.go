@@ -106,7 +106,7 @@ func TestRetrieve(t *testing.T) {
 				return
 			}
 			e := out.Error()
-			if e == nil || e.Category != tt.category || e.Code != tt.code || e.Step != "docs" || tt.message != "" && e.Error() != tt.message {
+			if e == nil || e.Category != tt.category || e.Code != tt.code || e.Step != "docs" || tt.message != "" && e.Err.Error() != tt.message {
 				t.Errorf("got %+v, want %s %s: %s", e, tt.category, tt.code, tt.message)
 			}
 		})

@@ -342,7 +342,7 @@ func TestAttemptTimeout(t *testing.T) {
 				out, err := load(t, []byte(calling(tt.uses, tt.step, ""))).Run(t.Context(), nil, rt)
 				took, got := time.Since(began), ""
 				if err != nil {
-					got = err.Error()
+					got = out.Error().Err.Error()
 				}
 				warned := len(rt.Reporter.(*quiet).texts) > 0
 				time.Sleep(time.Hour) // a late answer changes nothing
@@ -360,27 +360,30 @@ func TestAttemptTimeout(t *testing.T) {
 	}
 }
 
-// A stream is opened again only if a policy says so and the adapter can begin anew.
+// trust 3.4: a call is made as often whether somebody watches or not. One that is to be tried again streams only if the
+// adapter can begin anew.
 func TestRetryStreams(t *testing.T) {
 	several := retry.Policies{retry.Model: {MaxAttempts: 2}}
 	for _, tt := range []struct {
-		name   string
-		about  *retry.Metadata
-		run    retry.Policies
-		stream bool
-		want   int
+		name    string
+		about   *retry.Metadata
+		run     retry.Policies
+		watched bool
+		stream  bool
+		want    int
 	}{
-		{"restartable", &retry.Metadata{Restartable: true}, several, true, 2},
-		{"not restartable", nil, several, true, 1},
-		{"not streamed", nil, several, false, 2},
-		{"only the adapter says so", &retry.Metadata{Restartable: true, Policy: retry.Policy{MaxAttempts: 2}}, nil, true, 1},
+		{"restartable", &retry.Metadata{Restartable: true}, several, true, true, 2},
+		{"not restartable", nil, several, true, false, 2},
+		{"not watched", nil, several, false, false, 2},
+		{"only the adapter says so", &retry.Metadata{Restartable: true, Policy: several[retry.Model]}, nil, true, true, 2},
+		{"only the adapter says so, not restartable", &retry.Metadata{Policy: several[retry.Model]}, nil, true, false, 2},
 	} {
 		for kind, text := range map[string]string{
 			"model": calling("model", "", ""), "agent": head + "steps:\n  a: {uses: agent, with: {agent: {model: m}, prompt: hi}}\n",
 		} {
 			f := &flaky{errs: times(1, throttled), about: tt.about}
 			rt := f.on()
-			w := &watcher{detail: trace.Detail{Deltas: tt.stream}}
+			w := &watcher{detail: trace.Detail{Deltas: tt.watched}}
 			rt.Retry, rt.Trace = tt.run, []trace.Sink{w}
 			out, _ := load(t, []byte(text)).Run(t.Context(), nil, rt)
 			if f.n != tt.want {

@@ -29,7 +29,7 @@ func rollbacks(out *workflow.Outcome) []string {
 	var list []string
 	for _, e := range out.Trace {
 		if strings.Contains(e.Step, "!") {
-			list = append(list, e.Line())
+			list = append(list, keyless(e))
 		}
 	}
 	return list
@@ -172,8 +172,8 @@ func TestRollbacksThatFail(t *testing.T) {
 	})); diff != "" {
 		t.Errorf("findings (-want +got)\n%s", diff)
 	}
-	if len(warned.texts) != len(want) || warned.texts[0] != "a rollback failed" {
-		t.Errorf("the reporter got %q", warned.texts)
+	if len(warned.texts) != len(want) || len(warned.findings) != 1 || warned.texts[0] != "a rollback failed" {
+		t.Errorf("the reporter got %q, %q", warned.texts, warned.findings)
 	}
 	if rolled := rollbacks(out); rolled[len(rolled)-1] != "step.rollback fine!rollback ok=true" || strings.Contains(strings.Join(rolled, ""), "secret key") {
 		t.Errorf("trace %q", rolled)
@@ -402,5 +402,5 @@ steps:
 	fmt.Println(err)
 	// Output:
 	// cancelled B-1
-	// no flight
+	// step "fly": no flight
 }

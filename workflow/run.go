@@ -3,6 +3,7 @@ package workflow
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
@@ -29,14 +30,16 @@ func (wf *Workflow) Run(ctx context.Context, input any, rt *runtime.Runtime) (*O
 // leg is a leg of a run of the workflow, which begins.
 func (wf *Workflow) leg(rt *runtime.Runtime) *local.Leg {
 	return &local.Leg{Program: wf.program, Runtime: rt, Found: wf.Diagnostics, About: wf.program.About,
-		Interrupt: rt.Interrupt}
+		Interrupt: rt.Interrupt, By: strings.ToValidUTF8(rt.By, "\uFFFD")}
 }
 
 // drive makes a leg of a run.
 func (wf *Workflow) drive(ctx context.Context, leg *local.Leg) (*Outcome, error) {
 	end := local.Drive(ctx, leg)
 	out := &Outcome{Status: Status(end.Status()), RunID: end.RunID, Recipe: wf.program.Recipe.Name, Output: end.Output,
-		Artefact: end.Artefact, Err: end.Err, Trace: end.Trace, Diagnostics: end.Diagnostics}
+		Artefact: end.Artefact, Err: end.Err, Trace: end.Trace, Diagnostics: end.Diagnostics,
+		StartedAt: end.StartedAt, EndedAt: end.EndedAt, Usage: Usage{end.Calls, end.Used.Sent,
+			end.Used.Tokens - end.Used.Sent, float64(end.Used.Micros) / 1e6}}
 	if end.Pauses != nil {
 		out.Token, out.Pauses = end.Pauses[0].Token, end.Pauses
 	}
@@ -111,6 +114,12 @@ func inputMap(input any) (map[string]any, error) {
 		return value.Clone(v).(map[string]any), nil
 	}
 	return nil, fmt.Errorf("the input must be a map from input names to values, not %s", value.TypeName(v))
+}
+
+// Unapproved reports the agents with calls that need an approval which, with rt, nobody can give: approval says
+// "always", and there is no Approver. A run reports them before its first step.
+func (wf *Workflow) Unapproved(rt *runtime.Runtime) diagnostics.List {
+	return call.Unapproved(wf.program, rt.Resolve(), rt)
 }
 
 // Check reports what a run with rt would find before its first step, in the mode of rt: the

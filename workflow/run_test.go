@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	goruntime "runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,15 +29,19 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// quiet takes what a run tells the operator.
+// quiet takes what a run tells the operator: findings, which have a code, and what else there is to say.
 type quiet struct {
-	mutex sync.Mutex
-	texts []string
+	mutex           sync.Mutex
+	texts, findings []string
 }
 
-func (q *quiet) Warn(msg string, _ ...slog.Attr) {
+func (q *quiet) Warn(msg string, attrs ...slog.Attr) {
 	q.mutex.Lock()
 	defer q.mutex.Unlock()
+	if slices.ContainsFunc(attrs, func(a slog.Attr) bool { return a.Key == "code" }) {
+		q.findings = append(q.findings, msg)
+		return
+	}
 	q.texts = append(q.texts, msg)
 }
 
@@ -85,16 +90,24 @@ var echo = tool("test.echo", func(_ context.Context, args map[string]any) (any, 
 func lines(out *workflow.Outcome) []string {
 	list := make([]string, len(out.Trace))
 	for i, e := range out.Trace {
-		list[i] = e.Line()
+		list[i] = keyless(e)
 	}
 	return list
+}
+
+// keyless is an event without the idempotency key of a call.
+func keyless(e trace.Event) string {
+	if e.Kind == trace.AdapterCall {
+		e.Data = slices.DeleteFunc(slices.Clone(e.Data), func(a trace.Attr) bool { return a.Key == "key" })
+	}
+	return e.Line()
 }
 
 // bytesOf returns what must be equal from run to run: the outcome without id, times and durations.
 func bytesOf(t *testing.T, out *workflow.Outcome) string {
 	t.Helper()
 	c := *out
-	c.RunID, c.Trace = "", nil
+	c.RunID, c.Trace, c.StartedAt, c.EndedAt = "", nil, time.Time{}, time.Time{}
 	text, err := json.Marshal(&c)
 	if err != nil {
 		t.Fatal(err)
@@ -440,7 +453,7 @@ steps:
 		never := &runtimetest.Tool{ToolSpec: runtime.ToolSpec{Name: "test.never"}}
 		begin := time.Now()
 		out, err := wf.Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{fail, hang, never, echo}})
-		if err == nil || err.Error() != "failed after 2 s" || out.Error().Step != "first" {
+		if err == nil || err.Error() != `step "first": failed after 2 s` || out.Error().Step != "first" {
 			t.Errorf("got %v at %q; the first in plan order decides, though it failed later", err, out.Error().Step)
 		}
 		if took := time.Since(begin).Round(time.Millisecond); took != 6*time.Second { // the first failure was at 1 s, then 5 s of grace
@@ -466,7 +479,7 @@ func TestPanicIsAFailedStep(t *testing.T) {
 	for _, beside := range []string{"", "  b: {uses: test.it}\n"} {
 		it := tool("test.it", func(context.Context, map[string]any) (any, error) { panic("boom") })
 		out, err := load(t, append(one("with: {}"), beside...)).Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{it}})
-		if e := out.Error(); e == nil || e.Code != "step.panic" || e.Category != runtime.CategoryTool || err.Error() != `panic in tool "test.it": boom` {
+		if e := out.Error(); e == nil || e.Code != "step.panic" || e.Category != runtime.CategoryTool || err.Error() != `step "a": panic in tool "test.it": boom` {
 			t.Fatalf("got %v", err)
 		}
 		var stack string

@@ -1,7 +1,9 @@
 package workflow_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,5 +105,177 @@ func TestFork(t *testing.T) {
 	}
 	if fork, err := workflow.Fork(t.Context(), out.RunID, "lst", workflow.Edits{}, rt, nil); err == nil || fork.Error().Code != "fork.unknownStep" {
 		t.Errorf("an unknown step: %v", err)
+	}
+}
+
+// repeatable is a tool that may be called again.
+func repeatable(name string, f func() (any, error)) runtime.Tool {
+	return runtime.NewTool(runtime.ToolSpec{Name: name, Effect: runtime.Idempotent},
+		func(context.Context, struct{}) (any, error) { return f() })
+}
+
+// interruptedRun begins a run in whose step the process dies, as far as the store can tell: nobody holds it.
+func interruptedRun(t *testing.T, store checkpoint.Store, id, recipe string, tools ...runtime.Tool) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	rt := &runtime.Runtime{Store: store, NewRunID: func() string { return id }, Tools: append(tools,
+		repeatable("test.stop", func() (any, error) { stop(); <-ctx.Done(); return nil, ctx.Err() }))}
+	if out, _ := load(t, []byte(head+recipe)).Run(ctx, nil, rt); out.Status != workflow.StatusCancelled {
+		t.Fatal(out.Status, out.Err)
+	}
+}
+
+// Trust 5.2: a sweep goes on with interrupted runs only if it is told to.
+func TestSweepRecovers(t *testing.T) {
+	store := &checkpoint.Memory{}
+	interruptedRun(t, store, "r1", "steps:\n  it: {uses: test.stop}\noutput: ${{ steps.it.output }}\n")
+	stop := repeatable("test.stop", func() (any, error) { return "done", nil })
+	rt := &runtime.Runtime{Store: store, Resume: resume.PassThrough{}, Tools: []runtime.Tool{stop}}
+	if outs, err := workflow.Sweep(t.Context(), rt, nil); err != nil || len(outs) > 0 {
+		t.Fatalf("untold: %v, %v", outs, err)
+	}
+	outs, err := workflow.Sweep(t.Context(), rt, &workflow.SweepOptions{Recover: true})
+	if err != nil || len(outs) != 1 || outs[0].Output != "done" {
+		t.Fatalf("%v, %v", outs, err)
+	}
+	if outs, err = workflow.Sweep(t.Context(), rt, &workflow.SweepOptions{Recover: true}); err != nil || len(outs) > 0 {
+		t.Errorf("once more: %v, %v", outs, err)
+	}
+}
+
+// Trust 6.6: a sweep works on several runs at once, so that a slow one holds up nobody; sweepers together hand out each
+// run once, and no tokens for those of others.
+func TestSweepSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &checkpoint.Memory{}
+		nap := tool("test.rest", func(context.Context, map[string]any) (any, error) { time.Sleep(15 * time.Second); return nil, nil })
+		rt := &runtime.Runtime{Store: store, Resume: resume.PassThrough{}, Tools: []runtime.Tool{nap}}
+		wf := load(t, []byte(head+"steps:\n  it: {uses: wait, with: {duration: 1h}}\n  on: {uses: test.rest, needs: [it]}\n"+
+			"  ask: {uses: human, needs: [on], with: {prompt: Next}}\n"))
+		const runs = 8
+		for range runs {
+			if out, err := wf.Run(t.Context(), nil, rt); err != nil || out.Status != workflow.StatusPaused {
+				t.Fatal(out.Status, err)
+			}
+		}
+		time.Sleep(time.Hour)
+		began := time.Now()
+		swept := make(chan []*workflow.Outcome, 3)
+		for range cap(swept) {
+			go func() {
+				outs, err := workflow.Sweep(t.Context(), rt, &workflow.SweepOptions{MaxRuns: runs})
+				if err != nil {
+					t.Error(err)
+				}
+				swept <- outs
+			}()
+		}
+		seen := map[string]int{}
+		for range cap(swept) {
+			for _, out := range <-swept {
+				if seen[out.RunID]++; out.Status != workflow.StatusPaused {
+					t.Errorf("%s: %v", out.RunID, out.Err)
+				}
+			}
+		}
+		if took := time.Since(began); len(seen) != runs || took > 16*time.Second {
+			t.Errorf("%d runs in %v", len(seen), took)
+		}
+		for id, n := range seen {
+			minted := 0
+			for _, rec := range recordsIn(t.Context(), store, id) {
+				if rec.Kind == checkpoint.TokenMinted {
+					minted++
+				}
+			}
+			if n != 1 || minted != 2 {
+				t.Errorf("%s: handed out %d times, %d tokens, want 1 and 2", id, n, minted)
+			}
+		}
+	})
+}
+
+// Trust 6.6: what falls due while a slow run is worked on does not wait for it; the end of the context ends the sweeps.
+func TestSweepsWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &checkpoint.Memory{}
+		slow := tool("test.rest", func(ctx context.Context, args map[string]any) (any, error) {
+			select {
+			case <-time.After(time.Duration(args["s"].(int64)) * time.Second):
+			case <-ctx.Done():
+			}
+			return args["s"], ctx.Err()
+		})
+		rt := &runtime.Runtime{Store: store, Resume: resume.PassThrough{}, Tools: []runtime.Tool{slow}}
+		for wait, rest := range map[string]int{"10s": 30, "12s": 0} {
+			wf := load(t, []byte(head+fmt.Sprintf("steps:\n  it: {uses: wait, with: {duration: %s}}\n"+
+				"  on: {uses: test.rest, needs: [it], with: {s: %d}}\noutput: ${{ steps.on.output }}\n", wait, rest)))
+			if out, err := wf.Run(t.Context(), nil, rt); err != nil || out.Status != workflow.StatusPaused {
+				t.Fatal(out.Status, err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		var got []string
+		for out, err := range workflow.Sweeps(ctx, rt, &workflow.SweepOptions{Every: time.Second, Recover: true}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, fmt.Sprint(out.Output, " after ", time.Since(began)))
+		}
+		if diff := cmp.Diff([]string{"0 after 12s", "30 after 40s"}, got); diff != "" || time.Since(began) != time.Minute {
+			t.Errorf("%v (-want +got)\n%s", time.Since(began), diff)
+		}
+	})
+}
+
+// Trust 6.6: a call that had begun five times in a row when the process died fails; after an orderly stop it counts anew.
+func TestPoison(t *testing.T) {
+	for _, tt := range []struct {
+		deaths int
+		kind   checkpoint.Kind // of the record behind the third
+		code   string
+	}{{4, "", ""}, {5, "", "step.poison"}, {6, "run.stopped", ""}} {
+		store := &checkpoint.Memory{}
+		calls := 0
+		it := repeatable("test.it", func() (any, error) { calls++; return calls, nil })
+		rt := &runtime.Runtime{Store: store, Tools: []runtime.Tool{it}, NewRunID: func() string { return "r0" }}
+		wf := load(t, []byte(head+"steps:\n  it: {uses: test.it}\n"))
+		if out, err := wf.Run(t.Context(), nil, rt); err != nil {
+			t.Fatal(out.Status, err)
+		}
+		sum, recs, err := store.Load(t.Context(), "r0", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(recs, func(r checkpoint.Record) bool { return r.Kind == "call.begun" })
+		died := slices.Clone(recs[1:at])
+		for n := range tt.deaths {
+			died = append(died, recs[at])
+			if n == 2 && tt.kind != "" {
+				died = append(died, checkpoint.Record{At: recs[at].At, Kind: tt.kind})
+			}
+		}
+		for i := range died {
+			died[i].Seq = 0
+		}
+		run := sum.Run
+		run.ID = "r1"
+		if run.Definition, err = store.Definition(t.Context(), run.Digest); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Create(t.Context(), run, "dead", 0, died...); err != nil {
+			t.Fatal(err)
+		}
+		calls = 0
+		out, _ := wf.Recover(t.Context(), "r1", rt)
+		got := ""
+		if e := out.Error(); e != nil {
+			got = e.Code
+		}
+		if got != tt.code || calls != map[bool]int{true: 1}[tt.code == ""] {
+			t.Errorf("after %d deaths: %q, %d calls", tt.deaths, got, calls)
+		}
 	}
 }

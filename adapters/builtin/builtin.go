@@ -47,24 +47,43 @@ func Tools(opts Options) []runtime.Tool {
 		file = *opts.File
 	}
 	read, write := FileRead(file), FileWrite(file)
+	run := ExecRun(program)
 	if opts.File == nil {
-		read, write = off{read}, off{write}
+		const how = "a host allows it by tools.file.base in braise.yaml"
+		read, write = off{read.(ours), how}, off{write.(ours), how}
 	}
-	return []runtime.Tool{HTTPRequest(web), ExecRun(program), read, write}
+	if len(program.Allow) == 0 {
+		run = off{run.(ours), "a host allows programs by tools.exec.allow in braise.yaml"}
+	}
+	return []runtime.Tool{HTTPRequest(web), run, read, write}
 }
 
 // off is a tool that the host has not switched on.
-type off struct{ runtime.Tool }
+type off struct {
+	ours
+	how string // a host allows it
+}
+
+// ours is what every tool of this package is.
+type ours interface {
+	runtime.Tool
+	Builtin()
+}
+
+func (t off) Spec() runtime.ToolSpec {
+	spec := t.ours.Spec()
+	spec.Off = t.how
+	return spec
+}
 
 func (t off) Call(context.Context, json.RawMessage) (json.RawMessage, error) {
-	return nil, refuse("%s is off here\n  hint: a host allows it by tools.file.base in braise.yaml", t.Spec().Name)
+	return nil, refuse("%s is not allowed here\n  hint: %s", t.Spec().Name, t.how)
 }
 
 // tool is a runtime.Tool whose arguments are the members of In.
 type tool[In any] struct {
-	spec   runtime.ToolSpec
-	call   func(context.Context, In) (any, error)
-	effect func(In) runtime.Effect // nil: spec.Effect, whatever the arguments
+	spec runtime.ToolSpec
+	call func(context.Context, In) (any, error)
 }
 
 // Builtin marks the tool as one that every installation has.
@@ -91,12 +110,15 @@ func (t tool[In]) Call(ctx context.Context, args json.RawMessage) (json.RawMessa
 	return json.Marshal(out)
 }
 
-func (t tool[In]) EffectOf(args json.RawMessage) runtime.Effect {
-	in, err := decode[In](args)
-	if err != nil || t.effect == nil {
-		return t.spec.Effect
+// effectOf makes a ToolSpec.EffectOf of a function of the decoded arguments.
+func effectOf[In any](effect func(In) runtime.Effect) func(json.RawMessage) runtime.Effect {
+	return func(args json.RawMessage) runtime.Effect {
+		in, err := decode[In](args)
+		if err != nil {
+			return ""
+		}
+		return effect(in)
 	}
-	return t.effect(in)
 }
 
 // decode reads args strictly: one object, no member that In does not have.

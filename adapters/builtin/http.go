@@ -20,6 +20,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 )
@@ -80,7 +81,8 @@ var httpParameters = json.RawMessage(`{
 // unless allow_status has it. Messages never hold the URL's query or user.
 //
 // At most 10 redirects are followed. One that leaves the origin of the request takes none of the
-// recipe's headers along but those that describe content.
+// recipe's headers along but those that describe content, and is refused if a body would go along that has a secret
+// of the run.
 func HTTPRequest(opts HTTPOptions) runtime.Tool {
 	r := requester{opts: opts, client: newClient(opts)}
 	return tool[httpArgs]{
@@ -89,15 +91,15 @@ func HTTPRequest(opts HTTPOptions) runtime.Tool {
 			Description: "Send an HTTP request and return its response.",
 			Parameters:  httpParameters,
 			Effect:      runtime.External,
+			EffectOf: effectOf(func(in httpArgs) runtime.Effect {
+				switch in.method() {
+				case http.MethodGet, http.MethodHead:
+					return runtime.ReadOnly
+				}
+				return runtime.External
+			}),
 		},
 		call: r.call,
-		effect: func(in httpArgs) runtime.Effect {
-			switch in.method() {
-			case http.MethodGet, http.MethodHead:
-				return runtime.ReadOnly
-			}
-			return runtime.External
-		},
 	}
 }
 
@@ -228,7 +230,8 @@ func (in httpArgs) request(ctx context.Context) (*http.Request, error) {
 
 // checkRedirect follows at most maxRedirects, to http and https only. Once a redirect has left the
 // origin of the first request, the headers that the recipe gave stay behind: any of them may be a
-// credential, and a way back may be a trap. The referrer stays too, its query may be one.
+// credential, and a way back may be a trap. The referrer stays too, its query may be one. A body with a secret goes
+// nowhere else.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return refuse("more than %d redirects", maxRedirects)
@@ -249,9 +252,26 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 				req.Header.Del(name)
 			}
 		}
+		if hasSecret(req) {
+			return refuse("redirected to %s, which is not sent the body of the request: it has a secret",
+				shown(req.URL))
+		}
 		return nil
 	}
 	return nil
+}
+
+// hasSecret reports whether the body of a request has a secret of the run. One that cannot be read counts as such.
+func hasSecret(req *http.Request) bool {
+	if req.GetBody == nil {
+		return false
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return true
+	}
+	text, err := io.ReadAll(body)
+	return err != nil || runtime.Redact(req.Context(), string(text)) != string(text)
 }
 
 // progress notes how far a request came. Its hooks are called from the transport's goroutines.
@@ -293,8 +313,8 @@ func (p *progress) failure(ctx context.Context, what string, err error) error {
 // leave a part of one.
 func statusFailure(ctx context.Context, what string, resp *http.Response) error {
 	message := fmt.Sprintf("%s: status %d %s", what, resp.StatusCode, http.StatusText(resp.StatusCode))
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, refusedBytes)) // what there is: the status is the failure
-	said := runtime.Redact(ctx, string(body))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, refusedBytes)) // what there is: the status is the failure
+	said := value.RedactorOf(ctx).Middle(string(body), false, err != nil || len(body) == refusedBytes)
 	if text := oneLine(said[:min(len(said), quotedBytes)]); text != "" {
 		message += ": " + text
 	}

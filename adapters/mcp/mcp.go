@@ -56,8 +56,13 @@ type Config struct {
 	URL     string            // of a server that speaks streamable HTTP
 	Headers map[string]string // of every request to it; nil: none
 
+	// Secrets are values that the server knows and that may stand in nothing that it says: results, errors,
+	// descriptions of tools. The values of Env and Headers whose names are those of credentials are among them, and
+	// in messages all values of both are left out. What has under 8 bytes is not sought. nil: no others.
+	Secrets []string
+
 	// Approval says whether agents need one to call the tools: never, pause or always, see
-	// [runtime.ApprovalTool]. "" is never.
+	// [runtime.ToolSpec]. "" is never.
 	Approval string
 	Timeout  time.Duration // of opening the server, and of each call. Defaults to 30 s.
 	MaxBytes int           // of one result; more is an error. Defaults to 4 MiB.
@@ -106,7 +111,8 @@ var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 // Server is an MCP server that has been opened. It is safe for concurrent use.
 type Server struct {
 	cfg     Config
-	redact  *value.Redactor // of what the server says
+	redact  *value.Redactor // of messages
+	hide    *value.Redactor // of results
 	tools   []runtime.Tool
 	client  *sdk.Client
 	base    *http.Transport // nil for a command
@@ -130,7 +136,8 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	cfg.MaxBytes = cmp.Or(max(cfg.MaxBytes, 0), DefaultMaxBytes)
 	s := &Server{
 		cfg:    cfg,
-		redact: value.NewRedactor(cfg.secrets()),
+		redact: value.NewRedactor(cfg.secrets(func(string) bool { return true })),
+		hide:   value.NewRedactor(cfg.secrets(credential.MatchString)),
 		client: sdk.NewClient(&sdk.Implementation{Name: "braise", Version: version()}, &sdk.ClientOptions{
 			Capabilities:   &sdk.ClientCapabilities{},
 			MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
@@ -162,14 +169,21 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// secrets are the values that may not stand in messages: which of them are secret is not known.
-func (c Config) secrets() []string {
-	var all []string
-	for _, v := range c.Env {
-		all = append(all, v)
+// credential matches the names of variables and headers that hold secrets.
+var credential = regexp.MustCompile(`(?i)auth|cookie|credential|key|pass|secret|token`)
+
+// secrets are Secrets, and the values of those variables and headers that count as secret by their names.
+func (c Config) secrets(counts func(name string) bool) []string {
+	all := slices.Clone(c.Secrets)
+	for name, v := range c.Env {
+		if counts(name) {
+			all = append(all, v)
+		}
 	}
-	for _, v := range c.Headers {
-		all = append(all, strings.Fields(v)...) // Bearer TOKEN
+	for name, v := range c.Headers {
+		if counts(name) {
+			all = append(append(all, v), strings.Fields(v)...) // Bearer TOKEN
+		}
 	}
 	return slices.DeleteFunc(all, func(v string) bool { return len(v) < runtime.MinSecretBytes })
 }
@@ -224,9 +238,10 @@ func (s *Server) bind(listed []*sdk.Tool) ([]runtime.Tool, error) {
 		remotes[name] = t.Name
 		tools = append(tools, &tool{server: s, remote: t.Name, spec: runtime.ToolSpec{
 			Name:        name,
-			Description: oneLine(cmp.Or(t.Description, t.Title)),
-			Parameters:  parameters(t.InputSchema),
+			Description: oneLine(s.hide.Text(cmp.Or(t.Description, t.Title))),
+			Parameters:  parameters(s.hide.Value(t.InputSchema)),
 			Effect:      effectOf(t.Annotations),
+			Approval:    s.cfg.Approval,
 		}})
 	}
 	return tools, nil
@@ -250,9 +265,6 @@ func (t *tool) Spec() runtime.ToolSpec {
 	return spec
 }
 
-// Approval implements runtime.ApprovalTool.
-func (t *tool) Approval() string { return t.server.cfg.Approval }
-
 // Call implements runtime.Tool.
 func (t *tool) Call(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 	return t.server.call(ctx, t, args)
@@ -265,7 +277,7 @@ func (s *Server) refuse(format string, args ...any) error {
 
 // failed says which server a failure is about.
 func (s *Server) failed(f *retry.Failure) *retry.Failure {
-	f.Err = fmt.Errorf("mcp server %q: %w", s.cfg.Name, f.Err)
+	f.Err = s.redact.Error(fmt.Errorf("mcp server %q: %w", s.cfg.Name, f.Err))
 	return f
 }
 

@@ -115,13 +115,11 @@ func TestTools(t *testing.T) {
 		"put":  {Description: "Does put.", Effect: runtime.Idempotent},
 		"fail": {Description: "Does fail.", Effect: runtime.External},
 	} {
+		want.Approval = "pause" // trust 1.3
 		want.Name, want.Parameters = "mcp.test."+name, json.RawMessage(`{"type":"object"}`)
 		if diff := cmp.Diff(want, tool(t, s, name).Spec()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-	}
-	if got := tool(t, s, "echo").(runtime.ApprovalTool).Approval(); got != "pause" {
-		t.Errorf("approval %q", got)
 	}
 }
 
@@ -137,6 +135,7 @@ func TestResults(t *testing.T) {
 		for _, tt := range []struct{ tool, args, want string }{
 			{"echo", `{"text": "hello"}`, `"hello"`},
 			{"echo", ``, `"\u003cnil\u003e"`},
+			{"echo", `{"text": "hunter22hunter"}`, `"***"`}, // trust 6.7
 			{"blocks", `{"from": 0, "to": 0}`, `null`},
 			{"blocks", `{"from": 0, "to": 2}`, `["one","two"]`},
 			{"blocks", `{"from": 2, "to": 3}`, `{"data":"cG5n","mimeType":"image/png","type":"image"}`},

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -24,7 +23,7 @@ import (
 
 const (
 	grace       = time.Second // for each way to end a process, and for its output after its end
-	stderrBytes = 4 << 10     // kept of stderr
+	stderrBytes = 64 << 10    // kept of stderr: more than is shown, for secrets are found only whole
 	framing     = 4           // how much longer than the result a line with it may be, escaped
 )
 
@@ -177,12 +176,12 @@ func closeAll(files ...*os.File) {
 }
 
 // fate says what has become of a process whose messages have ended.
-func (p *process) fate(redact func(string) string) string {
+func (p *process) fate(quote func(said string, cut bool) string) string {
 	how := "it has closed its stdout"
 	over := within(p.gone, grace)
 	switch {
 	case p.broken() != nil:
-		how = redact(p.broken().Error())
+		how = quote(p.broken().Error(), false)
 	case over:
 		if code := p.cmd.ProcessState.ExitCode(); code >= 0 {
 			how = fmt.Sprintf("it exited with code %d", code)
@@ -190,7 +189,7 @@ func (p *process) fate(redact func(string) string) string {
 			how = "it was ended by " + p.cmd.ProcessState.String() // signal: …
 		}
 	}
-	return how + p.said(redact)
+	return how + p.said(quote)
 }
 
 // broken is why its messages have ended, if not by their end.
@@ -204,12 +203,12 @@ func (p *process) broken() error {
 }
 
 // said is what a process has printed beside its messages, for errors.
-func (p *process) said(redact func(string) string) string {
+func (p *process) said(quote func(said string, cut bool) string) string {
 	said := ""
-	if text := redact(p.stderr.text()); text != "" {
+	if text := quote(p.stderr.text()); text != "" {
 		said += "\n  stderr: " + text
 	}
-	if text := redact(p.noise.text()); text != "" {
+	if text := quote(p.noise.text()); text != "" {
 		said += "\n  on stdout, but no message: " + text
 	}
 	return said
@@ -323,12 +322,9 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (t *tail) text() string {
+// text returns what is kept, and whether the beginning is not.
+func (t *tail) text() (text string, cut bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.cut {
-		return string(t.kept)
-	}
-	_, text, _ := strings.Cut(strings.ReplaceAll(string(t.kept), "\n", " "), " ") // no half of a secret
-	return "…" + text
+	return string(t.kept), t.cut
 }

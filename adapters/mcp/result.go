@@ -16,7 +16,6 @@ import (
 	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/retry"
-	"github.com/braise-run/braise/runtime"
 )
 
 const quotedBytes = 2000 // of what a server said, in a message
@@ -55,6 +54,15 @@ func (s *Server) result(
 		var err error
 		if out, err = json.Marshal(valueOf(got.Content)); err != nil {
 			return nil, bad("", "%w", err)
+		}
+	}
+	if text := string(out); s.hide.Text(text) != text {
+		v, err := value.Decode(out)
+		if err == nil {
+			out, err = value.JSON(s.hide.Value(v))
+		}
+		if err != nil {
+			return nil, bad("", "its result: %w", err)
 		}
 	}
 	if len(out) > s.cfg.MaxBytes {
@@ -188,7 +196,7 @@ func withoutPatterns(v any) any {
 
 // quote is what a server said, for a message: secrets out, on one line, cut.
 func (s *Server) quote(ctx context.Context, said string) string {
-	line := oneLine(s.redact.Text(runtime.Redact(ctx, said)))
+	line := oneLine(s.redact.Text(value.RedactorOf(ctx).Text(said)))
 	if len(line) <= quotedBytes {
 		return line
 	}
@@ -197,6 +205,23 @@ func (s *Server) quote(ctx context.Context, said string) string {
 		end--
 	}
 	return line[:end] + "…"
+}
+
+// quoteTail is quote for what is the end of a text, whose beginning may be cut off: in the middle of a secret.
+func (s *Server) quoteTail(ctx context.Context) func(said string, cut bool) string {
+	return func(said string, cut bool) string {
+		line := oneLine(s.redact.Middle(value.RedactorOf(ctx).Middle(said, cut, false), cut, false))
+		if begin := len(line) - quotedBytes; begin > 0 {
+			for !utf8.RuneStart(line[begin]) {
+				begin++
+			}
+			line, cut = line[begin:], true
+		}
+		if cut {
+			return "…" + line
+		}
+		return line
+	}
 }
 
 // oneLine folds white space, and leaves out what is not printable.

@@ -93,7 +93,7 @@ func (s *Server) connect(ctx context.Context) (*session, error) {
 		switch {
 		case n.process == nil:
 		case ctx.Err() != nil:
-			f.Err = fmt.Errorf("%w%s", f.Err, n.process.said(func(said string) string { return s.quote(ctx, said) }))
+			f.Err = fmt.Errorf("%w%s", f.Err, n.process.said(s.quoteTail(ctx)))
 		default:
 			s.starts.ended(time.Now())
 		}
@@ -244,7 +244,7 @@ func (s *Server) failure(ctx context.Context, n *session, c *call, what string, 
 	case known.replied:
 		f.Reason, err = "", fmt.Errorf("its answer does not keep to the protocol: %s", s.quote(ctx, err.Error()))
 	case n.process != nil:
-		err = errors.New(n.process.fate(func(said string) string { return s.quote(ctx, said) }))
+		err = errors.New(n.process.fate(s.quoteTail(ctx)))
 	default:
 		if known.fault != nil {
 			err = known.fault

@@ -20,6 +20,7 @@ import (
 	"github.com/braise-run/braise/checkpoint/jsonl"
 	"github.com/braise-run/braise/checkpoint/postgres"
 	"github.com/braise-run/braise/checkpoint/sqlite"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
 	"github.com/braise-run/braise/workflow"
@@ -112,7 +113,7 @@ type failing struct {
 
 func (f *failing) Append(ctx context.Context, l checkpoint.Lease, after int64, recs ...checkpoint.Record) error {
 	for _, rec := range recs {
-		if f.crash && strings.Contains(string(rec.Data), fmt.Sprintf(`"kind":%q`, agentloop.MemorySaved)) {
+		if f.crash && strings.Contains(string(rec.Data), fmt.Sprintf(`"kind":%q`, agents.MemorySaved)) {
 			return errors.New("crashed")
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,14 +14,13 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/retry"
-	"github.com/braise-run/braise/runtime"
 )
 
 const (
@@ -100,6 +98,9 @@ func (m *Model) decode(ctx context.Context, path string, body []byte, v any) err
 	start := bytes.TrimSpace(body)
 	switch {
 	case err == nil:
+		if answer, ok := v.(*reply); ok {
+			answer.readExtras(body)
+		}
 		return nil
 	case len(start) == 0:
 		return m.broken(retry.Unknown, path, errors.New("the answer is empty"))
@@ -137,12 +138,12 @@ func (m *Model) statusFailure(ctx context.Context, path string, resp *http.Respo
 	if text := http.StatusText(resp.StatusCode); text != "" {
 		message += " " + text
 	}
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxFaultBytes)) // what there is: the status is the failure
-	f := readFault(body)
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxFaultBytes)) // what there is: the status is the failure
+	f, cut := readFault(body), false
 	if f == nil {
-		f = &fault{message: string(body)}
+		f, cut = &fault{message: string(body)}, err != nil || len(body) == maxFaultBytes
 	}
-	if said := m.quote(ctx, f.message); said != "" {
+	if said := m.quotePart(ctx, f.message, cut); said != "" {
 		message += ": " + said
 	}
 	if target, err := resp.Location(); err == nil && resp.StatusCode < 400 {
@@ -177,6 +178,8 @@ func (m *Model) noAnswer(ctx context.Context, path string, sent bool, err error)
 		f.Reason = ""
 	case isNet && netErr.Timeout():
 		f.Reason = retry.Timeout
+	case sent:
+		err = fmt.Errorf("the connection was lost: %w", err)
 	}
 	f.Err = fmt.Errorf("%s: %w", m.what(path), err)
 	return f
@@ -199,37 +202,29 @@ func shown(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// redactor replaces the key and the words of the headers in what servers say, as they are and in
-// the forms in which they may come back.
-func redactor(opts Options) *strings.Replacer {
+// redactor replaces the key and the values of the headers, and the words of those, in what servers say.
+func redactor(opts Options) *value.Redactor {
 	secrets := []string{opts.APIKey}
-	for _, value := range opts.Headers {
-		secrets = append(secrets, strings.Fields(value)...)
+	for _, header := range opts.Headers {
+		secrets = append(append(secrets, header), strings.Fields(header)...) // Bearer TOKEN
 	}
-	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // the longest first
-	var pairs []string
-	for _, s := range secrets {
-		if len(s) < minSecret {
-			continue
-		}
-		quoted := strings.Trim(strconv.Quote(s), `"`)
-		for _, form := range []string{s, quoted, url.QueryEscape(s), url.PathEscape(s),
-			base64.StdEncoding.EncodeToString([]byte(s))} {
-			pairs = append(pairs, form, "***")
-		}
-	}
-	return strings.NewReplacer(pairs...)
+	return value.NewRedactor(slices.DeleteFunc(secrets, func(s string) bool { return len(s) < minSecret }))
 }
 
 // quote is what a server said, for a message: secrets out, also those of the run, white space folded, nothing that
 // is not printable, cut. Secrets come first: a cut may not leave half of one.
 func (m *Model) quote(ctx context.Context, said string) string {
+	return m.quotePart(ctx, said[:min(len(said), maxFaultBytes)], len(said) > maxFaultBytes)
+}
+
+// quotePart is quote for a text whose end may be cut off: in the middle of a secret.
+func (m *Model) quotePart(ctx context.Context, said string, cut bool) string {
 	printable := strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || isControl(r) && r != '\n' && r != '\t' && r != '\r' {
 			return -1
 		}
 		return r
-	}, m.redact.Replace(runtime.Redact(ctx, said[:min(len(said), maxFaultBytes)])))
+	}, m.redact.Middle(value.RedactorOf(ctx).Middle(said, false, cut), false, cut))
 	line := strings.Join(strings.Fields(printable), " ")
 	if len(line) <= quotedBytes {
 		return line

@@ -30,6 +30,7 @@ import (
 
 	sdk "github.com/sashabaranov/go-openai"
 
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 )
@@ -76,7 +77,7 @@ type Model struct {
 	header http.Header
 	host   string // of the Headers; "": that of base
 	client *http.Client
-	redact *strings.Replacer
+	redact *value.Redactor
 	mode   atomic.Int32 // the best that the endpoint has not refused
 }
 
@@ -158,10 +159,15 @@ func newClient(given *http.Client) *http.Client {
 	return client
 }
 
-// Metadata says which provider's model it is.
+// own is what is done about failures that nobody else has a policy for.
+var own = retry.Policy{MaxAttempts: 3, Backoff: 500 * time.Millisecond, MaxBackoff: 8 * time.Second,
+	Jitter: retry.FullJitter, RetryOn: []retry.Reason{retry.RateLimit, retry.ServerError, retry.Network}}
+
+// Metadata says which provider's model it is, and that a call is made up to three times where no policy says
+// otherwise: after a rate limit, a failure of the server, or a lost connection.
 func (m *Model) Metadata() runtime.Metadata {
 	return runtime.Metadata{Provider: cmp.Or(m.opts.Provider, providerOf(m.base.Hostname())), Model: m.opts.Model,
-		Retry: &retry.Metadata{Restartable: true}}
+		Retry: &retry.Metadata{Policy: own, Restartable: true}}
 }
 
 // Generate asks the model once. Every error is a *retry.Failure. A refusal of the model is an error
@@ -264,16 +270,16 @@ func (m *Model) Models(ctx context.Context) ([]string, error) {
 // a temperature of 0 or an empty text, and calls max_tokens deprecated.
 type chatRequest struct {
 	sdk.ChatCompletionRequest
-	Messages    []message `json:"messages"`
-	Temperature *float64  `json:"temperature,omitempty"`
-	MaxTokens   int       `json:"max_tokens,omitempty"`
+	Messages    []json.RawMessage `json:"messages"`
+	Temperature *float64          `json:"temperature,omitempty"`
+	MaxTokens   int               `json:"max_tokens,omitempty"`
 }
 
 type message struct {
-	Role       runtime.Role   `json:"role"`
-	Content    *string        `json:"content,omitempty"`
-	ToolCalls  []sdk.ToolCall `json:"tool_calls,omitempty"`
-	ToolCallID string         `json:"tool_call_id,omitempty"`
+	Role       runtime.Role      `json:"role"`
+	Content    *string           `json:"content,omitempty"`
+	ToolCalls  []json.RawMessage `json:"tool_calls,omitempty"`
+	ToolCallID string            `json:"tool_call_id,omitempty"`
 }
 
 // encode makes the body of a request, and returns the tools' names by what they are on the wire.
@@ -297,7 +303,11 @@ func (m *Model) encode(req *runtime.Request, mode int32) (body []byte, names map
 		}
 	}
 	for _, msg := range messages {
-		chat.Messages = append(chat.Messages, wireMessage(msg))
+		text, err := m.wireMessage(msg)
+		if err != nil {
+			return nil, nil, err
+		}
+		chat.Messages = append(chat.Messages, text)
 	}
 	if m.newTokens() {
 		chat.MaxCompletionTokens = req.MaxTokens
@@ -348,7 +358,8 @@ func providerOf(host string) string {
 	return host
 }
 
-func wireMessage(msg runtime.Message) message {
+// wireMessage encodes a message, with the parts that the model gave with it.
+func (m *Model) wireMessage(msg runtime.Message) (json.RawMessage, error) {
 	out := message{Role: msg.Role, ToolCallID: msg.ToolCallID}
 	if msg.Text != "" || len(msg.ToolCalls) == 0 { // some refuse an empty text beside tool calls
 		out.Content = &msg.Text
@@ -358,12 +369,16 @@ func wireMessage(msg runtime.Message) message {
 		if args == "" {
 			args = "{}"
 		}
-		out.ToolCalls = append(out.ToolCalls, sdk.ToolCall{
+		text, err := m.withParts(sdk.ToolCall{
 			ID: call.ID, Type: sdk.ToolTypeFunction,
 			Function: sdk.FunctionCall{Name: wireName(call.Name), Arguments: args},
-		})
+		}, call.Parts)
+		if err != nil {
+			return nil, err
+		}
+		out.ToolCalls = append(out.ToolCalls, text)
 	}
-	return out
+	return m.withParts(out, msg.Parts)
 }
 
 // wireName is a tool's name for endpoints, most of which refuse dots.

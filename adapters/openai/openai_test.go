@@ -191,7 +191,8 @@ func TestResponse(t *testing.T) {
 		{"little", `{"choices": [{}], "usage": null, "error": null, "model": 7}`, runtime.Response{}},
 		{"the model", `{"choices": [{"message": {"content": "x"}}], "model": "m-2026-01-01"}`, runtime.Response{Text: "x", Model: "m-2026-01-01"}},
 		{"parts", `{"choices": [{"message": {"content": [{"type": "thinking", "thinking": []}, {"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
-			"finish_reason": "length"}]}`, runtime.Response{Text: "ab", Finish: "length"}},
+			"finish_reason": "length"}]}`, runtime.Response{Text: "ab", Finish: "length", Parts: []runtime.Part{{Of: "127.0.0.1/m", Name: "content",
+			Data: json.RawMessage(`[{"thinking":[],"type":"thinking"},{"text":"a","type":"text"},{"text":"b","type":"text"}]`)}}}},
 		{"filtered", `{"choices": [{"message": {"content": null}, "finish_reason": "content_filter"}]}`, runtime.Response{Finish: "content_filter"}},
 		{"another reason to stop", `{"choices": [{"message": {"content": "x"}, "finish_reason": "eos"}]}`, runtime.Response{Text: "x"}},
 		{"tool calls", `{"choices": [{"message": {"content": null, "tool_calls": [
@@ -552,7 +553,8 @@ matches:
 	srv := serve(t, endpoint(scripted))
 
 	outcome := func(model runtime.Model) map[string]any {
-		rt := &runtime.Runtime{Models: map[string]runtime.Model{"fast": model}}
+		rt := &runtime.Runtime{Models: map[string]runtime.Model{"fast": model},
+			Retry: retry.Policies{retry.Model: {MaxAttempts: 1}}} // both have this one, not their own
 		out, err := wf.Run(t.Context(), map[string]any{"tickets": []any{"crash", "twice"}}, rt)
 		if err != nil {
 			t.Fatal(err)

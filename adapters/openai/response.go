@@ -35,6 +35,7 @@ type said struct {
 	Content   text   `json:"content"`
 	Refusal   text   `json:"refusal"`
 	ToolCalls []call `json:"tool_calls"`
+	extras
 }
 
 type call struct {
@@ -44,6 +45,7 @@ type call struct {
 		Name      string    `json:"name"`
 		Arguments arguments `json:"arguments"`
 	} `json:"function"`
+	extras
 }
 
 // text is the content of a message: a string, null, or parts of which those of type text count.
@@ -120,6 +122,7 @@ func (m *Model) response(
 	}
 	resp := &runtime.Response{
 		Text:   string(said.Content),
+		Parts:  m.parts(said.extras),
 		Usage:  runtime.Usage{InputTokens: used.Input, OutputTokens: used.Output},
 		Finish: finish(c.FinishReason, len(said.ToolCalls) > 0),
 	}
@@ -134,7 +137,8 @@ func (m *Model) response(
 			id = fmt.Sprintf("call_%d_%d", req.StepCall, i+1)
 		}
 		resp.ToolCalls = append(resp.ToolCalls,
-			runtime.ToolCall{ID: id, Name: name, Arguments: call.Function.Arguments.json()})
+			runtime.ToolCall{ID: id, Name: name, Arguments: call.Function.Arguments.json(),
+				Parts: m.parts(call.extras)})
 	}
 	return resp, nil
 }

@@ -132,6 +132,7 @@ func (a *assembly) add(piece *reply) text {
 	if delta == nil {
 		return nil
 	}
+	a.size += to.Message.addExtras(delta)
 	to.Message.Content = append(to.Message.Content, delta.Content...)
 	to.Message.Refusal = append(to.Message.Refusal, delta.Refusal...)
 	a.size += int64(len(delta.Content) + len(delta.Refusal))
@@ -147,7 +148,7 @@ func (a *assembly) addCall(to *said, piece *call) {
 	c := find(to.ToolCalls, piece)
 	if c == nil {
 		if piece.ID == "" && from.Name == "" && len(from.Arguments) == 0 {
-			return // Gemini sends signatures so
+			return
 		}
 		to.ToolCalls = append(to.ToolCalls, *piece)
 		a.size += int64(callBytes + len(piece.ID) + len(from.Name) + len(from.Arguments))
@@ -164,6 +165,7 @@ func (a *assembly) addCall(to *said, piece *call) {
 		}
 		a.size += int64(len(c.ID) + len(c.Function.Name))
 	}
+	a.size += c.extras.add(piece.extras)
 	c.Function.Arguments = append(c.Function.Arguments, from.Arguments...)
 	a.size += int64(len(from.Arguments))
 }

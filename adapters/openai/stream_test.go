@@ -50,6 +50,12 @@ func TestStreamEqualsWhole(t *testing.T) {
 		{"id": "1", "function": {"name": "crm__lookup", "arguments": "{\"id\": 7}"}},
 		{"id": "2", "function": {"name": "now", "arguments": "{}"}}]}, "finish_reason": "tool_calls"}]}`
 	twoCalls := runtime.Response{Finish: "tool_calls", ToolCalls: []runtime.ToolCall{call("1", "crm.lookup", `{"id": 7}`), call("2", "now", `{}`)}}
+	part := func(name, data string) runtime.Part {
+		return runtime.Part{Of: "127.0.0.1/m", Name: name, Data: json.RawMessage(data)}
+	}
+	signed := call("2", "now", `{}`)
+	signed.Parts = []runtime.Part{part("extra_content", `{"signature":"x"}`)}
+	signedCalls := runtime.Response{Finish: "tool_calls", ToolCalls: []runtime.ToolCall{twoCalls.ToolCalls[0], signed}}
 	hello := `{"model": "m-1", "choices": [{"message": {"content": "Hello, you"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}`
 	helloResponse := runtime.Response{Text: "Hello, you", Finish: "stop", Model: "m-1", Usage: runtime.Usage{InputTokens: 3, OutputTokens: 2}}
 	tests := []struct {
@@ -80,7 +86,18 @@ func TestStreamEqualsWhole(t *testing.T) {
 		{"no text", `{"choices": [{}]}`, []string{`{"choices": [{}]}`}, runtime.Response{}},
 		{"parts", `{"choices": [{"message": {"content": [{"type": "thinking", "thinking": []}, {"type": "text", "text": "ab"}]}, "finish_reason": "stop"}]}`, []string{
 			chunk(`{"content": [{"type": "thinking", "thinking": []}]}`), chunk(`{"content": [{"type": "text", "text": "a"}]}`), chunk(`{"content": "b"}`), stop,
-		}, runtime.Response{Text: "ab", Finish: "stop"}},
+		}, runtime.Response{Text: "ab", Finish: "stop", Parts: []runtime.Part{part("content", `[{"thinking":[],"type":"thinking"},{"text":"ab","type":"text"}]`)}}},
+		{"thinking after a text", `{"choices": [{"message": {"content": [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": []}]}, "finish_reason": "stop"}]}`, []string{
+			chunk(`{"content": "a"}`), chunk(`{"content": [{"type": "thinking", "thinking": []}]}`), stop,
+		}, runtime.Response{Text: "a", Finish: "stop", Parts: []runtime.Part{part("content", `[{"text":"a","type":"text"},{"thinking":[],"type":"thinking"}]`)}}},
+		{"reasoning", `{"choices": [{"message": {"content": "x", "refusal": null, "annotations": [], "reasoning_content": "I think.",
+			"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "I think.", "signature": "s"}, {"type": "reasoning.encrypted", "index": 1, "data": "e"}]}, "finish_reason": "stop"}]}`, []string{
+			chunk(`{"content": "", "reasoning_content": "I ", "reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "I "}]}`),
+			chunk(`{"content": null, "reasoning_content": "think.", "reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "think.", "signature": null}]}`),
+			chunk(`{"reasoning_details": [{"type": "reasoning.text", "index": 0, "signature": "s"}, {"type": "reasoning.encrypted", "index": 1, "data": "e"}]}`),
+			chunk(`{"content": "x"}`), stop,
+		}, runtime.Response{Text: "x", Finish: "stop", Parts: []runtime.Part{part("reasoning_content", `"I think."`),
+			part("reasoning_details", `[{"index":0,"signature":"s","text":"I think.","type":"reasoning.text"},{"data":"e","index":1,"type":"reasoning.encrypted"}]`)}}},
 
 		{"tool calls in pieces", two, []string{
 			chunk(`{"tool_calls": [{"index": 0, "id": "1", "type": "function", "function": {"name": "crm__lookup", "arguments": ""}}]}`),
@@ -116,11 +133,11 @@ func TestStreamEqualsWhole(t *testing.T) {
 		{"whole calls without an index", two, []string{
 			chunk(`{"tool_calls": [{"id": "1", "function": {"name": "crm__lookup", "arguments": "{\"id\": 7}"}}, {"id": "2", "function": {"name": "now", "arguments": "{}"}}]}`), stop,
 		}, twoCalls},
-		{"whole calls with one index", two, []string{
+		{"whole calls with one index", strings.Replace(two, `"id": "2"`, `"id": "2", "extra_content": {"signature": "x"}`, 1), []string{
 			chunk(`{"tool_calls": [{"index": 0, "id": "1", "function": {"name": "crm__lookup", "arguments": "{\"id\": 7}"}}]}`),
 			chunk(`{"tool_calls": [{"index": 0, "id": "2", "function": {"name": "now", "arguments": "{}"}}]}`),
 			chunk(`{"tool_calls": [{"extra_content": {"signature": "x"}}]}`), stop,
-		}, twoCalls},
+		}, signedCalls},
 		{"pieces without an index", two, []string{
 			chunk(`{"tool_calls": [{"extra_content": {"signature": "x"}}]}`),
 			chunk(`{"tool_calls": [{"id": "1", "function": {"name": "crm__lookup"}}]}`), chunk(`{"tool_calls": [{"function": {"arguments": "{\"id\": "}}]}`),
@@ -216,7 +233,7 @@ func TestStreamFailures(t *testing.T) {
 		return failure{Reason: reason, Status: 200, Sent: true, Message: message}
 	}
 	lost := func(message string) failure {
-		return failure{Reason: retry.Network, Sent: true, Message: "reading the answer: " + message}
+		return failure{Reason: retry.Network, Sent: true, Message: "the connection was lost: reading the answer: " + message}
 	}
 	const wasCut = "the stream was cut: unexpected EOF"
 	const chunked = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -475,6 +492,13 @@ func TestMetadata(t *testing.T) {
 		}
 		if got := m.Metadata().Model; got != "m" {
 			t.Errorf("%s: got the model %q, want m", tt[0], got)
+		}
+		// trust 3.3
+		want := &retry.Metadata{Restartable: true, Policy: retry.Policy{MaxAttempts: 3, Backoff: 500 * time.Millisecond,
+			MaxBackoff: 8 * time.Second, Jitter: retry.FullJitter,
+			RetryOn: []retry.Reason{retry.RateLimit, retry.ServerError, retry.Network}}}
+		if diff := cmp.Diff(want, m.Metadata().Retry); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", tt[0], diff)
 		}
 	}
 }

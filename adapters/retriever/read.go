@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/braise-run/braise/internal/regular"
 )
 
 // read cuts all text files of the folder into chunks, in the order of their paths.
@@ -62,7 +64,7 @@ func (x *Index) file(root *os.Root, name string) (string, error) {
 	if err != nil || !info.Mode().IsRegular() {
 		return "", err
 	}
-	f, err := root.Open(name)
+	f, err := regular.OpenIn(root, name, os.O_RDONLY)
 	if err != nil {
 		return "", err
 	}

@@ -95,6 +95,8 @@ type (
 		ID        string `json:"id,omitempty"`
 		Name      string `json:"name"`
 		Arguments string `json:"arguments"` // text: models write what is no JSON, too
+
+		Parts []runtime.Part `json:"parts,omitempty"` // of a response
 	}
 	tool struct {
 		Name        string          `json:"name"`
@@ -102,11 +104,12 @@ type (
 		Parameters  json.RawMessage `json:"parameters,omitempty"`
 	}
 	response struct {
-		Text      string        `json:"text"`
-		ToolCalls []toolCall    `json:"toolCalls,omitempty"`
-		Usage     runtime.Usage `json:"usage"`
-		Finish    string        `json:"finish,omitempty"`
-		Model     string        `json:"model,omitempty"` // that answered
+		Text      string         `json:"text"`
+		ToolCalls []toolCall     `json:"toolCalls,omitempty"`
+		Parts     []runtime.Part `json:"parts,omitempty"`
+		Usage     runtime.Usage  `json:"usage"`
+		Finish    string         `json:"finish,omitempty"`
+		Model     string         `json:"model,omitempty"` // that answered
 	}
 	failure struct {
 		Reason   retry.Reason     `json:"reason,omitempty"`
@@ -137,7 +140,32 @@ func requestOf(req *runtime.Request, redact *value.Redactor) request {
 func toolCallsOf(calls []runtime.ToolCall, redact *value.Redactor) []toolCall {
 	var list []toolCall
 	for _, c := range calls {
-		list = append(list, toolCall{c.ID, c.Name, redact.Text(string(c.Arguments))})
+		list = append(list, toolCall{ID: c.ID, Name: c.Name, Arguments: redact.Text(string(c.Arguments))})
+	}
+	return list
+}
+
+// responseOf is what a model answered, secrets out.
+func responseOf(resp *runtime.Response, redact *value.Redactor) *response {
+	r := &response{Text: redact.Text(resp.Text), ToolCalls: toolCallsOf(resp.ToolCalls, redact),
+		Parts: partsOf(resp.Parts, redact), Usage: resp.Usage, Finish: resp.Finish, Model: resp.Model}
+	for i, c := range resp.ToolCalls {
+		r.ToolCalls[i].Parts = partsOf(c.Parts, redact)
+	}
+	return r
+}
+
+// partsOf leaves out what is no JSON, as an agent does.
+func partsOf(parts []runtime.Part, redact *value.Redactor) []runtime.Part {
+	var list []runtime.Part
+	for _, p := range parts {
+		v, err := value.Decode(p.Data)
+		if err != nil {
+			continue
+		}
+		if p.Data, err = value.JSON(redact.Value(v)); err == nil {
+			list = append(list, p)
+		}
 	}
 	return list
 }
@@ -354,10 +382,12 @@ func (c *Cassette) take(run string, at place) *entry {
 }
 
 func (r *response) response() *runtime.Response {
-	resp := &runtime.Response{Text: r.Text, Usage: r.Usage, Finish: r.Finish, Model: r.Model}
+	resp := &runtime.Response{Text: r.Text, Parts: slices.Clone(r.Parts), Usage: r.Usage, Finish: r.Finish,
+		Model: r.Model}
 	for _, c := range r.ToolCalls {
 		resp.ToolCalls = append(resp.ToolCalls,
-			runtime.ToolCall{ID: c.ID, Name: c.Name, Arguments: json.RawMessage(c.Arguments)})
+			runtime.ToolCall{ID: c.ID, Name: c.Name, Arguments: json.RawMessage(c.Arguments),
+				Parts: slices.Clone(c.Parts)})
 	}
 	return resp
 }

@@ -111,6 +111,9 @@ func TestReplayEqualsRecording(t *testing.T) {
 			Text: "a\nb", Finish: "tool_calls", Model: "fast-1", Usage: runtime.Usage{InputTokens: 3, OutputTokens: 4},
 			ToolCalls: []runtime.ToolCall{{ID: "2", Name: "a.b", Arguments: json.RawMessage(`{not JSON`)}},
 		}, nil},
+		{"trust 3.5: parts", full, &runtime.Response{Parts: []runtime.Part{{Of: "o/m", Name: "thought", Data: json.RawMessage(`{"a":1}`)}},
+			ToolCalls: []runtime.ToolCall{{ID: "2", Name: "a.b", Arguments: json.RawMessage(`{}`), Parts: []runtime.Part{{Of: "o/m", Name: "sign", Data: json.RawMessage(`"s"`)}}}},
+		}, nil},
 		{"an empty response", at("a", 1), &runtime.Response{}, nil},
 		{"a failure", at("a", 1, "x"), nil, &retry.Failure{Reason: retry.RateLimit, Status: 429, After: 1500 * time.Millisecond, Sent: true, Err: errors.New("slow down")}},
 		{"a wrapped failure", at("a", 1, "x"), nil, fmt.Errorf("here: %w", &retry.Failure{Reason: retry.ServerError, Status: 503, Sent: true, Err: errors.New("busy")})},
@@ -263,13 +266,13 @@ func TestRecorderKeepsSecretsOut(t *testing.T) {
 		if req.StepCall == 2 {
 			return nil, errors.New("no: " + secret)
 		}
-		return &runtime.Response{Text: secret, ToolCalls: []runtime.ToolCall{{Name: "a.b", Arguments: []byte(`{"x":"` + secret + `"}`)}}}, nil
+		return &runtime.Response{Text: secret, Parts: []runtime.Part{{Name: "thought", Data: []byte(`"` + secret + `"`)}}, ToolCalls: []runtime.ToolCall{{Name: "a.b", Arguments: []byte(`{"x":"` + secret + `"}`)}}}, nil
 	}))
 	m.Generate(t.Context(), at("a", 1, "it is "+secret))
 	m.Generate(t.Context(), at("a", 2, "and"))
 	text := closeRecorder(t.Context(), t, r, file)
-	if strings.Contains(text, "hunter2") || strings.Count(text, "***") != 4 {
-		t.Errorf("got %s, want four ***", text)
+	if strings.Contains(text, "hunter2") || strings.Count(text, "***") != 5 {
+		t.Errorf("got %s, want five ***", text)
 	}
 	load(t, text)
 }

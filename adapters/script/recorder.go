@@ -105,10 +105,7 @@ func (r *Recorder) record(model string, req *runtime.Request, resp *runtime.Resp
 	case err != nil:
 		e.Error = failureOf(err, r.redact)
 	default:
-		e.Response = &response{
-			Text: r.redact.Text(resp.Text), ToolCalls: toolCallsOf(resp.ToolCalls, r.redact),
-			Usage: resp.Usage, Finish: resp.Finish, Model: resp.Model,
-		}
+		e.Response = responseOf(resp, r.redact)
 	}
 	key, keyErr := e.key()
 	e.Key = key

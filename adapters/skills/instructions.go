@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/braise-run/braise/internal/regular"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -49,7 +50,7 @@ func (e env) Instructions(ctx context.Context) (string, error) {
 			return "", err
 		}
 		name := path.Join(folder, InstructionsFile)
-		text, err := readText(files.FS(), name, MaxInstructions)
+		text, err := readText(regular.FS(files), name, MaxInstructions)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -18,6 +18,7 @@ import (
 	"slices"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/regular"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -70,7 +71,7 @@ func (f Folder) open() (fsys fs.FS, where string, done func() error, err error) 
 	if err != nil {
 		return nil, "", nil, fmt.Errorf("skills: the folder %q cannot be opened: %w", where, cause(err))
 	}
-	return root.FS(), where, root.Close, nil
+	return regular.FS(root), where, root.Close, nil
 }
 
 // cause is an error without the path, which messages have already.

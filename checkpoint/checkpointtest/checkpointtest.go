@@ -36,6 +36,13 @@ type Options struct {
 	Tear func(t *testing.T, s checkpoint.Store, runID string)
 	// Break makes writes fail until mend is called.
 	Break func(t *testing.T, s checkpoint.Store) (mend func())
+	// Cut makes the store lose its connection at the next thing that it sends: before that arrives, or, when answer is
+	// true, before the answer does. The next connection works. nil: the store has no connection.
+	Cut func(t *testing.T, s checkpoint.Store, answer bool)
+	// EditLease replaces the lease of a run. nil: the leases are counted by a server's clock.
+	EditLease func(t *testing.T, s checkpoint.Store, runID string, edit func(checkpoint.Lease) checkpoint.Lease)
+	// Remembered returns of how many runs the store remembers where they end. nil: of none.
+	Remembered func(s checkpoint.Store) int
 	// Size returns how many bytes the medium takes.
 	Size func(t *testing.T, s checkpoint.Store) int64
 }
@@ -59,6 +66,10 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store, opts Options) {
 		{"fences", testFences},
 		{"owners that are gone", testGoneOwner},
 		{"claims at once", testClaimsAtOnce},
+		{"trust 6.1: a wall clock that is set", testWallClock},
+		{"trust 6.1: leases of other clocks", testOtherClocks},
+		{"trust 6.5: lost connections", testCut},
+		{"trust 6.10: paused runs are forgotten", testForgets},
 		{"pauses", testPauses},
 		{"tokens", testTokens},
 		{"answers at once", testAnswersAtOnce},

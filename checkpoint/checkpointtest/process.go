@@ -92,6 +92,7 @@ var jobs = map[string]func(context.Context, checkpoint.Store) error{
 		}
 		return err
 	},
+	"audit": audit,
 	// put adds documents.
 	"put": func(ctx context.Context, s checkpoint.Store) error {
 		for i := range 20 {
@@ -124,12 +125,17 @@ type worker struct {
 
 func startWorker(t *testing.T, job, place string) *worker {
 	t.Helper()
+	return startWith(t, (*exec.Cmd).Start, job, place)
+}
+
+func startWith(t *testing.T, start func(*exec.Cmd) error, job, place string) *worker {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", jobVar+"="+job, placeVar+"="+place)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {
-		err = cmd.Start()
+		err = start(cmd)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -164,16 +170,22 @@ func RunProcesses(t *testing.T, newPlace func(t *testing.T) string, open func(pl
 	} {
 		t.Run(name, func(t *testing.T) {
 			place := newPlace(t)
-			s, err := open(place)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { s.Close() })
-			h := &harness{T: t, ctx: t.Context(), s: s}
-			h.create("run")
-			test(h, place)
+			test(begin(t, place, open), place)
 		})
 	}
+}
+
+// begin returns the harness of the store at a place, with the run "run".
+func begin(t *testing.T, place string, open func(place string) (checkpoint.Store, error)) *harness {
+	t.Helper()
+	s, err := open(place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	h := &harness{T: t, ctx: t.Context(), s: s}
+	h.create("run")
+	return h
 }
 
 // testContend checks that what each of several processes was told to be written is there, once.

@@ -63,7 +63,7 @@ func (s *Store) DeleteDocuments(ctx context.Context, collection string) error {
 	})
 }
 
-// inDocuments calls f while nobody else is in the folder, unless there is a reason to refuse; invalid is one.
+// inDocuments calls f while nobody else writes to the folder, unless there is a reason to refuse; invalid is one.
 func (s *Store) inDocuments(ctx context.Context, collection string, invalid error, f func() error) error {
 	if err := s.begin(ctx); err != nil {
 		return err
@@ -82,14 +82,18 @@ func (s *Store) inDocuments(ctx context.Context, collection string, invalid erro
 	return nil
 }
 
-// Documents implements checkpoint.Documents.
-func (s *Store) Documents(ctx context.Context, collection string) (all []checkpoint.Document, err error) {
-	err = s.inDocuments(ctx, collection, checkpoint.CheckCollection(collection), func() error {
-		all, _, err = s.readDocuments(collection)
-		return err
-	})
+// Documents implements checkpoint.Documents. It needs no lock.
+func (s *Store) Documents(ctx context.Context, collection string) ([]checkpoint.Document, error) {
+	err := s.begin(ctx)
+	if err == nil {
+		err = checkpoint.CheckCollection(collection)
+	}
 	if err != nil {
 		return nil, err
+	}
+	all, _, err := s.readDocuments(collection)
+	if err != nil {
+		return nil, fmt.Errorf("collection %q: %w", collection, err)
 	}
 	return all, nil
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
@@ -111,48 +113,103 @@ func digestOf(name string) (string, error) {
 type lockedFile struct {
 	*os.File
 	unlock func()
+	leave  func() // the line of those who wait for it in this process
 }
 
 // Close lets go of the lock, too.
 func (f *lockedFile) Close() error {
 	f.unlock()
+	defer f.leave()
 	return f.File.Close()
 }
 
-// lockWait is how long to wait for a lock: they are held for the time of one write. A process that
-// was stopped in the middle of one must not stop others for good.
-const lockWait = 10 * time.Second
+// lockWait is how long to wait for a lock that others have: they are held for the time of one write, which a loaded
+// machine may need seconds for. A process that was stopped in the middle of one must not stop others for good.
+const lockWait = time.Minute
 
-// openLocked opens a file and waits until it has its lock. ErrBusy when that takes too long.
+// poll is how often a lock is asked for: one who writes without a pause lets go of it for moments only.
+const poll = 50 * time.Microsecond
+
+// openLocked opens a file and waits until it has its lock. ErrBusy when that takes too long. The callers of this
+// process wait in line: one asks for the lock.
 func openLocked(ctx context.Context, name string, flag int) (*lockedFile, error) {
-	deadline := time.Now().Add(lockWait)
-	// It is asked for often: one who writes without a pause lets go of it for moments only.
-	for pause := 50 * time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
+	leave, err := line(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	for deadline := time.Now().Add(lockWait); ; {
 		file, err := os.OpenFile(name, flag, 0o600)
 		if err != nil {
+			leave()
 			return nil, err
 		}
-		unlock, err := tryLock(file)
-		if err == nil && unlock != nil {
-			f := &lockedFile{file, unlock}
-			if same, err := f.isAt(name); same && err == nil {
-				return f, nil
-			}
-			f.Close() // it was removed before the lock was there
-			continue
-		}
-		file.Close()
-		if err == nil && time.Now().After(deadline) {
-			err = fmt.Errorf("%w: %s is locked", checkpoint.ErrBusy, name)
-		}
+		unlock, err := waitForLock(ctx, file, deadline)
 		if err != nil {
+			file.Close()
+			leave()
 			return nil, err
+		}
+		f := &lockedFile{file, unlock, leave}
+		if same, err := f.isAt(name); same && err == nil {
+			return f, nil
+		}
+		unlock()
+		file.Close() // it was removed before the lock was there
+	}
+}
+
+func waitForLock(ctx context.Context, file *os.File, deadline time.Time) (unlock func(), err error) {
+	for pause := poll; ; pause = min(2*pause, 5*poll) {
+		unlock, err := tryLock(file)
+		if err != nil || unlock != nil {
+			return unlock, err
+		}
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("%w: %s is locked", checkpoint.ErrBusy, file.Name())
 		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-time.After(pause):
 		}
+	}
+}
+
+// lines are where the callers of this process wait for the lock of a file, by its name.
+var lines = struct {
+	mu  sync.Mutex
+	all map[string]*queue
+}{all: map[string]*queue{}}
+
+// queue is the line for one file.
+type queue struct {
+	turn chan struct{} // full while somebody has the lock, or asks for it
+	n    int           // who waits or has the turn
+}
+
+// line waits for the caller's turn to ask for a lock; leave ends it.
+func line(ctx context.Context, name string) (leave func(), err error) {
+	lines.mu.Lock()
+	q := lines.all[name]
+	if q == nil {
+		q = &queue{turn: make(chan struct{}, 1)}
+		lines.all[name] = q
+	}
+	q.n++
+	lines.mu.Unlock()
+	gone := func() {
+		lines.mu.Lock()
+		defer lines.mu.Unlock()
+		if q.n--; q.n == 0 {
+			delete(lines.all, name)
+		}
+	}
+	select {
+	case q.turn <- struct{}{}:
+		return func() { <-q.turn; gone() }, nil
+	case <-ctx.Done():
+		gone()
+		return nil, ctx.Err()
 	}
 }
 
@@ -227,6 +284,11 @@ func (s *Store) publish(temp, name string) error {
 	return err
 }
 
+// isReadOnly reports whether an error says that a file or folder cannot be written to.
+func isReadOnly(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
+}
+
 // syncDir makes names in a folder durable.
 func syncDir(name string) error {
 	if runtime.GOOS == "windows" {
@@ -239,10 +301,6 @@ func syncDir(name string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// lease is the kind of the one record in a run's lease file: seq is the epoch, at the time at which
-// it runs out, path the owner.
-const lease checkpoint.Kind = "lease"
-
 // readLease returns the last lease of a run that is locked; the zero one when there was none, as
 // for a journal that was copied here.
 func (s *Store) readLease(runID string) (checkpoint.Lease, error) {
@@ -253,23 +311,16 @@ func (s *Store) readLease(runID string) (checkpoint.Lease, error) {
 	if err != nil {
 		return checkpoint.Lease{}, fmt.Errorf("run %q: %w", runID, err)
 	}
-	rec, err := checkpoint.ParseLine(bytes.TrimSuffix(text, []byte("\n")))
-	if err == nil && rec.Kind != lease {
-		err = checkpoint.ErrCorrupt
-	}
-	if err != nil {
-		return checkpoint.Lease{}, fmt.Errorf("run %q: lease: %w", runID, err)
-	}
-	return checkpoint.Lease{RunID: runID, Owner: rec.Path, Epoch: rec.Seq, Until: rec.At}, nil
+	return checkpoint.ParseLeaseLine(runID, bytes.TrimSuffix(text, []byte("\n")))
 }
 
 // writeLease replaces the lease of a run in one step.
 func (s *Store) writeLease(l checkpoint.Lease) error {
-	rec := checkpoint.Record{Seq: l.Epoch, At: l.Until, Kind: lease, Path: l.Owner}
-	if err := rec.Check(); err != nil {
+	line, err := l.Line()
+	if err != nil {
 		return err
 	}
-	temp, err := s.writeTemp(append(rec.AppendLine(nil), '\n'))
+	temp, err := s.writeTemp(append(line, '\n'))
 	if err != nil {
 		return err
 	}

@@ -31,11 +31,12 @@ import (
 
 // Store is a checkpoint.Store in a folder.
 type Store struct {
-	dir string
+	dir   string
+	clock checkpoint.Clock
 
 	mu     sync.Mutex
 	closed bool
-	ends   map[string]end // by run, of those that this process wrote to
+	ends   map[string]end // by run, of those that go on in this process
 }
 
 // end is what a writer knows of a journal. It holds while the lease does: nobody else writes then.
@@ -51,10 +52,17 @@ const (
 	tempMark   = ".tmp-" // in the names of files that are not whole yet
 )
 
-// Open returns the store in a folder, which it makes if need be.
+// maxEnds is how many journals' ends a store remembers; beyond, it reads journals anew.
+const maxEnds = 10_000
+
+// Open returns the store in a folder, which it makes if need be. One that cannot be written to can be read.
 func Open(dir string) (*Store, error) {
 	for _, folder := range []string{"definitions", documents} {
-		if err := os.MkdirAll(filepath.Join(dir, folder), 0o700); err != nil {
+		err := os.MkdirAll(filepath.Join(dir, folder), 0o700)
+		if isReadOnly(err) {
+			_, err = os.ReadDir(dir)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("jsonl store: %w", err)
 		}
 	}
@@ -147,7 +155,7 @@ func (s *Store) Create(
 	if err := s.keepDefinition(run); err != nil {
 		return lease, err
 	}
-	lease = checkpoint.Lease{RunID: run.ID, Owner: owner, Epoch: 1, Until: time.Now().Add(ttl)}
+	lease = s.clock.Give(run.ID, owner, 1, ttl)
 	if err := s.writeLease(lease); err != nil {
 		return lease, err
 	}
@@ -175,13 +183,17 @@ func (s *Store) keepDefinition(run checkpoint.Run) error {
 }
 
 // Claim implements checkpoint.Store.
-func (s *Store) Claim(ctx context.Context, runID, owner string, ttl time.Duration) (checkpoint.Lease, error) {
-	f, old, err := s.lockFree(ctx, runID)
-	if err != nil {
-		return checkpoint.Lease{}, err
-	}
-	defer f.Close()
-	return s.changeLease(checkpoint.Lease{RunID: runID, Owner: owner, Epoch: old.Epoch + 1, Until: time.Now().Add(ttl)})
+func (s *Store) Claim(ctx context.Context, runID, owner string, ttl time.Duration) (l checkpoint.Lease, err error) {
+	err = s.clock.Watch(ctx, func() error {
+		f, old, err := s.lockFree(ctx, runID)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		l, err = s.changeLease(s.clock.Give(runID, owner, old.Epoch+1, ttl))
+		return err
+	})
+	return l, err
 }
 
 // lockFree locks a run that nobody holds, and returns its last lease.
@@ -191,8 +203,8 @@ func (s *Store) lockFree(ctx context.Context, runID string) (*lockedFile, checkp
 		return nil, checkpoint.Lease{}, err
 	}
 	l, err := s.readLease(runID)
-	if err == nil && l.Held(time.Now()) {
-		err = fmt.Errorf("run %q: %w: %q", runID, checkpoint.ErrBusy, l.Owner)
+	if err == nil {
+		err = s.clock.Free(l)
 	}
 	if err != nil {
 		f.Close()
@@ -226,8 +238,7 @@ func (s *Store) Renew(ctx context.Context, l checkpoint.Lease, ttl time.Duration
 		return checkpoint.Lease{}, err
 	}
 	defer f.Close()
-	l.Until = time.Now().Add(ttl)
-	return s.changeLease(l)
+	return s.changeLease(s.clock.Give(l.RunID, l.Owner, l.Epoch, ttl))
 }
 
 // Release implements checkpoint.Store.
@@ -238,7 +249,7 @@ func (s *Store) Release(ctx context.Context, l checkpoint.Lease) error {
 	}
 	defer f.Close()
 	s.forget(l.RunID)
-	_, err = s.changeLease(checkpoint.Lease{RunID: l.RunID, Epoch: l.Epoch + 1, Until: time.Now()})
+	_, err = s.changeLease(s.clock.Give(l.RunID, "", l.Epoch+1, 0))
 	return err
 }
 
@@ -303,7 +314,14 @@ func (s *Store) end(f *lockedFile, l checkpoint.Lease) (end, error) {
 func (s *Store) remember(e end) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ends[e.lease.RunID] = e
+	if len(s.ends) >= maxEnds {
+		clear(s.ends)
+	}
+	if e.sum.Status == checkpoint.Running {
+		s.ends[e.lease.RunID] = e
+	} else { // what comes next, if anything, comes from whoever claims the run
+		delete(s.ends, e.lease.RunID)
+	}
 }
 
 func (s *Store) forget(runID string) {
@@ -313,7 +331,15 @@ func (s *Store) forget(runID string) {
 }
 
 // Repair implements checkpoint.Repairer.
-func (s *Store) Repair(ctx context.Context, runID string) (int64, error) {
+func (s *Store) Repair(ctx context.Context, runID string) (cut int64, err error) {
+	err = s.clock.Watch(ctx, func() error {
+		cut, err = s.repair(ctx, runID)
+		return err
+	})
+	return cut, err
+}
+
+func (s *Store) repair(ctx context.Context, runID string) (int64, error) {
 	f, _, err := s.lockFree(ctx, runID)
 	if err != nil {
 		return 0, err

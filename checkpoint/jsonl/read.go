@@ -29,7 +29,7 @@ func (s *Store) Load(ctx context.Context, runID string, after int64) (checkpoint
 	if err != nil {
 		return checkpoint.Summary{}, nil, err
 	}
-	sum.Held = l.Held(time.Now())
+	sum.Held = s.clock.Held(l)
 	return sum, recs[min(max(after, 0), int64(len(recs))):], nil
 }
 

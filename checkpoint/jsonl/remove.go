@@ -17,12 +17,14 @@ import (
 
 // Delete implements checkpoint.Store.
 func (s *Store) Delete(ctx context.Context, runID string) error {
-	f, _, err := s.lockFree(ctx, runID)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return s.remove(ctx, f, runID)
+	return s.clock.Watch(ctx, func() error {
+		f, _, err := s.lockFree(ctx, runID)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return s.remove(ctx, f, runID)
+	})
 }
 
 // remove removes a run that is locked. The journal goes first: without it there is no run.

@@ -14,7 +14,12 @@ import (
 func (s *Store) PutDocument(ctx context.Context, collection string, d checkpoint.Document) error {
 	line, err := checkpoint.DocumentLine(collection, d)
 	return s.documents(ctx, collection, err, func() error {
-		return s.send(ctx, collection+"\x00"+d.Name, putSQL, nil, collection, d.Name, line)
+		for again := s.attempts(ctx, 0); ; {
+			err := s.send(ctx, collection+"\x00"+d.Name, putSQL, nil, collection, d.Name, line)
+			if !again.after(err) {
+				return err
+			}
+		}
 	})
 }
 
@@ -23,7 +28,7 @@ func (s *Store) Documents(ctx context.Context, collection string) (all []checkpo
 	err = s.documents(ctx, collection, checkpoint.CheckCollection(collection), func() error {
 		return s.reading(ctx, func(conn *pgx.Conn) error {
 			rows, _ := conn.Query(ctx,
-				"SELECT name, line FROM documents WHERE collection = $1 ORDER BY num", collection)
+				s.sql("SELECT name, line FROM SCHEMA.documents WHERE collection = $1 ORDER BY num"), collection)
 			all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (checkpoint.Document, error) {
 				var name string
 				var line []byte

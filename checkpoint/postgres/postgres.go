@@ -16,10 +16,10 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -38,14 +38,19 @@ type Options struct {
 
 // Store is a checkpoint.Store in a database.
 //
-// An error of a lost connection is any that wraps none of package checkpoint's and none of the
-// context's. A write may or may not have happened then, and its text says so when it had been
-// sent; the store's next call makes a new connection. A write that has begun does not mind its
-// context any more; it takes at most a minute.
+// A write to a run whose connection is lost, or that finds no server, is made again until it is known to be done, as
+// long as the run's lease lasts (15 seconds where it has none, a minute at most): the store reads whether it is there
+// already.
+//
+// An error of a lost connection is any that wraps none of package checkpoint's and none of the context's. A write may
+// or may not have happened then, and its text says so when it had been sent; the store's next call makes a new
+// connection. A statement that was sent does not mind its context any more; it takes at most a minute.
 type Store struct {
-	pool  *pgxpool.Pool
-	turn  chan struct{} // full while somebody writes
-	queue chan *write
+	pool    *pgxpool.Pool
+	session *session
+	turn    chan struct{} // full while somebody writes
+	queue   chan *write
+	closing chan struct{} // closed by Close
 
 	patience context.Context // of whoever writes
 	giveUp   context.CancelFunc
@@ -56,6 +61,9 @@ type Store struct {
 	ends   map[string]end // by run, of those that this process writes to
 }
 
+// maxEnds is how many journals' ends a store remembers; beyond, it reads them anew.
+const maxEnds = 10_000
+
 // end is what a writer knows of a journal. A write says what it relies on, so nothing bad happens
 // when the journal has moved on.
 type end struct {
@@ -64,12 +72,13 @@ type end struct {
 	sum   checkpoint.Summary
 }
 
-// Open returns the store in the database that a URL (postgres://…) names. A part of the URL that is
-// missing comes from the PG… variables of the environment; beside the parameters of libpq, it may have
-// pool_max_conns (4 or the number of CPUs, if that is more) and schema. Errors never show the URL, as
-// it may hold a password. ErrVersion when a later version made the tables.
+// Open returns the store in the database that a URL (postgres://…) names. A part of the URL that is missing comes from
+// the PG… variables of the environment; beside the parameters of libpq, it may have pool_max_conns (4 or the number of
+// CPUs, if that is more), schema, and pooler=transaction for a server behind PgBouncer in transaction mode. Sessions
+// that do not have the settings that the store asks for are an error. Errors never show the URL, as it may hold a
+// password. ErrVersion when a later version made the tables.
 func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
-	cfg, schema, err := config(url, opts)
+	cfg, session, err := config(url, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -77,46 +86,22 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres store: %w", err)
 	}
-	if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return migrate(ctx, tx, schema) }); err != nil {
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if err := session.begin(ctx, tx); err != nil {
+			return err
+		}
+		return migrate(ctx, tx, session.schema)
+	})
+	if err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("postgres store: %w", err)
+		return nil, fmt.Errorf("postgres store: %w", hinted(err))
 	}
-	return &Store{pool: pool, turn: make(chan struct{}, 1), queue: make(chan *write), ends: map[string]end{},
-		patience: context.Background(), giveUp: func() {}}, nil
+	return &Store{pool: pool, session: session, turn: make(chan struct{}, 1), queue: make(chan *write),
+		closing: make(chan struct{}), ends: map[string]end{}, patience: context.Background(), giveUp: func() {}}, nil
 }
 
-func config(url string, opts *Options) (*pgxpool.Config, string, error) {
-	cfg, err := pgxpool.ParseConfig(url)
-	isURL := strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
-	// The cause may quote any part of a URL, and so may the server when a password with a slash in
-	// it was taken for the database.
-	if err != nil || !isURL || strings.Contains(cfg.ConnConfig.Database, "@") {
-		return nil, "", errors.New("postgres store: the URL is malformed\n" +
-			"  hint: postgres://user:password@host:5432/database?sslmode=require, with %2F for a slash in the password")
-	}
-	params := cfg.ConnConfig.RuntimeParams
-	schema := params["schema"]
-	delete(params, "schema")
-	if opts != nil && opts.Schema != "" {
-		schema = opts.Schema
-	}
-	if schema == "" {
-		schema = "braise"
-	}
-	schema = pgx.Identifier{schema}.Sanitize()
-	params["search_path"] = schema
-	params["default_transaction_isolation"] = "read committed"
-	for name, val := range map[string]string{
-		"synchronous_commit": "on",
-		"lock_timeout":       "5s", // a process that was stopped in the middle of a write must not stop others for good
-		"application_name":   "braise",
-	} {
-		if params[name] == "" {
-			params[name] = val
-		}
-	}
-	return cfg, schema, nil
-}
+// sql returns a statement with the store's schema.
+func (s *Store) sql(text string) string { return inSchema(s.session.schema, text) }
 
 // begin says whether a call may begin; if so, s.calls.Done ends it.
 func (s *Store) begin(ctx context.Context) error {
@@ -135,7 +120,10 @@ func (s *Store) begin(ctx context.Context) error {
 // Close implements checkpoint.Store. It waits for the calls that have begun.
 func (s *Store) Close() error {
 	s.mu.Lock()
-	s.closed = true
+	if !s.closed {
+		s.closed = true
+		close(s.closing)
+	}
 	s.mu.Unlock()
 	s.calls.Wait()
 	s.giveUp()
@@ -163,18 +151,53 @@ func (s *Store) Create(
 	if err != nil {
 		return checkpoint.Lease{}, err
 	}
-	e := end{lease: checkpoint.Lease{RunID: run.ID, Owner: owner, Epoch: 1}, sum: sum}
-	err = s.write(ctx, run.ID, createSQL, []any{&e.key, &e.lease.Until},
-		run.ID, sum.Recipe, sum.Digest, stamp(sum.StartedAt), sum.Seq, mark(sum), summary, sum.Status,
-		stamp(sum.Due()), owner, ttl.Microseconds(), definition, lines(recs))
-	if errors.Is(err, errRefused) {
-		err = fmt.Errorf("run %q: %w", run.ID, checkpoint.ErrExists)
+	e := end{lease: checkpoint.Lease{RunID: run.ID, Owner: owner, Epoch: 1, Length: ttl}, sum: sum}
+	text := lines(recs)
+	again := s.attempts(ctx, ttl)
+	for {
+		err = s.write(ctx, run.ID, createSQL, []any{&e.key, &e.lease.Until},
+			run.ID, sum.Recipe, sum.Digest, stamp(sum.StartedAt), sum.Seq, mark(sum), summary, sum.Status,
+			stamp(sum.Due()), owner, ttl.Microseconds(), definition, text)
+		if errors.Is(err, errRefused) {
+			err = s.created(ctx, &e, text, again.sent)
+		}
+		if !again.after(err) {
+			break
+		}
 	}
 	if err != nil {
-		return checkpoint.Lease{}, err
+		return checkpoint.Lease{}, again.failed(err)
 	}
 	s.remember(e)
 	return e.lease, nil
+}
+
+// created returns an ErrExists, unless it was this call that made the run, on a connection that was lost.
+func (s *Store) created(ctx context.Context, e *end, text []byte, sent bool) error {
+	if sent {
+		h, err := s.head(ctx, e.lease.RunID)
+		mine := false
+		if err == nil && e.lease.Newest(h.lease) {
+			mine, err = s.has(ctx, h, 0, e.sum, text)
+		}
+		if mine && err == nil {
+			e.key, e.lease.Until = h.key, h.lease.Until
+			return nil
+		}
+		if err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
+			return err
+		}
+	}
+	return fmt.Errorf("run %q: %w", e.lease.RunID, checkpoint.ErrExists)
+}
+
+// has reports whether a journal ends with the lines of a write behind the record after, which makes it what sum says.
+func (s *Store) has(ctx context.Context, h head, after int64, sum checkpoint.Summary, text []byte) (bool, error) {
+	if h.seq != sum.Seq || h.updated != mark(sum) {
+		return false, nil
+	}
+	got, err := s.lines(ctx, h, after)
+	return bytes.Equal(got, text), err
 }
 
 // Claim implements checkpoint.Store.
@@ -183,14 +206,25 @@ func (s *Store) Claim(ctx context.Context, runID, owner string, ttl time.Duratio
 		return checkpoint.Lease{}, err
 	}
 	defer s.calls.Done()
-	for {
+	var lost error
+	for again := s.attempts(ctx, ttl); ; {
 		h, err := s.free(ctx, runID)
+		if again.after(err) {
+			continue
+		}
+		if errors.Is(err, checkpoint.ErrBusy) && again.sent && h.lease.Owner == owner {
+			err = lost // the run may be this call's, or that of another call of this process: none may believe it
+		}
 		if err != nil {
 			return checkpoint.Lease{}, err
 		}
-		next := checkpoint.Lease{RunID: runID, Owner: owner, Epoch: h.lease.Epoch + 1}
+		next := checkpoint.Lease{RunID: runID, Owner: owner, Epoch: h.lease.Epoch + 1, Length: ttl}
 		l, err := s.lease(ctx, h.lease, next, ttl, &h.lease.Until)
 		if errors.Is(err, errRefused) {
+			continue
+		}
+		if again.after(err) {
+			lost = err
 			continue
 		}
 		if sum, sumErr := h.summary(); err == nil && sumErr == nil {
@@ -202,7 +236,7 @@ func (s *Store) Claim(ctx context.Context, runID, owner string, ttl time.Duratio
 
 // Renew implements checkpoint.Store.
 func (s *Store) Renew(ctx context.Context, l checkpoint.Lease, ttl time.Duration) (checkpoint.Lease, error) {
-	return s.release(ctx, l, checkpoint.Lease{RunID: l.RunID, Owner: l.Owner, Epoch: l.Epoch}, ttl)
+	return s.release(ctx, l, checkpoint.Lease{RunID: l.RunID, Owner: l.Owner, Epoch: l.Epoch, Length: ttl}, ttl)
 }
 
 // Release implements checkpoint.Store.
@@ -220,12 +254,19 @@ func (s *Store) release(ctx context.Context, old, l checkpoint.Lease, ttl time.D
 		return checkpoint.Lease{}, err
 	}
 	defer s.calls.Done()
-	for {
-		l, err := s.lease(ctx, old, l, ttl, nil)
-		if !errors.Is(err, errRefused) {
-			return l, err
+	for again := s.attempts(ctx, old.Length); ; {
+		next, err := s.lease(ctx, old, l, ttl, nil)
+		if again.after(err) {
+			continue
 		}
-		if _, err := s.leased(ctx, old); err != nil {
+		if !errors.Is(err, errRefused) {
+			return next, err
+		}
+		h, err := s.leased(ctx, old)
+		if again.sent && l.Newest(h.lease) && errors.Is(err, checkpoint.ErrFenced) {
+			return l, nil // it was given back on a connection that was lost
+		}
+		if err != nil && !again.after(err) {
 			return checkpoint.Lease{}, err
 		}
 	}
@@ -268,15 +309,28 @@ func (s *Store) append(
 	}
 	defer s.calls.Done()
 	e, remembered := s.end(l)
-	for {
+	var to checkpoint.Summary // and text: of what was sent last
+	var text []byte
+	for again := s.attempts(ctx, l.Length); ; {
 		if !remembered {
 			h, err := s.leased(ctx, l)
-			if err != nil {
-				return err
+			there := false
+			if err == nil && again.sent { // was it done before the connection was lost?
+				there, err = s.has(ctx, h, e.sum.Seq, to, text)
 			}
-			sum, err := h.summary()
+			if err == nil && there {
+				s.remember(end{h.lease, h.key, to})
+				return nil
+			}
+			if again.after(err) {
+				continue
+			}
+			sum := checkpoint.Summary{}
+			if err == nil {
+				sum, err = h.summary()
+			}
 			if err != nil {
-				return err
+				return again.failed(err)
 			}
 			e = end{h.lease, h.key, sum}
 		}
@@ -288,7 +342,8 @@ func (s *Store) append(
 		if err != nil || len(recs) == 0 {
 			return err
 		}
-		sql, args := appendSQL, []any{e.key, l.Epoch, l.Owner, e.sum.Seq, sum.Seq, mark(sum), lines(recs)}
+		to, text = sum, lines(recs)
+		sql, args := appendSQL, []any{e.key, l.Epoch, l.Owner, e.sum.Seq, sum.Seq, mark(sum), text}
 		if !alike(e.sum, sum) {
 			summary, err := encode(sum)
 			if err != nil {
@@ -302,8 +357,8 @@ func (s *Store) append(
 			return nil
 		}
 		s.forget(l.RunID)
-		if !errors.Is(err, errRefused) {
-			return err
+		if !errors.Is(err, errRefused) && !again.after(err) {
+			return again.failed(err)
 		}
 		remembered = false
 	}
@@ -320,10 +375,13 @@ func (s *Store) end(l checkpoint.Lease) (end, bool) {
 func (s *Store) remember(e end) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e.sum.Status.Ended() {
-		delete(s.ends, e.lease.RunID)
-	} else {
+	if len(s.ends) >= maxEnds {
+		clear(s.ends)
+	}
+	if e.sum.Status == checkpoint.Running {
 		s.ends[e.lease.RunID] = e
+	} else { // what comes next, if anything, comes from whoever claims the run
+		delete(s.ends, e.lease.RunID)
 	}
 }
 

@@ -100,16 +100,26 @@ func TestManyProcesses(t *testing.T) {
 
 func TestStore(t *testing.T) {
 	server(t)
+	testStore(t, func(*testing.T, *medium) {})
+}
+
+// testStore has the suite test stores in media that by changes.
+func testStore(t *testing.T, by func(t *testing.T, m *medium)) {
 	media := map[checkpoint.Store]*medium{}
+	proxies := map[checkpoint.Store]*proxy{}
 	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store {
 		m := newMedium(t)
+		by(t, m)
+		p := startProxy(t, m)
 		s, err := Open(t.Context(), m.url, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		media[s] = m
+		media[s], proxies[s] = m, p
 		return s
 	}, checkpointtest.Options{
+		Cut:        func(_ *testing.T, s checkpoint.Store, answer bool) { proxies[s].cut(answer) },
+		Remembered: func(s checkpoint.Store) int { return len(s.(*Store).ends) },
 		Reopen: func(t *testing.T, s checkpoint.Store) checkpoint.Store {
 			other, err := Open(t.Context(), media[s].url, nil)
 			if err != nil {

@@ -49,9 +49,9 @@ func (h head) summary() (checkpoint.Summary, error) {
 
 // reading calls f with a connection, and once more when that turns out to be lost.
 func (s *Store) reading(ctx context.Context, f func(*pgx.Conn) error) error {
-	lost, err := s.with(ctx, f)
-	if lost && ctx.Err() == nil {
-		_, err = s.with(ctx, f)
+	err := s.with(ctx, f)
+	if a, ok := errors.AsType[*away](err); ok && a.sent && ctx.Err() == nil {
+		err = s.with(ctx, f)
 	}
 	return err
 }
@@ -62,7 +62,7 @@ func (s *Store) head(ctx context.Context, runID string) (head, error) {
 	err := pgx.ErrNoRows
 	if (checkpoint.Run{ID: runID, Digest: "0", StartedAt: time.Unix(0, 0)}).Check() == nil {
 		err = s.reading(ctx, func(conn *pgx.Conn) error {
-			return h.scan(conn.QueryRow(ctx, headSQL+"WHERE id = $1", runID))
+			return h.scan(conn.QueryRow(ctx, s.sql(headSQL+"WHERE id = $1"), runID))
 		})
 	}
 	return h, found("run", runID, err)
@@ -83,7 +83,7 @@ func found(what, name string, err error) error {
 func (s *Store) free(ctx context.Context, runID string) (head, error) {
 	h, err := s.head(ctx, runID)
 	if err == nil && h.held() {
-		err = fmt.Errorf("run %q: %w: %q", runID, checkpoint.ErrBusy, h.lease.Owner)
+		err = checkpoint.Busy(runID, h.lease.Owner)
 	}
 	return h, err
 }
@@ -142,7 +142,8 @@ func (s *Store) load(
 // lines reads the writes to a journal that end behind after.
 func (s *Store) lines(ctx context.Context, h head, after int64) (text []byte, err error) {
 	err = s.reading(ctx, func(conn *pgx.Conn) error {
-		rows, _ := conn.Query(ctx, "SELECT lines FROM records WHERE run = $1 AND seq > $2 AND seq <= $3 ORDER BY seq",
+		rows, _ := conn.Query(ctx,
+			s.sql("SELECT lines FROM SCHEMA.records WHERE run = $1 AND seq > $2 AND seq <= $3 ORDER BY seq"),
 			h.key, after, h.seq)
 		texts, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
 		text = bytes.Join(texts, nil)
@@ -213,7 +214,8 @@ func (s *Store) Definition(ctx context.Context, digest string) (json.RawMessage,
 	var line []byte
 	if (checkpoint.Run{ID: "0", Digest: digest, StartedAt: time.Unix(0, 0)}).Check() == nil {
 		err = s.reading(ctx, func(conn *pgx.Conn) error {
-			return conn.QueryRow(ctx, "SELECT line FROM definitions WHERE digest = $1", digest).Scan(&line)
+			sql := s.sql("SELECT line FROM SCHEMA.definitions WHERE digest = $1")
+			return conn.QueryRow(ctx, sql, digest).Scan(&line)
 		})
 	}
 	if err := found("definition", digest, err); err != nil {
@@ -256,7 +258,7 @@ func (s *Store) List(ctx context.Context, f checkpoint.Filter) ([]checkpoint.Sum
 func (s *Store) heads(ctx context.Context, sql string, args ...any) ([]head, error) {
 	var all []head
 	err := s.reading(ctx, func(conn *pgx.Conn) error {
-		rows, _ := conn.Query(ctx, sql, args...)
+		rows, _ := conn.Query(ctx, s.sql(sql), args...)
 		var err error
 		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (head, error) {
 			var h head

@@ -84,11 +84,14 @@ func (s *Store) Prune(ctx context.Context, before time.Time, statuses ...checkpo
 // being created, and keeps new ones waiting.
 func (s *Store) sweep(ctx context.Context) error {
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "LOCK TABLE definitions IN SHARE ROW EXCLUSIVE MODE"); err != nil {
-			return err
+		err := s.session.begin(ctx, tx)
+		if err == nil {
+			_, err = tx.Exec(ctx, s.sql("LOCK TABLE SCHEMA.definitions IN SHARE ROW EXCLUSIVE MODE"))
 		}
-		_, err := tx.Exec(ctx,
-			"DELETE FROM definitions d WHERE NOT EXISTS (SELECT FROM runs r WHERE r.digest = d.digest)")
+		if err == nil {
+			_, err = tx.Exec(ctx, s.sql("DELETE FROM SCHEMA.definitions d "+
+				"WHERE NOT EXISTS (SELECT FROM SCHEMA.runs r WHERE r.digest = d.digest)"))
+		}
 		return err
 	})
 	if err != nil {

@@ -104,18 +104,24 @@ func (s *Store) commit(group []*write) {
 		s.patience, s.giveUp = context.WithTimeout(context.Background(), 2*groupTime)
 	}
 	ctx := s.patience
-	connected := false
-	lost, err := s.with(ctx, func(conn *pgx.Conn) error {
-		connected = true
+	err := s.with(ctx, func(conn *pgx.Conn) error {
 		alone, together := split(group)
 		var batch pgx.Batch
+		if s.session.pooled {
+			batch.Queue(localSQL, s.session.names, s.session.values)
+		}
 		if len(together) > 0 {
-			batch.Queue(allSQL, columns(together)...)
+			batch.Queue(s.sql(allSQL), columns(together)...)
 		}
 		for _, w := range alone {
-			batch.Queue(w.sql, w.args...)
+			batch.Queue(s.sql(w.sql), w.args...)
 		}
 		results := conn.SendBatch(ctx, &batch)
+		if s.session.pooled {
+			if _, err := results.Exec(); err != nil {
+				return errors.Join(err, results.Close())
+			}
+		}
 		if len(together) > 0 {
 			if err := readAll(results, together); err != nil {
 				return errors.Join(err, results.Close())
@@ -130,14 +136,15 @@ func (s *Store) commit(group []*write) {
 		}
 		return results.Close() // until here, nothing is durable
 	})
-	// of no context that a caller knows
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		err = fmt.Errorf("no answer in time: %v", err)
-	}
+	a, gone := errors.AsType[*away](err)
 	switch {
-	case lost:
-		err = fmt.Errorf("the connection was lost, the write may have happened: %w", err)
-	case err != nil && connected && len(group) > 1:
+	case gone && a.sent:
+		// of no context that a caller knows
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			a.err = fmt.Errorf("no answer in time: %v", err)
+		}
+		a.err = fmt.Errorf("the connection was lost, the write may have happened: %w", a.err)
+	case err != nil && !gone && len(group) > 1:
 		s.commit(group[:len(group)/2])
 		s.commit(group[len(group)/2:])
 		return
@@ -204,20 +211,4 @@ func (w *write) read(results pgx.BatchResults) (int64, error) {
 		return 0, nil
 	}
 	return 1, err
-}
-
-// with calls f with a connection. When that is lost, and not for ctx, the others will be too: new
-// ones take their place.
-func (s *Store) with(ctx context.Context, f func(*pgx.Conn) error) (lost bool, err error) {
-	conn, err := s.pool.Acquire(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer conn.Release()
-	err = f(conn.Conn())
-	lost = err != nil && conn.Conn().IsClosed()
-	if lost && ctx.Err() == nil {
-		s.pool.Reset()
-	}
-	return lost, err
 }

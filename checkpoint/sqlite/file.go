@@ -2,15 +2,9 @@ package sqlite
 
 import (
 	"bytes"
-	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"strings"
-	"sync"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -18,55 +12,6 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 )
-
-// application marks a file as a store of journals, see PRAGMA application_id.
-const application = 0x42524153
-
-// migrations take a file from each version of its tables to the next; a new file has version 0.
-//
-// What matters is in lines with a checksum, see checkpoint.Record.AppendLine; the other columns are there to
-// search by and are compared with them. A row of journal is one append; its key holds the run and the last
-// seq. An append that has a transaction for itself goes into records, where journals lie in one piece: it
-// changes one page of the file. Appends that many runs make in one transaction go into crowded, one behind the
-// other: they change few pages more than they fill.
-var migrations = []string{`
-CREATE TABLE runs (
-	num     INTEGER PRIMARY KEY,
-	id      TEXT NOT NULL UNIQUE,
-	recipe  TEXT NOT NULL,
-	digest  TEXT NOT NULL,
-	started TEXT NOT NULL,
-	status  TEXT NOT NULL,
-	due     TEXT,
-	lease   BLOB NOT NULL,
-	summary BLOB NOT NULL -- when it was last more than the number and the time of the last record that changed
-);
-CREATE INDEX runs_started ON runs (started, id);
-CREATE INDEX runs_due ON runs (due) WHERE due IS NOT NULL;
-CREATE TABLE records (
-	key   INTEGER PRIMARY KEY, -- num << 32 | seq of the last
-	lines BLOB NOT NULL
-);
-CREATE TABLE definitions (
-	digest TEXT PRIMARY KEY,
-	line   BLOB NOT NULL
-);
-`, `
-CREATE TABLE documents (
-	num        INTEGER PRIMARY KEY, -- in the order of a collection
-	collection TEXT NOT NULL,
-	name       TEXT NOT NULL,
-	line       BLOB NOT NULL, -- see checkpoint.DocumentLine
-	UNIQUE (collection, name)
-);
-`, `
-CREATE TABLE crowded (
-	num   INTEGER PRIMARY KEY, -- in the order of writing
-	key   INTEGER NOT NULL UNIQUE, -- as in records, where it is not then
-	lines BLOB NOT NULL
-);
-CREATE VIEW journal AS SELECT key, lines FROM records UNION ALL SELECT key, lines FROM crowded;
-`}
 
 // refusal is an error of a call, as opposed to one of the file.
 type refusal struct{ error }
@@ -112,127 +57,6 @@ func rollBack(c *sqlite.Conn) {
 	}
 }
 
-// openFile opens a file for writing and brings its tables up to date.
-func openFile(ctx context.Context, path string, o Options) (*sqlite.Conn, error) {
-	if err := makeFile(path); err != nil {
-		return nil, err
-	}
-	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
-	if err != nil {
-		return nil, err
-	}
-	c.SetBusyTimeout(o.Wait)
-	c.SetInterrupt(ctx.Done())
-	if err := prepare(c, o.Synchronous); err != nil {
-		c.Close()
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
-		return nil, err
-	}
-	c.SetInterrupt(nil)
-	c.SetBusyTimeout(0) // the writer waits by itself
-	return c, nil
-}
-
-// making keeps a file that is being made from other calls of Open: to close it would take away the locks that
-// they have on it.
-var making sync.Mutex
-
-// makeFile makes an empty file that only its owner can read. SQLite gives its other files the same rights.
-func makeFile(path string) error {
-	making.Lock()
-	defer making.Unlock()
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
-
-func prepare(c *sqlite.Conn, synchronous string) error {
-	version, err := checkVersion(c)
-	if err != nil {
-		return err
-	}
-	mode := ""
-	err = query(c, func(stmt *sqlite.Stmt) error { mode = stmt.ColumnText(0); return nil }, "PRAGMA journal_mode = wal")
-	if err == nil && mode != "wal" {
-		err = fmt.Errorf("no write-ahead log is possible here (%s)", mode)
-	}
-	if err != nil {
-		return err
-	}
-	for _, text := range pragmas(synchronous) {
-		if err := query(c, nil, text); err != nil {
-			return err
-		}
-	}
-	if version == len(migrations) {
-		return nil
-	}
-	return inTransaction(c, "BEGIN IMMEDIATE", func() error {
-		version, err := checkVersion(c) // another process may have been faster
-		for ; err == nil && version < len(migrations); version++ {
-			for text := range strings.SplitSeq(strings.TrimSpace(migrations[version]), ";\n") {
-				if err := query(c, nil, text); err != nil {
-					return err
-				}
-			}
-		}
-		if err == nil {
-			err = query(c, nil, fmt.Sprintf("PRAGMA application_id = %d", application))
-		}
-		if err == nil {
-			err = query(c, nil, fmt.Sprintf("PRAGMA user_version = %d", len(migrations)))
-		}
-		return err
-	})
-}
-
-// pragmas are the settings of the connection that writes.
-func pragmas(synchronous string) []string {
-	return []string{
-		"PRAGMA synchronous = " + synchronous,
-		// These two matter on macOS only, where fsync alone leaves data in the disk's cache.
-		"PRAGMA fullfsync = on",
-		"PRAGMA checkpoint_fullfsync = on",
-		// Many runs at the same time write to as many pages: these are to stay in memory (16 MB), and to be
-		// changed several times in the log (16 MB) before they are copied to the file.
-		"PRAGMA cache_size = -16384",
-		"PRAGMA wal_autocheckpoint = 4096",
-	}
-}
-
-// checkVersion returns the version of a file's tables. What it reads is of one moment: another process
-// may be making them.
-func checkVersion(c *sqlite.Conn) (_ int, err error) {
-	if err := query(c, nil, "SAVEPOINT version"); err != nil {
-		return 0, err
-	}
-	defer func() { err = cmp.Or(err, query(c, nil, "RELEASE version")) }()
-	var app, version, tables int64
-	for text, n := range map[string]*int64{
-		"PRAGMA application_id":              &app,
-		"PRAGMA user_version":                &version,
-		"SELECT count(*) FROM sqlite_schema": &tables,
-	} {
-		if err := query(c, func(stmt *sqlite.Stmt) error { *n = stmt.ColumnInt64(0); return nil }, text); err != nil {
-			return 0, err
-		}
-	}
-	switch {
-	case app != application && (app != 0 || version != 0 || tables != 0):
-		return 0, errors.New("it is a database of another program")
-	case version < 0 || version > int64(len(migrations)):
-		return 0, fmt.Errorf("%w: its tables have version %d, not %d", checkpoint.ErrVersion, version, len(migrations))
-	}
-	return int(version), nil
-}
-
 // entry is what the file says of a run besides its journal.
 type entry struct {
 	num    int64
@@ -241,9 +65,9 @@ type entry struct {
 	damage error // a refusal: why there is nothing but an ID in sum
 }
 
-func (e *entry) summary() checkpoint.Summary {
+func (e *entry) summary(clock *checkpoint.Clock) checkpoint.Summary {
 	sum := e.sum
-	sum.Held = e.lease.Held(time.Now())
+	sum.Held = clock.Held(e.lease)
 	return sum
 }
 
@@ -265,19 +89,8 @@ func due(sum checkpoint.Summary) any {
 	return nil
 }
 
-// The kinds of the lines in a row of runs. They are in no journal.
-const (
-	leaseKind   checkpoint.Kind = "lease" // seq is the epoch, at the time at which it runs out, path the owner
-	summaryKind checkpoint.Kind = "summary"
-)
-
-func leaseLine(l checkpoint.Lease) ([]byte, error) {
-	rec := checkpoint.Record{Seq: l.Epoch, At: l.Until.Round(0), Kind: leaseKind, Path: l.Owner}
-	if err := rec.Check(); err != nil {
-		return nil, refuse("run %q: lease: %w", l.RunID, err)
-	}
-	return rec.AppendLine(nil), nil
-}
+// summaryKind is the kind of a run's summary; it is in no journal.
+const summaryKind checkpoint.Kind = "summary"
 
 func summaryLine(sum checkpoint.Summary) ([]byte, error) {
 	data, err := json.Marshal(sum)
@@ -305,17 +118,13 @@ func find(c *sqlite.Conn, runID string) (e *entry, err error) {
 func readEntry(c *sqlite.Conn, stmt *sqlite.Stmt) (*entry, error) {
 	e := &entry{num: stmt.ColumnInt64(0)}
 	e.sum.ID = stmt.ColumnText(1)
-	rec, err := checkpoint.ParseLine(column(stmt, 7))
-	if err == nil && rec.Kind != leaseKind {
-		err = fmt.Errorf("it is a %s", rec.Kind)
+	var err error
+	if e.lease, err = checkpoint.ParseLeaseLine(e.sum.ID, column(stmt, 7)); err != nil {
+		return nil, &refusal{err}
 	}
-	if err != nil {
-		return nil, e.corrupt("its lease: %w", err)
-	}
-	e.lease = checkpoint.Lease{RunID: e.sum.ID, Owner: rec.Path, Epoch: rec.Seq, Until: rec.At}
 
 	var sum checkpoint.Summary
-	rec, err = checkpoint.ParseLine(column(stmt, 8))
+	rec, err := checkpoint.ParseLine(column(stmt, 8))
 	if err == nil {
 		err = json.Unmarshal(rec.Data, &sum)
 	}

@@ -116,25 +116,6 @@ func TestNamesAreFiles(t *testing.T) {
 	}
 }
 
-func TestReadOnly(t *testing.T) {
-	path := make1(t)
-	if err := os.Chmod(path, 0o400); err != nil {
-		t.Fatal(err)
-	}
-	if f, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil {
-		f.Close()
-		t.Skip("this user may write to read-only files")
-	}
-	s := open(t, path, nil)
-	sum, recs, err := s.Load(t.Context(), "run", 0)
-	if err != nil || sum.Seq != 40 || len(recs) != 40 {
-		t.Errorf("Load: %d records, last %d, %v", len(recs), sum.Seq, err)
-	}
-	if _, err := s.Claim(t.Context(), "run", "me", 0); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("Claim: %v", err)
-	}
-}
-
 // Whatever has happened to the bytes of a file, there is an error or the whole journal.
 func TestDamagedFile(t *testing.T) {
 	path := make1(t)

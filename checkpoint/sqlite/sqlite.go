@@ -36,6 +36,7 @@ type Options struct {
 // Store is a checkpoint.Store in a SQLite file.
 type Store struct {
 	path    string
+	clock   *checkpoint.Clock
 	readers *sqlitex.Pool
 
 	writer *writer
@@ -77,16 +78,16 @@ func Open(ctx context.Context, path string, opts *Options) (*Store, error) {
 	if err != nil {
 		return fail(err)
 	}
-	conn, err := openFile(ctx, path, o)
+	f, err := openFile(ctx, path, o)
 	if err != nil {
 		return fail(err)
 	}
-	s := &Store{path: path, wake: make(chan struct{}, 1), finished: make(chan struct{})}
-	s.writer = &writer{conn: conn, path: path, wait: o.Wait, known: map[string]*entry{}}
-	s.readers, err = sqlitex.NewPool(path, sqlitex.PoolOptions{Flags: sqlite.OpenReadWrite, PoolSize: readers,
+	s := &Store{path: path, clock: new(checkpoint.Clock), wake: make(chan struct{}, 1), finished: make(chan struct{})}
+	s.writer = &writer{conn: f.conn, file: f, clock: s.clock, wait: o.Wait, known: map[string]*entry{}}
+	s.readers, err = sqlitex.NewPool(f.name, sqlitex.PoolOptions{Flags: f.flags, PoolSize: readers,
 		PrepareConn: func(c *sqlite.Conn) error { c.SetBusyTimeout(o.Wait); return nil }})
 	if err != nil {
-		conn.Close()
+		f.conn.Close()
 		return fail(err)
 	}
 	go s.serve()
@@ -150,7 +151,7 @@ func (s *Store) Create(
 		case !errors.Is(err, checkpoint.ErrNotFound):
 			return err
 		}
-		lease = checkpoint.Lease{RunID: run.ID, Owner: owner, Epoch: 1, Until: time.Now().Add(ttl)}
+		lease = s.clock.Give(run.ID, owner, 1, ttl)
 		return w.create(&entry{lease: lease, sum: sum}, run, lines)
 	})
 	if err != nil {
@@ -160,23 +161,27 @@ func (s *Store) Create(
 }
 
 // Claim implements checkpoint.Store.
-func (s *Store) Claim(ctx context.Context, runID, owner string, ttl time.Duration) (checkpoint.Lease, error) {
-	return s.lease(ctx, func(w *writer) (*entry, checkpoint.Lease, error) {
-		e, err := w.free(runID)
-		if err != nil {
-			return nil, checkpoint.Lease{}, err
-		}
-		next := checkpoint.Lease{RunID: runID, Owner: owner, Epoch: e.lease.Epoch + 1, Until: time.Now().Add(ttl)}
-		return e, next, nil
+func (s *Store) Claim(
+	ctx context.Context, runID, owner string, ttl time.Duration,
+) (l checkpoint.Lease, err error) {
+	err = s.clock.Watch(ctx, func() error {
+		l, err = s.lease(ctx, func(w *writer) (*entry, checkpoint.Lease, error) {
+			e, err := w.free(runID)
+			if err != nil {
+				return nil, checkpoint.Lease{}, err
+			}
+			return e, s.clock.Give(runID, owner, e.lease.Epoch+1, ttl), nil
+		})
+		return err
 	})
+	return l, err
 }
 
 // Renew implements checkpoint.Store.
 func (s *Store) Renew(ctx context.Context, l checkpoint.Lease, ttl time.Duration) (checkpoint.Lease, error) {
 	return s.lease(ctx, func(w *writer) (*entry, checkpoint.Lease, error) {
 		e, err := w.leased(l)
-		l.Until = time.Now().Add(ttl)
-		return e, l, err
+		return e, s.clock.Give(l.RunID, l.Owner, l.Epoch, ttl), err
 	})
 }
 
@@ -184,7 +189,7 @@ func (s *Store) Renew(ctx context.Context, l checkpoint.Lease, ttl time.Duration
 func (s *Store) Release(ctx context.Context, l checkpoint.Lease) error {
 	_, err := s.lease(ctx, func(w *writer) (*entry, checkpoint.Lease, error) {
 		e, err := w.leased(l)
-		return e, checkpoint.Lease{RunID: l.RunID, Epoch: l.Epoch + 1, Until: time.Now()}, err
+		return e, s.clock.Give(l.RunID, "", l.Epoch+1, 0), err
 	})
 	return err
 }
@@ -258,7 +263,7 @@ func (s *Store) Load(
 			err = e.damage
 		}
 		if err == nil {
-			sum = e.summary()
+			sum = e.summary(s.clock)
 			recs, err = e.records(c, max(after, 0))
 		}
 		if err != nil || after > 0 {
@@ -295,7 +300,7 @@ func (s *Store) FindPause(ctx context.Context, runID string, tokenHash []byte) (
 		}
 		var ok bool
 		if err == nil {
-			info.Summary = e.summary()
+			info.Summary = e.summary(s.clock)
 			info.Pause, ok = info.Summary.Find(tokenHash, time.Now())
 		}
 		if !ok {
@@ -359,7 +364,7 @@ func (s *Store) List(ctx context.Context, f checkpoint.Filter) (all []checkpoint
 				return nil
 			}
 			if err == nil {
-				all = append(all, e.summary())
+				all = append(all, e.summary(s.clock))
 			}
 			return err
 		}, text, args...)
@@ -375,12 +380,14 @@ var errEnough = refuse("enough")
 
 // Delete implements checkpoint.Store.
 func (s *Store) Delete(ctx context.Context, runID string) error {
-	return s.write(ctx, func(w *writer) error {
-		e, err := w.free(runID)
-		if err != nil {
-			return err
-		}
-		return w.remove(e)
+	return s.clock.Watch(ctx, func() error {
+		return s.write(ctx, func(w *writer) error {
+			e, err := w.free(runID)
+			if err != nil {
+				return err
+			}
+			return w.remove(e)
+		})
 	})
 }
 

@@ -3,9 +3,11 @@ package sqlite
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 
@@ -28,6 +30,7 @@ func change(t testing.TB, path string, f func(c *sqlite.Conn) error) {
 	t.Helper()
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if err == nil {
+		c.SetBusyTimeout(10 * time.Second)
 		err = inTransaction(c, "BEGIN IMMEDIATE", func() error { return f(c) })
 	}
 	if err != nil {
@@ -87,7 +90,25 @@ var suite = checkpointtest.Options{
 			return query(c, nil, "UPDATE documents SET line = ? WHERE collection = ? AND name = ?", []byte(edit(old)), collection, name)
 		})
 	},
-	Break: func(t *testing.T, s checkpoint.Store) func() { return limitFiles(t, s) },
+	EditLease: func(t *testing.T, s checkpoint.Store, runID string, edit func(checkpoint.Lease) checkpoint.Lease) {
+		change(t, s.(*Store).path, func(c *sqlite.Conn) error {
+			e, err := find(c, runID)
+			if err != nil {
+				return err
+			}
+			line, err := edit(e.lease).Line()
+			if err != nil {
+				return err
+			}
+			return query(c, nil, "UPDATE runs SET lease = ? WHERE num = ?", line, e.num)
+		})
+	},
+	Break: func(t *testing.T, s checkpoint.Store) func() {
+		if !alone {
+			t.Skip("see TestWritesFail")
+		}
+		return limitFiles(t, s)
+	},
 	Size: func(t *testing.T, s checkpoint.Store) int64 {
 		// What is in the log comes into the file, and is not counted twice.
 		c, err := sqlite.OpenConn(s.(*Store).path, sqlite.OpenReadWrite)
@@ -113,6 +134,19 @@ var suite = checkpointtest.Options{
 	},
 }
 
+// alone says that this process runs only tests that may break its files.
+var alone = os.Getenv("SQLITE_TEST_ALONE") != ""
+
+// The limit on files is one of the process, and go test writes files too: so this is another one.
+func TestWritesFail(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^TestStore$/./^broken_medium")
+	cmd.Env = append(os.Environ(), "SQLITE_TEST_ALONE=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "PASS: TestStore/full/broken_medium ") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func openPlace(path string) (checkpoint.Store, error) { return Open(context.Background(), path, nil) }
 
 func TestProcesses(t *testing.T) {
@@ -127,4 +161,9 @@ func TestStore(t *testing.T) {
 			}, suite)
 		})
 	}
+}
+
+// trust 6.10: an auditor who may not write reads all that there is.
+func TestReadOnly(t *testing.T) {
+	checkpointtest.RunReadOnly(t, filepath.Join(t.TempDir(), "runs.db"), openPlace)
 }

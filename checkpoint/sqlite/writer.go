@@ -112,7 +112,8 @@ func (s *Store) take() []*write {
 // writer is the connection that changes the file.
 type writer struct {
 	conn    *sqlite.Conn
-	path    string
+	file    *file
+	clock   *checkpoint.Clock
 	wait    time.Duration
 	version int64             // of the file, as this connection saw it last: others change it
 	known   map[string]*entry // by run id; what the file of that version says
@@ -128,8 +129,9 @@ const maxKnown = 10_000
 // serve makes writes in one transaction.
 func (w *writer) serve(batch []*write) {
 	if err := w.lock(w.wait); err != nil {
+		err = w.failed(err)
 		for _, one := range batch {
-			one.done <- fileError(w.path, err)
+			one.done <- err
 		}
 		return
 	}
@@ -161,12 +163,23 @@ func (w *writer) commit(batch []*write) {
 		}
 		return
 	}
+	if err != nil {
+		err = w.failed(err)
+	}
 	for _, one := range batch {
 		if err != nil {
-			one.err = fileError(w.path, err)
+			one.err = err
 		}
 		one.done <- one.err
 	}
+}
+
+// failed says why the file failed: because it is not what it was, or as SQLite says.
+func (w *writer) failed(err error) error {
+	if changed := w.file.check(w.conn); changed != nil {
+		err = changed
+	}
+	return fileError(w.file.path, err)
 }
 
 // transact ends the transaction: either all writes are committed, or none and the file failed.
@@ -197,6 +210,9 @@ func (w *writer) transact(batch []*write) (err error) {
 			return one.err
 		}
 	}
+	if err := w.file.check(w.conn); err != nil {
+		return err
+	}
 	return w.exec("COMMIT")
 }
 
@@ -226,16 +242,18 @@ func (w *writer) leased(l checkpoint.Lease) (*entry, error) {
 // free returns a run that nobody holds.
 func (w *writer) free(runID string) (*entry, error) {
 	e, err := w.find(runID)
-	if err == nil && e.lease.Held(time.Now()) {
-		err = refuse("run %q: %w: %q", runID, checkpoint.ErrBusy, e.lease.Owner)
+	if err == nil {
+		if busy := w.clock.Free(e.lease); busy != nil {
+			err = &refusal{busy}
+		}
 	}
 	return e, err
 }
 
 func (w *writer) create(e *entry, run checkpoint.Run, lines []byte) error {
-	lease, err := leaseLine(e.lease)
+	lease, err := e.lease.Line()
 	if err != nil {
-		return err
+		return &refusal{err}
 	}
 	summary, err := summaryLine(e.sum)
 	if err != nil {
@@ -312,9 +330,9 @@ func (w *writer) insert(num, last int64, lines []byte) error {
 }
 
 func (w *writer) setLease(e *entry, l checkpoint.Lease) error {
-	line, err := leaseLine(l)
+	line, err := l.Line()
 	if err != nil {
-		return err
+		return &refusal{err}
 	}
 	if err := w.exec("UPDATE runs SET lease = ? WHERE num = ?", line, e.num); err != nil {
 		return err

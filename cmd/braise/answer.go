@@ -16,10 +16,14 @@ type answerFlags struct {
 	decision   string
 	pairs      []string
 	inputsJSON string
+	scope      string // these three answer a question about a call of an agent
+	reason     string
+	arguments  string
 
 	hasJSON bool
 	value   any // of inputsJSON
 	texts   map[string]string
+	edited  any // of arguments; nil: none
 }
 
 func (f *answerFlags) add(cmd *cobra.Command) {
@@ -28,6 +32,10 @@ func (f *answerFlags) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.pairs, "input", nil,
 		"a field of the form, or of an event's payload, as name=value (repeatable)")
 	flags.StringVar(&f.inputsJSON, "inputs-json", "", "the whole form or payload as JSON, or @FILE, or @- for stdin")
+	flags.StringVar(&f.scope, "scope", "", "what an approval of a call covers: once, or run")
+	flags.StringVar(&f.reason, "reason", "", "why a call is rejected; the model is told")
+	flags.StringVar(&f.arguments, "arguments", "",
+		"approve a call with other arguments, this one time: a JSON object, or @FILE, or @- for stdin")
 }
 
 // read checks the flags; what is wrong with the JSON or a name is no mistake in the use, but an answer that
@@ -38,6 +46,17 @@ func (f *answerFlags) read(a *app, cmd *cobra.Command) error {
 	}
 	if f.hasJSON = cmd.Flags().Changed("inputs-json"); f.hasJSON && len(f.pairs) > 0 {
 		return usageError("--input and --inputs-json exclude each other")
+	}
+	for _, name := range []string{"scope", "reason", "arguments"} {
+		switch flag := cmd.Flags().Lookup(name); {
+		case !flag.Changed:
+		case f.hasJSON:
+			return usageError("--%s and --inputs-json exclude each other", name)
+		case flag.Value.String() == "":
+			return usageError("--%s is empty", name)
+		case name != "arguments":
+			f.pairs = append(f.pairs, name+"="+flag.Value.String())
+		}
 	}
 	if err := checkPairs(f.pairs); err != nil {
 		return err
@@ -52,6 +71,12 @@ func (f *answerFlags) read(a *app, cmd *cobra.Command) error {
 		}
 		f.texts[name] = text
 	}
+	if f.arguments != "" {
+		var err error
+		if f.edited, err = a.readJSON(f.arguments); err != nil {
+			return a.refuse(nil, err)
+		}
+	}
 	if f.hasJSON {
 		var err error
 		if f.value, err = a.readJSON(f.inputsJSON); err != nil {
@@ -62,12 +87,14 @@ func (f *answerFlags) read(a *app, cmd *cobra.Command) error {
 }
 
 // none reports whether no flag says anything.
-func (f *answerFlags) none() bool { return f.decision == "" && !f.hasJSON && len(f.pairs) == 0 }
+func (f *answerFlags) none() bool {
+	return f.decision == "" && !f.hasJSON && len(f.pairs) == 0 && f.edited == nil
+}
 
 // Resolve implements resume.Adapter.
 func (f *answerFlags) Resolve(_ context.Context, req resume.Request) (any, error) {
 	form := f.value
-	if len(f.texts) > 0 {
+	if len(f.texts) > 0 || f.edited != nil {
 		fields, _ := formFields(req.Pause.Schema)
 		filled := map[string]any{}
 		for name, text := range f.texts {
@@ -76,6 +103,9 @@ func (f *answerFlags) Resolve(_ context.Context, req resume.Request) (any, error
 				v = text // the check of the answer says what is wrong with it
 			}
 			filled[name] = v
+		}
+		if f.edited != nil {
+			filled["arguments"] = f.edited
 		}
 		form = filled
 	}

@@ -3,7 +3,9 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -19,11 +21,29 @@ func (a *app) interactive() bool {
 	return !a.noInteractive && isTerminal(a.stdin) && isTerminal(a.stderr)
 }
 
+// trust asks whether a configuration outside of the working folder is to be used.
+func (a *app) trust(ctx context.Context, path string) bool {
+	if !a.interactive() {
+		return false
+	}
+	for {
+		answer, ok := a.readLine(ctx,
+			visible(path)+" is outside of the working folder, and allows programs. Use it? (yes, no)")
+		switch {
+		case !ok || answer == "no":
+			return false
+		case answer == "yes":
+			return true
+		}
+		fmt.Fprintln(a.stderr, "  say yes or no")
+	}
+}
+
 // ask asks whoever sits at the terminal for the answer to a pause. It is false when there is none: the input, or
 // ctx, has ended.
 func (a *app) ask(ctx context.Context, p resume.Pause) (answer any, ok bool) {
-	fmt.Fprintf(a.stderr, "\n%s %s\n", a.bold(visible(p.Step)+":"), visible(p.Prompt))
-	a.printShown(p.Show)
+	fmt.Fprintf(a.stderr, "\n%s %s\n", a.bold(visible(p.Step)+":"), indentedText(p.Prompt))
+	printShown(a.stderr, p.Show)
 	if !p.ExpiresAt.IsZero() {
 		fmt.Fprintf(a.stderr, "  (until %s)\n", p.ExpiresAt.Local().Format(time.DateTime))
 	}
@@ -35,9 +55,19 @@ func (a *app) ask(ctx context.Context, p resume.Pause) (answer any, ok bool) {
 				return nil, false
 			}
 			decision = strings.TrimSpace(decision)
+			switch {
+			case decision == "" && len(p.Decisions) == 1:
+				decision = p.Decisions[0]
+			case !slices.Contains(p.Decisions, decision):
+				fmt.Fprintf(a.stderr, "  say one of %s\n", visible(strings.Join(p.Decisions, ", ")))
+			}
 		}
 	}
 	var form any
+	if names, about := callFields(&p)[decision]; about {
+		form, ok = a.askFields(ctx, p.Schema, names)
+		return resume.AnswerOf(decision, form), ok
+	}
 	formless := slices.Contains([]string{"reject", "retry", "fail"}, decision)
 	if p.Schema != nil && !formless || p.Schema == nil && decision == "" {
 		if form, ok = a.askForm(ctx, p.Schema); !ok {
@@ -47,7 +77,7 @@ func (a *app) ask(ctx context.Context, p resume.Pause) (answer any, ok bool) {
 	return resume.AnswerOf(decision, form), true
 }
 
-// askForm asks for each field of a form, the required ones first; an empty line leaves a field out.
+// askForm asks for each field of a form, the required ones first.
 func (a *app) askForm(ctx context.Context, form any) (any, bool) {
 	fields, required := formFields(form)
 	if fields == nil {
@@ -63,6 +93,21 @@ func (a *app) askForm(ctx context.Context, form any) (any, bool) {
 		}
 		return strings.Compare(x, y)
 	})
+	return a.askFields(ctx, form, names)
+}
+
+// callFields are the fields to ask for after each decision about a call of an agent; nil: p asks about something else.
+func callFields(p *resume.Pause) map[string][]string {
+	fields, _ := formFields(p.Schema)
+	if fields["scope"] == nil || fields["reason"] == nil || fields["arguments"] == nil {
+		return nil
+	}
+	return map[string][]string{"approve": {"scope", "arguments"}, "reject": {"reason"}}
+}
+
+// askFields asks for these fields of a form; an empty line leaves a field out.
+func (a *app) askFields(ctx context.Context, form any, names []string) (any, bool) {
+	fields, required := formFields(form)
 	filled := map[string]any{}
 	for _, name := range names {
 		for {
@@ -70,10 +115,11 @@ func (a *app) askForm(ctx context.Context, form any) (any, bool) {
 			if !ok {
 				return nil, false
 			}
-			if text == "" {
+			_, preset := fields[name]["default"]
+			if text == "" && (preset || !slices.Contains(required, name)) {
 				break
 			}
-			v, err := schema.Coerce(fields[name], text)
+			v, err := fieldValue(fields[name], text)
 			if err == nil {
 				filled[name] = v
 				break
@@ -82,6 +128,25 @@ func (a *app) askForm(ctx context.Context, form any) (any, bool) {
 		}
 	}
 	return filled, true
+}
+
+// fieldValue reads what was typed for a field, and checks it.
+func fieldValue(field map[string]any, text string) (any, error) {
+	if text == "" {
+		return nil, errors.New("is required")
+	}
+	v, err := schema.Coerce(field, text)
+	if err != nil || field == nil {
+		return v, err
+	}
+	s, err := schema.CompileValue(field)
+	if err != nil {
+		return v, nil // the check of the whole answer says so
+	}
+	if problems := s.Check(v); problems != nil {
+		return nil, errors.New(strings.TrimPrefix(schema.Describe(problems), ": "))
+	}
+	return v, nil
 }
 
 // formFields are the properties of a form's schema; nil when it does not list them.
@@ -117,7 +182,10 @@ func fieldQuestion(name string, field map[string]any, required bool) string {
 	if doc, ok := field["description"].(string); ok {
 		notes = append(notes, doc)
 	}
-	if !required {
+	if v, ok := field["default"]; ok {
+		text, _ := value.Text(v)
+		notes = append(notes, "else "+text)
+	} else if !required {
 		notes = append(notes, "optional")
 	}
 	if notes == nil {
@@ -135,17 +203,17 @@ func jsonOrText(text string) any {
 }
 
 // printShown prints what there is to look at before a decision.
-func (a *app) printShown(shown any) {
+func printShown(w io.Writer, shown any) {
 	if shown == nil {
 		return
 	}
 	members, ok := shown.(map[string]any)
 	if !ok {
-		fmt.Fprintf(a.stderr, "  %s\n", indentedText(shown))
+		fmt.Fprintf(w, "  %s\n", indentedText(shown))
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		fmt.Fprintf(a.stderr, "  %s: %s\n", visible(name), indentedText(members[name]))
+		fmt.Fprintf(w, "  %s: %s\n", visible(name), indentedText(members[name]))
 	}
 }
 

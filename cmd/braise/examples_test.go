@@ -10,6 +10,7 @@ import (
 	"github.com/braise-run/braise/adapters/retriever"
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
@@ -22,7 +23,7 @@ func TestExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	rt := &runtime.Runtime{
+	rt := &runtime.Runtime{Resume: resume.PassThrough{},
 		Models: map[string]runtime.Model{"fast": fast}, Retriever: retriever.New(dir, retriever.Options{}),
 		Tools: builtin.Tools(builtin.Options{File: &builtin.FileOptions{Base: dir}}),
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/internal/regular"
 	"github.com/braise-run/braise/recipe"
 )
 
@@ -67,7 +68,7 @@ func (a *app) fmt(paths []string, check bool) error {
 
 // format rewrites one file, unless check is set or it is canonical.
 func format(path string, check bool) (changed bool, err error) {
-	old, err := os.ReadFile(path)
+	old, err := regular.ReadFile(path)
 	if err != nil {
 		return false, fileError(path, err)
 	}

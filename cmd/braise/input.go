@@ -3,10 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/regular"
 	"github.com/braise-run/braise/internal/value"
 )
 
@@ -58,5 +58,5 @@ func (a *app) readFile(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(a.stdin)
 	}
-	return os.ReadFile(name)
+	return regular.ReadFile(name)
 }

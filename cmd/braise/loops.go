@@ -88,8 +88,7 @@ func (p *progress) loopText(l *loop, e trace.Event) string {
 			return p.paint("31", "✗") + fmt.Sprintf(" step %d: %s", l.step, get("message"))
 		}
 	case trace.AdapterRetry:
-		return fmt.Sprintf("the %s is tried again in %s ms, attempt %s of %s failed: %s", get("adapterKind"),
-			get("delayMs"), get("attempt"), get("maxAttempts"), get("reason"))
+		return retryText(e)
 	case trace.SubagentStarted:
 		return "sub-agent " + get("id") + " started"
 	case trace.SubagentFailed:
@@ -111,6 +110,17 @@ func (p *progress) loopText(l *loop, e trace.Event) string {
 		return l.endText(get("stopReason"))
 	}
 	return ""
+}
+
+// retryText words that a call has failed and is made again.
+func retryText(e trace.Event) string {
+	get := func(key string) string { return brief(e.Data.Get(key)) }
+	reason := get("reason")
+	if reason == "network" {
+		reason = "the connection failed or was lost"
+	}
+	return fmt.Sprintf("the %s is tried again in %s ms, attempt %s of %s failed: %s", get("adapterKind"),
+		get("delayMs"), get("attempt"), get("maxAttempts"), reason)
 }
 
 // stepText words the end of a call of the model: what it said, unless that has been shown, and what it took.

@@ -11,19 +11,40 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	goruntime "runtime"
 	"runtime/debug"
 	"syscall"
 
+	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == guardWord {
+		builtin.Guard()
+	}
 	// A reader of stdout that has gone is a failed write, as a full disk is, not the end of the process:
 	// what a run has begun is still ended in order.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	os.Exit(braise(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// guardWord is the command line of a guard: another process of the command, which kills what a program of exec.run has
+// left when the command has died.
+const guardWord = "__guard"
+
+// guard is how a guard is started; nil where the command cannot name itself.
+func guard() []string {
+	if goruntime.GOOS == "linux" {
+		return []string{"/proc/self/exe", guardWord} // also where the file has been replaced since
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	return []string{exe, guardWord}
 }
 
 // braise runs one command line and returns its exit code.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -80,7 +81,8 @@ func (a *app) plan(ctx context.Context, args []string, f *planFlags) error {
 	if err != nil {
 		return a.refuse(nil, err)
 	}
-	a.printFindings(wf.Diagnostics)
+	rt.Approver = a.newApprover(nil)
+	a.printFindings(slices.Concat(wf.Diagnostics, wf.Unapproved(rt)))
 	plan := wf.Plan()
 	if f.reduced {
 		if plan, err = plan.Reduced(); err != nil {

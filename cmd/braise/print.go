@@ -9,12 +9,14 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
 
 	"github.com/mattn/go-isatty"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/internal/regular"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -48,14 +50,20 @@ func (a *app) printOutcome(out *workflow.Outcome) error {
 	return nil
 }
 
-// printJSON prints a value for machines: indented, on one line for jsonl.
+// printJSON prints a value for machines: indented, on one line for jsonl. Characters that a reader would not see are
+// escaped.
 func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.stdout)
+	var text strings.Builder
+	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
 	if a.output != "jsonl" {
 		enc.SetIndent("", "  ")
 	}
-	if err := enc.Encode(v); err != nil {
+	err := enc.Encode(v)
+	if err == nil {
+		_, err = io.WriteString(a.stdout, escapeUnseen(text.String()))
+	}
+	if err != nil {
 		return &exitError{host.ExitInternal, err}
 	}
 	return nil
@@ -78,14 +86,20 @@ func (a *app) refuse(wf *workflow.Workflow, err error) error {
 }
 
 // fail ends a command for which the store, or the host, does not have what it needs.
-func (a *app) fail(runID string, err error) error {
-	out := host.Failed(runID, err)
+func (a *app) fail(runID string, err error) error { return a.failed(host.Failed(runID, err)) }
+
+// fail is app.fail that says which store was asked.
+func (s *session) fail(runID string, err error) error {
+	return s.failed(s.host.Explain(host.Failed(runID, err)))
+}
+
+func (a *app) failed(out *workflow.Outcome) error {
 	if a.output != "human" {
 		if err := a.printOutcome(out); err != nil {
 			return err
 		}
 	}
-	return &exitError{exitCode(out, nil), err}
+	return &exitError{exitCode(out, nil), out.Err}
 }
 
 // findings are what an error says of a recipe, a configuration or an input.
@@ -105,8 +119,8 @@ func (a *app) printFindings(list diagnostics.List) {
 	}
 	sources := map[string][]byte{}
 	for _, d := range list {
-		if f := d.Position.File; f != "" && sources[f] == nil {
-			sources[f], _ = readSome(f) // without its text a finding is still printed
+		if _, tried := sources[d.Position.File]; !tried && d.Position.File != "" {
+			sources[d.Position.File], _ = readSome(d.Position.File) // without its text a finding is still printed
 		}
 	}
 	p := diagnostics.Printer{Sources: sources, Color: a.colored(a.stderr)}
@@ -125,7 +139,7 @@ func onlyErrors(list diagnostics.List) diagnostics.List {
 
 // readSome reads a text file as far as a recipe may be long.
 func readSome(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -143,11 +157,7 @@ func (a *app) printError(out *workflow.Outcome) {
 		fmt.Fprintln(a.stderr, "braise: error: strict diagnostics failure: nothing ran")
 		return
 	}
-	step := ""
-	if e.Step != "" {
-		step = fmt.Sprintf("step %q: ", e.Step)
-	}
-	fmt.Fprintf(a.stderr, "braise: %s: %s%s\n", out.Status, step, visible(e.Error()))
+	fmt.Fprintf(a.stderr, "braise: %s: %s\n", out.Status, visible(e.Error()))
 }
 
 // printWaiting says what a paused run waits for, and how to go on with it.
@@ -157,20 +167,9 @@ func (s *session) printWaiting(rt *runtime.Runtime, out *workflow.Outcome) {
 	}
 	fmt.Fprintf(s.stderr, "braise: paused: run %s of recipe %q waits\n", out.RunID, out.Recipe)
 	for _, p := range out.Pauses {
-		s.printPause(p)
-		switch flags := s.sameFlags(); {
-		case rt.Store == nil:
-		case len(p.Decisions) > 0:
-			others := ""
-			if len(p.Decisions) > 1 {
-				others = "   # or " + visible(strings.Join(p.Decisions[1:], ", "))
-			}
-			fmt.Fprintf(s.stderr, "    braise resume %s --decision %s%s%s%s\n",
-				p.Token, quoted(visible(p.Decisions[0])), fieldFlags(p), flags, others)
-		case p.RetryAt.IsZero():
-			fmt.Fprintf(s.stderr, "    braise resume %s%s%s\n", p.Token, fieldFlags(p), flags)
-		default:
-			fmt.Fprintf(s.stderr, "    braise runs sweep%s   # then; with --watch beforehand\n", flags)
+		s.printPause(s.stderr, p)
+		if rt.Store != nil {
+			s.printCommand(s.stderr, "resume "+p.Token, p)
 		}
 	}
 	if rt.Store == nil {
@@ -178,7 +177,25 @@ func (s *session) printWaiting(rt *runtime.Runtime, out *workflow.Outcome) {
 	}
 }
 
-func (a *app) printPause(p resume.Pause) {
+// printCommand prints the command line that answers a pause; how is the command that names it.
+func (s *session) printCommand(w io.Writer, how string, p resume.Pause) {
+	flags := s.sameFlags()
+	if len(p.Decisions) == 0 && !p.RetryAt.IsZero() {
+		fmt.Fprintf(w, "    braise runs sweep%s   # then; with --watch beforehand\n", flags)
+		return
+	}
+	decision, others := "", ""
+	switch n := len(p.Decisions); {
+	case n > 1 && p.Reason == "indeterminate": // none of them goes without saying
+		decision = " --decision " + strings.Join(p.Decisions, "|")
+	case n > 1:
+		decision = " --decision " + quoted(visible(p.Decisions[0]))
+		others = "   # or " + visible(strings.Join(p.Decisions[1:], ", "))
+	}
+	fmt.Fprintf(w, "    braise %s%s%s%s%s\n", how, decision, fieldFlags(p), flags, others)
+}
+
+func (a *app) printPause(w io.Writer, p resume.Pause) {
 	what := map[resume.Kind]string{
 		resume.Human: "a person", resume.External: "the event " + p.Reason, resume.System: "a decision",
 	}[p.Kind]
@@ -188,14 +205,14 @@ func (a *app) printPause(p resume.Pause) {
 	case p.Kind == resume.System && !p.RetryAt.IsZero():
 		what = "a time, " + localTime(p.RetryAt)
 	}
-	fmt.Fprintf(a.stderr, "  step %s waits for %s", visible(p.Step), visible(what))
+	fmt.Fprintf(w, "  step %s waits for %s", visible(p.Step), visible(what))
 	if p.Prompt != "" {
-		fmt.Fprintf(a.stderr, ": %s", indentedText(p.Prompt))
+		fmt.Fprintf(w, ": %s", indentedText(p.Prompt))
 	}
-	fmt.Fprintln(a.stderr)
-	a.printShown(p.Show)
+	fmt.Fprintln(w)
+	printShown(w, p.Show)
 	if !p.ExpiresAt.IsZero() {
-		fmt.Fprintf(a.stderr, "  until %s\n", localTime(p.ExpiresAt))
+		fmt.Fprintf(w, "  until %s\n", localTime(p.ExpiresAt))
 	}
 }
 
@@ -212,15 +229,41 @@ func fieldFlags(p resume.Pause) string {
 	return text
 }
 
-// visible replaces control characters, which could play tricks on a terminal, in text that is not
-// ours.
+// visible replaces control characters, which could play tricks on a terminal, in text that is not ours, and shows what
+// would not be seen.
 func visible(s string) string {
-	return strings.Map(func(r rune) rune {
+	return escapeUnseen(strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && unicode.IsControl(r) {
 			return unicode.ReplacementChar
 		}
 		return r
-	}, s)
+	}, s))
+}
+
+// unseen are characters that turn text around, have no width or separate lines: with them, what is read need not be
+// what is there.
+var unseen = []*unicode.RangeTable{unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point,
+	unicode.Variation_Selector}
+
+// isUnseen reports whether a character is unseen, but for those that say how an emoji looks.
+func isUnseen(r rune) bool { return r > 0x7f && r != 0xfe0e && r != 0xfe0f && unicode.In(r, unseen...) }
+
+// escapeUnseen writes unseen characters as JSON may: \u202e.
+func escapeUnseen(s string) string {
+	if !strings.ContainsFunc(s, isUnseen) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if !isUnseen(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
 }
 
 // localTime is a time for people; "-" when there is none.

@@ -29,6 +29,7 @@ type progress struct {
 	running []runningStep    // in the order in which they began
 	ended   bytes.Buffer     // live: lines for the next frame
 	drawn   int              // live: lines of the last frame that the next one replaces
+	held    bool             // live: somebody is asked something, no frame is drawn
 	failed  trace.Event      // the failure shown last
 	loops   map[string]*loop // agents at work, by path
 	segment segment          // live: the answer under way
@@ -84,8 +85,20 @@ func (p *progress) close() {
 	p.frame()
 }
 
-// Detail implements trace.Detailed. Answers come in pieces only where somebody looks on: a stream is tried
-// again only if the model allows it.
+// hold takes what is running off the terminal while somebody is asked something, and lets it come back.
+func (p *progress) hold(on bool) {
+	if !p.live {
+		return
+	}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.held = on; on {
+		p.breakSegment()
+		p.draw(nil)
+	}
+}
+
+// Detail implements trace.Detailed. Answers come in pieces only where they are shown.
 func (p *progress) Detail() trace.Detail {
 	return trace.Detail{Content: true, Deltas: p.live || p.verbose}
 }
@@ -114,7 +127,9 @@ func (p *progress) Emit(e trace.Event) {
 			return
 		}
 	default:
-		text = p.loopEvent(e)
+		if text = p.loopEvent(e); text == "" && e.Kind == trace.AdapterRetry { // of a step
+			text = p.paint("33", "↻") + " " + visible(e.Step) + "  " + retryText(e)
+		}
 	}
 	if p.verbose {
 		text = e.At.Local().Format("15:04:05.000") + " " + wholeLine(e)
@@ -200,7 +215,13 @@ const (
 func (p *progress) frame() {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	steps := innermost(p.running)
+	if !p.held {
+		p.draw(innermost(p.running))
+	}
+}
+
+// draw puts what has ended, the answer under way and steps in the place of the last frame.
+func (p *progress) draw(steps []runningStep) {
 	if p.ended.Len() == 0 && len(steps) == 0 && p.drawn == 0 && p.segment.line == "" {
 		return
 	}

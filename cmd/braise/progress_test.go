@@ -65,6 +65,23 @@ func TestProgressPlain(t *testing.T) {
 	}
 }
 
+// trust 3.3: a call that is made again is told of, and that the connection was lost.
+func TestProgressRetries(t *testing.T) {
+	var b bytes.Buffer
+	p := &progress{w: &b}
+	for _, reason := range []string{"rate_limit", "network"} {
+		p.Emit(trace.Event{Kind: trace.AdapterRetry, Step: "ask", Data: trace.Data{{Key: "adapterKind", Value: "model"},
+			{Key: "attempt", Value: int64(1)}, {Key: "delayMs", Value: int64(500)}, {Key: "maxAttempts", Value: int64(3)},
+			{Key: "method", Value: "generate"}, {Key: "reason", Value: reason}}})
+	}
+	want := `↻ ask  the model is tried again in 500 ms, attempt 1 of 3 failed: rate_limit
+↻ ask  the model is tried again in 500 ms, attempt 1 of 3 failed: the connection failed or was lost
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestProgressVerbose(t *testing.T) {
 	var b bytes.Buffer
 	p := &progress{w: &b, verbose: true}

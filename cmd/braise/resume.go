@@ -13,7 +13,7 @@ import (
 func (a *app) resumeCommand() *cobra.Command {
 	flags := &answerFlags{}
 	recipeFile := ""
-	acceptChanged := false
+	acceptChanged, force := false, false
 	cmd := &cobra.Command{
 		Use:   "resume TOKEN",
 		Short: "Answer what a run waits for, and go on with it",
@@ -39,7 +39,7 @@ func (a *app) resumeCommand() *cobra.Command {
 						}
 					}
 					answering := *l.rt
-					answering.Resume = flags
+					answering.Resume, l.opts.Force = flags, force
 					return workflow.Resume(ctx, token, nil, &answering, l.opts)
 				})
 		},
@@ -48,6 +48,7 @@ func (a *app) resumeCommand() *cobra.Command {
 	cmd.Flags().StringVar(&recipeFile, "recipe", "", "the recipe that the run began with, instead of the store's copy")
 	cmd.Flags().BoolVar(&acceptChanged, "accept-changed", false,
 		"go on with the recipe of --recipe, even if it has changed")
+	cmd.Flags().BoolVar(&force, "force", false, "make a call again although processes of it still run")
 	a.addIncomplete(cmd)
 	return cmd
 }

@@ -86,12 +86,15 @@ func (a *app) run(ctx context.Context, path string, readInputs func(*workflow.Wo
 		}
 	}
 
+	ctx, why := s.interruptible(ctx)
 	if _, err := s.openStore(ctx); err != nil {
 		return err
 	}
-	ctx, why := s.interruptible(ctx)
 	rt, err := s.host.Runtime(ctx, wf)
 	if err != nil {
+		if err := a.stoppedEarly(ctx); err != nil {
+			return err
+		}
 		return a.unready(err)
 	}
 	rt.Models = models.Models

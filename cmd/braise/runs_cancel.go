@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) runsCancel() *cobra.Command {
-	reason := ""
+	reason, force := "", false
 	cmd := &cobra.Command{
 		Use:   "cancel RUN",
 		Short: "End a run for good that waits or was interrupted: what it did is rolled back",
@@ -20,6 +20,7 @@ func (a *app) runsCancel() *cobra.Command {
 			done := false
 			err := a.goOn(cmd.Context(), args[0], changed{},
 				func(ctx context.Context, l leg) (*workflow.Outcome, error) {
+					l.opts.Force = force
 					out, err := workflow.Cancel(ctx, args[0], reason, l.rt, l.opts)
 					done = out.Status == workflow.StatusCancelled && ctx.Err() == nil
 					return out, err
@@ -31,5 +32,6 @@ func (a *app) runsCancel() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for people")
+	cmd.Flags().BoolVar(&force, "force", false, "end it although it is not known whether a call had its effect")
 	return cmd
 }

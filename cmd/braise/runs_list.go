@@ -29,11 +29,11 @@ func (a *app) runsList() *cobra.Command {
 			if limit < 0 {
 				return usageError("--limit is %d; the least is 0, for all", limit)
 			}
-			return a.withStore(cmd, func(ctx context.Context, _ *session, store checkpoint.Store) error {
+			return a.withStore(cmd, func(ctx context.Context, s *session, store checkpoint.Store) error {
 				list, storeErr := history.List(ctx, store,
 					history.Filter{Status: history.Status(status), Recipe: recipe, Limit: limit})
 				if storeErr != nil && len(list) == 0 {
-					return a.fail("", storeErr)
+					return s.fail("", storeErr)
 				}
 				if err := a.printRuns(list); err != nil || storeErr == nil {
 					return err

@@ -33,10 +33,10 @@ func (a *app) runsPrune() *cobra.Command {
 				}
 				wanted = append(wanted, checkpoint.Status(s))
 			}
-			return a.withStore(cmd, func(ctx context.Context, _ *session, store checkpoint.Store) error {
+			return a.withStore(cmd, func(ctx context.Context, s *session, store checkpoint.Store) error {
 				n, err := store.Prune(ctx, time.Now().Add(-age), wanted...)
 				if err != nil {
-					return a.fail("", fmt.Errorf("%d runs removed, then: %w", n, err))
+					return s.fail("", fmt.Errorf("%d runs removed, then: %w", n, err))
 				}
 				if a.output != "human" {
 					return a.printJSON(map[string]int{"removed": n})

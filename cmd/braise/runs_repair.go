@@ -15,14 +15,14 @@ func (a *app) runsRepair() *cobra.Command {
 		Short: "Cut off the unfinished write at the end of a journal (store jsonl:)",
 		Args:  exactly(1, "runs repair takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withStore(cmd, func(ctx context.Context, _ *session, store checkpoint.Store) error {
+			return a.withStore(cmd, func(ctx context.Context, s *session, store checkpoint.Store) error {
 				r, ok := store.(checkpoint.Repairer)
 				if !ok {
 					return usageError("this store needs no repair: its writes are whole or not there")
 				}
 				n, err := r.Repair(ctx, args[0])
 				if err != nil {
-					return a.fail(args[0], err)
+					return s.fail(args[0], err)
 				}
 				if a.output != "human" {
 					return a.printJSON(map[string]any{"runId": args[0], "bytes": n})

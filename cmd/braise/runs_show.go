@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -20,10 +21,13 @@ func (a *app) runsShow() *cobra.Command {
 			return a.withStore(cmd, func(ctx context.Context, s *session, store checkpoint.Store) error {
 				run, err := history.Load(ctx, store, args[0])
 				if err != nil {
-					return a.fail(args[0], err)
+					return s.fail(args[0], err)
 				}
 				if a.output != "human" {
 					return a.printJSON(run)
+				}
+				if origin, err := history.Origin(ctx, store, args[0]); err == nil {
+					s.found = s.host.ConfigOf(origin)
 				}
 				s.printRun(run)
 				return nil
@@ -44,7 +48,11 @@ func (s *session) printRun(run *history.Run) {
 	row("digest", run.Digest)
 	row("status", string(run.Status))
 	row("forked from", run.Parent)
-	row("started", localTime(run.StartedAt))
+	started := history.Act{At: run.StartedAt}
+	if len(run.Acts) > 0 {
+		started.By = run.Acts[0].By
+	}
+	row("started", actText(started))
 	row("updated", localTime(run.UpdatedAt))
 	row("ended", localTime(run.EndedAt))
 	for _, step := range run.Steps {
@@ -67,6 +75,9 @@ func (s *session) printRun(run *history.Run) {
 			}
 		}
 	}
+	for _, a := range run.Acts[min(1, len(run.Acts)):] {
+		row(strings.TrimRight(a.What+" "+a.Pause+a.Channel, " "), actText(a))
+	}
 	for _, p := range run.Pauses {
 		text := string(p.Kind)
 		for _, t := range []string{p.Reason, p.Prompt} {
@@ -77,7 +88,22 @@ func (s *session) printRun(run *history.Run) {
 		row("pause "+p.ID, text)
 	}
 	w.Flush()
-	if len(run.Pauses) > 0 {
-		fmt.Fprintf(s.stdout, "to answer: braise runs answer %s PAUSE%s\n", run.RunID, s.sameFlags())
+	for _, p := range run.Pauses {
+		s.printPause(s.stdout, p)
+		s.printCommand(s.stdout, "runs answer "+run.RunID+" "+quoted(visible(p.ID)), p)
 	}
+}
+
+// actText words what somebody did.
+func actText(a history.Act) string {
+	text := localTime(a.At)
+	if a.By != "" {
+		text += " by " + a.By
+	}
+	for _, t := range []string{a.Decision, a.Reason} {
+		if t != "" {
+			text += ": " + cut(t)
+		}
+	}
+	return text
 }

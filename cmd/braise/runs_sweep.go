@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/workflow"
 )
@@ -16,11 +17,15 @@ const sweepTime = time.Second
 
 func (a *app) runsSweep() *cobra.Command {
 	watch := false
+	opts := &workflow.SweepOptions{}
 	cmd := &cobra.Command{
 		Use:   "sweep",
 		Short: "Go on with every run in which something is due: a wait that is over, a pause that has expired",
 		Args:  exactly(0, "runs sweep takes no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if opts.MaxRuns < 1 {
+				return usageError("--max-runs is %d; the least is 1", opts.MaxRuns)
+			}
 			s, err := a.open(cmd.Context(), host.Options{Look: !watch, Reporter: silent{}})
 			if err != nil {
 				return a.refuse(nil, err)
@@ -34,9 +39,10 @@ func (a *app) runsSweep() *cobra.Command {
 			}
 			ctx, why := s.interruptible(cmd.Context())
 			if watch {
-				err = s.keepSweeping(ctx)
+				opts.Every = sweepTime
+				err = s.keepSweeping(ctx, opts)
 			} else {
-				err = s.sweep(ctx)
+				err = s.sweep(ctx, opts)
 			}
 			if reason := why(); reason != nil {
 				return exit(reason.code)
@@ -44,13 +50,16 @@ func (a *app) runsSweep() *cobra.Command {
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&opts.Recover, "recover", false,
+		"also go on with runs that were interrupted; without it they are listed")
+	cmd.Flags().IntVar(&opts.MaxRuns, "max-runs", 4, "how many runs to work on at once")
 	cmd.Flags().BoolVar(&watch, "watch", false, "go on looking, until a signal comes")
 	return cmd
 }
 
 // sweep goes on with what is due, and prints how each run ended: in JSON a list of outcomes, with jsonl one a line.
-func (s *session) sweep(ctx context.Context) error {
-	outcomes, err := s.host.Sweep(ctx, nil)
+func (s *session) sweep(ctx context.Context, opts *workflow.SweepOptions) error {
+	outcomes, err := s.host.Sweep(ctx, opts)
 	for _, out := range outcomes {
 		if err := s.printSwept(out, false); err != nil {
 			return err
@@ -64,12 +73,34 @@ func (s *session) sweep(ctx context.Context) error {
 	if err != nil && ctx.Err() == nil {
 		return s.fail("", err)
 	}
+	if opts.Recover || ctx.Err() != nil {
+		return nil
+	}
+	return s.listInterrupted(ctx)
+}
+
+// listInterrupted says which runs a sweep has left alone.
+func (s *session) listInterrupted(ctx context.Context) error {
+	store, err := s.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := history.List(ctx, store, history.Filter{Status: history.Interrupted})
+	if err != nil {
+		return s.fail("", err)
+	}
+	for _, run := range list {
+		fmt.Fprintf(s.stderr, "%s interrupted\n", run.RunID)
+	}
+	if len(list) > 0 {
+		fmt.Fprintf(s.stderr, "  to go on: braise runs sweep --recover%s\n", s.sameFlags())
+	}
 	return nil
 }
 
 // keepSweeping sweeps until a signal comes, and prints how each run ended, in JSON one a line.
-func (s *session) keepSweeping(ctx context.Context) error {
-	for out, err := range s.host.Sweeps(ctx, sweepTime, nil) {
+func (s *session) keepSweeping(ctx context.Context, opts *workflow.SweepOptions) error {
+	for out, err := range s.host.Sweeps(ctx, opts) {
 		if err != nil {
 			return s.fail("", err)
 		}

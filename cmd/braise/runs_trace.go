@@ -17,10 +17,10 @@ func (a *app) runsTrace() *cobra.Command {
 		Short: "The events of a run, of all its legs, as its journal has them",
 		Args:  exactly(1, "runs trace takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withStore(cmd, func(ctx context.Context, _ *session, store checkpoint.Store) error {
+			return a.withStore(cmd, func(ctx context.Context, s *session, store checkpoint.Store) error {
 				run, err := history.Load(ctx, store, args[0])
 				if err != nil {
-					return a.fail(args[0], err)
+					return s.fail(args[0], err)
 				}
 				if a.output == "json" {
 					return a.printJSON(run.Events)

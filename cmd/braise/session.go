@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,8 +29,9 @@ type changed struct {
 // session is an installation, open for one command.
 type session struct {
 	*app
-	host *host.Host
-	stop func() // ends what interruptible began; nil: nothing
+	host  *host.Host
+	found string // the path of the configuration that the run began with, which is used; "": that of host
+	stop  func() // ends what interruptible began; nil: nothing
 }
 
 // open opens the installation that the flags, and opts, say. Whoever gets it closes it. The error is for refuse.
@@ -37,6 +39,8 @@ func (a *app) open(ctx context.Context, opts host.Options) (*session, error) {
 	opts.Config, opts.Store, opts.Models, opts.Replay = a.config, a.store, a.models, a.replay != ""
 	opts.Strict, opts.MaxParallel = a.strict, a.maxParallel
 	opts.Warn, opts.Version = a.warn, version().Version
+	opts.Guard = guard()
+	opts.Trust = func(path string) bool { return a.trust(ctx, path) }
 	if a.runID != "" {
 		opts.NewRunID = func() string { return a.runID }
 	}
@@ -65,10 +69,30 @@ func (s *session) interruptible(ctx context.Context) (_ context.Context, why fun
 func (s *session) openStore(ctx context.Context) (checkpoint.Store, error) {
 	store, err := s.host.Store(ctx)
 	if err != nil {
+		if err := s.stoppedEarly(ctx); err != nil {
+			return nil, err
+		}
 		return nil, &exitError{host.ExitInternal, fmt.Errorf("the store cannot be opened: %w\n"+
 			"  hint: --store, or store: in %s, names another one; --store memory: keeps nothing", err, host.FileName)}
 	}
 	return store, nil
+}
+
+// stoppedEarly is the end of a command that a signal ended before there was an outcome; nil: none did.
+func (a *app) stoppedEarly(ctx context.Context) error {
+	reason, ok := context.Cause(ctx).(*stopped)
+	if !ok {
+		return nil
+	}
+	out := &workflow.Outcome{Status: workflow.StatusCancelled, Err: &runtime.Error{
+		Category: runtime.CategoryCancelled, Code: "run.cancelled",
+		Err: fmt.Errorf("the run was cancelled: %w", reason)}}
+	if a.output != "human" {
+		if err := a.printOutcome(out); err != nil {
+			return err
+		}
+	}
+	return &exitError{reason.code, out.Err}
 }
 
 // unready ends a command for which the host could not load a recipe, or open what it needs.
@@ -98,15 +122,19 @@ func (a *app) goOn(
 			return a.unready(err)
 		}
 	}
+	ctx, why := s.interruptible(ctx)
 	if _, err := s.openStore(ctx); err != nil {
 		return err
 	}
 	rt, err := s.host.RuntimeOf(ctx, runID, opts)
 	if err != nil {
+		if err := a.stoppedEarly(ctx); err != nil {
+			return err
+		}
 		return a.unready(err)
 	}
-	ctx, why := s.interruptible(ctx)
-	out := s.legs(ctx, leg{rt, opts}, first)
+	s.found = s.host.ConfigOf(rt.Origin)
+	out := s.host.Explain(s.legs(ctx, leg{rt, opts}, first))
 	return s.finish(ctx, rt, out, why())
 }
 
@@ -154,16 +182,18 @@ func (a *app) leg(
 	ctx context.Context, l leg, run func(context.Context, leg) (*workflow.Outcome, error),
 ) *workflow.Outcome {
 	watched := *l.rt
+	var shown *progress
 	switch {
 	case a.output == "jsonl":
 		s := newStream(a.stdout)
 		defer s.close()
 		watched.Trace = append(slices.Clone(l.rt.Trace), trace.NewJSONL(s))
 	case !a.quiet:
-		p := a.newProgress()
-		defer p.close()
-		watched.Trace = append(slices.Clone(l.rt.Trace), p)
+		shown = a.newProgress()
+		defer shown.close()
+		watched.Trace = append(slices.Clone(l.rt.Trace), shown)
 	}
+	watched.Approver = a.newApprover(shown)
 	out, _ := run(ctx, leg{&watched, l.opts}) // the error is the outcome's
 	return out
 }
@@ -191,24 +221,34 @@ type silent struct{}
 
 func (silent) Warn(string, ...slog.Attr) {}
 
-// sameFlags are the flags by which another call of the command finds the store and the configuration of this one.
+// absolute is a path that is the same in every folder, if the working folder is known.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// sameFlags are the flags by which another call of the command, from any folder, finds the store and the configuration
+// of this one.
 func (s *session) sameFlags() string {
 	var flags []string
 	add := func(name, value string) { flags = append(flags, " --"+name+" "+quoted(value)) }
-	path := s.host.ConfigPath()
-	if s.config != "" {
-		add("config", s.config)
-	} else if found, _ := host.FindConfig(""); path != "" && filepath.Clean(found) != filepath.Clean(path) {
-		add("config", path)
+	if path := cmp.Or(s.found, s.host.ConfigPath()); path != "" {
+		add("config", absolute(path))
 	}
-	switch {
-	case strings.HasPrefix(s.store, "postgres"):
+	switch scheme, path, _ := strings.Cut(s.store, ":"); scheme {
+	case "":
+	case "postgres", "postgresql":
 		flags = append(flags, " --store …") // it may hold a password
-	case s.store != "":
+	case "sqlite", "jsonl":
+		add("store", scheme+":"+absolute(path))
+	default:
 		add("store", s.store)
 	}
 	for _, m := range s.models {
-		add("model", m)
+		name, file, _ := strings.Cut(m, "=script:")
+		add("model", name+"=script:"+absolute(file))
 	}
 	return strings.Join(flags, "")
 }

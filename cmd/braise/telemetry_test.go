@@ -24,8 +24,8 @@ import (
 )
 
 // shipped writes a shipped recipe into a new folder, with more lines in its braise.yaml, and returns
-// its path.
-func shipped(t *testing.T, name, config string) string {
+// the arguments that run it.
+func shipped(t *testing.T, name, config string) []string {
 	t.Helper()
 	files, err := fs.Sub(recipes.FS, name)
 	if err != nil {
@@ -43,7 +43,7 @@ func shipped(t *testing.T, name, config string) string {
 	if err := os.WriteFile(path, append(old, config...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(dir, "recipe.yaml")
+	return []string{"run", filepath.Join(dir, "recipe.yaml"), "--config", path}
 }
 
 // result is how a command line ended.
@@ -118,7 +118,7 @@ func TestTelemetryOfARun(t *testing.T) {
 	var got spans
 	srv := httptest.NewServer(&got)
 	defer srv.Close()
-	end, stderr := command("run", shipped(t, "triage", "telemetry: {otlp: "+srv.URL+"}\n"))
+	end, stderr := command(shipped(t, "triage", "telemetry: {otlp: "+srv.URL+"}\n")...)
 	if end.Code != host.ExitOK || strings.Contains(stderr, "telemetry") {
 		t.Fatalf("exit %d\n%s", end.Code, stderr)
 	}
@@ -174,8 +174,8 @@ func TestTelemetryWithoutACollector(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			for _, flags := range [][]string{{}, {"--input", "ticket_id=T-9999"}, {"--quiet"}} { // the second run fails
-				want, before := command(slices.Concat([]string{"run", shipped(t, "triage", "")}, flags)...)
-				got, after := command(slices.Concat([]string{"run", shipped(t, "triage", "telemetry: {otlp: "+tt.url+"}\n")}, flags)...)
+				want, before := command(slices.Concat(shipped(t, "triage", ""), flags)...)
+				got, after := command(slices.Concat(shipped(t, "triage", "telemetry: {otlp: "+tt.url+"}\n"), flags)...)
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("%q (-without telemetry +with):\n%s", flags, diff)
 				}

@@ -81,6 +81,7 @@ func (a *app) validate(ctx context.Context, path string) diagnostics.List {
 	if err != nil {
 		return findings(err)
 	}
+	rt.Approver = a.newApprover(nil)
 	list, err := wf.Check(ctx, rt)
 	if err != nil {
 		return findings(err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/braise-run/braise/internal/engine"
@@ -57,15 +58,19 @@ func (a *attempt) toolResult() engine.Result {
 func (a *attempt) findable() {
 	call := a.call
 	own := &resume.CallContext{Context: a.ctx, RunID: a.RunID, Generation: call.Generation, Path: call.Path,
-		Ordinal: call.Ordinal}
+		Ordinal: call.Ordinal, Attempt: max(call.Attempt, 1)}
 	a.ctx = own
 	key := call.Key
 	if call.Job != nil {
 		own.Ordinal, key = call.Job.Call, ""
 	}
-	if key != "" || call.Answered {
+	if key != "" || call.Answered || call.Job != nil {
 		own.Detail = &resume.CallDetail{Own: key,
 			Answer: call.Answer, AnswerTo: call.AnswerTo, Answered: call.Answered}
+	}
+	if j := call.Job; j != nil {
+		own.Detail.Agent, own.Detail.Thread = call.Loop.Name, call.Loop.Memory.Thread
+		own.Detail.Depth = strings.Count(j.Frame, "#")
 	}
 }
 
@@ -115,8 +120,8 @@ func (a *attempt) askModel() engine.Result {
 	case resp.err != nil:
 	case resp.model == nil:
 		res.Bad = a.shown(fmt.Errorf("model %q returned neither an answer nor an error", req.Model))
-	case len(resp.model.Text) > a.maxOutput:
-		res.Bad = a.tooLarge(len(resp.model.Text))
+	case bytesOf(resp.model) > a.maxOutput:
+		res.Bad = a.tooLarge(bytesOf(resp.model))
 	default:
 		m.Response = res.Response
 	}
@@ -134,11 +139,42 @@ func (a *attempt) shownResponse(resp *runtime.Response) *runtime.Response {
 	}
 	shown := *resp
 	shown.Text, shown.ToolCalls = a.Redact.Text(resp.Text), slices.Clone(resp.ToolCalls)
+	shown.Parts = a.shownParts(resp.Parts)
 	for i, c := range shown.ToolCalls {
+		shown.ToolCalls[i].Parts = a.shownParts(c.Parts)
 		shown.ToolCalls[i].Name = a.Redact.Text(c.Name)
 		shown.ToolCalls[i].Arguments = json.RawMessage(a.Redact.Text(string(c.Arguments)))
 	}
 	return &shown
+}
+
+// shownParts are the parts of an answer, secrets out. One that is no JSON is left out.
+func (a *attempt) shownParts(parts []runtime.Part) (shown []runtime.Part) {
+	for _, p := range parts {
+		v, err := value.Decode(p.Data)
+		if err != nil {
+			continue
+		}
+		if p.Data, err = value.JSON(a.Redact.Value(v)); err == nil {
+			shown = append(shown, p)
+		}
+	}
+	return shown
+}
+
+// bytesOf counts the bytes of an answer that has no bound of its own elsewhere.
+func bytesOf(resp *runtime.Response) int {
+	n := len(resp.Text)
+	add := func(parts []runtime.Part) {
+		for _, p := range parts {
+			n += len(p.Data)
+		}
+	}
+	add(resp.Parts)
+	for _, c := range resp.ToolCalls {
+		add(c.Parts)
+	}
+	return n
 }
 
 // generate calls the model, piece by piece if somebody wants the pieces.
@@ -148,7 +184,7 @@ func (a *attempt) generate() (*runtime.Response, error) {
 	if !ok || !a.call.Stream {
 		return m.Generate(a.ctx, a.call.Request)
 	}
-	text, shows := a.Redact.Stream(), *a
+	text, shows := a.Redact.Stream(), &attempt{Caller: a.Caller, call: a.call, ctx: a.ctx}
 	resp, err := streaming.Stream(a.ctx, a.call.Request, func(d runtime.Delta) { shows.delta(text.Next(d.Text)) })
 	a.delta(text.Rest())
 	return resp, err

@@ -9,14 +9,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
 )
 
 // settleTime is how long an attempt whose time is over may take to return before it is left behind: enough to kill a
@@ -30,6 +31,7 @@ type attempt struct {
 	ctx   context.Context
 	tool  boundTool        // of the call of a tool
 	found diagnostics.List // what hooks did wrong
+	emits trace.Emitter
 }
 
 // response is what an adapter returned: a model its answer, a retriever documents, a tool a value or JSON, and what
@@ -39,19 +41,21 @@ type response struct {
 	found []runtime.Document
 	value any
 	text  json.RawMessage
-	reply *agentloop.Reply
+	reply *agents.Reply
 	err   error
 }
 
 // Make makes one attempt of a call that was prepared. ctx tells it to stop. It returns, however the adapter ends,
 // unless that ends the goroutine: see Ended. An attempt with a timeout is left behind if it ignores that.
 func (c *Caller) Make(ctx context.Context, call *engine.Call) (res engine.Result) {
-	a := &attempt{Caller: c, call: call, ctx: ctx}
+	a := &attempt{Caller: c, call: call}
+	a.emits.Context, a.emits.To = ctx, a
+	a.ctx = &a.emits
 	defer func() {
 		if p := recover(); p != nil {
 			res = engine.Result{Size: machine.Unknown, Err: c.panicked(call, p)}
 		}
-		res.Found = a.found
+		res.Found, res.Told = a.found, a.emits.End()
 	}()
 	switch {
 	case call.Kind == program.ModelCall:
@@ -65,6 +69,16 @@ func (c *Caller) Make(ctx context.Context, call *engine.Call) (res engine.Result
 	}
 	res.Err, res.Bad = a.shownPause(res.Err), a.shownPause(res.Bad)
 	return res
+}
+
+// Emitted implements the other side of a [trace.Emitter].
+func (a *attempt) Emitted(t trace.Told) trace.Told {
+	t.Name = a.Redact.Text(t.Name)
+	t.Data, _ = a.Redact.Value(t.Data).(map[string]any)
+	if a.Live != nil && a.call.Job == nil { // an agent puts its events in order first
+		a.Live(t.Event(a.call.Path))
+	}
+	return t
 }
 
 // shownPause takes the secrets out of a pause that an adapter or a hook asked for.
@@ -214,7 +228,10 @@ func (a *attempt) allowed(m *runtime.Moment) error {
 
 // fire calls the hooks of a moment of the call.
 func (a *attempt) fire(m runtime.Moment) error {
-	m.Run, m.Step = a.RunID, a.call.Path
+	m.Run, m.Step, m.Call, m.Attempt = a.RunID, a.call.Path, a.call.Ordinal, max(a.call.Attempt, 1)
+	if a.call.Loop != nil {
+		m.Agent = a.call.Loop.Name
+	}
 	var found diagnostics.List
 	err := a.Offers.Fire(a.ctx, m, func(d diagnostics.Diagnostic) { found = append(found, d) })
 	a.found = append(a.found, found...)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/program"
@@ -19,7 +20,7 @@ type boundTool struct {
 	tool   runtime.Tool
 	values runtime.ValueTool // nil: the tool takes JSON
 	schema *schema.Schema    // of its arguments; nil: any object, or they are checked already
-	effect runtime.Effect    // "" is External
+	spec   runtime.ToolSpec
 }
 
 // Bind binds what a program uses to what rt offers:
@@ -27,8 +28,8 @@ type boundTool struct {
 //  1. models with their prices and the other ports, and what they and the tools require
 //  2. tools, with the arguments that are written out
 //  3. secrets
-//  4. capabilities that requires names
-//  5. plugins
+//  4. capabilities that requires names, and the adapter that answers of pauses go through
+//  5. plugins, and which of several offers counts
 //
 // found is what was found when the program was compiled. With an error, which only secrets cause, the Caller is there
 // all the same, for its Diagnostics.
@@ -49,6 +50,7 @@ func Bind(ctx context.Context, p *program.Program, found diagnostics.List, rt *r
 	}
 	c.checkPrices(p)
 	c.bindPorts(p.Ports)
+	c.Diagnostics = append(c.Diagnostics, Unapproved(p, c.Offers, rt)...)
 	if rt.Env != nil {
 		c.env = rt.Env.Tools()
 	}
@@ -59,10 +61,29 @@ func Bind(ctx context.Context, p *program.Program, found diagnostics.List, rt *r
 			c.missing(u, "capability", diagnostics.CodeMissingCapability, nil)
 		}
 	}
+	c.checkResume(p)
+	c.Diagnostics = append(c.Diagnostics, c.Offers.Diagnostics...)
 	if err == nil && c.Hooked() {
 		err = c.bindPlugins(ctx, p)
 	}
 	return c, err
+}
+
+// checkResume reports that the answers a program may wait for would be refused.
+func (c *Caller) checkResume(p *program.Program) {
+	asks := p.Waits.Answer
+	if asks == nil && c.rt.Approver == nil {
+		asks = p.Waits.Approval
+	}
+	if c.rt.Resume != nil || asks == nil {
+		return
+	}
+	c.Diagnostics = append(c.Diagnostics, diagnostics.Diagnostic{
+		Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: diagnostics.CodeNoResume,
+		Message:  "the run may wait for an answer, and there is no resume adapter to take it",
+		Hint:     "set Runtime.Resume, to resume.PassThrough{} for answers as they come",
+		Position: asks.Pos, Step: asks.Step,
+	})
 }
 
 // missing reports a name that the runtime does not offer.
@@ -142,7 +163,10 @@ func (c *Caller) bindTools(p *program.Program) {
 				Message: fmt.Sprintf("tool %q is there twice, the last one is used", spec.Name),
 			})
 		}
-		c.tools[i] = bound(c.Offers.Tools[n], spec.Effect)
+		if spec.Missing != "" {
+			continue
+		}
+		c.tools[i] = bound(c.Offers.Tools[n], spec)
 		if spec.Parameters != nil {
 			c.tools[i].schema, _ = schema.Compile(spec.Parameters) // good: Runtime.Validate has seen it
 		}
@@ -161,16 +185,41 @@ func (c *Caller) bindTools(p *program.Program) {
 		c.Diagnostics = append(c.Diagnostics, d)
 	}
 	for i, u := range p.Tools {
-		if u.Required && c.tools[i].tool == nil && !u.OfAgents(agents) {
-			c.missing(u, "tool", diagnostics.CodeMissingTool, program.ToolNames(specs))
+		switch t := c.tools[i]; {
+		case u.OfAgents(agents):
+		case t.spec.Off != "":
+			c.Off = append(c.Off, diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindContract,
+				Code: diagnostics.CodeMissingTool, Position: u.Pos, Step: u.Step, Hint: t.spec.Off,
+				Message: fmt.Sprintf("tool %q is not allowed here; step %q needs it", u.Name, u.Step)})
+		case u.Required && t.tool == nil:
+			c.Diagnostics = append(c.Diagnostics, program.MissingTool(u, specs))
+		}
+	}
+	c.missingForAgents(p, specs)
+}
+
+// missingForAgents warns that agents which do not list their tools go without some.
+func (c *Caller) missingForAgents(p *program.Program, specs []runtime.ToolSpec) {
+	for _, spec := range specs {
+		if !strings.HasSuffix(spec.Name, ".*") || spec.Missing == "" {
+			continue
+		}
+		for _, call := range p.Calls {
+			if call.Agents != nil && call.Agents.Unrestricted() {
+				c.Diagnostics = append(c.Diagnostics, diagnostics.Diagnostic{
+					Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: diagnostics.CodeMissingTool,
+					Message:  fmt.Sprintf("the agent goes without the tools %s: %s", spec.Name, spec.Missing),
+					Position: call.Pos, Step: call.Step,
+				})
+			}
 		}
 	}
 }
 
 // bound readies a tool for calls, its schema apart.
-func bound(t runtime.Tool, effect runtime.Effect) boundTool {
+func bound(t runtime.Tool, spec runtime.ToolSpec) boundTool {
 	values, _ := t.(runtime.ValueTool)
-	return boundTool{tool: t, values: values, effect: effect}
+	return boundTool{tool: t, values: values, spec: spec}
 }
 
 // readSecrets reads what the recipe names, and makes the Redactor of it.
@@ -183,7 +232,8 @@ func (c *Caller) readSecrets(ctx context.Context, names []program.Use) error {
 	for _, u := range names {
 		text, err := "", runtime.ErrNoSecret
 		if c.rt.Secrets != nil {
-			text, err = c.rt.Secrets.Secret(ctx, u.Name)
+			text, err = Guard(ctx, runtime.CategoryInfra, "secret.failed", "the secrets",
+				func() (string, error) { return c.rt.Secrets.Secret(ctx, u.Name) })
 		}
 		switch {
 		case errors.Is(err, runtime.ErrNoSecret):
@@ -206,7 +256,6 @@ func (c *Caller) readSecrets(ctx context.Context, names []program.Use) error {
 
 // bindPlugins adds what there is to say about plugins.
 func (c *Caller) bindPlugins(ctx context.Context, p *program.Program) error {
-	c.Diagnostics = append(c.Diagnostics, c.Offers.Diagnostics...)
 	missing, err := c.Offers.MissingSecrets(ctx)
 	c.Diagnostics = append(c.Diagnostics, missing...)
 	points := []runtime.Point{runtime.RunInit, runtime.RunFinish}

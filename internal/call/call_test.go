@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/expr"
@@ -82,7 +83,7 @@ func (f fixture) tool() *engine.Call {
 }
 
 // job is an attempt of a call of an agent.
-func (f fixture) job(kind program.CallKind, j *agentloop.Job) *engine.Call {
+func (f fixture) job(kind program.CallKind, j *agents.Job) *engine.Call {
 	j.Path = "ask"
 	return &engine.Call{Kind: kind, Name: j.Name, Path: "ask", Site: f.program.Calls[0], Job: j, Loop: &agentloop.Loop{},
 		Request: j.Request, Context: engine.Context{Generation: 1, Attempt: 1}}
@@ -126,12 +127,16 @@ func (r raw) Call(context.Context, json.RawMessage) (json.RawMessage, error) {
 // depends is a tool whose effect its arguments say.
 type depends struct{ *runtimetest.Tool }
 
-func (depends) EffectOf(args json.RawMessage) runtime.Effect {
-	var in struct{ Effect string }
-	if _ = json.Unmarshal(args, &in); in.Effect == "panic" {
-		panic("no idea about " + string(args))
+func (d depends) Spec() runtime.ToolSpec {
+	spec := d.Tool.Spec()
+	spec.EffectOf = func(args json.RawMessage) runtime.Effect {
+		var in struct{ Effect string }
+		if _ = json.Unmarshal(args, &in); in.Effect == "panic" {
+			panic("no idea about " + string(args))
+		}
+		return runtime.Effect(in.Effect)
 	}
-	return runtime.Effect(in.Effect)
+	return spec
 }
 
 func text(err error) string {
@@ -325,7 +330,7 @@ func TestContexts(t *testing.T) {
 	if f.do(t, c); key != resume.Key("r1", 2, "it", 3, "own") || answer != "yes" {
 		t.Errorf("step: %s, %v", key, answer)
 	}
-	c = f.job(program.ToolCall, &agentloop.Job{Op: agentloop.CallTool, Name: "test.it", Scope: agentloop.OfHost, Call: 7, Arguments: json.RawMessage(`{}`)})
+	c = f.job(program.ToolCall, &agents.Job{Op: agents.CallTool, Name: "test.it", Scope: agents.OfHost, Call: 7, Arguments: json.RawMessage(`{}`)})
 	if f.do(t, c); key != resume.Key("r1", 1, "ask", 7, "") || answer != nil {
 		t.Errorf("agent: %s, %v", key, answer)
 	}
@@ -335,7 +340,7 @@ func TestContexts(t *testing.T) {
 	}}
 	f = bind(t, plain, &runtime.Runtime{Models: map[string]runtime.Model{"m": model}})
 	reply := any("go")
-	f.do(t, f.job(program.ModelCall, &agentloop.Job{Op: agentloop.CallModel, Reply: &reply, Request: &runtime.Request{Model: "m"}}))
+	f.do(t, f.job(program.ModelCall, &agents.Job{Op: agents.CallModel, Reply: &reply, Request: &runtime.Request{Model: "m"}}))
 	if answer != "go" {
 		t.Errorf("model: %v", answer)
 	}
@@ -467,12 +472,12 @@ func TestHooksOfTools(t *testing.T) {
 func TestHooksOfAgents(t *testing.T) {
 	d := &diary{}
 	f := bind(t, plain, d.runtime(withTool(nil)))
-	wish := agentloop.Job{Op: agentloop.AskPolicy, Name: "test.it", Arguments: json.RawMessage(`{"a":1}`)}
+	wish := agents.Job{Op: agents.AskPolicy, Name: "test.it", Arguments: json.RawMessage(`{"a":1}`)}
 	if res := f.do(t, f.job("", &wish)); res.Err != nil || res.Bad != nil {
 		t.Errorf("%+v", res)
 	}
 	job := wish
-	job.Op, job.Scope = agentloop.CallTool, agentloop.OfHost
+	job.Op, job.Scope = agents.CallTool, agents.OfHost
 	for n := 1; n <= 2; n++ {
 		c := f.job(program.ToolCall, &job)
 		c.Attempt = n
@@ -529,6 +534,13 @@ func TestModels(t *testing.T) {
 	}{
 		{"an answer", answers(&runtime.Response{Text: "it is " + secret, Usage: usage, ToolCalls: []runtime.ToolCall{{Name: "a" + secret, Arguments: json.RawMessage(`{"a":"` + secret + `"}`)}}}, nil),
 			&runtime.Response{Text: "it is ***", Usage: usage, ToolCalls: []runtime.ToolCall{{Name: "a***", Arguments: json.RawMessage(`{"a":"***"}`)}}}, "", "", "<nil> <nil> it is ***"},
+		{"trust 3.5: parts", answers(&runtime.Response{Parts: []runtime.Part{{Of: "m", Name: "thought", Data: json.RawMessage(`{"b": ["` + secret + `"]}`)}},
+			ToolCalls: []runtime.ToolCall{{Parts: []runtime.Part{{Name: "sign", Data: json.RawMessage(`"of ` + secret + `"`)}, {Name: "no JSON", Data: json.RawMessage(secret)}}}}}, nil),
+			&runtime.Response{Parts: []runtime.Part{{Of: "m", Name: "thought", Data: json.RawMessage(`{"b":["***"]}`)}},
+				ToolCalls: []runtime.ToolCall{{Arguments: json.RawMessage{}, Parts: []runtime.Part{{Name: "sign", Data: json.RawMessage(`"of ***"`)}}}}}, "", "", "<nil> <nil> "},
+		{"parts that are too large", answers(&runtime.Response{Text: "x", Parts: []runtime.Part{{Data: json.RawMessage(`"` + strings.Repeat("x", 98) + `"`)}}}, nil),
+			&runtime.Response{Text: "x", Parts: []runtime.Part{{Data: json.RawMessage(`"` + strings.Repeat("x", 98) + `"`)}}}, "",
+			"the output has 101 bytes, the most is 100", "<nil> the output has 101 bytes, the most is 100"},
 		{"an error", answers(nil, errors.New(secret)), nil, "***", "", "<nil> ***"},
 		{"neither", answers(nil, nil), nil, "", `model "m" returned neither an answer nor an error`, `<nil> model "m" returned neither an answer nor an error`},
 		{"too large", answers(&runtime.Response{Text: strings.Repeat("x", 101), Usage: usage}, nil), &runtime.Response{Text: strings.Repeat("x", 101), Usage: usage}, "",
@@ -633,7 +645,7 @@ func TestDescribedAdapters(t *testing.T) {
 		}
 	}
 	m, ok := f.Model("m")
-	if !ok || !m.Described || m.ModelOffer != (agentloop.ModelOffer{Provider: "p", Model: "m1"}) || m.Retry.Policy.MaxAttempts != 5 || m.Streams {
+	if !ok || !m.Described || m.ModelOffer != (agents.ModelOffer{Provider: "p", Model: "m1"}) || m.Retry.Policy.MaxAttempts != 5 || m.Streams {
 		t.Errorf("%+v", m)
 	}
 	if len(f.Diagnostics) != 1 || f.Diagnostics[0].Message != `tool "test.it" requires model "x", which is not there` {

@@ -4,13 +4,13 @@
 package call
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"sync"
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/program"
@@ -21,16 +21,18 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// Caller makes the calls of one run. [Bind] makes one. The fields RunID, Archive, Delta and Warn are set before calls
-// are made; from then on it is safe for concurrent use.
+// Caller makes the calls of one run. [Bind] makes one. The fields RunID, Archive, Delta, Live and Warn are set before
+// calls are made; from then on it is safe for concurrent use.
 type Caller struct {
 	Diagnostics diagnostics.List    // what Bind found
+	Off         diagnostics.List    // tools that the host does not allow: a run may do without
 	Redact      *value.Redactor     // of the run's secrets, also for the context of the run; nil: there are none
 	Offers      *runtime.Resolution // what the runtime and its plugins offer
 
 	RunID   string                  // for requests, keys and hooks
 	Archive agentloop.Archive       // of agents; nil: none
 	Delta   func(trace.Event)       // is shown the pieces of answers, by several goroutines; nil: nobody wants them
+	Live    func(trace.Event)       // is shown what adapters and hooks emit, likewise
 	Warn    func(text, path string) // is told what the host's operator should know; nil: nobody
 
 	rt        *runtime.Runtime
@@ -39,7 +41,7 @@ type Caller struct {
 	secrets   map[string]string
 
 	offering sync.Once
-	offer    *agentloop.Offer
+	offer    *agents.Offer
 	offerErr error
 	env      []runtime.Tool // of the host's environment, as they were at Bind
 
@@ -73,7 +75,12 @@ func (c *Caller) Prepare(call *engine.Call) (err error) {
 func (c *Caller) prepareTool(call *engine.Call) error {
 	t := c.tool(call)
 	if t.tool == nil {
-		return program.ConfigError(diagnostics.CodeMissingTool, "%s: tool %q is not there", call.Site.Pos, call.Name)
+		why := program.WhyMissing(c.Offers.ToolSpecs(), call.Name)
+		if why != "" {
+			why = ": " + why
+		}
+		return program.ConfigError(diagnostics.CodeMissingTool, "%s: tool %q is not there%s",
+			call.Site.Pos, call.Name, why)
 	}
 	input, err := c.input(call)
 	if err != nil {
@@ -93,13 +100,15 @@ func (c *Caller) prepareTool(call *engine.Call) error {
 				call.Site.Pos, call.Name, schema.Describe(problems))
 		}
 	}
-	effect := t.effect
-	if depends, ok := t.tool.(runtime.EffectTool); ok {
-		if text, err := value.JSON(args); err == nil {
-			effect = cmp.Or(depends.EffectOf(text), effect)
-		}
+	if off := t.spec.Off; off != "" {
+		return program.ConfigError(diagnostics.CodeMissingTool, "%s: tool %q is not allowed here\n  hint: %s",
+			call.Site.Pos, call.Name, off)
 	}
-	call.Ready = engine.Ready{Args: args, Effect: cmp.Or(effect, runtime.External), Quick: t.values != nil}
+	var text []byte // for who wants it
+	if t.spec.EffectOf != nil {
+		text, _ = value.JSON(args) // of decoded JSON
+	}
+	call.Ready = engine.Ready{Args: args, Effect: t.spec.EffectFor(text), Quick: t.values != nil}
 	return nil
 }
 
@@ -127,20 +136,23 @@ func (c *Caller) tool(call *engine.Call) boundTool {
 	}
 	var tools []runtime.Tool
 	switch j.Scope {
-	case agentloop.OfAgent:
+	case agents.OfAgent:
 		tools = call.Loop.Own
-	case agentloop.OfHost:
+	case agents.OfHost:
 		tools = c.Offers.Tools
-	case agentloop.OfEnv:
+	case agents.OfEnv:
 		tools = c.env
-	case agentloop.OfSkill:
+	case agents.OfSkill:
 		c.mu.Lock()
 		tools = c.skills[j.Path]
 		c.mu.Unlock()
 	}
 	for _, t := range slices.Backward(tools) {
-		if t != nil && t.Spec().Name == j.Name {
-			return bound(t, t.Spec().Effect)
+		if t == nil {
+			continue
+		}
+		if spec := t.Spec(); spec.Name == j.Name {
+			return bound(t, spec)
 		}
 	}
 	return boundTool{}
@@ -175,7 +187,7 @@ func (c *Caller) Model(name string) (engine.Model, bool) {
 		return engine.Model{Streams: streams}, true
 	}
 	about := d.Metadata()
-	return engine.Model{Described: true, ModelOffer: agentloop.ModelOffer{Provider: about.Provider, Model: about.Model},
+	return engine.Model{Described: true, ModelOffer: agents.ModelOffer{Provider: about.Provider, Model: about.Model},
 		Retry: about.Retry, Streams: streams}, true
 }
 
@@ -199,9 +211,10 @@ func named(call *engine.Call) string {
 }
 
 // ports is what messages call the ports that only agents call.
-var ports = map[agentloop.Op]string{
-	agentloop.LoadSkills: "the skill loader", agentloop.LoadInstructions: "the environment",
-	agentloop.ReadInbox: "the inbox", agentloop.ClearInbox: "the inbox",
-	agentloop.PutArchive: "the archive", agentloop.GetArchive: "the archive",
-	agentloop.AskApprover: "the approver", agentloop.AskPolicy: "the policy",
+var ports = map[agents.Op]string{
+	agents.LoadSkills: "the skill loader", agents.LoadInstructions: "the environment",
+	agents.ReadInbox: "the inbox", agents.ClearInbox: "the inbox",
+	agents.PutArchive: "the archive", agents.GetArchive: "the archive",
+	agents.AskApprover: "the approver", agents.AskPolicy: "the policy",
+	agents.TellPolicy: "the policy",
 }

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/value"
@@ -47,33 +50,41 @@ func withoutSecrets[T any](redact *value.Redactor, list []T) (clean []T, err err
 }
 
 // port calls what a job of an agent is about, models and tools apart.
-func (a *attempt) port() (r agentloop.Reply, err error) {
+func (a *attempt) port() (r agents.Reply, err error) {
 	ctx, j, rt := a.ctx, a.call.Job, a.rt
 	switch j.Op {
-	case agentloop.LoadMemory:
+	case agents.LoadMemory:
 		r.Messages, err = rt.Memory.Load(ctx, j.Conversation)
-	case agentloop.SaveMemory:
+	case agents.SaveMemory:
 		err = rt.Memory.Save(ctx, j.Conversation, j.Key, j.Messages)
-	case agentloop.Retrieve:
+	case agents.Retrieve:
 		r.Documents, err = rt.Retriever.Retrieve(ctx, j.Text, j.Most)
-	case agentloop.LoadSkills:
+	case agents.LoadSkills:
 		r, err = a.loadSkills()
-	case agentloop.LoadInstructions:
+	case agents.LoadInstructions:
 		r.Text, err = rt.Env.Instructions(ctx)
-	case agentloop.ReadInbox:
+	case agents.ReadInbox:
 		r.Notes, err = rt.Inbox.Waiting(ctx, a.RunID, j.Path)
-	case agentloop.ClearInbox:
+	case agents.ClearInbox:
 		err = rt.Inbox.Taken(ctx, a.RunID, j.Path, j.Names...)
-	case agentloop.PutArchive:
+	case agents.PutArchive:
 		err = a.Archive.Put(ctx, j.Name, j.Text)
-	case agentloop.GetArchive:
+	case agents.GetArchive:
 		r.Text, r.Found, err = a.Archive.Get(ctx, j.Name)
-	case agentloop.AskApprover:
+	case agents.AskApprover:
 		r.Decision, err = rt.Approver.Approve(ctx, *j.Approval)
-	case agentloop.AskPolicy:
+		if text := string(r.Decision.Arguments); err == nil && a.Redact.Text(text) != text {
+			err = errors.New("the arguments that were approved hold a secret")
+		}
+	case agents.AskPolicy, agents.TellPolicy:
 		m := runtime.Moment{Point: runtime.ToolBefore, Name: j.Name}
 		v, _ := value.Decode(j.Arguments)
 		m.Args, _ = v.(map[string]any)
+		if j.Op == agents.TellPolicy {
+			if m.Point, m.Output = runtime.ToolAfter, j.Text; j.Code != "" {
+				m.Output, m.Err = nil, errors.New(strings.TrimPrefix(j.Text, "error: "))
+			}
+		}
 		err = a.fire(m)
 	default:
 		r.Text, err = callLayer(ctx, a.call.Loop, j)
@@ -82,12 +93,12 @@ func (a *attempt) port() (r agentloop.Reply, err error) {
 }
 
 // loadSkills asks the loader, and keeps the tools that skills bring.
-func (a *attempt) loadSkills() (r agentloop.Reply, err error) {
+func (a *attempt) loadSkills() (r agents.Reply, err error) {
 	skills, err := a.rt.Skills.Load(a.ctx, a.call.Job.Names)
 	if err != nil {
 		return r, err
 	}
-	r.Skills = agentloop.SortSkills(skills)
+	r.Skills = agents.SortSkills(skills)
 	var tools []runtime.Tool
 	for _, k := range r.Skills {
 		tools = append(tools, k.Tools...)
@@ -103,16 +114,16 @@ func (a *attempt) loadSkills() (r agentloop.Reply, err error) {
 }
 
 // callLayer calls a function of a layer of the loop.
-func callLayer(ctx context.Context, l *agentloop.Loop, j *agentloop.Job) (string, error) {
+func callLayer(ctx context.Context, l *agentloop.Loop, j *agents.Job) (string, error) {
 	y := &l.Layers[slices.IndexFunc(l.Layers, func(y agentloop.Layer) bool { return y.ID == j.Name })]
 	switch j.Op {
-	case agentloop.InitLayer:
+	case agents.InitLayer:
 		return "", y.Init(ctx, j.Key)
-	case agentloop.RecallLayer:
+	case agents.RecallLayer:
 		return y.Recall(ctx, j.Key, j.Text)
-	case agentloop.StoreLayer:
+	case agents.StoreLayer:
 		return "", y.Store(ctx, j.Key, j.Messages)
-	case agentloop.DisposeLayer:
+	case agents.DisposeLayer:
 		return "", y.Dispose(ctx, j.Key)
 	}
 	return "", fmt.Errorf("unknown call %q", cmp.Or(j.Op, "none"))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/recipe"
@@ -88,28 +89,28 @@ func (w world) loop() *agentloop.Loop {
 // Each job of an agent calls its port, and words a panic of it.
 func TestJobs(t *testing.T) {
 	for _, tt := range []struct {
-		job   agentloop.Job
+		job   agents.Job
 		kind  program.CallKind
-		want  agentloop.Reply
+		want  agents.Reply
 		err   string
 		named string
 	}{
-		{agentloop.Job{Op: agentloop.LoadMemory, Conversation: runtime.Conversation{Thread: "t"}}, program.MemoryCall,
-			agentloop.Reply{Messages: []runtime.Message{{Role: runtime.User, Text: "t ***"}}}, "", "the memory"},
-		{agentloop.Job{Op: agentloop.SaveMemory, Key: "k"}, program.MemoryCall, agentloop.Reply{}, "not k", "the memory"},
-		{agentloop.Job{Op: agentloop.Retrieve, Text: "q", Most: 1}, program.RetrieverCall, agentloop.Reply{Documents: []runtime.Document{{ID: "q", Text: "***"}}}, "", "the retriever"},
-		{agentloop.Job{Op: agentloop.LoadInstructions}, "", agentloop.Reply{Text: "be nice"}, "", "the environment"},
-		{agentloop.Job{Op: agentloop.ReadInbox}, "", agentloop.Reply{Notes: []runtime.Note{{ID: "1", Text: "r1 ask"}}}, "", "the inbox"},
-		{agentloop.Job{Op: agentloop.ClearInbox, Names: []string{"1"}}, "", agentloop.Reply{}, "r1 ask 1", "the inbox"},
-		{agentloop.Job{Op: agentloop.PutArchive, Name: "n", Text: "x"}, "", agentloop.Reply{}, "n x", "the archive"},
-		{agentloop.Job{Op: agentloop.GetArchive, Name: "n"}, "", agentloop.Reply{Text: "text of n", Found: true}, "", "the archive"},
-		{agentloop.Job{Op: agentloop.AskApprover, Approval: &runtime.ApprovalRequest{Tool: "x.y"}}, "", agentloop.Reply{Decision: runtime.ApprovalDecision{Reason: "x.y"}}, "", "the approver"},
-		{agentloop.Job{Op: agentloop.LoadSkills}, "", agentloop.Reply{Skills: []runtime.Skill{{Name: "a"}, {Name: "b"}},
-			Tools: []agentloop.ToolOffer{{Spec: runtime.ToolSpec{Name: "skill.it"}}}}, "", "the skill loader"},
-		{agentloop.Job{Op: agentloop.InitLayer, Name: "y", Key: "k"}, "", agentloop.Reply{}, "init k", `init of layer "y"`},
-		{agentloop.Job{Op: agentloop.RecallLayer, Name: "y", Key: "k", Text: "task"}, "", agentloop.Reply{Text: "k task"}, "", `recall of layer "y"`},
-		{agentloop.Job{Op: agentloop.StoreLayer, Name: "y", Key: "k"}, "", agentloop.Reply{}, "store k", `store of layer "y"`},
-		{agentloop.Job{Op: agentloop.DisposeLayer, Name: "y", Key: "k"}, "", agentloop.Reply{}, "dispose k", `dispose of layer "y"`},
+		{agents.Job{Op: agents.LoadMemory, Conversation: runtime.Conversation{Thread: "t"}}, program.MemoryCall,
+			agents.Reply{Messages: []runtime.Message{{Role: runtime.User, Text: "t ***"}}}, "", "the memory"},
+		{agents.Job{Op: agents.SaveMemory, Key: "k"}, program.MemoryCall, agents.Reply{}, "not k", "the memory"},
+		{agents.Job{Op: agents.Retrieve, Text: "q", Most: 1}, program.RetrieverCall, agents.Reply{Documents: []runtime.Document{{ID: "q", Text: "***"}}}, "", "the retriever"},
+		{agents.Job{Op: agents.LoadInstructions}, "", agents.Reply{Text: "be nice"}, "", "the environment"},
+		{agents.Job{Op: agents.ReadInbox}, "", agents.Reply{Notes: []runtime.Note{{ID: "1", Text: "r1 ask"}}}, "", "the inbox"},
+		{agents.Job{Op: agents.ClearInbox, Names: []string{"1"}}, "", agents.Reply{}, "r1 ask 1", "the inbox"},
+		{agents.Job{Op: agents.PutArchive, Name: "n", Text: "x"}, "", agents.Reply{}, "n x", "the archive"},
+		{agents.Job{Op: agents.GetArchive, Name: "n"}, "", agents.Reply{Text: "text of n", Found: true}, "", "the archive"},
+		{agents.Job{Op: agents.AskApprover, Approval: &runtime.ApprovalRequest{Tool: "x.y"}}, "", agents.Reply{Decision: runtime.ApprovalDecision{Reason: "x.y"}}, "", "the approver"},
+		{agents.Job{Op: agents.LoadSkills}, "", agents.Reply{Skills: []runtime.Skill{{Name: "a"}, {Name: "b"}},
+			Tools: []runtime.ToolSpec{{Name: "skill.it"}}}, "", "the skill loader"},
+		{agents.Job{Op: agents.InitLayer, Name: "y", Key: "k"}, "", agents.Reply{}, "init k", `init of layer "y"`},
+		{agents.Job{Op: agents.RecallLayer, Name: "y", Key: "k", Text: "task"}, "", agents.Reply{Text: "k task"}, "", `recall of layer "y"`},
+		{agents.Job{Op: agents.StoreLayer, Name: "y", Key: "k"}, "", agents.Reply{}, "store k", `store of layer "y"`},
+		{agents.Job{Op: agents.DisposeLayer, Name: "y", Key: "k"}, "", agents.Reply{}, "dispose k", `dispose of layer "y"`},
 	} {
 		t.Run(string(tt.job.Op), func(t *testing.T) {
 			for _, w := range []world{{}, {panics: true}} {
@@ -121,9 +122,9 @@ func TestJobs(t *testing.T) {
 				res := f.do(t, c)
 				want, err := tt.want, tt.err
 				if w.panics {
-					want, err = agentloop.Reply{}, "panic in "+tt.named+": boo ***"
+					want, err = agents.Reply{}, "panic in "+tt.named+": boo ***"
 				}
-				var got agentloop.Reply
+				var got agents.Reply
 				if res.Reply != nil {
 					got = *res.Reply
 				}
@@ -142,8 +143,8 @@ func TestToolsOfAgents(t *testing.T) {
 	rt.Tools = []runtime.Tool{runtimetest.NewTool("host.it", nil), valued(func(_ context.Context, args map[string]any) (any, error) { return args["a"], nil })}
 	f := bind(t, plain, rt)
 	own := &agentloop.Loop{Own: []runtime.Tool{nil, runtimetest.NewTool("own.it", nil)}}
-	call := func(name string, scope agentloop.Scope) (any, error) {
-		c := f.job(program.ToolCall, &agentloop.Job{Op: agentloop.CallTool, Name: name, Scope: scope, Arguments: json.RawMessage(`{"a":1}`)})
+	call := func(name string, scope agents.Scope) (any, error) {
+		c := f.job(program.ToolCall, &agents.Job{Op: agents.CallTool, Name: name, Scope: scope, Arguments: json.RawMessage(`{"a":1}`)})
 		c.Loop = own
 		if err := f.Prepare(c); err != nil {
 			return nil, err
@@ -151,16 +152,16 @@ func TestToolsOfAgents(t *testing.T) {
 		res := f.Make(t.Context(), c)
 		return res.Output, res.Err
 	}
-	if _, err := call("skill.it", agentloop.OfSkill); text(err) != `test.yaml:3:20: tool "skill.it" is not there` {
+	if _, err := call("skill.it", agents.OfSkill); text(err) != `test.yaml:3:20: tool "skill.it" is not there` {
 		t.Errorf("before the skills are loaded: %v", err)
 	}
-	f.do(t, f.job("", &agentloop.Job{Op: agentloop.LoadSkills}))
-	for name, scope := range map[string]agentloop.Scope{"host.it": agentloop.OfHost, "own.it": agentloop.OfAgent, "skill.it": agentloop.OfSkill, "env.it": agentloop.OfEnv} {
+	f.do(t, f.job("", &agents.Job{Op: agents.LoadSkills}))
+	for name, scope := range map[string]agents.Scope{"host.it": agents.OfHost, "own.it": agents.OfAgent, "skill.it": agents.OfSkill, "env.it": agents.OfEnv} {
 		if output, err := call(name, scope); err != nil || !cmp.Equal(output, map[string]any{"a": int64(1)}) {
 			t.Errorf("%s: %v, %v", name, output, err)
 		}
 	}
-	if output, err := call("test.it", agentloop.OfHost); err != nil || output != int64(1) {
+	if output, err := call("test.it", agents.OfHost); err != nil || output != int64(1) {
 		t.Errorf("a tool that takes values: %v, %v", output, err)
 	}
 }
@@ -231,5 +232,28 @@ steps:
 		if diff := cmp.Diff(tt.want, codes(c)); diff != "" || text(err) != tt.err {
 			t.Errorf("%s: %v, findings (-want +got)\n%s", tt.name, err, diff)
 		}
+	}
+}
+
+// moody is a tool that panics when it is asked about itself, once it is told to.
+type moody struct {
+	*runtimetest.Tool
+	panics bool
+}
+
+func (m *moody) Spec() runtime.ToolSpec {
+	if m.panics {
+		panic("oh")
+	}
+	return m.Tool.Spec()
+}
+
+// A tool that panics when an agent is told what there is fails the agent's step, not the run.
+func TestOfferOfAToolThatPanics(t *testing.T) {
+	tool := &moody{Tool: runtimetest.NewTool("test.it", nil)}
+	f := bind(t, plain, &runtime.Runtime{Tools: []runtime.Tool{tool}})
+	tool.panics = true
+	if _, err := f.Offer(); text(err) != "panic in a tool that was asked about itself: oh" {
+		t.Errorf("error %v", err)
 	}
 }

@@ -5,12 +5,13 @@ import (
 	"fmt"
 
 	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/runtime"
 )
 
 // Offer is what there is for agents: the same for all agents of the run.
-func (c *Caller) Offer() (*agentloop.Offer, error) {
+func (c *Caller) Offer() (*agents.Offer, error) {
 	c.offering.Do(func() {
 		defer func() {
 			if p := recover(); p != nil {
@@ -23,9 +24,9 @@ func (c *Caller) Offer() (*agentloop.Offer, error) {
 	return c.offer, c.offerErr
 }
 
-func (c *Caller) makeOffer() *agentloop.Offer {
+func (c *Caller) makeOffer() *agents.Offer {
 	rt := c.rt
-	o := &agentloop.Offer{Models: map[string]agentloop.ModelOffer{}, Host: describeAll(c.Offers.Tools),
+	o := &agents.Offer{Models: map[string]agents.ModelOffer{}, Host: describeAll(c.Offers.Tools),
 		Limits: rt.Limits.WithDefaults(),
 		Memory: rt.Memory != nil, Retriever: rt.Retriever != nil, Skills: rt.Skills != nil, Instructions: rt.Env != nil,
 		Inbox: rt.Inbox != nil, Archive: c.Archive != nil, Approver: rt.Approver != nil, Policy: c.Hooked(),
@@ -41,8 +42,8 @@ func (c *Caller) makeOffer() *agentloop.Offer {
 	return o
 }
 
-func describeAll(tools []runtime.Tool) []agentloop.ToolOffer {
-	list := make([]agentloop.ToolOffer, 0, len(tools))
+func describeAll(tools []runtime.Tool) []runtime.ToolSpec {
+	list := make([]runtime.ToolSpec, 0, len(tools))
 	for _, t := range tools {
 		if t != nil {
 			list = append(list, describe(t))
@@ -52,22 +53,19 @@ func describeAll(tools []runtime.Tool) []agentloop.ToolOffer {
 }
 
 // describe describes a tool. An effect over which the tool panics is the worst.
-func describe(t runtime.Tool) agentloop.ToolOffer {
-	o := agentloop.ToolOffer{Spec: t.Spec()}
-	if asks, ok := t.(runtime.ApprovalTool); ok {
-		o.Approval = agentloop.Approval(asks.Approval())
-	}
-	if depends, ok := t.(runtime.EffectTool); ok {
-		o.EffectOf = func(args json.RawMessage) (effect runtime.Effect) {
+func describe(t runtime.Tool) runtime.ToolSpec {
+	spec := t.Spec()
+	if of := spec.EffectOf; of != nil {
+		spec.EffectOf = func(args json.RawMessage) (effect runtime.Effect) {
 			defer func() {
 				if recover() != nil {
 					effect = runtime.External
 				}
 			}()
-			return depends.EffectOf(args)
+			return of(args)
 		}
 	}
-	return o
+	return spec
 }
 
 // ask asks a predicate of an agent. One that panics has failed.
@@ -76,7 +74,7 @@ func (c *Caller) ask(
 ) (ok bool, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			ok, err = false, &agentloop.PanicError{Text: c.Redact.Text(fmt.Sprintf("panic in %s: %v", what, v))}
+			ok, err = false, &agents.PanicError{Text: c.Redact.Text(fmt.Sprintf("panic in %s: %v", what, v))}
 		}
 	}()
 	if ok, err = by(p); err != nil {

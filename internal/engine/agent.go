@@ -11,6 +11,7 @@ import (
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
@@ -24,12 +25,12 @@ import (
 //
 // It may open several pauses. Each answer makes it go on, with what it has; what is still open stays so.
 type agent struct {
-	events  [][]agentloop.Event // as they came
-	answers []agentloop.Answer  // that it has not taken in
-	began   int                 // in which generation; 0: the present one
-	failed  *machine.Failure    // nobody answered in time, while it was at work
-	calls   map[string]int      // of models so far, by the path of the agent or child
-	tries   map[string]int      // failed attempts of calls that paused, by placeOf
+	events  [][]agents.Event // as they came
+	answers []agents.Answer  // that it has not taken in
+	began   int              // in which generation; 0: the present one
+	failed  *machine.Failure // nobody answered in time, while it was at work
+	calls   map[string]int   // of models so far, by the path of the agent or child
+	tries   map[string]int   // failed attempts of calls that paused, by placeOf
 	atWork
 }
 
@@ -37,17 +38,18 @@ type agent struct {
 type atWork struct {
 	call   *pending // of the step; nil: the agent is not at work
 	loop   *agentloop.Loop
-	terms  agentloop.Terms
-	state  agentloop.State
-	leg    *agentloop.Leg
+	terms  agents.Terms
+	state  agents.State
+	leg    *agents.Leg
 	doubts map[PauseKey]int    // calls that somebody is first to be asked about, and how often
 	unsaid map[string]*drawing // by the path of the agent or child
 	jobs   []*pending          // under way
 	came   []replied           // what came of calls, that the leg has not heard of
 	saving bool                // it waits for the store
 	inside bool                // its leg is being asked
+	open   []resume.Call       // that ended early, and may have had their effect
 	begins bool                // it has recorded that a call begins, which comes next
-	kept   agentloop.Action    // that it does not come to, as the run is held
+	kept   agents.Action       // that it does not come to, as the run is held
 }
 
 // drawing are calls of models that no event has yet.
@@ -58,8 +60,8 @@ type drawing struct {
 
 // replied is a call of an agent that is over.
 type replied struct {
-	job   *agentloop.Job
-	reply agentloop.Reply
+	job   *agents.Job
+	reply agents.Reply
 }
 
 func (r *Run) agentOf(t *machine.Task) *agent {
@@ -87,7 +89,7 @@ func (r *Run) prepareAgent(p *pending) error {
 		if set.Given {
 			asked, _ = fields["agent"].(string)
 		}
-		id, found = agentloop.Select(set.IDs, asked)
+		id, found = agents.Select(set.IDs, asked)
 	}
 	if len(found) > 0 {
 		if set.Given { // else it was found when the recipe was compiled
@@ -115,7 +117,7 @@ func (r *Run) prepareAgent(p *pending) error {
 	}
 	a := r.agentOf(p.task)
 	a.atWork = atWork{call: p, loop: loop, doubts: r.before.DoubtsIn(p.Path), unsaid: map[string]*drawing{},
-		terms: agentloop.Terms{Prompt: text[0], Context: text[1], RunID: r.o.ID, Path: p.Path, Vouched: true,
+		terms: agents.Terms{Prompt: text[0], Context: text[1], RunID: r.o.ID, Path: p.Path, Vouched: true,
 			Answers: slices.Clone(a.answers), Content: r.o.Wants.Content}}
 	p.agent = a
 	return nil
@@ -127,10 +129,10 @@ func (r *Run) beginAgent(p *pending) {
 	p.stage = flying
 	p.Generation = cmp.Or(a.began, r.generation)
 	var err error
-	if a.state, err = agentloop.Fold(slices.Concat(a.events...)); err == nil {
-		var offer *agentloop.Offer
+	if a.state, err = agents.Fold(slices.Concat(a.events...)); err == nil {
+		var offer *agents.Offer
 		if offer, err = r.o.Adapters.Offer(); err == nil {
-			a.leg, err = a.loop.Begin(&a.state, a.terms, offer)
+			a.leg, err = agents.Begin(a.loop, &a.state, a.terms, offer)
 		}
 	} else {
 		err = &runtime.Error{Category: runtime.CategoryInfra, Code: "journal.corrupt", Step: p.Path, Err: err}
@@ -153,7 +155,7 @@ func (r *Run) pump(a *agent) {
 	}
 	a.inside = true
 	for a.call != nil && !a.saving && !a.stays() {
-		a.leg.Now = r.now
+		a.leg.Now, a.leg.Grants = r.now, r.grants
 		switch act := a.leg.Next(); {
 		case r.todo.hold && a.canStay(act):
 			a.kept = act
@@ -178,8 +180,8 @@ func (r *Run) pump(a *agent) {
 }
 
 // agentEvent records an event of an agent at work.
-func (r *Run) agentEvent(a *agent, recorded *agentloop.Event) {
-	p, what := a.call, journal.AgentEvents{Events: []agentloop.Event{*recorded}}
+func (r *Run) agentEvent(a *agent, recorded *agents.Event) {
+	p, what := a.call, journal.AgentEvents{Events: []agents.Event{*recorded}}
 	e := &what.Events[0]
 	if r.ending.broken {
 		a.leg.Broken(errors.New("the run is over"))
@@ -193,6 +195,9 @@ func (r *Run) agentEvent(a *agent, recorded *agentloop.Event) {
 	a.begins = beginsCall(e.Kind)
 	a.say(&what, FramePath(p.Path, e.Frame))
 	r.record(p.task, p.Path, what)
+	if e.ForRun() {
+		r.answerGranted()
+	}
 	if e.Barrier() && r.durable() {
 		a.saving = true
 		r.ask(Command{Op: Save})
@@ -280,7 +285,7 @@ func (r *Run) agentOver(a *agent) {
 			r.Report(d)
 		}
 	}
-	switch waits, ok := errors.AsType[*agentloop.PauseError](err); {
+	switch waits, ok := errors.AsType[*agents.PauseError](err); {
 	case ok:
 		r.suspendAgent(p, waits.Pauses)
 	case err != nil:
@@ -291,7 +296,8 @@ func (r *Run) agentOver(a *agent) {
 }
 
 // agentAnswered ends the call of an agent that has ended well.
-func (r *Run) agentAnswered(p *pending, loop *agentloop.Loop, res *agentloop.Result) {
+func (r *Run) agentAnswered(p *pending, loop *agentloop.Loop, res *agents.Result) {
+	p.finish = res.Finish
 	switch {
 	case p.Site.Answer == nil:
 		r.succeeded(p, map[string]any{"text": res.Text, "steps": int64(res.Steps),
@@ -306,7 +312,7 @@ func (r *Run) agentAnswered(p *pending, loop *agentloop.Loop, res *agentloop.Res
 }
 
 // suspendAgent opens the pauses that an agent waits for, those that are open already apart.
-func (r *Run) suspendAgent(p *pending, pauses []agentloop.Pause) {
+func (r *Run) suspendAgent(p *pending, pauses []agents.Pause) {
 	t := p.task
 	if !r.m.CanWait(t) { // it was told to stop meanwhile
 		r.finish(p, outcome{size: machine.Unknown, failure: notDone("cancelled before it ended")})
@@ -344,10 +350,15 @@ func (r *Run) agentWaits(t *machine.Task) {
 }
 
 // openInAgent opens a pause of an agent's. tries is how often the call has failed that it is of.
-func (r *Run) openInAgent(p *pending, q *agentloop.Pause, tries int) error {
+func (r *Run) openInAgent(p *pending, q *agents.Pause, tries int) error {
 	shown := CleanPause(r.o.Redact, q.Pause)
 	if shown.ID = q.ID; r.generation > 1 {
 		shown.ID = fmt.Sprintf("%s@%d", q.ID, r.generation)
+	}
+	if q.For == agents.Indeterminate {
+		show, _ := q.Show.(map[string]any)
+		about := r.aboutCallIn(r.agentOf(p.task), q.Step, q.Tool, q.Call, show["arguments"])
+		shown.Call = &about
 	}
 	shown.CreatedAt = r.now
 	of := &journal.AgentPause{Step: p.Path, Pause: q.ID, Place: placeOf(q.Step, q.Call), Tries: tries}
@@ -378,7 +389,7 @@ func (r *Run) answerAgent(p *Pause, next resume.Next, answer any) {
 	if p.again || asksForMore(p) { // no matter of the adapter's
 		answer, due = nil, true
 	}
-	a.answers = append(a.answers, agentloop.Answer{Pause: p.inAgent, Value: answer, Due: due})
+	a.answers = append(a.answers, agents.Answer{Pause: p.inAgent, Value: answer, Due: due})
 	r.m.Again(p.task) // if it waits
 }
 
@@ -389,10 +400,14 @@ func (r *Run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
 	a.events = append(a.events, kept.Events)
 	for i := range kept.Events {
 		switch e := &kept.Events[i]; e.Kind {
-		case agentloop.Answered: // it has taken it in
+		case agents.Answered: // it has taken it in
 			a.answers = slices.DeleteFunc(a.answers,
-				func(answer agentloop.Answer) bool { return answer.Pause == e.Answer.Pause })
-		case agentloop.ModelEnded: // the next call has all its attempts
+				func(answer agents.Answer) bool { return answer.Pause == e.Answer.Pause })
+		case agents.Permission:
+			if e.ForRun() {
+				r.grant(e.Keys)
+			}
+		case agents.ModelEnded: // the next call has all its attempts
 			delete(a.tries, placeOf(FramePath(t.Path(), e.Frame), 0))
 		}
 	}
@@ -400,7 +415,8 @@ func (r *Run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
 		a.calls[c.Step]++
 		r.markDrawn(c.Model, c.N)
 	}
-	r.spent(t, kept.Used)
+	r.spent(t, kept.Used, len(kept.Calls))
+	r.countTools(t, kept)
 	r.m.Spend(t, kept.Used.Micros)
 	if kept.Waits {
 		r.settled(t)

@@ -130,6 +130,22 @@ func AboutOf(p *resume.Pause) string {
 	return string(text)
 }
 
+// otherCall finds the answer about a call of the same tool, by the same agent, with other arguments, that this
+// generation has not used.
+func (a *Answers) otherCall(key PauseKey, prompt string) (KeptAnswer, bool) {
+	for _, k := range slices.SortedFunc(maps.Keys(a.Kept), PauseKey.compare) {
+		uncounted := k
+		uncounted.n = 0
+		v, _ := value.Decode([]byte(k.About))
+		about, _ := v.([]any)
+		if k.Step == key.Step && k.Kind == key.Kind && k.Reason == key.Reason && a.Nth[uncounted] < k.n &&
+			len(about) > 0 && about[0] == prompt {
+			return a.Kept[k], true
+		}
+	}
+	return KeptAnswer{}, false
+}
+
 // SaysResult reports whether an answer is what became of a call.
 func SaysResult(key PauseKey, answer any) bool {
 	m, _ := answer.(map[string]any)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
@@ -47,10 +48,7 @@ func (r *Run) takeIn(t *machine.Task, e *journal.Event) {
 func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	switch what := e.What.(type) {
 	case journal.CallBegun:
-		if r.past.unsure == nil {
-			r.past.unsure = map[*machine.Task]int{}
-		}
-		r.past.unsure[t] = what.Ordinal
+		r.past.begin(t, begunCall{what, e.At})
 	case journal.CallEnded:
 		r.applyEnded(t, e.Path, &what)
 	case journal.AgentEvents:
@@ -59,6 +57,7 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 		if !r.m.Give(e.Path, what.Output) {
 			return fmt.Errorf("step %q does not wait for a slot", e.Path)
 		}
+		r.noteFinish(e.Path, what.Finish)
 	case journal.TimerDue:
 		r.m.Due(t, what.Timer)
 	case journal.WaitOver:
@@ -67,18 +66,31 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	case journal.PauseOpened:
 		r.applyOpened(t, e.Path, &what)
 	case journal.PauseClosed: // its task ends a moment later
-		r.waits.pauses = slices.DeleteFunc(r.waits.pauses, func(p *Pause) bool { return p.ID == what.Pause })
+		if p := r.PauseByID(what.Pause); p != nil {
+			r.waits.pauses = slices.DeleteFunc(r.waits.pauses, func(q *Pause) bool { return q == p })
+			r.m.Settle(p.task)
+			r.unasked(p)
+		}
 	case journal.PauseAnswered:
-		return r.applyAnswered(&what)
+		if err := r.applyAnswered(&what); err != nil {
+			return err
+		}
 	case journal.ValueSent:
-		return r.applySent(what)
+		if err := r.applySent(what); err != nil {
+			return err
+		}
 	case journal.RollbackBegun, journal.RollbackEnded:
 		r.applyRollback(e)
+	case journal.Stopped: // no call ended the process
+		r.past.begun = nil
 	case journal.Paused:
-		r.undo.atEnd, r.undo.wasUndone = false, r.o.Interrupt == resume.Restart
+		r.undo.atEnd, r.undo.wasUndone = false, r.beginsAnew()
 	case journal.Cancelled:
-		r.ending.forGood, r.waits.pauses, r.undo.atEnd = &what.Reason, nil, true
+		r.ending.forGood = &what.Reason
+		r.waits.pauses = slices.DeleteFunc(r.waits.pauses,
+			func(p *Pause) bool { return p.Reason != journal.Indeterminate })
 	}
+	r.undoIfCancelled()
 	return nil
 }
 
@@ -86,6 +98,8 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 func (r *Run) applyEnded(t *machine.Task, path string, what *journal.CallEnded) {
 	r.settled(t)
 	r.use(t, what.Models)
+	r.countTools(t, what)
+	r.noteFinish(path, what.Finish)
 	if what.Unknown {
 		r.callUnknown(path, t.Node().Adapter.(*program.Call).Name, what.Why)
 	}
@@ -97,7 +111,7 @@ func (r *Run) use(t *machine.Task, used journal.ModelUse) {
 	for _, n := range used.Draws {
 		r.markDrawn(used.Model, n)
 	}
-	r.spent(t, used.Used)
+	r.spent(t, used.Used, len(used.Draws))
 	r.m.Spend(t, used.Used.Micros)
 }
 
@@ -109,7 +123,12 @@ func (r *Run) applyOpened(t *machine.Task, path string, what *journal.PauseOpene
 		r.agentOf(t).tries[a.Place] = a.Tries
 	} else {
 		r.settled(t)
-		r.m.Suspend(t) // if it is a call
+		if opened.Reason == journal.Indeterminate {
+			call := t.Node().Adapter.(*program.Call)
+			r.m.Doubt(t, call.Kind != program.AgentCall, call.OnIndeterminate == program.Ask)
+		} else {
+			r.m.Suspend(t) // if it is a call
+		}
 		r.keep(t, what.Progress)
 		r.use(t, what.Models)
 		if r.waits.opened == nil {
@@ -131,6 +150,9 @@ func (r *Run) applyAnswered(what *journal.PauseAnswered) error {
 		r.useAnswer(p, what.Answer)
 	} else {
 		r.keepAnswer(p, what.Next, what.Answer)
+	}
+	if what.Next == resume.Answered && agents.ApprovedForRun(what.Answer) {
+		r.grant(r.approves(p))
 	}
 	if what.Generation > 0 {
 		r.beginAgain(p)

@@ -29,9 +29,7 @@ func (r *Run) resolve(p *pending, said *retry.Layers, own *retry.Metadata) {
 		l.Step, l.Recipe = said.Step, said.Recipe
 	}
 	policy := retry.Resolve(l)
-	if p.Stream {
-		policy = retry.ResolveStream(l)
-	}
+	p.Stream = p.Stream && policy.Streams(own)
 	if policy.Set {
 		p.policy = &policy
 	}
@@ -141,12 +139,7 @@ func (r *Run) again(p *pending, err error) bool {
 		if d.Exhausted {
 			r.exhausted(p, policy, f, d)
 		}
-		asks := d.Indeterminate && pauses && p.in == nil // an agent finds out by the error
-		if asks {
-			p.Attempts = 0
-			r.failedOr(p, askWhatHappened(p), err)
-		}
-		return asks
+		return false
 	}
 	r.tellRetry(trace.AdapterRetry, p, policy, f, trace.Attr{Key: "delayMs", Value: d.Delay.Milliseconds()})
 	switch {
@@ -272,17 +265,14 @@ func (p *pending) named() string {
 	return fmt.Sprintf("%s %q", p.Kind, name)
 }
 
-// askWhatHappened is the pause of a call of which it is not known whether it had its effect.
-func askWhatHappened(p *pending) *resume.Pause {
-	return &resume.Pause{Kind: resume.System, Reason: journal.Indeterminate,
-		Decisions: []string{"retry", "result", "fail"},
-		Prompt: fmt.Sprintf("%s %q was called, and it is not known whether it had its effect: "+
-			"call it again, give its result, or let the step fail?", p.Kind, p.Name)}
-}
-
 // fault words an error of a call for the machine. Only the run itself can be cancelled: an adapter that says so of
 // its own is one that failed.
 func (r *Run) fault(p *pending, err error) *machine.Failure {
+	if e, ok := err.(*runtime.Error); ok && e.Step != "" { // whoever shows the failure says which step it is of
+		without := *e
+		without.Step = ""
+		err = &without
+	}
 	err = r.o.Redact.Error(err)
 	if panicked, ok := errors.AsType[*PanicError](err); ok {
 		return &machine.Failure{Category: p.Kind.Category(), Code: "step.panic", Err: panicked}

@@ -48,8 +48,12 @@ type account struct {
 
 // budget holds the accounts of a run. A step that runs anew goes on with its account of what models use.
 type budget struct {
+	total journal.Amount // by calls of models, in all legs
+	calls int64          // of models that used something
+
 	host     program.Limits // the host's bound of the run
 	accounts map[scope]*account
+	uses     map[string]*modelUse // of steps, by path
 }
 
 // account returns the account of a scope, which it opens when it must.
@@ -60,7 +64,7 @@ func (b *budget) account(s scope, l *program.Limits) *account {
 		if s.time {
 			a.wall = l.WallTime
 		} else {
-			a.limit.Tokens = min(int64(l.Tokens), journal.MaxAmount)
+			a.limit.Tokens, a.limit.Tools = min(int64(l.Tokens), journal.MaxAmount), int64(l.ToolCalls)
 			if l.CostUSD > 0 {
 				a.limit.Micros = micros(l.CostUSD * 1e6)
 			}
@@ -90,7 +94,8 @@ func micros(f float64) int64 {
 
 // hostLimits is the host's bound of a run, as if a recipe said so.
 func hostLimits(b runtime.Budget) program.Limits {
-	return program.Limits{Tokens: b.Tokens, CostUSD: b.CostUSD, WallTime: b.WallTime, Pause: b.Pause}
+	return program.Limits{Tokens: b.Tokens, CostUSD: b.CostUSD, ToolCalls: b.ToolCalls, WallTime: b.WallTime,
+		Pause: b.Pause}
 }
 
 // timed reports whether some calls may have to wait because the time is over.
@@ -154,7 +159,11 @@ func (r *Run) reserve(p *pending) (*resume.Pause, error) {
 	if len(p.accounts) == 0 {
 		return nil, nil
 	}
+	r.release(p, journal.Amount{}) // of the attempt before, of a tool
 	var want journal.Amount
+	if p.Kind == program.ToolCall && p.in == nil && !p.Rollback {
+		want.Tools = 1
+	}
 	if p.Request != nil {
 		sent := tokensIn(p.Request.Messages)
 		want = r.priced(p, sent, answerTokens)
@@ -183,13 +192,7 @@ func (a *account) gone() journal.Amount { return a.used.Plus(a.spending) }
 
 // check refuses a call that may use more than is left. now is what the run's clock shows, name names what is called.
 func (a *account) check(want journal.Amount, now time.Duration, name string) *runtime.Error {
-	scope := "the run"
-	switch {
-	case a.host:
-		scope = "the host"
-	case a.path != "":
-		scope = fmt.Sprintf("step %q", a.path)
-	}
+	scope := a.owner()
 	if a.time {
 		if now-a.began < a.wall {
 			return nil
@@ -197,8 +200,11 @@ func (a *account) check(want journal.Amount, now time.Duration, name string) *ru
 		return &runtime.Error{Category: runtime.CategoryLimit, Code: "limits.wall_time",
 			Err: fmt.Errorf("%s is not called: limits.wall_time of %s is %v, and it is over", name, scope, a.wall)}
 	}
-	if want == (journal.Amount{}) {
+	switch {
+	case want == (journal.Amount{}):
 		return nil
+	case want.Tools > 0:
+		return a.checkTools(want.Tools, name)
 	}
 	busy := a.gone().Plus(a.reserved)
 	if a.limit.Tokens > 0 && busy.Plus(want).Tokens > a.limit.Tokens {
@@ -230,6 +236,11 @@ func (a *account) askForMore(code string, want journal.Amount, now time.Duration
 	least := a.gone().Plus(want)
 	form := map[string]any{}
 	limits := map[string]any{}
+	used := map[string]any{"tokens": a.gone().Tokens, "cost_usd": float64(a.gone().Micros) / 1e6}
+	if a.limit.Tools > 0 {
+		form["tool_calls"] = map[string]any{"type": "integer", "minimum": max(least.Tools, 1)}
+		limits["tool_calls"], used["tool_calls"] = a.limit.Tools, a.gone().Tools
+	}
 	if a.limit.Tokens > 0 {
 		form["tokens"] = map[string]any{"type": "integer", "minimum": max(least.Tokens, 1)}
 		limits["tokens"] = a.limit.Tokens
@@ -238,8 +249,7 @@ func (a *account) askForMore(code string, want journal.Amount, now time.Duration
 		form["cost_usd"] = map[string]any{"type": "number", "minimum": float64(least.Micros) / 1e6}
 		limits["cost_usd"] = float64(a.limit.Micros) / 1e6
 	}
-	return a.askFor(code, prompt, limits, map[string]any{"tokens": a.gone().Tokens,
-		"cost_usd": float64(a.gone().Micros) / 1e6}, form)
+	return a.askFor(code, prompt, limits, used, form)
 }
 
 // askFor is the pause of a call that a limit does not let through. form has the limits that may be raised; the
@@ -264,7 +274,13 @@ func asksForMore(p *Pause) bool {
 	if !ok || p.Kind != resume.System {
 		return false
 	}
-	return p.Reason == "limits.wall_time" || (c.Kind == program.ModelCall || c.Kind == program.AgentCall) &&
+	switch p.Reason {
+	case "limits.wall_time":
+		return true
+	case toolCalls:
+		return c.Kind == program.ToolCall || c.Kind == program.AgentCall
+	}
+	return (c.Kind == program.ModelCall || c.Kind == program.AgentCall) &&
 		(p.Reason == "limits.tokens" || p.Reason == "limits.cost_usd")
 }
 
@@ -322,6 +338,9 @@ func (r *Run) raise(p *Pause, answer any) *machine.Failure {
 		if n, ok := form["tokens"].(int64); ok && a.limit.Tokens > 0 {
 			a.limit.Tokens = max(a.limit.Tokens, min(n, journal.MaxAmount))
 		}
+		if n, ok := form["tool_calls"].(int64); ok && a.limit.Tools > 0 {
+			a.limit.Tools = max(a.limit.Tools, min(n, journal.MaxAmount))
+		}
 		if f, ok := program.Number(form["cost_usd"]); ok && a.limit.Micros > 0 {
 			a.limit.Micros = max(a.limit.Micros, micros(f*1e6))
 		}
@@ -346,6 +365,9 @@ func (r *Run) settle(p *pending, resp *runtime.Response, err error) {
 		sent = tokensIn(p.Request.Messages)
 	}
 	used := r.priced(p, sent, received)
+	if err == nil || !free(err) {
+		used.Calls = 1
+	}
 	p.use.Used = p.use.Used.Plus(used)
 	r.release(p, used)
 }
@@ -373,38 +395,11 @@ func unspend(accounts []*account, used journal.Amount) {
 	}
 }
 
-// spent counts what an event says that calls used.
-func (r *Run) spent(t *machine.Task, used journal.Amount) {
-	if t == nil || used == (journal.Amount{}) {
-		return
-	}
-	for _, a := range r.accountsOf(t) {
-		a.used = a.used.Plus(used)
-	}
-}
-
-// recallSpent counts in the run's accounts what was used under earlier definitions. Its steps, and
-// the limits, are those of the present one.
-func (r *Run) recallSpent(events []journal.Event) {
-	for _, a := range r.accountsOf(nil) {
-		for i := range events {
-			switch what := events[i].What.(type) {
-			case journal.CallEnded:
-				a.used = a.used.Plus(what.Models.Used)
-			case journal.AgentEvents:
-				a.used = a.used.Plus(what.Used)
-			case journal.PauseOpened:
-				a.used = a.used.Plus(what.Models.Used)
-			}
-		}
-	}
-}
-
 // priced is what tokens come to, at the host's prices: dollars per million are millionths per token.
 func (r *Run) priced(p *pending, sent, received int64) journal.Amount {
 	sent, received = min(sent, journal.MaxAmount/2), min(received, journal.MaxAmount/2)
 	price := r.o.Prices[p.Request.Model]
-	return journal.Amount{Tokens: sent + received,
+	return journal.Amount{Tokens: sent + received, Sent: sent,
 		Micros: micros(float64(sent)*price.Input + float64(received)*price.Output)}
 }
 
@@ -412,9 +407,9 @@ func (r *Run) priced(p *pending, sent, received int64) journal.Amount {
 func tokensIn(messages []runtime.Message) int64 {
 	n := 0
 	for i := range messages {
-		n += len(messages[i].Text)
+		n += len(messages[i].Text) + bytesOf(messages[i].Parts)
 		for _, c := range messages[i].ToolCalls {
-			n += len(c.Name) + len(c.Arguments)
+			n += len(c.Name) + len(c.Arguments) + bytesOf(c.Parts)
 		}
 	}
 	return int64((n + bytesPerToken - 1) / bytesPerToken)

@@ -5,9 +5,11 @@ import (
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
 )
 
 // Call is one attempt at one call of an adapter, as data: it can be made in another process.
@@ -17,7 +19,7 @@ type Call struct {
 	Name    string           // of the tool or the model
 	Path    string           // of the step, of its rollback, or of the agent or child that calls
 	Site    *program.Call    // where the recipe has the call, or the agent that makes it
-	Job     *agentloop.Job   // of a call inside an agent; nil for others
+	Job     *agents.Job      // of a call inside an agent; nil for others
 	Loop    *agentloop.Loop  // that the Job is of
 	Input   any              // of a tool, with secrets as references, or of a retriever
 	Request *runtime.Request // of a model; nil for others
@@ -59,7 +61,7 @@ type Result struct {
 	Output   any // decoded JSON, of a tool or retriever
 	Size     int // of Output in bytes, or machine.Unknown
 	Response *runtime.Response
-	Reply    *agentloop.Reply // of what only agents call; its Err is not used. nil: nothing came
+	Reply    *agents.Reply // of what only agents call; its Err is not used. nil: nothing came
 
 	// Err is why the attempt failed: a [*resume.Suspension] if the call waits, a [*PanicError], or what
 	// retry.FailureOf reads. nil: it did not.
@@ -70,6 +72,7 @@ type Result struct {
 	Left  bool             // the driver waits no more for the call: what comes of it is dropped
 	Lost  bool             // it was not made: the run is not this process's any more
 	Found diagnostics.List // what hooks did wrong
+	Told  []trace.Told     // what the adapter and hooks emitted; live sinks have it, of an agent apart
 }
 
 // PanicError is a panic of an adapter. The stack is for the trace, not for the message.
@@ -90,7 +93,7 @@ type Adapters interface {
 	// Model describes a model by the name that recipes use; false: it is not there.
 	Model(name string) (Model, bool)
 	// Offer is what there is for agents.
-	Offer() (*agentloop.Offer, error)
+	Offer() (*agents.Offer, error)
 	// Retriever reports whether there is one.
 	Retriever() bool
 }
@@ -98,7 +101,7 @@ type Adapters interface {
 // Model describes a model.
 type Model struct {
 	Described bool // it says something about itself
-	agentloop.ModelOffer
+	agents.ModelOffer
 	Retry   *retry.Metadata // what it says about trying again; nil: nothing
 	Streams bool            // it can answer piece by piece
 }

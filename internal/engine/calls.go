@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/braise-run/braise/diagnostics"
@@ -34,17 +36,24 @@ type pending struct {
 	accounts []*account      // that calls of models count in, and time
 	reserved journal.Amount  // for the attempt
 	use      journal.ModelUse
+	finish   string // why the answer of the model ended
 	journal.Progress
 
 	stage     stage
 	timer     int64     // while delayed
-	deadline  time.Time // of all attempts together; zero: none
-	late      error     // the error of one that is over
+	at        time.Time // of the attempt, or of the call that an earlier process made
+	term                // of all attempts together
 	last      error     // of the attempt before
 	slot      bool      // it has one
 	open      bool      // the last attempt may have had its effect
 	stopped   bool      // it was told to stop
 	stoppedBy error     // why, unless the run's context has ended
+}
+
+// term is how much time a call has.
+type term struct {
+	deadline time.Time // zero: none
+	late     error     // the error of a call whose time is over
 }
 
 // stage is where a call stands.
@@ -77,7 +86,7 @@ type outcome struct {
 	size    int // of output, or machine.Unknown
 	failure *machine.Failure
 	pause   *resume.Pause
-	unknown bool // the run ended the call, and it may have had its effect
+	unknown bool // it may have had its effect, in spite of the failure
 }
 
 // newCall returns a call that nothing is known of yet.
@@ -153,6 +162,10 @@ func (r *Run) tellCall(p *pending) {
 	data := p.Site.Event
 	if p.Kind == program.ModelCall {
 		data = r.modelData(p)
+	}
+	if r.durable() && p.hasEffect() { // somebody may have to find out what became of it
+		data = append(data[:len(data):len(data)], trace.Attr{Key: "key", Value: r.keyOf(p)})
+		slices.SortFunc(data, func(a, b trace.Attr) int { return strings.Compare(a.Key, b.Key) })
 	}
 	r.tell(p, trace.Event{Kind: trace.AdapterCall, Step: p.Path, Data: data}, r.content(p))
 }
@@ -250,7 +263,7 @@ func (r *Run) begins(p *pending) bool {
 		r.failed(p, r.cause(p))
 		return false
 	}
-	p.stage = flying
+	p.stage, p.at = flying, r.now
 	r.calls.flying = append(r.calls.flying, p)
 	return true
 }
@@ -289,6 +302,7 @@ func (r *Run) Returned(c *Call, res *Result) {
 	r.calls.flying = slices.DeleteFunc(r.calls.flying, func(q *pending) bool { return q == p })
 	p.stage = preparing
 	r.Report(res.Found...)
+	r.told(p, res.Told)
 	switch {
 	case res.Lost && p.in == nil && !p.Rollback:
 		r.finish(p, outcome{size: machine.Unknown, failure: notDone("the run is not this process's any more")})
@@ -335,9 +349,13 @@ func (r *Run) finish(p *pending, end outcome) {
 		r.suspend(p, end.pause)
 		return
 	}
-	end.unknown = end.unknown || end.failure != nil && r.cutUnknown(p)
+	if end.failure != nil && (end.unknown || r.inDoubt(p)) {
+		if end.unknown = true; !r.ending.cancelled && r.doubted(p, &end) {
+			return
+		}
+	}
 	what := journal.CallEnded{Output: end.output, Size: end.size + 1, Failure: end.failure, Models: p.use,
-		Unknown: end.unknown}
+		Finish: p.finish, Unknown: end.unknown}
 	if end.unknown {
 		what.Why = r.textOf(r.why(p))
 	}
@@ -350,11 +368,6 @@ func (r *Run) finish(p *pending, end outcome) {
 	r.record(t, p.Path, what)
 }
 
-// cutUnknown reports whether the run ended a call that may have had its effect.
-func (r *Run) cutUnknown(p *pending) bool {
-	return p.open && p.Kind == program.ToolCall && !p.repeatable() && r.cutOff(p)
-}
-
 // textOf words why a call was told to stop.
 func (r *Run) textOf(why error) string {
 	if why == nil || why == context.Canceled {
@@ -365,6 +378,12 @@ func (r *Run) textOf(why error) string {
 
 // hasEffect reports whether the call may do something to the world.
 func (p *pending) hasEffect() bool { return p.Kind == program.ToolCall && p.Effect != runtime.ReadOnly }
+
+// begunAs has the call keep to the effect that was recorded when it began; "": to its own.
+func (p *pending) begunAs(effect string) *pending {
+	p.Effect = cmp.Or(runtime.Effect(effect), p.Effect)
+	return p
+}
 
 // repeatable reports whether a second call does no harm.
 func (p *pending) repeatable() bool {

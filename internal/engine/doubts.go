@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -23,7 +24,7 @@ func DoubtsOf(
 ) (doubts []journal.Doubt, err error) {
 	add := func(step, about string) { doubts = append(doubts, journal.Doubt{Step: step, About: about}) }
 	begun := map[string]bool{}
-	agents := map[string][]agentloop.Event{}
+	inAgents := map[string][]agents.Event{}
 	said := journal.Settlements{}
 	for i := range past {
 		e := &past[i]
@@ -35,9 +36,9 @@ func DoubtsOf(
 			begun[e.Path] = true
 		case journal.CallEnded:
 			delete(begun, e.Path)
-			delete(agents, e.Path)
+			delete(inAgents, e.Path)
 		case journal.AgentEvents:
-			agents[e.Path] = append(agents[e.Path], what.Events...)
+			inAgents[e.Path] = append(inAgents[e.Path], what.Events...)
 		case journal.PauseOpened:
 			delete(begun, e.Path)
 			switch p := &what.Pause; {
@@ -52,11 +53,11 @@ func DoubtsOf(
 	for _, path := range slices.Sorted(maps.Keys(begun)) {
 		add(path, "")
 	}
-	for _, path := range slices.Sorted(maps.Keys(agents)) {
+	for _, path := range slices.Sorted(maps.Keys(inAgents)) {
 		if stands[path] {
 			continue
 		}
-		state, err := agentloop.Fold(agents[path])
+		state, err := agents.Fold(inAgents[path])
 		if err != nil {
 			return nil, err
 		}
@@ -66,19 +67,20 @@ func DoubtsOf(
 }
 
 // unsureCalls tells of the calls of an agent that were under way when the process died.
-func unsureCalls(s *agentloop.State, path string, tell func(step, about string)) {
-	OpenCalls(s, path, func(path string, c agentloop.Call) {
+func unsureCalls(s *agents.State, path string, tell func(step, about string)) {
+	OpenCalls(s, path, func(path string, _ int, c agentloop.Call) {
 		args, _ := value.Decode(c.Arguments) // it was checked
 		show := map[string]any{"tool": c.Name, "arguments": args}
 		tell(path, AboutOf(&resume.Pause{Reason: journal.Indeterminate, Show: show}))
 	})
 }
 
-// OpenCalls tells of the calls of an agent, and of its children, that may have an effect and are under way.
-func OpenCalls(s *agentloop.State, path string, tell func(path string, c agentloop.Call)) {
-	for _, c := range s.Calls {
+// OpenCalls tells of the calls of an agent, and of its children, that may have an effect and are under way. n is the
+// place of the call among those of the agent or child, from 1.
+func OpenCalls(s *agents.State, path string, tell func(path string, n int, c agentloop.Call)) {
+	for i, c := range s.Calls {
 		if c.Open && c.Effect == runtime.External {
-			tell(path, c)
+			tell(path, i+1, c)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Children)) {

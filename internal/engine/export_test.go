@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/value"
@@ -134,7 +134,7 @@ func (s state) agents(r *Run) {
 		if len(a.events) == 0 {
 			continue
 		}
-		folded, err := agentloop.Fold(slices.Concat(a.events...))
+		folded, err := agents.Fold(slices.Concat(a.events...))
 		s.put("agent "+t.Path(), fmt.Sprintf("%s %v %v %d %v %v",
 			s.json(folded), err, a.answers, a.began, a.calls, a.failed))
 	}

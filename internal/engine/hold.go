@@ -3,7 +3,7 @@ package engine
 import (
 	"slices"
 
-	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/machine"
 )
 
@@ -39,7 +39,7 @@ func (a *agent) stays() bool { return a.kept.Record != nil || a.kept.Job != nil 
 
 // canStay reports whether an agent can stop before an action: a call would begin, nothing is under way, and all that
 // was done is in an event. The calls of layers have none, so that they are not stopped between.
-func (a *agent) canStay(act agentloop.Action) bool {
+func (a *agent) canStay(act agents.Action) bool {
 	if len(a.jobs)+len(a.came)+len(a.unsaid) > 0 || a.begins {
 		return false
 	}
@@ -50,16 +50,16 @@ func (a *agent) canStay(act agentloop.Action) bool {
 		return false
 	}
 	switch act.Job.Op {
-	case agentloop.InitLayer, agentloop.RecallLayer, agentloop.StoreLayer, agentloop.DisposeLayer:
+	case agents.InitLayer, agents.RecallLayer, agents.StoreLayer, agents.DisposeLayer:
 		return false
 	}
 	return true
 }
 
 // beginsCall reports whether an event of an agent says that a call begins.
-func beginsCall(k agentloop.Kind) bool {
+func beginsCall(k agents.Kind) bool {
 	switch k {
-	case agentloop.ModelBegan, agentloop.ModelAgain, agentloop.ToolBegan, agentloop.ToolAgain:
+	case agents.ModelBegan, agents.ModelAgain, agents.ToolBegan, agents.ToolAgain:
 		return true
 	}
 	return false
@@ -68,11 +68,11 @@ func beginsCall(k agentloop.Kind) bool {
 // goOn ends an agent that has stopped between two calls, because of the cause.
 func (a *agent) goOn(cause error) {
 	kept := a.kept
-	a.kept = agentloop.Action{}
+	a.kept = agents.Action{}
 	switch {
 	case kept.Record != nil:
 		a.leg.Broken(cause)
 	case kept.Job != nil:
-		a.leg.Done(kept.Job, agentloop.Reply{Err: cause})
+		a.leg.Done(kept.Job, agents.Reply{Err: cause})
 	}
 }

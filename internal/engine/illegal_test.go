@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/local"
@@ -150,7 +150,7 @@ func drawWhat(t *rapid.T, own, all []journal.Event) journal.What {
 		journal.CallEnded{Failure: failure, Unknown: true, Why: "x"}, journal.CallGiven{Output: "x"},
 		journal.TimerDue{}, journal.TimerDue{Timer: machine.Grace}, journal.TimerDue{Timer: 200},
 		journal.WaitOver{Output: "x"}, journal.WaitOver{Failure: failure}, journal.AgentEvents{Waits: true},
-		journal.AgentEvents{Events: []agentloop.Event{{Seq: 7, Kind: agentloop.ModelEnded}}},
+		journal.AgentEvents{Events: []agents.Event{{Seq: 7, Kind: agents.ModelEnded}}},
 		journal.AgentEvents{Calls: []journal.Drawn{{Model: "fast", N: -1}, {Model: "fast", N: 9}},
 			Used: journal.Amount{Tokens: 9}},
 		journal.PauseOpened{Pause: opened}, journal.PauseOpened{Pause: opened,

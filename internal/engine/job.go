@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
@@ -15,12 +15,12 @@ import (
 )
 
 // startJob begins a call inside an agent.
-func (r *Run) startJob(a *agent, j *agentloop.Job) {
+func (r *Run) startJob(a *agent, j *agents.Job) {
 	a.begins = false
 	step := a.call
 	p := r.newCall(step.task, step.Site, j.Path)
 	p.in, p.Job, p.Loop, p.Kind, p.Name = a, j, a.leg.Definition(j.Frame), kindOf(j.Op), j.Name
-	p.Generation, p.Ordinal, p.Dispose = step.Generation, max(j.Call, 1), j.Op == agentloop.DisposeLayer
+	p.Generation, p.Ordinal, p.Dispose = step.Generation, max(j.Call, 1), j.Op == agents.DisposeLayer
 	a.jobs = append(a.jobs, p)
 	if p.Kind == "" {
 		r.make(p)
@@ -34,6 +34,10 @@ func (r *Run) startJob(a *agent, j *agentloop.Job) {
 		r.done(p, outcome{}, err)
 		return
 	}
+	if pause, err := r.limitTools(p); err != nil {
+		r.failedOr(p, pause, err)
+		return
+	}
 	if r.doubtfulJob(p) { // the loop asks
 		r.done(p, outcome{}, &retry.Failure{Reason: retry.Timeout, Sent: true,
 			Err: errors.New("the run has begun again, and it is not known what became of the call before")})
@@ -43,15 +47,15 @@ func (r *Run) startJob(a *agent, j *agentloop.Job) {
 }
 
 // kindOf is what a call of an agent is of, for policies; "": none is for it.
-func kindOf(op agentloop.Op) program.CallKind {
+func kindOf(op agents.Op) program.CallKind {
 	switch op {
-	case agentloop.CallModel:
+	case agents.CallModel:
 		return program.ModelCall
-	case agentloop.CallTool:
+	case agents.CallTool:
 		return program.ToolCall
-	case agentloop.LoadMemory, agentloop.SaveMemory:
+	case agents.LoadMemory, agents.SaveMemory:
 		return program.MemoryCall
-	case agentloop.Retrieve:
+	case agents.Retrieve:
 		return program.RetrieverCall
 	}
 	return ""
@@ -121,7 +125,7 @@ func (r *Run) answered(p *pending, res *Result) {
 		r.done(p, outcome{}, res.Bad)
 		return
 	}
-	var reply agentloop.Reply
+	var reply agents.Reply
 	var err error
 	if res.Reply != nil {
 		reply = *res.Reply
@@ -158,16 +162,19 @@ func (r *Run) done(p *pending, end outcome, err error) {
 		err = p.late
 	}
 	if panicked, ok := errors.AsType[*PanicError](err); ok {
-		err = &agentloop.PanicError{Text: panicked.Text}
+		err = &agents.PanicError{Text: panicked.Text}
 	}
-	if r.cutUnknown(p) {
+	switch cut := r.inDoubt(p) && r.cutOff(p); { // otherwise the agent finds out by the error
+	case cut && a.call != nil && !r.ending.cancelled && r.onIndeterminate(a.call) != program.Ignore:
+		a.open = append(a.open, *r.aboutCall(p))
+	case cut:
 		r.callUnknown(p.Path, p.Name, r.textOf(r.why(p)))
 	}
-	r.reply(p, agentloop.Reply{Err: err})
+	r.reply(p, agents.Reply{Err: err})
 }
 
 // reply tells an agent what came of a call.
-func (r *Run) reply(p *pending, reply agentloop.Reply) {
+func (r *Run) reply(p *pending, reply agents.Reply) {
 	a := p.in
 	p.stage = over
 	r.leave(p)

@@ -106,7 +106,7 @@ func (r *Run) taskOf(e *journal.Event) (*machine.Task, error) {
 		case what.Agent != nil:
 			ok = r.underWay(t) && call.Kind == program.AgentCall
 		case call == nil:
-			ok = waits
+			ok = waits && what.Pause.Reason != journal.Indeterminate // it has no call
 		default:
 			ok = r.underWay(t)
 		}

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/machine"
@@ -144,6 +145,17 @@ func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
 	data = append(data, trace.Attr{Key: "usage", Value: map[string]any{
 		"input_tokens": int64(resp.Usage.InputTokens), "output_tokens": int64(resp.Usage.OutputTokens)}})
 	r.tell(p, trace.Event{Kind: trace.ModelEnd, Step: p.Path, Data: data}, map[string]any{"text": resp.Text})
+	p.finish = resp.Finish
+	if err := unfit(p, resp); err != nil {
+		r.failed(p, err)
+		return
+	}
+	if resp.Finish == runtime.FinishLength {
+		r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindContract,
+			Code: diagnostics.CodeAnswerCut, Position: p.Site.Pos, Step: p.Path,
+			Message: fmt.Sprintf("the answer of model %q was cut: it has the most tokens that it may have",
+				p.Request.Model)})
+	}
 	if p.Site.Answer == nil {
 		r.succeeded(p, map[string]any{"text": resp.Text}, machine.Unknown)
 		return
@@ -167,6 +179,27 @@ func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
 	more.Messages = withRepairs(p.Request.Messages, repair)
 	p.Request = &more
 	r.retry(p)
+}
+
+// unfit says why a response is no answer at all; nil: it is one.
+func unfit(p *pending, resp *runtime.Response) error {
+	switch {
+	case resp.Finish == runtime.FinishFilter:
+		return noAnswer(p, "model.filtered", "a filter of the provider held the answer back, or a part of it")
+	case strings.TrimSpace(resp.Text) != "":
+		return nil
+	case resp.Finish == runtime.FinishLength:
+		return noAnswer(p, "model.empty", "the answer has no text: it came to the most tokens that it may have before")
+	case len(resp.ToolCalls) > 0:
+		return noAnswer(p, "model.empty",
+			"the answer has no text, but calls of tools, which a model step does not offer")
+	}
+	return noAnswer(p, "model.empty", "the answer has no text")
+}
+
+func noAnswer(p *pending, code, why string) error {
+	return &runtime.Error{Category: runtime.CategoryModel, Code: code,
+		Err: fmt.Errorf("%s: model %q: %s", p.Site.Pos, p.Request.Model, why)}
 }
 
 // draw counts a call of a model.

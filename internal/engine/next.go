@@ -40,6 +40,9 @@ func (r *Run) Next() Command {
 				r.ended(t.held.Task)
 			}
 			continue
+		case r.ending.forGood != nil && !r.undo.atEnd: // somebody is asked
+			t.over = true
+			continue
 		case r.undo.atEnd:
 			if r.undoNext() {
 				continue

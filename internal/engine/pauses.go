@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
@@ -49,7 +50,23 @@ func (r *Run) Pauses() []*Pause {
 	slices.SortStableFunc(r.waits.pauses, func(a, b *Pause) int {
 		return cmp.Or(cmp.Compare(place[a.task], place[b.task]), slices.Compare(a.callsInAgent(), b.callsInAgent()))
 	})
+	for _, p := range r.waits.pauses {
+		if p.Reason == journal.Indeterminate && !r.mayRetry(p.task) {
+			p.Decisions = slices.DeleteFunc(slices.Clone(p.Decisions), func(d string) bool { return d == "retry" })
+		}
+	}
 	return r.waits.pauses
+}
+
+// Refuses reports why an answer to an open pause is of no use any more; nil: it is.
+func (r *Run) Refuses(p *Pause, answer any) error {
+	m, _ := answer.(map[string]any)
+	if p.Reason != journal.Indeterminate || m["decision"] != "retry" || r.mayRetry(p.task) {
+		return nil
+	}
+	return &runtime.Error{Category: runtime.CategoryConfig, Code: "answer.unfit", Step: p.Step,
+		Err: fmt.Errorf("the answer to %s: \"retry\" is not possible, as the run does not continue\n  hint: it is "+
+			"\"result\" or \"fail\"", &p.Pause)}
 }
 
 // PauseByID returns an open pause; nil: none has that id.
@@ -120,7 +137,7 @@ func (r *Run) waitOver(t *machine.Task) {
 func (r *Run) suspend(p *pending, pause *resume.Pause) {
 	t := p.task
 	r.unuse(p)
-	if !r.m.CanWait(t) { // it was told to stop meanwhile
+	if pause.Reason != journal.Indeterminate && !r.m.CanWait(t) { // it was told to stop meanwhile
 		what := journal.CallEnded{Failure: notDone("cancelled before it ended"), Models: p.use}
 		if r.ending.cancelled {
 			r.applyEnded(t, p.Path, &what)
@@ -177,6 +194,10 @@ func (r *Run) openPause(t *machine.Task, path string, n int64, what journal.Paus
 	if r.answerFromBefore(opened) {
 		return nil
 	}
+	if agents.Covered(r.approves(opened), r.grants) {
+		r.answerGranted()
+		return nil
+	}
 	r.emit(t, trace.StepWaiting, path, trace.Data{{Key: "pauseKind", Value: string(opened.Kind)}}, nil)
 	r.watchPause(opened)
 	r.ask(Command{Op: Announce, Pause: opened})
@@ -229,14 +250,25 @@ func (r *Run) answeredNow(p *Pause, next resume.Next, answer any) journal.Event 
 	return journal.Event{At: r.now, Path: p.Step, After: r.m.Decided(), What: what}
 }
 
-// Answer returns the events of an answer to an open pause. Take takes them in, once they are in the store.
+// Answer returns the events of an answer to an open pause: a yes for the run ends the other pauses that it covers, too.
+// Take takes them in, once they are in the store.
 func (r *Run) Answer(p *Pause, answer any) []journal.Event {
-	return r.first(r.endOf(p, resume.Answered, answer))
+	events := r.endOf(p, resume.Answered, answer)
+	if !r.undo.wasUndone && agents.ApprovedForRun(answer) {
+		events = append(events, r.covered(r.grantsWith(r.approves(p)), p)...)
+	}
+	return r.first(events)
 }
 
-// first gives the first of some events the clock, if it is the first one after a resume.
+// first gives the first of some events the clock, if it is the first one after a resume, and all that somebody did
+// who did it.
 func (r *Run) first(events []journal.Event) []journal.Event {
 	r.stamp(&events[0])
+	for i := range events {
+		if _, closed := events[i].What.(journal.PauseClosed); !closed {
+			events[i].By = r.o.By
+		}
+	}
 	return events
 }
 
@@ -246,6 +278,7 @@ func (r *Run) answer(p *Pause, next resume.Next, answer any) {
 	r.disarm(p.timer)
 	t := p.task
 	switch {
+	case p.inAgent != "" && r.ending.forGood != nil: // the agent does not go on
 	case p.inAgent != "":
 		r.answerAgent(p, next, answer)
 	case next == resume.Failed && t.Node().Kind == machine.Receive:
@@ -284,6 +317,7 @@ func (r *Run) closePauses(t *machine.Task) {
 		}
 		r.waits.pauses = slices.Delete(r.waits.pauses, i, i+1)
 		r.disarm(p.timer)
+		r.unasked(p)
 		if !r.past.replaying && !r.ending.cancelled {
 			r.Note(p.Step, journal.PauseClosed{Pause: p.ID})
 		}

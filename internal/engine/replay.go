@@ -9,6 +9,7 @@ import (
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
 
@@ -17,12 +18,19 @@ type past struct {
 	there     bool // there is a journal
 	told      bool // an event of it
 	replaying bool
-	known     map[string]*machine.Task // tasks that have begun, by path
-	pending   []machine.Command        // calls and waits
-	armed     []machine.Command        // timers
-	halted    []*machine.Task          // calls that were told to stop
-	unsure    map[*machine.Task]int    // calls that had begun and have no result, by their ordinal
-	again     []*machine.Task          // that ended in an earlier leg, for the trace
+	known     map[string]*machine.Task    // tasks that have begun, by path
+	pending   []machine.Command           // calls and waits
+	armed     []machine.Command           // timers
+	halted    []*machine.Task             // calls that were told to stop
+	unsure    map[*machine.Task]begunCall // that have no result
+	begun     map[*machine.Task]int       // how often such a call has begun in a row
+	again     []*machine.Task             // that ended in an earlier leg, for the trace
+}
+
+// begunCall is a call that had begun.
+type begunCall struct {
+	journal.CallBegun
+	at time.Time
 }
 
 // Resume brings a new Run to where a journal ends. Its definition counts from one of the events on; inputs are those
@@ -43,7 +51,7 @@ func (r *Run) Resume(inputs map[string]any, events []journal.Event, from int, en
 	}
 	r.clock = Clock{Used: r.clock.At(r.now), Since: begun}
 	r.now = begun
-	r.undo.atEnd = r.undo.atEnd || undo
+	r.undo.atEnd = r.undo.atEnd || undo && r.ending.forGood == nil
 	for (ended || r.undo.atEnd) && r.m.Result() == nil { // to its end, which has no record of its own
 		c := r.m.Next()
 		if c.Op == machine.None {
@@ -176,6 +184,7 @@ func (r *Run) TellReplayed() {
 func (r *Run) settled(t *machine.Task) {
 	r.past.pending = slices.DeleteFunc(r.past.pending, func(c machine.Command) bool { return c.Task == t })
 	delete(r.past.unsure, t)
+	delete(r.past.begun, t)
 }
 
 // GoLive makes the state that a journal gave a live one: what is under way in it is done again.
@@ -214,14 +223,51 @@ func (r *Run) GoLive() {
 
 // stoppedBefore is the end of a call that was told to stop by a process that died.
 func (r *Run) stoppedBefore(c machine.Command) {
+	p, doubtful := r.leftBehind(c)
+	r.finish(p, outcome{size: machine.Unknown, unknown: doubtful,
+		failure: notDone("the call was told to stop before the process died")})
+}
+
+// leftBehind is a call that a process left behind that died, and whether it is in doubt.
+func (r *Run) leftBehind(c machine.Command) (p *pending, doubtful bool) {
 	t := c.Task
-	p := r.newCall(t, t.Node().Adapter.(*program.Call), r.path(t))
+	p = r.newCall(t, t.Node().Adapter.(*program.Call), r.path(t))
 	p.Input = c.Input
-	end := outcome{size: machine.Unknown, failure: notDone("the call was told to stop before the process died")}
-	if _, begun := r.past.unsure[t]; begun && p.Kind == program.ToolCall {
-		end.unknown = r.prepareTool(p) != nil || !p.repeatable()
+	switch was, begun := r.past.unsure[t]; {
+	case p.Kind == program.AgentCall:
+		doubtful = r.leftOpen(p)
+	case begun && p.Kind == program.ToolCall:
+		doubtful, p.at = r.prepareTool(p) != nil || !p.begunAs(was.Effect).repeatable(), was.at
 	}
-	r.finish(p, end)
+	return p, doubtful
+}
+
+// begin notes that a call has begun.
+func (p *past) begin(t *machine.Task, call begunCall) {
+	if p.unsure == nil {
+		p.unsure = map[*machine.Task]begunCall{}
+	}
+	if p.begun == nil {
+		p.begun = map[*machine.Task]int{}
+	}
+	if p.unsure[t].Ordinal != call.Ordinal {
+		p.begun[t] = 0
+	}
+	p.begun[t]++
+	p.unsure[t] = call
+}
+
+// maxDeaths is how often in a row a call may have begun in a process that died before it ended.
+const maxDeaths = 5
+
+// poisonous is the error of a call that is not made any more, as it may be what ends the process; nil: it is made.
+func (r *Run) poisonous(p *pending) error {
+	if r.past.begun[p.task] < maxDeaths || r.past.unsure[p.task].Ordinal != p.Ordinal {
+		return nil
+	}
+	return &runtime.Error{Category: runtime.CategoryTool, Code: "step.poison",
+		Err: fmt.Errorf("%s: tool %q was called %d times, and each time the process ended before it did",
+			p.Site.Pos, p.Name, maxDeaths)}
 }
 
 // goOnDue ends the pauses that are due.

@@ -39,6 +39,11 @@ func (r *Run) useAnswer(p *Pause, answer any) {
 func (r *Run) answerFromBefore(p *Pause) bool {
 	k, ok := r.before.Kept[p.key]
 	if !ok {
+		if r.approves(p) != nil {
+			if k, other := r.before.otherCall(p.key, p.Prompt); other {
+				r.questionChanged(p.Step, k.Answer)
+			}
+		}
 		return false
 	}
 	if k.Next == resume.Answered && k.Question != questionOf(p) {
@@ -92,7 +97,7 @@ func (r *Run) beginAgain(answered *Pause) {
 	}
 	r.disarmAll()
 	r.past = past{there: r.past.there, told: r.past.told, replaying: r.past.replaying}
-	r.waits, r.agents, r.undo = waits{}, nil, undoing{}
+	r.waits, r.agents, r.undo, r.budget.uses = waits{}, nil, undoing{}, nil
 	r.before.Nth = nil
 	r.todo.over = false
 	r.generation++

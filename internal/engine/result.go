@@ -27,14 +27,41 @@ func (r *Run) Err() error {
 	return &runtime.Error{Category: runtime.Category(f.Category), Code: f.Code, Step: f.Path, Err: f.Err}
 }
 
+// Waits reports whether the run waits for an answer.
+func (r *Run) Waits() bool {
+	if r.ending.forGood != nil {
+		return len(r.waits.pauses) > 0
+	}
+	return r.m.Result().Status == machine.Waiting
+}
+
 // ForGood reports whether the run was cancelled for good.
 func (r *Run) ForGood() bool { return r.ending.forGood != nil }
 
 // Trace returns what happened in this leg, in plan order.
 func (r *Run) Trace() []trace.Event { return r.trace.inPlanOrder(r.m) }
 
-// Artefact returns the outputs of the run's succeeded steps by id.
-func (r *Run) Artefact() map[string]any { return r.m.Artefact() }
+// Artefact returns the outputs of the run's succeeded steps by id; while the run waits also, by path, what has
+// succeeded in the bodies of those that have not.
+func (r *Run) Artefact() map[string]any {
+	artefact := r.m.Artefact()
+	if result := r.m.Result(); result == nil || result.Status != machine.Waiting {
+		return artefact
+	}
+	covered := 0 // how many of the tasks around have succeeded
+	r.m.Walk(func(t *machine.Task) {
+		if t.Status() == machine.Succeeded {
+			if covered++; covered == 1 {
+				artefact[t.Path()] = t.Output()
+			}
+		}
+	}, func(t *machine.Task) {
+		if t.Status() == machine.Succeeded {
+			covered--
+		}
+	})
+	return artefact
+}
 
 // Ended returns the paths of the run's own steps that have ended.
 func (r *Run) Ended() map[string]bool {

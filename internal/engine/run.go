@@ -17,6 +17,7 @@ import (
 // Options are what a run must know beside its program.
 type Options struct {
 	ID        string
+	Owner     string           // who drives the run, as leases name it; "": not known
 	Now       time.Time        // when the leg begins
 	Start     trace.Event      // the first event of the trace
 	Interrupt resume.Interrupt // what pausing does to the run
@@ -24,14 +25,16 @@ type Options struct {
 	Parallel  int              // how many calls there may be at once; at least 1
 	Budget    runtime.Budget   // the host's bound of the run
 	Prices    map[string]runtime.Price
-	Retry     retry.Policies  // over the steps' own
-	Defaults  retry.Policies  // under them
-	Durable   bool            // what happens is written down before it counts
-	Kept      bool            // runs outlive the process
-	Redact    *value.Redactor // of what the engine words itself; nil: the run has no secrets here
-	Hooked    bool            // plugins have hooks
-	Wants     trace.Detail    // of those who are shown events
-	Shown     bool            // somebody is shown them
+	Retry     retry.Policies    // over the steps' own
+	Defaults  retry.Policies    // under them
+	Durable   bool              // what happens is written down before it counts
+	Kept      bool              // runs outlive the process
+	Redact    *value.Redactor   // of what the engine words itself; nil: the run has no secrets here
+	Hooked    bool              // plugins have hooks
+	Wants     trace.Detail      // of those who are shown events
+	Shown     bool              // somebody is shown them
+	By        string            // who makes the leg; "": nobody said
+	Origin    map[string]string // of a run that begins, see runtime.Runtime
 	Adapters  Adapters
 }
 
@@ -71,9 +74,10 @@ type Run struct {
 
 // generations are the beginnings of a run.
 type generations struct {
-	generation int     // how many there were so far
-	before     Answers // of earlier ones
-	sent       []sent  // from outside, there from the start of later ones
+	generation int      // how many there were so far
+	before     Answers  // of earlier ones
+	sent       []sent   // from outside, there from the start of later ones
+	grants     []string // approvals for the run, sorted; later ones have them, too
 }
 
 // ledger is what is to be written down.
@@ -114,8 +118,8 @@ func New(p *program.Program, o Options) *Run {
 // Begin begins a new run. Nobody may change the inputs any more.
 func (r *Run) Begin(inputs map[string]any) {
 	r.prepare(inputs)
-	r.ledger.events = append(r.ledger.events, journal.Event{At: r.now,
-		What: journal.Begun{Inputs: inputs, Interrupt: r.o.Interrupt, Parallel: r.o.Parallel}})
+	r.ledger.events = append(r.ledger.events, journal.Event{At: r.now, By: r.o.By, What: journal.Begun{
+		Inputs: inputs, Interrupt: r.o.Interrupt, Parallel: r.o.Parallel, Origin: r.o.Origin}})
 }
 
 // prepare makes the machine of the first generation.
@@ -139,6 +143,7 @@ func (r *Run) newMachine(parallel int) *machine.Machine {
 		Run: func() map[string]any {
 			return map[string]any{"id": r.o.ID, "recipe": r.program.Recipe.Name, "version": r.program.Recipe.Version}
 		},
+		Models: r.aboutModels,
 	})
 }
 

@@ -78,7 +78,7 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 func (r *Run) shareEnd(e *journal.Event, t *machine.Task, output any, isCall bool, questions map[string]string) {
 	switch answered, ok := e.What.(journal.PauseAnswered); {
 	case t == nil && isCall:
-		r.give(e.Path, output)
+		r.give(e.Path, output, finishOf(e.What))
 		return
 	case t == nil || t.Node().Kind == machine.Call != isCall:
 		return // it has not begun here, or the event is of a pause of a call
@@ -90,7 +90,7 @@ func (r *Run) shareEnd(e *journal.Event, t *machine.Task, output any, isCall boo
 		r.record(t, e.Path, journal.WaitOver{Output: output})
 		return
 	}
-	here := journal.CallEnded{Output: output}
+	here := journal.CallEnded{Output: output, Finish: finishOf(e.What)}
 	if there, ok := e.What.(journal.CallEnded); ok { // what it used is counted there
 		here.Models = journal.ModelUse{Model: there.Models.Model, Draws: there.Models.Draws}
 	}
@@ -117,10 +117,11 @@ func (r *Run) asksOther(t *machine.Task, question string) bool {
 }
 
 // give gives a task that has no slot here yet its output.
-func (r *Run) give(path string, output any) {
+func (r *Run) give(path string, output any, finish string) {
 	n := r.m.Decided()
 	if r.m.Give(path, output) {
-		r.noteAfter(n, path, journal.CallGiven{Output: output})
+		r.noteFinish(path, finish)
+		r.noteAfter(n, path, journal.CallGiven{Output: output, Finish: finish})
 	}
 }
 
@@ -154,13 +155,13 @@ func (r *Run) shareSettled(path string, t *machine.Task, w *journal.Settlement, 
 	answer, _ := w.Answer.(map[string]any)
 	switch {
 	case t == nil && answer["decision"] == "result":
-		r.give(path, answer["form"])
+		r.give(path, answer["form"], "")
 		return
 	case t == nil && (answer != nil || failure != nil): // only an output can be given
 		r.before.Doubt(PauseKey{Step: path, Kind: resume.System, Reason: journal.Indeterminate})
 		return
 	case t == nil:
-		r.give(path, output)
+		r.give(path, output, "")
 		return
 	case answer != nil:
 		output, failure, _ = settledBy(t.Node().Adapter.(*program.Call), answer)
@@ -171,7 +172,7 @@ func (r *Run) shareSettled(path string, t *machine.Task, w *journal.Settlement, 
 // shareAgent notes what happened in an agent of another run, or under another definition. What that used, is
 // counted there.
 func (r *Run) shareAgent(t *machine.Task, path string, kept journal.AgentEvents, generation int) {
-	shared := journal.AgentEvents{Events: kept.Events, Calls: kept.Calls}
+	shared := journal.AgentEvents{Events: unscoped(kept.Events), Calls: kept.Calls}
 	if generation > 0 {
 		shared.Began = cmp.Or(kept.Began, generation)
 	}
@@ -188,7 +189,7 @@ func (r *Run) Redefine(inputs map[string]any, all []journal.Event, past []journa
 	r.recallSpent(all)
 	r.begunAnew(&what)
 	r.Share(past, stands, nil, GenerationOf(all))
-	return journal.Event{At: r.now, What: what, Resumed: true, Worked: r.clock.Used, Parallel: r.o.Parallel}
+	return journal.Event{At: r.now, By: r.o.By, What: what, Resumed: true, Worked: r.clock.Used, Parallel: r.o.Parallel}
 }
 
 // begunAnew takes over what a change of the definition says.

@@ -43,20 +43,25 @@ func (r *Run) start(c machine.Command) {
 	p.Context.Answered = p.Progress.Answered
 	if r.doubtful(p) {
 		delete(r.past.unsure, t)
-		r.finish(p, outcome{size: machine.Unknown, pause: askWhatHappened(p)})
+		r.finish(p, outcome{size: machine.Unknown, failure: countsAsFailed(), unknown: true})
 		return
 	}
-	if p.Request == nil && p.agent == nil && r.timed() { // models have asked before, and agents ask for each call
+	bounded := r.timed() || r.countsTools()
+	if bounded && p.Request == nil && p.agent == nil { // models have asked before, and agents ask for each call
 		p.accounts = r.accountsOf(t)
 		if pause, err := r.reserve(p); err != nil {
 			r.failedOr(p, pause, err)
 			return
 		}
 	}
+	if err := r.poisonous(p); err != nil {
+		r.failed(p, err)
+		return
+	}
 	if r.durable() {
 		if effect := p.hasEffect(); effect || r.ledger.urgent {
 			if effect {
-				r.record(t, p.Path, journal.CallBegun{Ordinal: p.Ordinal})
+				r.record(t, p.Path, journal.CallBegun{Ordinal: p.Ordinal, Effect: string(p.Effect)})
 			}
 			p.stage = blocked
 			r.calls.blocked = append(r.calls.blocked, p)
@@ -82,8 +87,9 @@ func (r *Run) doubtful(p *pending) bool {
 	if !r.durable() {
 		return false
 	}
-	unsure, begun := r.past.unsure[p.task]
-	if begun && unsure == p.Ordinal && !p.repeatable() {
+	was, begun := r.past.unsure[p.task]
+	if begun && was.Ordinal == p.Ordinal && !p.begunAs(was.Effect).repeatable() {
+		p.at = was.at
 		return true
 	}
 	return r.before.Doubtful(PauseKey{Step: p.Path, Kind: resume.System, Reason: journal.Indeterminate}) > 0

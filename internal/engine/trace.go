@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/trace"
@@ -60,10 +61,8 @@ func (e *events) settle(m *machine.Machine) {
 
 // add records an event that belongs to no task, behind all others. Everything must be settled.
 func (r *Run) add(ev trace.Event, content any) {
-	e := &r.trace
 	ev.At = r.now
-	e.list, e.next = append(e.list, ev), append(e.next, 0)
-	e.base = int32(len(e.list))
+	r.append(ev)
 	r.show(ev, content)
 }
 
@@ -74,6 +73,33 @@ func (r *Run) emit(t *machine.Task, kind trace.Kind, step string, data trace.Dat
 	if r.o.Shown {
 		r.show(*ev, content)
 	}
+}
+
+// told takes in what an adapter or a hook emitted during a call. Live sinks have seen it, of an agent apart.
+func (r *Run) told(p *pending, list []trace.Told) {
+	if len(list) == 0 {
+		return
+	}
+	var what journal.Told
+	for _, t := range list {
+		what.Events = append(what.Events, journal.Custom{At: t.At, Name: t.Name, Data: t.Data})
+		switch ev := t.Event(p.Path); {
+		case p.in == nil && p.Rollback:
+			r.append(ev)
+		case p.in == nil:
+			*r.trace.keep(p.task) = ev
+		case p.in.leg.Told(p.Job, ev):
+			r.show(ev, nil)
+		}
+	}
+	r.noteAfter(r.m.Decided(), p.Path, what)
+}
+
+// append puts an event behind all others. Everything must be settled.
+func (r *Run) append(ev trace.Event) {
+	e := &r.trace
+	e.list, e.next = append(e.list, ev), append(e.next, 0)
+	e.base = int32(len(e.list))
 }
 
 // keep makes the place of an event of a task.
@@ -130,7 +156,7 @@ func (r *Run) path(t *machine.Task) string {
 func (r *Run) emitEnd(t *machine.Task) {
 	var took time.Duration
 	if t.First > 0 {
-		took = r.now.Sub(r.trace.list[t.First].At)
+		took = max(0, r.now.Sub(r.trace.list[t.First].At))
 	}
 	var content any
 	if c, ok := t.Node().Adapter.(*program.Call); ok && c.Kind != program.ModelCall {

@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -18,12 +17,10 @@ import (
 )
 
 // rolled is how far a rollback has come.
-type rolled uint8
-
-const (
-	rollbackBegun rolled = iota + 1 // it may have had its effect
-	rollbackOver                    // undone, or reported
-)
+type rolled struct {
+	over   bool   // undone, or reported; else it may have had its effect
+	effect string // that was recorded when it began
+}
 
 // undoing is how far the run has come with undoing what it did: one task after the other, the last one first.
 type undoing struct {
@@ -56,11 +53,20 @@ func (r *Run) wrapUp() {
 		r.undo.atEnd = true
 		return
 	case e.cancelled: // a recovery goes on
-	case result.Status == machine.Failed, result.Status == machine.Waiting && r.o.Interrupt == resume.Restart:
+	case result.Status == machine.Failed,
+		result.Status == machine.Waiting && r.beginsAnew():
 		r.undo.atEnd = true
 		return
 	}
 	r.todo.over = true
+}
+
+// beginsAnew reports whether an answer will begin the run, which waits, at its first step: it is rolled back before.
+// One that cannot succeed any more and asks what became of a call only comes to its end.
+func (r *Run) beginsAnew() bool {
+	ends := r.ending.forGood != nil || r.m.Doomed() && slices.ContainsFunc(r.waits.pauses,
+		func(p *Pause) bool { return p.Reason == journal.Indeterminate && !r.mayRetry(p.task) })
+	return r.o.Interrupt == resume.Restart && !ends
 }
 
 // Undoes reports whether the run has nothing left to do but to roll back.
@@ -96,7 +102,7 @@ func (r *Run) undoNext() bool {
 		}
 	}
 	u.tasks = slices.DeleteFunc(u.tasks,
-		func(t *machine.Task) bool { return u.rolled[t.Path()+RollbackMark] == rollbackOver })
+		func(t *machine.Task) bool { return u.rolled[t.Path()+RollbackMark].over })
 	if len(u.tasks) == 0 || r.ending.broken {
 		r.endUndo()
 		return true
@@ -136,10 +142,10 @@ func (r *Run) undoTask(t *machine.Task) {
 	p := r.newCall(t, rb.Adapter.(*program.Call), path)
 	p.Rollback = true
 	err := r.prepareRollback(p, rb)
-	begun := r.undo.rolled[path] == rollbackBegun
+	before, begun := r.undo.rolled[path]
 	switch {
 	case err != nil:
-	case begun && !p.repeatable():
+	case begun && !p.begunAs(before.effect).repeatable():
 		err = errUnsure
 	default:
 		if rb.Timeout > 0 {
@@ -147,7 +153,7 @@ func (r *Run) undoTask(t *machine.Task) {
 		}
 		r.undo.call = p
 		if !begun {
-			r.record(nil, path, journal.RollbackBegun{})
+			r.record(nil, path, journal.RollbackBegun{Effect: string(p.Effect)})
 		}
 		if len(r.ledger.events) > 0 && r.durable() {
 			r.undo.saving = true
@@ -240,31 +246,54 @@ func (r *Run) applyRollback(e *journal.Event) {
 	if u.rolled == nil {
 		u.rolled = map[string]rolled{}
 	}
-	what, over := e.What.(journal.RollbackEnded)
-	if !over {
-		u.rolled[e.Path] = rollbackBegun
-		return
-	}
-	u.rolled[e.Path] = rollbackOver
-	if what.Error != "" {
-		r.rollbackFailed(e.Path, what.Error)
+	switch what := e.What.(type) {
+	case journal.RollbackBegun:
+		u.rolled[e.Path] = rolled{effect: what.Effect}
+	case journal.RollbackEnded:
+		u.rolled[e.Path] = rolled{over: true}
+		if what.Error != "" {
+			r.rollbackFailed(e.Path, what.Error)
+		}
 	}
 }
 
-// CancelForGood writes down that nothing goes on but rolling back. Open pauses need no answer any more.
-func (r *Run) CancelForGood(reason string) {
-	pauses := r.waits.pauses
-	r.record(nil, "", journal.Cancelled{Reason: reason})
-	const doubt = "it was called, and it is not known whether it had its effect"
+// CancelForGood writes down that nothing goes on but rolling back. Open pauses need no answer any more, except those
+// about calls in doubt: somebody is asked about each such call first, unless the end is forced.
+func (r *Run) CancelForGood(reason string, force bool) {
+	pauses, pending := slices.Clone(r.waits.pauses), slices.Clone(r.past.pending)
+	r.recordAll(nil, []journal.Event{
+		{At: r.now, After: r.decided(), By: r.o.By, What: journal.Cancelled{Reason: reason}}})
 	for _, p := range pauses {
-		if p.Reason == journal.Indeterminate {
-			r.rollbackFailed(p.Step+RollbackMark, doubt)
+		if !force && p.Reason == journal.Indeterminate {
+			continue
 		}
-		r.Note(p.Step, journal.PauseClosed{Pause: p.ID})
+		if p.Reason == journal.Indeterminate {
+			r.rollbackFailed(p.Step+RollbackMark, inDoubt)
+		}
+		r.recordAll(nil, []journal.Event{{At: r.now, Path: p.Step, After: r.m.Decided(),
+			What: journal.PauseClosed{Pause: p.ID}}})
 	}
-	tasks := slices.Collect(maps.Keys(r.past.unsure))
-	slices.SortFunc(tasks, func(a, b *machine.Task) int { return strings.Compare(a.Path(), b.Path()) })
-	for _, t := range tasks {
-		r.rollbackFailed(t.Path()+RollbackMark, doubt)
+	for _, c := range pending {
+		if c.Op != machine.Start {
+			continue
+		}
+		switch p, doubtful := r.leftBehind(c); {
+		case !doubtful:
+		case force:
+			r.rollbackFailed(p.Path+RollbackMark, inDoubt)
+		case r.onIndeterminate(p) == program.Ask:
+			r.suspend(p, r.askWhatHappened(p))
+		case r.onIndeterminate(p) == program.Ignore:
+			r.callUnknown(p.Path, p.Name, "")
+		}
+	}
+}
+
+const inDoubt = "it was called, and it is not known whether it had its effect"
+
+// undoIfCancelled begins the rolling back of a run that was cancelled for good once nothing is asked any more.
+func (r *Run) undoIfCancelled() {
+	if r.ending.forGood != nil {
+		r.undo.atEnd = len(r.waits.pauses) == 0
 	}
 }

@@ -32,6 +32,8 @@ const (
 	rootOutput // from here on of a step
 	rootError
 	rootStatus
+	rootFinish
+	rootUsage
 )
 
 // segment is one access: .name, [3] or [expression].
@@ -72,6 +74,13 @@ func (p *path) start(env Env) any {
 		return env.Run()
 	case rootVar:
 		return env.Var(p.ref.Up, p.ref.Index)
+	}
+	if p.root == rootFinish || p.root == rootUsage {
+		finish, usage := env.Models(p.ref)
+		if p.root == rootFinish {
+			return finish
+		}
+		return usage
 	}
 	status, output, err := env.Step(p.ref)
 	switch p.root {
@@ -280,6 +289,9 @@ func (c *compiler) segment(m *ast.MemberNode, t static) (segment, static, bool) 
 		return seg, of(anyKind), true
 	}
 	seg.key = key.static.value
+	if doubt := t.doubt(seg.key, m.Optional); doubt != nil {
+		c.warn(m.Property, doubt)
+	}
 	t, wrong := t.member(seg.key, m.Optional)
 	if wrong != nil {
 		c.report(m.Property, wrong)
@@ -300,9 +312,9 @@ func (c *compiler) name(
 			return let.static, members, true
 		}
 	}
-	if p.ref, ok = c.scope.variable(id.Value); ok {
-		p.root = rootVar
-		return of(anyKind), members, true
+	if v, ref, ok := c.scope.variable(id.Value); ok {
+		p.root, p.ref = rootVar, ref
+		return v.Type.static(), members, true
 	}
 	switch id.Value {
 	case "inputs":
@@ -326,10 +338,6 @@ func (c *compiler) name(
 	c.report(id, c.unknownName(id.Value))
 	return t, nil, false
 }
-
-var runSchema = map[string]any{"additionalProperties": false, "properties": map[string]any{
-	"id": map[string]any{"type": "string"}, "recipe": map[string]any{"type": "string"},
-	"version": map[string]any{"type": "string"}}}
 
 func fieldName(m *ast.MemberNode) (string, bool) {
 	if name, ok := m.Property.(*ast.StringNode); ok {
@@ -356,7 +364,8 @@ func (c *compiler) inputs(id *ast.IdentifierNode, members []*ast.MemberNode) (t 
 	return static{kinds: dict, schema: map[string]any{"properties": c.scope.Inputs}}, true
 }
 
-var stepFields = map[string]root{"output": rootOutput, "status": rootStatus, "error": rootError}
+var stepFields = map[string]root{"output": rootOutput, "status": rootStatus, "error": rootError,
+	"finish": rootFinish, "usage": rootUsage}
 
 // step resolves steps.ID.FIELD.
 func (c *compiler) step(
@@ -369,7 +378,8 @@ func (c *compiler) step(
 		}
 	}
 	if len(names) < 2 {
-		c.report(id, &problem{diagnostics.CodeExprName, "a step is read as steps.ID.output, .status or .error", ""})
+		c.report(id, &problem{diagnostics.CodeExprName,
+			"a step is read as steps.ID.output, .status, .error, .finish or .usage", ""})
 		return t, nil, false
 	}
 	if p.ref, ok = c.scope.step(names[0]); !ok {
@@ -383,8 +393,15 @@ func (c *compiler) step(
 	p.name = "steps." + names[0] + "." + names[1]
 	c.refs = append(c.refs,
 		Ref{Kind: RefStep, Name: names[0], Step: p.ref, Field: names[1], Optional: true, Pos: c.at(id)})
-	if p.root == rootStatus {
+	switch p.root {
+	case rootOutput:
+		return c.scope.output(names[0]).static(), members[2:], true
+	case rootStatus:
 		return of(text), members[2:], true
+	case rootFinish:
+		return of(text | null), members[2:], true
+	case rootUsage:
+		return static{kinds: dict, schema: usageSchema}, members[2:], true
 	}
 	return of(anyKind), members[2:], true
 }

@@ -50,6 +50,13 @@ func (fakeEnv) Step(ref StepRef) (status string, output, err any) {
 	panic(fmt.Sprintf("no step %v", ref))
 }
 
+func (fakeEnv) Models(ref StepRef) (finish, usage any) {
+	if ref == (StepRef{0, 0}) {
+		return "length", map[string]any{"calls": int64(2), "inputTokens": int64(7), "outputTokens": int64(3), "costUsd": 0.5}
+	}
+	return nil, map[string]any{"calls": int64(0), "inputTokens": int64(0), "outputTokens": int64(0), "costUsd": 0.0}
+}
+
 func (fakeEnv) Var(up, index int) any {
 	switch (StepRef{up, index}) {
 	case StepRef{0, 0}:
@@ -75,10 +82,10 @@ func fakeScope() *Scope {
 		},
 		Consts:  fakeConsts,
 		Steps:   map[string]StepRef{"a": {0, 0}, "skip": {0, 1}},
-		Vars:    []Var{{"item", 0, 0}, {"index", 0, 1}},
+		Vars:    []Var{{Name: "item"}, {Name: "index", Index: 1}},
 		Secrets: true,
 		Hints:   map[string]string{"last": "last exists in a loop only", "steps.later": "later comes after this step"},
-		Outer:   &Scope{Steps: map[string]StepRef{"out": {0, 4}}, Vars: []Var{{"claim", 0, 0}, {"index", 0, 9}}},
+		Outer:   &Scope{Steps: map[string]StepRef{"out": {0, 4}}, Vars: []Var{{Name: "claim"}, {Name: "index", Index: 9}}},
 	}
 }
 
@@ -111,6 +118,10 @@ func TestExpressions(t *testing.T) {
 		{`steps.a.output.b.c`, int64(7)},
 		{`steps.a.output["b"]["c"]`, int64(7)},
 		{`steps.a.status`, "succeeded"},
+		{`steps.a.finish`, "length"}, // trust 7.10
+		{`steps.skip.finish`, nil},
+		{`steps.a.usage.inputTokens + steps.a.usage.outputTokens`, int64(10)},
+		{`steps.a.usage.costUsd`, 0.5},
 		{`steps.a.error`, nil},
 		{`steps.skip.output`, nil},
 		{`steps.out.error.message`, "boom"},
@@ -339,9 +350,11 @@ func TestCompileErrors(t *testing.T) {
   hint: later comes after this step`},
 		{"${{ steps.a.outptu.x }}", `r.yaml:3:22: unknown field of a step "outptu" [expr.unknownName]
   hint: did you mean "output"?`},
-		{"${{ steps }}", `r.yaml:3:14: a step is read as steps.ID.output, .status or .error [expr.unknownName]`},
-		{"${{ steps.a }}", `r.yaml:3:14: a step is read as steps.ID.output, .status or .error [expr.unknownName]`},
-		{"${{ steps[inputs.s].output }}", `r.yaml:3:14: a step is read as steps.ID.output, .status or .error [expr.unknownName]`},
+		{"${{ steps.a.usage.tokens }}", `r.yaml:3:28: unknown field "tokens" [expr.unknownName]
+  hint: known here: calls, costUsd, inputTokens, outputTokens`},
+		{"${{ steps }}", `r.yaml:3:14: a step is read as steps.ID.output, .status, .error, .finish or .usage [expr.unknownName]`},
+		{"${{ steps.a }}", `r.yaml:3:14: a step is read as steps.ID.output, .status, .error, .finish or .usage [expr.unknownName]`},
+		{"${{ steps[inputs.s].output }}", `r.yaml:3:14: a step is read as steps.ID.output, .status, .error, .finish or .usage [expr.unknownName]`},
 		{"${{ inputs.m }}", `r.yaml:3:21: unknown input "m" [expr.unknownName]
   hint: known here: anything, closed, f, flag, list, maybe, n, open, s`},
 		{"${{ inputs[inputs.s] }}", `r.yaml:3:21: an input is named as inputs.NAME [expr.unknownName]

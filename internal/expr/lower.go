@@ -127,7 +127,16 @@ func (c *compiler) binary(n *ast.BinaryNode) operand {
 			}
 			return r.run(s)
 		}, static: t}
+	case "in":
+		if list, ok := n.Right.(*ast.ArrayNode); ok {
+			for _, item := range list.Nodes {
+				if word, ok := item.(*ast.StringNode); ok {
+					c.never(item, l.static, constant(word.Value))
+				}
+			}
+		}
 	case "==", "!=":
+		c.never(n, l.static, r.static)
 		if both == 0 && (l.static.kinds|r.static.kinds)&null == 0 {
 			return c.typeError(n, "", "%s and %s are never equal", l.static.kinds, r.static.kinds)
 		}
@@ -254,7 +263,7 @@ func (c *compiler) dict(n *ast.MapNode) operand {
 
 func (c *compiler) let(n *ast.VariableDeclaratorNode) operand {
 	v := c.lower(n.Value)
-	_, taken := c.scope.variable(n.Name)
+	_, _, taken := c.scope.variable(n.Name)
 	if taken || slices.Contains([]string{"inputs", "consts", "steps", "run", "secrets", "null"}, n.Name) ||
 		slices.ContainsFunc(c.lets, func(l let) bool { return l.name == n.Name }) {
 		c.report(n, &problem{diagnostics.CodeExprName, fmt.Sprintf("the name %q is taken", n.Name), ""})

@@ -59,11 +59,11 @@ func (s *Scope) compile(src Source, source string, at, begin int) (*expression, 
 		return e, nil
 	}
 	o := c.whole(node)
-	if len(c.list) > 0 {
+	if c.list.HasErrors() {
 		return nil, c.list
 	}
 	e.run, e.path, e.static, e.vars, e.builds, e.consts = o.run, o.path, o.static, c.vars, c.builds, c.consts
-	return e, nil
+	return e, c.list
 }
 
 // secretName recognises secrets.NAME.
@@ -122,6 +122,16 @@ func (c *compiler) reportAt(from int, p *problem) {
 	c.list.Sort() // drops what a shared node repeats
 	if len(c.list) == maxProblems {
 		panic(stop{})
+	}
+}
+
+// warn reports what need not fail. There is room left for an error.
+func (c *compiler) warn(n ast.Node, p *problem) {
+	if len(c.list) < maxProblems-1 {
+		d := p.at(c.at(n))
+		d.Level = diagnostics.Warn
+		c.list = append(c.list, d)
+		c.list.Sort()
 	}
 }
 

@@ -30,6 +30,7 @@ type StepRef struct{ Up, Index int }
 type Var struct {
 	Name      string
 	Up, Index int // handed to Env.Var as they are
+	Type      Type
 }
 
 // Scope is what names mean for the expressions of one step. The zero Scope knows only run.
@@ -38,8 +39,10 @@ type Scope struct {
 	Inputs  map[string]any     // name → JSON Schema: decoded JSON, or true
 	Consts  map[string]any     // name → value
 	Steps   map[string]StepRef // the steps that may be read, by id
+	Outputs map[string]Type    // of those steps, by id; of those that it lacks nothing is known
 	Vars    []Var              // the last of one name counts
 	Secrets bool               // secrets.NAME is allowed
+	Braces  bool               // {{ }} and ${ } mean something to whom the texts are for: no warnings
 	// Hints are for names that exist elsewhere only: an unknown name is reported with its hint.
 	// Steps are looked up as "steps.ID".
 	Hints map[string]string
@@ -59,16 +62,26 @@ func (s *Scope) step(id string) (ref StepRef, ok bool) {
 	return ref, false
 }
 
+// output is the type of a step's output, here or in the scopes around.
+func (s *Scope) output(id string) Type {
+	for ; s != nil; s = s.Outer {
+		if _, ok := s.Steps[id]; ok {
+			return s.Outputs[id]
+		}
+	}
+	return Type{}
+}
+
 // variable finds a var here or in the scopes around.
-func (s *Scope) variable(name string) (ref StepRef, ok bool) {
+func (s *Scope) variable(name string) (v Var, ref StepRef, ok bool) {
 	for up := 0; s != nil; s, up = s.Outer, up+1 {
 		for _, v := range slices.Backward(s.Vars) {
 			if v.Name == name {
-				return StepRef{v.Up + up, v.Index}, true
+				return v, StepRef{v.Up + up, v.Index}, true
 			}
 		}
 	}
-	return ref, false
+	return v, ref, false
 }
 
 // hint finds the hint for a name that means nothing.
@@ -152,6 +165,7 @@ type Env interface {
 	Consts() map[string]any
 	Run() map[string]any // id, recipe, version
 	Step(ref StepRef) (status string, output, err any)
+	Models(ref StepRef) (finish, usage any)
 	Var(up, index int) any
 }
 

@@ -30,7 +30,7 @@ func (s *Scope) Condition(src Source) (*Program, diagnostics.List) {
 			fmt.Sprintf("a condition must be a boolean, not %s", e.static.kinds), ""}
 		return nil, diagnostics.List{p.at(src.at(0))}
 	}
-	return &Program{e}, nil
+	return &Program{e}, list
 }
 
 // Bool evaluates the condition. Errors are *Error.
@@ -112,7 +112,7 @@ func (t *Template) gather() {
 	}
 }
 
-// Text compiles a scalar that may hold ${{ }}. With errors the template is nil.
+// Text compiles a scalar that may hold ${{ }}. With errors the template is nil; a list without any has warnings.
 //
 //  1. split the text into literal pieces and expressions
 //  2. compile each expression; one that is the whole text keeps its type
@@ -126,35 +126,40 @@ func (s *Scope) Text(src Source) (*Template, diagnostics.List) {
 		return nil, diagnostics.List{p.at(src.at(unclosed))}
 	}
 	t := &Template{form: formText}
-	var problems diagnostics.List
+	suspects := s.suspects(src, pieces)
+	var problems diagnostics.List // of the expressions
 	for _, p := range pieces {
 		part := Literal(p.text)
 		if p.expression {
 			e, list := s.compile(src, p.text, p.column, p.column+len("${{"))
-			problems = append(problems, list...)
+			if list.HasErrors() || len(problems) < maxProblems {
+				problems = append(problems, list...)
+			}
 			part = e.template()
 		}
 		t.parts = append(t.parts, part)
-		if len(problems) >= maxProblems {
+		if problems.HasErrors() && len(problems) >= maxProblems {
 			break
 		}
 	}
 	switch {
-	case len(problems) > 0:
-		return nil, problems
+	case problems.HasErrors():
+		return nil, append(problems, suspects...)
 	case len(pieces) == 0:
 		return Literal(""), nil
-	case len(pieces) == 1:
-		return t.parts[0], nil
+	}
+	warnings := append(problems, suspects...)
+	if len(pieces) == 1 {
+		return t.parts[0], warnings
 	}
 	t.gather()
 	if !slices.ContainsFunc(t.parts, func(part *Template) bool { return !part.IsLiteral() }) {
 		if v, err := t.Eval(nil); err == nil {
-			return Literal(v), nil
+			return Literal(v), warnings
 		}
 	}
 	t.pos, t.source = src.Pos, src.Text
-	return t, nil
+	return t, warnings
 }
 
 // template is an expression by itself. One whose value is known already is a literal.
@@ -188,13 +193,13 @@ func split(rest string) (pieces []piece, unclosed int) {
 		rest = rest[len(source):]
 	}
 	for {
-		i := strings.Index(rest, "${{")
+		i, escaped := value.NextExpression(rest)
 		switch {
 		case i < 0:
 			take(rest, rest, false)
 			return pieces, -1
-		case i > 0 && rest[i-1] == '$':
-			take(rest[:i-1], rest[:i-1], false)
+		case escaped:
+			take(rest[:i], rest[:i], false)
 			take("${{", "$${{", false)
 			continue
 		}

@@ -65,6 +65,7 @@ type static struct {
 	known  bool           // the value is exactly this one
 	value  any            // when known
 	schema map[string]any // describes the value; nil: says nothing
+	from   origin
 }
 
 func of(k kinds) static { return static{kinds: k} }
@@ -142,7 +143,7 @@ func (t static) member(key any, optional bool) (static, *problem) {
 	switch {
 	case !isName:
 		if t.schema["prefixItems"] == nil {
-			m = fromSchema(t.schema["items"])
+			m = part(t.schema["items"], t.from)
 		}
 	case t.known:
 		members := t.value.(map[string]any)
@@ -154,8 +155,8 @@ func (t static) member(key any, optional bool) (static, *problem) {
 	default:
 		properties, _ := t.schema["properties"].(map[string]any)
 		if schema, ok := properties[name]; ok {
-			m = fromSchema(schema)
-		} else if t.schema["patternProperties"] == nil && t.schema["additionalProperties"] == false {
+			m = part(schema, t.from)
+		} else if t.isClosed() && t.from != stored {
 			return static{}, unknown("field", name, properties)
 		}
 	}
@@ -199,3 +200,13 @@ func describeKey(key any) string {
 	}
 	return "item by " + kindOf(key).String()
 }
+
+// The schemas of run and of steps.ID.usage.
+var (
+	runSchema = map[string]any{"additionalProperties": false, "properties": map[string]any{
+		"id": map[string]any{"type": "string"}, "recipe": map[string]any{"type": "string"},
+		"version": map[string]any{"type": "string"}}}
+	usageSchema = map[string]any{"additionalProperties": false, "properties": map[string]any{
+		"calls": map[string]any{"type": "integer"}, "inputTokens": map[string]any{"type": "integer"},
+		"outputTokens": map[string]any{"type": "integer"}, "costUsd": map[string]any{"type": "number"}}}
+)

@@ -34,14 +34,19 @@ const MaxAmount = 1 << 52
 type Amount struct {
 	Tokens int64
 	Micros int64 // millionths of a US dollar
+	Sent   int64 // of the Tokens, those of requests; 0 in records of earlier versions
+	Calls  int64 // attempts that the other side answered, or may have; 0 in records of earlier versions
+	Tools  int64 // calls of tools, which the other events of a journal tell: no record has it
 }
 
 // Plus adds, up to MaxAmount.
 func (a Amount) Plus(b Amount) Amount {
-	return Amount{min(a.Tokens+b.Tokens, MaxAmount), min(a.Micros+b.Micros, MaxAmount)}
+	return Amount{min(a.Tokens+b.Tokens, MaxAmount), min(a.Micros+b.Micros, MaxAmount),
+		min(a.Sent+b.Sent, MaxAmount), min(a.Calls+b.Calls, MaxAmount), min(a.Tools+b.Tools, MaxAmount)}
 }
 
 // Minus subtracts, down to nothing.
 func (a Amount) Minus(b Amount) Amount {
-	return Amount{max(a.Tokens-b.Tokens, 0), max(a.Micros-b.Micros, 0)}
+	return Amount{max(a.Tokens-b.Tokens, 0), max(a.Micros-b.Micros, 0),
+		max(a.Sent-b.Sent, 0), max(a.Calls-b.Calls, 0), max(a.Tools-b.Tools, 0)}
 }

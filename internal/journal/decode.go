@@ -8,8 +8,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -51,6 +51,7 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 		data = m
 	}
 	e.After, _ = data["n"].(int64)
+	e.By = data.text("by")
 	if worked, ok := data["worked"].(int64); ok {
 		e.Resumed, e.Worked, e.Parallel = true, time.Duration(worked), data.parallel()
 	}
@@ -58,14 +59,15 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 	case checkpoint.RunCreated:
 		e.What = Created{data.text("recipe"), data.text("digest")}
 	case runInput:
-		e.What = Begun{data.in("inputs"), data.interrupt(), data.parallel()}
+		e.What = Begun{data.in("inputs"), data.interrupt(), data.parallel(), data.texts("origin")}
 	case callBegun:
-		e.What = CallBegun{int(data.count("ordinal"))}
+		e.What = CallBegun{int(data.count("ordinal")), data.text("effect")}
 	case callEnded:
 		e.What = CallEnded{Output: data["output"], Failure: data.failure(), Models: data.models(),
-			Unknown: data.yes("unknown"), Why: data.text("why"), Settled: data.yes("settled")}
+			Finish: data.text("finish"), Unknown: data.yes("unknown"), Why: data.text("why"),
+			Settled: data.yes("settled")}
 	case callGiven:
-		e.What = CallGiven{data["output"]}
+		e.What = CallGiven{data["output"], data.text("finish")}
 	case timerFired:
 		e.What = TimerDue{machine.Timer(data.count("timer"))}
 	case waitOver:
@@ -86,13 +88,17 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 	case valueSent:
 		e.What = ValueSent{data.text("channel"), data["value"]}
 	case rollbackBegun:
-		e.What = RollbackBegun{}
+		e.What = RollbackBegun{data.text("effect")}
 	case rollbackEnded:
 		e.What = RollbackEnded{data.text("error")}
 	case redefined:
 		e.What = decodeRedefined(data)
 	case cancelling:
 		e.What = Cancelled{data.text("reason")}
+	case told:
+		e.What = decodeTold(data)
+	case traced:
+		e.What = Traced{data.text("traceparent")}
 	case stopped:
 		e.What = Stopped{}
 	case checkpoint.RunPaused:
@@ -103,11 +109,35 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 	return e, err
 }
 
+func decodeTold(data object) (what Told) {
+	for _, v := range data.list("events") {
+		m, _ := v.(map[string]any)
+		at, _ := time.Parse(time.RFC3339Nano, object(m).text("at"))
+		what.Events = append(what.Events, Custom{at, object(m).text("name"), object(m).in("data")})
+	}
+	return what
+}
+
 func (o object) interrupt() resume.Interrupt {
 	if o.text("interrupt") == string(resume.Restart) {
 		return resume.Restart
 	}
 	return resume.Continue
+}
+
+// texts are the members of a member that are texts; nil: there are none.
+func (o object) texts(name string) map[string]string {
+	var texts map[string]string
+	members := o.in(name)
+	for _, name := range value.SortedKeys(members) {
+		if text, ok := members[name].(string); ok {
+			if texts == nil {
+				texts = map[string]string{}
+			}
+			texts[name] = text
+		}
+	}
+	return texts
 }
 
 func (o object) parallel() int { return int(min(o.count("parallel"), math.MaxInt32)) }
@@ -122,7 +152,7 @@ func (o object) failure() *machine.Failure {
 
 func (o object) usage() Amount {
 	u := o.in("usage")
-	return Amount{u.count("tokens"), u.count("micros")}
+	return Amount{Tokens: u.count("tokens"), Micros: u.count("micros"), Sent: u.count("sent"), Calls: u.count("calls")}
 }
 
 func (o object) models() ModelUse {
@@ -137,10 +167,10 @@ func (o object) models() ModelUse {
 
 func decodeAgent(rec checkpoint.Record, data object) (What, error) {
 	var kept struct {
-		Events []agentloop.Event `json:"events"`
-		Calls  []Drawn           `json:"calls"`
-		Waits  bool              `json:"waits"`
-		Began  int               `json:"began"`
+		Events []agents.Event `json:"events"`
+		Calls  []Drawn        `json:"calls"`
+		Waits  bool           `json:"waits"`
+		Began  int            `json:"began"`
 	}
 	if err := json.Unmarshal(rec.Data, &kept); err != nil {
 		return nil, err

@@ -16,10 +16,13 @@ func Encode(e Event) (checkpoint.Record, error) {
 	if err != nil {
 		return checkpoint.Record{}, err
 	}
+	if data == nil && (e.Resumed || e.By != "") {
+		data = map[string]any{}
+	}
+	if e.By != "" {
+		data["by"] = e.By
+	}
 	if e.Resumed {
-		if data == nil {
-			data = map[string]any{}
-		}
 		data["worked"] = int64(e.Worked)
 		addParallel(data, e.Parallel)
 	}
@@ -33,12 +36,19 @@ func members(e *Event) (data map[string]any, err error) {
 		data = map[string]any{"inputs": w.Inputs}
 		addInterrupt(data, w.Interrupt)
 		addParallel(data, w.Parallel)
+		if len(w.Origin) > 0 {
+			data["origin"] = w.Origin
+		}
 	case CallBegun:
 		data = map[string]any{"n": e.After, "ordinal": int64(w.Ordinal)}
+		if w.Effect != "" {
+			data["effect"] = w.Effect
+		}
 	case CallEnded:
 		data = w.members(e.After)
 	case CallGiven:
 		data = ended(e.After, w.Output, nil)
+		addFinish(data, w.Finish)
 	case TimerDue:
 		data = map[string]any{"n": e.After, "timer": int64(w.Timer)}
 	case WaitOver:
@@ -49,6 +59,10 @@ func members(e *Event) (data map[string]any, err error) {
 		return w.members(e)
 	case PauseAnswered:
 		data = w.members(e.After)
+	case RollbackBegun:
+		if w.Effect != "" {
+			data = map[string]any{"effect": w.Effect}
+		}
 	case PauseClosed:
 		data = map[string]any{"pause": w.Pause}
 	case TokenMinted:
@@ -64,6 +78,10 @@ func members(e *Event) (data map[string]any, err error) {
 		}
 	case Redefined:
 		data = w.members()
+	case Told:
+		data = w.members()
+	case Traced:
+		data = map[string]any{"traceparent": w.Traceparent}
 	case Cancelled:
 		data = map[string]any{"reason": w.Reason}
 	case Ended:
@@ -86,7 +104,20 @@ func addParallel(data map[string]any, n int) {
 
 func addUsage(data map[string]any, a Amount) {
 	if a != (Amount{}) {
-		data["usage"] = map[string]any{"tokens": a.Tokens, "micros": a.Micros}
+		usage := map[string]any{"tokens": a.Tokens, "micros": a.Micros}
+		if a.Sent > 0 {
+			usage["sent"] = a.Sent
+		}
+		if a.Calls > 0 {
+			usage["calls"] = a.Calls
+		}
+		data["usage"] = usage
+	}
+}
+
+func addFinish(data map[string]any, finish string) {
+	if finish != "" {
+		data["finish"] = finish
 	}
 }
 
@@ -110,12 +141,25 @@ func ended(after int64, output any, failure *machine.Failure) map[string]any {
 	return data
 }
 
+func (w *Told) members() map[string]any {
+	events := make([]any, len(w.Events))
+	for i, c := range w.Events {
+		m := map[string]any{"at": c.At.Format(time.RFC3339Nano), "name": c.Name}
+		if c.Data != nil {
+			m["data"] = c.Data
+		}
+		events[i] = m
+	}
+	return map[string]any{"events": events}
+}
+
 func (w *CallEnded) members(after int64) map[string]any {
 	data := ended(after, w.Output, w.Failure)
 	if w.Failure == nil || w.Settled {
 		data["output"] = w.Output
 	}
 	w.Models.addTo(data)
+	addFinish(data, w.Finish)
 	if w.Unknown {
 		data["unknown"] = true
 	}

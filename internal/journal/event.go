@@ -3,8 +3,8 @@ package journal
 import (
 	"time"
 
-	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/resume"
 )
@@ -14,6 +14,7 @@ type Event struct {
 	At    time.Time
 	Path  string // of the step, or of its rollback; "" for the run
 	After int64  // what the machine had decided by then, see [machine.Machine.Decided]; 0 where it does not matter
+	By    string // who did it, in the host's words; "": nobody said, or nobody did
 	What
 
 	// Resumed says that the event is the first one after a resume, Worked how long the run had been worked on
@@ -35,22 +36,30 @@ type (
 	Begun struct {
 		Inputs    map[string]any
 		Interrupt resume.Interrupt
-		Parallel  int // how many calls there may be at once; 0: not known
+		Parallel  int               // how many calls there may be at once; 0: not known
+		Origin    map[string]string // see runtime.Runtime; nil: nothing is known
 	}
 	// CallBegun comes before a call of an adapter that may have an effect: from here on it may have had it.
-	CallBegun struct{ Ordinal int }
+	CallBegun struct {
+		Ordinal int
+		Effect  string // a runtime.Effect; "" in old records
+	}
 	// CallEnded is the end of a step's call.
 	CallEnded struct {
 		Output  any // nil after a failure
 		Failure *machine.Failure
 		Models  ModelUse
+		Finish  string // why the answer of the model ended, or the last one of an agent; "": not known
 		Size    int    // of Output plus 1, as value.Size counts; 0: nobody has measured it. Not in the record
 		Unknown bool   // the run ended the call, which may have had its effect
 		Why     string // the run ended it; "" where nothing is known
 		Settled bool   // in a fork: a person gave the end
 	}
 	// CallGiven is the output of a call that another run, or an earlier definition, had made.
-	CallGiven struct{ Output any }
+	CallGiven struct {
+		Output any
+		Finish string // as of CallEnded
+	}
 	// TimerDue is a timer of the machine that came due.
 	TimerDue struct{ Timer machine.Timer }
 	// WaitOver is the end of a wait for which no pause was opened.
@@ -60,7 +69,7 @@ type (
 	}
 	// AgentEvents are what happened in an agent that has not ended.
 	AgentEvents struct {
-		Events []agentloop.Event
+		Events []agents.Event
 		Calls  []Drawn // of models
 		Used   Amount  // by calls of models
 		Waits  bool    // the agent waits for answers from here on
@@ -96,7 +105,7 @@ type (
 		Value   any
 	}
 	// RollbackBegun comes before the call of a rollback: from here on it may have had its effect.
-	RollbackBegun struct{}
+	RollbackBegun struct{ Effect string } // as that of CallBegun
 	// RollbackEnded is the end of a rollback.
 	RollbackEnded struct{ Error string }
 	// Redefined begins a journal anew under another definition. Behind it stands what the new definition left
@@ -110,6 +119,10 @@ type (
 	}
 	// Cancelled says that nothing goes on any more but rolling back.
 	Cancelled struct{ Reason string }
+	// Told are events that an adapter or a hook added to the trace during a call.
+	Told struct{ Events []Custom }
+	// Traced says which span the leg is.
+	Traced struct{ Traceparent string }
 	// Stopped says that the run's context ended; the run can be recovered.
 	Stopped struct{}
 	// Paused says that nothing goes on until a pause is answered.
@@ -117,6 +130,13 @@ type (
 	// Ended is the run's end.
 	Ended struct{ Status checkpoint.Status }
 )
+
+// Custom is an event of an adapter or a hook.
+type Custom struct {
+	At   time.Time
+	Name string
+	Data map[string]any // nil: none
+}
 
 // AgentPause says which pause of an agent one is.
 type AgentPause struct {
@@ -144,10 +164,10 @@ type Doubt struct {
 
 // The kinds of records that the engine adds to those of checkpoint.
 const (
-	runInput    checkpoint.Kind = "run.input"   // inputs, interrupt?, parallel?
+	runInput    checkpoint.Kind = "run.input"   // inputs, interrupt?, parallel?, origin?
 	callBegun   checkpoint.Kind = "call.begun"  // n, ordinal
-	callEnded   checkpoint.Kind = "call.ended"  // n, output | error, draws?, usage?, settled?, unknown?, why?
-	callGiven   checkpoint.Kind = "call.given"  // n, output?
+	callEnded   checkpoint.Kind = "call.ended"  // n, output | error, draws?, usage?, finish?, settled?, unknown?, why?
+	callGiven   checkpoint.Kind = "call.given"  // n, output?, finish?
 	timerFired  checkpoint.Kind = "timer.fired" // n, timer
 	waitOver    checkpoint.Kind = "wait.over"   // n, output?, error?
 	agentEvents checkpoint.Kind = "agent.event" // n, events?, calls?, usage?, waits?, began?
@@ -158,6 +178,8 @@ const (
 	redefined     checkpoint.Kind = "run.redefined"  // digest, definition?, generation, kept, doubts, worked
 	cancelling    checkpoint.Kind = "run.cancelling" // reason
 	stopped       checkpoint.Kind = "run.stopped"    //
+	told          checkpoint.Kind = "call.told"      // events: at, name, data?
+	traced        checkpoint.Kind = "run.traced"     // traceparent
 )
 
 func (Created) kind() checkpoint.Kind       { return checkpoint.RunCreated }
@@ -177,6 +199,8 @@ func (RollbackBegun) kind() checkpoint.Kind { return rollbackBegun }
 func (RollbackEnded) kind() checkpoint.Kind { return rollbackEnded }
 func (Redefined) kind() checkpoint.Kind     { return redefined }
 func (Cancelled) kind() checkpoint.Kind     { return cancelling }
+func (Told) kind() checkpoint.Kind          { return told }
+func (Traced) kind() checkpoint.Kind        { return traced }
 func (Stopped) kind() checkpoint.Kind       { return stopped }
 func (Paused) kind() checkpoint.Kind        { return checkpoint.RunPaused }
 func (Ended) kind() checkpoint.Kind         { return checkpoint.RunEnded }

@@ -75,6 +75,46 @@ func sameAgain(t *testing.T, name string, rec checkpoint.Record) {
 	}
 }
 
+// trust 7.1, 7.10: what is known of a step's models is read back as it was, and a record without it has none.
+func TestFinishAndUsage(t *testing.T) {
+	used := journal.ModelUse{Model: "m", Draws: []int{1}, Used: journal.Amount{Tokens: 9, Micros: 4, Sent: 6, Calls: 1}}
+	for _, what := range []journal.What{
+		journal.CallEnded{Output: "x", Models: used, Finish: "length"}, journal.CallGiven{Output: "x", Finish: "stop"},
+		journal.AgentEvents{Used: used.Used}, journal.CallEnded{Output: "x"}, journal.CallGiven{Output: "x"},
+		journal.CallEnded{Output: "x", Models: journal.ModelUse{Used: journal.Amount{Tokens: 9, Micros: 4}}}, // of an earlier version
+	} {
+		rec, err := journal.Encode(journal.Event{At: noon, Path: "a", What: what})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := journal.Decode(rec)
+		if diff := cmp.Diff(what, got.What); diff != "" || err != nil {
+			t.Errorf("%s (-want +got): %v\n%s", rec.Data, err, diff)
+		}
+	}
+}
+
+// trust 5.6, 5.7: spans and events of adapters come back as they were.
+func TestTracedAndTold(t *testing.T) {
+	at := time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC)
+	for _, want := range []journal.Event{
+		{At: at, What: journal.Traced{Traceparent: "00-1-2-01"}},
+		{At: at, Path: "pay[2]", What: journal.Told{Events: []journal.Custom{
+			{At: at.Add(time.Second), Name: "paid", Data: map[string]any{"n": int64(1)}}, {At: at, Name: "done"},
+		}}},
+	} {
+		rec, err := journal.Encode(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec.Seq = 1
+		got, err := journal.Decode(rec)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%v (-want +got)\n%s", err, diff)
+		}
+	}
+}
+
 func TestDecodeDamage(t *testing.T) {
 	for _, tt := range []struct {
 		kind checkpoint.Kind

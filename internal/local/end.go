@@ -2,14 +2,17 @@ package local
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"time"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/journal"
-	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/procgroup"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
@@ -22,6 +25,8 @@ func (r *Run) end() *End {
 		return r.ending(e.Err())
 	}
 	e.Tick(r.now())
+	r.noteSpan()
+	r.traced = true // behind the end there is nothing
 	var err error
 	if j.err == nil {
 		err = e.Err()
@@ -34,7 +39,7 @@ func (r *Run) end() *End {
 			e.Report(stoppedBy(err))
 		}
 		err = left
-	case !e.ForGood() && e.Result().Status == machine.Waiting:
+	case e.Waits():
 		return r.endPaused()
 	case !e.Cancelled() || e.ForGood():
 		Reached(BeforeEnd)
@@ -60,7 +65,7 @@ func stoppedBy(err error) diagnostics.Diagnostic {
 	d := diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
 		Code: diagnostics.CodeStepFailed, Message: err.Error()}
 	if e, ok := errors.AsType[*runtime.Error](err); ok {
-		d.Step = e.Step
+		d.Step, d.Message = e.Step, e.Err.Error()
 	}
 	return d
 }
@@ -92,6 +97,11 @@ func (r *Run) endPaused() *End {
 	for _, p := range r.Engine.Pauses() {
 		shown := p.Pause
 		shown.Token = r.mint(p)
+		if c := shown.Call; c != nil {
+			living := *c
+			living.PIDs, _ = procgroup.Living(c.Key)
+			shown.Call = &living
+		}
 		pauses = append(pauses, shown)
 	}
 	Reached(BeforeEnd)
@@ -99,8 +109,8 @@ func (r *Run) endPaused() *End {
 	r.flush()
 	Reached(AfterEnd)
 	r.LetGo()
-	if j.err == nil && r.rt.Store == nil && r.rt.Cache != nil {
-		j.err = r.toCache()
+	if j.err == nil && r.rt.Store == nil {
+		j.err = r.keep(keepFor(r.now(), pauses))
 	}
 	end := r.newEnd(StoreError(j.err))
 	if j.err == nil {
@@ -147,11 +157,16 @@ func (end *End) Status() string {
 
 // close puts the last events behind the others, and waits for the sinks.
 func (r *Run) close(end *End) *End {
+	if r.Engine != nil {
+		end.Used, end.Calls = r.Engine.Used()
+	}
+	end.StartedAt, end.EndedAt = cmp.Or(r.Store.Run.StartedAt, r.began), cmp.Or(r.Ended, r.now())
 	r.addLastEvents(end)
+	Report(r.rt, r.ID, end.Diagnostics)
 	for i := range end.Trace {
 		end.Trace[i].Seq = int64(i + 1)
 	}
-	for _, f := range r.sinks.Close(sinkTime) {
+	for _, f := range r.sinks.Close(SinkTime) {
 		text := fmt.Sprintf("trace sink %d failed: %v", f.Index, f.Err)
 		end.Diagnostics = append(end.Diagnostics, diagnostics.Diagnostic{Level: diagnostics.Warn,
 			Kind: diagnostics.KindAdapter,
@@ -179,9 +194,9 @@ func (r *Run) addLastEvents(end *End) {
 	case e == nil:
 		add(trace.RunSuccess)
 	case status == "cancelled":
-		add(trace.RunCancelled, trace.Attr{Key: "reason", Value: e.Error()})
+		add(trace.RunCancelled, trace.Attr{Key: "reason", Value: e.Err.Error()})
 	default:
-		attrs := []trace.Attr{{Key: "code", Value: e.Code}, {Key: "message", Value: e.Error()}}
+		attrs := []trace.Attr{{Key: "code", Value: e.Code}, {Key: "message", Value: e.Err.Error()}}
 		if e.Step != "" {
 			attrs = append(attrs, trace.Attr{Key: "step", Value: e.Step})
 		}
@@ -204,8 +219,38 @@ var endsWell = trace.Data{{Key: "status", Value: "ok"}}
 // CacheKey is the key of a run's entry.
 func CacheKey(runID string) string { return "braise.run." + runID }
 
+// pauseTime is how long a run without a store is kept for a pause that does not expire.
+const pauseTime = 24 * time.Hour
+
+// keepFor is how long a run without a store is kept: until the last of its pauses has expired.
+func keepFor(now time.Time, pauses []resume.Pause) (most time.Duration) {
+	for _, p := range pauses {
+		if p.ExpiresAt.IsZero() {
+			most = max(most, pauseTime)
+		} else {
+			most = max(most, p.ExpiresAt.Sub(now), 1) // 0 would be for good
+		}
+	}
+	return most
+}
+
+// keep keeps a paused run that has no store for so long: in the cache, or in this process.
+func (r *Run) keep(ttl time.Duration) error {
+	if r.rt.Cache != nil {
+		return r.toCache(ttl)
+	}
+	id, seq := r.ID, r.Store.Seq
+	time.AfterFunc(ttl, func() {
+		ctx := context.Background()
+		if sum, _, err := Memory.Load(ctx, id, math.MaxInt64); err == nil && sum.Seq == seq {
+			_ = Memory.Delete(ctx, id) // nobody has gone on with it; if somebody does now, it stays
+		}
+	})
+	return nil
+}
+
 // toCache keeps what a paused run has in its store.
-func (r *Run) toCache() error {
+func (r *Run) toCache(ttl time.Duration) error {
 	ctx := context.WithoutCancel(r.ctx)
 	sum, recs, err := r.Store.Store.Load(ctx, r.ID, 0)
 	if err != nil {
@@ -219,7 +264,7 @@ func (r *Run) toCache() error {
 	for _, rec := range recs {
 		text = append(rec.AppendLine(text), '\n')
 	}
-	if err := r.rt.Cache.Set(ctx, CacheKey(r.ID), text, 0); err != nil {
+	if err := r.rt.Cache.Set(ctx, CacheKey(r.ID), text, ttl); err != nil {
 		return fmt.Errorf("cache: %w", err)
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -22,8 +23,8 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// sinkTime is how long the end of a run waits for slow trace sinks.
-const sinkTime = time.Second
+// SinkTime is how long the end of a run waits for slow trace sinks.
+const SinkTime = time.Second
 
 // Leg is one leg of a run, as whoever wants it says.
 type Leg struct {
@@ -32,6 +33,7 @@ type Leg struct {
 	Found     diagnostics.List // what is known about the program
 	About     trace.Data       // of run.start
 	Interrupt resume.Interrupt
+	By        string // who makes it; "": nobody said
 
 	// Open binds the run to its runtime, and returns its inputs, or why the leg is refused.
 	Open func(*Run) (map[string]any, error)
@@ -46,14 +48,16 @@ type Run struct {
 	Engine *engine.Run
 	Caller *call.Caller
 	Store  Journal
-	Over   bool // the run had ended before: nothing is driven
+	Over   bool      // the run had ended before: nothing is driven
+	Ended  time.Time // when that was
 
 	leg    *Leg
 	ctx    context.Context
 	rt     *runtime.Runtime
 	limits runtime.Limits
 	sinks  *trace.Fanout
-	began  time.Time
+	began  time.Time // in UTC, which has no monotonic clock
+	clock  time.Time // the same moment, by both clocks
 	start  trace.Event
 	driving
 }
@@ -68,7 +72,8 @@ type driving struct {
 	shared *group        // of the calls that begin now
 	groups []*group
 	timers map[int64]*time.Timer
-	fault  any // a panic of the engine itself
+	fault  any  // a panic of the engine itself
+	traced bool // the journal has the leg's span, or will not have it
 }
 
 // End is how a leg ended.
@@ -80,6 +85,10 @@ type End struct {
 	Err         error          // a *runtime.Error; nil for ok and paused
 	Trace       []trace.Event
 	Diagnostics diagnostics.List
+	Used        journal.Amount // by calls of models, in all legs
+	Calls       int64          // of models
+	StartedAt   time.Time      // of the run
+	EndedAt     time.Time      // of the leg, or of a run that had ended before
 }
 
 // Drive makes a leg of a run:
@@ -90,7 +99,8 @@ type End struct {
 //
 // It does not panic, whatever tools and sinks do.
 func Drive(ctx context.Context, leg *Leg) (end *End) {
-	r := &Run{leg: leg, ctx: ctx, rt: leg.Runtime, limits: leg.Runtime.Limits.WithDefaults(), began: time.Now().UTC()}
+	r := &Run{leg: leg, ctx: ctx, rt: leg.Runtime, limits: leg.Runtime.Limits.WithDefaults(), clock: time.Now()}
+	r.began = r.clock.UTC()
 	r.turn = make(turn, 1)
 	r.turn.take()
 	defer r.release()
@@ -105,7 +115,7 @@ func Drive(ctx context.Context, leg *Leg) (end *End) {
 			end = r.refused(&runtime.Error{Category: runtime.CategoryInfra, Code: "engine.panic",
 				Err: fmt.Errorf("engine: panic: %v", p)})
 		} else if end == nil { // the caller's goroutine ends
-			r.sinks.Close(sinkTime)
+			r.sinks.Close(SinkTime)
 		}
 	}()
 	inputs, err := leg.Open(r)
@@ -132,8 +142,11 @@ func Drive(ctx context.Context, leg *Leg) (end *End) {
 func (r *Run) Bind(archive agentloop.Archive) error {
 	c, err := call.Bind(r.ctx, r.leg.Program, r.leg.Found, r.rt)
 	c.RunID, c.Warn, c.Archive = r.ID, r.warnOf, archive
+	if r.sinks != nil {
+		c.Live = func(e trace.Event) { r.sinks.Emit(e, nil) }
+	}
 	if r.sinks.Wants().Deltas {
-		c.Delta = func(e trace.Event) { r.sinks.Emit(e, nil) }
+		c.Delta = c.Live
 	}
 	r.Caller, r.ctx = c, value.WithRedactor(r.ctx, c.Redact)
 	if cancelled := r.CtxError(); cancelled != nil {
@@ -187,16 +200,17 @@ func (r *Run) runEvent(at time.Time, kind trace.Kind, attrs ...trace.Attr) trace
 
 // now reads the clock. What a run tells goes by the monotonic clock: a step never ends before it began, whatever is
 // done to the machine's time meanwhile.
-func (r *Run) now() time.Time { return r.began.Add(time.Since(r.began)) }
+func (r *Run) now() time.Time { return r.began.Add(time.Since(r.clock)) }
 
 // newEngine makes an engine of the leg.
 func (r *Run) newEngine(now time.Time) *engine.Run {
 	return engine.New(r.leg.Program, engine.Options{
-		ID: r.ID, Now: now, Start: r.start, Interrupt: r.leg.Interrupt, Limits: r.limits,
+		ID: r.ID, Owner: Owner(), Now: now, Start: r.start, Interrupt: r.leg.Interrupt, Limits: r.limits,
 		Parallel: maxParallel(r.leg.Program, r.rt), Budget: r.rt.Budget, Prices: r.rt.Prices,
 		Retry: r.rt.Retry, Defaults: r.rt.RetryDefaults, Durable: r.rt.Store != nil || r.Store.Store != nil,
 		Kept: r.rt.Store != nil, Redact: r.Caller.Redact, Hooked: r.Caller.Hooked(),
-		Wants: r.sinks.Wants(), Shown: len(r.rt.Trace) > 0, Adapters: r.Caller,
+		Wants: r.sinks.Wants(), Shown: len(r.rt.Trace) > 0, By: r.leg.By, Origin: r.rt.Origin,
+		Adapters: r.Caller,
 	})
 }
 

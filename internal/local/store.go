@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/runtime"
 )
@@ -70,10 +71,11 @@ func (j *Journal) schedule(r *Run) {
 // flush writes what is waiting. After a failure the run is stopped, and its journal stays as it is.
 func (r *Run) flush() {
 	j := &r.Store
-	events := r.Engine.Unsaved()
-	if !j.durable() || len(events) == 0 {
+	if !j.durable() || len(r.Engine.Unsaved()) == 0 {
 		return
 	}
+	r.noteSpan()
+	events := r.Engine.Unsaved()
 	if j.timer != nil {
 		j.timer.Stop()
 		j.timer = nil
@@ -86,6 +88,17 @@ func (r *Run) flush() {
 	r.Engine.Saved()
 }
 
+// noteSpan notes the span of the leg, once a sink has begun one.
+func (r *Run) noteSpan() {
+	if r.traced {
+		return
+	}
+	if text := r.sinks.Traceparent(); text != "" {
+		r.traced = true
+		r.Engine.Note("", journal.Traced{Traceparent: text})
+	}
+}
+
 // write encodes events and appends them, or begins the journal with them.
 func (r *Run) write(events []journal.Event) error {
 	j := &r.Store
@@ -96,7 +109,9 @@ func (r *Run) write(events []journal.Event) error {
 	ctx := context.WithoutCancel(r.ctx)
 	if j.Seq > 0 {
 		Reached(BeforeAppend)
-		if err := j.Store.Append(ctx, j.lease.now(), j.Seq, recs...); err != nil {
+		if _, err := guarded(ctx, func() (any, error) {
+			return nil, j.Store.Append(ctx, j.lease.now(), j.Seq, recs...)
+		}); err != nil {
 			return err
 		}
 		Reached(AfterAppend)
@@ -111,7 +126,9 @@ func (r *Run) write(events []journal.Event) error {
 		ttl = 0
 	}
 	asked := time.Now()
-	held, err := j.Store.Create(ctx, j.Run, Owner(), ttl, recs...)
+	held, err := guarded(ctx, func() (checkpoint.Lease, error) {
+		return j.Store.Create(ctx, j.Run, Owner(), ttl, recs...)
+	})
 	Reached(AfterCreate)
 	if err != nil {
 		return err
@@ -120,6 +137,11 @@ func (r *Run) write(events []journal.Event) error {
 		r.Hold(held, asked)
 	}
 	return nil
+}
+
+// guarded calls the store.
+func guarded[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	return call.Guard(ctx, runtime.CategoryInfra, "store.failed", "the store", f)
 }
 
 // Flush writes what waits, before the run is driven. The error is the store's.
@@ -150,8 +172,11 @@ func (r *Run) Hold(held checkpoint.Lease, asked time.Time) {
 			case <-ticker.C:
 			}
 			err := r.renew()
-			if errors.Is(err, checkpoint.ErrFenced) || errors.Is(err, checkpoint.ErrNotFound) ||
-				errors.Is(err, checkpoint.ErrClosed) {
+			if lost := errors.Is(err, checkpoint.ErrFenced) || errors.Is(err, checkpoint.ErrNotFound) ||
+				errors.Is(err, checkpoint.ErrClosed); lost || err != nil && j.overdue() {
+				if !lost {
+					err = j.ranOut(err)
+				}
 				r.happened(func() { r.fence(err) })
 				return
 			}
@@ -165,7 +190,7 @@ func (r *Run) renew() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), LeaseTime/3)
 	defer cancel()
 	asked := time.Now()
-	next, err := j.Store.Renew(ctx, j.lease.now(), LeaseTime)
+	next, err := guarded(ctx, func() (checkpoint.Lease, error) { return j.Store.Renew(ctx, j.lease.now(), LeaseTime) })
 	if err == nil {
 		j.keep(next, asked)
 	}
@@ -175,20 +200,26 @@ func (r *Run) renew() error {
 // owned makes sure that the run is still this process's, as long as a lease lasts: without a word of the
 // store for that long, somebody else may have it. The error is [checkpoint.ErrFenced]. Nil where nothing is held.
 func (j *Journal) owned() error {
-	if j.Store == nil {
-		return nil
-	}
-	j.mu.Lock()
-	renewed := j.renewed
-	j.mu.Unlock()
-	if renewed.IsZero() || time.Since(renewed) < LeaseTime {
+	if j.Store == nil || !j.overdue() {
 		return nil
 	}
 	if err := j.renew(); err != nil {
-		return fmt.Errorf("run %q: %w: its lease of %v ran out, and was not renewed: %w",
-			j.Run.ID, checkpoint.ErrFenced, LeaseTime, err)
+		return j.ranOut(err)
 	}
 	return nil
+}
+
+// overdue reports whether a lease is held that was not renewed for as long as it lasts, by the monotonic clock.
+func (l *lease) overdue() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.renewed.IsZero() && time.Since(l.renewed) >= LeaseTime
+}
+
+// ranOut is the error of a lease that could not be renewed in time.
+func (j *Journal) ranOut(err error) error {
+	return fmt.Errorf("run %q: %w: its lease of %v ran out, and was not renewed: %w",
+		j.Run.ID, checkpoint.ErrFenced, LeaseTime, err)
 }
 
 func (l *lease) keep(held checkpoint.Lease, asked time.Time) {

@@ -288,13 +288,21 @@ func (m *Machine) closeFork(t *Task, index int, failure *Failure) {
 		c.winner = index
 	}
 	if !c.over && (won || failure != nil && fork.Mode == All) {
+		cause := errDecided
+		if won {
+			cause = errLost
+		}
 		m.cancelBodies(t)
-		m.stop(t, errDecided)
+		m.stop(t, cause)
 	}
 	m.feedFork(t)
 }
 
-var errDecided = errors.New("cancelled: another branch has decided the fork")
+// Why the other branches of a fork end: one has failed, or has won the race.
+var (
+	errDecided = errors.New("cancelled: another branch has decided the fork")
+	errLost    = fmt.Errorf("%w", errDecided)
+)
 
 // endFork gives a fork its end: all its branches have ended, or will not begin.
 func (m *Machine) endFork(t *Task) {

@@ -55,6 +55,8 @@ type Options struct {
 	MaxOutput    int                   // bytes of one output or input, as JSON
 	MaxOutputs   int                   // bytes of all that the run keeps: outputs, items, inputs of files
 	Run          func() map[string]any // makes what expressions see as run; asked once at most
+	// Models is what expressions see as finish and usage of a task's step; nil: both are null.
+	Models func(t *Task) (finish, usage any)
 }
 
 // Result is how a run ended.

@@ -33,6 +33,42 @@ func (m *Machine) Suspend(t *Task) {
 	}
 }
 
+// Doubt reports that it is not known what became of the call of t. The task waits for somebody to say it, whatever
+// else ends meanwhile: its body ends after it. If the call can be decided by the answer, the task's own time, if that
+// is over, does not count any more. Unless the task insists, a decided race and the end of the run's time end its
+// waiting.
+func (m *Machine) Doubt(t *Task, decided, insists bool) {
+	i := slices.Index(m.calls, t)
+	if i < 0 {
+		return
+	}
+	m.calls = slices.Delete(m.calls, i, i+1)
+	m.disarm(t)
+	t.doubted, t.insists = true, insists
+	if decided {
+		t.timeout = false
+		t.stopped = t.stopped && t.useless()
+	}
+	m.wait(t)
+}
+
+// Settle ends a wait for which Doubt was called without an answer.
+func (m *Machine) Settle(t *Task) {
+	if t.doubted {
+		t.doubted = false
+		m.abandonIf(func(other *Task) bool { return other == t }, errCancelled)
+	}
+}
+
+// Useful reports whether what the call of t gives can still be of use: nothing that the task stands in ends early.
+func (t *Task) Useful() bool { return !t.useless() }
+
+// Doomed reports whether the run cannot succeed any more.
+func (m *Machine) Doomed() bool { return m.root.failedAt > 0 || m.root.cancelled }
+
+// Spared reports whether the call of t was told to stop because a race was decided or the run's time was over.
+func (t *Task) Spared() bool { return t.spared }
+
 // CanWait reports whether an answer could still be of use to t, whose call is under way.
 func (m *Machine) CanWait(t *Task) bool { return !t.stopped && !t.timeout && !t.useless() }
 
@@ -44,7 +80,7 @@ func (m *Machine) wait(t *Task) {
 		t.whole().each.active--
 		m.feed(t.whole())
 	}
-	if t.useless() {
+	if t.useless() && !t.doubted {
 		m.abandon(t, errCancelled)
 	}
 }
@@ -99,18 +135,28 @@ func (m *Machine) resume(t *Task) bool {
 	if t.receiving {
 		t.channel().leave(t)
 	}
-	t.status = Running
+	t.doubted, t.status = false, Running
 	return true
 }
 
 // abandon cancels what waits in owner: nobody is going to answer.
 func (m *Machine) abandon(owner *Task, cause error) {
-	m.abandonIf(func(t *Task) bool { return t.within(owner) }, cause)
+	spares := owner.spares(cause)
+	m.abandonIf(func(t *Task) bool {
+		if t.within(owner) && spares && !t.insists {
+			t.spared, t.doubted = true, false
+		}
+		return t.within(owner)
+	}, cause)
 }
 
 func (m *Machine) abandonIf(inside func(*Task) bool, cause error) {
 	for _, t := range slices.Clone(m.paused) {
-		if inside(t) && m.resume(t) {
+		switch {
+		case !inside(t):
+		case t.doubted:
+			t.stopped = true
+		case m.resume(t):
 			m.end(t, nil, Unknown, &Failure{Category: "cancelled", Code: "step.cancelled", Err: cause})
 		}
 	}

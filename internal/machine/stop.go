@@ -12,6 +12,9 @@ func (m *Machine) Cancel(cause error) {
 		return
 	}
 	self.failure = &Failure{Category: "cancelled", Code: "run.cancelled", Err: cause}
+	for _, t := range m.paused { // a later leg asks again
+		t.doubted = false
+	}
 	m.cancelFrame(m.root)
 	m.stop(self, cause)
 }
@@ -41,9 +44,10 @@ func (m *Machine) cancelBodies(t *Task) {
 
 // stop tells the calls that belong to owner to stop.
 func (m *Machine) stop(owner *Task, cause error) {
+	spared := owner.spares(cause)
 	for _, c := range m.calls {
 		if !c.stopped && c.within(owner) {
-			c.stopped = true
+			c.stopped, c.spared = true, spared
 			m.out = append(m.out, Command{Op: Stop, Task: c, Err: cause})
 		}
 	}
@@ -51,6 +55,11 @@ func (m *Machine) stop(owner *Task, cause error) {
 		c.stopped = c.stopped || c.again && c.within(owner)
 	}
 	m.abandon(owner, cause)
+}
+
+// spares reports whether what is in t ends because a race is decided or the run's time is over.
+func (t *Task) spares(cause error) bool {
+	return cause == errLost || t.timeout && (t.node < 0 || t.Node().WallTime)
 }
 
 // stopOlder ends the grace of what began before the failure in t's body, or in t's foreach. Steps

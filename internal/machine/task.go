@@ -18,11 +18,8 @@ type Task struct {
 	armed   uint8 // its timers that are armed, a bit each
 	timeout bool  // its time ran out
 	stopped bool  // its call was told to stop
-	again   bool  // its call was suspended and answered, and is to start again
-	kept    bool  // the driver ends its waiting soon
-
-	receiving bool // it is a Receive that had to wait
-	opened    bool // and the driver was told, as nothing else could go on
+	spared  bool  // see Spared
+	waiting
 
 	began int64 // the machine's count of begun tasks when it began
 
@@ -37,6 +34,16 @@ type Task struct {
 	// First, Last and Driver belong to the driver; the machine never looks at them.
 	First, Last int32
 	Driver      any
+}
+
+// waiting is how a task waits, or has waited.
+type waiting struct {
+	again     bool // its call was suspended and answered, and is to start again
+	kept      bool // the driver ends its waiting soon
+	doubted   bool // it waits for somebody to say what became of its call
+	insists   bool // also when nothing depends on that
+	receiving bool // it is a Receive that had to wait
+	opened    bool // and the driver was told, as nothing else could go on
 }
 
 // each is the state of a foreach.
@@ -119,7 +126,7 @@ func (t *Task) Output() any { return t.output }
 // Failure returns why the task failed; nil unless it did.
 func (t *Task) Failure() *Failure { return t.failure }
 
-// Inputs, Consts, Run, Step and Var make a Task the expr.Env of its node.
+// Inputs, Consts, Run, Step, Models and Var make a Task the expr.Env of its node.
 var _ expr.Env = (*Task)(nil)
 
 // Inputs returns the inputs of the file that the node stands in.
@@ -137,13 +144,28 @@ func (t *Task) Run() map[string]any {
 	return m.run
 }
 
-// Step returns the state of a visible step.
-func (t *Task) Step(ref expr.StepRef) (status string, output, err any) {
+// visible returns a visible step.
+func (t *Task) visible(ref expr.StepRef) *Task {
 	f := t.frame
 	for range ref.Up {
 		f = f.parent.frame
 	}
-	s := &f.steps[ref.Index]
+	return &f.steps[ref.Index].Task
+}
+
+// Models returns what is known of the calls of models by a visible step.
+func (t *Task) Models(ref expr.StepRef) (finish, usage any) { return t.visible(ref).models() }
+
+func (t *Task) models() (finish, usage any) {
+	if about := t.frame.m.opts.Models; about != nil {
+		return about(t)
+	}
+	return nil, nil
+}
+
+// Step returns the state of a visible step.
+func (t *Task) Step(ref expr.StepRef) (status string, output, err any) {
+	s := t.visible(ref)
 	if s.failure != nil {
 		err = s.failure.Value()
 	}
@@ -216,6 +238,13 @@ func (e ended) Step(ref expr.StepRef) (status string, output, err any) {
 		err = e.failure.Value()
 	}
 	return e.status.String(), e.output, err
+}
+
+func (e ended) Models(ref expr.StepRef) (finish, usage any) {
+	if ref.Up > 0 || ref.Index != int(e.node) {
+		return e.Task.Models(ref)
+	}
+	return e.models()
 }
 
 // Owner returns the task whose body t is in; nil for a step of the recipe's own.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/value"
@@ -79,7 +80,7 @@ func (s *stepCompiler) compileAgent(src *recipe.Step, inner *expr.Scope) {
 
 // chooses warns of a step that will not find its agent.
 func (s *stepCompiler) chooses(set *AgentSet, pos diagnostics.Position) {
-	_, found := agentloop.Select(set.IDs, set.Asked)
+	_, found := agents.Select(set.IDs, set.Asked)
 	for _, d := range found {
 		d.Level, d.Position, d.Step = diagnostics.Warn, pos, s.path()
 		if set.Asked != "" {
@@ -121,7 +122,15 @@ func (s *stepCompiler) needOf(def *agentDef, a *recipe.Agent) {
 		return f.Value.Pos
 	}
 	s.need(useModel, def.Loop.Model, at("model", 0), s.path())
+	for _, word := range def.Loop.Approval {
+		if word == agentloop.ApprovePause {
+			earliest(&s.waits.Approval, at("approval", 0), s.path())
+		}
+	}
 	for i, tool := range def.Loop.Tools {
+		if tool == agentloop.AskHuman {
+			earliest(&s.waits.Answer, at("tools", i), s.path())
+		}
 		if !agentloop.Reserved(tool) && tool != "" {
 			s.need(useTool, tool, at("tools", i), s.path())
 		}
@@ -177,6 +186,8 @@ func (e *agentEnv) Consts() map[string]any { return e.consts }
 func (e *agentEnv) Run() map[string]any { return e.run }
 
 func (e *agentEnv) Step(expr.StepRef) (status string, _, _ any) { return "", nil, nil } // they name none
+
+func (e *agentEnv) Models(expr.StepRef) (_, _ any) { return nil, nil }
 
 // Var returns one of untilVars.
 func (e *agentEnv) Var(_, index int) any {
@@ -289,6 +300,8 @@ func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *a
 	l.Tools, l.Deny, l.Skills = wordsOf(spec["tools"]), wordsOf(spec["deny"]), wordsOf(spec["skills"])
 	l.MaxSteps, l.ToolConcurrency, l.MaxTokens = whole(spec["max_steps"]), whole(spec["tool_concurrency"]),
 		whole(spec["max_tokens"])
+	l.OnRepetition, _ = spec["on_repetition"].(string)
+	l.MaxCalls, l.MaxCallsPerAnswer = whole(spec["max_calls"]), whole(spec["max_calls_per_answer"])
 	l.FailAtLimit, l.ReportIndeterminate = spec["on_limit"] == "fail", spec["on_indeterminate"] == "report"
 	c.overlaps = c.overlaps || l.ToolConcurrency > 1
 	if t, ok := Number(spec["temperature"]); ok {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
 )
 
@@ -16,6 +17,16 @@ func DelegateTools(def *agentDef) []string {
 		names[i] = "delegate_" + delegateName(id)
 	}
 	return names
+}
+
+// Unrestricted reports whether one of the agents does not list its tools.
+func (a *AgentSet) Unrestricted() bool {
+	for _, def := range a.Defs {
+		if def.Loop.Tools == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // checkNames checks the names under approval and deny, as far as they are known: an agent that lists its tools has no
@@ -34,11 +45,17 @@ func (c *compiler) checkNames(a *recipe.Agent, def *agentDef) {
 			c.noExpression(text, entry.Pos, key)
 		}
 	}
-	if def.Loop.Tools == nil || c.broken {
+	if c.broken {
 		return
 	}
 	known := slices.Concat(def.Loop.Tools, DelegateTools(def))
 	approval, deny := def.Loop.Unmatched(known)
+	if def.Loop.Tools == nil { // the rest is checked when a run begins, and what is denied need not be there
+		approval = nil
+		deny = slices.DeleteFunc(deny, func(name string) bool {
+			return !strings.HasPrefix(agentloop.SuggestTool(name, known), "did you mean")
+		})
+	}
 	at := func(key, name string) diagnostics.Position {
 		v := a.Spec.Field(key).Value
 		for _, entry := range v.Map {
@@ -55,7 +72,7 @@ func (c *compiler) checkNames(a *recipe.Agent, def *agentDef) {
 	}
 	for key, names := range map[string][]string{"approval": approval, "deny": deny} {
 		for _, name := range names {
-			if strings.Contains(name, "${{") {
+			if value.HoldsExpression(name) {
 				continue // said above
 			}
 			c.errorf(at(key, name), diagnostics.CodeUnknownTool, agentloop.SuggestTool(name, known),
@@ -69,7 +86,7 @@ func (c *compiler) checkNames(a *recipe.Agent, def *agentDef) {
 
 // noExpression refuses an expression where none is taken.
 func (c *compiler) noExpression(text string, pos diagnostics.Position, key string) {
-	if !strings.Contains(strings.ReplaceAll(text, "$${{", ""), "${{") {
+	if !value.HoldsExpression(text) {
 		return
 	}
 	c.errorf(pos, diagnostics.CodeInvalidValue, "", "%q takes no expression", key)

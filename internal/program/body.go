@@ -26,13 +26,8 @@ type bodySource struct {
 type body struct {
 	graph *machine.Graph
 	steps []PlanStep // in plan order, ids relative to the file
-	outer []outerRef // what its expressions read of the steps around it
+	outer []expr.Ref // what its expressions read of the steps around it
 	count int
-}
-
-// outerRef is a reference to a step that is up bodies outwards.
-type outerRef struct {
-	up, index int
 }
 
 // compiledStep is one step on its way to a node.
@@ -41,14 +36,16 @@ type compiledStep struct {
 	node  machine.Node
 	edges map[int]bool // by index of the other step: true for data, false for order
 	reads []expr.Ref   // of outputs of other steps, without ?.
-	sub   []PlanStep
-	count int
+
+	inside []expr.Ref // the same, in its bodies
+	sub    []PlanStep
+	count  int
 }
 
 func (b *body) addOuter(refs []expr.Ref) {
 	for _, r := range refs {
 		if r.Kind == expr.RefStep && r.Step.Up > 0 {
-			b.outer = append(b.outer, outerRef{r.Step.Up, r.Step.Index})
+			b.outer = append(b.outer, r)
 		}
 	}
 }
@@ -88,13 +85,12 @@ func (s *stepCompiler) bodyOf(src *recipe.Body, inner *expr.Scope, label string)
 		})
 		b.graph.Consts = s.names.Consts
 		s.sub, s.count = append(s.sub, b.steps...), s.count+b.count
-		for _, r := range b.outer {
-			if r.up == 1 {
-				s.edge(r.index, true)
-			} else {
-				s.body.outer = append(s.body.outer, outerRef{r.up - 1, r.index})
-			}
+		for i := range b.outer { // as if the step itself read it
+			b.outer[i].Step.Up--
 		}
+		own := len(s.reads)
+		s.refer(b.outer)
+		s.inside, s.reads = append(s.inside, s.reads[own:]...), s.reads[:own]
 		return machine.Body{Graph: b.graph}
 	}
 	return machine.Body{Graph: &machine.Graph{}}
@@ -147,7 +143,7 @@ func (c *compiler) body(src bodySource) body {
 	for i := range src.steps {
 		index[src.steps[i].ID] = expr.StepRef{Index: i}
 	}
-	src.names.Steps = index
+	src.names.Steps, src.names.Outputs = index, c.outputs(src.steps)
 
 	b := body{graph: &machine.Graph{}}
 	steps := make([]compiledStep, len(src.steps))
@@ -168,6 +164,9 @@ func (c *compiler) body(src bodySource) body {
 			reader = machine.AllSuccess // any of one is all
 		}
 		c.warnSkipped(steps, skips, steps[i].reads, reader)
+		if !skips[i].upstream { // else it may be skipped together with what its bodies read
+			c.warnSkipped(steps, skips, steps[i].inside, reader)
+		}
 	}
 	if src.output != nil {
 		t, refs := c.template(src.output, &src.names)
@@ -185,6 +184,10 @@ func (c *compiler) template(v *recipe.Value, names *expr.Scope) (*expr.Template,
 }
 
 func (c *compiler) lower(v *recipe.Value, names *expr.Scope) *expr.Template {
+	if v != nil && v == c.argv {
+		braces := *names
+		braces.Braces, names = true, &braces
+	}
 	switch {
 	case v == nil:
 		return expr.Literal(nil)

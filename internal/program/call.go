@@ -53,8 +53,20 @@ type Call struct {
 	Retry *retry.Layers  // what step and recipe say; nil: nothing
 	Key   *expr.Template // of a tool call: the recipe's part of the idempotency key; nil: none
 
+	OnIndeterminate OnIndeterminate // "": what fits
+
 	Agents *AgentSet // that an agent step may run; nil for other calls
 }
+
+// OnIndeterminate says what follows if it is not known whether a call had its effect.
+type OnIndeterminate = recipe.OnIndeterminate
+
+// What follows.
+const (
+	Ask    = recipe.PauseIndeterminate
+	Fail   = recipe.FailIndeterminate
+	Ignore = recipe.ContinueIndeterminate
+)
 
 // CallData is the payload of adapter.call.
 func CallData(kind CallKind, name string) trace.Data {
@@ -88,6 +100,7 @@ func (s *stepCompiler) modelName(src *recipe.Step) string {
 
 func (s *stepCompiler) compileCall(src *recipe.Step, kind CallKind, name string) {
 	call := &Call{Kind: kind, Name: name, Step: s.path(), Pos: src.Uses.Pos, With: src.With}
+	call.OnIndeterminate = src.OnIndeterminate
 	call.Retry = layersOf(src.Retry, s.defaults.Retry[string(kind)])
 	if name != "" {
 		call.Event = CallData(kind, name)

@@ -34,16 +34,23 @@ type Program struct {
 	Capabilities []Use // that requires names
 	Ports        []Use // retriever, memory, skills
 
+	Waits    Waits
 	Overlaps bool // some agent's calls may overlap
 
-	// some step has limits of tokens, cost or time, which pause; of cost; of time
-	StepBudgets, StepCosts, StepTimes bool
+	// some step has limits of tokens, cost, calls of tools or time, which pause; of cost; of time; of calls
+	StepBudgets, StepCosts, StepTimes, StepTools bool
 
 	Digest     string     // of the recipe
 	About      trace.Data // of run.start
 	Definition func() (json.RawMessage, error)
 
 	checked atomic.Pointer[toolCheck] // the last check of the tools; nil before the first
+}
+
+// Waits are the first parts, by position, that a run may wait at; nil: none.
+type Waits struct {
+	Answer   *Use // anything that asks, approvals aside
+	Approval *Use // an agent
 }
 
 // Use is a name that a run needs from its runtime.
@@ -64,14 +71,16 @@ const MaxSteps = 100_000
 func Compile(r *recipe.Recipe, tools []runtime.ToolSpec, stored bool) (*Program, diagnostics.List, error) {
 	c := &compiler{
 		stored: stored, files: map[*recipe.Recipe]*file{}, agents: map[agentKey]*agentDef{},
-		uses: [5]map[string]*Use{{}, {}, {}, {}, {}}, broken: r.Diagnostics.HasErrors(),
+		shapes: map[*recipe.Value]shape{},
+		uses:   [5]map[string]*Use{{}, {}, {}, {}, {}}, broken: r.Diagnostics.HasErrors(),
 	}
 	top := c.file(r)
 	p := &Program{
 		Recipe: r, Graph: top.graph, Inputs: top.inputs, Steps: top.steps, Calls: c.calls,
 		Models: c.sorted(useModel), Tools: c.sorted(useTool), Secrets: c.sorted(useSecret),
 		Capabilities: c.sorted(useCapability), Ports: c.sorted(usePort),
-		Overlaps: c.overlaps, StepBudgets: c.stepBudgets, StepCosts: c.stepCosts, StepTimes: c.stepTimes,
+		Waits: c.waits, Overlaps: c.overlaps, StepBudgets: c.stepBudgets, StepCosts: c.stepCosts,
+		StepTimes: c.stepTimes, StepTools: c.stepTools,
 	}
 	for _, call := range c.calls {
 		if call.Kind == ToolCall {
@@ -122,15 +131,18 @@ type compiler struct {
 	stored bool // see compile
 	uses   [5]map[string]*Use
 	calls  []*Call
-	broken bool // the recipe was not read without errors
+	shapes map[*recipe.Value]shape // of values as written
+	broken bool                    // the recipe was not read without errors
 
-	stepBudgets, stepCosts, stepTimes bool
+	stepBudgets, stepCosts, stepTimes, stepTools bool
 
+	waits    Waits
 	overlaps bool // some agent's calls may overlap
 
 	suggest Suggester
-	full    bool // there are more than maxSteps somewhere
-	folded  int  // bytes of what expressions make of constants alone
+	argv    *recipe.Value // of the program that is being compiled: braces in it are the program's. nil: none
+	full    bool          // there are more than maxSteps somewhere
+	folded  int           // bytes of what expressions make of constants alone
 }
 
 // maxFolded bounds what expressions make of constants alone, which is kept with the workflow: each of
@@ -180,6 +192,13 @@ func (c *compiler) need(kind int, name string, pos diagnostics.Position, step st
 	return u
 }
 
+// earliest notes a use at pos, unless one before it is known.
+func earliest(u **Use, pos diagnostics.Position, step string) {
+	if *u == nil || pos.Compare((*u).Pos) < 0 {
+		*u = &Use{Pos: pos, Step: step}
+	}
+}
+
 func (c *compiler) require(r recipe.Requires) {
 	for kind, list := range map[int][]recipe.Name{useTool: r.Tools, useSecret: r.Secrets,
 		useCapability: r.Capabilities} {
@@ -217,6 +236,9 @@ func (c *compiler) file(r *recipe.Recipe) *file {
 		channels: channelsOf(r), recipe: r})
 	for _, a := range r.Agents { // also those that no step runs
 		c.declared(r, a.ID, names)
+	}
+	if r.Limits.Pause {
+		earliest(&c.waits.Answer, r.Limits.Pos, "")
 	}
 	c.require(r.Requires) // after the steps, whose places are more to the point
 	f.graph, f.steps, f.count = b.graph, b.steps, b.count

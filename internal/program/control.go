@@ -10,21 +10,23 @@ import (
 )
 
 // withLoop adds the names that a loop defines.
-func withLoop(names *expr.Scope, more ...expr.Var) *expr.Scope {
+func (s *stepCompiler) withLoop(names *expr.Scope, src *recipe.Loop, more ...expr.Var) *expr.Scope {
 	out := *names
+	last := s.outputOfBody(src.Body)
 	out.Vars = slices.Concat(names.Vars, []expr.Var{
-		{Name: "iteration", Index: machine.VarIteration}, {Name: "last", Index: machine.VarLast}, {Name: "history",
-			Index: machine.VarHistory},
+		{Name: "iteration", Index: machine.VarIteration},
+		{Name: "last", Index: machine.VarLast, Type: s.typeOf(last)},
+		{Name: "history", Index: machine.VarHistory, Type: s.typeOf(listOf(last))},
 	}, more)
 	return &out
 }
 
 func (s *stepCompiler) compileLoop(src *recipe.Loop, inner *expr.Scope) {
-	names := withLoop(inner)
+	names := s.withLoop(inner, src)
 	s.node.Kind = machine.Again
 	s.node.Loop = &machine.Loop{
 		Body: s.bodyOf(src.Body, names, ""), Max: src.MaxIterations, Continue: src.Continue, FailAt: src.FailAtLimit,
-		Until: s.condition(src.Until, withLoop(inner, expr.Var{Name: "elapsed", Index: machine.VarElapsed},
+		Until: s.condition(src.Until, s.withLoop(inner, src, expr.Var{Name: "elapsed", Index: machine.VarElapsed},
 			expr.Var{Name: "cost", Index: machine.VarCost})),
 	}
 	if src.Next != nil {

@@ -5,8 +5,10 @@ import "github.com/braise-run/braise/recipe"
 // Limits bound a run, or a step with its body.
 type Limits = recipe.Limits
 
-// HasBudget reports whether limits bound what models may use. l may be nil.
-func HasBudget(l *recipe.Limits) bool { return l != nil && (l.Tokens > 0 || l.CostUSD > 0) }
+// HasBudget reports whether limits bound what models may use, or how often tools are called. l may be nil.
+func HasBudget(l *recipe.Limits) bool {
+	return l != nil && (l.Tokens > 0 || l.CostUSD > 0 || l.ToolCalls > 0)
+}
 
 // PausesInTime reports whether calls wait for an answer when the time of these limits is over. l may be nil.
 func PausesInTime(l *recipe.Limits) bool { return l != nil && l.Pause && l.WallTime > 0 }
@@ -30,8 +32,12 @@ func (s *stepCompiler) limits(l *recipe.Limits) {
 	if l.WallTime > 0 && !l.Pause && (s.node.Timeout == 0 || l.WallTime < s.node.Timeout) {
 		s.node.Timeout, s.node.WallTime = l.WallTime, true
 	}
+	if l.Pause {
+		earliest(&s.waits.Answer, l.Pos, s.path())
+	}
 	if HasBudget(l) || PausesInTime(l) {
 		s.node.Limits, s.stepBudgets = l, true
 		s.stepCosts, s.stepTimes = s.stepCosts || l.CostUSD > 0, s.stepTimes || PausesInTime(l)
+		s.stepTools = s.stepTools || l.ToolCalls > 0
 	}
 }

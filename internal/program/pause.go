@@ -15,6 +15,7 @@ const (
 )
 
 func (s *stepCompiler) compileHuman(h *recipe.Human, names *expr.Scope) {
+	earliest(&s.waits.Answer, s.src.Uses.Pos, s.path())
 	parts := map[string]*expr.Template{}
 	s.part(parts, "prompt", h.Prompt, names)
 	s.part(parts, "show", h.Show, names)
@@ -47,6 +48,7 @@ func (s *stepCompiler) compileWait(w *recipe.Wait, names *expr.Scope) {
 	s.part(parts, "duration", w.Duration, names)
 	s.part(parts, "at", w.At, names)
 	if w.Event.Text != "" {
+		earliest(&s.waits.Answer, s.src.Uses.Pos, s.path())
 		parts["event"] = expr.Literal(w.Event.Text)
 	}
 	if w.Timeout > 0 {

@@ -25,6 +25,10 @@ func (s *stepCompiler) compileRollback(src *recipe.Step, inner *expr.Scope) {
 	if r.With != nil {
 		names := *inner
 		names.Secrets = true
+		if src.Foreach != nil { // its own output is that of one item
+			names.Outputs = map[string]expr.Type{src.ID: s.typeOf(s.outputOfOne(src))}
+		}
+		s.argv = argvOf(r.Uses, r.With)
 		t, refs := s.template(r.With, &names)
 		s.node.Rollback.With, c.Secrets = t, t.HasSecrets()
 		for _, ref := range refs {

@@ -43,7 +43,7 @@ func (s *stepCompiler) compile(src *recipe.Step) {
 		if f.In != nil { // else reported when the recipe was read
 			s.node.Foreach.Where = f.In.Pos.String()
 		}
-		inner.Vars = []expr.Var{{Name: f.As.Text, Index: 0}, {Name: "index", Index: 1}}
+		inner.Vars = []expr.Var{{Name: f.As.Text, Index: 0, Type: in.Items()}, {Name: "index", Index: 1}}
 	}
 	if set := src.OnError.Set; set != nil {
 		t, refs := s.template(set, &s.names)
@@ -111,6 +111,7 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 	default:
 		names := *inner
 		names.Secrets = true
+		s.argv = argvOf(src.Uses, src.With)
 		s.with(src.With, &names)
 		s.need(useTool, src.Uses.Text, src.Uses.Pos, s.path()).called = true
 		s.compileCall(src, ToolCall, src.Uses.Text)
@@ -130,6 +131,14 @@ func (s *stepCompiler) with(v *recipe.Value, names *expr.Scope) {
 	s.node.With = t
 	s.node.Bound()
 	s.refer(refs)
+}
+
+// argvOf returns the words of a program that a tool starts; nil: it starts none.
+func argvOf(tool recipe.Name, with *recipe.Value) *recipe.Value {
+	if f := with.Field("argv"); f != nil && tool.Text == "exec.run" {
+		return f.Value
+	}
+	return nil
 }
 
 // arguments makes the node's input of parts that are not written as one value.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/schema"
@@ -26,6 +27,26 @@ func Missing(u Use, what string, code diagnostics.Code, offered []string) diagno
 			fmt.Sprintf("%s %q is not there; the recipe requires it", what, u.Name)
 	}
 	return d
+}
+
+// MissingTool reports a tool that is not there, and why, as far as specs say so.
+func MissingTool(u Use, specs []runtime.ToolSpec) diagnostics.Diagnostic {
+	d := Missing(u, "tool", diagnostics.CodeMissingTool, ToolNames(specs))
+	if why := WhyMissing(specs, u.Name); why != "" {
+		d.Message, d.Hint = d.Message+": "+why, ""
+	}
+	return d
+}
+
+// WhyMissing says why a tool is not there, see [runtime.ToolSpec.Missing]; "" if nobody does.
+func WhyMissing(specs []runtime.ToolSpec, name string) string {
+	for _, spec := range specs {
+		prefix, all := strings.CutSuffix(spec.Name, "*")
+		if spec.Missing != "" && (spec.Name == name || all && strings.HasPrefix(name, prefix)) {
+			return spec.Missing
+		}
+	}
+	return ""
 }
 
 // ToolNames returns the names of tools in their order.
@@ -58,7 +79,7 @@ func (p *Program) CheckTools(specs []runtime.ToolSpec, agents []string) diagnost
 }
 
 func sameParameters(a, b runtime.ToolSpec) bool {
-	return a.Name == b.Name && bytes.Equal(a.Parameters, b.Parameters)
+	return a.Name == b.Name && a.Missing == b.Missing && bytes.Equal(a.Parameters, b.Parameters)
 }
 
 // FindInTools checks the calls of tools against what is known of the tools: a name that is not
@@ -67,11 +88,13 @@ func (p *Program) FindInTools(specs []runtime.ToolSpec, agents []string) diagnos
 	var list diagnostics.List
 	byName := make(map[string]runtime.ToolSpec, len(specs))
 	for _, s := range specs {
-		byName[s.Name] = s
+		if s.Missing == "" {
+			byName[s.Name] = s
+		}
 	}
 	for _, u := range p.Tools {
 		if _, ok := byName[u.Name]; !ok && u.Step != "" && !u.Required && !u.OfAgents(agents) {
-			list = append(list, Missing(u, "tool", diagnostics.CodeMissingTool, ToolNames(specs)))
+			list = append(list, MissingTool(u, specs))
 		}
 	}
 	var suggest Suggester

@@ -86,6 +86,9 @@ type survey struct {
 	refs    []reference
 	odd     map[string]bool // targets of references that are not "#" or one of the definitions
 	anchors []string        // paths of the objects with a $dynamicAnchor
+
+	spell    bool // only keywords that are not known are looked for
+	misspelt []Misspelling
 }
 
 // reference is a $ref.
@@ -121,7 +124,11 @@ func (sv *survey) walk(v any, path string, depth int, m members) {
 			if m == schemas {
 				below = keywords
 			} else if m == keywords {
-				below = sv.keyword(k, v[k], at)
+				if below = sv.keyword(k, v[k], at); !sv.spell {
+					clamp(v, k)
+				} else if sv.spelling(k, path) {
+					below = data
+				}
 			}
 			if k == "$dynamicAnchor" {
 				sv.anchors = append(sv.anchors, path)
@@ -224,7 +231,12 @@ func (sv *survey) explain(err error) error {
 			prefix := pathOf(invalid.URL)
 			found, _ := lookup(sv.doc, prefix)
 			if ps := problems(cause, found, nil); len(ps) > 0 {
-				return &Error{prefix + ps[0].Path, ps[0].Message}
+				path := prefix + ps[0].Path
+				v, _ := lookup(sv.doc, path)
+				if wrong, ok := notAType(path, v); ok && strings.HasSuffix(path, "/type") {
+					return wrong
+				}
+				return &Error{path, named(ps[0].Message, v)}
 			}
 		}
 	}

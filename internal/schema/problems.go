@@ -88,9 +88,9 @@ func (r reader) read(err *jsonschema.ValidationError) []finding {
 	case *kind.Type:
 		return []finding{r.wrongType(path, k.Want)}
 	case *kind.Enum:
-		return []finding{wrongChoice(path, k.Want)}
+		return []finding{r.wrongChoice(path, k.Want)}
 	case *kind.Const:
-		return []finding{wrongChoice(path, []any{k.Want})}
+		return []finding{r.wrongChoice(path, []any{k.Want})}
 	case *kind.Required:
 		var out []finding
 		for _, name := range k.Missing {
@@ -221,7 +221,7 @@ var typeNames = map[string]string{
 }
 
 // wrongChoice is the finding that the value at path is none of the choices.
-func wrongChoice(path string, choices []any) finding {
+func (r reader) wrongChoice(path string, choices []any) finding {
 	const most = 12
 	var texts []string
 	for i, v := range choices {
@@ -234,6 +234,9 @@ func wrongChoice(path string, choices []any) finding {
 	message := "must be " + strings.Join(texts, ", ")
 	if len(texts) > 1 {
 		message = "must be one of " + strings.Join(texts, ", ")
+	}
+	if got, _ := lookup(r.v, path); got != nil {
+		message += nearest(got, choices)
 	}
 	return finding{Problem: Problem{Path: path, Message: message}, choices: choices}
 }
@@ -277,7 +280,7 @@ func (r reader) alternatives(path string, errs []*jsonschema.ValidationError) []
 			}
 			choices = append(choices, f.choices...)
 		}
-		return []finding{wrongChoice(where, choices)}
+		return []finding{r.wrongChoice(where, choices)}
 	}
 	if len(left) == 1 {
 		return left[0]

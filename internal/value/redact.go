@@ -1,12 +1,9 @@
 package value
 
 import (
-	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"maps"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,22 +13,21 @@ import (
 // Redacted stands where a secret stood.
 const Redacted = "***"
 
-// Redactor replaces secrets by [Redacted]: as they are, in base64 (also inside a longer base64
-// text, at any alignment), escaped for a URL and as a JSON string. It is immutable and safe for
-// concurrent use; a nil Redactor replaces nothing.
+// Redactor replaces secrets by [Redacted], in all the forms in which programs and services write them:
+//
+//   - as they are, without the white space around them, with line ends of either kind, and each line of 8 bytes and
+//     more of a secret of several lines, white space around it aside
+//   - escaped for a URL, for JSON and Go, or for HTML, in whole or in part
+//   - in base64, also inside a longer base64 text at any alignment, and in hex, both also broken into lines of any
+//     length
+//   - as a list of bytes in decimal, as fmt prints a []byte
+//
+// It is immutable and safe for concurrent use; a nil Redactor replaces nothing. The time that it takes grows with the
+// length of a text; without secrets it costs nothing.
 type Redactor struct {
-	needles map[[2]byte][]needle // by their first two bytes
-	first   [1 << 10]uint64      // the bit of first two bytes says whether needles has them
-	digits  bool                 // a secret looks like an integer
-	longest int                  // bytes of the longest needle
-}
-
-// needle is one form of a secret.
-type needle struct {
-	text string
-	// before and after say how many more characters, if there, hold bits of the secret: a base64
-	// text shares its outermost characters with what surrounds the secret.
-	before, after int
+	plain, coded finder // forms that may be escaped, and forms that may be broken into lines
+	digits       bool   // a secret looks like an integer
+	longest      int    // bytes of the longest form
 }
 
 // NewRedactor returns a Redactor of secrets, nil when there are none. A secret of less than two
@@ -43,72 +39,24 @@ func NewRedactor(secrets []string) *Redactor {
 			continue
 		}
 		if r == nil {
-			r = &Redactor{needles: map[[2]byte][]needle{}}
+			r = &Redactor{}
 		}
-		if i, err := strconv.ParseInt(secret, 10, 64); err == nil && strconv.FormatInt(i, 10) == secret {
-			r.digits = true
-		}
-		for _, n := range forms(secret) {
-			head := [2]byte{n.text[0], n.text[1]}
-			if !slices.Contains(r.needles[head], n) {
-				r.needles[head] = append(r.needles[head], n)
-				r.first[int(head[0])<<2|int(head[1])>>6] |= 1 << (head[1] & 63)
-				r.longest = max(r.longest, len(n.text))
+		for _, text := range variants(secret) {
+			if i, err := strconv.ParseInt(text, 10, 64); err == nil && strconv.FormatInt(i, 10) == text {
+				r.digits = true
+			}
+			r.plain.add(needle{text: text})
+			r.plain.add(needle{text: strings.ReplaceAll(text, " ", "+")}) // in a URL
+			for _, n := range codes(text) {
+				r.coded.add(n)
 			}
 		}
 	}
+	if r != nil {
+		r.longest = max(r.plain.longest, r.coded.longest)
+	}
 	return r
 }
-
-// forms lists the ways in which a secret may be written.
-func forms(secret string) []needle {
-	quoted := string(AppendString(nil, secret))
-	quoted = quoted[1 : len(quoted)-1]
-	html := strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`).Replace(quoted)
-	var out []needle
-	for _, text := range []string{
-		secret,
-		quoted, html, strings.ReplaceAll(quoted, "/", `\/`),
-		url.QueryEscape(secret), url.PathEscape(secret),
-		lowerPercent(url.QueryEscape(secret)), lowerPercent(url.PathEscape(secret)),
-		strings.ReplaceAll(url.QueryEscape(secret), "+", "%20"),
-	} {
-		out = append(out, needle{text: text})
-	}
-	// In base64, six bits a character, a secret that begins at byte 0, 1 or 2 of a group of three
-	// has one of three looks. Only the characters that are all its own are sought.
-	for skip := range 3 {
-		bits := 8 * (skip + len(secret))
-		from, to := (8*skip+5)/6, bits/6
-		if to-from < 4 {
-			continue // too short to tell from other text
-		}
-		n := needle{before: min(skip, 1)}
-		if bits%6 != 0 {
-			n.after = 1
-		}
-		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-			n.text = enc.EncodeToString([]byte(strings.Repeat("\x00", skip) + secret))[from:to]
-			out = append(out, n)
-		}
-	}
-	return out
-}
-
-// lowerPercent writes the hex digits of a URL's escapes in lower case.
-func lowerPercent(s string) string {
-	b := []byte(s)
-	for i := 0; i+2 < len(b); i++ {
-		if b[i] == '%' {
-			copy(b[i:], strings.ToLower(s[i:i+3]))
-			i += 2
-		}
-	}
-	return string(b)
-}
-
-// span is a part of a text that shows a secret.
-type span struct{ from, to int }
 
 // Text returns s with every secret replaced; s itself when it holds none. Where secrets overlap,
 // all of them go.
@@ -116,11 +64,11 @@ func (r *Redactor) Text(s string) string {
 	if r == nil {
 		return s
 	}
-	spans := r.find(s)
+	ways := r.readings(s)
+	spans := ways.find()
 	if spans == nil {
 		return s
 	}
-	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	var b strings.Builder
 	end := 0
 	for i, sp := range spans {
@@ -134,12 +82,49 @@ func (r *Redactor) Text(s string) string {
 	return b.String()
 }
 
+// Middle is Text for a piece of a longer text: where its beginning or its end was cut off, what may be a part of a
+// secret is left out too.
+func (r *Redactor) Middle(s string, noBeginning, noEnd bool) string {
+	if r == nil || !noBeginning && !noEnd {
+		return r.Text(s)
+	}
+	ways := r.readings(s)
+	spans := ways.find()
+	from, to := 0, len(s)
+	for i := range ways.n {
+		rd := &ways.all[i]
+		if noBeginning {
+			from = max(from, rd.end(min(len(rd.text), r.longest)))
+		}
+		if noEnd {
+			to = min(to, rd.start(max(0, len(rd.text)-r.longest)))
+		}
+	}
+	for _, sp := range spans {
+		if sp.from < from && from < sp.to {
+			from = sp.to
+		}
+	}
+	for _, sp := range slices.Backward(spans) {
+		if sp.from < to && to < sp.to {
+			to = sp.from
+		}
+	}
+	if from >= to {
+		return ""
+	}
+	return strings.ToValidUTF8(r.Text(s[from:to]), "")
+}
+
 // Stream replaces secrets in a text that comes in pieces. It holds back the end of what it has
 // seen, which may be the beginning of a secret.
 type Stream struct {
 	r    *Redactor
 	held string
 }
+
+// maxStretch is how many times longer than it is a Stream expects a secret to be written.
+const maxStretch = 8
 
 // Stream returns a new Stream; that of a nil Redactor holds nothing back.
 func (r *Redactor) Stream() *Stream { return &Stream{r: r} }
@@ -150,17 +135,19 @@ func (s *Stream) Next(piece string) string {
 		return piece
 	}
 	s.held += piece
-	cut := len(s.held) - s.r.longest - 1 // a needle also looks at the character before it
+	ways := s.r.readings(s.held)
+	cut := len(s.held)
+	for i := range ways.n { // a needle also looks at the character before it
+		rd := &ways.all[i]
+		cut = min(cut, rd.start(max(0, len(rd.text)-s.r.longest-1)))
+	}
+	cut = max(cut, len(s.held)-maxStretch*(s.r.longest+1))
 	if cut <= 0 {
 		return ""
 	}
-	spans := s.r.find(s.held)
-	for moved := true; moved; {
-		moved = false
-		for _, sp := range spans {
-			if sp.from < cut && cut < sp.to {
-				cut, moved = sp.from, true
-			}
+	for _, sp := range slices.Backward(ways.find()) {
+		if sp.from < cut && cut < sp.to {
+			cut = sp.from
 		}
 	}
 	for cut > 0 && !utf8.RuneStart(s.held[cut]) {
@@ -178,39 +165,10 @@ func (s *Stream) Rest() string {
 	return rest
 }
 
-// find returns where secrets are; nil when there are none.
-func (r *Redactor) find(s string) []span {
-	var spans []span
-	for i := 0; i+1 < len(s); i++ {
-		if r.first[int(s[i])<<2|int(s[i+1])>>6]&(1<<(s[i+1]&63)) == 0 {
-			continue
-		}
-		for _, n := range r.needles[[2]byte{s[i], s[i+1]}] {
-			if strings.HasPrefix(s[i:], n.text) {
-				spans = append(spans, n.widen(s, span{i, i + len(n.text)}))
-			}
-		}
-	}
-	return spans
-}
-
-// widen takes in the characters of a base64 text that hold bits of the secret and of others.
-func (n needle) widen(s string, sp span) span {
-	for range n.before {
-		if sp.from > 0 && isBase64(s[sp.from-1]) {
-			sp.from--
-		}
-	}
-	for range n.after {
-		if sp.to < len(s) && isBase64(s[sp.to]) {
-			sp.to++
-		}
-	}
-	return sp
-}
-
-func isBase64(b byte) bool {
-	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || strings.IndexByte("+/-_", b) >= 0
+// shows reports whether a text shows a secret.
+func (r *Redactor) shows(s string) bool {
+	ways := r.readings(s)
+	return ways.find() != nil
 }
 
 // Value returns the decoded JSON v with every secret replaced in strings, in names of members and
@@ -252,7 +210,7 @@ func (r *Redactor) value(v any) (w any, changed bool) {
 		return out, out != nil
 	case map[string]any:
 		for k, e := range v {
-			if _, changed := r.value(e); changed || r.find(k) != nil {
+			if _, changed := r.value(e); changed || r.shows(k) {
 				return r.object(v), true
 			}
 		}
@@ -283,24 +241,24 @@ func (r *Redactor) object(v map[string]any) map[string]any {
 // chain sees no secret. errors.Is and errors.As still reach the causes; what errors.As hands out
 // is the cause as it was, fit for decisions but not for printing.
 func (r *Redactor) Error(err error) error {
-	if r == nil || err == nil || !r.shows(err) {
+	if r == nil || err == nil || !r.inChain(err) {
 		return err
 	}
 	return &redactedError{r.Text(err.Error()), err}
 }
 
-func (r *Redactor) shows(err error) bool {
+func (r *Redactor) inChain(err error) bool {
 	if err == nil {
 		return false
 	}
-	if r.find(err.Error()) != nil {
+	if r.shows(err.Error()) {
 		return true
 	}
 	switch err := err.(type) {
 	case interface{ Unwrap() error }:
-		return r.shows(err.Unwrap())
+		return r.inChain(err.Unwrap())
 	case interface{ Unwrap() []error }:
-		return slices.ContainsFunc(err.Unwrap(), r.shows)
+		return slices.ContainsFunc(err.Unwrap(), r.inChain)
 	}
 	return false
 }

@@ -41,7 +41,7 @@ func TestRedactorText(t *testing.T) {
 	r := value.NewRedactor([]string{"", secret})
 	for name, form := range forms {
 		got := r.Text("a " + form + " b")
-		if got = strings.ReplaceAll(got, "=", ""); got != "a *** b" {
+		if got != "a *** b" {
 			t.Errorf("%s: %q gave %q", name, form, got)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // MaxDepth is how deep values may be nested; what is deeper, a cycle for one, is an error.
@@ -125,6 +126,18 @@ func fromUint(u uint64) any {
 		return float64(u)
 	}
 	return int64(u)
+}
+
+// Names returns the names trimmed and sorted, without empty ones and repetitions; it is never nil.
+func Names(names []string) []string {
+	list := make([]string, 0, len(names))
+	for _, n := range names {
+		if n = strings.TrimSpace(n); n != "" {
+			list = append(list, n)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // SortedKeys returns the keys of m in order. Unlike slices.Sorted it makes nothing of an empty map.

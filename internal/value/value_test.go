@@ -114,6 +114,16 @@ func TestNormaliseDoesNotCopyOrChange(t *testing.T) {
 	}
 }
 
+func TestNames(t *testing.T) {
+	got := value.Names([]string{"b", " a ", "", "b", "  "})
+	if want := []string{"a", "b"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if none := value.Names(nil); none == nil || len(none) > 0 {
+		t.Errorf("of no names %#v, want an empty list", none)
+	}
+}
+
 func TestSortedKeys(t *testing.T) {
 	for _, tt := range []struct {
 		m    map[string]int

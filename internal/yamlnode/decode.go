@@ -27,8 +27,8 @@ type converter struct {
 
 // document reads the only document of the text; nil after a syntax error.
 func (c *converter) document() *Node {
-	decoder := yaml.NewDecoder(bytes.NewReader(c.text))
-	first, err := decodeNext(decoder)
+	documents := newDocuments(c.text)
+	first, err := documents.next()
 	switch {
 	case errors.Is(err, io.EOF):
 		c.Errorf(c.cursor.position(), diagnostics.CodeSyntax, "", "the document is empty")
@@ -38,7 +38,7 @@ func (c *converter) document() *Node {
 		return nil
 	}
 	root := c.node(first.Content[0], "", 1)
-	second, err := decodeNext(decoder)
+	second, err := documents.next()
 	switch {
 	case errors.Is(err, io.EOF):
 	case err != nil:
@@ -49,21 +49,6 @@ func (c *converter) document() *Node {
 			"a second document is not allowed")
 	}
 	return root
-}
-
-// decodeNext reads one document. yaml.v3 has been seen to panic on broken text; that is an error
-// like any other.
-func decodeNext(decoder *yaml.Decoder) (document *yaml.Node, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			document, err = nil, fmt.Errorf("yaml: not readable (%v)", p)
-		}
-	}()
-	document = new(yaml.Node)
-	if err := decoder.Decode(document); err != nil {
-		return nil, err
-	}
-	return document, nil
 }
 
 // node converts y, which stands under key, at the given depth of nesting.

@@ -4,7 +4,7 @@
 // merge keys, tags or second documents. [Reader] reads typed values out of the nodes. Both report
 // everything that is wrong instead of stopping at the first finding.
 //
-// gopkg.in/yaml.v3 decides what is YAML. It is imported in one file and none of its types leave
+// gopkg.in/yaml.v3 decides what is YAML. It is imported in two files and none of its types leave
 // the package.
 package yamlnode
 

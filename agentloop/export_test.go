@@ -1,4 +1,0 @@
-package agentloop
-
-// ApprovalKeys is approvalKeys.
-var ApprovalKeys = approvalKeys

@@ -1,0 +1,75 @@
+package agentloop
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/runtime"
+)
+
+// The tools that mean something to a loop itself.
+const (
+	AskHuman       = "human.ask" // asks a person
+	SubagentPrefix = "agent."    // of the tools that make sub-agents and talk to them
+	DelegatePrefix = "delegate_" // of the tools that give a task to a delegate
+	ExecTool       = "exec.run"  // whose approvals may be by program, see Loop.Approval
+)
+
+// Reserved reports whether a name is one of the loop's own tools.
+func Reserved(name string) bool {
+	return name == AskHuman || strings.HasPrefix(name, SubagentPrefix) || strings.HasPrefix(name, DelegatePrefix)
+}
+
+// builtinTools are tools that a host may have, whether or not it does.
+var builtinTools = []string{ExecTool, "http.request", "file.read", "file.write", AskHuman,
+	"agent.spawn", "agent.send", "agent.wait", "agent.close"}
+
+// A key of Approval and an entry of Deny is a tool's name, PREFIX.*, exec.run:PROGRAM, an effect, or *. Of keys
+// that match, the most specific one counts: program, name, longest prefix, effect, *.
+
+// isEffect reports whether a key is an effect.
+func isEffect(key string) bool {
+	effects := []runtime.Effect{runtime.ReadOnly, runtime.Idempotent, runtime.External}
+	return slices.Contains(effects, runtime.Effect(key))
+}
+
+// Unmatched returns the keys of Approval and the entries of Deny that can match none of these tools, sorted. Built-in
+// tools, programs, effects and * can match always.
+func (l *Loop) Unmatched(tools []string) (approval, deny []string) {
+	known := slices.Concat(tools, builtinTools)
+	matches := func(key string) bool {
+		switch prefix, isPrefix := strings.CutSuffix(key, "*"); {
+		case key == "*", isEffect(key):
+			return true
+		case strings.HasPrefix(key, ExecTool+":"):
+			return len(key) > len(ExecTool)+1
+		case isPrefix && strings.HasSuffix(prefix, "."):
+			return slices.ContainsFunc(known, func(tool string) bool {
+				return strings.HasPrefix(tool, prefix) && tool != prefix
+			})
+		}
+		return slices.ContainsFunc(known, func(tool string) bool {
+			prefix, group := strings.CutSuffix(tool, ".*") // see runtime.ToolSpec.Missing
+			return tool == key || group && strings.HasPrefix(key, prefix+".")
+		})
+	}
+	for _, key := range slices.Sorted(maps.Keys(l.Approval)) {
+		if !matches(key) {
+			approval = append(approval, key)
+		}
+	}
+	for _, key := range value.Names(l.Deny) {
+		if !matches(key) {
+			deny = append(deny, key)
+		}
+	}
+	return approval, deny
+}
+
+// SuggestTool says which of the tools, or of the built-in ones, a name that matches none may stand for; "" for none.
+func SuggestTool(name string, tools []string) string {
+	return diagnostics.DidYouMean(name, slices.Concat(tools, builtinTools))
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+
+	"github.com/braise-run/braise/runtime"
+)
+
+// approver asks at the terminal about calls of agents that cannot wait for an answer. Those that can are asked about
+// when nothing else of the run can go on.
+type approver struct {
+	app   *app
+	shown *progress     // makes room meanwhile; nil: there is none
+	turn  chan struct{} // holds one while somebody is asked
+}
+
+// newApprover is the approver of a leg; nil where nobody can be asked.
+func (a *app) newApprover(shown *progress) runtime.Approver {
+	if !a.interactive() {
+		return nil
+	}
+	return &approver{a, shown, make(chan struct{}, 1)}
+}
+
+// Approve implements runtime.Approver.
+func (p *approver) Approve(ctx context.Context, r runtime.ApprovalRequest) (runtime.ApprovalDecision, error) {
+	if r.Pauses {
+		return runtime.ApprovalDecision{}, runtime.ErrNoDecision
+	}
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return runtime.ApprovalDecision{}, ctx.Err()
+	}
+	if p.shown != nil {
+		p.shown.hold(true)
+		defer p.shown.hold(false)
+	}
+	answer, ok := p.app.ask(ctx, r.Question())
+	if !ok {
+		return runtime.ApprovalDecision{}, runtime.ErrNoDecision
+	}
+	return runtime.DecisionOf(answer), nil
+}

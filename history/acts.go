@@ -1,0 +1,66 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/resume"
+)
+
+// Act is one thing that somebody did with a run. An answer that on_expire gave is one too; nobody gave it.
+type Act struct {
+	At       time.Time `json:"at"`
+	What     string    `json:"what"`               // start, answer, send, change (of the definition) or cancel
+	By       string    `json:"by,omitempty"`       // who, in the host's words; "": nobody said
+	Pause    string    `json:"pause,omitempty"`    // that was answered
+	Decision string    `json:"decision,omitempty"` // of an answer that has one
+	Channel  string    `json:"channel,omitempty"`  // that a value was sent into
+	Reason   string    `json:"reason,omitempty"`   // of a cancel
+}
+
+// act notes what somebody did.
+func (r *reader) act(e *journal.Event) {
+	a := Act{At: e.At, By: e.By}
+	switch what := e.What.(type) {
+	case journal.Begun:
+		a.What = "start"
+	case journal.PauseAnswered:
+		if what.Next != resume.Answered || what.Kept {
+			return
+		}
+		a.What, a.Pause = "answer", what.Pause
+		answer, _ := what.Answer.(map[string]any)
+		a.Decision, _ = answer["decision"].(string)
+	case journal.ValueSent:
+		a.What, a.Channel = "send", what.Channel
+	case journal.Redefined:
+		a.What = "change"
+	case journal.Cancelled:
+		a.What, a.Reason = "cancel", what.Reason
+	default:
+		return
+	}
+	r.acts = append(r.acts, a)
+}
+
+// Origin returns what the host kept of where a run began, see runtime.Runtime; nil: nothing, as in journals of earlier
+// versions. The error is the store's.
+func Origin(ctx context.Context, store checkpoint.Store, runID string) (map[string]string, error) {
+	_, recs, err := store.Load(ctx, runID, 0)
+	if err != nil {
+		return nil, err
+	}
+	for _, rec := range recs {
+		e, err := journal.Decode(rec)
+		if err != nil {
+			return nil, fmt.Errorf("run %q: %w", runID, err)
+		}
+		if begun, ok := e.What.(journal.Begun); ok {
+			return begun.Origin, nil
+		}
+	}
+	return nil, nil
+}

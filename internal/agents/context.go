@@ -1,0 +1,252 @@
+package agents
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// gather loads, once in the life of a loop, what it begins with. What is gathered is in the journal: a
+// later leg does not ask again.
+func (f *frame) gather() {
+	s := f.state()
+	switch f.item++; f.item {
+	case 1:
+		f.once(MemoryLoaded, f.memory.Thread != "", f.leg.offer.Memory, "memory", runtime.CategoryMemory, "memory.load",
+			&Job{Op: LoadMemory, Conversation: f.memory}, func(r Reply) Event {
+				return Event{Messages: slices.DeleteFunc(slices.Clone(r.Messages),
+					func(m runtime.Message) bool { return m.Role == runtime.System })}
+			})
+	case 2:
+		if f.layer = 0; slices.Contains(s.Gathered, MemoryLoaded) {
+			f.emit(trace.MemoryLoad, "messages", s.Own)
+		}
+	case 3:
+		if f.recall() {
+			f.item--
+		}
+	case 4:
+		f.once(Retrieved, f.loop.TopK > 0, f.leg.offer.Retriever, "retriever",
+			runtime.CategoryRetriever, "retriever.failed",
+			&Job{Op: Retrieve, Text: s.Start.Prompt, Most: f.loop.TopK}, func(r Reply) Event {
+				return Event{Documents: slices.Clone(r.Documents[:min(len(r.Documents), f.loop.TopK)])}
+			})
+	case 5:
+		if slices.Contains(s.Gathered, Retrieved) {
+			f.emit(trace.Retrieve, "documents", len(s.Found))
+		}
+	case 6:
+		f.once(SkillsLoaded, len(f.loop.Skills) > 0, f.leg.offer.Skills, "skill loader",
+			runtime.CategoryConfig, "skills.failed",
+			f.skillsJob(), func(r Reply) Event {
+				f.skills = r.Tools
+				return Event{Skills: r.Skills}
+			})
+	case 7:
+		f.once(Instructed, f.leg.offer.Instructions, true, "environment", runtime.CategoryInfra, "env.failed",
+			&Job{Op: LoadInstructions}, func(r Reply) Event { return Event{Text: r.Text} })
+	default:
+		f.item = steers
+	}
+}
+
+// once has something loaded, unless it is in the journal, and records what came of it.
+func (f *frame) once(kind Kind, wanted, there bool, name string,
+	category runtime.Category, code string, j *Job, event func(Reply) Event) {
+	switch {
+	case !wanted || slices.Contains(f.state().Gathered, kind):
+	case !there:
+		f.warn(diagnostics.CodeMissingCapability, "agent %q has no %s, which it uses", f.loop.Name, name)
+	default:
+		f.want(j, func(r Reply) {
+			if r.Err != nil {
+				f.failed(category, code, r.Err)
+				return
+			}
+			e := event(r)
+			e.Kind = kind
+			f.record(e)
+		})
+	}
+}
+
+func (f *frame) skillsJob() *Job { return &Job{Op: LoadSkills, Names: value.Names(f.loop.Skills)} }
+
+// SortSkills returns skills sorted by scope, name and path, each once.
+func SortSkills(skills []runtime.Skill) []runtime.Skill {
+	skills = slices.Clone(skills)
+	slices.SortStableFunc(skills, func(a, b runtime.Skill) int {
+		return slices.Compare([]string{a.Scope, a.Name, a.Path, a.SHA256}, []string{b.Scope, b.Name, b.Path, b.SHA256})
+	})
+	return slices.CompactFunc(skills, func(a, b runtime.Skill) bool {
+		return a.Scope == b.Scope && a.Name == b.Name && a.Path == b.Path && a.SHA256 == b.SHA256
+	})
+}
+
+// reload looks at skills that a later leg may find changed. What the loop works with stays as recorded.
+func (f *frame) reload() {
+	s := f.state()
+	if !slices.Contains(s.Gathered, SkillsLoaded) || !f.leg.offer.Skills {
+		return
+	}
+	f.want(f.skillsJob(), func(r Reply) {
+		f.skills = r.Tools
+		switch {
+		case r.Err != nil && f.leg.cut != nil:
+			f.finish(r.Err)
+		case r.Err != nil:
+			f.warn(diagnostics.CodeSkillMismatch,
+				"the skills of agent %q cannot be loaded any more; it goes on with what it has: %v",
+				f.loop.Name, r.Err)
+		case !slices.Equal(refs(r.Skills), refs(s.Skills)):
+			f.warn(diagnostics.CodeSkillMismatch,
+				"the skills of agent %q have changed since it began; it goes on with what it has", f.loop.Name)
+		}
+	})
+}
+
+// steer takes the messages that wait: recorded first, then taken from the inbox.
+func (f *frame) steer() {
+	if !f.leg.offer.Inbox || f.name != "" {
+		return
+	}
+	f.want(&Job{Op: ReadInbox}, func(r Reply) {
+		if r.Err != nil {
+			f.failed(runtime.CategoryInfra, "inbox.failed", r.Err)
+			return
+		}
+		var fresh []runtime.Note
+		f.noted = nil
+		for _, n := range r.Notes {
+			f.noted, f.item = append(f.noted, n.ID), steered
+			if !slices.Contains(f.state().Taken, n.ID) &&
+				!slices.ContainsFunc(fresh, func(o runtime.Note) bool { return o.ID == n.ID }) {
+				fresh = append(fresh, n)
+			}
+		}
+		if len(fresh) > 0 {
+			f.record(Event{Kind: Steered, Notes: fresh})
+			f.emit(trace.Steer, "messages", len(fresh))
+		}
+	})
+}
+
+const summaryPrompt = "Summarise the conversation above for whoever goes on with it: " +
+	"the task, what was found and done, what is left to do."
+
+// compact archives a summary of the conversation, then notes the archive's name: from there on the
+// model sees the summary in place of what it stands for. What goes wrong leaves things as they were.
+func (f *frame) compact() {
+	p, s := f.loop.Compaction, f.state()
+	if p == nil || p.Due == nil || s.From == len(s.Messages) {
+		return
+	}
+	due, err := f.ask("the policy of compaction", func(p2 agentloop.Progress) (bool, error) { return p.Due(p2), nil })
+	if err != nil {
+		f.finish(fail(runtime.CategoryConfig, "agent.compaction", err))
+		return
+	}
+	if !due {
+		return
+	}
+	name := p.Model
+	if name == "" {
+		name = f.loop.Model
+	}
+	_, there := f.leg.offer.Models[name]
+	switch {
+	case !f.leg.offer.Archive:
+		f.keepWhole(errors.New("there is no archive"))
+		return
+	case !there:
+		f.keepWhole(fmt.Errorf("model %q is not there", name))
+		return
+	}
+	f.want(&Job{Op: CallModel, Name: name, Request: f.summaryRequest(name), Reply: s.Reply}, func(r Reply) {
+		resp, err := f.response(name, r)
+		if err == nil && strings.TrimSpace(resp.Text) == "" {
+			err = fmt.Errorf("model %q gave no summary", name)
+		}
+		if err != nil {
+			f.keepWhole(err)
+			return
+		}
+		f.archive(&resp)
+	})
+}
+
+// keepWhole leaves the conversation as it was.
+func (f *frame) keepWhole(err error) {
+	if f.leg.cut != nil {
+		f.finish(err)
+		return
+	}
+	f.warn(diagnostics.CodeCompactFailed, "the conversation of agent %q was not compacted: %v", f.loop.Name, err)
+}
+
+// summaryRequest asks a model for a summary.
+func (f *frame) summaryRequest(model string) *runtime.Request {
+	p, req := f.loop.Compaction, f.request()
+	req.Model, req.Tools, req.Schema, req.Messages = model, nil, nil, slices.Clone(req.Messages)
+	most := p.MaxResult
+	if most == 0 {
+		most = 1024
+	}
+	for i, m := range req.Messages {
+		if m.Role == runtime.ToolRole && len(m.Text) > most {
+			req.Messages[i].Text = runes(m.Text, most) + " [cut]"
+		}
+	}
+	prompt := p.Prompt
+	if prompt == "" {
+		prompt = summaryPrompt
+	}
+	req.Messages = append(req.Messages, runtime.Message{Role: runtime.User, Text: prompt})
+	return req
+}
+
+// archive keeps a summary, then notes where.
+func (f *frame) archive(summary *runtime.Response) {
+	name := fmt.Sprintf("%s/%s-%d", f.leg.terms.RunID, f.path, f.state().Archives+1)
+	f.want(&Job{Op: PutArchive, Name: name, Text: summary.Text}, func(r Reply) {
+		if r.Err != nil {
+			f.keepWhole(r.Err)
+			return
+		}
+		f.record(Event{Kind: Compacted, Text: name, Usage: &summary.Usage})
+		f.archived, f.seen = summaryOf(summary.Text), nil
+		f.emit(trace.Compact, "archive", name)
+	})
+}
+
+func summaryOf(text string) string { return "Summary of the conversation so far:\n" + text }
+
+// fetch gets the text behind the marker in the history.
+func (f *frame) fetch() {
+	name := f.state().Archive
+	if name == "" {
+		return
+	}
+	take := func(r Reply) {
+		switch f.archived = summaryOf(r.Text); {
+		case r.Err != nil:
+			f.finish(r.Err)
+		case !r.Found:
+			f.archived = fmt.Sprintf("[The archive %q, with the summary of the conversation so far, is missing.]", name)
+			f.warn(diagnostics.CodeNoArchive,
+				"archive %q of agent %q is missing; the model sees that it is", name, f.loop.Name)
+		}
+	}
+	if !f.leg.offer.Archive {
+		take(Reply{})
+		return
+	}
+	f.want(&Job{Op: GetArchive, Name: name}, take)
+}

@@ -1,0 +1,435 @@
+package agents
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/schema"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// frame is one loop in a leg: the root, a delegate or a sub-agent.
+type frame struct {
+	place
+	progress
+	view
+	leg    *Leg
+	parent *frame // nil for the root
+	loop   *agentloop.Loop
+	start  Start
+	memory runtime.Conversation
+	narrow []string // what a sub-agent is offered of its tools; nil: all
+
+	tools    *toolset
+	skills   []runtime.ToolSpec // the tools that skills bring
+	layers   []*agentloop.Layer // that work, by slot
+	recalled []string           // what they said
+	noted    []string           // notes of the inbox that are in the journal
+	trace    *tracer
+	children map[string]*frame // that are at work, by the last part of their names
+}
+
+// place is where a frame stands among others.
+type place struct {
+	name     string // in the journal; "" for the root
+	path     string // in traces, pauses and idempotency keys
+	depth    int
+	maxDepth int // where no more children are offered
+}
+
+// progress is how far a frame is in its leg.
+type progress struct {
+	stage stage
+	item  int  // in the stage, or in what comes between two rounds
+	layer int  // the next of the layers in that
+	job   *Job // under way, of the frame itself
+	due   bool // the call of the model that the state has begun is to be made
+	round *round
+	ends  agentloop.StopReason // it succeeds with; "" while it goes on
+	err   error                // that ends the leg
+	done  bool                 // the leg has ended
+}
+
+// view is what the model has seen of the state.
+type view struct {
+	archived string            // for State.Archive
+	seen     []runtime.Message // the last view; nil: the next has another beginning
+	shown    int               // how many of State.Messages came into it, those before State.From with them
+}
+
+// stopPaused is how a leg ends, not a loop.
+const stopPaused agentloop.StopReason = "paused"
+
+// stage is how far a frame is in its leg.
+type stage int
+
+// The stages, in order. A frame is driving most of the time; then the phase of its state says what is to be done.
+const (
+	opening   stage = iota // tells that it begins
+	readying               // its layers
+	reloading              // its skills
+	fetching               // its archive
+	driving
+	failing   // records why
+	disposing // of its layers
+	closing   // tells that it ends
+)
+
+// state is the frame's part of the state; before its first event that is empty.
+func (f *frame) state() *State {
+	if s := f.leg.state.at(f.name); s != nil {
+		return s
+	}
+	return new(State)
+}
+
+// record has an event of the frame recorded.
+func (f *frame) record(e Event) { f.leg.record(f, f.name, e) }
+
+func (g *Leg) record(by owner, frame string, e Event) {
+	g.event = e
+	g.event.Frame = frame
+	g.queue = append(g.queue, item{owner: by})
+}
+
+// want has a call made; then takes what comes of it.
+func (f *frame) want(j *Job, then func(Reply)) {
+	f.job = j
+	f.leg.want(f, j, f.trace, func(r Reply) {
+		f.job = nil
+		then(r)
+	})
+}
+
+func (g *Leg) want(f *frame, j *Job, to *tracer, then func(Reply)) {
+	j.Path, j.Frame, j.pending = f.path, f.name, pending{trace: to, then: then}
+	g.queue = append(g.queue, item{job: j})
+}
+
+// step does the next thing there is to do; false: there is none before a call under way has ended.
+func (f *frame) step() bool {
+	if f.job != nil {
+		return false
+	}
+	switch f.stage {
+	case opening:
+		data := []any{"agent", f.loop.Name, "model", f.loop.Model, "depth", f.depth}
+		if s := f.state(); s.Phase != "" {
+			data = append(data, "resume", true, "usage", s.Total())
+		}
+		f.emit(trace.AgentStart, data...)
+		f.stage = readying
+	case readying:
+		f.ready()
+	case reloading:
+		f.stage = fetching
+		f.reload()
+	case fetching:
+		f.stage = driving
+		f.fetch()
+	case driving:
+		return f.drive()
+	case failing:
+		f.stage, f.layer = disposing, len(f.loop.Layers)
+		if failed, ok := errors.AsType[*failure](f.err); ok {
+			failed.err.Step = f.path
+			f.record(Event{Kind: Ended, Stop: agentloop.StopError, Category: failed.err.Category, Code: failed.err.Code,
+				Text: cmp.Or(failed.Error(), "failed")})
+		}
+	case disposing:
+		f.dispose()
+	case closing:
+		f.close()
+	}
+	return true
+}
+
+// drive does what the state asks for, until the loop has ended, paused or failed. So a loop that goes
+// on after a pause or a crash is not a special case, except where a call was under way.
+func (f *frame) drive() bool {
+	s := f.state()
+	between := !f.due && f.round == nil && f.item == 0 && f.ends == ""
+	if f.leg.cut != nil && between {
+		f.finish(f.leg.stopped)
+		return true
+	}
+	switch s.Phase {
+	case "":
+		start := f.start
+		start.Agent, start.Depth, start.MaxSteps = f.loop.Name, f.depth, maxSteps(f.loop)
+		f.record(Event{Kind: Started, Start: &start})
+	case Ready:
+		if f.round != nil {
+			return f.settle()
+		}
+		f.between()
+	case Asking:
+		f.asking()
+	case Calling:
+		return f.settle()
+	case Said:
+		f.answered()
+	case Over:
+		if f.ends = ""; f.leg.cut != nil {
+			f.finish(f.leg.stopped)
+		} else {
+			f.finish(nil)
+		}
+	}
+	return true
+}
+
+// finish ends the leg of the frame: nil, errPaused, a failure, or an error that the journal does not keep.
+func (f *frame) finish(err error) { f.err, f.stage = err, failing }
+
+// broke takes that an event of the frame is not recorded.
+func (f *frame) broke(err error) {
+	if f.stage >= disposing { // it was why it failed
+		f.err = err
+		return
+	}
+	f.finish(err)
+}
+
+// close tells how the leg ends.
+func (f *frame) close() {
+	if f.err != nil && !errors.Is(f.err, errPaused) {
+		code, message := "", f.err.Error()
+		if e, ok := errors.AsType[*runtime.Error](f.err); ok {
+			message = e.Err.Error() // the event names the step
+		}
+		if failed, ok := errors.AsType[*failure](f.err); ok {
+			code = failed.err.Code
+		}
+		f.emit(trace.AgentError, append(known("code", code), "message", message)...)
+	}
+	f.emit(trace.LoopSnapshot, "snapshot", f.snapshot())
+	f.emit(trace.AgentEnd, "stopReason", string(f.ending()))
+	f.done = true
+}
+
+// ending is the word for how the leg ended.
+func (f *frame) ending() agentloop.StopReason {
+	_, failed := errors.AsType[*failure](f.err)
+	switch {
+	case f.err == nil:
+		return f.state().Stop
+	case errors.Is(f.err, errPaused):
+		return stopPaused
+	case f.leg.cut != nil && !failed:
+		return agentloop.StopCancelled
+	}
+	return agentloop.StopError
+}
+
+// outside is an error that the journal does not keep: with the world in order again, the loop goes on.
+func (f *frame) outside(category runtime.Category, code string, err error) error {
+	return &runtime.Error{Category: category, Code: code, Step: f.path, Err: err}
+}
+
+// failed ends the leg with the failure of a call, unless the run is being cancelled.
+func (f *frame) failed(category runtime.Category, code string, err error) {
+	if f.leg.cut == nil {
+		err = fail(category, code, err)
+	}
+	f.finish(err)
+}
+
+// The items between two rounds.
+const (
+	checking = 0  // or, before the first step, the first that is gathered
+	compacts = 1  // after a step
+	steers   = 10 // reads the inbox
+	steered  = 11 // clears it
+	begins   = 12 // the next call of the model
+)
+
+// between does what comes between two rounds: see whether the loop is over, take in what is new, ask.
+func (f *frame) between() {
+	s := f.state()
+	switch {
+	case f.ends != "":
+		f.succeed()
+	case f.item == steers:
+		f.item = begins
+		f.steer()
+	case f.item == steered:
+		f.item = begins
+		f.want(&Job{Op: ClearInbox, Names: f.noted}, func(r Reply) {
+			if r.Err != nil {
+				f.failed(runtime.CategoryInfra, "inbox.failed", r.Err)
+			}
+		})
+	case f.item == begins:
+		f.item = checking
+		if _, ok := f.leg.offer.Models[f.loop.Model]; !ok {
+			f.finish(f.noModel())
+			return
+		}
+		f.due = true
+		f.record(Event{Kind: ModelBegan})
+	case s.Steps == 0:
+		f.gather()
+	case f.item == checking:
+		stop, err := f.bound()
+		if f.item = compacts; err != nil {
+			f.finish(err)
+		} else if f.ends = stop; stop != "" {
+			f.item = 0
+		}
+	default:
+		f.item = steers
+		f.compact()
+	}
+}
+
+// bound says why the loop is over between two steps; "" if it is not.
+func (f *frame) bound() (agentloop.StopReason, error) {
+	s := f.state()
+	if f.loop.Until != nil {
+		over, err := f.ask("until", f.loop.Until)
+		if err != nil {
+			return "", fail(runtime.CategoryConfig, "agent.until", err)
+		}
+		if over {
+			return agentloop.StopUntil, nil
+		}
+	}
+	switch {
+	case s.Repeats >= maxRounds && f.loop.OnRepetition != agentloop.RepetitionGoOn:
+		fails := f.loop.FailAtLimit
+		if f.loop.OnRepetition != "" {
+			fails = f.loop.OnRepetition == agentloop.RepetitionFail
+		}
+		return agentloop.StopRepetition, f.limited(fails, runtime.CategoryLimit, diagnostics.CodeRepetition,
+			fmt.Sprintf("made the same calls with the same results %d times", s.Repeats))
+	case s.Steps < s.Start.MaxSteps:
+		return "", nil
+	}
+	return agentloop.StopMaxSteps, f.limited(f.loop.FailAtLimit, runtime.CategoryLimit, diagnostics.CodeMaxSteps,
+		fmt.Sprintf("gave no answer in %d steps", s.Steps))
+}
+
+// limited is the failure of a loop that ends without an answer of its own; nil: it ends with a warning.
+func (f *frame) limited(fails bool, category runtime.Category, code diagnostics.Code, what string) error {
+	if fails {
+		return fail(category, string(code), fmt.Errorf("agent %q %s", f.loop.Name, what))
+	}
+	f.warn(code, "agent %q %s, and was stopped", f.loop.Name, what)
+	return nil
+}
+
+// stops ends the loop because of what the model said, or did not say.
+func (f *frame) stops(reason agentloop.StopReason, category runtime.Category, code diagnostics.Code, what string) {
+	if err := f.limited(f.loop.FailAtLimit, category, code, what); err != nil {
+		f.finish(err)
+		return
+	}
+	f.ends = reason
+}
+
+// ask asks a predicate about the loop.
+func (f *frame) ask(what string, by func(agentloop.Progress) (bool, error)) (bool, error) {
+	s := f.state()
+	p := agentloop.Progress{StepsDone: s.Steps, Text: s.Text, Calls: slices.Clone(s.Calls), Usage: s.Total()}
+	if f.leg.offer.Ask == nil {
+		return by(p)
+	}
+	return f.leg.offer.Ask(what, by, p)
+}
+
+// answered ends the loop with what the model said, or lets it mend that.
+func (f *frame) answered() {
+	s := f.state()
+	switch {
+	case f.ends != "":
+		f.succeed()
+		return
+	case s.Finish == runtime.FinishFilter:
+		f.finish(fail(runtime.CategoryModel, "model.filtered",
+			fmt.Errorf("model %q: a filter of the provider held the answer back, or a part of it", f.loop.Model)))
+		return
+	case s.Finish == runtime.FinishLength:
+		f.stops(agentloop.StopCut, runtime.CategoryLimit, diagnostics.CodeAnswerCut,
+			"came to the most tokens that an answer may have, before the answer was whole")
+		return
+	case f.loop.Schema == nil && !s.Silent:
+		f.ends = agentloop.StopAnswer
+		return
+	case f.loop.Schema == nil:
+		f.stops(agentloop.StopNoAction, runtime.CategoryModel, diagnostics.CodeNoAction,
+			"gave no answer (the model said nothing)")
+		return
+	}
+	_, fault := f.parse()
+	switch {
+	case fault == "":
+		f.ends = agentloop.StopAnswer
+	case s.Repairs == maxRepairs:
+		f.finish(fail(runtime.CategoryModel, "answer.invalid",
+			fmt.Errorf("model %q gave no valid answer in %d turns: %s", f.loop.Model, maxRepairs+1, fault)))
+	default:
+		f.due = true
+		f.record(Event{Kind: ModelBegan, Repair: true, Messages: []runtime.Message{{Role: runtime.User,
+			Text: "That answer cannot be used: " + fault +
+				"\nAnswer again, with nothing but JSON that matches this schema:\n" +
+				string(f.loop.Schema)}}})
+	}
+}
+
+// parse reads the last answer by the schema. fault says what is wrong with it; "" is good.
+func (f *frame) parse() (data any, fault string) {
+	want, err := schema.Compile(f.loop.Schema)
+	if err != nil { // Validate has seen to it
+		return nil, err.Error()
+	}
+	return want.Answer(f.state().Text)
+}
+
+// succeed ends the loop without an error: what others keep of it is written first. A failing save fails
+// the loop; what is saved is the part of the conversation that the loop added, the system prompt never.
+func (f *frame) succeed() {
+	s := f.state()
+	own := s.Messages[s.Own:]
+	remembers := f.memory.Thread != "" && f.leg.offer.Memory
+	switch {
+	case s.Saved || f.item == 4:
+		f.record(Event{Kind: Ended, Stop: f.ends})
+	case f.item == 0:
+		names := []any{}
+		for _, c := range s.Calls {
+			names = append(names, c.Name)
+		}
+		f.emitAbout(trace.AgentItem, func() any { return planned(s) }, "item", "plan", "steps", s.Steps, "tools", names)
+		f.emitAbout(trace.AgentItem, func() any { return map[string]any{"text": s.Text} },
+			"item", "response", "bytes", len(s.Text))
+		if f.item, f.layer = 1, 0; !remembers && len(f.layers) == 0 {
+			f.item = 4
+		}
+	case f.item == 1 && f.layer > 0 && f.leg.cut != nil:
+		f.finish(f.leg.stopped)
+	case f.item == 1 && f.layer < len(f.layers):
+		y := f.layers[f.layer]
+		if f.layer++; y.Store != nil {
+			f.wantLayer(&Job{Op: StoreLayer, Messages: withoutParts(own)}, y, func(Reply) {})
+		}
+	case f.item == 1:
+		if f.item = 3; remembers {
+			f.want(&Job{Op: SaveMemory, Conversation: f.memory, Key: f.leg.terms.RunID + "/" + f.path,
+				Messages: withoutParts(own)}, func(r Reply) {
+				if r.Err != nil {
+					f.failed(runtime.CategoryMemory, "memory.save", r.Err)
+				}
+			})
+		}
+	default:
+		f.item = 4
+		f.record(Event{Kind: MemorySaved})
+		f.emit(trace.MemorySave, "messages", len(own))
+	}
+}

@@ -1,0 +1,327 @@
+package agents
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// record has an event about the call recorded.
+func (t *thread) record(e Event) {
+	if e.Kind != Paused { // which names it itself
+		e.Call = t.n
+	}
+	t.leg.record(t, t.name, e)
+}
+
+// want has something called; then takes what comes of it.
+func (t *thread) want(j *Job, then func(Reply)) {
+	j.Call, t.job = t.n, j
+	t.leg.want(t.frame, j, t.trace, func(r Reply) {
+		t.job = nil
+		then(r)
+	})
+}
+
+// open does what comes before a call is made: it passes the gates, in order (exists, arguments, policy,
+// approval, record), or gets its result at once.
+func (t *thread) open(c agentloop.Call) {
+	if !touched(c) && !t.started {
+		if t.doubtful(t.n, c) {
+			t.end(nil)
+			return
+		}
+		t.emitAbout(trace.ToolStart, func() any { return decoded(c.Arguments) }, "call", t.n, "tool", c.Name)
+	}
+	t.started = true
+	b := t.tools.byName[c.Name]
+	switch {
+	case c.Begun:
+		t.reopen(c, b)
+		return
+	case t.tooMany(c):
+		return
+	case b == nil:
+		hint := diagnostics.DidYouMean(c.Name, slices.Sorted(maps.Keys(t.tools.byName)))
+		t.refuse(toolUnknown, strings.TrimSpace(fmt.Sprintf("there is no tool %q. %s", c.Name, hint)))
+		return
+	}
+	if fault := b.fault(c.Arguments); fault != "" {
+		t.refuse(toolArguments, fmt.Sprintf("arguments of %q: %s", c.Name, fault))
+		return
+	}
+	if t.leg.offer.Policy && !t.permitted {
+		t.want(&Job{Op: AskPolicy, Name: c.Name, Arguments: slices.Clone(c.Arguments)}, func(r Reply) {
+			switch t.permitted = true; {
+			case r.Err != nil && t.leg.cut != nil:
+				t.end(r.Err)
+			case r.Err != nil:
+				t.told = true
+				t.refuse(toolDenied, r.Err.Error())
+			}
+		})
+		return
+	}
+	if t.approved(c, b) {
+		t.due = true
+		t.record(Event{Kind: ToolBegan, Effect: b.effect(c.Arguments)})
+	}
+}
+
+// tooMany refuses a call that nothing has been done about if there are as many already as there may be.
+func (t *thread) tooMany(c agentloop.Call) bool {
+	if touched(c) {
+		return false
+	}
+	if most := cmp.Or(t.loop.MaxCallsPerAnswer, agentloop.DefaultMaxCallsPerAnswer); t.n-t.state().Round > most {
+		t.refuse(toolLimit, fmt.Sprintf("one answer may have %d calls at most, further ones are not made", most))
+		return true
+	}
+	for f := t.frame; f != nil; f = f.parent {
+		if most := cmp.Or(f.loop.MaxCalls, agentloop.DefaultMaxCalls); f.state().made() >= most {
+			t.refuse(toolLimit, fmt.Sprintf(
+				"agent %q may make %d calls at most, children's included, and has made them", f.loop.Name, most))
+			return true
+		}
+	}
+	return false
+}
+
+// reopen goes on with a call that has begun: it was answered, or an earlier leg died over it.
+func (t *thread) reopen(c agentloop.Call, b *binding) {
+	switch {
+	case b == nil:
+		t.end(t.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingTool),
+			fmt.Errorf("tool %q has been called and is not there any more", c.Name)))
+		return
+	case b.scope == "" && c.Open: // a child goes on where it stood, and what else is the loop's own may be done again
+		t.due = true
+		return
+	case c.Open && c.Effect == runtime.External, c.For == Indeterminate && !c.Open && c.Answer == nil:
+		t.unknownOutcome(c)
+		return
+	case c.For == ForHuman && c.Answer != nil:
+		m, _ := (*c.Answer).(map[string]any)
+		t.emit(trace.HumanResponse, "call", t.n)
+		t.result("", asText(m["answer"]))
+		return
+	case c.For == Indeterminate && !c.Open:
+		m, _ := (*c.Answer).(map[string]any)
+		switch m["decision"] {
+		case "result":
+			t.result("", asText(m["form"]))
+			return
+		case "fail":
+			t.end(fail(runtime.CategoryTool, toolIndeterminate,
+				fmt.Errorf("nobody knows whether the call of tool %q had its effect", c.Name)))
+			return
+		}
+	}
+	t.due = true
+	t.record(Event{Kind: ToolAgain, Effect: c.Effect})
+}
+
+// unknownOutcome is for a call of which nobody knows whether it had its effect.
+func (t *thread) unknownOutcome(c agentloop.Call) {
+	if t.loop.ReportIndeterminate {
+		t.refuse(toolIndeterminate, fmt.Sprintf("tool %q was called, and it is not known whether the call had its "+
+			"effect. It was not made again.", c.Name))
+		return
+	}
+	t.pauseCall(c, Pause{For: Indeterminate, Call: t.n, Tool: c.Name, Pause: resume.Pause{
+		Kind: resume.System, Reason: Indeterminate, Decisions: []string{"retry", "result", "fail"},
+		Show: map[string]any{"tool": c.Name, "arguments": decoded(c.Arguments)},
+		Prompt: fmt.Sprintf("tool %q was called, and it is not known whether it had its effect: "+
+			"call it again, give its result, or let the step fail?", c.Name)}})
+}
+
+// pauseCall opens a pause of the call.
+func (t *thread) pauseCall(c agentloop.Call, p Pause) {
+	id := fmt.Sprintf("%s:call%d", t.path, p.Call)
+	if c.Pauses > 0 {
+		id = fmt.Sprintf("%s.%d", id, c.Pauses+1)
+	}
+	t.pause(t, p, id)
+}
+
+// pause records an open pause under its id, which every replay gives it again.
+func (f *frame) pause(by owner, p Pause, id string) {
+	p.ID, p.Step, p.Frame, p.CreatedAt, p.Token = id, f.path, f.name, f.leg.Now, ""
+	if p.OnExpire.Answered {
+		p.Expiry = &p.OnExpire
+	}
+	f.leg.record(by, f.name, Event{Kind: Paused, Pause: &p})
+}
+
+// approvalNeeded says which approval the call needs.
+func (t *thread) approvalNeeded(c agentloop.Call, b *binding, effect runtime.Effect) agentloop.Approval {
+	need := approvalFor(t.loop, c.Name, effect, c.Arguments)
+	if need == "" && b.scope != "" && len(t.tools.unknown) > 0 { // it began before names were checked
+		need = agentloop.ApprovePause
+	}
+	return stricter(need, agentloop.Approval(b.Approval))
+}
+
+// approved reports whether the call has what it needs. If not, something is being done about it.
+func (t *thread) approved(c agentloop.Call, b *binding) bool {
+	effect := runtime.Effect("")
+	if b.scope != "" {
+		effect = b.effect(c.Arguments)
+	}
+	if deniesCall(t.denied(), c.Name, effect, c.Arguments) {
+		t.refuse(toolDenied, fmt.Sprintf("tool %q may not be called so: it is denied", c.Name))
+		return false
+	}
+	need := t.approvalNeeded(c, b, effect)
+	switch need {
+	case "", agentloop.ApproveNever:
+		return true
+	case agentloop.ApproveRefuse:
+		t.refuse(toolDenied, fmt.Sprintf("tool %q is refused", c.Name))
+		return false
+	}
+	keys := approvalKeys(c.Name, c.Arguments)
+	switch {
+	case c.Decided && c.Allowed:
+		return true
+	case c.Decided:
+		t.refuse(toolDenied, fmt.Sprintf("tool %q needs an approval: %s",
+			c.Name, cmp.Or(c.Why, "the call was refused")))
+	case c.For == ForApproval && c.Answer != nil:
+		t.decide(keys, runtime.DecisionOf(*c.Answer))
+	case Covered(keys, union(t.leg.Grants, t.leg.state.granted())):
+		return true
+	default:
+		t.emit(trace.PermissionRequest, "call", t.n, "tool", c.Name)
+		switch {
+		case t.leg.offer.Approver:
+			t.askApprover(c, t.wish(c, b, keys, need == agentloop.ApprovePause))
+		case need == agentloop.ApprovePause:
+			t.pauseCall(c, approvalPause(c, t.n, t.wish(c, b, keys, true)))
+		default:
+			t.decide(keys, runtime.ApprovalDecision{Reason: runtime.ErrNoDecision.Error()})
+		}
+	}
+	return false
+}
+
+// decide records a decision about the call. One with edited arguments is for this call only; with them the call
+// comes by all gates again.
+func (t *thread) decide(keys []string, d runtime.ApprovalDecision) {
+	c := t.call(t.n)
+	edited := d.Allow && d.Arguments != nil
+	if edited {
+		if fault := t.tools.byName[c.Name].fault(d.Arguments); fault != "" {
+			d, edited = runtime.ApprovalDecision{Reason: "the arguments that were approved: " + fault}, false
+		}
+	}
+	scope := runtime.ApproveOnce
+	if forRun(d.Scope) && !edited && grantable(keys) {
+		scope = runtime.ApproveRun
+	}
+	e := Event{Kind: Permission, Allow: d.Allow, Scope: scope, Keys: keys, Text: valid(d.Reason)}
+	data := []any{"call", t.n, "tool", c.Name, "allow", d.Allow, "scope", string(scope)}
+	var content func() any
+	if edited {
+		v := decoded(d.Arguments)
+		e.Arguments, _ = value.JSON(v) // it was JSON
+		t.permitted, content = false, func() any { return v }
+		data = append(data, "edited", true)
+	}
+	t.record(e)
+	t.emitAbout(trace.PermissionResponse, content, data...)
+}
+
+// askApprover asks the Approver. Whatever goes wrong is a no.
+func (t *thread) askApprover(c agentloop.Call, wish *runtime.ApprovalRequest) {
+	keys := slices.Clone(wish.Keys)
+	t.want(&Job{Op: AskApprover, Approval: wish}, func(r Reply) {
+		switch d := r.Decision; {
+		case r.Err == nil:
+			t.decide(keys, d)
+		case t.leg.cut != nil:
+			t.end(r.Err)
+		case wish.Pauses && errors.Is(r.Err, runtime.ErrNoDecision):
+			t.pauseCall(c, approvalPause(c, t.n, wish))
+		default:
+			t.decide(keys, runtime.ApprovalDecision{Reason: r.Err.Error()})
+		}
+	})
+}
+
+// make makes the call.
+func (t *thread) make(c agentloop.Call) {
+	b := t.tools.byName[c.Name]
+	if b.scope == "" {
+		t.makeOwn(c, b)
+		return
+	}
+	t.told = true
+	t.want(&Job{Op: CallTool, Name: c.Name, Scope: b.scope, Arguments: slices.Clone(c.Arguments),
+		Timeout: t.loop.ToolTimeout, Reply: c.Reply, ReplyTo: c.ReplyTo}, func(r Reply) { t.made(b, r) })
+}
+
+// made records what came of a call of a tool.
+func (t *thread) made(b *binding, r Reply) {
+	c, err := t.call(t.n), r.Err
+	if err == nil {
+		var text string
+		if text, err = t.forModel(c.Name, r.Output); err == nil {
+			t.result("", text)
+			return
+		}
+	}
+	if p := suspension(err); p != nil {
+		t.pauseCall(c, Pause{Pause: *p, For: ForTool, Call: t.n, Tool: c.Name})
+		return
+	}
+	if t.leg.cut != nil {
+		t.end(err)
+		return
+	}
+	if b.effect(c.Arguments) == runtime.External && retry.FailureOf(err).OutcomeUnknown() {
+		t.emit(trace.AgentError, "what", "tool", "call", t.n, "tool", c.Name, "message", err.Error())
+		t.unknownOutcome(c)
+		return
+	}
+	code := toolFailed
+	of, known := errors.AsType[*runtime.Error](err)
+	if _, ok := errors.AsType[*PanicError](err); ok {
+		code = toolPanicked
+	} else if known && of.Code == "limits.tool_calls" {
+		code = toolLimit
+	}
+	t.refuse(code, err.Error())
+}
+
+// refuse gives the model an error result.
+func (t *thread) refuse(code, why string) { t.result(code, "error: "+why) }
+
+// result records the result of the call, for the model; with a code it says why there is none.
+func (t *thread) result(code, text string) {
+	shown := t.cut(text)
+	c := t.call(t.n)
+	t.record(Event{Kind: ToolEnded, Code: code, Text: shown})
+	if t.leg.offer.Policy && !t.told && (t.permitted || c.Begun && t.tools.byName[c.Name].own()) {
+		t.want(&Job{Op: TellPolicy, Name: c.Name, Arguments: slices.Clone(c.Arguments), Text: shown, Code: code},
+			func(Reply) {})
+	}
+	name, seen := c.Name, func() any { return shown }
+	if code == "" {
+		t.emitAbout(trace.ToolEnd, seen, "call", t.n, "tool", name)
+		return
+	}
+	t.emit(trace.AgentError, "what", "tool", "call", t.n, "tool", name, "message", strings.TrimPrefix(shown, "error: "))
+	t.emitAbout(trace.ToolEnd, seen, "call", t.n, "tool", name, "error", code)
+}

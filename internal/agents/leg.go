@@ -1,0 +1,297 @@
+// Package agents decides what an agent does next. It is a stepper: data in, one action out.
+//
+// An agent is an [agentloop.Loop]. What happens in it is a sequence of [Event] values, and [Reduce] says what each
+// makes of its [State]. A [Leg] decides by the state what is to be done next, and does nothing itself: the engine,
+// which drives it, appends events to the journal, only then lets anybody see what happened, and has the calls made.
+// So an agent can continue from its journal alone, after a pause and after a crash.
+package agents
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// Terms is what one run of a loop is about, as plain data. Only Prompt is needed.
+type Terms struct {
+	Prompt  string
+	Context string // goes before the prompt, in the same message; ""
+
+	RunID string // for requests and the names of what is kept
+	Path  string // of the step; events and pauses name it
+
+	Vouched bool     // the journal is of this loop, whatever the digests say: instructions may name the run
+	Answers []Answer // to pauses of an earlier leg; nil: none
+	Content bool     // Action.Content is wanted
+}
+
+// Leg is a loop from where its state stands until it ends or pauses. It is data, and decides: it makes no call,
+// starts nothing and asks no clock. Beside the state it holds what this leg has done that no journal keeps, such as
+// which calls are under way.
+//
+// Whoever drives it carries out what Next returns, in order, until Next has nothing more, then waits for a call to
+// end, passes on what came of it with Done, and asks again. A Leg is for one goroutine at a time. To run a loop with
+// the adapters of a Runtime, use workflow.Agent, which drives legs as the agent steps of recipes do.
+type Leg struct {
+	// Set by whoever drives, before each call of a method: the time, for events of the trace and pauses, and what else
+	// was approved for the run, sorted.
+	Now    time.Time
+	Grants []string
+
+	terms   Terms
+	offer   *Offer
+	state   *State
+	root    *frame
+	answers []Event // that are to be recorded first
+	event   Event   // that is to be recorded: between two events a leg decides anew
+	queue   []item
+	at      int        // in queue
+	owner   owner      // of the event that Next returned last
+	attrs   trace.Data // room for those of the next events
+	broken  error      // the journal takes no more
+	cut     error      // the context's error: the run is being cancelled
+	stopped error      // cut, with its cause
+	past    bool       // the loop had ended before
+}
+
+// Action is one thing to do: exactly one of its fields is set, or none while calls are under way.
+type Action struct {
+	// Record is to be applied to the state and to be appended to the journal. Where either fails, Broken says so to
+	// the Leg. It may be used until the next call of Next.
+	Record  *Event
+	Tell    *trace.Event // is to be shown; Result has it, too
+	Content any          // with Tell and Terms.Content: what goes into or comes out of a call, as decoded JSON
+	Job     *Job         // is to be made, and Done to be called
+	Over    bool         // the leg has ended: see Result and Err
+}
+
+// item is an Action to come.
+type item struct {
+	owner   owner   // of the event that is to be recorded
+	to      *tracer // of an event of the trace
+	tell    trace.Event
+	content any
+	job     *Job
+}
+
+// owner is what a failure to record something is a matter of.
+type owner interface{ broke(err error) }
+
+// Begin returns a leg of the loop that goes on from a state, the fold of its journal, which whoever drives changes
+// by State.Apply and by nothing else. An error is a *runtime.Error: Validate finds something wrong with the loop, or
+// the state is of another definition.
+func Begin(l *agentloop.Loop, s *State, t Terms, o *Offer) (*Leg, error) {
+	if err := l.Validate(); err != nil {
+		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "agent.invalid", Step: t.Path, Err: err}
+	}
+	if s.Phase != "" && !t.Vouched && s.Start.Definition != l.Digest() {
+		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.definitionChanged", Step: t.Path,
+			Err: fmt.Errorf("agent %q is not the one that began", l.Name)}
+	}
+	g := &Leg{terms: t, offer: o, state: s}
+	g.root = &frame{leg: g, loop: l, trace: &tracer{}, memory: l.Memory,
+		place: place{path: t.Path, maxDepth: cmp.Or(l.MaxDelegationDepth, agentloop.DefaultMaxDelegationDepth)},
+		start: Start{Definition: l.Digest(), Prompt: t.Prompt, Context: t.Context}}
+	if s.Phase == Over {
+		g.past, g.root.done, g.root.err = true, true, g.stored()
+		return g, nil
+	}
+	g.root.trace.list = make([]trace.Event, 0, room(maxSteps(l), 5))
+	if g.answers, g.root.err = g.checkAnswers(); g.root.err != nil {
+		g.root.done = true
+	}
+	return g, nil
+}
+
+// Next says what is to be done. The zero Action says that a call under way has to end first.
+func (g *Leg) Next() Action {
+	for {
+		for g.at < len(g.queue) {
+			i := &g.queue[g.at]
+			g.at++
+			switch {
+			case i.job != nil:
+				return Action{Job: i.job}
+			case i.to != nil:
+				i.tell.At = g.Now
+				i.to.list = append(i.to.list, i.tell)
+				return Action{Tell: &i.tell, Content: i.content}
+			case g.broken != nil:
+				g.owner = i.owner
+				g.Broken(g.broken)
+			default:
+				g.event.Seq, g.owner = g.state.Seq+1, i.owner
+				return Action{Record: &g.event}
+			}
+		}
+		clear(g.queue)
+		g.queue, g.at = g.queue[:0], 0
+		switch {
+		case g.root.done:
+			return Action{Over: true}
+		case len(g.answers) > 0:
+			g.record(g, g.answers[0].Frame, g.answers[0])
+			g.answers = g.answers[1:]
+		case !g.root.step():
+			return Action{}
+		}
+	}
+}
+
+// Done says what came of a call that Next asked for.
+func (g *Leg) Done(j *Job, r Reply) {
+	j.over = true
+	j.then(r)
+}
+
+// Told takes an event of the trace from inside a call; false: the call is over, so the event is dropped.
+func (g *Leg) Told(j *Job, e trace.Event) bool {
+	if !j.over {
+		j.trace.list = append(j.trace.list, e)
+	}
+	return !j.over
+}
+
+// Broken says that the event which Next returned last was not recorded. The leg ends, and records nothing more.
+func (g *Leg) Broken(err error) {
+	if !errors.As(err, new(*runtime.Error)) {
+		err = &runtime.Error{Category: runtime.CategoryInfra, Code: "store.failed",
+			Step: framePath(g.terms.Path, g.event.Frame),
+			Err:  fmt.Errorf("journal: %w", err)}
+	}
+	g.broken = err
+	clear(g.queue)
+	g.queue, g.at = g.queue[:0], 0
+	g.owner.broke(err)
+}
+
+func maxSteps(l *agentloop.Loop) int { return cmp.Or(l.MaxSteps, agentloop.DefaultMaxSteps) }
+
+// framePath is the path of a frame below that of the loop itself.
+func framePath(path, frame string) string {
+	if frame == "" {
+		return path
+	}
+	return strings.TrimPrefix(path+"/"+frame, "/")
+}
+
+// broke ends a leg that cannot record an answer.
+func (g *Leg) broke(err error) { g.root.err, g.root.done, g.answers = err, true, nil }
+
+// Stop says that the run is being cancelled: err is its context's error, cause the context's cause. The leg ends as
+// soon as the calls under way have.
+func (g *Leg) Stop(err, cause error) {
+	if g.cut != nil {
+		return
+	}
+	g.cut, g.stopped = err, cause
+	if !errors.Is(cause, err) {
+		g.stopped = fmt.Errorf("%w: %w", err, cause)
+	}
+}
+
+// Definition returns the loop that a frame at work runs, by the frame's name; "" is the Leg's own.
+func (g *Leg) Definition(frame string) *agentloop.Loop {
+	f := g.root
+	for _, name := range strings.FieldsFunc(frame, func(r rune) bool { return r == '/' }) {
+		f = f.children[name]
+	}
+	return f.loop
+}
+
+// Result is how far the loop has come. It shares the state's data.
+func (g *Leg) Result() *Result {
+	s, f := g.state, g.root
+	r := &Result{Text: s.Text, Steps: s.Steps, Calls: s.Calls, Messages: s.Messages, Usage: s.Total(),
+		StopReason: s.Stop, Finish: s.Finish, Trace: f.trace.list, Diagnostics: f.trace.found}
+	if s.Phase == Over && s.Stop != agentloop.StopError && f.loop.Schema != nil {
+		r.Data, _ = f.parse()
+	}
+	if f.err != nil && !g.past {
+		r.StopReason = f.ending()
+	}
+	return r
+}
+
+// Err is the error of a leg that is over; nil where the loop has ended well. It is a [*PauseError], or a
+// *runtime.Error: a failure that the journal keeps; one of the world around (a missing model, the journal itself),
+// after which another leg can go on; or of category cancelled, the same.
+func (g *Leg) Err() error {
+	f, err := g.root, g.root.err
+	var known *runtime.Error
+	failed, ok := errors.AsType[*failure](err)
+	switch {
+	case ok:
+		return failed.err
+	case errors.Is(err, errPaused):
+		return &PauseError{g.state.openPauses()}
+	case err == nil || errors.As(err, &known):
+		return err
+	case g.cut != nil:
+		return f.outside(runtime.CategoryCancelled, "step.cancelled", g.stopped)
+	}
+	return f.outside(runtime.CategoryInfra, "agent.interrupted", err)
+}
+
+// stored is the error of a loop that has ended; nil unless it failed.
+func (g *Leg) stored() error {
+	if s := g.state; s.Stop == agentloop.StopError {
+		return &runtime.Error{Category: s.Category, Code: s.Code, Step: g.terms.Path, Err: errors.New(s.Failure)}
+	}
+	return nil
+}
+
+// checkAnswers returns the events of the answers that came in. All of them must be for open pauses.
+func (g *Leg) checkAnswers() ([]Event, error) {
+	open := g.state.openPauses()
+	bad := func(err error) ([]Event, error) {
+		return nil, &runtime.Error{Category: runtime.CategoryConfirmation, Code: "resume.notPending",
+			Step: g.terms.Path, Err: err}
+	}
+	var events []Event
+	for _, a := range g.terms.Answers {
+		i := slices.IndexFunc(open, func(p Pause) bool { return p.ID == a.Pause })
+		if i < 0 {
+			return bad(fmt.Errorf("pause %q is not open", a.Pause))
+		}
+		p := open[i]
+		open = slices.Delete(slices.Clone(open), i, i+1)
+		if !a.Due {
+			v, err := p.Check(formless(a.Value))
+			if err != nil {
+				return bad(err)
+			}
+			a.Value = v
+		}
+		events = append(events, Event{Kind: Answered, Frame: p.Frame, Answer: &a})
+	}
+	return events, nil
+}
+
+// formless leaves out a form that is null, as resume.Pause.Check has it after a decision without one.
+func formless(answer any) any {
+	m, ok := answer.(map[string]any)
+	if form, sent := m["form"]; !ok || !sent || form != nil {
+		return answer
+	}
+	return map[string]any{"decision": m["decision"]}
+}
+
+// failure ends a loop with an error that its journal keeps.
+type failure struct{ err *runtime.Error }
+
+func (f *failure) Error() string { return f.err.Err.Error() } // whoever shows it names the step
+
+func fail(category runtime.Category, code string, err error) error {
+	return &failure{&runtime.Error{Category: category, Code: code, Err: err}}
+}
+
+// errPaused says that a loop, or a child of it, waits for answers.
+var errPaused = errors.New("the loop is paused")

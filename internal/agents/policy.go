@@ -1,0 +1,156 @@
+package agents
+
+import (
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/runtime"
+)
+
+// prefixOf returns the longest PREFIX.* among the keys that matches a tool; "" for none.
+func prefixOf(tool string, has func(key string) bool) string {
+	for i := len(tool) - 1; i > 0; i-- {
+		if key := tool[:i] + "*"; tool[i-1] == '.' && has(key) {
+			return key
+		}
+	}
+	return ""
+}
+
+// programsOf are the programs that a call of exec.run begins; false when they are not plain to see.
+func programsOf(args json.RawMessage) ([]string, bool) {
+	v, err := value.DecodeStrict(args)
+	m, _ := v.(map[string]any)
+	list, _ := m["argv"].([]any)
+	argv := make([]string, len(list))
+	for i, a := range list {
+		argv[i], _ = a.(string)
+	}
+	names, plain := commandNames(argv, nil)
+	return names, plain && err == nil
+}
+
+// approvalFor says whether a call needs an approval. effect is "" for the loop's own tools.
+func approvalFor(l *agentloop.Loop, tool string, effect runtime.Effect, args json.RawMessage) agentloop.Approval {
+	need := approvalOf(l, tool, effect)
+	if tool != agentloop.ExecTool {
+		return need
+	}
+	programs, plain := programsOf(args)
+	if !plain { // it may be any of them
+		for _, key := range value.SortedKeys(l.Approval) {
+			if strings.HasPrefix(key, agentloop.ExecTool+":") {
+				need = stricter(need, l.Approval[key])
+			}
+		}
+		return need
+	}
+	var strictest agentloop.Approval
+	for _, name := range programs {
+		a, exact := l.Approval[agentloop.ExecTool+":"+name]
+		if base, known := l.Approval[agentloop.ExecTool+":"+path.Base(name)]; !exact {
+			if a = need; known { // another program of that name
+				a = stricter(a, base)
+			}
+		}
+		strictest = stricter(strictest, a)
+	}
+	return strictest
+}
+
+// approvalOf is approvalFor for a tool, whatever it is called with.
+func approvalOf(l *agentloop.Loop, tool string, effect runtime.Effect) agentloop.Approval {
+	has := func(key string) bool { _, ok := l.Approval[key]; return ok }
+	switch {
+	case has(tool):
+		return l.Approval[tool]
+	case prefixOf(tool, has) != "":
+		return l.Approval[prefixOf(tool, has)]
+	case tool == agentloop.AskHuman || strings.HasPrefix(tool, agentloop.SubagentPrefix):
+		return agentloop.ApproveNever
+	case effect != "" && has(string(effect)):
+		return l.Approval[string(effect)]
+	}
+	return l.Approval["*"]
+}
+
+// denies reports whether a list of tools that may not be called has one that is not offered. effect is "" for the
+// loop's own tools and for those whose effect depends on their arguments.
+func denies(deny []string, tool string, effect runtime.Effect) bool {
+	has := func(key string) bool { return slices.Contains(deny, key) }
+	return has(tool) || has("*") || prefixOf(tool, has) != "" || effect != "" && has(string(effect))
+}
+
+// mayCall reports whether the lists of the loop let it call a tool, with some arguments at least.
+func mayCall(l *agentloop.Loop, t *runtime.ToolSpec) bool {
+	return !denies(value.Names(l.Deny), t.Name, fixedEffect(t)) &&
+		(l.Tools == nil || slices.Contains(value.Names(l.Tools), t.Name))
+}
+
+// AlwaysAsks names what the loop may call with an approval that cannot wait: a tool, or a key where the tools are not
+// all known; "": nothing. delegates are the names of its tools of that kind.
+func AlwaysAsks(l *agentloop.Loop, offered []runtime.ToolSpec, delegates []string) string {
+	effects := []runtime.Effect{runtime.ReadOnly, runtime.Idempotent, runtime.External}
+	for _, key := range value.SortedKeys(l.Approval) {
+		program := strings.HasPrefix(key, agentloop.ExecTool+":")
+		effect := slices.Contains(effects, runtime.Effect(key))
+		if l.Approval[key] == agentloop.ApproveAlways &&
+			(l.Tools == nil || program || effect && !knowsEffects(l, offered)) {
+			return key
+		}
+	}
+	for i := range offered {
+		t := &offered[i]
+		need := stricter(approvalOf(l, t.Name, fixedEffect(t)), agentloop.Approval(t.Approval))
+		if mayCall(l, t) && need == agentloop.ApproveAlways {
+			return t.Name
+		}
+	}
+	for _, name := range value.Names(slices.Concat(l.Tools, delegates)) {
+		known := slices.ContainsFunc(offered, func(t runtime.ToolSpec) bool { return t.Name == name })
+		if !known && !denies(value.Names(l.Deny), name, "") && approvalOf(l, name, "") == agentloop.ApproveAlways {
+			return name
+		}
+	}
+	return ""
+}
+
+// knowsEffects reports whether the effects of all tools that the loop lists are known, whatever they are called with.
+func knowsEffects(l *agentloop.Loop, offered []runtime.ToolSpec) bool {
+	for _, name := range value.Names(l.Tools) {
+		if !agentloop.Reserved(name) && !slices.ContainsFunc(offered,
+			func(t runtime.ToolSpec) bool { return t.Name == name && t.EffectOf == nil }) {
+			return false
+		}
+	}
+	return true
+}
+
+// fixedEffect is the effect of a tool; "" where it depends on the arguments.
+func fixedEffect(t *runtime.ToolSpec) runtime.Effect {
+	if t.EffectOf != nil {
+		return ""
+	}
+	return t.EffectFor(nil)
+}
+
+// deniesCall is denies for what depends on the arguments: the effect, and programs.
+func deniesCall(deny []string, tool string, effect runtime.Effect, args json.RawMessage) bool {
+	if denies(deny, tool, effect) {
+		return true
+	}
+	if tool != agentloop.ExecTool {
+		return false
+	}
+	programs, plain := programsOf(args)
+	return slices.ContainsFunc(deny, func(key string) bool {
+		program, ok := strings.CutPrefix(key, agentloop.ExecTool+":")
+		return ok && (!plain || slices.ContainsFunc(programs, func(name string) bool {
+			return name == program || path.Base(name) == program
+		}))
+	})
+}

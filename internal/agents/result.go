@@ -1,0 +1,38 @@
+package agents
+
+import (
+	"strings"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// Result is how far a loop came.
+type Result struct {
+	Text        string               // of the model's last answer
+	Data        any                  // the validated answer, of a Loop with a Schema; nil where a bound stopped it
+	Steps       int                  // calls of the model, without repair turns
+	Calls       []agentloop.Call     // all tool calls with their results, in order
+	Messages    []runtime.Message    // the conversation, without the system prompt
+	Usage       runtime.Usage        // children's with it
+	StopReason  agentloop.StopReason // "paused" while it waits
+	Finish      string               // why the model's last answer ended, as in runtime.Response; "": not known
+	Trace       []trace.Event        // of this leg, in the order of the calls
+	Diagnostics diagnostics.List     // of this leg
+}
+
+// PauseError is the error of a loop that waits for answers, at least one.
+type PauseError struct {
+	Pauses []Pause // in the order of the calls, children's in place
+}
+
+// Error names what the loop waits for.
+func (e *PauseError) Error() string {
+	ids := make([]string, len(e.Pauses))
+	for i, p := range e.Pauses {
+		ids[i] = p.String()
+	}
+	return "the agent waits: " + strings.Join(ids, ", ")
+}

@@ -1,0 +1,272 @@
+package agents
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/schema"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/runtime"
+)
+
+// The codes of calls that gave the model an error result.
+const (
+	toolUnknown       = "tool.unknown"
+	toolArguments     = "tool.arguments"
+	toolDenied        = "tool.denied"
+	toolLimit         = "tool.limit"
+	toolFailed        = "tool.failed"
+	toolPanicked      = "tool.panic"
+	toolIndeterminate = "tool.indeterminate"
+	delegateFailed    = "delegate.failed"
+)
+
+// toolset is what a loop may call in one leg.
+type toolset struct {
+	byName  map[string]*binding
+	offered []runtime.ToolSpec // sorted by name
+	unknown []string           // keys of Approval that match no tool
+	missing string             // why a tool that the loop lists cannot be called; "": none
+}
+
+// binding is a tool that may be called.
+type binding struct {
+	runtime.ToolSpec
+	scope  Scope           // "": one of the loop's own
+	schema *schema.Schema  // of the arguments; nil: any object
+	child  *agentloop.Loop // of a delegate
+}
+
+// toolset returns the tools of this leg, made when they are asked for first.
+func (f *frame) toolset() *toolset {
+	if f.tools == nil {
+		f.tools = f.bindTools()
+	}
+	return f.tools
+}
+
+// bindTools looks through the scopes, and keeps what the lists allow.
+func (f *frame) bindTools() *toolset {
+	found := f.findTools()
+	offer, own := f.leg.offer, value.Names(f.loop.Tools)
+	global, deny := value.Names(offer.Allow), f.denied()
+	has := func(list []string, name string) bool { _, ok := slices.BinarySearch(list, name); return ok }
+	set := &toolset{byName: map[string]*binding{}}
+	names := slices.Collect(maps.Keys(found))
+	gone := map[string]string{} // why, by name
+	for _, name := range names {
+		if why := found[name].Missing; why != "" {
+			gone[name] = why
+			delete(found, name)
+		}
+	}
+	add := func(b *binding, listed bool) {
+		name := b.Name
+		effect := runtime.Effect("")
+		if b.scope != "" {
+			effect = fixedEffect(&b.ToolSpec)
+		}
+		if denies(deny, name, effect) || listed && len(global) > 0 && !has(global, name) ||
+			listed && f.loop.Tools != nil && !has(own, name) ||
+			listed && f.narrow != nil && !slices.Contains(f.narrow, name) {
+			return
+		}
+		if name == agentloop.ExecTool {
+			b.Parameters = withoutEffect(b.Parameters)
+		}
+		if b.Parameters != nil {
+			var err error
+			if b.schema, err = schema.Compile(b.Parameters); err != nil {
+				f.warn(diagnostics.CodeArguments, "tool %q is not offered, its parameters are no schema: %v", name, err)
+				return
+			}
+		}
+		set.byName[name] = b
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		add(found[name], true)
+	}
+	for _, name := range own {
+		if _, ok := found[name]; ok || agentloop.Reserved(name) {
+			continue
+		}
+		group := prefixOf(name, func(key string) bool { return gone[key] != "" })
+		if why := cmp.Or(gone[name], gone[group]); why != "" {
+			set.missing = cmp.Or(set.missing, fmt.Sprintf("tool %q is not there: %s", name, why))
+		} else {
+			f.warn(diagnostics.CodeMissingTool, "agent %q lists tool %q, which is not there", f.loop.Name, name)
+		}
+	}
+	if has(own, agentloop.AskHuman) && (f.narrow == nil || slices.Contains(f.narrow, agentloop.AskHuman)) {
+		add(&binding{ToolSpec: humanSpec}, false)
+	}
+	f.addChildren(add)
+	for _, name := range value.SortedKeys(f.loop.Delegates) {
+		names = append(names, agentloop.DelegatePrefix+name)
+	}
+	set.unknown, _ = f.loop.Unmatched(slices.Concat(names, f.loop.Tools))
+	for _, name := range slices.Sorted(maps.Keys(set.byName)) {
+		set.offered = append(set.offered, set.byName[name].shown())
+	}
+	return set
+}
+
+// denied are the tools that may not be called, normalised.
+func (f *frame) denied() []string { return value.Names(slices.Concat(f.leg.offer.Deny, f.loop.Deny)) }
+
+// findTools looks through the scopes: the first that has a name wins, within one the last of the name.
+func (f *frame) findTools() map[string]*binding {
+	found, shadowed := map[string]*binding{}, map[string]Scope{}
+	offer := f.leg.offer
+	var own []runtime.ToolSpec
+	for _, t := range f.loop.Own {
+		if t != nil {
+			own = append(own, offer.Describe(t))
+		}
+	}
+	for _, scope := range []struct {
+		name  Scope
+		tools []runtime.ToolSpec
+	}{{OfRun, offer.Run}, {OfAgent, own}, {OfHost, offer.Host}, {OfSkill, f.skills}, {OfEnv, offer.Env}} {
+		last := map[string]*runtime.ToolSpec{}
+		for i := range scope.tools {
+			last[scope.tools[i].Name] = &scope.tools[i]
+		}
+		for _, name := range value.SortedKeys(last) {
+			t := last[name]
+			if _, ok := found[name]; ok || agentloop.Reserved(name) {
+				shadowed[name] = scope.name
+				continue
+			}
+			found[name] = &binding{ToolSpec: *t, scope: scope.name}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(shadowed)) {
+		by := "another one"
+		if agentloop.Reserved(name) {
+			by = "the loop's own: its name is reserved"
+		}
+		f.warn(diagnostics.CodeShadowedTool, "tool %q of %s is shadowed by %s", name, shadowed[name], by)
+	}
+	return found
+}
+
+// withoutEffect leaves out the parameter by which the author of a step says what a command does to the
+// world: a model's word on that must not make a lost call be made again.
+func withoutEffect(parameters json.RawMessage) json.RawMessage {
+	v, err := value.Decode(parameters)
+	m, _ := v.(map[string]any)
+	properties, _ := m["properties"].(map[string]any)
+	if delete(properties, "effect"); err != nil {
+		return parameters // bad for other reasons, too
+	}
+	without, err := value.JSON(v)
+	if err != nil {
+		return parameters
+	}
+	return without
+}
+
+var humanSpec = runtime.ToolSpec{Name: agentloop.AskHuman, Description: "Ask a person, and wait for the answer.",
+	Parameters: object("question", `"question":{"type":"string"}`)}
+
+// shown is what a model is told of the tool, and data.
+func (b *binding) shown() runtime.ToolSpec {
+	spec := b.ToolSpec
+	spec.EffectOf, spec.Approval = nil, ""
+	return spec
+}
+
+// effect is what a second call would do to the world. What is the loop's own, does nothing itself.
+func (b *binding) effect(args json.RawMessage) runtime.Effect {
+	if b.scope == "" {
+		return runtime.ReadOnly
+	}
+	return b.EffectFor(args)
+}
+
+// own reports whether the tool is one of the loop's own.
+func (b *binding) own() bool { return b != nil && b.scope == "" }
+
+// fault says what is wrong with arguments; "" if they are fit.
+func (b *binding) fault(args json.RawMessage) string {
+	v, err := value.Decode(args)
+	if text, ok := v.(string); ok { // so normalCalls keeps what is not JSON
+		_, err = value.Decode([]byte(text))
+	}
+	if err != nil {
+		return "they are not JSON: " + err.Error()
+	}
+	if _, ok := v.(map[string]any); !ok {
+		return "they must be a JSON object, not " + value.TypeName(v)
+	}
+	if b.schema != nil {
+		if problems := b.schema.Check(v); problems != nil {
+			return schema.Describe(problems)
+		}
+	}
+	return ""
+}
+
+// cut returns what the model sees of a result that is too long: its beginning, and that it is cut.
+func (f *frame) cut(text string) string {
+	text = valid(text)
+	most := cmp.Or(f.loop.MaxResultBytes, agentloop.DefaultMaxResultBytes)
+	if len(text) <= most {
+		return text
+	}
+	return fmt.Sprintf("%s\n[cut: the first %d of %d bytes]", runes(text, most), len(runes(text, most)), len(text))
+}
+
+// runes returns the beginning of a text, of at most so many bytes, without half a rune.
+func runes(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
+}
+
+// forModel words what a tool returned: nothing as nothing, a string as it is, the rest as JSON.
+func (f *frame) forModel(tool string, out json.RawMessage) (string, error) {
+	switch {
+	case len(out) == 0:
+		return "", nil
+	case len(out) > f.leg.offer.Limits.MaxOutputBytes:
+		return "", fmt.Errorf("tool %q returned %d bytes, the most is %d",
+			tool, len(out), f.leg.offer.Limits.MaxOutputBytes)
+	case (out[0] == '{' || out[0] == '[') && value.IsCanonical(out):
+		return string(out), nil
+	}
+	v, err := value.Decode(out)
+	if err != nil {
+		return "", fmt.Errorf("tool %q returned what is not JSON: %w", tool, err)
+	}
+	return asText(v), nil
+}
+
+// asText words decoded JSON for the model.
+func asText(v any) string {
+	text, err := value.Text(v)
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+// decoded returns arguments for people to look at.
+func decoded(args json.RawMessage) any {
+	v, err := value.Decode(args)
+	if err != nil {
+		return string(args)
+	}
+	return v
+}

@@ -1,0 +1,51 @@
+package call
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/agents"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/runtime"
+)
+
+// Unapproved reports the agents of a program with calls that need an approval which nobody can give: each agent once
+// for a step.
+func Unapproved(p *program.Program, offers *runtime.Resolution, rt *runtime.Runtime) (list diagnostics.List) {
+	if rt.Approver != nil {
+		return nil
+	}
+	for _, call := range p.Calls {
+		if call.Agents == nil {
+			continue
+		}
+		for _, id := range slices.Sorted(maps.Keys(call.Agents.Defs)) {
+			def := call.Agents.Defs[id]
+			loop := &def.Loop
+			tools := offersOf(slices.Concat(offers.Tools, loop.Own))
+			if what := agents.AlwaysAsks(loop, tools, program.DelegateTools(def)); what != "" {
+				list = append(list, diagnostics.Diagnostic{
+					Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: diagnostics.CodeNoApprover,
+					Message: fmt.Sprintf("agent %q: %q needs an approval, and nobody can be asked: "+
+						"such calls are refused", loop.Name, what),
+					Hint:     `"pause" waits for an answer; at a terminal "always" asks there`,
+					Position: call.Pos, Step: call.Step,
+				})
+			}
+		}
+	}
+	return list
+}
+
+// offersOf describes tools for an agent. One that panics over it is found when the agent begins.
+func offersOf(tools []runtime.Tool) (list []runtime.ToolSpec) {
+	for _, t := range tools {
+		func() {
+			defer func() { _ = recover() }()
+			list = append(list, describeAll([]runtime.Tool{t})...)
+		}()
+	}
+	return list
+}

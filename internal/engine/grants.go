@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/braise-run/braise/internal/agents"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+)
+
+// grant notes approvals that hold for the rest of the run: for every step, round, child and later generation. A fork
+// and a changed definition begin without them, as they share no answer of an agent's question.
+func (r *Run) grant(keys []string) { r.grants = r.grantsWith(keys) }
+
+// grantsWith are the approvals for the run with some more, sorted.
+func (r *Run) grantsWith(keys []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.grants, keys))))
+}
+
+// approves is what a yes for the run to a pause would cover; nil: the pause is no question about a call.
+func (r *Run) approves(p *Pause) []string {
+	if p.inAgent == "" {
+		return nil
+	}
+	for _, events := range r.agentOf(p.task).events {
+		for i := range events {
+			if e := &events[i]; e.Kind == agents.Paused && e.Pause.ID == p.inAgent {
+				return e.Pause.Approves()
+			}
+		}
+	}
+	return nil
+}
+
+// covered are the ends of the open pauses that approvals for the run cover, but for one.
+func (r *Run) covered(grants []string, but *Pause) (events []journal.Event) {
+	if len(grants) == 0 {
+		return nil
+	}
+	for _, p := range r.Pauses() {
+		if p != but && agents.Covered(r.approves(p), grants) {
+			yes := map[string]any{"decision": "approve", "form": map[string]any{"scope": string(runtime.ApproveRun)}}
+			events = append(events, r.answeredNow(p, resume.Answered, yes))
+		}
+	}
+	return events
+}
+
+// answerGranted ends the open pauses that approvals for the run cover.
+func (r *Run) answerGranted() { r.recordAll(nil, r.covered(r.grants, nil)) }
+
+// unscoped returns the events of an agent in which no approval is for the run.
+func unscoped(events []agents.Event) []agents.Event {
+	events = slices.Clone(events)
+	for i := range events {
+		if e := &events[i]; e.ForRun() {
+			e.Scope = runtime.ApproveOnce
+		}
+	}
+	return events
+}
+
+// secretRef finds what would be a reference to a secret in a recipe.
+var secretRef = regexp.MustCompile(`\$\{\{[^}]*\bsecrets\b`)
+
+// FitsApproval says what is wrong with the answer to a question about a call, beside its form: what may not go
+// together, and arguments with secrets or references to them. nil: nothing, or the pause is no such question.
+func FitsApproval(p *resume.Pause, answer any, redact *value.Redactor) error {
+	shown, _ := p.Show.(map[string]any)
+	if shown["tool"] == nil || shown["keys"] == nil || !slices.Contains(p.Decisions, "approve") {
+		return nil
+	}
+	d := runtime.DecisionOf(answer)
+	edited, _ := value.Decode(d.Arguments)
+	switch {
+	case d.Allow && d.Reason != "":
+		return fmt.Errorf("%s: a reason is for a rejection", p)
+	case !d.Allow && (d.Scope != "" || d.Arguments != nil):
+		return fmt.Errorf("%s: a rejection takes a reason, no scope and no arguments", p)
+	case d.Arguments == nil:
+		return nil
+	case d.Scope != "" && d.Scope != runtime.ApproveOnce:
+		return fmt.Errorf("%s: edited arguments are for this call only\n  hint: leave the scope out", p)
+	case secretRef.Match(d.Arguments):
+		return fmt.Errorf("%s: the arguments refer to a secret; no reference is resolved here", p)
+	case !value.Equal(redact.Value(edited), edited):
+		return fmt.Errorf("%s: the arguments hold a secret", p)
+	}
+	return nil
+}

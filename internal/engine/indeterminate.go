@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/agents"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+)
+
+// A call of a tool with an effect outside that failed is in doubt if nothing says whether it had the effect: the other
+// side was lost before it answered, the run stopped the call, or the process died. An agent step is in doubt if such a
+// call of the agent was stopped with it.
+
+// inDoubt reports whether a call that failed is in doubt.
+func (r *Run) inDoubt(p *pending) bool {
+	if p.agent != nil {
+		return len(p.agent.open) > 0
+	}
+	return p.open && p.Kind == program.ToolCall && !p.repeatable()
+}
+
+// onIndeterminate is what follows on a call in doubt. By default somebody is asked, unless runs do not outlive the
+// process, or the run is about to succeed or to end without the call.
+func (r *Run) onIndeterminate(p *pending) program.OnIndeterminate {
+	switch said := p.Site.OnIndeterminate; {
+	case said != "":
+		return said
+	case !r.o.Durable, p.task.Spared(), p.agent != nil && p.agent.loop.ReportIndeterminate:
+		return program.Ignore
+	}
+	return program.Ask
+}
+
+// doubted decides about a call in doubt. It is true if somebody is asked, so that the call has not ended; else end is
+// how it ends.
+func (r *Run) doubted(p *pending, end *outcome) bool {
+	switch r.onIndeterminate(p) {
+	case program.Ignore:
+	case program.Fail:
+		end.unknown = false
+	default:
+		p.Attempts = 0
+		r.suspend(p, r.askWhatHappened(p))
+		return true
+	}
+	return false
+}
+
+// askWhatHappened is the pause of a call in doubt. A run that does not continue does not make the call again.
+func (r *Run) askWhatHappened(p *pending) *resume.Pause {
+	about := fmt.Sprintf("%s %q was called, and it is not known whether it had its effect: ", p.Kind, p.Name)
+	pause := &resume.Pause{Kind: resume.System, Reason: journal.Indeterminate, Call: r.aboutCall(p)}
+	switch {
+	case p.agent != nil:
+		open := p.agent.open
+		pause.Call, pause.Decisions = &open[0], []string{"fail"}
+		pause.Prompt = fmt.Sprintf("agent %q was stopped during %d calls of tools, and it is not known whether they "+
+			"had their effect: find out, then let the step fail", p.agent.loop.Name, len(open))
+		var shown []any
+		for _, c := range open {
+			shown = append(shown, map[string]any{"tool": c.Tool, "arguments": c.Arguments, "key": c.Key})
+		}
+		pause.Show = shown
+	case r.mayRetry(p.task):
+		pause.Decisions = []string{"retry", "result", "fail"}
+		pause.Prompt = about + "call it again, give its result, or let the step fail?"
+	default:
+		pause.Decisions = []string{"result", "fail"}
+		pause.Prompt = about + "give its result, or let the step fail? The run does not need it any more, but " +
+			"rolls back what had its effect"
+	}
+	return pause
+}
+
+// mayRetry reports whether what the call of a task gives can still be of use.
+func (r *Run) mayRetry(t *machine.Task) bool { return r.ending.forGood == nil && t.Useful() }
+
+// unasked tells of a call in doubt about which nobody is asked any more, as the run is about to succeed or to end
+// without it.
+func (r *Run) unasked(p *Pause) {
+	if p.Reason == journal.Indeterminate && p.inAgent == "" && p.task.Spared() {
+		r.callUnknown(p.Step, p.task.Node().Adapter.(*program.Call).Name, "")
+	}
+}
+
+// aboutCall is what somebody must know of a call to find out what became of it.
+func (r *Run) aboutCall(p *pending) *resume.Call {
+	args := any(p.Args)
+	if p.Args == nil { // it could not be prepared again
+		args = p.Input
+	}
+	c := &resume.Call{Tool: p.Name, Arguments: r.o.Redact.Value(args), Attempt: p.Attempt, At: p.at,
+		Key: r.keyOf(p)}
+	if p.Attempt > 0 {
+		c.Owner = r.o.Owner
+	}
+	return c
+}
+
+// keyOf is the idempotency key of a call.
+func (r *Run) keyOf(p *pending) string {
+	return resume.Key(r.o.ID, p.Generation, p.Path, p.Ordinal, p.Key)
+}
+
+// aboutCallIn is aboutCall for a call in an agent that an earlier process began.
+func (r *Run) aboutCallIn(a *agent, path, tool string, number int, args any) resume.Call {
+	return resume.Call{Tool: tool, Arguments: r.o.Redact.Value(args),
+		Key: resume.Key(r.o.ID, cmp.Or(a.began, r.generation), path, number, "")}
+}
+
+// leftOpen finds the calls in doubt of an agent that was told to stop by a process that died.
+func (r *Run) leftOpen(p *pending) bool {
+	if r.prepareAgent(p) != nil {
+		return false
+	}
+	a := p.agent
+	a.call = nil
+	state, err := agents.Fold(slices.Concat(a.events...))
+	if err != nil {
+		return false
+	}
+	OpenCalls(&state, p.Path, func(path string, n int, c agentloop.Call) {
+		args, _ := value.Decode(c.Arguments) // it was checked
+		a.open = append(a.open, r.aboutCallIn(a, path, c.Name, n, args))
+	})
+	return len(a.open) > 0
+}

@@ -1,0 +1,196 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/braise-run/braise/internal/agents"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+)
+
+// toolCalls is the code of calls of tools that a limit does not let through.
+const toolCalls = "limits.tool_calls"
+
+// countsTools reports whether some limit bounds how often tools are called.
+func (r *Run) countsTools() bool {
+	return r.program.StepTools || r.program.Recipe.Limits.ToolCalls > 0 || r.budget.host.ToolCalls > 0
+}
+
+// countTools counts calls of tools that an event tells of: those of a step when they are over, those of an agent, its
+// delegates with them, when they begin: also one that a limit then does not let through.
+func (r *Run) countTools(t *machine.Task, what journal.What) {
+	if !r.countsTools() {
+		return
+	}
+	n := int64(0)
+	switch w := what.(type) {
+	case *journal.CallEnded:
+		c, ok := t.Node().Adapter.(*program.Call)
+		if ok && c.Kind == program.ToolCall && (w.Failure == nil || w.Failure.Code != toolCalls) {
+			n = 1
+		}
+	case journal.AgentEvents:
+		for i := range w.Events {
+			if w.Events[i].Kind == agents.ToolBegan {
+				n++
+			}
+		}
+	}
+	if n > 0 {
+		for _, a := range r.accountsOf(t) {
+			a.used.Tools = min(a.used.Tools+n, journal.MaxAmount)
+		}
+	}
+}
+
+// checkTools refuses n more calls of tools if those are too many.
+func (a *account) checkTools(n int64, name string) *runtime.Error {
+	if a.limit.Tools == 0 || a.gone().Tools+a.reserved.Tools+n <= a.limit.Tools {
+		return nil
+	}
+	return &runtime.Error{Category: runtime.CategoryLimit, Code: "limits.tool_calls", Err: fmt.Errorf(
+		"%s is not called: limits.tool_calls of %s is %d, and no call is left", name, a.owner(), a.limit.Tools)}
+}
+
+// owner names whose account it is.
+func (a *account) owner() string {
+	switch {
+	case a.host:
+		return "the host"
+	case a.path != "":
+		return fmt.Sprintf("step %q", a.path)
+	}
+	return "the run"
+}
+
+// limitTools refuses a call of a tool by an agent, which is counted already, if that is one too many. The pause, if
+// there is one, asks for more.
+func (r *Run) limitTools(p *pending) (*resume.Pause, error) {
+	if p.Kind != program.ToolCall {
+		return nil, nil
+	}
+	for _, a := range p.accounts {
+		if err := a.checkTools(0, p.named()); err != nil {
+			if a.pause {
+				return a.askForMore(toolCalls, journal.Amount{}, 0, err.Error()), err
+			}
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// modelUse is what expressions read of a step beside its output, error and status.
+type modelUse struct {
+	finish string         // why its model's answer ended; "": not known, or it is of no model
+	used   journal.Amount // by its calls of models, those of its body with them
+}
+
+// finishOf is why the answer ended that an event has; "" for events that have none.
+func finishOf(what journal.What) string {
+	switch w := what.(type) {
+	case journal.CallEnded:
+		return w.Finish
+	case journal.CallGiven:
+		return w.Finish
+	}
+	return ""
+}
+
+// noteFinish notes why the answer of a step's model ended.
+func (r *Run) noteFinish(path, finish string) {
+	if finish != "" || r.budget.uses[path] != nil {
+		r.useOf(path).finish = finish
+	}
+}
+
+// useOf returns the place of what a step uses, in the present generation.
+func (r *Run) useOf(path string) *modelUse {
+	u := r.budget.uses[path]
+	if u == nil {
+		if u = new(modelUse); r.budget.uses == nil {
+			r.budget.uses = map[string]*modelUse{}
+		}
+		r.budget.uses[path] = u
+	}
+	return u
+}
+
+// addUse counts in a task, and in the steps around it, what a call used.
+func (r *Run) addUse(t *machine.Task, used journal.Amount) {
+	for ; t != nil; t = t.Owner() {
+		paths := []string{t.Path(), t.Whole().Path()} // of an item and its foreach
+		for _, path := range slices.Compact(paths) {
+			u := r.useOf(path)
+			u.used = u.used.Plus(used)
+		}
+	}
+}
+
+// aboutModels is what expressions see as finish and usage of a step.
+func (r *Run) aboutModels(t *machine.Task) (finish, usage any) {
+	var u modelUse
+	if known := r.budget.uses[t.Path()]; known != nil {
+		u = *known
+	}
+	if u.finish != "" {
+		finish = u.finish
+	}
+	return finish, map[string]any{"calls": u.used.Calls, "inputTokens": u.used.Sent,
+		"outputTokens": u.used.Tokens - u.used.Sent, "costUsd": float64(u.used.Micros) / 1e6}
+}
+
+func bytesOf(parts []runtime.Part) (n int) {
+	for _, p := range parts {
+		n += len(p.Data)
+	}
+	return n
+}
+
+// spent counts what an event says that so many calls used.
+func (r *Run) spent(t *machine.Task, used journal.Amount, calls int) {
+	r.budget.sum(used, calls)
+	if t == nil || used == (journal.Amount{}) {
+		return
+	}
+	for _, a := range r.accountsOf(t) {
+		a.used = a.used.Plus(used)
+	}
+	r.addUse(t, used)
+}
+
+// sum counts what calls used in the run's total. One that is shared with another run used nothing here.
+func (b *budget) sum(used journal.Amount, calls int) {
+	if used != (journal.Amount{}) {
+		b.total, b.calls = b.total.Plus(used), b.calls+int64(calls)
+	}
+}
+
+// Used returns what the run's calls of models used, in all legs, and how many they were.
+func (r *Run) Used() (used journal.Amount, calls int64) { return r.budget.total, r.budget.calls }
+
+// recallSpent counts in the run's accounts what was used under earlier definitions. Its steps, and
+// the limits, are those of the present one.
+func (r *Run) recallSpent(events []journal.Event) {
+	accounts := r.accountsOf(nil)
+	add := func(used journal.Amount, calls int) {
+		r.budget.sum(used, calls)
+		for _, a := range accounts {
+			a.used = a.used.Plus(used)
+		}
+	}
+	for i := range events {
+		switch what := events[i].What.(type) {
+		case journal.CallEnded:
+			add(what.Models.Used, len(what.Models.Draws))
+		case journal.AgentEvents:
+			add(what.Used, len(what.Calls))
+		case journal.PauseOpened:
+			add(what.Models.Used, len(what.Models.Draws))
+		}
+	}
+}

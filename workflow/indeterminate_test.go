@@ -1,0 +1,226 @@
+package workflow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/workflow"
+)
+
+// paying is a runtime whose test.pay never answers before it is stopped, and whose test.refund undoes it.
+func paying(log *effects) *runtime.Runtime {
+	return &runtime.Runtime{Store: &checkpoint.Memory{}, Resume: resume.PassThrough{}, Reporter: &quiet{},
+		NewRunID: func() string { return "r1" },
+		Tools: []runtime.Tool{
+			tool("test.pay", func(ctx context.Context, _ map[string]any) (any, error) {
+				log.add("pay")
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}),
+			tool("test.refund", func(_ context.Context, args map[string]any) (any, error) {
+				log.add(fmt.Sprint("refund ", args["id"]))
+				return nil, nil
+			}),
+			tool("test.fail", func(context.Context, map[string]any) (any, error) {
+				<-time.After(time.Second)
+				return nil, errors.New("no")
+			}),
+			tool("test.nap", func(context.Context, map[string]any) (any, error) { <-time.After(time.Second); return "slept", nil }),
+		}}
+}
+
+// trust 6.2: what follows on an external call that the run cut off, by what the step says and by what is answered. The
+// failure of the run is kept, and what had its effect is rolled back.
+func TestCutOffCallIsSettled(t *testing.T) {
+	const pay = "uses: test.pay, with: {id: 7}, rollback: {uses: test.refund, with: {id: '${{ steps.p1.output }}'}}"
+	const beside = "steps:\n  p1: {%s" + pay + "}\n  p2: {uses: test.fail}\n"
+	const timed = "steps:\n  p1: {%s" + pay + ", timeout: 3s}\n"
+	const race = "steps:\n  r: {uses: fork, with: {mode: race, branches: {a: {steps: {p1: {%s" + pay + "}}}, b: {steps: {p2: {uses: test.nap}}}}}}\n"
+	const wall = "limits: {wall_time: 3s}\nsteps:\n  p1: {%s" + pay + "}\n"
+	result := map[string]any{"decision": "result", "form": "T-1"}
+	fails := map[string]any{"decision": "fail"}
+	for _, tt := range []struct {
+		name, text, said string
+		decisions        []string // that are offered; nil: nobody is asked
+		answer           any
+		status           workflow.Status
+		code             string
+		log              []string
+		unknown          bool // there is a finding
+	}{
+		{"another step failed, it had its effect", beside, "", []string{"result", "fail"}, result, workflow.StatusError, "tool.failed", []string{"pay", "refund T-1"}, false},
+		{"another step failed, it had none", beside, "", []string{"result", "fail"}, fails, workflow.StatusError, "tool.failed", []string{"pay"}, false},
+		{"another step failed, pause", beside, "pause", []string{"result", "fail"}, fails, workflow.StatusError, "tool.failed", []string{"pay"}, false},
+		{"another step failed, fail", beside, "fail", nil, nil, workflow.StatusError, "tool.failed", []string{"pay"}, false},
+		{"another step failed, continue", beside, "continue", nil, nil, workflow.StatusError, "tool.failed", []string{"pay"}, true},
+		{"its own time, it had its effect", timed, "", []string{"retry", "result", "fail"}, result, workflow.StatusOK, "", []string{"pay"}, false},
+		{"its own time, it had none", timed, "", []string{"retry", "result", "fail"}, fails, workflow.StatusError, "call.indeterminate", []string{"pay"}, false},
+		{"its own time, fail", timed, "fail", nil, nil, workflow.StatusError, "step.timeout", []string{"pay"}, false},
+		{"its own time, continue", timed, "continue", nil, nil, workflow.StatusError, "step.timeout", []string{"pay"}, true},
+		{"a lost race", race, "", nil, nil, workflow.StatusOK, "", []string{"pay"}, true},
+		{"a lost race, pause", race, "pause", []string{"result", "fail"}, result, workflow.StatusOK, "", []string{"pay"}, false},
+		{"the run's time", wall, "", nil, nil, workflow.StatusError, "limits.wall_time", []string{"pay"}, true},
+		{"the run's time, pause", wall, "pause", []string{"result", "fail"}, result, workflow.StatusError, "limits.wall_time", []string{"pay", "refund T-1"}, false},
+	} {
+		for _, interrupt := range []resume.Interrupt{resume.Continue, resume.Restart} {
+			t.Run(fmt.Sprintf("%s, %s", tt.name, interrupt), func(t *testing.T) {
+				if interrupt == resume.Restart && strings.HasPrefix(tt.name, "its own time, it had") || interrupt == resume.Restart && tt.name == "a lost race, pause" {
+					return // a run that can succeed begins again
+				}
+				synctest.Test(t, func(t *testing.T) {
+					log, said := &effects{}, ""
+					if tt.said != "" {
+						said = "on_indeterminate: " + tt.said + ", "
+					}
+					rt := paying(log)
+					rt.Interrupt = interrupt
+					out, _ := load(t, fmt.Appendf([]byte(head), tt.text, said)).Run(t.Context(), nil, rt)
+					if tt.decisions != nil {
+						if out.Status != workflow.StatusPaused || len(out.Pauses) != 1 {
+							t.Fatalf("%s, %v", out.Status, out.Err)
+						}
+						p := out.Pauses[0]
+						if diff := cmp.Diff(tt.decisions, p.Decisions); diff != "" {
+							t.Errorf("decisions (-want +got)\n%s", diff)
+						}
+						if tt.decisions[0] != "retry" {
+							refused, _ := workflow.Resume(t.Context(), p.Token, map[string]any{"decision": "retry"}, rt, nil)
+							if errorCode(refused) != "answer.unfit" {
+								t.Errorf("retry: %s, %v", refused.Status, refused.Err)
+							}
+						}
+						if diff := cmp.Diff([]string{"pay"}, log.lines); diff != "" {
+							t.Errorf("effects before the answer (-want +got)\n%s", diff)
+						}
+						recovered, _ := workflow.Recover(t.Context(), "r1", rt, nil)
+						if recovered.Status != workflow.StatusPaused {
+							t.Fatalf("recovered: %s, %v", recovered.Status, recovered.Err)
+						}
+						out, _ = workflow.Resume(t.Context(), p.Token, tt.answer, rt, nil)
+					}
+					if out.Status != tt.status || errorCode(out) != tt.code {
+						t.Errorf("%s, %v; want %s, %s", out.Status, out.Err, tt.status, tt.code)
+					}
+					if diff := cmp.Diff(tt.log, log.lines); diff != "" {
+						t.Errorf("effects (-want +got)\n%s", diff)
+					}
+					if found := unknowns(out); (len(found) > 0) != tt.unknown {
+						t.Errorf("findings %v", found)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A call whose own time was over is made again if the answer says so, with the same key and its whole time.
+func TestTimedOutCallIsMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &effects{}
+		rt := paying(log)
+		out, _ := load(t, []byte(head+"steps:\n  p1: {uses: test.pay, timeout: 3s}\n")).Run(t.Context(), nil, rt)
+		for range 2 {
+			onlyPause(t, out, "p1", "indeterminate")
+			began := time.Now()
+			out, _ = workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "retry"}, rt, nil)
+			if took := time.Since(began); took != 3*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		}
+		if diff := cmp.Diff([]string{"pay", "pay", "pay"}, log.lines); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// trust 6.3: who decides about a call sees what was called, with the key by which the other side may know it.
+func TestPauseShowsTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := paying(&effects{})
+		rt.Secrets = runtime.SecretMap{"iban": "DE00-4711"}
+		began := time.Now()
+		out, _ := load(t, []byte(head+"requires: {secrets: [iban]}\nsteps:\n  p1: {uses: test.pay, timeout: 3s, with: {to: '${{ secrets.iban }}', n: 5}}\n")).Run(t.Context(), nil, rt)
+		onlyPause(t, out, "p1", "indeterminate")
+		want := &resume.Call{Tool: "test.pay", Arguments: map[string]any{"to": "***", "n": int64(5)}, Attempt: 1,
+			Key: resume.Key("r1", 1, "p1", 1, ""), At: began.UTC(), Owner: out.Pauses[0].Call.Owner}
+		if diff := cmp.Diff(want, out.Pauses[0].Call); diff != "" || want.Owner == "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	})
+}
+
+// trust 6.2: a run that is cancelled for good asks what became of its calls first, whether it asked already or was
+// interrupted. Then it rolls back, and ends.
+func TestCancelAsksFirst(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		for _, tt := range []struct {
+			answer map[string]any
+			log    []string
+		}{
+			{map[string]any{"decision": "result", "form": 1}, []string{"test.act 1", "test.undo 1"}},
+			{map[string]any{"decision": "fail"}, []string{"test.act 1"}},
+		} {
+			t.Run(fmt.Sprint(asked, tt.answer["decision"]), func(t *testing.T) {
+				log, memory := &effects{}, &checkpoint.Memory{}
+				rt := undoRuntime(log, memory)
+				rt.Resume = resume.PassThrough{}
+				wf := load(t, []byte(head+"steps:\n  a: {uses: test.act, with: {n: 1}, rollback: {uses: test.undo, with: {n: 1}}}\n  b: {uses: test.act, needs: [a], with: {n: 2}}\n"))
+				if _, err := wf.Run(t.Context(), nil, undoRuntime(log, &dead{Store: memory, after: 1})); err == nil {
+					t.Fatal("it did not die")
+				}
+				if asked {
+					out, _ := workflow.Recover(t.Context(), "r1", rt, nil)
+					onlyPause(t, out, "a", "indeterminate")
+				}
+				out, _ := workflow.Cancel(t.Context(), "r1", "enough", rt, nil)
+				onlyPause(t, out, "a", "indeterminate")
+				if diff := cmp.Diff([]string{"result", "fail"}, out.Pauses[0].Decisions); diff != "" {
+					t.Error(diff)
+				}
+				for _, again := range []func() (*workflow.Outcome, error){
+					func() (*workflow.Outcome, error) { return workflow.Cancel(t.Context(), "r1", "again", rt, nil) },
+					func() (*workflow.Outcome, error) { return workflow.Recover(t.Context(), "r1", rt, nil) },
+				} {
+					out, _ = again()
+					onlyPause(t, out, "a", "indeterminate")
+				}
+				out, err := workflow.Resume(t.Context(), out.Token, tt.answer, rt, nil)
+				if out.Status != workflow.StatusCancelled || !strings.HasSuffix(err.Error(), "enough") {
+					t.Errorf("%s, %v", out.Status, err)
+				}
+				if diff := cmp.Diff(tt.log, log.lines); diff != "" {
+					t.Errorf("effects (-want +got)\n%s", diff)
+				}
+				if again, _ := workflow.Recover(t.Context(), "r1", rt, nil); again.Status != workflow.StatusCancelled {
+					t.Errorf("recovered: %s, %v", again.Status, again.Err)
+				}
+			})
+		}
+	}
+}
+
+// A question that is open when a run is cancelled can be dropped by force.
+func TestForcedCancelDropsTheQuestion(t *testing.T) {
+	log, memory := &effects{}, &checkpoint.Memory{}
+	rt := undoRuntime(log, memory)
+	wf := load(t, []byte(head+"steps:\n  a: {uses: test.act, with: {n: 1}}\n"))
+	if _, err := wf.Run(t.Context(), nil, undoRuntime(log, &dead{Store: memory, after: 1})); err == nil {
+		t.Fatal("it did not die")
+	}
+	out, _ := workflow.Cancel(t.Context(), "r1", "enough", rt, nil)
+	onlyPause(t, out, "a", "indeterminate")
+	out, _ = workflow.Cancel(t.Context(), "r1", "at once", rt, &workflow.ResumeOptions{Force: true})
+	if out.Status != workflow.StatusCancelled || len(reported(out)) != 1 {
+		t.Errorf("%s, %v, %v", out.Status, out.Err, reported(out))
+	}
+}

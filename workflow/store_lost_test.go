@@ -1,0 +1,50 @@
+package workflow_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/braise-run/braise/checkpoint/sqlite"
+	"github.com/braise-run/braise/runtime"
+)
+
+// trust 6.5: a run whose file is removed, replaced or cut under it ends with store.failed, and makes no further call.
+func TestStoreFileIsLost(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"removed":  os.Remove,
+		"replaced": func(path string) error { return os.Rename(path+".other", path) },
+		"cut":      func(path string) error { return os.Truncate(path, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "runs.db")
+			for _, name := range []string{path, path + ".other"} {
+				s, err := sqlite.Open(t.Context(), name, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.Close()
+			}
+			store, err := sqlite.Open(t.Context(), path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			calls := 0
+			pay := tool("test.pay", func(context.Context, map[string]any) (any, error) {
+				if calls++; calls == 1 {
+					return "paid", damage(path)
+				}
+				return "paid again", nil
+			})
+			out, _ := load(t, []byte(head+`steps:
+  one: {uses: test.pay}
+  two: {uses: test.pay, needs: [one]}
+`)).Run(t.Context(), nil, &runtime.Runtime{Store: store, Tools: []runtime.Tool{pay}})
+			if out.Err == nil || out.Error().Code != "store.failed" || calls != 1 {
+				t.Errorf("the run ended with %s, %v after %d calls, want store.failed after 1", out.Status, out.Err, calls)
+			}
+		})
+	}
+}
