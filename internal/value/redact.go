@@ -145,13 +145,13 @@ func (s *Stream) Next(piece string) string {
 	if cut <= 0 {
 		return ""
 	}
-	for _, sp := range slices.Backward(ways.find()) {
+	for cut > 0 && !utf8.RuneStart(s.held[cut]) {
+		cut--
+	}
+	for _, sp := range slices.Backward(ways.find()) { // last: what was cut off of a secret would not be found
 		if sp.from < cut && cut < sp.to {
 			cut = sp.from
 		}
-	}
-	for cut > 0 && !utf8.RuneStart(s.held[cut]) {
-		cut--
 	}
 	sure := s.r.Text(s.held[:cut])
 	s.held = s.held[cut:]

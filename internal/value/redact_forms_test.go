@@ -223,6 +223,7 @@ func FuzzRedactor(f *testing.F) {
 	f.Add(pem, "", "")
 	f.Add("hunter2hunter2", "%", "\n")
 	f.Add("aaaaaaaa", "a", "&#x61;")
+	f.Add("00\xff\xff}\xc8%L", "", strings.Repeat("\xa1", 40))
 	f.Fuzz(func(t *testing.T, secret, before, after string) {
 		if len(strings.TrimSpace(secret)) < 8 || len(secret) > 200 {
 			return
