@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/internal/terminal"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -69,9 +70,9 @@ func (a *app) printChecks(checks []host.Check) error {
 		if c.Name != "" {
 			what += " " + c.Name
 		}
-		fmt.Fprintf(a.stdout, "%-4s  %s: %s\n", c.Status, visible(what), visible(c.Message))
+		fmt.Fprintf(a.stdout, "%-4s  %s: %s\n", c.Status, terminal.Visible(what), terminal.Visible(c.Message))
 		if c.Hint != "" {
-			fmt.Fprintf(a.stdout, "      hint: %s\n", visible(c.Hint))
+			fmt.Fprintf(a.stdout, "      hint: %s\n", terminal.Visible(c.Hint))
 		}
 	}
 	return nil

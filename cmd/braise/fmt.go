@@ -47,7 +47,7 @@ func (a *app) fmt(paths []string, check bool) error {
 			result.Changed = append(result.Changed, path)
 		}
 	}
-	a.printFindings(result.Diagnostics)
+	a.printDiagnostics(result.Diagnostics)
 	if a.output != "human" {
 		if err := a.printJSON(result); err != nil {
 			return err

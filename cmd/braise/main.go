@@ -17,6 +17,7 @@ import (
 
 	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/internal/terminal"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
@@ -54,7 +55,7 @@ func braise(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a.watchSignals()
 	code, err := a.execute(args)
 	if err != nil {
-		fmt.Fprintln(stderr, "braise:", visible(err.Error()))
+		fmt.Fprintln(stderr, "braise:", terminal.Visible(err.Error()))
 	}
 	if code == host.ExitInternal && a.output != "human" && !results.begun {
 		a.printOutcome(&workflow.Outcome{Status: workflow.StatusError, Err: &runtime.Error{

@@ -82,7 +82,7 @@ func (a *app) plan(ctx context.Context, args []string, f *planFlags) error {
 		return a.refuse(nil, err)
 	}
 	rt.Approver = a.newApprover(nil)
-	a.printFindings(slices.Concat(wf.Diagnostics, wf.Unapproved(rt)))
+	a.printDiagnostics(slices.Concat(wf.Diagnostics, wf.Unapproved(rt)))
 	plan := wf.Plan()
 	if f.reduced {
 		if plan, err = plan.Reduced(); err != nil {

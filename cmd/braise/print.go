@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf16"
 
 	"github.com/mattn/go-isatty"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/internal/regular"
+	"github.com/braise-run/braise/internal/terminal"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -61,7 +61,7 @@ func (a *app) printJSON(v any) error {
 	}
 	err := enc.Encode(v)
 	if err == nil {
-		_, err = io.WriteString(a.stdout, escapeUnseen(text.String()))
+		_, err = io.WriteString(a.stdout, terminal.EscapeUnseen(text.String()))
 	}
 	if err != nil {
 		return &exitError{host.ExitInternal, err}
@@ -76,7 +76,7 @@ func (a *app) refuse(wf *workflow.Workflow, err error) error {
 	if wf != nil {
 		out.Recipe = wf.Name()
 	}
-	a.printFindings(out.Diagnostics)
+	a.printDiagnostics(out.Diagnostics)
 	if a.output != "human" {
 		if err := a.printOutcome(out); err != nil {
 			return err
@@ -108,12 +108,12 @@ func findings(err error) diagnostics.List { return host.Refused(err).Diagnostics
 // warn says what nothing fails of.
 func (a *app) warn(message string) {
 	if !a.quiet {
-		fmt.Fprintf(a.stderr, "braise: warning: %s\n", visible(message))
+		fmt.Fprintf(a.stderr, "braise: warning: %s\n", terminal.Visible(message))
 	}
 }
 
-// printFindings shows findings to a person, with the lines of the files they are about.
-func (a *app) printFindings(list diagnostics.List) {
+// printDiagnostics shows findings to a person, with the lines of the files they are about.
+func (a *app) printDiagnostics(list diagnostics.List) {
 	if a.quiet {
 		list = onlyErrors(list)
 	}
@@ -157,7 +157,7 @@ func (a *app) printError(out *workflow.Outcome) {
 		fmt.Fprintln(a.stderr, "braise: error: strict diagnostics failure: nothing ran")
 		return
 	}
-	fmt.Fprintf(a.stderr, "braise: %s: %s\n", out.Status, visible(e.Error()))
+	fmt.Fprintf(a.stderr, "braise: %s: %s\n", out.Status, terminal.Visible(e.Error()))
 }
 
 // printWaiting says what a paused run waits for, and how to go on with it.
@@ -189,8 +189,8 @@ func (s *session) printCommand(w io.Writer, how string, p resume.Pause) {
 	case n > 1 && p.Reason == "indeterminate": // none of them goes without saying
 		decision = " --decision " + strings.Join(p.Decisions, "|")
 	case n > 1:
-		decision = " --decision " + quoted(visible(p.Decisions[0]))
-		others = "   # or " + visible(strings.Join(p.Decisions[1:], ", "))
+		decision = " --decision " + quoted(terminal.Visible(p.Decisions[0]))
+		others = "   # or " + terminal.Visible(strings.Join(p.Decisions[1:], ", "))
 	}
 	fmt.Fprintf(w, "    braise %s%s%s%s%s\n", how, decision, fieldFlags(p), flags, others)
 }
@@ -205,7 +205,7 @@ func (a *app) printPause(w io.Writer, p resume.Pause) {
 	case p.Kind == resume.System && !p.RetryAt.IsZero():
 		what = "a time, " + localTime(p.RetryAt)
 	}
-	fmt.Fprintf(w, "  step %s waits for %s", visible(p.Step), visible(what))
+	fmt.Fprintf(w, "  step %s waits for %s", terminal.Visible(p.Step), terminal.Visible(what))
 	if p.Prompt != "" {
 		fmt.Fprintf(w, ": %s", indentedText(p.Prompt))
 	}
@@ -224,46 +224,40 @@ func fieldFlags(p resume.Pause) string {
 	}
 	text := ""
 	for _, name := range required {
-		text += " --input " + quoted(visible(name)+"=…")
+		text += " --input " + quoted(terminal.Visible(name)+"=…")
 	}
 	return text
 }
 
-// visible replaces control characters, which could play tricks on a terminal, in text that is not ours, and shows what
-// would not be seen.
-func visible(s string) string {
-	return escapeUnseen(strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && unicode.IsControl(r) {
-			return unicode.ReplacementChar
+// summary is the last line about a run: how it ended, how long it took and what its models used.
+func summary(out *workflow.Outcome) string {
+	text := fmt.Sprintf("run %s %s %s", out.RunID, out.Status, terminal.Took(out.EndedAt.Sub(out.StartedAt)))
+	add := func(n int64, what string) {
+		if n > 0 {
+			text += " · " + grouped(n) + " " + what
+			if n > 1 {
+				text += "s"
+			}
 		}
-		return r
-	}, s))
+	}
+	add(out.Usage.Calls, "call")
+	add(out.Usage.InputTokens+out.Usage.OutputTokens, "token")
+	switch cost := out.Usage.CostUSD; {
+	case cost >= 0.005:
+		text += fmt.Sprintf(" · $%.2f", cost)
+	case cost > 0:
+		text += fmt.Sprintf(" · $%.2g", cost)
+	}
+	return text
 }
 
-// unseen are characters that turn text around, have no width or separate lines: with them, what is read need not be
-// what is there.
-var unseen = []*unicode.RangeTable{unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point,
-	unicode.Variation_Selector}
-
-// isUnseen reports whether a character is unseen, but for those that say how an emoji looks.
-func isUnseen(r rune) bool { return r > 0x7f && r != 0xfe0e && r != 0xfe0f && unicode.In(r, unseen...) }
-
-// escapeUnseen writes unseen characters as JSON may: \u202e.
-func escapeUnseen(s string) string {
-	if !strings.ContainsFunc(s, isUnseen) {
-		return s
+// grouped is a number with commas: 2,310.
+func grouped(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
 	}
-	var b strings.Builder
-	for _, r := range s {
-		if !isUnseen(r) {
-			b.WriteRune(r)
-			continue
-		}
-		for _, unit := range utf16.Encode([]rune{r}) {
-			fmt.Fprintf(&b, `\u%04x`, unit)
-		}
-	}
-	return b.String()
+	return digits
 }
 
 // localTime is a time for people; "-" when there is none.
@@ -276,6 +270,9 @@ func localTime(t time.Time) string {
 
 // isTerminal reports whether w is a terminal.
 func isTerminal(w any) bool {
+	if r, ok := w.(*results); ok {
+		w = r.w
+	}
 	f, ok := w.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd())
 }

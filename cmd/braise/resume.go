@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
@@ -31,16 +32,16 @@ func (a *app) resumeCommand() *cobra.Command {
 			token := args[0]
 			runID, _, _ := resume.Parse(token) // a bad one is refused below
 			with := changed{recipeFile, acceptChanged}
-			return a.goOn(cmd.Context(), runID, with,
-				func(ctx context.Context, l leg) (*workflow.Outcome, error) {
+			return a.resumeWith(cmd.Context(), func(checkpoint.Store) (string, error) { return runID, nil }, with,
+				func(ctx context.Context, e execution) (*workflow.Outcome, error) {
 					if flags.none() && a.interactive() {
-						if out := findPause(ctx, l.rt, token); out != nil {
+						if out := findPause(ctx, e.rt, token); out != nil {
 							return out, nil
 						}
 					}
-					answering := *l.rt
-					answering.Resume, l.opts.Force = flags, force
-					return workflow.Resume(ctx, token, nil, &answering, l.opts)
+					answering := *e.rt
+					answering.Resume, e.opts.Force = flags, force
+					return workflow.Resume(ctx, token, nil, &answering, e.opts)
 				})
 		},
 	}

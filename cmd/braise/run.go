@@ -107,9 +107,9 @@ func (a *app) run(ctx context.Context, path string, readInputs func(*workflow.Wo
 			return &exitError{host.ExitInternal, err}
 		}
 	}
-	l := leg{rt, &workflow.ResumeOptions{Workflow: wf}}
-	out := s.legs(ctx, l, func(ctx context.Context, l leg) (*workflow.Outcome, error) {
-		return wf.Run(ctx, inputs, l.rt)
+	e := execution{"", rt, &workflow.ResumeOptions{Workflow: wf}}
+	out := s.executions(ctx, e, func(ctx context.Context, e execution) (*workflow.Outcome, error) {
+		return wf.Run(ctx, inputs, e.rt)
 	})
 	recordErr := recorder.Close(ctx)
 	err = s.finish(ctx, rt, out, why())

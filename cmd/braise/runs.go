@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -50,6 +51,22 @@ func (a *app) withStore(cmd *cobra.Command, do func(context.Context, *session, c
 		return exit(reason.code)
 	}
 	return err
+}
+
+// withRun is withStore for a run, which a name stands for as history.Find says.
+func (a *app) withRun(
+	cmd *cobra.Command, name string, do func(ctx context.Context, s *session, store checkpoint.Store, runID string) error,
+) error {
+	return a.withStore(cmd, func(ctx context.Context, s *session, store checkpoint.Store) error {
+		runID, err := history.Find(ctx, store, name)
+		if err == nil {
+			err = do(ctx, s, store, runID)
+		}
+		if _, ok := errors.AsType[*exitError](err); err == nil || ok {
+			return err
+		}
+		return s.fail(runID, err)
+	})
 }
 
 // statuses names the statuses of runs.

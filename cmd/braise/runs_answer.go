@@ -18,11 +18,11 @@ func (a *app) runsAnswer() *cobra.Command {
 			if err := flags.read(a, cmd); err != nil {
 				return err
 			}
-			return a.goOn(cmd.Context(), args[0], changed{},
-				func(ctx context.Context, l leg) (*workflow.Outcome, error) {
-					answering := *l.rt
+			return a.resumeRun(cmd.Context(), args[0],
+				func(ctx context.Context, e execution) (*workflow.Outcome, error) {
+					answering := *e.rt
 					answering.Resume = flags
-					return workflow.Answer(ctx, args[0], args[1], nil, &answering, l.opts)
+					return workflow.Answer(ctx, e.runID, args[1], nil, &answering, e.opts)
 				})
 		},
 	}

@@ -18,10 +18,10 @@ func (a *app) runsCancel() *cobra.Command {
 		Args:  exactly(1, "runs cancel takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			done := false
-			err := a.goOn(cmd.Context(), args[0], changed{},
-				func(ctx context.Context, l leg) (*workflow.Outcome, error) {
-					l.opts.Force = force
-					out, err := workflow.Cancel(ctx, args[0], reason, l.rt, l.opts)
+			err := a.resumeRun(cmd.Context(), args[0],
+				func(ctx context.Context, e execution) (*workflow.Outcome, error) {
+					e.opts.Force = force
+					out, err := workflow.Cancel(ctx, e.runID, reason, e.rt, e.opts)
 					done = out.Status == workflow.StatusCancelled && ctx.Err() == nil
 					return out, err
 				})

@@ -14,10 +14,10 @@ func (a *app) runsExport() *cobra.Command {
 		Short: "Print the journal of a run, a record a line",
 		Args:  exactly(1, "runs export takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withStore(cmd, func(ctx context.Context, s *session, store checkpoint.Store) error {
-				_, recs, err := store.Load(ctx, args[0], 0)
+			return a.withRun(cmd, args[0], func(ctx context.Context, s *session, store checkpoint.Store, runID string) error {
+				_, recs, err := store.Load(ctx, runID, 0)
 				if err != nil {
-					return s.fail(args[0], err)
+					return err
 				}
 				for _, rec := range recs {
 					a.stdout.Write(append(rec.AppendLine(nil), '\n'))

@@ -44,9 +44,9 @@ func (a *app) runsFork() *cobra.Command {
 				}
 				edits.Outputs[step] = v
 			}
-			return a.goOn(cmd.Context(), args[0], changed{},
-				func(ctx context.Context, l leg) (*workflow.Outcome, error) {
-					return workflow.Fork(ctx, args[0], at, edits, l.rt, l.opts)
+			return a.resumeRun(cmd.Context(), args[0],
+				func(ctx context.Context, e execution) (*workflow.Outcome, error) {
+					return workflow.Fork(ctx, e.runID, at, edits, e.rt, e.opts)
 				})
 		},
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/internal/terminal"
 )
 
 func (a *app) runsList() *cobra.Command {
@@ -56,7 +57,7 @@ func (a *app) printRuns(list []history.Info) error {
 	fmt.Fprintln(w, "RUN\tRECIPE\tSTATUS\tSTARTED\tENDED\tPAUSES")
 	for _, r := range list {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\n",
-			r.RunID, visible(r.Recipe), r.Status, localTime(r.StartedAt), localTime(r.EndedAt), r.Pauses)
+			r.RunID, terminal.Visible(r.Recipe), r.Status, localTime(r.StartedAt), localTime(r.EndedAt), r.Pauses)
 	}
 	w.Flush()
 	return nil

@@ -15,17 +15,17 @@ func (a *app) runsRepair() *cobra.Command {
 		Short: "Cut off the unfinished write at the end of a journal (store jsonl:)",
 		Args:  exactly(1, "runs repair takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withStore(cmd, func(ctx context.Context, s *session, store checkpoint.Store) error {
+			return a.withRun(cmd, args[0], func(ctx context.Context, s *session, store checkpoint.Store, runID string) error {
 				r, ok := store.(checkpoint.Repairer)
 				if !ok {
 					return usageError("this store needs no repair: its writes are whole or not there")
 				}
-				n, err := r.Repair(ctx, args[0])
+				n, err := r.Repair(ctx, runID)
 				if err != nil {
-					return s.fail(args[0], err)
+					return err
 				}
 				if a.output != "human" {
-					return a.printJSON(map[string]any{"runId": args[0], "bytes": n})
+					return a.printJSON(map[string]any{"runId": runID, "bytes": n})
 				}
 				fmt.Fprintf(a.stdout, "%d bytes cut off\n", n)
 				return nil

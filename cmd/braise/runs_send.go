@@ -22,9 +22,9 @@ func (a *app) runsSend() *cobra.Command {
 			if err != nil {
 				return a.refuse(nil, err)
 			}
-			return a.goOn(cmd.Context(), args[0], changed{},
-				func(ctx context.Context, l leg) (*workflow.Outcome, error) {
-					return workflow.Send(ctx, args[0], args[1], v, l.rt, l.opts)
+			return a.resumeRun(cmd.Context(), args[0],
+				func(ctx context.Context, e execution) (*workflow.Outcome, error) {
+					return workflow.Send(ctx, e.runID, args[1], v, e.rt, e.opts)
 				})
 		},
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/history"
+	"github.com/braise-run/braise/internal/terminal"
 )
 
 func (a *app) runsShow() *cobra.Command {
@@ -18,15 +19,15 @@ func (a *app) runsShow() *cobra.Command {
 		Short: "What a run is, what it waits for, and its steps so far",
 		Args:  exactly(1, "runs show takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withStore(cmd, func(ctx context.Context, s *session, store checkpoint.Store) error {
-				run, err := history.Load(ctx, store, args[0])
+			return a.withRun(cmd, args[0], func(ctx context.Context, s *session, store checkpoint.Store, runID string) error {
+				run, err := history.Load(ctx, store, runID)
 				if err != nil {
-					return s.fail(args[0], err)
+					return err
 				}
 				if a.output != "human" {
 					return a.printJSON(run)
 				}
-				if origin, err := history.Origin(ctx, store, args[0]); err == nil {
+				if origin, err := history.Origin(ctx, store, runID); err == nil {
 					s.found = s.host.ConfigOf(origin)
 				}
 				s.printRun(run)
@@ -40,7 +41,7 @@ func (s *session) printRun(run *history.Run) {
 	w := tabwriter.NewWriter(s.stdout, 0, 4, 2, ' ', 0)
 	row := func(name, text string) {
 		if text != "" && text != "-" {
-			fmt.Fprintf(w, "%s\t%s\n", visible(name), visible(text))
+			fmt.Fprintf(w, "%s\t%s\n", terminal.Visible(name), terminal.Visible(text))
 		}
 	}
 	row("run", run.RunID)
@@ -58,7 +59,7 @@ func (s *session) printRun(run *history.Run) {
 	for _, step := range run.Steps {
 		text := step.Status
 		if step.Error != "" {
-			text += ": " + cut(step.Error)
+			text += ": " + terminal.Cut(step.Error)
 		}
 		if step.Agent != nil {
 			text += fmt.Sprintf(", step %d, tokens %d in, %d out",
@@ -82,7 +83,7 @@ func (s *session) printRun(run *history.Run) {
 		text := string(p.Kind)
 		for _, t := range []string{p.Reason, p.Prompt} {
 			if t != "" {
-				text += ": " + cut(t)
+				text += ": " + terminal.Cut(t)
 			}
 		}
 		row("pause "+p.ID, text)
@@ -90,7 +91,7 @@ func (s *session) printRun(run *history.Run) {
 	w.Flush()
 	for _, p := range run.Pauses {
 		s.printPause(s.stdout, p)
-		s.printCommand(s.stdout, "runs answer "+run.RunID+" "+quoted(visible(p.ID)), p)
+		s.printCommand(s.stdout, "runs answer "+run.RunID+" "+quoted(terminal.Visible(p.ID)), p)
 	}
 }
 
@@ -102,7 +103,7 @@ func actText(a history.Act) string {
 	}
 	for _, t := range []string{a.Decision, a.Reason} {
 		if t != "" {
-			text += ": " + cut(t)
+			text += ": " + terminal.Cut(t)
 		}
 	}
 	return text

@@ -9,6 +9,7 @@ import (
 
 	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/internal/terminal"
 	"github.com/braise-run/braise/workflow"
 )
 
@@ -116,9 +117,9 @@ func (a *app) printSwept(out *workflow.Outcome, watch bool) error {
 	case a.output == "human":
 		text := string(out.Status)
 		if out.Err != nil {
-			text += ": " + cut(out.Err.Error())
+			text += ": " + terminal.Cut(out.Err.Error())
 		}
-		fmt.Fprintf(a.stdout, "%s %s\n", out.RunID, visible(text))
+		fmt.Fprintf(a.stdout, "%s %s\n", out.RunID, terminal.Visible(text))
 	case a.output == "jsonl" || watch:
 		text, err := out.Summary()
 		if err != nil {

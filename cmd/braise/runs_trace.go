@@ -8,6 +8,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/history"
+	"github.com/braise-run/braise/internal/terminal"
 	"github.com/braise-run/braise/trace"
 )
 
@@ -17,10 +18,10 @@ func (a *app) runsTrace() *cobra.Command {
 		Short: "The events of a run, of all its legs, as its journal has them",
 		Args:  exactly(1, "runs trace takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withStore(cmd, func(ctx context.Context, s *session, store checkpoint.Store) error {
-				run, err := history.Load(ctx, store, args[0])
+			return a.withRun(cmd, args[0], func(ctx context.Context, s *session, store checkpoint.Store, runID string) error {
+				run, err := history.Load(ctx, store, runID)
 				if err != nil {
-					return s.fail(args[0], err)
+					return err
 				}
 				if a.output == "json" {
 					return a.printJSON(run.Events)
@@ -35,7 +36,7 @@ func (a *app) runsTrace() *cobra.Command {
 func (a *app) printEvents(events []trace.Event) error {
 	for _, e := range events {
 		if a.output == "human" {
-			fmt.Fprintf(a.stdout, "%s %s\n", e.At.Local().Format("2006-01-02 15:04:05.000"), visible(e.Line()))
+			fmt.Fprintf(a.stdout, "%s %s\n", e.At.Local().Format("2006-01-02 15:04:05.000"), terminal.Visible(e.Line()))
 		} else if err := a.printJSON(e); err != nil {
 			return err
 		}

@@ -17,14 +17,14 @@ func (a *app) runsWatch() *cobra.Command {
 		Short: "Print the events of a run as they are recorded, until it ends",
 		Args:  exactly(1, "runs watch takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withStore(cmd, func(ctx context.Context, s *session, store checkpoint.Store) error {
+			return a.withRun(cmd, args[0], func(ctx context.Context, s *session, store checkpoint.Store, runID string) error {
 				events := []trace.Event{}
-				for e, err := range history.Watch(ctx, store, args[0]) {
+				for e, err := range history.Watch(ctx, store, runID) {
 					switch {
 					case ctx.Err() != nil:
 						return nil
 					case err != nil:
-						return s.fail(args[0], err)
+						return err
 					}
 					events = append(events, e)
 					if a.output != "json" {

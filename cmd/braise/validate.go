@@ -52,7 +52,7 @@ func (a *app) printValidity(list diagnostics.List, format string, paths []string
 	case a.output != "human":
 		return a.printJSON(validity{!list.HasErrors(), list})
 	default:
-		a.printFindings(list)
+		a.printDiagnostics(list)
 		if !list.HasErrors() && !a.quiet {
 			fmt.Fprintf(a.stdout, "%s: valid\n", strings.Join(paths, ", "))
 		}

@@ -269,6 +269,9 @@ func (t *Task) items() []Task {
 	return t.each.items
 }
 
+// Items returns how many items a foreach that runs has; 0 for other tasks.
+func (t *Task) Items() int { return len(t.items()) }
+
 // within reports whether t is owner, an item of it, or part of its body.
 func (t *Task) within(owner *Task) bool {
 	for t != nil {
