@@ -83,12 +83,12 @@ func List(ctx context.Context, store checkpoint.Store, f Filter) ([]Info, error)
 }
 
 // Find returns the id of the run that a name stands for: its id, a prefix that no other id has, or last for the run that
-// was started last. The error is [checkpoint.ErrNotFound], the store's, or a *runtime.Error that names the runs in
-// question.
+// was started last. The error is [checkpoint.ErrNotFound], or a *runtime.Error that names the runs in question. A run that
+// cannot be read is found by its id.
 func Find(ctx context.Context, store checkpoint.Store, name string) (string, error) {
 	_, _, err := store.Load(ctx, name, math.MaxInt64)
-	if !errors.Is(err, checkpoint.ErrNotFound) || name == "" {
-		return name, err
+	if !errors.Is(err, checkpoint.ErrNotFound) { // if it cannot be read, whoever reads it says so
+		return name, nil
 	}
 	if name == "last" {
 		list, listErr := store.List(ctx, checkpoint.Filter{Limit: 1})
@@ -100,7 +100,7 @@ func Find(ctx context.Context, store checkpoint.Store, name string) (string, err
 	var ids []string
 	list, _ := store.List(ctx, checkpoint.Filter{}) // runs that cannot be read do not hide the others
 	for _, sum := range list {
-		if strings.HasPrefix(sum.ID, name) {
+		if name != "" && strings.HasPrefix(sum.ID, name) {
 			ids = append(ids, sum.ID)
 		}
 	}

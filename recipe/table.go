@@ -9,11 +9,11 @@ import (
 
 // Argument is a key of the format: of a step, of a kind's `with`, of any other object.
 type Argument struct {
-	Name     string
-	Type     string   // as the documentation names it: "string", "duration", "list of strings"
-	Allowed  []string // the values that a string may have; nil: any
-	Required bool
-	Doc      string // a sentence
+	Name     string   `json:"name"`
+	Type     string   `json:"type"`              // as the documentation names it: "string", "duration", "list of strings"
+	Allowed  []string `json:"allowed,omitempty"` // the values that a string may have; nil: any
+	Required bool     `json:"required"`
+	Doc      string   `json:"doc"` // a sentence
 }
 
 // Kind is a built-in kind of step.

@@ -17,10 +17,13 @@ func (a *app) resumeCommand() *cobra.Command {
 	acceptChanged, force := false, false
 	cmd := &cobra.Command{
 		Use:   "resume TOKEN",
-		Short: "Answer what a run waits for, and go on with it",
-		Long: "Resume answers one pause of a run, by its token, and goes on with the run. The recipe " +
-			"comes from the store.\n" +
-			"An answer that does not fit leaves the token usable.",
+		Short: "Answer a pause of a run by its token, and resume the run",
+		Long: "Resume answers one pause of a run, by its token, and resumes the run. The recipe comes from the\n" +
+			"store. An answer that does not fit leaves the token usable.",
+		Example: `  braise resume TOKEN --decision approve
+  braise resume TOKEN --decision approve --input reply=@reply.txt
+  braise resume TOKEN --answer 'The blue one'
+  braise resume TOKEN --inputs-json '{"paid": true}'`,
 		Args: exactly(1, "resume takes one token"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.checkRecipeFlags(cmd, recipeFile, acceptChanged); err != nil {
@@ -46,9 +49,9 @@ func (a *app) resumeCommand() *cobra.Command {
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().StringVar(&recipeFile, "recipe", "", "the recipe that the run began with, instead of the store's copy")
+	cmd.Flags().StringVar(&recipeFile, "recipe", "", "the recipe of the run, instead of the copy in the store")
 	cmd.Flags().BoolVar(&acceptChanged, "accept-changed", false,
-		"go on with the recipe of --recipe, even if it has changed")
+		"resume with the recipe of --recipe even if it has changed")
 	cmd.Flags().BoolVar(&force, "force", false, "make a call again although processes of it still run")
 	a.addIncomplete(cmd)
 	return cmd
@@ -56,7 +59,7 @@ func (a *app) resumeCommand() *cobra.Command {
 
 func (a *app) addIncomplete(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&a.incomplete, "incomplete", false,
-		"go on even where a model, tool or secret is missing that a step needs")
+		"resume even where a model, tool or secret is missing that a step needs")
 }
 
 func (a *app) checkRecipeFlags(cmd *cobra.Command, file string, acceptChanged bool) error {

@@ -14,8 +14,13 @@ import (
 
 func (a *app) runsCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "runs COMMAND",
-		Short: "What the store knows of runs, and what can be done about them",
+		Use: "runs COMMAND",
+		Long: "Runs lists, inspects and manages the runs of the store. RUN is the id of a run, a prefix of it that no\n" +
+			"other run has, or last.",
+		Example: `  braise runs list --status paused
+  braise runs show last
+  braise runs recover 01a2fee6`,
+		Short: "List, inspect and manage runs",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil

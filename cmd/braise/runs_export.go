@@ -10,9 +10,10 @@ import (
 
 func (a *app) runsExport() *cobra.Command {
 	return &cobra.Command{
-		Use:   "export RUN",
-		Short: "Print the journal of a run, a record a line",
-		Args:  exactly(1, "runs export takes one run"),
+		Use:     "export RUN",
+		Short:   "Print the journal of a run, one record per line",
+		Example: `  braise runs export last > run.jsonl`,
+		Args:    exactly(1, "runs export takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withRun(cmd, args[0], func(ctx context.Context, s *session, store checkpoint.Store, runID string) error {
 				_, recs, err := store.Load(ctx, runID, 0)

@@ -11,9 +11,10 @@ import (
 func (a *app) runsSend() *cobra.Command {
 	text := ""
 	cmd := &cobra.Command{
-		Use:   "send RUN CHANNEL --inputs-json JSON",
-		Short: "Put a value into a channel of a run that waits or was interrupted, and go on with it",
-		Args:  exactly(2, "runs send takes a run and a channel"),
+		Use:     "send RUN CHANNEL --inputs-json JSON",
+		Short:   "Put a value into a channel of a paused or interrupted run, and resume it",
+		Example: `  braise runs send last mail --inputs-json '{"from": "Ada"}'`,
+		Args:    exactly(2, "runs send takes a run and a channel"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("inputs-json") {
 				return usageError("runs send needs --inputs-json JSON, the value")

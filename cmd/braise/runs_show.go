@@ -16,8 +16,10 @@ import (
 func (a *app) runsShow() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show RUN",
-		Short: "What a run is, what it waits for, and its steps so far",
-		Args:  exactly(1, "runs show takes one run"),
+		Short: "Show a run: its pending pauses and its steps so far",
+		Example: `  braise runs show last
+  braise runs show 01a2fee6 --output json`,
+		Args: exactly(1, "runs show takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withRun(cmd, args[0], func(ctx context.Context, s *session, store checkpoint.Store, runID string) error {
 				run, err := history.Load(ctx, store, runID)

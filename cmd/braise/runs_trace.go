@@ -14,9 +14,10 @@ import (
 
 func (a *app) runsTrace() *cobra.Command {
 	return &cobra.Command{
-		Use:   "trace RUN",
-		Short: "The events of a run, of all its legs, as its journal has them",
-		Args:  exactly(1, "runs trace takes one run"),
+		Use:     "trace RUN",
+		Short:   "Print the events of a run, from all its executions",
+		Example: `  braise runs trace last`,
+		Args:    exactly(1, "runs trace takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withRun(cmd, args[0], func(ctx context.Context, s *session, store checkpoint.Store, runID string) error {
 				run, err := history.Load(ctx, store, runID)

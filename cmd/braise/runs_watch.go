@@ -13,9 +13,10 @@ import (
 
 func (a *app) runsWatch() *cobra.Command {
 	return &cobra.Command{
-		Use:   "watch RUN",
-		Short: "Print the events of a run as they are recorded, until it ends",
-		Args:  exactly(1, "runs watch takes one run"),
+		Use:     "watch RUN",
+		Short:   "Print the events of a run as they are recorded, until it ends",
+		Example: `  braise runs watch last --output jsonl`,
+		Args:    exactly(1, "runs watch takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withRun(cmd, args[0], func(ctx context.Context, s *session, store checkpoint.Store, runID string) error {
 				events := []trace.Event{}

@@ -279,7 +279,7 @@ func (s *session) finish(ctx context.Context, rt *runtime.Runtime, out *workflow
 				out.RunID, s.sameFlags())
 		}
 	}
-	if !s.quiet && s.output != "jsonl" && !out.StartedAt.IsZero() {
+	if !s.quiet && s.output == "human" && !out.StartedAt.IsZero() {
 		fmt.Fprintln(s.stderr, summary(out))
 	}
 	return exit(exitCode(out, why))

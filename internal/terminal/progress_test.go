@@ -257,7 +257,7 @@ func TestProgressCounts(t *testing.T) {
 		p.Emit(ended("each[2]", "succeeded", "", 0))
 		p.Emit(ended("each", "succeeded", "", 0))
 		go p.Wait(t.Context(), "nap", time.Now().Add(20*time.Second))
-		if got, want := last(5*time.Second), "⟨cut⟩•   5.0s  nap  wait is over in 15s\n⟨wrap⟩"; !strings.HasSuffix(got, want) {
+		if got, want := last(5*time.Second), "⟨cut⟩•   5.0s  nap  wait is over in 16s\n⟨wrap⟩"; !strings.HasSuffix(got, want) {
 			t.Errorf("got %q, want the end %q", got, want)
 		}
 		if got, want := last(16*time.Second), "⟨erase⟩⟨cut⟩⟨wrap⟩"; !strings.HasSuffix(got, want) {
