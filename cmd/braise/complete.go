@@ -29,7 +29,7 @@ func (a *app) addCompletion(root *cobra.Command) {
 	arguments := map[string]completer{
 		"init":     onlyFirst(cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)),
 		"validate": files, "fmt": files, "plan": files, "run": onlyFirst(files),
-		"kinds": onlyFirst(a.completeKinds), "doctor": words(), "version": words(), "resume": words(), "help": completeHelp,
+		"kinds": onlyFirst(a.completeKinds), "doctor": words(), "version": words(), "resume": words(),
 		"runs list": words(), "runs sweep": words(), "runs prune": words(),
 		"runs show": runs, "runs trace": runs, "runs watch": runs, "runs cancel": runs, "runs recover": runs,
 		"runs fork": runs, "runs repair": runs, "runs export": runs, "runs answer": a.completePauses,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -158,7 +159,13 @@ func (a *app) printError(out *workflow.Outcome) {
 		return
 	}
 	fmt.Fprintf(a.stderr, "braise: %s: %s\n", out.Status, terminal.Visible(e.Error()))
+	if m := exitedWith.FindStringSubmatch(e.Error()); m != nil && e.Code == "tool.failed" {
+		fmt.Fprintf(a.stderr, "  hint: allow_code: [%s] in with accepts this code\n", m[1])
+	}
 }
+
+// exitedWith finds the exit code in what exec.run says of a program.
+var exitedWith = regexp.MustCompile(`^.*" exited with code ([0-9]+)`)
 
 // printWaiting says what a paused run waits for, and how to go on with it.
 func (s *session) printWaiting(rt *runtime.Runtime, out *workflow.Outcome) {

@@ -97,6 +97,8 @@ func helpCommand() *cobra.Command {
 		Use:     "help [COMMAND]",
 		Short:   "Show the help of a command",
 		Example: "  braise help runs fork",
+
+		ValidArgsFunction: completeHelp,
 		RunE: func(help *cobra.Command, args []string) error {
 			cmd, rest, err := help.Root().Find(args)
 			if err != nil || len(rest) > 0 {
