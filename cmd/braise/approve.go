@@ -8,14 +8,14 @@ import (
 )
 
 // approver asks at the terminal about calls of agents that cannot wait for an answer. Those that can are asked about
-// when nothing else of the run can go on.
+// when nothing else of the run can continue.
 type approver struct {
 	app   *app
 	shown *terminal.Progress // makes room meanwhile; nil: there is none
-	turn  chan struct{}      // holds one while somebody is asked
+	turn  chan struct{}      // holds one while a person is asked
 }
 
-// newApprover is the approver of a leg; nil where nobody can be asked.
+// newApprover is the approver of an execution; nil where no person can be asked.
 func (a *app) newApprover(shown *terminal.Progress) runtime.Approver {
 	if !a.interactive() {
 		return nil

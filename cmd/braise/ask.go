@@ -17,7 +17,7 @@ import (
 	"github.com/braise-run/braise/resume"
 )
 
-// interactive reports whether somebody can be asked.
+// interactive reports whether a person can be asked.
 func (a *app) interactive() bool {
 	return !a.noInteractive && isTerminal(a.stdin) && isTerminal(a.stderr)
 }
@@ -40,10 +40,10 @@ func (a *app) trust(ctx context.Context, path string) bool {
 	}
 }
 
-// ask asks whoever sits at the terminal for the answer to a pause. It is false when there is none: the input, or
+// ask asks the person at the terminal for the answer to a pause. It is false when there is none: the input, or
 // ctx, has ended.
 func (a *app) ask(ctx context.Context, p resume.Pause) (answer any, ok bool) {
-	fmt.Fprintf(a.stderr, "\n%s %s\n", a.bold(terminal.Visible(p.Step)+":"), indentedText(p.Prompt))
+	fmt.Fprintf(a.stderr, "\n%s %s\n", a.bold(terminal.Visible(p.Step)+":"), terminal.Indented(p.Prompt))
 	printShown(a.stderr, p.Show)
 	if !p.ExpiresAt.IsZero() {
 		fmt.Fprintf(a.stderr, "  (until %s)\n", p.ExpiresAt.Local().Format(time.DateTime))
@@ -210,21 +210,12 @@ func printShown(w io.Writer, shown any) {
 	}
 	members, ok := shown.(map[string]any)
 	if !ok {
-		fmt.Fprintf(w, "  %s\n", indentedText(shown))
+		fmt.Fprintf(w, "  %s\n", terminal.Indented(shown))
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		fmt.Fprintf(w, "  %s: %s\n", terminal.Visible(name), indentedText(members[name]))
+		fmt.Fprintf(w, "  %s: %s\n", terminal.Visible(name), terminal.Indented(members[name]))
 	}
-}
-
-// indentedText is a value for people, its lines behind the first under it.
-func indentedText(v any) string {
-	text, err := value.Text(v)
-	if err != nil {
-		text = err.Error()
-	}
-	return strings.ReplaceAll(terminal.Visible(strings.TrimRight(text, "\n")), "\n", "\n    ")
 }
 
 func (a *app) bold(s string) string {

@@ -2,13 +2,13 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/host"
@@ -41,12 +41,11 @@ func hideFlags(root *cobra.Command, args []string) {
 		return
 	}
 	name := commandName(cmd)
-	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
-		list, some := takers[f.Name]
-		f.Hidden = some && !slices.ContainsFunc(list, func(taker string) bool {
+	for flag, list := range takers {
+		root.PersistentFlags().Lookup(flag).Hidden = !slices.ContainsFunc(list, func(taker string) bool {
 			return name == taker || strings.HasPrefix(name, taker+" ") || strings.HasPrefix(taker, name+" ")
 		})
-	})
+	}
 }
 
 // commandName is what a command is called after braise: runs list.
@@ -54,14 +53,10 @@ func commandName(cmd *cobra.Command) string { return strings.TrimPrefix(cmd.Comm
 
 // checkFlags checks the common flags.
 func (a *app) checkFlags(cmd *cobra.Command) error {
-	var refused error
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if f.Hidden {
-			refused = usageError("%s takes no --%s\n  hint: braise help %[1]s lists its flags", commandName(cmd), f.Name)
+	for _, name := range slices.Sorted(maps.Keys(takers)) {
+		if f := cmd.Flags().Lookup(name); f.Hidden && f.Changed {
+			return usageError("%s takes no --%s\n  hint: braise help %[1]s lists its flags", commandName(cmd), name)
 		}
-	})
-	if refused != nil {
-		return refused
 	}
 	for _, name := range []string{"config", "store", "run-id"} {
 		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
@@ -73,7 +68,7 @@ func (a *app) checkFlags(cmd *cobra.Command) error {
 	}
 	if id := a.runID; id != "" {
 		run := checkpoint.Run{ID: id, Digest: "any", StartedAt: time.Now()}
-		if err := run.Check(); err != nil {
+		if run.Check() != nil {
 			return usageError("--run-id is %q; it may have letters, digits and, not first, - _ . "+
 				"and at most 128 of them", id)
 		}

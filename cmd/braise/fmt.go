@@ -45,7 +45,7 @@ func (a *app) fmt(paths []string, check bool) error {
 		path = recipePath(path)
 		changed, err := format(path, check)
 		if err != nil {
-			result.Diagnostics = append(result.Diagnostics, findings(err)...)
+			result.Diagnostics = append(result.Diagnostics, diagnosed(err)...)
 		} else if changed {
 			result.Changed = append(result.Changed, path)
 		}

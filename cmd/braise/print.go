@@ -7,9 +7,7 @@ import (
 	"io"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/mattn/go-isatty"
 
@@ -70,7 +68,7 @@ func (a *app) printJSON(v any) error {
 	return nil
 }
 
-// refuse ends what could not begin: the findings, and for machines an outcome. wf is nil when it is
+// refuse ends what could not begin: the diagnostics, and for machines an outcome. wf is nil when it is
 // the recipe that is wrong.
 func (a *app) refuse(wf *workflow.Workflow, err error) error {
 	out := host.Refused(err)
@@ -103,8 +101,8 @@ func (a *app) failed(out *workflow.Outcome) error {
 	return &exitError{exitCode(out, nil), out.Err}
 }
 
-// findings are what an error says of a recipe, a configuration or an input.
-func findings(err error) diagnostics.List { return host.Refused(err).Diagnostics }
+// diagnosed is what an error says of a recipe, a configuration or an input.
+func diagnosed(err error) diagnostics.List { return host.Refused(err).Diagnostics }
 
 // warn says what nothing fails of.
 func (a *app) warn(message string) {
@@ -113,7 +111,7 @@ func (a *app) warn(message string) {
 	}
 }
 
-// printDiagnostics shows findings to a person, with the lines of the files they are about.
+// printDiagnostics shows diagnostics to a person, with the lines of the files they are about.
 func (a *app) printDiagnostics(list diagnostics.List) {
 	if a.quiet {
 		list = onlyErrors(list)
@@ -148,11 +146,11 @@ func readSome(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, 1<<20))
 }
 
-// printError says why a run is not ok, unless the findings have.
+// printError says why a run is not ok, unless the diagnostics have.
 func (a *app) printError(out *workflow.Outcome) {
 	e := out.Error()
 	switch {
-	case e == nil || e.Code == string(diagnostics.CodeInput) || errors.Is(e, checkpoint.ErrToken): // the findings do
+	case e == nil || e.Code == string(diagnostics.CodeInput) || errors.Is(e, checkpoint.ErrToken): // the diagnostics do
 		return
 	case e.Code == string(diagnostics.CodeStrict):
 		fmt.Fprintln(a.stderr, "braise: error: strict diagnostics failure: nothing ran")
@@ -167,7 +165,7 @@ func (a *app) printError(out *workflow.Outcome) {
 // exitedWith finds the exit code in what exec.run says of a program.
 var exitedWith = regexp.MustCompile(`^.*" exited with code ([0-9]+)`)
 
-// printWaiting says what a paused run waits for, and how to go on with it.
+// printWaiting says what a paused run waits for, and how to resume it.
 func (s *session) printWaiting(rt *runtime.Runtime, out *workflow.Outcome) {
 	if out.Status != workflow.StatusPaused || s.output != "human" {
 		return
@@ -180,7 +178,7 @@ func (s *session) printWaiting(rt *runtime.Runtime, out *workflow.Outcome) {
 		}
 	}
 	if rt.Store == nil {
-		fmt.Fprintln(s.stderr, "  with --store memory: nobody can go on with it")
+		fmt.Fprintln(s.stderr, "  with --store memory: it can only be answered at a terminal")
 	}
 }
 
@@ -210,16 +208,16 @@ func (a *app) printPause(w io.Writer, p resume.Pause) {
 	case p.Kind == resume.External && p.Reason == "":
 		what = "an event"
 	case p.Kind == resume.System && !p.RetryAt.IsZero():
-		what = "a time, " + localTime(p.RetryAt)
+		what = "a time, " + terminal.LocalTime(p.RetryAt)
 	}
 	fmt.Fprintf(w, "  step %s waits for %s", terminal.Visible(p.Step), terminal.Visible(what))
 	if p.Prompt != "" {
-		fmt.Fprintf(w, ": %s", indentedText(p.Prompt))
+		fmt.Fprintf(w, ": %s", terminal.Indented(p.Prompt))
 	}
 	fmt.Fprintln(w)
 	printShown(w, p.Show)
 	if !p.ExpiresAt.IsZero() {
-		fmt.Fprintf(w, "  until %s\n", localTime(p.ExpiresAt))
+		fmt.Fprintf(w, "  until %s\n", terminal.LocalTime(p.ExpiresAt))
 	}
 }
 
@@ -241,7 +239,7 @@ func summary(out *workflow.Outcome) string {
 	text := fmt.Sprintf("run %s %s %s", out.RunID, out.Status, terminal.Took(out.EndedAt.Sub(out.StartedAt)))
 	add := func(n int64, what string) {
 		if n > 0 {
-			text += " · " + grouped(n) + " " + what
+			text += " · " + terminal.Grouped(n) + " " + what
 			if n > 1 {
 				text += "s"
 			}
@@ -256,23 +254,6 @@ func summary(out *workflow.Outcome) string {
 		text += fmt.Sprintf(" · $%.2g", cost)
 	}
 	return text
-}
-
-// grouped is a number with commas: 2,310.
-func grouped(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
-}
-
-// localTime is a time for people; "-" when there is none.
-func localTime(t time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return t.Local().Format(time.DateTime)
 }
 
 // isTerminal reports whether w is a terminal.

@@ -28,7 +28,7 @@ func (a *app) runsPrune() *cobra.Command {
 					return err
 				}
 				if s == string(history.Interrupted) {
-					s = string(history.Running) // those that somebody holds stay
+					s = string(history.Running) // those that a process holds stay
 				}
 				wanted = append(wanted, checkpoint.Status(s))
 			}

@@ -56,8 +56,8 @@ func (s *session) printRun(run *history.Run) {
 		started.By = run.Acts[0].By
 	}
 	row("started", actText(started))
-	row("updated", localTime(run.UpdatedAt))
-	row("ended", localTime(run.EndedAt))
+	row("updated", terminal.LocalTime(run.UpdatedAt))
+	row("ended", terminal.LocalTime(run.EndedAt))
 	for _, step := range run.Steps {
 		text := step.Status
 		if step.Error != "" {
@@ -97,9 +97,9 @@ func (s *session) printRun(run *history.Run) {
 	}
 }
 
-// actText words what somebody did.
+// actText words what a person did.
 func actText(a history.Act) string {
-	text := localTime(a.At)
+	text := terminal.LocalTime(a.At)
 	if a.By != "" {
 		text += " by " + a.By
 	}

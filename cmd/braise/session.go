@@ -169,7 +169,7 @@ func recoverRun(ctx context.Context, e execution) (*workflow.Outcome, error) {
 	return workflow.Recover(ctx, e.runID, e.rt, e.opts)
 }
 
-// executions makes the first execution of a run, and further ones as long as somebody at the terminal answers what is
+// executions makes the first execution of a run, and further ones as long as the person at the terminal answers what is
 // asked, or what the run waits for comes soon.
 func (s *session) executions(ctx context.Context, e execution, first first) *workflow.Outcome {
 	out := s.execution(ctx, e, first)
@@ -209,7 +209,7 @@ func (s *session) answer(
 		fmt.Fprintln(s.stderr, terminal.Visible(err.Error()))
 		return out
 	case err != nil && err.Code == "resume.invalidToken":
-		fmt.Fprintln(s.stderr, "somebody else has answered, or the question has expired")
+		fmt.Fprintln(s.stderr, "the question has been answered elsewhere, or has expired")
 		return s.execution(ctx, e, recoverRun)
 	}
 	return next
@@ -291,7 +291,7 @@ func (s *session) isShown(out *workflow.Outcome) bool {
 	return ok && s.output == "human" && isTerminal(s.stdout) && s.shown != nil && s.shown.Showed(text)
 }
 
-// silent is the reporter of a run: what it would say stands in the outcome's findings and trace.
+// silent is the reporter of a run: the diagnostics and the trace of the outcome have what it would say.
 type silent struct{}
 
 func (silent) Warn(string, ...slog.Attr) {}

@@ -77,21 +77,21 @@ type validity struct {
 func (a *app) validate(ctx context.Context, path string) diagnostics.List {
 	s, err := a.open(ctx, host.Options{Recipe: path})
 	if err != nil {
-		list := findings(err)
+		list := diagnosed(err)
 		if _, _, err := (*host.Host)(nil).Look(path); err != nil {
-			list = append(list, findings(err)...)
+			list = append(list, diagnosed(err)...)
 		}
 		return list
 	}
 	defer s.close()
 	wf, rt, err := s.host.Look(path)
 	if err != nil {
-		return findings(err)
+		return diagnosed(err)
 	}
 	rt.Approver = a.newApprover(nil)
 	list, err := wf.Check(ctx, rt)
 	if err != nil {
-		return findings(err)
+		return diagnosed(err)
 	}
 	return list
 }

@@ -134,7 +134,7 @@ func tokensOf(e trace.Event) (in, out int64) {
 	return in, out
 }
 
-// endText words how a loop ended, with what all its legs took.
+// endText words how a loop ended, with what all its executions took.
 func (l *loop) endText(stop string) string {
 	usage, _ := l.whole["usage"].(map[string]any)
 	total := fmt.Sprintf("in step %s, tokens %s in, %s out",

@@ -32,7 +32,7 @@ type Progress struct {
 	running  []runningStep    // in the order in which they began
 	ended    bytes.Buffer     // live: lines for the next frame
 	drawn    int              // live: lines of the last frame that the next one replaces
-	held     bool             // live: somebody is asked something, no frame is drawn
+	held     bool             // live: a person is asked something, no frame is drawn
 	failed   trace.Event      // the failure shown last
 	loops    map[string]*loop // agents at work, by path
 	segments []*segment       // live: the answers under way, in the order in which they began

@@ -3,6 +3,7 @@ package terminal
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -76,4 +77,30 @@ func brief(v any) string {
 	}
 	const enough = 4096 // bytes, to find them in
 	return Cut(Visible(strings.Join(strings.Fields(strings.ToValidUTF8(text[:min(len(text), enough)], "")), " ")))
+}
+
+// Grouped is a number with commas: 2,310.
+func Grouped(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// LocalTime is a time for people; "-" when there is none.
+func LocalTime(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Local().Format(time.DateTime)
+}
+
+// Indented is a value for people, its lines behind the first under it.
+func Indented(v any) string {
+	text, err := value.Text(v)
+	if err != nil {
+		text = err.Error()
+	}
+	return strings.ReplaceAll(Visible(strings.TrimRight(text, "\n")), "\n", "\n    ")
 }
