@@ -82,9 +82,9 @@ func List(ctx context.Context, store checkpoint.Store, f Filter) ([]Info, error)
 	return list, err
 }
 
-// Find returns the id of the run that a name stands for: its id, a prefix that no other id has, or last for the run that
-// was started last. The error is [checkpoint.ErrNotFound], or a *runtime.Error that names the runs in question. A run that
-// cannot be read is found by its id.
+// Find returns the id of the run that a name stands for: its id, a prefix that no other id has, or last for the run
+// that was started last. The error is [checkpoint.ErrNotFound], or a *runtime.Error that names the runs in question. A
+// run that cannot be read is found by its id.
 func Find(ctx context.Context, store checkpoint.Store, name string) (string, error) {
 	_, _, err := store.Load(ctx, name, math.MaxInt64)
 	if !errors.Is(err, checkpoint.ErrNotFound) { // if it cannot be read, whoever reads it says so

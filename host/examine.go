@@ -150,7 +150,8 @@ func examineStore(ctx context.Context, url, dir string) Check {
 		"braise runs prune --older-than 7d removes old ones"
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return Check{Part: "store", Status: CheckOK, Message: name + ": not there yet, the first run makes it", Hint: kept}
+		return Check{Part: "store", Status: CheckOK, Message: name + ": not there yet, the first run makes it",
+			Hint: kept}
 	case err != nil:
 		return Check{Part: "store", Status: CheckFail, Message: err.Error(),
 			Hint: "no run can start or be resumed; --store names another one"}

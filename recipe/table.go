@@ -10,7 +10,7 @@ import (
 // Argument is a key of the format: of a step, of a kind's `with`, of any other object.
 type Argument struct {
 	Name     string   `json:"name"`
-	Type     string   `json:"type"`              // as the documentation names it: "string", "duration", "list of strings"
+	Type     string   `json:"type"`              // as documented: "string", "duration", "list of strings"
 	Allowed  []string `json:"allowed,omitempty"` // the values that a string may have; nil: any
 	Required bool     `json:"required"`
 	Doc      string   `json:"doc"` // a sentence

@@ -112,7 +112,8 @@ func (a *app) askFields(ctx context.Context, form any, names []string) (any, boo
 	filled := map[string]any{}
 	for _, name := range names {
 		for {
-			text, ok := a.readLine(ctx, terminal.Visible(fieldQuestion(name, fields[name], slices.Contains(required, name))))
+			question := fieldQuestion(name, fields[name], slices.Contains(required, name))
+			text, ok := a.readLine(ctx, terminal.Visible(question))
 			if !ok {
 				return nil, false
 			}

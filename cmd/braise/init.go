@@ -24,9 +24,9 @@ func (a *app) initCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Write a recipe that runs without keys, with its scenario and a braise.yaml",
-		Long: "Init writes a recipe with all that it needs into DIR (default: the working folder): sample data, scripts\n" +
-			"in place of models, scenarios, a braise.yaml and JSON Schemas for editors. It never changes an existing\n" +
-			"file.",
+		Long: "Init writes a recipe with all that it needs into DIR (default: the working folder): sample data,\n" +
+			"scripts in place of models, scenarios, a braise.yaml and JSON Schemas for editors. It never changes an\n" +
+			"existing file.",
 		Example: `  braise init demo
   braise init tickets --template triage`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -74,7 +74,8 @@ func (a *app) rootCommand() *cobra.Command {
 		"where runs are kept: sqlite:PATH, jsonl:DIR, postgres://… or memory: "+
 			"(default sqlite:$XDG_STATE_HOME/braise/runs.db)")
 	f.StringVar(&a.runID, "run-id", "", "the id of the run (default a new UUIDv7)")
-	f.IntVar(&a.maxParallel, "max-parallel", 0, "maximum concurrent calls (the lowest of flag, recipe and braise.yaml counts)")
+	f.IntVar(&a.maxParallel, "max-parallel", 0,
+		"maximum concurrent calls (the lowest of flag, recipe and braise.yaml counts)")
 	f.StringArrayVar(&a.models, "model", nil, "NAME=script:FILE replaces a model by a script (repeatable)")
 	f.StringVar(&a.output, "output", "human", "human, json or jsonl")
 	f.StringVar(&a.color, "color", "auto", "auto, always or never (honours NO_COLOR)")

@@ -48,7 +48,8 @@ func (a *app) runCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&pairs, "input", nil, "an input as name=value; name=@FILE and name=@- read a file or stdin (repeatable)")
+	f.StringArrayVar(&pairs, "input", nil,
+		"an input as name=value; name=@FILE and name=@- read a file or stdin (repeatable)")
 	f.StringVar(&inputsJSON, "inputs-json", "", "all inputs as a JSON object, or @FILE, or @- for stdin")
 	f.StringVar(&a.record, "record", "", "record the answers of models in a cassette FILE")
 	f.StringVar(&a.replay, "replay", "", "answer from a cassette FILE; no model is called")

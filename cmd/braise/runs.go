@@ -15,8 +15,8 @@ import (
 func (a *app) runsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "runs COMMAND",
-		Long: "Runs lists, inspects and manages the runs of the store. RUN is the id of a run, a prefix of it that no\n" +
-			"other run has, or last.",
+		Long: "Runs lists, inspects and manages the runs of the store. RUN is the id of a run, a prefix of it\n" +
+			"that no other run has, or last.",
 		Example: `  braise runs list --status paused
   braise runs show last
   braise runs recover 01a2fee6`,
@@ -58,19 +58,24 @@ func (a *app) withStore(cmd *cobra.Command, do func(context.Context, *session, c
 	return err
 }
 
+// looked is a run to look at, or to tidy up.
+type looked struct {
+	*session
+	store checkpoint.Store
+	id    string
+}
+
 // withRun is withStore for a run, which a name stands for as history.Find says.
-func (a *app) withRun(
-	cmd *cobra.Command, name string, do func(ctx context.Context, s *session, store checkpoint.Store, runID string) error,
-) error {
+func (a *app) withRun(cmd *cobra.Command, name string, do func(context.Context, looked) error) error {
 	return a.withStore(cmd, func(ctx context.Context, s *session, store checkpoint.Store) error {
-		runID, err := history.Find(ctx, store, name)
+		id, err := history.Find(ctx, store, name)
 		if err == nil {
-			err = do(ctx, s, store, runID)
+			err = do(ctx, looked{s, store, id})
 		}
 		if _, ok := errors.AsType[*exitError](err); err == nil || ok {
 			return err
 		}
-		return s.fail(runID, err)
+		return s.fail(id, err)
 	})
 }
 

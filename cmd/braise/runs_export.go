@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
-
-	"github.com/braise-run/braise/checkpoint"
 )
 
 func (a *app) runsExport() *cobra.Command {
@@ -15,8 +13,8 @@ func (a *app) runsExport() *cobra.Command {
 		Example: `  braise runs export last > run.jsonl`,
 		Args:    exactly(1, "runs export takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withRun(cmd, args[0], func(ctx context.Context, s *session, store checkpoint.Store, runID string) error {
-				_, recs, err := store.Load(ctx, runID, 0)
+			return a.withRun(cmd, args[0], func(ctx context.Context, l looked) error {
+				_, recs, err := l.store.Load(ctx, l.id, 0)
 				if err != nil {
 					return err
 				}

@@ -82,7 +82,8 @@ func (a *app) printRuns(list []history.Info) error {
 	fmt.Fprintln(w, "RUN\tRECIPE\tSTATUS\tSTARTED\tENDED\tPAUSES")
 	for _, r := range list {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\n",
-			r.RunID, terminal.Visible(r.Recipe), r.Status, terminal.LocalTime(r.StartedAt), terminal.LocalTime(r.EndedAt), r.Pauses)
+			r.RunID, terminal.Visible(r.Recipe), r.Status,
+			terminal.LocalTime(r.StartedAt), terminal.LocalTime(r.EndedAt), r.Pauses)
 	}
 	w.Flush()
 	return nil

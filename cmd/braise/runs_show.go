@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/internal/terminal"
 )
@@ -21,18 +20,18 @@ func (a *app) runsShow() *cobra.Command {
   braise runs show 01a2fee6 --output json`,
 		Args: exactly(1, "runs show takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withRun(cmd, args[0], func(ctx context.Context, s *session, store checkpoint.Store, runID string) error {
-				run, err := history.Load(ctx, store, runID)
+			return a.withRun(cmd, args[0], func(ctx context.Context, l looked) error {
+				run, err := history.Load(ctx, l.store, l.id)
 				if err != nil {
 					return err
 				}
 				if a.output != "human" {
 					return a.printJSON(run)
 				}
-				if origin, err := history.Origin(ctx, store, runID); err == nil {
-					s.found = s.host.ConfigOf(origin)
+				if origin, err := history.Origin(ctx, l.store, l.id); err == nil {
+					l.found = l.host.ConfigOf(origin)
 				}
-				s.printRun(run)
+				l.printRun(run)
 				return nil
 			})
 		},

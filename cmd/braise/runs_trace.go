@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/internal/terminal"
 	"github.com/braise-run/braise/trace"
@@ -19,8 +18,8 @@ func (a *app) runsTrace() *cobra.Command {
 		Example: `  braise runs trace last`,
 		Args:    exactly(1, "runs trace takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withRun(cmd, args[0], func(ctx context.Context, s *session, store checkpoint.Store, runID string) error {
-				run, err := history.Load(ctx, store, runID)
+			return a.withRun(cmd, args[0], func(ctx context.Context, l looked) error {
+				run, err := history.Load(ctx, l.store, l.id)
 				if err != nil {
 					return err
 				}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/trace"
@@ -18,9 +17,9 @@ func (a *app) runsWatch() *cobra.Command {
 		Example: `  braise runs watch last --output jsonl`,
 		Args:    exactly(1, "runs watch takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withRun(cmd, args[0], func(ctx context.Context, s *session, store checkpoint.Store, runID string) error {
+			return a.withRun(cmd, args[0], func(ctx context.Context, l looked) error {
 				events := []trace.Event{}
-				for e, err := range history.Watch(ctx, store, runID) {
+				for e, err := range history.Watch(ctx, l.store, l.id) {
 					switch {
 					case ctx.Err() != nil:
 						return nil
