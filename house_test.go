@@ -70,6 +70,9 @@ var plan = map[string]room{
 	"internal/local": {"2c", "agentloop checkpoint diagnostics internal/call internal/engine internal/journal" +
 		" internal/procgroup internal/program internal/value resume runtime trace", "github.com/google/uuid"},
 
+	"internal/execution": {"2d", "agentloop checkpoint diagnostics internal/call internal/engine internal/journal internal/local" +
+		" internal/procgroup internal/program internal/value recipe resume runtime trace", ""},
+
 	"workflow": {"3", "diagnostics trace checkpoint internal/procgroup internal/value internal/schema resume runtime recipe agentloop internal/program" +
 		" internal/journal internal/engine internal/call internal/local internal/drawing", ""},
 	"history": {"3", "agentloop checkpoint internal/agents internal/journal recipe resume runtime trace internal/value", ""},

@@ -31,12 +31,11 @@ type boundTool struct {
 //  4. capabilities that requires names, and the adapter that answers of pauses go through
 //  5. plugins, and which of several offers counts
 //
-// found is what was found when the program was compiled. With an error, which only secrets cause, the Caller is there
-// all the same, for its Diagnostics.
-func Bind(ctx context.Context, p *program.Program, found diagnostics.List, rt *runtime.Runtime) (*Caller, error) {
-	c := &Caller{Offers: rt.Resolve(), rt: rt, maxOutput: rt.Limits.WithDefaults().MaxOutputBytes,
+// With an error, which only secrets cause, the Caller is there all the same, for its Diagnostics.
+func Bind(ctx context.Context, p *program.Program, rt *runtime.Runtime) (*Caller, error) {
+	c := &Caller{Offers: rt.Resolve(), Archive: p.Archive, rt: rt, maxOutput: rt.Limits.WithDefaults().MaxOutputBytes,
 		tools: make([]boundTool, len(p.Tools))}
-	for _, d := range found {
+	for _, d := range p.Found {
 		if d.Code != diagnostics.CodeMissingTool { // said again below, if it is still so
 			c.Diagnostics = append(c.Diagnostics, d)
 		}

@@ -22,7 +22,7 @@ type turn chan struct{}
 func (t turn) take() { t <- struct{}{} }
 func (t turn) give() { <-t }
 
-// supervise drives the run until its leg is over. Nobody owns it meanwhile: whoever finishes something takes
+// supervise drives the run until its execution is over. Nobody owns it meanwhile: whoever finishes something takes
 // the turn, tells the engine, carries out what it asks for, starts a goroutine for every call that is
 // ready but one, gives the turn back, and makes that one itself.
 //

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/machine"
@@ -43,6 +44,8 @@ type Program struct {
 	Digest     string     // of the recipe
 	About      trace.Data // of run.start
 	Definition func() (json.RawMessage, error)
+	Found      diagnostics.List  // the warnings of a good compile, the recipe's among them
+	Archive    agentloop.Archive // of an agent in Go; nil: none
 
 	checked atomic.Pointer[toolCheck] // the last check of the tools; nil before the first
 }
@@ -66,9 +69,9 @@ type Use struct {
 const MaxSteps = 100_000
 
 // Compile compiles a recipe. tools are those that runs will have; nil: they are not known. stored says that a run
-// began with the recipe, which may have been checked for less then. The list has the warnings of a good compile; the
-// error is a *diagnostics.Error that holds every finding.
-func Compile(r *recipe.Recipe, tools []runtime.ToolSpec, stored bool) (*Program, diagnostics.List, error) {
+// began with the recipe, which may have been checked for less then. The error is a *diagnostics.Error that holds every
+// finding.
+func Compile(r *recipe.Recipe, tools []runtime.ToolSpec, stored bool) (*Program, error) {
 	c := &compiler{
 		stored: stored, files: map[*recipe.Recipe]*file{}, agents: map[agentKey]*agentDef{},
 		shapes: map[*recipe.Value]shape{},
@@ -91,7 +94,7 @@ func Compile(r *recipe.Recipe, tools []runtime.ToolSpec, stored bool) (*Program,
 	if p.Digest = r.Digest; p.Digest == "" && !c.broken {
 		var err error
 		if p.Digest, err = r.ComputeDigest(); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	p.About = trace.Data{{Key: "digest", Value: p.Digest}, {Key: "recipe", Value: r.Name}}
@@ -101,9 +104,12 @@ func Compile(r *recipe.Recipe, tools []runtime.ToolSpec, stored bool) (*Program,
 	if tools != nil {
 		c.list = append(c.list, p.FindInTools(tools, nil)...)
 	}
-	list := slices.Concat(r.Diagnostics, c.list)
-	list.Sort()
-	return p, list, list.Err()
+	p.Found = slices.Concat(r.Diagnostics, c.list)
+	p.Found.Sort()
+	if err := p.Found.Err(); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // IndexOf returns the place of name in a sorted list; -1 when it is not there.
