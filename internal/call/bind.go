@@ -99,7 +99,7 @@ func (c *Caller) checkRequired(who string, adapter any) {
 
 // checkPrices reports models without a price, when a limit of cost holds anywhere in a run.
 func (c *Caller) checkPrices(p *program.Program) {
-	if p.Recipe.Limits.CostUSD <= 0 && !p.StepCosts && c.rt.Budget.CostUSD <= 0 {
+	if p.Recipe.Limits.CostUSD <= 0 && !p.StepLimits.Cost && c.rt.Budget.CostUSD <= 0 {
 		return
 	}
 	for _, u := range p.Models {

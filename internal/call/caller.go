@@ -30,10 +30,10 @@ type Caller struct {
 	Offers      *runtime.Resolution // what the runtime and its plugins offer
 	Archive     agentloop.Archive   // of agents; nil: none
 
-	RunID   string                  // for requests, keys and hooks
-	Delta   func(trace.Event)       // is shown the pieces of answers, by several goroutines; nil: nobody wants them
-	Live    func(trace.Event)       // is shown what adapters and hooks emit, likewise
-	Warn    func(text, path string) // is told what the host's operator should know; nil: nobody
+	RunID string                  // for requests, keys and hooks
+	Delta func(trace.Event)       // is shown the pieces of answers, by several goroutines; nil: nobody wants them
+	Live  func(trace.Event)       // is shown what adapters and hooks emit, likewise
+	Warn  func(text, path string) // is told what the host's operator should know; nil: nobody
 
 	rt        *runtime.Runtime
 	maxOutput int         // bytes

@@ -17,7 +17,7 @@ const toolCalls = "limits.tool_calls"
 
 // countsTools reports whether some limit bounds how often tools are called.
 func (r *Run) countsTools() bool {
-	return r.program.StepTools || r.program.Recipe.Limits.ToolCalls > 0 || r.budget.host.ToolCalls > 0
+	return r.program.StepLimits.Tools || r.program.Recipe.Limits.ToolCalls > 0 || r.budget.host.ToolCalls > 0
 }
 
 // countTools counts calls of tools that an event tells of: those of a step when they are over, those of an agent, its

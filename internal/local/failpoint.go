@@ -13,7 +13,7 @@ var Failpoint func(name string)
 const (
 	BeforeCreate  = "create.before" // a new run's first write
 	AfterCreate   = "create.after"
-	BeforeAppend  = "append.before" // any later write but that of what comes from outside
+	BeforeAppend  = "append.before" // any later write, but of what comes from outside
 	AfterAppend   = "append.after"
 	BeforeTool    = "tool.before" // the call of a tool
 	AfterTool     = "tool.after"
@@ -28,7 +28,7 @@ const (
 	BeforeClaim   = "claim.before" // a run that is gone on with
 	AfterClaim    = "claim.after"
 	Replayed      = "replay.after"  // its journal has been told to the machine
-	BeforeAnswer  = "answer.before" // the write that records what comes from outside, and consumes the token of an answer
+	BeforeAnswer  = "answer.before" // the write of what comes from outside, which consumes the token of an answer
 	AfterAnswer   = "answer.after"
 )
 

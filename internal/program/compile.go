@@ -38,8 +38,7 @@ type Program struct {
 	Waits    Waits
 	Overlaps bool // some agent's calls may overlap
 
-	// some step has limits of tokens, cost, calls of tools or time, which pause; of cost; of time; of calls
-	StepBudgets, StepCosts, StepTimes, StepTools bool
+	StepLimits StepLimits
 
 	Digest     string     // of the recipe
 	About      trace.Data // of run.start
@@ -49,6 +48,9 @@ type Program struct {
 
 	checked atomic.Pointer[toolCheck] // the last check of the tools; nil before the first
 }
+
+// StepLimits says what some step of a program limits, so that it pauses: anything, cost, time, calls of tools.
+type StepLimits struct{ Any, Cost, Time, Tools bool }
 
 // Waits are the first parts, by position, that a run may wait at; nil: none.
 type Waits struct {
@@ -82,8 +84,7 @@ func Compile(r *recipe.Recipe, tools []runtime.ToolSpec, stored bool) (*Program,
 		Recipe: r, Graph: top.graph, Inputs: top.inputs, Steps: top.steps, Calls: c.calls,
 		Models: c.sorted(useModel), Tools: c.sorted(useTool), Secrets: c.sorted(useSecret),
 		Capabilities: c.sorted(useCapability), Ports: c.sorted(usePort),
-		Waits: c.waits, Overlaps: c.overlaps, StepBudgets: c.stepBudgets, StepCosts: c.stepCosts,
-		StepTimes: c.stepTimes, StepTools: c.stepTools,
+		Waits: c.waits, Overlaps: c.overlaps, StepLimits: c.stepLimits,
 	}
 	for _, call := range c.calls {
 		if call.Kind == ToolCall {
@@ -140,10 +141,9 @@ type compiler struct {
 	shapes map[*recipe.Value]shape // of values as written
 	broken bool                    // the recipe was not read without errors
 
-	stepBudgets, stepCosts, stepTimes, stepTools bool
-
-	waits    Waits
-	overlaps bool // some agent's calls may overlap
+	waits      Waits
+	overlaps   bool // some agent's calls may overlap
+	stepLimits StepLimits
 
 	suggest Suggester
 	argv    *recipe.Value // of the program that is being compiled: braces in it are the program's. nil: none
