@@ -38,19 +38,14 @@ func (r *Run) onIndeterminate(p *pending) program.OnIndeterminate {
 	return program.Ask
 }
 
-// doubted decides about a call in doubt. It is true if somebody is asked, so that the call has not ended; else end is
-// how it ends.
-func (r *Run) doubted(p *pending, end *outcome) bool {
-	switch r.onIndeterminate(p) {
-	case program.Ignore:
-	case program.Fail:
-		end.unknown = false
-	default:
+// doubted returns what follows on a call in doubt. If that is to ask somebody, it asks, and the call has not ended.
+func (r *Run) doubted(p *pending) program.OnIndeterminate {
+	follows := r.onIndeterminate(p)
+	if follows == program.Ask {
 		p.Attempts = 0
 		r.suspend(p, r.askWhatHappened(p))
-		return true
 	}
-	return false
+	return follows
 }
 
 // askWhatHappened is the pause of a call in doubt. A run that does not continue does not make the call again.

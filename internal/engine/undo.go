@@ -281,9 +281,7 @@ func (r *Run) CancelForGood(reason string, force bool) {
 		case !doubtful:
 		case force:
 			r.rollbackFailed(p.Path+RollbackMark, inDoubt)
-		case r.onIndeterminate(p) == program.Ask:
-			r.suspend(p, r.askWhatHappened(p))
-		case r.onIndeterminate(p) == program.Ignore:
+		case r.doubted(p) == program.Ignore:
 			r.callUnknown(p.Path, p.Name, "")
 		}
 	}
