@@ -48,7 +48,7 @@ type account struct {
 
 // budget holds the accounts of a run. A step that runs anew goes on with its account of what models use.
 type budget struct {
-	total journal.Amount // by calls of models, in all legs
+	total journal.Amount // by calls of models, in all executions
 	calls int64          // of models that used something
 
 	host     program.Limits // the host's bound of the run

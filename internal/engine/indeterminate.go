@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
-	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 )
 
@@ -121,9 +119,8 @@ func (r *Run) leftOpen(p *pending) bool {
 	if err != nil {
 		return false
 	}
-	OpenCalls(&state, p.Path, func(path string, n int, c agentloop.Call) {
-		args, _ := value.Decode(c.Arguments) // it was checked
-		a.open = append(a.open, r.aboutCallIn(a, path, c.Name, n, args))
+	openCalls(&state, p.Path, func(path, tool string, n int, args any) {
+		a.open = append(a.open, r.aboutCallIn(a, path, tool, n, args))
 	})
 	return len(a.open) > 0
 }

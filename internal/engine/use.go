@@ -170,7 +170,7 @@ func (b *budget) sum(used journal.Amount, calls int) {
 	}
 }
 
-// Used returns what the run's calls of models used, in all legs, and how many they were.
+// Used returns what the run's calls of models used, in all executions, and how many they were.
 func (r *Run) Used() (used journal.Amount, calls int64) { return r.budget.total, r.budget.calls }
 
 // recallSpent counts in the run's accounts what was used under earlier definitions. Its steps, and

@@ -74,6 +74,15 @@ func changed(format string, args ...any) error {
 		Err: fmt.Errorf(format, args...)}
 }
 
+// unchanged refuses what cannot be done to a run together with a change of its definition.
+func (x *resumption) unchanged(p *program.Program, hint string) error {
+	if x.old == nil {
+		return nil
+	}
+	return changed("run %q began with another definition of recipe %q%s", x.runID, p.Recipe.Name,
+		program.HintLine(hint))
+}
+
 // redefine resumes a run under another definition: steps that say something else now, and all that follows from
 // them, run again; the rest stands. The answer, nil if there is none, is for the step that asked, should the run come
 // to it again. Everything is one write.

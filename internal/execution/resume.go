@@ -71,6 +71,10 @@ type cancellation struct {
 	reason string
 }
 
+func (cancellation) possible(x *resumption, p *program.Program) error {
+	return x.unchanged(p, "cancel it without the new one")
+}
+
 func (c cancellation) tell(x *resumption, r *local.Run) error {
 	if r.Engine.ForGood() && !(x.o.Force && r.Engine.Waits()) {
 		return nil

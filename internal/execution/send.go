@@ -31,12 +31,12 @@ type sent struct {
 }
 
 func (s *sent) possible(x *resumption, p *program.Program) error {
+	if err := x.unchanged(p, "recover it with the new one first"); err != nil {
+		return err
+	}
 	list := p.Graph.Channels
 	s.index = program.ChannelIndex(list, s.channel)
 	switch {
-	case x.old != nil:
-		return changed("run %q began with another definition of recipe %q\n  hint: recover it with the new one first",
-			x.runID, p.Recipe.Name)
 	case s.index >= 0 && x.ended:
 		return s.closed(x)
 	case s.index >= 0:
