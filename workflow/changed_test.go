@@ -146,3 +146,22 @@ func TestCancelTakesNoChange(t *testing.T) {
 		t.Errorf("%s, %v, effects %v", done.Status, err, log.lines)
 	}
 }
+
+// A fork shares nothing of a step that says something else now.
+func TestForkOfChanged(t *testing.T) {
+	log := &effects{}
+	rt := &runtime.Runtime{Tools: []runtime.Tool{log.external("test.act")}, Resume: resume.PassThrough{}, Store: new(checkpoint.Memory), Limits: runtime.Limits{MaxParallel: 1}}
+	out, err := load(t, []byte(changing)).Run(t.Context(), nil, rt)
+	if err != nil || out.Status != workflow.StatusPaused {
+		t.Fatal(out.Status, err)
+	}
+	log.lines = nil
+	opts := &workflow.ResumeOptions{Workflow: load(t, []byte(strings.Replace(changing, "{n: 2}", "{n: 3}", 1))), AcceptChanged: true}
+	fork, err := workflow.Fork(t.Context(), out.RunID, "last", workflow.Edits{}, rt, opts)
+	if err != nil || fork.Status != workflow.StatusPaused {
+		t.Fatal(fork.Status, err)
+	}
+	if diff := cmp.Diff([]string{"test.act 3"}, log.lines); diff != "" {
+		t.Errorf("effects (-want +got)\n%s", diff)
+	}
+}

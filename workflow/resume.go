@@ -67,7 +67,8 @@ func Recover(ctx context.Context, runID string, rt *runtime.Runtime, opts *Resum
 // Cancel ends a run for good that is paused or was interrupted: what it did is rolled back, its tokens
 // die, and nobody can go on with it. reason is for people, "" for none. The Outcome has the status
 // cancelled, which is also an error; of a run that has ended already it is the outcome that it had. A
-// run that somebody works on is refused (run.busy): its context ends it.
+// run that somebody works on is refused (run.busy): its context ends it. So is another definition, also
+// with opts.AcceptChanged (resume.definitionChanged): the run is rolled back as its own says.
 //
 // If it is not known whether a call had its effect, the Outcome is paused: it asks what became of the call, with the
 // decisions result and fail. After the last answer the run is rolled back, and ends. opts.Force ends it at once.

@@ -42,9 +42,9 @@ func (r *Run) takeIn(t *machine.Task, e *journal.Event) {
 	}
 }
 
-// apply takes in what happened: now, in an earlier execution, or in the run that this one shares its record with. t is the
-// task that the event is of; nil for events of the run and of pauses that end. The error says that the event cannot
-// be: then nothing has changed.
+// apply takes in what happened: now, in an earlier execution, or in the run that this one shares its record with. t is
+// the task that the event is of; nil for events of the run and of pauses that end. The error says that the event
+// cannot be: then nothing has changed.
 func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	switch what := e.What.(type) {
 	case journal.CallBegun:

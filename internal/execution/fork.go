@@ -36,6 +36,12 @@ func (x *resumption) fork(atStep string, given, outputs map[string]any) (*local.
 	if err != nil {
 		return nil, err
 	}
+	was := digests
+	if x.old != nil {
+		if was, err = x.old.StepDigests(); err != nil {
+			return nil, err
+		}
+	}
 	for _, path := range slices.Concat([]string{atStep}, slices.Sorted(maps.Keys(outputs))) {
 		if _, ok := digests[resume.DefinitionPath(path)]; !ok {
 			return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "fork.unknownStep",
@@ -65,7 +71,7 @@ func (x *resumption) fork(atStep string, given, outputs map[string]any) (*local.
 			return nil
 		}
 		events, undone := engine.LastGeneration(x.past[x.from:])
-		stands := resume.Decide(stepsOf(p, digests), engine.RecordedSteps(events, digests), append(undone, atStep)...)
+		stands := resume.Decide(stepsOf(p, digests), engine.RecordedSteps(events, was), append(undone, atStep)...)
 		for path := range outputs {
 			stands[path] = true
 		}

@@ -49,12 +49,12 @@ type resumption struct {
 	old     *recipe.Recipe // what the run ran until now, if that is about to change
 }
 
-// act is what is done to a run that is resumed. Each method returns why that cannot be; then the run is left as it is.
+// act is what is done to a run that is resumed. An error of any method leaves the run as it is.
 type act interface {
-	due(*resumption) error                        // is there still something to do, now that the run is claimed?
-	possible(*resumption, *program.Program) error // does it fit what the run runs?
-	fits(*local.Run) error                        // does what comes from outside hold what it may not?
-	tell(*resumption, *local.Run) error           // tells the engine, and the store
+	due(*resumption) error                        // refuses it, once the run is claimed
+	possible(*resumption, *program.Program) error // refuses it, once it is known what the run runs
+	fits(*local.Run) error                        // refuses it, once the secrets are known
+	tell(*resumption, *local.Run) error           // does it: tells the engine and the store
 }
 
 // recovery only goes on with a run.
@@ -165,12 +165,12 @@ func (x *resumption) open() (err error) {
 	return err
 }
 
-// resume is claimed and executed for a run whose store is not open.
+// resume opens the store, and executes the run.
 func (x *resumption) resume(a act) *local.End {
 	return x.opened(func() (*local.End, error) { return x.execute(a) })
 }
 
-// execute claims the run, does to it what is to be done, and drives it on.
+// execute claims the run, does the act, and drives the run on.
 func (x *resumption) execute(a act) (*local.End, error) {
 	if err := x.claim(); err != nil {
 		return nil, err
@@ -288,7 +288,7 @@ func (x *resumption) openAgain(s *local.Spec, r *local.Run) (map[string]any, err
 	return inputs, r.Strict()
 }
 
-// ready brings a run to where its journal ends, and does to it what is to be done.
+// ready brings a run to where its journal ends, and does the act.
 func (x *resumption) ready(p *program.Program, r *local.Run, inputs map[string]any, a act) error {
 	r.Store.Seq = int64(len(x.past))
 	if err := a.fits(r); err != nil {
