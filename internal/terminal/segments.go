@@ -13,7 +13,7 @@ type segment struct {
 	path  string          // whose
 	line  string          // the end of it, which is no whole line yet
 	text  strings.Builder // all of it, at most maxAnswer bytes
-	named bool            // others came beside it, so its lines say whose they are
+	named bool            // it is one of several, so its lines say whose they are
 }
 
 // maxAnswer is how long an answer may be of which Showed knows.
@@ -31,7 +31,7 @@ func (p *Progress) Showed(text string) bool {
 func (p *Progress) delta(e trace.Event) {
 	s := p.segment(e.Step)
 	if s == nil {
-		s = &segment{path: e.Step}
+		s = &segment{path: e.Step, named: p.parallel() || strings.Contains(e.Step, "[")}
 		p.segments = append(p.segments, s)
 		for _, other := range p.segments {
 			other.named = other.named || len(p.segments) > 1
@@ -44,6 +44,17 @@ func (p *Progress) delta(e trace.Event) {
 		p.ended.WriteString(p.quoted(s, line))
 	}
 	s.line = lines[len(lines)-1]
+}
+
+// parallel reports whether several steps are at work side by side.
+func (p *Progress) parallel() bool {
+	n := 0
+	for _, s := range innermost(p.running) {
+		if s.items == 0 {
+			n++
+		}
+	}
+	return n > 1
 }
 
 // segment returns the answer of a step that is under way; nil if there is none.
