@@ -70,18 +70,24 @@ func (l *leg) forkAt(atStep string, edits Edits) (*Outcome, error) {
 		return wf.open(r, l.rt, given)
 	}
 	leg.Ready = func(r *local.Run, inputs map[string]any) error {
-		err := wf.begin(r, l.rt, inputs, l.runID)
+		events, undone := engine.LastGeneration(l.past[l.from:])
+		stands := resume.Decide(wf.decideSteps(digests), engine.RecordedSteps(events, digests),
+			append(undone, atStep)...)
+		if edits.Inputs != nil { // what it shares with the old run is nothing
+			stands = nil
+		}
+		doubts, err := engine.SharedDoubts(l.runID, l.past[l.from:], stands, l.isOpen)
+		if err == nil {
+			err = wf.begin(r, l.rt, inputs, l.runID, doubts)
+		}
 		switch {
 		case err != nil:
 			return err
-		case edits.Inputs != nil && l.rt.NewRunID != nil: // what it shares with the old run is nothing
+		case edits.Inputs != nil && l.rt.NewRunID != nil:
 			return r.Flush()
 		case edits.Inputs != nil:
 			return nil
 		}
-		events, undone := engine.LastGeneration(l.past[l.from:])
-		stands := resume.Decide(wf.decideSteps(digests), engine.RecordedSteps(events, digests),
-			append(undone, atStep)...)
 		for path := range edits.Outputs {
 			stands[path] = true
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/call"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
@@ -23,7 +24,7 @@ func (wf *Workflow) Run(ctx context.Context, input any, rt *runtime.Runtime) (*O
 	}
 	leg := wf.leg(rt)
 	leg.Open = func(r *local.Run) (map[string]any, error) { return wf.open(r, rt, input) }
-	leg.Ready = func(r *local.Run, inputs map[string]any) error { return wf.begin(r, rt, inputs, "") }
+	leg.Ready = func(r *local.Run, inputs map[string]any) error { return wf.begin(r, rt, inputs, "", nil) }
 	return wf.drive(ctx, leg)
 }
 
@@ -84,9 +85,12 @@ func (wf *Workflow) open(r *local.Run, rt *runtime.Runtime, input any) (map[stri
 }
 
 // begin begins a new run, and its journal. Where the host has chosen the run's id that is written at once, so
-// that nothing runs under an id that is taken. parent is the run that it shares its record with; "": none.
-func (wf *Workflow) begin(r *local.Run, rt *runtime.Runtime, inputs map[string]any, parent string) (err error) {
-	r.Engine.Begin(inputs)
+// that nothing runs under an id that is taken. parent is the run that it shares its record with, "": none, and doubts
+// are the calls there that nobody knows the end of.
+func (wf *Workflow) begin(
+	r *local.Run, rt *runtime.Runtime, inputs map[string]any, parent string, doubts []journal.Doubt,
+) (err error) {
+	r.Engine.Begin(inputs, doubts)
 	r.Store.Run = checkpoint.Run{ID: r.ID, Recipe: wf.program.Recipe.Name, Digest: wf.program.Digest,
 		StartedAt: r.Began(), Parent: parent}
 	if r.Store.Store = rt.Store; rt.Store == nil {

@@ -100,8 +100,9 @@ func (r *Run) aboutCall(p *pending) *resume.Call {
 		Key: r.keyOf(p)}
 	if p.Attempt > 0 {
 		c.Owner = r.o.Owner
+		return c
 	}
-	return c
+	return r.before.known(whatBecameOf(p.Path, ""), c)
 }
 
 // keyOf is the idempotency key of a call.

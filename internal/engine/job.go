@@ -98,8 +98,7 @@ func (r *Run) doubtfulJob(p *pending) bool {
 		return false
 	}
 	shown := map[string]any{"tool": p.Name, "arguments": p.Args}
-	key := PauseKey{Step: p.Path, Kind: resume.System, Reason: journal.Indeterminate,
-		About: AboutOf(&resume.Pause{Reason: journal.Indeterminate, Show: shown})}
+	key := whatBecameOf(p.Path, AboutOf(&resume.Pause{Reason: journal.Indeterminate, Show: shown}))
 	doubts[key]--
 	return doubts[key] >= 0
 }

@@ -157,8 +157,7 @@ func (r *Run) shareSettled(path string, t *machine.Task, w *journal.Settlement, 
 	case t == nil && answer["decision"] == "result":
 		r.give(path, answer["form"], "")
 		return
-	case t == nil && (answer != nil || failure != nil): // only an output can be given
-		r.before.Doubt(PauseKey{Step: path, Kind: resume.System, Reason: journal.Indeterminate})
+	case t == nil && (answer != nil || failure != nil): // only an output can be given, see SharedDoubts
 		return
 	case t == nil:
 		r.give(path, output, "")

@@ -59,7 +59,7 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 	case checkpoint.RunCreated:
 		e.What = Created{data.text("recipe"), data.text("digest")}
 	case runInput:
-		e.What = Begun{data.in("inputs"), data.interrupt(), data.parallel(), data.texts("origin")}
+		e.What = Begun{data.in("inputs"), data.interrupt(), data.parallel(), data.texts("origin"), data.doubts()}
 	case callBegun:
 		e.What = CallBegun{int(data.count("ordinal")), data.text("effect")}
 	case callEnded:
@@ -214,9 +214,20 @@ func decodeRedefined(data object) Redefined {
 			k.text("reason"), k.text("about"), k["answer"],
 			k.text("question")})
 	}
-	for _, v := range data.list("doubts") {
-		m, _ := v.(map[string]any)
-		w.Doubts = append(w.Doubts, Doubt{object(m).text("step"), object(m).text("about")})
-	}
+	w.Doubts = data.doubts()
 	return w
+}
+
+func (o object) doubts() (list []Doubt) {
+	for _, v := range o.list("doubts") {
+		m, _ := v.(map[string]any)
+		d := Doubt{Step: object(m).text("step"), About: object(m).text("about")}
+		if c := object(m).in("call"); c != nil {
+			at, _ := time.Parse(time.RFC3339Nano, c.text("at"))
+			d.Call = &resume.Call{Tool: c.text("tool"), Arguments: c["arguments"], Key: c.text("key"),
+				Attempt: int(min(c.count("attempt"), math.MaxInt32)), At: at, Owner: c.text("owner")}
+		}
+		list = append(list, d)
+	}
+	return list
 }

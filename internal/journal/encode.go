@@ -6,6 +6,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 )
 
@@ -38,6 +39,9 @@ func members(e *Event) (data map[string]any, err error) {
 		addParallel(data, w.Parallel)
 		if len(w.Origin) > 0 {
 			data["origin"] = w.Origin
+		}
+		if len(w.Doubts) > 0 {
+			data["doubts"] = doubtsOf(w.Doubts)
 		}
 	case CallBegun:
 		data = map[string]any{"n": e.After, "ordinal": int64(w.Ordinal)}
@@ -235,8 +239,20 @@ func (w *PauseAnswered) members(after int64) map[string]any {
 	return data
 }
 
+// doubtsOf are the members of doubts.
+func doubtsOf(list []Doubt) (doubts []any) {
+	for _, d := range list {
+		m := map[string]any{"step": d.Step, "about": d.About}
+		if d.Call != nil {
+			m["call"], _ = value.Normalise(d.Call) // it is of values that were JSON
+		}
+		doubts = append(doubts, m)
+	}
+	return doubts
+}
+
 func (w *Redefined) members() map[string]any {
-	var kept, doubts []any
+	var kept []any
 	for _, k := range w.Kept {
 		m := map[string]any{"step": k.Step, "kind": string(k.Kind), "reason": k.Reason,
 			"about": k.About, "answer": k.Answer}
@@ -245,10 +261,7 @@ func (w *Redefined) members() map[string]any {
 		}
 		kept = append(kept, m)
 	}
-	for _, d := range w.Doubts {
-		doubts = append(doubts, map[string]any{"step": d.Step, "about": d.About})
-	}
-	data := map[string]any{"digest": w.Digest, "generation": int64(w.Generation), "kept": kept, "doubts": doubts}
+	data := map[string]any{"digest": w.Digest, "generation": int64(w.Generation), "kept": kept, "doubts": doubtsOf(w.Doubts)}
 	if w.Definition != nil {
 		data["definition"] = w.Definition
 	}
