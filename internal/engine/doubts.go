@@ -113,7 +113,7 @@ func (f *doubtful) next(e *journal.Event) {
 	case journal.CallBegun:
 		f.over(e.Path, false)
 		f.begun = append(f.begun, journal.Doubt{Step: e.Path,
-			Call: &resume.Call{Key: resume.Key(f.run, f.generation, e.Path, what.Ordinal, ""), At: e.At}})
+			Call: &resume.Call{Key: resume.Key(f.run, f.generation, e.Path, what.Ordinal, what.Key), At: e.At}})
 	case journal.CallGiven:
 		f.over(e.Path, true)
 	case journal.CallEnded:

@@ -61,7 +61,7 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 	case runInput:
 		e.What = Begun{data.in("inputs"), data.interrupt(), data.parallel(), data.texts("origin"), data.doubts()}
 	case callBegun:
-		e.What = CallBegun{int(data.count("ordinal")), data.text("effect")}
+		e.What = CallBegun{int(data.count("ordinal")), data.text("effect"), data.text("key")}
 	case callEnded:
 		e.What = CallEnded{Output: data["output"], Failure: data.failure(), Models: data.models(),
 			Finish: data.text("finish"), Unknown: data.yes("unknown"), Why: data.text("why"),

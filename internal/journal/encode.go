@@ -48,6 +48,9 @@ func members(e *Event) (data map[string]any, err error) {
 		if w.Effect != "" {
 			data["effect"] = w.Effect
 		}
+		if w.Key != "" {
+			data["key"] = w.Key
+		}
 	case CallEnded:
 		data = w.members(e.After)
 	case CallGiven:
@@ -244,7 +247,10 @@ func doubtsOf(list []Doubt) (doubts []any) {
 	for _, d := range list {
 		m := map[string]any{"step": d.Step, "about": d.About}
 		if d.Call != nil {
-			m["call"], _ = value.Normalise(d.Call) // it is of values that were JSON
+			call, _ := value.Normalise(d.Call) // it is of values that were JSON
+			if m["call"] = call; d.Call.Tool == "" {
+				delete(call.(map[string]any), "tool")
+			}
 		}
 		doubts = append(doubts, m)
 	}

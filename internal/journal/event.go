@@ -44,6 +44,7 @@ type (
 	CallBegun struct {
 		Ordinal int
 		Effect  string // a runtime.Effect; "" in old records
+		Key     string // of the recipe, part of the idempotency key; "": none, or an old record
 	}
 	// CallEnded is the end of a step's call.
 	CallEnded struct {
@@ -161,13 +162,13 @@ type KeptAnswer struct {
 type Doubt struct {
 	Step  string
 	About string       // of a call in an agent
-	Call  *resume.Call // the key at least, as it is without a key of the recipe; nil: nothing is known
+	Call  *resume.Call // the key at least; nil: nothing is known
 }
 
 // The kinds of records that the engine adds to those of checkpoint.
 const (
 	runInput    checkpoint.Kind = "run.input"   // inputs, interrupt?, parallel?, origin?, doubts?
-	callBegun   checkpoint.Kind = "call.begun"  // n, ordinal
+	callBegun   checkpoint.Kind = "call.begun"  // n, ordinal, effect?, key?
 	callEnded   checkpoint.Kind = "call.ended"  // n, output | error, draws?, usage?, finish?, settled?, unknown?, why?
 	callGiven   checkpoint.Kind = "call.given"  // n, output?, finish?
 	timerFired  checkpoint.Kind = "timer.fired" // n, timer
