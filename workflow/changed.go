@@ -95,7 +95,7 @@ func (l *leg) redefine(wf *Workflow, r *local.Run, inputs map[string]any, g *giv
 		return fmt.Errorf("pause %q: %w", g.pause, checkpoint.ErrToken)
 	}
 	what := journal.Redefined{Digest: wf.program.Digest, Generation: engine.GenerationOf(l.past) + 1, Kept: kept}
-	if what.Doubts, err = engine.DoubtsOf(l.runID, l.past[l.from:], stands,
+	if what.Doubts, err = engine.DoubtsOf(l.runID, l.past[l.from:], stands, false,
 		func(pause string) bool { return l.isOpen(pause) && (g == nil || pause != g.pause) }); err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func (l *leg) forkAt(atStep string, edits Edits) (*Outcome, error) {
 		if edits.Inputs != nil { // what it shares with the old run is nothing
 			stands = nil
 		}
-		doubts, err := engine.SharedDoubts(l.runID, l.past[l.from:], stands, l.isOpen)
+		doubts, err := engine.DoubtsOf(l.runID, l.past[l.from:], stands, true, l.isOpen)
 		if err == nil {
 			err = wf.begin(r, l.rt, inputs, l.runID, doubts)
 		}

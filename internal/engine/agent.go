@@ -130,7 +130,9 @@ func (r *Run) beginAgent(p *pending) {
 	p.Generation = cmp.Or(a.began, r.generation)
 	var err error
 	if a.state, err = agents.Fold(slices.Concat(a.events...)); err == nil {
-		unsureCalls(&a.state, p.Path, func(step, about string, _ int) { a.doubts[whatBecameOf(step, about)]-- }) // it asks itself
+		unsureCalls(&a.state, p.Path, func(step, about string, _ int) { // it asks by itself
+			a.doubts[whatBecameOf(step, about)]--
+		})
 		var offer *agents.Offer
 		if offer, err = r.o.Adapters.Offer(); err == nil {
 			a.leg, err = agents.Begin(a.loop, &a.state, a.terms, offer)

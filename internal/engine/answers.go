@@ -16,7 +16,7 @@ import (
 type Answers struct {
 	Kept   map[PauseKey]KeptAnswer   // for later generations
 	Nth    map[PauseKey]int          // pauses of this generation so far, by key without n
-	doubts map[PauseKey]*resume.Call // without n: calls from before of which it is not known whether they had their effect
+	doubts map[PauseKey]*resume.Call // without n: calls from before of unknown outcome
 }
 
 // PauseKey tells the pauses of one generation of a run apart, in a way that holds for the next one.

@@ -18,34 +18,18 @@ import (
 func FramePath(path, frame string) string { return strings.TrimSuffix(path+"/"+frame, "/") }
 
 // DoubtsOf are the calls that a run under another definition may make again, and of which nobody knows whether they had
-// their effect: those that somebody is being asked about, by a pause that open is true for, those that had begun when the
-// process died, and those that a person said the end of. events are those of the present definition, run is the run's id.
+// their effect: those that somebody is being asked about, by a pause that open is true for, those that had begun when
+// the process died, and those that a person said the end of. events are those of the present definition, run is the
+// run's id. With shared they are such calls of the steps that stand: a fork does not make them unasked.
 func DoubtsOf(
-	run string, events []journal.Event, stands map[string]bool, open func(pause string) bool,
-) ([]journal.Doubt, error) {
-	return doubtsOf(run, events, open, func(step string, begun bool) bool { return begun || !stands[step] })
-}
-
-// SharedDoubts are such calls of the steps that a fork shares with its run: the fork does not make them unasked.
-func SharedDoubts(
-	run string, events []journal.Event, stands map[string]bool, open func(pause string) bool,
-) ([]journal.Doubt, error) {
-	return doubtsOf(run, events, open, func(step string, _ bool) bool {
-		return stands[step] || stands[resume.DefinitionPath(step)]
-	})
-}
-
-// doubtsOf finds calls in doubt in a journal. wanted says of which steps; begun is true for calls of the step itself that
-// have no end.
-func doubtsOf(
-	run string, events []journal.Event, open func(pause string) bool, wanted func(step string, begun bool) bool,
+	run string, events []journal.Event, stands map[string]bool, shared bool, open func(pause string) bool,
 ) (doubts []journal.Doubt, err error) {
-	f := doubtful{run: run, generation: 1}
+	f := doubtful{run: run, generation: 1, said: journal.Settlements{}, agents: map[string]agentAtWork{}}
 	for i := range events {
 		f.next(&events[i])
 	}
 	add := func(step string, begun bool, d journal.Doubt) {
-		if wanted(step, begun) {
+		if shared == (stands[step] || stands[resume.DefinitionPath(step)]) || begun && !shared {
 			doubts = append(doubts, d)
 		}
 	}
@@ -98,9 +82,6 @@ type agentAtWork struct {
 
 // next reads the next event.
 func (f *doubtful) next(e *journal.Event) {
-	if f.said == nil {
-		f.said, f.agents = journal.Settlements{}, map[string]agentAtWork{}
-	}
 	if f.said.Next(e) != nil {
 		f.settled = append(f.settled, e.Path)
 	}

@@ -157,7 +157,7 @@ func (r *Run) shareSettled(path string, t *machine.Task, w *journal.Settlement, 
 	case t == nil && answer["decision"] == "result":
 		r.give(path, answer["form"], "")
 		return
-	case t == nil && (answer != nil || failure != nil): // only an output can be given, see SharedDoubts
+	case t == nil && (answer != nil || failure != nil): // only an output can be given, see DoubtsOf
 		return
 	case t == nil:
 		r.give(path, output, "")

@@ -206,7 +206,7 @@ func (o object) progress() Progress {
 
 func decodeRedefined(data object) Redefined {
 	w := Redefined{Digest: data.text("digest"), Definition: data["definition"],
-		Generation: int(data.count("generation"))}
+		Generation: int(data.count("generation")), Doubts: data.doubts()}
 	for _, v := range data.list("kept") {
 		m, _ := v.(map[string]any)
 		k := object(m)
@@ -214,18 +214,16 @@ func decodeRedefined(data object) Redefined {
 			k.text("reason"), k.text("about"), k["answer"],
 			k.text("question")})
 	}
-	w.Doubts = data.doubts()
 	return w
 }
 
 func (o object) doubts() (list []Doubt) {
 	for _, v := range o.list("doubts") {
-		m, _ := v.(map[string]any)
-		d := Doubt{Step: object(m).text("step"), About: object(m).text("about")}
-		if c := object(m).in("call"); c != nil {
-			at, _ := time.Parse(time.RFC3339Nano, c.text("at"))
-			d.Call = &resume.Call{Tool: c.text("tool"), Arguments: c["arguments"], Key: c.text("key"),
-				Attempt: int(min(c.count("attempt"), math.MaxInt32)), At: at, Owner: c.text("owner")}
+		var d Doubt
+		text, _ := value.JSON(v)
+		_ = json.Unmarshal(text, &d)
+		if m, _ := v.(map[string]any); d.Call != nil { // with its numbers as they are elsewhere
+			d.Call.Arguments = object(m).in("call")["arguments"]
 		}
 		list = append(list, d)
 	}

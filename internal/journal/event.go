@@ -158,11 +158,12 @@ type KeptAnswer struct {
 	Question string // that was answered, see [resume.Pause.Question]; "": not known
 }
 
-// Doubt is a call of an earlier generation, or of the run that a fork comes from, of which it is not known whether it had its effect.
+// Doubt is a call of an earlier generation, or of the run that a fork comes from, of which it is not known whether it
+// had its effect.
 type Doubt struct {
-	Step  string
-	About string       // of a call in an agent
-	Call  *resume.Call // the key at least; nil: nothing is known
+	Step  string       `json:"step"`
+	About string       `json:"about"`          // of a call in an agent
+	Call  *resume.Call `json:"call,omitempty"` // the key at least; nil: nothing is known
 }
 
 // The kinds of records that the engine adds to those of checkpoint.
