@@ -21,19 +21,19 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// Caller makes the calls of one run. [Bind] makes one. The fields RunID, Archive, Delta, Live and Warn are set before
-// calls are made; from then on it is safe for concurrent use.
+// Caller makes the calls of one run. [Bind] makes one. The fields RunID, Delta, Live and Warn are set before calls
+// are made; from then on it is safe for concurrent use.
 type Caller struct {
 	Diagnostics diagnostics.List    // what Bind found
 	Off         diagnostics.List    // tools that the host does not allow: a run may do without
 	Redact      *value.Redactor     // of the run's secrets, also for the context of the run; nil: there are none
 	Offers      *runtime.Resolution // what the runtime and its plugins offer
+	Archive     agentloop.Archive   // of agents; nil: none
 
-	RunID   string                  // for requests, keys and hooks
-	Archive agentloop.Archive       // of agents; nil: none
-	Delta   func(trace.Event)       // is shown the pieces of answers, by several goroutines; nil: nobody wants them
-	Live    func(trace.Event)       // is shown what adapters and hooks emit, likewise
-	Warn    func(text, path string) // is told what the host's operator should know; nil: nobody
+	RunID string                  // for requests, keys and hooks
+	Delta func(trace.Event)       // is shown the pieces of answers, by several goroutines; nil: nobody wants them
+	Live  func(trace.Event)       // is shown what adapters and hooks emit, likewise
+	Warn  func(text, path string) // is told what the host's operator should know; nil: nobody
 
 	rt        *runtime.Runtime
 	maxOutput int         // bytes
