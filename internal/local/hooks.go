@@ -132,19 +132,29 @@ func Report(rt *runtime.Runtime, runID string, found diagnostics.List) {
 		if d.Step != "" {
 			attrs = append(attrs, slog.String("step", d.Step))
 		}
-		tellReporter(rt.Reporter, d.Message, attrs)
+		if !tellReporter(rt.Reporter, d.Message, attrs) {
+			return // it would hold the run up again
+		}
 	}
 }
 
-// tellReporter tells a reporter something. What becomes of that is nobody's matter.
-func tellReporter(reporter runtime.Reporter, text string, attrs []slog.Attr) {
+// tellReporter tells a reporter something. What becomes of that is nobody's matter; it is false if the reporter takes
+// longer than SinkTime, and is left behind.
+func tellReporter(reporter runtime.Reporter, text string, attrs []slog.Attr) bool {
 	done := make(chan struct{})
 	go func() { // it may panic, or end its goroutine
 		defer close(done)
 		defer func() { _ = recover() }()
 		reporter.Warn(text, attrs...)
 	}()
-	<-done
+	late := time.NewTimer(SinkTime)
+	defer late.Stop()
+	select {
+	case <-done:
+		return true
+	case <-late.C:
+		return false
+	}
 }
 
 // warnOf is warn about a step.

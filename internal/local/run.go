@@ -23,7 +23,7 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// SinkTime is how long the end of a run waits for slow trace sinks.
+// SinkTime is how long the end of a run waits for slow trace sinks, and a run for its reporter.
 const SinkTime = time.Second
 
 // Leg is one leg of a run, as whoever wants it says.
