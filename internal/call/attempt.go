@@ -29,9 +29,10 @@ type attempt struct {
 	*Caller
 	call  *engine.Call
 	ctx   context.Context
-	tool  boundTool        // of the call of a tool
+	tool  *boundTool       // of the call of a tool
 	found diagnostics.List // what hooks did wrong
 	emits trace.Emitter
+	own   resume.CallContext // of the call of a tool
 }
 
 // response is what an adapter returned: a model its answer, a retriever documents, a tool a value or JSON, and what

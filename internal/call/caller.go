@@ -128,11 +128,11 @@ func (c *Caller) input(call *engine.Call) (any, error) {
 	})
 }
 
-// tool finds the tool that a call is of; zero: it is not there.
-func (c *Caller) tool(call *engine.Call) boundTool {
+// tool finds the tool that a call is of; the zero one: it is not there.
+func (c *Caller) tool(call *engine.Call) *boundTool {
 	j := call.Job
 	if j == nil {
-		return c.tools[call.Site.Index]
+		return &c.tools[call.Site.Index]
 	}
 	var tools []runtime.Tool
 	switch j.Scope {
@@ -152,10 +152,11 @@ func (c *Caller) tool(call *engine.Call) boundTool {
 			continue
 		}
 		if spec := t.Spec(); spec.Name == j.Name {
-			return bound(t, spec)
+			b := bound(t, spec)
+			return &b
 		}
 	}
-	return boundTool{}
+	return &boundTool{}
 }
 
 // Retry returns what the adapter of a call says about trying again; see [engine.Adapters].
