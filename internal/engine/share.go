@@ -94,8 +94,7 @@ func opens(e *journal.Event, pause string) bool {
 // shareQuestion asks here what became of a call that another run made. t is nil if the call has no slot here yet.
 func (r *Run) shareQuestion(path string, t *machine.Task, there journal.PauseOpened) {
 	if t == nil {
-		r.before.Doubt(PauseKey{Step: path, Kind: resume.System, Reason: journal.Indeterminate})
-		return
+		return // it is among the doubts
 	}
 	r.pause(t, journal.PauseOpened{Pause: there.Pause})
 }
