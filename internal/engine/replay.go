@@ -199,7 +199,7 @@ func (r *Run) GoLive() {
 	}
 	r.m.Walk(func(t *machine.Task) {
 		if t.Status() == machine.Running && t.First == 0 {
-			r.emit(t, trace.StepStart, t.Path(), nil, sizeOf(t))
+			r.emit(t, trace.StepStart, t.Path(), nil, t.Size())
 		}
 	}, func(*machine.Task) {})
 	p := &r.past

@@ -75,14 +75,6 @@ func (r *Run) emit(t *machine.Task, kind trace.Kind, step string, data trace.Dat
 	}
 }
 
-// sizeOf is the content of the start of a foreach: how many items it has; nil for other steps.
-func sizeOf(t *machine.Task) any {
-	if n := t.Items(); n > 0 {
-		return map[string]any{"items": int64(n)}
-	}
-	return nil
-}
-
 // told takes in what an adapter or a hook emitted during a call. Live sinks have seen it, of an agent apart.
 func (r *Run) told(p *pending, list []trace.Told) {
 	if len(list) == 0 {

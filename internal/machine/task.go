@@ -269,8 +269,13 @@ func (t *Task) items() []Task {
 	return t.each.items
 }
 
-// Items returns how many items a foreach that runs has; 0 for other tasks.
-func (t *Task) Items() int { return len(t.items()) }
+// Size is how many items a foreach that runs has, as content of its trace.StepStart: {items}; nil for other tasks.
+func (t *Task) Size() any {
+	if n := len(t.items()); n > 0 {
+		return map[string]any{"items": int64(n)}
+	}
+	return nil
+}
 
 // within reports whether t is owner, an item of it, or part of its body.
 func (t *Task) within(owner *Task) bool {
