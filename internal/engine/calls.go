@@ -42,6 +42,7 @@ type pending struct {
 	stage     stage
 	timer     int64     // while delayed
 	at        time.Time // of the attempt, or of the call that an earlier process made
+	owner     string    // the process that made it, as leases name it; "": not known
 	term                // of all attempts together
 	last      error     // of the attempt before
 	slot      bool      // it has one
@@ -263,7 +264,7 @@ func (r *Run) begins(p *pending) bool {
 		r.failed(p, r.cause(p))
 		return false
 	}
-	p.stage, p.at = flying, r.now
+	p.stage, p.at, p.owner = flying, r.now, r.o.Owner
 	r.calls.flying = append(r.calls.flying, p)
 	return true
 }

@@ -96,12 +96,8 @@ func (r *Run) aboutCall(p *pending) *resume.Call {
 	if p.Args == nil { // it could not be prepared again
 		args = p.Input
 	}
-	c := &resume.Call{Tool: p.Name, Arguments: r.o.Redact.Value(args), Attempt: p.Attempt, At: p.at,
-		Key: r.keyOf(p)}
-	if p.Attempt > 0 {
-		c.Owner = r.o.Owner
-	}
-	return c
+	return &resume.Call{Tool: p.Name, Arguments: r.o.Redact.Value(args), Attempt: p.Attempt, At: p.at,
+		Key: r.keyOf(p), Owner: p.owner}
 }
 
 // keyOf is the idempotency key of a call.
@@ -111,7 +107,7 @@ func (r *Run) keyOf(p *pending) string {
 
 // aboutCallIn is aboutCall for a call in an agent that an earlier process began.
 func (r *Run) aboutCallIn(a *agent, path, tool string, number int, args any) resume.Call {
-	return resume.Call{Tool: tool, Arguments: r.o.Redact.Value(args),
+	return resume.Call{Tool: tool, Arguments: r.o.Redact.Value(args), Owner: a.owner,
 		Key: resume.Key(r.o.ID, cmp.Or(a.began, r.generation), path, number, "")}
 }
 

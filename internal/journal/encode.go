@@ -16,11 +16,14 @@ func Encode(e Event) (checkpoint.Record, error) {
 	if err != nil {
 		return checkpoint.Record{}, err
 	}
-	if data == nil && (e.Resumed || e.By != "") {
+	if data == nil && (e.Resumed || e.By != "" || e.Owner != "") {
 		data = map[string]any{}
 	}
 	if e.By != "" {
 		data["by"] = e.By
+	}
+	if e.Owner != "" {
+		data["owner"] = e.Owner
 	}
 	if e.Resumed {
 		data["worked"] = int64(e.Worked)
