@@ -255,6 +255,25 @@ func TestSchema(t *testing.T) {
 	}
 }
 
+// A process that was stopped while it opened the store does not keep others from it.
+func TestStoppedInOpen(t *testing.T) {
+	m := newMedium(t)
+	m.open()
+	stopped, err := m.conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stopped.Rollback(context.Background())
+	if err := migrate(t.Context(), stopped, m.name); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := Open(t.Context(), m.url, nil); err != nil {
+		t.Error(err)
+	} else {
+		s.Close()
+	}
+}
+
 // Tables that an earlier version made keep what they have.
 func TestEarlierVersions(t *testing.T) {
 	current := migrations
