@@ -21,6 +21,9 @@ var (
 	RecordTime = 50 * time.Millisecond
 )
 
+// writeTime is how long a write to the store may take. A store that hangs for longer stops the run.
+const writeTime = time.Minute
+
 // Memory keeps the runs that paused without a store, as long as the process lives.
 var Memory checkpoint.Memory
 
@@ -106,7 +109,8 @@ func (r *Run) write(events []journal.Event) error {
 	if err != nil {
 		return err
 	}
-	ctx := context.WithoutCancel(r.ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), writeTime)
+	defer cancel()
 	if j.Seq > 0 {
 		Reached(BeforeAppend)
 		if _, err := guarded(ctx, func() (any, error) {
