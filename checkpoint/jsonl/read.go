@@ -14,8 +14,8 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 )
 
-// Load implements checkpoint.Store. It does not wait for who writes, as that process may be stopped: it returns what was
-// there before.
+// Load implements checkpoint.Store. It does not wait for who writes, as that process may be stopped: it returns what
+// was there before.
 func (s *Store) Load(ctx context.Context, runID string, after int64) (checkpoint.Summary, []checkpoint.Record, error) {
 	fail := func(err error) (checkpoint.Summary, []checkpoint.Record, error) {
 		return checkpoint.Summary{}, nil, err

@@ -84,7 +84,8 @@ func migrate(ctx context.Context, tx pgx.Tx, schema string) error {
 // versionOf returns whether there is the schema, and the version of its tables; 0: there are none.
 func versionOf(ctx context.Context, tx pgx.Tx, schema string) (hasSchema bool, version int, err error) {
 	var hasTables bool
-	err = tx.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL, to_regclass($2) IS NOT NULL", schema, schema+".version").
+	err = tx.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL, to_regclass($2) IS NOT NULL",
+		schema, schema+".version").
 		Scan(&hasSchema, &hasTables)
 	if err == nil && hasTables {
 		err = tx.QueryRow(ctx, inSchema(schema, "SELECT version FROM SCHEMA.version")).Scan(&version)

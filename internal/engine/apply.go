@@ -48,7 +48,7 @@ func (r *Run) takeIn(t *machine.Task, e *journal.Event) {
 func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	switch what := e.What.(type) {
 	case journal.CallBegun:
-		r.past.begin(t, begunCall{what, e.At, r.past.owner})
+		r.past.begin(t, begunCall{what, made{e.At, r.past.owner}})
 	case journal.CallEnded:
 		r.applyEnded(t, e.Path, &what)
 	case journal.AgentEvents:

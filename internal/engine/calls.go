@@ -41,14 +41,19 @@ type pending struct {
 
 	stage     stage
 	timer     int64     // while delayed
-	at        time.Time // of the attempt, or of the call that an earlier process made
-	owner     string    // the process that made it, as leases name it; "": not known
+	made                // the attempt, or the call of an earlier process
 	term                // of all attempts together
 	last      error     // of the attempt before
 	slot      bool      // it has one
 	open      bool      // the last attempt may have had its effect
 	stopped   bool      // it was told to stop
 	stoppedBy error     // why, unless the run's context has ended
+}
+
+// made is when and by which process, as leases name it, a call was made; "": not known.
+type made struct {
+	at    time.Time
+	owner string
 }
 
 // term is how much time a call has.
@@ -264,7 +269,7 @@ func (r *Run) begins(p *pending) bool {
 		r.failed(p, r.cause(p))
 		return false
 	}
-	p.stage, p.at, p.owner = flying, r.now, r.o.Owner
+	p.stage, p.made = flying, made{r.now, r.o.Owner}
 	r.calls.flying = append(r.calls.flying, p)
 	return true
 }

@@ -32,8 +32,7 @@ type past struct {
 // begunCall is a call that had begun.
 type begunCall struct {
 	journal.CallBegun
-	at    time.Time
-	owner string // the process that began it; "": not known
+	made
 }
 
 // Resume brings a new Run to where a journal ends. Its definition counts from one of the events on; inputs are those
@@ -243,7 +242,7 @@ func (r *Run) leftBehind(c machine.Command) (p *pending, doubtful bool) {
 		doubtful = r.leftOpen(p)
 	case begun && p.Kind == program.ToolCall:
 		doubtful = r.prepareTool(p) != nil || !p.begunAs(was.Effect).repeatable()
-		p.at, p.owner = was.at, was.owner
+		p.made = was.made
 	}
 	return p, doubtful
 }

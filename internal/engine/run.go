@@ -119,8 +119,8 @@ func New(p *program.Program, o Options) *Run {
 func (r *Run) Begin(inputs map[string]any) {
 	r.prepare(inputs)
 	r.past.owner = r.o.Owner
-	r.ledger.events = append(r.ledger.events, journal.Event{At: r.now, By: r.o.By, Owner: r.o.Owner, What: journal.Begun{
-		Inputs: inputs, Interrupt: r.o.Interrupt, Parallel: r.o.Parallel, Origin: r.o.Origin}})
+	r.ledger.events = append(r.ledger.events, journal.Event{At: r.now, By: r.o.By, Owner: r.o.Owner,
+		What: journal.Begun{Inputs: inputs, Interrupt: r.o.Interrupt, Parallel: r.o.Parallel, Origin: r.o.Origin}})
 }
 
 // prepare makes the machine of the first generation.
