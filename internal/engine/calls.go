@@ -40,14 +40,14 @@ type pending struct {
 	journal.Progress
 
 	stage     stage
-	timer     int64     // while delayed
-	made                // the attempt, or the call of an earlier process
-	term                // of all attempts together
-	last      error     // of the attempt before
-	slot      bool      // it has one
-	open      bool      // the last attempt may have had its effect
-	stopped   bool      // it was told to stop
-	stoppedBy error     // why, unless the run's context has ended
+	timer     int64 // while delayed
+	made            // the attempt, or the call of an earlier process
+	term            // of all attempts together
+	last      error // of the attempt before
+	slot      bool  // it has one
+	open      bool  // the last attempt may have had its effect
+	stopped   bool  // it was told to stop
+	stoppedBy error // why, unless the run's context has ended
 }
 
 // made is when and by which process, as leases name it, a call was made; "": not known.
