@@ -255,6 +255,26 @@ func TestSchema(t *testing.T) {
 	}
 }
 
+// Of many that open a new store at the same time one makes the tables.
+func TestManyOpen(t *testing.T) {
+	m := newMedium(t)
+	errs := make(chan error)
+	for range 10 {
+		go func() {
+			s, err := Open(t.Context(), m.url, nil)
+			if err == nil {
+				err = s.Close()
+			}
+			errs <- err
+		}()
+	}
+	for range 10 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A process that was stopped while it opened the store does not keep others from it.
 func TestStoppedInOpen(t *testing.T) {
 	m := newMedium(t)

@@ -81,11 +81,14 @@ func migrate(ctx context.Context, tx pgx.Tx, schema string) error {
 	return nil
 }
 
-// versionOf returns whether there is the schema, and the version of its tables; 0: there are none.
+// versionOf returns whether there is the schema, and the version of its tables; 0: there are none. It reads the
+// catalog: to_regclass would go on saying what it said before somebody else made the tables.
 func versionOf(ctx context.Context, tx pgx.Tx, schema string) (hasSchema bool, version int, err error) {
 	var hasTables bool
-	err = tx.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL, to_regclass($2) IS NOT NULL",
-		schema, schema+".version").
+	err = tx.QueryRow(ctx, `SELECT n.oid IS NOT NULL, c.oid IS NOT NULL
+FROM (VALUES ((pg_catalog.parse_ident($1))[1])) AS s(name)
+LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = s.name
+LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = 'version'`, schema).
 		Scan(&hasSchema, &hasTables)
 	if err == nil && hasTables {
 		err = tx.QueryRow(ctx, inSchema(schema, "SELECT version FROM SCHEMA.version")).Scan(&version)
