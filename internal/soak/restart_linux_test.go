@@ -142,9 +142,16 @@ func TestPostgresRestarts(t *testing.T) {
 			s.journal = s.open()
 			killed := s.book(c, mode)
 			s.sweepUp()
+			var all sync.WaitGroup
+			slots := make(chan struct{}, 8)
 			for i := range bookings {
-				s.afterRestart(s.newRun(fmt.Sprintf("%s-%d", mode, i), &booking), i < eachBooker, killed)
+				slots <- struct{}{}
+				all.Go(func() {
+					s.afterRestart(s.newRun(fmt.Sprintf("%s-%d", mode, i), &booking), i < eachBooker, killed)
+					<-slots
+				})
 			}
+			all.Wait()
 			n := s.total
 			t.Logf("%s: %d runs, %d effects, %d ended by sweep --recover, %d questions of the killed process, %d lost, %d doubled",
 				mode, n.runs, n.effects, n.recoveries, n.questions, n.lost, n.doubled)
@@ -231,6 +238,8 @@ func (s *soak) afterRestart(r *run, ofKilled bool, killed int) {
 	for _, path := range r.recipe.effects {
 		r.once(s.effects(r.id), path, false)
 	}
+	s.active.Lock()
+	defer s.active.Unlock()
 	s.total.add(r.n)
 }
 
