@@ -21,9 +21,6 @@ var (
 	RecordTime = 50 * time.Millisecond
 )
 
-// writeTime is how long a write to the store may take. A store that hangs for longer stops the run.
-const writeTime = time.Minute
-
 // Memory keeps the runs that paused without a store, as long as the process lives.
 var Memory checkpoint.Memory
 
@@ -109,7 +106,7 @@ func (r *Run) write(events []journal.Event) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), writeTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), time.Minute) // a store may hang
 	defer cancel()
 	if j.Seq > 0 {
 		Reached(BeforeAppend)
@@ -286,10 +283,9 @@ func Encode(events []journal.Event) ([]checkpoint.Record, error) {
 }
 
 // Decode reads the events of records.
-func Decode(recs []checkpoint.Record) ([]journal.Event, error) {
-	events := make([]journal.Event, len(recs))
+func Decode(recs []checkpoint.Record) (events []journal.Event, err error) {
+	events = make([]journal.Event, len(recs))
 	for i := range recs {
-		var err error
 		if events[i], err = journal.Decode(recs[i]); err != nil {
 			return nil, err
 		}
