@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/regular"
 )
 
 // batch is the kind of the line that stands before records that were appended together.
@@ -98,7 +99,7 @@ func fold(runID string, recs []checkpoint.Record, err error) (checkpoint.Summary
 
 // digestOf reads the digest in a journal that somebody may be writing to.
 func digestOf(name string) (string, error) {
-	text, err := os.ReadFile(name)
+	text, err := regular.ReadFile(name)
 	if err != nil {
 		return "", err
 	}
@@ -205,7 +206,7 @@ func syncDir(name string) error {
 // readLease returns the last lease of a run that is locked; the zero one when there was none, as
 // for a journal that was copied here.
 func (s *Store) readLease(runID string) (checkpoint.Lease, error) {
-	text, err := os.ReadFile(s.leaseFile(runID))
+	text, err := regular.ReadFile(s.leaseFile(runID))
 	if errors.Is(err, fs.ErrNotExist) {
 		return checkpoint.Lease{RunID: runID}, nil
 	}

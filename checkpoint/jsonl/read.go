@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/regular"
 )
 
 // Load implements checkpoint.Store. It does not wait for who writes, as that process may be stopped: it returns what
@@ -48,7 +49,7 @@ func (s *Store) Load(ctx context.Context, runID string, after int64) (checkpoint
 func (s *Store) read(
 	ctx context.Context, name, runID string,
 ) (checkpoint.Summary, []checkpoint.Record, error) {
-	f, err := os.Open(name)
+	f, err := regular.Open(name)
 	if err != nil {
 		return checkpoint.Summary{}, nil, runError(runID, err)
 	}
@@ -94,7 +95,7 @@ func (s *Store) Definition(ctx context.Context, digest string) (json.RawMessage,
 	err := fs.ErrNotExist
 	var text []byte
 	if isLocal(digest) {
-		text, err = os.ReadFile(s.definition(digest))
+		text, err = regular.ReadFile(s.definition(digest))
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/regular"
 )
 
 // lockedFile is an open file with the lock that all who write to it take.
@@ -44,7 +45,7 @@ func openLocked(ctx context.Context, name string, flag int) (*lockedFile, error)
 		return nil, err
 	}
 	for {
-		file, err := os.OpenFile(name, flag, 0o600)
+		file, err := regular.OpenFile(name, flag, 0o600)
 		if err != nil {
 			l.leave()
 			return nil, err

@@ -89,8 +89,12 @@ func (r *Run) aboutCall(p *pending) *resume.Call {
 	if p.Args == nil { // it could not be prepared again
 		args = p.Input
 	}
-	return &resume.Call{Tool: p.Name, Arguments: r.o.Redact.Value(args), Attempt: p.Attempt, At: p.at,
+	c := &resume.Call{Tool: p.Name, Arguments: r.o.Redact.Value(args), Attempt: p.Attempt, At: p.at,
 		Key: r.keyOf(p), Owner: p.owner}
+	if p.Attempt > 0 {
+		return c
+	}
+	return r.before.known(doubtKey(p.Path, ""), c)
 }
 
 // keyOf is the idempotency key of a call.
