@@ -45,6 +45,7 @@ func (a *app) trust(ctx context.Context, path string) bool {
 func (a *app) ask(ctx context.Context, p resume.Pause) (answer any, ok bool) {
 	fmt.Fprintf(a.stderr, "\n%s %s\n", a.bold(terminal.Visible(p.Step)+":"), terminal.Indented(p.Prompt))
 	printShown(a.stderr, p.Show)
+	printCall(a.stderr, p.Call)
 	if !p.ExpiresAt.IsZero() {
 		fmt.Fprintf(a.stderr, "  (until %s)\n", p.ExpiresAt.Local().Format(time.DateTime))
 	}

@@ -216,8 +216,34 @@ func (a *app) printPause(w io.Writer, p resume.Pause) {
 	}
 	fmt.Fprintln(w)
 	printShown(w, p.Show)
+	printCall(w, p.Call)
 	if !p.ExpiresAt.IsZero() {
 		fmt.Fprintf(w, "  until %s\n", terminal.LocalTime(p.ExpiresAt))
+	}
+}
+
+// printCall prints what whoever decides about a call needs to look it up at the other side; nil: there is none.
+func printCall(w io.Writer, c *resume.Call) {
+	if c == nil {
+		return
+	}
+	text := "  call: " + c.Tool
+	if c.Attempt > 0 {
+		text += fmt.Sprintf(", attempt %d", c.Attempt)
+	}
+	if !c.At.IsZero() {
+		text += ", " + localTime(c.At)
+	}
+	if c.Owner != "" {
+		text += ", by " + checkpoint.Lease{Owner: c.Owner}.Holder()
+	}
+	fmt.Fprintf(w, "%s\n", visible(text))
+	if c.Arguments != nil {
+		fmt.Fprintf(w, "  arguments: %s\n", indentedText(c.Arguments))
+	}
+	fmt.Fprintf(w, "  idempotency key: %s\n", visible(c.Key))
+	if len(c.PIDs) > 0 {
+		fmt.Fprintf(w, "  its processes still run: %v\n", c.PIDs)
 	}
 }
 

@@ -18,7 +18,7 @@ const sweepTime = time.Second
 
 func (a *app) runsSweep() *cobra.Command {
 	watch := false
-	opts := &workflow.SweepOptions{}
+	opts := &workflow.SweepOptions{ResumeOptions: workflow.ResumeOptions{Complete: true}}
 	cmd := &cobra.Command{
 		Use:   "sweep",
 		Short: "Resume every run in which something is due: a wait that is over, a pause that has expired",
