@@ -125,6 +125,9 @@ func open(ctx context.Context, opts *Options, folder string) (*Host, error) {
 	if h.config != nil && h.config.Tools.Exec != nil {
 		h.config.Tools.Exec.Guard = h.opts.Guard
 	}
+	if why := h.config.why("telemetry"); why != "" && !h.opts.StoreOnly {
+		h.warn("nothing is sent, as telemetry is not configured: " + why)
+	}
 	h.config.startIn(folder)
 	h.dir = filepath.Dir(h.path)
 	if h.base, err = h.config.Runtime(h.dir); err != nil {
@@ -159,6 +162,8 @@ func (h *Host) StoreURL() (url, dir string, err error) {
 	switch {
 	case h.opts.Store != "":
 		return h.opts.Store, "", nil
+	case h.config.why("store") != "":
+		return "", "", notConfigured(diagnostics.CodeMissingCapability, "the store", h.config.why("store"))
 	case h.config != nil && h.config.Store != "":
 		return h.config.Store, h.dir, nil
 	}
@@ -396,7 +401,7 @@ func (h *Host) server(ctx context.Context, name string) (*mcp.Server, error) {
 	if s.opened != nil {
 		return s.opened, nil
 	}
-	opened, err := mcp.Open(ctx, h.config.server(name, h.dir))
+	opened, err := h.config.openServer(ctx, name, h.dir)
 	if err != nil {
 		return nil, err
 	}

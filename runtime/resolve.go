@@ -33,6 +33,7 @@ type Resolution struct {
 	declared map[string]any   // capabilities that plugins declare, reduced
 	chosen   map[string]offer // by "model:NAME" and "tool:NAME"; nil without plugins
 	secrets  Secrets
+	noModels map[string]string // why models of the host cannot be used, by name
 
 	there [len(ports)]bool // which of the ports are
 }
@@ -74,7 +75,8 @@ var scalars = append(ports[:], "model")
 //  4. hooks, in the order of the plugins
 //  5. what plugins require, secrets apart: see [Resolution.MissingSecrets]
 func (rt *Runtime) Resolve() *Resolution {
-	r := &Resolution{Models: rt.Models, Tools: rt.Tools, secrets: rt.Secrets,
+	models, missing := apart(rt.Models)
+	r := &Resolution{Models: models, Tools: rt.Tools, secrets: rt.Secrets, noModels: missing,
 		there: [...]bool{rt.Approver != nil, rt.Cache != nil, rt.Env != nil, rt.Memory != nil, rt.Resume != nil,
 			rt.Retriever != nil, rt.Secrets != nil, rt.Skills != nil, rt.Store != nil, len(rt.Trace) > 0}}
 	if len(rt.Plugins) == 0 && len(rt.Providers) == 0 {
@@ -160,7 +162,7 @@ func hostOffer(t Tool) offer {
 // selectProviders fills r.Models, r.Tools and r.chosen.
 func (r *Resolution) selectProviders(rt *Runtime) {
 	offers := map[string][]offer{} // by "model:NAME" and "tool:NAME"
-	for name := range rt.Models {
+	for name := range r.Models {
 		offers["model:"+name] = []offer{hostOffer(nil)}
 	}
 	for _, t := range rt.Tools {
@@ -189,8 +191,9 @@ func (r *Resolution) selectProviders(rt *Runtime) {
 				"a provider is chosen for %q, which nobody offers", key)
 		}
 	}
+	models := r.Models
 	r.Models, r.Tools = map[string]Model{}, nil
-	for name, m := range rt.Models {
+	for name, m := range models {
 		if r.chosen["model:"+name].from != fromPlugin {
 			r.Models[name] = m
 		}

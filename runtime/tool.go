@@ -40,8 +40,8 @@ type ToolSpec struct {
 	Description string          // one line, for people and models
 	Parameters  json.RawMessage // JSON Schema of the arguments, type object; nil: any object
 	Effect      Effect          // "" means External
-	// Missing says why the tool cannot be called: what needs it fails. A name PREFIX.* stands for all tools whose names
-	// begin so and are not known. "": it can be called.
+	// Missing says why the tool cannot be called, with a hint on a second line: what needs it fails. A name PREFIX.*
+	// stands for all tools whose names begin so and are not known. "": it can be called.
 	Missing string
 
 	// EffectOf says what the effect is where it depends on the arguments: http.request only reads when its method

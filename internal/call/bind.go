@@ -44,6 +44,7 @@ func Bind(ctx context.Context, p *program.Program, found diagnostics.List, rt *r
 	for _, u := range p.Models {
 		if m := c.Offers.Models[u.Name]; m == nil {
 			c.missing(u, "model", diagnostics.CodeMissingModel, slices.Collect(maps.Keys(c.Offers.Models)))
+			c.because(c.Offers.WhyNoModel(u.Name))
 		} else {
 			c.checkRequired(fmt.Sprintf("model %q", u.Name), m)
 		}
@@ -91,6 +92,15 @@ func (c *Caller) missing(u program.Use, what string, code diagnostics.Code, offe
 	c.Diagnostics = append(c.Diagnostics, program.Missing(u, what, code, offered))
 }
 
+// because adds to the last finding why that is so; "" adds nothing.
+func (c *Caller) because(why string) {
+	if why != "" {
+		d := &c.Diagnostics[len(c.Diagnostics)-1]
+		why, d.Hint, _ = strings.Cut(why, "\n  hint: ")
+		d.Message += ": " + why
+	}
+}
+
 // checkRequired reports what an adapter requires and is not there. who is how messages name it.
 func (c *Caller) checkRequired(who string, adapter any) {
 	if d, ok := adapter.(runtime.Described); ok {
@@ -135,7 +145,11 @@ func (c *Caller) bindPorts(ports []program.Use) {
 		case "skills":
 			port, name, code = c.rt.Skills, "skill loader", diagnostics.CodeMissingCapability
 		}
-		if port != nil {
+		why := ""
+		if d, ok := port.(runtime.Described); ok {
+			why = d.Metadata().Missing
+		}
+		if port != nil && why == "" {
 			c.checkRequired("the "+name, port)
 			continue
 		}
@@ -143,6 +157,7 @@ func (c *Caller) bindPorts(ports []program.Use) {
 			Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: code,
 			Message: fmt.Sprintf("there is no %s; step %q needs it", name, u.Step), Position: u.Pos, Step: u.Step,
 		})
+		c.because(why)
 	}
 }
 

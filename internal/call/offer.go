@@ -30,7 +30,7 @@ func (c *Caller) makeOffer() *agents.Offer {
 		Limits: rt.Limits.WithDefaults(),
 		Memory: rt.Memory != nil, Retriever: rt.Retriever != nil, Skills: rt.Skills != nil, Instructions: rt.Env != nil,
 		Inbox: rt.Inbox != nil, Archive: c.Archive != nil, Approver: rt.Approver != nil, Policy: c.Hooked(),
-		Describe: describe, Ask: c.ask}
+		Describe: describe, Ask: c.ask, NoModel: c.Offers.WhyNoModel}
 	for name := range c.Offers.Models {
 		if m, ok := c.Model(name); ok {
 			o.Models[name] = m.ModelOffer
