@@ -29,18 +29,20 @@ const FileName = "braise.yaml"
 // installation without one: no models, no secrets, of the built-in tools only http.request. Paths are as written;
 // relative ones start at the folder of the configuration.
 type Config struct {
-	Models  map[string]Model         // by the name that recipes use
-	Prices  map[string]runtime.Price // of models, by the name that recipes use; nil: none
-	Tools   builtin.Options          // folders as written; Runtime resolves them
-	MCP     map[string]mcp.Config    // servers of tools, by name; folders as written, Connect resolves them. nil: none
-	Secrets []string                 // names of environment variables that recipes may use as secrets
-	Limits  runtime.Limits
-	Budget  runtime.Budget
-	OTLP    *oteltrace.OTLPOptions // nil: no telemetry
-	Index   string                 // folder of documents that retrieve steps look in, as written. "": none
-	Skills  string                 // folder of the skills of agents, as written. "": none
-	Memory  bool                   // conversations of agents are kept in the store of the runs
-	Store   string                 // URL of where runs are kept, see OpenStore, as written. "": it says nothing
+	Models   map[string]Model         // by the name that recipes use
+	Prices   map[string]runtime.Price // of models, by the name that recipes use; nil: none
+	Tools    builtin.Options          // folders as written; Runtime resolves them
+	MCP      map[string]mcp.Config    // servers of tools, by name; folders as written, Connect resolves them. nil: none
+	Approval map[string]string        // what calls of agents need, see runtime.Runtime. nil: nothing
+	Deny     []string                 // what agents may not call, likewise. nil: nothing
+	Secrets  []string                 // names of environment variables that recipes may use as secrets
+	Limits   runtime.Limits
+	Budget   runtime.Budget
+	OTLP     *oteltrace.OTLPOptions // nil: no telemetry
+	Index    string                 // folder of documents that retrieve steps look in, as written. "": none
+	Skills   string                 // folder of the skills of agents, as written. "": none
+	Memory   bool                   // conversations of agents are kept in the store of the runs
+	Store    string                 // URL of where runs are kept, see OpenStore, as written. "": it says nothing
 
 	env    lookup            // for the secrets; nil: os.LookupEnv
 	sum    string            // SHA-256 of the file, in hex
@@ -118,8 +120,8 @@ func (c *Config) why(part string) string {
 	return c.absent[part]
 }
 
-var keys = []string{"models", "prices", "tools", "mcp", "secrets", "limits", "memory", "retriever", "skills", "store",
-	"telemetry"}
+var keys = []string{"models", "prices", "tools", "mcp", "approval", "deny", "secrets", "limits", "memory", "retriever",
+	"skills", "store", "telemetry"}
 
 func (r *reader) config(n *yamlnode.Node) *Config {
 	fields := r.Object(n, keys, nil)
@@ -129,6 +131,7 @@ func (r *reader) config(n *yamlnode.Node) *Config {
 		Tools:   r.tools(fields["tools"]),
 		MCP:     r.mcp(fields["mcp"]),
 		Secrets: r.secrets(fields["secrets"]),
+		Deny:    r.texts(fields["deny"]),
 		OTLP:    part(r, "telemetry", func() *oteltrace.OTLPOptions { return r.telemetry(fields["telemetry"]) }),
 		Index:   part(r, "retriever", func() string { return r.retriever(fields["retriever"]) }),
 		Skills:  part(r, "skills", func() string { return r.text(fields["skills"]) }),
@@ -136,6 +139,8 @@ func (r *reader) config(n *yamlnode.Node) *Config {
 		Store:   part(r, "store", func() string { return read(r, fields["store"], readStore) }),
 	}
 	c.Limits, c.Budget = r.limits(fields["limits"])
+	c.Approval = r.approvals(fields["approval"])
+	r.checkNames(c, fields["approval"], fields["deny"])
 	return c
 }
 

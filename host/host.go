@@ -32,7 +32,8 @@ func (c *Config) Runtime(dir string) (*runtime.Runtime, error) {
 	if c == nil {
 		c = &Config{}
 	}
-	rt := &runtime.Runtime{Models: map[string]runtime.Model{}, Prices: c.Prices, Limits: c.Limits, Budget: c.Budget}
+	rt := &runtime.Runtime{Models: map[string]runtime.Model{}, Prices: c.Prices, Limits: c.Limits, Budget: c.Budget,
+		Approval: c.Approval, Deny: c.Deny}
 	var found diagnostics.List
 	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
 		switch m := c.Models[name]; {

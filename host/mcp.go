@@ -220,17 +220,15 @@ func (r *reader) mcpServer(f yamlnode.Field) mcp.Config {
 	before := len(r.Diagnostics)
 	fields := r.Object(f.Value, []string{"command", "env", "dir", "url", "headers", "approval", "timeout"}, nil)
 	cfg := mcp.Config{
-		Name:    f.Key,
-		Command: r.texts(fields["command"]),
-		Env:     r.guarded(fields["env"]),
-		Dir:     r.text(fields["dir"]),
-		URL:     r.text(fields["url"]),
-		Headers: r.guarded(fields["headers"]),
-		Approval: read(r, fields["approval"], func(r *yamlnode.Reader, n *yamlnode.Node) string {
-			return r.OneOf(n, "never", "pause", "always")
-		}),
-		Timeout: read(r, fields["timeout"], readDuration),
-		Secrets: slices.Concat(r.values(fields["env"]), r.values(fields["headers"])),
+		Name:     f.Key,
+		Command:  r.texts(fields["command"]),
+		Env:      r.guarded(fields["env"]),
+		Dir:      r.text(fields["dir"]),
+		URL:      r.text(fields["url"]),
+		Headers:  r.guarded(fields["headers"]),
+		Approval: read(r, fields["approval"], readApproval),
+		Timeout:  read(r, fields["timeout"], readDuration),
+		Secrets:  slices.Concat(r.values(fields["env"]), r.values(fields["headers"])),
 	}
 	if err := cfg.Check(); err != nil && len(r.Diagnostics) == before && r.absent[r.part] == "" {
 		message, hint, _ := strings.Cut(err.Error(), "\n  hint: ")

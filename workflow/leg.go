@@ -92,7 +92,7 @@ func (l *leg) refusal(e *runtime.Error) []trace.Event {
 	if l.rt == nil || e.Code == "runtime.invalid" {
 		return events
 	}
-	sinks := trace.NewFanout(l.rt.Trace, l.runID)
+	sinks := trace.NewFanout(l.rt.Equipped().Trace, l.runID)
 	for _, ev := range events {
 		ev.Seq = 0 // sinks number what they get
 		sinks.Emit(ev, nil)

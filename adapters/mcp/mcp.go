@@ -61,7 +61,7 @@ type Config struct {
 	// in messages all values of both are left out. What has under 8 bytes is not sought. nil: no others.
 	Secrets []string
 
-	// Approval says whether agents need one to call the tools: never, pause or always, see
+	// Approval says whether agents need one to call the tools: never, pause, always or refuse, see
 	// [runtime.ToolSpec]. "" is never.
 	Approval string
 	Timeout  time.Duration // of opening the server, and of each call. Defaults to 30 s.
@@ -90,8 +90,8 @@ func (c Config) Check() error {
 		return fmt.Errorf("mcp server %q: only a command has env and dir", c.Name)
 	case c.URL == "" && c.Headers != nil:
 		return fmt.Errorf("mcp server %q: only a URL has headers", c.Name)
-	case !slices.Contains([]string{"", "never", "pause", "always"}, c.Approval):
-		return fmt.Errorf("mcp server %q: unknown approval %q, want never, pause or always", c.Name, c.Approval)
+	case !slices.Contains([]string{"", "never", "pause", "always", "refuse"}, c.Approval):
+		return fmt.Errorf("mcp server %q: unknown approval %q, want never, pause, always or refuse", c.Name, c.Approval)
 	}
 	for name, value := range c.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {

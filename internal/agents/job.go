@@ -111,9 +111,11 @@ type Offer struct {
 	Run     []runtime.ToolSpec // tools of this run: they shadow all others
 	Host    []runtime.ToolSpec
 	Env     []runtime.ToolSpec
-	Allow   []string       // the host's list of tools that may be called; empty: all
-	Deny    []string       // the host's list of those that may not
-	Limits  runtime.Limits // with defaults
+	Allow   []string // the host's list of tools that may be called; empty: all
+	Deny    []string // the host's list of those that may not
+	// Approval is what the host asks for, by keys like those of a loop's own, beside those and what tools ask for.
+	Approval map[string]agentloop.Approval
+	Limits   runtime.Limits // with defaults
 
 	// What is there.
 	Memory, Retriever, Skills, Instructions, Inbox, Archive, Approver, Policy bool

@@ -34,7 +34,8 @@ type boundTool struct {
 // found is what was found when the program was compiled. With an error, which only secrets cause, the Caller is there
 // all the same, for its Diagnostics.
 func Bind(ctx context.Context, p *program.Program, found diagnostics.List, rt *runtime.Runtime) (*Caller, error) {
-	c := &Caller{Offers: rt.Resolve(), rt: rt, maxOutput: rt.Limits.WithDefaults().MaxOutputBytes,
+	offers := rt.Resolve()
+	c := &Caller{Offers: offers, rt: offers.Runtime, maxOutput: rt.Limits.WithDefaults().MaxOutputBytes,
 		tools: make([]boundTool, len(p.Tools))}
 	for _, d := range found {
 		if d.Code != diagnostics.CodeMissingTool { // said again below, if it is still so
@@ -51,9 +52,9 @@ func Bind(ctx context.Context, p *program.Program, found diagnostics.List, rt *r
 	}
 	c.checkPrices(p)
 	c.bindPorts(p.Ports)
-	c.Diagnostics = append(c.Diagnostics, Unapproved(p, c.Offers, rt)...)
-	if rt.Env != nil {
-		c.env = rt.Env.Tools()
+	c.Diagnostics = append(c.Diagnostics, Unapproved(p, c.Offers)...)
+	if c.rt.Env != nil {
+		c.env = c.rt.Env.Tools()
 	}
 	c.bindTools(p)
 	err := c.readSecrets(ctx, p.Secrets)

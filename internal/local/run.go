@@ -99,7 +99,8 @@ type End struct {
 //
 // It does not panic, whatever tools and sinks do.
 func Drive(ctx context.Context, leg *Leg) (end *End) {
-	r := &Run{leg: leg, ctx: ctx, rt: leg.Runtime, limits: leg.Runtime.Limits.WithDefaults(), clock: time.Now()}
+	r := &Run{leg: leg, ctx: ctx, rt: leg.Runtime.Equipped(), clock: time.Now()}
+	r.limits = r.rt.Limits.WithDefaults()
 	r.began = r.clock.UTC()
 	r.turn = make(turn, 1)
 	r.turn.take()
@@ -140,7 +141,7 @@ func Drive(ctx context.Context, leg *Leg) (end *End) {
 
 // Bind finds out what the runtime offers. archive is for agents; nil: there is none.
 func (r *Run) Bind(archive agentloop.Archive) error {
-	c, err := call.Bind(r.ctx, r.leg.Program, r.leg.Found, r.rt)
+	c, err := call.Bind(r.ctx, r.leg.Program, r.leg.Found, r.leg.Runtime)
 	c.RunID, c.Warn, c.Archive = r.ID, r.warnOf, archive
 	if r.sinks != nil {
 		c.Live = func(e trace.Event) { r.sinks.Emit(e, nil) }
