@@ -60,7 +60,7 @@ type Options struct {
 	NewRunID func() string
 	// Reporter takes the warnings of runs. nil: as in a runtime.Runtime.
 	Reporter runtime.Reporter
-	// Guard is a [builtin.ExecOptions.Guard], for the programs that exec.run starts.
+	// Guard is a [builtin.ExecOptions.Guard], for the programs of exec.run and of MCP servers.
 	Guard []string
 	// Warn takes what is to be said of the installation though nothing fails of it. It may be called at any time, until
 	// Close returns. nil: slog.Default.
@@ -122,9 +122,7 @@ func open(ctx context.Context, opts *Options, folder string) (*Host, error) {
 			return nil, err
 		}
 	}
-	if h.config != nil && h.config.Tools.Exec != nil {
-		h.config.Tools.Exec.Guard = h.opts.Guard
-	}
+	h.config.guard(h.opts.Guard)
 	if why := h.config.why("telemetry"); why != "" && !h.opts.StoreOnly {
 		h.warn("nothing is sent, as telemetry is not configured: " + why)
 	}

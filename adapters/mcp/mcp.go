@@ -52,6 +52,9 @@ type Config struct {
 	// TZ and USER, nothing else. nil: nothing.
 	Env map[string]string
 	Dir string // where the program starts; "": the working folder
+	// Guard is a builtin.ExecOptions.Guard, for the program and all that it starts: they end with this process, however
+	// it ends. nil: on Linux at least the program itself does.
+	Guard []string
 
 	URL     string            // of a server that speaks streamable HTTP
 	Headers map[string]string // of every request to it; nil: none
