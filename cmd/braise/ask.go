@@ -50,6 +50,9 @@ func (a *app) ask(ctx context.Context, p resume.Pause) (answer any, ok bool) {
 	decision := ""
 	if len(p.Decisions) > 0 {
 		question := fmt.Sprintf("decision (%s)", visible(strings.Join(p.Decisions, ", ")))
+		if p.Default != "" {
+			question = fmt.Sprintf("decision (%s; Enter: %s)", visible(strings.Join(p.Decisions, ", ")), visible(p.Default))
+		}
 		for !slices.Contains(p.Decisions, decision) {
 			if decision, ok = a.readLine(ctx, question); !ok {
 				return nil, false
@@ -58,6 +61,8 @@ func (a *app) ask(ctx context.Context, p resume.Pause) (answer any, ok bool) {
 			switch {
 			case decision == "" && len(p.Decisions) == 1:
 				decision = p.Decisions[0]
+			case decision == "" && p.Default != "":
+				decision = p.Default
 			case !slices.Contains(p.Decisions, decision):
 				fmt.Fprintf(a.stderr, "  say one of %s\n", visible(strings.Join(p.Decisions, ", ")))
 			}
