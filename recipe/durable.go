@@ -188,7 +188,8 @@ func (w *walker) form(n *yamlnode.Node) (*Value, map[string]any) {
 
 func (w *walker) onExpire(n *yamlnode.Node, decisions []Name) OnExpire {
 	word, set := w.wordOrSet(n, onExpireObject, typeOnExpire, "fail", "reject")
-	if word == "reject" && decisions != nil && !slices.ContainsFunc(decisions, func(d Name) bool { return d.Text == "reject" }) {
+	if word == "reject" && decisions != nil &&
+		!slices.ContainsFunc(decisions, func(d Name) bool { return d.Text == "reject" }) {
 		w.Errorf(n.Pos, diagnostics.CodeUnknownName, "add it to decisions, or write {set: value}",
 			"there is no decision %q", word)
 	}

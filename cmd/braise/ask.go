@@ -49,10 +49,11 @@ func (a *app) ask(ctx context.Context, p resume.Pause) (answer any, ok bool) {
 	}
 	decision := ""
 	if len(p.Decisions) > 0 {
-		question := fmt.Sprintf("decision (%s)", visible(strings.Join(p.Decisions, ", ")))
+		choice := strings.Join(p.Decisions, ", ")
 		if p.Default != "" {
-			question = fmt.Sprintf("decision (%s; Enter: %s)", visible(strings.Join(p.Decisions, ", ")), visible(p.Default))
+			choice += "; Enter: " + p.Default
 		}
+		question := fmt.Sprintf("decision (%s)", visible(choice))
 		for !slices.Contains(p.Decisions, decision) {
 			if decision, ok = a.readLine(ctx, question); !ok {
 				return nil, false

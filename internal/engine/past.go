@@ -29,14 +29,14 @@ func GenerationOf(events []journal.Event) int {
 
 // Clock is how long a run has been worked on. It stands still while the run is paused or interrupted.
 //
-// A journal keeps it in the times of its records, and in a member "worked" of the first record of each leg
+// A journal keeps it in the times of its records, and in a member "worked" of the first record of each execution
 // that goes on: what the clock showed then, in nanoseconds.
 type Clock struct {
 	Used  time.Duration // at since
 	Since time.Time
 }
 
-// At is what the clock shows at a time of the present leg.
+// At is what the clock shows at a time of the present execution.
 func (c *Clock) At(now time.Time) time.Duration { return c.Used + max(0, now.Sub(c.Since)) }
 
 // Read takes the first event after a resume.
@@ -79,7 +79,7 @@ func RecordedSteps(events []journal.Event, digests map[string]string) map[string
 	return recorded
 }
 
-// EndOf is what a step gave by an event; over is false for other events, and for failures of calls.
+// EndOf is what a step gave by an event; over is false for other events, and for failures.
 func EndOf(what journal.What) (output any, isCall, over bool) {
 	switch w := what.(type) {
 	case journal.CallGiven:
@@ -89,7 +89,7 @@ func EndOf(what journal.What) (output any, isCall, over bool) {
 	case journal.PauseAnswered:
 		return w.Answer, false, w.Next == resume.Answered
 	case journal.WaitOver:
-		return w.Output, false, true
+		return w.Output, false, w.Failure == nil
 	}
 	return nil, false, false
 }

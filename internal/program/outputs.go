@@ -148,14 +148,11 @@ func (c *compiler) shapeOf(v *recipe.Value) shape {
 // fieldsOf names the fields of a value as written, and no more: one that is read and not there is a warning.
 func fieldsOf(v *recipe.Value) shape {
 	if v == nil || !v.IsMap {
-		return nil
+		return shape{}
 	}
 	members := shape{}
 	for _, f := range v.Map {
-		members[f.Key] = shape{}
-		if of := fieldsOf(f.Value); of != nil {
-			members[f.Key] = of
-		}
+		members[f.Key] = fieldsOf(f.Value)
 	}
 	return shape{"properties": members}
 }
