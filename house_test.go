@@ -45,6 +45,8 @@ var plan = map[string]room{
 	"trace":              {"0", "internal/value", ""},
 	"checkpoint":         {"0", "internal/value", "golang.org/x/sys/unix"},
 	"recipes":            {floor: "0"},
+	"internal/otlp": {"0", "", "github.com/cenkalti/backoff/v4 go.opentelemetry.io/otel/... go.opentelemetry.io/proto/otlp/..." +
+		" google.golang.org/protobuf/..."},
 
 	"recipe":        {"1", "diagnostics internal/value internal/schema internal/yamlnode", ""},
 	"internal/expr": {"1", "diagnostics internal/value", "github.com/expr-lang/expr/..."},
@@ -78,7 +80,7 @@ var plan = map[string]room{
 	"checkpoint/jsonl":          {"3", "checkpoint", ""},
 	"checkpoint/sqlite":         {"3", "checkpoint", "zombiezen.com/go/sqlite/..."},
 	"checkpoint/postgres":       {"3", "checkpoint", "github.com/cenkalti/backoff/v4 github.com/jackc/pgx/v5/..."},
-	"trace/oteltrace":           {"3", "trace", "go.opentelemetry.io/otel/..."},
+	"trace/oteltrace":           {"3", "internal/otlp trace", "go.opentelemetry.io/otel/..."},
 	"adapters/openai":           {"3", "runtime retry internal/value", "github.com/sashabaranov/go-openai"},
 	"adapters/script":           {"3", "runtime diagnostics retry internal/value internal/yamlnode", ""},
 	"adapters/mcp": {"3", "runtime retry internal/procgroup internal/schema internal/value",
@@ -211,7 +213,8 @@ func matches(pattern, imported string) bool {
 	return imported == tree || whole && strings.HasPrefix(imported, tree+"/")
 }
 
-// The command is no test: neither package testing, with its flags, nor what only tests need is linked into it.
+// The command is no test: neither package testing, with its flags, nor what only tests need is linked into it. It speaks
+// no gRPC either.
 func TestCommandLinksNoTestKit(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "./cmd/braise").Output()
 	if err != nil {
@@ -223,6 +226,11 @@ func TestCommandLinksNoTestKit(t *testing.T) {
 	}
 	for _, name := range []string{"testing", "github.com/google/go-cmp/cmp", module + "/scenario/scenariotest", module + "/runtime/runtimetest"} {
 		if slices.Contains(linked, name) {
+			t.Errorf("cmd/braise links %s", name)
+		}
+	}
+	for _, name := range linked {
+		if matches("google.golang.org/grpc/...", name) {
 			t.Errorf("cmd/braise links %s", name)
 		}
 	}
