@@ -82,7 +82,8 @@ func (m *Metrics) Shutdown(context.Context) error {
 }
 
 func histogram[N int64 | float64](h metricdata.Histogram[N]) *metricspb.Metric_Histogram {
-	message := &metricspb.Histogram{AggregationTemporality: metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE}
+	const cumulative = metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
+	message := &metricspb.Histogram{AggregationTemporality: cumulative}
 	if h.Temporality == metricdata.DeltaTemporality {
 		message.AggregationTemporality = metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA
 	}

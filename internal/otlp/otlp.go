@@ -1,5 +1,5 @@
-// Package otlp sends spans and metrics to a collector by OTLP over HTTP, as protobuf. It does for package oteltrace what
-// OpenTelemetry's own exporters do, without gRPC, which those link for the messages of a collector's service.
+// Package otlp sends spans and metrics to a collector by OTLP over HTTP, as protobuf. OpenTelemetry's own exporters do
+// that too, but they link gRPC, since the messages of a collector's service are in one package with its client.
 package otlp
 
 import (
@@ -31,7 +31,9 @@ const (
 )
 
 // again are the answers after which the same request may succeed.
-var again = []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+var again = []int{
+	http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+}
 
 // client sends the messages of one signal.
 type client struct {
@@ -116,7 +118,8 @@ func (c *client) post(ctx context.Context, body []byte) error {
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, answerBytes))
 	if resp.StatusCode/100 != 2 {
-		return &refusal{c.url, resp.StatusCode, resp.Status, answer, retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+		after := retryAfter(resp.Header.Get("Retry-After"), time.Now())
+		return &refusal{c.url, resp.StatusCode, resp.Status, answer, after}
 	}
 	if err != nil {
 		return err

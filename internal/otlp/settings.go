@@ -20,7 +20,8 @@ type settings struct {
 }
 
 // environment reads the variables of a signal, "TRACES" or "METRICS". One of the signal goes before that of both:
-// OTEL_EXPORTER_OTLP_TRACES_TIMEOUT before OTEL_EXPORTER_OTLP_TIMEOUT. An empty one is none. The error names the variable.
+// OTEL_EXPORTER_OTLP_TRACES_TIMEOUT before OTEL_EXPORTER_OTLP_TIMEOUT. An empty one is none. The error names the
+// variable.
 func environment(signal string) (settings, error) {
 	s := settings{timeout: requestTime}
 	if name, value := variable(signal, "HEADERS"); value != "" {

@@ -87,6 +87,7 @@ func spanOf(s sdktrace.ReadOnlySpan) *tracepb.Span {
 	return span
 }
 
+// kinds and statuses are those that package oteltrace uses.
 var kinds = map[api.SpanKind]tracepb.Span_SpanKind{
 	api.SpanKindInternal: tracepb.Span_SPAN_KIND_INTERNAL,
 	api.SpanKindClient:   tracepb.Span_SPAN_KIND_CLIENT,
