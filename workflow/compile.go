@@ -5,6 +5,8 @@
 package workflow
 
 import (
+	"errors"
+
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/program"
@@ -42,8 +44,11 @@ const MaxSteps = program.MaxSteps
 //
 // The error is a *diagnostics.Error that holds every finding, those of reading r and warnings
 // included. A recipe that was not read without errors is compiled as far as it goes, for the
-// findings, and refused.
+// findings, and refused; a nil one is an error of no such type.
 func Compile(r *recipe.Recipe, opts *Options) (*Workflow, error) {
+	if r == nil {
+		return nil, errors.New("there is no recipe to compile\n  hint: the error of recipe.Load or recipe.Parse says why")
+	}
 	if opts == nil {
 		opts = &Options{}
 	}
