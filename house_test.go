@@ -193,6 +193,9 @@ func TestFloorPlan(t *testing.T) {
 // permission returns by which permission of its row a file may import a package; "" for the standard
 // library, and for what tests may import beside what their package may.
 func (r room) permission(imported string, test bool) (permission string, allowed bool) {
+	if imported == module {
+		return ".", test
+	}
 	if own, isOwn := strings.CutPrefix(imported, module+"/"); isOwn {
 		return own, test || slices.Contains(strings.Fields(r.own), own)
 	}

@@ -47,7 +47,7 @@ const MaxSteps = program.MaxSteps
 // findings, and refused; a nil one is an error of no such type.
 func Compile(r *recipe.Recipe, opts *Options) (*Workflow, error) {
 	if r == nil {
-		return nil, errors.New("there is no recipe to compile\n  hint: the error of recipe.Load or recipe.Parse says why")
+		return nil, errors.New("there is no recipe to compile\n  hint: look at the error of recipe.Load or recipe.Parse")
 	}
 	if opts == nil {
 		opts = &Options{}
