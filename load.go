@@ -7,10 +7,10 @@ import (
 	"github.com/braise-run/braise/workflow"
 )
 
-// Load reads a recipe with everything that it names, and compiles it: [recipe.Load] and [workflow.Compile] in one. file is
-// slash-separated and below the root of fsys, such as "recipe.yaml" in os.DirFS(".") or in an embed.FS. The workflow is
-// immutable and safe for concurrent runs. A program that knows its tools before the run calls the two itself, so that the
-// tools' arguments are checked as well.
+// Load reads a recipe with everything that it names, and compiles it: [recipe.Load] and [workflow.Compile] in one. file
+// is slash-separated and below the root of fsys, such as "recipe.yaml" in os.DirFS(".") or in an embed.FS. The workflow
+// is immutable and safe for concurrent runs. A program that knows its tools before the run calls the two itself: then
+// literal arguments of the tools are checked too.
 //
 // The error is a *[diagnostics.Error] with every mistake, each with its position and, where there is one, a hint. The
 // warnings of a recipe without mistakes are in the workflow's Diagnostics.

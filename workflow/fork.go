@@ -25,6 +25,9 @@ type Edits struct {
 // all that follows from it run again, everything else that had succeeded stands. With other inputs
 // nothing stands. The old run is not touched; it may be paused, over, or interrupted. The new run's
 // id is the outcome's.
+//
+// The Outcome is never nil, and the error is its Err: nil when the new run is ok or paused. No run was begun
+// when it is run.notFound, fork.unknownStep (of atStep or Edits.Outputs), resume.definitionChanged or input.invalid.
 func Fork(
 	ctx context.Context, runID, atStep string, edits Edits, rt *runtime.Runtime, opts *ResumeOptions,
 ) (*Outcome, error) {

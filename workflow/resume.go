@@ -44,9 +44,14 @@ type ResumeOptions struct {
 }
 
 // Resume answers one pause, by its token, and goes on with the run; the recipe comes from the
-// store. input goes through rt.Resume, which makes the answer of it. The Outcome is never nil, and
-// the error is its Err. As long as nothing was recorded the token stays usable: with an answer that
-// does not fit (answer.unfit), without rt.Resume, or while somebody else holds the run (run.busy).
+// store. input goes through rt.Resume, which makes the answer of it. A nil rt is the zero Runtime, and a
+// nil opts the zero ResumeOptions. The Outcome is never nil, and the error is its Err: nil when the run is ok
+// or paused again.
+//
+// A token that is unknown, used or expired is resume.invalidToken, also where rt.Store is not the store of the
+// run. As long as nothing was recorded the token stays usable: with an answer that does not fit (answer.unfit),
+// without rt.Resume (resume.noAdapter), when it refuses (resume.refused), with another definition of the recipe
+// (resume.definitionChanged), or while somebody else holds the run (run.busy).
 func Resume(ctx context.Context, token string, input any, rt *runtime.Runtime, opts *ResumeOptions) (*Outcome, error) {
 	runID, hash, err := resume.Parse(token)
 	l := &leg{ctx: ctx, rt: rt, opts: opts, runID: runID}
@@ -57,7 +62,8 @@ func Resume(ctx context.Context, token string, input any, rt *runtime.Runtime, o
 	return l.apart(func() (*Outcome, error) { return l.answer(req, hash) })
 }
 
-// Answer is Resume for a host that owns the store: it names the pause instead of a token.
+// Answer is Resume for a host that owns the store: it names the pause instead of a token. The errors are those
+// of Resume; a pause that is not open is resume.invalidToken.
 func Answer(
 	ctx context.Context, runID, pause string, input any, rt *runtime.Runtime, opts *ResumeOptions,
 ) (*Outcome, error) {
@@ -69,17 +75,23 @@ func Answer(
 // Recover goes on with a run whose process died: what is in the record is not done again. Of a run
 // that has ended it returns the outcome; a paused one pauses again, with fresh tokens, unless
 // something is due.
+//
+// The Outcome is never nil, and the error is its Err: nil when the run is ok or paused. Nothing has happened when
+// it is run.notFound, run.busy (somebody holds the run; a dead process does for 15 seconds where its death cannot
+// be seen) or resume.definitionChanged.
 func Recover(ctx context.Context, runID string, rt *runtime.Runtime, opts *ResumeOptions) (*Outcome, error) {
 	l := &leg{ctx: ctx, rt: rt, opts: opts, runID: runID, recover: true}
 	return l.apart(func() (*Outcome, error) { return l.run(nil) })
 }
 
-// Resume is the package's Resume for a run of this workflow: one with another digest is refused.
+// Resume is the package's Resume for a run of this workflow: one with another digest is refused
+// (resume.definitionChanged).
 func (wf *Workflow) Resume(ctx context.Context, token string, input any, rt *runtime.Runtime) (*Outcome, error) {
 	return Resume(ctx, token, input, rt, &ResumeOptions{Workflow: wf})
 }
 
-// Recover is the package's Recover for a run of this workflow: one with another digest is refused.
+// Recover is the package's Recover for a run of this workflow: one with another digest is refused
+// (resume.definitionChanged).
 func (wf *Workflow) Recover(ctx context.Context, runID string, rt *runtime.Runtime) (*Outcome, error) {
 	return Recover(ctx, runID, rt, &ResumeOptions{Workflow: wf})
 }
