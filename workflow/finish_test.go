@@ -7,6 +7,7 @@ import (
 
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
@@ -45,5 +46,27 @@ output: ${{ steps.after.output }}
 	}
 	if diff := cmp.Diff(any([]any{"length", usage(0, 0, 0, 0)}), fork.Output); diff != "" {
 		t.Errorf("in a fork (-want +got)\n%s", diff)
+	}
+}
+
+// trust 3.1: a cut answer is told of in the outcome of every execution, also one that did not make the call.
+func TestCutAnswerIsToldOfAfterARecovery(t *testing.T) {
+	model, err := script.Parse("script.yaml", []byte("turns: [{text: half, finish: length}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt := &runtime.Runtime{Store: &checkpoint.Memory{}, Resume: resume.PassThrough{}, Models: map[string]runtime.Model{"m": model}}
+	out, _ := load(t, []byte(head+"steps:\n  a: {uses: model, with: {model: m, prompt: Hi}}\n  ask: {uses: human, needs: [a], with: {prompt: Go on}}\n")).Run(t.Context(), nil, rt)
+	again, _ := workflow.Recover(t.Context(), out.RunID, rt, nil)
+	for name, out := range map[string]*workflow.Outcome{"the first": out, "the next": again} {
+		var got []diagnostics.Diagnostic
+		for _, d := range out.Diagnostics {
+			if d.Code == diagnostics.CodeAnswerCut {
+				got = append(got, d)
+			}
+		}
+		if len(got) != 1 || got[0].Step != "a" || got[0].Message != `the answer of model "m" was cut: it has the most tokens that it may have` {
+			t.Errorf("%s execution: %+v", name, got)
+		}
 	}
 }

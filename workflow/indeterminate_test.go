@@ -224,3 +224,32 @@ func TestForcedCancelDropsTheQuestion(t *testing.T) {
 		t.Errorf("%s, %v, %v", out.Status, out.Err, reported(out))
 	}
 }
+
+// trust 1.7: a call whose end a person gave was made, so limits.tool_calls counts it, in every execution; one that is
+// made again counts once.
+func TestSettledCallCountsAsACallOfATool(t *testing.T) {
+	for _, decision := range []string{"result", "fail", "retry"} {
+		t.Run(decision, func(t *testing.T) {
+			made := 0
+			pay := tool("test.pay", func(context.Context, map[string]any) (any, error) {
+				if made++; made == 1 {
+					return nil, lost
+				}
+				return "paid", nil
+			})
+			rt := &runtime.Runtime{Store: &checkpoint.Memory{}, Resume: resume.PassThrough{}, Tools: []runtime.Tool{pay}}
+			text := head + "limits: {tool_calls: 2}\nsteps:\n  a: {uses: test.pay, on_error: continue}\n  ask: {uses: human, needs: [a], trigger: all_done, with: {prompt: Go on}}\n" +
+				"  b: {uses: test.pay, needs: [ask]}\n  c: {uses: test.pay, needs: [b]}\n"
+			out, _ := load(t, []byte(text)).Run(t.Context(), nil, rt)
+			answer := map[string]any{"decision": decision, "form": "paid"}
+			if decision != "result" {
+				delete(answer, "form")
+			}
+			out, _ = workflow.Resume(t.Context(), onlyPause(t, out, "a", "indeterminate").Token, answer, rt, nil)
+			out, err := workflow.Resume(t.Context(), onlyPause(t, out, "ask", "").Token, map[string]any{"decision": "approve"}, rt, nil)
+			if e := out.Error(); e == nil || e.Code != "limits.tool_calls" || e.Step != "c" {
+				t.Errorf("%s, %v", out.Status, err)
+			}
+		})
+	}
+}

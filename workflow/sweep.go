@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -16,7 +17,7 @@ import (
 type SweepOptions struct {
 	ResumeOptions
 	Recover bool          // also recover runs that were interrupted: nobody holds them, and they wait for nothing
-	MaxRuns int           // how many runs to work on at once. Defaults to 4.
+	MaxRuns int           // how many runs to work on at once. Defaults to 4. Less than 0 is an error
 	Every   time.Duration // of Sweeps: how often to look again, until the context ends. 0: once
 }
 
@@ -52,6 +53,11 @@ func Sweeps(ctx context.Context, rt *runtime.Runtime, opts *SweepOptions) iter.S
 	return func(yield func(*Outcome, error) bool) {
 		if rt == nil || rt.Store == nil {
 			yield(nil, errors.New("sweep: there is no store"))
+			return
+		}
+		if opts != nil && opts.MaxRuns < 0 {
+			yield(nil, fmt.Errorf("sweep: MaxRuns is %d, not a number of runs\n  hint: leave it 0 for the default, 4",
+				opts.MaxRuns))
 			return
 		}
 		sweep := execution.Sweep{Runtime: rt}

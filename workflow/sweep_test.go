@@ -279,3 +279,12 @@ func TestPoison(t *testing.T) {
 		}
 	}
 }
+
+// trust 6.6: a number of runs below 0 is an error, and nothing is swept.
+func TestSweepRefusesANegativeNumberOfRuns(t *testing.T) {
+	rt := &runtime.Runtime{Store: &checkpoint.Memory{}, Resume: resume.PassThrough{}}
+	outs, err := workflow.Sweep(t.Context(), rt, &workflow.SweepOptions{MaxRuns: -1})
+	if err == nil || len(outs) > 0 || err.Error() != "sweep: MaxRuns is -1, not a number of runs\n  hint: leave it 0 for the default, 4" {
+		t.Errorf("%d outcomes, %v", len(outs), err)
+	}
+}

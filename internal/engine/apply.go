@@ -102,8 +102,9 @@ func (r *Run) applyEnded(t *machine.Task, path string, what *journal.CallEnded) 
 	r.use(t, what.Models)
 	r.countTools(t, what)
 	r.noteFinish(path, what.Finish)
-	if what.Unknown {
-		r.callUnknown(path, t.Node().Adapter.(*program.Call).Name, what.Why)
+	site := t.Node().Adapter.(*program.Call)
+	if r.answerCut(path, site, what); what.Unknown {
+		r.callUnknown(path, site.Name, what.Why)
 	}
 	r.m.Finish(t, what.Output, what.Size-1, what.Failure)
 }

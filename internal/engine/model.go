@@ -7,6 +7,7 @@ import (
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/agents"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
@@ -151,12 +152,6 @@ func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
 		r.failed(p, err)
 		return
 	}
-	if resp.Finish == runtime.FinishLength {
-		r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindContract,
-			Code: diagnostics.CodeAnswerCut, Position: p.Site.Pos, Step: p.Path,
-			Message: fmt.Sprintf("the answer of model %q was cut: it has the most tokens that it may have",
-				p.Request.Model)})
-	}
 	if p.Site.Answer == nil {
 		r.succeeded(p, map[string]any{"text": resp.Text}, machine.Unknown)
 		return
@@ -180,6 +175,18 @@ func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
 	more.Messages = withRepairs(p.Request.Messages, repair)
 	p.Request = &more
 	r.retry(p)
+}
+
+// answerCut adds the finding about a model step whose answer was cut.
+func (r *Run) answerCut(path string, site *program.Call, what *journal.CallEnded) {
+	if site.Kind != program.ModelCall || what.Finish != runtime.FinishLength ||
+		what.Failure != nil && what.Failure.Code == "model.empty" { // which says so
+		return
+	}
+	r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindContract,
+		Code: diagnostics.CodeAnswerCut, Position: site.Pos, Step: path,
+		Message: fmt.Sprintf("the answer of model %q was cut: it has the most tokens that it may have",
+			what.Models.Model)})
 }
 
 // unfit says why a response is no answer at all; nil: it is one.

@@ -335,6 +335,7 @@ func (r *Run) decideCall(t *machine.Task, answer any) {
 		r.m.Again(t)
 		return
 	}
+	r.countTools(t, &journal.CallEnded{Failure: failure}) // it was made
 	r.answerTask(t, output, failure)
 }
 
