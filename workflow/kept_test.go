@@ -1,9 +1,15 @@
 package workflow_test
 
 import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/resume"
@@ -70,4 +76,167 @@ func kept(t *testing.T, runID string, rt *runtime.Runtime) bool {
 	out, _ := workflow.Answer(t.Context(), runID, "none", nil, rt, nil)
 	e, ok := out.Err.(*runtime.Error)
 	return ok && e.Code == "resume.invalidToken"
+}
+
+// shared is a cache of several processes, as one of them sees it. When that is dead, the cache does not hear of it.
+type shared struct {
+	checkpoint.Cache
+	dead atomic.Bool
+	full atomic.Bool // Set fails
+}
+
+var errDead, errFull = errors.New("dead"), errors.New("the cache is full")
+
+func (s *shared) Get(ctx context.Context, key string) ([]byte, bool, error) {
+	if s.dead.Load() {
+		return nil, false, errDead
+	}
+	return s.Cache.Get(ctx, key)
+}
+
+func (s *shared) Set(ctx context.Context, key string, val []byte, ttl time.Duration) error {
+	if s.dead.Load() || s.full.Load() {
+		return errFull
+	}
+	return s.Cache.Set(ctx, key, val, ttl)
+}
+
+func (s *shared) Delete(ctx context.Context, key string) (bool, error) {
+	if s.dead.Load() {
+		return false, errDead
+	}
+	return s.Cache.Delete(ctx, key)
+}
+
+const keeping = head + `steps:
+  a: {uses: test.act, with: {n: 1}, rollback: {uses: test.undo, with: {n: 1}}}
+  ask: {uses: human, needs: [a], with: {prompt: Go on}}
+  b: {uses: test.work, needs: [ask]}
+  more: {uses: human, needs: [b], with: {prompt: And now}}
+output: "${{ [steps.ask.output.decision, steps.b.output, steps.more.output.decision] }}"
+`
+
+func keepingRuntime(log *effects, cache checkpoint.Cache, work toolFunc) *runtime.Runtime {
+	rt := undoRuntime(log, nil)
+	rt.NewRunID, rt.Cache = nil, cache
+	rt.Tools = append(rt.Tools, log.external("test.act"), tool("test.work", work))
+	return rt
+}
+
+// trust 5.4: the cache has the run, its answer with it, until its execution has ended. A process that dies in the
+// execution does not lose the run: when its lease has run out another one recovers it, and the token is used.
+func TestRunStaysInTheCacheWhileItIsExecuted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, all := &effects{}, &checkpoint.MemoryCache{}
+		mine := &shared{Cache: all}
+		began, ends := make(chan bool), make(chan bool)
+		rt := keepingRuntime(log, mine, func(context.Context, map[string]any) (any, error) {
+			began <- true
+			<-ends
+			return "mine", nil
+		})
+		out, err := load(t, []byte(keeping)).Run(t.Context(), nil, rt)
+		if out.Status != workflow.StatusPaused {
+			t.Fatal(err)
+		}
+		died := make(chan *workflow.Outcome)
+		go func() {
+			out, _ := workflow.Resume(t.Context(), out.Token, yes, rt, nil)
+			died <- out
+		}()
+		<-began
+		other := keepingRuntime(log, all, func(context.Context, map[string]any) (any, error) { return "other", nil })
+		refused := func(when, want string, out *workflow.Outcome) {
+			t.Helper()
+			if e := out.Error(); e == nil || e.Code != want {
+				t.Errorf("%s: %v, want %s", when, out.Err, want)
+			}
+		}
+		time.Sleep(time.Minute) // the lease is renewed
+		again, _ := workflow.Recover(t.Context(), out.RunID, other, nil)
+		refused("while it is executed", "run.busy", again)
+		again, _ = workflow.Resume(t.Context(), out.Token, yes, other, nil)
+		refused("the token", "resume.invalidToken", again)
+
+		mine.dead.Store(true)
+		time.Sleep(15 * time.Second)
+		again, err = workflow.Recover(t.Context(), out.RunID, other, nil)
+		if again.Status != workflow.StatusPaused || again.Pauses[0].ID != "more" {
+			t.Fatalf("recovered: %s, %v", again.Status, err)
+		}
+		ends <- true
+		refused("the dead one", "run.fenced", <-died)
+		again, err = workflow.Resume(t.Context(), again.Token, yes, other, nil)
+		if diff := cmp.Diff(any([]any{"approve", "other", "approve"}), again.Output); diff != "" {
+			t.Errorf("%v, output (-want +got)\n%s", err, diff)
+		}
+		if diff := cmp.Diff([]string{"test.act 1"}, log.lines); diff != "" {
+			t.Errorf("effects (-want +got)\n%s", diff)
+		}
+		again, _ = workflow.Recover(t.Context(), out.RunID, other, nil)
+		refused("at the end", "run.notFound", again)
+	})
+}
+
+// trust 5.4: of many who answer by a cache, exactly one does.
+func TestOneOfManyAnswersByACache(t *testing.T) {
+	for range 20 {
+		var works atomic.Int32
+		log, all := &effects{}, &checkpoint.MemoryCache{}
+		rt := keepingRuntime(log, all, func(context.Context, map[string]any) (any, error) { return int64(works.Add(1)), nil })
+		out, _ := load(t, []byte(keeping)).Run(t.Context(), nil, rt)
+		var won atomic.Int32
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				again, err := workflow.Resume(t.Context(), out.Token, yes, rt, nil)
+				switch {
+				case err == nil:
+					won.Add(1)
+				case again.Error().Code != "run.busy" && again.Error().Code != "resume.invalidToken":
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if won.Load() != 1 || works.Load() != 1 {
+			t.Fatalf("%d answered, and the work was done %d times", won.Load(), works.Load())
+		}
+	}
+}
+
+// trust 5.4: a run that pauses and that the cache does not take has failed: it is rolled back. An answer that the cache
+// does not take is refused, and the token stays usable.
+func TestRunThatTheCacheDoesNotTakeIsRolledBack(t *testing.T) {
+	log := &effects{}
+	cache := &shared{Cache: &checkpoint.MemoryCache{}}
+	worked := func() {}
+	rt := keepingRuntime(log, cache, func(context.Context, map[string]any) (any, error) { worked(); return "done", nil })
+	failed := func(name string, out *workflow.Outcome, want ...string) {
+		t.Helper()
+		if e := out.Error(); out.Status != workflow.StatusError || e.Code != "store.failed" || !errors.Is(out.Err, errFull) || out.Token != "" {
+			t.Errorf("%s: %s, %v", name, out.Status, out.Err)
+		}
+		if diff := cmp.Diff(want, log.lines); diff != "" {
+			t.Errorf("%s: effects (-want +got)\n%s", name, diff)
+		}
+		log.lines = nil
+	}
+	cache.full.Store(true)
+	out, _ := load(t, []byte(keeping)).Run(t.Context(), nil, rt)
+	failed("the first pause", out, "test.act 1", "test.undo 1")
+
+	cache.full.Store(false)
+	out, _ = load(t, []byte(keeping)).Run(t.Context(), nil, rt)
+	cache.full.Store(true)
+	again, _ := workflow.Resume(t.Context(), out.Token, yes, rt, nil)
+	failed("an answer", again, "test.act 1")
+
+	cache.full.Store(false)
+	worked = func() { cache.full.Store(true) }
+	again, _ = workflow.Resume(t.Context(), out.Token, yes, rt, nil)
+	failed("the next pause", again, "test.undo 1")
+	if again, _ = workflow.Recover(t.Context(), out.RunID, rt, nil); again.Error() == nil || again.Error().Code != "run.notFound" {
+		t.Errorf("afterwards: %s, %v", again.Status, again.Err)
+	}
 }

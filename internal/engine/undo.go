@@ -287,6 +287,12 @@ func (r *Run) CancelForGood(reason string, force bool) {
 	}
 }
 
+// GiveUp rolls back a run that waits, as nobody can answer.
+func (r *Run) GiveUp(reason string) {
+	r.todo.over = false
+	r.CancelForGood(reason, true)
+}
+
 const inDoubt = "it was called, and it is not known whether it had its effect"
 
 // undoIfCancelled begins the rolling back of a run that was cancelled for good once nothing is asked any more.

@@ -79,9 +79,6 @@ func (c cancellation) tell(x *resumption, r *local.Run) error {
 	if r.Engine.ForGood() && !(x.o.Force && r.Engine.Waits()) {
 		return nil
 	}
-	if err := x.takeFromCache(); err != nil {
-		return err
-	}
 	r.Engine.CancelForGood(c.reason, x.o.Force)
 	return nil
 }
@@ -162,7 +159,8 @@ func (x *resumption) open() (err error) {
 	case x.rt.Store != nil:
 		x.store = x.rt.Store
 	case x.rt.Cache != nil:
-		x.store, err = local.FromCache(x.ctx, x.rt.Cache, x.runID)
+		c := local.NewCached(x.rt.Cache, x.runID)
+		x.store, err = c, c.Read(x.ctx)
 	default:
 		x.store = &local.Memory
 	}
@@ -370,9 +368,6 @@ func (x *resumption) write(r *local.Run, hash []byte, events []journal.Event) er
 	if err != nil {
 		return err
 	}
-	if err := x.takeFromCache(); err != nil {
-		return err
-	}
 	local.Reached(local.BeforeAnswer)
 	ctx := context.WithoutCancel(x.ctx)
 	if hash != nil {
@@ -380,25 +375,13 @@ func (x *resumption) write(r *local.Run, hash []byte, events []journal.Event) er
 	} else {
 		err = x.store.Append(ctx, x.lease, r.Store.Seq, recs...)
 	}
+	if c, ok := x.store.(*local.Cached); ok && err == nil {
+		err = c.Keep(ctx, local.PauseTime)
+	}
 	if err != nil {
 		return err
 	}
 	local.Reached(local.AfterAnswer)
 	r.Store.Seq += int64(len(recs))
-	return nil
-}
-
-// takeFromCache consumes the cache's entry of a run; of many exactly one does.
-func (x *resumption) takeFromCache() error {
-	if x.rt.Store != nil || x.rt.Cache == nil {
-		return nil
-	}
-	was, err := x.rt.Cache.Delete(context.WithoutCancel(x.ctx), local.CacheKey(x.runID))
-	switch {
-	case err != nil:
-		return fmt.Errorf("cache: %w", err)
-	case !was:
-		return fmt.Errorf("run %q: %w", x.runID, checkpoint.ErrToken)
-	}
 	return nil
 }

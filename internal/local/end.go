@@ -1,13 +1,11 @@
 package local
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"time"
+	"log/slog"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
@@ -52,11 +50,28 @@ func (r *Run) end() *End {
 		err = StoreError(j.err)
 	}
 	Reached(AfterEnd)
+	over := left == nil && (!e.Cancelled() || e.ForGood())
+	if r.rt.Store == nil && j.Store != nil && j.err == nil {
+		r.keepOrForget(over)
+	}
 	r.LetGo()
-	if r.rt.Store == nil && j.Store != nil && j.err == nil && !e.Cancelled() && left == nil {
-		_ = Memory.Delete(context.WithoutCancel(r.ctx), r.ID) // nobody asks for it any more
+	if r.rt.Store == nil && j.err == nil && over {
+		_ = Memory.Delete(context.WithoutCancel(r.ctx), r.ID) // if it is there; nobody asks for it any more
 	}
 	return r.ending(err)
+}
+
+// keepOrForget keeps a run without a store for whoever goes on with it, if it is not over.
+func (r *Run) keepOrForget(over bool) {
+	var err error
+	if c, cached := r.Store.Store.(*Cached); !over {
+		err = r.keep(PauseTime)
+	} else if cached {
+		err = c.Forget(context.WithoutCancel(r.ctx))
+	}
+	if err != nil {
+		r.warn("the cache still has the run as it was at its last answer", slog.String("error", err.Error()))
+	}
 }
 
 // stoppedBy is the finding about the error that a run would have had if its rolling back had come to an
@@ -89,7 +104,7 @@ func (r *Run) endPaused() *End {
 	j := &r.Store
 	if j.Store == nil {
 		if j.Store = &Memory; r.rt.Cache != nil {
-			j.Store = &checkpoint.Memory{}
+			j.Store = NewCached(r.rt.Cache, r.ID)
 		}
 		j.Run.Definition, j.err = r.spec.Program.Definition()
 	}
@@ -108,15 +123,37 @@ func (r *Run) endPaused() *End {
 	r.Engine.Note("", journal.Paused{})
 	r.flush()
 	Reached(AfterEnd)
-	r.LetGo()
 	if j.err == nil && r.rt.Store == nil {
-		j.err = r.keep(keepFor(r.now(), pauses))
+		if err := r.keep(keepFor(r.now(), pauses)); err != nil {
+			return r.unkept(err)
+		}
 	}
+	r.LetGo()
 	end := r.newEnd(StoreError(j.err))
 	if j.err == nil {
 		end.Pauses = pauses
 	}
 	return r.finish(end)
+}
+
+// unkept ends a run that pauses and cannot be kept: nobody can go on with it, so it is rolled back, unless it is
+// somebody else's by now.
+func (r *Run) unkept(err error) *End {
+	r.Store.fail(err)
+	if errors.Is(err, checkpoint.ErrFenced) {
+		r.LetGo()
+		return r.ending(StoreError(err))
+	}
+	r.turn.take()
+	r.Engine.GiveUp("it cannot be kept")
+	r.supervise()
+	r.turn.give()
+	if r.fault != nil {
+		panic(r.fault)
+	}
+	r.keepOrForget(true)
+	r.LetGo()
+	return r.ending(StoreError(err))
 }
 
 // ending is the end of a run that was driven, or had ended before.
@@ -212,95 +249,3 @@ func (r *Run) addLastEvents(end *End) {
 
 // endsWell is the payload of run.end of a run that is ok. Runs share it.
 var endsWell = trace.Data{{Key: "status", Value: "ok"}}
-
-// A run without a store that pauses is kept in the runtime's cache, if there is one: its definition
-// and its journal, a line each. The entry goes when a pause is answered, which exactly one of many
-// achieves, and comes back with the next pause.
-
-// CacheKey is the key of a run's entry.
-func CacheKey(runID string) string { return "braise.run." + runID }
-
-// pauseTime is how long a run without a store is kept for a pause that does not expire.
-const pauseTime = 24 * time.Hour
-
-// keepFor is how long a run without a store is kept: until the last of its pauses has expired.
-func keepFor(now time.Time, pauses []resume.Pause) (most time.Duration) {
-	for _, p := range pauses {
-		if p.ExpiresAt.IsZero() {
-			most = max(most, pauseTime)
-		} else {
-			most = max(most, p.ExpiresAt.Sub(now), 1) // 0 would be for good
-		}
-	}
-	return most
-}
-
-// keep keeps a paused run that has no store for so long: in the cache, or in this process.
-func (r *Run) keep(ttl time.Duration) error {
-	if r.rt.Cache != nil {
-		return r.toCache(ttl)
-	}
-	id, seq := r.ID, r.Store.Seq
-	time.AfterFunc(ttl, func() {
-		ctx := context.Background()
-		if sum, _, err := Memory.Load(ctx, id, math.MaxInt64); err == nil && sum.Seq == seq {
-			_ = Memory.Delete(ctx, id) // nobody has gone on with it; if somebody does now, it stays
-		}
-	})
-	return nil
-}
-
-// toCache keeps what a paused run has in its store.
-func (r *Run) toCache(ttl time.Duration) error {
-	ctx := context.WithoutCancel(r.ctx)
-	sum, recs, err := r.Store.Store.Load(ctx, r.ID, 0)
-	if err != nil {
-		return err
-	}
-	run := sum.Run
-	if run.Definition, err = r.spec.Program.Definition(); err != nil {
-		return err
-	}
-	text := append(checkpoint.DefinitionLine(run), '\n')
-	for _, rec := range recs {
-		text = append(rec.AppendLine(text), '\n')
-	}
-	if err := r.rt.Cache.Set(ctx, CacheKey(r.ID), text, ttl); err != nil {
-		return fmt.Errorf("cache: %w", err)
-	}
-	return nil
-}
-
-// FromCache makes a store of what the cache has of a run; one without the run if it has nothing.
-func FromCache(ctx context.Context, cache checkpoint.Cache, runID string) (checkpoint.Store, error) {
-	store := &checkpoint.Memory{}
-	text, ok, err := cache.Get(ctx, CacheKey(runID))
-	if err != nil {
-		return nil, fmt.Errorf("cache: %w", err)
-	}
-	if !ok {
-		return store, nil
-	}
-	lines := bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
-	var recs []checkpoint.Record
-	for _, line := range lines[1:] {
-		rec, err := checkpoint.ParseLine(line)
-		if err != nil {
-			return nil, err
-		}
-		recs = append(recs, rec)
-	}
-	sum, err := checkpoint.Fold(runID, recs)
-	if err != nil {
-		return nil, err
-	}
-	run := sum.Run
-	if run.Definition, err = checkpoint.ParseDefinitionLine(run.Digest, lines[0]); err != nil {
-		return nil, err
-	}
-	held, err := store.Create(ctx, run, Owner(), LeaseTime, recs[1:]...)
-	if err == nil {
-		err = store.Release(ctx, held)
-	}
-	return store, err
-}
