@@ -14,7 +14,8 @@ import (
 
 // Adapter stands between whoever answers a pause and the run. Resolve returns the answer, and
 // nothing else: it may look up who asks and refuse, or make an answer of what came in. After an
-// error nothing has happened and the token stays usable. [Pause.Check] sees the answer next.
+// error nothing has happened and the token stays usable. [Pause.Check] sees the answer next. An answer
+// in a [RestartWith] begins the run again.
 type Adapter interface {
 	Resolve(ctx context.Context, req Request) (input any, err error)
 }
@@ -26,6 +27,18 @@ type Request struct {
 	Pause     Pause     // without a token
 	Input     any       // what came in, see [AnswerOf]
 	Interrupt Interrupt // of the run
+}
+
+// RestartWith is what an [Adapter] returns to have the run begin again instead of going on where it paused, whatever
+// its Interrupt: the finished steps are rolled back, and the run begins at its first step, as its next generation,
+// with the same inputs. Input is the answer. It is kept as those are that were given before, and applied when
+// the pause comes again.
+//
+// The decision is recorded, and the token used, before the first rollback; a run that is interrupted behind that
+// is recovered. It is refused, and the token stays usable, if the run cannot begin again: it will fail or was
+// cancelled, or calls are under way that an interrupted execution left.
+type RestartWith struct {
+	Input any
 }
 
 // PassThrough is the Adapter that takes the input as it is.

@@ -68,7 +68,7 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	case journal.PauseOpened:
 		r.applyOpened(t, e.Path, &what)
 	case journal.PauseClosed: // its task ends a moment later
-		if p := r.PauseByID(what.Pause); p != nil {
+		if p := r.PauseByID(what.Pause); p != nil && r.undo.restart == nil {
 			r.waits.drop(p)
 			r.m.Settle(p.task)
 			r.unasked(p)
@@ -87,8 +87,13 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 		r.past.begun = nil
 	case journal.Paused:
 		r.undo.atEnd, r.undo.wasUndone = false, r.beginsAnew()
+	case journal.Restarted:
+		r.beginAgain(r.undo.restart)
 	case journal.Cancelled:
 		r.ending.forGood = &what.Reason
+		if r.undo.restart != nil {
+			r.undo.restart, r.waits.pauses = nil, nil
+		}
 		r.waits.pauses = slices.DeleteFunc(r.waits.pauses,
 			func(p *Pause) bool { return p.Reason != journal.Indeterminate })
 	}
@@ -152,13 +157,17 @@ func (r *Run) applyAnswered(what *journal.PauseAnswered) error {
 	if what.Kept {
 		r.useAnswer(p, what.Answer)
 	} else {
-		r.keepAnswer(p, what.Next, what.Answer)
+		r.keepAnswer(p, what.Next, what.Answer, what.Restart)
 	}
 	if what.Next == resume.Answered && agents.ApprovedForRun(what.Answer) {
 		r.grant(r.approves(p))
 	}
-	if what.Generation > 0 {
+	switch {
+	case what.Generation > 0:
 		r.beginAgain(p)
+		return nil
+	case what.Restart:
+		r.undo.atEnd, r.undo.restart = true, p
 		return nil
 	}
 	r.answer(p, what.Next, what.Answer)

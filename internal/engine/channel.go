@@ -78,16 +78,16 @@ func (r *Run) sentEvents(channel string, v any, pauses []*Pause, others bool) (e
 	return events
 }
 
-// takeSent goes on with a value from outside that is in the journal. A run that pauses rolled back keeps it
+// takeSent goes on with a value from outside that is in the journal. The run keeps it
 // for its next beginning, when it is there from the start.
 func (r *Run) takeSent(s sent) {
 	pauses, others := r.waitingFor(s.index)
-	if r.o.Interrupt == resume.Restart && others {
+	if others {
 		r.sent = append(r.sent, s)
 	}
 	if r.undo.wasUndone && len(pauses) > 0 { // an answer follows that begins the run again
 		for _, p := range pauses {
-			r.keepAnswer(p, resume.Answered, s.value)
+			r.keepAnswer(p, resume.Answered, s.value, false)
 		}
 		return
 	}

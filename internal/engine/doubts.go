@@ -110,13 +110,19 @@ func (f *doubtful) next(e *journal.Event) {
 	case journal.PauseAnswered:
 		f.asked = slices.DeleteFunc(f.asked, func(a askedDoubt) bool { return a.pause == what.Pause })
 		if what.Generation > 0 {
-			f.generation, f.settled, f.agents = what.Generation, nil, map[string]agentAtWork{}
-			for _, a := range f.asked { // the next generation asks
-				f.begun = append(f.begun, a.Doubt)
-			}
-			f.asked = nil
+			f.nextGeneration(what.Generation)
 		}
+	case journal.Restarted:
+		f.nextGeneration(what.Generation)
 	}
+}
+
+func (f *doubtful) nextGeneration(n int) {
+	f.generation, f.settled, f.agents = n, nil, map[string]agentAtWork{}
+	for _, a := range f.asked { // it asks
+		f.begun = append(f.begun, a.Doubt)
+	}
+	f.asked = nil
 }
 
 // opened reads the beginning of a pause.

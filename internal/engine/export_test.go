@@ -64,6 +64,7 @@ func (r *Run) State() map[string]string {
 	s.put("generation", r.generation)
 	s.put("sent", len(r.sent))
 	s.put("wasUndone", r.undo.wasUndone)
+	s.put("restarts", r.undo.restart != nil)
 	s.put("forGood", r.ending.forGood != nil)
 	for path, how := range r.undo.rolled {
 		s.put("rolled "+path, how)

@@ -158,6 +158,7 @@ func drawWhat(t *rapid.T, own, all []journal.Event) journal.What {
 		journal.PauseAnswered{Pause: pause, Next: resume.Answered, Answer: answer},
 		journal.PauseAnswered{Pause: pause, Next: resume.Answered, Answer: "x", Kept: true},
 		journal.PauseAnswered{Pause: pause, Next: resume.Answered, Answer: answer, Generation: 2},
+		journal.PauseAnswered{Pause: pause, Next: resume.Answered, Answer: answer, Restart: true}, journal.Restarted{Generation: 2},
 		journal.PauseAnswered{Pause: pause, Next: resume.GoOn}, journal.PauseAnswered{Pause: pause, Next: resume.Failed},
 		journal.PauseAnswered{Pause: pause, Next: resume.Wait}, journal.PauseClosed{Pause: pause},
 		journal.TokenMinted{Pause: pause}, journal.ValueSent{Channel: "orders", Value: 1},

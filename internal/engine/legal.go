@@ -32,6 +32,10 @@ func (r *Run) possible(e *journal.Event) error {
 		}
 	case journal.PauseAnswered:
 		return r.possibleAnswer(&what)
+	case journal.Restarted:
+		if r.undo.restart == nil || what.Generation <= r.generation {
+			return fmt.Errorf("generation %d cannot begin", what.Generation)
+		}
 	case journal.RollbackBegun, journal.RollbackEnded:
 		if !strings.HasSuffix(e.Path, RollbackMark) {
 			return fmt.Errorf("%q is no rollback", e.Path)

@@ -22,6 +22,8 @@ func GenerationOf(events []journal.Event) int {
 			n = max(n, what.Generation)
 		case journal.PauseAnswered:
 			n = max(n, what.Generation)
+		case journal.Restarted:
+			n = max(n, what.Generation)
 		}
 	}
 	return n
@@ -106,6 +108,8 @@ func LastGeneration(events []journal.Event) (last []journal.Event, undone []stri
 			if what.Generation > 0 {
 				last, undone = events[i+1:], nil
 			}
+		case journal.Restarted:
+			last, undone = events[i+1:], nil
 		}
 	}
 	return last, undone

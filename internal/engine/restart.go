@@ -1,11 +1,15 @@
 package engine
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
 )
 
 // count gives a pause that was opened its key.
@@ -17,13 +21,12 @@ func (r *Run) count(p *Pause) {
 	p.key = r.before.Count(PauseKey{Step: p.Step, Kind: p.Kind, Reason: p.Reason, About: about})
 }
 
-// keepAnswer keeps how a pause ended.
-func (r *Run) keepAnswer(p *Pause, next resume.Next, answer any) {
-	if r.o.Interrupt == resume.Restart {
-		r.before.Keep(p.key, KeptAnswer{Next: next, Answer: answer, Question: questionOf(p)})
-		if asksForMore(p) && decided(answer) == "raise" { // for what comes before, too
-			r.raise(p, answer)
-		}
+// keepAnswer keeps how a pause ended. again says that the answer begins the run again.
+func (r *Run) keepAnswer(p *Pause, next resume.Next, answer any, again bool) {
+	r.before.Keep(p.key, KeptAnswer{Next: next, Answer: answer, Question: questionOf(p)})
+	again = again || r.o.Interrupt == resume.Restart
+	if again && asksForMore(p) && decided(answer) == "raise" { // for what comes before, too
+		r.raise(p, answer)
 	}
 }
 
@@ -73,6 +76,11 @@ func (r *Run) beginsAgain(p *Pause, e journal.Event) []journal.Event {
 	what := e.What.(journal.PauseAnswered)
 	what.Generation = r.generation + 1
 	e.What = what
+	return r.andClosed(e, p)
+}
+
+// andClosed is an event that ends a pause, and those that end all others.
+func (r *Run) andClosed(e journal.Event, p *Pause) []journal.Event {
 	events := []journal.Event{e}
 	for _, other := range r.waits.pauses {
 		if other != p {
@@ -81,6 +89,38 @@ func (r *Run) beginsAgain(p *Pause, e journal.Event) []journal.Event {
 		}
 	}
 	return events
+}
+
+// RestartBy returns the events of an answer that has the run rolled back and begin again; see Restart. The error says
+// that the run cannot.
+func (r *Run) RestartBy(p *Pause, answer any) ([]journal.Event, error) {
+	why := ""
+	switch {
+	case r.ending.forGood != nil || r.m.Doomed():
+		why = "it only comes to its end"
+	case slices.ContainsFunc(r.past.pending,
+		func(c machine.Command) bool { return c.Op == machine.Start && c.Task.Status() == machine.Running }):
+		why = "calls of it were under way when it was interrupted\n  hint: recover it first"
+	}
+	if why != "" {
+		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "answer.unfit", Step: p.Step,
+			Err: fmt.Errorf("the run cannot begin again: %s", why)}
+	}
+	e := r.answeredNow(p, resume.Answered, answer)
+	what := e.What.(journal.PauseAnswered)
+	what.Restart = true
+	e.What = what
+	return r.first(r.andClosed(e, p)), nil
+}
+
+// Restarts reports whether the run is to be rolled back because of an answer, and then begins again.
+func (r *Run) Restarts() bool { return r.undo.restart != nil }
+
+// Restart returns the event that begins such a run again, once it is rolled back.
+func (r *Run) Restart() []journal.Event {
+	e := journal.Event{At: r.now, What: journal.Restarted{Generation: r.generation + 1}}
+	r.stamp(&e)
+	return []journal.Event{e}
 }
 
 // beginAgain begins the next generation, at the first step, because a pause was answered. Nothing is

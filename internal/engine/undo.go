@@ -26,6 +26,7 @@ type rolled struct {
 type undoing struct {
 	atEnd     bool              // nothing is left to do but to roll back
 	wasUndone bool              // this generation paused, and was rolled back
+	restart   *Pause            // whose answer has the run rolled back, and then begins it again; nil: none
 	rolled    map[string]rolled // by path of the rollback
 	listed    bool              // tasks is
 	tasks     []*machine.Task   // that are left
@@ -261,6 +262,9 @@ func (r *Run) applyRollback(e *journal.Event) {
 // about calls in doubt: somebody is asked about each such call first, unless the end is forced.
 func (r *Run) CancelForGood(reason string, force bool) {
 	pauses, pending := slices.Clone(r.waits.pauses), slices.Clone(r.past.pending)
+	if r.undo.restart != nil {
+		pauses = nil // they were closed
+	}
 	r.recordAll(nil, []journal.Event{
 		{At: r.now, After: r.decided(), By: r.o.By, What: journal.Cancelled{Reason: reason}}})
 	for _, p := range pauses {

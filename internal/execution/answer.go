@@ -11,6 +11,7 @@ import (
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/procgroup"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 )
@@ -66,6 +67,7 @@ type answer struct {
 	pause *resume.Pause
 	hash  []byte // of its token; nil: the host names the pause
 	value any
+	again bool // it begins the run again
 }
 
 // answer answers a pause that was found:
@@ -95,6 +97,10 @@ func (x *resumption) answer(req resume.Request, info checkpoint.PauseInfo, hash 
 	if err != nil {
 		return nil, &runtime.Error{Category: runtime.CategoryConfirmation, Code: "resume.refused", Err: err}
 	}
+	restart, again := input.(resume.RestartWith)
+	if again {
+		input = restart.Input
+	}
 	v, err := req.Pause.Check(input)
 	if err == nil {
 		err = engine.RaisedEnough(&req.Pause, v)
@@ -105,7 +111,7 @@ func (x *resumption) answer(req resume.Request, info checkpoint.PauseInfo, hash 
 	if err := x.alive(req.Pause.Call, v); err != nil {
 		return nil, err
 	}
-	return x.execute(&answer{pause: &req.Pause, hash: hash, value: v})
+	return x.execute(&answer{pause: &req.Pause, hash: hash, value: v, again: again})
 }
 
 // unfit is the error of an answer that does not fit its pause.
@@ -134,6 +140,13 @@ func (a *answer) due(x *resumption) error {
 	return nil
 }
 
+func (a *answer) possible(x *resumption, p *program.Program) error {
+	if !a.again {
+		return nil
+	}
+	return x.unchanged(p, "begin it again without the new one")
+}
+
 func (a *answer) fits(r *local.Run) error {
 	if err := engine.FitsApproval(a.pause, a.value, r.Caller.Redact); err != nil {
 		return unfit(err)
@@ -149,7 +162,40 @@ func (a *answer) tell(x *resumption, r *local.Run) error {
 	if err := r.Engine.Refuses(p, a.value); err != nil {
 		return err
 	}
+	if a.again && !r.Engine.Undoes() && !r.Engine.WasUndone() {
+		return x.decideRestart(r, p, a)
+	}
 	return x.record(r, a.hash, func() []journal.Event { return r.Engine.Answer(p, a.value) })
+}
+
+// decideRestart records that an answer begins the run again; restart does it.
+func (x *resumption) decideRestart(r *local.Run, p *engine.Pause, a *answer) error {
+	events, err := r.Engine.RestartBy(p, a.value)
+	if err == nil {
+		err = x.write(r, a.hash, events)
+	}
+	if err != nil {
+		return err
+	}
+	r.Engine.Take(events)
+	return nil
+}
+
+// restart rolls a run back and begins it again, if an answer of this or of an earlier execution says so.
+func (x *resumption) restart(r *local.Run) error {
+	if !r.Engine.Restarts() {
+		return nil
+	}
+	r.Hold(x.lease, x.claimed)
+	if err := r.Undo(); err != nil {
+		return err
+	}
+	events := r.Engine.Restart()
+	if err := x.write(r, nil, events); err != nil {
+		return err
+	}
+	r.Engine.Take(events)
+	return nil
 }
 
 // gone is the error of an answer to a pause that is not open any more.

@@ -309,10 +309,15 @@ func (x *resumption) ready(p *program.Program, r *local.Run, inputs map[string]a
 	}
 	local.Reached(local.Replayed)
 	if !cancels {
-		err = x.lacks(r)
+		if err = x.lacks(r); err == nil {
+			err = x.restart(r)
+		}
 	}
 	if err == nil {
 		err = a.tell(x, r)
+	}
+	if err == nil && !cancels {
+		err = x.restart(r)
 	}
 	if err != nil {
 		return err

@@ -78,7 +78,7 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 		e.What, err = decodeOpened(rec, data)
 	case checkpoint.PauseAnswered:
 		e.What = PauseAnswered{data.text("pause"), resume.Next(data.text("next")), data["answer"],
-			data.yes("kept"), int(data.count("generation"))}
+			data.yes("kept"), int(data.count("generation")), data.yes("restart")}
 	case checkpoint.PauseClosed:
 		e.What = PauseClosed{data.text("pause")}
 	case checkpoint.TokenMinted:
@@ -99,6 +99,8 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 		e.What = decodeTold(data)
 	case traced:
 		e.What = Traced{data.text("traceparent")}
+	case restarted:
+		e.What = Restarted{int(data.count("generation"))}
 	case stopped:
 		e.What = Stopped{}
 	case checkpoint.RunPaused:

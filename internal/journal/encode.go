@@ -83,6 +83,8 @@ func members(e *Event) (data map[string]any, err error) {
 		data = w.members()
 	case Traced:
 		data = map[string]any{"traceparent": w.Traceparent}
+	case Restarted:
+		data = map[string]any{"generation": int64(w.Generation)}
 	case Cancelled:
 		data = map[string]any{"reason": w.Reason}
 	case Ended:
@@ -227,6 +229,9 @@ func (w *PauseAnswered) members(after int64) map[string]any {
 	}
 	if w.Kept {
 		data["kept"] = true
+	}
+	if w.Restart {
+		data["restart"] = true
 	}
 	if w.Generation > 0 {
 		data["generation"] = int64(w.Generation)

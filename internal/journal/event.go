@@ -94,7 +94,10 @@ type (
 		Answer     any  // nil unless Next is resume.Answered
 		Kept       bool // an earlier generation had the answer
 		Generation int  // that the answer begins; 0: none
+		Restart    bool // the run is rolled back, and Restarted follows
 	}
+	// Restarted begins the next generation, once a run has been rolled back because an answer said so.
+	Restarted struct{ Generation int }
 	// PauseClosed is the end of a pause that needs no answer any more.
 	PauseClosed struct{ Pause string }
 	// TokenMinted is a new token of a pause.
@@ -186,6 +189,7 @@ const (
 	stopped       checkpoint.Kind = "run.stopped"    //
 	told          checkpoint.Kind = "call.told"      // events: at, name, data?
 	traced        checkpoint.Kind = "run.traced"     // traceparent
+	restarted     checkpoint.Kind = "run.restarted"  // generation
 )
 
 func (Created) kind() checkpoint.Kind       { return checkpoint.RunCreated }
@@ -207,6 +211,7 @@ func (Redefined) kind() checkpoint.Kind     { return redefined }
 func (Cancelled) kind() checkpoint.Kind     { return cancelling }
 func (Told) kind() checkpoint.Kind          { return told }
 func (Traced) kind() checkpoint.Kind        { return traced }
+func (Restarted) kind() checkpoint.Kind     { return restarted }
 func (Stopped) kind() checkpoint.Kind       { return stopped }
 func (Paused) kind() checkpoint.Kind        { return checkpoint.RunPaused }
 func (Ended) kind() checkpoint.Kind         { return checkpoint.RunEnded }

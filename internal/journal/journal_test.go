@@ -94,10 +94,12 @@ func TestFinishAndUsage(t *testing.T) {
 	}
 }
 
-// trust 5.6, 5.7: spans and events of adapters come back as they were.
+// trust 2.7, 5.6, 5.7: restarts, spans and events of adapters come back as they were.
 func TestTracedAndTold(t *testing.T) {
 	at := time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC)
 	for _, want := range []journal.Event{
+		{At: at, What: journal.Restarted{Generation: 3}},
+		{At: at, Path: "ask", After: 4, What: journal.PauseAnswered{Pause: "ask", Next: resume.Answered, Answer: "yes", Restart: true}},
 		{At: at, What: journal.Traced{Traceparent: "00-1-2-01"}},
 		{At: at, Path: "pay[2]", What: journal.Told{Events: []journal.Custom{
 			{At: at.Add(time.Second), Name: "paid", Data: map[string]any{"n": int64(1)}}, {At: at, Name: "done"},
