@@ -118,9 +118,9 @@ const (
 	DefaultGrace          = 5 * time.Second
 	DefaultInlineWait     = time.Second
 	DefaultMaxItems       = 10_000
-	DefaultMaxSteps       = 1_000_000
-	DefaultMaxOutputBytes = 16 << 20
-	DefaultMaxRunBytes    = 1 << 30
+	DefaultMaxSteps       = 100_000
+	DefaultMaxOutputBytes = 4 << 20
+	DefaultMaxRunBytes    = 64 << 20
 )
 
 // WithDefaults returns l with every zero field replaced by its default.

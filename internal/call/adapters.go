@@ -92,6 +92,8 @@ func (a *attempt) outputOf(resp *response) (output any, size int, err error) {
 		output, size, err = value.Take(resp.value, a.maxOutput)
 	case len(resp.text) > a.maxOutput:
 		return nil, size, a.tooLarge(len(resp.text))
+	case value.WeightOfText(resp.text) > a.maxMemory:
+		return nil, size, a.tooHeavy()
 	case len(resp.text) > 0:
 		output, err = value.Decode(resp.text)
 	}

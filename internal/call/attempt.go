@@ -247,3 +247,9 @@ func (a *attempt) tooLarge(size int) error {
 	return &runtime.Error{Category: runtime.CategoryLimit, Code: "output.tooLarge",
 		Err: fmt.Errorf("the output has %d bytes, the most is %d", size, a.maxOutput)}
 }
+
+// tooHeavy is the error of an output of few bytes that takes much memory.
+func (a *attempt) tooHeavy() error {
+	return &runtime.Error{Category: runtime.CategoryLimit, Code: "output.tooLarge",
+		Err: fmt.Errorf("the output takes more than %d bytes of memory, an eighth of what the run may keep", a.maxMemory)}
+}

@@ -35,7 +35,7 @@ type boundTool struct {
 func Bind(ctx context.Context, p *program.Program, rt *runtime.Runtime) (*Caller, error) {
 	offers := rt.Resolve()
 	c := &Caller{Offers: offers, Archive: p.Archive, rt: offers.Runtime, tools: make([]boundTool, len(p.Tools)),
-		maxOutput: rt.Limits.WithDefaults().MaxOutputBytes}
+		maxOutput: rt.Limits.WithDefaults().MaxOutputBytes, maxMemory: rt.Limits.WithDefaults().MaxRunBytes / 8}
 	for _, d := range p.Found {
 		if d.Code != diagnostics.CodeMissingTool { // said again below, if it is still so
 			c.Diagnostics = append(c.Diagnostics, d)

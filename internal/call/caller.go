@@ -37,6 +37,7 @@ type Caller struct {
 
 	rt        *runtime.Runtime
 	maxOutput int         // bytes
+	maxMemory int         // that an output may take, in bytes
 	tools     []boundTool // by index in Program.Tools
 	secrets   map[string]string
 

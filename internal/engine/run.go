@@ -143,6 +143,7 @@ func (r *Run) newMachine(parallel int) *machine.Machine {
 		MaxParallel: parallel, MaxItems: r.o.Limits.MaxItems, WallTime: wall, WallTimeName: name,
 		Grace:    r.o.Limits.Grace,
 		MaxTasks: r.o.Limits.MaxSteps, MaxOutput: r.o.Limits.MaxOutputBytes, MaxOutputs: r.o.Limits.MaxRunBytes,
+		MaxMemory: r.o.Limits.MaxRunBytes,
 		Run: func() map[string]any {
 			return map[string]any{"id": r.o.ID, "recipe": r.program.Recipe.Name, "version": r.program.Recipe.Version}
 		},

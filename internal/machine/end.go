@@ -70,11 +70,18 @@ func (m *Machine) end(t *Task, output any, size int, failure *Failure) (taken bo
 // chain of steps that each give [x, x] of the step before.
 func (m *Machine) weigh(what string, v any, size int) *Failure {
 	size, failure := m.measure(what, v, size, min(m.opts.MaxOutput, m.opts.MaxOutputs-m.size))
-	if failure == nil {
-		m.size += size
-		m.largest = max(m.largest, size)
+	if failure != nil {
+		return failure
 	}
-	return failure
+	if most := m.opts.MaxMemory; most > 0 {
+		if m.memory += value.Weight(v, most-m.memory); m.memory > most {
+			return &Failure{Category: "limit", Code: "outputs.tooLarge",
+				Err: fmt.Errorf("the outputs of this run's steps take more than %d bytes of memory together", most)}
+		}
+	}
+	m.size += size
+	m.largest = max(m.largest, size)
+	return nil
 }
 
 // measure returns the size of a value, unless it is known already; it is not over limit. A limit under that of a single

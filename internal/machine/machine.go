@@ -53,6 +53,7 @@ type Options struct {
 	Grace        time.Duration
 	MaxTasks     int                   // steps and items, those of bodies each time
 	MaxOutput    int                   // bytes of one output or input, as JSON
+	MaxMemory    int                   // bytes that all of that takes, by value.Weight; 0: any
 	MaxOutputs   int                   // bytes of all that the run keeps: outputs, items, inputs of files
 	Run          func() map[string]any // makes what expressions see as run; asked once at most
 	// Models is what expressions see as finish and usage of a task's step; nil: both are null.
@@ -83,6 +84,7 @@ type Machine struct {
 	armed   int       // timers that have neither come due nor been disarmed
 
 	size    int // of all that the run keeps so far
+	memory  int // that it takes
 	largest int // of a value that expressions can name, so far
 	tasks   int // steps and items so far
 
