@@ -51,7 +51,7 @@ func newShell(t *testing.T, env ...string) *shell {
 	}
 	cmd := exec.Command("bash", "--norc", "--noprofile")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, w, w
-	cmd.Env = append([]string{"HOME=" + home, "PATH=" + bin + ":" + os.Getenv("PATH"), "LANG=C.UTF-8", "TERM=dumb"}, env...)
+	cmd.Env = append([]string{"HOME=" + home, "LANG=C.UTF-8", "TERM=dumb"}, env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := cmd.StdinPipe()
 	if err != nil {

