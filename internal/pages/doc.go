@@ -3,7 +3,8 @@
 //
 // A page is read from top to bottom, in an empty folder:
 //
-//   - A block under a line that ends in the name of a file and a colon is that file; in the language diff, it changes it.
+//   - A block under a line that ends in the name of a file and a colon is that file; in the language diff, it changes
+//     the file.
 //   - In a block of the language console, each line that begins with "$ " is typed into one shell. What the page shows
 //     below it must appear; "…" stands for any text, and alone in a line for any lines. A command below which nothing
 //     is shown must succeed.

@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "rewrite sessions of pages that show som
 func TestPages(t *testing.T) {
 	for _, pattern := range []string{"start/*.md", "howto/*.md", "troubleshooting.md"} {
 		pages, err := filepath.Glob("../../docs/" + pattern)
-		if err != nil  {
+		if err != nil {
 			t.Fatal(pattern, err)
 		}
 		for _, page := range pages {
