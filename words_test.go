@@ -1,0 +1,127 @@
+package braise
+
+import (
+	"go/ast"
+	"go/token"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// words are phrases that the project does not use, with what it says instead; docs/glossary.md has its terms.
+var words = []struct {
+	not  *regexp.Regexp
+	but  string
+	okay []string // texts that hold one for a reason
+}{
+	{phrase(`(go|goes|gone|going|went) on with`), "resume", nil},
+	{phrase(`legs?`), "execution; attempt of a call", nil},
+	{phrase(`nobody knows|doubts?`), "unknown outcome", []string{`"doubts"`}}, // a key of the journal's format
+	{phrase(`(is|are) (not )?there( any more)?`), "is configured", nil},
+	{phrase(`findings?`), "diagnostic", []string{
+		"`findings`", // an output of the shipped recipe review
+	}},
+	{phrase(`what waits|open are`), "pending pauses; nothing is waiting", nil},
+	{phrase(`bounds?`), "limit", []string{`"expr.bound"`, // the code and its texts are about slices, which have bounds
+		`"the bound of a slice"`}},
+	{phrase(`told of|looks? on`), "receives; subscribers", nil},
+	{phrase(`written down`), "recorded", nil},
+	{phrase(`(begins?|began|begun) anew`), "restart", nil},
+	{phrase(`the store knows`), "the store has", nil},
+	{phrase(`says? for (itself|themselves)|(its|their) word`), "sets; its setting", nil},
+}
+
+func phrase(p string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(` + p + `)\b`) }
+
+// unchanged are the places in Go files whose texts are still to be changed.
+var unchanged = []string{
+	"checkpoint/checkpointtest/journal.go",
+	"checkpoint/checkpointtest/medium.go",
+	"cmd/braise/doctor.go",
+	"cmd/braise/init.go",
+	"cmd/braise/print.go",
+	"cmd/braise/resume.go",
+	"cmd/braise/root.go",
+	"cmd/braise/runs.go",
+	"cmd/braise/runs_answer.go",
+	"cmd/braise/runs_recover.go",
+	"cmd/braise/runs_send.go",
+	"cmd/braise/runs_sweep.go",
+	"cmd/braise/runs_trace.go",
+	"diagnostics/formats.go",
+	"host/examine.go",
+	"internal/agents/context.go",
+	"internal/agents/gates.go",
+	"internal/agents/model.go",
+	"internal/agents/tools.go",
+	"internal/call/bind.go",
+	"internal/call/caller.go",
+	"internal/engine/model.go",
+	"internal/program/tools.go",
+	"internal/value/decode.go",
+	"internal/yamlnode/reader.go",
+	"recipe/check.go",
+	"runtime/agent.go",
+	"runtime/resolve.go",
+	"trace/kinds.go",
+	"workflow/leg.go",
+}
+
+// Pages, help texts and messages have the terms of the glossary. CHANGELOG.md is history.
+func TestWords(t *testing.T) {
+	for _, page := range docPages(t) {
+		if page == "CHANGELOG.md" {
+			continue
+		}
+		for i, line := range strings.Split(withoutBlocks(read(t, page)), "\n") {
+			usual(t, page+":"+strconv.Itoa(i+1), line)
+		}
+	}
+	for _, f := range goFiles(t) {
+		if f.test || slices.Contains(unchanged, f.name) {
+			continue
+		}
+		tags := map[token.Pos]bool{}
+		for n := range ast.Preorder(f.syntax) {
+			switch n := n.(type) {
+			case *ast.Field:
+				if n.Tag != nil {
+					tags[n.Tag.Pos()] = true
+				}
+			case *ast.BasicLit:
+				if n.Kind == token.STRING && !tags[n.Pos()] {
+					usual(t, files.Position(n.Pos()).String(), n.Value)
+				}
+			}
+		}
+	}
+}
+
+// usual reports the phrases in a text that have a usual word.
+func usual(t *testing.T, place, text string) {
+	t.Helper()
+	for _, w := range words {
+		rest := text
+		for _, okay := range w.okay {
+			rest = strings.ReplaceAll(rest, okay, "")
+		}
+		if found := w.not.FindString(rest); found != "" {
+			t.Errorf("%s: %q: the project says %q: %s", place, found, w.but, strings.TrimSpace(text))
+		}
+	}
+}
+
+// docs/glossary.md has each term once, in order.
+func TestGlossary(t *testing.T) {
+	var terms []string
+	for _, m := range regexp.MustCompile(`(?m)^\| ([a-z][a-z -]*) \| `).FindAllStringSubmatch(read(t, "docs/glossary.md"), -1) {
+		if m[1] != "term" {
+			terms = append(terms, m[1])
+		}
+	}
+	if len(terms) < 40 || !slices.IsSorted(terms) || len(slices.Compact(slices.Clone(terms))) != len(terms) {
+		t.Errorf("%d terms, sorted or not, once or not: %q", len(terms), terms)
+	}
+}
