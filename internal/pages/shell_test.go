@@ -147,6 +147,7 @@ var volatile = []struct {
 	{regexp.MustCompile(`\b\d+\.\d+s\b`), "…s"},
 	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?Z?`), "…"},
 	{regexp.MustCompile(`sha256:[0-9a-f]{64}`), "sha256:…"},
+	{regexp.MustCompile(`http://127\.0\.0\.1:\d+`), "http://…"},
 	{regexp.MustCompile(`/tmp/[^\s:"]*`), "…"},
 	{regexp.MustCompile(`by [a-z]+@\S+`), "by …"},
 	{regexp.MustCompile(`bash: line \d+: .*`), "…"}, // a job that was killed

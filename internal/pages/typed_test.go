@@ -1,11 +1,18 @@
 package pages_test
 
 import (
+	"cmp"
+	"crypto/rand"
+	"encoding/json"
 	"flag"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/braise-run/braise/internal/npmtest"
@@ -37,7 +44,7 @@ func typePage(t *testing.T, page string) {
 	}
 	s := newShell(t, arrange(t, page)...)
 	lines := strings.SplitAfter(string(text), "\n")
-	commands := 0
+	commands, tests := 0, 0
 	for _, b := range blocks(string(text)) {
 		switch {
 		case b.file != "":
@@ -46,6 +53,11 @@ func typePage(t *testing.T, page string) {
 			for _, c := range sessions(b) {
 				commands++
 				output, code := s.run(t, c.command)
+				if c.command == "braise test" || c.command == "go test ." {
+					if tests++; code != 0 {
+						t.Errorf("%s:%d: $ %s\n%s", page, c.line, c.command, output)
+					}
+				}
 				good := fits(c.shown, output)
 				if c.shown == "" {
 					good = code == 0
@@ -66,8 +78,8 @@ func typePage(t *testing.T, page string) {
 			t.Errorf("%s:%d: no line above names the file", page, b.line)
 		}
 	}
-	if commands == 0 {
-		t.Errorf("%s has no session", page)
+	if commands == 0 || tests == 0 && filepath.Base(page) != "troubleshooting.md" {
+		t.Errorf("%s has %d commands, and %d of them test", page, commands, tests)
 	}
 	if now := strings.Join(lines, ""); *update && now != string(text) {
 		if err := os.WriteFile(page, []byte(now), 0o644); err != nil {
@@ -90,6 +102,12 @@ func arrange(t *testing.T, page string) (env []string) {
 	case "agent.md": // what npx -y would download is installed already
 		server := npmtest.Program(t, "@modelcontextprotocol/server-filesystem", "2026.8.31", "mcp-server-filesystem")
 		stand("npx", `shift 2; exec `+server+` "$@"`)
+	case "api-with-a-secret.md":
+		env = append(env, "CRM_URL="+customers(t))
+	case "jaeger.md":
+		env = append(env, "OTLP_URL="+collector(t))
+	case "service.md":
+		env = append(env, "BRAISE_STORE="+schema(t))
 	case "go.md": // go get takes this checkout
 		root, err := filepath.Abs("../..")
 		if err != nil {
@@ -111,4 +129,58 @@ sed 's|^module .*|module example.com/support|' ROOT/go.mod >go.mod && cp ROOT/go
 GO mod edit -require=github.com/braise-run/braise@v0.0.0 -replace=github.com/braise-run/braise=ROOT`))
 	}
 	return append(env, path)
+}
+
+// customers is a service that knows customer 7, and repeats what it was sent.
+func customers(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := map[string]string{"/customers/7": "Ada", "/customers/echo": r.Header.Get("Authorization")}[r.URL.Path]
+		w.Header().Set("Content-Type", "application/json")
+		if name == "" || r.Header.Get("Authorization") != "Bearer correct-horse-battery" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_ = json.NewEncoder(w).Encode(map[string]string{"name": name})
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// collector takes traces, and fails the test if none comes.
+func collector(t *testing.T) string {
+	t.Helper()
+	var traces atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/traces" {
+			traces.Add(1)
+		}
+	}))
+	t.Cleanup(func() {
+		server.Close()
+		if traces.Load() == 0 {
+			t.Error("no trace was sent")
+		}
+	})
+	return server.URL
+}
+
+// schema is the URL of a store in Postgres, in a schema that psql removes in the end.
+func schema(t *testing.T) string {
+	t.Helper()
+	server := cmp.Or(os.Getenv("BRAISE_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable")
+	name := "pages_" + strings.ToLower(rand.Text())
+	t.Cleanup(func() {
+		drop := "SET client_min_messages = error; DROP SCHEMA IF EXISTS " + name + " CASCADE"
+		if out, err := exec.Command("psql", server, "-qc", drop).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	query.Set("schema", name)
+	u.RawQuery = query.Encode()
+	return u.String()
 }
