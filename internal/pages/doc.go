@@ -15,4 +15,4 @@
 //	go test ./internal/pages -run TestPages/quickstart -update
 package pages
 
-//go:generate go test -run TestDemo . -update
+//go:generate go test -run "TestDemo|TestToolsPage" . -update
