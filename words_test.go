@@ -125,3 +125,26 @@ func TestGlossary(t *testing.T) {
 		t.Errorf("%d terms, sorted or not, once or not: %q", len(terms), terms)
 	}
 }
+
+// Sentences of pages are short: 17 words on average, tables, headings and code aside.
+func TestSentences(t *testing.T) {
+	const limit = 17
+	end := regexp.MustCompile(`[.!?:]\s|\n\n|\n- `)
+	for _, page := range docPages(t) {
+		if !strings.HasPrefix(page, "docs/") && page != "README.md" {
+			continue
+		}
+		text := code.ReplaceAllString(withoutBlocks(read(t, page)), "x")
+		text = regexp.MustCompile(`\]\([^)]*\)|(?m)^[|#].*$`).ReplaceAllString(text, "")
+		words, sentences := 0, 0
+		for _, s := range end.Split(text, -1) {
+			if n := len(strings.Fields(s)); n > 2 {
+				words += n
+				sentences++
+			}
+		}
+		if words > limit*sentences {
+			t.Errorf("%s: %d words in %d sentences, more than %d on average", page, words, sentences, limit)
+		}
+	}
+}
