@@ -1,3 +1,5 @@
+//go:build unix
+
 package pages_test
 
 import (
