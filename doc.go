@@ -9,8 +9,8 @@
 //   - host makes a runtime of a braise.yaml, as the command does.
 //
 // The engine itself is internal/engine, a run as the pure fold of its events, over internal/machine, the order of its
-// steps; internal/local drives it in this process, and internal/call makes its calls. docs/design.md follows a run
-// through all of them.
+// steps. internal/execution begins and resumes a run, internal/local drives it in this process, and internal/call makes
+// its calls. docs/design.md follows a run through all of them.
 //
 // Imports go one way only. The floor plan stands in house_test.go, and a test holds every package
 // to it.

@@ -87,7 +87,7 @@ func anchors(page string) (all []string) {
 		if title == line {
 			continue
 		}
-		title = regexp.MustCompile("[^\\pL\\pN _-]").ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), "")
+		title = regexp.MustCompile(`[^\pL\pN _-]`).ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), "")
 		all = append(all, strings.ReplaceAll(title, " ", "-"))
 	}
 	return all

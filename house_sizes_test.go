@@ -55,6 +55,7 @@ var plannedLines = map[string]int{
 	"internal/call":             900,
 	"internal/agents":           2750,
 	"internal/engine":           3850,
+	"internal/execution":        800,
 	"internal/expr":             2850,
 	"internal/journal":          530,
 	"internal/local":            1030,
@@ -71,7 +72,7 @@ var plannedLines = map[string]int{
 	"scenario":                  930,
 	"trace":                     800,
 	"trace/oteltrace":           1150,
-	"workflow":                  1400,
+	"workflow":                  1050,
 }
 
 // wide are the structs that have more than maxFields fields because what they mirror has: a step of the format,

@@ -68,11 +68,14 @@ var plan = map[string]room{
 
 	"internal/call": {"2c", "agentloop diagnostics internal/agents internal/engine internal/expr internal/machine internal/program internal/schema" +
 		" internal/value resume retry runtime trace", ""},
-	"internal/local": {"2c", "agentloop checkpoint diagnostics internal/call internal/engine internal/journal" +
+	"internal/local": {"2c", "checkpoint diagnostics internal/call internal/engine internal/journal" +
 		" internal/procgroup internal/program internal/value resume runtime trace", "github.com/google/uuid"},
 
-	"workflow": {"3", "diagnostics trace checkpoint internal/procgroup internal/value internal/schema resume runtime recipe agentloop internal/program" +
-		" internal/journal internal/engine internal/call internal/local internal/drawing", ""},
+	"internal/execution": {"2d", "agentloop checkpoint diagnostics internal/call internal/engine internal/journal internal/local" +
+		" internal/procgroup internal/program internal/value recipe resume runtime trace", ""},
+
+	"workflow": {"3", "agentloop diagnostics internal/call internal/drawing internal/execution internal/local internal/program internal/schema" +
+		" internal/value recipe resume runtime trace", ""},
 	"history": {"3", "agentloop checkpoint internal/agents internal/journal recipe resume runtime trace internal/value", ""},
 
 	"checkpoint/checkpointtest": {"3", "checkpoint", "github.com/google/go-cmp/... go.uber.org/goleak golang.org/x/sys/unix"},

@@ -12,8 +12,8 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// agent tells from the events of a loop what happened in it: the trace of all legs as far as a journal has it, without
-// models, snapshots and retries. The zero agent, with its path, is at the beginning.
+// agent tells from the events of a loop what happened in it: the trace of all executions as far as a journal has it,
+// without models, snapshots and retries. The zero agent, with its path, is at the beginning.
 type agent struct {
 	path  string // of the loop
 	state agents.State

@@ -76,7 +76,7 @@ func List(ctx context.Context, store checkpoint.Store, f Filter) ([]Info, error)
 	return list, err
 }
 
-// Run is what the journal of a run tells, over all its legs. Its JSON is what the command prints.
+// Run is what the journal of a run tells, over all its executions. Its JSON is what the command prints.
 type Run struct {
 	RunID     string         `json:"runId"`
 	Recipe    string         `json:"recipe"` // its name
@@ -92,7 +92,7 @@ type Run struct {
 	// Opened has every pause that was ever opened, answered or not, without tokens: by id, the last of several with the
 	// same one. Never nil.
 	Opened map[string]resume.Pause `json:"-"`
-	Events []trace.Event           `json:"-"` // of all legs, numbered from 1; never nil
+	Events []trace.Event           `json:"-"` // of all executions, numbered from 1; never nil
 }
 
 // Load reads the journal of a run. The error is the store's: [checkpoint.ErrNotFound] for a run that it does not have.

@@ -73,12 +73,11 @@ type Call struct {
 
 // Decision is what to do after an attempt failed.
 type Decision struct {
-	Retry         bool          // call again, after Delay
-	Delay         time.Duration // 0 unless Retry
-	Pause         bool          // pause the run for the Delay instead of waiting
-	Exhausted     bool          // the policy allows several calls, and there will be none after this one
-	Indeterminate bool          // there is no other call, and nobody knows whether this one had its effect
-	Why           string        // why there is no other call, in a few words; "" if there is one
+	Retry     bool          // call again, after Delay
+	Delay     time.Duration // 0 unless Retry
+	Pause     bool          // pause the run for the Delay instead of waiting
+	Exhausted bool          // the policy allows several calls, and there will be none after this one
+	Why       string        // why there is no other call, in a few words; "" if there is one
 }
 
 // Decide says what follows on a failed attempt. The failure's Err does not count. Whether the step
@@ -92,11 +91,7 @@ type Decision struct {
 // lengthen that word; they may narrow it.
 func (r Resolved) Decide(f *Failure, c Call) Decision {
 	if why := r.refusal(f, c); why != "" {
-		return Decision{
-			Exhausted:     r.MaxAttempts > 1 && f.Reason != "",
-			Indeterminate: !c.Repeatable && f.OutcomeUnknown(),
-			Why:           why,
-		}
+		return Decision{Exhausted: r.MaxAttempts > 1 && f.Reason != "", Why: why}
 	}
 	delay := r.Delay(c.Attempt, f.After, c.Seed)
 	return Decision{Retry: true, Delay: delay, Pause: r.Mode == Pause && delay > c.InlineWait}

@@ -172,12 +172,12 @@ var (
 	}
 )
 
-// decision is the part of a Decision that these tables are about.
-func decision(d retry.Decision) string {
+// decision is the part of a Decision that these tables are about, and whether somebody has to be asked.
+func decision(d retry.Decision, f *retry.Failure, repeatable bool) string {
 	switch {
 	case d.Retry:
 		return "again"
-	case d.Indeterminate:
+	case !repeatable && f.OutcomeUnknown():
 		return "ask"
 	}
 	return "fail"
@@ -250,7 +250,7 @@ func TestWhatIsTriedAgain(t *testing.T) {
 		got := map[string]string{}
 		for name, f := range everyFailure {
 			d := retry.Resolve(tt.layers).Decide(&f, retry.Call{Attempt: 1, Repeatable: tt.repeatable})
-			got[name] = decision(d)
+			got[name] = decision(d, &f, tt.repeatable)
 			if (d.Why == "") != d.Retry {
 				t.Errorf("%s: %s: retry is %v because of %q", tt.name, name, d.Retry, d.Why)
 			}
@@ -270,7 +270,7 @@ func words(names string) []string {
 func TestAnAnswerWasSent(t *testing.T) {
 	r := retry.Resolve(retry.Layers{Host: retry.Policy{MaxAttempts: 2}})
 	for _, f := range []retry.Failure{{Reason: retry.Unknown, Status: 1}, {Reason: retry.Timeout, Status: 504}, {Reason: retry.ServerError}} {
-		if d := r.Decide(&f, retry.Call{Attempt: 1}); d.Retry || d.Indeterminate {
+		if d := r.Decide(&f, retry.Call{Attempt: 1}); d.Retry || f.OutcomeUnknown() {
 			t.Errorf("%+v: %+v, want the failure", f, d)
 		}
 	}
@@ -303,9 +303,9 @@ func TestExhausted(t *testing.T) {
 		{"external", run(retry.Policy{MaxAttempts: 3}), status, retry.Call{Attempt: 1},
 			retry.Decision{Exhausted: true, Why: `the call may have had an effect: only the step's own retry repeats it after "5xx"`}},
 		{"external, unknown", step(retry.Policy{MaxAttempts: 3}), lost, retry.Call{Attempt: 1},
-			retry.Decision{Exhausted: true, Indeterminate: true, Why: `the call may have had its effect: only the step's own retry_on, by naming "network", repeats it`}},
+			retry.Decision{Exhausted: true, Why: `the call may have had its effect: only the step's own retry_on, by naming "network", repeats it`}},
 		{"external, unknown to the end", step(retry.Policy{MaxAttempts: 3, RetryOn: []retry.Reason{retry.Network}}), lost, retry.Call{Attempt: 3},
-			retry.Decision{Exhausted: true, Indeterminate: true, Why: "calls that are allowed: 3"}},
+			retry.Decision{Exhausted: true, Why: "calls that are allowed: 3"}},
 		{"external, the run's longer limit", retry.Layers{Run: retry.Policy{MaxAttempts: 5}, Step: retry.Policy{MaxAttempts: 2}}, status, retry.Call{Attempt: 2},
 			retry.Decision{Exhausted: true, Why: "calls that are allowed: 2"}},
 		{"external, the run's shorter limit", retry.Layers{Run: retry.Policy{MaxAttempts: 2}, Step: retry.Policy{MaxAttempts: 5}}, status, retry.Call{Attempt: 2},

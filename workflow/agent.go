@@ -19,13 +19,8 @@ type AgentOptions struct {
 // goes on with such a run gives the Workflow, by its methods or by ResumeOptions.Workflow. The error is a
 // *runtime.Error for a loop that is not valid.
 func Agent(loop *agentloop.Loop, o *AgentOptions) (*Workflow, error) {
-	p, list, err := program.CompileLoop(loop)
-	if err != nil {
-		return nil, err
+	if o == nil {
+		o = &AgentOptions{}
 	}
-	wf := &Workflow{Diagnostics: list, program: p}
-	if o != nil {
-		wf.archive = o.Archive
-	}
-	return wf, nil
+	return newWorkflow(program.CompileLoop(loop, o.Archive))
 }

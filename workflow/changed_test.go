@@ -127,3 +127,41 @@ output: ${{ steps.send.output.text }}
 		}
 	}
 }
+
+// A run is cancelled under the definition that it has: a change would run steps again instead.
+func TestCancelTakesNoChange(t *testing.T) {
+	log := &effects{}
+	rt := &runtime.Runtime{Tools: []runtime.Tool{log.external("test.act")}, Resume: resume.PassThrough{}, Store: new(checkpoint.Memory)}
+	out, err := load(t, []byte(changing)).Run(t.Context(), nil, rt)
+	if err != nil || out.Status != workflow.StatusPaused {
+		t.Fatal(out.Status, err)
+	}
+	log.lines = nil
+	opts := &workflow.ResumeOptions{Workflow: load(t, []byte(strings.Replace(changing, "{n: 1}", "{n: 4}", 1))), AcceptChanged: true}
+	refused, err := workflow.Cancel(t.Context(), out.RunID, "", rt, opts)
+	if err == nil || refused.Error().Code != "resume.definitionChanged" || !strings.HasSuffix(err.Error(), "\n  hint: cancel it without the new one") {
+		t.Errorf("with another definition: %s, %v", refused.Status, err)
+	}
+	if done, err := workflow.Cancel(t.Context(), out.RunID, "", rt, nil); err == nil || done.Status != workflow.StatusCancelled || len(log.lines) != 0 {
+		t.Errorf("%s, %v, effects %v", done.Status, err, log.lines)
+	}
+}
+
+// A fork shares nothing of a step that says something else now.
+func TestForkOfChanged(t *testing.T) {
+	log := &effects{}
+	rt := &runtime.Runtime{Tools: []runtime.Tool{log.external("test.act")}, Resume: resume.PassThrough{}, Store: new(checkpoint.Memory), Limits: runtime.Limits{MaxParallel: 1}}
+	out, err := load(t, []byte(changing)).Run(t.Context(), nil, rt)
+	if err != nil || out.Status != workflow.StatusPaused {
+		t.Fatal(out.Status, err)
+	}
+	log.lines = nil
+	opts := &workflow.ResumeOptions{Workflow: load(t, []byte(strings.Replace(changing, "{n: 2}", "{n: 3}", 1))), AcceptChanged: true}
+	fork, err := workflow.Fork(t.Context(), out.RunID, "last", workflow.Edits{}, rt, opts)
+	if err != nil || fork.Status != workflow.StatusPaused {
+		t.Fatal(fork.Status, err)
+	}
+	if diff := cmp.Diff([]string{"test.act 3"}, log.lines); diff != "" {
+		t.Errorf("effects (-want +got)\n%s", diff)
+	}
+}

@@ -5,7 +5,6 @@
 package workflow
 
 import (
-	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/recipe"
@@ -25,7 +24,6 @@ type Workflow struct {
 	Diagnostics diagnostics.List
 
 	program *program.Program
-	archive agentloop.Archive // of an agent in Go; nil: none
 }
 
 // MaxSteps bounds the steps of a recipe, those of its bodies and sub-recipes counted at every
@@ -47,11 +45,14 @@ func Compile(r *recipe.Recipe, opts *Options) (*Workflow, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	p, list, err := program.Compile(r, opts.Tools, false)
+	return newWorkflow(program.Compile(r, opts.Tools, false))
+}
+
+func newWorkflow(p *program.Program, err error) (*Workflow, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Workflow{Diagnostics: list, program: p}, nil
+	return &Workflow{Diagnostics: p.Found, program: p}, nil
 }
 
 // Name returns the recipe's name.

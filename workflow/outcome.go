@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -38,9 +39,9 @@ type Outcome struct {
 	Err         error            // a *runtime.Error; nil for ok and paused
 	Trace       []trace.Event    // in plan order, bodies in place
 	Diagnostics diagnostics.List // of the compile, the requirements and the run, in this order
-	Usage       Usage            // of models, in all legs of the run; a fork does not count what it shares
+	Usage       Usage            // of models, in all executions of the run; a fork does not count what it shares
 	StartedAt   time.Time        // of the run; zero if it was not begun, or not found
-	EndedAt     time.Time        // when the run ended or, where it goes on, this leg of it; zero like StartedAt
+	EndedAt     time.Time        // when the run ended or, where it goes on, this execution of it; zero like StartedAt
 }
 
 // Usage is what the calls of models in a run used, also those of attempts that failed.
@@ -49,6 +50,18 @@ type Usage struct {
 	InputTokens  int64   `json:"inputTokens"`
 	OutputTokens int64   `json:"outputTokens"`
 	CostUSD      float64 `json:"costUsd"` // at Runtime.Prices
+}
+
+// outcomeOf is the outcome of an execution, and its Err.
+func outcomeOf(end *local.End) (*Outcome, error) {
+	out := &Outcome{Status: Status(end.Status()), RunID: end.RunID, Recipe: end.Recipe, Output: end.Output,
+		Artefact: end.Artefact, Err: end.Err, Trace: end.Trace, Diagnostics: end.Diagnostics,
+		StartedAt: end.StartedAt, EndedAt: end.EndedAt, Usage: Usage{end.Calls, end.Used.Sent,
+			end.Used.Tokens - end.Used.Sent, float64(end.Used.Micros) / 1e6}}
+	if end.Pauses != nil {
+		out.Token, out.Pauses = end.Pauses[0].Token, end.Pauses
+	}
+	return out, out.Err
 }
 
 // Decode stores the output in what v points to, as encoding/json does. A run that is not ok has none: the error is Err,

@@ -57,7 +57,8 @@ func (a *attempt) toolResult() engine.Result {
 // findable lets the tool find its key and its answer in the context.
 func (a *attempt) findable() {
 	call := a.call
-	own := &resume.CallContext{Context: a.ctx, RunID: a.RunID, Generation: call.Generation, Path: call.Path,
+	own := &a.own
+	*own = resume.CallContext{Context: a.ctx, RunID: a.RunID, Generation: call.Generation, Path: call.Path,
 		Ordinal: call.Ordinal, Attempt: max(call.Attempt, 1)}
 	a.ctx = own
 	key := call.Key

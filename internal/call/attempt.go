@@ -20,18 +20,22 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// settleTime is how long an attempt whose time is over may take to return before it is left behind: enough to kill a
-// process or close a connection.
-const settleTime = 250 * time.Millisecond
+// SettleTime is how long a call that was told to stop, or whose time is over, may take to return before it is left
+// behind: enough to kill a process or close a connection.
+const SettleTime = 250 * time.Millisecond
+
+// LeftBehind is what the host's operator is told then.
+const LeftBehind = "a call ignored its context and was left behind"
 
 // attempt is an attempt of a call that is being made.
 type attempt struct {
 	*Caller
 	call  *engine.Call
 	ctx   context.Context
-	tool  boundTool        // of the call of a tool
+	tool  *boundTool       // of the call of a tool
 	found diagnostics.List // what hooks did wrong
 	emits trace.Emitter
+	own   resume.CallContext // of the call of a tool
 }
 
 // response is what an adapter returned: a model its answer, a retriever documents, a tool a value or JSON, and what
@@ -146,13 +150,13 @@ func (a *attempt) try() (r response) {
 			r = <-done
 			break
 		}
-		settle := time.NewTimer(max(settleTime, a.call.Grace))
+		settle := time.NewTimer(max(SettleTime, a.call.Grace))
 		defer settle.Stop()
 		select {
 		case r = <-done:
 		case <-settle.C:
 			if a.Warn != nil {
-				a.Warn("a call ignored its context and was left behind", a.call.Path)
+				a.Warn(LeftBehind, a.call.Path)
 			}
 			r.err = errors.New("the call ignored its context and was left behind")
 		}

@@ -31,12 +31,11 @@ type boundTool struct {
 //  4. capabilities that requires names, and the adapter that answers of pauses go through
 //  5. plugins, and which of several offers counts
 //
-// found is what was found when the program was compiled. With an error, which only secrets cause, the Caller is there
-// all the same, for its Diagnostics.
-func Bind(ctx context.Context, p *program.Program, found diagnostics.List, rt *runtime.Runtime) (*Caller, error) {
-	c := &Caller{Offers: rt.Resolve(), rt: rt, maxOutput: rt.Limits.WithDefaults().MaxOutputBytes,
+// With an error, which only secrets cause, the Caller is there all the same, for its Diagnostics.
+func Bind(ctx context.Context, p *program.Program, rt *runtime.Runtime) (*Caller, error) {
+	c := &Caller{Offers: rt.Resolve(), Archive: p.Archive, rt: rt, maxOutput: rt.Limits.WithDefaults().MaxOutputBytes,
 		tools: make([]boundTool, len(p.Tools))}
-	for _, d := range found {
+	for _, d := range p.Found {
 		if d.Code != diagnostics.CodeMissingTool { // said again below, if it is still so
 			c.Diagnostics = append(c.Diagnostics, d)
 		}
@@ -78,12 +77,18 @@ func (c *Caller) checkResume(p *program.Program) {
 	if c.rt.Resume != nil || asks == nil {
 		return
 	}
-	c.Diagnostics = append(c.Diagnostics, diagnostics.Diagnostic{
-		Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: diagnostics.CodeNoResume,
-		Message:  "the run may wait for an answer, and there is no resume adapter to take it",
-		Hint:     "set Runtime.Resume, to resume.PassThrough{} for answers as they come",
-		Position: asks.Pos, Step: asks.Step,
-	})
+	c.note(diagnostics.CodeNoResume, *asks, "set Runtime.Resume, to resume.PassThrough{} for answers as they come",
+		"the run may wait for an answer, and there is no resume adapter to take it")
+}
+
+// note adds a finding about what a program uses.
+func (c *Caller) note(code diagnostics.Code, u program.Use, hint, format string, args ...any) {
+	c.Diagnostics = append(c.Diagnostics, warning(code, u, hint, format, args...))
+}
+
+func warning(code diagnostics.Code, u program.Use, hint, format string, args ...any) diagnostics.Diagnostic {
+	return diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: code,
+		Message: fmt.Sprintf(format, args...), Hint: hint, Position: u.Pos, Step: u.Step}
 }
 
 // missing reports a name that the runtime does not offer.
@@ -100,16 +105,15 @@ func (c *Caller) checkRequired(who string, adapter any) {
 
 // checkPrices reports models without a price, when a limit of cost holds anywhere in a run.
 func (c *Caller) checkPrices(p *program.Program) {
-	if p.Recipe.Limits.CostUSD <= 0 && !p.StepCosts && c.rt.Budget.CostUSD <= 0 {
+	if p.Recipe.Limits.CostUSD <= 0 && !p.StepLimits.Cost && c.rt.Budget.CostUSD <= 0 {
 		return
 	}
 	for _, u := range p.Models {
 		if _, ok := c.rt.Prices[u.Name]; !ok && c.Offers.Models[u.Name] != nil {
-			c.Diagnostics = append(c.Diagnostics, diagnostics.Diagnostic{
-				Level: diagnostics.ErrorLevel, Kind: diagnostics.KindContract, Code: diagnostics.CodeMissingPrice,
-				Message: fmt.Sprintf("model %q has no price; a limit of cost_usd needs one", u.Name),
-				Hint:    "give it under prices in braise.yaml", Position: u.Pos, Step: u.Step,
-			})
+			d := warning(diagnostics.CodeMissingPrice, u, "give it under prices in braise.yaml",
+				"model %q has no price; a limit of cost_usd needs one", u.Name)
+			d.Level = diagnostics.ErrorLevel
+			c.Diagnostics = append(c.Diagnostics, d)
 		}
 	}
 }
@@ -139,10 +143,7 @@ func (c *Caller) bindPorts(ports []program.Use) {
 			c.checkRequired("the "+name, port)
 			continue
 		}
-		c.Diagnostics = append(c.Diagnostics, diagnostics.Diagnostic{
-			Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: code,
-			Message: fmt.Sprintf("there is no %s; step %q needs it", name, u.Step), Position: u.Pos, Step: u.Step,
-		})
+		c.note(code, u, "", "there is no %s; step %q needs it", name, u.Step)
 	}
 }
 
@@ -158,10 +159,8 @@ func (c *Caller) bindTools(p *program.Program) {
 			continue
 		}
 		if c.tools[i].tool != nil {
-			c.Diagnostics = append(c.Diagnostics, diagnostics.Diagnostic{
-				Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: diagnostics.CodeShadowedTool,
-				Message: fmt.Sprintf("tool %q is there twice, the last one is used", spec.Name),
-			})
+			c.note(diagnostics.CodeShadowedTool, program.Use{}, "",
+				"tool %q is there twice, the last one is used", spec.Name)
 		}
 		if spec.Missing != "" {
 			continue
@@ -188,9 +187,8 @@ func (c *Caller) bindTools(p *program.Program) {
 		switch t := c.tools[i]; {
 		case u.OfAgents(agents):
 		case t.spec.Off != "":
-			c.Off = append(c.Off, diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindContract,
-				Code: diagnostics.CodeMissingTool, Position: u.Pos, Step: u.Step, Hint: t.spec.Off,
-				Message: fmt.Sprintf("tool %q is not allowed here; step %q needs it", u.Name, u.Step)})
+			c.Off = append(c.Off, warning(diagnostics.CodeMissingTool, u, t.spec.Off,
+				"tool %q is not allowed here; step %q needs it", u.Name, u.Step))
 		case u.Required && t.tool == nil:
 			c.Diagnostics = append(c.Diagnostics, program.MissingTool(u, specs))
 		}
@@ -206,11 +204,8 @@ func (c *Caller) missingForAgents(p *program.Program, specs []runtime.ToolSpec) 
 		}
 		for _, call := range p.Calls {
 			if call.Agents != nil && call.Agents.Unrestricted() {
-				c.Diagnostics = append(c.Diagnostics, diagnostics.Diagnostic{
-					Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: diagnostics.CodeMissingTool,
-					Message:  fmt.Sprintf("the agent goes without the tools %s: %s", spec.Name, spec.Missing),
-					Position: call.Pos, Step: call.Step,
-				})
+				c.note(diagnostics.CodeMissingTool, program.Use{Pos: call.Pos, Step: call.Step}, "",
+					"the agent goes without the tools %s: %s", spec.Name, spec.Missing)
 			}
 		}
 	}

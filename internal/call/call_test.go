@@ -57,14 +57,14 @@ func bind(t *testing.T, text string, rt *runtime.Runtime) fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, found, err := program.Compile(r, nil, false)
+	p, err := program.Compile(r, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if rt.Secrets == nil && len(p.Secrets) > 0 {
 		rt.Secrets = runtime.SecretMap{"KEY": secret}
 	}
-	c, err := call.Bind(t.Context(), p, found, rt)
+	c, err := call.Bind(t.Context(), p, rt)
 	if err != nil {
 		t.Fatal(err)
 	}

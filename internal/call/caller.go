@@ -21,19 +21,19 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// Caller makes the calls of one run. [Bind] makes one. The fields RunID, Archive, Delta, Live and Warn are set before
-// calls are made; from then on it is safe for concurrent use.
+// Caller makes the calls of one run. [Bind] makes one. The fields RunID, Delta, Live and Warn are set before calls
+// are made; from then on it is safe for concurrent use.
 type Caller struct {
 	Diagnostics diagnostics.List    // what Bind found
 	Off         diagnostics.List    // tools that the host does not allow: a run may do without
 	Redact      *value.Redactor     // of the run's secrets, also for the context of the run; nil: there are none
 	Offers      *runtime.Resolution // what the runtime and its plugins offer
+	Archive     agentloop.Archive   // of agents; nil: none
 
-	RunID   string                  // for requests, keys and hooks
-	Archive agentloop.Archive       // of agents; nil: none
-	Delta   func(trace.Event)       // is shown the pieces of answers, by several goroutines; nil: nobody wants them
-	Live    func(trace.Event)       // is shown what adapters and hooks emit, likewise
-	Warn    func(text, path string) // is told what the host's operator should know; nil: nobody
+	RunID string                  // for requests, keys and hooks
+	Delta func(trace.Event)       // is shown the pieces of answers, by several goroutines; nil: nobody wants them
+	Live  func(trace.Event)       // is shown what adapters and hooks emit, likewise
+	Warn  func(text, path string) // is told what the host's operator should know; nil: nobody
 
 	rt        *runtime.Runtime
 	maxOutput int         // bytes
@@ -128,11 +128,11 @@ func (c *Caller) input(call *engine.Call) (any, error) {
 	})
 }
 
-// tool finds the tool that a call is of; zero: it is not there.
-func (c *Caller) tool(call *engine.Call) boundTool {
+// tool finds the tool that a call is of; the zero one: it is not there.
+func (c *Caller) tool(call *engine.Call) *boundTool {
 	j := call.Job
 	if j == nil {
-		return c.tools[call.Site.Index]
+		return &c.tools[call.Site.Index]
 	}
 	var tools []runtime.Tool
 	switch j.Scope {
@@ -152,10 +152,11 @@ func (c *Caller) tool(call *engine.Call) boundTool {
 			continue
 		}
 		if spec := t.Spec(); spec.Name == j.Name {
-			return bound(t, spec)
+			b := bound(t, spec)
+			return &b
 		}
 	}
-	return boundTool{}
+	return &boundTool{}
 }
 
 // Retry returns what the adapter of a call says about trying again; see [engine.Adapters].

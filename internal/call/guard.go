@@ -37,7 +37,7 @@ func Guard[T any](
 		return r.value, r.err
 	case <-ctx.Done():
 	}
-	settle := time.NewTimer(settleTime)
+	settle := time.NewTimer(SettleTime)
 	defer settle.Stop()
 	select {
 	case r := <-done:

@@ -204,7 +204,7 @@ steps:
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, found, err := program.Compile(r, nil, false)
+	p, err := program.Compile(r, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ steps:
 			[]diagnostics.Code{diagnostics.CodeMissingPrice, diagnostics.CodeShadowedTool, diagnostics.CodeArguments, diagnostics.CodeMissingTool},
 			`secret "KEY" has under 8 bytes, too few to keep it out of results`},
 	} {
-		c, err := call.Bind(t.Context(), p, found, tt.rt)
+		c, err := call.Bind(t.Context(), p, tt.rt)
 		if diff := cmp.Diff(tt.want, codes(c)); diff != "" || text(err) != tt.err {
 			t.Errorf("%s: %v, findings (-want +got)\n%s", tt.name, err, diff)
 		}

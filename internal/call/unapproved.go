@@ -1,7 +1,6 @@
 package call
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -26,13 +25,9 @@ func Unapproved(p *program.Program, offers *runtime.Resolution, rt *runtime.Runt
 			loop := &def.Loop
 			tools := offersOf(slices.Concat(offers.Tools, loop.Own))
 			if what := agents.AlwaysAsks(loop, tools, program.DelegateTools(def)); what != "" {
-				list = append(list, diagnostics.Diagnostic{
-					Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: diagnostics.CodeNoApprover,
-					Message: fmt.Sprintf("agent %q: %q needs an approval, and nobody can be asked: "+
-						"such calls are refused", loop.Name, what),
-					Hint:     `"pause" waits for an answer; at a terminal "always" asks there`,
-					Position: call.Pos, Step: call.Step,
-				})
+				list = append(list, warning(diagnostics.CodeNoApprover, program.Use{Pos: call.Pos, Step: call.Step},
+					`"pause" waits for an answer; at a terminal "always" asks there`,
+					"agent %q: %q needs an approval, and nobody can be asked: such calls are refused", loop.Name, what))
 			}
 		}
 	}

@@ -28,6 +28,11 @@ type PauseKey struct {
 	n      int    // it is the n-th such pause of the step, from 1
 }
 
+// doubtKey is of the pause that asks what became of a call: of a step, or of one in an agent that about says.
+func doubtKey(step, about string) PauseKey {
+	return PauseKey{Step: step, Kind: resume.System, Reason: journal.Indeterminate, About: about}
+}
+
 func (k PauseKey) compare(other PauseKey) int {
 	return cmp.Or(strings.Compare(k.Step, other.Step), strings.Compare(string(k.Kind), string(other.Kind)),
 		strings.Compare(k.Reason, other.Reason), strings.Compare(k.About, other.About), k.n-other.n)
@@ -96,16 +101,11 @@ func (a *Answers) Doubt(key PauseKey) {
 // DoubtsIn is doubtful for each call of an agent that it is so for.
 func (a *Answers) DoubtsIn(agent string) map[PauseKey]int {
 	list := map[PauseKey]int{}
-	note := func(key PauseKey) {
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(a.Kept)), maps.Keys(a.doubts))
+	for _, key := range slices.SortedFunc(slices.Values(keys), PauseKey.compare) {
 		if key.n = 0; key.About != "" && key.Reason == journal.Indeterminate && within(key.Step, agent) {
 			list[key] = a.Doubtful(key)
 		}
-	}
-	for _, key := range slices.SortedFunc(maps.Keys(a.Kept), PauseKey.compare) {
-		note(key)
-	}
-	for _, key := range slices.SortedFunc(maps.Keys(a.doubts), PauseKey.compare) {
-		note(key)
 	}
 	return list
 }
@@ -113,7 +113,7 @@ func (a *Answers) DoubtsIn(agent string) map[PauseKey]int {
 // Redefined takes over what a change of the definition says.
 func (a *Answers) Redefined(what *journal.Redefined) {
 	for _, d := range what.Doubts {
-		a.Doubt(PauseKey{Step: d.Step, Kind: resume.System, Reason: journal.Indeterminate, About: d.About})
+		a.Doubt(doubtKey(d.Step, d.About))
 	}
 	for _, k := range what.Kept {
 		a.Keep(PauseKey{k.Step, k.Kind, k.Reason, k.About, 1}, KeptAnswer{resume.Answered, k.Answer, k.Question})
@@ -128,6 +128,11 @@ func AboutOf(p *resume.Pause) string {
 	}
 	text, _ := value.JSON(about) // it was in a record
 	return string(text)
+}
+
+// aboutCall is AboutOf for the pause that asks what became of a call in an agent.
+func aboutCall(tool string, args any) string {
+	return AboutOf(&resume.Pause{Reason: journal.Indeterminate, Show: map[string]any{"tool": tool, "arguments": args}})
 }
 
 // otherCall finds the answer about a call of the same tool, by the same agent, with other arguments, that this
@@ -146,10 +151,16 @@ func (a *Answers) otherCall(key PauseKey, prompt string) (KeptAnswer, bool) {
 	return KeptAnswer{}, false
 }
 
+// decided is the decision of an answer; "": there is none.
+func decided(answer any) string {
+	m, _ := answer.(map[string]any)
+	decision, _ := m["decision"].(string)
+	return decision
+}
+
 // SaysResult reports whether an answer is what became of a call.
 func SaysResult(key PauseKey, answer any) bool {
-	m, _ := answer.(map[string]any)
-	return key.Reason == journal.Indeterminate && m["decision"] == "result"
+	return key.Reason == journal.Indeterminate && decided(answer) == "result"
 }
 
 // within reports whether a path is an agent's, or a child's of it.

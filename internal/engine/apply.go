@@ -42,9 +42,9 @@ func (r *Run) takeIn(t *machine.Task, e *journal.Event) {
 	}
 }
 
-// apply takes in what happened: now, in an earlier leg, or in the run that this one shares its record with. t is the
-// task that the event is of; nil for events of the run and of pauses that end. The error says that the event cannot
-// be: then nothing has changed.
+// apply takes in what happened: now, in an earlier execution, or in the run that this one shares its record with. t is
+// the task that the event is of; nil for events of the run and of pauses that end. The error says that the event
+// cannot be: then nothing has changed.
 func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	switch what := e.What.(type) {
 	case journal.CallBegun:
@@ -67,7 +67,7 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 		r.applyOpened(t, e.Path, &what)
 	case journal.PauseClosed: // its task ends a moment later
 		if p := r.PauseByID(what.Pause); p != nil {
-			r.waits.pauses = slices.DeleteFunc(r.waits.pauses, func(q *Pause) bool { return q == p })
+			r.waits.drop(p)
 			r.m.Settle(p.task)
 			r.unasked(p)
 		}

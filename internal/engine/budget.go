@@ -48,7 +48,7 @@ type account struct {
 
 // budget holds the accounts of a run. A step that runs anew goes on with its account of what models use.
 type budget struct {
-	total journal.Amount // by calls of models, in all legs
+	total journal.Amount // by calls of models, in all executions
 	calls int64          // of models that used something
 
 	host     program.Limits // the host's bound of the run
@@ -100,7 +100,8 @@ func hostLimits(b runtime.Budget) program.Limits {
 
 // timed reports whether some calls may have to wait because the time is over.
 func (r *Run) timed() bool {
-	return r.program.StepTimes || program.PausesInTime(&r.program.Recipe.Limits) || program.PausesInTime(&r.budget.host)
+	p := r.program
+	return p.StepLimits.Time || program.PausesInTime(&p.Recipe.Limits) || program.PausesInTime(&r.budget.host)
 }
 
 // wallTime is how long the run may be worked on, and what that bound is called; 0 is none. Those that pause
@@ -128,7 +129,7 @@ func (r *Run) accountsOf(t *machine.Task) (list []*account) {
 	}
 	add(&r.program.Recipe.Limits, scope{}, scope{})
 	add(&r.budget.host, scope{host: true}, scope{host: true})
-	for ; r.program.StepBudgets && t != nil; t = t.Owner() {
+	for ; r.program.StepLimits.Any && t != nil; t = t.Owner() {
 		if l, ok := t.Node().Limits.(*program.Limits); ok {
 			add(l, scope{path: t.Whole().Path()}, scope{path: t.Path()})
 		}

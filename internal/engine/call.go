@@ -14,7 +14,7 @@ import (
 
 // Call is one attempt at one call of an adapter, as data: it can be made in another process.
 type Call struct {
-	ID      int64            // tells the calls of a leg apart
+	ID      int64            // tells the calls of an execution apart
 	Kind    program.CallKind // what is called; "" for what only agents call, apart from memory and retriever
 	Name    string           // of the tool or the model
 	Path    string           // of the step, of its rollback, or of the agent or child that calls
@@ -121,7 +121,7 @@ const (
 	Announce           // Pause: was opened
 	Warn               // Text, Path: for the host's operator
 	Time               // Run.Tick must say what time it is before Next is asked again
-	Done               // the leg is over: Run.Result says how
+	Done               // the execution is over: Run.Result says how
 )
 
 // Command is one thing that a run asks of its driver.

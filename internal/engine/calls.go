@@ -350,8 +350,13 @@ func (r *Run) finish(p *pending, end outcome) {
 		return
 	}
 	if end.failure != nil && (end.unknown || r.inDoubt(p)) {
-		if end.unknown = true; !r.ending.cancelled && r.doubted(p, &end) {
-			return
+		end.unknown = true
+		if !r.ending.cancelled {
+			follows := r.doubted(p)
+			if follows == program.Ask {
+				return
+			}
+			end.unknown = follows == program.Ignore
 		}
 	}
 	what := journal.CallEnded{Output: end.output, Size: end.size + 1, Failure: end.failure, Models: p.use,

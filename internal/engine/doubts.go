@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/value"
@@ -61,30 +60,22 @@ func DoubtsOf(
 		if err != nil {
 			return nil, err
 		}
-		unsureCalls(&state, path, add)
+		openCalls(&state, path, func(path, tool string, _ int, args any) { add(path, aboutCall(tool, args)) })
 	}
 	return doubts, nil
 }
 
-// unsureCalls tells of the calls of an agent that were under way when the process died.
-func unsureCalls(s *agents.State, path string, tell func(step, about string)) {
-	OpenCalls(s, path, func(path string, _ int, c agentloop.Call) {
-		args, _ := value.Decode(c.Arguments) // it was checked
-		show := map[string]any{"tool": c.Name, "arguments": args}
-		tell(path, AboutOf(&resume.Pause{Reason: journal.Indeterminate, Show: show}))
-	})
-}
-
-// OpenCalls tells of the calls of an agent, and of its children, that may have an effect and are under way. n is the
+// openCalls tells of the calls of an agent, and of its children, that may have an effect and are under way. n is the
 // place of the call among those of the agent or child, from 1.
-func OpenCalls(s *agents.State, path string, tell func(path string, n int, c agentloop.Call)) {
+func openCalls(s *agents.State, path string, tell func(path, tool string, n int, args any)) {
 	for i, c := range s.Calls {
 		if c.Open && c.Effect == runtime.External {
-			tell(path, i+1, c)
+			args, _ := value.Decode(c.Arguments) // it was checked
+			tell(path, c.Name, i+1, args)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Children)) {
-		OpenCalls(s.Children[name], FramePath(path, name), tell)
+		openCalls(s.Children[name], FramePath(path, name), tell)
 	}
 }
 

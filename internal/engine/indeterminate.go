@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
-	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 )
 
@@ -38,19 +36,14 @@ func (r *Run) onIndeterminate(p *pending) program.OnIndeterminate {
 	return program.Ask
 }
 
-// doubted decides about a call in doubt. It is true if somebody is asked, so that the call has not ended; else end is
-// how it ends.
-func (r *Run) doubted(p *pending, end *outcome) bool {
-	switch r.onIndeterminate(p) {
-	case program.Ignore:
-	case program.Fail:
-		end.unknown = false
-	default:
+// doubted returns what follows on a call in doubt. If that is to ask somebody, it asks, and the call has not ended.
+func (r *Run) doubted(p *pending) program.OnIndeterminate {
+	follows := r.onIndeterminate(p)
+	if follows == program.Ask {
 		p.Attempts = 0
 		r.suspend(p, r.askWhatHappened(p))
-		return true
 	}
-	return false
+	return follows
 }
 
 // askWhatHappened is the pause of a call in doubt. A run that does not continue does not make the call again.
@@ -126,9 +119,8 @@ func (r *Run) leftOpen(p *pending) bool {
 	if err != nil {
 		return false
 	}
-	OpenCalls(&state, p.Path, func(path string, n int, c agentloop.Call) {
-		args, _ := value.Decode(c.Arguments) // it was checked
-		a.open = append(a.open, r.aboutCallIn(a, path, c.Name, n, args))
+	openCalls(&state, p.Path, func(path, tool string, n int, args any) {
+		a.open = append(a.open, r.aboutCallIn(a, path, tool, n, args))
 	})
 	return len(a.open) > 0
 }

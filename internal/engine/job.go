@@ -97,9 +97,7 @@ func (r *Run) doubtfulJob(p *pending) bool {
 	if len(doubts) == 0 || p.repeatable() {
 		return false
 	}
-	shown := map[string]any{"tool": p.Name, "arguments": p.Args}
-	key := PauseKey{Step: p.Path, Kind: resume.System, Reason: journal.Indeterminate,
-		About: AboutOf(&resume.Pause{Reason: journal.Indeterminate, Show: shown})}
+	key := doubtKey(p.Path, aboutCall(p.Name, p.Args))
 	doubts[key]--
 	return doubts[key] >= 0
 }

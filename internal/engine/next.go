@@ -144,7 +144,7 @@ func (r *Run) carryOut(c machine.Command) {
 
 // ended tells that a task has ended.
 func (r *Run) ended(t *machine.Task) {
-	if t.Node().Kind == machine.Receive { // it may have waited for a value in an earlier leg
+	if t.Node().Kind == machine.Receive { // it may have waited for a value in an earlier execution
 		r.begun(t)
 	}
 	r.emitEnd(t)

@@ -29,14 +29,14 @@ func GenerationOf(events []journal.Event) int {
 
 // Clock is how long a run has been worked on. It stands still while the run is paused or interrupted.
 //
-// A journal keeps it in the times of its records, and in a member "worked" of the first record of each leg
+// A journal keeps it in the times of its records, and in a member "worked" of the first record of each execution
 // that goes on: what the clock showed then, in nanoseconds.
 type Clock struct {
 	Used  time.Duration // at since
 	Since time.Time
 }
 
-// At is what the clock shows at a time of the present leg.
+// At is what the clock shows at a time of the present execution.
 func (c *Clock) At(now time.Time) time.Duration { return c.Used + max(0, now.Sub(c.Since)) }
 
 // Read takes the first event after a resume.

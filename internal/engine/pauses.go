@@ -37,6 +37,11 @@ type waits struct {
 	progress map[*machine.Task]journal.Progress // of calls that paused and are not finished
 }
 
+// drop forgets a pause that is over.
+func (w *waits) drop(p *Pause) {
+	w.pauses = slices.DeleteFunc(w.pauses, func(q *Pause) bool { return q == p })
+}
+
 // reply is the answer to the pause that a call asked for.
 type reply struct {
 	value any
@@ -60,8 +65,7 @@ func (r *Run) Pauses() []*Pause {
 
 // Refuses reports why an answer to an open pause is of no use any more; nil: it is.
 func (r *Run) Refuses(p *Pause, answer any) error {
-	m, _ := answer.(map[string]any)
-	if p.Reason != journal.Indeterminate || m["decision"] != "retry" || r.mayRetry(p.task) {
+	if p.Reason != journal.Indeterminate || decided(answer) != "retry" || r.mayRetry(p.task) {
 		return nil
 	}
 	return &runtime.Error{Category: runtime.CategoryConfig, Code: "answer.unfit", Step: p.Step,
@@ -274,7 +278,7 @@ func (r *Run) first(events []journal.Event) []journal.Event {
 
 // answer goes on with a task whose pause is over.
 func (r *Run) answer(p *Pause, next resume.Next, answer any) {
-	r.waits.pauses = slices.DeleteFunc(r.waits.pauses, func(q *Pause) bool { return q == p })
+	r.waits.drop(p)
 	r.disarm(p.timer)
 	t := p.task
 	switch {
@@ -340,7 +344,7 @@ func (r *Run) answerTask(t *machine.Task, output any, failure *machine.Failure) 
 	r.m.Answer(t, output, failure)
 }
 
-// begun begins a step in the trace of this leg that waited in an earlier one.
+// begun begins a step in the trace of this execution that waited in an earlier one.
 func (r *Run) begun(t *machine.Task) {
 	if t.First == 0 && !r.past.replaying {
 		r.emit(t, trace.StepStart, t.Path(), nil, nil)

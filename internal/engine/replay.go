@@ -24,7 +24,7 @@ type past struct {
 	halted    []*machine.Task             // calls that were told to stop
 	unsure    map[*machine.Task]begunCall // that have no result
 	begun     map[*machine.Task]int       // how often such a call has begun in a row
-	again     []*machine.Task             // that ended in an earlier leg, for the trace
+	again     []*machine.Task             // that ended in an earlier execution, for the trace
 }
 
 // begunCall is a call that had begun.
@@ -104,7 +104,7 @@ func (r *Run) advance(n int64) error {
 	return nil
 }
 
-// applyAgain is apply for an event of an earlier leg.
+// applyAgain is apply for an event of an earlier execution.
 func (r *Run) applyAgain(t *machine.Task, e *journal.Event) error {
 	if what, ok := e.What.(journal.TimerDue); ok {
 		i := slices.IndexFunc(r.past.armed,
@@ -130,7 +130,7 @@ func (r *Run) recallParallel(e *journal.Event) {
 	}
 }
 
-// replayed is carryOut for a command that was executed in an earlier leg.
+// replayed is carryOut for a command that was executed earlier.
 func (r *Run) replayed(c machine.Command) {
 	p := &r.past
 	switch c.Op {

@@ -21,8 +21,8 @@ func (r *Run) count(p *Pause) {
 func (r *Run) keepAnswer(p *Pause, next resume.Next, answer any) {
 	if r.o.Interrupt == resume.Restart {
 		r.before.Keep(p.key, KeptAnswer{Next: next, Answer: answer, Question: questionOf(p)})
-		if m, _ := answer.(map[string]any); asksForMore(p) && m["decision"] == "raise" { // for what comes before, too
-			r.raise(p, m)
+		if asksForMore(p) && decided(answer) == "raise" { // for what comes before, too
+			r.raise(p, answer)
 		}
 	}
 }

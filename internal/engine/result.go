@@ -38,7 +38,7 @@ func (r *Run) Waits() bool {
 // ForGood reports whether the run was cancelled for good.
 func (r *Run) ForGood() bool { return r.ending.forGood != nil }
 
-// Trace returns what happened in this leg, in plan order.
+// Trace returns what happened in this execution, in plan order.
 func (r *Run) Trace() []trace.Event { return r.trace.inPlanOrder(r.m) }
 
 // Artefact returns the outputs of the run's succeeded steps by id; while the run waits also, by path, what has

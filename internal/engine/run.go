@@ -18,7 +18,7 @@ import (
 type Options struct {
 	ID        string
 	Owner     string           // who drives the run, as leases name it; "": not known
-	Now       time.Time        // when the leg begins
+	Now       time.Time        // when the execution begins
 	Start     trace.Event      // the first event of the trace
 	Interrupt resume.Interrupt // what pausing does to the run
 	Limits    runtime.Limits   // with defaults
@@ -33,7 +33,7 @@ type Options struct {
 	Hooked    bool              // plugins have hooks
 	Wants     trace.Detail      // of those who are shown events
 	Shown     bool              // somebody is shown them
-	By        string            // who makes the leg; "": nobody said
+	By        string            // who executes the run; "": nobody said
 	Origin    map[string]string // of a run that begins, see runtime.Runtime
 	Adapters  Adapters
 }
@@ -93,7 +93,7 @@ type todo struct {
 	at       int               // the next of them
 	held     machine.Command   // waits for the time
 	ticking  bool              // held is there
-	over     bool              // the leg is over
+	over     bool              // the execution is over
 	hold     bool              // no more calls begin
 	kept     []machine.Command // calls that did not begin because of that
 }
@@ -169,7 +169,7 @@ func (r *Run) Flying() []*Call {
 	return list
 }
 
-// Note keeps something that the driver did: a token that it minted, the end of the leg.
+// Note keeps something that the driver did: a token that it minted, the end of the execution.
 func (r *Run) Note(path string, what journal.What) { r.noteAfter(r.m.Decided(), path, what) }
 
 // noteAfter keeps an event that happened now, when the machine had decided so much.

@@ -158,7 +158,7 @@ func (r *Run) shareSettled(path string, t *machine.Task, w *journal.Settlement, 
 		r.give(path, answer["form"], "")
 		return
 	case t == nil && (answer != nil || failure != nil): // only an output can be given
-		r.before.Doubt(PauseKey{Step: path, Kind: resume.System, Reason: journal.Indeterminate})
+		r.before.Doubt(doubtKey(path, ""))
 		return
 	case t == nil:
 		r.give(path, output, "")

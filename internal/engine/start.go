@@ -92,7 +92,7 @@ func (r *Run) doubtful(p *pending) bool {
 		p.at = was.at
 		return true
 	}
-	return r.before.Doubtful(PauseKey{Step: p.Path, Kind: resume.System, Reason: journal.Indeterminate}) > 0
+	return r.before.Doubtful(doubtKey(p.Path, "")) > 0
 }
 
 // prepareCall finds what a step calls, and fills in the call. The error, and the pause if there is one, end it.

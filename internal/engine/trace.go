@@ -146,7 +146,7 @@ func (e *events) inPlanOrder(m *machine.Machine) []trace.Event {
 
 // path returns the path of a task.
 func (r *Run) path(t *machine.Task) string {
-	if t.First == 0 { // it began in an earlier leg
+	if t.First == 0 { // it began in an earlier execution
 		return t.Path()
 	}
 	return r.trace.list[t.First].Step

@@ -43,7 +43,7 @@ var (
 	errNoPause = errors.New("the tool asked for a pause, and a rollback cannot pause")
 )
 
-// wrapUp is for a machine that has nothing more to do: what is to be rolled back at the end of the leg comes next, of
+// wrapUp is for a machine that has nothing more to do: what is to be rolled back at the end comes next, of
 // a run that has failed or was cancelled for good, and of one that pauses and will begin again.
 func (r *Run) wrapUp() {
 	result := r.m.Result()
@@ -82,7 +82,7 @@ func (r *Run) WasUndone() bool { return r.undo.wasUndone }
 func (r *Run) Left() *runtime.Error { return r.undo.left }
 
 // undoNext goes on with rolling back. It is false while something is under way. What cannot be undone is reported,
-// and what an earlier leg did is not done again.
+// and what an earlier execution did is not done again.
 func (r *Run) undoNext() bool {
 	u := &r.undo
 	if u.call != nil {
@@ -117,7 +117,7 @@ func (r *Run) undoNext() bool {
 	return true
 }
 
-// endUndo ends the rolling back of this leg.
+// endUndo ends the rolling back of this execution.
 func (r *Run) endUndo() {
 	u := &r.undo
 	u.listed, u.tasks, r.todo.over = false, nil, true
@@ -281,9 +281,7 @@ func (r *Run) CancelForGood(reason string, force bool) {
 		case !doubtful:
 		case force:
 			r.rollbackFailed(p.Path+RollbackMark, inDoubt)
-		case r.onIndeterminate(p) == program.Ask:
-			r.suspend(p, r.askWhatHappened(p))
-		case r.onIndeterminate(p) == program.Ignore:
+		case r.doubted(p) == program.Ignore:
 			r.callUnknown(p.Path, p.Name, "")
 		}
 	}

@@ -17,7 +17,7 @@ const toolCalls = "limits.tool_calls"
 
 // countsTools reports whether some limit bounds how often tools are called.
 func (r *Run) countsTools() bool {
-	return r.program.StepTools || r.program.Recipe.Limits.ToolCalls > 0 || r.budget.host.ToolCalls > 0
+	return r.program.StepLimits.Tools || r.program.Recipe.Limits.ToolCalls > 0 || r.budget.host.ToolCalls > 0
 }
 
 // countTools counts calls of tools that an event tells of: those of a step when they are over, those of an agent, its
@@ -170,7 +170,7 @@ func (b *budget) sum(used journal.Amount, calls int) {
 	}
 }
 
-// Used returns what the run's calls of models used, in all legs, and how many they were.
+// Used returns what the run's calls of models used, in all executions, and how many they were.
 func (r *Run) Used() (used journal.Amount, calls int64) { return r.budget.total, r.budget.calls }
 
 // recallSpent counts in the run's accounts what was used under earlier definitions. Its steps, and

@@ -121,7 +121,7 @@ type (
 	Cancelled struct{ Reason string }
 	// Told are events that an adapter or a hook added to the trace during a call.
 	Told struct{ Events []Custom }
-	// Traced says which span the leg is.
+	// Traced says which span the execution is.
 	Traced struct{ Traceparent string }
 	// Stopped says that the run's context ended; the run can be recovered.
 	Stopped struct{}

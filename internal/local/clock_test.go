@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// trust 6.1: a wall clock that is set by an hour, either way, while a leg goes on changes nothing of what the run tells: no step
+// trust 6.1: a wall clock that is set by an hour, either way, while an execution goes on changes nothing of what the run tells: no step
 // takes an hour, or less than no time.
 func TestWallClockIsSet(t *testing.T) {
 	for _, hour := range []int64{3600, -3600} {
@@ -18,7 +18,7 @@ func TestWallClockIsSet(t *testing.T) {
 			t.Fatalf("the test does not set the clock: %v", off)
 		}
 		if took := r.now().Sub(r.began); took < 0 || took > time.Minute {
-			t.Errorf("the clock was set by %d s: the leg takes %v", hour, took)
+			t.Errorf("the clock was set by %d s: the execution takes %v", hour, took)
 		}
 	}
 }

@@ -5,12 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/engine"
 )
-
-// settleTime is how long a call that was told to stop, not by the run's caller, may take to
-// return before it is left behind: enough to kill a process or close a connection.
-const settleTime = 250 * time.Millisecond
 
 // yieldAfter is how many commands are carried out before others that wait for the turn get it.
 const yieldAfter = 64
@@ -22,7 +19,7 @@ type turn chan struct{}
 func (t turn) take() { t <- struct{}{} }
 func (t turn) give() { <-t }
 
-// supervise drives the run until its leg is over. Nobody owns it meanwhile: whoever finishes something takes
+// supervise drives the run until its execution is over. Nobody owns it meanwhile: whoever finishes something takes
 // the turn, tells the engine, carries out what it asks for, starts a goroutine for every call that is
 // ready but one, gives the turn back, and makes that one itself.
 //
@@ -273,7 +270,7 @@ func (r *Run) bound(c *engine.Call) {
 			case i < 0:
 			case c.Stopped() || r.Engine.Cancelled():
 				c.Driver.(*group).cancel(context.Canceled)
-				r.leave(leftBehind, func(flying *engine.Call) bool { return flying.ID == id })
+				r.leave(call.LeftBehind, func(flying *engine.Call) bool { return flying.ID == id })
 			default:
 				r.bound(c)
 			}
@@ -333,15 +330,13 @@ func (r *Run) arm(id int64, wait time.Duration) {
 func (r *Run) stop(c *engine.Call, err error) {
 	c.Driver.(*group).cancel(err)
 	if id := c.ID; !r.Engine.Cancelled() {
-		r.leaveSoon(leftBehind, func(flying *engine.Call) bool { return flying.ID == id })
+		r.leaveSoon(call.LeftBehind, func(flying *engine.Call) bool { return flying.ID == id })
 	}
 }
 
-const leftBehind = "a call ignored its context and was left behind"
-
 // leaveSoon leaves calls behind that do not return soon.
 func (r *Run) leaveSoon(text string, which func(*engine.Call) bool) {
-	time.AfterFunc(settleTime, func() { r.happened(func() { r.leave(text, which) }) })
+	time.AfterFunc(call.SettleTime, func() { r.happened(func() { r.leave(text, which) }) })
 }
 
 // leave gives up calls that did not return in time. Their results, if any come, are dropped.
@@ -372,7 +367,7 @@ func (r *Run) stopped(tell func()) {
 		return
 	}
 	time.AfterFunc(r.limits.Grace, func() {
-		r.happened(func() { r.leave(leftBehind, func(c *engine.Call) bool { return !c.Rollback }) })
+		r.happened(func() { r.leave(call.LeftBehind, func(c *engine.Call) bool { return !c.Rollback }) })
 	})
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// end closes the journal of this leg, and makes its end.
+// end closes the journal of this execution, and makes its end.
 func (r *Run) end() *End {
 	e, j := r.Engine, &r.Store
 	if r.Over {
@@ -84,14 +84,14 @@ func (r *Run) noteEnd(err error) {
 	r.Engine.Note("", journal.Ended{Status: status})
 }
 
-// endPaused ends the leg of a run that waits: each open pause gets a fresh token.
+// endPaused ends the execution of a run that waits: each open pause gets a fresh token.
 func (r *Run) endPaused() *End {
 	j := &r.Store
 	if j.Store == nil {
 		if j.Store = &Memory; r.rt.Cache != nil {
 			j.Store = &checkpoint.Memory{}
 		}
-		j.Run.Definition, j.err = r.leg.Program.Definition()
+		j.Run.Definition, j.err = r.spec.Program.Definition()
 	}
 	var pauses []resume.Pause
 	for _, p := range r.Engine.Pauses() {
@@ -124,7 +124,8 @@ func (r *Run) ending(err error) *End { return r.finish(r.newEnd(err)) }
 
 func (r *Run) newEnd(err error) *End {
 	e := r.Engine
-	end := &End{RunID: r.ID, Err: err, Trace: e.Trace(), Artefact: e.Artefact(), Diagnostics: r.Caller.Diagnostics}
+	end := &End{RunID: r.ID, Recipe: r.spec.Program.Recipe.Name, Err: err, Trace: e.Trace(), Artefact: e.Artefact(),
+		Diagnostics: r.Caller.Diagnostics}
 	if result := e.Result(); err == nil && result != nil {
 		end.Output = result.Output
 	}
@@ -141,7 +142,7 @@ func (r *Run) finish(end *End) *End {
 	return r.close(end)
 }
 
-// Status is how the leg ended, in the words of the trace: ok, paused, error or cancelled.
+// Status is how the execution ended, in the words of the trace: ok, paused, error or cancelled.
 func (end *End) Status() string {
 	e, _ := errors.AsType[*runtime.Error](end.Err)
 	switch {
@@ -162,7 +163,7 @@ func (r *Run) close(end *End) *End {
 	}
 	end.StartedAt, end.EndedAt = cmp.Or(r.Store.Run.StartedAt, r.began), cmp.Or(r.Ended, r.now())
 	r.addLastEvents(end)
-	Report(r.rt, r.ID, end.Diagnostics)
+	r.report(end.Diagnostics)
 	for i := range end.Trace {
 		end.Trace[i].Seq = int64(i + 1)
 	}
@@ -257,7 +258,7 @@ func (r *Run) toCache(ttl time.Duration) error {
 		return err
 	}
 	run := sum.Run
-	if run.Definition, err = r.leg.Program.Definition(); err != nil {
+	if run.Definition, err = r.spec.Program.Definition(); err != nil {
 		return err
 	}
 	text := append(checkpoint.DefinitionLine(run), '\n')

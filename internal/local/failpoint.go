@@ -13,7 +13,7 @@ var Failpoint func(name string)
 const (
 	BeforeCreate  = "create.before" // a new run's first write
 	AfterCreate   = "create.after"
-	BeforeAppend  = "append.before" // any later write but an answer's
+	BeforeAppend  = "append.before" // any later write, but of what comes from outside
 	AfterAppend   = "append.after"
 	BeforeTool    = "tool.before" // the call of a tool
 	AfterTool     = "tool.after"
@@ -21,14 +21,14 @@ const (
 	AfterModel    = "model.after"
 	PauseNoted    = "pause.noted"  // a pause has its record, no token yet
 	TokenMinted   = "token.minted" // and a token, which is not in the store yet
-	BeforeEnd     = "end.before"   // the record of the end, or of a leg that ends paused
+	BeforeEnd     = "end.before"   // the record of the end, or of an execution that ends paused
 	AfterEnd      = "end.after"    // the end is in the store
 	BeforeRelease = "release.before"
 	AfterRelease  = "release.after"
 	BeforeClaim   = "claim.before" // a run that is gone on with
 	AfterClaim    = "claim.after"
 	Replayed      = "replay.after"  // its journal has been told to the machine
-	BeforeAnswer  = "answer.before" // the write that records an answer and consumes its token
+	BeforeAnswer  = "answer.before" // the write of what comes from outside, which consumes the token of an answer
 	AfterAnswer   = "answer.after"
 )
 

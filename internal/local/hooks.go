@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -109,42 +110,31 @@ func (r *Run) mint(p *engine.Pause) string {
 
 // warn tells the host's operator; whatever that does changes nothing.
 func (r *Run) warn(text string, attrs ...slog.Attr) {
-	reporter := r.rt.Reporter
-	if reporter == nil {
-		reporter = slogReporter{}
-	}
-	tellReporter(reporter, text, append([]slog.Attr{slog.String("run", r.ID)}, attrs...))
+	reporter := cmp.Or[runtime.Reporter](r.rt.Reporter, slogReporter{})
+	done := make(chan struct{})
+	go func() { // it may panic, or end its goroutine
+		defer close(done)
+		defer func() { _ = recover() }()
+		reporter.Warn(text, append([]slog.Attr{slog.String("run", r.ID)}, attrs...)...)
+	}()
+	<-done
 }
 
-// Report tells the host's operator what was found, if the host has a reporter: what [Run.warn] has not said already.
-func Report(rt *runtime.Runtime, runID string, found diagnostics.List) {
-	if rt.Reporter == nil {
-		return
-	}
+// report warns of what was found and was not said already. Without a reporter it is in the outcome only.
+func (r *Run) report(found diagnostics.List) {
 	for _, d := range found {
-		if d.Code == diagnostics.CodeRollbackFailed || d.Code == diagnostics.CodeSinkFailed {
+		if r.rt.Reporter == nil || d.Code == diagnostics.CodeRollbackFailed {
 			continue
 		}
-		attrs := []slog.Attr{slog.String("run", runID), slog.String("code", string(d.Code))}
+		attrs := []slog.Attr{slog.String("code", string(d.Code))}
 		if !d.Position.IsZero() {
 			attrs = append(attrs, slog.String("position", d.Position.String()))
 		}
 		if d.Step != "" {
 			attrs = append(attrs, slog.String("step", d.Step))
 		}
-		tellReporter(rt.Reporter, d.Message, attrs)
+		r.warn(d.Message, attrs...)
 	}
-}
-
-// tellReporter tells a reporter something. What becomes of that is nobody's matter.
-func tellReporter(reporter runtime.Reporter, text string, attrs []slog.Attr) {
-	done := make(chan struct{})
-	go func() { // it may panic, or end its goroutine
-		defer close(done)
-		defer func() { _ = recover() }()
-		reporter.Warn(text, attrs...)
-	}()
-	<-done
 }
 
 // warnOf is warn about a step.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/engine"
@@ -26,22 +25,21 @@ import (
 // SinkTime is how long the end of a run waits for slow trace sinks.
 const SinkTime = time.Second
 
-// Leg is one leg of a run, as whoever wants it says.
-type Leg struct {
+// Spec describes an execution of a run: what is executed, and how it begins.
+type Spec struct {
 	Program   *program.Program
 	Runtime   *runtime.Runtime
-	Found     diagnostics.List // what is known about the program
-	About     trace.Data       // of run.start
+	About     trace.Data // of run.start
 	Interrupt resume.Interrupt
-	By        string // who makes it; "": nobody said
+	By        string // who executes the run; "": nobody said
 
-	// Open binds the run to its runtime, and returns its inputs, or why the leg is refused.
+	// Open binds the run to its runtime, and returns its inputs, or why the execution is refused.
 	Open func(*Run) (map[string]any, error)
-	// Ready brings the engine to where the leg begins, and says why it cannot.
+	// Ready brings the engine to where the execution begins, and says why it cannot.
 	Ready func(r *Run, inputs map[string]any) error
 }
 
-// Run is one leg of a run that is driven here. One goroutine at a time touches it: the one that has the turn. Calls
+// Run is one execution of a run, driven here. One goroutine at a time touches it: the one that has the turn. Calls
 // are made without it; see supervise.
 type Run struct {
 	ID     string
@@ -51,7 +49,7 @@ type Run struct {
 	Over   bool      // the run had ended before: nothing is driven
 	Ended  time.Time // when that was
 
-	leg    *Leg
+	spec   *Spec
 	ctx    context.Context
 	rt     *runtime.Runtime
 	limits runtime.Limits
@@ -67,40 +65,40 @@ type driving struct {
 	turn   turn          // whoever has it may touch all of this; nobody has it while a call is made
 	over   bool          // what happens changes nothing any more
 	let    bool          // the turn was given back for good
-	done   chan struct{} // closed when the leg is over
+	done   chan struct{} // closed when the execution is over
 	ended  bool          // its context has
 	shared *group        // of the calls that begin now
 	groups []*group
 	timers map[int64]*time.Timer
 	fault  any  // a panic of the engine itself
-	traced bool // the journal has the leg's span, or will not have it
+	traced bool // the journal has the execution's span, or will not have it
 }
 
-// End is how a leg ended.
+// End is how an execution ended.
 type End struct {
 	RunID       string
+	Recipe      string         // the recipe's name; "": it is not known
 	Output      any            // the recipe's; nil unless the run is ok
 	Artefact    map[string]any // outputs of the steps that succeeded, by id
 	Pauses      []resume.Pause // that are open, each with a fresh token; nil unless the run is paused
 	Err         error          // a *runtime.Error; nil for ok and paused
 	Trace       []trace.Event
 	Diagnostics diagnostics.List
-	Used        journal.Amount // by calls of models, in all legs
+	Used        journal.Amount // by calls of models, in all executions
 	Calls       int64          // of models
-	StartedAt   time.Time      // of the run
-	EndedAt     time.Time      // of the leg, or of a run that had ended before
+	StartedAt   time.Time      // of the run; zero: the execution could not begin
+	EndedAt     time.Time      // of the execution, or of a run that had ended before; zero like StartedAt
 }
 
-// Drive makes a leg of a run:
+// Drive executes a run until it ends or pauses:
 //
 //  1. refuse what can be refused
 //  2. drive the engine
 //  3. close the journal, and put together how it ended
 //
 // It does not panic, whatever tools and sinks do.
-func Drive(ctx context.Context, leg *Leg) (end *End) {
-	r := &Run{leg: leg, ctx: ctx, rt: leg.Runtime, limits: leg.Runtime.Limits.WithDefaults(), clock: time.Now()}
-	r.began = r.clock.UTC()
+func Drive(ctx context.Context, spec *Spec) (end *End) {
+	r := newRun(ctx, spec)
 	r.turn = make(turn, 1)
 	r.turn.take()
 	defer r.release()
@@ -118,13 +116,13 @@ func Drive(ctx context.Context, leg *Leg) (end *End) {
 			r.sinks.Close(SinkTime)
 		}
 	}()
-	inputs, err := leg.Open(r)
+	inputs, err := spec.Open(r)
 	r.begin()
 	if err != nil {
 		return r.refused(err)
 	}
 	r.Engine = r.newEngine(r.began)
-	if err := leg.Ready(r, inputs); err != nil {
+	if err := spec.Ready(r, inputs); err != nil {
 		return r.refused(StoreError(err))
 	}
 	if !r.Over {
@@ -138,10 +136,16 @@ func Drive(ctx context.Context, leg *Leg) (end *End) {
 	return r.end()
 }
 
-// Bind finds out what the runtime offers. archive is for agents; nil: there is none.
-func (r *Run) Bind(archive agentloop.Archive) error {
-	c, err := call.Bind(r.ctx, r.leg.Program, r.leg.Found, r.rt)
-	c.RunID, c.Warn, c.Archive = r.ID, r.warnOf, archive
+func newRun(ctx context.Context, spec *Spec) *Run {
+	r := &Run{spec: spec, ctx: ctx, rt: spec.Runtime, limits: spec.Runtime.Limits.WithDefaults(), clock: time.Now()}
+	r.began = r.clock.UTC()
+	return r
+}
+
+// Bind finds out what the runtime offers.
+func (r *Run) Bind() error {
+	c, err := call.Bind(r.ctx, r.spec.Program, r.rt)
+	c.RunID, c.Warn = r.ID, r.warnOf
 	if r.sinks != nil {
 		c.Live = func(e trace.Event) { r.sinks.Emit(e, nil) }
 	}
@@ -149,7 +153,7 @@ func (r *Run) Bind(archive agentloop.Archive) error {
 		c.Delta = c.Live
 	}
 	r.Caller, r.ctx = c, value.WithRedactor(r.ctx, c.Redact)
-	if cancelled := r.CtxError(); cancelled != nil {
+	if cancelled := Cancelled(r.ctx); cancelled != nil {
 		return cancelled
 	}
 	return err
@@ -162,7 +166,7 @@ func (r *Run) Strict() error {
 	if r.rt.Diagnostics == diagnostics.Strict && c.Diagnostics.HasErrors() {
 		return program.ConfigError(diagnostics.CodeStrict, "strict diagnostics failure: %w", c.Diagnostics.Err())
 	}
-	return r.CtxError()
+	return Cancelled(r.ctx)
 }
 
 // Name gives the run its id.
@@ -171,24 +175,24 @@ func (r *Run) Name(id string) {
 	r.sinks = trace.NewFanout(r.rt.Trace, id)
 }
 
-// CtxError refuses a run whose context has ended before it began.
-func (r *Run) CtxError() error {
-	if r.ctx.Err() == nil {
+// Cancelled is the error of a run whose context has ended before it began; nil: it has not.
+func Cancelled(ctx context.Context) error {
+	if ctx.Err() == nil {
 		return nil
 	}
 	return &runtime.Error{Category: runtime.CategoryCancelled, Code: "run.cancelled",
-		Err: engine.CancelCause(context.Cause(r.ctx))}
+		Err: engine.CancelCause(context.Cause(ctx))}
 }
 
 // NewID returns a UUIDv7 (RFC 9562, 5.7). The ids of a process sort in the order in which it made them.
 func NewID() string { return uuid.Must(uuid.NewV7()).String() }
 
-// Began is when the leg began.
+// Began is when the execution began.
 func (r *Run) Began() time.Time { return r.began }
 
 // begin emits the first event.
 func (r *Run) begin() {
-	r.start = r.runEvent(r.began, trace.RunStart, r.leg.About...)
+	r.start = r.runEvent(r.began, trace.RunStart, r.spec.About...)
 }
 
 // runEvent makes and shows an event of the run itself.
@@ -202,14 +206,14 @@ func (r *Run) runEvent(at time.Time, kind trace.Kind, attrs ...trace.Attr) trace
 // done to the machine's time meanwhile.
 func (r *Run) now() time.Time { return r.began.Add(time.Since(r.clock)) }
 
-// newEngine makes an engine of the leg.
+// newEngine makes an engine of the run.
 func (r *Run) newEngine(now time.Time) *engine.Run {
-	return engine.New(r.leg.Program, engine.Options{
-		ID: r.ID, Owner: Owner(), Now: now, Start: r.start, Interrupt: r.leg.Interrupt, Limits: r.limits,
-		Parallel: maxParallel(r.leg.Program, r.rt), Budget: r.rt.Budget, Prices: r.rt.Prices,
+	return engine.New(r.spec.Program, engine.Options{
+		ID: r.ID, Owner: Owner(), Now: now, Start: r.start, Interrupt: r.spec.Interrupt, Limits: r.limits,
+		Parallel: maxParallel(r.spec.Program, r.rt), Budget: r.rt.Budget, Prices: r.rt.Prices,
 		Retry: r.rt.Retry, Defaults: r.rt.RetryDefaults, Durable: r.rt.Store != nil || r.Store.Store != nil,
 		Kept: r.rt.Store != nil, Redact: r.Caller.Redact, Hooked: r.Caller.Hooked(),
-		Wants: r.sinks.Wants(), Shown: len(r.rt.Trace) > 0, By: r.leg.By, Origin: r.rt.Origin,
+		Wants: r.sinks.Wants(), Shown: len(r.rt.Trace) > 0, By: r.spec.By, Origin: r.rt.Origin,
 		Adapters: r.Caller,
 	})
 }
@@ -223,15 +227,29 @@ func maxParallel(p *program.Program, rt *runtime.Runtime) int {
 	return rt.Limits.WithDefaults().MaxParallel
 }
 
-// refused is the end of a leg that did not begin.
+// refused is the end of an execution that did not begin.
 func (r *Run) refused(err error) *End {
-	end := &End{RunID: r.ID, Err: err, Trace: []trace.Event{r.start}}
+	end := &End{RunID: r.ID, Recipe: r.spec.Program.Recipe.Name, Err: err, Trace: []trace.Event{r.start}}
 	if r.Caller != nil {
 		end.Diagnostics = r.Caller.Diagnostics
 	} else {
-		end.Diagnostics = slices.Clone(r.leg.Found)
+		end.Diagnostics = slices.Clone(r.spec.Program.Found)
 	}
 	return r.close(end)
+}
+
+// Refuse is the end of an execution for which there is no program yet: end says of which run, and why. about is of
+// run.start. Sinks of a runtime that is valid are told.
+func Refuse(ctx context.Context, rt *runtime.Runtime, about trace.Data, end *End) *End {
+	r := newRun(ctx, &Spec{Runtime: rt, About: about})
+	if e, _ := errors.AsType[*runtime.Error](end.Err); e == nil || e.Code != "runtime.invalid" {
+		r.Name(end.RunID)
+	}
+	r.begin()
+	end.Trace = []trace.Event{r.start}
+	end = r.close(end)
+	end.StartedAt, end.EndedAt = time.Time{}, time.Time{}
+	return end
 }
 
 var errPort = errors.New("a port ended its goroutine")

@@ -88,7 +88,7 @@ func (r *Run) flush() {
 	r.Engine.Saved()
 }
 
-// noteSpan notes the span of the leg, once a sink has begun one.
+// noteSpan notes the span of the execution, once a sink has begun one.
 func (r *Run) noteSpan() {
 	if r.traced {
 		return
@@ -239,7 +239,7 @@ func (l *lease) now() checkpoint.Lease {
 // Held reports whether the run has to be given back.
 func (r *Run) Held() bool { return r.Store.stop != nil }
 
-// Let reports whether the run was given back at the end of its leg.
+// Let reports whether the run was given back at the end of its execution.
 func (r *Run) Let() bool { return r.Store.let }
 
 // LetGo ends the renewing and gives the run back.

@@ -12,7 +12,7 @@ func (m *Machine) Cancel(cause error) {
 		return
 	}
 	self.failure = &Failure{Category: "cancelled", Code: "run.cancelled", Err: cause}
-	for _, t := range m.paused { // a later leg asks again
+	for _, t := range m.paused { // a later execution asks again
 		t.doubted = false
 	}
 	m.cancelFrame(m.root)

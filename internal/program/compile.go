@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/machine"
@@ -37,15 +38,19 @@ type Program struct {
 	Waits    Waits
 	Overlaps bool // some agent's calls may overlap
 
-	// some step has limits of tokens, cost, calls of tools or time, which pause; of cost; of time; of calls
-	StepBudgets, StepCosts, StepTimes, StepTools bool
+	StepLimits StepLimits
 
 	Digest     string     // of the recipe
 	About      trace.Data // of run.start
 	Definition func() (json.RawMessage, error)
+	Found      diagnostics.List  // the warnings of a good compile, the recipe's among them
+	Archive    agentloop.Archive // of an agent in Go; nil: none
 
 	checked atomic.Pointer[toolCheck] // the last check of the tools; nil before the first
 }
+
+// StepLimits says what some step of a program limits, so that it pauses: anything, cost, time, calls of tools.
+type StepLimits struct{ Any, Cost, Time, Tools bool }
 
 // Waits are the first parts, by position, that a run may wait at; nil: none.
 type Waits struct {
@@ -66,9 +71,9 @@ type Use struct {
 const MaxSteps = 100_000
 
 // Compile compiles a recipe. tools are those that runs will have; nil: they are not known. stored says that a run
-// began with the recipe, which may have been checked for less then. The list has the warnings of a good compile; the
-// error is a *diagnostics.Error that holds every finding.
-func Compile(r *recipe.Recipe, tools []runtime.ToolSpec, stored bool) (*Program, diagnostics.List, error) {
+// began with the recipe, which may have been checked for less then. The error is a *diagnostics.Error that holds every
+// finding.
+func Compile(r *recipe.Recipe, tools []runtime.ToolSpec, stored bool) (*Program, error) {
 	c := &compiler{
 		stored: stored, files: map[*recipe.Recipe]*file{}, agents: map[agentKey]*agentDef{},
 		shapes: map[*recipe.Value]shape{},
@@ -79,8 +84,7 @@ func Compile(r *recipe.Recipe, tools []runtime.ToolSpec, stored bool) (*Program,
 		Recipe: r, Graph: top.graph, Inputs: top.inputs, Steps: top.steps, Calls: c.calls,
 		Models: c.sorted(useModel), Tools: c.sorted(useTool), Secrets: c.sorted(useSecret),
 		Capabilities: c.sorted(useCapability), Ports: c.sorted(usePort),
-		Waits: c.waits, Overlaps: c.overlaps, StepBudgets: c.stepBudgets, StepCosts: c.stepCosts,
-		StepTimes: c.stepTimes, StepTools: c.stepTools,
+		Waits: c.waits, Overlaps: c.overlaps, StepLimits: c.stepLimits,
 	}
 	for _, call := range c.calls {
 		if call.Kind == ToolCall {
@@ -91,7 +95,7 @@ func Compile(r *recipe.Recipe, tools []runtime.ToolSpec, stored bool) (*Program,
 	if p.Digest = r.Digest; p.Digest == "" && !c.broken {
 		var err error
 		if p.Digest, err = r.ComputeDigest(); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	p.About = trace.Data{{Key: "digest", Value: p.Digest}, {Key: "recipe", Value: r.Name}}
@@ -101,9 +105,12 @@ func Compile(r *recipe.Recipe, tools []runtime.ToolSpec, stored bool) (*Program,
 	if tools != nil {
 		c.list = append(c.list, p.FindInTools(tools, nil)...)
 	}
-	list := slices.Concat(r.Diagnostics, c.list)
-	list.Sort()
-	return p, list, list.Err()
+	p.Found = slices.Concat(r.Diagnostics, c.list)
+	p.Found.Sort()
+	if err := p.Found.Err(); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // IndexOf returns the place of name in a sorted list; -1 when it is not there.
@@ -134,10 +141,9 @@ type compiler struct {
 	shapes map[*recipe.Value]shape // of values as written
 	broken bool                    // the recipe was not read without errors
 
-	stepBudgets, stepCosts, stepTimes, stepTools bool
-
-	waits    Waits
-	overlaps bool // some agent's calls may overlap
+	waits      Waits
+	overlaps   bool // some agent's calls may overlap
+	stepLimits StepLimits
 
 	suggest Suggester
 	argv    *recipe.Value // of the program that is being compiled: braces in it are the program's. nil: none

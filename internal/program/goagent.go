@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/braise-run/braise/agentloop"
-	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/recipe"
 )
 
@@ -16,10 +15,10 @@ import (
 const goAgent = "An agent written in Go: "
 
 // CompileLoop compiles a recipe of one step, agent, that runs a loop. Its inputs are prompt and context, and its
-// output is the agent's.
-func CompileLoop(l *agentloop.Loop) (*Program, diagnostics.List, error) {
+// output is the agent's. archive keeps what compaction takes out of conversations; nil: none.
+func CompileLoop(l *agentloop.Loop, archive agentloop.Archive) (*Program, error) {
 	if err := l.Validate(); err != nil {
-		return nil, nil, ConfigError("agent.invalid", "%w", err)
+		return nil, ConfigError("agent.invalid", "%w", err)
 	}
 	spec := map[string]any{}
 	if l.Model != "" {
@@ -36,19 +35,20 @@ func CompileLoop(l *agentloop.Loop) (*Program, diagnostics.List, error) {
 		"steps":  map[string]any{"agent": step},
 		"output": "${{ steps.agent.output }}"})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	r, err := recipe.Parse(fmt.Sprintf("agent %s", l.Name), text)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	p, list, err := Compile(r, nil, false)
+	p, err := Compile(r, nil, false)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	p.Archive = archive
 	p.Overlaps = overlaps(l, map[*agentloop.Loop]bool{})
 	p.Calls[0].Agents.Defs[""] = &agentDef{Loop: *l}
-	return p, list, nil
+	return p, nil
 }
 
 // InGo reports whether a recipe is of an agent that is written in Go, so that the recipe says little of it.

@@ -36,8 +36,9 @@ func (s *stepCompiler) limits(l *recipe.Limits) {
 		earliest(&s.waits.Answer, l.Pos, s.path())
 	}
 	if HasBudget(l) || PausesInTime(l) {
-		s.node.Limits, s.stepBudgets = l, true
-		s.stepCosts, s.stepTimes = s.stepCosts || l.CostUSD > 0, s.stepTimes || PausesInTime(l)
-		s.stepTools = s.stepTools || l.ToolCalls > 0
+		s.node.Limits = l
+		some := &s.stepLimits
+		some.Any, some.Cost = true, some.Cost || l.CostUSD > 0
+		some.Time, some.Tools = some.Time || PausesInTime(l), some.Tools || l.ToolCalls > 0
 	}
 }

@@ -1,0 +1,158 @@
+package execution
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/call"
+	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/local"
+	"github.com/braise-run/braise/internal/procgroup"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+)
+
+// Resume answers a pause by its token, and resumes the run.
+func Resume(ctx context.Context, token string, input any, rt *runtime.Runtime, o Options) *local.End {
+	runID, hash, err := resume.Parse(token)
+	x := newResumption(ctx, runID, "resume", rt, o)
+	if err != nil {
+		return x.refuse(err)
+	}
+	return x.opened(func() (*local.End, error) {
+		info, err := x.store.FindPause(ctx, runID, hash)
+		if err != nil {
+			return nil, err
+		}
+		return x.answer(resume.Request{Token: token, RunID: runID, Input: input}, info, hash)
+	})
+}
+
+// Answer answers a pause by its name, and resumes the run.
+func Answer(ctx context.Context, runID, pause string, input any, rt *runtime.Runtime, o Options) *local.End {
+	x := newResumption(ctx, runID, "resume", rt, o)
+	return x.opened(func() (*local.End, error) {
+		info, err := x.find(pause)
+		if err != nil {
+			return nil, err
+		}
+		return x.answer(resume.Request{RunID: runID, Input: input}, info, nil)
+	})
+}
+
+// find finds an open pause by its name.
+func (x *resumption) find(pause string) (checkpoint.PauseInfo, error) {
+	sum, recs, err := x.store.Load(x.ctx, x.runID, 0)
+	if err != nil {
+		return checkpoint.PauseInfo{}, err
+	}
+	var open []string
+	for _, p := range sum.Pauses {
+		if p.ID == pause && p.Seq >= 1 && p.Seq <= int64(len(recs)) {
+			return checkpoint.PauseInfo{Summary: sum, Pause: p, Opened: recs[p.Seq-1]}, nil
+		}
+		open = append(open, p.ID)
+	}
+	return checkpoint.PauseInfo{}, &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.invalidToken",
+		Err: fmt.Errorf("run %q has no open pause %q\n  hint: open are %q", x.runID, pause, open)}
+}
+
+// answer is the answer to a pause.
+type answer struct {
+	recovery
+	pause *resume.Pause
+	hash  []byte // of its token; nil: the host names the pause
+	value any
+}
+
+// answer answers a pause that was found:
+//
+//  1. let the adapter make the answer, and check that
+//  2. claim the run, load it, and get everything ready
+//  3. record the answer and consume the token, in one write
+//  4. drive the run on
+func (x *resumption) answer(req resume.Request, info checkpoint.PauseInfo, hash []byte) (*local.End, error) {
+	x.summary = info.Summary
+	if x.rt.Resume == nil {
+		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.noAdapter",
+			Err: errors.New("resume requires a resume adapter")}
+	}
+	e, err := journal.Decode(info.Opened)
+	if err != nil {
+		return nil, err
+	}
+	opened, _ := e.What.(journal.PauseOpened) // the store has looked
+	req.Pause, req.Interrupt = opened.Pause, opened.Interrupt
+	input, err := call.Guard(x.ctx, runtime.CategoryInfra, "resume.failed", "the resume adapter",
+		func() (any, error) { return x.rt.Resume.Resolve(x.ctx, req) })
+	if e, ok := errors.AsType[*runtime.Error](err); ok && e.Code == "resume.failed" {
+		return nil, err
+	}
+	if err != nil {
+		return nil, &runtime.Error{Category: runtime.CategoryConfirmation, Code: "resume.refused", Err: err}
+	}
+	v, err := req.Pause.Check(input)
+	if err == nil {
+		err = engine.RaisedEnough(&req.Pause, v)
+	}
+	if err != nil {
+		return nil, unfit(err)
+	}
+	if err := x.alive(req.Pause.Call, v); err != nil {
+		return nil, err
+	}
+	return x.execute(&answer{pause: &req.Pause, hash: hash, value: v})
+}
+
+// unfit is the error of an answer that does not fit its pause.
+func unfit(err error) error {
+	return &runtime.Error{Category: runtime.CategoryConfig, Code: "answer.unfit", Err: err}
+}
+
+// alive refuses to make a call again while processes of it live on this host.
+func (x *resumption) alive(c *resume.Call, answer any) error {
+	m, _ := answer.(map[string]any)
+	if c == nil || m["decision"] != "retry" || x.o.Force {
+		return nil
+	}
+	pids, _ := procgroup.Living(c.Key)
+	if len(pids) == 0 {
+		return nil
+	}
+	return &runtime.Error{Category: runtime.CategoryInfra, Code: "call.alive", Err: fmt.Errorf("the call of tool %q "+
+		"still runs: processes %v\n  hint: answer when they have ended, or use force", c.Tool, pids)}
+}
+
+func (a *answer) due(x *resumption) error {
+	if x.ended { // somebody was quicker
+		return checkpoint.ErrToken
+	}
+	return nil
+}
+
+func (a *answer) fits(r *local.Run) error {
+	if err := engine.FitsApproval(a.pause, a.value, r.Caller.Redact); err != nil {
+		return unfit(err)
+	}
+	return nil
+}
+
+func (a *answer) tell(x *resumption, r *local.Run) error {
+	p := r.Engine.PauseByID(a.pause.ID)
+	if p == nil {
+		return a.gone()
+	}
+	if err := r.Engine.Refuses(p, a.value); err != nil {
+		return err
+	}
+	return x.record(r, a.hash, func() []journal.Event { return r.Engine.Answer(p, a.value) })
+}
+
+// gone is the error of an answer to a pause that is not open any more.
+func (a *answer) gone() error { return fmt.Errorf("pause %q: %w", a.pause.ID, checkpoint.ErrToken) }
+
+// to reports whether an answer is to a pause; nil is to none.
+func (a *answer) to(pause string) bool { return a != nil && a.pause.ID == pause }

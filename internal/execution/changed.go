@@ -1,0 +1,180 @@
+package execution
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/local"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+)
+
+// definitionNow is the definition that a run has by its journal: of its beginning, or of the last
+// change. from is where in the events it begins to count.
+func (x *resumption) definitionNow() (digest string, text json.RawMessage, from int, err error) {
+	for i := len(x.past) - 1; i >= 0; i-- {
+		if what, ok := x.past[i].What.(journal.Redefined); ok {
+			if what.Definition != nil {
+				text, err = value.JSON(what.Definition)
+			}
+			return what.Digest, text, i, err
+		}
+	}
+	return x.summary.Digest, nil, 0, nil
+}
+
+// program is what the run runs. Where the caller brings another definition than the run has, it must
+// have said that this is accepted.
+func (x *resumption) program() (*program.Program, error) {
+	digest, text, from, err := x.definitionNow()
+	if err != nil {
+		return nil, err
+	}
+	x.from = from
+	p := x.o.Program
+	if p != nil && p.Digest == digest {
+		return p, nil
+	}
+	if p != nil && !x.o.AcceptChanged {
+		return nil, changed("run %q has another definition of recipe %q (%s, not %s)",
+			x.runID, x.summary.Recipe, digest, p.Digest)
+	}
+	if text == nil {
+		if text, err = x.store.Definition(x.ctx, digest); err != nil {
+			return nil, err
+		}
+	}
+	rec, err := recipe.FromDefinition(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: definition %s: %w", checkpoint.ErrCorrupt, digest, err)
+	}
+	switch {
+	case p != nil && !x.ended:
+		x.old = rec
+		return p, nil
+	case program.InGo(rec):
+		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.needsWorkflow",
+			Err: fmt.Errorf("run %q is of an agent written in Go, which the store does not have"+
+				"\n  hint: give the Workflow that Agent makes of it", x.runID)}
+	}
+	return program.Compile(rec, nil, true)
+}
+
+// changed is the error of a run that has another definition.
+func changed(format string, args ...any) error {
+	return &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.definitionChanged",
+		Err: fmt.Errorf(format, args...)}
+}
+
+// unchanged refuses what cannot be done to a run together with a change of its definition.
+func (x *resumption) unchanged(p *program.Program, hint string) error {
+	if x.old == nil {
+		return nil
+	}
+	return changed("run %q began with another definition of recipe %q%s", x.runID, p.Recipe.Name,
+		program.HintLine(hint))
+}
+
+// redefine resumes a run under another definition: steps that say something else now, and all that follows from
+// them, run again; the rest stands. The answer, nil if there is none, is for the step that asked, should the run come
+// to it again. Everything is one write.
+func (x *resumption) redefine(p *program.Program, r *local.Run, inputs map[string]any, given *answer) error {
+	was, err := x.old.StepDigests()
+	if err != nil {
+		return err
+	}
+	now, err := p.Recipe.StepDigests()
+	if err != nil {
+		return err
+	}
+	past, undone := engine.LastGeneration(x.past[x.from:])
+	stands := resume.Decide(stepsOf(p, now), engine.RecordedSteps(past, was))
+	for _, path := range undone {
+		delete(stands, path)
+	}
+	events, kept := x.closing(past, given, r.Began())
+	var hash []byte
+	if given != nil {
+		if hash = given.hash; kept == nil {
+			return given.gone()
+		}
+	}
+	what := journal.Redefined{Digest: p.Digest, Generation: engine.GenerationOf(x.past) + 1, Kept: kept}
+	if what.Doubts, err = engine.DoubtsOf(past, stands,
+		func(pause string) bool { return x.isOpen(pause) && !given.to(pause) }); err != nil {
+		return err
+	}
+	text, err := p.Definition()
+	if err == nil && text != nil {
+		what.Definition, err = value.Decode(text)
+	}
+	if err != nil {
+		return err
+	}
+	events = append(events, r.Engine.Redefine(inputs, x.past, past, stands, what))
+	if err := x.write(r, hash, append(events, r.Engine.Unsaved()...)); err != nil {
+		return err
+	}
+	r.Engine.Saved()
+	r.Hold(x.lease, x.claimed)
+	return nil
+}
+
+// closing are the events that end the open pauses of a run whose definition changes: the one that is answered first,
+// whose answer is kept for the new definition.
+func (x *resumption) closing(
+	past []journal.Event, given *answer, at time.Time,
+) (events []journal.Event, kept []journal.KeptAnswer) {
+	for i := range past {
+		opened, ok := past[i].What.(journal.PauseOpened)
+		if !ok || !x.isOpen(opened.Pause.ID) {
+			continue
+		}
+		p := &opened.Pause
+		if !given.to(p.ID) {
+			events = append(events, journal.Event{At: at, Path: p.Step, What: journal.PauseClosed{Pause: p.ID}})
+			continue
+		}
+		k := journal.KeptAnswer{Step: p.Step, Kind: p.Kind, Reason: p.Reason, Answer: given.value,
+			Question: engine.QuestionIn(p)}
+		if opened.Agent != nil {
+			k.About, k.Question = engine.AboutOf(p), ""
+		}
+		kept = append(kept, k)
+		answered := journal.PauseAnswered{Pause: p.ID, Next: resume.Answered, Answer: given.value}
+		events = slices.Insert(events, 0, journal.Event{At: at, Path: p.Step, By: x.by(), What: answered})
+	}
+	return events, kept
+}
+
+// isOpen reports whether a pause is open.
+func (x *resumption) isOpen(pause string) bool {
+	return slices.ContainsFunc(x.summary.Pauses, func(p checkpoint.Pause) bool { return p.ID == pause })
+}
+
+// stepsOf lays the steps of a program out for resume.Decide.
+func stepsOf(p *program.Program, digests map[string]string) []resume.Step {
+	var list []resume.Step
+	received := program.AfterSends(p.Recipe)
+	var add func(steps []program.PlanStep)
+	add = func(steps []program.PlanStep) {
+		for _, s := range steps {
+			after := make([]string, len(s.Needs))
+			for i, need := range s.Needs {
+				after[i] = need.Step
+			}
+			list = append(list, resume.Step{Path: s.ID, Digest: digests[s.ID], After: append(after, received[s.ID]...)})
+			add(s.Body)
+		}
+	}
+	add(p.Steps)
+	return list
+}

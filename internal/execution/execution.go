@@ -1,0 +1,131 @@
+// Package execution executes runs: it begins them, or takes the lease of one that exists, reads its journal, checks
+// what comes from outside, and lets internal/local drive it. The way into all of that is package workflow.
+package execution
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/local"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/runtime"
+)
+
+// Run begins a run of a program and executes it. input is a map or a struct of the program's inputs; nil: none.
+func Run(ctx context.Context, p *program.Program, input any, rt *runtime.Runtime) *local.End {
+	s := specOf(p, rt, rt.By)
+	s.Open = func(r *local.Run) (map[string]any, error) { return open(r, s, input) }
+	s.Ready = func(r *local.Run, inputs map[string]any) error { return begin(r, s, inputs, "") }
+	return local.Drive(ctx, s)
+}
+
+// specOf describes an execution of a program, by somebody, to which the rest is added.
+func specOf(p *program.Program, rt *runtime.Runtime, by string) *local.Spec {
+	return &local.Spec{Program: p, Runtime: rt, About: p.About, Interrupt: rt.Interrupt, By: valid(by)}
+}
+
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+
+// open does what comes before the first step of a new run: its id, what it needs, its inputs.
+func open(r *local.Run, s *local.Spec, input any) (map[string]any, error) {
+	if err := s.Runtime.Validate(); err != nil {
+		r.ID = local.NewID()
+		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "runtime.invalid", Err: err}
+	}
+	newID := s.Runtime.NewRunID
+	if newID == nil {
+		newID = local.NewID
+	}
+	r.Name(newID())
+	err := r.Bind()
+	if err == nil {
+		err = unknownTools(s.Program, r.Caller.Offers, s.Runtime)
+	}
+	if err == nil {
+		err = r.Caller.Unpriced()
+	}
+	if err != nil {
+		return nil, err
+	}
+	given, err := inputMap(input)
+	if err != nil {
+		return nil, program.ConfigError(diagnostics.CodeInput, "%w", err)
+	}
+	known := s.Program.Inputs
+	inputs, err := known.Check(given)
+	if err != nil {
+		for _, f := range known.Faults(given, &program.Suggester{}, func(string) bool { return true }) {
+			r.Caller.Diagnostics = append(r.Caller.Diagnostics, diagnostics.Diagnostic{Level: diagnostics.ErrorLevel,
+				Kind: diagnostics.KindWorkflow,
+				Code: diagnostics.CodeInput, Message: f.Message, Hint: f.Hint})
+		}
+		return nil, program.ConfigError(diagnostics.CodeInput, "%w", err)
+	}
+	return inputs, r.Strict()
+}
+
+// begin begins a new run, and its journal. Where the host has chosen the run's id that is written at once, so
+// that nothing runs under an id that is taken. parent is the run that it shares its record with; "": none.
+func begin(r *local.Run, s *local.Spec, inputs map[string]any, parent string) (err error) {
+	r.Engine.Begin(inputs)
+	r.Store.Run = checkpoint.Run{ID: r.ID, Recipe: s.Program.Recipe.Name, Digest: s.Program.Digest,
+		StartedAt: r.Began(), Parent: parent}
+	if r.Store.Store = s.Runtime.Store; s.Runtime.Store == nil {
+		return nil
+	}
+	if r.Store.Run.Definition, err = s.Program.Definition(); err != nil {
+		return err
+	}
+	if s.Runtime.NewRunID != nil && parent == "" {
+		return r.Flush()
+	}
+	return nil
+}
+
+// inputMap makes a map of the inputs of a run, which the caller may change afterwards.
+func inputMap(input any) (map[string]any, error) {
+	v, err := value.Normalise(input)
+	if err != nil {
+		return nil, fmt.Errorf("the input is not JSON: %w", err)
+	}
+	switch v := v.(type) {
+	case nil:
+		return nil, nil
+	case map[string]any:
+		return value.Clone(v).(map[string]any), nil
+	}
+	return nil, fmt.Errorf("the input must be a map from input names to values, not %s", value.TypeName(v))
+}
+
+// unknownTools refuses a run with an agent that does not list its tools and whose approval names none of those that
+// there are. Where skills or the environment may bring tools, the agent finds out when it begins.
+func unknownTools(p *program.Program, offers *runtime.Resolution, rt *runtime.Runtime) error {
+	for _, call := range p.Calls {
+		if call.Agents == nil || rt.Env != nil {
+			continue
+		}
+		for _, id := range slices.Sorted(maps.Keys(call.Agents.Defs)) {
+			def := call.Agents.Defs[id]
+			if def.Loop.Tools != nil || len(def.Loop.Skills) > 0 {
+				continue
+			}
+			known := program.DelegateTools(def)
+			for _, t := range offers.Tools {
+				known = append(known, t.Spec().Name)
+			}
+			if names, _ := def.Loop.Unmatched(known); len(names) > 0 {
+				return program.ConfigError(diagnostics.CodeUnknownTool,
+					"%s: approval of agent %q names %q, which is no tool%s",
+					call.Pos, def.Loop.Name, names[0], program.HintLine(agentloop.SuggestTool(names[0], known)))
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package execution
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/local"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+)
+
+// Fork begins a run that shares with another one what was recorded before a step. inputs and outputs, by path, replace
+// those of the other run; nil: they are the same.
+func Fork(
+	ctx context.Context, runID, atStep string, inputs, outputs map[string]any, rt *runtime.Runtime, o Options,
+) *local.End {
+	x := newResumption(ctx, runID, "", rt, o)
+	return x.opened(func() (*local.End, error) { return x.fork(atStep, inputs, outputs) })
+}
+
+// fork is Fork of the run, which nobody has to hold.
+func (x *resumption) fork(atStep string, given, outputs map[string]any) (*local.End, error) {
+	if err := x.load(); err != nil {
+		return nil, err
+	}
+	p, err := x.program()
+	if err != nil {
+		return nil, err
+	}
+	digests, err := p.Recipe.StepDigests()
+	if err != nil {
+		return nil, err
+	}
+	was := digests
+	if x.old != nil {
+		if was, err = x.old.StepDigests(); err != nil {
+			return nil, err
+		}
+	}
+	for _, path := range slices.Concat([]string{atStep}, slices.Sorted(maps.Keys(outputs))) {
+		if _, ok := digests[resume.DefinitionPath(path)]; !ok {
+			return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "fork.unknownStep",
+				Err: fmt.Errorf("recipe %q has no step %q%s", p.Recipe.Name, path,
+					program.HintLine(diagnostics.DidYouMean(path, slices.Collect(maps.Keys(digests)))))}
+		}
+	}
+	s := specOf(p, x.rt, x.by())
+	s.Open = func(r *local.Run) (map[string]any, error) {
+		if given != nil {
+			return open(r, s, given)
+		}
+		begun, err := engine.BegunOf(x.past)
+		if err != nil {
+			return nil, err
+		}
+		return open(r, s, begun.Inputs)
+	}
+	s.Ready = func(r *local.Run, inputs map[string]any) error {
+		err := begin(r, s, inputs, x.runID)
+		switch {
+		case err != nil:
+			return err
+		case given != nil && x.rt.NewRunID != nil: // what it shares with the old run is nothing
+			return r.Flush()
+		case given != nil:
+			return nil
+		}
+		events, undone := engine.LastGeneration(x.past[x.from:])
+		stands := resume.Decide(stepsOf(p, digests), engine.RecordedSteps(events, was), append(undone, atStep)...)
+		for path := range outputs {
+			stands[path] = true
+		}
+		r.Engine.Share(events, stands, outputs, 0)
+		return r.Flush()
+	}
+	return local.Drive(x.ctx, s), nil
+}

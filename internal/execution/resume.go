@@ -1,0 +1,400 @@
+package execution
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/call"
+	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/local"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// Options are those of workflow.ResumeOptions.
+type Options struct {
+	Program       *program.Program // nil: the one in the store
+	AcceptChanged bool
+	Complete      bool
+	Force         bool
+	By            string
+}
+
+// resumption is a run that is resumed.
+type resumption struct {
+	ctx   context.Context
+	rt    *runtime.Runtime
+	o     Options
+	runID string
+	how   string // resume or recover, for the trace; "": neither
+
+	store   checkpoint.Store
+	summary checkpoint.Summary
+	past    []journal.Event // of the journal, its first record included
+	lease   checkpoint.Lease
+	claimed time.Time      // when the store was asked for it
+	ended   bool           // the run is over, nothing is held
+	from    int            // where in past the present definition begins to count
+	old     *recipe.Recipe // what the run ran until now, if that is about to change
+}
+
+// act is what is done to a run that is resumed. An error of any method leaves the run as it is.
+type act interface {
+	due(*resumption) error                        // refuses it, once the run is claimed
+	possible(*resumption, *program.Program) error // refuses it, once it is known what the run runs
+	fits(*local.Run) error                        // refuses it, once the secrets are known
+	tell(*resumption, *local.Run) error           // does it: tells the engine and the store
+}
+
+// recovery only goes on with a run.
+type recovery struct{}
+
+func (recovery) due(*resumption) error                        { return nil }
+func (recovery) possible(*resumption, *program.Program) error { return nil }
+func (recovery) fits(*local.Run) error                        { return nil }
+func (recovery) tell(*resumption, *local.Run) error           { return nil }
+
+// cancellation ends a run for good.
+type cancellation struct {
+	recovery
+	reason string
+}
+
+func (cancellation) possible(x *resumption, p *program.Program) error {
+	return x.unchanged(p, "cancel it without the new one")
+}
+
+func (c cancellation) tell(x *resumption, r *local.Run) error {
+	if r.Engine.ForGood() && !(x.o.Force && r.Engine.Waits()) {
+		return nil
+	}
+	if err := x.takeFromCache(); err != nil {
+		return err
+	}
+	r.Engine.CancelForGood(c.reason, x.o.Force)
+	return nil
+}
+
+// Recover resumes a run as it is, unless it has ended.
+func Recover(ctx context.Context, runID string, rt *runtime.Runtime, o Options) *local.End {
+	return newResumption(ctx, runID, "recover", rt, o).resume(recovery{})
+}
+
+// Cancel ends a run for good.
+func Cancel(ctx context.Context, runID, reason string, rt *runtime.Runtime, o Options) *local.End {
+	return newResumption(ctx, runID, "recover", rt, o).resume(cancellation{reason: valid(reason)})
+}
+
+func newResumption(ctx context.Context, runID, how string, rt *runtime.Runtime, o Options) *resumption {
+	if rt == nil {
+		rt = &runtime.Runtime{}
+	}
+	return &resumption{ctx: ctx, rt: rt, o: o, runID: runID, how: how}
+}
+
+// by is who resumes the run.
+func (x *resumption) by() string { return valid(cmp.Or(x.o.By, x.rt.By)) }
+
+// opened finds the store that has the run, and executes the run by f. An error refuses that. A store that panics or
+// ends its goroutine comes to an end, too.
+func (x *resumption) opened(f func() (*local.End, error)) *local.End {
+	end, err := call.Guard(context.WithoutCancel(x.ctx), runtime.CategoryInfra, "store.failed", "the store",
+		func() (*local.End, error) {
+			if err := x.open(); err != nil {
+				return nil, err
+			}
+			return f()
+		})
+	if err != nil {
+		return x.refuse(err)
+	}
+	return end
+}
+
+// refuse is the end of an execution that cannot begin.
+func (x *resumption) refuse(err error) *local.End {
+	e := local.StoreError(err)
+	if x.ctx.Err() != nil && errors.Is(err, x.ctx.Err()) { // not the store's fault
+		e = local.Cancelled(x.ctx)
+	}
+	end := &local.End{RunID: x.runID, Recipe: x.summary.Recipe, Err: e}
+	if errors.Is(err, errQuicker) {
+		return end
+	}
+	if e.(*runtime.Error).Code == "resume.invalidToken" {
+		end.Diagnostics = diagnostics.List{{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindResume,
+			Code: diagnostics.CodeInvalidToken, Message: "the token is unknown, used or expired"}}
+	}
+	var about trace.Data
+	if x.summary.Digest != "" {
+		about = append(about, trace.Attr{Key: "digest", Value: x.summary.Digest})
+	}
+	if x.summary.Recipe != "" {
+		about = append(about, trace.Attr{Key: "recipe", Value: x.summary.Recipe})
+	}
+	if x.how != "" {
+		about = append(about, trace.Attr{Key: x.how, Value: true})
+	}
+	return local.Refuse(x.ctx, x.rt, about, end)
+}
+
+// open finds the store that has the run.
+func (x *resumption) open() (err error) {
+	if err := x.rt.Validate(); err != nil {
+		return &runtime.Error{Category: runtime.CategoryConfig, Code: "runtime.invalid", Err: err}
+	}
+	switch {
+	case x.rt.Store != nil:
+		x.store = x.rt.Store
+	case x.rt.Cache != nil:
+		x.store, err = local.FromCache(x.ctx, x.rt.Cache, x.runID)
+	default:
+		x.store = &local.Memory
+	}
+	return err
+}
+
+// resume opens the store, and executes the run.
+func (x *resumption) resume(a act) *local.End {
+	return x.opened(func() (*local.End, error) { return x.execute(a) })
+}
+
+// execute claims the run, does the act, and drives the run on.
+func (x *resumption) execute(a act) (*local.End, error) {
+	if err := x.claim(); err != nil {
+		return nil, err
+	}
+	p, err := x.allow(a)
+	if err != nil {
+		x.release()
+		return nil, err
+	}
+	s := specOf(p, x.rt, x.by())
+	s.About = slices.Insert(slices.Clone(s.About), 2, trace.Attr{Key: x.how, Value: true}) // behind digest and recipe
+	if span := firstSpan(x.past); span != "" {
+		i := slices.IndexFunc(s.About, func(a trace.Attr) bool { return a.Key > "traceparent" })
+		if i < 0 {
+			i = len(s.About)
+		}
+		s.About = slices.Insert(s.About, i, trace.Attr{Key: "traceparent", Value: span})
+	}
+	var r *local.Run
+	s.Open = func(run *local.Run) (map[string]any, error) {
+		r = run
+		return x.openAgain(s, r)
+	}
+	s.Ready = func(_ *local.Run, inputs map[string]any) error { return x.ready(p, r, inputs, a) }
+	end := local.Drive(x.ctx, s)
+	if r.Held() {
+		r.LetGo()
+	} else if !r.Let() {
+		x.release() // it never came to be driven
+	}
+	return end, nil
+}
+
+// claim takes the run, unless it has ended, and loads it.
+func (x *resumption) claim() error {
+	sum, _, err := x.store.Load(x.ctx, x.runID, math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	if x.ended = sum.Status.Ended(); !x.ended {
+		local.Reached(local.BeforeClaim)
+		x.claimed = time.Now()
+		if x.lease, err = x.store.Claim(x.ctx, x.runID, local.Owner(), local.LeaseTime); err != nil {
+			return err
+		}
+		local.Reached(local.AfterClaim)
+	}
+	if err = x.load(); err != nil {
+		x.release()
+	}
+	return err
+}
+
+// load reads the journal.
+func (x *resumption) load() error {
+	var recs []checkpoint.Record
+	var err error
+	if x.summary, recs, err = x.store.Load(x.ctx, x.runID, 0); err == nil {
+		x.past, err = local.Decode(recs)
+	}
+	return err
+}
+
+// allow returns what the run runs, if the act can be.
+func (x *resumption) allow(a act) (*program.Program, error) {
+	if err := a.due(x); err != nil {
+		return nil, err
+	}
+	p, err := x.program()
+	if err != nil {
+		return nil, err
+	}
+	return p, a.possible(x, p)
+}
+
+// release gives back a run that cannot be resumed.
+func (x *resumption) release() {
+	if !x.ended {
+		_ = x.store.Release(context.WithoutCancel(x.ctx), x.lease) // it runs out by itself
+	}
+}
+
+// firstSpan is the span of the first execution that a sink made one of; "": none did.
+func firstSpan(past []journal.Event) string {
+	for i := range past {
+		if traced, ok := past[i].What.(journal.Traced); ok {
+			return traced.Traceparent
+		}
+	}
+	return ""
+}
+
+// openAgain is open for a run that is resumed: its inputs are in the journal.
+func (x *resumption) openAgain(s *local.Spec, r *local.Run) (map[string]any, error) {
+	r.Store.Store, r.Store.Run, r.Over, r.Ended = x.store, x.summary.Run, x.ended, x.summary.EndedAt
+	r.Name(x.runID)
+	err := r.Bind()
+	if err == nil && !x.ended {
+		err = r.Caller.Unpriced()
+	}
+	if err != nil {
+		return nil, err
+	}
+	begun, err := engine.BegunOf(x.past)
+	if err != nil {
+		return nil, local.StoreError(fmt.Errorf("run %q: %w", x.runID, err))
+	}
+	inputs := begun.Inputs
+	s.Interrupt = begun.Interrupt
+	if x.old != nil || x.from > 0 { // the definition may have others
+		if inputs, err = s.Program.Inputs.Check(inputs); err != nil {
+			return nil, program.ConfigError(diagnostics.CodeInput, "the run's inputs: %w", err)
+		}
+	}
+	return inputs, r.Strict()
+}
+
+// ready brings a run to where its journal ends, and does the act.
+func (x *resumption) ready(p *program.Program, r *local.Run, inputs map[string]any, a act) error {
+	r.Store.Seq = int64(len(x.past))
+	if err := a.fits(r); err != nil {
+		return err
+	}
+	if x.old != nil {
+		given, _ := a.(*answer)
+		return x.redefine(p, r, inputs, given)
+	}
+	e := r.Engine
+	_, cancels := a.(cancellation)
+	err := e.Resume(inputs, x.past, x.from, x.ended, cancels)
+	if err != nil || x.ended {
+		e.TellReplayed()
+		return err
+	}
+	local.Reached(local.Replayed)
+	if !cancels {
+		err = x.lacks(r)
+	}
+	if err == nil {
+		err = a.tell(x, r)
+	}
+	if err != nil {
+		return err
+	}
+	e.TellReplayed()
+	r.Hold(x.lease, x.claimed)
+	return nil
+}
+
+// lacks refuses to resume a run without what steps need that have not ended, if that is asked for.
+func (x *resumption) lacks(r *local.Run) error {
+	if !x.o.Complete || r.Engine.ForGood() {
+		return nil
+	}
+	ended := r.Engine.Ended()
+	for _, d := range slices.Concat(r.Caller.Diagnostics, r.Caller.Off) {
+		step, _, _ := strings.Cut(d.Step, "/")
+		switch d.Code {
+		case diagnostics.CodeMissingModel, diagnostics.CodeMissingTool, diagnostics.CodeMissingSecret,
+			diagnostics.CodeMissingRetriever, diagnostics.CodeMissingCapability:
+			if step != "" && !ended[step] {
+				return program.ConfigError(d.Code, "the run is left as it is: %s%s",
+					d.Message, program.HintLine(d.Hint))
+			}
+		}
+	}
+	return nil
+}
+
+// record writes what comes from outside, in one write that consumes the token with the hash, and takes it in. A run
+// that stopped while it was rolled back for a pause is rolled back first.
+func (x *resumption) record(r *local.Run, hash []byte, what func() []journal.Event) error {
+	if r.Engine.Undoes() {
+		r.Hold(x.lease, x.claimed)
+		if err := r.Undo(); err != nil {
+			return err
+		}
+	}
+	events := what()
+	if err := x.write(r, hash, events); err != nil {
+		return err
+	}
+	if !r.Engine.WasUndone() {
+		r.Engine.TellReplayed()
+	}
+	r.Engine.Take(events)
+	return nil
+}
+
+// write writes events behind those that the store has, and consumes the token with the hash; nil: there is none.
+func (x *resumption) write(r *local.Run, hash []byte, events []journal.Event) error {
+	recs, err := local.Encode(events)
+	if err != nil {
+		return err
+	}
+	if err := x.takeFromCache(); err != nil {
+		return err
+	}
+	local.Reached(local.BeforeAnswer)
+	ctx := context.WithoutCancel(x.ctx)
+	if hash != nil {
+		err = x.store.AnswerPause(ctx, x.lease, r.Store.Seq, hash, recs...)
+	} else {
+		err = x.store.Append(ctx, x.lease, r.Store.Seq, recs...)
+	}
+	if err != nil {
+		return err
+	}
+	local.Reached(local.AfterAnswer)
+	r.Store.Seq += int64(len(recs))
+	return nil
+}
+
+// takeFromCache consumes the cache's entry of a run; of many exactly one does.
+func (x *resumption) takeFromCache() error {
+	if x.rt.Store != nil || x.rt.Cache == nil {
+		return nil
+	}
+	was, err := x.rt.Cache.Delete(context.WithoutCancel(x.ctx), local.CacheKey(x.runID))
+	switch {
+	case err != nil:
+		return fmt.Errorf("cache: %w", err)
+	case !was:
+		return fmt.Errorf("run %q: %w", x.runID, checkpoint.ErrToken)
+	}
+	return nil
+}

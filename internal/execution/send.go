@@ -1,0 +1,71 @@
+package execution
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/local"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/runtime"
+)
+
+// Send puts a value into a channel of a run, and resumes the run.
+func Send(ctx context.Context, runID, channel string, v any, rt *runtime.Runtime, o Options) *local.End {
+	x := newResumption(ctx, runID, "resume", rt, o)
+	v, err := value.Normalise(v)
+	if err != nil {
+		return x.refuse(program.ConfigError(diagnostics.CodeInput, "the value is not JSON: %w", err))
+	}
+	return x.resume(&sent{channel: channel, value: value.Clone(v)})
+}
+
+// sent is a value for a channel.
+type sent struct {
+	recovery
+	channel string
+	index   int // of the channel, once the program is known
+	value   any
+}
+
+func (s *sent) possible(x *resumption, p *program.Program) error {
+	if err := x.unchanged(p, "recover it with the new one first"); err != nil {
+		return err
+	}
+	list := p.Graph.Channels
+	s.index = program.ChannelIndex(list, s.channel)
+	switch {
+	case s.index >= 0 && x.ended:
+		return s.closed(x)
+	case s.index >= 0:
+		return nil
+	}
+	var names []string
+	for _, c := range list {
+		names = append(names, c.Name)
+	}
+	return &runtime.Error{Category: runtime.CategoryConfig, Code: "channel.unknown",
+		Err: fmt.Errorf("recipe %q has no channel %q%s", p.Recipe.Name, s.channel,
+			program.HintLine(diagnostics.DidYouMean(s.channel, names)))}
+}
+
+// tell records the value, as the answer to the pauses of those who get it and, where it does not end there, as a value
+// in the channel.
+func (s *sent) tell(x *resumption, r *local.Run) error {
+	failure, over := r.Engine.Takes(s.index, s.value)
+	switch {
+	case over:
+		return s.closed(x)
+	case failure != nil:
+		return &runtime.Error{Category: runtime.Category(failure.Category), Code: failure.Code, Err: failure.Err}
+	}
+	return x.record(r, nil, func() []journal.Event { return r.Engine.Send(s.index, s.value) })
+}
+
+// closed is the error of a value for a run that is over.
+func (s *sent) closed(x *resumption) error {
+	return &runtime.Error{Category: runtime.CategoryConfig, Code: "channel.closed",
+		Err: fmt.Errorf("channel %q is closed: run %q is over", s.channel, x.runID)}
+}
