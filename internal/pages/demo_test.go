@@ -19,26 +19,22 @@ const (
 	demoColumns = 104
 )
 
-// The picture in README.md shows what appears when the tutorial is typed: run, approve, kill -9, recover.
+// The picture in README.md is the session of the tutorial, which TestPages types: run, approve, kill -9, recover.
 func TestDemo(t *testing.T) {
 	text, err := os.ReadFile(demoPage)
 	if err != nil {
 		t.Fatal(err)
 	}
 	skip := []string{"echo $?", "braise runs list", "braise runs show order-4711"}
-	s := newShell(t, arrange(t, demoPage)...)
 	var shown []session
 	for _, b := range blocks(string(text)) {
 		if b.file == "mail.sh" && b.language == "diff" {
 			break // what comes then is about forks
 		}
-		if b.file != "" {
-			b.write(t, s.dir)
-		} else if b.language == "console" {
+		if b.language == "console" {
 			for _, c := range sessions(b) {
-				output, _ := s.run(t, c.command)
 				if !slices.Contains(skip, c.command) {
-					shown = append(shown, session{command: c.command, shown: mask(output)})
+					shown = append(shown, c)
 				}
 			}
 		}
