@@ -103,6 +103,22 @@ output: ["${{ steps.first.output.text }}", "${{ steps.work.output.text }}", "${{
   - text: two
   - text: three
 `},
+	// Calls that are refused, rejected with a reason or approved with other arguments, and agents that come to a limit.
+	"refused": {`agents:
+  boss: {model: m, tools: [fx.idempotent, fx.external], approval: {fx.external: pause, fx.idempotent: refuse}, subagents: false}
+  eager: {model: m, tools: [fx.idempotent, fx.external], max_calls: 2, max_steps: 1, on_limit: fail, subagents: false}
+steps:
+  work: {uses: agent, with: {agent: boss, prompt: work}}
+  hurry: {uses: agent, needs: [work], on_error: continue, with: {agent: eager, prompt: hurry}}
+  after: {uses: fx.external, needs: [work, hurry], trigger: all_done, with: {as: after}}
+output: ["${{ steps.work.output.stop_reason }}", "${{ steps.work.finish }}", "${{ steps.work.usage.calls }}", "${{ steps.hurry.error.code }}"]
+`, `steps:
+  work:
+    - tool_calls: [{name: fx.external, args: {as: rejected}}, {name: fx.idempotent, args: {as: refused}}, {name: fx.external, args: {as: wrong}}]
+    - {text: I would say th, finish: length}
+  hurry:
+    - tool_calls: [{name: fx.external, args: {as: first}}, {name: fx.idempotent, args: {as: second}}, {name: fx.idempotent, args: {as: third}}]
+`},
 }
 
 func (s agentScene) load(t *testing.T) *workflow.Workflow { return load(t, []byte(head+s.recipe)) }
@@ -195,23 +211,36 @@ func endSnapshots(out *workflow.Outcome) map[string]string {
 	return ended
 }
 
-// agentAnswer says yes, 42, and of a call whose end is unknown whether it happened.
+// agentAnswer says yes, 42, no to what is called rejected, right in place of what is called wrong, and of a call whose end
+// is unknown whether it happened.
 func agentAnswer(p resume.Pause, log []effect) any {
 	if p.Reason != "indeterminate" {
 		if p.Decisions == nil {
 			return map[string]any{"answer": "42"}
 		}
+		switch as := argumentOf(p); as {
+		case "rejected":
+			return map[string]any{"decision": "reject", "form": map[string]any{"reason": "not today"}}
+		case "wrong":
+			return map[string]any{"decision": "approve", "form": map[string]any{"arguments": map[string]any{"as": "right"}}}
+		}
 		return map[string]any{"decision": "approve", "form": map[string]any{"scope": "session"}}
 	}
-	as := p.Step
-	if show, ok := p.Show.(map[string]any); ok {
-		args, _ := show["arguments"].(map[string]any)
-		as, _ = args["as"].(string)
-	}
+	as := argumentOf(p)
 	if slices.ContainsFunc(log, func(e effect) bool { return e.What == "external" && e.Path == as }) {
 		return map[string]any{"decision": "result", "form": map[string]any{"did": as}}
 	}
 	return map[string]any{"decision": "retry"}
+}
+
+// argumentOf is the argument as of the call that a pause is about, or the path of its step.
+func argumentOf(p resume.Pause) string {
+	show, _ := p.Show.(map[string]any)
+	args, _ := show["arguments"].(map[string]any)
+	if as, ok := args["as"].(string); ok {
+		return as
+	}
+	return p.Step
 }
 
 // gateTool asks before it does anything.

@@ -84,6 +84,7 @@ func TestAgentsKilledAnywhere(t *testing.T) {
 		every        int // point
 	}{
 		{"one", "jsonl", true, 1}, {"eight", "sqlite", true, 5}, {"eight", "postgres", false, 5}, {"bodies", "postgres", false, 4}, {"bodies", "jsonl", true, 6}, {"report", "sqlite", false, 2},
+		{"refused", "jsonl", true, 2},
 	} {
 		t.Run(fmt.Sprint(tt.scene, " ", tt.store), func(t *testing.T) {
 			if testing.Short() && tt.store != "jsonl" {

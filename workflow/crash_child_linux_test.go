@@ -165,11 +165,11 @@ func (c *crashChild) reached(name string) {
 // run does what is left to do.
 func (c *crashChild) run(wf *workflow.Workflow) (result crashResult) {
 	c.rt = &runtime.Runtime{
-		Store: c.store, Resume: resume.PassThrough{}, Interrupt: c.recipe.interrupt, Reporter: &quiet{}, NewRunID: func() string { return c.job.Run },
+		Store: c.store, Resume: resume.PassThrough{}, Interrupt: c.recipe.interrupt, By: "ada", Reporter: &quiet{}, NewRunID: func() string { return c.job.Run },
 		Tools:     []runtime.Tool{c.tool("read", runtime.ReadOnly), c.tool("idempotent", runtime.Idempotent), c.tool("external", ""), c.tool("gate", "")},
 		Retriever: shelf(c.retrieve),
 		OnPause:   c.noteToken,
-		Limits:    runtime.Limits{InlineWait: 5 * time.Millisecond},
+		Limits:    runtime.Limits{InlineWait: 5 * time.Millisecond, Grace: c.recipe.grace},
 	}
 	if c.recipe.script != "" {
 		model, err := script.Parse("script.yaml", []byte(c.recipe.script))
@@ -245,7 +245,10 @@ func (c *crashChild) goOn(ctx context.Context, p resume.Pause) *workflow.Outcome
 	switch channel := c.recipe.channels[p.Step]; {
 	case p.Reason == "indeterminate":
 		answer := map[string]any{"decision": "retry"}
-		if standing(recs, effectsIn(c.job.Dir), c.job.Run)[p.Step] > 0 {
+		switch stands := standing(recs, effectsIn(c.job.Dir), c.job.Run)[p.Step] > 0; {
+		case stands && slices.Contains(c.recipe.fails, p.Step), !stands && !slices.Contains(p.Decisions, "retry"):
+			answer["decision"] = "fail"
+		case stands:
 			answer = map[string]any{"decision": "result", "form": resultOf(p.Step)}
 			if planned, ok := c.recipe.answers[p.Step].(map[string]any); ok { // of a tool that asked before
 				answer["form"] = planned["decision"]
@@ -289,8 +292,10 @@ func (t worldTool) Spec() runtime.ToolSpec { return t.spec }
 
 func (t worldTool) Call(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 	var a struct {
-		As string
-		MS int
+		As    string
+		MS    int
+		Hangs bool
+		Fails bool
 	}
 	if err := json.Unmarshal(args, &a); err != nil {
 		return nil, err
@@ -307,6 +312,13 @@ func (t worldTool) Call(ctx context.Context, args json.RawMessage) (json.RawMess
 		return nil, ctx.Err()
 	}
 	t.child.add("effects", effect{t.what, a.As, resume.IdempotencyKey(ctx)})
+	if a.Hangs { // until it is stopped
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	if a.Fails {
+		return nil, errors.New("refused")
+	}
 	takes := time.Duration(a.MS) * time.Millisecond
 	select {
 	case <-ctx.Done():

@@ -270,6 +270,9 @@ func (w *world) check(t *testing.T, job crashJob, got crashResult) {
 	answers := map[string]int{}
 	for _, rec := range recs {
 		text := string(rec.Data)
+		if acts := rec.Kind == "run.input" || strings.Contains(text, `"next":"answered"`) && !strings.Contains(text, `"kept":true`); acts && !strings.Contains(text, `"by":"ada"`) {
+			t.Errorf("record %d does not say who did it: %s", rec.Seq, text)
+		}
 		if rec.Kind == checkpoint.PauseAnswered && !isResult(rec) && !strings.Contains(text, `"decision":"retry"`) && !strings.Contains(text, `"kept":true`) {
 			answers[rec.Path]++
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/recipe"
@@ -23,6 +24,8 @@ type crashRecipe struct {
 	channels  map[string]string // by the step that receives what is sent from outside
 	early     map[string]any    // sent at the first pause, by channel: nobody waits for it yet
 	code      string            // of the error; "": the run is ok
+	fails     []string          // steps whose calls count as failed, if they had their effect and nobody knows
+	grace     time.Duration     // 0: as usual
 	loose     bool              // how many writes there are is a matter of luck
 	// want says what a run comes to; where a race decides, by what its journal fixed.
 	want func(t *testing.T, recs []checkpoint.Record, log []effect) crashWant
@@ -46,7 +49,7 @@ func always(want crashWant) func(*testing.T, []checkpoint.Record, []effect) cras
 func did(path string) any { return map[string]any{"did": path} }
 
 // crashRecipes combine the kinds, so that few walks cover all of them.
-var crashRecipes = []*crashRecipe{crashCalls, crashBodies, crashPauses, crashRaces, crashRollbacks, crashRestart}
+var crashRecipes = []*crashRecipe{crashCalls, crashBodies, crashPauses, crashRaces, crashRollbacks, crashRestart, crashCut, crashDoomed}
 
 func crashRecipeNamed(name string) *crashRecipe {
 	all := append(slices.Clone(crashRecipes), crashItems)
@@ -498,4 +501,54 @@ output: ["${{ steps.both.output }}", "${{ steps.now.output }}"]
 	order: map[string][]string{
 		"rounds#2/make": {"rounds#1/make"}, "both/left/l": {"rounds#2/make"}, "ship": {"both/left/l"},
 	},
+}
+
+// Calls that the run itself cuts off, by what their steps say of that.
+var crashCut = &crashRecipe{
+	name: "cut", loose: true,
+	text: `steps:
+  asks: {uses: fx.external, timeout: 30ms, with: {as: asks, hangs: true}}
+  goes: {uses: fx.external, needs: [asks], timeout: 30ms, on_indeterminate: continue, on_error: continue, with: {as: goes, hangs: true}}
+  fails: {uses: fx.external, needs: [goes], trigger: all_done, timeout: 30ms, on_indeterminate: fail, on_error: continue, with: {as: fails, hangs: true}}
+  race:
+    uses: fork
+    needs: [fails]
+    trigger: all_done
+    with:
+      mode: race
+      branches:
+        slow: {steps: {s: {uses: fx.external, on_indeterminate: pause, with: {as: race/slow/s, hangs: true}}}}
+        quick: {steps: {q: {uses: fx.idempotent, with: {as: race/quick/q, ms: 30}}}}
+  after: {uses: fx.external, needs: [race], with: {as: after}}
+output: ["${{ steps.asks.output }}", "${{ steps.goes.status }}", "${{ steps.fails.status }}", "${{ steps.race.output.winner }}"]
+`,
+	fails: []string{"goes", "fails", "race/slow/s"},
+	want: always(crashWant{
+		output: []any{did("asks"), "failed", "failed", "quick"},
+		artefact: map[string]any{"asks": did("asks"), "race": map[string]any{"winner": "quick", "output": nil},
+			"after": did("after")},
+		effects: map[string]string{"asks": "external", "race/quick/q": "idempotent", "after": "external"},
+		may:     map[string]string{"goes": "external", "fails": "external", "race/slow/s": "external"}, // their time may be over before they begin
+	}),
+	order: map[string][]string{"goes": {"asks"}, "fails": {"goes"}, "race/slow/s": {"fails"}, "race/quick/q": {"fails"}, "after": {"race/quick/q"}},
+}
+
+// A run that has failed, and asks what became of a call before it rolls back.
+var crashDoomed = &crashRecipe{
+	name: "doomed", loose: true, code: "tool.failed", grace: 30 * time.Millisecond,
+	text: `steps:
+  charge: {uses: fx.external, with: {as: charge}, rollback: {uses: fx.idempotent, with: {as: "charge!rollback"}}}
+  pay: {uses: fx.external, needs: [charge], with: {as: pay, hangs: true}, rollback: {uses: fx.external, with: {as: "${{ steps.pay.output.did }}!rollback"}}}
+  boom: {uses: fx.read, needs: [charge], with: {as: boom, fails: true}}
+  never: {uses: fx.external, needs: [pay, boom], with: {as: never}}
+`,
+	want: func(_ *testing.T, _ []checkpoint.Record, log []effect) crashWant {
+		want := crashWant{artefact: map[string]any{"charge": did("charge")}, effects: map[string]string{"charge": "external", "charge!rollback": "idempotent"}}
+		if slices.ContainsFunc(log, func(e effect) bool { return e.Path == "pay" }) { // else it was not called before boom had failed
+			want.artefact["pay"] = did("pay")
+			want.effects["pay"], want.effects["pay!rollback"] = "external", "external"
+		}
+		return want
+	},
+	order: map[string][]string{"pay": {"charge"}, "boom": {"charge"}, "charge!rollback": {"boom"}},
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
 	"github.com/braise-run/braise/workflow"
 )
 
@@ -39,11 +40,13 @@ type journalLeg struct {
 	Reason    string           // cancel
 	Step      string           // fork
 	Outputs   anyJSON          // fork
+	By        string           // who does it
 
-	Parallel int                 // how many calls at once; 0: one
-	Fails    map[string][]string // how the first calls of a tool fail, by the argument as: network, lost or plain
-	Stops    string              // the call in which the context is cancelled
-	Dies     string              // "call X", "call X N" or "record KIND PATH": when the process dies; "": it does not
+	Parallel int                       // how many calls at once; 0: one
+	Fails    map[string][]string       // how the first calls of a tool fail, by the argument as: network, lost or plain
+	Stops    string                    // the call in which the context is cancelled
+	Says     map[string]runtime.Effect // what tools say of themselves in this leg, instead of what they are
+	Dies     string                    // "call X", "call X N" or "record KIND PATH": when the process dies; "": it does not
 }
 
 // anyJSON is decoded JSON. In it, integers stay integers.
@@ -65,6 +68,7 @@ type journalPlayer struct {
 	run     string // its id
 	store   checkpoint.Store
 	writing bool // leases are of somebody who is gone
+	legs    int  // that have a span, of a rich case
 
 	// Of the present leg:
 	leg    journalLeg
@@ -93,7 +97,7 @@ func (p *journalPlayer) play(t *testing.T, leg journalLeg) (told []string) {
 	outs := p.do(ctx, t)
 	told = append(told, strings.TrimSpace("# "+leg.Do+" "+leg.Pause+leg.Channel+leg.Step))
 	for _, out := range outs {
-		told = append(told, toldOutcome(t, out)...)
+		told = append(told, p.toldOutcome(t, out)...)
 	}
 	if leg.Parallel > 1 { // which of two goroutines is quicker is a matter of luck
 		slices.Sort(p.calls)
@@ -188,7 +192,7 @@ func (p *journalPlayer) do(ctx context.Context, t *testing.T) []*workflow.Outcom
 }
 
 // toldOutcome is an outcome in lines.
-func toldOutcome(t *testing.T, out *workflow.Outcome) (told []string) {
+func (p *journalPlayer) toldOutcome(t *testing.T, out *workflow.Outcome) (told []string) {
 	t.Helper()
 	summary, err := out.Summary()
 	if err != nil {
@@ -198,8 +202,10 @@ func toldOutcome(t *testing.T, out *workflow.Outcome) (told []string) {
 	if err := json.Unmarshal(summary, &members); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"usage", "startedAt", "endedAt"} { // outcomes of earlier versions have none
-		delete(members, name)
+	delete(members, "startedAt")
+	delete(members, "endedAt")
+	if !p.rich { // earlier versions did not count
+		delete(members, "usage")
 	}
 	for _, key := range value.SortedKeys(members) {
 		list, ok := members[key].([]any)
@@ -220,14 +226,20 @@ func toldOutcome(t *testing.T, out *workflow.Outcome) (told []string) {
 func (p *journalPlayer) runtime(t *testing.T) *runtime.Runtime {
 	t.Helper()
 	rt := &runtime.Runtime{
-		Store: &journalStore{p.store, p}, Resume: resume.PassThrough{}, Reporter: &quiet{}, NewRunID: p.newRunID,
+		Store: &journalStore{p.store, p}, By: p.leg.By, Resume: resume.PassThrough{}, Reporter: &quiet{}, NewRunID: p.newRunID,
 		Limits:    runtime.Limits{MaxParallel: max(1, p.leg.Parallel)},
 		Secrets:   runtime.SecretMap{"KEY": "s3cr3t-value"},
 		Prices:    map[string]runtime.Price{"m": {Input: 1_000_000, Output: 1_000_000}},
-		Retriever: journalShelf{p}, Memory: journalMemory{p}, Skills: journalSkills{}, Env: journalEnv{}, Inbox: journalInbox{p},
+		Retriever: journalShelf{p}, Memory: journalMemory{p}, Skills: journalSkills{p}, Env: journalEnv{}, Inbox: journalInbox{p},
 	}
 	for name, effect := range map[string]runtime.Effect{"read": runtime.ReadOnly, "idempotent": runtime.Idempotent, "external": "", "gate": ""} {
+		if said, ok := p.leg.Says["fx."+name]; ok {
+			effect = said
+		}
 		rt.Tools = append(rt.Tools, journalTool{runtime.ToolSpec{Name: "fx." + name, Effect: effect}, p})
+	}
+	if p.rich {
+		rt.Origin, rt.Trace = map[string]string{"folder": "/home/ada"}, []trace.Sink{spans{&p.legs}}
 	}
 	slices.SortFunc(rt.Tools, func(a, b runtime.Tool) int { return strings.Compare(a.Spec().Name, b.Spec().Name) })
 	file := filepath.Join(p.dir, "script.yaml")
@@ -274,7 +286,25 @@ func (p *journalPlayer) called(ctx context.Context, what, about string) error {
 	return nil
 }
 
-// journalTool notes its calls. Its argument as names what it does, ms is how long it takes.
+// failure is how the present call of a tool or model fails; nil: it does not.
+func (p *journalPlayer) failure(what string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fails, n := p.leg.Fails[what], p.times[what]
+	if n > len(fails) {
+		return nil
+	}
+	switch fails[n-1] {
+	case "network":
+		return &retry.Failure{Reason: retry.Network, Err: errors.New("no line")}
+	case "lost":
+		return &retry.Failure{Reason: retry.Timeout, Sent: true, Err: errors.New("no answer")}
+	}
+	return errors.New("refused")
+}
+
+// journalTool notes its calls. Its argument as names what it does, ms is how long it takes, emit is added to the trace, and
+// a gate stays open for as long as expires says.
 type journalTool struct {
 	spec runtime.ToolSpec
 	p    *journalPlayer
@@ -284,8 +314,9 @@ func (t journalTool) Spec() runtime.ToolSpec { return t.spec }
 
 func (t journalTool) Call(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 	var a struct {
-		As string
-		MS int
+		As, Emit string
+		Expires  int // hours
+		MS       int
 	}
 	if err := json.Unmarshal(args, &a); err != nil {
 		return nil, err
@@ -294,9 +325,19 @@ func (t journalTool) Call(ctx context.Context, args json.RawMessage) (json.RawMe
 	if t.spec.Name == "fx.gate" {
 		answer, ok := resume.Answer(ctx)
 		if !ok {
-			return nil, resume.Suspend(resume.Pause{Kind: resume.Human, Prompt: "Open?", Decisions: []string{"approve", "reject"}, Show: map[string]any{"as": a.As}})
+			pause := resume.Pause{Kind: resume.Human, Prompt: "Open?", Decisions: []string{"approve", "reject"}, Show: map[string]any{"as": a.As}}
+			if a.Expires > 0 {
+				pause.ExpiresAt = time.Now().Add(time.Duration(a.Expires) * time.Hour)
+				pause.OnExpire = resume.Expiry{Answered: true, Value: map[string]any{"decision": "reject", "form": nil}}
+			}
+			return nil, resume.Suspend(pause)
 		}
 		result = answer
+	}
+	if a.Emit != "" {
+		if err := trace.Emit(ctx, a.Emit, map[string]any{"as": a.As}); err != nil {
+			return nil, err
+		}
 	}
 	if err := t.p.called(ctx, a.As, fmt.Sprintf("%s %s %.8s", t.spec.Name, args, resume.IdempotencyKey(ctx))); err != nil {
 		return nil, err
@@ -306,17 +347,8 @@ func (t journalTool) Call(ctx context.Context, args json.RawMessage) (json.RawMe
 		return nil, ctx.Err()
 	case <-time.After(time.Duration(a.MS) * time.Millisecond):
 	}
-	t.p.mu.Lock()
-	fails, n := t.p.leg.Fails[a.As], t.p.times[a.As]
-	t.p.mu.Unlock()
-	if n <= len(fails) {
-		switch fails[n-1] {
-		case "network":
-			return nil, &retry.Failure{Reason: retry.Network, Err: errors.New("no line")}
-		case "lost":
-			return nil, &retry.Failure{Reason: retry.Timeout, Sent: true, Err: errors.New("no answer")}
-		}
-		return nil, errors.New("refused")
+	if err := t.p.failure(a.As); err != nil {
+		return nil, err
 	}
 	return json.Marshal(result)
 }
@@ -337,20 +369,40 @@ func (m journalModel) Generate(ctx context.Context, req *runtime.Request) (*runt
 	if err := m.p.called(ctx, "model "+req.Step, about); err != nil {
 		return nil, err
 	}
-	return m.Model.Generate(ctx, req)
+	if err := m.p.failure("model " + req.Step); err != nil {
+		return nil, err
+	}
+	answer, err := m.Model.Generate(ctx, req)
+	if m.p.rich && err == nil {
+		thought := []runtime.Part{{Of: "m", Name: "thought", Data: json.RawMessage(`{"signed":1}`)}}
+		answer.Parts = thought
+		for i := range answer.ToolCalls {
+			answer.ToolCalls[i].Parts = thought
+		}
+	}
+	return answer, err
 }
 
 type journalShelf struct{ p *journalPlayer }
 
 func (s journalShelf) Retrieve(ctx context.Context, query string, _ int) ([]runtime.Document, error) {
-	return []runtime.Document{{ID: "d", Text: "A document."}}, s.p.called(ctx, "retriever", query)
+	d := runtime.Document{ID: "d", Text: "A document."}
+	if s.p.rich {
+		d.Source, d.Score, d.Metadata = "shelf/d", 0.5, map[string]any{"page": int64(7)}
+	}
+	return []runtime.Document{d}, s.p.called(ctx, "retriever", query)
 }
 
-// journalMemory remembers one message.
+// journalMemory remembers one message, and of a rich case a call of a tool.
 type journalMemory struct{ p *journalPlayer }
 
 func (m journalMemory) Load(ctx context.Context, c runtime.Conversation) ([]runtime.Message, error) {
-	return []runtime.Message{{Role: runtime.User, Text: "Good morning."}}, m.p.called(ctx, "memory.load", c.Thread)
+	known := []runtime.Message{{Role: runtime.User, Text: "Good morning."}}
+	if m.p.rich {
+		known = append(known, runtime.Message{Role: runtime.Assistant, ToolCalls: []runtime.ToolCall{{ID: "1", Name: "fx.read", Arguments: json.RawMessage(`{"as":"old"}`)}}},
+			runtime.Message{Role: runtime.ToolRole, ToolCallID: "1", Text: "read"}, runtime.Message{Role: runtime.Assistant, Text: "Well read."})
+	}
+	return known, m.p.called(ctx, "memory.load", c.Thread)
 }
 
 func (m journalMemory) Save(ctx context.Context, c runtime.Conversation, turn string, messages []runtime.Message) error {
@@ -361,11 +413,15 @@ func (m journalMemory) Save(ctx context.Context, c runtime.Conversation, turn st
 	return m.p.called(ctx, "memory.save", fmt.Sprintf("%s %s %s", c.Thread, turn, text))
 }
 
-type journalSkills struct{}
+type journalSkills struct{ p *journalPlayer }
 
-func (journalSkills) Load(_ context.Context, names []string) (list []runtime.Skill, _ error) {
+func (s journalSkills) Load(_ context.Context, names []string) (list []runtime.Skill, _ error) {
 	for _, name := range names {
-		list = append(list, runtime.Skill{Scope: "repo", Name: name, Path: name + "/SKILL.md", SHA256: "00", Text: "Say hello."})
+		skill := runtime.Skill{Scope: "repo", Name: name, Path: name + "/SKILL.md", SHA256: "00", Text: "Say hello."}
+		if s.p.rich {
+			skill.Description = "How to greet."
+		}
+		list = append(list, skill)
 	}
 	return list, nil
 }

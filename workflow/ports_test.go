@@ -91,6 +91,23 @@ func TestReporterThatPanicsChangesNothing(t *testing.T) {
 	}
 }
 
+// stuckReporter does not return.
+type stuckReporter struct{ stuck chan struct{} }
+
+func (r stuckReporter) Warn(string, ...slog.Attr) { <-r.stuck }
+
+// Trust 1.11: a reporter that does not return holds a run up for a second, no more.
+func TestReporterThatDoesNotReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, stuck := time.Now(), make(chan struct{})
+		defer close(stuck)
+		out, err := load(t, []byte(head+"steps: {a: {uses: test.gone, when: 'false'}, b: {uses: test.lost, when: 'false'}}\n")).Run(t.Context(), nil, &runtime.Runtime{Reporter: stuckReporter{stuck}})
+		if took := time.Since(began); err != nil || len(out.Diagnostics) != 2 || took != time.Second {
+			t.Errorf("%v, %v, after %v", err, out.Diagnostics, took)
+		}
+	})
+}
+
 func TestCancelWhileSecretsAreRead(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	secrets := secretsFunc(func(ctx context.Context, _ string) (string, error) { cancel(); return "", ctx.Err() })

@@ -2,6 +2,7 @@ package workflow_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -154,6 +155,57 @@ output: ${{ steps.charge.output }}
 			if err != nil || len(out.Pauses) != 1 || out.Pauses[0].Step != "charge" || out.Pauses[0].Reason != "indeterminate" || paid != 1 {
 				t.Fatalf("%s: %v, %v, paid %d times", settled, out.Pauses, err, paid)
 			}
+		}
+	}
+}
+
+// Whoever forks a run is asked what became of a call of which nobody knows, unless the fork makes it again: about the
+// call that was made, with the key that it had.
+func TestForkAsksAboutACallInDoubt(t *testing.T) {
+	for _, tt := range []struct {
+		decision string
+		calls    []string // in the fork
+	}{{"result", []string{"mail"}}, {"retry", []string{"pay", "mail"}}} {
+		for _, recovered := range []bool{false, true} {
+			t.Run(fmt.Sprint(tt.decision, recovered), func(t *testing.T) {
+				log, ids := &effects{}, []string{"r2", "r1"}
+				first := true
+				pay := tool("test.pay", func(context.Context, map[string]any) (any, error) {
+					log.add("pay")
+					if first {
+						first = false
+						return nil, lost
+					}
+					return "paid", nil
+				})
+				mail := tool("test.mail", func(context.Context, map[string]any) (any, error) { log.add("mail"); return "sent", nil })
+				rt := &runtime.Runtime{Store: &checkpoint.Memory{}, Resume: resume.PassThrough{}, Tools: []runtime.Tool{pay, mail}, NewRunID: func() string {
+					id := ids[len(ids)-1]
+					ids = ids[:len(ids)-1]
+					return id
+				}}
+				out, _ := load(t, []byte(head+"steps:\n  pay: {uses: test.pay}\n  mail: {uses: test.mail, needs: [pay]}\noutput: ${{ steps.pay.output }}\n")).Run(t.Context(), nil, rt)
+				onlyPause(t, out, "pay", "indeterminate")
+				asked := out.Pauses[0].Call
+				log.lines = nil
+				fork, _ := workflow.Fork(t.Context(), "r1", "mail", workflow.Edits{}, rt, nil)
+				if recovered {
+					fork, _ = workflow.Recover(t.Context(), "r2", rt, nil)
+				}
+				onlyPause(t, fork, "pay", "indeterminate")
+				if diff := cmp.Diff(asked, fork.Pauses[0].Call); diff != "" || asked.Key != resume.Key("r1", 1, "pay", 1, "") || log.lines != nil {
+					t.Errorf("calls %v, the call that is asked about (-want +got)\n%s", log.lines, diff)
+				}
+				log.lines = []string{}
+				answer := map[string]any{"decision": tt.decision}
+				if tt.decision == "result" {
+					answer["form"] = "by hand"
+				}
+				fork, err := workflow.Resume(t.Context(), fork.Token, answer, rt, nil)
+				if diff := cmp.Diff(tt.calls, log.lines); diff != "" || fork.Status != workflow.StatusOK {
+					t.Errorf("%s, %v, calls (-want +got)\n%s", fork.Status, err, diff)
+				}
+			})
 		}
 	}
 }

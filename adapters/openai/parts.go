@@ -112,23 +112,18 @@ func (s *said) addExtras(piece *said) int64 {
 // joined is a member of which two pieces have come: texts and lists go on, anything else is replaced. In a list,
 // neighbours with one index and type are one, and so are texts.
 func joined(before, piece json.RawMessage) json.RawMessage {
-	a, b := decodedOf(before), decodedOf(piece)
-	switch b := b.(type) {
-	case string:
-		if a, ok := a.(string); ok {
-			return encodedOf(a+b, piece)
-		}
-	case []any:
-		list, ok := a.([]any)
-		if !ok {
-			return piece
-		}
-		for _, v := range b {
-			list = withItem(list, v)
-		}
-		return encodedOf(list, piece)
+	if len(before) > 1 && len(piece) > 1 && before[0] == '"' && piece[0] == '"' {
+		return append(before[:len(before)-1], piece[1:]...) // there may be very many
 	}
-	return piece
+	list, ok := decodedOf(before).([]any)
+	more, isList := decodedOf(piece).([]any)
+	if !ok || !isList {
+		return piece
+	}
+	for _, v := range more {
+		list = withItem(list, v)
+	}
+	return encodedOf(list, piece)
 }
 
 func withItem(list []any, item any) []any {

@@ -2,8 +2,11 @@ package openai_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -92,5 +95,29 @@ func TestPartsOfOthers(t *testing.T) {
 	want := []map[string]any{{"role": "assistant", "content": "a", "thought": 2.0}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("(-want +got):\n%s%v", diff, err)
+	}
+}
+
+// Thinking that comes in very many pieces comes back whole, and soon.
+func TestThinkingInManyPieces(t *testing.T) {
+	const pieces = 30_000
+	m := connect(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range pieces {
+			fmt.Fprint(w, `data: {"choices":[{"delta":{"reasoning_content":"so it is\n"}}]}`, "\n\n")
+		}
+		fmt.Fprint(w, `data: {"choices":[{"delta":{"content":"done"},"finish_reason":"stop"}]}`, "\n\ndata: [DONE]\n\n")
+	}), openai.Options{})
+	began := time.Now()
+	resp, err := m.Stream(t.Context(), &runtime.Request{Messages: []runtime.Message{{Role: runtime.User, Text: "Go"}}}, func(runtime.Delta) {})
+	if err != nil || len(resp.Parts) != 1 {
+		t.Fatalf("%+v, %v", resp, err)
+	}
+	var text string
+	if err := json.Unmarshal(resp.Parts[0].Data, &text); err != nil || text != strings.Repeat("so it is\n", pieces) {
+		t.Errorf("%d bytes came back, want %d (%v)", len(text), 9*pieces, err)
+	}
+	if took := time.Since(began); took > 20*time.Second { // reading all again for each piece takes minutes
+		t.Errorf("it took %v", took)
 	}
 }

@@ -79,7 +79,7 @@ func RecordedSteps(events []journal.Event, digests map[string]string) map[string
 	return recorded
 }
 
-// EndOf is what a step gave by an event; over is false for other events, and for failures of calls.
+// EndOf is what a step gave by an event; over is false for other events, and for failures.
 func EndOf(what journal.What) (output any, isCall, over bool) {
 	switch w := what.(type) {
 	case journal.CallGiven:
@@ -89,7 +89,7 @@ func EndOf(what journal.What) (output any, isCall, over bool) {
 	case journal.PauseAnswered:
 		return w.Answer, false, w.Next == resume.Answered
 	case journal.WaitOver:
-		return w.Output, false, true
+		return w.Output, false, w.Failure == nil
 	}
 	return nil, false, false
 }

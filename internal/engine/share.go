@@ -25,7 +25,7 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 			r.replayed(c)
 		}
 	}
-	var agents []*journal.Event
+	var agents, asked []*journal.Event // asked: what became of a call
 	said, questions := journal.Settlements{}, map[string]string{}
 	for i := range events {
 		e := &events[i]
@@ -33,6 +33,13 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 		switch what := e.What.(type) {
 		case journal.PauseOpened:
 			questions[what.Pause.ID] = QuestionIn(&what.Pause)
+			if what.Pause.Reason == journal.Indeterminate && what.Agent == nil && stands[e.Path] && generation == 0 {
+				asked = append(asked, e)
+			}
+		case journal.PauseAnswered:
+			asked = slices.DeleteFunc(asked, func(o *journal.Event) bool { return opens(o, what.Pause) })
+		case journal.PauseClosed:
+			asked = slices.DeleteFunc(asked, func(o *journal.Event) bool { return opens(o, what.Pause) })
 		case journal.AgentEvents:
 			if stands[e.Path] {
 				agents = append(agents, e)
@@ -61,8 +68,13 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 	for r.m.Queued() {
 		r.replayed(r.m.Next())
 	}
-	if agents != nil {
+	if agents != nil || asked != nil {
 		advance()
+	}
+	for _, e := range asked {
+		if _, isEdited := outputs[e.Path]; !isEdited {
+			r.shareQuestion(e.Path, known[e.Path], e.What.(journal.PauseOpened))
+		}
 	}
 	for _, e := range agents {
 		if t := known[e.Path]; t != nil && t.Status() == machine.Running {
@@ -71,6 +83,21 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 	}
 	r.TellReplayed()
 	r.past.replaying, r.past.known = false, nil
+}
+
+// opens reports whether an event opens a pause.
+func opens(e *journal.Event, pause string) bool {
+	opened, ok := e.What.(journal.PauseOpened)
+	return ok && opened.Pause.ID == pause
+}
+
+// shareQuestion asks here what became of a call that another run made. t is nil if the call has no slot here yet.
+func (r *Run) shareQuestion(path string, t *machine.Task, there journal.PauseOpened) {
+	if t == nil {
+		r.before.Doubt(PauseKey{Step: path, Kind: resume.System, Reason: journal.Indeterminate})
+		return
+	}
+	r.pause(t, journal.PauseOpened{Pause: there.Pause})
 }
 
 // shareEnd ends a step here as it ended in another run. t is nil if it has no slot here yet. questions are those of the

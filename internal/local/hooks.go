@@ -108,8 +108,9 @@ func (r *Run) mint(p *engine.Pause) string {
 	return token
 }
 
-// warn tells the host's operator; whatever that does changes nothing.
-func (r *Run) warn(text string, attrs ...slog.Attr) {
+// warn tells the host's operator; whatever that does changes nothing. It is false if the reporter takes longer than
+// SinkTime, and is left behind.
+func (r *Run) warn(text string, attrs ...slog.Attr) bool {
 	reporter := cmp.Or[runtime.Reporter](r.rt.Reporter, slogReporter{})
 	done := make(chan struct{})
 	go func() { // it may panic, or end its goroutine
@@ -117,7 +118,14 @@ func (r *Run) warn(text string, attrs ...slog.Attr) {
 		defer func() { _ = recover() }()
 		reporter.Warn(text, append([]slog.Attr{slog.String("run", r.ID)}, attrs...)...)
 	}()
-	<-done
+	late := time.NewTimer(SinkTime)
+	defer late.Stop()
+	select {
+	case <-done:
+		return true
+	case <-late.C:
+		return false
+	}
 }
 
 // report warns of what was found and was not said already. Without a reporter it is in the outcome only.
@@ -133,7 +141,9 @@ func (r *Run) report(found diagnostics.List) {
 		if d.Step != "" {
 			attrs = append(attrs, slog.String("step", d.Step))
 		}
-		r.warn(d.Message, attrs...)
+		if !r.warn(d.Message, attrs...) {
+			return // it would hold the run up again
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// SinkTime is how long the end of a run waits for slow trace sinks.
+// SinkTime is how long the end of a run waits for slow trace sinks, and a run for its reporter.
 const SinkTime = time.Second
 
 // Spec describes an execution of a run: what is executed, and how it begins.

@@ -14,8 +14,8 @@ func JSON(v any) ([]byte, error) { return AppendJSON(nil, v) }
 // AppendJSON appends the canonical JSON text of v to dst: members sorted by the bytes of their
 // names, no white space, <, > and & as they are, numbers in their shortest form (a float64 without
 // a fraction looks like an integer), invalid UTF-8 as \ufffd. It is what encoding/json writes
-// without HTML escaping, but for a negative zero, which is written 0. What is not decoded JSON is
-// normalised first.
+// without HTML escaping, but for a negative zero, which is written 0, and for a float64 from 2^53 up that an int64
+// can hold, of which all digits are written. What is not decoded JSON is normalised first.
 func AppendJSON(dst []byte, v any) ([]byte, error) { return appendValue(dst, v, 0) }
 
 // Text returns v as it reads inside other text: a string as it is, nil as "", everything else as
@@ -250,8 +250,12 @@ func appendFloat(dst []byte, f float64) ([]byte, error) {
 	// The form of ECMAScript's Number.toString: exponents only for the very small and very large,
 	// without a leading zero.
 	format := byte('f')
-	if abs := math.Abs(f); abs < 1e-6 || abs >= 1e21 {
+	abs := math.Abs(f)
+	if abs < 1e-6 || abs >= 1e21 {
 		format = 'e'
+	}
+	if abs >= 1<<53 && abs < 1<<63 { // zeros behind the shortest form would make another integer of it
+		return strconv.AppendFloat(dst, f, 'f', 0, 64), nil
 	}
 	dst = strconv.AppendFloat(dst, f, format, -1, 64)
 	if n := len(dst); format == 'e' && n >= 4 && dst[n-4] == 'e' && dst[n-3] == '-' && dst[n-2] == '0' {
