@@ -1,5 +1,5 @@
-// Package pages has tests only, for systems with bash: they type the sessions of the pages in docs, and compare what appears with what the
-// pages show.
+// Package pages has tests only, for systems with bash: they type the sessions of the pages in docs, and compare what
+// appears with what the pages show.
 //
 // A page is read from top to bottom, in an empty folder:
 //

@@ -112,6 +112,29 @@ func TestRecipesOfPages(t *testing.T) {
 	}
 }
 
+// The plan in docs/concepts.md is that of the recipe in the tutorial which it names.
+func TestPlanOfConcepts(t *testing.T) {
+	concepts, err := os.ReadFile("../../docs/concepts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tutorial, err := os.ReadFile("../../docs/start/approval-and-crash.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := recipe.Parse("recipe.yaml", []byte(blocks(string(tutorial))[0].text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wf, err := workflow.Compile(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "```mermaid\n" + wf.Plan().Mermaid() + "```"; !strings.Contains(string(concepts), want) {
+		t.Errorf("it does not have\n%s", want)
+	}
+}
+
 // pageNames are the files of all pages.
 func pageNames(t *testing.T) (names []string) {
 	t.Helper()
