@@ -79,7 +79,7 @@ var plan = map[string]room{
 	"history": {"3", "agentloop checkpoint internal/agents internal/journal recipe resume runtime trace internal/value", ""},
 
 	"checkpoint/checkpointtest": {"3", "checkpoint", "github.com/google/go-cmp/... go.uber.org/goleak golang.org/x/sys/unix"},
-	"checkpoint/jsonl":          {"3", "checkpoint", ""},
+	"checkpoint/jsonl":          {"3", "checkpoint internal/regular", ""},
 	"checkpoint/sqlite":         {"3", "checkpoint", "zombiezen.com/go/sqlite/..."},
 	"checkpoint/postgres":       {"3", "checkpoint", "github.com/cenkalti/backoff/v4 github.com/jackc/pgx/v5/..."},
 	"trace/oteltrace":           {"3", "trace", "go.opentelemetry.io/otel/..."},

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/regular"
 )
 
 // documents is the folder of the collections. Their files are never changed, only replaced.
@@ -100,7 +101,7 @@ func (s *Store) Documents(ctx context.Context, collection string) ([]checkpoint.
 
 // readDocuments returns the documents of a collection and the line of each.
 func (s *Store) readDocuments(collection string) (all []checkpoint.Document, lines [][]byte, err error) {
-	text, err := os.ReadFile(s.collection(collection))
+	text, err := regular.ReadFile(s.collection(collection))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/regular"
 )
 
 // batch is the kind of the line that stands before records that were appended together.
@@ -96,7 +97,7 @@ func load(f *lockedFile, runID string) (checkpoint.Summary, []checkpoint.Record,
 
 // digestOf reads the digest in a journal that somebody may be writing to.
 func digestOf(name string) (string, error) {
-	text, err := os.ReadFile(name)
+	text, err := regular.ReadFile(name)
 	if err != nil {
 		return "", err
 	}
@@ -138,7 +139,7 @@ func openLocked(ctx context.Context, name string, flag int) (*lockedFile, error)
 		return nil, err
 	}
 	for deadline := time.Now().Add(lockWait); ; {
-		file, err := os.OpenFile(name, flag, 0o600)
+		file, err := regular.OpenFile(name, flag, 0o600)
 		if err != nil {
 			leave()
 			return nil, err
@@ -304,7 +305,7 @@ func syncDir(name string) error {
 // readLease returns the last lease of a run that is locked; the zero one when there was none, as
 // for a journal that was copied here.
 func (s *Store) readLease(runID string) (checkpoint.Lease, error) {
-	text, err := os.ReadFile(s.leaseFile(runID))
+	text, err := regular.ReadFile(s.leaseFile(runID))
 	if errors.Is(err, fs.ErrNotExist) {
 		return checkpoint.Lease{RunID: runID}, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/regular"
 )
 
 // Load implements checkpoint.Store.
@@ -54,7 +55,7 @@ func (s *Store) Definition(ctx context.Context, digest string) (json.RawMessage,
 	err := fs.ErrNotExist
 	var text []byte
 	if isLocal(digest) {
-		text, err = os.ReadFile(s.definition(digest))
+		text, err = regular.ReadFile(s.definition(digest))
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -130,6 +130,9 @@ func (r *Run) beginAgent(p *pending) {
 	p.Generation = cmp.Or(a.began, r.generation)
 	var err error
 	if a.state, err = agents.Fold(slices.Concat(a.events...)); err == nil {
+		openCalls(&a.state, p.Path, func(path, tool string, _ int, args any) { // it asks by itself
+			a.doubts[doubtKey(path, aboutCall(tool, args))]--
+		})
 		var offer *agents.Offer
 		if offer, err = r.o.Adapters.Offer(); err == nil {
 			a.leg, err = agents.Begin(a.loop, &a.state, a.terms, offer)
@@ -358,7 +361,7 @@ func (r *Run) openInAgent(p *pending, q *agents.Pause, tries int) error {
 	if q.For == agents.Indeterminate {
 		show, _ := q.Show.(map[string]any)
 		about := r.aboutCallIn(r.agentOf(p.task), q.Step, q.Tool, q.Call, show["arguments"])
-		shown.Call = &about
+		shown.Call = r.before.known(doubtKey(shown.Step, AboutOf(&shown)), &about)
 	}
 	shown.CreatedAt = r.now
 	of := &journal.AgentPause{Step: p.Path, Pause: q.ID, Place: placeOf(q.Step, q.Call), Tries: tries}

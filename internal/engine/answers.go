@@ -14,9 +14,9 @@ import (
 // Answers are what a run remembers of the pauses of its earlier generations, and counts of those of the present one.
 // The zero answers remember nothing.
 type Answers struct {
-	Kept   map[PauseKey]KeptAnswer // for later generations
-	Nth    map[PauseKey]int        // pauses of this generation so far, by key without n
-	doubts map[PauseKey]bool       // without n: it is not known whether a call of an earlier generation had its effect
+	Kept   map[PauseKey]KeptAnswer   // for later generations
+	Nth    map[PauseKey]int          // pauses of this generation so far, by key without n
+	doubts map[PauseKey]*resume.Call // without n: calls from before of unknown outcome
 }
 
 // PauseKey tells the pauses of one generation of a run apart, in a way that holds for the next one.
@@ -78,7 +78,7 @@ func (a *Answers) Undone(agent string) {
 // the answers that there are to that included. key, without n, is of the pause that asks: of a step's own, or about a
 // call in an agent.
 func (a *Answers) Doubtful(key PauseKey) (n int) {
-	if a.doubts[key] {
+	if _, ok := a.doubts[key]; ok {
 		n++
 	}
 	for next := key; ; n++ {
@@ -89,13 +89,27 @@ func (a *Answers) Doubtful(key PauseKey) (n int) {
 	}
 }
 
-// Doubt notes that somebody is to be asked what became of a call.
-func (a *Answers) Doubt(key PauseKey) {
+// Doubt notes that somebody is to be asked what became of a call; nil: nothing is known of it.
+func (a *Answers) Doubt(key PauseKey, c *resume.Call) {
 	if a.doubts == nil {
-		a.doubts = map[PauseKey]bool{}
+		a.doubts = map[PauseKey]*resume.Call{}
 	}
 	key.n = 0
-	a.doubts[key] = true
+	a.doubts[key] = c
+}
+
+// known is what to tell of a call that somebody is to be asked about: of one from before what is known of that, for the
+// rest as the call would be made now.
+func (a *Answers) known(key PauseKey, now *resume.Call) *resume.Call {
+	was := a.doubts[key]
+	if was == nil {
+		return now
+	}
+	c := *was
+	if c.Tool == "" { // it had only begun
+		c.Tool, c.Arguments = now.Tool, now.Arguments
+	}
+	return &c
 }
 
 // DoubtsIn is doubtful for each call of an agent that it is so for.
@@ -110,11 +124,16 @@ func (a *Answers) DoubtsIn(agent string) map[PauseKey]int {
 	return list
 }
 
+// Doubts notes calls in doubt.
+func (a *Answers) Doubts(list []journal.Doubt) {
+	for _, d := range list {
+		a.Doubt(doubtKey(d.Step, d.About), d.Call)
+	}
+}
+
 // Redefined takes over what a change of the definition says.
 func (a *Answers) Redefined(what *journal.Redefined) {
-	for _, d := range what.Doubts {
-		a.Doubt(doubtKey(d.Step, d.About))
-	}
+	a.Doubts(what.Doubts)
 	for _, k := range what.Kept {
 		a.Keep(PauseKey{k.Step, k.Kind, k.Reason, k.About, 1}, KeptAnswer{resume.Answered, k.Answer, k.Question})
 	}

@@ -47,6 +47,8 @@ func (r *Run) takeIn(t *machine.Task, e *journal.Event) {
 // cannot be: then nothing has changed.
 func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	switch what := e.What.(type) {
+	case journal.Begun:
+		r.before.Doubts(what.Doubts)
 	case journal.CallBegun:
 		r.past.begin(t, begunCall{what, e.At})
 	case journal.CallEnded:

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -15,54 +16,128 @@ import (
 // FramePath is the path of an agent's child, or of the agent itself.
 func FramePath(path, frame string) string { return strings.TrimSuffix(path+"/"+frame, "/") }
 
-// DoubtsOf are the calls of steps that begin again of which nobody knows whether they had their effect: those
-// that somebody is being asked about, by a pause that open is true for, those that had begun when the process
-// died, and those that a person said the end of.
+// DoubtsOf are the calls that a run under another definition may make again, and of which nobody knows whether they had
+// their effect: those that somebody is being asked about, by a pause that open is true for, those that had begun when
+// the process died, and those that a person said the end of. events are those of the present definition, run is the
+// run's id. With shared they are such calls of the steps that stand: a fork does not make them unasked.
 func DoubtsOf(
-	past []journal.Event, stands map[string]bool, open func(pause string) bool,
+	run string, events []journal.Event, stands map[string]bool, shared bool, open func(pause string) bool,
 ) (doubts []journal.Doubt, err error) {
-	add := func(step, about string) { doubts = append(doubts, journal.Doubt{Step: step, About: about}) }
-	begun := map[string]bool{}
-	inAgents := map[string][]agents.Event{}
-	said := journal.Settlements{}
-	for i := range past {
-		e := &past[i]
-		if said.Next(e) != nil && !stands[e.Path] { // by a person, who is asked once more
-			add(e.Path, "")
-		}
-		switch what := e.What.(type) {
-		case journal.CallBegun:
-			begun[e.Path] = true
-		case journal.CallEnded:
-			delete(begun, e.Path)
-			delete(inAgents, e.Path)
-		case journal.AgentEvents:
-			inAgents[e.Path] = append(inAgents[e.Path], what.Events...)
-		case journal.PauseOpened:
-			delete(begun, e.Path)
-			switch p := &what.Pause; {
-			case p.Reason != journal.Indeterminate || !open(p.ID):
-			case what.Agent == nil:
-				add(p.Step, "")
-			case !stands[what.Agent.Step]:
-				add(p.Step, AboutOf(p))
-			}
+	f := doubtful{run: run, generation: 1, said: journal.Settlements{}, agents: map[string]agentAtWork{}}
+	for i := range events {
+		f.next(&events[i])
+	}
+	add := func(step string, begun bool, d journal.Doubt) {
+		if shared == (stands[step] || stands[resume.DefinitionPath(step)]) || begun && !shared {
+			doubts = append(doubts, d)
 		}
 	}
-	for _, path := range slices.Sorted(maps.Keys(begun)) {
-		add(path, "")
+	for _, path := range f.settled { // by a person, who is asked once more
+		add(path, false, journal.Doubt{Step: path})
 	}
-	for _, path := range slices.Sorted(maps.Keys(inAgents)) {
-		if stands[path] {
-			continue
+	for _, a := range f.asked {
+		if open(a.pause) {
+			add(a.of, a.Doubt.About == "", a.Doubt)
 		}
-		state, err := agents.Fold(inAgents[path])
+	}
+	for _, d := range f.begun {
+		add(d.Step, true, d)
+	}
+	for _, path := range slices.Sorted(maps.Keys(f.agents)) {
+		state, err := agents.Fold(f.agents[path].events)
 		if err != nil {
 			return nil, err
 		}
-		openCalls(&state, path, func(path, tool string, _ int, args any) { add(path, aboutCall(tool, args)) })
+		openCalls(&state, path, func(child, tool string, n int, args any) {
+			add(path, false, journal.Doubt{Step: child, About: aboutCall(tool, args),
+				Call: &resume.Call{Key: resume.Key(run, f.agents[path].began, child, n, "")}})
+		})
 	}
 	return doubts, nil
+}
+
+// doubtful reads a journal for calls in doubt.
+type doubtful struct {
+	run        string
+	generation int
+	settled    []string // paths of steps
+	asked      []askedDoubt
+	begun      []journal.Doubt
+	agents     map[string]agentAtWork // by path
+	said       journal.Settlements
+}
+
+// askedDoubt is a doubt that a pause asks about.
+type askedDoubt struct {
+	journal.Doubt
+	pause, of string // of is the step
+}
+
+// agentAtWork is what an agent has done so far.
+type agentAtWork struct {
+	events []agents.Event
+	began  int // the generation of its keys
+}
+
+// next reads the next event.
+func (f *doubtful) next(e *journal.Event) {
+	if f.said.Next(e) != nil {
+		f.settled = append(f.settled, e.Path)
+	}
+	switch what := e.What.(type) {
+	case journal.Begun:
+		f.begun = append(f.begun, what.Doubts...)
+	case journal.Redefined:
+		f.generation = what.Generation
+		f.begun = append(f.begun, what.Doubts...)
+	case journal.CallBegun:
+		f.over(e.Path, false)
+		f.begun = append(f.begun, journal.Doubt{Step: e.Path,
+			Call: &resume.Call{Key: resume.Key(f.run, f.generation, e.Path, what.Ordinal, what.Key), At: e.At}})
+	case journal.CallGiven:
+		f.over(e.Path, true)
+	case journal.CallEnded:
+		if !what.Unknown {
+			f.over(e.Path, true)
+		}
+		delete(f.agents, e.Path)
+	case journal.AgentEvents:
+		a := f.agents[e.Path]
+		a.events, a.began = append(a.events, what.Events...), cmp.Or(what.Began, a.began, f.generation)
+		f.agents[e.Path] = a
+	case journal.PauseOpened:
+		f.opened(e, &what)
+	case journal.PauseAnswered:
+		f.asked = slices.DeleteFunc(f.asked, func(a askedDoubt) bool { return a.pause == what.Pause })
+		if what.Generation > 0 {
+			f.generation, f.settled, f.agents = what.Generation, nil, map[string]agentAtWork{}
+			for _, a := range f.asked { // the next generation asks
+				f.begun = append(f.begun, a.Doubt)
+			}
+			f.asked = nil
+		}
+	}
+}
+
+// opened reads the beginning of a pause.
+func (f *doubtful) opened(e *journal.Event, what *journal.PauseOpened) {
+	p, of := &what.Pause, e.Path
+	d := journal.Doubt{Step: p.Step, Call: p.Call}
+	if what.Agent != nil {
+		of, d.About = what.Agent.Step, AboutOf(p)
+	}
+	if f.begun = slices.DeleteFunc(f.begun, func(b journal.Doubt) bool {
+		return b.Step == d.Step && b.About == d.About
+	}); p.Reason == journal.Indeterminate {
+		f.asked = append(f.asked, askedDoubt{d, p.ID, of})
+	}
+}
+
+// over forgets the call of a step; of an agent, those in it too if the agent has ended.
+func (f *doubtful) over(step string, ended bool) {
+	f.begun = slices.DeleteFunc(f.begun, func(d journal.Doubt) bool {
+		return d.Step == step && d.About == "" || ended && within(d.Step, step)
+	})
 }
 
 // openCalls tells of the calls of an agent, and of its children, that may have an effect and are under way. n is the

@@ -93,8 +93,9 @@ func (r *Run) aboutCall(p *pending) *resume.Call {
 		Key: r.keyOf(p)}
 	if p.Attempt > 0 {
 		c.Owner = r.o.Owner
+		return c
 	}
-	return c
+	return r.before.known(doubtKey(p.Path, ""), c)
 }
 
 // keyOf is the idempotency key of a call.

@@ -115,11 +115,12 @@ func New(p *program.Program, o Options) *Run {
 	return r
 }
 
-// Begin begins a new run. Nobody may change the inputs any more.
-func (r *Run) Begin(inputs map[string]any) {
+// Begin begins a new run; one that is a fork, with the doubts that it shares. Nobody may change the inputs any more.
+func (r *Run) Begin(inputs map[string]any, doubts []journal.Doubt) {
 	r.prepare(inputs)
 	r.ledger.events = append(r.ledger.events, journal.Event{At: r.now, By: r.o.By, What: journal.Begun{
-		Inputs: inputs, Interrupt: r.o.Interrupt, Parallel: r.o.Parallel, Origin: r.o.Origin}})
+		Inputs: inputs, Interrupt: r.o.Interrupt, Parallel: r.o.Parallel, Origin: r.o.Origin, Doubts: doubts}})
+	r.before.Doubts(doubts)
 }
 
 // prepare makes the machine of the first generation.

@@ -94,8 +94,7 @@ func opens(e *journal.Event, pause string) bool {
 // shareQuestion asks here what became of a call that another run made. t is nil if the call has no slot here yet.
 func (r *Run) shareQuestion(path string, t *machine.Task, there journal.PauseOpened) {
 	if t == nil {
-		r.before.Doubt(PauseKey{Step: path, Kind: resume.System, Reason: journal.Indeterminate})
-		return
+		return // it is among the doubts
 	}
 	r.pause(t, journal.PauseOpened{Pause: there.Pause})
 }
@@ -184,8 +183,7 @@ func (r *Run) shareSettled(path string, t *machine.Task, w *journal.Settlement, 
 	case t == nil && answer["decision"] == "result":
 		r.give(path, answer["form"], "")
 		return
-	case t == nil && (answer != nil || failure != nil): // only an output can be given
-		r.before.Doubt(doubtKey(path, ""))
+	case t == nil && (answer != nil || failure != nil): // only an output can be given, see DoubtsOf
 		return
 	case t == nil:
 		r.give(path, output, "")

@@ -61,7 +61,7 @@ func (r *Run) start(c machine.Command) {
 	if r.durable() {
 		if effect := p.hasEffect(); effect || r.ledger.urgent {
 			if effect {
-				r.record(t, p.Path, journal.CallBegun{Ordinal: p.Ordinal, Effect: string(p.Effect)})
+				r.record(t, p.Path, journal.CallBegun{Ordinal: p.Ordinal, Effect: string(p.Effect), Key: p.Key})
 			}
 			p.stage = blocked
 			r.calls.blocked = append(r.calls.blocked, p)

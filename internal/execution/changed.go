@@ -108,7 +108,7 @@ func (x *resumption) redefine(p *program.Program, r *local.Run, inputs map[strin
 		}
 	}
 	what := journal.Redefined{Digest: p.Digest, Generation: engine.GenerationOf(x.past) + 1, Kept: kept}
-	if what.Doubts, err = engine.DoubtsOf(past, stands,
+	if what.Doubts, err = engine.DoubtsOf(x.runID, x.past[x.from:], stands, false,
 		func(pause string) bool { return x.isOpen(pause) && !given.to(pause) }); err != nil {
 		return err
 	}

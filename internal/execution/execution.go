@@ -12,6 +12,7 @@ import (
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
@@ -22,7 +23,7 @@ import (
 func Run(ctx context.Context, p *program.Program, input any, rt *runtime.Runtime) *local.End {
 	s := specOf(p, rt, rt.By)
 	s.Open = func(r *local.Run) (map[string]any, error) { return open(r, s, input) }
-	s.Ready = func(r *local.Run, inputs map[string]any) error { return begin(r, s, inputs, "") }
+	s.Ready = func(r *local.Run, inputs map[string]any) error { return begin(r, s, inputs, "", nil) }
 	return local.Drive(ctx, s)
 }
 
@@ -72,9 +73,12 @@ func open(r *local.Run, s *local.Spec, input any) (map[string]any, error) {
 }
 
 // begin begins a new run, and its journal. Where the host has chosen the run's id that is written at once, so
-// that nothing runs under an id that is taken. parent is the run that it shares its record with; "": none.
-func begin(r *local.Run, s *local.Spec, inputs map[string]any, parent string) (err error) {
-	r.Engine.Begin(inputs)
+// that nothing runs under an id that is taken. parent is the run that it shares its record with, "": none, and doubts
+// are the calls there that nobody knows the end of.
+func begin(
+	r *local.Run, s *local.Spec, inputs map[string]any, parent string, doubts []journal.Doubt,
+) (err error) {
+	r.Engine.Begin(inputs, doubts)
 	r.Store.Run = checkpoint.Run{ID: r.ID, Recipe: s.Program.Recipe.Name, Digest: s.Program.Digest,
 		StartedAt: r.Began(), Parent: parent}
 	if r.Store.Store = s.Runtime.Store; s.Runtime.Store == nil {

@@ -61,16 +61,26 @@ func (x *resumption) fork(atStep string, given, outputs map[string]any) (*local.
 		return open(r, s, begun.Inputs)
 	}
 	s.Ready = func(r *local.Run, inputs map[string]any) error {
-		err := begin(r, s, inputs, x.runID)
+		events, undone := engine.LastGeneration(x.past[x.from:])
+		var elsewhere map[string]bool // what the fork does not name, nor follows from that
+		if given == nil {             // else it shares nothing
+			elsewhere = resume.Decide(stepsOf(p, digests), engine.RecordedSteps(events, digests), atStep)
+		}
+		for _, path := range undone {
+			delete(elsewhere, path)
+		}
+		doubts, err := engine.DoubtsOf(x.runID, x.past[x.from:], elsewhere, true, x.isOpen)
+		if err == nil {
+			err = begin(r, s, inputs, x.runID, doubts)
+		}
 		switch {
 		case err != nil:
 			return err
-		case given != nil && x.rt.NewRunID != nil: // what it shares with the old run is nothing
+		case given != nil && x.rt.NewRunID != nil:
 			return r.Flush()
 		case given != nil:
 			return nil
 		}
-		events, undone := engine.LastGeneration(x.past[x.from:])
 		stands := resume.Decide(stepsOf(p, digests), engine.RecordedSteps(events, was), append(undone, atStep)...)
 		for path := range outputs {
 			stands[path] = true

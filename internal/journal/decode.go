@@ -59,9 +59,9 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 	case checkpoint.RunCreated:
 		e.What = Created{data.text("recipe"), data.text("digest")}
 	case runInput:
-		e.What = Begun{data.in("inputs"), data.interrupt(), data.parallel(), data.texts("origin")}
+		e.What = Begun{data.in("inputs"), data.interrupt(), data.parallel(), data.texts("origin"), data.doubts()}
 	case callBegun:
-		e.What = CallBegun{int(data.count("ordinal")), data.text("effect")}
+		e.What = CallBegun{int(data.count("ordinal")), data.text("effect"), data.text("key")}
 	case callEnded:
 		e.What = CallEnded{Output: data["output"], Failure: data.failure(), Models: data.models(),
 			Finish: data.text("finish"), Unknown: data.yes("unknown"), Why: data.text("why"),
@@ -206,7 +206,7 @@ func (o object) progress() Progress {
 
 func decodeRedefined(data object) Redefined {
 	w := Redefined{Digest: data.text("digest"), Definition: data["definition"],
-		Generation: int(data.count("generation"))}
+		Generation: int(data.count("generation")), Doubts: data.doubts()}
 	for _, v := range data.list("kept") {
 		m, _ := v.(map[string]any)
 		k := object(m)
@@ -214,9 +214,18 @@ func decodeRedefined(data object) Redefined {
 			k.text("reason"), k.text("about"), k["answer"],
 			k.text("question")})
 	}
-	for _, v := range data.list("doubts") {
-		m, _ := v.(map[string]any)
-		w.Doubts = append(w.Doubts, Doubt{object(m).text("step"), object(m).text("about")})
-	}
 	return w
+}
+
+func (o object) doubts() (list []Doubt) {
+	for _, v := range o.list("doubts") {
+		var d Doubt
+		text, _ := value.JSON(v)
+		_ = json.Unmarshal(text, &d)
+		if m, _ := v.(map[string]any); d.Call != nil { // with its numbers as they are elsewhere
+			d.Call.Arguments = object(m).in("call")["arguments"]
+		}
+		list = append(list, d)
+	}
+	return list
 }

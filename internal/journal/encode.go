@@ -19,9 +19,7 @@ func Encode(e Event) (checkpoint.Record, error) {
 	if data == nil && (e.Resumed || e.By != "") {
 		data = map[string]any{}
 	}
-	if e.By != "" {
-		data["by"] = e.By
-	}
+	addText(data, "by", e.By)
 	if e.Resumed {
 		data["worked"] = int64(e.Worked)
 		addParallel(data, e.Parallel)
@@ -39,16 +37,18 @@ func members(e *Event) (data map[string]any, err error) {
 		if len(w.Origin) > 0 {
 			data["origin"] = w.Origin
 		}
+		if len(w.Doubts) > 0 {
+			data["doubts"] = w.Doubts
+		}
 	case CallBegun:
 		data = map[string]any{"n": e.After, "ordinal": int64(w.Ordinal)}
-		if w.Effect != "" {
-			data["effect"] = w.Effect
-		}
+		addText(data, "effect", w.Effect)
+		addText(data, "key", w.Key)
 	case CallEnded:
 		data = w.members(e.After)
 	case CallGiven:
 		data = ended(e.After, w.Output, nil)
-		addFinish(data, w.Finish)
+		addText(data, "finish", w.Finish)
 	case TimerDue:
 		data = map[string]any{"n": e.After, "timer": int64(w.Timer)}
 	case WaitOver:
@@ -115,9 +115,9 @@ func addUsage(data map[string]any, a Amount) {
 	}
 }
 
-func addFinish(data map[string]any, finish string) {
-	if finish != "" {
-		data["finish"] = finish
+func addText(data map[string]any, name, text string) {
+	if text != "" {
+		data[name] = text
 	}
 }
 
@@ -159,13 +159,11 @@ func (w *CallEnded) members(after int64) map[string]any {
 		data["output"] = w.Output
 	}
 	w.Models.addTo(data)
-	addFinish(data, w.Finish)
+	addText(data, "finish", w.Finish)
 	if w.Unknown {
 		data["unknown"] = true
 	}
-	if w.Why != "" {
-		data["why"] = w.Why
-	}
+	addText(data, "why", w.Why)
 	if w.Settled {
 		data["settled"] = true
 	}
@@ -236,19 +234,14 @@ func (w *PauseAnswered) members(after int64) map[string]any {
 }
 
 func (w *Redefined) members() map[string]any {
-	var kept, doubts []any
+	var kept []any
 	for _, k := range w.Kept {
 		m := map[string]any{"step": k.Step, "kind": string(k.Kind), "reason": k.Reason,
 			"about": k.About, "answer": k.Answer}
-		if k.Question != "" {
-			m["question"] = k.Question
-		}
+		addText(m, "question", k.Question)
 		kept = append(kept, m)
 	}
-	for _, d := range w.Doubts {
-		doubts = append(doubts, map[string]any{"step": d.Step, "about": d.About})
-	}
-	data := map[string]any{"digest": w.Digest, "generation": int64(w.Generation), "kept": kept, "doubts": doubts}
+	data := map[string]any{"digest": w.Digest, "generation": int64(w.Generation), "kept": kept, "doubts": w.Doubts}
 	if w.Definition != nil {
 		data["definition"] = w.Definition
 	}

@@ -38,11 +38,13 @@ type (
 		Interrupt resume.Interrupt
 		Parallel  int               // how many calls there may be at once; 0: not known
 		Origin    map[string]string // see runtime.Runtime; nil: nothing is known
+		Doubts    []Doubt           // of a fork: calls that it shares with the run that it comes from
 	}
 	// CallBegun comes before a call of an adapter that may have an effect: from here on it may have had it.
 	CallBegun struct {
 		Ordinal int
 		Effect  string // a runtime.Effect; "" in old records
+		Key     string // of the recipe, part of the idempotency key; "": none, or an old record
 	}
 	// CallEnded is the end of a step's call.
 	CallEnded struct {
@@ -156,16 +158,18 @@ type KeptAnswer struct {
 	Question string // that was answered, see [resume.Pause.Question]; "": not known
 }
 
-// Doubt is a call of an earlier generation of which it is not known whether it had its effect.
+// Doubt is a call of an earlier generation, or of the run that a fork comes from, of which it is not known whether it
+// had its effect.
 type Doubt struct {
-	Step  string
-	About string // of a call in an agent
+	Step  string       `json:"step"`
+	About string       `json:"about"`          // of a call in an agent
+	Call  *resume.Call `json:"call,omitempty"` // the key at least; nil: nothing is known
 }
 
 // The kinds of records that the engine adds to those of checkpoint.
 const (
-	runInput    checkpoint.Kind = "run.input"   // inputs, interrupt?, parallel?, origin?
-	callBegun   checkpoint.Kind = "call.begun"  // n, ordinal
+	runInput    checkpoint.Kind = "run.input"   // inputs, interrupt?, parallel?, origin?, doubts?
+	callBegun   checkpoint.Kind = "call.begun"  // n, ordinal, effect?, key?
 	callEnded   checkpoint.Kind = "call.ended"  // n, output | error, draws?, usage?, finish?, settled?, unknown?, why?
 	callGiven   checkpoint.Kind = "call.given"  // n, output?, finish?
 	timerFired  checkpoint.Kind = "timer.fired" // n, timer

@@ -12,7 +12,12 @@ import (
 
 // Open opens the file at path for reading. The error is a *fs.PathError.
 func Open(path string) (*os.File, error) {
-	return checked(os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0))
+	return OpenFile(path, os.O_RDONLY, 0)
+}
+
+// OpenFile opens the file at path, as [os.OpenFile] does. The error is a *fs.PathError.
+func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
+	return checked(os.OpenFile(path, flag|syscall.O_NONBLOCK, perm))
 }
 
 // ReadFile reads the file at path. The error is a *fs.PathError.
