@@ -99,9 +99,10 @@ var plan = map[string]room{
 		" adapters/script", "golang.org/x/tools/txtar github.com/rogpeppe/go-internal/diff"},
 
 	"scenario/scenariotest": {"4", "scenario", ""},
+	"internal/terminal":     {"1", "trace internal/value", ""},
 
 	"cmd/braise": {"5", "diagnostics trace checkpoint internal/value internal/schema internal/regular resume runtime recipe workflow history host" +
-		" scenario recipes adapters/script adapters/mcp adapters/builtin", "github.com/spf13/cobra/... github.com/mattn/go-isatty"},
+		" internal/terminal scenario recipes adapters/script adapters/mcp adapters/builtin", "github.com/spf13/cobra/... github.com/mattn/go-isatty"},
 }
 
 // testKit is what tests anywhere may import beside what their package may.

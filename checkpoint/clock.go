@@ -101,7 +101,7 @@ func (c *Clock) Free(l Lease) error {
 	case watched && left <= maxWatch && !l.expected(time.Now()):
 		return &unsure{l, left}
 	}
-	return fmt.Errorf("run %q: %w: %q", l.RunID, ErrBusy, l.Owner)
+	return Busy(l.RunID, l.Owner)
 }
 
 // unsure is an ErrBusy of a lease that may have ended.
@@ -111,8 +111,8 @@ type unsure struct {
 }
 
 func (u *unsure) Error() string {
-	return fmt.Sprintf("run %q: %v: %q, unless its lease stays as it is for another %v",
-		u.lease.RunID, ErrBusy, u.lease.Owner, u.left.Round(time.Millisecond))
+	return fmt.Sprintf("%v, unless its lease stays as it is for another %v",
+		Busy(u.lease.RunID, u.lease.Owner), u.left.Round(time.Millisecond))
 }
 
 func (u *unsure) Unwrap() error { return ErrBusy }

@@ -27,11 +27,15 @@ func host() string {
 
 // Busy returns the error about a run that an owner holds: an [ErrBusy] that says which process that is.
 func Busy(runID, owner string) error {
-	who := strconv.Quote(owner)
-	if parts := strings.Split(owner, "/"); len(parts) == 6 {
-		who = fmt.Sprintf("process %s on %s", parts[3], parts[0])
+	return fmt.Errorf("run %q: %w: %s", runID, ErrBusy, Lease{Owner: owner}.Holder())
+}
+
+// Holder words the owner for people: process 4711 on laptop. One that NewOwner did not name is quoted.
+func (l Lease) Holder() string {
+	if parts := strings.Split(l.Owner, "/"); len(parts) == 6 {
+		return fmt.Sprintf("process %s on %s", parts[3], parts[0])
 	}
-	return fmt.Errorf("run %q: %w: %s", runID, ErrBusy, who)
+	return strconv.Quote(l.Owner)
 }
 
 // OwnerGone reports whether an owner that NewOwner named is surely gone: it was a process of this

@@ -6,14 +6,20 @@
 package history
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"iter"
+	"math"
+	"strings"
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
 
@@ -74,6 +80,39 @@ func List(ctx context.Context, store checkpoint.Store, f Filter) ([]Info, error)
 		}
 	}
 	return list, err
+}
+
+// Find returns the id of the run that a name stands for: its id, a prefix that no other id has, or last for the run
+// that was started last. The error is [checkpoint.ErrNotFound], or a *runtime.Error that names the runs in question. A
+// run that cannot be read is found by its id.
+func Find(ctx context.Context, store checkpoint.Store, name string) (string, error) {
+	_, _, err := store.Load(ctx, name, math.MaxInt64)
+	if !errors.Is(err, checkpoint.ErrNotFound) { // if it cannot be read, whoever reads it says so
+		return name, nil
+	}
+	if name == "last" {
+		list, listErr := store.List(ctx, checkpoint.Filter{Limit: 1})
+		if len(list) == 0 {
+			return "", cmp.Or(listErr, err)
+		}
+		return list[0].ID, nil
+	}
+	var ids []string
+	list, _ := store.List(ctx, checkpoint.Filter{}) // runs that cannot be read do not hide the others
+	for _, sum := range list {
+		if name != "" && strings.HasPrefix(sum.ID, name) {
+			ids = append(ids, sum.ID)
+		}
+	}
+	switch len(ids) {
+	case 0:
+		return "", err
+	case 1:
+		return ids[0], nil
+	}
+	return "", &runtime.Error{Category: runtime.CategoryInfra, Code: "run.notFound",
+		Err: fmt.Errorf("run %q: the ids of %d runs begin so\n  hint: give more of the id: %s",
+			name, len(ids), strings.Join(ids[:min(len(ids), 5)], ", "))}
 }
 
 // Run is what the journal of a run tells, over all its executions. Its JSON is what the command prints.

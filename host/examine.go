@@ -146,15 +146,18 @@ func examineStore(ctx context.Context, url, dir string) Check {
 		name += " " + filepath.ToSlash(within(dir, path))
 	}
 	store, err := FindStore(ctx, url, dir)
+	const kept = "runs are kept here, with their inputs, prompts and answers; " +
+		"braise runs prune --older-than 7d removes old ones"
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return Check{Part: "store", Status: CheckOK, Message: name + ": not there yet", Hint: "the first run makes it"}
+		return Check{Part: "store", Status: CheckOK, Message: name + ": not there yet, the first run makes it",
+			Hint: kept}
 	case err != nil:
 		return Check{Part: "store", Status: CheckFail, Message: err.Error(),
-			Hint: "no run can begin or go on; --store names another one"}
+			Hint: "no run can start or be resumed; --store names another one"}
 	}
 	defer store.Close()
-	return Check{Part: "store", Status: CheckOK, Message: name + ": can be opened"}
+	return Check{Part: "store", Status: CheckOK, Message: name + ": can be opened", Hint: kept}
 }
 
 // minSecret is the least length of a secret, in bytes, that a run takes.

@@ -268,7 +268,7 @@ func TestExamineOptions(t *testing.T) {
 	want := map[string]string{
 		"config":     "warn: no braise.yaml here: no models, no secrets",
 		"model fast": `ok: script: answers come from "DIR/canned.yaml"`,
-		"store":      "ok: jsonl DIR/runs: not there yet",
+		"store":      "ok: jsonl DIR/runs: not there yet, the first run makes it",
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("without a configuration (-want +got)\n%s%v", diff, err)

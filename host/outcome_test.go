@@ -32,7 +32,7 @@ func TestRefused(t *testing.T) {
 		hint  string // of the first finding
 		count int    // of findings
 	}{
-		{wrong, "recipe.missingKey", `nothing ran: r.yaml:1:1: `, "", 2},
+		{wrong, "recipe.missingKey", `nothing ran: r.yaml:1:1: `, "begin with apiVersion: braise/v1", 2},
 		{diagnostics.List{{Level: diagnostics.Warn, Kind: diagnostics.KindWorkflow, Code: diagnostics.CodeFile, Message: "w"}, {Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
 			Code: diagnostics.CodeInput, Message: "m", Data: map[string]any{"n": 1}}}.Err(), "input.invalid", "nothing ran: m", "", 2},
 		{errors.New("no such place\n  hint: look elsewhere"), "recipe.file", "nothing ran: no such place", "look elsewhere", 1},

@@ -79,7 +79,7 @@ type walker struct {
 
 // read reads a file as far as it can; the recipe is never nil.
 func read(filename string, data []byte) *walker {
-	w := &walker{recipe: &Recipe{File: filename}}
+	w := &walker{Reader: yamlnode.Reader{Hints: hints}, recipe: &Recipe{File: filename}}
 	root, found := yamlnode.Parse(filename, data, &yamlnode.Options{MaxDepth: maxDepth})
 	w.Diagnostics = found
 	if root != nil {

@@ -51,9 +51,9 @@ var rejected = []struct {
 }{
 	// The top.
 	{"", "1:1 recipe.missingKey"},
-	{"steps:\n", "3:7 recipe.wrongType"},
+	{"steps:\n", "3:7 recipe.wrongType | indent the steps below it"},
 	{"steps: {}\n", "3:8 recipe.invalid"},
-	{"steps: [a]\n", "3:8 recipe.wrongType"},
+	{"steps: [a]\n", "3:8 recipe.wrongType | steps is a mapping: write the id as its key, a: in place of - id: a"},
 	{"nodes: {}\nsteps: {a: {uses: set, with: 1}}\n", `3:1 recipe.unknownKey | did you mean "steps"?`},
 	{"jobs: {}\n", "1:1 recipe.missingKey\n" + `3:1 recipe.unknownKey | did you mean "steps"?`},
 	{"tasks: {}\nparameters: {}\n", "1:1 recipe.missingKey\n" + `3:1 recipe.unknownKey | did you mean "steps"?` + "\n" + `4:1 recipe.unknownKey | did you mean "inputs"?`},
@@ -107,7 +107,7 @@ var rejected = []struct {
 	{"steps:\n  a: {uses: a.b, output: {schema: string}}\n", "4:35 recipe.wrongType | write {type: string}"},
 
 	// foreach.
-	{"steps:\n  a: {uses: a.b, foreach: \"${{ inputs.x }}\"}\n", "4:27 recipe.wrongType"},
+	{"steps:\n  a: {uses: a.b, foreach: \"${{ inputs.x }}\"}\n", `4:27 recipe.wrongType | write foreach: {in: "${{ … }}"}`},
 	{"steps:\n  a: {uses: a.b, foreach: {as: x}}\n", "4:27 recipe.missingKey"},
 	{"steps:\n  a: {uses: a.b, foreach: {in: inputs.x}}\n", "4:32 recipe.wrongType | write ${{ inputs.x }}"},
 	{"steps:\n  a: {uses: a.b, foreach: {in: 3}}\n", "4:32 recipe.wrongType"},

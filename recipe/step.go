@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -146,7 +147,7 @@ func kindHint(name string) string {
 	for _, k := range kinds {
 		names = append(names, k.Name)
 	}
-	if near := diagnostics.Suggest(name, names); near != "" {
+	if near := cmp.Or(usesHints[name], diagnostics.Suggest(name, names)); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	return "the name of a tool contains a dot; the kinds are " + strings.Join(names, ", ")

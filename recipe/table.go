@@ -9,11 +9,11 @@ import (
 
 // Argument is a key of the format: of a step, of a kind's `with`, of any other object.
 type Argument struct {
-	Name     string
-	Type     string   // as the documentation names it: "string", "duration", "list of strings"
-	Allowed  []string // the values that a string may have; nil: any
-	Required bool
-	Doc      string // a sentence
+	Name     string   `json:"name"`
+	Type     string   `json:"type"`              // as documented: "string", "duration", "list of strings"
+	Allowed  []string `json:"allowed,omitempty"` // the values that a string may have; nil: any
+	Required bool     `json:"required"`
+	Doc      string   `json:"doc"` // a sentence
 }
 
 // Kind is a built-in kind of step.
@@ -375,6 +375,10 @@ var synonyms = []struct{ wrong, right, hint string }{
 	{wrong: "parameters", right: "inputs"},
 	{wrong: "run", right: "uses", hint: "to run a command, write uses: exec.run, and the command as argv inside with"},
 	{wrong: "content", right: "text"},
+	{wrong: "system", right: "instructions"},
+	{wrong: "instructions", right: "system"},
+	{wrong: "system", right: "context", hint: "give instructions to the agent itself, in agents"},
+	{wrong: "instructions", right: "context", hint: "give instructions to the agent itself, in agents"},
 	{wrong: "prompt", right: "with", hint: "put prompt inside with"},
 	{wrong: "retries", right: "retry"},
 	{wrong: "compensate", right: "rollback"},

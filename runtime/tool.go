@@ -40,6 +40,8 @@ type ToolSpec struct {
 	Description string          // one line, for people and models
 	Parameters  json.RawMessage // JSON Schema of the arguments, type object; nil: any object
 	Effect      Effect          // "" means External
+	// Result is what a call returns, for people: {code, stdout, stderr}. "": it is not known.
+	Result string `json:"-"`
 	// Missing says why the tool cannot be called: what needs it fails. A name PREFIX.* stands for all tools whose names
 	// begin so and are not known. "": it can be called.
 	Missing string

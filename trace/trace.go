@@ -53,7 +53,8 @@ type Detail struct {
 	// Content adds an attribute "content", secrets out: to adapter.call what goes in ({messages,
 	// tools} for a model, the arguments of a tool, {query, top_k} for a retriever), to model.end what
 	// comes out ({text, tool_calls}), to the step.end of the others' steps their output. In agents it is
-	// model.start, and tool.start and tool.end, that have what goes in and comes out.
+	// model.start, and tool.start and tool.end, that have what goes in and comes out. To the step.start of a foreach it
+	// adds {items}, how many there are.
 	Content bool
 	// Deltas adds model.delta events, from models that stream.
 	Deltas bool

@@ -40,6 +40,8 @@ func TestStrictConflicts(t *testing.T) {
 		{"a question", "steps: {a: {uses: human, with: {prompt: Really?, decisions: [yes]}}}\n", runtime.Runtime{},
 			"resume.noAdapter"},
 		{"an event", "steps: {a: {uses: wait, with: {event: paid}}}\n", runtime.Runtime{}, "resume.noAdapter"},
+		{"a call whose outcome may be unknown", "steps: {a: {uses: test.echo, with: {}, on_indeterminate: pause}}\n",
+			runtime.Runtime{Tools: tools}, "resume.noAdapter"},
 		{"a limit of a step", "steps: {a: {uses: test.echo, with: {}, limits: {tokens: 9, on_exceeded: pause}}}\n",
 			runtime.Runtime{Tools: tools}, "resume.noAdapter"},
 		{"a limit of the run", "limits: {tokens: 9, on_exceeded: pause}\n" + plain, runtime.Runtime{Tools: tools},

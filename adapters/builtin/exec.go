@@ -103,6 +103,7 @@ func ExecRun(opts ExecOptions) runtime.Tool {
 			Name:        "exec.run",
 			Description: "Run a program, without a shell, and return its exit code and output.",
 			Parameters:  execParameters,
+			Result:      "{code, stdout, stderr}",
 			Effect:      runtime.External,
 			EffectOf:    effectOf(func(in execArgs) runtime.Effect { return in.Effect }),
 		},

@@ -53,6 +53,7 @@ func FileRead(opts FileOptions) runtime.Tool {
 			Name:        "file.read",
 			Description: "Read a text file.",
 			Parameters:  readParameters,
+			Result:      "{content}",
 			Effect:      runtime.ReadOnly,
 		},
 		call: func(_ context.Context, in readArgs) (any, error) {
@@ -122,6 +123,7 @@ func FileWrite(opts FileOptions) runtime.Tool {
 			Name:        "file.write",
 			Description: "Write a text file.",
 			Parameters:  writeParameters,
+			Result:      "{bytes}",
 			Effect:      runtime.Idempotent,
 			EffectOf: effectOf(func(in writeArgs) runtime.Effect {
 				if in.Append {

@@ -90,6 +90,7 @@ func HTTPRequest(opts HTTPOptions) runtime.Tool {
 			Name:        "http.request",
 			Description: "Send an HTTP request and return its response.",
 			Parameters:  httpParameters,
+			Result:      "{status, headers, body, json}; json if the body is JSON",
 			Effect:      runtime.External,
 			EffectOf: effectOf(func(in httpArgs) runtime.Effect {
 				switch in.method() {

@@ -2,7 +2,6 @@ package jsonl
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,9 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"sync"
 	"syscall"
-	"time"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/regular"
@@ -81,13 +78,18 @@ func batchSize(rec checkpoint.Record) (int, error) {
 	return n, nil
 }
 
-// load reads a whole journal.
-func load(f *lockedFile, runID string) (checkpoint.Summary, []checkpoint.Record, error) {
-	text, err := f.text()
+// load reads a whole journal, to which nobody writes.
+func load(f *os.File, runID string) (checkpoint.Summary, []checkpoint.Record, error) {
+	text, err := text(f)
 	if err != nil {
 		return checkpoint.Summary{}, nil, fmt.Errorf("run %q: %w", runID, err)
 	}
 	recs, _, err := decode(text)
+	return fold(runID, recs, err)
+}
+
+// fold is checkpoint.Fold of what decode returned.
+func fold(runID string, recs []checkpoint.Record, err error) (checkpoint.Summary, []checkpoint.Record, error) {
 	if err != nil {
 		return checkpoint.Summary{}, nil, fmt.Errorf("run %q: %w", runID, err)
 	}
@@ -110,110 +112,6 @@ func digestOf(name string) (string, error) {
 	return sum.Digest, err
 }
 
-// lockedFile is an open file with the lock that all who use it take.
-type lockedFile struct {
-	*os.File
-	unlock func()
-	leave  func() // the line of those who wait for it in this process
-}
-
-// Close lets go of the lock, too.
-func (f *lockedFile) Close() error {
-	f.unlock()
-	defer f.leave()
-	return f.File.Close()
-}
-
-// lockWait is how long to wait for a lock that others have: they are held for the time of one write, which a loaded
-// machine may need seconds for. A process that was stopped in the middle of one must not stop others for good.
-const lockWait = time.Minute
-
-// poll is how often a lock is asked for: one who writes without a pause lets go of it for moments only.
-const poll = 50 * time.Microsecond
-
-// openLocked opens a file and waits until it has its lock. ErrBusy when that takes too long. The callers of this
-// process wait in line: one asks for the lock.
-func openLocked(ctx context.Context, name string, flag int) (*lockedFile, error) {
-	leave, err := line(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	for deadline := time.Now().Add(lockWait); ; {
-		file, err := regular.OpenFile(name, flag, 0o600)
-		if err != nil {
-			leave()
-			return nil, err
-		}
-		unlock, err := waitForLock(ctx, file, deadline)
-		if err != nil {
-			file.Close()
-			leave()
-			return nil, err
-		}
-		f := &lockedFile{file, unlock, leave}
-		if same, err := f.isAt(name); same && err == nil {
-			return f, nil
-		}
-		unlock()
-		file.Close() // it was removed before the lock was there
-	}
-}
-
-func waitForLock(ctx context.Context, file *os.File, deadline time.Time) (unlock func(), err error) {
-	for pause := poll; ; pause = min(2*pause, 5*poll) {
-		unlock, err := tryLock(file)
-		if err != nil || unlock != nil {
-			return unlock, err
-		}
-		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("%w: %s is locked", checkpoint.ErrBusy, file.Name())
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(pause):
-		}
-	}
-}
-
-// lines are where the callers of this process wait for the lock of a file, by its name.
-var lines = struct {
-	mu  sync.Mutex
-	all map[string]*queue
-}{all: map[string]*queue{}}
-
-// queue is the line for one file.
-type queue struct {
-	turn chan struct{} // full while somebody has the lock, or asks for it
-	n    int           // who waits or has the turn
-}
-
-// line waits for the caller's turn to ask for a lock; leave ends it.
-func line(ctx context.Context, name string) (leave func(), err error) {
-	lines.mu.Lock()
-	q := lines.all[name]
-	if q == nil {
-		q = &queue{turn: make(chan struct{}, 1)}
-		lines.all[name] = q
-	}
-	q.n++
-	lines.mu.Unlock()
-	gone := func() {
-		lines.mu.Lock()
-		defer lines.mu.Unlock()
-		if q.n--; q.n == 0 {
-			delete(lines.all, name)
-		}
-	}
-	select {
-	case q.turn <- struct{}{}:
-		return func() { <-q.turn; gone() }, nil
-	case <-ctx.Done():
-		gone()
-		return nil, ctx.Err()
-	}
-}
-
 // isAt reports whether the file still has its name.
 func (f *lockedFile) isAt(name string) (bool, error) {
 	now, err := os.Stat(name)
@@ -225,14 +123,17 @@ func (f *lockedFile) isAt(name string) (bool, error) {
 }
 
 // text reads the whole file.
-func (f *lockedFile) text() ([]byte, error) {
+func text(f *os.File) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	text := make([]byte, info.Size())
-	_, err = io.ReadFull(io.NewSectionReader(f, 0, info.Size()), text)
-	return text, err
+	n, err := io.ReadFull(io.NewSectionReader(f, 0, info.Size()), text)
+	if errors.Is(err, io.ErrUnexpectedEOF) { // a write that failed was taken back meanwhile
+		err = nil
+	}
+	return text[:n], err
 }
 
 // extend writes text at the end of a file of the given size and syncs it. On an error the file is as it was.

@@ -94,21 +94,37 @@ func (s *Store) begin(ctx context.Context) error {
 	return nil
 }
 
-// lockRun opens a journal and locks it; closing it lets go of the lock.
-func (s *Store) lockRun(ctx context.Context, runID string, flag int) (*lockedFile, error) {
+// find returns where the journal of a run is.
+func (s *Store) find(ctx context.Context, runID string) (name string, err error) {
 	if err := s.begin(ctx); err != nil {
+		return "", err
+	}
+	if !isLocal(runID) {
+		return "", runError(runID, fs.ErrNotExist)
+	}
+	if _, err := os.Lstat(s.journal(runID)); err != nil {
+		return "", runError(runID, err)
+	}
+	return s.journal(runID), nil
+}
+
+// runError words an error about the journal of a run.
+func runError(runID string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		err = checkpoint.ErrNotFound
+	}
+	return fmt.Errorf("run %q: %w", runID, err)
+}
+
+// lockRun opens a journal and locks it; closing it lets go of the lock.
+func (s *Store) lockRun(ctx context.Context, runID string) (*lockedFile, error) {
+	name, err := s.find(ctx, runID)
+	if err != nil {
 		return nil, err
 	}
-	err := fs.ErrNotExist
-	var f *lockedFile
-	if isLocal(runID) {
-		f, err = openLocked(ctx, s.journal(runID), flag)
-	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("run %q: %w", runID, checkpoint.ErrNotFound)
-	case err != nil:
-		return nil, fmt.Errorf("run %q: %w", runID, err)
+	f, err := openLocked(ctx, name, os.O_RDWR)
+	if err != nil {
+		return nil, runError(runID, err)
 	}
 	return f, nil
 }
@@ -198,24 +214,37 @@ func (s *Store) Claim(ctx context.Context, runID, owner string, ttl time.Duratio
 
 // lockFree locks a run that nobody holds, and returns its last lease.
 func (s *Store) lockFree(ctx context.Context, runID string) (*lockedFile, checkpoint.Lease, error) {
-	f, err := s.lockRun(ctx, runID, os.O_RDWR)
-	if err != nil {
+	if _, err := s.find(ctx, runID); err != nil {
 		return nil, checkpoint.Lease{}, err
 	}
-	l, err := s.readLease(runID)
-	if err == nil {
-		err = s.clock.Free(l)
-	}
+	// Who has the run does not wait for those who cannot have it.
+	l, err := s.freeLease(runID)
 	if err != nil {
+		return nil, l, err
+	}
+	f, err := s.lockRun(ctx, runID)
+	if err != nil {
+		return nil, l, err
+	}
+	if l, err = s.freeLease(runID); err != nil {
 		f.Close()
 		return nil, l, err
 	}
 	return f, l, nil
 }
 
+// freeLease returns the last lease of a run, and an ErrBusy while that keeps others from it.
+func (s *Store) freeLease(runID string) (checkpoint.Lease, error) {
+	l, err := s.readLease(runID)
+	if err == nil {
+		err = s.clock.Free(l)
+	}
+	return l, err
+}
+
 // lockLeased locks the run that l holds.
 func (s *Store) lockLeased(ctx context.Context, l checkpoint.Lease) (*lockedFile, error) {
-	f, err := s.lockRun(ctx, l.RunID, os.O_RDWR)
+	f, err := s.lockRun(ctx, l.RunID)
 	if err != nil {
 		return nil, err
 	}
@@ -307,7 +336,7 @@ func (s *Store) end(f *lockedFile, l checkpoint.Lease) (end, error) {
 	if ok && l.Newest(e.lease) && e.size == info.Size() {
 		return e, nil
 	}
-	sum, _, err := load(f, l.RunID)
+	sum, _, err := load(f.File, l.RunID)
 	return end{l, info.Size(), sum}, err
 }
 
@@ -346,7 +375,7 @@ func (s *Store) repair(ctx context.Context, runID string) (int64, error) {
 	}
 	defer f.Close()
 	s.forget(runID)
-	text, err := f.text()
+	text, err := text(f.File)
 	if err != nil {
 		return 0, fmt.Errorf("run %q: %w", runID, err)
 	}

@@ -3,6 +3,7 @@ package jsonl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -22,7 +23,25 @@ import (
 	"github.com/braise-run/braise/checkpoint/checkpointtest"
 )
 
-func TestMain(m *testing.M) { checkpointtest.Main(m, openPlace) }
+// lockVar is the file that a process locks until it is killed.
+const lockVar = "BRAISE_JSONL_LOCK"
+
+// lockForGood is what such a process does.
+func lockForGood(name string) {
+	if _, err := openLocked(context.Background(), name, os.O_CREATE|os.O_RDWR); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println("locked")
+	select {}
+}
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(lockVar); name != "" {
+		lockForGood(name)
+	}
+	checkpointtest.Main(m, openPlace)
+}
 
 func openPlace(dir string) (checkpoint.Store, error) { return Open(dir) }
 
@@ -298,14 +317,20 @@ func TestLockedForGood(t *testing.T) {
 	tryLock = func(*os.File) (func(), error) { return nil, nil }
 	t.Cleanup(func() { tryLock = flock })
 	synctest.Test(t, func(t *testing.T) {
-		if _, _, err := s.Load(t.Context(), "run", 0); !errors.Is(err, checkpoint.ErrBusy) {
-			t.Errorf("Load: %v, want %v", err, checkpoint.ErrBusy)
+		claim := func(ctx context.Context, want error) {
+			t.Helper()
+			if _, err := s.Claim(ctx, "run", "other", 0); !errors.Is(err, want) {
+				t.Errorf("Claim: %v, want %v", err, want)
+			}
+		}
+		began := time.Now()
+		claim(t.Context(), checkpoint.ErrBusy)
+		if took := time.Since(began); took < lockWait || took > lockWait+time.Second {
+			t.Errorf("it waited for %v", took)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, _, err := s.Load(ctx, "run", 0); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Load: %v, want %v", err, context.DeadlineExceeded)
-		}
+		claim(ctx, context.DeadlineExceeded)
 	})
 }
 

@@ -15,23 +15,63 @@ import (
 	"github.com/braise-run/braise/internal/regular"
 )
 
-// Load implements checkpoint.Store.
+// Load implements checkpoint.Store. It does not wait for who writes, as that process may be stopped: it returns what
+// was there before.
 func (s *Store) Load(ctx context.Context, runID string, after int64) (checkpoint.Summary, []checkpoint.Record, error) {
-	f, err := s.lockRun(ctx, runID, os.O_RDONLY)
-	if err != nil {
+	fail := func(err error) (checkpoint.Summary, []checkpoint.Record, error) {
 		return checkpoint.Summary{}, nil, err
+	}
+	for {
+		name, err := s.find(ctx, runID)
+		if err != nil {
+			return fail(err)
+		}
+		was, err := s.readLease(runID)
+		if err != nil {
+			return fail(err)
+		}
+		sum, recs, err := s.read(ctx, name, runID)
+		if err != nil {
+			return fail(err)
+		}
+		now, err := s.readLease(runID)
+		if err != nil {
+			return fail(err)
+		}
+		if was.Newest(now) { // the journal is of its time
+			sum.Held = s.clock.Held(now)
+			return sum, recs[min(max(after, 0), int64(len(recs))):], nil
+		}
+	}
+}
+
+// read reads a journal to which somebody may be writing.
+func (s *Store) read(
+	ctx context.Context, name, runID string,
+) (checkpoint.Summary, []checkpoint.Record, error) {
+	f, err := regular.Open(name)
+	if err != nil {
+		return checkpoint.Summary{}, nil, runError(runID, err)
 	}
 	defer f.Close()
-	sum, recs, err := load(f, runID)
+	text, err := text(f)
 	if err != nil {
-		return checkpoint.Summary{}, nil, err
+		return checkpoint.Summary{}, nil, runError(runID, err)
 	}
-	l, err := s.readLease(runID)
+	recs, _, err := decode(text)
 	if err != nil {
-		return checkpoint.Summary{}, nil, err
+		unlock, lockErr := tryLock(f)
+		switch {
+		case lockErr != nil:
+			return checkpoint.Summary{}, nil, runError(runID, lockErr)
+		case unlock != nil:
+			defer unlock()
+			return load(f, runID)
+		case errors.Is(err, errTorn):
+			err = nil // the end is on its way
+		}
 	}
-	sum.Held = s.clock.Held(l)
-	return sum, recs[min(max(after, 0), int64(len(recs))):], nil
+	return fold(runID, recs, err)
 }
 
 // FindPause implements checkpoint.Store.

@@ -80,7 +80,7 @@ func (s *Store) prune(ctx context.Context, runID string, before time.Time, statu
 		return false, err
 	}
 	defer f.Close()
-	sum, _, err := load(f, runID)
+	sum, _, err := load(f.File, runID)
 	if err != nil || !sum.Prunable(before, statuses) {
 		return false, err
 	}

@@ -255,6 +255,45 @@ func TestSchema(t *testing.T) {
 	}
 }
 
+// Of many that open a new store at the same time one makes the tables.
+func TestManyOpen(t *testing.T) {
+	m := newMedium(t)
+	errs := make(chan error)
+	for range 10 {
+		go func() {
+			s, err := Open(t.Context(), m.url, nil)
+			if err == nil {
+				err = s.Close()
+			}
+			errs <- err
+		}()
+	}
+	for range 10 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A process that was stopped while it opened the store does not keep others from it.
+func TestStoppedInOpen(t *testing.T) {
+	m := newMedium(t)
+	m.open()
+	stopped, err := m.conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stopped.Rollback(context.Background())
+	if err := migrate(t.Context(), stopped, m.name); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := Open(t.Context(), m.url, nil); err != nil {
+		t.Error(err)
+	} else {
+		s.Close()
+	}
+}
+
 // Tables that an earlier version made keep what they have.
 func TestEarlierVersions(t *testing.T) {
 	current := migrations

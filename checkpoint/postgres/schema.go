@@ -54,21 +54,18 @@ CREATE TABLE SCHEMA.documents (
 );
 `}
 
-// migrate makes the tables, or brings them up to date, one process at a time.
+// migrate makes the tables, or brings them up to date, one process at a time. Where there is nothing to do it takes no
+// lock: a process that was stopped here does not keep others from the store.
 func migrate(ctx context.Context, tx pgx.Tx, schema string) error {
-	var hasSchema, hasTables bool
-	_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "braise "+schema)
-	if err == nil {
-		err = tx.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL, to_regclass($2) IS NOT NULL",
-			schema, schema+".version").
-			Scan(&hasSchema, &hasTables)
+	hasSchema, version, err := versionOf(ctx, tx, schema)
+	if err == nil && version < len(migrations) {
+		_, err = tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "braise "+schema)
+		if err == nil { // somebody may have been quicker
+			hasSchema, version, err = versionOf(ctx, tx, schema)
+		}
 	}
 	if err == nil && !hasSchema { // else not even IF NOT EXISTS: it takes a right that not everyone has
 		_, err = tx.Exec(ctx, "CREATE SCHEMA "+schema)
-	}
-	version := 0
-	if err == nil && hasTables {
-		err = tx.QueryRow(ctx, inSchema(schema, "SELECT version FROM SCHEMA.version")).Scan(&version)
 	}
 	if version > len(migrations) {
 		err = fmt.Errorf("%w: %d, not %d", checkpoint.ErrVersion, version, len(migrations))
@@ -82,6 +79,21 @@ func migrate(ctx context.Context, tx pgx.Tx, schema string) error {
 		return fmt.Errorf("schema %s: %w", schema, err)
 	}
 	return nil
+}
+
+// versionOf returns whether there is the schema, and the version of its tables; 0: there are none. It reads the
+// catalog: to_regclass would go on saying what it said before somebody else made the tables.
+func versionOf(ctx context.Context, tx pgx.Tx, schema string) (hasSchema bool, version int, err error) {
+	var hasTables bool
+	err = tx.QueryRow(ctx, `SELECT n.oid IS NOT NULL, c.oid IS NOT NULL
+FROM (VALUES ((pg_catalog.parse_ident($1))[1])) AS s(name)
+LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = s.name
+LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = 'version'`, schema).
+		Scan(&hasSchema, &hasTables)
+	if err == nil && hasTables {
+		err = tx.QueryRow(ctx, inSchema(schema, "SELECT version FROM SCHEMA.version")).Scan(&version)
+	}
+	return hasSchema, version, err
 }
 
 // A write is one statement that decides by itself: it returns a row, or changes nothing.

@@ -16,6 +16,7 @@ type answerFlags struct {
 	decision   string
 	pairs      []string
 	inputsJSON string
+	answer     string
 	scope      string // these three answer a question about a call of an agent
 	reason     string
 	arguments  string
@@ -28,14 +29,15 @@ type answerFlags struct {
 
 func (f *answerFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.decision, "decision", "", "the decision, of a pause that has some")
+	flags.StringVar(&f.decision, "decision", "", "the decision, for a pause that has decisions")
 	flags.StringArrayVar(&f.pairs, "input", nil,
-		"a field of the form, or of an event's payload, as name=value (repeatable)")
+		"a field of the form or payload as name=value; name=@FILE and name=@- read a file or stdin (repeatable)")
+	flags.StringVar(&f.answer, "answer", "", "the answer to a question")
 	flags.StringVar(&f.inputsJSON, "inputs-json", "", "the whole form or payload as JSON, or @FILE, or @- for stdin")
-	flags.StringVar(&f.scope, "scope", "", "what an approval of a call covers: once, or run")
-	flags.StringVar(&f.reason, "reason", "", "why a call is rejected; the model is told")
+	flags.StringVar(&f.scope, "scope", "", "what an approval of a call covers: once or run")
+	flags.StringVar(&f.reason, "reason", "", "why a call is rejected, for the model")
 	flags.StringVar(&f.arguments, "arguments", "",
-		"approve a call with other arguments, this one time: a JSON object, or @FILE, or @- for stdin")
+		"approve a call with these arguments instead, once: a JSON object, or @FILE, or @- for stdin")
 }
 
 // read checks the flags; what is wrong with the JSON or a name is no mistake in the use, but an answer that
@@ -47,7 +49,11 @@ func (f *answerFlags) read(a *app, cmd *cobra.Command) error {
 	if f.hasJSON = cmd.Flags().Changed("inputs-json"); f.hasJSON && len(f.pairs) > 0 {
 		return usageError("--input and --inputs-json exclude each other")
 	}
-	for _, name := range []string{"scope", "reason", "arguments"} {
+	var err error
+	if f.pairs, err = a.readPairs(f.pairs); err != nil {
+		return err
+	}
+	for _, name := range []string{"answer", "scope", "reason", "arguments"} {
 		switch flag := cmd.Flags().Lookup(name); {
 		case !flag.Changed:
 		case f.hasJSON:
@@ -57,9 +63,6 @@ func (f *answerFlags) read(a *app, cmd *cobra.Command) error {
 		case name != "arguments":
 			f.pairs = append(f.pairs, name+"="+flag.Value.String())
 		}
-	}
-	if err := checkPairs(f.pairs); err != nil {
-		return err
 	}
 	for _, pair := range f.pairs {
 		name, text, _ := strings.Cut(pair, "=")
@@ -72,13 +75,11 @@ func (f *answerFlags) read(a *app, cmd *cobra.Command) error {
 		f.texts[name] = text
 	}
 	if f.arguments != "" {
-		var err error
 		if f.edited, err = a.readJSON(f.arguments); err != nil {
 			return a.refuse(nil, err)
 		}
 	}
 	if f.hasJSON {
-		var err error
 		if f.value, err = a.readJSON(f.inputsJSON); err != nil {
 			return a.refuse(nil, err)
 		}

@@ -3,19 +3,20 @@ package main
 import (
 	"context"
 
+	"github.com/braise-run/braise/internal/terminal"
 	"github.com/braise-run/braise/runtime"
 )
 
 // approver asks at the terminal about calls of agents that cannot wait for an answer. Those that can are asked about
-// when nothing else of the run can go on.
+// when nothing else of the run can continue.
 type approver struct {
 	app   *app
-	shown *progress     // makes room meanwhile; nil: there is none
-	turn  chan struct{} // holds one while somebody is asked
+	shown *terminal.Progress // makes room meanwhile; nil: there is none
+	turn  chan struct{}      // holds one while a person is asked
 }
 
-// newApprover is the approver of a leg; nil where nobody can be asked.
-func (a *app) newApprover(shown *progress) runtime.Approver {
+// newApprover is the approver of an execution; nil where no person can be asked.
+func (a *app) newApprover(shown *terminal.Progress) runtime.Approver {
 	if !a.interactive() {
 		return nil
 	}
@@ -34,8 +35,8 @@ func (p *approver) Approve(ctx context.Context, r runtime.ApprovalRequest) (runt
 		return runtime.ApprovalDecision{}, ctx.Err()
 	}
 	if p.shown != nil {
-		p.shown.hold(true)
-		defer p.shown.hold(false)
+		p.shown.Hold(true)
+		defer p.shown.Hold(false)
 	}
 	answer, ok := p.app.ask(ctx, r.Question())
 	if !ok {

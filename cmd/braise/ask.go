@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/internal/schema"
+	"github.com/braise-run/braise/internal/terminal"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 )
 
-// interactive reports whether somebody can be asked.
+// interactive reports whether a person can be asked.
 func (a *app) interactive() bool {
 	return !a.noInteractive && isTerminal(a.stdin) && isTerminal(a.stderr)
 }
@@ -28,7 +29,7 @@ func (a *app) trust(ctx context.Context, path string) bool {
 	}
 	for {
 		answer, ok := a.readLine(ctx,
-			visible(path)+" is outside of the working folder, and allows programs. Use it? (yes, no)")
+			terminal.Visible(path)+" is outside of the working folder, and allows programs. Use it? (yes, no)")
 		switch {
 		case !ok || answer == "no":
 			return false
@@ -39,17 +40,18 @@ func (a *app) trust(ctx context.Context, path string) bool {
 	}
 }
 
-// ask asks whoever sits at the terminal for the answer to a pause. It is false when there is none: the input, or
+// ask asks the person at the terminal for the answer to a pause. It is false when there is none: the input, or
 // ctx, has ended.
 func (a *app) ask(ctx context.Context, p resume.Pause) (answer any, ok bool) {
-	fmt.Fprintf(a.stderr, "\n%s %s\n", a.bold(visible(p.Step)+":"), indentedText(p.Prompt))
+	fmt.Fprintf(a.stderr, "\n%s %s\n", a.bold(terminal.Visible(p.Step)+":"), terminal.Indented(p.Prompt))
 	printShown(a.stderr, p.Show)
+	printCall(a.stderr, p.Call)
 	if !p.ExpiresAt.IsZero() {
 		fmt.Fprintf(a.stderr, "  (until %s)\n", p.ExpiresAt.Local().Format(time.DateTime))
 	}
 	decision := ""
 	if len(p.Decisions) > 0 {
-		question := fmt.Sprintf("decision (%s)", visible(strings.Join(p.Decisions, ", ")))
+		question := fmt.Sprintf("decision (%s)", terminal.Visible(strings.Join(p.Decisions, ", ")))
 		for !slices.Contains(p.Decisions, decision) {
 			if decision, ok = a.readLine(ctx, question); !ok {
 				return nil, false
@@ -59,7 +61,7 @@ func (a *app) ask(ctx context.Context, p resume.Pause) (answer any, ok bool) {
 			case decision == "" && len(p.Decisions) == 1:
 				decision = p.Decisions[0]
 			case !slices.Contains(p.Decisions, decision):
-				fmt.Fprintf(a.stderr, "  say one of %s\n", visible(strings.Join(p.Decisions, ", ")))
+				fmt.Fprintf(a.stderr, "  say one of %s\n", terminal.Visible(strings.Join(p.Decisions, ", ")))
 			}
 		}
 	}
@@ -111,7 +113,8 @@ func (a *app) askFields(ctx context.Context, form any, names []string) (any, boo
 	filled := map[string]any{}
 	for _, name := range names {
 		for {
-			text, ok := a.readLine(ctx, visible(fieldQuestion(name, fields[name], slices.Contains(required, name))))
+			question := fieldQuestion(name, fields[name], slices.Contains(required, name))
+			text, ok := a.readLine(ctx, terminal.Visible(question))
 			if !ok {
 				return nil, false
 			}
@@ -124,7 +127,7 @@ func (a *app) askFields(ctx context.Context, form any, names []string) (any, boo
 				filled[name] = v
 				break
 			}
-			fmt.Fprintf(a.stderr, "  %s %s\n", visible(name), visible(err.Error()))
+			fmt.Fprintf(a.stderr, "  %s %s\n", terminal.Visible(name), terminal.Visible(err.Error()))
 		}
 	}
 	return filled, true
@@ -209,21 +212,12 @@ func printShown(w io.Writer, shown any) {
 	}
 	members, ok := shown.(map[string]any)
 	if !ok {
-		fmt.Fprintf(w, "  %s\n", indentedText(shown))
+		fmt.Fprintf(w, "  %s\n", terminal.Indented(shown))
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		fmt.Fprintf(w, "  %s: %s\n", visible(name), indentedText(members[name]))
+		fmt.Fprintf(w, "  %s: %s\n", terminal.Visible(name), terminal.Indented(members[name]))
 	}
-}
-
-// indentedText is a value for people, its lines behind the first under it.
-func indentedText(v any) string {
-	text, err := value.Text(v)
-	if err != nil {
-		text = err.Error()
-	}
-	return strings.ReplaceAll(visible(strings.TrimRight(text, "\n")), "\n", "\n    ")
 }
 
 func (a *app) bold(s string) string {

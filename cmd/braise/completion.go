@@ -20,11 +20,12 @@ func (a *app) completionCommand() *cobra.Command {
 	names := slices.Sorted(maps.Keys(shells))
 	return &cobra.Command{
 		Use:   "completion SHELL",
-		Short: "Print a script that completes commands and flags: " + strings.Join(names, ", "),
+		Short: "Print a script that completes commands, runs, steps and inputs: " + strings.Join(names, ", "),
 		Long: "Completion prints a script for a shell. Where it goes depends on the shell, for instance:\n\n" +
 			"  bash:  source <(braise completion bash)\n" +
 			"  zsh:   braise completion zsh > \"${fpath[1]}/_braise\"\n" +
 			"  fish:  braise completion fish > ~/.config/fish/completions/braise.fish",
+		Example:   "  source <(braise completion bash)",
 		ValidArgs: names,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || shells[args[0]] == nil {

@@ -8,15 +8,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/internal/terminal"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the installation: configuration, models, tools, MCP servers, secrets, telemetry, store, versions",
-		Long: "Doctor reads the configuration and looks whether what it names is there. Endpoints of models are\n" +
-			"asked for their list of models, which costs nothing, MCP servers for their tools, and the collector of\n" +
-			"telemetry is connected to; no model answers, no tool is called and no telemetry is sent.",
+		Long: "Doctor reads the configuration and checks what it names. It asks endpoints of models for their\n" +
+			"list of models, which costs nothing, asks MCP servers for their tools, and connects to the collector\n" +
+			"of telemetry. No model answers, no tool is called and no telemetry is sent.",
+		Example: `  braise doctor
+  braise doctor --config prod/braise.yaml --output json`,
 		Args: exactly(0, "doctor takes no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			checks, code := a.examine(cmd.Context())
@@ -69,9 +72,9 @@ func (a *app) printChecks(checks []host.Check) error {
 		if c.Name != "" {
 			what += " " + c.Name
 		}
-		fmt.Fprintf(a.stdout, "%-4s  %s: %s\n", c.Status, visible(what), visible(c.Message))
+		fmt.Fprintf(a.stdout, "%-4s  %s: %s\n", c.Status, terminal.Visible(what), terminal.Visible(c.Message))
 		if c.Hint != "" {
-			fmt.Fprintf(a.stdout, "      hint: %s\n", visible(c.Hint))
+			fmt.Fprintf(a.stdout, "      hint: %s\n", terminal.Visible(c.Hint))
 		}
 	}
 	return nil

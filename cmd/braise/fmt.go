@@ -20,7 +20,9 @@ func (a *app) fmtCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fmt FILE…",
 		Short: "Bring recipes into canonical layout, comments kept",
-		Args:  atLeastOne("fmt takes recipe files"),
+		Example: `  braise fmt recipe.yaml
+  braise fmt --check recipes/*.yaml`,
+		Args: atLeastOne("fmt takes recipe files"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.fmt(args, check)
 		},
@@ -40,14 +42,15 @@ type formatted struct {
 func (a *app) fmt(paths []string, check bool) error {
 	result := formatted{[]string{}, diagnostics.List{}}
 	for _, path := range paths {
+		path = recipePath(path)
 		changed, err := format(path, check)
 		if err != nil {
-			result.Diagnostics = append(result.Diagnostics, findings(err)...)
+			result.Diagnostics = append(result.Diagnostics, diagnosed(err)...)
 		} else if changed {
 			result.Changed = append(result.Changed, path)
 		}
 	}
-	a.printFindings(result.Diagnostics)
+	a.printDiagnostics(result.Diagnostics)
 	if a.output != "human" {
 		if err := a.printJSON(result); err != nil {
 			return err

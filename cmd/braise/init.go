@@ -23,11 +23,12 @@ func (a *app) initCommand() *cobra.Command {
 	template := "starter"
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
-		Short: "Write a recipe that runs without keys, its scenario and a braise.yaml",
-		Long: "Init writes a recipe with all that it needs into DIR, the working folder if not given: " +
-			"sample data, scripts in the\n" +
-			"place of models, scenarios, a braise.yaml and the JSON Schema for editors. It never changes " +
-			"a file that is there.",
+		Short: "Write a recipe that runs without keys, with its scenario and a braise.yaml",
+		Long: "Init writes a recipe with all that it needs into DIR (default: the working folder): sample data,\n" +
+			"scripts in place of models, scenarios, a braise.yaml and JSON Schemas for editors. It never changes an\n" +
+			"existing file.",
+		Example: `  braise init demo
+  braise init tickets --template triage`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usageError("init takes one folder, not %d", len(args))
@@ -91,7 +92,7 @@ func (a *app) init(dir, template string) error {
 		fmt.Fprintln(a.stdout, filepath.Join(dir, name))
 	}
 	fmt.Fprintf(a.stdout, "\nNow try:\n  braise test %s\n  braise run %s%s\n",
-		quoted(dir), quoted(filepath.Join(dir, "recipe.yaml")), tryWith[template])
+		quoted(dir), quoted(dir), tryWith[template])
 	return nil
 }
 
@@ -106,10 +107,11 @@ func quoted(path string) string {
 // tryWith are inputs with which a template runs anywhere.
 var tryWith = map[string]string{"changelog": " --input log_file=data/log.txt"}
 
-// schemaFile is the JSON Schema of recipes, and schemaLine what makes editors find it.
+// The JSON Schemas of recipes and of braise.yaml, which schemaLine makes editors find.
 const (
-	schemaFile = "recipe.schema.json"
-	schemaLine = "# yaml-language-server: $schema=./" + schemaFile + "\n"
+	recipeSchema = "recipe.schema.json"
+	configSchema = "braise.schema.json"
+	schemaLine   = "# yaml-language-server: $schema=./"
 )
 
 // templateFiles are the files that a template consists of, by slash-separated path.
@@ -118,7 +120,7 @@ func templateFiles(template string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{schemaFile: recipe.Schema()}
+	files := map[string][]byte{recipeSchema: recipe.Schema(), configSchema: host.ConfigSchema()}
 	err = fs.WalkDir(sub, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -126,9 +128,10 @@ func templateFiles(template string) (map[string][]byte, error) {
 		text, err := fs.ReadFile(sub, name)
 		switch {
 		case bytes.HasPrefix(text, []byte("apiVersion: ")):
-			text = append([]byte(schemaLine), text...)
-		case name == "braise.yaml": // a recipe of this repository may look at all of it, a new one at its own folder
+			text = append([]byte(schemaLine+recipeSchema+"\n"), text...)
+		case name == host.FileName: // a recipe of this repository may look at all of it, a new one at its own folder
 			text = bytes.ReplaceAll(text, []byte("../.."), []byte("."))
+			text = append([]byte(schemaLine+configSchema+"\n"), text...)
 		}
 		files[name] = text
 		return err

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/regular"
@@ -28,14 +33,48 @@ func inputError(format string, args ...any) error {
 		Message: fmt.Sprintf(format, args...)}}.Err()
 }
 
-// checkPairs checks the form of the flag --input.
-func checkPairs(pairs []string) error {
-	for _, pair := range pairs {
-		if name, _, ok := strings.Cut(pair, "="); !ok || name == "" {
-			return usageError("--input is %q; it is given as name=value", pair)
+// readPairs reads the flag --input: name=value, where @FILE is what a file has, @- what stdin has, and @@ begins a
+// value with @.
+func (a *app) readPairs(pairs []string) ([]string, error) {
+	read := slices.Clone(pairs)
+	fromStdin := ""
+	for i, pair := range pairs {
+		name, text, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return nil, usageError("--input is %q; it is given as name=value", pair)
 		}
+		from, isFile := strings.CutPrefix(text, "@")
+		switch {
+		case !isFile:
+			continue
+		case strings.HasPrefix(from, "@"):
+			read[i] = name + "=" + from
+			continue
+		case from == "-" && fromStdin != "":
+			return nil, usageError("--input %s=@- and --input %s=@- cannot both read stdin", fromStdin, name)
+		case from == "-":
+			fromStdin = name
+		}
+		data, err := a.readFile(from)
+		if err == nil && !utf8.Valid(data) {
+			err = errors.New(from + " is not text in UTF-8")
+		}
+		if err != nil {
+			wrong := inputError("input %q: %v", name, err).(*diagnostics.Error)
+			wrong.List[0].Hint = fmt.Sprintf("--input %s reads a file; @@ begins a value with @", quoted(name+"=@FILE"))
+			return nil, a.refuse(nil, wrong)
+		}
+		read[i] = name + "=" + string(data)
 	}
-	return nil
+	return read, nil
+}
+
+// recipePath is the path of the recipe that an argument names: a folder stands for the recipe.yaml in it.
+func recipePath(path string) string {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return filepath.Join(path, "recipe.yaml")
+	}
+	return path
 }
 
 // readJSON reads the flag --inputs-json.

@@ -21,7 +21,9 @@ import (
 func (a *app) kindsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "kinds [NAME]",
-		Short: "List the step kinds and tools, or one with its arguments and an example",
+		Short: "List the step kinds and tools, or show one with arguments, result and example",
+		Example: `  braise kinds
+  braise kinds exec.run`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usageError("kinds takes one name, not %d", len(args))
@@ -48,8 +50,11 @@ func (a *app) kindsCommand() *cobra.Command {
 					for i, e := range list {
 						names[i] = e.Name
 					}
-					return usageError("no kind or tool is named %q\n  hint: %s",
-						args[0], diagnostics.DidYouMean(args[0], names))
+					hint := diagnostics.DidYouMean(args[0], names)
+					if hint == "" {
+						hint = "braise kinds lists all"
+					}
+					return usageError("no kind or tool is named %q\n  hint: %s", args[0], hint)
 				}
 				list = list[i : i+1]
 			}
@@ -61,6 +66,11 @@ func (a *app) kindsCommand() *cobra.Command {
 		},
 	}
 }
+
+// kindsSchema is the JSON Schema of what kinds prints as JSON.
+//
+//go:embed kinds.schema.json
+var kindsSchema []byte
 
 // entry is a kind or tool as kinds prints it.
 type entry struct {
@@ -97,7 +107,7 @@ func entries(rt *runtime.Runtime) []entry {
 			effect = runtime.External
 		}
 		list = append(list, entry{Name: spec.Name, Type: "tool", Doc: spec.Description,
-			Arguments: arguments(spec), Effect: effect,
+			Arguments: arguments(spec), Output: spec.Result, Effect: effect,
 			Example: example(spec.Name)})
 	}
 	return list
@@ -136,6 +146,9 @@ func (a *app) printEntries(list []entry, whole bool) {
 		}
 		if e.Output != "" {
 			fmt.Fprintf(w, "output\t%s\n", e.Output)
+		}
+		if e.Effect != "" {
+			fmt.Fprintf(w, "effect\t%s\n", e.Effect)
 		}
 	}
 	w.Flush()

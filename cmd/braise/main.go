@@ -13,12 +13,15 @@ import (
 	"os/signal"
 	goruntime "runtime"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/internal/terminal"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
+	"github.com/spf13/cobra"
 )
 
 func main() {
@@ -54,7 +57,7 @@ func braise(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a.watchSignals()
 	code, err := a.execute(args)
 	if err != nil {
-		fmt.Fprintln(stderr, "braise:", visible(err.Error()))
+		fmt.Fprintln(stderr, "braise:", terminal.Visible(err.Error()))
 	}
 	if code == host.ExitInternal && a.output != "human" && !results.begun {
 		a.printOutcome(&workflow.Outcome{Status: workflow.StatusError, Err: &runtime.Error{
@@ -76,6 +79,7 @@ func (a *app) execute(args []string) (code int, err error) {
 	}()
 	root := a.rootCommand()
 	root.SetArgs(args)
+	hideFlags(root, args)
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
@@ -87,7 +91,19 @@ func (a *app) execute(args []string) (code int, err error) {
 	case errors.As(err, &exit):
 		return exit.code, exit.err
 	}
-	return host.ExitUsage, fmt.Errorf("%w\n  hint: braise help lists commands and flags", err) // cobra's: flags
+	return host.ExitUsage, flagError(root, args, err)
+}
+
+// flagError adds a hint to what cobra says about flags.
+func flagError(root *cobra.Command, args []string, err error) error {
+	hint := "braise help lists commands and flags"
+	if cmd, _, findErr := root.Find(args); findErr == nil && cmd != root {
+		hint = fmt.Sprintf("braise help %s lists its flags", commandName(cmd))
+		if unknown, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok && cmd.Flags().Lookup("input") != nil {
+			hint += fmt.Sprintf("; an input of the recipe is given as --input %s=…", unknown)
+		}
+	}
+	return fmt.Errorf("%w\n  hint: %s", err, hint)
 }
 
 // results is stdout. It remembers the first failed write: no command whose result did not arrive

@@ -17,6 +17,9 @@ import (
 	"github.com/braise-run/braise/workflow"
 )
 
+// planFormats are the formats of plan.
+var planFormats = []string{"text", "json", "mermaid", "dot"}
+
 // planFlags are the flags of plan.
 type planFlags struct {
 	format  string
@@ -28,7 +31,7 @@ func (a *app) planCommand() *cobra.Command {
 	f := planFlags{format: "text"}
 	cmd := &cobra.Command{
 		Use:   "plan FILE [--why A B]",
-		Short: "Print what a run would do: steps in order, edges, needs; nothing is called",
+		Short: "Show the execution plan without running anything",
 		Long: fmt.Sprintf(`Plan prints what a run would do: the steps in order, what each waits for, and what the recipe
 needs. Nothing is called.
 
@@ -37,17 +40,17 @@ edge, the shortest first, at most %d. Steps in bodies are named by their paths: 
 		Example: `  braise plan recipe.yaml
   braise plan recipe.yaml --why fetch report
   braise plan recipe.yaml --format dot --reduced | dot -Tsvg > plan.svg`,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.why && len(args) != 3:
 				return usageError("plan --why takes one recipe file and two steps")
 			case !f.why && len(args) != 1:
-				return usageError("plan takes one recipe file, not %d", len(args))
+				return oneRecipe(cmd, args)
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := oneOf("format", f.format, "text", "json", "mermaid", "dot"); err != nil {
+			if err := oneOf("format", f.format, planFormats...); err != nil {
 				return err
 			}
 			if a.output != "human" && !cmd.Flags().Changed("format") {
@@ -72,17 +75,18 @@ func (a *app) plan(ctx context.Context, args []string, f *planFlags) error {
 	if f.why && isNoFile(args[0]) && !isNoFile(args[2]) { // plan --why A B FILE
 		args = []string{args[2], args[0], args[1]}
 	}
-	s, err := a.open(ctx, host.Options{Recipe: args[0]})
+	path := recipePath(args[0])
+	s, err := a.open(ctx, host.Options{Recipe: path})
 	if err != nil {
 		return a.refuse(nil, err)
 	}
 	defer s.close()
-	wf, rt, err := s.host.Look(args[0])
+	wf, rt, err := s.host.Look(path)
 	if err != nil {
 		return a.refuse(nil, err)
 	}
 	rt.Approver = a.newApprover(nil)
-	a.printFindings(slices.Concat(wf.Diagnostics, wf.Unapproved(rt)))
+	a.printDiagnostics(slices.Concat(wf.Diagnostics, wf.Unapproved(rt)))
 	plan := wf.Plan()
 	if f.reduced {
 		if plan, err = plan.Reduced(); err != nil {

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
-	"time"
-	"unicode"
-	"unicode/utf16"
 
 	"github.com/mattn/go-isatty"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/internal/regular"
+	"github.com/braise-run/braise/internal/terminal"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -61,7 +60,7 @@ func (a *app) printJSON(v any) error {
 	}
 	err := enc.Encode(v)
 	if err == nil {
-		_, err = io.WriteString(a.stdout, escapeUnseen(text.String()))
+		_, err = io.WriteString(a.stdout, terminal.EscapeUnseen(text.String()))
 	}
 	if err != nil {
 		return &exitError{host.ExitInternal, err}
@@ -69,14 +68,14 @@ func (a *app) printJSON(v any) error {
 	return nil
 }
 
-// refuse ends what could not begin: the findings, and for machines an outcome. wf is nil when it is
+// refuse ends what could not begin: the diagnostics, and for machines an outcome. wf is nil when it is
 // the recipe that is wrong.
 func (a *app) refuse(wf *workflow.Workflow, err error) error {
 	out := host.Refused(err)
 	if wf != nil {
 		out.Recipe = wf.Name()
 	}
-	a.printFindings(out.Diagnostics)
+	a.printDiagnostics(out.Diagnostics)
 	if a.output != "human" {
 		if err := a.printOutcome(out); err != nil {
 			return err
@@ -102,18 +101,18 @@ func (a *app) failed(out *workflow.Outcome) error {
 	return &exitError{exitCode(out, nil), out.Err}
 }
 
-// findings are what an error says of a recipe, a configuration or an input.
-func findings(err error) diagnostics.List { return host.Refused(err).Diagnostics }
+// diagnosed is what an error says of a recipe, a configuration or an input.
+func diagnosed(err error) diagnostics.List { return host.Refused(err).Diagnostics }
 
 // warn says what nothing fails of.
 func (a *app) warn(message string) {
 	if !a.quiet {
-		fmt.Fprintf(a.stderr, "braise: warning: %s\n", visible(message))
+		fmt.Fprintf(a.stderr, "braise: warning: %s\n", terminal.Visible(message))
 	}
 }
 
-// printFindings shows findings to a person, with the lines of the files they are about.
-func (a *app) printFindings(list diagnostics.List) {
+// printDiagnostics shows diagnostics to a person, with the lines of the files they are about.
+func (a *app) printDiagnostics(list diagnostics.List) {
 	if a.quiet {
 		list = onlyErrors(list)
 	}
@@ -147,20 +146,26 @@ func readSome(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, 1<<20))
 }
 
-// printError says why a run is not ok, unless the findings have.
+// printError says why a run is not ok, unless the diagnostics have.
 func (a *app) printError(out *workflow.Outcome) {
 	e := out.Error()
 	switch {
-	case e == nil || e.Code == string(diagnostics.CodeInput) || errors.Is(e, checkpoint.ErrToken): // the findings do
+	case e == nil || e.Code == string(diagnostics.CodeInput) || errors.Is(e, checkpoint.ErrToken): // the diagnostics do
 		return
 	case e.Code == string(diagnostics.CodeStrict):
 		fmt.Fprintln(a.stderr, "braise: error: strict diagnostics failure: nothing ran")
 		return
 	}
-	fmt.Fprintf(a.stderr, "braise: %s: %s\n", out.Status, visible(e.Error()))
+	fmt.Fprintf(a.stderr, "braise: %s: %s\n", out.Status, terminal.Visible(e.Error()))
+	if m := exitedWith.FindStringSubmatch(e.Error()); m != nil && e.Code == "tool.failed" {
+		fmt.Fprintf(a.stderr, "  hint: allow_code: [%s] in with accepts this code\n", m[1])
+	}
 }
 
-// printWaiting says what a paused run waits for, and how to go on with it.
+// exitedWith finds the exit code in what exec.run says of a program.
+var exitedWith = regexp.MustCompile(`^.*" exited with code ([0-9]+)`)
+
+// printWaiting says what a paused run waits for, and how to resume it.
 func (s *session) printWaiting(rt *runtime.Runtime, out *workflow.Outcome) {
 	if out.Status != workflow.StatusPaused || s.output != "human" {
 		return
@@ -173,7 +178,7 @@ func (s *session) printWaiting(rt *runtime.Runtime, out *workflow.Outcome) {
 		}
 	}
 	if rt.Store == nil {
-		fmt.Fprintln(s.stderr, "  with --store memory: nobody can go on with it")
+		fmt.Fprintln(s.stderr, "  with --store memory: it can only be answered at a terminal")
 	}
 }
 
@@ -189,8 +194,8 @@ func (s *session) printCommand(w io.Writer, how string, p resume.Pause) {
 	case n > 1 && p.Reason == "indeterminate": // none of them goes without saying
 		decision = " --decision " + strings.Join(p.Decisions, "|")
 	case n > 1:
-		decision = " --decision " + quoted(visible(p.Decisions[0]))
-		others = "   # or " + visible(strings.Join(p.Decisions[1:], ", "))
+		decision = " --decision " + quoted(terminal.Visible(p.Decisions[0]))
+		others = "   # or " + terminal.Visible(strings.Join(p.Decisions[1:], ", "))
 	}
 	fmt.Fprintf(w, "    braise %s%s%s%s%s\n", how, decision, fieldFlags(p), flags, others)
 }
@@ -203,16 +208,42 @@ func (a *app) printPause(w io.Writer, p resume.Pause) {
 	case p.Kind == resume.External && p.Reason == "":
 		what = "an event"
 	case p.Kind == resume.System && !p.RetryAt.IsZero():
-		what = "a time, " + localTime(p.RetryAt)
+		what = "a time, " + terminal.LocalTime(p.RetryAt)
 	}
-	fmt.Fprintf(w, "  step %s waits for %s", visible(p.Step), visible(what))
+	fmt.Fprintf(w, "  step %s waits for %s", terminal.Visible(p.Step), terminal.Visible(what))
 	if p.Prompt != "" {
-		fmt.Fprintf(w, ": %s", indentedText(p.Prompt))
+		fmt.Fprintf(w, ": %s", terminal.Indented(p.Prompt))
 	}
 	fmt.Fprintln(w)
 	printShown(w, p.Show)
+	printCall(w, p.Call)
 	if !p.ExpiresAt.IsZero() {
-		fmt.Fprintf(w, "  until %s\n", localTime(p.ExpiresAt))
+		fmt.Fprintf(w, "  until %s\n", terminal.LocalTime(p.ExpiresAt))
+	}
+}
+
+// printCall prints what whoever decides about a call needs to look it up at the other side; nil: there is none.
+func printCall(w io.Writer, c *resume.Call) {
+	if c == nil {
+		return
+	}
+	text := "  call: " + c.Tool
+	if c.Attempt > 0 {
+		text += fmt.Sprintf(", attempt %d", c.Attempt)
+	}
+	if !c.At.IsZero() {
+		text += ", " + localTime(c.At)
+	}
+	if c.Owner != "" {
+		text += ", by " + checkpoint.Lease{Owner: c.Owner}.Holder()
+	}
+	fmt.Fprintf(w, "%s\n", visible(text))
+	if c.Arguments != nil {
+		fmt.Fprintf(w, "  arguments: %s\n", indentedText(c.Arguments))
+	}
+	fmt.Fprintf(w, "  idempotency key: %s\n", visible(c.Key))
+	if len(c.PIDs) > 0 {
+		fmt.Fprintf(w, "  its processes still run: %v\n", c.PIDs)
 	}
 }
 
@@ -224,58 +255,38 @@ func fieldFlags(p resume.Pause) string {
 	}
 	text := ""
 	for _, name := range required {
-		text += " --input " + quoted(visible(name)+"=…")
+		text += " --input " + quoted(terminal.Visible(name)+"=…")
 	}
 	return text
 }
 
-// visible replaces control characters, which could play tricks on a terminal, in text that is not ours, and shows what
-// would not be seen.
-func visible(s string) string {
-	return escapeUnseen(strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && unicode.IsControl(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s))
-}
-
-// unseen are characters that turn text around, have no width or separate lines: with them, what is read need not be
-// what is there.
-var unseen = []*unicode.RangeTable{unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point,
-	unicode.Variation_Selector}
-
-// isUnseen reports whether a character is unseen, but for those that say how an emoji looks.
-func isUnseen(r rune) bool { return r > 0x7f && r != 0xfe0e && r != 0xfe0f && unicode.In(r, unseen...) }
-
-// escapeUnseen writes unseen characters as JSON may: \u202e.
-func escapeUnseen(s string) string {
-	if !strings.ContainsFunc(s, isUnseen) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if !isUnseen(r) {
-			b.WriteRune(r)
-			continue
-		}
-		for _, unit := range utf16.Encode([]rune{r}) {
-			fmt.Fprintf(&b, `\u%04x`, unit)
+// summary is the last line about a run: how it ended, how long it took and what its models used.
+func summary(out *workflow.Outcome) string {
+	text := fmt.Sprintf("run %s %s %s", out.RunID, out.Status, terminal.Took(out.EndedAt.Sub(out.StartedAt)))
+	add := func(n int64, what string) {
+		if n > 0 {
+			text += " · " + terminal.Grouped(n) + " " + what
+			if n > 1 {
+				text += "s"
+			}
 		}
 	}
-	return b.String()
-}
-
-// localTime is a time for people; "-" when there is none.
-func localTime(t time.Time) string {
-	if t.IsZero() {
-		return "-"
+	add(out.Usage.Calls, "call")
+	add(out.Usage.InputTokens+out.Usage.OutputTokens, "token")
+	switch cost := out.Usage.CostUSD; {
+	case cost >= 0.005:
+		text += fmt.Sprintf(" · $%.2f", cost)
+	case cost > 0:
+		text += fmt.Sprintf(" · $%.2g", cost)
 	}
-	return t.Local().Format(time.DateTime)
+	return text
 }
 
 // isTerminal reports whether w is a terminal.
 func isTerminal(w any) bool {
+	if r, ok := w.(*results); ok {
+		w = r.w
+	}
 	f, ok := w.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd())
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
@@ -16,10 +17,13 @@ func (a *app) resumeCommand() *cobra.Command {
 	acceptChanged, force := false, false
 	cmd := &cobra.Command{
 		Use:   "resume TOKEN",
-		Short: "Answer what a run waits for, and go on with it",
-		Long: "Resume answers one pause of a run, by its token, and goes on with the run. The recipe " +
-			"comes from the store.\n" +
-			"An answer that does not fit leaves the token usable.",
+		Short: "Answer a pause of a run by its token, and resume the run",
+		Long: "Resume answers one pause of a run, by its token, and resumes the run. The recipe comes from the\n" +
+			"store. An answer that does not fit leaves the token usable.",
+		Example: `  braise resume TOKEN --decision approve
+  braise resume TOKEN --decision approve --input reply=@reply.txt
+  braise resume TOKEN --answer 'The blue one'
+  braise resume TOKEN --inputs-json '{"paid": true}'`,
 		Args: exactly(1, "resume takes one token"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.checkRecipeFlags(cmd, recipeFile, acceptChanged); err != nil {
@@ -31,23 +35,23 @@ func (a *app) resumeCommand() *cobra.Command {
 			token := args[0]
 			runID, _, _ := resume.Parse(token) // a bad one is refused below
 			with := changed{recipeFile, acceptChanged}
-			return a.goOn(cmd.Context(), runID, with,
-				func(ctx context.Context, l leg) (*workflow.Outcome, error) {
+			return a.resumeWith(cmd.Context(), func(checkpoint.Store) (string, error) { return runID, nil }, with,
+				func(ctx context.Context, e execution) (*workflow.Outcome, error) {
 					if flags.none() && a.interactive() {
-						if out := findPause(ctx, l.rt, token); out != nil {
+						if out := findPause(ctx, e.rt, token); out != nil {
 							return out, nil
 						}
 					}
-					answering := *l.rt
-					answering.Resume, l.opts.Force = flags, force
-					return workflow.Resume(ctx, token, nil, &answering, l.opts)
+					answering := *e.rt
+					answering.Resume, e.opts.Force = flags, force
+					return workflow.Resume(ctx, token, nil, &answering, e.opts)
 				})
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().StringVar(&recipeFile, "recipe", "", "the recipe that the run began with, instead of the store's copy")
+	cmd.Flags().StringVar(&recipeFile, "recipe", "", "the recipe of the run, instead of the copy in the store")
 	cmd.Flags().BoolVar(&acceptChanged, "accept-changed", false,
-		"go on with the recipe of --recipe, even if it has changed")
+		"resume with the recipe of --recipe even if it has changed")
 	cmd.Flags().BoolVar(&force, "force", false, "make a call again although processes of it still run")
 	a.addIncomplete(cmd)
 	return cmd
@@ -55,7 +59,7 @@ func (a *app) resumeCommand() *cobra.Command {
 
 func (a *app) addIncomplete(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&a.incomplete, "incomplete", false,
-		"go on even where a model, tool or secret is missing that a step needs")
+		"resume even where a model, tool or secret is missing that a step needs")
 }
 
 func (a *app) checkRecipeFlags(cmd *cobra.Command, file string, acceptChanged bool) error {

@@ -3,16 +3,12 @@ package main
 import (
 	"context"
 	"io"
-	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
-	"github.com/braise-run/braise/host"
 )
 
 // app is the command's surroundings, with its flags.
@@ -41,15 +37,18 @@ type flags struct {
 	verbose     bool
 
 	noInteractive bool
-	incomplete    bool // go on even where something is missing
+	incomplete    bool // resume even where something is missing
 }
 
 func (a *app) rootCommand() *cobra.Command {
+	showVersion := false
 	root := &cobra.Command{
 		Use:   "braise",
 		Short: "Run declarative LLM recipes",
-		Long: "Braise compiles recipes (YAML steps that call models, tools and other recipes) to a DAG " +
-			"and runs them.",
+		Long:  "Braise runs recipes: YAML files whose steps call models, tools and other recipes.",
+		Example: `  braise init demo
+  braise run demo
+  braise test demo`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(root *cobra.Command, args []string) error {
@@ -59,40 +58,48 @@ func (a *app) rootCommand() *cobra.Command {
 			return unknownCommand(root, args[0])
 		},
 		RunE: func(root *cobra.Command, _ []string) error {
+			if showVersion {
+				return a.printVersion()
+			}
 			return root.Help()
 		},
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.checkFlags(cmd) },
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true}, // ours refuses unknown shells
 	}
+	root.Flags().BoolVar(&showVersion, "version", false, "print the version")
 	f := root.PersistentFlags()
 	f.StringVar(&a.config, "config", "",
-		"what the host allows (default braise.yaml beside the recipe or in the working folder)")
+		"the configuration (default braise.yaml beside the recipe or in the working folder)")
 	f.StringVar(&a.store, "store", "",
 		"where runs are kept: sqlite:PATH, jsonl:DIR, postgres://… or memory: "+
 			"(default sqlite:$XDG_STATE_HOME/braise/runs.db)")
-	f.StringVar(&a.runID, "run-id", "", "the run's id (default a new UUIDv7)")
-	f.IntVar(&a.maxParallel, "max-parallel", 0, "calls at once, if lower than what recipe and host say")
-	f.StringArrayVar(&a.models, "model", nil, "NAME=script:FILE answers for a model from a script (repeatable)")
+	f.StringVar(&a.runID, "run-id", "", "the id of the run (default a new UUIDv7)")
+	f.IntVar(&a.maxParallel, "max-parallel", 0,
+		"maximum concurrent calls (the lowest of flag, recipe and braise.yaml counts)")
+	f.StringArrayVar(&a.models, "model", nil, "NAME=script:FILE replaces a model by a script (repeatable)")
 	f.StringVar(&a.output, "output", "human", "human, json or jsonl")
 	f.StringVar(&a.color, "color", "auto", "auto, always or never (honours NO_COLOR)")
-	f.BoolVar(&a.strict, "strict", false,
-		"findings about the recipe and what it needs stop the run before its first step")
+	f.BoolVar(&a.strict, "strict", false, "treat warnings as errors, before anything runs")
 	f.BoolVar(&a.quiet, "quiet", false, "no progress and no warnings on stderr")
-	f.BoolVar(&a.noInteractive, "no-interactive", false, "never ask on the terminal what a run waits for")
-	f.BoolVarP(&a.verbose, "verbose", "v", false, "every event on stderr")
+	f.BoolVar(&a.noInteractive, "no-interactive", false, "never prompt on the terminal")
+	f.BoolVarP(&a.verbose, "verbose", "v", false, "print every event on stderr")
 	root.SetHelpCommand(helpCommand())
 	root.AddCommand(
 		a.initCommand(), a.validateCommand(), a.fmtCommand(), a.planCommand(), a.runCommand(), a.resumeCommand(),
 		a.runsCommand(), a.testCommand(),
 		a.schemaCommand(), a.kindsCommand(), a.doctorCommand(), a.completionCommand(), a.versionCommand(),
 	)
+	a.addCompletion(root)
 	return root
 }
 
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "Help about a command",
+		Use:     "help [COMMAND]",
+		Short:   "Show the help of a command",
+		Example: "  braise help runs fork",
+
+		ValidArgsFunction: completeHelp,
 		RunE: func(help *cobra.Command, args []string) error {
 			cmd, rest, err := help.Root().Find(args)
 			if err != nil || len(rest) > 0 {
@@ -110,64 +117,4 @@ func unknownCommand(root *cobra.Command, name string) error {
 		names = append(names, c.Name())
 	}
 	return usageError("unknown command %q\n  hint: %s", name, diagnostics.DidYouMean(name, names))
-}
-
-// checkFlags checks the common flags.
-func (a *app) checkFlags(cmd *cobra.Command) error {
-	for _, name := range []string{"config", "store", "run-id"} {
-		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
-			return usageError("--%s is empty", name)
-		}
-	}
-	if cmd.Flags().Changed("max-parallel") && a.maxParallel < 1 {
-		return usageError("--max-parallel is %d; the least is 1", a.maxParallel)
-	}
-	if id := a.runID; id != "" {
-		run := checkpoint.Run{ID: id, Digest: "any", StartedAt: time.Now()}
-		if err := run.Check(); err != nil {
-			return usageError("--run-id is %q; it may have letters, digits and, not first, - _ . "+
-				"and at most 128 of them", id)
-		}
-	}
-	if a.store != "" {
-		if err := host.CheckStore(a.store); err != nil {
-			return &exitError{host.ExitUsage, err}
-		}
-	}
-	for _, spec := range a.models {
-		if name, file, ok := strings.Cut(spec, "=script:"); !ok || name == "" || file == "" {
-			return usageError("--model is %q; it is given as NAME=script:FILE", spec)
-		}
-	}
-	if err := oneOf("output", a.output, "human", "json", "jsonl"); err != nil {
-		return err
-	}
-	return oneOf("color", a.color, "auto", "always", "never")
-}
-
-// oneOf checks the value of a flag that has a few words.
-func oneOf(flag, got string, words ...string) error {
-	if slices.Contains(words, got) {
-		return nil
-	}
-	return usageError("--%s is %q; it may be %s", flag, got, strings.Join(words, ", "))
-}
-
-// exactly is cobra.ExactArgs with a sentence of our own.
-func exactly(n int, sentence string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != n {
-			return usageError("%s, not %d", sentence, len(args))
-		}
-		return nil
-	}
-}
-
-func atLeastOne(sentence string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return usageError("%s", sentence)
-		}
-		return nil
-	}
 }

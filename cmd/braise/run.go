@@ -3,11 +3,15 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/braise-run/braise/adapters/script"
+	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/internal/terminal"
+	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/workflow"
 )
 
@@ -16,8 +20,14 @@ func (a *app) runCommand() *cobra.Command {
 	var inputsJSON string
 	cmd := &cobra.Command{
 		Use:   "run FILE",
-		Short: "Run a recipe; the result goes to stdout, progress to stderr",
-		Args:  exactly(1, "run takes one recipe file"),
+		Short: "Run a recipe",
+		Long: "Run runs a recipe: a file, or the recipe.yaml of a folder. The result goes to stdout, progress and\n" +
+			"diagnostics to stderr. The last line on stderr says how the run ended and what it used.",
+		Example: `  braise run recipe.yaml --input question='Who pays?'
+  braise run demo --input text=@letter.txt
+  git diff | braise run review.yaml --input diff=@-
+  braise run recipe.yaml --inputs-json '{"n": 3}' --output json`,
+		Args: oneRecipe,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.checkCassette(cmd); err != nil {
 				return err
@@ -29,17 +39,20 @@ func (a *app) runCommand() *cobra.Command {
 				}
 				read = func(*workflow.Workflow) (map[string]any, error) { return a.readInputs(inputsJSON) }
 			}
-			if err := checkPairs(pairs); err != nil {
+			texts, err := a.readPairs(pairs)
+			if err != nil {
 				return err
 			}
-			return a.run(cmd.Context(), args[0], read)
+			pairs = texts
+			return a.run(cmd.Context(), recipePath(args[0]), read)
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&pairs, "input", nil, "an input as name=value, read as its schema says (repeatable)")
+	f.StringArrayVar(&pairs, "input", nil,
+		"an input as name=value; name=@FILE and name=@- read a file or stdin (repeatable)")
 	f.StringVar(&inputsJSON, "inputs-json", "", "all inputs as a JSON object, or @FILE, or @- for stdin")
-	f.StringVar(&a.record, "record", "", "write what models answer to a cassette")
-	f.StringVar(&a.replay, "replay", "", "answer from a cassette; no model is called")
+	f.StringVar(&a.record, "record", "", "record the answers of models in a cassette FILE")
+	f.StringVar(&a.replay, "replay", "", "answer from a cassette FILE; no model is called")
 	return cmd
 }
 
@@ -107,10 +120,11 @@ func (a *app) run(ctx context.Context, path string, readInputs func(*workflow.Wo
 			return &exitError{host.ExitInternal, err}
 		}
 	}
-	l := leg{rt, &workflow.ResumeOptions{Workflow: wf}}
-	out := s.legs(ctx, l, func(ctx context.Context, l leg) (*workflow.Outcome, error) {
-		return wf.Run(ctx, inputs, l.rt)
+	e := execution{"", rt, &workflow.ResumeOptions{Workflow: wf}}
+	out := s.executions(ctx, e, func(ctx context.Context, e execution) (*workflow.Outcome, error) {
+		return wf.Run(ctx, inputs, e.rt)
 	})
+	hintInputs(out, wf.Recipe().Inputs)
 	recordErr := recorder.Close(ctx)
 	err = s.finish(ctx, rt, out, why())
 	if recordErr == nil {
@@ -120,4 +134,20 @@ func (a *app) run(ctx context.Context, path string, readInputs func(*workflow.Wo
 		return &exitError{host.ExitInterrupt, recordErr}
 	}
 	return &exitError{host.ExitInternal, recordErr}
+}
+
+// hintInputs says how a missing input is given, and what it is.
+func hintInputs(out *workflow.Outcome, inputs []recipe.Input) {
+	for i := range out.Diagnostics {
+		d := &out.Diagnostics[i]
+		for _, in := range inputs {
+			if d.Code != diagnostics.CodeInput || d.Message != fmt.Sprintf("input %q is missing", in.Name) {
+				continue
+			}
+			d.Hint = fmt.Sprintf("give it with --input %s=…", in.Name)
+			if about, _ := in.SchemaJSON["description"].(string); about != "" {
+				d.Hint += ": " + terminal.Cut(about)
+			}
+		}
+	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -13,8 +14,13 @@ import (
 
 func (a *app) runsCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "runs COMMAND",
-		Short: "What the store knows of runs, and what can be done about them",
+		Use: "runs COMMAND",
+		Long: "Runs lists, inspects and manages the runs of the store. RUN is the id of a run, a prefix of it\n" +
+			"that no other run has, or last.",
+		Example: `  braise runs list --status paused
+  braise runs show last
+  braise runs recover 01a2fee6`,
+		Short: "List, inspect and manage runs",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
@@ -50,6 +56,27 @@ func (a *app) withStore(cmd *cobra.Command, do func(context.Context, *session, c
 		return exit(reason.code)
 	}
 	return err
+}
+
+// looked is a run to look at, or to tidy up.
+type looked struct {
+	*session
+	store checkpoint.Store
+	id    string
+}
+
+// withRun is withStore for a run, which a name stands for as history.Find says.
+func (a *app) withRun(cmd *cobra.Command, name string, do func(context.Context, looked) error) error {
+	return a.withStore(cmd, func(ctx context.Context, s *session, store checkpoint.Store) error {
+		id, err := history.Find(ctx, store, name)
+		if err == nil {
+			err = do(ctx, looked{s, store, id})
+		}
+		if _, ok := errors.AsType[*exitError](err); err == nil || ok {
+			return err
+		}
+		return s.fail(id, err)
+	})
 }
 
 // statuses names the statuses of runs.

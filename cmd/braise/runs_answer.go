@@ -12,17 +12,19 @@ func (a *app) runsAnswer() *cobra.Command {
 	flags := &answerFlags{}
 	cmd := &cobra.Command{
 		Use:   "answer RUN PAUSE",
-		Short: "Answer a pause by name instead of a token, and go on with the run",
-		Args:  exactly(2, "runs answer takes a run and a pause"),
+		Short: "Answer a pause by its name, and resume the run",
+		Example: `  braise runs answer last approve --decision approve
+  braise runs answer last ask --answer 'The blue one'`,
+		Args: exactly(2, "runs answer takes a run and a pause"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := flags.read(a, cmd); err != nil {
 				return err
 			}
-			return a.goOn(cmd.Context(), args[0], changed{},
-				func(ctx context.Context, l leg) (*workflow.Outcome, error) {
-					answering := *l.rt
+			return a.resumeRun(cmd.Context(), args[0],
+				func(ctx context.Context, e execution) (*workflow.Outcome, error) {
+					answering := *e.rt
 					answering.Resume = flags
-					return workflow.Answer(ctx, args[0], args[1], nil, &answering, l.opts)
+					return workflow.Answer(ctx, e.runID, args[1], nil, &answering, e.opts)
 				})
 		},
 	}

@@ -13,15 +13,16 @@ import (
 func (a *app) runsCancel() *cobra.Command {
 	reason, force := "", false
 	cmd := &cobra.Command{
-		Use:   "cancel RUN",
-		Short: "End a run for good that waits or was interrupted: what it did is rolled back",
-		Args:  exactly(1, "runs cancel takes one run"),
+		Use:     "cancel RUN",
+		Short:   "End a paused or interrupted run for good, and roll back what it did",
+		Example: `  braise runs cancel last --reason 'wrong customer'`,
+		Args:    exactly(1, "runs cancel takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			done := false
-			err := a.goOn(cmd.Context(), args[0], changed{},
-				func(ctx context.Context, l leg) (*workflow.Outcome, error) {
-					l.opts.Force = force
-					out, err := workflow.Cancel(ctx, args[0], reason, l.rt, l.opts)
+			err := a.resumeRun(cmd.Context(), args[0],
+				func(ctx context.Context, e execution) (*workflow.Outcome, error) {
+					e.opts.Force = force
+					out, err := workflow.Cancel(ctx, e.runID, reason, e.rt, e.opts)
 					done = out.Status == workflow.StatusCancelled && ctx.Err() == nil
 					return out, err
 				})
@@ -31,7 +32,7 @@ func (a *app) runsCancel() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for people")
-	cmd.Flags().BoolVar(&force, "force", false, "end it although it is not known whether a call had its effect")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	cmd.Flags().BoolVar(&force, "force", false, "end it even if the outcome of a call is unknown")
 	return cmd
 }

@@ -4,20 +4,19 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
-
-	"github.com/braise-run/braise/checkpoint"
 )
 
 func (a *app) runsExport() *cobra.Command {
 	return &cobra.Command{
-		Use:   "export RUN",
-		Short: "Print the journal of a run, a record a line",
-		Args:  exactly(1, "runs export takes one run"),
+		Use:     "export RUN",
+		Short:   "Print the journal of a run, one record per line",
+		Example: `  braise runs export last > run.jsonl`,
+		Args:    exactly(1, "runs export takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withStore(cmd, func(ctx context.Context, s *session, store checkpoint.Store) error {
-				_, recs, err := store.Load(ctx, args[0], 0)
+			return a.withRun(cmd, args[0], func(ctx context.Context, l looked) error {
+				_, recs, err := l.store.Load(ctx, l.id, 0)
 				if err != nil {
-					return s.fail(args[0], err)
+					return err
 				}
 				for _, rec := range recs {
 					a.stdout.Write(append(rec.AppendLine(nil), '\n'))

@@ -14,10 +14,11 @@ func (a *app) runsFork() *cobra.Command {
 	var outputs []string
 	cmd := &cobra.Command{
 		Use:   "fork RUN --at STEP",
-		Short: "Begin a new run that shares with another one what came before a step",
-		Long: "Fork begins a new run: the step and all that follows from it run again, what else had " +
-			"succeeded stands. The old\n" +
-			"run is not touched.",
+		Short: "Start a new run that shares with another one what came before a step",
+		Long: "Fork starts a new run: the step and all that depends on it run again, the results of other steps are\n" +
+			"kept. The old run does not change.",
+		Example: `  braise runs fork last --at report
+  braise runs fork last --at report --set-output fetch='{"rows": 3}'`,
 		Args: exactly(1, "runs fork takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if at == "" {
@@ -44,16 +45,16 @@ func (a *app) runsFork() *cobra.Command {
 				}
 				edits.Outputs[step] = v
 			}
-			return a.goOn(cmd.Context(), args[0], changed{},
-				func(ctx context.Context, l leg) (*workflow.Outcome, error) {
-					return workflow.Fork(ctx, args[0], at, edits, l.rt, l.opts)
+			return a.resumeRun(cmd.Context(), args[0],
+				func(ctx context.Context, e execution) (*workflow.Outcome, error) {
+					return workflow.Fork(ctx, e.runID, at, edits, e.rt, e.opts)
 				})
 		},
 	}
-	cmd.Flags().StringVar(&at, "at", "", "the step at which the new run begins")
+	cmd.Flags().StringVar(&at, "at", "", "the step at which the new run starts")
 	cmd.Flags().StringVar(&inputsJSON, "inputs-json", "",
-		"other inputs, as a JSON object, or @FILE, or @- for stdin; everything runs again then")
+		"other inputs as a JSON object, or @FILE, or @- for stdin; then everything runs again")
 	cmd.Flags().StringArrayVar(&outputs, "set-output", nil,
-		"STEP=JSON: what a finished step gave, otherwise than it did (repeatable)")
+		"STEP=JSON: another output for a finished step (repeatable)")
 	return cmd
 }

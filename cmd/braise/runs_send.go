@@ -11,9 +11,10 @@ import (
 func (a *app) runsSend() *cobra.Command {
 	text := ""
 	cmd := &cobra.Command{
-		Use:   "send RUN CHANNEL --inputs-json JSON",
-		Short: "Put a value into a channel of a run that waits or was interrupted, and go on with it",
-		Args:  exactly(2, "runs send takes a run and a channel"),
+		Use:     "send RUN CHANNEL --inputs-json JSON",
+		Short:   "Put a value into a channel of a paused or interrupted run, and resume it",
+		Example: `  braise runs send last mail --inputs-json '{"from": "Ada"}'`,
+		Args:    exactly(2, "runs send takes a run and a channel"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("inputs-json") {
 				return usageError("runs send needs --inputs-json JSON, the value")
@@ -22,9 +23,9 @@ func (a *app) runsSend() *cobra.Command {
 			if err != nil {
 				return a.refuse(nil, err)
 			}
-			return a.goOn(cmd.Context(), args[0], changed{},
-				func(ctx context.Context, l leg) (*workflow.Outcome, error) {
-					return workflow.Send(ctx, args[0], args[1], v, l.rt, l.opts)
+			return a.resumeRun(cmd.Context(), args[0],
+				func(ctx context.Context, e execution) (*workflow.Outcome, error) {
+					return workflow.Send(ctx, e.runID, args[1], v, e.rt, e.opts)
 				})
 		},
 	}

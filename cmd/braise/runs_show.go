@@ -8,28 +8,30 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/history"
+	"github.com/braise-run/braise/internal/terminal"
 )
 
 func (a *app) runsShow() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show RUN",
-		Short: "What a run is, what it waits for, and its steps so far",
-		Args:  exactly(1, "runs show takes one run"),
+		Short: "Show a run: its pending pauses and its steps so far",
+		Example: `  braise runs show last
+  braise runs show 01a2fee6 --output json`,
+		Args: exactly(1, "runs show takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withStore(cmd, func(ctx context.Context, s *session, store checkpoint.Store) error {
-				run, err := history.Load(ctx, store, args[0])
+			return a.withRun(cmd, args[0], func(ctx context.Context, l looked) error {
+				run, err := history.Load(ctx, l.store, l.id)
 				if err != nil {
-					return s.fail(args[0], err)
+					return err
 				}
 				if a.output != "human" {
 					return a.printJSON(run)
 				}
-				if origin, err := history.Origin(ctx, store, args[0]); err == nil {
-					s.found = s.host.ConfigOf(origin)
+				if origin, err := history.Origin(ctx, l.store, l.id); err == nil {
+					l.found = l.host.ConfigOf(origin)
 				}
-				s.printRun(run)
+				l.printRun(run)
 				return nil
 			})
 		},
@@ -40,7 +42,7 @@ func (s *session) printRun(run *history.Run) {
 	w := tabwriter.NewWriter(s.stdout, 0, 4, 2, ' ', 0)
 	row := func(name, text string) {
 		if text != "" && text != "-" {
-			fmt.Fprintf(w, "%s\t%s\n", visible(name), visible(text))
+			fmt.Fprintf(w, "%s\t%s\n", terminal.Visible(name), terminal.Visible(text))
 		}
 	}
 	row("run", run.RunID)
@@ -53,12 +55,12 @@ func (s *session) printRun(run *history.Run) {
 		started.By = run.Acts[0].By
 	}
 	row("started", actText(started))
-	row("updated", localTime(run.UpdatedAt))
-	row("ended", localTime(run.EndedAt))
+	row("updated", terminal.LocalTime(run.UpdatedAt))
+	row("ended", terminal.LocalTime(run.EndedAt))
 	for _, step := range run.Steps {
 		text := step.Status
 		if step.Error != "" {
-			text += ": " + cut(step.Error)
+			text += ": " + terminal.Cut(step.Error)
 		}
 		if step.Agent != nil {
 			text += fmt.Sprintf(", step %d, tokens %d in, %d out",
@@ -82,7 +84,7 @@ func (s *session) printRun(run *history.Run) {
 		text := string(p.Kind)
 		for _, t := range []string{p.Reason, p.Prompt} {
 			if t != "" {
-				text += ": " + cut(t)
+				text += ": " + terminal.Cut(t)
 			}
 		}
 		row("pause "+p.ID, text)
@@ -90,19 +92,19 @@ func (s *session) printRun(run *history.Run) {
 	w.Flush()
 	for _, p := range run.Pauses {
 		s.printPause(s.stdout, p)
-		s.printCommand(s.stdout, "runs answer "+run.RunID+" "+quoted(visible(p.ID)), p)
+		s.printCommand(s.stdout, "runs answer "+run.RunID+" "+quoted(terminal.Visible(p.ID)), p)
 	}
 }
 
-// actText words what somebody did.
+// actText words what a person did.
 func actText(a history.Act) string {
-	text := localTime(a.At)
+	text := terminal.LocalTime(a.At)
 	if a.By != "" {
 		text += " by " + a.By
 	}
 	for _, t := range []string{a.Decision, a.Reason} {
 		if t != "" {
-			text += ": " + cut(t)
+			text += ": " + terminal.Cut(t)
 		}
 	}
 	return text

@@ -9,6 +9,7 @@ import (
 
 	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/internal/terminal"
 	"github.com/braise-run/braise/workflow"
 )
 
@@ -17,11 +18,13 @@ const sweepTime = time.Second
 
 func (a *app) runsSweep() *cobra.Command {
 	watch := false
-	opts := &workflow.SweepOptions{}
+	opts := &workflow.SweepOptions{ResumeOptions: workflow.ResumeOptions{Complete: true}}
 	cmd := &cobra.Command{
 		Use:   "sweep",
-		Short: "Go on with every run in which something is due: a wait that is over, a pause that has expired",
-		Args:  exactly(0, "runs sweep takes no arguments"),
+		Short: "Resume every run in which something is due: a wait that is over, a pause that has expired",
+		Example: `  braise runs sweep
+  braise runs sweep --recover --watch`,
+		Args: exactly(0, "runs sweep takes no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if opts.MaxRuns < 1 {
 				return usageError("--max-runs is %d; the least is 1", opts.MaxRuns)
@@ -51,13 +54,13 @@ func (a *app) runsSweep() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&opts.Recover, "recover", false,
-		"also go on with runs that were interrupted; without it they are listed")
-	cmd.Flags().IntVar(&opts.MaxRuns, "max-runs", 4, "how many runs to work on at once")
-	cmd.Flags().BoolVar(&watch, "watch", false, "go on looking, until a signal comes")
+		"also resume interrupted runs; without it they are listed")
+	cmd.Flags().IntVar(&opts.MaxRuns, "max-runs", 4, "maximum concurrent runs")
+	cmd.Flags().BoolVar(&watch, "watch", false, "keep sweeping until a signal comes")
 	return cmd
 }
 
-// sweep goes on with what is due, and prints how each run ended: in JSON a list of outcomes, with jsonl one a line.
+// sweep resumes what is due, and prints how each run ended: in JSON a list of outcomes, with jsonl one a line.
 func (s *session) sweep(ctx context.Context, opts *workflow.SweepOptions) error {
 	outcomes, err := s.host.Sweep(ctx, opts)
 	for _, out := range outcomes {
@@ -93,7 +96,7 @@ func (s *session) listInterrupted(ctx context.Context) error {
 		fmt.Fprintf(s.stderr, "%s interrupted\n", run.RunID)
 	}
 	if len(list) > 0 {
-		fmt.Fprintf(s.stderr, "  to go on: braise runs sweep --recover%s\n", s.sameFlags())
+		fmt.Fprintf(s.stderr, "  to resume: braise runs sweep --recover%s\n", s.sameFlags())
 	}
 	return nil
 }
@@ -116,9 +119,9 @@ func (a *app) printSwept(out *workflow.Outcome, watch bool) error {
 	case a.output == "human":
 		text := string(out.Status)
 		if out.Err != nil {
-			text += ": " + cut(out.Err.Error())
+			text += ": " + terminal.Cut(out.Err.Error())
 		}
-		fmt.Fprintf(a.stdout, "%s %s\n", out.RunID, visible(text))
+		fmt.Fprintf(a.stdout, "%s %s\n", out.RunID, terminal.Visible(text))
 	case a.output == "jsonl" || watch:
 		text, err := out.Summary()
 		if err != nil {

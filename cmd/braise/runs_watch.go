@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/trace"
@@ -13,18 +12,19 @@ import (
 
 func (a *app) runsWatch() *cobra.Command {
 	return &cobra.Command{
-		Use:   "watch RUN",
-		Short: "Print the events of a run as they are recorded, until it ends",
-		Args:  exactly(1, "runs watch takes one run"),
+		Use:     "watch RUN",
+		Short:   "Print the events of a run as they are recorded, until it ends",
+		Example: `  braise runs watch last --output jsonl`,
+		Args:    exactly(1, "runs watch takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withStore(cmd, func(ctx context.Context, s *session, store checkpoint.Store) error {
+			return a.withRun(cmd, args[0], func(ctx context.Context, l looked) error {
 				events := []trace.Event{}
-				for e, err := range history.Watch(ctx, store, args[0]) {
+				for e, err := range history.Watch(ctx, l.store, l.id) {
 					switch {
 					case ctx.Err() != nil:
 						return nil
 					case err != nil:
-						return s.fail(args[0], err)
+						return err
 					}
 					events = append(events, e)
 					if a.output != "json" {

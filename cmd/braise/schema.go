@@ -19,14 +19,16 @@ var schemas = map[string]func() []byte{
 	"event":    trace.EventSchema,
 	"snapshot": trace.SnapshotSchema,
 	"config":   host.ConfigSchema,
+	"kinds":    func() []byte { return kindsSchema },
 }
 
 func (a *app) schemaCommand() *cobra.Command {
-	names := []string{"recipe", "outcome", "event", "snapshot", "config"}
+	names := []string{"recipe", "outcome", "event", "snapshot", "config", "kinds"}
 	return &cobra.Command{
 		Use:       "schema [NAME]",
-		Short:     "Print a JSON Schema: of recipes, outcomes, events, snapshots of agents or braise.yaml",
+		Short:     "Print a JSON Schema: of recipes, outcomes, events, snapshots of agents, braise.yaml or kinds",
 		Long:      "Schema prints the JSON Schema of recipes, or of what NAME says: " + strings.Join(names, ", ") + ".",
+		Example:   "  braise schema > recipe.schema.json\n  braise schema config > braise.schema.json",
 		ValidArgs: names,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {

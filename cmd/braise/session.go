@@ -7,20 +7,24 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/internal/terminal"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 	"github.com/braise-run/braise/workflow"
 )
 
-// changed is the recipe to go on with instead of the store's; the zero value is the store's.
+// changed is the recipe to resume a run with instead of the store's; the zero value is the store's.
 type changed struct {
 	file   string
 	accept bool // even if it is not what the run began with
@@ -30,8 +34,9 @@ type changed struct {
 type session struct {
 	*app
 	host  *host.Host
-	found string // the path of the configuration that the run began with, which is used; "": that of host
-	stop  func() // ends what interruptible began; nil: nothing
+	found string             // the path of the configuration that the run began with, which is used; "": that of host
+	stop  func()             // ends what interruptible began; nil: nothing
+	shown *terminal.Progress // of the last execution; nil: none
 }
 
 // open opens the installation that the flags, and opts, say. Whoever gets it closes it. The error is for refuse.
@@ -106,10 +111,19 @@ func (a *app) unready(err error) error {
 	return &exitError{host.ExitInternal, err}
 }
 
-// goOn goes on with a run of the store: it lets first do the first leg, answers at the terminal what comes then, and
-// prints the result.
-func (a *app) goOn(
-	ctx context.Context, runID string, with changed, first func(context.Context, leg) (*workflow.Outcome, error),
+// first makes the first execution of a run that a command makes.
+type first = func(context.Context, execution) (*workflow.Outcome, error)
+
+// resumeRun resumes the run of the store that a name stands for, see history.Find: it lets first make an execution,
+// answers at the terminal what is asked then, and prints the result.
+func (a *app) resumeRun(ctx context.Context, name string, first first) error {
+	return a.resumeWith(ctx, func(store checkpoint.Store) (string, error) { return history.Find(ctx, store, name) },
+		changed{}, first)
+}
+
+// resumeWith is resumeRun for the run that find returns, with a recipe of its own if there is one.
+func (a *app) resumeWith(
+	ctx context.Context, find func(checkpoint.Store) (string, error), with changed, first first,
 ) error {
 	s, err := a.open(ctx, host.Options{Recipe: with.file, Look: true, Reporter: silent{}})
 	if err != nil {
@@ -123,8 +137,13 @@ func (a *app) goOn(
 		}
 	}
 	ctx, why := s.interruptible(ctx)
-	if _, err := s.openStore(ctx); err != nil {
+	store, err := s.openStore(ctx)
+	if err != nil {
 		return err
+	}
+	runID, err := find(store)
+	if err != nil {
+		return s.fail("", err)
 	}
 	rt, err := s.host.RuntimeOf(ctx, runID, opts)
 	if err != nil {
@@ -134,89 +153,145 @@ func (a *app) goOn(
 		return a.unready(err)
 	}
 	s.found = s.host.ConfigOf(rt.Origin)
-	out := s.host.Explain(s.legs(ctx, leg{rt, opts}, first))
+	out := s.host.Explain(s.executions(ctx, execution{runID, rt, opts}, first))
 	return s.finish(ctx, rt, out, why())
 }
 
-// legs makes the first leg of a run, and further ones as long as somebody at the terminal answers what it waits
-// for.
-func (s *session) legs(
-	ctx context.Context, l leg, first func(context.Context, leg) (*workflow.Outcome, error),
-) *workflow.Outcome {
-	out := s.leg(ctx, l, first)
+// execution is what one execution of a run is made with.
+type execution struct {
+	runID string // "": the run is new
+	rt    *runtime.Runtime
+	opts  *workflow.ResumeOptions
+}
+
+// recoverRun resumes a run as it is.
+func recoverRun(ctx context.Context, e execution) (*workflow.Outcome, error) {
+	return workflow.Recover(ctx, e.runID, e.rt, e.opts)
+}
+
+// executions makes the first execution of a run, and further ones as long as the person at the terminal answers what is
+// asked, or what the run waits for comes soon.
+func (s *session) executions(ctx context.Context, e execution, first first) *workflow.Outcome {
+	out := s.execution(ctx, e, first)
+	var due time.Time
 	for s.interactive() && ctx.Err() == nil {
-		i := slices.IndexFunc(out.Pauses, func(p resume.Pause) bool { return p.Kind == resume.Human })
-		if i < 0 {
+		e.runID = out.RunID
+		if i := slices.IndexFunc(out.Pauses, func(p resume.Pause) bool { return p.Kind == resume.Human }); i >= 0 {
+			answer, ok := s.ask(ctx, out.Pauses[i])
+			if !ok {
+				break
+			}
+			out = s.answer(ctx, e, out, out.Pauses[i].Token, answer)
+			continue
+		}
+		p := soonest(out.Pauses)
+		if p == nil || p.RetryAt.Equal(due) || time.Until(p.RetryAt) > maxSleep {
 			break
 		}
-		answer, ok := s.ask(ctx, out.Pauses[i])
-		if !ok {
+		due = p.RetryAt
+		if s.sleep(ctx, p); ctx.Err() != nil {
 			break
 		}
-		next := s.leg(ctx, l, func(ctx context.Context, l leg) (*workflow.Outcome, error) {
-			return workflow.Resume(ctx, out.Pauses[i].Token, answer, l.rt, l.opts)
-		})
-		switch e := next.Error(); {
-		case e != nil && e.Code == "answer.unfit":
-			fmt.Fprintln(s.stderr, visible(e.Error()))
-		case e != nil && e.Code == "resume.invalidToken":
-			fmt.Fprintln(s.stderr, "somebody else has answered, or it was too late")
-			out = s.leg(ctx, l, func(ctx context.Context, l leg) (*workflow.Outcome, error) {
-				return workflow.Recover(ctx, out.RunID, l.rt, l.opts)
-			})
-		default:
-			out = next
-		}
+		out = s.execution(ctx, e, recoverRun)
 	}
 	return out
 }
 
-// leg is what one leg of a run is made with.
-type leg struct {
-	rt   *runtime.Runtime
-	opts *workflow.ResumeOptions
+// answer resumes a run with an answer; an answer that does not fit leaves it as it was.
+func (s *session) answer(
+	ctx context.Context, e execution, out *workflow.Outcome, token string, answer any,
+) *workflow.Outcome {
+	next := s.execution(ctx, e, func(ctx context.Context, e execution) (*workflow.Outcome, error) {
+		return workflow.Resume(ctx, token, answer, e.rt, e.opts)
+	})
+	switch err := next.Error(); {
+	case err != nil && err.Code == "answer.unfit":
+		fmt.Fprintln(s.stderr, terminal.Visible(err.Error()))
+		return out
+	case err != nil && err.Code == "resume.invalidToken":
+		fmt.Fprintln(s.stderr, "the question has been answered elsewhere, or has expired")
+		return s.execution(ctx, e, recoverRun)
+	}
+	return next
 }
 
-// leg makes one leg of a run, with its events on stdout or progress on stderr.
-func (a *app) leg(
-	ctx context.Context, l leg, run func(context.Context, leg) (*workflow.Outcome, error),
-) *workflow.Outcome {
-	watched := *l.rt
-	var shown *progress
-	switch {
-	case a.output == "jsonl":
-		s := newStream(a.stdout)
-		defer s.close()
-		watched.Trace = append(slices.Clone(l.rt.Trace), trace.NewJSONL(s))
-	case !a.quiet:
-		shown = a.newProgress()
-		defer shown.close()
-		watched.Trace = append(slices.Clone(l.rt.Trace), shown)
+// maxSleep is how long a command at a terminal waits for a time before it leaves the run paused.
+const maxSleep = time.Minute
+
+// soonest is the pause that a time ends first; nil if there is none.
+func soonest(pauses []resume.Pause) *resume.Pause {
+	var first *resume.Pause
+	for i := range pauses {
+		if p := &pauses[i]; !p.RetryAt.IsZero() && (first == nil || p.RetryAt.Before(first.RetryAt)) {
+			first = p
+		}
 	}
-	watched.Approver = a.newApprover(shown)
-	out, _ := run(ctx, leg{&watched, l.opts}) // the error is the outcome's
+	return first
+}
+
+// sleep waits until a pause is over, and shows a countdown.
+func (s *session) sleep(ctx context.Context, p *resume.Pause) {
+	shown := s.newProgress()
+	defer shown.Close()
+	shown.Wait(ctx, p.Step, p.RetryAt)
+}
+
+// newProgress shows a run on stderr.
+func (a *app) newProgress() *terminal.Progress {
+	return terminal.NewProgress(a.stderr, terminal.Options{Color: a.colored(a.stderr), Verbose: a.verbose,
+		Live: isTerminal(a.stderr) && os.Getenv("TERM") != "dumb" && !a.quiet})
+}
+
+// execution makes one execution of a run, with its events on stdout or progress on stderr.
+func (s *session) execution(ctx context.Context, e execution, run first) *workflow.Outcome {
+	watched := *e.rt
+	s.shown = nil
+	switch {
+	case s.output == "jsonl":
+		events := newStream(s.stdout)
+		defer events.close()
+		watched.Trace = append(slices.Clone(e.rt.Trace), trace.NewJSONL(events))
+	case !s.quiet:
+		s.shown = s.newProgress()
+		defer s.shown.Close()
+		watched.Trace = append(slices.Clone(e.rt.Trace), s.shown)
+	}
+	watched.Approver = s.newApprover(s.shown)
+	e.rt = &watched
+	out, _ := run(ctx, e) // the error is the outcome's
 	return out
 }
 
 // finish prints how a run has ended; the error is its exit code.
 func (s *session) finish(ctx context.Context, rt *runtime.Runtime, out *workflow.Outcome, why *stopped) error {
-	s.printFindings(out.Diagnostics)
-	if err := s.printOutcome(out); err != nil {
-		return err
+	s.printDiagnostics(out.Diagnostics)
+	if !s.isShown(out) {
+		if err := s.printOutcome(out); err != nil {
+			return err
+		}
 	}
 	s.printError(out)
 	s.printWaiting(rt, out)
 	if rt.Store != nil && (out.Status == workflow.StatusCancelled || out.Status == workflow.StatusError) {
 		sum, _, err := rt.Store.Load(context.WithoutCancel(ctx), out.RunID, math.MaxInt64)
 		if err == nil && sum.Status == checkpoint.Running && !sum.Held {
-			fmt.Fprintf(s.stderr, "  its journal is kept; to go on: braise runs recover %s%s\n",
+			fmt.Fprintf(s.stderr, "  its journal is kept; to resume: braise runs recover %s%s\n",
 				out.RunID, s.sameFlags())
 		}
+	}
+	if !s.quiet && s.output == "human" && !out.StartedAt.IsZero() {
+		fmt.Fprintln(s.stderr, summary(out))
 	}
 	return exit(exitCode(out, why))
 }
 
-// silent is the reporter of a run: what it would say stands in the outcome's findings and trace.
+// isShown reports whether the output is on the terminal already, as an answer that came piece by piece.
+func (s *session) isShown(out *workflow.Outcome) bool {
+	text, ok := out.Output.(string)
+	return ok && s.output == "human" && isTerminal(s.stdout) && s.shown != nil && s.shown.Showed(text)
+}
+
+// silent is the reporter of a run: the diagnostics and the trace of the outcome have what it would say.
 type silent struct{}
 
 func (silent) Warn(string, ...slog.Attr) {}

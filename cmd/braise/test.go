@@ -19,6 +19,10 @@ func (a *app) testCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test [PATH…]",
 		Short: "Run scenarios: recipes with scripted answers and expected outcomes",
+		Long:  "Test runs scenarios: files, or all *.txtar files below a folder (default: the working folder).",
+		Example: `  braise test demo
+  braise test demo --run refund
+  braise test demo --update`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				args = []string{"."}

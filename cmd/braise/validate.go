@@ -11,22 +11,29 @@ import (
 	"github.com/braise-run/braise/host"
 )
 
+// validateFormats are the formats of validate.
+var validateFormats = []string{"text", "github", "sarif"}
+
 func (a *app) validateCommand() *cobra.Command {
 	format := "text"
 	cmd := &cobra.Command{
 		Use:   "validate FILE…",
-		Short: "Report everything that is wrong with recipes; nothing runs",
-		Args:  atLeastOne("validate takes recipe files"),
+		Short: "Report everything that is wrong with recipes, without running them",
+		Example: `  braise validate recipe.yaml
+  braise validate demo recipes/*.yaml
+  braise validate demo --format github`,
+		Args: atLeastOne("validate takes recipe files"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := oneOf("format", format, "text", "github", "sarif"); err != nil {
+			if err := oneOf("format", format, validateFormats...); err != nil {
 				return err
 			}
 			if a.output != "human" && cmd.Flags().Changed("format") {
 				return usageError("--format and --output %s exclude each other", a.output)
 			}
 			list := diagnostics.List{}
-			for _, path := range args {
-				list = append(list, a.validate(cmd.Context(), path)...)
+			for i, path := range args {
+				args[i] = recipePath(path)
+				list = append(list, a.validate(cmd.Context(), args[i])...)
 			}
 			list.Sort()
 			if err := a.printValidity(list, format, args); err != nil {
@@ -52,7 +59,7 @@ func (a *app) printValidity(list diagnostics.List, format string, paths []string
 	case a.output != "human":
 		return a.printJSON(validity{!list.HasErrors(), list})
 	default:
-		a.printFindings(list)
+		a.printDiagnostics(list)
 		if !list.HasErrors() && !a.quiet {
 			fmt.Fprintf(a.stdout, "%s: valid\n", strings.Join(paths, ", "))
 		}
@@ -70,21 +77,21 @@ type validity struct {
 func (a *app) validate(ctx context.Context, path string) diagnostics.List {
 	s, err := a.open(ctx, host.Options{Recipe: path})
 	if err != nil {
-		list := findings(err)
+		list := diagnosed(err)
 		if _, _, err := (*host.Host)(nil).Look(path); err != nil {
-			list = append(list, findings(err)...)
+			list = append(list, diagnosed(err)...)
 		}
 		return list
 	}
 	defer s.close()
 	wf, rt, err := s.host.Look(path)
 	if err != nil {
-		return findings(err)
+		return diagnosed(err)
 	}
 	rt.Approver = a.newApprover(nil)
 	list, err := wf.Check(ctx, rt)
 	if err != nil {
-		return findings(err)
+		return diagnosed(err)
 	}
 	return list
 }

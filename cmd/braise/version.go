@@ -11,18 +11,21 @@ import (
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  exactly(0, "version takes no arguments"),
-		RunE: func(*cobra.Command, []string) error {
-			v := version()
-			if a.output != "human" {
-				return a.printJSON(v)
-			}
-			fmt.Fprintf(a.stdout, "braise %s (%s, recipe format %s)\n", v.Version, v.Go, v.Format)
-			return nil
-		},
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  braise version --output json",
+		Args:    exactly(0, "version takes no arguments"),
+		RunE:    func(*cobra.Command, []string) error { return a.printVersion() },
 	}
+}
+
+func (a *app) printVersion() error {
+	v := version()
+	if a.output != "human" {
+		return a.printJSON(v)
+	}
+	fmt.Fprintf(a.stdout, "braise %s (%s, recipe format %s)\n", v.Version, v.Go, v.Format)
+	return nil
 }
 
 type versionInfo struct {

@@ -28,6 +28,7 @@ type agent struct {
 	events  [][]agents.Event // as they came
 	answers []agents.Answer  // that it has not taken in
 	began   int              // in which generation; 0: the present one
+	owner   string           // the process that it was in last; "": not known
 	failed  *machine.Failure // nobody answered in time, while it was at work
 	calls   map[string]int   // of models so far, by the path of the agent or child
 	tries   map[string]int   // failed attempts of calls that paused, by placeOf
@@ -399,7 +400,7 @@ func (r *Run) answerAgent(p *Pause, next resume.Next, answer any) {
 // applyAgent takes in what happened in an agent.
 func (r *Run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
 	a := r.agentOf(t)
-	a.began = cmp.Or(kept.Began, a.began)
+	a.began, a.owner = cmp.Or(kept.Began, a.began), r.past.owner
 	a.events = append(a.events, kept.Events)
 	for i := range kept.Events {
 		switch e := &kept.Events[i]; e.Kind {

@@ -50,7 +50,7 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	case journal.Begun:
 		r.before.Doubts(what.Doubts)
 	case journal.CallBegun:
-		r.past.begin(t, begunCall{what, e.At})
+		r.past.begin(t, begunCall{what, made{e.At, r.past.owner}})
 	case journal.CallEnded:
 		r.applyEnded(t, e.Path, &what)
 	case journal.AgentEvents:

@@ -40,14 +40,20 @@ type pending struct {
 	journal.Progress
 
 	stage     stage
-	timer     int64     // while delayed
-	at        time.Time // of the attempt, or of the call that an earlier process made
-	term                // of all attempts together
-	last      error     // of the attempt before
-	slot      bool      // it has one
-	open      bool      // the last attempt may have had its effect
-	stopped   bool      // it was told to stop
-	stoppedBy error     // why, unless the run's context has ended
+	timer     int64 // while delayed
+	made            // the attempt, or the call of an earlier process
+	term            // of all attempts together
+	last      error // of the attempt before
+	slot      bool  // it has one
+	open      bool  // the last attempt may have had its effect
+	stopped   bool  // it was told to stop
+	stoppedBy error // why, unless the run's context has ended
+}
+
+// made is when and by which process, as leases name it, a call was made; "": not known.
+type made struct {
+	at    time.Time
+	owner string
 }
 
 // term is how much time a call has.
@@ -263,7 +269,7 @@ func (r *Run) begins(p *pending) bool {
 		r.failed(p, r.cause(p))
 		return false
 	}
-	p.stage, p.at = flying, r.now
+	p.stage, p.made = flying, made{r.now, r.o.Owner}
 	r.calls.flying = append(r.calls.flying, p)
 	return true
 }

@@ -90,9 +90,8 @@ func (r *Run) aboutCall(p *pending) *resume.Call {
 		args = p.Input
 	}
 	c := &resume.Call{Tool: p.Name, Arguments: r.o.Redact.Value(args), Attempt: p.Attempt, At: p.at,
-		Key: r.keyOf(p)}
+		Key: r.keyOf(p), Owner: p.owner}
 	if p.Attempt > 0 {
-		c.Owner = r.o.Owner
 		return c
 	}
 	return r.before.known(doubtKey(p.Path, ""), c)
@@ -105,7 +104,7 @@ func (r *Run) keyOf(p *pending) string {
 
 // aboutCallIn is aboutCall for a call in an agent that an earlier process began.
 func (r *Run) aboutCallIn(a *agent, path, tool string, number int, args any) resume.Call {
-	return resume.Call{Tool: tool, Arguments: r.o.Redact.Value(args),
+	return resume.Call{Tool: tool, Arguments: r.o.Redact.Value(args), Owner: a.owner,
 		Key: resume.Key(r.o.ID, cmp.Or(a.began, r.generation), path, number, "")}
 }
 

@@ -104,7 +104,7 @@ func (r *Run) carryOut(c machine.Command) {
 	switch c.Op {
 	case machine.Began:
 		r.beginTime(t)
-		r.emit(t, trace.StepStart, t.Path(), nil, nil)
+		r.emit(t, trace.StepStart, t.Path(), nil, t.Size())
 		if r.o.Hooked {
 			r.ask(Command{Op: Hook, Moment: &runtime.Moment{Point: runtime.StepBefore, Step: r.path(t)}})
 		}

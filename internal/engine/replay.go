@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -18,6 +19,7 @@ type past struct {
 	there     bool // there is a journal
 	told      bool // an event of it
 	replaying bool
+	owner     string                      // who drives the run now, or drove it at this event; "": not known
 	known     map[string]*machine.Task    // tasks that have begun, by path
 	pending   []machine.Command           // calls and waits
 	armed     []machine.Command           // timers
@@ -30,7 +32,7 @@ type past struct {
 // begunCall is a call that had begun.
 type begunCall struct {
 	journal.CallBegun
-	at time.Time
+	made
 }
 
 // Resume brings a new Run to where a journal ends. Its definition counts from one of the events on; inputs are those
@@ -50,6 +52,7 @@ func (r *Run) Resume(inputs map[string]any, events []journal.Event, from int, en
 		return err
 	}
 	r.clock = Clock{Used: r.clock.At(r.now), Since: begun}
+	r.past.owner = r.o.Owner
 	r.now = begun
 	r.undo.atEnd = r.undo.atEnd || undo && r.ending.forGood == nil
 	for (ended || r.undo.atEnd) && r.m.Result() == nil { // to its end, which has no record of its own
@@ -75,6 +78,7 @@ func (r *Run) Apply(e *journal.Event) error {
 	}
 	parallel := r.m.MaxParallel()
 	r.recallParallel(e)
+	r.past.owner = cmp.Or(e.Owner, r.past.owner)
 	if e.Ordered() { // what it had decided by then, it decided at the time of the event before
 		if err := r.advance(e.After); err != nil {
 			return err
@@ -199,7 +203,7 @@ func (r *Run) GoLive() {
 	}
 	r.m.Walk(func(t *machine.Task) {
 		if t.Status() == machine.Running && t.First == 0 {
-			r.emit(t, trace.StepStart, t.Path(), nil, nil)
+			r.emit(t, trace.StepStart, t.Path(), nil, t.Size())
 		}
 	}, func(*machine.Task) {})
 	p := &r.past
@@ -237,7 +241,8 @@ func (r *Run) leftBehind(c machine.Command) (p *pending, doubtful bool) {
 	case p.Kind == program.AgentCall:
 		doubtful = r.leftOpen(p)
 	case begun && p.Kind == program.ToolCall:
-		doubtful, p.at = r.prepareTool(p) != nil || !p.begunAs(was.Effect).repeatable(), was.at
+		doubtful = r.prepareTool(p) != nil || !p.begunAs(was.Effect).repeatable()
+		p.made = was.made
 	}
 	return p, doubtful
 }

@@ -96,7 +96,7 @@ func (r *Run) beginAgain(answered *Pause) {
 		r.before.Undone(strings.TrimSuffix(path, RollbackMark))
 	}
 	r.disarmAll()
-	r.past = past{there: r.past.there, told: r.past.told, replaying: r.past.replaying}
+	r.past = past{owner: r.past.owner, there: r.past.there, told: r.past.told, replaying: r.past.replaying}
 	r.waits, r.agents, r.undo, r.budget.uses = waits{}, nil, undoing{}, nil
 	r.before.Nth = nil
 	r.todo.over = false

@@ -118,8 +118,10 @@ func New(p *program.Program, o Options) *Run {
 // Begin begins a new run; one that is a fork, with the doubts that it shares. Nobody may change the inputs any more.
 func (r *Run) Begin(inputs map[string]any, doubts []journal.Doubt) {
 	r.prepare(inputs)
-	r.ledger.events = append(r.ledger.events, journal.Event{At: r.now, By: r.o.By, What: journal.Begun{
-		Inputs: inputs, Interrupt: r.o.Interrupt, Parallel: r.o.Parallel, Origin: r.o.Origin, Doubts: doubts}})
+	r.past.owner = r.o.Owner
+	r.ledger.events = append(r.ledger.events, journal.Event{At: r.now, By: r.o.By, Owner: r.o.Owner,
+		What: journal.Begun{Inputs: inputs, Interrupt: r.o.Interrupt, Parallel: r.o.Parallel, Origin: r.o.Origin,
+			Doubts: doubts}})
 	r.before.Doubts(doubts)
 }
 
@@ -185,11 +187,11 @@ func (r *Run) noteEvent(e journal.Event) {
 	r.ledger.events = append(r.ledger.events, e)
 }
 
-// stamp puts the clock, and how many calls there may be at once, into the first event after a resume.
+// stamp puts the clock, the owner, and how many calls there may be at once, into the first event after a resume.
 func (r *Run) stamp(e *journal.Event) {
 	if r.ledger.resumed {
 		r.ledger.resumed = false
-		e.Resumed, e.Worked, e.Parallel = true, r.clock.At(e.At), r.o.Parallel
+		e.Resumed, e.Worked, e.Parallel, e.Owner = true, r.clock.At(e.At), r.o.Parallel, r.o.Owner
 	}
 }
 

@@ -214,7 +214,8 @@ func (r *Run) Redefine(inputs map[string]any, all []journal.Event, past []journa
 	r.recallSpent(all)
 	r.begunAnew(&what)
 	r.Share(past, stands, nil, GenerationOf(all))
-	return journal.Event{At: r.now, By: r.o.By, What: what, Resumed: true, Worked: r.clock.Used, Parallel: r.o.Parallel}
+	return journal.Event{At: r.now, By: r.o.By, Owner: r.o.Owner, What: what,
+		Resumed: true, Worked: r.clock.Used, Parallel: r.o.Parallel}
 }
 
 // begunAnew takes over what a change of the definition says.

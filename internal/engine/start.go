@@ -89,7 +89,7 @@ func (r *Run) doubtful(p *pending) bool {
 	}
 	was, begun := r.past.unsure[p.task]
 	if begun && was.Ordinal == p.Ordinal && !p.begunAs(was.Effect).repeatable() {
-		p.at = was.at
+		p.made = was.made
 		return true
 	}
 	return r.before.Doubtful(doubtKey(p.Path, "")) > 0

@@ -216,6 +216,9 @@ func rewordSyntax(text string, err error) *syntaxError {
 		s.message = "the expression ends too early"
 	case e.Message == "literal not terminated":
 		s.message = "a string has no closing quote"
+		if strings.Contains(text, "\n") {
+			s.hint = `no string holds a line break; in YAML's double quotes \n makes one: write \\n`
+		}
 	case strings.HasPrefix(e.Message, "unrecognized character"):
 		s.message = "unexpected character" + strings.TrimPrefix(e.Message, "unrecognized character:")
 	case strings.HasPrefix(e.Message, "compilation failed"):

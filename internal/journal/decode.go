@@ -51,7 +51,7 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 		data = m
 	}
 	e.After, _ = data["n"].(int64)
-	e.By = data.text("by")
+	e.By, e.Owner = data.text("by"), data.text("owner")
 	if worked, ok := data["worked"].(int64); ok {
 		e.Resumed, e.Worked, e.Parallel = true, time.Duration(worked), data.parallel()
 	}

@@ -16,10 +16,11 @@ func Encode(e Event) (checkpoint.Record, error) {
 	if err != nil {
 		return checkpoint.Record{}, err
 	}
-	if data == nil && (e.Resumed || e.By != "") {
+	if data == nil && (e.Resumed || e.By != "" || e.Owner != "") {
 		data = map[string]any{}
 	}
 	addText(data, "by", e.By)
+	addText(data, "owner", e.Owner)
 	if e.Resumed {
 		data["worked"] = int64(e.Worked)
 		addParallel(data, e.Parallel)

@@ -15,6 +15,8 @@ type Event struct {
 	Path  string // of the step, or of its rollback; "" for the run
 	After int64  // what the machine had decided by then, see [machine.Machine.Decided]; 0 where it does not matter
 	By    string // who did it, in the host's words; "": nobody said, or nobody did
+	// Owner is the process that drives the run from then on, as leases name it; "": as before, or not known.
+	Owner string
 	What
 
 	// Resumed says that the event is the first one after a resume, Worked how long the run had been worked on

@@ -106,7 +106,8 @@ func (r *Run) write(events []journal.Event) error {
 	if err != nil {
 		return err
 	}
-	ctx := context.WithoutCancel(r.ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), time.Minute) // a store may hang
+	defer cancel()
 	if j.Seq > 0 {
 		Reached(BeforeAppend)
 		if _, err := guarded(ctx, func() (any, error) {
@@ -282,10 +283,9 @@ func Encode(events []journal.Event) ([]checkpoint.Record, error) {
 }
 
 // Decode reads the events of records.
-func Decode(recs []checkpoint.Record) ([]journal.Event, error) {
-	events := make([]journal.Event, len(recs))
+func Decode(recs []checkpoint.Record) (events []journal.Event, err error) {
+	events = make([]journal.Event, len(recs))
 	for i := range recs {
-		var err error
 		if events[i], err = journal.Decode(recs[i]); err != nil {
 			return nil, err
 		}

@@ -269,6 +269,14 @@ func (t *Task) items() []Task {
 	return t.each.items
 }
 
+// Size is how many items a foreach that runs has, as content of its trace.StepStart: {items}; nil for other tasks.
+func (t *Task) Size() any {
+	if n := len(t.items()); n > 0 {
+		return map[string]any{"items": int64(n)}
+	}
+	return nil
+}
+
 // within reports whether t is owner, an item of it, or part of its body.
 func (t *Task) within(owner *Task) bool {
 	for t != nil {

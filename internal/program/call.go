@@ -100,7 +100,9 @@ func (s *stepCompiler) modelName(src *recipe.Step) string {
 
 func (s *stepCompiler) compileCall(src *recipe.Step, kind CallKind, name string) {
 	call := &Call{Kind: kind, Name: name, Step: s.path(), Pos: src.Uses.Pos, With: src.With}
-	call.OnIndeterminate = src.OnIndeterminate
+	if call.OnIndeterminate = src.OnIndeterminate; call.OnIndeterminate == Ask {
+		earliest(&s.waits.Answer, src.Uses.Pos, s.path())
+	}
 	call.Retry = layersOf(src.Retry, s.defaults.Retry[string(kind)])
 	if name != "" {
 		call.Event = CallData(kind, name)

@@ -33,6 +33,7 @@ func TestOwnerThatLostItsRun(t *testing.T) {
 	if !long() { // it waits for leases
 		return
 	}
+	t.Parallel()
 	w := newWorld(t)
 	for i := range delayed {
 		w.writeRecipe(&delayed[i])

@@ -1,16 +1,22 @@
 package soak
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/history"
+	"github.com/braise-run/braise/host"
 )
 
 // cluster is a PostgreSQL server of the test's own.
@@ -70,75 +76,175 @@ func (c *cluster) run(name string, args ...string) {
 // booking is a run of external calls.
 var booking = recipe{
 	name: "booking",
-	text: "steps:\n  a: {" + request("a", ", delay: 200") + "}\n  b: {needs: [a], " + request("b", ", delay: 300") + "}\n" +
-		"  c: {needs: [b], " + request("c", ", delay: 200") + "}\noutput: ${{ steps.c.output.body }}\n",
+	text: "steps:\n  a: {" + request("a", ", delay: 1000") + "}\n  b: {needs: [a], " + request("b", ", delay: 1500") + "}\n" +
+		"  c: {needs: [b], " + request("c", ", delay: 1000") + "}\noutput: ${{ steps.c.output.body }}\n",
 	effects: []string{"a", "b", "c"}, status: "ok", output: "did c",
 }
 
-// The server restarts while two hundred runs make external calls. No process dies: so nobody is asked about anything,
-// and each effect happens once. A run that its process gave up is recovered.
+const (
+	bookings   = 200 // runs under a restart
+	bookers    = 5   // processes that make them, all at the same time
+	eachBooker = bookings / bookers
+)
+
+// bookVar has the test program be a booker: the number of its first run, and what the runs need.
+const bookVar = "BRAISE_SOAK_BOOK"
+
+// book is what a booker does: its runs, all at once. Those that the store loses are left for others.
+func book(about string) error {
+	var first int
+	var mode, store, url string
+	if _, err := fmt.Sscan(about, &first, &mode, &store, &url); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	h, err := host.Open(ctx, &host.Options{Config: "braise.yaml", Store: store})
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	wf, err := h.Load(ctx, booking.name+".yaml")
+	if err != nil {
+		return err
+	}
+	rt, err := h.Runtime(ctx, wf)
+	if err != nil {
+		return err
+	}
+	var all sync.WaitGroup
+	for i := first; i < first+eachBooker; i++ {
+		all.Go(func() {
+			id := fmt.Sprintf("%s-%d", mode, i)
+			mine := *rt
+			mine.NewRunID = func() string { return id }
+			wf.Run(ctx, map[string]any{"run": id, "url": url}, &mine)
+		})
+	}
+	all.Wait()
+	return nil
+}
+
+// The server restarts three times while two hundred runs make external calls, and one of their five processes is killed.
+// Each run ends by itself or by sweep --recover, each effect happens once, and somebody is asked only about calls that
+// died with the process.
 func TestPostgresRestarts(t *testing.T) {
 	if !long() {
 		return
 	}
-	const runs, together = 200, 12
+	t.Parallel()
 	for _, mode := range []string{"fast", "immediate"} {
 		t.Run("trust 6.5/"+mode, func(t *testing.T) {
+			t.Parallel()
 			c := newCluster(t)
 			w := newWorld(t)
 			w.writeRecipe(&booking)
-			s := &soak{world: w, t: t, place: &store{name: mode, url: c.url}, living: map[string]*run{}}
+			s := &soak{world: w, t: t, place: &store{name: mode, url: c.url}}
 			s.journal = s.open()
-			made := make([]*run, runs)
-			slots := make(chan int)
+			killed := s.book(c, mode)
+			s.sweepUp()
 			var all sync.WaitGroup
-			for range together {
+			slots := make(chan struct{}, 8)
+			for i := range bookings {
+				slots <- struct{}{}
 				all.Go(func() {
-					for i := range slots {
-						made[i] = s.newRun(fmt.Sprintf("%s-%d", mode, i), &booking)
-						made[i].end(made[i].first())
-					}
+					s.afterRestart(s.newRun(fmt.Sprintf("%s-%d", mode, i), &booking), i < eachBooker, killed)
+					<-slots
 				})
 			}
-			for i := range runs {
-				if i == runs/4 || i == runs/2 || i == runs*3/4 {
-					c.ctl("restart", "-m", mode)
-				}
-				slots <- i
-			}
-			close(slots)
 			all.Wait()
-			for _, r := range made {
-				r.afterRestart()
-				s.total.add(r.n)
-			}
-			t.Logf("%s: %d runs, %d effects, %d recoveries, %d questions, %d lost, %d doubled", mode, runs, s.total.effects,
-				s.total.recoveries, s.total.questions, s.total.lost, s.total.doubled)
+			n := s.total
+			t.Logf("%s: %d runs, %d effects, %d ended by sweep --recover, %d questions of the killed process, %d lost, %d doubled",
+				mode, n.runs, n.effects, n.recoveries, n.questions, n.lost, n.doubled)
 		})
 	}
 }
 
-// afterRestart recovers the run if it was given up, and answers what it asks.
-func (r *run) afterRestart() {
-	for range endless {
-		now, err := history.Load(r.t.Context(), r.journal, r.id)
-		switch {
-		case err != nil: // it never began
-			r.n.recoveries++
-			r.end(r.first())
-		case now.Status == history.Paused:
-			r.errorf("it asks about %s, though no process died", now.Pauses[0].Step)
-			r.n.questions++
-			r.settleCall(now.Pauses[0])
-		case now.Status == history.Interrupted:
-			r.n.recoveries++
-			r.end(r.start("runs", "recover", r.id))
-		case now.Status == history.Running:
-			pause(time.Second)
-		default:
-			r.check()
-			return
+// book has the bookers make all runs while the server restarts, kills the first booker, and returns its process id.
+func (s *soak) book(c *cluster, mode string) (killed int) {
+	var all []*exec.Cmd
+	for i := range bookers {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %s %s", bookVar, i*eachBooker, mode, c.url, s.world.url))
+		cmd.Dir, cmd.Stderr = s.dir, s.t.Output()
+		if err := cmd.Start(); err != nil {
+			s.t.Fatal(err)
+		}
+		all = append(all, cmd)
+	}
+	for i, requests := range []int{bookings / 4, bookings * 5 / 4, bookings * 9 / 4} { // while the first, second, third step runs
+		if !s.await(2*time.Minute, func() bool { return s.requested() >= requests }) {
+			s.t.Errorf("%d requests do not come", requests)
+		}
+		if i == 1 {
+			all[0].Process.Kill()
+		}
+		c.ctl("restart", "-m", mode)
+	}
+	for i, cmd := range all {
+		if err := cmd.Wait(); i > 0 && err != nil {
+			s.t.Errorf("a process that makes runs: %v", err)
 		}
 	}
-	r.errorf("it does not end")
+	return all[0].Process.Pid
+}
+
+// requested is how many requests of all runs the server of the world has had; mu is locked.
+func (w *world) requested() (n int) {
+	for _, of := range w.requests {
+		n += len(of)
+	}
+	return n
+}
+
+// sweepUp recovers what the bookers have left.
+func (s *soak) sweepUp() {
+	list, err := history.List(s.t.Context(), s.journal, history.Filter{Status: history.Interrupted})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.total.recoveries = len(list)
+	s.command("runs", "sweep", "--recover", "--max-runs", "20")
+}
+
+// command runs the command once.
+func (s *soak) command(args ...string) {
+	cmd := exec.Command(s.braise, append(args, "--store", s.place.url, "--config", "braise.yaml", "--quiet")...)
+	cmd.Dir = s.dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.t.Errorf("%v: %v\n%s", args, err, last(string(out), 2000))
+	}
+}
+
+// afterRestart answers what a run of the killed process asks, and checks how it has ended.
+func (s *soak) afterRestart(r *run, ofKilled bool, killed int) {
+	now, err := history.Load(s.t.Context(), s.journal, r.id)
+	for err == nil && now.Status == history.Paused {
+		p := now.Pauses[0]
+		if !ofKilled || p.Reason != "indeterminate" || p.Call == nil || !madeBy(p.Call.Owner, killed) {
+			r.errorf("it asks about %s, and the process that was killed did not call it: %+v", p.Step, p)
+		}
+		r.settleCall(p)
+		now, err = history.Load(s.t.Context(), s.journal, r.id)
+	}
+	switch {
+	case errors.Is(err, checkpoint.ErrNotFound) && len(s.effects(r.id)) == 0: // its process was killed before it began
+		r.end(r.first())
+	case err != nil:
+		r.errorf("its journal cannot be read: %v", err)
+	case now.Status != history.OK:
+		r.errorf("it is %s, want ok", now.Status)
+	}
+	r.n.runs++
+	for _, path := range r.recipe.effects {
+		r.once(s.effects(r.id), path, false)
+	}
+	s.active.Lock()
+	defer s.active.Unlock()
+	s.total.add(r.n)
+}
+
+// madeBy reports whether an owner of leases is a process.
+func madeBy(owner string, pid int) bool {
+	parts := strings.Split(owner, "/")
+	return len(parts) == 6 && parts[3] == strconv.Itoa(pid)
 }

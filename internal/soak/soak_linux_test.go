@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -129,12 +130,13 @@ func hash(name string) uint64 {
 	return h.Sum64()
 }
 
-// sweep has a process sweep the store all the time, which is killed now and then.
+// sweep has a process recover and sweep the store all the time, which is killed now and then.
 func (s *soak) sweep(ctx context.Context) {
 	rng := rand.New(rand.NewPCG(*seed, hash(s.place.name+" sweeper")))
 	for ctx.Err() == nil {
-		cmd := exec.Command(s.braise, "runs", "sweep", "--watch", "--store", s.place.url, "--config", "braise.yaml", "--quiet")
-		cmd.Dir = s.dir
+		cmd := exec.Command(s.braise, "runs", "sweep", "--recover", "--watch", "--store", s.place.url, "--config", "braise.yaml", "--quiet")
+		var swept bytes.Buffer // a line for each run
+		cmd.Dir, cmd.Stdout, cmd.WaitDelay = s.dir, &swept, time.Second
 		if err := cmd.Start(); err != nil {
 			s.t.Error(err)
 			return
@@ -145,6 +147,9 @@ func (s *soak) sweep(ctx context.Context) {
 		}
 		cmd.Process.Signal([]os.Signal{syscall.SIGKILL, syscall.SIGTERM}[rng.IntN(2)])
 		cmd.Wait()
+		s.active.Lock()
+		s.total.swept += bytes.Count(swept.Bytes(), []byte("\n"))
+		s.active.Unlock()
 	}
 }
 

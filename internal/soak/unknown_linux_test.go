@@ -55,6 +55,7 @@ func TestPaymentCutOff(t *testing.T) {
 	if !long() {
 		return
 	}
+	t.Parallel()
 	w := newWorld(t)
 	s := &soak{world: w, t: t, place: openStore(t, w, "sqlite")}
 	s.journal = s.open()

@@ -2,6 +2,7 @@ package soak
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -53,14 +54,41 @@ const config = `tools:
 limits: {grace: 300ms}
 `
 
+// TestMain makes the test program a booker when it was started as one.
+func TestMain(m *testing.M) {
+	if about := os.Getenv(bookVar); about != "" {
+		if err := book(about); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	flag.Parse()
+	flag.Set("test.parallel", "16") // they wait for leases and servers more than they compute
+	code := m.Run()
+	os.RemoveAll(filepath.Dir(command()))
+	os.Exit(code)
+}
+
+// command builds the command, once.
+var command = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "soak-")
+	if err != nil {
+		panic(err)
+	}
+	braise := filepath.Join(dir, "braise")
+	out, err := exec.Command("go", "build", "-o", braise, "github.com/braise-run/braise/cmd/braise").CombinedOutput()
+	if err != nil {
+		panic(fmt.Sprintf("go build: %v\n%s", err, out))
+	}
+	return braise
+})
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), requests: map[string][]effect{}, new: map[net.Conn]bool{}, busy: map[string]int{},
 		changed: make(chan struct{})}
-	w.braise = filepath.Join(w.dir, "braise")
-	if out, err := exec.Command("go", "build", "-o", w.braise, "github.com/braise-run/braise/cmd/braise").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	w.braise = command()
 	w.write("effect", effectProgram, 0o755)
 	w.write("braise.yaml", config, 0o644)
 	w.write("part.yaml", part, 0o644)

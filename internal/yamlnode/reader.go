@@ -19,6 +19,9 @@ const MaxFindings = 1000
 // a word. The zero Reader is ready to use.
 type Reader struct {
 	Diagnostics diagnostics.List
+	// Hints say what to write instead: by key and what stands under it, as in "steps a list", or "KEY missing". Of keys
+	// that are missing those of the document count.
+	Hints map[string]string
 }
 
 // Errorf adds an error. hint may be "".
@@ -86,7 +89,7 @@ func (r *Reader) Require(n *Node, fields map[string]*Node, keys ...string) {
 		switch {
 		case fields == nil || fields[key] != nil:
 		case n.Key == "":
-			r.Errorf(n.Pos, diagnostics.CodeMissingKey, "", "the key %q is missing", key)
+			r.Errorf(n.Pos, diagnostics.CodeMissingKey, r.Hints[key+" missing"], "the key %q is missing", key)
 		default:
 			r.Errorf(n.Pos, diagnostics.CodeMissingKey, "", "the key %q is missing from %q", key, n.Key)
 		}
@@ -232,7 +235,7 @@ func (r *Reader) is(n *Node, kind Kind, want string) bool {
 
 // WrongType reports that n is not what it should be; want is a noun with its article.
 func (r *Reader) WrongType(n *Node, want string) {
-	hint := ""
+	hint := r.Hints[n.Key+" "+n.Kind.String()]
 	if want == "a string" && n.Plain {
 		hint = "quote it"
 	}

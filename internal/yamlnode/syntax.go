@@ -44,7 +44,15 @@ func (c *converter) syntaxError(err error) {
 		pos.Line, pos.Column, message = line, column, better
 	}
 	message = strings.Join(strings.Fields(message), " ") // one line
-	c.Errorf(pos, diagnostics.CodeSyntax, hintFor(c.text, pos.Line), "not valid YAML: %s", message)
+	hint := hintFor(c.text, pos.Line)
+	switch line := lineOf(c.text, pos.Line); {
+	case hint != "":
+	case strings.Contains(indentation(line), "\t"):
+		message, hint = "a tab indents this line", "YAML does not allow tabs; indent with spaces"
+	case strings.Contains(message, "mapping value") && strings.Count(line+" ", ": ") > 1:
+		hint = `quote text that holds ": ", or write it on lines of its own below a |`
+	}
+	c.Errorf(pos, diagnostics.CodeSyntax, hint, "not valid YAML: %s", message)
 }
 
 // secondLook asks goccy/go-yaml where the error is; line 0 when it does not know. Its time and its
@@ -79,14 +87,22 @@ func secondLook(text []byte) (line, column int, message string) {
 
 // hintFor is the hint for an error on a line that holds an expression; else "".
 func hintFor(text []byte, line int) string {
-	for range line - 1 {
-		_, text, _ = bytes.Cut(text, []byte("\n"))
-	}
-	text, _, _ = bytes.Cut(text, []byte("\n"))
 	for _, sign := range []string{"{{", "when", "until"} {
-		if bytes.Contains(text, []byte(sign)) {
+		if strings.Contains(lineOf(text, line), sign) {
 			return hintQuote
 		}
 	}
 	return ""
 }
+
+// lineOf is a line of a text.
+func lineOf(text []byte, line int) string {
+	for range line - 1 {
+		_, text, _ = bytes.Cut(text, []byte("\n"))
+	}
+	text, _, _ = bytes.Cut(text, []byte("\n"))
+	return string(text)
+}
+
+// indentation is the white space that a line begins with.
+func indentation(line string) string { return line[:len(line)-len(strings.TrimLeft(line, " \t"))] }

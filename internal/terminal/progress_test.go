@@ -1,8 +1,9 @@
-package main
+package terminal
 
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -33,7 +34,7 @@ func skipped(step string) trace.Event {
 // shown when it fails, and its message once.
 func TestProgressPlain(t *testing.T) {
 	var b bytes.Buffer
-	p := &progress{w: &b}
+	p := NewProgress(&b, Options{})
 	for _, e := range []trace.Event{
 		{Kind: trace.RunStart},
 		began("fetch"), {Kind: trace.AdapterCall, Step: "fetch"}, ended("fetch", "succeeded", "", 1250),
@@ -48,7 +49,7 @@ func TestProgressPlain(t *testing.T) {
 	} {
 		p.Emit(e)
 	}
-	p.close()
+	p.Close()
 	want := `✓ fetch  1.2s
 ✓ each[0]  1m1s
 ✗ each[1]/a  0.0s  failed: no luck
@@ -68,14 +69,14 @@ func TestProgressPlain(t *testing.T) {
 // trust 3.3: a call that is made again is told of, and that the connection was lost.
 func TestProgressRetries(t *testing.T) {
 	var b bytes.Buffer
-	p := &progress{w: &b}
+	p := NewProgress(&b, Options{})
 	for _, reason := range []string{"rate_limit", "network"} {
 		p.Emit(trace.Event{Kind: trace.AdapterRetry, Step: "ask", Data: trace.Data{{Key: "adapterKind", Value: "model"},
 			{Key: "attempt", Value: int64(1)}, {Key: "delayMs", Value: int64(500)}, {Key: "maxAttempts", Value: int64(3)},
 			{Key: "method", Value: "generate"}, {Key: "reason", Value: reason}}})
 	}
-	want := `↻ ask  the model is tried again in 500 ms, attempt 1 of 3 failed: rate_limit
-↻ ask  the model is tried again in 500 ms, attempt 1 of 3 failed: the connection failed or was lost
+	want := `↻ ask  model failed: rate_limit; retry 2/3 in 500ms
+↻ ask  model failed: the connection failed or was lost; retry 2/3 in 500ms
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -84,7 +85,7 @@ func TestProgressRetries(t *testing.T) {
 
 func TestProgressVerbose(t *testing.T) {
 	var b bytes.Buffer
-	p := &progress{w: &b, verbose: true}
+	p := NewProgress(&b, Options{Verbose: true})
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)
 	p.Emit(trace.Event{At: at, Kind: trace.StepStart, Step: "a[0]/b"})
 	p.Emit(trace.Event{At: at.Add(5 * time.Millisecond), Kind: trace.AdapterCall, Step: "a[0]/b", Data: trace.Data{{Key: "kind", Value: "tool"}}})
@@ -99,8 +100,7 @@ func TestProgressVerbose(t *testing.T) {
 func TestProgressLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var frames frames
-		p := &progress{w: &frames, live: true, color: true, stop: make(chan struct{}), stopped: make(chan struct{})}
-		go p.frames()
+		p := NewProgress(&frames, Options{Live: true, Color: true})
 		p.Emit(began("first"))
 		time.Sleep(150 * time.Millisecond)
 		p.Emit(ended("first", "succeeded", "", 150))
@@ -110,7 +110,7 @@ func TestProgressLive(t *testing.T) {
 		p.Emit(began("each[1]"))
 		time.Sleep(time.Second / 10)
 		p.Emit(skipped("last"))
-		p.close()
+		p.Close()
 		want := []string{
 			"⟨cut⟩⟨33⟩•⟨0⟩   0.1s  first\n⟨wrap⟩",
 			"⟨left⟩⟨up 1⟩⟨erase⟩⟨32⟩✓⟨0⟩ first  0.1s\n" +
@@ -126,7 +126,7 @@ func TestProgressLive(t *testing.T) {
 // A terminal shows some of many running steps, and the end of long paths.
 func TestProgressManyRunning(t *testing.T) {
 	var b bytes.Buffer
-	p := &progress{w: &b, live: true}
+	p := &Progress{w: &b, Options: Options{Live: true}}
 	p.frame()
 	if b.Len() > 0 {
 		t.Errorf("a frame of nothing: %q", b.String())
@@ -150,15 +150,15 @@ type frames []string
 
 func (f *frames) Write(p []byte) (int, error) {
 	*f = append(*f, strings.NewReplacer("\r", "⟨left⟩", "\x1b[?7l", "⟨cut⟩", "\x1b[?7h", "⟨wrap⟩", "\x1b[J", "⟨erase⟩",
-		"\x1b[1A", "⟨up 1⟩", "\x1b[2A", "⟨up 2⟩", "\x1b[3A", "⟨up 3⟩", "\x1b[0m", "⟨0⟩", "\x1b[2m", "⟨2⟩", "\x1b[32m", "⟨32⟩", "\x1b[33m", "⟨33⟩").Replace(string(p)))
+		"\x1b[1A", "⟨up 1⟩", "\x1b[2A", "⟨up 2⟩", "\x1b[3A", "⟨up 3⟩", "\x1b[4A", "⟨up 4⟩", "\x1b[0m", "⟨0⟩", "\x1b[2m", "⟨2⟩", "\x1b[32m", "⟨32⟩", "\x1b[33m", "⟨33⟩").Replace(string(p)))
 	return len(p), nil
 }
 
-// On a terminal an answer is shown as it comes: whole lines stay, the rest is part of the frame until it is whole,
-// or something else has to be said. One answer at a time: of others the end is shown.
+// On a terminal answers are shown as they come: whole lines stay, the rest is part of the frame until it is whole.
+// Lines of answers that come side by side say whose they are.
 func TestProgressSegments(t *testing.T) {
 	var frames frames
-	p := &progress{w: &frames, live: true}
+	p := &Progress{w: &frames, Options: Options{Live: true}}
 	delta := func(step, text string) trace.Event {
 		return trace.Event{Kind: trace.ModelDelta, Step: step, Data: trace.Data{{Key: "text", Value: text}}}
 	}
@@ -178,24 +178,91 @@ func TestProgressSegments(t *testing.T) {
 		}
 		p.frame()
 	}
-	show(starts("x/sub#1", 1), asks("x/sub#1"), delta("x/sub#1", "one\ntwo \x1b[2J"), delta("y", "unseen"))
+	show(starts("x/sub#1", 1), asks("x/sub#1"), delta("x/sub#1", "one\ntwo \x1b[2J"), delta("y", "four"))
 	show(delta("x/sub#1", "and"), starts("y", 0), asks("y"))
-	show(delta("x/sub#1", " three"), says("y", "four\nfive"), delta("y", "unseen"))
+	show(delta("x/sub#1", " three"), says("y", "four"), delta("y", "five, "))
 	show(says("x/sub#1", "one …"), delta("y", "six"))
 	p.running = nil
 	show(says("y", "six"))
 	want := []string{
 		"    x/sub#1  agent a, model m\n    │ one\n" +
-			"⟨cut⟩    │ two �[2J\n•   0.0s  x/sub#1  step 1\n⟨wrap⟩",
-		"⟨left⟩⟨up 2⟩⟨erase⟩    │ two �[2Jand\n  y  agent a, model m\n" +
-			"⟨cut⟩•   0.0s  x/sub#1  step 1\n•   0.0s  y  step 1\n⟨wrap⟩",
-		"⟨left⟩⟨up 2⟩⟨erase⟩    │  three\n  y  step 1: tokens 3 in, 2 out, 5 in all: four five\n" +
-			"⟨cut⟩•   0.0s  x/sub#1  step 1\n•   0.0s  y  step 1\n⟨wrap⟩",
-		"⟨left⟩⟨up 2⟩⟨erase⟩    x/sub#1  step 1: tokens 3 in, 2 out, 5 in all\n" +
-			"⟨cut⟩  │ six\n•   0.0s  x/sub#1  step 1\n•   0.0s  y  step 1\n⟨wrap⟩",
-		"⟨left⟩⟨up 3⟩⟨erase⟩  │ six\n  y  step 1: tokens 3 in, 2 out, 10 in all\n⟨cut⟩⟨wrap⟩",
+			"⟨cut⟩    x/sub#1 │ two �[2J\n  y │ four\n•   0.0s  x/sub#1  step 1\n⟨wrap⟩",
+		"⟨left⟩⟨up 3⟩⟨erase⟩  y  agent a, model m\n" +
+			"⟨cut⟩    x/sub#1 │ two �[2Jand\n  y │ four\n•   0.0s  x/sub#1  step 1\n•   0.0s  y  step 1\n⟨wrap⟩",
+		"⟨left⟩⟨up 4⟩⟨erase⟩  y │ four\n  y  step 1: tokens 3 in, 2 out (5 so far)\n" +
+			"⟨cut⟩    x/sub#1 │ two �[2Jand three\n  y │ five, \n•   0.0s  x/sub#1  step 1\n•   0.0s  y  step 1\n⟨wrap⟩",
+		"⟨left⟩⟨up 4⟩⟨erase⟩    x/sub#1 │ two �[2Jand three\n    x/sub#1  step 1: tokens 3 in, 2 out (5 so far)\n" +
+			"⟨cut⟩  y │ five, six\n•   0.0s  x/sub#1  step 1\n•   0.0s  y  step 1\n⟨wrap⟩",
+		"⟨left⟩⟨up 3⟩⟨erase⟩  y │ five, six\n  y  step 1: tokens 3 in, 2 out (10 so far)\n⟨cut⟩⟨wrap⟩",
 	}
 	if diff := cmp.Diff(want, []string(frames)); diff != "" {
 		t.Errorf("frames (-want +got):\n%s", diff)
 	}
+}
+
+// The last answer that was shown as a whole is known, so that it need not be printed again.
+func TestProgressShowed(t *testing.T) {
+	for _, tt := range []struct {
+		streamed, output string
+		want             bool
+	}{
+		{"one\ntwo", "one\ntwo", true},
+		{"one\n", "one", true},
+		{"one", "two", false},
+		{"", "", false},
+		{"\x1b[2J", "\x1b[2J", false}, // shown otherwise than it is
+	} {
+		p := &Progress{w: io.Discard, Options: Options{Live: true}}
+		for _, piece := range strings.SplitAfter(tt.streamed, "o") {
+			p.Emit(trace.Event{Kind: trace.ModelDelta, Step: "a", Data: trace.Data{{Key: "text", Value: piece}}})
+		}
+		if p.Showed(tt.output) {
+			t.Errorf("%q is under way", tt.streamed)
+		}
+		p.Emit(trace.Event{Kind: trace.ModelEnd, Step: "a"})
+		if got := p.Showed(tt.output); got != tt.want {
+			t.Errorf("streamed %q, output %q: %v", tt.streamed, tt.output, got)
+		}
+	}
+}
+
+// On a terminal a retry and a wait count down, and a foreach counts its items.
+func TestProgressCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var frames frames
+		p := NewProgress(&frames, Options{Live: true})
+		each := began("each")
+		each.Data = trace.Data{{Key: "content", Value: map[string]any{"items": int64(120)}}}
+		p.Emit(each)
+		p.Emit(trace.Event{Kind: trace.StepReplayed, Step: "each[0]"})
+		p.Emit(began("each[1]"))
+		p.Emit(ended("each[1]", "succeeded", "", 0))
+		p.Emit(began("each[2]"))
+		p.Emit(trace.Event{At: time.Now(), Kind: trace.AdapterRetry, Step: "each[2]", Data: trace.Data{{Key: "adapterKind", Value: "model"},
+			{Key: "attempt", Value: int64(1)}, {Key: "delayMs", Value: int64(2000)}, {Key: "maxAttempts", Value: int64(3)}, {Key: "reason", Value: "5xx"}}})
+		last := func(after time.Duration) string {
+			time.Sleep(after)
+			synctest.Wait()
+			return frames[len(frames)-1]
+		}
+		if got, want := last(150*time.Millisecond), "⟨cut⟩•   0.1s  each  2/120\n•   0.1s  each[2]  retry 2/3 in 2s\n⟨wrap⟩"; !strings.HasSuffix(got, want) {
+			t.Errorf("got %q, want the end %q", got, want)
+		}
+		if got, want := last(time.Second), "each[2]  retry 2/3 in 1s\n⟨wrap⟩"; !strings.HasSuffix(got, want) {
+			t.Errorf("got %q, want the end %q", got, want)
+		}
+		if got, want := last(time.Second), "each[2]\n⟨wrap⟩"; !strings.HasSuffix(got, want) {
+			t.Errorf("got %q, want the end %q", got, want)
+		}
+		p.Emit(ended("each[2]", "succeeded", "", 0))
+		p.Emit(ended("each", "succeeded", "", 0))
+		go p.Wait(t.Context(), "nap", time.Now().Add(20*time.Second))
+		if got, want := last(5*time.Second), "⟨cut⟩•   5.0s  nap  wait is over in 16s\n⟨wrap⟩"; !strings.HasSuffix(got, want) {
+			t.Errorf("got %q, want the end %q", got, want)
+		}
+		if got, want := last(16*time.Second), "⟨erase⟩⟨cut⟩⟨wrap⟩"; !strings.HasSuffix(got, want) {
+			t.Errorf("got %q, want the end %q", got, want)
+		}
+		p.Close()
+	})
 }

@@ -1,11 +1,10 @@
-package main
+package terminal
 
 import (
 	"fmt"
-	"slices"
 	"strings"
+	"time"
 
-	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/trace"
 )
 
@@ -17,14 +16,9 @@ type loop struct {
 	whole  map[string]any // the last snapshot
 }
 
-// segment is the answer that is shown as it comes: one at a time.
-type segment struct {
-	path string // whose; "": none is under way
-	line string // the end of it, which is no whole line yet
-}
-
-// loopEvent words an event of an agent; "" if there is nothing to say. Those of its children stand further in.
-func (p *progress) loopEvent(e trace.Event) string {
+// loopEvent words an event of an agent; "" if there is nothing to say. Those of its children are indented. An answer
+// that was streamed is not repeated.
+func (p *Progress) loopEvent(e trace.Event, streamed bool) string {
 	if e.Kind == trace.AgentStart {
 		depth, _ := e.Data.Get("depth").(int64)
 		if p.loops == nil {
@@ -32,7 +26,7 @@ func (p *progress) loopEvent(e trace.Event) string {
 		}
 		in, out := tokensOf(e)
 		p.loops[e.Step] = &loop{depth: int(depth), tokens: in + out}
-		if !slices.ContainsFunc(p.running, func(s runningStep) bool { return s.path == e.Step }) {
+		if p.step(e.Step) == nil {
 			p.running = append(p.running, runningStep{path: e.Step, began: e.At})
 		}
 	}
@@ -40,25 +34,25 @@ func (p *progress) loopEvent(e trace.Event) string {
 	if l == nil { // the call of a model step, say
 		return ""
 	}
-	text := p.loopText(l, e)
+	text := p.loopText(l, e, streamed)
 	if e.Kind == trace.AgentEnd {
 		delete(p.loops, e.Step)
-		p.running = slices.DeleteFunc(p.running, func(s runningStep) bool { return s.path == e.Step })
+		p.finish(e.Step)
 	}
 	if text == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s%s  %s", strings.Repeat("  ", l.depth+1), p.paint("2", visible(e.Step)), text)
+	return fmt.Sprintf("%s%s  %s", strings.Repeat("  ", l.depth+1), p.paint("2", Visible(e.Step)), text)
 }
 
-func (p *progress) loopText(l *loop, e trace.Event) string {
+func (p *Progress) loopText(l *loop, e trace.Event, streamed bool) string {
 	get := func(key string) string { return brief(e.Data.Get(key)) }
 	call := "call " + get("call") + ": "
 	switch e.Kind {
 	case trace.AgentStart:
 		text := fmt.Sprintf("agent %s, model %s", get("agent"), get("model"))
 		if e.Data.Get("resume") == true {
-			text += ", goes on"
+			text += ", resumed"
 		}
 		return text
 	case trace.MemoryLoad:
@@ -73,7 +67,7 @@ func (p *progress) loopText(l *loop, e trace.Event) string {
 		l.step, _ = e.Data.Get("step").(int64)
 		p.doing(e.Step, fmt.Sprintf("step %d", l.step))
 	case trace.ModelEnd:
-		return p.stepText(l, e)
+		return p.stepText(l, e, streamed)
 	case trace.ToolStart:
 		p.doing(e.Step, fmt.Sprintf("step %d, %s", l.step, get("tool")))
 		return call + strings.TrimRight(get("tool")+" "+get("content"), " ")
@@ -87,8 +81,6 @@ func (p *progress) loopText(l *loop, e trace.Event) string {
 		if e.Data.Get("what") == "model" {
 			return p.paint("31", "✗") + fmt.Sprintf(" step %d: %s", l.step, get("message"))
 		}
-	case trace.AdapterRetry:
-		return retryText(e)
 	case trace.SubagentStarted:
 		return "sub-agent " + get("id") + " started"
 	case trace.SubagentFailed:
@@ -112,19 +104,8 @@ func (p *progress) loopText(l *loop, e trace.Event) string {
 	return ""
 }
 
-// retryText words that a call has failed and is made again.
-func retryText(e trace.Event) string {
-	get := func(key string) string { return brief(e.Data.Get(key)) }
-	reason := get("reason")
-	if reason == "network" {
-		reason = "the connection failed or was lost"
-	}
-	return fmt.Sprintf("the %s is tried again in %s ms, attempt %s of %s failed: %s", get("adapterKind"),
-		get("delayMs"), get("attempt"), get("maxAttempts"), reason)
-}
-
 // stepText words the end of a call of the model: what it said, unless that has been shown, and what it took.
-func (p *progress) stepText(l *loop, e trace.Event) string {
+func (p *Progress) stepText(l *loop, e trace.Event, streamed bool) string {
 	in, out := tokensOf(e)
 	for path, above := range p.loops {
 		if e.Step == path || strings.HasPrefix(e.Step, path+"/") {
@@ -134,12 +115,12 @@ func (p *progress) stepText(l *loop, e trace.Event) string {
 	if e.Data.Get("error") != nil {
 		return ""
 	}
-	text := fmt.Sprintf("step %d: tokens %d in, %d out, %d in all", l.step, in, out, l.tokens)
+	text := fmt.Sprintf("step %d: tokens %d in, %d out (%d so far)", l.step, in, out, l.tokens)
 	if finish := e.Data.Get("finish"); finish != "" && finish != "stop" && finish != "tool_calls" {
 		text += ", finish " + brief(finish)
 	}
 	content, _ := e.Data.Get("content").(map[string]any)
-	if said := brief(content["text"]); said != "" && p.segment.path != e.Step {
+	if said := brief(content["text"]); said != "" && !streamed {
 		text += ": " + said
 	}
 	return text
@@ -153,7 +134,7 @@ func tokensOf(e trace.Event) (in, out int64) {
 	return in, out
 }
 
-// endText words how a loop ended, with what all its legs took.
+// endText words how a loop ended, with what all its executions took.
 func (l *loop) endText(stop string) string {
 	usage, _ := l.whole["usage"].(map[string]any)
 	total := fmt.Sprintf("in step %s, tokens %s in, %s out",
@@ -167,57 +148,9 @@ func (l *loop) endText(stop string) string {
 	return "stopped (" + stop + ") " + total
 }
 
-// brief is a value on one line of at most 160 characters.
-func brief(v any) string {
-	if v == nil {
-		return ""
-	}
-	text, err := value.Text(v)
-	if err != nil {
-		text = err.Error()
-	}
-	const enough = 4096 // bytes, to find them in
-	return cut(visible(strings.Join(strings.Fields(strings.ToValidUTF8(text[:min(len(text), enough)], "")), " ")))
-}
-
 // doing notes what a running step is at.
-func (p *progress) doing(path, what string) {
-	for i := range p.running {
-		if p.running[i].path == path {
-			p.running[i].doing = what
-		}
+func (p *Progress) doing(path, what string) {
+	if s := p.step(path); s != nil {
+		s.doing, s.until = what, time.Time{}
 	}
-}
-
-// delta takes a piece of an answer. Of several that come side by side one is shown: the first to begin.
-func (p *progress) delta(e trace.Event) {
-	if p.segment.path == "" {
-		p.segment = segment{path: e.Step}
-	}
-	if p.segment.path != e.Step {
-		return
-	}
-	text, _ := e.Data.Get("text").(string)
-	lines := strings.SplitAfter(p.segment.line+visible(text), "\n")
-	for _, line := range lines[:len(lines)-1] {
-		p.ended.WriteString(p.quoted(line))
-	}
-	p.segment.line = lines[len(lines)-1]
-}
-
-// breakSegment ends the line of an answer under way, before anything else is printed.
-func (p *progress) breakSegment() {
-	if p.segment.line != "" {
-		fmt.Fprintln(&p.ended, p.quoted(p.segment.line))
-		p.segment.line = ""
-	}
-}
-
-// quoted is a line of an answer.
-func (p *progress) quoted(line string) string {
-	in := 1
-	if l := p.loops[p.segment.path]; l != nil {
-		in += l.depth
-	}
-	return strings.Repeat("  ", in) + p.paint("2", "│") + " " + line
 }

@@ -1,0 +1,106 @@
+package terminal
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/trace"
+)
+
+// segment is an answer that is shown as it comes.
+type segment struct {
+	path  string          // whose
+	line  string          // the end of it, which is no whole line yet
+	text  strings.Builder // all of it, at most maxAnswer bytes
+	named bool            // it is one of several, so its lines say whose they are
+}
+
+// maxAnswer is how long an answer may be of which Showed knows.
+const maxAnswer = 1 << 20
+
+// Showed reports whether a text is the last answer that was shown as a whole, as it is.
+func (p *Progress) Showed(text string) bool {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	text = strings.TrimSuffix(text, "\n")
+	return text != "" && text == p.answer && len(text) < maxAnswer && Visible(text) == text
+}
+
+// delta takes a piece of an answer.
+func (p *Progress) delta(e trace.Event) {
+	s := p.segment(e.Step)
+	if s == nil {
+		s = &segment{path: e.Step, named: p.parallel() || strings.Contains(e.Step, "[")}
+		p.segments = append(p.segments, s)
+		for _, other := range p.segments {
+			other.named = other.named || len(p.segments) > 1
+		}
+	}
+	text, _ := e.Data.Get("text").(string)
+	s.text.WriteString(text[:min(len(text), maxAnswer-s.text.Len())])
+	lines := strings.SplitAfter(s.line+Visible(text), "\n")
+	for _, line := range lines[:len(lines)-1] {
+		p.ended.WriteString(p.quoted(s, line))
+	}
+	s.line = lines[len(lines)-1]
+}
+
+// parallel reports whether several steps are at work side by side.
+func (p *Progress) parallel() bool {
+	n := 0
+	for _, s := range innermost(p.running) {
+		if s.items == 0 {
+			n++
+		}
+	}
+	return n > 1
+}
+
+// segment returns the answer of a step that is under way; nil if there is none.
+func (p *Progress) segment(path string) *segment {
+	if i := slices.IndexFunc(p.segments, func(s *segment) bool { return s.path == path }); i >= 0 {
+		return p.segments[i]
+	}
+	return nil
+}
+
+// endSegment ends the answer of an event's step; false if none is under way.
+func (p *Progress) endSegment(e trace.Event) bool {
+	s := p.segment(e.Step)
+	if s == nil {
+		return false
+	}
+	p.breakLine(s)
+	if e.Kind == trace.ModelEnd && e.Data.Get("error") == nil {
+		p.answer = strings.TrimSuffix(s.text.String(), "\n")
+	}
+	p.segments = slices.DeleteFunc(p.segments, func(other *segment) bool { return other == s })
+	return true
+}
+
+// breakLines ends the lines of all answers under way, before they leave the frame.
+func (p *Progress) breakLines() {
+	for _, s := range p.segments {
+		p.breakLine(s)
+	}
+}
+
+func (p *Progress) breakLine(s *segment) {
+	if s.line != "" {
+		fmt.Fprintln(&p.ended, p.quoted(s, s.line))
+		s.line = ""
+	}
+}
+
+// quoted is a line of an answer.
+func (p *Progress) quoted(s *segment, line string) string {
+	in := "  "
+	if l := p.loops[s.path]; l != nil {
+		in += strings.Repeat("  ", l.depth)
+	}
+	if s.named {
+		in += tail(Visible(s.path)) + " "
+	}
+	return in + p.paint("2", "│") + " " + line
+}

@@ -1,0 +1,106 @@
+// Package terminal is what people see of runs on a terminal: progress, and text that is not ours made safe to print.
+package terminal
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf16"
+
+	"github.com/braise-run/braise/internal/value"
+)
+
+// Visible replaces control characters, which could play tricks on a terminal, in text that is not ours, and shows what
+// would not be seen.
+func Visible(s string) string {
+	return EscapeUnseen(strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s))
+}
+
+// unseen are characters that turn text around, have no width or separate lines: with them, what is read need not be
+// what is there.
+var unseen = []*unicode.RangeTable{unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point,
+	unicode.Variation_Selector}
+
+// isUnseen reports whether a character is unseen, but for those that say how an emoji looks.
+func isUnseen(r rune) bool { return r > 0x7f && r != 0xfe0e && r != 0xfe0f && unicode.In(r, unseen...) }
+
+// EscapeUnseen writes unseen characters as JSON may: \u202e.
+func EscapeUnseen(s string) string {
+	if !strings.ContainsFunc(s, isUnseen) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if !isUnseen(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
+}
+
+// Cut shortens a message to the first line of at most 160 characters.
+func Cut(s string) string {
+	first, _, _ := strings.Cut(s, "\n")
+	if chars := []rune(first); len(chars) > 160 {
+		return string(chars[:159]) + "…"
+	}
+	return first
+}
+
+// Took is a duration for people: 4.0s, 1m20s.
+func Took(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	}
+	return d.Round(time.Second).String()
+}
+
+// brief is a value on one line of at most 160 characters.
+func brief(v any) string {
+	if v == nil {
+		return ""
+	}
+	text, err := value.Text(v)
+	if err != nil {
+		text = err.Error()
+	}
+	const enough = 4096 // bytes, to find them in
+	return Cut(Visible(strings.Join(strings.Fields(strings.ToValidUTF8(text[:min(len(text), enough)], "")), " ")))
+}
+
+// Grouped is a number with commas: 2,310.
+func Grouped(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// LocalTime is a time for people; "-" when there is none.
+func LocalTime(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Local().Format(time.DateTime)
+}
+
+// Indented is a value for people, its lines behind the first under it.
+func Indented(v any) string {
+	text, err := value.Text(v)
+	if err != nil {
+		text = err.Error()
+	}
+	return strings.ReplaceAll(Visible(strings.TrimRight(text, "\n")), "\n", "\n    ")
+}
