@@ -232,16 +232,16 @@ func printCall(w io.Writer, c *resume.Call) {
 		text += fmt.Sprintf(", attempt %d", c.Attempt)
 	}
 	if !c.At.IsZero() {
-		text += ", " + localTime(c.At)
+		text += ", " + terminal.LocalTime(c.At)
 	}
 	if c.Owner != "" {
 		text += ", by " + checkpoint.Lease{Owner: c.Owner}.Holder()
 	}
-	fmt.Fprintf(w, "%s\n", visible(text))
+	fmt.Fprintf(w, "%s\n", terminal.Visible(text))
 	if c.Arguments != nil {
-		fmt.Fprintf(w, "  arguments: %s\n", indentedText(c.Arguments))
+		fmt.Fprintf(w, "  arguments: %s\n", terminal.Indented(c.Arguments))
 	}
-	fmt.Fprintf(w, "  idempotency key: %s\n", visible(c.Key))
+	fmt.Fprintf(w, "  idempotency key: %s\n", terminal.Visible(c.Key))
 	if len(c.PIDs) > 0 {
 		fmt.Fprintf(w, "  its processes still run: %v\n", c.PIDs)
 	}
