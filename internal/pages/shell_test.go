@@ -151,6 +151,7 @@ var volatile = []struct {
 	{regexp.MustCompile(`sha256:[0-9a-f]{64}`), "sha256:…"},
 	{regexp.MustCompile(`http://127\.0\.0\.1:\d+`), "http://…"},
 	{regexp.MustCompile(`/tmp/[^\s:"]*`), "…"},
+	{regexp.MustCompile(`process \d+ on \S+`), "process … on …"},
 	{regexp.MustCompile(`by [a-z]+@\S+`), "by …"},
 	{regexp.MustCompile(`bash: line \d+: .*`), "…"}, // a job that was killed
 }
