@@ -40,7 +40,8 @@ func TestToolsPage(t *testing.T) {
 		}
 		text = marked.ReplaceAllStringFunc(text, func(part string) string {
 			m := marked.FindStringSubmatch(part)
-			return m[1] + spec.Description + " Effect: " + effects(t, tool) + ".\n\n" + argumentTable(t, spec) +
+			result, _, _ := strings.Cut(spec.Result, ";")
+			return m[1] + spec.Description + " Result: `" + result + "`. Effect: " + effects(t, tool) + ".\n\n" + argumentTable(t, spec) +
 				"\n```yaml\n" + string(example) + "```\n" + m[2]
 		})
 	}
