@@ -92,7 +92,7 @@ var plan = map[string]room{
 	"adapters/skills":    {"3", "runtime diagnostics internal/yamlnode internal/regular", ""},
 	"adapters/retriever": {"3", "runtime internal/regular", "zombiezen.com/go/sqlite/..."},
 
-	"host": {"4", "diagnostics retry checkpoint history internal/yamlnode internal/regular resume runtime recipe workflow adapters/openai adapters/script" +
+	"host": {"4", "agentloop diagnostics retry checkpoint history internal/yamlnode internal/regular resume runtime recipe workflow adapters/openai adapters/script" +
 		" adapters/mcp adapters/builtin adapters/memory adapters/skills adapters/retriever checkpoint/jsonl" +
 		" checkpoint/sqlite checkpoint/postgres trace/oteltrace", ""},
 	"scenario": {"4", "diagnostics trace checkpoint internal/value internal/yamlnode internal/regular resume runtime recipe workflow host" +

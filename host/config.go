@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -8,14 +9,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/adapters/mcp"
-	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/regular"
 	"github.com/braise-run/braise/internal/yamlnode"
@@ -26,35 +24,29 @@ import (
 // FileName is the name of the configuration file that [FindConfig] looks for.
 const FileName = "braise.yaml"
 
-// Config is a braise.yaml as read, its variables replaced. The zero value, and nil, is an
+// Config is a braise.yaml as read, its variables replaced. What needs one that is not set, is absent: recipes
+// that do without it work, and runs that need it say why it is not there. The zero value, and nil, is an
 // installation without one: no models, no secrets, of the built-in tools only http.request. Paths are as written;
 // relative ones start at the folder of the configuration.
 type Config struct {
-	Models  map[string]Model         // by the name that recipes use
-	Prices  map[string]runtime.Price // of models, by the name that recipes use; nil: none
-	Tools   builtin.Options          // folders as written; Runtime resolves them
-	MCP     map[string]mcp.Config    // servers of tools, by name; folders as written, Connect resolves them. nil: none
-	Secrets []string                 // names of environment variables that recipes may use as secrets
-	Limits  runtime.Limits
-	Budget  runtime.Budget
-	OTLP    *oteltrace.OTLPOptions // nil: no telemetry
-	Index   string                 // folder of documents that retrieve steps look in, as written. "": none
-	Skills  string                 // folder of the skills of agents, as written. "": none
-	Memory  bool                   // conversations of agents are kept in the store of the runs
-	Store   string                 // URL of where runs are kept, see OpenStore, as written. "": it says nothing
+	Models   map[string]Model         // by the name that recipes use
+	Prices   map[string]runtime.Price // of models, by the name that recipes use; nil: none
+	Tools    builtin.Options          // folders as written; Runtime resolves them
+	MCP      map[string]mcp.Config    // servers of tools, by name; folders as written, Connect resolves them. nil: none
+	Approval map[string]string        // what calls of agents need, see runtime.Runtime. nil: nothing
+	Deny     []string                 // what agents may not call, likewise. nil: nothing
+	Secrets  []string                 // names of environment variables that recipes may use as secrets
+	Limits   runtime.Limits
+	Budget   runtime.Budget
+	OTLP     *oteltrace.OTLPOptions // nil: no telemetry
+	Index    string                 // folder of documents that retrieve steps look in, as written. "": none
+	Skills   string                 // folder of the skills of agents, as written. "": none
+	Memory   bool                   // conversations of agents are kept in the store of the runs
+	Store    string                 // URL of where runs are kept, see OpenStore, as written. "": it says nothing
 
-	env lookup // for the secrets; nil: os.LookupEnv
-	sum string // SHA-256 of the file, in hex
-}
-
-// Model says where the answers of one model come from.
-type Model struct {
-	Provider string          // script or openai
-	File     string          // of the script; relative to the folder of the configuration
-	OpenAI   *openai.Options // with the provider openai; otherwise nil
-
-	written string               // File before its variables were replaced, for messages
-	pos     diagnostics.Position // of File
+	env    lookup            // for the secrets; nil: os.LookupEnv
+	sum    string            // SHA-256 of the file, in hex
+	absent map[string]string // why parts are absent, see part; models apart
 }
 
 // LoadConfig reads the file at path, with the variables of the process's environment. The error is
@@ -89,9 +81,9 @@ func parseConfig(filename string, data []byte, env lookup, replay bool) (*Config
 		env = func(string) (string, bool) { return "", false }
 	}
 	root, found := yamlnode.Parse(filename, data, nil)
-	r := reader{Reader: yamlnode.Reader{Diagnostics: found}, env: env, replay: replay}
+	r := reader{Reader: yamlnode.Reader{Diagnostics: found}, env: env, replay: replay, absent: map[string]string{}}
 	c := r.config(root)
-	c.env = env
+	c.env, c.absent = env, r.absent
 	r.Diagnostics.Sort()
 	if err := r.Diagnostics.Err(); err != nil {
 		return nil, err
@@ -104,11 +96,32 @@ func parseConfig(filename string, data []byte, env lookup, replay bool) (*Config
 type reader struct {
 	yamlnode.Reader
 	env    lookup
-	replay bool // models are names only
+	replay bool              // models are names only
+	part   string            // what is being read; "": what all runs need
+	absent map[string]string // why parts are absent
 }
 
-var keys = []string{"models", "prices", "tools", "mcp", "secrets", "limits", "memory", "retriever", "skills", "store",
-	"telemetry"}
+// part reads a part of the configuration that is absent, and zero, if it needs a variable that is not set; the other
+// parts work without it.
+func part[T any](r *reader, name string, get func() T) (got T) {
+	r.part = name
+	read := get()
+	if r.part = ""; r.absent[name] != "" {
+		return got
+	}
+	return read
+}
+
+// why says why a part of the configuration is absent, with a hint on a second line; "" if it is not, and of nil.
+func (c *Config) why(part string) string {
+	if c == nil {
+		return ""
+	}
+	return c.absent[part]
+}
+
+var keys = []string{"models", "prices", "tools", "mcp", "approval", "deny", "secrets", "limits", "memory", "retriever",
+	"skills", "store", "telemetry"}
 
 func (r *reader) config(n *yamlnode.Node) *Config {
 	fields := r.Object(n, keys, nil)
@@ -118,167 +131,60 @@ func (r *reader) config(n *yamlnode.Node) *Config {
 		Tools:   r.tools(fields["tools"]),
 		MCP:     r.mcp(fields["mcp"]),
 		Secrets: r.secrets(fields["secrets"]),
-		OTLP:    r.telemetry(fields["telemetry"]),
-		Index:   r.retriever(fields["retriever"]),
-		Skills:  r.text(fields["skills"]),
+		Deny:    r.texts(fields["deny"]),
+		OTLP:    part(r, "telemetry", func() *oteltrace.OTLPOptions { return r.telemetry(fields["telemetry"]) }),
+		Index:   part(r, "retriever", func() string { return r.retriever(fields["retriever"]) }),
+		Skills:  part(r, "skills", func() string { return r.text(fields["skills"]) }),
 		Memory:  r.memory(fields["memory"]),
-		Store:   read(r, fields["store"], readStore),
+		Store:   part(r, "store", func() string { return read(r, fields["store"], readStore) }),
 	}
 	c.Limits, c.Budget = r.limits(fields["limits"])
+	c.Approval = r.approvals(fields["approval"])
+	r.checkNames(c, fields["approval"], fields["deny"])
 	return c
 }
 
-func (r *reader) models(n *yamlnode.Node) map[string]Model {
-	models := map[string]Model{}
-	for _, f := range r.Map(n) {
-		if f.Key == "" {
-			r.Errorf(f.Pos, diagnostics.CodeInvalidValue, "", "a model's name may not be empty")
-		}
-		if r.replay {
-			models[f.Key] = Model{Provider: replayed}
-			continue
-		}
-		models[f.Key] = r.model(f.Value)
-	}
-	return models
-}
-
-// prices reads what models cost. A name need not be one of models here: an app may add its own.
-func (r *reader) prices(n *yamlnode.Node) map[string]runtime.Price {
-	var prices map[string]runtime.Price
-	for _, f := range r.Map(n) {
-		fields := r.Object(f.Value, []string{"input", "output"}, nil)
-		if fields == nil {
-			continue
-		}
-		r.Require(f.Value, fields, "input", "output")
-		if prices == nil {
-			prices = map[string]runtime.Price{}
-		}
-		prices[f.Key] = runtime.Price{Input: r.price(fields["input"]), Output: r.price(fields["output"])}
-	}
-	return prices
-}
-
-// price reads an amount of money.
-func (r *reader) price(n *yamlnode.Node) float64 {
-	f := r.Float(n)
-	if f < 0 || math.IsInf(f, 0) || math.IsNaN(f) {
-		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%q must be 0 or more", n.Key)
-		return 0
-	}
-	return f
-}
-
-// providers has the keys of each provider's models.
-var providers = map[string][]string{
-	"script": {"file"},
-	"openai": {"model", "api_key", "base_url", "headers", "timeout", "json_schema", "provider_name"},
-}
-
-func (r *reader) model(n *yamlnode.Node) Model {
-	fields := r.Object(n, slices.Concat([]string{"provider"}, providers["script"], providers["openai"]), nil)
-	r.Require(n, fields, "provider")
-	m := Model{Provider: read(r, fields["provider"], func(r *yamlnode.Reader, n *yamlnode.Node) string {
-		return r.OneOf(n, "script", "openai")
-	})}
-	if m.Provider == "" {
-		return m
-	}
-	for _, f := range n.Fields {
-		if fields[f.Key] != nil && f.Key != "provider" && !slices.Contains(providers[m.Provider], f.Key) {
-			r.Errorf(f.Value.Pos, diagnostics.CodeUnknownKey, "", "the provider %q takes no %q", m.Provider, f.Key)
-		}
-	}
-	if m.Provider == "openai" {
-		m.OpenAI = r.openai(n, fields)
-		return m
-	}
-	r.Require(n, fields, "file")
-	if file := fields["file"]; file != nil {
-		m.File, m.pos = r.text(file), file.Pos
-		m.written, _ = file.Value.(string)
-	}
-	return m
-}
-
-// credential matches the names of headers that hold secrets.
-var credential = regexp.MustCompile(`(?i)auth|cookie|key|token|secret`)
-
-func (r *reader) openai(n *yamlnode.Node, fields map[string]*yamlnode.Node) *openai.Options {
-	r.Require(n, fields, "model")
-	r.secret(fields["api_key"])
-	opts := openai.Options{
-		Model:   r.text(fields["model"]),
-		BaseURL: r.option(fields["base_url"], func(o *openai.Options, s string) { o.BaseURL = s }),
-		APIKey:  r.option(fields["api_key"], func(o *openai.Options, s string) { o.APIKey = s }),
-		Timeout: read(r, fields["timeout"], readDuration),
-
-		Provider: r.text(fields["provider_name"]),
-	}
-	for _, f := range r.Map(fields["headers"]) {
-		if credential.MatchString(f.Key) {
-			r.secret(f.Value)
-		}
-		value := r.option(f.Value, func(o *openai.Options, s string) { o.Headers = map[string]string{f.Key: s} })
-		if opts.Headers == nil {
-			opts.Headers = map[string]string{}
-		}
-		opts.Headers[f.Key] = value
-	}
-	if schema := fields["json_schema"]; schema != nil {
-		opts.NoSchema = !r.Bool(schema)
-	}
-	return &opts
-}
-
-// option reads an option of an openai model that openai.New has an opinion about.
-func (r *reader) option(n *yamlnode.Node, set func(*openai.Options, string)) string {
-	return read(r, n, func(r *yamlnode.Reader, n *yamlnode.Node) string {
-		text := r.Text(n)
-		if text == "" {
-			return ""
-		}
-		opts := openai.Options{Model: "any"}
-		set(&opts, text)
-		if _, err := openai.New(opts); err != nil {
-			r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%s", strings.TrimPrefix(err.Error(), "openai: "))
-		}
-		return text
-	})
-}
-
-// secret reports a secret that stands in the file itself.
-func (r *reader) secret(n *yamlnode.Node) {
-	if n != nil && n.Kind == yamlnode.String && !hasVariable(n.Value.(string)) {
-		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, `put it into an environment variable and write "${NAME}"`,
-			"the secret %q may not stand in the file", n.Key)
-	}
-}
-
 func (r *reader) tools(n *yamlnode.Node) builtin.Options {
-	var tools builtin.Options
 	fields := r.Object(n, []string{"exec", "file", "http"}, nil)
-	if exec := r.Object(fields["exec"], []string{"allow", "timeout", "dir", "env"}, nil); exec != nil {
-		r.Require(fields["exec"], exec, "allow")
-		tools.Exec = &builtin.ExecOptions{
-			Allow:   r.texts(exec["allow"]),
-			Timeout: read(r, exec["timeout"], readDuration),
-			Dir:     r.text(exec["dir"]),
-			Env:     r.names(exec["env"]),
-		}
+	return builtin.Options{
+		Exec: part(r, "exec", func() *builtin.ExecOptions { return r.exec(fields["exec"]) }),
+		File: part(r, "file", func() *builtin.FileOptions { return r.file(fields["file"]) }),
+		HTTP: part(r, "http", func() *builtin.HTTPOptions { return r.http(fields["http"]) }),
 	}
-	if file := r.Object(fields["file"], []string{"base"}, nil); file != nil {
-		r.Require(fields["file"], file, "base")
-		tools.File = &builtin.FileOptions{Base: r.text(file["base"])}
+}
+
+func (r *reader) exec(n *yamlnode.Node) *builtin.ExecOptions {
+	fields := r.Object(n, []string{"allow", "timeout", "dir", "env"}, nil)
+	if fields == nil {
+		return nil
 	}
-	if http := r.Object(fields["http"], []string{"allow_private", "timeout"}, nil); http != nil {
-		tools.HTTP = &builtin.HTTPOptions{
-			AllowPrivate: r.Bool(http["allow_private"]),
-			Timeout:      read(r, http["timeout"], readDuration),
-		}
+	r.Require(n, fields, "allow")
+	return &builtin.ExecOptions{
+		Allow:   r.texts(fields["allow"]),
+		Timeout: read(r, fields["timeout"], readDuration),
+		Dir:     r.text(fields["dir"]),
+		Env:     r.names(fields["env"]),
 	}
-	return tools
+}
+
+func (r *reader) file(n *yamlnode.Node) *builtin.FileOptions {
+	fields := r.Object(n, []string{"base"}, nil)
+	if fields == nil {
+		return nil
+	}
+	r.Require(n, fields, "base")
+	return &builtin.FileOptions{Base: r.text(fields["base"])}
+}
+
+func (r *reader) http(n *yamlnode.Node) *builtin.HTTPOptions {
+	fields := r.Object(n, []string{"allow_private", "timeout"}, nil)
+	if fields == nil {
+		return nil
+	}
+	return &builtin.HTTPOptions{
+		AllowPrivate: r.Bool(fields["allow_private"]),
+		Timeout:      read(r, fields["timeout"], readDuration),
+	}
 }
 
 func (r *reader) secrets(n *yamlnode.Node) []string {
@@ -369,6 +275,10 @@ func read[T any](r *reader, n *yamlnode.Node, get func(*yamlnode.Reader, *yamlno
 		return get(&r.Reader, n)
 	}
 	text, err := expand(n.Value.(string), r.env)
+	if name, ok := err.(unset); ok && r.part != "" {
+		r.absent[r.part] = cmp.Or(r.absent[r.part], name.at(n.Pos))
+		return got
+	}
 	if err != nil {
 		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, `"$${" stands for "${" itself`, "%v", err)
 		return got

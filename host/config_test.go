@@ -54,6 +54,8 @@ tools:
 mcp:
   files: {command: [npx, -y, some-server, .], env: {MODE: quiet}, dir: data, approval: pause, timeout: 1m}
   docs:  {url: "https://docs.test/mcp", headers: {X-Team: search}}
+approval: {exec.run: pause, external: always}
+deny: [file.write]
 secrets: {from_env: [CRM_TOKEN, OTHER]}
 limits: {max_parallel: 4, grace: 1s, tokens: 100000, cost_usd: 2.5, wall_time: 30m, on_exceeded: pause}
 retriever: {index: ./docs}
@@ -82,9 +84,10 @@ store: "sqlite:.braise/runs.db?synchronous=normal"
 				"files": {Name: "files", Command: []string{"npx", "-y", "some-server", "."}, Env: map[string]string{"MODE": "quiet"}, Dir: "data", Approval: "pause", Timeout: time.Minute},
 				"docs":  {Name: "docs", URL: "https://docs.test/mcp", Headers: map[string]string{"X-Team": "search"}},
 			},
-			Secrets: []string{"CRM_TOKEN", "OTHER"},
-			Limits:  runtime.Limits{MaxParallel: 4, Grace: time.Second},
-			Budget:  runtime.Budget{Tokens: 100_000, CostUSD: 2.5, WallTime: 30 * time.Minute, Pause: true},
+			Secrets:  []string{"CRM_TOKEN", "OTHER"},
+			Approval: map[string]string{"exec.run": "pause", "external": "always"}, Deny: []string{"file.write"},
+			Limits: runtime.Limits{MaxParallel: 4, Grace: time.Second},
+			Budget: runtime.Budget{Tokens: 100_000, CostUSD: 2.5, WallTime: 30 * time.Minute, Pause: true},
 		}},
 		{"variables", `
 models:
@@ -170,8 +173,7 @@ func TestParseConfigRefuses(t *testing.T) {
 			{"b.yaml:4:3", diagnostics.CodeInvalidValue, `mcp server "both": it has a command or a URL, not both`, ""},
 			{"b.yaml:5:54", diagnostics.CodeInvalidValue, `the secret "Authorization" may not stand in the file`, variable},
 			{"b.yaml:6:40", diagnostics.CodeInvalidValue, `the secret "API_TOKEN" may not stand in the file`, variable},
-			{"b.yaml:6:48", diagnostics.CodeInvalidValue, `the environment variable "NOT_SET" is not set`, dollar},
-			{"b.yaml:7:34", diagnostics.CodeInvalidValue, `"approval" may not be "ask"`, "allowed: never, pause, always"},
+			{"b.yaml:7:34", diagnostics.CodeInvalidValue, `"approval" may not be "ask"`, "allowed: never, pause, always, refuse"},
 			{"b.yaml:7:48", diagnostics.CodeWrongType, `"timeout" must be a duration, not an integer`, "give it a unit: 5s"},
 			{"b.yaml:7:51", diagnostics.CodeUnknownKey, `unknown key "args"`, "known here: approval, command, dir, env, headers, timeout, url"},
 			{"b.yaml:8:3", diagnostics.CodeInvalidValue, `mcp server "url": the URL may not hold a user`, "give a header"},
@@ -203,7 +205,6 @@ models:
   f: script
   "": {provider: script, file: x}
 `, []found{
-			{"b.yaml:3:53", diagnostics.CodeInvalidValue, `the environment variable "UNSET" is not set`, dollar},
 			{"b.yaml:4:17", diagnostics.CodeInvalidValue, `"provider" may not be "scripts"`, `did you mean "script"?`},
 			{"b.yaml:5:6", diagnostics.CodeMissingKey, `the key "provider" is missing from "c"`, ""},
 			{"b.yaml:6:6", diagnostics.CodeMissingKey, `the key "file" is missing from "d"`, ""},
@@ -261,6 +262,16 @@ models:
 			{"b.yaml:1:45", diagnostics.CodeInvalidValue, `"wall_time" must be more than 0`, ""},
 			{"b.yaml:1:62", diagnostics.CodeInvalidValue, `"on_exceeded" may not be "stop"`, "allowed: fail, pause"},
 		}},
+		{"a limit of a variable that is not set", "limits: {wall_time: '${UNSET}'}\nsecrets: {from_env: ['${UNSET}']}", []found{
+			{"b.yaml:1:21", diagnostics.CodeInvalidValue, `the environment variable "UNSET" is not set`, dollar},
+			{"b.yaml:2:22", diagnostics.CodeInvalidValue, `the environment variable "UNSET" is not set`, dollar},
+		}},
+		{"names that match no tool", "mcp: {files: {command: [x]}}\napproval: {mcp.file.*: pause, mcp.files.x: pause, extrnal: pause, app.tool: pause}\ndeny: [mcp.other.x, 'exec.run:', delegate_x]", []found{
+			{"b.yaml:2:12", diagnostics.CodeInvalidValue, `"mcp.file.*" can match no tool`, `did you mean "files"?`},
+			{"b.yaml:2:51", diagnostics.CodeInvalidValue, `"extrnal" can match no tool`, "it takes a tool's name, PREFIX.*, exec.run:PROGRAM, read_only, idempotent, external or *"},
+			{"b.yaml:3:8", diagnostics.CodeInvalidValue, `"mcp.other.x" can match no tool`, "known here: files"},
+			{"b.yaml:3:21", diagnostics.CodeInvalidValue, `"exec.run:" can match no tool`, "it takes a tool's name, PREFIX.*, exec.run:PROGRAM, read_only, idempotent, external or *"},
+		}},
 		{"a budget of nothing", "limits: {on_exceeded: pause, max_parallel: 2}", []found{
 			{"b.yaml:1:23", diagnostics.CodeInvalidValue, `"on_exceeded" means nothing without a limit`, "give tokens, cost_usd, tool_calls or wall_time, or leave it out"},
 		}},
@@ -277,7 +288,6 @@ models:
   c: {provider: script, file: "a${KEY"}
 tools: {file: {base: "${}"}}
 `, []found{
-			{"b.yaml:3:31", diagnostics.CodeInvalidValue, `the environment variable "UNSET" is not set`, dollar},
 			{"b.yaml:4:31", diagnostics.CodeInvalidValue, "${A-B} does not name an environment variable", dollar},
 			{"b.yaml:5:31", diagnostics.CodeInvalidValue, `"${" without a "}"`, dollar},
 			{"b.yaml:6:22", diagnostics.CodeInvalidValue, "${} does not name an environment variable", dollar},
@@ -344,13 +354,6 @@ func TestDocumentedModels(t *testing.T) {
 		if rt, err := c.Runtime(""); err != nil || len(rt.Models) != 1 {
 			t.Errorf("got %v\n%s", err, config)
 		}
-	}
-}
-
-func TestParseConfigWithoutEnvironment(t *testing.T) {
-	_, err := host.ParseConfig("b.yaml", []byte(`tools: {file: {base: "${HOME}"}}`), nil)
-	if err == nil || !strings.Contains(err.Error(), `"HOME" is not set`) {
-		t.Errorf("got %v, want HOME not set", err)
 	}
 }
 

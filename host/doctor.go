@@ -58,7 +58,7 @@ func (o *Options) config() (config *Config, path string, err error) {
 		config.Models[name] = Model{Provider: "script", File: file}
 	}
 	url := o.Store
-	if url == "" && config.Store == "" {
+	if url == "" && config.Store == "" && config.why("store") == "" {
 		if url, err = DefaultStore(); err != nil {
 			return nil, "", err
 		}
@@ -72,6 +72,7 @@ func (o *Options) config() (config *Config, path string, err error) {
 			url = scheme + ":" + place
 		}
 		config.Store = url
+		delete(config.absent, "store")
 	}
 	return config, path, nil
 }
@@ -84,9 +85,6 @@ func configCheck(d diagnostics.Diagnostic) Check {
 	}
 	if !d.Position.IsZero() {
 		c.Message = d.Position.String() + ": " + d.Message
-	}
-	if strings.HasPrefix(d.Message, "the environment variable ") {
-		c.Hint = "set it where braise runs; no recipe can run before"
 	}
 	return c
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -41,11 +42,24 @@ func expand(s string, env lookup) (string, error) {
 		}
 		value, ok := env(name)
 		if !ok {
-			return "", fmt.Errorf("the environment variable %q is not set", name)
+			return "", unset(name)
 		}
 		b.WriteString(value)
 		s = rest
 	}
+}
+
+// unset is the name of an environment variable that is not set, as an error.
+type unset string
+
+func (name unset) Error() string {
+	return fmt.Sprintf("the environment variable %q is not set", string(name))
+}
+
+// at is why what needs the variable is not configured; pos is where the file names it.
+func (name unset) at(pos diagnostics.Position) string {
+	return fmt.Sprintf("environment variable %s is not set (%s:%d)\n  hint: export %s=…", string(name),
+		pos.File, pos.Line, string(name))
 }
 
 // hasVariable reports whether expand would replace something in s.

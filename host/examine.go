@@ -101,7 +101,8 @@ func (c *Config) Examine(ctx context.Context, dir string) []Check {
 		}
 		checks = append(checks, check)
 	}
-	return append(checks, examineStore(ctx, cmp.Or(c.Store, MemoryStore), dir))
+	checks = append(checks, examineStore(ctx, cmp.Or(c.Store, MemoryStore), dir))
+	return c.examineAbsent(checks)
 }
 
 // examineSkills reads all skills.
@@ -165,6 +166,9 @@ const minSecret = 8
 
 // examine says how a model is.
 func (m Model) examine(ctx context.Context, name, dir string) Check {
+	if m.absent != "" {
+		return absentCheck(m.absent)
+	}
 	if m.OpenAI == nil {
 		_, err := (&Config{Models: map[string]Model{name: m}}).Runtime(dir)
 		if err != nil {

@@ -32,10 +32,13 @@ func (c *Config) Runtime(dir string) (*runtime.Runtime, error) {
 	if c == nil {
 		c = &Config{}
 	}
-	rt := &runtime.Runtime{Models: map[string]runtime.Model{}, Prices: c.Prices, Limits: c.Limits, Budget: c.Budget}
+	rt := &runtime.Runtime{Models: map[string]runtime.Model{}, Prices: c.Prices, Limits: c.Limits, Budget: c.Budget,
+		Approval: c.Approval, Deny: c.Deny}
 	var found diagnostics.List
 	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
 		switch m := c.Models[name]; {
+		case m.absent != "":
+			rt.Models[name] = absentModel(m.absent)
 		case m.Provider == "script":
 			shown := within(dir, cmp.Or(m.written, m.File))
 			model, problems := loadScript(within(dir, m.File), filepath.ToSlash(shown), m.pos)
@@ -70,10 +73,23 @@ func (c *Config) Runtime(dir string) (*runtime.Runtime, error) {
 		tools.File = &file
 	}
 	rt.Tools = builtin.Tools(tools)
-	if c.Index != "" {
+	for i, t := range rt.Tools {
+		spec := t.Spec()
+		group, _, _ := strings.Cut(spec.Name, ".")
+		if spec.Missing = c.absent[group]; spec.Missing != "" {
+			rt.Tools[i] = missing(spec)
+		}
+	}
+	switch why := c.absent["retriever"]; {
+	case why != "":
+		rt.Retriever = absentPort(why)
+	case c.Index != "":
 		rt.Retriever = retriever.New(within(dir, c.Index), retriever.Options{})
 	}
-	if c.Skills != "" {
+	switch why := c.absent["skills"]; {
+	case why != "":
+		rt.Skills = absentPort(why)
+	case c.Skills != "":
 		rt.Skills = skills.Dir(within(dir, c.Skills))
 	}
 	if len(c.Secrets) > 0 {

@@ -29,14 +29,11 @@ func (c *Config) Connect(
 	if c == nil || len(c.MCP) == 0 {
 		return func() {}, nil
 	}
-	var configs []mcp.Config
-	for _, name := range c.serversFor(r) {
-		configs = append(configs, c.server(name, dir))
-	}
-	servers, errs := make([]*mcp.Server, len(configs)), make([]error, len(configs))
+	names := c.serversFor(r)
+	servers, errs := make([]*mcp.Server, len(names)), make([]error, len(names))
 	var opening sync.WaitGroup
-	for i := range configs {
-		opening.Go(func() { servers[i], errs[i] = mcp.Open(ctx, configs[i]) })
+	for i := range names {
+		opening.Go(func() { servers[i], errs[i] = c.openServer(ctx, names[i], dir) })
 	}
 	opening.Wait()
 	servers = slices.DeleteFunc(servers, func(s *mcp.Server) bool { return s == nil })
@@ -72,7 +69,7 @@ func (c *Config) examineServers(ctx context.Context, dir string) []Check {
 	for i, name := range names {
 		all.Go(func() {
 			checks[i] = Check{Part: "mcp", Name: name, Status: CheckOK}
-			server, err := mcp.Open(ctx, c.server(name, dir))
+			server, err := c.openServer(ctx, name, dir)
 			if err != nil {
 				message, hint, _ := strings.Cut(err.Error(), "\n  hint: ")
 				checks[i].Status = CheckFail
@@ -89,11 +86,14 @@ func (c *Config) examineServers(ctx context.Context, dir string) []Check {
 	return checks
 }
 
-// server is the configuration of a server with its folder resolved.
-func (c *Config) server(name, dir string) mcp.Config {
+// openServer opens a server. Its folder starts at dir.
+func (c *Config) openServer(ctx context.Context, name, dir string) (*mcp.Server, error) {
+	if why := c.why(mcp.Prefix + name); why != "" {
+		return nil, fmt.Errorf("mcp server %q: it is not configured: %s", name, why)
+	}
 	cfg := c.MCP[name]
 	cfg.Name, cfg.Dir = name, within(dir, cfg.Dir)
-	return cfg
+	return mcp.Open(ctx, cfg)
 }
 
 // Assume adds to rt a tool for each name by which a recipe calls one of a configured MCP server, for
@@ -105,7 +105,10 @@ func (c *Config) Assume(r *recipe.Recipe, rt *runtime.Runtime) {
 	names, _ := toolsOf(r)
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		if _, ok := c.MCP[serverOf(name)]; ok {
+		server := serverOf(name)
+		if why := c.why(mcp.Prefix + server); why != "" {
+			rt.Tools = slices.Concat(rt.Tools, []runtime.Tool{missing{Name: name, Missing: why}})
+		} else if _, ok := c.MCP[server]; ok {
 			rt.Tools = slices.Concat(rt.Tools, []runtime.Tool{assumed(name)})
 		}
 	}
@@ -186,9 +189,8 @@ func absent(server string, why error, r *recipe.Recipe) (tools []runtime.Tool) {
 		names = append(names, slices.DeleteFunc(named, func(tool string) bool { return serverOf(tool) != server })...)
 	}
 	slices.Sort(names)
-	message, _, _ := strings.Cut(why.Error(), "\n")
 	for _, name := range slices.Compact(names) {
-		tools = append(tools, missing{Name: name, Missing: message})
+		tools = append(tools, missing{Name: name, Missing: why.Error()})
 	}
 	return tools
 }
@@ -209,7 +211,7 @@ func (r *reader) mcp(n *yamlnode.Node) map[string]mcp.Config {
 		if servers == nil {
 			servers = map[string]mcp.Config{}
 		}
-		servers[f.Key] = r.mcpServer(f)
+		servers[f.Key] = part(r, mcp.Prefix+f.Key, func() mcp.Config { return r.mcpServer(f) })
 	}
 	return servers
 }
@@ -218,19 +220,17 @@ func (r *reader) mcpServer(f yamlnode.Field) mcp.Config {
 	before := len(r.Diagnostics)
 	fields := r.Object(f.Value, []string{"command", "env", "dir", "url", "headers", "approval", "timeout"}, nil)
 	cfg := mcp.Config{
-		Name:    f.Key,
-		Command: r.texts(fields["command"]),
-		Env:     r.guarded(fields["env"]),
-		Dir:     r.text(fields["dir"]),
-		URL:     r.text(fields["url"]),
-		Headers: r.guarded(fields["headers"]),
-		Approval: read(r, fields["approval"], func(r *yamlnode.Reader, n *yamlnode.Node) string {
-			return r.OneOf(n, "never", "pause", "always")
-		}),
-		Timeout: read(r, fields["timeout"], readDuration),
-		Secrets: slices.Concat(r.values(fields["env"]), r.values(fields["headers"])),
+		Name:     f.Key,
+		Command:  r.texts(fields["command"]),
+		Env:      r.guarded(fields["env"]),
+		Dir:      r.text(fields["dir"]),
+		URL:      r.text(fields["url"]),
+		Headers:  r.guarded(fields["headers"]),
+		Approval: read(r, fields["approval"], readApproval),
+		Timeout:  read(r, fields["timeout"], readDuration),
+		Secrets:  slices.Concat(r.values(fields["env"]), r.values(fields["headers"])),
 	}
-	if err := cfg.Check(); err != nil && len(r.Diagnostics) == before {
+	if err := cfg.Check(); err != nil && len(r.Diagnostics) == before && r.absent[r.part] == "" {
 		message, hint, _ := strings.Cut(err.Error(), "\n  hint: ")
 		r.Errorf(f.Pos, diagnostics.CodeInvalidValue, hint, "%s", strings.TrimPrefix(message, "mcp: "))
 	}

@@ -60,7 +60,7 @@ type Options struct {
 	NewRunID func() string
 	// Reporter takes the warnings of runs. nil: as in a runtime.Runtime.
 	Reporter runtime.Reporter
-	// Guard is a [builtin.ExecOptions.Guard], for the programs that exec.run starts.
+	// Guard is a [builtin.ExecOptions.Guard], for the programs of exec.run and of MCP servers.
 	Guard []string
 	// Warn takes what is to be said of the installation though nothing fails of it. It may be called at any time, until
 	// Close returns. nil: slog.Default.
@@ -122,8 +122,9 @@ func open(ctx context.Context, opts *Options, folder string) (*Host, error) {
 			return nil, err
 		}
 	}
-	if h.config != nil && h.config.Tools.Exec != nil {
-		h.config.Tools.Exec.Guard = h.opts.Guard
+	h.config.guard(h.opts.Guard)
+	if why := h.config.why("telemetry"); why != "" && !h.opts.StoreOnly {
+		h.warn("nothing is sent, as telemetry is not configured: " + why)
 	}
 	h.config.startIn(folder)
 	h.dir = filepath.Dir(h.path)
@@ -159,6 +160,8 @@ func (h *Host) StoreURL() (url, dir string, err error) {
 	switch {
 	case h.opts.Store != "":
 		return h.opts.Store, "", nil
+	case h.config.why("store") != "":
+		return "", "", notConfigured(diagnostics.CodeMissingCapability, "the store", h.config.why("store"))
 	case h.config != nil && h.config.Store != "":
 		return h.config.Store, h.dir, nil
 	}
@@ -396,7 +399,7 @@ func (h *Host) server(ctx context.Context, name string) (*mcp.Server, error) {
 	if s.opened != nil {
 		return s.opened, nil
 	}
-	opened, err := mcp.Open(ctx, h.config.server(name, h.dir))
+	opened, err := h.config.openServer(ctx, name, h.dir)
 	if err != nil {
 		return nil, err
 	}

@@ -122,6 +122,22 @@ func (h *Host) child(ctx context.Context, store checkpoint.Store, origin map[str
 	return there, nil
 }
 
+// guard has a guard started with each program of a configuration.
+func (c *Config) guard(guard []string) {
+	if c == nil {
+		return
+	}
+	if c.Tools.Exec != nil {
+		c.Tools.Exec.Guard = guard
+	}
+	for name, server := range c.MCP {
+		if server.Command != nil {
+			server.Guard = guard
+			c.MCP[name] = server
+		}
+	}
+}
+
 // startIn makes a folder the working folder of what a configuration starts. "": that of the process.
 func (c *Config) startIn(folder string) {
 	if c == nil || folder == "" {

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/braise-run/braise/adapters/skills"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/runtime"
@@ -71,6 +72,12 @@ func TestPipesAreRefused(t *testing.T) {
 			}
 		})
 	}
+	t.Run("trust 6.10 a skill", func(t *testing.T) {
+		dir := pipeIn(t, "dig/SKILL.md", map[string]string{})
+		if _, err := skills.Dir(dir).Load(t.Context(), []string{"dig"}); err == nil || !strings.Contains(err.Error(), "it is not a file") {
+			t.Errorf("error %v", err)
+		}
+	})
 	t.Run("trust 6.10 a scenario", func(t *testing.T) {
 		if _, err := scenario.Check(t.Context(), filepath.Join(pipeIn(t, "x.txtar", map[string]string{}), "x.txtar"), nil); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 			t.Errorf("error %v", err)

@@ -60,6 +60,13 @@ func TestConfigSchema(t *testing.T) {
 		{`mcp: {files: {command: [npx, -y, server, "${SOME}"], env: {A: b, A_KEY: "${TOKEN}"}, dir: d, approval: pause, timeout: 5s}}`, true},
 		{`mcp: {docs-2: {url: "https://h:8080/mcp?x=${SOME}", headers: {X: y, Authorization: "Bearer ${TOKEN}"}, approval: "never"}}`, true},
 
+		{`{approval: pause, deny: [exec.run, "exec.run:git", external]}`, true},
+		{`approval: {exec.run: refuse, "exec.run:git": pause, "http.*": always, external: pause, "*": never, crm.lookup: pause}`, true},
+
+		{`approval: ask`, false},
+		{`approval: {exec.run: maybe}`, false},
+		{`approval: [pause]`, false},
+		{`deny: exec.run`, false},
 		{`[]`, false},
 		{`retriever: {}`, false},
 		{`retriever: {index: ""}`, false},

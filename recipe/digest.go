@@ -110,7 +110,11 @@ func (s *Step) essence() map[string]any {
 		e["rollback"] = []any{r.Uses.Text, r.With.Decoded()}
 	}
 	if h := s.Human; h != nil {
-		e["human"] = []any{h.Prompt.Decoded(), h.Show.Decoded(), texts(h.Decisions), h.Form != nil, h.FormJSON,
+		decisions := texts(h.Decisions)
+		if h.Decisions == nil { // runs have begun when the default stood here
+			decisions = []any{"approve", "reject"}
+		}
+		e["human"] = []any{h.Prompt.Decoded(), h.Show.Decoded(), decisions, h.Form != nil, h.FormJSON,
 			int64(h.Expires), h.OnExpire.Reject, h.OnExpire.Set != nil, h.OnExpire.Set.Decoded()}
 	}
 	if w := s.Wait; w != nil {

@@ -115,7 +115,7 @@ func (w *walker) human(n *yamlnode.Node) *Human {
 	} else {
 		w.Text(prompt)
 	}
-	h.Decisions = w.decisions(fields["decisions"], n)
+	h.Decisions = w.decisions(fields["decisions"])
 	h.Form, h.FormJSON = w.form(fields["form"])
 	if on := fields["on_expire"]; on != nil {
 		h.OnExpire = w.onExpire(on, h.Decisions)
@@ -127,10 +127,10 @@ func (w *walker) human(n *yamlnode.Node) *Human {
 	return h
 }
 
-// decisions reads the words that a person may choose from; with is where the question stands.
-func (w *walker) decisions(n, with *yamlnode.Node) []Name {
+// decisions reads the words that a person may choose from.
+func (w *walker) decisions(n *yamlnode.Node) []Name {
 	if n == nil {
-		return []Name{{Text: "approve", Pos: with.Pos}, {Text: "reject", Pos: with.Pos}}
+		return nil
 	}
 	items := w.items(n)
 	if n.Kind == yamlnode.List && len(items) == 0 {
@@ -188,7 +188,8 @@ func (w *walker) form(n *yamlnode.Node) (*Value, map[string]any) {
 
 func (w *walker) onExpire(n *yamlnode.Node, decisions []Name) OnExpire {
 	word, set := w.wordOrSet(n, onExpireObject, typeOnExpire, "fail", "reject")
-	if word == "reject" && !slices.ContainsFunc(decisions, func(d Name) bool { return d.Text == "reject" }) {
+	if word == "reject" && decisions != nil &&
+		!slices.ContainsFunc(decisions, func(d Name) bool { return d.Text == "reject" }) {
 		w.Errorf(n.Pos, diagnostics.CodeUnknownName, "add it to decisions, or write {set: value}",
 			"there is no decision %q", word)
 	}

@@ -174,8 +174,7 @@ func TestDurable(t *testing.T) {
 		ID: "bare", Pos: at(20, 3), Uses: name(20, 16, "human"),
 		Human: &recipe.Human{
 			Pos: at(20, 29), Prompt: &recipe.Value{Pos: diagnostics.Position{File: "p.md", Line: 1, Column: 1}, Scalar: "Well?"},
-			Decisions: []recipe.Name{name(20, 29, "approve"), name(20, 29, "reject")},
-			Expires:   time.Hour, OnExpire: recipe.OnExpire{Pos: at(20, 76), Set: &recipe.Value{Pos: at(20, 82)}},
+			Expires: time.Hour, OnExpire: recipe.OnExpire{Pos: at(20, 76), Set: &recipe.Value{Pos: at(20, 82)}},
 		},
 	}, {
 		ID: "nap", Pos: at(21, 3), Uses: name(21, 15, "wait"), Wait: &recipe.Wait{Pos: at(21, 27), Duration: str(21, 38, 0, "0s")},

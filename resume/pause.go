@@ -35,6 +35,9 @@ type Pause struct {
 	Step      string   `json:"step"` // the path
 	Prompt    string   `json:"prompt,omitempty"`
 	Decisions []string `json:"decisions,omitempty"` // nil: the answer is not a decision
+	// Default is the decision of an answer that fills in the form and names none. "": one must be named, if there are
+	// several.
+	Default string `json:"default,omitempty"`
 	// JSON Schema of the form, without decisions of the answer; nil: anything
 	Schema    any       `json:"schema,omitempty"`
 	Show      any       `json:"show,omitempty"`   // what to look at, decoded JSON
@@ -159,6 +162,9 @@ func (p Pause) normal() (Pause, error) {
 		}
 		seen[d] = true
 	}
+	if !seen[p.Default] {
+		return p, fmt.Errorf("the default %q is none of the decisions", p.Default)
+	}
 	var err error
 	for _, v := range []struct {
 		name string
@@ -256,13 +262,18 @@ func (p *Pause) Check(answer any) (any, error) {
 }
 
 // withDecision puts the decision into an answer to a pause that has a single one, which need not be named: the answer
-// is the form then, or {form}, or nil.
+// is the form then, or {form}, or nil. So it is with the default decision, but then something must be filled in.
 func (p *Pause) withDecision(answer any) any {
 	m, isMap := answer.(map[string]any)
-	if _, named := m["decision"]; len(p.Decisions) != 1 || named || answer != nil && !isMap {
+	decision := p.Default
+	if len(p.Decisions) == 1 {
+		decision = p.Decisions[0]
+	}
+	if _, named := m["decision"]; decision == "" || named || answer != nil && !isMap ||
+		len(m) == 0 && decision == p.Default {
 		return answer
 	}
-	whole := map[string]any{"decision": p.Decisions[0]}
+	whole := map[string]any{"decision": decision}
 	if form, ok := m["form"]; ok && len(m) == 1 {
 		whole["form"] = form
 	} else if len(m) > 0 {

@@ -353,11 +353,20 @@ func TestCheckFillsIn(t *testing.T) {
 		{"one of two", two, form, m{"decision": "approve"}, m{"decision": "approve", "form": m{"amount": int64(5)}}},
 		{"a rejection has no form", two, form, m{"decision": "reject"}, m{"decision": "reject", "form": nil}},
 		{"two, none named", two, form, m{"why": "x"}, nil},
+		{"left out: the form alone", nil, form, m{"why": "x"}, m{"decision": "approve", "form": m{"why": "x", "amount": int64(5)}}},
+		{"left out: as a member", nil, form, m{"form": m{}}, m{"decision": "approve", "form": m{"amount": int64(5)}}},
+		{"left out: named", nil, form, m{"decision": "reject"}, m{"decision": "reject", "form": nil}},
+		{"left out: nothing filled in", nil, form, m{}, nil},
+		{"left out: nothing said", nil, form, nil, nil},
+		{"left out: what does not fit", nil, form, m{"why": 7}, nil},
 	} {
 		p := resume.Pause{Kind: resume.Human, ID: "ask", Step: "ask", Decisions: tt.decisions, Schema: tt.schema}
+		if tt.decisions == nil { // as a human step opens it that has a form
+			p.Decisions, p.Default = two, "approve"
+		}
 		got, err := p.Check(tt.answer)
 		if (err != nil) != (tt.want == nil) || err == nil && !cmp.Equal(got, tt.want) {
-			t.Errorf("%s: %v, %v, want %v", tt.name, got, err, tt.want)
+			t.Errorf("trust 2.5: %s: %v, %v, want %v", tt.name, got, err, tt.want)
 		}
 	}
 }

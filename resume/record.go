@@ -37,7 +37,7 @@ func (p Pause) Members() (map[string]any, error) {
 		return fail(fmt.Errorf("it has no id or no time"))
 	}
 	data := map[string]any{"pause": n.ID, "kind": string(n.Kind)}
-	for name, s := range map[string]string{"prompt": n.Prompt, "reason": n.Reason} {
+	for name, s := range map[string]string{"prompt": n.Prompt, "reason": n.Reason, "default": n.Default} {
 		if s != "" {
 			data[name] = s
 		}
@@ -91,6 +91,7 @@ func opened(rec checkpoint.Record) (p Pause, err error) {
 		Schema:    m["schema"],
 		Show:      m["show"],
 		Reason:    member[string](m, "reason", &err),
+		Default:   member[string](m, "default", &err),
 		CreatedAt: rec.At,
 		ExpiresAt: moment(m, "expiresAt", &err),
 		RetryAt:   moment(m, "dueAt", &err),

@@ -41,6 +41,9 @@ type Metadata struct {
 	// Retry says when calls are tried again that nobody else says anything about, and whether a
 	// stream may be opened again. nil: never, and not.
 	Retry *retry.Metadata
+	// Missing says why a model or a retriever cannot be used although the host names it, with a hint on a second line:
+	// it counts as not there. "": it can be used.
+	Missing string
 }
 
 // Role says who speaks in a message.

@@ -7,9 +7,10 @@ import (
 	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/trace"
 )
 
-// Plugin is a bundle of models, tools, declared capabilities and hooks that a host adds to a
+// Plugin is a bundle of models, tools, ports, declared capabilities and hooks that a host adds to a
 // Runtime as one value. docs/plugins.md tells the rules; [Runtime.Resolve] applies them.
 type Plugin struct {
 	// Key names the plugin in messages and in Runtime.Providers; not empty, and not "host" or
@@ -27,6 +28,15 @@ type Plugin struct {
 	Models       map[string]Model // by the name that recipes use; nil: none
 	Tools        []Tool           // of two with one name the last counts; nil: none
 	Hooks        Hooks            // nil: none
+
+	// Ports that a host may have itself; of several that offer one, see [Runtime.Resolve]. nil: none.
+	Retriever Retriever
+	Memory    Memory
+	Skills    SkillLoader
+	Env       Env
+	Approver  Approver
+	Trace     []trace.Sink     // beside those of the host and of other plugins
+	Prices    map[string]Price // of models, by the name that recipes use
 }
 
 // Slot is the place that the plugin takes among the others: OverrideKey, or else Key.

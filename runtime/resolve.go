@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/value"
@@ -22,6 +21,7 @@ type BuiltinTool interface {
 
 // Resolution is what a runtime offers once its plugins are taken in. It is read-only.
 type Resolution struct {
+	Runtime *Runtime         // what was resolved, with the ports of its plugins in place
 	Plugins []Plugin         // that count, by their slots' order
 	Models  map[string]Model // by the name that recipes use
 	// Tools are the host's and then the plugins', in their order. Of two with one name the last
@@ -33,6 +33,7 @@ type Resolution struct {
 	declared map[string]any   // capabilities that plugins declare, reduced
 	chosen   map[string]offer // by "model:NAME" and "tool:NAME"; nil without plugins
 	secrets  Secrets
+	noModels map[string]string // why models of the host cannot be used, by name
 
 	there [len(ports)]bool // which of the ports are
 }
@@ -65,7 +66,7 @@ var scalars = append(ports[:], "model")
 //
 //  1. plugins: the first of a slot has it; a later one that overrides takes its place, a later one
 //     that extends is dropped
-//  2. models and tools: of several providers of one name the one that Runtime.Providers chooses,
+//  2. models, tools and ports: of several providers of one name the one that Runtime.Providers chooses,
 //     else the one of the highest priority: the host, then plugins, then built-in tools. Among
 //     plugins the first; that is a conflict, and reported. What a recipe has as defaults.model
 //     chooses a name, not a provider.
@@ -74,9 +75,9 @@ var scalars = append(ports[:], "model")
 //  4. hooks, in the order of the plugins
 //  5. what plugins require, secrets apart: see [Resolution.MissingSecrets]
 func (rt *Runtime) Resolve() *Resolution {
-	r := &Resolution{Models: rt.Models, Tools: rt.Tools, secrets: rt.Secrets,
-		there: [...]bool{rt.Approver != nil, rt.Cache != nil, rt.Env != nil, rt.Memory != nil, rt.Resume != nil,
-			rt.Retriever != nil, rt.Secrets != nil, rt.Skills != nil, rt.Store != nil, len(rt.Trace) > 0}}
+	models, missing := apart(rt.Models)
+	r := &Resolution{Runtime: rt, Models: models, Tools: rt.Tools, secrets: rt.Secrets, noModels: missing}
+	defer r.look()
 	if len(rt.Plugins) == 0 && len(rt.Providers) == 0 {
 		return r
 	}
@@ -94,6 +95,13 @@ func (rt *Runtime) Resolve() *Resolution {
 		r.Diagnostics = append(r.Diagnostics, r.Unmet(fmt.Sprintf("plugin %q", p.Key), p.Requires)...)
 	}
 	return r
+}
+
+// look notes which ports are there.
+func (r *Resolution) look() {
+	rt := r.Runtime
+	r.there = [...]bool{rt.Approver != nil, rt.Cache != nil, rt.Env != nil, rt.Memory != nil, rt.Resume != nil,
+		rt.Retriever != nil, rt.Secrets != nil, rt.Skills != nil, rt.Store != nil, len(rt.Trace) > 0}
 }
 
 // Unmet reports what is not there of what somebody requires: who is how messages name it. Secrets
@@ -128,39 +136,10 @@ func (r *Resolution) takeSlots(plugins []Plugin) (dropped diagnostics.List) {
 	return dropped
 }
 
-// offer is a provider of one model or tool.
-type offer struct {
-	from     string // host, plugin or builtin
-	provider string // what Runtime.Providers calls it: host, builtin or the plugin's key
-	plugin   int    // its index, if it is one
-}
-
-// priorities are those of an offer's from.
-var priorities = map[string]int{fromHost: 20, fromPlugin: 10, fromBuiltin: 0}
-
-// String names the provider in a message.
-func (o offer) String() string {
-	switch o.from {
-	case fromHost:
-		return "the host"
-	case fromPlugin:
-		return fmt.Sprintf("plugin %q", o.provider)
-	}
-	return "Braise itself"
-}
-
-// hostOffer is what the host has under the name of t, nil for a model.
-func hostOffer(t Tool) offer {
-	if _, ok := t.(BuiltinTool); ok {
-		return offer{from: fromBuiltin, provider: fromBuiltin}
-	}
-	return offer{from: fromHost, provider: fromHost}
-}
-
 // selectProviders fills r.Models, r.Tools and r.chosen.
 func (r *Resolution) selectProviders(rt *Runtime) {
 	offers := map[string][]offer{} // by "model:NAME" and "tool:NAME"
-	for name := range rt.Models {
+	for name := range r.Models {
 		offers["model:"+name] = []offer{hostOffer(nil)}
 	}
 	for _, t := range rt.Tools {
@@ -183,14 +162,16 @@ func (r *Resolution) selectProviders(rt *Runtime) {
 		choice, explicit := rt.Providers[key]
 		r.chosen[key] = r.choose(key, offers[key], choice, explicit)
 	}
+	r.Runtime = r.equip(rt)
 	for _, key := range slices.Sorted(maps.Keys(rt.Providers)) {
-		if offers[key] == nil {
-			r.warn(diagnostics.CodeUnknownProvider, diagnostics.DidYouMean(key, slices.Collect(maps.Keys(offers))),
+		if _, ok := r.chosen[key]; !ok {
+			r.warn(diagnostics.CodeUnknownProvider, diagnostics.DidYouMean(key, slices.Collect(maps.Keys(r.chosen))),
 				"a provider is chosen for %q, which nobody offers", key)
 		}
 	}
+	models := r.Models
 	r.Models, r.Tools = map[string]Model{}, nil
-	for name, m := range rt.Models {
+	for name, m := range models {
 		if r.chosen["model:"+name].from != fromPlugin {
 			r.Models[name] = m
 		}
@@ -213,40 +194,6 @@ func (r *Resolution) selectProviders(rt *Runtime) {
 			}
 		}
 	}
-}
-
-// choose returns the offer that counts. There is at least one; those of plugins are in their order.
-func (r *Resolution) choose(key string, offers []offer, choice string, explicit bool) offer {
-	port, name, _ := strings.Cut(key, ":")
-	if explicit {
-		var known []string
-		for _, o := range offers {
-			if o.provider == choice {
-				return o
-			}
-			known = append(known, o.provider)
-		}
-		r.warn(diagnostics.CodeUnknownProvider, diagnostics.DidYouMean(choice, known),
-			"%q is chosen for %s %q and does not offer it", choice, port, name)
-	}
-	best := offers[0]
-	for _, o := range offers[1:] {
-		if priorities[o.from] > priorities[best.from] {
-			best = o
-		}
-	}
-	for _, o := range offers {
-		switch {
-		case o == best:
-		case o.from == best.from:
-			r.warn(diagnostics.CodeProviderConflict,
-				fmt.Sprintf("choose one: Runtime.Providers[%q] = %q", key, best.provider),
-				"plugins %q and %q both offer %s %q, the first one's is used", best.provider, o.provider, port, name)
-		case port == "tool":
-			r.warn(diagnostics.CodeShadowedTool, "", "tool %q of %s is hidden by that of %s", name, o, best)
-		}
-	}
-	return best
 }
 
 func (r *Resolution) warn(code diagnostics.Code, hint, format string, args ...any) {
@@ -335,7 +282,7 @@ func (r *Resolution) Capabilities() []Capability {
 		case declared:
 			list = append(list, Capability{key, value.Clone(v), fromPlugin})
 		case slices.Contains(ports[:], key):
-			list = append(list, Capability{key, true, fromHost})
+			list = append(list, Capability{key, true, cmp.Or(r.chosen[key], hostOffer(nil)).from})
 		default:
 			list = append(list, r.named(key)...)
 		}

@@ -25,8 +25,14 @@ type Runtime struct {
 	Memory    Memory      // of agents' conversations; nil: none
 	Skills    SkillLoader // of agents; nil: none
 	Env       Env         // of agents; nil: none
-	Approver  Approver    // of agents' calls; nil: those that need an approval are refused, or pause
-	Inbox     Inbox       // what steers agents at work; nil: nothing
+	// Approval and Deny are the host's word on the calls of agents, beside those of agents and tools: the stricter
+	// one holds. Keys and entries are like those of agents: a tool's name, PREFIX.*, exec.run:PROGRAM, an effect or
+	// "*"; the words are those of [ToolSpec]. nil: nothing.
+	Approval map[string]string
+	Deny     []string
+
+	Approver Approver // of agents' calls; nil: those that need an approval are refused, or pause
+	Inbox    Inbox    // what steers agents at work; nil: nothing
 
 	Plugins []Plugin // more models and tools, and hooks; nil: none. Of two with one slot, see [Plugin].
 	// Providers choose where several offer one thing: under "model:fast" or "tool:crm.lookup" the

@@ -42,8 +42,8 @@ type ToolSpec struct {
 	Effect      Effect          // "" means External
 	// Result is what a call returns, for people: {code, stdout, stderr}. "": it is not known.
 	Result string `json:"-"`
-	// Missing says why the tool cannot be called: what needs it fails. A name PREFIX.* stands for all tools whose names
-	// begin so and are not known. "": it can be called.
+	// Missing says why the tool cannot be called, with a hint on a second line: what needs it fails. A name PREFIX.*
+	// stands for all tools whose names begin so and are not known. "": it can be called.
 	Missing string
 
 	// EffectOf says what the effect is where it depends on the arguments: http.request only reads when its method

@@ -12,6 +12,7 @@ import (
 	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/trace"
 )
 
 // Validate reports programmer errors: what can be wrong with the value before anything runs, all
@@ -40,14 +41,10 @@ func (rt *Runtime) Validate() error {
 	if rt.Interrupt != "" && rt.Interrupt != resume.Continue && rt.Interrupt != resume.Restart {
 		bad("unknown Interrupt %q, want %q or %q", rt.Interrupt, resume.Continue, resume.Restart)
 	}
-	for i, s := range rt.Trace {
-		if s == nil {
-			bad("trace sink %d is nil", i)
-		}
-	}
-	for _, name := range value.SortedKeys(rt.Prices) {
-		if p := rt.Prices[name]; !(p.Input >= 0 && p.Output >= 0) || math.IsInf(p.Input+p.Output, 0) {
-			bad("the price of model %q is no amount of money: %+v", name, p)
+	checkSinks(rt.Trace, rt.Prices, bad)
+	for _, key := range value.SortedKeys(rt.Approval) {
+		if a := rt.Approval[key]; !slices.Contains(approvals, a) {
+			bad("approval of %q: unknown word %q, want never, pause, always or refuse", key, a)
 		}
 	}
 	if l := rt.Limits; l.MaxParallel < 0 || l.Grace < 0 || l.InlineWait < 0 ||
@@ -60,6 +57,23 @@ func (rt *Runtime) Validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+// checkSinks reports what is wrong with the trace sinks and the prices of a host or a plugin.
+func checkSinks(sinks []trace.Sink, prices map[string]Price, bad func(string, ...any)) {
+	for i, s := range sinks {
+		if s == nil {
+			bad("trace sink %d is nil", i)
+		}
+	}
+	for _, name := range value.SortedKeys(prices) {
+		if p := prices[name]; !(p.Input >= 0 && p.Output >= 0) || math.IsInf(p.Input+p.Output, 0) {
+			bad("the price of model %q is no amount of money: %+v", name, p)
+		}
+	}
+}
+
+// approvals are the words for what an agent's call needs.
+var approvals = []string{"", "never", "pause", "always", "refuse"}
 
 // checkAdapters reports what is wrong with the models and tools of a host or a plugin.
 func checkAdapters(models map[string]Model, tools []Tool, bad func(string, ...any)) {
@@ -87,7 +101,7 @@ func checkAdapters(models map[string]Model, tools []Tool, bad func(string, ...an
 		default:
 			bad("tool %q: unknown effect %q", spec.Name, spec.Effect)
 		}
-		if !slices.Contains([]string{"", "never", "pause", "always", "refuse"}, spec.Approval) {
+		if !slices.Contains(approvals, spec.Approval) {
 			bad("tool %q: unknown approval %q, want never, pause, always or refuse", spec.Name, spec.Approval)
 		}
 		checkMetadata(t, bad, "tool %q", spec.Name)
@@ -134,6 +148,9 @@ func (p *Plugin) check(bad func(string, ...any)) {
 		}
 	}
 	checkAdapters(p.Models, p.Tools, bad)
+	checkMetadata(p.Retriever, bad, "the retriever")
+	checkMetadata(p.Memory, bad, "the memory")
+	checkSinks(p.Trace, p.Prices, bad)
 	for _, point := range slices.Sorted(maps.Keys(p.Hooks)) {
 		if !slices.Contains(points, point) {
 			names := make([]string, len(points))

@@ -152,6 +152,10 @@ func (s *scenario) runtime(dir string, base *runtime.Runtime) (*runtime.Runtime,
 			rt.Prices = own.Prices
 		}
 		rt.Tools = replaceTools(rt.Tools, own.Tools)
+		if own.Approval != nil {
+			rt.Approval = own.Approval
+		}
+		rt.Deny = slices.Concat(rt.Deny, own.Deny)
 		if own.Secrets != nil {
 			rt.Secrets = own.Secrets
 		}

@@ -193,3 +193,50 @@ steps:
 		}
 	}
 }
+
+// trust 1.11: an archive and the layers of a memory are findings at most, each with its own code, whatever they do.
+func TestAgentsAreGuardedFromArchivesAndLayers(t *testing.T) {
+	for _, tt := range []struct {
+		port, code string
+		loop       func(l *agentloop.Loop, p *badPort)
+	}{
+		{"archive", "agent.compactFailed", func(l *agentloop.Loop, _ *badPort) {
+			l.Compaction = &agentloop.Compaction{Model: "small", Due: func(p agentloop.Progress) bool { return p.StepsDone == 1 }}
+		}},
+		{"init of a layer", "agent.layerDisabled", func(l *agentloop.Loop, p *badPort) {
+			l.Layers = []agentloop.Layer{{ID: "facts", Scope: "global", Init: func(context.Context, string) error { p.be(); return nil }}}
+		}},
+		{"recall of a layer", "agent.layerDisabled", func(l *agentloop.Loop, p *badPort) {
+			l.Layers = []agentloop.Layer{{ID: "facts", Scope: "global", Recall: func(context.Context, string, string) (string, error) { p.be(); return "", nil }}}
+		}},
+		{"store of a layer", "agent.layerDisabled", func(l *agentloop.Loop, p *badPort) {
+			l.Layers = []agentloop.Layer{{ID: "facts", Scope: "global", Store: func(context.Context, string, []runtime.Message) error { p.be(); return nil }}}
+		}},
+	} {
+		for _, how := range []string{"panics", "ends", "hangs"} {
+			t.Run(tt.port+" "+how, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					defer cancel()
+					bad := &badPort{how: how, release: make(chan struct{})}
+					defer close(bad.release)
+					loop := &agentloop.Loop{Name: "a", Model: "m", Tools: []string{"t.send"}}
+					tt.loop(loop, bad)
+					rt := approving(&effects{})
+					rt.Models["small"], rt.Reporter = runtimetest.Texts("a summary"), &quiet{}
+					wf, err := workflow.Agent(loop, &workflow.AgentOptions{Archive: bad})
+					if err != nil {
+						t.Fatal(err)
+					}
+					out, _ := wf.Run(ctx, map[string]any{"prompt": `t.send {"n":1}`}, rt)
+					switch e := out.Error(); {
+					case how == "hangs" && (e == nil || e.Code != "run.cancelled"):
+						t.Errorf("trust 1.11: %s: %v, want that the run was cancelled", out.Status, out.Err)
+					case how != "hangs" && (e != nil || !strings.Contains(fmt.Sprint(out.Diagnostics), tt.code)):
+						t.Errorf("trust 1.11: %v, with %v, want the finding %s", out.Err, out.Diagnostics, tt.code)
+					}
+				})
+			})
+		}
+	}
+}

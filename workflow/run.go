@@ -22,7 +22,7 @@ func (wf *Workflow) Run(ctx context.Context, input any, rt *runtime.Runtime) (*O
 // Unapproved reports the agents with calls that need an approval which, with rt, nobody can give: approval says
 // "always", and there is no Approver. A run reports them before its first step.
 func (wf *Workflow) Unapproved(rt *runtime.Runtime) diagnostics.List {
-	return call.Unapproved(wf.program, rt.Resolve(), rt)
+	return call.Unapproved(wf.program, rt.Resolve())
 }
 
 // Check reports what a run with rt would find before its first step, in the mode of rt: the

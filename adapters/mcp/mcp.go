@@ -52,6 +52,9 @@ type Config struct {
 	// TZ and USER, nothing else. nil: nothing.
 	Env map[string]string
 	Dir string // where the program starts; "": the working folder
+	// Guard is a builtin.ExecOptions.Guard, for the program and all that it starts: they end with this process, however
+	// it ends. nil: on Linux at least the program itself does.
+	Guard []string
 
 	URL     string            // of a server that speaks streamable HTTP
 	Headers map[string]string // of every request to it; nil: none
@@ -61,7 +64,7 @@ type Config struct {
 	// in messages all values of both are left out. What has under 8 bytes is not sought. nil: no others.
 	Secrets []string
 
-	// Approval says whether agents need one to call the tools: never, pause or always, see
+	// Approval says whether agents need one to call the tools: never, pause, always or refuse, see
 	// [runtime.ToolSpec]. "" is never.
 	Approval string
 	Timeout  time.Duration // of opening the server, and of each call. Defaults to 30 s.
@@ -90,8 +93,8 @@ func (c Config) Check() error {
 		return fmt.Errorf("mcp server %q: only a command has env and dir", c.Name)
 	case c.URL == "" && c.Headers != nil:
 		return fmt.Errorf("mcp server %q: only a URL has headers", c.Name)
-	case !slices.Contains([]string{"", "never", "pause", "always"}, c.Approval):
-		return fmt.Errorf("mcp server %q: unknown approval %q, want never, pause or always", c.Name, c.Approval)
+	case !slices.Contains([]string{"", "never", "pause", "always", "refuse"}, c.Approval):
+		return fmt.Errorf("mcp server %q: unknown approval %q, want never, pause, always or refuse", c.Name, c.Approval)
 	}
 	for name, value := range c.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -35,6 +34,7 @@ var hostEnv = []string{"PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "USER"}
 //	   └───────────────────────────────────────────────────────────────┘
 type process struct {
 	cmd    *exec.Cmd
+	group  *procgroup.Group
 	limit  int // bytes of a line
 	stdin  *os.File
 	stdout *os.File
@@ -45,7 +45,6 @@ type process struct {
 	writing chan struct{} // holds one while a message is written
 	end     func()        // begins the end
 	ending  chan struct{} // closed by end
-	exited  chan struct{} // closed when the process has ended
 	read    chan struct{} // closed when nothing comes on stdout any more
 	cause   error         // why not; nil: it has ended. To be read once read is closed
 	gone    chan struct{} // closed when its group has ended too, and its output is read
@@ -67,23 +66,21 @@ func newProcess(cfg Config, all *sync.WaitGroup) (*process, error) {
 	for _, name := range slices.Sorted(maps.Keys(cfg.Env)) {
 		cmd.Env = append(cmd.Env, name+"="+cfg.Env[name]) // of two with one name the last counts
 	}
-	cmd.SysProcAttr = diesWithParent(procgroup.Own())
 	p := &process{
 		cmd:     cmd,
 		limit:   framing * cfg.MaxBytes,
 		writing: make(chan struct{}, 1),
 		ending:  make(chan struct{}),
-		exited:  make(chan struct{}),
 		read:    make(chan struct{}),
 		gone:    make(chan struct{}),
 	}
 	p.end = sync.OnceFunc(func() { close(p.ending) })
-	return p, p.start(all)
+	return p, p.start(all, cfg.Guard)
 }
 
 // start starts the program, with pipes of our own: exec.Cmd's would have Wait wait for every process
 // that holds them.
-func (p *process) start(all *sync.WaitGroup) error {
+func (p *process) start(all *sync.WaitGroup, guard []string) error {
 	var theirs, ours []*os.File
 	pipe := func() (r, w *os.File, err error) {
 		if r, w, err = os.Pipe(); err == nil {
@@ -102,19 +99,7 @@ func (p *process) start(all *sync.WaitGroup) error {
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdin, stdout, stderr
 	p.stdin, p.stdout, p.lines = toStdin, fromStdout, bufio.NewReader(fromStdout)
 
-	started := make(chan error)
-	go func() {
-		// On Linux the process dies with the thread that has started it: keep that.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := p.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = p.cmd.Wait() // its outcome is in cmd.ProcessState
-			close(p.exited)
-		}
-	}()
-	err = <-started
+	p.group, err = procgroup.Start(p.cmd, guard)
 	closeAll(stdin, stdout, stderr)
 	if err != nil {
 		closeAll(toStdin, fromStdout, fromStderr)
@@ -135,18 +120,18 @@ func (p *process) start(all *sync.WaitGroup) error {
 //  3. end what is left of its group, take in the rest of its output.
 func (p *process) watch(stderr *os.File, told chan struct{}) {
 	select {
-	case <-p.exited:
+	case <-p.group.Exited():
 	case <-p.ending:
-		for _, push := range []func(){func() { p.stdin.Close() }, func() { procgroup.Terminate(p.cmd.Process) }} {
+		for _, push := range []func(){func() { p.stdin.Close() }, func() { p.group.Terminate() }} {
 			push()
-			if within(p.exited, grace) {
+			if within(p.group.Exited(), grace) {
 				break
 			}
 		}
-		procgroup.Kill(p.cmd.Process)
-		<-p.exited
+		p.group.Kill()
+		<-p.group.Exited()
 	}
-	procgroup.Kill(p.cmd.Process)
+	p.group.Close()
 	if within(told, grace) { // else a process that left the group holds the pipes
 		within(p.read, grace)
 	}

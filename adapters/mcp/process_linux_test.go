@@ -7,14 +7,21 @@ import (
 )
 
 // A program does not outlive the process that has opened it, however that ends.
-func TestProgramDiesWithItsParent(t *testing.T) {
+func TestProgramDiesWithItsParent(t *testing.T) { diesWith(t, "parent") }
+
+// trust 5.3: with a guard, nor does what the program has started.
+func TestGuardedProgramsDieWithTheirParent(t *testing.T) { diesWith(t, "guarded") }
+
+// diesWith kills a host, and waits until the program that TELLs is gone too.
+func diesWith(t *testing.T, mode string) {
+	t.Helper()
 	addr, connected, gone := listenForEnd(t)
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	parent := exec.Command(exe)
-	parent.Env = append(os.Environ(), modeVariable+"=parent", "TELL="+addr)
+	parent.Env = append(os.Environ(), modeVariable+"="+mode, "TELL="+addr)
 	out, err := parent.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -18,13 +19,20 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
+	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/adapters/mcp"
 )
 
 // The test binary is its own MCP server: with modeVariable set it is not testing.
-const modeVariable = "MCP_TEST_MODE"
+const (
+	modeVariable = "MCP_TEST_MODE"
+	guardMode    = "guard"
+)
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == guardMode {
+		builtin.Guard()
+	}
 	if mode := os.Getenv(modeVariable); mode != "" {
 		serve(mode)
 		os.Exit(0)
@@ -69,16 +77,22 @@ func serve(mode string) {
 		return
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
-		if addr := os.Getenv("TELL"); addr != "" { // who sees when we end
-			conn, err := net.Dial("tcp", addr)
-			if err != nil {
-				panic(err)
-			}
-			defer conn.Close()
-		}
+		defer tell()()
 		defer func() { select {} }()
-	case "parent":
+	case "family": // it starts another program, which holds no pipe of ours
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), modeVariable+"=orphan")
+		if err := child.Start(); err != nil {
+			panic(err)
+		}
+	case "orphan":
+		tell()
+		select {}
+	case "parent", "guarded":
 		cfg := mcp.Config{Name: "child", Command: []string{os.Args[0]}, Env: map[string]string{modeVariable: "stubborn", "TELL": os.Getenv("TELL")}}
+		if mode == "guarded" {
+			cfg.Env[modeVariable], cfg.Guard = "family", []string{"/proc/self/exe", guardMode}
+		}
 		if _, err := mcp.Open(context.Background(), cfg); err != nil {
 			panic(err)
 		}
@@ -97,6 +111,19 @@ func serve(mode string) {
 		}
 	}
 	_ = newServer().Run(context.Background(), &sdk.StdioTransport{})
+}
+
+// tell connects to whoever wants to see when we end.
+func tell() (bye func()) {
+	addr := os.Getenv("TELL")
+	if addr == "" {
+		return func() {}
+	}
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		panic(err)
+	}
+	return func() { conn.Close() }
 }
 
 type args = map[string]any

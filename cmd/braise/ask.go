@@ -51,7 +51,11 @@ func (a *app) ask(ctx context.Context, p resume.Pause) (answer any, ok bool) {
 	}
 	decision := ""
 	if len(p.Decisions) > 0 {
-		question := fmt.Sprintf("decision (%s)", terminal.Visible(strings.Join(p.Decisions, ", ")))
+		choice := strings.Join(p.Decisions, ", ")
+		if p.Default != "" {
+			choice += "; Enter: " + p.Default
+		}
+		question := fmt.Sprintf("decision (%s)", terminal.Visible(choice))
 		for !slices.Contains(p.Decisions, decision) {
 			if decision, ok = a.readLine(ctx, question); !ok {
 				return nil, false
@@ -60,6 +64,8 @@ func (a *app) ask(ctx context.Context, p resume.Pause) (answer any, ok bool) {
 			switch {
 			case decision == "" && len(p.Decisions) == 1:
 				decision = p.Decisions[0]
+			case decision == "" && p.Default != "":
+				decision = p.Default
 			case !slices.Contains(p.Decisions, decision):
 				fmt.Fprintf(a.stderr, "  say one of %s\n", terminal.Visible(strings.Join(p.Decisions, ", ")))
 			}

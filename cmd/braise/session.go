@@ -77,6 +77,9 @@ func (s *session) openStore(ctx context.Context) (checkpoint.Store, error) {
 		if err := s.stoppedEarly(ctx); err != nil {
 			return nil, err
 		}
+		if _, ok := errors.AsType[*runtime.Error](err); ok { // it is not configured
+			return nil, &exitError{host.ExitMissing, err}
+		}
 		return nil, &exitError{host.ExitInternal, fmt.Errorf("the store cannot be opened: %w\n"+
 			"  hint: --store, or store: in %s, names another one; --store memory: keeps nothing", err, host.FileName)}
 	}

@@ -232,9 +232,12 @@ func (f *frame) outside(category runtime.Category, code string, err error) error
 	return &runtime.Error{Category: category, Code: code, Step: f.path, Err: err}
 }
 
-// failed ends the leg with the failure of a call, unless the run is being cancelled.
+// failed ends the leg with the failure of a call, unless the run is being cancelled. A port that is not configured
+// says so with a code of its own.
 func (f *frame) failed(category runtime.Category, code string, err error) {
-	if f.leg.cut == nil {
+	if e, ok := errors.AsType[*runtime.Error](err); ok && e.Category == runtime.CategoryConfig {
+		err = f.outside(e.Category, e.Code, e.Err)
+	} else if f.leg.cut == nil {
 		err = fail(category, code, err)
 	}
 	f.finish(err)

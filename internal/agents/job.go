@@ -106,12 +106,16 @@ const (
 // Offer is what a runtime has for a loop and its children, as data, resolved once.
 type Offer struct {
 	Models map[string]ModelOffer // by the name that loops use
-	Run    []runtime.ToolSpec    // tools of this run: they shadow all others
-	Host   []runtime.ToolSpec
-	Env    []runtime.ToolSpec
-	Allow  []string       // the host's list of tools that may be called; empty: all
-	Deny   []string       // the host's list of those that may not
-	Limits runtime.Limits // with defaults
+	// NoModel says why a model that the host names cannot be used; "": there is nothing to say. nil: never.
+	NoModel func(name string) string
+	Run     []runtime.ToolSpec // tools of this run: they shadow all others
+	Host    []runtime.ToolSpec
+	Env     []runtime.ToolSpec
+	Allow   []string // the host's list of tools that may be called; empty: all
+	Deny    []string // the host's list of those that may not
+	// Approval is what the host asks for, by keys like those of a loop's own, beside those and what tools ask for.
+	Approval map[string]agentloop.Approval
+	Limits   runtime.Limits // with defaults
 
 	// What is there.
 	Memory, Retriever, Skills, Instructions, Inbox, Archive, Approver, Policy bool

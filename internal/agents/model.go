@@ -195,8 +195,19 @@ func planned(s *State) any {
 
 // noModel is not a failure of the loop: with the model there, it can go on.
 func (f *frame) noModel() error {
-	return f.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingModel),
-		fmt.Errorf("model %q is not there", f.loop.Model))
+	why := ""
+	if of := f.leg.offer.NoModel; of != nil {
+		why = of(f.loop.Model)
+	}
+	return f.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingModel), NoModel(f.loop.Model, why))
+}
+
+// NoModel is the error about a model that is not there; why, if not "", says why, with a hint on a second line.
+func NoModel(name, why string) error {
+	if why != "" {
+		return fmt.Errorf("model %q is not configured: %s", name, why)
+	}
+	return fmt.Errorf("model %q is not there", name)
 }
 
 // request is the next request: a pure function of the state and the definition.

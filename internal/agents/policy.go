@@ -34,25 +34,28 @@ func programsOf(args json.RawMessage) ([]string, bool) {
 	return names, plain && err == nil
 }
 
+// approvals are those of a loop or of an installation, see [agentloop.Loop].
+type approvals = map[string]agentloop.Approval
+
 // approvalFor says whether a call needs an approval. effect is "" for the loop's own tools.
-func approvalFor(l *agentloop.Loop, tool string, effect runtime.Effect, args json.RawMessage) agentloop.Approval {
-	need := approvalOf(l, tool, effect)
+func approvalFor(keys approvals, tool string, effect runtime.Effect, args json.RawMessage) agentloop.Approval {
+	need := approvalOf(keys, tool, effect)
 	if tool != agentloop.ExecTool {
 		return need
 	}
 	programs, plain := programsOf(args)
 	if !plain { // it may be any of them
-		for _, key := range value.SortedKeys(l.Approval) {
+		for _, key := range value.SortedKeys(keys) {
 			if strings.HasPrefix(key, agentloop.ExecTool+":") {
-				need = stricter(need, l.Approval[key])
+				need = stricter(need, keys[key])
 			}
 		}
 		return need
 	}
 	var strictest agentloop.Approval
 	for _, name := range programs {
-		a, exact := l.Approval[agentloop.ExecTool+":"+name]
-		if base, known := l.Approval[agentloop.ExecTool+":"+path.Base(name)]; !exact {
+		a, exact := keys[agentloop.ExecTool+":"+name]
+		if base, known := keys[agentloop.ExecTool+":"+path.Base(name)]; !exact {
 			if a = need; known { // another program of that name
 				a = stricter(a, base)
 			}
@@ -63,19 +66,19 @@ func approvalFor(l *agentloop.Loop, tool string, effect runtime.Effect, args jso
 }
 
 // approvalOf is approvalFor for a tool, whatever it is called with.
-func approvalOf(l *agentloop.Loop, tool string, effect runtime.Effect) agentloop.Approval {
-	has := func(key string) bool { _, ok := l.Approval[key]; return ok }
+func approvalOf(keys approvals, tool string, effect runtime.Effect) agentloop.Approval {
+	has := func(key string) bool { _, ok := keys[key]; return ok }
 	switch {
 	case has(tool):
-		return l.Approval[tool]
+		return keys[tool]
 	case prefixOf(tool, has) != "":
-		return l.Approval[prefixOf(tool, has)]
+		return keys[prefixOf(tool, has)]
 	case tool == agentloop.AskHuman || strings.HasPrefix(tool, agentloop.SubagentPrefix):
 		return agentloop.ApproveNever
 	case effect != "" && has(string(effect)):
-		return l.Approval[string(effect)]
+		return keys[string(effect)]
 	}
-	return l.Approval["*"]
+	return keys["*"]
 }
 
 // denies reports whether a list of tools that may not be called has one that is not offered. effect is "" for the
@@ -105,18 +108,23 @@ func AlwaysAsks(l *agentloop.Loop, offered []runtime.ToolSpec, delegates []strin
 	}
 	for i := range offered {
 		t := &offered[i]
-		need := stricter(approvalOf(l, t.Name, fixedEffect(t)), agentloop.Approval(t.Approval))
-		if mayCall(l, t) && need == agentloop.ApproveAlways {
+		if mayCall(l, t) && ApprovalOf(l.Approval, t) == agentloop.ApproveAlways {
 			return t.Name
 		}
 	}
 	for _, name := range value.Names(slices.Concat(l.Tools, delegates)) {
 		known := slices.ContainsFunc(offered, func(t runtime.ToolSpec) bool { return t.Name == name })
-		if !known && !denies(value.Names(l.Deny), name, "") && approvalOf(l, name, "") == agentloop.ApproveAlways {
+		if !known && !denies(value.Names(l.Deny), name, "") &&
+			approvalOf(l.Approval, name, "") == agentloop.ApproveAlways {
 			return name
 		}
 	}
 	return ""
+}
+
+// ApprovalOf says which approval keys ask for before a tool is called, as far as its arguments do not matter.
+func ApprovalOf(keys map[string]agentloop.Approval, t *runtime.ToolSpec) agentloop.Approval {
+	return stricter(approvalOf(keys, t.Name, fixedEffect(t)), agentloop.Approval(t.Approval))
 }
 
 // knowsEffects reports whether the effects of all tools that the loop lists are known, whatever they are called with.

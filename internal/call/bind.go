@@ -33,8 +33,9 @@ type boundTool struct {
 //
 // With an error, which only secrets cause, the Caller is there all the same, for its Diagnostics.
 func Bind(ctx context.Context, p *program.Program, rt *runtime.Runtime) (*Caller, error) {
-	c := &Caller{Offers: rt.Resolve(), Archive: p.Archive, rt: rt, maxOutput: rt.Limits.WithDefaults().MaxOutputBytes,
-		tools: make([]boundTool, len(p.Tools))}
+	offers := rt.Resolve()
+	c := &Caller{Offers: offers, Archive: p.Archive, rt: offers.Runtime, tools: make([]boundTool, len(p.Tools)),
+		maxOutput: rt.Limits.WithDefaults().MaxOutputBytes}
 	for _, d := range p.Found {
 		if d.Code != diagnostics.CodeMissingTool { // said again below, if it is still so
 			c.Diagnostics = append(c.Diagnostics, d)
@@ -43,15 +44,16 @@ func Bind(ctx context.Context, p *program.Program, rt *runtime.Runtime) (*Caller
 	for _, u := range p.Models {
 		if m := c.Offers.Models[u.Name]; m == nil {
 			c.missing(u, "model", diagnostics.CodeMissingModel, slices.Collect(maps.Keys(c.Offers.Models)))
+			c.because(c.Offers.WhyNoModel(u.Name))
 		} else {
 			c.checkRequired(fmt.Sprintf("model %q", u.Name), m)
 		}
 	}
 	c.checkPrices(p)
 	c.bindPorts(p.Ports)
-	c.Diagnostics = append(c.Diagnostics, Unapproved(p, c.Offers, rt)...)
-	if rt.Env != nil {
-		c.env = rt.Env.Tools()
+	c.Diagnostics = append(c.Diagnostics, Unapproved(p, c.Offers)...)
+	if c.rt.Env != nil {
+		c.env = c.rt.Env.Tools()
 	}
 	c.bindTools(p)
 	err := c.readSecrets(ctx, p.Secrets)
@@ -94,6 +96,15 @@ func warning(code diagnostics.Code, u program.Use, hint, format string, args ...
 // missing reports a name that the runtime does not offer.
 func (c *Caller) missing(u program.Use, what string, code diagnostics.Code, offered []string) {
 	c.Diagnostics = append(c.Diagnostics, program.Missing(u, what, code, offered))
+}
+
+// because adds to the last finding why that is so; "" adds nothing.
+func (c *Caller) because(why string) {
+	if why != "" {
+		d := &c.Diagnostics[len(c.Diagnostics)-1]
+		why, d.Hint, _ = strings.Cut(why, "\n  hint: ")
+		d.Message += ": " + why
+	}
 }
 
 // checkRequired reports what an adapter requires and is not there. who is how messages name it.
@@ -139,11 +150,16 @@ func (c *Caller) bindPorts(ports []program.Use) {
 		case "skills":
 			port, name, code = c.rt.Skills, "skill loader", diagnostics.CodeMissingCapability
 		}
-		if port != nil {
+		why := ""
+		if d, ok := port.(runtime.Described); ok {
+			why = d.Metadata().Missing
+		}
+		if port != nil && why == "" {
 			c.checkRequired("the "+name, port)
 			continue
 		}
 		c.note(code, u, "", "there is no %s; step %q needs it", name, u.Step)
+		c.because(why)
 	}
 }
 

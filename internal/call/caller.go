@@ -180,7 +180,7 @@ func (c *Caller) Retry(call *engine.Call) *retry.Metadata {
 func (c *Caller) Model(name string) (engine.Model, bool) {
 	m := c.Offers.Models[name]
 	if m == nil {
-		return engine.Model{}, false
+		return engine.Model{Missing: c.Offers.WhyNoModel(name)}, false
 	}
 	_, streams := m.(runtime.StreamingModel)
 	d, described := m.(runtime.Described)

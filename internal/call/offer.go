@@ -30,7 +30,8 @@ func (c *Caller) makeOffer() *agents.Offer {
 		Limits: rt.Limits.WithDefaults(),
 		Memory: rt.Memory != nil, Retriever: rt.Retriever != nil, Skills: rt.Skills != nil, Instructions: rt.Env != nil,
 		Inbox: rt.Inbox != nil, Archive: c.Archive != nil, Approver: rt.Approver != nil, Policy: c.Hooked(),
-		Describe: describe, Ask: c.ask}
+		Approval: approvalsOf(rt), Deny: rt.Deny,
+		Describe: describe, Ask: c.ask, NoModel: c.Offers.WhyNoModel}
 	for name := range c.Offers.Models {
 		if m, ok := c.Model(name); ok {
 			o.Models[name] = m.ModelOffer
@@ -40,6 +41,15 @@ func (c *Caller) makeOffer() *agents.Offer {
 		o.Env = describeAll(c.env)
 	}
 	return o
+}
+
+// approvalsOf are the host's words on the calls of agents.
+func approvalsOf(rt *runtime.Runtime) map[string]agentloop.Approval {
+	keys := make(map[string]agentloop.Approval, len(rt.Approval))
+	for key, word := range rt.Approval {
+		keys[key] = agentloop.Approval(word)
+	}
+	return keys
 }
 
 func describeAll(tools []runtime.Tool) []runtime.ToolSpec {

@@ -12,8 +12,8 @@ import (
 
 // Unapproved reports the agents of a program with calls that need an approval which nobody can give: each agent once
 // for a step.
-func Unapproved(p *program.Program, offers *runtime.Resolution, rt *runtime.Runtime) (list diagnostics.List) {
-	if rt.Approver != nil {
+func Unapproved(p *program.Program, offers *runtime.Resolution) (list diagnostics.List) {
+	if offers.Runtime.Approver != nil {
 		return nil
 	}
 	for _, call := range p.Calls {
@@ -24,6 +24,9 @@ func Unapproved(p *program.Program, offers *runtime.Resolution, rt *runtime.Runt
 			def := call.Agents.Defs[id]
 			loop := &def.Loop
 			tools := offersOf(slices.Concat(offers.Tools, loop.Own))
+			for i := range tools {
+				tools[i].Approval = string(agents.ApprovalOf(approvalsOf(offers.Runtime), &tools[i]))
+			}
 			if what := agents.AlwaysAsks(loop, tools, program.DelegateTools(def)); what != "" {
 				list = append(list, warning(diagnostics.CodeNoApprover, program.Use{Pos: call.Pos, Step: call.Step},
 					`"pause" waits for an answer; at a terminal "always" asks there`,

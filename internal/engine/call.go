@@ -104,6 +104,7 @@ type Model struct {
 	agents.ModelOffer
 	Retry   *retry.Metadata // what it says about trying again; nil: nothing
 	Streams bool            // it can answer piece by piece
+	Missing string          // why one that is not there is not, with a hint on a second line; "": nobody knows
 }
 
 // Op says what a [Command] asks of a driver.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
@@ -48,8 +49,8 @@ func (r *Run) prepareModel(p *pending) (*resume.Pause, error) {
 	}
 	about, ok := r.o.Adapters.Model(req.Model)
 	if !ok {
-		return nil, program.ConfigError(diagnostics.CodeMissingModel, "%s: model %q is not there",
-			p.Site.Pos, req.Model)
+		return nil, program.ConfigError(diagnostics.CodeMissingModel, "%s: %w", p.Site.Pos,
+			agents.NoModel(req.Model, about.Missing))
 	}
 	req.Messages = withRepairs(req.Messages, p.Repairs)
 	p.Stream = about.Streams && r.o.Wants.Deltas

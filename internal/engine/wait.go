@@ -52,7 +52,11 @@ func pauseOf(kind program.WaitKind, input any, now time.Time) (p resume.Pause, e
 	}
 	p = resume.Pause{Kind: resume.Human, Prompt: text("prompt"), Show: fields["show"],
 		Schema: fields["form"], Decisions: []string{"approve", "reject"}}
+	if fields["form"] != nil {
+		p.Default = "approve"
+	}
 	if list, ok := fields["decisions"].([]any); ok {
+		p.Default = ""
 		p.Decisions = nil
 		for _, d := range list {
 			s, _ := d.(string)

@@ -86,7 +86,7 @@ func (t static) doubt(key any, optional bool) *problem {
 	}) {
 		return nil
 	}
-	p.message = fmt.Sprintf("field %q is not in the schema of this output", shorten(name))
+	p.message = fmt.Sprintf("this output is not known to have a field %q", shorten(name))
 	if p.hint == "" {
 		p.hint = "read what may be missing with ?."
 	}

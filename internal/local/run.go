@@ -137,14 +137,14 @@ func Drive(ctx context.Context, spec *Spec) (end *End) {
 }
 
 func newRun(ctx context.Context, spec *Spec) *Run {
-	r := &Run{spec: spec, ctx: ctx, rt: spec.Runtime, limits: spec.Runtime.Limits.WithDefaults(), clock: time.Now()}
-	r.began = r.clock.UTC()
+	r := &Run{spec: spec, ctx: ctx, rt: spec.Runtime.Equipped(), clock: time.Now()}
+	r.limits, r.began = r.rt.Limits.WithDefaults(), r.clock.UTC()
 	return r
 }
 
 // Bind finds out what the runtime offers.
 func (r *Run) Bind() error {
-	c, err := call.Bind(r.ctx, r.spec.Program, r.rt)
+	c, err := call.Bind(r.ctx, r.spec.Program, r.spec.Runtime)
 	c.RunID, c.Warn = r.ID, r.warnOf
 	if r.sinks != nil {
 		c.Live = func(e trace.Event) { r.sinks.Emit(e, nil) }

@@ -63,11 +63,24 @@ func (g *Group) Exited() <-chan struct{} { return g.exited }
 
 // Kill kills all of the group.
 func (g *Group) Kill() {
-	if g.guard != nil {
-		Kill(g.guard.Process)
-	} else if g.cmd.Process != nil {
-		Kill(g.cmd.Process)
+	if leader := g.leader(); leader != nil {
+		Kill(leader)
 	}
+}
+
+// Terminate asks all of the group to end.
+func (g *Group) Terminate() {
+	if leader := g.leader(); leader != nil {
+		Terminate(leader)
+	}
+}
+
+// leader is the process whose group it is; nil if none was started.
+func (g *Group) leader() *os.Process {
+	if g.guard != nil {
+		return g.guard.Process
+	}
+	return g.cmd.Process
 }
 
 // Close kills what is left of the group. The program has ended, or could not start.

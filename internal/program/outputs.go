@@ -52,6 +52,8 @@ func (c *compiler) outputOfOne(s *recipe.Step) shape {
 		out = closed(shape{"text": textShape()})
 	case uses == "agent":
 		out = closed(shape{"text": textShape(), "steps": shape{"type": "integer"}, "stop_reason": textShape()})
+	case uses == "set":
+		out = fieldsOf(s.With)
 	case uses == "recipe":
 		out = c.outputOfBody(s.Body)
 	case s.Human != nil:
@@ -141,6 +143,18 @@ func (c *compiler) shapeOf(v *recipe.Value) shape {
 	}
 	c.shapes[v] = s
 	return s
+}
+
+// fieldsOf names the fields of a value as written, and no more: one that is read and not there is a warning.
+func fieldsOf(v *recipe.Value) shape {
+	if v == nil || !v.IsMap {
+		return shape{}
+	}
+	members := shape{}
+	for _, f := range v.Map {
+		members[f.Key] = fieldsOf(f.Value)
+	}
+	return shape{"properties": members}
 }
 
 // jsonTypes are the types of scalars, by what messages call them.

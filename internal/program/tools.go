@@ -33,7 +33,8 @@ func Missing(u Use, what string, code diagnostics.Code, offered []string) diagno
 func MissingTool(u Use, specs []runtime.ToolSpec) diagnostics.Diagnostic {
 	d := Missing(u, "tool", diagnostics.CodeMissingTool, ToolNames(specs))
 	if why := WhyMissing(specs, u.Name); why != "" {
-		d.Message, d.Hint = d.Message+": "+why, ""
+		why, d.Hint, _ = strings.Cut(why, "\n  hint: ")
+		d.Message += ": " + why
 	}
 	return d
 }

@@ -1,0 +1,155 @@
+package host
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/adapters/openai"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/yamlnode"
+	"github.com/braise-run/braise/runtime"
+)
+
+// Model says where the answers of one model come from.
+type Model struct {
+	Provider string          // script or openai
+	File     string          // of the script; relative to the folder of the configuration
+	OpenAI   *openai.Options // with the provider openai; otherwise nil
+
+	written string               // File before its variables were replaced, for messages
+	pos     diagnostics.Position // of File
+	absent  string               // why it cannot be used, with a hint on a second line; "": it can
+}
+
+func (r *reader) models(n *yamlnode.Node) map[string]Model {
+	models := map[string]Model{}
+	for _, f := range r.Map(n) {
+		if f.Key == "" {
+			r.Errorf(f.Pos, diagnostics.CodeInvalidValue, "", "a model's name may not be empty")
+		}
+		if r.replay {
+			models[f.Key] = Model{Provider: replayed}
+			continue
+		}
+		name := "model." + f.Key
+		m := part(r, name, func() Model { return r.model(f.Value) })
+		m.absent = r.absent[name]
+		models[f.Key] = m
+	}
+	return models
+}
+
+// prices reads what models cost. A name need not be one of models here: an app may add its own.
+func (r *reader) prices(n *yamlnode.Node) map[string]runtime.Price {
+	var prices map[string]runtime.Price
+	for _, f := range r.Map(n) {
+		fields := r.Object(f.Value, []string{"input", "output"}, nil)
+		if fields == nil {
+			continue
+		}
+		r.Require(f.Value, fields, "input", "output")
+		if prices == nil {
+			prices = map[string]runtime.Price{}
+		}
+		prices[f.Key] = runtime.Price{Input: r.price(fields["input"]), Output: r.price(fields["output"])}
+	}
+	return prices
+}
+
+// price reads an amount of money.
+func (r *reader) price(n *yamlnode.Node) float64 {
+	f := r.Float(n)
+	if f < 0 || math.IsInf(f, 0) || math.IsNaN(f) {
+		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%q must be 0 or more", n.Key)
+		return 0
+	}
+	return f
+}
+
+// providers has the keys of each provider's models.
+var providers = map[string][]string{
+	"script": {"file"},
+	"openai": {"model", "api_key", "base_url", "headers", "timeout", "json_schema", "provider_name"},
+}
+
+func (r *reader) model(n *yamlnode.Node) Model {
+	fields := r.Object(n, slices.Concat([]string{"provider"}, providers["script"], providers["openai"]), nil)
+	r.Require(n, fields, "provider")
+	m := Model{Provider: read(r, fields["provider"], func(r *yamlnode.Reader, n *yamlnode.Node) string {
+		return r.OneOf(n, "script", "openai")
+	})}
+	if m.Provider == "" {
+		return m
+	}
+	for _, f := range n.Fields {
+		if fields[f.Key] != nil && f.Key != "provider" && !slices.Contains(providers[m.Provider], f.Key) {
+			r.Errorf(f.Value.Pos, diagnostics.CodeUnknownKey, "", "the provider %q takes no %q", m.Provider, f.Key)
+		}
+	}
+	if m.Provider == "openai" {
+		m.OpenAI = r.openai(n, fields)
+		return m
+	}
+	r.Require(n, fields, "file")
+	if file := fields["file"]; file != nil {
+		m.File, m.pos = r.text(file), file.Pos
+		m.written, _ = file.Value.(string)
+	}
+	return m
+}
+
+// credential matches the names of headers that hold secrets.
+var credential = regexp.MustCompile(`(?i)auth|cookie|key|token|secret`)
+
+func (r *reader) openai(n *yamlnode.Node, fields map[string]*yamlnode.Node) *openai.Options {
+	r.Require(n, fields, "model")
+	r.secret(fields["api_key"])
+	opts := openai.Options{
+		Model:   r.text(fields["model"]),
+		BaseURL: r.option(fields["base_url"], func(o *openai.Options, s string) { o.BaseURL = s }),
+		APIKey:  r.option(fields["api_key"], func(o *openai.Options, s string) { o.APIKey = s }),
+		Timeout: read(r, fields["timeout"], readDuration),
+
+		Provider: r.text(fields["provider_name"]),
+	}
+	for _, f := range r.Map(fields["headers"]) {
+		if credential.MatchString(f.Key) {
+			r.secret(f.Value)
+		}
+		value := r.option(f.Value, func(o *openai.Options, s string) { o.Headers = map[string]string{f.Key: s} })
+		if opts.Headers == nil {
+			opts.Headers = map[string]string{}
+		}
+		opts.Headers[f.Key] = value
+	}
+	if schema := fields["json_schema"]; schema != nil {
+		opts.NoSchema = !r.Bool(schema)
+	}
+	return &opts
+}
+
+// option reads an option of an openai model that openai.New has an opinion about.
+func (r *reader) option(n *yamlnode.Node, set func(*openai.Options, string)) string {
+	return read(r, n, func(r *yamlnode.Reader, n *yamlnode.Node) string {
+		text := r.Text(n)
+		if text == "" {
+			return ""
+		}
+		opts := openai.Options{Model: "any"}
+		set(&opts, text)
+		if _, err := openai.New(opts); err != nil {
+			r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%s", strings.TrimPrefix(err.Error(), "openai: "))
+		}
+		return text
+	})
+}
+
+// secret reports a secret that stands in the file itself.
+func (r *reader) secret(n *yamlnode.Node) {
+	if n != nil && n.Kind == yamlnode.String && !hasVariable(n.Value.(string)) {
+		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, `put it into an environment variable and write "${NAME}"`,
+			"the secret %q may not stand in the file", n.Key)
+	}
+}
