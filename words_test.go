@@ -45,7 +45,6 @@ var unchanged = []string{
 	"internal/agents/tools.go",
 	"internal/call/bind.go",
 	"internal/call/caller.go",
-	"internal/engine/model.go",
 	"internal/program/tools.go",
 	"internal/value/decode.go",
 	"runtime/agent.go",
