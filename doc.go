@@ -1,5 +1,5 @@
 // Package braise is the root of Braise, an engine for recipes: YAML files that describe steps of
-// models and tools. It holds no code; the packages are, from the text to the outcome:
+// models and tools. [Load] reads and compiles one; the packages are, from the text to the outcome:
 //
 //   - recipe reads a recipe file into data with positions.
 //   - workflow compiles a recipe to a graph and runs it.

@@ -13,7 +13,8 @@ import (
 // know them, and OnExpire is what [ParseExpiry] reads.
 //
 // The pause that [Opened] makes of the record is the one to show: then it looks the same in the
-// process that opened it and in any later one.
+// process that opened it and in any later one. The error says that the pause has no ID or
+// CreatedAt, or that something in it is not JSON.
 func (p Pause) Record() (checkpoint.Record, error) {
 	data, err := p.Members()
 	var rec checkpoint.Record
@@ -26,7 +27,7 @@ func (p Pause) Record() (checkpoint.Record, error) {
 	return rec, err
 }
 
-// Members returns the data of that record, to which others may be added.
+// Members returns the data of that record, to which others may be added. The error is the same.
 func (p Pause) Members() (map[string]any, error) {
 	fail := func(err error) (map[string]any, error) { return nil, fmt.Errorf("%s: %w", p, err) }
 	n, err := p.normal()

@@ -16,7 +16,7 @@ import (
 )
 
 // Validate reports programmer errors: what can be wrong with the value before anything runs, all
-// at once. A run calls it first. It does no I/O.
+// at once, a line each. A run calls it first, and fails with runtime.invalid. It does no I/O.
 func (rt *Runtime) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("runtime: "+format, args...)) }

@@ -5,6 +5,8 @@
 package workflow
 
 import (
+	"errors"
+
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/recipe"
@@ -40,8 +42,12 @@ const MaxSteps = program.MaxSteps
 //
 // The error is a *diagnostics.Error that holds every finding, those of reading r and warnings
 // included. A recipe that was not read without errors is compiled as far as it goes, for the
-// findings, and refused.
+// findings, and refused. For a nil recipe the error is another one.
 func Compile(r *recipe.Recipe, opts *Options) (*Workflow, error) {
+	if r == nil {
+		return nil, errors.New("there is no recipe to compile" +
+			program.HintLine("look at the error of recipe.Load or recipe.Parse"))
+	}
 	if opts == nil {
 		opts = &Options{}
 	}

@@ -1,9 +1,7 @@
 package workflow_test
 
 import (
-	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -108,14 +106,6 @@ func (w *world) job(t *testing.T, recipe *crashRecipe) crashJob {
 func (w *world) records(t *testing.T, run string) []checkpoint.Record {
 	t.Helper()
 	return recordsIn(t.Context(), w.store, run)
-}
-
-func recordsIn(ctx context.Context, store checkpoint.Store, run string) []checkpoint.Record {
-	_, recs, err := store.Load(ctx, run, 0)
-	if err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
-		panic(err)
-	}
-	return recs
 }
 
 // deed is one call in the world: a step of one beginning of the run.

@@ -259,3 +259,12 @@ func TestWrites(t *testing.T) {
 		}
 	}
 }
+
+// recordsIn returns the journal of a run, nil where there is none.
+func recordsIn(ctx context.Context, store checkpoint.Store, run string) []checkpoint.Record {
+	_, recs, err := store.Load(ctx, run, 0)
+	if err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
+		panic(err)
+	}
+	return recs
+}

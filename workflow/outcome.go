@@ -64,8 +64,8 @@ func outcomeOf(end *local.End) (*Outcome, error) {
 	return out, out.Err
 }
 
-// Decode stores the output in what v points to, as encoding/json does. A run that is not ok has none: the error is Err,
-// or says that the run is paused.
+// Decode stores the output in what v points to, as encoding/json does, with its errors. A run that is not ok has none:
+// the error is Err, or says that the run is paused.
 func (o *Outcome) Decode(v any) error {
 	switch {
 	case o.Err != nil:
@@ -111,7 +111,8 @@ type errorJSON struct {
 }
 
 // MarshalJSON writes the outcome as the command prints it. Members without a value are left out;
-// diagnostics and trace are always there. output is there, null if need be, for a run that is ok.
+// diagnostics and trace are always there. output is there, null if need be, for a run that is ok. The error
+// is that of an event in Trace whose data is no JSON.
 func (o *Outcome) MarshalJSON() ([]byte, error) {
 	out := o.json()
 	return marshal(struct {
@@ -120,7 +121,8 @@ func (o *Outcome) MarshalJSON() ([]byte, error) {
 	}{out, append([]trace.Event{}, o.Trace...)})
 }
 
-// Summary is the outcome's JSON without its trace, for readers who saw the events already.
+// Summary is the outcome's JSON without its trace, for readers who saw the events already. The error is always nil
+// for what a run returned.
 func (o *Outcome) Summary() ([]byte, error) { return marshal(o.json()) }
 
 // marshal is json.Marshal without the escapes for HTML.

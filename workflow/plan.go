@@ -45,7 +45,7 @@ func names(uses []program.Use) []string {
 	return list
 }
 
-// JSON returns the plan as indented JSON.
+// JSON returns the plan as indented JSON. The error is always nil for a plan that [Workflow.Plan] returned.
 func (p *Plan) JSON() ([]byte, error) { return json.MarshalIndent(p, "", "  ") }
 
 // Text returns the plan for people: a line a step, bodies indented.

@@ -43,14 +43,20 @@ func (o *ResumeOptions) lowered() (lowered execution.Options) {
 }
 
 // Resume answers one pause, by its token, and goes on with the run; the recipe comes from the
-// store. input goes through rt.Resume, which makes the answer of it. The Outcome is never nil, and
-// the error is its Err. As long as nothing was recorded the token stays usable: with an answer that
-// does not fit (answer.unfit), without rt.Resume, or while somebody else holds the run (run.busy).
+// store. input goes through rt.Resume, which makes the answer of it. A nil rt is the zero Runtime, and a
+// nil opts the zero ResumeOptions. The Outcome is never nil, and the error is its Err: nil when the run is ok
+// or paused again.
+//
+// A token that is unknown, used or expired is resume.invalidToken, also where rt.Store is not the store of the
+// run. As long as nothing was recorded the token stays usable: with an answer that does not fit (answer.unfit),
+// without rt.Resume (resume.noAdapter), when it refuses (resume.refused), with another definition of the recipe
+// (resume.definitionChanged), or while somebody else holds the run (run.busy).
 func Resume(ctx context.Context, token string, input any, rt *runtime.Runtime, opts *ResumeOptions) (*Outcome, error) {
 	return outcomeOf(execution.Resume(ctx, token, input, rt, opts.lowered()))
 }
 
-// Answer is Resume for a host that owns the store: it names the pause instead of a token.
+// Answer is Resume for a host that owns the store: it names the pause instead of a token. The errors are those
+// of Resume; a pause that is not open is resume.invalidToken.
 func Answer(
 	ctx context.Context, runID, pause string, input any, rt *runtime.Runtime, opts *ResumeOptions,
 ) (*Outcome, error) {
@@ -60,6 +66,10 @@ func Answer(
 // Recover goes on with a run whose process died: what is in the record is not done again. Of a run
 // that has ended it returns the outcome; a paused one pauses again, with fresh tokens, unless
 // something is due.
+//
+// The Outcome is never nil, and the error is its Err: nil when the run is ok or paused. Nothing has happened when
+// it is run.notFound, run.busy (somebody holds the run; a dead process does for 15 seconds where its death cannot
+// be seen) or resume.definitionChanged.
 func Recover(ctx context.Context, runID string, rt *runtime.Runtime, opts *ResumeOptions) (*Outcome, error) {
 	return outcomeOf(execution.Recover(ctx, runID, rt, opts.lowered()))
 }
@@ -104,18 +114,23 @@ type Edits struct {
 // all that follows from it run again, everything else that had succeeded stands. With other inputs
 // nothing stands. The old run is not touched; it may be paused, over, or interrupted. The new run's
 // id is the outcome's.
+//
+// The Outcome is never nil, and the error is its Err: nil when the new run is ok or paused. No run was begun
+// when it is run.notFound, fork.unknownStep (of atStep or Edits.Outputs), resume.definitionChanged or input.invalid.
 func Fork(
 	ctx context.Context, runID, atStep string, edits Edits, rt *runtime.Runtime, opts *ResumeOptions,
 ) (*Outcome, error) {
 	return outcomeOf(execution.Fork(ctx, runID, atStep, edits.Inputs, edits.Outputs, rt, opts.lowered()))
 }
 
-// Resume is the package's Resume for a run of this workflow: one with another digest is refused.
+// Resume is the package's Resume for a run of this workflow: one with another digest is refused
+// (resume.definitionChanged).
 func (wf *Workflow) Resume(ctx context.Context, token string, input any, rt *runtime.Runtime) (*Outcome, error) {
 	return Resume(ctx, token, input, rt, &ResumeOptions{Workflow: wf})
 }
 
-// Recover is the package's Recover for a run of this workflow: one with another digest is refused.
+// Recover is the package's Recover for a run of this workflow: one with another digest is refused
+// (resume.definitionChanged).
 func (wf *Workflow) Recover(ctx context.Context, runID string, rt *runtime.Runtime) (*Outcome, error) {
 	return Recover(ctx, runID, rt, &ResumeOptions{Workflow: wf})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime/debug"
 
@@ -24,20 +25,47 @@ func (a *app) printVersion() error {
 	if a.output != "human" {
 		return a.printJSON(v)
 	}
-	fmt.Fprintf(a.stdout, "braise %s (%s, recipe format %s)\n", v.Version, v.Go, v.Format)
+	fmt.Fprintln(a.stdout, v)
 	return nil
 }
 
+// versionInfo is what the go command recorded when it built this one.
 type versionInfo struct {
-	Version string `json:"version"`
-	Go      string `json:"go"`
-	Format  string `json:"format"`
+	Version  string `json:"version"`            // of a release v1.2.3; (devel) if nothing is known
+	Commit   string `json:"commit,omitempty"`   // "" if built from a downloaded module, whose version names it
+	Modified bool   `json:"modified,omitempty"` // the sources were not those of the commit
+	Go       string `json:"go"`
+	Format   string `json:"format"` // of recipes
+}
+
+func (v versionInfo) String() string {
+	commit := ""
+	if v.Commit != "" {
+		commit = "commit " + v.Commit[:min(len(v.Commit), 12)] + ", "
+	}
+	if v.Modified {
+		commit += "modified, "
+	}
+	return fmt.Sprintf("braise %s (%s%s, recipe format %s)", v.Version, commit, v.Go, v.Format)
 }
 
 func version() versionInfo {
-	v := versionInfo{Version: "(devel)", Format: recipe.APIVersion}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		v.Version, v.Go = info.Main.Version, info.GoVersion
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	return versionOf(info)
+}
+
+func versionOf(info *debug.BuildInfo) versionInfo {
+	v := versionInfo{Version: cmp.Or(info.Main.Version, "(devel)"), Go: info.GoVersion, Format: recipe.APIVersion}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Commit = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
 	}
 	return v
 }

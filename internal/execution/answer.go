@@ -78,7 +78,8 @@ func (x *resumption) answer(req resume.Request, info checkpoint.PauseInfo, hash 
 	x.summary = info.Summary
 	if x.rt.Resume == nil {
 		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.noAdapter",
-			Err: errors.New("resume requires a resume adapter")}
+			Err: errors.New("resume requires a resume adapter\n" +
+				"  hint: set Runtime.Resume; resume.PassThrough{} takes the input as the answer")}
 	}
 	e, err := journal.Decode(info.Opened)
 	if err != nil {

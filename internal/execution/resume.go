@@ -124,6 +124,10 @@ func (x *resumption) opened(f func() (*local.End, error)) *local.End {
 
 // refuse is the end of an execution that cannot begin.
 func (x *resumption) refuse(err error) *local.End {
+	unknown := errors.Is(err, checkpoint.ErrToken) || errors.Is(err, checkpoint.ErrNotFound)
+	if unknown && x.store == &local.Memory {
+		err = fmt.Errorf("%w\n  hint: no store is configured, so only the runs of this process are known", err)
+	}
 	e := local.StoreError(err)
 	if x.ctx.Err() != nil && errors.Is(err, x.ctx.Err()) { // not the store's fault
 		e = local.Cancelled(x.ctx)

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/braise-run/braise/internal/otlp"
 )
 
 // OTLPOptions say which collector gets spans and metrics.
@@ -58,7 +58,8 @@ func (o OTLPOptions) Validate() error {
 // OTLP returns an Exporter that sends spans and metrics to a collector, from goroutines of its own,
 // until [Exporter.Shutdown]. What it cannot send in time is dropped: a collector that is slow or
 // down costs neither time nor more than a bounded amount of memory. OpenTelemetry's global
-// providers, and the handler of its errors, are neither used nor changed.
+// providers, and the handler of its errors, are neither used nor changed. The error is that of
+// [OTLPOptions.Validate], or names a variable OTEL_EXPORTER_OTLP_* that cannot be used.
 func OTLP(opts OTLPOptions) (*Exporter, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -113,17 +114,11 @@ func (p *pipeline) start(opts OTLPOptions) error {
 		return err
 	}
 	base := strings.TrimRight(opts.Endpoint, "/")
-	traceOpts := []otlptracehttp.Option{otlptracehttp.WithEndpointURL(base + "/v1/traces")}
-	metricOpts := []otlpmetrichttp.Option{otlpmetrichttp.WithEndpointURL(base + "/v1/metrics")}
-	if opts.Headers != nil {
-		traceOpts = append(traceOpts, otlptracehttp.WithHeaders(opts.Headers))
-		metricOpts = append(metricOpts, otlpmetrichttp.WithHeaders(opts.Headers))
-	}
-	spans, err := otlptracehttp.New(p.alive, traceOpts...)
+	spans, err := otlp.NewSpans(base, opts.Headers)
 	if err != nil {
 		return err
 	}
-	metrics, err := otlpmetrichttp.New(p.alive, metricOpts...)
+	metrics, err := otlp.NewMetrics(base, opts.Headers)
 	if err != nil {
 		return err
 	}
