@@ -234,7 +234,7 @@ var (
 	outputObject = newObject("output", []Argument{
 		{Name: "schema", Type: typeSchema, Doc: "What the output must match; a model's answer is parsed as JSON."},
 		{Name: "max_bytes", Type: typePositive,
-			Doc: "The most bytes of JSON the output may have. The host's limit, 16 MiB by default, holds too."},
+			Doc: "The most bytes of JSON the output may have. The host's limit, 4 MiB by default, holds too."},
 	})
 	onErrorObject = newObject("on_error", []Argument{
 		{Name: "set", Type: typeAny, Required: true, Doc: "The step counts as succeeded, with this output."},

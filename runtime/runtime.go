@@ -89,7 +89,8 @@ type Budget struct {
 	Pause bool
 }
 
-// Limits bound a run. A zero field means its default.
+// Limits bound a run. A zero field means its default. The defaults keep a run below 512 MB of memory, whatever
+// its recipe does.
 type Limits struct {
 	// MaxParallel is how many adapter calls of one run may be under way at once. A lower
 	// limits.max_parallel of the recipe goes before it. 0: as the recipe says, else 8.
@@ -102,13 +103,15 @@ type Limits struct {
 	// MaxItems bounds the list of a foreach that gives no max_items. Defaults to 10,000.
 	MaxItems int
 	// MaxSteps bounds the steps of a run; those of a body count each time, and so does each item of
-	// a foreach. Defaults to 1,000,000.
+	// a foreach. Defaults to 100,000.
 	MaxSteps int
 	// MaxOutputBytes bounds the output of one step or item, and what goes into it, counted as
-	// canonical JSON. Defaults to 16 MiB.
+	// canonical JSON. Defaults to 4 MiB.
 	MaxOutputBytes int
 	// MaxRunBytes bounds what a run keeps: the outputs of all steps and items together, the lists
-	// of its foreach and the inputs of its sub-recipes. Defaults to 1 GiB.
+	// of its foreach and the inputs of its sub-recipes, as canonical JSON, and as the memory that they take by
+	// an estimate: 24 bytes for each value, 336 more for an object with up to 8 members. The result of one call of a
+	// tool may take an eighth of that memory. Defaults to 64 MiB.
 	MaxRunBytes int
 }
 

@@ -187,7 +187,7 @@ func TestNewTool(t *testing.T) {
 }
 
 func TestLimitsWithDefaults(t *testing.T) {
-	want := runtime.Limits{MaxParallel: 8, Grace: 5 * time.Second, InlineWait: time.Second, MaxItems: 10_000, MaxSteps: 1_000_000, MaxOutputBytes: 16 << 20, MaxRunBytes: 1 << 30}
+	want := runtime.Limits{MaxParallel: 8, Grace: 5 * time.Second, InlineWait: time.Second, MaxItems: 10_000, MaxSteps: 100_000, MaxOutputBytes: 4 << 20, MaxRunBytes: 64 << 20}
 	if diff := cmp.Diff(want, runtime.Limits{}.WithDefaults()); diff != "" {
 		t.Errorf("defaults (-want +got)\n%s", diff)
 	}

@@ -17,7 +17,10 @@ import (
 )
 
 // unwritten are members that events can have, and no journal has.
-var unwritten = []string{"agent.event.events.pause.token"} // a token is in no journal
+var unwritten = []string{
+	"agent.event.events.pause.token",                     // a token is in no journal
+	"pause.answered.restart", "run.restarted.generation", // later than the journals
+}
 
 // Every member that a record can have is in one of the journals. The name of a member begins with the kind of its record.
 func TestJournalsHaveEveryMember(t *testing.T) {
