@@ -27,7 +27,7 @@ func TestBoundsOfRuns(t *testing.T) {
 		t.Errorf("limits (-want +got)\n%s", diff)
 	}
 	_, err = host.ParseConfig("braise.yaml", []byte(
-		"limits: {max_plan_steps: 100001, max_items: 0, max_output_bytes: 16777217, max_run_bytes: -1, max_steps: 1}"), nil)
+		"limits: {max_plan_steps: 1000001, max_items: 0, max_output_bytes: 16777217, max_run_bytes: -1, max_steps: 1}"), nil)
 	var got []string
 	for _, d := range err.(*diagnostics.Error).List {
 		got = append(got, strings.ReplaceAll(d.String(), "\n", ""))

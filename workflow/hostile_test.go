@@ -72,7 +72,7 @@ func TestHostileRunsEnd(t *testing.T) {
 		{"arguments with a secret", "steps:\n  a: {uses: test.json, with: {x: [\"${{ secrets.TOKEN }}\", " + many(5_000, `"${{ inputs.s }}"`) + "1]}}\n", "output.tooLarge", "a"},
 		{"messages", "steps:\n  a: {uses: fail, foreach: {in: \"${{ 1..100 }}\", on_error: collect}, with: {message: \"${{ inputs.s }}\"}}\n", "outputs.tooLarge", "a"},
 		{"items", "steps:\n  a: {uses: recipe, foreach: {in: \"${{ 1..100 }}\", as: i}, with: {steps: {b: {uses: set, foreach: {in: [\"${{ inputs.s }}\"], as: j}, with: 1}}}}\n", "outputs.tooLarge", "a[20]/b"},
-		{"inputs of files", "steps:\n  a: {uses: recipe, foreach: {in: \"${{ 1..100 }}\"}, with: {ref: sub.yaml, inputs: {s: \"${{ inputs.s }}\"}}}\n", "outputs.tooLarge", "a[20]"},
+		{"inputs of files", "steps:\n  a: {uses: recipe, foreach: {in: \"${{ 1..100 }}\"}, with: {ref: sub.yaml, inputs: {s: \"${{ inputs.s }}\"}}}\n", "outputs.tooLarge", "a[19]"},
 		{"steps", "steps:\n  a: {uses: recipe, foreach: {in: \"${{ 1..100 }}\", as: i}, with: {steps: {b: {uses: recipe, foreach: {in: \"${{ 1..100 }}\", as: j}, with: {steps: {c: {uses: set, foreach: {in: \"${{ 1..100 }}\", as: k}, with: 1}}}}}}}\n", "steps.tooMany", "a[0]/b[97]/c"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -251,5 +251,6 @@ func (a *attempt) tooLarge(size int) error {
 // tooHeavy is the error of an output of few bytes that takes much memory.
 func (a *attempt) tooHeavy() error {
 	return &runtime.Error{Category: runtime.CategoryLimit, Code: "output.tooLarge",
-		Err: fmt.Errorf("the output takes more than %d bytes of memory, an eighth of what the run may keep", a.maxMemory)}
+		Err: fmt.Errorf("the output takes more than %d bytes of memory, an eighth of what the run may keep",
+			a.maxMemory)}
 }
