@@ -156,7 +156,7 @@ output: ${{ steps.poll.output.iterations }}
 // What a round gives may repeat what the round before gave, and so double each time.
 func TestLoopThatGrows(t *testing.T) {
 	for name, tt := range map[string]struct{ loop, code string }{
-		"output":       {`{steps: {a: {uses: set, with: 1}}, output: ["${{ last }}", "${{ last }}"], max_iterations: 1000}`, "output.tooLarge"},
+		"output":       {`{steps: {a: {uses: set, with: 1}}, output: ["${{ last }}", "${{ last }}"], max_iterations: 1000}`, "outputs.tooLarge"},
 		"with a call":  {`{steps: {a: {uses: test.echo, with: {x: "${{ last }}"}}}, output: ["${{ last }}", "${{ last }}"], max_iterations: 1000}`, "output.tooLarge"},
 		"with history": {`{steps: {a: {uses: test.echo, with: {x: "${{ history }}"}}}, output: "${{ repeat('x', 1000000) }}", max_iterations: 1000}`, "output.tooLarge"},
 	} {
