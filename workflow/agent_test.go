@@ -229,7 +229,7 @@ output: ${{ steps.a.output.text }}
 		}
 		wantFound := []string{
 			`capability.missing there is no memory; step "a" needs it`, `retriever.missing there is no retriever; step "a" needs it`,
-			`capability.missing there is no skill loader; step "a" needs it`, `tool.missing tool "test.gone" is not there; step "a" needs it`,
+			`capability.missing there is no skill loader; step "a" needs it`, `tool.missing no tool named "test.gone" is configured; step "a" needs it`,
 			"resume.noAdapter the run may wait for an answer, and there is no resume adapter to take it",
 		}
 		if diff := cmp.Diff([]any{want, calls, wantFound}, []any{code, len(fast.Requests()), found}); diff != "" {

@@ -208,7 +208,7 @@ func TestCompileChecksToolsThatItKnows(t *testing.T) {
 		`error 6:45 tool.arguments arguments of "crm.lookup": /dpeth: is not a known property`,
 		`error 7:53 tool.arguments arguments of "crm.lookup": /tags/1: must be a string, not a number`,
 		`error 8:16 tool.arguments arguments of "crm.lookup": /id: is required`,
-		`warn 9:16 tool.missing tool "crm.lokup" is not there; step "typo" needs it`,
+		`warn 9:16 tool.missing no tool named "crm.lokup" is configured; step "typo" needs it`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("findings (-want +got):\n%s", diff)

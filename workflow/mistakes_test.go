@@ -45,13 +45,13 @@ func TestMistakesInGo(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"no runtime", run(order, nil), `refund.yaml:7:11: step "letter": model "fast" is not there`},
+		{"no runtime", run(order, nil), `refund.yaml:7:11: step "letter": no model named "fast" is configured`},
 		{"a model that is nil", run(order, with(func(rt *runtime.Runtime) { rt.Models = map[string]runtime.Model{"fast": nil} })), `runtime: model "fast" is nil`},
 		{"a tool without a name", run(order, with(func(rt *runtime.Runtime) {
 			rt.Tools = []runtime.Tool{runtime.NewTool(runtime.ToolSpec{}, func(context.Context, struct{}) (string, error) { return "", nil })}
 		})), `runtime: tool "": a tool's name contains a dot, like "crm.lookup"`},
 		{"a tool is missing", run(order, with(func(rt *runtime.Runtime) { rt.Tools, rt.Diagnostics = nil, diagnostics.Strict })),
-			`strict diagnostics failure: refund.yaml:13:11: tool "mail.send" is not there; step "send" needs it [tool.missing]`},
+			`strict diagnostics failure: refund.yaml:13:11: no tool named "mail.send" is configured; step "send" needs it [tool.missing]`},
 		{"an input of another type", run(map[string]any{"order": "seven"}, rt), `input "order" does not match its schema: must be an integer, not a string`},
 		{"an input is missing", run(nil, rt), `input "order" is missing`},
 		{"an input too many", run(map[string]any{"order": 7, "odrer": 8}, rt), `unknown input "odrer"`},

@@ -157,7 +157,7 @@ func TestRollbacksThatFail(t *testing.T) {
 		t.Fatalf("%s, %v", out.Status, err)
 	}
 	want := []string{
-		`absent!rollback: step "absent" was not rolled back: recipe.yaml:9:50: tool "test.absent" is not there`,
+		`absent!rollback: step "absent" was not rolled back: recipe.yaml:9:50: no tool named "test.absent" is configured`,
 		`reads!rollback: step "reads" was not rolled back: recipe.yaml:8:72: output has no key "missing"`,
 		`pauses!rollback: step "pauses" was not rolled back: the tool asked for a pause, and a rollback cannot pause`,
 		`panics!rollback: step "panics" was not rolled back: panic in tool "test.undo": oh`,

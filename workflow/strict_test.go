@@ -99,9 +99,9 @@ func TestRequiredPorts(t *testing.T) {
 		Trace: []trace.Sink{new(trace.Recorder)}}); got != nil {
 		t.Errorf("with all of them: %q", got)
 	}
-	want := []string{`capability "cache" is not there; the recipe requires it`,
-		`capability "resume" is not there; the recipe requires it`,
-		`capability "store" is not there; the recipe requires it`, `capability "trace" is not there; the recipe requires it`}
+	want := []string{`no capability named "cache" is configured; the recipe requires it`,
+		`no capability named "resume" is configured; the recipe requires it`,
+		`no capability named "store" is configured; the recipe requires it`, `no capability named "trace" is configured; the recipe requires it`}
 	if diff := cmp.Diff(want, missing(&runtime.Runtime{})); diff != "" {
 		t.Errorf("without (-want +got)\n%s", diff)
 	}

@@ -176,7 +176,7 @@ func (c *Caller) bindTools(p *program.Program) {
 		}
 		if c.tools[i].tool != nil {
 			c.note(diagnostics.CodeShadowedTool, program.Use{}, "",
-				"tool %q is there twice, the last one is used", spec.Name)
+				"tool %q is configured twice; the last one is used", spec.Name)
 		}
 		if spec.Missing != "" {
 			continue

@@ -79,7 +79,7 @@ func (c *Caller) prepareTool(call *engine.Call) error {
 		if why != "" {
 			why = ": " + why
 		}
-		return program.ConfigError(diagnostics.CodeMissingTool, "%s: tool %q is not there%s",
+		return program.ConfigError(diagnostics.CodeMissingTool, "%s: no tool named %q is configured%s",
 			call.Site.Pos, call.Name, why)
 	}
 	input, err := c.input(call)
@@ -124,7 +124,8 @@ func (c *Caller) input(call *engine.Call) (any, error) {
 		if s, ok := c.secrets[name]; ok {
 			return s, nil
 		}
-		return "", program.ConfigError(diagnostics.CodeMissingSecret, "%s: secret %q is not there", call.Site.Pos, name)
+		return "", program.ConfigError(diagnostics.CodeMissingSecret, "%s: no secret named %q is configured",
+			call.Site.Pos, name)
 	})
 }
 

@@ -152,7 +152,7 @@ func TestToolsOfAgents(t *testing.T) {
 		res := f.Make(t.Context(), c)
 		return res.Output, res.Err
 	}
-	if _, err := call("skill.it", agents.OfSkill); text(err) != `test.yaml:3:20: tool "skill.it" is not there` {
+	if _, err := call("skill.it", agents.OfSkill); text(err) != `test.yaml:3:20: no tool named "skill.it" is configured` {
 		t.Errorf("before the skills are loaded: %v", err)
 	}
 	f.do(t, f.job("", &agents.Job{Op: agents.LoadSkills}))

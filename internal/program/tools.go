@@ -19,12 +19,12 @@ import (
 func Missing(u Use, what string, code diagnostics.Code, offered []string) diagnostics.Diagnostic {
 	d := diagnostics.Diagnostic{
 		Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: code,
-		Message: fmt.Sprintf("%s %q is not there; step %q needs it", what, u.Name, u.Step),
+		Message: fmt.Sprintf("no %s named %q is configured; step %q needs it", what, u.Name, u.Step),
 		Hint:    diagnostics.DidYouMean(u.Name, offered), Position: u.Pos, Step: u.Step,
 	}
 	if u.Required {
 		d.Kind, d.Message = diagnostics.KindRequirement,
-			fmt.Sprintf("%s %q is not there; the recipe requires it", what, u.Name)
+			fmt.Sprintf("no %s named %q is configured; the recipe requires it", what, u.Name)
 	}
 	return d
 }
