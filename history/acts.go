@@ -15,9 +15,9 @@ type Act struct {
 	At       time.Time `json:"at"`
 	What     string    `json:"what"`               // start, answer, send, change (of the definition) or cancel
 	By       string    `json:"by,omitempty"`       // who acted, as the host named them; "": not known
-	Pause    string    `json:"pause,omitempty"`    // that was answered
+	Pause    string    `json:"pause,omitempty"`    // the pause that was answered
 	Decision string    `json:"decision,omitempty"` // of an answer that has one
-	Channel  string    `json:"channel,omitempty"`  // that a value was sent into
+	Channel  string    `json:"channel,omitempty"`  // the channel that a value was sent to
 	Reason   string    `json:"reason,omitempty"`   // of a cancel
 }
 

@@ -66,7 +66,7 @@ func TestMistakesInGo(t *testing.T) {
 		{"a token that was cut", resumeWith(paused.Token[:len(paused.Token)-1], yes, rt, nil), "the token is unknown, used or expired"},
 		{"another recipe", resumeWith(paused.Token, yes, rt, &workflow.ResumeOptions{Workflow: other}), `run "run-I" has another definition of recipe "refund" (DIGEST, not DIGEST)`},
 		{"an answer that does not fit", resumeWith(paused.Token, map[string]any{"decision": "yes"}, rt, nil), `the answer to human pause "ask" of step "ask": unknown decision "yes"` + "\n" + `  hint: it is "approve" or "reject"`},
-		{"an answer to an unknown pause", func() error { _, err := workflow.Answer(ctx, "run-I", "aks", yes, rt, nil); return err }(), `run "run-I" has no open pause "aks"` + "\n" + `  hint: open are ["ask"]`},
+		{"an answer to an unknown pause", func() error { _, err := workflow.Answer(ctx, "run-I", "aks", yes, rt, nil); return err }(), `run "run-I" has no pending pause "aks"` + "\n" + `  hint: pending pauses: ["ask"]`},
 		{"recover an unknown run", func() error { _, err := workflow.Recover(ctx, "run-V", rt, nil); return err }(), `run "run-V": not in the store`},
 		{"fork at an unknown step", func() error { _, err := workflow.Fork(ctx, "run-I", "aks", workflow.Edits{}, rt, nil); return err }(), `recipe "refund" has no step "aks"` + "\n" + `  hint: did you mean "ask"?`},
 		{"decode what is not there", paused.Decode(new(string)), `run "run-I" is paused: it has no output yet`},
