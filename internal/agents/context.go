@@ -103,11 +103,11 @@ func (f *frame) reload() {
 			f.finish(r.Err)
 		case r.Err != nil:
 			f.warn(diagnostics.CodeSkillMismatch,
-				"the skills of agent %q cannot be loaded any more; it goes on with what it has: %v",
+				"the skills of agent %q cannot be loaded any more; it continues with what it has: %v",
 				f.loop.Name, r.Err)
 		case !slices.Equal(refs(r.Skills), refs(s.Skills)):
 			f.warn(diagnostics.CodeSkillMismatch,
-				"the skills of agent %q have changed since it began; it goes on with what it has", f.loop.Name)
+				"the skills of agent %q have changed since it began; it continues with what it has", f.loop.Name)
 		}
 	})
 }
@@ -138,7 +138,7 @@ func (f *frame) steer() {
 	})
 }
 
-const summaryPrompt = "Summarise the conversation above for whoever goes on with it: " +
+const summaryPrompt = "Summarise the conversation above for whoever continues it: " +
 	"the task, what was found and done, what is left to do."
 
 // compact archives a summary of the conversation, then notes the archive's name: from there on the
