@@ -146,7 +146,7 @@ func (r *Run) applyOpened(t *machine.Task, path string, what *journal.PauseOpene
 func (r *Run) applyAnswered(what *journal.PauseAnswered) error {
 	p := r.PauseByID(what.Pause)
 	if p == nil {
-		return fmt.Errorf("no pause %q is open", what.Pause)
+		return fmt.Errorf("no pause %q is pending", what.Pause)
 	}
 	if what.Kept {
 		r.useAnswer(p, what.Answer)
