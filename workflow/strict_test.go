@@ -107,7 +107,7 @@ func TestRequiredPorts(t *testing.T) {
 	}
 }
 
-// trust 4.1: the reporter hears each finding once: of the compile, of what is missing, of the run, of a refusal.
+// trust 4.1: the reporter hears each diagnostic once: of the compile, of what is missing, of the run, of a refusal.
 func TestReporterHearsFindings(t *testing.T) {
 	wf := load(t, []byte(head+`steps:
   maybe: {uses: set, when: "run.id == ''", with: {n: 1}}

@@ -496,7 +496,7 @@ func TestHooksOfAgents(t *testing.T) {
 	}
 }
 
-// A hook that fails after a call is a finding of that call.
+// A hook that fails after a call is a diagnostic of that call.
 func TestHooksThatFail(t *testing.T) {
 	rt := withTool(nil)
 	rt.Plugins = []runtime.Plugin{{Key: "bad", Hooks: runtime.Hooks{runtime.ToolAfter: func(context.Context, runtime.Moment) error { panic("boo") }}}}

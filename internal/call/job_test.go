@@ -190,7 +190,7 @@ func TestOffer(t *testing.T) {
 	}
 }
 
-// Bind says what is missing, and an error leaves the findings.
+// Bind says what is missing, and an error leaves the diagnostics.
 func TestBind(t *testing.T) {
 	r, err := recipe.Parse("test.yaml", []byte(`apiVersion: braise/v1
 name: test
@@ -230,7 +230,7 @@ steps:
 	} {
 		c, err := call.Bind(t.Context(), p, tt.rt)
 		if diff := cmp.Diff(tt.want, codes(c)); diff != "" || text(err) != tt.err {
-			t.Errorf("%s: %v, findings (-want +got)\n%s", tt.name, err, diff)
+			t.Errorf("%s: %v, diagnostics (-want +got)\n%s", tt.name, err, diff)
 		}
 	}
 }
