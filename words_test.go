@@ -41,15 +41,10 @@ var unchanged = []string{
 	"host/examine.go",
 	"internal/agents/context.go",
 	"internal/agents/gates.go",
-	"internal/agents/model.go",
 	"internal/agents/tools.go",
-	"internal/call/bind.go",
-	"internal/call/caller.go",
-	"internal/program/tools.go",
 	"internal/value/decode.go",
 	"runtime/agent.go",
 	"runtime/resolve.go",
-	"internal/execution/answer.go",
 }
 
 // Pages, help texts and messages have the terms of the glossary. CHANGELOG.md is history.

@@ -16,7 +16,7 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// end closes the journal of this execution, and makes its end.
+// end closes the journal of this execution, and returns its End.
 func (r *Run) end() *End {
 	e, j := r.Engine, &r.Store
 	if r.Over {
@@ -24,7 +24,7 @@ func (r *Run) end() *End {
 	}
 	e.Tick(r.now())
 	r.noteSpan()
-	r.traced = true // behind the end there is nothing
+	r.traced = true // nothing follows the end
 	var err error
 	if j.err == nil {
 		err = e.Err()
@@ -32,7 +32,7 @@ func (r *Run) end() *End {
 	left := e.Left()
 	switch {
 	case j.err != nil:
-	case left != nil: // it can be recovered, and so it can if it was cancelled
+	case left != nil: // it can be recovered, also if it was cancelled
 		if err != nil {
 			e.Report(stoppedBy(err))
 		}
@@ -56,7 +56,7 @@ func (r *Run) end() *End {
 	}
 	r.LetGo()
 	if r.rt.Store == nil && j.err == nil && over {
-		_ = Memory.Delete(context.WithoutCancel(r.ctx), r.ID) // if it is there; nobody asks for it any more
+		_ = Memory.Delete(context.WithoutCancel(r.ctx), r.ID) // if it is there; it is not needed any more
 	}
 	return r.ending(err)
 }
@@ -74,8 +74,7 @@ func (r *Run) keepOrForget(over bool) {
 	}
 }
 
-// stoppedBy is the finding about the error that a run would have had if its rolling back had come to an
-// end.
+// stoppedBy is the diagnostic about the error that a run would have had if its rollback had finished.
 func stoppedBy(err error) diagnostics.Diagnostic {
 	d := diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
 		Code: diagnostics.CodeStepFailed, Message: err.Error()}
@@ -99,7 +98,7 @@ func (r *Run) noteEnd(err error) {
 	r.Engine.Note("", journal.Ended{Status: status})
 }
 
-// endPaused ends the execution of a run that waits: each open pause gets a fresh token.
+// endPaused ends the execution of a paused run: each pending pause gets a fresh token.
 func (r *Run) endPaused() *End {
 	j := &r.Store
 	if j.Store == nil {
@@ -156,7 +155,7 @@ func (r *Run) unkept(err error) *End {
 	return r.ending(StoreError(err))
 }
 
-// ending is the end of a run that was driven, or had ended before.
+// ending returns the End of a run that was driven, or had ended before.
 func (r *Run) ending(err error) *End { return r.finish(r.newEnd(err)) }
 
 func (r *Run) newEnd(err error) *End {
@@ -179,7 +178,7 @@ func (r *Run) finish(end *End) *End {
 	return r.close(end)
 }
 
-// Status is how the execution ended, in the words of the trace: ok, paused, error or cancelled.
+// Status is how the execution ended, as the trace names it: ok, paused, error or cancelled.
 func (end *End) Status() string {
 	e, _ := errors.AsType[*runtime.Error](end.Err)
 	switch {
@@ -193,7 +192,7 @@ func (end *End) Status() string {
 	return "error"
 }
 
-// close puts the last events behind the others, and waits for the sinks.
+// close adds the last events, and waits for the sinks.
 func (r *Run) close(end *End) *End {
 	if r.Engine != nil {
 		end.Used, end.Calls = r.Engine.Used()
@@ -214,7 +213,7 @@ func (r *Run) close(end *End) *End {
 	return end
 }
 
-// addLastEvents puts those behind the others that say how the run ended.
+// addLastEvents adds the events that say how the run ended.
 func (r *Run) addLastEvents(end *End) {
 	at := r.now()
 	add := func(kind trace.Kind, attrs ...trace.Attr) {
@@ -247,5 +246,5 @@ func (r *Run) addLastEvents(end *End) {
 	add(trace.RunEnd, trace.Attr{Key: "status", Value: status})
 }
 
-// endsWell is the payload of run.end of a run that is ok. Runs share it.
+// endsWell is the payload of run.end for a run that is ok. Runs share it.
 var endsWell = trace.Data{{Key: "status", Value: "ok"}}

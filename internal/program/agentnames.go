@@ -76,7 +76,7 @@ func (c *compiler) checkNames(a *recipe.Agent, def *agentDef) {
 				continue // said above
 			}
 			c.errorf(at(key, name), diagnostics.CodeUnknownTool, agentloop.SuggestTool(name, known),
-				"%s names %q, which is no tool of the agent", key, name)
+				"%s names %q, which is not a tool of the agent", key, name)
 			if c.stored {
 				c.list[len(c.list)-1].Level = diagnostics.Warn
 			}
