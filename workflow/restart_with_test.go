@@ -53,7 +53,9 @@ func TestRestartWith(t *testing.T) {
 			}
 			ask, also := out.Pauses[0].Token, out.Pauses[1].Token
 			if tt.first {
-				out, err = workflow.Resume(t.Context(), also, no, rt, nil)
+				if _, err := workflow.Resume(t.Context(), also, no, rt, nil); err != nil {
+					t.Fatal(err)
+				}
 			}
 			out, err = workflow.Resume(t.Context(), ask, yes, rt, nil)
 			if !tt.first {
@@ -90,7 +92,8 @@ func TestRestartWithAfterEachWrite(t *testing.T) {
 	used := 0 // deaths after the token was used
 	for dies := 0; ; dies++ {
 		memory, log := &checkpoint.Memory{}, &effects{}
-		out, err := wf.Run(t.Context(), map[string]any{"first": 1}, restartWithRuntime(log, memory))
+		out, _ := wf.Run(t.Context(), map[string]any{"first": 1}, restartWithRuntime(log, memory))
+		var err error
 		if out, err = workflow.Resume(t.Context(), out.Pauses[1].Token, no, restartWithRuntime(log, memory), nil); err != nil {
 			t.Fatal(err)
 		}

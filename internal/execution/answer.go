@@ -63,7 +63,6 @@ func (x *resumption) find(pause string) (checkpoint.PauseInfo, error) {
 
 // answer is the answer to a pause.
 type answer struct {
-	recovery
 	pause *resume.Pause
 	hash  []byte // of its token; nil: the host names the pause
 	value any
