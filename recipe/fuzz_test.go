@@ -60,7 +60,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, d := range found.List {
 			if d.Position.File != "f" || d.Position.Line < 1 || d.Message == "" || strings.ContainsAny(d.Message+d.Hint, "\r\n") {
-				t.Errorf("bad finding: %+v", d)
+				t.Errorf("bad diagnostic: %+v", d)
 			}
 		}
 	})

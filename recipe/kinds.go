@@ -29,7 +29,7 @@ var kinds = []Kind{
 		},
 	},
 	{
-		Name: "human", Doc: "Asks a person and pauses until the answer is there.",
+		Name: "human", Doc: "Asks a person and pauses the run until the answer arrives.",
 		Output:  "{decision, form}",
 		without: append(slices.Clone(noCalls), refusal{key: "timeout", hint: "give expires inside with"}),
 		Args: []Argument{
@@ -77,7 +77,7 @@ var kinds = []Kind{
 			Argument{Name: "next", Type: typeValues,
 				Doc: "With ref: the inputs from the second round on. Not given: inputs."},
 			Argument{Name: "on_error", Type: typeString, Allowed: []string{"fail", "continue"},
-				Doc: "fail (default) ends the loop at the first round that fails; continue goes on with the next one."},
+				Doc: "fail (default) ends the loop at the first round that fails; continue starts the next round."},
 			Argument{Name: "on_limit", Type: typeString, Allowed: []string{"fail"},
 				Doc: "fail makes it an error that until did not hold after the last round."},
 		),

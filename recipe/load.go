@@ -15,7 +15,7 @@ import (
 	"github.com/braise-run/braise/internal/yamlnode"
 )
 
-// Bounds of Load.
+// Limits of Load.
 const (
 	maxFiles     = 1000
 	maxFileBytes = 1 << 20

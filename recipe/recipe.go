@@ -288,7 +288,7 @@ type Fork struct {
 	Pos         diagnostics.Position
 	Mode        string // all, which is the default, race or settle
 	Branches    []Branch
-	MaxParallel int // 0: no bound of its own
+	MaxParallel int // 0: no limit of its own
 }
 
 // Branch is a body of a fork. One without any steps has Steps of length 0.
@@ -345,7 +345,7 @@ type Foreach struct {
 	Pos         diagnostics.Position
 	In          *Value // an expression or a list
 	As          Name   // Text defaults to "item"
-	MaxParallel int    // 0: no bound of its own
+	MaxParallel int    // 0: no limit of its own
 	Collect     bool   // on_error: collect
 	MaxItems    int    // 0: the engine's default
 }

@@ -156,7 +156,7 @@ var (
 			Doc: "The inputs. One without a default is required; one that is not declared is refused."},
 		{Name: "consts", Type: typeConsts, Doc: "Fixed values that expressions read as consts.NAME."},
 		{Name: "defaults", Type: typeDefaults, Doc: "What holds for steps that say nothing themselves."},
-		{Name: "limits", Type: typeLimits, Doc: "Bounds of the whole run."},
+		{Name: "limits", Type: typeLimits, Doc: "Limits of the whole run."},
 		{Name: "channels", Type: typeChannels, Doc: "The channels that send and receive steps use."},
 		{Name: "agents", Type: typeAgents, Doc: "Agents by id, beside the files in agents/."},
 		{Name: "steps", Type: typeSteps, Required: true, Doc: "The steps by id, at least one."},
@@ -177,7 +177,7 @@ var (
 		{Name: "wall_time", Type: typeDuration, Doc: "How long the run may take."},
 		{Name: "max_parallel", Type: typePositive,
 			Doc: "How many calls of models and tools may be under way at the same time. " +
-				"The host's bound holds too; without either it is 8."},
+				"The limit of the host applies as well. Default: 8."},
 		{Name: "tokens", Type: typePositive, Doc: "How many tokens all calls of models may use together."},
 		{Name: "cost_usd", Type: typeCost,
 			Doc: "How many US dollars all calls of models may cost together, at the host's prices."},
@@ -216,7 +216,7 @@ var (
 		{Name: "idempotency_key", Type: typeString, Doc: "Joined to the key that the tool gets."},
 		{Name: "priority", Type: typeInteger,
 			Doc: "Of steps that could start, the one with the higher number starts first. Defaults to 0."},
-		{Name: "limits", Type: typeStepLimits, Doc: "Bounds of this step, its body included."},
+		{Name: "limits", Type: typeStepLimits, Doc: "Limits of this step, its body included."},
 		{Name: "description", Type: typeString, Doc: "What the step is for."},
 		{Name: "tags", Type: typeStrings, Doc: "Words to find the step by."},
 	})
@@ -229,12 +229,12 @@ var (
 			Doc: "fail (default) stops at the first failure; " +
 				"collect gives {status, output} or {status, error} for each item."},
 		{Name: "max_items", Type: typePositive,
-			Doc: "More items than this fail the step. Not given: the host's bound, 10,000 by default."},
+			Doc: "The step fails if the list has more items. Default: the limit of the host, which is 10,000 unless configured."},
 	})
 	outputObject = newObject("output", []Argument{
 		{Name: "schema", Type: typeSchema, Doc: "What the output must match; a model's answer is parsed as JSON."},
 		{Name: "max_bytes", Type: typePositive,
-			Doc: "The most bytes of JSON the output may have. The host's bound, 16 MiB by default, holds too."},
+			Doc: "The maximum size of the output, in bytes of JSON. The limit of the host, 16 MiB by default, applies as well."},
 	})
 	onErrorObject = newObject("on_error", []Argument{
 		{Name: "set", Type: typeAny, Required: true, Doc: "The step counts as succeeded, with this output."},

@@ -54,7 +54,7 @@ func TestPluginsCarryPorts(t *testing.T) {
 		owner string // of the retriever
 		sinks []trace.Sink
 		m     runtime.Price
-		says  string // one of the findings; "": there is none
+		says  string // one of the diagnostics; "": there is none
 	}{
 		{"the only one", runtime.Runtime{Plugins: []runtime.Plugin{a}}, "a", []trace.Sink{ports("a")}, one, ""},
 		{"of two the first", runtime.Runtime{Plugins: []runtime.Plugin{a, b}}, "a", []trace.Sink{ports("a"), ports("b")}, one, conflict},

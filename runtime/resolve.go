@@ -115,7 +115,7 @@ func (r *Resolution) Unmet(who string, needs []Requirement) (list diagnostics.Li
 	return list
 }
 
-// takeSlots fills r.Plugins, and returns the findings about those that are dropped.
+// takeSlots fills r.Plugins, and returns the diagnostics about those that are dropped.
 func (r *Resolution) takeSlots(plugins []Plugin) (dropped diagnostics.List) {
 	for _, p := range plugins {
 		i := slices.IndexFunc(r.Plugins, func(q Plugin) bool { return q.Slot() == p.Slot() })
@@ -363,7 +363,7 @@ func (r *Resolution) offers(need Requirement) (candidates []string, ok bool) {
 func unmet(who string, need Requirement, candidates []string) diagnostics.Diagnostic {
 	return diagnostics.Diagnostic{
 		Level: diagnostics.Warn, Kind: diagnostics.KindRequirement, Code: diagnostics.CodePluginRequirement,
-		Message: fmt.Sprintf("%s requires %s %q, which is not there", who, need.Kind, need.Name),
+		Message: fmt.Sprintf("%s requires %s %q, which is not configured", who, need.Kind, need.Name),
 		Hint:    diagnostics.DidYouMean(need.Name, candidates),
 	}
 }

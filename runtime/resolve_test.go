@@ -52,7 +52,7 @@ func ExampleRuntime_Resolve() {
 	// Output:
 	// model [slow] plugin
 	// tools [crm.lookup] host
-	// warning: plugin "audit" requires model "fast", which is not there [plugin.requirement]
+	// warning: plugin "audit" requires model "fast", which is not configured [plugin.requirement]
 	//   hint: known here: slow
 	// plugin "audit" denies the call of tool "exec.run": no programs here
 }
@@ -107,7 +107,7 @@ func whose(r *runtime.Resolution) (lines []string) {
 	return lines
 }
 
-// said are the findings without their levels and kinds.
+// said are the diagnostics without their levels and kinds.
 func said(list diagnostics.List) (lines []string) {
 	for _, d := range list {
 		lines = append(lines, strings.TrimPrefix(d.String(), "warning: "))
@@ -189,7 +189,7 @@ func TestPluginsThatDoNotCount(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{
 		"plugin \"c\" is dropped, the earlier plugin \"b\" has its slot \"slot\" [plugin.dropped]\n  hint: to have it in place of the other: Mode: runtime.Override",
-		"plugin \"b\" requires plugin \"nob\", which is not there [plugin.requirement]\n  hint: known here: b, slot",
+		"plugin \"b\" requires plugin \"nob\", which is not configured [plugin.requirement]\n  hint: known here: b, slot",
 	}, said(r.Diagnostics)); diff != "" {
 		t.Errorf("diagnostics (-want +got)\n%s", diff)
 	}
@@ -405,18 +405,18 @@ func TestRequirements(t *testing.T) {
 	}{
 		{runtime.RequireModel, "fast", ""},
 		{runtime.RequireModel, "own", ""},
-		{runtime.RequireModel, "fats", "plugin \"a\" requires model \"fats\", which is not there [plugin.requirement]\n  hint: did you mean \"fast\"?"},
+		{runtime.RequireModel, "fats", "plugin \"a\" requires model \"fats\", which is not configured [plugin.requirement]\n  hint: did you mean \"fast\"?"},
 		{runtime.RequireTool, "crm.lookup", ""},
 		{runtime.RequireTool, "own.tool", ""},
-		{runtime.RequireTool, "crm.lokup", "plugin \"a\" requires tool \"crm.lokup\", which is not there [plugin.requirement]\n  hint: did you mean \"crm.lookup\"?"},
+		{runtime.RequireTool, "crm.lokup", "plugin \"a\" requires tool \"crm.lokup\", which is not configured [plugin.requirement]\n  hint: did you mean \"crm.lookup\"?"},
 		{runtime.RequireCapability, "model", ""},
 		{runtime.RequireCapability, "region", ""},
-		{runtime.RequireCapability, "zone", "plugin \"a\" requires capability \"zone\", which is not there [plugin.requirement]\n  hint: known here: model, region, tools"},
-		{runtime.RequireCapability, "off", "plugin \"a\" requires capability \"off\", which is not there [plugin.requirement]\n  hint: known here: model, region, tools"},
+		{runtime.RequireCapability, "zone", "plugin \"a\" requires capability \"zone\", which is not configured [plugin.requirement]\n  hint: known here: model, region, tools"},
+		{runtime.RequireCapability, "off", "plugin \"a\" requires capability \"off\", which is not configured [plugin.requirement]\n  hint: known here: model, region, tools"},
 		{runtime.RequirePlugin, "a", ""},
 		{runtime.RequirePlugin, "b", ""},
 		{runtime.RequirePlugin, "slot", ""},
-		{runtime.RequirePlugin, "gone", "plugin \"a\" requires plugin \"gone\", which is not there [plugin.requirement]\n  hint: known here: a, b, slot"},
+		{runtime.RequirePlugin, "gone", "plugin \"a\" requires plugin \"gone\", which is not configured [plugin.requirement]\n  hint: known here: a, b, slot"},
 		{runtime.RequireSecret, "KEY", ""}, // only asking tells
 	} {
 		t.Run(string(tt.kind)+" "+tt.name, func(t *testing.T) {
@@ -455,7 +455,7 @@ func TestMissingSecrets(t *testing.T) {
 		{Key: "a", Requires: []runtime.Requirement{{Kind: runtime.RequireSecret, Name: "A"}, {Kind: runtime.RequirePlugin, Name: "b"}}},
 		{Key: "b", Requires: []runtime.Requirement{{Kind: runtime.RequireSecret, Name: "B"}}},
 	}
-	a, b := `plugin "a" requires secret "A", which is not there [plugin.requirement]`, `plugin "b" requires secret "B", which is not there [plugin.requirement]`
+	a, b := `plugin "a" requires secret "A", which is not configured [plugin.requirement]`, `plugin "b" requires secret "B", which is not configured [plugin.requirement]`
 	for _, tt := range []struct {
 		name    string
 		secrets runtime.Secrets

@@ -76,9 +76,9 @@ type Price struct {
 	Input, Output float64
 }
 
-// Budget is the host's own bound of what a run may use. It holds beside the limits of the recipe, and counts in
+// Budget is the host's own limit of what a run may use. It holds beside the limits of the recipe, and counts in
 // the same way, in all processes that work on the run: the lower one is reached first. It is no part of the
-// run: a process that goes on with one has its own. A zero field is no bound.
+// run: a process that goes on with one has its own. A zero field is no limit.
 type Budget struct {
 	Tokens   int           // of all calls of models together
 	CostUSD  float64       // of all calls of models together, at Prices: every model needs one then
@@ -99,15 +99,15 @@ type Limits struct {
 	// InlineWait is the longest wait that a run with a Store sleeps through; a longer one pauses it.
 	// Defaults to 1 s.
 	InlineWait time.Duration
-	// MaxItems bounds the list of a foreach that gives no max_items. Defaults to 10,000.
+	// MaxItems limits the list of a foreach that gives no max_items. Defaults to 10,000.
 	MaxItems int
-	// MaxSteps bounds the steps of a run; those of a body count each time, and so does each item of
+	// MaxSteps limits the steps of a run; those of a body count each time, and so does each item of
 	// a foreach. Defaults to 1,000,000.
 	MaxSteps int
 	// MaxOutputBytes bounds the output of one step or item, and what goes into it, counted as
 	// canonical JSON. Defaults to 16 MiB.
 	MaxOutputBytes int
-	// MaxRunBytes bounds what a run keeps: the outputs of all steps and items together, the lists
+	// MaxRunBytes limits what a run keeps: the outputs of all steps and items together, the lists
 	// of its foreach and the inputs of its sub-recipes. Defaults to 1 GiB.
 	MaxRunBytes int
 }

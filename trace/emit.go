@@ -9,7 +9,7 @@ import (
 	"github.com/braise-run/braise/internal/value"
 )
 
-// The bounds of what one attempt of a call may emit.
+// The limits of what one attempt of a call may emit.
 const (
 	maxCustom     = 100     // events
 	maxCustomName = 64      // bytes of a name

@@ -285,7 +285,7 @@ func TestServerThatDiesInARun(t *testing.T) {
 	}
 }
 
-// waitFor waits until a file is there.
+// waitFor waits until a file exists.
 func waitFor(t *testing.T, name string) {
 	for range time.Tick(10 * time.Millisecond) {
 		if _, err := os.Stat(name); err == nil || t.Context().Err() != nil {

@@ -109,7 +109,7 @@ func (s *said) addExtras(piece *said) int64 {
 	return s.extras.add(piece.extras)
 }
 
-// joined is a member of which two pieces have come: texts and lists go on, anything else is replaced. In a list,
+// joined joins two pieces of a member: texts and lists are appended, anything else is replaced. In a list,
 // neighbours with one index and type are one, and so are texts.
 func joined(before, piece json.RawMessage) json.RawMessage {
 	if len(before) > 1 && len(piece) > 1 && before[0] == '"' && piece[0] == '"' {

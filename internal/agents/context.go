@@ -166,7 +166,7 @@ func (f *frame) compact() {
 		f.keepWhole(errors.New("there is no archive"))
 		return
 	case !there:
-		f.keepWhole(fmt.Errorf("model %q is not there", name))
+		f.keepWhole(fmt.Errorf("no model named %q is configured", name))
 		return
 	}
 	f.want(&Job{Op: CallModel, Name: name, Request: f.summaryRequest(name), Reply: s.Reply}, func(r Reply) {

@@ -225,7 +225,7 @@ func results(res *agents.Ran) (list []string) {
 	return list
 }
 
-// codes lists the codes of the findings.
+// codes lists the codes of the diagnostics.
 func codes(res *agents.Ran) (list []string) {
 	for _, d := range res.Diagnostics {
 		list = append(list, string(d.Code))

@@ -202,12 +202,12 @@ func (f *frame) noModel() error {
 	return f.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingModel), NoModel(f.loop.Model, why))
 }
 
-// NoModel is the error about a model that is not there; why, if not "", says why, with a hint on a second line.
+// NoModel is the error about a model that is not configured; why, if not "", says why, with a hint on a second line.
 func NoModel(name, why string) error {
 	if why != "" {
 		return fmt.Errorf("model %q is not configured: %s", name, why)
 	}
-	return fmt.Errorf("model %q is not there", name)
+	return fmt.Errorf("no model named %q is configured", name)
 }
 
 // request is the next request: a pure function of the state and the definition.

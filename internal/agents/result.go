@@ -12,7 +12,7 @@ import (
 // Result is how far a loop came.
 type Result struct {
 	Text        string               // of the model's last answer
-	Data        any                  // the validated answer, of a Loop with a Schema; nil where a bound stopped it
+	Data        any                  // the validated answer, of a Loop with a Schema; nil where a limit stopped it
 	Steps       int                  // calls of the model, without repair turns
 	Calls       []agentloop.Call     // all tool calls with their results, in order
 	Messages    []runtime.Message    // the conversation, without the system prompt

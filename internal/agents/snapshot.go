@@ -61,7 +61,7 @@ func refs(skills []runtime.Skill) []skillRef {
 }
 
 // Select chooses one of the agents with these ids: the one that is asked for, else the only one. What
-// it says otherwise is a finding of level error: the step that asked fails.
+// it says otherwise is a diagnostic of level error: the step that asked fails.
 func Select(ids []string, asked string) (string, diagnostics.List) {
 	known := value.Names(ids)
 	finding := diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindContract}

@@ -17,7 +17,7 @@ import (
 //	                                      ▲   └──no calls──▶ said ──end──▶ ended
 //	                                      └──────repair────────┘
 //
-// A loop can end from any phase with an error, from ready because of a bound.
+// A loop can end from any phase with an error, from ready because of a limit.
 type Phase string
 
 // The phases. The zero Phase has not begun.
@@ -29,7 +29,7 @@ const (
 	Over    Phase = "ended"
 )
 
-// Bounds that nothing lifts (agent-loop.md 2.5, 2.6, 8).
+// Limits that nothing lifts (agent-loop.md 2.5, 2.6, 8).
 const (
 	maxRepairs    = 2
 	maxRecoveries = 5

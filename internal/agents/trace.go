@@ -10,7 +10,7 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// tracer keeps the events and findings of a loop, or of one of its calls while those overlap, in
+// tracer keeps the events and diagnostics of a loop, or of one of its calls while those overlap, in
 // the order in which they go into the outcome.
 type tracer struct {
 	list  []trace.Event

@@ -10,7 +10,7 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 )
 
-// MaxFindings is how many findings a Reader keeps; of a file with more mistakes than that, the
+// MaxFindings is how many diagnostics a Reader keeps; of a file with more mistakes than that, the
 // rest would help nobody.
 const MaxFindings = 1000
 
@@ -50,7 +50,7 @@ func (r *Reader) add(
 	})
 }
 
-// Full reports whether further findings are dropped, so that a caller may stop looking for them.
+// Full reports whether further diagnostics are dropped, so that a caller may stop looking for them.
 func (r *Reader) Full() bool { return len(r.Diagnostics) >= MaxFindings }
 
 // Object returns the values of a mapping by key, nil when n is not one. A key that is not in
@@ -161,12 +161,12 @@ func (r *Reader) Float(n *Node) float64 {
 	return n.Value.(float64)
 }
 
-// Amount reads a number that is more than 0, for a bound that may be left out.
+// Amount reads a number that is more than 0, for a limit that may be left out.
 func (r *Reader) Amount(n *Node) float64 {
 	found := len(r.Diagnostics)
 	f := r.Float(n)
 	if n != nil && n.Kind != Invalid && !(f > 0 && f <= math.MaxFloat64) && len(r.Diagnostics) == found {
-		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "leave it out for no bound", "%smust be more than 0", label(n))
+		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "leave it out for no limit", "%smust be more than 0", label(n))
 		return 0
 	}
 	return f
