@@ -19,8 +19,8 @@ import (
 )
 
 // Connect opens the MCP servers of the configuration that a recipe needs, all at once, and adds their
-// tools to rt: those with a tool that a step, a rollback, an agent or requires names, and all servers when an agent does
-// not list its tools, or r is nil. dir is the folder of the configuration, as for Runtime. The error says which
+// tools to rt: servers with a tool that a step, a rollback, an agent or requires names, and all servers when an agent
+// does not list its tools, or r is nil. dir is the folder of the configuration, as for Runtime. The error says which
 // servers could not be opened; the tools of the others are added. disconnect ends the servers, and is
 // never nil.
 func (c *Config) Connect(

@@ -253,11 +253,11 @@ func (h *Host) Load(ctx context.Context, path string) (*workflow.Workflow, error
 	return workflow.Compile(r, &workflow.Options{Tools: rt.ToolSpecs()})
 }
 
-// Runtime returns a new Runtime to run a workflow with, and everything that it needs is open: the store, the MCP
-// servers of its tools, telemetry. The tools of a server that cannot be opened have
-// [runtime.ToolSpec.Missing] set. A nil wf is any: all servers are opened, and one that cannot be is a *runtime.Error with
-// the code tool.missing. Otherwise the error says that the store, or where telemetry goes, is at fault. What a
-// caller changes of it is its own: fields of the struct, and entries of Models.
+// Runtime returns a new Runtime to run a workflow with, and opens everything that it needs: the store, the MCP servers
+// of its tools, telemetry. The tools of a server that cannot be opened have [runtime.ToolSpec.Missing] set. A nil wf is
+// any: all servers are opened, and one that cannot be is a *runtime.Error with the code tool.missing. Otherwise the
+// error says that the store, or where telemetry goes, is at fault. The caller may change the fields of the struct, and
+// the entries of Models.
 func (h *Host) Runtime(ctx context.Context, wf *workflow.Workflow) (*runtime.Runtime, error) {
 	rt := h.Bare()
 	if wf != nil {

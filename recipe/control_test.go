@@ -457,7 +457,7 @@ func TestControlHostile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, err := recipe.Parse("f", []byte(head+text))
 			if got := len(findings(t, err)); got > 1000 {
-				t.Errorf("got %d findings", got)
+				t.Errorf("got %d diagnostics", got)
 			}
 			if _, err := r.StepDigests(); err != nil {
 				t.Error(err)

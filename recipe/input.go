@@ -122,7 +122,7 @@ func (w *walker) spelling(n *yamlnode.Node, document any) {
 	}
 }
 
-// maxMisspelt limits the warnings of a file about keywords: there is a limit for all its diagnostics, which is an error.
+// maxMisspelt limits the warnings about keywords in a file: exceeding the limit for all diagnostics is an error.
 const maxMisspelt = 100
 
 // output reads a step's `output`.

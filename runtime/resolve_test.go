@@ -263,7 +263,7 @@ func TestProviders(t *testing.T) {
 			[]string{"tool t.x of builtin"}, nil},
 		{"a choice without plugins", runtime.Runtime{Models: modelsOf("host", "m"), Providers: choices{"model:m": "host"}},
 			[]string{"model m of host"}, nil},
-		{"a provider that is not there", runtime.Runtime{Plugins: []runtime.Plugin{plugin("acme", []string{"m"})}, Providers: choices{"model:m": "acm"}},
+		{"an unknown provider", runtime.Runtime{Plugins: []runtime.Plugin{plugin("acme", []string{"m"})}, Providers: choices{"model:m": "acm"}},
 			[]string{"model m of acme"},
 			[]string{"\"acm\" is chosen for model \"m\" and does not offer it [provider.unknown]\n  hint: did you mean \"acme\"?"}},
 		{"a provider that offers something else", runtime.Runtime{Models: modelsOf("host", "m"), Plugins: []runtime.Plugin{plugin("a", []string{"n"})},
@@ -277,7 +277,7 @@ func TestProviders(t *testing.T) {
 				"\"b\" is chosen for model \"m\" and does not offer it [provider.unknown]\n  hint: known here: a",
 				"plugin \"b\" is dropped, the earlier plugin \"a\" has its slot \"a\" [plugin.dropped]\n  hint: to have it in place of the other: Mode: runtime.Override",
 			}},
-		{"a choice for what is not there", runtime.Runtime{Models: modelsOf("host", "fast"), Tools: toolsOf("host", "crm.lookup"),
+		{"a choice for an unknown name", runtime.Runtime{Models: modelsOf("host", "fast"), Tools: toolsOf("host", "crm.lookup"),
 			Providers: choices{"model:fats": "host", "fast": "host", "tool:crm.lokup": "host"}},
 			[]string{"model fast of host", "tool crm.lookup of host"},
 			[]string{
@@ -313,7 +313,7 @@ func TestDeclaredCapabilities(t *testing.T) {
 		{"a scalar", "memory", []any{"sqlite"}, "sqlite"},
 		{"the last scalar", "memory", []any{"sqlite", "postgres"}, "postgres"},
 		{"a scalar that is a list is one value", "retriever", []any{[]string{"a"}, []string{"b"}}, []any{"b"}},
-		{"the last scalar says that it is not there", "memory", []any{"sqlite", false}, nil},
+		{"the last scalar says that it is missing", "memory", []any{"sqlite", false}, nil},
 		{"and that it is, after all", "memory", []any{false, true}, true},
 		{"tools", "tools", []any{[]any{"a", "b"}, []any{"c"}}, []any{"a", "b", "c"}},
 		{"one tool is a list of one", "tools", []any{"a"}, []any{"a"}},
@@ -329,9 +329,9 @@ func TestDeclaredCapabilities(t *testing.T) {
 		{"an empty string", "region", []any{""}, nil},
 		{"an empty list", "region", []any{[]int{}}, nil},
 		{"an empty list of tools", "tools", []any{[]any{}}, nil},
-		{"zero is there", "region", []any{0}, int64(0)},
-		{"an empty map is there", "region", []any{map[string]any{}}, map[string]any{}},
-		{"a space is there", "region", []any{" "}, " "},
+		{"zero counts", "region", []any{0}, int64(0)},
+		{"an empty map counts", "region", []any{map[string]any{}}, map[string]any{}},
+		{"a space counts", "region", []any{" "}, " "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var rt runtime.Runtime
@@ -378,7 +378,7 @@ func TestCapabilities(t *testing.T) {
 		{"declared before present", runtime.Runtime{Models: modelsOf("host", "fast"), Tools: toolsOf("host", "t.b"),
 			Plugins: []runtime.Plugin{{Key: "a", Capabilities: map[string]any{"model": "hosted", "tools": "t.x"}}}},
 			`[{"key":"model","value":"hosted","from":"plugin"},{"key":"tools","value":["t.x"],"from":"plugin"}]`},
-		{"declared before present, whoever comes first", runtime.Runtime{
+		{"declared before present, in any order", runtime.Runtime{
 			Plugins: []runtime.Plugin{{Key: "a", Capabilities: map[string]any{"model": "hosted"}}, {Key: "b", Models: modelsOf("b", "m")}}},
 			`[{"key":"model","value":"hosted","from":"plugin"}]`},
 		{"declared missing hides what is present", runtime.Runtime{Models: modelsOf("host", "fast"), Tools: toolsOf("host", "t.b"), Secrets: runtime.SecretMap{}, Retriever: eager{},
@@ -674,7 +674,7 @@ func TestResolveIsPure(t *testing.T) {
 		slots := map[string]bool{}
 		for _, p := range rt.Resolve().Plugins {
 			if slots[p.Slot()] {
-				t.Fatalf("slot %q is there twice", p.Slot())
+				t.Fatalf("slot %q appears twice", p.Slot())
 			}
 			slots[p.Slot()] = true
 		}

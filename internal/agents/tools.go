@@ -100,7 +100,8 @@ func (f *frame) bindTools() *toolset {
 		if why := cmp.Or(gone[name], gone[group]); why != "" {
 			set.missing = cmp.Or(set.missing, fmt.Sprintf("no tool named %q is configured: %s", name, why))
 		} else {
-			f.warn(diagnostics.CodeMissingTool, "agent %q lists tool %q, but no tool of that name is configured", f.loop.Name, name)
+			f.warn(diagnostics.CodeMissingTool,
+				"agent %q lists tool %q, but no tool of that name is configured", f.loop.Name, name)
 		}
 	}
 	if has(own, agentloop.AskHuman) && (f.narrow == nil || slices.Contains(f.narrow, agentloop.AskHuman)) {

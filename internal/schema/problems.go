@@ -15,7 +15,7 @@ import (
 	"github.com/braise-run/braise/internal/value"
 )
 
-// finding is a problem on its way to the reader.
+// finding is a problem before it is reported.
 type finding struct {
 	Problem
 	types   []string // of a wrong type: those that would do

@@ -221,7 +221,7 @@ func TestCompileRemembers(t *testing.T) {
 		}
 	}
 	if b, _ := schema.Compile([]byte(`{"title":"memo"}`)); a == b {
-		t.Error("the memory has no bound")
+		t.Error("the memory has no limit")
 	}
 }
 
@@ -243,7 +243,7 @@ func TestCheckConcurrently(t *testing.T) {
 	wg.Wait()
 }
 
-// Schemas that would take years end soon, and with a word. The limit on time is generous: what it
+// Schemas that would take years end soon, with an error. The limit on time is generous: what it
 // tells apart is seconds and centuries.
 func TestHostile(t *testing.T) {
 	// doubling makes 40 definitions that each apply the one before twice.

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// recipe is one kind of run, with what must come of it however often its processes die.
+// recipe is one kind of run, with the outcome that it must have however often its processes die.
 type recipe struct {
 	name    string
 	text    string            // after the head

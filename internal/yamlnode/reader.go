@@ -15,7 +15,7 @@ import (
 const MaxFindings = 1000
 
 // Reader reads typed values out of nodes and collects what is wrong. Its methods accept a nil
-// node (a key that is not there) and an Invalid one, and return the zero value for both without
+// node (a missing key) and an Invalid one, and return the zero value for both without
 // a word. The zero Reader is ready to use.
 type Reader struct {
 	Diagnostics diagnostics.List

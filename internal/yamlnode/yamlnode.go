@@ -84,7 +84,7 @@ func (n *Node) Decoded() any {
 	return n.Value
 }
 
-// Options limits what Parse reads. Zero fields mean the defaults.
+// Options limit what Parse reads. Zero fields mean the defaults.
 type Options struct {
 	MaxBytes int // defaults to 1 MiB
 	MaxDepth int // of nested lists and mappings; defaults to 100
