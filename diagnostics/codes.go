@@ -54,7 +54,7 @@ const (
 // Codes of plugins and of what they offer.
 const (
 	CodeUnknownProvider   Code = "provider.unknown"             // a choice of a provider that offers no such thing
-	CodeProviderConflict  Code = "provider.conflict"            // two plugins offer one thing, and no provider is chosen
+	CodeProviderConflict  Code = "provider.conflict"            // two plugins offer one thing, and none is chosen
 	CodePluginDropped     Code = "plugin.dropped"               // the slot of a plugin is taken
 	CodePluginRequirement Code = "plugin.requirement"           // what a plugin requires is not configured
 	CodeNotScheduled      Code = "plugin.lifecycleNotScheduled" // a hook at a point that the recipe never reaches

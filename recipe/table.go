@@ -229,12 +229,14 @@ var (
 			Doc: "fail (default) stops at the first failure; " +
 				"collect gives {status, output} or {status, error} for each item."},
 		{Name: "max_items", Type: typePositive,
-			Doc: "The maximum number of items; the step fails if the list has more. Defaults to the limit of the host, 10,000."},
+			Doc: "The maximum number of items; the step fails if the list has more. " +
+				"Defaults to the limit of the host, 10,000."},
 	})
 	outputObject = newObject("output", []Argument{
 		{Name: "schema", Type: typeSchema, Doc: "What the output must match; a model's answer is parsed as JSON."},
 		{Name: "max_bytes", Type: typePositive,
-			Doc: "The maximum size of the output in bytes of JSON. The limit of the host, by default 16 MiB, applies too."},
+			Doc: "The maximum size of the output in bytes of JSON. " +
+				"The limit of the host, by default 16 MiB, applies too."},
 	})
 	onErrorObject = newObject("on_error", []Argument{
 		{Name: "set", Type: typeAny, Required: true, Doc: "The step counts as succeeded, with this output."},
