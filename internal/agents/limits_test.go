@@ -62,7 +62,7 @@ func TestMaxCalls(t *testing.T) {
 	same(t, "pauses", len(pauses), 1)
 }
 
-// trust 3.5: parts of an answer go back to the model, in the same form in every leg, and into no memory.
+// trust 3.5: parts of an answer go back to the model, in the same form in every execution, and into no memory.
 func TestParts(t *testing.T) {
 	thought := []runtime.Part{{Of: "m", Name: "thought", Data: json.RawMessage(`{"b": 1, "a": "<"}`)}, {Of: "m", Name: "half", Data: json.RawMessage(`{`)}}
 	calls := says("", "t.a").ToolCalls

@@ -19,8 +19,8 @@ type Result struct {
 	Usage       runtime.Usage        // children's with it
 	StopReason  agentloop.StopReason // "paused" while it waits
 	Finish      string               // why the model's last answer ended, as in runtime.Response; "": not known
-	Trace       []trace.Event        // of this leg, in the order of the calls
-	Diagnostics diagnostics.List     // of this leg
+	Trace       []trace.Event        // of this execution, in the order of the calls
+	Diagnostics diagnostics.List     // of this execution
 }
 
 // PauseError is the error of a loop that waits for answers, at least one.

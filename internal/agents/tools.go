@@ -27,7 +27,7 @@ const (
 	delegateFailed    = "delegate.failed"
 )
 
-// toolset is what a loop may call in one leg.
+// toolset is what a loop may call in one execution.
 type toolset struct {
 	byName  map[string]*binding
 	offered []runtime.ToolSpec // sorted by name
@@ -43,7 +43,7 @@ type binding struct {
 	child  *agentloop.Loop // of a delegate
 }
 
-// toolset returns the tools of this leg, made when they are asked for first.
+// toolset returns the tools of this execution, made when they are asked for first.
 func (f *frame) toolset() *toolset {
 	if f.tools == nil {
 		f.tools = f.bindTools()
@@ -159,7 +159,7 @@ func (f *frame) findTools() map[string]*binding {
 }
 
 // withoutEffect leaves out the parameter by which the author of a step says what a command does to the
-// world: a model's word on that must not make a lost call be made again.
+// world: a model's value must not cause a lost call to be repeated.
 func withoutEffect(parameters json.RawMessage) json.RawMessage {
 	v, err := value.Decode(parameters)
 	m, _ := v.(map[string]any)
@@ -177,7 +177,7 @@ func withoutEffect(parameters json.RawMessage) json.RawMessage {
 var humanSpec = runtime.ToolSpec{Name: agentloop.AskHuman, Description: "Ask a person, and wait for the answer.",
 	Parameters: object("question", `"question":{"type":"string"}`)}
 
-// shown is what a model is told of the tool, and data.
+// shown is what a model gets of the tool, and data.
 func (b *binding) shown() runtime.ToolSpec {
 	spec := b.ToolSpec
 	spec.EffectOf, spec.Approval = nil, ""
