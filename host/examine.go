@@ -237,7 +237,7 @@ func unlisted(opts openai.Options, err error) Check {
 // to it. The endpoint's path is not shown: it may hold a key.
 func examineCollector(ctx context.Context, opts *oteltrace.OTLPOptions) Check {
 	check := Check{Part: "telemetry", Status: CheckWarn, Message: "the endpoint cannot be used",
-		Hint: "runs go on, but what they send is lost"}
+		Hint: "runs work, but their telemetry is lost"}
 	endpoint, err := url.Parse(opts.Endpoint)
 	if err != nil || endpoint.Hostname() == "" { // of a Config that was not read from a file
 		return check
@@ -307,7 +307,7 @@ func (c *Config) examineTools(dir string) []Check {
 			file.Hint = "the first file.write makes it"
 		case err != nil || !info.IsDir():
 			file.Status, file.Message = CheckFail, "on, but tools.file.base is not a folder"
-			file.Hint = "no file can be read or written before it is one"
+			file.Hint = "no file can be read or written until it is one"
 		}
 	}
 	checks := []Check{request, run, file, file}

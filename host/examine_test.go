@@ -180,7 +180,7 @@ func TestExamineCollector(t *testing.T) {
 	}{
 		{`{otlp: "${URL}/${KEY}", headers: {X-Api-Key: "${KEY}"}}`, host.CheckOK, "can be reached", "without content"},
 		{`{otlp: "${URL}", content: true}`, host.CheckOK, "can be reached", "what models and tools are given"},
-		{`{otlp: "${GONE}/${KEY}"}`, host.CheckWarn, "connection refused", "runs go on, but what they send is lost"},
+		{`{otlp: "${GONE}/${KEY}"}`, host.CheckWarn, "connection refused", "runs work, but their telemetry is lost"},
 	} {
 		config, err := host.ParseConfig("braise.yaml", []byte("telemetry: "+tt.telemetry), env)
 		if err != nil {

@@ -86,7 +86,7 @@ type Host struct {
 	children map[string]*Host // for runs with a configuration of their own
 }
 
-// server is an MCP server; open waits for nobody but those who need the same one.
+// server is an MCP server; open waits only for callers that need the same one.
 type server struct {
 	mu     sync.Mutex
 	opened *mcp.Server // nil: not yet
@@ -152,7 +152,7 @@ func open(ctx context.Context, opts *Options, folder string) (*Host, error) {
 	return h, nil
 }
 
-// ConfigPath returns the path of the configuration; "" when there is none, or nobody needed it.
+// ConfigPath returns the path of the configuration; "" when there is none, or it was not needed.
 func (h *Host) ConfigPath() string { return h.path }
 
 // StoreURL returns the URL of the store, and the folder at which its relative paths start; "" is the working folder.

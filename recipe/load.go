@@ -207,7 +207,7 @@ func (l *loader) schemas(w *walker, from string) {
 	}
 }
 
-// notLoaded warns of a schema in a file that nobody reads.
+// notLoaded warns of a schema in a file that is not read.
 func (w *walker) notLoaded(out *Output) {
 	f := out.Schema.get("file")
 	w.Warnf(f.Pos, diagnostics.CodeFile, "read the recipe with recipe.Load",

@@ -158,7 +158,7 @@ func (p Pause) normal() (Pause, error) {
 	seen := map[string]bool{"": true}
 	for _, d := range p.Decisions {
 		if seen[d] {
-			return p, fmt.Errorf("decisions: %q is empty or there twice", d)
+			return p, fmt.Errorf("decisions: %q is empty or repeated", d)
 		}
 		seen[d] = true
 	}
@@ -208,7 +208,7 @@ var formless = []string{"reject", "retry", "fail"}
 //
 // A pause with decisions takes {decision, form?}, and Check returns both members. A lone decision need not be named,
 // and what a form leaves out is taken from the defaults of its schema. A form that is left out is {} where there is a
-// schema, as if nobody had filled it in, and else null; with the
+// schema, as if it had been left empty, and else null; with the
 // decisions reject, retry and fail it is null and not checked. A pause without decisions takes
 // whatever matches the schema.
 func (p *Pause) Check(answer any) (any, error) {

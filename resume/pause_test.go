@@ -110,8 +110,8 @@ func TestUnfitPauses(t *testing.T) {
 	}{
 		{func(p *resume.Pause) { p.Kind = "" }, `unknown kind ""`},
 		{func(p *resume.Pause) { p.Kind = "humane" }, `unknown kind "humane"` + "\n  hint: it is \"human\", \"external\" or \"system\""},
-		{func(p *resume.Pause) { p.Decisions = []string{"yes", ""} }, `decisions: "" is empty or there twice`},
-		{func(p *resume.Pause) { p.Decisions = []string{"yes", "no", "yes"} }, `decisions: "yes" is empty or there twice`},
+		{func(p *resume.Pause) { p.Decisions = []string{"yes", ""} }, `decisions: "" is empty or repeated`},
+		{func(p *resume.Pause) { p.Decisions = []string{"yes", "no", "yes"} }, `decisions: "yes" is empty or repeated`},
 		{func(p *resume.Pause) { p.Schema = "object" }, "schema is a string, not an object"},
 		{func(p *resume.Pause) { p.Schema = json.RawMessage("{") }, "schema: "},
 		{func(p *resume.Pause) { p.Show = math.NaN() }, "show: "},

@@ -55,7 +55,7 @@ type ApprovalDecision struct {
 
 // ErrNoDecision is what an Approver returns to leave the decision to others: a call whose request has Pauses set waits
 // for a decision, as if there were no Approver; any other call is refused.
-var ErrNoDecision = errors.New("nobody is there to give it")
+var ErrNoDecision = errors.New("nobody can give it")
 
 // ApprovalScope says what an approval covers.
 type ApprovalScope string

@@ -166,7 +166,7 @@ func (r *Resolution) selectProviders(rt *Runtime) {
 	for _, key := range slices.Sorted(maps.Keys(rt.Providers)) {
 		if _, ok := r.chosen[key]; !ok {
 			r.warn(diagnostics.CodeUnknownProvider, diagnostics.DidYouMean(key, slices.Collect(maps.Keys(r.chosen))),
-				"a provider is chosen for %q, which nobody offers", key)
+				"a provider is chosen for %q, which no provider offers", key)
 		}
 	}
 	models := r.Models

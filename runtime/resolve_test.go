@@ -281,9 +281,9 @@ func TestProviders(t *testing.T) {
 			Providers: choices{"model:fats": "host", "fast": "host", "tool:crm.lokup": "host"}},
 			[]string{"model fast of host", "tool crm.lookup of host"},
 			[]string{
-				"a provider is chosen for \"fast\", which nobody offers [provider.unknown]\n  hint: known here: model:fast, tool:crm.lookup",
-				"a provider is chosen for \"model:fats\", which nobody offers [provider.unknown]\n  hint: did you mean \"model:fast\"?",
-				"a provider is chosen for \"tool:crm.lokup\", which nobody offers [provider.unknown]\n  hint: did you mean \"tool:crm.lookup\"?",
+				"a provider is chosen for \"fast\", which no provider offers [provider.unknown]\n  hint: known here: model:fast, tool:crm.lookup",
+				"a provider is chosen for \"model:fats\", which no provider offers [provider.unknown]\n  hint: did you mean \"model:fast\"?",
+				"a provider is chosen for \"tool:crm.lokup\", which no provider offers [provider.unknown]\n  hint: did you mean \"tool:crm.lookup\"?",
 			}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -48,7 +48,7 @@ type ExecOptions struct {
 }
 
 // Guard is the whole of a program that ExecOptions.Guard names, for a program that is its own guard: with a command
-// line that nobody else uses, it calls Guard before it does anything else. Guard does not return.
+// line that has no other use, it calls Guard before it does anything else. Guard does not return.
 func Guard() { procgroup.Guard() }
 
 // drainDelay is how long the output of a program that has ended is waited for, when a process that

@@ -165,7 +165,7 @@ func (s *Server) call(ctx context.Context, t *tool, args json.RawMessage) (json.
 		args = json.RawMessage("{}")
 	}
 	if !json.Valid(args) {
-		return nil, s.refuse("tool %q: its arguments are no JSON", t.remote)
+		return nil, s.refuse("tool %q: its arguments are not JSON", t.remote)
 	}
 	params := &sdk.CallToolParams{Name: t.remote, Arguments: args}
 	if key := runtime.IdempotencyKey(ctx); key != "" {

@@ -4,7 +4,7 @@
 //
 // The requests are made of the types of github.com/sashabaranov/go-openai. Its client is not used:
 // it reads answers without a limit, hides the Retry-After header, takes an error that comes with
-// status 200 for an answer, and refuses a whole answer for one unusual field that nobody needs. Its
+// status 200 for an answer, and refuses a whole answer for one unusual field that is not needed. Its
 // stream takes an answer that was cut for a whole one, and tool calls in one piece only.
 package openai
 
@@ -159,7 +159,7 @@ func newClient(given *http.Client) *http.Client {
 	return client
 }
 
-// own is what is done about failures that nobody else has a policy for.
+// own is the policy for failures without another one.
 var own = retry.Policy{MaxAttempts: 3, Backoff: 500 * time.Millisecond, MaxBackoff: 8 * time.Second,
 	Jitter: retry.FullJitter, RetryOn: []retry.Reason{retry.RateLimit, retry.ServerError, retry.Network}}
 

@@ -13,7 +13,7 @@ import (
 // the next request without them: their thinking, and the signatures of it.
 type extras map[string]json.RawMessage
 
-// The members that are read, or that nobody needs again.
+// The members that are read, or that are not needed again.
 var (
 	readOfMessage = []string{"role", "content", "refusal", "tool_calls", "function_call", "annotations", "audio",
 		"name", "tool_call_id"}

@@ -370,7 +370,7 @@ func TestMiss(t *testing.T) {
 			near + `message 2 (user) differs at character 53: recorded "… for the order 4711.", now "… for the order 4711.é"`},
 		{"the same turn of the step", "fast", ask("draft", nil, "something new"), strings.TrimSuffix(near, " ") + `
   - message 1 (user) differs at character 1: recorded "You are kind.", now "something new"
-  - message 2 (user) is recorded, and not there now: "The customer would like a refund for the…"`},
+  - message 2 (user) is recorded, but missing now: "The customer would like a refund for the…"`},
 		{"another turn of the step", "fast", third, `the nearest is on line 3, turn 2 of step "draft": message 1 (user) differs at character 11: recorded "something else", now "something new"`},
 		{"the most similar of all", "fast", ask("new", nil, "You are strict.", "Check the box."),
 			`the nearest is on line 4, turn 1 of step "other": message 2 (user) differs at character 11: recorded "Check the order.", now "Check the box."`},

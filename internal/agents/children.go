@@ -248,7 +248,7 @@ func (t *thread) spawn(id, name string, tools any) {
 		return
 	}
 	if id != "" && !agentloop.ValidName(id) {
-		t.refuseSubagent(invalidInput, fmt.Sprintf("%.60q is no id", id))
+		t.refuseSubagent(invalidInput, fmt.Sprintf("%.60q is not a valid id", id))
 		return
 	}
 	s := t.state()

@@ -85,13 +85,13 @@ func (t *thread) tooMany(c agentloop.Call) bool {
 		return false
 	}
 	if most := cmp.Or(t.loop.MaxCallsPerAnswer, agentloop.DefaultMaxCallsPerAnswer); t.n-t.state().Round > most {
-		t.refuse(toolLimit, fmt.Sprintf("one answer may have %d calls at most, further ones are not made", most))
+		t.refuse(toolLimit, fmt.Sprintf("one answer may have %d calls at most; further calls are not made", most))
 		return true
 	}
 	for f := t.frame; f != nil; f = f.parent {
 		if most := cmp.Or(f.loop.MaxCalls, agentloop.DefaultMaxCalls); f.state().made() >= most {
 			t.refuse(toolLimit, fmt.Sprintf(
-				"agent %q may make %d calls at most, children's included, and has made them", f.loop.Name, most))
+				"agent %q may make %d calls at most, including its children's, and has made them all", f.loop.Name, most))
 			return true
 		}
 	}

@@ -121,7 +121,7 @@ func (f *frame) response(model string, r Reply) (runtime.Response, error) {
 		return runtime.Response{}, fmt.Errorf("model %q returned neither an answer nor an error", model)
 	case len(r.Response.Text) > most:
 		return runtime.Response{}, &runtime.Error{Category: runtime.CategoryLimit, Code: "output.tooLarge",
-			Err: fmt.Errorf("the answer has %d bytes, the most is %d", len(r.Response.Text), most)}
+			Err: fmt.Errorf("the answer has %d bytes, the limit is %d", len(r.Response.Text), most)}
 	}
 	return *r.Response, nil
 }

@@ -83,7 +83,7 @@ func (f *frame) bindTools() *toolset {
 		if b.Parameters != nil {
 			var err error
 			if b.schema, err = schema.Compile(b.Parameters); err != nil {
-				f.warn(diagnostics.CodeArguments, "tool %q is not offered, its parameters are no schema: %v", name, err)
+				f.warn(diagnostics.CodeArguments, "tool %q is not offered, its parameters are not a schema: %v", name, err)
 				return
 			}
 		}
@@ -242,7 +242,7 @@ func (f *frame) forModel(tool string, out json.RawMessage) (string, error) {
 	case len(out) == 0:
 		return "", nil
 	case len(out) > f.leg.offer.Limits.MaxOutputBytes:
-		return "", fmt.Errorf("tool %q returned %d bytes, the most is %d",
+		return "", fmt.Errorf("tool %q returned %d bytes, the limit is %d",
 			tool, len(out), f.leg.offer.Limits.MaxOutputBytes)
 	case (out[0] == '{' || out[0] == '[') && value.IsCanonical(out):
 		return string(out), nil

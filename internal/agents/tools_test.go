@@ -205,7 +205,7 @@ func TestApproval(t *testing.T) {
 		}{
 			{"nothing said", nil, nil, "sent", 1},
 			{"never", map[string]agentloop.Approval{"*": agentloop.ApproveNever}, nil, "sent", 1},
-			{"nobody to ask", map[string]agentloop.Approval{"*": agentloop.ApproveAlways}, nil, `error: tool "t.send" needs an approval: nobody is there to give it`, 0},
+			{"nobody to ask", map[string]agentloop.Approval{"*": agentloop.ApproveAlways}, nil, `error: tool "t.send" needs an approval: nobody can give it`, 0},
 			{"yes", map[string]agentloop.Approval{"t.send": agentloop.ApproveAlways}, yes, "sent", 1},
 			{"yes, in place of a pause", map[string]agentloop.Approval{"t.send": agentloop.ApprovePause}, yes, "sent", 1},
 			{"another tool", map[string]agentloop.Approval{"human.ask": agentloop.ApproveAlways}, nil, "sent", 1},
