@@ -162,7 +162,7 @@ func TestUnfitRecords(t *testing.T) {
 		{`{"pause":"p","kind":"human","prompt":[]}`, "prompt is a list"},
 		{`{"pause":"p","kind":"human","decisions":"yes"}`, "decisions is a string"},
 		{`{"pause":"p","kind":"human","decisions":["yes",2]}`, "a decision is a number"},
-		{`{"pause":"p","kind":"human","decisions":["yes","yes"]}`, "twice"},
+		{`{"pause":"p","kind":"human","decisions":["yes","yes"]}`, "repeated"},
 		{`{"pause":"p","kind":"human","schema":1}`, "schema is a number"},
 		{`{"pause":"p","kind":"human","expiresAt":"soon"}`, "expiresAt: "},
 		{`{"pause":"p","kind":"human","dueAt":0}`, "dueAt is a number"},
