@@ -45,7 +45,7 @@ func TestMistakesInGo(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"no runtime", run(order, nil), `refund.yaml:7:11: step "letter": model "fast" is not there`},
+		{"no runtime", run(order, nil), `refund.yaml:7:11: step "letter": no model named "fast" is configured`},
 		{"a model that is nil", run(order, with(func(rt *runtime.Runtime) { rt.Models = map[string]runtime.Model{"fast": nil} })), `runtime: model "fast" is nil`},
 		{"a tool without a name", run(order, with(func(rt *runtime.Runtime) {
 			rt.Tools = []runtime.Tool{runtime.NewTool(runtime.ToolSpec{}, func(context.Context, struct{}) (string, error) { return "", nil })}

@@ -263,7 +263,7 @@ func TestCallLeftBehindCountsAsUsed(t *testing.T) {
 func TestWordsOfTheEngineHaveNoSecrets(t *testing.T) {
 	const secret = "hunter2hunter2"
 	for _, tt := range []struct{ name, step, want string }{
-		{"a model's name", `{uses: model, with: {model: "${{ inputs.s }}", prompt: hi}}`, `model "***" is not there`},
+		{"a model's name", `{uses: model, with: {model: "${{ inputs.s }}", prompt: hi}}`, `no model named "***" is configured`},
 		{"an agent's name", `{uses: agent, with: {agent: "${{ inputs.s }}", prompt: hi}}`, `there is no agent "***"`},
 		{"an idempotency key", `{uses: test.act, idempotency_key: "${{ int(inputs.s) }}", with: {n: 1}}`, `"***" is not an integer`},
 	} {
