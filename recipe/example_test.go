@@ -113,5 +113,5 @@ func ExampleKinds() {
 	// switch - Runs the first case that matches.
 	// send - Puts a value into a channel.
 	// receive - Takes a value out of a channel.
-	// retrieve - Looks documents up.
+	// retrieve - Looks up documents.
 }

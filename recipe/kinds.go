@@ -120,7 +120,7 @@ var kinds = []Kind{
 		},
 	},
 	{
-		Name: "retrieve", Doc: "Looks documents up.", Output: "{documents}", without: []refusal{noKey, noDoubt},
+		Name: "retrieve", Doc: "Looks up documents.", Output: "{documents}", without: []refusal{noKey, noDoubt},
 		Args: []Argument{
 			{Name: "query", Type: typeString, Required: true, Doc: "What to look for."},
 			{Name: "top_k", Type: typeHundred, Doc: "The most documents. Defaults to 5. No expressions."},

@@ -138,7 +138,7 @@ func (f *frame) steer() {
 	})
 }
 
-const summaryPrompt = "Summarise the conversation above for whoever goes on with it: " +
+const summaryPrompt = "Summarise the conversation above for whoever continues it: " +
 	"the task, what was found and done, what is left to do."
 
 // compact archives a summary of the conversation, then notes the archive's name: from there on the
