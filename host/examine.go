@@ -50,9 +50,9 @@ const endpointTimeout = 5 * time.Second
 // Examine checks that everything the configuration names exists: it reads the scripts, asks each endpoint for its list
 // of models and connects to the collector, each for at most 5 s, opens each MCP server within its timeout, and looks
 // for folders, programs and secrets. No model answers, no tool is called, and nothing is sent to the collector. dir is
-// the folder of the configuration, as for Runtime. The checks are those of models, tools, MCP servers, secrets, and skills,
-// telemetry and memory if they are configured, and the store; models, servers, secrets and skills in the order of
-// names. A store that does not exist yet is not made, except for the tables in a postgres database. A nil c is an
+// the folder of the configuration, as for Runtime. The checks are those of models, tools, MCP servers, secrets, and
+// skills, telemetry and memory if they are configured, and the store; models, servers, secrets and skills in the order
+// of names. A store that does not exist yet is not made, except for the tables in a postgres database. A nil c is an
 // installation without a braise.yaml.
 func (c *Config) Examine(ctx context.Context, dir string) []Check {
 	if c == nil {

@@ -91,7 +91,8 @@ func (t *thread) tooMany(c agentloop.Call) bool {
 	for f := t.frame; f != nil; f = f.parent {
 		if most := cmp.Or(f.loop.MaxCalls, agentloop.DefaultMaxCalls); f.state().made() >= most {
 			t.refuse(toolLimit, fmt.Sprintf(
-				"agent %q may make %d calls at most, including its children's, and has made them all", f.loop.Name, most))
+				"agent %q may make %d calls at most, including its children's, and has made them all",
+				f.loop.Name, most))
 			return true
 		}
 	}

@@ -33,8 +33,8 @@ type Terms struct {
 }
 
 // Leg is a loop from where its state stands until it ends or pauses. It is data, and decides: it makes no call,
-// starts nothing and asks no clock. Beside the state it holds what this execution has done that no journal keeps, such as
-// which calls are under way.
+// starts nothing and asks no clock. Beside the state it holds what this execution has done that no journal keeps,
+// such as which calls are under way.
 //
 // The driver carries out what Next returns, in order, until Next has nothing more, then waits for a call to end,
 // passes its result to Done, and asks again. A Leg is for one goroutine at a time. To run a loop with

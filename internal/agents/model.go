@@ -273,8 +273,8 @@ func (f *frame) preface() []runtime.Message {
 // valid returns a text as JSON can hold it.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// normalParts returns parts as the journal keeps them, so that a later execution gives back the same: without those that are
-// no JSON.
+// normalParts returns parts as the journal keeps them, so that a later execution gives back the same: without those
+// that are not JSON.
 func normalParts(parts []runtime.Part) []runtime.Part {
 	var list []runtime.Part
 	for _, p := range parts {

@@ -83,7 +83,8 @@ func (f *frame) bindTools() *toolset {
 		if b.Parameters != nil {
 			var err error
 			if b.schema, err = schema.Compile(b.Parameters); err != nil {
-				f.warn(diagnostics.CodeArguments, "tool %q is not offered, its parameters are not a schema: %v", name, err)
+				f.warn(diagnostics.CodeArguments,
+					"tool %q is not offered, its parameters are not a schema: %v", name, err)
 				return
 			}
 		}
