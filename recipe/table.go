@@ -123,6 +123,7 @@ const (
 	typeMemory     = "inherit or a mapping"
 	typeAgent      = "id of an agent, or an agent"
 	typeRetrieve   = "{top_k: integer}"
+	typeCompact    = "mapping, see compact"
 	typeRequires   = "mapping, see requires"
 	typeDefaults   = "mapping, see defaults"
 	typeLimits     = "mapping, see limits"
@@ -296,6 +297,7 @@ var (
 		{Name: "skills", Type: typeStrings, Doc: "Skills by name."},
 		{Name: "memory", Type: typeMemory, Doc: "Which conversation it remembers."},
 		{Name: "retrieve", Type: typeRetrieve, Doc: "How many documents to look up for the task. Not given: none."},
+		{Name: "compact", Type: typeCompact, Doc: "When a summary replaces old messages. Not given: never."},
 		{Name: "tool_concurrency", Type: typePositive, Doc: "How many tool calls may overlap. Defaults to 1."},
 		{Name: "max_delegation_depth", Type: typeNatural, Doc: "How deep delegates may delegate. Defaults to 3."},
 		{Name: "temperature", Type: typeNumber, Doc: "Of the model."},
@@ -312,6 +314,14 @@ var (
 	})
 	retrieveObject = newObject("retrieve", []Argument{
 		{Name: "top_k", Type: typePositive, Doc: "How many documents."},
+	})
+	compactObject = newObject("compact", []Argument{
+		{Name: "above", Type: typePositive, Required: true,
+			Doc: "The size of a request, in tokens of four bytes, above which messages are replaced."},
+		{Name: "keep", Type: typePositive,
+			Doc: "How many of the last messages stay as they are, beside the task. Defaults to 6."},
+		{Name: "model", Type: typeString, Doc: "Makes the summary. Defaults to the model of the agent."},
+		{Name: "prompt", Type: typeText, Doc: "What it is asked for. Defaults to a summary for whoever goes on."},
 	})
 	onEmptyObject = newObject("on_empty", []Argument{
 		{Name: "set", Type: typeAny, Required: true, Doc: "The step succeeds with this output."},
@@ -338,7 +348,7 @@ var (
 
 	// objects lists those that stand inside others, but for the arguments of kinds.
 	objects = []*object{requiresObject, defaultsObject, limitsObject, stepObject, foreachObject, outputObject,
-		onErrorObject, messageObject, fileObject, agentObject, subagentsObject, memoryObject, retrieveObject,
+		onErrorObject, messageObject, fileObject, agentObject, subagentsObject, memoryObject, retrieveObject, compactObject,
 		retryObject, retriesObject, rollbackObject, onExpireObject,
 		branchObject, caseObject, onEmptyObject, stepLimitsObject}
 )

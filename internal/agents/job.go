@@ -42,6 +42,7 @@ type Job struct {
 	Name  string // of the model, tool, layer or archive
 
 	Request   *runtime.Request
+	Whole     bool            // the answer is not to be streamed: it is not the agent's
 	Scope     Scope           // where the tool is from
 	Arguments json.RawMessage // may be kept, not changed
 	Timeout   time.Duration   // 0: none

@@ -69,7 +69,7 @@ func (r *Run) prepareJob(p *pending) error {
 		req := *p.Job.Request
 		p.Request, p.Ordinal, p.Name = &req, req.Call, req.Model
 		about, _ := r.o.Adapters.Model(p.Job.Name)
-		p.Stream = about.Streams && r.o.Wants.Deltas
+		p.Stream = about.Streams && r.o.Wants.Deltas && !p.Job.Whole
 		r.resolve(p, site.Retry, about.Retry)
 		p.Attempts, p.Calls = a.tries[placeOf(p.Path, 0)], a.calls[p.Path]
 		if d := a.unsaid[p.Path]; d != nil {

@@ -122,6 +122,9 @@ func (s *stepCompiler) needOf(def *agentDef, a *recipe.Agent) {
 		return f.Value.Pos
 	}
 	s.need(useModel, def.Loop.Model, at("model", 0), s.path())
+	if c := def.Loop.Compaction; c != nil && c.Model != "" {
+		s.need(useModel, c.Model, a.Spec.Field("compact").Value.Field("model").Value.Pos, s.path())
+	}
 	for _, word := range def.Loop.Approval {
 		if word == agentloop.ApprovePause {
 			earliest(&s.waits.Approval, at("approval", 0), s.path())
@@ -325,6 +328,11 @@ func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *a
 	}
 	if retrieve, ok := spec["retrieve"].(map[string]any); ok {
 		l.TopK = whole(retrieve["top_k"])
+	}
+	if compact, ok := spec["compact"].(map[string]any); ok {
+		l.Compaction = &agentloop.Compaction{Above: whole(compact["above"]), Keep: whole(compact["keep"])}
+		l.Compaction.Model, _ = compact["model"].(string)
+		l.Compaction.Prompt, _ = compact["prompt"].(string)
 	}
 	for _, d := range a.Delegates() {
 		def.delegates = append(def.delegates, d.Text)
