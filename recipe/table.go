@@ -123,7 +123,7 @@ const (
 	typeMemory     = "inherit or a mapping"
 	typeAgent      = "id of an agent, or an agent"
 	typeRetrieve   = "{top_k: integer}"
-	typeCompact    = "mapping, see compact"
+	typeCompact    = "{above: integer, keep: integer, model: string, prompt: string or {file: path}}"
 	typeRequires   = "mapping, see requires"
 	typeDefaults   = "mapping, see defaults"
 	typeLimits     = "mapping, see limits"

@@ -96,28 +96,36 @@ func tooLong(err error) bool {
 		retry.FailureOf(err).Status == http.StatusRequestEntityTooLarge)
 }
 
-// tokensOf is the size of a request: a token for four bytes of what the model reads.
-func tokensOf(req *runtime.Request) int {
-	n := len(req.Schema)
-	for i := range req.Messages {
-		m := &req.Messages[i]
-		n += len(m.Text) + partBytes(m.Parts)
-		for _, c := range m.ToolCalls {
-			n += len(c.Name) + len(c.Arguments) + partBytes(c.Parts)
+// bytesPerToken is how many bytes of text count as a token where nobody has counted.
+const bytesPerToken = 4
+
+// TokensIn guesses how many tokens messages have.
+func TokensIn(messages []runtime.Message) int64 {
+	n := 0
+	for i := range messages {
+		n += len(messages[i].Text) + bytesOf(messages[i].Parts)
+		for _, c := range messages[i].ToolCalls {
+			n += len(c.Name) + len(c.Arguments) + bytesOf(c.Parts)
 		}
 	}
-	for i := range req.Tools {
-		t := &req.Tools[i]
-		n += len(t.Name) + len(t.Description) + len(t.Parameters)
-	}
-	return n / 4
+	return int64((n + bytesPerToken - 1) / bytesPerToken)
 }
 
-func partBytes(parts []runtime.Part) (n int) {
+func bytesOf(parts []runtime.Part) (n int) {
 	for i := range parts {
 		n += len(parts[i].Data)
 	}
 	return n
+}
+
+// tokensOf guesses how many tokens a request has.
+func tokensOf(req *runtime.Request) int {
+	n := len(req.Schema)
+	for i := range req.Tools {
+		t := &req.Tools[i]
+		n += len(t.Name) + len(t.Description) + len(t.Parameters)
+	}
+	return int(TokensIn(req.Messages)) + n/bytesPerToken
 }
 
 // cutFor says where the last keep messages begin, so that no result is without its call; 0: then there is nothing to

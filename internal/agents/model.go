@@ -121,6 +121,8 @@ func (f *frame) unheard(err error, told bool) {
 	of, ok := errors.AsType[*runtime.Error](err)
 	if ok && of.Category != "" && of.Category != runtime.CategoryCancelled {
 		category, code = of.Category, cmp.Or(of.Code, code)
+	} else if tooLong(err) {
+		code = codeTooLong
 	}
 	if told {
 		f.emit(trace.ModelEnd, "error", code)
