@@ -76,10 +76,11 @@ func (f *frame) summary(model string, r Reply) (runtime.Response, error) {
 	switch {
 	case err != nil:
 	case resp.Finish == runtime.FinishFilter:
-		err = f.outside(runtime.CategoryModel, "model.filtered",
-			fmt.Errorf("model %q: a filter of the provider held the summary back, or a part of it", model))
+		err = &runtime.Error{Category: runtime.CategoryModel, Code: "model.filtered",
+			Err: fmt.Errorf("model %q: a filter of the provider held the summary back, or a part of it", model)}
 	case strings.TrimSpace(resp.Text) == "":
-		err = f.outside(runtime.CategoryModel, "model.empty", fmt.Errorf("model %q gave no summary", model))
+		err = &runtime.Error{Category: runtime.CategoryModel, Code: "model.empty",
+			Err: fmt.Errorf("model %q gave no summary", model)}
 	case resp.Finish == runtime.FinishLength:
 		f.warn(diagnostics.CodeAnswerCut, "the summary of the conversation of agent %q was cut", f.loop.Name)
 	}
