@@ -316,8 +316,7 @@ var (
 		{Name: "top_k", Type: typePositive, Doc: "How many documents."},
 	})
 	compactObject = newObject("compact", []Argument{
-		{Name: "above", Type: typePositive, Required: true,
-			Doc: "The size of a request, in tokens of four bytes, above which messages are replaced."},
+		{Name: "above", Type: typePositive, Required: true, Doc: "The size of a request, in tokens of four bytes."},
 		{Name: "keep", Type: typePositive,
 			Doc: "How many of the last messages stay as they are, beside the task. Defaults to 6."},
 		{Name: "model", Type: typeString, Doc: "Makes the summary. Defaults to the model of the agent."},
@@ -348,8 +347,8 @@ var (
 
 	// objects lists those that stand inside others, but for the arguments of kinds.
 	objects = []*object{requiresObject, defaultsObject, limitsObject, stepObject, foreachObject, outputObject,
-		onErrorObject, messageObject, fileObject, agentObject, subagentsObject, memoryObject, retrieveObject, compactObject,
-		retryObject, retriesObject, rollbackObject, onExpireObject,
+		onErrorObject, messageObject, fileObject, agentObject, subagentsObject, memoryObject, retrieveObject,
+		compactObject, retryObject, retriesObject, rollbackObject, onExpireObject,
 		branchObject, caseObject, onEmptyObject, stepLimitsObject}
 )
 

@@ -176,5 +176,6 @@ var kinds = []kindData{
 	{kind: Steer, about: "An agent has got messages while it works.", fields: messages},
 	{kind: Compact, about: "A summary has replaced old messages of an agent.",
 		fields: []field{{"archive?", text("The name of the archive that has the summary.")},
-			{"messages?", count("How many it stands for.")}, {"model?", text("That made it, by name.")}, {"usage?", usage}}},
+			{"messages?", count("How many it stands for.")}, {"model?", text("That made it, by name.")},
+			{"usage?", usage}}},
 }

@@ -7,7 +7,7 @@ import (
 
 // AgentOptions are what Agent may know beside the loop. A nil *AgentOptions is the zero value.
 type AgentOptions struct {
-	// Archive keeps what compaction takes out of conversations. nil: conversations are not compacted.
+	// Archive keeps the summaries for which Compaction.Due asks. nil: none is made.
 	Archive agentloop.Archive
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -67,7 +66,7 @@ func (f *frame) summaryJob(model string, req *runtime.Request, messages []runtim
 	}
 	ask.Model, ask.Tools, ask.Schema = model, nil, nil
 	ask.Messages = append(messages, runtime.Message{Role: runtime.User, Text: cmp.Or(p.Prompt, summaryPrompt)})
-	return &Job{Op: CallModel, Name: model, Request: &ask, Reply: f.state().Reply, Whole: true}
+	return &Job{Op: AskSummary, Name: model, Request: &ask, Reply: f.state().Reply}
 }
 
 // summary is what a model answered that was asked for one.
@@ -90,11 +89,13 @@ func (f *frame) summary(model string, r Reply) (runtime.Response, error) {
 // codeTooLong is what an adapter's error has where the model refused a request because of its length.
 const codeTooLong = "model.tooLong"
 
+const contentTooLarge = 413 // the status of HTTP that says so
+
 // tooLong reports whether a model refused a request because of its length.
 func tooLong(err error) bool {
 	e, ok := errors.AsType[*runtime.Error](err)
 	return err != nil && (ok && e.Code == codeTooLong ||
-		retry.FailureOf(err).Status == http.StatusRequestEntityTooLarge)
+		retry.FailureOf(err).Status == contentTooLarge)
 }
 
 // bytesPerToken is how many bytes of text count as a token where nobody has counted.

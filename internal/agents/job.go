@@ -14,6 +14,7 @@ type Op string
 // The calls that a loop makes, with the fields of Job that they have beside Path and Frame, and those of [Reply].
 const (
 	CallModel        Op = "model"             // Name, Request, Reply → Response
+	AskSummary       Op = "summary"           // the same, of what is not the agent's answer: it is not streamed
 	CallTool         Op = "tool"              // Name, Scope, Call, Arguments, Timeout, Reply, ReplyTo → Output
 	AskApprover      Op = "approve"           // Approval → Decision
 	AskPolicy        Op = "permit"            // Name, Arguments; an error refuses the call
@@ -42,7 +43,6 @@ type Job struct {
 	Name  string // of the model, tool, layer or archive
 
 	Request   *runtime.Request
-	Whole     bool            // the answer is not to be streamed: it is not the agent's
 	Scope     Scope           // where the tool is from
 	Arguments json.RawMessage // may be kept, not changed
 	Timeout   time.Duration   // 0: none

@@ -292,6 +292,18 @@ func (c *compiler) declared(r *recipe.Recipe, id string, names expr.Scope) *agen
 	return def
 }
 
+// compaction reads compact of an agent; nil if there is none.
+func compaction(spec any) *agentloop.Compaction {
+	m, ok := spec.(map[string]any)
+	if !ok {
+		return nil
+	}
+	c := &agentloop.Compaction{Above: whole(m["above"]), Keep: whole(m["keep"])}
+	c.Model, _ = m["model"].(string)
+	c.Prompt, _ = m["prompt"].(string)
+	return c
+}
+
 // agent compiles an agent that stands in r. names are the file's inputs and consts.
 func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *agentDef {
 	spec, _ := a.Spec.Decoded().(map[string]any)
@@ -329,11 +341,7 @@ func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *a
 	if retrieve, ok := spec["retrieve"].(map[string]any); ok {
 		l.TopK = whole(retrieve["top_k"])
 	}
-	if compact, ok := spec["compact"].(map[string]any); ok {
-		l.Compaction = &agentloop.Compaction{Above: whole(compact["above"]), Keep: whole(compact["keep"])}
-		l.Compaction.Model, _ = compact["model"].(string)
-		l.Compaction.Prompt, _ = compact["prompt"].(string)
-	}
+	l.Compaction = compaction(spec["compact"])
 	for _, d := range a.Delegates() {
 		def.delegates = append(def.delegates, d.Text)
 	}
