@@ -12,46 +12,85 @@ import (
 	"github.com/braise-run/braise/resume"
 )
 
-// Links of one page to another lead somewhere. The README has one to every page, but for those of kinds,
-// which control-flow.md links.
+// Links of pages lead somewhere, and docs/README.md leads to every page.
 func TestDocsLinks(t *testing.T) {
-	pages, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	kinds, err := filepath.Glob("docs/kinds/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	link := regexp.MustCompile(`\]\(([^):#]+)(#[^)]*)?\)`)
-	linked := map[string]bool{}
-	for _, page := range append(slices.Concat(pages, kinds), "README.md", "CONTRIBUTING.md", "CHANGELOG.md") {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
-			target, anchor := filepath.Join(filepath.Dir(page), m[1]), strings.TrimPrefix(m[2], "#")
-			linked[page+" "+target] = true
-			body, err := os.ReadFile(target)
+	link := regexp.MustCompile(`\]\(([^):#]*)(#[^)]*)?\)`)
+	linked := map[string][]string{} // by page
+	for _, page := range docPages(t) {
+		text := withoutBlocks(read(t, page))
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			target, anchor := page, strings.TrimPrefix(m[2], "#")
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(page), m[1])
+			}
+			linked[page] = append(linked[page], target)
+			info, err := os.Stat(target)
 			if err != nil {
 				t.Errorf("%s: %v", page, err)
-			}
-			if anchor != "" && !hasHeading(string(body), anchor) {
+			} else if anchor != "" && (info.IsDir() || !slices.Contains(anchors(read(t, target)), anchor)) {
 				t.Errorf("%s: %s has no heading for #%s", page, target, anchor)
 			}
 		}
 	}
-	for _, page := range pages {
-		if !linked["README.md "+page] {
-			t.Errorf("README.md does not link %s", page)
-		}
-	}
-	for _, page := range kinds {
-		if !linked["docs/control-flow.md "+page] {
+	for _, page := range docPages(t) {
+		kind := strings.HasPrefix(page, "docs/kinds/")
+		switch {
+		case !kind && strings.HasPrefix(page, "docs/") && page != "docs/README.md" && !slices.Contains(linked["docs/README.md"], page):
+			t.Errorf("docs/README.md does not link %s", page)
+		case kind && !slices.Contains(linked["docs/control-flow.md"], page):
 			t.Errorf("docs/control-flow.md does not link %s", page)
 		}
 	}
+}
+
+// docPages are the files of all pages.
+func docPages(t *testing.T) (pages []string) {
+	t.Helper()
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatal(pattern, err)
+		}
+		pages = append(pages, files...)
+	}
+	return pages
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// withoutBlocks returns a page with empty lines in the place of its fenced blocks.
+func withoutBlocks(page string) string {
+	var b strings.Builder
+	in := false
+	for line := range strings.Lines(page) {
+		fence := strings.HasPrefix(strings.TrimSpace(line), "```")
+		if in || fence {
+			line = "\n"
+		}
+		in = in != fence
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// anchors are the names of a page's headings, as GitHub makes them.
+func anchors(page string) (all []string) {
+	for line := range strings.Lines(withoutBlocks(page)) {
+		title := strings.TrimLeft(line, "#")
+		if title == line {
+			continue
+		}
+		title = regexp.MustCompile(`[^\pL\pN _-]`).ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), "")
+		all = append(all, strings.ReplaceAll(title, " ", "-"))
+	}
+	return all
 }
 
 // The key in docs/durability.md is what the code makes of the same call.
@@ -126,15 +165,4 @@ func TestAgentsPage(t *testing.T) {
 	if drawing = strings.ReplaceAll(drawing, "//\t", ""); !strings.Contains(string(page), "```\n"+drawing+"```") {
 		t.Errorf("it does not draw the loop as agents.Phase does:\n%s", drawing)
 	}
-}
-
-// hasHeading reports whether a heading has the anchor: its text in lower case, with hyphens for spaces.
-func hasHeading(text, anchor string) bool {
-	for line := range strings.Lines(text) {
-		title := strings.TrimLeft(line, "#")
-		if title != line && strings.ReplaceAll(strings.ToLower(strings.TrimSpace(title)), " ", "-") == anchor {
-			return true
-		}
-	}
-	return false
 }

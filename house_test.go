@@ -34,6 +34,7 @@ var plan = map[string]room{
 	".": {"3", "recipe workflow", ""},
 
 	"internal/npmtest":   {floor: "0"},
+	"internal/pages":     {floor: "5"},
 	"internal/soak":      {floor: "5"},
 	"internal/procgroup": {floor: "0"},
 	"internal/regular":   {floor: "0"},

@@ -10,18 +10,18 @@ import (
 	"github.com/braise-run/braise/resume"
 )
 
-// Act is one thing that somebody did with a run. An answer that on_expire gave is one too; nobody gave it.
+// Act is an action on a run by its host or a person. An answer that on_expire gave is an act too, with an empty By.
 type Act struct {
 	At       time.Time `json:"at"`
 	What     string    `json:"what"`               // start, answer, send, change (of the definition) or cancel
-	By       string    `json:"by,omitempty"`       // who, in the host's words; "": nobody said
-	Pause    string    `json:"pause,omitempty"`    // that was answered
+	By       string    `json:"by,omitempty"`       // who acted, as the host named them; "": not known
+	Pause    string    `json:"pause,omitempty"`    // the pause that was answered
 	Decision string    `json:"decision,omitempty"` // of an answer that has one
-	Channel  string    `json:"channel,omitempty"`  // that a value was sent into
+	Channel  string    `json:"channel,omitempty"`  // the channel that a value was sent to
 	Reason   string    `json:"reason,omitempty"`   // of a cancel
 }
 
-// act notes what somebody did.
+// act adds the act of an event, if it has one.
 func (r *reader) act(e *journal.Event) {
 	a := Act{At: e.At, By: e.By}
 	switch what := e.What.(type) {
@@ -46,8 +46,8 @@ func (r *reader) act(e *journal.Event) {
 	r.acts = append(r.acts, a)
 }
 
-// Origin returns what the host kept of where a run began, see runtime.Runtime; nil: nothing, as in journals of earlier
-// versions. The error is the store's.
+// Origin returns what the host recorded about where a run began, see runtime.Runtime. It is nil if nothing was
+// recorded, as in journals of earlier versions. The error is the store's.
 func Origin(ctx context.Context, store checkpoint.Store, runID string) (map[string]string, error) {
 	_, recs, err := store.Load(ctx, runID, 0)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// agent tells from the events of a loop what happened in it: the trace of all executions as far as a journal has it,
-// without models, snapshots and retries. The zero agent, with its path, is at the beginning.
+// agent makes trace events from the recorded events of a loop: those of all executions that a journal has, without
+// models, snapshots and retries. The zero agent, with its path, has read no event.
 type agent struct {
 	path  string // of the loop
 	state agents.State
@@ -21,8 +21,8 @@ type agent struct {
 	list  []trace.Event
 }
 
-// add takes the next event, and returns what it tells, without times. An event that is illegal where the
-// loop stands is an error.
+// add reads the next event, and returns its trace events, without times. An event that is illegal in the
+// current state of the loop is an error.
 func (a *agent) add(e agents.Event) ([]trace.Event, error) {
 	a.list = nil
 	root := find(&a.state, "")
@@ -94,7 +94,7 @@ func (a *agent) add(e agents.Event) ([]trace.Event, error) {
 	return a.list, nil
 }
 
-// tell adds what an event says that is not of a call.
+// tell adds the trace events of an event that does not belong to a call.
 func (a *agent) tell(s *agents.State, path string, e *agents.Event) {
 	switch e.Kind {
 	case agents.MemoryLoaded:
@@ -129,7 +129,7 @@ func (a *agent) tell(s *agents.State, path string, e *agents.Event) {
 	}
 }
 
-// edge adds what the begin or the end of a loop says, to its parent too.
+// edge adds the trace events of the start or the end of a loop, also to its parent.
 func (a *agent) edge(s *agents.State, path string, e *agents.Event) {
 	outer, last := "", e.Frame
 	if i := strings.LastIndexByte(e.Frame, '/'); i >= 0 {
@@ -167,14 +167,14 @@ func (a *agent) edge(s *agents.State, path string, e *agents.Event) {
 	}
 }
 
-// wait notes that the loop waits from here on, and returns what that tells.
+// wait notes that the loop waits from here on, and returns the trace events of that.
 func (a *agent) wait() []trace.Event {
 	a.waits, a.list = true, nil
 	a.emit(a.path, trace.AgentEnd, "stopReason", "paused")
 	return a.list
 }
 
-// openCalls returns the calls that have no result, in the order of the calls, a child's behind the call that it is of.
+// openCalls returns the calls that have no result, in call order. The calls of a child follow the call that made it.
 func openCalls(s *agents.State, path string) (list []Call) {
 	if s.Phase == agents.Asking {
 		return []Call{{Path: path}}
@@ -196,17 +196,17 @@ func openCalls(s *agents.State, path string) (list []Call) {
 	return list
 }
 
-// touched reports whether anything was recorded of a call but that the model asked for it.
+// touched reports whether anything was recorded of a call except that the model asked for it.
 func touched(c agentloop.Call) bool { return c.Begun || c.Decided || c.Pauses > 0 || c.Done }
 
-// ordinalOf is the number of the call that a child is of, by its name: research#2.
+// ordinalOf returns the number of the call that made a child, from the child's name: research#2.
 func ordinalOf(name string) int {
 	_, digits, _ := strings.Cut(name, "#")
 	n, _ := strconv.Atoi(digits) // the loop takes no other names
 	return n
 }
 
-// find returns the state of a frame; nil before it has begun.
+// find returns the state of a frame, or nil before it has begun.
 func find(s *agents.State, frame string) *agents.State {
 	for frame != "" && s != nil {
 		var name string
@@ -224,7 +224,7 @@ func (a *agent) emit(path string, kind trace.Kind, data ...any) {
 	a.list = append(a.list, trace.Event{Kind: kind, Step: path, Data: attrs(data)})
 }
 
-// attrs are the data of an event from names and values, in the order of the names.
+// attrs makes the data of an event from names and values, sorted by name.
 func attrs(data []any) trace.Data {
 	var list trace.Data
 	for i := 0; i < len(data); i += 2 {

@@ -1,8 +1,8 @@
-// Package history tells from journals what runs are and did: their status, steps, agents, pauses and events, of runs
-// that have ended and of those that go on. It executes nothing and needs no lease.
+// Package history reads the journals of runs: their status, steps, agents, pauses and events. It works for runs that
+// have ended and for runs in progress. It executes nothing and needs no lease.
 //
-// A journal does not have everything that an outcome has: steps that only compute leave no record, and of the models of
-// agents only what they answered is there.
+// A journal has less than an outcome: steps that only compute leave no record, and of the models that agents call it
+// has only the answers.
 package history
 
 import (
@@ -23,13 +23,13 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// Status is what a run is at, as people see it.
+// Status is the state of a run as shown to people.
 type Status string
 
-// The statuses of runs. A store does not tell Running from Interrupted: whether somebody holds the run does.
+// The statuses of runs. A run that has not ended and does not wait is Running if a process holds it, else Interrupted.
 const (
-	Running     Status = "running"     // somebody works on it
-	Interrupted Status = "interrupted" // nobody does, though it has not ended and waits for nothing
+	Running     Status = "running"     // a process executes it
+	Interrupted Status = "interrupted" // it has not ended and waits for nothing, but no process executes it
 	Paused      Status = "paused"      // it waits for an answer, an event or a time
 	OK          Status = "ok"
 	Failed      Status = "error"
@@ -39,7 +39,7 @@ const (
 // Statuses returns all statuses, those of runs that have not ended first.
 func Statuses() []Status { return []Status{Running, Interrupted, Paused, OK, Failed, Cancelled} }
 
-// StatusOf returns the status of a run by what its store knows of it.
+// StatusOf returns the status of a run, given the summary that its store has.
 func StatusOf(sum checkpoint.Summary) Status {
 	if sum.Status == checkpoint.Running && !sum.Held {
 		return Interrupted
@@ -47,25 +47,25 @@ func StatusOf(sum checkpoint.Summary) Status {
 	return Status(sum.Status)
 }
 
-// Info is what a list says of a run. Its JSON is what the command prints.
+// Info is the entry of a run in a list. Its JSON is what the command prints.
 type Info struct {
 	RunID     string    `json:"runId"`
 	Recipe    string    `json:"recipe"` // its name
 	Status    Status    `json:"status"`
 	StartedAt time.Time `json:"startedAt"`
 	EndedAt   time.Time `json:"endedAt,omitzero"` // zero: it has not ended
-	Pauses    int       `json:"pauses"`           // that are open
+	Pauses    int       `json:"pauses"`           // number of pending pauses
 }
 
-// Filter says which runs to list. The zero Filter lets all through.
+// Filter selects the runs to list. The zero Filter selects all runs.
 type Filter struct {
 	Status Status // "": any
 	Recipe string // its name; "": any
-	Limit  int    // so many of the newest; 0: no limit
+	Limit  int    // maximum number of runs, newest first; 0: no limit
 }
 
-// List returns the runs that a filter lets through, the newest first. Runs that cannot be read do not hide the others:
-// they are left out, and the error says what is wrong with them. The list is never nil.
+// List returns the runs that match a filter, newest first. Runs that cannot be read are omitted, and the error says
+// what is wrong with them; the other runs are returned all the same. The list is never nil.
 func List(ctx context.Context, store checkpoint.Store, f Filter) ([]Info, error) {
 	wanted := checkpoint.Filter{Status: checkpoint.Status(f.Status), Recipe: f.Recipe, Limit: f.Limit}
 	if f.Status == Running || f.Status == Interrupted { // the store does not tell them apart
@@ -82,12 +82,12 @@ func List(ctx context.Context, store checkpoint.Store, f Filter) ([]Info, error)
 	return list, err
 }
 
-// Find returns the id of the run that a name stands for: its id, a prefix that no other id has, or last for the run
-// that was started last. The error is [checkpoint.ErrNotFound], or a *runtime.Error that names the runs in question. A
-// run that cannot be read is found by its id.
+// Find returns the id of the run that name denotes. name is an id, a unique prefix of one, or "last" for the run that
+// was started last. The error is [checkpoint.ErrNotFound], or a *runtime.Error that lists the ambiguous runs. A run
+// that cannot be read is found by its full id.
 func Find(ctx context.Context, store checkpoint.Store, name string) (string, error) {
 	_, _, err := store.Load(ctx, name, math.MaxInt64)
-	if !errors.Is(err, checkpoint.ErrNotFound) { // if it cannot be read, whoever reads it says so
+	if !errors.Is(err, checkpoint.ErrNotFound) { // if it cannot be read, reading it will report that
 		return name, nil
 	}
 	if name == "last" {
@@ -115,26 +115,26 @@ func Find(ctx context.Context, store checkpoint.Store, name string) (string, err
 			name, len(ids), strings.Join(ids[:min(len(ids), 5)], ", "))}
 }
 
-// Run is what the journal of a run tells, over all its executions. Its JSON is what the command prints.
+// Run is the content of the journal of a run, over all its executions. Its JSON is what the command prints.
 type Run struct {
 	RunID     string         `json:"runId"`
 	Recipe    string         `json:"recipe"` // its name
 	Status    Status         `json:"status"`
 	StartedAt time.Time      `json:"startedAt"`
 	EndedAt   time.Time      `json:"endedAt,omitzero"` // zero: it has not ended
-	Pauses    []resume.Pause `json:"pauses"`           // that are open, without tokens; never nil
+	Pauses    []resume.Pause `json:"pauses"`           // pending pauses, without tokens; never nil
 	Digest    string         `json:"digest"`           // of the recipe that it began with
 	Parent    string         `json:"parent,omitempty"` // the run that it was forked from; "": none
 	UpdatedAt time.Time      `json:"updatedAt"`        // when the last record was written
 	Steps     []Step         `json:"steps"`            // in the order in which they began; never nil
-	Acts      []Act          `json:"acts"`             // what people did, in their order; never nil
-	// Opened has every pause that was ever opened, answered or not, without tokens: by id, the last of several with the
-	// same one. Never nil.
+	Acts      []Act          `json:"acts"`             // in the order in which they happened; never nil
+	// Opened has every pause that was ever opened, by id and without tokens, answered or not. If several pauses had
+	// the same id, it has the last one. It is never nil.
 	Opened map[string]resume.Pause `json:"-"`
 	Events []trace.Event           `json:"-"` // of all executions, numbered from 1; never nil
 }
 
-// Load reads the journal of a run. The error is the store's: [checkpoint.ErrNotFound] for a run that it does not have.
+// Load reads the journal of a run. The error is the store's: [checkpoint.ErrNotFound] if it does not have the run.
 func Load(ctx context.Context, store checkpoint.Store, runID string) (*Run, error) {
 	sum, recs, err := store.Load(ctx, runID, 0)
 	if err != nil {
@@ -159,9 +159,9 @@ func Load(ctx context.Context, store checkpoint.Store, runID string) (*Run, erro
 // watchTime is how often Watch looks for more.
 const watchTime = 500 * time.Millisecond
 
-// Watch returns the events of a run as [Load] has them, those that are there already first, then the others as they are
-// recorded, until the run has ended for good. A run that pauses has not. An error is the last thing that comes: the
-// store's, or the context's. What another process records is seen within half a second.
+// Watch yields the events of a run as [Load] returns them: first those already recorded, then new ones as they are
+// recorded, until the run has ended. A paused run has not ended. An error, of the store or the context, is the last
+// value. Events that another process records arrive within half a second.
 func Watch(ctx context.Context, store checkpoint.Store, runID string) iter.Seq2[trace.Event, error] {
 	return func(yield func(trace.Event, error) bool) {
 		r := newReader(ctx, store)
@@ -194,7 +194,7 @@ func Watch(ctx context.Context, store checkpoint.Store, runID string) iter.Seq2[
 	}
 }
 
-// newReader returns a reader that takes the names of tools and models from the recipe that the store has.
+// newReader returns a reader. It takes the names of tools and models from the recipe in the store.
 func newReader(ctx context.Context, store checkpoint.Store) *reader {
 	return &reader{events: []trace.Event{}, steps: []Step{}, acts: []Act{}, pauses: map[string]resume.Pause{},
 		index: map[string]int{}, began: map[string]time.Time{}, agents: map[string]*agent{},
@@ -202,7 +202,7 @@ func newReader(ctx context.Context, store checkpoint.Store) *reader {
 		load: func(digest string) *recipe.Recipe {
 			text, err := store.Definition(ctx, digest)
 			if err != nil {
-				return nil // less is told then
+				return nil // the events then have less detail
 			}
 			r, _ := recipe.FromDefinition(text)
 			return r

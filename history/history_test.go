@@ -24,7 +24,7 @@ import (
 	"github.com/braise-run/braise/workflow"
 )
 
-// The journal of a run with an agent tells what its legs told, but for what a journal does not have. In every leg it
+// The journal of a run with an agent tells what its executions told, but for what a journal does not have. In every execution it
 // says where the agent stands.
 func TestLoadTellsOfAgents(t *testing.T) {
 	wf := load(t, `agents:

@@ -15,25 +15,25 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// Step is a step as far as the journal tells.
+// Step is what the journal has of a step.
 type Step struct {
 	Step   string `json:"step"`   // its path
 	Status string `json:"status"` // running, waiting, succeeded, failed
 	Error  string `json:"error,omitempty"`
-	Agent  *Agent `json:"agent,omitempty"` // nil: it is no agent, or it has not begun
+	Agent  *Agent `json:"agent,omitempty"` // nil: not an agent, or not begun
 }
 
-// Agent is where an agent stands.
+// Agent is the progress of an agent.
 type Agent struct {
 	Step  int           `json:"step"`            // of its loop
-	Calls []Call        `json:"calls,omitempty"` // that have no result yet, children's behind their parent's
+	Calls []Call        `json:"calls,omitempty"` // calls without a result, children's after their parent's
 	Usage runtime.Usage `json:"usage"`           // children's included
 }
 
-// Call is a call of an agent that has no result yet.
+// Call is a call by an agent that has no result yet.
 type Call struct {
 	Path string `json:"path"`           // of the loop that makes it
-	Call int    `json:"call,omitempty"` // its number; 0: of the model
+	Call int    `json:"call,omitempty"` // its number; 0: the call of the model
 	Tool string `json:"tool,omitempty"`
 }
 
@@ -45,7 +45,7 @@ type reader struct {
 	pauses map[string]resume.Pause // that were opened, without tokens
 
 	about  []any          // of run.start, names and values
-	recipe *recipe.Recipe // nil: not there
+	recipe *recipe.Recipe // nil: not available
 	load   func(digest string) *recipe.Recipe
 	index  map[string]int       // of steps
 	began  map[string]time.Time // calls, by path
@@ -56,7 +56,7 @@ type reader struct {
 	said   journal.Settlements
 }
 
-// add takes the next record. What cannot be read, because it is damaged or of a later version, is passed over.
+// add reads the next record. It skips what it cannot read because it is damaged or of a later version.
 func (r *reader) add(rec checkpoint.Record) {
 	e, err := journal.Decode(rec)
 	if err != nil {
@@ -127,7 +127,7 @@ func (r *reader) add(rec checkpoint.Record) {
 // opened notes that a step, or an agent in it, waits.
 func (r *reader) opened(rec checkpoint.Record, what *journal.PauseOpened) {
 	of := rec
-	if what.Agent != nil { // a child of the step's may be what waits
+	if what.Agent != nil { // it may be a child of the step's agent that waits
 		of.Path = what.Agent.Step
 	}
 	r.begin(of)
@@ -263,7 +263,7 @@ func (r *reader) uses(path string) string {
 	return uses
 }
 
-// settle ends a step whose call is over because a person said so; how is nil for other answers.
+// settle ends a step whose call a person decided; how is nil for other answers.
 func (r *reader) settle(rec checkpoint.Record, how *journal.Settlement) {
 	if _, known := r.index[rec.Path]; !known || how == nil {
 		return

@@ -258,7 +258,7 @@ models:
 		}},
 		{"budgets", "limits: {tokens: 0, cost_usd: 0, wall_time: 0s, on_exceeded: stop}", []found{
 			{"b.yaml:1:18", diagnostics.CodeInvalidValue, `"tokens" must be between 1 and 2147483647`, ""},
-			{"b.yaml:1:31", diagnostics.CodeInvalidValue, `"cost_usd" must be more than 0`, "leave it out for no bound"},
+			{"b.yaml:1:31", diagnostics.CodeInvalidValue, `"cost_usd" must be more than 0`, "leave it out for no limit"},
 			{"b.yaml:1:45", diagnostics.CodeInvalidValue, `"wall_time" must be more than 0`, ""},
 			{"b.yaml:1:62", diagnostics.CodeInvalidValue, `"on_exceeded" may not be "stop"`, "allowed: fail, pause"},
 		}},

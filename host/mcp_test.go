@@ -228,8 +228,8 @@ store: "memory:"
 	write("script.yaml", "turns:\n  - {text: done}\n")
 	for _, tt := range []struct{ name, needs, code, finding string }{
 		{"nothing", "{uses: set, with: 1}", "", ""},
-		{"a step", "{uses: mcp.gone.greet, with: {name: x}}", "tool.missing", `"mcp.gone.greet" is not there; step "a" needs it: mcp server "gone": it could not be opened`},
-		{"an agent", "{uses: agent, with: {agent: {model: m, instructions: x, tools: [mcp.gone.greet, mcp.here.greet]}, prompt: x}}", "tool.missing", `"mcp.gone.greet" is not there; step "a" needs it: mcp server "gone"`},
+		{"a step", "{uses: mcp.gone.greet, with: {name: x}}", "tool.missing", `no tool named "mcp.gone.greet" is configured; step "a" needs it: mcp server "gone": it could not be opened`},
+		{"an agent", "{uses: agent, with: {agent: {model: m, instructions: x, tools: [mcp.gone.greet, mcp.here.greet]}, prompt: x}}", "tool.missing", `no tool named "mcp.gone.greet" is configured; step "a" needs it: mcp server "gone"`},
 		{"an agent that needs the other", "{uses: agent, with: {agent: {model: m, instructions: x, tools: [mcp.here.greet]}, prompt: x}}", "", ""},
 		{"an agent that lists none", "{uses: agent, with: {agent: {model: m, instructions: x}, prompt: x}}", "", "the agent goes without the tools mcp.gone.*"},
 	} {

@@ -116,7 +116,7 @@ func (w *walker) timeout(n *yamlnode.Node) time.Duration {
 	found := len(w.Diagnostics)
 	d := w.Duration(n)
 	if n != nil && n.Kind == yamlnode.String && d == 0 && len(w.Diagnostics) == found {
-		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "leave it out for no bound", "%q must be more than 0", n.Key)
+		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "leave it out for no limit", "%q must be more than 0", n.Key)
 	}
 	return d
 }

@@ -74,17 +74,17 @@ var rejectedControl = []struct {
 		want: "5:3 recipe.missingKey\n6:25 recipe.missingKey\n6:25 recipe.missingKey\n" + `6:26 recipe.unknownKey | did you mean "channel"?` + "\n" + `6:33 recipe.unknownKey | did you mean "value"?` +
 			"\n7:35 recipe.invalid\n8:56 recipe.invalid | only calls of models and tools are tried again\n8:68 recipe.invalid | they are for steps that call a model or a tool, or have a body"},
 	{text: "channels: {a: queue}\nsteps:\n  s: {uses: send, with: {channel: a, value: null}}\n  a: {uses: receive, with: {channel: a, timeout: 0s, on_empty: stop}}\n  b: {uses: receive, with: {channel: a, timeout: 1s, on_empty: fail}}\n  c: {uses: receive, with: {channel: a, timeout: 1s, on_empty: {set: null}}}\n  d: {uses: receive, with: {channel: a, default: 1}, timeout: 1s}\n",
-		want: "6:50 recipe.invalid | leave it out for no bound\n6:64 recipe.invalid | allowed: wait, fail\n7:50 recipe.invalid | leave one of them out\n8:50 recipe.invalid | leave one of them out\n" +
+		want: "6:50 recipe.invalid | leave it out for no limit\n6:64 recipe.invalid | allowed: wait, fail\n7:50 recipe.invalid | leave one of them out\n8:50 recipe.invalid | leave one of them out\n" +
 			"9:41 recipe.unknownKey | write on_empty: {set: value}\n9:63 recipe.invalid | give timeout inside with"},
 
 	// limits.
 	{text: "limits: {tokens: 0, cost_usd: 0, wall_time: 0s, on_exceeded: stop}\nsteps: {a: {uses: a.b}}\n",
-		want: "3:18 recipe.invalid\n3:31 recipe.invalid | leave it out for no bound\n3:45 recipe.invalid | leave it out for no bound\n3:62 recipe.invalid | allowed: fail, pause"},
+		want: "3:18 recipe.invalid\n3:31 recipe.invalid | leave it out for no limit\n3:45 recipe.invalid | leave it out for no limit\n3:62 recipe.invalid | allowed: fail, pause"},
 	{text: "limits: {max_parallel: 2, on_exceeded: pause}\nsteps: {a: {uses: a.b, limits: {on_exceeded: fail}}}\n",
 		want: "3:40 recipe.invalid | give wall_time, tokens, cost_usd or tool_calls, or leave it out\n4:46 recipe.invalid | give wall_time, tokens, cost_usd or tool_calls, or leave it out", unseen: true},
 	{text: "steps:\n  a: {uses: a.b, limits: {max_parallel: 2, max_tokens: 5, cost: 1}}\n  b: {uses: a.b, limits: {cost_usd: -1.5, tokens: many}}\n  c: {uses: a.b, limits: 5}\n",
 		want: "4:27 recipe.unknownKey | known here: cost_usd, on_exceeded, tokens, tool_calls, wall_time\n" + `4:44 recipe.unknownKey | did you mean "tokens"?` + "\n" + `4:59 recipe.unknownKey | did you mean "cost_usd"?` +
-			"\n5:37 recipe.invalid | leave it out for no bound\n5:51 recipe.wrongType\n6:26 recipe.wrongType"},
+			"\n5:37 recipe.invalid | leave it out for no limit\n5:51 recipe.wrongType\n6:26 recipe.wrongType"},
 	{text: "steps:\n  a: {uses: set, with: 1, limits: {tokens: 1}}\n", want: "4:35 recipe.invalid | they are for steps that call a model or a tool, or have a body"},
 
 	// retrieve.

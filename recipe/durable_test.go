@@ -70,7 +70,7 @@ var rejectedDurable = []struct {
 		want: "4:47 recipe.wrongType | give it a unit: 72s\n" + `4:62 recipe.invalid | did you mean "reject"?`},
 	{text: "steps:\n  a: {uses: human, with: {prompt: x, on_expire: fail}}\n", want: "4:49 recipe.invalid | say when with expires, or leave it out"},
 	{text: "steps:\n  a: {uses: human, with: {prompt: x, expires: 0s, on_expire: {sett: 1}}}\n",
-		want: "4:47 recipe.invalid | leave it out for no bound\n4:62 recipe.missingKey\n" + `4:63 recipe.unknownKey | did you mean "set"?`},
+		want: "4:47 recipe.invalid | leave it out for no limit\n4:62 recipe.missingKey\n" + `4:63 recipe.unknownKey | did you mean "set"?`},
 	{text: "steps:\n  a: {uses: human, with: {prompt: x, decisions: [yes, no], expires: 1h, on_expire: reject}}\n",
 		want: "4:84 recipe.unknownName | add it to decisions, or write {set: value}", unseen: true},
 
@@ -84,7 +84,7 @@ var rejectedDurable = []struct {
 	{text: "steps:\n  a: {uses: wait, with: {at: 2026-01-31}}\n  b: {uses: wait, with: {at: 2026-01-31T09:00:00}}\n  c: {uses: wait, with: {at: 9}}\n",
 		want: "4:30 recipe.invalid | times look like 2026-01-31T09:00:00Z\n5:30 recipe.invalid | times look like 2026-01-31T09:00:00Z\n6:30 recipe.wrongType | quote it"},
 	{text: "steps:\n  a: {uses: wait, with: {at: 2026-02-30T09:00:00Z}}\n", want: "4:30 recipe.invalid | times look like 2026-01-31T09:00:00Z", unseen: true},
-	{text: "steps:\n  a: {uses: wait, with: {event: order paid, timeout: 0s}}\n", want: "4:33 recipe.invalid | " + wordHint + "\n4:54 recipe.invalid | leave it out for no bound"},
+	{text: "steps:\n  a: {uses: wait, with: {event: order paid, timeout: 0s}}\n", want: "4:33 recipe.invalid | " + wordHint + "\n4:54 recipe.invalid | leave it out for no limit"},
 	{text: "steps:\n  a: {uses: wait, with: {event: \"${{ inputs.e }}\"}}\n", want: "4:33 recipe.invalid"},
 	{text: "steps:\n  a: {uses: wait, with: {seconds: 3, until: x, signal: y}}\n",
 		want: "4:25 recipe.missingKey\n4:26 recipe.unknownKey | write duration, with a unit: 30s\n" + `4:38 recipe.unknownKey | did you mean "at"?` + "\n" + `4:48 recipe.unknownKey | did you mean "event"?`},

@@ -105,7 +105,7 @@ func ExampleKinds() {
 	// model - Asks a model once.
 	// recipe - Runs another recipe, or steps written in place.
 	// fail - Fails on purpose: the steps in place around it, or the run.
-	// human - Asks a person and pauses until the answer is there.
+	// human - Asks a person, and pauses until somebody answers.
 	// wait - Waits for a time or an event.
 	// agent - Runs a model with tools until it answers.
 	// loop - Repeats steps until a condition holds.
@@ -113,5 +113,5 @@ func ExampleKinds() {
 	// switch - Runs the first case that matches.
 	// send - Puts a value into a channel.
 	// receive - Takes a value out of a channel.
-	// retrieve - Looks documents up.
+	// retrieve - Looks up documents.
 }

@@ -29,7 +29,7 @@ var kinds = []Kind{
 		},
 	},
 	{
-		Name: "human", Doc: "Asks a person and pauses until the answer is there.",
+		Name: "human", Doc: "Asks a person, and pauses until somebody answers.",
 		Output:  "{decision, form}",
 		without: append(slices.Clone(noCalls), refusal{key: "timeout", hint: "give expires inside with"}),
 		Args: []Argument{
@@ -77,7 +77,7 @@ var kinds = []Kind{
 			Argument{Name: "next", Type: typeValues,
 				Doc: "With ref: the inputs from the second round on. Not given: inputs."},
 			Argument{Name: "on_error", Type: typeString, Allowed: []string{"fail", "continue"},
-				Doc: "fail (default) ends the loop at the first round that fails; continue goes on with the next one."},
+				Doc: "fail (default) ends the loop at the first round that fails; continue starts the next one."},
 			Argument{Name: "on_limit", Type: typeString, Allowed: []string{"fail"},
 				Doc: "fail makes it an error that until did not hold after the last round."},
 		),
@@ -120,7 +120,7 @@ var kinds = []Kind{
 		},
 	},
 	{
-		Name: "retrieve", Doc: "Looks documents up.", Output: "{documents}", without: []refusal{noKey, noDoubt},
+		Name: "retrieve", Doc: "Looks up documents.", Output: "{documents}", without: []refusal{noKey, noDoubt},
 		Args: []Argument{
 			{Name: "query", Type: typeString, Required: true, Doc: "What to look for."},
 			{Name: "top_k", Type: typeHundred, Doc: "The most documents. Defaults to 5. No expressions."},

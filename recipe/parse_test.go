@@ -62,7 +62,7 @@ var rejected = []struct {
 	{"tags: a\nsteps: {a: {uses: set, with: 1}}\n", "3:7 recipe.wrongType | write [a]"},
 	{"requires: {tool: [a]}\nsteps: {a: {uses: set, with: 1}}\n", `3:12 recipe.unknownKey | did you mean "tools"?`},
 	{"defaults: {timeout: 30}\nsteps: {a: {uses: set, with: 1}}\n", "3:21 recipe.wrongType | give it a unit: 30s"},
-	{"limits: {tokens: 1, wall_time: 0s, max_parallel: 0}\nsteps: {a: {uses: set, with: 1}}\n", "3:32 recipe.invalid | leave it out for no bound\n3:50 recipe.invalid"},
+	{"limits: {tokens: 1, wall_time: 0s, max_parallel: 0}\nsteps: {a: {uses: set, with: 1}}\n", "3:32 recipe.invalid | leave it out for no limit\n3:50 recipe.invalid"},
 	{"consts: [a]\nsteps: {a: {uses: set, with: 1}}\n", "3:9 recipe.wrongType"},
 
 	// Inputs.

@@ -67,7 +67,7 @@ func TestSchemaRejects(t *testing.T) {
 		t.Fatal(err)
 	}
 	unseen := regexp.MustCompile(`yaml\.|badSchema|duplicateName|leave \${{ and }} out|type name|recipe\.invalid$|` +
-		`without default|may not hold|up to 63|leave it out for no bound|give it a unit: 90s|write an expression`)
+		`without default|may not hold|up to 63|leave it out for no limit|give it a unit: 90s|write an expression`)
 	checked := 0
 	for _, tt := range rejected {
 		seen := false

@@ -157,7 +157,7 @@ var (
 			Doc: "The inputs. One without a default is required; one that is not declared is refused."},
 		{Name: "consts", Type: typeConsts, Doc: "Fixed values that expressions read as consts.NAME."},
 		{Name: "defaults", Type: typeDefaults, Doc: "What holds for steps that say nothing themselves."},
-		{Name: "limits", Type: typeLimits, Doc: "Bounds of the whole run."},
+		{Name: "limits", Type: typeLimits, Doc: "The most that the whole run may use."},
 		{Name: "channels", Type: typeChannels, Doc: "The channels that send and receive steps use."},
 		{Name: "agents", Type: typeAgents, Doc: "Agents by id, beside the files in agents/."},
 		{Name: "steps", Type: typeSteps, Required: true, Doc: "The steps by id, at least one."},
@@ -178,7 +178,7 @@ var (
 		{Name: "wall_time", Type: typeDuration, Doc: "How long the run may take."},
 		{Name: "max_parallel", Type: typePositive,
 			Doc: "How many calls of models and tools may be under way at the same time. " +
-				"The host's bound holds too; without either it is 8."},
+				"The host's limit holds too; without either it is 8."},
 		{Name: "tokens", Type: typePositive, Doc: "How many tokens all calls of models may use together."},
 		{Name: "cost_usd", Type: typeCost,
 			Doc: "How many US dollars all calls of models may cost together, at the host's prices."},
@@ -217,7 +217,7 @@ var (
 		{Name: "idempotency_key", Type: typeString, Doc: "Joined to the key that the tool gets."},
 		{Name: "priority", Type: typeInteger,
 			Doc: "Of steps that could start, the one with the higher number starts first. Defaults to 0."},
-		{Name: "limits", Type: typeStepLimits, Doc: "Bounds of this step, its body included."},
+		{Name: "limits", Type: typeStepLimits, Doc: "The most that this step may use, its body included."},
 		{Name: "description", Type: typeString, Doc: "What the step is for."},
 		{Name: "tags", Type: typeStrings, Doc: "Words to find the step by."},
 	})
@@ -230,12 +230,12 @@ var (
 			Doc: "fail (default) stops at the first failure; " +
 				"collect gives {status, output} or {status, error} for each item."},
 		{Name: "max_items", Type: typePositive,
-			Doc: "More items than this fail the step. Not given: the host's bound, 10,000 by default."},
+			Doc: "More items than this fail the step. Not given: the host's limit, 10,000 by default."},
 	})
 	outputObject = newObject("output", []Argument{
 		{Name: "schema", Type: typeSchema, Doc: "What the output must match; a model's answer is parsed as JSON."},
 		{Name: "max_bytes", Type: typePositive,
-			Doc: "The most bytes of JSON the output may have. The host's bound, 16 MiB by default, holds too."},
+			Doc: "The most bytes of JSON the output may have. The host's limit, 16 MiB by default, holds too."},
 	})
 	onErrorObject = newObject("on_error", []Argument{
 		{Name: "set", Type: typeAny, Required: true, Doc: "The step counts as succeeded, with this output."},

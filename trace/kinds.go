@@ -71,7 +71,7 @@ var kinds = []kindData{
 		{"digest", text("What the recipe says, as a hash.")},
 		{"resume?", described(object{"const": true}, "The run goes on after an answer.")},
 		{"recover?", described(object{"const": true}, "The run goes on after its process died.")},
-		{"traceparent?", text("The span of the run's first leg, as W3C's trace context has it.")},
+		{"traceparent?", text("The span of the run's first execution, as W3C's trace context has it.")},
 	}},
 	{kind: RunSuccess, about: "The run ends well."},
 	{kind: RunError, about: "The run fails.",

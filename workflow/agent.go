@@ -5,19 +5,19 @@ import (
 	"github.com/braise-run/braise/internal/program"
 )
 
-// AgentOptions are what Agent may know beside the loop. A nil *AgentOptions is the zero value.
+// AgentOptions are the options of Agent. A nil *AgentOptions is the zero value.
 type AgentOptions struct {
 	// Archive keeps the summaries for which Compaction.Due asks. nil: none is made.
 	Archive agentloop.Archive
 }
 
-// Agent makes a Workflow of an agent that is written in Go: one step, "agent", whose inputs are prompt and context,
-// two texts of which context may be left out. The output is {text, steps, stop_reason}, or the answer of a loop with
-// a Schema. Hooks, sinks, retries, budgets, store and approvals hold for it as for any step.
+// Agent makes a Workflow of an agent that is written in Go. The workflow has one step, "agent". Its inputs are the
+// texts prompt and, optionally, context. The output is {text, steps, stop_reason}, or the answer if the loop has a
+// Schema. Hooks, sinks, retries, budgets, the store and approvals apply as they do to any step.
 //
-// The loop is part of the Workflow's digest, as far as it is data, but not of the recipe that a store keeps: whoever
-// goes on with such a run gives the Workflow, by its methods or by ResumeOptions.Workflow. The error is a
-// *runtime.Error for a loop that is not valid.
+// The data of the loop is part of the Workflow's digest, but not of the recipe that a store keeps. To resume such a
+// run, use the methods of the Workflow or set ResumeOptions.Workflow. The error is a *runtime.Error if the loop is
+// not valid.
 func Agent(loop *agentloop.Loop, o *AgentOptions) (*Workflow, error) {
 	if o == nil {
 		o = &AgentOptions{}

@@ -247,7 +247,7 @@ func errorCode(out *workflow.Outcome) string {
 	return ""
 }
 
-// A tool that asks for a pause that cannot be written down is one that failed; one that shows a Go value shows its JSON.
+// A tool that asks for a pause that cannot be recorded is one that failed; one that shows a Go value shows its JSON.
 func TestPausesThatToolsOfAgentsAskFor(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -120,7 +120,7 @@ func (h *agentHost) Taken(_ context.Context, _, _ string, ids ...string) error {
 	return nil
 }
 
-// drive answers the pauses of a run until it ends; told sees each leg.
+// drive answers the pauses of a run until it ends; told sees each execution.
 func (h *agentHost) drive(t *testing.T, out *workflow.Outcome, told func(*workflow.Outcome)) *workflow.Outcome {
 	t.Helper()
 	for n := 0; ; n++ {
@@ -155,7 +155,7 @@ func (h *agentHost) cameTo(t *testing.T, out *workflow.Outcome) agentRun {
 	return agentRunOf(t, "r1", out, recs, h.log, messages)
 }
 
-// A run with agents is cancelled at every call and every write of its first leg, by its context. Gone on with, it
+// A run with agents is cancelled at every call and every write of its first execution, by its context. Resumed, it
 // comes to what one does that was not.
 func TestAgentsCancelledAnywhere(t *testing.T) {
 	for _, scene := range []string{"one", "eight", "bodies"} {

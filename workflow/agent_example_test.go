@@ -80,7 +80,7 @@ func ExampleAgent_steering() {
 	// Output: asked last: In Spanish, please. <nil>
 }
 
-// An agent that pauses goes on with the answer.
+// An agent that pauses continues with the answer.
 func ExampleAgent_approval() {
 	lookup := customers
 	agent := &agentloop.Loop{Name: "finder", Model: "fast", Approval: map[string]agentloop.Approval{"*": agentloop.ApprovePause}}

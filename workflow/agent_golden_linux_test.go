@@ -15,7 +15,7 @@ import (
 )
 
 // Equal runs with agents have equal traces, snapshots, outcomes and, unless calls overlap, journals, to the byte: in
-// all legs, whatever runs side by side. Where calls overlap, the journals come to the same.
+// all executions, whatever runs side by side. Where calls overlap, the journals come to the same.
 func TestAgentsAreDeterministic(t *testing.T) {
 	defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(0))
 	for _, scenes := range [][]string{{"one", "eight"}, {"bodies"}} {

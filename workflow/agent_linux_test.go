@@ -87,7 +87,7 @@ output: ["${{ steps.each.output }}", "${{ steps.both.output }}"]
   both/left/l: [{tool_calls: [{name: fx.external, args: {as: left}}]}, {tool_calls: [{name: fx.external, args: {as: left2}}]}, {text: left}]
   both/right/r: [{tool_calls: [{name: fx.idempotent, args: {as: right}}]}, {text: right}]
 `},
-	// The model is told of calls of which nobody knows, and gets its turns by their number in the run.
+	// The model is told of calls with unknown outcome, and gets its turns by their number in the run.
 	"report": {`agents:
   clerk: {model: m, tools: [fx.idempotent, fx.external], on_indeterminate: report, subagents: false}
 steps:
@@ -216,7 +216,7 @@ func keysOf(path string, s *agents.State, call func(path string, n int)) {
 	}
 }
 
-// endSnapshots returns the snapshots of the loops that ended in a leg, by path.
+// endSnapshots returns the snapshots of the loops that ended in an execution, by path.
 func endSnapshots(out *workflow.Outcome) map[string]string {
 	last, ended := map[string]string{}, map[string]string{}
 	for _, e := range out.Trace {

@@ -40,10 +40,10 @@ func TestNamesOfToolsAreChecked(t *testing.T) {
 		t.Run(tt.agent, func(t *testing.T) {
 			wf, list := compileFiles(t, map[string]string{"recipe.yaml": head + "inputs: {m: {default: x}}\nsteps:\n  a: {uses: agent, with: {agent: {model: m, " + tt.agent + "}, prompt: go}}\n"}, nil)
 			if compiled := tt.when == "compiled"; compiled != (wf == nil) {
-				t.Fatalf("findings %s", findings(list))
+				t.Fatalf("diagnostics %s", findings(list))
 			} else if compiled {
 				if tt.code == "agent.unknownTool" && (len(list) != 1 || string(list[0].Code) != tt.code || list[0].Position.Line == 0) {
-					t.Errorf("findings %s", findings(list))
+					t.Errorf("diagnostics %s", findings(list))
 				}
 				return
 			}

@@ -129,7 +129,7 @@ output: ${{ steps.ask.output.text }}
 			return &runtime.Runtime{Models: map[string]runtime.Model{"m": m}, Tools: []runtime.Tool{send}, Store: store, Resume: resume.PassThrough{},
 				Interrupt: resume.Restart, Reporter: &quiet{}, NewRunID: func() string { return "r1" }}
 		}
-		// drive answers what is asked; of a call that nobody knows the end of, that it was sent if it was.
+		// drive answers what is asked; of a call with unknown outcome, that it was sent if it was.
 		drive := func(out *workflow.Outcome, rt *runtime.Runtime) *workflow.Outcome {
 			for out.Status == workflow.StatusPaused {
 				p := out.Pauses[0]
@@ -179,7 +179,7 @@ output: ${{ steps.ask.output.text }}
 	}
 }
 
-// An agent under another definition begins anew: what was answered is used for exactly the same call, and what somebody
+// An agent under another definition restarts: what was answered is used for exactly the same call, and what somebody
 // says became of a call is not done again. In a fork nothing is known of answers.
 func TestAnswersUnderAChangedAgent(t *testing.T) {
 	const text = head + `agents: {clerk: {model: m, instructions: %s, tools: [t.send], approval: %s, subagents: false}}

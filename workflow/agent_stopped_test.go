@@ -33,7 +33,7 @@ func (s single) Append(ctx context.Context, l checkpoint.Lease, after int64, rec
 
 // An agent is stopped in the middle: by its step's time, by a race that it loses, by what fails beside it. The process
 // dies after each record of that. Whoever goes on finds a journal to go on from, and comes to an end that is right; a
-// call that nobody knows the end of is not made again by itself.
+// call with unknown outcome is not made again by itself.
 func TestAgentsStoppedInTheMiddle(t *testing.T) {
 	const agents = head + "agents: {clerk: {model: m, tools: [t.send, t.look, human.ask], tool_concurrency: 2, subagents: false}}\nsteps:\n"
 	for _, tt := range []struct {

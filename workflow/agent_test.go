@@ -153,7 +153,7 @@ output: ${{ steps.a.output.text }}
 }
 
 // An agent that waits goes on where it is when another step of its recipe changes, and in a fork: what it has
-// done is not done again. One that says something else itself begins anew.
+// done is not done again. One that says something else itself restarts.
 func TestAgentUnderAChangedDefinition(t *testing.T) {
 	const text = head + `defaults: {model: fast}
 agents: {clerk: {tools: [test.send, human.ask], instructions: "%s"}}
@@ -229,11 +229,11 @@ output: ${{ steps.a.output.text }}
 		}
 		wantFound := []string{
 			`capability.missing there is no memory; step "a" needs it`, `retriever.missing there is no retriever; step "a" needs it`,
-			`capability.missing there is no skill loader; step "a" needs it`, `tool.missing tool "test.gone" is not there; step "a" needs it`,
+			`capability.missing there is no skill loader; step "a" needs it`, `tool.missing no tool named "test.gone" is configured; step "a" needs it`,
 			"resume.noAdapter the run may wait for an answer, and there is no resume adapter to take it",
 		}
 		if diff := cmp.Diff([]any{want, calls, wantFound}, []any{code, len(fast.Requests()), found}); diff != "" {
-			t.Errorf("%v: code, calls, findings (-want +got):\n%s", mode, diff)
+			t.Errorf("%v: code, calls, diagnostics (-want +got):\n%s", mode, diff)
 		}
 	}
 }

@@ -134,7 +134,7 @@ steps:
 	}
 }
 
-// Whoever goes on with a run goes on with its account, and with the limits that were raised. A call that
+// Whoever resumes a run continues with its account, and with the limits that were raised. A call that
 // was interrupted counts for nothing.
 func TestBudgetIsRecovered(t *testing.T) {
 	const text = head + `limits: {tokens: 101, on_exceeded: pause}
@@ -271,7 +271,7 @@ func TestBudgetNeedsPrices(t *testing.T) {
 	}
 }
 
-// The host's bound holds beside the recipe's, and is that of whoever works on the run.
+// The host's limit holds beside the recipe's, and is that of whoever works on the run.
 func TestHostBudget(t *testing.T) {
 	const text = head + `limits: {tokens: 150}
 steps:
@@ -280,7 +280,7 @@ steps:
   two: ` + askM + `, needs: [ask]}
 `
 	for _, tt := range []struct {
-		budget runtime.Budget // of the second leg
+		budget runtime.Budget // of the second execution
 		words  string         // "": it is let through
 	}{
 		{runtime.Budget{}, ""},

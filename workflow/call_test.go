@@ -190,7 +190,7 @@ output: ${{ steps.all.output }}
 	for _, tt := range []struct {
 		input any
 		want  any
-		fails []string // messages of the findings
+		fails []string // messages of the diagnostics
 	}{
 		{input: map[string]any{"name": "ab"}, want: map[string]any{"name": "ab", "count": int64(3), "tags": []any{"a"}}},
 		{input: given{"abc", 7}, want: map[string]any{"name": "abc", "count": int64(7), "tags": []any{"a"}}},
@@ -211,7 +211,7 @@ output: ${{ steps.all.output }}
 			messages = append(messages, d.Message)
 		}
 		if e := out.Error(); e == nil || e.Code != "input.invalid" || e.Category != runtime.CategoryConfig || !cmp.Equal(tt.fails, messages) {
-			t.Errorf("%v: %v, findings %q", tt.input, err, messages)
+			t.Errorf("%v: %v, diagnostics %q", tt.input, err, messages)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func TestCancelOfAnEndedRun(t *testing.T) {
 	}
 }
 
-// Cancelling that dies at any write is gone on with by whoever recovers or cancels the run, and nothing
+// Cancelling that dies at any write is resumed by whoever recovers or cancels the run, and nothing
 // else goes on.
 func TestCancelAfterEachWrite(t *testing.T) {
 	wf := load(t, []byte(waiting))
@@ -192,7 +192,7 @@ func TestForcedCancelOfAnInterruptedRun(t *testing.T) {
 		}
 		want := []string{`a!rollback: step "a" was not rolled back: it was called, and it is not known whether it had its effect`}
 		if diff := cmp.Diff(want, reported(out)); diff != "" {
-			t.Errorf("findings (-want +got)\n%s", diff)
+			t.Errorf("diagnostics (-want +got)\n%s", diff)
 		}
 		if diff := cmp.Diff([]string{"test.act 1"}, log.lines); diff != "" {
 			t.Errorf("effects (-want +got)\n%s", diff)

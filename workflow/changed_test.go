@@ -72,7 +72,7 @@ func TestAcceptChanged(t *testing.T) {
 	}
 }
 
-// A call of which nobody knows whether it had its effect is not made again without a person's word, however the
+// A call with unknown outcome is not made again without a person's word, however the
 // definition changes.
 func TestAcceptChangedAsksAboutCalls(t *testing.T) {
 	const plain = `steps:

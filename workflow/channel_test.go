@@ -171,7 +171,7 @@ func TestChannelsAfterEachWrite(t *testing.T) {
 	for dies := 0; ; dies++ {
 		memory, log := &checkpoint.Memory{}, &effects{}
 		rt, died := mailRuntime(log, claimed{&dead{Store: memory, after: dies}}), false
-		// settle goes on with a run whose process has died, and says what really happened.
+		// settle resumes a run whose process has died, and says what really happened.
 		settle := func(out *workflow.Outcome) *workflow.Outcome {
 			if out.Err != nil && out.Error().Code == "store.failed" {
 				rt, died = mailRuntime(log, memory), true

@@ -34,11 +34,11 @@ func sleeper() *runtime.Runtime {
 
 var approve = map[string]any{"decision": "approve"}
 
-// Time counts while a run is worked on, in all its legs together, and not while it is paused.
+// Time counts while a run is worked on, in all its executions together, and not while it is paused.
 func TestTimeOfAllLegs(t *testing.T) {
 	for _, tt := range []struct {
 		name, text, code string
-		changed          string // in text, for the second leg
+		changed          string // in text, for the second execution
 		restart          bool
 		want             time.Duration // from the answer to the end
 	}{
@@ -167,7 +167,7 @@ func raise(wall string) any {
 }
 
 // With on_exceeded: pause, calls under way end, and those that would begin wait until there is more time: in
-// every leg, for as long as they were worked on together.
+// every execution, for as long as they were worked on together.
 func TestTimeIsRaised(t *testing.T) {
 	for _, tt := range []struct{ name, limits, scope string }{
 		{"the run's", "limits: {wall_time: 10s, on_exceeded: pause}\nsteps:\n  all:\n    uses: recipe\n", ""},
@@ -210,7 +210,7 @@ output: ${{ steps.all.output }}
 	}
 }
 
-// Each attempt of a call is one that begins; it goes on with the next attempt.
+// Each attempt of a call is one that begins; it continues with the next attempt.
 func TestTimeOfAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := sleeper()
@@ -264,7 +264,7 @@ output: ${{ steps.a.output }}
 	})
 }
 
-// A run that begins again goes on with its time, and with the time that it was given.
+// A run that begins again continues with its time, and with the time that it was given.
 func TestTimeOfRunThatBeginsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := sleeper()

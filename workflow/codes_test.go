@@ -57,7 +57,7 @@ func TestStoppedStepIsCancelled(t *testing.T) {
 	}
 }
 
-// Of two tools with one name the last is called, and a finding says so.
+// Of two tools with one name the last is called, and a diagnostic says so.
 func TestShadowedTool(t *testing.T) {
 	named := func(result string) runtime.Tool {
 		return tool("test.it", func(context.Context, map[string]any) (any, error) { return result, nil })
@@ -69,7 +69,7 @@ func TestShadowedTool(t *testing.T) {
 	}
 }
 
-// An expression over the bounds of expressions is a finding of its own kind.
+// An expression over the limits of expressions is a diagnostic of its own kind.
 func TestExpressionOverItsBound(t *testing.T) {
 	text := head + "steps:\n  a: {uses: set, with: \"${{ 1"
 	for range 2000 {

@@ -13,23 +13,23 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// Options are what Compile may know beside the recipe. A nil *Options is the zero Options.
+// Options are the options of Compile. A nil *Options is the zero Options.
 type Options struct {
-	// Tools describes the tools that runs will have: names and literal arguments are checked
-	// against them. nil: both are checked when a run starts.
+	// Tools describes the tools that runs will have. Compile checks tool names and literal
+	// arguments against them. nil: both are checked when a run starts.
 	Tools []runtime.ToolSpec
 }
 
 // Workflow is a compiled recipe. It is immutable and safe for concurrent runs.
 type Workflow struct {
-	// Diagnostics are the warnings of a good compile, the recipe's among them.
+	// Diagnostics are the warnings of a successful compile, including those of the recipe.
 	Diagnostics diagnostics.List
 
 	program *program.Program
 }
 
-// MaxSteps bounds the steps of a recipe, those of its bodies and sub-recipes counted at every
-// place where they stand.
+// MaxSteps limits the steps of a recipe. The steps of bodies and sub-recipes count once for
+// each place that uses them.
 const MaxSteps = program.MaxSteps
 
 // Compile turns a recipe into a Workflow:
@@ -38,11 +38,11 @@ const MaxSteps = program.MaxSteps
 //  2. compile the expressions, which gives the edges: needs and references
 //  3. put the steps in order, or print the cycle that prevents it
 //  4. lower the steps to the machine's nodes
-//  5. check what is known of the tools
+//  5. check tool names and arguments against opts.Tools
 //
-// The error is a *diagnostics.Error that holds every finding, those of reading r and warnings
-// included. A recipe that was not read without errors is compiled as far as it goes, for the
-// findings, and refused. For a nil recipe the error is another one.
+// The error is a *diagnostics.Error that holds every diagnostic, including warnings and those of
+// reading r. If reading r reported errors, Compile goes as far as it can to collect diagnostics,
+// and then fails. For a nil recipe the error is of another type.
 func Compile(r *recipe.Recipe, opts *Options) (*Workflow, error) {
 	if r == nil {
 		return nil, errors.New("there is no recipe to compile" +
@@ -64,5 +64,5 @@ func newWorkflow(p *program.Program, err error) (*Workflow, error) {
 // Name returns the recipe's name.
 func (wf *Workflow) Name() string { return wf.program.Recipe.Name }
 
-// Recipe returns the recipe that was compiled. Nobody may change it.
+// Recipe returns the recipe that was compiled. It must not be modified.
 func (wf *Workflow) Recipe() *recipe.Recipe { return wf.program.Recipe }

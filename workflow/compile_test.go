@@ -155,7 +155,7 @@ steps:
 				}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("findings (-want +got):\n%s", diff)
+				t.Errorf("diagnostics (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -177,7 +177,7 @@ steps:
 	}
 	want := []string{"5 recipe.unknownKey", "6 recipe.unknownKind", "7 expr.unknownName", "8 recipe.cycle", "10 recipe.wrongType"}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("findings (-want +got):\n%s", diff)
+		t.Errorf("diagnostics (-want +got):\n%s", diff)
 	}
 }
 
@@ -208,10 +208,10 @@ func TestCompileChecksToolsThatItKnows(t *testing.T) {
 		`error 6:45 tool.arguments arguments of "crm.lookup": /dpeth: is not a known property`,
 		`error 7:53 tool.arguments arguments of "crm.lookup": /tags/1: must be a string, not a number`,
 		`error 8:16 tool.arguments arguments of "crm.lookup": /id: is required`,
-		`warn 9:16 tool.missing tool "crm.lokup" is not there; step "typo" needs it`,
+		`warn 9:16 tool.missing no tool named "crm.lokup" is configured; step "typo" needs it`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatalf("findings (-want +got):\n%s", diff)
+		t.Fatalf("diagnostics (-want +got):\n%s", diff)
 	}
 	if got, want := list[1].Hint, `did you mean "depth"?`; got != want {
 		t.Errorf("hint for dpeth: %q, want %q", got, want)
@@ -283,7 +283,7 @@ func TestStepsAreCountedWhereTheyStand(t *testing.T) {
 	files["r20.yaml"] = head + "steps:\n  s: {uses: set, with: 1}\n"
 	_, list := compileFiles(t, files, nil)
 	if len(list) == 0 || list[0].Code != diagnostics.CodeTooLarge {
-		t.Errorf("findings: %q", findings(list))
+		t.Errorf("diagnostics: %q", findings(list))
 	}
 }
 

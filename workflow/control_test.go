@@ -282,7 +282,7 @@ func insideRuntime(log *effects, store checkpoint.Store) *runtime.Runtime {
 		Reporter: &quiet{}, NewRunID: func() string { return "r1" }}
 }
 
-// Pauses in bodies are answered in any order, each by a process of its own, and only what waits for an
+// Pauses in bodies are answered in any order, each by a process of its own, and only what is pending for an
 // answer goes on.
 func TestPausesInside(t *testing.T) {
 	wf := load(t, []byte(askingInside))
@@ -318,7 +318,7 @@ func TestPausesInside(t *testing.T) {
 	}
 }
 
-// A run with such pauses dies after each of its writes, in whatever leg that is, and goes on.
+// A run with such pauses dies after each of its writes, in whatever execution that is, and goes on.
 func TestPausesInsideAfterEachWrite(t *testing.T) {
 	wf := load(t, []byte(askingInside))
 	goOn := func(out *workflow.Outcome, err error, log *effects, store checkpoint.Store) (*workflow.Outcome, error) {
@@ -392,7 +392,7 @@ func wantOf(path string) string {
 	}[path]
 }
 
-// What bodies did in an earlier leg is undone in a later one, in reverse plan order.
+// What bodies did in an earlier execution is undone in a later one, in reverse plan order.
 func TestRollbacksInsideAfterPauses(t *testing.T) {
 	log, store := &effects{}, &checkpoint.Memory{}
 	text := strings.Replace(askingInside, "output: \"${{ steps.c.output.decision }}\"", "output: \"${{ steps.c.output.form.none }}\"", 1)
@@ -708,7 +708,7 @@ output: ${{ steps.grow.output.iterations }}
 	}
 }
 
-// What a loop decided by the time it decides again when the run is gone on with.
+// What a loop decided by the time it decides again when the run is resumed.
 func TestElapsedIsReplayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := load(t, []byte(head+`steps:

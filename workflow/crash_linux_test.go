@@ -436,7 +436,7 @@ func (w *world) killTwice(t *testing.T, recipe *crashRecipe, points []string, i 
 }
 
 // Pauses in the branches of a fork inside a foreach are answered in every order, each by a process of its own, of
-// which one is killed on the way. What waits for the answer goes on, and nothing else.
+// which one is killed on the way. What is pending for the answer goes on, and nothing else.
 func TestKilledWhileSiblingsWait(t *testing.T) {
 	follows := map[string][]string{
 		"each[0]/left/ask": {"each[0]/left/l2"}, "each[0]/right/gate": {"each[0]/right/gate", "each[0]/right/r2"},

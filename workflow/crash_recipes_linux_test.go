@@ -386,7 +386,7 @@ func winner(t *testing.T, recs []checkpoint.Record, log []effect, race, after st
 	t.Helper()
 	won := winners(recs, func(won string, rec checkpoint.Record) {
 		if rec.Kind != "call.ended" && rec.Kind != checkpoint.PauseClosed {
-			t.Errorf("%s has won, and the journal goes on with %s %s", won, rec.Kind, rec.Path)
+			t.Errorf("%s has won, and the journal continues with %s %s", won, rec.Kind, rec.Path)
 		}
 	})[race]
 	if won == "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/braise-run/braise/workflow"
 )
 
-// trust 6.2, 6.3: a call of which nobody knows whether it had its effect is not made again by a fork at a later step, nor
+// trust 6.2, 6.3: a call with unknown outcome is not made again by a fork at a later step, nor
 // under another definition, unless somebody says so. The question has the key that the call was made with. That holds
 // for a fork of the fork, and for one that is recovered.
 func TestCallsInDoubtAreAskedAboutElsewhere(t *testing.T) {
@@ -90,7 +90,7 @@ func TestForkDoesNotRepeatAnUnknownCall(t *testing.T) {
 	}
 	fork, err := workflow.Fork(t.Context(), out.RunID, "mail", workflow.Edits{}, rt, nil)
 	if err != nil || paid != 1 || len(unknowns(fork)) != 1 {
-		t.Errorf("%v, paid %d times, findings %v", err, paid, fork.Diagnostics)
+		t.Errorf("%v, paid %d times, diagnostics %v", err, paid, fork.Diagnostics)
 	}
 	if _, err = workflow.Fork(t.Context(), out.RunID, "charge", workflow.Edits{}, rt, nil); err != nil || paid != 2 {
 		t.Errorf("a fork that names the step: %v, paid %d times", err, paid)

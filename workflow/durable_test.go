@@ -103,7 +103,7 @@ func TestPauseAndResume(t *testing.T) {
 			want = []string{"run.start resume=true", "step.replayed first", "step.start ask", "adapter.call ask kind=tool name=test.gate", "step.end ask status=succeeded",
 				"step.replayed beside", "step.start last", "adapter.call last kind=tool name=test.act", "step.end last status=succeeded", "run.success", "run.end status=ok"}
 			if diff := cmp.Diff(want, linesOf(again)); diff != "" {
-				t.Errorf("trace of the second leg (-want +got)\n%s", diff)
+				t.Errorf("trace of the second execution (-want +got)\n%s", diff)
 			}
 			if diff := cmp.Diff([]string{"test.act 1", "test.act 3", "test.act approve"}, log.lines); diff != "" {
 				t.Errorf("effects (-want +got)\n%s", diff)

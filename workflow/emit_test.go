@@ -21,7 +21,7 @@ import (
 	"github.com/braise-run/braise/workflow"
 )
 
-// spans makes a span of each leg that it is told of.
+// spans makes a span of each execution that it is told of.
 type spans struct{ legs *int }
 
 func (s spans) Emit(trace.Event) {}
@@ -36,7 +36,7 @@ type span struct{ name string }
 func (s span) Emit(trace.Event)    {}
 func (s span) Traceparent() string { return s.name }
 
-// trust 5.6: the journal has the span of each leg, and run.start of a later leg names that of the first.
+// trust 5.6: the journal has the span of each execution, and run.start of a later execution names that of the first.
 func TestSpansOfLegs(t *testing.T) {
 	const first = "00-0af7651916cd43dd8448eb211c80319c-0000000000000001-01"
 	store := &checkpoint.Memory{}
@@ -44,7 +44,7 @@ func TestSpansOfLegs(t *testing.T) {
 	wf := load(t, []byte(head+"version: 1.0.0\nsteps:\n  ask: {uses: human, with: {prompt: Yes}}\n"))
 	out, _ := wf.Run(t.Context(), nil, rt)
 	if got := out.Trace[0].Data.Get("traceparent"); got != nil {
-		t.Errorf("run.start of the first leg has the span %v", got)
+		t.Errorf("run.start of the first execution has the span %v", got)
 	}
 	again, _ := workflow.Recover(t.Context(), out.RunID, rt, nil)
 	done, err := workflow.Resume(t.Context(), again.Token, map[string]any{"decision": "approve"}, rt, nil)
@@ -54,7 +54,7 @@ func TestSpansOfLegs(t *testing.T) {
 	for _, leg := range []*workflow.Outcome{again, done} {
 		data := leg.Trace[0].Data
 		if got := data.Get("traceparent"); got != first {
-			t.Errorf("run.start of a later leg has the span %v, want %v", got, first)
+			t.Errorf("run.start of a later execution has the span %v, want %v", got, first)
 		}
 		if !slices.IsSortedFunc(data, func(a, b trace.Attr) int { return strings.Compare(a.Key, b.Key) }) {
 			t.Errorf("run.start is not in order: %v", data)

@@ -112,8 +112,8 @@ func ExampleWorkflow_Check() {
 		fmt.Println(d.Level, d.Code, d.Message)
 	}
 	// Output:
-	// error model.missing model "fast" is not there; step "greet" needs it
-	// error tool.missing tool "text.upper" is not there; step "name" needs it
+	// error model.missing no model named "fast" is configured; step "greet" needs it
+	// error tool.missing no tool named "text.upper" is configured; step "name" needs it
 }
 
 // A plan says what a run would do, without a runtime and without a call.

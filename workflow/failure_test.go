@@ -63,7 +63,7 @@ steps:
 	})
 }
 
-// A failure that a timeout of the body, the run's time or a cancel covers is still told of.
+// A failure that a timeout of the body, the run's time or a cancel covers is still reported.
 func TestCoveredFailuresAreInTheDiagnostics(t *testing.T) {
 	for _, tt := range []struct {
 		name, text, code string

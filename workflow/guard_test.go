@@ -194,7 +194,7 @@ steps:
 	}
 }
 
-// trust 1.11: an archive and the layers of a memory are findings at most, each with its own code, whatever they do.
+// trust 1.11: an archive and the layers of a memory are diagnostics at most, each with its own code, whatever they do.
 func TestAgentsAreGuardedFromArchivesAndLayers(t *testing.T) {
 	for _, tt := range []struct {
 		port, code string
@@ -233,7 +233,7 @@ func TestAgentsAreGuardedFromArchivesAndLayers(t *testing.T) {
 					case how == "hangs" && (e == nil || e.Code != "run.cancelled"):
 						t.Errorf("trust 1.11: %s: %v, want that the run was cancelled", out.Status, out.Err)
 					case how != "hangs" && (e != nil || !strings.Contains(fmt.Sprint(out.Diagnostics), tt.code)):
-						t.Errorf("trust 1.11: %v, with %v, want the finding %s", out.Err, out.Diagnostics, tt.code)
+						t.Errorf("trust 1.11: %v, with %v, want the diagnostic %s", out.Err, out.Diagnostics, tt.code)
 					}
 				})
 			})

@@ -180,7 +180,7 @@ func TestHooksThatFailAreReported(t *testing.T) {
 				var got []string
 				for _, e := range out.Diagnostics {
 					if e.Code != diagnostics.CodeHookFailed || e.Level != diagnostics.Warn || !strings.Contains(e.Message, `hook "`+string(point)+`" of plugin "bad" failed: `+tt.want) {
-						t.Errorf("finding %+v", e)
+						t.Errorf("diagnostic %+v", e)
 					}
 					got = append(got, e.Step)
 				}
@@ -262,7 +262,7 @@ func TestPluginFindings(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %s", d.Level, d.Code))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("findings (-want +got)\n%s", diff)
+		t.Errorf("diagnostics (-want +got)\n%s", diff)
 	}
 	rt.Diagnostics = diagnostics.Strict
 	if out, err := wf.Run(t.Context(), nil, rt); err == nil || out.Error().Code != string(diagnostics.CodeStrict) || len(out.Artefact) > 0 {

@@ -24,14 +24,14 @@ func repeated(size int, start, line, end string) string {
 	return b.String()
 }
 
-// Large recipes are refused, however their findings multiply: without the bound that each of these
+// Large recipes are refused, however their diagnostics multiply: without the limit that each of these
 // meets it would run for minutes, or until memory is used up.
 func TestHostileRecipesAreRefused(t *testing.T) {
 	const most = 400_000
 	many := repeated(most, "steps:\n", "  s%d: {uses: recipe, with: {ref: sub.yaml}}\n", "")
 	for _, tt := range []struct {
 		name, text, sub string
-		want            diagnostics.Code // of the first finding
+		want            diagnostics.Code // of the first diagnostic
 		hint            bool
 	}{
 		{"a need of each step", repeated(most, "steps:\n", "  s%d: {uses: set, with: 1, needs: [x%[1]d]}\n", ""), "", "recipe.unknownName", true},
@@ -49,13 +49,13 @@ func TestHostileRecipesAreRefused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			_, list := compileFiles(t, map[string]string{"recipe.yaml": tt.text, "sub.yaml": tt.sub}, nil)
 			if len(list) == 0 || list[0].Code != tt.want || (list[0].Hint != "") != tt.hint {
-				t.Errorf("%d findings, first %+v", len(list), list[:min(1, len(list))])
+				t.Errorf("%d diagnostics, first %+v", len(list), list[:min(1, len(list))])
 			}
 		})
 	}
 }
 
-// A run has bounds that its recipe cannot pass, whatever it makes of few bytes.
+// A run has limits that its recipe cannot pass, whatever it makes of few bytes.
 func TestHostileRunsEnd(t *testing.T) {
 	many := func(n int, text string) string { return strings.Repeat(text+", ", n) }
 	for _, tt := range []struct {

@@ -56,7 +56,7 @@ func TestCutOffCallIsSettled(t *testing.T) {
 		status           workflow.Status
 		code             string
 		log              []string
-		unknown          bool // there is a finding
+		unknown          bool // there is a diagnostic
 	}{
 		{"another step failed, it had its effect", beside, "", []string{"result", "fail"}, result, workflow.StatusError, "tool.failed", []string{"pay", "refund T-1"}, false},
 		{"another step failed, it had none", beside, "", []string{"result", "fail"}, fails, workflow.StatusError, "tool.failed", []string{"pay"}, false},
@@ -115,7 +115,7 @@ func TestCutOffCallIsSettled(t *testing.T) {
 						t.Errorf("effects (-want +got)\n%s", diff)
 					}
 					if found := unknowns(out); (len(found) > 0) != tt.unknown {
-						t.Errorf("findings %v", found)
+						t.Errorf("diagnostics %v", found)
 					}
 				})
 			})

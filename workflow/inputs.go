@@ -8,10 +8,10 @@ import (
 	"github.com/braise-run/braise/internal/schema"
 )
 
-// ParseInputs turns "name=value" texts into inputs, as a command line gives them: each value is
-// everything after the first "=", read as its input's schema says (recipe-format and command
-// pages). The error is a *diagnostics.Error that holds everything that is wrong: unknown names,
-// repeated ones, values that cannot be read. The result is not yet checked against the schemas.
+// ParseInputs parses inputs of the form "name=value", as given on a command line. The value is
+// everything after the first "=", and is parsed by the schema of its input (see the recipe format
+// and the command). The error is a *diagnostics.Error that lists all problems: unknown names,
+// repeated names and malformed values. The result is not yet validated against the schemas.
 func (wf *Workflow) ParseInputs(pairs []string) (map[string]any, error) {
 	given, seen := make(map[string]any, len(pairs)), map[string]bool{}
 	var list diagnostics.List

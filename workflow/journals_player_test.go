@@ -45,7 +45,7 @@ type journalLeg struct {
 	Parallel int                       // how many calls at once; 0: one
 	Fails    map[string][]string       // how the first calls of a tool fail, by the argument as: network, lost or plain
 	Stops    string                    // the call in which the context is cancelled
-	Says     map[string]runtime.Effect // what tools say of themselves in this leg, instead of what they are
+	Says     map[string]runtime.Effect // what tools say of themselves in this execution, instead of what they are
 	Dies     string                    // "call X", "call X N" or "record KIND PATH": when the process dies; "": it does not
 }
 
@@ -62,7 +62,7 @@ func (a anyJSON) object() map[string]any {
 	return m
 }
 
-// journalPlayer plays legs.
+// journalPlayer plays executions.
 type journalPlayer struct {
 	*journalCase
 	run     string // its id
@@ -70,7 +70,7 @@ type journalPlayer struct {
 	writing bool // leases are of somebody who is gone
 	legs    int  // that have a span, of a rich case
 
-	// Of the present leg:
+	// Of the present execution:
 	leg    journalLeg
 	dies   string
 	mu     sync.Mutex
@@ -80,7 +80,7 @@ type journalPlayer struct {
 	cancel context.CancelCauseFunc
 }
 
-// play plays a leg, and tells what came of it: the outcomes, what was called, and the new records.
+// play plays an execution, and tells what came of it: the outcomes, what was called, and the new records.
 func (p *journalPlayer) play(t *testing.T, leg journalLeg) (told []string) {
 	t.Helper()
 	if leg.After != "" {
@@ -186,7 +186,7 @@ func (p *journalPlayer) do(ctx context.Context, t *testing.T) []*workflow.Outcom
 		}
 		return outs
 	default:
-		t.Fatalf("nobody can do %q", leg.Do)
+		t.Fatalf("no way to do %q", leg.Do)
 	}
 	return []*workflow.Outcome{out}
 }
@@ -263,7 +263,7 @@ var (
 	errJournalStop = errors.New("somebody stopped it")
 )
 
-// called notes a call. It is the last of its process, or the last before its context ends, where the leg says so.
+// called notes a call. It is the last of its process, or the last before its context ends, where the execution says so.
 func (p *journalPlayer) called(ctx context.Context, what, about string) error {
 	p.mu.Lock()
 	p.times[what]++

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The version that wrote these journals would have gone on with them in a wrong way: it forgot what calls had cost
+// The version that wrote these journals would have resumed them in a wrong way: it forgot what calls had cost
 // that paused, and forks made calls again of which a person had said what became of them. What is right was worked
 // out by hand: the status, the output and the calls.
 func TestJournalsOfRepairedVersions(t *testing.T) {

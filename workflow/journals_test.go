@@ -120,7 +120,7 @@ func TestJournalsOfEarlierVersions(t *testing.T) {
 	}
 }
 
-// testJournals goes on with all runs of an edition. look chooses what of the lines about a case is compared with
+// testJournals resumes all runs of an edition. look chooses what of the lines about a case is compared with
 // its want.txt.
 func testJournals(t *testing.T, edition string, look func(lines []string) []string) {
 	t.Helper()
@@ -181,12 +181,12 @@ func shortened(lines []string) []string {
 	return short
 }
 
-// goOn goes on with a run in each of the ways that a case has, and tells what it comes to. open returns a
+// goOn resumes a run in each of the ways that a case has, and tells what it comes to. open returns a
 // store with all journals of the case, as they were written.
 func (c *journalCase) goOn(t *testing.T, journal string, open func(t *testing.T) checkpoint.Store) (told []string) {
 	ways := c.Journals[journal].Resumed
 	if len(ways) == 0 {
-		t.Fatalf("nobody goes on with %s", journal)
+		t.Fatalf("no way to resume %s", journal)
 	}
 	for i, way := range value.SortedKeys(ways) {
 		synctest.Test(t, func(t *testing.T) {

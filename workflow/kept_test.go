@@ -44,7 +44,7 @@ func TestPausesWithoutAStoreAreKeptForATime(t *testing.T) {
 	}
 }
 
-// A run that somebody has gone on with is kept for the time of the pause that it has now.
+// A run that somebody has resumed is kept for the time of the pause that it has now.
 func TestRunThatGoesOnIsKeptAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := &runtime.Runtime{Resume: resume.PassThrough{}}

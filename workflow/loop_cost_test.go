@@ -17,7 +17,7 @@ import (
 )
 
 // What a call used before it paused counts in the cost of the loops around it, as if it had waited: when
-// somebody else goes on with the run, and while the run that opened the pause is still at work.
+// somebody else resumes the run, and while the run that opened the pause is still at work.
 func TestLoopCostCountsPausedCalls(t *testing.T) {
 	for _, tt := range []struct{ name, mode, beside string }{
 		{"a wait", "wait", ""},

@@ -45,13 +45,13 @@ func TestMistakesInGo(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"no runtime", run(order, nil), `refund.yaml:7:11: step "letter": model "fast" is not there`},
+		{"no runtime", run(order, nil), `refund.yaml:7:11: step "letter": no model named "fast" is configured`},
 		{"a model that is nil", run(order, with(func(rt *runtime.Runtime) { rt.Models = map[string]runtime.Model{"fast": nil} })), `runtime: model "fast" is nil`},
 		{"a tool without a name", run(order, with(func(rt *runtime.Runtime) {
 			rt.Tools = []runtime.Tool{runtime.NewTool(runtime.ToolSpec{}, func(context.Context, struct{}) (string, error) { return "", nil })}
 		})), `runtime: tool "": a tool's name contains a dot, like "crm.lookup"`},
 		{"a tool is missing", run(order, with(func(rt *runtime.Runtime) { rt.Tools, rt.Diagnostics = nil, diagnostics.Strict })),
-			`strict diagnostics failure: refund.yaml:13:11: tool "mail.send" is not there; step "send" needs it [tool.missing]`},
+			`strict diagnostics failure: refund.yaml:13:11: no tool named "mail.send" is configured; step "send" needs it [tool.missing]`},
 		{"an input of another type", run(map[string]any{"order": "seven"}, rt), `input "order" does not match its schema: must be an integer, not a string`},
 		{"an input is missing", run(nil, rt), `input "order" is missing`},
 		{"an input too many", run(map[string]any{"order": 7, "odrer": 8}, rt), `unknown input "odrer"`},
@@ -66,7 +66,7 @@ func TestMistakesInGo(t *testing.T) {
 		{"a token that was cut", resumeWith(paused.Token[:len(paused.Token)-1], yes, rt, nil), "the token is unknown, used or expired"},
 		{"another recipe", resumeWith(paused.Token, yes, rt, &workflow.ResumeOptions{Workflow: other}), `run "run-I" has another definition of recipe "refund" (DIGEST, not DIGEST)`},
 		{"an answer that does not fit", resumeWith(paused.Token, map[string]any{"decision": "yes"}, rt, nil), `the answer to human pause "ask" of step "ask": unknown decision "yes"` + "\n" + `  hint: it is "approve" or "reject"`},
-		{"an answer to an unknown pause", func() error { _, err := workflow.Answer(ctx, "run-I", "aks", yes, rt, nil); return err }(), `run "run-I" has no open pause "aks"` + "\n" + `  hint: open are ["ask"]`},
+		{"an answer to an unknown pause", func() error { _, err := workflow.Answer(ctx, "run-I", "aks", yes, rt, nil); return err }(), `run "run-I" has no pending pause "aks"` + "\n" + `  hint: pending pauses: ["ask"]`},
 		{"recover an unknown run", func() error { _, err := workflow.Recover(ctx, "run-V", rt, nil); return err }(), `run "run-V": not in the store`},
 		{"fork at an unknown step", func() error { _, err := workflow.Fork(ctx, "run-I", "aks", workflow.Edits{}, rt, nil); return err }(), `recipe "refund" has no step "aks"` + "\n" + `  hint: did you mean "ask"?`},
 		{"decode what is not there", paused.Decode(new(string)), `run "run-I" is paused: it has no output yet`},
@@ -82,7 +82,7 @@ func TestMistakesInGo(t *testing.T) {
 			out := must(wf.Run(ctx, order, mine))
 			must(workflow.Resume(ctx, out.Token, yes, mine, nil))
 			return err
-		}(), `run "run-1": another owner holds the run: "OWNER"`},
+		}(), `run "run-1": another owner holds the run: process N on HOST`},
 		{"a token a second time", func() error {
 			must(workflow.Resume(ctx, paused.Token, yes, rt, nil))
 			return resumeWith(paused.Token, yes, rt, nil)
@@ -93,7 +93,7 @@ func TestMistakesInGo(t *testing.T) {
 			continue
 		}
 		got := regexp.MustCompile(`sha256:[0-9a-f]+`).ReplaceAllString(tt.err.Error(), "DIGEST")
-		got = regexp.MustCompile(`holds the run: ".*"`).ReplaceAllString(got, `holds the run: "OWNER"`)
+		got = regexp.MustCompile(`process \d+ on .*`).ReplaceAllString(got, "process N on HOST")
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}

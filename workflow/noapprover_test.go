@@ -6,7 +6,7 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// trust 1.6: a finding before the first step where calls need an approval that nobody can give, and only there.
+// trust 1.6: a diagnostic before the first step where calls need an approval that nobody can give, and only there.
 func TestNobodyCanApprove(t *testing.T) {
 	asks := approver(nil)
 	for _, tt := range []struct {
@@ -41,7 +41,7 @@ func TestNobodyCanApprove(t *testing.T) {
 				}
 			}
 			if want := map[bool]int{true: 2}[tt.found]; found != want {
-				t.Errorf("%d findings, want %d", found, want)
+				t.Errorf("%d diagnostics, want %d", found, want)
 			}
 		})
 	}

@@ -91,7 +91,7 @@ output: ${{ steps.always.output }}
 					}
 					for _, d := range out.Diagnostics { // what timed out may have had its effect
 						if out.Status == workflow.StatusOK && d.Code != diagnostics.CodeCallUnknown && tt.code != "tool.missing" {
-							t.Errorf("findings of a run that is ok: %v", out.Diagnostics)
+							t.Errorf("diagnostics of a run that is ok: %v", out.Diagnostics)
 						}
 					}
 				})

@@ -18,7 +18,7 @@ import (
 // Status is how a run ended.
 type Status string
 
-// The ends of a run.
+// The statuses of an outcome.
 const (
 	StatusOK        Status = "ok"
 	StatusPaused    Status = "paused"
@@ -26,25 +26,25 @@ const (
 	StatusCancelled Status = "cancelled"
 )
 
-// Outcome is how a run ended, with everything that is known of it. It is never nil, and its JSON
-// is the object that the command prints.
+// Outcome is the result of an execution of a run. It is never nil, and its JSON is the object that
+// the command prints.
 type Outcome struct {
 	Status      Status
 	RunID       string
 	Recipe      string           // the recipe's name
 	Output      any              // the recipe's output, decoded JSON; nil unless the status is ok
-	Artefact    map[string]any   // output of every step that succeeded, by id; paused, also of those in bodies, by path
+	Artefact    map[string]any   // outputs of steps that succeeded, by id; if paused, also those in bodies, by path
 	Token       string           // of the first pause; "" unless paused
-	Pauses      []resume.Pause   // that are open, in plan order, each with a fresh token; nil unless paused
+	Pauses      []resume.Pause   // pending pauses in plan order, each with a fresh token; nil unless paused
 	Err         error            // a *runtime.Error; nil for ok and paused
 	Trace       []trace.Event    // in plan order, bodies in place
 	Diagnostics diagnostics.List // of the compile, the requirements and the run, in this order
 	Usage       Usage            // of models, in all executions of the run; a fork does not count what it shares
-	StartedAt   time.Time        // of the run; zero if it was not begun, or not found
-	EndedAt     time.Time        // when the run ended or, where it goes on, this execution of it; zero like StartedAt
+	StartedAt   time.Time        // start of the run; zero if it did not start or was not found
+	EndedAt     time.Time        // end of the run, or of this execution if the run has not ended; zero like StartedAt
 }
 
-// Usage is what the calls of models in a run used, also those of attempts that failed.
+// Usage is what the model calls of a run used, including failed attempts.
 type Usage struct {
 	Calls        int64   `json:"calls"`
 	InputTokens  int64   `json:"inputTokens"`
@@ -52,7 +52,7 @@ type Usage struct {
 	CostUSD      float64 `json:"costUsd"` // at Runtime.Prices
 }
 
-// outcomeOf is the outcome of an execution, and its Err.
+// outcomeOf returns the outcome of an execution, and its Err.
 func outcomeOf(end *local.End) (*Outcome, error) {
 	out := &Outcome{Status: Status(end.Status()), RunID: end.RunID, Recipe: end.Recipe, Output: end.Output,
 		Artefact: end.Artefact, Err: end.Err, Trace: end.Trace, Diagnostics: end.Diagnostics,
@@ -64,8 +64,8 @@ func outcomeOf(end *local.End) (*Outcome, error) {
 	return out, out.Err
 }
 
-// Decode stores the output in what v points to, as encoding/json does, with its errors. A run that is not ok has none:
-// the error is Err, or says that the run is paused.
+// Decode stores the output in the value that v points to. It decodes, and fails, as encoding/json does. A run that is
+// not ok has no output: the error is then Err, or says that the run is paused.
 func (o *Outcome) Decode(v any) error {
 	switch {
 	case o.Err != nil:
@@ -80,13 +80,13 @@ func (o *Outcome) Decode(v any) error {
 	return json.Unmarshal(text, v)
 }
 
-// Error returns Err as what it is; nil for ok.
+// Error returns Err as a *runtime.Error; nil for ok and paused.
 func (o *Outcome) Error() *runtime.Error {
 	e, _ := errors.AsType[*runtime.Error](o.Err)
 	return e
 }
 
-// outcomeJSON is the shape that command.md 1 fixes.
+// outcomeJSON is the JSON shape that the command documents.
 type outcomeJSON struct {
 	Status      Status           `json:"status"`
 	RunID       string           `json:"runId,omitempty"`
@@ -110,9 +110,9 @@ type errorJSON struct {
 	Step     string           `json:"step,omitempty"`
 }
 
-// MarshalJSON writes the outcome as the command prints it. Members without a value are left out;
-// diagnostics and trace are always there. output is there, null if need be, for a run that is ok. The error
-// is that of an event in Trace whose data is no JSON.
+// MarshalJSON writes the outcome as the command prints it. Members without a value are omitted, except
+// diagnostics and trace, which are always present. output is present, possibly null, if the run is ok. The
+// error is non-nil if the data of an event in Trace cannot be encoded as JSON.
 func (o *Outcome) MarshalJSON() ([]byte, error) {
 	out := o.json()
 	return marshal(struct {
@@ -121,8 +121,8 @@ func (o *Outcome) MarshalJSON() ([]byte, error) {
 	}{out, append([]trace.Event{}, o.Trace...)})
 }
 
-// Summary is the outcome's JSON without its trace, for readers who saw the events already. The error is always nil
-// for what a run returned.
+// Summary returns the outcome's JSON without its trace, for readers that have the events already. The error is
+// always nil for an outcome that a run returned.
 func (o *Outcome) Summary() ([]byte, error) { return marshal(o.json()) }
 
 // marshal is json.Marshal without the escapes for HTML.
@@ -153,8 +153,8 @@ func (o *Outcome) json() outcomeJSON {
 	return out
 }
 
-// rawJSON encodes what was decoded JSON when the run ended; whoever made something else of it
-// gets null.
+// rawJSON encodes a value that was decoded JSON when the run ended. If the caller has replaced it
+// by something that cannot be encoded, the result is null.
 func rawJSON(v any) json.RawMessage {
 	text, err := value.JSON(v)
 	if err != nil {

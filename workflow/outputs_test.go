@@ -212,7 +212,7 @@ func splice(text string) string {
 	return before + more + line + "\n"
 }
 
-// withoutPlace cuts the position off a finding.
+// withoutPlace cuts the position off a diagnostic.
 func withoutPlace(text string) string {
 	_, rest, _ := strings.Cut(text, ": ")
 	return rest

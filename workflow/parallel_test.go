@@ -13,8 +13,8 @@ import (
 	"github.com/braise-run/braise/workflow"
 )
 
-// A run goes on with another number of calls at once than it began with: what it decided before stands, and each call
-// was made once. It goes on with either number after that.
+// A run continues with another number of calls at once than it began with: what it decided before stands, and each call
+// was made once. It continues with either number after that.
 func TestOtherNumberOfCallsAtOnce(t *testing.T) {
 	wf := load(t, []byte(head+`steps:
   a: {uses: test.act}

@@ -10,8 +10,8 @@ import (
 	"github.com/braise-run/braise/recipe"
 )
 
-// Plan is what a run of a workflow would do, without doing it: steps in plan order, their edges,
-// and what they need.
+// Plan describes what a run of a workflow would do: the steps in plan order, their edges, and what
+// they require.
 type Plan struct {
 	Recipe   string             `json:"recipe"`
 	Version  string             `json:"version,omitempty"`
@@ -20,14 +20,14 @@ type Plan struct {
 	Requires Requires           `json:"requires"`
 }
 
-// Requires lists by name what a run needs, sorted.
+// Requires lists the names of what a run needs, sorted.
 type Requires struct {
-	Models  []string `json:"models"` // those that are written out; an expression may name others
+	Models  []string `json:"models"` // those named literally; an expression may name others
 	Tools   []string `json:"tools"`
 	Secrets []string `json:"secrets"`
 }
 
-// Plan returns what a run would do. It is pure: no runtime, no call.
+// Plan returns what a run would do. It needs no runtime and makes no calls.
 func (wf *Workflow) Plan() *Plan {
 	return &Plan{
 		Recipe: wf.program.Recipe.Name, Version: wf.program.Recipe.Version, Digest: wf.program.Recipe.Digest,
@@ -48,7 +48,7 @@ func names(uses []program.Use) []string {
 // JSON returns the plan as indented JSON. The error is always nil for a plan that [Workflow.Plan] returned.
 func (p *Plan) JSON() ([]byte, error) { return json.MarshalIndent(p, "", "  ") }
 
-// Text returns the plan for people: a line a step, bodies indented.
+// Text returns the plan as text for people: one line per step, with bodies indented.
 func (p *Plan) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s", p.Recipe)
@@ -89,22 +89,22 @@ func writeSteps(b *strings.Builder, steps []program.PlanStep, indent string) {
 	}
 }
 
-// Mermaid returns the plan as a mermaid flowchart: solid arrows carry data, dotted ones only
-// order, bodies are subgraphs.
+// Mermaid returns the plan as a Mermaid flowchart. Solid arrows carry data, dotted arrows only
+// order. Bodies are subgraphs.
 func (p *Plan) Mermaid() string { return drawing.Mermaid(p.Steps) }
 
-// DOT returns the plan for Graphviz, drawn like Mermaid's: dashed edges only order, bodies are clusters. The
-// lines are in plan order. A plan that no workflow returned, with an edge to a step that is not in the
-// same body or with an id twice, has no picture: the result is "".
+// DOT returns the plan for Graphviz, drawn as by Mermaid: dashed edges only order, and bodies are clusters.
+// The lines are in plan order. The result is "" for a malformed plan: one with a duplicate id, or an edge to a
+// step outside the same body. [Workflow.Plan] never returns such a plan.
 func (p *Plan) DOT() string { return drawing.DOT(p.Recipe, p.Steps) }
 
-// MaxReduced is the most steps of a plan that Reduced takes, those of bodies included. A picture of more
-// is not read, and a reduction of thousands of steps takes minutes.
+// MaxReduced is the maximum number of steps, including those of bodies, in a plan that Reduced accepts. A larger
+// picture is not readable, and reducing thousands of steps takes minutes.
 const MaxReduced = 200
 
-// Reduced returns a copy of the plan without the edges that follow from others: if c waits for b and b for
-// a, then an edge from a to c is left out, whether it carries data or not. It is for pictures; a run has
-// all edges. The error says that the plan has more than [MaxReduced] steps.
+// Reduced returns a copy of the plan without redundant edges: if c waits for b and b waits for a, the edge from
+// a to c is omitted, whether or not it carries data. Use it for pictures; a run uses all edges. The error says
+// that the plan has more than [MaxReduced] steps.
 func (p *Plan) Reduced() (*Plan, error) {
 	if n := countPlan(p.Steps); n > MaxReduced {
 		return nil, fmt.Errorf("the plan has %d steps: edges are left out of plans of up to %d", n, MaxReduced)
@@ -128,5 +128,5 @@ func countPlan(steps []program.PlanStep) int {
 // PlanStep is one step of a plan.
 type PlanStep = program.PlanStep
 
-// Edge says that a step waits for another one.
+// Edge is a dependency: a step waits for another step.
 type Edge = program.Edge

@@ -40,7 +40,7 @@ const secretive = head + `steps:
   b: {uses: test.gone, needs: [a]}
 `
 
-// However a port misbehaves, the outcome has a start, an end and the findings so far, and the sinks
+// However a port misbehaves, the outcome has a start, an end and the diagnostics so far, and the sinks
 // see the same events.
 func TestPortsThatMisbehave(t *testing.T) {
 	for _, tt := range []struct {
@@ -77,7 +77,7 @@ func TestPortsThatMisbehave(t *testing.T) {
 				codes = append(codes, d.Code)
 			}
 			if diff := cmp.Diff(tt.want, codes); diff != "" {
-				t.Errorf("findings (-want +got):\n%s", diff)
+				t.Errorf("diagnostics (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -175,7 +175,7 @@ func TestStuckSinkHoldsTheRunASecond(t *testing.T) {
 	})
 }
 
-// Runs that end early share the workflow's findings, and must not write to them.
+// Runs that end early share the workflow's diagnostics, and must not write to them.
 func TestOutcomesDoNotShareFindings(t *testing.T) {
 	wf := load(t, []byte(head+`inputs: {go: {type: boolean, default: true}}
 steps:
@@ -199,7 +199,7 @@ output: ${{ [steps.a.output.x, steps.a.output.y, steps.a.output.z] }}
 	wg.Wait()
 	for _, d := range wf.Diagnostics {
 		if d.Message == "changed" {
-			t.Error("an outcome's findings are the workflow's own")
+			t.Error("an outcome's diagnostics are the workflow's own")
 		}
 	}
 }

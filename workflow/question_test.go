@@ -14,7 +14,7 @@ import (
 	"github.com/braise-run/braise/workflow"
 )
 
-// suggested lists the old answers that findings about other questions offer, by step.
+// suggested lists the old answers that diagnostics about other questions offer, by step.
 func suggested(out *workflow.Outcome) map[string]any {
 	list := map[string]any{}
 	for _, d := range out.Diagnostics {

@@ -86,7 +86,7 @@ func TestArtefactOfAPausedRun(t *testing.T) {
 	}
 }
 
-// Trust 5.8: an outcome decodes its output, has its usage over all legs, and its times.
+// Trust 5.8: an outcome decodes its output, has its usage over all executions, and its times.
 func TestOutcomesSayWhatTheyTook(t *testing.T) {
 	wf := load(t, []byte(head+"steps:\n  say: {uses: model, with: {model: fast, prompt: Hello}}\n"+
 		"  ask: {uses: human, needs: [say], with: {prompt: Go}}\n"+
@@ -134,7 +134,7 @@ func TestOutcomesSayWhatTheyTook(t *testing.T) {
 	}
 }
 
-// A context that ends while a run is claimed cancels the leg: nothing is wrong with the store.
+// A context that ends while a run is claimed cancels the execution: nothing is wrong with the store.
 func TestCancelledWhileClaiming(t *testing.T) {
 	wf := load(t, []byte(head+"steps:\n  ask: {uses: human, with: {prompt: Go}}\n"))
 	store := &checkpoint.Memory{}

@@ -129,7 +129,7 @@ func TestRollbackThatWaitsEnds(t *testing.T) {
 					t.Errorf("%v with %d attempts after %v", err, attempts, took)
 				}
 				if got := strings.Join(reported(out), "\n"); got != tt.finding {
-					t.Errorf("findings %q, want %q", got, tt.finding)
+					t.Errorf("diagnostics %q, want %q", got, tt.finding)
 				}
 			})
 		})
@@ -259,11 +259,11 @@ func TestCallLeftBehindCountsAsUsed(t *testing.T) {
 	}
 }
 
-// What the engine words itself about a value has no secrets: not in the error, the trace or the findings.
+// What the engine words itself about a value has no secrets: not in the error, the trace or the diagnostics.
 func TestWordsOfTheEngineHaveNoSecrets(t *testing.T) {
 	const secret = "hunter2hunter2"
 	for _, tt := range []struct{ name, step, want string }{
-		{"a model's name", `{uses: model, with: {model: "${{ inputs.s }}", prompt: hi}}`, `model "***" is not there`},
+		{"a model's name", `{uses: model, with: {model: "${{ inputs.s }}", prompt: hi}}`, `no model named "***" is configured`},
 		{"an agent's name", `{uses: agent, with: {agent: "${{ inputs.s }}", prompt: hi}}`, `there is no agent "***"`},
 		{"an idempotency key", `{uses: test.act, idempotency_key: "${{ int(inputs.s) }}", with: {n: 1}}`, `"***" is not an integer`},
 	} {

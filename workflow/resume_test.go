@@ -284,7 +284,7 @@ func TestOnPause(t *testing.T) {
 	}
 }
 
-// A failure closes what waits: nobody is asked for nothing.
+// A failure closes what is pending: nobody is asked for nothing.
 func TestFailureClosesPauses(t *testing.T) {
 	rt := &runtime.Runtime{Resume: resume.PassThrough{}, Store: &checkpoint.Memory{}}
 	out, err := load(t, []byte(head+`steps:
@@ -331,7 +331,7 @@ output: "${{ steps.ask.output }}"
 	}
 }
 
-// A wait that cannot begin fails its step in every leg alike.
+// A wait that cannot begin fails its step in every execution alike.
 func TestWaitsThatCannotBegin(t *testing.T) {
 	wf := load(t, []byte(head+`inputs: {at: string}
 steps:
@@ -352,7 +352,7 @@ output: "${{ steps.nap.error.code }}"
 	}
 }
 
-// With Complete a run is gone on with only where everything is there that it still needs.
+// With Complete a run is resumed only where everything is there that it still needs.
 func TestComplete(t *testing.T) {
 	wf := load(t, []byte(head+`steps:
   first: {uses: test.first}

@@ -195,7 +195,7 @@ func TestRetryEffects(t *testing.T) {
 				return d.Code == exhausted && d.Level == diagnostics.Warn && d.Kind == diagnostics.KindAdapter && d.Step == "call"
 			})
 			if found != tt.found {
-				t.Errorf("findings %v", out.Diagnostics)
+				t.Errorf("diagnostics %v", out.Diagnostics)
 			}
 			want := resume.Key(out.RunID, 1, "call", 1, "")
 			for i, key := range f.keys {
@@ -286,7 +286,7 @@ func TestRetryWaitEnds(t *testing.T) {
 				}
 				for _, d := range out.Diagnostics {
 					if d.Code == exhausted {
-						t.Errorf("finding %s", d.Message)
+						t.Errorf("diagnostic %s", d.Message)
 					}
 				}
 			})
@@ -361,7 +361,7 @@ func TestAttemptTimeout(t *testing.T) {
 }
 
 // trust 3.4: a call is made as often whether somebody watches or not. One that is to be tried again streams only if the
-// adapter can begin anew.
+// adapter can restart.
 func TestRetryStreams(t *testing.T) {
 	several := retry.Policies{retry.Model: {MaxAttempts: 2}}
 	for _, tt := range []struct {
@@ -469,14 +469,14 @@ func TestRetryPauses(t *testing.T) {
 				want := []string{"adapter.retry call adapterKind=model attempt=1 delayMs=1000 maxAttempts=4 method=generate reason=rate_limit",
 					"adapter.retry call adapterKind=model attempt=2 delayMs=2000 maxAttempts=4 method=generate reason=rate_limit", "step.waiting call pauseKind=system"}
 				if diff := cmp.Diff(want, of(out, trace.AdapterRetry, trace.StepWaiting)); diff != "" {
-					t.Errorf("first leg (-want +got)\n%s", diff)
+					t.Errorf("first execution (-want +got)\n%s", diff)
 				}
 				if out, err = goOn(out); err != nil || out.Status != workflow.StatusPaused || f.n != 3 {
 					t.Fatalf("%s after %d calls, %v", out.Status, f.n, err)
 				}
 				want = []string{"adapter.retry call adapterKind=model attempt=3 delayMs=4000 maxAttempts=4 method=generate reason=rate_limit", "step.waiting call pauseKind=system"}
 				if diff := cmp.Diff(want, of(out, trace.AdapterRetry, trace.StepWaiting)); diff != "" {
-					t.Errorf("second leg (-want +got)\n%s", diff)
+					t.Errorf("second execution (-want +got)\n%s", diff)
 				}
 				if out, err = goOn(out); err != nil || f.n != 4 || !cmp.Equal(out.Output, any(map[string]any{"text": "4"})) {
 					t.Fatalf("%s after %d calls, %v, %v", out.Status, f.n, err, out.Output)

@@ -35,7 +35,7 @@ func rollbacks(out *workflow.Outcome) []string {
 	return list
 }
 
-// reported are the findings about rollbacks that failed.
+// reported are the diagnostics about rollbacks that failed.
 func reported(out *workflow.Outcome) []string {
 	var list []string
 	for _, d := range out.Diagnostics {
@@ -90,7 +90,7 @@ func TestRollbacks(t *testing.T) {
 		t.Errorf("the rollbacks do not stand before the end: %s", lines(out))
 	}
 	if got := out.Diagnostics; len(got) != 0 {
-		t.Errorf("findings %v", got)
+		t.Errorf("diagnostics %v", got)
 	}
 	if got := wf.Plan().Requires.Tools; !slices.Equal(got, []string{"test.act", "test.undo"}) {
 		t.Errorf("the plan needs %v", got)
@@ -157,7 +157,7 @@ func TestRollbacksThatFail(t *testing.T) {
 		t.Fatalf("%s, %v", out.Status, err)
 	}
 	want := []string{
-		`absent!rollback: step "absent" was not rolled back: recipe.yaml:9:50: tool "test.absent" is not there`,
+		`absent!rollback: step "absent" was not rolled back: recipe.yaml:9:50: no tool named "test.absent" is configured`,
 		`reads!rollback: step "reads" was not rolled back: recipe.yaml:8:72: output has no key "missing"`,
 		`pauses!rollback: step "pauses" was not rolled back: the tool asked for a pause, and a rollback cannot pause`,
 		`panics!rollback: step "panics" was not rolled back: panic in tool "test.undo": oh`,
@@ -170,7 +170,7 @@ func TestRollbacksThatFail(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b string) bool {
 		return a == b || strings.HasPrefix(a, "reads") && strings.HasPrefix(b, "reads") && strings.Contains(a, "missing") && strings.Contains(b, "missing")
 	})); diff != "" {
-		t.Errorf("findings (-want +got)\n%s", diff)
+		t.Errorf("diagnostics (-want +got)\n%s", diff)
 	}
 	if len(warned.texts) != len(want) || len(warned.findings) != 1 || warned.texts[0] != "a rollback failed" {
 		t.Errorf("the reporter got %q, %q", warned.texts, warned.findings)
@@ -225,7 +225,7 @@ func TestRollbackHangs(t *testing.T) {
 					t.Errorf("%v, want %s", err, tt.code)
 				}
 				if tt.finding != "" && (len(reported(out)) != 1 || !strings.HasSuffix(reported(out)[0], tt.finding)) {
-					t.Errorf("findings %q, want %q", reported(out), tt.finding)
+					t.Errorf("diagnostics %q, want %q", reported(out), tt.finding)
 				}
 				if tt.code == "rollback.interrupted" && (!errors.Is(err, context.Canceled) || !strings.Contains(fmt.Sprint(out.Diagnostics), "failed on purpose")) {
 					t.Errorf("%v, %v", err, out.Diagnostics)
@@ -294,7 +294,7 @@ func undoRuntime(log *effects, store checkpoint.Store) *runtime.Runtime {
 }
 
 // A run that fails and dies at any write of its journal is rolled back by its recovery: each rollback
-// once per key, and one that nobody knows the end of is reported and not repeated.
+// once per key, and one with unknown outcome is reported and not repeated.
 func TestRollbackAfterEachWrite(t *testing.T) {
 	wf := load(t, []byte(doomed))
 	inputs := map[string]any{"first": 1}

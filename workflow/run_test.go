@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// quiet takes what a run tells the operator: findings, which have a code, and what else there is to say.
+// quiet takes what a run tells the operator: diagnostics, which have a code, and what else there is to say.
 type quiet struct {
 	mutex           sync.Mutex
 	texts, findings []string

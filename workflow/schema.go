@@ -13,8 +13,8 @@ import (
 var outcomeSchema []byte
 
 // OutcomeSchema returns the JSON Schema (2020-12) of outcomes as [Outcome.MarshalJSON] writes
-// them, with [trace.EventSchema] for the trace. It is closed: members, and kinds of events and
-// findings, are those of this version.
+// them, with [trace.EventSchema] for the trace. It is closed: it allows only the members, event
+// kinds and diagnostic codes of this version.
 func OutcomeSchema() []byte {
 	var schema, event map[string]any
 	var text []byte

@@ -104,7 +104,7 @@ func statusIn(t *testing.T, store checkpoint.Store, runID, step string) string {
 	return "not there"
 }
 
-// An edited output of a step that a person settled is what the fork goes on with.
+// An edited output of a step that a person settled is what the fork continues with.
 func TestForkEditsWhatAPersonSettled(t *testing.T) {
 	paid := 0
 	pay := tool("test.pay", func(context.Context, map[string]any) (any, error) { paid++; return nil, lost })
@@ -159,7 +159,7 @@ output: ${{ steps.charge.output }}
 	}
 }
 
-// Whoever forks a run is asked what became of a call of which nobody knows, unless the fork makes it again: about the
+// Whoever forks a run is asked what became of a call with unknown outcome, unless the fork makes it again: about the
 // call that was made, with the key that it had.
 func TestForkAsksAboutACallInDoubt(t *testing.T) {
 	for _, tt := range []struct {

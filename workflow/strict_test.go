@@ -99,15 +99,15 @@ func TestRequiredPorts(t *testing.T) {
 		Trace: []trace.Sink{new(trace.Recorder)}}); got != nil {
 		t.Errorf("with all of them: %q", got)
 	}
-	want := []string{`capability "cache" is not there; the recipe requires it`,
-		`capability "resume" is not there; the recipe requires it`,
-		`capability "store" is not there; the recipe requires it`, `capability "trace" is not there; the recipe requires it`}
+	want := []string{`no capability named "cache" is configured; the recipe requires it`,
+		`no capability named "resume" is configured; the recipe requires it`,
+		`no capability named "store" is configured; the recipe requires it`, `no capability named "trace" is configured; the recipe requires it`}
 	if diff := cmp.Diff(want, missing(&runtime.Runtime{})); diff != "" {
 		t.Errorf("without (-want +got)\n%s", diff)
 	}
 }
 
-// trust 4.1: the reporter hears each finding once: of the compile, of what is missing, of the run, of a refusal.
+// trust 4.1: the reporter hears each diagnostic once: of the compile, of what is missing, of the run, of a refusal.
 func TestReporterHearsFindings(t *testing.T) {
 	wf := load(t, []byte(head+`steps:
   maybe: {uses: set, when: "run.id == ''", with: {n: 1}}

@@ -12,18 +12,18 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// SweepOptions are what a sweep may need beside the store. A nil *SweepOptions is the zero value.
+// SweepOptions are the options of a sweep. A nil *SweepOptions is the zero value.
 type SweepOptions struct {
 	ResumeOptions
-	Recover bool          // also recover runs that were interrupted: nobody holds them, and they wait for nothing
+	Recover bool          // also recover interrupted runs: no process holds them, and they wait for nothing
 	MaxRuns int           // how many runs to work on at once. Defaults to 4.
-	Every   time.Duration // of Sweeps: how often to look again, until the context ends. 0: once
+	Every   time.Duration // interval of Sweeps, until the context ends. 0: once
 }
 
-// Sweep goes on with every run of rt.Store in which something is due: a wait that is over, a call to
-// be tried again, a pause that nobody answered in time; with Recover also with interrupted ones. It returns the
-// outcomes of what it did itself, the oldest run first. The error is of the store, or the context's; what was done
-// until then is in the outcomes.
+// Sweep resumes every run of rt.Store in which something is due: a wait that is over, a retry of a call, or a pause
+// that has expired. With Recover it also resumes interrupted runs. It returns the outcomes of the runs that it
+// resumed, oldest run first. The error is that of the store or the context. The outcomes until then are returned
+// with it.
 func Sweep(ctx context.Context, rt *runtime.Runtime, opts *SweepOptions) ([]*Outcome, error) {
 	var once SweepOptions
 	if opts != nil {
@@ -45,9 +45,9 @@ func Sweep(ctx context.Context, rt *runtime.Runtime, opts *SweepOptions) ([]*Out
 	return outcomes, errors.Join(failed, ctx.Err())
 }
 
-// Sweeps is Sweep again and again, as opts.Every says. It returns each outcome as soon as the run has ended or pauses
-// again. When ctx ends, which is no error here, it waits for the runs under way; an error, of the store, is the last
-// thing. A run that is refused is left alone until something happens to it.
+// Sweeps repeats Sweep at the interval opts.Every. It yields each outcome as soon as the run has ended or pauses
+// again. When ctx ends, which is not an error here, it waits for the runs in progress. An error of the store is the
+// last value. Sweeps does not try a run that was refused again until its record changes.
 func Sweeps(ctx context.Context, rt *runtime.Runtime, opts *SweepOptions) iter.Seq2[*Outcome, error] {
 	return func(yield func(*Outcome, error) bool) {
 		if rt == nil || rt.Store == nil {

@@ -125,7 +125,7 @@ func interruptedRun(t *testing.T, store checkpoint.Store, id, recipe string, too
 	}
 }
 
-// Trust 5.2: a sweep goes on with interrupted runs only if it is told to.
+// Trust 5.2: a sweep resumes interrupted runs only if it is told to.
 func TestSweepRecovers(t *testing.T) {
 	store := &checkpoint.Memory{}
 	interruptedRun(t, store, "r1", "steps:\n  it: {uses: test.stop}\noutput: ${{ steps.it.output }}\n")

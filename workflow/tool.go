@@ -13,17 +13,17 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// maxToolDepth bounds how deep recipes may call each other as tools, as bodies are bounded.
+// maxToolDepth limits how deep recipes may call each other as tools; it is the limit for bodies too.
 const maxToolDepth = 64
 
-// Tool makes a tool of the workflow, for steps and agents of other recipes: recipe.NAME, whose arguments are
-// the inputs and whose result is the output. Each call is a run of its own with rt, which may be nil; its
-// trace goes to the sinks of rt.
+// Tool makes the workflow a tool for steps and agents of other recipes. The tool is named recipe.NAME, its
+// arguments are the inputs, and its result is the output. Each call is a separate run with rt, which may be nil.
+// The sinks of rt receive its trace.
 //
-// With rt.Store the run of a call has an id made of the call's idempotency key. A call that is made again,
-// after a crash or an answer, so goes on with that run, and the tool counts as idempotent; without a Store
-// it is external. A run that pauses pauses the call: whoever answers that answers the run. While somebody else
-// holds the run, the call waits.
+// With rt.Store the id of the run is derived from the idempotency key of the call. A call that is repeated, after a
+// crash or an answer, resumes that run, so the tool counts as idempotent. Without a Store it is external. If the run
+// pauses, the call pauses, and the answer to the call answers the run. While another execution holds the run, the
+// call waits.
 func (wf *Workflow) Tool(rt *runtime.Runtime) runtime.Tool {
 	if rt == nil {
 		rt = &runtime.Runtime{}
@@ -42,7 +42,7 @@ func (t *recipeTool) Spec() runtime.ToolSpec {
 	for _, in := range t.wf.program.Inputs.List {
 		properties[in.Name] = in.SchemaJSON
 		if text, _ := value.JSON(in.SchemaJSON); strings.Contains(string(text), `"$ref"`) {
-			properties[in.Name] = map[string]any{} // it refers to a place in its own schema; the run checks it
+			properties[in.Name] = map[string]any{} // it has references into its own schema; the run checks it
 		}
 		if !in.HasDefault {
 			required = append(required, in.Name)
@@ -60,10 +60,10 @@ func (t *recipeTool) Spec() runtime.ToolSpec {
 
 type toolDepth struct{}
 
-// pauseMark is what the reason of a call's pause has before the id of the run's pause.
+// pauseMark precedes the id of the run's pause in the reason of the call's pause.
 const pauseMark = "recipe:"
 
-// busyWait is how long a call waits before it looks again whether somebody still holds its run.
+// busyWait is how long a call waits before it checks again whether its run is still held.
 const busyWait = time.Second
 
 func isBusy(out *Outcome) bool {
@@ -71,7 +71,7 @@ func isBusy(out *Outcome) bool {
 	return e != nil && e.Code == "run.busy"
 }
 
-// Call runs the workflow, or goes on with the run of the call.
+// Call runs the workflow, or resumes the run of the call.
 func (t *recipeTool) Call(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 	depth, _ := ctx.Value(toolDepth{}).(int)
 	if depth++; depth > maxToolDepth {
@@ -97,7 +97,7 @@ func (t *recipeTool) Call(ctx context.Context, args json.RawMessage) (json.RawMe
 			out, _ = Answer(ctx, id, strings.TrimPrefix(reason, pauseMark), answer, &rt, &ResumeOptions{Workflow: t.wf})
 			e := out.Error()
 			if e != nil && rt.Store != nil && (e.Code == "resume.invalidToken" || e.Code == "answer.unfit") {
-				// it went on without us
+				// another execution resumed it
 				out, _ = t.wf.Recover(ctx, id, &rt)
 			}
 		default:
@@ -110,7 +110,7 @@ func (t *recipeTool) Call(ctx context.Context, args json.RawMessage) (json.RawMe
 		return out
 	}
 	out := once()
-	for isBusy(out) && ctx.Err() == nil { // by somebody else, or by a process that died: until its lease is over
+	for isBusy(out) && ctx.Err() == nil { // held by another execution, or by a dead process until its lease expires
 		select {
 		case <-time.After(busyWait):
 			out = once()

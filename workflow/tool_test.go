@@ -39,7 +39,7 @@ func TestToolSpec(t *testing.T) {
 	}
 }
 
-// A recipe is a tool of another one's agent: its pause is the call's, the answer goes on with its run, and a
+// A recipe is a tool of another one's agent: its pause is the call's, the answer resumes its run, and a
 // result that was lost is found again.
 func TestRecipeAsTool(t *testing.T) {
 	for _, tt := range []struct {
@@ -78,7 +78,7 @@ func TestRecipeAsTool(t *testing.T) {
 	}
 }
 
-// A call that is made again goes on with the run that it began, and does nothing twice.
+// A call that is made again resumes the run that it began, and does nothing twice.
 func TestRecipeAsToolAgain(t *testing.T) {
 	const text = head + "steps:\n  pay: {uses: test.pay}\noutput: ${{ steps.pay.output }}\n"
 	pay := runtimetest.NewTool("test.pay", func(context.Context, json.RawMessage) (any, error) { return "paid", nil })

@@ -28,7 +28,7 @@ func (t withEffect) Spec() runtime.ToolSpec {
 	return runtime.ToolSpec{Name: t.name, Effect: t.effect}
 }
 
-// unknowns lists the steps of which a finding says that nobody knows whether their call had its effect.
+// unknowns lists the steps of which a diagnostic says that the outcome of their call is unknown.
 func unknowns(out *workflow.Outcome) (steps []string) {
 	for _, d := range out.Diagnostics {
 		if d.Code == "call.unknown" {
@@ -40,7 +40,7 @@ func unknowns(out *workflow.Outcome) (steps []string) {
 
 // trust 6.2: whatever ends an external call that had begun, it is recorded that its effect is not known; also when the
 // tool does not heed its context. In a run that is kept somebody is asked, unless the run is about to succeed without the
-// call or its time is over. Else a finding says so, again when the run's outcome is read from the store.
+// call or its time is over. Else a diagnostic says so, again when the run's outcome is read from the store.
 func TestCutOffCallIsUnknown(t *testing.T) {
 	const pay = "{uses: test.pay}"
 	for _, tt := range []struct {
@@ -104,12 +104,12 @@ func TestCutOffCallIsUnknown(t *testing.T) {
 							want = nil
 						}
 						if diff := cmp.Diff(want, unknowns(out)); diff != "" {
-							t.Errorf("%s, %v: findings (-want +got)\n%s", out.Status, out.Err, diff)
+							t.Errorf("%s, %v: diagnostics (-want +got)\n%s", out.Status, out.Err, diff)
 						}
 						if store != "" && !tt.cancel && !strings.Contains(tt.name, "agent") {
 							again, _ := workflow.Recover(t.Context(), out.RunID, rt, nil)
 							if diff := cmp.Diff(want, unknowns(again)); diff != "" {
-								t.Errorf("read again: findings (-want +got)\n%s", diff)
+								t.Errorf("read again: diagnostics (-want +got)\n%s", diff)
 							}
 						}
 						close(over)
@@ -121,7 +121,7 @@ func TestCutOffCallIsUnknown(t *testing.T) {
 	}
 }
 
-// What is known of a call that is stopped needs no finding: a call that does no harm, did not reach the other side, was
+// What is known of a call that is stopped needs no diagnostic: a call that does no harm, did not reach the other side, was
 // answered, failed by itself or was not made.
 func TestStoppedCallIsKnown(t *testing.T) {
 	for _, tt := range []struct {
@@ -150,7 +150,7 @@ func TestStoppedCallIsKnown(t *testing.T) {
 				rt := &runtime.Runtime{Tools: []runtime.Tool{pay}, Store: &checkpoint.Memory{}}
 				out, _ := load(t, []byte(head+"inputs: {zero: integer}\nsteps:\n  pay: {uses: test.pay, timeout: 3s"+tt.step+"}\n")).Run(t.Context(), map[string]any{"zero": 0}, rt)
 				if got := unknowns(out); got != nil {
-					t.Errorf("%s, %v: findings about %v", out.Status, out.Err, got)
+					t.Errorf("%s, %v: diagnostics about %v", out.Status, out.Err, got)
 				}
 			})
 		})

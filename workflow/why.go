@@ -11,15 +11,15 @@ import (
 	"github.com/braise-run/braise/internal/program"
 )
 
-// MaxWays is the most ways that Why returns.
+// MaxWays is the maximum number of ways that Why returns.
 const MaxWays = 100
 
-// Ways are the ways on which one step of a plan waits for another.
+// Ways are the paths of edges by which one step of a plan waits for another.
 type Ways struct {
 	From  string  `json:"from"`
 	To    string  `json:"to"`
 	Ways  [][]Hop `json:"ways"`  // the shortest first, then in plan order; at most MaxWays
-	Total int     `json:"total"` // how many there are; math.MaxInt32 stands for that and more
+	Total int     `json:"total"` // number of ways; math.MaxInt32 means that many or more
 
 	reverse bool // From waits for To
 }
@@ -27,13 +27,13 @@ type Ways struct {
 // Hop is one edge of a way.
 type Hop struct {
 	Step string `json:"step"` // that the edge leads to
-	Kind string `json:"kind"` // as in Edge; body: into the body of the step before, or out of it
+	Kind string `json:"kind"` // as in Edge; body: into the body of the previous step, or out of it
 }
 
-// Why returns the ways from one step to another that waits for it, directly or through others. Steps are
-// named by their paths. A way between bodies leads out of the one and into the other: the steps around
-// wait for each other then. There may be millions of ways: MaxWays of them are returned, and all are
-// counted. The error says that a step is not in the plan, or that both are the same.
+// Why returns the ways from one step to another that waits for it, directly or through other steps. Steps are named
+// by their paths. A way between bodies leads out of one body and into the other: the steps that contain them wait
+// for each other. There may be millions of ways: Why returns at most MaxWays of them, and counts all. The error says
+// that a step is not in the plan, or that both names are the same step.
 func (p *Plan) Why(from, to string) (*Ways, error) {
 	start, err := p.find(from)
 	if err != nil {
@@ -47,7 +47,7 @@ func (p *Plan) Why(from, to string) (*Ways, error) {
 		return nil, fmt.Errorf("%q is one step: name two", from)
 	}
 	w := &Ways{From: from, To: to, Ways: [][]Hop{}}
-	level := 0 // of the innermost body that both are in
+	level := 0 // of the innermost body that contains both
 	for level < min(len(start), len(end))-1 && start[level].index == end[level].index {
 		level++
 	}
@@ -78,7 +78,7 @@ func (p *Plan) Why(from, to string) (*Ways, error) {
 	return w, nil
 }
 
-// Text returns the ways for people, a line each: fetch → parse (data) → report (order).
+// Text returns the ways as text for people, one per line: fetch → parse (data) → report (order).
 func (w *Ways) Text() string {
 	var b strings.Builder
 	if w.Total == 0 {
@@ -103,13 +103,13 @@ func (w *Ways) Text() string {
 	return b.String()
 }
 
-// place is where a step stands: in a body, in plan order.
+// place is the position of a step: its body, and its index in plan order.
 type place struct {
 	steps []program.PlanStep
 	index int
 }
 
-// find returns the places of the steps around a path and of the step itself, from the outermost.
+// find returns the places of the steps that contain a path and of the step itself, outermost first.
 func (p *Plan) find(path string) (chain []place, err error) {
 	for steps := p.Steps; ; {
 		i := slices.IndexFunc(steps,

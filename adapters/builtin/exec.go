@@ -78,15 +78,16 @@ var execParameters = json.RawMessage(`{
   "properties": {
     "argv": {"type": "array", "minItems": 1, "items": {"type": "string"},
       "description": "the program and its arguments; no shell"},
-    "stdin": {"type": "string"},
-    "env": {"type": "object", "additionalProperties": {"type": "string"}},
+    "stdin": {"type": "string", "description": "what the program reads; nothing if not given"},
+    "env": {"type": "object", "additionalProperties": {"type": "string"}, "description": "further variables"},
     "dir": {"type": "string", "description": "defaults to the working folder"},
     "timeout": {"type": "string", "description": "a duration like 30s"},
     "allow_code": {
       "description": "exit codes other than 0 that are no failure: a list, or true for all",
       "anyOf": [{"type": "boolean"}, {"type": "array", "items": {"type": "integer"}}]
     },
-    "effect": {"enum": ["read_only", "idempotent", "external"], "default": "external"}
+    "effect": {"enum": ["read_only", "idempotent", "external"], "default": "external",
+      "description": "what a second call would do"}
   }
 }`)
 

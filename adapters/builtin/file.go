@@ -106,7 +106,7 @@ var writeParameters = json.RawMessage(`{
   "required": ["path", "content"],
   "properties": {
     "path": {"type": "string", "description": "relative to the base folder; missing folders are made"},
-    "content": {"type": "string"},
+    "content": {"type": "string", "description": "the text"},
     "append": {"type": "boolean", "default": false, "description": "add to the end of the file"}
   }
 }`)

@@ -63,9 +63,9 @@ var httpParameters = json.RawMessage(`{
   "additionalProperties": false,
   "required": ["url"],
   "properties": {
-    "method": {"type": "string", "pattern": "^[A-Za-z]+$", "default": "GET"},
+    "method": {"type": "string", "pattern": "^[A-Za-z]+$", "default": "GET", "description": "of the request"},
     "url": {"type": "string", "description": "http or https"},
-    "headers": {"type": "object", "additionalProperties": {"type": "string"}},
+    "headers": {"type": "object", "additionalProperties": {"type": "string"}, "description": "by name"},
     "body": {"type": "string", "description": "sent as it is"},
     "json": {"description": "any value, sent as application/json; not together with body"},
     "timeout": {"type": "string", "description": "a duration like 30s"},

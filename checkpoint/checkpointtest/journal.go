@@ -103,7 +103,7 @@ func testAppend(h *harness) {
 		rec   checkpoint.Record
 		want  error
 	}{
-		{"behind what is not there", l, 5, note("d"), checkpoint.ErrConflict},
+		{"behind a missing record", l, 5, note("d"), checkpoint.ErrConflict},
 		{"before the end", l, 3, note("d"), checkpoint.ErrConflict},
 		{"at the beginning", l, 0, note("d"), checkpoint.ErrConflict},
 		{"negative", l, -1, note("d"), checkpoint.ErrConflict},

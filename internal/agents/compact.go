@@ -16,7 +16,7 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-const summaryPrompt = "Summarise the conversation above for whoever goes on with it: " +
+const summaryPrompt = "Summarise the conversation above for whoever continues it: " +
 	"the task, what was found and done, what is left to do."
 
 func summaryOf(text string) string { return "Summary of the conversation so far:\n" + text }
@@ -98,10 +98,10 @@ func tooLong(err error) bool {
 		retry.FailureOf(err).Status == contentTooLarge)
 }
 
-// bytesPerToken is how many bytes of text count as a token where nobody has counted.
+// bytesPerToken is how many bytes of text count as a token if there is no count.
 const bytesPerToken = 4
 
-// TokensIn guesses how many tokens messages have.
+// TokensIn estimates the tokens in messages.
 func TokensIn(messages []runtime.Message) int64 {
 	n := 0
 	for i := range messages {
@@ -120,7 +120,7 @@ func bytesOf(parts []runtime.Part) (n int) {
 	return n
 }
 
-// tokensOf guesses how many tokens a request has.
+// tokensOf estimates the tokens of a request.
 func tokensOf(req *runtime.Request) int {
 	n := len(req.Schema)
 	for i := range req.Tools {

@@ -154,7 +154,7 @@ func TestCompactFails(t *testing.T) {
 
 	rt = host(model(says("", "t.a"), says("", "t.a")), tool("t.a", "", "A"))
 	_, err := run(t, compacting(2), input{}, rt)
-	failed(t, err, runtime.CategoryConfig, "model.missing", `model "small" is not there`)
+	failed(t, err, runtime.CategoryConfig, "model.missing", `no model named "small" is configured`)
 }
 
 // trust 1.9: later runs read the summary and what follows it, and a turn that another agent saved meanwhile.

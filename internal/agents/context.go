@@ -102,11 +102,11 @@ func (f *frame) reload() {
 			f.finish(r.Err)
 		case r.Err != nil:
 			f.warn(diagnostics.CodeSkillMismatch,
-				"the skills of agent %q cannot be loaded any more; it goes on with what it has: %v",
+				"the skills of agent %q cannot be loaded any more; it continues with what it has: %v",
 				f.loop.Name, r.Err)
 		case !slices.Equal(refs(r.Skills), refs(s.Skills)):
 			f.warn(diagnostics.CodeSkillMismatch,
-				"the skills of agent %q have changed since it began; it goes on with what it has", f.loop.Name)
+				"the skills of agent %q have changed since it began; it continues with what it has", f.loop.Name)
 		}
 	})
 }

@@ -171,7 +171,7 @@ func TestCompaction(t *testing.T) {
 		}
 		p := paused(t, loop(), in, rt)
 		same(t, "what is summarised", talk(small.Requests()[0].Messages), []string{"user: do it", "assistant:  t.long", "tool: ä [cut]", "assistant:  t.long", "tool: ä [cut]",
-			"user: Summarise the conversation above for whoever goes on with it: the task, what was found and done, what is left to do."})
+			"user: Summarise the conversation above for whoever continues it: the task, what was found and done, what is left to do."})
 		same(t, "view", talk(m.Requests()[2].Messages), []string{"user: Summary of the conversation so far:\nall of it"})
 		if text := canonical(t, j.events); strings.Contains(text, "all of it") {
 			t.Error("the summary is in the journal")

@@ -103,7 +103,7 @@ func (t *thread) reopen(c agentloop.Call, b *binding) {
 	switch {
 	case b == nil:
 		t.end(t.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingTool),
-			fmt.Errorf("tool %q has been called and is not there any more", c.Name)))
+			fmt.Errorf("tool %q has been called and is not configured any more", c.Name)))
 		return
 	case b.scope == "" && c.Open: // a child goes on where it stood, and what else is the loop's own may be done again
 		t.due = true

@@ -463,7 +463,7 @@ func TestHostileAdapters(t *testing.T) {
 	t.Run("there is no model", func(t *testing.T) {
 		j := after(t, nil)
 		_, err := run(t, simple(), input{Journal: j}, nil)
-		failed(t, err, runtime.CategoryConfig, "model.missing", `model "m" is not there`)
+		failed(t, err, runtime.CategoryConfig, "model.missing", `no model named "m" is configured`)
 		must(t, simple(), input{Journal: after(t, j.events)}, host(model(says("done"))))
 	})
 	t.Run("a tool ignores the end", func(t *testing.T) {

@@ -226,7 +226,7 @@ func NoModel(name, why string) error {
 	if why != "" {
 		return fmt.Errorf("model %q is not configured: %s", name, why)
 	}
-	return fmt.Errorf("model %q is not there", name)
+	return fmt.Errorf("no model named %q is configured", name)
 }
 
 // request is the next request: a pure function of the state and the definition.

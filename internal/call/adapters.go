@@ -17,8 +17,8 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// callTool calls a tool, secrets out, and tells the hooks. An agent has told them of the first attempt already, when
-// it asked its policy.
+// callTool calls a tool, without secrets in the result, and fires the hooks. For a call of an agent the hooks before
+// the first attempt have run already, when the agent asked its policy.
 func (a *attempt) callTool() engine.Result {
 	a.tool = a.Caller.tool(a.call)
 	a.findable()
@@ -28,7 +28,7 @@ func (a *attempt) callTool() engine.Result {
 	return a.toolResult()
 }
 
-// hookedTool is callTool where there are hooks.
+// hookedTool is callTool if there are hooks.
 func (a *attempt) hookedTool() engine.Result {
 	m := &runtime.Moment{Point: runtime.ToolBefore, Name: a.call.Name}
 	m.Args, _ = a.Redact.Value(a.call.Args).(map[string]any)
@@ -43,7 +43,7 @@ func (a *attempt) hookedTool() engine.Result {
 	return res
 }
 
-// toolResult calls a tool, and takes what it returns, secrets out.
+// toolResult calls a tool, and reads its result, with secrets redacted.
 func (a *attempt) toolResult() engine.Result {
 	res := engine.Result{Size: machine.Unknown}
 	resp := a.try()
@@ -54,7 +54,7 @@ func (a *attempt) toolResult() engine.Result {
 	return res
 }
 
-// findable lets the tool find its key and its answer in the context.
+// findable puts the key and the answer of the tool into the context.
 func (a *attempt) findable() {
 	call := a.call
 	own := &a.own
@@ -84,7 +84,7 @@ func (a *attempt) callJSON() (json.RawMessage, error) {
 	return a.tool.tool.Call(a.ctx, args)
 }
 
-// outputOf takes what a tool returned, secrets out, and its size.
+// outputOf returns the output of a tool, with secrets redacted, and its size.
 func (a *attempt) outputOf(resp *response) (output any, size int, err error) {
 	size = machine.Unknown
 	switch {
@@ -104,7 +104,7 @@ func (a *attempt) outputOf(resp *response) (output any, size int, err error) {
 	return output, size, nil
 }
 
-// askModel asks a model, hooks told and secrets out.
+// askModel calls a model and its hooks, and redacts secrets in the answer.
 func (a *attempt) askModel() engine.Result {
 	if j := a.call.Job; j != nil && j.Reply != nil {
 		a.ctx = resume.WithAnswer(a.ctx, *j.Reply)
@@ -133,7 +133,7 @@ func (a *attempt) askModel() engine.Result {
 	return res
 }
 
-// shownResponse is the answer of a model, secrets out.
+// shownResponse is the answer of a model, with secrets redacted.
 func (a *attempt) shownResponse(resp *runtime.Response) *runtime.Response {
 	if resp == nil || a.Redact == nil {
 		return resp
@@ -149,7 +149,7 @@ func (a *attempt) shownResponse(resp *runtime.Response) *runtime.Response {
 	return &shown
 }
 
-// shownParts are the parts of an answer, secrets out. One that is no JSON is left out.
+// shownParts are the parts of an answer, with secrets redacted. A part that is not JSON is omitted.
 func (a *attempt) shownParts(parts []runtime.Part) (shown []runtime.Part) {
 	for _, p := range parts {
 		v, err := value.Decode(p.Data)
@@ -163,7 +163,7 @@ func (a *attempt) shownParts(parts []runtime.Part) (shown []runtime.Part) {
 	return shown
 }
 
-// bytesOf counts the bytes of an answer that has no bound of its own elsewhere.
+// bytesOf counts the bytes of an answer that have no other limit.
 func bytesOf(resp *runtime.Response) int {
 	n := len(resp.Text)
 	add := func(parts []runtime.Part) {
@@ -178,7 +178,7 @@ func bytesOf(resp *runtime.Response) int {
 	return n
 }
 
-// generate calls the model, piece by piece if somebody wants the pieces.
+// generate calls the model, piece by piece if the pieces are wanted.
 func (a *attempt) generate() (*runtime.Response, error) {
 	m := a.Offers.Models[a.call.Request.Model]
 	streaming, ok := m.(runtime.StreamingModel)
@@ -191,7 +191,7 @@ func (a *attempt) generate() (*runtime.Response, error) {
 	return resp, err
 }
 
-// delta shows a piece of an answer; it is no part of the outcome's trace.
+// delta sends a piece of an answer to the live sinks; it is not part of the outcome's trace.
 func (a *attempt) delta(text string) {
 	if text != "" && a.Delta != nil && a.ctx.Err() == nil {
 		a.Delta(trace.Event{At: time.Now().UTC(), Kind: trace.ModelDelta, Step: a.call.Path,
@@ -199,7 +199,7 @@ func (a *attempt) delta(text string) {
 	}
 }
 
-// retrieve asks the retriever for a step, secrets out.
+// retrieve calls the retriever for a step, with secrets redacted in the result.
 func (a *attempt) retrieve() engine.Result {
 	resp := a.try()
 	res := engine.Result{Size: machine.Unknown, Err: a.shown(resp.err)}
@@ -218,7 +218,7 @@ func (a *attempt) retrieve() engine.Result {
 	return res
 }
 
-// search asks the retriever once.
+// search calls the retriever once.
 func (a *attempt) search() ([]runtime.Document, error) {
 	query, _ := a.call.Args["query"].(string)
 	topK, _ := a.call.Args["top_k"].(int64)

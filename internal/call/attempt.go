@@ -20,26 +20,26 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// SettleTime is how long a call that was told to stop, or whose time is over, may take to return before it is left
-// behind: enough to kill a process or close a connection.
+// SettleTime is how long a call that was told to stop, or whose time is over, may take to return before it is
+// abandoned: enough to kill a process or close a connection.
 const SettleTime = 250 * time.Millisecond
 
-// LeftBehind is what the host's operator is told then.
+// LeftBehind is the message to the host's operator about an abandoned call.
 const LeftBehind = "a call ignored its context and was left behind"
 
-// attempt is an attempt of a call that is being made.
+// attempt is one attempt of a call, in progress.
 type attempt struct {
 	*Caller
 	call  *engine.Call
 	ctx   context.Context
 	tool  *boundTool       // of the call of a tool
-	found diagnostics.List // what hooks did wrong
+	found diagnostics.List // diagnostics about hooks
 	emits trace.Emitter
 	own   resume.CallContext // of the call of a tool
 }
 
-// response is what an adapter returned: a model its answer, a retriever documents, a tool a value or JSON, and what
-// only agents call a reply.
+// response is what an adapter returned: the answer of a model, the documents of a retriever, the value or JSON of a
+// tool, or the reply of what only agents call.
 type response struct {
 	model *runtime.Response
 	found []runtime.Document
@@ -49,8 +49,8 @@ type response struct {
 	err   error
 }
 
-// Make makes one attempt of a call that was prepared. ctx tells it to stop. It returns, however the adapter ends,
-// unless that ends the goroutine: see Ended. An attempt with a timeout is left behind if it ignores that.
+// Make makes one attempt of a call that was prepared. ctx tells it to stop. Make always returns, unless the adapter
+// ends the goroutine: see Ended. An attempt that ignores its timeout is abandoned.
 func (c *Caller) Make(ctx context.Context, call *engine.Call) (res engine.Result) {
 	a := &attempt{Caller: c, call: call}
 	a.emits.Context, a.emits.To = ctx, a
@@ -85,7 +85,7 @@ func (a *attempt) Emitted(t trace.Told) trace.Told {
 	return t
 }
 
-// shownPause takes the secrets out of a pause that an adapter or a hook asked for.
+// shownPause redacts the secrets in a pause that an adapter or a hook asked for.
 func (a *attempt) shownPause(err error) error {
 	if s, ok := errors.AsType[*resume.Suspension](err); ok {
 		return &resume.Suspension{Pause: engine.CleanPause(a.Redact, s.Pause)}
@@ -93,13 +93,14 @@ func (a *attempt) shownPause(err error) error {
 	return err
 }
 
-// Ended is what came of an attempt that ended the goroutine of Make. It is to be asked for by a function that whoever
-// called Make has deferred.
+// Ended is the result of an attempt that ended the goroutine of Make. The caller of Make must ask for it in a deferred
+// function.
 func (c *Caller) Ended(call *engine.Call) engine.Result {
 	return engine.Result{Size: machine.Unknown, Err: c.panicked(call, nil)}
 }
 
-// panicked words what a deferred function has recovered, secrets out; nil means that the adapter ended its goroutine.
+// panicked returns the error for a recovered panic, with secrets redacted; nil means that the adapter ended its
+// goroutine.
 func (c *Caller) panicked(call *engine.Call, p any) error {
 	text := named(call) + " ended its goroutine"
 	if p != nil {
@@ -114,7 +115,7 @@ func stack() string {
 	var pcs [64]uintptr
 	frames := goruntime.CallersFrames(pcs[:goruntime.Callers(4, pcs[:])])
 	var b strings.Builder
-	begun := false // what comes first are deferred functions
+	begun := false // deferred functions come first
 	for {
 		f, more := frames.Next()
 		ours := strings.HasPrefix(f.Function, "github.com/braise-run/braise/internal/call.")
@@ -132,21 +133,21 @@ func stack() string {
 	}
 }
 
-// try calls the adapter, for as long as the timeout gives it.
+// try calls the adapter, within its timeout.
 func (a *attempt) try() (r response) {
 	if a.call.Timeout == 0 {
 		return a.once()
 	}
 	ctx, cancel := context.WithTimeout(a.ctx, a.call.Timeout)
 	defer cancel()
-	// If it is left behind it goes on with what is its own.
+	// If it is abandoned, it continues with its own copy.
 	apart := &attempt{Caller: a.Caller, call: a.call, tool: a.tool, ctx: ctx}
 	done := make(chan response, 1)
 	go apart.onceApart(done)
 	select {
 	case r = <-done:
 	case <-ctx.Done():
-		if a.ctx.Err() != nil { // the run does not wait for ever
+		if a.ctx.Err() != nil { // the run does not wait forever
 			r = <-done
 			break
 		}
@@ -167,7 +168,7 @@ func (a *attempt) try() (r response) {
 	return r
 }
 
-// timedOut words the error of an attempt whose time was over.
+// timedOut returns the error of an attempt that timed out.
 func (a *attempt) timedOut(err error) error {
 	f := retry.FailureOf(err)
 	if _, panicked := errors.AsType[*engine.PanicError](err); panicked || f.Status != 0 {
@@ -178,7 +179,7 @@ func (a *attempt) timedOut(err error) error {
 	return f
 }
 
-// onceApart is once for a goroutine of its own.
+// onceApart is once for a separate goroutine.
 func (a *attempt) onceApart(done chan<- response) {
 	var r response
 	returned := false
@@ -210,12 +211,12 @@ func (a *attempt) once() (r response) {
 	return r
 }
 
-// shown returns an error with the secrets out.
+// shown returns an error with its secrets redacted.
 func (a *attempt) shown(err error) error {
 	if err == nil {
 		return nil
 	}
-	_ = err.Error() // one that panics does so here
+	_ = err.Error() // if it panics, it does so here
 	return a.Redact.Error(err)
 }
 
@@ -230,7 +231,7 @@ func (a *attempt) allowed(m *runtime.Moment) error {
 	return nil
 }
 
-// fire calls the hooks of a moment of the call.
+// fire calls the hooks for a moment of the call.
 func (a *attempt) fire(m runtime.Moment) error {
 	m.Run, m.Step, m.Call, m.Attempt = a.RunID, a.call.Path, a.call.Ordinal, max(a.call.Attempt, 1)
 	if a.call.Loop != nil {
@@ -242,7 +243,7 @@ func (a *attempt) fire(m runtime.Moment) error {
 	return err
 }
 
-// tooLarge refuses a result before it is looked at.
+// tooLarge refuses a result before it is decoded.
 func (a *attempt) tooLarge(size int) error {
 	return &runtime.Error{Category: runtime.CategoryLimit, Code: "output.tooLarge",
 		Err: fmt.Errorf("the output has %d bytes, the most is %d", size, a.maxOutput)}

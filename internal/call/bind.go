@@ -19,25 +19,25 @@ import (
 type boundTool struct {
 	tool   runtime.Tool
 	values runtime.ValueTool // nil: the tool takes JSON
-	schema *schema.Schema    // of its arguments; nil: any object, or they are checked already
+	schema *schema.Schema    // of its arguments; nil: any object, or already checked
 	spec   runtime.ToolSpec
 }
 
-// Bind binds what a program uses to what rt offers:
+// Bind binds the names in a program to what rt offers:
 //
 //  1. models with their prices and the other ports, and what they and the tools require
-//  2. tools, with the arguments that are written out
+//  2. tools, with their literal arguments
 //  3. secrets
-//  4. capabilities that requires names, and the adapter that answers of pauses go through
+//  4. capabilities that requires names, and the adapter for answers to pauses
 //  5. plugins, and which of several offers counts
 //
-// With an error, which only secrets cause, the Caller is there all the same, for its Diagnostics.
+// Only secrets cause an error. The Caller is then non-nil all the same, for its Diagnostics.
 func Bind(ctx context.Context, p *program.Program, rt *runtime.Runtime) (*Caller, error) {
 	offers := rt.Resolve()
 	c := &Caller{Offers: offers, Archive: p.Archive, rt: offers.Runtime, tools: make([]boundTool, len(p.Tools)),
 		maxOutput: rt.Limits.WithDefaults().MaxOutputBytes}
 	for _, d := range p.Found {
-		if d.Code != diagnostics.CodeMissingTool { // said again below, if it is still so
+		if d.Code != diagnostics.CodeMissingTool { // reported again below, if it still holds
 			c.Diagnostics = append(c.Diagnostics, d)
 		}
 	}
@@ -70,7 +70,7 @@ func Bind(ctx context.Context, p *program.Program, rt *runtime.Runtime) (*Caller
 	return c, err
 }
 
-// checkResume reports that the answers a program may wait for would be refused.
+// checkResume reports that answers to the pauses of a program would be refused.
 func (c *Caller) checkResume(p *program.Program) {
 	asks := p.Waits.Answer
 	if asks == nil && c.rt.Approver == nil {
@@ -83,7 +83,7 @@ func (c *Caller) checkResume(p *program.Program) {
 		"the run may wait for an answer, and there is no resume adapter to take it")
 }
 
-// note adds a finding about what a program uses.
+// note adds a diagnostic about a name that a program uses.
 func (c *Caller) note(code diagnostics.Code, u program.Use, hint, format string, args ...any) {
 	c.Diagnostics = append(c.Diagnostics, warning(code, u, hint, format, args...))
 }
@@ -98,7 +98,7 @@ func (c *Caller) missing(u program.Use, what string, code diagnostics.Code, offe
 	c.Diagnostics = append(c.Diagnostics, program.Missing(u, what, code, offered))
 }
 
-// because adds to the last finding why that is so; "" adds nothing.
+// because adds a reason to the last diagnostic; "" adds nothing.
 func (c *Caller) because(why string) {
 	if why != "" {
 		d := &c.Diagnostics[len(c.Diagnostics)-1]
@@ -107,14 +107,14 @@ func (c *Caller) because(why string) {
 	}
 }
 
-// checkRequired reports what an adapter requires and is not there. who is how messages name it.
+// checkRequired reports the missing requirements of an adapter. who is its name in messages.
 func (c *Caller) checkRequired(who string, adapter any) {
 	if d, ok := adapter.(runtime.Described); ok {
 		c.Diagnostics = append(c.Diagnostics, c.Offers.Unmet(who, d.Metadata().Requires)...)
 	}
 }
 
-// checkPrices reports models without a price, when a limit of cost holds anywhere in a run.
+// checkPrices reports models without a price, if any limit of cost applies in a run.
 func (c *Caller) checkPrices(p *program.Program) {
 	if p.Recipe.Limits.CostUSD <= 0 && !p.StepLimits.Cost && c.rt.Budget.CostUSD <= 0 {
 		return
@@ -129,7 +129,7 @@ func (c *Caller) checkPrices(p *program.Program) {
 	}
 }
 
-// Unpriced is the error of a run that lacks prices; nil: it does not.
+// Unpriced is the error of a run that lacks prices; nil: it has them.
 func (c *Caller) Unpriced() error {
 	i := slices.IndexFunc(c.Diagnostics,
 		func(d diagnostics.Diagnostic) bool { return d.Code == diagnostics.CodeMissingPrice })
@@ -140,7 +140,7 @@ func (c *Caller) Unpriced() error {
 	return program.ConfigError(diagnostics.CodeMissingPrice, "%s: %s\n  hint: %s", d.Position, d.Message, d.Hint)
 }
 
-// bindPorts reports ports that are not there, or that lack something.
+// bindPorts reports ports that are not configured, or that lack a requirement.
 func (c *Caller) bindPorts(ports []program.Use) {
 	for _, u := range ports {
 		port, name, code := any(c.rt.Retriever), "retriever", diagnostics.CodeMissingRetriever
@@ -163,7 +163,7 @@ func (c *Caller) bindPorts(ports []program.Use) {
 	}
 }
 
-// bindTools finds the tools, and checks the calls of them as far as they are written out.
+// bindTools finds the tools, and checks the literal arguments of their calls.
 func (c *Caller) bindTools(p *program.Program) {
 	if len(p.Tools) == 0 {
 		return
@@ -176,7 +176,7 @@ func (c *Caller) bindTools(p *program.Program) {
 		}
 		if c.tools[i].tool != nil {
 			c.note(diagnostics.CodeShadowedTool, program.Use{}, "",
-				"tool %q is there twice, the last one is used", spec.Name)
+				"tool %q is configured twice; the last one is used", spec.Name)
 		}
 		if spec.Missing != "" {
 			continue
@@ -189,7 +189,7 @@ func (c *Caller) bindTools(p *program.Program) {
 	for i, u := range p.Tools {
 		c.checkRequired(fmt.Sprintf("tool %q", u.Name), c.tools[i].tool)
 	}
-	var agents []string // tools that only agents have
+	var agents []string // tools that only agents call
 	for _, t := range c.env {
 		if t != nil {
 			agents = append(agents, t.Spec().Name)
@@ -227,13 +227,13 @@ func (c *Caller) missingForAgents(p *program.Program, specs []runtime.ToolSpec) 
 	}
 }
 
-// bound readies a tool for calls, its schema apart.
+// bound prepares a tool for calls, without its schema.
 func bound(t runtime.Tool, spec runtime.ToolSpec) boundTool {
 	values, _ := t.(runtime.ValueTool)
 	return boundTool{tool: t, values: values, spec: spec}
 }
 
-// readSecrets reads what the recipe names, and makes the Redactor of it.
+// readSecrets reads the secrets that the recipe names, and makes the Redactor.
 func (c *Caller) readSecrets(ctx context.Context, names []program.Use) error {
 	if len(names) == 0 {
 		return nil
@@ -265,7 +265,7 @@ func (c *Caller) readSecrets(ctx context.Context, names []program.Use) error {
 	return nil
 }
 
-// bindPlugins adds what there is to say about plugins.
+// bindPlugins adds the diagnostics about plugins.
 func (c *Caller) bindPlugins(ctx context.Context, p *program.Program) error {
 	missing, err := c.Offers.MissingSecrets(ctx)
 	c.Diagnostics = append(c.Diagnostics, missing...)

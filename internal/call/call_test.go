@@ -257,7 +257,7 @@ func TestPrepare(t *testing.T) {
 		{"a secret", &runtime.Runtime{Tools: []runtime.Tool{tool}}, map[string]any{"key": expr.Sealed{Parts: []expr.SealedPart{{Text: "a "}, {Secret: "KEY"}}}},
 			engine.Ready{Args: map[string]any{"key": "a " + secret}, Effect: runtime.External}, ""},
 		{"no secret", &runtime.Runtime{Tools: []runtime.Tool{tool}, Secrets: runtime.SecretMap{}}, map[string]any{"key": expr.Sealed{Parts: []expr.SealedPart{{Secret: "KEY"}}}},
-			engine.Ready{}, `test.yaml:4:14: secret "KEY" is not there`},
+			engine.Ready{}, `test.yaml:4:14: no secret named "KEY" is configured`},
 		{"the arguments say", &runtime.Runtime{Tools: []runtime.Tool{tool}}, map[string]any{"effect": "read_only"},
 			engine.Ready{Args: map[string]any{"effect": "read_only"}, Effect: runtime.ReadOnly}, ""},
 		{"the spec says", &runtime.Runtime{Tools: []runtime.Tool{idempotent}}, nil, engine.Ready{Args: map[string]any{}, Effect: runtime.Idempotent}, ""},
@@ -267,7 +267,7 @@ func TestPrepare(t *testing.T) {
 		{"a list", &runtime.Runtime{Tools: []runtime.Tool{tool}}, []any{}, engine.Ready{}, `test.yaml:4:14: the arguments of "test.it" must be an object, not a list`},
 		{"not as the schema says", &runtime.Runtime{Tools: []runtime.Tool{tool}}, map[string]any{"key": int64(1)}, engine.Ready{},
 			`test.yaml:4:14: arguments of "test.it": /key: must be a string, not a number`},
-		{"no tool", &runtime.Runtime{}, nil, engine.Ready{}, `test.yaml:4:14: tool "test.it" is not there`},
+		{"no tool", &runtime.Runtime{}, nil, engine.Ready{}, `test.yaml:4:14: no tool named "test.it" is configured`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := bind(t, steps, tt.rt)
@@ -496,7 +496,7 @@ func TestHooksOfAgents(t *testing.T) {
 	}
 }
 
-// A hook that fails after a call is a finding of that call.
+// A hook that fails after a call is a diagnostic of that call.
 func TestHooksThatFail(t *testing.T) {
 	rt := withTool(nil)
 	rt.Plugins = []runtime.Plugin{{Key: "bad", Hooks: runtime.Hooks{runtime.ToolAfter: func(context.Context, runtime.Moment) error { panic("boo") }}}}

@@ -1,6 +1,6 @@
-// Package call makes single attempts of calls of adapters: of models, tools, the retriever and the memory, of what
-// else agents call, and of the hooks around them. Secrets go in here and come out nowhere, and every attempt has a
-// result, whatever the adapter does.
+// Package call makes single attempts of calls of adapters: models, tools, the retriever, the memory, everything else
+// that agents call, and the hooks around them. Secrets are put in here, and redacted in every result. Every attempt has
+// a result, whatever the adapter does.
 package call
 
 import (
@@ -24,16 +24,16 @@ import (
 // Caller makes the calls of one run. [Bind] makes one. The fields RunID, Delta, Live and Warn are set before calls
 // are made; from then on it is safe for concurrent use.
 type Caller struct {
-	Diagnostics diagnostics.List    // what Bind found
-	Off         diagnostics.List    // tools that the host does not allow: a run may do without
+	Diagnostics diagnostics.List    // of Bind
+	Off         diagnostics.List    // tools that the host does not allow; a run may not need them
 	Redact      *value.Redactor     // of the run's secrets, also for the context of the run; nil: there are none
 	Offers      *runtime.Resolution // what the runtime and its plugins offer
 	Archive     agentloop.Archive   // of agents; nil: none
 
 	RunID string                  // for requests, keys and hooks
-	Delta func(trace.Event)       // is shown the pieces of answers, by several goroutines; nil: nobody wants them
-	Live  func(trace.Event)       // is shown what adapters and hooks emit, likewise
-	Warn  func(text, path string) // is told what the host's operator should know; nil: nobody
+	Delta func(trace.Event)       // receives pieces of answers, from several goroutines; nil: they are not wanted
+	Live  func(trace.Event)       // receives the events of adapters and hooks, likewise
+	Warn  func(text, path string) // receives messages for the host's operator; nil: they are dropped
 
 	rt        *runtime.Runtime
 	maxOutput int         // bytes
@@ -55,7 +55,7 @@ var _ engine.Adapters = (*Caller)(nil)
 func (c *Caller) Hooked() bool { return len(c.Offers.Plugins) > 0 }
 
 // Prepare opens the secrets in the input of a tool's call, checks the arguments, and fills in Ready; see
-// [engine.Adapters]. A tool that panics over the question what the call does, is an [engine.PanicError].
+// [engine.Adapters]. If the tool panics when asked for the effect of the call, the error is an [engine.PanicError].
 func (c *Caller) Prepare(call *engine.Call) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -79,7 +79,7 @@ func (c *Caller) prepareTool(call *engine.Call) error {
 		if why != "" {
 			why = ": " + why
 		}
-		return program.ConfigError(diagnostics.CodeMissingTool, "%s: tool %q is not there%s",
+		return program.ConfigError(diagnostics.CodeMissingTool, "%s: no tool named %q is configured%s",
 			call.Site.Pos, call.Name, why)
 	}
 	input, err := c.input(call)
@@ -104,7 +104,7 @@ func (c *Caller) prepareTool(call *engine.Call) error {
 		return program.ConfigError(diagnostics.CodeMissingTool, "%s: tool %q is not allowed here\n  hint: %s",
 			call.Site.Pos, call.Name, off)
 	}
-	var text []byte // for who wants it
+	var text []byte // only for a tool with EffectOf
 	if t.spec.EffectOf != nil {
 		text, _ = value.JSON(args) // of decoded JSON
 	}
@@ -112,7 +112,7 @@ func (c *Caller) prepareTool(call *engine.Call) error {
 	return nil
 }
 
-// input is what goes into the call of a tool, secrets in their places.
+// input returns the input of the call of a tool, with the secrets in it.
 func (c *Caller) input(call *engine.Call) (any, error) {
 	switch {
 	case call.Job != nil:
@@ -124,11 +124,12 @@ func (c *Caller) input(call *engine.Call) (any, error) {
 		if s, ok := c.secrets[name]; ok {
 			return s, nil
 		}
-		return "", program.ConfigError(diagnostics.CodeMissingSecret, "%s: secret %q is not there", call.Site.Pos, name)
+		return "", program.ConfigError(diagnostics.CodeMissingSecret, "%s: no secret named %q is configured",
+			call.Site.Pos, name)
 	})
 }
 
-// tool finds the tool that a call is of; the zero one: it is not there.
+// tool finds the tool of a call; the zero tool if it is not configured.
 func (c *Caller) tool(call *engine.Call) *boundTool {
 	j := call.Job
 	if j == nil {
@@ -159,7 +160,7 @@ func (c *Caller) tool(call *engine.Call) *boundTool {
 	return &boundTool{}
 }
 
-// Retry returns what the adapter of a call says about trying again; see [engine.Adapters].
+// Retry returns the retry metadata of the adapter of a call; see [engine.Adapters].
 func (c *Caller) Retry(call *engine.Call) *retry.Metadata {
 	var adapter any
 	switch call.Kind {
@@ -192,10 +193,10 @@ func (c *Caller) Model(name string) (engine.Model, bool) {
 		Retry: about.Retry, Streams: streams}, true
 }
 
-// Retriever reports whether there is a retriever.
+// Retriever reports whether a retriever is configured.
 func (c *Caller) Retriever() bool { return c.rt.Retriever != nil }
 
-// named names what is called in a message.
+// named returns the name of the called adapter for messages.
 func named(call *engine.Call) string {
 	switch call.Kind {
 	case program.RetrieverCall, program.MemoryCall:
@@ -211,7 +212,7 @@ func named(call *engine.Call) string {
 	return fmt.Sprintf("%s %q", call.Job.Op, call.Job.Name) // a function of a layer
 }
 
-// ports is what messages call the ports that only agents call.
+// ports has the names, in messages, of the ports that only agents call.
 var ports = map[agents.Op]string{
 	agents.LoadSkills: "the skill loader", agents.LoadInstructions: "the environment",
 	agents.ReadInbox: "the inbox", agents.ClearInbox: "the inbox",

@@ -8,8 +8,8 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// Guard calls a port, which what names in messages. A panic, a goroutine that ends, and a call that goes on long after
-// ctx has ended come to an error with the category and code given; what the port itself returns is passed on.
+// Guard calls a port; what is its name in messages. A panic, a goroutine that ends, and a call that continues long
+// after ctx has ended become an error with the given category and code. Guard passes on what the port itself returns.
 func Guard[T any](
 	ctx context.Context, category runtime.Category, code, what string, f func() (T, error),
 ) (T, error) {

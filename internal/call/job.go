@@ -17,7 +17,7 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// callPort calls what only agents call, and the memory and the retriever for them, secrets out.
+// callPort calls what only agents call, and the memory and the retriever for them, with secrets redacted.
 func (a *attempt) callPort() engine.Result {
 	resp := a.try()
 	res := engine.Result{Size: machine.Unknown, Reply: resp.reply, Err: a.shown(resp.err)}
@@ -30,7 +30,7 @@ func (a *attempt) callPort() engine.Result {
 	return res
 }
 
-// withoutSecrets returns plain data with the secrets out.
+// withoutSecrets returns plain data with its secrets redacted.
 func withoutSecrets[T any](redact *value.Redactor, list []T) (clean []T, err error) {
 	if list == nil {
 		return nil, nil
@@ -49,7 +49,7 @@ func withoutSecrets[T any](redact *value.Redactor, list []T) (clean []T, err err
 	return clean, err
 }
 
-// port calls what a job of an agent is about, models and tools apart.
+// port makes the call of an agent's job, other than to a model or a tool.
 func (a *attempt) port() (r agents.Reply, err error) {
 	ctx, j, rt := a.ctx, a.call.Job, a.rt
 	switch j.Op {
@@ -92,7 +92,7 @@ func (a *attempt) port() (r agents.Reply, err error) {
 	return r, err
 }
 
-// loadSkills asks the loader, and keeps the tools that skills bring.
+// loadSkills calls the loader, and keeps the tools of the skills.
 func (a *attempt) loadSkills() (r agents.Reply, err error) {
 	skills, err := a.rt.Skills.Load(a.ctx, a.call.Job.Names)
 	if err != nil {

@@ -152,7 +152,7 @@ func TestToolsOfAgents(t *testing.T) {
 		res := f.Make(t.Context(), c)
 		return res.Output, res.Err
 	}
-	if _, err := call("skill.it", agents.OfSkill); text(err) != `test.yaml:3:20: tool "skill.it" is not there` {
+	if _, err := call("skill.it", agents.OfSkill); text(err) != `test.yaml:3:20: no tool named "skill.it" is configured` {
 		t.Errorf("before the skills are loaded: %v", err)
 	}
 	f.do(t, f.job("", &agents.Job{Op: agents.LoadSkills}))
@@ -190,7 +190,7 @@ func TestOffer(t *testing.T) {
 	}
 }
 
-// Bind says what is missing, and an error leaves the findings.
+// Bind says what is missing, and an error leaves the diagnostics.
 func TestBind(t *testing.T) {
 	r, err := recipe.Parse("test.yaml", []byte(`apiVersion: braise/v1
 name: test
@@ -230,7 +230,7 @@ steps:
 	} {
 		c, err := call.Bind(t.Context(), p, tt.rt)
 		if diff := cmp.Diff(tt.want, codes(c)); diff != "" || text(err) != tt.err {
-			t.Errorf("%s: %v, findings (-want +got)\n%s", tt.name, err, diff)
+			t.Errorf("%s: %v, diagnostics (-want +got)\n%s", tt.name, err, diff)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// Offer is what there is for agents: the same for all agents of the run.
+// Offer is what the runtime offers to agents, the same for all agents of the run.
 func (c *Caller) Offer() (*agents.Offer, error) {
 	c.offering.Do(func() {
 		defer func() {
@@ -43,7 +43,7 @@ func (c *Caller) makeOffer() *agents.Offer {
 	return o
 }
 
-// approvalsOf are the host's words on the calls of agents.
+// approvalsOf returns the host's approval settings for calls by agents.
 func approvalsOf(rt *runtime.Runtime) map[string]agentloop.Approval {
 	keys := make(map[string]agentloop.Approval, len(rt.Approval))
 	for key, word := range rt.Approval {
@@ -62,7 +62,7 @@ func describeAll(tools []runtime.Tool) []runtime.ToolSpec {
 	return list
 }
 
-// describe describes a tool. An effect over which the tool panics is the worst.
+// describe describes a tool. If the tool panics when asked for its effect, the worst effect is assumed.
 func describe(t runtime.Tool) runtime.ToolSpec {
 	spec := t.Spec()
 	if of := spec.EffectOf; of != nil {
@@ -78,7 +78,7 @@ func describe(t runtime.Tool) runtime.ToolSpec {
 	return spec
 }
 
-// ask asks a predicate of an agent. One that panics has failed.
+// ask calls a predicate of an agent. A predicate that panics has failed.
 func (c *Caller) ask(
 	what string, by func(agentloop.Progress) (bool, error), p agentloop.Progress,
 ) (ok bool, err error) {
@@ -88,7 +88,7 @@ func (c *Caller) ask(
 		}
 	}()
 	if ok, err = by(p); err != nil {
-		_ = err.Error() // one that panics does so here
+		_ = err.Error() // if it panics, it does so here
 	}
 	return ok, err
 }

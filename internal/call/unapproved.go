@@ -10,8 +10,8 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// Unapproved reports the agents of a program with calls that need an approval which nobody can give: each agent once
-// for a step.
+// Unapproved reports the agents of a program whose calls need an approval, although no approver is configured: each
+// agent once per step.
 func Unapproved(p *program.Program, offers *runtime.Resolution) (list diagnostics.List) {
 	if offers.Runtime.Approver != nil {
 		return nil
@@ -37,7 +37,7 @@ func Unapproved(p *program.Program, offers *runtime.Resolution) (list diagnostic
 	return list
 }
 
-// offersOf describes tools for an agent. One that panics over it is found when the agent begins.
+// offersOf describes tools for an agent. A tool that panics is reported when the agent begins.
 func offersOf(tools []runtime.Tool) (list []runtime.ToolSpec) {
 	for _, t := range tools {
 		func() {

@@ -20,46 +20,46 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// agent is what a run knows of an agent step that has not ended. It is a composite, as a loop is: its calls are calls
-// of the run.
+// agent is the state of an agent step that has not ended. It is a composite, as a loop is: its calls are calls of the
+// run.
 //
-// It may open several pauses. Each answer makes it go on, with what it has; what is still open stays so.
+// It may open several pauses. Each answer resumes it with the answers so far; the other pauses stay pending.
 type agent struct {
-	events  [][]agents.Event // as they came
-	answers []agents.Answer  // that it has not taken in
+	events  [][]agents.Event // in order
+	answers []agents.Answer  // that it has not read yet
 	began   int              // in which generation; 0: the present one
 	owner   string           // the process that it was in last; "": not known
-	failed  *machine.Failure // nobody answered in time, while it was at work
+	failed  *machine.Failure // a pause expired while it was at work
 	calls   map[string]int   // of models so far, by the path of the agent or child
 	tries   map[string]int   // failed attempts of calls that paused, by placeOf
 	atWork
 }
 
-// atWork is the part of an [agent] that no event has.
+// atWork is the part of an [agent] that no event records.
 type atWork struct {
 	call   *pending // of the step; nil: the agent is not at work
 	loop   *agentloop.Loop
 	terms  agents.Terms
 	state  agents.State
 	leg    *agents.Leg
-	doubts map[PauseKey]int    // calls that somebody is first to be asked about, and how often
+	doubts map[PauseKey]int    // calls to ask about first, and how often
 	unsaid map[string]*drawing // by the path of the agent or child
-	jobs   []*pending          // under way
-	came   []replied           // what came of calls, that the leg has not heard of
+	jobs   []*pending          // calls in progress
+	came   []replied           // results of calls, not yet passed on to leg
 	saving bool                // it waits for the store
-	inside bool                // its leg is being asked
-	open   []resume.Call       // that ended early, and may have had their effect
-	begins bool                // it has recorded that a call begins, which comes next
-	kept   agents.Action       // that it does not come to, as the run is held
+	inside bool                // a method of leg is running
+	open   []resume.Call       // calls that ended early and may have had their effect
+	begins bool                // it has recorded the start of a call, which comes next
+	kept   agents.Action       // postponed because the run is held
 }
 
-// drawing are calls of models that no event has yet.
+// drawing are calls of models that are not recorded yet.
 type drawing struct {
 	calls []journal.Drawn
 	used  journal.Amount
 }
 
-// replied is a call of an agent that is over.
+// replied is a call of an agent that has ended.
 type replied struct {
 	job   *agents.Job
 	reply agents.Reply
@@ -77,10 +77,10 @@ func (r *Run) agentOf(t *machine.Task) *agent {
 	return a
 }
 
-// placeOf names the call that a pause is of, whichever of its pauses it is; number is 0 for the model.
+// placeOf names the call that a pause belongs to, the same for all its pauses; number is 0 for the model.
 func placeOf(path string, number int) string { return path + ":" + strconv.Itoa(number) }
 
-// prepareAgent chooses the agent, and makes its loop of the step's input.
+// prepareAgent selects the agent, and makes its loop from the step's input.
 func (r *Run) prepareAgent(p *pending) error {
 	set := p.Site.Agents
 	fields, _ := p.Input.(map[string]any)
@@ -124,7 +124,7 @@ func (r *Run) prepareAgent(p *pending) error {
 	return nil
 }
 
-// beginAgent begins or goes on with an agent.
+// beginAgent starts or resumes an agent.
 func (r *Run) beginAgent(p *pending) {
 	a := p.agent
 	p.stage = flying
@@ -152,7 +152,7 @@ func (r *Run) beginAgent(p *pending) {
 	r.pump(a)
 }
 
-// pump carries out what an agent wants, until it waits for something or is over.
+// pump carries out the actions of an agent, until it waits for something or is over.
 func (r *Run) pump(a *agent) {
 	if a.inside {
 		return
@@ -208,7 +208,7 @@ func (r *Run) agentEvent(a *agent, recorded *agents.Event) {
 	}
 }
 
-// say adds to an event what no other one has of the calls of models by an agent or child.
+// say adds to an event the calls of models by an agent or child that no other event has.
 func (a *agent) say(what *journal.AgentEvents, path string) {
 	if d := a.unsaid[path]; d != nil {
 		what.Calls, what.Used = append(what.Calls, d.calls...), what.Used.Plus(d.used)
@@ -217,7 +217,7 @@ func (a *agent) say(what *journal.AgentEvents, path string) {
 	}
 }
 
-// resumeAgents goes on with agents that waited for the store; err says that it takes nothing any more.
+// resumeAgents resumes agents that waited for the store; a non-nil err means that the store accepts no more writes.
 func (r *Run) resumeAgents(err error) {
 	for _, a := range r.working() {
 		if a.saving {
@@ -230,7 +230,7 @@ func (r *Run) resumeAgents(err error) {
 	}
 }
 
-// stopAgents tells all agents that the run is being cancelled.
+// stopAgents tells all agents to stop because the run is being cancelled.
 func (r *Run) stopAgents(err, cause error) {
 	for _, a := range r.working() {
 		r.stopAgent(a, err, cause)
@@ -263,7 +263,7 @@ func (r *Run) working() []*agent {
 	return list
 }
 
-// agentOver takes over what an agent leaves that has ended or pauses.
+// agentOver takes over the result of an agent that has ended or pauses.
 func (r *Run) agentOver(a *agent) {
 	p := a.call
 	res, err := a.leg.Result(), a.leg.Err()
@@ -271,7 +271,7 @@ func (r *Run) agentOver(a *agent) {
 	for _, path := range value.SortedKeys(a.unsaid) {
 		a.say(&rest, path)
 	}
-	if r.ending.cancelled { // the call that this cut off is made again, as if it had never been
+	if r.ending.cancelled { // the call that this cut off is repeated, as if it had never been made
 		rest.Calls = nil
 	}
 	slices.SortStableFunc(rest.Calls, func(a, b journal.Drawn) int { return strings.Compare(a.Step, b.Step) })
@@ -284,7 +284,7 @@ func (r *Run) agentOver(a *agent) {
 		*r.trace.keep(p.task) = e
 	}
 	for _, d := range res.Diagnostics {
-		// found before the first step
+		// reported before the first step
 		if d.Code != diagnostics.CodeMissingTool && d.Code != diagnostics.CodeMissingCapability {
 			r.Report(d)
 		}
@@ -315,7 +315,7 @@ func (r *Run) agentAnswered(p *pending, loop *agentloop.Loop, res *agents.Result
 	}
 }
 
-// suspendAgent opens the pauses that an agent waits for, those that are open already apart.
+// suspendAgent opens the pauses that an agent waits for, except those that are open already.
 func (r *Run) suspendAgent(p *pending, pauses []agents.Pause) {
 	t := p.task
 	if !r.m.CanWait(t) { // it was told to stop meanwhile
@@ -340,7 +340,7 @@ func (r *Run) suspendAgent(p *pending, pauses []agents.Pause) {
 	r.record(t, p.Path, journal.AgentEvents{Waits: true})
 }
 
-// agentWaits makes the task of an agent wait, unless an answer is there already.
+// agentWaits makes the task of an agent wait, unless it has an answer already.
 func (r *Run) agentWaits(t *machine.Task) {
 	a := r.agentOf(t)
 	r.m.Suspend(t)
@@ -353,7 +353,7 @@ func (r *Run) agentWaits(t *machine.Task) {
 	}
 }
 
-// openInAgent opens a pause of an agent's. tries is how often the call has failed that it is of.
+// openInAgent opens a pause in an agent. tries is how often the call of the pause has failed.
 func (r *Run) openInAgent(p *pending, q *agents.Pause, tries int) error {
 	shown := CleanPause(r.o.Redact, q.Pause)
 	if shown.ID = q.ID; r.generation > 1 {
@@ -369,7 +369,7 @@ func (r *Run) openInAgent(p *pending, q *agents.Pause, tries int) error {
 	return r.openPause(p.task, shown.Step, r.decided(), journal.PauseOpened{Pause: shown, Agent: of})
 }
 
-// answerAgent goes on with an agent because one of its pauses is over.
+// answerAgent resumes an agent because one of its pauses is over.
 func (r *Run) answerAgent(p *Pause, next resume.Next, answer any) {
 	a := r.agentOf(p.task)
 	fail := func(f *machine.Failure) {
@@ -390,21 +390,21 @@ func (r *Run) answerAgent(p *Pause, next resume.Next, answer any) {
 		}
 	}
 	due := next == resume.GoOn
-	if p.again || asksForMore(p) { // no matter of the adapter's
+	if p.again || asksForMore(p) { // the adapter is not concerned
 		answer, due = nil, true
 	}
 	a.answers = append(a.answers, agents.Answer{Pause: p.inAgent, Value: answer, Due: due})
 	r.m.Again(p.task) // if it waits
 }
 
-// applyAgent takes in what happened in an agent.
+// applyAgent applies events of an agent.
 func (r *Run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
 	a := r.agentOf(t)
 	a.began, a.owner = cmp.Or(kept.Began, a.began), r.past.owner
 	a.events = append(a.events, kept.Events)
 	for i := range kept.Events {
 		switch e := &kept.Events[i]; e.Kind {
-		case agents.Answered: // it has taken it in
+		case agents.Answered: // it has read the answer
 			a.answers = slices.DeleteFunc(a.answers,
 				func(answer agents.Answer) bool { return answer.Pause == e.Answer.Pause })
 		case agents.Permission:

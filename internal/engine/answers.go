@@ -11,15 +11,15 @@ import (
 	"github.com/braise-run/braise/resume"
 )
 
-// Answers are what a run remembers of the pauses of its earlier generations, and counts of those of the present one.
-// The zero answers remember nothing.
+// Answers are the answers to pauses of earlier generations of a run, and the count of pauses in the present one. The
+// zero Answers is empty.
 type Answers struct {
 	Kept   map[PauseKey]KeptAnswer   // for later generations
 	Nth    map[PauseKey]int          // pauses of this generation so far, by key without n
-	doubts map[PauseKey]*resume.Call // without n: calls from before of unknown outcome
+	doubts map[PauseKey]*resume.Call // without n: calls of earlier generations with unknown outcome
 }
 
-// PauseKey tells the pauses of one generation of a run apart, in a way that holds for the next one.
+// PauseKey identifies a pause within a generation of a run. It denotes the same pause in the next generation.
 type PauseKey struct {
 	Step   string
 	Kind   resume.Kind
@@ -28,7 +28,8 @@ type PauseKey struct {
 	n      int    // it is the n-th such pause of the step, from 1
 }
 
-// doubtKey is of the pause that asks what became of a call: of a step, or of one in an agent that about says.
+// doubtKey is the key of the pause that asks for the outcome of a call: of a step, or of the call in an agent that
+// about names.
 func doubtKey(step, about string) PauseKey {
 	return PauseKey{Step: step, Kind: resume.System, Reason: journal.Indeterminate, About: about}
 }
@@ -38,11 +39,11 @@ func (k PauseKey) compare(other PauseKey) int {
 		strings.Compare(k.Reason, other.Reason), strings.Compare(k.About, other.About), k.n-other.n)
 }
 
-// KeptAnswer is how a pause ended. In later generations it ends so without anybody being asked.
+// KeptAnswer is how a pause ended. In later generations the same pause ends in this way without being asked.
 type KeptAnswer struct {
 	Next     resume.Next
 	Answer   any
-	Question string // that was answered, see [resume.Pause.Question]; "": any
+	Question string // the answered question, see [resume.Pause.Question]; "": any
 }
 
 // Count returns the key of a pause that was opened with its number.
@@ -74,9 +75,9 @@ func (a *Answers) Undone(agent string) {
 	})
 }
 
-// Doubtful counts how often somebody is to be asked, before a call is made, what became of it in earlier generations,
-// the answers that there are to that included. key, without n, is of the pause that asks: of a step's own, or about a
-// call in an agent.
+// Doubtful counts how often a run must ask, before it makes a call, for the outcome of that call in earlier
+// generations. Questions that are answered already count. key, without n, is that of the pause that asks: about the
+// call of a step, or about a call in an agent.
 func (a *Answers) Doubtful(key PauseKey) (n int) {
 	if _, ok := a.doubts[key]; ok {
 		n++
@@ -89,7 +90,7 @@ func (a *Answers) Doubtful(key PauseKey) (n int) {
 	}
 }
 
-// Doubt notes that somebody is to be asked what became of a call; nil: nothing is known of it.
+// Doubt notes a call with unknown outcome that the run must ask about; nil: nothing is known of the call.
 func (a *Answers) Doubt(key PauseKey, c *resume.Call) {
 	if a.doubts == nil {
 		a.doubts = map[PauseKey]*resume.Call{}
@@ -98,8 +99,8 @@ func (a *Answers) Doubt(key PauseKey, c *resume.Call) {
 	a.doubts[key] = c
 }
 
-// known is what to tell of a call that somebody is to be asked about: of one from before what is known of that, for the
-// rest as the call would be made now.
+// known describes a call for the question about its outcome: with what is known of the earlier call, and otherwise as
+// the call would be made now.
 func (a *Answers) known(key PauseKey, now *resume.Call) *resume.Call {
 	was := a.doubts[key]
 	if was == nil {
@@ -112,7 +113,7 @@ func (a *Answers) known(key PauseKey, now *resume.Call) *resume.Call {
 	return &c
 }
 
-// DoubtsIn is doubtful for each call of an agent that it is so for.
+// DoubtsIn returns the count of Doubtful for each call of an agent for which it is not zero.
 func (a *Answers) DoubtsIn(agent string) map[PauseKey]int {
 	list := map[PauseKey]int{}
 	keys := slices.AppendSeq(slices.Collect(maps.Keys(a.Kept)), maps.Keys(a.doubts))
@@ -124,14 +125,14 @@ func (a *Answers) DoubtsIn(agent string) map[PauseKey]int {
 	return list
 }
 
-// Doubts notes calls in doubt.
+// Doubts notes calls with unknown outcome.
 func (a *Answers) Doubts(list []journal.Doubt) {
 	for _, d := range list {
 		a.Doubt(doubtKey(d.Step, d.About), d.Call)
 	}
 }
 
-// Redefined takes over what a change of the definition says.
+// Redefined applies the record of a change of the definition.
 func (a *Answers) Redefined(what *journal.Redefined) {
 	a.Doubts(what.Doubts)
 	for _, k := range what.Kept {
@@ -139,17 +140,17 @@ func (a *Answers) Redefined(what *journal.Redefined) {
 	}
 }
 
-// AboutOf is what a pause is about, as JSON.
+// AboutOf returns the subject of a pause, as JSON.
 func AboutOf(p *resume.Pause) string {
 	var about any = []any{p.Prompt, p.Show}
 	if p.Reason == journal.Indeterminate {
-		about = p.Show // see doubtful
+		about = p.Show // see Doubtful
 	}
 	text, _ := value.JSON(about) // it was in a record
 	return string(text)
 }
 
-// aboutCall is AboutOf for the pause that asks what became of a call in an agent.
+// aboutCall is AboutOf for the pause that asks for the outcome of a call in an agent.
 func aboutCall(tool string, args any) string {
 	return AboutOf(&resume.Pause{Reason: journal.Indeterminate, Show: map[string]any{"tool": tool, "arguments": args}})
 }
@@ -177,7 +178,7 @@ func decided(answer any) string {
 	return decision
 }
 
-// SaysResult reports whether an answer is what became of a call.
+// SaysResult reports whether an answer gives the result of a call.
 func SaysResult(key PauseKey, answer any) bool {
 	return key.Reason == journal.Indeterminate && decided(answer) == "result"
 }

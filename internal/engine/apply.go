@@ -11,7 +11,7 @@ import (
 	"github.com/braise-run/braise/resume"
 )
 
-// record keeps an event of a task that happens now, and takes it in.
+// record adds an event of a task that happens now, and applies it.
 func (r *Run) record(t *machine.Task, path string, what journal.What) {
 	e := journal.Event{At: r.now, Path: path, After: r.decided(), What: what}
 	r.noteEvent(e)
@@ -28,23 +28,23 @@ func (r *Run) recordAll(t *machine.Task, events []journal.Event) {
 	}
 }
 
-// Take takes in events that the run has made itself, once they are in the store.
+// Take applies events that the run has made itself, once they are in the store.
 func (r *Run) Take(events []journal.Event) {
 	for i := range events {
 		r.takeIn(nil, &events[i])
 	}
 }
 
-// takeIn is apply for an event that the run has made itself, so that it is not illegal.
+// takeIn is apply for an event that the run has made itself, which therefore cannot be illegal.
 func (r *Run) takeIn(t *machine.Task, e *journal.Event) {
 	if err := r.apply(t, e); err != nil {
 		panic(err)
 	}
 }
 
-// apply takes in what happened: now, in an earlier execution, or in the run that this one shares its record with. t is
-// the task that the event is of; nil for events of the run and of pauses that end. The error says that the event
-// cannot be: then nothing has changed.
+// apply applies an event: of now, of an earlier execution, or of the run that this one shares its record with. t is
+// the task of the event; nil for events of the run and for ends of pauses. The error says that the event is illegal;
+// then nothing has changed.
 func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	switch what := e.What.(type) {
 	case journal.Begun:
@@ -96,7 +96,7 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	return nil
 }
 
-// applyEnded takes in the end of a call.
+// applyEnded applies the end of a call.
 func (r *Run) applyEnded(t *machine.Task, path string, what *journal.CallEnded) {
 	r.settled(t)
 	r.use(t, what.Models)
@@ -108,7 +108,7 @@ func (r *Run) applyEnded(t *machine.Task, path string, what *journal.CallEnded) 
 	r.m.Finish(t, what.Output, what.Size-1, what.Failure)
 }
 
-// use counts what a call asked of models.
+// use counts what a call used of models.
 func (r *Run) use(t *machine.Task, used journal.ModelUse) {
 	for _, n := range used.Draws {
 		r.markDrawn(used.Model, n)
@@ -117,7 +117,7 @@ func (r *Run) use(t *machine.Task, used journal.ModelUse) {
 	r.m.Spend(t, used.Used.Micros)
 }
 
-// applyOpened takes in a pause of a step, or of an agent.
+// applyOpened applies a new pause of a step, or of an agent.
 func (r *Run) applyOpened(t *machine.Task, path string, what *journal.PauseOpened) {
 	opened := &Pause{Pause: what.Pause, task: t}
 	if a := what.Agent; a != nil {
@@ -142,11 +142,11 @@ func (r *Run) applyOpened(t *machine.Task, path string, what *journal.PauseOpene
 	r.waits.pauses = append(r.waits.pauses, opened)
 }
 
-// applyAnswered takes the end of a pause.
+// applyAnswered applies the end of a pause.
 func (r *Run) applyAnswered(what *journal.PauseAnswered) error {
 	p := r.PauseByID(what.Pause)
 	if p == nil {
-		return fmt.Errorf("no pause %q is open", what.Pause)
+		return fmt.Errorf("no pause %q is pending", what.Pause)
 	}
 	if what.Kept {
 		r.useAnswer(p, what.Answer)

@@ -18,7 +18,7 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// resolve works out the call's policy. It stays nil when nobody says anything.
+// resolve works out the retry policy of the call. It stays nil if no layer sets one.
 func (r *Run) resolve(p *pending, said *retry.Layers, own *retry.Metadata) {
 	if said == nil && r.o.Retry == nil && r.o.Defaults == nil && own == nil {
 		return
@@ -35,7 +35,7 @@ func (r *Run) resolve(p *pending, said *retry.Layers, own *retry.Metadata) {
 	}
 }
 
-// attempted takes what came of an attempt.
+// attempted handles the result of an attempt.
 func (r *Run) attempted(p *pending, res *Result) {
 	err := res.Err
 	p.open = r.leavesOpen(p, err)
@@ -57,7 +57,7 @@ func denied(err error) bool {
 	return ok && known.Code == "hook.denied"
 }
 
-// completed takes the result of an attempt that did not fail.
+// completed handles the result of an attempt that did not fail.
 func (r *Run) completed(p *pending, res *Result) {
 	switch {
 	case p.in != nil, p.Rollback:
@@ -71,7 +71,7 @@ func (r *Run) completed(p *pending, res *Result) {
 	}
 }
 
-// succeeded ends a call with an output, unless that is not what it should be.
+// succeeded ends a call with an output, unless the output is not valid.
 func (r *Run) succeeded(p *pending, output any, size int) {
 	site, want := p.Site, p.Site.Answer
 	if site.Kind == program.ModelCall || site.Kind == program.AgentCall {
@@ -84,7 +84,7 @@ func (r *Run) succeeded(p *pending, output any, size int) {
 	r.finish(p, outcome{output: output, size: size})
 }
 
-// failed ends a call with an error: it has failed, or waits.
+// failed ends a call with an error: the call has failed, or waits.
 func (r *Run) failed(p *pending, err error) { r.failedOr(p, nil, err) }
 
 // failedOr is failed for a call that the engine has a pause for, if it is not nil.
@@ -103,8 +103,8 @@ func (r *Run) failedOr(p *pending, pause *resume.Pause, err error) {
 	r.finish(p, end)
 }
 
-// leavesOpen reports whether an attempt that failed may have had its effect: it was cut off, or lost the other
-// side, before that had answered.
+// leavesOpen reports whether a failed attempt may have had its effect: it was cut off, or lost the connection, before
+// the other side answered.
 func (r *Run) leavesOpen(p *pending, err error) bool {
 	if err == nil {
 		return false
@@ -116,7 +116,7 @@ func (r *Run) leavesOpen(p *pending, err error) bool {
 	return f.OutcomeUnknown() || r.cutOff(p) && f.Sent && f.Status == 0
 }
 
-// again decides what follows on a failed attempt. It is false if the call is over: then nothing was done about it.
+// again decides what follows a failed attempt. It returns false, and does nothing, if the call is over.
 func (r *Run) again(p *pending, err error) bool {
 	_, suspended := errors.AsType[*resume.Suspension](err)
 	_, panicked := errors.AsType[*PanicError](err)
@@ -134,7 +134,7 @@ func (r *Run) again(p *pending, err error) bool {
 		Attempt: p.Attempts, Repeatable: p.repeatable(), InlineWait: r.o.Limits.InlineWait,
 		Seed: retry.Seed{Run: r.o.ID, Step: p.Path, Call: p.Ordinal + len(p.Repairs)/2},
 	})
-	pauses := r.o.Kept && !p.Rollback && !p.gathers() // a rollback does not pause, nor does what an agent gathers
+	pauses := r.o.Kept && !p.Rollback && !p.gathers() // rollbacks and calls that only gather for an agent do not pause
 	if !d.Retry {
 		if d.Exhausted {
 			r.exhausted(p, policy, f, d)
@@ -147,7 +147,7 @@ func (r *Run) again(p *pending, err error) bool {
 		r.failedOr(p, &resume.Pause{Kind: resume.System, Reason: "retry", RetryAt: r.now.Add(d.Delay),
 			Prompt: fmt.Sprintf("%s failed (%s) in attempt %d of %d; the next one follows in time, or on an answer",
 				p.named(), f.Reason, p.Attempts, policy.MaxAttempts)}, err)
-	case p.Rollback && r.ending.cut != nil: // a recovery goes on
+	case p.Rollback && r.ending.cut != nil: // a recovery continues
 		r.done(p, outcome{}, ErrGrace)
 	default:
 		p.last = err
@@ -170,7 +170,7 @@ func (r *Run) retryAfter(p *pending, delay time.Duration) {
 	}
 }
 
-// tooLate ends a call whose time was over before an attempt was made.
+// tooLate ends a call that timed out before an attempt was made.
 func (r *Run) tooLate(p *pending) bool {
 	over := !p.deadline.IsZero() && r.now.After(p.deadline)
 	if over {
@@ -179,7 +179,7 @@ func (r *Run) tooLate(p *pending) bool {
 	return over
 }
 
-// late ends a call of which no attempt is made any more, because its time is over.
+// late ends a call that gets no further attempt because its time is over.
 func (r *Run) late(p *pending) {
 	err := error(&retry.Failure{Reason: retry.Timeout, Err: p.late}) // nothing was sent
 	if p.last != nil {
@@ -192,10 +192,10 @@ func (r *Run) late(p *pending) {
 	r.done(p, outcome{}, err)
 }
 
-// once reports whether nothing says how often the call is made: what only agents call, memory and retriever apart.
+// once reports whether no retry policy applies to the call: what only agents call, except memory and retriever.
 func (p *pending) once() bool { return p.in != nil && p.Kind == "" }
 
-// gathers reports whether the call is one of an agent's to memory or retriever.
+// gathers reports whether an agent calls memory or retriever.
 func (p *pending) gathers() bool {
 	return p.in != nil && (p.Kind == program.MemoryCall || p.Kind == program.RetrieverCall)
 }
@@ -216,13 +216,13 @@ func (r *Run) retry(p *pending) {
 		p.Request = &again
 		r.draw(p)
 	}
-	if p.in == nil { // an agent tells of its calls itself
+	if p.in == nil { // an agent reports its calls itself
 		r.tellCall(p)
 	}
 	r.make(p)
 }
 
-// tellRetry tells of a failed attempt; more are the attributes that come after "attempt".
+// tellRetry emits the event of a failed attempt; more are the attributes after "attempt".
 func (r *Run) tellRetry(kind trace.Kind, p *pending, policy *retry.Resolved, f *retry.Failure, more ...trace.Attr) {
 	method := "call"
 	switch {
@@ -240,7 +240,7 @@ func (r *Run) tellRetry(kind trace.Kind, p *pending, policy *retry.Resolved, f *
 		trace.Attr{Key: "reason", Value: string(f.Reason)})}, nil)
 }
 
-// exhausted tells that a policy gives up.
+// exhausted reports that a policy gives up.
 func (r *Run) exhausted(p *pending, policy *retry.Resolved, f *retry.Failure, d retry.Decision) {
 	r.tellRetry(trace.RetriesOver, p, policy, f)
 	text := fmt.Sprintf("step %q: %s failed %d times, no attempt is left", p.Path, p.named(), p.Attempts)
@@ -251,7 +251,7 @@ func (r *Run) exhausted(p *pending, policy *retry.Resolved, f *retry.Failure, d 
 		Code: diagnostics.CodeRetryExhausted, Message: text, Step: p.Path})
 }
 
-// named names the adapter in a message.
+// named returns the name of the adapter for messages.
 func (p *pending) named() string {
 	name := p.Name
 	switch {
@@ -265,10 +265,10 @@ func (p *pending) named() string {
 	return fmt.Sprintf("%s %q", p.Kind, name)
 }
 
-// fault words an error of a call for the machine. Only the run itself can be cancelled: an adapter that says so of
-// its own is one that failed.
+// fault converts an error of a call for the machine. Only the run itself can be cancelled: an adapter that returns
+// a cancellation on its own has failed.
 func (r *Run) fault(p *pending, err error) *machine.Failure {
-	if e, ok := err.(*runtime.Error); ok && e.Step != "" { // whoever shows the failure says which step it is of
+	if e, ok := err.(*runtime.Error); ok && e.Step != "" { // the reader of the failure adds the step
 		without := *e
 		without.Step = ""
 		err = &without

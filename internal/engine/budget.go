@@ -19,41 +19,41 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// answerTokens is what is reserved for an answer whose length nothing bounds.
+// answerTokens is what is reserved for an answer whose length has no limit.
 const answerTokens = 1024
 
-// scope says whose account one is.
+// scope identifies the owner of an account.
 type scope struct {
 	path string // of the step, all its items together; of time, of one execution; "" for the run's
-	host bool   // it is the host's bound of the run
-	time bool   // it is of time, not of what models use
+	host bool   // it is the host's limit of the run
+	time bool   // it limits time, not what models use
 }
 
-// account is what the calls of a run, or of a step with its body, may use and have used. One of time is for
-// limits that pause: those that fail are timers.
+// account has what the calls of a run, or of a step with its body, may use and have used. An account of time is for
+// limits that pause; limits that fail are timers.
 type account struct {
 	scope
 	limit    journal.Amount // 0: none
 	pause    bool           // on_exceeded: pause
-	used     journal.Amount // by what events have
-	spending journal.Amount // by calls under way, in the attempts that are over
-	reserved journal.Amount // for the attempts under way
+	used     journal.Amount // by recorded calls
+	spending journal.Amount // by calls in progress, in attempts that are over
+	reserved journal.Amount // for attempts in progress
 
 	wall  time.Duration // of an account of time: the limit
-	began time.Duration // and what the run's clock showed when it was opened
+	began time.Duration // the run's clock when the account was opened
 }
 
-// budget holds the accounts of a run. A step that runs anew goes on with its account of what models use.
+// budget holds the accounts of a run. A step that runs again keeps its account of what models use.
 type budget struct {
 	total journal.Amount // by calls of models, in all executions
 	calls int64          // of models that used something
 
-	host     program.Limits // the host's bound of the run
+	host     program.Limits // the host's limit of the run
 	accounts map[scope]*account
 	uses     map[string]*modelUse // of steps, by path
 }
 
-// account returns the account of a scope, which it opens when it must.
+// account returns the account of a scope, and opens it if necessary.
 func (b *budget) account(s scope, l *program.Limits) *account {
 	a := b.accounts[s]
 	if a == nil {
@@ -81,7 +81,7 @@ func (r *Run) beginTime(t *machine.Task) {
 	}
 }
 
-// micros rounds millionths of a dollar up; what is more than nothing is at least one.
+// micros rounds millionths of a dollar up; any positive amount is at least one.
 func micros(f float64) int64 {
 	if !(f < journal.MaxAmount) {
 		return journal.MaxAmount
@@ -89,19 +89,19 @@ func micros(f float64) int64 {
 	return int64(math.Ceil(f - f*1e-12)) // 0.000007*1e6 may be a little over 7
 }
 
-// hostLimits is the host's bound of a run, as if a recipe said so.
+// hostLimits returns the host's limits of a run in the form of a recipe's.
 func hostLimits(b runtime.Budget) program.Limits {
 	return program.Limits{Tokens: b.Tokens, CostUSD: b.CostUSD, ToolCalls: b.ToolCalls, WallTime: b.WallTime,
 		Pause: b.Pause}
 }
 
-// timed reports whether some calls may have to wait because the time is over.
+// timed reports whether calls may have to wait because the time is over.
 func (r *Run) timed() bool {
 	p := r.program
 	return p.StepLimits.Time || program.PausesInTime(&p.Recipe.Limits) || program.PausesInTime(&r.budget.host)
 }
 
-// wallTime is how long the run may be worked on, and what that bound is called; 0 is none. Those that pause
+// wallTime is how long the run may be worked on, and the name of that limit; 0 means no limit. Limits that pause
 // are accounts.
 func (r *Run) wallTime() (limit time.Duration, name string) {
 	if l := &r.program.Recipe.Limits; !l.Pause {
@@ -134,7 +134,7 @@ func (r *Run) accountsOf(t *machine.Task) (list []*account) {
 	return list
 }
 
-// pricedAccounts are the accounts that a task's calls of models count in; where cost is bounded, the models
+// pricedAccounts are the accounts in which a task's calls of models count. If cost is limited, the models
 // must have prices.
 func (r *Run) pricedAccounts(t *machine.Task, pos diagnostics.Position, models ...string) ([]*account, error) {
 	list := r.accountsOf(t)
@@ -150,9 +150,8 @@ func (r *Run) pricedAccounts(t *machine.Task, pos diagnostics.Position, models .
 	return list, nil
 }
 
-// reserve sets aside what the attempt that is about to be made may use: of a model, tokens and what they cost.
-// When that is more than is left, or no time is, it is not made: the error says so, and the pause, if there is one,
-// asks for more.
+// reserve reserves what the next attempt may use: for a model, tokens and their cost. If that is more than is left, or
+// no time is left, the attempt is not made: the error says so, and the pause, if there is one, asks for more.
 func (r *Run) reserve(p *pending) (*resume.Pause, error) {
 	if len(p.accounts) == 0 {
 		return nil, nil
@@ -172,7 +171,7 @@ func (r *Run) reserve(p *pending) (*resume.Pause, error) {
 	now := r.clock.At(r.now)
 	for _, a := range p.accounts {
 		if err := a.check(want, now, p.named()); err != nil {
-			if a.pause && !p.Rollback { // which does not pause
+			if a.pause && !p.Rollback { // a rollback does not pause
 				return a.askForMore(err.Code, want, now, err.Error()), err
 			}
 			return nil, err
@@ -188,7 +187,7 @@ func (r *Run) reserve(p *pending) (*resume.Pause, error) {
 // gone is what an account has used up.
 func (a *account) gone() journal.Amount { return a.used.Plus(a.spending) }
 
-// check refuses a call that may use more than is left. now is what the run's clock shows, name names what is called.
+// check refuses a call that may use more than is left. now is the run's clock, name is the name of the called adapter.
 func (a *account) check(want journal.Amount, now time.Duration, name string) *runtime.Error {
 	scope := a.owner()
 	if a.time {
@@ -223,8 +222,8 @@ func (a *account) check(want journal.Amount, now time.Duration, name string) *ru
 
 func dollars(micros int64) string { return strconv.FormatFloat(float64(micros)/1e6, 'f', -1, 64) }
 
-// askForMore is the pause of a call for which too little is left. What is raised must at least let
-// this call through, as far as others do not use it.
+// askForMore is the pause of a call for which too little is left. The raised limits must at least admit
+// this call, as long as other calls do not use them up.
 func (a *account) askForMore(code string, want journal.Amount, now time.Duration, prompt string) *resume.Pause {
 	if a.time {
 		return a.askFor(code, prompt, map[string]any{"wall_time": a.wall.String()},
@@ -250,8 +249,8 @@ func (a *account) askForMore(code string, want journal.Amount, now time.Duration
 	return a.askFor(code, prompt, limits, used, form)
 }
 
-// askFor is the pause of a call that a limit does not let through. form has the limits that may be raised; the
-// one that the code names must be.
+// askFor is the pause of a call that a limit refuses. form has the limits that may be raised; the limit that the
+// code names must be raised.
 func (a *account) askFor(code, prompt string, limits, used, form map[string]any) *resume.Pause {
 	show := map[string]any{"scope": a.path, "limits": limits, "used": used}
 	if a.host {
@@ -266,7 +265,7 @@ func (a *account) askFor(code, prompt string, limits, used, form map[string]any)
 // seconds rounds a duration up, for people.
 func seconds(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
 
-// asksForMore reports whether a pause is because too little is left.
+// asksForMore reports whether a pause asks to raise a limit.
 func asksForMore(p *Pause) bool {
 	c, ok := p.task.Node().Adapter.(*program.Call)
 	if !ok || p.Kind != resume.System {
@@ -282,7 +281,7 @@ func asksForMore(p *Pause) bool {
 		(p.Reason == "limits.tokens" || p.Reason == "limits.cost_usd")
 }
 
-// RaisedEnough refuses an answer by which more time is over than there would be; a schema cannot say that.
+// RaisedEnough refuses an answer that raises a limit of time to less than is used already; a schema cannot say that.
 func RaisedEnough(p *resume.Pause, answer any) error {
 	m, _ := answer.(map[string]any)
 	if p.Kind != resume.System || p.Reason != "limits.wall_time" || m["decision"] != "raise" {
@@ -306,7 +305,7 @@ func lengthOf(v any) time.Duration {
 	return d
 }
 
-// decideMore goes on with a call for which too little was left.
+// decideMore resumes a call for which too little was left.
 func (r *Run) decideMore(p *Pause, answer any) {
 	if f := r.raise(p, answer); f != nil {
 		r.answerTask(p.task, nil, f)
@@ -315,8 +314,8 @@ func (r *Run) decideMore(p *Pause, answer any) {
 	r.m.Again(p.task)
 }
 
-// raise raises the limits that a pause is about; the failure says that it was decided not to. A limit is
-// only ever raised: another answer may have raised it higher.
+// raise raises the limits that a pause asks for; the failure says that the answer was not to raise them. A limit is
+// never lowered: another answer may have raised it further.
 func (r *Run) raise(p *Pause, answer any) *machine.Failure {
 	m, _ := answer.(map[string]any)
 	if m["decision"] != "raise" {
@@ -346,8 +345,8 @@ func (r *Run) raise(p *Pause, answer any) *machine.Failure {
 	return nil
 }
 
-// settle replaces what was reserved for an attempt by what it used: what the model says, else what the
-// texts come to. One that the endpoint refused used nothing.
+// settle replaces what was reserved for an attempt by what it used: as the model reports, else estimated from the
+// texts. An attempt that the endpoint refused used nothing.
 func (r *Run) settle(p *pending, resp *runtime.Response, err error) {
 	if p.Request == nil {
 		return
@@ -384,7 +383,7 @@ func (r *Run) release(p *pending, used journal.Amount) {
 	p.reserved = journal.Amount{}
 }
 
-// unuse leaves it to the event that comes next to say what a call has used.
+// unuse resets what a call has used; the next event has it.
 func (r *Run) unuse(p *pending) { unspend(p.accounts, p.use.Used) }
 
 func unspend(accounts []*account, used journal.Amount) {
@@ -393,7 +392,7 @@ func unspend(accounts []*account, used journal.Amount) {
 	}
 }
 
-// priced is what tokens come to, at the host's prices: dollars per million are millionths per token.
+// priced is the cost of tokens at the host's prices: dollars per million are millionths per token.
 func (r *Run) priced(p *pending, sent, received int64) journal.Amount {
 	sent, received = min(sent, journal.MaxAmount/2), min(received, journal.MaxAmount/2)
 	price := r.o.Prices[p.Request.Model]

@@ -26,19 +26,19 @@ type Call struct {
 	Context
 
 	Timeout  time.Duration // of the attempt; 0: none
-	Grace    time.Duration // that it has to return after its Timeout; 0: the least
+	Grace    time.Duration // to return after its Timeout; 0: the minimum
 	Stream   bool          // the pieces of a model's answer are wanted
 	Group    int64         // calls of one group are stopped together
 	Alone    bool          // the call may be stopped by itself
 	Rollback bool          // the end of the run's context does not stop it at once
-	Dispose  bool          // it is made although the run is being cancelled
+	Dispose  bool          // made although the run is being cancelled
 
 	Ready
-	Driver any // belongs to whoever makes the call
+	Driver any // belongs to the driver that makes the call
 	of     *pending
 }
 
-// Context is what an adapter may ask about the call that it serves.
+// Context is what an adapter may know about the call that it serves.
 type Context struct {
 	Generation int // of the run
 	Ordinal    int // this is the step's, or the agent's, n-th logical call, from 1
@@ -46,17 +46,17 @@ type Context struct {
 	Key        string
 	Answer     any    // to the pause that the call asked for
 	AnswerTo   string // that pause's reason
-	Answered   bool   // there is an answer
+	Answered   bool   // Answer is set
 }
 
 // Ready is what [Adapters.Prepare] makes of a call. It does not leave the process.
 type Ready struct {
-	Args   map[string]any // the arguments, secrets in their places
-	Effect runtime.Effect // what a second call would do to the world; "" for what has none
+	Args   map[string]any // the arguments, with secrets
+	Effect runtime.Effect // what a second call would do to the world; "" for kinds without effect
 	Quick  bool           // others may wait for it
 }
 
-// Result is what came of a [Call], secrets out.
+// Result is the result of a [Call], with secrets redacted.
 type Result struct {
 	Output   any // decoded JSON, of a tool or retriever
 	Size     int // of Output in bytes, or machine.Unknown
@@ -66,13 +66,13 @@ type Result struct {
 	// Err is why the attempt failed: a [*resume.Suspension] if the call waits, a [*PanicError], or what
 	// retry.FailureOf reads. nil: it did not.
 	Err error
-	// Bad is why there is no result although the attempt did not fail: hooks denied it, or what came cannot be used.
-	// No further attempt is made. nil: nothing.
+	// Bad is why there is no result although the attempt did not fail: hooks denied it, or the result cannot be used.
+	// No further attempt is made. nil: there is a result.
 	Bad   error
-	Left  bool             // the driver waits no more for the call: what comes of it is dropped
-	Lost  bool             // it was not made: the run is not this process's any more
-	Found diagnostics.List // what hooks did wrong
-	Told  []trace.Told     // what the adapter and hooks emitted; live sinks have it, of an agent apart
+	Left  bool             // the driver has abandoned the call: it drops its result
+	Lost  bool             // it was not made: this process no longer holds the run
+	Found diagnostics.List // diagnostics about hooks
+	Told  []trace.Told     // events of the adapter and hooks; live sinks have them, except those of an agent
 }
 
 // PanicError is a panic of an adapter. The stack is for the trace, not for the message.
@@ -81,30 +81,30 @@ type PanicError struct{ Text, Stack string }
 // Error returns the text.
 func (e *PanicError) Error() string { return e.Text }
 
-// Adapters says what a run must know about the adapters that it may call. The answers are facts that do not change
-// during a run; they are pure and come at once.
+// Adapters describes the adapters that a run may call. The results do not change during a run. The methods are pure
+// and return at once.
 type Adapters interface {
 	// Prepare opens the secrets in the input of a tool's call, checks the arguments, and fills in Ready. It does
 	// the same for a tool that an agent calls, whose arguments are in its Job; of a retriever it fills in the
 	// arguments only. The error has no secrets.
 	Prepare(c *Call) error
-	// Retry returns what the adapter of a call says about trying again; nil: nothing. It is not asked for models.
+	// Retry returns the retry metadata of the adapter of a call; nil: none. It is not called for models.
 	Retry(c *Call) *retry.Metadata
-	// Model describes a model by the name that recipes use; false: it is not there.
+	// Model describes a model by the name that recipes use; false: it is not configured.
 	Model(name string) (Model, bool)
-	// Offer is what there is for agents.
+	// Offer is what the runtime offers to agents.
 	Offer() (*agents.Offer, error)
-	// Retriever reports whether there is one.
+	// Retriever reports whether a retriever is configured.
 	Retriever() bool
 }
 
 // Model describes a model.
 type Model struct {
-	Described bool // it says something about itself
+	Described bool // it has a description
 	agents.ModelOffer
-	Retry   *retry.Metadata // what it says about trying again; nil: nothing
+	Retry   *retry.Metadata // nil: none
 	Streams bool            // it can answer piece by piece
-	Missing string          // why one that is not there is not, with a hint on a second line; "": nobody knows
+	Missing string          // why the model is not configured, with a hint on a second line; "": not known
 }
 
 // Op says what a [Command] asks of a driver.
@@ -113,12 +113,12 @@ type Op uint8
 // The commands, with the fields that they have.
 const (
 	None     Op = iota // nothing to do until something happens
-	Make               // Call: to be made; Run.Returned has what came of it
+	Make               // Call: to be made; Run.Returned reports its result
 	Stop               // Call, Err: is to be told to stop; Run.Returned is still due
 	Arm                // Timer, Wait: Run.Fired is due after that
-	Disarm             // Timer: is not due any more
+	Disarm             // Timer: is no longer due
 	Save               // what is Unsaved must be in the store before Next is asked again: then Run.Saved
-	Hook               // Moment: plugins are to be told, before Next is asked again
+	Hook               // Moment: hooks to be called before Next is called again
 	Announce           // Pause: was opened
 	Warn               // Text, Path: for the host's operator
 	Time               // Run.Tick must say what time it is before Next is asked again

@@ -19,21 +19,21 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// pending is a call that is not over: of a step, of an agent, or of a rollback.
+// pending is a call that has not ended: of a step, of an agent, or of a rollback.
 //
 //	blocked ──▶ queued ──▶ flying ──▶ over
 //	(store)     (slot)      │   ▲
 //	                        ▼   │
 //	                       delayed
 type pending struct {
-	*Call // the attempt; each has one of its own, as one that was left behind may still be at work
+	*Call // the attempt; each attempt has its own, because an abandoned one may still be running
 	first Call
 
 	task     *machine.Task   // of the step
 	agent    *agent          // at work, of an agent step; nil for others
-	in       *agent          // that makes the call; nil: none does
-	policy   *retry.Resolved // nil: nobody says anything about trying again
-	accounts []*account      // that calls of models count in, and time
+	in       *agent          // the agent that makes the call; nil: none
+	policy   *retry.Resolved // nil: no layer sets a retry policy
+	accounts []*account      // in which calls of models and time count
 	reserved journal.Amount  // for the attempt
 	use      journal.ModelUse
 	finish   string // why the answer of the model ended
@@ -44,7 +44,7 @@ type pending struct {
 	made            // the attempt, or the call of an earlier process
 	term            // of all attempts together
 	last      error // of the attempt before
-	slot      bool  // it has one
+	slot      bool  // it has a slot
 	open      bool  // the last attempt may have had its effect
 	stopped   bool  // it was told to stop
 	stoppedBy error // why, unless the run's context has ended
@@ -62,7 +62,7 @@ type term struct {
 	late     error     // the error of a call whose time is over
 }
 
-// stage is where a call stands.
+// stage is the state of a call.
 type stage uint8
 
 const (
@@ -75,10 +75,10 @@ const (
 	over
 )
 
-// calls are those under way.
+// calls are the calls in progress.
 type calls struct {
 	last    int64 // number of a call
-	group   int64 // of the calls that begin now
+	group   int64 // of the calls that start now
 	flying  []*pending
 	blocked []*pending // they wait for the store
 	queue   []*pending // they wait for a slot
@@ -92,10 +92,10 @@ type outcome struct {
 	size    int // of output, or machine.Unknown
 	failure *machine.Failure
 	pause   *resume.Pause
-	unknown bool // it may have had its effect, in spite of the failure
+	unknown bool // it may have had its effect although it failed
 }
 
-// newCall returns a call that nothing is known of yet.
+// newCall returns a new call of a task.
 func (r *Run) newCall(t *machine.Task, site *program.Call, path string) *pending {
 	p := r.calls.fresh()
 	p.task, p.Call = t, &p.first
@@ -117,8 +117,8 @@ func (c *calls) fresh() *pending {
 	return p
 }
 
-// reuse leaves the memory of a call that is over to a later one, unless somebody else may still look at it: an adapter
-// that was left behind, or whoever waits for one that was told to stop.
+// reuse lets a later call use the memory of a call that is over, unless it may still be read: by an abandoned adapter,
+// or by the driver that waits for a stopped one.
 func (c *calls) reuse(p *pending) {
 	const most = 8
 	if !p.stopped && !p.Stream && p.Timeout == 0 && p.Call == &p.first && len(c.spare) < most {
@@ -126,7 +126,7 @@ func (c *calls) reuse(p *pending) {
 	}
 }
 
-// cutOff reports whether the call is to end early.
+// cutOff reports whether the call must end early.
 func (r *Run) cutOff(p *pending) bool {
 	return p.stopped || r.ending.cut != nil && !p.Rollback && !p.Dispose
 }
@@ -134,7 +134,7 @@ func (r *Run) cutOff(p *pending) bool {
 // Stopped reports whether the call, or the agent that makes it, was told to stop.
 func (c *Call) Stopped() bool { return c.of.stopped || c.of.in != nil && c.of.in.stopped() }
 
-// why is what told the call to stop; nil: nothing is known but that it was told.
+// why is the reason why the call was told to stop; nil: not known.
 func (r *Run) why(p *pending) error {
 	switch {
 	case p.stoppedBy != nil:
@@ -145,7 +145,7 @@ func (r *Run) why(p *pending) error {
 	return nil
 }
 
-// cause is the error of a call that did not begin because it was told to stop.
+// cause is the error of a call that did not start because it was told to stop.
 func (r *Run) cause(p *pending) error {
 	if err := r.why(p); err != nil {
 		return err
@@ -153,7 +153,7 @@ func (r *Run) cause(p *pending) error {
 	return context.Canceled
 }
 
-// launch begins a call that nothing stands in the way of any more.
+// launch starts a call that no longer waits for anything.
 func (r *Run) launch(p *pending) {
 	if p.Kind == program.AgentCall {
 		r.beginAgent(p)
@@ -163,20 +163,20 @@ func (r *Run) launch(p *pending) {
 	r.enter(p, r.make)
 }
 
-// tellCall tells that an adapter is called.
+// tellCall emits the event that an adapter is called.
 func (r *Run) tellCall(p *pending) {
 	data := p.Site.Event
 	if p.Kind == program.ModelCall {
 		data = r.modelData(p)
 	}
-	if r.durable() && p.hasEffect() { // somebody may have to find out what became of it
+	if r.durable() && p.hasEffect() { // a person may have to find out its outcome
 		data = append(data[:len(data):len(data)], trace.Attr{Key: "key", Value: r.keyOf(p)})
 		slices.SortFunc(data, func(a, b trace.Attr) int { return strings.Compare(a.Key, b.Key) })
 	}
 	r.tell(p, trace.Event{Kind: trace.AdapterCall, Step: p.Path, Data: data}, r.content(p))
 }
 
-// tell tells of something that happens in a call.
+// tell emits an event of a call.
 func (r *Run) tell(p *pending, ev trace.Event, content any) {
 	switch {
 	case p.in != nil:
@@ -190,7 +190,7 @@ func (r *Run) tell(p *pending, ev trace.Event, content any) {
 	}
 }
 
-// content is what goes into the call, if somebody wants it; else nil.
+// content is the input of the call if it is wanted, else nil.
 func (r *Run) content(p *pending) any {
 	if !r.o.Wants.Content {
 		return nil
@@ -205,7 +205,7 @@ func (r *Run) content(p *pending) any {
 	return map[string]any{"messages": messages}
 }
 
-// enter goes on with a call once it has a slot, where the calls of agents may overlap with others.
+// enter continues a call once it has a slot, where calls of agents may overlap with others.
 func (r *Run) enter(p *pending, then func(*pending)) {
 	if !r.program.Overlaps || p.Rollback {
 		then(p)
@@ -259,7 +259,7 @@ func (r *Run) make(p *pending) {
 	r.ask(Command{Op: Make, Call: p.Call})
 }
 
-// begins reports whether a call that is handed to the driver begins. If not, it is over.
+// begins reports whether a call that is handed to the driver starts. If not, it is over.
 func (r *Run) begins(p *pending) bool {
 	switch {
 	case p.stage != asked:
@@ -298,8 +298,8 @@ func (r *Run) stop(p *pending, err error) {
 	}
 }
 
-// Returned says what came of a call, once. One that the run does not wait for is ignored. From then on the Call is the
-// run's, which may use its memory for another one.
+// Returned reports the result of a call, once. It ignores a call that the run does not wait for. From then on the run
+// owns the Call, and may use its memory for another one.
 func (r *Run) Returned(c *Call, res *Result) {
 	p := c.of
 	if p.Call != c || p.stage != flying {
@@ -311,7 +311,7 @@ func (r *Run) Returned(c *Call, res *Result) {
 	r.told(p, res.Told)
 	switch {
 	case res.Lost && p.in == nil && !p.Rollback:
-		r.finish(p, outcome{size: machine.Unknown, failure: notDone("the run is not this process's any more")})
+		r.finish(p, outcome{size: machine.Unknown, failure: notDone("this process no longer holds the run")})
 	case res.Lost:
 		r.done(p, outcome{}, res.Err)
 	case res.Left:
@@ -324,7 +324,7 @@ func (r *Run) Returned(c *Call, res *Result) {
 	}
 }
 
-// left gives up a call that did not return in time.
+// left abandons a call that did not return in time.
 func (r *Run) left(p *pending, res *Result) {
 	p.open = true
 	if p.Request != nil { // what it may cost counts as used
@@ -344,7 +344,7 @@ func (r *Run) left(p *pending, res *Result) {
 	}
 }
 
-// finish takes the end of a logical call.
+// finish handles the end of a logical call.
 func (r *Run) finish(p *pending, end outcome) {
 	p.stage = over
 	r.release(p, journal.Amount{}) // of a call that was not made, or panicked
@@ -372,14 +372,14 @@ func (r *Run) finish(p *pending, end outcome) {
 	}
 	r.unuse(p)
 	if end.failure != nil && end.failure.Category == string(runtime.CategoryCancelled) && r.ending.cancelled {
-		r.applyEnded(t, p.Path, &what) // what was cancelled from outside is done again when the run is recovered
+		r.applyEnded(t, p.Path, &what) // a call cancelled from outside is repeated when the run is recovered
 		return
 	}
 	r.ledger.urgent = r.ledger.urgent || r.durable() && p.hasEffect()
 	r.record(t, p.Path, what)
 }
 
-// textOf words why a call was told to stop.
+// textOf describes why a call was told to stop.
 func (r *Run) textOf(why error) string {
 	if why == nil || why == context.Canceled {
 		return ""
@@ -390,7 +390,7 @@ func (r *Run) textOf(why error) string {
 // hasEffect reports whether the call may do something to the world.
 func (p *pending) hasEffect() bool { return p.Kind == program.ToolCall && p.Effect != runtime.ReadOnly }
 
-// begunAs has the call keep to the effect that was recorded when it began; "": to its own.
+// begunAs sets the effect of the call to the one recorded when it began; "": it keeps its own.
 func (p *pending) begunAs(effect string) *pending {
 	p.Effect = cmp.Or(runtime.Effect(effect), p.Effect)
 	return p
@@ -406,7 +406,7 @@ func notDone(why string) *machine.Failure {
 	return &machine.Failure{Category: string(runtime.CategoryCancelled), Code: "step.cancelled", Err: errors.New(why)}
 }
 
-// callUnknown adds the finding about a call of which it is not known whether it had its effect. why may be "".
+// callUnknown adds the diagnostic about a call with unknown outcome. why may be "".
 func (r *Run) callUnknown(path, tool, why string) {
 	because := "the run stopped the call"
 	if why != "" {

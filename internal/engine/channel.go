@@ -17,7 +17,8 @@ type sent struct {
 	value any
 }
 
-// Takes says why a value from outside cannot be put into a channel; nil: it can. over says that the run is.
+// Takes returns the error if a value from outside cannot be sent to a channel; nil: it can. over says that the run is
+// over.
 func (r *Run) Takes(channel int, v any) (refused *machine.Failure, over bool) {
 	if result := r.m.Result(); r.ending.forGood != nil || result != nil && result.Status != machine.Waiting {
 		return nil, true
@@ -25,15 +26,15 @@ func (r *Run) Takes(channel int, v any) (refused *machine.Failure, over bool) {
 	return r.m.Refuses(channel, v), false
 }
 
-// Send returns the events of a value from outside: the answers to the pauses of those who get it and, where it does not
-// end there, a value in the channel. Take takes them in, once they are in the store.
+// Send returns the events of a value from outside: the answers to the pauses of the steps that receive it and, unless
+// they consume it, a value in the channel. Take applies them, once they are in the store.
 func (r *Run) Send(channel int, v any) []journal.Event {
 	pauses, others := r.waitingFor(channel)
 	return r.first(r.sentEvents(r.program.Graph.Channels[channel].Name, v, pauses, others))
 }
 
-// openReceive opens the pause of a step that waits for a value when nothing else can go on. One that is
-// about to have waited for long enough is waited for.
+// openReceive opens the pause of a step that waits for a value when nothing else can continue. If the step's
+// timeout is near, the run waits for it instead.
 func (r *Run) openReceive(t *machine.Task) {
 	p := resume.Pause{Kind: resume.External, Reason: t.ChannelName()}
 	if until, ok := t.Driver.(time.Time); ok {
@@ -46,8 +47,8 @@ func (r *Run) openReceive(t *machine.Task) {
 	r.pause(t, journal.PauseOpened{Pause: p})
 }
 
-// waitingFor returns the pauses of those who get the next value of a channel, and whether the value is for
-// others too: for the channel itself, or for those whose pauses are not open yet.
+// waitingFor returns the pauses of the steps that get the next value of a channel, and whether the value is for
+// others too: for the channel itself, or for steps whose pauses are not open yet.
 func (r *Run) waitingFor(channel int) (pauses []*Pause, others bool) {
 	for _, t := range r.m.Receivers(channel) {
 		if i := slices.IndexFunc(r.waits.pauses, func(p *Pause) bool { return p.task == t }); i >= 0 {
@@ -57,8 +58,8 @@ func (r *Run) waitingFor(channel int) (pauses []*Pause, others bool) {
 	return pauses, len(pauses) == 0 || r.program.Graph.Channels[channel].Kind != machine.QueueChannel
 }
 
-// sentEvents are the events of a value from outside: answers, then what is left for others. In a run that
-// was rolled back the value comes first, and one answer begins the run again.
+// sentEvents are the events of a value from outside: answers, then the value for others. In a run that
+// was rolled back the value comes first, and one answer restarts the run.
 func (r *Run) sentEvents(channel string, v any, pauses []*Pause, others bool) (events []journal.Event) {
 	put := journal.Event{At: r.now, After: r.m.Decided(),
 		What: journal.ValueSent{Channel: channel, Value: v}}
@@ -78,14 +79,14 @@ func (r *Run) sentEvents(channel string, v any, pauses []*Pause, others bool) (e
 	return events
 }
 
-// takeSent goes on with a value from outside that is in the journal. A run that pauses rolled back keeps it
-// for its next beginning, when it is there from the start.
+// takeSent applies a value from outside that is in the journal. A run that was rolled back for a pause keeps the value
+// for its next generation, which has it from the start.
 func (r *Run) takeSent(s sent) {
 	pauses, others := r.waitingFor(s.index)
 	if r.o.Interrupt == resume.Restart && others {
 		r.sent = append(r.sent, s)
 	}
-	if r.undo.wasUndone && len(pauses) > 0 { // an answer follows that begins the run again
+	if r.undo.wasUndone && len(pauses) > 0 { // an answer follows that restarts the run
 		for _, p := range pauses {
 			r.keepAnswer(p, resume.Answered, s.value)
 		}
@@ -104,7 +105,7 @@ func (r *Run) applySent(w journal.ValueSent) error {
 	return nil
 }
 
-// shareSent gives a new run a value that somebody sent to another one, unless it has no such channel.
+// shareSent gives a new run a value that was sent to another run, unless it has no such channel.
 func (r *Run) shareSent(w journal.ValueSent) {
 	if i := program.ChannelIndex(r.program.Graph.Channels, w.Channel); i >= 0 {
 		r.record(nil, "", w)

@@ -16,10 +16,10 @@ import (
 // FramePath is the path of an agent's child, or of the agent itself.
 func FramePath(path, frame string) string { return strings.TrimSuffix(path+"/"+frame, "/") }
 
-// DoubtsOf are the calls that a run under another definition may make again, and of which nobody knows whether they had
-// their effect: those that somebody is being asked about, by a pause that open is true for, those that had begun when
-// the process died, and those that a person said the end of. events are those of the present definition, run is the
-// run's id. With shared they are such calls of the steps that stand: a fork does not make them unasked.
+// DoubtsOf returns the calls with unknown outcome that a run under another definition may repeat: those that a pause
+// asks about, if open is true for it, those that had begun when the process died, and those whose outcome a person
+// gave. events are those of the present definition, run is the run's id. With shared it returns such calls of steps
+// that keep their results: a fork does not make them without asking.
 func DoubtsOf(
 	run string, events []journal.Event, stands map[string]bool, shared bool, open func(pause string) bool,
 ) (doubts []journal.Doubt, err error) {
@@ -32,7 +32,7 @@ func DoubtsOf(
 			doubts = append(doubts, d)
 		}
 	}
-	for _, path := range f.settled { // by a person, who is asked once more
+	for _, path := range f.settled { // by a person, who is asked again
 		add(path, false, journal.Doubt{Step: path})
 	}
 	for _, a := range f.asked {
@@ -56,7 +56,7 @@ func DoubtsOf(
 	return doubts, nil
 }
 
-// doubtful reads a journal for calls in doubt.
+// doubtful reads a journal for calls with unknown outcome.
 type doubtful struct {
 	run        string
 	generation int
@@ -67,7 +67,7 @@ type doubtful struct {
 	said       journal.Settlements
 }
 
-// askedDoubt is a doubt that a pause asks about.
+// askedDoubt is a call with unknown outcome that a pause asks about.
 type askedDoubt struct {
 	journal.Doubt
 	pause, of string // of is the step
@@ -154,7 +154,7 @@ func openCalls(s *agents.State, path string, tell func(path, tool string, n int,
 	}
 }
 
-// QuestionIn is what a person, or somebody outside, was asked by a step; "" for pauses of the engine's own.
+// QuestionIn is the question of a step to a person or an outside system; "" for pauses of the engine.
 func QuestionIn(p *resume.Pause) string {
 	if p.Kind == resume.System {
 		return ""

@@ -12,16 +12,16 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// grant notes approvals that hold for the rest of the run: for every step, round, child and later generation. A fork
-// and a changed definition begin without them, as they share no answer of an agent's question.
+// grant notes approvals that apply to the rest of the run: to every step, round, child and later generation. A fork
+// and a changed definition start without them, because they share no answers to an agent's questions.
 func (r *Run) grant(keys []string) { r.grants = r.grantsWith(keys) }
 
-// grantsWith are the approvals for the run with some more, sorted.
+// grantsWith returns the approvals for the run together with more, sorted.
 func (r *Run) grantsWith(keys []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.grants, keys))))
 }
 
-// approves is what a yes for the run to a pause would cover; nil: the pause is no question about a call.
+// approves is what an approval for the run, given to a pause, would cover; nil: the pause does not ask about a call.
 func (r *Run) approves(p *Pause) []string {
 	if p.inAgent == "" {
 		return nil
@@ -36,7 +36,7 @@ func (r *Run) approves(p *Pause) []string {
 	return nil
 }
 
-// covered are the ends of the open pauses that approvals for the run cover, but for one.
+// covered are the ends of the pending pauses that approvals for the run cover, except one.
 func (r *Run) covered(grants []string, but *Pause) (events []journal.Event) {
 	if len(grants) == 0 {
 		return nil
@@ -50,7 +50,7 @@ func (r *Run) covered(grants []string, but *Pause) (events []journal.Event) {
 	return events
 }
 
-// answerGranted ends the open pauses that approvals for the run cover.
+// answerGranted ends the pending pauses that approvals for the run cover.
 func (r *Run) answerGranted() { r.recordAll(nil, r.covered(r.grants, nil)) }
 
 // unscoped returns the events of an agent in which no approval is for the run.
@@ -64,11 +64,11 @@ func unscoped(events []agents.Event) []agents.Event {
 	return events
 }
 
-// secretRef finds what would be a reference to a secret in a recipe.
+// secretRef matches what would be a reference to a secret in a recipe.
 var secretRef = regexp.MustCompile(`\$\{\{[^}]*\bsecrets\b`)
 
-// FitsApproval says what is wrong with the answer to a question about a call, beside its form: what may not go
-// together, and arguments with secrets or references to them. nil: nothing, or the pause is no such question.
+// FitsApproval checks the answer to a question about a call beyond its form: combinations that are not allowed, and
+// arguments with secrets or references to them. nil: the answer is valid, or the pause does not ask about a call.
 func FitsApproval(p *resume.Pause, answer any, redact *value.Redactor) error {
 	shown, _ := p.Show.(map[string]any)
 	if shown["tool"] == nil || shown["keys"] == nil || !slices.Contains(p.Decisions, "approve") {

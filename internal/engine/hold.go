@@ -7,12 +7,12 @@ import (
 	"github.com/braise-run/braise/internal/machine"
 )
 
-// Hold lets no more calls begin, so that the run can be carried on elsewhere, from its events: agents stop between
-// two calls. What has begun ends, with its further attempts. Idle says when it has.
+// Hold lets no more calls start, so that another process can continue the run from its events. Agents stop between
+// two calls. Calls in progress finish, including further attempts. Idle reports when they have.
 func (r *Run) Hold() { r.todo.hold = true }
 
-// Idle reports whether no call is under way: then a held run is where its events are. It is to be asked when Next has
-// returned None.
+// Idle reports whether no call is in progress: then the events of a held run have its whole state. Call it when Next
+// has returned None.
 func (r *Run) Idle() bool {
 	c := &r.calls
 	if len(c.flying)+len(c.blocked)+len(c.queue) > 0 || r.undo.call != nil {
@@ -24,7 +24,7 @@ func (r *Run) Idle() bool {
 	})
 }
 
-// stopKept ends a call that was told to stop and did not begin because the run is held.
+// stopKept ends a call that was told to stop and did not start because the run is held.
 func (r *Run) stopKept(t *machine.Task) {
 	k := &r.todo
 	if i := slices.IndexFunc(k.kept, func(c machine.Command) bool { return c.Task == t }); i >= 0 {
@@ -37,8 +37,8 @@ func (r *Run) stopKept(t *machine.Task) {
 // stays reports whether an agent has stopped between two calls.
 func (a *agent) stays() bool { return a.kept.Record != nil || a.kept.Job != nil }
 
-// canStay reports whether an agent can stop before an action: a call would begin, nothing is under way, and all that
-// was done is in an event. The calls of layers have none, so that they are not stopped between.
+// canStay reports whether an agent can stop before an action: a call would start, nothing is in progress, and all that
+// was done is in an event. Calls of layers have no events, so an agent does not stop between them.
 func (a *agent) canStay(act agents.Action) bool {
 	if len(a.jobs)+len(a.came)+len(a.unsaid) > 0 || a.begins {
 		return false
@@ -65,7 +65,7 @@ func beginsCall(k agents.Kind) bool {
 	return false
 }
 
-// goOn ends an agent that has stopped between two calls, because of the cause.
+// goOn ends an agent that has stopped between two calls, with the cause.
 func (a *agent) goOn(cause error) {
 	kept := a.kept
 	a.kept = agents.Action{}

@@ -12,11 +12,11 @@ import (
 	"github.com/braise-run/braise/resume"
 )
 
-// A call of a tool with an effect outside that failed is in doubt if nothing says whether it had the effect: the other
-// side was lost before it answered, the run stopped the call, or the process died. An agent step is in doubt if such a
-// call of the agent was stopped with it.
+// The outcome of a failed call of a tool with an outside effect is unknown if the connection was lost before an
+// answer, the run stopped the call, or the process died. The outcome of an agent step is unknown if such a call of the
+// agent was stopped with it.
 
-// inDoubt reports whether a call that failed is in doubt.
+// inDoubt reports whether the outcome of a failed call is unknown.
 func (r *Run) inDoubt(p *pending) bool {
 	if p.agent != nil {
 		return len(p.agent.open) > 0
@@ -24,8 +24,8 @@ func (r *Run) inDoubt(p *pending) bool {
 	return p.open && p.Kind == program.ToolCall && !p.repeatable()
 }
 
-// onIndeterminate is what follows on a call in doubt. By default somebody is asked, unless runs do not outlive the
-// process, or the run is about to succeed or to end without the call.
+// onIndeterminate is what follows a call with unknown outcome. By default the run pauses to ask, unless runs do not
+// outlive the process, or the run is about to succeed or to end without the call.
 func (r *Run) onIndeterminate(p *pending) program.OnIndeterminate {
 	switch said := p.Site.OnIndeterminate; {
 	case said != "":
@@ -36,7 +36,7 @@ func (r *Run) onIndeterminate(p *pending) program.OnIndeterminate {
 	return program.Ask
 }
 
-// doubted returns what follows on a call in doubt. If that is to ask somebody, it asks, and the call has not ended.
+// doubted returns what follows a call with unknown outcome. If that is to ask, it asks, and the call has not ended.
 func (r *Run) doubted(p *pending) program.OnIndeterminate {
 	follows := r.onIndeterminate(p)
 	if follows == program.Ask {
@@ -46,7 +46,8 @@ func (r *Run) doubted(p *pending) program.OnIndeterminate {
 	return follows
 }
 
-// askWhatHappened is the pause of a call in doubt. A run that does not continue does not make the call again.
+// askWhatHappened is the pause of a call with unknown outcome. A run that does not continue does not offer to repeat
+// the call.
 func (r *Run) askWhatHappened(p *pending) *resume.Pause {
 	about := fmt.Sprintf("%s %q was called, and it is not known whether it had its effect: ", p.Kind, p.Name)
 	pause := &resume.Pause{Kind: resume.System, Reason: journal.Indeterminate, Call: r.aboutCall(p)}
@@ -72,21 +73,21 @@ func (r *Run) askWhatHappened(p *pending) *resume.Pause {
 	return pause
 }
 
-// mayRetry reports whether what the call of a task gives can still be of use.
+// mayRetry reports whether the result of the call of a task can still be of use.
 func (r *Run) mayRetry(t *machine.Task) bool { return r.ending.forGood == nil && t.Useful() }
 
-// unasked tells of a call in doubt about which nobody is asked any more, as the run is about to succeed or to end
-// without it.
+// unasked reports a call with unknown outcome that the run no longer asks about, because it is about to succeed or to
+// end without it.
 func (r *Run) unasked(p *Pause) {
 	if p.Reason == journal.Indeterminate && p.inAgent == "" && p.task.Spared() {
 		r.callUnknown(p.Step, p.task.Node().Adapter.(*program.Call).Name, "")
 	}
 }
 
-// aboutCall is what somebody must know of a call to find out what became of it.
+// aboutCall is what a person must know of a call to find out its outcome.
 func (r *Run) aboutCall(p *pending) *resume.Call {
 	args := any(p.Args)
-	if p.Args == nil { // it could not be prepared again
+	if p.Args == nil { // the call could not be prepared again
 		args = p.Input
 	}
 	c := &resume.Call{Tool: p.Name, Arguments: r.o.Redact.Value(args), Attempt: p.Attempt, At: p.at,
@@ -108,7 +109,7 @@ func (r *Run) aboutCallIn(a *agent, path, tool string, number int, args any) res
 		Key: resume.Key(r.o.ID, cmp.Or(a.began, r.generation), path, number, "")}
 }
 
-// leftOpen finds the calls in doubt of an agent that was told to stop by a process that died.
+// leftOpen finds the calls with unknown outcome of an agent that was told to stop by a process that died.
 func (r *Run) leftOpen(p *pending) bool {
 	if r.prepareAgent(p) != nil {
 		return false

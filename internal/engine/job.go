@@ -46,7 +46,7 @@ func (r *Run) startJob(a *agent, j *agents.Job) {
 	r.enter(p, r.entered)
 }
 
-// kindOf is what a call of an agent is of, for policies; "": none is for it.
+// kindOf is the kind of a call of an agent, for retry policies; "": none applies.
 func kindOf(op agents.Op) program.CallKind {
 	switch op {
 	case agents.CallModel, agents.AskSummary:
@@ -90,8 +90,8 @@ func (r *Run) prepareJob(p *pending) error {
 	return nil
 }
 
-// doubtfulJob reports, once for each time, that it is first to be asked what became of a call in an earlier
-// generation.
+// doubtfulJob reports whether the outcome of a call in an earlier generation must be asked for first. It returns true
+// once for each such call.
 func (r *Run) doubtfulJob(p *pending) bool {
 	doubts := p.in.doubts
 	if len(doubts) == 0 || p.repeatable() {
@@ -102,7 +102,7 @@ func (r *Run) doubtfulJob(p *pending) bool {
 	return doubts[key] >= 0
 }
 
-// entered makes a call of an agent that has its slot.
+// entered makes a call of an agent once it has a slot.
 func (r *Run) entered(p *pending) {
 	if r.tooLate(p) {
 		return
@@ -117,7 +117,7 @@ func (r *Run) entered(p *pending) {
 	r.make(p)
 }
 
-// answered takes the result of a call of an agent, or of a rollback.
+// answered handles the result of a call of an agent, or of a rollback.
 func (r *Run) answered(p *pending, res *Result) {
 	if res.Bad != nil || p.Rollback {
 		r.done(p, outcome{}, res.Bad)
@@ -140,7 +140,7 @@ func (r *Run) answered(p *pending, res *Result) {
 	r.reply(p, reply)
 }
 
-// done ends a call of an agent, or of a rollback, that has no result: it failed, or waits.
+// done ends a call of an agent, or of a rollback, without a result: it failed, or waits.
 func (r *Run) done(p *pending, end outcome, err error) {
 	r.release(p, journal.Amount{}) // of a call that was not made, or panicked
 	if p.Rollback {
@@ -171,7 +171,7 @@ func (r *Run) done(p *pending, end outcome, err error) {
 	r.reply(p, agents.Reply{Err: err})
 }
 
-// reply tells an agent what came of a call.
+// reply gives an agent the result of a call.
 func (r *Run) reply(p *pending, reply agents.Reply) {
 	a := p.in
 	p.stage = over

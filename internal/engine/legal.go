@@ -12,7 +12,7 @@ import (
 	"github.com/braise-run/braise/resume"
 )
 
-// possible refuses an event that cannot be, whatever the machine decides before it.
+// possible refuses an event that is illegal whatever the machine decides before it.
 func (r *Run) possible(e *journal.Event) error {
 	if e.Ordered() && e.After < r.m.Decided() {
 		return fmt.Errorf("it comes before decision %d, at %d", r.m.Decided(), e.After)
@@ -47,7 +47,7 @@ func (r *Run) possible(e *journal.Event) error {
 func (r *Run) possibleAnswer(what *journal.PauseAnswered) error {
 	switch {
 	case r.PauseByID(what.Pause) == nil:
-		return fmt.Errorf("no pause %q is open", what.Pause)
+		return fmt.Errorf("no pause %q is pending", what.Pause)
 	case what.Next != resume.Answered && what.Next != resume.GoOn && what.Next != resume.Failed:
 		return fmt.Errorf("a pause does not end by %q", what.Next)
 	case what.Generation > 0 && what.Generation <= r.generation:
@@ -56,7 +56,7 @@ func (r *Run) possibleAnswer(what *journal.PauseAnswered) error {
 	return nil
 }
 
-// taskPath is the path of the task that an event is of.
+// taskPath is the path of the task of an event.
 func taskPath(e *journal.Event) string {
 	if what, ok := e.What.(journal.PauseOpened); ok && what.Agent != nil {
 		return what.Agent.Step
@@ -64,7 +64,7 @@ func taskPath(e *journal.Event) string {
 	return e.Path
 }
 
-// ofTask reports whether an event is of a task that goes on.
+// ofTask reports whether an event belongs to a task that has not ended.
 func ofTask(e *journal.Event) bool {
 	switch e.What.(type) {
 	case journal.CallBegun, journal.CallEnded, journal.AgentEvents, journal.WaitOver, journal.PauseOpened:
@@ -80,7 +80,7 @@ func notOver(t *machine.Task) error {
 	return nil
 }
 
-// taskOf returns the task that an event is of, which must have come to where that can be; nil: it is of none.
+// taskOf returns the task of an event, or nil if it has none. The task must be in a state that allows the event.
 func (r *Run) taskOf(e *journal.Event) (*machine.Task, error) {
 	if !ofTask(e) {
 		return nil, nil
@@ -119,5 +119,5 @@ func (r *Run) taskOf(e *journal.Event) (*machine.Task, error) {
 	return t, nil
 }
 
-// underWay reports whether the call of a task is under way.
+// underWay reports whether the call of a task is in progress.
 func (r *Run) underWay(t *machine.Task) bool { return slices.Contains(r.m.Calls(), t) }

@@ -15,11 +15,10 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// maxRepairs is how many turns a model gets to mend an answer that does not match its schema
-// (agent-loop.md 2.5).
+// maxRepairs is how many turns a model gets to repair an answer that does not match its schema.
 const maxRepairs = 2
 
-// prepareModel makes the request of a model step of its input, and finds the model.
+// prepareModel makes the request of a model step from its input, and finds the model.
 func (r *Run) prepareModel(p *pending) (*resume.Pause, error) {
 	fields, _ := p.Input.(map[string]any)
 	req := &runtime.Request{Run: r.o.ID, Step: p.Path, Model: p.Name, Schema: p.Site.AnswerJSON}
@@ -71,7 +70,7 @@ func badField(p *pending, name, want string, got any) error {
 		p.Site.Pos, name, want, value.TypeName(got))
 }
 
-// messages makes the conversation of system, prompt and messages.
+// messages makes the conversation from system, prompt and messages.
 func messages(p *pending, fields map[string]any) ([]runtime.Message, error) {
 	var list []runtime.Message
 	for _, f := range []struct {
@@ -117,7 +116,7 @@ func withRepairs(messages []runtime.Message, texts []string) []runtime.Message {
 	return messages
 }
 
-// modelData is the payload of a model's adapter.call, with what the model says about itself.
+// modelData is the payload of a model's adapter.call, with the description of the model.
 func (r *Run) modelData(p *pending) trace.Data {
 	about, _ := r.o.Adapters.Model(p.Request.Model)
 	if !about.Described && p.Name != "" {
@@ -135,7 +134,7 @@ func (r *Run) modelData(p *pending) trace.Data {
 	return data
 }
 
-// modelAnswered takes the answer of a model: it is asked again while a structured answer does not match.
+// modelAnswered handles the answer of a model. It calls the model again while a structured answer does not match.
 func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
 	var data trace.Data
 	for _, a := range []trace.Attr{{Key: "finish", Value: resp.Finish}, {Key: "model", Value: resp.Model}} {
@@ -182,7 +181,7 @@ func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
 	r.retry(p)
 }
 
-// unfit says why a response is no answer at all; nil: it is one.
+// unfit returns the error for a response that is not an answer; nil: it is one.
 func unfit(p *pending, resp *runtime.Response) error {
 	switch {
 	case resp.Finish == runtime.FinishFilter:
@@ -217,7 +216,7 @@ type drawn struct {
 	free int    // where in made the first may be that was not
 }
 
-// drawCall counts the calls of a model: each gets the least number, from 1, that no other has. So a
+// drawCall numbers the calls of a model: each gets the lowest number, from 1, that no other call has. So a
 // call that a crash interrupted gets its number again.
 func (r *Run) drawCall(model string) int {
 	d := r.drawnOf(model)
@@ -231,7 +230,7 @@ func (r *Run) drawCall(model string) int {
 	return d.free + 1
 }
 
-// markDrawn notes a call that an event has. A number that no run comes to is passed over, as it would need much memory.
+// markDrawn notes a recorded call. It ignores a number that no run reaches, because it would need much memory.
 func (r *Run) markDrawn(model string, n int) {
 	const most = 1 << 24
 	if n < 1 || n > most {

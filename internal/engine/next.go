@@ -11,10 +11,10 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// Next returns the next thing to do; None when there is nothing to do until something happens.
+// Next returns the next command; None if there is nothing to do until something happens. In this order:
 //
-//  1. what earlier work asked for
-//  2. what the machine asks for
+//  1. commands of earlier work
+//  2. commands of the machine
 //  3. calls that wait for the store
 //  4. at the end, rollbacks
 func (r *Run) Next() Command {
@@ -40,7 +40,7 @@ func (r *Run) Next() Command {
 				r.ended(t.held.Task)
 			}
 			continue
-		case r.ending.forGood != nil && !r.undo.atEnd: // somebody is asked
+		case r.ending.forGood != nil && !r.undo.atEnd: // a question is pending
 			t.over = true
 			continue
 		case r.undo.atEnd:
@@ -79,7 +79,7 @@ func (r *Run) Next() Command {
 	}
 }
 
-// machineNext is what the journal left to do, then what the machine asks for.
+// machineNext returns what the journal left to do, then the commands of the machine.
 func (r *Run) machineNext() machine.Command {
 	if len(r.past.pending) > 0 {
 		c := r.past.pending[0]
@@ -98,7 +98,7 @@ func (r *Run) askTime(c machine.Command) {
 	r.ask(Command{Op: Time})
 }
 
-// carryOut executes a command of the machine, other than to start a call.
+// carryOut executes a command of the machine, except the start of a call.
 func (r *Run) carryOut(c machine.Command) {
 	t := c.Task
 	switch c.Op {
@@ -109,7 +109,7 @@ func (r *Run) carryOut(c machine.Command) {
 			r.ask(Command{Op: Hook, Moment: &runtime.Moment{Point: runtime.StepBefore, Step: r.path(t)}})
 		}
 	case machine.Ended:
-		if t.Node().Kind != machine.Call { // what computes takes time too
+		if t.Node().Kind != machine.Call { // computing takes time too
 			r.askTime(c)
 			return
 		}
@@ -142,7 +142,7 @@ func (r *Run) carryOut(c machine.Command) {
 	}
 }
 
-// ended tells that a task has ended.
+// ended emits the events of the end of a task.
 func (r *Run) ended(t *machine.Task) {
 	if t.Node().Kind == machine.Receive { // it may have waited for a value in an earlier execution
 		r.begun(t)
@@ -161,7 +161,7 @@ func (r *Run) ended(t *machine.Task) {
 	}
 }
 
-// timers are what is due later. They have numbers; those of the machine have names, too.
+// timers are what is due later. They have numbers; those of the machine also have names.
 type timers struct {
 	last  int64
 	due   map[int64]func()
@@ -182,7 +182,7 @@ func (s *timers) named(key timerKey, id int64) {
 	s.names[key] = id
 }
 
-// take returns the timer of a name, which it loses; 0: there is none.
+// take removes and returns the timer of a name; 0: there is none.
 func (s *timers) take(key timerKey) int64 {
 	id := s.names[key]
 	delete(s.names, key)

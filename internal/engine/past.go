@@ -1,5 +1,6 @@
-// Package engine decides how a run goes on: what the events of its journal come to, which of them stand under another
-// definition, and what is to be asked again. It is pure: no goroutine, clock, I/O, randomness or map order.
+// Package engine decides how a run continues: the state that the events of its journal lead to, which of them still
+// apply under another definition, and what must be asked again. It is pure: no goroutine, clock, I/O, randomness or
+// map order.
 package engine
 
 import (
@@ -13,7 +14,7 @@ import (
 	"github.com/braise-run/braise/resume"
 )
 
-// GenerationOf counts the beginnings of a run.
+// GenerationOf counts the generations of a run: how often it has started from its first step.
 func GenerationOf(events []journal.Event) int {
 	n := 1
 	for i := range events {
@@ -29,17 +30,17 @@ func GenerationOf(events []journal.Event) int {
 
 // Clock is how long a run has been worked on. It stands still while the run is paused or interrupted.
 //
-// A journal keeps it in the times of its records, and in a member "worked" of the first record of each execution
-// that goes on: what the clock showed then, in nanoseconds.
+// A journal has it in the times of its records, and in a member "worked" of the first record after each resume: the
+// clock at that time, in nanoseconds.
 type Clock struct {
 	Used  time.Duration // at since
 	Since time.Time
 }
 
-// At is what the clock shows at a time of the present execution.
+// At returns the clock at a time of the present execution.
 func (c *Clock) At(now time.Time) time.Duration { return c.Used + max(0, now.Sub(c.Since)) }
 
-// Read takes the first event after a resume.
+// Read reads the first event after a resume.
 func (c *Clock) Read(e *journal.Event) {
 	if e.Resumed {
 		c.Used, c.Since = e.Worked, e.At
@@ -58,7 +59,7 @@ func ClockOf(events []journal.Event) time.Duration {
 	return c.At(events[len(events)-1].At)
 }
 
-// BegunOf reads what a run was begun with.
+// BegunOf returns what a run was started with.
 func BegunOf(events []journal.Event) (journal.Begun, error) {
 	for i := range events {
 		if what, ok := events[i].What.(journal.Begun); ok {
@@ -68,9 +69,9 @@ func BegunOf(events []journal.Event) (journal.Begun, error) {
 	return journal.Begun{}, fmt.Errorf("%w: it has no inputs", checkpoint.ErrCorrupt)
 }
 
-// RecordedSteps are the steps that a journal knows of, with the digests of the recipe that they ran.
+// RecordedSteps returns the steps in a journal, with the digests of the recipe that they ran.
 func RecordedSteps(events []journal.Event, digests map[string]string) map[string]string {
-	recorded := maps.Clone(digests) // steps that leave no record of their own stand or fall with those around them
+	recorded := maps.Clone(digests) // steps without a record share the fate of their parents
 	for i := range events {
 		if path := events[i].Path; path != "" {
 			recorded[path] = digests[resume.DefinitionPath(path)]
@@ -79,7 +80,7 @@ func RecordedSteps(events []journal.Event, digests map[string]string) map[string
 	return recorded
 }
 
-// EndOf is what a step gave by an event; over is false for other events, and for failures.
+// EndOf is the output of a step that an event ends; over is false for other events, and for failures.
 func EndOf(what journal.What) (output any, isCall, over bool) {
 	switch w := what.(type) {
 	case journal.CallGiven:
@@ -94,8 +95,8 @@ func EndOf(what journal.What) (output any, isCall, over bool) {
 	return nil, false, false
 }
 
-// LastGeneration returns the events of a run's last beginning, from a place in its journal on, and the paths of what
-// was rolled back of it, tried or done: nothing may build on that any more.
+// LastGeneration returns the events of a run's last generation, from an index in its journal on, and the paths of the
+// steps whose rollback has begun: nothing may depend on them any more.
 func LastGeneration(events []journal.Event) (last []journal.Event, undone []string) {
 	last = events
 	for i := range events {

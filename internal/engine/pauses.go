@@ -19,19 +19,19 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// Pause is a pause that nobody has answered yet.
+// Pause is a pending pause.
 type Pause struct {
 	resume.Pause
 	task    *machine.Task
-	inAgent string // what the agent calls it whose pause it is; "": it is the step's own
+	inAgent string // the name that the agent gave to it; "": it is the step's own
 	again   bool   // in an agent: a call that failed waits for its next attempt
 	key     PauseKey
-	timer   int64 // for what is due while the run goes on; 0: nothing
+	timer   int64 // for what is due while the run continues; 0: nothing
 }
 
 // waits is what tasks wait for, and what they have waited for.
 type waits struct {
-	pauses   []*Pause       // open
+	pauses   []*Pause       // pending
 	opened   map[string]int // pauses so far, by path
 	answers  map[*machine.Task]reply
 	progress map[*machine.Task]journal.Progress // of calls that paused and are not finished
@@ -45,10 +45,10 @@ func (w *waits) drop(p *Pause) {
 // reply is the answer to the pause that a call asked for.
 type reply struct {
 	value any
-	to    string // the reason of the pause
+	to    string // the reason of that pause
 }
 
-// Pauses returns the open pauses, in the order of their steps, those of an agent in the order of its calls.
+// Pauses returns the pending pauses, in the order of their steps; those of an agent in the order of its calls.
 func (r *Run) Pauses() []*Pause {
 	place := map[*machine.Task]int{}
 	r.m.Walk(func(t *machine.Task) { place[t] = len(place) }, func(*machine.Task) {})
@@ -63,7 +63,7 @@ func (r *Run) Pauses() []*Pause {
 	return r.waits.pauses
 }
 
-// Refuses reports why an answer to an open pause is of no use any more; nil: it is.
+// Refuses returns the error if an answer to a pending pause is no longer useful; nil: it is.
 func (r *Run) Refuses(p *Pause, answer any) error {
 	if p.Reason != journal.Indeterminate || decided(answer) != "retry" || r.mayRetry(p.task) {
 		return nil
@@ -73,7 +73,7 @@ func (r *Run) Refuses(p *Pause, answer any) error {
 			"\"result\" or \"fail\"", &p.Pause)}
 }
 
-// PauseByID returns an open pause; nil: none has that id.
+// PauseByID returns a pending pause; nil: none has that id.
 func (r *Run) PauseByID(id string) *Pause {
 	for _, p := range r.waits.pauses {
 		if p.ID == id {
@@ -83,8 +83,8 @@ func (r *Run) PauseByID(id string) *Pause {
 	return nil
 }
 
-// callsInAgent are the numbers of the calls that a pause in an agent stands in, from the outermost: of the
-// children, then its own, which the model's has not. So pauses are in the order of the calls.
+// callsInAgent returns the numbers of the calls that contain a pause in an agent, outermost first: those of the
+// children, then its own, which a pause of the model has not. They put pauses in the order of the calls.
 func (p *Pause) callsInAgent() (list []int) {
 	for _, part := range inCalls.FindAllStringSubmatch(strings.TrimPrefix(p.inAgent, p.task.Path()), -1) {
 		n, _ := strconv.Atoi(part[1])
@@ -93,15 +93,15 @@ func (p *Pause) callsInAgent() (list []int) {
 	return list
 }
 
-// inCalls finds the numbers in what an agent calls its pauses, such as step/research#2:call3.
+// inCalls finds the numbers in an agent's names for its pauses, such as step/research#2:call3.
 var inCalls = regexp.MustCompile(`(?:#|:call)(\d+)`)
 
-// openWait opens what a human or a wait step waits for. A short wait, and any wait for a time in a
-// run without a store, is slept through.
+// openWait opens the pause of a human or a wait step. For a short wait, and for any wait for a time in a
+// run without a store, the run sleeps instead.
 func (r *Run) openWait(c machine.Command) {
 	t := c.Task
 	if t.Status() != machine.Waiting {
-		return // it has ended meanwhile
+		return // the task has ended meanwhile
 	}
 	if t.Node().Kind == machine.Receive {
 		r.openReceive(t)
@@ -122,7 +122,7 @@ func (r *Run) openWait(c machine.Command) {
 
 // refuseWait ends the waiting of a task for which no pause can be opened.
 func (r *Run) refuseWait(t *machine.Task, failure *machine.Failure) {
-	if t.Node().Kind == machine.Call { // which waits already
+	if t.Node().Kind == machine.Call { // it waits already
 		r.record(t, r.path(t), journal.CallEnded{Failure: failure})
 		return
 	}
@@ -130,7 +130,7 @@ func (r *Run) refuseWait(t *machine.Task, failure *machine.Failure) {
 	r.record(t, r.path(t), journal.WaitOver{Failure: failure})
 }
 
-// waitOver ends a short wait that was slept through.
+// waitOver ends a short wait without a pause.
 func (r *Run) waitOver(t *machine.Task) {
 	if t.Status() == machine.Waiting && !r.ending.cancelled {
 		r.record(t, t.Path(), journal.WaitOver{})
@@ -153,7 +153,7 @@ func (r *Run) suspend(p *pending, pause *resume.Pause) {
 	r.pause(t, journal.PauseOpened{Pause: *pause, Progress: p.Progress, Models: p.use})
 }
 
-// pause gives a pause its identity, writes it down and tells whoever wants to know.
+// pause gives a pause its identity, records it and announces it.
 func (r *Run) pause(t *machine.Task, what journal.PauseOpened) {
 	path := r.path(t)
 	what.Pause.ID = pauseID(path, r.waits.opened[path]+1)
@@ -162,7 +162,7 @@ func (r *Run) pause(t *machine.Task, what journal.PauseOpened) {
 	}
 }
 
-// CleanPause is a pause without secrets.
+// CleanPause returns a pause with its secrets redacted.
 func CleanPause(redact *value.Redactor, p resume.Pause) resume.Pause {
 	p.Prompt, p.Reason = redact.Text(p.Prompt), redact.Text(p.Reason)
 	p.Show, p.Schema = redact.Value(p.Show), redact.Value(p.Schema)
@@ -182,7 +182,7 @@ func pauseID(path string, n int) string {
 	return path
 }
 
-// openPause opens a pause, which then looks as it will to whoever reads the journal.
+// openPause opens a pause, in the form that readers of the journal see.
 func (r *Run) openPause(t *machine.Task, path string, n int64, what journal.PauseOpened) error {
 	what.Interrupt = r.o.Interrupt
 	rec, err := journal.Encode(journal.Event{At: r.now, Path: path, After: n, What: what})
@@ -208,7 +208,7 @@ func (r *Run) openPause(t *machine.Task, path string, n int64, what journal.Paus
 	return nil
 }
 
-// watchPause sees to it that what is due while the run goes on happens.
+// watchPause arms the timer for what is due while the run continues.
 func (r *Run) watchPause(p *Pause) {
 	due := p.ExpiresAt
 	if due.IsZero() || !p.RetryAt.IsZero() && p.RetryAt.Before(due) {
@@ -236,7 +236,7 @@ func (r *Run) goOn(p *Pause) {
 	r.recordAll(nil, r.endOf(p, next, answer))
 }
 
-// endOf are the events of the end of a pause. In a run that was rolled back it begins the run again.
+// endOf are the events of the end of a pause. In a run that was rolled back the answer restarts the run.
 func (r *Run) endOf(p *Pause, next resume.Next, answer any) []journal.Event {
 	e := r.answeredNow(p, next, answer)
 	if !r.undo.wasUndone {
@@ -254,8 +254,8 @@ func (r *Run) answeredNow(p *Pause, next resume.Next, answer any) journal.Event 
 	return journal.Event{At: r.now, Path: p.Step, After: r.m.Decided(), What: what}
 }
 
-// Answer returns the events of an answer to an open pause: a yes for the run ends the other pauses that it covers, too.
-// Take takes them in, once they are in the store.
+// Answer returns the events of an answer to a pending pause. An approval for the run also ends the other pauses that
+// it covers. Take applies the events, once they are in the store.
 func (r *Run) Answer(p *Pause, answer any) []journal.Event {
 	events := r.endOf(p, resume.Answered, answer)
 	if !r.undo.wasUndone && agents.ApprovedForRun(answer) {
@@ -264,8 +264,8 @@ func (r *Run) Answer(p *Pause, answer any) []journal.Event {
 	return r.first(events)
 }
 
-// first gives the first of some events the clock, if it is the first one after a resume, and all that somebody did
-// who did it.
+// first adds the clock to the first of the events, if it is the first after a resume, and who acted to all events of
+// an act.
 func (r *Run) first(events []journal.Event) []journal.Event {
 	r.stamp(&events[0])
 	for i := range events {
@@ -276,13 +276,13 @@ func (r *Run) first(events []journal.Event) []journal.Event {
 	return events
 }
 
-// answer goes on with a task whose pause is over.
+// answer resumes a task whose pause is over.
 func (r *Run) answer(p *Pause, next resume.Next, answer any) {
 	r.waits.drop(p)
 	r.disarm(p.timer)
 	t := p.task
 	switch {
-	case p.inAgent != "" && r.ending.forGood != nil: // the agent does not go on
+	case p.inAgent != "" && r.ending.forGood != nil: // the agent does not continue
 	case p.inAgent != "":
 		r.answerAgent(p, next, answer)
 	case next == resume.Failed && t.Node().Kind == machine.Receive:
@@ -311,7 +311,7 @@ func nobodyAnswered(p *Pause) *machine.Failure {
 		Err: fmt.Errorf("nobody answered %s in time", &p.Pause)}
 }
 
-// closePauses forgets the pauses of a task that has ended without an answer: one, or several of an agent.
+// closePauses drops the pauses of a task that has ended without an answer: one, or several of an agent.
 func (r *Run) closePauses(t *machine.Task) {
 	for i := 0; i < len(r.waits.pauses); {
 		p := r.waits.pauses[i]
@@ -328,7 +328,7 @@ func (r *Run) closePauses(t *machine.Task) {
 	}
 }
 
-// decideCall goes on with a call of which it was not known whether it had its effect.
+// decideCall resumes a call whose outcome was unknown.
 func (r *Run) decideCall(t *machine.Task, answer any) {
 	output, failure, over := settledBy(t.Node().Adapter.(*program.Call), answer)
 	if !over {
@@ -344,7 +344,7 @@ func (r *Run) answerTask(t *machine.Task, output any, failure *machine.Failure) 
 	r.m.Answer(t, output, failure)
 }
 
-// begun begins a step in the trace of this execution that waited in an earlier one.
+// begun adds the start of a step to the trace of this execution if the step waited in an earlier one.
 func (r *Run) begun(t *machine.Task) {
 	if t.First == 0 && !r.past.replaying {
 		r.emit(t, trace.StepStart, t.Path(), nil, nil)
@@ -362,7 +362,7 @@ func (r *Run) keep(t *machine.Task, p journal.Progress) {
 	}
 }
 
-// questionChanged tells that an answer is not used for a question that is another one now.
+// questionChanged reports that an answer is not used because the question has changed.
 func (r *Run) questionChanged(step string, answer any) {
 	r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindResume,
 		Code: diagnostics.CodeQuestionChanged, Step: step,

@@ -14,19 +14,19 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// past is what a journal left under way. It is gone once the run is live.
+// past is what a journal left in progress. It is cleared once the run is live.
 type past struct {
 	there     bool // there is a journal
-	told      bool // an event of it
+	told      bool // an event of it has been applied
 	replaying bool
 	owner     string                      // who drives the run now, or drove it at this event; "": not known
 	known     map[string]*machine.Task    // tasks that have begun, by path
 	pending   []machine.Command           // calls and waits
 	armed     []machine.Command           // timers
 	halted    []*machine.Task             // calls that were told to stop
-	unsure    map[*machine.Task]begunCall // that have no result
+	unsure    map[*machine.Task]begunCall // calls without a result
 	begun     map[*machine.Task]int       // how often such a call has begun in a row
-	again     []*machine.Task             // that ended in an earlier execution, for the trace
+	again     []*machine.Task             // tasks that ended in an earlier execution, for the trace
 }
 
 // begunCall is a call that had begun.
@@ -35,8 +35,8 @@ type begunCall struct {
 	made
 }
 
-// Resume brings a new Run to where a journal ends. Its definition counts from one of the events on; inputs are those
-// of the run, checked. ended says that the run is over, undo that nothing is to be done any more but to roll back.
+// Resume brings a new Run to the state at the end of a journal. Its definition applies from one of the events on;
+// inputs are the validated inputs of the run. ended says that the run is over, undo that only rollbacks are left.
 func (r *Run) Resume(inputs map[string]any, events []journal.Event, from int, ended, undo bool) error {
 	begun := r.now
 	r.prepare(inputs)
@@ -48,7 +48,7 @@ func (r *Run) Resume(inputs map[string]any, events []journal.Event, from int, en
 			return fmt.Errorf("record %d: %w: %w", i+1, checkpoint.ErrCorrupt, err)
 		}
 	}
-	if err := r.advance(0); err != nil { // what the last event led to
+	if err := r.advance(0); err != nil { // decisions after the last event
 		return err
 	}
 	r.clock = Clock{Used: r.clock.At(r.now), Since: begun}
@@ -67,8 +67,8 @@ func (r *Run) Resume(inputs map[string]any, events []journal.Event, from int, en
 	return nil
 }
 
-// Apply takes in the next event of a journal. The error says that the event cannot be; then nothing has changed, unless
-// the machine had to decide something first: after that the run is of no use.
+// Apply applies the next event of a journal. The error says that the event is illegal. Then nothing has changed, unless
+// the machine had to decide something first: in that case the run cannot be used any more.
 func (r *Run) Apply(e *journal.Event) error {
 	if err := r.possible(e); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (r *Run) Apply(e *journal.Event) error {
 	parallel := r.m.MaxParallel()
 	r.recallParallel(e)
 	r.past.owner = cmp.Or(e.Owner, r.past.owner)
-	if e.Ordered() { // what it had decided by then, it decided at the time of the event before
+	if e.Ordered() { // what it had decided by then, it decided at the time of the previous event
 		if err := r.advance(e.After); err != nil {
 			return err
 		}
@@ -96,12 +96,12 @@ func (r *Run) Apply(e *journal.Event) error {
 	return r.applyAgain(t, e)
 }
 
-// advance lets the machine decide so much.
+// advance lets the machine make n decisions in all.
 func (r *Run) advance(n int64) error {
 	for r.m.Decided() < n || r.m.Queued() {
 		c := r.m.Next()
 		if c.Op == machine.None && r.m.Decided() < n {
-			return fmt.Errorf("the run never came to decision %d", n)
+			return fmt.Errorf("the run never reached decision %d", n)
 		}
 		r.replayed(c)
 	}
@@ -114,7 +114,7 @@ func (r *Run) applyAgain(t *machine.Task, e *journal.Event) error {
 		i := slices.IndexFunc(r.past.armed,
 			func(a machine.Command) bool { return a.Task.Path() == e.Path && a.Timer == what.Timer })
 		if i < 0 {
-			return nil // it was disarmed in that moment
+			return nil // it was disarmed at that moment
 		}
 		t = r.past.armed[i].Task
 		r.past.armed = slices.Delete(r.past.armed, i, i+1)
@@ -122,8 +122,8 @@ func (r *Run) applyAgain(t *machine.Task, e *journal.Event) error {
 	return r.apply(t, e)
 }
 
-// recallParallel gives the machine as many slots as the run had from an event on: what it decided depends on them.
-// Journals of earlier versions do not have the number; then it must still be the same.
+// recallParallel gives the machine as many slots as the run had from an event on, because its decisions depend on
+// them. Journals of earlier versions do not have the number; then it must be unchanged.
 func (r *Run) recallParallel(e *journal.Event) {
 	n := e.Parallel
 	if begun, ok := e.What.(journal.Begun); ok {
@@ -146,7 +146,7 @@ func (r *Run) replayed(c machine.Command) {
 		r.beginTime(c.Task)
 	case machine.Ended:
 		r.closePauses(c.Task)
-		if k := c.Task.Node().Kind; k == machine.Wait || k == machine.Receive { // it may never have come to a pause
+		if k := c.Task.Node().Kind; k == machine.Wait || k == machine.Receive { // it may never have opened a pause
 			r.settled(c.Task)
 		}
 		p.again = append(p.again, c.Task)
@@ -163,9 +163,9 @@ func (r *Run) replayed(c machine.Command) {
 	}
 }
 
-// timeOf is the time that the timers of a task go by when the run is gone on with. Whoever waits for a value
-// waits while nobody works on the run, too; a call that is made again has its whole time again; and the
-// run's own time is taken off when its timer starts.
+// timeOf is the time from which the timers of a task count when the run is resumed. A step that waits for a value
+// also waits while the run is not executed. A repeated call has its whole time again. The run's own time is
+// subtracted when its timer starts.
 func (r *Run) timeOf(t *machine.Task) time.Duration {
 	switch n := t.Node(); {
 	case n == nil || n.Kind == machine.Call:
@@ -176,7 +176,7 @@ func (r *Run) timeOf(t *machine.Task) time.Duration {
 	return r.clock.At(r.now)
 }
 
-// TellReplayed tells what is not done again.
+// TellReplayed emits the events of steps that are not repeated.
 func (r *Run) TellReplayed() {
 	for _, t := range r.past.again {
 		r.emit(t, trace.StepReplayed, t.Path(), nil, nil)
@@ -184,21 +184,21 @@ func (r *Run) TellReplayed() {
 	r.past.again = nil
 }
 
-// settled forgets that a task is under way.
+// settled notes that a task is no longer in progress.
 func (r *Run) settled(t *machine.Task) {
 	r.past.pending = slices.DeleteFunc(r.past.pending, func(c machine.Command) bool { return c.Task == t })
 	delete(r.past.unsure, t)
 	delete(r.past.begun, t)
 }
 
-// GoLive makes the state that a journal gave a live one: what is under way in it is done again.
+// GoLive turns the state from a journal into a live one: what was in progress is done again.
 func (r *Run) GoLive() {
 	if !r.past.there {
 		return
 	}
 	r.past.there = false
 	undone := r.undo.wasUndone
-	if undone { // then what is due begins the run again
+	if undone { // then what is due restarts the run
 		r.goOnDue()
 	}
 	r.m.Walk(func(t *machine.Task) {
@@ -211,7 +211,7 @@ func (r *Run) GoLive() {
 		p.armed[i].Wait -= r.timeOf(a.Task)
 	}
 	p.pending, p.armed = slices.Concat(p.armed, p.pending), nil
-	for _, t := range p.halted { // calls that were told to stop are not made again
+	for _, t := range p.halted { // calls that were told to stop are not repeated
 		starts := func(c machine.Command) bool { return c.Op == machine.Start && c.Task == t }
 		if i := slices.IndexFunc(p.pending, starts); i >= 0 {
 			c := p.pending[i]
@@ -232,7 +232,7 @@ func (r *Run) stoppedBefore(c machine.Command) {
 		failure: notDone("the call was told to stop before the process died")})
 }
 
-// leftBehind is a call that a process left behind that died, and whether it is in doubt.
+// leftBehind returns a call that was in progress when its process died, and whether its outcome is unknown.
 func (r *Run) leftBehind(c machine.Command) (p *pending, doubtful bool) {
 	t := c.Task
 	p = r.newCall(t, t.Node().Adapter.(*program.Call), r.path(t))
@@ -265,7 +265,7 @@ func (p *past) begin(t *machine.Task, call begunCall) {
 // maxDeaths is how often in a row a call may have begun in a process that died before it ended.
 const maxDeaths = 5
 
-// poisonous is the error of a call that is not made any more, as it may be what ends the process; nil: it is made.
+// poisonous is the error of a call that is not repeated because it may be what ends the process; nil: it is made.
 func (r *Run) poisonous(p *pending) error {
 	if r.past.begun[p.task] < maxDeaths || r.past.unsure[p.task].Ordinal != p.Ordinal {
 		return nil

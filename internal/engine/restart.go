@@ -11,7 +11,7 @@ import (
 // count gives a pause that was opened its key.
 func (r *Run) count(p *Pause) {
 	about := ""
-	if p.inAgent != "" { // a model may ask for something else the next time
+	if p.inAgent != "" { // a model may ask for something else next time
 		about = AboutOf(&p.Pause)
 	}
 	p.key = r.before.Count(PauseKey{Step: p.Step, Kind: p.Kind, Reason: p.Reason, About: about})
@@ -21,14 +21,14 @@ func (r *Run) count(p *Pause) {
 func (r *Run) keepAnswer(p *Pause, next resume.Next, answer any) {
 	if r.o.Interrupt == resume.Restart {
 		r.before.Keep(p.key, KeptAnswer{Next: next, Answer: answer, Question: questionOf(p)})
-		if asksForMore(p) && decided(answer) == "raise" { // for what comes before, too
+		if asksForMore(p) && decided(answer) == "raise" { // also for earlier steps
 			r.raise(p, answer)
 		}
 	}
 }
 
-// useAnswer takes note that a kept answer was used. What somebody said was the result of a call holds
-// once: the generation that used it undoes the call. In an agent it holds until the agent is undone.
+// useAnswer notes that a kept answer was used. The result that a person gave for a call applies
+// once: the generation that used it undoes the call. In an agent it applies until the agent is undone.
 func (r *Run) useAnswer(p *Pause, answer any) {
 	if SaysResult(p.key, answer) && p.inAgent == "" {
 		delete(r.before.Kept, p.key)
@@ -58,8 +58,8 @@ func (r *Run) answerFromBefore(p *Pause) bool {
 	return true
 }
 
-// questionOf is what a person, or somebody outside, was asked by a step of its own; "" for other pauses, of which
-// pauseKey says what they are about, or which are the engine's.
+// questionOf is the question of a step's own pause to a person or an outside system. It is "" for pauses of the engine,
+// and for other pauses, which PauseKey identifies.
 func questionOf(p *Pause) string {
 	if p.inAgent != "" {
 		return ""
@@ -67,8 +67,8 @@ func questionOf(p *Pause) string {
 	return QuestionIn(&p.Pause)
 }
 
-// beginsAgain makes the events of an answer that begins the next generation: no other pause of this
-// one needs an answer any more.
+// beginsAgain makes the events of an answer that begins the next generation: the other pauses of this
+// one no longer need an answer.
 func (r *Run) beginsAgain(p *Pause, e journal.Event) []journal.Event {
 	what := e.What.(journal.PauseAnswered)
 	what.Generation = r.generation + 1
@@ -84,7 +84,7 @@ func (r *Run) beginsAgain(p *Pause, e journal.Event) []journal.Event {
 }
 
 // beginAgain begins the next generation, at the first step, because a pause was answered. Nothing is
-// under way.
+// in progress.
 func (r *Run) beginAgain(answered *Pause) {
 	r.trace.settle(r.m)
 	for _, p := range r.waits.pauses {

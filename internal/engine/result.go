@@ -12,7 +12,7 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// Result is how the steps have ended; nil while they go on, and for a run that was cancelled and is not driven.
+// Result is how the steps have ended; nil while they run, and for a cancelled run that is not driven.
 func (r *Run) Result() *machine.Result { return r.m.Result() }
 
 // Err is the error that a run ends with; nil: none.
@@ -41,14 +41,14 @@ func (r *Run) ForGood() bool { return r.ending.forGood != nil }
 // Trace returns what happened in this execution, in plan order.
 func (r *Run) Trace() []trace.Event { return r.trace.inPlanOrder(r.m) }
 
-// Artefact returns the outputs of the run's succeeded steps by id; while the run waits also, by path, what has
-// succeeded in the bodies of those that have not.
+// Artefact returns the outputs of the run's succeeded steps by id. While the run waits, it also has, by path, the
+// outputs of steps that have succeeded in the bodies of steps that have not.
 func (r *Run) Artefact() map[string]any {
 	artefact := r.m.Artefact()
 	if result := r.m.Result(); result == nil || result.Status != machine.Waiting {
 		return artefact
 	}
-	covered := 0 // how many of the tasks around have succeeded
+	covered := 0 // how many of the enclosing tasks have succeeded
 	r.m.Walk(func(t *machine.Task) {
 		if t.Status() == machine.Succeeded {
 			if covered++; covered == 1 {
@@ -74,8 +74,8 @@ func (r *Run) Ended() map[string]bool {
 	return ended
 }
 
-// Findings returns what was found while the run was under way: failures that did not decide its error first, then the
-// rest in the order of the steps in its trace.
+// Findings returns the diagnostics of the run: first the failures that did not decide its error, then the rest in the
+// order of the steps in its trace.
 func (r *Run) Findings(events []trace.Event) (list diagnostics.List) {
 	if r.m.Result() != nil {
 		for _, f := range r.m.Others() {
@@ -99,13 +99,13 @@ func (r *Run) Findings(events []trace.Event) (list diagnostics.List) {
 	return append(list, found...)
 }
 
-// cancelledForGood is the error of such a run.
+// cancelledForGood is the error of a run that was cancelled for good.
 func cancelledForGood(reason string) *runtime.Error {
 	return &runtime.Error{Category: runtime.CategoryCancelled, Code: "run.cancelled",
 		Err: fmt.Errorf("the run was cancelled for good: %w", cancelledBecause(cmp.Or(reason, "no reason was given")))}
 }
 
-// cancelledBecause is a context.Canceled with words of its own.
+// cancelledBecause is a context.Canceled with its own message.
 type cancelledBecause string
 
 func (c cancelledBecause) Error() string { return string(c) }

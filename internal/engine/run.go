@@ -14,7 +14,7 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// Options are what a run must know beside its program.
+// Options are the options of a run.
 type Options struct {
 	ID        string
 	Owner     string           // who drives the run, as leases name it; "": not known
@@ -22,46 +22,46 @@ type Options struct {
 	Start     trace.Event      // the first event of the trace
 	Interrupt resume.Interrupt // what pausing does to the run
 	Limits    runtime.Limits   // with defaults
-	Parallel  int              // how many calls there may be at once; at least 1
-	Budget    runtime.Budget   // the host's bound of the run
+	Parallel  int              // maximum number of concurrent calls; at least 1
+	Budget    runtime.Budget   // the host's limit of the run
 	Prices    map[string]runtime.Price
 	Retry     retry.Policies    // over the steps' own
 	Defaults  retry.Policies    // under them
-	Durable   bool              // what happens is written down before it counts
+	Durable   bool              // events are recorded before they take effect
 	Kept      bool              // runs outlive the process
-	Redact    *value.Redactor   // of what the engine words itself; nil: the run has no secrets here
+	Redact    *value.Redactor   // for the engine's own messages; nil: the run has no secrets here
 	Hooked    bool              // plugins have hooks
-	Wants     trace.Detail      // of those who are shown events
-	Shown     bool              // somebody is shown them
-	By        string            // who executes the run; "": nobody said
-	Origin    map[string]string // of a run that begins, see runtime.Runtime
+	Wants     trace.Detail      // the detail that live sinks want
+	Shown     bool              // there are live sinks
+	By        string            // who executes the run; "": not known
+	Origin    map[string]string // of a new run, see runtime.Runtime
 	Adapters  Adapters
 }
 
-// Run is a run as the fold of its events. It decides and does nothing: whoever drives it carries out the commands
-// that Next returns, and reports what happens. It has no goroutine, clock or I/O, so that the same events always come
-// to the same state. It is for one goroutine at a time.
+// Run is the state of a run: the fold of its events. It makes decisions but performs no actions: a driver carries out
+// the commands that Next returns, and reports what happens. A Run has no goroutine, clock or I/O, so the same events
+// always lead to the same state. Only one goroutine may use it at a time.
 //
 //	Begin ────────────────────────────┐
 //	Resume: Apply, Apply … ──▶ GoLive ─┴─▶ Next ──▶ a command, carried out ──▶ Returned, Fired, Saved … ──▶ Next
 //
-// What is kept of it are the events that Unsaved returns, in the order in which they were applied.
+// Its record is the events that Unsaved returns, in the order in which they were applied.
 type Run struct {
 	program *program.Program
 	o       Options
 	inputs  map[string]any
 	m       *machine.Machine
 
-	now    time.Time // of the last thing that took time
+	now    time.Time // the time as last reported by Tick
 	clock  Clock
 	trace  events
-	found  diagnostics.List // findings of the run
+	found  diagnostics.List // of the run
 	ledger ledger
 	todo   todo
 	ending ending
 
-	past   past   // what the journal left under way
-	calls  calls  // under way
+	past   past   // what the journal left in progress
+	calls  calls  // in progress
 	timers timers // that are armed
 	waits  waits  // of tasks
 	agents map[*machine.Task]*agent
@@ -72,50 +72,51 @@ type Run struct {
 	generations
 }
 
-// generations are the beginnings of a run.
+// generations are the starts of a run from its first step.
 type generations struct {
-	generation int      // how many there were so far
-	before     Answers  // of earlier ones
-	sent       []sent   // from outside, there from the start of later ones
-	grants     []string // approvals for the run, sorted; later ones have them, too
+	generation int      // the number of generations so far
+	before     Answers  // of earlier generations
+	sent       []sent   // values from outside that later generations have from the start
+	grants     []string // approvals for the run, sorted; later generations keep them
 }
 
-// ledger is what is to be written down.
+// ledger is what must be recorded.
 type ledger struct {
 	events  []journal.Event
 	urgent  bool // an event must be in the store before any further call
 	resumed bool // the next event is the first one after a resume
 }
 
-// todo is what Next has to hand out before it asks the machine.
+// todo is what Next returns before it asks the machine.
 type todo struct {
 	commands []Command
-	at       int               // the next of them
+	at       int               // index of the next command
 	held     machine.Command   // waits for the time
-	ticking  bool              // held is there
+	ticking  bool              // held is set
 	over     bool              // the execution is over
-	hold     bool              // no more calls begin
-	kept     []machine.Command // calls that did not begin because of that
+	hold     bool              // no more calls start
+	kept     []machine.Command // calls that did not start because of hold
 }
 
 // ending is why a run ends early.
 type ending struct {
 	cancelled   bool    // nothing starts any more
-	cancelledAt int64   // what the machine had decided then
+	cancelledAt int64   // the machine's count of decisions at that time
 	cut         error   // the error of the run's context, which has ended; nil: it has not
-	cause       error   // why it has
-	broken      bool    // the store takes nothing any more
+	cause       error   // why the context has ended
+	broken      bool    // the store accepts no more writes
 	forGood     *string // why the run was cancelled for good; nil: it was not
 }
 
-// New makes a run. It is nowhere yet: Begin or Resume comes next.
+// New makes a run without state: call Begin or Resume next.
 func New(p *program.Program, o Options) *Run {
 	r := &Run{program: p, o: o, now: o.Now, clock: Clock{Since: o.Now}}
 	r.generation, r.budget.host = 1, hostLimits(o.Budget)
 	return r
 }
 
-// Begin begins a new run; one that is a fork, with the doubts that it shares. Nobody may change the inputs any more.
+// Begin starts a new run. doubts are the calls with unknown outcome that a fork shares. The inputs must not be modified
+// afterwards.
 func (r *Run) Begin(inputs map[string]any, doubts []journal.Doubt) {
 	r.prepare(inputs)
 	r.past.owner = r.o.Owner
@@ -150,7 +151,7 @@ func (r *Run) newMachine(parallel int) *machine.Machine {
 	})
 }
 
-// Tick tells the run the time. Whoever drives it does so before anything else that it reports.
+// Tick tells the run the time. The driver calls it before it reports anything else.
 func (r *Run) Tick(now time.Time) { r.now = now }
 
 // Unsaved returns what a store does not have yet. The slice is the run's: it may be read until the next event.
@@ -172,22 +173,22 @@ func (r *Run) Flying() []*Call {
 	return list
 }
 
-// Note keeps something that the driver did: a token that it minted, the end of the execution.
+// Note records something that the driver did: a token that it minted, or the end of the execution.
 func (r *Run) Note(path string, what journal.What) { r.noteAfter(r.m.Decided(), path, what) }
 
-// noteAfter keeps an event that happened now, when the machine had decided so much.
+// noteAfter records an event that happened now, after so many decisions of the machine.
 func (r *Run) noteAfter(n int64, path string, what journal.What) {
 	r.noteEvent(journal.Event{At: r.now, Path: path, After: n, What: what})
 }
 
-// noteEvent keeps an event.
+// noteEvent records an event.
 func (r *Run) noteEvent(e journal.Event) {
-	r.m.Tell(e.At) // as whoever replays the journal will
+	r.m.Tell(e.At) // as a replay of the journal will
 	r.stamp(&e)
 	r.ledger.events = append(r.ledger.events, e)
 }
 
-// stamp puts the clock, the owner, and how many calls there may be at once, into the first event after a resume.
+// stamp puts the clock, the owner, and the maximum number of concurrent calls, into the first event after a resume.
 func (r *Run) stamp(e *journal.Event) {
 	if r.ledger.resumed {
 		r.ledger.resumed = false
@@ -195,8 +196,8 @@ func (r *Run) stamp(e *journal.Event) {
 	}
 }
 
-// decided is what a record says that the machine had decided by then: what it decides while the run is
-// being cancelled, whoever goes on decides anew.
+// decided is the machine's count of decisions for a record. Decisions while the run is being cancelled do not
+// count: the execution that resumes the run makes them again.
 func (r *Run) decided() int64 {
 	if r.ending.cancelled {
 		return r.ending.cancelledAt
@@ -204,10 +205,10 @@ func (r *Run) decided() int64 {
 	return r.m.Decided()
 }
 
-// durable reports whether what happens is written down before it counts.
+// durable reports whether events are recorded before they take effect.
 func (r *Run) durable() bool { return r.o.Durable && !r.ending.broken }
 
-// Report adds a finding.
+// Report adds a diagnostic.
 func (r *Run) Report(found ...diagnostics.Diagnostic) { r.found = append(r.found, found...) }
 
 // Cancel says that the run's context has ended: err is its error, cause why.
@@ -220,7 +221,7 @@ func (r *Run) Cancel(err, cause error) {
 	r.stopUndo()
 }
 
-// Break says that the store takes nothing any more, or that the run is somebody else's: it stops.
+// Break says that the store accepts no more writes, or that another process holds the run: the run stops.
 func (r *Run) Break(err error) {
 	r.ending.broken = true
 	if !r.ending.cancelled {

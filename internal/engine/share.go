@@ -13,9 +13,9 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// Share gives a new run what stands of another one's journal, in the order in which it happened, as
-// if it had happened here. Agents that are at work there go on from where they are, with keys of the generation
-// if it is not 0.
+// Share gives a new run the part of another run's journal that it keeps, in the original order, as if it had
+// happened here. Agents that are at work there continue from their state, with keys of the generation if it is not
+// 0.
 func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[string]any, generation int) {
 	r.past.there, r.past.replaying = true, true
 	r.past.known = map[string]*machine.Task{}
@@ -46,7 +46,7 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 			}
 			continue
 		case journal.ValueSent:
-			advance() // a topic is for those who wait
+			advance() // a topic is for the steps that wait
 			r.shareSent(what)
 			continue
 		}
@@ -91,7 +91,7 @@ func opens(e *journal.Event, pause string) bool {
 	return ok && opened.Pause.ID == pause
 }
 
-// shareQuestion asks here what became of a call that another run made. t is nil if the call has no slot here yet.
+// shareQuestion asks here for the outcome of a call that another run made. t is nil if the call has no slot here yet.
 func (r *Run) shareQuestion(path string, t *machine.Task, there journal.PauseOpened) {
 	if t == nil {
 		return // it is among the doubts
@@ -123,7 +123,7 @@ func (r *Run) shareEnd(e *journal.Event, t *machine.Task, output any, isCall boo
 	r.record(t, e.Path, here)
 }
 
-// asksOther reports whether a task that is about to wait asks another question than an answered one.
+// asksOther reports whether the question of a task that is about to wait differs from an answered question.
 func (r *Run) asksOther(t *machine.Task, question string) bool {
 	i := slices.IndexFunc(r.past.pending, func(c machine.Command) bool { return c.Op == machine.Open && c.Task == t })
 	kind, ok := t.Node().Adapter.(program.WaitKind)
@@ -151,8 +151,8 @@ func (r *Run) give(path string, output any, finish string) {
 	}
 }
 
-// settledBy is how a call ended of which nobody knew whether it had its effect, by what a person said; it is
-// not over if it is to be made again.
+// settledBy is how a call with unknown outcome ended by the answer of a person. It is not over if the call is to
+// be repeated.
 func settledBy(c *program.Call, answer any) (output any, failure *machine.Failure, over bool) {
 	m, _ := answer.(map[string]any)
 	switch m["decision"] {
@@ -168,14 +168,14 @@ func settledBy(c *program.Call, answer any) (output any, failure *machine.Failur
 	return nil, countsAsFailed(), true
 }
 
-// countsAsFailed is the failure of a call because a person said so.
+// countsAsFailed is the failure of a call because a person decided it.
 func countsAsFailed() *machine.Failure {
 	return &machine.Failure{Category: string(runtime.CategoryTool), Code: "call.indeterminate",
 		Err: errors.New("it is not known whether the call had its effect, and it was decided that it counts as failed")}
 }
 
-// shareSettled ends a call in a run that shares another one's journal as a person said that it ended there; it
-// stays what a person said. t is nil if the call has no slot here yet.
+// shareSettled ends a call in a fork as a person decided that it ended in the other run; the record keeps that a
+// person decided it. t is nil if the call has no slot here yet.
 func (r *Run) shareSettled(path string, t *machine.Task, w *journal.Settlement, output any) {
 	failure := w.Failure
 	answer, _ := w.Answer.(map[string]any)
@@ -194,8 +194,8 @@ func (r *Run) shareSettled(path string, t *machine.Task, w *journal.Settlement, 
 	r.record(t, path, journal.CallEnded{Output: output, Failure: failure, Settled: true})
 }
 
-// shareAgent notes what happened in an agent of another run, or under another definition. What that used, is
-// counted there.
+// shareAgent notes what happened in an agent of another run, or under another definition. What it used is counted
+// there.
 func (r *Run) shareAgent(t *machine.Task, path string, kept journal.AgentEvents, generation int) {
 	shared := journal.AgentEvents{Events: unscoped(kept.Events), Calls: kept.Calls}
 	if generation > 0 {
@@ -204,8 +204,8 @@ func (r *Run) shareAgent(t *machine.Task, path string, kept journal.AgentEvents,
 	r.record(t, path, shared)
 }
 
-// Redefine begins a run anew under its present definition, and lets stand what stands of the past, which is the part of
-// all that is of the last generation. The event says so. What is Unsaved comes behind it.
+// Redefine restarts a run under its present definition. It keeps the results that are still valid from the past, which
+// is the part of all that belongs to the last generation. The event records this. Unsaved events follow it.
 func (r *Run) Redefine(inputs map[string]any, all []journal.Event, past []journal.Event, stands map[string]bool,
 	what journal.Redefined,
 ) journal.Event {
@@ -218,7 +218,7 @@ func (r *Run) Redefine(inputs map[string]any, all []journal.Event, past []journa
 		Resumed: true, Worked: r.clock.Used, Parallel: r.o.Parallel}
 }
 
-// begunAnew takes over what a change of the definition says.
+// begunAnew applies the record of a change of the definition.
 func (r *Run) begunAnew(what *journal.Redefined) {
 	if what.Generation > 0 {
 		r.generation = what.Generation

@@ -12,10 +12,10 @@ import (
 
 // start begins the call of a step, unless something else comes first:
 //
-//  1. what it calls must be there, and its arguments must fit
-//  2. somebody is asked what became of the same call, where that is not known
-//  3. there must be time for it, where time is bounded
-//  4. what it may do to the world must be in the store first
+//  1. its adapter must be configured, and its arguments must be valid
+//  2. if the outcome of the same call is unknown, the run asks for it
+//  3. if time is limited, there must be time for it
+//  4. its possible effect must be in the store first
 func (r *Run) start(c machine.Command) {
 	t := c.Task
 	p := r.newCall(t, t.Node().Adapter.(*program.Call), r.path(t))
@@ -25,7 +25,7 @@ func (r *Run) start(c machine.Command) {
 		r.failed(p, CancelCause(r.ending.cause))
 		return
 	}
-	if kept, ok := r.waits.progress[t]; ok { // what it paused for is over, and no matter of the adapter's
+	if kept, ok := r.waits.progress[t]; ok { // its pause is over, and did not concern the adapter
 		p.Progress = kept
 		delete(r.waits.progress, t)
 		delete(r.waits.answers, t)
@@ -47,7 +47,7 @@ func (r *Run) start(c machine.Command) {
 		return
 	}
 	bounded := r.timed() || r.countsTools()
-	if bounded && p.Request == nil && p.agent == nil { // models have asked before, and agents ask for each call
+	if bounded && p.Request == nil && p.agent == nil { // models have checked before, and agents check each call
 		p.accounts = r.accountsOf(t)
 		if pause, err := r.reserve(p); err != nil {
 			r.failedOr(p, pause, err)
@@ -95,7 +95,7 @@ func (r *Run) doubtful(p *pending) bool {
 	return r.before.Doubtful(doubtKey(p.Path, "")) > 0
 }
 
-// prepareCall finds what a step calls, and fills in the call. The error, and the pause if there is one, end it.
+// prepareCall finds the adapter of a step's call, and fills in the call. An error, or a pause, ends the call.
 func (r *Run) prepareCall(p *pending) (*resume.Pause, error) {
 	switch p.Kind {
 	case program.ModelCall:

@@ -95,7 +95,7 @@ func seeds(n uint64) uint64 {
 }
 
 // Every scenario comes out as it should, whatever the order in which calls return. On the way, and at the end of each
-// leg, another engine that is told the journal comes to the same state.
+// execution, another engine that is told the journal comes to the same state.
 func TestScenariosInAnyOrder(t *testing.T) {
 	told := 0
 	for _, file := range scenarioFiles(t) {

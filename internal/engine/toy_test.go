@@ -25,7 +25,7 @@ type toy struct {
 	leg
 	hand  handover
 	runs  int
-	ended func(*local.Run) // is told of each leg; nil: nobody wants to know
+	ended func(*local.Run) // is told of each execution; nil: nobody wants to know
 	told  int              // how often a journal was told to another engine
 }
 
@@ -48,12 +48,12 @@ type flight struct {
 // handover says whether runs are carried on by other engines on the way.
 type handover struct {
 	run     int   // which run; 0: none
-	most    int   // in a leg
+	most    int   // in an execution
 	every   int   // it is begun at one of so many moments
 	cancels bool  // it is cancelled instead
 	last    int64 // number of the calls that had begun by then
 	begun   bool
-	count   int // in the leg
+	count   int // in the execution
 	total   int
 }
 
@@ -61,7 +61,7 @@ func newToy(t *testing.T, seed uint64) *toy {
 	return &toy{t: t, pick: rand.New(rand.NewPCG(seed, 0))}
 }
 
-// drive drives a leg of a run to its end.
+// drive drives an execution of a run to its end.
 func (y *toy) drive(r *local.Run) {
 	y.leg = leg{Run: r, timers: map[int64]time.Time{}}
 	y.hand.count, y.hand.begun = 0, false
@@ -265,7 +265,7 @@ func (y *toy) refold(n int) {
 	}
 }
 
-// ending is how a leg came out.
+// ending is how an execution came out.
 func ending(e *engine.Run) string {
 	result := e.Result()
 	if result == nil {

@@ -15,33 +15,33 @@ import (
 type events struct {
 	list  []trace.Event
 	next  []int32 // by event: the next event of its task
-	base  int32   // events before it have their places for good
-	shown []Shown // nobody has seen them yet
+	base  int32   // events before it have their final places
+	shown []Shown // not yet returned by Shown
 }
 
-// Shown is an event for those who want to see what happens while it does.
+// Shown is an event for live sinks.
 type Shown struct {
 	trace.Event
-	Content any // what goes into or comes out of a call; nil: nothing, or nobody wants it
+	Content any // the input or output of a call; nil: none, or not wanted
 }
 
-// Shown returns what happened since it was called last, if somebody wants to see it. The slice may be read until the
-// run is told something.
+// Shown returns the events since its last call, if there are live sinks. The slice is valid until the run is told
+// something.
 func (r *Run) Shown() []Shown {
 	list := r.trace.shown
 	r.trace.shown = list[:0]
 	return list
 }
 
-// show shows an event that is not, or not yet, in the trace.
+// show passes on an event that is not, or not yet, in the trace.
 func (r *Run) show(ev trace.Event, content any) {
 	if r.o.Shown {
 		r.trace.shown = append(r.trace.shown, Shown{ev, content})
 	}
 }
 
-// reserve makes room for the start and the events of n steps, of which each has three as a rule, and for
-// those that end the run.
+// reserve makes room for the start, the events of n steps, usually three each, and the events that end the
+// run.
 func (e *events) reserve(start trace.Event, n int) {
 	e.list = append(make([]trace.Event, 0, 3*n+3), start)
 	e.next = make([]int32, 1, 3*n+1)
@@ -53,20 +53,20 @@ func (e *events) grow(n int) {
 	e.list, e.next = slices.Grow(e.list, n+4), slices.Grow(e.next, n)
 }
 
-// settle puts what there is in plan order for good: what comes later stands behind it.
+// settle puts the events so far in their final plan order: later events follow them.
 func (e *events) settle(m *machine.Machine) {
 	e.inPlanOrder(m)
 	e.base = int32(len(e.list))
 }
 
-// add records an event that belongs to no task, behind all others. Everything must be settled.
+// add records an event that belongs to no task, after all others. Everything must be settled.
 func (r *Run) add(ev trace.Event, content any) {
 	ev.At = r.now
 	r.append(ev)
 	r.show(ev, content)
 }
 
-// emit records an event of a task. content is for those who want it, nil for none.
+// emit records an event of a task. content is for live sinks; nil: none.
 func (r *Run) emit(t *machine.Task, kind trace.Kind, step string, data trace.Data, content any) {
 	ev := r.trace.keep(t)
 	ev.At, ev.Kind, ev.Step, ev.Data = r.now, kind, step, data
@@ -75,7 +75,8 @@ func (r *Run) emit(t *machine.Task, kind trace.Kind, step string, data trace.Dat
 	}
 }
 
-// told takes in what an adapter or a hook emitted during a call. Live sinks have seen it, of an agent apart.
+// told records the events that an adapter or a hook emitted during a call. Live sinks have them already, except those
+// of an agent.
 func (r *Run) told(p *pending, list []trace.Told) {
 	if len(list) == 0 {
 		return
@@ -95,7 +96,7 @@ func (r *Run) told(p *pending, list []trace.Told) {
 	r.noteAfter(r.m.Decided(), p.Path, what)
 }
 
-// append puts an event behind all others. Everything must be settled.
+// append puts an event after all others. Everything must be settled.
 func (r *Run) append(ev trace.Event) {
 	e := &r.trace
 	e.list, e.next = append(e.list, ev), append(e.next, 0)

@@ -16,20 +16,20 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// rolled is how far a rollback has come.
+// rolled is the progress of a rollback.
 type rolled struct {
 	over   bool   // undone, or reported; else it may have had its effect
-	effect string // that was recorded when it began
+	effect string // recorded when it began
 }
 
-// undoing is how far the run has come with undoing what it did: one task after the other, the last one first.
+// undoing is the progress of the run in rolling back: one task after the other, the last one first.
 type undoing struct {
-	atEnd     bool              // nothing is left to do but to roll back
+	atEnd     bool              // only rollbacks are left to do
 	wasUndone bool              // this generation paused, and was rolled back
 	rolled    map[string]rolled // by path of the rollback
 	listed    bool              // tasks is
-	tasks     []*machine.Task   // that are left
-	call      *pending          // the rollback under way; nil: none is
+	tasks     []*machine.Task   // tasks that are left
+	call      *pending          // the rollback in progress; nil: none
 	saving    bool              // it waits for the store
 	left      *runtime.Error    // why the rest is left to a recovery; nil: nothing is
 }
@@ -43,8 +43,8 @@ var (
 	errNoPause = errors.New("the tool asked for a pause, and a rollback cannot pause")
 )
 
-// wrapUp is for a machine that has nothing more to do: what is to be rolled back at the end comes next, of
-// a run that has failed or was cancelled for good, and of one that pauses and will begin again.
+// wrapUp runs when the machine has nothing more to do. It begins the rollbacks at the end of a run that has failed or
+// was cancelled for good, or of one that pauses and will restart.
 func (r *Run) wrapUp() {
 	result := r.m.Result()
 	switch e := &r.ending; {
@@ -52,7 +52,7 @@ func (r *Run) wrapUp() {
 	case e.forGood != nil:
 		r.undo.atEnd = true
 		return
-	case e.cancelled: // a recovery goes on
+	case e.cancelled: // a recovery continues
 	case result.Status == machine.Failed,
 		result.Status == machine.Waiting && r.beginsAnew():
 		r.undo.atEnd = true
@@ -61,28 +61,28 @@ func (r *Run) wrapUp() {
 	r.todo.over = true
 }
 
-// beginsAnew reports whether an answer will begin the run, which waits, at its first step: it is rolled back before.
-// One that cannot succeed any more and asks what became of a call only comes to its end.
+// beginsAnew reports whether an answer will restart the waiting run at its first step: it is rolled back before. A run
+// that cannot succeed any more and asks for the outcome of a call does not restart; it only ends.
 func (r *Run) beginsAnew() bool {
 	ends := r.ending.forGood != nil || r.m.Doomed() && slices.ContainsFunc(r.waits.pauses,
 		func(p *Pause) bool { return p.Reason == journal.Indeterminate && !r.mayRetry(p.task) })
 	return r.o.Interrupt == resume.Restart && !ends
 }
 
-// Undoes reports whether the run has nothing left to do but to roll back.
+// Undoes reports whether only rollbacks are left to do.
 func (r *Run) Undoes() bool { return r.undo.atEnd }
 
-// Undone lets a run that was rolled back for a pause take an answer.
+// Undone lets a run that was rolled back for a pause accept an answer.
 func (r *Run) Undone() { r.undo.atEnd, r.undo.wasUndone, r.todo.over = false, true, false }
 
-// WasUndone reports whether the run paused and was rolled back, so that an answer begins it again.
+// WasUndone reports whether the run paused and was rolled back, so that an answer restarts it.
 func (r *Run) WasUndone() bool { return r.undo.wasUndone }
 
-// Left is why something is left to be rolled back by a recovery; nil: nothing is.
+// Left is why rollbacks are left to a recovery; nil: none are.
 func (r *Run) Left() *runtime.Error { return r.undo.left }
 
-// undoNext goes on with rolling back. It is false while something is under way. What cannot be undone is reported,
-// and what an earlier execution did is not done again.
+// undoNext continues the rollback. It returns false while something is in progress. It reports what cannot be undone,
+// and does not repeat what an earlier execution did.
 func (r *Run) undoNext() bool {
 	u := &r.undo
 	if u.call != nil {
@@ -117,7 +117,7 @@ func (r *Run) undoNext() bool {
 	return true
 }
 
-// endUndo ends the rolling back of this execution.
+// endUndo ends the rollback of this execution.
 func (r *Run) endUndo() {
 	u := &r.undo
 	u.listed, u.tasks, r.todo.over = false, nil, true
@@ -133,9 +133,9 @@ func (r *Run) leaveUndo() {
 // undoTask rolls back one task:
 //
 //  1. work out the arguments, and whether an earlier process has begun it already
-//  2. write down that it begins: from here on it may have had its effect
+//  2. record that it begins: from here on it may have had its effect
 //  3. call the tool
-//  4. note how that went, and tell
+//  4. record the result, and report it
 func (r *Run) undoTask(t *machine.Task) {
 	rb := t.Node().Rollback
 	path := t.Path() + RollbackMark
@@ -200,7 +200,7 @@ func (r *Run) stopUndo() {
 	}
 }
 
-// doneUndo takes the end of the call of a rollback. err is nil if it had its result.
+// doneUndo handles the end of the call of a rollback. err is nil if it succeeded.
 func (r *Run) doneUndo(p *pending, end outcome, err error) {
 	r.undo.call = nil
 	switch {
@@ -218,7 +218,7 @@ func (r *Run) doneUndo(p *pending, end outcome, err error) {
 	r.undid(p, err)
 }
 
-// undid notes how a rollback went, and tells.
+// undid records the result of a rollback, and reports it.
 func (r *Run) undid(p *pending, err error) {
 	data := trace.Data{{Key: "ok", Value: err == nil}}
 	text := ""
@@ -231,7 +231,7 @@ func (r *Run) undid(p *pending, err error) {
 	r.add(trace.Event{Kind: trace.StepRollback, Step: p.Path, Data: data}, nil)
 }
 
-// rollbackFailed adds the finding about a rollback that failed.
+// rollbackFailed adds the diagnostic about a failed rollback.
 func (r *Run) rollbackFailed(path, text string) {
 	r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindWorkflow,
 		Code: diagnostics.CodeRollbackFailed,
@@ -239,7 +239,7 @@ func (r *Run) rollbackFailed(path, text string) {
 			strings.TrimSuffix(path, RollbackMark), text)})
 }
 
-// applyRollback takes note of an event of a rollback.
+// applyRollback applies an event of a rollback.
 func (r *Run) applyRollback(e *journal.Event) {
 	u := &r.undo
 	u.atEnd = true
@@ -257,8 +257,8 @@ func (r *Run) applyRollback(e *journal.Event) {
 	}
 }
 
-// CancelForGood writes down that nothing goes on but rolling back. Open pauses need no answer any more, except those
-// about calls in doubt: somebody is asked about each such call first, unless the end is forced.
+// CancelForGood records that only rollbacks continue. Pending pauses need no answer any more, except those about calls
+// with unknown outcome: the run asks about each such call first, unless the end is forced.
 func (r *Run) CancelForGood(reason string, force bool) {
 	pauses, pending := slices.Clone(r.waits.pauses), slices.Clone(r.past.pending)
 	r.recordAll(nil, []journal.Event{
@@ -289,7 +289,7 @@ func (r *Run) CancelForGood(reason string, force bool) {
 
 const inDoubt = "it was called, and it is not known whether it had its effect"
 
-// undoIfCancelled begins the rolling back of a run that was cancelled for good once nothing is asked any more.
+// undoIfCancelled begins the rollback of a run that was cancelled for good, once no question is pending.
 func (r *Run) undoIfCancelled() {
 	if r.ending.forGood != nil {
 		r.undo.atEnd = len(r.waits.pauses) == 0

@@ -12,16 +12,16 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// toolCalls is the code of calls of tools that a limit does not let through.
+// toolCalls is the code for calls of tools that a limit refuses.
 const toolCalls = "limits.tool_calls"
 
-// countsTools reports whether some limit bounds how often tools are called.
+// countsTools reports whether the number of tool calls is limited.
 func (r *Run) countsTools() bool {
 	return r.program.StepLimits.Tools || r.program.Recipe.Limits.ToolCalls > 0 || r.budget.host.ToolCalls > 0
 }
 
-// countTools counts calls of tools that an event tells of: those of a step when they are over, those of an agent, its
-// delegates with them, when they begin: also one that a limit then does not let through.
+// countTools counts the calls of tools in an event: those of a step when they are over, those of an agent and its
+// delegates when they begin, including a call that a limit then refuses.
 func (r *Run) countTools(t *machine.Task, what journal.What) {
 	if !r.countsTools() {
 		return
@@ -67,7 +67,7 @@ func (a *account) owner() string {
 	return "the run"
 }
 
-// limitTools refuses a call of a tool by an agent, which is counted already, if that is one too many. The pause, if
+// limitTools refuses a call of a tool by an agent if it exceeds the limit; the call is counted already. The pause, if
 // there is one, asks for more.
 func (r *Run) limitTools(p *pending) (*resume.Pause, error) {
 	if p.Kind != program.ToolCall {
@@ -84,13 +84,13 @@ func (r *Run) limitTools(p *pending) (*resume.Pause, error) {
 	return nil, nil
 }
 
-// modelUse is what expressions read of a step beside its output, error and status.
+// modelUse is what expressions can read of a step besides its output, error and status.
 type modelUse struct {
-	finish string         // why its model's answer ended; "": not known, or it is of no model
-	used   journal.Amount // by its calls of models, those of its body with them
+	finish string         // why its model's answer ended; "": not known, or no model
+	used   journal.Amount // by its calls of models, including those of its body
 }
 
-// finishOf is why the answer ended that an event has; "" for events that have none.
+// finishOf is why the answer in an event ended; "" for events without an answer.
 func finishOf(what journal.What) string {
 	switch w := what.(type) {
 	case journal.CallEnded:
@@ -156,14 +156,14 @@ func (r *Run) spent(t *machine.Task, used journal.Amount, calls int) {
 	r.addUse(t, used)
 }
 
-// sum counts what calls used in the run's total. One that is shared with another run used nothing here.
+// sum adds what calls used to the run's total. A call that is shared with another run used nothing here.
 func (b *budget) sum(used journal.Amount, calls int) {
 	if used != (journal.Amount{}) {
 		b.total, b.calls = b.total.Plus(used), b.calls+int64(calls)
 	}
 }
 
-// Used returns what the run's calls of models used, in all executions, and how many they were.
+// Used returns what the run's calls of models used, in all executions, and their number.
 func (r *Run) Used() (used journal.Amount, calls int64) { return r.budget.total, r.budget.calls }
 
 // recallSpent counts in the run's accounts what was used under earlier definitions. Its steps, and

@@ -9,8 +9,8 @@ import (
 	"github.com/braise-run/braise/resume"
 )
 
-// pauseOf makes the pause of a human or a wait step of its arguments, which the recipe's reader and
-// expressions have made.
+// pauseOf makes the pause of a human or a wait step from its arguments, as the recipe's reader and
+// expressions made them.
 func pauseOf(kind program.WaitKind, input any, now time.Time) (p resume.Pause, err error) {
 	fields, _ := input.(map[string]any)
 	text := func(name string) string {

@@ -43,7 +43,7 @@ func Answer(ctx context.Context, runID, pause string, input any, rt *runtime.Run
 	})
 }
 
-// find finds an open pause by its name.
+// find finds a pending pause by its name.
 func (x *resumption) find(pause string) (checkpoint.PauseInfo, error) {
 	sum, recs, err := x.store.Load(x.ctx, x.runID, 0)
 	if err != nil {
@@ -57,7 +57,7 @@ func (x *resumption) find(pause string) (checkpoint.PauseInfo, error) {
 		open = append(open, p.ID)
 	}
 	return checkpoint.PauseInfo{}, &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.invalidToken",
-		Err: fmt.Errorf("run %q has no open pause %q\n  hint: open are %q", x.runID, pause, open)}
+		Err: fmt.Errorf("run %q has no pending pause %q\n  hint: pending pauses: %q", x.runID, pause, open)}
 }
 
 // answer is the answer to a pause.
@@ -70,10 +70,10 @@ type answer struct {
 
 // answer answers a pause that was found:
 //
-//  1. let the adapter make the answer, and check that
-//  2. claim the run, load it, and get everything ready
+//  1. let the adapter make the answer, and check it
+//  2. claim the run, load it, and prepare everything
 //  3. record the answer and consume the token, in one write
-//  4. drive the run on
+//  4. drive the run
 func (x *resumption) answer(req resume.Request, info checkpoint.PauseInfo, hash []byte) (*local.End, error) {
 	x.summary = info.Summary
 	if x.rt.Resume == nil {
@@ -85,7 +85,7 @@ func (x *resumption) answer(req resume.Request, info checkpoint.PauseInfo, hash 
 	if err != nil {
 		return nil, err
 	}
-	opened, _ := e.What.(journal.PauseOpened) // the store has looked
+	opened, _ := e.What.(journal.PauseOpened) // the store has checked
 	req.Pause, req.Interrupt = opened.Pause, opened.Interrupt
 	input, err := call.Guard(x.ctx, runtime.CategoryInfra, "resume.failed", "the resume adapter",
 		func() (any, error) { return x.rt.Resume.Resolve(x.ctx, req) })
@@ -108,12 +108,12 @@ func (x *resumption) answer(req resume.Request, info checkpoint.PauseInfo, hash 
 	return x.execute(&answer{pause: &req.Pause, hash: hash, value: v})
 }
 
-// unfit is the error of an answer that does not fit its pause.
+// unfit is the error for an answer that does not fit its pause.
 func unfit(err error) error {
 	return &runtime.Error{Category: runtime.CategoryConfig, Code: "answer.unfit", Err: err}
 }
 
-// alive refuses to make a call again while processes of it live on this host.
+// alive refuses to repeat a call while processes of it are alive on this host.
 func (x *resumption) alive(c *resume.Call, answer any) error {
 	m, _ := answer.(map[string]any)
 	if c == nil || m["decision"] != "retry" || x.o.Force {
@@ -128,7 +128,7 @@ func (x *resumption) alive(c *resume.Call, answer any) error {
 }
 
 func (a *answer) due(x *resumption) error {
-	if x.ended { // somebody was quicker
+	if x.ended { // another answer came first
 		return checkpoint.ErrToken
 	}
 	return nil
@@ -152,7 +152,7 @@ func (a *answer) tell(x *resumption, r *local.Run) error {
 	return x.record(r, a.hash, func() []journal.Event { return r.Engine.Answer(p, a.value) })
 }
 
-// gone is the error of an answer to a pause that is not open any more.
+// gone is the error for an answer to a pause that is no longer pending.
 func (a *answer) gone() error { return fmt.Errorf("pause %q: %w", a.pause.ID, checkpoint.ErrToken) }
 
 // to reports whether an answer is to a pause; nil is to none.

@@ -17,8 +17,8 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// definitionNow is the definition that a run has by its journal: of its beginning, or of the last
-// change. from is where in the events it begins to count.
+// definitionNow is the present definition of a run by its journal: that of its start, or of the last
+// change. from is the index of the event from which it applies.
 func (x *resumption) definitionNow() (digest string, text json.RawMessage, from int, err error) {
 	for i := len(x.past) - 1; i >= 0; i-- {
 		if what, ok := x.past[i].What.(journal.Redefined); ok {
@@ -31,8 +31,8 @@ func (x *resumption) definitionNow() (digest string, text json.RawMessage, from 
 	return x.summary.Digest, nil, 0, nil
 }
 
-// program is what the run runs. Where the caller brings another definition than the run has, it must
-// have said that this is accepted.
+// program is the program of the run. If the caller gives a definition that differs from the run's, it
+// must accept the change explicitly.
 func (x *resumption) program() (*program.Program, error) {
 	digest, text, from, err := x.definitionNow()
 	if err != nil {
@@ -68,13 +68,13 @@ func (x *resumption) program() (*program.Program, error) {
 	return program.Compile(rec, nil, true)
 }
 
-// changed is the error of a run that has another definition.
+// changed is the error for a run that has another definition.
 func changed(format string, args ...any) error {
 	return &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.definitionChanged",
 		Err: fmt.Errorf(format, args...)}
 }
 
-// unchanged refuses what cannot be done to a run together with a change of its definition.
+// unchanged refuses an act that cannot be combined with a change of the run's definition.
 func (x *resumption) unchanged(p *program.Program, hint string) error {
 	if x.old == nil {
 		return nil
@@ -83,9 +83,9 @@ func (x *resumption) unchanged(p *program.Program, hint string) error {
 		program.HintLine(hint))
 }
 
-// redefine resumes a run under another definition: steps that say something else now, and all that follows from
-// them, run again; the rest stands. The answer, nil if there is none, is for the step that asked, should the run come
-// to it again. Everything is one write.
+// redefine resumes a run under another definition. Steps that changed, and all steps that depend on them, run again;
+// the others keep their results. The answer, nil if there is none, is for the step that asked, if the run reaches it
+// again. Everything is one write.
 func (x *resumption) redefine(p *program.Program, r *local.Run, inputs map[string]any, given *answer) error {
 	was, err := x.old.StepDigests()
 	if err != nil {
@@ -128,8 +128,8 @@ func (x *resumption) redefine(p *program.Program, r *local.Run, inputs map[strin
 	return nil
 }
 
-// closing are the events that end the open pauses of a run whose definition changes: the one that is answered first,
-// whose answer is kept for the new definition.
+// closing returns the events that end the pending pauses of a run whose definition changes. The answered pause comes
+// first; its answer is kept for the new definition.
 func (x *resumption) closing(
 	past []journal.Event, given *answer, at time.Time,
 ) (events []journal.Event, kept []journal.KeptAnswer) {
@@ -155,12 +155,12 @@ func (x *resumption) closing(
 	return events, kept
 }
 
-// isOpen reports whether a pause is open.
+// isOpen reports whether a pause is pending.
 func (x *resumption) isOpen(pause string) bool {
 	return slices.ContainsFunc(x.summary.Pauses, func(p checkpoint.Pause) bool { return p.ID == pause })
 }
 
-// stepsOf lays the steps of a program out for resume.Decide.
+// stepsOf returns the steps of a program in the form that resume.Decide takes.
 func stepsOf(p *program.Program, digests map[string]string) []resume.Step {
 	var list []resume.Step
 	received := program.AfterSends(p.Recipe)

@@ -1,5 +1,5 @@
-// Package execution executes runs: it begins them, or takes the lease of one that exists, reads its journal, checks
-// what comes from outside, and lets internal/local drive it. The way into all of that is package workflow.
+// Package execution executes runs. It starts a run, or takes the lease of an existing one and reads its journal. It
+// checks answers and values from outside, and lets internal/local drive the run. Package workflow is its public API.
 package execution
 
 import (
@@ -27,14 +27,14 @@ func Run(ctx context.Context, p *program.Program, input any, rt *runtime.Runtime
 	return local.Drive(ctx, s)
 }
 
-// specOf describes an execution of a program, by somebody, to which the rest is added.
+// specOf begins the description of an execution of a program; by says who executes it. The caller adds the rest.
 func specOf(p *program.Program, rt *runtime.Runtime, by string) *local.Spec {
 	return &local.Spec{Program: p, Runtime: rt, About: p.About, Interrupt: rt.Interrupt, By: valid(by)}
 }
 
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// open does what comes before the first step of a new run: its id, what it needs, its inputs.
+// open prepares a new run before its first step: its id, its requirements, its inputs.
 func open(r *local.Run, s *local.Spec, input any) (map[string]any, error) {
 	if err := s.Runtime.Validate(); err != nil {
 		r.ID = local.NewID()
@@ -72,9 +72,9 @@ func open(r *local.Run, s *local.Spec, input any) (map[string]any, error) {
 	return inputs, r.Strict()
 }
 
-// begin begins a new run, and its journal. Where the host has chosen the run's id that is written at once, so
-// that nothing runs under an id that is taken. parent is the run that it shares its record with, "": none, and doubts
-// are the calls there that nobody knows the end of.
+// begin starts a new run and its journal. If the host has chosen the run's id, the journal is written at once, so
+// that no run uses an id that is taken. parent is the run that a fork shares its record with, "" for none. doubts are
+// the calls of that run whose outcome is unknown.
 func begin(
 	r *local.Run, s *local.Spec, inputs map[string]any, parent string, doubts []journal.Doubt,
 ) (err error) {
@@ -93,7 +93,7 @@ func begin(
 	return nil
 }
 
-// inputMap makes a map of the inputs of a run, which the caller may change afterwards.
+// inputMap returns the inputs of a run as a map. It is a copy: the caller may change the original afterwards.
 func inputMap(input any) (map[string]any, error) {
 	v, err := value.Normalise(input)
 	if err != nil {
@@ -108,8 +108,8 @@ func inputMap(input any) (map[string]any, error) {
 	return nil, fmt.Errorf("the input must be a map from input names to values, not %s", value.TypeName(v))
 }
 
-// unknownTools refuses a run with an agent that does not list its tools and whose approval names none of those that
-// there are. Where skills or the environment may bring tools, the agent finds out when it begins.
+// unknownTools refuses a run with an agent that does not list its tools and whose approval names an unknown tool. If
+// skills or the environment may add tools, the agent checks this when it begins.
 func unknownTools(p *program.Program, offers *runtime.Resolution, rt *runtime.Runtime) error {
 	for _, call := range p.Calls {
 		if call.Agents == nil || rt.Env != nil {
@@ -126,7 +126,7 @@ func unknownTools(p *program.Program, offers *runtime.Resolution, rt *runtime.Ru
 			}
 			if names, _ := def.Loop.Unmatched(known); len(names) > 0 {
 				return program.ConfigError(diagnostics.CodeUnknownTool,
-					"%s: approval of agent %q names %q, which is no tool%s",
+					"%s: approval of agent %q names %q, which is not a tool%s",
 					call.Pos, def.Loop.Name, names[0], program.HintLine(agentloop.SuggestTool(names[0], known)))
 			}
 		}

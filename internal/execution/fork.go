@@ -14,8 +14,8 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// Fork begins a run that shares with another one what was recorded before a step. inputs and outputs, by path, replace
-// those of the other run; nil: they are the same.
+// Fork starts a run from the record of another run before a step. inputs, and outputs by path, replace those of the
+// other run; nil: they are the same.
 func Fork(
 	ctx context.Context, runID, atStep string, inputs, outputs map[string]any, rt *runtime.Runtime, o Options,
 ) *local.End {
@@ -23,7 +23,7 @@ func Fork(
 	return x.opened(func() (*local.End, error) { return x.fork(atStep, inputs, outputs) })
 }
 
-// fork is Fork of the run, which nobody has to hold.
+// fork is Fork of the run, which need not be held.
 func (x *resumption) fork(atStep string, given, outputs map[string]any) (*local.End, error) {
 	if err := x.load(); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (x *resumption) fork(atStep string, given, outputs map[string]any) (*local.
 	}
 	s.Ready = func(r *local.Run, inputs map[string]any) error {
 		events, undone := engine.LastGeneration(x.past[x.from:])
-		var elsewhere map[string]bool // what the fork does not name, nor follows from that
+		var elsewhere map[string]bool // steps that the fork neither names nor runs again because of those
 		if given == nil {             // else it shares nothing
 			elsewhere = resume.Decide(stepsOf(p, digests), engine.RecordedSteps(events, digests), atStep)
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// Options are those of workflow.ResumeOptions.
+// Options are workflow.ResumeOptions in lowered form.
 type Options struct {
 	Program       *program.Program // nil: the one in the store
 	AcceptChanged bool
@@ -45,19 +45,19 @@ type resumption struct {
 	lease   checkpoint.Lease
 	claimed time.Time      // when the store was asked for it
 	ended   bool           // the run is over, nothing is held
-	from    int            // where in past the present definition begins to count
-	old     *recipe.Recipe // what the run ran until now, if that is about to change
+	from    int            // index in past from which the present definition applies
+	old     *recipe.Recipe // the recipe of the run until now, if it is about to change
 }
 
-// act is what is done to a run that is resumed. An error of any method leaves the run as it is.
+// act is an act on a run that is resumed. If a method fails, the run stays as it is.
 type act interface {
-	due(*resumption) error                        // refuses it, once the run is claimed
-	possible(*resumption, *program.Program) error // refuses it, once it is known what the run runs
-	fits(*local.Run) error                        // refuses it, once the secrets are known
-	tell(*resumption, *local.Run) error           // does it: tells the engine and the store
+	due(*resumption) error                        // may refuse the act once the run is claimed
+	possible(*resumption, *program.Program) error // may refuse it once the program is known
+	fits(*local.Run) error                        // may refuse it once the secrets are known
+	tell(*resumption, *local.Run) error           // performs it: tells the engine and the store
 }
 
-// recovery only goes on with a run.
+// recovery only resumes a run.
 type recovery struct{}
 
 func (recovery) due(*resumption) error                        { return nil }
@@ -106,8 +106,8 @@ func newResumption(ctx context.Context, runID, how string, rt *runtime.Runtime, 
 // by is who resumes the run.
 func (x *resumption) by() string { return valid(cmp.Or(x.o.By, x.rt.By)) }
 
-// opened finds the store that has the run, and executes the run by f. An error refuses that. A store that panics or
-// ends its goroutine comes to an end, too.
+// opened finds the store that has the run, and executes the run by f. An error refuses the execution. If the store
+// panics or ends its goroutine, the execution ends as well.
 func (x *resumption) opened(f func() (*local.End, error)) *local.End {
 	end, err := call.Guard(context.WithoutCancel(x.ctx), runtime.CategoryInfra, "store.failed", "the store",
 		func() (*local.End, error) {
@@ -122,14 +122,14 @@ func (x *resumption) opened(f func() (*local.End, error)) *local.End {
 	return end
 }
 
-// refuse is the end of an execution that cannot begin.
+// refuse returns the End of an execution that cannot begin.
 func (x *resumption) refuse(err error) *local.End {
 	unknown := errors.Is(err, checkpoint.ErrToken) || errors.Is(err, checkpoint.ErrNotFound)
 	if unknown && x.store == &local.Memory {
 		err = fmt.Errorf("%w\n  hint: no store is configured, so only the runs of this process are known", err)
 	}
 	e := local.StoreError(err)
-	if x.ctx.Err() != nil && errors.Is(err, x.ctx.Err()) { // not the store's fault
+	if x.ctx.Err() != nil && errors.Is(err, x.ctx.Err()) { // not a failure of the store
 		e = local.Cancelled(x.ctx)
 	}
 	end := &local.End{RunID: x.runID, Recipe: x.summary.Recipe, Err: e}
@@ -174,7 +174,7 @@ func (x *resumption) resume(a act) *local.End {
 	return x.opened(func() (*local.End, error) { return x.execute(a) })
 }
 
-// execute claims the run, does the act, and drives the run on.
+// execute claims the run, performs the act, and drives the run.
 func (x *resumption) execute(a act) (*local.End, error) {
 	if err := x.claim(); err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (x *resumption) execute(a act) (*local.End, error) {
 		return nil, err
 	}
 	s := specOf(p, x.rt, x.by())
-	s.About = slices.Insert(slices.Clone(s.About), 2, trace.Attr{Key: x.how, Value: true}) // behind digest and recipe
+	s.About = slices.Insert(slices.Clone(s.About), 2, trace.Attr{Key: x.how, Value: true}) // after digest and recipe
 	if span := firstSpan(x.past); span != "" {
 		i := slices.IndexFunc(s.About, func(a trace.Attr) bool { return a.Key > "traceparent" })
 		if i < 0 {
@@ -203,7 +203,7 @@ func (x *resumption) execute(a act) (*local.End, error) {
 	if r.Held() {
 		r.LetGo()
 	} else if !r.Let() {
-		x.release() // it never came to be driven
+		x.release() // it was never driven
 	}
 	return end, nil
 }
@@ -238,7 +238,7 @@ func (x *resumption) load() error {
 	return err
 }
 
-// allow returns what the run runs, if the act can be.
+// allow returns the program of the run, if the act is possible.
 func (x *resumption) allow(a act) (*program.Program, error) {
 	if err := a.due(x); err != nil {
 		return nil, err
@@ -253,11 +253,11 @@ func (x *resumption) allow(a act) (*program.Program, error) {
 // release gives back a run that cannot be resumed.
 func (x *resumption) release() {
 	if !x.ended {
-		_ = x.store.Release(context.WithoutCancel(x.ctx), x.lease) // it runs out by itself
+		_ = x.store.Release(context.WithoutCancel(x.ctx), x.lease) // the lease expires by itself
 	}
 }
 
-// firstSpan is the span of the first execution that a sink made one of; "": none did.
+// firstSpan is the span of the first execution for which a sink made one; "": none.
 func firstSpan(past []journal.Event) string {
 	for i := range past {
 		if traced, ok := past[i].What.(journal.Traced); ok {
@@ -284,7 +284,7 @@ func (x *resumption) openAgain(s *local.Spec, r *local.Run) (map[string]any, err
 	}
 	inputs := begun.Inputs
 	s.Interrupt = begun.Interrupt
-	if x.old != nil || x.from > 0 { // the definition may have others
+	if x.old != nil || x.from > 0 { // the definition may have other inputs
 		if inputs, err = s.Program.Inputs.Check(inputs); err != nil {
 			return nil, program.ConfigError(diagnostics.CodeInput, "the run's inputs: %w", err)
 		}
@@ -292,7 +292,7 @@ func (x *resumption) openAgain(s *local.Spec, r *local.Run) (map[string]any, err
 	return inputs, r.Strict()
 }
 
-// ready brings a run to where its journal ends, and does the act.
+// ready replays the journal of a run to its end, and performs the act.
 func (x *resumption) ready(p *program.Program, r *local.Run, inputs map[string]any, a act) error {
 	r.Store.Seq = int64(len(x.past))
 	if err := a.fits(r); err != nil {
@@ -324,7 +324,7 @@ func (x *resumption) ready(p *program.Program, r *local.Run, inputs map[string]a
 	return nil
 }
 
-// lacks refuses to resume a run without what steps need that have not ended, if that is asked for.
+// lacks refuses to resume a run if a step that has not ended lacks a requirement and the options ask for this check.
 func (x *resumption) lacks(r *local.Run) error {
 	if !x.o.Complete || r.Engine.ForGood() {
 		return nil
@@ -344,8 +344,8 @@ func (x *resumption) lacks(r *local.Run) error {
 	return nil
 }
 
-// record writes what comes from outside, in one write that consumes the token with the hash, and takes it in. A run
-// that stopped while it was rolled back for a pause is rolled back first.
+// record writes events from outside, in one write that consumes the token with the hash, and applies them. If the run
+// stopped while it was being rolled back for a pause, record finishes the rollback first.
 func (x *resumption) record(r *local.Run, hash []byte, what func() []journal.Event) error {
 	if r.Engine.Undoes() {
 		r.Hold(x.lease, x.claimed)
@@ -364,7 +364,7 @@ func (x *resumption) record(r *local.Run, hash []byte, what func() []journal.Eve
 	return nil
 }
 
-// write writes events behind those that the store has, and consumes the token with the hash; nil: there is none.
+// write appends events to those in the store, and consumes the token with the hash; nil: there is none.
 func (x *resumption) write(r *local.Run, hash []byte, events []journal.Event) error {
 	recs, err := local.Encode(events)
 	if err != nil {
@@ -388,7 +388,7 @@ func (x *resumption) write(r *local.Run, hash []byte, events []journal.Event) er
 	return nil
 }
 
-// takeFromCache consumes the cache's entry of a run; of many exactly one does.
+// takeFromCache consumes the cache's entry of a run; exactly one of several callers succeeds.
 func (x *resumption) takeFromCache() error {
 	if x.rt.Store != nil || x.rt.Cache == nil {
 		return nil

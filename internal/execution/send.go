@@ -12,7 +12,7 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// Send puts a value into a channel of a run, and resumes the run.
+// Send sends a value to a channel of a run, and resumes the run.
 func Send(ctx context.Context, runID, channel string, v any, rt *runtime.Runtime, o Options) *local.End {
 	x := newResumption(ctx, runID, "resume", rt, o)
 	v, err := value.Normalise(v)
@@ -51,8 +51,8 @@ func (s *sent) possible(x *resumption, p *program.Program) error {
 			program.HintLine(diagnostics.DidYouMean(s.channel, names)))}
 }
 
-// tell records the value, as the answer to the pauses of those who get it and, where it does not end there, as a value
-// in the channel.
+// tell records the value: as the answer to the pauses of the steps that receive it and, unless they consume it, as a
+// value in the channel.
 func (s *sent) tell(x *resumption, r *local.Run) error {
 	failure, over := r.Engine.Takes(s.index, s.value)
 	switch {
@@ -64,7 +64,7 @@ func (s *sent) tell(x *resumption, r *local.Run) error {
 	return x.record(r, nil, func() []journal.Event { return r.Engine.Send(s.index, s.value) })
 }
 
-// closed is the error of a value for a run that is over.
+// closed is the error for a value sent to a run that is over.
 func (s *sent) closed(x *resumption) error {
 	return &runtime.Error{Category: runtime.CategoryConfig, Code: "channel.closed",
 		Err: fmt.Errorf("channel %q is closed: run %q is over", s.channel, x.runID)}

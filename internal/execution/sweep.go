@@ -34,30 +34,30 @@ func (o Sweep) Run(ctx context.Context) iter.Seq2[*local.End, error] {
 			yield(nil, fmt.Errorf("sweep: %w", err))
 		}
 		stop()
-		for len(s.working) > 0 { // nobody wants to hear of them
+		for len(s.working) > 0 { // their ends are not wanted
 			delete(s.working, (<-s.ended).ID)
 		}
 	}
 }
 
-// sweeper works on the runs of a store.
+// sweeper resumes the runs of a store.
 type sweeper struct {
 	Sweep
 	ctx     context.Context
-	queue   []checkpoint.Summary // to be worked on, the oldest first
+	queue   []checkpoint.Summary // to be resumed, oldest first
 	working map[string]bool
 	refused map[string]int64 // the last record of runs that were refused
 	ended   chan swept
 }
 
-// swept is a run that was worked on. end is nil if somebody else was quicker.
+// swept is a run that was resumed. end is nil if another process took it first.
 type swept struct {
 	checkpoint.Summary
 	end *local.End
 }
 
-// sweep looks for runs, and works on them, until there are none, or the context has ended. It returns early when yield
-// wants no more.
+// sweep looks for runs and resumes them, until there are none or the context has ended. It returns early if yield
+// returns false.
 func (s *sweeper) sweep(yield func(*local.End, error) bool) error {
 	err := s.look()
 	var again <-chan time.Time
@@ -99,7 +99,7 @@ func (s *sweeper) sweep(yield func(*local.End, error) bool) error {
 	}
 }
 
-// look looks for runs that nobody works on, and in which something is due.
+// look looks for runs that no process holds and in which something is due.
 func (s *sweeper) look() error {
 	list := func(f checkpoint.Filter) ([]checkpoint.Summary, error) {
 		return call.Guard(s.ctx, runtime.CategoryInfra, "store.failed", "the store",
@@ -135,7 +135,7 @@ func (s *sweeper) begin(run checkpoint.Summary) {
 // dueRecovery is a recovery of a run in which something is due, or which was interrupted.
 type dueRecovery struct {
 	recovery
-	interrupted bool // that is enough
+	interrupted bool // being interrupted is enough
 }
 
 func (d dueRecovery) due(x *resumption) error {
@@ -148,4 +148,4 @@ func (d dueRecovery) due(x *resumption) error {
 }
 
 // errQuicker is why a sweep leaves a run alone.
-var errQuicker = errors.New("somebody else was quicker")
+var errQuicker = errors.New("another process took the run first")

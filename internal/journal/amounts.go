@@ -7,16 +7,16 @@ type Drawn struct {
 	Step  string `json:"step"` // the path of the agent or child
 }
 
-// ModelUse is what a call asked of models.
+// ModelUse is what a call used of models.
 type ModelUse struct {
 	Model string // that Draws are of
 	Draws []int  // the numbers of the calls, in the run
 	Used  Amount
 }
 
-// Progress is how far a call has come, which outlives a pause that is the engine's own.
+// Progress is the progress of a call, kept over a pause of the engine.
 type Progress struct {
-	Attempts int      // of the call under way, all failed
+	Attempts int      // of the call in progress, all failed
 	Calls    int      // of the model, by this step
 	Repairs  []string // what was added to a model's messages: an answer, what is wrong with it, and so on
 	Answer   any      // the answer to the pause that the adapter asked for before
@@ -27,7 +27,7 @@ type Progress struct {
 // Any reports whether there is anything to keep.
 func (p *Progress) Any() bool { return p.Attempts > 0 || p.Repairs != nil || p.Answered }
 
-// MaxAmount bounds what one call counts, so that sums do not overflow.
+// MaxAmount limits what one call counts, so that sums do not overflow.
 const MaxAmount = 1 << 52
 
 // Amount is what calls of models use.

@@ -15,7 +15,7 @@ import (
 	"github.com/braise-run/braise/resume"
 )
 
-// object is the data of a record. A member that is not there, or is something else than asked for, is zero.
+// object is the data of a record. A member that is missing, or has another type than expected, is zero.
 type object map[string]any
 
 func (o object) text(name string) string { s, _ := o[name].(string); return s }

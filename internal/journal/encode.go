@@ -10,7 +10,7 @@ import (
 )
 
 // Encode makes the record of an event, without its number. The error says that a value is not JSON, or that a pause is
-// none.
+// not valid.
 func Encode(e Event) (checkpoint.Record, error) {
 	data, err := members(&e)
 	if err != nil {

@@ -14,14 +14,14 @@ type Event struct {
 	At    time.Time
 	Path  string // of the step, or of its rollback; "" for the run
 	After int64  // what the machine had decided by then, see [machine.Machine.Decided]; 0 where it does not matter
-	By    string // who did it, in the host's words; "": nobody said, or nobody did
+	By    string // who acted, as the host names them; "": not known, or no one
 	// Owner is the process that drives the run from then on, as leases name it; "": as before, or not known.
 	Owner string
 	What
 
-	// Resumed says that the event is the first one after a resume, Worked how long the run had been worked on
-	// by then, and Parallel how many calls there may be at once from then on; 0: as before. The clock of a run stands
-	// still while nobody works on it.
+	// Resumed says that the event is the first one after a resume. Worked is how long the run had been executed
+	// by then: the clock of a run stops while it is not executed. Parallel is the maximum number of concurrent calls
+	// from then on; 0: as before.
 	Resumed  bool
 	Worked   time.Duration
 	Parallel int
@@ -38,9 +38,9 @@ type (
 	Begun struct {
 		Inputs    map[string]any
 		Interrupt resume.Interrupt
-		Parallel  int               // how many calls there may be at once; 0: not known
+		Parallel  int               // maximum number of concurrent calls; 0: not known
 		Origin    map[string]string // see runtime.Runtime; nil: nothing is known
-		Doubts    []Doubt           // of a fork: calls that it shares with the run that it comes from
+		Doubts    []Doubt           // of a fork: shared calls with unknown outcome
 	}
 	// CallBegun comes before a call of an adapter that may have an effect: from here on it may have had it.
 	CallBegun struct {
@@ -54,7 +54,7 @@ type (
 		Failure *machine.Failure
 		Models  ModelUse
 		Finish  string // why the answer of the model ended, or the last one of an agent; "": not known
-		Size    int    // of Output plus 1, as value.Size counts; 0: nobody has measured it. Not in the record
+		Size    int    // of Output plus 1, as value.Size counts; 0: not measured. Not in the record
 		Unknown bool   // the run ended the call, which may have had its effect
 		Why     string // the run ended it; "" where nothing is known
 		Settled bool   // in a fork: a person gave the end
@@ -112,8 +112,8 @@ type (
 	RollbackBegun struct{ Effect string } // as that of CallBegun
 	// RollbackEnded is the end of a rollback.
 	RollbackEnded struct{ Error string }
-	// Redefined begins a journal anew under another definition. Behind it stands what the new definition left
-	// standing.
+	// Redefined restarts a journal under another definition. The events that are still valid under the new
+	// definition follow it.
 	Redefined struct {
 		Digest     string
 		Definition any // decoded JSON; nil: the store has it
@@ -121,7 +121,7 @@ type (
 		Kept       []KeptAnswer
 		Doubts     []Doubt
 	}
-	// Cancelled says that nothing goes on any more but rolling back.
+	// Cancelled says that only rollbacks continue.
 	Cancelled struct{ Reason string }
 	// Told are events that an adapter or a hook added to the trace during a call.
 	Told struct{ Events []Custom }
@@ -129,7 +129,7 @@ type (
 	Traced struct{ Traceparent string }
 	// Stopped says that the run's context ended; the run can be recovered.
 	Stopped struct{}
-	// Paused says that nothing goes on until a pause is answered.
+	// Paused says that nothing continues until a pause is answered.
 	Paused struct{}
 	// Ended is the run's end.
 	Ended struct{ Status checkpoint.Status }
@@ -160,8 +160,7 @@ type KeptAnswer struct {
 	Question string // that was answered, see [resume.Pause.Question]; "": not known
 }
 
-// Doubt is a call of an earlier generation, or of the run that a fork comes from, of which it is not known whether it
-// had its effect.
+// Doubt is a call with unknown outcome, of an earlier generation or of the run that a fork comes from.
 type Doubt struct {
 	Step  string       `json:"step"`
 	About string       `json:"about"`          // of a call in an agent

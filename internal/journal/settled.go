@@ -1,4 +1,4 @@
-// Package journal has the events of a run, and the records that they are stored as. It is the only place that
+// Package journal has the events of a run, and the records that they are stored as. It is the only package that
 // knows the members of a record.
 package journal
 
@@ -7,7 +7,7 @@ import (
 	"github.com/braise-run/braise/resume"
 )
 
-// Indeterminate is the reason of a pause because it is not known whether a call had its effect.
+// Indeterminate is the reason of a pause that asks about a call with unknown outcome.
 const Indeterminate = "indeterminate"
 
 // Settlements finds in a journal the calls of steps whose end a person gave. It has the pauses that ask for it, by

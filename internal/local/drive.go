@@ -9,19 +9,19 @@ import (
 	"github.com/braise-run/braise/internal/engine"
 )
 
-// yieldAfter is how many commands are carried out before others that wait for the turn get it.
+// yieldAfter is how many commands are carried out before other goroutines that wait for the turn get it.
 const yieldAfter = 64
 
-// turn is the right to touch the state of a run. It is a channel of one, which testing/synctest sees
-// goroutines wait for, other than a mutex.
+// turn is the right to access the state of a run. It is a channel of capacity one and not a mutex, because
+// testing/synctest sees goroutines that wait for a channel.
 type turn chan struct{}
 
 func (t turn) take() { t <- struct{}{} }
 func (t turn) give() { <-t }
 
-// supervise drives the run until its execution is over. Nobody owns it meanwhile: whoever finishes something takes
-// the turn, tells the engine, carries out what it asks for, starts a goroutine for every call that is
-// ready but one, gives the turn back, and makes that one itself.
+// supervise drives the run until its execution is over. No goroutine owns the run meanwhile. A goroutine that has
+// finished something takes the turn, tells the engine, and carries out its commands. It starts a goroutine for every
+// ready call but one, gives the turn back, and makes the remaining call itself.
 //
 //	call returns ┐                                    ┌ go work: other calls
 //	timer fires  ├─▶ turn: tell ─▶ carry out ─▶ give ─┤
@@ -53,7 +53,7 @@ func (r *Run) supervise() {
 	r.turn.take()
 }
 
-// Undo ends the rolling back of a run that stopped while it was rolled back for a pause.
+// Undo finishes the rollback of a run that stopped while it was being rolled back for a pause.
 func (r *Run) Undo() error {
 	r.supervise()
 	if r.fault != nil {
@@ -69,7 +69,7 @@ func (r *Run) Undo() error {
 	return nil
 }
 
-// work makes a call, and those that follow on it.
+// work makes a call, and the calls that follow from it.
 func (r *Run) work(c *engine.Call) {
 	defer func() {
 		if c != nil { // the adapter has ended the goroutine
@@ -98,7 +98,7 @@ func (r *Run) make(c *engine.Call) engine.Result {
 	return res
 }
 
-// took takes what a call came to, and returns the next one to make; nil: there is none, or others make it.
+// took takes the result of a call, and returns the next call to make; nil: there is none, or others make it.
 func (r *Run) took(c *engine.Call, res *engine.Result) *engine.Call {
 	return r.inTurn(func() {
 		if g := c.Driver.(*group); g.lone {
@@ -126,13 +126,13 @@ func (r *Run) inTurn(tell func()) *engine.Call {
 		return nil
 	}
 	return r.drive(func() {
-		r.checkContext() // first: a call that was cancelled is no failure
+		r.checkContext() // first: a cancelled call is not a failure
 		tell()
 	})
 }
 
-// drive tells the run what happened, and advances it. Whoever calls it has the turn. A panic is the engine's
-// own fault, or of a port that is no call's, and ends the run.
+// drive tells the run what happened, and advances it. The caller has the turn. A panic here comes from the engine,
+// or from a port outside any call, and ends the run.
 func (r *Run) drive(tell func()) (next *engine.Call) {
 	returned := false
 	defer func() {
@@ -153,7 +153,7 @@ func (r *Run) drive(tell func()) (next *engine.Call) {
 	return next
 }
 
-// finished ends the run's turns: what happens from here on changes nothing.
+// finished ends the run's turns: later events change nothing.
 func (r *Run) finished() {
 	if !r.over {
 		r.over = true
@@ -161,9 +161,9 @@ func (r *Run) finished() {
 	}
 }
 
-// advance carries out what the engine asks for, until it waits for something to happen. It starts all
-// calls that are ready but one, which it returns. One that is quick it returns at once: what else there
-// is to do comes after it, or before, when something happens meanwhile.
+// advance carries out the commands of the engine until the engine waits for something to happen. It starts all
+// ready calls but one, which it returns. It returns a quick call at once: the other work comes after the call, or
+// before it ends if something happens meanwhile.
 func (r *Run) advance() (mine *engine.Call) {
 	for n := 1; !r.over; n++ {
 		if n%yieldAfter == 0 {
@@ -226,15 +226,15 @@ func (r *Run) carryOut(c engine.Command) {
 	}
 }
 
-// show shows sinks what happened.
+// show sends new events to the sinks.
 func (r *Run) show() {
 	for _, s := range r.Engine.Shown() {
 		r.sinks.Emit(s.Event, r.Caller.Redact.Value(s.Content))
 	}
 }
 
-// group is a context for calls that nothing can stop one by one: calls of the recipe's own steps
-// without a timeout, that began before the same failure. Any other call has a lone one.
+// group is a context for calls that cannot be stopped one by one: calls of the recipe's own steps
+// without a timeout that began before the same failure. Any other call has a context of its own.
 type group struct {
 	id     int64
 	lone   bool
@@ -260,7 +260,7 @@ func (r *Run) launch(c *engine.Call) *engine.Call {
 	return c
 }
 
-// bound leaves a call behind that the end of the run, or of its agent, does not stop, after the grace period.
+// bound abandons a call after the grace period if the end of the run, or of its agent, does not stop it.
 func (r *Run) bound(c *engine.Call) {
 	id := c.ID
 	time.AfterFunc(r.limits.Grace, func() {
@@ -292,8 +292,8 @@ func (r *Run) groupOf(c *engine.Call) *group {
 	return r.shared
 }
 
-// graceful makes the context of a rollback. The end of the run's context does not end it at once: it has the grace
-// period to come to its end.
+// graceful makes the context of a rollback. When the run's context ends, the rollback has the grace period to
+// finish.
 func (r *Run) graceful() (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.ctx))
 	stop := context.AfterFunc(r.ctx, func() {
@@ -325,8 +325,8 @@ func (r *Run) arm(id int64, wait time.Duration) {
 	})
 }
 
-// stop tells a call to stop. Unless the whole run was cancelled, which has a longer grace period,
-// the call is left behind if it does not return soon.
+// stop tells a call to stop. The call is abandoned if it does not return soon, unless the whole run was
+// cancelled, which has a longer grace period.
 func (r *Run) stop(c *engine.Call, err error) {
 	c.Driver.(*group).cancel(err)
 	if id := c.ID; !r.Engine.Cancelled() {
@@ -334,12 +334,12 @@ func (r *Run) stop(c *engine.Call, err error) {
 	}
 }
 
-// leaveSoon leaves calls behind that do not return soon.
+// leaveSoon abandons calls that do not return soon.
 func (r *Run) leaveSoon(text string, which func(*engine.Call) bool) {
 	time.AfterFunc(call.SettleTime, func() { r.happened(func() { r.leave(text, which) }) })
 }
 
-// leave gives up calls that did not return in time. Their results, if any come, are dropped.
+// leave abandons calls that did not return in time. It drops their results, if any arrive.
 func (r *Run) leave(text string, which func(*engine.Call) bool) {
 	for _, c := range r.Engine.Flying() {
 		if !which(c) {
@@ -371,13 +371,13 @@ func (r *Run) stopped(tell func()) {
 	})
 }
 
-// fence stops a run that is not this process's any more.
+// fence stops a run that this process no longer holds.
 func (r *Run) fence(err error) {
 	r.Store.fail(err)
 	r.stopped(func() { r.Engine.Break(err) })
 }
 
-// release lets go of all that serves the calls. Where the run was never driven, it ends its turns.
+// release frees everything that serves the calls. If the run was never driven, it ends its turns.
 func (r *Run) release() {
 	if !r.let {
 		r.over, r.let = true, true

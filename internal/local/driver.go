@@ -11,7 +11,7 @@ import (
 
 type driverKey struct{}
 
-// With returns a context in which runs are driven by another driver, which has to come to the engine's Done: for tests.
+// With returns a context in which another driver drives runs. That driver must reach the engine's Done. For tests.
 func With(ctx context.Context, drive func(*Run)) context.Context {
 	return context.WithValue(ctx, driverKey{}, drive)
 }
@@ -21,14 +21,14 @@ func driverOf(ctx context.Context) func(*Run) {
 	return drive
 }
 
-// Context is what the contexts of the run's calls are made of.
+// Context is the parent of the contexts of the run's calls.
 func (r *Run) Context() context.Context { return r.ctx }
 
-// Now reads the clock that the run goes by.
+// Now reads the run's clock.
 func (r *Run) Now() time.Time { return r.now() }
 
-// Next tells the engine the time and whether the run's context has ended, asks it for the next command, and shows
-// sinks what happened. It is for other drivers, as Serve is.
+// Next tells the engine the time and whether the run's context has ended, asks it for the next command, and sends new
+// events to the sinks. It is for other drivers, as is Serve.
 func (r *Run) Next() engine.Command {
 	r.Engine.Tick(r.now())
 	r.checkContext()
@@ -37,7 +37,7 @@ func (r *Run) Next() engine.Command {
 	return c
 }
 
-// Serve carries out a command that has nothing to do with calls and timers.
+// Serve carries out a command that does not concern calls or timers.
 func (r *Run) Serve(c engine.Command) {
 	if c.Op == engine.Save {
 		r.flush()
@@ -46,7 +46,7 @@ func (r *Run) Serve(c engine.Command) {
 	r.carryOut(c)
 }
 
-// Events returns the journal of the run, what is not in the store with it.
+// Events returns the journal of the run, including events that are not in the store yet.
 func (r *Run) Events() ([]journal.Event, error) {
 	recs, err := Encode(r.Engine.Unsaved())
 	if err != nil {
@@ -62,7 +62,7 @@ func (r *Run) Events() ([]journal.Event, error) {
 	return Decode(recs)
 }
 
-// Replayed returns a new engine of the run that was told events, a whole journal under one definition.
+// Replayed returns a new engine of the run that has read events, a whole journal under one definition.
 func (r *Run) Replayed(events []journal.Event) (*engine.Run, error) {
 	begun, err := engine.BegunOf(events)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// end closes the journal of this execution, and makes its end.
+// end closes the journal of this execution, and returns its End.
 func (r *Run) end() *End {
 	e, j := r.Engine, &r.Store
 	if r.Over {
@@ -26,7 +26,7 @@ func (r *Run) end() *End {
 	}
 	e.Tick(r.now())
 	r.noteSpan()
-	r.traced = true // behind the end there is nothing
+	r.traced = true // nothing follows the end
 	var err error
 	if j.err == nil {
 		err = e.Err()
@@ -34,7 +34,7 @@ func (r *Run) end() *End {
 	left := e.Left()
 	switch {
 	case j.err != nil:
-	case left != nil: // it can be recovered, and so it can if it was cancelled
+	case left != nil: // it can be recovered, also if it was cancelled
 		if err != nil {
 			e.Report(stoppedBy(err))
 		}
@@ -54,13 +54,12 @@ func (r *Run) end() *End {
 	Reached(AfterEnd)
 	r.LetGo()
 	if r.rt.Store == nil && j.Store != nil && j.err == nil && !e.Cancelled() && left == nil {
-		_ = Memory.Delete(context.WithoutCancel(r.ctx), r.ID) // nobody asks for it any more
+		_ = Memory.Delete(context.WithoutCancel(r.ctx), r.ID) // it is not needed any more
 	}
 	return r.ending(err)
 }
 
-// stoppedBy is the finding about the error that a run would have had if its rolling back had come to an
-// end.
+// stoppedBy is the diagnostic about the error that a run would have had if its rollback had finished.
 func stoppedBy(err error) diagnostics.Diagnostic {
 	d := diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
 		Code: diagnostics.CodeStepFailed, Message: err.Error()}
@@ -84,7 +83,7 @@ func (r *Run) noteEnd(err error) {
 	r.Engine.Note("", journal.Ended{Status: status})
 }
 
-// endPaused ends the execution of a run that waits: each open pause gets a fresh token.
+// endPaused ends the execution of a paused run: each pending pause gets a fresh token.
 func (r *Run) endPaused() *End {
 	j := &r.Store
 	if j.Store == nil {
@@ -119,7 +118,7 @@ func (r *Run) endPaused() *End {
 	return r.finish(end)
 }
 
-// ending is the end of a run that was driven, or had ended before.
+// ending returns the End of a run that was driven, or had ended before.
 func (r *Run) ending(err error) *End { return r.finish(r.newEnd(err)) }
 
 func (r *Run) newEnd(err error) *End {
@@ -142,7 +141,7 @@ func (r *Run) finish(end *End) *End {
 	return r.close(end)
 }
 
-// Status is how the execution ended, in the words of the trace: ok, paused, error or cancelled.
+// Status is how the execution ended, as the trace names it: ok, paused, error or cancelled.
 func (end *End) Status() string {
 	e, _ := errors.AsType[*runtime.Error](end.Err)
 	switch {
@@ -156,7 +155,7 @@ func (end *End) Status() string {
 	return "error"
 }
 
-// close puts the last events behind the others, and waits for the sinks.
+// close adds the last events, and waits for the sinks.
 func (r *Run) close(end *End) *End {
 	if r.Engine != nil {
 		end.Used, end.Calls = r.Engine.Used()
@@ -177,7 +176,7 @@ func (r *Run) close(end *End) *End {
 	return end
 }
 
-// addLastEvents puts those behind the others that say how the run ended.
+// addLastEvents adds the events that say how the run ended.
 func (r *Run) addLastEvents(end *End) {
 	at := r.now()
 	add := func(kind trace.Kind, attrs ...trace.Attr) {
@@ -210,12 +209,12 @@ func (r *Run) addLastEvents(end *End) {
 	add(trace.RunEnd, trace.Attr{Key: "status", Value: status})
 }
 
-// endsWell is the payload of run.end of a run that is ok. Runs share it.
+// endsWell is the payload of run.end for a run that is ok. Runs share it.
 var endsWell = trace.Data{{Key: "status", Value: "ok"}}
 
-// A run without a store that pauses is kept in the runtime's cache, if there is one: its definition
-// and its journal, a line each. The entry goes when a pause is answered, which exactly one of many
-// achieves, and comes back with the next pause.
+// A run without a store that pauses is kept in the runtime's cache, if there is one: its definition and its journal,
+// a line each. Answering a pause consumes the entry, so exactly one of many answers succeeds. The next pause adds it
+// again.
 
 // CacheKey is the key of a run's entry.
 func CacheKey(runID string) string { return "braise.run." + runID }
@@ -229,13 +228,13 @@ func keepFor(now time.Time, pauses []resume.Pause) (most time.Duration) {
 		if p.ExpiresAt.IsZero() {
 			most = max(most, pauseTime)
 		} else {
-			most = max(most, p.ExpiresAt.Sub(now), 1) // 0 would be for good
+			most = max(most, p.ExpiresAt.Sub(now), 1) // 0 would mean forever
 		}
 	}
 	return most
 }
 
-// keep keeps a paused run that has no store for so long: in the cache, or in this process.
+// keep keeps a paused run that has no store for the given time: in the cache, or in this process.
 func (r *Run) keep(ttl time.Duration) error {
 	if r.rt.Cache != nil {
 		return r.toCache(ttl)
@@ -244,7 +243,7 @@ func (r *Run) keep(ttl time.Duration) error {
 	time.AfterFunc(ttl, func() {
 		ctx := context.Background()
 		if sum, _, err := Memory.Load(ctx, id, math.MaxInt64); err == nil && sum.Seq == seq {
-			_ = Memory.Delete(ctx, id) // nobody has gone on with it; if somebody does now, it stays
+			_ = Memory.Delete(ctx, id) // it was not resumed in time; if it is being resumed now, it stays
 		}
 	})
 	return nil
@@ -271,7 +270,7 @@ func (r *Run) toCache(ttl time.Duration) error {
 	return nil
 }
 
-// FromCache makes a store of what the cache has of a run; one without the run if it has nothing.
+// FromCache makes a store of what the cache has of a run. The store is empty if the cache has nothing.
 func FromCache(ctx context.Context, cache checkpoint.Cache, runID string) (checkpoint.Store, error) {
 	store := &checkpoint.Memory{}
 	text, ok, err := cache.Get(ctx, CacheKey(runID))

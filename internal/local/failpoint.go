@@ -13,22 +13,22 @@ var Failpoint func(name string)
 const (
 	BeforeCreate  = "create.before" // a new run's first write
 	AfterCreate   = "create.after"
-	BeforeAppend  = "append.before" // any later write, but of what comes from outside
+	BeforeAppend  = "append.before" // any later write, except of answers and values from outside
 	AfterAppend   = "append.after"
 	BeforeTool    = "tool.before" // the call of a tool
 	AfterTool     = "tool.after"
-	BeforeModel   = "model.before" // the call of a model, or the calls that mend its answer
+	BeforeModel   = "model.before" // the call of a model, or the calls that repair its answer
 	AfterModel    = "model.after"
-	PauseNoted    = "pause.noted"  // a pause has its record, no token yet
-	TokenMinted   = "token.minted" // and a token, which is not in the store yet
+	PauseNoted    = "pause.noted"  // a pause is recorded, but has no token yet
+	TokenMinted   = "token.minted" // it has a token, which is not in the store yet
 	BeforeEnd     = "end.before"   // the record of the end, or of an execution that ends paused
 	AfterEnd      = "end.after"    // the end is in the store
 	BeforeRelease = "release.before"
 	AfterRelease  = "release.after"
-	BeforeClaim   = "claim.before" // a run that is gone on with
+	BeforeClaim   = "claim.before" // a run that is resumed
 	AfterClaim    = "claim.after"
 	Replayed      = "replay.after"  // its journal has been told to the machine
-	BeforeAnswer  = "answer.before" // the write of what comes from outside, which consumes the token of an answer
+	BeforeAnswer  = "answer.before" // the write of an answer or value from outside; consumes the token of an answer
 	AfterAnswer   = "answer.after"
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// told gathers what hooks did wrong.
+// told collects the diagnostics about hooks.
 type told struct {
 	mu   sync.Mutex
 	list diagnostics.List
@@ -27,15 +27,15 @@ func (f *told) add(d diagnostics.Diagnostic) {
 	f.list = append(f.list, d)
 }
 
-// tell calls the hooks of a moment of the run or of a step, if there are any.
+// tell calls the hooks for a moment of the run or of a step, if there are any.
 func (r *Run) tell(m runtime.Moment) {
 	if r.Caller.Hooked() {
 		r.tellHooks(m)
 	}
 }
 
-// tellHooks is tell. A hook that does not return holds the run no longer than the grace period once the run's context
-// has ended.
+// tellHooks implements tell. Once the run's context has ended, a hook that does not return delays the run by at most
+// the grace period.
 func (r *Run) tellHooks(m runtime.Moment) {
 	m.Run = r.ID
 	ctx, ended := r.ctx, r.ctx.Done()
@@ -108,8 +108,8 @@ func (r *Run) mint(p *engine.Pause) string {
 	return token
 }
 
-// warn tells the host's operator; whatever that does changes nothing. It is false if the reporter takes longer than
-// SinkTime, and is left behind.
+// warn reports to the host's operator. What the reporter does has no effect on the run. warn returns false if the
+// reporter takes longer than SinkTime; it is then abandoned.
 func (r *Run) warn(text string, attrs ...slog.Attr) bool {
 	reporter := cmp.Or[runtime.Reporter](r.rt.Reporter, slogReporter{})
 	done := make(chan struct{})
@@ -128,7 +128,7 @@ func (r *Run) warn(text string, attrs ...slog.Attr) bool {
 	}
 }
 
-// report warns of what was found and was not said already. Without a reporter it is in the outcome only.
+// report warns of the diagnostics that were not reported yet. Without a reporter they are only in the outcome.
 func (r *Run) report(found diagnostics.List) {
 	for _, d := range found {
 		if r.rt.Reporter == nil || d.Code == diagnostics.CodeRollbackFailed {
@@ -142,7 +142,7 @@ func (r *Run) report(found diagnostics.List) {
 			attrs = append(attrs, slog.String("step", d.Step))
 		}
 		if !r.warn(d.Message, attrs...) {
-			return // it would hold the run up again
+			return // it would delay the run again
 		}
 	}
 }

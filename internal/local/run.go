@@ -1,5 +1,5 @@
-// Package local drives runs in this process: it carries out what the engine asks for, makes calls, keeps timers and
-// the store's lease, and shows sinks what happens.
+// Package local drives runs in this process: it carries out the commands of the engine, makes calls, keeps timers and
+// the store's lease, and sends events to the sinks.
 package local
 
 import (
@@ -31,16 +31,16 @@ type Spec struct {
 	Runtime   *runtime.Runtime
 	About     trace.Data // of run.start
 	Interrupt resume.Interrupt
-	By        string // who executes the run; "": nobody said
+	By        string // who executes the run; "": not known
 
-	// Open binds the run to its runtime, and returns its inputs, or why the execution is refused.
+	// Open binds the run to its runtime, and returns its inputs. The error says why the execution is refused.
 	Open func(*Run) (map[string]any, error)
 	// Ready brings the engine to where the execution begins, and says why it cannot.
 	Ready func(r *Run, inputs map[string]any) error
 }
 
-// Run is one execution of a run, driven here. One goroutine at a time touches it: the one that has the turn. Calls
-// are made without it; see supervise.
+// Run is one execution of a run, driven in this process. Only the goroutine that has the turn accesses it. Calls are
+// made without the turn; see supervise.
 type Run struct {
 	ID     string
 	Engine *engine.Run
@@ -62,16 +62,16 @@ type Run struct {
 
 // driving is what a [Run] under way has.
 type driving struct {
-	turn   turn          // whoever has it may touch all of this; nobody has it while a call is made
-	over   bool          // what happens changes nothing any more
+	turn   turn          // its holder may access all of this; a goroutine that makes a call does not hold it
+	over   bool          // later events change nothing
 	let    bool          // the turn was given back for good
 	done   chan struct{} // closed when the execution is over
-	ended  bool          // its context has
+	ended  bool          // its context has ended
 	shared *group        // of the calls that begin now
 	groups []*group
 	timers map[int64]*time.Timer
 	fault  any  // a panic of the engine itself
-	traced bool // the journal has the execution's span, or will not have it
+	traced bool // the journal has the execution's span, or will never have it
 }
 
 // End is how an execution ended.
@@ -80,7 +80,7 @@ type End struct {
 	Recipe      string         // the recipe's name; "": it is not known
 	Output      any            // the recipe's; nil unless the run is ok
 	Artefact    map[string]any // outputs of the steps that succeeded, by id
-	Pauses      []resume.Pause // that are open, each with a fresh token; nil unless the run is paused
+	Pauses      []resume.Pause // pending pauses, each with a fresh token; nil unless the run is paused
 	Err         error          // a *runtime.Error; nil for ok and paused
 	Trace       []trace.Event
 	Diagnostics diagnostics.List
@@ -94,9 +94,9 @@ type End struct {
 //
 //  1. refuse what can be refused
 //  2. drive the engine
-//  3. close the journal, and put together how it ended
+//  3. close the journal, and make the End
 //
-// It does not panic, whatever tools and sinks do.
+// It does not panic, even if tools or sinks do.
 func Drive(ctx context.Context, spec *Spec) (end *End) {
 	r := newRun(ctx, spec)
 	r.turn = make(turn, 1)
@@ -159,7 +159,7 @@ func (r *Run) Bind() error {
 	return err
 }
 
-// Strict refuses a run with findings, if that is asked for.
+// Strict refuses a run with diagnostics, if the runtime is strict.
 func (r *Run) Strict() error {
 	c := r.Caller
 	c.Diagnostics = r.rt.Diagnostics.Apply(c.Diagnostics)
@@ -175,7 +175,7 @@ func (r *Run) Name(id string) {
 	r.sinks = trace.NewFanout(r.rt.Trace, id)
 }
 
-// Cancelled is the error of a run whose context has ended before it began; nil: it has not.
+// Cancelled is the error of a run whose context ended before it began; nil: it has not ended.
 func Cancelled(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -202,8 +202,8 @@ func (r *Run) runEvent(at time.Time, kind trace.Kind, attrs ...trace.Attr) trace
 	return ev
 }
 
-// now reads the clock. What a run tells goes by the monotonic clock: a step never ends before it began, whatever is
-// done to the machine's time meanwhile.
+// now reads the clock. Times in events follow the monotonic clock: a step never ends before it began, even if the
+// system time changes meanwhile.
 func (r *Run) now() time.Time { return r.began.Add(time.Since(r.clock)) }
 
 // newEngine makes an engine of the run.
@@ -218,7 +218,7 @@ func (r *Run) newEngine(now time.Time) *engine.Run {
 	})
 }
 
-// maxParallel is how many calls there may be at once: the lowest bound that recipe and host set, else the default.
+// maxParallel is the maximum number of concurrent calls: the lowest limit that recipe and host set, else the default.
 func maxParallel(p *program.Program, rt *runtime.Runtime) int {
 	inRecipe, inHost := p.Recipe.Limits.MaxParallel, rt.Limits.MaxParallel
 	if inRecipe > 0 && (inHost == 0 || inRecipe < inHost) {
@@ -227,7 +227,7 @@ func maxParallel(p *program.Program, rt *runtime.Runtime) int {
 	return rt.Limits.WithDefaults().MaxParallel
 }
 
-// refused is the end of an execution that did not begin.
+// refused returns the End of an execution that did not begin.
 func (r *Run) refused(err error) *End {
 	end := &End{RunID: r.ID, Recipe: r.spec.Program.Recipe.Name, Err: err, Trace: []trace.Event{r.start}}
 	if r.Caller != nil {
@@ -238,8 +238,8 @@ func (r *Run) refused(err error) *End {
 	return r.close(end)
 }
 
-// Refuse is the end of an execution for which there is no program yet: end says of which run, and why. about is of
-// run.start. Sinks of a runtime that is valid are told.
+// Refuse ends an execution that has no program yet: end has the run and the reason. about is the data of run.start.
+// The sinks receive the events if the runtime is valid.
 func Refuse(ctx context.Context, rt *runtime.Runtime, about trace.Data, end *End) *End {
 	r := newRun(ctx, &Spec{Runtime: rt, About: about})
 	if e, _ := errors.AsType[*runtime.Error](end.Err); e == nil || e.Code != "runtime.invalid" {

@@ -14,8 +14,8 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// LeaseTime is how long a process that died keeps its runs, and RecordTime how long a record waits
-// at most for others to share a commit with (semantics 7.3, 7.5). Tests change them.
+// LeaseTime is how long a process that died keeps its runs. RecordTime is how long a record waits at most
+// to share a commit with others. Tests change them.
 var (
 	LeaseTime  = 15 * time.Second
 	RecordTime = 50 * time.Millisecond
@@ -24,35 +24,35 @@ var (
 // Memory keeps the runs that paused without a store, as long as the process lives.
 var Memory checkpoint.Memory
 
-// Journal is where a run is written down. Without a store nothing is, until the run pauses.
+// Journal is the record of a run in a store. Without a store nothing is recorded until the run pauses.
 type Journal struct {
 	Store checkpoint.Store // nil: there is none
 	Run   checkpoint.Run
 	Seq   int64 // of the last record in the store; 0: the store does not have the run yet
 
-	timer *time.Timer // writes what waits
+	timer *time.Timer // writes pending events
 	err   error       // the first failure of the store: nothing is written any more
 	lease
 }
 
-// lease is the right to write, which a goroutine of its own renews.
+// lease is the right to write. A separate goroutine renews it.
 type lease struct {
 	mu      sync.Mutex // guards held and renewed
 	held    checkpoint.Lease
-	renewed time.Time     // not after the store gave it, by the monotonic clock; zero: nothing is held
+	renewed time.Time     // at most when the store renewed it, by the monotonic clock; zero: nothing is held
 	stop    chan struct{} // ends that goroutine; nil: there is none
 	ended   sync.WaitGroup
 	let     bool // it was given back, or the run is over
 	renew   func() error
 }
 
-// durable reports whether what happens is written down before it counts.
+// durable reports whether events are recorded before they take effect.
 func (j *Journal) durable() bool { return j.Store != nil && j.err == nil }
 
 // fail notes a failure of the store.
 func (j *Journal) fail(err error) { j.err = errors.Join(j.err, err) }
 
-// schedule sees to it that what waits is written soon. The beginning of a run waits for what comes next.
+// schedule makes sure that pending events are written soon. The beginning of a run waits for the next events.
 func (j *Journal) schedule(r *Run) {
 	waiting := len(r.Engine.Unsaved())
 	if j.Seq == 0 {
@@ -68,7 +68,7 @@ func (j *Journal) schedule(r *Run) {
 	}
 }
 
-// flush writes what is waiting. After a failure the run is stopped, and its journal stays as it is.
+// flush writes the pending events. After a failure the run is stopped, and its journal stays as it is.
 func (r *Run) flush() {
 	j := &r.Store
 	if !j.durable() || len(r.Engine.Unsaved()) == 0 {
@@ -123,7 +123,7 @@ func (r *Run) write(events []journal.Event) error {
 	over := last == checkpoint.RunEnded || last == checkpoint.RunPaused
 	Reached(BeforeCreate)
 	ttl := LeaseTime
-	if over { // nobody has to hold the run, and one write is enough
+	if over { // no process has to hold the run, and one write is enough
 		ttl = 0
 	}
 	asked := time.Now()
@@ -145,7 +145,7 @@ func guarded[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	return call.Guard(ctx, runtime.CategoryInfra, "store.failed", "the store", f)
 }
 
-// Flush writes what waits, before the run is driven. The error is the store's.
+// Flush writes the pending events, before the run is driven. The error is the store's.
 func (r *Run) Flush() error {
 	r.flush()
 	return r.Store.err
@@ -198,8 +198,8 @@ func (r *Run) renew() error {
 	return err
 }
 
-// owned makes sure that the run is still this process's, as long as a lease lasts: without a word of the
-// store for that long, somebody else may have it. The error is [checkpoint.ErrFenced]. Nil where nothing is held.
+// owned makes sure that this process still holds the run. If the store has not confirmed the lease for LeaseTime,
+// another process may hold the run: the error is [checkpoint.ErrFenced]. It is nil if nothing is held.
 func (j *Journal) owned() error {
 	if j.Store == nil || !j.overdue() {
 		return nil
@@ -240,10 +240,10 @@ func (l *lease) now() checkpoint.Lease {
 // Held reports whether the run has to be given back.
 func (r *Run) Held() bool { return r.Store.stop != nil }
 
-// Let reports whether the run was given back at the end of its execution.
+// Let reports whether the run was released at the end of its execution.
 func (r *Run) Let() bool { return r.Store.let }
 
-// LetGo ends the renewing and gives the run back.
+// LetGo stops renewing the lease and releases the run.
 func (r *Run) LetGo() {
 	j := &r.Store
 	if j.timer != nil {
@@ -293,7 +293,7 @@ func Decode(recs []checkpoint.Record) (events []journal.Event, err error) {
 	return events, nil
 }
 
-// StoreError words a failure of the store as the error of a run; nil for none.
+// StoreError returns the error of a run for a failure of the store; nil for none.
 func StoreError(err error) error {
 	if err == nil {
 		return nil

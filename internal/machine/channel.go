@@ -13,35 +13,35 @@ type Channel struct {
 	Kind ChannelKind
 }
 
-// ChannelKind says who gets what is sent.
+// ChannelKind says which receivers get a sent value.
 type ChannelKind uint8
 
 // The kinds of channels.
 const (
-	ValueChannel ChannelKind = iota // everybody gets the last value
-	QueueChannel                    // each value goes to one receiver, the first sent first
-	TopicChannel                    // each value goes to all that wait in that moment, and to nobody else
+	ValueChannel ChannelKind = iota // every receiver gets the last value
+	QueueChannel                    // each value goes to one receiver, in the order of sending
+	TopicChannel                    // each value goes only to the receivers that wait at that moment
 )
 
 // QueueCapacity is how many values a queue holds.
 const QueueCapacity = 1000
 
-// OnEmpty says what a Receive does that finds nothing. The zero OnEmpty waits.
+// OnEmpty says what a Receive does if the channel is empty. The zero OnEmpty waits.
 type OnEmpty struct {
 	Fail bool
 	Set  *expr.Template // nil: no replacement
 }
 
-// channel is the state of a channel in one execution of its file. While somebody waits, values is
+// channel is the state of a channel in one execution of its file. While a receiver waits, values is
 // empty.
 type channel struct {
 	Channel
-	values    []any   // of a queue, the first sent first; of a value the last one
-	receivers []*Task // that wait, in the order in which they began to
+	values    []any   // of a queue, oldest first; of a value channel, the last value
+	receivers []*Task // that wait, in the order in which they began to wait
 }
 
-// openChannels makes the channels of a frame: a file has its own in each execution, and steps in place
-// use those of the file around them.
+// openChannels makes the channels of a frame. Each execution of a file has its own channels; steps in place
+// use those of the file that contains them.
 func (f *frame) openChannels() {
 	if f.parent != nil {
 		f.channels = f.parent.frame.channels
@@ -59,7 +59,7 @@ func (t *Task) ChannelName() string { return t.channel().Name }
 
 func (t *Task) channel() *channel { return &t.frame.channels[t.Node().Channel] }
 
-// send executes a Send. What does not become the step's own output is not sent.
+// send executes a Send. A value that cannot become the step's own output is not sent.
 func (m *Machine) send(t *Task, v any) {
 	c := t.channel()
 	if failure := c.full(); failure != nil {
@@ -79,7 +79,7 @@ func (c *channel) full() *Failure {
 		Err: fmt.Errorf("channel %q is full: it holds %d values that nobody has received", c.Name, QueueCapacity)}
 }
 
-// put gives a value to those who wait for it, and keeps what is to be kept.
+// put gives a value to the waiting receivers, and keeps it if the channel does.
 func (m *Machine) put(c *channel, v any) {
 	receivers := c.next()
 	switch {
@@ -93,7 +93,7 @@ func (m *Machine) put(c *channel, v any) {
 	}
 }
 
-// next returns who gets the next value.
+// next returns the receivers that get the next value.
 func (c *channel) next() []*Task {
 	if c.Kind == QueueChannel {
 		return slices.Clone(c.receivers[:min(1, len(c.receivers))])
@@ -137,8 +137,8 @@ func (c *channel) leave(t *Task) {
 	c.receivers = slices.DeleteFunc(c.receivers, func(other *Task) bool { return other == t })
 }
 
-// openReceives asks the driver to open what still waits for values as nothing else can go on. It is
-// false when everything is open already.
+// openReceives asks the driver to open the pauses of tasks that wait for values, because nothing else can
+// continue. It returns false if all are open already.
 func (m *Machine) openReceives() (opened bool) {
 	for _, t := range m.paused {
 		if t.receiving && !t.opened {
@@ -156,11 +156,11 @@ func (t *Task) ReceiveTimeout() *Failure {
 			t.Path(), t.channel().Name, t.Node().Timeout)}
 }
 
-// Receivers returns the tasks that would get a value that comes from outside now. channel is the
-// index of one of the run's own file, here and in Refuses and Send.
+// Receivers returns the tasks that would get a value from outside now. channel is the index of a channel
+// of the run's own file, here and in Refuses and Send.
 func (m *Machine) Receivers(channel int) []*Task { return m.root.channels[channel].next() }
 
-// Refuses says why Send cannot take a value; nil when it can.
+// Refuses returns the error if Send cannot take a value; nil: it can.
 func (m *Machine) Refuses(channel int, v any) *Failure {
 	_, failure := m.measure("value", v, Unknown, min(m.opts.MaxOutput, m.opts.MaxOutputs-m.size))
 	if failure == nil {
@@ -169,8 +169,8 @@ func (m *Machine) Refuses(channel int, v any) *Failure {
 	return failure
 }
 
-// Send reports a value from outside; nobody may change it any more. One that Refuses has something
-// against is dropped.
+// Send reports a value from outside, which must not be modified afterwards. It drops a value that
+// Refuses returns an error for.
 func (m *Machine) Send(channel int, v any) {
 	if m.Refuses(channel, v) == nil && (m.result == nil || m.result.Status == Waiting) {
 		_ = m.weigh("value", v, Unknown) // Refuses has done that

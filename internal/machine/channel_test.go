@@ -47,7 +47,7 @@ func TestChannels(t *testing.T) {
 	for _, tt := range []struct {
 		name, words string
 		want        string // the artefact of what ended
-		opened      string // what waits for values at the end
+		opened      string // what is pending for values at the end
 	}{
 		{"a queue, sent first", "s!q=1 r?q", "map[r:1 s:1]", ""},
 		{"a queue, received first", "r?q s!q=1", "map[r:1 s:1]", ""},

@@ -12,24 +12,24 @@ import (
 // Body is what a composite runs: a file, which sees only its inputs, or steps in place.
 type Body struct {
 	Graph *Graph
-	// Given makes what Inputs is given; nil: the node's own input is.
+	// Given makes the argument of Inputs; nil: it is the node's own input.
 	Given *expr.Template
-	// Inputs makes the inputs of a file's body of what it is given; nil for steps in place, which
-	// see the names around them.
+	// Inputs makes the inputs of a file's body from its argument; nil for steps in place, which
+	// see the names of the enclosing file.
 	Inputs func(given any) (map[string]any, error)
 }
 
-// Loop runs a body again and again.
+// Loop runs a body repeatedly.
 type Loop struct {
 	Body
 	Until    *expr.Program  // after each round; nil: never true
-	Next     *expr.Template // Given of the second round and later ones; nil: that of the first
+	Next     *expr.Template // Given of the second and later rounds; nil: that of the first
 	Max      int            // rounds, at least 1
 	Continue bool           // a round that fails counts as one whose output is null
-	FailAt   bool           // coming to Max is a failure
+	FailAt   bool           // reaching Max is a failure
 }
 
-// Fork runs bodies beside each other.
+// Fork runs bodies concurrently.
 type Fork struct {
 	Mode        ForkMode
 	Branches    []Branch
@@ -53,7 +53,7 @@ const (
 	Settle                 // nothing does
 )
 
-// Vars of a loop, beside those of a foreach: see Task.Var.
+// Vars of a loop, in addition to those of a foreach: see Task.Var.
 const (
 	VarIteration = 2 + iota
 	VarLast
@@ -65,8 +65,8 @@ const (
 // maxHistory is how many outputs of rounds expressions see.
 const maxHistory = 100
 
-// control is the state of a composite that runs: the frames of its bodies, in the order of their
-// opening for a loop, by branch for a fork (nil: not begun).
+// control is the state of a running composite: the frames of its bodies, in the order of opening
+// for a loop, by branch for a fork (nil: not begun).
 type control struct {
 	frames  []*frame
 	outputs []any      // by frame
@@ -95,8 +95,8 @@ func (m *Machine) Spend(t *Task, micros int64) {
 	}
 }
 
-// Tell gives the machine the time, which it takes for the elapsed time of loops: that of the event
-// that comes next.
+// Tell gives the machine the time of the next event. The machine uses it for the elapsed time of
+// loops.
 func (m *Machine) Tell(now time.Time) { m.now = now }
 
 // openControl begins a composite.
@@ -157,7 +157,7 @@ func (m *Machine) bodyInputs(t *Task, b *Body, input any) (map[string]any, *Fail
 	if b.Inputs == nil {
 		return t.frame.inputs, nil
 	}
-	if failure := m.weigh("input", input, Unknown); failure != nil { // before anybody looks through it
+	if failure := m.weigh("input", input, Unknown); failure != nil { // before it is traversed
 		return nil, failure
 	}
 	inputs, err := b.Inputs(input)
@@ -217,8 +217,8 @@ func (m *Machine) openRound(t *Task) {
 	m.openBranch(t, &body, fmt.Sprint("#", c.round), c.round-1, c.given)
 }
 
-// closeRound goes on with a loop after a round: it stops when until holds, at the bound, or at a
-// failure, else the next round begins.
+// closeRound continues a loop after a round: the loop stops if until holds, at the limit, or at a
+// failure; else the next round begins.
 func (m *Machine) closeRound(t *Task, output any, failure *Failure) {
 	c, l := t.ctl, t.Node().Loop
 	stop := func(reason string) {
@@ -264,8 +264,7 @@ func (m *Machine) closeRound(t *Task, output any, failure *Failure) {
 	m.openRound(t)
 }
 
-// feedFork opens the next branches of a fork, as many as may be open at once, and ends it after the
-// last.
+// feedFork opens the next branches of a fork, up to its limit, and ends the fork after the last.
 func (m *Machine) feedFork(t *Task) {
 	c, fork := t.ctl, t.Node().Fork
 	for !c.over && c.next < len(fork.Branches) && (fork.MaxParallel == 0 || c.open < fork.MaxParallel) {
@@ -279,7 +278,7 @@ func (m *Machine) feedFork(t *Task) {
 	}
 }
 
-// closeFork takes the end of a branch.
+// closeFork handles the end of a branch.
 func (m *Machine) closeFork(t *Task, index int, failure *Failure) {
 	c, fork := t.ctl, t.Node().Fork
 	c.open--
@@ -304,7 +303,7 @@ var (
 	errLost    = fmt.Errorf("%w", errDecided)
 )
 
-// endFork gives a fork its end: all its branches have ended, or will not begin.
+// endFork ends a fork: all its branches have ended, or will not begin.
 func (m *Machine) endFork(t *Task) {
 	c, fork := t.ctl, t.Node().Fork
 	outputs := make(map[string]any, len(fork.Branches))
@@ -360,7 +359,7 @@ func settled(f *Failure) string {
 	return Failed.String()
 }
 
-// forkError is the failure of a branch with what became of the others.
+// forkError is the failure of a branch, with how the others ended.
 type forkError struct {
 	text  string
 	cause error

@@ -9,8 +9,8 @@ import (
 
 var errCancelled = errors.New("cancelled before it ended")
 
-// end gives a running task its end. An item tells its foreach; a step's failure goes through its
-// on_error, then its dependants learn of it. It reports whether output has become the task's.
+// end ends a running task. An item reports to its foreach; a step's failure goes through its on_error
+// before its dependants see it. end reports whether output has become the task's output.
 func (m *Machine) end(t *Task, output any, size int, failure *Failure) (taken bool) {
 	n := t.Node()
 	m.disarm(t)
@@ -25,7 +25,7 @@ func (m *Machine) end(t *Task, output any, size int, failure *Failure) (taken bo
 	}
 	before := m.size
 	if failure == nil {
-		failure = m.weigh("output", output, size) // before anybody looks through it
+		failure = m.weigh("output", output, size) // before it is traversed
 	}
 	if failure == nil && n.Accept != nil && n.Kind != Call && !whole {
 		if err := n.Accept(output); err != nil {
@@ -65,9 +65,9 @@ func (m *Machine) end(t *Task, output any, size int, failure *Failure) (taken bo
 	return taken
 }
 
-// weigh refuses a value that is too large, or makes all that the run keeps too large together.
-// Values share what they are made of, so that few bytes of memory can be very many of JSON: a
-// chain of steps that each give [x, x] of the step before.
+// weigh refuses a value that is too large, or that makes everything the run keeps too large in total.
+// Values share memory, so few bytes of memory can be very many bytes of JSON: for example a chain of
+// steps that each give [x, x] of the previous step.
 func (m *Machine) weigh(what string, v any, size int) *Failure {
 	size, failure := m.measure(what, v, size, min(m.opts.MaxOutput, m.opts.MaxOutputs-m.size))
 	if failure == nil {
@@ -77,8 +77,8 @@ func (m *Machine) weigh(what string, v any, size int) *Failure {
 	return failure
 }
 
-// measure returns the size of a value, unless it is known already; it is not over limit. A limit under that of a single
-// value is what is left for all.
+// measure returns the size of a value, measured unless it is known, or fails if it exceeds limit. A limit lower than
+// that of a single value is what is left of the total.
 func (m *Machine) measure(what string, v any, size, limit int) (int, *Failure) {
 	var err error
 	if size == Unknown {
@@ -98,7 +98,7 @@ func (m *Machine) measure(what string, v any, size, limit int) (int, *Failure) {
 		Err: fmt.Errorf("the %s has more than %d bytes", what, m.opts.MaxOutput)}
 }
 
-// count refuses a body or a foreach that makes the run's steps too many.
+// count refuses a body or a foreach that would give the run too many steps.
 func (m *Machine) count(n int) *Failure {
 	if m.tasks+n > m.opts.MaxTasks {
 		return &Failure{Category: "limit", Code: "steps.tooMany",
@@ -108,7 +108,7 @@ func (m *Machine) count(n int) *Failure {
 	return nil
 }
 
-// grace gives what goes on a bounded time, where a failure makes its result useless.
+// grace limits the time of running tasks whose result a failure makes useless.
 func (m *Machine) grace(t *Task) {
 	if len(m.calls)+len(m.waiting)+len(m.ready) > 0 {
 		m.arm(t, Grace, m.opts.Grace)
@@ -121,7 +121,7 @@ func (m *Machine) skip(t *Task, status Status) {
 	m.settle(t)
 }
 
-// settle tells the dependants of a step how it ended, and ends the body after its last step.
+// settle reports the end of a step to its dependants, and ends the body after its last step.
 func (m *Machine) settle(t *Task) {
 	f := t.frame
 	for _, n := range f.graph.Succ[t.node] {

@@ -44,7 +44,7 @@ func (m *Machine) openForeach(t *Task) {
 	m.feed(t)
 }
 
-// feed starts the next items of a foreach, as many as may run at once, and ends it after the last.
+// feed starts the next items of a foreach, up to its limit, and ends the foreach after the last.
 func (m *Machine) feed(t *Task) {
 	limit := t.Node().Foreach.MaxParallel
 	e := t.each
@@ -87,8 +87,8 @@ func (m *Machine) closeForeach(t *Task) {
 	m.end(t, outputs, Unknown, failures.first())
 }
 
-// failures gathers what went wrong in one body or foreach: the first failure in plan order, and the
-// first end that is none of its own.
+// failures collects the failures in one body or foreach: the first failure in plan order, and the
+// first cancelled task.
 type failures struct {
 	failed, cancelled *Failure
 }
@@ -112,7 +112,7 @@ func (fs *failures) first() *Failure {
 	return fs.cancelled
 }
 
-// endItem tells a foreach that an item has ended, or will not begin.
+// endItem reports to a foreach that an item has ended, or will not begin.
 func (m *Machine) endItem(t *Task) {
 	whole := t.whole()
 	if t.failure != nil && !whole.Node().Foreach.Collect && whole.each.failedAt == 0 {

@@ -1,6 +1,6 @@
-// Package machine is a run as a pure state machine: events in, commands out. It has no goroutine,
-// clock, I/O or map order, so that the same events always give the same commands. Triggers,
-// conditions, skips, bodies and the final status are decided here and nowhere else.
+// Package machine implements a run as a pure state machine: events in, commands out. It has no
+// goroutine, clock, I/O or map order, so the same events always give the same commands. Triggers,
+// conditions, skips, bodies and the final status are decided only here.
 //
 // A driver makes a [Machine] of a compiled [Graph], executes what [Machine.Next] returns and
 // reports back with [Machine.Finish], [Machine.Due] and [Machine.Cancel].
@@ -24,7 +24,7 @@ type Graph struct {
 
 	Consts map[string]any // of the file that the body stands in
 
-	Channels []Channel // that a file declares; nil for steps in place
+	Channels []Channel // declared by a file; nil for steps in place
 }
 
 // Kind says how a node is executed.
@@ -40,14 +40,14 @@ const (
 	Many                // a fork
 	Fail                // fails on purpose
 	Wait                // waits for an answer or a time; the driver opens it
-	Send                // puts its input into a channel
-	Receive             // takes a value out of a channel; the driver opens it when nothing else can go on
+	Send                // sends its input to a channel
+	Receive             // receives a value from a channel; the driver opens it when nothing else can continue
 )
 
-// Trigger says which ends of a node's needs let it run.
+// Trigger says how a node's needs must end for it to run.
 type Trigger uint8
 
-// The triggers, as recipe-format.md 4 has them.
+// The triggers, as the recipe format defines them.
 const (
 	AllSuccess Trigger = iota
 	NoneFailed
@@ -68,7 +68,7 @@ type Node struct {
 	Fork    *Fork         // of a Many
 	Cases   []Branch      // of a Choice; the default, which has no condition, last
 	Timeout time.Duration // for each execution; 0: none
-	// WallTime says that Timeout is a limit of the step, and a breach of it one of a limit.
+	// WallTime says that Timeout is a limit of the step: exceeding it is a failure of category limit.
 	WallTime bool
 	OnError  OnError
 
@@ -87,11 +87,11 @@ type Node struct {
 	bound bound // of the size of the input, see [Node.Bound]
 }
 
-// bound is how large the value of a template can become, see [expr.Template.Bound]; paths is -1 when nothing is
+// bound is the maximum size of the value of a template, see [expr.Template.Bound]; paths is -1 if it is not
 // known.
 type bound struct{ fixed, paths int }
 
-// Bound finds how large the node's input can become.
+// Bound works out the maximum size of the node's input.
 func (n *Node) Bound() {
 	var ok bool
 	if n.bound.fixed, n.bound.paths, ok = n.With.Bound(); !ok {
@@ -99,7 +99,7 @@ func (n *Node) Bound() {
 	}
 }
 
-// Rollback says how an execution is undone. It is the driver that does it, see [Machine.Undo].
+// Rollback says how an execution is undone. The driver does it, see [Machine.Undo].
 type Rollback struct {
 	With    *expr.Template // in the environment that [Task.Ended] returns; nil: no input
 	Timeout time.Duration
@@ -109,7 +109,7 @@ type Rollback struct {
 // Foreach runs a node once per item.
 type Foreach struct {
 	In          *expr.Template
-	MaxParallel int // items at once, those that wait not counted; 0: no bound but that of the run's calls
+	MaxParallel int // concurrent items, not counting those that wait; 0: only the limit of the run's calls
 	MaxItems    int // 0: the run's
 	Collect     bool
 	Where       string // file:line:column, for messages
@@ -121,7 +121,7 @@ type OnError struct {
 	Set      *expr.Template // nil: no replacement
 }
 
-// Status is where a step stands.
+// Status is the state of a step.
 //
 //	            ┌────────▶ waiting
 //	            │             │ answered

@@ -21,7 +21,7 @@ const (
 	Stop              // tell the call of Task to stop, because of Err; Finish is still due
 	Arm               // report Due(Task, Timer) after Wait
 	Disarm            // forget that timer
-	Done              // the run is over, or nothing can go on without an answer: Result
+	Done              // the run is over, or nothing can continue without an answer: Result
 )
 
 // Timer tells a task's timers apart.
@@ -30,7 +30,7 @@ type Timer uint8
 // The timers.
 const (
 	Timeout Timer = iota // the task's whole time
-	Grace                // what is left to those that run when a body or a foreach has failed
+	Grace                // the time left to running tasks after a body or a foreach has failed
 )
 
 // Command is one thing for the driver to do. Which fields are set, Op says.
@@ -44,24 +44,24 @@ type Command struct {
 	Again bool // of Start: the call was suspended, and has been answered
 }
 
-// Options are the bounds of a run.
+// Options are the limits of a run.
 type Options struct {
 	MaxParallel  int           // calls at once; at least 1
-	MaxItems     int           // of a foreach without a bound of its own
+	MaxItems     int           // of a foreach without its own limit
 	WallTime     time.Duration // of the whole run; 0: none
-	WallTimeName string        // what that bound is called
+	WallTimeName string        // the name of that limit
 	Grace        time.Duration
-	MaxTasks     int                   // steps and items, those of bodies each time
+	MaxTasks     int                   // steps and items; those of bodies count each time
 	MaxOutput    int                   // bytes of one output or input, as JSON
 	MaxOutputs   int                   // bytes of all that the run keeps: outputs, items, inputs of files
-	Run          func() map[string]any // makes what expressions see as run; asked once at most
+	Run          func() map[string]any // makes what expressions see as run; called at most once
 	// Models is what expressions see as finish and usage of a task's step; nil: both are null.
 	Models func(t *Task) (finish, usage any)
 }
 
 // Result is how a run ended.
 type Result struct {
-	Status  Status // Succeeded, Failed, Cancelled, or Waiting: every task that goes on waits
+	Status  Status // Succeeded, Failed, Cancelled, or Waiting: every task that has not ended waits
 	Output  any
 	Failure *Failure
 }
@@ -74,9 +74,9 @@ type Machine struct {
 	root    *frame
 	ready   queue     // all needs settled, nothing decided yet
 	waiting queue     // calls that wait for a slot
-	calls   []*Task   // that are under way
-	paused  []*Task   // that wait, in the order in which they began to
-	kept    int       // of them, those that the driver ends soon by itself
+	calls   []*Task   // in progress
+	paused  []*Task   // that wait, in the order in which they began to wait
+	kept    int       // number of paused that the driver ends soon by itself
 	began   int64     // tasks begun so far
 	decided int64     // what Next decided so far
 	now     time.Time // see Tell
@@ -92,8 +92,8 @@ type Machine struct {
 	result *Result
 }
 
-// New makes the machine of one run of g. inputs are what the recipe's expressions see; nobody may
-// change them any more.
+// New makes the machine of one run of g. inputs are what the recipe's expressions see; they must
+// not be modified.
 func New(g *Graph, inputs map[string]any, opts Options) *Machine {
 	m := &Machine{root: new(frame), opts: opts, tasks: len(g.Nodes)}
 	m.largest, _ = value.Size(inputs, opts.MaxOutput)
@@ -107,7 +107,7 @@ func New(g *Graph, inputs map[string]any, opts Options) *Machine {
 	return m
 }
 
-// Next returns the next thing to do; Op None when nothing is left to do until an event.
+// Next returns the next command; its Op is None if there is nothing to do until an event.
 //
 //  1. hand out what earlier work asked for
 //  2. decide the first ready step: skip it, run it, or let it wait for a slot
@@ -144,10 +144,10 @@ func (m *Machine) Next() Command {
 	}
 }
 
-// MaxParallel returns how many calls there may be at once.
+// MaxParallel returns the maximum number of concurrent calls.
 func (m *Machine) MaxParallel() int { return m.opts.MaxParallel }
 
-// SetMaxParallel changes that, from what is decided next on. n is at least 1.
+// SetMaxParallel changes that number, from the next decision on. n is at least 1.
 func (m *Machine) SetMaxParallel(n int) { m.opts.MaxParallel = n }
 
 // Decided counts what Next has decided so far. A machine that was told the same events, each at the
@@ -157,7 +157,7 @@ func (m *Machine) Decided() int64 { return m.decided }
 // Queued reports whether Next has something to hand out that it decided before.
 func (m *Machine) Queued() bool { return m.head < len(m.out) }
 
-// Unknown is the size of a value that nobody has measured.
+// Unknown is the size of a value that has not been measured.
 const Unknown = -1
 
 // Finish reports how the call of t ended: with an output of so many bytes, as value.Size counts
@@ -201,7 +201,7 @@ func (m *Machine) Due(t *Task, timer Timer) {
 	m.stop(t, m.timeoutError(t))
 }
 
-// Calls returns the calls that are under way.
+// Calls returns the calls in progress.
 func (m *Machine) Calls() []*Task { return slices.Clone(m.calls) }
 
 func (m *Machine) emit(op Op, t *Task) {

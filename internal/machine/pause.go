@@ -2,8 +2,8 @@ package machine
 
 import "slices"
 
-// Give ends a call that waits for a slot with an output that is known already; it is false when no
-// call of that path does.
+// Give ends a call that waits for a slot, with an output that is known already. It returns false if no
+// call of that path waits.
 func (m *Machine) Give(path string, output any) bool {
 	i := slices.IndexFunc(m.waiting, func(t *Task) bool { return t.Path() == path && !t.again })
 	if i < 0 {
@@ -24,7 +24,7 @@ func (m *Machine) Give(path string, output any) bool {
 func (m *Machine) Suspend(t *Task) {
 	if i := slices.Index(m.calls, t); i >= 0 {
 		m.calls = slices.Delete(m.calls, i, i+1)
-		if t.stopped || t.timeout { // nobody is going to answer
+		if t.stopped || t.timeout { // no answer will come
 			m.end(t, nil, Unknown, &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled})
 			return
 		}
@@ -33,10 +33,9 @@ func (m *Machine) Suspend(t *Task) {
 	}
 }
 
-// Doubt reports that it is not known what became of the call of t. The task waits for somebody to say it, whatever
-// else ends meanwhile: its body ends after it. If the call can be decided by the answer, the task's own time, if that
-// is over, does not count any more. Unless the task insists, a decided race and the end of the run's time end its
-// waiting.
+// Doubt reports that the outcome of the call of t is unknown. The task waits for an answer, whatever else ends
+// meanwhile: its body ends after it. If the answer can decide the call, the task's own timeout no longer counts. A
+// decided race and the end of the run's time end the wait, unless the task insists.
 func (m *Machine) Doubt(t *Task, decided, insists bool) {
 	i := slices.Index(m.calls, t)
 	if i < 0 {
@@ -60,7 +59,7 @@ func (m *Machine) Settle(t *Task) {
 	}
 }
 
-// Useful reports whether what the call of t gives can still be of use: nothing that the task stands in ends early.
+// Useful reports whether the result of the call of t can still be of use: nothing that contains the task ends early.
 func (t *Task) Useful() bool { return !t.useless() }
 
 // Doomed reports whether the run cannot succeed any more.
@@ -72,7 +71,7 @@ func (t *Task) Spared() bool { return t.spared }
 // CanWait reports whether an answer could still be of use to t, whose call is under way.
 func (m *Machine) CanWait(t *Task) bool { return !t.stopped && !t.timeout && !t.useless() }
 
-// wait puts t to those that wait.
+// wait adds t to the tasks that wait.
 func (m *Machine) wait(t *Task) {
 	t.status = Waiting
 	m.paused = append(m.paused, t)
@@ -85,8 +84,8 @@ func (m *Machine) wait(t *Task) {
 	}
 }
 
-// Keep says that the driver will answer t soon by itself: the run goes on until then, also one that had come to
-// wait before.
+// Keep says that the driver will answer t soon by itself: the run continues until then, also if it had been waiting
+// before.
 func (m *Machine) Keep(t *Task) {
 	if t.status == Waiting && !t.kept {
 		t.kept = true
@@ -95,7 +94,7 @@ func (m *Machine) Keep(t *Task) {
 	}
 }
 
-// goOn makes a run that waits one that goes on.
+// goOn makes a waiting run continue.
 func (m *Machine) goOn() {
 	if m.result != nil && m.result.Status == Waiting {
 		m.result = nil
@@ -139,7 +138,7 @@ func (m *Machine) resume(t *Task) bool {
 	return true
 }
 
-// abandon cancels what waits in owner: nobody is going to answer.
+// abandon cancels the waiting tasks in owner: no answer will come.
 func (m *Machine) abandon(owner *Task, cause error) {
 	spares := owner.spares(cause)
 	m.abandonIf(func(t *Task) bool {

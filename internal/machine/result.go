@@ -2,7 +2,7 @@ package machine
 
 import "slices"
 
-// Result returns how the run ended; nil while it goes on.
+// Result returns how the run ended; nil while it continues.
 func (m *Machine) Result() *Result { return m.result }
 
 // Others returns the failures that neither decided the run's error nor were handled, in plan order.
@@ -19,8 +19,8 @@ func (m *Machine) Others() []*Failure {
 	return list
 }
 
-// unhandled visits the failures in a body that no on_error handled. Those that a composite or a
-// foreach has from inside come once more for it, before.
+// unhandled visits the failures in a body that no on_error handled. A failure inside a composite or
+// a foreach is visited first for the composite or foreach too.
 func (f *frame) unhandled(visit func(*Failure)) {
 	for _, n := range f.graph.Order {
 		if t := &f.steps[n].Task; t.status != Failed || !t.Node().OnError.Continue {

@@ -332,7 +332,7 @@ func (s *sim) returns(t *Task, f *fate) {
 	}
 }
 
-// inTime checks that bounds of time are kept. Calls that are told to stop return within 250 ms.
+// inTime checks that limits of time are kept. Calls that are told to stop return within 250 ms.
 func (s *sim) inTime() {
 	if s.opts.WallTime > 0 && s.now > s.leg+s.opts.WallTime+time.Second {
 		s.Fatalf("the run goes on after %v, wall_time is %v", s.now-s.leg, s.opts.WallTime)

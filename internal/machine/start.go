@@ -13,7 +13,7 @@ func (m *Machine) open(g *Graph, parent *Task, inputs map[string]any) *frame {
 	return f
 }
 
-// fill is open for a frame that has nothing but room for steps.
+// fill is open for a frame that has only room for steps.
 func (m *Machine) fill(f *frame, g *Graph, parent *Task, inputs map[string]any) {
 	f.graph, f.parent, f.inputs, f.m, f.left = g, parent, inputs, m, len(g.Nodes)
 	f.self = Task{frame: f, node: -1, item: -1}
@@ -33,7 +33,7 @@ func (m *Machine) fill(f *frame, g *Graph, parent *Task, inputs map[string]any) 
 	}
 }
 
-// decide settles what a ready task does, in the order of recipe-format.md 4: trigger, when,
+// decide decides what a ready task does, in the order that the recipe format defines: trigger, when,
 // foreach, run. Items come here when it is their turn.
 func (m *Machine) decide(t *Task) {
 	n := t.Node()
@@ -84,7 +84,7 @@ func (t *Task) barred() bool {
 	return whole.each.failedAt > 0 || f.failedAt > 0 && whole.began <= f.failedAt
 }
 
-// useless reports whether something that a task stands in was cancelled, or failed after the task had begun.
+// useless reports whether something that contains the task was cancelled, or failed after the task had begun.
 func (t *Task) useless() bool {
 	for ; t != nil; t = t.frame.parent {
 		s, f := t, t.frame
@@ -98,7 +98,7 @@ func (t *Task) useless() bool {
 	return false
 }
 
-// drop gives a barred task its end.
+// drop ends a barred task.
 func (m *Machine) drop(t *Task) {
 	t.status = Cancelled
 	if t.item < 0 {
@@ -108,7 +108,7 @@ func (m *Machine) drop(t *Task) {
 	m.endItem(t)
 }
 
-// holds reports whether a trigger lets a step run, all its needs being settled.
+// holds reports whether a trigger lets a step run, once all its needs have settled.
 func (s *step) holds(trigger Trigger) bool {
 	needs := s.frame.graph.Preds[s.node]
 	switch trigger {

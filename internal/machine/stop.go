@@ -19,7 +19,7 @@ func (m *Machine) Cancel(cause error) {
 	m.stop(self, cause)
 }
 
-// cancelFrame lets nothing more begin in a body and in the bodies inside.
+// cancelFrame prevents new tasks in a body and in the bodies inside.
 func (m *Machine) cancelFrame(f *frame) {
 	f.cancelled = true
 	for i := range f.steps {
@@ -62,8 +62,8 @@ func (t *Task) spares(cause error) bool {
 	return cause == errLost || t.timeout && (t.node < 0 || t.Node().WallTime)
 }
 
-// stopOlder ends the grace of what began before the failure in t's body, or in t's foreach. Steps
-// that run in spite of the failure go on.
+// stopOlder stops the tasks that began before the failure in t's body, or in t's foreach: their grace is over. Steps
+// that run in spite of the failure continue.
 func (m *Machine) stopOlder(t *Task) {
 	if t.node >= 0 {
 		m.cancelBodies(t)

@@ -15,7 +15,7 @@ type Task struct {
 	node    int32 // index in the frame's graph; -1 for the frame's own task
 	item    int32 // index of the item; -1 for a step
 	status  Status
-	armed   uint8 // its timers that are armed, a bit each
+	armed   uint8 // its armed timers, a bit each
 	timeout bool  // its time ran out
 	stopped bool  // its call was told to stop
 	spared  bool  // see Spared
@@ -31,19 +31,19 @@ type Task struct {
 
 	each *each // of a foreach that runs
 
-	// First, Last and Driver belong to the driver; the machine never looks at them.
+	// First, Last and Driver belong to the driver; the machine never reads them.
 	First, Last int32
 	Driver      any
 }
 
-// waiting is how a task waits, or has waited.
+// waiting is how a task waits or has waited.
 type waiting struct {
 	again     bool // its call was suspended and answered, and is to start again
 	kept      bool // the driver ends its waiting soon
-	doubted   bool // it waits for somebody to say what became of its call
+	doubted   bool // it waits for the outcome of its call
 	insists   bool // also when nothing depends on that
 	receiving bool // it is a Receive that had to wait
-	opened    bool // and the driver was told, as nothing else could go on
+	opened    bool // the driver was told, because nothing else could continue
 }
 
 // each is the state of a foreach.
@@ -59,7 +59,7 @@ type each struct {
 type frame struct {
 	graph  *Graph
 	parent *Task  // that owns the body; nil for the run's
-	label  string // what tells the body from the owner's others: #2, /left
+	label  string // distinguishes the body from the owner's others: #2, /left
 	index  int    // of the body among the owner's
 	depth  int
 	inputs map[string]any
@@ -91,7 +91,7 @@ func (t *Task) Node() *Node {
 	return &t.frame.graph.Nodes[t.node]
 }
 
-// Path returns where the task stands in the run: send, verify[2]/check.
+// Path returns the path of the task in the run: send, verify[2]/check.
 func (t *Task) Path() string {
 	if t.node < 0 {
 		if t.frame.parent == nil {
@@ -114,13 +114,13 @@ func (t *Task) Path() string {
 	return string(b)
 }
 
-// Nested reports whether the task is an item of a foreach or stands in a body.
+// Nested reports whether the task is an item of a foreach or in a body.
 func (t *Task) Nested() bool { return t.item >= 0 || t.frame.parent != nil }
 
-// Status returns where the task stands.
+// Status returns the status of the task.
 func (t *Task) Status() Status { return t.status }
 
-// Output returns what the task gave; nil unless it succeeded.
+// Output returns the output of the task; nil unless it succeeded.
 func (t *Task) Output() any { return t.output }
 
 // Failure returns why the task failed; nil unless it did.
@@ -129,10 +129,10 @@ func (t *Task) Failure() *Failure { return t.failure }
 // Inputs, Consts, Run, Step, Models and Var make a Task the expr.Env of its node.
 var _ expr.Env = (*Task)(nil)
 
-// Inputs returns the inputs of the file that the node stands in.
+// Inputs returns the inputs of the node's file.
 func (t *Task) Inputs() map[string]any { return t.frame.inputs }
 
-// Consts returns the constants of the file that the node stands in.
+// Consts returns the constants of the node's file.
 func (t *Task) Consts() map[string]any { return t.frame.graph.Consts }
 
 // Run returns what expressions see as run.
@@ -188,8 +188,8 @@ func (t *Task) Var(up, index int) any {
 	return t.ctl.variable(index, t.frame.m, inside)
 }
 
-// variable returns what a loop defines, as a round sees it, which may be undone when later ones have
-// ended, or as the loop itself does, if inside is nil; nil before the first round.
+// variable returns a variable of a loop: as the round of inside sees it, which may be rolled back after later rounds
+// have ended, or, if inside is nil, as the loop itself sees it. It is nil before the first round.
 func (c *control) variable(index int, m *Machine, inside *frame) any {
 	if c == nil {
 		return nil
@@ -221,7 +221,7 @@ func (t *Task) bodies() []*frame {
 	return slices.DeleteFunc(slices.Clone(t.ctl.frames), func(f *frame) bool { return f == nil })
 }
 
-// cancelled reports whether a composite ends early already.
+// cancelled reports whether a composite is already ending early.
 func (t *Task) cancelled() bool { return t.ctl != nil && t.ctl.over }
 
 // Ended returns the environment for what comes after the task. Its own step is the task itself there,
@@ -250,7 +250,7 @@ func (e ended) Models(ref expr.StepRef) (finish, usage any) {
 // Owner returns the task whose body t is in; nil for a step of the recipe's own.
 func (t *Task) Owner() *Task { return t.frame.parent }
 
-// Whole returns the foreach step of an item, and else t.
+// Whole returns the foreach step of an item; for other tasks, t.
 func (t *Task) Whole() *Task {
 	if t.item < 0 {
 		return t
@@ -288,8 +288,8 @@ func (t *Task) within(owner *Task) bool {
 	return false
 }
 
-// before orders tasks that compete for starting: where their ways part, by priority, declaration,
-// item and branch, so that bodies go in place and depth first.
+// before orders tasks that compete to start: where their paths diverge, by priority, declaration,
+// item and branch, so that bodies run in place and depth first.
 func before(a, b *Task) bool {
 	for a.frame != b.frame {
 		if p := a.frame.parent; p != nil && p == b.frame.parent {

@@ -15,13 +15,13 @@ import (
 	"github.com/braise-run/braise/retry"
 )
 
-// AgentSet are those that a step may run.
+// AgentSet has the agents that a step may run.
 type AgentSet struct {
 	Defs    map[string]*agentDef       // "" is one that is written in the step
 	IDs     []string                   // of the others, sorted
 	InPlace bool                       // it runs defs[""]
 	Given   bool                       // an expression names it
-	Asked   string                     // what the step names else; "": nothing
+	Asked   string                     // the agent that the step names otherwise; "": none
 	Retries map[CallKind]*retry.Layers // what step and recipe say about calling tools, memory and retriever again
 }
 
@@ -34,7 +34,7 @@ type agentDef struct {
 	until                          *expr.Program  // reads the progress, too; nil: none
 }
 
-// The names that an agent's until reads beside inputs, consts and run.
+// The names that an agent's until reads in addition to inputs, consts and run.
 var untilVars = []expr.Var{{Name: "steps_done", Index: 0}, {Name: "text", Index: 1}, {Name: "calls", Index: 2},
 	{Name: "usage", Index: 3}}
 
@@ -78,7 +78,7 @@ func (s *stepCompiler) compileAgent(src *recipe.Step, inner *expr.Scope) {
 	}
 }
 
-// chooses warns of a step that will not find its agent.
+// chooses warns about a step that will not find its agent.
 func (s *stepCompiler) chooses(set *AgentSet, pos diagnostics.Position) {
 	_, found := agents.Select(set.IDs, set.Asked)
 	for _, d := range found {
@@ -167,17 +167,17 @@ func whole(v any) int {
 	return int(n)
 }
 
-// delegateName is what the tool of a delegate has after delegate_: the path of a Markdown agent has
-// slashes, which names of tools do not.
+// delegateName is the part after delegate_ in the name of a delegate's tool: the path of a Markdown
+// agent has slashes, which are not allowed in names of tools.
 func delegateName(id string) string { return strings.ReplaceAll(id, "/", ".") }
 
-// agentEnv is what an agent's expressions see.
+// agentEnv is the environment of an agent's expressions.
 type agentEnv struct {
 	inputs, consts, run map[string]any
 	progress            agentloop.Progress
 }
 
-// EnvOf returns what the expressions of an agent see that runs in t.
+// EnvOf returns the environment of the expressions of an agent that runs in t.
 func EnvOf(t *machine.Task) agentEnv {
 	return agentEnv{inputs: t.Inputs(), consts: t.Consts(), run: t.Run()}
 }
@@ -265,7 +265,7 @@ func (a *AgentSet) LoopOf(id string, env agentEnv, schema json.RawMessage) (*age
 	if err != nil || schema == nil {
 		return first, err
 	}
-	l := *first // a delegate of the same definition answers in words
+	l := *first // a delegate of the same definition answers with text
 	l.Schema = schema
 	return &l, nil
 }
@@ -345,7 +345,7 @@ func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *a
 	for _, d := range a.Delegates() {
 		def.delegates = append(def.delegates, d.Text)
 	}
-	if depth, given := spec["max_delegation_depth"]; given && whole(depth) == 0 { // it delegates to nobody
+	if depth, given := spec["max_delegation_depth"]; given && whole(depth) == 0 { // it does not delegate
 		l.MaxSubagents, def.delegates = -1, nil
 	} else {
 		l.MaxDelegationDepth = whole(depth)
@@ -383,7 +383,7 @@ func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *a
 	return def
 }
 
-// checkDelegates reports delegates that are not there, or that would share a tool.
+// checkDelegates reports unknown delegates, and delegates that would share a tool.
 func (c *compiler) checkDelegates(r *recipe.Recipe, a *recipe.Agent, def *agentDef) {
 	tools := map[string]string{} // the delegate of each
 	for _, d := range a.Delegates() {

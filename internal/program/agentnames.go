@@ -45,6 +45,12 @@ func (c *compiler) checkNames(a *recipe.Agent, def *agentDef) {
 			c.noExpression(text, entry.Pos, key)
 		}
 	}
+	if f := a.Spec.Field("compact"); f != nil {
+		for _, part := range f.Value.Map {
+			text, _ := part.Value.Scalar.(string)
+			c.noExpression(text, part.Value.Pos, "compact."+part.Key)
+		}
+	}
 	if c.broken {
 		return
 	}
@@ -76,7 +82,7 @@ func (c *compiler) checkNames(a *recipe.Agent, def *agentDef) {
 				continue // said above
 			}
 			c.errorf(at(key, name), diagnostics.CodeUnknownTool, agentloop.SuggestTool(name, known),
-				"%s names %q, which is no tool of the agent", key, name)
+				"%s names %q, which is not a tool of the agent", key, name)
 			if c.stored {
 				c.list[len(c.list)-1].Level = diagnostics.Warn
 			}

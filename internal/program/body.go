@@ -16,7 +16,7 @@ type bodySource struct {
 	steps    []recipe.Step
 	output   *recipe.Value
 	defaults recipe.Defaults
-	names    expr.Scope        // what its expressions may name, its own steps apart
+	names    expr.Scope        // what its expressions may name, without its own steps
 	channels []machine.Channel // of the file
 	recipe   *recipe.Recipe    // the file
 	prefix   string            // of its steps' paths, for messages
@@ -30,7 +30,7 @@ type body struct {
 	count int
 }
 
-// compiledStep is one step on its way to a node.
+// compiledStep is a step that is being compiled to a node.
 type compiledStep struct {
 	src   *recipe.Step
 	node  machine.Node
@@ -50,7 +50,7 @@ func (b *body) addOuter(refs []expr.Ref) {
 	}
 }
 
-// source tells where the text of a scalar stands: that of a block on the lines after pos.
+// source returns the position of the text of a scalar; that of a block is on the lines after pos.
 func source(text string, pos diagnostics.Position, offset, indent int) expr.Source {
 	if indent > 0 {
 		pos.Line, pos.Column, offset = pos.Line+1, indent+1, 0
@@ -128,7 +128,7 @@ func (s *stepCompiler) fileBody(src *recipe.Body, inner *expr.Scope, label strin
 	}}
 }
 
-// sortedEdges returns the steps that s waits for, in declaration order.
+// sortedEdges returns the steps that s waits for, in order of declaration.
 func (s *compiledStep) sortedEdges() []int {
 	list := make([]int, 0, len(s.edges))
 	for i := range s.edges {

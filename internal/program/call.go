@@ -15,7 +15,7 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// CallKind says what a call is of.
+// CallKind is the kind of adapter that a call is made to.
 type CallKind string
 
 // What calls are of.
@@ -27,7 +27,7 @@ const (
 	AgentCall     CallKind = "agent"
 )
 
-// Category is that of failures which say nothing themselves.
+// Category is the default category of failures.
 func (k CallKind) Category() string {
 	if k == AgentCall {
 		return string(runtime.CategoryModel)
@@ -35,7 +35,7 @@ func (k CallKind) Category() string {
 	return string(k)
 }
 
-// Call is what a step calls, as far as it is known when the recipe is compiled.
+// Call is the call of a step, as far as it is known when the recipe is compiled.
 type Call struct {
 	Kind  CallKind
 	Name  string // of the tool or model; "" for a model that an expression names
@@ -48,17 +48,17 @@ type Call struct {
 	Secrets    bool           // the arguments hold secrets
 	Answer     *schema.Schema // of the output; nil: not checked
 	AnswerJSON json.RawMessage
-	MaxBytes   int // of the output; 0: no bound of its own
+	MaxBytes   int // of the output; 0: no limit of its own
 
 	Retry *retry.Layers  // what step and recipe say; nil: nothing
 	Key   *expr.Template // of a tool call: the recipe's part of the idempotency key; nil: none
 
-	OnIndeterminate OnIndeterminate // "": what fits
+	OnIndeterminate OnIndeterminate // "": the default
 
 	Agents *AgentSet // that an agent step may run; nil for other calls
 }
 
-// OnIndeterminate says what follows if it is not known whether a call had its effect.
+// OnIndeterminate says what follows if the outcome of a call is unknown.
 type OnIndeterminate = recipe.OnIndeterminate
 
 // What follows.
@@ -132,7 +132,7 @@ func (s *stepCompiler) schema(o *recipe.Output) *schema.Schema {
 	return compiled
 }
 
-// accept makes the check of a step's output; nil when nothing is asked.
+// accept makes the check of a step's output; nil if none is needed.
 func (s *stepCompiler) accept(src *recipe.Step) func(any) error {
 	o := src.Output
 	if o == nil || s.node.Kind == machine.Call {

@@ -20,12 +20,12 @@ func channelsOf(r *recipe.Recipe) []machine.Channel {
 	return list
 }
 
-// ChannelIndex finds a channel by its name; -1 when it is not there.
+// ChannelIndex finds a channel by its name; -1 if there is none.
 func ChannelIndex(list []machine.Channel, name string) int {
 	return slices.IndexFunc(list, func(c machine.Channel) bool { return c.Name == name })
 }
 
-// channel lowers the channel that a step names; one that is not there was reported when the recipe was read.
+// channel lowers the channel that a step names; an unknown channel was reported when the recipe was read.
 func (s *stepCompiler) channel(kind machine.Kind, name recipe.Name) {
 	s.node.Kind, s.node.Channel = kind, ChannelIndex(s.channels, name.Text)
 }
@@ -48,9 +48,9 @@ func (s *stepCompiler) compileReceive(src *recipe.Receive, names *expr.Scope) {
 // users are the steps of one execution of a file that use a channel, by path.
 type users struct{ sends, receives []string }
 
-// AfterSends returns by path what else comes before steps that receive, beside their needs: what they get
-// depends on all sends to the channel, and on who else receives. The first receive stands for that, and all
-// of them go round in a circle.
+// AfterSends returns, by path, what else comes before steps that receive, besides their needs: what they get
+// depends on all sends to the channel, and on the other receivers. The first receive depends on the sends, and the
+// receives depend on each other in a circle.
 func AfterSends(r *recipe.Recipe) map[string][]string {
 	after := map[string][]string{}
 	var file func(r *recipe.Recipe, prefix string)

@@ -43,7 +43,7 @@ type Program struct {
 	Digest     string     // of the recipe
 	About      trace.Data // of run.start
 	Definition func() (json.RawMessage, error)
-	Found      diagnostics.List  // the warnings of a good compile, the recipe's among them
+	Found      diagnostics.List  // the warnings of a successful compile, including the recipe's
 	Archive    agentloop.Archive // of an agent in Go; nil: none
 
 	checked atomic.Pointer[toolCheck] // the last check of the tools; nil before the first
@@ -67,12 +67,12 @@ type Use struct {
 	called   bool   // of a tool: a step or a rollback calls it, not only agents
 }
 
-// MaxSteps bounds the steps of a recipe, those of its bodies and sub-recipes counted at every place where they stand.
+// MaxSteps limits the steps of a recipe. Those of bodies and sub-recipes count once for each place that uses them.
 const MaxSteps = 100_000
 
-// Compile compiles a recipe. tools are those that runs will have; nil: they are not known. stored says that a run
-// began with the recipe, which may have been checked for less then. The error is a *diagnostics.Error that holds every
-// finding.
+// Compile compiles a recipe. tools are those that runs will have; nil: not known. stored says that a run began with
+// the recipe, which an earlier version may have checked less strictly. The error is a *diagnostics.Error that holds
+// every diagnostic.
 func Compile(r *recipe.Recipe, tools []runtime.ToolSpec, stored bool) (*Program, error) {
 	c := &compiler{
 		stored: stored, files: map[*recipe.Recipe]*file{}, agents: map[agentKey]*agentDef{},
@@ -113,7 +113,7 @@ func Compile(r *recipe.Recipe, tools []runtime.ToolSpec, stored bool) (*Program,
 	return p, nil
 }
 
-// IndexOf returns the place of name in a sorted list; -1 when it is not there.
+// IndexOf returns the index of name in a sorted list; -1 if the list does not have it.
 func IndexOf(uses []Use, name string) int {
 	i, ok := slices.BinarySearchFunc(uses, name, func(u Use, name string) int { return cmp.Compare(u.Name, name) })
 	if !ok {
@@ -151,16 +151,16 @@ type compiler struct {
 	folded  int           // bytes of what expressions make of constants alone
 }
 
-// maxFolded bounds what expressions make of constants alone, which is kept with the workflow: each of
-// many scalars may repeat a large constant.
+// maxFolded limits the values of expressions of constants alone, which are kept with the workflow: each
+// of many scalars may repeat a large constant.
 const maxFolded = 16 << 20
 
-// maxFindings is how many findings there may be before the inputs of further sub-recipes are not
+// maxFindings is the number of diagnostics after which the inputs of further sub-recipes are not
 // checked: many steps may each lack many inputs.
 const maxFindings = 10_000
 
-// Suggester words hints for unknown names until it has compared maxCompared names: many unknown
-// names may face many known ones.
+// Suggester makes hints for unknown names until it has compared maxCompared names, because there may
+// be many unknown and many known names.
 type Suggester struct{ compared int }
 
 const maxCompared = 1_000_000
@@ -246,7 +246,7 @@ func (c *compiler) file(r *recipe.Recipe) *file {
 	if r.Limits.Pause {
 		earliest(&c.waits.Answer, r.Limits.Pos, "")
 	}
-	c.require(r.Requires) // after the steps, whose places are more to the point
+	c.require(r.Requires) // after the steps, whose positions are more useful
 	f.graph, f.steps, f.count = b.graph, b.steps, b.count
 	f.graph.Consts, f.graph.Channels = consts, channelsOf(r)
 	if f.count > MaxSteps {

@@ -62,7 +62,7 @@ func (s *stepCompiler) compileSwitch(src *recipe.Switch, inner *expr.Scope) {
 	}
 }
 
-// withHints adds where the steps are that another branch or case of the step cannot see.
+// withHints adds hints for the steps of other branches or cases, which are not visible.
 func (s *stepCompiler) withHints(names *expr.Scope, what string) *expr.Scope {
 	out := *names
 	out.Hints = map[string]string{}

@@ -15,7 +15,7 @@ import (
 const goAgent = "An agent written in Go: "
 
 // CompileLoop compiles a recipe of one step, agent, that runs a loop. Its inputs are prompt and context, and its
-// output is the agent's. archive keeps what compaction takes out of conversations; nil: none.
+// output is the agent's. archive keeps what compaction removes from conversations; nil: none.
 func CompileLoop(l *agentloop.Loop, archive agentloop.Archive) (*Program, error) {
 	if err := l.Validate(); err != nil {
 		return nil, ConfigError("agent.invalid", "%w", err)
@@ -51,10 +51,10 @@ func CompileLoop(l *agentloop.Loop, archive agentloop.Archive) (*Program, error)
 	return p, nil
 }
 
-// InGo reports whether a recipe is of an agent that is written in Go, so that the recipe says little of it.
+// InGo reports whether a recipe is for an agent that is written in Go, so that it does not describe the agent.
 func InGo(r *recipe.Recipe) bool { return strings.HasPrefix(r.Description, goAgent) }
 
-// flow writes YAML in one line.
+// flow writes YAML on one line.
 func flow(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -11,7 +11,7 @@ import (
 	"github.com/braise-run/braise/recipe"
 )
 
-// InputSet are the declared inputs of a file, ready to check what is given.
+// InputSet has the declared inputs of a file, ready to validate given inputs.
 type InputSet struct {
 	List   []input
 	ByName map[string]int
@@ -79,8 +79,8 @@ func (in *InputSet) Check(given map[string]any) (map[string]any, error) {
 	return full, nil
 }
 
-// checkWritten checks the inputs that a step gives to a sub-recipe, as far as they are written
-// out. ref is where the sub-recipe is named.
+// checkWritten checks the literal inputs that a step gives to a sub-recipe. ref is where the
+// sub-recipe is named.
 func (in *InputSet) checkWritten(v *recipe.Value, ref recipe.Name, suggest *Suggester) diagnostics.List {
 	if v != nil && !v.IsMap {
 		return nil // an expression: checked when it is known

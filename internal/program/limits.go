@@ -2,10 +2,10 @@ package program
 
 import "github.com/braise-run/braise/recipe"
 
-// Limits bound a run, or a step with its body.
+// Limits limit a run, or a step with its body.
 type Limits = recipe.Limits
 
-// HasBudget reports whether limits bound what models may use, or how often tools are called. l may be nil.
+// HasBudget reports whether l limits what models may use, or how often tools are called. l may be nil.
 func HasBudget(l *recipe.Limits) bool {
 	return l != nil && (l.Tokens > 0 || l.CostUSD > 0 || l.ToolCalls > 0)
 }

@@ -145,7 +145,7 @@ func (c *compiler) shapeOf(v *recipe.Value) shape {
 	return s
 }
 
-// fieldsOf names the fields of a value as written, and no more: one that is read and not there is a warning.
+// fieldsOf describes only the names of the fields of a value as written: reading another field is a warning.
 func fieldsOf(v *recipe.Value) shape {
 	if v == nil || !v.IsMap {
 		return shape{}

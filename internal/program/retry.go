@@ -8,7 +8,7 @@ import (
 	"github.com/braise-run/braise/retry"
 )
 
-// layersOf lowers what a step and its recipe say about trying its calls again; nil for nothing.
+// layersOf lowers the retry settings of a step and its recipe; nil for none.
 func layersOf(step, defaults *recipe.Retry) *retry.Layers {
 	if step == nil && defaults == nil {
 		return nil

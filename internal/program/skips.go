@@ -8,8 +8,8 @@ import (
 	"github.com/braise-run/braise/internal/machine"
 )
 
-// warnSkipped warns of outputs that are read as if the step that gives them always ran, where what
-// reads them runs all the same.
+// warnSkipped warns about reads of outputs of steps that may be skipped, if the reader runs all the
+// same.
 func (c *compiler) warnSkipped(steps []compiledStep, skips []skip, refs []expr.Ref, reader machine.Trigger) {
 	for _, r := range refs {
 		if r.Kind != expr.RefStep || r.Step.Up > 0 || r.Field != "output" || r.Optional {

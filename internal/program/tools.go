@@ -15,21 +15,21 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// Missing is the warning that a name is not offered; where the recipe requires it, it is of the kind requirement.
+// Missing is the warning that a name is not configured. If the recipe requires the name, its kind is requirement.
 func Missing(u Use, what string, code diagnostics.Code, offered []string) diagnostics.Diagnostic {
 	d := diagnostics.Diagnostic{
 		Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: code,
-		Message: fmt.Sprintf("%s %q is not there; step %q needs it", what, u.Name, u.Step),
+		Message: fmt.Sprintf("no %s named %q is configured; step %q needs it", what, u.Name, u.Step),
 		Hint:    diagnostics.DidYouMean(u.Name, offered), Position: u.Pos, Step: u.Step,
 	}
 	if u.Required {
 		d.Kind, d.Message = diagnostics.KindRequirement,
-			fmt.Sprintf("%s %q is not there; the recipe requires it", what, u.Name)
+			fmt.Sprintf("no %s named %q is configured; the recipe requires it", what, u.Name)
 	}
 	return d
 }
 
-// MissingTool reports a tool that is not there, and why, as far as specs say so.
+// MissingTool reports a tool that is not configured, and why, if specs say so.
 func MissingTool(u Use, specs []runtime.ToolSpec) diagnostics.Diagnostic {
 	d := Missing(u, "tool", diagnostics.CodeMissingTool, ToolNames(specs))
 	if why := WhyMissing(specs, u.Name); why != "" {
@@ -39,7 +39,7 @@ func MissingTool(u Use, specs []runtime.ToolSpec) diagnostics.Diagnostic {
 	return d
 }
 
-// WhyMissing says why a tool is not there, see [runtime.ToolSpec.Missing]; "" if nobody does.
+// WhyMissing says why a tool is not configured, see [runtime.ToolSpec.Missing]; "" if not known.
 func WhyMissing(specs []runtime.ToolSpec, name string) string {
 	for _, spec := range specs {
 		prefix, all := strings.CutSuffix(spec.Name, "*")
@@ -69,7 +69,7 @@ type toolCheck struct {
 	list   diagnostics.List
 }
 
-// CheckTools is FindInTools. Most runs have the tools of the run before; what was found then stands.
+// CheckTools is FindInTools with a cache: most runs have the same tools as the previous run.
 func (p *Program) CheckTools(specs []runtime.ToolSpec, agents []string) diagnostics.List {
 	last := p.checked.Load()
 	if last == nil || !slices.EqualFunc(specs, last.specs, sameParameters) || !slices.Equal(agents, last.agents) {
@@ -83,8 +83,8 @@ func sameParameters(a, b runtime.ToolSpec) bool {
 	return a.Name == b.Name && a.Missing == b.Missing && bytes.Equal(a.Parameters, b.Parameters)
 }
 
-// FindInTools checks the calls of tools against what is known of the tools: a name that is not
-// there is a warning, arguments that cannot fit are an error. agents are tools that only agents have.
+// FindInTools checks the calls of tools against the tools' specs: an unknown name is a warning,
+// arguments that cannot be valid are an error. agents are tools that only agents have.
 func (p *Program) FindInTools(specs []runtime.ToolSpec, agents []string) diagnostics.List {
 	var list diagnostics.List
 	byName := make(map[string]runtime.ToolSpec, len(specs))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,6 +155,24 @@ func (f *frames) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// liveFrames are frames that can be read while others are written.
+type liveFrames struct {
+	mu sync.Mutex
+	frames
+}
+
+func (f *liveFrames) Write(p []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.frames.Write(p)
+}
+
+func (f *liveFrames) last() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.frames[len(f.frames)-1]
+}
+
 // On a terminal answers are shown as they come: whole lines stay, the rest is part of the frame until it is whole.
 // Lines of answers that come side by side say whose they are.
 func TestProgressSegments(t *testing.T) {
@@ -229,7 +248,7 @@ func TestProgressShowed(t *testing.T) {
 // On a terminal a retry and a wait count down, and a foreach counts its items.
 func TestProgressCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var frames frames
+		var frames liveFrames
 		p := NewProgress(&frames, Options{Live: true})
 		each := began("each")
 		each.Data = trace.Data{{Key: "content", Value: map[string]any{"items": int64(120)}}}
@@ -243,7 +262,7 @@ func TestProgressCounts(t *testing.T) {
 		last := func(after time.Duration) string {
 			time.Sleep(after)
 			synctest.Wait()
-			return frames[len(frames)-1]
+			return frames.last()
 		}
 		if got, want := last(150*time.Millisecond), "⟨cut⟩•   0.1s  each  2/120\n•   0.1s  each[2]  retry 2/3 in 2s\n⟨wrap⟩"; !strings.HasSuffix(got, want) {
 			t.Errorf("got %q, want the end %q", got, want)

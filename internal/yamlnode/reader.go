@@ -166,7 +166,7 @@ func (r *Reader) Amount(n *Node) float64 {
 	found := len(r.Diagnostics)
 	f := r.Float(n)
 	if n != nil && n.Kind != Invalid && !(f > 0 && f <= math.MaxFloat64) && len(r.Diagnostics) == found {
-		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "leave it out for no bound", "%smust be more than 0", label(n))
+		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "leave it out for no limit", "%smust be more than 0", label(n))
 		return 0
 	}
 	return f

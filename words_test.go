@@ -1,0 +1,134 @@
+package braise
+
+import (
+	"go/ast"
+	"go/token"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// words are phrases that the project does not use, with what it says instead; docs/glossary.md has its terms.
+var words = []struct {
+	not  *regexp.Regexp
+	but  string
+	okay []string // texts that hold one for a reason
+}{
+	{phrase(`(go|goes|gone|going|went) on with`), "resume", nil},
+	{phrase(`legs?`), "execution; attempt of a call", nil},
+	{phrase(`nobody knows|doubts?`), "unknown outcome", []string{`"doubts"`}}, // a key of the journal's format
+	{phrase(`(is|are) (not )?there( any more)?`), "is configured", nil},
+	{phrase(`findings?`), "diagnostic", nil},
+	{phrase(`what waits|open are`), "pending pauses; nothing is waiting", nil},
+	{phrase(`bounds?`), "limit", []string{`expr.bound`, // the code and its texts are about slices, which have bounds
+		`"the bound of a slice"`}},
+	{phrase(`told of|looks? on`), "receives; subscribers", nil},
+	{phrase(`written down`), "recorded", nil},
+	{phrase(`(begins?|began|begun) anew`), "restart", nil},
+	{phrase(`the store knows`), "the store has", nil},
+	{phrase(`says? for (itself|themselves)|(its|their) word`), "sets; its setting", nil},
+}
+
+var code = regexp.MustCompile("`[^`]*`")
+
+func phrase(p string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(` + p + `)\b`) }
+
+// unchanged are Go files with texts that are still to be changed; the test logs their places.
+var unchanged = []string{
+	"checkpoint/checkpointtest/medium.go",
+	"host/examine.go",
+	"internal/agents/context.go",
+	"internal/agents/gates.go",
+	"internal/agents/tools.go",
+	"internal/value/decode.go",
+	"runtime/agent.go",
+	"runtime/resolve.go",
+}
+
+// Pages, help texts and messages have the terms of the glossary. CHANGELOG.md is history.
+func TestWords(t *testing.T) {
+	for _, page := range docPages(t) {
+		if page == "CHANGELOG.md" {
+			continue
+		}
+		for i, line := range strings.Split(withoutBlocks(read(t, page)), "\n") {
+			usual(t.Errorf, page+":"+strconv.Itoa(i+1), code.ReplaceAllString(line, "")) // names of code are as they are
+		}
+	}
+	left := map[string]int{} // texts to be changed, by file of unchanged
+	for _, f := range goFiles(t) {
+		report := t.Errorf
+		if slices.Contains(unchanged, f.name) {
+			report = func(format string, args ...any) { t.Logf(format, args...); left[f.name]++ }
+		}
+		tags := map[token.Pos]bool{}
+		for n := range ast.Preorder(f.syntax) {
+			switch n := n.(type) {
+			case *ast.Field:
+				if n.Tag != nil {
+					tags[n.Tag.Pos()] = true
+				}
+			case *ast.BasicLit:
+				if n.Kind == token.STRING && !f.test && !tags[n.Pos()] {
+					usual(report, files.Position(n.Pos()).String(), n.Value)
+				}
+			}
+		}
+	}
+	for _, name := range unchanged {
+		if left[name] == 0 {
+			t.Errorf("%s has nothing to be changed: take it out of unchanged", name)
+		}
+	}
+}
+
+// usual reports the phrases in a text that have a usual word.
+func usual(report func(format string, args ...any), place, text string) {
+	for _, w := range words {
+		rest := text
+		for _, okay := range w.okay {
+			rest = strings.ReplaceAll(rest, okay, "")
+		}
+		if found := w.not.FindString(rest); found != "" {
+			report("%s: %q: the project says %q: %s", place, found, w.but, strings.TrimSpace(text))
+		}
+	}
+}
+
+// docs/glossary.md has each term once, in order.
+func TestGlossary(t *testing.T) {
+	var terms []string
+	for _, m := range regexp.MustCompile(`(?m)^\| ([a-z][a-z -]*) \| `).FindAllStringSubmatch(read(t, "docs/glossary.md"), -1) {
+		if m[1] != "term" {
+			terms = append(terms, m[1])
+		}
+	}
+	if len(terms) < 40 || !slices.IsSorted(terms) || len(slices.Compact(slices.Clone(terms))) != len(terms) {
+		t.Errorf("%d terms, sorted or not, once or not: %q", len(terms), terms)
+	}
+}
+
+// Sentences of pages are short: 17 words on average, tables, headings and code aside.
+func TestSentences(t *testing.T) {
+	const limit = 17
+	end := regexp.MustCompile(`[.!?:]\s|\n\n|\n- `)
+	for _, page := range docPages(t) {
+		if !strings.HasPrefix(page, "docs/") && page != "README.md" {
+			continue
+		}
+		text := code.ReplaceAllString(withoutBlocks(read(t, page)), "x")
+		text = regexp.MustCompile(`\]\([^)]*\)|(?m)^[|#].*$`).ReplaceAllString(text, "")
+		words, sentences := 0, 0
+		for _, s := range end.Split(text, -1) {
+			if n := len(strings.Fields(s)); n > 2 {
+				words += n
+				sentences++
+			}
+		}
+		if words > limit*sentences {
+			t.Errorf("%s: %d words in %d sentences, more than %d on average", page, words, sentences, limit)
+		}
+	}
+}
