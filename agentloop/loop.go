@@ -25,21 +25,21 @@ import (
 // runs may share it. Building one does no I/O.
 type Loop struct {
 	Name         string // the agent's id; ""
-	Description  string // for whoever may delegate to it
+	Description  string // for the loops that may delegate to it
 	Model        string // by the name that Runtime.Models has
 	Instructions string // the system prompt; "": none
 
 	Tools  []string       // the tools that it may call, by name; nil: all there are, empty: none
-	Deny   []string       // tools that it may not call, whoever allows them
+	Deny   []string       // tools that it may not call, even if another setting allows them
 	Own    []runtime.Tool // more tools, which shadow the Runtime's
 	Skills []string       // by name; nil: none
 
 	MaxSteps    int  // calls of the model, 1 to 1000. Defaults to 10
-	FailAtLimit bool // where a bound or the model stops the loop without an answer: an error instead of a warning
-	// OnRepetition is what becomes of a loop whose calls repeat themselves: RepetitionStop, RepetitionFail or
+	FailAtLimit bool // where a limit or the model stops the loop without an answer: an error instead of a warning
+	// OnRepetition says what happens to a loop whose calls repeat themselves: RepetitionStop, RepetitionFail or
 	// RepetitionGoOn. Defaults to what FailAtLimit says.
 	OnRepetition string
-	// MaxCalls bounds the calls of tools, children's included, MaxCallsPerAnswer those of one answer; further ones get
+	// MaxCalls limits the calls of tools, children's included, MaxCallsPerAnswer those of one answer; further ones get
 	// an error result. They default to 1000 and 64.
 	MaxCalls, MaxCallsPerAnswer int
 	// Until ends the loop after a step. It must be pure. nil: never.
@@ -48,8 +48,8 @@ type Loop struct {
 	// Approval says which tools need one, by name, PREFIX.*, exec.run:PROGRAM or effect, the most specific one first;
 	// "*" is for the others, but not for human.ask and agent.*. nil: none.
 	Approval map[string]Approval
-	// ReportIndeterminate gives the model an error result for a call of which nobody knows whether it
-	// had its effect. By default that pauses the loop.
+	// ReportIndeterminate gives the model an error result for a call with an unknown outcome, where it
+	// may have had its effect. By default that pauses the loop.
 	ReportIndeterminate bool
 
 	ToolConcurrency int           // tool calls of one step that may be under way at once. Defaults to 1
@@ -90,7 +90,7 @@ type Progress struct {
 	Usage     runtime.Usage
 }
 
-// Call is a tool call with what became of it.
+// Call is a tool call with its outcome.
 type Call struct {
 	ID        string          `json:"id"`
 	Name      string          `json:"name"`
@@ -128,7 +128,7 @@ const (
 	StopCancelled  StopReason = "cancelled"
 )
 
-// What [Loop.OnRepetition] says: end with a warning, fail, or go on.
+// What [Loop.OnRepetition] says: end with a warning, fail, or continue.
 const (
 	RepetitionStop = "stop"
 	RepetitionFail = "fail"
@@ -243,7 +243,7 @@ func (l *Loop) Models() []string {
 }
 
 // Digest is the SHA-256, in hex, of the definition's canonical JSON, delegates included. Of what is
-// Go code (Own, Until, layers, the policy of compaction) only the names, or that it is there, count.
+// Go code (Own, Until, layers, the policy of compaction) only the names, or its presence, count.
 func (l *Loop) Digest() string {
 	text, err := value.JSON(l.describe(map[*Loop]int{}))
 	if err != nil { // a schema that Validate refuses

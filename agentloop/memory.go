@@ -8,7 +8,7 @@ import (
 )
 
 // Layer is a piece of memory beside the conversation. All its functions may be nil. One that fails is
-// a finding, and nothing else: after a failed Init the layer is left out of the run.
+// only reported as a diagnostic: after a failed Init the layer is left out of the run.
 type Layer struct {
 	ID     string
 	Slot   int    // layers are recalled in this order, and of equal slots in that of the list

@@ -1,15 +1,15 @@
 // Package checkpoint holds the journal of a run, and the [Store] interface for keeping journals.
 //
 // A journal is a list of records, numbered from 1 without a gap. The first says what runs; the
-// others say what happened. It only grows. Everything a store knows about a run but who holds it is a
+// others say what happened. It only grows. Everything a store has about a run, except for who holds it, is a
 // function of its journal: [Summary] is that function, and the kinds of records that it understands
 // are the constants of [Kind]. Records of other kinds are opaque here.
 //
-// Whoever works on a run holds it with a [Lease]. A lease that has run out may be taken by another
-// owner, and from then on the store refuses what the old one writes. A lease nobody took stays
-// good for writing, however old it is: what guards a journal is the epoch, time only decides who
+// A process that works on a run holds it with a [Lease]. A lease that has expired may be taken by another
+// owner, and from then on the store refuses what the old one writes. A lease that nobody took stays
+// good for writing, however old it is: the epoch guards a journal, and time only decides who
 // may begin one. Leases are counted by the clock of a server or by a [Clock], not by the wall clock
-// of whoever asks.
+// of the caller.
 package checkpoint
 
 import (
@@ -48,7 +48,7 @@ type Run struct {
 
 // Lease says who holds a run. Each Claim makes a new epoch, and so does each Release; only the
 // newest may write. A store compares epoch and owner, never the time: an id may come back after
-// Delete, and epochs begin anew then.
+// Delete, and epochs then restart from 1.
 type Lease struct {
 	RunID string
 	Owner string    // see NewOwner
@@ -174,7 +174,7 @@ type PauseInfo struct {
 // Cache keeps small values for a while; it is where pauses live when there is no Store. It is safe
 // for concurrent use.
 type Cache interface {
-	// Get returns a value and whether it is there. Nobody may change the value.
+	// Get returns a value and whether it exists. Callers must not change the value.
 	Get(ctx context.Context, key string) ([]byte, bool, error)
 	// Set keeps a value for ttl; 0 or less means for good.
 	Set(ctx context.Context, key string, val []byte, ttl time.Duration) error

@@ -30,8 +30,8 @@ type sight struct {
 }
 
 const (
-	// wallLease is how long a lease lasts of which only the wall clock's time of its end is known: so long were those
-	// of the versions that wrote no more.
+	// wallLease is how long a lease lasts if only the time of its end by the wall clock is known: the length of leases
+	// in the versions that recorded no more.
 	wallLease = 15 * time.Second
 	maxSeen   = 10_000 // beyond, all are forgotten, and the watches begin again
 	watchStep = 500 * time.Millisecond

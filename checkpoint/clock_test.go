@@ -75,7 +75,7 @@ func TestClock(t *testing.T) {
 	})
 }
 
-// What a clock has seen does not grow without bound.
+// What a clock has seen does not grow without limit.
 func TestClockForgets(t *testing.T) {
 	var c Clock
 	for i := range maxSeen + 10 {

@@ -11,12 +11,12 @@ import (
 	"github.com/braise-run/braise/internal/value"
 )
 
-// Documents is an optional interface of a Store, which all stores of this module have: it keeps what is
-// to outlive runs, such as the conversations of agents. Nothing that happens to runs changes a document,
+// Documents is an optional interface of a Store, which all stores of this module have: it keeps what
+// outlives runs, such as the conversations of agents. Nothing that happens to runs changes a document,
 // Prune with it.
 //
 // Documents have names, and stand in collections. Both names are UTF-8 of 1 to 1,000 bytes without NUL. A
-// collection is there while it has a document.
+// collection exists while it has a document.
 //
 // The methods are like those of a Store: a write is atomic and durable when it returns without an
 // error, and of several reasons to refuse the first is the error: ErrClosed, the context's error,
@@ -30,7 +30,7 @@ type Documents interface {
 	// put there; nil when there is none. ErrCorrupt when one of them is damaged.
 	Documents(ctx context.Context, collection string) ([]Document, error)
 
-	// DeleteDocuments removes a whole collection. One that is not there is no error.
+	// DeleteDocuments removes a whole collection. It is no error if it does not exist.
 	DeleteDocuments(ctx context.Context, collection string) error
 }
 

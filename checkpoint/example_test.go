@@ -12,7 +12,7 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 )
 
-// A run pauses; whoever has the token goes on with it, once.
+// A run pauses; the holder of the token resumes it, once.
 func Example() {
 	ctx := context.Background()
 	at := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)

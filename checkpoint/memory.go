@@ -90,7 +90,7 @@ func (m *Memory) Create(ctx context.Context, run Run, owner string, ttl time.Dur
 	return r.lease, nil
 }
 
-// own gives records data that nobody else can change.
+// own gives records data that callers cannot change.
 func own(recs []Record) []Record {
 	for i := range recs {
 		recs[i].Data = bytes.Clone(recs[i].Data)
@@ -187,7 +187,7 @@ func (r *memoryRun) summary() Summary {
 	return s
 }
 
-// Load implements Store. The records share their data with the store; nobody may change it.
+// Load implements Store. The records share their data with the store; callers must not change it.
 func (m *Memory) Load(ctx context.Context, runID string, after int64) (Summary, []Record, error) {
 	if err := m.lock(ctx); err != nil {
 		return Summary{}, nil, err

@@ -26,11 +26,11 @@ type Kind string
 // are all other kinds. Times are in RFC 3339.
 const (
 	RunCreated    Kind = "run.created"    // format, run, recipe, digest, parent?; always the first record
-	RunPaused     Kind = "run.paused"     // nothing goes on until a pause is answered
+	RunPaused     Kind = "run.paused"     // no step starts until a pause is answered
 	RunEnded      Kind = "run.ended"      // status: ok, error or cancelled; always the last record
 	PauseOpened   Kind = "pause.opened"   // pause, kind, expiresAt?, dueAt?; the record's path is the step's
-	PauseAnswered Kind = "pause.answered" // pause; its tokens die, a paused run is running again
-	PauseClosed   Kind = "pause.closed"   // pause: it needs no answer any more; its tokens die
+	PauseAnswered Kind = "pause.answered" // pause; its tokens become invalid, a paused run is running again
+	PauseClosed   Kind = "pause.closed"   // pause: it needs no answer any more; its tokens become invalid
 	TokenMinted   Kind = "token.minted"   // pause, hash (in hex), expiresAt?
 )
 

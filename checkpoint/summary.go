@@ -26,7 +26,7 @@ const (
 // Ended reports whether a run with this status is over for good.
 func (s Status) Ended() bool { return s == OK || s == Failed || s == Cancelled }
 
-// Summary is what a store knows about a run. All but Held follows from the journal, by Apply. Nobody may
+// Summary is what a store has about a run. All but Held follows from the journal, by Apply. Callers must not
 // change its lists. Its JSON form holds everything but Held and is fit for a column of a table.
 type Summary struct {
 	Run
@@ -45,11 +45,11 @@ type Pause struct {
 	Step      string    `json:"step,omitempty"`
 	Seq       int64     `json:"seq"` // of the record that opened it
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
-	DueAt     time.Time `json:"dueAt,omitzero"` // when the run goes on by itself
+	DueAt     time.Time `json:"dueAt,omitzero"` // when the run resumes by itself
 	Tokens    []Token   `json:"tokens,omitempty"`
 }
 
-// Token is what a store knows of a token: it is worth an answer.
+// Token is what a store has of a token that can take an answer.
 type Token struct {
 	Hash      string    `json:"hash"` // in hex, lower case
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`

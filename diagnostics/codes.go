@@ -1,6 +1,6 @@
 package diagnostics
 
-// Code names a kind of finding for machines. Codes are stable: one is never given a new meaning.
+// Code identifies a kind of diagnostic for machines. Codes are stable: one is never given a new meaning.
 // Every code is declared here and explained in docs/diagnostics.md.
 type Code string
 
@@ -11,7 +11,7 @@ const (
 	CodeDuplicateKey  Code = "yaml.duplicateKey"  // a key stands twice in one mapping
 	CodeTooLarge      Code = "yaml.tooLarge"      // over a size, depth or node cap
 	CodeUnknownKey    Code = "recipe.unknownKey"  // a key that the format does not have
-	CodeMissingKey    Code = "recipe.missingKey"  // a required key is not there
+	CodeMissingKey    Code = "recipe.missingKey"  // a required key is missing
 	CodeWrongType     Code = "recipe.wrongType"   // a value of the wrong type
 	CodeInvalidValue  Code = "recipe.invalid"     // a value of the right type that is not allowed
 	CodeUnknownKind   Code = "recipe.unknownKind" // uses names neither a kind nor a tool
@@ -54,10 +54,10 @@ const (
 // Codes of plugins and of what they offer.
 const (
 	CodeUnknownProvider   Code = "provider.unknown"             // a choice of a provider that offers no such thing
-	CodeProviderConflict  Code = "provider.conflict"            // two plugins offer one thing, and nobody chose
+	CodeProviderConflict  Code = "provider.conflict"            // two plugins offer one thing, and none is chosen
 	CodePluginDropped     Code = "plugin.dropped"               // the slot of a plugin is taken
-	CodePluginRequirement Code = "plugin.requirement"           // what a plugin requires is not there
-	CodeNotScheduled      Code = "plugin.lifecycleNotScheduled" // a hook at a point that the recipe never comes by
+	CodePluginRequirement Code = "plugin.requirement"           // what a plugin requires is not configured
+	CodeNotScheduled      Code = "plugin.lifecycleNotScheduled" // a hook at a point that the recipe never reaches
 	CodeHookFailed        Code = "plugin.hookFailed"            // a hook failed or panicked where it cannot deny
 )
 
@@ -68,15 +68,15 @@ const (
 	CodeUnknownTool    Code = "agent.unknownTool"    // a name in approval or deny that matches no tool
 	CodeNoApprover     Code = "agent.noApprover"     // calls need an approval that nobody can give
 	CodeMaxSteps       Code = "agent.maxSteps"       // an agent was stopped at its last step
-	CodeRepetition     Code = "agent.repetition"     // an agent was stopped because it went round in circles
+	CodeRepetition     Code = "agent.repetition"     // an agent was stopped because it repeated itself
 	CodeNoAction       Code = "agent.noAction"       // an agent's model said nothing
-	CodeAnswerCut      Code = "answer.cut"           // an answer of a model is as long as it may be, and no longer
+	CodeAnswerCut      Code = "answer.cut"           // a model's answer was cut at its token limit
 	CodeCompactFailed  Code = "agent.compactFailed"  // a conversation was not summarised
 	CodeNoArchive      Code = "agent.archiveMissing" // the summary of a conversation is gone
 	CodeLayerDisabled  Code = "agent.layerDisabled"  // a memory layer failed
 )
 
-// Codes of going on with runs, and of calls that are made again.
+// Codes of resuming runs, and of repeated calls.
 const (
 	CodeNoResume        Code = "resume.noAdapter"        // a run may wait for an answer that would be refused
 	CodeInvalidToken    Code = "resume.invalidToken"     // a token that is unknown, used or expired

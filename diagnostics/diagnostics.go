@@ -1,8 +1,8 @@
 // Package diagnostics says what is wrong, where, and what to do about it.
 //
-// A [Diagnostic] is one finding. A [List] collects findings; it is not an error, so that an empty
+// A [Diagnostic] is one problem with its place. A [List] collects diagnostics; it is not an error, so that an empty
 // list can never be mistaken for a failure. [List.Err] turns a list with errors into an [*Error].
-// A [Mode] decides whether a finding about the outside world blocks a run.
+// A [Mode] decides whether a diagnostic about the outside world blocks a run.
 package diagnostics
 
 import (
@@ -42,7 +42,7 @@ func (p Position) Compare(q Position) int {
 	return cmp.Or(cmp.Compare(p.File, q.File), cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
 }
 
-// Level says how bad a finding is.
+// Level says how bad a diagnostic is.
 type Level string
 
 // The two levels. There is no third: what is neither wrong nor suspicious is not a diagnostic.
@@ -51,21 +51,21 @@ const (
 	ErrorLevel Level = "error"
 )
 
-// Kind says which part of the world a finding is about.
+// Kind says which part of the world a diagnostic is about.
 type Kind string
 
-// The kinds of findings.
+// The kinds of diagnostics.
 const (
 	KindRecipe      Kind = "recipe"      // the recipe's text
 	KindRequirement Kind = "requirement" // something the recipe says that it requires
 	KindContract    Kind = "contract"    // what the runtime does not offer as a step uses it, and conflicting offers
 	KindPlugin      Kind = "plugin"      // plugins and their hooks
-	KindResume      Kind = "resume"      // going on with a run that waited or was interrupted
+	KindResume      Kind = "resume"      // resuming a run that waited or was interrupted
 	KindAdapter     Kind = "adapter"     // a part of the runtime that no step calls, such as a trace sink
 	KindWorkflow    Kind = "workflow"    // a run and its inputs
 )
 
-// Diagnostic is one finding. Only Level, Kind, Code and Message are always set.
+// Diagnostic is one problem. Only Level, Kind, Code and Message are always set.
 type Diagnostic struct {
 	Level    Level
 	Kind     Kind
@@ -73,11 +73,11 @@ type Diagnostic struct {
 	Message  string // one line, lower case, the user's names in double quotes
 	Hint     string // what to do about it; one line
 	Position Position
-	Step     string         // the step's path, for findings of a run
+	Step     string         // the step's path, for diagnostics of a run
 	Data     map[string]any // decoded JSON, for machines
 }
 
-// String prints the finding on one line, with its hint on a second one.
+// String prints the diagnostic on one line, with its hint on a second one.
 func (d Diagnostic) String() string {
 	var b strings.Builder
 	if !d.Position.IsZero() {
@@ -95,7 +95,7 @@ func (d Diagnostic) String() string {
 }
 
 // MarshalJSON writes the flat object that the command prints: the position's parts are members
-// of the finding, and members without a value are left out.
+// of the diagnostic, and members without a value are left out.
 func (d Diagnostic) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -115,11 +115,11 @@ func (d Diagnostic) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// List is a collection of findings; nil is the empty list. It is deliberately not an error.
+// List is a collection of diagnostics; nil is the empty list. It is deliberately not an error.
 type List []Diagnostic
 
 // Sort orders the list by file, line, column, then code and message, and drops exact repetitions.
-// It is for findings about text; findings of a run keep the order in which they were made.
+// It is for diagnostics about text; diagnostics of a run keep the order in which they were made.
 func (l *List) Sort() {
 	slices.SortStableFunc(*l, func(a, b Diagnostic) int {
 		return cmp.Or(a.Position.Compare(b.Position), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Message, b.Message))
@@ -129,7 +129,7 @@ func (l *List) Sort() {
 	})
 }
 
-// HasErrors reports whether the list holds a finding of level error.
+// HasErrors reports whether the list holds a diagnostic of level error.
 func (l List) HasErrors() bool {
 	return slices.ContainsFunc(l, func(d Diagnostic) bool { return d.Level == ErrorLevel })
 }
@@ -142,10 +142,10 @@ func (l List) Err() error {
 	return &Error{List: l}
 }
 
-// Error is a list with at least one finding of level error, as an error.
+// Error is a list with at least one diagnostic of level error, as an error.
 type Error struct{ List List }
 
-// Error prints the findings of level error, one after the other; of more than 100 it counts the rest.
+// Error prints the diagnostics of level error, one after the other; beyond 100 it only counts them.
 func (e *Error) Error() string {
 	var lines []string
 	rest := 0
@@ -164,20 +164,20 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Mode decides what findings do to a run.
+// Mode decides what diagnostics do to a run.
 type Mode int
 
 const (
-	// Default attaches findings to the outcome and never blocks: a missing requirement is a
+	// Default attaches diagnostics to the outcome and never blocks: a missing requirement is a
 	// warning, and only the step that needs it fails.
 	Default Mode = iota
-	// Strict raises findings of kind requirement, contract and recipe to errors; any error stops
+	// Strict raises diagnostics of kind requirement, contract and recipe to errors; any error stops
 	// the run before its first step.
 	Strict
 )
 
 // Apply returns l as the mode sees it: unchanged in Default; in Strict a copy in which the
-// findings of kind requirement, contract and recipe are errors.
+// diagnostics of kind requirement, contract and recipe are errors.
 func (m Mode) Apply(l List) List {
 	if m != Strict {
 		return l

@@ -135,7 +135,7 @@ func TestDiagnosticJSON(t *testing.T) {
 	}
 }
 
-// finding is a diagnostic of level error at a line of a.yaml.
+// finding returns a diagnostic of level error at a line of a.yaml.
 func finding(line int, code diagnostics.Code, message string) diagnostics.Diagnostic {
 	return diagnostics.Diagnostic{
 		Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe, Code: code, Message: message,

@@ -58,7 +58,7 @@ func TestDocsExplainEveryCode(t *testing.T) {
 	}
 }
 
-// Codes of findings are declared nowhere else: only those are known to be explained.
+// Codes of diagnostics are declared nowhere else: only those are known to be explained.
 func TestNoOtherCodes(t *testing.T) {
 	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {

@@ -57,8 +57,8 @@ func (d Diagnostic) withHint() string {
 }
 
 // WriteSARIF writes the list as a SARIF 2.1.0 log of one run, for code scanning and editors: a
-// result for each finding, in the list's order, and a rule for each code that occurs, sorted. tool
-// and version name the program whose findings they are; an empty version is left out.
+// result for each diagnostic, in the list's order, and a rule for each code that occurs, sorted. tool
+// and version name the program whose diagnostics they are; an empty version is left out.
 func WriteSARIF(w io.Writer, list List, tool, version string) error {
 	var codes []Code
 	for _, d := range list {
@@ -194,12 +194,12 @@ var summaries = map[Code]string{
 	CodeUnknownProvider:   "A provider is chosen that does not offer what it is chosen for.",
 	CodeProviderConflict:  "Two plugins offer one thing, and nobody chose.",
 	CodePluginDropped:     "The slot of a plugin is taken.",
-	CodePluginRequirement: "A requirement of a plugin is missing.",
+	CodePluginRequirement: "What a plugin requires is not configured.",
 	CodeNotScheduled:      "A hook is at a point that the recipe never comes by.",
 	CodeHookFailed:        "A hook failed where it only observes.",
 
 	CodeAmbiguousAgent: "A step names none of several agents.",
-	CodeUnknownAgent:   "An unknown agent.",
+	CodeUnknownAgent:   "A step names an unknown agent.",
 	CodeUnknownTool:    "A name in approval or deny matches no tool.",
 	CodeNoApprover:     "Calls of an agent need an approval that nobody can give.",
 	CodeMaxSteps:       "An agent was stopped at its last step.",
@@ -215,6 +215,6 @@ var summaries = map[Code]string{
 	CodeQuestionChanged: "An answer is for another question than is asked now.",
 	CodeSkillMismatch:   "The skills of an agent have changed since it began.",
 	CodeRetryExhausted:  "A call failed as often as its policy allows.",
-	CodeCallUnknown:     "A call was cut off, and it is not known whether it had its effect.",
+	CodeCallUnknown:     "A call was interrupted, and its outcome is unknown.",
 	CodeRollbackFailed:  "What a step did could not be undone.",
 }

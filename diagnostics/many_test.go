@@ -10,7 +10,7 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 )
 
-// trust 6.10: of many findings in one long line 100 are shown, and each costs its own part of the line.
+// trust 6.10: of many diagnostics in one long line 100 are shown, and each costs its own part of the line.
 func TestPrintMany(t *testing.T) {
 	const count = 20_000
 	line := strings.Repeat("é: x, ", 1<<20/len("é: x, "))
@@ -33,7 +33,7 @@ func TestPrintMany(t *testing.T) {
 	}
 	text := out.String()
 	if got := strings.Count(text, "[c.d]"); got != 100 {
-		t.Errorf("%d findings are shown, want 100", got)
+		t.Errorf("%d diagnostics are shown, want 100", got)
 	}
 	if !strings.HasSuffix(text, "\n… and 19,900 more\n") || !strings.Contains(text, "error: no 19999") {
 		t.Errorf("it ends in %q; the error must be among those shown", text[len(text)-300:])

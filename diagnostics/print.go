@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Printer prints findings for people: the position and the message, the line of text with a caret
+// Printer prints diagnostics for people: the position and the message, the line of text with a caret
 // under the place, and the hint.
 //
 //	recipe.yaml:4:5: error: unknown key "promt" [recipe.unknownKey]
@@ -23,11 +23,11 @@ type Printer struct {
 	lines map[string][]int // by file: where each line begins, and the end
 }
 
-// maxShown is how many findings people are shown.
+// maxShown is how many diagnostics are shown.
 const maxShown = 100
 
-// Print writes the list to w, in the list's order. Of more than 100 findings it counts the rest; those of level error
-// go before warnings.
+// Print writes the list to w, in the list's order. Beyond 100 diagnostics it only counts the rest; errors
+// are shown before warnings.
 func (p *Printer) Print(w io.Writer, list List) error {
 	var b bytes.Buffer
 	shown, rest := list.firstOf(maxShown)
@@ -41,7 +41,7 @@ func (p *Printer) Print(w io.Writer, list List) error {
 	return err
 }
 
-// firstOf returns at most so many findings, in their order, and how many it leaves out: warnings first.
+// firstOf returns at most so many diagnostics, in their order, and how many it leaves out: warnings first.
 func (l List) firstOf(most int) (first List, rest int) {
 	if len(l) <= most {
 		return l, 0
@@ -65,7 +65,7 @@ func (l List) firstOf(most int) (first List, rest int) {
 	return first, len(l) - len(first)
 }
 
-// more says how many findings are not shown: "… and 19,900 more".
+// more says how many diagnostics are not shown: "… and 19,900 more".
 func more(n int) string {
 	digits := strconv.Itoa(n)
 	for i := len(digits) - 3; i > 0; i -= 3 {

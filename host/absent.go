@@ -12,7 +12,7 @@ import (
 )
 
 // Parts of a configuration that need a variable which is not set are absent. In their places stand adapters that say
-// so, for the findings before the first step, and fail when they are called nonetheless.
+// so, for the diagnostics before the first step, and fail when they are called anyway.
 
 // notConfigured is the error about an absent part.
 func notConfigured(code diagnostics.Code, what, why string) error {
@@ -66,7 +66,7 @@ func (c *Config) examineAbsent(checks []Check) []Check {
 			check := absentCheck(c.absent[part])
 			check.Part, check.Name = of.Part, of.Name
 			if part == "telemetry" {
-				check.Status = CheckWarn // runs go on without
+				check.Status = CheckWarn // runs work without it
 			}
 			i := slices.IndexFunc(checks, func(c Check) bool { return c.Part == of.Part && c.Name == of.Name })
 			if i < 0 {

@@ -38,7 +38,7 @@ func (h *Host) Close() error {
 	}
 	var closing sync.WaitGroup
 	for _, s := range servers {
-		if s.opened != nil { // nobody sets it any more
+		if s.opened != nil { // it is not set any more
 			closing.Go(s.opened.Close)
 		}
 	}

@@ -25,7 +25,7 @@ import (
 const FileName = "braise.yaml"
 
 // Config is a braise.yaml as read, its variables replaced. What needs one that is not set, is absent: recipes
-// that do without it work, and runs that need it say why it is not there. The zero value, and nil, is an
+// that do without it work, and runs that need it say why it is missing. The zero value, and nil, is an
 // installation without one: no models, no secrets, of the built-in tools only http.request. Paths are as written;
 // relative ones start at the folder of the configuration.
 type Config struct {
@@ -53,8 +53,8 @@ type Config struct {
 // a *diagnostics.Error.
 func LoadConfig(path string) (*Config, error) { return loadConfig(path, false) }
 
-// loadConfig is LoadConfig. With names, of the models only the names are read, so that keys and scripts need not be
-// there.
+// loadConfig is LoadConfig. With names, of the models only the names are read, so that keys and scripts need not
+// exist.
 func loadConfig(path string, names bool) (*Config, error) {
 	data, err := regular.ReadFile(path)
 	if err != nil {
@@ -92,7 +92,7 @@ func parseConfig(filename string, data []byte, env lookup, replay bool) (*Config
 }
 
 // reader reads the parts of a configuration. Like those of yamlnode.Reader, its methods take nil
-// for a key that is not there.
+// for a missing key.
 type reader struct {
 	yamlnode.Reader
 	env    lookup
@@ -268,7 +268,7 @@ func (r *reader) texts(n *yamlnode.Node) []string {
 	return texts
 }
 
-// read reads n with get, its variables replaced. Findings are those that get has about n as
+// read reads n with get, its variables replaced. Diagnostics are those that get has about n as
 // written: what variables hold may be secret.
 func read[T any](r *reader, n *yamlnode.Node, get func(*yamlnode.Reader, *yamlnode.Node) T) (got T) {
 	if n == nil || n.Kind != yamlnode.String || !strings.Contains(n.Value.(string), "${") {
@@ -315,7 +315,7 @@ func readStore(r *yamlnode.Reader, n *yamlnode.Node) string {
 	return url
 }
 
-// unreadable is the finding about a file that cannot be read; name is what to call it.
+// unreadable is the diagnostic about a file that cannot be read; name is what to call it.
 func unreadable(pos diagnostics.Position, what, name string, err error) diagnostics.List {
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pathErr.Err // without the path: a variable may be in it

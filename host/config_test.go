@@ -325,7 +325,7 @@ store: "${KEY}"
 				got = append(got, found{d.Position.String(), d.Code, d.Message, d.Hint})
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("findings (-want +got):\n%s", diff)
+				t.Errorf("diagnostics (-want +got):\n%s", diff)
 			}
 		})
 	}

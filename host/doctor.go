@@ -9,7 +9,7 @@ import (
 )
 
 // Examine looks whether the installation that [Open] would open with these options works: [Config.Examine], with what
-// the options change, behind checks of the configuration itself, one for each finding about it. A configuration with
+// the options change, behind checks of the configuration itself, one for each diagnostic about it. A configuration with
 // errors is all that is looked at. The error is one with which Open would refuse; the checks say what is wrong then,
 // too. Of the options Config, Recipe, Store and Models count. A nil o is the zero Options.
 func (o *Options) Examine(ctx context.Context) ([]Check, error) {
@@ -77,7 +77,7 @@ func (o *Options) config() (config *Config, path string, err error) {
 	return config, path, nil
 }
 
-// configCheck is a finding about the configuration as a check.
+// configCheck is a diagnostic about the configuration as a check.
 func configCheck(d diagnostics.Diagnostic) Check {
 	c := Check{Part: "config", Status: CheckFail, Message: d.Message, Hint: d.Hint}
 	if d.Level == diagnostics.Warn {

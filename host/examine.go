@@ -47,12 +47,12 @@ type Check struct {
 // endpointTimeout is how long Examine waits for one endpoint.
 const endpointTimeout = 5 * time.Second
 
-// Examine looks whether what the configuration names is there: it reads the scripts, asks each endpoint for its list of
-// models and connects to the collector, each for at most 5 s, opens each MCP server within its timeout, and looks for
-// folders, programs and secrets. No model answers, no tool is called, and nothing is sent to the collector. dir is the
-// folder of the configuration, as for Runtime. The checks are those of models, tools, MCP servers, secrets, and skills,
-// telemetry and memory if they are configured, and the store; models, servers, secrets and skills in the order of
-// names. A store that is not there yet is not made, except for the tables in a postgres database. A nil c is an
+// Examine checks that everything the configuration names exists: it reads the scripts, asks each endpoint for its list
+// of models and connects to the collector, each for at most 5 s, opens each MCP server within its timeout, and looks
+// for folders, programs and secrets. No model answers, no tool is called, and nothing is sent to the collector. dir is
+// the folder of the configuration, as for Runtime. The checks are those of models, tools, MCP servers, secrets, and
+// skills, telemetry and memory if they are configured, and the store; models, servers, secrets and skills in the order
+// of names. A store that does not exist yet is not made, except for the tables in a postgres database. A nil c is an
 // installation without a braise.yaml.
 func (c *Config) Examine(ctx context.Context, dir string) []Check {
 	if c == nil {
@@ -134,7 +134,7 @@ func (c *Config) examineSkills(ctx context.Context, dir string) []Check {
 	return checks
 }
 
-// examineStore opens a store, if it is there.
+// examineStore opens a store, if it exists.
 func examineStore(ctx context.Context, url, dir string) Check {
 	if url == MemoryStore {
 		return Check{Part: "store", Status: CheckOK, Message: "memory: runs are not kept when the process ends"}
@@ -151,7 +151,7 @@ func examineStore(ctx context.Context, url, dir string) Check {
 		"braise runs prune --older-than 7d removes old ones"
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return Check{Part: "store", Status: CheckOK, Message: name + ": not there yet, the first run makes it",
+		return Check{Part: "store", Status: CheckOK, Message: name + ": does not exist yet, the first run makes it",
 			Hint: kept}
 	case err != nil:
 		return Check{Part: "store", Status: CheckFail, Message: err.Error(),
@@ -237,7 +237,7 @@ func unlisted(opts openai.Options, err error) Check {
 // to it. The endpoint's path is not shown: it may hold a key.
 func examineCollector(ctx context.Context, opts *oteltrace.OTLPOptions) Check {
 	check := Check{Part: "telemetry", Status: CheckWarn, Message: "the endpoint cannot be used",
-		Hint: "runs go on, but what they send is lost"}
+		Hint: "runs work, but their telemetry is lost"}
 	endpoint, err := url.Parse(opts.Endpoint)
 	if err != nil || endpoint.Hostname() == "" { // of a Config that was not read from a file
 		return check
@@ -293,7 +293,7 @@ func (c *Config) examineTools(dir string) []Check {
 		if e.Dir != "" {
 			if info, err := os.Stat(within(dir, e.Dir)); err != nil || !info.IsDir() {
 				run.Status, run.Message = CheckFail, "on, but tools.exec.dir is not a folder"
-				run.Hint = "no program can start before it is there"
+				run.Hint = "no program can start before it exists"
 			}
 		}
 	}
@@ -303,11 +303,11 @@ func (c *Config) examineTools(dir string) []Check {
 		file.Message, file.Hint = "on, below tools.file.base", "steps can read and write files there"
 		switch info, err := os.Stat(within(dir, f.Base)); {
 		case errors.Is(err, fs.ErrNotExist):
-			file.Status, file.Message = CheckWarn, "on, but tools.file.base is not there yet"
+			file.Status, file.Message = CheckWarn, "on, but tools.file.base does not exist yet"
 			file.Hint = "the first file.write makes it"
 		case err != nil || !info.IsDir():
 			file.Status, file.Message = CheckFail, "on, but tools.file.base is not a folder"
-			file.Hint = "no file can be read or written before it is one"
+			file.Hint = "no file can be read or written until it is one"
 		}
 	}
 	checks := []Check{request, run, file, file}

@@ -33,7 +33,7 @@ func ExampleConfig_Examine() {
 	// ok store  memory: runs are not kept when the process ends
 }
 
-// endpoint lists models to whoever has the key.
+// endpoint lists models to callers with the key.
 func endpoint(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/bare/models":
@@ -120,7 +120,7 @@ func TestExamineTools(t *testing.T) {
 		{`{http: {allow_private: true}, exec: {allow: [sh], dir: .}, file: {base: .}}`,
 			[3]string{"ok on, for private addresses too", "ok on, for sh", "ok on, below tools.file.base"}},
 		{`{exec: {allow: [sh, no-such-program, ./none]}, file: {base: later}}`,
-			[3]string{"ok on, for public addresses", "warn on, but not found: no-such-program, ./none", "warn on, but tools.file.base is not there yet"}},
+			[3]string{"ok on, for public addresses", "warn on, but not found: no-such-program, ./none", "warn on, but tools.file.base does not exist yet"}},
 		{`{exec: {allow: [sh], dir: later}, file: {base: file}}`,
 			[3]string{"ok on, for public addresses", "fail on, but tools.exec.dir is not a folder", "fail on, but tools.file.base is not a folder"}},
 	} {
@@ -164,8 +164,8 @@ func TestExamineSecrets(t *testing.T) {
 	}
 }
 
-// The collector is looked for by a connection; nothing is sent to it. One that is not there is no
-// failure, as runs go on without it.
+// The check connects to the collector and sends nothing. A missing collector is no
+// failure, as runs work without it.
 func TestExamineCollector(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s %s was sent", r.Method, r.URL) }))
 	defer srv.Close()
@@ -180,7 +180,7 @@ func TestExamineCollector(t *testing.T) {
 	}{
 		{`{otlp: "${URL}/${KEY}", headers: {X-Api-Key: "${KEY}"}}`, host.CheckOK, "can be reached", "without content"},
 		{`{otlp: "${URL}", content: true}`, host.CheckOK, "can be reached", "what models and tools are given"},
-		{`{otlp: "${GONE}/${KEY}"}`, host.CheckWarn, "connection refused", "runs go on, but what they send is lost"},
+		{`{otlp: "${GONE}/${KEY}"}`, host.CheckWarn, "connection refused", "runs work, but their telemetry is lost"},
 	} {
 		config, err := host.ParseConfig("braise.yaml", []byte("telemetry: "+tt.telemetry), env)
 		if err != nil {
@@ -268,7 +268,7 @@ func TestExamineOptions(t *testing.T) {
 	want := map[string]string{
 		"config":     "warn: no braise.yaml here: no models, no secrets",
 		"model fast": `ok: script: answers come from "DIR/canned.yaml"`,
-		"store":      "ok: jsonl DIR/runs: not there yet, the first run makes it",
+		"store":      "ok: jsonl DIR/runs: does not exist yet, the first run makes it",
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("without a configuration (-want +got)\n%s%v", diff, err)

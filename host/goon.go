@@ -68,20 +68,20 @@ func (h *Host) Fork(
 	})
 }
 
-// goOn makes one leg of a run.
+// goOn makes one execution of a run.
 func (h *Host) goOn(
 	ctx context.Context, runID string, opts *workflow.ResumeOptions,
-	leg func(*runtime.Runtime) (*workflow.Outcome, error),
+	execution func(*runtime.Runtime) (*workflow.Outcome, error),
 ) *workflow.Outcome {
 	rt, err := h.RuntimeOf(ctx, runID, opts)
 	if err != nil {
 		return Failed(runID, err)
 	}
-	out, _ := leg(rt) // the error is the outcome's
+	out, _ := execution(rt) // the error is the outcome's
 	return h.Explain(out)
 }
 
-// Sweep goes on with every run of the store in which something is due, as [workflow.Sweep] does. All MCP servers are
+// Sweep resumes every run of the store in which something is due, as [workflow.Sweep] does. All MCP servers are
 // opened, as it is not known which runs there will be.
 func (h *Host) Sweep(ctx context.Context, opts *workflow.SweepOptions) ([]*workflow.Outcome, error) {
 	rt, err := h.Runtime(ctx, nil)

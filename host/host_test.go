@@ -269,7 +269,7 @@ models:
 		got = append(got, fmt.Sprintf("%s %s %s", d.Position, d.Code, d.Message))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("findings (-want +got):\n%s", diff)
+		t.Errorf("diagnostics (-want +got):\n%s", diff)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// trust 6.11: braise.yaml may lower the bounds of a run, and not raise them.
+// trust 6.11: braise.yaml may lower the limits of a run, but not raise them.
 func TestBoundsOfRuns(t *testing.T) {
 	c, err := host.ParseConfig("braise.yaml", []byte(
 		"limits: {max_plan_steps: 5, max_items: 4, max_output_bytes: 300, max_run_bytes: 2000}"), nil)

@@ -19,9 +19,9 @@ import (
 )
 
 // Connect opens the MCP servers of the configuration that a recipe needs, all at once, and adds their
-// tools to rt: those of which a step, a rollback, an agent or requires names a tool, and every one when an agent does
-// not list its tools, or r is nil. dir is the folder of the configuration, as for Runtime. The error says which
-// servers could not be opened; the tools of the others are there. disconnect ends the servers, and is
+// tools to rt: servers with a tool that a step, a rollback, an agent or requires names, and all servers when an agent
+// does not list its tools, or r is nil. dir is the folder of the configuration, as for Runtime. The error says which
+// servers could not be opened; the tools of the others are added. disconnect ends the servers, and is
 // never nil.
 func (c *Config) Connect(
 	ctx context.Context, dir string, r *recipe.Recipe, rt *runtime.Runtime,
@@ -195,7 +195,7 @@ func absent(server string, why error, r *recipe.Recipe) (tools []runtime.Tool) {
 	return tools
 }
 
-// missing is a tool that is not there.
+// missing is a tool that cannot be called.
 type missing runtime.ToolSpec
 
 func (t missing) Spec() runtime.ToolSpec { return runtime.ToolSpec(t) }

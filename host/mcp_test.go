@@ -151,7 +151,7 @@ func toolNames(rt *runtime.Runtime) string {
 	return strings.Join(names, " ")
 }
 
-// One server that is not there does not take the tools of the others away.
+// One missing server does not take the tools of the others away.
 func TestConnectToServersThatAreGone(t *testing.T) {
 	here, gone := newMCPEndpoint(), newMCPEndpoint()
 	defer here.Close()
@@ -186,7 +186,7 @@ func TestConnectToServersThatAreGone(t *testing.T) {
 	}
 }
 
-// For checks that open nothing, the tools of configured servers are there by name.
+// For checks that open nothing, the tools of configured servers are known by name.
 func TestAssume(t *testing.T) {
 	config, err := host.ParseConfig("braise.yaml", []byte(`mcp: {crm: {url: "http://localhost:1"}}`), nil)
 	if err != nil {
@@ -210,7 +210,7 @@ func TestAssume(t *testing.T) {
 }
 
 // trust 1.10, 7.6: a server that cannot be opened fails the step that names its tool, and the agent that lists it; an
-// agent that lists no tools goes without them and is told of in a finding. Nothing else fails.
+// agent that lists no tools runs without them, with a diagnostic. Nothing else fails.
 func TestBrokenServersFailWhatNeedsThem(t *testing.T) {
 	here, gone := newMCPEndpoint(), newMCPEndpoint()
 	defer here.Close()
@@ -261,7 +261,7 @@ store: "memory:"
 				found += d.Message + "\n"
 			}
 			if code != tt.code || out.Artefact["other"] == nil || !strings.Contains(found, tt.finding) || (tt.finding == "") != (found == "") {
-				t.Errorf("error %v, artefact %v, findings %q", out.Err, out.Artefact, found)
+				t.Errorf("error %v, artefact %v, diagnostics %q", out.Err, out.Artefact, found)
 			}
 		})
 	}

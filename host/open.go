@@ -36,10 +36,10 @@ type Options struct {
 	// Store is the URL of the store, see OpenStore, its path relative to the working folder. "": that of the
 	// configuration, else DefaultStore.
 	Store string
-	// Look opens the store only if it is there: one that is not is an empty one, and nothing makes it.
+	// Look opens the store only if it exists: a missing one counts as empty, and is not made.
 	Look bool
-	// StoreOnly is for whoever only looks into the store: the configuration is read only if it may say where that is,
-	// and of its models only the names. Nothing can be run.
+	// StoreOnly is for programs that only look into the store: the configuration is read only if it may say where the
+	// store is, and of its models only the names. Nothing can be run.
 	StoreOnly bool
 	// Models answer instead of those of the configuration, each given as NAME=script:FILE, the file relative to the
 	// working folder.
@@ -47,9 +47,9 @@ type Options struct {
 	// Replay reads of the configuration's models only the names: for runs that answer from a cassette, see the function
 	// Replay.
 	Replay bool
-	// Strict makes findings about a recipe, and about what it needs, stop its runs before the first step.
+	// Strict makes diagnostics about a recipe, and about what it needs, stop its runs before the first step.
 	Strict bool
-	// MaxParallel bounds the calls at once of a run, if lower than what the configuration says. 0: it does not.
+	// MaxParallel limits the calls at once of a run, if lower than what the configuration says. 0: it does not.
 	MaxParallel int
 	// By is who runs recipes and answers, for the record. "": the user of this process and its machine, ada@laptop.
 	By string
@@ -86,7 +86,7 @@ type Host struct {
 	children map[string]*Host // for runs with a configuration of their own
 }
 
-// server is an MCP server; open waits for nobody but those who need the same one.
+// server is an MCP server; open waits only for callers that need the same one.
 type server struct {
 	mu     sync.Mutex
 	opened *mcp.Server // nil: not yet
@@ -152,7 +152,7 @@ func open(ctx context.Context, opts *Options, folder string) (*Host, error) {
 	return h, nil
 }
 
-// ConfigPath returns the path of the configuration; "" when there is none, or nobody needed it.
+// ConfigPath returns the path of the configuration; "" when there is none, or it was not needed.
 func (h *Host) ConfigPath() string { return h.path }
 
 // StoreURL returns the URL of the store, and the folder at which its relative paths start; "" is the working folder.
@@ -220,8 +220,8 @@ func (h *Host) Bare() *runtime.Runtime {
 
 // Look loads and compiles a recipe to look at it, and returns the Runtime that it was checked against. No MCP server is
 // opened: their tools are taken for granted. A recipe with errors is compiled too, so that all of them are found in one
-// go; then the error is a *diagnostics.Error, or says that the folder cannot be opened. A nil h is an installation of
-// which nothing is known.
+// go; then the error is a *diagnostics.Error, or says that the folder cannot be opened. A nil h is an unknown
+// installation.
 func (h *Host) Look(path string) (*workflow.Workflow, *runtime.Runtime, error) {
 	r, err := LoadRecipe(path)
 	if r == nil {
@@ -253,11 +253,11 @@ func (h *Host) Load(ctx context.Context, path string) (*workflow.Workflow, error
 	return workflow.Compile(r, &workflow.Options{Tools: rt.ToolSpecs()})
 }
 
-// Runtime returns a new Runtime to run a workflow with, and everything that it needs is open: the store, the MCP
-// servers of its tools, telemetry. The tools of a server that cannot be opened are there with
-// [runtime.ToolSpec.Missing]. A nil wf is any: all servers are opened, and one that cannot be is a *runtime.Error with
-// the code tool.missing. Otherwise the error says that the store, or where telemetry goes, is at fault. What a
-// caller changes of it is its own: fields of the struct, and entries of Models.
+// Runtime returns a new Runtime to run a workflow with, and opens everything that it needs: the store, the MCP servers
+// of its tools, telemetry. The tools of a server that cannot be opened have [runtime.ToolSpec.Missing] set. A nil wf is
+// any: all servers are opened, and one that cannot be is a *runtime.Error with the code tool.missing. Otherwise the
+// error says that the store, or where telemetry goes, is at fault. The caller may change the fields of the struct, and
+// the entries of Models.
 func (h *Host) Runtime(ctx context.Context, wf *workflow.Workflow) (*runtime.Runtime, error) {
 	rt := h.Bare()
 	if wf != nil {
@@ -270,7 +270,7 @@ func (h *Host) Runtime(ctx context.Context, wf *workflow.Workflow) (*runtime.Run
 
 // RuntimeOf is Runtime for a run of the store: for the workflow of opts if that has one, else for the recipe that the
 // store has. Unless opts say Complete, which leaves a run as it is that lacks something, a server that cannot be opened
-// is an error. For a run that the store does not have, or cannot read, no server is opened; going on with it says what
+// is an error. For a run that the store does not have, or cannot read, no server is opened; resuming it says what
 // is wrong. A host without a configuration takes that of the run's beginning, if it has not changed and is of this
 // machine and user; otherwise the error is a *runtime.Error with the code config.elsewhere.
 func (h *Host) RuntimeOf(ctx context.Context, runID string, opts *workflow.ResumeOptions) (*runtime.Runtime, error) {
@@ -340,7 +340,7 @@ func (h *Host) equip(ctx context.Context, rt *runtime.Runtime) error {
 
 // Connect opens the MCP servers that a recipe needs, as [Config.Connect] does, and adds their tools to rt. They stay
 // open until Close, for others too. The error, a *runtime.Error with the code tool.missing, says which servers could
-// not be opened; the tools of the others are there.
+// not be opened; the tools of the others are added.
 func (h *Host) Connect(ctx context.Context, r *recipe.Recipe, rt *runtime.Runtime) error {
 	if h.config == nil || len(h.config.MCP) == 0 {
 		return nil

@@ -116,7 +116,7 @@ func TestRunAndGoOn(t *testing.T) {
 		h.Send(t.Context(), "none", "inbox", 1, nil),
 	} {
 		if out.Status != workflow.StatusError || host.ExitCode(out) != host.ExitConflict {
-			t.Errorf("a run that is not there: %+v: %v", out, out.Err)
+			t.Errorf("an unknown run: %+v: %v", out, out.Err)
 		}
 	}
 
@@ -194,7 +194,7 @@ func TestRunsShareServers(t *testing.T) {
 	}
 }
 
-// A server that is not there fails what needs it; once it is there, so are its tools.
+// A missing server fails what needs it; once it exists, so do its tools.
 func TestServerThatIsNotThere(t *testing.T) {
 	crm := newMCPEndpoint()
 	crm.Close()
@@ -233,7 +233,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	h, err := host.Open(t.Context(), &host.Options{StoreOnly: true, Store: "memory:", Recipe: filepath.Join(dir, "recipe.yaml")})
 	if err != nil {
-		t.Fatal("whoever names the store needs no configuration:", err)
+		t.Fatal("an option that names the store needs no configuration:", err)
 	}
 	h.Close()
 }
@@ -310,7 +310,7 @@ func TestOptionsOfTheRuntime(t *testing.T) {
 	}
 }
 
-// Sweeps goes on with what is due when it is due, until its context ends.
+// Sweeps resumes what is due when it is due, until its context ends.
 func TestSweeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, dir := install(t, host.Options{Store: "memory:", NewRunID: numbered()}, map[string]string{
@@ -338,7 +338,7 @@ func TestSweeps(t *testing.T) {
 	})
 }
 
-// An installation with a store: a run waits for a person, in another process if need be, and goes on with the answer.
+// An installation with a store: a run waits for a person, in another process if need be, and is resumed with the answer.
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "braise")
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 
 // What a host keeps of where a run began, see runtime.Runtime.Origin.
 const (
-	originConfig = "config" // the path of the configuration, absolute; not there: there was none
+	originConfig = "config" // the path of the configuration, absolute; missing: there was none
 	originSum    = "sha256" // of its bytes
 	originFolder = "folder" // the working folder
 	originHost   = "host"
@@ -66,7 +66,7 @@ func newOrigin(path, sum, folder string) map[string]string {
 func (h *Host) of(ctx context.Context, store checkpoint.Store, runID string) (*Host, error) {
 	sum, _, err := store.Load(ctx, runID, 0)
 	if err != nil || sum.Status.Ended() {
-		return h, nil // going on with it says what is wrong
+		return h, nil // resuming it says what is wrong
 	}
 	origin, err := history.Origin(ctx, store, runID)
 	own, path := h.base.Origin, origin[originConfig]
@@ -74,7 +74,7 @@ func (h *Host) of(ctx context.Context, store checkpoint.Store, runID string) (*H
 	case err != nil || path == "" || maps.Equal(own, origin):
 		return h, nil
 	case h.path != "" && (own[originConfig] != path || own[originSum] != origin[originSum]):
-		return h, nil // somebody chose another one
+		return h, nil // the options name another one
 	}
 	why := error(nil)
 	if own[originHost] != origin[originHost] || own[originUser] != origin[originUser] {

@@ -25,7 +25,7 @@ output: ${{ steps.where.output.stdout }}
 
 var approved = map[string]any{"decision": "approve"}
 
-// Trust 2.3 and 7.9: a run that began with a configuration is gone on with from a folder that has none with the same
+// Trust 2.3 and 7.9: a run that began with a configuration is resumed from a folder that has none with the same
 // configuration, in the same working folder; after a change it is left as it is, and the token usable.
 func TestRunsKeepTheirConfiguration(t *testing.T) {
 	home, elsewhere := t.TempDir(), t.TempDir()

@@ -88,13 +88,13 @@ var exitCodes = map[string]int{
 	"config secret.missing":           ExitMissing,
 	"config retriever.missing":        ExitMissing,
 	"config capability.missing":       ExitMissing,
-	"limit foreach.maxItems":          ExitFailed, // a step's own bound
+	"limit foreach.maxItems":          ExitFailed, // a step's own limit
 	"limit loop.maxIterations":        ExitFailed,
 	"limit agent.maxSteps":            ExitFailed,
 }
 
 // Refused returns the outcome of a run that could not begin: its recipe, configuration or input is at fault. The
-// outcome has the findings of a *diagnostics.Error, else err as its only one, and the first of them as its error. It
+// outcome has the diagnostics of a *diagnostics.Error, else err as its only one, and the first of them as its error. It
 // has no run id and no trace. Its exit code is ExitInvalid, whatever the error says.
 func Refused(err error) *workflow.Outcome {
 	var found *diagnostics.Error

@@ -18,7 +18,7 @@ import (
 	"github.com/braise-run/braise/workflow"
 )
 
-// The outcome of what could not begin has its findings, is an outcome like others, and says that nothing ran.
+// The outcome of a run that could not begin has its diagnostics, the usual form, and says that nothing ran.
 func TestRefused(t *testing.T) {
 	outcomes, err := schema.Compile(workflow.OutcomeSchema())
 	if err != nil {
@@ -29,8 +29,8 @@ func TestRefused(t *testing.T) {
 		err   error
 		code  string
 		want  string // message of the outcome
-		hint  string // of the first finding
-		count int    // of findings
+		hint  string // of the first diagnostic
+		count int    // of diagnostics
 	}{
 		{wrong, "recipe.missingKey", `nothing ran: r.yaml:1:1: `, "begin with apiVersion: braise/v1", 2},
 		{diagnostics.List{{Level: diagnostics.Warn, Kind: diagnostics.KindWorkflow, Code: diagnostics.CodeFile, Message: "w"}, {Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
@@ -43,7 +43,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%v: the error is %v, want %s: %s", tt.err, e, tt.code, tt.want)
 		}
 		if len(out.Diagnostics) != tt.count || out.Diagnostics[0].Hint != tt.hint {
-			t.Errorf("%v: findings %v, want %d with the hint %q", tt.err, out.Diagnostics, tt.count, tt.hint)
+			t.Errorf("%v: diagnostics %v, want %d with the hint %q", tt.err, out.Diagnostics, tt.count, tt.hint)
 		}
 		if code := host.ExitCode(out); code != host.ExitInvalid {
 			t.Errorf("%v: exit code %d", tt.err, code)

@@ -14,7 +14,7 @@ import (
 	"github.com/braise-run/braise/workflow"
 )
 
-// replayed is the provider of the models of which only the names are read, see Options.Replay.
+// replayed is the provider of models whose names alone are read, see Options.Replay.
 const replayed = "replay"
 
 // Record returns a copy of rt for one run of the workflow whose plan it gets: what models answer

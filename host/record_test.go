@@ -127,7 +127,7 @@ func TestRecordAndReplay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // a second run begins anew
+		for range 2 { // a second run starts from the beginning
 			replay.NewRunID = nil
 			out, err := wf.Run(t.Context(), nil, replay)
 			if err != nil {

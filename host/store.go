@@ -82,7 +82,7 @@ func opened[T checkpoint.Store](s T, err error) (checkpoint.Store, error) {
 	return s, nil
 }
 
-// DefaultStore returns the URL of the store that the command uses when nobody names one: runs.db in
+// DefaultStore returns the URL of the store that the command uses by default: runs.db in
 // $XDG_STATE_HOME/braise, or in ~/.local/state/braise where that variable is not an absolute path.
 func DefaultStore() (string, error) {
 	state := os.Getenv("XDG_STATE_HOME")

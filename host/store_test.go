@@ -66,7 +66,7 @@ func TestCheckStore(t *testing.T) {
 	}
 }
 
-// What a store is given is there when it is opened again; folders are made for their owner only.
+// What a store is given is still in it when it is opened again; folders are made for their owner only.
 func TestOpenStore(t *testing.T) {
 	dir := t.TempDir()
 	for _, tt := range []struct{ url, made string }{
@@ -75,7 +75,7 @@ func TestOpenStore(t *testing.T) {
 		{"jsonl:c/d", "c/d"},
 	} {
 		if _, err := host.FindStore(t.Context(), tt.url, dir); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: found before it is there: %v", tt.url, err)
+			t.Errorf("%s: found before it exists: %v", tt.url, err)
 		}
 		store, err := host.OpenStore(t.Context(), tt.url, dir)
 		if err != nil {

@@ -222,7 +222,7 @@ func TestTelemetryContent(t *testing.T) {
 	}
 }
 
-// What OTEL_* variables say counts where the configuration says nothing; where to send is its word.
+// OTEL_* variables count where the configuration sets nothing; it alone sets where to send.
 func TestTelemetryEnvironment(t *testing.T) {
 	c := newCollector(t)
 	defer c.Close()
@@ -305,7 +305,7 @@ func TestParseTelemetry(t *testing.T) {
 			t.Errorf("%s\n(-want +got):\n%s", tt.text, diff)
 		}
 		if diff := gocmp.Diff(tt.errs, got); diff != "" {
-			t.Errorf("%s\nfindings (-want +got):\n%s", tt.text, diff)
+			t.Errorf("%s\ndiagnostics (-want +got):\n%s", tt.text, diff)
 		}
 		if err != nil && strings.Contains(err.Error(), "hunter2hunter2") {
 			t.Errorf("the error holds a variable's value: %v", err)

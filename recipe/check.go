@@ -111,7 +111,7 @@ func isTemplate(n *yamlnode.Node) bool {
 	return value.HoldsExpression(text)
 }
 
-// timeout reads a duration that is more than nothing.
+// timeout reads a duration that is more than 0.
 func (w *walker) timeout(n *yamlnode.Node) time.Duration {
 	found := len(w.Diagnostics)
 	d := w.Duration(n)
@@ -149,7 +149,7 @@ func (w *walker) collect(texts ...*Value) {
 	}
 }
 
-// locate returns the place of a JSON pointer below n, or of the deepest part of it that is there.
+// locate returns the place of a JSON pointer below n, or of the deepest part of it that exists.
 func locate(n *yamlnode.Node, pointer string) diagnostics.Position {
 	for _, token := range value.Tokens(pointer) {
 		below := child(n, token)

@@ -12,7 +12,7 @@ import (
 // defaultCase is the name of the case of a switch that runs when no other matches.
 const defaultCase = "default"
 
-// maxSuggestions bounds among how many channels the one is looked for that was meant.
+// maxSuggestions limits the number of channels that are compared with an unknown name.
 const maxSuggestions = 100
 
 // Bodies yields the bodies of a step of any kind in the order of the file, each with its name: that
@@ -166,8 +166,8 @@ func (w *walker) checkChannels() {
 		case i < len(w.sends):
 			sent[name.Text] = true
 		case ok && !sent[name.Text]:
-			sent[name.Text] = true // told once
-			w.Warnf(pos, diagnostics.CodeInvalidValue, "somebody outside may; if nobody does, the step waits in vain",
+			sent[name.Text] = true // reported once
+			w.Warnf(pos, diagnostics.CodeInvalidValue, "the step waits until something outside the recipe sends to it",
 				"no step sends to channel %q, and one on line %d receives from it", name.Text, name.Pos.Line)
 		}
 	}

@@ -255,7 +255,7 @@ func TestControl(t *testing.T) {
 	for _, d := range r.Diagnostics {
 		warnings = append(warnings, print(d)+": "+d.Message)
 	}
-	wantWarnings := []string{`4:25 recipe.invalid | somebody outside may; if nobody does, the step waits in vain: no step sends to channel "state", and one on line 39 receives from it`}
+	wantWarnings := []string{`4:25 recipe.invalid | the step waits until something outside the recipe sends to it: no step sends to channel "state", and one on line 39 receives from it`}
 	if diff := cmp.Diff(wantWarnings, warnings); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
@@ -457,7 +457,7 @@ func TestControlHostile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, err := recipe.Parse("f", []byte(head+text))
 			if got := len(findings(t, err)); got > 1000 {
-				t.Errorf("got %d findings", got)
+				t.Errorf("got %d diagnostics", got)
 			}
 			if _, err := r.StepDigests(); err != nil {
 				t.Error(err)

@@ -18,7 +18,7 @@ import (
 // definitionFormat is the version of what Definition writes.
 const definitionFormat = 1
 
-// maxDefinition bounds a definition in bytes: escaped, all but strange texts are less than twice as
+// maxDefinition limits a definition in bytes: escaped, all but strange texts are less than twice as
 // long as they were.
 const maxDefinition = 2*maxBytes + 1<<20
 

@@ -137,7 +137,7 @@ func TestDefinitionOfNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := r.Definition(); err == nil || !strings.Contains(err.Error(), "has more than") {
-		t.Errorf("8 MiB of control characters: got %v, want a bound", err)
+		t.Errorf("8 MiB of control characters: got %v, want an error about the limit", err)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestFromDefinitionRejects(t *testing.T) {
 		}
 	}
 	if _, err := recipe.FromDefinition(make([]byte, 34<<20)); err == nil || !strings.Contains(err.Error(), "bytes") {
-		t.Errorf("34 MiB: got %v, want a bound", err)
+		t.Errorf("34 MiB: got %v, want an error about the limit", err)
 	}
 }
 
@@ -360,7 +360,7 @@ func TestStepDigestsRejects(t *testing.T) {
 		r = &recipe.Recipe{Name: "x", Steps: []recipe.Step{{ID: "a", Body: body}, {ID: "b", Body: body}}}
 	}
 	if _, err := r.StepDigests(); err == nil || !strings.Contains(err.Error(), "100000 steps") {
-		t.Errorf("got %v, want a bound", err)
+		t.Errorf("got %v, want an error about the limit", err)
 	}
 	r = &recipe.Recipe{Steps: []recipe.Step{{ID: "a", With: &recipe.Value{Scalar: math.Inf(1)}}}}
 	if _, err := r.StepDigests(); err == nil {

@@ -48,7 +48,7 @@ func (w *walker) retry(n *yamlnode.Node) *Retry {
 	}
 }
 
-// given reads a duration for which 0s is something else than nothing.
+// given reads a duration for which 0s differs from a missing value.
 func (w *walker) given(n *yamlnode.Node) *time.Duration {
 	if n == nil {
 		return nil

@@ -105,7 +105,7 @@ func ExampleKinds() {
 	// model - Asks a model once.
 	// recipe - Runs another recipe, or steps written in place.
 	// fail - Fails on purpose: the steps in place around it, or the run.
-	// human - Asks a person, and pauses until somebody answers.
+	// human - Asks a person and pauses the run until the answer arrives.
 	// wait - Waits for a time or an event.
 	// agent - Runs a model with tools until it answers.
 	// loop - Repeats steps until a condition holds.

@@ -24,7 +24,7 @@ func Format(filename string, data []byte) ([]byte, error) {
 	return out, found.Err()
 }
 
-// stepOrder is how a step is read: what it is, when it runs, what it does, what becomes of it.
+// stepOrder is how a step is read: what it is, when it runs, what it does, what its outcome means.
 var stepOrder = strings.Fields("description tags uses needs trigger when foreach with output" +
 	" on_error on_indeterminate retry timeout rollback idempotency_key priority limits")
 

@@ -60,7 +60,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, d := range found.List {
 			if d.Position.File != "f" || d.Position.Line < 1 || d.Message == "" || strings.ContainsAny(d.Message+d.Hint, "\r\n") {
-				t.Errorf("bad finding: %+v", d)
+				t.Errorf("bad diagnostic: %+v", d)
 			}
 		}
 	})
@@ -104,7 +104,7 @@ func TestParseHostile(t *testing.T) {
 	for name, text := range hostile() {
 		t.Run(name, func(t *testing.T) {
 			if _, err := recipe.Parse("f", []byte(text)); err != nil && len(findings(t, err)) > 1001 {
-				t.Errorf("got %d findings", len(findings(t, err)))
+				t.Errorf("got %d diagnostics", len(findings(t, err)))
 			}
 		})
 	}

@@ -60,7 +60,7 @@ func (w *walker) inputSchema(in *Input, n *yamlnode.Node) {
 	}
 }
 
-// maxSchemaWeight bounds what the schemas of a file cost together: about a second.
+// maxSchemaWeight limits what the schemas of a file cost together: about a second.
 const maxSchemaWeight = 40_000
 
 // weigh counts the values of a schema. A pattern weighs as much as many values.
@@ -122,7 +122,7 @@ func (w *walker) spelling(n *yamlnode.Node, document any) {
 	}
 }
 
-// maxMisspelt bounds the warnings of a file about keywords: there is a bound for all its findings, which is an error.
+// maxMisspelt limits the warnings about keywords in a file: exceeding the limit for all diagnostics is an error.
 const maxMisspelt = 100
 
 // output reads a step's `output`.

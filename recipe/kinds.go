@@ -29,7 +29,7 @@ var kinds = []Kind{
 		},
 	},
 	{
-		Name: "human", Doc: "Asks a person, and pauses until somebody answers.",
+		Name: "human", Doc: "Asks a person and pauses the run until the answer arrives.",
 		Output:  "{decision, form}",
 		without: append(slices.Clone(noCalls), refusal{key: "timeout", hint: "give expires inside with"}),
 		Args: []Argument{
@@ -38,7 +38,7 @@ var kinds = []Kind{
 			{Name: "decisions", Type: typeWords, Doc: "What the person can decide. Defaults to approve and reject."},
 			{Name: "form", Type: typeForm, Doc: "What the person fills in. No expressions."},
 			{Name: "expires", Type: typeDuration,
-				Doc: "How long the answer may take. Not given: for ever. No expressions."},
+				Doc: "How long the answer may take. Not given: forever. No expressions."},
 			{Name: "on_expire", Type: typeOnExpire,
 				Doc: "What happens then. reject, which must be one of the decisions, decides so. Defaults to fail."},
 		},
@@ -49,10 +49,10 @@ var kinds = []Kind{
 		without: append(slices.Clone(noCalls), refusal{key: "timeout", hint: "for an event, give timeout inside with"}),
 		Args: []Argument{
 			{Name: "duration", Type: typeDelay, Doc: "How long to wait."},
-			{Name: "at", Type: typeTime, Doc: "When to go on, such as 2026-01-31T09:00:00Z (RFC 3339)."},
+			{Name: "at", Type: typeTime, Doc: "When to continue, such as 2026-01-31T09:00:00Z (RFC 3339)."},
 			{Name: "event", Type: typeWord, Doc: "The name of the event to wait for. No expressions."},
 			{Name: "timeout", Type: typeDuration,
-				Doc: "How long to wait for the event; then the step fails. Not given: for ever. No expressions."},
+				Doc: "How long to wait for the event; then the step fails. Not given: forever. No expressions."},
 		},
 	},
 	{
@@ -61,7 +61,7 @@ var kinds = []Kind{
 		without: []refusal{noKey},
 		Args: []Argument{
 			{Name: "agent", Type: typeAgent,
-				Doc: "The agent by id, or written in place. Not given: the only one that there is."},
+				Doc: "The agent by id, or written in place. Not given: the only agent of the file."},
 			{Name: "prompt", Type: typeText, Required: true, Doc: "The task."},
 			{Name: "context", Type: typeAny, Doc: "What the agent has to know for it; goes before the task."},
 		},
@@ -72,14 +72,14 @@ var kinds = []Kind{
 		without: noCallsOfItsOwn,
 		Args: append(bodyKeys(typeSteps),
 			Argument{Name: "until", Type: typeExpression,
-				Doc: "Asked after each round: true ends the loop. Not given: all rounds run."},
+				Doc: "Evaluated after each round: true ends the loop. Not given: all rounds run."},
 			Argument{Name: "max_iterations", Type: typeThousand, Required: true, Doc: "The most rounds."},
 			Argument{Name: "next", Type: typeValues,
 				Doc: "With ref: the inputs from the second round on. Not given: inputs."},
 			Argument{Name: "on_error", Type: typeString, Allowed: []string{"fail", "continue"},
-				Doc: "fail (default) ends the loop at the first round that fails; continue starts the next one."},
+				Doc: "fail (default) ends the loop at the first round that fails; continue starts the next round."},
 			Argument{Name: "on_limit", Type: typeString, Allowed: []string{"fail"},
-				Doc: "fail makes it an error that until did not hold after the last round."},
+				Doc: "fail: it is an error if until is still false after the last round."},
 		),
 	},
 	{
@@ -115,7 +115,7 @@ var kinds = []Kind{
 		Args: []Argument{
 			{Name: "channel", Type: typeWord, Required: true, Doc: "A channel of this file. No expressions."},
 			{Name: "timeout", Type: typeDuration,
-				Doc: "How long to wait for a value; then the step fails. Not given: for ever. No expressions."},
+				Doc: "How long to wait for a value; then the step fails. Not given: forever. No expressions."},
 			{Name: "on_empty", Type: typeOnEmpty, Doc: "What happens when there is no value. Defaults to wait."},
 		},
 	},

@@ -15,7 +15,7 @@ import (
 	"github.com/braise-run/braise/internal/yamlnode"
 )
 
-// Bounds of Load.
+// Limits of Load.
 const (
 	maxFiles     = 1000
 	maxFileBytes = 1 << 20
@@ -207,7 +207,7 @@ func (l *loader) schemas(w *walker, from string) {
 	}
 }
 
-// notLoaded warns of a schema in a file that nobody reads.
+// notLoaded warns of a schema in a file that is not read.
 func (w *walker) notLoaded(out *Output) {
 	f := out.Schema.get("file")
 	w.Warnf(f.Pos, diagnostics.CodeFile, "read the recipe with recipe.Load",

@@ -30,7 +30,7 @@ var (
 // that call themselves are therefore only seen by [Load].
 //
 // The error is a [*diagnostics.Error] that holds everything that is wrong, sorted, and also the
-// warnings. The recipe then is what could be read, with the same findings as its Diagnostics:
+// warnings. The recipe then is what could be read, with the same diagnostics as its Diagnostics:
 // compiling it finds the mistakes that only a compiler sees, and never succeeds. Warnings of a
 // good recipe are in its Diagnostics.
 func Parse(filename string, data []byte) (*Recipe, error) {

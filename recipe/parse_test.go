@@ -47,7 +47,7 @@ const idHint = "use up to 63 of a-z, 0-9 and _, beginning with a letter"
 // rejected holds recipes with mistakes.
 var rejected = []struct {
 	text string // after head
-	want string // the findings, one a line
+	want string // the diagnostics, one a line
 }{
 	// The top.
 	{"", "1:1 recipe.missingKey"},

@@ -76,7 +76,7 @@ type Value struct {
 	Map    []Field
 }
 
-// Decoded returns v as decoded JSON, each time anew; nil for nil.
+// Decoded returns v as decoded JSON, a new value each time; nil for nil.
 func (v *Value) Decoded() any { return v.decoded(nil) }
 
 // decoded is Decoded with a reader of texts; nil takes them as they are written.
@@ -127,7 +127,7 @@ type Input struct {
 	Default    any            // decoded JSON; valid under the schema
 }
 
-// Defaults apply to steps that say nothing themselves.
+// Defaults apply to steps that do not set these fields themselves.
 type Defaults struct {
 	Model   string        // of model steps; "" when not given
 	Timeout time.Duration // of steps that call adapters; 0 when not given
@@ -149,7 +149,7 @@ type Retry struct {
 	Timeout     *time.Duration // of each attempt
 }
 
-// Limits bound a run, or a step with its body. Zero fields are not given.
+// Limits restrict a run, or a step with its body. Zero fields are not given.
 type Limits struct {
 	Pos         diagnostics.Position
 	WallTime    time.Duration
@@ -157,7 +157,7 @@ type Limits struct {
 	Tokens      int     // of all calls of models together
 	CostUSD     float64 // of all calls of models together
 	ToolCalls   int     // of steps and agents together
-	Pause       bool    // on_exceeded: pause; else what goes beyond a limit fails
+	Pause       bool    // on_exceeded: pause; else exceeding a limit fails
 }
 
 // Channel declares a channel of a recipe file, for its send and receive steps.
@@ -217,12 +217,12 @@ type Step struct {
 	OnIndeterminate OnIndeterminate // "" when not given
 }
 
-// OnIndeterminate says what follows if it is not known whether the call of a tool had its effect.
+// OnIndeterminate says what follows if the outcome of a tool call is unknown.
 type OnIndeterminate string
 
 // The values of on_indeterminate.
 const (
-	PauseIndeterminate    OnIndeterminate = "pause"    // somebody is asked
+	PauseIndeterminate    OnIndeterminate = "pause"    // a person is asked
 	FailIndeterminate     OnIndeterminate = "fail"     // the call counts as failed
 	ContinueIndeterminate OnIndeterminate = "continue" // the run does what it was about to do, with a warning
 )
@@ -246,10 +246,10 @@ type Human struct {
 	OnExpire  OnExpire
 }
 
-// OnExpire says what happens when nobody has answered in time. The zero OnExpire fails the step.
+// OnExpire says what happens when there is no answer in time. The zero OnExpire fails the step.
 type OnExpire struct {
 	Pos    diagnostics.Position // zero when not given
-	Reject bool                 // as if somebody had decided reject, without a form
+	Reject bool                 // like the answer reject, without a form
 	Set    *Value               // not nil: the step succeeds with this output; may hold expressions
 }
 
@@ -288,7 +288,7 @@ type Fork struct {
 	Pos         diagnostics.Position
 	Mode        string // all, which is the default, race or settle
 	Branches    []Branch
-	MaxParallel int // 0: no bound of its own
+	MaxParallel int // 0: no limit of its own
 }
 
 // Branch is a body of a fork. One without any steps has Steps of length 0.
@@ -345,12 +345,12 @@ type Foreach struct {
 	Pos         diagnostics.Position
 	In          *Value // an expression or a list
 	As          Name   // Text defaults to "item"
-	MaxParallel int    // 0: no bound of its own
+	MaxParallel int    // 0: no limit of its own
 	Collect     bool   // on_error: collect
 	MaxItems    int    // 0: the engine's default
 }
 
-// Output bounds and shapes what a step gives.
+// Output limits and shapes what a step returns.
 type Output struct {
 	Pos        diagnostics.Position
 	Schema     *Value         // nil when not given
@@ -360,7 +360,7 @@ type Output struct {
 
 // OnError says what a step's failure does.
 type OnError struct {
-	Continue bool   // the step stays failed, its output is null, the run goes on
+	Continue bool   // the step stays failed, its output is null, the run continues
 	Set      *Value // not nil: the step counts as succeeded with this output; may hold expressions
 }
 

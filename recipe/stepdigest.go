@@ -9,7 +9,7 @@ import (
 	"github.com/braise-run/braise/internal/value"
 )
 
-// maxSteps bounds the paths of StepDigests: as many as a workflow may have steps.
+// maxSteps limits the paths of StepDigests: as many as a workflow may have steps.
 const maxSteps = 100_000
 
 // StepDigests returns a digest of each step, 32 hex digits, by its path: send, or outer/inner for a

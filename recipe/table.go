@@ -152,12 +152,12 @@ var (
 		{Name: "version", Type: typeString, Doc: "Your version of the recipe; any string."},
 		{Name: "description", Type: typeString, Doc: "What the recipe is for."},
 		{Name: "tags", Type: typeStrings, Doc: "Words to find the recipe by."},
-		{Name: "requires", Type: typeRequires, Doc: "What must be there before the first step."},
+		{Name: "requires", Type: typeRequires, Doc: "What must be configured before the first step."},
 		{Name: "inputs", Type: typeInputs,
 			Doc: "The inputs. One without a default is required; one that is not declared is refused."},
 		{Name: "consts", Type: typeConsts, Doc: "Fixed values that expressions read as consts.NAME."},
-		{Name: "defaults", Type: typeDefaults, Doc: "What holds for steps that say nothing themselves."},
-		{Name: "limits", Type: typeLimits, Doc: "The most that the whole run may use."},
+		{Name: "defaults", Type: typeDefaults, Doc: "Settings for steps that do not have their own."},
+		{Name: "limits", Type: typeLimits, Doc: "Limits of the whole run."},
 		{Name: "channels", Type: typeChannels, Doc: "The channels that send and receive steps use."},
 		{Name: "agents", Type: typeAgents, Doc: "Agents by id, beside the files in agents/."},
 		{Name: "steps", Type: typeSteps, Required: true, Doc: "The steps by id, at least one."},
@@ -178,7 +178,7 @@ var (
 		{Name: "wall_time", Type: typeDuration, Doc: "How long the run may take."},
 		{Name: "max_parallel", Type: typePositive,
 			Doc: "How many calls of models and tools may be under way at the same time. " +
-				"The host's limit holds too; without either it is 8."},
+				"The limit of the host applies as well. Without either it is 8."},
 		{Name: "tokens", Type: typePositive, Doc: "How many tokens all calls of models may use together."},
 		{Name: "cost_usd", Type: typeCost,
 			Doc: "How many US dollars all calls of models may cost together, at the host's prices."},
@@ -211,13 +211,13 @@ var (
 		{Name: "on_error", Type: typeOnError, Doc: "What a failure of the step does. Defaults to fail."},
 		{Name: "on_indeterminate", Type: typeString,
 			Allowed: []string{string(PauseIndeterminate), string(FailIndeterminate), string(ContinueIndeterminate)},
-			Doc: "What follows if it is not known whether a call with an effect outside had it. " +
+			Doc: "What follows if the outcome of a call with an external effect is unknown. " +
 				"Defaults to pause; to continue where a race was lost or the run's time was over."},
 		{Name: "rollback", Type: typeRollback, Doc: "How to undo the step when the run fails later."},
 		{Name: "idempotency_key", Type: typeString, Doc: "Joined to the key that the tool gets."},
 		{Name: "priority", Type: typeInteger,
 			Doc: "Of steps that could start, the one with the higher number starts first. Defaults to 0."},
-		{Name: "limits", Type: typeStepLimits, Doc: "The most that this step may use, its body included."},
+		{Name: "limits", Type: typeStepLimits, Doc: "Limits of this step, its body included."},
 		{Name: "description", Type: typeString, Doc: "What the step is for."},
 		{Name: "tags", Type: typeStrings, Doc: "Words to find the step by."},
 	})
@@ -230,12 +230,14 @@ var (
 			Doc: "fail (default) stops at the first failure; " +
 				"collect gives {status, output} or {status, error} for each item."},
 		{Name: "max_items", Type: typePositive,
-			Doc: "More items than this fail the step. Not given: the host's limit, 10,000 by default."},
+			Doc: "The maximum number of items; the step fails if the list has more. " +
+				"Defaults to the limit of the host, 10,000."},
 	})
 	outputObject = newObject("output", []Argument{
 		{Name: "schema", Type: typeSchema, Doc: "What the output must match; a model's answer is parsed as JSON."},
 		{Name: "max_bytes", Type: typePositive,
-			Doc: "The most bytes of JSON the output may have. The host's limit, 16 MiB by default, holds too."},
+			Doc: "The maximum size of the output in bytes of JSON. " +
+				"The limit of the host, by default 16 MiB, applies too."},
 	})
 	onErrorObject = newObject("on_error", []Argument{
 		{Name: "set", Type: typeAny, Required: true, Doc: "The step counts as succeeded, with this output."},
@@ -243,9 +245,9 @@ var (
 	retryObject = newObject("retry", []Argument{
 		{Name: "max_attempts", Type: typePositive, Doc: "All calls, the first included."},
 		{Name: "backoff", Type: typeDuration, Doc: "The wait after the first call. It doubles after each further one."},
-		{Name: "max_backoff", Type: typeDuration, Doc: "The most that doubling makes of the wait."},
+		{Name: "max_backoff", Type: typeDuration, Doc: "The longest wait that doubling reaches."},
 		{Name: "jitter", Type: typeString, Allowed: []string{"none", "full"},
-			Doc: "full waits anything from nothing to the delay."},
+			Doc: "full waits a random time from 0 to the delay."},
 		{Name: "mode", Type: typeString, Allowed: []string{"wait", "pause"},
 			Doc: "pause lets a long wait pause the run."},
 		{Name: "retry_on", Type: typeReasons, Doc: "The reasons that count. An empty list: none."},
@@ -288,7 +290,7 @@ var (
 		{Name: "max_calls_per_answer", Type: typePositive,
 			Doc: "How many calls of one answer are made. Defaults to 64."},
 		{Name: "until", Type: typeExpression, Doc: "Stop as soon as this is true."},
-		{Name: "approval", Type: typeApproval, Doc: "Which tool calls need a yes. Defaults to never."},
+		{Name: "approval", Type: typeApproval, Doc: "Which tool calls need an approval. Defaults to never."},
 		{Name: "on_indeterminate", Type: typeString, Allowed: []string{"pause", "report"},
 			Doc: "What happens to a tool call that a crash interrupted: " +
 				"the run pauses (default), or the model is told."},

@@ -94,7 +94,7 @@ func TestDecide(t *testing.T) {
 		stands := resume.Decide(define(tt.steps), record(tt.recorded), strings.Fields(tt.again)...)
 		for path, ok := range stands {
 			if !ok {
-				t.Errorf("%s: %s is there and false", tt.name, path)
+				t.Errorf("%s: %s is present and false", tt.name, path)
 			}
 		}
 		if diff := cmp.Diff(strings.Fields(tt.want), slices.Sorted(maps.Keys(stands)), cmp.Transformer("join", func(p []string) string { return strings.Join(p, " ") })); diff != "" {

@@ -21,7 +21,7 @@ type Kind string
 const (
 	Human    Kind = "human"    // a person
 	External Kind = "external" // an event from outside
-	System   Kind = "system"   // a time, or a word from whoever runs the engine
+	System   Kind = "system"   // a time, or an answer from the operator of the engine
 )
 
 // Pause is a point where a step waits. Its JSON is that of an outcome's pauses; a journal keeps it
@@ -44,14 +44,14 @@ type Pause struct {
 	Reason    string    `json:"reason,omitempty"` // why the system pauses: indeterminate
 	CreatedAt time.Time `json:"createdAt"`
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
-	RetryAt   time.Time `json:"retryAt,omitzero"` // when the step goes on without an answer
-	OnExpire  Expiry    `json:"-"`                // whoever answers need not know
+	RetryAt   time.Time `json:"retryAt,omitzero"` // when the step continues without an answer
+	OnExpire  Expiry    `json:"-"`                // not needed for an answer
 	// The call that a system pause with the reason indeterminate is about; nil for other pauses, and where the
 	// journal of an earlier version does not say.
 	Call *Call `json:"call,omitempty"`
 }
 
-// Call tells who must find out what became of a call what there is to know of it.
+// Call is what is known of a call whose outcome a person must find out.
 type Call struct {
 	Tool      string    `json:"tool"`
 	Arguments any       `json:"arguments,omitempty"` // decoded JSON, secrets out; nil: not known
@@ -97,7 +97,7 @@ func callOf(m map[string]any, err *error) *Call {
 // String names the pause.
 func (p Pause) String() string { return fmt.Sprintf("%s pause %q of step %q", p.Kind, p.ID, p.Step) }
 
-// Question tells what is asked apart from any other question: the SHA-256, in hex, of the canonical JSON of prompt,
+// Question identifies what is asked: the SHA-256, in hex, of the canonical JSON of prompt,
 // show, schema and decisions, without those that are empty. An answer is for the question that was shown.
 func (p Pause) Question() string {
 	about := map[string]any{}
@@ -130,15 +130,15 @@ func (p Pause) LogValue() slog.Value { return slog.StringValue(p.String()) }
 // Suspension is the error of a step that pauses.
 type Suspension struct{ Pause Pause }
 
-// Error says that the step pauses, for whoever calls the tool outside of a run.
+// Error says that the step pauses, for callers of the tool outside of a run.
 func (s *Suspension) Error() string {
 	return fmt.Sprintf("the call pauses its step (%s)", s.Pause.Kind)
 }
 
 // Suspend returns the error by which a tool, or another adapter, pauses the step that calls it: a
 // [*Suspension], for errors.As. When there is an answer the tool is called again, with the same
-// arguments and idempotency key, and finds it with [Answer]. What it did before it paused it does
-// again, unless it looks there first.
+// arguments and idempotency key, and finds it with [Answer]. It repeats what it did before it paused,
+// unless it looks there first.
 //
 // The engine fills in ID, Token, Step and CreatedAt. If p is not fit for a pause, the error is not
 // a Suspension, and the step fails with it.
@@ -158,7 +158,7 @@ func (p Pause) normal() (Pause, error) {
 	seen := map[string]bool{"": true}
 	for _, d := range p.Decisions {
 		if seen[d] {
-			return p, fmt.Errorf("decisions: %q is empty or there twice", d)
+			return p, fmt.Errorf("decisions: %q is empty or repeated", d)
 		}
 		seen[d] = true
 	}
@@ -208,7 +208,7 @@ var formless = []string{"reject", "retry", "fail"}
 //
 // A pause with decisions takes {decision, form?}, and Check returns both members. A lone decision need not be named,
 // and what a form leaves out is taken from the defaults of its schema. A form that is left out is {} where there is a
-// schema, as if nobody had filled it in, and else null; with the
+// schema, as if it had been left empty, and else null; with the
 // decisions reject, retry and fail it is null and not checked. A pause without decisions takes
 // whatever matches the schema.
 func (p *Pause) Check(answer any) (any, error) {
@@ -311,7 +311,7 @@ func (p *Pause) choice() string {
 	return strings.Join(quoted, " or ")
 }
 
-// Expiry says what a pause comes to that nobody answered in time. The zero Expiry fails the step.
+// Expiry says what happens to a pause without an answer in time. The zero Expiry fails the step.
 type Expiry struct {
 	Answered bool // the pause counts as answered, with Value
 	Value    any  // decoded JSON
@@ -342,12 +342,12 @@ type Next string
 const (
 	Wait     Next = "wait"     // nothing is due
 	GoOn     Next = "go on"    // enter the step again, without an answer
-	Answered Next = "answered" // record the answer and go on
-	Failed   Next = "failed"   // nobody answered in time: the step fails
+	Answered Next = "answered" // record the answer and continue
+	Failed   Next = "failed"   // no answer came in time: the step fails
 )
 
-// Due says what there is to do at a time, and the answer if that is Answered. Of a RetryAt and an
-// ExpiresAt the first counts, however late it is by then; at the same time it is RetryAt.
+// Due says what to do at a time, and the answer if that is Answered. The earlier of RetryAt and
+// ExpiresAt counts, however late it is by then; if they are equal, RetryAt does.
 func (p *Pause) Due(now time.Time) (next Next, answer any) {
 	retry, expires := p.RetryAt, p.ExpiresAt
 	if !retry.IsZero() && (expires.IsZero() || !expires.Before(retry)) {

@@ -113,7 +113,7 @@ func opened(rec checkpoint.Record) (p Pause, err error) {
 	return p.normal()
 }
 
-// member returns a member of m, zero when it is not there. The first that is not a T becomes err.
+// member returns a member of m, zero when it is missing. The first that is not a T becomes err.
 func member[T any](m map[string]any, name string, err *error) T {
 	v, there := m[name]
 	t, ok := v.(T)

@@ -1,6 +1,6 @@
 // Package resume holds what pausing and resuming a run is made of: the [Pause] and its tokens, the
 // [Adapter] through which an answer comes in, what a tool sees when its step is entered again, and
-// [Decide], which says what still stands of a run's record when the recipe has changed.
+// [Decide], which says which recorded steps of a run stay valid when the recipe has changed.
 //
 // All of it is pure, but for the random part of [Mint]: the time and the store are the caller's.
 package resume
@@ -12,8 +12,8 @@ import (
 	"fmt"
 )
 
-// Adapter stands between whoever answers a pause and the run. Resolve returns the answer, and
-// nothing else: it may look up who asks and refuse, or make an answer of what came in. After an
+// Adapter checks or converts the answer to a pause before the run gets it. Resolve returns the
+// answer: it may look up who answers and refuse, or convert what came in. After an
 // error nothing has happened and the token stays usable. [Pause.Check] sees the answer next.
 type Adapter interface {
 	Resolve(ctx context.Context, req Request) (input any, err error)
@@ -40,7 +40,7 @@ type Interrupt string
 // The ways to interrupt a run; "" is Continue.
 const (
 	Continue Interrupt = "continue" // finished steps stand
-	Restart  Interrupt = "restart"  // they are rolled back, and the run begins again with the answer
+	Restart  Interrupt = "restart"  // they are rolled back, and the run restarts with the answer
 )
 
 type (

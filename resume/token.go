@@ -18,9 +18,9 @@ var tokenForm = regexp.MustCompile(`^([A-Za-z0-9][-A-Za-z0-9_.]{0,127})\.[-A-Za-
 // Mint returns a new token, which is the run's id, a dot and a secret of 192 random bits in
 // base64url, and the hash under which a store keeps it. runID is one that a store takes.
 //
-// The hash is the SHA-256 of the token, so it is bound to the run. What binds it to a pause is the
+// The hash is the SHA-256 of the token, so it belongs to the run. What ties it to a pause is the
 // record that holds it, which names the pause, and to a recipe the first record of that journal,
-// which has the digest. Whoever resumes has neither yet: the store finds both by the run's id and
+// which has the digest. The caller that resumes has neither yet: the store finds both by the run's id and
 // the hash, and compares them again when it takes the answer.
 func Mint(runID string) (token string, hash []byte) {
 	var secret [secretBytes]byte
@@ -30,7 +30,7 @@ func Mint(runID string) (token string, hash []byte) {
 }
 
 // Parse returns the run that a token belongs to and the token's hash. Of anything that Mint cannot
-// have made it says the same as a store does of a token that it does not know:
+// have made it returns the error that a store returns for an unknown token:
 // [checkpoint.ErrToken], without showing it.
 func Parse(token string) (runID string, hash []byte, err error) {
 	m := tokenForm.FindStringSubmatch(token)

@@ -80,15 +80,15 @@ type Decision struct {
 	Why       string        // why there is no other call, in a few words; "" if there is one
 }
 
-// Decide says what follows on a failed attempt. The failure's Err does not count. Whether the step
+// Decide says what follows a failed attempt. The failure's Err does not count. Whether the step
 // may still run at all (its own time is not up, nobody cancelled it) is for the caller to see first.
 //
 // A failure without a reason is final, and so is one whose reason RetryOn leaves out. A repeatable
 // call is made again while there are attempts left. A call that is not repeatable is made again
-// after RateLimit and when nothing was sent. Anything else takes the step's own word, which is its
-// MaxAttempts or RetryOn: it covers every failure that was answered or reported, but one whose
+// after RateLimit and when nothing was sent. Anything else takes the step's own MaxAttempts or RetryOn:
+// they cover every failure that was answered or reported, but one whose
 // outcome is unknown only if the step's RetryOn names the reason. Other layers neither widen nor
-// lengthen that word; they may narrow it.
+// lengthen what the step sets; they may narrow it.
 func (r Resolved) Decide(f *Failure, c Call) Decision {
 	if why := r.refusal(f, c); why != "" {
 		return Decision{Exhausted: r.MaxAttempts > 1 && f.Reason != "", Why: why}

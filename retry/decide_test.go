@@ -184,7 +184,7 @@ func decision(d retry.Decision, f *retry.Failure, repeatable bool) string {
 }
 
 // Which failures lead to a second call, by effect and by who says what. The reasons are all listed
-// unless a policy says otherwise. "ask" is a failure of which nobody knows what the call has done.
+// unless a policy says otherwise. "ask" is a failure with an unknown outcome.
 func TestWhatIsTriedAgain(t *testing.T) {
 	three := retry.Policy{MaxAttempts: 3}
 	on := func(reasons ...retry.Reason) retry.Policy { return retry.Policy{RetryOn: reasons} }

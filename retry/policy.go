@@ -30,7 +30,7 @@ const (
 	FullJitter Jitter = "full" // anything from 0 to the delay
 )
 
-// Mode says what becomes of a run while it waits for its next attempt.
+// Mode says what happens to a run while it waits for its next attempt.
 type Mode string
 
 // The modes. "" is unset.
@@ -39,13 +39,13 @@ const (
 	Pause Mode = "pause" // a long wait pauses the run
 )
 
-// None is a duration that is none on purpose: no backoff, no cap, no timeout, where zero would let
-// a lower layer speak.
+// None is a duration that is none on purpose: no backoff, no cap, no timeout, where zero would mean
+// the value of a lower layer.
 const None time.Duration = -1
 
 // Policy says how often and on what to try again. Layers of policies are laid over one another
-// field by field, so a zero field is unset: it says nothing, and leaves the field to the layers
-// below. Unset in all of them, a field has the default that stands beside it.
+// field by field. A zero field is unset, so the layers below set it. A field that is unset in all
+// layers has the default that stands beside it.
 type Policy struct {
 	MaxAttempts int // all calls, the first included. Defaults to 1
 	// the wait after the first call; it doubles with every further one. [None], the default: no wait
@@ -57,12 +57,12 @@ type Policy struct {
 	Timeout    time.Duration // of each attempt. [None], the default: no timeout
 }
 
-// Policies are policies by the kind of the adapter that is called. Nil says nothing.
+// Policies are policies by the kind of the adapter that is called. Nil means none.
 type Policies map[Kind]Policy
 
-// Metadata is what an adapter says of itself. Nil says nothing.
+// Metadata is what an adapter declares about itself. Nil means nothing.
 type Metadata struct {
-	Policy      Policy // for calls that no layer says anything about; it limits no other policy
+	Policy      Policy // for calls without a policy in any layer; it limits no other policy
 	Restartable bool   // a stream that broke may be opened again from its start
 }
 
@@ -114,16 +114,16 @@ func (p Policies) Validate() error {
 	return errors.Join(errs...)
 }
 
-// isZero reports whether p says nothing at all.
+// isZero reports whether all fields of p are unset.
 func (p Policy) isZero() bool { return reflect.ValueOf(p).IsZero() }
 
-// Layers are what everybody has to say about one call, the strongest first. All of it may be zero.
+// Layers are the policies for one call, the strongest first. All of them may be zero.
 type Layers struct {
 	Run     Policy    // of this run: the host's override for the adapter's kind
 	Step    Policy    // the step's own
 	Host    Policy    // the host's default for the kind
 	Recipe  Policy    // the recipe's default for the kind
-	Adapter *Metadata // the adapter's own, for when nobody else says anything
+	Adapter *Metadata // the adapter's own, which counts if no other layer has a policy
 }
 
 // Resolved is the policy of one call, made by [Resolve]: its fields have their
@@ -131,12 +131,12 @@ type Layers struct {
 // nil RetryOn every reason.
 type Resolved struct {
 	Policy
-	Set  bool   // somebody said something; if not, there is one call and retrying has no events
-	Step Policy // what the step itself says: its word counts for more, see [Resolved.Decide]
+	Set  bool   // a layer has a policy; if not, there is one call and retrying has no events
+	Step Policy // what the step itself sets: it counts for more, see [Resolved.Decide]
 }
 
-// Resolve lays Run over Step over Host over Recipe, field by field. Only when none of them says
-// anything does the adapter's policy count.
+// Resolve lays Run over Step over Host over Recipe, field by field. The adapter's policy counts only
+// if none of them has one.
 func Resolve(l Layers) Resolved {
 	p, byLayer := l.merge()
 	set := byLayer
@@ -150,7 +150,7 @@ func Resolve(l Layers) Resolved {
 }
 
 // Streams reports whether a call with this policy may be made as a stream: it has one attempt, or the adapter can
-// open a stream again. What may not be streamed is called whole, so that it does not matter whether somebody watches.
+// open a stream again. Other calls are made whole, so that it does not matter whether a sink receives events.
 func (r Resolved) Streams(adapter *Metadata) bool {
 	return r.MaxAttempts <= 1 || adapter != nil && adapter.Restartable
 }

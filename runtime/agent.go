@@ -15,7 +15,7 @@ type Memory interface {
 	Load(ctx context.Context, c Conversation) ([]Message, error)
 	// Save adds what one run of an agent said and heard, in one piece: a reader sees all of it or
 	// nothing. turn names that run of the agent; saved again under the same name, it replaces what was
-	// there, in its place.
+	// saved, in its place.
 	Save(ctx context.Context, c Conversation, turn string, messages []Message) error
 }
 
@@ -43,7 +43,7 @@ type ApprovalRequest struct {
 	Pauses     bool            // without a decision the call waits for one: see [ErrNoDecision]
 }
 
-// ApprovalDecision is an Approver's word.
+// ApprovalDecision is the decision of an Approver.
 type ApprovalDecision struct {
 	Allow  bool
 	Scope  ApprovalScope // of an approval; "" is ApproveOnce
@@ -53,9 +53,9 @@ type ApprovalDecision struct {
 	Arguments json.RawMessage
 }
 
-// ErrNoDecision is what an Approver returns that leaves the decision to others: a call for which the request says
-// Pauses waits for somebody, as if there were no Approver, any other is refused.
-var ErrNoDecision = errors.New("nobody is there to give it")
+// ErrNoDecision is what an Approver returns to leave the decision to others: a call whose request has Pauses set waits
+// for a decision, as if there were no Approver; any other call is refused.
+var ErrNoDecision = errors.New("nobody can give it")
 
 // ApprovalScope says what an approval covers.
 type ApprovalScope string
@@ -68,7 +68,7 @@ const (
 	ApproveSession ApprovalScope = "session" // the old name of ApproveRun
 )
 
-// SkillLoader loads skills by name. One that is not there is an error.
+// SkillLoader loads skills by name. A missing one is an error.
 type SkillLoader interface {
 	Load(ctx context.Context, names []string) ([]Skill, error)
 }
@@ -93,7 +93,7 @@ type Env interface {
 // Inbox has messages from outside for agents that are at work. An agent takes them only between two
 // of its steps.
 type Inbox interface {
-	// Waiting returns the messages for an agent that nobody has taken, in order, and goes on returning
+	// Waiting returns the messages for an agent that are not taken yet, in order, and keeps returning
 	// them until they are. run is the run's id, step the path of the agent in it.
 	Waiting(ctx context.Context, run, step string) ([]Note, error)
 	// Taken says that the messages with these ids are recorded. It may be said again after a crash.

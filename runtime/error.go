@@ -19,7 +19,7 @@ const (
 	CategoryConfirmation Category = "confirmation"
 	CategoryConfig       Category = "config" // the recipe, its input or the host's set-up
 	CategoryInfra        Category = "infra"  // a step's timeout, what holds the secrets, the engine itself
-	CategoryLimit        Category = "limit"  // a bound of the run
+	CategoryLimit        Category = "limit"  // a limit of the run
 	CategoryCancelled    Category = "cancelled"
 )
 

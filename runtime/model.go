@@ -38,7 +38,7 @@ type Metadata struct {
 	Provider string        // of a model, as OpenTelemetry's conventions name it: openai, anthropic; "" when unknown
 	Model    string        // of a model, as its provider names it; "" when unknown
 	Requires []Requirement // what must be there for it to work, secrets apart; nil: nothing
-	// Retry says when calls are tried again that nobody else says anything about, and whether a
+	// Retry says when calls without another policy are tried again, and whether a
 	// stream may be opened again. nil: never, and not.
 	Retry *retry.Metadata
 	// Missing says why a model or a retriever cannot be used although the host names it, with a hint on a second line:
@@ -66,7 +66,7 @@ type Message struct {
 	Parts      []Part     `json:"parts,omitempty"`        // of the assistant, see Part; nil: none
 }
 
-// Part is a piece of an answer that nobody but the model's adapter understands: thinking, a signature, an image.
+// Part is a piece of an answer that only the model's adapter understands: thinking, a signature, an image.
 // An agent gives it back to the model with the message, or the tool call, that it came with. It is kept in journals,
 // and in no [Memory], but for the part that marks a summary of what the memory has before it.
 type Part struct {

@@ -11,7 +11,7 @@ import (
 )
 
 // Plugin is a bundle of models, tools, ports, declared capabilities and hooks that a host adds to a
-// Runtime as one value. docs/plugins.md tells the rules; [Runtime.Resolve] applies them.
+// Runtime as one value. docs/plugins.md has the rules; [Runtime.Resolve] applies them.
 type Plugin struct {
 	// Key names the plugin in messages and in Runtime.Providers; not empty, and not "host" or
 	// "builtin".
@@ -22,7 +22,7 @@ type Plugin struct {
 	OverrideKey string
 
 	// Capabilities are what the plugin says that it offers, by key; values are JSON. What is said
-	// here goes before what the models and tools of a runtime show by being there. nil: nothing.
+	// here takes precedence over what the models and tools of a runtime imply. nil: nothing.
 	Capabilities map[string]any
 	Requires     []Requirement    // nil: nothing
 	Models       map[string]Model // by the name that recipes use; nil: none
@@ -56,7 +56,7 @@ const (
 	Override PluginMode = "override" // it replaces the earlier one, in its place
 )
 
-// Requirement is one thing that must be there for a plugin or an adapter to work.
+// Requirement is one thing that a plugin or an adapter needs to work.
 type Requirement struct {
 	Kind RequirementKind
 	Name string // not empty
@@ -77,7 +77,7 @@ const (
 // Hooks are the functions that a plugin wants called, by the point at which they are.
 type Hooks map[Point]Hook
 
-// Hook is told of a moment of a run. It must be safe for concurrent use, should return soon, and
+// Hook receives a moment of a run. It must be safe for concurrent use, should return soon, and
 // must not change anything that the moment holds.
 //
 // An error or a panic at [ModelBefore] or [ToolBefore] denies the call: the adapter is not called,
@@ -87,7 +87,7 @@ type Hook func(ctx context.Context, m Moment) error
 // Point is a place in a run where hooks are called.
 type Point string
 
-// The points, in the order in which a run comes by them.
+// The points, in the order in which a run reaches them.
 const (
 	RunInit     Point = "run.init" // before the first step
 	StepBefore  Point = "step.before"
@@ -99,7 +99,7 @@ const (
 	RunFinish   Point = "run.finish" // when the run ends or pauses, whatever the outcome
 )
 
-// Moment is what a hook is told.
+// Moment is what a hook receives.
 type Moment struct {
 	Point Point
 	Run   string // the run's id
@@ -124,7 +124,7 @@ type Moment struct {
 // points are all points, in order.
 var points = []Point{RunInit, StepBefore, ModelBefore, ModelAfter, ToolBefore, ToolAfter, StepAfter, RunFinish}
 
-// NotScheduled reports the hooks that are never called in a workflow that only ever comes by the
+// NotScheduled reports the hooks that are never called in a workflow that only reaches the
 // points in scheduled: plugins in order, and the points of each in order.
 func (r *Resolution) NotScheduled(scheduled ...Point) diagnostics.List {
 	var list diagnostics.List

@@ -54,7 +54,7 @@ func TestPluginsCarryPorts(t *testing.T) {
 		owner string // of the retriever
 		sinks []trace.Sink
 		m     runtime.Price
-		says  string // one of the findings; "": there is none
+		says  string // one of the diagnostics; "": there is none
 	}{
 		{"the only one", runtime.Runtime{Plugins: []runtime.Plugin{a}}, "a", []trace.Sink{ports("a")}, one, ""},
 		{"of two the first", runtime.Runtime{Plugins: []runtime.Plugin{a, b}}, "a", []trace.Sink{ports("a"), ports("b")}, one, conflict},
@@ -99,7 +99,7 @@ func TestPluginsCarryPorts(t *testing.T) {
 func TestPluginsWithBadPorts(t *testing.T) {
 	rt := runtime.Runtime{Plugins: []runtime.Plugin{{Key: "a", Trace: []trace.Sink{nil}, Prices: map[string]runtime.Price{"m": {Input: math.NaN()}}}}}
 	err := rt.Validate()
-	for _, want := range []string{`plugin "a": trace sink 0 is nil`, `plugin "a": the price of model "m" is no amount of money`} {
+	for _, want := range []string{`plugin "a": trace sink 0 is nil`, `plugin "a": the price of model "m" is not an amount of money`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("trust 1.13: got %v, want %q", err, want)
 		}

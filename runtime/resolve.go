@@ -12,7 +12,7 @@ import (
 	"github.com/braise-run/braise/internal/value"
 )
 
-// BuiltinTool is an optional second interface of a Tool that is there whether a host asks for it or
+// BuiltinTool is an optional second interface of a Tool that exists whether a host asks for it or
 // not. In Runtime.Tools it gives way to a plugin's tool of its name, as the host's own do not.
 type BuiltinTool interface {
 	Tool
@@ -57,7 +57,7 @@ const (
 	fromBuiltin = "builtin"
 )
 
-// scalars are the capabilities of which there is one: the last plugin that declares it says what it
+// scalars are the capabilities with a single value: the last plugin that declares it says what it
 // is. Declarations of any other capability add up.
 var scalars = append(ports[:], "model")
 
@@ -97,14 +97,14 @@ func (rt *Runtime) Resolve() *Resolution {
 	return r
 }
 
-// look notes which ports are there.
+// look notes which ports are configured.
 func (r *Resolution) look() {
 	rt := r.Runtime
 	r.there = [...]bool{rt.Approver != nil, rt.Cache != nil, rt.Env != nil, rt.Memory != nil, rt.Resume != nil,
 		rt.Retriever != nil, rt.Secrets != nil, rt.Skills != nil, rt.Store != nil, len(rt.Trace) > 0}
 }
 
-// Unmet reports what is not there of what somebody requires: who is how messages name it. Secrets
+// Unmet reports the requirements that are not met: who is how messages name the one that requires. Secrets
 // are for [Resolution.MissingSecrets].
 func (r *Resolution) Unmet(who string, needs []Requirement) (list diagnostics.List) {
 	for _, need := range needs {
@@ -115,7 +115,7 @@ func (r *Resolution) Unmet(who string, needs []Requirement) (list diagnostics.Li
 	return list
 }
 
-// takeSlots fills r.Plugins, and returns the findings about those that are dropped.
+// takeSlots fills r.Plugins, and returns the diagnostics about those that are dropped.
 func (r *Resolution) takeSlots(plugins []Plugin) (dropped diagnostics.List) {
 	for _, p := range plugins {
 		i := slices.IndexFunc(r.Plugins, func(q Plugin) bool { return q.Slot() == p.Slot() })
@@ -166,7 +166,7 @@ func (r *Resolution) selectProviders(rt *Runtime) {
 	for _, key := range slices.Sorted(maps.Keys(rt.Providers)) {
 		if _, ok := r.chosen[key]; !ok {
 			r.warn(diagnostics.CodeUnknownProvider, diagnostics.DidYouMean(key, slices.Collect(maps.Keys(r.chosen))),
-				"a provider is chosen for %q, which nobody offers", key)
+				"a provider is chosen for %q, which no provider offers", key)
 		}
 	}
 	models := r.Models
@@ -232,7 +232,7 @@ func list(v any) []any {
 	return []any{v}
 }
 
-// missing reports whether v says that a capability is not there.
+// missing reports whether v says that a capability is missing.
 func missing(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -247,7 +247,7 @@ func missing(v any) bool {
 	return false
 }
 
-// Has reports whether the capability is there: what plugins declare goes before what is there to be
+// Has reports whether the capability exists: what plugins declare takes precedence over what there is to be
 // seen, so that a plugin that declares false hides it.
 func (r *Resolution) Has(key string) bool {
 	if v, ok := r.declared[key]; ok {
@@ -271,7 +271,7 @@ var ports = [...]string{
 	"approver", "cache", "env", "memory", "resume", "retriever", "secrets", "skills", "store", "trace",
 }
 
-// Capabilities lists what is there, by key. The models and tools that are there to be seen are
+// Capabilities lists the capabilities, by key. The models and tools that can be seen are
 // listed by name, sorted, once for each place they are from: host, plugin, builtin. Of a port that
 // has no names the value is true.
 func (r *Resolution) Capabilities() []Capability {
@@ -363,12 +363,12 @@ func (r *Resolution) offers(need Requirement) (candidates []string, ok bool) {
 func unmet(who string, need Requirement, candidates []string) diagnostics.Diagnostic {
 	return diagnostics.Diagnostic{
 		Level: diagnostics.Warn, Kind: diagnostics.KindRequirement, Code: diagnostics.CodePluginRequirement,
-		Message: fmt.Sprintf("%s requires %s %q, which is not there", who, need.Kind, need.Name),
+		Message: fmt.Sprintf("%s requires %s %q, which is not configured", who, need.Kind, need.Name),
 		Hint:    diagnostics.DidYouMean(need.Name, candidates),
 	}
 }
 
-// MissingSecrets asks for the secrets that plugins require, and reports those that are not there.
+// MissingSecrets asks for the secrets that plugins require, and reports those that are not configured.
 // The error is one of the Secrets that says something else than ErrNoSecret.
 func (r *Resolution) MissingSecrets(ctx context.Context) (diagnostics.List, error) {
 	var list diagnostics.List

@@ -52,7 +52,7 @@ func ExampleRuntime_Resolve() {
 	// Output:
 	// model [slow] plugin
 	// tools [crm.lookup] host
-	// warning: plugin "audit" requires model "fast", which is not there [plugin.requirement]
+	// warning: plugin "audit" requires model "fast", which is not configured [plugin.requirement]
 	//   hint: known here: slow
 	// plugin "audit" denies the call of tool "exec.run": no programs here
 }
@@ -107,7 +107,7 @@ func whose(r *runtime.Resolution) (lines []string) {
 	return lines
 }
 
-// said are the findings without their levels and kinds.
+// said are the diagnostics without their levels and kinds.
 func said(list diagnostics.List) (lines []string) {
 	for _, d := range list {
 		lines = append(lines, strings.TrimPrefix(d.String(), "warning: "))
@@ -189,7 +189,7 @@ func TestPluginsThatDoNotCount(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{
 		"plugin \"c\" is dropped, the earlier plugin \"b\" has its slot \"slot\" [plugin.dropped]\n  hint: to have it in place of the other: Mode: runtime.Override",
-		"plugin \"b\" requires plugin \"nob\", which is not there [plugin.requirement]\n  hint: known here: b, slot",
+		"plugin \"b\" requires plugin \"nob\", which is not configured [plugin.requirement]\n  hint: known here: b, slot",
 	}, said(r.Diagnostics)); diff != "" {
 		t.Errorf("diagnostics (-want +got)\n%s", diff)
 	}
@@ -263,7 +263,7 @@ func TestProviders(t *testing.T) {
 			[]string{"tool t.x of builtin"}, nil},
 		{"a choice without plugins", runtime.Runtime{Models: modelsOf("host", "m"), Providers: choices{"model:m": "host"}},
 			[]string{"model m of host"}, nil},
-		{"a provider that is not there", runtime.Runtime{Plugins: []runtime.Plugin{plugin("acme", []string{"m"})}, Providers: choices{"model:m": "acm"}},
+		{"an unknown provider", runtime.Runtime{Plugins: []runtime.Plugin{plugin("acme", []string{"m"})}, Providers: choices{"model:m": "acm"}},
 			[]string{"model m of acme"},
 			[]string{"\"acm\" is chosen for model \"m\" and does not offer it [provider.unknown]\n  hint: did you mean \"acme\"?"}},
 		{"a provider that offers something else", runtime.Runtime{Models: modelsOf("host", "m"), Plugins: []runtime.Plugin{plugin("a", []string{"n"})},
@@ -277,13 +277,13 @@ func TestProviders(t *testing.T) {
 				"\"b\" is chosen for model \"m\" and does not offer it [provider.unknown]\n  hint: known here: a",
 				"plugin \"b\" is dropped, the earlier plugin \"a\" has its slot \"a\" [plugin.dropped]\n  hint: to have it in place of the other: Mode: runtime.Override",
 			}},
-		{"a choice for what is not there", runtime.Runtime{Models: modelsOf("host", "fast"), Tools: toolsOf("host", "crm.lookup"),
+		{"a choice for an unknown name", runtime.Runtime{Models: modelsOf("host", "fast"), Tools: toolsOf("host", "crm.lookup"),
 			Providers: choices{"model:fats": "host", "fast": "host", "tool:crm.lokup": "host"}},
 			[]string{"model fast of host", "tool crm.lookup of host"},
 			[]string{
-				"a provider is chosen for \"fast\", which nobody offers [provider.unknown]\n  hint: known here: model:fast, tool:crm.lookup",
-				"a provider is chosen for \"model:fats\", which nobody offers [provider.unknown]\n  hint: did you mean \"model:fast\"?",
-				"a provider is chosen for \"tool:crm.lokup\", which nobody offers [provider.unknown]\n  hint: did you mean \"tool:crm.lookup\"?",
+				"a provider is chosen for \"fast\", which no provider offers [provider.unknown]\n  hint: known here: model:fast, tool:crm.lookup",
+				"a provider is chosen for \"model:fats\", which no provider offers [provider.unknown]\n  hint: did you mean \"model:fast\"?",
+				"a provider is chosen for \"tool:crm.lokup\", which no provider offers [provider.unknown]\n  hint: did you mean \"tool:crm.lookup\"?",
 			}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -313,7 +313,7 @@ func TestDeclaredCapabilities(t *testing.T) {
 		{"a scalar", "memory", []any{"sqlite"}, "sqlite"},
 		{"the last scalar", "memory", []any{"sqlite", "postgres"}, "postgres"},
 		{"a scalar that is a list is one value", "retriever", []any{[]string{"a"}, []string{"b"}}, []any{"b"}},
-		{"the last scalar says that it is not there", "memory", []any{"sqlite", false}, nil},
+		{"the last scalar says that it is missing", "memory", []any{"sqlite", false}, nil},
 		{"and that it is, after all", "memory", []any{false, true}, true},
 		{"tools", "tools", []any{[]any{"a", "b"}, []any{"c"}}, []any{"a", "b", "c"}},
 		{"one tool is a list of one", "tools", []any{"a"}, []any{"a"}},
@@ -329,9 +329,9 @@ func TestDeclaredCapabilities(t *testing.T) {
 		{"an empty string", "region", []any{""}, nil},
 		{"an empty list", "region", []any{[]int{}}, nil},
 		{"an empty list of tools", "tools", []any{[]any{}}, nil},
-		{"zero is there", "region", []any{0}, int64(0)},
-		{"an empty map is there", "region", []any{map[string]any{}}, map[string]any{}},
-		{"a space is there", "region", []any{" "}, " "},
+		{"zero counts", "region", []any{0}, int64(0)},
+		{"an empty map counts", "region", []any{map[string]any{}}, map[string]any{}},
+		{"a space counts", "region", []any{" "}, " "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var rt runtime.Runtime
@@ -378,7 +378,7 @@ func TestCapabilities(t *testing.T) {
 		{"declared before present", runtime.Runtime{Models: modelsOf("host", "fast"), Tools: toolsOf("host", "t.b"),
 			Plugins: []runtime.Plugin{{Key: "a", Capabilities: map[string]any{"model": "hosted", "tools": "t.x"}}}},
 			`[{"key":"model","value":"hosted","from":"plugin"},{"key":"tools","value":["t.x"],"from":"plugin"}]`},
-		{"declared before present, whoever comes first", runtime.Runtime{
+		{"declared before present, in any order", runtime.Runtime{
 			Plugins: []runtime.Plugin{{Key: "a", Capabilities: map[string]any{"model": "hosted"}}, {Key: "b", Models: modelsOf("b", "m")}}},
 			`[{"key":"model","value":"hosted","from":"plugin"}]`},
 		{"declared missing hides what is present", runtime.Runtime{Models: modelsOf("host", "fast"), Tools: toolsOf("host", "t.b"), Secrets: runtime.SecretMap{}, Retriever: eager{},
@@ -405,18 +405,18 @@ func TestRequirements(t *testing.T) {
 	}{
 		{runtime.RequireModel, "fast", ""},
 		{runtime.RequireModel, "own", ""},
-		{runtime.RequireModel, "fats", "plugin \"a\" requires model \"fats\", which is not there [plugin.requirement]\n  hint: did you mean \"fast\"?"},
+		{runtime.RequireModel, "fats", "plugin \"a\" requires model \"fats\", which is not configured [plugin.requirement]\n  hint: did you mean \"fast\"?"},
 		{runtime.RequireTool, "crm.lookup", ""},
 		{runtime.RequireTool, "own.tool", ""},
-		{runtime.RequireTool, "crm.lokup", "plugin \"a\" requires tool \"crm.lokup\", which is not there [plugin.requirement]\n  hint: did you mean \"crm.lookup\"?"},
+		{runtime.RequireTool, "crm.lokup", "plugin \"a\" requires tool \"crm.lokup\", which is not configured [plugin.requirement]\n  hint: did you mean \"crm.lookup\"?"},
 		{runtime.RequireCapability, "model", ""},
 		{runtime.RequireCapability, "region", ""},
-		{runtime.RequireCapability, "zone", "plugin \"a\" requires capability \"zone\", which is not there [plugin.requirement]\n  hint: known here: model, region, tools"},
-		{runtime.RequireCapability, "off", "plugin \"a\" requires capability \"off\", which is not there [plugin.requirement]\n  hint: known here: model, region, tools"},
+		{runtime.RequireCapability, "zone", "plugin \"a\" requires capability \"zone\", which is not configured [plugin.requirement]\n  hint: known here: model, region, tools"},
+		{runtime.RequireCapability, "off", "plugin \"a\" requires capability \"off\", which is not configured [plugin.requirement]\n  hint: known here: model, region, tools"},
 		{runtime.RequirePlugin, "a", ""},
 		{runtime.RequirePlugin, "b", ""},
 		{runtime.RequirePlugin, "slot", ""},
-		{runtime.RequirePlugin, "gone", "plugin \"a\" requires plugin \"gone\", which is not there [plugin.requirement]\n  hint: known here: a, b, slot"},
+		{runtime.RequirePlugin, "gone", "plugin \"a\" requires plugin \"gone\", which is not configured [plugin.requirement]\n  hint: known here: a, b, slot"},
 		{runtime.RequireSecret, "KEY", ""}, // only asking tells
 	} {
 		t.Run(string(tt.kind)+" "+tt.name, func(t *testing.T) {
@@ -455,7 +455,7 @@ func TestMissingSecrets(t *testing.T) {
 		{Key: "a", Requires: []runtime.Requirement{{Kind: runtime.RequireSecret, Name: "A"}, {Kind: runtime.RequirePlugin, Name: "b"}}},
 		{Key: "b", Requires: []runtime.Requirement{{Kind: runtime.RequireSecret, Name: "B"}}},
 	}
-	a, b := `plugin "a" requires secret "A", which is not there [plugin.requirement]`, `plugin "b" requires secret "B", which is not there [plugin.requirement]`
+	a, b := `plugin "a" requires secret "A", which is not configured [plugin.requirement]`, `plugin "b" requires secret "B", which is not configured [plugin.requirement]`
 	for _, tt := range []struct {
 		name    string
 		secrets runtime.Secrets
@@ -674,7 +674,7 @@ func TestResolveIsPure(t *testing.T) {
 		slots := map[string]bool{}
 		for _, p := range rt.Resolve().Plugins {
 			if slots[p.Slot()] {
-				t.Fatalf("slot %q is there twice", p.Slot())
+				t.Fatalf("slot %q appears twice", p.Slot())
 			}
 			slots[p.Slot()] = true
 		}

@@ -25,7 +25,7 @@ type Runtime struct {
 	Memory    Memory      // of agents' conversations; nil: none
 	Skills    SkillLoader // of agents; nil: none
 	Env       Env         // of agents; nil: none
-	// Approval and Deny are the host's word on the calls of agents, beside those of agents and tools: the stricter
+	// Approval and Deny are the host's settings for the calls of agents, beside those of agents and tools: the stricter
 	// one holds. Keys and entries are like those of agents: a tool's name, PREFIX.*, exec.run:PROGRAM, an effect or
 	// "*"; the words are those of [ToolSpec]. nil: nothing.
 	Approval map[string]string
@@ -44,17 +44,17 @@ type Runtime struct {
 	Store  checkpoint.Store
 	Cache  checkpoint.Cache // where runs that pause are kept when there is no Store; nil: the memory of the process
 	Resume resume.Adapter   // what comes in for a pause goes through it; nil: resuming is refused
-	// told of each pause at once, with a token, while the rest of the run goes on; nil: nobody
+	// receives each pause at once, with a token, while the rest of the run continues; nil: none
 	OnPause func(resume.Pause)
 	// Interrupt says what a pause does to the steps that have finished. It is fixed when a run begins.
 	// "" is resume.Continue.
 	Interrupt resume.Interrupt
 
-	// of this run: what it says goes before what steps say, see docs/retry.md; nil: nothing
+	// of this run: takes precedence over what steps set, see docs/retry.md; nil: nothing
 	Retry         retry.Policies
-	RetryDefaults retry.Policies // what steps leave open, before the recipe's defaults; nil: nothing
+	RetryDefaults retry.Policies // for what steps do not set, before the recipe's defaults; nil: nothing
 
-	Trace       []trace.Sink     // told of events as they happen; nil: the outcome's trace only
+	Trace       []trace.Sink     // receive events as they happen; nil: the outcome's trace only
 	Diagnostics diagnostics.Mode // Defaults to diagnostics.Default.
 	Reporter    Reporter         // nil: warnings go to slog.Default
 
@@ -63,7 +63,7 @@ type Runtime struct {
 	Budget   Budget        // what a run may use, whatever its recipe says
 	NewRunID func() string // nil: UUIDv7s, which sort in the order of their making
 
-	By     string            // who starts runs, and resumes them: recorded as the host words it; "": nobody said
+	By     string            // who starts runs, and resumes them: recorded as the host words it; "": unknown
 	Origin map[string]string // what the host wants to find again about where a run began: kept in its journal only
 }
 
@@ -76,38 +76,38 @@ type Price struct {
 	Input, Output float64
 }
 
-// Budget is the host's own bound of what a run may use. It holds beside the limits of the recipe, and counts in
+// Budget is the host's own limit of what a run may use. It applies beside the limits of the recipe, and counts in
 // the same way, in all processes that work on the run: the lower one is reached first. It is no part of the
-// run: a process that goes on with one has its own. A zero field is no bound.
+// run: a process that resumes one has its own. A zero field is no limit.
 type Budget struct {
 	Tokens   int           // of all calls of models together
 	CostUSD  float64       // of all calls of models together, at Prices: every model needs one then
 	WallTime time.Duration // for as long as the run is worked on
 
 	ToolCalls int // of steps and agents together
-	// Pause lets calls wait for somebody who raises what is reached; otherwise the run, or the call, fails.
+	// Pause lets calls wait until a person raises the limit; otherwise the run, or the call, fails.
 	Pause bool
 }
 
-// Limits bound a run. A zero field means its default.
+// Limits restrict a run. A zero field means its default.
 type Limits struct {
 	// MaxParallel is how many adapter calls of one run may be under way at once. A lower
-	// limits.max_parallel of the recipe goes before it. 0: as the recipe says, else 8.
+	// limits.max_parallel of the recipe takes precedence. 0: as the recipe says, else 8.
 	MaxParallel int
 	// Grace is how long a cancelled run waits for adapters that are still busy. Defaults to 5 s.
 	Grace time.Duration
 	// InlineWait is the longest wait that a run with a Store sleeps through; a longer one pauses it.
 	// Defaults to 1 s.
 	InlineWait time.Duration
-	// MaxItems bounds the list of a foreach that gives no max_items. Defaults to 10,000.
+	// MaxItems limits the list of a foreach that gives no max_items. Defaults to 10,000.
 	MaxItems int
-	// MaxSteps bounds the steps of a run; those of a body count each time, and so does each item of
+	// MaxSteps limits the steps of a run; those of a body count each time, and so does each item of
 	// a foreach. Defaults to 1,000,000.
 	MaxSteps int
 	// MaxOutputBytes bounds the output of one step or item, and what goes into it, counted as
 	// canonical JSON. Defaults to 16 MiB.
 	MaxOutputBytes int
-	// MaxRunBytes bounds what a run keeps: the outputs of all steps and items together, the lists
+	// MaxRunBytes limits what a run keeps: the outputs of all steps and items together, the lists
 	// of its foreach and the inputs of its sub-recipes. Defaults to 1 GiB.
 	MaxRunBytes int
 }
@@ -149,7 +149,7 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// Reporter takes warnings that belong to no outcome's reader but to the host's operator.
+// Reporter takes warnings for the operator of the host, which belong to no outcome.
 type Reporter interface {
 	Warn(msg string, attrs ...slog.Attr)
 }

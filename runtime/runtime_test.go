@@ -98,7 +98,7 @@ func TestValidate(t *testing.T) {
 		{"a retriever's policy without sense", runtime.Runtime{Retriever: eager{}}, `the retriever: retry: unknown mode "now"`},
 		{"a negative limit", runtime.Runtime{Limits: runtime.Limits{Grace: -1}}, "a limit is negative"},
 		{"a negative budget", runtime.Runtime{Budget: runtime.Budget{WallTime: -1}}, "a budget is negative"},
-		{"a budget that is no number", runtime.Runtime{Budget: runtime.Budget{CostUSD: math.NaN()}}, "a budget is negative, or no number"},
+		{"a budget that is no number", runtime.Runtime{Budget: runtime.Budget{CostUSD: math.NaN()}}, "a budget is negative, or not a number"},
 		{"all at once", runtime.Runtime{
 			Models: map[string]runtime.Model{"b": nil, "a": nil},
 			Tools:  tool(runtime.ToolSpec{Name: "ab", Effect: "none"}),

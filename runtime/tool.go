@@ -25,8 +25,8 @@ type Tool interface {
 // bool, int64, float64, string, []any, map[string]any) without being encoded. CallValue must not
 // change args or anything inside, nor its result once returned.
 //
-// CallValue promises to be quick, quicker than to start a goroutine and to wait for it: what waits, or computes
-// for long, is for Call. The goroutine that drives a run makes such calls itself, one after the other, also where
+// CallValue promises to be quick, quicker than to start a goroutine and to wait for it: a tool that waits, or computes
+// for long, uses Call. The goroutine that drives a run makes such calls itself, one after the other, also where
 // steps could run side by side, and nothing watches them: one that blocks holds its run, not others, at most until
 // the run is cancelled and its grace period is over. A call with which more comes that takes time or stops it (a
 // timeout, a retry policy, a step around its step, hooks of plugins) is made like any other, on a goroutine.

@@ -53,7 +53,7 @@ func (rt *Runtime) Validate() error {
 	}
 	if b := rt.Budget; b.Tokens < 0 || b.ToolCalls < 0 || b.WallTime < 0 ||
 		!(b.CostUSD >= 0) || math.IsInf(b.CostUSD, 0) {
-		bad("a budget is negative, or no number: %+v", b)
+		bad("a budget is negative, or not a number: %+v", b)
 	}
 	return errors.Join(errs...)
 }
@@ -67,7 +67,7 @@ func checkSinks(sinks []trace.Sink, prices map[string]Price, bad func(string, ..
 	}
 	for _, name := range value.SortedKeys(prices) {
 		if p := prices[name]; !(p.Input >= 0 && p.Output >= 0) || math.IsInf(p.Input+p.Output, 0) {
-			bad("the price of model %q is no amount of money: %+v", name, p)
+			bad("the price of model %q is not an amount of money: %+v", name, p)
 		}
 	}
 }

@@ -45,38 +45,38 @@ func readAnswers(data []byte) ([]answer, error) {
 	return list, r.Diagnostics.Err()
 }
 
-// answerAll answers what a run waits for until it waits no more, or the answers are used up. It returns the
-// outcomes of all legs; problem says which answer could not be given.
+// answerAll answers the pauses of a run until none is pending, or the answers are used up. It returns the
+// outcomes of all executions; problem says which answer could not be given.
 func (s *scenario) answerAll(
 	ctx context.Context, wf *workflow.Workflow, rt *runtime.Runtime, out *workflow.Outcome,
-) (legs []*workflow.Outcome, problem string) {
-	legs = []*workflow.Outcome{out}
+) (outcomes []*workflow.Outcome, problem string) {
+	outcomes = []*workflow.Outcome{out}
 	for i, a := range s.answers {
 		if out.Status != workflow.StatusPaused {
-			return legs, fmt.Sprintf("%s: the run was over before answer %d", answersFile, i+1)
+			return outcomes, fmt.Sprintf("%s: the run was over before answer %d", answersFile, i+1)
 		}
 		n := slices.IndexFunc(out.Pauses, func(p resume.Pause) bool {
 			return (a.pause == "" || p.ID == a.pause) && (a.step == "" || p.Step == a.step)
 		})
 		switch {
 		case n < 0 && a.pause != "":
-			return legs, fmt.Sprintf("%s: answer %d: no pause %q is open; those that are: %s",
+			return outcomes, fmt.Sprintf("%s: answer %d: no pause %q is open; those that are: %s",
 				answersFile, i+1, a.pause,
 				waiting(out, func(p resume.Pause) string { return p.ID }))
 		case n < 0:
-			return legs, fmt.Sprintf("%s: answer %d: step %q does not wait; those that do: %s",
+			return outcomes, fmt.Sprintf("%s: answer %d: step %q does not wait; those that do: %s",
 				answersFile, i+1, a.step,
 				waiting(out, func(p resume.Pause) string { return p.Step }))
 		}
 		next, err := workflow.Answer(ctx, out.RunID, out.Pauses[n].ID, a.input, rt,
 			&workflow.ResumeOptions{Workflow: wf})
 		if e := next.Error(); e != nil && (e.Code == "answer.unfit" || e.Code == "resume.refused") {
-			return legs, fmt.Sprintf("%s: answer %d: %v", answersFile, i+1, err)
+			return outcomes, fmt.Sprintf("%s: answer %d: %v", answersFile, i+1, err)
 		}
 		out = next
-		legs = append(legs, out)
+		outcomes = append(outcomes, out)
 	}
-	return legs, ""
+	return outcomes, ""
 }
 
 // waiting lists what a run waits for.

@@ -29,7 +29,7 @@ type attempt struct {
 	outcome     map[string]any // as the command prints it; of pauses without tokens and times
 	plan        *workflow.Plan // nil: the recipe was refused
 	diagnostics diagnostics.List
-	trace       []string // a line an event, of all legs
+	trace       []string // a line an event, of all executions
 	problem     string   // an answer could not be given; "": none
 }
 
@@ -60,8 +60,8 @@ func (s *scenario) attempt(ctx context.Context, base *runtime.Runtime, maxParall
 		return nil, err
 	}
 	out, _ := wf.Run(ctx, s.input, rt) // the error is the outcome's
-	legs, problem := s.answerAll(ctx, wf, rt, out)
-	a, err := newAttempt(legs, wf.Plan(), dir)
+	outcomes, problem := s.answerAll(ctx, wf, rt, out)
+	a, err := newAttempt(outcomes, wf.Plan(), dir)
 	if err == nil {
 		a.problem = problem
 	}
@@ -195,10 +195,10 @@ func replaceTools(tools, own []runtime.Tool) []runtime.Tool {
 // a secret.
 func environment(name string) (string, bool) { return "value-of-" + name, true }
 
-// newAttempt is what the legs of a run came to. It takes the folder's name out of everything: the
+// newAttempt makes an attempt of the executions of a run. It takes the folder's name out of everything: the
 // folder is ".", what is in it has the name that the scenario gives it.
-func newAttempt(legs []*workflow.Outcome, plan *workflow.Plan, dir string) (*attempt, error) {
-	out := legs[len(legs)-1]
+func newAttempt(outcomes []*workflow.Outcome, plan *workflow.Plan, dir string) (*attempt, error) {
+	out := outcomes[len(outcomes)-1]
 	text, err := json.Marshal(out)
 	if err != nil {
 		return nil, err
@@ -236,8 +236,8 @@ func newAttempt(legs []*workflow.Outcome, plan *workflow.Plan, dir string) (*att
 		d.Position.File, d.Message, d.Hint = clean(d.Position.File), clean(d.Message), clean(d.Hint)
 		a.diagnostics = append(a.diagnostics, d)
 	}
-	for _, leg := range legs {
-		for _, e := range leg.Trace {
+	for _, each := range outcomes {
+		for _, e := range each.Trace {
 			if e.Kind == trace.RunStart || e.Kind == trace.AdapterCall { // they say no more than the recipe itself
 				e.Data = slices.DeleteFunc(slices.Clone(e.Data),
 					func(a trace.Attr) bool { return a.Key == "digest" || a.Key == "key" })

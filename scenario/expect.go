@@ -185,7 +185,7 @@ func matchTrace(want any, got []any) []string {
 }
 
 // match compares a value with what is expected of it: objects may have more members, lists have
-// as many elements, null also stands for a member that is not there.
+// as many elements, null also stands for a missing member.
 func match(path string, want, got any) []string {
 	switch w := want.(type) {
 	case map[string]any:

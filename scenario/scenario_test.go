@@ -147,7 +147,7 @@ func TestCheck(t *testing.T) {
 {"output": {"x": 1}, "artefact": {"a": [2], "c": 1}, "trace": [{"kind": "step.start", "step": "b"}, {"kind": "step.start", "step": "a"}]}
 `, []string{"artefact.a is 2, want [2]", "artefact.c is null, want 1", `output is 4, want {"x":1}`, `trace[1]: no event, after those before it in the list, is {"kind":"step.start","step":"a"}`}},
 		{"lists are whole", good + "-- outcome.json --\n{\"diagnostics\": [{}]}\n", []string{"diagnostics has 0 elements, want 1: []"}},
-		{"null is not there", good + "-- outcome.json --\n{\"error\": null, \"artefact\": {\"c\": null}}\n", nil},
+		{"null is a missing member", good + "-- outcome.json --\n{\"error\": null, \"artefact\": {\"c\": null}}\n", nil},
 		{"a wrong member", good + "-- outcome.json --\n{\"ouput\": 4}\n", []string{`an outcome has no "ouput"; did you mean "output"?`}},
 		{"not JSON", good + "-- outcome.json --\n{\"output\": 4\n", []string{"outcome.json: line 2"}},
 		{"a member twice", good + "-- outcome.json --\n{\"output\": 5, \"output\": 4}\n", []string{"outcome.json: ", "output"}},

@@ -9,7 +9,7 @@ import (
 	"github.com/braise-run/braise/internal/value"
 )
 
-// The bounds of what one attempt of a call may emit.
+// The limits of what one attempt of a call may emit.
 const (
 	maxCustom     = 100     // events
 	maxCustomName = 64      // bytes of a name
@@ -40,7 +40,7 @@ func Emit(ctx context.Context, name string, data map[string]any) error {
 		return fmt.Errorf("trace: event %q: %w", name, err)
 	}
 	if len(text) > maxCustomData {
-		return fmt.Errorf("trace: event %q: its data have %d bytes, the most is %d", name, len(text), maxCustomData)
+		return fmt.Errorf("trace: event %q: its data have %d bytes, the limit is %d", name, len(text), maxCustomData)
 	}
 	own, err := value.Decode(text)
 	if err != nil {
@@ -103,7 +103,7 @@ func (e *Emitter) add(t Told) error {
 	case e.over:
 		return fmt.Errorf("trace: event %q: the call is over", t.Name)
 	case len(e.told) == maxCustom:
-		return fmt.Errorf("trace: event %q: the call has emitted %d events, which is the most", t.Name, maxCustom)
+		return fmt.Errorf("trace: event %q: the call has emitted %d events, which is the limit", t.Name, maxCustom)
 	}
 	e.told = append(e.told, e.To.Emitted(t))
 	return nil

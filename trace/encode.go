@@ -110,7 +110,7 @@ func (e *Event) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// member reads a member of an event, if it is there.
+// member reads a member of an event, if it exists.
 func member[T any](m map[string]any, name string, to *T) error {
 	v, ok := m[name]
 	if !ok {

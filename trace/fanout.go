@@ -50,8 +50,8 @@ func (f *Fanout) Wants() Detail {
 	return f.wants
 }
 
-// Traceparent returns the span of this leg of the run as a W3C traceparent: that of the first sink which has a method
-// Traceparent() string and has begun the span. "": none has. A sink must answer at once.
+// Traceparent returns the span of this execution of the run as a W3C traceparent: that of the first sink which has a
+// method Traceparent() string and has begun the span. "": none has. A sink must answer at once.
 func (f *Fanout) Traceparent() string {
 	if f == nil {
 		return ""
@@ -65,7 +65,7 @@ func (f *Fanout) Traceparent() string {
 }
 
 // Emit queues the event, with the run's id, for every sink and returns at once. Every sink gets its own copy of the
-// data, made later: whoever calls Emit must not change them. content, unless it is nil, is for
+// data, made later: the caller of Emit must not change them. content, unless it is nil, is for
 // sinks that want it. After Close it does nothing.
 func (f *Fanout) Emit(e Event, content any) {
 	if f == nil {
@@ -122,7 +122,7 @@ func (f *Fanout) Close(wait time.Duration) []Failure {
 	return failures
 }
 
-// outlet is one sink and what waits for it:
+// outlet is one sink and its queue:
 //
 //	open ──Close──▶ draining ──queue empty──▶ done
 //	 │                 ├──time is up, Emit returns──▶ done

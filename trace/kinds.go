@@ -5,7 +5,7 @@ type Kind string
 
 // The kinds of events, with the keys of their data.
 const (
-	RunStart     Kind = "run.start" // recipe, version, digest; of a later leg resume or recover, traceparent
+	RunStart     Kind = "run.start" // recipe, version, digest; of a later execution resume or recover, traceparent
 	RunSuccess   Kind = "run.success"
 	RunError     Kind = "run.error"     // code, message, step
 	RunCancelled Kind = "run.cancelled" // reason
@@ -16,7 +16,7 @@ const (
 	StepEnd      Kind = "step.end"                // status, durationMs; of a failure code, message, stack
 	StepSkip     Kind = "step.skip"               // reason
 	StepWaiting  Kind = "step.waiting"            // pauseKind
-	StepReplayed Kind = "step.replayed"           // it had ended in an earlier leg of the run
+	StepReplayed Kind = "step.replayed"           // it had ended in an earlier execution of the run
 	StepRollback Kind = "step.rollback"           // ok
 	AdapterCall  Kind = "adapter.call"            // kind, name; of a model that describes itself model, provider; key
 	AdapterRetry Kind = "adapter.retry"           // adapterKind, method, attempt, maxAttempts, reason, delayMs
@@ -71,7 +71,7 @@ var kinds = []kindData{
 		{"digest", text("What the recipe says, as a hash.")},
 		{"resume?", described(object{"const": true}, "The run goes on after an answer.")},
 		{"recover?", described(object{"const": true}, "The run goes on after its process died.")},
-		{"traceparent?", text("The span of the run's first execution, as W3C's trace context has it.")},
+		{"traceparent?", text("The span of the run's first execution, in the form of the W3C trace context.")},
 	}},
 	{kind: RunSuccess, about: "The run ends well."},
 	{kind: RunError, about: "The run fails.",

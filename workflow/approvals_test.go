@@ -255,7 +255,7 @@ func TestApproversDecisions(t *testing.T) {
 		{"edited, with a secret", "always", runtime.ApprovalDecision{Allow: true, Arguments: []byte(`{"n": 7, "text": "correct-horse"}`)}, nil, 2,
 			`error: tool "t.send" needs an approval: the arguments that were approved hold a secret`},
 		{"no", "always", runtime.ApprovalDecision{Reason: "no"}, nil, 2, `error: tool "t.send" needs an approval: no`},
-		{"no decision, always", "always", runtime.ApprovalDecision{}, runtime.ErrNoDecision, 2, `error: tool "t.send" needs an approval: nobody is there to give it`},
+		{"no decision, always", "always", runtime.ApprovalDecision{}, runtime.ErrNoDecision, 2, `error: tool "t.send" needs an approval: nobody can give it`},
 		{"no decision, pause", "pause", runtime.ApprovalDecision{}, runtime.ErrNoDecision, 1, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -70,7 +70,7 @@ steps:
 		"tool.after b/clerk#2 clerk t.note call 1 attempt 1 gives noted",
 		"tool.after b boss delegate_clerk call 2 attempt 1 gives noted",
 		"tool.before b boss t.send call 3 attempt 1",
-		`tool.after b boss t.send call 3 attempt 1: tool "t.send" needs an approval: nobody is there to give it`,
+		`tool.after b boss t.send call 3 attempt 1: tool "t.send" needs an approval: nobody can give it`,
 		"tool.before b boss agent.close call 4 attempt 1",
 		`tool.after b boss agent.close call 4 attempt 1: subagent_not_found: there is no sub-agent "x"`,
 	}

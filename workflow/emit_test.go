@@ -183,7 +183,7 @@ func TestEmitIsBounded(t *testing.T) {
 		}{
 			{"", nil, "trace: the name of an event has 1 to 64 bytes, not 0"},
 			{strings.Repeat("n", 65), nil, "trace: the name of an event has 1 to 64 bytes, not 65"},
-			{"large", map[string]any{"a": strings.Repeat("x", 4089)}, `trace: event "large": its data have 4097 bytes, the most is 4096`},
+			{"large", map[string]any{"a": strings.Repeat("x", 4089)}, `trace: event "large": its data have 4097 bytes, the limit is 4096`},
 			{"odd", map[string]any{"a": make(chan int)}, `trace: event "odd": `},
 		} {
 			if err := trace.Emit(ctx, tt.name, tt.data); err == nil || !strings.HasPrefix(err.Error(), tt.want) {

@@ -129,7 +129,7 @@ func TestRetrieverThatIsNotReady(t *testing.T) {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
 	}
 	list, err = wf.Check(t.Context(), &runtime.Runtime{Retriever: lacking{}})
-	if err != nil || len(list) != 1 || list[0].Message != `the retriever requires model "embed", which is not there` {
+	if err != nil || len(list) != 1 || list[0].Message != `the retriever requires model "embed", which is not configured` {
 		t.Errorf("got %v, %v", list, err)
 	}
 }

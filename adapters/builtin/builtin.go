@@ -25,11 +25,11 @@ const (
 // Options say what the built-in tools may do.
 type Options struct {
 	HTTP *HTTPOptions // nil: the zero HTTPOptions, public addresses only
-	Exec *ExecOptions // nil: exec.run is there, and refuses every call
-	File *FileOptions // nil: file.read and file.write are there, and refuse every call
+	Exec *ExecOptions // nil: exec.run is offered, and refuses every call
+	File *FileOptions // nil: file.read and file.write are offered, and refuse every call
 }
 
-// Tools returns the four tools. A tool that opts does not allow is there all the same, so that its
+// Tools returns the four tools. A tool that opts does not allow is returned too, so that its
 // name and arguments are checked, and says when it is called how a host allows it.
 func Tools(opts Options) []runtime.Tool {
 	var (

@@ -62,7 +62,7 @@ func (opts ExecOptions) maySet(name, value string) error {
 	case opts.Env == nil:
 		for _, pattern := range refusedEnv {
 			if matches, _ := path.Match(pattern, strings.ReplaceAll(strings.ToUpper(name), "/", "_")); matches {
-				return fmt.Errorf("env %q may not be set by a recipe (%s): programs take it for what code they run"+
+				return fmt.Errorf("env %q may not be set by a recipe (%s): programs use it to choose which code to run"+
 					"\n  hint: a host allows it by tools.exec.env in braise.yaml", name, pattern)
 			}
 		}

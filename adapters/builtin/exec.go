@@ -39,7 +39,7 @@ type ExecOptions struct {
 	// a pattern of [RefusedEnv] matches. Of the host's environment programs get PATH, HOME, LANG, TZ and TERM, whatever
 	// it says.
 	Env []string
-	// MaxBytes bounds stdout, and stderr; more is an error. Defaults to 4 MiB.
+	// MaxBytes limits stdout, and stderr; more is an error. Defaults to 4 MiB.
 	MaxBytes int
 	// Guard is the path of a program, and its arguments, that calls [Guard]. One is started with each program of a
 	// call: should this process die, however it does, it kills that program and all of its process group. nil: on
@@ -48,7 +48,7 @@ type ExecOptions struct {
 }
 
 // Guard is the whole of a program that ExecOptions.Guard names, for a program that is its own guard: with a command
-// line that nobody else uses, it calls Guard before it does anything else. Guard does not return.
+// line that has no other use, it calls Guard before it does anything else. Guard does not return.
 func Guard() { procgroup.Guard() }
 
 // drainDelay is how long the output of a program that has ended is waited for, when a process that

@@ -24,7 +24,7 @@ type FileOptions struct {
 	// Base is the folder that all paths are relative to and that none may leave, symbolic links
 	// included. "": the working folder. file.write makes it when it is missing.
 	Base string
-	// MaxBytes bounds what one call reads or writes; more is an error. Defaults to 4 MiB.
+	// MaxBytes limits what one call reads or writes; more is an error. Defaults to 4 MiB.
 	MaxBytes int64
 }
 

@@ -131,7 +131,7 @@ type requester struct {
 // call sends one request:
 //  1. build it, refusing what is wrong with the arguments;
 //  2. send it, noting how far it came;
-//  3. read the answer, within bounds;
+//  3. read the answer, within the limits;
 //  4. refuse a status of 400 and more, or return the result.
 func (r requester) call(ctx context.Context, in httpArgs) (any, error) {
 	timeout, err := timeoutOf(in.Timeout, r.opts.Timeout)

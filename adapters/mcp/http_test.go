@@ -141,7 +141,7 @@ func TestConnectionsThatBreakOff(t *testing.T) {
 	}
 }
 
-// A server may end a stream on purpose, and give the rest of the answer to whoever asks for it.
+// A server may end a stream on purpose, and give the rest of the answer to a client that asks for it.
 func TestAnswersInTwoParts(t *testing.T) {
 	e := endpoint(t)
 	s := open(t, e.config())

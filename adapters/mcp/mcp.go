@@ -31,7 +31,7 @@ import (
 const Prefix = "mcp."
 
 // KeyMeta is the member of a request's _meta that has the idempotency key of the call, see
-// [runtime.IdempotencyKey]. It is not there outside of a run.
+// [runtime.IdempotencyKey]. It is absent outside of a run.
 const KeyMeta = "io.github.braise-run/idempotencyKey"
 
 // The defaults of Config.

@@ -170,7 +170,7 @@ func TestFailures(t *testing.T) {
 			{"refuse", `{"code": -32004}`, retry.Failure{Reason: retry.Unknown, Status: -32004, Sent: true}, "not so"},
 			{"sum", `{"of": []}`, retry.Failure{Sent: true}, "no structured content"},
 			{"sum", `{"of": [1]}`, retry.Failure{Sent: true}, "does not match the schema of its output: /sum"},
-			{"echo", `{`, retry.Failure{}, `tool "echo": its arguments are no JSON`},
+			{"echo", `{`, retry.Failure{}, `tool "echo": its arguments are not JSON`},
 			{"big", `{"bytes": 4500000}`, retry.Failure{Sent: true}, "its result has 4500002 bytes, more than 4194304"},
 		} {
 			_, err := call(t.Context(), t, s, tt.tool, tt.args)
@@ -285,7 +285,7 @@ func TestServerThatDiesInARun(t *testing.T) {
 	}
 }
 
-// waitFor waits until a file is there.
+// waitFor waits until a file exists.
 func waitFor(t *testing.T, name string) {
 	for range time.Tick(10 * time.Millisecond) {
 		if _, err := os.Stat(name); err == nil || t.Context().Err() != nil {
@@ -340,7 +340,7 @@ func TestServersThatDoNotOpen(t *testing.T) {
 		{command(t, "exit", "SECRET", "hunter22hunter"), retry.Failure{Reason: retry.Network},
 			[]string{`mcp server "test": it could not be opened`, "it exited with code 7", "stderr: the token *** is wrong"}},
 		{silent, retry.Failure{Reason: retry.Timeout}, []string{"timed out after 500ms", "on stdout, but no message: starting…"}},
-		{command(t, "broken"), retry.Failure{Reason: retry.Network}, []string{"it sent what is no message"}},
+		{command(t, "broken"), retry.Failure{Reason: retry.Network}, []string{"it sent something that is not a message"}},
 		{command(t, "raw", "TOOLS", `"x"`), retry.Failure{}, []string{"it could not be opened: its answer does not keep to the protocol"}},
 		{command(t, "raw", "TOOLS", `[{"name": "x", "inputSchema": {}}, {"name": "x", "inputSchema": {}}]`), retry.Failure{}, []string{`it lists the tool "x" twice`}},
 		{command(t, "raw", "TOOLS", `[{"name": "a b", "inputSchema": {}}, {"name": "a/b", "inputSchema": {}}]`), retry.Failure{},

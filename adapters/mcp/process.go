@@ -234,7 +234,7 @@ func (p *process) next() (jsonrpc.Message, error) {
 				return msg, nil
 			}
 			if err == nil {
-				return nil, fmt.Errorf("it sent what is no message: %w", decodeErr)
+				return nil, fmt.Errorf("it sent something that is not a message: %w", decodeErr)
 			}
 		}
 		if len(line) > 0 && err != errLongLine {

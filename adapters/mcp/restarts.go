@@ -14,7 +14,7 @@ var between = retry.Resolve(retry.Layers{Host: retry.Policy{Backoff: time.Second
 // maxRestarts is how often a program is started again without having answered a call in between.
 const maxRestarts = 5
 
-// restarts bounds how often a program is started again: at once after it has ended, then, as long as
+// restarts limits how often a program is started again: at once after it has ended, then, as long as
 // no call is answered, a second after it has ended again, two, four, eight, and then not any more.
 type restarts struct {
 	mu   sync.Mutex

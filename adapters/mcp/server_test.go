@@ -113,7 +113,7 @@ func serve(mode string) {
 	_ = newServer().Run(context.Background(), &sdk.StdioTransport{})
 }
 
-// tell connects to whoever wants to see when we end.
+// tell connects to a test that wants to see when this process ends.
 func tell() (bye func()) {
 	addr := os.Getenv("TELL")
 	if addr == "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// maxTools bounds the list of a server's tools.
+// maxTools limits the list of a server's tools.
 const maxTools = 1000
 
 // session is one connection to a server, from its start to its loss.
@@ -29,7 +29,7 @@ type session struct {
 	lost    chan struct{} // closed when the connection is
 }
 
-// connected returns the session that is there, or a new one. The caller's ctx is bounded.
+// connected returns the open session, or a new one. The caller's ctx is bounded.
 func (s *Server) connected(ctx context.Context) (*session, error) {
 	select {
 	case s.busy <- struct{}{}:
@@ -136,7 +136,7 @@ func (n *session) tool(remote string) *sdk.Tool {
 	return nil
 }
 
-// bounded bounds ctx by the timeout, and ends it with the server.
+// bounded limits ctx by the timeout, and ends it with the server.
 func (s *Server) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, timedOut(s.cfg.Timeout))
 	ctx, end := context.WithCancelCause(ctx)
@@ -165,7 +165,7 @@ func (s *Server) call(ctx context.Context, t *tool, args json.RawMessage) (json.
 		args = json.RawMessage("{}")
 	}
 	if !json.Valid(args) {
-		return nil, s.refuse("tool %q: its arguments are no JSON", t.remote)
+		return nil, s.refuse("tool %q: its arguments are not JSON", t.remote)
 	}
 	params := &sdk.CallToolParams{Name: t.remote, Arguments: args}
 	if key := runtime.IdempotencyKey(ctx); key != "" {

@@ -37,7 +37,7 @@ type wire struct {
 	mu sync.Mutex
 	// by the id of the request, until an answer has come or the server was told that it is cancelled
 	calls  map[jsonrpc.ID]*call
-	over   chan struct{} // closed when there are no calls; nil: nobody waits
+	over   chan struct{} // closed when there are no calls; nil: no call waits
 	spoken bool          // the version of the protocol is agreed on
 }
 
@@ -126,7 +126,7 @@ func (w *wire) end() {
 }
 
 // settled returns a channel that is closed when no call is under way: each has its answer, or the
-// server was told that nobody waits for it.
+// server was notified that no call waits for it.
 func (w *wire) settled() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -145,7 +145,7 @@ func (m *Memory) Save(ctx context.Context, c runtime.Conversation, name string, 
 	return m.put(ctx, in, name, text.String())
 }
 
-// Forget removes a conversation. One that is not there is no error.
+// Forget removes a conversation. It is no error if it does not exist.
 func (m *Memory) Forget(ctx context.Context, c runtime.Conversation) error {
 	name, err := conversation(c)
 	if err != nil {

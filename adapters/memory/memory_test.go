@@ -132,7 +132,7 @@ func said(messages []runtime.Message) (list []string) {
 	return list
 }
 
-// What agents say and hear is there in the next run, once, and only if they succeeded.
+// The messages of an agent are in the next run, once, and only if the agent succeeded.
 func TestLoop(t *testing.T) {
 	onStores(t, func(t *testing.T, m *memory.Memory, s store) {
 		loop := &agentloop.Loop{Name: "clerk", Model: "m", Instructions: "Be short.", Memory: thread, MaxSubagents: -1,
@@ -299,7 +299,7 @@ func TestArchive(t *testing.T) {
 			}
 		}
 		if _, ok, err := m.Get(ctx, "run-1/ask-2"); ok || err != nil {
-			t.Errorf("Get of what is not there: %v, %v", ok, err)
+			t.Errorf("Get of an unknown name: %v, %v", ok, err)
 		}
 	})
 }

@@ -30,7 +30,7 @@ const (
 )
 
 // do sends one request and reads a good answer.
-//  1. bound it in time, and note how far it comes;
+//  1. limit its time, and note how far it gets;
 //  2. send it;
 //  3. turn a status that is not 2xx into a failure;
 //  4. read the body. An error of read that is no failure yet is one of the network.

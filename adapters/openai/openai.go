@@ -3,8 +3,8 @@
 // docs/models.md says what works where.
 //
 // The requests are made of the types of github.com/sashabaranov/go-openai. Its client is not used:
-// it reads answers without a bound, hides the Retry-After header, takes an error that comes with
-// status 200 for an answer, and refuses a whole answer for one unusual field that nobody needs. Its
+// it reads answers without a limit, hides the Retry-After header, takes an error that comes with
+// status 200 for an answer, and refuses a whole answer for one unusual field that is not needed. Its
 // stream takes an answer that was cut for a whole one, and tool calls in one piece only.
 package openai
 
@@ -60,7 +60,7 @@ type Options struct {
 	// that uses the proxy of the environment (HTTPS_PROXY and its like).
 	HTTPClient *http.Client
 
-	// MaxBytes is the most that an answer has, unpacked; more is an error. Of a stream it bounds each
+	// MaxBytes is the most that an answer has, unpacked; more is an error. Of a stream it limits each
 	// event, and the text and tool calls together. Defaults to 16 MiB.
 	MaxBytes int64
 
@@ -159,7 +159,7 @@ func newClient(given *http.Client) *http.Client {
 	return client
 }
 
-// own is what is done about failures that nobody else has a policy for.
+// own is the policy for failures without another one.
 var own = retry.Policy{MaxAttempts: 3, Backoff: 500 * time.Millisecond, MaxBackoff: 8 * time.Second,
 	Jitter: retry.FullJitter, RetryOn: []retry.Reason{retry.RateLimit, retry.ServerError, retry.Network}}
 
@@ -321,7 +321,7 @@ func (m *Model) encode(req *runtime.Request, mode int32) (body []byte, names map
 // reasoning matches the models of OpenAI that refuse max_tokens, wherever they are offered.
 var reasoning = regexp.MustCompile(`^(o[1-9]|gpt-[5-9])`)
 
-// newTokens reports whether the bound of an answer is called max_completion_tokens. OpenAI's word
+// newTokens reports whether the limit of an answer is called max_completion_tokens. OpenAI's name
 // for it is not known everywhere, while most others know max_tokens.
 func (m *Model) newTokens() bool {
 	provider := providerOf(m.base.Hostname())

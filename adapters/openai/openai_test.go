@@ -114,7 +114,7 @@ func TestRequest(t *testing.T) {
 			{"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}}]}`},
 		{"schema", openai.Options{}, runtime.Request{Messages: user("hi"), Schema: json.RawMessage(open)}, format(open, false)},
 		{"strict schema", openai.Options{}, runtime.Request{Messages: user("hi"), Schema: json.RawMessage(closed)}, format(closed, true)},
-		{"schema with a bound", openai.Options{}, runtime.Request{Messages: user("hi"), Schema: json.RawMessage(
+		{"schema with a limit", openai.Options{}, runtime.Request{Messages: user("hi"), Schema: json.RawMessage(
 			`{"type":"object","properties":{"a":{"type":"string","minLength":1}},"required":["a"],"additionalProperties":false}`)}, format(
 			`{"type":"object","properties":{"a":{"type":"string","minLength":1}},"required":["a"],"additionalProperties":false}`, false)},
 		{"schema of a list", openai.Options{}, runtime.Request{Messages: user("hi"), Schema: json.RawMessage(`{"type":"array"}`)},

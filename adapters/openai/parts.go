@@ -13,7 +13,7 @@ import (
 // the next request without them: their thinking, and the signatures of it.
 type extras map[string]json.RawMessage
 
-// The members that are read, or that nobody needs again.
+// The members that are read, or that are not needed again.
 var (
 	readOfMessage = []string{"role", "content", "refusal", "tool_calls", "function_call", "annotations", "audio",
 		"name", "tool_call_id"}
@@ -109,7 +109,7 @@ func (s *said) addExtras(piece *said) int64 {
 	return s.extras.add(piece.extras)
 }
 
-// joined is a member of which two pieces have come: texts and lists go on, anything else is replaced. In a list,
+// joined joins two pieces of a member: texts and lists are appended, anything else is replaced. In a list,
 // neighbours with one index and type are one, and so are texts.
 func joined(before, piece json.RawMessage) json.RawMessage {
 	if len(before) > 1 && len(piece) > 1 && before[0] == '"' && piece[0] == '"' {

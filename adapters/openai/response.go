@@ -159,7 +159,7 @@ func finish(reason string, calls bool) string {
 	return ""
 }
 
-// isSet reports whether a member is there and not null.
+// isSet reports whether a member is present and not null.
 func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 // deref is what p points at, or nothing.

@@ -96,7 +96,7 @@ func (m *Model) readEvent(ctx context.Context, a *assembly, name string, data []
 	return nil
 }
 
-// assembly is an answer of which pieces have come.
+// assembly is an answer that arrives in pieces.
 type assembly struct {
 	reply *reply
 	size  int64 // bytes written; what is copied again counts again

@@ -320,7 +320,7 @@ func TestStreamEndsAfterFinish(t *testing.T) {
 	})
 }
 
-// silence is a body of which nothing comes.
+// silence is a body that never yields a byte.
 type silence struct{ ctx context.Context }
 
 func (s silence) Read([]byte) (int, error) {

@@ -51,7 +51,7 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// Whatever the text, no word of it is lost or doubled, and chunks are in order and within their bounds.
+// For any text: no word is lost or repeated, and chunks are in order and within their limits.
 func FuzzChunks(f *testing.F) {
 	f.Add("# A\n\n## B\ntext\n```\n# no\n```\n\n", 1)
 	f.Add("a\n\nb\n# c\n", 900)

@@ -16,7 +16,7 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// Options bound what an Index takes in. A zero field means its default.
+// Options limit what an Index takes in. A zero field means its default.
 type Options struct {
 	MaxFiles     int   // files, those that are skipped not counted. Defaults to 20,000.
 	MaxFileBytes int64 // of one file. Defaults to 1 MiB.
@@ -66,7 +66,7 @@ type Index struct {
 
 var _ runtime.Retriever = (*Index)(nil)
 
-// New returns the Index of a folder. It does no I/O: a folder that is not there is an error of Build and
+// New returns the Index of a folder. It does no I/O: a missing folder is an error of Build and
 // Retrieve.
 func New(dir string, opts Options) *Index {
 	if opts.MaxFiles <= 0 {

@@ -255,11 +255,11 @@ func TestFoldersThatCannotBeRead(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if got := ids(t, retriever.New(folder(t, fruit), retriever.Options{MaxFiles: 5, MaxFileBytes: 16, MaxBytes: 37}), "fig"); got != "d.txt#1" { // 5+16+9+3+4 bytes
-		t.Errorf("at the bounds: got %q", got)
+		t.Errorf("at the limits: got %q", got)
 	}
 }
 
-// An index stays as it is until it is built anew; a build that fails changes nothing.
+// An index stays as it is until it is rebuilt; a build that fails changes nothing.
 func TestBuild(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "docs")
 	x := retriever.New(dir, retriever.Options{})

@@ -24,7 +24,7 @@ import (
 // cassetteFormat is what the first line of a cassette says.
 const cassetteFormat = "braise/v1"
 
-// Header says of which recipe a cassette is.
+// Header names the recipe that a cassette belongs to.
 type Header struct {
 	Recipe string // its name
 	Digest string // as it was when it was recorded

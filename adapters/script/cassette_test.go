@@ -151,7 +151,7 @@ func TestReplayEqualsRecording(t *testing.T) {
 	}
 }
 
-// The same request of one step is answered in recorded order, in each run anew; then there is a miss.
+// The same request of one step is answered in recorded order, from the start in each run; then there is a miss.
 // streaming streams its text by the byte.
 type streaming string
 
@@ -311,7 +311,7 @@ func TestStoppedCalls(t *testing.T) {
 func TestRecorderFiles(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := script.NewRecorder(filepath.Join(dir, "no", "run.jsonl"), header, nil); err == nil {
-		t.Error("a folder that is not there: got no error")
+		t.Error("a missing folder: got no error")
 	}
 	if _, err := script.NewRecorder(dir, header, nil); err == nil {
 		t.Error("a folder as the file: got no error")
@@ -370,7 +370,7 @@ func TestMiss(t *testing.T) {
 			near + `message 2 (user) differs at character 53: recorded "… for the order 4711.", now "… for the order 4711.é"`},
 		{"the same turn of the step", "fast", ask("draft", nil, "something new"), strings.TrimSuffix(near, " ") + `
   - message 1 (user) differs at character 1: recorded "You are kind.", now "something new"
-  - message 2 (user) is recorded, and not there now: "The customer would like a refund for the…"`},
+  - message 2 (user) is recorded, but missing now: "The customer would like a refund for the…"`},
 		{"another turn of the step", "fast", third, `the nearest is on line 3, turn 2 of step "draft": message 1 (user) differs at character 11: recorded "something else", now "something new"`},
 		{"the most similar of all", "fast", ask("new", nil, "You are strict.", "Check the box."),
 			`the nearest is on line 4, turn 1 of step "other": message 2 (user) differs at character 11: recorded "Check the order.", now "Check the box."`},
@@ -448,7 +448,7 @@ func TestLoadCassetteRefuses(t *testing.T) {
 			_, err := script.LoadCassette("run.jsonl", []byte(tt.text))
 			list, ok := errors.AsType[*diagnostics.Error](err)
 			if !ok || len(list.List) != 1 {
-				t.Fatalf("got %v, want a *diagnostics.Error with one finding", err)
+				t.Fatalf("got %v, want a *diagnostics.Error with one diagnostic", err)
 			}
 			d := list.List[0]
 			if d.Position.Line != tt.line || d.Position.File != "run.jsonl" || d.Code != tt.code || !strings.Contains(d.Message, tt.message) {

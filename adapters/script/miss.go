@@ -139,7 +139,7 @@ func messageDifferences(r, a []message) (list []string) {
 		case i >= len(r):
 			list = append(list, fmt.Sprintf("message %d (%s) is new: %s", i+1, a[i].Role, excerpt(a[i].summary(), 0)))
 		case i >= len(a):
-			list = append(list, fmt.Sprintf("message %d (%s) is recorded, and not there now: %s",
+			list = append(list, fmt.Sprintf("message %d (%s) is recorded, but missing now: %s",
 				i+1, r[i].Role, excerpt(r[i].summary(), 0)))
 		default:
 			list = append(list, messageDifference(i, r[i], a[i]))

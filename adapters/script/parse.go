@@ -29,7 +29,7 @@ func Parse(filename string, data []byte) (*Model, error) {
 }
 
 // reader reads the parts of a script. Like those of yamlnode.Reader, its methods take nil for a
-// key that is not there.
+// missing key.
 type reader struct{ yamlnode.Reader }
 
 func (r *reader) model(n *yamlnode.Node) *Model {

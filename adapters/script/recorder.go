@@ -134,7 +134,7 @@ func failureOf(err error, redact *value.Redactor) *failure {
 	return f
 }
 
-// Close writes the cassette, in place of one that is there, with its entries by step and call: two
+// Close writes the cassette, in place of an existing one, with its entries by step and call: two
 // recordings of equal runs are equal, in whatever order parallel calls ended. A crash leaves the
 // old file or the new one. ctx is the run's: calls that ended because it did are left out. A second
 // Close does nothing, and neither does that of a nil Recorder.

@@ -97,7 +97,7 @@ func (m *Model) Stream(ctx context.Context, req *runtime.Request, emit func(runt
 	return resp, err
 }
 
-// emitWords hands on the text of an answer, of which there may be none.
+// emitWords emits the text of an answer, which may be empty.
 func emitWords(resp *runtime.Response, emit func(runtime.Delta)) {
 	if resp == nil {
 		return

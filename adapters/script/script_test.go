@@ -392,7 +392,7 @@ func TestParseRefuses(t *testing.T) {
 				got = append(got, found{d.Position.String(), d.Code, d.Message})
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("findings (-want +got):\n%s", diff)
+				t.Errorf("diagnostics (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -127,7 +127,7 @@ var (
 	toolEntries = regexp.MustCompile(`([^\s,(]|\([^)]*\)?)+`)
 )
 
-// checkTools checks the form of allowed-tools. Nothing comes of it: no file may allow what only people can.
+// checkTools checks the form of allowed-tools. It has no effect: no file may allow what only people can.
 func checkTools(r *yamlnode.Reader, n *yamlnode.Node) {
 	check := func(n *yamlnode.Node, entry string) {
 		if !toolEntry.MatchString(entry) {

@@ -102,7 +102,7 @@ func (f Folder) Names() ([]string, error) {
 	return names, nil
 }
 
-// Load implements runtime.SkillLoader. The error names the first skill that is not there, or is
+// Load implements runtime.SkillLoader. The error names the first skill that does not exist, or is
 // a *diagnostics.Error with all that is wrong in one SKILL.md.
 func (f Folder) Load(ctx context.Context, names []string) ([]runtime.Skill, error) {
 	return Folders{f}.Load(ctx, names)

@@ -330,7 +330,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			wrong, ok := errors.AsType[*diagnostics.Error](err)
 			if !ok || len(wrong.List) == 0 {
-				t.Fatalf("%v has no findings", err)
+				t.Fatalf("%v has no diagnostics", err)
 			}
 			for _, d := range wrong.List {
 				if d.Position.Line < 1 || d.Position.Line > 1+strings.Count(breaks.Replace(string(data)), "\n") {

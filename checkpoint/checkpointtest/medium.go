@@ -120,7 +120,7 @@ func testDamage(h *harness) {
 		"a record is missing":     corrupt(func(l []string) []string { return slices.Delete(l, 2, 3) }),
 		"the first is missing":    corrupt(func(l []string) []string { return l[1:] }),
 		"two have changed places": corrupt(func(l []string) []string { l[2], l[3] = l[3], l[2]; return l }),
-		"one is there twice":      corrupt(func(l []string) []string { return slices.Insert(l, 2, l[2]) }),
+		"one is repeated":         corrupt(func(l []string) []string { return slices.Insert(l, 2, l[2]) }),
 		"one is empty":            corrupt(func(l []string) []string { l[2] = ""; return l }),
 		"one is cut short":        corrupt(func(l []string) []string { l[2] = l[2][:20]; return l }),
 		"one is in another layout": corrupt(func(l []string) []string {

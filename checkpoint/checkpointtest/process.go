@@ -212,7 +212,7 @@ func testContend(h *harness, place string) {
 	h.same("records", got, want)
 }
 
-// testKill kills a process while it writes. What the store had accepted is there, what it had not is
+// testKill kills a process while it writes. What the store had accepted exists, what it had not is
 // there as a whole or not at all, and the run is free at once.
 func testKill(h *harness, place string) {
 	w := startWorker(h.T, "hold", place)

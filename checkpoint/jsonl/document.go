@@ -23,7 +23,7 @@ func (s *Store) collection(name string) string {
 	return filepath.Join(s.dir, documents, hex.EncodeToString(sum[:])+journalExt)
 }
 
-// PutDocument implements checkpoint.Documents. It writes the whole collection anew.
+// PutDocument implements checkpoint.Documents. It rewrites the whole collection.
 func (s *Store) PutDocument(ctx context.Context, collection string, d checkpoint.Document) error {
 	line, err := checkpoint.DocumentLine(collection, d)
 	return s.inDocuments(ctx, collection, err, func() error {

@@ -52,7 +52,7 @@ const (
 	tempMark   = ".tmp-" // in the names of files that are not whole yet
 )
 
-// maxEnds is how many journals' ends a store remembers; beyond, it reads journals anew.
+// maxEnds is how many journals' ends a store remembers; beyond that it rereads the journals.
 const maxEnds = 10_000
 
 // Open returns the store in a folder, which it makes if need be. One that cannot be written to can be read.
@@ -348,7 +348,7 @@ func (s *Store) remember(e end) {
 	}
 	if e.sum.Status == checkpoint.Running {
 		s.ends[e.lease.RunID] = e
-	} else { // what comes next, if anything, comes from whoever claims the run
+	} else { // what comes next, if anything, comes from the process that claims the run
 		delete(s.ends, e.lease.RunID)
 	}
 }

@@ -227,7 +227,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// However much of a write is there, a journal is read as if it were not, or not at all.
+// However much of a write is on disk, the journal is read as if the write had not happened, or not at all.
 func TestTornAnywhere(t *testing.T) {
 	s := open(t, t.TempDir()).(*Store)
 	l, rec := begin(t, s)

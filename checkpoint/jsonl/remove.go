@@ -101,7 +101,7 @@ func (s *Store) sweep(ctx context.Context) error {
 	}
 	keep := map[string]bool{}
 	for _, id := range ids {
-		// Not through Load: whoever holds the journal's lock may be waiting for the folder's.
+		// Not through Load: the holder of the journal's lock may be waiting for the folder's.
 		digest, err := digestOf(s.journal(id))
 		if err != nil {
 			return fmt.Errorf("run %q: %w", id, err)

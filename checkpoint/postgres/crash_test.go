@@ -65,7 +65,7 @@ func child(ctx context.Context, job, url string) error {
 			}
 		}
 		fmt.Println("done")
-		in.ReadString('\n') // whoever is gone holds nothing
+		in.ReadString('\n') // a process that is gone holds nothing
 	case "hold":
 		if _, err := s.Create(ctx, makeRun("held"), owner, long, note("a")); err != nil {
 			return err
@@ -314,7 +314,7 @@ func (p *proxy) cut(answer bool) {
 	p.deaf, p.mute = !answer, answer
 }
 
-// set makes the proxy refuse connections and cut those that are there.
+// set makes the proxy refuse connections and cut the open ones.
 func (p *proxy) set(away bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

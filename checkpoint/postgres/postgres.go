@@ -52,7 +52,7 @@ type Store struct {
 	queue   chan *write
 	closing chan struct{} // closed by Close
 
-	patience context.Context // of whoever writes
+	patience context.Context // of the writer
 	giveUp   context.CancelFunc
 
 	mu     sync.Mutex
@@ -61,7 +61,7 @@ type Store struct {
 	ends   map[string]end // by run, of those that this process writes to
 }
 
-// maxEnds is how many journals' ends a store remembers; beyond, it reads them anew.
+// maxEnds is how many journals' ends a store remembers; beyond that it rereads them.
 const maxEnds = 10_000
 
 // end is what a writer knows of a journal. A write says what it relies on, so nothing bad happens
@@ -380,7 +380,7 @@ func (s *Store) remember(e end) {
 	}
 	if e.sum.Status == checkpoint.Running {
 		s.ends[e.lease.RunID] = e
-	} else { // what comes next, if anything, comes from whoever claims the run
+	} else { // what comes next, if anything, comes from the process that claims the run
 		delete(s.ends, e.lease.RunID)
 	}
 }

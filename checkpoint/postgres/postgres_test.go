@@ -311,12 +311,12 @@ func TestEarlierVersions(t *testing.T) {
 		if err := s.PutDocument(t.Context(), "c", checkpoint.Document{Name: "a"}); err != nil {
 			t.Errorf("version %d: %v", version, err)
 		}
-		// A process of that version goes on with what it has open.
+		// A process of that version keeps using what it has open.
 		m.create(old, "late", note("b"))
 	}
 }
 
-// A role that may use the tables, but not make any, is enough once they are there.
+// A role that may use the tables, but not make any, is enough once they exist.
 func TestRights(t *testing.T) {
 	m := newMedium(t)
 	m.open()

@@ -23,7 +23,7 @@ const application = 0x42524153
 
 // migrations take a file from each version of its tables to the next; a new file has version 0.
 //
-// What matters is in lines with a checksum, see checkpoint.Record.AppendLine; the other columns are there to
+// What matters is in lines with a checksum, see checkpoint.Record.AppendLine; the other columns exist to
 // search by and are compared with them. A row of journal is one append; its key holds the run and the last
 // seq. An append that has a transaction for itself goes into records, where journals lie in one piece: it
 // changes one page of the file. Appends that many runs make in one transaction go into crowded, one behind the

@@ -81,7 +81,7 @@ const (
 	gap  = 3 * poll
 )
 
-// serve makes the writes in the queue until Close, all that are there in one transaction.
+// serve makes the writes in the queue until Close, all that are queued in one transaction.
 func (s *Store) serve() {
 	defer close(s.finished)
 	for range s.wake {

@@ -15,7 +15,7 @@ import (
 	"github.com/braise-run/braise/host"
 )
 
-// doctor asks endpoints: one that answers, one that is not there.
+// doctor asks endpoints: one that answers, one that does not exist.
 func TestDoctorAsksEndpoints(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"data": [{"id": "tiny"}]}`)

@@ -15,7 +15,7 @@ import (
 	"github.com/braise-run/braise/workflow"
 )
 
-// Every kind of this version and every built-in tool has an example. It compiles without a finding, is laid out as fmt
+// Every kind of this version and every built-in tool has an example. It compiles without a diagnostic, is laid out as fmt
 // would, and runs.
 func TestExamples(t *testing.T) {
 	fast, err := script.Parse("answers.yaml", []byte("turns: [{json: {kind: billing}}]"))

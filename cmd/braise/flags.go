@@ -64,7 +64,7 @@ func (a *app) checkFlags(cmd *cobra.Command) error {
 		}
 	}
 	if cmd.Flags().Changed("max-parallel") && a.maxParallel < 1 {
-		return usageError("--max-parallel is %d; the least is 1", a.maxParallel)
+		return usageError("--max-parallel is %d; the minimum is 1", a.maxParallel)
 	}
 	if id := a.runID; id != "" {
 		run := checkpoint.Run{ID: id, Digest: "any", StartedAt: time.Now()}
@@ -150,7 +150,7 @@ func (d *age) Set(text string) error {
 		long, err = time.ParseDuration(rest)
 	}
 	if err != nil || long < 0 {
-		return fmt.Errorf("%q is no duration such as 7d, 12h or 30m", text)
+		return fmt.Errorf("%q is not a duration such as 7d, 12h or 30m", text)
 	}
 	*d = age(time.Duration(n)*24*time.Hour + long)
 	return nil

@@ -59,7 +59,7 @@ type written struct {
 	Files    []string `json:"files"` // below Dir, sorted
 }
 
-// init writes a template into dir: all of its files, or none when one of them is there.
+// init writes a template into dir: all of its files, or none if one of them exists.
 func (a *app) init(dir, template string) error {
 	files, err := templateFiles(template)
 	if err != nil {

@@ -157,7 +157,7 @@ func token(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // shape FILE compares the shape of the JSON on stdout, one value or one a line, with a file: a line
-// for every path with the type of what is there, sorted; [] stands for each element of a list.
+// for every path with the type of its value, sorted; [] stands for each element of a list.
 func shape(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: shape FILE")

@@ -119,7 +119,7 @@ func (a *app) printDiagnostics(list diagnostics.List) {
 	sources := map[string][]byte{}
 	for _, d := range list {
 		if _, tried := sources[d.Position.File]; !tried && d.Position.File != "" {
-			sources[d.Position.File], _ = readSome(d.Position.File) // without its text a finding is still printed
+			sources[d.Position.File], _ = readSome(d.Position.File) // without its text a diagnostic is still printed
 		}
 	}
 	p := diagnostics.Printer{Sources: sources, Color: a.colored(a.stderr)}
@@ -222,7 +222,7 @@ func (a *app) printPause(w io.Writer, p resume.Pause) {
 	}
 }
 
-// printCall prints what whoever decides about a call needs to look it up at the other side; nil: there is none.
+// printCall prints what a person needs to look a call up at the other side before deciding about it; nil: nothing.
 func printCall(w io.Writer, c *resume.Call) {
 	if c == nil {
 		return

@@ -38,7 +38,7 @@ func (a *app) runsCommand() *cobra.Command {
 	return cmd
 }
 
-// withStore opens the store for a command that only looks at what is there, or tidies it up: of the
+// withStore opens the store for a command that only reads what it holds, or tidies it up: of the
 // configuration it needs no more than the store's place.
 func (a *app) withStore(cmd *cobra.Command, do func(context.Context, *session, checkpoint.Store) error) error {
 	s, err := a.open(cmd.Context(), host.Options{StoreOnly: true, Look: true})

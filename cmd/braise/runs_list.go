@@ -35,7 +35,7 @@ func (a *app) runsList() *cobra.Command {
 			}
 			switch given := cmd.Flags().Changed("limit"); {
 			case limit < 0:
-				return usageError("--limit is %d; the least is 0, for all", limit)
+				return usageError("--limit is %d; the minimum is 0, for all", limit)
 			case all && given:
 				return usageError("--all and --limit exclude each other")
 			case all || a.output != "human" && !given: // programs miss nothing

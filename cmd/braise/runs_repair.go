@@ -20,7 +20,7 @@ func (a *app) runsRepair() *cobra.Command {
 			return a.withStore(cmd, func(ctx context.Context, s *session, store checkpoint.Store) error {
 				r, ok := store.(checkpoint.Repairer)
 				if !ok {
-					return usageError("this store needs no repair: its writes are whole or not there")
+					return usageError("this store needs no repair: its writes are atomic")
 				}
 				runID, err := history.Find(ctx, store, args[0])
 				if err != nil {

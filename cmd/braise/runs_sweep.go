@@ -27,7 +27,7 @@ func (a *app) runsSweep() *cobra.Command {
 		Args: exactly(0, "runs sweep takes no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if opts.MaxRuns < 1 {
-				return usageError("--max-runs is %d; the least is 1", opts.MaxRuns)
+				return usageError("--max-runs is %d; the minimum is 1", opts.MaxRuns)
 			}
 			s, err := a.open(cmd.Context(), host.Options{Look: !watch, Reporter: silent{}})
 			if err != nil {

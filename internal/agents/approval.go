@@ -13,7 +13,7 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// stricter returns the one that lets less happen without a person's word. What it does not know counts as
+// stricter returns the one that allows less without a person's approval. What it does not know counts as
 // always.
 func stricter(a, b agentloop.Approval) agentloop.Approval {
 	order := []agentloop.Approval{"", agentloop.ApproveNever, agentloop.ApprovePause, agentloop.ApproveAlways,
@@ -71,7 +71,7 @@ var (
 		watch wish yarn zip`)
 )
 
-// runsOthers reports whether a program runs other programs, or code, as it is told to: a yes for it would be one for
+// runsOthers reports whether a program runs other programs, or code, as it is told to: an approval of it would cover
 // anything. A version at the end of its name does not matter.
 func runsOthers(name string) bool {
 	base := strings.ToLower(path.Base(name))
@@ -83,7 +83,7 @@ func runsOthers(name string) bool {
 	return false
 }
 
-// grantable reports whether a yes may be for more than this call, by its keys.
+// grantable reports whether an approval may cover more than this call, by its keys.
 func grantable(keys []string) bool {
 	for _, k := range keys {
 		name, program := strings.CutPrefix(k, agentloop.ExecTool+":")
@@ -168,7 +168,7 @@ func scriptNames(script string, names []string) ([]string, bool) {
 	return names, true
 }
 
-// wish is what somebody is asked about a call.
+// wish is what a person is asked about a call.
 func (t *thread) wish(c agentloop.Call, b *binding, keys []string, pauses bool) *runtime.ApprovalRequest {
 	return &runtime.ApprovalRequest{Run: t.leg.terms.RunID, Step: t.path, Agent: t.loop.Name, Tool: c.Name,
 		Arguments: slices.Clone(c.Arguments), Parameters: b.Parameters, Keys: slices.Clone(keys),
@@ -179,8 +179,8 @@ func approvalPause(c agentloop.Call, n int, wish *runtime.ApprovalRequest) Pause
 	return Pause{For: ForApproval, Call: n, Tool: c.Name, Pause: wish.Question()}
 }
 
-// Approves returns what a yes for the run to a pause would cover; nil: it is no question about a call, or a yes is for
-// this call only.
+// Approves returns what approving a pause for the run would cover; nil: it is no question about a call, or an approval
+// is for this call only.
 func (p *Pause) Approves() []string {
 	shown, _ := p.Show.(map[string]any)
 	list, _ := shown["keys"].([]any)
@@ -196,7 +196,7 @@ func (p *Pause) Approves() []string {
 	return keys
 }
 
-// ApprovedForRun reports whether the answer to a pause that asks about a call is a yes for the run.
+// ApprovedForRun reports whether the answer to a pause that asks about a call approves for the run.
 func ApprovedForRun(answer any) bool {
 	d := runtime.DecisionOf(answer)
 	return d.Allow && forRun(d.Scope) && d.Arguments == nil

@@ -193,7 +193,7 @@ func (t *thread) run(k *frame, after func()) {
 	t.child, t.after, t.children[name] = k, after, k
 }
 
-// childEnded goes on with a call whose child has ended its leg.
+// childEnded continues a call whose child has ended.
 func (t *thread) childEnded() {
 	k := t.child
 	t.child = nil
@@ -222,7 +222,7 @@ func (f *frame) busy(n int, id string) bool {
 }
 
 // doubtful reports whether a call that deals with sub-agents has to wait: in an earlier one of the round
-// something was called of which nobody knows what became, and what this one finds must not depend on that.
+// something was called whose outcome is unknown, and the result of this one must not depend on that.
 func (f *frame) doubtful(n int, c agentloop.Call) bool {
 	if !strings.HasPrefix(c.Name, agentloop.SubagentPrefix) {
 		return false
@@ -248,7 +248,7 @@ func (t *thread) spawn(id, name string, tools any) {
 		return
 	}
 	if id != "" && !agentloop.ValidName(id) {
-		t.refuseSubagent(invalidInput, fmt.Sprintf("%.60q is no id", id))
+		t.refuseSubagent(invalidInput, fmt.Sprintf("%.60q is not a valid id", id))
 		return
 	}
 	s := t.state()
@@ -292,7 +292,7 @@ func narrowed(tools any) []string {
 	return value.Names(names)
 }
 
-// send gives a sub-agent a task, and the call what came of it.
+// send gives a sub-agent a task, and the call its result.
 func (t *thread) send(sub Subagent, text string) {
 	switch {
 	case strings.TrimSpace(text) == "":
@@ -308,7 +308,7 @@ func (t *thread) send(sub Subagent, text string) {
 	}
 	name := fmt.Sprintf("agent.%s#%d", sub.ID, t.n)
 	start := Start{Definition: def.Digest(), Prompt: text, Subagent: sub.ID}
-	if sub.Last != name { // it is, of a turn that goes on
+	if sub.Last != name { // it is, of a turn that continues
 		start.Continues = sub.Last
 	}
 	plain := *def // a sub-agent has no memory of its own, and answers in words

@@ -220,7 +220,7 @@ func TestSubagents(t *testing.T) {
 		res := must(t, l, input{Journal: after(t, j.events), Answers: []agents.Answer{{Pause: p[0].ID, Value: object{"answer": "yes"}}}}, host(m))
 		same(t, "results", results(res)[1:], []string{`{"id":"x","outcome":{"status":"ok","steps":2,"stopReason":"answer","text":"done"}}`, `error: subagent_busy: sub-agent "x" has a task`})
 	})
-	t.Run("4.2 a turn in doubt", func(t *testing.T) { // 8: what comes after it is the same with and without a crash
+	t.Run("4.2 a turn with an unknown outcome", func(t *testing.T) { // 8: what comes after it is the same with and without a crash
 		m := &runtimetest.Model{Func: func(_ context.Context, r *runtime.Request) (*runtime.Response, error) {
 			switch last := r.Messages[len(r.Messages)-1]; {
 			case r.Step == "step" && r.StepCall == 1:

@@ -14,7 +14,7 @@ import (
 )
 
 // gather loads, once in the life of a loop, what it begins with. What is gathered is in the journal: a
-// later leg does not ask again.
+// later execution does not ask again.
 func (f *frame) gather() {
 	s := f.state()
 	switch f.item++; f.item {
@@ -56,7 +56,7 @@ func (f *frame) gather() {
 	}
 }
 
-// once has something loaded, unless it is in the journal, and records what came of it.
+// once has something loaded, unless it is in the journal, and records the result.
 func (f *frame) once(kind Kind, wanted, there bool, name string,
 	category runtime.Category, code string, j *Job, event func(Reply) Event) {
 	switch {
@@ -89,7 +89,7 @@ func SortSkills(skills []runtime.Skill) []runtime.Skill {
 	})
 }
 
-// reload looks at skills that a later leg may find changed. What the loop works with stays as recorded.
+// reload looks at skills that a later execution may find changed. What the loop works with stays as recorded.
 func (f *frame) reload() {
 	s := f.state()
 	if !slices.Contains(s.Gathered, SkillsLoaded) || !f.leg.offer.Skills {
@@ -102,16 +102,16 @@ func (f *frame) reload() {
 			f.finish(r.Err)
 		case r.Err != nil:
 			f.warn(diagnostics.CodeSkillMismatch,
-				"the skills of agent %q cannot be loaded any more; it continues with what it has: %v",
+				"the skills of agent %q can no longer be loaded; it continues with the recorded ones: %v",
 				f.loop.Name, r.Err)
 		case !slices.Equal(refs(r.Skills), refs(s.Skills)):
 			f.warn(diagnostics.CodeSkillMismatch,
-				"the skills of agent %q have changed since it began; it continues with what it has", f.loop.Name)
+				"the skills of agent %q have changed since it began; it continues with the recorded ones", f.loop.Name)
 		}
 	})
 }
 
-// steer takes the messages that wait: recorded first, then taken from the inbox.
+// steer takes the waiting messages: recorded first, then taken from the inbox.
 func (f *frame) steer() {
 	if !f.leg.offer.Inbox || f.name != "" {
 		return
@@ -159,7 +159,7 @@ func (f *frame) compact() {
 		f.keepWhole(errors.New("there is no archive"))
 		return
 	case !there:
-		f.keepWhole(fmt.Errorf("model %q is not there", name))
+		f.keepWhole(fmt.Errorf("no model named %q is configured", name))
 		return
 	}
 	req := f.request()

@@ -45,7 +45,7 @@ func TestMemory(t *testing.T) {
 			want   []string
 		}{
 			{name: "ok", model: model(says("", "t.a"), says("done")), want: []string{"user: do it", "assistant:  t.a", "tool: A", "assistant: done"}},
-			{name: "stopped by a bound", model: model(says("", "t.a")), change: func(l *agentloop.Loop) { l.MaxSteps = 1 }, want: []string{"user: do it", "assistant:  t.a", "tool: A"}},
+			{name: "stopped by a limit", model: model(says("", "t.a")), change: func(l *agentloop.Loop) { l.MaxSteps = 1 }, want: []string{"user: do it", "assistant:  t.a", "tool: A"}},
 			{name: "failed", model: model(runtimetest.Answer{Err: errors.New("no")})},
 			{name: "paused", model: model(says("", `human.ask {"question":"?"}`))},
 			{name: "cancelled", model: &runtimetest.Model{Func: func(context.Context, *runtime.Request) (*runtime.Response, error) { return nil, context.Canceled }}},
@@ -93,7 +93,7 @@ func TestMemory(t *testing.T) {
 		l := simple()
 		l.Memory.Thread, l.TopK = "t", 3
 		res := must(t, l, input{}, host(model(says("done"))))
-		same(t, "findings", codes(res), []string{"capability.missing", "capability.missing"})
+		same(t, "diagnostics", codes(res), []string{"capability.missing", "capability.missing"})
 	})
 }
 
@@ -136,7 +136,7 @@ func TestLayers(t *testing.T) {
 				want = append(want[:7:7], want[10:]...)
 			}
 			same(t, "order", order, want)
-			same(t, "findings", codes(res), []string{"agent.layerDisabled", "agent.layerDisabled"})
+			same(t, "diagnostics", codes(res), []string{"agent.layerDisabled", "agent.layerDisabled"})
 			same(t, "view", talk(m.Requests()[0].Messages), []string{"system: a knows\n\nb knows", "user: do it"})
 		}
 		l := simple()
@@ -190,7 +190,7 @@ func TestCompaction(t *testing.T) {
 				first, found = `user: [The archive "run1/step-1", with the summary of the conversation so far, is missing.]`, []string{"agent.archiveMissing"}
 			}
 			same(t, "view", talk(m.Requests()[0].Messages), []string{first, "assistant:  human.ask", "tool: yes"})
-			same(t, "findings", codes(res), found)
+			same(t, "diagnostics", codes(res), found)
 			same(t, "the whole conversation", len(res.Messages), 8)
 			same(t, "usage", res.Usage, runtime.Usage{InputTokens: 50, OutputTokens: 5})
 		}
@@ -256,7 +256,7 @@ func TestSteering(t *testing.T) {
 			must(t, simple(), in, host(m, tool("t.a", "", nil)))
 			last := m.Requests()[len(m.Requests())-1]
 			if got := strings.Count(strings.Join(talk(last.Messages), "\n"), e.Notes[0].Text); got != 1 || len(box.notes) != 0 {
-				t.Errorf("%q is there %d times", e.Notes[0].Text, got)
+				t.Errorf("%q appears %d times", e.Notes[0].Text, got)
 			}
 		}
 	})

@@ -22,7 +22,7 @@ type scene struct {
 	loop  *agentloop.Loop
 	host  *runtime.Runtime
 	quiet bool
-	trace []trace.Event  // of all legs
+	trace []trace.Event  // of all executions
 	world map[string]int // what was done to the world, by tool and idempotency key
 }
 

@@ -31,7 +31,7 @@ type Input struct {
 	Ask    func(context.Context, *ModelCall) (*runtime.Response, error)
 	Call   func(context.Context, *ToolCall) (json.RawMessage, error)
 	Permit func(context.Context, string, json.RawMessage) error
-	Watch  func(*State) // is told of the state after every event
+	Watch  func(*State) // gets the state after every event
 
 	// These are the Runtime's.
 	Memory    runtime.Memory
@@ -44,7 +44,7 @@ type Input struct {
 
 // Journal is where the events of a loop and its children go.
 type Journal interface {
-	// Events returns what earlier legs of the loop appended, in order; nil: nothing.
+	// Events returns what earlier executions of the loop appended, in order; nil: nothing.
 	Events() []Event
 	// Append records events, in order: all of them or, with an error, none.
 	Append(ctx context.Context, events ...Event) error
@@ -72,10 +72,10 @@ type Ran struct {
 	Snapshot snapshot
 }
 
-// Ran returns the result of the leg, with the snapshot.
+// Ran returns the result of the Leg, with the snapshot.
 func (g *Leg) Ran() *Ran { return &Ran{g.Result(), g.root.snapshot()} }
 
-// Run drives a leg of the loop until that is over. Each call has a goroutine.
+// Run drives a Leg of the loop until that is over. Each call has a goroutine.
 func Run(ctx context.Context, l *agentloop.Loop, in Input, rt *runtime.Runtime) (*Ran, error) {
 	d := &driver{in: &in, skills: map[string][]runtime.Tool{}, done: make(chan func())}
 	if rt != nil {
@@ -99,7 +99,7 @@ func Run(ctx context.Context, l *agentloop.Loop, in Input, rt *runtime.Runtime) 
 	return d.leg.Ran(), d.leg.Err()
 }
 
-// driver carries out what a leg wants.
+// driver carries out what a Leg wants.
 type driver struct {
 	in     *Input
 	rt     runtime.Runtime
@@ -118,7 +118,7 @@ func (d *driver) drive(ctx context.Context) {
 	for {
 		switch a := d.next(ctx); {
 		case a.Over && flying > 0:
-			panic("the leg is over, and calls are under way")
+			panic("the Leg is over, and calls are under way")
 		case a.Over:
 			return
 		case a.Record != nil:
@@ -151,7 +151,7 @@ func (d *driver) next(ctx context.Context) Action {
 	return d.leg.Next()
 }
 
-// look tells the leg the time, and whether the run is being cancelled.
+// look tells the Leg the time, and whether the run is being cancelled.
 func (d *driver) look(ctx context.Context) {
 	if d.leg.Now = time.Now().UTC(); ctx.Err() != nil {
 		d.leg.Stop(ctx.Err(), context.Cause(ctx))
@@ -189,7 +189,7 @@ func (d *driver) told(j *Job) func(trace.Event) {
 	}
 }
 
-// offer is what there is, as a leg wants to know it.
+// offer is what there is, in the form that a Leg takes.
 func (d *driver) offer() *Offer {
 	o := &Offer{Models: map[string]ModelOffer{}, Run: describeAll(d.in.Tools), Host: describeAll(d.offers.Tools),
 		Allow: d.in.Allow, Deny: d.in.Deny, Limits: d.rt.Limits.WithDefaults(),

@@ -70,9 +70,9 @@ type Event struct {
 	Code      string                `json:"code,omitempty"`
 }
 
-// Barrier reports whether the event, and all before it, must be durable before the leg is asked what is next:
-// what is about to happen outside, or what the outside is about to be told. Other events may go with a later
-// one; lost, they are made again. Whoever owns the journal makes all of it durable before it shows how a leg
+// Barrier reports whether the event, and all before it, must be durable before the Leg is asked what is next:
+// something is about to happen outside, or to be shown outside. Other events may go with a later
+// one; lost, they are made again. The owner of the journal makes all of it durable before it shows how a Leg
 // ended.
 func (e *Event) Barrier() bool {
 	switch e.Kind {
@@ -112,7 +112,7 @@ const (
 	ForHuman      = "human"         // human.ask: {answer}
 	ForTool       = "tool"          // the tool suspended its call
 	ForModel      = "model"         // the call of the model was suspended: a budget, a long wait
-	Indeterminate = "indeterminate" // nobody knows whether a call had its effect: retry, result, fail
+	Indeterminate = "indeterminate" // the outcome of a call is unknown: retry, result, fail
 )
 
 // Pause is one open pause of a loop. Its ID is unique in the run and the same in every replay, its
@@ -126,12 +126,12 @@ type Pause struct {
 	Expiry *resume.Expiry `json:"expiry,omitempty"` // OnExpire, which the JSON of a resume.Pause leaves out
 }
 
-// Answer is what came in for a pause.
+// Answer is the answer to a pause.
 type Answer struct {
 	Pause string `json:"pause"` // its ID
 	Value any    `json:"value"` // decoded JSON, as resume.Pause.Check returns it
 	Due   bool   `json:"due,omitempty"`
-	// Due says that there is no answer: its time has come, and the call is made again.
+	// Due says that the pause ended by its time without an answer, and the call is repeated.
 }
 
 // Subagent is a child that the model spawned.

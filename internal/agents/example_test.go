@@ -27,7 +27,7 @@ var lookup = runtime.NewTool(runtime.ToolSpec{Name: "crm.lookup", Effect: runtim
 		return map[string]any{"name": "Ann"}, nil
 	})
 
-// drive carries out what a leg wants with one model and one tool, and returns the events for its journal.
+// drive carries out what a Leg wants with one model and one tool, and returns the events for its journal.
 func drive(leg *agents.Leg, state *agents.State, model runtime.Model, tool runtime.Tool) []agents.Event {
 	var events []agents.Event
 	var jobs []*agents.Job
@@ -42,7 +42,7 @@ func drive(leg *agents.Leg, state *agents.State, model runtime.Model, tool runti
 				continue
 			}
 			events = append(events, *a.Record) // and into a store
-		case a.Tell != nil: // whoever watches
+		case a.Tell != nil: // subscribers
 		case a.Job != nil:
 			jobs = append(jobs, a.Job)
 		default:
@@ -61,7 +61,7 @@ func drive(leg *agents.Leg, state *agents.State, model runtime.Model, tool runti
 	}
 }
 
-// A leg says what is to be done; whoever drives it makes the calls.
+// A Leg says what to do; the driver makes the calls.
 func ExampleBegin() {
 	agent := &agentloop.Loop{Name: "finder", Model: "fast", Tools: []string{"crm.lookup"}, MaxSteps: 5}
 	offer := &agents.Offer{
@@ -69,7 +69,7 @@ func ExampleBegin() {
 		Host:   []runtime.ToolSpec{lookup.Spec()},
 		Limits: runtime.Limits{}.WithDefaults(),
 	}
-	var state agents.State // or what agents.Fold makes of the events of earlier legs
+	var state agents.State // or what agents.Fold makes of the events of earlier executions
 	leg, err := agents.Begin(agent, &state, agents.Terms{Prompt: "Who is customer 7?"}, offer)
 	if err != nil {
 		fmt.Println(err)

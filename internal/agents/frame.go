@@ -13,7 +13,7 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// frame is one loop in a leg: the root, a delegate or a sub-agent.
+// frame is one loop in a Leg: the root, a delegate or a sub-agent.
 type frame struct {
 	place
 	progress
@@ -42,7 +42,7 @@ type place struct {
 	maxDepth int // where no more children are offered
 }
 
-// progress is how far a frame is in its leg.
+// progress is how far a frame is in its Leg.
 type progress struct {
 	stage stage
 	item  int  // in the stage, or in what comes between two rounds
@@ -50,9 +50,9 @@ type progress struct {
 	job   *Job // under way, of the frame itself
 	due   bool // the call of the model that the state has begun is to be made
 	round *round
-	ends  agentloop.StopReason // it succeeds with; "" while it goes on
-	err   error                // that ends the leg
-	done  bool                 // the leg has ended
+	ends  agentloop.StopReason // it succeeds with; "" while it continues
+	err   error                // that ends the frame
+	done  bool                 // the frame has ended
 }
 
 // view is what the model has seen of the state.
@@ -62,10 +62,10 @@ type view struct {
 	shown    int               // how many of State.Messages came into it, those before State.From with them
 }
 
-// stopPaused is how a leg ends, not a loop.
+// stopPaused is how an execution ends, not a loop.
 const stopPaused agentloop.StopReason = "paused"
 
-// stage is how far a frame is in its leg.
+// stage is how far a frame is in its Leg.
 type stage int
 
 // The stages, in order. A frame is driving most of the time; then the phase of its state says what is to be done.
@@ -88,7 +88,7 @@ func (f *frame) state() *State {
 	return new(State)
 }
 
-// record has an event of the frame recorded.
+// record records an event of the frame.
 func (f *frame) record(e Event) { f.leg.record(f, f.name, e) }
 
 func (g *Leg) record(by owner, frame string, e Event) {
@@ -97,7 +97,7 @@ func (g *Leg) record(by owner, frame string, e Event) {
 	g.queue = append(g.queue, item{owner: by})
 }
 
-// want has a call made; then takes what comes of it.
+// want asks for a call; then takes its result.
 func (f *frame) want(j *Job, then func(Reply)) {
 	f.job = j
 	f.leg.want(f, j, f.trace, func(r Reply) {
@@ -149,8 +149,8 @@ func (f *frame) step() bool {
 	return true
 }
 
-// drive does what the state asks for, until the loop has ended, paused or failed. So a loop that goes
-// on after a pause or a crash is not a special case, except where a call was under way.
+// drive does what the state asks for, until the loop has ended, paused or failed. So a loop that continues
+// after a pause or a crash is not a special case, except where a call was under way.
 func (f *frame) drive() bool {
 	s := f.state()
 	between := !f.due && f.round == nil && f.item == 0 && f.ends == ""
@@ -184,7 +184,7 @@ func (f *frame) drive() bool {
 	return true
 }
 
-// finish ends the leg of the frame: nil, errPaused, a failure, or an error that the journal does not keep.
+// finish ends the frame: nil, errPaused, a failure, or an error that the journal does not keep.
 func (f *frame) finish(err error) { f.err, f.stage = err, failing }
 
 // broke takes that an event of the frame is not recorded.
@@ -196,7 +196,7 @@ func (f *frame) broke(err error) {
 	f.finish(err)
 }
 
-// close tells how the leg ends.
+// close reports how the frame ends.
 func (f *frame) close() {
 	if f.err != nil && !errors.Is(f.err, errPaused) {
 		code, message := "", f.err.Error()
@@ -213,7 +213,7 @@ func (f *frame) close() {
 	f.done = true
 }
 
-// ending is the word for how the leg ended.
+// ending is the word for how the frame ended.
 func (f *frame) ending() agentloop.StopReason {
 	_, failed := errors.AsType[*failure](f.err)
 	switch {
@@ -227,12 +227,12 @@ func (f *frame) ending() agentloop.StopReason {
 	return agentloop.StopError
 }
 
-// outside is an error that the journal does not keep: with the world in order again, the loop goes on.
+// outside is an error that the journal does not keep: once the cause is repaired, the loop continues.
 func (f *frame) outside(category runtime.Category, code string, err error) error {
 	return &runtime.Error{Category: category, Code: code, Step: f.path, Err: err}
 }
 
-// failed ends the leg with the failure of a call, unless the run is being cancelled. A port that is not configured
+// failed ends the frame with the failure of a call, unless the run is being cancelled. A port that is not configured
 // says so with a code of its own.
 func (f *frame) failed(category runtime.Category, code string, err error) {
 	if e, ok := errors.AsType[*runtime.Error](err); ok && e.Category == runtime.CategoryConfig {

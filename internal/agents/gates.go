@@ -17,7 +17,7 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// record has an event about the call recorded.
+// record records an event about the call.
 func (t *thread) record(e Event) {
 	if e.Kind != Paused { // which names it itself
 		e.Call = t.n
@@ -25,7 +25,7 @@ func (t *thread) record(e Event) {
 	t.leg.record(t, t.name, e)
 }
 
-// want has something called; then takes what comes of it.
+// want asks for a call; then takes its result.
 func (t *thread) want(j *Job, then func(Reply)) {
 	j.Call, t.job = t.n, j
 	t.leg.want(t.frame, j, t.trace, func(r Reply) {
@@ -79,33 +79,34 @@ func (t *thread) open(c agentloop.Call) {
 	}
 }
 
-// tooMany refuses a call that nothing has been done about if there are as many already as there may be.
+// tooMany refuses a new call if the number of calls has reached its limit.
 func (t *thread) tooMany(c agentloop.Call) bool {
 	if touched(c) {
 		return false
 	}
 	if most := cmp.Or(t.loop.MaxCallsPerAnswer, agentloop.DefaultMaxCallsPerAnswer); t.n-t.state().Round > most {
-		t.refuse(toolLimit, fmt.Sprintf("one answer may have %d calls at most, further ones are not made", most))
+		t.refuse(toolLimit, fmt.Sprintf("one answer may have %d calls at most; further calls are not made", most))
 		return true
 	}
 	for f := t.frame; f != nil; f = f.parent {
 		if most := cmp.Or(f.loop.MaxCalls, agentloop.DefaultMaxCalls); f.state().made() >= most {
 			t.refuse(toolLimit, fmt.Sprintf(
-				"agent %q may make %d calls at most, children's included, and has made them", f.loop.Name, most))
+				"agent %q may make %d calls at most, including its children's, and has made them all",
+				f.loop.Name, most))
 			return true
 		}
 	}
 	return false
 }
 
-// reopen goes on with a call that has begun: it was answered, or an earlier leg died over it.
+// reopen continues a call that has begun: it was answered, or an earlier execution died during it.
 func (t *thread) reopen(c agentloop.Call, b *binding) {
 	switch {
 	case b == nil:
 		t.end(t.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingTool),
-			fmt.Errorf("tool %q has been called and is not configured any more", c.Name)))
+			fmt.Errorf("tool %q has been called and is no longer configured", c.Name)))
 		return
-	case b.scope == "" && c.Open: // a child goes on where it stood, and what else is the loop's own may be done again
+	case b.scope == "" && c.Open: // a child continues where it stood, and the loop's other own tools may be repeated
 		t.due = true
 		return
 	case c.Open && c.Effect == runtime.External, c.For == Indeterminate && !c.Open && c.Answer == nil:
@@ -124,7 +125,7 @@ func (t *thread) reopen(c agentloop.Call, b *binding) {
 			return
 		case "fail":
 			t.end(fail(runtime.CategoryTool, toolIndeterminate,
-				fmt.Errorf("nobody knows whether the call of tool %q had its effect", c.Name)))
+				fmt.Errorf("the outcome of the call of tool %q is unknown", c.Name)))
 			return
 		}
 	}
@@ -132,7 +133,7 @@ func (t *thread) reopen(c agentloop.Call, b *binding) {
 	t.record(Event{Kind: ToolAgain, Effect: c.Effect})
 }
 
-// unknownOutcome is for a call of which nobody knows whether it had its effect.
+// unknownOutcome is for a call whose outcome is unknown.
 func (t *thread) unknownOutcome(c agentloop.Call) {
 	if t.loop.ReportIndeterminate {
 		t.refuse(toolIndeterminate, fmt.Sprintf("tool %q was called, and it is not known whether the call had its "+
@@ -174,7 +175,7 @@ func (t *thread) approvalNeeded(c agentloop.Call, b *binding, effect runtime.Eff
 	return stricter(need, agentloop.Approval(b.Approval))
 }
 
-// approved reports whether the call has what it needs. If not, something is being done about it.
+// approved reports whether the call has what it needs. If not, it starts what is needed.
 func (t *thread) approved(c agentloop.Call, b *binding) bool {
 	effect := runtime.Effect("")
 	if b.scope != "" {
@@ -218,7 +219,7 @@ func (t *thread) approved(c agentloop.Call, b *binding) bool {
 }
 
 // decide records a decision about the call. One with edited arguments is for this call only; with them the call
-// comes by all gates again.
+// passes all gates again.
 func (t *thread) decide(keys []string, d runtime.ApprovalDecision) {
 	c := t.call(t.n)
 	edited := d.Allow && d.Arguments != nil
@@ -244,7 +245,7 @@ func (t *thread) decide(keys []string, d runtime.ApprovalDecision) {
 	t.emitAbout(trace.PermissionResponse, content, data...)
 }
 
-// askApprover asks the Approver. Whatever goes wrong is a no.
+// askApprover asks the Approver. Any failure is a refusal.
 func (t *thread) askApprover(c agentloop.Call, wish *runtime.ApprovalRequest) {
 	keys := slices.Clone(wish.Keys)
 	t.want(&Job{Op: AskApprover, Approval: wish}, func(r Reply) {
@@ -273,7 +274,7 @@ func (t *thread) make(c agentloop.Call) {
 		Timeout: t.loop.ToolTimeout, Reply: c.Reply, ReplyTo: c.ReplyTo}, func(r Reply) { t.made(b, r) })
 }
 
-// made records what came of a call of a tool.
+// made records the result of a call of a tool.
 func (t *thread) made(b *binding, r Reply) {
 	c, err := t.call(t.n), r.Err
 	if err == nil {

@@ -61,14 +61,14 @@ type Job struct {
 	pending
 }
 
-// pending is what a leg knows of a [Job] under way.
+// pending is what a Leg has about a [Job] under way.
 type pending struct {
 	trace *tracer
 	then  func(Reply)
 	over  bool
 }
 
-// Reply is what came of a [Job].
+// Reply is the result of a [Job].
 type Reply struct {
 	// Err is what went wrong; nil: nothing. A resume.Suspension pauses the loop, a [*PanicError] is an adapter's
 	// panic, and retry.FailureOf says whether a tool may have had its effect.
@@ -107,7 +107,7 @@ const (
 // Offer is what a runtime has for a loop and its children, as data, resolved once.
 type Offer struct {
 	Models map[string]ModelOffer // by the name that loops use
-	// NoModel says why a model that the host names cannot be used; "": there is nothing to say. nil: never.
+	// NoModel says why a model that the host names cannot be used; "": no reason. nil: never.
 	NoModel func(name string) string
 	Run     []runtime.ToolSpec // tools of this run: they shadow all others
 	Host    []runtime.ToolSpec
@@ -118,7 +118,7 @@ type Offer struct {
 	Approval map[string]agentloop.Approval
 	Limits   runtime.Limits // with defaults
 
-	// What is there.
+	// Whether the host has them.
 	Memory, Retriever, Skills, Instructions, Inbox, Archive, Approver, Policy bool
 
 	// Describe describes a tool; an EffectOf that it returns may not panic. It is needed where a Loop has tools of its

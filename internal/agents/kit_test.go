@@ -58,13 +58,13 @@ func host(m runtime.Model, tools ...runtime.Tool) *runtime.Runtime {
 type journal struct {
 	t       testing.TB
 	earlier []agents.Event
-	events  []agents.Event // all, those of earlier legs with them
+	events  []agents.Event // all, those of earlier executions with them
 	fold    agents.State
 	fail    func(agents.Event) error
 	quiet   bool // does without the checks that take long
 }
 
-// after is the journal of a leg that goes on after these events.
+// after is the journal of an execution that continues after these events.
 func after(t testing.TB, events []agents.Event) *journal {
 	fold, err := agents.Fold(events)
 	if err != nil {
@@ -225,7 +225,7 @@ func results(res *agents.Ran) (list []string) {
 	return list
 }
 
-// codes lists the codes of the findings.
+// codes lists the codes of the diagnostics.
 func codes(res *agents.Ran) (list []string) {
 	for _, d := range res.Diagnostics {
 		list = append(list, string(d.Code))

@@ -25,7 +25,7 @@ func (f *frame) layerKey(y *agentloop.Layer) string {
 	return y.ID + "/" + key
 }
 
-// wantLayer has a function of a layer called; what goes wrong is reported.
+// wantLayer asks for a call of a layer's function; a failure is reported.
 func (f *frame) wantLayer(j *Job, y *agentloop.Layer, then func(Reply)) {
 	j.Name, j.Key = y.ID, f.layerKey(y)
 	f.want(j, func(r Reply) {

@@ -2,7 +2,7 @@
 //
 // An agent is an [agentloop.Loop]. What happens in it is a sequence of [Event] values, and [Reduce] says what each
 // makes of its [State]. A [Leg] decides by the state what is to be done next, and does nothing itself: the engine,
-// which drives it, appends events to the journal, only then lets anybody see what happened, and has the calls made.
+// which drives it, appends events to the journal, only then lets anybody see what happened, and makes the calls.
 // So an agent can continue from its journal alone, after a pause and after a crash.
 package agents
 
@@ -28,19 +28,19 @@ type Terms struct {
 	Path  string // of the step; events and pauses name it
 
 	Vouched bool     // the journal is of this loop, whatever the digests say: instructions may name the run
-	Answers []Answer // to pauses of an earlier leg; nil: none
+	Answers []Answer // to pauses of an earlier execution; nil: none
 	Content bool     // Action.Content is wanted
 }
 
 // Leg is a loop from where its state stands until it ends or pauses. It is data, and decides: it makes no call,
-// starts nothing and asks no clock. Beside the state it holds what this leg has done that no journal keeps, such as
-// which calls are under way.
+// starts nothing and asks no clock. Beside the state it holds what this execution has done that no journal keeps,
+// such as which calls are under way.
 //
-// Whoever drives it carries out what Next returns, in order, until Next has nothing more, then waits for a call to
-// end, passes on what came of it with Done, and asks again. A Leg is for one goroutine at a time. To run a loop with
-// the adapters of a Runtime, use workflow.Agent, which drives legs as the agent steps of recipes do.
+// The driver carries out what Next returns, in order, until Next has nothing more, then waits for a call to end,
+// passes its result to Done, and asks again. A Leg is for one goroutine at a time. To run a loop with
+// the adapters of a Runtime, use workflow.Agent, which drives a Leg as the agent steps of recipes do.
 type Leg struct {
-	// Set by whoever drives, before each call of a method: the time, for events of the trace and pauses, and what else
+	// Set by the driver, before each call of a method: the time, for events of the trace and pauses, and what else
 	// was approved for the run, sorted.
 	Now    time.Time
 	Grants []string
@@ -50,7 +50,7 @@ type Leg struct {
 	state   *State
 	root    *frame
 	answers []Event // that are to be recorded first
-	event   Event   // that is to be recorded: between two events a leg decides anew
+	event   Event   // that is to be recorded: between two events a Leg decides again
 	queue   []item
 	at      int        // in queue
 	owner   owner      // of the event that Next returned last
@@ -69,7 +69,7 @@ type Action struct {
 	Tell    *trace.Event // is to be shown; Result has it, too
 	Content any          // with Tell and Terms.Content: what goes into or comes out of a call, as decoded JSON
 	Job     *Job         // is to be made, and Done to be called
-	Over    bool         // the leg has ended: see Result and Err
+	Over    bool         // the Leg has ended: see Result and Err
 }
 
 // item is an Action to come.
@@ -81,10 +81,10 @@ type item struct {
 	job     *Job
 }
 
-// owner is what a failure to record something is a matter of.
+// owner is what a failure to record something ends.
 type owner interface{ broke(err error) }
 
-// Begin returns a leg of the loop that goes on from a state, the fold of its journal, which whoever drives changes
+// Begin returns a Leg that continues the loop from a state, the fold of its journal, which the driver changes
 // by State.Apply and by nothing else. An error is a *runtime.Error: Validate finds something wrong with the loop, or
 // the state is of another definition.
 func Begin(l *agentloop.Loop, s *State, t Terms, o *Offer) (*Leg, error) {
@@ -110,7 +110,7 @@ func Begin(l *agentloop.Loop, s *State, t Terms, o *Offer) (*Leg, error) {
 	return g, nil
 }
 
-// Next says what is to be done. The zero Action says that a call under way has to end first.
+// Next says what to do next. The zero Action says that a call under way has to end first.
 func (g *Leg) Next() Action {
 	for {
 		for g.at < len(g.queue) {
@@ -145,7 +145,7 @@ func (g *Leg) Next() Action {
 	}
 }
 
-// Done says what came of a call that Next asked for.
+// Done passes the result of a call that Next asked for.
 func (g *Leg) Done(j *Job, r Reply) {
 	j.over = true
 	j.then(r)
@@ -159,7 +159,7 @@ func (g *Leg) Told(j *Job, e trace.Event) bool {
 	return !j.over
 }
 
-// Broken says that the event which Next returned last was not recorded. The leg ends, and records nothing more.
+// Broken says that the event which Next returned last was not recorded. The Leg ends, and records nothing more.
 func (g *Leg) Broken(err error) {
 	if !errors.As(err, new(*runtime.Error)) {
 		err = &runtime.Error{Category: runtime.CategoryInfra, Code: "store.failed",
@@ -182,10 +182,10 @@ func framePath(path, frame string) string {
 	return strings.TrimPrefix(path+"/"+frame, "/")
 }
 
-// broke ends a leg that cannot record an answer.
+// broke ends a Leg that cannot record an answer.
 func (g *Leg) broke(err error) { g.root.err, g.root.done, g.answers = err, true, nil }
 
-// Stop says that the run is being cancelled: err is its context's error, cause the context's cause. The leg ends as
+// Stop says that the run is being cancelled: err is its context's error, cause the context's cause. The Leg ends as
 // soon as the calls under way have.
 func (g *Leg) Stop(err, cause error) {
 	if g.cut != nil {
@@ -220,9 +220,9 @@ func (g *Leg) Result() *Result {
 	return r
 }
 
-// Err is the error of a leg that is over; nil where the loop has ended well. It is a [*PauseError], or a
+// Err is the error of a Leg that is over; nil where the loop has ended well. It is a [*PauseError], or a
 // *runtime.Error: a failure that the journal keeps; one of the world around (a missing model, the journal itself),
-// after which another leg can go on; or of category cancelled, the same.
+// after which another execution can continue; or of category cancelled, the same.
 func (g *Leg) Err() error {
 	f, err := g.root, g.root.err
 	var known *runtime.Error
@@ -287,7 +287,7 @@ func formless(answer any) any {
 // failure ends a loop with an error that its journal keeps.
 type failure struct{ err *runtime.Error }
 
-func (f *failure) Error() string { return f.err.Err.Error() } // whoever shows it names the step
+func (f *failure) Error() string { return f.err.Err.Error() } // the one that shows it names the step
 
 func fail(category runtime.Category, code string, err error) error {
 	return &failure{&runtime.Error{Category: category, Code: code, Err: err}}

@@ -13,7 +13,7 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// toy drives a leg without a goroutine, a clock or a journal. Of the calls under way, pick says which one ends next.
+// toy drives a Leg without a goroutine, a clock or a journal. Of the calls under way, pick says which one ends next.
 type toy struct {
 	t      *testing.T
 	state  agents.State
@@ -50,7 +50,7 @@ func (y *toy) drive(s *scene, answers []agents.Answer) (*agents.Ran, error) {
 			jobs = append(jobs, a.Job)
 			y.most = max(y.most, len(jobs))
 		case len(jobs) == 0:
-			y.t.Fatal("the leg waits for nothing")
+			y.t.Fatal("the Leg waits for nothing")
 		default:
 			i := y.pick(len(jobs))
 			j := jobs[i]
@@ -86,7 +86,7 @@ func (y *toy) make(s *scene, j *agents.Job) (r agents.Reply) {
 	return r
 }
 
-// Whoever drives a leg, and whichever call ends first, it comes to what Run comes to.
+// Any driver, and any order in which calls end, leads to the same result as Run.
 func TestLegByHand(t *testing.T) {
 	whole := newScene(1)
 	res, _ := whole.drive(t, nil)

@@ -30,7 +30,7 @@ func countLimited(res *agents.Ran) (limited, made int) {
 	return limited, made
 }
 
-// trust 1.7: the bounds of calls, where nobody gives others, one after the other and side by side.
+// trust 1.7: the limits of calls, where nobody gives others, one after the other and side by side.
 func TestBoundsOfCalls(t *testing.T) {
 	for _, concurrency := range []int{1, 8} {
 		a := tool("t.a", runtime.ReadOnly, 1)
@@ -46,7 +46,7 @@ func TestBoundsOfCalls(t *testing.T) {
 	}
 }
 
-// trust 1.7: the bound of an agent counts its sub-agents' calls, and those that wait for an approval.
+// trust 1.7: the limit of an agent counts its sub-agents' calls, and those that wait for an approval.
 func TestMaxCalls(t *testing.T) {
 	a := tool("t.a", runtime.ReadOnly, 1)
 	l := simple()
@@ -62,7 +62,7 @@ func TestMaxCalls(t *testing.T) {
 	same(t, "pauses", len(pauses), 1)
 }
 
-// trust 3.5: parts of an answer go back to the model, in the same form in every leg, and into no memory.
+// trust 3.5: parts of an answer go back to the model, in the same form in every execution, and into no memory.
 func TestParts(t *testing.T) {
 	thought := []runtime.Part{{Of: "m", Name: "thought", Data: json.RawMessage(`{"b": 1, "a": "<"}`)}, {Of: "m", Name: "half", Data: json.RawMessage(`{`)}}
 	calls := says("", "t.a").ToolCalls

@@ -82,7 +82,7 @@ func TestShape(t *testing.T) {
 				}
 				res, err := runIn(tt.ctx, t, l, input{Journal: j}, host(tt.model, tool("a.tool", runtime.ReadOnly, 1)))
 				same(t, "stop reason", res.StopReason, tt.want)
-				same(t, "findings", codes(res), tt.codes)
+				same(t, "diagnostics", codes(res), tt.codes)
 				same(t, "steps", res.Steps, tt.steps)
 				last := res.Trace[len(res.Trace)-1]
 				same(t, "agent.end", []any{last.Kind, last.Data.Get("stopReason")}, []any{trace.AgentEnd, tt.name})
@@ -407,13 +407,13 @@ func TestSnapshot(t *testing.T) {
 		}{
 			{"a b", "b", "b", "", ""},
 			{"a", "", "a", "", ""},
-			{"b a", "", "", "agent.selectionAmbiguous", "no agent is chosen, of: a, b"},
-			{"", "", "", "agent.selectionAmbiguous", "no agent is chosen, of: "},
+			{"b a", "", "", "agent.selectionAmbiguous", "no agent is named, choose one of: a, b"},
+			{"", "", "", "agent.selectionAmbiguous", "no agent is named, choose one of: "},
 			{"writer", "witer", "", "agent.unknown", `there is no agent "witer"`},
 		} {
 			got, list := agents.Select(strings.Fields(tt.ids), tt.asked)
 			if same(t, "selected", got, tt.want); tt.code == "" && list != nil {
-				t.Errorf("findings: %v", list)
+				t.Errorf("diagnostics: %v", list)
 			}
 			if tt.code != "" && (len(list) != 1 || !list.HasErrors() || string(list[0].Code) != tt.code || list[0].Message != tt.message) {
 				t.Errorf("%s of %s: %v", tt.asked, tt.ids, list)
@@ -525,7 +525,7 @@ func TestBeginValidates(t *testing.T) {
 	failed(t, err, runtime.CategoryConfig, "agent.invalid", "it names no model")
 }
 
-// What the world says goes through Ask, Call and Permit, when they are there.
+// What the world says goes through Ask, Call and Permit, if they are set.
 func TestWrappers(t *testing.T) {
 	var seen []string
 	retried := trace.Data{{Key: "adapterKind", Value: "tool"}, {Key: "attempt", Value: int64(1)}, {Key: "maxAttempts", Value: int64(2)},

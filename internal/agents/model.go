@@ -19,7 +19,7 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// asking makes the call of the model that the state has begun, or goes on with one that an earlier leg began.
+// asking makes the call of the model that the state has begun, or continues one that an earlier execution began.
 func (f *frame) asking() {
 	s := f.state()
 	switch {
@@ -37,7 +37,7 @@ func (f *frame) asking() {
 	}
 }
 
-// callModel has the model called.
+// callModel asks for the call of the model.
 func (f *frame) callModel() {
 	s := f.state()
 	model, there := f.leg.offer.Models[f.loop.Model]
@@ -71,7 +71,7 @@ func (f *frame) callModel() {
 	})
 }
 
-// heard records what came of a call of the model.
+// heard records the result of a call of the model.
 func (f *frame) heard(r Reply) {
 	resp, err := f.response(f.loop.Model, r)
 	if err != nil {
@@ -105,7 +105,7 @@ func usageData(u *runtime.Usage) map[string]any {
 	return map[string]any{"input_tokens": int64(u.InputTokens), "output_tokens": int64(u.OutputTokens)}
 }
 
-// unheard ends the leg because a call of the model has no answer; told says that its begin was told.
+// unheard ends the frame because a call of the model has no answer. told reports whether the trace has its start.
 func (f *frame) unheard(err error, told bool) {
 	if p := suspension(err); p != nil {
 		f.pause(f, Pause{Pause: *p, For: ForModel}, fmt.Sprintf("%s:model%d", f.path, f.state().Asked+1))
@@ -140,7 +140,7 @@ func (f *frame) response(model string, r Reply) (runtime.Response, error) {
 		return runtime.Response{}, fmt.Errorf("model %q returned neither an answer nor an error", model)
 	case len(r.Response.Text) > most:
 		return runtime.Response{}, &runtime.Error{Category: runtime.CategoryLimit, Code: "output.tooLarge",
-			Err: fmt.Errorf("the answer has %d bytes, the most is %d", len(r.Response.Text), most)}
+			Err: fmt.Errorf("the answer has %d bytes, the limit is %d", len(r.Response.Text), most)}
 	}
 	return *r.Response, nil
 }
@@ -153,7 +153,7 @@ func suspension(err error) *resume.Pause {
 	return nil
 }
 
-// asked returns a request for whoever looks at it.
+// asked returns a request for display.
 func asked(req *runtime.Request) any {
 	shown := map[string]any{"messages": said(req.Messages)}
 	if len(req.Tools) > 0 {
@@ -173,7 +173,7 @@ func asked(req *runtime.Request) any {
 	return shown
 }
 
-// said returns messages for whoever looks at them.
+// said returns messages for display.
 func said(messages []runtime.Message) []any {
 	list := make([]any, len(messages))
 	for i, m := range messages {
@@ -193,7 +193,7 @@ func said(messages []runtime.Message) []any {
 	return list
 }
 
-// planned returns the steps of a loop, and their calls, for whoever looks at them.
+// planned returns the steps of a loop, and their calls, for display.
 func planned(s *State) any {
 	steps := make([]any, s.Steps)
 	at := 0
@@ -212,7 +212,7 @@ func planned(s *State) any {
 	return map[string]any{"steps": steps}
 }
 
-// noModel is not a failure of the loop: with the model there, it can go on.
+// noModel is not a failure of the loop: once the model is configured, it can continue.
 func (f *frame) noModel(name string) error {
 	why := ""
 	if of := f.leg.offer.NoModel; of != nil {
@@ -221,7 +221,7 @@ func (f *frame) noModel(name string) error {
 	return f.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingModel), NoModel(name, why))
 }
 
-// NoModel is the error about a model that is not there; why, if not "", says why, with a hint on a second line.
+// NoModel is the error about a model that is not configured; why, if not "", says why, with a hint on a second line.
 func NoModel(name, why string) error {
 	if why != "" {
 		return fmt.Errorf("model %q is not configured: %s", name, why)
@@ -243,8 +243,8 @@ func (f *frame) request() *runtime.Request {
 }
 
 // messages is what the model sees: instructions, those of the environment, skills, layers, what was
-// retrieved, then the history. Views share their messages: a later one only goes on, but for what a
-// compaction makes.
+// retrieved, then the history. Views share their messages: a later one only appends, except after a
+// compaction.
 func (f *frame) messages() []runtime.Message {
 	s := f.state()
 	if f.seen == nil {
@@ -298,8 +298,8 @@ func (f *frame) preface() []runtime.Message {
 // valid returns a text as JSON can hold it.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// normalParts returns parts as the journal keeps them, so that a later leg gives back the same: without those that are
-// no JSON.
+// normalParts returns parts as the journal keeps them, so that a later execution gives back the same: without those
+// that are not JSON.
 func normalParts(parts []runtime.Part) []runtime.Part {
 	var list []runtime.Part
 	for _, p := range parts {
@@ -315,7 +315,7 @@ func normalParts(parts []runtime.Part) []runtime.Part {
 	return list
 }
 
-// withoutParts returns messages for whoever keeps them beyond the run.
+// withoutParts returns messages as they are kept beyond the run.
 func withoutParts(messages []runtime.Message) []runtime.Message {
 	messages = slices.Clone(messages)
 	for i := range messages {

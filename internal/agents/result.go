@@ -12,15 +12,15 @@ import (
 // Result is how far a loop came.
 type Result struct {
 	Text        string               // of the model's last answer
-	Data        any                  // the validated answer, of a Loop with a Schema; nil where a bound stopped it
+	Data        any                  // the validated answer, of a Loop with a Schema; nil where a limit stopped it
 	Steps       int                  // calls of the model, without repair turns
 	Calls       []agentloop.Call     // all tool calls with their results, in order
 	Messages    []runtime.Message    // the conversation, without the system prompt
 	Usage       runtime.Usage        // children's with it
 	StopReason  agentloop.StopReason // "paused" while it waits
 	Finish      string               // why the model's last answer ended, as in runtime.Response; "": not known
-	Trace       []trace.Event        // of this leg, in the order of the calls
-	Diagnostics diagnostics.List     // of this leg
+	Trace       []trace.Event        // of this execution, in the order of the calls
+	Diagnostics diagnostics.List     // of this execution
 }
 
 // PauseError is the error of a loop that waits for answers, at least one.

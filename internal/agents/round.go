@@ -9,7 +9,7 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// round is what a leg has done about the tool calls of the last answer.
+// round is what a Leg has done about the tool calls of the last answer.
 type round struct {
 	first   int             // number of a call
 	threads []*thread       // of the calls that were looked at, in their order
@@ -19,12 +19,12 @@ type round struct {
 	over    bool            // nothing of it is under way any more
 }
 
-// thread is what a leg does about one tool call. Above a concurrency of 1 they overlap.
+// thread is what a Leg does about one tool call. Above a concurrency of 1 they overlap.
 type thread struct {
 	*frame
 	n     int // of the call
 	trace *tracer
-	alone bool // nothing else of the round goes on meanwhile
+	alone bool // nothing else of the round runs meanwhile
 
 	started   bool // so it was told
 	permitted bool // by the policy
@@ -37,7 +37,7 @@ type thread struct {
 	err       error
 }
 
-// settle brings the calls of a round to results: those that nobody has to be waited for. Results are
+// settle brings the calls of a round to results: those that need no answer. Results are
 // recorded as they come; traces are kept in the order of the calls.
 func (f *frame) settle() bool {
 	if f.round == nil {
@@ -198,7 +198,7 @@ func (t *thread) step() bool {
 	return true
 }
 
-// end ends the thread with an error, which ends the leg unless it is errPaused; nil: the call can do nothing now.
+// end ends the thread with an error, which ends the frame unless it is errPaused; nil: the call can do nothing now.
 func (t *thread) end(err error) { t.err, t.done = err, true }
 
 // broke takes that an event about the call is not recorded.

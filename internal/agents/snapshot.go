@@ -60,22 +60,22 @@ func refs(skills []runtime.Skill) []skillRef {
 	return slices.Compact(list)
 }
 
-// Select chooses one of the agents with these ids: the one that is asked for, else the only one. What
-// it says otherwise is a finding of level error: the step that asked fails.
+// Select chooses one of the agents with these ids: the one that is asked for, else the only one. Otherwise
+// it returns a diagnostic of level error: the step that asked fails.
 func Select(ids []string, asked string) (string, diagnostics.List) {
 	known := value.Names(ids)
-	finding := diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindContract}
+	found := diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindContract}
 	switch {
 	case asked != "" && slices.Contains(known, asked):
 		return asked, nil
 	case asked != "":
-		finding.Code, finding.Message = diagnostics.CodeUnknownAgent, fmt.Sprintf("there is no agent %q", asked)
-		finding.Hint = diagnostics.DidYouMean(asked, known)
+		found.Code, found.Message = diagnostics.CodeUnknownAgent, fmt.Sprintf("there is no agent %q", asked)
+		found.Hint = diagnostics.DidYouMean(asked, known)
 	case len(known) == 1:
 		return known[0], nil
 	default:
-		finding.Code = diagnostics.CodeAmbiguousAgent
-		finding.Message = "no agent is chosen, of: " + strings.Join(known, ", ")
+		found.Code = diagnostics.CodeAmbiguousAgent
+		found.Message = "no agent is named, choose one of: " + strings.Join(known, ", ")
 	}
-	return "", diagnostics.List{finding}
+	return "", diagnostics.List{found}
 }

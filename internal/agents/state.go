@@ -17,7 +17,7 @@ import (
 //	                                      ▲   └──no calls──▶ said ──end──▶ ended
 //	                                      └──────repair────────┘
 //
-// A loop can end from any phase with an error, from ready because of a bound.
+// A loop can end from any phase with an error, from ready because of a limit.
 type Phase string
 
 // The phases. The zero Phase has not begun.
@@ -29,14 +29,14 @@ const (
 	Over    Phase = "ended"
 )
 
-// Bounds that nothing lifts (agent-loop.md 2.5, 2.6, 8).
+// Limits that nothing lifts (agent-loop.md 2.5, 2.6, 8).
 const (
 	maxRepairs    = 2
 	maxRecoveries = 5
 	maxRounds     = 3 // with the same calls and results
 )
 
-// State is what the journal of a loop comes to: plain data, a fold of its events and nothing else.
+// State is what the journal of a loop adds up to: plain data, a fold of its events and nothing else.
 // The zero State is the one before the first event.
 type State struct {
 	Seq   int64 `json:"seq"` // of the last event, children's included
@@ -105,7 +105,7 @@ type outcome struct {
 	Failure  string               `json:"failure,omitempty"`
 }
 
-// Reduce returns what a state becomes by an event. It changes nothing that it is given. An event that is
+// Reduce returns the state after an event. It changes nothing that it is given. An event that is
 // illegal in the state is refused: then nothing happened, and it may not be recorded.
 func Reduce(s State, e Event) (State, error) {
 	next := s.clone(e.Frame)
@@ -115,7 +115,7 @@ func Reduce(s State, e Event) (State, error) {
 	return *next, nil
 }
 
-// Fold returns what the events of a journal come to, from the first one on.
+// Fold returns what the events of a journal add up to, from the first one on.
 func Fold(events []Event) (State, error) {
 	var s State
 	for i := range events {
@@ -313,6 +313,6 @@ func ordinalOf(frame string) int {
 	return n
 }
 
-// room is how many of something there may come to be, of which a step with a call has n: a guess that
+// room estimates how many of something there will be, if a step with a call has n: a guess that
 // saves much copying.
 func room(steps, n int) int { return 8 + n*min(steps, 2*agentloop.DefaultMaxSteps) }

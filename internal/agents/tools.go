@@ -27,7 +27,7 @@ const (
 	delegateFailed    = "delegate.failed"
 )
 
-// toolset is what a loop may call in one leg.
+// toolset is what a loop may call in one execution.
 type toolset struct {
 	byName  map[string]*binding
 	offered []runtime.ToolSpec // sorted by name
@@ -43,7 +43,7 @@ type binding struct {
 	child  *agentloop.Loop // of a delegate
 }
 
-// toolset returns the tools of this leg, made when they are asked for first.
+// toolset returns the tools of this execution, made when they are asked for first.
 func (f *frame) toolset() *toolset {
 	if f.tools == nil {
 		f.tools = f.bindTools()
@@ -83,7 +83,8 @@ func (f *frame) bindTools() *toolset {
 		if b.Parameters != nil {
 			var err error
 			if b.schema, err = schema.Compile(b.Parameters); err != nil {
-				f.warn(diagnostics.CodeArguments, "tool %q is not offered, its parameters are no schema: %v", name, err)
+				f.warn(diagnostics.CodeArguments,
+					"tool %q is not offered, its parameters are not a schema: %v", name, err)
 				return
 			}
 		}
@@ -98,9 +99,10 @@ func (f *frame) bindTools() *toolset {
 		}
 		group := prefixOf(name, func(key string) bool { return gone[key] != "" })
 		if why := cmp.Or(gone[name], gone[group]); why != "" {
-			set.missing = cmp.Or(set.missing, fmt.Sprintf("tool %q is not there: %s", name, why))
+			set.missing = cmp.Or(set.missing, fmt.Sprintf("no tool named %q is configured: %s", name, why))
 		} else {
-			f.warn(diagnostics.CodeMissingTool, "agent %q lists tool %q, which is not there", f.loop.Name, name)
+			f.warn(diagnostics.CodeMissingTool,
+				"agent %q lists tool %q, but no tool of that name is configured", f.loop.Name, name)
 		}
 	}
 	if has(own, agentloop.AskHuman) && (f.narrow == nil || slices.Contains(f.narrow, agentloop.AskHuman)) {
@@ -158,7 +160,7 @@ func (f *frame) findTools() map[string]*binding {
 }
 
 // withoutEffect leaves out the parameter by which the author of a step says what a command does to the
-// world: a model's word on that must not make a lost call be made again.
+// world: a model's value must not cause a lost call to be repeated.
 func withoutEffect(parameters json.RawMessage) json.RawMessage {
 	v, err := value.Decode(parameters)
 	m, _ := v.(map[string]any)
@@ -176,7 +178,7 @@ func withoutEffect(parameters json.RawMessage) json.RawMessage {
 var humanSpec = runtime.ToolSpec{Name: agentloop.AskHuman, Description: "Ask a person, and wait for the answer.",
 	Parameters: object("question", `"question":{"type":"string"}`)}
 
-// shown is what a model is told of the tool, and data.
+// shown is what a model gets of the tool, and data.
 func (b *binding) shown() runtime.ToolSpec {
 	spec := b.ToolSpec
 	spec.EffectOf, spec.Approval = nil, ""
@@ -241,7 +243,7 @@ func (f *frame) forModel(tool string, out json.RawMessage) (string, error) {
 	case len(out) == 0:
 		return "", nil
 	case len(out) > f.leg.offer.Limits.MaxOutputBytes:
-		return "", fmt.Errorf("tool %q returned %d bytes, the most is %d",
+		return "", fmt.Errorf("tool %q returned %d bytes, the limit is %d",
 			tool, len(out), f.leg.offer.Limits.MaxOutputBytes)
 	case (out[0] == '{' || out[0] == '[') && value.IsCanonical(out):
 		return string(out), nil

@@ -48,7 +48,7 @@ func TestTools(t *testing.T) {
 		m := model(says("", "t.a", "t.b", "t.c", "t.d", "t.e"), says("done"))
 		res := must(t, l, in, host(m, scope("host", "t.b", "t.c")...))
 		same(t, "results", results(res), []string{"run", "agent", "host", "skill", "env"})
-		same(t, "findings", codes(res), []string{"tool.shadowed", "tool.shadowed", "tool.shadowed", "tool.shadowed"})
+		same(t, "diagnostics", codes(res), []string{"tool.shadowed", "tool.shadowed", "tool.shadowed", "tool.shadowed"})
 		same(t, "offered", offered(m.Requests()[0]), "t.a t.b t.c t.d t.e")
 	})
 	t.Run("3.1 reserved names", func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestTools(t *testing.T) {
 			{"an empty list", nil, nil, []string{}, nil, "", "", ""},
 			{"deny wins", []string{"t.a"}, []string{"t.a"}, nil, nil, "", "", ""},
 			{"the agent denies", nil, nil, []string{"t.a", "t.b"}, []string{"t.b"}, "t.a", "", ""},
-			{"what is not there", nil, nil, []string{"t.a", "t.x"}, nil, "t.a", "tool.missing", ""},
+			{"an unknown name", nil, nil, []string{"t.a", "t.x"}, nil, "t.a", "tool.missing", ""},
 		} {
 			l := simple()
 			l.Tools, l.Deny = tt.own, tt.ownDeny
@@ -205,7 +205,7 @@ func TestApproval(t *testing.T) {
 		}{
 			{"nothing said", nil, nil, "sent", 1},
 			{"never", map[string]agentloop.Approval{"*": agentloop.ApproveNever}, nil, "sent", 1},
-			{"nobody to ask", map[string]agentloop.Approval{"*": agentloop.ApproveAlways}, nil, `error: tool "t.send" needs an approval: nobody is there to give it`, 0},
+			{"nobody to ask", map[string]agentloop.Approval{"*": agentloop.ApproveAlways}, nil, `error: tool "t.send" needs an approval: nobody can give it`, 0},
 			{"yes", map[string]agentloop.Approval{"t.send": agentloop.ApproveAlways}, yes, "sent", 1},
 			{"yes, in place of a pause", map[string]agentloop.Approval{"t.send": agentloop.ApprovePause}, yes, "sent", 1},
 			{"another tool", map[string]agentloop.Approval{"human.ask": agentloop.ApproveAlways}, nil, "sent", 1},
@@ -395,7 +395,7 @@ func TestApproval(t *testing.T) {
 	t.Run("3.6 human.ask", func(t *testing.T) {
 		m := model(says("", `human.ask {"question": "Which one?"}`), says("done"))
 		l := simple()
-		must(t, l, input{}, host(model(says("", `human.ask {"question":"?"}`), says("done")))) // not listed: not there
+		must(t, l, input{}, host(model(says("", `human.ask {"question":"?"}`), says("done")))) // not listed: not offered
 		l.Tools = []string{"human.ask"}
 		j := after(t, nil)
 		p := paused(t, l, input{Journal: j}, host(m))

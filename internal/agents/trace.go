@@ -10,15 +10,15 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// tracer keeps the events and findings of a loop, or of one of its calls while those overlap, in
+// tracer keeps the events and diagnostics of a loop, or of one of its calls while those overlap, in
 // the order in which they go into the outcome.
 type tracer struct {
 	list  []trace.Event
 	found diagnostics.List
 }
 
-// emit tells of something that happened; data are names and values, in any order. content makes what
-// the event is about, decoded JSON, if somebody wants it; nil: nothing.
+// emit reports something that happened; data are names and values, in any order. content makes what
+// the event is about, decoded JSON, if a sink wants it; nil: nothing.
 func (g *Leg) emit(to *tracer, kind trace.Kind, path string, content func() any, data []any) {
 	const several = 32 // one allocation for them
 	if n := len(data) / 2; n > cap(g.attrs) {

@@ -648,7 +648,7 @@ func TestDescribedAdapters(t *testing.T) {
 	if !ok || !m.Described || m.ModelOffer != (agents.ModelOffer{Provider: "p", Model: "m1"}) || m.Retry.Policy.MaxAttempts != 5 || m.Streams {
 		t.Errorf("%+v", m)
 	}
-	if len(f.Diagnostics) != 1 || f.Diagnostics[0].Message != `tool "test.it" requires model "x", which is not there` {
+	if len(f.Diagnostics) != 1 || f.Diagnostics[0].Message != `tool "test.it" requires model "x", which is not configured` {
 		t.Errorf("%v", f.Diagnostics)
 	}
 }

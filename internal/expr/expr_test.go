@@ -410,7 +410,7 @@ func TestCompileErrors(t *testing.T) {
 		{"${{ 'a' matches '(' }}", `r.yaml:3:26: "(" is not a regular expression: missing closing ) [expr.syntax]`},
 		{"${{ item.get() }}", `r.yaml:3:19: values have no methods [expr.type]
   hint: values have fields only; functions are called as f(x) or x | f()`},
-		{"${{ 1; 2 }}", `r.yaml:3:14: several expressions where one is wanted [expr.type]`},
+		{"${{ 1; 2 }}", `r.yaml:3:14: several expressions where one is expected [expr.type]`},
 		{"${{ b'x' }}", `r.yaml:3:14: there are no byte strings here [expr.type]`},
 		{"${{ {a: 1, a: 2} }}", `r.yaml:3:21: the key "a" stands twice in this map [expr.type]`},
 

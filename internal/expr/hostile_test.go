@@ -183,7 +183,7 @@ func TestTemplatesAreBoundedAsAWhole(t *testing.T) {
 		for i := range parts {
 			parts[i] = part
 		}
-		for range 2 { // the bound is for each evaluation
+		for range 2 { // the limit is for each evaluation
 			if _, err := List(parts).Eval(fakeEnv{}); err == nil || !strings.Contains(err.Error(), "it was stopped") {
 				t.Errorf("%d times %s: error %v", len(parts), text, err)
 			}

@@ -70,7 +70,7 @@ func (c *compiler) lower(n ast.Node) operand {
 		return c.typeError(n, "values have fields only; functions are called as f(x) or x | f()",
 			"values have no methods")
 	case *ast.SequenceNode:
-		return c.typeError(n, "", "several expressions where one is wanted")
+		return c.typeError(n, "", "several expressions where one is expected")
 	case *ast.BytesNode:
 		return c.typeError(n, "", "there are no byte strings here")
 	}

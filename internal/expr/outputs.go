@@ -67,7 +67,7 @@ func (t static) isClosed() bool {
 	return t.schema["patternProperties"] == nil && t.schema["additionalProperties"] == false
 }
 
-// doubt is what is odd about a field of an output that can be read for all that is known; nil: nothing.
+// doubt is what is odd about a field of an output that may be readable; nil: nothing.
 func (t static) doubt(key any, optional bool) *problem {
 	name, ok := key.(string)
 	properties, _ := t.schema["properties"].(map[string]any)

@@ -44,7 +44,7 @@ func (s *Scope) suspects(src Source, pieces []piece) (list diagnostics.List) {
 	return list
 }
 
-// begins reports whether an expression that begins with a name, and goes on with rest, reads something of the scope.
+// begins reports whether an expression that begins with a name, followed by rest, reads something of the scope.
 func (s *Scope) begins(name, rest string) bool {
 	switch name {
 	case "inputs", "consts", "steps", "run", "secrets":

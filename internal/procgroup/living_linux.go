@@ -16,7 +16,7 @@ func Living(key string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(dirs) == 0 { // this process is there
+	if len(dirs) == 0 { // this process exists
 		return nil, os.ErrNotExist
 	}
 	entry := []byte(KeyVariable + "=" + key)

@@ -16,7 +16,7 @@ import (
 	"github.com/braise-run/braise/internal/value"
 )
 
-// Bounds of a schema.
+// Limits of a schema.
 const (
 	maxText    = 1 << 20 // bytes
 	maxDepth   = 200

@@ -15,7 +15,7 @@ import (
 	"github.com/braise-run/braise/internal/value"
 )
 
-// finding is a problem on its way to the reader.
+// finding is a problem before it is reported.
 type finding struct {
 	Problem
 	types   []string // of a wrong type: those that would do
@@ -357,7 +357,7 @@ func plural(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun + "s"
 }
 
-// number prints a bound: exactly where that is short.
+// number prints a limit: exactly where that is short.
 func number(r *big.Rat) string {
 	if r.IsInt() && r.Num().BitLen() < 64 {
 		return r.Num().String()

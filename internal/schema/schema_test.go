@@ -160,7 +160,7 @@ func TestCompileErrors(t *testing.T) {
 	tests := []struct{ schema, want string }{
 		{``, `line 1, column 1: the JSON text ends where a value should be`},
 		{`[]`, `must be a boolean or an object, not a list`},
-		{`{"a":{"b":1,"b":2}}`, `/a/b: line 1, column 13: member "b" is there twice`},
+		{`{"a":{"b":1,"b":2}}`, `/a/b: line 1, column 13: member "b" appears twice`},
 		{`{"type":"strng"}`, `/type: "strng" is not a type; did you mean "string"?`},
 		{`{"properties":{"a":"string"}}`, `/properties/a: must be a boolean or an object, not "string"`},
 		{`{"items":{"minLength":-1}}`, `/items/minLength: must be at least 0`},
@@ -221,7 +221,7 @@ func TestCompileRemembers(t *testing.T) {
 		}
 	}
 	if b, _ := schema.Compile([]byte(`{"title":"memo"}`)); a == b {
-		t.Error("the memory has no bound")
+		t.Error("the memory has no limit")
 	}
 }
 
@@ -243,7 +243,7 @@ func TestCheckConcurrently(t *testing.T) {
 	wg.Wait()
 }
 
-// Schemas that would take years end soon, and with a word. The bound on time is generous: what it
+// Schemas that would take years end soon, with an error. The limit on time is generous: what it
 // tells apart is seconds and centuries.
 func TestHostile(t *testing.T) {
 	// doubling makes 40 definitions that each apply the one before twice.

@@ -110,7 +110,7 @@ func (s *soak) loseOwner(r *run, way, decision string) {
 			want = 2
 		}
 	} else if !slices.ContainsFunc(out.Found, func(d struct{ Code, Step string }) bool { return d.Code == "rollback.failed" }) {
-		r.errorf("no finding tells of the rollback: %v", out.Found)
+		r.errorf("no diagnostic reports the rollback: %v", out.Found)
 	}
 	if end := map[bool]string{true: "error", false: "ok"}[path == "undo" || decision == "fail"]; out.Status != end {
 		r.errorf("it ended with %s %v, want %s", out.Status, out.Error, end)

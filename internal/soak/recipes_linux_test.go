@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// recipe is one kind of run, with what must come of it however often its processes die.
+// recipe is one kind of run, with the outcome that it must have however often its processes die.
 type recipe struct {
 	name    string
 	text    string            // after the head
 	effects []string          // paths of the calls that have an effect, each once
-	undone  []string          // those that are undone once, or not without a finding
+	undone  []string          // those that are undone once, or not without a diagnostic
 	known   string            // the effect that must be idempotent: any number of times under one key; "" is none
 	answers map[string]string // what a person decides, by the step of the pause
 	sent    string            // the channel that gets a value from outside; "" is none

@@ -32,7 +32,7 @@ func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/pg_ctl")
 	if len(found) == 0 {
-		t.Fatal("pg_ctl is not there: install postgresql")
+		t.Fatal("pg_ctl is missing: install postgresql")
 	}
 	dir, err := os.MkdirTemp("", "soak-postgres-") // not t.TempDir, which other users may not enter
 	if err != nil {

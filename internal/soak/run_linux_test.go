@@ -25,7 +25,7 @@ import (
 // leaseTime is how long a process that does not move keeps its runs, and a little more.
 const leaseTime = 16 * time.Second
 
-// endless is after how many legs a run counts as one that does not end.
+// endless is the number of executions after which a run counts as one that does not end.
 const endless = 80
 
 // run is one run, and what is done to it. All that chance decides comes from its own numbers, so that the seed and its
@@ -106,8 +106,8 @@ func (r *run) end(p *process) int {
 	return code
 }
 
-// leg has a process work on the run, and does to it what chance says.
-func (r *run) leg(args ...string) {
+// execute has a process work on the run, and disturbs it at random.
+func (r *run) execute(args ...string) {
 	p := r.start(args...)
 	r.disturb(p)
 	r.end(p)
@@ -188,15 +188,15 @@ func (r *run) live() {
 	if err := os.WriteFile(filepath.Join(r.dir, r.id+".turns"), []byte(turns), 0o644); err != nil {
 		r.t.Fatal(err)
 	}
-	for legs := 0; ; legs++ {
-		if legs > endless {
+	for executions := 0; ; executions++ {
+		if executions > endless {
 			r.errorf("it does not end")
 			return
 		}
 		now, err := history.Load(r.t.Context(), r.journal, r.id)
 		switch {
 		case errors.Is(err, checkpoint.ErrNotFound):
-			r.leg("run", r.recipe.name+".yaml", "--run-id", r.id, "--input", "run="+r.id, "--input", "url="+r.url)
+			r.execute("run", r.recipe.name+".yaml", "--run-id", r.id, "--input", "run="+r.id, "--input", "url="+r.url)
 			continue
 		case err != nil:
 			r.errorf("its journal cannot be read: %v", err)
@@ -205,10 +205,10 @@ func (r *run) live() {
 		switch now.Status {
 		case history.Running: // a sweeper or somebody who recovers has it
 			pause(100 * time.Millisecond)
-			legs--
+			executions--
 		case history.Interrupted:
 			r.n.recoveries++
-			r.leg("runs", "recover", r.id)
+			r.execute("runs", "recover", r.id)
 		case history.Paused:
 			r.answer(now.Pauses)
 		default:
@@ -232,12 +232,12 @@ func (r *run) answer(open []resume.Pause) {
 			r.decide(p.ID, "--decision", r.recipe.answers[p.Step])
 			return
 		case p.Kind == resume.External && p.Reason == r.recipe.sent && p.Reason != "":
-			r.leg("runs", "send", r.id, r.recipe.sent, "--inputs-json", `"a letter"`)
+			r.execute("runs", "send", r.id, r.recipe.sent, "--inputs-json", `"a letter"`)
 			return
 		}
 	}
 	pause(200 * time.Millisecond)
-	r.leg("runs", "sweep")
+	r.execute("runs", "sweep")
 }
 
 // settleCall is somebody who looks at what really happened before they answer.
@@ -270,11 +270,11 @@ func (r *run) decide(id string, answer ...string) {
 	r.n.answers++
 	by, processes := r.rng.IntN(3), 1+r.rng.IntN(3)
 	if by > 0 && r.tokens[id] == "" {
-		r.leg("runs", "recover", r.id)
+		r.execute("runs", "recover", r.id)
 	}
 	token := r.tokens[id]
 	if by == 0 || token == "" {
-		r.leg(append([]string{"runs", "answer", r.id, id}, answer...)...)
+		r.execute(append([]string{"runs", "answer", r.id, id}, answer...)...)
 		return
 	}
 	delete(r.tokens, id)
@@ -283,7 +283,7 @@ func (r *run) decide(id string, answer ...string) {
 	for range processes - 1 {
 		others = append(others, r.start(append([]string{"resume", token}, answer...)...))
 	}
-	r.leg(append([]string{"resume", token}, answer...)...)
+	r.execute(append([]string{"resume", token}, answer...)...)
 	for _, p := range others {
 		r.end(p)
 	}

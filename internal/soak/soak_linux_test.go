@@ -112,7 +112,7 @@ func (s *soak) begin(id string) {
 		tokens: map[string]string{}}
 	if s.place.via != nil {
 		r.store = s.place.with(newProxy(s.t, s.place.via.target))
-		r.cuts = rng.IntN(4) == 0 && long() && r.recipe.sent == "" // what waits is swept by processes that are killed
+		r.cuts = rng.IntN(4) == 0 && long() && r.recipe.sent == "" // waiting runs are swept by processes that are killed
 	}
 	s.active.Lock()
 	s.living[id] = r

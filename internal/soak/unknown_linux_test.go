@@ -15,7 +15,7 @@ import (
 var beside = []struct {
 	name, text string
 	pay        string   // the path of the call
-	decisions  []string // of the question; nil: a warning tells of it, and nobody is asked
+	decisions  []string // of the question; nil: a warning reports it, and nobody is asked
 	status     string   // of the run, once it is answered
 	never      string   // what must not happen before the answer; "" is nothing
 }{
@@ -50,7 +50,7 @@ func paying(path string) string {
 	return request(path, ", delay: 60000") + ", rollback: {" + request(path+"!rollback", "") + "}"
 }
 
-// A payment of which nobody knows the end is asked about, or told of where its recipe goes on without it: whatever ended it.
+// A payment with an unknown outcome leads to a question, or to a warning if its recipe continues without it.
 func TestPaymentCutOff(t *testing.T) {
 	if !long() {
 		return
@@ -87,10 +87,10 @@ func (s *soak) askedAbout(r *run, pay string, decisions []string, never string) 
 		s.t.Fatal(err)
 	}
 	if len(now.Pauses) != 1 || now.Pauses[0].Reason != "indeterminate" || !slices.Equal(now.Pauses[0].Decisions, decisions) {
-		r.errorf("%s, open are %+v, want a question about %s with %v", now.Status, now.Pauses, pay, decisions)
+		r.errorf("%s, pending pauses are %+v, want a question about %s with %v", now.Status, now.Pauses, pay, decisions)
 	}
 	if never != "" && count(s.effects(r.id), never) > 0 {
-		r.errorf("%s happened before anybody knew what became of %s", never, pay)
+		r.errorf("%s happened while the outcome of %s was unknown", never, pay)
 	}
 	if len(now.Pauses) == 1 {
 		r.say("runs", "answer", r.id, now.Pauses[0].ID, "--decision", "result", "--inputs-json",
@@ -107,7 +107,7 @@ func (s *soak) settled(r *run, pay, status string, warned bool) {
 	}
 	told := slices.ContainsFunc(out.Found, func(d struct{ Code, Step string }) bool { return d.Code == "call.unknown" && d.Step == pay })
 	if told != warned {
-		r.errorf("findings are %v; of the payment one tells: %v, want %v", out.Found, told, warned)
+		r.errorf("diagnostics are %v; one is about the payment: %v, want %v", out.Found, told, warned)
 	}
 	all := s.effects(r.id)
 	undone := 0

@@ -100,7 +100,7 @@ func tail(path string) string {
 	return path
 }
 
-// innermost leaves out steps and items of which a part is in the list. A foreach stays: it has a count.
+// innermost leaves out steps and items that have a part in the list. A foreach stays: it has a count.
 func innermost(steps []runningStep) []runningStep {
 	outer := map[string]bool{}
 	for _, s := range steps {

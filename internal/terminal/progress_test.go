@@ -67,7 +67,7 @@ func TestProgressPlain(t *testing.T) {
 	}
 }
 
-// trust 3.3: a call that is made again is told of, and that the connection was lost.
+// trust 3.3: a repeated call is shown, and that the connection was lost.
 func TestProgressRetries(t *testing.T) {
 	var b bytes.Buffer
 	p := NewProgress(&b, Options{})

@@ -16,7 +16,7 @@ type segment struct {
 	named bool            // it is one of several, so its lines say whose they are
 }
 
-// maxAnswer is how long an answer may be of which Showed knows.
+// maxAnswer is the length up to which Showed remembers an answer.
 const maxAnswer = 1 << 20
 
 // Showed reports whether a text is the last answer that was shown as a whole, as it is.

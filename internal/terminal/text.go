@@ -24,7 +24,7 @@ func Visible(s string) string {
 }
 
 // unseen are characters that turn text around, have no width or separate lines: with them, what is read need not be
-// what is there.
+// what the text holds.
 var unseen = []*unicode.RangeTable{unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point,
 	unicode.Variation_Selector}
 

@@ -142,7 +142,7 @@ func (d *decoder) object(depth int) (any, error) {
 		}
 		if _, twice := out[key]; twice && d.strict {
 			d.pos = start
-			return nil, at(key, d.fail("member %q is there twice", key))
+			return nil, at(key, d.fail("member %q appears twice", key))
 		}
 		if d.space() != ':' {
 			return nil, d.unexpected(`":"`)

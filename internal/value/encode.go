@@ -15,7 +15,7 @@ func JSON(v any) ([]byte, error) { return AppendJSON(nil, v) }
 // names, no white space, <, > and & as they are, numbers in their shortest form (a float64 without
 // a fraction looks like an integer), invalid UTF-8 as \ufffd. It is what encoding/json writes
 // without HTML escaping, but for a negative zero, which is written 0, and for a float64 from 2^53 up that an int64
-// can hold, of which all digits are written. What is not decoded JSON is normalised first.
+// can hold, which is written with all digits. What is not decoded JSON is normalised first.
 func AppendJSON(dst []byte, v any) ([]byte, error) { return appendValue(dst, v, 0) }
 
 // Text returns v as it reads inside other text: a string as it is, nil as "", everything else as

@@ -237,8 +237,8 @@ func (r *Redactor) object(v map[string]any) map[string]any {
 }
 
 // Error returns err when neither its message nor that of any cause shows a secret. Otherwise it
-// returns an error with the redacted message, which does not unwrap, so that whoever prints the
-// chain sees no secret. errors.Is and errors.As still reach the causes; what errors.As hands out
+// returns an error with the redacted message, which does not unwrap, so that printing the
+// chain shows no secret. errors.Is and errors.As still reach the causes; what errors.As hands out
 // is the cause as it was, fit for decisions but not for printing.
 func (r *Redactor) Error(err error) error {
 	if r == nil || err == nil || !r.inChain(err) {

@@ -323,12 +323,12 @@ func TestDecodeStrict(t *testing.T) {
 		t.Errorf("members of different objects: %v", err)
 	}
 	_, err := value.DecodeStrict([]byte(`{"list":[0,{"x":1,"x":1}]}`))
-	want := `/list/1/x: line 1, column 19: member "x" is there twice`
+	want := `/list/1/x: line 1, column 19: member "x" appears twice`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	path, cause := value.Place(err)
-	if path != "/list/1/x" || cause.Error() != `line 1, column 19: member "x" is there twice` {
+	if path != "/list/1/x" || cause.Error() != `line 1, column 19: member "x" appears twice` {
 		t.Errorf("Place gave %q, %q", path, cause)
 	}
 }

@@ -86,11 +86,11 @@ func TestParseHostile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, found := yamlnode.Parse("hostile.yaml", []byte(text), nil)
 			if len(found) > yamlnode.MaxFindings {
-				t.Errorf("got %d findings, want at most %d", len(found), yamlnode.MaxFindings)
+				t.Errorf("got %d diagnostics, want at most %d", len(found), yamlnode.MaxFindings)
 			}
 			for _, d := range found {
 				if d.Position.Line == 0 {
-					t.Errorf("finding without a line: %v", d)
+					t.Errorf("diagnostic without a line: %v", d)
 				}
 			}
 		})

@@ -281,7 +281,7 @@ func scalarText(text, value string, inFlow bool) string {
 var (
 	// legacy matches what other readers of YAML take for a boolean, a number or a date.
 	legacy = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|[.+0-9][-+.:_0-9a-fotxz]*)$`)
-	// indicator matches what cannot begin or be part of a plain string, in doubt more than that.
+	// indicator matches what cannot begin or be part of a plain string, or more than that if unsure.
 	indicator = regexp.MustCompile("^\\.\\.\\.|^[-?:,\\[\\]{}#&*!|>'\"%@`=<\\s]|[:\\s]$|:\\s|\\s#|[\\t\\n\uFEFF]")
 	// keyMark matches what a key can be only behind a "?".
 	keyMark       = regexp.MustCompile(`^(---|\.\.\.|[|>])|\n`)

@@ -11,7 +11,7 @@ import (
 
 // documents reads the documents of a text with yaml.v3, which follows YAML 1.1 in one point that matters: in a flow
 // mapping a question mark ends a plain scalar. So those that cannot begin an explicit key are read as another
-// character, of which the text has none.
+// character that the text does not contain.
 type documents struct {
 	*yaml.Decoder
 	sign string // in place of question marks; "": none was replaced

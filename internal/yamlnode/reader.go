@@ -10,12 +10,12 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 )
 
-// MaxFindings is how many findings a Reader keeps; of a file with more mistakes than that, the
+// MaxFindings is how many diagnostics a Reader keeps; of a file with more mistakes than that, the
 // rest would help nobody.
 const MaxFindings = 1000
 
 // Reader reads typed values out of nodes and collects what is wrong. Its methods accept a nil
-// node (a key that is not there) and an Invalid one, and return the zero value for both without
+// node (a missing key) and an Invalid one, and return the zero value for both without
 // a word. The zero Reader is ready to use.
 type Reader struct {
 	Diagnostics diagnostics.List
@@ -50,7 +50,7 @@ func (r *Reader) add(
 	})
 }
 
-// Full reports whether further findings are dropped, so that a caller may stop looking for them.
+// Full reports whether further diagnostics are dropped, so that a caller may stop looking for them.
 func (r *Reader) Full() bool { return len(r.Diagnostics) >= MaxFindings }
 
 // Object returns the values of a mapping by key, nil when n is not one. A key that is not in
@@ -161,7 +161,7 @@ func (r *Reader) Float(n *Node) float64 {
 	return n.Value.(float64)
 }
 
-// Amount reads a number that is more than 0, for a bound that may be left out.
+// Amount reads a number that is more than 0, for a limit that may be left out.
 func (r *Reader) Amount(n *Node) float64 {
 	found := len(r.Diagnostics)
 	f := r.Float(n)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// number matches the decimal numbers of the YAML core schema; the group is there for floats.
+// number matches the decimal numbers of the YAML core schema; the group is for floats.
 var number = regexp.MustCompile(`^[-+]?(?:[0-9]+|` +
 	`([0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+))$`)
 

@@ -56,7 +56,7 @@ func (c *converter) syntaxError(err error) {
 }
 
 // secondLook asks goccy/go-yaml where the error is; line 0 when it does not know. Its time and its
-// stack grow with the square of the size on hostile text, hence the bounds.
+// stack grow with the square of the size on hostile text, hence the limits.
 func secondLook(text []byte) (line, column int, message string) {
 	const maxBytes, maxNesting = 32 << 10, 500
 	if len(text) > maxBytes {

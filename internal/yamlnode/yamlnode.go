@@ -2,7 +2,7 @@
 //
 // [Parse] accepts the YAML 1.2 core schema with string keys and nothing else: no aliases, anchors,
 // merge keys, tags or second documents. [Reader] reads typed values out of the nodes. Both report
-// everything that is wrong instead of stopping at the first finding.
+// everything that is wrong instead of stopping at the first diagnostic.
 //
 // gopkg.in/yaml.v3 decides what is YAML. It is imported in two files and none of its types leave
 // the package.
@@ -84,7 +84,7 @@ func (n *Node) Decoded() any {
 	return n.Value
 }
 
-// Options bounds what Parse reads. Zero fields mean the defaults.
+// Options limit what Parse reads. Zero fields mean the defaults.
 type Options struct {
 	MaxBytes int // defaults to 1 MiB
 	MaxDepth int // of nested lists and mappings; defaults to 100

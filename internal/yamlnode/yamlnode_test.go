@@ -220,14 +220,14 @@ gone: !x y
 		"19:7 recipe.wrongType",
 	}
 	if diff := cmp.Diff(wantFound, findings(r.Diagnostics)); diff != "" {
-		t.Errorf("findings (-want +got):\n%s", diff)
+		t.Errorf("diagnostics (-want +got):\n%s", diff)
 	}
 	if got, want := r.Diagnostics[4].Message, `"text" must be a string, not a number`; got != want {
 		t.Errorf("message: got %s, want %s", got, want)
 	}
 }
 
-// FuzzParse: no panic, a node or an error, and findings that say where.
+// FuzzParse: no panic, a node or an error, and diagnostics that say where.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"a: 1", "a: [b, {c: *d}]", "? a\n: b", "a: |\n x\n", "\"\\u2028\": é", "a: !x\n", "- - &a x\n", "%YAML 1.1\n---\n", "{a: ${{ x }}}", "a\r\u2028: b\n\"c\u0085\": d"} {
 		f.Add([]byte(text))
@@ -239,7 +239,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, d := range found {
 			if d.Position.Line < 1 || strings.ContainsAny(d.Message+d.Hint, "\n\r") {
-				t.Errorf("bad finding: %+v", d)
+				t.Errorf("bad diagnostic: %+v", d)
 			}
 		}
 	})

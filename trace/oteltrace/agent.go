@@ -49,7 +49,7 @@ func (r *run) agentEvent(e trace.Event) bool {
 		}
 	case trace.ToolStart:
 		r.beginTool(a, number, e)
-	case trace.PermissionResponse, trace.HumanResponse: // of a call that an earlier leg began
+	case trace.PermissionResponse, trace.HumanResponse: // of a call that an earlier execution began
 		if a.tools[number] == nil {
 			r.beginTool(a, number, e)
 		}

@@ -47,7 +47,7 @@ func inputMessages(messages []any) []any {
 func outputMessages(answer map[string]any, finish string) []any {
 	switch finish {
 	case "":
-		finish = "stop" // required; whoever does not say why has reached the end
+		finish = "stop" // required; without a reason the answer is complete
 	case "tool_calls":
 		finish = "tool_call"
 	}

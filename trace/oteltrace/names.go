@@ -73,7 +73,7 @@ const (
 
 	// Values where the event has none.
 	unknownProvider = "unknown"
-	unknownError    = "_OTHER" // the conventions' word
+	unknownError    = "_OTHER" // the name in the conventions
 	cancelledError  = "cancelled"
 )
 

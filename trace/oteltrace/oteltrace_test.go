@@ -41,7 +41,7 @@ func usage(in, out int64) map[string]any {
 }
 
 // triage is a run: a model sorts a ticket, its second answer is good; two claims of it are verified
-// side by side, the second in vain after a retry; a notice is not sent.
+// side by side, the second fails after a retry; a notice is not sent.
 var triage = []trace.Event{
 	event(0, trace.RunStart, "", "digest", "sha256:ab", "recipe", "triage", "version", "1.2.0"),
 	event(1, trace.StepStart, "sort"),
@@ -619,7 +619,7 @@ func TestParentAndLink(t *testing.T) {
 		t.Errorf("traceparent %q, want %q", got, want)
 	}
 	if one.Parent.IsValid() || one.Links != nil {
-		t.Errorf("first leg: parent %v, links %v, want none", one.Parent, one.Links)
+		t.Errorf("first execution: parent %v, links %v, want none", one.Parent, one.Links)
 	}
 
 	l.spans.Reset()
@@ -627,16 +627,16 @@ func TestParentAndLink(t *testing.T) {
 	l.run("run-1", start("recover", true, "traceparent", "nonsense"), end)
 	two, three := l.spans.GetSpans()[0], l.spans.GetSpans()[1]
 	if two.SpanContext.TraceID() == one.SpanContext.TraceID() || two.Parent.IsValid() {
-		t.Error("the second leg is in the trace of the first")
+		t.Error("the second execution is in the trace of the first")
 	}
 	if len(two.Links) != 1 || two.Links[0].SpanContext.SpanID() != one.SpanContext.SpanID() || two.Links[0].SpanContext.TraceID() != one.SpanContext.TraceID() {
-		t.Errorf("second leg: links %v, want one to the first leg", two.Links)
+		t.Errorf("second execution: links %v, want one to the first", two.Links)
 	}
 	if !slices.Contains(sorted(two.Attributes), "braise.run.resumed=true") {
-		t.Errorf("second leg: %v", sorted(two.Attributes))
+		t.Errorf("second execution: %v", sorted(two.Attributes))
 	}
 	if len(three.Links) != 0 || !slices.Contains(sorted(three.Attributes), "braise.run.recovered=true") {
-		t.Errorf("third leg: links %v, %v", three.Links, sorted(three.Attributes))
+		t.Errorf("third execution: links %v, %v", three.Links, sorted(three.Attributes))
 	}
 
 	l.spans.Reset()
@@ -698,7 +698,7 @@ func FuzzEmit(f *testing.F) {
 	})
 }
 
-// desk is a leg of a run with an agent: it asks a delegate, which asks its model twice, and calls a tool in vain; another
+// desk is an execution of a run with an agent: it asks a delegate, which asks its model twice, and calls a tool that fails; another
 // call waits for an approval.
 var desk = []trace.Event{
 	event(0, trace.RunStart, "", "digest", "sha256:ab", "recipe", "desk"),

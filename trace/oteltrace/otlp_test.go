@@ -48,7 +48,7 @@ func TestOTLPOptions(t *testing.T) {
 	}
 }
 
-// A collector that is not there, or refuses, is told at the end, and nothing keeps running.
+// A collector that is missing, or refuses, is reported at the end, and nothing keeps running.
 func TestOTLPFailing(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
