@@ -319,8 +319,7 @@ var (
 	})
 	compactObject = newObject("compact", []Argument{
 		{Name: "above", Type: typePositive, Required: true, Doc: "The size of a request, in tokens of four bytes."},
-		{Name: "keep", Type: typePositive,
-			Doc: "How many of the last messages stay as they are, beside the task. Defaults to 6."},
+		{Name: "keep", Type: typePositive, Doc: "How many of the last messages stay whole. Defaults to 6."},
 		{Name: "model", Type: typeString, Doc: "Makes the summary. Defaults to the model of the agent."},
 		{Name: "prompt", Type: typeText, Doc: "What it is asked for. Defaults to a summary for whoever goes on."},
 	})
@@ -350,8 +349,8 @@ var (
 	// objects lists those that stand inside others, but for the arguments of kinds.
 	objects = []*object{requiresObject, defaultsObject, limitsObject, stepObject, foreachObject, outputObject,
 		onErrorObject, messageObject, fileObject, agentObject, subagentsObject, memoryObject, retrieveObject,
-		compactObject, retryObject, retriesObject, rollbackObject, onExpireObject,
-		branchObject, caseObject, onEmptyObject, stepLimitsObject}
+		compactObject, retryObject, retriesObject, rollbackObject, onExpireObject, branchObject, caseObject,
+		onEmptyObject, stepLimitsObject}
 )
 
 // bodyKeys are the keys of a body.
