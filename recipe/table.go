@@ -287,7 +287,7 @@ var (
 				"Defaults to stop, with on_limit: fail to fail."},
 		{Name: "max_calls", Type: typePositive,
 			Doc: "How many calls of tools it may make, its delegates and sub-agents included. Defaults to 1000."},
-		{Name: "max_calls_per_answer", Type: typePositive, Doc: "How many calls of one answer are made. Defaults to 64."},
+		{Name: "max_calls_per_answer", Type: typePositive, Doc: "The most calls of one answer. Defaults to 64."},
 		{Name: "until", Type: typeExpression, Doc: "Stop as soon as this is true."},
 		{Name: "approval", Type: typeApproval, Doc: "Which tool calls need an approval. Defaults to never."},
 		{Name: "on_indeterminate", Type: typeString, Allowed: []string{"pause", "report"},
