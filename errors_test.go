@@ -31,7 +31,7 @@ func TestDocsListErrorCodes(t *testing.T) {
 		return codes
 	}
 
-	used := []string{"fail", "model.failed", "tool.failed", "retriever.failed", // the sources make these at run time
+	used := []string{"fail", "model.failed", "tool.failed", "retriever.failed", "model.tooLong", // the sources and adapters make these at run time
 		"agent.invalid", "agent.selectionAmbiguous", "agent.unknown",
 		"config.elsewhere", "store.failed", "run.exists", "run.busy", "run.fenced", "run.notFound", "journal.corrupt", "journal.version"}
 	known := constants(t, "diagnostics/codes.go")

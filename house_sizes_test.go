@@ -53,7 +53,7 @@ var plannedLines = map[string]int{
 	"history":                   550,
 	"host":                      2050,
 	"internal/call":             900,
-	"internal/agents":           2750,
+	"internal/agents":           2900,
 	"internal/engine":           3950,
 	"internal/execution":        830,
 	"internal/expr":             2850,

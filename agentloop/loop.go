@@ -143,6 +143,7 @@ const (
 	DefaultMaxDelegationDepth = 3
 	DefaultMaxSubagents       = 4
 	DefaultMaxResultBytes     = 64 << 10
+	DefaultKeep               = 6 // messages, see [Compaction]
 	mostSteps                 = 1000
 )
 
@@ -207,6 +208,7 @@ func (l *Loop) validate(who string, seen map[*Loop]bool, bad func(string, ...any
 		}
 	}
 	l.validateLayers(who, bad)
+	l.Compaction.validate(who, bad)
 	for _, name := range slices.Sorted(maps.Keys(l.Delegates)) {
 		switch child := l.Delegates[name]; {
 		case !ValidName(name):
@@ -281,7 +283,11 @@ func (l *Loop) describe(seen map[*Loop]int) any {
 		temperature = *l.Temperature
 	}
 	if c := l.Compaction; c != nil {
-		compaction = []any{c.Model, c.Prompt, c.MaxResult}
+		parts := []any{c.Model, c.Prompt, c.MaxResult}
+		if c.Above > 0 { // digests of earlier versions stand
+			parts = append(parts, c.Above, c.Keep)
+		}
+		compaction = parts
 	}
 	described := map[string]any{
 		"name": l.Name, "description": l.Description, "model": l.Model, "instructions": l.Instructions,

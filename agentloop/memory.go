@@ -38,14 +38,31 @@ func (l *Loop) validateLayers(who string, bad func(string, ...any)) {
 	}
 }
 
-// Compaction says when a long conversation is replaced by a summary, and how. It takes an
-// [Archive].
+// Compaction says when a long conversation is replaced by a summary, and how.
 type Compaction struct {
-	Due    func(Progress) bool // the policy, asked between two steps; must be pure
-	Model  string              // that makes the summary; "" is the loop's own
-	Prompt string              // what it is asked for; "" asks for a summary
+	// Above is the size of a request, in tokens of four bytes, above which the messages before the last Keep ones are
+	// replaced, the task apart. 0: the size does not matter.
+	Above  int
+	Keep   int    // Defaults to 6
+	Model  string // that makes the summary; "" is the loop's own
+	Prompt string // what it is asked for; "" asks for a summary
 	// MaxResult is how many bytes of each tool's result it sees. Defaults to 1024.
 	MaxResult int
+	// Due is a policy beside the size, asked between two steps. It must be pure. Then the summary replaces all
+	// messages, and it is kept in an [Archive], without which nothing is replaced. nil: never.
+	Due func(Progress) bool
+}
+
+func (c *Compaction) validate(who string, bad func(string, ...any)) {
+	if c == nil {
+		return
+	}
+	if min(c.Above, c.Keep, c.MaxResult) < 0 {
+		bad("%s: compact: a number is negative", who)
+	}
+	if c.Above == 0 && c.Due == nil {
+		bad("%s: compact: it is never due\n  hint: set above, in tokens", who)
+	}
 }
 
 // Archive keeps the texts that stand for compacted conversations, by name.

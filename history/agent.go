@@ -104,6 +104,10 @@ func (a *agent) tell(s *agents.State, path string, e *agents.Event) {
 	case agents.Steered:
 		a.emit(path, trace.Steer, "messages", len(e.Notes))
 	case agents.Compacted:
+		if e.Summary != "" {
+			a.emit(path, trace.Compact, "messages", e.From, "usage", e.Usage)
+			break
+		}
 		a.emit(path, trace.Compact, "archive", e.Text)
 	case agents.ModelBegan, agents.ModelAgain:
 		a.emit(path, trace.ModelStart, "step", s.Steps)
@@ -121,7 +125,7 @@ func (a *agent) tell(s *agents.State, path string, e *agents.Event) {
 			a.emit(path, trace.SubagentStarted, "id", e.Subagent.ID)
 		}
 	case agents.MemorySaved:
-		a.emit(path, trace.MemorySave, "messages", len(s.Messages)-s.Own)
+		a.emit(path, trace.MemorySave, "messages", len(s.Remembered()))
 	}
 }
 

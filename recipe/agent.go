@@ -26,7 +26,7 @@ func (w *walker) agent(a *Agent, n *yamlnode.Node) {
 	a.Model = a.Spec.text("model")
 	a.Description = a.Spec.text("description")
 	a.Instructions = a.Spec.text("instructions")
-	w.collect(a.Spec.get("instructions"))
+	w.collect(a.Spec.get("instructions"), a.Spec.get("compact").get("prompt"))
 }
 
 // text returns the string under a key; "" when there is none.

@@ -67,6 +67,8 @@ func (w *walker) argument(n *yamlnode.Node, key Argument) {
 		}
 	case typeRetrieve:
 		w.arguments(n, retrieveObject, false)
+	case typeCompact:
+		w.arguments(n, compactObject, false)
 	case typeAgent:
 		if n.Kind == yamlnode.Map {
 			w.arguments(n, agentObject, false)

@@ -51,6 +51,7 @@ var typeSchemas = map[string]node{
 	typeAgent:      {"anyOf": []any{node{"type": "string"}, def(agentObject)}},
 	typeMemory:     {"anyOf": []any{node{"const": "inherit"}, def(memoryObject)}},
 	typeRetrieve:   def(retrieveObject),
+	typeCompact:    def(compactObject),
 	typeRequires:   def(requiresObject),
 	typeDefaults:   def(defaultsObject),
 	typeLimits:     def(limitsObject),

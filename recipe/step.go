@@ -193,7 +193,8 @@ func (w *walker) with(step *Step, kind string, n *yamlnode.Node, s *scope) {
 	step.With = w.value(n)
 	switch kind {
 	case "agent":
-		w.collect(step.With.get("prompt"), step.With.get("agent").get("instructions"))
+		agent := step.With.get("agent")
+		w.collect(step.With.get("prompt"), agent.get("instructions"), agent.get("compact").get("prompt"))
 	case "model":
 		w.collect(step.With.get("prompt"), step.With.get("system"))
 		if messages := step.With.get("messages"); messages != nil {

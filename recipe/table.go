@@ -123,6 +123,7 @@ const (
 	typeMemory     = "inherit or a mapping"
 	typeAgent      = "id of an agent, or an agent"
 	typeRetrieve   = "{top_k: integer}"
+	typeCompact    = "{above: integer, keep: integer, model: string, prompt: string or {file: path}}"
 	typeRequires   = "mapping, see requires"
 	typeDefaults   = "mapping, see defaults"
 	typeLimits     = "mapping, see limits"
@@ -286,8 +287,7 @@ var (
 				"Defaults to stop, with on_limit: fail to fail."},
 		{Name: "max_calls", Type: typePositive,
 			Doc: "How many calls of tools it may make, its delegates and sub-agents included. Defaults to 1000."},
-		{Name: "max_calls_per_answer", Type: typePositive,
-			Doc: "How many calls of one answer are made. Defaults to 64."},
+		{Name: "max_calls_per_answer", Type: typePositive, Doc: "The most calls of one answer. Defaults to 64."},
 		{Name: "until", Type: typeExpression, Doc: "Stop as soon as this is true."},
 		{Name: "approval", Type: typeApproval, Doc: "Which tool calls need an approval. Defaults to never."},
 		{Name: "on_indeterminate", Type: typeString, Allowed: []string{"pause", "report"},
@@ -298,6 +298,7 @@ var (
 		{Name: "skills", Type: typeStrings, Doc: "Skills by name."},
 		{Name: "memory", Type: typeMemory, Doc: "Which conversation it remembers."},
 		{Name: "retrieve", Type: typeRetrieve, Doc: "How many documents to look up for the task. Not given: none."},
+		{Name: "compact", Type: typeCompact, Doc: "When a summary replaces old messages. Not given: never."},
 		{Name: "tool_concurrency", Type: typePositive, Doc: "How many tool calls may overlap. Defaults to 1."},
 		{Name: "max_delegation_depth", Type: typeNatural, Doc: "How deep delegates may delegate. Defaults to 3."},
 		{Name: "temperature", Type: typeNumber, Doc: "Of the model."},
@@ -314,6 +315,12 @@ var (
 	})
 	retrieveObject = newObject("retrieve", []Argument{
 		{Name: "top_k", Type: typePositive, Doc: "How many documents."},
+	})
+	compactObject = newObject("compact", []Argument{
+		{Name: "above", Type: typePositive, Required: true, Doc: "The size of a request, in tokens of four bytes."},
+		{Name: "keep", Type: typePositive, Doc: "How many of the last messages stay whole. Defaults to 6."},
+		{Name: "model", Type: typeString, Doc: "Makes the summary. Defaults to the model of the agent."},
+		{Name: "prompt", Type: typeText, Doc: "What it is asked for. Defaults to a summary for whoever goes on."},
 	})
 	onEmptyObject = newObject("on_empty", []Argument{
 		{Name: "set", Type: typeAny, Required: true, Doc: "The step succeeds with this output."},
@@ -341,8 +348,8 @@ var (
 	// objects lists those that stand inside others, but for the arguments of kinds.
 	objects = []*object{requiresObject, defaultsObject, limitsObject, stepObject, foreachObject, outputObject,
 		onErrorObject, messageObject, fileObject, agentObject, subagentsObject, memoryObject, retrieveObject,
-		retryObject, retriesObject, rollbackObject, onExpireObject,
-		branchObject, caseObject, onEmptyObject, stepLimitsObject}
+		compactObject, retryObject, retriesObject, rollbackObject, onExpireObject, branchObject, caseObject,
+		onEmptyObject, stepLimitsObject}
 )
 
 // bodyKeys are the keys of a body.

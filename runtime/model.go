@@ -68,7 +68,7 @@ type Message struct {
 
 // Part is a piece of an answer that only the model's adapter understands: thinking, a signature, an image.
 // An agent gives it back to the model with the message, or the tool call, that it came with. It is kept in journals,
-// and in no [Memory].
+// and in no [Memory], but for the part that marks a summary of what the memory has before it.
 type Part struct {
 	Of   string          `json:"of"`   // the model that it is of, in the adapter's words; an adapter leaves out others
 	Name string          `json:"name"` // what it is, in the adapter's words

@@ -52,7 +52,7 @@ const (
 	HumanRequest       Kind = "human.request"       // call
 	HumanResponse      Kind = "human.response"      // call
 	Steer              Kind = "steer"               // messages: how many
-	Compact            Kind = "compact"             // archive: its name
+	Compact            Kind = "compact"             // messages: how many, model, usage; or archive: its name
 )
 
 // kindData is what there is to know of a kind.
@@ -174,6 +174,8 @@ var kinds = []kindData{
 	{kind: HumanRequest, about: "An agent asks a person.", fields: question},
 	{kind: HumanResponse, about: "A person has answered an agent.", fields: question},
 	{kind: Steer, about: "An agent has got messages while it works.", fields: messages},
-	{kind: Compact, about: "An agent has moved old messages to an archive.",
-		fields: []field{{"archive", text("Its name.")}}},
+	{kind: Compact, about: "A summary has replaced old messages of an agent.",
+		fields: []field{{"archive?", text("The name of the archive that has the summary.")},
+			{"messages?", count("How many it stands for.")}, {"model?", text("That made it, by name.")},
+			{"usage?", usage}}},
 }

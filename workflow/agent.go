@@ -7,7 +7,7 @@ import (
 
 // AgentOptions are the options of Agent. A nil *AgentOptions is the zero value.
 type AgentOptions struct {
-	// Archive keeps what compaction removes from conversations. nil: conversations are not compacted.
+	// Archive keeps the summaries for which Compaction.Due asks. nil: none is made.
 	Archive agentloop.Archive
 }
 

@@ -119,6 +119,28 @@ output: ["${{ steps.work.output.stop_reason }}", "${{ steps.work.finish }}", "${
   hurry:
     - tool_calls: [{name: fx.external, args: {as: first}}, {name: fx.idempotent, args: {as: second}}, {name: fx.idempotent, args: {as: third}}]
 `},
+	// An agent with a memory, whose conversation is replaced by a summary twice.
+	"compact": {`agents:
+  clerk:
+    model: m
+    instructions: Do what you are told.
+    tools: [fx.read, fx.external]
+    memory: {thread: main}
+    subagents: false
+    compact: {above: 1, keep: 4, prompt: Sum up.}
+steps:
+  work: {uses: agent, with: {agent: clerk, prompt: Work.}}
+  after: {uses: fx.external, needs: [work], with: {as: after}}
+output: ["${{ steps.work.output.text }}", "${{ steps.work.usage.calls }}"]
+`, `steps:
+  work:
+    - tool_calls: [{name: fx.read, args: {as: first}}]
+    - tool_calls: [{name: fx.external, args: {as: second}}]
+    - {text: Be quick., expect: {contains: [Work., Hurry., Sum up.]}}
+    - {tool_calls: [{name: fx.external, args: {as: third}}], expect: {contains: [Work., Be quick.], not_contains: [Hurry., Sum up.]}}
+    - {text: Both are done., expect: {contains: [Be quick., Sum up.]}}
+    - {text: done, expect: {contains: [Work., Both are done.], not_contains: Be quick.}}
+`},
 }
 
 func (s agentScene) load(t *testing.T) *workflow.Workflow { return load(t, []byte(head+s.recipe)) }

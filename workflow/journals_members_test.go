@@ -19,7 +19,11 @@ import (
 // unwritten are members that events can have, and no journal has.
 var unwritten = []string{
 	"agent.event.events.pause.token",                     // a token is in no journal
-	"pause.answered.restart", "run.restarted.generation", // later than the journals
+	"agent.event.events.pause.default",                   // only steps have forms
+	"agent.event.events.read",                            // no agent of the cases has more memory than it takes
+	"run.input.doubts.call.pids",                         // processes are looked for when somebody asks
+	"run.redefined.doubts.call.pids",                     // likewise
+	"pause.answered.restart", "run.restarted.generation", // the cases have no resume adapter that restarts a run
 }
 
 // Every member that a record can have is in one of the journals. The name of a member begins with the kind of its record.

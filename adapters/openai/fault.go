@@ -2,11 +2,13 @@ package openai
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/runtime"
 )
 
 // fault is what a server says went wrong.
@@ -65,6 +67,26 @@ func faultOf(raw json.RawMessage) *fault {
 		}
 	}
 	return &f
+}
+
+// err is the error of a message about the fault. That a request was too long has a code of its own: an agent that may
+// summarise its conversation does so then.
+func (f *fault) err(message string, status int) error {
+	if !f.tooLong(status) {
+		return errors.New(message)
+	}
+	return &runtime.Error{Category: runtime.CategoryModel, Code: "model.tooLong", Err: errors.New(message)}
+}
+
+// tooLong reports whether a request has more tokens than the model takes, as OpenAI, llama.cpp, vLLM and others say it.
+func (f *fault) tooLong(status int) bool {
+	has := func(text string, parts ...string) bool {
+		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
+	}
+	return status == http.StatusRequestEntityTooLarge ||
+		has(strings.Join(f.kinds, " "), "context_length", "exceed_context_size") ||
+		status == http.StatusBadRequest && has(strings.ToLower(f.message),
+			"context length", "context window", "context size", "prompt is too long", "input token count")
 }
 
 // reason says whether trying again could help. status is that of the answer, or 200.

@@ -129,7 +129,7 @@ func (m *Model) fault(ctx context.Context, path string, f *fault) error {
 		status = f.status
 	}
 	return &retry.Failure{Reason: f.reason(status), Status: status, Sent: true,
-		Err: fmt.Errorf("%s: the answer is an error: %s", m.what(path), m.quote(ctx, f.message))}
+		Err: f.err(fmt.Sprintf("%s: the answer is an error: %s", m.what(path), m.quote(ctx, f.message)), status)}
 }
 
 // statusFailure says which status came back, and what the server said about it.
@@ -155,7 +155,7 @@ func (m *Model) statusFailure(ctx context.Context, path string, resp *http.Respo
 		Status: resp.StatusCode,
 		After:  retry.ParseAfter(resp.Header.Get("Retry-After")),
 		Sent:   true,
-		Err:    errors.New(message),
+		Err:    f.err(message, resp.StatusCode),
 	}
 }
 

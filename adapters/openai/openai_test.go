@@ -328,6 +328,32 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// trust 1.9: a request that is refused as too long is known by the code of its error.
+func TestTooLong(t *testing.T) {
+	for name, tt := range map[string]struct {
+		handler http.HandlerFunc
+		code    string
+	}{
+		"OpenAI":         {answer(400, `{"error": {"message": "Your input exceeds the limit.", "type": "invalid_request_error", "code": "context_length_exceeded"}}`), "model.tooLong"},
+		"llama.cpp":      {answer(400, `{"error": {"code": 400, "message": "the request exceeds it", "type": "exceed_context_size_error"}}`), "model.tooLong"},
+		"vLLM":           {answer(400, `{"object": "error", "message": "This model's maximum context length is 4096 tokens.", "type": "BadRequestError", "code": 400}`), "model.tooLong"},
+		"Anthropic":      {answer(400, `{"error": {"message": "prompt is too long: 210000 tokens > 200000 maximum", "type": "invalid_request_error"}}`), "model.tooLong"},
+		"a proxy":        {answer(413, "<html>"), "model.tooLong"},
+		"with an answer": {answer(200, `{"error": {"message": "no", "code": "context_length_exceeded"}}`), "model.tooLong"},
+		"another":        {answer(400, `{"error": {"message": "unknown model", "type": "invalid_request_error"}}`), ""},
+		"a limit":        {answer(429, `{"error": {"message": "too many requests for this context window", "type": "rate_limit_error"}}`), ""},
+	} {
+		_, err := connect(t, serve(t, tt.handler), openai.Options{}).Generate(t.Context(), &runtime.Request{Messages: user("hi")})
+		code := ""
+		if e, ok := errors.AsType[*runtime.Error](err); ok {
+			code = e.Code
+		}
+		if f := retry.FailureOf(err); code != tt.code || f.Status == 0 || (f.Reason == "") != (name != "a limit") {
+			t.Errorf("%s: code %q of %v, reason %q, status %d", name, code, err, f.Reason, f.Status)
+		}
+	}
+}
+
 func TestRetryAfterDate(t *testing.T) {
 	at := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
 	m := connect(t, serve(t, answer(429, "", "Retry-After", at)), openai.Options{})

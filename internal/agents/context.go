@@ -1,10 +1,10 @@
 package agents
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
@@ -21,8 +21,7 @@ func (f *frame) gather() {
 	case 1:
 		f.once(MemoryLoaded, f.memory.Thread != "", f.leg.offer.Memory, "memory", runtime.CategoryMemory, "memory.load",
 			&Job{Op: LoadMemory, Conversation: f.memory}, func(r Reply) Event {
-				return Event{Messages: slices.DeleteFunc(slices.Clone(r.Messages),
-					func(m runtime.Message) bool { return m.Role == runtime.System })}
+				return remembered(r.Messages)
 			})
 	case 2:
 		if f.layer = 0; slices.Contains(s.Gathered, MemoryLoaded) {
@@ -138,9 +137,6 @@ func (f *frame) steer() {
 	})
 }
 
-const summaryPrompt = "Summarise the conversation above for whoever continues it: " +
-	"the task, what was found and done, what is left to do."
-
 // compact archives a summary of the conversation, then notes the archive's name: from there on the
 // model sees the summary in place of what it stands for. What goes wrong leaves things as they were.
 func (f *frame) compact() {
@@ -156,10 +152,7 @@ func (f *frame) compact() {
 	if !due {
 		return
 	}
-	name := p.Model
-	if name == "" {
-		name = f.loop.Model
-	}
+	name := cmp.Or(p.Model, f.loop.Model)
 	_, there := f.leg.offer.Models[name]
 	switch {
 	case !f.leg.offer.Archive:
@@ -169,11 +162,9 @@ func (f *frame) compact() {
 		f.keepWhole(fmt.Errorf("no model named %q is configured", name))
 		return
 	}
-	f.want(&Job{Op: CallModel, Name: name, Request: f.summaryRequest(name), Reply: s.Reply}, func(r Reply) {
-		resp, err := f.response(name, r)
-		if err == nil && strings.TrimSpace(resp.Text) == "" {
-			err = fmt.Errorf("model %q gave no summary", name)
-		}
+	req := f.request()
+	f.want(f.summaryJob(name, req, slices.Clone(req.Messages)), func(r Reply) {
+		resp, err := f.summary(name, r)
 		if err != nil {
 			f.keepWhole(err)
 			return
@@ -191,27 +182,6 @@ func (f *frame) keepWhole(err error) {
 	f.warn(diagnostics.CodeCompactFailed, "the conversation of agent %q was not compacted: %v", f.loop.Name, err)
 }
 
-// summaryRequest asks a model for a summary.
-func (f *frame) summaryRequest(model string) *runtime.Request {
-	p, req := f.loop.Compaction, f.request()
-	req.Model, req.Tools, req.Schema, req.Messages = model, nil, nil, slices.Clone(req.Messages)
-	most := p.MaxResult
-	if most == 0 {
-		most = 1024
-	}
-	for i, m := range req.Messages {
-		if m.Role == runtime.ToolRole && len(m.Text) > most {
-			req.Messages[i].Text = runes(m.Text, most) + " [cut]"
-		}
-	}
-	prompt := p.Prompt
-	if prompt == "" {
-		prompt = summaryPrompt
-	}
-	req.Messages = append(req.Messages, runtime.Message{Role: runtime.User, Text: prompt})
-	return req
-}
-
 // archive keeps a summary, then notes where.
 func (f *frame) archive(summary *runtime.Response) {
 	name := fmt.Sprintf("%s/%s-%d", f.leg.terms.RunID, f.path, f.state().Archives+1)
@@ -220,13 +190,11 @@ func (f *frame) archive(summary *runtime.Response) {
 			f.keepWhole(r.Err)
 			return
 		}
-		f.record(Event{Kind: Compacted, Text: name, Usage: &summary.Usage})
+		f.record(Event{Kind: Compacted, Text: name, Usage: used(summary)})
 		f.archived, f.seen = summaryOf(summary.Text), nil
 		f.emit(trace.Compact, "archive", name)
 	})
 }
-
-func summaryOf(text string) string { return "Summary of the conversation so far:\n" + text }
 
 // fetch gets the text behind the marker in the history.
 func (f *frame) fetch() {

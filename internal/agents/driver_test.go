@@ -232,7 +232,7 @@ var called = map[Op]string{
 func (d *driver) make(ctx context.Context, j *Job) Reply {
 	call := d.port
 	switch j.Op {
-	case CallModel:
+	case CallModel, AskSummary:
 		call = d.model
 	case CallTool:
 		call = d.tool

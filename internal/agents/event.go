@@ -18,11 +18,11 @@ const (
 	Started      Kind = "start"         // Start
 	Instructed   Kind = "instructions"  // Text: what the host's environment says
 	SkillsLoaded Kind = "skills"        // Skills
-	MemoryLoaded Kind = "memory.load"   // Messages
+	MemoryLoaded Kind = "memory.load"   // Messages; Read, if they were more
 	LayersLoaded Kind = "layers.recall" // Text
 	Retrieved    Kind = "retrieve"      // Documents
 	Steered      Kind = "steer"         // Notes
-	Compacted    Kind = "compact"       // Text: the name of the archive; Usage
+	Compacted    Kind = "compact"       // Summary, From; or Text: the name of the archive; Usage
 	ModelBegan   Kind = "model.begin"   // of a repair turn: Repair, Messages
 	ModelAgain   Kind = "model.again"   // an interrupted or answered call is made again
 	ModelEnded   Kind = "model.end"     // Messages: the answer, if anything was said; Usage, Finish
@@ -51,6 +51,9 @@ type Event struct {
 	Documents []runtime.Document    `json:"documents,omitempty"`
 	Skills    []runtime.Skill       `json:"skills,omitempty"`
 	Text      string                `json:"text,omitempty"`
+	Read      int                   `json:"read,omitempty"`    // messages in the memory
+	Summary   string                `json:"summary,omitempty"` // stands for the messages before From, the task apart
+	From      int                   `json:"from,omitempty"`
 	Repair    bool                  `json:"repair,omitempty"`
 	Usage     *runtime.Usage        `json:"usage,omitempty"`
 	Finish    string                `json:"finish,omitempty"`
@@ -73,7 +76,7 @@ type Event struct {
 // ended.
 func (e *Event) Barrier() bool {
 	switch e.Kind {
-	case Steered, ModelBegan, ModelAgain, Permission, Paused, Answered, MemorySaved, Ended:
+	case Steered, Compacted, ModelBegan, ModelAgain, Permission, Paused, Answered, MemorySaved, Ended:
 		return true
 	case ToolBegan, ToolAgain:
 		return e.Effect != runtime.ReadOnly

@@ -271,7 +271,7 @@ func (f *frame) between() {
 	case f.item == begins:
 		f.item = checking
 		if _, ok := f.leg.offer.Models[f.loop.Model]; !ok {
-			f.finish(f.noModel())
+			f.finish(f.noModel(f.loop.Model))
 			return
 		}
 		f.due = true
@@ -424,7 +424,7 @@ func (f *frame) succeed() {
 	case f.item == 1:
 		if f.item = 3; remembers {
 			f.want(&Job{Op: SaveMemory, Conversation: f.memory, Key: f.leg.terms.RunID + "/" + f.path,
-				Messages: withoutParts(own)}, func(r Reply) {
+				Messages: s.Remembered()}, func(r Reply) {
 				if r.Err != nil {
 					f.failed(runtime.CategoryMemory, "memory.save", r.Err)
 				}
@@ -433,6 +433,6 @@ func (f *frame) succeed() {
 	default:
 		f.item = 4
 		f.record(Event{Kind: MemorySaved})
-		f.emit(trace.MemorySave, "messages", len(own))
+		f.emit(trace.MemorySave, "messages", len(s.Remembered()))
 	}
 }

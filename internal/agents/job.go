@@ -14,6 +14,7 @@ type Op string
 // The calls that a loop makes, with the fields of Job that they have beside Path and Frame, and those of [Reply].
 const (
 	CallModel        Op = "model"             // Name, Request, Reply → Response
+	AskSummary       Op = "summary"           // the same, of what is not the agent's answer: it is not streamed
 	CallTool         Op = "tool"              // Name, Scope, Call, Arguments, Timeout, Reply, ReplyTo → Output
 	AskApprover      Op = "approve"           // Approval → Decision
 	AskPolicy        Op = "permit"            // Name, Arguments; an error refuses the call

@@ -42,7 +42,7 @@ func (f *frame) callModel() {
 	s := f.state()
 	model, there := f.leg.offer.Models[f.loop.Model]
 	if !there {
-		f.finish(f.noModel())
+		f.finish(f.noModel(f.loop.Model))
 		return
 	}
 	if why := f.toolset().missing; why != "" {
@@ -57,22 +57,28 @@ func (f *frame) callModel() {
 		return
 	}
 	req := f.request()
+	if f.summarise(req, false) {
+		return
+	}
 	data := []any{"model", req.Model, "step", s.Steps, "messages", len(req.Messages)}
 	data = append(data, known("provider", model.Provider)...)
 	data = append(data, known("providerModel", model.Model)...)
 	f.emitAbout(trace.ModelStart, func() any { return asked(req) }, data...)
-	f.want(&Job{Op: CallModel, Name: req.Model, Request: req, Reply: s.Reply}, f.heard)
+	f.want(&Job{Op: CallModel, Name: req.Model, Request: req, Reply: s.Reply}, func(r Reply) {
+		if !tooLong(r.Err) || f.leg.cut != nil || !f.summarise(req, true) {
+			f.heard(r)
+		}
+	})
 }
 
 // heard records the result of a call of the model.
 func (f *frame) heard(r Reply) {
 	resp, err := f.response(f.loop.Model, r)
 	if err != nil {
-		f.unheard(err)
+		f.unheard(err, true)
 		return
 	}
-	usage := &runtime.Usage{InputTokens: max(0, resp.Usage.InputTokens), OutputTokens: max(0, resp.Usage.OutputTokens)}
-	e := Event{Kind: ModelEnded, Usage: usage, Finish: resp.Finish}
+	e := Event{Kind: ModelEnded, Usage: used(&resp), Finish: resp.Finish}
 	whole := resp.Finish != runtime.FinishLength && resp.Finish != runtime.FinishFilter
 	if f.state().Repairs > 0 || !whole { // no tools were offered, or the last call may be half of one
 		resp.ToolCalls = nil
@@ -84,14 +90,23 @@ func (f *frame) heard(r Reply) {
 	}
 	f.record(e)
 	heard := e.Messages
-	used := map[string]any{"input_tokens": int64(usage.InputTokens), "output_tokens": int64(usage.OutputTokens)}
 	f.emitAbout(trace.ModelEnd, func() any {
 		return said(append(slices.Clone(heard), runtime.Message{Role: runtime.Assistant}))[0]
-	}, append(known("model", resp.Model), "finish", resp.Finish, "usage", used)...)
+	}, append(known("model", resp.Model), "finish", resp.Finish, "usage", usageData(e.Usage))...)
 }
 
-// unheard ends the frame because a call of the model has no answer.
-func (f *frame) unheard(err error) {
+// used is what an answer took, as the journal keeps it.
+func used(resp *runtime.Response) *runtime.Usage {
+	return &runtime.Usage{InputTokens: max(0, resp.Usage.InputTokens), OutputTokens: max(0, resp.Usage.OutputTokens)}
+}
+
+// usageData is what an answer took, as events of the trace have it.
+func usageData(u *runtime.Usage) map[string]any {
+	return map[string]any{"input_tokens": int64(u.InputTokens), "output_tokens": int64(u.OutputTokens)}
+}
+
+// unheard ends the frame because a call of the model has no answer. told reports whether the trace has its start.
+func (f *frame) unheard(err error, told bool) {
 	if p := suspension(err); p != nil {
 		f.pause(f, Pause{Pause: *p, For: ForModel}, fmt.Sprintf("%s:model%d", f.path, f.state().Asked+1))
 		f.finish(errPaused)
@@ -106,8 +121,12 @@ func (f *frame) unheard(err error) {
 	of, ok := errors.AsType[*runtime.Error](err)
 	if ok && of.Category != "" && of.Category != runtime.CategoryCancelled {
 		category, code = of.Category, cmp.Or(of.Code, code)
+	} else if tooLong(err) {
+		code = codeTooLong
 	}
-	f.emit(trace.ModelEnd, "error", code)
+	if told {
+		f.emit(trace.ModelEnd, "error", code)
+	}
 	f.finish(fail(category, code, err))
 }
 
@@ -194,12 +213,12 @@ func planned(s *State) any {
 }
 
 // noModel is not a failure of the loop: once the model is configured, it can continue.
-func (f *frame) noModel() error {
+func (f *frame) noModel(name string) error {
 	why := ""
 	if of := f.leg.offer.NoModel; of != nil {
-		why = of(f.loop.Model)
+		why = of(name)
 	}
-	return f.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingModel), NoModel(f.loop.Model, why))
+	return f.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingModel), NoModel(name, why))
 }
 
 // NoModel is the error about a model that is not configured; why, if not "", says why, with a hint on a second line.
@@ -264,8 +283,14 @@ func (f *frame) preface() []runtime.Message {
 		}
 		system(b.String())
 	}
-	if s.Archive != "" {
+	switch {
+	case s.Archive != "":
 		list = append(list, runtime.Message{Role: runtime.User, Text: f.archived})
+	case s.Summary != "":
+		list = append(list, runtime.Message{Role: runtime.User, Text: summaryOf(s.Summary)})
+		if s.Own < s.From {
+			list = append(list, s.Messages[s.Own])
+		}
 	}
 	return list
 }

@@ -43,25 +43,16 @@ func (s *State) gather(e *Event) error {
 	case Retrieved:
 		s.Found = e.Documents
 	case MemoryLoaded:
-		s.Messages = slices.Concat(e.Messages, s.Messages)
+		s.Messages, s.Read = slices.Concat(e.Messages, s.Messages), max(e.Read, len(e.Messages))
 		s.Own += len(e.Messages)
 	}
 	return nil
 }
 
-// turn takes what may change the history between two steps.
-func (s *State) turn(e *Event) error {
+// steer takes the messages that came in between two steps.
+func (s *State) steer(e *Event) error {
 	if s.Phase != Ready {
 		return s.refuse()
-	}
-	if e.Kind == Compacted {
-		if e.Text == "" {
-			return fmt.Errorf("it names no archive")
-		}
-		s.Archive, s.From = e.Text, len(s.Messages)
-		s.Archives++
-		s.count(e.Usage)
-		return nil
 	}
 	for _, n := range e.Notes {
 		s.Messages = append(s.Messages, runtime.Message{Role: runtime.User, Text: n.Text})
@@ -109,7 +100,7 @@ func (s *State) model(e *Event) error {
 	default:
 		return s.hear(e)
 	}
-	s.Phase, s.Open, s.Recoveries, s.Reply = Asking, true, 0, nil
+	s.Phase, s.Open, s.Compacted, s.Recoveries, s.Reply = Asking, true, false, 0, nil
 	return nil
 }
 

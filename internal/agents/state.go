@@ -66,7 +66,9 @@ type background struct {
 type history struct {
 	Messages []runtime.Message `json:"messages"`          // without a system prompt
 	Own      int               `json:"own"`               // where in Messages this loop's own begin
-	Archive  string            `json:"archive,omitempty"` // stands for the messages before From; "": nothing
+	Read     int               `json:"read,omitempty"`    // messages in the memory when it was loaded
+	Summary  string            `json:"summary,omitempty"` // stands for the messages before From; "": nothing
+	Archive  string            `json:"archive,omitempty"` // the same, by the archive's name
 	From     int               `json:"from,omitempty"`
 	Archives int               `json:"archives,omitempty"`
 	Taken    []string          `json:"taken,omitempty"` // notes of the inbox, by id
@@ -78,9 +80,10 @@ type turns struct {
 	Open       bool   `json:"open,omitempty"`    // while asking: the call is under way, or was when the process died
 	Repairs    int    `json:"repairs,omitempty"` // repair turns
 	Recoveries int    `json:"recoveries,omitempty"`
-	Asked      int    `json:"asked,omitempty"` // pauses of calls so far
-	Reply      *any   `json:"reply,omitempty"` // what the suspended call is answered
-	Text       string `json:"text,omitempty"`  // of the last answer
+	Compacted  bool   `json:"compacted,omitempty"` // for this call; once is enough
+	Asked      int    `json:"asked,omitempty"`     // pauses of calls so far
+	Reply      *any   `json:"reply,omitempty"`     // what the suspended call is answered
+	Text       string `json:"text,omitempty"`      // of the last answer
 	Silent     bool   `json:"silent,omitempty"`
 	Finish     string `json:"finish,omitempty"` // why the last answer ended
 }
@@ -175,6 +178,7 @@ func (s *State) route(frame string, e *Event) error {
 				return fmt.Errorf("it continues %q, which has not ended", e.Start.Continues)
 			}
 			child.Messages = slices.Clip(before.Messages)
+			child.Summary, child.From = before.Summary, before.From
 		}
 	}
 	if rest == "" && e.Start != nil && e.Start.Depth != s.Start.Depth+1 {
@@ -205,8 +209,10 @@ func (s *State) take(e *Event) error {
 	switch e.Kind {
 	case Instructed, SkillsLoaded, MemoryLoaded, LayersLoaded, Retrieved:
 		return s.gather(e)
-	case Steered, Compacted:
-		return s.turn(e)
+	case Steered:
+		return s.steer(e)
+	case Compacted:
+		return s.compact(e)
 	case ModelBegan, ModelAgain, ModelEnded:
 		return s.model(e)
 	case Permission, ToolBegan, ToolAgain, ToolEnded:

@@ -411,7 +411,7 @@ func (r *Run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
 			if e.ForRun() {
 				r.grant(e.Keys)
 			}
-		case agents.ModelEnded: // the next call has all its attempts
+		case agents.ModelEnded, agents.Compacted: // the next call has all its attempts
 			delete(a.tries, placeOf(FramePath(t.Path(), e.Frame), 0))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
@@ -18,12 +19,8 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// bytesPerToken is how many bytes of text count as a token if there is no count, and
 // answerTokens is what is reserved for an answer whose length has no limit.
-const (
-	bytesPerToken = 4
-	answerTokens  = 1024
-)
+const answerTokens = 1024
 
 // scope identifies the owner of an account.
 type scope struct {
@@ -165,7 +162,7 @@ func (r *Run) reserve(p *pending) (*resume.Pause, error) {
 		want.Tools = 1
 	}
 	if p.Request != nil {
-		sent := tokensIn(p.Request.Messages)
+		sent := agents.TokensIn(p.Request.Messages)
 		want = r.priced(p, sent, answerTokens)
 		if n := p.Request.MaxTokens; n > 0 {
 			want = r.priced(p, sent, int64(n))
@@ -358,11 +355,11 @@ func (r *Run) settle(p *pending, resp *runtime.Response, err error) {
 	if resp != nil {
 		sent, received = int64(resp.Usage.InputTokens), int64(resp.Usage.OutputTokens)
 		if received <= 0 {
-			received = tokensIn([]runtime.Message{{Text: resp.Text, ToolCalls: resp.ToolCalls}})
+			received = agents.TokensIn([]runtime.Message{{Text: resp.Text, ToolCalls: resp.ToolCalls}})
 		}
 	}
 	if sent <= 0 && (err == nil || !free(err)) {
-		sent = tokensIn(p.Request.Messages)
+		sent = agents.TokensIn(p.Request.Messages)
 	}
 	used := r.priced(p, sent, received)
 	if err == nil || !free(err) {
@@ -401,16 +398,4 @@ func (r *Run) priced(p *pending, sent, received int64) journal.Amount {
 	price := r.o.Prices[p.Request.Model]
 	return journal.Amount{Tokens: sent + received, Sent: sent,
 		Micros: micros(float64(sent)*price.Input + float64(received)*price.Output)}
-}
-
-// tokensIn estimates the tokens in messages.
-func tokensIn(messages []runtime.Message) int64 {
-	n := 0
-	for i := range messages {
-		n += len(messages[i].Text) + bytesOf(messages[i].Parts)
-		for _, c := range messages[i].ToolCalls {
-			n += len(c.Name) + len(c.Arguments) + bytesOf(c.Parts)
-		}
-	}
-	return int64((n + bytesPerToken - 1) / bytesPerToken)
 }

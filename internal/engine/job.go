@@ -49,7 +49,7 @@ func (r *Run) startJob(a *agent, j *agents.Job) {
 // kindOf is the kind of a call of an agent, for retry policies; "": none applies.
 func kindOf(op agents.Op) program.CallKind {
 	switch op {
-	case agents.CallModel:
+	case agents.CallModel, agents.AskSummary:
 		return program.ModelCall
 	case agents.CallTool:
 		return program.ToolCall
@@ -69,7 +69,7 @@ func (r *Run) prepareJob(p *pending) error {
 		req := *p.Job.Request
 		p.Request, p.Ordinal, p.Name = &req, req.Call, req.Model
 		about, _ := r.o.Adapters.Model(p.Job.Name)
-		p.Stream = about.Streams && r.o.Wants.Deltas
+		p.Stream = about.Streams && r.o.Wants.Deltas && p.Job.Op == agents.CallModel
 		r.resolve(p, site.Retry, about.Retry)
 		p.Attempts, p.Calls = a.tries[placeOf(p.Path, 0)], a.calls[p.Path]
 		if d := a.unsaid[p.Path]; d != nil {

@@ -144,13 +144,6 @@ func (r *Run) aboutModels(t *machine.Task) (finish, usage any) {
 		"outputTokens": u.used.Tokens - u.used.Sent, "costUsd": float64(u.used.Micros) / 1e6}
 }
 
-func bytesOf(parts []runtime.Part) (n int) {
-	for _, p := range parts {
-		n += len(p.Data)
-	}
-	return n
-}
-
 // spent counts what an event says that so many calls used.
 func (r *Run) spent(t *machine.Task, used journal.Amount, calls int) {
 	r.budget.sum(used, calls)

@@ -122,6 +122,9 @@ func (s *stepCompiler) needOf(def *agentDef, a *recipe.Agent) {
 		return f.Value.Pos
 	}
 	s.need(useModel, def.Loop.Model, at("model", 0), s.path())
+	if c := def.Loop.Compaction; c != nil && c.Model != "" {
+		s.need(useModel, c.Model, a.Spec.Field("compact").Value.Field("model").Value.Pos, s.path())
+	}
 	for _, word := range def.Loop.Approval {
 		if word == agentloop.ApprovePause {
 			earliest(&s.waits.Approval, at("approval", 0), s.path())
@@ -289,6 +292,18 @@ func (c *compiler) declared(r *recipe.Recipe, id string, names expr.Scope) *agen
 	return def
 }
 
+// compaction reads compact of an agent; nil if there is none.
+func compaction(spec any) *agentloop.Compaction {
+	m, ok := spec.(map[string]any)
+	if !ok {
+		return nil
+	}
+	c := &agentloop.Compaction{Above: whole(m["above"]), Keep: whole(m["keep"])}
+	c.Model, _ = m["model"].(string)
+	c.Prompt, _ = m["prompt"].(string)
+	return c
+}
+
 // agent compiles an agent that stands in r. names are the file's inputs and consts.
 func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *agentDef {
 	spec, _ := a.Spec.Decoded().(map[string]any)
@@ -326,6 +341,7 @@ func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *a
 	if retrieve, ok := spec["retrieve"].(map[string]any); ok {
 		l.TopK = whole(retrieve["top_k"])
 	}
+	l.Compaction = compaction(spec["compact"])
 	for _, d := range a.Delegates() {
 		def.delegates = append(def.delegates, d.Text)
 	}

@@ -45,6 +45,12 @@ func (c *compiler) checkNames(a *recipe.Agent, def *agentDef) {
 			c.noExpression(text, entry.Pos, key)
 		}
 	}
+	if f := a.Spec.Field("compact"); f != nil {
+		for _, part := range f.Value.Map {
+			text, _ := part.Value.Scalar.(string)
+			c.noExpression(text, part.Value.Pos, "compact."+part.Key)
+		}
+	}
 	if c.broken {
 		return
 	}

@@ -62,7 +62,10 @@ func (p *Progress) loopText(l *loop, e trace.Event, streamed bool) string {
 	case trace.Steer:
 		return "messages that came in: " + get("messages")
 	case trace.Compact:
-		return "history compacted, archived as " + get("archive")
+		if name := get("archive"); name != "" {
+			return "history compacted, archived as " + name
+		}
+		return "history compacted: a summary stands for " + get("messages") + " messages"
 	case trace.ModelStart:
 		l.step, _ = e.Data.Get("step").(int64)
 		p.doing(e.Step, fmt.Sprintf("step %d", l.step))

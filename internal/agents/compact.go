@@ -1,0 +1,210 @@
+package agents
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+const summaryPrompt = "Summarise the conversation above for whoever continues it: " +
+	"the task, what was found and done, what is left to do."
+
+func summaryOf(text string) string { return "Summary of the conversation so far:\n" + text }
+
+// summarise has the conversation summarised before a call of the model that the state has begun, if the request is too
+// large; refused says that the model found it so. It reports whether there is something to do before the call. The
+// summary belongs to that call: it waits, fails and is made again as the call is.
+func (f *frame) summarise(req *runtime.Request, refused bool) bool {
+	p, s := f.loop.Compaction, f.state()
+	if p == nil || p.Above == 0 || s.Compacted || !refused && tokensOf(req) <= p.Above {
+		return false
+	}
+	from := s.cutFor(cmp.Or(p.Keep, agentloop.DefaultKeep))
+	if from == 0 {
+		return false
+	}
+	name := cmp.Or(p.Model, f.loop.Model)
+	if _, there := f.leg.offer.Models[name]; !there {
+		f.finish(f.noModel(name))
+		return true
+	}
+	if refused {
+		f.emit(trace.ModelEnd, "error", codeTooLong)
+	}
+	replaced := slices.Concat(f.preface(), s.Messages[s.From:from])
+	f.want(f.summaryJob(name, req, replaced), func(r Reply) {
+		resp, err := f.summary(name, r)
+		if err != nil {
+			f.unheard(err, false)
+			return
+		}
+		f.record(Event{Kind: Compacted, Summary: valid(resp.Text), From: from, Usage: used(&resp)})
+		f.seen, f.due = nil, true
+		f.emit(trace.Compact, "messages", from, "model", name, "usage", usageData(used(&resp)))
+	})
+	return true
+}
+
+// summaryJob asks a model for a summary of messages. req is the request that the agent would make.
+func (f *frame) summaryJob(model string, req *runtime.Request, messages []runtime.Message) *Job {
+	p, ask := f.loop.Compaction, *req
+	most := cmp.Or(p.MaxResult, 1024)
+	for i, m := range messages {
+		if m.Role == runtime.ToolRole && len(m.Text) > most {
+			messages[i].Text = runes(m.Text, most) + " [cut]"
+		}
+	}
+	ask.Model, ask.Tools, ask.Schema = model, nil, nil
+	ask.Messages = append(messages, runtime.Message{Role: runtime.User, Text: cmp.Or(p.Prompt, summaryPrompt)})
+	return &Job{Op: AskSummary, Name: model, Request: &ask, Reply: f.state().Reply}
+}
+
+// summary is what a model answered that was asked for one.
+func (f *frame) summary(model string, r Reply) (runtime.Response, error) {
+	resp, err := f.response(model, r)
+	switch {
+	case err != nil:
+	case resp.Finish == runtime.FinishFilter:
+		err = &runtime.Error{Category: runtime.CategoryModel, Code: "model.filtered",
+			Err: fmt.Errorf("model %q: a filter of the provider held the summary back, or a part of it", model)}
+	case strings.TrimSpace(resp.Text) == "":
+		err = &runtime.Error{Category: runtime.CategoryModel, Code: "model.empty",
+			Err: fmt.Errorf("model %q gave no summary", model)}
+	case resp.Finish == runtime.FinishLength:
+		f.warn(diagnostics.CodeAnswerCut, "the summary of the conversation of agent %q was cut", f.loop.Name)
+	}
+	return resp, err
+}
+
+// codeTooLong is what an adapter's error has where the model refused a request because of its length.
+const codeTooLong = "model.tooLong"
+
+const contentTooLarge = 413 // the status of HTTP that says so
+
+// tooLong reports whether a model refused a request because of its length.
+func tooLong(err error) bool {
+	e, ok := errors.AsType[*runtime.Error](err)
+	return err != nil && (ok && e.Code == codeTooLong ||
+		retry.FailureOf(err).Status == contentTooLarge)
+}
+
+// bytesPerToken is how many bytes of text count as a token if there is no count.
+const bytesPerToken = 4
+
+// TokensIn estimates the tokens in messages.
+func TokensIn(messages []runtime.Message) int64 {
+	n := 0
+	for i := range messages {
+		n += len(messages[i].Text) + bytesOf(messages[i].Parts)
+		for _, c := range messages[i].ToolCalls {
+			n += len(c.Name) + len(c.Arguments) + bytesOf(c.Parts)
+		}
+	}
+	return int64((n + bytesPerToken - 1) / bytesPerToken)
+}
+
+func bytesOf(parts []runtime.Part) (n int) {
+	for i := range parts {
+		n += len(parts[i].Data)
+	}
+	return n
+}
+
+// tokensOf estimates the tokens of a request.
+func tokensOf(req *runtime.Request) int {
+	n := len(req.Schema)
+	for i := range req.Tools {
+		t := &req.Tools[i]
+		n += len(t.Name) + len(t.Description) + len(t.Parameters)
+	}
+	return int(TokensIn(req.Messages)) + n/bytesPerToken
+}
+
+// cutFor says where the last keep messages begin, so that no result is without its call; 0: then there is nothing to
+// replace, the task apart.
+func (s *State) cutFor(keep int) int {
+	from := len(s.Messages) - keep
+	for from > s.From && s.Messages[from].Role == runtime.ToolRole {
+		from--
+	}
+	least := s.From
+	if least == s.Own {
+		least++
+	}
+	if from <= least {
+		return 0
+	}
+	return from
+}
+
+// compact takes a summary, or the name of the archive that has it.
+func (s *State) compact(e *Event) error {
+	switch {
+	case e.Text == "" && e.Summary == "":
+		return fmt.Errorf("it has no summary, and names no archive")
+	case e.Text == "" && (s.Phase != Asking || !s.Open || s.Compacted), e.Text != "" && s.Phase != Ready:
+		return s.refuse()
+	case e.Text == "" && (e.From <= s.From || e.From > len(s.Messages)):
+		return fmt.Errorf("it cannot replace the messages before message %d", e.From)
+	case e.Text == "":
+		s.Summary, s.Archive, s.From = e.Summary, "", e.From
+		s.Compacted, s.Recoveries, s.Reply = true, 0, nil
+	default:
+		s.Summary, s.Archive, s.From = "", e.Text, len(s.Messages)
+		s.Archives++
+	}
+	s.count(e.Usage)
+	return nil
+}
+
+// marker names the [runtime.Part] of a message in a memory that stands for the first messages there.
+const marker = "braise"
+
+// marked is the data of a marker.
+type marked struct {
+	Messages int `json:"messages"` // how many it stands for
+}
+
+// Remembered is the part of the conversation that a memory keeps. After a compaction it begins with a message that
+// stands for all that the memory had when it was loaded.
+func (s *State) Remembered() []runtime.Message {
+	if s.Summary == "" {
+		return withoutParts(s.Messages[s.Own:])
+	}
+	text, _ := value.JSON(map[string]any{"messages": int64(s.Read)}) // a number is JSON
+	list := []runtime.Message{{Role: runtime.User, Text: summaryOf(s.Summary),
+		Parts: []runtime.Part{{Of: marker, Name: "summary", Data: text}}}}
+	if s.Own < s.From {
+		list = append(list, s.Messages[s.Own])
+	}
+	return append(list, withoutParts(s.Messages[s.From:])...)
+}
+
+// remembered is the event of what a memory has: of messages that a summary stands for, the summary.
+func remembered(all []runtime.Message) Event {
+	list := all
+	for i, m := range slices.Backward(all) {
+		var of marked
+		if len(m.Parts) == 1 && m.Parts[0].Of == marker && json.Unmarshal(m.Parts[0].Data, &of) == nil {
+			m.Parts = nil
+			list = slices.Concat([]runtime.Message{m}, all[max(0, min(of.Messages, i)):i], all[i+1:])
+			break
+		}
+	}
+	e := Event{Messages: slices.DeleteFunc(slices.Clone(list),
+		func(m runtime.Message) bool { return m.Role == runtime.System })}
+	if len(e.Messages) < len(all) {
+		e.Read = len(all)
+	}
+	return e
+}
