@@ -347,6 +347,7 @@ func TestMiss(t *testing.T) {
 	m.Generate(t.Context(), at("draft", 1, "You are kind.", "The customer would like a refund for the order 4711."))
 	m.Generate(t.Context(), at("draft", 2, "something else"))
 	m.Generate(t.Context(), at("other", 1, "You are strict.", "Check the order."))
+	m.Generate(t.Context(), at("three", 1, "one", "the same", "three"))
 	c := load(t, closeRecorder(t.Context(), t, r, file))
 	const sys, user = "You are kind.", "The customer would like a refund for the order 4711."
 	ask := func(step string, change func(*runtime.Request), texts ...string) *runtime.Request {
@@ -387,6 +388,9 @@ func TestMiss(t *testing.T) {
 			near + `tool "a.b" is offered, and was not`},
 		{"schema", "fast", ask("draft", func(r *runtime.Request) { r.Schema = []byte(`{}`) }, sys, user),
 			near + `schema differs at character 1: recorded "null", now "{}"`},
+		{"around equal messages", "fast", ask("three", nil, "uno", "the same", "tres"), `the nearest is on line 5, turn 1 of step "three":
+  - message 1 (user) differs at character 1: recorded "one", now "uno"
+  - message 3 (user) differs at character 2: recorded "three", now "tres"`},
 		{"the step", "fast", ask("moved", nil, sys, user), `line 2 has the request, but of step "draft"`},
 	}
 	for _, tt := range tests {

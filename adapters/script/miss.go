@@ -141,7 +141,7 @@ func messageDifferences(r, a []message) (list []string) {
 		case i >= len(a):
 			list = append(list, fmt.Sprintf("message %d (%s) is recorded, but missing now: %s",
 				i+1, r[i].Role, excerpt(r[i].summary(), 0)))
-		default:
+		case text(r[i]) != text(a[i]):
 			list = append(list, messageDifference(i, r[i], a[i]))
 		}
 	}
