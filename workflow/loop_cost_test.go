@@ -16,7 +16,7 @@ import (
 	"github.com/braise-run/braise/workflow"
 )
 
-// What a call used before it paused counts in the cost of the loops around it, as if it had waited: when
+// Trust 5.1: what a call used before it paused counts in the cost of the loops around it, as if it had waited: when
 // somebody else resumes the run, and while the run that opened the pause is still at work.
 func TestLoopCostCountsPausedCalls(t *testing.T) {
 	for _, tt := range []struct{ name, mode, beside string }{
