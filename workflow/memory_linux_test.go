@@ -1,3 +1,5 @@
+//go:build !race
+
 package workflow_test
 
 import (
@@ -62,7 +64,8 @@ func TestGreedyRun(t *testing.T) {
 
 var peak = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
-// trust 6.11: the defaults of runtime.Limits keep one run below 512 MB, whatever its recipe does.
+// trust 6.11: the defaults of runtime.Limits keep one run below 512 MB, whatever its recipe does. The race detector takes
+// several times the memory, so this file is not part of its builds.
 func TestDefaultsKeepARunSmall(t *testing.T) {
 	for name := range greedy {
 		for _, store := range []string{"", "sqlite"} {
