@@ -172,7 +172,7 @@ func (s *soak) book(c *cluster, mode string) (killed int) {
 		all = append(all, cmd)
 	}
 	for i, requests := range []int{bookings / 4, bookings * 5 / 4, bookings * 9 / 4} { // while the first, second, third step runs
-		if !s.await(2*time.Minute, func() bool { return s.requested() >= requests }) {
+		if !s.await(2*time.Minute, func() bool { return s.requested() >= requests && s.allBook(mode) }) {
 			s.t.Errorf("%d requests do not come", requests)
 		}
 		if i == 1 {
@@ -186,6 +186,20 @@ func (s *soak) book(c *cluster, mode string) (killed int) {
 		}
 	}
 	return all[0].Process.Pid
+}
+
+// allBook reports whether each booker has the store open: one of its runs has made a request; mu is locked.
+func (w *world) allBook(mode string) bool {
+	for first := 0; first < bookings; first += eachBooker {
+		begun := false
+		for i := range eachBooker {
+			begun = begun || len(w.requests[fmt.Sprintf("%s-%d", mode, first+i)]) > 0
+		}
+		if !begun {
+			return false
+		}
+	}
+	return true
 }
 
 // requested is how many requests of all runs the server of the world has had; mu is locked.
