@@ -9,7 +9,7 @@ import (
 )
 
 // Telemetry returns a new exporter to the collector that the configuration names, to be added to
-// the Trace of a Runtime; nil when it names none. Whoever calls Telemetry calls the exporter's
+// the Trace of a Runtime; nil when it names none. The caller of Telemetry calls the exporter's
 // Shutdown once the last run has ended. version is that of the program, for the attribute
 // service.version; it may be "".
 func (c *Config) Telemetry(version string) (*oteltrace.Exporter, error) {

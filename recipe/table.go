@@ -320,7 +320,7 @@ var (
 		{Name: "above", Type: typePositive, Required: true, Doc: "The size of a request, in tokens of four bytes."},
 		{Name: "keep", Type: typePositive, Doc: "How many of the last messages stay whole. Defaults to 6."},
 		{Name: "model", Type: typeString, Doc: "Makes the summary. Defaults to the model of the agent."},
-		{Name: "prompt", Type: typeText, Doc: "What it is asked for. Defaults to a summary for whoever goes on."},
+		{Name: "prompt", Type: typeText, Doc: "What it is asked for. Defaults to a summary to continue from."},
 	})
 	onEmptyObject = newObject("on_empty", []Argument{
 		{Name: "set", Type: typeAny, Required: true, Doc: "The step succeeds with this output."},

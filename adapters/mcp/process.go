@@ -263,8 +263,8 @@ func readLine(r *bufio.Reader, limit int) ([]byte, error) {
 	}
 }
 
-// Write implements sdk.Connection. A message of which only a part was taken before ctx was done leaves
-// nothing that could be gone on with.
+// Write implements sdk.Connection. If ctx is done after only a part of the message was taken, the connection cannot be
+// used any more.
 func (p *process) Write(ctx context.Context, msg jsonrpc.Message) error {
 	line, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {

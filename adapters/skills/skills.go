@@ -50,7 +50,7 @@ func FS(fsys fs.FS) Folder { return Folder{fsys: fsys} }
 // first counts.
 type Folders []Folder
 
-// skillName matches the names of skills, of which none has more than maxName bytes.
+// skillName matches the names of skills. None has more than maxName bytes.
 var skillName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
 const maxName = 64

@@ -73,7 +73,7 @@ func (s *Store) rest() {
 	}
 }
 
-// Whoever waits for the lock of a file looks every poll. A process that has much to write leaves a
+// A process that waits for the lock of a file looks every poll. A process that has much to write leaves a
 // gap after each turn that is long enough for the others to see.
 const (
 	poll = 500 * time.Microsecond

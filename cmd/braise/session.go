@@ -39,7 +39,7 @@ type session struct {
 	shown *terminal.Progress // of the last execution; nil: none
 }
 
-// open opens the installation that the flags, and opts, say. Whoever gets it closes it. The error is for refuse.
+// open opens the installation that the flags, and opts, say. The caller closes it. The error is for refuse.
 func (a *app) open(ctx context.Context, opts host.Options) (*session, error) {
 	opts.Config, opts.Store, opts.Models, opts.Replay = a.config, a.store, a.models, a.replay != ""
 	opts.Strict, opts.MaxParallel = a.strict, a.maxParallel
