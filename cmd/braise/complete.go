@@ -218,17 +218,25 @@ func (a *app) completeSteps(cmd *cobra.Command, args []string, _ string) ([]stri
 
 // completePauses completes a run, then one of its open pauses.
 func (a *app) completePauses(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		return a.completeRuns(cmd, args, word)
-	}
-	return a.ofRun(cmd, args, func(run *history.Run, _ *recipe.Recipe) (list []string) {
+	return a.runThen(cmd, args, word, func(run *history.Run, _ *recipe.Recipe) (list []string) {
 		for _, p := range run.Pauses {
-			if len(args) == 1 {
-				list = append(list, described(p.ID, p.Prompt))
-			}
+			list = append(list, described(p.ID, p.Prompt))
 		}
 		return list
 	})
+}
+
+// runThen completes a run as the first argument, and what list returns as the second.
+func (a *app) runThen(
+	cmd *cobra.Command, args []string, word string, list func(*history.Run, *recipe.Recipe) []string,
+) ([]string, cobra.ShellCompDirective) {
+	switch len(args) {
+	case 0:
+		return a.completeRuns(cmd, args, word)
+	case 1:
+		return a.ofRun(cmd, args, list)
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeDecisions completes the decisions of the pause that the arguments name.
@@ -244,14 +252,9 @@ func (a *app) completeDecisions(cmd *cobra.Command, args []string, _ string) ([]
 
 // completeChannels completes a run, then one of its channels.
 func (a *app) completeChannels(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		return a.completeRuns(cmd, args, word)
-	}
-	return a.ofRun(cmd, args, func(_ *history.Run, r *recipe.Recipe) (list []string) {
+	return a.runThen(cmd, args, word, func(_ *history.Run, r *recipe.Recipe) (list []string) {
 		for _, c := range r.Channels {
-			if len(args) == 1 {
-				list = append(list, described(c.Name, c.Kind))
-			}
+			list = append(list, described(c.Name, c.Kind))
 		}
 		return list
 	})
