@@ -78,7 +78,7 @@ var plan = map[string]room{
 
 	"workflow": {"3", "agentloop diagnostics internal/call internal/drawing internal/execution internal/local internal/program internal/schema" +
 		" internal/value recipe resume runtime trace", ""},
-	"history": {"3", "agentloop checkpoint internal/agents internal/journal recipe resume runtime trace internal/value", ""},
+	"history": {"3", "agentloop checkpoint internal/agents internal/journal recipe resume runtime trace", ""},
 
 	"checkpoint/checkpointtest": {"3", "checkpoint", "github.com/google/go-cmp/... go.uber.org/goleak golang.org/x/sys/unix"},
 	"checkpoint/jsonl":          {"3", "checkpoint internal/regular", ""},

@@ -8,7 +8,6 @@ import (
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/internal/agents"
-	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/trace"
 )
 
@@ -225,15 +224,4 @@ func (a *agent) emit(path string, kind trace.Kind, data ...any) {
 }
 
 // attrs makes the data of an event from names and values, sorted by name.
-func attrs(data []any) trace.Data {
-	var list trace.Data
-	for i := 0; i < len(data); i += 2 {
-		v, err := value.Normalise(data[i+1])
-		if err != nil {
-			v = err.Error()
-		}
-		list = append(list, trace.Attr{Key: data[i].(string), Value: v})
-	}
-	slices.SortFunc(list, func(a, b trace.Attr) int { return strings.Compare(a.Key, b.Key) })
-	return list
-}
+func attrs(data []any) trace.Data { return agents.AppendAttrs(nil, data) }

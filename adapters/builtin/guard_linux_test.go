@@ -65,10 +65,11 @@ func await(t *testing.T, key string, want int) {
 	defer tick.Stop()
 	late := time.After(20 * time.Second)
 	for {
-		pids, err := procgroup.Living(key)
+		living, err := procgroup.Living(key)
 		if err != nil {
 			t.Fatal(err)
 		}
+		pids := living[key]
 		if len(pids) == want {
 			return
 		}
@@ -107,10 +108,10 @@ func TestKilledLibraryTakesItsProgramAlong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, pid := range after {
+	for _, pid := range after[key] {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	if len(before) != 6 || len(after) != 5 || before[0] == after[0] {
+	if len(before[key]) != 6 || len(after[key]) != 5 || before[key][0] == after[key][0] {
 		t.Errorf("%v lived before, %v after", before, after)
 	}
 	await(t, key, 0)

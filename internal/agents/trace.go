@@ -24,7 +24,7 @@ func (g *Leg) emit(to *tracer, kind trace.Kind, path string, content func() any,
 	if n := len(data) / 2; n > cap(g.attrs) {
 		g.attrs = make(trace.Data, 0, max(several, n))
 	}
-	e := item{to: to, tell: trace.Event{Kind: kind, Step: path, Data: slices.Clip(appendAttrs(g.attrs, data))}}
+	e := item{to: to, tell: trace.Event{Kind: kind, Step: path, Data: slices.Clip(AppendAttrs(g.attrs, data))}}
 	g.attrs = g.attrs[len(e.tell.Data):len(e.tell.Data)]
 	if content != nil && g.terms.Content {
 		e.content = content()
@@ -32,8 +32,8 @@ func (g *Leg) emit(to *tracer, kind trace.Kind, path string, content func() any,
 	g.queue = append(g.queue, e)
 }
 
-// appendAttrs adds names and values to an empty list, in the order of the names.
-func appendAttrs(list trace.Data, data []any) trace.Data {
+// AppendAttrs adds names and values, one after the other, to an empty list, and sorts it by name.
+func AppendAttrs(list trace.Data, data []any) trace.Data {
 	for i := 0; i < len(data); i += 2 {
 		v, err := value.Normalise(data[i+1])
 		if err != nil {

@@ -124,7 +124,8 @@ func (x *resumption) alive(c *resume.Call, answer any) error {
 	if c == nil || m["decision"] != "retry" || x.o.Force {
 		return nil
 	}
-	pids, _ := procgroup.Living(c.Key)
+	living, _ := procgroup.Living(c.Key)
+	pids := living[c.Key]
 	if len(pids) == 0 {
 		return nil
 	}

@@ -13,12 +13,13 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// Cached is the store of one run that is kept in the runtime's cache, which has three entries of it:
+// Cached is the store of one run that is kept in the runtime's cache, in these entries:
 //
 //   - the run: its definition and its journal, a line each. It stays until an execution has ended the run.
-//   - ".turn": whoever deletes it, which exactly one of many achieves, may look whether the run is held, and take it.
-//     It comes back at once; its value is when the run expires.
+//   - ".turn": exactly one of many processes can delete it. That one may look whether the run is held, and take the
+//     run; then it puts the entry back. The value is when the run expires.
 //   - ".held": who executes the run. It expires with the lease of a process that died.
+//   - ".asked": shows that the cache can be written to, before ".turn" is deleted. Nobody reads it.
 //
 // What an execution records is in its own memory, and comes into the cache with an answer and at its end.
 type Cached struct {
@@ -217,8 +218,8 @@ func (c *Cached) letGo(ctx context.Context) {
 	c.mine = ""
 }
 
-// PauseTime is how long a run without a store is kept for a pause that does not expire, and for whoever goes on with
-// it after its execution was interrupted.
+// PauseTime is how long a run without a store is kept: at a pause that does not expire, and after an interrupted
+// execution.
 const PauseTime = 24 * time.Hour
 
 // keepFor is how long a run without a store is kept: until the last of its pauses has expired.
@@ -242,7 +243,7 @@ func (r *Run) keep(ttl time.Duration) error {
 	time.AfterFunc(ttl, func() {
 		ctx := context.Background()
 		if sum, _, err := Memory.Load(ctx, id, math.MaxInt64); err == nil && sum.Seq == seq {
-			_ = Memory.Delete(ctx, id) // nobody has gone on with it; if somebody does now, it stays
+			_ = Memory.Delete(ctx, id) // nobody has resumed it; if somebody does now, it stays
 		}
 	})
 	return nil

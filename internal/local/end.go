@@ -61,7 +61,7 @@ func (r *Run) end() *End {
 	return r.ending(err)
 }
 
-// keepOrForget keeps a run without a store for whoever goes on with it, if it is not over.
+// keepOrForget keeps a run without a store, if it is not over, so that it can be resumed.
 func (r *Run) keepOrForget(over bool) {
 	var err error
 	if c, cached := r.Store.Store.(*Cached); !over {
@@ -111,13 +111,9 @@ func (r *Run) endPaused() *End {
 	for _, p := range r.Engine.Pauses() {
 		shown := p.Pause
 		shown.Token = r.mint(p)
-		if c := shown.Call; c != nil {
-			living := *c
-			living.PIDs, _ = procgroup.Living(c.Key)
-			shown.Call = &living
-		}
 		pauses = append(pauses, shown)
 	}
+	showLiving(pauses)
 	Reached(BeforeEnd)
 	r.Engine.Note("", journal.Paused{})
 	r.flush()
@@ -135,7 +131,25 @@ func (r *Run) endPaused() *End {
 	return r.finish(end)
 }
 
-// unkept ends a run that pauses and cannot be kept: nobody can go on with it, so it is rolled back, unless it is
+// showLiving adds the processes of calls that are still alive on this host to the pauses about these calls.
+func showLiving(pauses []resume.Pause) {
+	var keys []string
+	for _, p := range pauses {
+		if p.Call != nil {
+			keys = append(keys, p.Call.Key)
+		}
+	}
+	living, _ := procgroup.Living(keys...)
+	for i, p := range pauses {
+		if p.Call != nil {
+			c := *p.Call // the engine keeps its own
+			c.PIDs = living[c.Key]
+			pauses[i].Call = &c
+		}
+	}
+}
+
+// unkept ends a run that pauses and cannot be kept: nobody could resume it, so it is rolled back, unless it is
 // somebody else's by now.
 func (r *Run) unkept(err error) *End {
 	r.Store.fail(err)
