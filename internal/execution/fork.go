@@ -61,11 +61,15 @@ func (x *resumption) fork(atStep string, given, outputs map[string]any) (*local.
 		return open(r, s, begun.Inputs)
 	}
 	s.Ready = func(r *local.Run, inputs map[string]any) error {
-		events, undone := engine.LastGeneration(x.past[x.from:])
-		var elsewhere map[string]bool // steps that the fork neither names nor runs again because of those
-		if given == nil {             // else it shares nothing
-			elsewhere = resume.Decide(stepsOf(p, digests), engine.RecordedSteps(events, digests), atStep)
+		if given != nil { // it shares nothing
+			if err := begin(r, s, inputs, x.runID, nil); err != nil || x.rt.NewRunID == nil {
+				return err
+			}
+			return r.Flush()
 		}
+		events, undone := engine.LastGeneration(x.past[x.from:])
+		// Steps that the fork neither names nor runs again because of those.
+		elsewhere := resume.Decide(stepsOf(p, digests), engine.RecordedSteps(events, digests), atStep)
 		for _, path := range undone {
 			delete(elsewhere, path)
 		}
@@ -73,13 +77,8 @@ func (x *resumption) fork(atStep string, given, outputs map[string]any) (*local.
 		if err == nil {
 			err = begin(r, s, inputs, x.runID, doubts)
 		}
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case given != nil && x.rt.NewRunID != nil:
-			return r.Flush()
-		case given != nil:
-			return nil
 		}
 		stands := resume.Decide(stepsOf(p, digests), engine.RecordedSteps(events, was), append(undone, atStep)...)
 		for path := range outputs {
