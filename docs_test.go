@@ -150,19 +150,30 @@ func TestAgentsPage(t *testing.T) {
 		}
 		sources += string(text)
 	}
-	blocks := regexp.MustCompile("(?s)\n```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	goStandsIn(t, string(page), sources)
+	_, drawing, _ := strings.Cut(sources, "// Phase is where a loop stands.\n//\n")
+	drawing, _, _ = strings.Cut(drawing, "//\n")
+	if drawing = strings.ReplaceAll(drawing, "//\t", ""); !strings.Contains(string(page), "```\n"+drawing+"```") {
+		t.Errorf("it does not draw the loop as agents.Phase does:\n%s", drawing)
+	}
+}
+
+// The Go of docs/serve.md stands in an example, which runs.
+func TestServePage(t *testing.T) {
+	goStandsIn(t, read(t, "docs/serve.md"), "\t"+strings.ReplaceAll(read(t, "worker/notify_example_test.go"), "\n", "\n\t"))
+}
+
+// goStandsIn reports the Go of a page that sources do not have, one tab deeper.
+func goStandsIn(t *testing.T, page, sources string) {
+	t.Helper()
+	blocks := regexp.MustCompile("(?s)\n```go\n(.*?)```").FindAllStringSubmatch(page, -1)
 	if len(blocks) == 0 {
 		t.Error("it has no Go")
 	}
 	for _, b := range blocks {
 		indented := strings.ReplaceAll("\t"+strings.TrimSpace(b[1]), "\n", "\n\t")
-		if !strings.Contains(sources, strings.ReplaceAll(indented, "\n\t\n", "\n\n")) {
+		if !strings.Contains(strings.ReplaceAll(sources, "\n\t\n", "\n\n"), strings.ReplaceAll(indented, "\n\t\n", "\n\n")) {
 			t.Errorf("no example has\n%s", b[1])
 		}
-	}
-	_, drawing, _ := strings.Cut(sources, "// Phase is where a loop stands.\n//\n")
-	drawing, _, _ = strings.Cut(drawing, "//\n")
-	if drawing = strings.ReplaceAll(drawing, "//\t", ""); !strings.Contains(string(page), "```\n"+drawing+"```") {
-		t.Errorf("it does not draw the loop as agents.Phase does:\n%s", drawing)
 	}
 }

@@ -31,13 +31,13 @@ func TestDocsListErrorCodes(t *testing.T) {
 		return codes
 	}
 
-	used := []string{"fail", "model.failed", "tool.failed", "retriever.failed", "model.tooLong", // the sources and adapters make these at run time
+	used := []string{"fail", "model.failed", "tool.failed", "retriever.failed", "model.tooLong", "index.embedder", "index.noVectors", // the sources and adapters make these at run time
 		"agent.invalid", "agent.selectionAmbiguous", "agent.unknown",
 		"config.elsewhere", "store.failed", "run.exists", "run.busy", "run.fenced", "run.notFound", "journal.corrupt", "journal.version"}
 	known := constants(t, "diagnostics/codes.go")
 	results := constants(t, "internal/agents/tools.go", "internal/agents/children.go")
 	maps.Copy(known, results)
-	for _, dir := range []string{"workflow", "internal/program", "internal/machine", "internal/engine", "internal/call", "internal/local", "internal/execution", "internal/agents"} {
+	for _, dir := range []string{"workflow", "internal/program", "internal/machine", "internal/engine", "internal/call", "internal/local", "internal/execution", "internal/agents", "cluster/temporal", "cluster/temporal/cmd/braise"} {
 		files, err := filepath.Glob(dir + "/*.go")
 		if err != nil {
 			t.Fatal(err)
@@ -54,7 +54,7 @@ func TestDocsListErrorCodes(t *testing.T) {
 	}
 	var told []string
 	for _, code := range results {
-		if regexp.MustCompile(`^(tool\.|delegate\.|subagent_)[a-z]`).MatchString(code) {
+		if regexp.MustCompile(`^(tool\.|delegate\.|handoff\.|subagent_)[a-z]`).MatchString(code) {
 			told = append(told, code)
 		}
 	}
@@ -66,7 +66,7 @@ func TestDocsListErrorCodes(t *testing.T) {
 
 // codeArguments are the places of the codes in calls of what makes errors.
 var codeArguments = map[string]int{"ConfigError": 0, "Guard": 2, "fail": 1, "outside": 1, "failed": 1, "once": 5,
-	"limited": 2, "stops": 2, "noAnswer": 1}
+	"limited": 2, "stops": 2, "noAnswer": 1, "clusterError": 0}
 
 // errorCodes finds the codes in a source file: after Code: in a Failure or Error, and in calls of
 // what makes errors. known are constants by name.

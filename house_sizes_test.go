@@ -28,7 +28,8 @@ const (
 	tabColumns   = 4   // of a tab
 	maxTypes     = 20  // that a package outside internal/ exports
 	maxFuncs     = 15  // that it exports, methods aside
-	maxPortTypes = 52  // that package runtime exports, for it has the ports
+	maxPortTypes = 67  // that package runtime exports, for it has the ports
+	maxDataTypes = 30  // that package checkpoint exports, for it has what stores keep
 	otherLines   = 300 // planned for a package that plannedLines does not have
 )
 
@@ -43,43 +44,48 @@ var plannedLines = map[string]int{
 	"adapters/script":           1200,
 	"adapters/skills":           1200,
 	"agentloop":                 350,
-	"checkpoint":                1300,
-	"checkpoint/checkpointtest": 1750,
-	"checkpoint/jsonl":          1050,
-	"checkpoint/postgres":       1050,
-	"checkpoint/sqlite":         1050,
-	"cmd/braise":                2800,
+	"checkpoint":                1600,
+	"checkpoint/checkpointtest": 2200,
+	"checkpoint/jsonl":          1250,
+	"checkpoint/postgres":       1950,
+	"checkpoint/sqlite":         1650,
+	"internal/command":          4150,
 	"diagnostics":               680,
-	"history":                   550,
-	"host":                      2050,
-	"internal/call":             900,
-	"internal/agents":           2900,
-	"internal/engine":           3950,
-	"internal/execution":        830,
+	"history":                   1260,
+	"host":                      2950,
+	"internal/call":             1220,
+	"internal/agents":           3350,
+	"internal/engine":           5600,
+	"internal/execution":        1550,
+	"internal/drawing":          950,
 	"internal/expr":             2850,
-	"internal/journal":          550,
-	"internal/local":            1170,
-	"internal/machine":          1950,
+	"internal/expr/syntax":      650,
+	"internal/journal":          780,
+	"internal/local":            1500,
+	"internal/machine":          2200,
 	"internal/otlp":             450,
-	"internal/program":          1750,
+	"internal/passages":         380,
+	"internal/program":          2850,
 	"internal/terminal":         500,
 	"internal/schema":           1300,
 	"internal/value":            1300,
 	"internal/yamlnode":         1700,
-	"recipe":                    2850,
-	"resume":                    600,
+	"recipe":                    3850,
+	"resume":                    650,
 	"retry":                     400,
-	"runtime":                   1300,
+	"runtime":                   1580,
 	"runtime/runtimetest":       250,
 	"scenario":                  930,
+	"serve":                     3800,
 	"trace":                     800,
 	"trace/oteltrace":           1150,
+	"worker":                    1200,
 	"workflow":                  1050,
 }
 
 // wide are the structs that have more than maxFields fields because what they mirror has: a step of the format,
 // the ports of a run, the settings of an agent, whatever may happen to one.
-var wide = []string{"struct recipe.Step", "struct runtime.Runtime", "struct agentloop.Loop", "struct internal/agents.Event"}
+var wide = []string{"struct recipe.Recipe", "struct recipe.Step", "struct runtime.Runtime", "struct agentloop.Loop", "struct internal/agents.Event"}
 
 // tooLarge are the figures of what is above a limit today. None may grow, and what has come within its limit
 // leaves the list.
@@ -141,8 +147,11 @@ func sizes(t *testing.T) []size {
 			continue
 		}
 		types := maxTypes
-		if pkg == "runtime" {
+		switch pkg {
+		case "runtime":
 			types = maxPortTypes
+		case "checkpoint":
+			types = maxDataTypes
 		}
 		all = append(all,
 			size{pkg, "types of " + pkg, exported[pkg].types, types, "exported types"},

@@ -33,11 +33,15 @@ type room struct {
 var plan = map[string]room{
 	".": {"3", "recipe workflow", ""},
 
+	"internal/expr/syntax": {floor: "0"},
+	"internal/clock":       {"0", "checkpoint", ""},
+
 	"internal/npmtest":   {floor: "0"},
 	"internal/pages":     {floor: "5"},
 	"internal/soak":      {floor: "5"},
 	"internal/procgroup": {floor: "0"},
 	"internal/regular":   {floor: "0"},
+	"internal/passages":  {"0", "internal/value", "golang.org/x/net/html/..."},
 	"internal/value":     {floor: "0"},
 	"internal/schema":    {"0", "diagnostics internal/value", "github.com/santhosh-tekuri/jsonschema/v6/..."},
 	"internal/yamlnode":  {"0", "diagnostics", "gopkg.in/yaml.v3 github.com/goccy/go-yaml/..."},
@@ -50,66 +54,75 @@ var plan = map[string]room{
 		" google.golang.org/protobuf/..."},
 
 	"recipe":        {"1", "diagnostics internal/value internal/schema internal/yamlnode", ""},
-	"internal/expr": {"1", "diagnostics internal/value", "github.com/expr-lang/expr/..."},
+	"internal/expr": {"1", "diagnostics internal/expr/syntax internal/value", ""},
 	"resume":        {"1", "checkpoint internal/schema internal/value", ""},
 	"runtime": {"1", "checkpoint diagnostics resume retry trace internal/value internal/schema",
 		"github.com/google/jsonschema-go/jsonschema"},
 
 	"runtime/runtimetest": {"1b", "runtime", ""},
-	"agentloop":           {"1b", "diagnostics internal/value internal/schema runtime", ""},
+	"agentloop":           {"1b", "diagnostics internal/value internal/schema resume runtime", ""},
 	"internal/agents":     {"1c", "agentloop diagnostics retry trace internal/value internal/schema resume runtime", ""},
 	"internal/machine":    {"1b", "internal/expr internal/value", ""},
 
 	"internal/program": {"2a", "agentloop diagnostics internal/agents internal/expr internal/machine internal/schema internal/value recipe retry" +
 		" runtime trace", "github.com/dominikbraun/graph"},
-	"internal/drawing": {"2b", "internal/program", "github.com/dominikbraun/graph/..."},
+	"internal/drawing": {"2b", "internal/program", "github.com/dominikbraun/graph"},
 	"internal/journal": {"2a", "checkpoint internal/agents internal/machine internal/value resume", ""},
 
-	"internal/engine": {"2b", "agentloop checkpoint diagnostics internal/agents internal/journal internal/machine internal/program internal/value" +
+	"internal/engine": {"2b", "agentloop checkpoint diagnostics internal/agents internal/expr internal/journal internal/machine internal/program internal/value" +
 		" resume retry runtime trace", ""},
 
-	"internal/call": {"2c", "agentloop diagnostics internal/agents internal/engine internal/expr internal/machine internal/program internal/schema" +
+	"internal/call": {"2c", "agentloop diagnostics internal/agents internal/engine internal/expr internal/journal internal/machine internal/passages internal/program internal/schema" +
 		" internal/value resume retry runtime trace", ""},
-	"internal/local": {"2c", "checkpoint diagnostics internal/call internal/engine internal/journal" +
+	"internal/local": {"2c", "checkpoint diagnostics internal/call internal/clock internal/engine internal/journal" +
 		" internal/procgroup internal/program internal/value resume runtime trace", "github.com/google/uuid"},
+
+	"internal/engine/enginetest": {"2d", "diagnostics internal/engine internal/journal internal/local internal/machine internal/value", ""},
 
 	"internal/execution": {"2d", "agentloop checkpoint diagnostics internal/call internal/engine internal/journal internal/local" +
 		" internal/procgroup internal/program internal/value recipe resume runtime trace", ""},
 
-	"workflow": {"3", "agentloop diagnostics internal/call internal/drawing internal/execution internal/local internal/program internal/schema" +
+	"workflow": {"3", "agentloop checkpoint diagnostics internal/call internal/drawing internal/execution internal/local internal/program internal/schema" +
 		" internal/value recipe resume runtime trace", ""},
-	"history": {"3", "agentloop checkpoint internal/agents internal/journal recipe resume runtime trace", ""},
+	"history": {"3", "agentloop checkpoint diagnostics internal/agents internal/engine internal/journal internal/program internal/value recipe resume runtime trace", ""},
 
 	"checkpoint/checkpointtest": {"3", "checkpoint", "github.com/google/go-cmp/... go.uber.org/goleak golang.org/x/sys/unix"},
 	"checkpoint/jsonl":          {"3", "checkpoint internal/regular", ""},
 	"checkpoint/sqlite":         {"3", "checkpoint", "zombiezen.com/go/sqlite/..."},
 	"checkpoint/postgres":       {"3", "checkpoint", "github.com/cenkalti/backoff/v4 github.com/jackc/pgx/v5/..."},
-	"trace/oteltrace":           {"3", "internal/otlp trace", "go.opentelemetry.io/otel/..."},
+	"trace/oteltrace":           {"3", "internal/otlp trace", "go.opentelemetry.io/otel/... github.com/prometheus/client_golang/..."},
 	"adapters/openai":           {"3", "runtime retry internal/value", "github.com/sashabaranov/go-openai"},
 	"adapters/script":           {"3", "runtime diagnostics retry internal/value internal/yamlnode", ""},
-	"adapters/mcp": {"3", "runtime retry internal/procgroup internal/schema internal/value",
+	"adapters/mcp": {"3", "resume runtime retry internal/procgroup internal/schema internal/value",
 		"github.com/modelcontextprotocol/go-sdk/..."},
-	"adapters/builtin":   {"3", "runtime retry internal/procgroup internal/regular internal/value", ""},
+	"adapters/builtin":   {"3", "runtime retry internal/passages internal/procgroup internal/regular internal/value", ""},
 	"adapters/memory":    {"3", "runtime checkpoint internal/value", ""},
 	"adapters/skills":    {"3", "runtime diagnostics internal/yamlnode internal/regular", ""},
-	"adapters/retriever": {"3", "runtime internal/regular", "zombiezen.com/go/sqlite/..."},
+	"adapters/retriever": {"3", "retry runtime internal/passages internal/regular internal/value", "github.com/jackc/pgx/v5/... zombiezen.com/go/sqlite/..."},
 
-	"host": {"4", "agentloop diagnostics retry checkpoint history internal/yamlnode internal/regular resume runtime recipe workflow adapters/openai adapters/script" +
+	"host": {"4", "agentloop diagnostics retry checkpoint history internal/yamlnode internal/regular resume runtime recipe recipes workflow adapters/openai adapters/script" +
 		" adapters/mcp adapters/builtin adapters/memory adapters/skills adapters/retriever checkpoint/jsonl" +
 		" checkpoint/sqlite checkpoint/postgres trace/oteltrace", ""},
-	"scenario": {"4", "diagnostics trace checkpoint internal/value internal/yamlnode internal/regular resume runtime recipe workflow host" +
+	"worker": {"4", "checkpoint diagnostics internal/execution internal/expr internal/journal internal/value runtime workflow",
+		"github.com/adhocore/gronx"},
+	"scenario": {"4", "diagnostics trace checkpoint internal/value internal/yamlnode internal/regular resume runtime workflow host" +
 		" adapters/script", "golang.org/x/tools/txtar github.com/rogpeppe/go-internal/diff"},
+
+	"serve/page": {floor: "3"},
+	"serve": {"4", "checkpoint diagnostics history internal/clock internal/journal internal/procgroup internal/schema internal/value recipe resume runtime serve/page trace worker workflow",
+		"github.com/prometheus/client_golang/..."},
 
 	"scenario/scenariotest": {"4", "scenario", ""},
 	"internal/terminal":     {"1", "trace internal/value", ""},
 
-	"cmd/braise": {"5", "diagnostics trace checkpoint internal/value internal/schema internal/regular resume runtime recipe workflow history host" +
-		" internal/terminal scenario recipes adapters/script adapters/mcp adapters/builtin", "github.com/spf13/cobra/... github.com/mattn/go-isatty"},
+	"cmd/braise": {"5", "internal/command", ""},
+	"internal/command": {"5", "diagnostics trace checkpoint internal/clock internal/value internal/schema internal/regular resume runtime recipe workflow history host adapters/memory" +
+		" internal/terminal scenario serve worker trace/oteltrace recipes adapters/script adapters/mcp adapters/builtin", "github.com/spf13/cobra/... github.com/mattn/go-isatty"},
 }
 
 // testKit is what tests anywhere may import beside what their package may.
 const testKit = "github.com/google/go-cmp/... go.uber.org/goleak github.com/rogpeppe/go-internal/testscript" +
-	" pgregory.net/rapid golang.org/x/tools/txtar go.opentelemetry.io/proto/otlp/... google.golang.org/protobuf/proto"
+	" pgregory.net/rapid github.com/expr-lang/expr/... golang.org/x/tools/txtar github.com/chromedp/... github.com/getkin/kin-openapi/... go.opentelemetry.io/proto/otlp/... google.golang.org/protobuf/proto"
 
 // goFile is one Go file of the module.
 type goFile struct {
@@ -232,7 +245,8 @@ func TestCommandLinksNoTestKit(t *testing.T) {
 	if !slices.Contains(linked, module+"/scenario") {
 		t.Fatal("the list of what the command links lacks package scenario")
 	}
-	for _, name := range []string{"testing", "github.com/google/go-cmp/cmp", module + "/scenario/scenariotest", module + "/runtime/runtimetest"} {
+	for _, name := range []string{"testing", "github.com/google/go-cmp/cmp", module + "/scenario/scenariotest", module + "/runtime/runtimetest",
+		module + "/internal/engine/enginetest"} {
 		if slices.Contains(linked, name) {
 			t.Errorf("cmd/braise links %s", name)
 		}
@@ -306,15 +320,16 @@ func undocumented(d *ast.GenDecl) []*ast.Ident {
 }
 
 // What decides starts nothing, waits for nothing, asks no clock, throws no dice and catches no panic: so that it
-// decides the same wherever it is asked.
+// decides the same wherever it is asked. Programs are made once and shared, which takes locks, but they decide nothing then.
 func TestDecidersOnlyDecide(t *testing.T) {
-	packages := []string{"agentloop", "internal/agents", "internal/machine", "internal/journal", "internal/engine"}
+	packages := []string{"agentloop", "internal/agents", "internal/machine", "internal/program", "internal/journal", "internal/engine"}
 	for _, f := range goFiles(t) {
 		if f.test || !slices.Contains(packages, path.Dir(f.name)) {
 			continue
 		}
 		for _, spec := range f.syntax.Imports {
-			if name := strings.Trim(spec.Path.Value, `"`); name == "sync" || strings.HasSuffix(name, "/rand") || strings.HasPrefix(name, "math/rand") {
+			shared := path.Dir(f.name) == "internal/program"
+			if name := strings.Trim(spec.Path.Value, `"`); name == "sync" && !shared || strings.HasSuffix(name, "/rand") || strings.HasPrefix(name, "math/rand") {
 				t.Errorf("%s: it imports %s", files.Position(spec.Pos()), name)
 			}
 		}
@@ -462,4 +477,20 @@ func lines(t *testing.T, name string) []string {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// Nobody gets Temporal's SDK with this module, nor what it needs: cluster/temporal has a go.mod of its own.
+func TestNothingNeedsTemporal(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range strings.Fields(string(out)) {
+		if strings.HasPrefix(path, "go.temporal.io/") {
+			t.Errorf("%s is linked", path)
+		}
+	}
+	if !strings.Contains(string(out), "github.com/braise-run/braise/internal/engine\n") {
+		t.Error("go list did not list the packages")
+	}
 }

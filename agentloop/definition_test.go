@@ -16,11 +16,14 @@ func TestValidate(t *testing.T) {
 	bad := &agentloop.Loop{Name: "bad", MaxSteps: -1, ToolConcurrency: -1, TopK: -1, ToolTimeout: -1, Own: []runtime.Tool{nil, runtimetest.NewTool("agent.x", nil)},
 		Layers:   []agentloop.Layer{{ID: "a", Scope: "global", Budget: -1}, {ID: "a", Scope: "thread"}, {ID: "b", Scope: "town"}},
 		Approval: map[string]agentloop.Approval{"t.a": "maybe"}, Schema: json.RawMessage(`{"type": 1}`),
-		Delegates: map[string]*agentloop.Loop{"a/b": {Model: "m"}, "gone": nil, "child": {}}}
-	want := []string{`agent "bad": it names no model`, "max_steps is -1", "tool_concurrency is negative", "top_k is negative", "the timeout of tools is negative",
+		Delegates: map[string]*agentloop.Loop{"a/b": {Model: "m"}, "gone": nil, "child": {}},
+		Handoffs:  map[string]*agentloop.Loop{"x y": {Model: "m"}, "none": nil, "next": {}}, MaxHandoffs: -1}
+	bad.Handoffs["me"] = bad
+	want := []string{`agent "bad": it names no model`, "max_steps is -1", "tool_concurrency is negative", "max_handoffs is negative", "top_k is negative", "the timeout of tools is negative",
 		`unknown approval "maybe" of "t.a"` + "\n  hint: it is \"never\", \"always\", \"pause\" or \"refuse\"", "tool 0 is nil", `the name of tool "agent.x" is reserved`, "schema of the answer: ",
 		`layer "a": its budget is negative`, `layer "a" has no id of its own`, `layer "b": unknown scope "town"`,
-		`"a/b" is no name for a delegate`, `agent "bad": delegate "child": it names no model`, `delegate "gone" is nil`}
+		`"a/b" is no name for a delegate`, `agent "bad": delegate "child": it names no model`, `delegate "gone" is nil`,
+		`agent "bad": hand-off "next": it names no model`, `hand-off "none" is nil`, `"x y" is no name for a hand-off`, `hand-off "me" is the agent itself`}
 	err := bad.Validate()
 	if err == nil {
 		t.Fatal("no error")
@@ -56,7 +59,11 @@ func TestDigest(t *testing.T) {
 	if l.Tools = nil; l.Digest() == want {
 		t.Error("the tools do not count")
 	}
-	if got := l.Models(); !slices.Equal(got, []string{"fast", "slow"}) {
+	l.Tools, l.Handoffs = []string{"a.x", "b.<&>"}, map[string]*agentloop.Loop{"next": {Model: "third"}}
+	if l.Digest() == want {
+		t.Error("the hand-offs do not count")
+	}
+	if got := l.Models(); !slices.Equal(got, []string{"fast", "slow", "third"}) {
 		t.Errorf("models %q", got)
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -29,10 +30,13 @@ type Loop struct {
 	Model        string // by the name that Runtime.Models has
 	Instructions string // the system prompt; "": none
 
-	Tools  []string       // the tools that it may call, by name; nil: all there are, empty: none
-	Deny   []string       // tools that it may not call, even if another setting allows them
-	Own    []runtime.Tool // more tools, which shadow the Runtime's
-	Skills []string       // by name; nil: none
+	Tools []string // the tools that it may call, by name; nil: all there are, empty: none
+	// NeedsTools makes it an error that a tool of Tools is not there or not allowed; by default the loop goes without.
+	NeedsTools bool
+	Deny       []string       // tools that it may not call, even if another setting allows them
+	Own        []runtime.Tool // more tools, which shadow the Runtime's
+	Skills     []string       // by name; nil: none
+	Cwd        string         // below the folders of file.* and exec.run: what its calls of them are held to. "": those
 
 	MaxSteps    int  // calls of the model, 1 to 1000. Defaults to 10
 	FailAtLimit bool // where a limit or the model stops the loop without an answer: an error instead of a warning
@@ -48,6 +52,9 @@ type Loop struct {
 	// Approval says which tools need one, by name, PREFIX.*, exec.run:PROGRAM or effect, the most specific one first;
 	// "*" is for the others, but not for human.ask and agent.*. nil: none.
 	Approval map[string]Approval
+	// ApprovalTo names the people and groups of whom one may give these approvals, see [resume.Pause.Allows]; nil:
+	// anybody may.
+	ApprovalTo []string
 	// ReportIndeterminate gives the model an error result for a call with an unknown outcome, where it
 	// may have had its effect. By default that pauses the loop.
 	ReportIndeterminate bool
@@ -60,9 +67,15 @@ type Loop struct {
 	MaxDelegationDepth int              // how deep loops may start loops; a lower one of a parent counts. Defaults to 3
 	MaxSubagents       int              // that agent.spawn may make at once. Defaults to 4; negative: no such tools
 
-	Temperature *float64        // nil: the model's default
-	MaxTokens   int             // of one answer; 0: the model's default
-	Schema      json.RawMessage // JSON Schema of the answer; nil: free text
+	Handoffs    map[string]*Loop // loops that may take over the conversation, offered as handoff_NAME; nil: none
+	MaxHandoffs int              // the most of them, in a turn where a person replies. Defaults to 10
+
+	Temperature *float64 // nil: the model's default
+	MaxTokens   int      // of one answer; 0: the model's default
+	// Options are further settings of the model, which must take them. A ToolChoice that asks for a call holds for the
+	// first answer of the loop, after a hand-off to it and after each reply of a person too.
+	Options runtime.ModelOptions
+	Schema  json.RawMessage // JSON Schema of the answer; nil: free text
 
 	Memory        runtime.Conversation // the zero value: none
 	InheritMemory bool                 // as a child: the memory of its parent
@@ -109,8 +122,7 @@ type Call struct {
 	Waits     bool            `json:"waits,omitempty"`   // a pause is open
 	For       string          `json:"for,omitempty"`     // of the last pause
 	Answer    *any            `json:"answer,omitempty"`  // to the last pause; nil: none, or it was due
-	Reply     *any            `json:"reply,omitempty"`   // the last answer to a pause that the tool asked for
-	ReplyTo   string          `json:"replyTo,omitempty"` // that pause's reason
+	Replies   []resume.Reply  `json:"replies,omitempty"` // the answers to the pauses that the tool asked for
 }
 
 // StopReason says why a loop ended.
@@ -142,18 +154,19 @@ const (
 	DefaultMaxCallsPerAnswer  = 64
 	DefaultMaxDelegationDepth = 3
 	DefaultMaxSubagents       = 4
+	DefaultMaxHandoffs        = 10
 	DefaultMaxResultBytes     = 64 << 10
 	DefaultKeep               = 6 // messages, see [Compaction]
 	mostSteps                 = 1000
 )
 
-// childName is that of a child: part of a path, a delegate's of a tool's name too.
+// childName is that of another loop: part of a path, or of a tool's name.
 var childName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,48}$`)
 
-// ValidName reports whether a name is fit for a delegate, or as the id of a sub-agent: it is part of a path.
+// ValidName reports whether a name is fit for a delegate or a hand-off, or as the id of a sub-agent.
 func ValidName(name string) bool { return childName.MatchString(name) }
 
-// Validate reports what can be wrong with a definition before it runs, delegates included, all at
+// Validate reports what can be wrong with a definition before it runs, delegates and hand-offs included, all at
 // once. workflow.Agent calls it first.
 func (l *Loop) Validate() error {
 	var errs []error
@@ -178,6 +191,7 @@ func (l *Loop) validate(who string, seen map[*Loop]bool, bad func(string, ...any
 		name  string
 		value int
 	}{{"tool_concurrency", l.ToolConcurrency}, {"max_delegation_depth", l.MaxDelegationDepth},
+		{"max_handoffs", l.MaxHandoffs},
 		{"max_tokens", l.MaxTokens}, {"max_calls", l.MaxCalls}, {"max_calls_per_answer", l.MaxCallsPerAnswer},
 		{"top_k", l.TopK}, {"the size of results", l.MaxResultBytes}, {"the timeout of tools", int(l.ToolTimeout)}} {
 		if n.value < 0 {
@@ -195,6 +209,9 @@ func (l *Loop) validate(who string, seen map[*Loop]bool, bad func(string, ...any
 				who, a, tool, ApproveNever, ApproveAlways, ApprovePause, ApproveRefuse)
 		}
 	}
+	if slices.Contains(l.ApprovalTo, "") {
+		bad("%s: approval_to: a name is empty", who)
+	}
 	for i, t := range l.Own {
 		if t == nil {
 			bad("%s: tool %d is nil", who, i)
@@ -209,19 +226,38 @@ func (l *Loop) validate(who string, seen map[*Loop]bool, bad func(string, ...any
 	}
 	l.validateLayers(who, bad)
 	l.Compaction.validate(who, bad)
-	for _, name := range slices.Sorted(maps.Keys(l.Delegates)) {
-		switch child := l.Delegates[name]; {
-		case !ValidName(name):
-			bad("%s: %q is no name for a delegate", who, name)
-		case child == nil:
-			bad("%s: delegate %q is nil", who, name)
-		default:
-			child.validate(fmt.Sprintf("%s: delegate %q", who, name), seen, bad)
+	others := func(what string, loops map[string]*Loop) {
+		for _, name := range slices.Sorted(maps.Keys(loops)) {
+			switch other := loops[name]; {
+			case !ValidName(name):
+				bad("%s: %q is no name for a %s", who, name, what)
+			case other == nil:
+				bad("%s: %s %q is nil", who, what, name)
+			default:
+				other.validate(fmt.Sprintf("%s: %s %q", who, what, name), seen, bad)
+			}
+		}
+	}
+	others("delegate", l.Delegates)
+	others("hand-off", l.Handoffs)
+	for _, name := range slices.Sorted(maps.Keys(l.Handoffs)) {
+		if l.Handoffs[name] == l {
+			bad("%s: hand-off %q is the agent itself", who, name)
 		}
 	}
 }
 
-// Models are the names of the models that the loop and its delegates call, sorted.
+// Others returns the loops that the loop itself names, delegates first, each by the order of the names.
+func (l *Loop) Others() (list []*Loop) {
+	for _, loops := range []map[string]*Loop{l.Delegates, l.Handoffs} {
+		for _, name := range value.SortedKeys(loops) {
+			list = append(list, loops[name])
+		}
+	}
+	return list
+}
+
+// Models are the names of the models that the loop, its delegates and those that it hands off to call, sorted.
 func (l *Loop) Models() []string {
 	var names []string
 	seen := map[*Loop]bool{}
@@ -234,15 +270,15 @@ func (l *Loop) Models() []string {
 		if names = append(names, l.Model); l.Compaction != nil {
 			names = append(names, l.Compaction.Model)
 		}
-		for _, name := range value.SortedKeys(l.Delegates) {
-			add(l.Delegates[name])
+		for _, other := range l.Others() {
+			add(other)
 		}
 	}
 	add(l)
 	return value.Names(names)
 }
 
-// Digest is the SHA-256, in hex, of the definition's canonical JSON, delegates included. Of what is
+// Digest is the SHA-256, in hex, of the definition's canonical JSON, delegates and hand-offs included. Of what is
 // Go code (Own, Until, layers, the policy of compaction) only the names, or its presence, count.
 func (l *Loop) Digest() string {
 	text, err := value.JSON(l.describe(map[*Loop]int{}))
@@ -268,12 +304,16 @@ func (l *Loop) describe(seen map[*Loop]int) any {
 	for _, y := range l.Layers {
 		layers = append(layers, y.ID)
 	}
-	delegates := map[string]any{}
-	for _, name := range slices.Sorted(maps.Keys(l.Delegates)) {
-		if d := l.Delegates[name]; d != nil {
-			delegates[name] = d.describe(seen)
+	describeAll := func(loops map[string]*Loop) map[string]any {
+		described := map[string]any{}
+		for _, name := range value.SortedKeys(loops) {
+			if other := loops[name]; other != nil {
+				described[name] = other.describe(seen)
+			}
 		}
+		return described
 	}
+	delegates := describeAll(l.Delegates)
 	approval := map[string]any{}
 	for _, tool := range value.SortedKeys(l.Approval) {
 		approval[tool] = string(l.Approval[tool])
@@ -304,6 +344,21 @@ func (l *Loop) describe(seen map[*Loop]int) any {
 	}
 	if l.OnRepetition != "" || l.MaxCalls+l.MaxCallsPerAnswer > 0 { // digests of earlier versions stand
 		described["calls"] = []any{l.OnRepetition, l.MaxCalls, l.MaxCallsPerAnswer}
+	}
+	if l.Cwd != "" {
+		described["cwd"] = l.Cwd
+	}
+	if l.NeedsTools {
+		described["needsTools"] = true
+	}
+	if options, _ := json.Marshal(l.Options); string(options) != "{}" {
+		described["options"] = string(options)
+	}
+	if len(l.Handoffs) > 0 {
+		described["handoffs"] = []any{cmp.Or(l.MaxHandoffs, DefaultMaxHandoffs), describeAll(l.Handoffs)}
+	}
+	if len(l.ApprovalTo) > 0 {
+		described["approvalTo"] = value.Names(l.ApprovalTo)
 	}
 	return described
 }

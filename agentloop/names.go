@@ -15,13 +15,22 @@ const (
 	AskHuman       = "human.ask" // asks a person
 	SubagentPrefix = "agent."    // of the tools that make sub-agents and talk to them
 	DelegatePrefix = "delegate_" // of the tools that give a task to a delegate
+	HandoffPrefix  = "handoff_"  // of the tools by which another agent takes over the conversation
 	ExecTool       = "exec.run"  // whose approvals may be by program, see Loop.Approval
 )
 
 // Reserved reports whether a name is one of the loop's own tools.
 func Reserved(name string) bool {
-	return name == AskHuman || strings.HasPrefix(name, SubagentPrefix) || strings.HasPrefix(name, DelegatePrefix)
+	return name == AskHuman || strings.HasPrefix(name, SubagentPrefix) || strings.HasPrefix(name, DelegatePrefix) ||
+		strings.HasPrefix(name, HandoffPrefix)
 }
+
+// memoryTools are the tools about the conversation that a loop remembers.
+var memoryTools = []string{"memory.read", "memory.append", "memory.clear"}
+
+// OfMemory reports whether a name is that of a tool about the conversation that a loop remembers, of which a loop
+// without a memory has none.
+func OfMemory(name string) bool { return slices.Contains(memoryTools, name) }
 
 // builtinTools are tools that a host may have, whether or not it does.
 var builtinTools = []string{ExecTool, "http.request", "file.read", "file.write", AskHuman,
@@ -69,7 +78,10 @@ func (l *Loop) Unmatched(tools []string) (approval, deny []string) {
 	return approval, deny
 }
 
-// SuggestTool says which of the tools, or of the built-in ones, a name that matches none may stand for; "" for none.
+// SuggestTool is a hint about a name that matches none of the tools; "" for none.
 func SuggestTool(name string, tools []string) string {
+	if slices.Contains(builtinTools, name) {
+		return "list it under tools"
+	}
 	return diagnostics.DidYouMean(name, slices.Concat(tools, builtinTools))
 }

@@ -1,9 +1,9 @@
 // Package checkpoint holds the journal of a run, and the [Store] interface for keeping journals.
 //
 // A journal is a list of records, numbered from 1 without a gap. The first says what runs; the
-// others say what happened. It only grows. Everything a store has about a run, except for who holds it, is a
-// function of its journal: [Summary] is that function, and the kinds of records that it understands
-// are the constants of [Kind]. Records of other kinds are opaque here.
+// others say what happened. It only grows. Everything a store has about a run, except for who holds it and what others
+// ask of that process (see [Signal]), is a function of its journal: [Summary] is that function, and the kinds of
+// records that it understands are the constants of [Kind]. Records of other kinds are opaque here.
 //
 // A process that works on a run holds it with a [Lease]. A lease that has expired may be taken by another
 // owner, and from then on the store refuses what the old one writes. A lease that nobody took stays
@@ -44,6 +44,13 @@ type Run struct {
 	Definition json.RawMessage `json:"-"`
 	StartedAt  time.Time       `json:"startedAt"`
 	Parent     string          `json:"parent,omitempty"` // the run that this one was forked from; "": none
+	// Queue says which workers take the run: UTF-8 of at most 64 bytes without NUL; "": no worker takes it by itself.
+	Queue string `json:"queue,omitempty"`
+	// Labels are for people and lists: at most 16, with keys of 1 to 64 bytes and values of at most 256, all UTF-8
+	// without NUL; nil: none.
+	Labels map[string]string `json:"labels,omitempty"`
+	By     string            `json:"by,omitempty"`     // who began it, as the host names them; "": not known
+	Queued bool              `json:"queued,omitempty"` // it begins without an execution
 }
 
 // Lease says who holds a run. Each Claim makes a new epoch, and so does each Release; only the
@@ -74,7 +81,9 @@ func (l Lease) Held(now time.Time) bool {
 // package says.
 //
 // A store is made of Begin, Summary.Next and Answer, Record.AppendLine and ParseLine, Fold, Lease.Held or a
-// Clock, and a medium that can replace a little and add a lot in one go.
+// Clock, and a medium that can replace a little and add a lot in one go. What it can do besides, its optional
+// interfaces say: [Documents], [Querier], [Signals], [Watcher] and [Repairer]; Filter.Match, PauseFilter.Match,
+// Summary.Unanswered and [Watchers] help with them.
 //
 // A write is atomic and durable when it returns without an error; after an error nothing of it is in
 // the journal, except where the error is of a lost connection: then Load tells. A context that is
@@ -105,13 +114,13 @@ type Store interface {
 	// ended for good, or a Seq does not follow. No records: nothing is checked but the lease.
 	Append(ctx context.Context, l Lease, after int64, recs ...Record) error
 
-	// AnswerPause is Append of an answer by token: the first record is a PauseAnswered, or it is
-	// ErrInvalid. ErrToken unless, within the same write, tokenHash is live at that record's time and belongs to the
-	// pause that it names.
+	// AnswerPause is Append of an answer by token: the first record, or the one behind a RunExecution, is a
+	// PauseAnswered, or it is ErrInvalid. ErrToken unless, within the same write, tokenHash is live at the time of
+	// that PauseAnswered and belongs to the pause that it names.
 	AnswerPause(ctx context.Context, l Lease, after int64, tokenHash []byte, recs ...Record) error
 
-	// FindPause returns the open pause that a token belongs to. ErrToken when the token is not
-	// live now, whatever the reason; an unknown run is one.
+	// FindPause returns the open pause that a token belongs to. ErrToken when the token is not live now, whatever the
+	// reason: an unknown run is one, an answer among the open signals of the run another.
 	FindPause(ctx context.Context, runID string, tokenHash []byte) (PauseInfo, error)
 
 	// Load returns a run and its records behind the one with the number after: 0 for all of
@@ -123,9 +132,8 @@ type Store interface {
 	// no run brought one.
 	Definition(ctx context.Context, digest string) (json.RawMessage, error)
 
-	// List returns the runs that a filter lets through, the newest first (by StartedAt, then ID, both
-	// falling). Runs that cannot be read do not hide the others: they are left out, and the error
-	// joins what is wrong with them.
+	// List returns the runs that a filter lets through, in the order of [Filter.Compare]. Runs that cannot be read
+	// do not hide the others: they are left out, and the error joins what is wrong with them.
 	List(ctx context.Context, f Filter) ([]Summary, error)
 
 	// Delete removes a run. ErrBusy while somebody holds it, as for Claim.
@@ -147,28 +155,6 @@ type Repairer interface {
 	// when there was none. ErrBusy while somebody holds the run, as for Claim; ErrCorrupt, and
 	// nothing changes, when more is wrong than the end.
 	Repair(ctx context.Context, runID string) (int64, error)
-}
-
-// Filter says which runs to list. The zero Filter lets all through.
-type Filter struct {
-	Status    Status    // "": any
-	Recipe    string    // its name; "": any
-	DueBefore time.Time // runs with something due at this time or before it, see Summary.Due; zero: any
-	Limit     int       // so many of the newest; 0: no limit
-}
-
-// Match reports whether the filter, its limit aside, lets a run through.
-func (f Filter) Match(s Summary) bool {
-	due := s.Due()
-	return (f.Status == "" || f.Status == s.Status) && (f.Recipe == "" || f.Recipe == s.Recipe) &&
-		(f.DueBefore.IsZero() || !due.IsZero() && !due.After(f.DueBefore))
-}
-
-// PauseInfo is an open pause with what it takes to answer it.
-type PauseInfo struct {
-	Summary Summary
-	Pause   Pause
-	Opened  Record // the record that opened it, with all its data
 }
 
 // Cache keeps small values for a while; it is where pauses live when there is no Store. It is safe

@@ -46,17 +46,18 @@ func (c *Clock) Give(runID, owner string, epoch int64, ttl time.Duration) Lease 
 }
 
 // left returns how long a lease still lasts, as far as this process can tell, and whether it has to watch it to know.
-func (c *Clock) left(l Lease) (left time.Duration, watched bool) {
+func (c *Clock) left(l Lease, gone func(owner string) bool) (left time.Duration, watched bool) {
 	id, now := bootClock()
 	length := l.Length
 	if l.Clock == "" {
 		length = wallLease
 	}
+	ours := l.Clock == id && now >= l.Ends-length // else this machine is a copy, or was set back to a snapshot
 	switch {
-	case l.Owner == "" || length <= 0 || OwnerGone(l.Owner):
+	case l.Owner == "" || length <= 0 || ours && now >= l.Ends || gone(l.Owner):
 		return 0, false
-	case l.Clock == id && now >= l.Ends-length: // else this machine is a copy, or was set back to a snapshot
-		return max(0, l.Ends-now), false
+	case ours:
+		return l.Ends - now, false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,8 +79,25 @@ func (l Lease) same(now Lease) bool {
 
 // Held reports whether a lease keeps others from its run. Of one that has to be watched it says what the wall clocks
 // let expect; what counts is [Clock.Free].
-func (c *Clock) Held(l Lease) bool {
-	left, watched := c.left(l)
+func (c *Clock) Held(l Lease) bool { return c.held(l, OwnerGone) }
+
+// Look returns [Clock.Held] for one look at many leases: it looks for the process of each owner once.
+func (c *Clock) Look() func(l Lease) bool {
+	known := map[string]bool{}
+	return func(l Lease) bool {
+		return c.held(l, func(owner string) bool {
+			gone, ok := known[owner]
+			if !ok {
+				gone = OwnerGone(owner)
+				known[owner] = gone
+			}
+			return gone
+		})
+	}
+}
+
+func (c *Clock) held(l Lease, gone func(owner string) bool) bool {
+	left, watched := c.left(l, gone)
 	return left > 0 && (!watched || l.expected(time.Now()))
 }
 
@@ -94,7 +112,7 @@ func (l Lease) expected(now time.Time) bool {
 
 // Free returns an ErrBusy while a lease keeps others from its run.
 func (c *Clock) Free(l Lease) error {
-	left, watched := c.left(l)
+	left, watched := c.left(l, OwnerGone)
 	switch {
 	case left == 0:
 		return nil

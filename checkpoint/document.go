@@ -34,6 +34,13 @@ type Documents interface {
 	DeleteDocuments(ctx context.Context, collection string) error
 }
 
+// Collections is an optional interface of a store that has [Documents]: it lists what there is. All stores of this
+// module have it.
+type Collections interface {
+	// Collections returns the names, sorted by their bytes, of the collections that begin with prefix.
+	Collections(ctx context.Context, prefix string) ([]string, error)
+}
+
 // Document is a text with a name.
 type Document struct {
 	Name string

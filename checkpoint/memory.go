@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -17,12 +18,14 @@ type Memory struct {
 	runs        map[string]*memoryRun
 	definitions map[string]json.RawMessage
 	documents   map[string][]Document // by collection
+	watchers    Watchers
 }
 
 type memoryRun struct {
-	sum   Summary
-	recs  []Record // never changed, only appended to
-	lease Lease
+	sum     Summary
+	recs    []Record // never changed, only appended to
+	lease   Lease
+	signals []Signal
 }
 
 func (r *memoryRun) held() bool { return r.lease.Held(time.Now()) }
@@ -87,6 +90,7 @@ func (m *Memory) Create(ctx context.Context, run Run, owner string, ttl time.Dur
 	r := &memoryRun{sum: sum, recs: own(recs),
 		lease: Lease{RunID: run.ID, Owner: owner, Epoch: 1, Until: time.Now().Add(ttl)}}
 	m.runs[run.ID] = r
+	m.watchers.Tell(run.ID)
 	return r.lease, nil
 }
 
@@ -137,6 +141,7 @@ func (m *Memory) Release(ctx context.Context, l Lease) error {
 		return err
 	}
 	r.lease = Lease{RunID: l.RunID, Epoch: l.Epoch + 1}
+	m.watchers.Tell(l.RunID)
 	return nil
 }
 
@@ -164,6 +169,7 @@ func (m *Memory) append(ctx context.Context, l Lease, next func(Summary) (Summar
 		return err
 	}
 	r.sum, r.recs = sum, append(r.recs, own(recs)...)
+	m.watchers.Tell(l.RunID)
 	return nil
 }
 
@@ -174,7 +180,7 @@ func (m *Memory) FindPause(ctx context.Context, runID string, tokenHash []byte) 
 	}
 	defer m.mu.Unlock()
 	if r := m.runs[runID]; r != nil {
-		if p, ok := r.sum.Find(tokenHash, time.Now()); ok {
+		if p, ok := r.sum.Unanswered(r.open()).Find(tokenHash, time.Now()); ok {
 			return PauseInfo{r.summary(), p, r.recs[p.Seq-1]}, nil
 		}
 	}
@@ -222,11 +228,11 @@ func (m *Memory) List(ctx context.Context, f Filter) ([]Summary, error) {
 	defer m.mu.Unlock()
 	var all []Summary
 	for _, r := range m.runs {
-		if f.Match(r.sum) {
-			all = append(all, r.summary())
+		if sum := r.summary(); f.Match(sum, r.open()...) {
+			all = append(all, sum)
 		}
 	}
-	slices.SortFunc(all, Newest)
+	slices.SortFunc(all, f.Compare)
 	if f.Limit > 0 {
 		all = all[:min(f.Limit, len(all))]
 	}
@@ -299,6 +305,22 @@ func (m *Memory) Documents(ctx context.Context, collection string) ([]Document, 
 	return slices.Clone(m.documents[collection]), CheckCollection(collection)
 }
 
+// Collections implements Collections.
+func (m *Memory) Collections(ctx context.Context, prefix string) ([]string, error) {
+	if err := m.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	var names []string
+	for name := range m.documents {
+		if strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
 // DeleteDocuments implements Documents.
 func (m *Memory) DeleteDocuments(ctx context.Context, collection string) error {
 	if err := m.lock(ctx); err != nil {
@@ -313,6 +335,7 @@ func (m *Memory) DeleteDocuments(ctx context.Context, collection string) error {
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.watchers.Close()
 	m.closed, m.runs, m.definitions, m.documents = true, nil, nil, nil
 	return nil
 }

@@ -1,9 +1,13 @@
 package checkpoint_test
 
 import (
+	"fmt"
+	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/braise-run/braise/checkpoint"
 )
@@ -45,5 +49,37 @@ func TestOwner(t *testing.T) {
 		if got := checkpoint.OwnerGone(tt.owner); got != tt.want {
 			t.Errorf("%s: OwnerGone(%q) = %v, want %v", tt.name, tt.owner, got, tt.want)
 		}
+	}
+}
+
+// One look at many leases looks for the process of each owner once.
+func TestLook(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("this system does not tell")
+	}
+	child := exec.CommandContext(t.Context(), "sleep", "60")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(checkpoint.NewOwner(), "/")
+	parts[3], parts[4] = fmt.Sprint(child.Process.Pid), strings.Fields(string(stat))[21] // see proc(5); the name has no space
+	var clock checkpoint.Clock
+	first := clock.Give("first", strings.Join(parts, "/"), 1, time.Hour)
+	second := clock.Give("second", first.Owner, 1, time.Hour)
+	look := clock.Look()
+	if !look(first) || !look(clock.Give("mine", checkpoint.NewOwner(), 1, time.Hour)) {
+		t.Error("a lease of a process that lives is not held")
+	}
+	child.Process.Kill()
+	child.Wait()
+	if !look(second) {
+		t.Error("the same look has looked for the process again")
+	}
+	if look(clock.Give("ended", first.Owner, 1, 0)) || look(clock.Give("free", "", 1, time.Hour)) || clock.Look()(second) {
+		t.Error("a lease that ended, one of nobody or one of a process that is gone is held")
 	}
 }

@@ -25,9 +25,10 @@ type Kind string
 // The kinds that a store understands, with the members of their data; more members are opaque, as
 // are all other kinds. Times are in RFC 3339.
 const (
-	RunCreated    Kind = "run.created"    // format, run, recipe, digest, parent?; always the first record
-	RunPaused     Kind = "run.paused"     // no step starts until a pause is answered
-	RunEnded      Kind = "run.ended"      // status: ok, error or cancelled; always the last record
+	RunCreated    Kind = "run.created"    // of members see Begin; always the first record
+	RunExecution  Kind = "run.execution"  // owner, by?; an execution begins: a queued run is running
+	RunPaused     Kind = "run.paused"     // usage?; no step starts until a pause is answered
+	RunEnded      Kind = "run.ended"      // status: ok, error or cancelled; error?, usage?; always the last record
 	PauseOpened   Kind = "pause.opened"   // pause, kind, expiresAt?, dueAt?; the record's path is the step's
 	PauseAnswered Kind = "pause.answered" // pause; its tokens become invalid, a paused run is running again
 	PauseClosed   Kind = "pause.closed"   // pause: it needs no answer any more; its tokens become invalid

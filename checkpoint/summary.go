@@ -4,11 +4,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/braise-run/braise/internal/value"
+	"unicode/utf8"
 )
 
 // Status says how far a run has come.
@@ -16,6 +16,7 @@ type Status string
 
 // The statuses. A run that is running and not held was interrupted.
 const (
+	Queued    Status = "queued" // recorded, and no execution has begun
 	Running   Status = "running"
 	Paused    Status = "paused"
 	OK        Status = "ok"
@@ -35,7 +36,26 @@ type Summary struct {
 	Status    Status    `json:"status"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
 	Pauses    []Pause   `json:"pauses,omitempty"` // that are open, in the order of their opening
+	Error     Failure   `json:"error,omitzero"`   // why the run ended as error; zero: it did not, or it is not known
+	Usage     Usage     `json:"usage,omitzero"`   // when the run last paused, or ended
 	Held      bool      `json:"-"`                // when the store was asked, Claim would have been refused
+}
+
+// Failure is why a run failed.
+type Failure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`        // without secrets, at most 300 bytes
+	Step    string `json:"step,omitempty"` // its path; "": none
+	// Category is the runtime.Category of the error; "": not known.
+	Category string `json:"category,omitempty"`
+}
+
+// Usage is what a run used of models, over all its executions.
+type Usage struct {
+	Calls        int64 `json:"calls,omitempty"`
+	InputTokens  int64 `json:"inputTokens,omitempty"`
+	OutputTokens int64 `json:"outputTokens,omitempty"`
+	Micros       int64 `json:"micros,omitempty"` // millionths of a US dollar; 0: nothing, or not known
 }
 
 // Pause is an open pause.
@@ -92,14 +112,6 @@ func (s Summary) Prunable(before time.Time, statuses []Status) bool {
 	return slices.Contains(statuses, s.Status) && s.UpdatedAt.Before(before)
 }
 
-// Newest orders summaries as Store.List does.
-func Newest(a, b Summary) int {
-	if c := b.StartedAt.Compare(a.StartedAt); c != 0 {
-		return c
-	}
-	return strings.Compare(b.ID, a.ID)
-}
-
 // Check returns an ErrInvalid for a run that no journal could begin with.
 func (r Run) Check() error {
 	if err := r.check(); err != nil {
@@ -116,9 +128,32 @@ func (r Run) check() error {
 		return fmt.Errorf("digest %q", r.Digest)
 	case r.Parent != "" && !isName(r.Parent, "-_."):
 		return fmt.Errorf("parent %q", r.Parent)
+	case len(r.Queue) > maxLabelKey || !isText(r.Queue):
+		return fmt.Errorf("queue %q is not UTF-8 of at most %d bytes without NUL", r.Queue, maxLabelKey)
+	case !utf8.ValidString(r.By):
+		return fmt.Errorf("by is not UTF-8")
+	case len(r.Labels) > maxLabels:
+		return fmt.Errorf("it has %d labels, and at most %d are possible", len(r.Labels), maxLabels)
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.Labels)) {
+		v := r.Labels[key]
+		if key == "" || len(key) > maxLabelKey || len(v) > maxLabelValue || !isText(key) || !isText(v) {
+			return fmt.Errorf("label %q is not UTF-8 without NUL, a key of 1 to %d bytes and a value of at most %d",
+				key[:min(len(key), maxLabelKey)], maxLabelKey, maxLabelValue)
+		}
 	}
 	return Record{At: r.StartedAt, Kind: definition, Path: r.Recipe, Data: r.Definition}.check()
 }
+
+// What labels may be, see Run.
+const (
+	maxLabels     = 16
+	maxLabelKey   = 64
+	maxLabelValue = 256
+)
+
+// isText reports whether every store can look for s: PostgreSQL takes no NUL.
+func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 // isName reports whether s is fit for a file's name: letters, digits and some more, but those not first.
 func isName(s, more string) bool {
@@ -140,6 +175,18 @@ func Begin(run Run, recs []Record) (Summary, []Record, error) {
 	data := map[string]any{"format": int64(Format), "run": run.ID, "recipe": run.Recipe, "digest": run.Digest}
 	if run.Parent != "" {
 		data["parent"] = run.Parent
+	}
+	if run.Queue != "" {
+		data["queue"] = run.Queue
+	}
+	if len(run.Labels) > 0 {
+		data["labels"] = run.Labels
+	}
+	if run.By != "" {
+		data["by"] = run.By
+	}
+	if run.Queued {
+		data["queued"] = true
 	}
 	first, err := NewRecord(run.StartedAt, RunCreated, "", data)
 	if err != nil {
@@ -191,6 +238,9 @@ func (s Summary) next(after int64, recs []Record, check func() error) (Summary, 
 }
 
 func (s Summary) checkAnswer(tokenHash []byte, recs []Record) error {
+	if len(recs) > 0 && recs[0].Kind == RunExecution {
+		recs = recs[1:]
+	}
 	if len(recs) == 0 || recs[0].Kind != PauseAnswered {
 		return fmt.Errorf("%w: an answer begins with %s", ErrInvalid, PauseAnswered)
 	}
@@ -243,7 +293,7 @@ func (s *Summary) apply(rec Record) error {
 		return fmt.Errorf("a journal begins with %s, and has only one", RunCreated)
 	}
 	switch rec.Kind {
-	case RunCreated, RunEnded, PauseOpened, PauseAnswered, PauseClosed, TokenMinted:
+	case RunCreated, RunPaused, RunEnded, PauseOpened, PauseAnswered, PauseClosed, TokenMinted:
 		d, err := decodeData(rec)
 		if err != nil {
 			return err
@@ -252,8 +302,10 @@ func (s *Summary) apply(rec Record) error {
 			return err
 		}
 		return d.err
-	case RunPaused:
-		s.Status = Paused
+	case RunExecution:
+		if s.Status == Queued {
+			s.Status = Running
+		}
 	}
 	return nil
 }
@@ -263,8 +315,16 @@ func (s *Summary) applyData(rec Record, d *members) error {
 	switch rec.Kind {
 	case RunCreated:
 		return s.create(rec, d)
+	case RunPaused:
+		s.Status, s.Usage = Paused, d.usage(s.Usage)
+		return nil
 	case RunEnded:
 		s.Status, s.EndedAt, s.Pauses = Status(d.text("status")), rec.At, nil
+		s.Usage = d.usage(s.Usage)
+		if failure, ok := d.m["error"].(map[string]any); ok {
+			e := &members{m: failure}
+			s.Error = Failure{e.optional("code"), e.optional("message"), e.optional("step"), e.optional("category")}
+		}
 		if !s.Status.Ended() {
 			return fmt.Errorf("a run cannot end as %q", s.Status)
 		}
@@ -278,7 +338,8 @@ func (s *Summary) create(rec Record, d *members) error {
 		return fmt.Errorf("%w: %v", ErrVersion, format)
 	}
 	run := Run{ID: d.text("run"), Recipe: d.optional("recipe"), Digest: d.text("digest"),
-		Parent: d.optional("parent"), StartedAt: rec.At}
+		Parent: d.optional("parent"), StartedAt: rec.At,
+		Queue: d.optional("queue"), Labels: d.texts("labels"), By: d.optional("by"), Queued: d.m["queued"] == true}
 	if d.err != nil {
 		return d.err
 	}
@@ -288,7 +349,9 @@ func (s *Summary) create(rec Record, d *members) error {
 	if err := run.check(); err != nil {
 		return err
 	}
-	s.Run, s.Status = run, Running
+	if s.Run, s.Status = run, Running; run.Queued {
+		s.Status = Queued
+	}
 	return nil
 }
 
@@ -321,54 +384,4 @@ func (s *Summary) applyPause(rec Record, d *members) error {
 	}
 	p.Tokens = slices.Concat(p.Tokens, []Token{{hash, d.time("expiresAt", false)}})
 	return nil
-}
-
-// members are the data of a record; err is the first thing that was wrong with what was asked for.
-type members struct {
-	m   map[string]any
-	err error
-}
-
-func decodeData(rec Record) (*members, error) {
-	if rec.Data == nil {
-		return &members{}, nil
-	}
-	v, err := value.DecodeStrict(rec.Data)
-	if err != nil {
-		return nil, fmt.Errorf("data: %w", err)
-	}
-	m, ok := v.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("data is %s, not an object", value.TypeName(v))
-	}
-	return &members{m: m}, nil
-}
-
-func (d *members) optional(name string) string {
-	v, ok := d.m[name]
-	s, isText := v.(string)
-	if ok && !isText && d.err == nil {
-		d.err = fmt.Errorf("%s is %s, not a string", name, value.TypeName(v))
-	}
-	return s
-}
-
-func (d *members) text(name string) string {
-	s := d.optional(name)
-	if s == "" && d.err == nil {
-		d.err = fmt.Errorf("no %s", name)
-	}
-	return s
-}
-
-func (d *members) time(name string, needed bool) time.Time {
-	s := d.optional(name)
-	if s == "" && !needed {
-		return time.Time{}
-	}
-	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil && d.err == nil {
-		d.err = fmt.Errorf("%s: %w", name, err)
-	}
-	return t.UTC()
 }

@@ -54,6 +54,15 @@ func TestFold(t *testing.T) {
 				Tokens: []checkpoint.Token{{Hash: "00ff"}, {Hash: "01", ExpiresAt: day}}}}}, day},
 		{"answered", []string{`pause.opened {"kind":"human","pause":"p"}`, `run.paused`, `pause.answered {"answer":{},"pause":"p"}`},
 			checkpoint.Summary{Status: checkpoint.Running}, time.Time{}},
+		{"a run that is running begins another execution", []string{`run.execution {"owner":"o"}`, `run.execution`},
+			checkpoint.Summary{Status: checkpoint.Running}, time.Time{}},
+		{"an execution of a paused run leaves it so", []string{`run.paused`, `run.execution`}, checkpoint.Summary{Status: checkpoint.Paused}, time.Time{}},
+		{"the usage is that of the last pause or the end", []string{`run.paused {"usage":{"calls":1,"inputTokens":2,"micros":9,"outputTokens":3}}`, `run.paused`},
+			checkpoint.Summary{Status: checkpoint.Paused, Usage: checkpoint.Usage{Calls: 1, InputTokens: 2, OutputTokens: 3, Micros: 9}}, time.Time{}},
+		{"failed", []string{`run.paused {"usage":{"calls":1,"micros":9}}`,
+			`run.ended {"error":{"code":"tool.failed","message":"503","step":"a"},"status":"error","usage":{"calls":2}}`},
+			checkpoint.Summary{Status: checkpoint.Failed, EndedAt: at(2), Usage: checkpoint.Usage{Calls: 2},
+				Error: checkpoint.Failure{Code: "tool.failed", Message: "503", Step: "a"}}, time.Time{}},
 		{"opened again", []string{`pause.opened {"kind":"human","pause":"p"}`, `pause.answered {"pause":"p"}`, `pause.opened {"kind":"human","pause":"p"}`},
 			checkpoint.Summary{Status: checkpoint.Running, Pauses: []checkpoint.Pause{{ID: "p", Kind: "human", Seq: 4}}}, time.Time{}},
 	} {
@@ -103,6 +112,10 @@ func TestFoldRefuses(t *testing.T) {
 		{"a later format", journal(strings.Replace(created, "1", "2", 1)), checkpoint.ErrVersion, ": 2"},
 		{"a format that is a text", journal(strings.Replace(created, "1", `"1"`, 1)), checkpoint.ErrVersion, ": 1"},
 		{"no digest", journal(strings.Replace(created, "digest", "dig", 1)), checkpoint.ErrCorrupt, "no digest"},
+		{"labels in a list", journal(strings.Replace(created, `"recipe"`, `"labels":[],"recipe"`, 1)), checkpoint.ErrCorrupt, "labels is a list, not an object"},
+		{"a label that is a number", journal(strings.Replace(created, `"recipe"`, `"labels":{"k":1},"recipe"`, 1)), checkpoint.ErrCorrupt, "k is a number, not a string"},
+		{"a label without a key", journal(strings.Replace(created, `"recipe"`, `"labels":{"":"v"},"recipe"`, 1)), checkpoint.ErrCorrupt, "label"},
+		{"a queue that is a number", journal(strings.Replace(created, `"recipe"`, `"queue":1,"recipe"`, 1)), checkpoint.ErrCorrupt, "queue is a number, not a string"},
 		{"a bad parent", journal(strings.Replace(created, `"recipe"`, `"parent":"../x","recipe"`, 1)), checkpoint.ErrCorrupt, "parent"},
 		{"data is a list", journal(strings.Fields(created)[0] + " []"), checkpoint.ErrCorrupt, "data is a list"},
 		{"data is no JSON", journal(created, "run.ended {"), checkpoint.ErrCorrupt, "data: "},
@@ -159,12 +172,36 @@ func TestNextLeavesOldAlone(t *testing.T) {
 	}
 }
 
-func TestFilterMatchesNothingDue(t *testing.T) {
-	sum, err := checkpoint.Fold("run", journal(created))
+// A queued run is queued until its first execution, whatever else is recorded.
+func TestFoldOfQueued(t *testing.T) {
+	run := checkpoint.Run{ID: "run", Recipe: "greet", Digest: "d", StartedAt: noon, Parent: "old", Queue: "default",
+		Labels: map[string]string{"customer": "4711", "note": ""}, By: "ada", Queued: true}
+	begun, recs, err := checkpoint.Begin(run, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !(checkpoint.Filter{}).Match(sum) || (checkpoint.Filter{DueBefore: noon.AddDate(100, 0, 0)}).Match(sum) {
-		t.Error("a run with nothing due matches DueBefore, or the zero Filter does not match")
+	want := `{"by":"ada","digest":"d","format":1,"labels":{"customer":"4711","note":""},"parent":"old","queue":"default",` +
+		`"queued":true,"recipe":"greet","run":"run"}`
+	if len(recs) != 1 || string(recs[0].Data) != want {
+		t.Errorf("records %+v, want %s", recs, want)
+	}
+	for _, tt := range []struct {
+		line string
+		want checkpoint.Status
+	}{
+		{"run.input", checkpoint.Queued},
+		{`pause.opened {"kind":"human","pause":"p"}`, checkpoint.Queued},
+		{"run.execution", checkpoint.Running},
+		{`run.ended {"status":"cancelled"}`, checkpoint.Cancelled},
+	} {
+		rec := journal(tt.line)[0]
+		rec.Seq = 0
+		sum, _, err := begun.Next(1, []checkpoint.Record{rec})
+		if err != nil || sum.Status != tt.want {
+			t.Errorf("%s: %q, %v, want %q", tt.line, sum.Status, err, tt.want)
+		}
+		if diff := cmp.Diff(run, sum.Run); diff != "" {
+			t.Errorf("%s: run (-want +got):\n%s", tt.line, diff)
+		}
 	}
 }

@@ -17,10 +17,11 @@ const (
 	CodeUnknownKind   Code = "recipe.unknownKind" // uses names neither a kind nor a tool
 	CodeUnknownName   Code = "recipe.unknownName" // a step, agent or other declared thing that does not exist
 	CodeDuplicateName Code = "recipe.duplicateName"
-	CodeBadSchema     Code = "recipe.badSchema" // a JSON Schema that does not compile
-	CodeFile          Code = "recipe.file"      // a referenced file is missing, unreadable or outside the root
-	CodeRecursion     Code = "recipe.recursion" // a recipe that calls itself, or nesting over 64
-	CodeCycle         Code = "recipe.cycle"     // steps that wait for each other
+	CodeBadSchema     Code = "recipe.badSchema"  // a JSON Schema that does not compile
+	CodeFile          Code = "recipe.file"       // a referenced file is missing, unreadable or outside the root
+	CodeRecursion     Code = "recipe.recursion"  // a recipe that calls itself, or nesting over 64
+	CodeCycle         Code = "recipe.cycle"      // steps that wait for each other
+	CodeSideBySide    Code = "recipe.sideBySide" // steps of one conversation that could run at the same time
 	CodeFrontMatter   Code = "agent.frontMatter"
 )
 
@@ -38,10 +39,15 @@ const (
 // Codes of what a run needs and does.
 const (
 	CodeMissingModel      Code = "model.missing"
+	CodeModelOption       Code = "model.option"  // an option that a model does not take
 	CodeMissingPrice      Code = "price.missing" // of a model that a limit of cost is for
 	CodeMissingTool       Code = "tool.missing"
 	CodeMissingSecret     Code = "secret.missing"
+	CodeMissingVar        Code = "var.missing"
 	CodeMissingRetriever  Code = "retriever.missing"
+	CodeMissingReranker   Code = "reranker.missing"
+	CodeReadOnly          Code = "index.readOnly" // an index step for a retriever that nothing can be put into
+	CodeNoFiles           Code = "files.missing"  // a step reads files, and the host lets recipes read none
 	CodeMissingCapability Code = "capability.missing"
 	CodeShadowedTool      Code = "tool.shadowed"
 	CodeArguments         Code = "tool.arguments" // arguments that do not fit the tool's schema
@@ -85,4 +91,7 @@ const (
 	CodeRetryExhausted  Code = "adapter.retry.exhausted" // a call failed as often as its policy allows
 	CodeCallUnknown     Code = "call.unknown"            // a call was cut off, and may have had its effect
 	CodeRollbackFailed  Code = "rollback.failed"         // what a step did could not be undone
+	CodeFinallyFailed   Code = "finally.failed"          // steps of finally failed, which changes nothing for the run
+	CodeStoreClock      Code = "store.clock"             // the clock of the store cannot be read
+	CodePartialHistory  Code = "history.partial"         // a journal that cannot be replayed shows only some steps
 )

@@ -169,6 +169,7 @@ var summaries = map[Code]string{
 	CodeFile:          "A file is missing, unreadable or outside its folder.",
 	CodeRecursion:     "A recipe calls itself, or recipes are nested too deeply.",
 	CodeCycle:         "Steps wait for each other.",
+	CodeSideBySide:    "Steps of one conversation could run side by side.",
 	CodeFrontMatter:   "The front matter of an agent file is wrong.",
 
 	CodeExprSyntax:   "An expression cannot be parsed.",
@@ -180,10 +181,15 @@ var summaries = map[Code]string{
 	CodeMaybeSkipped: "The output of a step that may be skipped is read without \"?.\".",
 
 	CodeMissingModel:      "A model is missing.",
+	CodeModelOption:       "A model does not take an option.",
 	CodeMissingPrice:      "A model has no price, and a limit of cost needs one.",
 	CodeMissingTool:       "A tool is missing.",
 	CodeMissingSecret:     "A secret is missing.",
+	CodeMissingVar:        "A setting of the installation is missing.",
 	CodeMissingRetriever:  "A retriever is missing.",
+	CodeMissingReranker:   "A reranker is missing.",
+	CodeReadOnly:          "Nothing can be put into a retriever.",
+	CodeNoFiles:           "No files may be read.",
 	CodeMissingCapability: "A capability is missing.",
 	CodeShadowedTool:      "A tool is hidden by another of its name.",
 	CodeArguments:         "Arguments do not fit the schema of their tool.",
@@ -212,9 +218,12 @@ var summaries = map[Code]string{
 
 	CodeInvalidToken:    "A token is unknown, used or expired.",
 	CodeNoResume:        "A run may wait for an answer, and there is no resume adapter.",
+	CodeStoreClock:      "The clock of the store cannot be read.",
+	CodePartialHistory:  "What is shown of a run is only what its records tell.",
 	CodeQuestionChanged: "An answer is for another question than is asked now.",
 	CodeSkillMismatch:   "The skills of an agent have changed since it began.",
 	CodeRetryExhausted:  "A call failed as often as its policy allows.",
 	CodeCallUnknown:     "A call was interrupted, and its outcome is unknown.",
 	CodeRollbackFailed:  "What a step did could not be undone.",
+	CodeFinallyFailed:   "Steps of finally failed, which changes nothing for the run.",
 }

@@ -2,12 +2,14 @@ package history
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/internal/agents"
+	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
 
@@ -18,6 +20,9 @@ type agent struct {
 	state agents.State
 	waits bool
 	list  []trace.Event
+
+	content bool           // as of Reader
+	shown   map[string]int // how many messages were, by the path of the loop; nil: none
 }
 
 // add reads the next event, and returns its trace events, without times. An event that is illegal in the
@@ -27,7 +32,7 @@ func (a *agent) add(e agents.Event) ([]trace.Event, error) {
 	root := find(&a.state, "")
 	if a.waits && e.Kind != agents.Started {
 		a.emit(a.path, trace.AgentStart,
-			"agent", root.Start.Agent, "depth", root.Start.Depth, "resume", true, "usage", root.Total())
+			"agent", root.InCharge(), "depth", root.Start.Depth, "resume", true, "usage", root.Total())
 	}
 	a.waits = false
 	n := e.Call
@@ -53,7 +58,7 @@ func (a *agent) add(e agents.Event) ([]trace.Event, error) {
 	a.state = next
 	s, path := find(&a.state, e.Frame), a.pathOf(e.Frame)
 	if n > 0 && before.Name != "" && !touched(before) {
-		a.emit(path, trace.ToolStart, "call", n, "tool", before.Name)
+		a.emitAbout(before.Arguments, path, trace.ToolStart, "call", n, "tool", before.Name)
 	}
 	switch e.Kind {
 	case agents.Permission:
@@ -65,25 +70,30 @@ func (a *agent) add(e agents.Event) ([]trace.Event, error) {
 		if e.Arguments != nil {
 			data = append(data, "edited", true)
 		}
-		a.emit(path, trace.PermissionResponse, data...)
+		a.emitAbout(e.Arguments, path, trace.PermissionResponse, data...)
 	case agents.ToolEnded:
 		if e.Code == "" {
-			a.emit(path, trace.ToolEnd, "call", n, "tool", before.Name)
+			a.emitAbout(e.Text, path, trace.ToolEnd, "call", n, "tool", before.Name)
 			break
 		}
 		message := strings.TrimPrefix(e.Text, "error: ")
 		a.emit(path, trace.AgentError, "what", "tool", "call", n, "tool", before.Name, "message", message)
-		a.emit(path, trace.ToolEnd, "call", n, "tool", before.Name, "error", e.Code)
+		a.emitAbout(e.Text, path, trace.ToolEnd, "call", n, "tool", before.Name, "error", e.Code)
 	case agents.Paused:
 		switch e.Pause.For {
 		case agents.ForApproval:
 			a.emit(path, trace.PermissionRequest, "call", n, "tool", before.Name)
 		case agents.ForHuman:
 			a.emit(path, trace.HumanRequest, "call", n)
+		case agents.ForReply:
+			a.emit(path, trace.HumanRequest, "reply", s.Replies)
 		}
 	case agents.Answered:
-		if answered.For == agents.ForHuman {
+		switch answered.For {
+		case agents.ForHuman:
 			a.emit(path, trace.HumanResponse, "call", answered.Call)
+		case agents.ForReply:
+			a.emit(path, trace.HumanResponse, "reply", s.Replies)
 		}
 	case agents.Started, agents.Ended:
 		a.edge(s, path, &e)
@@ -97,21 +107,33 @@ func (a *agent) add(e agents.Event) ([]trace.Event, error) {
 func (a *agent) tell(s *agents.State, path string, e *agents.Event) {
 	switch e.Kind {
 	case agents.MemoryLoaded:
-		a.emit(path, trace.MemoryLoad, "messages", len(e.Messages))
+		a.emitAbout(e.Messages, path, trace.MemoryLoad, "messages", len(e.Messages))
 	case agents.Retrieved:
-		a.emit(path, trace.Retrieve, "documents", len(e.Documents))
+		a.emitAbout(e.Documents, path, trace.Retrieve, "documents", len(e.Documents))
 	case agents.Steered:
 		a.emit(path, trace.Steer, "messages", len(e.Notes))
 	case agents.Compacted:
 		if e.Summary != "" {
-			a.emit(path, trace.Compact, "messages", e.From, "usage", e.Usage)
+			a.emitAbout(e.Summary, path, trace.Compact, "messages", e.From, "usage", e.Usage)
 			break
 		}
 		a.emit(path, trace.Compact, "archive", e.Text)
-	case agents.ModelBegan, agents.ModelAgain:
-		a.emit(path, trace.ModelStart, "step", s.Steps)
+	case agents.ModelBegan, agents.ModelAgain: // tool.end has results, and other steps what an agent goes on with
+		asked := slices.DeleteFunc(slices.Clone(s.Messages[max(a.shown[path], s.Own):]),
+			func(m runtime.Message) bool {
+				return m.Role == runtime.ToolRole || m.Text == "" && m.Role == runtime.User
+			})
+		a.emitAbout(asked, path, trace.ModelStart, "step", s.Steps)
 	case agents.ModelEnded:
-		a.emit(path, trace.ModelEnd, "finish", e.Finish, "usage", e.Usage)
+		var answer any
+		if len(e.Messages) > 0 {
+			answer = agents.Shown(e.Messages)[0]
+		}
+		a.emitAbout(answer, path, trace.ModelEnd, "finish", e.Finish, "usage", e.Usage)
+		if a.shown == nil {
+			a.shown = map[string]int{}
+		}
+		a.shown[path] = len(s.Messages)
 		if s.Phase == agents.Calling {
 			names := []any{}
 			for _, c := range s.Calls[s.Round:] {
@@ -119,6 +141,8 @@ func (a *agent) tell(s *agents.State, path string, e *agents.Event) {
 			}
 			a.emit(path, trace.ToolCallsBegin, "tools", names)
 		}
+	case agents.HandedOff:
+		a.emit(path, trace.AgentHandoff, "call", e.Call, "from", s.InCharge(), "to", e.Agent)
 	case agents.SubagentSet:
 		if !e.Subagent.Closed {
 			a.emit(path, trace.SubagentStarted, "id", e.Subagent.ID)
@@ -221,6 +245,28 @@ func (a *agent) pathOf(frame string) string {
 
 func (a *agent) emit(path string, kind trace.Kind, data ...any) {
 	a.list = append(a.list, trace.Event{Kind: kind, Step: path, Data: attrs(data)})
+}
+
+// emitAbout emits an event with what it is about, if that is wanted and there is something.
+func (a *agent) emitAbout(content any, path string, kind trace.Kind, data ...any) {
+	switch v := content.(type) {
+	case json.RawMessage:
+		if content = nil; len(v) > 0 {
+			content = agents.Decoded(v)
+		}
+	case []runtime.Message:
+		if content = nil; len(v) > 0 {
+			content = map[string]any{"messages": agents.Shown(v)}
+		}
+	case []runtime.Document:
+		if len(v) == 0 {
+			content = nil
+		}
+	}
+	if a.content && content != nil && content != "" {
+		data = append(slices.Clip(data), "content", content)
+	}
+	a.emit(path, kind, data...)
 }
 
 // attrs makes the data of an event from names and values, sorted by name.

@@ -45,3 +45,47 @@ steps:
 	// approve waiting
 	// Pay 20 euros back?
 }
+
+// A Reader tells of each step of the plan, and of one step in full, while the run waits.
+func ExampleReader() {
+	r, err := recipe.Parse("refund.yaml", []byte(`apiVersion: braise/v1
+name: refund
+inputs: {cents: {type: integer, default: 2000}}
+steps:
+  sum: {uses: set, with: {euros: "${{ inputs.cents / 100 }}"}}
+  large: {uses: human, when: inputs.cents > 100000, with: {prompt: "That much?"}}
+  approve: {uses: human, needs: [sum], with: {prompt: "Pay ${{ steps.sum.output.euros }} euros back?"}}
+  each: {uses: set, foreach: {in: [1, 2, 3]}, with: "${{ item }}"}
+  note: {uses: set, needs: [approve], with: paid}
+`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	wf, err := workflow.Compile(r, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, store := context.Background(), &checkpoint.Memory{}
+	out, _ := wf.Run(ctx, nil, &runtime.Runtime{Store: store})
+
+	reader := &history.Reader{Store: store}
+	run, err := reader.Load(ctx, out.RunID)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, s := range run.Steps {
+		fmt.Println(s.Step, s.Status, s.Reason, s.Items)
+	}
+	sum, err := reader.Step(ctx, out.RunID, "sum")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(sum.Output)
+	// Output:
+	// sum succeeded  map[]
+	// large skipped when_false map[]
+	// approve waiting  map[]
+	// each succeeded  map[succeeded:3]
+	// note pending  map[]
+	// map[euros:20]
+}

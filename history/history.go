@@ -1,13 +1,15 @@
-// Package history reads the journals of runs: their status, steps, agents, pauses and events. It works for runs that
-// have ended and for runs in progress. It executes nothing and needs no lease.
+// Package history reads the journals of runs: their status, inputs, output, steps, agents, pauses and events. It works
+// for runs that have ended and for runs in progress. It executes nothing and needs no lease.
 //
-// A journal has less than an outcome: steps that only compute leave no record, and of the models that agents call it
-// has only the answers.
+// Steps come from a replay of the journal, so that those are there which only compute and leave no record. The events
+// are those of the journal: it has less than the trace of an outcome. Of the models that agents call it has only
+// the answers.
 package history
 
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -16,18 +18,26 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
-	"github.com/braise-run/braise/internal/journal"
-	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
+
+// Source is what histories are read from. A [checkpoint.Store] is one, and so is a cluster that keeps runs itself: its
+// methods do what those of a store do. If it is a [checkpoint.Watcher], changes are shown at once.
+type Source interface {
+	Load(ctx context.Context, runID string, after int64) (checkpoint.Summary, []checkpoint.Record, error)
+	Definition(ctx context.Context, digest string) (json.RawMessage, error)
+	List(ctx context.Context, f checkpoint.Filter) ([]checkpoint.Summary, error)
+}
 
 // Status is the state of a run as shown to people.
 type Status string
 
 // The statuses of runs. A run that has not ended and does not wait is Running if a process holds it, else Interrupted.
 const (
+	Queued      Status = "queued"      // recorded, and no execution has begun
 	Running     Status = "running"     // a process executes it
 	Interrupted Status = "interrupted" // it has not ended and waits for nothing, but no process executes it
 	Paused      Status = "paused"      // it waits for an answer, an event or a time
@@ -37,14 +47,24 @@ const (
 )
 
 // Statuses returns all statuses, those of runs that have not ended first.
-func Statuses() []Status { return []Status{Running, Interrupted, Paused, OK, Failed, Cancelled} }
+func Statuses() []Status {
+	return []Status{Queued, Running, Interrupted, Paused, OK, Failed, Cancelled}
+}
 
 // StatusOf returns the status of a run, given the summary that its store has.
 func StatusOf(sum checkpoint.Summary) Status {
-	if sum.Status == checkpoint.Running && !sum.Held {
-		return Interrupted
+	if phase := sum.Phase(); phase != checkpoint.PhaseWaiting {
+		return Status(phase)
 	}
-	return Status(sum.Status)
+	return Paused
+}
+
+// phase is the phase of a run with this status.
+func (s Status) phase() checkpoint.Phase {
+	if s == Paused {
+		return checkpoint.PhaseWaiting
+	}
+	return checkpoint.Phase(s)
 }
 
 // Info is the entry of a run in a list. Its JSON is what the command prints.
@@ -55,29 +75,44 @@ type Info struct {
 	StartedAt time.Time `json:"startedAt"`
 	EndedAt   time.Time `json:"endedAt,omitzero"` // zero: it has not ended
 	Pauses    int       `json:"pauses"`           // number of pending pauses
+	About
+}
+
+// About is what a run, and a list of runs, tells beside the state of the run.
+type About struct {
+	Queue  string            `json:"queue,omitempty"`  // whose workers take it; "": nobody takes it by itself
+	Labels map[string]string `json:"labels,omitempty"` // nil: none
+	By     string            `json:"by,omitempty"`     // who began it, as the host named them; "": not known
+	// Error is why it failed, or, of a single run, that and why it was cancelled; zero: it was not, or it is not known.
+	Error checkpoint.Failure `json:"error,omitzero"`
+	Usage checkpoint.Usage   `json:"usage,omitzero"` // of models, when it last paused, or ended
+}
+
+func aboutOf(sum *checkpoint.Summary) About {
+	return About{sum.Queue, sum.Labels, sum.By, sum.Error, sum.Usage}
 }
 
 // Filter selects the runs to list. The zero Filter selects all runs.
 type Filter struct {
-	Status Status // "": any
-	Recipe string // its name; "": any
-	Limit  int    // maximum number of runs, newest first; 0: no limit
+	Status Status            // "": any
+	Recipe string            // its name; "": any
+	Queues []string          // any of them, "" is none; nil: any
+	Labels map[string]string // all of them; nil: any
+	Limit  int               // maximum number of runs, newest first; 0: no limit
 }
 
 // List returns the runs that match a filter, newest first. Runs that cannot be read are omitted, and the error says
 // what is wrong with them; the other runs are returned all the same. The list is never nil.
-func List(ctx context.Context, store checkpoint.Store, f Filter) ([]Info, error) {
-	wanted := checkpoint.Filter{Status: checkpoint.Status(f.Status), Recipe: f.Recipe, Limit: f.Limit}
-	if f.Status == Running || f.Status == Interrupted { // the store does not tell them apart
-		wanted.Status, wanted.Limit = checkpoint.Running, 0
+func List(ctx context.Context, store Source, f Filter) ([]Info, error) {
+	wanted := checkpoint.Filter{Recipe: f.Recipe, Queues: f.Queues, Labels: f.Labels, Limit: f.Limit}
+	if f.Status != "" {
+		wanted.Phases = []checkpoint.Phase{f.Status.phase()}
 	}
 	sums, err := store.List(ctx, wanted)
 	list := []Info{}
 	for _, sum := range sums {
-		status := StatusOf(sum)
-		if (f.Status == "" || f.Status == status) && (f.Limit == 0 || len(list) < f.Limit) {
-			list = append(list, Info{sum.ID, sum.Recipe, status, sum.StartedAt, sum.EndedAt, len(sum.Pauses)})
-		}
+		list = append(list, Info{sum.ID, sum.Recipe, StatusOf(sum), sum.StartedAt, sum.EndedAt, len(sum.Pauses),
+			aboutOf(&sum)})
 	}
 	return list, err
 }
@@ -85,7 +120,7 @@ func List(ctx context.Context, store checkpoint.Store, f Filter) ([]Info, error)
 // Find returns the id of the run that name denotes. name is an id, a unique prefix of one, or "last" for the run that
 // was started last. The error is [checkpoint.ErrNotFound], or a *runtime.Error that lists the ambiguous runs. A run
 // that cannot be read is found by its full id.
-func Find(ctx context.Context, store checkpoint.Store, name string) (string, error) {
+func Find(ctx context.Context, store Source, name string) (string, error) {
 	_, _, err := store.Load(ctx, name, math.MaxInt64)
 	if !errors.Is(err, checkpoint.ErrNotFound) { // if it cannot be read, reading it will report that
 		return name, nil
@@ -126,85 +161,33 @@ type Run struct {
 	Digest    string         `json:"digest"`           // of the recipe that it began with
 	Parent    string         `json:"parent,omitempty"` // the run that it was forked from; "": none
 	UpdatedAt time.Time      `json:"updatedAt"`        // when the last record was written
-	Steps     []Step         `json:"steps"`            // in the order in which they began; never nil
-	Acts      []Act          `json:"acts"`             // in the order in which they happened; never nil
+	About
+	// Steps are those of the plan, in its order, and in bodies that have begun those of each round; never nil. What is
+	// in a foreach is counted, see [Step.Items].
+	Steps []Step `json:"steps"`
+	Acts  []Act  `json:"acts"` // in the order in which they happened; never nil
+	// Executions of which the journal tells, in order, the present one included; journals of the earliest versions do
+	// not tell of all. It is never nil.
+	Executions []Execution `json:"executions"`
 	// Opened has every pause that was ever opened, by id and without tokens, answered or not. If several pauses had
 	// the same id, it has the last one. It is never nil.
 	Opened map[string]resume.Pause `json:"-"`
-	Events []trace.Event           `json:"-"` // of all executions, numbered from 1; never nil
+	Events []trace.Event           `json:"-"`                // of all executions, numbered from 1; never nil
+	Inputs map[string]any          `json:"inputs,omitempty"` // with defaults; nil: none, or not known
+	Output any                     `json:"output,omitempty"` // of a run that is ok; nil: null, or not known
+	// Diagnostics are what the journal tells of the run's own: a rollback that failed, an answer that was cut. Those of
+	// its recipe and of the ports of a process are not here. With the code history.partial they say why the steps are
+	// only those that have records: the recipe cannot be compiled, or the journal cannot be replayed, by this version.
+	Diagnostics diagnostics.List `json:"diagnostics,omitempty"`
 }
 
-// Load reads the journal of a run. The error is the store's: [checkpoint.ErrNotFound] if it does not have the run.
-func Load(ctx context.Context, store checkpoint.Store, runID string) (*Run, error) {
-	sum, recs, err := store.Load(ctx, runID, 0)
-	if err != nil {
-		return nil, err
-	}
-	r := newReader(ctx, store)
-	for _, rec := range recs {
-		r.add(rec)
-	}
-	run := &Run{RunID: sum.ID, Recipe: sum.Recipe, Status: StatusOf(sum), Digest: sum.Digest, Parent: sum.Parent,
-		StartedAt: sum.StartedAt, UpdatedAt: sum.UpdatedAt, EndedAt: sum.EndedAt,
-		Pauses: []resume.Pause{}, Opened: r.pauses, Steps: r.steps, Acts: r.acts,
-		Events: r.events}
-	for _, p := range sum.Pauses {
-		if opened, ok := r.pauses[p.ID]; ok {
-			run.Pauses = append(run.Pauses, opened)
-		}
-	}
-	return run, nil
+// Load reads a run. It compiles its recipe and replays its journal: who reads many, or one again and again, makes a
+// [Reader]. The error is the store's: [checkpoint.ErrNotFound] if it does not have the run.
+func Load(ctx context.Context, store Source, runID string) (*Run, error) {
+	return (&Reader{Store: store}).Load(ctx, runID)
 }
 
-// watchTime is how often Watch looks for more.
-const watchTime = 500 * time.Millisecond
-
-// Watch yields the events of a run as [Load] returns them: first those already recorded, then new ones as they are
-// recorded, until the run has ended. A paused run has not ended. An error, of the store or the context, is the last
-// value. Events that another process records arrive within half a second.
-func Watch(ctx context.Context, store checkpoint.Store, runID string) iter.Seq2[trace.Event, error] {
-	return func(yield func(trace.Event, error) bool) {
-		r := newReader(ctx, store)
-		for seq := int64(0); ; {
-			sum, recs, err := store.Load(ctx, runID, seq)
-			if err != nil {
-				yield(trace.Event{}, err)
-				return
-			}
-			told := len(r.events)
-			for _, rec := range recs {
-				r.add(rec)
-			}
-			seq += int64(len(recs))
-			for _, e := range r.events[told:] {
-				if !yield(e, nil) {
-					return
-				}
-			}
-			if sum.Status.Ended() {
-				return
-			}
-			select {
-			case <-ctx.Done():
-				yield(trace.Event{}, context.Cause(ctx))
-				return
-			case <-time.After(watchTime):
-			}
-		}
-	}
-}
-
-// newReader returns a reader. It takes the names of tools and models from the recipe in the store.
-func newReader(ctx context.Context, store checkpoint.Store) *reader {
-	return &reader{events: []trace.Event{}, steps: []Step{}, acts: []Act{}, pauses: map[string]resume.Pause{},
-		index: map[string]int{}, began: map[string]time.Time{}, agents: map[string]*agent{},
-		said: journal.Settlements{},
-		load: func(digest string) *recipe.Recipe {
-			text, err := store.Definition(ctx, digest)
-			if err != nil {
-				return nil // the events then have less detail
-			}
-			r, _ := recipe.FromDefinition(text)
-			return r
-		}}
+// Watch yields the events of a run as [Reader.Watch] does.
+func Watch(ctx context.Context, store Source, runID string) iter.Seq2[trace.Event, error] {
+	return (&Reader{Store: store}).Watch(ctx, runID)
 }

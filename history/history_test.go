@@ -112,7 +112,7 @@ func past(t *testing.T, store checkpoint.Store) *history.Run {
 }
 
 // load compiles a recipe from its third line on.
-func load(t *testing.T, text string) *workflow.Workflow {
+func load(t testing.TB, text string) *workflow.Workflow {
 	t.Helper()
 	r, err := recipe.Parse("recipe.yaml", []byte("apiVersion: braise/v1\nname: test\n"+text))
 	if err != nil {
@@ -202,7 +202,9 @@ func TestLoad(t *testing.T) {
 	if len(run.Pauses) != 1 || run.Pauses[0].ID != "ask" || run.Pauses[0].Prompt != "Go?" || run.Pauses[0].Token != "" {
 		t.Errorf("pauses %+v", run.Pauses)
 	}
-	if diff := cmp.Diff([]history.Step{{Step: "first", Status: "succeeded"}, {Step: "ask", Status: "waiting"}}, run.Steps); diff != "" {
+	want := []history.Step{{Step: "first", Uses: "test.echo", Status: "succeeded"}, {Step: "ask", Uses: "human", Status: "waiting"},
+		{Step: "bad", Uses: "test.fail", Status: "pending"}}
+	if diff := cmp.Diff(want, run.Steps, timeless); diff != "" {
 		t.Errorf("steps of a paused run (-want +got)\n%s", diff)
 	}
 	if diff := cmp.Diff(untilPause, kinds(run.Events)); diff != "" {
@@ -214,8 +216,8 @@ func TestLoad(t *testing.T) {
 	if run.Status != history.Failed || run.EndedAt.IsZero() || len(run.Pauses) != 0 || run.Opened["ask"].Prompt != "Go?" {
 		t.Errorf("a failed run is %+v", run)
 	}
-	want := []history.Step{{Step: "first", Status: "succeeded"}, {Step: "ask", Status: "succeeded"}, {Step: "bad", Status: "failed", Error: "no luck"}}
-	if diff := cmp.Diff(want, run.Steps); diff != "" {
+	want[1].Status, want[2].Status, want[2].Error, want[2].Code = "succeeded", "failed", "no luck", "tool.failed"
+	if diff := cmp.Diff(want, run.Steps, timeless); diff != "" {
 		t.Errorf("steps of a failed run (-want +got)\n%s", diff)
 	}
 	if diff := cmp.Diff(slices.Concat(untilPause, afterPause), kinds(run.Events)); diff != "" {
@@ -303,12 +305,17 @@ func TestListCountsWhatIsListed(t *testing.T) {
 	}
 }
 
-// Watch tells what is there, and what comes, and ends with the run.
+// Watch tells what is there, and what comes, and ends with the run. It does not wait if the store tells of changes.
 func TestWatch(t *testing.T) {
+	watch(t, &checkpoint.Memory{}, 0)
+	watch(t, struct{ checkpoint.Store }{&checkpoint.Memory{}}, 500*time.Millisecond)
+}
+
+// watch checks what comes of a run, and how long after it was recorded.
+func watch(t *testing.T, store checkpoint.Store, late time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		store := &checkpoint.Memory{}
 		out := begin(t, store)
 		var watched []trace.Event
 		done := make(chan error)
@@ -327,8 +334,12 @@ func TestWatch(t *testing.T) {
 			t.Errorf("events before the answer (-want +got)\n%s", diff)
 		}
 		answer(t, store, out)
+		answered := time.Now()
 		if err := <-done; err != nil {
 			t.Fatal(err)
+		}
+		if took := time.Since(answered); took < late || took > late+50*time.Millisecond {
+			t.Errorf("it was told after %v, want %v", took, late)
 		}
 		if diff := cmp.Diff(past(t, store).Events, watched); diff != "" {
 			t.Errorf("events (-of the journal +watched)\n%s", diff)

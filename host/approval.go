@@ -41,8 +41,8 @@ func (r *reader) checkNames(c *Config, approval, deny *yamlnode.Node) {
 		loop := agentloop.Loop{Deny: []string{key}}
 		_, unknown := loop.Unmatched(servers)
 		server := serverOf(key)
-		delegate := strings.HasPrefix(key, agentloop.DelegatePrefix)
-		if len(unknown) == 0 || delegate || server == "" && strings.Contains(key, ".") && !strings.Contains(key, ":") {
+		reserved := agentloop.Reserved(key)
+		if len(unknown) == 0 || reserved || server == "" && strings.Contains(key, ".") && !strings.Contains(key, ":") {
 			return
 		}
 		hint := "it takes a tool's name, PREFIX.*, exec.run:PROGRAM, read_only, idempotent, external or *"

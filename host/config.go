@@ -39,14 +39,26 @@ type Config struct {
 	Limits   runtime.Limits
 	Budget   runtime.Budget
 	OTLP     *oteltrace.OTLPOptions // nil: no telemetry
+	Search   Search                 // what retrieve and index steps name
 	Index    string                 // folder of documents that retrieve steps look in, as written. "": none
 	Skills   string                 // folder of the skills of agents, as written. "": none
 	Memory   bool                   // conversations of agents are kept in the store of the runs
 	Store    string                 // URL of where runs are kept, see OpenStore, as written. "": it says nothing
+	Engine   string                 // URL of where runs are executed instead of in this process. "": it says nothing
+	Serve    *Serve                 // what braise serve does. nil: it says nothing
+	Roots    []string               // folders with recipes that others name, in order, as written. nil: none
+	Running
 
+	source
+}
+
+// source is where a Config comes from.
+type source struct {
 	env    lookup            // for the secrets; nil: os.LookupEnv
 	sum    string            // SHA-256 of the file, in hex
 	absent map[string]string // why parts are absent, see part; models apart
+
+	instructions []written // InstructionsFrom in the file; nil: there is none
 }
 
 // LoadConfig reads the file at path, with the variables of the process's environment. The error is
@@ -121,7 +133,8 @@ func (c *Config) why(part string) string {
 }
 
 var keys = []string{"models", "prices", "tools", "mcp", "approval", "deny", "secrets", "limits", "memory", "retriever",
-	"skills", "store", "telemetry"}
+	"retrievers", "embedders", "rerankers", "skills", "store", "engine", "telemetry", "serve", "recipes", "vars",
+	"agents", "retry", "interrupt", "strict", "instructions_from"}
 
 func (r *reader) config(n *yamlnode.Node) *Config {
 	fields := r.Object(n, keys, nil)
@@ -131,16 +144,23 @@ func (r *reader) config(n *yamlnode.Node) *Config {
 		Tools:   r.tools(fields["tools"]),
 		MCP:     r.mcp(fields["mcp"]),
 		Secrets: r.secrets(fields["secrets"]),
-		Deny:    r.texts(fields["deny"]),
 		OTLP:    part(r, "telemetry", func() *oteltrace.OTLPOptions { return r.telemetry(fields["telemetry"]) }),
 		Index:   part(r, "retriever", func() string { return r.retriever(fields["retriever"]) }),
+		Search:  r.search(fields),
 		Skills:  part(r, "skills", func() string { return r.text(fields["skills"]) }),
 		Memory:  r.memory(fields["memory"]),
 		Store:   part(r, "store", func() string { return read(r, fields["store"], readStore) }),
+		Engine:  part(r, "engine", func() string { return read(r, fields["engine"], readEngine) }),
+		Serve:   part(r, "serve", func() *Serve { return r.serve(fields["serve"]) }),
+		Running: r.running(fields),
 	}
+	c.Roots = r.texts(r.Object(fields["recipes"], []string{"roots"}, nil)["roots"])
+	c.instructions = r.instructionsFrom(fields["instructions_from"], c)
 	c.Limits, c.Budget = r.limits(fields["limits"])
-	c.Approval = r.approvals(fields["approval"])
-	r.checkNames(c, fields["approval"], fields["deny"])
+	approval, deny := r.agents(fields["agents"], c)
+	approval, deny = r.either(fields["approval"], approval), r.either(fields["deny"], deny)
+	c.Approval, c.Deny = r.approvals(approval), r.texts(deny)
+	r.checkNames(c, approval, deny)
 	return c
 }
 

@@ -53,7 +53,7 @@ tools:
   http: {allow_private: true, timeout: 5s}
 mcp:
   files: {command: [npx, -y, some-server, .], env: {MODE: quiet}, dir: data, approval: pause, timeout: 1m}
-  docs:  {url: "https://docs.test/mcp", headers: {X-Team: search}}
+  docs:  {url: "https://docs.test/mcp", headers: {X-Team: search}, elicit: true}
 approval: {exec.run: pause, external: always}
 deny: [file.write]
 secrets: {from_env: [CRM_TOKEN, OTHER]}
@@ -62,11 +62,15 @@ retriever: {index: ./docs}
 memory: {store: true}
 skills: ./skills
 store: "sqlite:.braise/runs.db?synchronous=normal"
+recipes: {roots: [../lib, /srv/recipes]}
+instructions_from: [AGENTS.md, /etc/house.md]
 `, host.Config{
-			Index:  "./docs",
-			Skills: "./skills",
-			Memory: true,
-			Store:  "sqlite:.braise/runs.db?synchronous=normal",
+			Running: host.Running{InstructionsFrom: []string{"AGENTS.md", "/etc/house.md"}},
+			Roots:   []string{"../lib", "/srv/recipes"},
+			Index:   "./docs",
+			Skills:  "./skills",
+			Memory:  true,
+			Store:   "sqlite:.braise/runs.db?synchronous=normal",
 			Models: map[string]host.Model{
 				"fast":   {Provider: "script", File: "testdata/fast.yaml"},
 				"canned": {Provider: "script", File: "/abs/canned.yaml"},
@@ -82,7 +86,7 @@ store: "sqlite:.braise/runs.db?synchronous=normal"
 			},
 			MCP: map[string]mcp.Config{
 				"files": {Name: "files", Command: []string{"npx", "-y", "some-server", "."}, Env: map[string]string{"MODE": "quiet"}, Dir: "data", Approval: "pause", Timeout: time.Minute},
-				"docs":  {Name: "docs", URL: "https://docs.test/mcp", Headers: map[string]string{"X-Team": "search"}},
+				"docs":  {Name: "docs", URL: "https://docs.test/mcp", Headers: map[string]string{"X-Team": "search"}, Elicit: true},
 			},
 			Secrets:  []string{"CRM_TOKEN", "OTHER"},
 			Approval: map[string]string{"exec.run": "pause", "external": "always"}, Deny: []string{"file.write"},
@@ -153,6 +157,10 @@ func TestParseConfigRefuses(t *testing.T) {
 	}{
 		{"empty file", "", []found{{"b.yaml:1:1", diagnostics.CodeSyntax, "the document is empty", ""}}},
 		{"not a mapping", "[]", []found{{"b.yaml:1:1", diagnostics.CodeWrongType, "this must be a mapping, not a list", ""}}},
+		{"roots", "recipes: {roots: lib, rots: []}", []found{
+			{"b.yaml:1:18", diagnostics.CodeWrongType, `"roots" must be a list, not a string`, ""},
+			{"b.yaml:1:23", diagnostics.CodeUnknownKey, `unknown key "rots"`, `did you mean "roots"?`},
+		}},
 		{"unknown keys", "model: {}\ntools:\n  exe: {}\n  http: {allow_privat: true}\nlimits: {max_paralel: 1}", []found{
 			{"b.yaml:1:1", diagnostics.CodeUnknownKey, `unknown key "model"`, `did you mean "models"?`},
 			{"b.yaml:3:3", diagnostics.CodeUnknownKey, `unknown key "exe"`, `did you mean "exec"?`},
@@ -175,12 +183,19 @@ func TestParseConfigRefuses(t *testing.T) {
 			{"b.yaml:6:40", diagnostics.CodeInvalidValue, `the secret "API_TOKEN" may not stand in the file`, variable},
 			{"b.yaml:7:34", diagnostics.CodeInvalidValue, `"approval" may not be "ask"`, "allowed: never, pause, always, refuse"},
 			{"b.yaml:7:48", diagnostics.CodeWrongType, `"timeout" must be a duration, not an integer`, "give it a unit: 5s"},
-			{"b.yaml:7:51", diagnostics.CodeUnknownKey, `unknown key "args"`, "known here: approval, command, dir, env, headers, timeout, url"},
+			{"b.yaml:7:51", diagnostics.CodeUnknownKey, `unknown key "args"`, "known here: approval, command, dir, elicit, env, headers, timeout, url"},
 			{"b.yaml:8:3", diagnostics.CodeInvalidValue, `mcp server "url": the URL may not hold a user`, "give a header"},
 		}},
 		{"memory and skills", "memory: {}\nskills: ''", []found{
 			{"b.yaml:1:9", diagnostics.CodeMissingKey, `the key "store" is missing from "memory"`, ""},
 			{"b.yaml:2:9", diagnostics.CodeInvalidValue, `"skills" may not be empty`, ""},
+		}},
+		{"instructions of other types", "instructions_from: AGENTS.md", []found{
+			{"b.yaml:1:20", diagnostics.CodeWrongType, `"instructions_from" must be a list, not a string`, ""},
+		}},
+		{"instructions without a name", "instructions_from: [1, '']", []found{
+			{"b.yaml:1:21", diagnostics.CodeWrongType, `this must be a string, not an integer`, "quote it"},
+			{"b.yaml:1:24", diagnostics.CodeInvalidValue, `this may not be empty`, ""},
 		}},
 		{"memory and skills of other types", "memory: {store: sqlite, redis: x}\nskills: [a]", []found{
 			{"b.yaml:1:17", diagnostics.CodeWrongType, `"store" must be a boolean, not a string`, ""},

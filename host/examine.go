@@ -37,7 +37,7 @@ const (
 
 // Check is what [Config.Examine] says about one part of an installation. It holds no secret.
 type Check struct {
-	Part    string      `json:"part"`           // config, model, tool, mcp, secret, skill, telemetry, memory, …
+	Part    string      `json:"part"`           // config, model, tool, mcp, secret, var, skill, telemetry, memory, …
 	Name    string      `json:"name,omitempty"` // of the model, tool, server, secret or skill
 	Status  CheckStatus `json:"status"`
 	Message string      `json:"message"`
@@ -51,9 +51,9 @@ const endpointTimeout = 5 * time.Second
 // of models and connects to the collector, each for at most 5 s, opens each MCP server within its timeout, and looks
 // for folders, programs and secrets. No model answers, no tool is called, and nothing is sent to the collector. dir is
 // the folder of the configuration, as for Runtime. The checks are those of models, tools, MCP servers, secrets, and
-// skills, telemetry and memory if they are configured, and the store; models, servers, secrets and skills in the order
-// of names. A store that does not exist yet is not made, except for the tables in a postgres database. A nil c is an
-// installation without a braise.yaml.
+// skills, instructions, telemetry and memory if they are configured, and the store; models, servers, secrets and skills
+// in the order of names. A store that does not exist yet is not made, except for the tables in a postgres database. A
+// nil c is an installation without a braise.yaml.
 func (c *Config) Examine(ctx context.Context, dir string) []Check {
 	if c == nil {
 		c = &Config{}
@@ -92,6 +92,8 @@ func (c *Config) Examine(ctx context.Context, dir string) []Check {
 		checks = append(checks, check)
 	}
 	checks = append(checks, c.examineSkills(ctx, dir)...)
+	checks = append(checks, c.examineInstructions(dir)...)
+	checks = append(checks, c.Search.examine(dir)...)
 	checks = append(checks, collector...)
 	if c.Memory {
 		check := Check{Part: "memory", Status: CheckOK, Message: "on: conversations of agents are kept in the store"}

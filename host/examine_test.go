@@ -219,6 +219,9 @@ func TestExamineSkillsAndMemory(t *testing.T) {
 			"ok skill dig: DIR/skills/dig/SKILL.md | "}},
 		{"skills: empty", []string{"warn skill : there is none in DIR/empty | a skill is a folder with a SKILL.md"}},
 		{"skills: none", []string{`fail skill : skills: the folder "DIR/none" cannot be opened: no such file or directory | agents with skills fail`}},
+		{"instructions_from: [skills/README.md, none.md]", []string{
+			"ok instructions skills/README.md: every agent is told what it says | ",
+			"fail instructions none.md: open DIR/none.md: no such file or directory | no recipe can run"}},
 		{"memory: {store: false}", nil},
 		{"memory: {store: true}", []string{"warn memory : on, but conversations are gone when the process ends | another store keeps them"}},
 		{`{memory: {store: true}, store: "memory:"}`, []string{"warn memory : on, but conversations are gone when the process ends | another store keeps them"}},
@@ -230,7 +233,7 @@ func TestExamineSkillsAndMemory(t *testing.T) {
 		}
 		var got []string
 		for _, c := range config.Examine(t.Context(), dir) {
-			if c.Part == "skill" || c.Part == "memory" {
+			if c.Part == "skill" || c.Part == "memory" || c.Part == "instructions" {
 				got = append(got, strings.ReplaceAll(fmt.Sprintf("%s %s %s: %s | %s", c.Status, c.Part, c.Name, c.Message, c.Hint), filepath.ToSlash(dir), "DIR"))
 			}
 		}

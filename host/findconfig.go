@@ -9,9 +9,10 @@ import (
 )
 
 // FindConfig returns the path of the braise.yaml that goes with a recipe: beside the recipe, else
-// in the working folder, else "". recipePath may be "".
+// in the working folder, else "". Beside an agent in a folder agents is beside that folder. recipePath may be "".
 func FindConfig(recipePath string) (string, error) {
-	for _, dir := range []string{filepath.Dir(recipePath), "."} {
+	beside, _ := splitRecipe(recipePath)
+	for _, dir := range []string{filepath.Dir(beside + "x"), "."} {
 		path := filepath.Join(dir, FileName)
 		switch _, err := os.Stat(path); {
 		case err == nil:

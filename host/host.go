@@ -33,33 +33,19 @@ func (c *Config) Runtime(dir string) (*runtime.Runtime, error) {
 		c = &Config{}
 	}
 	rt := &runtime.Runtime{Models: map[string]runtime.Model{}, Prices: c.Prices, Limits: c.Limits, Budget: c.Budget,
-		Approval: c.Approval, Deny: c.Deny}
-	var found diagnostics.List
-	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
-		switch m := c.Models[name]; {
-		case m.absent != "":
-			rt.Models[name] = absentModel(m.absent)
-		case m.Provider == "script":
-			shown := within(dir, cmp.Or(m.written, m.File))
-			model, problems := loadScript(within(dir, m.File), filepath.ToSlash(shown), m.pos)
-			found = append(found, problems...)
-			rt.Models[name] = model
-		case m.Provider == "openai" && m.OpenAI != nil:
-			model, err := openai.New(*m.OpenAI)
-			if err != nil {
-				return nil, fmt.Errorf("model %q: %w", name, err)
-			}
-			rt.Models[name] = model
-		case m.Provider == replayed:
-			rt.Models[name] = new(script.Cassette).Model(name)
-		default:
-			return nil, fmt.Errorf("model %q: unknown provider %q", name, m.Provider)
-		}
+		Approval: c.Approval, Deny: c.Deny, Agents: c.Agents, Vars: c.Vars, NoVars: c.absentVars(),
+		RetryDefaults: c.Retry, Fallbacks: c.Fallbacks(), Interrupt: c.Interrupt}
+	if c.Strict {
+		rt.Diagnostics = diagnostics.Strict
 	}
-	found.Sort()
+	if err := c.addModels(rt, dir); err != nil {
+		return nil, err
+	}
+	env, found := c.loadInstructions(dir)
 	if err := found.Err(); err != nil {
 		return nil, err
 	}
+	rt.Env = env
 
 	tools := c.Tools
 	if tools.Exec != nil {
@@ -86,6 +72,16 @@ func (c *Config) Runtime(dir string) (*runtime.Runtime, error) {
 	case c.Index != "":
 		rt.Retriever = retriever.New(within(dir, c.Index), retriever.Options{})
 	}
+	searchers, err := c.Search.searchers(dir)
+	if err != nil {
+		return nil, err
+	}
+	if rt.Rerankers, err = c.Search.rerankers(); err != nil {
+		return nil, err
+	}
+	if rt.Searchers = searchers; tools.File != nil && c.absent["file"] == "" {
+		rt.Files = builtin.Files(*tools.File)
+	}
 	switch why := c.absent["skills"]; {
 	case why != "":
 		rt.Skills = absentPort(why)
@@ -100,6 +96,51 @@ func (c *Config) Runtime(dir string) (*runtime.Runtime, error) {
 		rt.Secrets = secrets
 	}
 	return rt, nil
+}
+
+// addModels adds the models of the configuration to a Runtime.
+func (c *Config) addModels(rt *runtime.Runtime, dir string) error {
+	var found diagnostics.List
+	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
+		switch m := c.Models[name]; {
+		case m.absent != "":
+			rt.Models[name] = absentModel(m.absent)
+		case m.Provider == "script":
+			shown := within(dir, cmp.Or(m.written, m.File))
+			model, problems := loadScript(within(dir, m.File), filepath.ToSlash(shown), m.pos)
+			found = append(found, problems...)
+			rt.Models[name] = model
+		case m.Provider == "openai" && m.OpenAI != nil:
+			model, err := openai.New(*m.OpenAI)
+			if err != nil {
+				return fmt.Errorf("model %q: %w", name, err)
+			}
+			rt.Models[name] = model
+		case m.Provider == replayed:
+			rt.Models[name] = new(script.Cassette).Model(name)
+		default:
+			return fmt.Errorf("model %q: unknown provider %q", name, m.Provider)
+		}
+	}
+	found.Sort()
+	return found.Err()
+}
+
+// Fallbacks returns the models that answer instead of others, as a Runtime takes them; nil: none does.
+func (c *Config) Fallbacks() map[string][]string {
+	if c == nil {
+		return nil
+	}
+	var fallbacks map[string][]string
+	for name, m := range c.Models {
+		if len(m.Fallback) > 0 {
+			if fallbacks == nil {
+				fallbacks = map[string][]string{}
+			}
+			fallbacks[name] = m.Fallback
+		}
+	}
+	return fallbacks
 }
 
 // UseStore gives rt its store, and with it the memory of agents if the configuration has one. A nil store is none:

@@ -20,9 +20,9 @@ import (
 
 // Connect opens the MCP servers of the configuration that a recipe needs, all at once, and adds their
 // tools to rt: servers with a tool that a step, a rollback, an agent or requires names, and all servers when an agent
-// does not list its tools, or r is nil. dir is the folder of the configuration, as for Runtime. The error says which
-// servers could not be opened; the tools of the others are added. disconnect ends the servers, and is
-// never nil.
+// does not list its tools or an expression does, or r is nil. dir is the folder of the configuration, as for Runtime.
+// The error says which servers could not be opened; the tools of the others are added. disconnect ends the servers,
+// and is never nil.
 func (c *Config) Connect(
 	ctx context.Context, dir string, r *recipe.Recipe, rt *runtime.Runtime,
 ) (disconnect func(), err error) {
@@ -136,16 +136,25 @@ func serverOf(tool string) string {
 // toolsOf lists the tools that a recipe and those in it name, and whether it has agents that may call any others.
 func toolsOf(r *recipe.Recipe) (names []string, any bool) {
 	var walk func(r *recipe.Recipe, steps []recipe.Step)
-	recipes := func(r *recipe.Recipe) {
+	var recipes func(r *recipe.Recipe)
+	recipes = func(r *recipe.Recipe) {
 		for _, t := range r.Requires.Tools {
 			names = append(names, t.Text)
 		}
-		walk(r, r.Steps)
+		walk(r, r.All())
+		for _, t := range r.Tools() {
+			if t.Body != nil && t.Body.Recipe != nil && !r.InTool() {
+				recipes(t.Body.Recipe)
+			}
+		}
 	}
 	walk = func(r *recipe.Recipe, steps []recipe.Step) {
 		for i := range steps {
 			s := &steps[i]
 			names = append(names, s.Uses.Text)
+			for _, name := range s.Of() {
+				names = append(names, name.Text)
+			}
 			if s.Uses.Text == "agent" {
 				for _, a := range r.AgentsOf(s) {
 					listed, all := toolsOfAgent(&a)
@@ -168,16 +177,22 @@ func toolsOf(r *recipe.Recipe) (names []string, any bool) {
 }
 
 // toolsOfAgent lists the tools that an agent names, those under approval with them, which are checked when it begins;
-// all says that it may call any others.
+// all says that it may call any others: it lists none, or an expression does.
 func toolsOfAgent(a *recipe.Agent) (names []string, all bool) {
-	spec, _ := a.Spec.Decoded().(map[string]any)
-	tools, listed := spec["tools"].([]any)
-	for _, v := range tools {
-		name, _ := v.(string)
-		names = append(names, strings.TrimSpace(name))
+	f := a.Spec.Field("tools")
+	if all = f == nil || f.Value.HasExpression(); f != nil {
+		for _, e := range f.Value.List {
+			if name, _ := e.Scalar.(string); !e.HasExpression() {
+				names = append(names, strings.TrimSpace(name))
+			}
+		}
 	}
-	approval, _ := spec["approval"].(map[string]any)
-	return slices.AppendSeq(names, maps.Keys(approval)), !listed
+	if f := a.Spec.Field("approval"); f != nil {
+		for _, entry := range f.Value.Map {
+			names = append(names, entry.Key)
+		}
+	}
+	return names, all
 }
 
 // absent are tools in the place of those of a server that cannot be opened, by the names in a recipe, and one that
@@ -218,7 +233,8 @@ func (r *reader) mcp(n *yamlnode.Node) map[string]mcp.Config {
 
 func (r *reader) mcpServer(f yamlnode.Field) mcp.Config {
 	before := len(r.Diagnostics)
-	fields := r.Object(f.Value, []string{"command", "env", "dir", "url", "headers", "approval", "timeout"}, nil)
+	fields := r.Object(f.Value,
+		[]string{"command", "env", "dir", "url", "headers", "approval", "elicit", "timeout"}, nil)
 	cfg := mcp.Config{
 		Name:     f.Key,
 		Command:  r.texts(fields["command"]),
@@ -227,6 +243,7 @@ func (r *reader) mcpServer(f yamlnode.Field) mcp.Config {
 		URL:      r.text(fields["url"]),
 		Headers:  r.guarded(fields["headers"]),
 		Approval: read(r, fields["approval"], readApproval),
+		Elicit:   r.Bool(fields["elicit"]),
 		Timeout:  read(r, fields["timeout"], readDuration),
 		Secrets:  slices.Concat(r.values(fields["env"]), r.values(fields["headers"])),
 	}

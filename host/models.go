@@ -1,6 +1,7 @@
 package host
 
 import (
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -17,6 +18,7 @@ type Model struct {
 	Provider string          // script or openai
 	File     string          // of the script; relative to the folder of the configuration
 	OpenAI   *openai.Options // with the provider openai; otherwise nil
+	Fallback []string        // models that answer instead, see runtime.Runtime. nil: none
 
 	written string               // File before its variables were replaced, for messages
 	pos     diagnostics.Position // of File
@@ -30,7 +32,7 @@ func (r *reader) models(n *yamlnode.Node) map[string]Model {
 			r.Errorf(f.Pos, diagnostics.CodeInvalidValue, "", "a model's name may not be empty")
 		}
 		if r.replay {
-			models[f.Key] = Model{Provider: replayed}
+			models[f.Key] = Model{Provider: replayed, Fallback: r.texts(fallbackOf(f.Value))}
 			continue
 		}
 		name := "model." + f.Key
@@ -38,7 +40,42 @@ func (r *reader) models(n *yamlnode.Node) map[string]Model {
 		m.absent = r.absent[name]
 		models[f.Key] = m
 	}
+	r.checkFallbacks(n, models)
 	return models
+}
+
+// checkFallbacks reports fallbacks that are not configured, and circles of them.
+func (r *reader) checkFallbacks(n *yamlnode.Node, models map[string]Model) {
+	fallbacks := map[string][]string{}
+	at := map[string]diagnostics.Position{}
+	for _, f := range r.Map(n) {
+		list := fallbackOf(f.Value)
+		if list == nil {
+			continue
+		}
+		fallbacks[f.Key], at[f.Key] = models[f.Key].Fallback, list.Pos
+		for _, item := range list.Items {
+			name, _ := item.Value.(string)
+			if _, ok := models[name]; !ok && item.Kind == yamlnode.String && !hasVariable(name) {
+				r.Errorf(item.Pos, diagnostics.CodeUnknownName,
+					diagnostics.DidYouMean(name, slices.Sorted(maps.Keys(models))), "there is no model %q", name)
+			}
+		}
+	}
+	if circle := runtime.FallbackCircle(fallbacks); circle != nil {
+		r.Errorf(at[circle[0]], diagnostics.CodeInvalidValue, "let one of them have no fallback",
+			"the fallbacks of models make a circle: %s", strings.Join(circle, " → "))
+	}
+}
+
+// fallbackOf returns the names of the models that answer instead of a model; nil: it has none.
+func fallbackOf(model *yamlnode.Node) *yamlnode.Node {
+	for _, f := range model.Fields {
+		if f.Key == "fallback" {
+			return f.Value
+		}
+	}
+	return nil
 }
 
 // prices reads what models cost. A name need not be one of models here: an app may add its own.
@@ -75,16 +112,18 @@ var providers = map[string][]string{
 }
 
 func (r *reader) model(n *yamlnode.Node) Model {
-	fields := r.Object(n, slices.Concat([]string{"provider"}, providers["script"], providers["openai"]), nil)
+	always := []string{"provider", "fallback"} // whoever the provider is
+	fields := r.Object(n, slices.Concat(always, providers["script"], providers["openai"]), nil)
 	r.Require(n, fields, "provider")
-	m := Model{Provider: read(r, fields["provider"], func(r *yamlnode.Reader, n *yamlnode.Node) string {
-		return r.OneOf(n, "script", "openai")
-	})}
+	m := Model{Fallback: r.texts(fields["fallback"]),
+		Provider: read(r, fields["provider"], func(r *yamlnode.Reader, n *yamlnode.Node) string {
+			return r.OneOf(n, "script", "openai")
+		})}
 	if m.Provider == "" {
 		return m
 	}
 	for _, f := range n.Fields {
-		if fields[f.Key] != nil && f.Key != "provider" && !slices.Contains(providers[m.Provider], f.Key) {
+		if fields[f.Key] != nil && !slices.Contains(slices.Concat(always, providers[m.Provider]), f.Key) {
 			r.Errorf(f.Value.Pos, diagnostics.CodeUnknownKey, "", "the provider %q takes no %q", m.Provider, f.Key)
 		}
 	}

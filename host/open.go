@@ -223,29 +223,46 @@ func (h *Host) Bare() *runtime.Runtime {
 // go; then the error is a *diagnostics.Error, or says that the folder cannot be opened. A nil h is an unknown
 // installation.
 func (h *Host) Look(path string) (*workflow.Workflow, *runtime.Runtime, error) {
-	r, err := LoadRecipe(path)
+	r, err := h.Recipe(path)
 	if r == nil {
 		return nil, nil, err
 	}
 	var opts workflow.Options
 	var rt *runtime.Runtime
 	if h != nil {
-		rt = h.Bare()
-		rt.Store, rt.Resume = &checkpoint.Memory{}, resume.PassThrough{} // runs have them
-		h.config.Assume(r, rt)
+		rt = h.Assume(r)
 		opts.Tools = rt.ToolSpecs()
 	}
 	wf, err := workflow.Compile(r, &opts)
 	return wf, rt, err
 }
 
+// Recipe is [LoadRecipe] for a recipe that may also name those in the roots of the configuration. A nil h has none.
+func (h *Host) Recipe(path string) (*recipe.Recipe, error) {
+	if h == nil {
+		return LoadRecipe(path)
+	}
+	return h.config.loadRecipe(path, h.dir)
+}
+
+// Assume returns a Runtime to check a recipe against, with a store that is empty. No MCP server is opened: their tools
+// are taken for granted.
+func (h *Host) Assume(r *recipe.Recipe) *runtime.Runtime {
+	rt := h.Bare()
+	rt.Store, rt.Resume = &checkpoint.Memory{}, resume.PassThrough{} // runs have them
+	h.config.Assume(r, rt)
+	return rt
+}
+
 // Load loads and compiles a recipe to run it, and opens the MCP servers that it needs. The error is a
 // *diagnostics.Error that has everything that is wrong with the recipe, or says that its folder cannot be opened. The
 // tools of a server that cannot be opened count as missing.
 func (h *Host) Load(ctx context.Context, path string) (*workflow.Workflow, error) {
-	r, err := LoadRecipe(path)
+	r, err := h.Recipe(path)
 	if err != nil {
-		_, _, err = (*Host)(nil).Look(path) // finds the rest
+		if r != nil {
+			_, err = workflow.Compile(r, nil) // finds the rest
+		}
 		return nil, err
 	}
 	rt := h.Bare()
@@ -314,14 +331,24 @@ func storedRecipe(ctx context.Context, store checkpoint.Store, runID string) *re
 
 // equip gives rt the store and telemetry, and takes what comes in for a pause as its answer.
 func (h *Host) equip(ctx context.Context, rt *runtime.Runtime) error {
+	if err := h.keep(ctx, rt); err != nil {
+		return err
+	}
+	rt.Resume = resume.PassThrough{}
+	return h.report(rt)
+}
+
+// keep gives rt the store.
+func (h *Host) keep(ctx context.Context, rt *runtime.Runtime) error {
 	store, err := h.Store(ctx)
 	if err != nil {
 		return err
 	}
-	if err := h.config.UseStore(rt, store); err != nil {
-		return err
-	}
-	rt.Resume = resume.PassThrough{}
+	return h.config.UseStore(rt, store)
+}
+
+// report gives rt telemetry.
+func (h *Host) report(rt *runtime.Runtime) (err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {

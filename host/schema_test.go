@@ -36,7 +36,8 @@ func TestConfigSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(page)[1]
-	env := environ(map[string]string{"OPENAI_API_KEY": "sk-0123456789", "SOME": "script", "WAIT": "3s", "STORE": "memory:", "TOKEN": "CRM_TOKEN"})
+	env := environ(map[string]string{"OPENAI_API_KEY": "sk-0123456789", "SOME": "script", "REGION": "eu", "WAIT": "3s", "STORE": "memory:", "TOKEN": "CRM_TOKEN",
+		"SECRET": "0123456789abcdef", "CI_TOKEN": "0123456789abcdef", "HOOK_SECRET": "0123456789abcdef", "GITHUB_SECRET": "0123456789abcdef"})
 	for _, tt := range []struct {
 		text  string
 		valid bool
@@ -55,7 +56,56 @@ func TestConfigSchema(t *testing.T) {
 		{`telemetry: {otlp: "http://${SOME}:4318"}`, true},
 
 		{`retriever: {index: "docs/${SOME}"}`, true},
+		{`{models: {a: {provider: script, file: f, fallback: [b]}, b: {provider: script, file: f}}, vars: {A: "${SOME}", b_2: x}, strict: true, interrupt: restart}`, true},
+		{`agents: {tools: [exec.*], deny: [file.write], approval: {exec.run: pause}, approval_expires: 1h, max_calls: 1}`, true},
+		{`retry: {model: {max_attempts: 1, backoff: 0s, max_backoff: 1m, jitter: full, mode: pause, retry_on: [], timeout: "${WAIT}"}, memory: {}}`, true},
+		{`agents: {tools: []}`, false},
+		{`agents: {max_calls: 0}`, false},
+		{`vars: {a-b: x}`, false},
+		{`vars: {A: 1}`, false},
+		{`retry: {all: {}}`, false},
+		{`retry: {tool: {retry_on: [often]}}`, false},
+		{`interrupt: stop`, false},
+		{`{embedders: {e: {provider: hash, dimensions: 64}}, retrievers: {a: {folder: docs}, b: {store: "sqlite:b.db", mode: words}, c: {store: "sqlite:c.db", embed: e, mode: vector}}}`, true},
+		{`embedders: {e: {provider: openai, model: m, base_url: "http://localhost:1/v1", api_key: "${OPENAI_API_KEY}", headers: {X-Title: t}, timeout: 1m, provider_name: ollama}}`, true},
+		{`{embedders: {e: {provider: hash}}, rerankers: {a: {embed: e}, b: {model: m, base_url: "http://localhost:1/v1", api_key: "${OPENAI_API_KEY}", timeout: 1m}}}`, true},
+		{`rerankers: {a: {}}`, false},
+		{`{embedders: {e: {provider: hash}}, rerankers: {a: {embed: e, model: m}}}`, false},
+		{`rerankers: {a: {model: m, top_k: 3}}`, false},
+		{`embedders: {e: {provider: openai}}`, false},
+		{`embedders: {e: {provider: hash, model: m}}`, false},
+		{`embedders: {e: {provider: other}}`, false},
+		{`retrievers: {a: {}}`, false},
+		{`retrievers: {a: {folder: docs, store: "sqlite:a.db"}}`, false},
+		{`retrievers: {a: {folder: docs, mode: words}}`, false},
+		{`retrievers: {a: {store: "mysql:a"}}`, false},
+		{`retrievers: {a: {store: "postgres://u@h/d"}, b: {store: "${INDEX}"}}`, true},
+		{`retrievers: {a: {store: "sqlite:"}}`, false},
+		{`retrievers: {a: {store: "sqlite:a.db", mode: hybrid}}`, false},
+		{`retrievers: {a: {store: "sqlite:a.db", mode: near}}`, false},
 
+		{`serve: {}`, true},
+		{`serve: {listen: ":0", url: "https://b.test", hosts: [b.test], tls: {cert: c, key: k}, recipes: [r], queues: [a], max_runs: {"*": 4, r: 1}, max_body: 1, max_queued: 1, drain: 1s, retention: 720h}`, true},
+		{`serve: {tokens: {ci: {token: "${SECRET}", roles: [start, operate], recipes: [r], groups: [g]}}}`, true},
+		{`serve: {tokens: {ci: {token: 0123456789abcdef, roles: [start]}}}`, false},
+		{`serve: {tokens: {ci: {token: "${SECRET}", roles: [admin]}}}`, false},
+		{`serve: {tokens: {ci: {token: "${SECRET}"}}}`, false},
+		{`serve: {proxy: {from: [10.0.0.7, 10.0.0.0/8], user: X-User, groups: X-Groups, roles: {read: ["*"], operate: [a]}}}`, true},
+		{`serve: {proxy: {from: [10.0.0.7], user: X-User, roles: {admin: [a]}}}`, false},
+		{`serve: {proxy: {from: [10.0.0.7], roles: {}}}`, false},
+		{`serve: {notify: [{url: "https://b.test/x", secret: "${SECRET}", on: [paused, ok, error, cancelled], recipes: [r], link: true}]}`, true},
+		{`serve: {notify: [{url: "ftp://b.test/x", secret: "${SECRET}"}]}`, false},
+		{`serve: {notify: [{url: "https://b.test/x", secret: "${SECRET}", on: [failed]}]}`, false},
+		{`serve: {triggers: {t: {recipe: r, signature: github, secret: "${SECRET}", inputs: {a: "${{ body.a }}", b: [1]}, key: "${{ headers.x }}", queue: q, labels: {a: b}}}}`, true},
+		{`serve: {triggers: {t: {recipe: r, signature: none, secret: "${SECRET}"}}}`, false},
+		{`serve: {triggers: {t: {recipe: r, signature: github}}}`, false},
+		{`serve: {schedules: {s: {recipe: r, cron: "0 2 * * *", zone: Europe/Berlin, missed: last, inputs: {a: 1}, queue: q, labels: {a: b}}}}`, true},
+		{`serve: {schedules: {s: {recipe: r}}}`, false},
+		{`serve: {schedules: {s: {recipe: r, cron: "0 2 * * *", missed: all}}}`, false},
+		{`serve: {max_runs: 0}`, false},
+		{`serve: {max_runs: {r: 0}}`, false},
+		{`serve: {tls: {cert: c}}`, false},
+		{`serve: {port: 1}`, false},
 		{`mcp: {}`, true},
 		{`mcp: {files: {command: [npx, -y, server, "${SOME}"], env: {A: b, A_KEY: "${TOKEN}"}, dir: d, approval: pause, timeout: 5s}}`, true},
 		{`mcp: {docs-2: {url: "https://h:8080/mcp?x=${SOME}", headers: {X: y, Authorization: "Bearer ${TOKEN}"}, approval: "never"}}`, true},
@@ -165,7 +215,7 @@ func TestConfigSchemaIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := map[string]bool{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Za-z_.]+)` \\|").FindAllSubmatch(page, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([][A-Za-z_.]+)` \\|").FindAllSubmatch(page, -1) {
 		documented[string(row[1])] = true
 	}
 	var root any
@@ -177,7 +227,11 @@ func TestConfigSchemaIsDocumented(t *testing.T) {
 	walk = func(path string, v any) {
 		part := v.(map[string]any)
 		properties, _ := part["properties"].(map[string]any)
-		for _, def := range []string{"model", "price", "server"} {
+		if items, ok := part["items"].(map[string]any); ok && items["$ref"] == "#/$defs/notify" {
+			walk(path+"[]", defs["notify"])
+			return
+		}
+		for _, def := range []string{"model", "price", "server", "token", "trigger", "schedule", "retriever", "embedder", "reranker"} {
 			if ref, ok := part["additionalProperties"].(map[string]any); ok && ref["$ref"] == "#/$defs/"+def {
 				properties = map[string]any{"NAME": defs[def]}
 			}

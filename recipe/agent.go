@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
@@ -38,9 +39,9 @@ func (v *Value) text(key string) string {
 	return ""
 }
 
-// AgentsOf returns the agents that a step of the kind agent may run: the one that the step names, or
-// that is written in it, and those that get tasks from it; all of the file where an expression names it
-// or nothing does. It is nil when there is none of that id. One that is written in the step has its id.
+// AgentsOf returns the agents that a step of the kind agent may run: the one that the step names, or that is written in
+// it, and those that get tasks or the conversation from it; all of the file where an expression names it or nothing
+// does. It is nil when there is none of that id. One that is written in the step has its id.
 func (r *Recipe) AgentsOf(s *Step) []Agent {
 	asked := s.With.get("agent")
 	known := make(map[string]int, len(r.Agents))
@@ -58,7 +59,7 @@ func (r *Recipe) AgentsOf(s *Step) []Agent {
 	}
 	add = func(a Agent) {
 		list = append(list, a)
-		for _, id := range a.Delegates() {
+		for _, id := range a.Others() {
 			name(id.Text)
 		}
 	}
@@ -75,9 +76,26 @@ func (r *Recipe) AgentsOf(s *Step) []Agent {
 	return list
 }
 
+// HandsOff reports whether an agent that the step may begin with can hand off to another.
+func (r *Recipe) HandsOff(s *Step) bool {
+	begin := r.AgentsOf(s)
+	if asked := s.With.get("agent"); asked != nil && (asked.IsMap || !asked.HasExpression()) {
+		begin = begin[:min(1, len(begin))]
+	}
+	return slices.ContainsFunc(begin, func(a Agent) bool { return len(a.Handoffs()) > 0 })
+}
+
 // Delegates are the ids of the agents that a may hand tasks to.
-func (a *Agent) Delegates() (list []Name) {
-	if v := a.Spec.get("delegates"); v != nil {
+func (a *Agent) Delegates() []Name { return a.names("delegates") }
+
+// Handoffs are the ids of the agents that may take over the conversation of a.
+func (a *Agent) Handoffs() []Name { return a.names("handoffs") }
+
+// Others are the ids of all agents that a names.
+func (a *Agent) Others() []Name { return append(a.Delegates(), a.Handoffs()...) }
+
+func (a *Agent) names(key string) (list []Name) {
+	if v := a.Spec.get(key); v != nil {
 		for _, e := range v.List {
 			id, _ := e.Scalar.(string)
 			list = append(list, Name{Text: id, Pos: e.Pos})

@@ -35,6 +35,16 @@ func (w *walker) argument(n *yamlnode.Node, key Argument) {
 		w.text(n)
 	case typeStrings:
 		w.names(n)
+	case typePeople:
+		w.people(n)
+	case typeToolNames:
+		if !isTemplate(n) {
+			w.argument(n, Argument{Type: typeTools})
+		}
+	case typeTexts:
+		if !isTemplate(n) {
+			w.names(n)
+		}
 	case typeTools: // empty ones are dropped
 		for _, item := range w.items(n) {
 			w.String(item)
@@ -43,6 +53,17 @@ func (w *walker) argument(n *yamlnode.Node, key Argument) {
 		w.Bool(n)
 	case typeNumber:
 		w.Float(n)
+	case typeLinks:
+		w.links(n)
+	case typeShare:
+		found := len(w.Diagnostics)
+		if p := w.Float(n); len(w.Diagnostics) == found && (p < 0 || p > 1) {
+			w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%q must be from 0 to 1, not %v", n.Key, p)
+		}
+	case typeInteger:
+		w.Int(n, math.MinInt, math.MaxInt)
+	case typeReasoning:
+		w.Require(n, w.arguments(n, reasoningObject, true), "effort")
 	case typePositive:
 		w.positive(n)
 	case typeNatural:

@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -53,23 +54,67 @@ func (w *walker) loop(n *yamlnode.Node, s *scope) *Loop {
 				"%q already has a meaning in the loop inside", outer.item.Text)
 		}
 	}
+	over, most := fields["over"], fields["max_iterations"]
 	l := &Loop{
-		Pos:           n.Pos,
-		Body:          w.body(n, fields, &scope{outer: s, loop: true}, false),
-		Until:         w.condition(fields["until"]),
-		MaxIterations: w.Int(fields["max_iterations"], 1, 1000),
-		Next:          w.mapping(fields["next"]),
-		Continue:      w.word(fields, loopObject, "on_error") == "continue",
-		FailAtLimit:   w.word(fields, loopObject, "on_limit") == "fail",
+		Pos:         n.Pos,
+		Body:        w.body(n, fields, &scope{outer: s, loop: true}, false),
+		Over:        w.itemsOf(over),
+		First:       w.value(fields["first"]),
+		While:       w.condition(fields["while"]),
+		Until:       w.condition(fields["until"]),
+		Next:        w.mapping(fields["next"]),
+		Continue:    w.word(fields, loopObject, "on_error") == "continue",
+		FailAtLimit: w.word(fields, loopObject, "on_limit") == "fail",
+	}
+	l.MaxIterations, l.MaxExpression = w.rounds(most)
+	switch as := fields["as"]; {
+	case over != nil:
+		l.As = w.loopAs(as, over)
+	case as != nil:
+		w.Errorf(as.Pos, diagnostics.CodeInvalidValue, "give over, a list to go through, or leave it out",
+			"%q means nothing without %q", "as", "over")
+	}
+	if over == nil && most == nil {
+		w.Errorf(n.Pos, diagnostics.CodeMissingKey, "",
+			"the key %q is missing, or %q", "max_iterations", "over")
 	}
 	if fields["ref"] == nil && fields["steps"] != nil {
 		w.exclude(fields["next"], "steps in place read last")
 	}
-	if on := fields["on_limit"]; on != nil && fields["until"] == nil {
+	on := fields["on_limit"]
+	switch {
+	case on == nil:
+	case fields["until"] == nil:
 		w.Errorf(on.Pos, diagnostics.CodeInvalidValue, "say with until when the loop is done, or leave it out",
 			"%q means nothing without %q", "on_limit", "until")
+	case most == nil:
+		w.Errorf(on.Pos, diagnostics.CodeInvalidValue, "give max_iterations, or leave it out",
+			"%q means nothing without %q", "on_limit", "max_iterations")
 	}
 	return l
+}
+
+// rounds reads the most rounds of a loop: a number, or an expression that gives it.
+func (w *walker) rounds(n *yamlnode.Node) (int, *Value) {
+	switch {
+	case n == nil || n.Kind != yamlnode.String:
+		return w.Int(n, 1, 1000), nil
+	case isTemplate(n):
+		return 0, w.value(n)
+	}
+	w.Errorf(n.Pos, diagnostics.CodeWrongType, fmt.Sprintf("write ${{ %s }}", n.Value),
+		"%q must be an integer or an expression in ${{ }}", n.Key)
+	return 0, nil
+}
+
+// loopAs reads the name of a loop's item. It may hide the item of an outer foreach.
+func (w *walker) loopAs(n, over *yamlnode.Node) Name {
+	as := w.as(n, over)
+	if slices.Contains(loopNames, as.Text) {
+		w.Errorf(as.Pos, diagnostics.CodeDuplicateName, "choose another name",
+			"%q already has a meaning in expressions of a loop", as.Text)
+	}
+	return as
 }
 
 func (w *walker) fork(n *yamlnode.Node, s *scope) *Fork {
@@ -140,7 +185,15 @@ func (w *walker) channels(n *yamlnode.Node) []Channel {
 			w.Errorf(f.Pos, diagnostics.CodeInvalidValue, wordHint, "%q cannot be the name of a channel", f.Key)
 			continue
 		}
-		channels = append(channels, Channel{Name: f.Key, Pos: f.Pos, Kind: w.OneOf(f.Value, channelKinds...)})
+		c := Channel{Name: f.Key, Pos: f.Pos}
+		if f.Value.Kind == yamlnode.Map {
+			fields := w.object(f.Value, channelObject)
+			c.Kind = w.word(fields, channelObject, "kind")
+			c.Outside = w.word(fields, channelObject, "from") == "outside"
+		} else {
+			c.Kind = w.OneOf(f.Value, channelKinds...)
+		}
+		channels = append(channels, c)
 	}
 	return channels
 }
@@ -148,14 +201,14 @@ func (w *walker) channels(n *yamlnode.Node) []Channel {
 // checkChannels compares the channels that are declared with those that steps use.
 func (w *walker) checkChannels() {
 	declared := map[string]diagnostics.Position{}
+	sent := map[string]bool{}
 	var names []string
 	for i, c := range w.recipe.Channels {
-		declared[c.Name] = c.Pos
+		declared[c.Name], sent[c.Name] = c.Pos, c.Outside
 		if i < maxSuggestions {
 			names = append(names, c.Name)
 		}
 	}
-	sent := map[string]bool{}
 	for i, name := range slices.Concat(w.sends, w.receives) {
 		pos, ok := declared[name.Text]
 		switch {
@@ -169,6 +222,30 @@ func (w *walker) checkChannels() {
 			sent[name.Text] = true // reported once
 			w.Warnf(pos, diagnostics.CodeInvalidValue, "the step waits until something outside the recipe sends to it",
 				"no step sends to channel %q, and one on line %d receives from it", name.Text, name.Pos.Line)
+		}
+	}
+}
+
+// talk reads the conversation of a step; false: it has none.
+func (w *walker) talk(fields map[string]*yamlnode.Node) bool {
+	n := fields["conversation"]
+	if name := w.plain(n); name.Text != "" {
+		w.talks = append(w.talks, name)
+	}
+	return n != nil
+}
+
+// checkConversations compares the conversations that are declared with those of steps.
+func (w *walker) checkConversations() {
+	var names []string
+	for _, c := range w.recipe.Conversations {
+		names = append(names, c.Text)
+	}
+	for _, name := range w.talks {
+		if !slices.Contains(names, name.Text) && !w.Full() {
+			hint := cmp.Or(diagnostics.DidYouMean(name.Text, names[:min(len(names), maxSuggestions)]),
+				"declare it at the top of the file: conversations: ["+name.Text+"]")
+			w.Errorf(name.Pos, diagnostics.CodeUnknownName, hint, "there is no conversation %q", name.Text)
 		}
 	}
 }
@@ -206,7 +283,8 @@ func (w *walker) receive(n *yamlnode.Node) *Receive {
 	if fields == nil {
 		return nil
 	}
-	r := &Receive{Pos: n.Pos, Channel: w.channel(fields["channel"], &w.receives), Timeout: w.timeout(fields["timeout"])}
+	r := &Receive{Pos: n.Pos, Channel: w.channel(fields["channel"], &w.receives), Timeout: w.timeout(fields["timeout"]),
+		Where: w.condition(fields["where"])}
 	if on := fields["on_empty"]; on != nil {
 		word, set := w.wordOrSet(on, onEmptyObject, typeOnEmpty, "wait", "fail")
 		r.OnEmpty = OnEmpty{Fail: word == "fail", Set: set}
@@ -218,16 +296,14 @@ func (w *walker) receive(n *yamlnode.Node) *Receive {
 	return r
 }
 
-// retrieve reads a search for documents.
-func (w *walker) retrieve(n *yamlnode.Node) *Retrieve {
-	fields := w.object(n, searchObject)
-	if fields == nil {
+// finally reads the steps that run at the end of the file's others, which they see.
+func (w *walker) finally(n *yamlnode.Node) []Step {
+	if n == nil {
 		return nil
 	}
-	w.Text(fields["query"])
-	r := &Retrieve{Pos: n.Pos, Query: w.value(fields["query"]), TopK: 5}
-	if k := w.Int(fields["top_k"], 1, 100); k != 0 {
-		r.TopK = k
+	before := &scope{final: true, ids: map[string]diagnostics.Position{}}
+	for i := range w.recipe.Steps {
+		before.ids[w.recipe.Steps[i].ID] = w.recipe.Steps[i].Pos
 	}
-	return r
+	return w.steps(n, before)
 }

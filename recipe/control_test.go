@@ -24,8 +24,8 @@ var rejectedControl = []struct {
 		want: "4:3 recipe.missingKey\n5:25 recipe.missingKey\n6:25 recipe.wrongType"},
 	{text: "steps:\n  a: {uses: loop, with: {max_iterations: 3}}\n  b: {uses: loop, with: {ref: f, steps: {s: {uses: a.b}}, max_iterations: 3}}\n",
 		want: "4:25 recipe.missingKey\n5:41 recipe.invalid"},
-	{text: "steps:\n  a: {uses: loop, with: {ref: f, max_iterations: 0}}\n  b: {uses: loop, with: {ref: f, max_iterations: 1001}}\n  c: {uses: loop, with: {ref: f, max_iterations: \"${{ inputs.n }}\"}}\n",
-		want: "4:50 recipe.invalid\n5:50 recipe.invalid\n6:50 recipe.wrongType"},
+	{text: "steps:\n  a: {uses: loop, with: {ref: f, max_iterations: 0}}\n  b: {uses: loop, with: {ref: f, max_iterations: 1001}}\n  c: {uses: loop, with: {ref: f, max_iterations: inputs.n}}\n",
+		want: "4:50 recipe.invalid\n5:50 recipe.invalid\n6:50 recipe.wrongType | write ${{ inputs.n }}"},
 	{text: "steps:\n  a: {uses: loop, with: {steps: {}, max_iterations: 3}}\n", want: "4:33 recipe.invalid"},
 	{text: "steps:\n  a: {uses: loop, with: {steps: {s: {uses: a.b}}, max_iterations: 3, next: {}, inputs: {}}}\n",
 		want: "4:76 recipe.invalid | steps in place read last\n4:88 recipe.invalid | steps in place see the names around them"},
@@ -35,7 +35,7 @@ var rejectedControl = []struct {
 	{text: "steps:\n  a: {uses: loop, with: {ref: f, max_iterations: 3, on_limit: fail}}\n", want: "4:63 recipe.invalid | say with until when the loop is done, or leave it out"},
 	{text: "steps:\n  a: {uses: loop, with: {body: {steps: {}}, while: x, times: 3}}\n",
 		want: "4:25 recipe.missingKey\n4:25 recipe.missingKey\n4:26 recipe.unknownKey | write its keys here: ref and inputs, or steps and output\n" +
-			"4:45 recipe.unknownKey | write until, which says when to stop\n" + `4:55 recipe.unknownKey | did you mean "max_iterations"?`},
+			`4:55 recipe.unknownKey | did you mean "max_iterations"?`},
 	{text: "steps:\n  a: {uses: loop, with: {max_iterations: 3, steps: {a: {uses: a.b}, c: {uses: a.b, foreach: {in: [], as: last}}}}}\n",
 		want: "4:53 recipe.duplicateName\n4:106 recipe.duplicateName | choose another name", unseen: true},
 	{text: "steps:\n  a:\n    uses: recipe\n    foreach: {in: [], as: cost}\n    with: {steps: {b: {uses: loop, with: {ref: f, max_iterations: 3}}, c: {uses: loop, with: {ref: f, max_iterations: 3}}}}\n",
@@ -49,7 +49,7 @@ var rejectedControl = []struct {
 	{text: "steps:\n  a: {uses: fork, with: {mode: any, max_parallel: 0, branches: {Left: {ref: f}, right: f, b: {}, c: {steps: {a: {uses: a.b}}}}}}\n",
 		want: "4:32 recipe.invalid | allowed: all, race, settle\n4:51 recipe.invalid\n4:65 recipe.invalid | " + idHint + "\n4:88 recipe.wrongType\n4:94 recipe.missingKey\n4:110 recipe.duplicateName"},
 	{text: "steps:\n  a: {uses: fork, with: {parallel: {b: {ref: f}}, concurrency: 2, branches: {b: {ref: f, max_parallel: 2}}}}\n",
-		want: `4:26 recipe.unknownKey | did you mean "branches"?` + "\n" + `4:51 recipe.unknownKey | did you mean "max_parallel"?` + "\n4:90 recipe.unknownKey | known here: inputs, output, ref, steps"},
+		want: `4:26 recipe.unknownKey | did you mean "branches"?` + "\n" + `4:51 recipe.unknownKey | did you mean "max_parallel"?` + "\n4:90 recipe.unknownKey | known here: inputs, order, output, ref, steps"},
 
 	// switch.
 	{text: "steps:\n  a: {uses: switch, with: {}}\n  b: {uses: switch, with: {cases: []}}\n  c: {uses: switch, with: {cases: {x: {ref: f}}}}\n  d: {uses: switch, with: {cases: [x]}}\n",
@@ -61,7 +61,7 @@ var rejectedControl = []struct {
 		want: "4:74 recipe.duplicateName", unseen: true},
 	{text: "steps:\n  a: {uses: switch, with: {cases: [{name: default, when: true, ref: f}, {name: No, when: true, ref: f}], default: {name: x}}}\n",
 		want: "4:43 recipe.duplicateName | write default beside cases, or choose another name\n4:80 recipe.invalid | " + idHint +
-			"\n4:115 recipe.missingKey\n4:116 recipe.unknownKey | known here: inputs, output, ref, steps"},
+			"\n4:115 recipe.missingKey\n4:116 recipe.unknownKey | known here: inputs, order, output, ref, steps"},
 
 	// Channels.
 	{text: "channels: {a: lifo, b c: queue}\nsteps: {a: {uses: send, with: {channel: a, value: 1}}}\n",

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/braise-run/braise/internal/value"
@@ -28,6 +29,7 @@ type origin struct {
 	files  map[string][]byte // by path
 	names  map[string]string // what positions call files, where that is not their path
 	parsed bool              // by Parse: main is any name, and no other file was opened
+	inGo   map[string]string // see Recipe.AgentsInGo; only of a definition
 }
 
 // definition is the JSON of a definition.
@@ -37,6 +39,7 @@ type definition struct {
 	Files  map[string]string `json:"files"`
 	Names  map[string]string `json:"names"`
 	Parsed bool              `json:"parsed"`
+	Agents map[string]string `json:"agents"` // in Go
 }
 
 // Definition returns what [FromDefinition] makes the recipe of again: a canonical JSON object with
@@ -70,6 +73,9 @@ func (r *Recipe) Definition() (json.RawMessage, error) {
 	if o.parsed {
 		object["parsed"] = true
 	}
+	if len(r.inGo) > 0 {
+		object["agents"] = inGoEssence(r.inGo)
+	}
 	text, err := value.JSON(object)
 	if err == nil && len(text) > maxDefinition {
 		err = fmt.Errorf("the definition of recipe %q has more than %d bytes", r.Name, maxDefinition)
@@ -97,6 +103,9 @@ func FromDefinition(data []byte) (*Recipe, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(o.inGo) > 0 {
+		return r.WithAgentsInGo(o.inGo)
+	}
 	return r, nil
 }
 
@@ -114,7 +123,8 @@ func readOrigin(data []byte) (*origin, error) {
 	if _, err := decoder.Token(); err != io.EOF {
 		return nil, errors.New("there is something behind it")
 	}
-	o := &origin{main: d.Main, files: make(map[string][]byte, len(d.Files)), names: d.Names, parsed: d.Parsed}
+	o := &origin{main: d.Main, files: make(map[string][]byte, len(d.Files)), names: d.Names, parsed: d.Parsed,
+		inGo: d.Agents}
 	for file, text := range d.Files {
 		if !d.Parsed && !fs.ValidPath(file) {
 			return nil, fmt.Errorf("%q is not the path of a file", file)
@@ -147,6 +157,21 @@ func (s stored) read(name string) ([]byte, error) {
 	}
 	return data, nil
 }
+
+func (s stored) has(name string) bool { return s.files[name] != nil }
+
+// roots is the number of the last root from which a file was read. What was looked for in others was not there.
+func (s stored) roots() int {
+	last := 0
+	for name := range s.files {
+		if n, err := strconv.Atoi(strings.TrimPrefix(mountOf(name), rootsMark)); err == nil {
+			last = max(last, n)
+		}
+	}
+	return last
+}
+
+func (s stored) shipped() []string { return nil }
 
 func (s stored) markdown(dir string, f func(name string)) error {
 	for _, name := range slices.Sorted(maps.Keys(s.files)) {

@@ -43,6 +43,25 @@ func (d digests) recipe(r *Recipe) (string, error) {
 	if len(r.Channels) > 0 {
 		e["channels"] = channelsEssence(r)
 	}
+	if len(r.Conversations) > 0 {
+		e["conversations"] = texts(r.Conversations)
+	}
+	if r.InOrder {
+		e["order"] = "file"
+	}
+	if r.Finally != nil {
+		if e["finally"], err = d.steps(r.Finally); err != nil {
+			return "", err
+		}
+	}
+	if len(r.inGo) > 0 {
+		e["agentsInGo"] = inGoEssence(r.inGo)
+	}
+	if len(r.tools) > 0 && !r.inTool {
+		if e["tools"], err = d.tools(r, nil); err != nil {
+			return "", err
+		}
+	}
 	text, err := value.JSON(e)
 	if err != nil {
 		return "", err
@@ -74,7 +93,11 @@ func bodyKey(name string) string { return strings.TrimSuffix("body/"+name, "/") 
 func (d digests) body(b *Body) (map[string]any, error) {
 	if b.Ref.Text == "" {
 		steps, err := d.steps(b.Steps)
-		return map[string]any{"steps": steps, "output": b.Output.Decoded()}, err
+		e := map[string]any{"steps": steps, "output": b.Output.Decoded()}
+		if b.InOrder {
+			e["order"] = "file"
+		}
+		return e, err
 	}
 	e := map[string]any{"inputs": b.Inputs.Decoded()}
 	if b.Recipe == nil {
@@ -98,10 +121,14 @@ func (s *Step) essence() map[string]any {
 	add("needs", s.Needs != nil, texts(s.Needs))
 	add("when", s.When.Text != "", s.When.Text)
 	add("trigger", s.Trigger != "" && s.Trigger != AllSuccess, string(s.Trigger))
+	if a := s.Approve; a != nil {
+		e["approve"] = []any{a.Prompt.Decoded(), a.When.Text, a.Show != nil, a.Show.Decoded(), texts(a.Decisions)}
+	}
 	add("timeout", s.Timeout != 0, int64(s.Timeout))
 	add("priority", s.Priority != 0, int64(s.Priority))
 	add("continue", s.OnError.Continue, true)
 	add("set", s.OnError.Set != nil, s.OnError.Set.Decoded())
+	add("on_error.when", s.OnError.When.Text != "", s.OnError.When.Text)
 	add("limits", s.Limits != nil, s.Limits.essence())
 	add("retry", s.Retry != nil, s.Retry.essence())
 	add("idempotency_key", s.IdempotencyKey != nil, s.IdempotencyKey.Decoded())
@@ -116,13 +143,18 @@ func (s *Step) essence() map[string]any {
 		}
 		e["human"] = []any{h.Prompt.Decoded(), h.Show.Decoded(), decisions, h.Form != nil, h.FormJSON,
 			int64(h.Expires), h.OnExpire.Reject, h.OnExpire.Set != nil, h.OnExpire.Set.Decoded()}
+		add("to", h.To != nil, h.To.Decoded())
+		add("four_eyes", h.FourEyes, true)
+		add("answer", h.AnswerJSON != nil, h.AnswerJSON)
 	}
 	if w := s.Wait; w != nil {
 		e["wait"] = []any{w.Duration.Decoded(), w.At.Decoded(), w.Event.Text, int64(w.Timeout)}
+		add("where", w.Where.Text != "", w.Where.Text)
 	}
 	s.addControl(e)
 	if f := s.Foreach; f != nil {
 		e["foreach"] = []any{f.In.Decoded(), f.As.Text, int64(f.MaxParallel), f.Collect, int64(f.MaxItems)}
+		add("race", f.Race, true)
 	}
 	if o := s.Output; o != nil {
 		e["output"] = []any{o.SchemaJSON != nil, o.SchemaJSON, int64(o.MaxBytes)}
@@ -136,6 +168,9 @@ func (s *Step) addControl(e map[string]any) {
 	if l := s.Loop; l != nil {
 		e["loop"] = []any{l.Until.Text, int64(l.MaxIterations), l.Next != nil, l.Next.Decoded(),
 			l.Continue, l.FailAtLimit}
+		if rounds := l.rounds(); rounds != nil {
+			e["rounds"] = rounds
+		}
 	}
 	if f := s.Fork; f != nil {
 		branches := make([]any, len(f.Branches))
@@ -157,10 +192,36 @@ func (s *Step) addControl(e map[string]any) {
 	if r := s.Receive; r != nil {
 		e["receive"] = []any{r.Channel.Text, int64(r.Timeout),
 			r.OnEmpty.Fail, r.OnEmpty.Set != nil, r.OnEmpty.Set.Decoded()}
+		if r.Where.Text != "" {
+			e["where"] = r.Where.Text
+		}
 	}
 	if r := s.Retrieve; r != nil {
-		e["retrieve"] = []any{r.Query.Decoded(), int64(r.TopK)}
+		e["retrieve"] = r.essence()
 	}
+	if x := s.Index; x != nil {
+		e["index"] = x.essence()
+	}
+}
+
+// rounds is what older recipes could not say; nil: l says none of it.
+func (l *Loop) rounds() map[string]any {
+	e := map[string]any{}
+	for key, v := range map[string]*Value{"over": l.Over, "first": l.First, "max": l.MaxExpression} {
+		if v != nil {
+			e[key] = v.Decoded()
+		}
+	}
+	if l.Over != nil {
+		e["as"] = l.As.Text
+	}
+	if l.While.Text != "" {
+		e["while"] = l.While.Text
+	}
+	if len(e) == 0 {
+		return nil
+	}
+	return e
 }
 
 // essence leaves out what older recipes could not say; nil for nil.
@@ -198,6 +259,9 @@ func (r *Retry) essence() map[string]any {
 	e := map[string]any{"max_attempts": int64(r.MaxAttempts), "jitter": r.Jitter, "mode": r.Mode}
 	if r.RetryOn != nil {
 		e["retry_on"] = anys(r.RetryOn)
+	}
+	if r.When.Text != "" {
+		e["when"] = r.When.Text
 	}
 	for key, d := range map[string]*time.Duration{
 		"backoff": r.Backoff, "max_backoff": r.MaxBackoff, "timeout": r.Timeout,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/internal/yamlnode"
 )
 
@@ -36,7 +37,7 @@ func (w *walker) retry(n *yamlnode.Node) *Retry {
 	if fields == nil {
 		return nil
 	}
-	return &Retry{
+	r := &Retry{
 		Pos:         n.Pos,
 		MaxAttempts: w.positive(fields["max_attempts"]),
 		Backoff:     w.given(fields["backoff"]),
@@ -45,7 +46,13 @@ func (w *walker) retry(n *yamlnode.Node) *Retry {
 		Mode:        w.word(fields, retryObject, "mode"),
 		RetryOn:     w.reasons(fields["retry_on"]),
 		Timeout:     w.given(fields["timeout"]),
+		When:        w.condition(fields["when"]),
 	}
+	if r.When.Text != "" && r.MaxAttempts == 1 {
+		w.Warnf(r.When.Pos, diagnostics.CodeInvalidValue, "let max_attempts be more, or leave when out",
+			"%q means nothing with a single attempt", "when")
+	}
+	return r
 }
 
 // given reads a duration for which 0s differs from a missing value.
@@ -108,17 +115,21 @@ func (w *walker) human(n *yamlnode.Node) *Human {
 		return nil
 	}
 	h := &Human{Pos: n.Pos, Prompt: w.value(fields["prompt"]), Show: w.value(fields["show"]),
-		Expires: w.timeout(fields["expires"])}
+		To: w.value(fields["to"]), FourEyes: w.Bool(fields["four_eyes"]), Expires: w.timeout(fields["expires"])}
+	w.people(fields["to"])
 	if prompt := fields["prompt"]; prompt != nil && prompt.Kind == yamlnode.Map {
 		w.text(prompt)
 		w.collect(h.Prompt)
 	} else {
 		w.Text(prompt)
 	}
-	h.Decisions = w.decisions(fields["decisions"])
-	h.Form, h.FormJSON = w.form(fields["form"])
+	h.Decisions = w.words(fields["decisions"], "decision")
+	var form, answer *schema.Schema
+	h.Form, h.FormJSON, form = w.form(fields["form"])
+	h.Answer, h.AnswerJSON, answer = w.answer(fields)
 	if on := fields["on_expire"]; on != nil {
 		h.OnExpire = w.onExpire(on, h.Decisions)
+		w.expirySets(child(on, "set"), answer, form)
 		if fields["expires"] == nil {
 			w.Errorf(on.Pos, diagnostics.CodeInvalidValue, "say when with expires, or leave it out",
 				"%q means nothing without %q", "on_expire", "expires")
@@ -127,8 +138,49 @@ func (w *walker) human(n *yamlnode.Node) *Human {
 	return h
 }
 
-// decisions reads the words that a person may choose from.
-func (w *walker) decisions(n *yamlnode.Node) []Name {
+// approve reads what a person is asked before a step begins.
+func (w *walker) approve(n *yamlnode.Node) *Approve {
+	fields := w.object(n, approveObject)
+	if fields == nil {
+		return nil
+	}
+	a := &Approve{Pos: n.Pos, Prompt: w.value(fields["prompt"]), When: w.condition(fields["when"]),
+		Show: w.value(fields["show"]), Decisions: w.words(fields["decisions"], "decision")}
+	if prompt := fields["prompt"]; prompt != nil && prompt.Kind == yamlnode.Map {
+		w.text(prompt)
+		w.collect(a.Prompt)
+	} else {
+		w.Text(prompt)
+	}
+	if len(a.Decisions) == 1 {
+		w.Errorf(a.Decisions[0].Pos, diagnostics.CodeInvalidValue, "give a no, too: the first one is the yes",
+			"with %q alone nobody could say no", a.Decisions[0].Text)
+	}
+	return a
+}
+
+// people checks who may answer: a list of names, each of which may hold an expression, or one expression.
+func (w *walker) people(n *yamlnode.Node) {
+	if n == nil || isTemplate(n) {
+		return
+	}
+	items := w.items(n)
+	if n.Kind == yamlnode.List && len(items) == 0 {
+		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "leave it out if anybody may answer",
+			"%q may not be empty", n.Key)
+	}
+	seen := map[string]bool{}
+	for _, item := range items {
+		name := w.Text(item)
+		if seen[name] {
+			w.Errorf(item.Pos, diagnostics.CodeDuplicateName, "", "the name %q stands here twice", name)
+		}
+		seen[name] = name != ""
+	}
+}
+
+// words reads a list of words, such as decisions; what is one of them.
+func (w *walker) words(n *yamlnode.Node, what string) []Name {
 	if n == nil {
 		return nil
 	}
@@ -136,7 +188,7 @@ func (w *walker) decisions(n *yamlnode.Node) []Name {
 	if n.Kind == yamlnode.List && len(items) == 0 {
 		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%q may not be empty", n.Key)
 	}
-	var decisions []Name
+	var list []Name
 	seen := map[string]bool{}
 	for _, item := range items {
 		name := w.plain(item)
@@ -144,12 +196,12 @@ func (w *walker) decisions(n *yamlnode.Node) []Name {
 		case name.Text == "":
 			continue
 		case seen[name.Text]:
-			w.Errorf(item.Pos, diagnostics.CodeDuplicateName, "", "the decision %q stands here twice", name.Text)
+			w.Errorf(item.Pos, diagnostics.CodeDuplicateName, "", "the %s %q stands here twice", what, name.Text)
 		}
 		seen[name.Text] = true
-		decisions = append(decisions, name)
+		list = append(list, name)
 	}
-	return decisions
+	return list
 }
 
 // plain reads a word.
@@ -166,10 +218,10 @@ func (w *walker) plain(n *yamlnode.Node) Name {
 }
 
 // form reads the JSON Schema of what a person fills in.
-func (w *walker) form(n *yamlnode.Node) (*Value, map[string]any) {
+func (w *walker) form(n *yamlnode.Node) (*Value, map[string]any, *schema.Schema) {
 	object := w.Map(n)
 	if n == nil || n.Kind != yamlnode.Map {
-		return nil, nil
+		return nil, nil, nil
 	}
 	i := slices.IndexFunc(object, func(f yamlnode.Field) bool { return f.Key == "type" })
 	if i < 0 || object[i].Value.Value != "object" {
@@ -179,11 +231,43 @@ func (w *walker) form(n *yamlnode.Node) (*Value, map[string]any) {
 		}
 		w.Errorf(pos, diagnostics.CodeBadSchema, "write type: object, and the fields under properties",
 			"%q must be the JSON Schema of an object", n.Key)
-		return nil, nil
+		return nil, nil, nil
 	}
-	schema := n.Decoded().(map[string]any)
-	w.compile(n, schema)
-	return w.value(n), schema
+	decoded := n.Decoded().(map[string]any)
+	return w.value(n), decoded, w.compile(n, decoded)
+}
+
+// answer reads the JSON Schema of what a person answers, where that is the answer itself.
+func (w *walker) answer(fields map[string]*yamlnode.Node) (*Value, map[string]any, *schema.Schema) {
+	n := fields["answer"]
+	if n == nil || n.Kind == yamlnode.Invalid {
+		return nil, nil, nil
+	}
+	for _, key := range []string{"decisions", "form"} {
+		if fields[key] != nil {
+			w.Errorf(fields[key].Pos, diagnostics.CodeInvalidValue, "put what is asked for into "+
+				"the schema of answer, or leave answer out", "%q and %q exclude each other", "answer", key)
+		}
+	}
+	if on := fields["on_expire"]; on != nil && on.Value == "reject" {
+		w.Errorf(on.Pos, diagnostics.CodeInvalidValue, "write fail or {set: value}",
+			"%q is a decision, and with %q there are none", "reject", "answer")
+	}
+	if n.Kind != yamlnode.Map {
+		w.notASchema(n)
+		return nil, nil, nil
+	}
+	v := w.value(n)
+	if v.HasExpression() {
+		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%q may not hold an expression", n.Key)
+		return nil, nil, nil
+	}
+	object := n.Decoded().(map[string]any)
+	compiled := w.compile(n, object)
+	if preset := child(n, "default"); preset != nil {
+		w.fits(compiled, preset, object["default"], "the default of the answer")
+	}
+	return v, object, compiled
 }
 
 func (w *walker) onExpire(n *yamlnode.Node, decisions []Name) OnExpire {
@@ -194,6 +278,20 @@ func (w *walker) onExpire(n *yamlnode.Node, decisions []Name) OnExpire {
 			"there is no decision %q", word)
 	}
 	return OnExpire{Pos: n.Pos, Reject: word == "reject", Set: set}
+}
+
+// expirySets checks a constant that is the output where nobody answers: like an answer, and if it has a form, that.
+func (w *walker) expirySets(set *yamlnode.Node, answer, form *schema.Schema) {
+	if set == nil {
+		return
+	}
+	if v := w.value(set); !v.HasExpression() {
+		w.fits(answer, set, v.Literal(), "what on_expire sets")
+	}
+	n := child(set, "form")
+	if v := w.value(n); v != nil && n.Kind != yamlnode.Null && !v.HasExpression() {
+		w.fits(form, n, v.Literal(), "the form that on_expire sets")
+	}
 }
 
 // wait reads what a step waits for.
@@ -217,9 +315,11 @@ func (w *walker) wait(n *yamlnode.Node) *Wait {
 		w.Errorf(n.Pos, diagnostics.CodeMissingKey, "",
 			"a step of kind %q needs %q, %q or %q", "wait", "duration", "at", "event")
 	}
-	if f := fields["timeout"]; f != nil && first != "" && first != "event" {
-		w.Errorf(f.Pos, diagnostics.CodeInvalidValue, "leave it out",
-			"%q is for a wait for an event, and this one ends by itself", "timeout")
+	for _, key := range []string{"timeout", "where"} {
+		if f := fields[key]; f != nil && first != "" && first != "event" {
+			w.Errorf(f.Pos, diagnostics.CodeInvalidValue, "leave it out",
+				"%q is for a wait for an event, and this one ends by itself", key)
+		}
 	}
 	if f := fields["duration"]; f != nil && !isTemplate(f) {
 		w.Duration(f)
@@ -230,6 +330,7 @@ func (w *walker) wait(n *yamlnode.Node) *Wait {
 	return &Wait{
 		Pos: n.Pos, Duration: w.value(fields["duration"]), At: w.value(fields["at"]),
 		Event: w.plain(fields["event"]), Timeout: w.timeout(fields["timeout"]),
+		Where: w.condition(fields["where"]),
 	}
 }
 

@@ -26,6 +26,8 @@ var rejectedDurable = []struct {
 			`4:83 recipe.invalid | did you mean "full"?` + "\n4:94 recipe.invalid | allowed: wait, pause\n4:110 recipe.invalid"},
 	{text: "steps:\n  a: {uses: a.b, retry: {retry_on: timeout}}\n  b: {uses: a.b, retry: {retry_on: [timeouts, 429, 503]}}\n  c: {uses: a.b, retry: 3}\n",
 		want: "4:36 recipe.wrongType | write [timeout]\n" + `5:37 recipe.invalid | did you mean "timeout"?` + "\n5:47 recipe.wrongType | quote it\n5:52 recipe.wrongType | quote it\n6:25 recipe.wrongType | write retry: {max_attempts: 3}"},
+	{text: "steps:\n  a: {uses: a.b, retry: {max_attempts: 0, when: [a]}}\n",
+		want: "4:40 recipe.invalid\n4:49 recipe.wrongType"},
 	{text: "steps:\n  a: {uses: a.b, retry: {max_retries: 2, attempts: 2, delay: 1s, on: [timeout], max_atempts: 2}}\n",
 		want: "4:26 recipe.unknownKey | write max_attempts, which counts the first call too\n" + `4:42 recipe.unknownKey | did you mean "max_attempts"?` + "\n" +
 			`4:55 recipe.unknownKey | did you mean "backoff"?` + "\n" + `4:66 recipe.unknownKey | did you mean "retry_on"?` + "\n" + `4:81 recipe.unknownKey | did you mean "max_attempts"?`},
@@ -73,6 +75,16 @@ var rejectedDurable = []struct {
 		want: "4:47 recipe.invalid | leave it out for no limit\n4:62 recipe.missingKey\n" + `4:63 recipe.unknownKey | did you mean "set"?`},
 	{text: "steps:\n  a: {uses: human, with: {prompt: x, decisions: [yes, no], expires: 1h, on_expire: reject}}\n",
 		want: "4:84 recipe.unknownName | add it to decisions, or write {set: value}", unseen: true},
+	{text: "steps:\n  a: {uses: human, with: {prompt: x, to: support, four_eyes: yes}}\n  b: {uses: human, with: {prompt: x, to: []}}\n  c: {uses: human, with: {prompt: x, to: [a, b, a, 1]}}\n",
+		want: "4:42 recipe.wrongType | write [support]\n4:62 recipe.wrongType\n5:42 recipe.invalid | leave it out if anybody may answer\n6:49 recipe.duplicateName\n6:52 recipe.wrongType | quote it"},
+	{text: "steps:\n  a: {uses: human, with: {prompt: x, to: [\"\"], assignees: [a]}}\n",
+		want: "4:43 recipe.invalid\n" + `4:48 recipe.unknownKey | did you mean "to"?`},
+	{text: "steps: {a: {uses: set, with: 1}}\nagents: {a: {model: m, approval_to: support}, b: {model: m, approvers: [a]}}\n",
+		want: "4:37 recipe.wrongType | write [support]\n" + `4:61 recipe.unknownKey | did you mean "approval_to"?`},
+	{text: "steps:\n  a: {uses: human, with: {prompt: x, answer: string}}\n  b: {uses: human, with: {prompt: x, answer: {type: int}}}\n",
+		want: "4:46 recipe.wrongType | write {type: string}\n5:53 recipe.badSchema"},
+	{text: "steps:\n  a: {uses: human, with: {prompt: x, answer: {type: string}, decisions: [a]}}\n", want: "4:73 recipe.invalid | put what is asked for into the schema of answer, or leave answer out"},
+	{text: "steps:\n  a: {uses: human, with: {prompt: x, answer: {type: string}, expires: 1h, on_expire: reject}}\n", want: "4:86 recipe.invalid | write fail or {set: value}"},
 
 	// wait.
 	{text: "steps:\n  a: {uses: wait}\n  b: {uses: wait, with: {}}\n  c: {uses: wait, with: 30s}\n",
@@ -133,6 +145,9 @@ steps:
   later: {uses: wait, with: {at: "2026-01-31T09:00:00+01:00"}}
   then: {uses: wait, with: {duration: "${{ inputs.d }}"}}
   paid: {uses: wait, with: {event: order.paid, timeout: 24h}}
+  sure: {uses: human, with: {prompt: Sure?, to: [support, "${{ inputs.boss }}"], four_eyes: true}}
+  team: {uses: human, with: {prompt: Sure?, to: "${{ inputs.team }}"}}
+  name: {uses: human, with: {prompt: Who?, answer: {type: string}}}
 `
 
 func TestDurable(t *testing.T) {
@@ -184,6 +199,17 @@ func TestDurable(t *testing.T) {
 		ID: "then", Pos: at(23, 3), Uses: name(23, 16, "wait"), Wait: &recipe.Wait{Pos: at(23, 28), Duration: str(23, 39, 1, "${{ inputs.d }}")},
 	}, {
 		ID: "paid", Pos: at(24, 3), Uses: name(24, 16, "wait"), Wait: &recipe.Wait{Pos: at(24, 28), Event: name(24, 36, "order.paid"), Timeout: 24 * time.Hour},
+	}, {
+		ID: "sure", Pos: at(25, 3), Uses: name(25, 16, "human"),
+		Human: &recipe.Human{Pos: at(25, 29), Prompt: str(25, 38, 0, "Sure?"), FourEyes: true,
+			To: &recipe.Value{Pos: at(25, 49), Offset: -1, IsList: true, List: []*recipe.Value{str(25, 50, 0, "support"), str(25, 59, 1, "${{ inputs.boss }}")}}},
+	}, {
+		ID: "team", Pos: at(26, 3), Uses: name(26, 16, "human"),
+		Human: &recipe.Human{Pos: at(26, 29), Prompt: str(26, 38, 0, "Sure?"), To: str(26, 49, 1, "${{ inputs.team }}")},
+	}, {
+		ID: "name", Pos: at(27, 3), Uses: name(27, 16, "human"),
+		Human: &recipe.Human{Pos: at(27, 29), Prompt: str(27, 38, 0, "Who?"), AnswerJSON: map[string]any{"type": "string"},
+			Answer: &recipe.Value{Pos: at(27, 52), Offset: -1, IsMap: true, Map: []recipe.Field{{Key: "type", Pos: at(27, 53), Value: str(27, 59, 0, "string")}}}},
 	}}
 	if diff := cmp.Diff(want, r.Steps); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
@@ -243,6 +269,9 @@ func TestDurableDigests(t *testing.T) {
 		{"09:00:00+01:00", "08:00:00Z", "later"},
 		{"order.paid", "order.sent", "paid"},
 		{"timeout: 24h", "timeout: 25h", "paid"},
+		{"[support, ", "[", "sure"},
+		{", four_eyes: true", "", "sure"},
+		{", to: \"${{ inputs.team }}\"", "", "team"},
 	} {
 		text := strings.Replace(durable, tt.from, tt.to, 1)
 		if text == durable {
@@ -257,5 +286,35 @@ func TestDurableDigests(t *testing.T) {
 				t.Errorf("%s: the digest of step %s changed: %v", tt.to, path, changed)
 			}
 		}
+	}
+}
+
+// order: file counts for the digests, its default does not; the step before a step counts for that one only.
+func TestOrderDigests(t *testing.T) {
+	parse := func(order, steps string) (string, map[string]string) {
+		t.Helper()
+		r, err := recipe.Parse("f", []byte("apiVersion: braise/v1\nname: n\n"+order+"\nsteps: {"+steps+"}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		each, err := r.StepDigests()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Digest, each
+	}
+	const a, b, c = "a: {uses: set, with: 1}", "b: {uses: set, with: 2}", "c: {uses: set, with: 3}"
+	plain, steps := parse("", a+", "+b+", "+c)
+	data, _ := parse("order: data", a+", "+b+", "+c)
+	file, ordered := parse("order: file", a+", "+b+", "+c)
+	if plain != data || plain == file {
+		t.Errorf("without %s, data %s, file %s", plain, data, file)
+	}
+	if steps["a"] != ordered["a"] || steps["b"] == ordered["b"] || steps["c"] == ordered["c"] {
+		t.Errorf("steps %v, in order %v", steps, ordered)
+	}
+	_, moved := parse("order: file", b+", "+a+", "+c)
+	if moved["a"] == ordered["a"] || moved["b"] == ordered["b"] || moved["c"] == ordered["c"] {
+		t.Errorf("in order %v, moved %v", ordered, moved)
 	}
 }

@@ -105,13 +105,17 @@ func ExampleKinds() {
 	// model - Asks a model once.
 	// recipe - Runs another recipe, or steps written in place.
 	// fail - Fails on purpose: the steps in place around it, or the run.
+	// end - Ends the steps in place around it, or the run, and well.
 	// human - Asks a person and pauses the run until the answer arrives.
+	// say - Tells whoever watches the run something, once.
 	// wait - Waits for a time or an event.
 	// agent - Runs a model with tools until it answers.
+	// tool - Calls one of several tools, which an expression names.
 	// loop - Repeats steps until a condition holds.
 	// fork - Runs branches side by side.
 	// switch - Runs the first case that matches.
 	// send - Puts a value into a channel.
 	// receive - Takes a value out of a channel.
 	// retrieve - Looks up documents.
+	// index - Puts documents where retrieve finds them.
 }

@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,15 +18,28 @@ import (
 // where they fit into 80 columns and hold no comment. Quotes go where they are not needed; the
 // lines of a text are never broken or joined.
 //
+// In a file that is no recipe, such as a braise.yaml, keys stay where they are.
+//
 // Only a file that is not YAML, or YAML beyond what recipes may use, is refused, with a
 // [*diagnostics.Error]; unknown keys and other mistakes are not.
 func Format(filename string, data []byte) ([]byte, error) {
-	out, found := yamlnode.Format(filename, data, layout)
+	shape := layout
+	if !ofRecipe.Match(data) {
+		shape = func(path []string) yamlnode.Layout {
+			l := layout(path)
+			l.Order = nil
+			return l
+		}
+	}
+	out, found := yamlnode.Format(filename, data, shape)
 	return out, found.Err()
 }
 
+// ofRecipe finds what recipes begin with. A braise.yaml has keys of the same names, whose order is its author's.
+var ofRecipe = regexp.MustCompile(`(?m)^["']?(apiVersion|name|inputs|steps|extends)["']?[ \t]*:`)
+
 // stepOrder is how a step is read: what it is, when it runs, what it does, what its outcome means.
-var stepOrder = strings.Fields("description tags uses needs trigger when foreach with output" +
+var stepOrder = strings.Fields("description tags uses needs trigger when approve foreach with output" +
 	" on_error on_indeterminate retry timeout rollback idempotency_key priority limits")
 
 // titleKeys is how many keys, at the top of the file, need no blank line between them.
@@ -44,7 +58,9 @@ var keyOrders = []struct {
 	{[]string{"defaults", "retry"}, retriesObject.known},
 	{[]string{"defaults", "retry", "*"}, retryObject.known},
 	{[]string{"agents", "*"}, agentObject.known},
+	{[]string{"tools", "*"}, toolObject.known},
 	{[]string{"steps", "*"}, stepOrder},
+	{[]string{"steps", "*", "approve"}, approveObject.known},
 	{[]string{"steps", "*", "foreach"}, foreachObject.known},
 	{[]string{"steps", "*", "output"}, outputObject.known},
 	{[]string{"steps", "*", "retry"}, retryObject.known},

@@ -24,3 +24,15 @@ func TestTitleKeys(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// The keys of a braise.yaml, of which some have the names of a recipe's, stay where they are.
+func TestFormatOfAConfiguration(t *testing.T) {
+	const text = "models:\n  fast: {provider: script, file: script.yaml}\n\ntools:\n  file: {base: .}\n\nlimits: {max_items: 5, cost_usd: 1}\n"
+	got, err := Format("braise.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(text, string(got)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -21,7 +21,7 @@ func TestGenerated(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := map[string][]byte{"../docs/recipe.schema.json": Schema()}
-	marked := regexp.MustCompile(`(?s)(<!-- generated: ([a-z ]+) -->\n).*?(<!-- /generated -->)`)
+	marked := regexp.MustCompile(`(?s)(<!-- generated: ([a-z_. ]+) -->\n).*?(<!-- /generated -->)`)
 	tables := docTables()
 	for _, page := range append(pages, "../docs/recipe-format.md") {
 		old, err := os.ReadFile(page)
@@ -56,10 +56,12 @@ func TestGenerated(t *testing.T) {
 
 // docTables returns the tables of the pages, by the names in its markers.
 func docTables() map[string]string {
-	tables := map[string]string{"kinds": kindTable(), "recipe kind": keyTable(bodyObject.keys), "agent task": keyTable(taskObject.keys)}
-	for _, o := range []*object{topObject, requiresObject, defaultsObject, limitsObject, stepObject, foreachObject,
-		outputObject, retryObject, rollbackObject, modelObject, messageObject, failObject, humanObject, waitObject,
-		loopObject, forkObject, switchObject, caseObject, sendObject, receiveObject, searchObject, agentObject, memoryObject} {
+	tables := map[string]string{"kinds": kindTable(), "recipe kind": keyTable(bodyObject.keys), "agent task": keyTable(taskObject.keys),
+		"tool of a recipe": keyTable(toolObject.keys), "tool": keyTable(choiceObject.keys)}
+	for _, o := range []*object{topObject, channelObject, requiresObject, defaultsObject, limitsObject, stepObject, approveObject, repliesObject, foreachObject,
+		outputObject, onErrorObject, retryObject, rollbackObject, modelObject, messageObject, failObject, endObject, humanObject, sayObject, waitObject,
+		loopObject, forkObject, switchObject, caseObject, sendObject, receiveObject, searchObject, indexObject, filesObject, documentObject, chunkObject, rerankObject,
+		agentObject, memoryObject} {
 		tables[o.name] = keyTable(o.keys)
 	}
 	return tables

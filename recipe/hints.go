@@ -18,9 +18,11 @@ var usesHints = map[string]string{
 	"script": "exec.run", "sh": "exec.run", "shell": "exec.run",
 	"curl": "http.request", "fetch": "http.request", "http": "http.request", "request": "http.request",
 	"chat": "model", "completion": "model", "generate": "model", "llm": "model", "prompt": "model",
+	"echo": "say", "message": "say", "notify": "say", "print": "say", "log": "say",
 	"approval": "human", "approve": "human", "ask": "human",
 	"delay": "wait", "sleep": "wait", "timer": "wait",
 	"parallel": "fork", "race": "fork", "while": "loop", "repeat": "loop", "if": "switch", "case": "switch",
-	"assign": "set", "value": "set", "error": "fail", "throw": "fail", "subworkflow": "recipe", "workflow": "recipe",
-	"search": "retrieve", "rag": "retrieve",
+	"assign": "set", "value": "set", "error": "fail", "throw": "fail",
+	"stop": "end", "return": "end", "exit": "end", "break": "end", "subworkflow": "recipe", "workflow": "recipe",
+	"search": "retrieve", "rag": "retrieve", "ingest": "index", "upsert": "index", "embed": "index",
 }

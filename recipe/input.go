@@ -51,12 +51,22 @@ func (w *walker) inputSchema(in *Input, n *yamlnode.Node) {
 	in.SchemaJSON = maps.Clone(object)
 	delete(in.SchemaJSON, "default")
 	compiled := w.compile(n, in.SchemaJSON)
-	if compiled == nil || !in.HasDefault {
+	if in.HasDefault {
+		w.fits(compiled, child(n, "default"), in.Default, fmt.Sprintf("the default of input %q", in.Name))
+	}
+}
+
+// fits reports how a value that stands at n, and which what names, differs from its schema; s nil: it fits.
+func (w *walker) fits(s *schema.Schema, n *yamlnode.Node, v any, what string) {
+	if s == nil {
 		return
 	}
-	for _, p := range compiled.Check(in.Default) {
-		w.Errorf(locate(child(n, "default"), p.Path), diagnostics.CodeInvalidValue, "",
-			"the default of input %q %s", in.Name, p.Message)
+	for _, p := range s.Check(v) {
+		text := what + " " + p.Message
+		if p.Path != "" {
+			text = what + ": " + p.String()
+		}
+		w.Errorf(locate(n, p.Path), diagnostics.CodeInvalidValue, "", "%s", text)
 	}
 }
 
@@ -144,14 +154,20 @@ func (w *walker) output(n *yamlnode.Node) *Output {
 	case s.Kind == yamlnode.Map:
 		out.SchemaJSON = s.Decoded().(map[string]any)
 		w.compile(s, out.SchemaJSON)
-	case s.Kind == yamlnode.String && slices.Contains(typeNames, s.Value.(string)):
-		w.Errorf(s.Pos, diagnostics.CodeWrongType, "write {type: "+s.Value.(string)+"}",
-			"%q must be a JSON Schema, not a string", s.Key)
-		return out
 	default:
-		w.WrongType(s, "a JSON Schema")
+		w.notASchema(s)
 		return out
 	}
 	out.Schema = w.value(s)
 	return out
+}
+
+// notASchema reports a value in the place of a JSON Schema.
+func (w *walker) notASchema(n *yamlnode.Node) {
+	if text, _ := n.Value.(string); slices.Contains(typeNames, text) {
+		w.Errorf(n.Pos, diagnostics.CodeWrongType, "write {type: "+text+"}",
+			"%q must be a JSON Schema, not a string", n.Key)
+		return
+	}
+	w.WrongType(n, "a JSON Schema")
 }

@@ -2,20 +2,52 @@ package recipe
 
 import "slices"
 
+// Kind is a built-in kind of step.
+type Kind struct {
+	Name   string
+	Doc    string     // a sentence
+	Args   []Argument // the keys of `with`; nil: any value
+	Output string     // what the step gives
+
+	without []refusal // keys of steps that mean nothing for this kind
+}
+
+// refusal is a key that steps of a kind may not have, and what to do instead.
+type refusal struct{ key, hint string }
+
+// Refusals that several kinds share.
+var (
+	noCalls = []refusal{
+		{key: "retry", hint: "only calls of models and tools are tried again"},
+		{key: "limits", hint: "they are for steps that call a model or a tool, or have a body"},
+		noKey, noDoubt,
+	}
+	noKey           = refusal{key: "idempotency_key", hint: "it is for steps that call a tool"}
+	noDoubt         = refusal{key: "on_indeterminate", hint: "it is for steps that call a tool"}
+	noCallsOfItsOwn = []refusal{
+		{key: "retry", hint: "give it to the steps inside, or to all in defaults"},
+		{key: "idempotency_key", hint: "give it to the steps inside"},
+		{key: "on_indeterminate", hint: "give it to the steps inside"},
+	}
+)
+
 var kinds = []Kind{
 	{Name: "set", Doc: "Gives a value: with is the value itself.", Output: "that value", without: noCalls},
 	{
 		Name: "model", Doc: "Asks a model once.",
 		Output:  "{text}, or the object that output.schema describes",
 		without: []refusal{noKey, noDoubt},
-		Args: []Argument{
+		Args: append([]Argument{
 			{Name: "model", Type: typeString, Doc: "The model by name. Defaults to defaults.model."},
 			{Name: "system", Type: typeText, Doc: "The system prompt."},
 			{Name: "prompt", Type: typeText, Doc: "What the user says. Either this or messages."},
+			{Name: "images", Type: typeLinks,
+				Doc: "Images and other files that go with the prompt: paths, https or data URLs."},
 			{Name: "messages", Type: typeMessages, Doc: "A whole conversation. Either this or prompt."},
+			conversationKey,
 			{Name: "temperature", Type: typeNumber, Doc: "How free the answer is."},
 			{Name: "max_tokens", Type: typePositive, Doc: "The most tokens of the answer."},
-		},
+		}, optionArgs...),
 	},
 	{Name: "recipe", Doc: "Runs another recipe, or steps written in place.",
 		Output: "the output of that recipe or of those steps", without: noCallsOfItsOwn, Args: bodyKeys(typeSteps)},
@@ -26,21 +58,45 @@ var kinds = []Kind{
 		Args: []Argument{
 			{Name: "message", Type: typeString, Doc: "What went wrong."},
 			{Name: "code", Type: typeString, Doc: "A word for programs to tell failures apart."},
+			{Name: "data", Type: typeAny, Doc: "What programs need of it: error.data, and data of the run's error."},
+		},
+	},
+	{
+		Name: "end", Doc: "Ends the steps in place around it, or the run, and well.",
+		Output: "that value, which is also the output of what it ends",
+		without: append(slices.Clone(noCalls), refusal{key: "rollback", hint: "there is nothing to undo"},
+			refusal{key: "foreach", hint: "it ends the steps around it once"}),
+		Args: []Argument{
+			{Name: "output", Type: typeAny, Doc: "The output of what it ends. Not given: null."},
 		},
 	},
 	{
 		Name: "human", Doc: "Asks a person and pauses the run until the answer arrives.",
-		Output:  "{decision, form}",
+		Output:  "{decision, form}, or the answer itself that answer describes",
 		without: append(slices.Clone(noCalls), refusal{key: "timeout", hint: "give expires inside with"}),
 		Args: []Argument{
 			{Name: "prompt", Type: typeText, Required: true, Doc: "What the person is asked."},
 			{Name: "show", Type: typeAny, Doc: "What the person needs to see."},
 			{Name: "decisions", Type: typeWords, Doc: "What the person can decide. Defaults to approve and reject."},
 			{Name: "form", Type: typeForm, Doc: "What the person fills in. No expressions."},
+			{Name: "answer", Type: typeAnswer,
+				Doc: "The answer itself, without decisions and form. No expressions."},
+			{Name: "to", Type: typePeople, Doc: "People and groups who may answer. Not given: anybody."},
+			{Name: "four_eyes", Type: typeBoolean, Doc: "Whoever began the run may not answer. Defaults to false."},
 			{Name: "expires", Type: typeDuration,
 				Doc: "How long the answer may take. Not given: forever. No expressions."},
 			{Name: "on_expire", Type: typeOnExpire,
 				Doc: "What happens then. reject, which must be one of the decisions, decides so. Defaults to fail."},
+		},
+	},
+	{
+		Name: "say", Doc: "Tells whoever watches the run something, once.",
+		Output:  "{text, value}",
+		without: append(slices.Clone(noCalls), refusal{key: "timeout", hint: "it takes no time"}),
+		Args: []Argument{
+			{Name: "text", Type: typeText, Required: true, Doc: "What is said, to people."},
+			{Name: "value", Type: typeAny, Doc: "What goes with it, for programs. Not given: null."},
+			conversationKey,
 		},
 	},
 	{
@@ -53,17 +109,35 @@ var kinds = []Kind{
 			{Name: "event", Type: typeWord, Doc: "The name of the event to wait for. No expressions."},
 			{Name: "timeout", Type: typeDuration,
 				Doc: "How long to wait for the event; then the step fails. Not given: forever. No expressions."},
+			{Name: "where", Type: typeExpression,
+				Doc: "Only an event of which this is true ends the wait. It reads event. Not given: any."},
 		},
 	},
 	{
 		Name: "agent", Doc: "Runs a model with tools until it answers.",
-		Output:  "{text, steps, stop_reason}, or the object that output.schema describes",
+		Output:  "{text, steps, stop_reason}, with replies also turns and ended, or what output.schema describes",
 		without: []refusal{noKey},
 		Args: []Argument{
 			{Name: "agent", Type: typeAgent,
 				Doc: "The agent by id, or written in place. Not given: the only agent of the file."},
-			{Name: "prompt", Type: typeText, Required: true, Doc: "The task."},
+			{Name: "prompt", Type: typeText, Doc: "The task. Without messages it is required."},
+			{Name: "images", Type: typeLinks,
+				Doc: "Images and other files that go with the prompt: paths, https or data URLs."},
+			{Name: "messages", Type: typeMessages,
+				Doc: "What was said before. Without a prompt the last of them is the task."},
+			conversationKey,
 			{Name: "context", Type: typeAny, Doc: "What the agent has to know for it; goes before the task."},
+			{Name: "replies", Type: typeReplies,
+				Doc: "After each answer a person replies, and the agent goes on. Not given: it answers once."},
+		},
+	},
+	{
+		Name: "tool", Doc: "Calls one of several tools, which an expression names.",
+		Output: "what the tool returns",
+		Args: []Argument{
+			{Name: "name", Type: typeString, Required: true, Doc: "The tool to call."},
+			{Name: "of", Type: typeStrings, Required: true, Doc: "The tools that may be called. No expressions."},
+			{Name: "args", Type: typeValues, Doc: "The arguments of the tool. Not given: none."},
 		},
 	},
 	{
@@ -71,9 +145,14 @@ var kinds = []Kind{
 		Output:  "{last, iterations, reason}",
 		without: noCallsOfItsOwn,
 		Args: append(bodyKeys(typeSteps),
+			Argument{Name: "over", Type: typeList, Doc: "A round for each item, one after the other."},
+			Argument{Name: "as", Type: typeName, Doc: "With over: the name of the item. Defaults to item."},
+			Argument{Name: "first", Type: typeAny, Doc: "What last is in the first round. Defaults to null."},
+			Argument{Name: "while", Type: typeExpression,
+				Doc: "Evaluated before each round: false ends the loop. Not given: every round begins."},
 			Argument{Name: "until", Type: typeExpression,
 				Doc: "Evaluated after each round: true ends the loop. Not given: all rounds run."},
-			Argument{Name: "max_iterations", Type: typeThousand, Required: true, Doc: "The most rounds."},
+			Argument{Name: "max_iterations", Type: typeRounds, Doc: "The most rounds. Required without over."},
 			Argument{Name: "next", Type: typeValues,
 				Doc: "With ref: the inputs from the second round on. Not given: inputs."},
 			Argument{Name: "on_error", Type: typeString, Allowed: []string{"fail", "continue"},
@@ -117,16 +196,19 @@ var kinds = []Kind{
 			{Name: "timeout", Type: typeDuration,
 				Doc: "How long to wait for a value; then the step fails. Not given: forever. No expressions."},
 			{Name: "on_empty", Type: typeOnEmpty, Doc: "What happens when there is no value. Defaults to wait."},
+			{Name: "where", Type: typeExpression,
+				Doc: "Take only a value of which this is true; others stay. It reads value. Not given: any."},
 		},
 	},
-	{
-		Name: "retrieve", Doc: "Looks up documents.", Output: "{documents}", without: []refusal{noKey, noDoubt},
-		Args: []Argument{
-			{Name: "query", Type: typeString, Required: true, Doc: "What to look for."},
-			{Name: "top_k", Type: typeHundred, Doc: "The most documents. Defaults to 5. No expressions."},
-		},
-	},
+	{Name: "retrieve", Doc: "Looks up documents.", Output: "{documents}", without: []refusal{noKey, noDoubt},
+		Args: placeKeys},
+	{Name: "index", Doc: "Puts documents where retrieve finds them.",
+		Output: "{added, updated, deleted, skipped}", without: []refusal{noKey, noDoubt}, Args: indexKeys},
 }
+
+// conversationKey is the key of steps that take part in a conversation.
+var conversationKey = Argument{Name: "conversation", Type: typeWord,
+	Doc: "The conversation of this file that the step takes part in. No expressions."}
 
 // Kinds lists the built-in kinds of steps.
 func Kinds() []Kind {

@@ -3,7 +3,6 @@ package recipe
 import (
 	"cmp"
 	"errors"
-	"io"
 	"io/fs"
 	"maps"
 	"path"
@@ -24,14 +23,14 @@ const (
 )
 
 // Load reads a recipe with everything that it names: the recipes of its bodies, the texts of the
-// form {file: path}, and the agents in the folder agents beside it. The result needs no more
-// files. filename and all paths are slash-separated and below the root of fsys; a path in a recipe
+// form {file: path}, the recipe that it extends, and the agents in the folder agents beside it. The result needs no
+// more files. filename and all paths are slash-separated and below the root of fsys; a path in a recipe
 // is relative to that recipe's folder.
 //
 // Errors are those of [Parse], of all files at once; the recipe is nil only if its file cannot be
 // read. Positions have the names of fsys, or those that it gives as a [NamedFS].
 func Load(fsys fs.FS, filename string) (*Recipe, error) {
-	return load(tree{fsys}, path.Clean(filename))
+	return (*Library)(nil).Load(fsys, filename)
 }
 
 func load(from files, filename string) (*Recipe, error) {
@@ -51,64 +50,6 @@ func load(from files, filename string) (*Recipe, error) {
 		}
 	}
 	return finish(r, append(l.found, l.Diagnostics...))
-}
-
-// NamedFS is a file system whose files have other names for the user: those that positions show.
-type NamedFS interface {
-	fs.FS
-	DisplayName(name string) string
-}
-
-// files is where a loader finds files. Names are paths from its root, with slashes.
-type files interface {
-	// read returns the text of a file; of one that is too large, only more than is allowed.
-	read(name string) ([]byte, error)
-	// markdown calls f for every file below a folder whose name ends in .md. That there is no such
-	// folder is no error.
-	markdown(dir string, f func(name string)) error
-	// shown returns the name that the user knows a file by.
-	shown(name string) string
-}
-
-// tree is a file system as files.
-type tree struct{ fs.FS }
-
-func (t tree) shown(name string) string {
-	if named, ok := t.FS.(NamedFS); ok {
-		return named.DisplayName(name)
-	}
-	return name
-}
-
-func (t tree) markdown(dir string, f func(name string)) error {
-	err := fs.WalkDir(t.FS, dir, func(name string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && path.Ext(name) == ".md" {
-			f(name)
-		}
-		return err
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-// read reads at most one byte more than is allowed. What is not a regular file is refused before it
-// is opened: opening a pipe may wait for ever.
-func (t tree) read(name string) ([]byte, error) {
-	info, err := fs.Stat(t.FS, name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("not a regular file")
-	}
-	f, err := t.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 }
 
 // loader follows the files that a recipe names; each is read once.
@@ -135,21 +76,22 @@ func (l *loader) recipe(file string, from diagnostics.Position) *Recipe {
 			strings.Join(append(l.chain[at:], file), " → "))
 		return nil
 	}
-	data, ok := l.readOnce(file, from)
+	l.chain = append(l.chain, file)
+	defer func() { l.chain = l.chain[:len(l.chain)-1] }()
+	t, ok := l.layers(file, from)
 	if !ok {
 		return nil
 	}
-	w := read(l.shown(file), data)
-	l.chain = append(l.chain, file)
+	w := l.walk(t)
 	for _, body := range w.refs {
-		if target, ok := l.resolve(file, body.Ref); ok {
+		if target, ok := l.find(w.fileOf(body.Ref.Pos, file), body.Ref); ok {
 			body.Recipe = l.recipe(target, body.Ref.Pos)
 		}
 	}
-	l.chain = l.chain[:len(l.chain)-1]
 	l.texts(w, file)
 	l.schemas(w, file)
-	l.addAgents(w.recipe, file)
+	l.addAgents(w, t.files)
+	w.linkTools()
 	if !from.IsZero() && !w.recipe.Limits.Pos.IsZero() {
 		w.Warnf(w.recipe.Limits.Pos, diagnostics.CodeInvalidValue, "move them to the recipe that is run",
 			"the limits of a recipe that another one calls have no effect")
@@ -163,7 +105,7 @@ func (l *loader) recipe(file string, from diagnostics.Position) *Recipe {
 func (l *loader) texts(w *walker, from string) {
 	for _, v := range w.files {
 		name := Name{Text: v.text("file"), Pos: v.get("file").Pos}
-		target, ok := l.resolve(from, name)
+		target, ok := l.resolve(w.fileOf(name.Pos, from), name)
 		if !ok {
 			continue
 		}
@@ -182,6 +124,7 @@ func (l *loader) texts(w *walker, from string) {
 func (l *loader) schemas(w *walker, from string) {
 	for _, out := range w.schemaFiles {
 		name := Name{Text: out.Schema.text("file"), Pos: out.Schema.get("file").Pos}
+		from := w.fileOf(name.Pos, from)
 		if s, ok := l.files.(stored); ok && s.files[path.Join(path.Dir(from), name.Text)] == nil {
 			w.notLoaded(out)
 			continue
@@ -214,31 +157,46 @@ func (w *walker) notLoaded(out *Output) {
 		"the schema in %q is not loaded, and checks nothing", out.Schema.text("file"))
 }
 
-// addAgents adds the agents of the folder agents beside the recipe, and checks that the ids fit
-// together. A file there that an agent of the recipe has for its instructions is no agent itself.
-func (l *loader) addAgents(r *Recipe, file string) {
-	declared := map[string]diagnostics.Position{}
+// addAgents adds the agents of the folder agents beside the recipe, and beside those that it extends, and checks that
+// the ids fit together. The recipe's own count before those of what it extends. A file there that an agent of the
+// recipe has for its instructions is no agent itself.
+func (l *loader) addAgents(w *walker, layers []string) {
+	r := w.recipe
+	declared := map[string]int{} // an index into r.Agents
 	instructions := map[string]bool{}
-	for _, a := range r.Agents {
-		declared[a.ID] = a.Pos
+	for i, a := range r.Agents {
+		declared[a.ID] = i
 		if v := a.Spec.get("instructions"); v != nil {
 			instructions[v.Pos.File] = true
 		}
 	}
-	for _, a := range l.agentsIn(path.Join(path.Dir(file), "agents")) {
-		if instructions[a.File] {
+	for i, file := range layers {
+		dir := path.Dir(file)
+		if slices.ContainsFunc(layers[:i], func(above string) bool { return path.Dir(above) == dir }) {
 			continue
 		}
-		if pos, ok := declared[a.ID]; ok {
-			l.Errorf(pos, diagnostics.CodeDuplicateName, "", "the agent %q is defined here and in %s", a.ID, a.File)
-			continue
+		for _, a := range l.agentsIn(path.Join(dir, "agents")) {
+			if instructions[a.File] {
+				continue
+			}
+			at, twice := declared[a.ID]
+			if !twice {
+				declared[a.ID] = len(r.Agents)
+				r.Agents = append(r.Agents, a)
+				continue
+			}
+			switch other := slices.Index(layers, w.fileOf(r.Agents[at].Pos, "")); {
+			case other >= 0 && path.Dir(layers[other]) == dir:
+				l.Errorf(r.Agents[at].Pos, diagnostics.CodeDuplicateName, "",
+					"the agent %q is defined here and in %s", a.ID, a.File)
+			case other > i: // of what this one extends
+				r.Agents[at] = a
+			}
 		}
-		declared[a.ID] = a.Pos
-		r.Agents = append(r.Agents, a)
 	}
 	ids := slices.Sorted(maps.Keys(declared))
 	for _, a := range r.Agents {
-		for _, d := range a.Delegates() {
+		for _, d := range a.Others() {
 			if _, ok := declared[d.Text]; !ok && d.Text != "" {
 				l.Errorf(d.Pos, diagnostics.CodeUnknownName, diagnostics.DidYouMean(d.Text, ids),
 					"there is no agent %q", d.Text)
@@ -265,7 +223,7 @@ func (l *loader) agentsIn(dir string) []Agent {
 	if err != nil {
 		l.unreadable(dir, diagnostics.Position{File: l.shown(dir)}, err)
 	}
-	slices.SortFunc(agents, func(a, b Agent) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(agents, func(a, b Agent) int { return cmp.Compare(a.ID, b.ID) })
 	l.agents[dir] = agents
 	return agents
 }
@@ -281,7 +239,7 @@ func (l *loader) resolve(from string, name Name) (string, bool) {
 	case path.IsAbs(name.Text) || len(name.Text) > 1 && name.Text[1] == ':':
 		l.Errorf(name.Pos, diagnostics.CodeFile, "write it relative to this file's folder",
 			"%q is an absolute path", name.Text)
-	case !fs.ValidPath(target):
+	case !fs.ValidPath(target) || mountOf(target) != mountOf(from):
 		l.Errorf(name.Pos, diagnostics.CodeFile, "", "%q leaves the folder that recipes may read", name.Text)
 	default:
 		return target, true

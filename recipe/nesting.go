@@ -9,11 +9,16 @@ import (
 // together with them.
 func checkNesting(r *Recipe, report *yamlnode.Reader) {
 	h := heights{}
+	for _, t := range r.tools {
+		if t.Body != nil && h.body(t.Body) > maxNesting {
+			report.Errorf(t.Pos, diagnostics.CodeRecursion, "", "bodies are nested more than %d deep", maxNesting)
+		}
+	}
 	if h.recipe(r) <= maxNesting {
 		return
 	}
 	// Follow the deepest bodies down to the first one that is too deep.
-	steps := r.Steps
+	steps := r.All()
 	for range maxNesting {
 		steps = h.deepest(steps).All()
 	}
@@ -27,7 +32,7 @@ type heights map[*Recipe]int
 func (h heights) recipe(r *Recipe) int {
 	height, ok := h[r]
 	if !ok {
-		height = h.steps(r.Steps)
+		height = h.steps(r.All())
 		h[r] = height
 	}
 	return height
@@ -69,7 +74,7 @@ func (b *Body) All() []Step {
 	case b == nil:
 		return nil
 	case b.Recipe != nil:
-		return b.Recipe.Steps
+		return b.Recipe.All()
 	}
 	return b.Steps
 }

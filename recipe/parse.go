@@ -35,6 +35,7 @@ var (
 // good recipe are in its Diagnostics.
 func Parse(filename string, data []byte) (*Recipe, error) {
 	w := read(filename, data)
+	w.linkTools()
 	for _, out := range w.schemaFiles {
 		w.notLoaded(out)
 	}
@@ -71,19 +72,28 @@ type walker struct {
 	files    []*Value // of the form {file: path}
 	sends    []Name   // the channels of send steps
 	receives []Name   // the channels of receive steps
+	talks    []Name   // the conversations of steps
 	schemas  int      // the weight of the schemas so far
 	misspelt int      // how many of their keywords are
+	calls    []*Body  // of the recipe's tools
 
 	schemaFiles []*Output // whose schema has the form {file: path}
+
+	extends Name              // the recipe that the file is laid over; zero: none
+	layers  map[string]string // the files that it is made of, by the names of positions; nil: one that is parsed alone
 }
 
-// read reads a file as far as it can; the recipe is never nil.
+// read reads a file alone as far as it can; the recipe is never nil.
 func read(filename string, data []byte) *walker {
 	w := &walker{Reader: yamlnode.Reader{Hints: hints}, recipe: &Recipe{File: filename}}
 	root, found := yamlnode.Parse(filename, data, &yamlnode.Options{MaxDepth: maxDepth})
 	w.Diagnostics = found
 	if root != nil {
 		w.top(root)
+	}
+	if name := w.extends; name.Text != "" {
+		w.Errorf(name.Pos, diagnostics.CodeFile, "read the recipe with recipe.Load",
+			"the recipe %q, which this one extends, is not loaded", name.Text)
 	}
 	return w
 }
@@ -92,6 +102,11 @@ func (w *walker) top(n *yamlnode.Node) {
 	fields := w.object(n, topObject)
 	w.word(fields, topObject, "apiVersion")
 	r := w.recipe
+	if base := fields["extends"]; base != nil {
+		w.extends = Name{Text: w.literal(base), Pos: base.Pos}
+	} else {
+		w.Require(n, fields, "steps")
+	}
 	r.Name = w.Text(fields["name"])
 	r.Version = w.String(fields["version"])
 	r.Description = w.String(fields["description"])
@@ -104,10 +119,18 @@ func (w *walker) top(n *yamlnode.Node) {
 		r.Limits = *limits
 	}
 	r.Channels = w.channels(fields["channels"])
+	r.Conversations = w.words(fields["conversations"], "conversation")
 	r.Agents = w.agents(fields["agents"])
+	tools := w.Map(fields["tools"])
+	w.declareTools(tools)
+	w.tools(tools)
 	w.notEmpty(fields["steps"])
+	r.InOrder = w.OneOf(fields["order"], orderKey.Allowed...) == "file"
 	r.Steps = w.steps(fields["steps"], nil)
+	w.notEmpty(fields["finally"])
+	r.Finally = w.finally(fields["finally"])
 	w.checkChannels()
+	w.checkConversations()
 	r.Output = w.value(fields["output"])
 }
 

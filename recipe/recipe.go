@@ -6,6 +6,7 @@
 package recipe
 
 import (
+	"slices"
 	"time"
 
 	"github.com/braise-run/braise/diagnostics"
@@ -16,20 +17,23 @@ const APIVersion = "braise/v1"
 
 // Recipe is one recipe file as written. Slices keep the order of the file.
 type Recipe struct {
-	File        string // the name given to Parse or Load
-	Name        string
-	Version     string // the author's; "" when not given
-	Description string
-	Tags        []string
-	Requires    Requires
-	Inputs      []Input
-	Consts      []Field
-	Defaults    Defaults
-	Limits      Limits
-	Channels    []Channel
-	Agents      []Agent // those of the file, then those of agents/*.md, sorted by id
-	Steps       []Step
-	Output      *Value // nil: the run's output is null
+	File          string // the name given to Parse or Load
+	Name          string
+	Version       string // the author's; "" when not given
+	Description   string
+	Tags          []string
+	Requires      Requires
+	Inputs        []Input
+	Consts        []Field
+	Defaults      Defaults
+	Limits        Limits
+	Channels      []Channel
+	Conversations []Name  // that its steps share, none twice
+	Agents        []Agent // those of the file, then those of agents/*.md, sorted by id
+	InOrder       bool    // order: file; each step also needs the one before it
+	Steps         []Step
+	Finally       []Step // that run when all Steps have ended, however that is; nil when not given
+	Output        *Value // nil: the run's output is null
 
 	// Diagnostics holds the warnings of a good recipe.
 	Diagnostics diagnostics.List
@@ -40,7 +44,23 @@ type Recipe struct {
 	// Sources holds the text of every file that was read, by name, for printing carets.
 	Sources map[string][]byte
 
-	origin *origin // what Parse or Load read; nil for a recipe that was built in Go
+	beside
+}
+
+// beside is what belongs to a recipe that was read.
+type beside struct {
+	origin *origin           // what Parse or Load read; nil for a recipe that was built in Go
+	tools  []*Tool           // in the order of the file
+	inTool bool              // it is what a tool does whose steps stand in place
+	inGo   map[string]string // see AgentsInGo
+}
+
+// All returns the steps of the file: those that run at its end last.
+func (r *Recipe) All() []Step {
+	if r.Finally == nil {
+		return r.Steps
+	}
+	return slices.Concat(r.Steps, r.Finally)
 }
 
 // Requires lists what a run needs before its first step.
@@ -147,6 +167,7 @@ type Retry struct {
 	Mode        string         // wait or pause
 	RetryOn     []string       // of rate_limit, 5xx, timeout, network, unknown; empty but not nil: no reason
 	Timeout     *time.Duration // of each attempt
+	When        Condition      // over error; of defaults.retry it reads no steps
 }
 
 // Limits restrict a run, or a step with its body. Zero fields are not given.
@@ -165,6 +186,17 @@ type Channel struct {
 	Name string
 	Pos  diagnostics.Position
 	Kind string // value, queue or topic
+	// Outside says that values come from outside the run, as from: outside does. Its digest is the same.
+	Outside bool
+}
+
+// Conversation returns the conversation that a step of the kind model, agent or say takes part in; zero: none.
+func (s *Step) Conversation() Name {
+	if f := s.With.Field("conversation"); f != nil && slices.Contains([]string{"model", "agent", "say"}, s.Uses.Text) {
+		text, _ := f.Value.Scalar.(string)
+		return Name{Text: text, Pos: f.Value.Pos}
+	}
+	return Name{}
 }
 
 // Trigger says which ends of a step's needs let it run.
@@ -176,6 +208,7 @@ const (
 	NoneFailed Trigger = "none_failed"
 	AllDone    Trigger = "all_done"
 	AnySuccess Trigger = "any_success"
+	Optional   Trigger = "optional"
 )
 
 // Step is one entry of steps.
@@ -184,16 +217,19 @@ type Step struct {
 	Pos         diagnostics.Position // of the id
 	Description string
 	Tags        []string
+	// Files are those that say what the step is, if it is from a recipe that this one extends, the last one first.
+	Files []string
 
 	Uses    Name
 	With    *Value // nil when not given, and where what it says is in the field of a kind, below, instead
 	Needs   []Name
 	When    Condition
 	Trigger Trigger
+	Approve *Approve // nil when not given
 	Foreach *Foreach
 
 	// What a step of the kind with that name does; nil for every other kind.
-	Body     *Body // of the kind recipe; see Bodies for those of all kinds
+	Body     *Body // of the kind recipe, or a tool of the recipe; see Bodies for those of all kinds
 	Human    *Human
 	Wait     *Wait
 	Loop     *Loop
@@ -202,6 +238,8 @@ type Step struct {
 	Send     *Send
 	Receive  *Receive
 	Retrieve *Retrieve
+	Replies  *Replies // of the kind agent; nil when not given
+	Index    *Index
 
 	Timeout    time.Duration // 0 when not given
 	TimeoutPos diagnostics.Position
@@ -242,8 +280,14 @@ type Human struct {
 	Decisions []Name         // at least one, none twice; approve and reject when not given
 	Form      *Value         // the JSON Schema of an object; nil when not given
 	FormJSON  map[string]any // the same as decoded JSON
-	Expires   time.Duration  // 0 when not given: never
-	OnExpire  OnExpire
+	// Answer is the JSON Schema of the answer where that is the output itself, without decisions and form; nil when
+	// not given. AnswerJSON is the same as decoded JSON.
+	Answer     *Value
+	AnswerJSON map[string]any
+	To         *Value        // who may answer: a list of names, or an expression; nil when not given: anybody
+	FourEyes   bool          // whoever began the run may not answer
+	Expires    time.Duration // 0 when not given: never
+	OnExpire   OnExpire
 }
 
 // OnExpire says what happens when there is no answer in time. The zero OnExpire fails the step.
@@ -260,6 +304,7 @@ type Wait struct {
 	At       *Value // a time (RFC 3339), or a string that holds an expression
 	Event    Name
 	Timeout  time.Duration // of the wait for the event; 0 when not given
+	Where    Condition     // over event
 }
 
 // Body is what a composite step runs: another file, or steps written in place.
@@ -267,20 +312,30 @@ type Body struct {
 	Pos    diagnostics.Position
 	Ref    Name    // a file, relative to the recipe's folder; Text is "" for inline steps
 	Recipe *Recipe // the file, set by Load; nil after Parse, and for inline steps
+	Tool   *Tool   // of a step that runs a tool of the recipe: that tool; Recipe is what it does. nil for other bodies
 	Inputs *Value  // with Ref: the inputs of the other recipe; nil when not given
-	Steps  []Step  // inline
-	Output *Value  // inline; nil: the body's output is null
+	// InOrder says that each inline step also needs the one before it: order: file.
+	InOrder bool
+	Steps   []Step // inline
+	Output  *Value // inline; nil: the body's output is null
 }
 
-// Loop repeats a body until a condition holds.
+// Loop repeats a body: once for each item of a list, or until a condition or a number of rounds ends it.
 type Loop struct {
-	Pos           diagnostics.Position
-	Body          *Body
-	Until         Condition // "" when not given: only MaxIterations ends the loop
-	MaxIterations int       // 1 to 1000
-	Next          *Value    // of a body in another file: its inputs from the second round on; nil when not given
-	Continue      bool      // on_error: continue; a round that fails does not end the loop
-	FailAtLimit   bool      // on_limit: fail; only with Until
+	Pos   diagnostics.Position
+	Body  *Body
+	Over  *Value    // an expression or a list: there is a round for each item; nil when not given
+	As    Name      // with Over: what the item is called, "item" when not given
+	First *Value    // what last is in the first round; nil when not given
+	While Condition // asked before each round; "" when not given
+	Until Condition // asked after each round; "" when not given
+	// MaxIterations is the most rounds, 1 to 1000. It is 0 where MaxExpression gives the number instead, a string that
+	// holds an expression, and where nothing but Over does.
+	MaxIterations int
+	MaxExpression *Value
+	Next          *Value // of a body in another file: its inputs from the second round on; nil when not given
+	Continue      bool   // on_error: continue; a round that fails does not end the loop
+	FailAtLimit   bool   // on_limit: fail; only with Until and a most
 }
 
 // Fork runs several bodies side by side.
@@ -325,6 +380,7 @@ type Receive struct {
 	Channel Name
 	Timeout time.Duration // of the wait for a value; 0 when not given: for ever
 	OnEmpty OnEmpty
+	Where   Condition // over value
 }
 
 // OnEmpty says what happens when a channel has no value. The zero OnEmpty waits for one.
@@ -333,11 +389,21 @@ type OnEmpty struct {
 	Set  *Value // not nil: the step succeeds with this output; may hold expressions
 }
 
-// Retrieve looks documents up.
-type Retrieve struct {
+// Approve asks a person before a step begins, of a foreach before each item.
+type Approve struct {
+	Pos       diagnostics.Position
+	Prompt    *Value    // a string, which may hold expressions; nil when not given
+	When      Condition // ask only if it is true; "" when not given
+	Show      *Value    // nil when not given: the resolved with
+	Decisions []Name    // at least two, none twice; the first is the yes. approve and reject when not given
+}
+
+// Replies is a talk of an agent with a person: after each answer the person replies. At least one of Until and Max is
+// given.
+type Replies struct {
 	Pos   diagnostics.Position
-	Query *Value // a string, which may hold expressions
-	TopK  int    // 1 to 100; 5 when not given
+	Until Condition // over reply; "" when not given: only Max ends the talk
+	Max   int       // of replies, 1 to 1000; 100 when not given
 }
 
 // Foreach runs a step once per item of a list.
@@ -346,7 +412,8 @@ type Foreach struct {
 	In          *Value // an expression or a list
 	As          Name   // Text defaults to "item"
 	MaxParallel int    // 0: no limit of its own
-	Collect     bool   // on_error: collect
+	Race        bool   // mode: race
+	Collect     bool   // on_error: collect; not of a race
 	MaxItems    int    // 0: the engine's default
 }
 
@@ -360,8 +427,9 @@ type Output struct {
 
 // OnError says what a step's failure does.
 type OnError struct {
-	Continue bool   // the step stays failed, its output is null, the run continues
-	Set      *Value // not nil: the step counts as succeeded with this output; may hold expressions
+	When     Condition // over error: where it is false the step fails. "" when not given: always true
+	Continue bool      // the step stays failed, its output is null, the run continues
+	Set      *Value    // not nil: the step counts as succeeded with this output; may hold expressions
 }
 
 // Agent is one declared agent.

@@ -18,10 +18,13 @@ var typeSchemas = map[string]node{
 	typeText:       {"anyOf": []any{node{"type": "string"}, def(fileObject)}},
 	typeStrings:    {"type": "array", "items": node{"type": "string", "minLength": 1}},
 	typeTools:      {"type": "array", "items": node{"type": "string"}},
+	typeToolNames:  {"anyOf": []any{node{"type": "array", "items": node{"type": "string"}}, template}},
+	typeTexts:      {"anyOf": []any{node{"type": "array", "items": node{"type": "string", "minLength": 1}}, template}},
 	typeInteger:    {"type": "integer"},
 	typePositive:   {"type": "integer", "minimum": 1},
 	typeNatural:    {"type": "integer", "minimum": 0},
 	typeThousand:   {"type": "integer", "minimum": 1, "maximum": 1000},
+	typeRounds:     {"anyOf": []any{node{"type": "integer", "minimum": 1, "maximum": 1000}, template}},
 	typeHundred:    {"type": "integer", "minimum": 1, "maximum": 100},
 	typeCost:       {"type": "number", "exclusiveMinimum": 0},
 	typeNumber:     {"type": "number"},
@@ -33,6 +36,8 @@ var typeSchemas = map[string]node{
 	typeConsts: {"type": "object"},
 	typeValues: {"anyOf": []any{node{"type": "object"}, template}},
 	typeAgents: {"type": "object", "additionalProperties": def(agentObject)},
+	typeOwnTools: {"type": "object", "propertyNames": node{"pattern": toolName.String(), "maxLength": 48},
+		"additionalProperties": def(toolObject)},
 	typeSteps: {"type": "object", "minProperties": 1, "propertyNames": node{"pattern": stepID.String()},
 		"additionalProperties": def(stepObject)},
 	typeSomeSteps: {"type": "object", "propertyNames": node{"pattern": stepID.String()},
@@ -42,21 +47,36 @@ var typeSchemas = map[string]node{
 		"additionalProperties": def(branchObject)},
 	typeCases: {"type": "array", "minItems": 1, "items": def(caseObject)},
 	typeChannels: {"type": "object", "propertyNames": node{"pattern": wordPattern.String()},
-		"additionalProperties": node{"enum": anys(channelKinds)}},
-	typeList:       {"anyOf": []any{node{"type": "array"}, template}},
-	typeOnError:    {"anyOf": []any{node{"enum": []any{"fail", "continue"}}, def(onErrorObject)}},
-	typeMessages:   {"anyOf": []any{node{"type": "array", "minItems": 1, "items": def(messageObject)}, template}},
-	typeApproval:   {"anyOf": []any{approvalWord, node{"type": "object", "additionalProperties": approvalWord}}},
-	typeSubagents:  {"anyOf": []any{node{"const": false}, def(subagentsObject)}},
-	typeAgent:      {"anyOf": []any{node{"type": "string"}, def(agentObject)}},
-	typeMemory:     {"anyOf": []any{node{"const": "inherit"}, def(memoryObject)}},
-	typeRetrieve:   def(retrieveObject),
-	typeCompact:    def(compactObject),
+		"additionalProperties": node{"anyOf": []any{node{"enum": anys(channelKinds)}, def(channelObject)}}},
+	typeList:     {"anyOf": []any{node{"type": "array"}, template}},
+	typeOnError:  {"anyOf": []any{node{"enum": []any{"fail", "continue"}}, def(onErrorObject)}},
+	typeMessages: {"anyOf": []any{node{"type": "array", "minItems": 1, "items": def(messageObject)}, template}},
+	typePeople: {"anyOf": []any{
+		node{"type": "array", "minItems": 1, "uniqueItems": true, "items": node{"type": "string", "minLength": 1}},
+		template,
+	}},
+	typeApproval:  {"anyOf": []any{approvalWord, node{"type": "object", "additionalProperties": approvalWord}}},
+	typeSubagents: {"anyOf": []any{node{"const": false}, def(subagentsObject)}},
+	typeAgent:     {"anyOf": []any{node{"type": "string"}, def(agentObject)}},
+	typeMemory:    {"anyOf": []any{node{"const": "inherit"}, def(memoryObject)}},
+	typeRetrieve:  def(retrieveObject),
+	typeCompact:   def(compactObject),
+	typeRerank:    def(rerankObject),
+	typeFiles:     def(filesObject),
+	typeChunk:     def(chunkObject),
+	typeDocuments: {"anyOf": []any{node{"type": "array", "items": node{"anyOf": []any{def(documentObject), template}}},
+		template}},
+	typeLinks: {"anyOf": []any{node{"type": "array", "minItems": 1,
+		"items": node{"type": "string", "pattern": `^(https://|data:)|\$\{\{|^[^:/][^:]*$`}}, template}},
+	typeShare:      {"type": "number", "minimum": 0, "maximum": 1},
+	typeReasoning:  def(reasoningObject),
+	typeReplies:    def(repliesObject),
 	typeRequires:   def(requiresObject),
 	typeDefaults:   def(defaultsObject),
 	typeLimits:     def(limitsObject),
 	typeStepLimits: def(stepLimitsObject),
 	typeForeach:    def(foreachObject),
+	typeApprove:    def(approveObject),
 	typeOutput:     def(outputObject),
 	typeRetry:      def(retryObject),
 	typeRetries:    def(retriesObject),
@@ -65,6 +85,7 @@ var typeSchemas = map[string]node{
 	typeWord:       word,
 	typeWords:      {"type": "array", "items": word, "minItems": 1, "uniqueItems": true},
 	typeForm:       {"type": "object", "required": []any{"type"}, "properties": node{"type": node{"const": "object"}}},
+	typeAnswer:     {"type": "object"},
 	typeOnExpire:   {"anyOf": []any{node{"enum": []any{"fail", "reject"}}, def(onExpireObject)}},
 	typeOnEmpty:    {"anyOf": []any{node{"enum": []any{"wait", "fail"}}, def(onEmptyObject)}},
 	typeDelay:      {"anyOf": []any{node{"type": "string", "pattern": durationPattern}, template}},
@@ -90,10 +111,13 @@ func Schema() []byte {
 		defs[o.name] = o.schema(false)
 	}
 	defs[stepObject.name].(node)["allOf"] = withSchemas()
+	defs[approveObject.name].(node)["properties"].(node)["decisions"].(node)["minItems"] = 2
+	defs[repliesObject.name].(node)["anyOf"] = []any{node{"required": []any{"until"}}, node{"required": []any{"max"}}}
 	root := topObject.schema(false)
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = "Braise recipe, " + APIVersion
 	root["$defs"] = defs
+	layer(root)
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
@@ -102,6 +126,29 @@ func Schema() []byte {
 		panic("recipe: the schema is JSON: " + err.Error())
 	}
 	return b.Bytes()
+}
+
+// layer says what a recipe that extends another one may do: it has parts of steps, and null removes entries.
+func layer(root node) {
+	properties, whole, part := root["properties"].(node), node{}, node{}
+	for _, key := range []string{"inputs", "consts", "channels", "agents", "tools", "steps"} {
+		all := properties[key].(node)
+		properties[key] = node{"description": all["description"]}
+		delete(all, "description")
+		whole[key] = all
+		part[key] = node{"type": "object"}
+	}
+	step := stepObject.schema(false)
+	delete(step, "required")
+	for key, s := range step["properties"].(node) {
+		step["properties"].(node)[key] = node{"description": s.(node)["description"]}
+	}
+	step["type"] = []any{"object", "null"}
+	part["steps"] = node{"type": "object", "propertyNames": node{"pattern": stepID.String()},
+		"additionalProperties": step}
+	root["if"] = node{"required": []any{"extends"}}
+	root["then"] = node{"properties": part}
+	root["else"] = node{"required": []any{"steps"}, "properties": whole}
 }
 
 // schema describes the object; with templates, any value may also be an expression.
@@ -118,7 +165,7 @@ func (o *object) schema(templates bool) node {
 		if key.Required {
 			required = append(required, key.Name)
 		}
-		if templates && key.Type != typeAny && key.Type != typeString {
+		if templates && key.Type != typeAny && key.Type != typeString && key.Type != typeWord {
 			s = node{"anyOf": []any{s, template}}
 		}
 		s["description"] = key.Doc
@@ -128,9 +175,17 @@ func (o *object) schema(templates bool) node {
 	if len(required) > 0 {
 		s["required"] = required
 	}
-	if o.key("ref") != nil {
+	switch {
+	case o == onErrorObject:
+		s["oneOf"] = []any{node{"required": []any{"set"}}, node{"required": []any{"do"}}}
+	case o == toolObject:
 		s["oneOf"] = []any{
-			node{"required": []any{"ref"}, "properties": node{"output": false}},
+			node{"required": []any{"ref"}, "properties": node{"order": false, "output": false, "inputs": false}},
+			node{"required": []any{"steps", "description"}},
+		}
+	case o.key("ref") != nil:
+		s["oneOf"] = []any{
+			node{"required": []any{"ref"}, "properties": node{"order": false, "output": false}},
 			node{"required": []any{"steps"}, "properties": node{"inputs": false}},
 		}
 	}
@@ -157,20 +212,34 @@ func withSchemas() []any {
 
 func uses(s node) node { return node{"required": []any{"uses"}, "properties": node{"uses": s}} }
 
+// somethingSaid says that a model is asked something.
+var somethingSaid = []any{node{"required": []any{"prompt"}}, node{"required": []any{"messages"}},
+	node{"required": []any{"conversation"}}}
+
 // kindSchema describes a step of a built-in kind beyond what holds for every step.
 func kindSchema(k Kind) node {
 	with := node{}
 	switch k.Name {
 	case "model":
 		with = modelObject.schema(true)
-		with["oneOf"] = []any{node{"required": []any{"prompt"}}, node{"required": []any{"messages"}}}
+		with["anyOf"] = somethingSaid
+		with["not"] = node{"required": []any{"prompt", "messages"}}
+		with["dependentRequired"] = node{"images": []any{"prompt"}}
 	case "agent":
 		with = taskObject.schema(true)
+		with["anyOf"] = somethingSaid
+		with["properties"].(node)["replies"] = def(repliesObject)
+		with["properties"].(node)["messages"].(node)["items"] = node{"properties": node{"files": false}}
+	case "tool":
+		with = choiceObject.schema(false)
+		with["properties"].(node)["of"].(node)["minItems"] = 1
 	case "recipe":
 		with = bodyObject.schema(false)
 	case "loop":
 		with = loopObject.schema(false)
-		with["dependentRequired"] = node{"next": []any{"ref"}, "on_limit": []any{"until"}}
+		with["anyOf"] = []any{node{"required": []any{"max_iterations"}}, node{"required": []any{"over"}}}
+		with["dependentRequired"] = node{"next": []any{"ref"}, "as": []any{"over"},
+			"on_limit": []any{"until", "max_iterations"}}
 	case "fork":
 		with = forkObject.schema(false)
 	case "switch":
@@ -182,11 +251,20 @@ func kindSchema(k Kind) node {
 		with["dependentSchemas"] = node{"timeout": node{"properties": node{"on_empty": node{"const": "wait"}}}}
 	case "retrieve":
 		with = searchObject.schema(false)
+	case "index":
+		with = indexObject.schema(false)
+		with["oneOf"] = []any{node{"required": []any{"files"}}, node{"required": []any{"documents"}}}
 	case "fail":
 		with = failObject.schema(true)
+	case "end":
+		with = endObject.schema(true)
 	case "human":
 		with = humanObject.schema(false)
 		with["dependentRequired"] = node{"on_expire": []any{"expires"}}
+		with["dependentSchemas"] = node{"answer": node{"properties": node{"decisions": false, "form": false,
+			"on_expire": node{"not": node{"const": "reject"}}}}}
+	case "say":
+		with = sayObject.schema(true)
 	case "wait":
 		with = waitObject.schema(false)
 		with["oneOf"] = []any{
@@ -194,13 +272,13 @@ func kindSchema(k Kind) node {
 			node{"required": []any{"at"}},
 			node{"required": []any{"event"}},
 		}
-		with["dependentRequired"] = node{"timeout": []any{"event"}}
+		with["dependentRequired"] = node{"timeout": []any{"event"}, "where": []any{"event"}}
 	}
 	properties := node{"with": with}
 	for _, r := range k.without {
 		properties[r.key] = false
 	}
-	if k.Name == "fail" {
+	if needsNothing(k.Name) {
 		return node{"properties": properties}
 	}
 	return node{"required": []any{"with"}, "properties": properties}

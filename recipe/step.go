@@ -18,6 +18,7 @@ type scope struct {
 	ids   map[string]diagnostics.Position
 	item  Name // of a foreach; such a scope has no ids
 	loop  bool // of a loop; such a scope has no ids
+	final bool // of steps that run at the end
 }
 
 // loopNames are what expressions of a loop and inside of it know.
@@ -47,6 +48,16 @@ func (s *scope) names(name string) bool {
 func (s *scope) inLoop() bool {
 	for ; s != nil; s = s.outer {
 		if s.loop {
+			return true
+		}
+	}
+	return false
+}
+
+// inFinally reports whether the steps run at the end.
+func (s *scope) inFinally() bool {
+	for ; s != nil; s = s.outer {
+		if s.final {
 			return true
 		}
 	}
@@ -88,6 +99,7 @@ func (w *walker) step(f yamlnode.Field, s *scope) Step {
 		Needs:       w.names(fields["needs"]),
 		When:        w.condition(fields["when"]),
 		Trigger:     Trigger(w.word(fields, stepObject, "trigger")),
+		Approve:     w.approve(fields["approve"]),
 		Foreach:     w.foreach(fields["foreach"], s),
 		Timeout:     w.timeout(fields["timeout"]),
 		Output:      w.output(fields["output"]),
@@ -104,11 +116,19 @@ func (w *walker) step(f yamlnode.Field, s *scope) Step {
 	if n := fields["timeout"]; n != nil {
 		step.TimeoutPos = n.Pos
 	}
+	if n := fields["rollback"]; n != nil && s.inFinally() {
+		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "rollbacks come before these steps",
+			"%q has no place in %q", "rollback", "finally")
+	}
 	if step.Foreach != nil {
 		s = &scope{outer: s, item: step.Foreach.As}
 	}
 	w.uses(&step, fields["uses"], fields["with"], f, s)
-	w.refuse(kind(step.Uses.Text), fields)
+	k := kind(step.Uses.Text)
+	if step.Body != nil && step.Body.Tool != nil {
+		k = Kind{Name: step.Uses.Text, without: noCallsOfItsOwn}
+	}
+	w.refuse(k, fields)
 	return step
 }
 
@@ -122,16 +142,20 @@ func (w *walker) uses(step *Step, uses, with *yamlnode.Node, f yamlnode.Field, s
 	switch k := kind(name); {
 	case strings.ContainsAny(name, " \t\n"):
 		w.Errorf(uses.Pos, diagnostics.CodeInvalidValue, "", "%q is not the name of a kind or a tool", name)
+	case w.useTool(step, with):
 	case strings.Contains(name, "."):
 		step.With = w.mapping(with)
 	case k.Name == "":
 		w.Errorf(uses.Pos, diagnostics.CodeUnknownKind, kindHint(name), "there is no kind of step %q", name)
-	case with == nil && name != "fail":
+	case with == nil && !needsNothing(name):
 		w.Errorf(f.Pos, diagnostics.CodeMissingKey, "", "a step of kind %q needs the key %q", name, "with")
 	default:
 		w.with(step, name, with, s)
 	}
 }
+
+// needsNothing reports whether a step of the kind may do without the key with.
+func needsNothing(kind string) bool { return kind == "fail" || kind == "end" }
 
 // refuse reports the keys that mean nothing for a step of this kind.
 func (w *walker) refuse(k Kind, fields map[string]*yamlnode.Node) {
@@ -159,9 +183,15 @@ func (w *walker) with(step *Step, kind string, n *yamlnode.Node, s *scope) {
 	case "model":
 		w.model(n)
 	case "agent":
-		w.arguments(n, taskObject, true)
+		w.task(step, n)
+	case "tool":
+		w.toolChoice(n)
 	case "fail":
 		w.arguments(n, failObject, true)
+	case "end":
+		w.arguments(n, endObject, true)
+	case "say":
+		w.talk(w.arguments(n, sayObject, true))
 	case "recipe":
 		step.Body = w.body(n, w.object(n, bodyObject), s, false)
 		return
@@ -189,34 +219,62 @@ func (w *walker) with(step *Step, kind string, n *yamlnode.Node, s *scope) {
 	case "retrieve":
 		step.Retrieve = w.retrieve(n)
 		return
+	case "index":
+		step.Index = w.index(n)
+		return
 	}
 	step.With = w.value(n)
 	switch kind {
 	case "agent":
 		agent := step.With.get("agent")
 		w.collect(step.With.get("prompt"), agent.get("instructions"), agent.get("compact").get("prompt"))
+		w.collectMessages(step.With)
+	case "say":
+		w.collect(step.With.get("text"))
 	case "model":
 		w.collect(step.With.get("prompt"), step.With.get("system"))
-		if messages := step.With.get("messages"); messages != nil {
-			for _, m := range messages.List {
-				w.collect(m.get("text"))
-			}
+		w.collectMessages(step.With)
+	}
+}
+
+// collectMessages is collect for the texts of messages.
+func (w *walker) collectMessages(with *Value) {
+	if messages := with.get("messages"); messages != nil {
+		for _, m := range messages.List {
+			w.collect(m.get("text"))
 		}
 	}
 }
 
-func (w *walker) model(n *yamlnode.Node) {
-	fields := w.arguments(n, modelObject, true)
-	prompt, messages := fields["prompt"], fields["messages"]
-	switch {
-	case fields == nil:
-	case prompt != nil && messages != nil:
-		w.Errorf(messages.Pos, diagnostics.CodeInvalidValue, "put the prompt into messages, or leave messages out",
-			"%q and %q exclude each other", "prompt", "messages")
-	case prompt == nil && messages == nil:
+// task reads what an agent is to do.
+func (w *walker) task(step *Step, n *yamlnode.Node) {
+	fields := w.arguments(n, taskObject, true)
+	step.Replies = w.replies(fields["replies"], step.Output)
+	w.shown(fields)
+	if !w.talk(fields) && fields != nil && fields["prompt"] == nil && fields["messages"] == nil {
 		w.Errorf(n.Pos, diagnostics.CodeMissingKey, "",
-			"a step of kind %q needs %q or %q", "model", "prompt", "messages")
+			"a step of kind %q needs %q or %q", "agent", "prompt", "messages")
 	}
+}
+
+// replies reads how long a person talks with an agent. out is what the step says about its output.
+func (w *walker) replies(n *yamlnode.Node, out *Output) *Replies {
+	fields := w.object(n, repliesObject)
+	if fields == nil {
+		return nil
+	}
+	if out != nil && out.Schema != nil {
+		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "let another step make that of turns",
+			"%q and %q exclude each other", "replies", "output.schema")
+	}
+	if fields["until"] == nil && fields["max"] == nil {
+		w.Errorf(n.Pos, diagnostics.CodeMissingKey, "", "%q needs %q or %q", "replies", "until", "max")
+	}
+	r := &Replies{Pos: n.Pos, Until: w.condition(fields["until"]), Max: 100}
+	if fields["max"] != nil {
+		r.Max = w.Int(fields["max"], 1, 1000)
+	}
+	return r
 }
 
 // body reads the keys of a body that stand in n, among others: ref with inputs, or steps with
@@ -236,11 +294,13 @@ func (w *walker) body(n *yamlnode.Node, fields map[string]*yamlnode.Node, s *sco
 		body.Ref = Name{Text: w.literal(ref), Pos: ref.Pos}
 		body.Inputs = w.mapping(fields["inputs"])
 		w.exclude(fields["output"], "the file has its own output")
+		w.exclude(fields["order"], "it is about steps in place; the file says its own")
 		w.refs = append(w.refs, body)
 	default:
 		if !noSteps {
 			w.notEmpty(steps)
 		}
+		body.InOrder = w.OneOf(fields["order"], orderKey.Allowed...) == "file"
 		body.Steps = w.steps(steps, s)
 		body.Output = w.value(fields["output"])
 		w.exclude(fields["inputs"], "steps in place see the names around them")
@@ -275,9 +335,15 @@ func (w *walker) foreach(n *yamlnode.Node, s *scope) *Foreach {
 	if fields == nil {
 		return nil
 	}
+	race := w.word(fields, foreachObject, "mode") == "race"
+	if on := fields["on_error"]; race && on != nil {
+		w.Errorf(on.Pos, diagnostics.CodeInvalidValue, "leave it out: a race fails only if no item succeeds",
+			"%q has no meaning in a race", on.Key)
+	}
 	return &Foreach{
 		Pos:         n.Pos,
-		In:          w.foreachIn(fields["in"]),
+		Race:        race,
+		In:          w.itemsOf(fields["in"]),
 		As:          w.foreachAs(fields["as"], n, s),
 		MaxParallel: w.positive(fields["max_parallel"]),
 		Collect:     w.word(fields, foreachObject, "on_error") == "collect",
@@ -285,7 +351,8 @@ func (w *walker) foreach(n *yamlnode.Node, s *scope) *Foreach {
 	}
 }
 
-func (w *walker) foreachIn(n *yamlnode.Node) *Value {
+// itemsOf reads a list of items, or an expression that gives one.
+func (w *walker) itemsOf(n *yamlnode.Node) *Value {
 	switch {
 	case n == nil || n.Kind == yamlnode.List || n.Kind == yamlnode.Invalid || isTemplate(n):
 	case n.Kind == yamlnode.String:
@@ -297,24 +364,30 @@ func (w *walker) foreachIn(n *yamlnode.Node) *Value {
 	return w.value(n)
 }
 
-// foreachAs reads the item's name, which may not hide another one.
-func (w *walker) foreachAs(n, each *yamlnode.Node, s *scope) Name {
+// as reads the name of an item; each is what has items.
+func (w *walker) as(n, each *yamlnode.Node) Name {
 	as := Name{Text: "item", Pos: each.Pos}
 	if n != nil {
 		as = Name{Text: w.Text(n), Pos: n.Pos}
 	}
 	switch as.Text {
 	case "":
-		return as
 	case "steps", "inputs", "consts", "run", "secrets", "index":
 		w.Errorf(as.Pos, diagnostics.CodeDuplicateName, "choose another name",
 			"%q already has a meaning in expressions", as.Text)
-		return as
+	default:
+		if !itemName.MatchString(as.Text) {
+			w.Errorf(as.Pos, diagnostics.CodeInvalidValue, "use letters, digits and _, beginning with a letter",
+				"%q cannot be the name of an item", as.Text)
+		}
 	}
+	return as
+}
+
+// foreachAs reads the item's name, which may not hide another one.
+func (w *walker) foreachAs(n, each *yamlnode.Node, s *scope) Name {
+	as := w.as(n, each)
 	switch {
-	case !itemName.MatchString(as.Text):
-		w.Errorf(as.Pos, diagnostics.CodeInvalidValue, "use letters, digits and _, beginning with a letter",
-			"%q cannot be the name of an item", as.Text)
 	case s.names(as.Text):
 		w.Errorf(as.Pos, diagnostics.CodeDuplicateName, "give this one another name with as",
 			"the item of an outer foreach is called %q too", as.Text)
@@ -329,8 +402,23 @@ func (w *walker) onError(n *yamlnode.Node) OnError {
 	if n == nil {
 		return OnError{}
 	}
-	word, set := w.wordOrSet(n, onErrorObject, typeOnError, "fail", "continue")
-	return OnError{Continue: word == "continue", Set: set}
+	if n.Kind != yamlnode.Map {
+		word, _ := w.wordOrSet(n, onErrorObject, typeOnError, "fail", "continue")
+		return OnError{Continue: word == "continue"}
+	}
+	fields := w.object(n, onErrorObject)
+	set, do := fields["set"], fields["do"]
+	switch {
+	case fields == nil:
+	case set == nil && do == nil:
+		w.Errorf(n.Pos, diagnostics.CodeMissingKey, "",
+			"%q needs %q or %q", "on_error", "set", "do")
+	case set != nil && do != nil:
+		w.Errorf(do.Pos, diagnostics.CodeInvalidValue, "leave one of them out",
+			"%q and %q exclude each other", "set", "do")
+	}
+	return OnError{When: w.condition(fields["when"]), Continue: w.word(fields, onErrorObject, "do") == "continue",
+		Set: w.value(set)}
 }
 
 // wordOrSet reads a word or {set: value}; want is the noun for both.

@@ -17,6 +17,7 @@ const maxSteps = 100_000
 // called left. It changes when the step says something else: anything but its description, its tags
 // and x-* keys. For a step with bodies that includes which steps each has, whatever their order, and
 // its output, but not what those steps say; for a recipe in a file also the inputs that it declares.
+// Under order: file the step before it counts too.
 //
 // Of what the file says beside its steps, the default model counts for model steps that name none,
 // the kind of a channel for steps that use it, and all consts for steps that mention consts. Other
@@ -28,8 +29,9 @@ func (r *Recipe) StepDigests() (map[string]string, error) {
 	d := stepDigests{
 		paths: map[string]string{}, steps: map[*Step]string{}, files: map[*Recipe]string{},
 		consts: map[*Recipe]string{}, channels: map[*Recipe]map[string]any{},
+		adders: map[*Recipe]string{}, tools: digests{}, inGo: r.inGo,
 	}
-	if err := d.add(r, r.Steps, "", 0); err != nil {
+	if err := d.file(r, "", 0); err != nil {
 		return nil, err
 	}
 	return d.paths, nil
@@ -43,10 +45,21 @@ type stepDigests struct {
 	files    map[*Recipe]string // of what counts of a file for a step that calls it
 	consts   map[*Recipe]string
 	channels map[*Recipe]map[string]any // not digests, but kinds by name
+	adders   map[*Recipe]string         // of the steps so far that add to its conversations
+	tools    digests                    // of the tools that agents may call
+	inGo     map[string]string          // of agents that are written in Go, by name
+}
+
+// file adds the steps of a file, and those below them.
+func (d *stepDigests) file(r *Recipe, prefix string, depth int) error {
+	if err := d.add(r, r.Steps, r.InOrder, prefix, depth); err != nil {
+		return err
+	}
+	return d.add(r, r.Finally, r.InOrder, prefix, depth)
 }
 
 // add adds steps that stand in the file r, and those below them.
-func (d *stepDigests) add(r *Recipe, steps []Step, prefix string, depth int) error {
+func (d *stepDigests) add(r *Recipe, steps []Step, inOrder bool, prefix string, depth int) error {
 	if depth > maxNesting {
 		return fmt.Errorf("recipe %q has bodies that are nested more than %d deep", r.Name, maxNesting)
 	}
@@ -56,21 +69,30 @@ func (d *stepDigests) add(r *Recipe, steps []Step, prefix string, depth int) err
 		}
 		s := &steps[i]
 		path := prefix + s.ID
-		digest, err := once(d.steps, s, func() (string, error) { return d.step(r, s) })
+		before := ""
+		if inOrder && i > 0 {
+			before = steps[i-1].ID
+		}
+		digest, err := once(d.steps, s, func() (string, error) { return d.step(r, s, before) })
 		if err != nil {
 			return fmt.Errorf("step %q: %w", path, err)
 		}
 		d.paths[path] = digest
+		if s.Conversation().Text != "" {
+			d.adders[r] = short([]byte(d.adders[r] + path))
+		}
 		for name, b := range s.Bodies() {
-			file := r
-			if b.Recipe != nil {
-				file = b.Recipe
-			}
 			inside := path + "/"
 			if name != "" {
 				inside += name + "/"
 			}
-			if err := d.add(file, b.All(), inside, depth+1); err != nil {
+			var err error
+			if b.Recipe != nil {
+				err = d.file(b.Recipe, inside, depth+1)
+			} else {
+				err = d.add(r, b.Steps, b.InOrder, inside, depth+1)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -91,13 +113,32 @@ func once[K comparable](known map[K]string, key K, compute func() (string, error
 	return digest, nil
 }
 
-func (d *stepDigests) step(r *Recipe, s *Step) (string, error) {
+func (d *stepDigests) step(r *Recipe, s *Step, before string) (string, error) {
 	e := s.essence()
+	if before != "" {
+		e["before"] = before
+	}
 	if s.Uses.Text == "model" && s.With.get("model") == nil {
 		e["model"] = r.Defaults.Model
 	}
 	if s.Uses.Text == "agent" {
-		e["model"], e["agents"] = r.Defaults.Model, agentsEssence(r.AgentsOf(s))
+		agents := r.AgentsOf(s)
+		e["model"], e["agents"] = r.Defaults.Model, agentsEssence(agents)
+		if own := d.inGoOf(r, s); len(own) > 0 {
+			e["agentsInGo"] = inGoEssence(own)
+		}
+		if names := r.ToolsOf(agents, s.Uses.Pos); names != nil {
+			var err error
+			if e["tools"], err = d.tools.tools(r, names); err != nil {
+				return "", err
+			}
+		}
+	}
+	if names := r.own(s.Of()); len(names) > 0 {
+		var err error
+		if e["tools"], err = d.tools.tools(r, names); err != nil {
+			return "", err
+		}
 	}
 	if channel := s.channel(); channel != "" {
 		if d.channels[r] == nil {
@@ -110,7 +151,7 @@ func (d *stepDigests) step(r *Recipe, s *Step) (string, error) {
 		if b.Recipe == nil {
 			body["ref"] = b.Ref.Text
 		} else {
-			file, err := once(d.files, b.Recipe, func() (string, error) { return d.file(b.Recipe) })
+			file, err := once(d.files, b.Recipe, func() (string, error) { return d.called(b.Recipe) })
 			if err != nil {
 				return "", err
 			}
@@ -121,16 +162,23 @@ func (d *stepDigests) step(r *Recipe, s *Step) (string, error) {
 	return d.sum(r, e)
 }
 
-// file is of what counts of r for a step that calls it.
-func (d *stepDigests) file(r *Recipe) (string, error) {
-	return d.sum(r, map[string]any{
+// called is of what counts of r for a step that calls it.
+func (d *stepDigests) called(r *Recipe) (string, error) {
+	e := map[string]any{
 		"inputs": inputsEssence(r.Inputs), "steps": ids(r.Steps), "output": r.Output.Decoded(),
-	})
+	}
+	if r.Finally != nil {
+		e["finally"] = ids(r.Finally)
+	}
+	return d.sum(r, e)
 }
 
 // sum returns the digest of e, and of the consts of r if e mentions them.
 func (d *stepDigests) sum(r *Recipe, e any) (string, error) {
 	text, err := value.JSON(e)
+	if err == nil && bytes.Contains(text, []byte("conversation")) {
+		text = append(text, d.adders[r]...)
+	}
 	if err == nil && bytes.Contains(text, []byte("consts")) {
 		var consts string
 		consts, err = once(d.consts, r, func() (string, error) {

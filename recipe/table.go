@@ -16,35 +16,6 @@ type Argument struct {
 	Doc      string   `json:"doc"` // a sentence
 }
 
-// Kind is a built-in kind of step.
-type Kind struct {
-	Name   string
-	Doc    string     // a sentence
-	Args   []Argument // the keys of `with`; nil: any value
-	Output string     // what the step gives
-
-	without []refusal // keys of steps that mean nothing for this kind
-}
-
-// refusal is a key that steps of a kind may not have, and what to do instead.
-type refusal struct{ key, hint string }
-
-// Refusals that several kinds share.
-var (
-	noCalls = []refusal{
-		{key: "retry", hint: "only calls of models and tools are tried again"},
-		{key: "limits", hint: "they are for steps that call a model or a tool, or have a body"},
-		noKey, noDoubt,
-	}
-	noKey           = refusal{key: "idempotency_key", hint: "it is for steps that call a tool"}
-	noDoubt         = refusal{key: "on_indeterminate", hint: "it is for steps that call a tool"}
-	noCallsOfItsOwn = []refusal{
-		{key: "retry", hint: "give it to the steps inside, or to all in defaults"},
-		{key: "idempotency_key", hint: "give it to the steps inside"},
-		{key: "on_indeterminate", hint: "give it to the steps inside"},
-	}
-)
-
 // object is a mapping of the format with its keys.
 type object struct {
 	name     string // for headings
@@ -95,10 +66,13 @@ const (
 	typeText       = "string or {file: path}"
 	typeStrings    = "list of strings"
 	typeTools      = "list of tools"
+	typeToolNames  = "list of tools, or an expression"
+	typeTexts      = "list of strings, or an expression"
 	typeInteger    = "integer"
 	typePositive   = "integer from 1"
 	typeNatural    = "integer from 0"
 	typeThousand   = "integer from 1 to 1000"
+	typeRounds     = "integer from 1 to 1000, or an expression"
 	typeHundred    = "integer from 1 to 100"
 	typeCost       = "number above 0"
 	typeNumber     = "number"
@@ -109,26 +83,37 @@ const (
 	typeConsts     = "mapping of names to values"
 	typeValues     = "mapping of names to values, or an expression"
 	typeAgents     = "mapping of ids to agents"
+	typeOwnTools   = "mapping of names to tools, see tools"
 	typeSteps      = "mapping of ids to steps"
 	typeSomeSteps  = "mapping of ids to steps, which may be empty"
 	typeBody       = "body"
 	typeBranches   = "mapping of names to bodies"
 	typeCases      = "list of cases"
-	typeChannels   = "mapping of names to value, queue or topic"
+	typeChannels   = "mapping of names to value, queue or topic, or a mapping, see channels"
 	typeList       = "list or expression"
-	typeOnError    = "fail, continue or {set: value}"
+	typeOnError    = "fail, continue or {when, set or do}"
 	typeMessages   = "list of messages, or an expression"
+	typePeople     = "list of names, or an expression"
 	typeApproval   = "never, always or pause, or a mapping of tools to one"
 	typeSubagents  = "false or {max_active: integer}"
 	typeMemory     = "inherit or a mapping"
 	typeAgent      = "id of an agent, or an agent"
 	typeRetrieve   = "{top_k: integer}"
 	typeCompact    = "{above: integer, keep: integer, model: string, prompt: string or {file: path}}"
+	typeRerank     = "mapping, see retrieve.rerank"
+	typeFiles      = "mapping, see index.files"
+	typeDocuments  = "list of documents, see index.document, or an expression"
+	typeChunk      = "mapping, see index.chunk"
+	typeLinks      = "list of paths and URLs, or an expression"
+	typeShare      = "number from 0 to 1"
+	typeReasoning  = "{effort: low, medium or high}"
+	typeReplies    = "{until: expression, max: integer}"
 	typeRequires   = "mapping, see requires"
 	typeDefaults   = "mapping, see defaults"
 	typeLimits     = "mapping, see limits"
 	typeStepLimits = "mapping, see limits; without max_parallel"
 	typeForeach    = "mapping, see foreach"
+	typeApprove    = "mapping, see approve"
 	typeOutput     = "mapping, see output"
 	typeRetry      = "mapping, see retry"
 	typeRetries    = "mapping of kinds of adapters to retry"
@@ -137,6 +122,7 @@ const (
 	typeWord       = "word"
 	typeWords      = "list of words"
 	typeForm       = "JSON Schema of an object"
+	typeAnswer     = "JSON Schema of the answer"
 	typeOnExpire   = "fail, reject or {set: value}"
 	typeOnEmpty    = "wait, fail or {set: value}"
 	typeDelay      = "duration, or an expression"
@@ -152,6 +138,7 @@ var (
 		{Name: "version", Type: typeString, Doc: "Your version of the recipe; any string."},
 		{Name: "description", Type: typeString, Doc: "What the recipe is for."},
 		{Name: "tags", Type: typeStrings, Doc: "Words to find the recipe by."},
+		{Name: "extends", Type: typeString, Doc: "Another recipe, which this one is laid over, see extends."},
 		{Name: "requires", Type: typeRequires, Doc: "What must be configured before the first step."},
 		{Name: "inputs", Type: typeInputs,
 			Doc: "The inputs. One without a default is required; one that is not declared is refused."},
@@ -159,9 +146,30 @@ var (
 		{Name: "defaults", Type: typeDefaults, Doc: "Settings for steps that do not have their own."},
 		{Name: "limits", Type: typeLimits, Doc: "Limits of the whole run."},
 		{Name: "channels", Type: typeChannels, Doc: "The channels that send and receive steps use."},
+		{Name: "conversations", Type: typeWords, Doc: "The conversations that model, agent and say steps share."},
 		{Name: "agents", Type: typeAgents, Doc: "Agents by id, beside the files in agents/."},
-		{Name: "steps", Type: typeSteps, Required: true, Doc: "The steps by id, at least one."},
+		{Name: "tools", Type: typeOwnTools, Doc: "Tools of this recipe, for its agents and its steps."},
+		orderKey,
+		{Name: "steps", Type: typeSteps,
+			Doc: "The steps by id, at least one. Only a recipe that extends another one may do without."},
+		{Name: "finally", Type: typeSteps,
+			Doc: "Steps that run when all others have ended, however that is. No rollback."},
 		{Name: "output", Type: typeAny, Doc: "The run's output. Without it the output is null."},
+	})
+	channelObject = newObject("channel", []Argument{
+		{Name: "kind", Type: typeString, Allowed: channelKinds, Required: true, Doc: "Who gets a value that is sent."},
+		{Name: "from", Type: typeString, Allowed: []string{"outside"},
+			Doc: "Values come from outside the run. Not given: it is a warning if no step sends."},
+	})
+	toolObject = newObject("tool", []Argument{
+		{Name: "description", Type: typeString, Doc: "What it is for. Models read it. With ref, the file may say it."},
+		{Name: "inputs", Type: typeInputs, Doc: "Its arguments, which its steps see as inputs. Not with ref."},
+		{Name: "effect", Type: typeString, Allowed: effectWords,
+			Doc: "What a call does to the world. Defaults to the strongest effect that its steps can have."},
+		{Name: "ref", Type: typeString, Doc: "A recipe file, relative to this one's folder. Either this or steps."},
+		orderKey,
+		{Name: "steps", Type: typeSteps, Doc: "Steps in place, which see the inputs of the tool. Either this or ref."},
+		{Name: "output", Type: typeAny, Doc: "What a call returns. Without it that is null. Not with ref."},
 	})
 	requiresObject = newObject("requires", []Argument{
 		{Name: "capabilities", Type: typeStrings, Doc: "Such as model or tools."},
@@ -202,8 +210,10 @@ var (
 		{Name: "needs", Type: typeStrings, Doc: "Ids of steps that come first."},
 		{Name: "when", Type: typeExpression, Doc: "Run the step only if this is true; else it is skipped."},
 		{Name: "trigger", Type: typeString,
-			Allowed: []string{string(AllSuccess), string(NoneFailed), string(AllDone), string(AnySuccess)},
-			Doc:     "Which ends of its needs let the step run. Defaults to all_success."},
+			Allowed: []string{string(AllSuccess), string(NoneFailed), string(AllDone), string(AnySuccess),
+				string(Optional)},
+			Doc: "Which ends of its needs let the step run. Defaults to all_success."},
+		{Name: "approve", Type: typeApprove, Doc: "Ask a person before the step begins; after a no it is skipped."},
 		{Name: "foreach", Type: typeForeach, Doc: "Run the step once per item of a list."},
 		{Name: "retry", Type: typeRetry, Doc: "When to try the step's call of a model or a tool again."},
 		{Name: "timeout", Type: typeDuration, Doc: "How long the step may take."},
@@ -226,12 +236,21 @@ var (
 		{Name: "as", Type: typeName, Doc: "The name of the item in expressions. Defaults to item."},
 		{Name: "max_parallel", Type: typePositive,
 			Doc: "How many items may run at the same time. Not given: as many as the run allows."},
+		{Name: "mode", Type: typeString, Allowed: []string{"all", "race"},
+			Doc: "all (default) runs every item, race takes the first that succeeds."},
 		{Name: "on_error", Type: typeString, Allowed: []string{"fail", "collect"},
 			Doc: "fail (default) stops at the first failure; " +
-				"collect gives {status, output} or {status, error} for each item."},
+				"collect gives {status, output} or {status, error} for each item. Not of a race."},
 		{Name: "max_items", Type: typePositive,
 			Doc: "The maximum number of items; the step fails if the list has more. " +
 				"Defaults to the limit of the host, 10,000."},
+	})
+	approveObject = newObject("approve", []Argument{
+		{Name: "prompt", Type: typeText, Doc: "What the person is asked. Not given: whether to run the step."},
+		{Name: "when", Type: typeExpression, Doc: "Ask only if this is true. Not given: always."},
+		{Name: "show", Type: typeAny, Doc: "What the person needs to see. Not given: with, as the step gets it."},
+		{Name: "decisions", Type: typeWords,
+			Doc: "What the person can decide, at least two; the first is the yes. Defaults to approve and reject."},
 	})
 	outputObject = newObject("output", []Argument{
 		{Name: "schema", Type: typeSchema, Doc: "What the output must match; a model's answer is parsed as JSON."},
@@ -240,7 +259,11 @@ var (
 				"The limit of the host, by default 4 MiB, applies too."},
 	})
 	onErrorObject = newObject("on_error", []Argument{
-		{Name: "set", Type: typeAny, Required: true, Doc: "The step counts as succeeded, with this output."},
+		{Name: "when", Type: typeExpression,
+			Doc: "Only for an error of which this is true; any other fails the step. It reads error."},
+		{Name: "set", Type: typeAny, Doc: "The step counts as succeeded, with this output, which may read error."},
+		{Name: "do", Type: typeString, Allowed: []string{"continue"},
+			Doc: "The step stays failed and the run goes on. Either this or set."},
 	})
 	retryObject = newObject("retry", []Argument{
 		{Name: "max_attempts", Type: typePositive, Doc: "All calls, the first included."},
@@ -251,6 +274,8 @@ var (
 		{Name: "mode", Type: typeString, Allowed: []string{"wait", "pause"},
 			Doc: "pause lets a long wait pause the run."},
 		{Name: "retry_on", Type: typeReasons, Doc: "The reasons that count. An empty list: none."},
+		{Name: "when", Type: typeExpression,
+			Doc: "Only after an error of which this is true. It reads error. Not given: after all."},
 		{Name: "timeout", Type: typeDuration, Doc: "How long each attempt may take."},
 	})
 	retriesObject = newObject("defaults.retry", []Argument{
@@ -273,12 +298,16 @@ var (
 		{Name: "role", Type: typeString, Allowed: []string{"system", "user", "assistant"}, Required: true,
 			Doc: "Who speaks."},
 		{Name: "text", Type: typeText, Required: true, Doc: "What is said."},
+		{Name: "files", Type: typeLinks,
+			Doc: "Images and other files that go with what a user says: paths, https or data URLs."},
 	})
-	agentObject = newObject("agent", []Argument{
-		{Name: "model", Type: typeString, Doc: "The model by name."},
+	agentObject = newObject("agent", append([]Argument{
+		{Name: "model", Type: typeString, Doc: "The model by name. May be an expression."},
 		{Name: "instructions", Type: typeText, Doc: "The system prompt."},
-		{Name: "tools", Type: typeTools, Doc: "The tools that it may call. Not given: all; an empty list: none."},
+		{Name: "tools", Type: typeToolNames, Doc: "The tools that it may call. Not given: all; an empty list: none."},
 		{Name: "deny", Type: typeTools, Doc: "Tools that it may not call; this wins over tools."},
+		{Name: "cwd", Type: typeString,
+			Doc: "Where its calls of file.* and exec.run are: below the folders that the host gives these."},
 		{Name: "max_steps", Type: typeThousand, Doc: "How often it may ask the model. Defaults to 10."},
 		{Name: "on_limit", Type: typeString, Allowed: []string{"fail"},
 			Doc: "fail makes it an error to end without an answer: at max_steps, by repetition, silent or cut."},
@@ -290,12 +319,17 @@ var (
 		{Name: "max_calls_per_answer", Type: typePositive, Doc: "The most calls of one answer. Defaults to 64."},
 		{Name: "until", Type: typeExpression, Doc: "Stop as soon as this is true."},
 		{Name: "approval", Type: typeApproval, Doc: "Which tool calls need an approval. Defaults to never."},
+		{Name: "approval_to", Type: typePeople,
+			Doc: "People and groups who may approve its calls. Not given: anybody."},
 		{Name: "on_indeterminate", Type: typeString, Allowed: []string{"pause", "report"},
 			Doc: "What happens to a tool call that a crash interrupted: " +
 				"the run pauses (default), or the model is told."},
 		{Name: "delegates", Type: typeStrings, Doc: "Ids of agents that it may hand tasks to."},
+		{Name: "handoffs", Type: typeStrings, Doc: "Ids of agents that may take over the conversation."},
+		{Name: "max_handoffs", Type: typePositive,
+			Doc: "The most hand-offs, with replies in each turn. Defaults to 10."},
 		{Name: "subagents", Type: typeSubagents, Doc: "How many agents it may start itself; false: none."},
-		{Name: "skills", Type: typeStrings, Doc: "Skills by name."},
+		{Name: "skills", Type: typeTexts, Doc: "Skills by name."},
 		{Name: "memory", Type: typeMemory, Doc: "Which conversation it remembers."},
 		{Name: "retrieve", Type: typeRetrieve, Doc: "How many documents to look up for the task. Not given: none."},
 		{Name: "compact", Type: typeCompact, Doc: "When a summary replaces old messages. Not given: never."},
@@ -303,8 +337,9 @@ var (
 		{Name: "max_delegation_depth", Type: typeNatural, Doc: "How deep delegates may delegate. Defaults to 3."},
 		{Name: "temperature", Type: typeNumber, Doc: "Of the model."},
 		{Name: "max_tokens", Type: typePositive, Doc: "Of one answer."},
+		{Name: "tool_choice", Type: typeString, Doc: "auto, none, required, or the tool that it must call first."},
 		{Name: "description", Type: typeString, Doc: "What the agent is for."},
-	})
+	}, optionArgs...))
 	subagentsObject = newObject("subagents", []Argument{
 		{Name: "max_active", Type: typePositive, Doc: "How many may be open at the same time. Defaults to 4."},
 	})
@@ -322,6 +357,11 @@ var (
 		{Name: "model", Type: typeString, Doc: "Makes the summary. Defaults to the model of the agent."},
 		{Name: "prompt", Type: typeText, Doc: "What it is asked for. Defaults to a summary to continue from."},
 	})
+	repliesObject = newObject("replies", []Argument{
+		{Name: "until", Type: typeExpression,
+			Doc: "The words for which this is true end the talk; the agent does not get them."},
+		{Name: "max", Type: typeThousand, Doc: "The most replies. Defaults to 100."},
+	})
 	onEmptyObject = newObject("on_empty", []Argument{
 		{Name: "set", Type: typeAny, Required: true, Doc: "The step succeeds with this output."},
 	})
@@ -335,7 +375,9 @@ var (
 	bodyObject    = newArguments("recipe", kind("recipe").Args)
 	modelObject   = newArguments("model", kind("model").Args)
 	failObject    = newArguments("fail", kind("fail").Args)
+	endObject     = newArguments("end", kind("end").Args)
 	humanObject   = newArguments("human", kind("human").Args)
+	sayObject     = newArguments("say", kind("say").Args)
 	waitObject    = newArguments("wait", kind("wait").Args)
 	loopObject    = newArguments("loop", kind("loop").Args)
 	forkObject    = newArguments("fork", kind("fork").Args)
@@ -343,24 +385,37 @@ var (
 	sendObject    = newArguments("send", kind("send").Args)
 	receiveObject = newArguments("receive", kind("receive").Args)
 	searchObject  = newArguments("retrieve", kind("retrieve").Args)
+	indexObject   = newArguments("index", kind("index").Args)
 	taskObject    = newArguments("agent.task", kind("agent").Args)
+	choiceObject  = newArguments("tool.choice", kind("tool").Args)
 
 	// objects lists those that stand inside others, but for the arguments of kinds.
-	objects = []*object{requiresObject, defaultsObject, limitsObject, stepObject, foreachObject, outputObject,
-		onErrorObject, messageObject, fileObject, agentObject, subagentsObject, memoryObject, retrieveObject,
-		compactObject, retryObject, retriesObject, rollbackObject, onExpireObject, branchObject, caseObject,
-		onEmptyObject, stepLimitsObject}
+	objects = []*object{channelObject, toolObject, requiresObject, defaultsObject, limitsObject, stepObject,
+		approveObject,
+		foreachObject, outputObject, onErrorObject, messageObject, fileObject, agentObject, subagentsObject,
+		memoryObject, retrieveObject, compactObject, repliesObject,
+		reasoningObject, retryObject, retriesObject, rollbackObject,
+		onExpireObject, branchObject, caseObject, onEmptyObject, stepLimitsObject, filesObject,
+		chunkObject, rerankObject, documentObject}
 )
+
+// orderKey says what the steps of a recipe or a body wait for.
+var orderKey = Argument{Name: "order", Type: typeString, Allowed: []string{"data", "file"},
+	Doc: "file: each step also needs the one before it. Defaults to data: only what it reads and names."}
 
 // bodyKeys are the keys of a body.
 func bodyKeys(steps string) []Argument {
 	return []Argument{
 		{Name: "ref", Type: typeString, Doc: "A recipe file, relative to this one's folder. Either this or steps."},
 		{Name: "inputs", Type: typeValues, Doc: "The inputs of the recipe that ref names, which sees nothing else."},
+		orderKey,
 		{Name: "steps", Type: steps, Doc: "Steps in place, which also see the steps around them. Either this or ref."},
 		{Name: "output", Type: typeAny, Doc: "The output of the steps in place. Without it the output is null."},
 	}
 }
+
+// effectWords are what a call of a tool does to the world.
+var effectWords = []string{"read_only", "idempotent", "external"}
 
 // channelKinds are the kinds of channels.
 var channelKinds = []string{"value", "queue", "topic"}
@@ -370,81 +425,3 @@ var reasons = []string{"rate_limit", "5xx", "timeout", "network", "unknown"}
 
 // approvals say whether a tool call of an agent needs a yes.
 var approvals = []string{"never", "always", "pause", "refuse"}
-
-// synonyms maps keys that people know from elsewhere to ours, each with its hint if "did you mean"
-// is not enough. A synonym counts in every object that has the right key.
-var synonyms = []struct{ wrong, right, hint string }{
-	{wrong: "if", right: "when"},
-	{wrong: "depends_on", right: "needs"},
-	{wrong: "dependsOn", right: "needs"},
-	{wrong: "depends", right: "needs"},
-	{wrong: "nodes", right: "steps"},
-	{wrong: "tasks", right: "steps"},
-	{wrong: "jobs", right: "steps"},
-	{wrong: "parameters", right: "inputs"},
-	{wrong: "run", right: "uses", hint: "to run a command, write uses: exec.run, and the command as argv inside with"},
-	{wrong: "content", right: "text"},
-	{wrong: "system", right: "instructions"},
-	{wrong: "instructions", right: "system"},
-	{wrong: "system", right: "context", hint: "give instructions to the agent itself, in agents"},
-	{wrong: "instructions", right: "context", hint: "give instructions to the agent itself, in agents"},
-	{wrong: "prompt", right: "with", hint: "put prompt inside with"},
-	{wrong: "retries", right: "retry"},
-	{wrong: "compensate", right: "rollback"},
-	{wrong: "undo", right: "rollback"},
-	{wrong: "tool", right: "uses"},
-	{wrong: "args", right: "with"},
-	{wrong: "arguments", right: "with"},
-	{wrong: "attempts", right: "max_attempts"},
-	{wrong: "max_retries", right: "max_attempts", hint: "write max_attempts, which counts the first call too"},
-	{wrong: "retries", right: "max_attempts", hint: "write max_attempts, which counts the first call too"},
-	{wrong: "max_attempts", right: "retriever", hint: "say for which calls: model, tool, retriever or memory"},
-	{wrong: "backoff", right: "retriever", hint: "say for which calls: model, tool, retriever or memory"},
-	{wrong: "delay", right: "backoff"},
-	{wrong: "interval", right: "backoff"},
-	{wrong: "max_delay", right: "max_backoff"},
-	{wrong: "on", right: "retry_on"},
-	{wrong: "question", right: "prompt"},
-	{wrong: "message", right: "prompt"},
-	{wrong: "options", right: "decisions"},
-	{wrong: "choices", right: "decisions"},
-	{wrong: "data", right: "show"},
-	{wrong: "schema", right: "form"},
-	{wrong: "timeout", right: "expires"},
-	{wrong: "on_timeout", right: "on_expire"},
-	{wrong: "delay", right: "duration"},
-	{wrong: "for", right: "duration"},
-	{wrong: "seconds", right: "duration", hint: "write duration, with a unit: 30s"},
-	{wrong: "until", right: "at"},
-	{wrong: "signal", right: "event"},
-	{wrong: "body", right: "ref", hint: "write its keys here: ref and inputs, or steps and output"},
-	{wrong: "while", right: "until", hint: "write until, which says when to stop"},
-	{wrong: "condition", right: "until"},
-	{wrong: "max", right: "max_iterations"},
-	{wrong: "max_rounds", right: "max_iterations"},
-	{wrong: "times", right: "max_iterations"},
-	{wrong: "limit", right: "max_iterations"},
-	{wrong: "strategy", right: "mode"},
-	{wrong: "concurrency", right: "max_parallel"},
-	{wrong: "parallel", right: "branches"},
-	{wrong: "condition", right: "when"},
-	{wrong: "else", right: "default"},
-	{wrong: "otherwise", right: "default"},
-	{wrong: "queue", right: "channel"},
-	{wrong: "topic", right: "channel"},
-	{wrong: "to", right: "channel"},
-	{wrong: "from", right: "channel"},
-	{wrong: "message", right: "value"},
-	{wrong: "payload", right: "value"},
-	{wrong: "data", right: "value"},
-	{wrong: "default", right: "on_empty", hint: "write on_empty: {set: value}"},
-	{wrong: "prompt", right: "query"},
-	{wrong: "question", right: "query"},
-	{wrong: "text", right: "query"},
-	{wrong: "k", right: "top_k"},
-	{wrong: "limit", right: "top_k"},
-	{wrong: "max_tokens", right: "tokens"},
-	{wrong: "cost", right: "cost_usd"},
-	{wrong: "max_cost", right: "cost_usd"},
-	{wrong: "timeout", right: "wall_time"},
-}

@@ -7,7 +7,9 @@ import "embed"
 
 // FS has a folder for each recipe.
 //
-//go:embed changelog data-check evaluate fan-out-summary operator qa research review starter triage
+//go:embed agent changelog chat chat-rag data-check evaluate evaluator-optimizer fan-out-summary
+//go:embed function-calling handoff hitl ingest loop operator parallel-vote plan-execute qa rag react research review
+//go:embed routing starter summarize triage
 var FS embed.FS
 
 // Names lists the recipes, sorted.

@@ -28,9 +28,48 @@ import (
 	"github.com/braise-run/braise/workflow"
 )
 
+// patterns are the recipes that show one thing each. The others do a whole task.
+var patterns = []string{"agent", "chat", "chat-rag", "evaluator-optimizer", "function-calling", "handoff", "hitl", "ingest", "loop", "parallel-vote", "plan-execute", "rag",
+	"react", "routing", "summarize"}
+
 func TestNames(t *testing.T) {
-	if got, want := recipes.Names(), []string{"changelog", "data-check", "evaluate", "fan-out-summary", "operator", "qa", "research", "review", "starter", "triage"}; !slices.Equal(got, want) {
+	want := append([]string{"changelog", "data-check", "evaluate", "fan-out-summary", "operator", "qa", "research", "review", "starter", "triage"},
+		patterns...)
+	slices.Sort(want)
+	if got := recipes.Names(); !slices.Equal(got, want) {
 		t.Errorf("names are %q, want %q", got, want)
+	}
+}
+
+// A pattern is read on one screen.
+func TestPatternsAreShort(t *testing.T) {
+	for _, name := range patterns {
+		if n := strings.Count(read(t, name+"/recipe.yaml"), "\n"); n > 60 {
+			t.Errorf("%s has %d lines, the limit is 60", name, n)
+		}
+	}
+}
+
+// Every kind of step occurs in a shipped recipe.
+func TestKinds(t *testing.T) {
+	seen := map[string]bool{}
+	var look func(steps []recipe.Step)
+	look = func(steps []recipe.Step) {
+		for i := range steps {
+			seen[steps[i].Uses.Text] = true
+			for _, b := range steps[i].Bodies() {
+				look(b.All())
+			}
+		}
+	}
+	for _, name := range recipes.Names() {
+		wf, _ := compile(t, name)
+		look(wf.Recipe().Steps)
+	}
+	for _, k := range recipe.Kinds() {
+		if !seen[k.Name] {
+			t.Errorf("no shipped recipe has a step of kind %q", k.Name)
+		}
 	}
 }
 

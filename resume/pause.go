@@ -39,9 +39,12 @@ type Pause struct {
 	// several.
 	Default string `json:"default,omitempty"`
 	// JSON Schema of the form, without decisions of the answer; nil: anything
-	Schema    any       `json:"schema,omitempty"`
-	Show      any       `json:"show,omitempty"`   // what to look at, decoded JSON
-	Reason    string    `json:"reason,omitempty"` // why the system pauses: indeterminate
+	Schema any `json:"schema,omitempty"`
+	Show   any `json:"show,omitempty"` // what to look at, decoded JSON
+	// To names the people and groups of whom one may answer, see [Pause.Allows]; nil: anybody may.
+	To        []string  `json:"to,omitempty"`
+	FourEyes  bool      `json:"fourEyes,omitempty"` // not by whoever began the run
+	Reason    string    `json:"reason,omitempty"`   // why the system pauses: indeterminate
 	CreatedAt time.Time `json:"createdAt"`
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 	RetryAt   time.Time `json:"retryAt,omitzero"` // when the step continues without an answer
@@ -97,8 +100,8 @@ func callOf(m map[string]any, err *error) *Call {
 // String names the pause.
 func (p Pause) String() string { return fmt.Sprintf("%s pause %q of step %q", p.Kind, p.ID, p.Step) }
 
-// Question identifies what is asked: the SHA-256, in hex, of the canonical JSON of prompt,
-// show, schema and decisions, without those that are empty. An answer is for the question that was shown.
+// Question identifies what is asked, and who: the SHA-256, in hex, of the canonical JSON of prompt, show, schema,
+// decisions, to (sorted) and fourEyes, without those that are empty. An answer is for the question that was shown.
 func (p Pause) Question() string {
 	about := map[string]any{}
 	if p.Prompt != "" {
@@ -111,11 +114,13 @@ func (p Pause) Question() string {
 		about["schema"] = p.Schema
 	}
 	if len(p.Decisions) > 0 {
-		list := make([]any, len(p.Decisions))
-		for i, d := range p.Decisions {
-			list[i] = d
-		}
-		about["decisions"] = list
+		about["decisions"] = p.Decisions
+	}
+	if len(p.To) > 0 {
+		about["to"] = slices.Sorted(slices.Values(p.To))
+	}
+	if p.FourEyes {
+		about["fourEyes"] = true
 	}
 	text, err := value.JSON(about)
 	if err != nil {
@@ -137,8 +142,8 @@ func (s *Suspension) Error() string {
 
 // Suspend returns the error by which a tool, or another adapter, pauses the step that calls it: a
 // [*Suspension], for errors.As. When there is an answer the tool is called again, with the same
-// arguments and idempotency key, and finds it with [Answer]. It repeats what it did before it paused,
-// unless it looks there first.
+// arguments and idempotency key, and finds it with [Answer], or in [Replies] if it may pause more than once. It
+// repeats what it did before it paused, unless it looks there first.
 //
 // The engine fills in ID, Token, Step and CreatedAt. If p is not fit for a pause, the error is not
 // a Suspension, and the step fails with it.
@@ -164,6 +169,9 @@ func (p Pause) normal() (Pause, error) {
 	}
 	if !seen[p.Default] {
 		return p, fmt.Errorf("the default %q is none of the decisions", p.Default)
+	}
+	if slices.Contains(p.To, "") {
+		return p, errors.New("to: a name is empty")
 	}
 	var err error
 	for _, v := range []struct {
@@ -210,26 +218,20 @@ var formless = []string{"reject", "retry", "fail"}
 // and what a form leaves out is taken from the defaults of its schema. A form that is left out is {} where there is a
 // schema, as if it had been left empty, and else null; with the
 // decisions reject, retry and fail it is null and not checked. A pause without decisions takes
-// whatever matches the schema.
+// whatever matches the schema; nil and "" stand for the default of the schema where it has one.
 func (p *Pause) Check(answer any) (any, error) {
 	answer, err := value.Normalise(answer)
 	if err != nil {
 		return nil, fmt.Errorf("the answer to %s: %w", p, err)
 	}
 	fits := func(what string, v, whole any) (any, error) {
-		if p.Schema == nil {
-			return whole, nil
-		}
-		want, err := schema.CompileValue(p.Schema)
-		if err != nil {
-			return nil, fmt.Errorf("the %s for %s: its schema: %w", what, p, err)
-		}
-		if problems := want.Check(v); problems != nil {
-			return nil, fmt.Errorf("the %s for %s: %s", what, p, schema.Describe(problems))
+		if err := p.fits(v); err != nil {
+			return nil, fmt.Errorf("the %s for %s: %w", what, p, err)
 		}
 		return whole, nil
 	}
 	if len(p.Decisions) == 0 {
+		answer = p.preset(answer)
 		return fits("answer", answer, answer)
 	}
 
@@ -261,6 +263,41 @@ func (p *Pause) Check(answer any) (any, error) {
 	return fits("form", form, whole)
 }
 
+// fits says how a value differs from the schema; nil: not at all.
+func (p *Pause) fits(v any) error {
+	if p.Schema == nil {
+		return nil
+	}
+	want, err := schema.CompileValue(p.Schema)
+	if err != nil {
+		return fmt.Errorf("its schema: %w", err)
+	}
+	if problems := want.Check(v); problems != nil {
+		return &schema.Misfit{Problems: problems}
+	}
+	return nil
+}
+
+// CheckExpiry says why the pause of a step cannot end with what OnExpire answers; nil: it can. Without decisions the
+// answer must match the schema, and nothing stands for its defaults. With decisions it is free, but a form in it must
+// match the schema.
+func (p *Pause) CheckExpiry() error {
+	if !p.OnExpire.Answered {
+		return nil
+	}
+	v := p.OnExpire.Value
+	if len(p.Decisions) > 0 {
+		m, _ := v.(map[string]any)
+		if v = m["form"]; v == nil {
+			return nil
+		}
+	}
+	if err := p.fits(v); err != nil {
+		return fmt.Errorf("what on_expire sets: %w", err)
+	}
+	return nil
+}
+
 // withDecision puts the decision into an answer to a pause that has a single one, which need not be named: the answer
 // is the form then, or {form}, or nil. So it is with the default decision, but then something must be filled in.
 func (p *Pause) withDecision(answer any) any {
@@ -280,6 +317,15 @@ func (p *Pause) withDecision(answer any) any {
 		whole["form"] = answer
 	}
 	return whole
+}
+
+// preset is an answer to a pause without decisions: no answer, or an empty one, stands for the default of the schema.
+func (p *Pause) preset(answer any) any {
+	s, _ := p.Schema.(map[string]any)
+	if preset, given := s["default"]; given && (answer == nil || answer == "") {
+		return preset
+	}
+	return p.withDefaults(answer)
 }
 
 // withDefaults fills in the fields that a form leaves out and that have a default.
@@ -303,10 +349,13 @@ func (p *Pause) withDefaults(form any) any {
 }
 
 // choice lists the decisions for a hint.
-func (p *Pause) choice() string {
-	quoted := make([]string, len(p.Decisions))
-	for i, d := range p.Decisions {
-		quoted[i] = fmt.Sprintf("%q", d)
+func (p *Pause) choice() string { return oneOf(p.Decisions) }
+
+// oneOf lists words for a hint.
+func oneOf(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = fmt.Sprintf("%q", w)
 	}
 	return strings.Join(quoted, " or ")
 }
@@ -318,8 +367,7 @@ type Expiry struct {
 }
 
 // ParseExpiry reads what on_expire says in a recipe, as decoded JSON: "fail" (also nil), "reject", which
-// answers with that decision, or {"set": value}, which answers with the value. The value is not
-// checked against the pause.
+// answers with that decision, or {"set": value}, which answers with the value. See [Pause.CheckExpiry].
 func ParseExpiry(v any) (Expiry, error) {
 	switch v {
 	case nil, "fail":

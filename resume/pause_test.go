@@ -296,6 +296,37 @@ func TestParseExpiry(t *testing.T) {
 	}
 }
 
+func TestCheckExpiry(t *testing.T) {
+	number, yes := object{"type": "integer", "default": 1}, []string{"approve"}
+	fields := object{"type": "object", "required": []any{"why"}}
+	for _, tt := range []struct {
+		p    resume.Pause
+		set  any
+		want string
+	}{
+		{resume.Pause{Schema: number}, 3, ""},
+		{resume.Pause{Schema: number}, "no", "what on_expire sets: must be an integer, not a string"},
+		{resume.Pause{Schema: number}, nil, "what on_expire sets: must be an integer, not null"}, // not the default
+		{resume.Pause{}, "no", ""},
+		{resume.Pause{Schema: fields, Decisions: yes}, "late", ""},
+		{resume.Pause{Schema: fields, Decisions: yes}, object{"decision": "approve", "form": nil}, ""},
+		{resume.Pause{Schema: fields, Decisions: yes}, object{"form": object{"why": 1}}, ""},
+		{resume.Pause{Schema: fields, Decisions: yes}, object{"form": object{}}, "what on_expire sets: /why: is required"},
+	} {
+		tt.p.OnExpire = resume.Expiry{Answered: true, Value: tt.set}
+		got := ""
+		if err := tt.p.CheckExpiry(); err != nil {
+			got = err.Error()
+		}
+		if got != tt.want {
+			t.Errorf("%v, set %v: %q, want %q", tt.p.Schema, tt.set, got, tt.want)
+		}
+	}
+	if err := (&resume.Pause{Schema: number}).CheckExpiry(); err != nil {
+		t.Errorf("a pause that fails when it expires: %v", err)
+	}
+}
+
 func TestDue(t *testing.T) {
 	at := func(hours int) time.Time { return start.Add(time.Duration(hours) * time.Hour) }
 	never, set := time.Time{}, resume.Expiry{Answered: true, Value: "x"}
@@ -326,6 +357,33 @@ func TestDue(t *testing.T) {
 		p := &resume.Pause{RetryAt: tt.retry, ExpiresAt: tt.expires, OnExpire: tt.on}
 		if next, answer := p.Due(tt.now); next != tt.want || answer != tt.answer {
 			t.Errorf("%s: %s, %v, want %s, %v", tt.name, next, answer, tt.want, tt.answer)
+		}
+	}
+}
+
+// An answer that is left out is the default of the schema, where it has one.
+func TestCheckPresets(t *testing.T) {
+	type m = map[string]any
+	name, number := m{"type": "string", "default": "Ada"}, m{"type": "integer", "default": int64(3)}
+	place := m{"type": "object", "properties": m{"floor": m{"type": "integer", "default": int64(0)}, "city": m{"type": "string"}}}
+	for _, tt := range []struct {
+		schema, answer, want any // want nil: it does not fit
+	}{
+		{name, "Grace", "Grace"},
+		{name, "", "Ada"},
+		{name, nil, "Ada"},
+		{name, int64(7), nil},
+		{number, "", int64(3)},
+		{number, int64(0), int64(0)},
+		{m{"type": "string"}, nil, nil},
+		{m{"type": "integer"}, "", nil},
+		{place, m{"city": "Turin"}, m{"city": "Turin", "floor": int64(0)}},
+		{place, m{"floor": int64(2)}, m{"floor": int64(2)}},
+	} {
+		p := resume.Pause{Kind: resume.Human, ID: "ask", Step: "ask", Schema: tt.schema}
+		got, err := p.Check(tt.answer)
+		if (err != nil) != (tt.want == nil) || err == nil && !cmp.Equal(got, tt.want) {
+			t.Errorf("%v: %v: %v, %v, want %v", tt.schema, tt.answer, got, err, tt.want)
 		}
 	}
 }

@@ -56,6 +56,12 @@ func (p Pause) Members() (map[string]any, error) {
 	if len(n.Decisions) > 0 {
 		data["decisions"] = n.Decisions
 	}
+	if len(n.To) > 0 {
+		data["to"] = n.To
+	}
+	if n.FourEyes {
+		data["fourEyes"] = true
+	}
 	if n.Call != nil {
 		data["about"] = n.Call.members()
 	}
@@ -93,14 +99,13 @@ func opened(rec checkpoint.Record) (p Pause, err error) {
 		Show:      m["show"],
 		Reason:    member[string](m, "reason", &err),
 		Default:   member[string](m, "default", &err),
+		FourEyes:  member[bool](m, "fourEyes", &err),
 		CreatedAt: rec.At,
 		ExpiresAt: moment(m, "expiresAt", &err),
 		RetryAt:   moment(m, "dueAt", &err),
 	}
 	p.Call = callOf(member[map[string]any](m, "about", &err), &err)
-	for _, d := range member[[]any](m, "decisions", &err) {
-		p.Decisions = append(p.Decisions, member[string](map[string]any{"a decision": d}, "a decision", &err))
-	}
+	p.Decisions, p.To = texts(m, "decisions", "a decision", &err), texts(m, "to", "a name", &err)
 	if err != nil {
 		return p, err
 	}
@@ -111,6 +116,14 @@ func opened(rec checkpoint.Record) (p Pause, err error) {
 		return p, fmt.Errorf("no pause")
 	}
 	return p.normal()
+}
+
+// texts returns a list of strings, nil when it is missing; one is what each of them is.
+func texts(m map[string]any, name, one string, err *error) (list []string) {
+	for _, v := range member[[]any](m, name, err) {
+		list = append(list, member[string](map[string]any{one: v}, one, err))
+	}
+	return list
 }
 
 // member returns a member of m, zero when it is missing. The first that is not a T becomes err.

@@ -61,31 +61,40 @@ type (
 	idempotencyKey struct{}
 )
 
-// given wraps an answer, so that nil is one too.
+// Reply is an answer that a call has got.
+type Reply struct {
+	To     string `json:"to"` // the Reason of the pause
+	Answer any    `json:"answer"`
+}
+
+// given has the answers of a call; answered says that the last one is to the pause before it.
 type given struct {
-	answer any
-	reason string
+	replies  []Reply
+	answered bool
 }
 
 // Answer returns the answer to the pause that the caller asked for with [Suspend], as
 // [Pause.Check] returned it. It is false on the first call, before there was a pause. Nobody may
 // change the answer.
 func Answer(ctx context.Context) (any, bool) {
-	g, ok := ctx.Value(answerKey{}).(given)
-	return g.answer, ok
+	g, _ := ctx.Value(answerKey{}).(given)
+	if !g.answered {
+		return nil, false
+	}
+	return g.replies[len(g.replies)-1].Answer, true
 }
 
-// AnswerTo is Answer with the Reason of the pause that was answered: an adapter that may ask for several
-// tells them apart by it.
-func AnswerTo(ctx context.Context) (reason string, answer any, ok bool) {
-	g, ok := ctx.Value(answerKey{}).(given)
-	return g.reason, g.answer, ok
+// Replies returns the answers to all pauses that the caller asked for so far, in order; nil: none. An [Answer] is the
+// last of them. An adapter that asks for several gives each pause a Reason of its own. Nobody may change the answers.
+func Replies(ctx context.Context) []Reply {
+	g, _ := ctx.Value(answerKey{}).(given)
+	return g.replies
 }
 
 // WithAnswer returns a context for the call that gets the answer. The engine makes it; tests of
 // tools may.
 func WithAnswer(ctx context.Context, answer any) context.Context {
-	return context.WithValue(ctx, answerKey{}, given{answer: answer})
+	return context.WithValue(ctx, answerKey{}, given{[]Reply{{Answer: answer}}, true})
 }
 
 // IdempotencyKey returns the key of the call that ctx belongs to, see [Key]; "" outside of a run.
@@ -116,13 +125,14 @@ type CallContext struct {
 type CallDetail struct {
 	Own string // see [Key]
 
-	Agent  string // that calls; "" for a step's own call
-	Depth  int    // of the agent: 0 is no delegate or sub-agent
-	Thread string // of its conversation
+	Agent    string // that calls; "" for a step's own call
+	Depth    int    // of the agent: 0 is no delegate or sub-agent
+	Thread   string // of its conversation
+	Resource string // likewise
+	Cwd      string // where its calls work
 
-	Answer   any    // to the pause that the call asked for before
-	AnswerTo string // that pause's Reason
-	Answered bool
+	Replies  []Reply // the answers to the pauses that the call asked for, in order; nil: none
+	Answered bool    // the last of them is to the pause before this call
 }
 
 // Value returns what the call knows of itself, else what the context around it has.
@@ -137,8 +147,8 @@ func (c *CallContext) Value(key any) any {
 		}
 		return Key(c.RunID, c.Generation, c.Path, c.Ordinal, own)
 	case answerKey:
-		if d := c.Detail; d != nil && d.Answered {
-			return given{d.Answer, d.AnswerTo}
+		if d := c.Detail; d != nil {
+			return given{d.Replies, d.Answered}
 		}
 		return nil
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/braise-run/braise/resume"
 )
 
@@ -123,8 +125,30 @@ func TestCallContext(t *testing.T) {
 	if v, ok := resume.Answer(ctx); ok {
 		t.Errorf("answer %v before there was one", v)
 	}
-	ctx.Detail.Answered = true
+	ctx.Detail.Replies, ctx.Detail.Answered = []resume.Reply{{}}, true
 	if v, ok := resume.Answer(ctx); !ok || v != nil {
 		t.Errorf("a null answer: %v, %v", v, ok)
+	}
+}
+
+// Replies are all answers; Answer is the last one, unless the last pause ended by its time.
+func TestReplies(t *testing.T) {
+	all := []resume.Reply{{To: "a", Answer: 1}, {To: "b"}}
+	ctx := &resume.CallContext{Context: resume.WithAnswer(t.Context(), "of the call around"), RunID: "r",
+		Detail: &resume.CallDetail{Replies: all, Answered: true}}
+	if v, ok := resume.Answer(ctx); v != nil || !ok {
+		t.Errorf("answer %v, %v", v, ok)
+	}
+	if ctx.Detail.Answered = false; !cmp.Equal(resume.Replies(ctx), all) {
+		t.Errorf("replies %v", resume.Replies(ctx))
+	}
+	if v, ok := resume.Answer(ctx); ok {
+		t.Errorf("after a time: answer %v", v)
+	}
+	if ctx.Detail = nil; resume.Replies(ctx) != nil {
+		t.Errorf("replies %v before there was a pause", resume.Replies(ctx))
+	}
+	if got := resume.Replies(resume.WithAnswer(t.Context(), 2)); !cmp.Equal(got, []resume.Reply{{Answer: 2}}) {
+		t.Errorf("replies %v of a test", got)
 	}
 }

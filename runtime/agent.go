@@ -4,10 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 )
 
 // The ports of this file serve agents only. Their methods must be safe for concurrent use, and should
 // return soon after ctx is done.
+
+// AgentLimits restrict what agents may do, whatever their recipes say. The zero value restricts nothing.
+type AgentLimits struct {
+	Tools    []string // that they may call at most: names, PREFIX.* or effects. Empty: any
+	MaxCalls int      // of tools by one agent, its children's included. 0: as the agent says
+	// ApprovalExpires is how long a call waits for an approval; then it is refused. 0: for good.
+	ApprovalExpires time.Duration
+}
 
 // Memory keeps the conversations of agents beyond a run.
 type Memory interface {
@@ -39,6 +48,7 @@ type ApprovalRequest struct {
 	Arguments  json.RawMessage // what the tool is called with, byte for byte
 	Parameters json.RawMessage // the JSON Schema of the tool's arguments; nil: any object
 	Keys       []string        // what an approval for the run covers, sorted
+	To         []string        // people and groups of whom one may approve, which the Approver checks; nil: anybody
 	Once       bool            // an approval is for this call only, whatever its scope
 	Pauses     bool            // without a decision the call waits for one: see [ErrNoDecision]
 }

@@ -25,8 +25,8 @@ func (r *ApprovalRequest) Question() resume.Pause {
 	}
 	return resume.Pause{Kind: resume.Human, Step: r.Step,
 		Prompt:    fmt.Sprintf("agent %q wants to call tool %q", r.Agent, r.Tool),
-		Decisions: []string{"approve", "reject"},
-		Show:      map[string]any{"tool": r.Tool, "arguments": args, "keys": keys},
+		Decisions: []string{"approve", "reject"}, To: r.To,
+		Show: map[string]any{"tool": r.Tool, "arguments": args, "keys": keys},
 		Schema: map[string]any{"type": "object", "additionalProperties": false, "properties": map[string]any{
 			"scope":     map[string]any{"enum": scopes},
 			"reason":    map[string]any{"type": "string", "description": "of a rejection, for the model"},

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/braise-run/braise/retry"
 )
@@ -28,7 +29,7 @@ type Delta struct {
 	Text string
 }
 
-// Described is an optional second interface of a Model, a Tool or a Retriever.
+// Described is an optional second interface of a Model, a Tool, a Retriever or a Searcher.
 type Described interface {
 	Metadata() Metadata
 }
@@ -38,9 +39,15 @@ type Metadata struct {
 	Provider string        // of a model, as OpenTelemetry's conventions name it: openai, anthropic; "" when unknown
 	Model    string        // of a model, as its provider names it; "" when unknown
 	Requires []Requirement // what must be there for it to work, secrets apart; nil: nothing
+	// Options are, of a model, the ModelOptions that it takes, as recipes name them, and "files" if messages may have
+	// some. nil: none.
+	Options []string
 	// Retry says when calls without another policy are tried again, and whether a
 	// stream may be opened again. nil: never, and not.
 	Retry *retry.Metadata
+	// Spends are the names, of a searcher, an index or a reranker, under which Runtime.Prices has what its calls use.
+	// nil: none.
+	Spends []string
 	// Missing says why a model or a retriever cannot be used although the host names it, with a hint on a second line:
 	// it counts as not there. "": it can be used.
 	Missing string
@@ -64,6 +71,13 @@ type Message struct {
 	ToolCalls  []ToolCall `json:"tool_calls,omitempty"`   // of the assistant
 	ToolCallID string     `json:"tool_call_id,omitempty"` // with ToolRole: the call it answers
 	Parts      []Part     `json:"parts,omitempty"`        // of the assistant, see Part; nil: none
+	Files      []File     `json:"files,omitempty"`        // that go with the text; nil: none
+}
+
+// File is an image or another file that goes with the text of a message. A [Memory] keeps its name, in the text.
+type File struct {
+	URL       string `json:"url"`        // https, or data in base64; hooks see the path of a file of Runtime.Files
+	MediaType string `json:"media_type"` // of an https URL by its ending; image/* if that says nothing
 }
 
 // Part is a piece of an answer that only the model's adapter understands: thinking, a signature, an image.
@@ -96,6 +110,40 @@ type Request struct {
 	Schema      json.RawMessage // JSON Schema that the answer must match, checked by the engine; nil: free text
 	Temperature *float64        // nil: the model's default
 	MaxTokens   int             // of the answer; 0: the model's default
+	Options     ModelOptions    // only those that Metadata.Options has; the zero value: the model's defaults
+}
+
+// ModelOptions are settings of a request that only some models take. They are named as in recipes.
+type ModelOptions struct {
+	TopP *float64 `json:"top_p,omitempty"` // from 0 to 1; nil: the model's default
+	Stop []string `json:"stop,omitempty"`  // texts before which the answer ends; nil: none
+	Seed *int64   `json:"seed,omitempty"`  // equal ones should give equal answers; nil: the model's default
+	// ToolChoice is ToolsAuto, ToolsNone, ToolsRequired, or the name of the tool that must be called. "": ToolsAuto.
+	ToolChoice string `json:"tool_choice,omitempty"`
+	Reasoning  string `json:"reasoning,omitempty"` // the effort: low, medium, high; "": the model's default
+}
+
+// What a model may do with the tools that it is offered, in [ModelOptions].
+const (
+	ToolsAuto     = "auto"     // it may call some
+	ToolsNone     = "none"     // it may not
+	ToolsRequired = "required" // it must call at least one
+)
+
+// Refused returns the first option of the request that a model whose [Metadata] has these Options does not take;
+// "": it takes them all.
+func (r *Request) Refused(takes []string) string {
+	o, files := r.Options, slices.ContainsFunc(r.Messages, func(m Message) bool { return m.Files != nil })
+	for _, option := range []struct {
+		name  string
+		given bool
+	}{{"top_p", o.TopP != nil}, {"stop", o.Stop != nil}, {"seed", o.Seed != nil}, {"tool_choice", o.ToolChoice != ""},
+		{"reasoning", o.Reasoning != ""}, {"files", files}} {
+		if option.given && !slices.Contains(takes, option.name) {
+			return option.name
+		}
+	}
+	return ""
 }
 
 // Response is a model's answer.

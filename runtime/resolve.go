@@ -97,11 +97,15 @@ func (rt *Runtime) Resolve() *Resolution {
 	return r
 }
 
-// look notes which ports are configured.
+// look notes which ports are configured, and adds the tools that come with them.
 func (r *Resolution) look() {
 	rt := r.Runtime
+	if own := rt.portTools(); own != nil {
+		r.Tools = append(own, r.Tools...) // the first: another one of the name counts
+	}
 	r.there = [...]bool{rt.Approver != nil, rt.Cache != nil, rt.Env != nil, rt.Memory != nil, rt.Resume != nil,
-		rt.Retriever != nil, rt.Secrets != nil, rt.Skills != nil, rt.Store != nil, len(rt.Trace) > 0}
+		rt.Retriever != nil || len(rt.Searchers) > 0, rt.Secrets != nil, rt.Skills != nil, rt.Store != nil,
+		len(rt.Trace) > 0}
 }
 
 // Unmet reports the requirements that are not met: who is how messages name the one that requires. Secrets

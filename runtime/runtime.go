@@ -17,19 +17,35 @@ import (
 // zero value runs recipes that need no model, tool or secret, and it holds no state of a run, so
 // that many runs may share one. A per-run override is a copy with fields changed.
 type Runtime struct {
-	Models  map[string]Model // by the name that recipes use; nil: none
-	Tools   []Tool           // of two with one name the last counts; nil: none
-	Secrets Secrets          // nil: none
+	Models map[string]Model // by the name that recipes use; nil: none
+	// Fallbacks are models that answer instead of another one, by its name, when a call of that has failed in all
+	// its attempts with rate_limit, 5xx or network. Each has attempts of its own, and its own fallbacks come before
+	// the next one. Nothing else replaces a model. nil: none.
+	Fallbacks map[string][]string
+	Tools     []Tool  // of two with one name the last counts; nil: none
+	Secrets   Secrets // nil: none
+	// Vars are what expressions read as vars.NAME: settings of the installation, no secrets. A run has those of its
+	// beginning. nil: none.
+	Vars map[string]string
+	// NoVars says of vars that the host names why they are missing, by name, with a hint on a second line.
+	// nil: nothing.
+	NoVars map[string]string
 
-	Retriever Retriever   // what retrieve steps and agents ask; nil: none
-	Memory    Memory      // of agents' conversations; nil: none
-	Skills    SkillLoader // of agents; nil: none
-	Env       Env         // of agents; nil: none
+	Retriever Retriever // what retrieve steps and agents ask that name no other; nil: none
+	// Searchers are what steps look in and, those that are an [Index], write to, by the name that recipes use. nil:
+	// none but Retriever, see [Runtime.Searcher].
+	Searchers map[string]Searcher
+	Rerankers map[string]Reranker // of what steps have found, by the name that recipes use; nil: none
+	Files     Files               // what index steps read; nil: none
+	Memory    Memory              // of agents' conversations; nil: none
+	Skills    SkillLoader         // of agents; nil: none
+	Env       Env                 // of agents; nil: none
 	// Approval and Deny are the host's settings for the calls of agents, beside those of agents and tools: the stricter
 	// one holds. Keys and entries are like those of agents: a tool's name, PREFIX.*, exec.run:PROGRAM, an effect or
 	// "*"; the words are those of [ToolSpec]. nil: nothing.
 	Approval map[string]string
 	Deny     []string
+	Agents   AgentLimits // for all agents, beside their own settings: the stricter one holds
 
 	Approver Approver // of agents' calls; nil: those that need an approval are refused, or pause
 	Inbox    Inbox    // what steers agents at work; nil: nothing
@@ -62,6 +78,12 @@ type Runtime struct {
 	Limits   Limits
 	Budget   Budget        // what a run may use, whatever its recipe says
 	NewRunID func() string // nil: UUIDv7s, which sort in the order of their making
+
+	// Drain, once it is closed, makes the runs give way: no call starts any more, and calls in progress end and are
+	// recorded. Then the run is given back, and another process can recover it without asking anybody what became of a
+	// call. Its outcome is cancelled, with the code run.drained. Calls that wait for their next attempt do not delay
+	// that. A call that takes longer than the host can wait ends with its context. nil: never.
+	Drain <-chan struct{}
 
 	By     string            // who starts runs, and resumes them: recorded as the host words it; "": unknown
 	Origin map[string]string // what the host wants to find again about where a run began: kept in its journal only

@@ -78,14 +78,16 @@ func IdempotencyKey(ctx context.Context) string { return resume.IdempotencyKey(c
 
 // CallInfo says which call of a run a tool serves.
 type CallInfo struct {
-	Run     string // the run's id
-	Step    string // the path of the step, of its rollback, or of the agent or child that calls
-	Agent   string // the name of the agent; "" for a step's own call
-	Depth   int    // of the agent: 0 is no delegate or sub-agent
-	Call    int    // the number of the call in the step or agent, from 1
-	Attempt int    // from 1
-	Thread  string // of the agent's conversation; ""
-	Key     string // see [IdempotencyKey]
+	Run      string // the run's id
+	Step     string // the path of the step, of its rollback, or of the agent or child that calls
+	Agent    string // the name of the agent; "" for a step's own call
+	Depth    int    // of the agent: 0 is no delegate or sub-agent
+	Call     int    // the number of the call in the step or agent, from 1
+	Attempt  int    // from 1
+	Thread   string // of the agent's conversation; "": it remembers nothing
+	Resource string // likewise, see [Conversation]
+	Cwd      string // where the agent's calls work, below the folder that the tool works in; "" is that folder
+	Key      string // see [IdempotencyKey]
 }
 
 // CallOf returns the call that ctx belongs to. It is false outside of a run.
@@ -96,7 +98,8 @@ func CallOf(ctx context.Context) (CallInfo, bool) {
 	}
 	info := CallInfo{Run: c.RunID, Step: c.Path, Call: c.Ordinal, Attempt: c.Attempt, Key: resume.IdempotencyKey(c)}
 	if d := c.Detail; d != nil {
-		info.Agent, info.Depth, info.Thread = d.Agent, d.Depth, d.Thread
+		info.Agent, info.Depth, info.Cwd = d.Agent, d.Depth, d.Cwd
+		info.Thread, info.Resource = d.Thread, d.Resource
 	}
 	return info, true
 }

@@ -23,6 +23,7 @@ func (rt *Runtime) Validate() error {
 	checkAdapters(rt.Models, rt.Tools, bad)
 	checkMetadata(rt.Retriever, bad, "the retriever")
 	checkMetadata(rt.Memory, bad, "the memory")
+	checkSearchers(rt.Searchers, bad)
 	for i := range rt.Plugins {
 		p := &rt.Plugins[i]
 		if p.Key == "" || p.Key == fromHost || p.Key == fromBuiltin {
@@ -40,6 +41,10 @@ func (rt *Runtime) Validate() error {
 	}
 	if rt.Interrupt != "" && rt.Interrupt != resume.Continue && rt.Interrupt != resume.Restart {
 		bad("unknown Interrupt %q, want %q or %q", rt.Interrupt, resume.Continue, resume.Restart)
+	}
+	checkFallbacks(rt.Fallbacks, bad)
+	if rt.Agents.MaxCalls < 0 || rt.Agents.ApprovalExpires < 0 {
+		bad("a limit of agents is negative: %+v", rt.Agents)
 	}
 	checkSinks(rt.Trace, rt.Prices, bad)
 	for _, key := range value.SortedKeys(rt.Approval) {
@@ -109,6 +114,20 @@ func checkAdapters(models map[string]Model, tools []Tool, bad func(string, ...an
 			bad("%w", b.constructionError())
 		} else if err := checkParameters(spec); err != nil { // compiled once per text, see internal/schema
 			bad("tool %q: %w", spec.Name, err)
+		}
+	}
+}
+
+// checkSearchers reports what is wrong with the searchers of a host.
+func checkSearchers(searchers map[string]Searcher, bad func(string, ...any)) {
+	for _, name := range value.SortedKeys(searchers) {
+		switch {
+		case name == "":
+			bad("a searcher without a name")
+		case searchers[name] == nil:
+			bad("searcher %q is nil", name)
+		default:
+			checkMetadata(searchers[name], bad, "searcher %q", name)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (s *scenario) answerAll(
 				answersFile, i+1, a.step,
 				waiting(out, func(p resume.Pause) string { return p.Step }))
 		}
-		next, err := workflow.Answer(ctx, out.RunID, out.Pauses[n].ID, a.input, rt,
+		next, err := workflow.Resume(ctx, out.Pauses[n].Token, a.input, rt, // whoever may answer
 			&workflow.ResumeOptions{Workflow: wf})
 		if e := next.Error(); e != nil && (e.Code == "answer.unfit" || e.Code == "resume.refused") {
 			return outcomes, fmt.Sprintf("%s: answer %d: %v", answersFile, i+1, err)

@@ -23,6 +23,7 @@ const (
 	recipeFile      = "recipe.yaml"
 	configFile      = "braise.yaml"
 	scriptFile      = "script.yaml"
+	toolsFile       = "tools.yaml"
 	inputFile       = "input.json"
 	answersFile     = "answers.yaml"
 	modesFile       = "scenario.yaml"
@@ -38,10 +39,13 @@ type scenario struct {
 	archive *txtar.Archive
 	files   fs.FS         // of the archive
 	source  fs.FS         // of the recipe and the files that it names
+	recipe  string        // its file in source
 	input   any           // decoded JSON; nil: none
 	script  *script.Model // nil: none
+	tools   script.Tools  // nil: none
 	answers []answer      // of pauses, in order
 	strict  bool
+	same    string // what must be the same in every run: sameOutput, or all of the outcome
 	wants   []want
 }
 
@@ -52,9 +56,12 @@ type want struct {
 	regexp *regexp.Regexp // of "code: message", or with " (hint: …)" behind it
 }
 
-// read makes a scenario of its archive. beside is the folder it stands in, whose recipe it tests if
-// it brings none. The error says all that is wrong with it.
-func read(archive *txtar.Archive, beside fs.FS) (*scenario, error) {
+// sameOutput is the word for a scenario whose runs have the same status and output, and may differ else.
+const sameOutput = "output"
+
+// read makes a scenario of its archive. name is that of the scenario, beside the folder it stands in, whose recipe it
+// tests if it brings none. The error says all that is wrong with it.
+func read(name string, archive *txtar.Archive, beside fs.FS) (*scenario, error) {
 	s := &scenario{archive: archive}
 	var errs []error
 	if len(bytes.TrimSpace(archive.Comment)) == 0 {
@@ -64,12 +71,17 @@ func read(archive *txtar.Archive, beside fs.FS) (*scenario, error) {
 	if s.files, err = txtar.FS(archive); err != nil {
 		errs = append(errs, err)
 	}
-	if s.source = s.files; s.file(recipeFile) == nil {
-		s.source = beside
-		if _, err := fs.Stat(beside, recipeFile); err != nil {
-			errs = append(errs, fmt.Errorf("there is no %s, neither in the scenario nor beside it", recipeFile))
-		}
+	asked := ""
+	if f := s.file(modesFile); f != nil {
+		root, found := yamlnode.Parse(modesFile, f.Data, nil)
+		r := yamlnode.Reader{Diagnostics: found}
+		fields := r.Object(root, []string{"recipe", "same", "strict"}, nil)
+		asked = r.Text(fields["recipe"])
+		s.same = r.OneOf(fields["same"], "outcome", sameOutput)
+		s.strict = r.Bool(fields["strict"])
+		errs = append(errs, r.Diagnostics.Err())
 	}
+	errs = append(errs, s.find(asked, name, beside))
 	if f := s.file(inputFile); f != nil {
 		if s.input, err = value.DecodeStrict(f.Data); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", inputFile, err))
@@ -85,11 +97,10 @@ func read(archive *txtar.Archive, beside fs.FS) (*scenario, error) {
 			errs = append(errs, err)
 		}
 	}
-	if f := s.file(modesFile); f != nil {
-		root, found := yamlnode.Parse(modesFile, f.Data, nil)
-		r := yamlnode.Reader{Diagnostics: found}
-		s.strict = r.Bool(r.Object(root, []string{"strict"}, nil)["strict"])
-		errs = append(errs, r.Diagnostics.Err())
+	if f := s.file(toolsFile); f != nil {
+		if s.tools, err = script.ParseTools(toolsFile, f.Data); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	for _, f := range archive.Files {
 		if ext := path.Ext(f.Name); ext == ".yaml" || ext == ".yml" {
@@ -97,6 +108,37 @@ func read(archive *txtar.Archive, beside fs.FS) (*scenario, error) {
 		}
 	}
 	return s, errors.Join(errs...)
+}
+
+// find says which recipe the scenario tests: the one that it asks for, its own recipe.yaml, or, of those beside it, the
+// one of its name or recipe.yaml.
+func (s *scenario) find(asked, name string, beside fs.FS) error {
+	s.source, s.recipe = s.files, recipeFile
+	named := name + ".yaml"
+	switch {
+	case asked != "" && !fs.ValidPath(asked):
+		return fmt.Errorf("%s: %q is no file of the scenario, nor below its folder", modesFile, asked)
+	case asked != "":
+		s.recipe = asked
+		if s.file(asked) != nil {
+			return nil
+		}
+	case s.file(recipeFile) != nil:
+		return nil
+	case fs.ValidPath(named) && looksLikeRecipe(beside, named):
+		s.recipe = named
+	}
+	s.source = beside
+	if _, err := fs.Stat(beside, s.recipe); err != nil {
+		return fmt.Errorf("there is no %s, neither in the scenario nor beside it", s.recipe)
+	}
+	return nil
+}
+
+// looksLikeRecipe reports whether a file has a line that says what it is: a script may have the scenario's name, too.
+func looksLikeRecipe(fsys fs.FS, name string) bool {
+	text, err := fs.ReadFile(fsys, name)
+	return err == nil && bytes.Contains(append([]byte("\n"), text...), []byte("\napiVersion:"))
 }
 
 // file returns a file of the archive, nil when there is none of that name.

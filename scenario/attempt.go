@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,7 +15,6 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/internal/value"
-	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
@@ -79,7 +79,7 @@ func (s *scenario) prepare(
 	if err != nil {
 		return nil, nil, disconnect, err
 	}
-	r, err := recipe.Load(s.source, recipeFile) // with errors too: Compile finds the rest
+	r, err := config.Recipe(s.source, s.recipe, dir) // with errors too: Compile finds the rest
 	if r == nil {
 		return nil, nil, disconnect, err
 	}
@@ -87,6 +87,9 @@ func (s *scenario) prepare(
 		if disconnect, err = config.Connect(ctx, dir, r, rt); err != nil {
 			return nil, nil, disconnect, err
 		}
+	}
+	if s.tools != nil {
+		rt.Tools = s.tools.Over(rt.Tools)
 	}
 	wf, err = workflow.Compile(r, &workflow.Options{Tools: rt.ToolSpecs()})
 	if err != nil {
@@ -115,6 +118,7 @@ func (s *scenario) prepare(
 func (s *scenario) runtime(dir string, base *runtime.Runtime) (*runtime.Runtime, *host.Config, error) {
 	var config *host.Config
 	var models []string
+	var fallbacks map[string][]string
 	if f := s.file(configFile); f != nil {
 		var err error
 		if config, err = host.ParseConfig(configFile, f.Data, environment); err != nil {
@@ -129,6 +133,13 @@ func (s *scenario) runtime(dir string, base *runtime.Runtime) (*runtime.Runtime,
 				config.MCP[name] = server
 			}
 		}
+		for name := range s.tools { // what answers for a server is instead of it
+			if server, ok := strings.CutPrefix(name, "mcp."); ok {
+				server, _, _ = strings.Cut(server, ".")
+				delete(config.MCP, server)
+			}
+		}
+		fallbacks = config.Fallbacks()
 		if s.script != nil { // instead of what the configuration says, which may need a key
 			models = slices.Collect(maps.Keys(config.Models))
 			config.Models = nil
@@ -148,31 +159,9 @@ func (s *scenario) runtime(dir string, base *runtime.Runtime) (*runtime.Runtime,
 			return nil, nil, err
 		}
 		maps.Copy(rt.Models, own.Models)
-		if own.Prices != nil {
-			rt.Prices = own.Prices
-		}
-		rt.Tools = replaceTools(rt.Tools, own.Tools)
-		if own.Approval != nil {
-			rt.Approval = own.Approval
-		}
-		rt.Deny = slices.Concat(rt.Deny, own.Deny)
-		if own.Secrets != nil {
-			rt.Secrets = own.Secrets
-		}
-		if own.Retriever != nil {
-			rt.Retriever = own.Retriever
-		}
-		if own.Budget != (runtime.Budget{}) {
-			rt.Budget = own.Budget
-		}
-		if own.Skills != nil {
-			rt.Skills = own.Skills
-		}
-		if own.Limits.MaxParallel > 0 {
-			rt.Limits.MaxParallel = own.Limits.MaxParallel
-		}
-		if own.Limits.Grace > 0 {
-			rt.Limits.Grace = own.Limits.Grace
+		merge(&rt, own)
+		if fallbacks != nil {
+			rt.Fallbacks = fallbacks
 		}
 	}
 	if s.script != nil {
@@ -181,6 +170,59 @@ func (s *scenario) runtime(dir string, base *runtime.Runtime) (*runtime.Runtime,
 		}
 	}
 	return &rt, config, config.UseStore(&rt, &checkpoint.Memory{})
+}
+
+// merge lays what a configuration says over a runtime, but for its models.
+func merge(rt, own *runtime.Runtime) {
+	if own.Prices != nil {
+		rt.Prices = own.Prices
+	}
+	rt.Tools = replaceTools(rt.Tools, own.Tools)
+	if own.Approval != nil {
+		rt.Approval = own.Approval
+	}
+	rt.Deny = slices.Concat(rt.Deny, own.Deny)
+	if own.Secrets != nil {
+		rt.Secrets = own.Secrets
+	}
+	if own.Retriever != nil {
+		rt.Retriever = own.Retriever
+	}
+	if own.Searchers != nil {
+		rt.Searchers = own.Searchers
+	}
+	if own.Rerankers != nil {
+		rt.Rerankers = own.Rerankers
+	}
+	if own.Files != nil {
+		rt.Files = own.Files
+	}
+	if own.Env != nil {
+		rt.Env = own.Env
+	}
+	if own.Budget != (runtime.Budget{}) {
+		rt.Budget = own.Budget
+	}
+	if own.Skills != nil {
+		rt.Skills = own.Skills
+	}
+	if own.Limits.MaxParallel > 0 {
+		rt.Limits.MaxParallel = own.Limits.MaxParallel
+	}
+	if own.Limits.Grace > 0 {
+		rt.Limits.Grace = own.Limits.Grace
+	}
+	if own.Vars != nil {
+		rt.Vars = own.Vars
+	}
+	if own.RetryDefaults != nil {
+		rt.RetryDefaults = own.RetryDefaults
+	}
+	rt.Interrupt = cmp.Or(own.Interrupt, rt.Interrupt)
+	rt.Diagnostics = cmp.Or(own.Diagnostics, rt.Diagnostics)
+	if own.Agents.Tools != nil || own.Agents.MaxCalls > 0 || own.Agents.ApprovalExpires > 0 {
+		rt.Agents = own.Agents
+	}
 }
 
 // replaceTools returns tools with those of own added, or put in the place of the same name.
@@ -225,6 +267,7 @@ func newAttempt(outcomes []*workflow.Outcome, plan *workflow.Plan, dir string) (
 		if call, ok := p.(map[string]any)["call"].(map[string]any); ok {
 			delete(call, "at")
 			delete(call, "owner")
+			delete(call, "pids") // of a program that is about to end, too
 		}
 		if p := p.(map[string]any); p["reason"] == "limits.wall_time" {
 			show, _ := p["show"].(map[string]any)
@@ -248,9 +291,12 @@ func newAttempt(outcomes []*workflow.Outcome, plan *workflow.Plan, dir string) (
 	return a, nil
 }
 
-// fingerprint is what must be the same in every run. Which independent steps had run when a run
+// fingerprint is what must be the same in every run, see sameOutput. Which independent steps had run when a run
 // failed may differ.
-func (a *attempt) fingerprint() string {
+func (a *attempt) fingerprint(same string) string {
+	if same == sameOutput {
+		return indented(pick(a.outcome, "status", "output")) + a.problem
+	}
 	if a.ok() || a.paused() || a.plan == nil {
 		return indented(pick(a.outcome, "status", "output", "error", "artefact", "pauses", "diagnostics")) +
 			lines(a.trace) + a.problem

@@ -104,7 +104,7 @@ func Check(ctx context.Context, path string, opts *Options) (*Result, error) {
 		return nil, err
 	}
 	defer root.Close()
-	s, err := read(archive, regular.FS(root))
+	s, err := read(result.Name, archive, regular.FS(root))
 	if err != nil {
 		result.Failures = []string{err.Error()}
 		return result, nil
@@ -120,7 +120,7 @@ func Check(ctx context.Context, path string, opts *Options) (*Result, error) {
 		}
 		if i == 0 {
 			first = a
-		} else if d := difference(first.fingerprint(), a.fingerprint()); d != "" {
+		} else if d := difference(first.fingerprint(s.same), a.fingerprint(s.same)); d != "" {
 			result.Failures = append(result.Failures, fmt.Sprintf(
 				"run %d (max_parallel %d, +) differs from run 1 (max_parallel %d, -):\n%s", i+1, n, parallelism[0], d))
 			break

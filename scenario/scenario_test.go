@@ -39,6 +39,22 @@ func TestScenarios(t *testing.T) {
 	scenariotest.Run(t, "../testdata/scenarios", &scenario.Options{Update: *update, Runtime: rt})
 }
 
+// The scenarios of Serverless Workflow's conformance suite, in our words; docs/compare.md has a row for each.
+func TestConformance(t *testing.T) {
+	page, err := os.ReadFile("../docs/compare.md")
+	files, _ := filepath.Glob("../testdata/conformance/*.txtar")
+	if err != nil || len(files) != 19 {
+		t.Fatalf("%d scenarios, want the suite's 21 without the 2 of OpenAPI: %v", len(files), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		if strings.Count(string(page), "| `"+name+"` |") != 1 {
+			t.Errorf("docs/compare.md does not have a row for %q", name)
+		}
+	}
+	scenariotest.Run(t, "../testdata/conformance", &scenario.Options{Update: *update})
+}
+
 func compiled(t *testing.T, text []byte) *schema.Schema {
 	t.Helper()
 	s, err := schema.Compile(text)
@@ -167,6 +183,11 @@ func TestCheck(t *testing.T) {
 		{"a faulty script", good + "-- script.yaml --\nturn: []\n", []string{`script.yaml:1:1: unknown key "turn"`}},
 		{"a faulty input", good + "-- input.json --\n{\n", []string{"input.json: line 2"}},
 		{"a faulty mode", good + "-- scenario.yaml --\nstrikt: true\n", []string{`scenario.yaml:1:1: unknown key "strikt"`}},
+		{"a recipe that is missing", good + "-- scenario.yaml --\nrecipe: sub.yaml\n", []string{"there is no sub.yaml, neither in the scenario nor beside it"}},
+		{"a recipe outside", good + "-- scenario.yaml --\nrecipe: ../recipe.yaml\n", []string{`scenario.yaml: "../recipe.yaml" is no file of the scenario`}},
+		{"a recipe of the wrong type", good + "-- scenario.yaml --\nrecipe: 1\n", []string{`scenario.yaml:1:9: "recipe" must be a string, not an integer`}},
+		{"the same what", good + "-- scenario.yaml --\nsame: trace\n", []string{`scenario.yaml:1:7: "same" may not be "trace"`, "allowed: outcome, output"}},
+		{"a faulty script of tools", good + "-- tools.yaml --\na.b: {turn: []}\n", []string{`tools.yaml:1:7: unknown key "turn"`}},
 
 		{"a want", broken + "  a: {uses: sett}  # want \"unknownKind: .*sett\"\n", nil},
 		{"a want with a hint", broken + "  a: {uses: sett}  # want `\\(hint: did you mean \"set\"\\?\\)$`\n", nil},
@@ -219,6 +240,22 @@ output: ${{ steps.a.output }}
 		if !strings.Contains(got, want) {
 			t.Errorf("failures do not say %q:\n%s", want, got)
 		}
+	}
+}
+
+// What same: output allows to differ is a difference otherwise.
+func TestSame(t *testing.T) {
+	text, err := os.ReadFile("../testdata/scenarios/scenario_same.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	strict := strings.Replace(string(text), "same: output", "same: outcome", 1)
+	if got := check(t, strict, nil); !strings.Contains(got, "run 3 (max_parallel 8, +) differs from run 1") {
+		t.Errorf("failures: %s", got)
+	}
+	other := strings.Replace(string(text), "contains: two, text: done", "contains: two, text: other", 1)
+	if got := check(t, other, nil); !strings.Contains(got, `+  "output": "other",`) {
+		t.Errorf("failures: %s", got)
 	}
 }
 
@@ -281,6 +318,25 @@ func TestARecipeBesideTheScenario(t *testing.T) {
 	if err != nil || r.Failures != nil {
 		t.Error(r, err)
 	}
+}
+
+// Beside NAME.yaml, NAME.txtar tests that recipe; a file that is no recipe is none.
+func TestTheRecipeOfTheSameName(t *testing.T) {
+	dir := t.TempDir()
+	recipe := func(name string) string {
+		return "apiVersion: braise/v1\nname: " + name + "\nsteps: {a: {uses: set, with: 1}}\n"
+	}
+	for name, text := range map[string]string{
+		"recipe.yaml": recipe("whole"), "sub.yaml": recipe("part"), "script.yaml": "turns: []\n",
+		"sub.txtar":    "It is the part.\n-- outcome.json --\n{\"recipe\": \"part\"}\n",
+		"script.txtar": "It is the whole.\n-- outcome.json --\n{\"recipe\": \"whole\"}\n",
+		"other.txtar":  "It is the part again.\n-- scenario.yaml --\nrecipe: sub.yaml\n-- outcome.json --\n{\"recipe\": \"part\"}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scenariotest.Run(t, dir, nil)
 }
 
 func TestUpdate(t *testing.T) {

@@ -15,7 +15,7 @@ func (d Data) sorted() Data {
 	byKey := func(a, b Attr) int { return strings.Compare(a.Key, b.Key) }
 	if !slices.IsSortedFunc(d, byKey) {
 		d = slices.Clone(d)
-		slices.SortFunc(d, byKey)
+		slices.SortStableFunc(d, byKey)
 	}
 	return d
 }

@@ -16,12 +16,15 @@ const (
 	StepEnd      Kind = "step.end"                // status, durationMs; of a failure code, message, stack
 	StepSkip     Kind = "step.skip"               // reason
 	StepWaiting  Kind = "step.waiting"            // pauseKind
+	StepSaid     Kind = "step.said"               // text, value: what a step tells whoever watches
 	StepReplayed Kind = "step.replayed"           // it had ended in an earlier execution of the run
 	StepRollback Kind = "step.rollback"           // ok
 	AdapterCall  Kind = "adapter.call"            // kind, name; of a model that describes itself model, provider; key
 	AdapterRetry Kind = "adapter.retry"           // adapterKind, method, attempt, maxAttempts, reason, delayMs
 	Custom       Kind = "custom"                  // name, data: what a tool, model or hook has to tell, see Emit
 	RetriesOver  Kind = "adapter.retry.exhausted" // the same, without delayMs
+	// from, to: another model is called instead of one whose call has failed
+	AdapterFallback Kind = "adapter.fallback"
 	// usage, finish, model: a call of a model has returned an answer; of a failure in an agent error
 	ModelEnd   Kind = "model.end"
 	ModelDelta Kind = "model.delta" // text: a piece of an answer; live only, see Detailed
@@ -44,13 +47,14 @@ const (
 	AgentError         Kind = "agent.error"
 	DelegateStart      Kind = "delegate.start"      // agent, depth, call
 	DelegateEnd        Kind = "delegate.end"        // the same
+	AgentHandoff       Kind = "agent.handoff"       // from, to, call
 	SubagentStarted    Kind = "subagent.started"    // id
 	SubagentCompleted  Kind = "subagent.completed"  // id
 	SubagentFailed     Kind = "subagent.failed"     // id
 	PermissionRequest  Kind = "permission.request"  // call, tool
 	PermissionResponse Kind = "permission.response" // call, tool, allow, scope
-	HumanRequest       Kind = "human.request"       // call
-	HumanResponse      Kind = "human.response"      // call
+	HumanRequest       Kind = "human.request"       // call or reply: its number
+	HumanResponse      Kind = "human.response"      // call or reply
 	Steer              Kind = "steer"               // messages: how many
 	Compact            Kind = "compact"             // messages: how many, model, usage; or archive: its name
 )
@@ -62,6 +66,9 @@ type kindData struct {
 	fields []field // of data; nil: there is no data
 	needs  []string
 }
+
+// asked are the fields of which a question has one.
+var asked = []string{"call", "reply"}
 
 // kinds are all kinds of events, with what EventSchema says of them.
 var kinds = []kindData{
@@ -96,6 +103,10 @@ var kinds = []kindData{
 	}},
 	{kind: StepWaiting, about: "A step waits for an answer, an event or a time.",
 		fields: []field{{"pauseKind", pauses}}},
+	{kind: StepSaid, about: "A step tells whoever watches the run something.", fields: []field{
+		{"text", text("What it says.")},
+		{"value?", described(object{}, "What goes with it, for programs.")},
+	}},
 	{kind: StepReplayed, about: "The step had ended before the run was resumed."},
 	{kind: StepRollback, about: "What a step did is rolled back.",
 		fields: []field{{"ok", boolean}, {"message?", text("Of a failure.")}}},
@@ -112,6 +123,10 @@ var kinds = []kindData{
 		{"data?", described(object{"type": "object"}, "Whatever belongs to it.")},
 	}},
 	{kind: RetriesOver, about: "A call has failed and is not made again.", fields: retried},
+	{kind: AdapterFallback, about: "Another model is called instead of one whose call has failed.", fields: []field{
+		{"from", text("The model that has failed.")},
+		{"to", text("The model that is called.")},
+	}},
 	{kind: ModelEnd, about: "A call of a model has returned an answer; in an agent, or failed.",
 		needs: []string{"usage", "error"}, fields: []field{
 			{"finish?", text("Why the answer ends, if the provider says: stop, length, tool_calls, content_filter.")},
@@ -164,6 +179,8 @@ var kinds = []kindData{
 	}},
 	{kind: DelegateStart, about: "An agent hands a task to another.", fields: delegate},
 	{kind: DelegateEnd, about: "The other agent has ended.", fields: delegate},
+	{kind: AgentHandoff, about: "An agent leaves the conversation to another, after the calls of the same answer.",
+		fields: []field{{"call", number("Its number in the loop.")}, {"from", text("")}, {"to", text("")}}},
 	{kind: SubagentStarted, about: "An agent has made a sub-agent.", fields: child},
 	{kind: SubagentCompleted, about: "A sub-agent has ended well.", fields: child},
 	{kind: SubagentFailed, about: "A sub-agent has failed.", fields: child},
@@ -171,8 +188,8 @@ var kinds = []kindData{
 	{kind: PermissionResponse, about: "A call of a tool was approved or denied.",
 		fields: append(toolCall[:2:2], field{"allow", boolean}, field{"edited?", boolean},
 			field{"scope", oneOf("", "once", "run", "session")})},
-	{kind: HumanRequest, about: "An agent asks a person.", fields: question},
-	{kind: HumanResponse, about: "A person has answered an agent.", fields: question},
+	{kind: HumanRequest, about: "An agent asks a person.", needs: asked, fields: question},
+	{kind: HumanResponse, about: "A person has answered an agent.", needs: asked, fields: question},
 	{kind: Steer, about: "An agent has got messages while it works.", fields: messages},
 	{kind: Compact, about: "A summary has replaced old messages of an agent.",
 		fields: []field{{"archive?", text("The name of the archive that has the summary.")},

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
@@ -40,6 +41,25 @@ func ExampleAgent() {
 	out, err := wf.Run(context.Background(), map[string]any{"prompt": "Who is customer 7?"}, host)
 	fmt.Println(out.Output, err)
 	// Output: map[steps:2 stop_reason:answer text:Customer 7 is Ann.] <nil>
+}
+
+// Steps of a recipe run agents that are written in Go.
+func ExampleOptions_agents() {
+	lookup := customers
+	agent := &agentloop.Loop{Name: "finder", Model: "fast", Tools: []string{"crm.lookup"}, Own: []runtime.Tool{lookup}}
+	text := []byte(`
+apiVersion: braise/v1
+name: ask
+steps: {ask: {uses: agent, with: {agent: finder, prompt: Who is customer 7?}}}
+output: ${{ steps.ask.output.text }}
+`)
+	host := &runtime.Runtime{Models: map[string]runtime.Model{"fast": scripted()}}
+
+	recipe := must(recipe.Parse("ask.yaml", text))
+	wf := must(workflow.Compile(recipe, &workflow.Options{Agents: map[string]*agentloop.Loop{"finder": agent}}))
+	out, err := wf.Run(context.Background(), nil, host)
+	fmt.Println(out.Output, err)
+	// Output: Customer 7 is Ann. <nil>
 }
 
 // notes is an Inbox: what somebody wants to tell an agent that is at work.
@@ -97,4 +117,19 @@ func ExampleAgent_approval() {
 	// Output:
 	// agent:call1 agent "finder" wants to call tool "crm.lookup" [approve reject] <nil>
 	// Customer 7 is Ann. <nil>
+}
+
+// An agent leaves the conversation to another one.
+func ExampleAgent_handoff() {
+	model := &runtimetest.Model{Answers: []runtimetest.Answer{
+		{ToolCalls: []runtime.ToolCall{{ID: "1", Name: "handoff_billing", Arguments: json.RawMessage(`{}`)}}},
+		{Text: "You get your money back."},
+	}}
+	billing := &agentloop.Loop{Name: "billing", Model: "fast", Instructions: "You work in billing.", Description: "Pays money back."}
+	front := &agentloop.Loop{Name: "front", Model: "fast", Handoffs: map[string]*agentloop.Loop{"billing": billing}}
+	host := &runtime.Runtime{Models: map[string]runtime.Model{"fast": model}}
+
+	out, err := must(workflow.Agent(front, nil)).Run(context.Background(), map[string]any{"prompt": "I was charged twice."}, host)
+	fmt.Println(out.Output, err)
+	// Output: map[agent:billing steps:2 stop_reason:answer text:You get your money back.] <nil>
 }

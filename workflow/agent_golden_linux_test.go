@@ -94,7 +94,7 @@ func timeless(v any) any {
 			v[i] = timeless(v[i])
 		}
 	case map[string]any:
-		for _, name := range []string{"hash", "createdAt", "startedAt", "worked", "expiresAt", "began", "parallel", "at", "owner"} {
+		for _, name := range []string{"hash", "createdAt", "startedAt", "worked", "expiresAt", "began", "parallel", "at", "owner", "ms"} {
 			delete(v, name)
 		}
 		for name := range v {

@@ -80,7 +80,7 @@ steps:
         left: {steps: {l: {uses: agent, with: {agent: clerk, prompt: left}}}, output: "${{ steps.l.output.text }}"}
         right: {steps: {r: {uses: agent, with: {agent: clerk, prompt: right}}}, output: "${{ steps.r.output.text }}"}
   after: {uses: fx.external, needs: [each, both], with: {as: after}}
-output: ["${{ steps.each.output }}", "${{ steps.both.output }}"]
+output: ["${{ steps.each.output }}", "${{ steps.both.output }}", "${{ steps.each.calls }}"]
 `, `steps:
   each[0]: [{tool_calls: [{name: fx.external, args: {as: "each[0]"}}]}, {text: zero}]
   each[1]: [{tool_calls: [{name: human.ask, args: {question: "Well?"}}, {name: fx.idempotent, args: {as: "each[1]"}}]}, {text: one}]
@@ -141,6 +141,23 @@ output: ["${{ steps.work.output.text }}", "${{ steps.work.usage.calls }}"]
     - {text: Both are done., expect: {contains: [Be quick., Sum up.]}}
     - {text: done, expect: {contains: [Work., Both are done.], not_contains: Be quick.}}
 `},
+	// An agent hands off to another, whose model, tools and skills expressions give, which has gates and documents of its
+	// own, and hands back.
+	"handoff": {`defaults: {model: m}
+inputs: {model: {default: m}, tools: {default: [fx.external]}, greet: {default: true}}
+agents:
+  front: {instructions: You greet., tools: [fx.external], skills: [greet], memory: {thread: main}, subagents: false, handoffs: [clerk]}
+  clerk: {model: "${{ inputs.model }}", instructions: You pay., tools: "${{ inputs.tools }}", approval: {fx.external: pause}, retrieve: {top_k: 1}, skills: ['${{ inputs.greet ? "greet" : "" }}'], subagents: false, handoffs: [front]}
+steps:
+  work: {uses: agent, with: {agent: front, prompt: Work.}}
+  after: {uses: fx.external, needs: [work], with: {as: after}}
+output: ["${{ steps.work.output.agent }}", "${{ steps.work.output.text }}"]
+`, `steps:
+  work:
+    - tool_calls: [{name: handoff_clerk}, {name: fx.external, args: {as: first}}]
+    - {tool_calls: [{name: fx.external, args: {as: second}}, {name: handoff_front}], expect: {contains: [You pay., A document., Say hello.], not_contains: You greet.}}
+    - {text: done, expect: {contains: [You greet., Say hello.], not_contains: [You pay., A document.]}}
+`},
 }
 
 func (s agentScene) load(t *testing.T) *workflow.Workflow { return load(t, []byte(head+s.recipe)) }
@@ -200,7 +217,7 @@ func loopsOf(path string, s *agents.State, into map[string]any) {
 		calls = append(calls, []any{c.Name, string(c.Arguments), c.Effect, c.Allowed, c.Result, c.Code})
 	}
 	into[path] = map[string]any{"messages": s.Messages, "calls": calls, "usage": s.Usage, "steps": s.Steps, "stop": s.Stop, "grants": s.Grants, "phase": s.Phase,
-		"guide": s.Guide, "skills": s.Skills, "found": s.Found, "taken": s.Taken, "subagents": s.Subagents, "saved": s.Saved}
+		"guide": s.Guide, "skills": s.Skills, "found": s.Found, "taken": s.Taken, "subagents": s.Subagents, "handoffs": s.Handoffs, "saved": s.Saved}
 	for name, child := range s.Children {
 		loopsOf(path+"/"+name, child, into)
 	}

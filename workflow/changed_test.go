@@ -147,6 +147,44 @@ func TestCancelTakesNoChange(t *testing.T) {
 	}
 }
 
+// The end of a run is that of the definition that it has.
+func TestEndTakesNoChange(t *testing.T) {
+	const text = "steps:\n  send: {uses: test.send, with: {to: Ann}}\nfinally:\n  seen: {uses: human, with: {prompt: Seen?}}\n"
+	approve := map[string]any{"decision": "approve"}
+	for _, tt := range []struct {
+		name   string
+		fails  error
+		status workflow.Status
+		hint   string
+	}{
+		{"finally", nil, workflow.StatusOK, "has ended but for its finally"},
+		{"cancelled", lost, workflow.StatusCancelled, "was cancelled, and only its rollbacks and its finally are left"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			send := runtimetest.NewTool("test.send", func(context.Context, json.RawMessage) (any, error) { return "sent", tt.fails })
+			rt := &runtime.Runtime{Store: new(checkpoint.Memory), Resume: resume.PassThrough{}, Tools: []runtime.Tool{send}}
+			out, err := load(t, []byte(head+text)).Run(t.Context(), nil, rt)
+			if tt.fails != nil {
+				out, err = workflow.Cancel(t.Context(), out.RunID, "", rt, nil)
+			}
+			if out.Status != workflow.StatusPaused {
+				t.Fatal(out.Status, err)
+			}
+			opts := &workflow.ResumeOptions{Workflow: load(t, []byte(head+strings.Replace(text, "Ann", "Bob", 1))), AcceptChanged: true}
+			refused, err := workflow.Recover(t.Context(), out.RunID, rt, opts)
+			if err == nil || refused.Error().Code != "resume.definitionChanged" || !strings.Contains(err.Error(), tt.hint) {
+				t.Errorf("with another definition: %s, %v", refused.Status, err)
+			}
+			if tt.fails != nil {
+				out, _ = workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "fail"}, rt, nil)
+			}
+			if out, err = workflow.Resume(t.Context(), out.Token, approve, rt, nil); out.Status != tt.status {
+				t.Errorf("%s, %v", out.Status, err)
+			}
+		})
+	}
+}
+
 // A fork shares nothing of a step that says something else now.
 func TestForkOfChanged(t *testing.T) {
 	log := &effects{}

@@ -55,7 +55,7 @@ func TestAgentCrashChild(t *testing.T) {
 	c := &agentChild{crashChild{job: job.crashJob, at: os.Getenv(failpointVar), do: os.Getenv(failActVar), store: store}, job}
 	workflow.SetTimes(usualLease, time.Hour)
 	workflow.SetFailpoint(c.reached)
-	result := c.run(t)
+	result := c.run(t.Context(), t)
 	workflow.SetFailpoint(nil)
 	line, err := json.Marshal(result)
 	if err != nil {
@@ -71,7 +71,7 @@ type agentChild struct {
 }
 
 // run does what is left to do.
-func (c *agentChild) run(t *testing.T) (result agentResult) {
+func (c *agentChild) run(ctx context.Context, t *testing.T) (result agentResult) {
 	scene := agentScenes[c.job.Scene]
 	model, err := script.Parse("script.yaml", []byte(scene.script))
 	if err != nil {
@@ -81,6 +81,7 @@ func (c *agentChild) run(t *testing.T) (result agentResult) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer docs.Close()
 	mem := memory.New(docs)
 	c.rt = &runtime.Runtime{
 		Store: c.store, Resume: resume.PassThrough{}, Reporter: &quiet{}, NewRunID: func() string { return c.job.Run },
@@ -92,7 +93,6 @@ func (c *agentChild) run(t *testing.T) (result agentResult) {
 	if c.job.Split {
 		c.rt.Store = splitStore{c.store, c}
 	}
-	ctx := context.Background()
 	result.Snapshots = map[string]string{}
 	seen := func(out *workflow.Outcome) *workflow.Outcome {
 		maps.Copy(result.Snapshots, endSnapshots(out))

@@ -18,12 +18,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/braise-run/braise/adapters/memory"
+	"github.com/braise-run/braise/adapters/retriever"
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/checkpoint/jsonl"
 	"github.com/braise-run/braise/checkpoint/postgres"
 	"github.com/braise-run/braise/checkpoint/sqlite"
 	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
@@ -84,7 +87,7 @@ func TestCrashChild(t *testing.T) {
 	c := &crashChild{job: job, recipe: crashRecipeNamed(job.Recipe), at: os.Getenv(failpointVar), do: os.Getenv(failActVar), store: store}
 	c.setTimes(usualLease)
 	workflow.SetFailpoint(c.reached)
-	result := c.run(c.recipe.load(t))
+	result := c.run(t.Context(), c.recipe.load(t))
 	workflow.SetFailpoint(nil)
 	line, err := json.Marshal(result)
 	if err != nil {
@@ -163,12 +166,14 @@ func (c *crashChild) reached(name string) {
 }
 
 // run does what is left to do.
-func (c *crashChild) run(wf *workflow.Workflow) (result crashResult) {
+func (c *crashChild) run(ctx context.Context, wf *workflow.Workflow) (result crashResult) {
 	c.rt = &runtime.Runtime{
 		Store: c.store, Resume: resume.PassThrough{}, Interrupt: c.recipe.interrupt, By: "ada", Reporter: &quiet{}, NewRunID: func() string { return c.job.Run },
 		Tools:     []runtime.Tool{c.tool("read", runtime.ReadOnly), c.tool("idempotent", runtime.Idempotent), c.tool("external", ""), c.tool("gate", "")},
 		Retriever: shelf(c.retrieve),
 		OnPause:   c.noteToken,
+		Files:     crashFolder{},
+		Fallbacks: map[string][]string{"busy": {"m"}},
 		Limits:    runtime.Limits{InlineWait: 5 * time.Millisecond, Grace: c.recipe.grace},
 	}
 	if c.recipe.script != "" {
@@ -176,9 +181,16 @@ func (c *crashChild) run(wf *workflow.Workflow) (result crashResult) {
 		if err != nil {
 			panic(err)
 		}
-		c.rt.Models = map[string]runtime.Model{"m": loggedModel{model, c}}
+		c.rt.Models = map[string]runtime.Model{"m": loggedModel{model, c}, "busy": busyModel{}}
 	}
-	ctx := context.Background()
+	docs, err := jsonl.Open(filepath.Join(c.job.Dir, "memory")) // of this run alone, like the index
+	if err != nil {
+		panic(err)
+	}
+	defer docs.Close()
+	c.rt.Memory = memory.New(docs)
+	c.rt.Searchers = map[string]runtime.Searcher{"cellar": retriever.SQLite(filepath.Join(c.job.Dir, "cellar.db"), retriever.DatabaseOptions{})}
+	c.rt.Vars = map[string]string{"KIND": "read"} // not those of the run's beginning
 	for _, token := range c.job.Tokens {
 		out, _ := workflow.Resume(ctx, token, map[string]any{"decision": "approve"}, c.rt, nil)
 		result.Tried = append(result.Tried, codeOf(out))
@@ -189,7 +201,9 @@ func (c *crashChild) run(wf *workflow.Workflow) (result crashResult) {
 		out, _ = workflow.Recover(ctx, c.job.Run, c.rt, nil)
 	}
 	if codeOf(out) == "run.notFound" {
-		out, _ = wf.Run(ctx, nil, c.rt)
+		begins := *c.rt
+		begins.Vars = map[string]string{"KIND": "external"}
+		out, _ = wf.Run(ctx, nil, &begins)
 	}
 	for out.Status == workflow.StatusPaused {
 		p, ok := c.choose(out.Pauses)
@@ -220,7 +234,7 @@ func codeOf(out *workflow.Outcome) string {
 // choose chooses the pause that ends next; none is left to other processes.
 func (c *crashChild) choose(open []resume.Pause) (p resume.Pause, ok bool) {
 	open = slices.DeleteFunc(slices.Clone(open), func(p resume.Pause) bool {
-		return c.job.Turns != nil && p.Reason != "indeterminate" && !slices.Contains(c.job.Turns, p.Step)
+		return p.Step == c.recipe.idle || c.job.Turns != nil && p.Reason != "indeterminate" && !slices.Contains(c.job.Turns, p.Step)
 	})
 	switch {
 	case len(open) == 0:
@@ -238,6 +252,15 @@ func (c *crashChild) goOn(ctx context.Context, p resume.Pause) *workflow.Outcome
 	for channel, v := range c.recipe.early {
 		if !slices.ContainsFunc(recs, func(rec checkpoint.Record) bool { return rec.Kind == "value.sent" }) {
 			out, _ := workflow.Send(ctx, c.job.Run, channel, v, c.rt, nil)
+			return out
+		}
+	}
+	if c.recipe.signals || c.recipe.cancels != "" {
+		if s, ok := c.signal(p); ok {
+			if err := workflow.Signal(ctx, c.job.Run, s, c.store, nil); err != nil && errCode(err) != "signal.exists" {
+				panic(err)
+			}
+			out, _ := workflow.Recover(ctx, c.job.Run, c.rt, nil)
 			return out
 		}
 	}
@@ -262,9 +285,40 @@ func (c *crashChild) goOn(ctx context.Context, p resume.Pause) *workflow.Outcome
 		out, _ = workflow.Recover(ctx, c.job.Run, c.rt, nil)
 	default:
 		c.noteToken(p)
-		out, _ = workflow.Resume(ctx, p.Token, c.recipe.answers[p.Step], c.rt, nil)
+		answer, ok := c.recipe.answers[p.ID]
+		if !ok {
+			answer = c.recipe.answers[p.Step]
+		}
+		out, _ = workflow.Resume(ctx, p.Token, answer, c.rt, nil)
 	}
 	return out
+}
+
+// answers leaves the answer to a pause, once it is open, and waits until the run has taken it.
+func (c *crashChild) answers(ctx context.Context, pause string) {
+	for ctx.Err() == nil {
+		_ = workflow.Signal(ctx, c.job.Run, answerOf(pause, "ada", c.recipe.answers[pause]), c.store, nil)
+		if slices.ContainsFunc(recordsIn(ctx, c.store, c.job.Run), func(rec checkpoint.Record) bool {
+			return rec.Kind == checkpoint.PauseAnswered && rec.Path == pause
+		}) {
+			return
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// signal is the signal that ends a pause; false: none does.
+func (c *crashChild) signal(p resume.Pause) (checkpoint.Signal, bool) {
+	switch channel := c.recipe.channels[p.Step]; {
+	case p.Reason == "indeterminate":
+		return checkpoint.Signal{}, false
+	case p.Step == c.recipe.cancels:
+		return checkpoint.Signal{ID: "c", Kind: checkpoint.SignalCancel, By: "ada"}, true
+	case channel != "":
+		return signalOf(checkpoint.SignalSend, "ada", map[string]any{"channel": channel, "value": c.recipe.answers[p.Step]}), true
+	}
+	c.noteToken(p)
+	return answerOf(p.ID, "ada", c.recipe.answers[p.Step]), true
 }
 
 // noteToken notes the tokens of the pauses that people answer.
@@ -296,6 +350,8 @@ func (t worldTool) Call(ctx context.Context, args json.RawMessage) (json.RawMess
 		MS    int
 		Hangs bool
 		Fails bool
+
+		Answers string // the pause that a signal of the tool answers, before it returns
 	}
 	if err := json.Unmarshal(args, &a); err != nil {
 		return nil, err
@@ -319,6 +375,9 @@ func (t worldTool) Call(ctx context.Context, args json.RawMessage) (json.RawMess
 	if a.Fails {
 		return nil, errors.New("refused")
 	}
+	if a.Answers != "" {
+		t.child.answers(ctx, a.Answers)
+	}
 	takes := time.Duration(a.MS) * time.Millisecond
 	select {
 	case <-ctx.Done():
@@ -339,10 +398,24 @@ type loggedModel struct {
 	child *crashChild
 }
 
+func (loggedModel) Metadata() runtime.Metadata { return runtime.Metadata{Options: []string{"files"}} }
+
 func (m loggedModel) Generate(ctx context.Context, req *runtime.Request) (*runtime.Response, error) {
 	m.child.add("effects", effect{What: "model", Path: req.Step})
 	return m.Model.Generate(ctx, req)
 }
+
+// busyModel always has too much to do.
+type busyModel struct{}
+
+func (busyModel) Generate(context.Context, *runtime.Request) (*runtime.Response, error) {
+	return nil, &retry.Failure{Reason: retry.RateLimit, Err: errors.New("slow down")}
+}
+
+// crashFolder has the same text in each file.
+type crashFolder struct{ runtime.Files }
+
+func (crashFolder) Read(context.Context, string, int64) ([]byte, error) { return []byte("hi"), nil }
 
 // add appends a line to a file, in one write.
 func (c *crashChild) add(file string, v any) {

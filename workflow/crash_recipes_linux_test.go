@@ -20,9 +20,12 @@ type crashRecipe struct {
 	files     map[string]string // that it names
 	script    string            // of model m
 	interrupt resume.Interrupt
-	answers   map[string]any    // by the step that waits
+	answers   map[string]any    // by the step that waits, or by the pause
 	channels  map[string]string // by the step that receives what is sent from outside
+	idle      string            // this step waits in vain
 	early     map[string]any    // sent at the first pause, by channel: nobody waits for it yet
+	signals   bool              // answers and values come as signals
+	cancels   string            // the run is cancelled by a signal when this step waits
 	code      string            // of the error; "": the run is ok
 	fails     []string          // steps whose calls count as failed, if they had their effect and nobody knows
 	grace     time.Duration     // 0: as usual
@@ -49,10 +52,10 @@ func always(want crashWant) func(*testing.T, []checkpoint.Record, []effect) cras
 func did(path string) any { return map[string]any{"did": path} }
 
 // crashRecipes combine the kinds, so that few walks cover all of them.
-var crashRecipes = []*crashRecipe{crashCalls, crashBodies, crashPauses, crashRaces, crashRollbacks, crashRestart, crashCut, crashDoomed}
+var crashRecipes = []*crashRecipe{crashCalls, crashBodies, crashPauses, crashRaces, crashRollbacks, crashRestart, crashCut, crashDoomed, crashSignals, crashCancelled, crashTalk, crashFinally, crashFinallyCancelled, crashTools, crashShown, crashKept, crashChosen, crashEnd}
 
 func crashRecipeNamed(name string) *crashRecipe {
-	all := append(slices.Clone(crashRecipes), crashItems)
+	all := append(slices.Clone(crashRecipes), crashItems, crashQuestion)
 	return all[slices.IndexFunc(all, func(c *crashRecipe) bool { return c.name == name })]
 }
 
@@ -81,11 +84,12 @@ const twoTurns = `turns:
 // Calls of each effect, a foreach, models and a person.
 var crashCalls = &crashRecipe{
 	name: "calls", script: twoTurns,
-	text: `steps:
+	text: `conversations: [talk]
+steps:
   charge: {uses: fx.external, with: {as: charge}}
   look: {uses: fx.read, needs: [charge], with: {as: look}}
   book: {uses: fx.idempotent, needs: [look], with: {as: book}}
-  draft: {uses: model, needs: [book], with: {model: m, prompt: draft}}
+  draft: {uses: model, needs: [book], with: {model: m, prompt: draft, conversation: talk}}
   each:
     uses: fx.external
     needs: [draft]
@@ -94,31 +98,110 @@ var crashCalls = &crashRecipe{
   left: {uses: fx.external, needs: [each], with: {as: left}}
   on: {uses: fx.external, needs: [left], with: {as: on}}
   right: {uses: fx.idempotent, needs: [each], with: {as: right}}
-  check: {uses: model, needs: [on, right], with: {model: m, prompt: check}}
+  check: {uses: model, needs: [on, right], with: {model: m, prompt: check, conversation: talk}}
   approve: {uses: human, needs: [check], with: {prompt: "Go on?"}}
-  send: {uses: fx.external, needs: [approve], with: {as: send}}
-output: ["${{ steps.draft.output.text }}", "${{ steps.check.output.text }}", "${{ steps.approve.output.decision }}", "${{ steps.send.output }}"]
+  name: {uses: human, needs: [approve], with: {prompt: "For whom?", answer: {type: string, default: Ada}}}
+  told: {uses: say, needs: [name], with: {text: "For ${{ steps.name.output }}", value: {id: 7}, conversation: talk}}
+  send: {uses: fx.external, needs: [told], with: {as: send}}
+output: ["${{ map(conversations.talk, .text) }}", "${{ steps.name.output }}", "${{ steps.draft.output.text }}", "${{ steps.check.output.text }}", "${{ steps.approve.output.decision }}", "${{ steps.send.output }}"]
 `,
-	answers: map[string]any{"approve": decided("approve")},
+	answers: map[string]any{"approve": decided("approve"), "name": ""},
 	want: always(crashWant{
-		output: []any{"first", "second", "approve", did("send")},
+		output: []any{[]any{"draft", "first", "check", "second", "For Ada"}, "Ada", "first", "second", "approve", did("send")},
 		artefact: map[string]any{
 			"charge": did("charge"), "look": did("look"), "book": did("book"),
 			"draft": map[string]any{"text": "first"}, "check": map[string]any{"text": "second"},
 			"each": []any{did("each[0]"), did("each[1]"), did("each[2]")},
 			"left": did("left"), "on": did("on"), "right": did("right"),
-			"approve": map[string]any{"decision": "approve", "form": nil}, "send": did("send"),
+			"approve": map[string]any{"decision": "approve", "form": nil}, "name": "Ada",
+			"told": map[string]any{"text": "For Ada", "value": map[string]any{"id": 7.}}, "send": did("send"),
 		},
 		effects: map[string]string{
 			"charge": "external", "book": "idempotent", "each[0]": "external", "each[1]": "external", "each[2]": "external",
 			"left": "external", "on": "external", "right": "idempotent", "send": "external",
 		},
-		answers: []string{"approve"},
+		answers: []string{"approve", "name"},
 	}),
 	order: map[string][]string{
 		"look": {"charge"}, "book": {"charge", "look"}, "draft": {"book"}, "each[0]": {"draft"}, "each[1]": {"draft"}, "each[2]": {"draft"},
 		"left": {"each[0]", "each[1]", "each[2]"}, "right": {"each[0]", "each[1]", "each[2]"}, "on": {"left"}, "check": {"on", "right"}, "send": {"check"},
 	},
+}
+
+// A talk with an agent, and steps that wait for a yes: of one of several items, and one that nobody approves.
+var crashTalk = &crashRecipe{
+	name: "talk", script: twoTurns,
+	text: `conversations: [talk]
+agents: {a: {model: m, tools: []}}
+steps:
+  hello: {uses: say, with: {text: Welcome, conversation: talk}}
+  charge: {uses: fx.external, needs: [hello], approve: {}, with: {as: charge}}
+  chat: {uses: agent, needs: [charge], with: {agent: a, conversation: talk, prompt: Hi, replies: {until: 'reply == "stop"', max: 1}}}
+  each: {uses: fx.idempotent, needs: [chat], foreach: {in: [a, b]}, approve: {when: index == 1}, with: {as: "each[${{ index }}]"}}
+  none: {uses: fx.external, needs: [each], approve: {decisions: [go, stay]}, with: {as: none}}
+  send: {uses: fx.external, needs: [none], trigger: none_failed, with: {as: send}}
+output: ["${{ map(conversations.talk, .text) }}", "${{ steps.chat.output.ended }}", "${{ steps.none.status }}"]
+`,
+	answers: map[string]any{"charge:approve": decided("approve"), "chat": "more", "each[1]:approve": decided("approve"), "none:approve": decided("stay")},
+	want: always(crashWant{
+		output: []any{[]any{"Welcome", "Hi", "first", "more", "second"}, "max", "skipped"},
+		artefact: map[string]any{
+			"hello": map[string]any{"text": "Welcome", "value": nil}, "charge": did("charge"),
+			"chat": map[string]any{"text": "second", "steps": 2., "stop_reason": "answer", "ended": "max", "turns": []any{
+				map[string]any{"reply": nil, "text": "first"}, map[string]any{"reply": "more", "text": "second"},
+			}},
+			"each": []any{did("each[0]"), did("each[1]")}, "send": did("send"),
+		},
+		effects: map[string]string{"charge": "external", "each[0]": "idempotent", "each[1]": "idempotent", "send": "external"},
+		answers: []string{"charge", "chat", "each[1]", "none"},
+	}),
+	order: map[string][]string{"chat": {"charge"}, "each[0]": {"chat"}, "each[1]": {"chat"}, "send": {"each[0]", "each[1]"}},
+}
+
+// Calls of models with local files, one of them repaired, and of an agent that sees one in both of its turns, beside and
+// between calls with effects.
+var crashShown = &crashRecipe{
+	name: "shown", loose: true,
+	script: "steps: {look: [{expect: {contains: \"data:text/plain;base64,aGk=\"}, text: no}, {text: '{\"n\": 1}'}], again: [{text: second}],\n" +
+		"  ask: [{tool_calls: [{name: fx.idempotent, args: {as: ask}}]}, {expect: {contains: \"data:text/plain;base64,aGk=\"}, text: third}]}\n",
+	text: `agents: {a: {model: m, tools: [fx.idempotent]}}
+steps:
+  charge: {uses: fx.external, with: {as: charge}}
+  look: {uses: model, needs: [charge], with: {model: m, prompt: Look, images: [a.txt, b/c.txt]}, output: {schema: {type: object}}}
+  again: {uses: model, needs: [charge], with: {model: m, messages: [{role: user, text: Look, files: [a.txt]}]}}
+  ask: {uses: agent, needs: [look, again], with: {agent: a, prompt: Look, images: [a.txt]}}
+  send: {uses: fx.external, needs: [ask], with: {as: send}}
+output: ["${{ steps.look.output.n }}", "${{ steps.again.output.text }}", "${{ steps.ask.output.text }}"]
+`,
+	want: always(crashWant{
+		output: []any{1., "second", "third"},
+		artefact: map[string]any{"charge": did("charge"), "look": map[string]any{"n": 1.},
+			"again": map[string]any{"text": "second"}, "send": did("send"),
+			"ask": map[string]any{"text": "third", "steps": 2., "stop_reason": "answer"}},
+		effects: map[string]string{"charge": "external", "ask": "idempotent", "send": "external"},
+	}),
+	order: map[string][]string{"look": {"charge"}, "again": {"charge"}, "ask": {"look", "again"}, "send": {"ask"}},
+}
+
+// One question between two calls.
+var crashQuestion = &crashRecipe{
+	name: "question", script: twoTurns,
+	text: `steps:
+  charge: {uses: fx.external, with: {as: charge}}
+  approve: {uses: human, needs: [charge], with: {prompt: "Go on?"}}
+  send: {uses: fx.external, needs: [approve], with: {as: send}}
+output: ${{ steps.send.output }}
+`,
+	answers: map[string]any{"approve": decided("approve")},
+	want: always(crashWant{
+		output: did("send"),
+		artefact: map[string]any{
+			"charge": did("charge"), "approve": map[string]any{"decision": "approve", "form": nil}, "send": did("send"),
+		},
+		effects: map[string]string{"charge": "external", "send": "external"},
+		answers: []string{"approve"},
+	}),
+	order: map[string][]string{"send": {"charge"}},
 }
 
 // A loop, a recipe of its own in a foreach, a switch, forks, channels, a retriever and a short wait.
@@ -301,7 +384,7 @@ var crashItems = &crashRecipe{
 	}),
 }
 
-// A race of calls, with a slow one and a person in it, and one of a person and a message.
+// A race of calls, with a slow one and a person in it, one of a person and a message, and one of the items of a list.
 var crashRaces = &crashRecipe{
 	name: "races", loose: true,
 	text: `channels: {mail: queue}
@@ -328,15 +411,24 @@ steps:
         letter: {steps: {mail: {uses: receive, with: {channel: mail}}, read: {uses: fx.external, needs: [mail], with: {as: choice/letter/read}}}, output: "${{ steps.mail.output }}"}
   sure: {uses: human, needs: [choice], with: {prompt: Sure}}
   ship: {uses: fx.external, needs: [sure], with: {as: ship}}
-output: ["${{ steps.race.output }}", "${{ steps.choice.output }}"]
+  many:
+    uses: recipe
+    needs: [ship]
+    foreach: {in: [x, y], mode: race}
+    with: {steps: {m: {uses: fx.external, with: {as: "many[${{ index }}]/m"}}}, output: "${{ steps.m.output }}"}
+  last: {uses: fx.external, needs: [many], with: {as: last}}
+output: ["${{ steps.race.output }}", "${{ steps.choice.output }}", "${{ steps.many.output }}"]
 `,
 	answers:  map[string]any{"race/ask/person": decided("approve"), "choice/person/ok": decided("approve"), "choice/letter/mail": "a letter", "sure": decided("approve")},
 	channels: map[string]string{"choice/letter/mail": "mail"},
 	want: func(t *testing.T, recs []checkpoint.Record, log []effect) crashWant {
 		want := crashWant{answers: []string{"sure"}, may: map[string]string{"race/slow/s": "idempotent"}}
 		first, second := winner(t, recs, log, "race", "after"), winner(t, recs, log, "choice", "ship")
-		want.effects = map[string]string{"before": "external", first: "external", "after": "external", second: "external", "ship": "external"}
-		for _, path := range []string{"race/ask/asked", "race/slow/s2", "race/left/l", "race/right/r", "choice/person/said", "choice/letter/read"} {
+		third := winner(t, recs, log, "many", "last")
+		want.effects = map[string]string{"before": "external", first: "external", "after": "external", second: "external", "ship": "external",
+			third: "external", "last": "external"}
+		for _, path := range []string{"race/ask/asked", "race/slow/s2", "race/left/l", "race/right/r", "choice/person/said", "choice/letter/read",
+			"many[0]/m", "many[1]/m"} {
 			want.may[path] = "external"
 		}
 		race := map[string]any{"winner": strings.Split(first, "/")[1], "output": did(first)}
@@ -344,21 +436,31 @@ output: ["${{ steps.race.output }}", "${{ steps.choice.output }}"]
 		if second == "choice/letter/read" {
 			choice = map[string]any{"winner": "letter", "output": "a letter"}
 		}
-		want.output = []any{race, choice}
+		item := 0.0
+		if third == "many[1]/m" {
+			item = 1
+		}
+		many := map[string]any{"winner": item, "output": did(third)}
+		want.output = []any{race, choice, many}
 		want.artefact = map[string]any{"before": did("before"), "race": race, "after": did("after"), "choice": choice,
-			"sure": map[string]any{"decision": "approve", "form": nil}, "ship": did("ship")}
+			"sure": map[string]any{"decision": "approve", "form": nil}, "ship": did("ship"),
+			"many": many, "last": did("last")}
 		return want
 	},
-	order: map[string][]string{"race/slow/s2": {"race/slow/s"}, "race/left/l": {"before"}, "race/right/r": {"before"}, "race/slow/s": {"before"}, "ship": {"after"}},
+	order: map[string][]string{"race/slow/s2": {"race/slow/s"}, "race/left/l": {"before"}, "race/right/r": {"before"}, "race/slow/s": {"before"}, "ship": {"after"}, "many[0]/m": {"ship"}, "many[1]/m": {"ship"}},
 }
 
 // finishes are the last steps of the branches of races.
-var finishes = []string{"race/ask/asked", "race/slow/s2", "race/left/l", "race/right/r", "choice/person/said", "choice/letter/read"}
+var finishes = []string{"race/ask/asked", "race/slow/s2", "race/left/l", "race/right/r", "choice/person/said", "choice/letter/read",
+	"many[0]/m", "many[1]/m"}
 
-// branchOf returns the race and the branch of a path; "" is none.
+// branchOf returns the race and the branch, or the item, of a path; "" is none.
 func branchOf(path string) (race, branch string) {
 	if parts := strings.Split(path, "/"); len(parts) == 3 {
 		return parts[0], parts[1]
+	}
+	if race, item, ok := strings.Cut(path, "["); ok && race == "many" {
+		return race, item
 	}
 	return "", ""
 }
@@ -551,4 +653,48 @@ var crashDoomed = &crashRecipe{
 		return want
 	},
 	order: map[string][]string{"pay": {"charge"}, "boom": {"charge"}, "charge!rollback": {"boom"}},
+}
+
+// All that comes from outside comes as signals: one while the run is executed, the others for whoever recovers it.
+var crashSignals = &crashRecipe{
+	name: "signals", signals: true, loose: true,
+	text: `channels: {mail: queue}
+steps:
+  first: {uses: fx.external, with: {as: first}}
+  ask: {uses: human, needs: [first], with: {prompt: Go on?}}
+  asked: {uses: fx.external, needs: [ask], with: {as: asked}}
+  gate: {uses: fx.gate, needs: [first], with: {as: gate}}
+  live: {uses: fx.idempotent, needs: [first], with: {as: live, answers: now}}
+  now: {uses: human, needs: [first], with: {prompt: Now?}}
+  done: {uses: fx.external, needs: [now], with: {as: done}}
+  order: {uses: receive, needs: [asked], with: {channel: mail}}
+  ship: {uses: fx.external, needs: [order, gate, done], with: {as: ship}}
+output: ["${{ steps.ask.output.decision }}", "${{ steps.order.output }}"]
+`,
+	answers:  map[string]any{"ask": decided("approve"), "gate": decided("approve"), "order": "lamp", "now": decided("approve")},
+	channels: map[string]string{"order": "mail"},
+	want: always(crashWant{
+		output: []any{"approve", "lamp"},
+		artefact: map[string]any{"first": did("first"), "ask": map[string]any{"decision": "approve", "form": nil}, "asked": did("asked"),
+			"gate": "approve", "order": "lamp", "ship": did("ship"),
+			"live": did("live"), "now": map[string]any{"decision": "approve", "form": nil}, "done": did("done")},
+		effects: map[string]string{"first": "external", "asked": "external", "gate": "external", "ship": "external", "live": "idempotent", "done": "external"},
+		answers: []string{"ask", "gate", "order", "now"},
+	}),
+	order: map[string][]string{"asked": {"first"}, "ship": {"asked", "gate", "done"}},
+}
+
+// A signal cancels a run that waits.
+var crashCancelled = &crashRecipe{
+	name: "cancelled", cancels: "ask", code: "run.cancelled",
+	text: `steps:
+  charge: {uses: fx.external, with: {as: charge}, rollback: {uses: fx.external, with: {as: charge!rollback}}}
+  ask: {uses: human, needs: [charge], with: {prompt: Go on?}}
+  never: {uses: fx.external, needs: [ask], with: {as: never}}
+`,
+	want: always(crashWant{
+		artefact: map[string]any{"charge": did("charge")},
+		effects:  map[string]string{"charge": "external", "charge!rollback": "external"},
+	}),
+	order: map[string][]string{"charge!rollback": {"charge"}},
 }

@@ -18,11 +18,18 @@ import (
 
 // unwritten are members that events can have, and no journal has.
 var unwritten = []string{
-	"agent.event.events.pause.token",                     // a token is in no journal
-	"agent.event.events.pause.default",                   // only steps have forms
-	"agent.event.events.read",                            // no agent of the cases has more memory than it takes
-	"run.input.doubts.call.pids",                         // processes are looked for when somebody asks
-	"run.redefined.doubts.call.pids",                     // likewise
+	"agent.event.events.pause.token",       // a token is in no journal
+	"agent.event.events.pause.default",     // only steps have forms
+	"agent.event.events.read",              // no agent of the cases has more memory than it takes
+	"run.input.doubts.call.pids",           // processes are looked for when somebody asks
+	"run.redefined.doubts.call.pids",       // likewise
+	"agent.event.events.pause.fourEyes",    // only steps have it
+	"call.ended.calls", "call.given.calls", // these are younger than the editions
+	"run.execution.limits.items", "run.execution.limits.steps", // nor have the cases limits
+	"run.execution.limits.outputBytes", "run.execution.limits.runBytes",
+	"run.ended.error.category",
+	"agent.event.events.messages.files", // memories keep their names
+	"agent.event.events.messages.files.media_type", "agent.event.events.messages.files.url",
 	"pause.answered.restart", "run.restarted.generation", // the cases have no resume adapter that restarts a run
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/value"
@@ -41,12 +42,22 @@ type journalLeg struct {
 	Step      string           // fork
 	Outputs   anyJSON          // fork
 	By        string           // who does it
+	Signals   []leftSignal     // what somebody asks for beforehand, without the checks of workflow.Signal
 
 	Parallel int                       // how many calls at once; 0: one
 	Fails    map[string][]string       // how the first calls of a tool fail, by the argument as: network, lost or plain
 	Stops    string                    // the call in which the context is cancelled
 	Says     map[string]runtime.Effect // what tools say of themselves in this execution, instead of what they are
+	Vars     map[string]string         // of the installation
+	Fallback map[string][]string       // of models: n answers as m does
+	Files    string                    // the folder of local files; "": files
 	Dies     string                    // "call X", "call X N" or "record KIND PATH": when the process dies; "": it does not
+}
+
+// leftSignal is a signal that is left for a run.
+type leftSignal struct {
+	ID, Kind, By string
+	Data         json.RawMessage
 }
 
 // anyJSON is decoded JSON. In it, integers stay integers.
@@ -93,6 +104,12 @@ func (p *journalPlayer) play(t *testing.T, leg journalLeg) (told []string) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	p.leg, p.dies, p.dead, p.calls, p.times, p.cancel = leg, leg.Dies, false, nil, map[string]int{}, cancel
+	for _, s := range leg.Signals {
+		one := checkpoint.Signal{ID: s.ID, Kind: s.Kind, By: s.By, Data: s.Data, At: time.Now().UTC()}
+		if err := p.store.(checkpoint.Signals).PutSignal(ctx, p.run, one); err != nil {
+			t.Fatal(err)
+		}
+	}
 	before := p.lengths(t)
 	outs := p.do(ctx, t)
 	told = append(told, strings.TrimSpace("# "+leg.Do+" "+leg.Pause+leg.Channel+leg.Step))
@@ -226,11 +243,12 @@ func (p *journalPlayer) toldOutcome(t *testing.T, out *workflow.Outcome) (told [
 func (p *journalPlayer) runtime(t *testing.T) *runtime.Runtime {
 	t.Helper()
 	rt := &runtime.Runtime{
-		Store: &journalStore{p.store, p}, By: p.leg.By, Resume: resume.PassThrough{}, Reporter: &quiet{}, NewRunID: p.newRunID,
+		Store: p.stored(), By: p.leg.By, Resume: resume.PassThrough{}, Reporter: &quiet{}, NewRunID: p.newRunID,
 		Limits:    runtime.Limits{MaxParallel: max(1, p.leg.Parallel)},
 		Secrets:   runtime.SecretMap{"KEY": "s3cr3t-value"},
 		Prices:    map[string]runtime.Price{"m": {Input: 1_000_000, Output: 1_000_000}},
 		Retriever: journalShelf{p}, Memory: journalMemory{p}, Skills: journalSkills{p}, Env: journalEnv{}, Inbox: journalInbox{p},
+		Searchers: map[string]runtime.Searcher{"cellar": journalCellar{p}},
 	}
 	for name, effect := range map[string]runtime.Effect{"read": runtime.ReadOnly, "idempotent": runtime.Idempotent, "external": "", "gate": ""} {
 		if said, ok := p.leg.Says["fx."+name]; ok {
@@ -238,6 +256,7 @@ func (p *journalPlayer) runtime(t *testing.T) *runtime.Runtime {
 		}
 		rt.Tools = append(rt.Tools, journalTool{runtime.ToolSpec{Name: "fx." + name, Effect: effect}, p})
 	}
+	rt.Files = builtin.Files(builtin.FileOptions{Base: filepath.Join(p.dir, cmp.Or(p.leg.Files, "files"))})
 	if p.rich {
 		rt.Origin, rt.Trace = map[string]string{"folder": "/home/ada"}, []trace.Sink{spans{&p.legs}}
 	}
@@ -255,6 +274,10 @@ func (p *journalPlayer) runtime(t *testing.T) *runtime.Runtime {
 		t.Fatal(err)
 	}
 	rt.Models = map[string]runtime.Model{"m": journalModel{m, p}}
+	if p.leg.Fallback != nil {
+		rt.Models["n"], rt.Fallbacks = rt.Models["m"], p.leg.Fallback
+	}
+	rt.Vars = p.leg.Vars
 	return rt
 }
 
@@ -297,6 +320,8 @@ func (p *journalPlayer) failure(what string) error {
 	switch fails[n-1] {
 	case "network":
 		return &retry.Failure{Reason: retry.Network, Err: errors.New("no line")}
+	case "limited":
+		return &retry.Failure{Reason: retry.RateLimit, Status: 429, Err: errors.New("too many")}
 	case "lost":
 		return &retry.Failure{Reason: retry.Timeout, Sent: true, Err: errors.New("no answer")}
 	}
@@ -359,6 +384,8 @@ type journalModel struct {
 	p *journalPlayer
 }
 
+func (journalModel) Metadata() runtime.Metadata { return runtime.Metadata{Options: []string{"files"}} }
+
 func (m journalModel) Generate(ctx context.Context, req *runtime.Request) (*runtime.Response, error) {
 	text, err := json.Marshal(req.Messages)
 	if err != nil {
@@ -391,6 +418,25 @@ func (s journalShelf) Retrieve(ctx context.Context, query string, _ int) ([]runt
 		d.Source, d.Score, d.Metadata = "shelf/d", 0.5, map[string]any{"page": int64(7)}
 	}
 	return []runtime.Document{d}, s.p.called(ctx, "retriever", query)
+}
+
+// journalCellar is an index that uses an embedder of the price of m.
+type journalCellar struct{ p *journalPlayer }
+
+func (journalCellar) Metadata() runtime.Metadata { return runtime.Metadata{Spends: []string{"m"}} }
+
+func (c journalCellar) Search(ctx context.Context, q runtime.Query) (runtime.Found, error) {
+	found := runtime.Found{Documents: []runtime.Document{{ID: "a.md#1", Text: "Owls"}}, Used: []runtime.Spent{{Name: "m", Usage: runtime.Usage{InputTokens: 1}}}}
+	return found, c.p.called(ctx, "cellar", q.Text)
+}
+
+func (c journalCellar) Update(ctx context.Context, change runtime.Change) (runtime.Updated, error) {
+	what := "index nothing"
+	if len(change.Sources) > 0 {
+		what = "index " + change.Sources[0].Name
+	}
+	err := c.p.called(ctx, what, change.Key[:8])
+	return runtime.Updated{Added: len(change.Sources), Used: []runtime.Spent{{Name: "m", Usage: runtime.Usage{InputTokens: 3}}}}, err
 }
 
 // journalMemory remembers one message, and of a rich case a call of a tool.
@@ -445,6 +491,21 @@ func (b journalInbox) Waiting(_ context.Context, _, step string) ([]runtime.Note
 
 func (b journalInbox) Taken(ctx context.Context, _, step string, ids ...string) error {
 	return b.p.called(ctx, "inbox.taken", fmt.Sprint(step, " ", ids))
+}
+
+// inboxOf has another name than its method, which it would hide where it is embedded.
+type inboxOf = checkpoint.Signals
+
+// stored is the store that runs see: with signals, if somebody has left some.
+func (p *journalPlayer) stored() checkpoint.Store {
+	store := &journalStore{p.store, p}
+	if p.leg.Signals == nil {
+		return store
+	}
+	return struct {
+		*journalStore
+		inboxOf
+	}{store, p.store.(checkpoint.Signals)}
 }
 
 // journalStore takes nothing any more once its process is dead, and shows the runs of one journal only.

@@ -42,7 +42,7 @@ var (
 )
 
 // editions are the folders of journals, by the versions that wrote them.
-var editions = []string{"1", "2"}
+var editions = []string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15"}
 
 const (
 	journalsDir  = "testdata/journals"
@@ -137,6 +137,10 @@ func testJournals(t *testing.T, edition string, look func(lines []string) []stri
 					}
 					return openJournals(t, dir)
 				})
+				got = append(got, fromFolder...)
+				if testing.Short() {
+					continue // what the folder gives is what was written down
+				}
 				fromDatabase := c.goOn(t, journal, func(t *testing.T) checkpoint.Store {
 					file := filepath.Join(t.TempDir(), "runs.sqlite")
 					if err := os.WriteFile(file, database, 0o600); err != nil {
@@ -147,7 +151,6 @@ func testJournals(t *testing.T, edition string, look func(lines []string) []stri
 				if diff := cmp.Diff(fromFolder, fromDatabase); diff != "" {
 					t.Errorf("%s: -from jsonl +from sqlite\n%s", journal, diff)
 				}
-				got = append(got, fromFolder...)
 			}
 			got = look(got)
 			wanted := filepath.Join(c.dir, "want.txt")
@@ -359,7 +362,7 @@ func copyRuns(t *testing.T, from, to checkpoint.Store) {
 
 // neverWritten are kinds of records that no run has, and events that no agent of a recipe has.
 var neverWritten = []string{
-	"definition", "document", "batch", "lease", "summary", // in files of stores, but in no journal
+	"definition", "document", "batch", "lease", "summary", "signal", "signals.ended", // in files of stores, but in no journal
 	"run.restarted",             // the cases have no resume adapter that restarts a run
 	string(agents.LayersLoaded), // recipes have no layers
 }

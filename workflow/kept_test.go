@@ -159,7 +159,7 @@ func TestRunStaysInTheCacheWhileItIsExecuted(t *testing.T) {
 		refused("the token", "resume.invalidToken", again)
 
 		mine.dead.Store(true)
-		time.Sleep(15 * time.Second)
+		time.Sleep(16 * time.Second)
 		again, err = workflow.Recover(t.Context(), out.RunID, other, nil)
 		if again.Status != workflow.StatusPaused || again.Pauses[0].ID != "more" {
 			t.Fatalf("recovered: %s, %v", again.Status, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/braise-run/braise/internal/drawing"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/resume"
 )
 
 // Plan describes what a run of a workflow would do: the steps in plan order, their edges, and what
@@ -20,20 +21,12 @@ type Plan struct {
 	Requires Requires           `json:"requires"`
 }
 
-// Requires lists the names of what a run needs, sorted.
-type Requires struct {
-	Models  []string `json:"models"` // those named literally; an expression may name others
-	Tools   []string `json:"tools"`
-	Secrets []string `json:"secrets"`
-}
-
 // Plan returns what a run would do. It needs no runtime and makes no calls.
 func (wf *Workflow) Plan() *Plan {
 	return &Plan{
-		Recipe: wf.program.Recipe.Name, Version: wf.program.Recipe.Version, Digest: wf.program.Recipe.Digest,
-		Steps: program.Prefixed(wf.program.Steps, ""),
-		Requires: Requires{Models: names(wf.program.Models), Tools: names(wf.program.Tools),
-			Secrets: names(wf.program.Secrets)},
+		Recipe: wf.program.Recipe.Name, Version: wf.program.Recipe.Version, Digest: wf.program.Digest,
+		Steps:    program.Prefixed(wf.program.Steps, ""),
+		Requires: requiresOf(wf.program),
 	}
 }
 
@@ -57,14 +50,7 @@ func (p *Plan) Text() string {
 	}
 	fmt.Fprintf(&b, "  %s\n", p.Digest)
 	writeSteps(&b, p.Steps, "  ")
-	for _, r := range []struct {
-		what string
-		list []string
-	}{{"models", p.Requires.Models}, {"tools", p.Requires.Tools}, {"secrets", p.Requires.Secrets}} {
-		if len(r.list) > 0 {
-			fmt.Fprintf(&b, "needs %s: %s\n", r.what, strings.Join(r.list, ", "))
-		}
-	}
+	p.Requires.text(&b)
 	return b.String()
 }
 
@@ -73,6 +59,9 @@ func writeSteps(b *strings.Builder, steps []program.PlanStep, indent string) {
 		fmt.Fprintf(b, "%s%d. %s  %s", indent, i+1, s.ID, s.Uses)
 		if s.Foreach {
 			b.WriteString("  for each item")
+		}
+		if s.Finally {
+			b.WriteString("  at the end")
 		}
 		for j, e := range s.Needs {
 			b.WriteString(map[bool]string{true: "  after ", false: ", "}[j == 0])
@@ -83,6 +72,12 @@ func writeSteps(b *strings.Builder, steps []program.PlanStep, indent string) {
 		}
 		if s.When != "" {
 			fmt.Fprintf(b, "  when %s", strings.Join(strings.Fields(s.When), " "))
+		}
+		if s.Approve {
+			b.WriteString("  asks first")
+		}
+		if len(s.From) > 0 {
+			fmt.Fprintf(b, "  from %s", strings.Join(s.From, " over "))
 		}
 		b.WriteByte('\n')
 		writeSteps(b, s.Body, indent+"  ")
@@ -130,3 +125,19 @@ type PlanStep = program.PlanStep
 
 // Edge is a dependency: a step waits for another step.
 type Edge = program.Edge
+
+// Draw returns a picture of the plan, as data and as SVG. Bodies are boxes in the boxes of others. See [DrawOptions];
+// nil is its zero value. Unknown names in it are ignored. The same plan always gives the same picture.
+func (p *Plan) Draw(opts *DrawOptions) *Drawing { return drawing.Draw(p.Steps, opts) }
+
+// DrawOptions say what of a plan is drawn, and in which direction.
+type DrawOptions = drawing.Options
+
+// PlanID returns the id of the step in a plan whose path in a run is given: without the numbers of foreach items and of
+// rounds of loops. For verify[2]/check#3 it is verify/check. A path without numbers is returned as it is. What an agent
+// delegates has paths below that of its step, such as ask/research#1; a plan does not have these, but PlanID makes
+// all children of one name ask/research.
+func PlanID(path string) string { return resume.DefinitionPath(path) }
+
+// Drawing is a picture of a plan. Its JSON is for programs that draw it themselves, its method SVG for others.
+type Drawing = drawing.Drawing

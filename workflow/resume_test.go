@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -159,6 +160,62 @@ func TestResumeAtOnce(t *testing.T) {
 			}
 			if went != 1 || len(log.lines) != 1 {
 				t.Errorf("%d went on, effects %v, codes %q", went, log.lines, codes)
+			}
+		})
+	}
+}
+
+// slowClaim is a store where something happens just before the first claim.
+type slowClaim struct {
+	checkpoint.Store
+	before func()
+}
+
+func (s *slowClaim) Claim(ctx context.Context, runID, owner string, ttl time.Duration) (checkpoint.Lease, error) {
+	if f := s.before; f != nil {
+		s.before = nil
+		f()
+	}
+	return s.Store.Claim(ctx, runID, owner, ttl)
+}
+
+// A run that ends between the look at it and the claim is like one that had ended before.
+func TestRunEndsBeforeItsClaim(t *testing.T) {
+	good := map[string]any{"decision": "yes_please", "form": map[string]any{"to": "Ada"}}
+	for _, tt := range []struct {
+		name   string
+		second func(token, runID string, rt *runtime.Runtime) (*workflow.Outcome, error)
+		code   string // "": the outcome of the run
+	}{
+		{"answer", func(token, _ string, rt *runtime.Runtime) (*workflow.Outcome, error) {
+			return workflow.Resume(t.Context(), token, good, rt, nil)
+		}, "resume.invalidToken"},
+		{"recover", func(_, runID string, rt *runtime.Runtime) (*workflow.Outcome, error) {
+			return workflow.Recover(t.Context(), runID, rt, nil)
+		}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			log := &effects{}
+			store := &slowClaim{Store: &checkpoint.Memory{}}
+			rt := &runtime.Runtime{Tools: []runtime.Tool{log.external("test.act")}, Resume: resume.PassThrough{}, Store: store}
+			out, err := load(t, []byte(asking)).Run(t.Context(), nil, rt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			store.before = func() {
+				if first, err := workflow.Resume(t.Context(), out.Token, good, rt, nil); err != nil || first.Output != "Ada" {
+					t.Errorf("the first: %v, %v", first.Output, err)
+				}
+			}
+			got, err := tt.second(out.Token, out.RunID, rt)
+			if tt.code != "" && (err == nil || got.Error().Code != tt.code) || tt.code == "" && (err != nil || got.Output != "Ada") {
+				t.Errorf("the second: %v, %v", got.Output, err)
+			}
+			if len(log.lines) != 1 {
+				t.Errorf("effects %v", log.lines)
+			}
+			if _, err := store.Claim(t.Context(), out.RunID, "other", time.Second); err != nil {
+				t.Errorf("the run is held: %v", err)
 			}
 		})
 	}

@@ -367,6 +367,60 @@ func TestForkOfWhatWasRolledBack(t *testing.T) {
 	}
 }
 
+// What a fork shares is the old run's: if the fork fails, only what it did itself is rolled back, whenever its process
+// died meanwhile, and under another definition too.
+func TestForkLeavesWhatItShares(t *testing.T) {
+	const text = head + `steps:
+  a: {uses: test.act, foreach: {in: "${{ [1, 2] }}"}, with: {n: "${{ item }}"},
+    rollback: {uses: test.undo, with: {n: "${{ item }}"}}}
+  b: {uses: test.act, with: {n: 3}}
+  c: {uses: test.act, needs: [a, b], with: {n: 4}, rollback: {uses: test.undo, with: {n: 4}}}
+  d: {uses: test.boom, needs: [c], when: steps.b.output != 3}
+`
+	wf := load(t, []byte(text))
+	changed := load(t, []byte(text+"  e: {uses: set, with: {x: 1}}\n"))
+	want := []string{"test.act 4", "test.boom", "test.undo 4"}
+	for dies := 0; ; dies++ {
+		memory, log := &checkpoint.Memory{}, &effects{}
+		if _, err := wf.Run(t.Context(), nil, undoRuntime(log, memory)); err != nil {
+			t.Fatal(err)
+		}
+		log.lines = nil
+		rt := undoRuntime(log, &dead{Store: memory, after: dies})
+		rt.NewRunID = func() string { return "fork" }
+		out, err := workflow.Fork(t.Context(), "r1", "c", workflow.Edits{Outputs: map[string]any{"b": 5}}, rt, nil)
+		if out.Error().Code == "boom" {
+			if dies < 4 {
+				t.Fatalf("only %d writes", dies)
+			}
+			return
+		}
+		if out.Error().Code != "store.failed" {
+			t.Fatalf("after %d writes: %v", dies, err)
+		}
+		var with *workflow.ResumeOptions
+		if dies == 1 { // later it has begun to roll back
+			with = &workflow.ResumeOptions{Workflow: changed, AcceptChanged: true}
+		}
+		out, err = workflow.Recover(t.Context(), "fork", undoRuntime(log, memory), with)
+		for out.Status == workflow.StatusPaused {
+			answer := map[string]any{"decision": "retry"}
+			if p := out.Pauses[0]; p.Step == "c" && slices.Contains(log.lines, "test.act 4") {
+				answer = map[string]any{"decision": "result", "form": 4}
+			} else if p.Step == "d" && slices.Contains(log.lines, "test.boom") {
+				answer = map[string]any{"decision": "fail"}
+			}
+			out, err = workflow.Resume(t.Context(), out.Token, answer, undoRuntime(log, memory), with)
+		}
+		if out.Status != workflow.StatusError || out.Error().Step != "d" {
+			t.Errorf("after %d writes: %s, %v", dies, out.Status, err)
+		}
+		if diff := cmp.Diff(want, log.lines); diff != "" {
+			t.Errorf("after %d writes: effects (-want +got)\n%s", dies, diff)
+		}
+	}
+}
+
 // Without a journal a run is rolled back all the same, and what a live sink is told comes in order.
 func TestLiveRollbacks(t *testing.T) {
 	log, sink := &effects{}, &trace.Recorder{}

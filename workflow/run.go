@@ -14,7 +14,7 @@ import (
 //
 // The Outcome is never nil, and the error is its Err: nil if the run is ok or paused, else a *runtime.Error.
 // docs/errors.md lists its codes. Errors before the first step are runtime.invalid, input.invalid, and those for
-// missing requirements, such as model.missing.
+// missing requirements, such as var.missing.
 func (wf *Workflow) Run(ctx context.Context, input any, rt *runtime.Runtime) (*Outcome, error) {
 	if rt == nil {
 		rt = &runtime.Runtime{}
@@ -43,5 +43,6 @@ func (wf *Workflow) Check(ctx context.Context, rt *runtime.Runtime) (diagnostics
 	if err != nil {
 		return nil, err
 	}
+	_ = execution.CheckVars(c, wf.program, rt) // it is in the list
 	return rt.Diagnostics.Apply(c.Diagnostics), nil
 }

@@ -92,16 +92,11 @@ output: "` + tt.output + "\"\n"
 // statusIn is the status of a step by the journal of a run.
 func statusIn(t *testing.T, store checkpoint.Store, runID, step string) string {
 	t.Helper()
-	past, err := history.Load(t.Context(), store, runID)
+	d, err := (&history.Reader{Store: store}).Step(t.Context(), runID, step)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range past.Steps {
-		if s.Step == step {
-			return s.Status
-		}
-	}
-	return "not there"
+	return d.Status
 }
 
 // An edited output of a step that a person settled is what the fork continues with.

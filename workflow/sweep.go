@@ -16,15 +16,16 @@ import (
 // SweepOptions are the options of a sweep. A nil *SweepOptions is the zero value.
 type SweepOptions struct {
 	ResumeOptions
-	Recover bool          // also recover interrupted runs: no process holds them, and they wait for nothing
+	// Recover also recovers queued runs, and interrupted runs: no process holds them, and they wait for nothing.
+	Recover bool
 	MaxRuns int           // how many runs to work on at once. Defaults to 4; below 0 is an error
 	Every   time.Duration // interval of Sweeps, until the context ends. 0: once
 }
 
 // Sweep resumes every run of rt.Store in which something is due: a wait that is over, a retry of a call, or a pause
-// that has expired. With Recover it also resumes interrupted runs. It returns the outcomes of the runs that it
-// resumed, oldest run first. The error is that of the store or the context. The outcomes until then are returned
-// with it.
+// that has expired. With Recover it also resumes interrupted and queued runs, whatever their queue. It returns the
+// outcomes of the runs that it resumed, oldest run first. The error is that of the store or the context. The outcomes
+// until then are returned with it.
 func Sweep(ctx context.Context, rt *runtime.Runtime, opts *SweepOptions) ([]*Outcome, error) {
 	var once SweepOptions
 	if opts != nil {
@@ -48,7 +49,8 @@ func Sweep(ctx context.Context, rt *runtime.Runtime, opts *SweepOptions) ([]*Out
 
 // Sweeps repeats Sweep at the interval opts.Every. It yields each outcome as soon as the run has ended or pauses
 // again. When ctx ends, which is not an error here, it waits for the runs in progress. An error of the store is the
-// last value. Sweeps does not try a run that was refused again until its record changes.
+// last value. A run that was refused is tried again when its record has changed, or else after a while that doubles
+// each time, from 5 seconds to 10 minutes.
 func Sweeps(ctx context.Context, rt *runtime.Runtime, opts *SweepOptions) iter.Seq2[*Outcome, error] {
 	return func(yield func(*Outcome, error) bool) {
 		if rt == nil || rt.Store == nil {

@@ -230,6 +230,36 @@ func TestSweepsWatch(t *testing.T) {
 	})
 }
 
+// A run that lacks something is tried again after 5, 15, 35 and 75 s, at once when it has changed, and nothing is recorded.
+func TestSweepsBackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &checkpoint.Memory{}
+		wf := load(t, []byte(head+"steps:\n  it: {uses: test.gone}\n"))
+		id, err := wf.Enqueue(t.Context(), nil, &runtime.Runtime{Store: store}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second+time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		var got []string
+		for out, err := range workflow.Sweeps(ctx, &runtime.Runtime{Store: store}, &workflow.SweepOptions{Every: time.Second,
+			Recover: true, ResumeOptions: workflow.ResumeOptions{Complete: true}}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, fmt.Sprint(time.Since(began).Round(time.Second), " ", errorCode(out)))
+		}
+		want := []string{"0s tool.missing", "5s tool.missing", "15s tool.missing", "35s tool.missing", "1m15s tool.missing"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+		if sum, recs, err := store.Load(t.Context(), id, 0); err != nil || sum.Status != checkpoint.Queued || len(recs) != 2 {
+			t.Errorf("the run is %s with %d records, %v", sum.Status, len(recs), err)
+		}
+	})
+}
+
 // Trust 6.6: a call that had begun five times in a row when the process died fails; after an orderly stop it counts anew.
 func TestPoison(t *testing.T) {
 	for _, tt := range []struct {
@@ -287,4 +317,32 @@ func TestSweepRefusesANegativeNumberOfRuns(t *testing.T) {
 	if err == nil || len(outs) > 0 || err.Error() != "sweep: MaxRuns is -1, not a number of runs\n  hint: leave it 0 for the default, 4" {
 		t.Errorf("%d outcomes, %v", len(outs), err)
 	}
+}
+
+// run.started_at is when the run began, also behind a pause; in a fork when the fork began.
+func TestStartedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := &runtime.Runtime{Store: &checkpoint.Memory{}, Resume: resume.PassThrough{}}
+		wf := load(t, []byte(head+"steps:\n  it: {uses: wait, with: {duration: 1h}}\n"+
+			"  at: {uses: set, needs: [it], with: \"${{ run.started_at }}\"}\noutput: [\"${{ steps.at.output }}\", \"${{ run.started_at }}\"]\n"))
+		const began = "2000-01-01T00:00:00Z" // of the bubble
+		out, err := wf.Run(t.Context(), nil, rt)
+		if err != nil || out.Status != workflow.StatusPaused {
+			t.Fatal(out.Status, err)
+		}
+		time.Sleep(time.Hour)
+		outs, err := workflow.Sweep(t.Context(), rt, nil)
+		if err != nil || len(outs) != 1 || !cmp.Equal(outs[0].Output, any([]any{began, began})) {
+			t.Fatal(len(outs), outs[0].Output, err)
+		}
+		if fork, err := workflow.Fork(t.Context(), out.RunID, "at", workflow.Edits{}, rt, nil); err != nil || fork.Status != workflow.StatusPaused {
+			t.Fatal(fork.Status, err) // a wait for a time is not shared
+		}
+		time.Sleep(time.Hour)
+		const forked = "2000-01-01T01:00:00Z"
+		outs, err = workflow.Sweep(t.Context(), rt, nil)
+		if err != nil || len(outs) != 1 || !cmp.Equal(outs[0].Output, any([]any{forked, forked})) {
+			t.Error("fork:", len(outs), outs[0].Output, err)
+		}
+	})
 }

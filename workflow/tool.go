@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/braise-run/braise/internal/execution"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -83,7 +84,8 @@ func (t *recipeTool) Call(ctx context.Context, args json.RawMessage) (json.RawMe
 		return nil, err
 	}
 	rt, key := *t.rt, resume.IdempotencyKey(ctx)
-	reason, answer, answered := resume.AnswerTo(ctx)
+	answer, answered := resume.Answer(ctx)
+	replies := resume.Replies(ctx)
 	// the key and the answer are this call's, not the run's
 	ctx = resume.WithIdempotencyKey(&resume.CallContext{Context: ctx}, "")
 	ctx = context.WithValue(ctx, toolDepth{}, depth)
@@ -94,7 +96,9 @@ func (t *recipeTool) Call(ctx context.Context, args json.RawMessage) (json.RawMe
 			out, _ = t.wf.Run(ctx, inputs, &rt)
 		case answered:
 			rt.Resume = resume.PassThrough{}
-			out, _ = Answer(ctx, id, strings.TrimPrefix(reason, pauseMark), answer, &rt, &ResumeOptions{Workflow: t.wf})
+			pause := strings.TrimPrefix(replies[len(replies)-1].To, pauseMark)
+			out, _ = outcomeOf(execution.Answer(ctx, id, pause, answer, &rt,
+				execution.Options{Program: t.wf.program, Vouched: true})) // by whoever answered the call
 			e := out.Error()
 			if e != nil && rt.Store != nil && (e.Code == "resume.invalidToken" || e.Code == "answer.unfit") {
 				// another execution resumed it
@@ -126,7 +130,7 @@ func (t *recipeTool) Call(ctx context.Context, args json.RawMessage) (json.RawMe
 	case out.Status == StatusPaused:
 		p := out.Pauses[0]
 		return nil, resume.Suspend(resume.Pause{Kind: p.Kind, Prompt: p.Prompt, Show: p.Show,
-			Schema: p.Schema, Decisions: p.Decisions,
+			Schema: p.Schema, Decisions: p.Decisions, To: p.To, FourEyes: p.FourEyes,
 			ExpiresAt: p.ExpiresAt, OnExpire: p.OnExpire, RetryAt: p.RetryAt, Reason: pauseMark + p.ID})
 	}
 	return value.JSON(out.Output)

@@ -117,7 +117,7 @@ func TestRecipeAsToolWaitsForItsRun(t *testing.T) {
 			if !answered && !errors.As(err, &asked) || answered && (err != nil || string(got) != `"approve"`) {
 				t.Errorf("answered %v: got %s, %v", answered, got, err)
 			}
-			call.Detail = &resume.CallDetail{Answer: map[string]any{"decision": "approve"}, AnswerTo: asked.Pause.Reason, Answered: true}
+			call.Detail = &resume.CallDetail{Replies: []resume.Reply{{To: asked.Pause.Reason, Answer: map[string]any{"decision": "approve"}}}, Answered: true}
 		}
 	})
 }

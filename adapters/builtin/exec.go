@@ -31,7 +31,8 @@ type ExecOptions struct {
 	// Timeout of a call that gives none. Defaults to 30 s.
 	Timeout time.Duration
 	// Dir is where programs start, and the folder that the argument dir may not leave. "": they
-	// start in the working folder, and dir may be any folder.
+	// start in the working folder, and dir may be any folder. Those of an agent with a [runtime.CallInfo.Cwd] start in
+	// that folder below it, which must exist, and dir may not leave it.
 	Dir string
 	// Working is the working folder where Dir is "". "": that of the process.
 	Working string
@@ -118,7 +119,7 @@ func ExecRun(opts ExecOptions) runtime.Tool {
 //  4. kill what is left of its group, take in the rest of the output;
 //  5. say how it ended.
 func (opts ExecOptions) run(ctx context.Context, in execArgs) (any, error) {
-	cmd, err := opts.command(in, runtime.IdempotencyKey(ctx))
+	cmd, err := opts.command(in, cwdOf(ctx), runtime.IdempotencyKey(ctx))
 	if err != nil {
 		return nil, refuse("%w", err)
 	}
@@ -172,7 +173,7 @@ func (opts ExecOptions) run(ctx context.Context, in execArgs) (any, error) {
 }
 
 // command is the program of a call, checked against what the host allows.
-func (opts ExecOptions) command(in execArgs, key string) (*exec.Cmd, error) {
+func (opts ExecOptions) command(in execArgs, cwd, key string) (*exec.Cmd, error) {
 	if len(in.Argv) == 0 {
 		return nil, errors.New("argv is empty")
 	}
@@ -184,7 +185,14 @@ func (opts ExecOptions) command(in execArgs, key string) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := opts.folder(in.Dir, base)
+	held := opts.Dir != ""
+	if cwd != "" {
+		if base, err = folderIn(cwd, base, true); err != nil {
+			return nil, fmt.Errorf("the agent's folder: %w", err)
+		}
+		held = true
+	}
+	dir, err := folderIn(in.Dir, base, held)
 	if err != nil {
 		return nil, err
 	}
@@ -213,13 +221,13 @@ func (opts ExecOptions) program(name, base string) (string, error) {
 	return filepath.Join(base, name), nil
 }
 
-// folder is where the program starts: inside opts.Dir when there is one, links followed.
-func (opts ExecOptions) folder(dir, base string) (string, error) {
+// folderIn finds a folder by its path, which may be relative to base: if it is held, inside base, links followed.
+func folderIn(dir, base string, held bool) (string, error) {
 	path := dir
 	if !filepath.IsAbs(dir) {
 		path = filepath.Join(base, dir)
 	}
-	if opts.Dir != "" {
+	if held {
 		var err error
 		if base, err = filepath.EvalSymlinks(base); err != nil {
 			return "", err

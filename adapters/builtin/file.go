@@ -22,7 +22,8 @@ import (
 // FileOptions say what file.read and file.write may do.
 type FileOptions struct {
 	// Base is the folder that all paths are relative to and that none may leave, symbolic links
-	// included. "": the working folder. file.write makes it when it is missing.
+	// included. "": the working folder. file.write makes it when it is missing. The calls of an agent with a
+	// [runtime.CallInfo.Cwd] have that folder below it instead.
 	Base string
 	// MaxBytes limits what one call reads or writes; more is an error. Defaults to 4 MiB.
 	MaxBytes int64
@@ -56,8 +57,8 @@ func FileRead(opts FileOptions) runtime.Tool {
 			Result:      "{content}",
 			Effect:      runtime.ReadOnly,
 		},
-		call: func(_ context.Context, in readArgs) (any, error) {
-			content, err := opts.read(in.Path)
+		call: func(ctx context.Context, in readArgs) (any, error) {
+			content, err := opts.read(in.Path, cwdOf(ctx))
 			if err != nil {
 				return nil, refuse("read %q: %w", in.Path, plain(err))
 			}
@@ -66,8 +67,17 @@ func FileRead(opts FileOptions) runtime.Tool {
 	}
 }
 
-func (opts FileOptions) read(path string) ([]byte, error) {
-	root, err := opts.open(path)
+func (opts FileOptions) read(path, cwd string) ([]byte, error) {
+	content, err := opts.bytes(path, cwd)
+	if err == nil && !utf8.Valid(content) {
+		return nil, errors.New("not UTF-8 text\n  hint: a program run by exec.run can print it as base64")
+	}
+	return content, err
+}
+
+// bytes reads a regular file.
+func (opts FileOptions) bytes(path, cwd string) ([]byte, error) {
+	root, err := opts.open(path, cwd)
 	if err != nil {
 		return nil, err
 	}
@@ -84,8 +94,6 @@ func (opts FileOptions) read(path string) ([]byte, error) {
 		return nil, err
 	case int64(len(content)) > limit:
 		return nil, fmt.Errorf("larger than %d bytes", limit)
-	case !utf8.Valid(content):
-		return nil, errors.New("not UTF-8 text\n  hint: a program run by exec.run can print it as base64")
 	}
 	return content, nil
 }
@@ -132,8 +140,8 @@ func FileWrite(opts FileOptions) runtime.Tool {
 				return runtime.Idempotent
 			}),
 		},
-		call: func(_ context.Context, in writeArgs) (any, error) {
-			if err := opts.write(in); err != nil {
+		call: func(ctx context.Context, in writeArgs) (any, error) {
+			if err := opts.write(in, cwdOf(ctx)); err != nil {
 				return nil, refuse("write %q: %w", in.Path, plain(err))
 			}
 			return writeResult{len(in.Content)}, nil
@@ -141,14 +149,14 @@ func FileWrite(opts FileOptions) runtime.Tool {
 	}
 }
 
-func (opts FileOptions) write(in writeArgs) error {
+func (opts FileOptions) write(in writeArgs, cwd string) error {
 	if limit := or(opts.MaxBytes, DefaultMaxBytes); int64(len(in.Content)) > limit {
 		return fmt.Errorf("the content is larger than %d bytes", limit)
 	}
-	if err := os.MkdirAll(cmp.Or(opts.Base, "."), 0o755); err != nil {
+	if err := opts.makeFolders(cwd); err != nil {
 		return err
 	}
-	root, err := opts.open(in.Path)
+	root, err := opts.open(in.Path, cwd)
 	if err != nil {
 		return err
 	}
@@ -193,6 +201,26 @@ func (opts FileOptions) write(in writeArgs) error {
 	return syncFolders(root, folder, made)
 }
 
+// makeFolders makes the base folder, and cwd below it.
+func (opts FileOptions) makeFolders(cwd string) error {
+	base := cmp.Or(opts.Base, ".")
+	if err := os.MkdirAll(base, 0o755); err != nil || cwd == "" {
+		return err
+	}
+	root, err := os.OpenRoot(base)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if _, err := root.Stat(cwd); !errors.Is(err, fs.ErrNotExist) {
+		return nil // open says what is wrong with it
+	}
+	if err := root.MkdirAll(cwd, 0o755); err != nil {
+		return fmt.Errorf("the agent's folder %q: %w", cwd, plain(err))
+	}
+	return syncFolders(root, filepath.Dir(filepath.Clean(cwd)), true)
+}
+
 // fill writes content to the end of f, brings it to the disk and closes f.
 func fill(f *os.File, content string) error {
 	_, err := f.WriteString(content)
@@ -220,9 +248,15 @@ func syncFolders(root *os.Root, folder string, upwards bool) error {
 	return syncFolders(root, filepath.Dir(folder), true)
 }
 
-// open opens the base folder, for a path that is inside as far as its spelling goes; os.Root sees
+// cwdOf returns the folder of the agent that makes a call, below that of the tool; "" is that one.
+func cwdOf(ctx context.Context) string {
+	info, _ := runtime.CallOf(ctx)
+	return info.Cwd
+}
+
+// open opens the base folder, or cwd below it, for a path that is inside as far as its spelling goes; os.Root sees
 // to it that links do not lead out.
-func (opts FileOptions) open(path string) (*os.Root, error) {
+func (opts FileOptions) open(path, cwd string) (*os.Root, error) {
 	if !filepath.IsLocal(path) {
 		return nil, errors.New("the path leaves the base folder" +
 			"\n  hint: paths are relative to tools.file.base in braise.yaml")
@@ -231,7 +265,15 @@ func (opts FileOptions) open(path string) (*os.Root, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the base folder: %w", err)
 	}
-	return root, nil
+	if cwd == "" {
+		return root, nil
+	}
+	defer root.Close()
+	below, err := root.OpenRoot(cwd)
+	if err != nil {
+		return nil, fmt.Errorf("the agent's folder %q: %w", cwd, plain(err))
+	}
+	return below, nil
 }
 
 // plain takes the path off an error: the message has it, as the recipe spells it.

@@ -46,20 +46,19 @@ func runPrograms(mode string) {
 	panic(err)
 }
 
-// host starts a process that runs a program with three children, and waits for them.
-func hostOf(t *testing.T, mode, key string) *exec.Cmd {
+// hostOf starts a process that runs a program with three children, and waits for all of these processes.
+func hostOf(t *testing.T, mode, key string) (c *exec.Cmd, pids []int) {
 	t.Helper()
-	c := exec.Command("/proc/self/exe", "-test.run=^$")
+	c = exec.Command("/proc/self/exe", "-test.run=^$")
 	c.Env = append(os.Environ(), modeVariable+"="+mode, "TEST_KEY="+key)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, key, 6) // sh, a subshell and four of sleep
-	return c
+	return c, await(t, key, 6) // sh, a subshell and four of sleep
 }
 
-// await waits until so many processes have a key.
-func await(t *testing.T, key string, want int) {
+// await waits until so many processes have a key, and returns them. One that begins another program just then has none.
+func await(t *testing.T, key string, want int) []int {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -71,7 +70,7 @@ func await(t *testing.T, key string, want int) {
 		}
 		pids := living[key]
 		if len(pids) == want {
-			return
+			return pids
 		}
 		select {
 		case <-tick.C:
@@ -83,7 +82,7 @@ func await(t *testing.T, key string, want int) {
 
 // A host that is killed takes its programs with it, and all that they have started: trust 5.3.
 func TestKilledHostTakesItsProgramsAlong(t *testing.T) {
-	c := hostOf(t, guardMode, "test-guard-"+t.Name())
+	c, _ := hostOf(t, guardMode, "test-guard-"+t.Name())
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -94,24 +93,16 @@ func TestKilledHostTakesItsProgramsAlong(t *testing.T) {
 // Without a guard at least the program itself dies: trust 5.3.
 func TestKilledLibraryTakesItsProgramAlong(t *testing.T) {
 	key := "test-library-" + t.Name()
-	c := hostOf(t, "library", key)
-	before, err := procgroup.Living(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, before := hostOf(t, "library", key)
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = c.Wait()
-	await(t, key, 5)
-	after, err := procgroup.Living(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, pid := range after[key] {
+	after := await(t, key, 5)
+	for _, pid := range after {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	if len(before[key]) != 6 || len(after[key]) != 5 || before[key][0] == after[key][0] {
+	if before[0] == after[0] {
 		t.Errorf("%v lived before, %v after", before, after)
 	}
 	await(t, key, 0)

@@ -105,6 +105,12 @@ func HTTPRequest(opts HTTPOptions) runtime.Tool {
 }
 
 func newClient(opts HTTPOptions) *http.Client {
+	return &http.Client{Transport: Transport(opts.AllowPrivate), CheckRedirect: checkRedirect}
+}
+
+// Transport sends requests as http.request does: to addresses that are not on the public internet only if
+// allowPrivate says so.
+func Transport(allowPrivate bool) http.RoundTripper {
 	dialer := &net.Dialer{Timeout: 30 * time.Second}
 	transport := &http.Transport{
 		DialContext:            dialer.DialContext,
@@ -115,12 +121,12 @@ func newClient(opts HTTPOptions) *http.Client {
 		TLSHandshakeTimeout:    10 * time.Second,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 	}
-	if opts.AllowPrivate {
+	if allowPrivate {
 		transport.Proxy = http.ProxyFromEnvironment
 	} else { // and no proxy: it would connect to addresses that we never see
 		dialer.Control = refusePrivate
 	}
-	return &http.Client{Transport: transport, CheckRedirect: checkRedirect}
+	return transport
 }
 
 type requester struct {

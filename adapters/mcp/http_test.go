@@ -20,13 +20,14 @@ import (
 // web is an endpoint with the tools of newServer.
 type web struct {
 	url     string
+	version []string // of the protocol; nil: all that the SDK has
 	servers []*sdk.Server
 	inner   atomic.Pointer[http.Handler]                                      // the SDK's
 	before  atomic.Pointer[func(w http.ResponseWriter, r *http.Request) bool] // answers a call of a tool instead, or not
 }
 
-func endpoint(t *testing.T) *web {
-	e := &web{}
+func endpoint(t *testing.T, version ...string) *web {
+	e := &web{version: version}
 	e.restart(&sdk.StreamableHTTPOptions{})
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
@@ -44,7 +45,7 @@ func endpoint(t *testing.T) *web {
 
 // restart forgets all sessions.
 func (e *web) restart(opts *sdk.StreamableHTTPOptions) {
-	server := newServer()
+	server := newServer(e.version...)
 	e.servers = append(e.servers, server)
 	var h http.Handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, opts)
 	e.inner.Store(&h)

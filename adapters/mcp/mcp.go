@@ -1,7 +1,8 @@
 // Package mcp makes the tools of MCP servers (https://modelcontextprotocol.io) runtime.Tools, by the
 // names mcp.SERVER.TOOL. A server is a program that is started and spoken to by its stdin and stdout,
-// or an endpoint that speaks streamable HTTP. What a server asks of its client (to sample from a
-// model, to ask the user, to list folders) is declined, and its notifications are not used.
+// or an endpoint that speaks streamable HTTP. With [Config].Elicit a tool may ask the user: its call then pauses the
+// step. What else a server asks of its client (to sample from a model, to list folders) is declined, and its
+// notifications are not used.
 package mcp
 
 import (
@@ -18,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -67,6 +69,11 @@ type Config struct {
 	// Approval says whether agents need one to call the tools: never, pause, always or refuse, see
 	// [runtime.ToolSpec]. "" is never.
 	Approval string
+	// Elicit lets the tools ask the user, by elicitation/create with a form. In a run, the step that called the tool
+	// waits for a person; then the tool is called again, with the same arguments and idempotency key, and the server
+	// gets the answers to the questions that it asks again. It must not act before it has asked. Outside of a run the
+	// answer is decline. Calls of the server are made one at a time.
+	Elicit   bool
 	Timeout  time.Duration // of opening the server, and of each call. Defaults to 30 s.
 	MaxBytes int           // of one result; more is an error. Defaults to 4 MiB.
 }
@@ -124,8 +131,10 @@ type Server struct {
 
 	processes sync.WaitGroup
 	starts    restarts
-	busy      chan struct{} // holds one while somebody looks at session, or makes it
-	session   *session      // the last one; nil: there was none yet
+	busy      chan struct{}          // holds one while somebody looks at session, or makes it
+	session   *session               // the last one; nil: there was none yet
+	turn      chan struct{}          // with Elicit, holds one while a tool is called
+	asks      atomic.Pointer[asking] // of the call that the server may ask in; nil: none
 }
 
 // Open starts or connects to a server and lists its tools, once: a tool that it gets later is not
@@ -141,13 +150,18 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 		cfg:    cfg,
 		redact: value.NewRedactor(cfg.secrets(func(string) bool { return true })),
 		hide:   value.NewRedactor(cfg.secrets(credential.MatchString)),
-		client: sdk.NewClient(&sdk.Implementation{Name: "braise", Version: version()}, &sdk.ClientOptions{
-			Capabilities:   &sdk.ClientCapabilities{},
-			MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
-		}),
 		busy:   make(chan struct{}, 1),
+		turn:   make(chan struct{}, 1),
 		closed: make(chan struct{}),
 	}
+	options := &sdk.ClientOptions{
+		Capabilities:   &sdk.ClientCapabilities{},
+		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
+	}
+	if cfg.Elicit {
+		options.ElicitationHandler = s.elicited
+	}
+	s.client = sdk.NewClient(&sdk.Implementation{Name: "braise", Version: version()}, options)
 	if cfg.URL != "" {
 		s.base = &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
@@ -202,9 +216,7 @@ func (s *Server) Close() {
 	s.busy <- struct{}{}
 	defer func() { <-s.busy }()
 	if s.session != nil {
-		within(s.session.wire.settled(), grace)
-		_ = s.session.Close() // whatever it was, it is over
-		<-s.session.lost
+		s.session.leave()
 	}
 	s.processes.Wait()
 	if s.base != nil {

@@ -239,10 +239,10 @@ func TestCallsThatHang(t *testing.T) {
 // A server that does not read what it is sent holds up nobody beyond the timeout.
 func TestServerThatDoesNotRead(t *testing.T) {
 	cfg := command(t, "raw", "TOOLS", `[{"name": "x", "inputSchema": {}}]`, "DEAF", "1")
-	cfg.Timeout = 500 * time.Millisecond
+	cfg.Timeout = 3 * time.Second // time to send some of it, on a busy machine
 	s := open(t, cfg)
 	_, err := call(t.Context(), t, s, "x", `{"text": "`+strings.Repeat("x", 1<<20)+`"}`)
-	checkFailure(t, err, retry.Failure{Reason: retry.Timeout, Sent: true}, `tool "x": timed out after 500ms`)
+	checkFailure(t, err, retry.Failure{Reason: retry.Timeout, Sent: true}, `tool "x": timed out after 3s`)
 }
 
 func TestCallsSideBySide(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/braise-run/braise/adapters/mcp"
 	"github.com/braise-run/braise/internal/npmtest"
+	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 )
@@ -71,6 +72,39 @@ func TestPublishedEverything(t *testing.T) {
 		}
 		_, err := call(t.Context(), t, s, "get-sum", `{"a": "x"}`)
 		checkFailure(t, err, retry.Failure{Reason: retry.Unknown, Sent: true}, `tool "get-sum": MCP error -32602`)
+	}
+}
+
+// What the published server asks, with a form of every kind of field, is answered.
+func TestPublishedElicitation(t *testing.T) {
+	program := npmtest.Program(t, "@modelcontextprotocol/server-everything", published, "mcp-server-everything")
+	for name, cfg := range map[string]mcp.Config{
+		"stdio": {Name: "all", Command: []string{program, "stdio"}, Elicit: true},
+		"http":  {Name: "all", URL: serveHTTP(t, program), Elicit: true},
+	} {
+		s := open(t, cfg)
+		ctx := &resume.CallContext{Context: t.Context(), RunID: "r"}
+		_, err := call(ctx, t, s, "trigger-elicitation-request", `{}`)
+		asked, ok := err.(*resume.Suspension)
+		if !ok {
+			t.Fatalf("%s: %v", name, err)
+		}
+		p := asked.Pause
+		answer, err := p.Check(map[string]any{"decision": "approve", "form": map[string]any{"name": "Ada", "check": true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx.Detail = &resume.CallDetail{Answered: true, Replies: []resume.Reply{{To: p.Reason, Answer: answer}}}
+		got, err := call(ctx, t, s, "trigger-elicitation-request", `{}`)
+		for _, want := range []string{"- Name: Ada\\n- Agreed to terms: true\\n- Favorite Integer: 42", `\"action\": \"accept\"`} {
+			if err != nil || !strings.Contains(got, want) {
+				t.Errorf("%s: %s, %v, want %s", name, got, err, want)
+			}
+		}
+		ctx.Detail.Replies[0].Answer = map[string]any{"decision": "reject", "form": nil}
+		if got, err = call(ctx, t, s, "trigger-elicitation-request", `{}`); err != nil || !strings.Contains(got, `\"action\": \"decline\"`) {
+			t.Errorf("%s: rejected: %s, %v", name, got, err)
+		}
 	}
 }
 

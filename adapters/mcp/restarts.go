@@ -1,21 +1,17 @@
 package mcp
 
 import (
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/braise-run/braise/retry"
 )
 
-// between is the policy of the waits between restarts: a second, two, four, eight.
-var between = retry.Resolve(retry.Layers{Host: retry.Policy{Backoff: time.Second}})
-
-// maxRestarts is how often a program is started again without having answered a call in between.
-const maxRestarts = 5
+// between is the policy of the waits between restarts: a second, two, four, and so on up to a minute.
+var between = retry.Resolve(retry.Layers{Host: retry.Policy{Backoff: time.Second, MaxBackoff: time.Minute}})
 
 // restarts limits how often a program is started again: at once after it has ended, then, as long as
-// no call is answered, a second after it has ended again, two, four, eight, and then not any more.
+// no call is answered, a second after it has ended again, two, four, and so on up to a minute.
 type restarts struct {
 	mu   sync.Mutex
 	ends int // in a row
@@ -37,15 +33,12 @@ func (r *restarts) worked() {
 	r.ends = 0
 }
 
-// allow returns how long it is until the program may be started again; the error says that it may not.
-func (r *restarts) allow(now time.Time) (time.Duration, error) {
+// allow returns how long it is until the program may be started again.
+func (r *restarts) allow(now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case r.ends > maxRestarts:
-		return 0, fmt.Errorf("it has ended %d times without an answer in between, and is not started again", r.ends)
-	case r.ends < 2:
-		return 0, nil
+	if r.ends < 2 {
+		return 0
 	}
-	return max(0, r.last.Add(between.Delay(r.ends-1, 0, retry.Seed{})).Sub(now)), nil
+	return max(0, r.last.Add(between.Delay(r.ends-1, 0, retry.Seed{})).Sub(now))
 }

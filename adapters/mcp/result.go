@@ -38,10 +38,12 @@ func (s *Server) result(
 	if err := json.Unmarshal(answer, &got); err != nil {
 		return nil, bad("", "its result does not keep to the protocol: %w", err)
 	}
-	if got.Type == "input_required" {
-		return nil, bad("", "it asks for input, which calls of tools do not give")
-	}
-	if got.IsError {
+	switch {
+	case got.Type == "input_required" && s.cfg.Elicit:
+		return nil, bad(retry.Unknown, "it asks for nothing, and to be called again")
+	case got.Type == "input_required":
+		return nil, bad("", "it asks for input\n  hint: elicit of the server lets it ask the user, by a form")
+	case got.IsError:
 		return nil, bad(retry.Unknown, "%s", s.quote(ctx, textOf(got.Content)))
 	}
 	out := got.Structured
@@ -146,28 +148,35 @@ func compile(s any) *schema.Schema {
 // parameters is the schema of a tool's arguments. What we cannot check is left to the server: first
 // regular expressions of other languages go, then everything.
 func parameters(input any) json.RawMessage {
-	object, ok := input.(map[string]any)
-	if !ok {
+	object := readable(input)
+	text, err := json.Marshal(object)
+	if object == nil || err != nil {
 		return inert
+	}
+	return text
+}
+
+// readable is a schema of an object, without regular expressions of other languages; nil: it is of something else, or
+// still cannot be read.
+func readable(s any) map[string]any {
+	object, ok := s.(map[string]any)
+	if !ok {
+		return nil
 	}
 	object = maps.Clone(object)
 	if object["type"] == nil {
 		object["type"] = "object"
 	}
 	if object["type"] != "object" {
-		return inert
+		return nil
 	}
 	if compile(object) == nil {
 		object = withoutPatterns(object).(map[string]any)
 	}
 	if compile(object) == nil {
-		return inert
+		return nil
 	}
-	text, err := json.Marshal(object)
-	if err != nil {
-		return inert
-	}
-	return text
+	return object
 }
 
 // withoutPatterns returns a schema without the patterns that are none of ours.

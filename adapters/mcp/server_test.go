@@ -98,6 +98,9 @@ func serve(mode string) {
 		}
 		fmt.Println("open")
 		select {}
+	case "old": // before the version in which questions are in results
+		_ = newServer("2025-11-25").Run(context.Background(), &sdk.StdioTransport{})
+		return
 	case "shrinks": // the second time there is less
 		file := os.Getenv("STATE")
 		if _, err := os.Stat(file); err == nil {
@@ -129,8 +132,8 @@ func tell() (bye func()) {
 type args = map[string]any
 
 // newServer makes a server with one tool for each thing that a tool can do.
-func newServer() *sdk.Server {
-	s := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, nil)
+func newServer(versions ...string) *sdk.Server {
+	s := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ServerOptions{SupportedProtocolVersions: versions})
 	add := func(name string, hints *sdk.ToolAnnotations, call func(context.Context, *sdk.CallToolRequest, args) (*sdk.CallToolResult, error)) {
 		s.AddTool(&sdk.Tool{Name: name, Description: "Does\n" + name + ".", Annotations: hints, InputSchema: json.RawMessage(`{"type":"object"}`)},
 			func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
@@ -203,6 +206,7 @@ func newServer() *sdk.Server {
 		_, err := req.Session.Elicit(ctx, &sdk.ElicitParams{Message: "who?", RequestedSchema: json.RawMessage(`{"type":"object"}`)})
 		return text(fmt.Sprint(err != nil)), nil
 	})
+	add("ask", nil, ask)
 	s.AddTool(&sdk.Tool{Name: "sum", InputSchema: json.RawMessage(`{"type":"object","required":["of"],"properties":{"of":{"type":"array","items":{"type":"integer"}}}}`),
 		OutputSchema: json.RawMessage(`{"type":"object","required":["sum"],"properties":{"sum":{"type":"integer"}}}`)},
 		func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
@@ -223,6 +227,48 @@ func newServer() *sdk.Server {
 			return &sdk.CallToolResult{StructuredContent: json.RawMessage(fmt.Sprintf(`{"sum": %d}`, sum))}, nil
 		})
 	return s
+}
+
+// ask asks in turn what in its arguments is in "questions", each as in elicitation/create, and returns the key of the call
+// and what came of it all. When it is told "cancel" it returns at once, or hangs.
+func ask(ctx context.Context, req *sdk.CallToolRequest, in args) (*sdk.CallToolResult, error) {
+	said := []any{}
+	if req.Params.RequestState != "" {
+		if err := json.Unmarshal([]byte(req.Params.RequestState), &said); err != nil {
+			return nil, err
+		}
+	}
+	note := func(r *sdk.ElicitResult) { said = append(said, args{r.Action: r.Content}) }
+	if r, ok := req.Params.InputResponses["q"].(*sdk.ElicitResult); ok {
+		note(r)
+	}
+	state := func() string {
+		text, _ := json.Marshal(said)
+		return string(text)
+	}
+	questions, _ := in["questions"].([]any)
+	for len(said) < len(questions) {
+		q := &sdk.ElicitParams{}
+		text, _ := json.Marshal(questions[len(said)])
+		if err := json.Unmarshal(text, q); err != nil {
+			return nil, err
+		}
+		if about := req.Session.InitializeParams(); about == nil || about.ProtocolVersion >= "2026-07-28" {
+			return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"q": q}, RequestState: state()}, nil
+		}
+		r, err := req.Session.Elicit(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		if note(r); r.Action == "cancel" {
+			touch(in["cancelled"])
+			if in["hang"] == true {
+				<-ctx.Done()
+			}
+			break
+		}
+	}
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: fmt.Sprint(req.Params.Meta[mcp.KeyMeta]) + " " + state()}}}, nil
 }
 
 // touch makes a file, so that another process sees it; nil: none.

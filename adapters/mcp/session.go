@@ -51,9 +51,7 @@ func (s *Server) connected(ctx context.Context) (*session, error) {
 			return s.session, nil
 		}
 	}
-	if wait, err := s.starts.allow(time.Now()); err != nil {
-		return nil, s.refuse("%w", err)
-	} else if wait > 0 {
+	if wait := s.starts.allow(time.Now()); wait > 0 {
 		return nil, s.failed(&retry.Failure{Reason: retry.Network, After: wait,
 			Err: fmt.Errorf("it has ended, and is not started again before %s have passed",
 				wait.Round(time.Millisecond))})
@@ -112,6 +110,13 @@ func (s *Server) connect(ctx context.Context) (*session, error) {
 	return n, nil
 }
 
+// leave ends a session, once the server knows which calls are cancelled.
+func (n *session) leave() {
+	within(n.wire.settled(), grace)
+	_ = n.Close() // whatever it was, it is over
+	<-n.lost
+}
+
 // list asks for all tools.
 func (n *session) list(ctx context.Context) error {
 	for t, err := range n.Tools(ctx, nil) {
@@ -167,12 +172,14 @@ func (s *Server) call(ctx context.Context, t *tool, args json.RawMessage) (json.
 	if !json.Valid(args) {
 		return nil, s.refuse("tool %q: its arguments are not JSON", t.remote)
 	}
-	params := &sdk.CallToolParams{Name: t.remote, Arguments: args}
-	if key := runtime.IdempotencyKey(ctx); key != "" {
-		params.Meta = sdk.Meta{KeyMeta: key}
+	asks, err := s.mayAsk(ctx, t)
+	if err != nil {
+		return nil, err
 	}
+	defer asks.over()
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
+	params := &sdk.CallToolParams{Name: t.remote, Arguments: args}
 	for again := true; ; again = false {
 		session, err := s.connected(ctx)
 		if err != nil {
@@ -183,13 +190,23 @@ func (s *Server) call(ctx context.Context, t *tool, args json.RawMessage) (json.
 			return nil, s.refuse("it no longer has the tool %q", t.remote)
 		}
 		c := &call{}
-		_, err = session.CallTool(context.WithValue(ctx, callKey{}, c), params)
-		if ctx.Err() == nil {
-			session.wire.forget(c.id)
-		}
+		got, err := session.toolCalled(ctx, s, asks, c, params)
 		if answer := c.answered(); answer != nil {
 			s.starts.worked()
-			return s.result(ctx, t, about, answer)
+			if params.InputResponses, err = asks.answers(got); err != nil {
+				return nil, s.failed(&retry.Failure{Sent: true, Err: fmt.Errorf("tool %q: %w", t.remote, err)})
+			}
+			switch pause := asks.pending(); {
+			case pause != nil:
+				return nil, pause
+			case params.InputResponses == nil:
+				return s.result(ctx, t, about, answer)
+			}
+			params.RequestState = got.RequestState
+			continue
+		}
+		if pause := asks.pending(); pause != nil {
+			return nil, pause
 		}
 		if again && session.missed(ctx, c, err) {
 			continue
@@ -200,6 +217,25 @@ func (s *Server) call(ctx context.Context, t *tool, args json.RawMessage) (json.
 		}
 		return nil, f
 	}
+}
+
+// toolCalled sends the request of a call, and waits for its end. Meanwhile the server may ask.
+func (n *session) toolCalled(
+	ctx context.Context, s *Server, asks *asking, c *call, params *sdk.CallToolParams,
+) (*sdk.CallToolResult, error) {
+	if params.Meta = nil; runtime.IdempotencyKey(ctx) != "" {
+		params.Meta = sdk.Meta{KeyMeta: runtime.IdempotencyKey(ctx)}
+	}
+	s.asks.Store(asks)
+	got, err := n.CallTool(context.WithValue(ctx, callKey{}, c), params)
+	s.asks.Store(nil)
+	if ctx.Err() == nil {
+		n.wire.forget(c.id)
+	}
+	if asks != nil && !c.known().replied && n.asksAside() {
+		asks.left = n
+	}
+	return got, err
 }
 
 // missed reports whether a call has failed because the session was over before: the call has not

@@ -145,6 +145,28 @@ func (m *Memory) Save(ctx context.Context, c runtime.Conversation, name string, 
 	return m.put(ctx, in, name, text.String())
 }
 
+// List returns the conversations that there are, sorted by thread and resource. It is an error if the store cannot list
+// them, as it is no checkpoint.Collections.
+func (m *Memory) List(ctx context.Context) ([]runtime.Conversation, error) {
+	store, ok := m.documents().(checkpoint.Collections)
+	if !ok {
+		return nil, fmt.Errorf("memory: a %T does not list conversations", m.documents())
+	}
+	names, err := store.Collections(ctx, `["conversation",`)
+	if err != nil {
+		return nil, fmt.Errorf("memory: %w", err)
+	}
+	list := make([]runtime.Conversation, 0, len(names))
+	for _, name := range names {
+		var parts []string
+		if err := json.Unmarshal([]byte(name), &parts); err != nil || len(parts) != 3 {
+			return nil, fmt.Errorf("memory: %q: %w: it names no conversation", name, checkpoint.ErrCorrupt)
+		}
+		list = append(list, runtime.Conversation{Thread: parts[1], Resource: parts[2]})
+	}
+	return list, nil
+}
+
 // Forget removes a conversation. It is no error if it does not exist.
 func (m *Memory) Forget(ctx context.Context, c runtime.Conversation) error {
 	name, err := conversation(c)

@@ -167,7 +167,8 @@ var own = retry.Policy{MaxAttempts: 3, Backoff: 500 * time.Millisecond, MaxBacko
 // otherwise: after a rate limit, a failure of the server, or a lost connection.
 func (m *Model) Metadata() runtime.Metadata {
 	return runtime.Metadata{Provider: cmp.Or(m.opts.Provider, providerOf(m.base.Hostname())), Model: m.opts.Model,
-		Retry: &retry.Metadata{Policy: own, Restartable: true}}
+		Retry:   &retry.Metadata{Policy: own, Restartable: true},
+		Options: []string{"top_p", "stop", "seed", "tool_choice", "reasoning", "files"}}
 }
 
 // Generate asks the model once. Every error is a *retry.Failure. A refusal of the model is an error
@@ -273,19 +274,22 @@ type chatRequest struct {
 	Messages    []json.RawMessage `json:"messages"`
 	Temperature *float64          `json:"temperature,omitempty"`
 	MaxTokens   int               `json:"max_tokens,omitempty"`
+	TopP        *float64          `json:"top_p,omitempty"`
+	Seed        *int64            `json:"seed,omitempty"`
 }
 
 type message struct {
 	Role       runtime.Role      `json:"role"`
-	Content    *string           `json:"content,omitempty"`
+	Content    any               `json:"content,omitempty"` // a text, or its parts
 	ToolCalls  []json.RawMessage `json:"tool_calls,omitempty"`
 	ToolCallID string            `json:"tool_call_id,omitempty"`
 }
 
 // encode makes the body of a request, and returns the tools' names by what they are on the wire.
 func (m *Model) encode(req *runtime.Request, mode int32) (body []byte, names map[string]string, err error) {
-	chat := chatRequest{Temperature: req.Temperature}
-	chat.Model = m.opts.Model
+	chat := chatRequest{Temperature: req.Temperature, TopP: req.Options.TopP, Seed: req.Options.Seed}
+	chat.Model, chat.Stop, chat.ReasoningEffort = m.opts.Model, req.Options.Stop, req.Options.Reasoning
+	chat.ToolChoice = toolChoice(req.Options.ToolChoice)
 	chat.Stream = mode != whole
 	if mode == streamUsage {
 		chat.StreamOptions = &sdk.StreamOptions{IncludeUsage: true}
@@ -362,7 +366,14 @@ func providerOf(host string) string {
 func (m *Model) wireMessage(msg runtime.Message) (json.RawMessage, error) {
 	out := message{Role: msg.Role, ToolCallID: msg.ToolCallID}
 	if msg.Text != "" || len(msg.ToolCalls) == 0 { // some refuse an empty text beside tool calls
-		out.Content = &msg.Text
+		out.Content = msg.Text
+	}
+	if msg.Files != nil {
+		parts, err := contentParts(msg)
+		if err != nil {
+			return nil, err
+		}
+		out.Content = parts
 	}
 	for _, call := range msg.ToolCalls {
 		args := string(call.Arguments)
@@ -383,6 +394,17 @@ func (m *Model) wireMessage(msg runtime.Message) (json.RawMessage, error) {
 
 // wireName is a tool's name for endpoints, most of which refuse dots.
 func wireName(name string) string { return strings.ReplaceAll(name, ".", "__") }
+
+// toolChoice encodes what the model may do with the tools.
+func toolChoice(choice string) any {
+	switch choice {
+	case "":
+		return nil
+	case runtime.ToolsAuto, runtime.ToolsNone, runtime.ToolsRequired:
+		return choice
+	}
+	return sdk.ToolChoice{Type: sdk.ToolTypeFunction, Function: sdk.ToolFunction{Name: wireName(choice)}}
+}
 
 // tools encodes the tools that a request offers.
 func tools(specs []runtime.ToolSpec) ([]sdk.Tool, map[string]string, error) {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/recipe"
@@ -73,7 +76,7 @@ func user(text string) []runtime.Message {
 }
 
 func TestRequest(t *testing.T) {
-	zero := 0.0
+	zero, seed := 0.0, int64(0)
 	const open = `{"type":"object","properties":{"a":{"type":"string"}}}`
 	const closed = `{"type":"object","properties":{"a":{"type":["string","null"]},"b":{"type":"array","items":{"$ref":"#/$defs/x"}}},` +
 		`"required":["a","b"],"additionalProperties":false,"$defs":{"x":{"anyOf":[{"type":"integer"},{"type":"string","enum":["y"]}]}}}`
@@ -95,6 +98,24 @@ func TestRequest(t *testing.T) {
 			`{"model": "gpt-5-mini", "messages": [{"role": "user", "content": "hi"}], "stream": false, "max_completion_tokens": 9}`},
 		{"open model", openai.Options{Model: "gpt-oss:20b"}, runtime.Request{Messages: user("hi"), MaxTokens: 9},
 			`{"model": "gpt-oss:20b", "messages": [{"role": "user", "content": "hi"}], "stream": false, "max_tokens": 9}`},
+		{"options", openai.Options{}, runtime.Request{Messages: user("hi"), Options: runtime.ModelOptions{
+			TopP: &zero, Seed: &seed, Stop: []string{"END"}, ToolChoice: "required", Reasoning: "low"}},
+			`{"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": false, "top_p": 0, "seed": 0,
+			"stop": ["END"], "tool_choice": "required", "reasoning_effort": "low"}`},
+		{"a tool that must be called", openai.Options{}, runtime.Request{Messages: user("hi"),
+			Options: runtime.ModelOptions{ToolChoice: "crm.lookup"}},
+			`{"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": false,
+			"tool_choice": {"type": "function", "function": {"name": "crm__lookup"}}}`},
+		{"files", openai.Options{}, runtime.Request{Messages: []runtime.Message{{Role: runtime.User, Text: "Read this.", Files: []runtime.File{
+			{URL: "https://example.com/a.png", MediaType: "image/*"}, {URL: "data:image/png;base64,AAAA", MediaType: "image/png"},
+			{URL: "data:application/pdf;base64,AAAA", MediaType: "application/pdf"},
+			{URL: "data:text/plain;base64,aGk=", MediaType: "text/plain"}}}}},
+			`{"model": "m", "stream": false, "messages": [{"role": "user", "content": [
+				{"type": "text", "text": "Read this."},
+				{"type": "image_url", "image_url": {"url": "https://example.com/a.png"}},
+				{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+				{"type": "file", "file": {"filename": "file3.pdf", "file_data": "data:application/pdf;base64,AAAA"}},
+				{"type": "text", "text": "hi"}]}]}`},
 		{"tools", openai.Options{}, runtime.Request{
 			Messages: []runtime.Message{
 				{Role: runtime.Assistant, ToolCalls: []runtime.ToolCall{
@@ -152,6 +173,68 @@ func TestRequest(t *testing.T) {
 				t.Errorf("body (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A file that cannot be sent is an error before anything is sent, and is not tried again.
+func TestFilesThatCannotBeSent(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		file runtime.File
+		want string
+	}{
+		{"a PDF by URL", runtime.File{URL: "https://example.com/a.pdf", MediaType: "application/pdf"},
+			"file 1 is of the type application/pdf, and only images may be https URLs\n  hint: give it as a data URL"},
+		{"audio", runtime.File{URL: "data:audio/wav;base64,AAAA", MediaType: "audio/wav"},
+			"file 1 is of the type audio/wav\n  hint: images, PDFs and texts can be sent"},
+		{"no text", runtime.File{URL: "data:text/plain;base64,/////w==", MediaType: "text/plain"},
+			"file 1 is no text in UTF-8"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			srv := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("something was sent") })
+			req := &runtime.Request{Messages: []runtime.Message{{Role: runtime.User, Files: []runtime.File{tt.file}}}}
+			_, err := connect(t, srv, openai.Options{}).Generate(t.Context(), req)
+			if want := `model "m": ` + tt.want; err == nil || err.Error() != want || retry.ReasonOf(err) != "" {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		})
+	}
+}
+
+// A local file of a recipe is sent as a data URL.
+func TestALocalFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "dot.gif"), []byte("GIF89a"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var got, want any
+	srv := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if err := json.NewDecoder(r.Body).Decode(&got); err != nil {
+			t.Error(err)
+		}
+		answer(200, `{"choices": [{"message": {"content": "A dot."}, "finish_reason": "stop"}]}`)(w, r)
+	})
+	r, err := recipe.Parse("recipe.yaml", []byte("apiVersion: braise/v1\nname: look\n"+
+		"steps: {look: {uses: model, with: {model: m, prompt: What is it?, images: [dot.gif]}}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wf, err := workflow.Compile(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt := &runtime.Runtime{Models: map[string]runtime.Model{"m": connect(t, srv, openai.Options{})},
+		Files: builtin.Files(builtin.FileOptions{Base: dir})}
+	if _, err := wf.Run(t.Context(), nil, rt); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(`{"model": "m", "stream": false, "messages": [{"role": "user", "content": [
+		{"type": "text", "text": "What is it?"},
+		{"type": "image_url", "image_url": {"url": "data:image/gif;base64,R0lGODlh"}}]}]}`), &want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("body (-want +got):\n%s", diff)
 	}
 }
 

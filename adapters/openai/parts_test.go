@@ -117,7 +117,7 @@ func TestThinkingInManyPieces(t *testing.T) {
 	if err := json.Unmarshal(resp.Parts[0].Data, &text); err != nil || text != strings.Repeat("so it is\n", pieces) {
 		t.Errorf("%d bytes came back, want %d (%v)", len(text), 9*pieces, err)
 	}
-	if took := time.Since(began); took > 20*time.Second { // reading all again for each piece takes minutes
+	if took := time.Since(began); took > time.Minute { // reading all again for each piece takes minutes on an idle machine
 		t.Errorf("it took %v", took)
 	}
 }

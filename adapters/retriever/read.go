@@ -8,19 +8,19 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/braise-run/braise/internal/passages"
 	"github.com/braise-run/braise/internal/regular"
 )
 
-// read cuts all text files of the folder into chunks, in the order of their paths.
-func (x *Index) read(ctx context.Context) ([]chunk, error) {
+// read cuts all text files of the folder into passages, in the order of their paths.
+func (x *Index) read(ctx context.Context) ([]passage, error) {
 	root, err := os.OpenRoot(x.dir) // which no link leads out of
 	if err != nil {
 		return nil, bare(err)
 	}
 	defer root.Close()
-	var chunks []chunk
+	var list []passage
 	files, left := 0, x.opts.MaxBytes
 	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
@@ -49,10 +49,16 @@ func (x *Index) read(ctx context.Context) ([]chunk, error) {
 		if left -= int64(len(text)); left < 0 {
 			return fmt.Errorf("the files have more than %d bytes together", x.opts.MaxBytes)
 		}
-		chunks = append(chunks, chunksOf(name, text)...)
-		return nil
+		cut, err := passages.Of(name, []byte(text), passages.Options{})
+		if err != nil { // it is only named like one
+			cut, err = passages.Of(name, []byte(text), passages.Options{Type: passages.Text})
+		}
+		for _, p := range cut {
+			list = append(list, passage{name, p})
+		}
+		return err
 	})
-	return chunks, err
+	return list, err
 }
 
 // sniffed is how much of a file shows whether it is text, before its size matters.
@@ -70,7 +76,7 @@ func (x *Index) file(root *os.Root, name string) (string, error) {
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, sniffed))
-	if err != nil || !isText(data, len(data) == sniffed) {
+	if err != nil || !passages.IsText(data, len(data) == sniffed) {
 		return "", err
 	}
 	rest, err := io.ReadAll(io.LimitReader(f, x.opts.MaxFileBytes+1))
@@ -80,27 +86,10 @@ func (x *Index) file(root *os.Root, name string) (string, error) {
 	if int64(len(data)) > x.opts.MaxFileBytes {
 		return "", fmt.Errorf("it has more than %d bytes", x.opts.MaxFileBytes)
 	}
-	if !isText(data, false) {
+	if !passages.IsText(data, false) {
 		return "", nil
 	}
 	return string(bytes.TrimPrefix(data, []byte("\uFEFF"))), nil
-}
-
-// isText reports whether data is UTF-8 without NUL; of a text that goes on, the last character may be
-// incomplete.
-func isText(data []byte, goesOn bool) bool {
-	if bytes.IndexByte(data, 0) >= 0 {
-		return false
-	}
-	if !goesOn || utf8.Valid(data) {
-		return utf8.Valid(data)
-	}
-	for cut := 1; cut < utf8.UTFMax; cut++ {
-		if last := data[len(data)-cut:]; utf8.RuneStart(last[0]) {
-			return !utf8.FullRune(last) && utf8.Valid(data[:len(data)-cut])
-		}
-	}
-	return false
 }
 
 // bare is an error without its path, which the one around it names.

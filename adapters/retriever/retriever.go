@@ -1,5 +1,5 @@
-// Package retriever finds passages in a folder of text files: a runtime.Retriever for documents that
-// are few enough to be indexed in memory, by the words in them.
+// Package retriever finds passages of texts: of a folder of files that are few enough to be indexed in memory, by the
+// words in them, and of an index in a database.
 package retriever
 
 import (
@@ -13,6 +13,7 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"github.com/braise-run/braise/internal/passages"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -33,27 +34,25 @@ const (
 // MaxWords is how many different words of a query count: the first ones.
 const MaxWords = 256
 
-// Index is a runtime.Retriever over the text files in a folder and the folders below. Make it with
-// [New]; it is safe for concurrent use. It is built in memory at the first Retrieve and stays as it is
-// until Build is called: a file that changes meanwhile is not noticed.
+// Index is a runtime.Retriever over the text files in a folder and the folders below. Make it with [New]; it is safe
+// for concurrent use. It is built in memory at the first Retrieve and stays as it is until Build is called: a file
+// that changes meanwhile is not noticed.
 //
-// Every file in UTF-8 counts, whatever its name. Left out are hidden files and folders, binary files,
-// which have a NUL or bytes that are no UTF-8, and whatever is no file. A symbolic link to a file inside
-// the folder counts as a file, one to a folder is left out, and one that leads out of the folder or
-// nowhere is an error.
+// Every file in UTF-8 counts, whatever its name. Left out are hidden files and folders, binary files, which have a NUL
+// or bytes that are no UTF-8, and whatever is no file. A symbolic link to a file inside the folder counts as a file,
+// one to a folder is left out, and one that leads out of the folder or nowhere is an error.
 //
-// A document is a passage of at most 2,000 bytes: the text below a heading of Markdown, or as many
-// paragraphs of it as fit. Its Source is the path of the file relative to the folder, with slashes;
-// its ID is that and the passage's number in the file, "guide/refunds.md#3"; its Metadata has
-// first_line and last_line and, in Markdown, headings: the titles that it stands under, from the
-// outermost on.
+// A document is a passage of at most 2,000 bytes: the text below a heading of Markdown or HTML, or as many paragraphs
+// of it as fit; of CSV a row, and of JSON an item of a list. Its Source is the path of the file relative to the
+// folder, with slashes; its ID is that and the passage's number in the file, "guide/refunds.md#3"; its Metadata has
+// first_line and last_line and, in Markdown, headings: the titles that it stands under, from the outermost on. A page
+// has headings and its title, a row and an item their short fields.
 //
-// Scores are those of BM25 in SQLite's full-text index, over the text and the headings: k1 is 1.2, b is
-// 0.75, and a word in half of the passages or more counts next to nothing. Words are compared without
-// case and accents and by their English stem (Porter); one word of the query is enough. English words like
-// "the" and "how" count only in a query that has no others. Equal scores are in the order of the files'
-// paths, then of lines. Languages that write without spaces find only what stands between spaces or
-// punctuation.
+// Scores are those of BM25 in SQLite's full-text index, over the text and the headings: k1 is 1.2, b is 0.75, and a
+// word in half of the passages or more counts next to nothing. Words are compared without case and accents and by
+// their English stem (Porter); one word of the query is enough. English words like "the" and "how" count only in a
+// query that has no others. Equal scores are in the order of the files' paths, then of lines. Languages that write
+// without spaces find only what stands between spaces or punctuation.
 type Index struct {
 	dir  string
 	opts Options
@@ -61,10 +60,13 @@ type Index struct {
 	turn    chan struct{} // has room for one: who uses what follows
 	conn    *sqlite.Conn  // nil: not built yet
 	closing goruntime.Cleanup
-	chunks  []chunk // by rowid-1
+	list    []passage // by rowid-1
 }
 
-var _ runtime.Retriever = (*Index)(nil)
+var (
+	_ runtime.Retriever = (*Index)(nil)
+	_ runtime.Searcher  = (*Index)(nil)
+)
 
 // New returns the Index of a folder. It does no I/O: a missing folder is an error of Build and
 // Retrieve.
@@ -94,33 +96,49 @@ func (x *Index) Build(ctx context.Context) error {
 // Retrieve returns the passages that fit the words of query best, at most topK. None is no error. The
 // query is only words: it has no syntax. What the first Build would say, Retrieve says.
 func (x *Index) Retrieve(ctx context.Context, query string, topK int) ([]runtime.Document, error) {
+	found, err := x.Search(ctx, runtime.Query{Text: query, TopK: topK})
+	return found.Documents, err
+}
+
+// Search is Retrieve for passages whose metadata fit a filter.
+func (x *Index) Search(ctx context.Context, q runtime.Query) (runtime.Found, error) {
 	if err := x.lock(ctx); err != nil {
-		return nil, err
+		return runtime.Found{}, err
 	}
 	defer x.unlock()
 	if x.conn == nil {
 		if err := x.build(ctx); err != nil {
-			return nil, err
+			return runtime.Found{}, err
 		}
 	}
-	match := matchAny(query)
-	if match == "" || topK < 1 {
-		return nil, nil
+	match := matchAny(q.Text)
+	if match == "" || q.TopK < 1 {
+		return runtime.Found{}, nil
 	}
 	x.conn.SetInterrupt(ctx.Done())
 	defer x.conn.SetInterrupt(nil)
 	var found []runtime.Document
 	err := sqlitex.Execute(x.conn,
-		"SELECT rowid, -bm25(chunks) AS score FROM chunks WHERE chunks MATCH ? ORDER BY score DESC, rowid LIMIT ?",
-		&sqlitex.ExecOptions{Args: []any{match, topK}, ResultFunc: func(row *sqlite.Stmt) error {
-			found = append(found, x.chunks[row.ColumnInt(0)-1].document(row.ColumnFloat(1)))
+		"SELECT rowid, -bm25(words) AS score FROM words WHERE words MATCH ? ORDER BY score DESC, rowid",
+		&sqlitex.ExecOptions{Args: []any{match}, ResultFunc: func(row *sqlite.Stmt) error {
+			d := x.list[row.ColumnInt(0)-1].document()
+			if !q.Fits(d.Metadata) {
+				return nil
+			}
+			d.Score = row.ColumnFloat(1)
+			if found = append(found, d); len(found) == q.TopK {
+				return errEnough
+			}
 			return nil
 		}})
-	if err != nil {
-		return nil, x.failed(ctx, err)
+	if err != nil && !errors.Is(err, errEnough) {
+		return runtime.Found{}, x.failed(ctx, err)
 	}
-	return found, nil
+	return runtime.Found{Documents: found}, nil
 }
+
+// errEnough ends a query that has found enough.
+var errEnough = errors.New("enough")
 
 func (x *Index) lock(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
@@ -146,11 +164,11 @@ func (x *Index) failed(ctx context.Context, err error) error {
 
 // build makes a new index beside the old one, and puts it in its place.
 func (x *Index) build(ctx context.Context) error {
-	chunks, err := x.read(ctx)
+	list, err := x.read(ctx)
 	if err != nil {
 		return x.failed(ctx, err)
 	}
-	conn, err := fill(ctx, chunks)
+	conn, err := fill(ctx, list)
 	if err != nil {
 		return x.failed(ctx, err)
 	}
@@ -158,14 +176,14 @@ func (x *Index) build(ctx context.Context) error {
 		x.closing.Stop()
 		x.conn.Close()
 	}
-	x.conn, x.chunks = conn, chunks
+	x.conn, x.list = conn, list
 	// SQLite's memory is not the garbage collector's, and nobody has to close an Index.
 	x.closing = goruntime.AddCleanup(x, func(conn *sqlite.Conn) { conn.Close() }, conn)
 	return nil
 }
 
-// fill makes the full-text index. The texts stay with the chunks: the index holds words only.
-func fill(ctx context.Context, chunks []chunk) (_ *sqlite.Conn, err error) {
+// fill makes the full-text index. The texts stay with the passages: the index holds words only.
+func fill(ctx context.Context, list []passage) (_ *sqlite.Conn, err error) {
 	conn, err := sqlite.OpenConn(":memory:", sqlite.OpenReadWrite, sqlite.OpenMemory)
 	if err != nil {
 		return nil, err
@@ -177,15 +195,15 @@ func fill(ctx context.Context, chunks []chunk) (_ *sqlite.Conn, err error) {
 	}()
 	conn.SetInterrupt(ctx.Done())
 	defer conn.SetInterrupt(nil)
-	err = sqlitex.ExecuteTransient(conn, "CREATE VIRTUAL TABLE chunks"+
-		" USING fts5(text, content='', tokenize='porter unicode61 remove_diacritics 2')", nil)
+	err = sqlitex.ExecuteTransient(conn, "CREATE VIRTUAL TABLE words"+
+		" USING fts5(text, content='', "+tokens+")", nil)
 	if err != nil {
 		return nil, err
 	}
 	defer sqlitex.Transaction(conn)(&err)
-	for i, c := range chunks {
-		err = sqlitex.Execute(conn, "INSERT INTO chunks(rowid, text) VALUES (?, ?)",
-			&sqlitex.ExecOptions{Args: []any{i + 1, c.words()}})
+	for i := range list {
+		err = sqlitex.Execute(conn, "INSERT INTO words(rowid, text) VALUES (?, ?)",
+			&sqlitex.ExecOptions{Args: []any{i + 1, list[i].Words()}})
 		if err != nil {
 			return nil, err
 		}
@@ -193,9 +211,32 @@ func fill(ctx context.Context, chunks []chunk) (_ *sqlite.Conn, err error) {
 	return conn, nil
 }
 
+// tokens says what words are, to SQLite.
+const tokens = "tokenize='porter unicode61 remove_diacritics 2'"
+
+// passage is a passage of a file.
+type passage struct {
+	source string
+	passages.Passage
+}
+
+func (p *passage) document() runtime.Document {
+	return runtime.Document{ID: fmt.Sprintf("%s#%d", p.source, p.Number), Text: p.Text, Source: p.source,
+		Metadata: p.About()}
+}
+
 // matchAny makes SQLite's expression for any of the words of a query; "" when there is none. Words are
 // letters and digits only, in quotes: nothing in them is syntax.
 func matchAny(query string) string {
+	words := wordsIn(query)
+	for i, word := range words {
+		words[i] = `"` + word + `"`
+	}
+	return strings.Join(words, " OR ")
+}
+
+// wordsIn are the words of a query that count, each once and in small letters.
+func wordsIn(query string) []string {
 	var words, small []string
 	seen := map[string]bool{}
 	for word := range strings.FieldsFuncSeq(query, outsideWords) {
@@ -204,18 +245,18 @@ func matchAny(query string) string {
 		case seen[word]:
 			continue
 		case smallWords[word]:
-			small = append(small, `"`+word+`"`)
+			small = append(small, word)
 		default:
-			words = append(words, `"`+word+`"`)
+			words = append(words, word)
 		}
 		if seen[word] = true; len(words) == MaxWords {
 			break
 		}
 	}
 	if words == nil {
-		words = small
+		return small
 	}
-	return strings.Join(words, " OR ")
+	return words
 }
 
 // smallWords are those that questions are full of. In a folder of few passages they would look rare.

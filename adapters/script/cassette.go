@@ -84,12 +84,15 @@ type (
 		Schema      json.RawMessage `json:"schema,omitempty"`
 		Temperature *float64        `json:"temperature,omitempty"`
 		MaxTokens   int             `json:"max_tokens,omitempty"`
+		runtime.ModelOptions
 	}
 	message struct {
 		Role       runtime.Role `json:"role"`
 		Text       string       `json:"text"`
 		ToolCalls  []toolCall   `json:"tool_calls,omitempty"`
 		ToolCallID string       `json:"tool_call_id,omitempty"`
+
+		Files []runtime.File `json:"files,omitempty"`
 	}
 	toolCall struct {
 		ID        string `json:"id,omitempty"`
@@ -126,9 +129,14 @@ func requestOf(req *runtime.Request, redact *value.Redactor) request {
 	r := request{
 		Messages: make([]message, len(req.Messages)), Schema: rawJSON(req.Schema),
 		Temperature: req.Temperature, MaxTokens: req.MaxTokens,
+		ModelOptions: req.Options,
 	}
 	for i, m := range req.Messages {
-		r.Messages[i] = message{m.Role, redact.Text(m.Text), toolCallsOf(m.ToolCalls, redact), m.ToolCallID}
+		r.Messages[i] = message{m.Role, redact.Text(m.Text), toolCallsOf(m.ToolCalls, redact), m.ToolCallID, nil}
+		for _, f := range m.Files {
+			f.URL = redact.Text(f.URL)
+			r.Messages[i].Files = append(r.Messages[i].Files, f)
+		}
 	}
 	for _, t := range req.Tools {
 		r.Tools = append(r.Tools, tool{t.Name, t.Description, rawJSON(t.Parameters)})
@@ -319,7 +327,7 @@ func (c *Cassette) Models() []string {
 
 // Model returns the model that recipes call name. It answers a request with the first entry of the
 // request's step that was recorded for an equal one, and that the run has not used yet: equal in
-// model, messages, tools, schema, temperature and max_tokens. Without one it fails, with no retry
+// model, messages, tools, schema and options. Without one it fails, with no retry
 // reason; the error says which entry is nearest and where it differs. A call that was stopped when
 // it was recorded waits until it is stopped again. It streams as a script does.
 func (c *Cassette) Model(name string) runtime.Model {
@@ -348,7 +356,7 @@ func (c *Cassette) Model(name string) runtime.Model {
 		}
 		return resp, nil
 	}
-	return &answering{runtime.Metadata{Retry: &retry.Metadata{Restartable: true}}, ask}
+	return &answering{about, ask}
 }
 
 // first is the error of a request that has no answer. An agent whose child had none is told the same: what it

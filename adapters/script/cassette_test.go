@@ -101,6 +101,8 @@ func TestReplayEqualsRecording(t *testing.T) {
 		runtime.Message{Role: runtime.ToolRole, Text: "found", ToolCallID: "1"})
 	full.Tools = []runtime.ToolSpec{{Name: "kb.search", Description: "finds", Parameters: []byte(`{"type": "object"}`)}, {Name: "a.b"}}
 	full.Schema, full.Temperature, full.MaxTokens = []byte(`{"type": "string"}`), &temperature, 10
+	full.Messages[0].Files = []runtime.File{{URL: "https://example.com/a.png", MediaType: "image/*"}}
+	full.Options = runtime.ModelOptions{TopP: &temperature, Stop: []string{"END"}, ToolChoice: "none", Reasoning: "low"}
 	tests := []struct {
 		name string
 		req  *runtime.Request

@@ -114,6 +114,7 @@ func differences(recorded, asked *entry) (list []string) {
 		{"schema", q.Schema, b.Schema},
 		{"temperature", q.Temperature, b.Temperature},
 		{"max_tokens", q.MaxTokens, b.MaxTokens},
+		{"the options", q.ModelOptions, b.ModelOptions},
 	} {
 		if s, t := text(part.recorded), text(part.asked); s != t {
 			list = append(list, differ(part.name, s, t))
@@ -158,6 +159,8 @@ func messageDifference(i int, r, a message) string {
 			i+1, r.Role, excerpt(r.summary(), 0), a.Role, excerpt(a.summary(), 0))
 	case r.Text != a.Text:
 		return differ(where, r.Text, a.Text)
+	case text(r.Files) != text(a.Files):
+		return differ(where+", files", text(r.Files), text(a.Files))
 	case r.ToolCallID != a.ToolCallID:
 		return differ(where+", tool_call_id", r.ToolCallID, a.ToolCallID)
 	}

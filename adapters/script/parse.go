@@ -67,6 +67,7 @@ var (
 	answerKeys   = []string{"text", "json", "tool_calls", "error"}
 	turnKeys     = append([]string{"expect", "delay", "usage", "finish"}, answerKeys...)
 	matchKeys    = append([]string{"contains", "step"}, turnKeys...)
+	optionKeys   = []string{"temperature", "max_tokens", "top_p", "stop", "seed", "tool_choice", "reasoning"}
 	turnSynonyms = map[string]string{"content": "text", "output": "json"}
 )
 
@@ -138,8 +139,16 @@ func (r *reader) notEmpty(n *yamlnode.Node) {
 }
 
 func (r *reader) expectation(n *yamlnode.Node) expectation {
-	fields := r.Object(n, []string{"contains", "not_contains"}, nil)
-	return expectation{contains: r.texts(fields["contains"]), notContains: r.texts(fields["not_contains"])}
+	fields := r.Object(n, []string{"contains", "not_contains", "options"}, nil)
+	e := expectation{contains: r.texts(fields["contains"]), notContains: r.texts(fields["not_contains"])}
+	options := r.Object(fields["options"], optionKeys, nil)
+	for name, option := range options {
+		if e.options == nil {
+			e.options = map[string]any{}
+		}
+		e.options[name] = option.Decoded()
+	}
+	return e
 }
 
 func (r *reader) toolCalls(n *yamlnode.Node) []runtime.ToolCall {

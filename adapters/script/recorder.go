@@ -187,7 +187,7 @@ func (r *Recorder) text(withStopped bool) ([]byte, error) {
 		}
 		lines = append(lines, line{e, text})
 	}
-	slices.SortFunc(lines, func(a, b line) int {
+	slices.SortStableFunc(lines, func(a, b line) int {
 		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.StepCall, b.StepCall), bytes.Compare(a.text, b.text))
 	})
 	text, err := canonical(head{cassetteFormat, r.header.Digest, r.header.Recipe})

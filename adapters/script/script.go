@@ -21,12 +21,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 )
@@ -60,15 +62,21 @@ type match struct {
 	turn     turn
 }
 
-type expectation struct{ contains, notContains []string }
+type expectation struct {
+	contains, notContains []string
+	options               map[string]any // of the request, by name
+}
 
 // usage overrides what is counted; nil fields do not.
 type usage struct{ input, output *int }
 
-// Metadata says that a stream that broke may be opened again: it is a call like any other.
-func (m *Model) Metadata() runtime.Metadata {
-	return runtime.Metadata{Retry: &retry.Metadata{Restartable: true}}
-}
+// about says that a stream that broke may be opened again, as it is a call like any other, and that all options are
+// taken.
+var about = runtime.Metadata{Retry: &retry.Metadata{Restartable: true},
+	Options: []string{"top_p", "stop", "seed", "tool_choice", "reasoning", "files"}}
+
+// Metadata says that it takes all options, and that a stream that broke may be opened again.
+func (m *Model) Metadata() runtime.Metadata { return about }
 
 // Generate answers with the turn that the request's content or position selects. It fails without
 // a retry reason when there is none, or when the request is not what the turn expects.
@@ -147,11 +155,31 @@ func (t *turn) check(req *runtime.Request) error {
 			wrong = append(wrong, fmt.Sprintf("contains %q", s))
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(t.expect.options)) {
+		if want, got := t.expect.options[name], asked(req)[name]; !value.Equal(want, got) {
+			wrong = append(wrong, fmt.Sprintf("has %s %s, not %s", name, text(got), text(want)))
+		}
+	}
 	if wrong == nil {
 		return nil
 	}
 	return fmt.Errorf("%s: the request of step %q %s; %s",
 		t.pos, req.Step, strings.Join(wrong, ", "), lastMessage(req))
+}
+
+// asked are the options of a request, as recipes name them.
+func asked(req *runtime.Request) map[string]any {
+	encoded, err := canonical(requestOf(&runtime.Request{
+		Temperature: req.Temperature, MaxTokens: req.MaxTokens, Options: req.Options}, nil))
+	if err != nil {
+		return nil
+	}
+	v, _ := value.Decode(encoded)
+	options, _ := v.(map[string]any)
+	if effort := options["reasoning"]; effort != nil {
+		options["reasoning"] = map[string]any{"effort": effort}
+	}
+	return options
 }
 
 // response makes the answer. Nothing in it is shared with the script.
@@ -196,7 +224,11 @@ func tokens(messages ...runtime.Message) int {
 }
 
 func contains(req *runtime.Request, s string) bool {
-	return slices.ContainsFunc(req.Messages, func(m runtime.Message) bool { return strings.Contains(m.Text, s) })
+	return slices.ContainsFunc(req.Messages, func(m runtime.Message) bool {
+		return strings.Contains(m.Text, s) || slices.ContainsFunc(m.Files, func(f runtime.File) bool {
+			return strings.Contains(f.URL, s)
+		})
+	})
 }
 
 // lastMessage describes the last message of req in at most a few hundred bytes.

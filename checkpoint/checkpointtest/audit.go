@@ -67,6 +67,18 @@ func audit(ctx context.Context, s checkpoint.Store) error {
 	if _, err := s.(checkpoint.Documents).Documents(ctx, "c"); err != nil {
 		return fmt.Errorf("audit: Documents: %w", err)
 	}
+	signals, querier := s.(checkpoint.Signals), s.(checkpoint.Querier)
+	if all, err := signals.Signals(ctx, "run", true); err != nil || len(all) != 1 {
+		return fmt.Errorf("audit: Signals: %v, %w", all, err)
+	}
+	err = signals.PutSignal(ctx, "run", cancelling("b"))
+	fmt.Println("PutSignal failed:", err != nil && !errors.Is(err, checkpoint.ErrBusy))
+	if all, err := querier.Pauses(ctx, checkpoint.PauseFilter{}); err != nil || len(all) != 1 {
+		return fmt.Errorf("audit: Pauses: %v, %w", all, err)
+	}
+	if n, err := querier.Count(ctx, checkpoint.Filter{Signalled: true}, 0); err != nil || len(n) != 1 {
+		return fmt.Errorf("audit: Count: %v, %w", n, err)
+	}
 	for _, r := range recs {
 		fmt.Println(line(r))
 	}
@@ -87,11 +99,12 @@ func RunReadOnly(t *testing.T, place string, open func(place string) (checkpoint
 		folder = filepath.Dir(place)
 	}
 	l := h.claim("run", 0)
-	h.append(l, 1, note("a"))
+	h.append(l, 1, opened("p"))
+	h.signal("run", cancelling("a"))
 	h.want("PutDocument", h.s.(checkpoint.Documents).PutDocument(h.ctx, "c", checkpoint.Document{Name: "d"}), nil)
 	want := func() []string {
 		_, recs := h.load("run")
-		var all []string
+		all := []string{"PutSignal failed: true"}
 		for _, r := range recs {
 			all = append(all, line(r))
 		}

@@ -31,6 +31,9 @@ type Options struct {
 	EditDefinition func(t *testing.T, s checkpoint.Store, digest string, edit func(line string) string)
 	// EditDocument replaces the line in which a document is kept.
 	EditDocument func(t *testing.T, s checkpoint.Store, collection, name string, edit func(line string) string)
+	// EditSignal replaces the line in which a signal of a run is kept: the one with that id or, when there is none,
+	// the second.
+	EditSignal func(t *testing.T, s checkpoint.Store, runID, id string, edit func(line string) string)
 	// Tear leaves the last write to a journal as a crash in the middle of it would; the store is a
 	// checkpoint.Repairer then. nil: the medium does not let that happen.
 	Tear func(t *testing.T, s checkpoint.Store, runID string)
@@ -75,6 +78,21 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store, opts Options) {
 		{"answers at once", testAnswersAtOnce},
 		{"answers by many owners", testAnswersByMany},
 		{"list", testList},
+		{"serve 2: filters", testFilter},
+		{"serve 2: counts", testCount},
+		{"serve 2: pages", testPages},
+		{"serve 2: what runs say of themselves", testKept},
+		{"serve 2: labels that nobody takes", testBadLabels},
+		{"serve 2: inbox", testInbox},
+		{"serve 2: damaged inbox", testDamagedInbox},
+		{"serve 2: signals", testSignals},
+		{"serve 2: signals that nobody takes", testSignalsRefused},
+		{"serve 2: signals at once", testSignalsAtOnce},
+		{"serve 2: damaged signal", testDamagedSignal},
+		{"serve 14.2: answered pauses", testAnswered},
+		{"serve 2: watch", testWatch},
+		{"serve 2: the end of a watch", testWatchEnds},
+		{"serve 2: a slow watcher", testSlowWatcher},
 		{"delete", testDelete},
 		{"prune", testPrune},
 		{"contexts", testContexts},
@@ -87,6 +105,7 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store, opts Options) {
 		{"broken medium", testBroken},
 		{"growth", testGrowth},
 		{"documents", testDocuments},
+		{"collections", testCollections},
 		{"odd documents", testOddDocuments},
 		{"documents at once", testDocumentsAtOnce},
 		{"documents stay", testDocumentsStay},

@@ -159,8 +159,28 @@ func testCut(h *harness) {
 		cut()
 		h.want(name+"PutDocument", docs.PutDocument(h.ctx, "c", checkpoint.Document{Name: id}), nil)
 	}
+	h.cutSignals()
 	all, err := docs.Documents(h.ctx, "c")
 	if err != nil || len(all) != 3 {
 		h.Errorf("%d documents, %v", len(all), err)
 	}
+}
+
+// cutSignals is testCut for signals.
+func (h *harness) cutSignals() {
+	h.Helper()
+	signals := need[checkpoint.Signals](h)
+	l := h.create("signals")
+	for i, cut := range []func(){
+		func() {}, func() { h.opts.Cut(h.T, h.s, false) }, func() { h.opts.Cut(h.T, h.s, true) },
+	} {
+		s := cancelling(fmt.Sprint(i))
+		cut()
+		h.want("PutSignal", signals.PutSignal(h.ctx, "signals", s), nil)
+		cut()
+		h.want("PutSignal again", signals.PutSignal(h.ctx, "signals", s), checkpoint.ErrExists)
+		cut()
+		h.want("EndSignals", signals.EndSignals(h.ctx, l, s.ID), nil)
+	}
+	h.signalled("signals", "0!", "1!", "2!")
 }

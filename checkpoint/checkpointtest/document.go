@@ -70,6 +70,33 @@ func testDocuments(h *harness) {
 	h.holds("c", "a", "5", "b", "6")
 }
 
+// A store that lists its collections lists those that have documents.
+func testCollections(h *harness) {
+	docs := h.documents()
+	store, ok := docs.(checkpoint.Collections)
+	if !ok {
+		h.Skip("the store does not list collections")
+	}
+	list := func(prefix string, want ...string) {
+		h.Helper()
+		got, err := store.Collections(h.ctx, prefix)
+		h.want("Collections", err, nil)
+		h.same(fmt.Sprintf("collections that begin with %q", prefix), got, want)
+	}
+	list("")
+	for _, name := range []string{`["b","x"]`, `["a","\u00e9"]`, `["b","%"]`, "é%_", "e", "B"} {
+		h.put(name, "1", "one")
+		h.put(name, "2", "two")
+	}
+	list("", "B", `["a","\u00e9"]`, `["b","%"]`, `["b","x"]`, "e", "é%_")
+	list(`["b",`, `["b","%"]`, `["b","x"]`)
+	list("%")
+	list("é%", "é%_")
+	list("b")
+	h.want("DeleteDocuments", docs.DeleteDocuments(h.ctx, `["b","x"]`), nil)
+	list(`["b",`, `["b","%"]`)
+}
+
 // Names and texts come from users.
 func testOddDocuments(h *harness) {
 	docs := h.documents()

@@ -60,15 +60,16 @@ func testList(h *harness) {
 		{checkpoint.Filter{},
 			[]string{"running", "waiting", "expiring", "paused", "cancelled", "failed", "same-b", "same-a", "ok"}},
 		{checkpoint.Filter{Limit: 2}, []string{"running", "waiting"}},
-		{checkpoint.Filter{Limit: 99, Status: checkpoint.Paused}, []string{"waiting", "expiring", "paused"}},
-		{checkpoint.Filter{Limit: 1, Status: checkpoint.Paused, Recipe: "other"}, []string{"paused"}},
-		{checkpoint.Filter{Status: checkpoint.OK}, []string{"ok"}},
-		{checkpoint.Filter{Status: checkpoint.Failed}, []string{"failed"}},
-		{checkpoint.Filter{Status: checkpoint.Cancelled}, []string{"cancelled"}},
-		{checkpoint.Filter{Status: checkpoint.Running}, []string{"running", "same-b", "same-a"}},
+		{checkpoint.Filter{Limit: 99, Phases: in(checkpoint.PhaseWaiting)}, []string{"waiting", "expiring", "paused"}},
+		{checkpoint.Filter{Limit: 1, Phases: in(checkpoint.PhaseWaiting), Recipe: "other"}, []string{"paused"}},
+		{checkpoint.Filter{Phases: in(checkpoint.PhaseOK)}, []string{"ok"}},
+		{checkpoint.Filter{Phases: in(checkpoint.PhaseFailed)}, []string{"failed"}},
+		{checkpoint.Filter{Phases: in(checkpoint.PhaseCancelled)}, []string{"cancelled"}},
+		{checkpoint.Filter{Phases: in(checkpoint.PhaseRunning, checkpoint.PhaseInterrupted)},
+			[]string{"running", "same-b", "same-a"}},
 		{checkpoint.Filter{Recipe: "other"}, []string{"paused", "failed"}},
 		{checkpoint.Filter{Recipe: "' OR 1=1 --"}, []string{}},
-		{checkpoint.Filter{Status: "%"}, []string{}},
+		{checkpoint.Filter{Phases: in("%")}, []string{}},
 		{checkpoint.Filter{DueBefore: start.Add(2*time.Hour - 1)}, []string{}},
 		{checkpoint.Filter{DueBefore: start.Add(2 * time.Hour)}, []string{"expiring"}},
 		{checkpoint.Filter{DueBefore: start.Add(9 * time.Hour)}, []string{"expiring", "paused"}},
@@ -134,6 +135,7 @@ func testPrune(h *harness) {
 
 // calls are all methods of a store that take a context, each on the run that l holds.
 func calls(s checkpoint.Store, l checkpoint.Lease, after int64) map[string]func(context.Context) error {
+	signals, querier := s.(checkpoint.Signals), s.(checkpoint.Querier)
 	return map[string]func(context.Context) error{
 		"Create": func(ctx context.Context) error {
 			_, err := s.Create(ctx, makeRun("new", 0), "me", 0)
@@ -156,6 +158,17 @@ func calls(s checkpoint.Store, l checkpoint.Lease, after int64) map[string]func(
 		"Delete":     func(ctx context.Context) error { return s.Delete(ctx, l.RunID) },
 		"Prune": func(ctx context.Context) error {
 			_, err := s.Prune(ctx, time.Now(), checkpoint.Running, checkpoint.Paused)
+			return err
+		},
+		"PutSignal":  func(ctx context.Context) error { return signals.PutSignal(ctx, l.RunID, cancelling("a")) },
+		"Signals":    func(ctx context.Context) error { _, err := signals.Signals(ctx, l.RunID, true); return err },
+		"EndSignals": func(ctx context.Context) error { return signals.EndSignals(ctx, l, "a") },
+		"Count": func(ctx context.Context) error {
+			_, err := querier.Count(ctx, checkpoint.Filter{}, 0)
+			return err
+		},
+		"Pauses": func(ctx context.Context) error {
+			_, err := querier.Pauses(ctx, checkpoint.PauseFilter{})
 			return err
 		},
 	}
@@ -181,3 +194,6 @@ func testClose(h *harness) {
 	}
 	h.want("Close again", h.s.Close(), nil)
 }
+
+// in lists phases.
+func in(phases ...checkpoint.Phase) []checkpoint.Phase { return phases }

@@ -228,7 +228,7 @@ func testBroken(h *harness) {
 	mend := h.opts.Break(h.T, h.s)
 	for name, call := range calls(h.s, l, 3) {
 		switch name {
-		case "Create", "Append", "AnswerPause":
+		case "Create", "Append", "AnswerPause", "PutSignal":
 			err := call(h.ctx)
 			if err == nil {
 				h.Errorf("%s: no error", name)
@@ -246,8 +246,9 @@ func testBroken(h *harness) {
 	mend()
 	h.same("runs", h.ids(checkpoint.Filter{}), []string{"run"})
 	h.shows("run", opened("p"), minted("p", "one"))
-	for _, name := range []string{"Append", "Create"} {
-		h.want(name, calls(h.s, l, 3)[name](h.ctx), nil)
+	after := calls(h.s, l, 3)
+	for _, name := range []string{"Append", "Create", "PutSignal"} {
+		h.want(name, after[name](h.ctx), nil)
 	}
 	h.shows("run", opened("p"), minted("p", "one"), note("new"))
 }

@@ -50,7 +50,10 @@ func testPauses(h *harness) {
 		`2 2026-01-31T12:00:01Z pause.opened ask `+
 			`{"expiresAt":"2026-01-31T15:00:00Z","kind":"human","pause":"p1","prompt":"go on?"}`)
 
-	h.want("AnswerPause", h.s.AnswerPause(h.ctx, l, 5, []byte("one"), answer("p1", 1), note("and on")), nil)
+	execution := rec(59, checkpoint.RunExecution, "", "owner", "me")
+	h.want("an execution without an answer",
+		h.s.AnswerPause(h.ctx, l, 5, []byte("one"), execution), checkpoint.ErrInvalid)
+	h.want("AnswerPause", h.s.AnswerPause(h.ctx, l, 5, []byte("one"), execution, answer("p1", 1)), nil)
 	if sum, _ := h.load("run"); sum.Status != checkpoint.Running {
 		h.Errorf("status %q after an answer", sum.Status)
 	}

@@ -93,6 +93,19 @@ var jobs = map[string]func(context.Context, checkpoint.Store) error{
 		return err
 	},
 	"audit": audit,
+	// signal leaves signals that others leave too, and prints those that it left.
+	"signal": func(ctx context.Context, s checkpoint.Store) error {
+		for i := range 40 {
+			id := strconv.Itoa(i)
+			err := s.(checkpoint.Signals).PutSignal(ctx, "run", cancelling(id))
+			if err == nil {
+				fmt.Println(id)
+			} else if !errors.Is(err, checkpoint.ErrExists) {
+				return err
+			}
+		}
+		return nil
+	},
 	// put adds documents.
 	"put": func(ctx context.Context, s checkpoint.Store) error {
 		for i := range 20 {
@@ -167,6 +180,7 @@ func (w *worker) rest(t *testing.T) []string {
 func RunProcesses(t *testing.T, newPlace func(t *testing.T) string, open func(place string) (checkpoint.Store, error)) {
 	for name, test := range map[string]func(h *harness, place string){
 		"contend": testContend, "kill": testKill, "linger": testLinger, "documents": testDocumentsOfMany,
+		"signals": testSignalsOfMany,
 	} {
 		t.Run(name, func(t *testing.T) {
 			place := newPlace(t)

@@ -2,14 +2,18 @@ package jsonl
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/regular"
@@ -97,6 +101,42 @@ func (s *Store) Documents(ctx context.Context, collection string) ([]checkpoint.
 		return nil, fmt.Errorf("collection %q: %w", collection, err)
 	}
 	return all, nil
+}
+
+// Collections implements checkpoint.Collections. The name of a collection is in each of its lines, so all files are
+// opened; one whose first line is damaged is an error.
+func (s *Store) Collections(ctx context.Context, prefix string) ([]string, error) {
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(filepath.Join(s.dir, documents))
+	if err != nil {
+		return nil, fmt.Errorf("collections: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) != journalExt {
+			continue
+		}
+		text, err := regular.ReadFile(filepath.Join(s.dir, documents, e.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it was deleted meanwhile
+		}
+		line, _, _ := bytes.Cut(text, []byte("\n"))
+		var data struct{ Collection string }
+		rec, parseErr := checkpoint.ParseLine(line)
+		if err = cmp.Or(err, parseErr); err == nil {
+			err = json.Unmarshal(rec.Data, &data)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("collection in %s: %w", e.Name(), err)
+		}
+		if strings.HasPrefix(data.Collection, prefix) {
+			names = append(names, data.Collection)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 // readDocuments returns the documents of a collection and the line of each.

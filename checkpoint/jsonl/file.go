@@ -78,8 +78,8 @@ func batchSize(rec checkpoint.Record) (int, error) {
 	return n, nil
 }
 
-// load reads a whole journal, to which nobody writes.
-func load(f *os.File, runID string) (checkpoint.Summary, []checkpoint.Record, error) {
+// readAll reads a whole journal, to which nobody writes.
+func readAll(f *os.File, runID string) (checkpoint.Summary, []checkpoint.Record, error) {
 	text, err := text(f)
 	if err != nil {
 		return checkpoint.Summary{}, nil, fmt.Errorf("run %q: %w", runID, err)
@@ -137,19 +137,19 @@ func text(f *os.File) ([]byte, error) {
 }
 
 // extend writes text at the end of a file of the given size and syncs it. On an error the file is as it was.
-func (f *lockedFile) extend(size int64, text []byte) error {
+func extend(f *os.File, size int64, text []byte) error {
 	_, err := f.WriteAt(text, size)
 	if err == nil {
 		err = f.Sync()
 	}
 	if err != nil {
-		return errors.Join(err, f.cut(size))
+		return errors.Join(err, cut(f, size))
 	}
 	return nil
 }
 
 // cut makes the file end at size.
-func (f *lockedFile) cut(size int64) error {
+func cut(f *os.File, size int64) error {
 	if err := f.Truncate(size); err != nil {
 		return err
 	}

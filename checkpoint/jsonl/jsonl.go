@@ -2,6 +2,7 @@
 //
 //	DIR/RUN.jsonl             the journal, one record a line, see checkpoint.Record.AppendLine
 //	DIR/RUN.lease             who holds the run
+//	DIR/RUN.signals           what others ask of who holds it, one signal a line, and which are done
 //	DIR/definitions/DIGEST    the recipe of a digest
 //	DIR/documents/HASH.jsonl  the documents of a collection, by the SHA-256 of its name, one a line
 //
@@ -11,8 +12,9 @@
 //	{"seq":7,"at":"…","kind":"batch","data":{"records":3},"sum":"…"}
 //
 // Several processes may share a folder on one machine. Each write is synced to the disk before it
-// returns. List, Prune and the first write after Claim read whole journals; for many runs, take a
-// database.
+// returns. Prune and the first write after Claim read whole journals. So do List, Count and Pauses, but only those that
+// have changed since, by their size and time: the store remembers up to 10,000 summaries. They, and each look of
+// Watch at what other processes did, twice a second, ask for the time of every file. For many runs, take a database.
 package jsonl
 
 import (
@@ -34,9 +36,12 @@ type Store struct {
 	dir   string
 	clock checkpoint.Clock
 
+	watchers checkpoint.Watchers
+
 	mu     sync.Mutex
 	closed bool
-	ends   map[string]end // by run, of those that go on in this process
+	ends   map[string]end   // by run, of those that go on in this process
+	known  map[string]known // by run, for those who ask for many
 }
 
 // end is what a writer knows of a journal. It holds while the lease does: nobody else writes then.
@@ -49,6 +54,7 @@ type end struct {
 const (
 	journalExt = ".jsonl"
 	leaseExt   = ".lease"
+	signalsExt = ".signals"
 	tempMark   = ".tmp-" // in the names of files that are not whole yet
 )
 
@@ -66,19 +72,21 @@ func Open(dir string) (*Store, error) {
 			return nil, fmt.Errorf("jsonl store: %w", err)
 		}
 	}
-	return &Store{dir: dir, ends: map[string]end{}}, nil
+	return &Store{dir: dir, ends: map[string]end{}, known: map[string]known{}}, nil
 }
 
-func (s *Store) journal(runID string) string   { return filepath.Join(s.dir, runID+journalExt) }
-func (s *Store) leaseFile(runID string) string { return filepath.Join(s.dir, runID+leaseExt) }
+func (s *Store) journal(runID string) string     { return filepath.Join(s.dir, runID+journalExt) }
+func (s *Store) leaseFile(runID string) string   { return filepath.Join(s.dir, runID+leaseExt) }
+func (s *Store) signalsFile(runID string) string { return filepath.Join(s.dir, runID+signalsExt) }
 
 func (s *Store) definition(digest string) string {
 	return filepath.Join(s.dir, "definitions", strings.ReplaceAll(digest, ":", "_"))
 }
 
-// isLocal reports whether the store may look for a file of this name: ids come from strangers.
+// isLocal reports whether the store may look for a file of this name: ids come from strangers. Those of runs have at
+// most 128 bytes, and names of files, with what stands behind the id, at most 255.
 func isLocal(name string) bool {
-	return !strings.ContainsAny(name, "/\\\x00") && filepath.IsLocal(name)
+	return len(name) <= 200 && !strings.ContainsAny(name, "/\\\x00") && filepath.IsLocal(name)
 }
 
 // begin says whether a call may begin.
@@ -171,6 +179,10 @@ func (s *Store) Create(
 	if err := s.keepDefinition(run); err != nil {
 		return lease, err
 	}
+	// Who died in the middle of a Delete may have left the signals of another run of that id.
+	if err := os.Remove(s.signalsFile(run.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return lease, err
+	}
 	lease = s.clock.Give(run.ID, owner, 1, ttl)
 	if err := s.writeLease(lease); err != nil {
 		return lease, err
@@ -179,6 +191,7 @@ func (s *Store) Create(
 		return lease, err
 	}
 	s.remember(end{lease, int64(len(text)), sum})
+	s.watchers.Tell(run.ID)
 	return lease, nil
 }
 
@@ -279,6 +292,7 @@ func (s *Store) Release(ctx context.Context, l checkpoint.Lease) error {
 	defer f.Close()
 	s.forget(l.RunID)
 	_, err = s.changeLease(s.clock.Give(l.RunID, "", l.Epoch+1, 0))
+	s.watchers.Tell(l.RunID)
 	return err
 }
 
@@ -316,11 +330,12 @@ func (s *Store) append(
 		return err
 	}
 	text := encode(recs)
-	if err := f.extend(e.size, text); err != nil {
+	if err := extend(f.File, e.size, text); err != nil {
 		s.forget(l.RunID)
 		return fmt.Errorf("run %q: %w", l.RunID, err)
 	}
 	s.remember(end{l, e.size + int64(len(text)), sum})
+	s.watchers.Tell(l.RunID)
 	return nil
 }
 
@@ -336,7 +351,7 @@ func (s *Store) end(f *lockedFile, l checkpoint.Lease) (end, error) {
 	if ok && l.Newest(e.lease) && e.size == info.Size() {
 		return e, nil
 	}
-	sum, _, err := load(f.File, l.RunID)
+	sum, _, err := readAll(f.File, l.RunID)
 	return end{l, info.Size(), sum}, err
 }
 
@@ -360,12 +375,12 @@ func (s *Store) forget(runID string) {
 }
 
 // Repair implements checkpoint.Repairer.
-func (s *Store) Repair(ctx context.Context, runID string) (cut int64, err error) {
+func (s *Store) Repair(ctx context.Context, runID string) (gone int64, err error) {
 	err = s.clock.Watch(ctx, func() error {
-		cut, err = s.repair(ctx, runID)
+		gone, err = s.repair(ctx, runID)
 		return err
 	})
-	return cut, err
+	return gone, err
 }
 
 func (s *Store) repair(ctx context.Context, runID string) (int64, error) {
@@ -389,7 +404,7 @@ func (s *Store) repair(ctx context.Context, runID string) (int64, error) {
 	if err == nil {
 		return 0, nil
 	}
-	if err := f.cut(whole); err != nil {
+	if err := cut(f.File, whole); err != nil {
 		return 0, fmt.Errorf("run %q: %w", runID, err)
 	}
 	return int64(len(text)) - whole, nil
@@ -399,6 +414,7 @@ func (s *Store) repair(ctx context.Context, runID string) (int64, error) {
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed, s.ends = true, map[string]end{}
+	s.closed, s.ends, s.known = true, map[string]end{}, map[string]known{}
+	s.watchers.Close()
 	return nil
 }

@@ -43,6 +43,15 @@ func TestMain(m *testing.M) {
 	checkpointtest.Main(m, openPlace)
 }
 
+// What the store can do besides.
+var _ interface {
+	checkpoint.Repairer
+	checkpoint.Documents
+	checkpoint.Signals
+	checkpoint.Querier
+	checkpoint.Watcher
+} = (*Store)(nil)
+
 func openPlace(dir string) (checkpoint.Store, error) { return Open(dir) }
 
 func open(t *testing.T, dir string) checkpoint.Store {
@@ -87,6 +96,17 @@ var suite = checkpointtest.Options{
 			at := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, `"path":"`+name+`"`) })
 			if at < 0 {
 				at = len(lines) - 1 // it was changed before
+			}
+			lines[at] = change(lines[at])
+			return strings.Join(lines, "\n") + "\n"
+		})
+	},
+	EditSignal: func(t *testing.T, s checkpoint.Store, runID, id string, change func(string) string) {
+		edit(t, s.(*Store).signalsFile(runID), func(text string) string {
+			lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+			at := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, `"path":"`+id+`"`) })
+			if at < 0 {
+				at = 1 // it was changed before
 			}
 			lines[at] = change(lines[at])
 			return strings.Join(lines, "\n") + "\n"

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,29 +17,34 @@ import (
 // Load implements checkpoint.Store. It does not wait for who writes, as that process may be stopped: it returns what
 // was there before.
 func (s *Store) Load(ctx context.Context, runID string, after int64) (checkpoint.Summary, []checkpoint.Record, error) {
-	fail := func(err error) (checkpoint.Summary, []checkpoint.Record, error) {
+	sum, recs, lease, err := s.load(ctx, runID)
+	if err != nil {
 		return checkpoint.Summary{}, nil, err
 	}
+	sum.Held = s.clock.Held(lease)
+	return sum, recs[min(max(after, 0), int64(len(recs))):], nil
+}
+
+// load returns a run as it was at one moment: its summary but for Held, its records and its lease.
+func (s *Store) load(
+	ctx context.Context, runID string,
+) (sum checkpoint.Summary, recs []checkpoint.Record, lease checkpoint.Lease, err error) {
 	for {
 		name, err := s.find(ctx, runID)
 		if err != nil {
-			return fail(err)
+			return sum, nil, lease, err
 		}
 		was, err := s.readLease(runID)
 		if err != nil {
-			return fail(err)
+			return sum, nil, lease, err
 		}
 		sum, recs, err := s.read(ctx, name, runID)
 		if err != nil {
-			return fail(err)
+			return sum, nil, lease, err
 		}
-		now, err := s.readLease(runID)
-		if err != nil {
-			return fail(err)
-		}
-		if was.Newest(now) { // the journal is of its time
-			sum.Held = s.clock.Held(now)
-			return sum, recs[min(max(after, 0), int64(len(recs))):], nil
+		lease, err := s.readLease(runID)
+		if err != nil || was.Newest(lease) { // the journal is of its time
+			return sum, recs, lease, err
 		}
 	}
 }
@@ -66,7 +70,7 @@ func (s *Store) read(
 			return checkpoint.Summary{}, nil, runError(runID, lockErr)
 		case unlock != nil:
 			defer unlock()
-			return load(f, runID)
+			return readAll(f, runID)
 		case errors.Is(err, errTorn):
 			err = nil // the end is on its way
 		}
@@ -76,11 +80,16 @@ func (s *Store) read(
 
 // FindPause implements checkpoint.Store.
 func (s *Store) FindPause(ctx context.Context, runID string, tokenHash []byte) (checkpoint.PauseInfo, error) {
-	sum, recs, err := s.Load(ctx, runID, 0)
+	open, err := s.Signals(ctx, runID, true)
+	var sum checkpoint.Summary
+	var recs []checkpoint.Record
+	if err == nil {
+		sum, recs, err = s.Load(ctx, runID, 0)
+	}
 	if err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
 		return checkpoint.PauseInfo{}, err
 	}
-	p, ok := sum.Find(tokenHash, time.Now())
+	p, ok := sum.Unanswered(open).Find(tokenHash, time.Now())
 	if !ok {
 		return checkpoint.PauseInfo{}, fmt.Errorf("run %q: %w", runID, checkpoint.ErrToken)
 	}
@@ -126,30 +135,4 @@ func (s *Store) runs(ctx context.Context) ([]string, error) {
 		}
 	}
 	return ids, nil
-}
-
-// List implements checkpoint.Store. It reads every journal.
-func (s *Store) List(ctx context.Context, f checkpoint.Filter) ([]checkpoint.Summary, error) {
-	ids, err := s.runs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var all []checkpoint.Summary
-	var failed []error
-	for _, id := range ids {
-		switch sum, _, err := s.Load(ctx, id, 0); {
-		case ctx.Err() != nil:
-			return nil, fmt.Errorf("jsonl store: %w", ctx.Err())
-		case errors.Is(err, checkpoint.ErrNotFound): // it went meanwhile
-		case err != nil:
-			failed = append(failed, err)
-		case f.Match(sum):
-			all = append(all, sum)
-		}
-	}
-	slices.SortFunc(all, checkpoint.Newest)
-	if f.Limit > 0 {
-		all = all[:min(f.Limit, len(all))]
-	}
-	return all, errors.Join(failed...)
 }

@@ -39,8 +39,10 @@ func (s *Store) remove(ctx context.Context, f *lockedFile, runID string) error {
 		f.File.Close() // or it could not be removed; the lock is another file there
 	}
 	err = os.Remove(s.journal(runID))
-	if err == nil {
-		err = os.Remove(s.leaseFile(runID))
+	for _, name := range []string{s.leaseFile(runID), s.signalsFile(runID)} {
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			err = os.Remove(name)
+		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("run %q: %w", runID, err)
@@ -80,7 +82,7 @@ func (s *Store) prune(ctx context.Context, runID string, before time.Time, statu
 		return false, err
 	}
 	defer f.Close()
-	sum, _, err := load(f.File, runID)
+	sum, _, err := readAll(f.File, runID)
 	if err != nil || !sum.Prunable(before, statuses) {
 		return false, err
 	}

@@ -59,6 +59,9 @@ func TestStoppedInAWrite(t *testing.T) {
 	if all, err := s.List(ctx, checkpoint.Filter{}); err != nil || len(all) != 1 {
 		t.Errorf("List: %v, %v", all, err)
 	}
+	if all, err := s.Signals(ctx, "run", true); err != nil || len(all) != 0 {
+		t.Errorf("Signals: %v, %v", all, err)
+	}
 	if took := time.Since(began); took >= stoppedWait {
 		t.Errorf("readers waited for %v", took)
 	}
@@ -68,6 +71,7 @@ func TestStoppedInAWrite(t *testing.T) {
 		write  func() error
 	}{
 		{s.journal("run"), first, func() error { _, err := s.Claim(ctx, "run", "other", 0); return err }},
+		{s.journal("run"), first, func() error { return s.PutSignal(ctx, "run", left("a")) }},
 		{runs, second, func() error {
 			_, err := s.Create(ctx, checkpoint.Run{ID: "new", Recipe: "r", Digest: "d", StartedAt: rec.At}, "o", 0)
 			return err
@@ -78,7 +82,9 @@ func TestStoppedInAWrite(t *testing.T) {
 		if !errors.Is(err, checkpoint.ErrBusy) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
-		if err := tt.holder.Kill(); err != nil {
+	}
+	for _, holder := range []*os.Process{first, second} {
+		if err := holder.Kill(); err != nil {
 			t.Error(err)
 		}
 	}

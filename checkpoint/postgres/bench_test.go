@@ -85,3 +85,60 @@ func BenchmarkRuns(b *testing.B) {
 	b.ReportMetric(float64(n*runs)/floor.Seconds(), "floor-commits/s")
 	b.ReportMetric(float64(n*runs*steps)/store.Seconds(), "steps/s")
 }
+
+// BenchmarkCreate creates runs, 64 at a time: one is an operation.
+func BenchmarkCreate(b *testing.B) {
+	const atOnce = 64
+	m := newMedium(b)
+	s := m.open()
+	n := make(chan int, atOnce)
+	var all sync.WaitGroup
+	for range atOnce {
+		all.Go(func() {
+			for i := range n {
+				run := makeRun(fmt.Sprintf("run-%08d", i))
+				run.StartedAt = start.Add(time.Duration(i) * time.Millisecond)
+				if _, err := s.Create(b.Context(), run, "me", long); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	i := 0
+	for b.Loop() {
+		n <- i
+		i++
+	}
+	close(n)
+	all.Wait()
+}
+
+// BenchmarkStores is 64 writers that append in four stores, as four processes would: one record is an operation.
+func BenchmarkStores(b *testing.B) {
+	const stores, atOnce = 4, 64
+	m := newMedium(b)
+	n := make(chan int, atOnce)
+	var all sync.WaitGroup
+	var open []*Store
+	for range stores {
+		open = append(open, m.open())
+	}
+	for i := range atOnce {
+		s := open[i%stores]
+		l := m.create(s, fmt.Sprint("run-", i))
+		all.Go(func() {
+			after := int64(1)
+			for range n {
+				if err := s.Append(b.Context(), l, after, note("hello")); err != nil {
+					b.Error(err)
+				}
+				after++
+			}
+		})
+	}
+	for b.Loop() {
+		n <- 1
+	}
+	close(n)
+	all.Wait()
+}

@@ -237,6 +237,7 @@ type proxy struct {
 	refused  chan struct{} // has room for what tests wait for
 	mu       sync.Mutex
 	away     bool
+	turned   int  // connections that were refused
 	deaf     bool // the next question is lost, and its connection
 	mute     bool // the next answer is
 	conns    []net.Conn
@@ -268,12 +269,13 @@ func (p *proxy) serve() {
 			return
 		}
 		p.mu.Lock()
-		s, err := net.Dial("tcp", p.server)
-		if err != nil || p.away {
+		var s net.Conn
+		if !p.away {
+			s, err = net.Dial("tcp", p.server)
+		}
+		if p.away || err != nil {
 			c.Close()
-			if err == nil {
-				s.Close()
-			}
+			p.turned++
 			p.mu.Unlock()
 			select {
 			case p.refused <- struct{}{}:
@@ -364,10 +366,50 @@ func TestServerAway(t *testing.T) {
 	}
 }
 
+// trust 6.5: while the server is away, many callers make few connections, and all get an error soon. When it is back, so are they.
+func TestFewConnectionsWhileAway(t *testing.T) {
+	m := newMedium(t)
+	p := startProxy(t, m)
+	m.url += "&pool_max_conns=4"
+	s := m.open()
+	m.create(s, "run", note("a"))
+	p.set(true)
+	away, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	var callers sync.WaitGroup
+	for range 20 {
+		callers.Go(func() {
+			for away.Err() == nil {
+				if _, _, err := s.Load(away, "run", 0); err == nil || isSentinel(err) && away.Err() == nil {
+					t.Errorf("Load: %v", err)
+				}
+				sleep(away, time.Millisecond)
+			}
+		})
+	}
+	callers.Wait()
+	p.mu.Lock()
+	// Pauses of 20 ms and of half as much again each time fit ten times into it. Before the first, each caller may have tried. pgx
+	// dials twice in each try.
+	if most := 2 * (20 + 11); p.turned > most {
+		t.Errorf("%d connections were tried, want %d at most", p.turned, most)
+	}
+	p.mu.Unlock()
+	p.set(false)
+	for back := time.Now(); ; sleep(t.Context(), time.Millisecond) {
+		if _, _, err := s.Load(t.Context(), "run", 0); err == nil {
+			break
+		} else if time.Since(back) > 30*time.Second {
+			t.Fatal(err)
+		}
+	}
+}
+
 // trust 6.5: a write is done, but its answer is lost, and the server is away until the lease is over: the error says so, and Load tells.
 func TestLostAnswer(t *testing.T) {
 	m := newMedium(t)
 	p := startProxy(t, m)
+	m.url += "&pool_max_conns=1" // the one on which the statement is prepared
 	s := m.open()
 	ctx := t.Context()
 	l := m.create(s, "run")
@@ -378,6 +420,7 @@ func TestLostAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	quiet(s)
 	p.cut(true)
 	err = s.Append(ctx, l, 2, note("b"))
 	if err == nil || isSentinel(err) || !strings.Contains(err.Error(), "may have happened") {
@@ -543,4 +586,38 @@ func TestAnswersByManyStores(t *testing.T) {
 	if won != 1 {
 		t.Errorf("%d answers won, want 1", won)
 	}
+}
+
+// Two stores append to their own runs and signal those of the other: nobody waits for long, and nothing fails.
+func TestSignalsAcross(t *testing.T) {
+	const runs, rounds = 8, 30
+	m := newMedium(t)
+	stores := []*Store{m.open(), m.open()}
+	var all sync.WaitGroup
+	for i, s := range stores {
+		for j := range runs {
+			l := m.create(s, fmt.Sprintf("run-%d-%d", j, i))
+			all.Go(func() {
+				for n := range int64(rounds) {
+					if err := s.Append(t.Context(), l, n+1, note("a")); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	for i, s := range stores {
+		for j := range runs {
+			all.Go(func() {
+				id := fmt.Sprintf("run-%d-%d", j, 1-i)
+				for n := range rounds {
+					signal := checkpoint.Signal{ID: fmt.Sprint(n), Kind: checkpoint.SignalTake, At: start}
+					if err := s.PutSignal(t.Context(), id, signal); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
 }

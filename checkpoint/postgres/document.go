@@ -46,6 +46,19 @@ func (s *Store) Documents(ctx context.Context, collection string) (all []checkpo
 	return all, nil
 }
 
+// Collections implements checkpoint.Collections.
+func (s *Store) Collections(ctx context.Context, prefix string) (names []string, err error) {
+	err = s.documents(ctx, prefix, nil, func() error {
+		return s.reading(ctx, func(conn *pgx.Conn) error {
+			rows, _ := conn.Query(ctx, s.sql("SELECT DISTINCT collection FROM SCHEMA.documents "+
+				"WHERE starts_with(collection, $1) ORDER BY collection"), prefix)
+			names, err = pgx.CollectRows(rows, pgx.RowTo[string])
+			return err
+		})
+	})
+	return names, err
+}
+
 // DeleteDocuments implements checkpoint.Documents.
 func (s *Store) DeleteDocuments(ctx context.Context, collection string) error {
 	return s.documents(ctx, collection, checkpoint.CheckCollection(collection), func() error {

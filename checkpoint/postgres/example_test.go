@@ -26,3 +26,29 @@ func ExampleOpen() {
 		fmt.Println(run.ID, run.Recipe, run.Due())
 	}
 }
+
+// What waits for people, in this process and all others: the list is read again whenever something has changed.
+func ExampleStore_Watch() {
+	ctx := context.Background()
+	store, err := postgres.Open(ctx, "postgres://app@db.example/app?sslmode=verify-full", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	changed := make(chan struct{}, 1)
+	go store.Watch(ctx, func(string) {
+		select {
+		case changed <- struct{}{}:
+		default: // it is about to be read
+		}
+	})
+	for range changed {
+		pauses, err := store.Pauses(ctx, checkpoint.PauseFilter{Expiring: true, Limit: 20})
+		for _, p := range pauses {
+			fmt.Println(p.Summary.ID, p.Pause.ID, p.Opened.Data)
+		}
+		if err != nil {
+			log.Print(err)
+		}
+	}
+}

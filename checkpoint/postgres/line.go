@@ -27,7 +27,7 @@ const summaryKind checkpoint.Kind = "summary"
 // summary is never changed, only replaced.
 func alike(sum, next checkpoint.Summary) bool {
 	a, b := sum.Pauses, next.Pauses
-	return sum.Status == next.Status && len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+	return sum.Status == next.Status && sum.Usage == next.Usage && len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // lines are the records of one write.

@@ -5,6 +5,9 @@
 //
 //	runs           one row for each run: its summary, and who holds it
 //	records        the journals, one row for each write, in lines of checkpoint.Record.AppendLine
+//	labels         the labels of runs, to find runs by
+//	pauses         the open pauses of runs, to list them
+//	signals        what others ask of who holds a run, in lines of checkpoint.Signal.Line
 //	definitions    the recipes by digest
 //	documents      what outlives runs, see checkpoint.Documents, in lines of checkpoint.DocumentLine
 //
@@ -46,11 +49,14 @@ type Options struct {
 // or may not have happened then, and its text says so when it had been sent; the store's next call makes a new
 // connection. A statement that was sent does not mind its context any more; it takes at most a minute.
 type Store struct {
-	pool    *pgxpool.Pool
+	pool    *pgxpool.Pool // for all but
+	writer  *pgxpool.Pool // the connection of who has the turn: writes do not stand in line behind reads
 	session *session
+	outage  outage
 	turn    chan struct{} // full while somebody writes
 	queue   chan *write
-	closing chan struct{} // closed by Close
+	life    context.Context // ended by Close
+	end     context.CancelFunc
 
 	patience context.Context // of the writer
 	giveUp   context.CancelFunc
@@ -59,6 +65,10 @@ type Store struct {
 	closed bool
 	calls  sync.WaitGroup // that have begun
 	ends   map[string]end // by run, of those that this process writes to
+	clock  clock
+
+	watchers checkpoint.Watchers // of this store
+	news     news                // for those of others
 }
 
 // maxEnds is how many journals' ends a store remembers; beyond that it rereads them.
@@ -74,9 +84,9 @@ type end struct {
 
 // Open returns the store in the database that a URL (postgres://…) names. A part of the URL that is missing comes from
 // the PG… variables of the environment; beside the parameters of libpq, it may have pool_max_conns (4 or the number of
-// CPUs, if that is more), schema, and pooler=transaction for a server behind PgBouncer in transaction mode. Sessions
-// that do not have the settings that the store asks for are an error. Errors never show the URL, as it may hold a
-// password. ErrVersion when a later version made the tables.
+// CPUs, if that is more; most writes have one connection more, and Watch another), schema, and pooler=transaction for a
+// server behind PgBouncer in transaction mode. Sessions that do not have the settings that the store asks for are an
+// error. Errors never show the URL, as it may hold a password. ErrVersion when a later version made the tables.
 func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	cfg, session, err := config(url, opts)
 	if err != nil {
@@ -86,18 +96,31 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres store: %w", err)
 	}
-	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if err := session.begin(ctx, tx); err != nil {
+	for more := true; more && err == nil; {
+		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			err := session.begin(ctx, tx)
+			if err == nil {
+				more, err = migrate(ctx, tx, session.schema)
+			}
 			return err
-		}
-		return migrate(ctx, tx, session.schema)
-	})
+		})
+	}
 	if err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("postgres store: %w", hinted(err))
 	}
-	return &Store{pool: pool, session: session, turn: make(chan struct{}, 1), queue: make(chan *write),
-		closing: make(chan struct{}), ends: map[string]end{}, patience: context.Background(), giveUp: func() {}}, nil
+	one := pool.Config()
+	one.MaxConns, one.MinConns, one.MinIdleConns = 1, 0, 0
+	writer, err := pgxpool.NewWithConfig(ctx, one) // it connects when it is used
+	if err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("postgres store: %w", err)
+	}
+	s := &Store{pool: pool, writer: writer, session: session, turn: make(chan struct{}, 1), queue: make(chan *write),
+		ends: map[string]end{}, patience: context.Background(), giveUp: func() {}}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.news.urgent = make(chan struct{}, 1)
+	return s, nil
 }
 
 // sql returns a statement with the store's schema.
@@ -120,13 +143,14 @@ func (s *Store) begin(ctx context.Context) error {
 // Close implements checkpoint.Store. It waits for the calls that have begun.
 func (s *Store) Close() error {
 	s.mu.Lock()
-	if !s.closed {
-		s.closed = true
-		close(s.closing)
-	}
+	s.closed = true
 	s.mu.Unlock()
+	s.watchers.Close()
+	s.end()
 	s.calls.Wait()
+	s.news.senders.Wait()
 	s.giveUp()
+	s.writer.Close()
 	s.pool.Close()
 	return nil
 }
@@ -153,11 +177,15 @@ func (s *Store) Create(
 	}
 	e := end{lease: checkpoint.Lease{RunID: run.ID, Owner: owner, Epoch: 1, Length: ttl}, sum: sum}
 	text := lines(recs)
+	sql, args := createSQL, []any{run.ID, sum.Recipe, sum.Digest, stamp(sum.StartedAt), sum.Seq, mark(sum), summary,
+		sum.Status, stamp(sum.Due()), owner, ttl.Microseconds(), definition, text, sum.Queue, sum.Parent}
+	if _, opened, other := pausesOf(checkpoint.Summary{}, sum, recs); other || len(sum.Labels) > 0 {
+		keys, values := labels(sum.Labels)
+		sql, args = createMoreSQL, append(append(args, keys, values), opened.args()...)
+	}
 	again := s.attempts(ctx, ttl)
 	for {
-		err = s.write(ctx, run.ID, createSQL, []any{&e.key, &e.lease.Until},
-			run.ID, sum.Recipe, sum.Digest, stamp(sum.StartedAt), sum.Seq, mark(sum), summary, sum.Status,
-			stamp(sum.Due()), owner, ttl.Microseconds(), definition, text)
+		err = s.write(ctx, run.ID, sql, []any{&e.key, &e.lease.Until}, args...)
 		if errors.Is(err, errRefused) {
 			err = s.created(ctx, &e, text, again.sent)
 		}
@@ -278,6 +306,9 @@ func (s *Store) lease(
 ) (checkpoint.Lease, error) {
 	err := s.write(ctx, old.RunID, leaseSQL, []any{&l.Until},
 		old.RunID, old.Epoch, old.Owner, until, l.Owner, l.Epoch, ttl.Microseconds())
+	if l.Owner == "" && !errors.Is(err, errRefused) { // it was given back, or may have been
+		s.tell(l.RunID, true)
+	}
 	if err != nil {
 		return checkpoint.Lease{}, err
 	}
@@ -308,7 +339,7 @@ func (s *Store) append(
 		return err
 	}
 	defer s.calls.Done()
-	e, remembered := s.end(l)
+	e, remembered := s.known(l)
 	var to checkpoint.Summary // and text: of what was sent last
 	var text []byte
 	for again := s.attempts(ctx, l.Length); ; {
@@ -350,6 +381,9 @@ func (s *Store) append(
 				return err
 			}
 			sql, args = changeSQL, append(args, summary, sum.Status, stamp(sum.Due()))
+			if open, opened, other := pausesOf(e.sum, sum, recs); other {
+				sql, args = askSQL, append(append(args, open), opened.args()...)
+			}
 		}
 		err = s.write(ctx, l.RunID, sql, nil, args...)
 		if err == nil {
@@ -364,8 +398,8 @@ func (s *Store) append(
 	}
 }
 
-// end returns what is remembered of the journal that l holds.
-func (s *Store) end(l checkpoint.Lease) (end, bool) {
+// known returns what is remembered of the journal that l holds.
+func (s *Store) known(l checkpoint.Lease) (end, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, ok := s.ends[l.RunID]

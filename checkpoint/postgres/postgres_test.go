@@ -118,7 +118,10 @@ func testStore(t *testing.T, by func(t *testing.T, m *medium)) {
 		media[s], proxies[s] = m, p
 		return s
 	}, checkpointtest.Options{
-		Cut:        func(_ *testing.T, s checkpoint.Store, answer bool) { proxies[s].cut(answer) },
+		Cut: func(_ *testing.T, s checkpoint.Store, answer bool) {
+			quiet(s.(*Store))
+			proxies[s].cut(answer)
+		},
 		Remembered: func(s checkpoint.Store) int { return len(s.(*Store).ends) },
 		Reopen: func(t *testing.T, s checkpoint.Store) checkpoint.Store {
 			other, err := Open(t.Context(), media[s].url, nil)
@@ -147,16 +150,23 @@ func testStore(t *testing.T, by func(t *testing.T, m *medium)) {
 			line := m.column("SELECT convert_from(line, 'UTF8') FROM SCHEMA.documents WHERE collection = $1 AND name = $2", collection, name)[0]
 			m.exec("UPDATE SCHEMA.documents SET line = $3 WHERE collection = $1 AND name = $2", collection, name, []byte(edit(line)))
 		},
+		EditSignal: func(t *testing.T, s checkpoint.Store, runID, id string, edit func(string) string) {
+			m := media[s]
+			const of = "run = (SELECT key FROM SCHEMA.runs WHERE id = $1) AND id = $2"
+			line := m.column("SELECT convert_from(line, 'UTF8') FROM SCHEMA.signals WHERE "+of, runID, id)[0]
+			m.exec("UPDATE SCHEMA.signals SET line = $3 WHERE "+of, runID, id, []byte(edit(line)))
+		},
 		Break: func(t *testing.T, s checkpoint.Store) func() {
 			m := media[s]
 			m.exec("CREATE FUNCTION SCHEMA.full() RETURNS trigger LANGUAGE plpgsql AS " +
 				"$$ BEGIN RAISE EXCEPTION 'no space left on device' USING ERRCODE = 'disk_full'; END $$")
-			for _, table := range []string{"records", "documents"} {
+			for _, table := range []string{"records", "documents", "signals"} {
 				m.exec("CREATE TRIGGER full_disk BEFORE INSERT ON SCHEMA." + table + " FOR EACH ROW EXECUTE FUNCTION SCHEMA.full()")
 			}
 			return func() {
 				m.exec("DROP TRIGGER full_disk ON SCHEMA.records")
 				m.exec("DROP TRIGGER full_disk ON SCHEMA.documents")
+				m.exec("DROP TRIGGER full_disk ON SCHEMA.signals")
 			}
 		},
 		Size: func(t *testing.T, s checkpoint.Store) int64 {
@@ -170,6 +180,9 @@ func testStore(t *testing.T, by func(t *testing.T, m *medium)) {
 		},
 	})
 }
+
+// quiet waits until a store has told others of all that it did, and so sends nothing by itself.
+func quiet(s *Store) { s.news.senders.Wait() }
 
 const (
 	long   = time.Hour
@@ -245,7 +258,7 @@ func TestSchema(t *testing.T) {
 		defer s.Close()
 	}
 	got := m.column("SELECT table_name FROM information_schema.tables WHERE table_schema = $1 ORDER BY 1", m.name)
-	if diff := cmp.Diff([]string{"definitions", "documents", "records", "runs", "version"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"definitions", "documents", "labels", "pauses", "records", "runs", "signals", "version"}, got); diff != "" {
 		t.Errorf("tables (-want +got):\n%s", diff)
 	}
 	m.exec("UPDATE " + quoted + ".version SET version = version + 1")
@@ -284,35 +297,13 @@ func TestStoppedInOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stopped.Rollback(context.Background())
-	if err := migrate(t.Context(), stopped, m.name); err != nil {
-		t.Fatal(err)
+	if more, err := migrate(t.Context(), stopped, m.name); more || err != nil {
+		t.Fatal(more, err)
 	}
 	if s, err := Open(t.Context(), m.url, nil); err != nil {
 		t.Error(err)
 	} else {
 		s.Close()
-	}
-}
-
-// Tables that an earlier version made keep what they have.
-func TestEarlierVersions(t *testing.T) {
-	current := migrations
-	t.Cleanup(func() { migrations = current })
-	for version := 1; version < len(current); version++ {
-		m := newMedium(t)
-		migrations = current[:version]
-		old := m.open()
-		m.create(old, "run", note("a"))
-		migrations = current
-		s := m.open()
-		if diff := cmp.Diff([]string{`{"text":"a"}`}, m.texts(s, "run")); diff != "" {
-			t.Errorf("version %d (-want +got):\n%s", version, diff)
-		}
-		if err := s.PutDocument(t.Context(), "c", checkpoint.Document{Name: "a"}); err != nil {
-			t.Errorf("version %d: %v", version, err)
-		}
-		// A process of that version keeps using what it has open.
-		m.create(old, "late", note("b"))
 	}
 }
 
@@ -430,7 +421,7 @@ func TestManyAppends(t *testing.T) {
 	var group []*write
 	var want []string
 	add := func(expected string, l checkpoint.Lease, change func(w *write)) {
-		e, ok := s.end(l)
+		e, ok := s.known(l)
 		if !ok {
 			t.Fatalf("%s is unknown", l.RunID)
 		}
@@ -514,4 +505,29 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%d records behind %d, the last should be %d", len(recs), after, sum.Seq)
 		}
 	})
+}
+
+// A recipe and a pause may have any name.
+func TestLongNames(t *testing.T) {
+	m := newMedium(t)
+	s := m.open()
+	name := ""
+	for range 200 {
+		name += rand.Text()
+	}
+	for i, recipe := range []string{name, name + "x", name[:100], name[:99]} {
+		run := makeRun(fmt.Sprint("run-", i))
+		run.Recipe = recipe
+		opened := checkpoint.Record{At: start, Kind: checkpoint.PauseOpened, Path: name, Data: fmt.Appendf(nil, `{"kind":"human","pause":%q}`, name)}
+		if _, err := s.Create(t.Context(), run, "me", 0, opened); err != nil {
+			t.Fatal(err)
+		}
+		if got := m.listed(s, checkpoint.Filter{Recipe: recipe}); len(got) != 1 || got[0] != run.ID {
+			t.Errorf("runs: %v, want %s", got, run.ID)
+		}
+		pauses, err := s.Pauses(t.Context(), checkpoint.PauseFilter{Recipe: recipe})
+		if err != nil || len(pauses) != 1 || pauses[0].Pause.ID != name || pauses[0].Summary.ID != run.ID {
+			t.Errorf("pauses: %v, %v", pauses, err)
+		}
+	}
 }

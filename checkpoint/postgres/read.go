@@ -23,9 +23,24 @@ type head struct {
 	now              time.Time
 }
 
-func (h *head) scan(row pgx.Row) error {
-	return row.Scan(&h.lease.RunID, &h.key, &h.started, &h.seq, &h.updated, &h.line,
-		&h.lease.Owner, &h.lease.Epoch, &h.lease.Until, &h.now)
+// fields are where the columns of headSQL go.
+func (h *head) fields() []any {
+	return []any{&h.lease.RunID, &h.key, &h.started, &h.seq, &h.updated, &h.line,
+		&h.lease.Owner, &h.lease.Epoch, &h.lease.Until, &h.now}
+}
+
+func (h *head) scan(row pgx.Row) error { return row.Scan(h.fields()...) }
+
+func scanHead(row pgx.CollectableRow) (head, error) {
+	var h head
+	err := h.scan(row)
+	return h, err
+}
+
+// at is when the run started.
+func (h head) at() time.Time {
+	at, _ := time.Parse(time.RFC3339Nano, h.started)
+	return at
 }
 
 func (h head) held() bool { return h.lease.Held(h.now) }
@@ -56,11 +71,16 @@ func (s *Store) reading(ctx context.Context, f func(*pgx.Conn) error) error {
 	return err
 }
 
-// head reads the row of a run. An id that no run can have may be a text that the server does not take.
+// isID reports whether a run may have the id; others may be texts that the server does not take.
+func isID(runID string) bool {
+	return checkpoint.Run{ID: runID, Digest: "0", StartedAt: time.Unix(0, 0)}.Check() == nil
+}
+
+// head reads the row of a run.
 func (s *Store) head(ctx context.Context, runID string) (head, error) {
 	var h head
 	err := pgx.ErrNoRows
-	if (checkpoint.Run{ID: runID, Digest: "0", StartedAt: time.Unix(0, 0)}).Check() == nil {
+	if isID(runID) {
 		err = s.reading(ctx, func(conn *pgx.Conn) error {
 			return h.scan(conn.QueryRow(ctx, s.sql(headSQL+"WHERE id = $1"), runID))
 		})
@@ -190,6 +210,9 @@ func (s *Store) FindPause(ctx context.Context, runID string, tokenHash []byte) (
 	var recs []checkpoint.Record
 	p, ok := sum.Find(tokenHash, h.now)
 	if err == nil && ok {
+		ok, err = s.unanswered(ctx, h, p)
+	}
+	if err == nil && ok {
 		var again head // it may be another run of that id by now
 		if again, _, recs, err = s.load(ctx, runID, p.Seq-1); again.key != h.key {
 			ok = false
@@ -224,47 +247,13 @@ func (s *Store) Definition(ctx context.Context, digest string) (json.RawMessage,
 	return checkpoint.ParseDefinitionLine(digest, line)
 }
 
-// List implements checkpoint.Store. It reads the summaries alone.
-func (s *Store) List(ctx context.Context, f checkpoint.Filter) ([]checkpoint.Summary, error) {
-	if err := s.begin(ctx); err != nil {
-		return nil, err
-	}
-	defer s.calls.Done()
-	var all []checkpoint.Summary
-	var failed []error
-	var last head
-	for {
-		want := max(f.Limit, 0) - len(all) // those that cannot be read leave room for others
-		runs, err := s.heads(ctx, listSQL, f.Status, f.Recipe, stamp(f.DueBefore),
-			last.started, last.lease.RunID, max(want, 0))
-		if err != nil {
-			return nil, err
-		}
-		for _, h := range runs {
-			last = h
-			if sum, err := h.summary(); err != nil {
-				failed = append(failed, err)
-			} else if f.Match(sum) {
-				all = append(all, sum)
-			}
-		}
-		if f.Limit <= 0 || len(runs) < want || len(all) >= f.Limit {
-			return all, errors.Join(failed...)
-		}
-	}
-}
-
 // heads reads some rows of runs.
 func (s *Store) heads(ctx context.Context, sql string, args ...any) ([]head, error) {
 	var all []head
 	err := s.reading(ctx, func(conn *pgx.Conn) error {
 		rows, _ := conn.Query(ctx, s.sql(sql), args...)
 		var err error
-		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (head, error) {
-			var h head
-			err := h.scan(row)
-			return h, err
-		})
+		all, err = pgx.CollectRows(rows, scanHead)
 		return err
 	})
 	if err != nil {

@@ -46,36 +46,52 @@ func (s *Store) remove(ctx context.Context, runs []head) (int, error) {
 }
 
 // Prune implements checkpoint.Store. The runs that it removes go in groups: after an error some of
-// them are gone.
+// them are gone. A run that began more than a week after its last record, by clocks that were wrong, may stay for as
+// much longer.
 func (s *Store) Prune(ctx context.Context, before time.Time, statuses ...checkpoint.Status) (int, error) {
 	if err := s.begin(ctx); err != nil {
 		return 0, err
 	}
 	defer s.calls.Done()
 	if len(statuses) == 0 {
-		statuses = []checkpoint.Status{checkpoint.OK, checkpoint.Failed, checkpoint.Cancelled}
+		statuses = ended
 	}
+	n := 0
+	for _, status := range statuses {
+		removed, err := s.prune(ctx, before, status)
+		n += removed
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, s.sweep(ctx)
+}
+
+// maxSkew is by how much the start of a run may be behind its last record, as clocks of several hosts had it. An index
+// has the runs by their start: one by the last record would make each append dearer.
+const maxSkew = 7 * 24 * time.Hour
+
+// prune removes runs of one status.
+func (s *Store) prune(ctx context.Context, before time.Time, status checkpoint.Status) (int, error) {
 	const group = 200
-	n, after := 0, ""
+	n := 0
+	var last head
 	for {
-		runs, err := s.heads(ctx, pruneSQL, statuses, stamp(before), after, group)
+		runs, err := s.heads(ctx, pruneSQL, status, stamp(before.Add(maxSkew)), stamp(before),
+			last.started, last.lease.RunID, group)
 		if err != nil {
 			return n, err
 		}
 		var free []head
 		for _, h := range runs {
-			after = h.lease.RunID
-			if !h.held() {
+			if last = h; !h.held() {
 				free = append(free, h)
 			}
 		}
 		removed, err := s.remove(ctx, free)
 		n += removed
-		if err != nil {
+		if err != nil || len(runs) < group {
 			return n, err
-		}
-		if len(runs) < group {
-			return n, s.sweep(ctx)
 		}
 	}
 }

@@ -16,7 +16,7 @@ func inSchema(schema, sql string) string { return strings.ReplaceAll(sql, "SCHEM
 // migrations lead from each version of the tables to the next, the first from none. started and due
 // are stamps, updated is a mark. Most writes change nothing that is in an index, and runs leave space
 // for that on their pages.
-var migrations = []string{`
+var migrations = []migration{{sql: `
 CREATE TABLE SCHEMA.version (version int NOT NULL);
 INSERT INTO SCHEMA.version VALUES (0);
 CREATE TABLE SCHEMA.runs (
@@ -44,7 +44,7 @@ CREATE TABLE SCHEMA.records (
 	PRIMARY KEY (run, seq)
 );
 CREATE TABLE SCHEMA.definitions (digest text COLLATE "C" PRIMARY KEY, line bytea NOT NULL);
-`, `
+`}, {sql: `
 CREATE TABLE SCHEMA.documents (
 	num        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- in the order of a collection
 	collection text COLLATE "C" NOT NULL,
@@ -52,14 +52,81 @@ CREATE TABLE SCHEMA.documents (
 	line       bytea NOT NULL,
 	UNIQUE (collection, name)
 );
-`}
+`}, {sql: `
+ALTER TABLE SCHEMA.runs ADD queue text COLLATE "C" NOT NULL DEFAULT '', ADD parent text COLLATE "C" NOT NULL DEFAULT '';
+CREATE TABLE SCHEMA.labels (
+	run     bigint NOT NULL,
+	key     text COLLATE "C" NOT NULL,
+	value   text COLLATE "C" NOT NULL,
+	started text COLLATE "C" NOT NULL, -- this and id are those of the run
+	id      text COLLATE "C" NOT NULL,
+	PRIMARY KEY (run, key)
+);
+CREATE INDEX labels_value ON SCHEMA.labels (key, value, started, id);
+CREATE TABLE SCHEMA.pauses (
+	run     bigint NOT NULL,
+	seq     bigint NOT NULL, -- of the record that opened it
+	id      text COLLATE "C" NOT NULL,
+	kind    text COLLATE "C" NOT NULL,
+	opened  text COLLATE "C" NOT NULL,
+	expires text COLLATE "C" NOT NULL, -- behind all stamps: never
+	due     text COLLATE "C" NOT NULL,
+	run_id  text COLLATE "C" NOT NULL,
+	recipe  text COLLATE "C" NOT NULL,
+	PRIMARY KEY (run, seq)
+);
+CREATE INDEX pauses_opened ON SCHEMA.pauses (opened, run_id);
+CREATE INDEX pauses_expires ON SCHEMA.pauses (expires, run_id);
+CREATE INDEX pauses_kind ON SCHEMA.pauses (kind, opened, run_id);
+CREATE INDEX pauses_recipe ON SCHEMA.pauses (left(recipe, 100), opened, run_id);
+CREATE TABLE SCHEMA.signals (
+	num  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- in the order of a run
+	run  bigint NOT NULL,
+	id   text COLLATE "C" NOT NULL,
+	line bytea NOT NULL,
+	call text COLLATE "C" NOT NULL, -- that put it
+	done boolean NOT NULL DEFAULT false,
+	UNIQUE (run, id)
+);
+CREATE INDEX signals_open ON SCHEMA.signals (run, id) WHERE NOT done;
+`}, {sql: `
+CREATE INDEX runs_recipe ON SCHEMA.runs (left(recipe, 100), status, started, id);
+CREATE INDEX runs_queue ON SCHEMA.runs (queue, status, started, id);
+CREATE INDEX runs_parent ON SCHEMA.runs (parent, started, id) WHERE parent <> '';
+CREATE INDEX runs_digest ON SCHEMA.runs (digest);
+`}, {sql: `
+LOCK TABLE SCHEMA.runs IN SHARE MODE;
+`, fill: fill}, {sql: `
+LOCK TABLE SCHEMA.runs IN SHARE MODE;
+ALTER TABLE SCHEMA.labels ADD status text COLLATE "C" NOT NULL DEFAULT '', ADD recipe text NOT NULL DEFAULT '',
+	ADD queue text COLLATE "C" NOT NULL DEFAULT ''; -- of the run
+UPDATE SCHEMA.labels l SET status = r.status, recipe = r.recipe, queue = r.queue FROM SCHEMA.runs r WHERE r.key = l.run;
+DROP INDEX SCHEMA.labels_value;
+CREATE INDEX labels_value ON SCHEMA.labels (key, value, status, started, id);
+CREATE INDEX runs_dated ON SCHEMA.runs (status, started, id) WHERE due <> '';
+`}}
 
-// migrate makes the tables, or brings them up to date, one process at a time. Where there is nothing to do it takes no
-// lock: a process that was stopped here does not keep others from the store.
-func migrate(ctx context.Context, tx pgx.Tx, schema string) error {
+// migration leads to a version of the tables. Each is a transaction of its own: reads go on while indexes are made, and
+// while what there is fills new tables.
+type migration struct {
+	sql  string
+	fill func(ctx context.Context, tx pgx.Tx, schema string) error // nil: nothing
+}
+
+// migrateTime is how long a process waits for others that make the tables or bring them up to date.
+const migrateTime = "10min"
+
+// migrate makes the tables, or brings them up to date, one version and one process at a time; it reports whether
+// there are more versions. Where there is nothing to do it takes no lock: a process that was stopped here does not keep
+// others from the store.
+func migrate(ctx context.Context, tx pgx.Tx, schema string) (more bool, err error) {
 	hasSchema, version, err := versionOf(ctx, tx, schema)
 	if err == nil && version < len(migrations) {
-		_, err = tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "braise "+schema)
+		_, err = tx.Exec(ctx, "SELECT set_config('lock_timeout', $2, true), "+
+			"pg_advisory_xact_lock(hashtextextended($1, 0))", "braise "+schema, migrateTime)
+		if err == nil { // what follows waits for writes only
+			_, err = tx.Exec(ctx, "SELECT set_config('lock_timeout', $1, true)", lockTime)
+		}
 		if err == nil { // somebody may have been quicker
 			hasSchema, version, err = versionOf(ctx, tx, schema)
 		}
@@ -70,15 +137,20 @@ func migrate(ctx context.Context, tx pgx.Tx, schema string) error {
 	if version > len(migrations) {
 		err = fmt.Errorf("%w: %d, not %d", checkpoint.ErrVersion, version, len(migrations))
 	}
-	for ; err == nil && version < len(migrations); version++ {
-		if _, err = tx.Exec(ctx, inSchema(schema, migrations[version])); err == nil {
+	if err == nil && version < len(migrations) {
+		next := migrations[version]
+		_, err = tx.Exec(ctx, inSchema(schema, next.sql))
+		if err == nil && next.fill != nil {
+			err = next.fill(ctx, tx, schema)
+		}
+		if err == nil {
 			_, err = tx.Exec(ctx, inSchema(schema, "UPDATE SCHEMA.version SET version = $1"), version+1)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("schema %s: %w", schema, err)
+		return false, fmt.Errorf("schema %s: %w", schema, err)
 	}
-	return nil
+	return version+1 < len(migrations), nil
 }
 
 // versionOf returns whether there is the schema, and the version of its tables; 0: there are none. It reads the
@@ -95,67 +167,3 @@ LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = 'versi
 	}
 	return hasSchema, version, err
 }
-
-// A write is one statement that decides by itself: it returns a row, or changes nothing.
-const (
-	createSQL = `WITH made AS (
-	INSERT INTO SCHEMA.runs (id, recipe, digest, started, seq, updated, summary, status, due, owner, epoch, until)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 1, clock_timestamp() + $11 * interval '1 microsecond')
-	ON CONFLICT (id) DO NOTHING RETURNING key, seq, until
-), kept AS (
-	INSERT INTO SCHEMA.definitions (digest, line) SELECT $3, $12 FROM made WHERE $12::bytea IS NOT NULL
-	ON CONFLICT (digest) DO NOTHING
-), added AS (
-	INSERT INTO SCHEMA.records (run, seq, lines) SELECT key, seq, $13 FROM made
-) SELECT key, until FROM made`
-
-	appendSQL = `WITH done AS (UPDATE SCHEMA.runs SET seq = $5, updated = $6` + appendedSQL
-	changeSQL = `WITH done AS (UPDATE SCHEMA.runs SET seq = $5, updated = $6, summary = $8, status = $9, due = $10` +
-		appendedSQL
-
-	appendedSQL = ` WHERE key = $1 AND epoch = $2 AND owner = $3 AND seq = $4 RETURNING key, seq)
-INSERT INTO SCHEMA.records (run, seq, lines) SELECT key, seq, $7 FROM done`
-
-	// allSQL is appendSQL for many runs, whose rows it locks in the order of all writes; it returns those that
-	// were as they should be. The arguments are those of appendSQL, as arrays.
-	allSQL = `WITH new AS MATERIALIZED (
-	SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bytea[])
-		AS u(key, epoch, owner, after, seq, updated, lines)
-), free AS MATERIALIZED (
-	SELECT r.key, u.seq, u.updated, u.lines FROM SCHEMA.runs r JOIN new u ON r.key = u.key
-	WHERE r.epoch = u.epoch AND r.owner = u.owner AND r.seq = u.after ORDER BY r.id FOR UPDATE OF r
-), done AS (
-	UPDATE SCHEMA.runs r SET seq = f.seq, updated = f.updated FROM free f WHERE r.key = f.key
-	RETURNING r.key, r.seq, f.lines
-) INSERT INTO SCHEMA.records (run, seq, lines) SELECT key, seq, lines FROM done RETURNING run`
-
-	leaseSQL = `UPDATE SCHEMA.runs SET owner = $5, epoch = $6, until = clock_timestamp() + $7 * interval '1 microsecond'
-WHERE id = $1 AND epoch = $2 AND owner = $3 AND ($4::timestamptz IS NULL OR until = $4) RETURNING until`
-
-	// seq keeps a run for which records come at the same time; the order of locks is that of all writes.
-	deleteSQL = `WITH free AS MATERIALIZED (
-	SELECT r.key FROM SCHEMA.runs r
-	JOIN unnest($1::bigint[], $2::bigint[], $3::text[], $4::timestamptz[], $5::bigint[])
-		AS u(key, epoch, owner, until, seq)
-	USING (key, epoch, owner, until, seq) ORDER BY r.id FOR UPDATE OF r
-), gone AS (
-	DELETE FROM SCHEMA.runs WHERE key IN (SELECT key FROM free) RETURNING key
-), swept AS (
-	DELETE FROM SCHEMA.records WHERE run IN (SELECT key FROM gone)
-) SELECT count(*) FROM gone`
-
-	putSQL = `INSERT INTO SCHEMA.documents (collection, name, line) VALUES ($1, $2, $3)
-ON CONFLICT (collection, name) DO UPDATE SET line = excluded.line`
-
-	removeSQL = `WITH all_of_it AS MATERIALIZED (
-	SELECT num FROM SCHEMA.documents WHERE collection = $1 ORDER BY name FOR UPDATE
-) DELETE FROM SCHEMA.documents WHERE num IN (SELECT num FROM all_of_it)`
-
-	headSQL = `SELECT id, key, started, seq, updated, summary, owner, epoch, until, clock_timestamp() FROM SCHEMA.runs `
-
-	listSQL = headSQL + `WHERE ($1 = '' OR status = $1) AND ($2 = '' OR recipe = $2)
-AND ($3 = '' OR due <> '' AND due <= $3)
-AND ($4 = '' OR (started, id) < ($4, $5)) ORDER BY started DESC, id DESC LIMIT NULLIF($6, 0)`
-
-	pruneSQL = headSQL + `WHERE status = ANY($1) AND updated < $2 AND id > $3 ORDER BY id LIMIT $4`
-)

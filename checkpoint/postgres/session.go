@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,10 +15,12 @@ import (
 
 // session is what the store asks of its sessions.
 type session struct {
-	schema string // quoted
-	pooled bool   // a session is the store's for one transaction only
-	names  []string
-	values []string
+	schema  string // quoted
+	channel string // on which changes are told: the schema, not quoted
+	name    string // of this store, in what it tells
+	pooled  bool   // a session is the store's for one transaction only
+	names   []string
+	values  []string
 }
 
 // localSQL makes settings for a transaction, checkSQL returns those that a session does not have, with what it should
@@ -29,6 +32,10 @@ const (
 )
 
 const poolerHint = "\n  hint: behind PgBouncer in transaction mode, add pooler=transaction to the URL"
+
+// lockTime is how long to wait for a lock: a process that was stopped in the middle of a write must not stop others for
+// good.
+const lockTime = "5s"
 
 // connectTime is how long to wait for a connection, unless the URL says it: less than a lease lasts.
 const connectTime = 5 * time.Second
@@ -56,12 +63,12 @@ func config(url string, opts *Options) (*pgxpool.Config, *session, error) {
 	if pooler != "" && pooler != "transaction" {
 		return nil, nil, fmt.Errorf("postgres store: pooler is %q, not \"transaction\"", pooler)
 	}
-	s := &session{schema: pgx.Identifier{schema}.Sanitize(), pooled: pooler != ""}
+	s := &session{schema: pgx.Identifier{schema}.Sanitize(), channel: schema, name: rand.Text(), pooled: pooler != ""}
 	params["search_path"] = s.schema
 	params["default_transaction_isolation"] = "read committed"
 	for name, val := range map[string]string{
 		"synchronous_commit": "on",
-		"lock_timeout":       "5s", // a process that was stopped in the middle of a write must not stop others for good
+		"lock_timeout":       lockTime,
 		"application_name":   "braise",
 	} {
 		if params[name] == "" {

@@ -46,9 +46,13 @@ func (w *write) size() int {
 	return n
 }
 
-// write is send for a run.
+// write is send for a run. It tells those who watch, also when it is not known whether the write happened.
 func (s *Store) write(ctx context.Context, runID, sql string, row []any, args ...any) error {
-	if err := s.send(ctx, runID, sql, row, args...); err != nil {
+	err := s.send(ctx, runID, sql, row, args...)
+	if !errors.Is(err, errRefused) && sql != leaseSQL && sql != deleteSQL && sql != endSignalsSQL {
+		s.tell(runID, sql != appendSQL)
+	}
+	if err != nil {
 		return fmt.Errorf("run %q: %w", runID, err)
 	}
 	return nil
@@ -61,11 +65,15 @@ func (s *Store) send(ctx context.Context, key, sql string, row []any, args ...an
 		return err
 	}
 	w := &write{key: key, sql: sql, args: args, row: row, done: make(chan error, 1)}
+	queue, group := s.queue, s.group
+	if sql == signalSQL { // it locks a run of another process, which may signal one of this one's
+		queue, group = nil, func(w *write) []*write { return []*write{w} }
+	}
 	select {
 	case s.turn <- struct{}{}:
-		s.commit(s.group(w))
+		s.commit(group(w))
 		<-s.turn
-	case s.queue <- w:
+	case queue <- w:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -104,7 +112,7 @@ func (s *Store) commit(group []*write) {
 		s.patience, s.giveUp = context.WithTimeout(context.Background(), 2*groupTime)
 	}
 	ctx := s.patience
-	err := s.with(ctx, func(conn *pgx.Conn) error {
+	err := s.withOne(ctx, s.writer, func(conn *pgx.Conn) error {
 		alone, together := split(group)
 		var batch pgx.Batch
 		if s.session.pooled {

@@ -138,3 +138,40 @@ func step(b *testing.B, stmt *sqlite.Stmt, key int64, lines []byte) {
 		b.Fatal(err)
 	}
 }
+
+// BenchmarkCreate is what it costs to begin runs, and to begin and end them, when 64 do so at the same time.
+func BenchmarkCreate(b *testing.B) {
+	const workers = 64
+	end, err := checkpoint.NewRecord(started, checkpoint.RunEnded, "", map[string]any{"status": "ok"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, name := range []string{"begun", "begun and ended"} {
+		b.Run(name, func(b *testing.B) {
+			s := open(b, filepath.Join(b.TempDir(), "runs.db"), nil)
+			for i := range 1000 { // so that the file has some depth
+				create(b, s, fmt.Sprint("old-", i), 0)
+			}
+			b.ResetTimer()
+			var wg sync.WaitGroup
+			for w := range workers {
+				wg.Go(func() {
+					for i := w; i < b.N; i += workers {
+						run := checkpoint.Run{ID: fmt.Sprintf("run-%08d", i), Recipe: fmt.Sprint("recipe-", i%20),
+							Digest: "sha256:0123456789abcdef", Queue: "default", StartedAt: started.Add(time.Duration(i) * time.Millisecond)}
+						l, err := s.Create(b.Context(), run, "me", time.Hour, note(b, "x"))
+						if err == nil && name != "begun" {
+							err = s.Append(b.Context(), l, 2, end)
+						}
+						if err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "runs/s")
+		})
+	}
+}

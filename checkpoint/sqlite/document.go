@@ -44,6 +44,21 @@ func (s *Store) Documents(ctx context.Context, collection string) (all []checkpo
 	return all, nil
 }
 
+// Collections implements checkpoint.Collections.
+func (s *Store) Collections(ctx context.Context, prefix string) (names []string, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, func(stmt *sqlite.Stmt) error {
+			names = append(names, stmt.ColumnText(0))
+			return nil
+		}, "SELECT DISTINCT collection FROM documents WHERE substr(collection, 1, length(?1)) = ?1 ORDER BY collection",
+			prefix)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return names, nil
+}
+
 // DeleteDocuments implements checkpoint.Documents.
 func (s *Store) DeleteDocuments(ctx context.Context, collection string) error {
 	return s.write(ctx, func(w *writer) error {

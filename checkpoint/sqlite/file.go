@@ -65,9 +65,9 @@ type entry struct {
 	damage error // a refusal: why there is nothing but an ID in sum
 }
 
-func (e *entry) summary(clock *checkpoint.Clock) checkpoint.Summary {
+func (e *entry) summary(held func(checkpoint.Lease) bool) checkpoint.Summary {
 	sum := e.sum
-	sum.Held = clock.Held(e.lease)
+	sum.Held = held(e.lease)
 	return sum
 }
 
@@ -81,12 +81,19 @@ func key(num, seq int64) int64 { return num<<32 | seq }
 // sortable returns a time as text that sorts as the times do.
 func sortable(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000000Z") }
 
-// due returns the value of the column of that name.
-func due(sum checkpoint.Summary) any {
-	if at := sum.Due(); !at.IsZero() {
-		return sortable(at)
+// ended and parent return the values of the columns of these names.
+func ended(sum checkpoint.Summary) any {
+	if sum.EndedAt.IsZero() {
+		return nil
 	}
-	return nil
+	return sortable(sum.EndedAt)
+}
+
+func parent(sum checkpoint.Summary) any {
+	if sum.Parent == "" {
+		return nil
+	}
+	return sum.Parent
 }
 
 // summaryKind is the kind of a run's summary; it is in no journal.
@@ -101,8 +108,23 @@ func summaryLine(sum checkpoint.Summary) ([]byte, error) {
 	return rec.AppendLine(nil), nil
 }
 
-const selectEntry = `SELECT num, id, recipe, digest, started, status, due, lease, summary,
-	(SELECT key FROM journal WHERE key > num << 32 AND key < (num + 1) << 32 ORDER BY key DESC LIMIT 1) FROM runs`
+// parseSummary reads what summaryLine wrote.
+func parseSummary(line []byte) (sum checkpoint.Summary, err error) {
+	rec, err := checkpoint.ParseLine(line)
+	if err == nil && rec.Kind != summaryKind {
+		err = fmt.Errorf("it is a %s", rec.Kind)
+	}
+	if err == nil {
+		err = json.Unmarshal(rec.Data, &sum)
+	}
+	return sum, err
+}
+
+// journalEnd is the key at which the journal of a row of runs ends.
+const journalEnd = "(SELECT key FROM journal WHERE key > num << 32 AND key < (num + 1) << 32 ORDER BY key DESC LIMIT 1)"
+
+const selectEntry = "SELECT num, id, recipe, digest, started, status, queue, parent, ended, lease, summary, " +
+	journalEnd + " FROM runs"
 
 // find reads what the file says of a run.
 func find(c *sqlite.Conn, runID string) (e *entry, err error) {
@@ -114,28 +136,37 @@ func find(c *sqlite.Conn, runID string) (e *entry, err error) {
 	return e, err
 }
 
+// entryOf reads what the file says of the run with a number; a refusal when it cannot be read.
+func entryOf(c *sqlite.Conn, num int64) (e *entry, err error) {
+	err = query(c, func(stmt *sqlite.Stmt) (err error) { e, err = readEntry(c, stmt); return err },
+		selectEntry+" WHERE num = ?", num)
+	if err == nil && e == nil {
+		err = refuse("run number %d: %w: it is searched for, and not there", num, checkpoint.ErrCorrupt)
+	}
+	if err == nil {
+		err = e.damage
+	}
+	return e, err
+}
+
 // readEntry reads a row of selectEntry.
 func readEntry(c *sqlite.Conn, stmt *sqlite.Stmt) (*entry, error) {
 	e := &entry{num: stmt.ColumnInt64(0)}
 	e.sum.ID = stmt.ColumnText(1)
 	var err error
-	if e.lease, err = checkpoint.ParseLeaseLine(e.sum.ID, column(stmt, 7)); err != nil {
+	if e.lease, err = checkpoint.ParseLeaseLine(e.sum.ID, column(stmt, 9)); err != nil {
 		return nil, &refusal{err}
 	}
 
-	var sum checkpoint.Summary
-	rec, err := checkpoint.ParseLine(column(stmt, 8))
-	if err == nil {
-		err = json.Unmarshal(rec.Data, &sum)
-	}
-	dueText, _ := due(sum).(string)
-	fits := rec.Kind == summaryKind
+	sum, err := parseSummary(column(stmt, 10))
+	end, _ := ended(sum).(string)
+	fits := true
 	for i, want := range []string{
-		sum.ID, sum.Recipe, sum.Digest, sortable(sum.StartedAt), string(sum.Status), dueText,
+		sum.ID, sum.Recipe, sum.Digest, sortable(sum.StartedAt), string(sum.Status), sum.Queue, sum.Parent, end,
 	} {
 		fits = fits && stmt.ColumnText(1+i) == want
 	}
-	last := stmt.ColumnInt64(9) - key(e.num, 0)
+	last := stmt.ColumnInt64(11) - key(e.num, 0)
 	switch {
 	case err != nil:
 		e.damage = e.corrupt("its summary: %w", err)

@@ -48,7 +48,7 @@ func TestOpenRefuses(t *testing.T) {
 		return name
 	}
 	later, foreign := make1(t), write("foreign.db", "")
-	change(t, later, func(c *sqlite.Conn) error { return query(c, nil, "PRAGMA user_version = 4") })
+	change(t, later, func(c *sqlite.Conn) error { return query(c, nil, "PRAGMA user_version = 7") })
 	change(t, foreign, func(c *sqlite.Conn) error { return query(c, nil, "CREATE TABLE t (x)") })
 	for _, tt := range []struct {
 		name, path, synchronous string
@@ -59,7 +59,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"a folder", dir, "", nil, "unable to open"},
 		{"another format", write("text", strings.Repeat("not a database\n", 100)), "", checkpoint.ErrCorrupt, "not a database"},
 		{"another program's", foreign, "", nil, "another program"},
-		{"of a later version", later, "", checkpoint.ErrVersion, "version 4, not 3"},
+		{"of a later version", later, "", checkpoint.ErrVersion, "version 7, not 6"},
 		{"half of it", write("half", string(readFile(t, make1(t))[:6000])), "", checkpoint.ErrCorrupt, "malformed"},
 		{"no path", "", "", nil, "no path"},
 		{"no such mode", filepath.Join(dir, "new.db"), "off", nil, `"off"`},
@@ -116,6 +116,20 @@ func TestNamesAreFiles(t *testing.T) {
 	}
 }
 
+// A run whose pauses would not be found is damaged.
+func TestDamagedPauses(t *testing.T) {
+	for _, sql := range []string{"DELETE FROM pauses", "UPDATE pauses SET due = '2027'", "UPDATE pauses SET expires = '~'",
+		"UPDATE pauses SET id = 'other'"} {
+		s := open(t, make1(t), nil)
+		archive(t, s)
+		change(t, s.path, func(c *sqlite.Conn) error { return query(c, nil, sql+" WHERE owner = 'b-paused' AND id = 'approve'") })
+		_, _, err := s.Load(t.Context(), "b-paused", 0)
+		want(t, sql, err, checkpoint.ErrCorrupt)
+		_, _, err = s.Load(t.Context(), "b-asks", 0)
+		want(t, "Load of another run", err, nil)
+	}
+}
+
 // Whatever has happened to the bytes of a file, there is an error or the whole journal.
 func TestDamagedFile(t *testing.T) {
 	path := make1(t)
@@ -155,7 +169,9 @@ func TestDamagedRow(t *testing.T) {
 		{"recipe", "UPDATE runs SET recipe = 'other'"},
 		{"digest", "UPDATE runs SET digest = 'other'"},
 		{"started", "UPDATE runs SET started = '2027' || substr(started, 5)"},
-		{"due", "UPDATE runs SET due = started"},
+		{"queue", "UPDATE runs SET queue = 'other'"},
+		{"parent", "UPDATE runs SET parent = 'other'"},
+		{"ended", "UPDATE runs SET ended = started"},
 		{"id", "UPDATE runs SET id = 'other'"},
 		{"lease", "UPDATE runs SET lease = CAST(replace(lease, 'seq\":1', 'seq\":2') AS BLOB)"},
 		{"summary", "UPDATE runs SET summary = CAST(replace(summary, 'running', 'paused') AS BLOB)"},
@@ -231,19 +247,35 @@ func TestMigration(t *testing.T) {
 	open(t, path, nil)
 }
 
-// A file that an earlier version made keeps what it has, and takes what is new.
+// A file that an earlier version made keeps what it has, takes what is new, and finds its runs as if it had been new.
 func TestEarlierVersions(t *testing.T) {
 	newer := []string{ // what each version brought, undone
 		1: "DROP TABLE documents",
+		5: "DROP INDEX runs_id",
 		2: "DROP VIEW journal; DROP TABLE crowded",
+		4: `CREATE TABLE old (key TEXT NOT NULL, value TEXT NOT NULL, started TEXT NOT NULL, id TEXT NOT NULL, run INTEGER NOT NULL,
+			PRIMARY KEY (key, value, started, id)) WITHOUT ROWID;
+			INSERT INTO old SELECT key, value, started, id, run FROM labels; DROP TABLE labels; ALTER TABLE old RENAME TO labels;
+			DROP INDEX runs_recipe; DROP INDEX runs_queue; CREATE INDEX runs_recipe ON runs (recipe, started, id, queue);
+			CREATE INDEX runs_queue ON runs (queue, started, id, recipe) WHERE queue <> ''`,
+		3: `DROP TABLE labels; DROP TABLE pauses; DROP TABLE signals; DROP TABLE changes; DROP INDEX definitions_loose;
+			DROP INDEX runs_status; DROP INDEX runs_recipe; DROP INDEX runs_queue; DROP INDEX runs_parent; DROP INDEX runs_ended;
+			ALTER TABLE runs DROP COLUMN queue; ALTER TABLE runs DROP COLUMN parent; ALTER TABLE runs DROP COLUMN ended;
+			ALTER TABLE runs ADD COLUMN due TEXT; ALTER TABLE definitions DROP COLUMN loose;
+			CREATE INDEX runs_started ON runs (started, id); CREATE INDEX runs_due ON runs (due) WHERE due IS NOT NULL`,
 	}
 	for version := 1; version < len(migrations); version++ {
 		path := make1(t)
-		change(t, path, func(c *sqlite.Conn) error {
-			undo := strings.Join(newer[version:], ";")
-			return sqlitex.ExecuteScript(c, fmt.Sprintf("%s; PRAGMA user_version = %d", undo, version), nil)
-		})
 		s := open(t, path, nil)
+		archive(t, s)
+		want(t, "Close", s.Close(), nil)
+		change(t, path, func(c *sqlite.Conn) error {
+			undo := slices.Clone(newer[version:])
+			slices.Reverse(undo)
+			return sqlitex.ExecuteScript(c, fmt.Sprintf("%s; PRAGMA user_version = %d", strings.Join(undo, ";"), version), nil)
+		})
+		s = open(t, path, nil)
+		checkArchive(t, s)
 		l, err := s.Claim(t.Context(), "run", "me", 0)
 		want(t, "Claim", err, nil)
 		crowded(t, s, "new", l)

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -20,52 +19,6 @@ import (
 
 // application marks a file as a store of journals, see PRAGMA application_id.
 const application = 0x42524153
-
-// migrations take a file from each version of its tables to the next; a new file has version 0.
-//
-// What matters is in lines with a checksum, see checkpoint.Record.AppendLine; the other columns exist to
-// search by and are compared with them. A row of journal is one append; its key holds the run and the last
-// seq. An append that has a transaction for itself goes into records, where journals lie in one piece: it
-// changes one page of the file. Appends that many runs make in one transaction go into crowded, one behind the
-// other: they change few pages more than they fill.
-var migrations = []string{`
-CREATE TABLE runs (
-	num     INTEGER PRIMARY KEY,
-	id      TEXT NOT NULL UNIQUE,
-	recipe  TEXT NOT NULL,
-	digest  TEXT NOT NULL,
-	started TEXT NOT NULL,
-	status  TEXT NOT NULL,
-	due     TEXT,
-	lease   BLOB NOT NULL,
-	summary BLOB NOT NULL -- when it was last more than the number and the time of the last record that changed
-);
-CREATE INDEX runs_started ON runs (started, id);
-CREATE INDEX runs_due ON runs (due) WHERE due IS NOT NULL;
-CREATE TABLE records (
-	key   INTEGER PRIMARY KEY, -- num << 32 | seq of the last
-	lines BLOB NOT NULL
-);
-CREATE TABLE definitions (
-	digest TEXT PRIMARY KEY,
-	line   BLOB NOT NULL
-);
-`, `
-CREATE TABLE documents (
-	num        INTEGER PRIMARY KEY, -- in the order of a collection
-	collection TEXT NOT NULL,
-	name       TEXT NOT NULL,
-	line       BLOB NOT NULL, -- see checkpoint.DocumentLine
-	UNIQUE (collection, name)
-);
-`, `
-CREATE TABLE crowded (
-	num   INTEGER PRIMARY KEY, -- in the order of writing
-	key   INTEGER NOT NULL UNIQUE, -- as in records, where it is not then
-	lines BLOB NOT NULL
-);
-CREATE VIEW journal AS SELECT key, lines FROM records UNION ALL SELECT key, lines FROM crowded;
-`}
 
 // file is an open file.
 type file struct {
@@ -125,7 +78,7 @@ func (f *file) open(ctx context.Context, o Options, prepare func() error) error 
 	}
 	f.conn.SetBusyTimeout(o.Wait)
 	f.conn.SetInterrupt(ctx.Done())
-	err = prepare()
+	err = unlocked(o.Wait, prepare)
 	if err == nil {
 		err = f.check(f.conn)
 	}
@@ -235,23 +188,7 @@ func prepare(c *sqlite.Conn, synchronous string) error {
 	if version == len(migrations) {
 		return nil
 	}
-	return inTransaction(c, "BEGIN IMMEDIATE", func() error {
-		version, err := checkVersion(c) // another process may have been faster
-		for ; err == nil && version < len(migrations); version++ {
-			for text := range strings.SplitSeq(strings.TrimSpace(migrations[version]), ";\n") {
-				if err := query(c, nil, text); err != nil {
-					return err
-				}
-			}
-		}
-		if err == nil {
-			err = query(c, nil, fmt.Sprintf("PRAGMA application_id = %d", application))
-		}
-		if err == nil {
-			err = query(c, nil, fmt.Sprintf("PRAGMA user_version = %d", len(migrations)))
-		}
-		return err
-	})
+	return inTransaction(c, "BEGIN IMMEDIATE", func() error { return migrate(c) })
 }
 
 // pragmas are the settings of the connection that writes.

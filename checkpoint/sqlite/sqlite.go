@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -39,7 +38,8 @@ type Store struct {
 	clock   *checkpoint.Clock
 	readers *sqlitex.Pool
 
-	writer *writer
+	writer   *writer
+	watchers checkpoint.Watchers
 
 	mu       sync.Mutex
 	closed   bool
@@ -83,9 +83,13 @@ func Open(ctx context.Context, path string, opts *Options) (*Store, error) {
 		return fail(err)
 	}
 	s := &Store{path: path, clock: new(checkpoint.Clock), wake: make(chan struct{}, 1), finished: make(chan struct{})}
-	s.writer = &writer{conn: f.conn, file: f, clock: s.clock, wait: o.Wait, known: map[string]*entry{}}
+	s.writer = &writer{conn: f.conn, file: f, clock: s.clock, wait: o.Wait, known: map[string]*entry{},
+		watchers: &s.watchers}
 	s.readers, err = sqlitex.NewPool(f.name, sqlitex.PoolOptions{Flags: f.flags, PoolSize: readers,
-		PrepareConn: func(c *sqlite.Conn) error { c.SetBusyTimeout(o.Wait); return nil }})
+		PrepareConn: func(c *sqlite.Conn) error {
+			c.SetBusyTimeout(o.Wait)
+			return query(c, nil, "PRAGMA cache_size = -8192")
+		}})
 	if err != nil {
 		f.conn.Close()
 		return fail(err)
@@ -144,15 +148,13 @@ func (s *Store) Create(
 		return lease, err
 	}
 	lines := encode(0, recs)
+	summary, err := summaryLine(sum)
+	if err != nil {
+		return lease, err
+	}
 	err = s.write(ctx, func(w *writer) error {
-		switch _, err := w.find(run.ID); {
-		case err == nil || errors.Is(err, checkpoint.ErrCorrupt):
-			return refuse("run %q: %w", run.ID, checkpoint.ErrExists)
-		case !errors.Is(err, checkpoint.ErrNotFound):
-			return err
-		}
 		lease = s.clock.Give(run.ID, owner, 1, ttl)
-		return w.create(&entry{lease: lease, sum: sum}, run, lines)
+		return w.create(&entry{lease: lease, sum: sum}, created{run, recs, summary, lines})
 	})
 	if err != nil {
 		return checkpoint.Lease{}, err
@@ -241,14 +243,14 @@ func (s *Store) append(
 		if e.damage != nil {
 			return e.damage
 		}
-		sum, _, err := next(e.sum)
+		sum, kept, err := next(e.sum)
 		if err != nil {
 			return &refusal{err}
 		}
 		if len(recs) == 0 {
 			return nil
 		}
-		return w.append(e, sum, lines)
+		return w.append(e, sum, kept, lines)
 	})
 }
 
@@ -263,7 +265,7 @@ func (s *Store) Load(
 			err = e.damage
 		}
 		if err == nil {
-			sum = e.summary(s.clock)
+			sum = e.summary(s.clock.Held)
 			recs, err = e.records(c, max(after, 0))
 		}
 		if err != nil || after > 0 {
@@ -272,6 +274,9 @@ func (s *Store) Load(
 		folded, err := checkpoint.Fold(runID, recs)
 		if err != nil {
 			return &refusal{err}
+		}
+		if err := e.checkPauses(c); err != nil {
+			return err
 		}
 		got, err := summaryLine(sum)
 		if err != nil {
@@ -286,33 +291,6 @@ func (s *Store) Load(
 		return checkpoint.Summary{}, nil, err
 	}
 	return sum, recs, nil
-}
-
-// FindPause implements checkpoint.Store.
-func (s *Store) FindPause(ctx context.Context, runID string, tokenHash []byte) (info checkpoint.PauseInfo, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		e, err := find(c, runID)
-		if err == nil {
-			err = e.damage
-		}
-		if err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
-			return err
-		}
-		var ok bool
-		if err == nil {
-			info.Summary = e.summary(s.clock)
-			info.Pause, ok = info.Summary.Find(tokenHash, time.Now())
-		}
-		if !ok {
-			return refuse("run %q: %w", runID, checkpoint.ErrToken)
-		}
-		info.Opened, err = e.record(c, info.Pause.Seq)
-		return err
-	})
-	if err != nil {
-		return checkpoint.PauseInfo{}, err
-	}
-	return info, nil
 }
 
 // Definition implements checkpoint.Store.
@@ -335,107 +313,13 @@ func (s *Store) Definition(ctx context.Context, digest string) (def json.RawMess
 	return def, err
 }
 
-// List implements checkpoint.Store. It reads no journals.
-func (s *Store) List(ctx context.Context, f checkpoint.Filter) (all []checkpoint.Summary, err error) {
-	text, args := selectEntry+" WHERE true", []any{}
-	where := func(condition string, arg any) { text, args = text+" AND "+condition, append(args, arg) }
-	if f.Status != "" {
-		where("status = ?", f.Status)
-	}
-	if f.Recipe != "" {
-		where("recipe = ?", f.Recipe)
-	}
-	if !f.DueBefore.IsZero() {
-		where("due <= ?", sortable(f.DueBefore))
-	}
-	text += " ORDER BY started DESC, id DESC"
-	var failed []error
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, func(stmt *sqlite.Stmt) error {
-			if f.Limit > 0 && len(all) == f.Limit {
-				return errEnough
-			}
-			e, err := readEntry(c, stmt)
-			if err == nil {
-				err = e.damage
-			}
-			if _, ok := errors.AsType[*refusal](err); ok {
-				failed = append(failed, err)
-				return nil
-			}
-			if err == nil {
-				all = append(all, e.summary(s.clock))
-			}
-			return err
-		}, text, args...)
-	})
-	if err != nil && !errors.Is(err, errEnough) {
-		return nil, err
-	}
-	return all, errors.Join(failed...)
-}
-
-// errEnough ends a query before its last row.
-var errEnough = refuse("enough")
-
-// Delete implements checkpoint.Store.
-func (s *Store) Delete(ctx context.Context, runID string) error {
-	return s.clock.Watch(ctx, func() error {
-		return s.write(ctx, func(w *writer) error {
-			e, err := w.free(runID)
-			if err != nil {
-				return err
-			}
-			return w.remove(e)
-		})
-	})
-}
-
-// Prune implements checkpoint.Store. The file does not get smaller: new runs take the room.
-func (s *Store) Prune(ctx context.Context, before time.Time, statuses ...checkpoint.Status) (int, error) {
-	all, failed := s.List(ctx, checkpoint.Filter{})
-	if all == nil && failed != nil {
-		return 0, failed
-	}
-	old := slices.DeleteFunc(all, func(sum checkpoint.Summary) bool { return !sum.Prunable(before, statuses) })
-	n := 0
-	for some := range slices.Chunk(old, 100) { // other writes take their turns in between
-		var gone int
-		err := s.write(ctx, func(w *writer) error {
-			gone = 0
-			for _, sum := range some {
-				e, err := w.free(sum.ID)
-				if _, ok := errors.AsType[*refusal](err); ok ||
-					err == nil && (e.damage != nil || !e.sum.Prunable(before, statuses)) {
-					continue
-				}
-				if err == nil {
-					err = w.remove(e)
-				}
-				if err != nil {
-					return err
-				}
-				gone++
-			}
-			return nil
-		})
-		if err != nil {
-			return n, errors.Join(failed, err)
-		}
-		n += gone
-	}
-	err := s.write(ctx, func(w *writer) error {
-		return w.exec("DELETE FROM definitions WHERE digest NOT IN (SELECT digest FROM runs)")
-	})
-	return n, errors.Join(failed, err)
-}
-
 // Close implements checkpoint.Store. It waits for the writes that have been asked for, and stops reads.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	first := !s.closed
 	if first {
 		s.closed = true
+		s.watchers.Close()
 		if !s.writing {
 			s.rest()
 		}

@@ -47,11 +47,7 @@ func (s *Store) write(ctx context.Context, do func(*writer) error) error {
 		if !committed { // then wait in the queue, where a context can end it
 			s.queue = append(s.queue, one)
 		}
-		if s.queue == nil {
-			s.rest()
-		} else {
-			s.wake <- struct{}{}
-		}
+		s.pass()
 		s.mu.Unlock()
 	}
 	select {
@@ -62,6 +58,15 @@ func (s *Store) write(ctx context.Context, do func(*writer) error) error {
 			return fmt.Errorf("sqlite store: %w", ctx.Err())
 		}
 		return <-one.done
+	}
+}
+
+// pass gives the writer to serve if there are writes in the queue, or ends the work.
+func (s *Store) pass() {
+	if s.queue == nil {
+		s.rest()
+	} else {
+		s.wake <- struct{}{}
 	}
 }
 
@@ -118,6 +123,11 @@ type writer struct {
 	version int64             // of the file, as this connection saw it last: others change it
 	known   map[string]*entry // by run id; what the file of that version says
 	crowd   bool              // the transaction has at least crowd writes
+
+	watchers *checkpoint.Watchers
+	touched  []string     // the ids of the runs that the transaction changes
+	changed  []byte       // of those that go into the table changes, the numbers
+	others   atomic.Int64 // how often others were seen to have changed the file
 }
 
 // crowd is from how many writes in one transaction on their records share pages, see migrations.
@@ -140,9 +150,15 @@ func (w *writer) serve(batch []*write) {
 
 // lock begins a transaction.
 func (w *writer) lock(wait time.Duration) error {
+	return unlocked(wait, func() error { return w.exec("BEGIN IMMEDIATE") })
+}
+
+// unlocked calls f until no other connection has the file locked. SQLite's own timeout is not enough: where two
+// connections could wait for each other, as when both make a new file, it gives up at once.
+func unlocked(wait time.Duration, f func() error) error {
 	deadline := time.Now().Add(wait)
 	for {
-		err := w.exec("BEGIN IMMEDIATE")
+		err := f()
 		if sqlite.ErrCode(err).ToPrimary() != sqlite.ResultBusy {
 			return err
 		}
@@ -184,19 +200,17 @@ func (w *writer) failed(err error) error {
 
 // transact ends the transaction: either all writes are committed, or none and the file failed.
 func (w *writer) transact(batch []*write) (err error) {
+	w.touched, w.changed = w.touched[:0], w.changed[:0]
 	defer func() {
 		if err != nil {
 			clear(w.known)
 			rollBack(w.conn)
 		}
 	}()
-	before := w.version
-	err = query(w.conn, func(stmt *sqlite.Stmt) error { w.version = stmt.ColumnInt64(0); return nil },
-		"PRAGMA data_version")
-	if err != nil {
+	if err := w.look(); err != nil {
 		return err
 	}
-	if w.version != before || len(w.known) > maxKnown {
+	if len(w.known) > maxKnown {
 		clear(w.known)
 	}
 	w.crowd = len(batch) >= crowd
@@ -210,10 +224,31 @@ func (w *writer) transact(batch []*write) (err error) {
 			return one.err
 		}
 	}
+	if err := w.note(); err != nil {
+		return err
+	}
 	if err := w.file.check(w.conn); err != nil {
 		return err
 	}
-	return w.exec("COMMIT")
+	if err := w.exec("COMMIT"); err != nil {
+		return err
+	}
+	for _, id := range w.touched {
+		w.watchers.Tell(id)
+	}
+	return nil
+}
+
+// look finds out whether others have changed the file.
+func (w *writer) look() error {
+	before := w.version
+	err := query(w.conn, func(stmt *sqlite.Stmt) error { w.version = stmt.ColumnInt64(0); return nil },
+		"PRAGMA data_version")
+	if w.version != before {
+		clear(w.known)
+		w.others.Add(1)
+	}
+	return err
 }
 
 func (w *writer) exec(text string, args ...any) error { return query(w.conn, nil, text, args...) }
@@ -250,57 +285,86 @@ func (w *writer) free(runID string) (*entry, error) {
 	return e, err
 }
 
-func (w *writer) create(e *entry, run checkpoint.Run, lines []byte) error {
+// created is what Create writes besides the lease.
+type created struct {
+	run            checkpoint.Run
+	recs           []checkpoint.Record
+	summary, lines []byte
+}
+
+func (w *writer) create(e *entry, c created) error {
 	lease, err := e.lease.Line()
 	if err != nil {
 		return &refusal{err}
 	}
-	summary, err := summaryLine(e.sum)
+	err = w.exec("INSERT INTO runs (id, recipe, digest, started, status, queue, parent, ended, lease, summary)"+
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+		c.run.ID, c.run.Recipe, c.run.Digest, sortable(c.run.StartedAt), e.sum.Status, c.run.Queue,
+		parent(e.sum), ended(e.sum), lease, c.summary)
 	if err != nil {
 		return err
 	}
-	err = w.exec("INSERT INTO runs (id, recipe, digest, started, status, due, lease, summary)"+
-		" VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-		run.ID, run.Recipe, run.Digest, sortable(run.StartedAt), e.sum.Status, due(e.sum), lease, summary)
-	if err != nil {
-		return err
+	if w.conn.Changes() == 0 {
+		return refuse("run %q: %w", c.run.ID, checkpoint.ErrExists)
 	}
 	e.num = w.conn.LastInsertRowID()
-	if err := w.insert(e.num, e.sum.Seq, lines); err != nil {
+	if err := w.insert(e.num, e.sum.Seq, c.lines); err != nil {
 		return err
 	}
-	w.known[run.ID] = e
-	if run.Definition == nil {
+	w.known[c.run.ID] = e
+	if err := addLabels(w.conn, e.num, e.sum); err != nil {
+		return err
+	}
+	if err := w.setPauses(e.num, nil, e.sum, c.recs); err != nil {
+		return err
+	}
+	w.change(e)
+	if c.run.Definition == nil {
 		return nil
 	}
 	kept := false
 	err = query(w.conn, func(*sqlite.Stmt) error { kept = true; return nil },
-		"SELECT 1 FROM definitions WHERE digest = ?", run.Digest)
+		"SELECT 1 FROM definitions WHERE digest = ?", c.run.Digest)
 	if err != nil || kept {
 		return err
 	}
-	return w.exec("INSERT INTO definitions (digest, line) VALUES (?, ?)", run.Digest, checkpoint.DefinitionLine(run))
+	return w.exec("INSERT INTO definitions (digest, line) VALUES (?, ?)",
+		c.run.Digest, checkpoint.DefinitionLine(c.run))
 }
 
-// append adds the lines of an append, after which the run is what sum says.
-func (w *writer) append(e *entry, sum checkpoint.Summary, lines []byte) error {
+// append adds recs, whose lines are given, after which the run is what sum says.
+func (w *writer) append(e *entry, sum checkpoint.Summary, recs []checkpoint.Record, lines []byte) error {
 	// The summary is written only when more of it has changed than where the journal ends, which
 	// the last record says. Most appends touch one page of the file.
-	if sum.Status != e.sum.Status || !same(sum.Pauses, e.sum.Pauses) {
+	before := e.sum
+	changed := sum.Status != before.Status || sum.Usage != before.Usage || !same(sum.Pauses, before.Pauses)
+	if changed {
 		line, err := summaryLine(sum)
+		switch {
+		case err != nil:
+		case sum.Status == before.Status: // the indexes stay as they are
+			err = w.exec("UPDATE runs SET summary = ? WHERE num = ?", line, e.num)
+		default:
+			err = w.exec("UPDATE runs SET status = ?, ended = ?, summary = ? WHERE num = ?",
+				sum.Status, ended(sum), line, e.num)
+			if err == nil {
+				err = eachLabel(w.conn, before, "UPDATE labels SET status = ?", string(sum.Status))
+			}
+		}
 		if err == nil {
-			err = w.exec("UPDATE runs SET status = ?, due = ?, summary = ? WHERE num = ?",
-				sum.Status, due(sum), line, e.num)
+			err = w.setPauses(e.num, before.Pauses, sum, recs)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if err := w.insert(e.num, sum.Seq, lines); err != nil {
-		return err
-	}
 	e.sum = sum
-	return nil
+	if changed || sum.Status != checkpoint.Running {
+		w.change(e)
+	} else {
+		w.touch(e)
+	}
+	return w.insert(e.num, sum.Seq, lines)
 }
 
 // same reports whether two lists are one and the same. Those of a summary are never changed, only replaced.
@@ -329,6 +393,7 @@ func (w *writer) insert(num, last int64, lines []byte) error {
 	return w.exec(text, key(num, last), lines)
 }
 
+// setLease replaces the lease of a run. Watchers are told when the owner is another one.
 func (w *writer) setLease(e *entry, l checkpoint.Lease) error {
 	line, err := l.Line()
 	if err != nil {
@@ -337,17 +402,9 @@ func (w *writer) setLease(e *entry, l checkpoint.Lease) error {
 	if err := w.exec("UPDATE runs SET lease = ? WHERE num = ?", line, e.num); err != nil {
 		return err
 	}
-	e.lease = l
-	return nil
-}
-
-func (w *writer) remove(e *entry) error {
-	delete(w.known, e.sum.ID)
-	for _, text := range []string{"DELETE FROM records WHERE key > ? AND key < ?",
-		"DELETE FROM crowded WHERE key > ? AND key < ?"} {
-		if err := w.exec(text, key(e.num, 0), key(e.num+1, 0)); err != nil {
-			return err
-		}
+	renewed := l.Epoch == e.lease.Epoch
+	if e.lease = l; !renewed {
+		w.change(e)
 	}
-	return w.exec("DELETE FROM runs WHERE num = ?", e.num)
+	return nil
 }

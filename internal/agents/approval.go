@@ -10,6 +10,7 @@ import (
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -172,11 +173,19 @@ func scriptNames(script string, names []string) ([]string, bool) {
 func (t *thread) wish(c agentloop.Call, b *binding, keys []string, pauses bool) *runtime.ApprovalRequest {
 	return &runtime.ApprovalRequest{Run: t.leg.terms.RunID, Step: t.path, Agent: t.loop.Name, Tool: c.Name,
 		Arguments: slices.Clone(c.Arguments), Parameters: b.Parameters, Keys: slices.Clone(keys),
+		To:   slices.Clone(t.loop.ApprovalTo),
 		Once: !grantable(keys), Pauses: pauses}
 }
 
-func approvalPause(c agentloop.Call, n int, wish *runtime.ApprovalRequest) Pause {
-	return Pause{For: ForApproval, Call: n, Tool: c.Name, Pause: wish.Question()}
+// Where the host gives it a time, the call is refused after that.
+func (t *thread) approvalPause(c agentloop.Call, wish *runtime.ApprovalRequest) Pause {
+	p := Pause{For: ForApproval, Call: t.n, Tool: c.Name, Pause: wish.Question()}
+	if limit := t.leg.offer.Agents.ApprovalExpires; limit > 0 {
+		p.ExpiresAt = t.leg.Now.Add(limit)
+		p.OnExpire = resume.Expiry{Answered: true, Value: map[string]any{"decision": "reject",
+			"form": map[string]any{"reason": "nobody decided in time"}}}
+	}
+	return p
 }
 
 // Approves returns what approving a pause for the run would cover; nil: it is no question about a call, or an approval
@@ -193,7 +202,21 @@ func (p *Pause) Approves() []string {
 	if !grantable(keys) {
 		return nil
 	}
-	return keys
+	return scoped(keys, p.To)
+}
+
+// scoped returns what an approval for the run covers if only some people may give it: nothing that others decide about.
+// nil: anybody may give it.
+func scoped(keys, to []string) []string {
+	if len(to) == 0 {
+		return keys
+	}
+	names, _ := value.JSON(slices.Sorted(slices.Values(to))) // they are strings
+	list := make([]string, len(keys))
+	for i, key := range keys {
+		list[i] = key + " " + string(names)
+	}
+	return list
 }
 
 // ApprovedForRun reports whether the answer to a pause that asks about a call approves for the run.

@@ -49,8 +49,9 @@ const (
 	invalidInput = "subagent_invalid_input"
 )
 
-// addChildren offers delegates and sub-agents, unless the loop is as deep as loops may be.
-func (f *frame) addChildren(add func(b *binding, listed bool)) {
+// addOthers offers hand-offs, and unless the loop is as deep as loops may be, delegates and sub-agents.
+func (f *frame) addOthers(add func(b *binding, listed bool)) {
+	f.addHandoffs(add)
 	if f.depth >= f.maxDepth {
 		return
 	}
@@ -85,6 +86,9 @@ func (t *thread) makeOwn(c agentloop.Call, b *binding) {
 	case c.Name == agentloop.AskHuman:
 		t.pauseCall(c, humanPause(t.n, text("question")))
 		t.emit(trace.HumanRequest, "call", t.n)
+		return
+	case strings.HasPrefix(c.Name, agentloop.HandoffPrefix):
+		t.handOff(strings.TrimPrefix(c.Name, agentloop.HandoffPrefix))
 		return
 	case c.Name == spawnSpec.Name:
 		t.spawn(text("id"), text("name"), args["tools"])
@@ -186,6 +190,10 @@ func (t *thread) run(k *frame, after func()) {
 			fmt.Errorf("agent %q is not the one that began", k.loop.Name)))
 		return
 	}
+	if err := k.follow(); err != nil {
+		t.end(err)
+		return
+	}
 	if t.children == nil {
 		t.children = map[string]*frame{}
 	}
@@ -221,9 +229,12 @@ func (f *frame) busy(n int, id string) bool {
 	return false
 }
 
-// doubtful reports whether a call that deals with sub-agents has to wait: in an earlier one of the round
+// doubtful reports whether a call that hands off, or deals with sub-agents, has to wait: in an earlier one of the round
 // something was called whose outcome is unknown, and the result of this one must not depend on that.
 func (f *frame) doubtful(n int, c agentloop.Call) bool {
+	if strings.HasPrefix(c.Name, agentloop.HandoffPrefix) {
+		return f.handoffWaits(n)
+	}
 	if !strings.HasPrefix(c.Name, agentloop.SubagentPrefix) {
 		return false
 	}

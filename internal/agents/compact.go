@@ -62,11 +62,13 @@ func (f *frame) summaryJob(model string, req *runtime.Request, messages []runtim
 	for i, m := range messages {
 		if m.Role == runtime.ToolRole && len(m.Text) > most {
 			messages[i].Text = runes(m.Text, most) + " [cut]"
+		} else if !slices.Contains(f.leg.offer.Models[model].Options, "files") {
+			messages[i] = filesNamed(m)
 		}
 	}
 	ask.Model, ask.Tools, ask.Schema = model, nil, nil
 	ask.Messages = append(messages, runtime.Message{Role: runtime.User, Text: cmp.Or(p.Prompt, summaryPrompt)})
-	return &Job{Op: AskSummary, Name: model, Request: &ask, Reply: f.state().Reply}
+	return &Job{Op: AskSummary, Name: model, Request: &ask, Replies: f.state().replies()}
 }
 
 // summary is what a model answered that was asked for one.
@@ -179,15 +181,15 @@ type marked struct {
 // stands for all that the memory had when it was loaded.
 func (s *State) Remembered() []runtime.Message {
 	if s.Summary == "" {
-		return withoutParts(s.Messages[s.Own:])
+		return lasting(s.Messages[s.Own:])
 	}
 	text, _ := value.JSON(map[string]any{"messages": int64(s.Read)}) // a number is JSON
 	list := []runtime.Message{{Role: runtime.User, Text: summaryOf(s.Summary),
 		Parts: []runtime.Part{{Of: marker, Name: "summary", Data: text}}}}
 	if s.Own < s.From {
-		list = append(list, s.Messages[s.Own])
+		list = append(list, filesNamed(s.Messages[s.Own]))
 	}
-	return append(list, withoutParts(s.Messages[s.From:])...)
+	return append(list, lasting(s.Messages[s.From:])...)
 }
 
 // remembered is the event of what a memory has: of messages that a summary stands for, the summary.
@@ -203,6 +205,9 @@ func remembered(all []runtime.Message) Event {
 	}
 	e := Event{Messages: slices.DeleteFunc(slices.Clone(list),
 		func(m runtime.Message) bool { return m.Role == runtime.System })}
+	for i, m := range e.Messages {
+		e.Messages[i] = filesNamed(m)
+	}
 	if len(e.Messages) < len(all) {
 		e.Read = len(all)
 	}

@@ -179,3 +179,61 @@ func TestCompactMarksTheThread(t *testing.T) {
 		same(t, "parts", len(message.Parts), 0)
 	}
 }
+
+// seeing is a model that takes files.
+type seeing struct{ *runtimetest.Model }
+
+func (seeing) Metadata() runtime.Metadata { return runtime.Metadata{Options: []string{"files"}} }
+
+// withFiles prints messages, with the files that go with them.
+func withFiles(messages []runtime.Message) []string {
+	list := talk(messages)
+	for i, m := range messages {
+		for _, f := range m.Files {
+			list[i] += " + " + f.URL
+		}
+	}
+	return list
+}
+
+// A model that makes a summary is shown files if it takes some, else their names. The task keeps its own in the view. What a
+// memory keeps has names only.
+func TestCompactFiles(t *testing.T) {
+	for _, takes := range []bool{false, true} {
+		small := model(says("a cat"))
+		m := seeing{model(says("", "t.a"), says("done"))}
+		rt := host(m, tool("t.a", "", "A"))
+		rt.Models["small"] = small
+		if takes {
+			rt.Models["small"] = seeing{small}
+		}
+		l := compacting(1)
+		l.Memory.Thread = "t"
+		mem := conversations{"t": {{Role: runtime.User, Text: "earlier", Files: []runtime.File{{URL: "https://example.com/c.png"}}}}}
+		j := after(t, nil)
+		must(t, l, input{Journal: j, Memory: mem, Files: []runtime.File{{URL: "b.png"}, {URL: "data:image/gif;base64,R0lGODlhCg=="}},
+			Before: []agents.Message{{Role: runtime.User, Text: "first", Files: []runtime.File{{URL: "a.png"}}}}}, rt)
+		summed := "user: first\n[file: a.png]"
+		if takes {
+			summed = "user: first + a.png"
+		}
+		same(t, "what is summarised", withFiles(small.Requests()[0].Messages), []string{"user: earlier\n[file: https://example.com/c.png]", summed, "user: Sum up."})
+		same(t, "view", withFiles(m.Requests()[1].Messages), []string{"user: Summary of the conversation so far:\na cat",
+			"user: do it + b.png + data:image/gif;base64,R0lGODlhCg==", "assistant:  t.a", "tool: A"})
+		same(t, "saved", withFiles(mem["t run1/step"]), []string{"user: Summary of the conversation so far:\na cat",
+			"user: do it\n[file: b.png]\n[file: image/gif]", "assistant:  t.a", "tool: A", "assistant: done"})
+		same(t, "the whole conversation", withFiles(j.fold.Messages[:3]), []string{"user: earlier\n[file: https://example.com/c.png]", "user: first + a.png",
+			"user: do it + b.png + data:image/gif;base64,R0lGODlhCg=="})
+	}
+}
+
+// A prompt that is empty, and has files, is a task.
+func TestFilesWithoutAPrompt(t *testing.T) {
+	s, err := agents.Fold([]agents.Event{{Seq: 1, Kind: agents.Started, Start: &agents.Start{MaxSteps: 1, Files: []runtime.File{{URL: "a.png"}},
+		Before: []agents.Message{{Role: runtime.User, Text: "first"}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "messages", withFiles(s.Messages), []string{"user: first", "user:  + a.png"})
+	same(t, "its own", s.Own, 1)
+}

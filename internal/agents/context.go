@@ -17,10 +17,13 @@ import (
 // later execution does not ask again.
 func (f *frame) gather() {
 	s := f.state()
+	if f.item == checking && f.followed > 0 { // the conversation, with its memory and layers, goes on
+		f.item = 3
+	}
 	switch f.item++; f.item {
 	case 1:
 		f.once(MemoryLoaded, f.memory.Thread != "", f.leg.offer.Memory, "memory", runtime.CategoryMemory, "memory.load",
-			&Job{Op: LoadMemory, Conversation: f.memory}, func(r Reply) Event {
+			&Job{Op: LoadMemory}, func(r Reply) Event {
 				return remembered(r.Messages)
 			})
 	case 2:
@@ -34,7 +37,7 @@ func (f *frame) gather() {
 	case 4:
 		f.once(Retrieved, f.loop.TopK > 0, f.leg.offer.Retriever, "retriever",
 			runtime.CategoryRetriever, "retriever.failed",
-			&Job{Op: Retrieve, Text: s.Start.Prompt, Most: f.loop.TopK}, func(r Reply) Event {
+			&Job{Op: Retrieve, Text: s.Start.task(), Most: f.loop.TopK}, func(r Reply) Event {
 				return Event{Documents: slices.Clone(r.Documents[:min(len(r.Documents), f.loop.TopK)])}
 			})
 	case 5:
@@ -113,6 +116,10 @@ func (f *frame) reload() {
 
 // steer takes the waiting messages: recorded first, then taken from the inbox.
 func (f *frame) steer() {
+	if f.told() {
+		f.item = steers
+		return
+	}
 	if !f.leg.offer.Inbox || f.name != "" {
 		return
 	}
@@ -121,20 +128,32 @@ func (f *frame) steer() {
 			f.failed(runtime.CategoryInfra, "inbox.failed", r.Err)
 			return
 		}
-		var fresh []runtime.Note
 		f.noted = nil
 		for _, n := range r.Notes {
 			f.noted, f.item = append(f.noted, n.ID), steered
-			if !slices.Contains(f.state().Taken, n.ID) &&
-				!slices.ContainsFunc(fresh, func(o runtime.Note) bool { return o.ID == n.ID }) {
-				fresh = append(fresh, n)
-			}
 		}
-		if len(fresh) > 0 {
-			f.record(Event{Kind: Steered, Notes: fresh})
-			f.emit(trace.Steer, "messages", len(fresh))
-		}
+		f.note(r.Notes)
 	})
+}
+
+// told records the notes that the driver has for the agent; false: there is none.
+func (f *frame) told() bool { return f.name == "" && f.note(f.leg.Notes) }
+
+// note records notes, but for those that it had before; false: there is no other.
+func (f *frame) note(notes []runtime.Note) bool {
+	var fresh []runtime.Note
+	for _, n := range notes {
+		if !slices.Contains(f.state().Taken, n.ID) &&
+			!slices.ContainsFunc(fresh, func(o runtime.Note) bool { return o.ID == n.ID }) {
+			fresh = append(fresh, n)
+		}
+	}
+	if len(fresh) == 0 {
+		return false
+	}
+	f.record(Event{Kind: Steered, Notes: fresh})
+	f.emit(trace.Steer, "messages", len(fresh))
+	return true
 }
 
 // compact archives a summary of the conversation, then notes the archive's name: from there on the

@@ -19,13 +19,15 @@ import (
 // Input is what [Run] takes beside a loop and a Runtime. Only Prompt is needed.
 type Input struct {
 	Prompt, Context, Path, RunID string
+	Before                       []Message
+	Files                        []runtime.File
 	Journal                      Journal // nil: events are not kept
 	Answers                      []Answer
 	Archive                      agentloop.Archive
 	Tools                        []runtime.Tool // of this run
 	Allow, Deny                  []string
 	Emit                         func(trace.Event, any)
-	Deltas, Content              bool
+	Deltas, Content, Vouched     bool
 
 	// Ask and Call are called in place of the adapters. nil: the adapter itself.
 	Ask    func(context.Context, *ModelCall) (*runtime.Response, error)
@@ -90,8 +92,8 @@ func Run(ctx context.Context, l *agentloop.Loop, in Input, rt *runtime.Runtime) 
 			return nil, err
 		}
 	}
-	terms := Terms{Prompt: in.Prompt, Context: in.Context, RunID: in.RunID, Path: in.Path, Answers: in.Answers,
-		Content: in.Content}
+	terms := Terms{Prompt: in.Prompt, Files: in.Files, Before: in.Before, Context: in.Context, RunID: in.RunID, Path: in.Path, Answers: in.Answers,
+		Content: in.Content, Vouched: in.Vouched}
 	if d.leg, err = Begin(l, &d.state, terms, d.offer()); err != nil {
 		return &Ran{Result: &Result{StopReason: agentloop.StopError}}, err
 	}
@@ -192,17 +194,21 @@ func (d *driver) told(j *Job) func(trace.Event) {
 // offer is what there is, in the form that a Leg takes.
 func (d *driver) offer() *Offer {
 	o := &Offer{Models: map[string]ModelOffer{}, Run: describeAll(d.in.Tools), Host: describeAll(d.offers.Tools),
-		Allow: d.in.Allow, Deny: d.in.Deny, Limits: d.rt.Limits.WithDefaults(),
+		Agents: runtime.AgentLimits{Tools: d.in.Allow}, Deny: d.in.Deny, Limits: d.rt.Limits.WithDefaults(),
 		Memory: d.rt.Memory != nil, Retriever: d.rt.Retriever != nil, Skills: d.rt.Skills != nil,
 		Instructions: d.rt.Env != nil, Inbox: d.rt.Inbox != nil, Archive: d.in.Archive != nil,
 		Approver: d.rt.Approver != nil, Policy: d.in.Permit != nil, Describe: describe,
 		Ask: func(what string, by func(agentloop.Progress) (bool, error), p agentloop.Progress) (bool, error) {
 			return guard(context.Background(), d, what, func(context.Context) (bool, error) { return by(p) })
 		}}
+	o.Listed = map[string]bool{}
+	for _, t := range d.offers.Tools {
+		_, o.Listed[t.Spec().Name] = t.(runtime.PortTool)
+	}
 	for name, m := range d.offers.Models {
 		about, ok := m.(runtime.Described)
 		if o.Models[name] = (ModelOffer{}); ok {
-			o.Models[name] = ModelOffer{about.Metadata().Provider, about.Metadata().Model}
+			o.Models[name] = ModelOffer{about.Metadata().Provider, about.Metadata().Model, about.Metadata().Options}
 		}
 	}
 	if d.rt.Env != nil {
@@ -291,8 +297,8 @@ func guard[T any](ctx context.Context, d *driver, what string, call func(context
 }
 
 func (d *driver) model(ctx context.Context, j *Job) (r Reply, err error) {
-	if j.Reply != nil {
-		ctx = resume.WithAnswer(ctx, *j.Reply)
+	if n := len(j.Replies); n > 0 {
+		ctx = resume.WithAnswer(ctx, j.Replies[n-1].Answer)
 	}
 	call := &ModelCall{Model: d.offers.Models[j.Name], Request: j.Request, Emit: d.told(j)}
 	streaming, ok := call.Model.(runtime.StreamingModel)
@@ -314,8 +320,8 @@ func (d *driver) model(ctx context.Context, j *Job) (r Reply, err error) {
 
 func (d *driver) tool(ctx context.Context, j *Job) (r Reply, err error) {
 	in := &resume.CallContext{Context: ctx, RunID: d.in.RunID, Generation: 1, Path: j.Path, Ordinal: j.Call}
-	if j.Reply != nil {
-		in.Detail = &resume.CallDetail{Answer: *j.Reply, AnswerTo: j.ReplyTo, Answered: true}
+	if j.Replies != nil {
+		in.Detail = &resume.CallDetail{Replies: j.Replies, Answered: true}
 	}
 	call := &ToolCall{Tool: d.find(j), Arguments: j.Arguments, Path: j.Path, Number: j.Call, Emit: d.told(j)}
 	if d.in.Call != nil {

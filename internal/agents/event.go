@@ -25,16 +25,18 @@ const (
 	Compacted    Kind = "compact"       // Summary, From; or Text: the name of the archive; Usage
 	ModelBegan   Kind = "model.begin"   // of a repair turn: Repair, Messages
 	ModelAgain   Kind = "model.again"   // an interrupted or answered call is made again
-	ModelEnded   Kind = "model.end"     // Messages: the answer, if anything was said; Usage, Finish
+	ModelEnded   Kind = "model.end"     // Messages: the answer, if anything was said; Usage, Finish, MS, Attempts
 	Permission   Kind = "permission"    // Call, Allow, Scope, Keys, edited Arguments; Text: why not
-	ToolBegan    Kind = "tool.begin"    // Call, Effect
+	ToolBegan    Kind = "tool.begin"    // Call, Effect; of a tool of the recipe Tool, Arguments
 	ToolAgain    Kind = "tool.again"    // Call
-	ToolEnded    Kind = "tool.end"      // Call, Text: what the model sees; of a failure Code
+	ToolEnded    Kind = "tool.end"      // Call, MS, Attempts, Text: what the model sees; of a failure Code
 	Paused       Kind = "pause"         // Pause
 	Answered     Kind = "answer"        // Answer
+	HandedOff    Kind = "handoff"       // Call, Agent: the one that takes over at the end of the round
 	SubagentSet  Kind = "subagent"      // Subagent: spawned or closed
+	Replied      Kind = "reply"         // the words that answer the last pause are for the model
 	MemorySaved  Kind = "memory.save"   // nothing more
-	Ended        Kind = "end"           // Stop; of a failure Category, Code, Text
+	Ended        Kind = "end"           // Stop; of a talk Talk; of a failure Category, Code, Text
 )
 
 // Event is one entry of a loop's journal: plain data, never changed once made. Its JSON is canonical
@@ -56,16 +58,21 @@ type Event struct {
 	From      int                   `json:"from,omitempty"`
 	Repair    bool                  `json:"repair,omitempty"`
 	Usage     *runtime.Usage        `json:"usage,omitempty"`
+	MS        int64                 `json:"ms,omitempty"`       // that a call took, with all its attempts
+	Attempts  int                   `json:"attempts,omitempty"` // of a call; 0: one, or not known
 	Finish    string                `json:"finish,omitempty"`
 	Effect    runtime.Effect        `json:"effect,omitempty"`
 	Allow     bool                  `json:"allow,omitempty"`
 	Scope     runtime.ApprovalScope `json:"scope,omitempty"`
 	Keys      []string              `json:"keys,omitempty"`
 	Arguments json.RawMessage       `json:"arguments,omitempty"` // that were approved instead; nil: as they were
+	Tool      string                `json:"tool,omitempty"`      // of the recipe, whose steps begin
 	Pause     *Pause                `json:"pause,omitempty"`
 	Answer    *Answer               `json:"answer,omitempty"`
 	Subagent  *Subagent             `json:"subagent,omitempty"`
+	Agent     string                `json:"agent,omitempty"`
 	Stop      agentloop.StopReason  `json:"stop,omitempty"`
+	Talk      string                `json:"talk,omitempty"`
 	Category  runtime.Category      `json:"category,omitempty"`
 	Code      string                `json:"code,omitempty"`
 }
@@ -79,9 +86,16 @@ func (e *Event) Barrier() bool {
 	case Steered, Compacted, ModelBegan, ModelAgain, Permission, Paused, Answered, MemorySaved, Ended:
 		return true
 	case ToolBegan, ToolAgain:
-		return e.Effect != runtime.ReadOnly
+		return e.Effect != runtime.ReadOnly && e.Tool == "" // its steps record what they do
 	}
 	return false
+}
+
+// measure says what a call took, by the reply to it.
+func (e *Event) measure(r *Reply) {
+	if e.MS = r.Took.Milliseconds(); r.Attempts > 1 {
+		e.Attempts = r.Attempts
+	}
 }
 
 // ForRun reports whether the event is an approval that holds for the whole run.
@@ -98,18 +112,33 @@ func forRun(s runtime.ApprovalScope) bool {
 type Start struct {
 	Definition string `json:"definition"` // Loop.Digest
 	Agent      string `json:"agent,omitempty"`
-	Prompt     string `json:"prompt"`
-	Context    string `json:"context,omitempty"`
-	Depth      int    `json:"depth,omitempty"`     // 0: no delegate
-	MaxSteps   int    `json:"maxSteps"`            // hard
-	Subagent   string `json:"subagent,omitempty"`  // the id, of a sub-agent
-	Continues  string `json:"continues,omitempty"` // the frame of the sub-agent's turn before
+	// Said counts the messages of a conversation that come first. Heard are these. A record does not have them: the
+	// engine fills them in, and for history there are none.
+	Said  int       `json:"said,omitempty"`
+	Heard []Message `json:"-"`
+	// Before comes between those and the prompt; nil: nothing. Without a prompt the last message is the task.
+	Before    []Message      `json:"before,omitempty"`
+	Prompt    string         `json:"prompt"`
+	Files     []runtime.File `json:"files,omitempty"` // that go with the prompt; local ones by their paths
+	Context   string         `json:"context,omitempty"`
+	Depth     int            `json:"depth,omitempty"`     // 0: no delegate
+	MaxSteps  int            `json:"maxSteps"`            // hard
+	Subagent  string         `json:"subagent,omitempty"`  // the id, of a sub-agent
+	Continues string         `json:"continues,omitempty"` // the frame of the sub-agent's turn before
+}
+
+// Message is what somebody said, without more.
+type Message struct {
+	Role  runtime.Role   `json:"role"`
+	Text  string         `json:"text"`
+	Files []runtime.File `json:"files,omitempty"` // as those of Start
 }
 
 // Reasons why a loop pauses, see [Pause].
 const (
 	ForApproval   = "approval"      // decisions approve, reject; form {scope, arguments, reason}
 	ForHuman      = "human"         // human.ask: {answer}
+	ForReply      = "reply"         // a person's next words to the agent
 	ForTool       = "tool"          // the tool suspended its call
 	ForModel      = "model"         // the call of the model was suspended: a budget, a long wait
 	Indeterminate = "indeterminate" // the outcome of a call is unknown: retry, result, fail
@@ -129,7 +158,7 @@ type Pause struct {
 // Answer is the answer to a pause.
 type Answer struct {
 	Pause string `json:"pause"` // its ID
-	Value any    `json:"value"` // decoded JSON, as resume.Pause.Check returns it
+	Value any    `json:"value"` // Decoded JSON, as resume.Pause.Check returns it
 	Due   bool   `json:"due,omitempty"`
 	// Due says that the pause ended by its time without an answer, and the call is repeated.
 }

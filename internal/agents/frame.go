@@ -32,6 +32,7 @@ type frame struct {
 	noted    []string           // notes of the inbox that are in the journal
 	trace    *tracer
 	children map[string]*frame // that are at work, by the last part of their names
+	followed int               // how many hand-offs led to loop
 }
 
 // place is where a frame stands among others.
@@ -51,6 +52,7 @@ type progress struct {
 	due   bool // the call of the model that the state has begun is to be made
 	round *round
 	ends  agentloop.StopReason // it succeeds with; "" while it continues
+	talk  string               // why its talk ended
 	err   error                // that ends the frame
 	done  bool                 // the frame has ended
 }
@@ -107,7 +109,7 @@ func (f *frame) want(j *Job, then func(Reply)) {
 }
 
 func (g *Leg) want(f *frame, j *Job, to *tracer, then func(Reply)) {
-	j.Path, j.Frame, j.pending = f.path, f.name, pending{trace: to, then: then}
+	j.Path, j.Frame, j.Conversation, j.pending = f.path, f.name, f.memory, pending{trace: to, then: then}
 	g.queue = append(g.queue, item{job: j})
 }
 
@@ -276,8 +278,10 @@ func (f *frame) between() {
 		}
 		f.due = true
 		f.record(Event{Kind: ModelBegan})
-	case s.Steps == 0:
+	case s.fresh() && s.left() > 0:
 		f.gather()
+	case f.item == checking && s.Since == s.Steps: // somebody has just replied
+		f.item = compacts
 	case f.item == checking:
 		stop, err := f.bound()
 		if f.item = compacts; err != nil {
@@ -294,7 +298,7 @@ func (f *frame) between() {
 // bound says why the loop is over between two steps; "" if it is not.
 func (f *frame) bound() (agentloop.StopReason, error) {
 	s := f.state()
-	if f.loop.Until != nil {
+	if f.loop.Until != nil && !s.fresh() {
 		over, err := f.ask("until", f.loop.Until)
 		if err != nil {
 			return "", fail(runtime.CategoryConfig, "agent.until", err)
@@ -311,7 +315,7 @@ func (f *frame) bound() (agentloop.StopReason, error) {
 		}
 		return agentloop.StopRepetition, f.limited(fails, runtime.CategoryLimit, diagnostics.CodeRepetition,
 			fmt.Sprintf("made the same calls with the same results %d times", s.Repeats))
-	case s.Steps < s.Start.MaxSteps:
+	case s.left() > 0:
 		return "", nil
 	}
 	return agentloop.StopMaxSteps, f.limited(f.loop.FailAtLimit, runtime.CategoryLimit, diagnostics.CodeMaxSteps,
@@ -353,6 +357,12 @@ func (f *frame) answered() {
 	case f.ends != "":
 		f.succeed()
 		return
+	case s.waits(0):
+		f.finish(errPaused)
+		return
+	case s.Words != nil:
+		f.replied(*s.Words)
+		return
 	case s.Finish == runtime.FinishFilter:
 		f.finish(fail(runtime.CategoryModel, "model.filtered",
 			fmt.Errorf("model %q: a filter of the provider held the answer back, or a part of it", f.loop.Model)))
@@ -362,7 +372,7 @@ func (f *frame) answered() {
 			"came to the most tokens that an answer may have, before the answer was whole")
 		return
 	case f.loop.Schema == nil && !s.Silent:
-		f.ends = agentloop.StopAnswer
+		f.accept()
 		return
 	case f.loop.Schema == nil:
 		f.stops(agentloop.StopNoAction, runtime.CategoryModel, diagnostics.CodeNoAction,
@@ -372,7 +382,7 @@ func (f *frame) answered() {
 	_, fault := f.parse()
 	switch {
 	case fault == "":
-		f.ends = agentloop.StopAnswer
+		f.accept()
 	case s.Repairs == maxRepairs:
 		f.finish(fail(runtime.CategoryModel, "answer.invalid",
 			fmt.Errorf("model %q gave no valid answer in %d turns: %s", f.loop.Model, maxRepairs+1, fault)))
@@ -402,7 +412,7 @@ func (f *frame) succeed() {
 	remembers := f.memory.Thread != "" && f.leg.offer.Memory
 	switch {
 	case s.Saved || f.item == 4:
-		f.record(Event{Kind: Ended, Stop: f.ends})
+		f.record(Event{Kind: Ended, Stop: f.ends, Talk: f.talk})
 	case f.item == 0:
 		names := []any{}
 		for _, c := range s.Calls {
@@ -419,11 +429,11 @@ func (f *frame) succeed() {
 	case f.item == 1 && f.layer < len(f.layers):
 		y := f.layers[f.layer]
 		if f.layer++; y.Store != nil {
-			f.wantLayer(&Job{Op: StoreLayer, Messages: withoutParts(own)}, y, func(Reply) {})
+			f.wantLayer(&Job{Op: StoreLayer, Messages: lasting(own)}, y, func(Reply) {})
 		}
 	case f.item == 1:
 		if f.item = 3; remembers {
-			f.want(&Job{Op: SaveMemory, Conversation: f.memory, Key: f.leg.terms.RunID + "/" + f.path,
+			f.want(&Job{Op: SaveMemory, Key: f.leg.terms.RunID + "/" + f.path,
 				Messages: s.Remembered()}, func(r Reply) {
 				if r.Err != nil {
 					f.failed(runtime.CategoryMemory, "memory.save", r.Err)

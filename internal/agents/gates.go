@@ -42,7 +42,7 @@ func (t *thread) open(c agentloop.Call) {
 			t.end(nil)
 			return
 		}
-		t.emitAbout(trace.ToolStart, func() any { return decoded(c.Arguments) }, "call", t.n, "tool", c.Name)
+		t.emitAbout(trace.ToolStart, func() any { return Decoded(c.Arguments) }, "call", t.n, "tool", c.Name)
 	}
 	t.started = true
 	b := t.tools.byName[c.Name]
@@ -75,6 +75,10 @@ func (t *thread) open(c agentloop.Call) {
 	}
 	if t.approved(c, b) {
 		t.due = true
+		if b.nested {
+			t.record(Event{Kind: ToolBegan, Tool: c.Name, Arguments: slices.Clone(c.Arguments)})
+			return
+		}
 		t.record(Event{Kind: ToolBegan, Effect: b.effect(c.Arguments)})
 	}
 }
@@ -89,7 +93,11 @@ func (t *thread) tooMany(c agentloop.Call) bool {
 		return true
 	}
 	for f := t.frame; f != nil; f = f.parent {
-		if most := cmp.Or(f.loop.MaxCalls, agentloop.DefaultMaxCalls); f.state().made() >= most {
+		most := cmp.Or(f.loop.MaxCalls, agentloop.DefaultMaxCalls)
+		if own := t.leg.offer.Agents.MaxCalls; own > 0 {
+			most = min(most, own)
+		}
+		if f.state().made() >= most {
 			t.refuse(toolLimit, fmt.Sprintf(
 				"agent %q may make %d calls at most, including its children's, and has made them all",
 				f.loop.Name, most))
@@ -106,7 +114,7 @@ func (t *thread) reopen(c agentloop.Call, b *binding) {
 		t.end(t.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingTool),
 			fmt.Errorf("tool %q has been called and is no longer configured", c.Name)))
 		return
-	case b.scope == "" && c.Open: // a child continues where it stood, and the loop's other own tools may be repeated
+	case b.own() && c.Open: // a child continues where it stood, and the loop's other own tools may be repeated
 		t.due = true
 		return
 	case c.Open && c.Effect == runtime.External, c.For == Indeterminate && !c.Open && c.Answer == nil:
@@ -142,7 +150,7 @@ func (t *thread) unknownOutcome(c agentloop.Call) {
 	}
 	t.pauseCall(c, Pause{For: Indeterminate, Call: t.n, Tool: c.Name, Pause: resume.Pause{
 		Kind: resume.System, Reason: Indeterminate, Decisions: []string{"retry", "result", "fail"},
-		Show: map[string]any{"tool": c.Name, "arguments": decoded(c.Arguments)},
+		Show: map[string]any{"tool": c.Name, "arguments": Decoded(c.Arguments)},
 		Prompt: fmt.Sprintf("tool %q was called, and it is not known whether it had its effect: "+
 			"call it again, give its result, or let the step fail?", c.Name)}})
 }
@@ -172,7 +180,7 @@ func (t *thread) approvalNeeded(c agentloop.Call, b *binding, effect runtime.Eff
 		need = agentloop.ApprovePause
 	}
 	need = stricter(need, approvalFor(t.leg.offer.Approval, c.Name, effect, c.Arguments))
-	return stricter(need, agentloop.Approval(b.Approval))
+	return stricter(stricter(need, b.innerApproval(t.leg.offer)), agentloop.Approval(b.Approval))
 }
 
 // approved reports whether the call has what it needs. If not, it starts what is needed.
@@ -202,7 +210,8 @@ func (t *thread) approved(c agentloop.Call, b *binding) bool {
 			c.Name, cmp.Or(c.Why, "the call was refused")))
 	case c.For == ForApproval && c.Answer != nil:
 		t.decide(keys, runtime.DecisionOf(*c.Answer))
-	case Covered(keys, union(t.leg.Grants, t.leg.state.granted())):
+	case grantable(keys) &&
+		Covered(scoped(keys, t.loop.ApprovalTo), union(t.leg.Grants, t.leg.state.granted())):
 		return true
 	default:
 		t.emit(trace.PermissionRequest, "call", t.n, "tool", c.Name)
@@ -210,7 +219,7 @@ func (t *thread) approved(c agentloop.Call, b *binding) bool {
 		case t.leg.offer.Approver:
 			t.askApprover(c, t.wish(c, b, keys, need == agentloop.ApprovePause))
 		case need == agentloop.ApprovePause:
-			t.pauseCall(c, approvalPause(c, t.n, t.wish(c, b, keys, true)))
+			t.pauseCall(c, t.approvalPause(c, t.wish(c, b, keys, true)))
 		default:
 			t.decide(keys, runtime.ApprovalDecision{Reason: runtime.ErrNoDecision.Error()})
 		}
@@ -232,11 +241,12 @@ func (t *thread) decide(keys []string, d runtime.ApprovalDecision) {
 	if forRun(d.Scope) && !edited && grantable(keys) {
 		scope = runtime.ApproveRun
 	}
-	e := Event{Kind: Permission, Allow: d.Allow, Scope: scope, Keys: keys, Text: valid(d.Reason)}
+	e := Event{Kind: Permission, Allow: d.Allow, Scope: scope, Keys: scoped(keys, t.loop.ApprovalTo),
+		Text: valid(d.Reason)}
 	data := []any{"call", t.n, "tool", c.Name, "allow", d.Allow, "scope", string(scope)}
 	var content func() any
 	if edited {
-		v := decoded(d.Arguments)
+		v := Decoded(d.Arguments)
 		e.Arguments, _ = value.JSON(v) // it was JSON
 		t.permitted, content = false, func() any { return v }
 		data = append(data, "edited", true)
@@ -255,7 +265,7 @@ func (t *thread) askApprover(c agentloop.Call, wish *runtime.ApprovalRequest) {
 		case t.leg.cut != nil:
 			t.end(r.Err)
 		case wish.Pauses && errors.Is(r.Err, runtime.ErrNoDecision):
-			t.pauseCall(c, approvalPause(c, t.n, wish))
+			t.pauseCall(c, t.approvalPause(c, wish))
 		default:
 			t.decide(keys, runtime.ApprovalDecision{Reason: r.Err.Error()})
 		}
@@ -265,18 +275,23 @@ func (t *thread) askApprover(c agentloop.Call, wish *runtime.ApprovalRequest) {
 // make makes the call.
 func (t *thread) make(c agentloop.Call) {
 	b := t.tools.byName[c.Name]
-	if b.scope == "" {
+	switch {
+	case b.nested:
+		t.nest(c)
+		return
+	case b.scope == "":
 		t.makeOwn(c, b)
 		return
 	}
 	t.told = true
 	t.want(&Job{Op: CallTool, Name: c.Name, Scope: b.scope, Arguments: slices.Clone(c.Arguments),
-		Timeout: t.loop.ToolTimeout, Reply: c.Reply, ReplyTo: c.ReplyTo}, func(r Reply) { t.made(b, r) })
+		Timeout: t.loop.ToolTimeout, Replies: c.Replies}, func(r Reply) { t.made(b, r) })
 }
 
 // made records the result of a call of a tool.
 func (t *thread) made(b *binding, r Reply) {
 	c, err := t.call(t.n), r.Err
+	t.cost = Reply{Took: r.Took, Attempts: r.Attempts}
 	if err == nil {
 		var text string
 		if text, err = t.forModel(c.Name, r.Output); err == nil {
@@ -314,7 +329,9 @@ func (t *thread) refuse(code, why string) { t.result(code, "error: "+why) }
 func (t *thread) result(code, text string) {
 	shown := t.cut(text)
 	c := t.call(t.n)
-	t.record(Event{Kind: ToolEnded, Code: code, Text: shown})
+	e := Event{Kind: ToolEnded, Code: code, Text: shown}
+	e.measure(&t.cost)
+	t.record(e)
 	if t.leg.offer.Policy && !t.told && (t.permitted || c.Begun && t.tools.byName[c.Name].own()) {
 		t.want(&Job{Op: TellPolicy, Name: c.Name, Arguments: slices.Clone(c.Arguments), Text: shown, Code: code},
 			func(Reply) {})

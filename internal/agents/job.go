@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -15,12 +16,13 @@ type Op string
 const (
 	CallModel        Op = "model"             // Name, Request, Reply → Response
 	AskSummary       Op = "summary"           // the same, of what is not the agent's answer: it is not streamed
-	CallTool         Op = "tool"              // Name, Scope, Call, Arguments, Timeout, Reply, ReplyTo → Output
+	CallTool         Op = "tool"              // Name, Scope, Call, Arguments, Timeout, Replies → Output
+	RunRecipe        Op = "recipe"            // Name, Arguments → Output: a tool of the recipe
 	AskApprover      Op = "approve"           // Approval → Decision
 	AskPolicy        Op = "permit"            // Name, Arguments; an error refuses the call
 	TellPolicy       Op = "permitted"         // Name, Arguments, Text: the result, Code; where no CallTool was made
-	LoadMemory       Op = "memory.load"       // Conversation → Messages
-	SaveMemory       Op = "memory.save"       // Conversation, Key, Messages
+	LoadMemory       Op = "memory.load"       // → Messages
+	SaveMemory       Op = "memory.save"       // Key, Messages
 	Retrieve         Op = "retrieve"          // Text, Most → Documents
 	LoadSkills       Op = "skills.load"       // Names → Skills, sorted by SortSkills, and their Tools
 	LoadInstructions Op = "instructions.load" // → Text
@@ -42,21 +44,21 @@ type Job struct {
 	Call  int    // of a tool, its approval and its policy: the number in that loop, from 1
 	Name  string // of the model, tool, layer or archive
 
+	Conversation runtime.Conversation // that the loop remembers
+
 	Request   *runtime.Request
 	Scope     Scope           // where the tool is from
 	Arguments json.RawMessage // may be kept, not changed
 	Timeout   time.Duration   // 0: none
-	Reply     *any            // the answer to the pause that the call asked for; nil: none
-	ReplyTo   string          // that pause's reason
+	Replies   []resume.Reply  `json:"-"` // the answers to the pauses that the call asked for; the engine passes them on
 
-	Approval     *runtime.ApprovalRequest
-	Conversation runtime.Conversation
-	Key          string // under which something is kept
-	Messages     []runtime.Message
-	Names        []string
-	Text         string
-	Code         string // of a call that came to an error result
-	Most         int    // documents
+	Approval *runtime.ApprovalRequest
+	Key      string // under which something is kept
+	Messages []runtime.Message
+	Names    []string
+	Text     string
+	Code     string // of a call that came to an error result
+	Most     int    // documents
 
 	pending
 }
@@ -84,6 +86,9 @@ type Reply struct {
 	Notes     []runtime.Note
 	Text      string
 	Found     bool
+
+	Took     time.Duration // all attempts and what lay between them
+	Attempts int           // 0: none was made
 }
 
 // PanicError is a panic of an adapter.
@@ -97,11 +102,12 @@ type Scope string
 
 // The scopes, in order.
 const (
-	OfRun   Scope = "the run"
-	OfAgent Scope = "the agent"
-	OfHost  Scope = "the host"
-	OfSkill Scope = "a skill"
-	OfEnv   Scope = "the environment"
+	OfRecipe Scope = "the recipe"
+	OfRun    Scope = "the run"
+	OfAgent  Scope = "the agent"
+	OfHost   Scope = "the host"
+	OfSkill  Scope = "a skill"
+	OfEnv    Scope = "the environment"
 )
 
 // Offer is what a runtime has for a loop and its children, as data, resolved once.
@@ -111,8 +117,9 @@ type Offer struct {
 	NoModel func(name string) string
 	Run     []runtime.ToolSpec // tools of this run: they shadow all others
 	Host    []runtime.ToolSpec
+	Listed  map[string]bool // those of Host that only agents have that list them; nil: none
 	Env     []runtime.ToolSpec
-	Allow   []string // the host's list of tools that may be called; empty: all
+	Agents  runtime.AgentLimits
 	Deny    []string // the host's list of those that may not
 	// Approval is what the host asks for, by keys like those of a loop's own, beside those and what tools ask for.
 	Approval map[string]agentloop.Approval
@@ -130,4 +137,7 @@ type Offer struct {
 }
 
 // ModelOffer describes a model, as far as it is known.
-type ModelOffer struct{ Provider, Model string }
+type ModelOffer struct {
+	Provider, Model string
+	Options         []string // that it takes
+}

@@ -72,7 +72,7 @@ func (f *frame) recall() bool {
 	if f.layer++; y.Recall == nil {
 		return true
 	}
-	f.wantLayer(&Job{Op: RecallLayer, Text: s.Start.Prompt}, y, func(r Reply) {
+	f.wantLayer(&Job{Op: RecallLayer, Text: s.Start.task()}, y, func(r Reply) {
 		if f.leg.cut != nil {
 			f.finish(f.leg.stopped)
 			return

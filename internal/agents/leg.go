@@ -19,17 +19,30 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// Terms is what one run of a loop is about, as plain data. Only Prompt is needed.
+// Terms is what one run of a loop is about, as plain data. Only Prompt is needed, or Heard or Before.
 type Terms struct {
+	Heard   []Message // the conversation so far; nil: the loop takes part in none
+	Before  []Message // what comes between that and the prompt; nil: nothing
 	Prompt  string
-	Context string // goes before the prompt, in the same message; ""
+	Files   []runtime.File // that go with the prompt; nil: none
+	Context string         // goes before the prompt, in the same message; ""
 
 	RunID string // for requests and the names of what is kept
 	Path  string // of the step; events and pauses name it
 
+	Replies *Replies // of a person, after each answer; nil: the loop answers once
+
 	Vouched bool     // the journal is of this loop, whatever the digests say: instructions may name the run
 	Answers []Answer // to pauses of an earlier execution; nil: none
 	Content bool     // Action.Content is wanted
+
+	Tools []RecipeTool // that the recipe defines; nil: none
+}
+
+// Replies says how long a person talks with a loop.
+type Replies struct {
+	Max   int                              // of replies
+	Until func(reply string) (bool, error) // whether one ends the talk, and does not get to the model
 }
 
 // Leg is a loop from where its state stands until it ends or pauses. It is data, and decides: it makes no call,
@@ -41,9 +54,10 @@ type Terms struct {
 // the adapters of a Runtime, use workflow.Agent, which drives a Leg as the agent steps of recipes do.
 type Leg struct {
 	// Set by the driver, before each call of a method: the time, for events of the trace and pauses, and what else
-	// was approved for the run, sorted.
+	// was approved for the run, sorted; and the notes that came for the agent, beside those of an inbox.
 	Now    time.Time
 	Grants []string
+	Notes  []runtime.Note
 
 	terms   Terms
 	offer   *Offer
@@ -59,6 +73,7 @@ type Leg struct {
 	cut     error      // the context's error: the run is being cancelled
 	stopped error      // cut, with its cause
 	past    bool       // the loop had ended before
+	resting bool       // see Rest
 }
 
 // Action is one thing to do: exactly one of its fields is set, or none while calls are under way.
@@ -98,7 +113,11 @@ func Begin(l *agentloop.Loop, s *State, t Terms, o *Offer) (*Leg, error) {
 	g := &Leg{terms: t, offer: o, state: s}
 	g.root = &frame{leg: g, loop: l, trace: &tracer{}, memory: l.Memory,
 		place: place{path: t.Path, maxDepth: cmp.Or(l.MaxDelegationDepth, agentloop.DefaultMaxDelegationDepth)},
-		start: Start{Definition: l.Digest(), Prompt: t.Prompt, Context: t.Context}}
+		start: Start{Definition: l.Digest(), Said: len(t.Heard), Heard: t.Heard, Before: t.Before,
+			Prompt: t.Prompt, Files: t.Files, Context: t.Context}}
+	if err := g.root.follow(); err != nil {
+		return nil, err
+	}
 	if s.Phase == Over {
 		g.past, g.root.done, g.root.err = true, true, g.stored()
 		return g, nil
@@ -210,7 +229,8 @@ func (g *Leg) Definition(frame string) *agentloop.Loop {
 func (g *Leg) Result() *Result {
 	s, f := g.state, g.root
 	r := &Result{Text: s.Text, Steps: s.Steps, Calls: s.Calls, Messages: s.Messages, Usage: s.Total(),
-		StopReason: s.Stop, Finish: s.Finish, Trace: f.trace.list, Diagnostics: f.trace.found}
+		Agent: s.InCharge(), StopReason: s.Stop, Finish: s.Finish, Turns: s.talked(), TalkEnded: s.Ended,
+		Trace: f.trace.list, Diagnostics: f.trace.found}
 	if s.Phase == Over && s.Stop != agentloop.StopError && f.loop.Schema != nil {
 		r.Data, _ = f.parse()
 	}

@@ -45,11 +45,11 @@ func (f *frame) callModel() {
 		f.finish(f.noModel(f.loop.Model))
 		return
 	}
-	if why := f.toolset().missing; why != "" {
-		f.finish(f.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingTool), errors.New(why)))
+	if err := f.toolset().missing; err != nil {
+		f.finish(err)
 		return
 	}
-	if unknown := f.toolset().unknown; len(unknown) > 0 && len(s.Calls) == 0 && s.Steps <= 1 {
+	if unknown := f.toolset().unknown; len(unknown) > 0 && s.Steps == s.entered()+1 {
 		names := slices.Sorted(maps.Keys(f.tools.byName))
 		f.finish(f.outside(runtime.CategoryConfig, string(diagnostics.CodeUnknownTool),
 			fmt.Errorf("approval of agent %q names %q, which is no tool\n  hint: %s",
@@ -57,6 +57,10 @@ func (f *frame) callModel() {
 		return
 	}
 	req := f.request()
+	if err := f.checkOptions(req, model.Options); err != nil {
+		f.finish(err)
+		return
+	}
 	if f.summarise(req, false) {
 		return
 	}
@@ -64,7 +68,7 @@ func (f *frame) callModel() {
 	data = append(data, known("provider", model.Provider)...)
 	data = append(data, known("providerModel", model.Model)...)
 	f.emitAbout(trace.ModelStart, func() any { return asked(req) }, data...)
-	f.want(&Job{Op: CallModel, Name: req.Model, Request: req, Reply: s.Reply}, func(r Reply) {
+	f.want(&Job{Op: CallModel, Name: req.Model, Request: req, Replies: s.replies()}, func(r Reply) {
 		if !tooLong(r.Err) || f.leg.cut != nil || !f.summarise(req, true) {
 			f.heard(r)
 		}
@@ -88,10 +92,11 @@ func (f *frame) heard(r Reply) {
 		e.Messages = []runtime.Message{{Role: runtime.Assistant, Text: resp.Text,
 			ToolCalls: f.normalCalls(resp.ToolCalls), Parts: normalParts(resp.Parts)}}
 	}
+	e.measure(&r)
 	f.record(e)
 	heard := e.Messages
 	f.emitAbout(trace.ModelEnd, func() any {
-		return said(append(slices.Clone(heard), runtime.Message{Role: runtime.Assistant}))[0]
+		return Shown(append(slices.Clone(heard), runtime.Message{Role: runtime.Assistant}))[0]
 	}, append(known("model", resp.Model), "finish", resp.Finish, "usage", usageData(e.Usage))...)
 }
 
@@ -155,7 +160,7 @@ func suspension(err error) *resume.Pause {
 
 // asked returns a request for display.
 func asked(req *runtime.Request) any {
-	shown := map[string]any{"messages": said(req.Messages)}
+	shown := map[string]any{"messages": Shown(req.Messages)}
 	if len(req.Tools) > 0 {
 		tools := make([]any, len(req.Tools))
 		for i, t := range req.Tools {
@@ -164,7 +169,7 @@ func asked(req *runtime.Request) any {
 				tool["description"] = t.Description
 			}
 			if len(t.Parameters) > 0 {
-				tool["parameters"] = decoded(t.Parameters)
+				tool["parameters"] = Decoded(t.Parameters)
 			}
 			tools[i] = tool
 		}
@@ -173,15 +178,15 @@ func asked(req *runtime.Request) any {
 	return shown
 }
 
-// said returns messages for display.
-func said(messages []runtime.Message) []any {
+// Shown returns messages for display.
+func Shown(messages []runtime.Message) []any {
 	list := make([]any, len(messages))
 	for i, m := range messages {
 		shown := map[string]any{"role": string(m.Role), "text": m.Text}
 		if len(m.ToolCalls) > 0 {
 			calls := make([]any, len(m.ToolCalls))
 			for j, c := range m.ToolCalls {
-				calls[j] = map[string]any{"id": c.ID, "name": c.Name, "arguments": decoded(c.Arguments)}
+				calls[j] = map[string]any{"id": c.ID, "name": c.Name, "arguments": Decoded(c.Arguments)}
 			}
 			shown["tool_calls"] = calls
 		}
@@ -201,7 +206,7 @@ func planned(s *State) any {
 		calls := []any{}
 		for ; at < len(s.Calls) && s.Calls[at].Step == i+1; at++ {
 			c := &s.Calls[at]
-			call := map[string]any{"call": int64(at + 1), "tool": c.Name, "arguments": decoded(c.Arguments)}
+			call := map[string]any{"call": int64(at + 1), "tool": c.Name, "arguments": Decoded(c.Arguments)}
 			if c.Code != "" {
 				call["error"] = c.Code
 			}
@@ -218,7 +223,11 @@ func (f *frame) noModel(name string) error {
 	if of := f.leg.offer.NoModel; of != nil {
 		why = of(name)
 	}
-	return f.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingModel), NoModel(name, why))
+	err := NoModel(name, why)
+	if why == "" {
+		err = fmt.Errorf("%w%s", err, hintLine(diagnostics.DidYouMean(name, value.SortedKeys(f.leg.offer.Models))))
+	}
+	return f.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingModel), err)
 }
 
 // NoModel is the error about a model that is not configured; why, if not "", says why, with a hint on a second line.
@@ -239,7 +248,31 @@ func (f *frame) request() *runtime.Request {
 	if s.Repairs == 0 {
 		req.Tools = f.toolset().offered
 	}
+	switch req.Options = f.loop.Options; {
+	case len(req.Tools) == 0:
+		req.Options.ToolChoice = ""
+	case req.Options.ToolChoice != runtime.ToolsNone && s.Steps > max(s.Since, s.entered())+1: // it may answer now
+		req.Options.ToolChoice = ""
+	}
 	return req
+}
+
+// checkOptions refuses options that the model does not take, and the choice of a tool that is not offered.
+func (f *frame) checkOptions(req *runtime.Request, takes []string) error {
+	if name := req.Refused(takes); name != "" {
+		return f.outside(runtime.CategoryConfig, string(diagnostics.CodeModelOption),
+			fmt.Errorf("agent %q: model %q does not take %s", f.loop.Name, req.Model, name))
+	}
+	choice, names := req.Options.ToolChoice, []string{runtime.ToolsAuto, runtime.ToolsNone, runtime.ToolsRequired}
+	for _, t := range req.Tools {
+		names = append(names, t.Name)
+	}
+	if choice == "" || slices.Contains(names, choice) {
+		return nil
+	}
+	return f.outside(runtime.CategoryConfig, string(diagnostics.CodeUnknownTool),
+		fmt.Errorf("tool_choice of agent %q names %q, which is no tool of it\n  hint: %s",
+			f.loop.Name, choice, agentloop.SuggestTool(choice, names)))
 }
 
 // messages is what the model sees: instructions, those of the environment, skills, layers, what was
@@ -281,7 +314,7 @@ func (f *frame) preface() []runtime.Message {
 			}
 			b.WriteString("\n" + d.Text + "\n")
 		}
-		system(b.String())
+		list = append(list, runtime.Message{Role: runtime.User, Text: b.String()}) // strangers may have written them
 	}
 	switch {
 	case s.Archive != "":
@@ -315,11 +348,21 @@ func normalParts(parts []runtime.Part) []runtime.Part {
 	return list
 }
 
-// withoutParts returns messages as they are kept beyond the run.
-func withoutParts(messages []runtime.Message) []runtime.Message {
+// filesNamed returns a message with the names of its files in place of these.
+func filesNamed(m runtime.Message) runtime.Message {
+	for _, f := range m.Files {
+		m.Text = value.NameFile(m.Text, f.URL)
+	}
+	m.Files = nil
+	return m
+}
+
+// lasting returns messages as they are kept beyond the run: without parts, and with the names of files only.
+func lasting(messages []runtime.Message) []runtime.Message {
 	messages = slices.Clone(messages)
 	for i := range messages {
 		m := &messages[i]
+		*m = filesNamed(*m)
 		m.Parts = nil
 		if slices.ContainsFunc(m.ToolCalls, func(c runtime.ToolCall) bool { return c.Parts != nil }) {
 			m.ToolCalls = slices.Clone(m.ToolCalls)

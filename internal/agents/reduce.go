@@ -7,6 +7,7 @@ import (
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -17,19 +18,42 @@ func (s *State) begin(e *Event) error {
 	case e.Start == nil || e.Start.MaxSteps < 1:
 		return fmt.Errorf("it has no step to go")
 	}
-	s.Phase, s.Start, s.Own = Ready, *e.Start, len(s.Messages)
-	text := s.Start.Prompt
-	if s.Start.Context != "" {
+	s.Phase, s.Start = Ready, *e.Start
+	text, told := s.Start.Prompt, s.Start.told()
+	switch {
+	case s.Start.Context == "":
+	case text == "" && len(told) > 0:
+		text = s.Start.Context
+	default:
 		text = s.Start.Context + "\n\n" + text
 	}
-	s.Messages = append(slices.Grow(s.Messages, room(s.Start.MaxSteps, 2)),
-		runtime.Message{Role: runtime.User, Text: text})
+	s.Own = len(told)
+	s.Messages = slices.Grow(s.Messages, s.Own+room(s.Start.MaxSteps, 2))
+	for _, m := range told {
+		s.Messages = append(s.Messages, runtime.Message{Role: m.Role, Text: m.Text, Files: m.Files})
+	}
+	if text == "" && s.Start.Files == nil && s.Own > 0 {
+		s.Own--
+		return nil
+	}
+	s.Messages = append(s.Messages, runtime.Message{Role: runtime.User, Text: text, Files: s.Start.Files})
 	return nil
+}
+
+// told are the messages before the prompt.
+func (s *Start) told() []Message { return slices.Concat(s.Heard, s.Before) }
+
+// task is what the loop was asked to do.
+func (s *Start) task() string {
+	if told := s.told(); s.Prompt == "" && len(told) > 0 {
+		return told[len(told)-1].Text
+	}
+	return s.Prompt
 }
 
 // gather takes what is gathered once, before the first call of the model.
 func (s *State) gather(e *Event) error {
-	if s.Phase != Ready || s.Steps > 0 || slices.Contains(s.Gathered, e.Kind) {
+	if s.Phase != Ready || !s.fresh() || slices.Contains(s.Gathered, e.Kind) {
 		return fmt.Errorf("it comes once, before the first step")
 	}
 	s.Gathered = append(s.Gathered, e.Kind)
@@ -49,11 +73,27 @@ func (s *State) gather(e *Event) error {
 	return nil
 }
 
-// steer takes the messages that came in between two steps.
-func (s *State) steer(e *Event) error {
-	if s.Phase != Ready {
+// reply begins another turn, with what a person replied.
+func (s *State) reply() error {
+	if s.Phase != Said || s.Words == nil || s.Saved {
 		return s.refuse()
 	}
+	if s.Turns == nil {
+		s.Turns = []Turn{{}}
+	}
+	s.Turns[len(s.Turns)-1].Text = s.Text
+	s.Turns = append(s.Turns, Turn{Reply: *s.Words})
+	s.Messages = append(s.Messages, runtime.Message{Role: runtime.User, Text: *s.Words})
+	s.Phase, s.Words, s.Since, s.Repairs, s.Repeats = Ready, nil, s.Steps, 0, 0
+	return nil
+}
+
+// steer takes the messages that came in between two steps.
+func (s *State) steer(e *Event) error {
+	if s.Phase != Ready && (s.Phase != Said || s.Saved) {
+		return s.refuse()
+	}
+	s.Phase, s.Repairs = Ready, 0 // an answer is not the last one then
 	for _, n := range e.Notes {
 		s.Messages = append(s.Messages, runtime.Message{Role: runtime.User, Text: n.Text})
 		s.Taken = append(s.Taken, n.ID)
@@ -82,7 +122,7 @@ func (s *State) model(e *Event) error {
 		if s.Phase != Ready {
 			return s.refuse()
 		}
-		if s.Steps >= s.Start.MaxSteps {
+		if s.left() <= 0 {
 			return fmt.Errorf("%d steps are the most", s.Start.MaxSteps)
 		}
 		s.Steps++
@@ -205,6 +245,7 @@ func (s *State) settle() {
 		s.Repeats = 1
 	}
 	s.Phase = Ready
+	s.takeOver()
 }
 
 // sameCall reports whether two calls are one, and came to the same.
@@ -236,6 +277,11 @@ func (s *State) pause(e *Event) error {
 		}
 		s.Open = false
 		s.Asked++
+	} else if p.For == ForReply {
+		if s.Phase != Said || s.Silent || p.Call != 0 || s.Words != nil || s.waits(0) {
+			return s.refuse()
+		}
+		s.Replies++
 	} else {
 		c, err := s.call(p.Call)
 		switch {
@@ -268,13 +314,24 @@ func (s *State) answer(e *Event) error {
 		c := &s.Calls[n-1]
 		c.Waits, c.Answer = false, reply
 		if c.For == ForTool && reply != nil {
-			c.Reply, c.ReplyTo = reply, s.Pauses[i].Reason
+			c.Replies = append(slices.Clip(c.Replies), resume.Reply{To: s.Pauses[i].Reason, Answer: *reply})
 		}
+	} else if s.Pauses[i].For == ForReply {
+		words, _ := e.Answer.Value.(string)
+		s.Words = &words
 	} else if reply != nil {
 		s.Reply = reply
 	}
 	s.Pauses = slices.Delete(s.Pauses, i, i+1)
 	return nil
+}
+
+// replies is the answer to the pause of the model's call; nil: there is none.
+func (s *State) replies() []resume.Reply {
+	if s.Reply == nil {
+		return nil
+	}
+	return []resume.Reply{{Answer: *s.Reply}}
 }
 
 // subagent returns the place of a sub-agent, -1 if there is none.
@@ -311,7 +368,7 @@ func (s *State) end(e *Event) error {
 	case agentloop.StopCut:
 		ok = s.Phase == Said && s.Finish == runtime.FinishLength
 	case agentloop.StopMaxSteps:
-		ok = s.Phase == Ready && s.Steps == s.Start.MaxSteps
+		ok = s.Phase == Ready && s.left() == 0
 	case agentloop.StopRepetition:
 		ok = s.Phase == Ready && s.Repeats >= maxRounds
 	case agentloop.StopUntil:
@@ -322,7 +379,7 @@ func (s *State) end(e *Event) error {
 	if !ok {
 		return fmt.Errorf("it cannot stop for the reason %q while it is %s", e.Stop, s.Phase)
 	}
-	s.Phase, s.Open, s.Stop, s.Pauses = Over, false, e.Stop, nil
+	s.Phase, s.Open, s.Stop, s.Ended, s.Pauses = Over, false, e.Stop, e.Talk, nil
 	s.Category, s.Code, s.Failure = e.Category, e.Code, e.Text
 	return nil
 }

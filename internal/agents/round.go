@@ -31,6 +31,7 @@ type thread struct {
 	told      bool // the policy sees the result, or is no matter of it
 	due       bool // the call is to be made, or is under way
 	job       *Job
+	cost      Reply // what the call of its tool took
 	child     *frame
 	after     func() // gives the call its result, when the child has ended
 	done      bool
@@ -75,7 +76,7 @@ func (f *frame) begin(r *round, to *tracer) *thread {
 // settleInOrder makes one call after the other.
 func (f *frame) settleInOrder(r *round) bool {
 	switch t := r.now; {
-	case t == nil && r.left == 0:
+	case t == nil && (r.left == 0 || f.leg.resting):
 		f.settled(r)
 	case t == nil:
 		f.begin(r, f.trace)
@@ -108,7 +109,7 @@ func (f *frame) settleTogether(r *round) bool {
 	switch {
 	case r.now != nil || running >= f.loop.ToolConcurrency:
 		return false
-	case f.leg.cut != nil && r.left > 0:
+	case (f.leg.cut != nil || f.leg.resting) && r.left > 0:
 		r.left = 0
 		return true
 	case r.left > 0:
@@ -159,6 +160,8 @@ func (f *frame) settled(r *round) {
 	}
 	if f.state().Phase == Calling {
 		f.finish(errPaused)
+	} else if err := f.follow(); err != nil {
+		f.finish(err)
 	}
 }
 
@@ -168,13 +171,16 @@ func (f *frame) call(n int) agentloop.Call { return f.state().Calls[n-1] }
 // touched reports whether anything has been done about the call.
 func touched(c agentloop.Call) bool { return c.Begun || c.Decided || c.Pauses > 0 || c.Done }
 
-// subagent returns the sub-agent that a call gives a task to. Calls that deal with sub-agents otherwise
-// are made alone.
+// subagent returns the sub-agent that a call gives a task to. Calls that deal with sub-agents otherwise, and those that
+// hand off, are made alone.
 func subagentOf(c agentloop.Call) (id string, alone bool) {
+	if strings.HasPrefix(c.Name, agentloop.HandoffPrefix) {
+		return "", true
+	}
 	if !strings.HasPrefix(c.Name, agentloop.SubagentPrefix) {
 		return "", false
 	}
-	m, _ := decoded(c.Arguments).(map[string]any)
+	m, _ := Decoded(c.Arguments).(map[string]any)
 	id, _ = m["id"].(string)
 	return id, c.Name != sendSpec.Name
 }
@@ -182,6 +188,7 @@ func subagentOf(c agentloop.Call) (id string, alone bool) {
 // step does the next thing about the call; false: there is none before a call under way has ended.
 func (t *thread) step() bool {
 	switch c := t.call(t.n); {
+	case t.rests():
 	case t.job != nil:
 		return false
 	case t.child != nil && !t.child.done:

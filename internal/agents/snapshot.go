@@ -54,7 +54,7 @@ func refs(skills []runtime.Skill) []skillRef {
 	for i, k := range skills {
 		list[i] = skillRef{k.Scope, k.Name, k.Path, k.SHA256}
 	}
-	slices.SortFunc(list, func(a, b skillRef) int {
+	slices.SortStableFunc(list, func(a, b skillRef) int {
 		return slices.Compare([]string{a.Scope, a.Name, a.Path, a.SHA256}, []string{b.Scope, b.Name, b.Path, b.SHA256})
 	})
 	return slices.Compact(list)

@@ -53,6 +53,7 @@ func pause(for_ string, call int) event {
 
 func testIllegal(t *testing.T) {
 	answered := event{Kind: agents.Answered, Answer: &agents.Answer{Pause: "p"}}
+	handoff := func(call int, agent string) event { return event{Kind: agents.HandedOff, Call: call, Agent: agent} }
 	child := func(e event) event { e.Frame = "dig#1"; return e }
 	deep := child(event{Kind: agents.Started, Start: &agents.Start{MaxSteps: 1, Depth: 1}})
 	for _, tt := range []struct {
@@ -88,6 +89,13 @@ func testIllegal(t *testing.T) {
 		{"a result without a beginning", []event{start, ask, hears("", "t.a")}, result, "has not begun"},
 		{"a second result", []event{start, ask, hears("", "t.a", "t.b"), begin, result}, result, "call 1 has its result"},
 		{"a result of the round before", []event{start, ask, hears("", "t.a"), begin, result, ask, hears("", "t.b")}, result, "there is no call 1"},
+		{"a hand-off", []event{start, ask, hears("", "handoff_a"), begin}, handoff(1, "a"), ""},
+		{"a hand-off before its call", []event{start, ask, hears("", "handoff_a")}, handoff(1, "a"), "cannot hand off"},
+		{"a hand-off to nobody", []event{start, ask, hears("", "handoff_a"), begin}, handoff(1, ""), "cannot hand off"},
+		{"a hand-off twice", []event{start, ask, hears("", "handoff_a"), begin, handoff(1, "a")}, handoff(1, "a"), "cannot hand off"},
+		{"two hand-offs of an answer", []event{start, ask, hears("", "handoff_a", "handoff_b"), begin, handoff(1, "a"), result, {Kind: agents.ToolBegan, Call: 2}}, handoff(2, "b"), "cannot hand off"},
+		{"documents before a hand-off", []event{start, ask, hears("", "handoff_a"), begin, handoff(1, "a")}, event{Kind: agents.Retrieved}, "before the first step"},
+		{"documents after a hand-off", []event{start, {Kind: agents.Retrieved}, ask, hears("", "handoff_a"), begin, handoff(1, "a"), result}, event{Kind: agents.Retrieved}, ""},
 		{"two beginnings", []event{start, ask, hears("", "t.a"), begin}, begin, "has begun"},
 		{"a beginning after a no", []event{start, ask, hears("", "t.a"), {Kind: agents.Permission, Call: 1}}, begin, "may not"},
 		{"again before it began", []event{start, ask, hears("", "t.a")}, event{Kind: agents.ToolAgain, Call: 1}, "has not begun"},

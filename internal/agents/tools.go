@@ -25,6 +25,7 @@ const (
 	toolPanicked      = "tool.panic"
 	toolIndeterminate = "tool.indeterminate"
 	delegateFailed    = "delegate.failed"
+	handoffSecond     = "handoff.second"
 )
 
 // toolset is what a loop may call in one execution.
@@ -32,7 +33,7 @@ type toolset struct {
 	byName  map[string]*binding
 	offered []runtime.ToolSpec // sorted by name
 	unknown []string           // keys of Approval that match no tool
-	missing string             // why a tool that the loop lists cannot be called; "": none
+	missing error              // why a tool that the loop lists cannot be called; nil: all can, or it goes without
 }
 
 // binding is a tool that may be called.
@@ -41,6 +42,9 @@ type binding struct {
 	scope  Scope           // "": one of the loop's own
 	schema *schema.Schema  // of the arguments; nil: any object
 	child  *agentloop.Loop // of a delegate
+
+	nested bool    // it is a tool of the recipe
+	calls  []Inner // that its steps may make
 }
 
 // toolset returns the tools of this execution, made when they are asked for first.
@@ -55,7 +59,7 @@ func (f *frame) toolset() *toolset {
 func (f *frame) bindTools() *toolset {
 	found := f.findTools()
 	offer, own := f.leg.offer, value.Names(f.loop.Tools)
-	global, deny := value.Names(offer.Allow), f.denied()
+	most, deny := value.Names(offer.Agents.Tools), f.denied()
 	has := func(list []string, name string) bool { _, ok := slices.BinarySearch(list, name); return ok }
 	set := &toolset{byName: map[string]*binding{}}
 	names := slices.Collect(maps.Keys(found))
@@ -72,13 +76,20 @@ func (f *frame) bindTools() *toolset {
 		if b.scope != "" {
 			effect = fixedEffect(&b.ToolSpec)
 		}
-		if denies(deny, name, effect) || listed && len(global) > 0 && !has(global, name) ||
-			listed && f.loop.Tools != nil && !has(own, name) ||
+		if denies(deny, name, effect) || b.innerDenied(offer) ||
+			listed && len(most) > 0 && !denies(most, name, effect) ||
+			listed && (f.loop.Tools != nil || offer.Listed[name] && b.scope == OfHost) && !has(own, name) ||
 			listed && f.narrow != nil && !slices.Contains(f.narrow, name) {
 			return
 		}
-		if name == agentloop.ExecTool {
-			b.Parameters = withoutEffect(b.Parameters)
+		switch {
+		case name == agentloop.ExecTool:
+			b.Parameters = without(b.Parameters, "effect")
+		case agentloop.OfMemory(name) && offer.Listed[name] && b.scope == OfHost:
+			if f.memory.Thread == "" {
+				return
+			}
+			b.Parameters = without(b.Parameters, "thread", "resource", "role")
 		}
 		if b.Parameters != nil {
 			var err error
@@ -94,23 +105,17 @@ func (f *frame) bindTools() *toolset {
 		add(found[name], true)
 	}
 	for _, name := range own {
-		if _, ok := found[name]; ok || agentloop.Reserved(name) {
-			continue
-		}
-		group := prefixOf(name, func(key string) bool { return gone[key] != "" })
-		if why := cmp.Or(gone[name], gone[group]); why != "" {
-			set.missing = cmp.Or(set.missing, fmt.Sprintf("no tool named %q is configured: %s", name, why))
-		} else {
-			f.warn(diagnostics.CodeMissingTool,
-				"agent %q lists tool %q, but no tool of that name is configured", f.loop.Name, name)
-		}
+		set.missing = cmp.Or(set.missing, f.lacks(name, found, gone, set))
 	}
 	if has(own, agentloop.AskHuman) && (f.narrow == nil || slices.Contains(f.narrow, agentloop.AskHuman)) {
 		add(&binding{ToolSpec: humanSpec}, false)
 	}
-	f.addChildren(add)
+	f.addOthers(add)
 	for _, name := range value.SortedKeys(f.loop.Delegates) {
 		names = append(names, agentloop.DelegatePrefix+name)
+	}
+	for _, name := range value.SortedKeys(f.loop.Handoffs) {
+		names = append(names, agentloop.HandoffPrefix+name)
 	}
 	set.unknown, _ = f.loop.Unmatched(slices.Concat(names, f.loop.Tools))
 	for _, name := range slices.Sorted(maps.Keys(set.byName)) {
@@ -119,12 +124,59 @@ func (f *frame) bindTools() *toolset {
 	return set
 }
 
+// lacks is the error of a loop that lists a tool which cannot be called. It is nil, with a warning, for one that is not
+// configured, if the loop can go without.
+func (f *frame) lacks(name string, found map[string]*binding, gone map[string]string, set *toolset) error {
+	if b, ok := found[name]; ok || agentloop.Reserved(name) {
+		return f.barred(name, b, set)
+	}
+	group := prefixOf(name, func(key string) bool { return gone[key] != "" })
+	if why := cmp.Or(gone[name], gone[group]); why != "" {
+		return f.noTool("no tool named %q is configured: %s", name, why)
+	}
+	if f.loop.NeedsTools {
+		return f.noTool("agent %q is to have tool %.60q, but no tool of that name is configured%s", f.loop.Name, name,
+			hintLine(diagnostics.DidYouMean(name, value.SortedKeys(found))))
+	}
+	f.warn(diagnostics.CodeMissingTool,
+		"agent %q lists tool %q, but no tool of that name is configured", f.loop.Name, name)
+	return nil
+}
+
+// noTool is the error of a loop that lists a tool which it cannot call.
+func (f *frame) noTool(format string, args ...any) error {
+	return f.outside(runtime.CategoryConfig, string(diagnostics.CodeMissingTool), fmt.Errorf(format, args...))
+}
+
+// barred is the error of a loop that needs its tools and lists one which it may not call, for it is denied, beyond the
+// limits of the installation, or not switched on; nil: it may. b is nil for one of the loop's own.
+func (f *frame) barred(name string, b *binding, set *toolset) error {
+	switch {
+	case !f.loop.NeedsTools || f.narrow != nil || agentloop.OfMemory(name):
+	case b != nil && b.Off != "":
+		return f.noTool("agent %q is to have tool %q, which is not allowed here%s", f.loop.Name, name, hintLine(b.Off))
+	case b != nil && set.byName[name] == nil || b == nil && denies(f.denied(), name, ""):
+		return f.outside(runtime.CategoryConfig, toolDenied,
+			fmt.Errorf("agent %q is to have tool %q, which it may not call%s", f.loop.Name, name,
+				hintLine("deny of the agent, or deny or agents.tools of braise.yaml, leave it out")))
+	}
+	return nil
+}
+
+// hintLine is a hint as the last line of an error; "" for no hint.
+func hintLine(hint string) string {
+	if hint == "" {
+		return ""
+	}
+	return "\n  hint: " + hint
+}
+
 // denied are the tools that may not be called, normalised.
 func (f *frame) denied() []string { return value.Names(slices.Concat(f.leg.offer.Deny, f.loop.Deny)) }
 
 // findTools looks through the scopes: the first that has a name wins, within one the last of the name.
 func (f *frame) findTools() map[string]*binding {
-	found, shadowed := map[string]*binding{}, map[string]Scope{}
+	found, shadowed := f.leg.recipeTools(), map[string]Scope{}
 	offer := f.leg.offer
 	var own []runtime.ToolSpec
 	for _, t := range f.loop.Own {
@@ -159,20 +211,29 @@ func (f *frame) findTools() map[string]*binding {
 	return found
 }
 
-// withoutEffect leaves out the parameter by which the author of a step says what a command does to the
-// world: a model's value must not cause a lost call to be repeated.
-func withoutEffect(parameters json.RawMessage) json.RawMessage {
+// without leaves out parameters that are for the authors of steps: what a command does to the world, as a model's value
+// must not cause a lost call to be repeated, and whose conversation it is.
+func without(parameters json.RawMessage, names ...string) json.RawMessage {
 	v, err := value.Decode(parameters)
 	m, _ := v.(map[string]any)
 	properties, _ := m["properties"].(map[string]any)
-	if delete(properties, "effect"); err != nil {
+	if err != nil {
 		return parameters // bad for other reasons, too
 	}
-	without, err := value.JSON(v)
+	for _, name := range names {
+		delete(properties, name)
+	}
+	if required, ok := m["required"].([]any); ok {
+		m["required"] = slices.DeleteFunc(required, func(name any) bool {
+			text, _ := name.(string)
+			return slices.Contains(names, text)
+		})
+	}
+	rest, err := value.JSON(v)
 	if err != nil {
 		return parameters
 	}
-	return without
+	return rest
 }
 
 var humanSpec = runtime.ToolSpec{Name: agentloop.AskHuman, Description: "Ask a person, and wait for the answer.",
@@ -193,8 +254,8 @@ func (b *binding) effect(args json.RawMessage) runtime.Effect {
 	return b.EffectFor(args)
 }
 
-// own reports whether the tool is one of the loop's own.
-func (b *binding) own() bool { return b != nil && b.scope == "" }
+// own reports whether the tool is one of the loop's own, or of its recipe.
+func (b *binding) own() bool { return b != nil && (b.scope == "" || b.nested) }
 
 // fault says what is wrong with arguments; "" if they are fit.
 func (b *binding) fault(args json.RawMessage) string {
@@ -264,8 +325,8 @@ func asText(v any) string {
 	return text
 }
 
-// decoded returns arguments for people to look at.
-func decoded(args json.RawMessage) any {
+// Decoded returns arguments for people to look at.
+func Decoded(args json.RawMessage) any {
 	v, err := value.Decode(args)
 	if err != nil {
 		return string(args)

@@ -41,7 +41,7 @@ func AppendAttrs(list trace.Data, data []any) trace.Data {
 		}
 		list = append(list, trace.Attr{Key: data[i].(string), Value: v})
 	}
-	slices.SortFunc(list, func(a, b trace.Attr) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortStableFunc(list, func(a, b trace.Attr) int { return strings.Compare(a.Key, b.Key) })
 	return list
 }
 

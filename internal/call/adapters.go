@@ -2,6 +2,7 @@ package call
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -47,6 +48,7 @@ func (a *attempt) hookedTool() engine.Result {
 func (a *attempt) toolResult() engine.Result {
 	res := engine.Result{Size: machine.Unknown}
 	resp := a.try()
+	res.Spent = resp.used
 	if resp.err == nil {
 		res.Output, res.Size, res.Bad = a.outputOf(&resp)
 	}
@@ -65,23 +67,30 @@ func (a *attempt) findable() {
 	if call.Job != nil {
 		own.Ordinal, key = call.Job.Call, ""
 	}
-	if key != "" || call.Answered || call.Job != nil {
-		own.Detail = &resume.CallDetail{Own: key,
-			Answer: call.Answer, AnswerTo: call.AnswerTo, Answered: call.Answered}
+	if key != "" || call.Replies != nil || call.Job != nil {
+		own.Detail = &resume.CallDetail{Own: key, Replies: call.Replies, Answered: call.Answered}
 	}
 	if j := call.Job; j != nil {
-		own.Detail.Agent, own.Detail.Thread = call.Loop.Name, call.Loop.Memory.Thread
+		l := call.Loop
+		own.Detail.Agent, own.Detail.Cwd = l.Name, l.Cwd
+		own.Detail.Thread, own.Detail.Resource = j.Conversation.Thread, j.Conversation.Resource
 		own.Detail.Depth = strings.Count(j.Frame, "#")
 	}
 }
 
 // callJSON calls a tool that takes JSON.
-func (a *attempt) callJSON() (json.RawMessage, error) {
+func (a *attempt) callJSON() (json.RawMessage, []runtime.Spent, error) {
 	args, err := value.JSON(a.call.Args)
 	if err != nil {
-		return nil, &retry.Failure{Err: fmt.Errorf("arguments of %q: %w", a.call.Name, err)}
+		return nil, nil, &retry.Failure{Err: fmt.Errorf("arguments of %q: %w", a.call.Name, err)}
 	}
-	return a.tool.tool.Call(a.ctx, args)
+	if t, ok := a.tool.tool.(interface {
+		CallSpending(context.Context, json.RawMessage) (json.RawMessage, []runtime.Spent, error)
+	}); ok { // a tool of a port
+		return t.CallSpending(a.ctx, args)
+	}
+	text, err := a.tool.tool.Call(a.ctx, args)
+	return text, nil, err
 }
 
 // outputOf returns the output of a tool, with secrets redacted, and its size.
@@ -108,11 +117,14 @@ func (a *attempt) outputOf(resp *response) (output any, size int, err error) {
 
 // askModel calls a model and its hooks, and redacts secrets in the answer.
 func (a *attempt) askModel() engine.Result {
-	if j := a.call.Job; j != nil && j.Reply != nil {
-		a.ctx = resume.WithAnswer(a.ctx, *j.Reply)
+	if n := len(a.call.Replies); a.call.Answered && a.call.Job != nil {
+		a.ctx = resume.WithAnswer(a.ctx, a.call.Replies[n-1].Answer)
 	}
 	res := engine.Result{Size: machine.Unknown}
 	req := a.call.Request
+	if a.asks, res.Bad = a.withFiles(); res.Bad != nil {
+		return res
+	}
 	m := runtime.Moment{Point: runtime.ModelBefore, Name: req.Model, Request: req}
 	if res.Bad = a.allowed(&m); res.Bad != nil {
 		return res
@@ -185,10 +197,10 @@ func (a *attempt) generate() (*runtime.Response, error) {
 	m := a.Offers.Models[a.call.Request.Model]
 	streaming, ok := m.(runtime.StreamingModel)
 	if !ok || !a.call.Stream {
-		return m.Generate(a.ctx, a.call.Request)
+		return m.Generate(a.ctx, a.asks)
 	}
 	text, shows := a.Redact.Stream(), &attempt{Caller: a.Caller, call: a.call, ctx: a.ctx}
-	resp, err := streaming.Stream(a.ctx, a.call.Request, func(d runtime.Delta) { shows.delta(text.Next(d.Text)) })
+	resp, err := streaming.Stream(a.ctx, a.asks, func(d runtime.Delta) { shows.delta(text.Next(d.Text)) })
 	a.delta(text.Rest())
 	return resp, err
 }
@@ -199,46 +211,4 @@ func (a *attempt) delta(text string) {
 		a.Delta(trace.Event{At: time.Now().UTC(), Kind: trace.ModelDelta, Step: a.call.Path,
 			Data: trace.Data{{Key: "text", Value: text}}})
 	}
-}
-
-// retrieve calls the retriever for a step, with secrets redacted in the result.
-func (a *attempt) retrieve() engine.Result {
-	resp := a.try()
-	res := engine.Result{Size: machine.Unknown, Err: a.shown(resp.err)}
-	if resp.err != nil {
-		return res
-	}
-	output, size, err := value.Take(map[string]any{"documents": documentList(resp.found)}, a.maxOutput)
-	switch {
-	case err != nil:
-		res.Bad = a.shown(fmt.Errorf("the retriever returned what is not JSON: %w", err))
-	case a.Redact != nil:
-		res.Output = a.Redact.Value(output)
-	default:
-		res.Output, res.Size = output, size
-	}
-	return res
-}
-
-// search calls the retriever once.
-func (a *attempt) search() ([]runtime.Document, error) {
-	query, _ := a.call.Args["query"].(string)
-	topK, _ := a.call.Args["top_k"].(int64)
-	found, err := a.rt.Retriever.Retrieve(a.ctx, query, int(topK))
-	return found[:min(len(found), int(topK))], err
-}
-
-func documentList(found []runtime.Document) []any {
-	list := make([]any, len(found))
-	for i, d := range found {
-		fields := map[string]any{"id": d.ID, "text": d.Text, "score": d.Score}
-		if d.Source != "" {
-			fields["source"] = d.Source
-		}
-		if d.Metadata != nil {
-			fields["metadata"] = d.Metadata
-		}
-		list[i] = fields
-	}
-	return list
 }

@@ -33,16 +33,17 @@ type attempt struct {
 	call  *engine.Call
 	ctx   context.Context
 	tool  *boundTool       // of the call of a tool
+	asks  *runtime.Request // of the call of a model, with its local files
 	found diagnostics.List // diagnostics about hooks
 	emits trace.Emitter
 	own   resume.CallContext // of the call of a tool
 }
 
-// response is what an adapter returned: the answer of a model, the documents of a retriever, the value or JSON of a
-// tool, or the reply of what only agents call.
+// response is what an adapter returned: the answer of a model, the value or JSON of a tool or of a retriever, or the
+// reply of what only agents call.
 type response struct {
 	model *runtime.Response
-	found []runtime.Document
+	used  []runtime.Spent
 	value any
 	text  json.RawMessage
 	reply *agents.Reply
@@ -62,6 +63,8 @@ func (c *Caller) Make(ctx context.Context, call *engine.Call) (res engine.Result
 		res.Found, res.Told = a.found, a.emits.End()
 	}()
 	switch {
+	case call.Looks:
+		res = a.look()
 	case call.Kind == program.ModelCall:
 		res = a.askModel()
 	case call.Kind == program.ToolCall:
@@ -69,7 +72,7 @@ func (c *Caller) Make(ctx context.Context, call *engine.Call) (res engine.Result
 	case call.Job != nil:
 		res = a.callPort()
 	default:
-		res = a.retrieve()
+		res = a.visit()
 	}
 	res.Err, res.Bad = a.shownPause(res.Err), a.shownPause(res.Bad)
 	return res
@@ -141,7 +144,7 @@ func (a *attempt) try() (r response) {
 	ctx, cancel := context.WithTimeout(a.ctx, a.call.Timeout)
 	defer cancel()
 	// If it is abandoned, it continues with its own copy.
-	apart := &attempt{Caller: a.Caller, call: a.call, tool: a.tool, ctx: ctx}
+	apart := &attempt{Caller: a.Caller, call: a.call, tool: a.tool, asks: a.asks, ctx: ctx}
 	done := make(chan response, 1)
 	go apart.onceApart(done)
 	select {
@@ -201,12 +204,16 @@ func (a *attempt) once() (r response) {
 	case a.call.Kind == program.ToolCall && a.tool.values != nil:
 		r.value, r.err = a.tool.values.CallValue(a.ctx, a.call.Args)
 	case a.call.Kind == program.ToolCall:
-		r.text, r.err = a.callJSON()
+		r.text, r.used, r.err = a.callJSON()
+	case a.call.Job != nil && a.call.Job.Op == agents.Retrieve:
+		found, err := a.rt.Searcher(runtime.DefaultSearcher).Search(a.ctx,
+			runtime.Query{Text: a.call.Job.Text, TopK: a.call.Job.Most})
+		r = response{reply: &agents.Reply{Documents: found.Documents}, used: found.Used, err: err}
 	case a.call.Job != nil:
 		reply, err := a.port()
 		r.reply, r.err = &reply, err
 	default:
-		r.found, r.err = a.search()
+		r = a.visitOnce()
 	}
 	return r
 }

@@ -49,6 +49,7 @@ func Bind(ctx context.Context, p *program.Program, rt *runtime.Runtime) (*Caller
 			c.checkRequired(fmt.Sprintf("model %q", u.Name), m)
 		}
 	}
+	c.checkOptions(p)
 	c.checkPrices(p)
 	c.bindPorts(p.Ports)
 	c.Diagnostics = append(c.Diagnostics, Unapproved(p, c.Offers)...)
@@ -114,6 +115,17 @@ func (c *Caller) checkRequired(who string, adapter any) {
 	}
 }
 
+// checkOptions reports options that models do not take.
+func (c *Caller) checkOptions(p *program.Program) {
+	for _, u := range p.Options {
+		option, name, _ := strings.Cut(u.Name, " ")
+		if m, ok := c.Model(name); ok && !slices.Contains(m.Options, option) {
+			c.note(diagnostics.CodeModelOption, u, "",
+				"model %q does not take %s; step %q gives it", name, option, u.Step)
+		}
+	}
+}
+
 // checkPrices reports models without a price, if any limit of cost applies in a run.
 func (c *Caller) checkPrices(p *program.Program) {
 	if p.Recipe.Limits.CostUSD <= 0 && !p.StepLimits.Cost && c.rt.Budget.CostUSD <= 0 {
@@ -121,12 +133,32 @@ func (c *Caller) checkPrices(p *program.Program) {
 	}
 	for _, u := range p.Models {
 		if _, ok := c.rt.Prices[u.Name]; !ok && c.Offers.Models[u.Name] != nil {
-			d := warning(diagnostics.CodeMissingPrice, u, "give it under prices in braise.yaml",
-				"model %q has no price; a limit of cost_usd needs one", u.Name)
-			d.Level = diagnostics.ErrorLevel
-			c.Diagnostics = append(c.Diagnostics, d)
+			c.unpriced(u)
 		}
 	}
+	for _, u := range p.Ports {
+		kind, place := u.Place()
+		d, _ := c.rt.Searcher(place).(runtime.Described)
+		if kind == program.RerankerPort {
+			d, _ = c.rt.Rerankers[place].(runtime.Described)
+		}
+		if d == nil {
+			continue
+		}
+		for _, name := range d.Metadata().Spends {
+			if _, ok := c.rt.Prices[name]; !ok {
+				c.unpriced(program.Use{Name: name, Pos: u.Pos, Step: u.Step})
+			}
+		}
+	}
+}
+
+// unpriced reports a model without a price.
+func (c *Caller) unpriced(u program.Use) {
+	d := warning(diagnostics.CodeMissingPrice, u, "give it under prices in braise.yaml",
+		"model %q has no price; a limit of cost_usd needs one", u.Name)
+	d.Level = diagnostics.ErrorLevel
+	c.Diagnostics = append(c.Diagnostics, d)
 }
 
 // Unpriced is the error of a run that lacks prices; nil: it has them.
@@ -140,27 +172,72 @@ func (c *Caller) Unpriced() error {
 	return program.ConfigError(diagnostics.CodeMissingPrice, "%s: %s\n  hint: %s", d.Position, d.Message, d.Hint)
 }
 
+// Strict is the error of a run with diagnostics, if the mode is strict; nil: it may begin. In any case the mode is
+// applied to Diagnostics.
+func (c *Caller) Strict(mode diagnostics.Mode) error {
+	c.Diagnostics = mode.Apply(c.Diagnostics)
+	if mode == diagnostics.Strict && c.Diagnostics.HasErrors() {
+		return program.ConfigError(diagnostics.CodeStrict, "strict diagnostics failure: %w", c.Diagnostics.Err())
+	}
+	return nil
+}
+
 // bindPorts reports ports that are not configured, or that lack a requirement.
 func (c *Caller) bindPorts(ports []program.Use) {
 	for _, u := range ports {
-		port, name, code := any(c.rt.Retriever), "retriever", diagnostics.CodeMissingRetriever
-		switch u.Name {
-		case "memory":
-			port, name, code = c.rt.Memory, "memory", diagnostics.CodeMissingCapability
-		case "skills":
-			port, name, code = c.rt.Skills, "skill loader", diagnostics.CodeMissingCapability
+		switch kind, place := u.Place(); {
+		case kind == program.RerankerPort:
+			c.bindPort(u, c.rt.Rerankers[place], fmt.Sprintf("reranker %q", place), diagnostics.CodeMissingReranker)
+		case kind == program.SkillPort:
+		case kind != "":
+			c.bindPlace(u, place, kind == program.IndexPort)
+		case u.Name == program.FilesPort && c.rt.Files == nil:
+			c.note(diagnostics.CodeNoFiles, u, filesHint, "no files may be read here; step %q reads some", u.Step)
+		case u.Name == "memory":
+			c.bindPort(u, c.rt.Memory, u.Name, diagnostics.CodeMissingCapability)
+		case u.Name == "skills":
+			c.bindPort(u, c.rt.Skills, "skill loader", diagnostics.CodeMissingCapability)
 		}
-		why := ""
-		if d, ok := port.(runtime.Described); ok {
-			why = d.Metadata().Missing
-		}
-		if port != nil && why == "" {
-			c.checkRequired("the "+name, port)
-			continue
-		}
-		c.note(code, u, "", "there is no %s; step %q needs it", name, u.Step)
-		c.because(why)
 	}
+}
+
+// bindPlace reports a retriever that is not configured, or that nothing can be put into.
+func (c *Caller) bindPlace(u program.Use, place string, writes bool) {
+	s, name := c.rt.Searcher(place), "retriever"
+	if place != runtime.DefaultSearcher {
+		name = fmt.Sprintf("retriever %q", place)
+	}
+	c.bindPort(u, s, name, diagnostics.CodeMissingRetriever)
+	switch _, index := s.(runtime.Index); {
+	case s == nil && len(c.rt.Searchers) > 0:
+		names := slices.Sorted(maps.Keys(c.rt.Searchers))
+		hint := diagnostics.DidYouMean(place, names)
+		if place == runtime.DefaultSearcher {
+			hint = "name one of them: " + strings.Join(names, ", ")
+		}
+		c.Diagnostics[len(c.Diagnostics)-1].Hint = hint
+	case s != nil && writes && !index && missingOf(s) == "":
+		c.note(diagnostics.CodeReadOnly, u, storeHint, "nothing can be put into the %s; step %q does", name, u.Step)
+	}
+}
+
+// missingOf says why a port cannot be used; "": it can.
+func missingOf(port any) string {
+	if d, ok := port.(runtime.Described); ok {
+		return d.Metadata().Missing
+	}
+	return ""
+}
+
+// bindPort reports a port that is not configured, or that lacks a requirement.
+func (c *Caller) bindPort(u program.Use, port any, name string, code diagnostics.Code) {
+	why := missingOf(port)
+	if port != nil && why == "" {
+		c.checkRequired("the "+name, port)
+		return
+	}
+	c.note(code, u, "", "there is no %s; step %q needs it", name, u.Step)
+	c.because(why)
 }
 
 // bindTools finds the tools, and checks the literal arguments of their calls.

@@ -57,7 +57,7 @@ func bind(t *testing.T, text string, rt *runtime.Runtime) fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := program.Compile(r, nil, false)
+	p, err := program.Compile(r, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,12 +321,12 @@ func TestContexts(t *testing.T) {
 	var answer any
 	look := func(ctx context.Context, _ json.RawMessage) (any, error) {
 		key = resume.IdempotencyKey(ctx)
-		_, answer, _ = resume.AnswerTo(ctx)
+		answer, _ = resume.Answer(ctx)
 		return nil, nil
 	}
 	f := bind(t, plain, withTool(look))
 	c := f.tool()
-	c.Generation, c.Ordinal, c.Key, c.Answer, c.Answered = 2, 3, "own", "yes", true
+	c.Generation, c.Ordinal, c.Key, c.Replies, c.Answered = 2, 3, "own", []resume.Reply{{Answer: "yes"}}, true
 	if f.do(t, c); key != resume.Key("r1", 2, "it", 3, "own") || answer != "yes" {
 		t.Errorf("step: %s, %v", key, answer)
 	}
@@ -339,8 +339,9 @@ func TestContexts(t *testing.T) {
 		return &runtime.Response{}, nil
 	}}
 	f = bind(t, plain, &runtime.Runtime{Models: map[string]runtime.Model{"m": model}})
-	reply := any("go")
-	f.do(t, f.job(program.ModelCall, &agents.Job{Op: agents.CallModel, Reply: &reply, Request: &runtime.Request{Model: "m"}}))
+	c = f.job(program.ModelCall, &agents.Job{Op: agents.CallModel, Request: &runtime.Request{Model: "m"}})
+	c.Replies, c.Answered = []resume.Reply{{Answer: "go"}}, true
+	f.do(t, c)
 	if answer != "go" {
 		t.Errorf("model: %v", answer)
 	}
@@ -573,7 +574,7 @@ func TestStreams(t *testing.T) {
 		}
 		b.WriteString(e.Data[0].Value.(string))
 	}
-	c := &engine.Call{Kind: program.ModelCall, Path: "it", Site: f.program.Calls[0], Request: &runtime.Request{Model: "m"}, Stream: true}
+	c := &engine.Call{Kind: program.ModelCall, Path: "it", Site: f.program.Calls[0], Request: &runtime.Request{Model: "m"}, Ask: engine.Ask{Stream: true}}
 	const want = "It is ***, a secret that is long enough to be told apart from the rest of the text."
 	if res := f.do(t, c); res.Response == nil || res.Response.Text != want || b.String() != want {
 		t.Errorf("%+v, pieces %q", res, b.String())
@@ -609,7 +610,7 @@ func TestRetrievers(t *testing.T) {
 	if diff := cmp.Diff(want, res); diff != "" {
 		t.Errorf("result (-want +got)\n%s", diff)
 	}
-	if m := f.Caller.Retry(c); m == nil || m.Policy.MaxAttempts != 3 || !f.Retriever() {
+	if m := f.Caller.Retry(c); m == nil || m.Policy.MaxAttempts != 3 {
 		t.Errorf("%+v", m)
 	}
 	f = bind(t, text, &runtime.Runtime{Retriever: shelf{{ID: "1", Metadata: map[string]any{"a": make(chan int)}}}})
@@ -645,7 +646,7 @@ func TestDescribedAdapters(t *testing.T) {
 		}
 	}
 	m, ok := f.Model("m")
-	if !ok || !m.Described || m.ModelOffer != (agents.ModelOffer{Provider: "p", Model: "m1"}) || m.Retry.Policy.MaxAttempts != 5 || m.Streams {
+	if !ok || !m.Described || m.Provider != "p" || m.ModelOffer.Model != "m1" || m.Retry.Policy.MaxAttempts != 5 || m.Streams {
 		t.Errorf("%+v", m)
 	}
 	if len(f.Diagnostics) != 1 || f.Diagnostics[0].Message != `tool "test.it" requires model "x", which is not configured` {

@@ -40,14 +40,20 @@ type Caller struct {
 	maxMemory int         // that an output may take, in bytes
 	tools     []boundTool // by index in Program.Tools
 	secrets   map[string]string
+	remote    *Remote // whose calls it prepares, see Stand; nil: its own
 
-	offering sync.Once
-	offer    *agents.Offer
-	offerErr error
-	env      []runtime.Tool // of the host's environment, as they were at Bind
+	offered
+	env []runtime.Tool // of the host's environment, as they were at Bind
 
 	mu     sync.Mutex
 	skills map[string][]runtime.Tool // that skills brought, by the path of the agent or child
+}
+
+// offered is what the runtime offers to agents, once one asks.
+type offered struct {
+	once  sync.Once
+	offer *agents.Offer
+	err   error
 }
 
 var _ engine.Adapters = (*Caller)(nil)
@@ -65,7 +71,7 @@ func (c *Caller) Prepare(call *engine.Call) (err error) {
 	}()
 	switch call.Kind {
 	case program.RetrieverCall:
-		call.Args, _ = call.Input.(map[string]any)
+		err = c.preparePlace(call)
 	case program.ToolCall:
 		err = c.prepareTool(call)
 	}
@@ -95,7 +101,7 @@ func (c *Caller) prepareTool(call *engine.Call) error {
 	if args == nil {
 		args = map[string]any{}
 	}
-	if t.schema != nil {
+	if t.schema != nil && !(c.remote != nil && call.Site.Secrets) {
 		if problems := t.schema.Check(args); problems != nil {
 			return program.ConfigError(diagnostics.CodeArguments, "%s: arguments of %q: %s",
 				call.Site.Pos, call.Name, schema.Describe(problems))
@@ -134,6 +140,9 @@ func (c *Caller) input(call *engine.Call) (any, error) {
 func (c *Caller) tool(call *engine.Call) *boundTool {
 	j := call.Job
 	if j == nil {
+		if i, ok := call.Site.Of[call.Name]; ok {
+			return &c.tools[i]
+		}
 		return &c.tools[call.Site.Index]
 	}
 	var tools []runtime.Tool
@@ -168,7 +177,8 @@ func (c *Caller) Retry(call *engine.Call) *retry.Metadata {
 	case program.ToolCall:
 		adapter = c.tool(call).tool
 	case program.RetrieverCall:
-		adapter = c.rt.Retriever
+		name, _ := placeOf(call.Args)
+		adapter = c.rt.Searcher(name)
 	case program.MemoryCall:
 		adapter = c.rt.Memory
 	}
@@ -187,15 +197,12 @@ func (c *Caller) Model(name string) (engine.Model, bool) {
 	_, streams := m.(runtime.StreamingModel)
 	d, described := m.(runtime.Described)
 	if !described {
-		return engine.Model{Streams: streams}, true
+		return engine.Model{Streams: streams, Fallbacks: c.rt.FallbacksOf(name)}, true
 	}
 	about := d.Metadata()
-	return engine.Model{Described: true, ModelOffer: agents.ModelOffer{Provider: about.Provider, Model: about.Model},
-		Retry: about.Retry, Streams: streams}, true
+	return engine.Model{Described: true, ModelOffer: agents.ModelOffer{Provider: about.Provider, Model: about.Model,
+		Options: about.Options}, Retry: about.Retry, Streams: streams, Fallbacks: c.rt.FallbacksOf(name)}, true
 }
-
-// Retriever reports whether a retriever is configured.
-func (c *Caller) Retriever() bool { return c.rt.Retriever != nil }
 
 // named returns the name of the called adapter for messages.
 func named(call *engine.Call) string {
@@ -206,6 +213,8 @@ func named(call *engine.Call) string {
 		return fmt.Sprintf("model %q", call.Request.Model)
 	case program.ToolCall:
 		return fmt.Sprintf("tool %q", call.Name)
+	case program.AgentCall:
+		return "the files of an agent"
 	}
 	if what := ports[call.Job.Op]; what != "" {
 		return what

@@ -20,7 +20,8 @@ import (
 // callPort calls what only agents call, and the memory and the retriever for them, with secrets redacted.
 func (a *attempt) callPort() engine.Result {
 	resp := a.try()
-	res := engine.Result{Size: machine.Unknown, Reply: resp.reply, Err: a.shown(resp.err)}
+	res := engine.Result{Size: machine.Unknown, Reply: resp.reply, Err: a.shown(resp.err),
+		Spent: resp.used}
 	if r := res.Reply; resp.err == nil && a.Redact != nil {
 		var bad [2]error
 		r.Messages, bad[0] = withoutSecrets(a.Redact, r.Messages)
@@ -57,8 +58,6 @@ func (a *attempt) port() (r agents.Reply, err error) {
 		r.Messages, err = rt.Memory.Load(ctx, j.Conversation)
 	case agents.SaveMemory:
 		err = rt.Memory.Save(ctx, j.Conversation, j.Key, j.Messages)
-	case agents.Retrieve:
-		r.Documents, err = rt.Retriever.Retrieve(ctx, j.Text, j.Most)
 	case agents.LoadSkills:
 		r, err = a.loadSkills()
 	case agents.LoadInstructions:

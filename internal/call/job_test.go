@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -178,7 +179,8 @@ func TestOffer(t *testing.T) {
 	if !o.Memory || !o.Retriever || !o.Skills || !o.Instructions || !o.Inbox || !o.Approver || o.Policy || o.Archive || len(o.Models) != 1 || len(o.Env) != 1 {
 		t.Errorf("%+v", o)
 	}
-	if e := o.Host[0].EffectOf(json.RawMessage(`{"effect":"panic"}`)); e != runtime.External {
+	i := slices.IndexFunc(o.Host, func(s runtime.ToolSpec) bool { return s.Name == "test.it" })
+	if e := o.Host[i].EffectOf(json.RawMessage(`{"effect":"panic"}`)); e != runtime.External {
 		t.Errorf("effect %q", e)
 	}
 	_, err = o.Ask("the policy of compaction", func(agentloop.Progress) (bool, error) { panic("boo") }, agentloop.Progress{})
@@ -204,7 +206,7 @@ steps:
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := program.Compile(r, nil, false)
+	p, err := program.Compile(r, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

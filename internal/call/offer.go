@@ -12,30 +12,36 @@ import (
 
 // Offer is what the runtime offers to agents, the same for all agents of the run.
 func (c *Caller) Offer() (*agents.Offer, error) {
-	c.offering.Do(func() {
+	c.once.Do(func() {
 		defer func() {
 			if p := recover(); p != nil {
 				text := c.Redact.Text(fmt.Sprintf("panic in a tool that was asked about itself: %v", p))
-				c.offerErr = &engine.PanicError{Text: text, Stack: stack()}
+				c.offered.err = &engine.PanicError{Text: text, Stack: stack()}
 			}
 		}()
 		c.offer = c.makeOffer()
 	})
-	return c.offer, c.offerErr
+	return c.offer, c.offered.err
 }
 
 func (c *Caller) makeOffer() *agents.Offer {
 	rt := c.rt
-	o := &agents.Offer{Models: map[string]agents.ModelOffer{}, Host: describeAll(c.Offers.Tools),
+	o := &agents.Offer{Models: map[string]agents.ModelOffer{}, Listed: map[string]bool{},
+		Host:   describeAll(c.Offers.Tools),
 		Limits: rt.Limits.WithDefaults(),
-		Memory: rt.Memory != nil, Retriever: rt.Retriever != nil, Skills: rt.Skills != nil, Instructions: rt.Env != nil,
-		Inbox: rt.Inbox != nil, Archive: c.Archive != nil, Approver: rt.Approver != nil, Policy: c.Hooked(),
-		Approval: approvalsOf(rt), Deny: rt.Deny,
-		Describe: describe, Ask: c.ask, NoModel: c.Offers.WhyNoModel}
+		Memory: rt.Memory != nil, Retriever: rt.Searcher(runtime.DefaultSearcher) != nil,
+		Skills: rt.Skills != nil, Instructions: rt.Env != nil,
+		Inbox: rt.Inbox != nil, Archive: c.Archive != nil, Approver: rt.Approver != nil,
+		Policy:   c.Hooked() || c.remote != nil && c.remote.Hooked,
+		Approval: approvalsOf(rt), Deny: rt.Deny, Agents: rt.Agents,
+		Describe: Describe, Ask: c.ask, NoModel: c.Offers.WhyNoModel}
 	for name := range c.Offers.Models {
 		if m, ok := c.Model(name); ok {
 			o.Models[name] = m.ModelOffer
 		}
+	}
+	for _, t := range c.Offers.Tools { // the last one of a name counts
+		_, o.Listed[t.Spec().Name] = t.(runtime.PortTool)
 	}
 	if rt.Env != nil {
 		o.Env = describeAll(c.env)
@@ -56,14 +62,14 @@ func describeAll(tools []runtime.Tool) []runtime.ToolSpec {
 	list := make([]runtime.ToolSpec, 0, len(tools))
 	for _, t := range tools {
 		if t != nil {
-			list = append(list, describe(t))
+			list = append(list, Describe(t))
 		}
 	}
 	return list
 }
 
-// describe describes a tool. If the tool panics when asked for its effect, the worst effect is assumed.
-func describe(t runtime.Tool) runtime.ToolSpec {
+// Describe describes a tool. If the tool panics when asked for its effect, the worst effect is assumed.
+func Describe(t runtime.Tool) runtime.ToolSpec {
 	spec := t.Spec()
 	if of := spec.EffectOf; of != nil {
 		spec.EffectOf = func(args json.RawMessage) (effect runtime.Effect) {

@@ -27,7 +27,11 @@ func Unapproved(p *program.Program, offers *runtime.Resolution) (list diagnostic
 			for i := range tools {
 				tools[i].Approval = string(agents.ApprovalOf(approvalsOf(offers.Runtime), &tools[i]))
 			}
-			if what := agents.AlwaysAsks(loop, tools, program.DelegateTools(def)); what != "" {
+			for _, own := range call.Agents.Own() {
+				own.Effect = agents.Stronger(own.Effect, own.Strongest(specIn(tools)))
+				tools = append(tools, own.ToolSpec)
+			}
+			if what := agents.AlwaysAsks(loop, tools, program.ToolsToOthers(def)); what != "" {
 				list = append(list, warning(diagnostics.CodeNoApprover, program.Use{Pos: call.Pos, Step: call.Step},
 					`"pause" waits for an answer; at a terminal "always" asks there`,
 					"agent %q: %q needs an approval, and nobody can be asked: such calls are refused", loop.Name, what))
@@ -35,6 +39,16 @@ func Unapproved(p *program.Program, offers *runtime.Resolution) (list diagnostic
 		}
 	}
 	return list
+}
+
+// specIn finds a tool by its name; nil: there is none.
+func specIn(tools []runtime.ToolSpec) func(name string) *runtime.ToolSpec {
+	return func(name string) *runtime.ToolSpec {
+		if i := slices.IndexFunc(tools, func(t runtime.ToolSpec) bool { return t.Name == name }); i >= 0 {
+			return &tools[i]
+		}
+		return nil
+	}
 }
 
 // offersOf describes tools for an agent. A tool that panics is reported when the agent begins.

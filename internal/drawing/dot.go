@@ -2,14 +2,11 @@
 package drawing
 
 import (
-	"bytes"
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/dominikbraun/graph"
-	"github.com/dominikbraun/graph/draw"
 
 	"github.com/braise-run/braise/internal/program"
 )
@@ -17,74 +14,54 @@ import (
 // DOT draws steps for Graphviz: dashed edges only order, bodies are clusters. The lines are in plan order. Steps of no
 // workflow, with an edge to a step that is not in the same body or with an id twice, have no picture: the result is "".
 func DOT(label string, steps []program.PlanStep) string {
-	g := graph.New(graph.StringHash, graph.Directed())
-	if addTree(g, steps) != nil {
-		return ""
-	}
-	var text bytes.Buffer
-	if draw.DOT(g, &text, draw.GraphAttribute("label", dotText.Replace(label))) != nil {
-		return ""
-	}
-	rank := map[string]int{}
-	rankStatements(rank, steps)
-
-	// The library gives the statements in any order, between empty lines.
 	var b strings.Builder
-	var statements []string
-	for line := range strings.Lines(text.String()) {
-		switch line = strings.TrimSpace(line); {
-		case strings.HasPrefix(line, `"`):
-			statements = append(statements, line)
-		case line != "" && line != "}":
-			if b.Len() > 0 {
-				b.WriteString("  ")
-			}
-			b.WriteString(line + "\n")
-		}
-	}
-	subject := func(statement string) int {
-		head, _, _ := strings.Cut(statement, " [")
-		return rank[head]
-	}
-	slices.SortFunc(statements, func(x, y string) int { return cmp.Compare(subject(x), subject(y)) })
-	for _, s := range statements {
-		b.WriteString("  " + s + "\n")
+	fmt.Fprintf(&b, "strict digraph {\n  label=\"%s\";\n", dotText.Replace(label))
+	if !writeSteps(&b, steps, map[string]bool{}) {
+		return ""
 	}
 	writeClusters(&b, steps, "  ")
 	b.WriteString("}\n")
 	return b.String()
 }
 
-// addTree adds the steps of a body, and those in their bodies.
-func addTree(g graph.Graph[string, string], steps []program.PlanStep) error {
-	err := addSteps(g, steps, func(s *program.PlanStep) map[string]string {
-		if len(s.Body) > 0 { // its cluster has the name
-			return map[string]string{"shape": "point"}
+// writeSteps writes the steps of a body, each with those of its own body, and then the edges between them. It reports
+// whether the steps are those of a workflow, of which drawn has the ids so far.
+func writeSteps(b *strings.Builder, steps []program.PlanStep, drawn map[string]bool) bool {
+	here := map[string]bool{}
+	for i := range steps {
+		s := &steps[i]
+		if drawn[s.ID] {
+			return false
 		}
-		return map[string]string{"shape": "box", "label": dotLabel(s)}
-	})
-	for i := 0; i < len(steps) && err == nil; i++ {
-		err = addTree(g, steps[i].Body)
+		drawn[s.ID], here[s.ID] = true, true
+		look := `label="` + dotLabel(s) + `", shape="box"`
+		if len(s.Body) > 0 { // its cluster has the name
+			look = `shape="point"`
+		}
+		fmt.Fprintf(b, "  %q [ %s,  weight=0 ];\n", s.ID, look)
+		if !writeSteps(b, s.Body, drawn) {
+			return false
+		}
 	}
-	return err
+	for i := range steps {
+		for j, e := range steps[i].Needs {
+			same := func(other program.Edge) bool { return other.Step == e.Step }
+			if !here[e.Step] || slices.ContainsFunc(steps[i].Needs[:j], same) {
+				return false
+			}
+			style := ""
+			if e.Kind == "order" {
+				style = `style="dashed", `
+			}
+			fmt.Fprintf(b, "  %q -> %q [ %s weight=1 ];\n", e.Step, steps[i].ID, style)
+		}
+	}
+	return true
 }
 
 func dotLabel(s *program.PlanStep) string { return s.ID + `\n` + dotText.Replace(s.Uses) }
 
-// rankStatements numbers what statements are about: a step, or an edge.
-func rankStatements(rank map[string]int, steps []program.PlanStep) {
-	for i := range steps {
-		rank[fmt.Sprintf("%q", steps[i].ID)] = len(rank)
-		rankStatements(rank, steps[i].Body)
-	}
-	for i := range steps {
-		for _, e := range steps[i].Needs {
-			rank[fmt.Sprintf("%q -> %q", e.Step, steps[i].ID)] = len(rank)
-		}
-	}
-}
-
-// writeClusters draws a box around every body, which the library cannot.
+// writeClusters draws a box around every body.
 func writeClusters(b *strings.Builder, steps []program.PlanStep, indent string) {
 	for i := range steps {
 		s := &steps[i]
@@ -107,7 +84,7 @@ func Reduce(steps []program.PlanStep) ([]program.PlanStep, error) {
 		return nil, nil
 	}
 	g := graph.New(graph.StringHash, graph.Directed())
-	if err := addSteps(g, steps, nil); err != nil {
+	if err := addSteps(g, steps); err != nil {
 		return nil, err
 	}
 	left, err := graph.TransitiveReduction(g)
@@ -128,27 +105,16 @@ func Reduce(steps []program.PlanStep) ([]program.PlanStep, error) {
 	return list, nil
 }
 
-// addSteps adds the steps of one body to a graph, with the edges between them. look says how a step
-// is drawn; nil: in no way.
-func addSteps(
-	g graph.Graph[string, string], steps []program.PlanStep, look func(*program.PlanStep) map[string]string,
-) error {
+// addSteps adds the steps of one body to a graph, with the edges between them.
+func addSteps(g graph.Graph[string, string], steps []program.PlanStep) error {
 	for i := range steps {
-		var attributes map[string]string
-		if look != nil {
-			attributes = look(&steps[i])
-		}
-		if err := g.AddVertex(steps[i].ID, graph.VertexAttributes(attributes)); err != nil {
+		if err := g.AddVertex(steps[i].ID); err != nil {
 			return fmt.Errorf("plan: step %q: %w", steps[i].ID, err)
 		}
 	}
 	for i := range steps {
 		for _, e := range steps[i].Needs {
-			options := []func(*graph.EdgeProperties){graph.EdgeWeight(1)} // 0 would let Graphviz draw it of any length
-			if e.Kind == "order" {
-				options = append(options, graph.EdgeAttribute("style", "dashed"))
-			}
-			if err := g.AddEdge(e.Step, steps[i].ID, options...); err != nil {
+			if err := g.AddEdge(e.Step, steps[i].ID); err != nil {
 				return fmt.Errorf("plan: edge from %q to %q: %w", e.Step, steps[i].ID, err)
 			}
 		}

@@ -18,6 +18,9 @@ func Mermaid(steps []program.PlanStep) string {
 func writeMermaid(b *strings.Builder, steps []program.PlanStep, indent string) {
 	for _, s := range steps {
 		label := fmt.Sprintf(`"%s<br/>%s"`, s.ID, mermaidText.Replace(s.Uses))
+		if s.Finally {
+			label = fmt.Sprintf(`"%s<br/>%s, at the end"`, s.ID, mermaidText.Replace(s.Uses))
+		}
 		switch {
 		case len(s.Body) > 0:
 			fmt.Fprintf(b, "%ssubgraph %s[%s]\n", indent, nodeID(s.ID), label)

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/braise-run/braise/agentloop"
@@ -32,6 +30,7 @@ type agent struct {
 	failed  *machine.Failure // a pause expired while it was at work
 	calls   map[string]int   // of models so far, by the path of the agent or child
 	tries   map[string]int   // failed attempts of calls that paused, by placeOf
+	told    []any            // the calls of tools in events, once an expression has read them; nil: not yet
 	atWork
 }
 
@@ -45,6 +44,7 @@ type atWork struct {
 	doubts map[PauseKey]int    // calls to ask about first, and how often
 	unsaid map[string]*drawing // by the path of the agent or child
 	jobs   []*pending          // calls in progress
+	inner  []*agents.Job       // tools of the recipe whose steps have not ended
 	came   []replied           // results of calls, not yet passed on to leg
 	saving bool                // it waits for the store
 	inside bool                // a method of leg is running
@@ -77,8 +77,19 @@ func (r *Run) agentOf(t *machine.Task) *agent {
 	return a
 }
 
-// placeOf names the call that a pause belongs to, the same for all its pauses; number is 0 for the model.
-func placeOf(path string, number int) string { return path + ":" + strconv.Itoa(number) }
+// callsSoFar returns the calls of tools that the agent has made, as expressions see them.
+func (a *agent) callsSoFar() []any {
+	if a.told == nil {
+		a.told = callsIn(a.events)
+	}
+	return a.told
+}
+
+// callsIn returns the calls of tools by an agent with these events, as expressions see them.
+func callsIn(events [][]agents.Event) []any {
+	state, _ := agents.Fold(slices.Concat(events...)) // an illegal event has ended the step, see beginAgent
+	return agents.Told(state.Calls)
+}
 
 // prepareAgent selects the agent, and makes its loop from the step's input.
 func (r *Run) prepareAgent(p *pending) error {
@@ -100,25 +111,33 @@ func (r *Run) prepareAgent(p *pending) error {
 		}
 		return program.ConfigError(found[0].Code, "%s: %s", p.Site.Pos, found[0].Message)
 	}
-	var text [2]string
-	for i, key := range []string{"prompt", "context"} {
-		var err error
-		if v := fields[key]; v != nil {
-			if text[i], err = value.Text(v); err != nil {
-				return program.ConfigError("agent.arguments", "%s: %s of an agent step: %w", p.Site.Pos, key, err)
-			}
-		}
-	}
-	loop, err := set.LoopOf(id, program.EnvOf(p.task), p.Site.AnswerJSON)
+	prompt, err := textOf(p, fields, "prompt")
 	if err != nil {
-		return &runtime.Error{Category: runtime.CategoryConfig, Code: "expr.failed", Err: err}
+		return err
 	}
-	if p.accounts, err = r.pricedAccounts(p.task, p.Site.Pos, loop.Models()...); err != nil {
+	context, err := textOf(p, fields, "context")
+	if err != nil {
+		return err
+	}
+	heard, before, err := toldBefore(p, fields)
+	if err != nil {
+		return err
+	}
+	images, err := imagesOf(p, fields)
+	if err != nil {
+		return err
+	}
+	loop, err := loopOf(p, id)
+	if err != nil {
+		return err
+	}
+	if p.accounts, err = r.pricedAccounts(p.task, p.Site.Pos, r.withFallbacks(loop.Models()...)...); err != nil {
 		return err
 	}
 	a := r.agentOf(p.task)
 	a.atWork = atWork{call: p, loop: loop, doubts: r.before.DoubtsIn(p.Path), unsaid: map[string]*drawing{},
-		terms: agents.Terms{Prompt: text[0], Context: text[1], RunID: r.o.ID, Path: p.Path, Vouched: true,
+		terms: agents.Terms{Heard: heard, Before: before, Prompt: prompt, Files: images, Context: context,
+			RunID: r.o.ID, Path: p.Path, Replies: repliesTo(p), Tools: p.Site.Agents.Own(), Vouched: true,
 			Answers: slices.Clone(a.answers), Content: r.o.Wants.Content}}
 	p.agent = a
 	return nil
@@ -159,7 +178,7 @@ func (r *Run) pump(a *agent) {
 	}
 	a.inside = true
 	for a.call != nil && !a.saving && !a.stays() {
-		a.leg.Now, a.leg.Grants = r.now, r.grants
+		a.leg.Now, a.leg.Grants, a.leg.Notes = r.now, r.grants, r.ledger.notes.of(a.call.Path)
 		switch act := a.leg.Next(); {
 		case r.todo.hold && a.canStay(act):
 			a.kept = act
@@ -201,6 +220,9 @@ func (r *Run) agentEvent(a *agent, recorded *agents.Event) {
 	r.record(p.task, p.Path, what)
 	if e.ForRun() {
 		r.answerGranted()
+	}
+	if e.Kind == agents.Steered {
+		r.ledger.notes.taken(e.Notes)
 	}
 	if e.Barrier() && r.durable() {
 		a.saving = true
@@ -255,14 +277,6 @@ func (r *Run) stopAgent(a *agent, err, cause error) {
 // stopped reports whether an agent at work was told to stop.
 func (a *agent) stopped() bool { return a.call != nil && a.call.stopped }
 
-// working returns the agents at work, in the order in which they began.
-func (r *Run) working() []*agent {
-	list := slices.DeleteFunc(slices.Collect(maps.Values(r.agents)),
-		func(a *agent) bool { return a.call == nil || a.leg == nil })
-	slices.SortFunc(list, func(a, b *agent) int { return cmp.Compare(a.call.ID, b.call.ID) })
-	return list
-}
-
 // agentOver takes over the result of an agent that has ended or pauses.
 func (r *Run) agentOver(a *agent) {
 	p := a.call
@@ -304,8 +318,7 @@ func (r *Run) agentAnswered(p *pending, loop *agentloop.Loop, res *agents.Result
 	p.finish = res.Finish
 	switch {
 	case p.Site.Answer == nil:
-		r.succeeded(p, map[string]any{"text": res.Text, "steps": int64(res.Steps),
-			"stop_reason": string(res.StopReason)}, machine.Unknown)
+		r.succeeded(p, outputOf(p.Site.Agents, res), machine.Unknown)
 	case res.Data == nil && p.Site.Answer.Check(nil) != nil:
 		r.failed(p, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
 			Err: fmt.Errorf("%s: agent %q stopped (%s) without an answer that matches output.schema",
@@ -336,8 +349,9 @@ func (r *Run) suspendAgent(p *pending, pauses []agents.Pause) {
 	}
 	p.stage = over
 	r.leave(p)
-	t.Driver = nil
-	r.record(t, p.Path, journal.AgentEvents{Waits: true})
+	if t.Driver = nil; len(pauses) > 0 { // else it waits for steps inside
+		r.record(t, p.Path, journal.AgentEvents{Waits: true})
+	}
 }
 
 // agentWaits makes the task of an agent wait, unless it has an answer already.
@@ -401,9 +415,13 @@ func (r *Run) answerAgent(p *Pause, next resume.Next, answer any) {
 func (r *Run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
 	a := r.agentOf(t)
 	a.began, a.owner = cmp.Or(kept.Began, a.began), r.past.owner
-	a.events = append(a.events, kept.Events)
+	a.events, a.told = append(a.events, kept.Events), nil
 	for i := range kept.Events {
 		switch e := &kept.Events[i]; e.Kind {
+		case agents.ToolBegan:
+			r.openInside(t, e)
+		case agents.Started:
+			hear(t, e.Start)
 		case agents.Answered: // it has read the answer
 			a.answers = slices.DeleteFunc(a.answers,
 				func(answer agents.Answer) bool { return answer.Pause == e.Answer.Pause })

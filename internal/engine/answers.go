@@ -117,7 +117,7 @@ func (a *Answers) known(key PauseKey, now *resume.Call) *resume.Call {
 func (a *Answers) DoubtsIn(agent string) map[PauseKey]int {
 	list := map[PauseKey]int{}
 	keys := slices.AppendSeq(slices.Collect(maps.Keys(a.Kept)), maps.Keys(a.doubts))
-	for _, key := range slices.SortedFunc(slices.Values(keys), PauseKey.compare) {
+	for _, key := range slices.SortedStableFunc(slices.Values(keys), PauseKey.compare) {
 		if key.n = 0; key.About != "" && key.Reason == journal.Indeterminate && within(key.Step, agent) {
 			list[key] = a.Doubtful(key)
 		}
@@ -143,6 +143,9 @@ func (a *Answers) Redefined(what *journal.Redefined) {
 // AboutOf returns the subject of a pause, as JSON.
 func AboutOf(p *resume.Pause) string {
 	var about any = []any{p.Prompt, p.Show}
+	if len(p.To) > 0 {
+		about = []any{p.Prompt, p.Show, p.To}
+	}
 	if p.Reason == journal.Indeterminate {
 		about = p.Show // see Doubtful
 	}
@@ -158,7 +161,7 @@ func aboutCall(tool string, args any) string {
 // otherCall finds the answer about a call of the same tool, by the same agent, with other arguments, that this
 // generation has not used.
 func (a *Answers) otherCall(key PauseKey, prompt string) (KeptAnswer, bool) {
-	for _, k := range slices.SortedFunc(maps.Keys(a.Kept), PauseKey.compare) {
+	for _, k := range slices.SortedStableFunc(maps.Keys(a.Kept), PauseKey.compare) {
 		uncounted := k
 		uncounted.n = 0
 		v, _ := value.Decode([]byte(k.About))

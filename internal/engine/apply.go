@@ -51,20 +51,30 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 		r.before.Doubts(what.Doubts)
 	case journal.CallBegun:
 		r.past.begin(t, begunCall{what, made{e.At, r.past.owner}})
+	case journal.CallFiles:
+		r.keepFiles(t, what.Files)
 	case journal.CallEnded:
 		r.applyEnded(t, e.Path, &what)
 	case journal.AgentEvents:
 		r.applyAgent(t, what)
+	case journal.ToolEntered:
+		r.applyEntered(t, what)
 	case journal.CallGiven:
 		if !r.m.Give(e.Path, what.Output) {
 			return fmt.Errorf("step %q does not wait for a slot", e.Path)
 		}
-		r.noteFinish(e.Path, what.Finish)
+		r.noteAnswer(e.Path, what.Answer)
 	case journal.TimerDue:
 		r.m.Due(t, what.Timer)
 	case journal.WaitOver:
+		if r.settled(t); what.Approval {
+			r.approve(t, what)
+		} else {
+			r.m.Answer(t, what.Output, what.Failure)
+		}
+	case journal.Said:
 		r.settled(t)
-		r.m.Answer(t, what.Output, what.Failure)
+		r.m.Answer(t, what.Output(), nil)
 	case journal.PauseOpened:
 		r.applyOpened(t, e.Path, &what)
 	case journal.PauseClosed: // its task ends a moment later
@@ -89,7 +99,15 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 		r.undo.atEnd, r.undo.wasUndone = false, r.beginsAnew()
 	case journal.Restarted:
 		r.beginAgain(r.undo.restart)
+	case journal.Shared:
+		r.leaveShared()
+	case journal.FinallyBegun:
+		r.beginFinally(what)
 	case journal.Cancelled:
+		if r.ending.fixed != nil {
+			r.endFinally()
+			return nil
+		}
 		r.ending.forGood = &what.Reason
 		if r.undo.restart != nil {
 			r.undo.restart, r.waits.pauses = nil, nil
@@ -104,12 +122,13 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 // applyEnded applies the end of a call.
 func (r *Run) applyEnded(t *machine.Task, path string, what *journal.CallEnded) {
 	r.settled(t)
+	delete(r.waits.files, t)
 	r.use(t, what.Models)
 	r.countTools(t, what)
-	r.noteFinish(path, what.Finish)
+	r.noteAnswer(path, what.Answer)
 	site := t.Node().Adapter.(*program.Call)
 	if r.answerCut(path, site, what); what.Unknown {
-		r.callUnknown(path, site.Name, what.Why)
+		r.callUnknown(path, namedBy(site), what.Why)
 	}
 	r.m.Finish(t, what.Output, what.Size-1, what.Failure)
 }
@@ -119,7 +138,13 @@ func (r *Run) use(t *machine.Task, used journal.ModelUse) {
 	for _, n := range used.Draws {
 		r.markDrawn(used.Model, n)
 	}
-	r.spent(t, used.Used, len(used.Draws))
+	calls := len(used.Draws)
+	for _, tried := range used.Tried {
+		for calls += len(tried.Draws); len(tried.Draws) > 0; tried.Draws = tried.Draws[1:] {
+			r.markDrawn(tried.Model, tried.Draws[0])
+		}
+	}
+	r.spent(t, used.Used, calls)
 	r.m.Spend(t, used.Used.Micros)
 }
 
@@ -142,7 +167,9 @@ func (r *Run) applyOpened(t *machine.Task, path string, what *journal.PauseOpene
 		if r.waits.opened == nil {
 			r.waits.opened = map[string]int{}
 		}
-		r.waits.opened[path]++
+		if !t.Asks() {
+			r.waits.opened[path]++
+		}
 	}
 	r.count(opened)
 	r.waits.pauses = append(r.waits.pauses, opened)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,14 +20,14 @@ import (
 )
 
 // resolve works out the retry policy of the call. It stays nil if no layer sets one.
-func (r *Run) resolve(p *pending, said *retry.Layers, own *retry.Metadata) {
+func (r *Run) resolve(p *pending, said *program.Retry, own *retry.Metadata) {
 	if said == nil && r.o.Retry == nil && r.o.Defaults == nil && own == nil {
 		return
 	}
 	kind := retry.Kind(p.Kind)
 	l := retry.Layers{Run: r.o.Retry[kind], Host: r.o.Defaults[kind], Adapter: own}
 	if said != nil {
-		l.Step, l.Recipe = said.Step, said.Recipe
+		l.Step, l.Recipe, p.when = said.Step, said.Recipe, said.When
 	}
 	policy := retry.Resolve(l)
 	p.Stream = p.Stream && policy.Streams(own)
@@ -37,24 +38,30 @@ func (r *Run) resolve(p *pending, said *retry.Layers, own *retry.Metadata) {
 
 // attempted handles the result of an attempt.
 func (r *Run) attempted(p *pending, res *Result) {
+	if p.Looks {
+		r.looked(p, res)
+		return
+	}
 	err := res.Err
 	p.open = r.leavesOpen(p, err)
-	if _, panicked := errors.AsType[*PanicError](err); !panicked && !denied(res.Bad) {
+	if _, panicked := errors.AsType[*PanicError](err); !panicked && !unmade(res.Bad) {
 		r.settle(p, res.Response, err)
+		r.settleSpent(p, res.Spent)
 	}
 	switch {
 	case err == nil:
 		p.Attempts = 0
 		r.completed(p, res)
-	case !r.again(p, err):
+	case !r.again(p, err) && !r.fallBack(p, err):
 		r.failed(p, err)
 	}
 }
 
-// denied reports whether a hook prevented an attempt.
-func denied(err error) bool {
-	known, ok := errors.AsType[*runtime.Error](err)
-	return ok && known.Code == "hook.denied"
+// unmade reports whether an attempt was not made because of its Bad: a hook, or a file that it shows.
+func unmade(bad error) bool {
+	known, ok := errors.AsType[*runtime.Error](bad)
+	return ok && slices.Contains([]string{"hook.denied", "file.changed", "file.unreadable",
+		string(diagnostics.CodeNoFiles)}, known.Code)
 }
 
 // completed handles the result of an attempt that did not fail.
@@ -90,7 +97,7 @@ func (r *Run) failed(p *pending, err error) { r.failedOr(p, nil, err) }
 // failedOr is failed for a call that the engine has a pause for, if it is not nil.
 func (r *Run) failedOr(p *pending, pause *resume.Pause, err error) {
 	if asked, ok := errors.AsType[*resume.Suspension](err); ok {
-		pause, p.Progress = &asked.Pause, journal.Progress{}
+		pause, p.Progress = &asked.Pause, journal.Progress{Replies: p.Progress.Replies}
 	}
 	end := outcome{size: machine.Unknown, pause: pause}
 	if p.in != nil || p.Rollback {
@@ -134,6 +141,16 @@ func (r *Run) again(p *pending, err error) bool {
 		Attempt: p.Attempts, Repeatable: p.repeatable(), InlineWait: r.o.Limits.InlineWait,
 		Seed: retry.Seed{Run: r.o.ID, Step: p.Path, Call: p.Ordinal + len(p.Repairs)/2},
 	})
+	if d.Retry && p.when != nil {
+		switch yes, bad := p.when.Bool(p.task.Failing(r.fault(p, err))); {
+		case bad != nil:
+			r.failed(p, &runtime.Error{Category: runtime.CategoryConfig, Code: "expr.failed",
+				Err: fmt.Errorf("%w; retry was for: %w", bad, err)})
+			return true
+		case !yes:
+			d = retry.Decision{Exhausted: true, Why: "its when is false"}
+		}
+	}
 	pauses := r.o.Kept && !p.Rollback && !p.gathers() // rollbacks and calls that only gather for an agent do not pause
 	if !d.Retry {
 		if d.Exhausted {
@@ -143,11 +160,11 @@ func (r *Run) again(p *pending, err error) bool {
 	}
 	r.tellRetry(trace.AdapterRetry, p, policy, f, trace.Attr{Key: "delayMs", Value: d.Delay.Milliseconds()})
 	switch {
-	case d.Pause && pauses:
+	case (d.Pause || r.todo.drains && !p.repeatable()) && pauses:
 		r.failedOr(p, &resume.Pause{Kind: resume.System, Reason: "retry", RetryAt: r.now.Add(d.Delay),
 			Prompt: fmt.Sprintf("%s failed (%s) in attempt %d of %d; the next one follows in time, or on an answer",
 				p.named(), f.Reason, p.Attempts, policy.MaxAttempts)}, err)
-	case p.Rollback && r.ending.cut != nil: // a recovery continues
+	case p.Rollback && (r.ending.cut != nil || r.todo.drains && p.repeatable()): // a recovery continues
 		r.done(p, outcome{}, ErrGrace)
 	default:
 		p.last = err
@@ -162,7 +179,7 @@ func (r *Run) retryAfter(p *pending, delay time.Duration) {
 		r.retry(p)
 		return
 	}
-	p.stage = delayed
+	p.stage, p.due = delayed, r.now.Add(delay)
 	if left := p.deadline.Sub(r.now); !p.deadline.IsZero() && left < delay {
 		p.timer = r.arm(left, func() { r.late(p) })
 	} else {
@@ -205,6 +222,10 @@ func (r *Run) retry(p *pending) {
 	if r.tooLate(p) {
 		return
 	}
+	if r.todo.drains && !p.Rollback { // the end of the execution stops it
+		p.stage = delayed
+		return
+	}
 	if pause, err := r.reserve(p); err != nil {
 		r.failedOr(p, pause, err)
 		return
@@ -226,6 +247,8 @@ func (r *Run) retry(p *pending) {
 func (r *Run) tellRetry(kind trace.Kind, p *pending, policy *retry.Resolved, f *retry.Failure, more ...trace.Attr) {
 	method := "call"
 	switch {
+	case p.hasEffect() && p.Kind == program.RetrieverCall:
+		method = "index"
 	case p.Kind == program.RetrieverCall:
 		method = "retrieve"
 	case p.Kind == program.ModelCall && p.Stream:
@@ -278,6 +301,9 @@ func (r *Run) fault(p *pending, err error) *machine.Failure {
 		return &machine.Failure{Category: p.Kind.Category(), Code: "step.panic", Err: panicked}
 	}
 	f := &machine.Failure{Category: p.Kind.Category(), Code: string(p.Kind) + ".failed", Err: err}
+	if r.program.Errors {
+		f.Reason, f.Status = r.reasonOf(err)
+	}
 	var known *runtime.Error
 	switch {
 	case errors.As(err, &known) && known.Category != "" && known.Category != runtime.CategoryCancelled:
@@ -286,6 +312,17 @@ func (r *Run) fault(p *pending, err error) *machine.Failure {
 		f.Category, f.Code = string(runtime.CategoryCancelled), "step.cancelled"
 	}
 	return f
+}
+
+// reasonOf is what an error says of a call, as expressions see it. What is wrong before or after a call has no reason.
+func (r *Run) reasonOf(err error) (reason string, status int) {
+	if f, ok := errors.AsType[*retry.Failure](err); ok {
+		return string(f.Reason), f.Status
+	}
+	if known, ok := errors.AsType[*runtime.Error](err); ok && known.Category == runtime.CategoryConfig {
+		return "", 0
+	}
+	return string(retry.ReasonOf(err)), 0
 }
 
 // CancelCause is why a run's context ended; it is context.Canceled in any case.

@@ -116,19 +116,20 @@ func (r *Run) wallTime() (limit time.Duration, name string) {
 // accountsOf returns the accounts that a task's calls count in: the run's, then those of the steps
 // around it and its own, from the inside out. A nil task has those of the run.
 func (r *Run) accountsOf(t *machine.Task) (list []*account) {
-	add := func(l *program.Limits, whole, one scope) {
+	final := t != nil && t.InFinally() // which has a time of its own
+	add := func(l *program.Limits, whole, one scope, timed bool) {
 		if program.HasBudget(l) {
 			list = append(list, r.budget.account(whole, l))
 		}
-		if one.time = true; program.PausesInTime(l) {
+		if one.time = true; timed && program.PausesInTime(l) {
 			list = append(list, r.budget.account(one, l))
 		}
 	}
-	add(&r.program.Recipe.Limits, scope{}, scope{})
-	add(&r.budget.host, scope{host: true}, scope{host: true})
+	add(&r.program.Recipe.Limits, scope{}, scope{}, !final)
+	add(&r.budget.host, scope{host: true}, scope{host: true}, !final)
 	for ; r.program.StepLimits.Any && t != nil; t = t.Owner() {
 		if l, ok := t.Node().Limits.(*program.Limits); ok {
-			add(l, scope{path: t.Whole().Path()}, scope{path: t.Path()})
+			add(l, scope{path: t.Whole().Path()}, scope{path: t.Path()}, !final || t.InFinally())
 		}
 	}
 	return list
@@ -168,10 +169,14 @@ func (r *Run) reserve(p *pending) (*resume.Pause, error) {
 			want = r.priced(p, sent, int64(n))
 		}
 	}
+	if len(p.Spends) > 0 { // of what is embedded, the query is known
+		query, _ := p.Args["query"].(string)
+		want = r.pricedAt(p.Spends[0], max(1, agents.TokensIn([]runtime.Message{{Text: query}})), 0)
+	}
 	now := r.clock.At(r.now)
 	for _, a := range p.accounts {
 		if err := a.check(want, now, p.named()); err != nil {
-			if a.pause && !p.Rollback { // a rollback does not pause
+			if a.pause && !p.Rollback && !p.gathers() { // these do not pause
 				return a.askForMore(err.Code, want, now, err.Error()), err
 			}
 			return nil, err
@@ -277,8 +282,7 @@ func asksForMore(p *Pause) bool {
 	case toolCalls:
 		return c.Kind == program.ToolCall || c.Kind == program.AgentCall
 	}
-	return (c.Kind == program.ModelCall || c.Kind == program.AgentCall) &&
-		(p.Reason == "limits.tokens" || p.Reason == "limits.cost_usd")
+	return c.Kind != program.ToolCall && (p.Reason == "limits.tokens" || p.Reason == "limits.cost_usd")
 }
 
 // RaisedEnough refuses an answer that raises a limit of time to less than is used already; a schema cannot say that.
@@ -369,6 +373,21 @@ func (r *Run) settle(p *pending, resp *runtime.Response, err error) {
 	r.release(p, used)
 }
 
+// settleSpent counts what a retriever used of models in an attempt.
+func (r *Run) settleSpent(p *pending, spent []runtime.Spent) {
+	if len(spent) == 0 {
+		return
+	}
+	var used journal.Amount
+	for _, s := range spent {
+		one := r.pricedAt(s.Name, max(0, int64(s.InputTokens)), max(0, int64(s.OutputTokens)))
+		one.Calls = 1
+		used = used.Plus(one)
+	}
+	p.use.Used = p.use.Used.Plus(used)
+	r.release(p, used)
+}
+
 // free reports whether a call that failed costs nothing.
 func free(err error) bool {
 	_, suspended := errors.AsType[*resume.Suspension](err)
@@ -394,8 +413,12 @@ func unspend(accounts []*account, used journal.Amount) {
 
 // priced is the cost of tokens at the host's prices: dollars per million are millionths per token.
 func (r *Run) priced(p *pending, sent, received int64) journal.Amount {
+	return r.pricedAt(p.Request.Model, sent, received)
+}
+
+func (r *Run) pricedAt(model string, sent, received int64) journal.Amount {
 	sent, received = min(sent, journal.MaxAmount/2), min(received, journal.MaxAmount/2)
-	price := r.o.Prices[p.Request.Model]
+	price := r.o.Prices[model]
 	return journal.Amount{Tokens: sent + received, Sent: sent,
 		Micros: micros(float64(sent)*price.Input + float64(received)*price.Output)}
 }

@@ -6,7 +6,9 @@ import (
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/agents"
+	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
@@ -23,11 +25,11 @@ type Call struct {
 	Loop    *agentloop.Loop  // that the Job is of
 	Input   any              // of a tool, with secrets as references, or of a retriever
 	Request *runtime.Request // of a model; nil for others
+	Ask
 	Context
 
 	Timeout  time.Duration // of the attempt; 0: none
 	Grace    time.Duration // to return after its Timeout; 0: the minimum
-	Stream   bool          // the pieces of a model's answer are wanted
 	Group    int64         // calls of one group are stopped together
 	Alone    bool          // the call may be stopped by itself
 	Rollback bool          // the end of the run's context does not stop it at once
@@ -38,15 +40,21 @@ type Call struct {
 	of     *pending
 }
 
+// Ask is how a model is asked.
+type Ask struct {
+	Stream bool           // the pieces of the answer are wanted
+	Looks  bool           // not at all: the local files of the Request are to be read, see Result.Files
+	Files  []journal.File // what those must be; nil: there are none, or it looks
+}
+
 // Context is what an adapter may know about the call that it serves.
 type Context struct {
 	Generation int // of the run
 	Ordinal    int // this is the step's, or the agent's, n-th logical call, from 1
 	Attempt    int // from 1
 	Key        string
-	Answer     any    // to the pause that the call asked for
-	AnswerTo   string // that pause's reason
-	Answered   bool   // Answer is set
+	Replies    []resume.Reply // the answers to the pauses that the call asked for, in order
+	Answered   bool           // the last of them is to the pause before the attempt
 }
 
 // Ready is what [Adapters.Prepare] makes of a call. It does not leave the process.
@@ -54,6 +62,7 @@ type Ready struct {
 	Args   map[string]any // the arguments, with secrets
 	Effect runtime.Effect // what a second call would do to the world; "" for kinds without effect
 	Quick  bool           // others may wait for it
+	Spends []string       // of a retriever: the names under which what it uses is priced
 }
 
 // Result is the result of a [Call], with secrets redacted.
@@ -61,12 +70,15 @@ type Result struct {
 	Output   any // decoded JSON, of a tool or retriever
 	Size     int // of Output in bytes, or machine.Unknown
 	Response *runtime.Response
-	Reply    *agents.Reply // of what only agents call; its Err is not used. nil: nothing came
+	Reply    *agents.Reply   // of what only agents call; its Err is not used. nil: nothing came
+	Files    []journal.File  // of a call that looks
+	Spent    []runtime.Spent // of models that a retriever asked, whatever became of the attempt
 
 	// Err is why the attempt failed: a [*resume.Suspension] if the call waits, a [*PanicError], or what
 	// retry.FailureOf reads. nil: it did not.
 	Err error
-	// Bad is why there is no result although the attempt did not fail: hooks denied it, or the result cannot be used.
+	// Bad is why there is no result although the attempt did not fail: hooks denied it, a file that it shows cannot be
+	// read or has changed, or the result cannot be used.
 	// No further attempt is made. nil: there is a result.
 	Bad   error
 	Left  bool             // the driver has abandoned the call: it drops its result
@@ -85,8 +97,8 @@ func (e *PanicError) Error() string { return e.Text }
 // and return at once.
 type Adapters interface {
 	// Prepare opens the secrets in the input of a tool's call, checks the arguments, and fills in Ready. It does
-	// the same for a tool that an agent calls, whose arguments are in its Job; of a retriever it fills in the
-	// arguments only. The error has no secrets.
+	// the same for a tool that an agent calls, whose arguments are in its Job, and for a retriever. The error has no
+	// secrets.
 	Prepare(c *Call) error
 	// Retry returns the retry metadata of the adapter of a call; nil: none. It is not called for models.
 	Retry(c *Call) *retry.Metadata
@@ -94,17 +106,16 @@ type Adapters interface {
 	Model(name string) (Model, bool)
 	// Offer is what the runtime offers to agents.
 	Offer() (*agents.Offer, error)
-	// Retriever reports whether a retriever is configured.
-	Retriever() bool
 }
 
 // Model describes a model.
 type Model struct {
 	Described bool // it has a description
 	agents.ModelOffer
-	Retry   *retry.Metadata // nil: none
-	Streams bool            // it can answer piece by piece
-	Missing string          // why the model is not configured, with a hint on a second line; "": not known
+	Retry     *retry.Metadata // nil: none
+	Streams   bool            // it can answer piece by piece
+	Fallbacks []string        // models that may answer instead, in order
+	Missing   string          // why the model is not configured, with a hint on a second line; "": not known
 }
 
 // Op says what a [Command] asks of a driver.

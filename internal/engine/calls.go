@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
@@ -29,25 +28,37 @@ type pending struct {
 	*Call // the attempt; each attempt has its own, because an abandoned one may still be running
 	first Call
 
-	task     *machine.Task   // of the step
-	agent    *agent          // at work, of an agent step; nil for others
-	in       *agent          // the agent that makes the call; nil: none
-	policy   *retry.Resolved // nil: no layer sets a retry policy
-	accounts []*account      // in which calls of models and time count
-	reserved journal.Amount  // for the attempt
+	task  *machine.Task // of the step
+	agent *agent        // at work, of an agent step; nil for others
+	in    *agent        // the agent that makes the call; nil: none
+	rules
+	accounts []*account     // in which calls of models and time count
+	reserved journal.Amount // for the attempt
 	use      journal.ModelUse
 	finish   string // why the answer of the model ended
 	journal.Progress
 
-	stage     stage
-	timer     int64 // while delayed
-	made            // the attempt, or the call of an earlier process
-	term            // of all attempts together
-	last      error // of the attempt before
-	slot      bool  // it has a slot
-	open      bool  // the last attempt may have had its effect
-	stopped   bool  // it was told to stop
+	stage  stage
+	timer  int64 // while delayed
+	made         // the attempt, or the call of an earlier process
+	term         // of all attempts together
+	course       // likewise
+	slot   bool  // it has a slot
+	open   bool  // the last attempt may have had its effect
+	halt         // what was told to it
+}
+
+// halt is whether a call was told to stop.
+type halt struct {
+	stopped   bool
 	stoppedBy error // why, unless the run's context has ended
+}
+
+// rules say what follows when an attempt of a call fails.
+type rules struct {
+	policy    *retry.Resolved // nil: no layer sets a retry policy
+	when      *expr.Program   // of errors after which another attempt may be made; nil: any
+	fallbacks []string        // models that may be called then, in order
 }
 
 // made is when and by which process, as leases name it, a call was made; "": not known.
@@ -56,10 +67,24 @@ type made struct {
 	owner string
 }
 
+// course is what has become of a call so far.
+type course struct {
+	last  error // of the attempt before
+	began time.Time
+	tries int  // attempts
+	known bool // the journal has that it began
+}
+
+// took is how long the call has taken by now, in whole milliseconds.
+func (r *Run) took(p *pending) time.Duration {
+	return max(0, r.now.Sub(p.began)).Truncate(time.Millisecond)
+}
+
 // term is how much time a call has.
 type term struct {
 	deadline time.Time // zero: none
 	late     error     // the error of a call whose time is over
+	due      time.Time // while delayed: when the next attempt is
 }
 
 // stage is the state of a call.
@@ -101,7 +126,7 @@ func (r *Run) newCall(t *machine.Task, site *program.Call, path string) *pending
 	p.task, p.Call = t, &p.first
 	r.calls.last++
 	p.ID, p.of, p.Site, p.Path, p.Kind, p.Name = r.calls.last, p, site, path, site.Kind, site.Name
-	p.Ordinal, p.Generation = 1, r.generation
+	p.Ordinal, p.Generation, p.began = 1, r.generation, r.now
 	return p
 }
 
@@ -166,12 +191,15 @@ func (r *Run) launch(p *pending) {
 // tellCall emits the event that an adapter is called.
 func (r *Run) tellCall(p *pending) {
 	data := p.Site.Event
-	if p.Kind == program.ModelCall {
+	switch {
+	case p.Kind == program.ModelCall:
 		data = r.modelData(p)
+	case p.Site.Of != nil:
+		data = program.CallData(p.Kind, p.Name)
 	}
 	if r.durable() && p.hasEffect() { // a person may have to find out its outcome
 		data = append(data[:len(data):len(data)], trace.Attr{Key: "key", Value: r.keyOf(p)})
-		slices.SortFunc(data, func(a, b trace.Attr) int { return strings.Compare(a.Key, b.Key) })
+		slices.SortStableFunc(data, func(a, b trace.Attr) int { return strings.Compare(a.Key, b.Key) })
 	}
 	r.tell(p, trace.Event{Kind: trace.AdapterCall, Step: p.Path, Data: data}, r.content(p))
 }
@@ -212,6 +240,10 @@ func (r *Run) enter(p *pending, then func(*pending)) {
 		return
 	}
 	if r.calls.busy >= r.o.Parallel {
+		if r.todo.drains && r.canPutOff(p) {
+			r.putOff(p)
+			return
+		}
 		p.stage = queued
 		r.calls.queue = append(r.calls.queue, p)
 		return
@@ -228,7 +260,7 @@ func (r *Run) leave(p *pending) {
 	}
 	p.slot = false
 	r.calls.busy--
-	if len(r.calls.queue) > 0 {
+	if len(r.calls.queue) > 0 && !r.todo.drains {
 		next := r.calls.queue[0]
 		r.calls.queue = r.calls.queue[1:]
 		r.calls.busy++
@@ -270,6 +302,7 @@ func (r *Run) begins(p *pending) bool {
 		return false
 	}
 	p.stage, p.made = flying, made{r.now, r.o.Owner}
+	p.tries++
 	r.calls.flying = append(r.calls.flying, p)
 	return true
 }
@@ -282,7 +315,7 @@ func (r *Run) stop(p *pending, err error) {
 	if p.stopped = true; r.ending.cut == nil {
 		p.stoppedBy = err
 	}
-	if p.agent != nil {
+	if p.agent != nil && !p.Looks {
 		r.stopAgent(p.agent, context.Canceled, err)
 		return
 	}
@@ -366,7 +399,7 @@ func (r *Run) finish(p *pending, end outcome) {
 		}
 	}
 	what := journal.CallEnded{Output: end.output, Size: end.size + 1, Failure: end.failure, Models: p.use,
-		Finish: p.finish, Unknown: end.unknown}
+		Answer: journal.Answer{Finish: p.finish}, Unknown: end.unknown, Took: r.took(p), Attempts: p.tries}
 	if end.unknown {
 		what.Why = r.textOf(r.why(p))
 	}
@@ -388,7 +421,10 @@ func (r *Run) textOf(why error) string {
 }
 
 // hasEffect reports whether the call may do something to the world.
-func (p *pending) hasEffect() bool { return p.Kind == program.ToolCall && p.Effect != runtime.ReadOnly }
+func (p *pending) hasEffect() bool {
+	return p.Kind == program.ToolCall && p.Effect != runtime.ReadOnly ||
+		p.Kind == program.RetrieverCall && p.Effect == runtime.Idempotent // it writes to an index
+}
 
 // begunAs sets the effect of the call to the one recorded when it began; "": it keeps its own.
 func (p *pending) begunAs(effect string) *pending {
@@ -404,15 +440,4 @@ func (p *pending) repeatable() bool {
 // notDone is the failure of a call that was cancelled.
 func notDone(why string) *machine.Failure {
 	return &machine.Failure{Category: string(runtime.CategoryCancelled), Code: "step.cancelled", Err: errors.New(why)}
-}
-
-// callUnknown adds the diagnostic about a call with unknown outcome. why may be "".
-func (r *Run) callUnknown(path, tool, why string) {
-	because := "the run stopped the call"
-	if why != "" {
-		because += " (" + why + ")"
-	}
-	r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindWorkflow,
-		Code: diagnostics.CodeCallUnknown, Step: path, Message: r.o.Redact.Text(fmt.Sprintf(
-			"step %q: tool %q was called, and it is not known whether it had its effect: %s", path, tool, because))})
 }

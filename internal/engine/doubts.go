@@ -28,7 +28,7 @@ func DoubtsOf(
 		f.next(&events[i])
 	}
 	add := func(step string, begun bool, d journal.Doubt) {
-		if shared == (stands[step] || stands[resume.DefinitionPath(step)]) || begun && !shared {
+		if shared == (standsIn(stands, step) || stands[resume.DefinitionPath(step)]) || begun && !shared {
 			doubts = append(doubts, d)
 		}
 	}
@@ -128,6 +128,9 @@ func (f *doubtful) nextGeneration(n int) {
 // opened reads the beginning of a pause.
 func (f *doubtful) opened(e *journal.Event, what *journal.PauseOpened) {
 	p, of := &what.Pause, e.Path
+	if journal.IsApproval(p.ID) { // before the call
+		return
+	}
 	d := journal.Doubt{Step: p.Step, Call: p.Call}
 	if what.Agent != nil {
 		of, d.About = what.Agent.Step, AboutOf(p)

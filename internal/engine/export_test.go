@@ -31,17 +31,6 @@ func (r *Run) MustDecide(e *journal.Event) bool {
 	return e.Ordered() && (r.m.Decided() < e.After || r.m.Queued())
 }
 
-// IsNew reports whether a journal is of a run that has only begun.
-func IsNew(events []journal.Event) bool {
-	return !slices.ContainsFunc(events, func(e journal.Event) bool {
-		switch e.What.(type) {
-		case journal.Created, journal.Begun:
-			return false
-		}
-		return true
-	})
-}
-
 // Settle lets the machine of a run that was told a journal decide what a live one would have decided by now.
 func (r *Run) Settle() {
 	for {
@@ -111,7 +100,10 @@ func (s state) pauses(r *Run) {
 		if t.Status() != machine.Waiting { // its call may be under way
 			continue
 		}
-		s.put("answer "+t.Path(), fmt.Sprint(s.json(a.value), " ", a.to))
+		s.put("answer "+t.Path(), fmt.Sprint(s.json(a.Answer), " ", a.To))
+	}
+	for t, files := range r.waits.files {
+		s.put("files "+t.Path(), fmt.Sprintf("%+v", files))
 	}
 	for t, p := range r.waits.progress {
 		if t.Status() != machine.Waiting {
@@ -170,7 +162,12 @@ func reversed(list []bool) []bool {
 // draws are the calls of models that no event has yet.
 func (r *Run) draws() map[string][]int {
 	list := map[string][]int{}
-	add := func(p *pending) { list[p.use.Model] = append(list[p.use.Model], p.use.Draws...) }
+	add := func(p *pending) {
+		list[p.use.Model] = append(list[p.use.Model], p.use.Draws...)
+		for _, t := range p.use.Tried {
+			list[t.Model] = append(list[t.Model], t.Draws...)
+		}
+	}
 	for _, t := range r.m.Calls() {
 		if p, ok := t.Driver.(*pending); ok {
 			add(p)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/runtime"
 )
 
 // Hold lets no more calls start, so that another process can continue the run from its events. Agents stop between
@@ -20,7 +21,7 @@ func (r *Run) Idle() bool {
 	}
 	return !slices.ContainsFunc(r.m.Calls(), func(t *machine.Task) bool {
 		p, begun := t.Driver.(*pending)
-		return begun && (p.agent == nil || !p.agent.stays())
+		return begun && (p.agent == nil || !p.agent.stays() && !p.agent.rests())
 	})
 }
 
@@ -71,7 +72,7 @@ func (a *agent) goOn(cause error) {
 	a.kept = agents.Action{}
 	switch {
 	case kept.Record != nil:
-		a.leg.Broken(cause)
+		a.leg.Broken(&runtime.Error{Category: runtime.CategoryCancelled, Code: "step.cancelled", Err: cause})
 	case kept.Job != nil:
 		a.leg.Done(kept.Job, agents.Reply{Err: cause})
 	}

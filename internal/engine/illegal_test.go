@@ -30,7 +30,7 @@ type told struct {
 var mixed = []string{
 	"foreach_order", "foreach_nested", "fork_example", "loop_example", "pause_human", "pause_foreach", "channel_pause",
 	"channel_queue", "channel_topic", "agent_approval", "agent_example_delegates", "agent_budget_raise",
-	"agent_retry_pause", "budget_wall_time_raise", "budget_pause", "rollback_order", "rollback_fails", "nested_rollback", "nested_all",
+	"agent_retry_pause", "budget_wall_time_raise", "budget_pause", "kinds_example_say", "rollback_order", "rollback_fails", "nested_rollback", "nested_all",
 }
 
 // journals plays scenarios, and returns the journal of each leg.
@@ -43,10 +43,10 @@ func journals(t *testing.T) (list []told) {
 		for _, file := range files {
 			synctest.Test(t, func(t *testing.T) {
 				y := newToy(t, 1)
-				y.ended = func(r *local.Run) {
+				y.Ended = func(r *local.Run) {
 					if events, err := r.Events(); err != nil {
 						t.Error(err)
-					} else if y.runs < 4 {
+					} else if y.Runs < 4 {
 						list = append(list, told{name + " " + r.ID, events, r.Engine})
 					}
 				}
@@ -125,8 +125,8 @@ func drawEvent(t *rapid.T, own, all []journal.Event) journal.Event {
 		e.After = rapid.Int64Range(-1, 40).Draw(t, "after")
 	}
 	if rapid.IntRange(0, 9).Draw(t, "resumed") == 0 {
-		e.Resumed, e.Worked = true, time.Duration(rapid.Int64().Draw(t, "worked"))
-		e.Parallel = rapid.IntRange(0, 9).Draw(t, "parallel")
+		e.Begins = &journal.Execution{Worked: time.Duration(rapid.Int64().Draw(t, "worked")),
+			Parallel: rapid.IntRange(0, 9).Draw(t, "parallel")}
 	}
 	return e
 }
@@ -146,10 +146,10 @@ func drawWhat(t *rapid.T, own, all []journal.Event) journal.What {
 	answer := map[string]any{"decision": decision, "form": map[string]any{"tokens": int64(500)}}
 	opened := resume.Pause{ID: pause, Step: path, Kind: resume.System, Reason: journal.Indeterminate}
 	return rapid.SampledFrom([]journal.What{
-		nil, journal.Created{}, journal.Begun{Parallel: 3}, journal.CallBegun{Ordinal: 1}, journal.CallEnded{Output: "x"},
+		nil, journal.Created{}, journal.Begun{Parallel: 3}, journal.Execution{Owner: "x", Worked: 1, Parallel: 2}, journal.CallBegun{Ordinal: 1}, journal.CallFiles{Files: []journal.File{{Path: "x"}}}, journal.CallEnded{Output: "x"},
 		journal.CallEnded{Failure: failure, Unknown: true, Why: "x"}, journal.CallGiven{Output: "x"},
 		journal.TimerDue{}, journal.TimerDue{Timer: machine.Grace}, journal.TimerDue{Timer: 200},
-		journal.WaitOver{Output: "x"}, journal.WaitOver{Failure: failure}, journal.AgentEvents{Waits: true},
+		journal.WaitOver{Output: "x"}, journal.WaitOver{Failure: failure}, journal.Said{Text: "x"}, journal.ToolEntered{Tool: "x"}, journal.AgentEvents{Waits: true},
 		journal.AgentEvents{Events: []agents.Event{{Seq: 7, Kind: agents.ModelEnded}}},
 		journal.AgentEvents{Calls: []journal.Drawn{{Model: "fast", N: -1}, {Model: "fast", N: 9}},
 			Used: journal.Amount{Tokens: 9}},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
@@ -80,7 +81,7 @@ func (r *Run) mayRetry(t *machine.Task) bool { return r.ending.forGood == nil &&
 // end without it.
 func (r *Run) unasked(p *Pause) {
 	if p.Reason == journal.Indeterminate && p.inAgent == "" && p.task.Spared() {
-		r.callUnknown(p.Step, p.task.Node().Adapter.(*program.Call).Name, "")
+		r.callUnknown(p.Step, namedBy(p.task.Node().Adapter.(*program.Call)), "")
 	}
 }
 
@@ -124,4 +125,15 @@ func (r *Run) leftOpen(p *pending) bool {
 		a.open = append(a.open, r.aboutCallIn(a, path, tool, n, args))
 	})
 	return len(a.open) > 0
+}
+
+// callUnknown adds the diagnostic about a call with unknown outcome. why may be "".
+func (r *Run) callUnknown(path, tool, why string) {
+	because := "the run stopped the call"
+	if why != "" {
+		because += " (" + why + ")"
+	}
+	r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindWorkflow,
+		Code: diagnostics.CodeCallUnknown, Step: path, Message: r.o.Redact.Text(fmt.Sprintf(
+			"step %q: tool %q was called, and it is not known whether it had its effect: %s", path, tool, because))})
 }

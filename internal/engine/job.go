@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
@@ -18,6 +19,14 @@ import (
 func (r *Run) startJob(a *agent, j *agents.Job) {
 	a.begins = false
 	step := a.call
+	if j.Op == agents.RunRecipe {
+		if reply, over := r.insideOf(step.task, j); over {
+			a.came = append(a.came, replied{j, reply})
+		} else {
+			a.inner = append(a.inner, j)
+		}
+		return
+	}
 	p := r.newCall(step.task, step.Site, j.Path)
 	p.in, p.Job, p.Loop, p.Kind, p.Name = a, j, a.leg.Definition(j.Frame), kindOf(j.Op), j.Name
 	p.Generation, p.Ordinal, p.Dispose = step.Generation, max(j.Call, 1), j.Op == agents.DisposeLayer
@@ -27,9 +36,7 @@ func (r *Run) startJob(a *agent, j *agents.Job) {
 		return
 	}
 	p.accounts = step.accounts
-	if j.Reply != nil {
-		p.Context.Answer, p.Context.AnswerTo, p.Context.Answered = *j.Reply, j.ReplyTo, true
-	}
+	p.Context.Replies, p.Context.Answered = j.Replies, j.Replies != nil
 	if err := r.prepareJob(p); err != nil {
 		r.done(p, outcome{}, err)
 		return
@@ -68,14 +75,22 @@ func (r *Run) prepareJob(p *pending) error {
 	case program.ModelCall:
 		req := *p.Job.Request
 		p.Request, p.Ordinal, p.Name = &req, req.Call, req.Model
+		if showsLocal(&req) {
+			p.Files = append([]journal.File{}, r.waits.files[p.task]...)
+		}
 		about, _ := r.o.Adapters.Model(p.Job.Name)
 		p.Stream = about.Streams && r.o.Wants.Deltas && p.Job.Op == agents.CallModel
 		r.resolve(p, site.Retry, about.Retry)
+		p.fallbacks = about.Fallbacks
 		p.Attempts, p.Calls = a.tries[placeOf(p.Path, 0)], a.calls[p.Path]
 		if d := a.unsaid[p.Path]; d != nil {
 			p.Calls += len(d.calls)
 		}
 		return nil
+	case program.RetrieverCall:
+		if err := r.o.Adapters.Prepare(p.Call); err != nil {
+			return err
+		}
 	case program.ToolCall:
 		if err := r.o.Adapters.Prepare(p.Call); err != nil {
 			return err
@@ -174,17 +189,19 @@ func (r *Run) done(p *pending, end outcome, err error) {
 // reply gives an agent the result of a call.
 func (r *Run) reply(p *pending, reply agents.Reply) {
 	a := p.in
-	p.stage = over
+	p.stage, reply.Took, reply.Attempts = over, r.took(p), p.tries
 	r.leave(p)
 	a.jobs = slices.DeleteFunc(a.jobs, func(q *pending) bool { return q == p })
-	if len(p.use.Draws) > 0 || p.use.Used != (journal.Amount{}) {
+	if len(p.use.Draws) > 0 || len(p.use.Tried) > 0 || p.use.Used != (journal.Amount{}) {
 		d := a.unsaid[p.Path]
 		if d == nil {
 			d = &drawing{}
 			a.unsaid[p.Path] = d
 		}
-		for _, n := range p.use.Draws {
-			d.calls = append(d.calls, journal.Drawn{Model: p.use.Model, N: n, Step: p.Path})
+		for _, used := range append(p.use.Tried, journal.Tried{Model: p.use.Model, Draws: p.use.Draws}) {
+			for _, n := range used.Draws {
+				d.calls = append(d.calls, journal.Drawn{Model: used.Model, N: n, Step: p.Path})
+			}
 		}
 		d.used = d.used.Plus(p.use.Used)
 	}
@@ -193,3 +210,6 @@ func (r *Run) reply(p *pending, reply agents.Reply) {
 		r.pump(a)
 	}
 }
+
+// placeOf names the call that a pause belongs to, the same for all its pauses; number is 0 for the model.
+func placeOf(path string, number int) string { return path + ":" + strconv.Itoa(number) }

@@ -71,7 +71,8 @@ func taskPath(e *journal.Event) string {
 // ofTask reports whether an event belongs to a task that has not ended.
 func ofTask(e *journal.Event) bool {
 	switch e.What.(type) {
-	case journal.CallBegun, journal.CallEnded, journal.AgentEvents, journal.WaitOver, journal.PauseOpened:
+	case journal.CallBegun, journal.CallFiles, journal.CallEnded, journal.AgentEvents, journal.ToolEntered,
+		journal.WaitOver, journal.Said, journal.PauseOpened:
 		return true
 	}
 	return false
@@ -102,13 +103,21 @@ func (r *Run) taskOf(e *journal.Event) (*machine.Task, error) {
 	ok := false
 	switch what := e.What.(type) {
 	case journal.WaitOver:
-		ok = waits && call == nil
+		ok = waits && (what.Approval == t.Asks()) && (call == nil || what.Approval)
+	case journal.Said:
+		ok = waits && t.Node().Adapter == program.WaitSaid
+	case journal.ToolEntered:
+		ok = r.underWay(t) && call.Own[what.Tool] != nil && !t.Entered()
+	case journal.CallFiles:
+		ok = r.underWay(t) && (call.Kind == program.ModelCall || call.Kind == program.AgentCall)
 	case journal.AgentEvents:
 		ok = r.underWay(t) && call.Kind == program.AgentCall
 	case journal.PauseOpened:
 		switch {
 		case what.Agent != nil:
 			ok = r.underWay(t) && call.Kind == program.AgentCall
+		case journal.IsApproval(what.Pause.ID) || t.Asks():
+			ok = journal.IsApproval(what.Pause.ID) && t.Asks()
 		case call == nil:
 			ok = waits && what.Pause.Reason != journal.Indeterminate // it has no call
 		default:

@@ -47,16 +47,25 @@ func (r *Run) prepareModel(p *pending) (*resume.Pause, error) {
 	default:
 		return nil, badField(p, "max_tokens", "an integer", n)
 	}
+	options, bad, want := program.ModelOptions(fields)
+	if bad != "" {
+		return nil, program.ConfigError("model.arguments", "%s: %s of a model step must be %s", p.Site.Pos, bad, want)
+	}
+	req.Options = options
 	about, ok := r.o.Adapters.Model(req.Model)
 	if !ok {
 		return nil, program.ConfigError(diagnostics.CodeMissingModel, "%s: %w", p.Site.Pos,
 			agents.NoModel(req.Model, about.Missing))
 	}
+	if name := req.Refused(about.Options); name != "" {
+		return nil, program.ConfigError(diagnostics.CodeModelOption, "%s: model %q does not take %s",
+			p.Site.Pos, req.Model, name)
+	}
 	req.Messages = withRepairs(req.Messages, p.Repairs)
 	p.Stream = about.Streams && r.o.Wants.Deltas
 	r.resolve(p, p.Site.Retry, about.Retry)
-	p.Request = req
-	if p.accounts, err = r.pricedAccounts(p.task, p.Site.Pos, req.Model); err != nil {
+	p.Request, p.fallbacks = req, about.Fallbacks
+	if p.accounts, err = r.pricedAccounts(p.task, p.Site.Pos, r.withFallbacks(req.Model)...); err != nil {
 		return nil, err
 	}
 	pause, err := r.reserve(p)
@@ -67,8 +76,13 @@ func (r *Run) prepareModel(p *pending) (*resume.Pause, error) {
 }
 
 func badField(p *pending, name, want string, got any) error {
-	return program.ConfigError("model.arguments", "%s: %s of a model step must be %s, not %s",
-		p.Site.Pos, name, want, value.TypeName(got))
+	return badArgument(p, name, fmt.Errorf("must be %s, not %s", want, value.TypeName(got)))
+}
+
+// badArgument is the error for a key of a model or agent step; err says what is wrong with it.
+func badArgument(p *pending, name string, err error) error {
+	return program.ConfigError(diagnostics.Code(p.Kind+".arguments"), "%s: %s of %s %w",
+		p.Site.Pos, name, p.Kind.Step(), err)
 }
 
 // messages makes the conversation from system, prompt and messages.
@@ -77,8 +91,10 @@ func messages(p *pending, fields map[string]any) ([]runtime.Message, error) {
 	for _, f := range []struct {
 		name string
 		role runtime.Role
-	}{{"system", runtime.System}, {"prompt", runtime.User}} {
-		if v := fields[f.name]; v != nil {
+	}{{"system", runtime.System}, {"", ""}, {"prompt", runtime.User}} {
+		if f.name == "" {
+			list = asMessages(list, inConversation(p.task))
+		} else if v := fields[f.name]; v != nil {
 			text, err := value.Text(v)
 			if err != nil {
 				return nil, badField(p, f.name, "text", v)
@@ -86,25 +102,28 @@ func messages(p *pending, fields map[string]any) ([]runtime.Message, error) {
 			list = append(list, runtime.Message{Role: f.role, Text: text})
 		}
 	}
-	given, ok := fields["messages"].([]any)
-	if !ok && fields["messages"] != nil {
-		return nil, badField(p, "messages", "a list", fields["messages"])
+	images, err := imagesOf(p, fields)
+	if err != nil {
+		return nil, err
 	}
-	for _, e := range given {
-		m, _ := e.(map[string]any)
-		role, _ := m["role"].(string)
-		text, isText := m["text"].(string)
-		switch runtime.Role(role) {
-		case runtime.System, runtime.User, runtime.Assistant:
-		default:
-			isText = false
-		}
-		if !isText {
-			return nil, badField(p, "messages", "a list of {role: system, user or assistant; text: a string}", e)
-		}
-		list = append(list, runtime.Message{Role: runtime.Role(role), Text: text})
+	if images != nil {
+		list[len(list)-1].Files = images // the prompt is the last
 	}
-	return list, nil
+	given, err := saidBefore(p, fields)
+	list = asMessages(list, given)
+	if fields["prompt"] == nil && fields["messages"] == nil && len(p.task.Conversation()) == 0 && err == nil {
+		err = program.ConfigError("model.arguments", "%s: nothing was said yet, and a model step has nothing to ask",
+			p.Site.Pos)
+	}
+	return list, err
+}
+
+// asMessages adds what was said before to a request.
+func asMessages(list []runtime.Message, said []agents.Message) []runtime.Message {
+	for _, m := range said {
+		list = append(list, runtime.Message{Role: m.Role, Text: m.Text, Files: m.Files})
+	}
+	return list
 }
 
 // withRepairs adds texts to a conversation: an answer, what is wrong with it, and so on.
@@ -120,7 +139,7 @@ func withRepairs(messages []runtime.Message, texts []string) []runtime.Message {
 // modelData is the payload of a model's adapter.call, with the description of the model.
 func (r *Run) modelData(p *pending) trace.Data {
 	about, _ := r.o.Adapters.Model(p.Request.Model)
-	if !about.Described && p.Name != "" {
+	if !about.Described && p.Name == p.Request.Model {
 		return p.Site.Event
 	}
 	data := program.CallData(program.ModelCall, p.Request.Model)

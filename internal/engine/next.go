@@ -54,16 +54,23 @@ func (r *Run) Next() Command {
 		case machine.None:
 			switch {
 			case r.m.Result() != nil: // it was replayed to its end
+				if r.rest() {
+					return Command{}
+				}
 				r.wrapUp()
 			case len(r.calls.blocked) == 0:
-				return Command{}
+				if !r.endDrain() {
+					return Command{}
+				}
 			case len(r.ledger.events) > 0 && r.durable():
 				return Command{Op: Save}
 			default:
 				r.unblock()
 			}
 		case machine.Done:
-			r.wrapUp()
+			if !r.rest() {
+				r.wrapUp()
+			}
 		case machine.Start:
 			switch {
 			case t.hold && !r.ending.cancelled:
@@ -115,6 +122,11 @@ func (r *Run) carryOut(c machine.Command) {
 		}
 		r.ended(t)
 	case machine.Skipped:
+		r.closePauses(t)
+		if t.Status() == machine.Cancelled {
+			r.emitEnd(t)
+			return
+		}
 		reason := skippedUpstream
 		if t.Status() == machine.SkippedWhen {
 			reason = skippedWhen
@@ -122,6 +134,8 @@ func (r *Run) carryOut(c machine.Command) {
 		r.emit(t, trace.StepSkip, t.Path(), reason, nil)
 	case machine.Open:
 		r.openWait(c)
+	case machine.Closed:
+		r.deliver(t)
 	case machine.Stop:
 		if p, ok := t.Driver.(*pending); ok {
 			r.stop(p, c.Err)
@@ -132,7 +146,7 @@ func (r *Run) carryOut(c machine.Command) {
 		if n := t.Node(); n != nil && n.Kind == machine.Receive {
 			t.Driver = r.now.Add(c.Wait) // see openReceive
 		}
-		if t.Node() == nil && c.Timer == machine.Timeout { // the run's
+		if t.Node() == nil && !t.IsFinally() && c.Timer == machine.Timeout { // the run's
 			c.Wait -= r.clock.At(r.now)
 		}
 		key := timerKey{t, c.Timer}

@@ -6,6 +6,7 @@ package engine
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,8 +33,7 @@ func GenerationOf(events []journal.Event) int {
 
 // Clock is how long a run has been worked on. It stands still while the run is paused or interrupted.
 //
-// A journal has it in the times of its records, and in a member "worked" of the first record after each resume: the
-// clock at that time, in nanoseconds.
+// A journal has it in the times of its records, and in each [journal.Execution].
 type Clock struct {
 	Used  time.Duration // at since
 	Since time.Time
@@ -42,10 +42,10 @@ type Clock struct {
 // At returns the clock at a time of the present execution.
 func (c *Clock) At(now time.Time) time.Duration { return c.Used + max(0, now.Sub(c.Since)) }
 
-// Read reads the first event after a resume.
+// Read reads the next event.
 func (c *Clock) Read(e *journal.Event) {
-	if e.Resumed {
-		c.Used, c.Since = e.Worked, e.At
+	if x := e.Execution(); x != nil {
+		c.Used, c.Since = x.Worked, e.At
 	}
 }
 
@@ -54,7 +54,7 @@ func ClockOf(events []journal.Event) time.Duration {
 	var c Clock
 	for i := len(events) - 1; i >= 0; i-- {
 		c.Since = events[i].At
-		if c.Read(&events[i]); events[i].Resumed {
+		if c.Read(&events[i]); events[i].Execution() != nil {
 			break
 		}
 	}
@@ -90,16 +90,24 @@ func EndOf(what journal.What) (output any, isCall, over bool) {
 	case journal.CallEnded:
 		return w.Output, true, w.Failure == nil
 	case journal.PauseAnswered:
-		return w.Answer, false, w.Next == resume.Answered
+		return w.Answer, false, w.Next == resume.Answered && !journal.IsApproval(w.Pause)
+	case journal.Said:
+		return w.Output(), false, true
 	case journal.WaitOver:
-		return w.Output, false, w.Failure == nil
+		return w.Output, false, w.Failure == nil && !w.Approval
 	}
 	return nil, false, false
 }
 
 // LastGeneration returns the events of a run's last generation, from an index in its journal on, and the paths of the
-// steps whose rollback has begun: nothing may depend on them any more.
+// steps whose rollback has begun: nothing may depend on them any more. What the run did in its finally is left out.
 func LastGeneration(events []journal.Event) (last []journal.Event, undone []string) {
+	if end := slices.IndexFunc(events, func(e journal.Event) bool {
+		_, begun := e.What.(journal.FinallyBegun)
+		return begun
+	}); end >= 0 {
+		events = events[:end]
+	}
 	last = events
 	for i := range events {
 		switch what := events[i].What.(type) {

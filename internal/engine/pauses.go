@@ -33,19 +33,14 @@ type Pause struct {
 type waits struct {
 	pauses   []*Pause       // pending
 	opened   map[string]int // pauses so far, by path
-	answers  map[*machine.Task]reply
+	answers  map[*machine.Task]resume.Reply
 	progress map[*machine.Task]journal.Progress // of calls that paused and are not finished
+	files    map[*machine.Task][]journal.File   // of calls that have looked at them and are not finished
 }
 
 // drop forgets a pause that is over.
 func (w *waits) drop(p *Pause) {
 	w.pauses = slices.DeleteFunc(w.pauses, func(q *Pause) bool { return q == p })
-}
-
-// reply is the answer to the pause that a call asked for.
-type reply struct {
-	value any
-	to    string // the reason of that pause
 }
 
 // Pauses returns the pending pauses, in the order of their steps; those of an agent in the order of its calls.
@@ -63,14 +58,26 @@ func (r *Run) Pauses() []*Pause {
 	return r.waits.pauses
 }
 
-// Refuses returns the error if an answer to a pending pause is no longer useful; nil: it is.
+// Refuses returns the error if an answer to a pending pause is not what its step waits for, or no longer useful;
+// nil: it is.
 func (r *Run) Refuses(p *Pause, answer any) error {
+	switch yes, err := p.task.Takes(answer); {
+	case err != nil:
+		return misfit(p, fmt.Errorf("where of its step failed: %w", r.o.Redact.Error(err)))
+	case !yes:
+		return misfit(p, fmt.Errorf("it is not what the step waits for: where is false"))
+	}
 	if p.Reason != journal.Indeterminate || decided(answer) != "retry" || r.mayRetry(p.task) {
 		return nil
 	}
+	return misfit(p, fmt.Errorf("\"retry\" is not possible, as the run does not continue\n  hint: it is "+
+		"\"result\" or \"fail\""))
+}
+
+// misfit is the error for an answer that a pause does not take.
+func misfit(p *Pause, why error) error {
 	return &runtime.Error{Category: runtime.CategoryConfig, Code: "answer.unfit", Step: p.Step,
-		Err: fmt.Errorf("the answer to %s: \"retry\" is not possible, as the run does not continue\n  hint: it is "+
-			"\"result\" or \"fail\"", &p.Pause)}
+		Err: fmt.Errorf("the answer to %s: %w", &p.Pause, why)}
 }
 
 // PauseByID returns a pending pause; nil: none has that id.
@@ -103,8 +110,16 @@ func (r *Run) openWait(c machine.Command) {
 	if t.Status() != machine.Waiting {
 		return // the task has ended meanwhile
 	}
+	if t.Asks() {
+		r.askApproval(t, c.Input)
+		return
+	}
 	if t.Node().Kind == machine.Receive {
 		r.openReceive(t)
+		return
+	}
+	if t.Node().Adapter == program.WaitSaid {
+		r.say(t, c.Input)
 		return
 	}
 	p, err := pauseOf(t.Node().Adapter.(program.WaitKind), c.Input, r.now)
@@ -122,7 +137,11 @@ func (r *Run) openWait(c machine.Command) {
 
 // refuseWait ends the waiting of a task for which no pause can be opened.
 func (r *Run) refuseWait(t *machine.Task, failure *machine.Failure) {
-	if t.Node().Kind == machine.Call { // it waits already
+	switch {
+	case t.Asks():
+		r.record(t, r.path(t), journal.WaitOver{Failure: failure, Approval: true})
+		return
+	case t.Node().Kind == machine.Call: // it waits already
 		r.record(t, r.path(t), journal.CallEnded{Failure: failure})
 		return
 	}
@@ -156,7 +175,9 @@ func (r *Run) suspend(p *pending, pause *resume.Pause) {
 // pause gives a pause its identity, records it and announces it.
 func (r *Run) pause(t *machine.Task, what journal.PauseOpened) {
 	path := r.path(t)
-	what.Pause.ID = pauseID(path, r.waits.opened[path]+1)
+	if what.Pause.ID = pauseID(path, r.waits.opened[path]+1); t.Asks() {
+		what.Pause.ID = path + journal.ApprovalMark
+	}
 	if err := r.openPause(t, path, r.m.Decided(), what); err != nil {
 		r.refuseWait(t, &machine.Failure{Category: string(runtime.CategoryTool), Code: "pause.invalid", Err: err})
 	}
@@ -167,9 +188,11 @@ func CleanPause(redact *value.Redactor, p resume.Pause) resume.Pause {
 	p.Prompt, p.Reason = redact.Text(p.Prompt), redact.Text(p.Reason)
 	p.Show, p.Schema = redact.Value(p.Show), redact.Value(p.Schema)
 	p.OnExpire.Value = redact.Value(p.OnExpire.Value)
-	p.Decisions = slices.Clone(p.Decisions)
-	for i := range p.Decisions {
-		p.Decisions[i] = redact.Text(p.Decisions[i])
+	p.Decisions, p.To = slices.Clone(p.Decisions), slices.Clone(p.To)
+	for _, words := range [][]string{p.Decisions, p.To} {
+		for i := range words {
+			words[i] = redact.Text(words[i])
+		}
 	}
 	return p
 }
@@ -261,16 +284,15 @@ func (r *Run) Answer(p *Pause, answer any) []journal.Event {
 	if !r.undo.wasUndone && agents.ApprovedForRun(answer) {
 		events = append(events, r.covered(r.grantsWith(r.approves(p)), p)...)
 	}
-	return r.first(events)
+	return r.actBy(events)
 }
 
-// first adds the clock to the first of the events, if it is the first after a resume, and who acted to all events of
-// an act.
-func (r *Run) first(events []journal.Event) []journal.Event {
-	r.stamp(&events[0])
+// actBy adds to the events of an act who acted, and to the first one the signal that they carry out.
+func (r *Run) actBy(events []journal.Event) []journal.Event {
+	events[0].Signal = r.ledger.signal
 	for i := range events {
 		if _, closed := events[i].What.(journal.PauseClosed); !closed {
-			events[i].By = r.o.By
+			events[i].By = r.ledger.by
 		}
 	}
 	return events
@@ -282,6 +304,8 @@ func (r *Run) answer(p *Pause, next resume.Next, answer any) {
 	r.disarm(p.timer)
 	t := p.task
 	switch {
+	case t.Asks():
+		r.approve(t, approved(t, answer))
 	case p.inAgent != "" && r.ending.forGood != nil: // the agent does not continue
 	case p.inAgent != "":
 		r.answerAgent(p, next, answer)
@@ -298,9 +322,9 @@ func (r *Run) answer(p *Pause, next resume.Next, answer any) {
 	default:
 		if next == resume.Answered {
 			if r.waits.answers == nil {
-				r.waits.answers = map[*machine.Task]reply{}
+				r.waits.answers = map[*machine.Task]resume.Reply{}
 			}
-			r.waits.answers[t] = reply{answer, p.Reason}
+			r.waits.answers[t] = resume.Reply{To: p.Reason, Answer: answer}
 		}
 		r.m.Again(t)
 	}

@@ -27,6 +27,7 @@ type past struct {
 	unsure    map[*machine.Task]begunCall // calls without a result
 	begun     map[*machine.Task]int       // how often such a call has begun in a row
 	again     []*machine.Task             // tasks that ended in an earlier execution, for the trace
+	spans     map[*machine.Task]span      // of a run that is viewed; nil: it is not
 }
 
 // begunCall is a call that had begun.
@@ -38,11 +39,16 @@ type begunCall struct {
 // Resume brings a new Run to the state at the end of a journal. Its definition applies from one of the events on;
 // inputs are the validated inputs of the run. ended says that the run is over, undo that only rollbacks are left.
 func (r *Run) Resume(inputs map[string]any, events []journal.Event, from int, ended, undo bool) error {
-	begun := r.now
+	begun, own := r.now, r.o.Limits
+	r.recallVars(events)
 	r.prepare(inputs)
 	r.recallSpent(events[:from])
 	r.past.there, r.past.replaying = true, true
 	r.clock = Clock{Since: events[from].At}
+	for i := range events[:from] { // a new definition comes after the execution that brings it
+		r.recall(&events[i])
+		r.clock.Read(&events[i])
+	}
 	for i := from; i < len(events); i++ {
 		if err := r.Apply(&events[i]); err != nil {
 			return fmt.Errorf("record %d: %w: %w", i+1, checkpoint.ErrCorrupt, err)
@@ -52,9 +58,8 @@ func (r *Run) Resume(inputs map[string]any, events []journal.Event, from int, en
 		return err
 	}
 	r.clock = Clock{Used: r.clock.At(r.now), Since: begun}
-	r.past.owner = r.o.Owner
 	r.now = begun
-	r.undo.atEnd = r.undo.atEnd || undo && r.ending.forGood == nil
+	r.undo.atEnd = r.undo.atEnd || undo && r.ending.forGood == nil && r.ending.fixed == nil
 	for (ended || r.undo.atEnd) && r.m.Result() == nil { // to its end, which has no record of its own
 		c := r.m.Next()
 		if c.Op == machine.None {
@@ -63,7 +68,11 @@ func (r *Run) Resume(inputs map[string]any, events []journal.Event, from int, en
 		r.replayed(c)
 	}
 	r.m.SetMaxParallel(r.o.Parallel)
-	r.past.replaying, r.past.known, r.ledger.resumed = false, nil, !ended
+	r.setLimits(own)
+	r.past.replaying, r.past.known = false, nil
+	if !ended {
+		r.noteExecution()
+	}
 	return nil
 }
 
@@ -77,8 +86,10 @@ func (r *Run) Apply(e *journal.Event) error {
 		r.begunAnew(&what)
 	}
 	parallel := r.m.MaxParallel()
-	r.recallParallel(e)
-	r.past.owner = cmp.Or(e.Owner, r.past.owner)
+	if _, ok := e.What.(journal.Execution); ok { // it has handed out what was decided
+		_ = r.advance(0)
+	}
+	r.recall(e)
 	if e.Ordered() { // what it had decided by then, it decided at the time of the previous event
 		if err := r.advance(e.After); err != nil {
 			return err
@@ -122,28 +133,44 @@ func (r *Run) applyAgain(t *machine.Task, e *journal.Event) error {
 	return r.apply(t, e)
 }
 
-// recallParallel gives the machine as many slots as the run had from an event on, because its decisions depend on
-// them. Journals of earlier versions do not have the number; then it must be unchanged.
-func (r *Run) recallParallel(e *journal.Event) {
-	n := e.Parallel
+// recall reads who executes the run from an event on. The machine gets as many slots as the run had from then on, and
+// the limits, because its decisions depend on them. Journals of earlier versions do not have them; then they must be
+// unchanged.
+func (r *Run) recall(e *journal.Event) {
+	n := 0
 	if begun, ok := e.What.(journal.Begun); ok {
-		n = begun.Parallel
+		n, r.began = begun.Parallel, e.At
+	}
+	if x := e.Execution(); x != nil {
+		n, r.past.owner = cmp.Or(x.Parallel, n), cmp.Or(x.Owner, r.past.owner)
+		if was := x.Limits; was != nil {
+			l := r.o.Limits
+			l.MaxItems, l.MaxSteps = was.Items, was.Steps
+			l.MaxOutputBytes, l.MaxRunBytes = was.OutputBytes, was.RunBytes
+			r.setLimits(l.WithDefaults())
+		}
 	}
 	if n > 0 {
 		r.m.SetMaxParallel(n)
 	}
 }
 
+// setLimits changes the limits of the run. The machine has those of its sizes.
+func (r *Run) setLimits(l runtime.Limits) {
+	r.o.Limits = l
+	r.m.SetLimits(l.MaxItems, l.MaxSteps, l.MaxOutputBytes, l.MaxRunBytes)
+}
+
 // replayed is carryOut for a command that was executed earlier.
 func (r *Run) replayed(c machine.Command) {
 	p := &r.past
+	p.note(c, r.now)
 	switch c.Op {
 	case machine.Began:
-		if p.known == nil {
-			p.known = map[string]*machine.Task{}
-		}
-		p.known[c.Task.Path()] = c.Task
+		p.knows(c.Task)
 		r.beginTime(c.Task)
+	case machine.Skipped:
+		r.closePauses(c.Task)
 	case machine.Ended:
 		r.closePauses(c.Task)
 		if k := c.Task.Node().Kind; k == machine.Wait || k == machine.Receive { // it may never have opened a pause
@@ -151,6 +178,10 @@ func (r *Run) replayed(c machine.Command) {
 		}
 		p.again = append(p.again, c.Task)
 	case machine.Start, machine.Open:
+		if c.Again { // it had not ended: steps inside had
+			p.pending = slices.DeleteFunc(p.pending, func(was machine.Command) bool { return was.Task == c.Task })
+		}
+		p.knows(c.Task) // one that asks for a yes has not begun
 		p.pending = append(p.pending, c)
 	case machine.Stop:
 		p.halted = append(p.halted, c.Task)
@@ -163,11 +194,20 @@ func (r *Run) replayed(c machine.Command) {
 	}
 }
 
+// knows notes a task that events may be about.
+func (p *past) knows(t *machine.Task) {
+	if p.known == nil {
+		p.known = map[string]*machine.Task{}
+	}
+	p.known[t.Path()] = t
+}
+
 // timeOf is the time from which the timers of a task count when the run is resumed. A step that waits for a value
 // also waits while the run is not executed. A repeated call has its whole time again. The run's own time is
 // subtracted when its timer starts.
 func (r *Run) timeOf(t *machine.Task) time.Duration {
 	switch n := t.Node(); {
+	case t.IsFinally():
 	case n == nil || n.Kind == machine.Call:
 		return 0
 	case n.Kind == machine.Receive:
@@ -207,6 +247,8 @@ func (r *Run) GoLive() {
 		}
 	}, func(*machine.Task) {})
 	p := &r.past
+	p.pending = slices.DeleteFunc(p.pending, // what waits for a slot starts again, as steps inside it have ended
+		func(c machine.Command) bool { return c.Op == machine.Start && c.Task.Queued() })
 	for i, a := range p.armed {
 		p.armed[i].Wait -= r.timeOf(a.Task)
 	}

@@ -96,7 +96,7 @@ func (r *Run) andClosed(e journal.Event, p *Pause) []journal.Event {
 func (r *Run) RestartBy(p *Pause, answer any) ([]journal.Event, error) {
 	why := ""
 	switch {
-	case r.ending.forGood != nil || r.m.Doomed():
+	case r.ending.forGood != nil || r.ending.fixed != nil || r.m.Doomed():
 		why = "it only comes to its end"
 	case slices.ContainsFunc(r.past.pending,
 		func(c machine.Command) bool { return c.Op == machine.Start && c.Task.Status() == machine.Running }):
@@ -110,7 +110,7 @@ func (r *Run) RestartBy(p *Pause, answer any) ([]journal.Event, error) {
 	what := e.What.(journal.PauseAnswered)
 	what.Restart = true
 	e.What = what
-	return r.first(r.andClosed(e, p)), nil
+	return r.actBy(r.andClosed(e, p)), nil
 }
 
 // Restarts reports whether the run is to be rolled back because of an answer, and then begins again.
@@ -118,9 +118,7 @@ func (r *Run) Restarts() bool { return r.undo.restart != nil }
 
 // Restart returns the event that begins such a run again, once it is rolled back.
 func (r *Run) Restart() []journal.Event {
-	e := journal.Event{At: r.now, What: journal.Restarted{Generation: r.generation + 1}}
-	r.stamp(&e)
-	return []journal.Event{e}
+	return []journal.Event{{At: r.now, What: journal.Restarted{Generation: r.generation + 1}}}
 }
 
 // beginAgain begins the next generation, at the first step, because a pause was answered. Nothing is
@@ -136,7 +134,8 @@ func (r *Run) beginAgain(answered *Pause) {
 		r.before.Undone(strings.TrimSuffix(path, RollbackMark))
 	}
 	r.disarmAll()
-	r.past = past{owner: r.past.owner, there: r.past.there, told: r.past.told, replaying: r.past.replaying}
+	r.past = past{owner: r.past.owner, there: r.past.there, told: r.past.told, replaying: r.past.replaying,
+		spans: r.past.spans}
 	r.waits, r.agents, r.undo, r.budget.uses = waits{}, nil, undoing{}, nil
 	r.before.Nth = nil
 	r.todo.over = false

@@ -17,14 +17,18 @@ func (r *Run) Result() *machine.Result { return r.m.Result() }
 
 // Err is the error that a run ends with; nil: none.
 func (r *Run) Err() error {
-	if r.ending.forGood != nil {
-		return cancelledForGood(*r.ending.forGood)
+	if reason := r.cancelledForGood(); reason != nil && (r.ending.fixed == nil || !r.Cancelled()) {
+		return cancelledForGood(*reason)
 	}
 	f := r.m.Result().Failure
 	if f == nil {
 		return nil
 	}
-	return &runtime.Error{Category: runtime.Category(f.Category), Code: f.Code, Step: f.Path, Err: f.Err}
+	if r.ending.cause == ErrDrained && f.Category == string(runtime.CategoryCancelled) {
+		return &runtime.Error{Category: runtime.CategoryCancelled, Code: "run.drained", Err: f.Err}
+	}
+	return &runtime.Error{Category: runtime.Category(f.Category), Code: f.Code, Step: f.Path, Err: f.Err,
+		Data: f.Data}
 }
 
 // Waits reports whether the run waits for an answer.
@@ -35,7 +39,7 @@ func (r *Run) Waits() bool {
 	return r.m.Result().Status == machine.Waiting
 }
 
-// ForGood reports whether the run was cancelled for good.
+// ForGood reports whether the run was cancelled for good, and does not run its finally yet.
 func (r *Run) ForGood() bool { return r.ending.forGood != nil }
 
 // Trace returns what happened in this execution, in plan order.
@@ -84,6 +88,7 @@ func (r *Run) Findings(events []trace.Event) (list diagnostics.List) {
 				Step: f.Path})
 		}
 	}
+	list = append(list, r.failedFinally()...)
 	if len(r.found) == 0 {
 		return list
 	}

@@ -25,18 +25,21 @@ type Options struct {
 	Parallel  int              // maximum number of concurrent calls; at least 1
 	Budget    runtime.Budget   // the host's limit of the run
 	Prices    map[string]runtime.Price
-	Retry     retry.Policies    // over the steps' own
-	Defaults  retry.Policies    // under them
-	Durable   bool              // events are recorded before they take effect
-	Kept      bool              // runs outlive the process
-	Redact    *value.Redactor   // for the engine's own messages; nil: the run has no secrets here
-	Hooked    bool              // plugins have hooks
-	Wants     trace.Detail      // the detail that live sinks want
-	Shown     bool              // there are live sinks
-	By        string            // who executes the run; "": not known
-	Origin    map[string]string // of a new run, see runtime.Runtime
-	Adapters  Adapters
+	Retry     retry.Policies  // over the steps' own
+	Defaults  retry.Policies  // under them
+	Durable   bool            // events are recorded before they take effect
+	Kept      bool            // runs outlive the process
+	Redact    *value.Redactor // for the engine's own messages; nil: the run has no secrets here
+	Hooked    bool            // plugins have hooks
+	Wants     trace.Detail    // the detail that live sinks want
+	Shown     bool            // there are live sinks
+	By        string          // who executes the run; "": not known
+	Beginning
+	Adapters Adapters
 }
+
+// Beginning is what a new run records of its host, see runtime.Runtime.
+type Beginning struct{ Origin, Vars map[string]string }
 
 // Run is the state of a run: the fold of its events. It makes decisions but performs no actions: a driver carries out
 // the commands that Next returns, and reports what happens. A Run has no goroutine, clock or I/O, so the same events
@@ -74,17 +77,21 @@ type Run struct {
 
 // generations are the starts of a run from its first step.
 type generations struct {
-	generation int      // the number of generations so far
-	before     Answers  // of earlier generations
-	sent       []sent   // values from outside that later generations have from the start
-	grants     []string // approvals for the run, sorted; later generations keep them
+	generation int            // the number of generations so far
+	began      time.Time      // the first one
+	vars       map[string]any // that expressions of all of them read
+	before     Answers        // of earlier generations
+	sent       []sent         // values from outside that later generations have from the start
+	grants     []string       // approvals for the run, sorted; later generations keep them
 }
 
 // ledger is what must be recorded.
 type ledger struct {
-	events  []journal.Event
-	urgent  bool // an event must be in the store before any further call
-	resumed bool // the next event is the first one after a resume
+	events []journal.Event
+	urgent bool     // an event must be in the store before any further call
+	actor           // who acts from now on
+	notes  notes    // that agents are to record
+	spoken []spoken // what is shown when it is in the store
 }
 
 // todo is what Next returns before it asks the machine.
@@ -95,35 +102,89 @@ type todo struct {
 	ticking  bool              // held is set
 	over     bool              // the execution is over
 	hold     bool              // no more calls start
+	drains   bool              // and the execution ends when none is in progress
 	kept     []machine.Command // calls that did not start because of hold
 }
 
 // ending is why a run ends early.
 type ending struct {
-	cancelled   bool    // nothing starts any more
-	cancelledAt int64   // the machine's count of decisions at that time
-	cut         error   // the error of the run's context, which has ended; nil: it has not
-	cause       error   // why the context has ended
-	broken      bool    // the store accepts no more writes
-	forGood     *string // why the run was cancelled for good; nil: it was not
+	cancelled   bool                  // nothing starts any more
+	cancelledAt int64                 // the machine's count of decisions at that time
+	cut         error                 // the error of the run's context, which has ended; nil: it has not
+	cause       error                 // why the context has ended
+	broken      bool                  // the store accepts no more writes
+	forGood     *string               // why the run was cancelled for good; nil: it was not
+	fixed       *journal.FinallyBegun // how the run ends, of one that only runs its finally; nil: it does more
+}
+
+// actor is who acts on a run.
+type actor struct {
+	by     string // as the host names them; "": not known
+	signal string // by which they said so; "": none
 }
 
 // New makes a run without state: call Begin or Resume next.
 func New(p *program.Program, o Options) *Run {
 	r := &Run{program: p, o: o, now: o.Now, clock: Clock{Since: o.Now}}
-	r.generation, r.budget.host = 1, hostLimits(o.Budget)
+	r.generation, r.budget.host, r.ledger.by = 1, hostLimits(o.Budget), o.By
 	return r
 }
 
 // Begin starts a new run. doubts are the calls with unknown outcome that a fork shares. The inputs must not be modified
 // afterwards.
 func (r *Run) Begin(inputs map[string]any, doubts []journal.Doubt) {
+	r.Record(inputs, doubts)
+	r.noteExecution()
+}
+
+// Record is Begin of a run that is not executed yet: Resume continues with its events.
+func (r *Run) Record(inputs map[string]any, doubts []journal.Doubt) {
+	r.takeVars(r.o.Vars)
 	r.prepare(inputs)
-	r.past.owner = r.o.Owner
-	r.ledger.events = append(r.ledger.events, journal.Event{At: r.now, By: r.o.By, Owner: r.o.Owner,
+	r.began = r.now
+	r.ledger.events = append(r.ledger.events, journal.Event{At: r.now, By: r.o.By,
 		What: journal.Begun{Inputs: inputs, Interrupt: r.o.Interrupt, Parallel: r.o.Parallel, Origin: r.o.Origin,
-			Doubts: doubts}})
+			Vars: r.o.Vars, Doubts: doubts}})
 	r.before.Doubts(doubts)
+}
+
+// ForkOf makes a new run one that shares what another run did: it has the vars of that. It comes before Begin.
+func (r *Run) ForkOf(begun *journal.Begun) { r.o.Vars = begun.Vars }
+
+// takeVars takes the vars of the run's beginning.
+func (r *Run) takeVars(vars map[string]string) {
+	r.vars = make(map[string]any, len(vars))
+	for _, name := range value.SortedKeys(vars) {
+		r.vars[name] = vars[name]
+	}
+}
+
+// recallVars takes the vars of the beginning of a journal.
+func (r *Run) recallVars(events []journal.Event) {
+	begun, _ := BegunOf(events) // that of a faulty one is found elsewhere
+	r.takeVars(begun.Vars)
+}
+
+// noteExecution records that this process begins to execute the run. Nothing else that it does is recorded before.
+func (r *Run) noteExecution() {
+	r.past.owner = r.o.Owner
+	r.noteEvent(journal.Event{At: r.now, By: r.ledger.by, Signal: r.ledger.signal,
+		What: journal.Execution{Owner: r.o.Owner, Worked: r.clock.At(r.now), Parallel: r.o.Parallel,
+			Limits: limitsOf(r.o.Limits)}})
+}
+
+// limitsOf are the limits that a journal has.
+func limitsOf(l runtime.Limits) *journal.Limits {
+	own := func(n, usual int) int {
+		if n == usual {
+			return 0
+		}
+		return n
+	}
+	return &journal.Limits{Items: own(l.MaxItems, runtime.DefaultMaxItems),
+		Steps:       own(l.MaxSteps, runtime.DefaultMaxSteps),
+		OutputBytes: own(l.MaxOutputBytes, runtime.DefaultMaxOutputBytes),
+		RunBytes:    own(l.MaxRunBytes, runtime.DefaultMaxRunBytes)}
 }
 
 // prepare makes the machine of the first generation.
@@ -133,7 +194,7 @@ func (r *Run) prepare(inputs map[string]any) {
 	r.m.Tell(r.now)
 	r.trace.reserve(r.o.Start, len(r.program.Graph.Nodes))
 	if !r.o.Durable {
-		r.ledger.events = make([]journal.Event, 0, len(r.program.Calls)+2)
+		r.ledger.events = make([]journal.Event, 0, len(r.program.Calls)+3)
 	}
 }
 
@@ -146,9 +207,11 @@ func (r *Run) newMachine(parallel int) *machine.Machine {
 		MaxTasks: r.o.Limits.MaxSteps, MaxOutput: r.o.Limits.MaxOutputBytes, MaxOutputs: r.o.Limits.MaxRunBytes,
 		MaxMemory: r.o.Limits.MaxRunBytes,
 		Run: func() map[string]any {
-			return map[string]any{"id": r.o.ID, "recipe": r.program.Recipe.Name, "version": r.program.Recipe.Version}
+			return map[string]any{"id": r.o.ID, "recipe": r.program.Recipe.Name, "version": r.program.Recipe.Version,
+				"started_at": r.began.UTC().Format(time.RFC3339)}
 		},
-		Models: r.aboutModels,
+		Vars: func() map[string]any { return r.vars },
+		Told: r.toldOf,
 	})
 }
 
@@ -162,6 +225,7 @@ func (r *Run) Unsaved() []journal.Event { return r.ledger.events }
 func (r *Run) Saved() {
 	clear(r.ledger.events)
 	r.ledger.events, r.ledger.urgent = r.ledger.events[:0], false
+	r.showSpoken()
 	r.resumeAgents(nil)
 }
 
@@ -185,16 +249,7 @@ func (r *Run) noteAfter(n int64, path string, what journal.What) {
 // noteEvent records an event.
 func (r *Run) noteEvent(e journal.Event) {
 	r.m.Tell(e.At) // as a replay of the journal will
-	r.stamp(&e)
 	r.ledger.events = append(r.ledger.events, e)
-}
-
-// stamp puts the clock, the owner, and the maximum number of concurrent calls, into the first event after a resume.
-func (r *Run) stamp(e *journal.Event) {
-	if r.ledger.resumed {
-		r.ledger.resumed = false
-		e.Resumed, e.Worked, e.Parallel, e.Owner = true, r.clock.At(e.At), r.o.Parallel, r.o.Owner
-	}
 }
 
 // decided is the machine's count of decisions for a record. Decisions while the run is being cancelled do not

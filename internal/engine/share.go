@@ -3,8 +3,11 @@ package engine
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
+	"strings"
 
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
@@ -14,81 +17,142 @@ import (
 )
 
 // Share gives a new run the part of another run's journal that it keeps, in the original order, as if it had
-// happened here. Agents that are at work there continue from their state, with keys of the generation if it is not
-// 0.
-func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[string]any, generation int) {
-	r.past.there, r.past.replaying = true, true
-	r.past.known = map[string]*machine.Task{}
-	known := r.past.known
+// happened here. Agents that are at work there continue from their state. generation is that of a run under another
+// definition; 0: this is a fork. outputs replace those of the other run. The result are the paths in outputs whose step
+// has not taken its output: it runs again, or asks again.
+func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[string]any, generation int) []string {
+	left := maps.Clone(outputs)
+	known := map[string]*machine.Task{}
+	r.past.there, r.past.replaying, r.past.known = true, true, known
 	advance := func() {
 		for c := r.m.Next(); c.Op != machine.None && c.Op != machine.Done; c = r.m.Next() {
 			r.replayed(c)
 		}
 	}
-	var agents, asked []*journal.Event // asked: what became of a call
-	said, questions := journal.Settlements{}, map[string]string{}
+	there := elsewhere{questions: map[string]string{}}
+	var open []*journal.Event // events of agents, and of calls that show files
+	worked := map[string][][]agents.Event{}
+	said := journal.Settlements{}
 	for i := range events {
 		e := &events[i]
-		settled := said.Next(e)
-		switch what := e.What.(type) {
-		case journal.PauseOpened:
-			questions[what.Pause.ID] = QuestionIn(&what.Pause)
-			if what.Pause.Reason == journal.Indeterminate && what.Agent == nil && stands[e.Path] && generation == 0 {
-				asked = append(asked, e)
-			}
-		case journal.PauseAnswered:
-			asked = slices.DeleteFunc(asked, func(o *journal.Event) bool { return opens(o, what.Pause) })
-		case journal.PauseClosed:
-			asked = slices.DeleteFunc(asked, func(o *journal.Event) bool { return opens(o, what.Pause) })
-		case journal.AgentEvents:
-			if stands[e.Path] {
-				agents = append(agents, e)
-			}
+		settled, stood := said.Next(e), standsIn(stands, e.Path)
+		switch {
+		case stood && approves(e.What):
+			advance()
+			r.shareApproval(e, known[e.Path], there.questions)
+		case stood && r.opensInside(e): // what the steps inside came to follows
+			advance()
+			r.shareInside(known[e.Path], e, generation)
 			continue
+		}
+		there.note(e, stood && generation == 0)
+		switch what := e.What.(type) {
+		case journal.AgentEvents:
+			if stood {
+				open, worked[e.Path] = append(open, e), append(worked[e.Path], what.Events)
+			}
+		case journal.CallFiles:
+			if stood {
+				open = append(open, e)
+			}
+		case journal.Shared:
+			if generation > 0 {
+				advance()
+				r.record(nil, "", what)
+			}
 		case journal.ValueSent:
 			advance() // a topic is for the steps that wait
 			r.shareSent(what)
-			continue
 		}
 		output, isCall, over := EndOf(e.What)
 		edited, isEdited := outputs[e.Path]
 		if isEdited {
 			output = value.Clone(edited)
 		}
-		if !over && settled == nil || !stands[e.Path] {
+		if !over && settled == nil || !stood {
 			continue
 		}
 		advance()
 		if settled != nil && !isEdited {
 			r.shareSettled(e.Path, known[e.Path], settled, output)
 		} else {
-			r.shareEnd(e, known[e.Path], output, isCall || settled != nil, questions)
+			answer := answerIn(e.What)
+			if events := worked[e.Path]; events != nil && r.program.Reads { // a record of each is large
+				answer.Calls = callsIn(events)
+			}
+			if r.shareEnd(e, known[e.Path], output, isCall || settled != nil, answer, there.questions) {
+				delete(left, e.Path)
+			}
 		}
 	}
 	for r.m.Queued() {
 		r.replayed(r.m.Next())
 	}
-	if agents != nil || asked != nil {
-		advance()
+	if generation == 0 && len(r.m.Undo()) > 0 {
+		r.record(nil, "", journal.Shared{})
 	}
-	for _, e := range asked {
+	if open != nil || there.doubts != nil {
+		advance()
+		r.shareOpen(open, there.doubts, outputs, generation)
+	}
+	r.TellReplayed()
+	r.past.replaying, r.past.known = false, nil
+	return slices.Sorted(maps.Keys(left))
+}
+
+// shareOpen notes what has not ended in another run: what happened in agents, and questions about calls.
+func (r *Run) shareOpen(open, doubts []*journal.Event, outputs map[string]any, generation int) {
+	known := r.past.known
+	for _, e := range doubts {
 		if _, isEdited := outputs[e.Path]; !isEdited {
 			r.shareQuestion(e.Path, known[e.Path], e.What.(journal.PauseOpened))
 		}
 	}
-	for _, e := range agents {
-		if t := known[e.Path]; t != nil && t.Status() == machine.Running {
-			r.shareAgent(t, e.Path, e.What.(journal.AgentEvents), generation)
+	for _, e := range open {
+		if what, ok := e.What.(journal.AgentEvents); ok {
+			r.shareAgent(known[e.Path], e.Path, what, generation)
+		} else {
+			r.shareFiles(known[e.Path], e)
 		}
 	}
-	r.TellReplayed()
-	r.past.replaying, r.past.known = false, nil
 }
 
-// opens reports whether an event opens a pause.
-func opens(e *journal.Event, pause string) bool {
-	opened, ok := e.What.(journal.PauseOpened)
-	return ok && opened.Pause.ID == pause
+// elsewhere is what another run asked.
+type elsewhere struct {
+	questions map[string]string // by pause
+	doubts    []*journal.Event  // what became of a call, if nobody has answered it
+}
+
+// note notes what an event asks, or that it ends a question. shared: this run asks about calls, too.
+func (a *elsewhere) note(e *journal.Event, shared bool) {
+	end := func(pause string) {
+		a.doubts = slices.DeleteFunc(a.doubts,
+			func(o *journal.Event) bool { return o.What.(journal.PauseOpened).Pause.ID == pause })
+	}
+	switch what := e.What.(type) {
+	case journal.PauseOpened:
+		a.questions[what.Pause.ID] = QuestionIn(&what.Pause)
+		if what.Pause.Reason == journal.Indeterminate && what.Agent == nil && shared {
+			a.doubts = append(a.doubts, e)
+		}
+	case journal.PauseAnswered:
+		end(what.Pause)
+	case journal.PauseClosed:
+		end(what.Pause)
+	}
+}
+
+// standsIn reports whether the record of a step stands: its own, or that of a step around it, such as an agent that
+// called the tool which has the step.
+func standsIn(stands map[string]bool, path string) bool {
+	for !stands[path] {
+		end := strings.LastIndexByte(path, '/')
+		if end < 0 {
+			return false
+		}
+		path = path[:end]
+	}
+	return true
 }
 
 // shareQuestion asks here for the outcome of a call that another run made. t is nil if the call has no slot here yet.
@@ -99,38 +163,47 @@ func (r *Run) shareQuestion(path string, t *machine.Task, there journal.PauseOpe
 	r.pause(t, journal.PauseOpened{Pause: there.Pause})
 }
 
-// shareEnd ends a step here as it ended in another run. t is nil if it has no slot here yet. questions are those of the
-// other run's pauses, by id.
-func (r *Run) shareEnd(e *journal.Event, t *machine.Task, output any, isCall bool, questions map[string]string) {
+// shareEnd ends a step here as it ended in another run; false: it does not end so. t is nil if it has no slot here yet.
+// answer is that of its model or agent; questions are those of the other run's pauses, by id.
+func (r *Run) shareEnd(e *journal.Event, t *machine.Task, output any, isCall bool, answer journal.Answer,
+	questions map[string]string,
+) (ends bool) {
 	switch answered, ok := e.What.(journal.PauseAnswered); {
 	case t == nil && isCall:
-		r.give(e.Path, output, finishOf(e.What))
-		return
+		return r.give(e.Path, output, answer)
 	case t == nil || t.Node().Kind == machine.Call != isCall:
-		return // it has not begun here, or the event is of a pause of a call
+		return false // it has not begun here, or the event is of a pause of a call
 	case ok && !isCall && r.asksOther(t, questions[answered.Pause]):
 		r.questionChanged(e.Path, output)
-		return
+		return false
 	}
 	if !isCall {
 		r.record(t, e.Path, journal.WaitOver{Output: output})
-		return
+		return true
 	}
-	here := journal.CallEnded{Output: output, Finish: finishOf(e.What)}
+	here := journal.CallEnded{Output: output, Answer: answer}
 	if there, ok := e.What.(journal.CallEnded); ok { // what it used is counted there
-		here.Models = journal.ModelUse{Model: there.Models.Model, Draws: there.Models.Draws}
+		here.Models = there.Models
+		here.Models.Used = journal.Amount{}
 	}
 	r.record(t, e.Path, here)
+	return true
 }
 
 // asksOther reports whether the question of a task that is about to wait differs from an answered question.
 func (r *Run) asksOther(t *machine.Task, question string) bool {
 	i := slices.IndexFunc(r.past.pending, func(c machine.Command) bool { return c.Op == machine.Open && c.Task == t })
 	kind, ok := t.Node().Adapter.(program.WaitKind)
-	if i < 0 || !ok {
+	if i < 0 || !ok && !t.Asks() {
 		return false
 	}
-	p, err := pauseOf(kind, r.past.pending[i].Input, r.now)
+	var p resume.Pause
+	var err error
+	if input := r.past.pending[i].Input; t.Asks() {
+		p, err = approvalOf(input)
+	} else {
+		p, err = pauseOf(kind, input, r.now)
+	}
 	if err != nil {
 		return true
 	}
@@ -142,13 +215,15 @@ func (r *Run) asksOther(t *machine.Task, question string) bool {
 	return err != nil || QuestionIn(&p) != question
 }
 
-// give gives a task that has no slot here yet its output.
-func (r *Run) give(path string, output any, finish string) {
+// give gives a task that has no slot here yet its output; false: no such task waits for one.
+func (r *Run) give(path string, output any, answer journal.Answer) bool {
 	n := r.m.Decided()
-	if r.m.Give(path, output) {
-		r.noteFinish(path, finish)
-		r.noteAfter(n, path, journal.CallGiven{Output: output, Finish: finish})
+	if !r.m.Give(path, output) {
+		return false
 	}
+	r.noteAnswer(path, answer)
+	r.noteAfter(n, path, journal.CallGiven{Output: output, Answer: answer})
+	return true
 }
 
 // settledBy is how a call with unknown outcome ended by the answer of a person. It is not over if the call is to
@@ -181,12 +256,12 @@ func (r *Run) shareSettled(path string, t *machine.Task, w *journal.Settlement, 
 	answer, _ := w.Answer.(map[string]any)
 	switch {
 	case t == nil && answer["decision"] == "result":
-		r.give(path, answer["form"], "")
+		r.give(path, answer["form"], journal.Answer{})
 		return
 	case t == nil && (answer != nil || failure != nil): // only an output can be given, see DoubtsOf
 		return
 	case t == nil:
-		r.give(path, output, "")
+		r.give(path, output, journal.Answer{})
 		return
 	case answer != nil:
 		output, failure, _ = settledBy(t.Node().Adapter.(*program.Call), answer)
@@ -194,9 +269,15 @@ func (r *Run) shareSettled(path string, t *machine.Task, w *journal.Settlement, 
 	r.record(t, path, journal.CallEnded{Output: output, Failure: failure, Settled: true})
 }
 
+// inProgress reports whether a task has begun and not ended; nil: it has not begun.
+func (r *Run) inProgress(t *machine.Task) bool { return t != nil && t.Status() == machine.Running }
+
 // shareAgent notes what happened in an agent of another run, or under another definition. What it used is counted
-// there.
+// there. t is nil if the agent has not begun here.
 func (r *Run) shareAgent(t *machine.Task, path string, kept journal.AgentEvents, generation int) {
+	if !r.inProgress(t) {
+		return
+	}
 	shared := journal.AgentEvents{Events: unscoped(kept.Events), Calls: kept.Calls}
 	if generation > 0 {
 		shared.Began = cmp.Or(kept.Began, generation)
@@ -204,18 +285,29 @@ func (r *Run) shareAgent(t *machine.Task, path string, kept journal.AgentEvents,
 	r.record(t, path, shared)
 }
 
+// shareFiles notes what is in the files of an agent of another run. A model is asked anew, and takes them as they are.
+func (r *Run) shareFiles(t *machine.Task, e *journal.Event) {
+	if !r.inProgress(t) {
+		return
+	}
+	if call, ok := t.Node().Adapter.(*program.Call); ok && call.Kind == program.AgentCall {
+		r.record(t, e.Path, e.What)
+	}
+}
+
 // Redefine restarts a run under its present definition. It keeps the results that are still valid from the past, which
-// is the part of all that belongs to the last generation. The event records this. Unsaved events follow it.
-func (r *Run) Redefine(inputs map[string]any, all []journal.Event, past []journal.Event, stands map[string]bool,
-	what journal.Redefined,
-) journal.Event {
+// is the part of all that belongs to the last generation. closing are the events that end the pending pauses.
+func (r *Run) Redefine(inputs map[string]any, all, past []journal.Event, stands map[string]bool,
+	closing []journal.Event, what journal.Redefined,
+) {
 	r.clock.Used = ClockOf(all)
+	r.recallVars(all)
 	r.prepare(inputs)
 	r.recallSpent(all)
+	r.noteExecution()
+	r.ledger.events = append(append(r.ledger.events, closing...), journal.Event{At: r.now, By: r.o.By, What: what})
 	r.begunAnew(&what)
 	r.Share(past, stands, nil, GenerationOf(all))
-	return journal.Event{At: r.now, By: r.o.By, Owner: r.o.Owner, What: what,
-		Resumed: true, Worked: r.clock.Used, Parallel: r.o.Parallel}
 }
 
 // begunAnew applies the record of a change of the definition.

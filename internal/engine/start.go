@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
@@ -15,9 +17,17 @@ import (
 //  1. its adapter must be configured, and its arguments must be valid
 //  2. if the outcome of the same call is unknown, the run asks for it
 //  3. if time is limited, there must be time for it
-//  4. its possible effect must be in the store first
+//  4. what is in its files must be in the store first
+//  5. its possible effect must be in the store first
 func (r *Run) start(c machine.Command) {
 	t := c.Task
+	if r.deliver(t) || r.ending.cut == nil && r.startOwn(c) {
+		return
+	}
+	if c.Again && t.Stopped() { // after the steps inside
+		r.stoppedBefore(c)
+		return
+	}
 	p := r.newCall(t, t.Node().Adapter.(*program.Call), r.path(t))
 	p.Input = c.Input
 	t.Driver = p
@@ -25,10 +35,12 @@ func (r *Run) start(c machine.Command) {
 		r.failed(p, CancelCause(r.ending.cause))
 		return
 	}
-	if kept, ok := r.waits.progress[t]; ok { // its pause is over, and did not concern the adapter
+	if kept, ok := r.waits.progress[t]; ok { // its pause is over
 		p.Progress = kept
 		delete(r.waits.progress, t)
-		delete(r.waits.answers, t)
+		if kept.Within() { // and did not concern the adapter
+			delete(r.waits.answers, t)
+		}
 	}
 	pause, err := r.prepareCall(p)
 	if err != nil {
@@ -36,17 +48,17 @@ func (r *Run) start(c machine.Command) {
 		return
 	}
 	if answer, ok := r.waits.answers[t]; ok && c.Again {
-		p.Progress.Answer, p.Progress.AnswerTo, p.Progress.Answered = answer.value, answer.to, true
+		p.Progress.Replies = append(slices.Clip(p.Progress.Replies), answer)
+		p.Progress.Answered = true
 		delete(r.waits.answers, t)
 	}
-	p.Context.Answer, p.Context.AnswerTo = p.Progress.Answer, p.Progress.AnswerTo
-	p.Context.Answered = p.Progress.Answered
+	p.Context.Replies, p.Context.Answered = p.Progress.Replies, p.Progress.Answered
 	if r.doubtful(p) {
 		delete(r.past.unsure, t)
 		r.finish(p, outcome{size: machine.Unknown, failure: countsAsFailed(), unknown: true})
 		return
 	}
-	bounded := r.timed() || r.countsTools()
+	bounded := r.timed() || r.countsTools() || len(p.Spends) > 0
 	if bounded && p.Request == nil && p.agent == nil { // models have checked before, and agents check each call
 		p.accounts = r.accountsOf(t)
 		if pause, err := r.reserve(p); err != nil {
@@ -58,10 +70,16 @@ func (r *Run) start(c machine.Command) {
 		r.failed(p, err)
 		return
 	}
+	if req := p.shown(); showsLocal(req) && !r.knowsFiles(p) {
+		p.Looks, p.Request = true, req
+		r.enter(p, r.make)
+		return
+	}
 	if r.durable() {
 		if effect := p.hasEffect(); effect || r.ledger.urgent {
 			if effect {
 				r.record(t, p.Path, journal.CallBegun{Ordinal: p.Ordinal, Effect: string(p.Effect), Key: p.Key})
+				p.known = true
 			}
 			p.stage = blocked
 			r.calls.blocked = append(r.calls.blocked, p)
@@ -109,7 +127,12 @@ func (r *Run) prepareCall(p *pending) (*resume.Pause, error) {
 }
 
 // prepareTool finds the tool and checks the arguments.
-func (r *Run) prepareTool(p *pending) error {
+func (r *Run) prepareTool(p *pending) (err error) {
+	if p.Site.Of != nil {
+		if p.Name, p.Input, err = chosen(p.Site, p.Input); err != nil {
+			return err
+		}
+	}
 	if p.Site.Key != nil {
 		v, err := p.Site.Key.Eval(p.task)
 		if err != nil {
@@ -127,18 +150,14 @@ func (r *Run) prepareTool(p *pending) error {
 	return nil
 }
 
-// prepareRetriever checks the query of a retrieve step.
-func (r *Run) prepareRetriever(p *pending) error {
-	if !r.o.Adapters.Retriever() {
-		return program.ConfigError(diagnostics.CodeMissingRetriever, "%s: there is no retriever", p.Site.Pos)
-	}
-	if err := r.o.Adapters.Prepare(p.Call); err != nil {
+// prepareRetriever finds the retriever and checks the arguments. What it uses of models counts.
+func (r *Run) prepareRetriever(p *pending) (err error) {
+	if err = r.o.Adapters.Prepare(p.Call); err != nil {
 		return err
 	}
-	if _, ok := p.Args["query"].(string); !ok {
-		return program.ConfigError("retriever.arguments", "%s: query of a retrieve step must be a string, not %s",
-			p.Site.Pos, value.TypeName(p.Args["query"]))
-	}
 	r.resolve(p, p.Site.Retry, r.o.Adapters.Retry(p.Call))
-	return nil
+	if len(p.Spends) > 0 {
+		_, err = r.pricedAccounts(p.task, p.Site.Pos, p.Spends...)
+	}
+	return err
 }

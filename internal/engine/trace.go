@@ -156,8 +156,11 @@ func (r *Run) path(t *machine.Task) string {
 // emitEnd records the end of a task.
 func (r *Run) emitEnd(t *machine.Task) {
 	var took time.Duration
-	if t.First > 0 {
-		took = max(0, r.now.Sub(r.trace.list[t.First].At))
+	if i := t.First; i > 0 {
+		if next := r.trace.next[i]; next > 0 && r.trace.list[next].Kind == trace.StepStart { // it had to wait for a yes
+			i = next
+		}
+		took = max(0, r.now.Sub(r.trace.list[i].At))
 	}
 	var content any
 	if c, ok := t.Node().Adapter.(*program.Call); ok && c.Kind != program.ModelCall {

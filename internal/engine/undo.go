@@ -28,6 +28,7 @@ type undoing struct {
 	wasUndone bool              // this generation paused, and was rolled back
 	restart   *Pause            // whose answer has the run rolled back, and then begins it again; nil: none
 	rolled    map[string]rolled // by path of the rollback
+	shared    map[string]bool   // paths of tasks that another run rolls back, or nobody does
 	listed    bool              // tasks is
 	tasks     []*machine.Task   // tasks that are left
 	call      *pending          // the rollback in progress; nil: none
@@ -49,7 +50,7 @@ var (
 func (r *Run) wrapUp() {
 	result := r.m.Result()
 	switch e := &r.ending; {
-	case e.broken:
+	case e.broken, e.fixed != nil:
 	case e.forGood != nil:
 		r.undo.atEnd = true
 		return
@@ -59,13 +60,13 @@ func (r *Run) wrapUp() {
 		r.undo.atEnd = true
 		return
 	}
-	r.todo.over = true
+	r.close()
 }
 
 // beginsAnew reports whether an answer will restart the waiting run at its first step: it is rolled back before. A run
 // that cannot succeed any more and asks for the outcome of a call does not restart; it only ends.
 func (r *Run) beginsAnew() bool {
-	ends := r.ending.forGood != nil || r.m.Doomed() && slices.ContainsFunc(r.waits.pauses,
+	ends := r.ending.forGood != nil || r.ending.fixed != nil || r.m.Doomed() && slices.ContainsFunc(r.waits.pauses,
 		func(p *Pause) bool { return p.Reason == journal.Indeterminate && !r.mayRetry(p.task) })
 	return r.o.Interrupt == resume.Restart && !ends
 }
@@ -95,10 +96,12 @@ func (r *Run) undoNext() bool {
 		return false
 	}
 	if r.todo.hold && r.ending.cut == nil && !r.ending.broken {
-		return false
+		return r.endDrain()
 	}
 	if !u.listed {
-		if u.tasks, u.listed = r.m.Undo(), true; len(u.tasks) > 0 {
+		u.listed = true
+		u.tasks = slices.DeleteFunc(r.m.Undo(), func(t *machine.Task) bool { return u.shared[t.Path()] })
+		if len(u.tasks) > 0 {
 			r.trace.settle(r.m)
 		}
 	}
@@ -121,7 +124,8 @@ func (r *Run) undoNext() bool {
 // endUndo ends the rollback of this execution.
 func (r *Run) endUndo() {
 	u := &r.undo
-	u.listed, u.tasks, r.todo.over = false, nil, true
+	u.listed, u.tasks = false, nil
+	r.close()
 }
 
 // leaveUndo leaves the rest to a recovery.
@@ -201,6 +205,14 @@ func (r *Run) stopUndo() {
 	}
 }
 
+// leaveShared leaves what has ended so far to the run that it is shared with.
+func (r *Run) leaveShared() {
+	r.undo.shared = map[string]bool{}
+	for _, t := range r.m.Undo() {
+		r.undo.shared[t.Path()] = true
+	}
+}
+
 // doneUndo handles the end of the call of a rollback. err is nil if it succeeded.
 func (r *Run) doneUndo(p *pending, end outcome, err error) {
 	r.undo.call = nil
@@ -262,16 +274,21 @@ func (r *Run) applyRollback(e *journal.Event) {
 // with unknown outcome: the run asks about each such call first, unless the end is forced.
 func (r *Run) CancelForGood(reason string, force bool) {
 	pauses, pending := slices.Clone(r.waits.pauses), slices.Clone(r.past.pending)
+	force = force || r.ending.fixed != nil // nothing comes after a finally
 	if r.undo.restart != nil {
 		pauses = nil // they were closed
 	}
-	r.recordAll(nil, []journal.Event{
-		{At: r.now, After: r.decided(), By: r.o.By, What: journal.Cancelled{Reason: reason}}})
+	r.recordAll(nil, []journal.Event{{At: r.now, After: r.decided(), By: r.ledger.by, Signal: r.ledger.signal,
+		What: journal.Cancelled{Reason: reason}}})
 	for _, p := range pauses {
 		if !force && p.Reason == journal.Indeterminate {
 			continue
 		}
-		if p.Reason == journal.Indeterminate {
+		switch {
+		case p.Reason != journal.Indeterminate:
+		case r.ending.fixed != nil && p.Call != nil:
+			r.callUnknown(p.Step, p.Call.Tool, "")
+		default:
 			r.rollbackFailed(p.Step+RollbackMark, inDoubt)
 		}
 		r.recordAll(nil, []journal.Event{{At: r.now, Path: p.Step, After: r.m.Decided(),
@@ -283,8 +300,10 @@ func (r *Run) CancelForGood(reason string, force bool) {
 		}
 		switch p, doubtful := r.leftBehind(c); {
 		case !doubtful:
-		case force:
+		case force && r.ending.fixed == nil:
 			r.rollbackFailed(p.Path+RollbackMark, inDoubt)
+		case force:
+			r.callUnknown(p.Path, p.Name, "")
 		case r.doubted(p) == program.Ignore:
 			r.callUnknown(p.Path, p.Name, "")
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -30,7 +31,8 @@ func (r *Run) countTools(t *machine.Task, what journal.What) {
 	switch w := what.(type) {
 	case *journal.CallEnded:
 		c, ok := t.Node().Adapter.(*program.Call)
-		if ok && c.Kind == program.ToolCall && (w.Failure == nil || w.Failure.Code != toolCalls) {
+		if ok && c.Kind == program.ToolCall && !t.Entered() && // a tool of the recipe: its steps count
+			(w.Failure == nil || w.Failure.Code != toolCalls) {
 			n = 1
 		}
 	case journal.AgentEvents:
@@ -86,25 +88,25 @@ func (r *Run) limitTools(p *pending) (*resume.Pause, error) {
 
 // modelUse is what expressions can read of a step besides its output, error and status.
 type modelUse struct {
-	finish string         // why its model's answer ended; "": not known, or no model
-	used   journal.Amount // by its calls of models, including those of its body
+	journal.Answer                // of its model or agent
+	used           journal.Amount // by its calls of models, including those of its body
 }
 
-// finishOf is why the answer in an event ended; "" for events without an answer.
-func finishOf(what journal.What) string {
+// answerIn is what an event tells of the answer of a model or an agent.
+func answerIn(what journal.What) journal.Answer {
 	switch w := what.(type) {
 	case journal.CallEnded:
-		return w.Finish
+		return w.Answer
 	case journal.CallGiven:
-		return w.Finish
+		return w.Answer
 	}
-	return ""
+	return journal.Answer{}
 }
 
-// noteFinish notes why the answer of a step's model ended.
-func (r *Run) noteFinish(path, finish string) {
-	if finish != "" || r.budget.uses[path] != nil {
-		r.useOf(path).finish = finish
+// noteAnswer notes what the end of a call tells of the answer of a step's model or agent.
+func (r *Run) noteAnswer(path string, a journal.Answer) {
+	if a.Finish != "" || a.Calls != nil || r.budget.uses[path] != nil {
+		r.useOf(path).Answer = a
 	}
 }
 
@@ -131,17 +133,46 @@ func (r *Run) addUse(t *machine.Task, used journal.Amount) {
 	}
 }
 
-// aboutModels is what expressions see as finish and usage of a step.
-func (r *Run) aboutModels(t *machine.Task) (finish, usage any) {
-	var u modelUse
-	if known := r.budget.uses[t.Path()]; known != nil {
-		u = *known
+// toldOf is what expressions see as finish, usage or calls of a step.
+func (r *Run) toldOf(t *machine.Task, what string) any {
+	u := cmp.Or(r.budget.uses[t.Path()], &modelUse{})
+	switch {
+	case what == "calls":
+		return r.callsOf(t)
+	case what == "usage":
+		return map[string]any{"calls": u.used.Calls, "inputTokens": u.used.Sent,
+			"outputTokens": u.used.Tokens - u.used.Sent, "costUsd": float64(u.used.Micros) / 1e6}
+	case u.Finish != "":
+		return u.Finish
 	}
-	if u.finish != "" {
-		finish = u.finish
+	return nil
+}
+
+// callsOf returns the calls of tools by the agent of a step, of a foreach those of its items in order. It is nil if
+// they are not known: another run, or an earlier definition, had made them, and this one did not read any then.
+func (r *Run) callsOf(t *machine.Task) any {
+	if t.Node().Foreach != nil && t.Whole() == t {
+		list, items := []any{}, t.Items()
+		for i := range items {
+			calls, known := r.callsOf(&items[i]).([]any)
+			if !known {
+				return nil
+			}
+			list = append(list, calls...)
+		}
+		return list
 	}
-	return finish, map[string]any{"calls": u.used.Calls, "inputTokens": u.used.Sent,
-		"outputTokens": u.used.Tokens - u.used.Sent, "costUsd": float64(u.used.Micros) / 1e6}
+	if u := r.budget.uses[t.Path()]; u != nil && u.Calls != nil {
+		return u.Calls
+	}
+	if a := r.agents[t]; a != nil {
+		return a.callsSoFar()
+	}
+	c, ok := t.Node().Adapter.(*program.Call)
+	if ok && c.Kind == program.AgentCall && t.Status() == machine.Succeeded {
+		return nil
+	}
+	return []any{}
 }
 
 // spent counts what an event says that so many calls used.

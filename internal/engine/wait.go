@@ -55,6 +55,9 @@ func pauseOf(kind program.WaitKind, input any, now time.Time) (p resume.Pause, e
 	if fields["form"] != nil {
 		p.Default = "approve"
 	}
+	if fields["answer"] != nil {
+		p.Schema, p.Decisions = fields["answer"], nil
+	}
 	if list, ok := fields["decisions"].([]any); ok {
 		p.Default = ""
 		p.Decisions = nil
@@ -63,11 +66,18 @@ func pauseOf(kind program.WaitKind, input any, now time.Time) (p resume.Pause, e
 			p.Decisions = append(p.Decisions, s)
 		}
 	}
+	if to, given := fields["to"]; given && err == nil {
+		p.To, err = program.PeopleOf("to", to)
+	}
+	p.FourEyes = fields["four_eyes"] == true
 	if d := length("expires"); d > 0 {
 		p.ExpiresAt = now.Add(d)
 	}
 	if err == nil {
 		p.OnExpire, err = resume.ParseExpiry(fields["on_expire"])
+	}
+	if err == nil {
+		err = p.CheckExpiry()
 	}
 	return p, err
 }

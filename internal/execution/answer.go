@@ -37,6 +37,9 @@ func Answer(ctx context.Context, runID, pause string, input any, rt *runtime.Run
 	x := newResumption(ctx, runID, "resume", rt, o)
 	return x.opened(func() (*local.End, error) {
 		info, err := x.find(pause)
+		if err == nil {
+			err = x.unanswered(pause)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -57,8 +60,20 @@ func (x *resumption) find(pause string) (checkpoint.PauseInfo, error) {
 		}
 		open = append(open, p.ID)
 	}
-	return checkpoint.PauseInfo{}, &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.invalidToken",
-		Err: fmt.Errorf("run %q has no pending pause %q\n  hint: pending pauses: %q", x.runID, pause, open)}
+	return checkpoint.PauseInfo{}, NoPause(x.runID, pause, open)
+}
+
+// NoPause is the error for an answer to a pause that is not among the pending ones of a run.
+func NoPause(runID, pause string, pending []string) error {
+	return &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.invalidToken",
+		Err: fmt.Errorf("run %q has no pending pause %q\n  hint: pending pauses: %q", runID, pause, pending)}
+}
+
+// NoAdapter is the error for an answer where the host has no resume adapter.
+func NoAdapter() error {
+	return &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.noAdapter",
+		Err: errors.New("resume requires a resume adapter\n" +
+			"  hint: set Runtime.Resume; resume.PassThrough{} takes the input as the answer")}
 }
 
 // answer is the answer to a pause.
@@ -71,16 +86,14 @@ type answer struct {
 
 // answer answers a pause that was found:
 //
-//  1. let the adapter make the answer, and check it
+//  1. check who answers, let the adapter make the answer, and check it
 //  2. claim the run, load it, and prepare everything
 //  3. record the answer and consume the token, in one write
 //  4. drive the run
 func (x *resumption) answer(req resume.Request, info checkpoint.PauseInfo, hash []byte) (*local.End, error) {
 	x.summary = info.Summary
 	if x.rt.Resume == nil {
-		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.noAdapter",
-			Err: errors.New("resume requires a resume adapter\n" +
-				"  hint: set Runtime.Resume; resume.PassThrough{} takes the input as the answer")}
+		return nil, NoAdapter()
 	}
 	e, err := journal.Decode(info.Opened)
 	if err != nil {
@@ -88,6 +101,11 @@ func (x *resumption) answer(req resume.Request, info checkpoint.PauseInfo, hash 
 	}
 	opened, _ := e.What.(journal.PauseOpened) // the store has checked
 	req.Pause, req.Interrupt = opened.Pause, opened.Interrupt
+	if hash == nil && !x.o.Vouched { // a token speaks for its bearer
+		if err := Allowed(&req.Pause, x.by(), x.o.Groups, x.summary.By); err != nil {
+			return nil, err
+		}
+	}
 	input, err := call.Guard(x.ctx, runtime.CategoryInfra, "resume.failed", "the resume adapter",
 		func() (any, error) { return x.rt.Resume.Resolve(x.ctx, req) })
 	if e, ok := errors.AsType[*runtime.Error](err); ok && e.Code == "resume.failed" {
@@ -105,7 +123,7 @@ func (x *resumption) answer(req resume.Request, info checkpoint.PauseInfo, hash 
 		err = engine.RaisedEnough(&req.Pause, v)
 	}
 	if err != nil {
-		return nil, unfit(err)
+		return nil, Unfit(err)
 	}
 	if err := x.alive(req.Pause.Call, v); err != nil {
 		return nil, err
@@ -113,8 +131,19 @@ func (x *resumption) answer(req resume.Request, info checkpoint.PauseInfo, hash 
 	return x.execute(&answer{pause: &req.Pause, hash: hash, value: v, again: again})
 }
 
-// unfit is the error for an answer that does not fit its pause.
-func unfit(err error) error {
+// Allowed refuses an answer by a person who may not give it, see [resume.Pause.Allows].
+func Allowed(p *resume.Pause, by string, groups []string, startedBy string) error {
+	if err := p.Allows(by, groups, startedBy); err != nil {
+		return &runtime.Error{Category: runtime.CategoryConfirmation, Code: "answer.notAllowed", Err: err}
+	}
+	return nil
+}
+
+// Unfit is the error for an answer that does not fit its pause.
+func Unfit(err error) error {
+	if e, ok := err.(*runtime.Error); ok {
+		return e
+	}
 	return &runtime.Error{Category: runtime.CategoryConfig, Code: "answer.unfit", Err: err}
 }
 
@@ -149,7 +178,7 @@ func (a *answer) possible(x *resumption, p *program.Program) error {
 
 func (a *answer) fits(r *local.Run) error {
 	if err := engine.FitsApproval(a.pause, a.value, r.Caller.Redact); err != nil {
-		return unfit(err)
+		return Unfit(err)
 	}
 	return nil
 }
@@ -172,7 +201,7 @@ func (a *answer) tell(x *resumption, r *local.Run) error {
 func (x *resumption) decideRestart(r *local.Run, p *engine.Pause, a *answer) error {
 	events, err := r.Engine.RestartBy(p, a.value)
 	if err == nil {
-		err = x.write(r, a.hash, events)
+		err = x.write(r, a.hash, events...)
 	}
 	if err != nil {
 		return err
@@ -186,12 +215,11 @@ func (x *resumption) restart(r *local.Run) error {
 	if !r.Engine.Restarts() {
 		return nil
 	}
-	r.Hold(x.lease, x.claimed)
-	if err := r.Undo(); err != nil {
+	if err := x.undo(r); err != nil {
 		return err
 	}
 	events := r.Engine.Restart()
-	if err := x.write(r, nil, events); err != nil {
+	if err := x.write(r, nil, events...); err != nil {
 		return err
 	}
 	r.Engine.Take(events)

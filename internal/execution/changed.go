@@ -1,12 +1,16 @@
 package execution
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/local"
@@ -47,25 +51,54 @@ func (x *resumption) program() (*program.Program, error) {
 		return nil, changed("run %q has another definition of recipe %q (%s, not %s)",
 			x.runID, x.summary.Recipe, digest, p.Digest)
 	}
+	if p != nil && !x.ended {
+		x.old, err = readRecipe(x.ctx, x.store, digest, text)
+		return p, err
+	}
+	p, err = Stored(x.ctx, x.store, digest, text, x.o.Programs)
+	if err == nil && p.InGo() {
+		err = &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.needsWorkflow",
+			Err: fmt.Errorf("run %q has an agent written in Go, which the store does not have"+
+				"\n  hint: give the Workflow that was compiled with it", x.runID)}
+	}
+	return p, err
+}
+
+// readRecipe reads the recipe with a digest. text is its definition; nil: the store has it.
+func readRecipe(
+	ctx context.Context, store checkpoint.Store, digest string, text json.RawMessage,
+) (r *recipe.Recipe, err error) {
 	if text == nil {
-		if text, err = x.store.Definition(x.ctx, digest); err != nil {
+		if text, err = store.Definition(ctx, digest); err != nil {
 			return nil, err
 		}
 	}
-	rec, err := recipe.FromDefinition(text)
+	if r, err = recipe.FromDefinition(text); err != nil {
+		return nil, cmp.Or(invalid(err), fmt.Errorf("%w: definition %s: %w", checkpoint.ErrCorrupt, digest, err))
+	}
+	return r, nil
+}
+
+// invalid is the error for a recipe that this version refuses; nil: err is another error.
+func invalid(err error) error {
+	if _, ok := errors.AsType[*diagnostics.Error](err); !ok {
+		return nil
+	}
+	return &runtime.Error{Category: runtime.CategoryConfig, Code: "recipe.invalid",
+		Err: fmt.Errorf("this version cannot compile the recipe of the run: %w"+
+			"\n  hint: the version that began the run can", err)}
+}
+
+// Stored returns the program of a recipe that runs began with, which c may have. text is as for readRecipe. The error
+// is recipe.invalid if this version cannot compile the recipe, else the store's.
+func Stored(
+	ctx context.Context, store checkpoint.Store, digest string, text json.RawMessage, c *program.Cache,
+) (*program.Program, error) {
+	p, err := c.Of(digest, func() (*recipe.Recipe, error) { return readRecipe(ctx, store, digest, text) })
 	if err != nil {
-		return nil, fmt.Errorf("%w: definition %s: %w", checkpoint.ErrCorrupt, digest, err)
+		return nil, cmp.Or(invalid(err), err)
 	}
-	switch {
-	case p != nil && !x.ended:
-		x.old = rec
-		return p, nil
-	case program.InGo(rec):
-		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.needsWorkflow",
-			Err: fmt.Errorf("run %q is of an agent written in Go, which the store does not have"+
-				"\n  hint: give the Workflow that Agent makes of it", x.runID)}
-	}
-	return program.Compile(rec, nil, true)
+	return p, nil
 }
 
 // changed is the error for a run that has another definition.
@@ -87,6 +120,9 @@ func (x *resumption) unchanged(p *program.Program, hint string) error {
 // the others keep their results. The answer, nil if there is none, is for the step that asked, if the run reaches it
 // again. Everything is one write.
 func (x *resumption) redefine(p *program.Program, r *local.Run, inputs map[string]any, given *answer) error {
+	if err := x.goesOn(); err != nil {
+		return err
+	}
 	was, err := x.old.StepDigests()
 	if err != nil {
 		return err
@@ -100,7 +136,7 @@ func (x *resumption) redefine(p *program.Program, r *local.Run, inputs map[strin
 	for _, path := range undone {
 		delete(stands, path)
 	}
-	events, kept := x.closing(past, given, r.Began())
+	closing, kept := x.closing(past, given, r.Began())
 	var hash []byte
 	if given != nil {
 		if hash = given.hash; kept == nil {
@@ -119,12 +155,28 @@ func (x *resumption) redefine(p *program.Program, r *local.Run, inputs map[strin
 	if err != nil {
 		return err
 	}
-	events = append(events, r.Engine.Redefine(inputs, x.past, past, stands, what))
-	if err := x.write(r, hash, append(events, r.Engine.Unsaved()...)); err != nil {
+	r.Engine.Redefine(inputs, x.past, past, stands, closing, what)
+	if err := x.write(r, hash); err != nil {
 		return err
 	}
-	r.Engine.Saved()
 	r.Hold(x.lease, x.claimed)
+	return nil
+}
+
+// goesOn refuses another definition for a run whose end is decided.
+func (x *resumption) goesOn() error {
+	for i := range x.past[x.from:] {
+		left := ""
+		switch x.past[x.from+i].What.(type) {
+		case journal.Cancelled:
+			left = "was cancelled, and only its rollbacks and its finally are left"
+		case journal.FinallyBegun:
+			left = "has ended but for its finally"
+		default:
+			continue
+		}
+		return changed("run %q %s, which its own definition has\n  hint: resume it without the new one", x.runID, left)
+	}
 	return nil
 }
 

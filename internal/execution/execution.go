@@ -12,6 +12,7 @@ import (
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/program"
@@ -22,9 +23,9 @@ import (
 // Run begins a run of a program and executes it. input is a map or a struct of the program's inputs; nil: none.
 func Run(ctx context.Context, p *program.Program, input any, rt *runtime.Runtime) *local.End {
 	s := specOf(p, rt, rt.By)
-	s.Open = func(r *local.Run) (map[string]any, error) { return open(r, s, input) }
-	s.Ready = func(r *local.Run, inputs map[string]any) error { return begin(r, s, inputs, "", nil) }
-	return local.Drive(ctx, s)
+	s.Open = func(r *local.Run) (map[string]any, error) { return open(r, s, "", input) }
+	s.Ready = func(r *local.Run, inputs map[string]any) error { return begin(r, s, inputs, checkpoint.Run{}, nil) }
+	return again(ctx, local.Drive(ctx, s), rt, Options{Program: p})
 }
 
 // specOf begins the description of an execution of a program; by says who executes it. The caller adds the rest.
@@ -34,8 +35,8 @@ func specOf(p *program.Program, rt *runtime.Runtime, by string) *local.Spec {
 
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// open prepares a new run before its first step: its id, its requirements, its inputs.
-func open(r *local.Run, s *local.Spec, input any) (map[string]any, error) {
+// open prepares a new run before its first step: its id ("": a new one), its requirements, its inputs.
+func open(r *local.Run, s *local.Spec, id string, input any) (map[string]any, error) {
 	if err := s.Runtime.Validate(); err != nil {
 		r.ID = local.NewID()
 		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "runtime.invalid", Err: err}
@@ -44,57 +45,80 @@ func open(r *local.Run, s *local.Spec, input any) (map[string]any, error) {
 	if newID == nil {
 		newID = local.NewID
 	}
-	r.Name(newID())
-	err := r.Bind()
+	if id == "" {
+		id = newID()
+	}
+	r.Name(id)
+	if err := r.Bind(); err != nil {
+		return nil, err
+	}
+	inputs, err := Admit(r.Caller, s.Program, s.Runtime, input)
+	if err != nil {
+		return nil, err
+	}
+	return inputs, r.Strict()
+}
+
+// Admit checks a new run that is bound to its runtime, and returns its inputs. The error says why it is refused; then
+// the caller's diagnostics say more.
+func Admit(c *call.Caller, p *program.Program, rt *runtime.Runtime, input any) (map[string]any, error) {
+	err := p.FitsTools(c.Offers.ToolSpecs())
 	if err == nil {
-		err = unknownTools(s.Program, r.Caller.Offers, s.Runtime)
+		err = unknownTools(p, c.Offers, rt)
 	}
 	if err == nil {
-		err = r.Caller.Unpriced()
+		err = c.Unpriced()
+	}
+	if err == nil {
+		err = CheckVars(c, p, rt)
 	}
 	if err != nil {
 		return nil, err
 	}
-	given, err := inputMap(input)
+	given, err := InputMap(input)
 	if err != nil {
 		return nil, program.ConfigError(diagnostics.CodeInput, "%w", err)
 	}
-	known := s.Program.Inputs
-	inputs, err := known.Check(given)
+	inputs, err := p.Inputs.Check(given)
 	if err != nil {
-		for _, f := range known.Faults(given, &program.Suggester{}, func(string) bool { return true }) {
-			r.Caller.Diagnostics = append(r.Caller.Diagnostics, diagnostics.Diagnostic{Level: diagnostics.ErrorLevel,
+		for _, f := range p.Inputs.Faults(given, &program.Suggester{}, func(string) bool { return true }) {
+			c.Diagnostics = append(c.Diagnostics, diagnostics.Diagnostic{Level: diagnostics.ErrorLevel,
 				Kind: diagnostics.KindWorkflow,
 				Code: diagnostics.CodeInput, Message: f.Message, Hint: f.Hint})
 		}
 		return nil, program.ConfigError(diagnostics.CodeInput, "%w", err)
 	}
-	return inputs, r.Strict()
+	return inputs, nil
 }
 
 // begin starts a new run and its journal. If the host has chosen the run's id, the journal is written at once, so
-// that no run uses an id that is taken. parent is the run that a fork shares its record with, "" for none. doubts are
-// the calls of that run whose outcome is unknown.
+// that no run uses an id that is taken. run has the members of the run that the runtime and the program do not tell:
+// its parent, if it is a fork, and its queue. doubts are the calls of the parent whose outcome is unknown.
 func begin(
-	r *local.Run, s *local.Spec, inputs map[string]any, parent string, doubts []journal.Doubt,
+	r *local.Run, s *local.Spec, inputs map[string]any, run checkpoint.Run, doubts []journal.Doubt,
 ) (err error) {
-	r.Engine.Begin(inputs, doubts)
-	r.Store.Run = checkpoint.Run{ID: r.ID, Recipe: s.Program.Recipe.Name, Digest: s.Program.Digest,
-		StartedAt: r.Began(), Parent: parent}
+	if run.Queued {
+		r.Engine.Record(inputs, doubts)
+	} else {
+		r.Engine.Begin(inputs, doubts)
+	}
+	run.ID, run.Recipe, run.Digest, run.StartedAt = r.ID, s.Program.Recipe.Name, s.Program.Digest, r.Began()
+	run.By = s.By
+	r.Store.Run = run
 	if r.Store.Store = s.Runtime.Store; s.Runtime.Store == nil {
 		return nil
 	}
 	if r.Store.Run.Definition, err = s.Program.Definition(); err != nil {
 		return err
 	}
-	if s.Runtime.NewRunID != nil && parent == "" {
+	if s.Runtime.NewRunID != nil && run.Parent == "" && !run.Queued {
 		return r.Flush()
 	}
 	return nil
 }
 
-// inputMap returns the inputs of a run as a map. It is a copy: the caller may change the original afterwards.
-func inputMap(input any) (map[string]any, error) {
+// InputMap returns the inputs of a run as a map. It is a copy: the caller may change the original afterwards.
+func InputMap(input any) (map[string]any, error) {
 	v, err := value.Normalise(input)
 	if err != nil {
 		return nil, fmt.Errorf("the input is not JSON: %w", err)
@@ -117,11 +141,11 @@ func unknownTools(p *program.Program, offers *runtime.Resolution, rt *runtime.Ru
 		}
 		for _, id := range slices.Sorted(maps.Keys(call.Agents.Defs)) {
 			def := call.Agents.Defs[id]
-			if def.Loop.Tools != nil || len(def.Loop.Skills) > 0 {
+			if def.Loop.Tools != nil || def.Brings() {
 				continue
 			}
-			known := program.DelegateTools(def)
-			for _, t := range offers.Tools {
+			known := slices.AppendSeq(program.ToolsToOthers(def), maps.Keys(call.Agents.Tools))
+			for _, t := range slices.Concat(offers.Tools, def.Loop.Own) {
 				known = append(known, t.Spec().Name)
 			}
 			if names, _ := def.Loop.Unmatched(known); len(names) > 0 {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
@@ -25,10 +24,15 @@ import (
 // Options are workflow.ResumeOptions in lowered form.
 type Options struct {
 	Program       *program.Program // nil: the one in the store
+	Programs      *program.Cache   // of those in the store; nil: none is kept
 	AcceptChanged bool
 	Complete      bool
 	Force         bool
+	Unattended    bool
+	Refused       error
 	By            string
+	Groups        []string
+	Vouched       bool // somebody else has checked who answers
 }
 
 // resumption is a run that is resumed.
@@ -43,10 +47,11 @@ type resumption struct {
 	summary checkpoint.Summary
 	past    []journal.Event // of the journal, its first record included
 	lease   checkpoint.Lease
-	claimed time.Time      // when the store was asked for it
-	ended   bool           // the run is over, nothing is held
-	from    int            // index in past from which the present definition applies
-	old     *recipe.Recipe // the recipe of the run until now, if it is about to change
+	claimed time.Time           // when the store was asked for it
+	ended   bool                // the run is over, nothing is held
+	from    int                 // index in past from which the present definition applies
+	old     *recipe.Recipe      // the recipe of the run until now, if it is about to change
+	signals []checkpoint.Signal // open when the run was claimed
 }
 
 // act is an act on a run that is resumed. If a method fails, the run stays as it is.
@@ -65,24 +70,6 @@ func (recovery) possible(*resumption, *program.Program) error { return nil }
 func (recovery) fits(*local.Run) error                        { return nil }
 func (recovery) tell(*resumption, *local.Run) error           { return nil }
 
-// cancellation ends a run for good.
-type cancellation struct {
-	recovery
-	reason string
-}
-
-func (cancellation) possible(x *resumption, p *program.Program) error {
-	return x.unchanged(p, "cancel it without the new one")
-}
-
-func (c cancellation) tell(x *resumption, r *local.Run) error {
-	if r.Engine.ForGood() && !(x.o.Force && r.Engine.Waits()) {
-		return nil
-	}
-	r.Engine.CancelForGood(c.reason, x.o.Force)
-	return nil
-}
-
 // Recover resumes a run as it is, unless it has ended.
 func Recover(ctx context.Context, runID string, rt *runtime.Runtime, o Options) *local.End {
 	return newResumption(ctx, runID, "recover", rt, o).resume(recovery{})
@@ -90,7 +77,7 @@ func Recover(ctx context.Context, runID string, rt *runtime.Runtime, o Options) 
 
 // Cancel ends a run for good.
 func Cancel(ctx context.Context, runID, reason string, rt *runtime.Runtime, o Options) *local.End {
-	return newResumption(ctx, runID, "recover", rt, o).resume(cancellation{reason: valid(reason)})
+	return newResumption(ctx, runID, "recover", rt, o).resume(cancellation{reason: valid(reason), force: o.Force})
 }
 
 func newResumption(ctx context.Context, runID, how string, rt *runtime.Runtime, o Options) *resumption {
@@ -116,7 +103,7 @@ func (x *resumption) opened(f func() (*local.End, error)) *local.End {
 	if err != nil {
 		return x.refuse(err)
 	}
-	return end
+	return again(x.ctx, end, x.rt, x.o)
 }
 
 // refuse returns the End of an execution that cannot begin.
@@ -129,7 +116,7 @@ func (x *resumption) refuse(err error) *local.End {
 	if x.ctx.Err() != nil && errors.Is(err, x.ctx.Err()) { // not a failure of the store
 		e = local.Cancelled(x.ctx)
 	}
-	end := &local.End{RunID: x.runID, Recipe: x.summary.Recipe, Err: e}
+	end := &local.End{End: engine.End{RunID: x.runID, Recipe: x.summary.Recipe, Err: e}}
 	if errors.Is(err, errQuicker) {
 		return end
 	}
@@ -174,8 +161,14 @@ func (x *resumption) resume(a act) *local.End {
 
 // execute claims the run, performs the act, and drives the run.
 func (x *resumption) execute(a act) (*local.End, error) {
+	if err := x.refusedStill(a); err != nil {
+		return nil, err
+	}
 	if err := x.claim(); err != nil {
 		return nil, err
+	}
+	if c, ok := x.cancelSignal(); ok {
+		a = c
 	}
 	p, err := x.allow(a)
 	if err != nil {
@@ -206,13 +199,17 @@ func (x *resumption) execute(a act) (*local.End, error) {
 	return end, nil
 }
 
-// claim takes the run, unless it has ended, and loads it.
+// claim takes the run, unless it has ended, and loads it. Who resumes unattended has just seen that it has not.
 func (x *resumption) claim() error {
-	sum, _, err := x.store.Load(x.ctx, x.runID, math.MaxInt64)
-	if err != nil {
-		return err
+	if !x.o.Unattended {
+		sum, _, err := x.store.Load(x.ctx, x.runID, math.MaxInt64)
+		if err != nil {
+			return err
+		}
+		x.ended = sum.Status.Ended()
 	}
-	if x.ended = sum.Status.Ended(); !x.ended {
+	var err error
+	if !x.ended {
 		local.Reached(local.BeforeClaim)
 		x.claimed = time.Now()
 		if x.lease, err = x.store.Claim(x.ctx, x.runID, local.Owner(), local.LeaseTime); err != nil {
@@ -220,7 +217,18 @@ func (x *resumption) claim() error {
 		}
 		local.Reached(local.AfterClaim)
 	}
-	if err = x.load(); err != nil {
+	err = x.load()
+	switch {
+	case err != nil || x.ended:
+	case x.summary.Status.Ended() && x.o.Unattended:
+		err = Over(x.summary)
+	case x.summary.Status.Ended(): // since it was looked at
+		x.release()
+		x.ended = true
+	case x.rt.Store != nil:
+		x.signals, err = local.Signals(x.ctx, x.store, x.runID)
+	}
+	if err != nil {
 		x.release()
 	}
 	return err
@@ -239,6 +247,9 @@ func (x *resumption) load() error {
 // allow returns the program of the run, if the act is possible.
 func (x *resumption) allow(a act) (*program.Program, error) {
 	if err := a.due(x); err != nil {
+		return nil, err
+	}
+	if err := x.poisonous(); err != nil {
 		return nil, err
 	}
 	p, err := x.program()
@@ -301,16 +312,22 @@ func (x *resumption) ready(p *program.Program, r *local.Run, inputs map[string]a
 		return x.redefine(p, r, inputs, given)
 	}
 	e := r.Engine
-	_, cancels := a.(cancellation)
+	c, cancels := a.(cancellation)
+	e.For(x.taken())
 	err := e.Resume(inputs, x.past, x.from, x.ended, cancels)
 	if err != nil || x.ended {
 		e.TellReplayed()
 		return err
 	}
+	e.For(x.by(), "")
 	local.Reached(local.Replayed)
+	fresh := r.Signalled(x.signals, x.past)
 	if !cancels {
 		if err = x.lacks(r); err == nil {
 			err = x.restart(r)
+		}
+		for i := 0; i < len(fresh) && err == nil; i++ {
+			err = x.carry(r, fresh[i])
 		}
 	}
 	if err == nil {
@@ -323,41 +340,38 @@ func (x *resumption) ready(p *program.Program, r *local.Run, inputs map[string]a
 		return err
 	}
 	e.TellReplayed()
-	r.Hold(x.lease, x.claimed)
-	return nil
+	if err = x.goLive(r); err == nil && c.signal != nil {
+		local.Reached(local.SignalTaken)
+	}
+	return err
 }
 
-// lacks refuses to resume a run if a step that has not ended lacks a requirement and the options ask for this check.
-func (x *resumption) lacks(r *local.Run) error {
-	if !x.o.Complete || r.Engine.ForGood() {
-		return nil
+// goLive holds the run, and records that its execution has begun, unless that is in the journal already.
+func (x *resumption) goLive(r *local.Run) error {
+	r.Hold(x.lease, x.claimed)
+	err := r.Flush()
+	local.Reached(local.ExecutionBegun)
+	return err
+}
+
+// undo finishes the rollback of a run.
+func (x *resumption) undo(r *local.Run) error {
+	if err := x.goLive(r); err != nil {
+		return err
 	}
-	ended := r.Engine.Ended()
-	for _, d := range slices.Concat(r.Caller.Diagnostics, r.Caller.Off) {
-		step, _, _ := strings.Cut(d.Step, "/")
-		switch d.Code {
-		case diagnostics.CodeMissingModel, diagnostics.CodeMissingTool, diagnostics.CodeMissingSecret,
-			diagnostics.CodeMissingRetriever, diagnostics.CodeMissingCapability:
-			if step != "" && !ended[step] {
-				return program.ConfigError(d.Code, "the run is left as it is: %s%s",
-					d.Message, program.HintLine(d.Hint))
-			}
-		}
-	}
-	return nil
+	return r.Undo()
 }
 
 // record writes events from outside, in one write that consumes the token with the hash, and applies them. If the run
 // stopped while it was being rolled back for a pause, record finishes the rollback first.
 func (x *resumption) record(r *local.Run, hash []byte, what func() []journal.Event) error {
 	if r.Engine.Undoes() {
-		r.Hold(x.lease, x.claimed)
-		if err := r.Undo(); err != nil {
+		if err := x.undo(r); err != nil {
 			return err
 		}
 	}
 	events := what()
-	if err := x.write(r, hash, events); err != nil {
+	if err := x.write(r, hash, events...); err != nil {
 		return err
 	}
 	if !r.Engine.WasUndone() {
@@ -367,9 +381,9 @@ func (x *resumption) record(r *local.Run, hash []byte, what func() []journal.Eve
 	return nil
 }
 
-// write appends events to those in the store, and consumes the token with the hash; nil: there is none.
-func (x *resumption) write(r *local.Run, hash []byte, events []journal.Event) error {
-	recs, err := local.Encode(events)
+// write appends what is not in the store yet, then events, and consumes the token with the hash; nil: there is none.
+func (x *resumption) write(r *local.Run, hash []byte, events ...journal.Event) error {
+	recs, err := local.Encode(slices.Concat(r.Engine.Unsaved(), events))
 	if err != nil {
 		return err
 	}
@@ -388,5 +402,6 @@ func (x *resumption) write(r *local.Run, hash []byte, events []journal.Event) er
 	}
 	local.Reached(local.AfterAnswer)
 	r.Store.Seq += int64(len(recs))
+	r.Engine.Saved()
 	return nil
 }

@@ -42,13 +42,18 @@ func (s *sent) possible(x *resumption, p *program.Program) error {
 	case s.index >= 0:
 		return nil
 	}
+	return NoChannel(p, s.channel)
+}
+
+// NoChannel is the error for a value that is sent to a channel which the recipe does not have.
+func NoChannel(p *program.Program, channel string) error {
 	var names []string
-	for _, c := range list {
+	for _, c := range p.Graph.Channels {
 		names = append(names, c.Name)
 	}
 	return &runtime.Error{Category: runtime.CategoryConfig, Code: "channel.unknown",
-		Err: fmt.Errorf("recipe %q has no channel %q%s", p.Recipe.Name, s.channel,
-			program.HintLine(diagnostics.DidYouMean(s.channel, names)))}
+		Err: fmt.Errorf("recipe %q has no channel %q%s", p.Recipe.Name, channel,
+			program.HintLine(diagnostics.DidYouMean(channel, names)))}
 }
 
 // tell records the value: as the answer to the pauses of the steps that receive it and, unless they consume it, as a
@@ -65,7 +70,10 @@ func (s *sent) tell(x *resumption, r *local.Run) error {
 }
 
 // closed is the error for a value sent to a run that is over.
-func (s *sent) closed(x *resumption) error {
+func (s *sent) closed(x *resumption) error { return Closed(x.runID, s.channel) }
+
+// Closed is the error for a value sent to a run that is over.
+func Closed(runID, channel string) error {
 	return &runtime.Error{Category: runtime.CategoryConfig, Code: "channel.closed",
-		Err: fmt.Errorf("channel %q is closed: run %q is over", s.channel, x.runID)}
+		Err: fmt.Errorf("channel %q is closed: run %q is over", channel, runID)}
 }

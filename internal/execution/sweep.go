@@ -27,7 +27,7 @@ type Sweep struct {
 // Run resumes the runs of a store in which something is due, as workflow.Sweeps says.
 func (o Sweep) Run(ctx context.Context) iter.Seq2[*local.End, error] {
 	return func(yield func(*local.End, error) bool) {
-		s := &sweeper{Sweep: o, working: map[string]bool{}, refused: map[string]int64{}, ended: make(chan swept)}
+		s := &sweeper{Sweep: o, working: map[string]bool{}, refused: map[string]refusal{}, ended: make(chan swept)}
 		var stop context.CancelFunc
 		s.ctx, stop = context.WithCancel(ctx)
 		if err := s.sweep(yield); err != nil {
@@ -46,8 +46,30 @@ type sweeper struct {
 	ctx     context.Context
 	queue   []checkpoint.Summary // to be resumed, oldest first
 	working map[string]bool
-	refused map[string]int64 // the last record of runs that were refused
+	refused map[string]refusal
 	ended   chan swept
+}
+
+// refusal is a run that was refused. It is tried again when its record has changed, or after a while.
+type refusal struct {
+	seq   int64 // of its last record
+	wait  time.Duration
+	until time.Time
+}
+
+// maxRefused is how many refusals a sweep remembers; it then forgets some.
+const maxRefused = 10_000
+
+// Now returns the time by the clock that counts for the runs of a store; where that cannot be read, by that of this
+// machine.
+func Now(ctx context.Context, store checkpoint.Store) time.Time {
+	now, _ := local.Now(ctx, store)
+	return now
+}
+
+// RefusedFor is how long a run is left alone that was refused. was is how long it was left alone before; 0: not at all.
+func RefusedFor(was time.Duration) time.Duration {
+	return min(max(2*was, 5*time.Second), 10*time.Minute)
 }
 
 // swept is a run that was resumed. end is nil if another process took it first.
@@ -83,9 +105,7 @@ func (s *sweeper) sweep(yield func(*local.End, error) bool) error {
 			if run.end == nil {
 				continue
 			}
-			if run.end.EndedAt.IsZero() {
-				s.refused[run.ID] = run.Seq
-			}
+			s.remember(run)
 			if !yield(run.end, nil) {
 				return nil
 			}
@@ -99,24 +119,64 @@ func (s *sweeper) sweep(yield func(*local.End, error) bool) error {
 	}
 }
 
+// remember notes whether a run was refused.
+func (s *sweeper) remember(run swept) {
+	wait := RefusedFor(s.refused[run.ID].wait)
+	delete(s.refused, run.ID)
+	if !run.end.Refused {
+		return
+	}
+	for id := range s.refused {
+		if len(s.refused) < maxRefused {
+			break
+		}
+		delete(s.refused, id)
+	}
+	s.refused[run.ID] = refusal{run.Seq, wait, time.Now().Add(wait)}
+}
+
 // look looks for runs that no process holds and in which something is due.
 func (s *sweeper) look() error {
 	list := func(f checkpoint.Filter) ([]checkpoint.Summary, error) {
 		return call.Guard(s.ctx, runtime.CategoryInfra, "store.failed", "the store",
 			func() ([]checkpoint.Summary, error) { return s.Runtime.Store.List(s.ctx, f) })
 	}
-	found, err := list(checkpoint.Filter{DueBefore: time.Now()})
+	found, err := list(checkpoint.Filter{DueBefore: Now(s.ctx, s.Runtime.Store)})
+	if _, ok := s.Runtime.Store.(checkpoint.Signals); ok {
+		signalled, more := list(checkpoint.Filter{Signalled: true})
+		signalled = slices.DeleteFunc(signalled, func(run checkpoint.Summary) bool { return !s.called(run) })
+		found, err = append(found, signalled...), errors.Join(err, more)
+	}
 	if s.Recover {
-		interrupted, more := list(checkpoint.Filter{Status: checkpoint.Running})
+		interrupted, more := list(checkpoint.Filter{
+			Phases: []checkpoint.Phase{checkpoint.PhaseInterrupted, checkpoint.PhaseQueued}})
 		found, err = append(found, interrupted...), errors.Join(err, more)
 	}
-	slices.SortFunc(found, func(a, b checkpoint.Summary) int { return checkpoint.Newest(b, a) })
+	slices.SortFunc(found, checkpoint.Filter{Oldest: true}.Compare)
 	found = slices.CompactFunc(found, func(a, b checkpoint.Summary) bool { return a.ID == b.ID })
 	s.queue = slices.DeleteFunc(found, func(run checkpoint.Summary) bool {
-		seq, refused := s.refused[run.ID]
-		return run.Held || s.working[run.ID] || refused && seq == run.Seq
+		was, refused := s.refused[run.ID]
+		return run.Held || s.working[run.ID] || refused && was.seq == run.Seq && time.Now().Before(was.until)
 	})
 	return err
+}
+
+// called reports whether a run has a signal to carry out.
+func (s *sweeper) called(run checkpoint.Summary) bool {
+	if run.Held || run.Status.Ended() {
+		return false
+	}
+	open, err := local.Signals(s.ctx, s.Runtime.Store, run.ID)
+	return err == nil && Called(open, run.Pauses)
+}
+
+// Called reports whether one of the open signals of a run with these pauses asks for something to be done. An answer to
+// no pending pause was carried out.
+func Called(open []checkpoint.Signal, pauses []checkpoint.Pause) bool {
+	return slices.ContainsFunc(open, func(one checkpoint.Signal) bool {
+		return local.Wakes(one) && (one.Kind != checkpoint.SignalAnswer ||
+			slices.ContainsFunc(pauses, func(p checkpoint.Pause) bool { return local.Answers(one, p.ID) }))
+	})
 }
 
 // begin resumes a run.
@@ -140,8 +200,10 @@ type dueRecovery struct {
 
 func (d dueRecovery) due(x *resumption) error {
 	at := x.summary.Due()
-	due := !at.IsZero() && !at.After(time.Now()) || d.interrupted && x.summary.Status == checkpoint.Running
-	if x.ended || !due {
+	status := x.summary.Status
+	due := !at.IsZero() && !at.After(Now(x.ctx, x.store)) ||
+		d.interrupted && (status == checkpoint.Running || status == checkpoint.Queued)
+	if x.ended || !due && !x.called() {
 		return errQuicker
 	}
 	return nil

@@ -7,9 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/expr-lang/expr/ast"
-
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/expr/syntax"
 )
 
 // path is a chain of accesses: root.a?.b[0]. Its base is a name of the environment, or any code.
@@ -18,6 +17,7 @@ type path struct {
 	ref  StepRef // of a step or a variable
 	base code    // for rootCode
 	name string  // of the base, for messages
+	told string  // for rootTold: what of the step
 	segs []segment
 }
 
@@ -32,8 +32,7 @@ const (
 	rootOutput // from here on of a step
 	rootError
 	rootStatus
-	rootFinish
-	rootUsage
+	rootTold
 )
 
 // segment is one access: .name, [3] or [expression].
@@ -74,13 +73,8 @@ func (p *path) start(env Env) any {
 		return env.Run()
 	case rootVar:
 		return env.Var(p.ref.Up, p.ref.Index)
-	}
-	if p.root == rootFinish || p.root == rootUsage {
-		finish, usage := env.Models(p.ref)
-		if p.root == rootFinish {
-			return finish
-		}
-		return usage
+	case rootTold:
+		return env.Told(p.ref, p.told)
 	}
 	status, output, err := env.Step(p.ref)
 	switch p.root {
@@ -220,12 +214,12 @@ func (p *path) describe(n int) string {
 
 // chain falls a chain of accesses into its base and the members after it. Parentheses and the
 // parser's own grouping of ?. make no difference.
-func chain(n ast.Node) (base ast.Node, members []*ast.MemberNode) {
+func chain(n syntax.Node) (base syntax.Node, members []*syntax.Member) {
 	for {
 		switch node := n.(type) {
-		case *ast.ChainNode:
+		case *syntax.Chain:
 			n = node.Node
-		case *ast.MemberNode:
+		case *syntax.Member:
 			members = append(members, node)
 			n = node.Node
 		default:
@@ -240,18 +234,21 @@ func chain(n ast.Node) (base ast.Node, members []*ast.MemberNode) {
 //  1. split the chain into its base and its members
 //  2. resolve the base; names take the members that belong to them
 //  3. lower the other members, following the type
-func (c *compiler) access(n ast.Node) operand {
+func (c *compiler) access(n syntax.Node) operand {
 	base, members := chain(n)
 	p := &path{}
 	o := operand{run: p.run, path: p}
 	refs := len(c.refs) // where that of the base will be
-	if id, ok := base.(*ast.IdentifierNode); ok && id.Value != "null" {
+	if id, ok := base.(*syntax.Name); ok && id.Value != "null" {
 		if o.static, members, ok = c.name(id, members, p); !ok {
 			return nothing
 		}
 	} else {
 		b := c.lower(base)
-		p.base, p.name, o.static = b.run, shorten(base.String()), b.static
+		p.base, o.static = b.run, b.static
+		if len(members) > 0 {
+			p.name = cmp.Or(shorten(members[0].Text), "#") // .name is #.name
+		}
 	}
 	for i, m := range members {
 		seg, t, ok := c.segment(m, o.static)
@@ -277,11 +274,11 @@ func (c *compiler) access(n ast.Node) operand {
 }
 
 // segment lowers one access below a value of the type t.
-func (c *compiler) segment(m *ast.MemberNode, t static) (segment, static, bool) {
+func (c *compiler) segment(m *syntax.Member, t static) (segment, static, bool) {
 	c.count()
 	seg := segment{optional: m.Optional}
-	key := c.lower(m.Property)
-	if !c.want(m.Property, "a key", key.static, number|text) {
+	key := c.lower(m.Key)
+	if !c.want(m.Key, "a key", key.static, number|text) {
 		return seg, t, false
 	}
 	if !key.static.known {
@@ -290,11 +287,11 @@ func (c *compiler) segment(m *ast.MemberNode, t static) (segment, static, bool) 
 	}
 	seg.key = key.static.value
 	if doubt := t.doubt(seg.key, m.Optional); doubt != nil {
-		c.warn(m.Property, doubt)
+		c.warn(m.Key, doubt)
 	}
 	t, wrong := t.member(seg.key, m.Optional)
 	if wrong != nil {
-		c.report(m.Property, wrong)
+		c.report(m.Key, wrong)
 	}
 	return seg, t, wrong == nil
 }
@@ -302,8 +299,8 @@ func (c *compiler) segment(m *ast.MemberNode, t static) (segment, static, bool) 
 // name resolves the name that a chain begins with: it fills in the root of p, and returns the type
 // and those of the members that do not belong to the name.
 func (c *compiler) name(
-	id *ast.IdentifierNode, members []*ast.MemberNode, p *path,
-) (t static, rest []*ast.MemberNode, ok bool) {
+	id *syntax.Name, members []*syntax.Member, p *path,
+) (t static, rest []*syntax.Member, ok bool) {
 	c.count()
 	p.name = id.Value
 	for _, let := range slices.Backward(c.lets) {
@@ -314,6 +311,14 @@ func (c *compiler) name(
 	}
 	if v, ref, ok := c.scope.variable(id.Value); ok {
 		p.root, p.ref = rootVar, ref
+		if v.Noted {
+			read := Ref{Kind: RefVar, Name: v.Name, Optional: true, Pos: c.at(id)}
+			if len(members) > 0 {
+				read.Field, _ = fieldName(members[0])
+				read.Optional = members[0].Optional
+			}
+			c.refs = append(c.refs, read)
+		}
 		return v.Type.static(), members, true
 	}
 	switch id.Value {
@@ -327,7 +332,7 @@ func (c *compiler) name(
 		return static{kinds: dict, known: true, value: c.scope.Consts}, members, true
 	case "run":
 		p.root = rootRun
-		return static{kinds: dict, schema: runSchema}, members, true
+		return static{kinds: dict, schema: c.scope.run()}, members, true
 	case "steps":
 		return c.step(id, members, p)
 	case "secrets":
@@ -339,24 +344,24 @@ func (c *compiler) name(
 	return t, nil, false
 }
 
-func fieldName(m *ast.MemberNode) (string, bool) {
-	if name, ok := m.Property.(*ast.StringNode); ok {
+func fieldName(m *syntax.Member) (string, bool) {
+	if name, ok := m.Key.(*syntax.String); ok {
 		return name.Value, true
 	}
 	return "", false
 }
 
 // inputs resolves inputs.NAME, and inputs as a whole.
-func (c *compiler) inputs(id *ast.IdentifierNode, members []*ast.MemberNode) (t static, ok bool) {
+func (c *compiler) inputs(id *syntax.Name, members []*syntax.Member) (t static, ok bool) {
 	ref := Ref{Kind: RefInput, Optional: true, Pos: c.at(id)}
 	if len(members) > 0 {
 		if ref.Name, ok = fieldName(members[0]); !ok {
-			c.report(members[0].Property, &problem{diagnostics.CodeExprName, "an input is named as inputs.NAME",
+			c.report(members[0].Key, &problem{diagnostics.CodeExprName, "an input is named as inputs.NAME",
 				"its name cannot be computed"})
 			return t, false
 		}
 		if _, ok = c.scope.Inputs[ref.Name]; !ok {
-			c.report(members[0].Property, unknown("input", ref.Name, c.scope.Inputs))
+			c.report(members[0].Key, unknown("input", ref.Name, c.scope.Inputs))
 			return t, false
 		}
 	}
@@ -365,12 +370,12 @@ func (c *compiler) inputs(id *ast.IdentifierNode, members []*ast.MemberNode) (t 
 }
 
 var stepFields = map[string]root{"output": rootOutput, "status": rootStatus, "error": rootError,
-	"finish": rootFinish, "usage": rootUsage}
+	"finish": rootTold, "usage": rootTold, "calls": rootTold}
 
 // step resolves steps.ID.FIELD.
 func (c *compiler) step(
-	id *ast.IdentifierNode, members []*ast.MemberNode, p *path,
-) (t static, rest []*ast.MemberNode, ok bool) {
+	id *syntax.Name, members []*syntax.Member, p *path,
+) (t static, rest []*syntax.Member, ok bool) {
 	var names []string
 	for _, m := range members[:min(2, len(members))] {
 		if name, ok := fieldName(m); ok {
@@ -379,18 +384,18 @@ func (c *compiler) step(
 	}
 	if len(names) < 2 {
 		c.report(id, &problem{diagnostics.CodeExprName,
-			"a step is read as steps.ID.output, .status, .error, .finish or .usage", ""})
+			"a step is read as steps.ID.output, .status, .error, .finish, .usage or .calls", ""})
 		return t, nil, false
 	}
 	if p.ref, ok = c.scope.step(names[0]); !ok {
-		c.report(members[0].Property, c.unknownStep(names[0]))
+		c.report(members[0].Key, c.unknownStep(names[0]))
 		return t, nil, false
 	}
 	if p.root, ok = stepFields[names[1]]; !ok {
-		c.report(members[1].Property, unknown("field of a step", names[1], stepFields))
+		c.report(members[1].Key, unknown("field of a step", names[1], stepFields))
 		return t, nil, false
 	}
-	p.name = "steps." + names[0] + "." + names[1]
+	p.name, p.told = "steps."+names[0]+"."+names[1], names[1]
 	c.refs = append(c.refs,
 		Ref{Kind: RefStep, Name: names[0], Step: p.ref, Field: names[1], Optional: true, Pos: c.at(id)})
 	switch p.root {
@@ -398,10 +403,8 @@ func (c *compiler) step(
 		return c.scope.output(names[0]).static(), members[2:], true
 	case rootStatus:
 		return of(text), members[2:], true
-	case rootFinish:
-		return of(text | null), members[2:], true
-	case rootUsage:
-		return static{kinds: dict, schema: usageSchema}, members[2:], true
+	case rootTold:
+		return told[names[1]], members[2:], true
 	}
 	return of(anyKind), members[2:], true
 }

@@ -35,7 +35,7 @@ var (
 func (fakeEnv) Inputs() map[string]any { return fakeInputs }
 func (fakeEnv) Consts() map[string]any { return fakeConsts }
 func (fakeEnv) Run() map[string]any {
-	return map[string]any{"id": "run-1", "recipe": "demo", "version": "1.0.0"}
+	return map[string]any{"id": "run-1", "recipe": "demo", "version": "1.0.0", "started_at": "2026-01-02T03:04:05Z"}
 }
 
 func (fakeEnv) Step(ref StepRef) (status string, output, err any) {
@@ -50,11 +50,13 @@ func (fakeEnv) Step(ref StepRef) (status string, output, err any) {
 	panic(fmt.Sprintf("no step %v", ref))
 }
 
-func (fakeEnv) Models(ref StepRef) (finish, usage any) {
+func (fakeEnv) Told(ref StepRef, what string) any {
 	if ref == (StepRef{0, 0}) {
-		return "length", map[string]any{"calls": int64(2), "inputTokens": int64(7), "outputTokens": int64(3), "costUsd": 0.5}
+		return map[string]any{"finish": "length", "usage": map[string]any{"calls": int64(2), "inputTokens": int64(7), "outputTokens": int64(3), "costUsd": 0.5},
+			"calls": []any{map[string]any{"tool": "kb.search", "arguments": map[string]any{"q": "refund"}, "result": "14 days", "error": nil},
+				map[string]any{"tool": "kb.open", "arguments": map[string]any{}, "result": "error: gone", "error": "tool.failed"}}}[what]
 	}
-	return nil, map[string]any{"calls": int64(0), "inputTokens": int64(0), "outputTokens": int64(0), "costUsd": 0.0}
+	return nil
 }
 
 func (fakeEnv) Var(up, index int) any {
@@ -122,6 +124,10 @@ func TestExpressions(t *testing.T) {
 		{`steps.skip.finish`, nil},
 		{`steps.a.usage.inputTokens + steps.a.usage.outputTokens`, int64(10)},
 		{`steps.a.usage.costUsd`, 0.5},
+		{`steps.a.calls[0].arguments.q + steps.a.calls[0].result`, "refund14 days"}, // serve 14.11
+		{`map(filter(steps.a.calls, .error != nil), .tool)`, []any{"kb.open"}},
+		{`any(steps.a.calls ?? [], .tool matches "^kb[.]")`, true},
+		{`steps.skip.calls`, nil},
 		{`steps.a.error`, nil},
 		{`steps.skip.output`, nil},
 		{`steps.out.error.message`, "boom"},
@@ -198,6 +204,27 @@ func TestExpressions(t *testing.T) {
 		{`"hello" matches "^h.*o$"`, true},
 		{`inputs.s matches ("^" + inputs.s)`, true},
 		{`null matches "x"`, false},
+		{`capture("<a>x</a><a>y</a>", "<a>(.*?)</a>")`, "x"},
+		{`capture("", "(x)")`, nil},
+		{`capture("ab", "a")`, "a"},
+		{`capture("b", "(a)|b")`, nil},
+		{`captures("<a>x</a><a>y</a>", "<a>(.*?)</a>")`, []any{"x", "y"}},
+		{`captures("a1 b22", "[0-9]+")`, []any{"1", "22"}},
+		{`captures("none", "[0-9]")`, []any{}},
+		{`captures("ab", "(a)|b")`, []any{"a", nil}},
+		{`captures("a.b", "(?m)^.")`, []any{"a"}},
+		{`captures("one two", "\\b[a-z]")`, []any{"o", "t"}},
+		{`captures("aaa", "^a")`, []any{"a"}},
+		{`captures("hé", "")`, []any{"", "", ""}},
+		{`captures("A.b.", "\\Q.")`, []any{".", "."}},
+		{`captures("aXbx", "(?i)x")`, []any{"X", "x"}},
+		{`replaceAll("a1b22", "[0-9]+", "#")`, "a#b#"},
+		{`replaceAll("ab", "x*", "-")`, "-a-b-"},
+		{`replaceAll("Ada Lovelace", "(\\w+) (\\w+)", "$2, $1 $$")`, "Lovelace, Ada $"},
+		{`replaceAll("abc", "z", "y")`, "abc"},
+		{`merge({a: 1, b: 1}, {b: 2, c: null})`, map[string]any{"a": int64(1), "b": int64(2), "c": nil}},
+		{`merge(inputs.open, {})`, map[string]any{"any": int64(1)}},
+		{`run.started_at`, "2026-01-02T03:04:05Z"},
 		{`"hello" contains "ell" and "hello" startsWith "he" and "hello" endsWith "lo"`, true},
 
 		// Literals, variables, pipes, predicates.
@@ -342,7 +369,7 @@ func TestCompileErrors(t *testing.T) {
 		{`${{ map(inputs.list, {# > 1 : 2}) }}`, `r.yaml:3:38: unexpected ":" [expr.syntax]
   hint: a choice is written: condition ? this : that`},
 		{"${{ inputs.n § 1 }}", `r.yaml:3:23: unexpected character U+00A7 '§' [expr.syntax]`},
-		{"${{ 99999999999999999999 }}", `r.yaml:3:34: the integer is too large [expr.syntax]`},
+		{"${{ 99999999999999999999 }}", `r.yaml:3:14: the integer is too large [expr.syntax]`},
 
 		{"${{ steps.b.output }}", `r.yaml:3:20: unknown step "b" [expr.unknownName]
   hint: known here: a, out, skip`},
@@ -350,11 +377,15 @@ func TestCompileErrors(t *testing.T) {
   hint: later comes after this step`},
 		{"${{ steps.a.outptu.x }}", `r.yaml:3:22: unknown field of a step "outptu" [expr.unknownName]
   hint: did you mean "output"?`},
+		{"${{ steps.a.calls[0].name }}", `r.yaml:3:31: unknown field "name" [expr.unknownName]
+  hint: known here: arguments, error, result, tool`}, // serve 14.11
+		{"${{ steps.a.calls.tool }}", `r.yaml:3:28: null or a list, which has no field "tool" [expr.type]`},
+		{"${{ any(steps.a.calls, .tool.x == 1) }}", `r.yaml:3:39: a string, which has no field "x" [expr.type]`},
 		{"${{ steps.a.usage.tokens }}", `r.yaml:3:28: unknown field "tokens" [expr.unknownName]
   hint: known here: calls, costUsd, inputTokens, outputTokens`},
-		{"${{ steps }}", `r.yaml:3:14: a step is read as steps.ID.output, .status, .error, .finish or .usage [expr.unknownName]`},
-		{"${{ steps.a }}", `r.yaml:3:14: a step is read as steps.ID.output, .status, .error, .finish or .usage [expr.unknownName]`},
-		{"${{ steps[inputs.s].output }}", `r.yaml:3:14: a step is read as steps.ID.output, .status, .error, .finish or .usage [expr.unknownName]`},
+		{"${{ steps }}", `r.yaml:3:14: a step is read as steps.ID.output, .status, .error, .finish, .usage or .calls [expr.unknownName]`},
+		{"${{ steps.a }}", `r.yaml:3:14: a step is read as steps.ID.output, .status, .error, .finish, .usage or .calls [expr.unknownName]`},
+		{"${{ steps[inputs.s].output }}", `r.yaml:3:14: a step is read as steps.ID.output, .status, .error, .finish, .usage or .calls [expr.unknownName]`},
 		{"${{ inputs.m }}", `r.yaml:3:21: unknown input "m" [expr.unknownName]
   hint: known here: anything, closed, f, flag, list, maybe, n, open, s`},
 		{"${{ inputs[inputs.s] }}", `r.yaml:3:21: an input is named as inputs.NAME [expr.unknownName]
@@ -408,6 +439,9 @@ func TestCompileErrors(t *testing.T) {
 		{"${{ filter(inputs.list, # + 1) }}", `r.yaml:3:34: the predicate of filter must be a boolean, not a number [expr.type]`},
 		{"${{ filter(inputs.list, # contains 'x') }}", `r.yaml:3:34: the left side of contains must be null or a string, not a number [expr.type]`},
 		{"${{ 'a' matches '(' }}", `r.yaml:3:26: "(" is not a regular expression: missing closing ) [expr.syntax]`},
+		{"${{ capture('a', '(') }}", `r.yaml:3:27: "(" is not a regular expression: missing closing ) [expr.syntax]`},
+		{"${{ merge(inputs.open, 1) }}", `r.yaml:3:33: argument 2 of merge must be a map, not a number [expr.type]`},
+		{"${{ merge(inputs.open) }}", `r.yaml:3:14: merge takes 2 arguments, not 1 [expr.type]`},
 		{"${{ item.get() }}", `r.yaml:3:19: values have no methods [expr.type]
   hint: values have fields only; functions are called as f(x) or x | f()`},
 		{"${{ 1; 2 }}", `r.yaml:3:14: several expressions where one is expected [expr.type]`},

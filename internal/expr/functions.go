@@ -17,6 +17,7 @@ type function struct {
 	variadic bool
 	result   kinds
 	run      func(s *state, a []any) any
+	pattern  int // the argument that is a regular expression; 0: none
 
 	loop      func(s *state, l *loop) any // instead of run: see predicates.go
 	predicate kinds                       // what the predicate gives
@@ -56,6 +57,12 @@ func (f *function) repeated() *function {
 
 func (f *function) gives(k kinds, run func(s *state, a []any) any) *function {
 	f.result, f.run = k, run
+	return f
+}
+
+// matching says which argument is a regular expression.
+func (f *function) matching(i int) *function {
+	f.pattern = i
 	return f
 }
 
@@ -100,6 +107,10 @@ var functions = map[string]*function{
 		finding(strings.LastIndex)),
 	"hasPrefix": takes(text, text).gives(boolean, comparing(strings.HasPrefix)),
 	"hasSuffix": takes(text, text).gives(boolean, comparing(strings.HasSuffix)),
+
+	"capture":    takes(text, text).matching(1).gives(text|null, capture),
+	"captures":   takes(text, text).matching(1).gives(list, captures),
+	"replaceAll": takes(text, text, text).matching(1).gives(text, replaceAll),
 
 	"max":    takes(number|list).repeated().gives(number|null, extreme("max", 1)),
 	"min":    takes(number|list).repeated().gives(number|null, extreme("min", -1)),
@@ -154,6 +165,7 @@ var functions = map[string]*function{
 		return append(s.newList(2), k, v)
 	})),
 	"fromPairs": takes(list).gives(dict, fromPairs),
+	"merge":     takes(dict, dict).gives(dict, merge),
 
 	"all":           iterates(boolean, boolean, none(false)),
 	"any":           iterates(boolean, boolean, some),

@@ -76,6 +76,12 @@ func TestHostile(t *testing.T) {
 		{"invalid UTF-8", "\"\xff\"", "UTF-8"},
 
 		{"slow pattern", `repeat("a", 1000000) matches "(.*a){50}b"`, work},
+		{"quadratic captures", `captures(repeat("a", 1000000), ".*x|a")`, work},
+		{"many captures", `captures(repeat("a", 1000000), "a") | len()`, ""},
+		{"slow replaceAll", `replaceAll(repeat("a", 1000000), "(.*a){50}b", "")`, work},
+		{"replaceAll that grows", `replaceAll(repeat("a", 100000), "a", repeat("b", 1000))`, "over the limit of 1 MiB"},
+		{"replaceAll with many groups", `replaceAll(repeat("a", 100000), "a+", repeat("$0", 1000))`, "over the limit of 1 MiB"},
+		{"replaceAll of each", `map(1..100000, replaceAll("x", "a{900}b" + string(#), "")) | len()`, work},
 		{"ambiguous pattern", `repeat("a", 1000000) matches "(a|aa)+$"`, ""},
 		{"repeated pattern", `"x" matches "((a{100}){100}){100}"`, "invalid repeat count"},
 		{"huge pattern", `"x" matches "` + strings.Repeat(".{1000}", 140) + `"`, "too complex"},

@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/expr-lang/expr/ast"
-
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/expr/syntax"
 )
 
 // operand is a lowered node.
@@ -24,60 +23,57 @@ func literal(v any) operand {
 }
 
 // lower compiles a node and checks its types, as far as they can be known.
-func (c *compiler) lower(n ast.Node) operand {
+func (c *compiler) lower(n syntax.Node) operand {
 	switch n := n.(type) {
-	case *ast.IdentifierNode:
+	case *syntax.Name:
 		if n.Value != "null" {
 			return c.access(n) // counts for itself
 		}
-	case *ast.MemberNode, *ast.ChainNode:
+	case *syntax.Member, *syntax.Chain:
 		return c.access(n)
 	}
 	c.count()
 	switch n := n.(type) {
-	case *ast.NilNode, *ast.IdentifierNode:
+	case *syntax.Nil, *syntax.Name:
 		return literal(nil)
-	case *ast.BoolNode:
+	case *syntax.Bool:
 		return literal(n.Value)
-	case *ast.IntegerNode:
-		return literal(int64(n.Value))
-	case *ast.FloatNode:
+	case *syntax.Integer:
 		return literal(n.Value)
-	case *ast.StringNode:
+	case *syntax.Float:
 		return literal(n.Value)
-	case *ast.UnaryNode:
+	case *syntax.String:
+		return literal(n.Value)
+	case *syntax.Unary:
 		return c.unary(n)
-	case *ast.BinaryNode:
+	case *syntax.Binary:
 		return c.binary(n)
-	case *ast.ConditionalNode:
+	case *syntax.Conditional:
 		return c.conditional(n)
-	case *ast.SliceNode:
+	case *syntax.Slice:
 		return c.slice(n)
-	case *ast.ArrayNode:
+	case *syntax.Array:
 		return c.array(n)
-	case *ast.MapNode:
+	case *syntax.Map:
 		return c.dict(n)
-	case *ast.VariableDeclaratorNode:
+	case *syntax.Let:
 		return c.let(n)
-	case *ast.PointerNode:
+	case *syntax.Pointer:
 		return c.pointer(n)
-	case *ast.BuiltinNode:
-		return c.call(n, n.Name, n.Arguments)
-	case *ast.CallNode:
-		if id, ok := n.Callee.(*ast.IdentifierNode); ok {
-			return c.call(n, id.Value, n.Arguments)
-		}
+	case *syntax.Call:
+		return c.call(n, n.Name, n.Args)
+	case *syntax.Method:
 		return c.typeError(n, "values have fields only; functions are called as f(x) or x | f()",
 			"values have no methods")
-	case *ast.SequenceNode:
+	case *syntax.Sequence:
 		return c.typeError(n, "", "several expressions where one is expected")
-	case *ast.BytesNode:
+	case *syntax.Bytes:
 		return c.typeError(n, "", "there are no byte strings here")
 	}
 	return c.typeError(n, "", "unknown syntax")
 }
 
-func (c *compiler) unary(n *ast.UnaryNode) operand {
+func (c *compiler) unary(n *syntax.Unary) operand {
 	o := c.lower(n.Node)
 	what := "the operand of " + n.Operator
 	if n.Operator == "!" || n.Operator == "not" {
@@ -100,7 +96,7 @@ func (c *compiler) unary(n *ast.UnaryNode) operand {
 //  1. those that may leave out the right one: && || ??
 //  2. a constant regular expression
 //  3. all others, by the table of operators
-func (c *compiler) binary(n *ast.BinaryNode) operand {
+func (c *compiler) binary(n *syntax.Binary) operand {
 	l, r := c.lower(n.Left), c.lower(n.Right)
 	if l.run == nil || r.run == nil {
 		return nothing
@@ -128,9 +124,9 @@ func (c *compiler) binary(n *ast.BinaryNode) operand {
 			return r.run(s)
 		}, static: t}
 	case "in":
-		if list, ok := n.Right.(*ast.ArrayNode); ok {
+		if list, ok := n.Right.(*syntax.Array); ok {
 			for _, item := range list.Nodes {
-				if word, ok := item.(*ast.StringNode); ok {
+				if word, ok := item.(*syntax.String); ok {
 					c.never(item, l.static, constant(word.Value))
 				}
 			}
@@ -165,7 +161,7 @@ func (c *compiler) binary(n *ast.BinaryNode) operand {
 	return operand{run: func(s *state) any { return op.run(s, n.Operator, l.run(s), r.run(s)) }, static: of(result)}
 }
 
-func (c *compiler) matches(n *ast.BinaryNode, l operand, source string) operand {
+func (c *compiler) matches(n *syntax.Binary, l operand, source string) operand {
 	re, err := compilePattern(source)
 	if err != nil {
 		c.report(n.Right, &problem{diagnostics.CodeExprSyntax, err.Error(), ""})
@@ -177,8 +173,8 @@ func (c *compiler) matches(n *ast.BinaryNode, l operand, source string) operand 
 	return operand{run: func(s *state) any { return s.match(re, l.run(s)) }, static: of(boolean)}
 }
 
-func (c *compiler) conditional(n *ast.ConditionalNode) operand {
-	cond, yes, no := c.lower(n.Cond), c.lower(n.Exp1), c.lower(n.Exp2)
+func (c *compiler) conditional(n *syntax.Conditional) operand {
+	cond, yes, no := c.lower(n.Cond), c.lower(n.Yes), c.lower(n.No)
 	if !c.want(n.Cond, "a condition", cond.static, boolean) {
 		return nothing
 	}
@@ -190,12 +186,12 @@ func (c *compiler) conditional(n *ast.ConditionalNode) operand {
 	}, static: of(yes.static.kinds | no.static.kinds)}
 }
 
-func (c *compiler) slice(n *ast.SliceNode) operand {
+func (c *compiler) slice(n *syntax.Slice) operand {
 	o := c.lower(n.Node)
 	if !c.want(n, "what is sliced", o.static, list|text) {
 		return nothing
 	}
-	bound := func(n ast.Node) (operand, bool) {
+	bound := func(n syntax.Node) (operand, bool) {
 		if n == nil {
 			return literal(nil), true
 		}
@@ -212,7 +208,7 @@ func (c *compiler) slice(n *ast.SliceNode) operand {
 	return operand{run: func(s *state) any { return s.slice(o.run(s), from.run(s), to.run(s)) }, static: t}
 }
 
-func (c *compiler) array(n *ast.ArrayNode) operand {
+func (c *compiler) array(n *syntax.Array) operand {
 	c.builds = true
 	items := make([]code, len(n.Nodes))
 	for i, node := range n.Nodes {
@@ -227,13 +223,12 @@ func (c *compiler) array(n *ast.ArrayNode) operand {
 	}, static: of(list)}
 }
 
-func (c *compiler) dict(n *ast.MapNode) operand {
+func (c *compiler) dict(n *syntax.Map) operand {
 	c.builds = true
 	type entry struct{ key, value code }
 	var entries []entry
 	var literals []string
-	for _, pair := range n.Pairs {
-		p := pair.(*ast.PairNode)
+	for _, p := range n.Pairs {
 		key, v := c.lower(p.Key), c.lower(p.Value)
 		if !c.want(p.Key, "the key of a map", key.static, text) {
 			return nothing
@@ -261,7 +256,7 @@ func (c *compiler) dict(n *ast.MapNode) operand {
 	}, static: of(dict)}
 }
 
-func (c *compiler) let(n *ast.VariableDeclaratorNode) operand {
+func (c *compiler) let(n *syntax.Let) operand {
 	v := c.lower(n.Value)
 	_, _, taken := c.scope.variable(n.Name)
 	if taken || slices.Contains([]string{"inputs", "consts", "steps", "run", "secrets", "null"}, n.Name) ||
@@ -272,7 +267,7 @@ func (c *compiler) let(n *ast.VariableDeclaratorNode) operand {
 	slot := c.vars
 	c.vars++
 	c.lets = append(c.lets, let{n.Name, slot, v.static})
-	body := c.lower(n.Expr)
+	body := c.lower(n.Body)
 	c.lets = c.lets[:len(c.lets)-1]
 	return operand{run: func(s *state) any {
 		s.vars[slot] = v.run(s)
@@ -281,7 +276,7 @@ func (c *compiler) let(n *ast.VariableDeclaratorNode) operand {
 }
 
 // pointer lowers #, #index and #acc.
-func (c *compiler) pointer(n *ast.PointerNode) operand {
+func (c *compiler) pointer(n *syntax.Pointer) operand {
 	if len(c.pointers) == 0 {
 		return c.typeError(n, "", "# stands outside of a predicate")
 	}
@@ -300,7 +295,7 @@ func (c *compiler) pointer(n *ast.PointerNode) operand {
 }
 
 // call lowers the call of a function.
-func (c *compiler) call(n ast.Node, name string, args []ast.Node) operand {
+func (c *compiler) call(n syntax.Node, name string, args []syntax.Node) operand {
 	f, ok := functions[name]
 	switch {
 	case slices.Contains(clock, name):
@@ -325,6 +320,12 @@ func (c *compiler) call(n ast.Node, name string, args []ast.Node) operand {
 		if !c.want(arg, argument(name, i), o.static, f.param(i)) {
 			return nothing
 		}
+		if source, ok := o.static.value.(string); ok && f.pattern == i && i > 0 {
+			if _, err := compilePattern(source); err != nil {
+				c.report(arg, &problem{diagnostics.CodeExprSyntax, err.Error(), ""})
+				return nothing
+			}
+		}
 	}
 	return operand{run: func(s *state) any {
 		base := len(s.args)
@@ -343,7 +344,7 @@ func (c *compiler) call(n ast.Node, name string, args []ast.Node) operand {
 }
 
 // iterate lowers a function that walks over a list. The parser has counted the arguments.
-func (c *compiler) iterate(name string, f *function, args []ast.Node) operand {
+func (c *compiler) iterate(name string, f *function, args []syntax.Node) operand {
 	over := c.lower(args[0])
 	if over.static.kinds&(list|dict) == dict {
 		return c.typeError(args[0], overMap, "%s needs a list, not a map", name)
@@ -356,7 +357,7 @@ func (c *compiler) iterate(name string, f *function, args []ast.Node) operand {
 		item, _ := over.static.member(int64(0), false)
 		c.pointers = append(c.pointers, predicate{name, item})
 		before := c.nodes
-		body := c.lower(args[1].(*ast.PredicateNode).Node)
+		body := c.lower(args[1].(*syntax.Predicate).Node)
 		c.pointers = c.pointers[:len(c.pointers)-1]
 		l.body, l.cost = body.run, predicateWork+c.nodes-before
 		if !c.want(args[1], l.what, body.static, f.predicate) {

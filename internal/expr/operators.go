@@ -1,12 +1,8 @@
 package expr
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"math/bits"
-	"regexp"
-	"regexp/syntax"
 	"strings"
 
 	"github.com/braise-run/braise/internal/value"
@@ -283,57 +279,6 @@ func strings2(op string, a, b any) (x, y string, ok bool) {
 	x, ok = a.(string)
 	y, ok2 := b.(string)
 	return x, y, ok && ok2
-}
-
-// pattern is a regular expression and the size of its program.
-type pattern struct {
-	*regexp.Regexp
-	size int
-}
-
-func compilePattern(source string) (*pattern, error) {
-	if len(source) > maxPattern {
-		return nil, fmt.Errorf("a regular expression of %d bytes is over the limit of %d", len(source), maxPattern)
-	}
-	parsed, err := syntax.Parse(source, syntax.Perl)
-	if err != nil {
-		var e *syntax.Error
-		errors.As(err, &e)
-		return nil, fmt.Errorf("%q is not a regular expression: %s", shorten(source), e.Code)
-	}
-	program, err := syntax.Compile(parsed.Simplify())
-	if err != nil {
-		return nil, err
-	}
-	if len(program.Inst) > maxInstructions {
-		return nil, fmt.Errorf("the regular expression %q is too complex", shorten(source))
-	}
-	re, err := regexp.Compile(source)
-	return &pattern{re, len(program.Inst)}, err
-}
-
-func matches(s *state, op string, a, b any) any {
-	_, source, ok := strings2(op, a, b)
-	if !ok {
-		return false
-	}
-	if s.compiled == nil || s.pattern != source {
-		s.spend(1000 + 1000*len(source))
-		re, err := compilePattern(source)
-		check(err)
-		s.pattern, s.compiled = source, re
-	}
-	return s.match(s.compiled, a)
-}
-
-// match pays for the worst case, in which every instruction looks at every byte.
-func (s *state) match(re *pattern, v any) any {
-	subject, _, ok := strings2("matches", v, "")
-	if !ok {
-		return false
-	}
-	s.spend(re.size * (1 + len(subject)) / 8)
-	return re.MatchString(subject)
 }
 
 // span is the list of the integers from a to b.

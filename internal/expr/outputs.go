@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/expr-lang/expr/ast"
-
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/expr/syntax"
 )
 
 // Type is what is known of an output of a step, or of a part of it, before the run. The zero Type is: nothing.
@@ -98,7 +97,7 @@ var describing = []string{"$ref", "additionalProperties", "allOf", "anyOf", "dep
 	"patternProperties"}
 
 // never reports a comparison of an output, such as a decision, with a word that it cannot be.
-func (c *compiler) never(n ast.Node, l, r static) {
+func (c *compiler) never(n syntax.Node, l, r static) {
 	if r.from != elsewhere {
 		l, r = r, l
 	}

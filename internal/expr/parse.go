@@ -1,17 +1,12 @@
 package expr
 
 import (
-	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/expr-lang/expr/ast"
-	"github.com/expr-lang/expr/file"
-	"github.com/expr-lang/expr/parser"
-
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/expr/syntax"
 )
 
 // compiler turns one expression into code.
@@ -67,12 +62,12 @@ func (s *Scope) compile(src Source, source string, at, begin int) (*expression, 
 }
 
 // secretName recognises secrets.NAME.
-func secretName(n ast.Node) (string, bool) {
-	m, ok := n.(*ast.MemberNode)
+func secretName(n syntax.Node) (string, bool) {
+	m, ok := n.(*syntax.Member)
 	if !ok || m.Optional {
 		return "", false
 	}
-	if id, ok := m.Node.(*ast.IdentifierNode); !ok || id.Value != "secrets" {
+	if id, ok := m.Node.(*syntax.Name); !ok || id.Value != "secrets" {
 		return "", false
 	}
 	return fieldName(m)
@@ -82,7 +77,7 @@ func secretName(n ast.Node) (string, bool) {
 type stop struct{}
 
 // whole lowers a tree.
-func (c *compiler) whole(node ast.Node) operand {
+func (c *compiler) whole(node syntax.Node) operand {
 	defer func() {
 		switch r := recover().(type) {
 		case nil, stop:
@@ -108,14 +103,14 @@ var tooLarge = &problem{diagnostics.CodeExprBound,
 	fmt.Sprintf("the expression is too large: over %d parts", maxNodes), ""}
 
 // start is where a node begins, in characters. For an operator it is the operator itself.
-func start(n ast.Node) int {
+func start(n syntax.Node) int {
 	base, _ := chain(n)
-	return base.Location().From
+	return base.At()
 }
 
-func (c *compiler) at(n ast.Node) diagnostics.Position { return c.src.at(c.begin + start(n)) }
+func (c *compiler) at(n syntax.Node) diagnostics.Position { return c.src.at(c.begin + start(n)) }
 
-func (c *compiler) report(n ast.Node, p *problem) { c.reportAt(start(n), p) }
+func (c *compiler) report(n syntax.Node, p *problem) { c.reportAt(start(n), p) }
 
 func (c *compiler) reportAt(from int, p *problem) {
 	c.list = append(c.list, p.at(c.src.at(c.begin+from)))
@@ -126,7 +121,7 @@ func (c *compiler) reportAt(from int, p *problem) {
 }
 
 // warn reports what need not fail. There is room left for an error.
-func (c *compiler) warn(n ast.Node, p *problem) {
+func (c *compiler) warn(n syntax.Node, p *problem) {
 	if len(c.list) < maxProblems-1 {
 		d := p.at(c.at(n))
 		d.Level = diagnostics.Warn
@@ -135,13 +130,13 @@ func (c *compiler) warn(n ast.Node, p *problem) {
 	}
 }
 
-func (c *compiler) typeError(n ast.Node, hint, format string, args ...any) operand {
+func (c *compiler) typeError(n syntax.Node, hint, format string, args ...any) operand {
 	c.report(n, &problem{diagnostics.CodeExprType, fmt.Sprintf(format, args...), hint})
 	return nothing
 }
 
 // want reports a value that can never be of the kinds allowed.
-func (c *compiler) want(n ast.Node, what string, t static, allowed kinds) bool {
+func (c *compiler) want(n syntax.Node, what string, t static, allowed kinds) bool {
 	if t.kinds&allowed == 0 {
 		c.typeError(n, "", "%s must be %s, not %s", what, allowed, t.kinds)
 		return false
@@ -155,8 +150,8 @@ type syntaxError struct {
 	from int // in characters
 }
 
-// parse reads one expression with the library's parser.
-func parse(text string) (node ast.Node, wrong *syntaxError) {
+// parse reads one expression.
+func parse(text string) (syntax.Node, *syntaxError) {
 	invalid := func(message string) *syntaxError {
 		return &syntaxError{problem: problem{code: diagnostics.CodeExprSyntax, message: message}}
 	}
@@ -169,75 +164,12 @@ func parse(text string) (node ast.Node, wrong *syntaxError) {
 	case strings.TrimSpace(text) == "":
 		return nil, invalid("the expression is empty")
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			node, wrong = nil, invalid("this is not an expression")
-		}
-	}()
-	tree, err := parser.Parse(text)
-	if err != nil {
-		return nil, rewordSyntax(text, err)
-	}
-	return tree.Node, nil
-}
-
-var unexpectedToken = regexp.MustCompile(`^unexpected token \w+\((".*")\)$`)
-
-// bareMap matches what stands before the colon, or the closing brace, of a map that is written as a
-// predicate: there the braces are those of the predicate.
-var bareMap = regexp.MustCompile(`[,(]\s*\{(\s*("[^"]*"|'[^']*'|\w+|\([^()]*\)))?\s*$`)
-
-// rewordSyntax says in this package's words what the parser found in text.
-func rewordSyntax(text string, err error) *syntaxError {
-	s := &syntaxError{problem: problem{code: diagnostics.CodeExprSyntax, message: err.Error()}}
-	var e *file.Error
-	if !errors.As(err, &e) {
-		return s
-	}
-	s.from, s.message = e.From, e.Message
-	token := ""
-	if m := unexpectedToken.FindStringSubmatch(e.Message); m != nil {
-		token = m[1]
-		s.message = "unexpected " + token
-	}
+	node, wrong := syntax.Parse(text)
 	switch {
-	case strings.Contains(e.Message, "cannot be mixed"):
-		s.message = `"??" is mixed with another operator`
-		s.hint = "put parentheses around one of them: (a ?? b) == c"
-	case token == `"="`:
-		s.hint = "compare with =="
-	case token == `"#"`:
-		s.hint = "# stands in the predicate of a function such as filter or map: is the function's name right?"
-	case (token == `":"` || token == `"}"`) && bareMap.MatchString(firstRunes(text, e.From)):
-		s.hint = "a map in a predicate needs parentheses around it: map(list, ({id: #.id}))"
-	case token == `"?"` || token == `":"`:
-		s.hint = "a choice is written: condition ? this : that"
-	case strings.HasPrefix(e.Message, "unexpected token EOF"), e.Message == "unexpected end of expression":
-		s.message = "the expression ends too early"
-	case e.Message == "literal not terminated":
-		s.message = "a string has no closing quote"
-		if strings.Contains(text, "\n") {
-			s.hint = `no string holds a line break; in YAML's double quotes \n makes one: write \\n`
-		}
-	case strings.HasPrefix(e.Message, "unrecognized character"):
-		s.message = "unexpected character" + strings.TrimPrefix(e.Message, "unrecognized character:")
-	case strings.HasPrefix(e.Message, "compilation failed"):
-		s.problem = *tooLarge
-	case strings.Contains(e.Message, "invalid integer literal"):
-		s.message = "the integer is too large"
-	case strings.Contains(e.Message, "invalid float literal"):
-		s.message = "the number is too large"
+	case wrong == nil:
+		return node, nil
+	case wrong.TooLarge:
+		return nil, &syntaxError{problem: *tooLarge}
 	}
-	return s
-}
-
-// firstRunes returns the first n characters of s.
-func firstRunes(s string, n int) string {
-	for i := range s {
-		if n == 0 {
-			return s[:i]
-		}
-		n--
-	}
-	return s
+	return nil, &syntaxError{problem{diagnostics.CodeExprSyntax, wrong.Message, wrong.Hint}, wrong.At}
 }

@@ -1,14 +1,14 @@
 // Package expr compiles and evaluates the expressions of recipes: ${{ … }} in a scalar, and the
 // bare expressions of when and other conditions.
 //
-// The syntax is that of github.com/expr-lang/expr, whose parser is used. Checking and evaluation
+// The syntax is that of github.com/expr-lang/expr. Checking and evaluation
 // are this package's own, because recipes come from strangers and runs are replayed: every value
 // is decoded JSON (see package value), a missing key is an error unless it is read with ?., maps
 // are walked in the order of their keys, there is no clock, randomness or environment, and every
 // expression is bounded in size, work and memory (see bounds.go).
 //
 //	scan       a scalar falls into text and expressions          template.go
-//	parse      expression → syntax tree                          parse.go
+//	parse      expression → syntax tree                          package syntax, parse.go
 //	lower      tree → closures; names resolved, types checked    lower.go, access.go, types.go
 //	evaluate   closures over an Env                              eval.go, operators.go, functions.go, predicates.go
 //
@@ -31,6 +31,7 @@ type Var struct {
 	Name      string
 	Up, Index int // handed to Env.Var as they are
 	Type      Type
+	Noted     bool // reading it is a Ref
 }
 
 // Scope is what names mean for the expressions of one step. The zero Scope knows only run.
@@ -42,6 +43,7 @@ type Scope struct {
 	Outputs map[string]Type    // of those steps, by id; of those that it lacks nothing is known
 	Vars    []Var              // the last of one name counts
 	Secrets bool               // secrets.NAME is allowed
+	Final   bool               // the steps here run when all others have ended: run has status and error, too
 	Braces  bool               // {{ }} and ${ } mean something to whom the texts are for: no warnings
 	// Hints are for names that exist elsewhere only: an unknown name is reported with its hint.
 	// Steps are looked up as "steps.ID".
@@ -49,6 +51,16 @@ type Scope struct {
 	// Outer is the scope around a body that is written in place: its steps and vars are found too,
 	// one body further out. nil: there is none.
 	Outer *Scope
+}
+
+// run is the schema of run, which has more where the steps here, or around, run when all others have ended.
+func (s *Scope) run() map[string]any {
+	for ; s != nil; s = s.Outer {
+		if s.Final {
+			return finalSchema
+		}
+	}
+	return runSchema
 }
 
 // step finds a step here or in the scopes around.
@@ -145,6 +157,7 @@ const (
 	RefStep   RefKind = "step"
 	RefInput  RefKind = "input"
 	RefSecret RefKind = "secret"
+	RefVar    RefKind = "var" // of a Var that is Noted
 )
 
 // Ref is one place where an expression names a step, an input or a secret.
@@ -152,9 +165,10 @@ type Ref struct {
 	Kind  RefKind
 	Name  string  // "" for inputs as a whole
 	Step  StepRef // of a step
-	Field string  // of a step: output, status or error
+	Field string  // of a step: output, status, error, finish, usage or calls; of a var: its member, "" if not known
 	// Optional is false where the expression fails if that field is null: something is read below
-	// it without ?., as in steps.a.output.x. The field by itself is a value like any other.
+	// it without ?., as in steps.a.output.x. The field by itself is a value like any other. Of a var
+	// it is false where the expression fails if that has no such member.
 	Optional bool
 	Pos      diagnostics.Position
 }
@@ -163,9 +177,9 @@ type Ref struct {
 type Env interface {
 	Inputs() map[string]any
 	Consts() map[string]any
-	Run() map[string]any // id, recipe, version
+	Run() map[string]any // id, recipe, version, started_at; in a final scope also status and error
 	Step(ref StepRef) (status string, output, err any)
-	Models(ref StepRef) (finish, usage any)
+	Told(ref StepRef, what string) any // what: finish, usage or calls
 	Var(up, index int) any
 }
 

@@ -201,12 +201,29 @@ func describeKey(key any) string {
 	return "item by " + kindOf(key).String()
 }
 
-// The schemas of run and of steps.ID.usage.
+// told is what is known of steps.ID.finish, .usage and .calls.
+var told = map[string]static{"finish": of(text | null), "usage": fromSchema(usageSchema),
+	"calls": fromSchema(callsSchema)}
+
+// runMembers are those of run, with more of them.
+func runMembers(more map[string]any) map[string]any {
+	for _, name := range []string{"id", "recipe", "version", "started_at"} {
+		more[name] = map[string]any{"type": "string"}
+	}
+	return map[string]any{"additionalProperties": false, "properties": more}
+}
+
+// The schemas of run, also in a final scope, and of steps.ID.usage and .calls.
 var (
-	runSchema = map[string]any{"additionalProperties": false, "properties": map[string]any{
-		"id": map[string]any{"type": "string"}, "recipe": map[string]any{"type": "string"},
-		"version": map[string]any{"type": "string"}}}
-	usageSchema = map[string]any{"additionalProperties": false, "properties": map[string]any{
+	runSchema   = runMembers(map[string]any{})
+	finalSchema = runMembers(map[string]any{"status": map[string]any{"type": "string"},
+		"error": map[string]any{"type": []any{"object", "null"}}})
+	usageSchema = map[string]any{"type": "object", "additionalProperties": false, "properties": map[string]any{
 		"calls": map[string]any{"type": "integer"}, "inputTokens": map[string]any{"type": "integer"},
 		"outputTokens": map[string]any{"type": "integer"}, "costUsd": map[string]any{"type": "number"}}}
+	callsSchema = map[string]any{"type": []any{"array", "null"}, "items": map[string]any{"type": "object",
+		"additionalProperties": false, "properties": map[string]any{
+			"tool": map[string]any{"type": "string"}, "arguments": true,
+			"result": map[string]any{"type": []any{"string", "null"}},
+			"error":  map[string]any{"type": []any{"string", "null"}}}}}
 )

@@ -1,5 +1,7 @@
 package journal
 
+import "github.com/braise-run/braise/resume"
+
 // Drawn is a call of a model, as scripts count it.
 type Drawn struct {
 	Model string `json:"model"`
@@ -9,23 +11,48 @@ type Drawn struct {
 
 // ModelUse is what a call used of models.
 type ModelUse struct {
-	Model string // that Draws are of
-	Draws []int  // the numbers of the calls, in the run
-	Used  Amount
+	Model string  // that Draws are of: the one that answered, or failed last
+	Draws []int   // the numbers of the calls, in the run
+	Tried []Tried // models that had failed before, in order; nil: none
+	Used  Amount  // by all of them
+}
+
+// First is the model that was called first; "": not known.
+func (u *ModelUse) First() string {
+	if len(u.Tried) > 0 {
+		return u.Tried[0].Model
+	}
+	return u.Model
+}
+
+// After is the model that was called when the i-th of Tried had failed; "": none was.
+func (u *ModelUse) After(i int) string {
+	if i+1 < len(u.Tried) {
+		return u.Tried[i+1].Model
+	}
+	return u.Model
+}
+
+// Tried is a model that failed before another one was called instead.
+type Tried struct {
+	Model string `json:"model"`
+	Draws []int  `json:"draws"` // the numbers of its calls, in the run
 }
 
 // Progress is the progress of a call, kept over a pause of the engine.
 type Progress struct {
-	Attempts int      // of the call in progress, all failed
-	Calls    int      // of the model, by this step
-	Repairs  []string // what was added to a model's messages: an answer, what is wrong with it, and so on
-	Answer   any      // the answer to the pause that the adapter asked for before
-	AnswerTo string   // the reason of that pause
-	Answered bool     // there is an answer
+	Attempts int            // of the call in progress, all failed
+	Calls    int            // of the model, by this step
+	Repairs  []string       // what was added to a model's messages: an answer, what is wrong with it, and so on
+	Replies  []resume.Reply // the answers to the pauses that the adapter asked for, in order
+	Answered bool           // the last of them is to the pause before the call
 }
 
 // Any reports whether there is anything to keep.
-func (p *Progress) Any() bool { return p.Attempts > 0 || p.Repairs != nil || p.Answered }
+func (p *Progress) Any() bool { return p.Within() || p.Replies != nil }
+
+// Within reports whether the call was on its way: it waits for the engine. Else its adapter asked for the pause.
+func (p *Progress) Within() bool { return p.Attempts > 0 || p.Repairs != nil || p.Answered }
 
 // MaxAmount limits what one call counts, so that sums do not overflow.
 const MaxAmount = 1 << 52

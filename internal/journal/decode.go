@@ -29,7 +29,7 @@ func (o object) count(name string) int64 {
 	return max(0, min(n, MaxAmount))
 }
 
-// Decode reads the event of a record. Its What is nil if the kind means nothing to a run. The error is
+// Decode reads the event of a record. Its What is nil if this version does not know the kind. The error is
 // [checkpoint.ErrCorrupt] with the record's number and kind.
 func Decode(rec checkpoint.Record) (Event, error) {
 	e, err := decode(rec)
@@ -44,34 +44,38 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 	var data object
 	if rec.Data != nil {
 		v, err := value.Decode(rec.Data)
-		m, ok := v.(map[string]any)
-		if err != nil || !ok {
+		ok := false
+		if data, ok = v.(map[string]any); err != nil || !ok {
 			return e, errors.New("its data")
 		}
-		data = m
 	}
 	e.After, _ = data["n"].(int64)
-	e.By, e.Owner = data.text("by"), data.text("owner")
-	if worked, ok := data["worked"].(int64); ok {
-		e.Resumed, e.Worked, e.Parallel = true, time.Duration(worked), data.parallel()
-	}
+	e.By, e.Signal = data.text("by"), data.text("signal")
 	switch rec.Kind {
 	case checkpoint.RunCreated:
-		e.What = Created{data.text("recipe"), data.text("digest")}
+		e.What = Created{data.text("recipe"), data.text("digest"), data.yes("queued")}
 	case runInput:
-		e.What = Begun{data.in("inputs"), data.interrupt(), data.parallel(), data.texts("origin"), data.doubts()}
+		e.What = data.begun()
+	case checkpoint.RunExecution:
+		e.What = data.execution()
 	case callBegun:
 		e.What = CallBegun{int(data.count("ordinal")), data.text("effect"), data.text("key")}
+	case callOpen:
+		e.What = CallOpen{data.text("kind"), data.text("name"), data.ms()}
+	case callFiles:
+		e.What = data.files()
 	case callEnded:
-		e.What = CallEnded{Output: data["output"], Failure: data.failure(), Models: data.models(),
-			Finish: data.text("finish"), Unknown: data.yes("unknown"), Why: data.text("why"),
-			Settled: data.yes("settled")}
+		e.What = data.callEnded()
 	case callGiven:
-		e.What = CallGiven{data["output"], data.text("finish")}
+		e.What = CallGiven{data["output"], data.answer()}
 	case timerFired:
 		e.What = TimerDue{machine.Timer(data.count("timer"))}
 	case waitOver:
-		e.What = WaitOver{data["output"], data.failure()}
+		e.What = WaitOver{data["output"], data.failure(), data.yes("approval")}
+	case said:
+		e.What = Said{data.text("text"), data["value"]}
+	case toolEntered:
+		e.What = ToolEntered{data.text("tool"), data["arguments"]}
 	case agentEvents:
 		e.What, err = decodeAgent(rec, data)
 	case checkpoint.PauseOpened:
@@ -82,9 +86,7 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 	case checkpoint.PauseClosed:
 		e.What = PauseClosed{data.text("pause")}
 	case checkpoint.TokenMinted:
-		hash, _ := hex.DecodeString(data.text("hash"))
-		at, _ := time.Parse(time.RFC3339Nano, data.text("expiresAt"))
-		e.What = TokenMinted{data.text("pause"), hash, at}
+		e.What = data.minted()
 	case valueSent:
 		e.What = ValueSent{data.text("channel"), data["value"]}
 	case rollbackBegun:
@@ -95,6 +97,12 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 		e.What = decodeRedefined(data)
 	case cancelling:
 		e.What = Cancelled{data.text("reason")}
+	case shared:
+		e.What = Shared{}
+	case finallyBegun:
+		e.What = data.finally()
+	case dropped:
+		e.What = SignalDropped{data.text("id"), data.text("why")}
 	case told:
 		e.What = decodeTold(data)
 	case traced:
@@ -104,11 +112,66 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 	case stopped:
 		e.What = Stopped{}
 	case checkpoint.RunPaused:
-		e.What = Paused{}
+		e.What = Paused{data.total()}
 	case checkpoint.RunEnded:
-		e.What = Ended{checkpoint.Status(data.text("status"))}
+		e.What = data.ended()
 	}
+	e.Begins = data.begins(e.What)
 	return e, err
+}
+
+func (o object) callEnded() CallEnded {
+	return CallEnded{Output: o["output"], Failure: o.failure(), Models: o.models(), Answer: o.answer(),
+		Unknown: o.yes("unknown"), Why: o.text("why"), Settled: o.yes("settled"),
+		Took: o.ms(), Attempts: int(min(o.count("attempts"), math.MaxInt32))}
+}
+
+func (o object) files() (what CallFiles) {
+	for _, v := range o.list("files") {
+		m, _ := v.(map[string]any)
+		f := object(m)
+		what.Files = append(what.Files, File{f.text("path"), f.text("sha256"), f.text("mediaType"), f.count("bytes")})
+	}
+	return what
+}
+
+func (o object) minted() TokenMinted {
+	hash, _ := hex.DecodeString(o.text("hash"))
+	at, _ := time.Parse(time.RFC3339Nano, o.text("expiresAt"))
+	return TokenMinted{o.text("pause"), hash, at}
+}
+
+// begins is the execution that begins with another event, in a journal of an earlier version.
+func (o object) begins(what What) *Execution {
+	if _, ok := what.(Execution); ok || o["worked"] == nil && o["owner"] == nil {
+		return nil
+	}
+	x := o.execution()
+	return &x
+}
+
+func (o object) finally() FinallyBegun {
+	return FinallyBegun{o.text("status"), o["error"], o.text("reason")}
+}
+
+func (o object) begun() Begun {
+	return Begun{o.in("inputs"), o.interrupt(), o.parallel(), o.texts("origin"), o.texts("vars"), o.doubts()}
+}
+
+func (o object) ended() Ended {
+	f := o.in("error")
+	return Ended{checkpoint.Status(o.text("status")),
+		checkpoint.Failure{Code: f.text("code"), Message: f.text("message"), Step: f.text("step"),
+			Category: f.text("category")}, o.total()}
+}
+
+func (o object) execution() Execution {
+	worked, _ := o["worked"].(int64)
+	x := Execution{Owner: o.text("owner"), Worked: time.Duration(worked), Parallel: o.parallel()}
+	if l := o.in("limits"); l != nil {
+		x.Limits = &Limits{l.size("items"), l.size("steps"), l.size("outputBytes"), l.size("runBytes")}
+	}
+	return x
 }
 
 func decodeTold(data object) (what Told) {
@@ -142,14 +205,29 @@ func (o object) texts(name string) map[string]string {
 	return texts
 }
 
+// ms is how long something took.
+func (o object) ms() time.Duration {
+	return time.Duration(min(o.count("ms"), int64(math.MaxInt64/time.Millisecond))) * time.Millisecond
+}
+
+// total is the usage of a run.
+func (o object) total() checkpoint.Usage {
+	u := o.in("usage")
+	return checkpoint.Usage{Calls: u.count("calls"), InputTokens: u.count("inputTokens"),
+		OutputTokens: u.count("outputTokens"), Micros: u.count("micros")}
+}
+
 func (o object) parallel() int { return int(min(o.count("parallel"), math.MaxInt32)) }
+
+func (o object) size(name string) int { return int(min(o.count(name), math.MaxInt)) }
 
 func (o object) failure() *machine.Failure {
 	f := o.in("error")
 	if f == nil {
 		return nil
 	}
-	return &machine.Failure{Category: f.text("category"), Code: f.text("code"), Err: errors.New(f.text("message"))}
+	return &machine.Failure{Category: f.text("category"), Code: f.text("code"), Err: errors.New(f.text("message")),
+		Reason: f.text("reason"), Status: f.size("status")}
 }
 
 func (o object) usage() Amount {
@@ -157,14 +235,24 @@ func (o object) usage() Amount {
 	return Amount{Tokens: u.count("tokens"), Micros: u.count("micros"), Sent: u.count("sent"), Calls: u.count("calls")}
 }
 
+func (o object) answer() Answer { return Answer{o.text("finish"), o.list("calls")} }
+
 func (o object) models() ModelUse {
-	u := ModelUse{Model: o.text("model"), Used: o.usage()}
-	for _, n := range o.list("draws") {
-		if n, ok := n.(int64); ok {
-			u.Draws = append(u.Draws, int(n))
-		}
+	u := ModelUse{Model: o.text("model"), Draws: o.draws(), Used: o.usage()}
+	for _, v := range o.list("tried") {
+		m, _ := v.(map[string]any)
+		u.Tried = append(u.Tried, Tried{object(m).text("model"), object(m).draws()})
 	}
 	return u
+}
+
+func (o object) draws() (numbers []int) {
+	for _, n := range o.list("draws") {
+		if n, ok := n.(int64); ok {
+			numbers = append(numbers, int(n))
+		}
+	}
+	return numbers
 }
 
 func decodeAgent(rec checkpoint.Record, data object) (What, error) {
@@ -196,13 +284,18 @@ func decodeOpened(rec checkpoint.Record, data object) (What, error) {
 }
 
 func (o object) progress() Progress {
-	p := Progress{Attempts: int(min(o.count("attempts"), 1<<30)), Calls: int(min(o.count("calls"), 1<<30)),
-		AnswerTo: o.text("answerTo")}
+	p := Progress{Attempts: int(min(o.count("attempts"), 1<<30)), Calls: int(min(o.count("calls"), 1<<30))}
 	for _, v := range o.list("repairs") {
 		text, _ := v.(string)
 		p.Repairs = append(p.Repairs, text)
 	}
-	p.Answer, p.Answered = o["answer"]
+	for _, v := range o.list("earlier") {
+		m, _ := v.(map[string]any)
+		p.Replies = append(p.Replies, resume.Reply{To: object(m).text("to"), Answer: m["answer"]})
+	}
+	if last, ok := o["answer"]; ok {
+		p.Replies, p.Answered = append(p.Replies, resume.Reply{To: o.text("answerTo"), Answer: last}), true
+	}
 	return p
 }
 

@@ -16,50 +16,73 @@ func Encode(e Event) (checkpoint.Record, error) {
 	if err != nil {
 		return checkpoint.Record{}, err
 	}
-	if data == nil && (e.Resumed || e.By != "" || e.Owner != "") {
+	if data == nil && (e.Begins != nil || e.By != "" || e.Signal != "") {
 		data = map[string]any{}
 	}
 	addText(data, "by", e.By)
-	addText(data, "owner", e.Owner)
-	if e.Resumed {
-		data["worked"] = int64(e.Worked)
-		addParallel(data, e.Parallel)
+	addText(data, "signal", e.Signal)
+	if e.Begins != nil {
+		_, first := e.What.(Begun)
+		e.Begins.addTo(data, first)
 	}
 	return checkpoint.NewRecord(e.At, e.What.kind(), e.Path, data)
+}
+
+// addTo adds the members of an execution. With Begun, earlier versions recorded only who drives the run.
+func (x *Execution) addTo(data map[string]any, begun bool) {
+	addText(data, "owner", x.Owner)
+	if !begun {
+		data["worked"] = int64(x.Worked)
+		addParallel(data, x.Parallel)
+		if l := x.Limits; l != nil {
+			limits := map[string]any{}
+			addCount(limits, "items", int64(l.Items))
+			addCount(limits, "steps", int64(l.Steps))
+			addCount(limits, "outputBytes", int64(l.OutputBytes))
+			addCount(limits, "runBytes", int64(l.RunBytes))
+			data["limits"] = limits
+		}
+	}
+}
+
+func (Shared) members(n int64) map[string]any { return map[string]any{"n": n} }
+
+func (f FinallyBegun) members(n int64) map[string]any {
+	data := map[string]any{"n": n, "status": f.Status}
+	if f.Error != nil {
+		data["error"] = f.Error
+	}
+	addText(data, "reason", f.Reason)
+	return data
 }
 
 // members are the data of an event's record; nil: it has none.
 func members(e *Event) (data map[string]any, err error) {
 	switch w := e.What.(type) {
 	case Begun:
-		data = map[string]any{"inputs": w.Inputs}
-		addInterrupt(data, w.Interrupt)
-		addParallel(data, w.Parallel)
-		if len(w.Origin) > 0 {
-			data["origin"] = w.Origin
-		}
-		if len(w.Doubts) > 0 {
-			data["doubts"] = w.Doubts
-		}
+		data = w.members()
+	case Execution:
+		data = map[string]any{}
+		w.addTo(data, false)
+	case CallFiles:
+		data = map[string]any{"n": e.After, "files": w.Files}
 	case CallBegun:
 		data = map[string]any{"n": e.After, "ordinal": int64(w.Ordinal)}
 		addText(data, "effect", w.Effect)
 		addText(data, "key", w.Key)
-	case CallEnded:
+	case CallOpen:
+		data = map[string]any{"kind": w.Kind}
+		addText(data, "name", w.Name)
+		addCount(data, "ms", w.For.Milliseconds())
+	case interface{ members(int64) map[string]any }: // those that come among the decisions of the machine
 		data = w.members(e.After)
 	case CallGiven:
 		data = ended(e.After, w.Output, nil)
-		addText(data, "finish", w.Finish)
+		w.Answer.addTo(data)
 	case TimerDue:
 		data = map[string]any{"n": e.After, "timer": int64(w.Timer)}
-	case WaitOver:
-		data = ended(e.After, w.Output, w.Failure)
-	case AgentEvents:
-		data = w.members(e.After)
 	case PauseOpened:
 		return w.members(e)
-	case PauseAnswered:
-		data = w.members(e.After)
 	case RollbackBegun:
 		if w.Effect != "" {
 			data = map[string]any{"effect": w.Effect}
@@ -79,6 +102,8 @@ func members(e *Event) (data map[string]any, err error) {
 		}
 	case Redefined:
 		data = w.members()
+	case SignalDropped:
+		data = map[string]any{"id": w.ID, "why": w.Why}
 	case Told:
 		data = w.members()
 	case Traced:
@@ -87,10 +112,29 @@ func members(e *Event) (data map[string]any, err error) {
 		data = map[string]any{"generation": int64(w.Generation)}
 	case Cancelled:
 		data = map[string]any{"reason": w.Reason}
+	case Paused:
+		data = addTotal(nil, &w.Usage)
 	case Ended:
-		data = map[string]any{"status": string(w.Status)}
+		data = w.members()
 	}
 	return data, nil
+}
+
+// addTotal adds the usage of a run, if there is any; data may be nil.
+func addTotal(data map[string]any, u *checkpoint.Usage) map[string]any {
+	if *u == (checkpoint.Usage{}) {
+		return data
+	}
+	usage := map[string]any{}
+	addCount(usage, "calls", u.Calls)
+	addCount(usage, "inputTokens", u.InputTokens)
+	addCount(usage, "outputTokens", u.OutputTokens)
+	addCount(usage, "micros", u.Micros)
+	if data == nil {
+		data = map[string]any{}
+	}
+	data["usage"] = usage
+	return data
 }
 
 func addInterrupt(data map[string]any, how resume.Interrupt) {
@@ -100,21 +144,21 @@ func addInterrupt(data map[string]any, how resume.Interrupt) {
 }
 
 func addParallel(data map[string]any, n int) {
-	if n > 0 {
-		data["parallel"] = int64(n)
-	}
+	addCount(data, "parallel", int64(n))
 }
 
 func addUsage(data map[string]any, a Amount) {
 	if a != (Amount{}) {
 		usage := map[string]any{"tokens": a.Tokens, "micros": a.Micros}
-		if a.Sent > 0 {
-			usage["sent"] = a.Sent
-		}
-		if a.Calls > 0 {
-			usage["calls"] = a.Calls
-		}
+		addCount(usage, "sent", a.Sent)
+		addCount(usage, "calls", a.Calls)
 		data["usage"] = usage
+	}
+}
+
+func addCount(data map[string]any, name string, n int64) {
+	if n > 0 {
+		data[name] = n
 	}
 }
 
@@ -128,7 +172,17 @@ func (u *ModelUse) addTo(data map[string]any) {
 	if len(u.Draws) > 0 {
 		data["draws"], data["model"] = u.Draws, u.Model
 	}
+	if len(u.Tried) > 0 {
+		data["tried"] = u.Tried
+	}
 	addUsage(data, u.Used)
+}
+
+func (a *Answer) addTo(data map[string]any) {
+	addText(data, "finish", a.Finish)
+	if a.Calls != nil {
+		data["calls"] = a.Calls
+	}
 }
 
 // ended are the members of what has an output or a failure.
@@ -140,6 +194,34 @@ func ended(after int64, output any, failure *machine.Failure) map[string]any {
 	if failure != nil {
 		data["error"] = map[string]any{"category": failure.Category, "code": failure.Code,
 			"message": failure.Err.Error()}
+	}
+	return data
+}
+
+func (w *Begun) members() map[string]any {
+	data := map[string]any{"inputs": w.Inputs}
+	if len(w.Vars) > 0 {
+		data["vars"] = w.Vars
+	}
+	addInterrupt(data, w.Interrupt)
+	addParallel(data, w.Parallel)
+	if len(w.Origin) > 0 {
+		data["origin"] = w.Origin
+	}
+	if len(w.Doubts) > 0 {
+		data["doubts"] = w.Doubts
+	}
+	return data
+}
+
+func (w ToolEntered) members(after int64) map[string]any {
+	return map[string]any{"n": after, "tool": w.Tool, "arguments": w.Arguments}
+}
+
+func (w WaitOver) members(after int64) map[string]any {
+	data := ended(after, w.Output, w.Failure)
+	if w.Approval {
+		data["approval"] = true
 	}
 	return data
 }
@@ -156,13 +238,21 @@ func (w *Told) members() map[string]any {
 	return map[string]any{"events": events}
 }
 
-func (w *CallEnded) members(after int64) map[string]any {
+func (w CallEnded) members(after int64) map[string]any {
 	data := ended(after, w.Output, w.Failure)
+	if about, ok := data["error"].(map[string]any); ok {
+		addText(about, "reason", w.Failure.Reason)
+		addCount(about, "status", int64(w.Failure.Status))
+	}
 	if w.Failure == nil || w.Settled {
 		data["output"] = w.Output
 	}
 	w.Models.addTo(data)
-	addText(data, "finish", w.Finish)
+	w.Answer.addTo(data)
+	addCount(data, "ms", w.Took.Milliseconds())
+	if w.Attempts > 1 {
+		data["attempts"] = int64(w.Attempts)
+	}
 	if w.Unknown {
 		data["unknown"] = true
 	}
@@ -173,7 +263,7 @@ func (w *CallEnded) members(after int64) map[string]any {
 	return data
 }
 
-func (w *AgentEvents) members(after int64) map[string]any {
+func (w AgentEvents) members(after int64) map[string]any {
 	data := map[string]any{"n": after}
 	if w.Waits {
 		data["waits"] = true
@@ -215,14 +305,19 @@ func (p *Progress) members(used *ModelUse) map[string]any {
 	if p.Repairs != nil {
 		data["repairs"] = p.Repairs
 	}
-	if p.Answered {
-		data["answer"], data["answerTo"] = p.Answer, p.AnswerTo
+	earlier := p.Replies
+	if last := len(earlier) - 1; p.Answered {
+		data["answer"], data["answerTo"] = earlier[last].Answer, earlier[last].To
+		earlier = earlier[:last]
+	}
+	if len(earlier) > 0 {
+		data["earlier"] = earlier
 	}
 	used.addTo(data)
 	return data
 }
 
-func (w *PauseAnswered) members(after int64) map[string]any {
+func (w PauseAnswered) members(after int64) map[string]any {
 	data := map[string]any{"pause": w.Pause, "n": after, "next": string(w.Next)}
 	if w.Next == resume.Answered {
 		data["answer"] = w.Answer
@@ -250,6 +345,25 @@ func (w *Redefined) members() map[string]any {
 	data := map[string]any{"digest": w.Digest, "generation": int64(w.Generation), "kept": kept, "doubts": w.Doubts}
 	if w.Definition != nil {
 		data["definition"] = w.Definition
+	}
+	return data
+}
+
+func (s Said) members(after int64) map[string]any {
+	data := map[string]any{"n": after, "text": s.Text}
+	if s.Value != nil {
+		data["value"] = s.Value
+	}
+	return data
+}
+
+func (w *Ended) members() map[string]any {
+	data := addTotal(map[string]any{"status": string(w.Status)}, &w.Usage)
+	if f := &w.Error; *f != (checkpoint.Failure{}) {
+		failure := map[string]any{"code": f.Code, "message": f.Message}
+		addText(failure, "step", f.Step)
+		addText(failure, "category", f.Category)
+		data["error"] = failure
 	}
 	return data
 }

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"strings"
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
@@ -15,61 +16,100 @@ type Event struct {
 	Path  string // of the step, or of its rollback; "" for the run
 	After int64  // what the machine had decided by then, see [machine.Machine.Decided]; 0 where it does not matter
 	By    string // who acted, as the host names them; "": not known, or no one
-	// Owner is the process that drives the run from then on, as leases name it; "": as before, or not known.
-	Owner string
+	// Signal is the id of the signal that the event, with those behind it in the same write, carries out; "": none.
+	Signal string
 	What
 
-	// Resumed says that the event is the first one after a resume. Worked is how long the run had been executed
-	// by then: the clock of a run stops while it is not executed. Parallel is the maximum number of concurrent calls
-	// from then on; 0: as before.
-	Resumed  bool
-	Worked   time.Duration
-	Parallel int
+	// Begins is the execution that begins with the event, in a journal of an earlier version; nil: none.
+	Begins *Execution
 }
 
-// What happened: one of the types of this package that have a kind. It is nil for a record of a kind that means
-// nothing to a run.
+// Execution returns the execution that begins with the event; nil: none.
+func (e *Event) Execution() *Execution {
+	if x, ok := e.What.(Execution); ok {
+		return &x
+	}
+	return e.Begins
+}
+
+// What happened: one of the types of this package that have a kind. It is nil for a record of a kind that only a later
+// version knows.
 type What interface{ kind() checkpoint.Kind }
 
 type (
 	// Created is the first record, which the store writes itself.
-	Created struct{ Recipe, Digest string }
+	Created struct {
+		Recipe, Digest string
+		Queued         bool // it begins without an execution
+	}
 	// Begun is the run's beginning.
 	Begun struct {
 		Inputs    map[string]any
 		Interrupt resume.Interrupt
 		Parallel  int               // maximum number of concurrent calls; 0: not known
 		Origin    map[string]string // see runtime.Runtime; nil: nothing is known
+		Vars      map[string]string // that expressions read; nil: none
 		Doubts    []Doubt           // of a fork: shared calls with unknown outcome
 	}
+	// Execution is the first event of each execution; the first one follows Begun.
+	Execution struct {
+		Owner string // the process that drives the run from then on, as leases name it; "": as before, or not known
+		// Worked is how long the run had been executed by then: the clock of a run stops while it is not executed.
+		Worked   time.Duration
+		Parallel int     // maximum number of concurrent calls from then on; 0: as before
+		Limits   *Limits // from then on; nil: not known
+	}
+	// Limits are those of runtime.Limits for the sizes of a run. 0: the default.
+	Limits struct{ Items, Steps, OutputBytes, RunBytes int }
 	// CallBegun comes before a call of an adapter that may have an effect: from here on it may have had it.
 	CallBegun struct {
 		Ordinal int
 		Effect  string // a runtime.Effect; "" in old records
 		Key     string // of the recipe, part of the idempotency key; "": none, or an old record
 	}
+	// CallOpen says that a call without CallBegun is in progress. Recovery ignores it.
+	CallOpen struct {
+		Kind, Name string        // of the adapter; the name "" where there is only one
+		For        time.Duration // since it began, in whole milliseconds
+	}
+	// CallFiles is what is in the local files of a call of a model, before it is made. Each attempt must find the same.
+	CallFiles struct{ Files []File }
 	// CallEnded is the end of a step's call.
 	CallEnded struct {
 		Output  any // nil after a failure
 		Failure *machine.Failure
 		Models  ModelUse
-		Finish  string // why the answer of the model ended, or the last one of an agent; "": not known
+		Answer
 		Size    int    // of Output plus 1, as value.Size counts; 0: not measured. Not in the record
 		Unknown bool   // the run ended the call, which may have had its effect
 		Why     string // the run ended it; "" where nothing is known
 		Settled bool   // in a fork: a person gave the end
+
+		Took     time.Duration // all attempts and what lay between them, in whole milliseconds; 0: less, or not known
+		Attempts int           // 0 and 1: one, or not known
 	}
 	// CallGiven is the output of a call that another run, or an earlier definition, had made.
 	CallGiven struct {
 		Output any
-		Finish string // as of CallEnded
+		Answer
 	}
 	// TimerDue is a timer of the machine that came due.
 	TimerDue struct{ Timer machine.Timer }
 	// WaitOver is the end of a wait for which no pause was opened.
 	WaitOver struct {
-		Output  any
-		Failure *machine.Failure
+		Output   any
+		Failure  *machine.Failure
+		Approval bool // it was for a yes to begin: Output is true or false
+	}
+	// Said is what a step said: its end.
+	Said struct {
+		Text  string
+		Value any
+	}
+	// ToolEntered says that a step calls a tool of the recipe, whose steps begin inside it.
+	ToolEntered struct {
+		Tool      string
+		Arguments any
 	}
 	// AgentEvents are what happened in an agent that has not ended.
 	AgentEvents struct {
@@ -126,17 +166,67 @@ type (
 	}
 	// Cancelled says that only rollbacks continue.
 	Cancelled struct{ Reason string }
+	// Shared comes behind what a fork shares with another run: that run rolls it back, or nobody does.
+	Shared struct{}
+	// FinallyBegun fixes how the run ends: only what its finally says is left to do. Status is that of an outcome.
+	FinallyBegun struct {
+		Status string
+		Error  any    // what expressions see as run.error; nil: none
+		Reason string // of a run that was cancelled
+	}
+	// SignalDropped says that a signal no longer applied when the run took it.
+	SignalDropped struct {
+		ID  string // of the signal
+		Why string
+	}
 	// Told are events that an adapter or a hook added to the trace during a call.
 	Told struct{ Events []Custom }
 	// Traced says which span the execution is.
 	Traced struct{ Traceparent string }
 	// Stopped says that the run's context ended; the run can be recovered.
 	Stopped struct{}
-	// Paused says that nothing continues until a pause is answered.
-	Paused struct{}
-	// Ended is the run's end.
-	Ended struct{ Status checkpoint.Status }
+	// Paused says that nothing continues until a pause is answered. Usage is that of the run so far.
+	Paused struct{ Usage checkpoint.Usage }
+	// Ended is the run's end. Error is zero unless the run has failed.
+	Ended struct {
+		Status checkpoint.Status
+		Error  checkpoint.Failure
+		Usage  checkpoint.Usage
+	}
 )
+
+// File is a local file that goes with a call of a model.
+type File struct {
+	Path      string `json:"path"` // below the folder of runtime.Files
+	SHA256    string `json:"sha256"`
+	MediaType string `json:"mediaType"`
+	Bytes     int64  `json:"bytes"`
+}
+
+// ApprovalMark follows the path of a step in the id of the pause in which somebody approves that it begins.
+const ApprovalMark = ":approve"
+
+// IsApproval reports whether the pause with an id is such a pause.
+func IsApproval(pause string) bool { return strings.HasSuffix(pause, ApprovalMark) }
+
+// About are the names and values of the event in a trace.
+func (s *Said) About() []any {
+	if s.Value == nil {
+		return []any{"text", s.Text}
+	}
+	return []any{"text", s.Text, "value", s.Value}
+}
+
+// Output is that of the step.
+func (s *Said) Output() any { return map[string]any{"text": s.Text, "value": s.Value} }
+
+// Answer is what is known of the answer of a model or an agent, besides the output that was made of it.
+type Answer struct {
+	Finish string // why it ended, of an agent the last one; "": not known
+	// Calls are the calls of tools by an agent that another run, or an earlier definition, had made, as expressions see
+	// them; nil: it is no such agent, or they are not known. The events of the agent tell of others.
+	Calls []any
+}
 
 // Custom is an event of an adapter or a hook.
 type Custom struct {
@@ -172,33 +262,45 @@ type Doubt struct {
 
 // The kinds of records that the engine adds to those of checkpoint.
 const (
-	runInput    checkpoint.Kind = "run.input"   // inputs, interrupt?, parallel?, origin?, doubts?
-	callBegun   checkpoint.Kind = "call.begun"  // n, ordinal, effect?, key?
-	callEnded   checkpoint.Kind = "call.ended"  // n, output | error, draws?, usage?, finish?, settled?, unknown?, why?
-	callGiven   checkpoint.Kind = "call.given"  // n, output?, finish?
-	timerFired  checkpoint.Kind = "timer.fired" // n, timer
-	waitOver    checkpoint.Kind = "wait.over"   // n, output?, error?
-	agentEvents checkpoint.Kind = "agent.event" // n, events?, calls?, usage?, waits?, began?
-	valueSent   checkpoint.Kind = "value.sent"  // n, channel, value
+	runInput    checkpoint.Kind = "run.input"    // inputs, interrupt?, parallel?, origin?, doubts?
+	callBegun   checkpoint.Kind = "call.begun"   // n, ordinal, effect?, key?
+	callOpen    checkpoint.Kind = "call.open"    // kind, name?, ms?
+	callFiles   checkpoint.Kind = "call.files"   // n, files
+	callEnded   checkpoint.Kind = "call.ended"   // n, output | error, ms?, attempts?, usage? and others, see CallEnded
+	callGiven   checkpoint.Kind = "call.given"   // n, output?, finish?, calls?
+	timerFired  checkpoint.Kind = "timer.fired"  // n, timer
+	waitOver    checkpoint.Kind = "wait.over"    // n, output?, error?, approval?
+	said        checkpoint.Kind = "step.said"    // n, text, value?
+	agentEvents checkpoint.Kind = "agent.event"  // n, events?, calls?, usage?, waits?, began?
+	toolEntered checkpoint.Kind = "tool.entered" // n, tool, arguments
+	valueSent   checkpoint.Kind = "value.sent"   // n, channel, value
 
 	rollbackBegun checkpoint.Kind = "rollback.begun" //
 	rollbackEnded checkpoint.Kind = "rollback.ended" // error?
 	redefined     checkpoint.Kind = "run.redefined"  // digest, definition?, generation, kept, doubts, worked
 	cancelling    checkpoint.Kind = "run.cancelling" // reason
 	stopped       checkpoint.Kind = "run.stopped"    //
+	dropped       checkpoint.Kind = "signal.dropped" // id, why
 	told          checkpoint.Kind = "call.told"      // events: at, name, data?
 	traced        checkpoint.Kind = "run.traced"     // traceparent
 	restarted     checkpoint.Kind = "run.restarted"  // generation
+	shared        checkpoint.Kind = "run.shared"     // n
+	finallyBegun  checkpoint.Kind = "finally.begun"  // n, status, error?, reason?
 )
 
 func (Created) kind() checkpoint.Kind       { return checkpoint.RunCreated }
 func (Begun) kind() checkpoint.Kind         { return runInput }
+func (Execution) kind() checkpoint.Kind     { return checkpoint.RunExecution }
 func (CallBegun) kind() checkpoint.Kind     { return callBegun }
+func (CallOpen) kind() checkpoint.Kind      { return callOpen }
+func (CallFiles) kind() checkpoint.Kind     { return callFiles }
 func (CallEnded) kind() checkpoint.Kind     { return callEnded }
 func (CallGiven) kind() checkpoint.Kind     { return callGiven }
 func (TimerDue) kind() checkpoint.Kind      { return timerFired }
 func (WaitOver) kind() checkpoint.Kind      { return waitOver }
+func (Said) kind() checkpoint.Kind          { return said }
 func (AgentEvents) kind() checkpoint.Kind   { return agentEvents }
+func (ToolEntered) kind() checkpoint.Kind   { return toolEntered }
 func (PauseOpened) kind() checkpoint.Kind   { return checkpoint.PauseOpened }
 func (PauseAnswered) kind() checkpoint.Kind { return checkpoint.PauseAnswered }
 func (PauseClosed) kind() checkpoint.Kind   { return checkpoint.PauseClosed }
@@ -208,6 +310,9 @@ func (RollbackBegun) kind() checkpoint.Kind { return rollbackBegun }
 func (RollbackEnded) kind() checkpoint.Kind { return rollbackEnded }
 func (Redefined) kind() checkpoint.Kind     { return redefined }
 func (Cancelled) kind() checkpoint.Kind     { return cancelling }
+func (Shared) kind() checkpoint.Kind        { return shared }
+func (FinallyBegun) kind() checkpoint.Kind  { return finallyBegun }
+func (SignalDropped) kind() checkpoint.Kind { return dropped }
 func (Told) kind() checkpoint.Kind          { return told }
 func (Traced) kind() checkpoint.Kind        { return traced }
 func (Restarted) kind() checkpoint.Kind     { return restarted }
@@ -215,10 +320,32 @@ func (Stopped) kind() checkpoint.Kind       { return stopped }
 func (Paused) kind() checkpoint.Kind        { return checkpoint.RunPaused }
 func (Ended) kind() checkpoint.Kind         { return checkpoint.RunEnded }
 
+// Signals returns the signals that events carry out, or drop, by id.
+func Signals(events []Event) map[string]bool {
+	ids := map[string]bool{}
+	for i := range events {
+		if id := events[i].Signal; id != "" {
+			ids[id] = true
+		}
+		switch what := events[i].What.(type) {
+		case SignalDropped:
+			ids[what.ID] = true
+		case AgentEvents:
+			for _, e := range what.Events {
+				for _, n := range e.Notes {
+					ids[n.ID] = true
+				}
+			}
+		}
+	}
+	return ids
+}
+
 // Ordered reports whether After says when the event came among the decisions of the machine.
 func (e *Event) Ordered() bool {
 	switch e.What.(type) {
-	case CallBegun, CallEnded, CallGiven, TimerDue, WaitOver, AgentEvents, PauseOpened, PauseAnswered, ValueSent:
+	case CallBegun, CallFiles, CallEnded, CallGiven, TimerDue, WaitOver, Said, ToolEntered, AgentEvents,
+		PauseOpened, PauseAnswered, ValueSent, Shared, FinallyBegun:
 		return true
 	}
 	return false

@@ -80,7 +80,7 @@ func sameAgain(t *testing.T, name string, rec checkpoint.Record) {
 func TestFinishAndUsage(t *testing.T) {
 	used := journal.ModelUse{Model: "m", Draws: []int{1}, Used: journal.Amount{Tokens: 9, Micros: 4, Sent: 6, Calls: 1}}
 	for _, what := range []journal.What{
-		journal.CallEnded{Output: "x", Models: used, Finish: "length"}, journal.CallGiven{Output: "x", Finish: "stop"},
+		journal.CallEnded{Output: "x", Models: used, Answer: journal.Answer{Finish: "length"}}, journal.CallGiven{Output: "x", Answer: journal.Answer{Finish: "stop", Calls: []any{map[string]any{"tool": "kb.search"}}}},
 		journal.AgentEvents{Used: used.Used}, journal.CallEnded{Output: "x"}, journal.CallGiven{Output: "x"},
 		journal.CallEnded{Output: "x", Models: journal.ModelUse{Used: journal.Amount{Tokens: 9, Micros: 4}}}, // of an earlier version
 	} {
@@ -95,12 +95,41 @@ func TestFinishAndUsage(t *testing.T) {
 	}
 }
 
+// The progress of a call comes back as it was, with all answers, and a record without earlier ones has none.
+func TestProgress(t *testing.T) {
+	for _, want := range []journal.Progress{
+		{Attempts: 2, Calls: 3, Repairs: []string{"a"}},
+		{Answered: true, Replies: []resume.Reply{{To: "two", Answer: int64(1<<53 + 1)}}},
+		{Answered: true, Replies: []resume.Reply{{To: "one", Answer: map[string]any{"n": int64(1<<53 + 1)}}, {To: "nil"}, {To: "two"}}},
+		{Replies: []resume.Reply{{To: "one", Answer: "x"}}},
+	} {
+		what := journal.PauseOpened{Pause: resume.Pause{ID: "a", Kind: resume.System}, Progress: want}
+		rec, err := journal.Encode(journal.Event{At: noon, Path: "a", What: what})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := journal.Decode(rec)
+		got, _ := e.What.(journal.PauseOpened)
+		if diff := cmp.Diff(want, got.Progress); diff != "" || err != nil {
+			t.Errorf("%s (-want +got): %v\n%s", rec.Data, err, diff)
+		}
+	}
+}
+
 // trust 2.7, 5.6, 5.7: restarts, spans and events of adapters come back as they were.
 func TestTracedAndTold(t *testing.T) {
 	at := time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC)
 	for _, want := range []journal.Event{
 		{At: at, What: journal.Restarted{Generation: 3}},
+		{At: at, By: "ada", Signal: "take:1", What: journal.Execution{Owner: "vm/1", Worked: time.Second, Parallel: 4}},
+		{At: at, What: journal.Execution{Owner: "vm/1", Parallel: 4, Limits: &journal.Limits{Items: 1, Steps: 2, OutputBytes: 3, RunBytes: 4}}},
+		{At: at, What: journal.Execution{}}, {At: at, What: journal.Execution{Limits: &journal.Limits{}}},
+		{At: at, Path: "ask", What: journal.PauseClosed{Pause: "ask"}, Begins: &journal.Execution{Owner: "vm/1", Worked: 7, Parallel: 2}},
 		{At: at, Path: "ask", After: 4, What: journal.PauseAnswered{Pause: "ask", Next: resume.Answered, Answer: "yes", Restart: true}},
+		{At: at, Path: "told", After: 3, What: journal.Said{Text: "Ticket 7", Value: map[string]any{"id": int64(7)}}},
+		{At: at, Path: "each[1]/told", After: 9, What: journal.Said{Text: ""}},
+		{At: at, Path: "do", After: 2, What: journal.ToolEntered{Tool: "notes.add", Arguments: map[string]any{"text": "milk"}}},
+		{At: at, Path: "look", After: 2, What: journal.CallFiles{Files: []journal.File{{Path: "a.png", SHA256: "00", MediaType: "image/png", Bytes: 7}}}},
 		{At: at, What: journal.Traced{Traceparent: "00-1-2-01"}},
 		{At: at, Path: "pay[2]", What: journal.Told{Events: []journal.Custom{
 			{At: at.Add(time.Second), Name: "paid", Data: map[string]any{"n": int64(1)}}, {At: at, Name: "done"},
@@ -138,7 +167,7 @@ func TestDecodeDamage(t *testing.T) {
 	}
 	e, err := journal.Decode(checkpoint.Record{Seq: 7, At: noon, Kind: "timer.set", Data: json.RawMessage(`{"n":3}`)})
 	if e.What != nil || err != nil {
-		t.Errorf("a kind that means nothing: got %v, %v", e.What, err)
+		t.Errorf("a kind of a later version: got %v, %v", e.What, err)
 	}
 }
 
@@ -150,6 +179,9 @@ func FuzzDecode(f *testing.F) {
 	f.Add("pause.answered", `{"n":3,"pause":"p","next":"answered","answer":{"decision":"retry"},"kept":true,"generation":2}`)
 	f.Add("run.redefined", `{"digest":"d","generation":2,"kept":[{"step":"s","answer":1}],"doubts":[{"step":"s"}],"worked":12,"definition":{}}`)
 	f.Add("agent.event", `{"n":1,"calls":[{"model":"m","n":1,"step":"s"}],"waits":true,"began":2}`)
+	f.Add("step.said", `{"n":2,"text":"Ticket 7","value":{"id":7}}`)
+	f.Add("run.execution", `{"owner":"vm/1","by":"ada","worked":12,"parallel":4,"signal":"take:1"}`)
+	f.Add("run.input", `{"inputs":{},"owner":"vm/1","parallel":4}`)
 	f.Add("token.minted", `{"pause":"p","hash":"00ff","expiresAt":"2026-01-31T12:00:00Z"}`)
 	f.Fuzz(func(t *testing.T, kind, data string) {
 		e, err := journal.Decode(checkpoint.Record{Seq: 1, At: noon, Kind: checkpoint.Kind(kind), Path: "s", Data: json.RawMessage(data)})

@@ -44,6 +44,15 @@ func (r *Run) supervise() {
 		}
 	})
 	done := r.done
+	if drain := r.rt.Drain; drain != nil {
+		go func() {
+			select {
+			case <-drain:
+				r.happened(func() {})
+			case <-done:
+			}
+		}()
+	}
 	r.turn.give()
 	if next != nil {
 		go r.work(next)
@@ -257,7 +266,26 @@ func (r *Run) launch(c *engine.Call) *engine.Call {
 		g = r.groupOf(c)
 	}
 	c.Driver = g
+	if r.watch == nil && r.Store.durable() {
+		r.watchCalls(OpenTime)
+	}
 	return c
+}
+
+// watchCalls notes calls that take long, once some time has passed.
+func (r *Run) watchCalls(after time.Duration) {
+	r.watch = time.AfterFunc(after, func() {
+		r.happened(func() {
+			r.watch = nil
+			noted, next := r.Engine.NoteOpen(OpenTime)
+			if next > 0 {
+				r.watchCalls(next)
+			}
+			if noted {
+				r.flush()
+			}
+		})
+	})
 }
 
 // bound abandons a call after the grace period if the end of the run, or of its agent, does not stop it.
@@ -351,11 +379,24 @@ func (r *Run) leave(text string, which func(*engine.Call) bool) {
 	}
 }
 
-// checkContext cancels the run once its context has ended.
+// checkContext cancels the run once its context has ended, and drains it once the host says so.
 func (r *Run) checkContext() {
+	if r.draining() {
+		r.Engine.Drain()
+	}
 	if !r.ended && r.ctx.Err() != nil {
 		r.ended = true
 		r.stopped(func() { r.Engine.Cancel(r.ctx.Err(), r.Caller.Redact.Error(context.Cause(r.ctx))) })
+	}
+}
+
+// draining reports whether the host drains its runs.
+func (r *Run) draining() bool {
+	select {
+	case <-r.rt.Drain:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -388,5 +429,8 @@ func (r *Run) release() {
 	}
 	for _, t := range r.timers {
 		t.Stop()
+	}
+	if r.watch != nil {
+		r.watch.Stop()
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
-	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/procgroup"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -33,24 +32,25 @@ func (r *Run) end() *End {
 	switch {
 	case j.err != nil:
 	case left != nil: // it can be recovered, also if it was cancelled
-		if err != nil {
-			e.Report(stoppedBy(err))
-		}
+		e.ReportStopped(err)
 		err = left
 	case e.Waits():
 		return r.endPaused()
-	case !e.Cancelled() || e.ForGood():
-		Reached(BeforeEnd)
-		r.noteEnd(err)
+	case e.Over():
+		if Reached(BeforeEnd); j.Store != nil {
+			r.dropLeft()
+			e.NoteEnd(err)
+		}
 	default:
-		e.Note("", journal.Stopped{})
+		e.NoteEnd(err)
 	}
 	r.flush()
 	if j.err != nil {
 		err = StoreError(j.err)
 	}
 	Reached(AfterEnd)
-	over := left == nil && (!e.Cancelled() || e.ForGood())
+	over := e.Over()
+	r.endAllSignals(false, over)
 	if r.rt.Store == nil && j.Store != nil && j.err == nil {
 		r.keepOrForget(over)
 	}
@@ -74,30 +74,6 @@ func (r *Run) keepOrForget(over bool) {
 	}
 }
 
-// stoppedBy is the diagnostic about the error that a run would have had if its rollback had finished.
-func stoppedBy(err error) diagnostics.Diagnostic {
-	d := diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
-		Code: diagnostics.CodeStepFailed, Message: err.Error()}
-	if e, ok := errors.AsType[*runtime.Error](err); ok {
-		d.Step, d.Message = e.Step, e.Err.Error()
-	}
-	return d
-}
-
-// noteEnd notes that the run is over for good.
-func (r *Run) noteEnd(err error) {
-	if r.Store.Store == nil {
-		return
-	}
-	status := checkpoint.OK
-	if r.Engine.ForGood() {
-		status = checkpoint.Cancelled
-	} else if err != nil {
-		status = checkpoint.Failed
-	}
-	r.Engine.Note("", journal.Ended{Status: status})
-}
-
 // endPaused ends the execution of a paused run: each pending pause gets a fresh token.
 func (r *Run) endPaused() *End {
 	j := &r.Store
@@ -115,9 +91,10 @@ func (r *Run) endPaused() *End {
 	}
 	showLiving(pauses)
 	Reached(BeforeEnd)
-	r.Engine.Note("", journal.Paused{})
+	r.Engine.NotePaused()
 	r.flush()
 	Reached(AfterEnd)
+	r.endAllSignals(r.Engine.AsksPeople(), false)
 	if j.err == nil && r.rt.Store == nil {
 		if err := r.keep(keepFor(r.now(), pauses)); err != nil {
 			return r.unkept(err)
@@ -127,6 +104,7 @@ func (r *Run) endPaused() *End {
 	end := r.newEnd(StoreError(j.err))
 	if j.err == nil {
 		end.Pauses = pauses
+		r.lookAgain()
 	}
 	return r.finish(end)
 }
@@ -172,15 +150,7 @@ func (r *Run) unkept(err error) *End {
 // ending returns the End of a run that was driven, or had ended before.
 func (r *Run) ending(err error) *End { return r.finish(r.newEnd(err)) }
 
-func (r *Run) newEnd(err error) *End {
-	e := r.Engine
-	end := &End{RunID: r.ID, Recipe: r.spec.Program.Recipe.Name, Err: err, Trace: e.Trace(), Artefact: e.Artefact(),
-		Diagnostics: r.Caller.Diagnostics}
-	if result := e.Result(); err == nil && result != nil {
-		end.Output = result.Output
-	}
-	return end
-}
+func (r *Run) newEnd(err error) *End { return &End{End: r.Engine.End(err, r.Caller.Diagnostics)} }
 
 // finish tells hooks and sinks how the run ended.
 func (r *Run) finish(end *End) *End {
@@ -188,22 +158,9 @@ func (r *Run) finish(end *End) *End {
 	if !r.Over {
 		r.tell(runtime.Moment{Point: runtime.RunFinish, Output: end.Output, Status: end.Status(), Err: end.Err})
 	}
-	end.Diagnostics = append(end.Diagnostics, r.Engine.Findings(end.Trace)...)
+	r.Engine.AddFindings(&end.End)
+	end.Signalled = r.signals.again
 	return r.close(end)
-}
-
-// Status is how the execution ended, as the trace names it: ok, paused, error or cancelled.
-func (end *End) Status() string {
-	e, _ := errors.AsType[*runtime.Error](end.Err)
-	switch {
-	case end.Pauses != nil:
-		return "paused"
-	case end.Err == nil:
-		return "ok"
-	case e != nil && e.Category == runtime.CategoryCancelled:
-		return "cancelled"
-	}
-	return "error"
 }
 
 // close adds the last events, and waits for the sinks.
@@ -212,11 +169,13 @@ func (r *Run) close(end *End) *End {
 		end.Used, end.Calls = r.Engine.Used()
 	}
 	end.StartedAt, end.EndedAt = cmp.Or(r.Store.Run.StartedAt, r.began), cmp.Or(r.Ended, r.now())
-	r.addLastEvents(end)
-	r.report(end.Diagnostics)
-	for i := range end.Trace {
-		end.Trace[i].Seq = int64(i + 1)
+	end.Close(r.now(), func(e trace.Event) { r.sinks.Emit(e, nil) })
+	if r.noClock != nil {
+		end.Diagnostics = append(end.Diagnostics, diagnostics.Diagnostic{Level: diagnostics.Warn,
+			Kind: diagnostics.KindAdapter, Code: diagnostics.CodeStoreClock,
+			Message: fmt.Sprintf("the times of this execution are by the clock of this machine: %v", r.noClock)})
 	}
+	r.report(end.Diagnostics)
 	for _, f := range r.sinks.Close(SinkTime) {
 		text := fmt.Sprintf("trace sink %d failed: %v", f.Index, f.Err)
 		end.Diagnostics = append(end.Diagnostics, diagnostics.Diagnostic{Level: diagnostics.Warn,
@@ -226,39 +185,3 @@ func (r *Run) close(end *End) *End {
 	}
 	return end
 }
-
-// addLastEvents adds the events that say how the run ended.
-func (r *Run) addLastEvents(end *End) {
-	at := r.now()
-	add := func(kind trace.Kind, attrs ...trace.Attr) {
-		end.Trace = append(end.Trace, r.runEvent(at, kind, attrs...))
-	}
-	e, _ := errors.AsType[*runtime.Error](end.Err)
-	status := end.Status()
-	switch {
-	case status == "paused":
-		for _, p := range end.Pauses {
-			add(trace.RunPaused, trace.Attr{Key: "pauseKind", Value: string(p.Kind)},
-				trace.Attr{Key: "step", Value: p.Step})
-		}
-		add(trace.RunOutput, trace.Attr{Key: "type", Value: "artefact"})
-	case e == nil:
-		add(trace.RunSuccess)
-	case status == "cancelled":
-		add(trace.RunCancelled, trace.Attr{Key: "reason", Value: e.Err.Error()})
-	default:
-		attrs := []trace.Attr{{Key: "code", Value: e.Code}, {Key: "message", Value: e.Err.Error()}}
-		if e.Step != "" {
-			attrs = append(attrs, trace.Attr{Key: "step", Value: e.Step})
-		}
-		add(trace.RunError, attrs...)
-	}
-	if status == "ok" {
-		add(trace.RunEnd, endsWell...)
-		return
-	}
-	add(trace.RunEnd, trace.Attr{Key: "status", Value: status})
-}
-
-// endsWell is the payload of run.end for a run that is ok. Runs share it.
-var endsWell = trace.Data{{Key: "status", Value: "ok"}}

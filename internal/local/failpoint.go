@@ -15,7 +15,7 @@ const (
 	AfterCreate   = "create.after"
 	BeforeAppend  = "append.before" // any later write, except of answers and values from outside
 	AfterAppend   = "append.after"
-	BeforeTool    = "tool.before" // the call of a tool
+	BeforeTool    = "tool.before" // the call of a tool, or of a retriever
 	AfterTool     = "tool.after"
 	BeforeModel   = "model.before" // the call of a model, or the calls that repair its answer
 	AfterModel    = "model.after"
@@ -30,6 +30,9 @@ const (
 	Replayed      = "replay.after"  // its journal has been told to the machine
 	BeforeAnswer  = "answer.before" // the write of an answer or value from outside; consumes the token of an answer
 	AfterAnswer   = "answer.after"
+	SignalTaken   = "signal.taken" // a record carries a signal out, and the signal is still open
+
+	ExecutionBegun = "execution.begun" // of a run that is resumed: it is recorded, and nothing has been done yet
 )
 
 // Reached says that a boundary is reached.
@@ -39,13 +42,13 @@ func Reached(name string) {
 	}
 }
 
-// reachedCall is Reached for a call of an adapter: of a tool or of a model.
+// reachedCall is Reached for a call of an adapter: of a tool, a retriever or a model.
 func reachedCall(c *engine.Call, tool, model string) {
 	if Failpoint == nil {
 		return
 	}
 	switch c.Kind {
-	case program.ToolCall:
+	case program.ToolCall, program.RetrieverCall:
 		Failpoint(tool)
 	case program.ModelCall:
 		Failpoint(model)

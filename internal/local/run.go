@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/call"
+	"github.com/braise-run/braise/internal/clock"
 	"github.com/braise-run/braise/internal/engine"
-	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -49,15 +49,18 @@ type Run struct {
 	Over   bool      // the run had ended before: nothing is driven
 	Ended  time.Time // when that was
 
-	spec   *Spec
-	ctx    context.Context
-	rt     *runtime.Runtime
-	limits runtime.Limits
-	sinks  *trace.Fanout
-	began  time.Time // in UTC, which has no monotonic clock
-	clock  time.Time // the same moment, by both clocks
-	start  trace.Event
+	spec    *Spec
+	ctx     context.Context
+	rt      *runtime.Runtime
+	limits  runtime.Limits
+	sinks   *trace.Fanout
+	began   time.Time // in UTC, which has no monotonic clock
+	noClock error     // why began is not by the clock of the store, which has one
+	clock   time.Time // the same moment, by both clocks of this machine
+	start   trace.Event
 	driving
+
+	signals signals
 }
 
 // driving is what a [Run] under way has.
@@ -70,24 +73,16 @@ type driving struct {
 	shared *group        // of the calls that begin now
 	groups []*group
 	timers map[int64]*time.Timer
-	fault  any  // a panic of the engine itself
-	traced bool // the journal has the execution's span, or will never have it
+	watch  *time.Timer // for calls that take long; nil: no call has begun since it fired
+	fault  any         // a panic of the engine itself
+	traced bool        // the journal has the execution's span, or will never have it
 }
 
 // End is how an execution ended.
 type End struct {
-	RunID       string
-	Recipe      string         // the recipe's name; "": it is not known
-	Output      any            // the recipe's; nil unless the run is ok
-	Artefact    map[string]any // outputs of the steps that succeeded, by id
-	Pauses      []resume.Pause // pending pauses, each with a fresh token; nil unless the run is paused
-	Err         error          // a *runtime.Error; nil for ok and paused
-	Trace       []trace.Event
-	Diagnostics diagnostics.List
-	Used        journal.Amount // by calls of models, in all executions
-	Calls       int64          // of models
-	StartedAt   time.Time      // of the run; zero: the execution could not begin
-	EndedAt     time.Time      // of the execution, or of a run that had ended before; zero like StartedAt
+	engine.End
+	Signalled bool // a signal came that another execution must take
+	Refused   bool // the execution did not begin, so nothing was recorded
 }
 
 // Drive executes a run until it ends or pauses:
@@ -99,6 +94,10 @@ type End struct {
 // It does not panic, even if tools or sinks do.
 func Drive(ctx context.Context, spec *Spec) (end *End) {
 	r := newRun(ctx, spec)
+	if _, ok := spec.Runtime.Store.(checkpoint.Signals); ok {
+		r.ctx, r.signals.cut = context.WithCancelCause(ctx)
+		defer r.signals.cut(nil)
+	}
 	r.turn = make(turn, 1)
 	r.turn.take()
 	defer r.release()
@@ -110,8 +109,7 @@ func Drive(ctx context.Context, spec *Spec) (end *End) {
 			if r.Engine = nil; r.ID == "" {
 				r.ID = NewID()
 			}
-			end = r.refused(&runtime.Error{Category: runtime.CategoryInfra, Code: "engine.panic",
-				Err: fmt.Errorf("engine: panic: %v", p)})
+			end = r.refused(panicked(p))
 		} else if end == nil { // the caller's goroutine ends
 			r.sinks.Close(SinkTime)
 		}
@@ -136,10 +134,53 @@ func Drive(ctx context.Context, spec *Spec) (end *End) {
 	return r.end()
 }
 
+// Record makes the checks of Drive, and one write: the run is recorded, for others to execute. Nothing is shown to
+// sinks or hooks. It returns the id of the run, and does not panic.
+func Record(ctx context.Context, spec *Spec) (id string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			id, err = "", panicked(p)
+		}
+	}()
+	r := newRun(ctx, spec)
+	unseen := *r.rt
+	unseen.Trace = nil
+	r.rt = &unseen
+	inputs, err := spec.Open(r)
+	if err != nil {
+		return "", err
+	}
+	r.Engine = r.newEngine(r.began)
+	if err = spec.Ready(r, inputs); err == nil {
+		err = r.write(r.Engine.Unsaved())
+	}
+	if err != nil {
+		return "", StoreError(err)
+	}
+	return r.ID, nil
+}
+
+// panicked is the error of a run for a panic of the engine itself, or of a port without a step.
+func panicked(p any) error {
+	return &runtime.Error{Category: runtime.CategoryInfra, Code: "engine.panic",
+		Err: fmt.Errorf("engine: panic: %v", p)}
+}
+
 func newRun(ctx context.Context, spec *Spec) *Run {
-	r := &Run{spec: spec, ctx: ctx, rt: spec.Runtime.Equipped(), clock: time.Now()}
-	r.limits, r.began = r.rt.Limits.WithDefaults(), r.clock.UTC()
+	r := &Run{spec: spec, ctx: ctx, rt: spec.Runtime.Equipped()}
+	r.limits = r.rt.Limits.WithDefaults()
+	r.began, r.noClock = Now(ctx, spec.Runtime.Store)
+	r.clock = time.Now()
 	return r
+}
+
+// Now is clock.Of for a store that may panic.
+func Now(ctx context.Context, store checkpoint.Store) (time.Time, error) {
+	now, err := guarded(ctx, func() (time.Time, error) { return clock.Of(ctx, store) })
+	if err != nil {
+		now = time.Now().UTC()
+	}
+	return now, err
 }
 
 // Bind finds out what the runtime offers.
@@ -161,10 +202,8 @@ func (r *Run) Bind() error {
 
 // Strict refuses a run with diagnostics, if the runtime is strict.
 func (r *Run) Strict() error {
-	c := r.Caller
-	c.Diagnostics = r.rt.Diagnostics.Apply(c.Diagnostics)
-	if r.rt.Diagnostics == diagnostics.Strict && c.Diagnostics.HasErrors() {
-		return program.ConfigError(diagnostics.CodeStrict, "strict diagnostics failure: %w", c.Diagnostics.Err())
+	if err := r.Caller.Strict(r.rt.Diagnostics); err != nil {
+		return err
 	}
 	return Cancelled(r.ctx)
 }
@@ -210,26 +249,19 @@ func (r *Run) now() time.Time { return r.began.Add(time.Since(r.clock)) }
 func (r *Run) newEngine(now time.Time) *engine.Run {
 	return engine.New(r.spec.Program, engine.Options{
 		ID: r.ID, Owner: Owner(), Now: now, Start: r.start, Interrupt: r.spec.Interrupt, Limits: r.limits,
-		Parallel: maxParallel(r.spec.Program, r.rt), Budget: r.rt.Budget, Prices: r.rt.Prices,
+		Parallel: r.spec.Program.Parallel(r.rt.Limits), Budget: r.rt.Budget, Prices: r.rt.Prices,
 		Retry: r.rt.Retry, Defaults: r.rt.RetryDefaults, Durable: r.rt.Store != nil || r.Store.Store != nil,
 		Kept: r.rt.Store != nil, Redact: r.Caller.Redact, Hooked: r.Caller.Hooked(),
-		Wants: r.sinks.Wants(), Shown: len(r.rt.Trace) > 0, By: r.spec.By, Origin: r.rt.Origin,
-		Adapters: r.Caller,
+		Wants: r.sinks.Wants(), Shown: len(r.rt.Trace) > 0, By: r.spec.By,
+		Beginning: engine.Beginning{Origin: r.rt.Origin, Vars: r.rt.Vars},
+		Adapters:  r.Caller,
 	})
-}
-
-// maxParallel is the maximum number of concurrent calls: the lowest limit that recipe and host set, else the default.
-func maxParallel(p *program.Program, rt *runtime.Runtime) int {
-	inRecipe, inHost := p.Recipe.Limits.MaxParallel, rt.Limits.MaxParallel
-	if inRecipe > 0 && (inHost == 0 || inRecipe < inHost) {
-		return inRecipe
-	}
-	return rt.Limits.WithDefaults().MaxParallel
 }
 
 // refused returns the End of an execution that did not begin.
 func (r *Run) refused(err error) *End {
-	end := &End{RunID: r.ID, Recipe: r.spec.Program.Recipe.Name, Err: err, Trace: []trace.Event{r.start}}
+	end := &End{Refused: true, End: engine.End{RunID: r.ID, Recipe: r.spec.Program.Recipe.Name, Err: err,
+		Trace: []trace.Event{r.start}}}
 	if r.Caller != nil {
 		end.Diagnostics = r.Caller.Diagnostics
 	} else {
@@ -248,7 +280,7 @@ func Refuse(ctx context.Context, rt *runtime.Runtime, about trace.Data, end *End
 	r.begin()
 	end.Trace = []trace.Event{r.start}
 	end = r.close(end)
-	end.StartedAt, end.EndedAt = time.Time{}, time.Time{}
+	end.StartedAt, end.EndedAt, end.Refused = time.Time{}, time.Time{}, true
 	return end
 }
 

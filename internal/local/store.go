@@ -15,10 +15,12 @@ import (
 )
 
 // LeaseTime is how long a process that died keeps its runs. RecordTime is how long a record waits at most
-// to share a commit with others. Tests change them.
+// to share a commit with others. OpenTime is how long a call is in progress before others can see it. Tests change
+// them.
 var (
 	LeaseTime  = 15 * time.Second
 	RecordTime = 50 * time.Millisecond
+	OpenTime   = 50 * time.Millisecond
 )
 
 // Memory keeps the runs that paused without a store, as long as the process lives.
@@ -55,8 +57,8 @@ func (j *Journal) fail(err error) { j.err = errors.Join(j.err, err) }
 // schedule makes sure that pending events are written soon. The beginning of a run waits for the next events.
 func (j *Journal) schedule(r *Run) {
 	waiting := len(r.Engine.Unsaved())
-	if j.Seq == 0 {
-		waiting--
+	if j.Seq == 0 { // it began, and so did its execution
+		waiting -= 2
 	}
 	if waiting > 0 && j.durable() && j.timer == nil {
 		j.timer = time.AfterFunc(RecordTime, func() {
@@ -68,14 +70,21 @@ func (j *Journal) schedule(r *Run) {
 	}
 }
 
-// flush writes the pending events. After a failure the run is stopped, and its journal stays as it is.
+// flush writes the pending events, with the execution's span.
 func (r *Run) flush() {
+	if r.Store.durable() && len(r.Engine.Unsaved()) > 0 {
+		r.noteSpan()
+		r.save()
+	}
+}
+
+// save writes the pending events. After a failure the run is stopped, and its journal stays as it is.
+func (r *Run) save() {
 	j := &r.Store
-	if !j.durable() || len(r.Engine.Unsaved()) == 0 {
+	events := r.Engine.Unsaved()
+	if !j.durable() || len(events) == 0 {
 		return
 	}
-	r.noteSpan()
-	events := r.Engine.Unsaved()
 	if j.timer != nil {
 		j.timer.Stop()
 		j.timer = nil
@@ -106,7 +115,11 @@ func (r *Run) write(events []journal.Event) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), time.Minute) // a store may hang
+	ctx := r.ctx
+	if !j.Run.Queued { // else nothing is lost but a run that has not begun
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute) // a store may hang
 	defer cancel()
 	if j.Seq > 0 {
 		Reached(BeforeAppend)
@@ -120,7 +133,7 @@ func (r *Run) write(events []journal.Event) error {
 		return nil
 	}
 	last := recs[len(recs)-1].Kind
-	over := last == checkpoint.RunEnded || last == checkpoint.RunPaused
+	over := last == checkpoint.RunEnded || last == checkpoint.RunPaused || j.Run.Queued
 	Reached(BeforeCreate)
 	ttl := LeaseTime
 	if over { // no process has to hold the run, and one write is enough
@@ -147,14 +160,15 @@ func guarded[T any](ctx context.Context, f func() (T, error)) (T, error) {
 
 // Flush writes the pending events, before the run is driven. The error is the store's.
 func (r *Run) Flush() error {
-	r.flush()
+	r.save()
 	return r.Store.err
 }
 
 // Owner names this process in leases.
 var Owner = sync.OnceValue(checkpoint.NewOwner)
 
-// Hold keeps a lease alive until let go. asked is when the store was asked for it.
+// Hold keeps a lease alive until let go, and meanwhile looks for signals. asked is when the store was asked for the
+// lease.
 func (r *Run) Hold(held checkpoint.Lease, asked time.Time) {
 	j := &r.Store
 	if j.stop != nil {
@@ -163,26 +177,51 @@ func (r *Run) Hold(held checkpoint.Lease, asked time.Time) {
 	stop := make(chan struct{})
 	j.stop, j.renew = stop, r.renew
 	j.keep(held, asked)
-	j.ended.Go(func() {
-		ticker := time.NewTicker(LeaseTime / 3)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-ticker.C:
+	j.ended.Go(func() { r.tend(stop) })
+}
+
+// tend renews the lease, and looks for signals, until stop is closed: at each renewal, and when the store says that
+// something has changed.
+func (r *Run) tend(stop chan struct{}) {
+	j := &r.Store
+	renewal := time.NewTicker(LeaseTime / 3)
+	defer renewal.Stop()
+	var pause <-chan time.Time // no look until then
+	if r.inbox() != nil {
+		timer := time.NewTimer(WatchAfter) // most runs are over by then
+		defer timer.Stop()
+		pause = timer.C
+	}
+	wake := make(chan struct{}, 1)
+	var changed <-chan struct{} // wake, but not in a pause
+	watched := false
+	for {
+		select {
+		case <-stop:
+			return
+		case <-pause:
+			if changed = wake; !watched {
+				watched = true
+				defer subscribe(j.Store, r.ID, wake)()
 			}
+		case <-changed:
+			changed, pause = nil, time.After(LookEvery)
+			r.look()
+		case <-renewal.C:
 			err := r.renew()
-			if lost := errors.Is(err, checkpoint.ErrFenced) || errors.Is(err, checkpoint.ErrNotFound) ||
-				errors.Is(err, checkpoint.ErrClosed); lost || err != nil && j.overdue() {
+			switch lost := errors.Is(err, checkpoint.ErrFenced) || errors.Is(err, checkpoint.ErrNotFound) ||
+				errors.Is(err, checkpoint.ErrClosed); {
+			case lost || err != nil && j.overdue():
 				if !lost {
 					err = j.ranOut(err)
 				}
 				r.happened(func() { r.fence(err) })
 				return
+			case err == nil && r.inbox() != nil:
+				r.look()
 			}
 		}
-	})
+	}
 }
 
 // renew renews the lease.
@@ -282,12 +321,18 @@ func Encode(events []journal.Event) ([]checkpoint.Record, error) {
 	return recs, nil
 }
 
-// Decode reads the events of records.
+// Decode reads the events of records. A record of a kind that this version does not know is an error: nobody can go on
+// with a run of which something is not understood.
 func Decode(recs []checkpoint.Record) (events []journal.Event, err error) {
 	events = make([]journal.Event, len(recs))
 	for i := range recs {
 		if events[i], err = journal.Decode(recs[i]); err != nil {
 			return nil, err
+		}
+		if events[i].What == nil {
+			return nil, &runtime.Error{Category: runtime.CategoryInfra, Code: "journal.newer",
+				Err: fmt.Errorf("record %d is of kind %q, which this version does not know"+
+					"\n  hint: a newer version wrote it; leave the run to that one", recs[i].Seq, recs[i].Kind)}
 		}
 	}
 	return events, nil

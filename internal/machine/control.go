@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/braise-run/braise/internal/expr"
 )
@@ -19,19 +18,9 @@ type Body struct {
 	Inputs func(given any) (map[string]any, error)
 }
 
-// Loop runs a body repeatedly.
-type Loop struct {
-	Body
-	Until    *expr.Program  // after each round; nil: never true
-	Next     *expr.Template // Given of the second and later rounds; nil: that of the first
-	Max      int            // rounds, at least 1
-	Continue bool           // a round that fails counts as one whose output is null
-	FailAt   bool           // reaching Max is a failure
-}
-
 // Fork runs bodies concurrently.
 type Fork struct {
-	Mode        ForkMode
+	Mode        Mode
 	Branches    []Branch
 	MaxParallel int // branches at once; 0: all
 }
@@ -43,27 +32,15 @@ type Branch struct {
 	When *expr.Program // of a case; nil for the default and for branches of a fork
 }
 
-// ForkMode says what the end of one branch means for the others.
-type ForkMode uint8
+// Mode says what the end of one branch of a fork, or of one item of a foreach, means for the others.
+type Mode uint8
 
 // The modes.
 const (
-	All    ForkMode = iota // the first failure cancels the others
-	Race                   // the first success does
-	Settle                 // nothing does
+	All    Mode = iota // the first failure cancels the others
+	Race               // the first success does
+	Settle             // nothing does
 )
-
-// Vars of a loop, in addition to those of a foreach: see Task.Var.
-const (
-	VarIteration = 2 + iota
-	VarLast
-	VarHistory
-	VarElapsed
-	VarCost
-)
-
-// maxHistory is how many outputs of rounds expressions see.
-const maxHistory = 100
 
 // control is the state of a running composite: the frames of its bodies, in the order of opening
 // for a loop, by branch for a fork (nil: not begun).
@@ -71,15 +48,9 @@ type control struct {
 	frames  []*frame
 	outputs []any      // by frame
 	failed  []*Failure // by frame
+	labels  []string   // by frame, of a call: see Enter
 
-	// of a loop
-	round int // from 1
-	done  int // rounds that have ended
-	last  any
-	given any // of the first round
-	sizes int // of the outputs of all rounds so far
-	began time.Time
-	spent int64 // see Spend
+	rounds // of a loop
 
 	// of a fork
 	next   int // the branch to open next
@@ -88,21 +59,10 @@ type control struct {
 	over   bool
 }
 
-// Spend tells the loops around a call what it cost, in millionths of a dollar; before Finish.
-func (m *Machine) Spend(t *Task, micros int64) {
-	for p := t.frame.parent; p != nil && micros != 0; p = p.frame.parent {
-		p.ctl.spent += micros
-	}
-}
-
-// Tell gives the machine the time of the next event. The machine uses it for the elapsed time of
-// loops.
-func (m *Machine) Tell(now time.Time) { m.now = now }
-
 // openControl begins a composite.
 func (m *Machine) openControl(t *Task, input any) {
 	n := t.Node()
-	t.ctl = &control{winner: -1, given: input, began: m.now}
+	t.ctl = &control{winner: -1}
 	if n.Timeout > 0 {
 		m.arm(t, Timeout, n.Timeout)
 	}
@@ -110,7 +70,7 @@ func (m *Machine) openControl(t *Task, input any) {
 	case Sub:
 		m.openBranch(t, n.Body, "", 0, input)
 	case Again:
-		m.openRound(t)
+		m.openLoop(t)
 	case Choice:
 		m.choose(t, input)
 	case Many:
@@ -129,7 +89,7 @@ func (m *Machine) openBranch(t *Task, b *Body, label string, index int, input an
 	}
 	inputs, failure := m.bodyInputs(t, b, input)
 	if failure == nil {
-		failure = m.count(len(b.Graph.Nodes))
+		failure = m.count(b.Graph.size())
 	}
 	if failure != nil {
 		if failure.Path == "" {
@@ -139,7 +99,9 @@ func (m *Machine) openBranch(t *Task, b *Body, label string, index int, input an
 		return
 	}
 	f := m.open(b.Graph, t, inputs)
-	f.label, f.index = label, index
+	if f.label, f.index = label, index; b.Inputs == nil {
+		f.run = t.frame.run
+	}
 	c.frames[index] = f
 	if f.left == 0 {
 		m.closeFrame(f)
@@ -183,6 +145,8 @@ func (m *Machine) closeBranch(t *Task, index int, output any, failure *Failure) 
 		m.closeRound(t, output, failure)
 	case Many:
 		m.closeFork(t, index, failure)
+	case Call:
+		m.closeInside(t, index)
 	}
 }
 
@@ -207,62 +171,6 @@ func (m *Machine) choose(t *Task, input any) {
 }
 
 func caseName(n *Node, index int) string { return n.Cases[index].Name }
-
-// openRound begins the next round of a loop.
-func (m *Machine) openRound(t *Task) {
-	c, body := t.ctl, t.Node().Loop.Body
-	if c.round++; c.round > 1 && t.Node().Loop.Next != nil {
-		body.Given = t.Node().Loop.Next
-	}
-	m.openBranch(t, &body, fmt.Sprint("#", c.round), c.round-1, c.given)
-}
-
-// closeRound continues a loop after a round: the loop stops if until holds, at the limit, or at a
-// failure; else the next round begins.
-func (m *Machine) closeRound(t *Task, output any, failure *Failure) {
-	c, l := t.ctl, t.Node().Loop
-	stop := func(reason string) {
-		m.end(t, map[string]any{"last": c.last, "iterations": int64(c.round), "reason": reason}, Unknown, nil)
-	}
-	if failure == nil { // before the next round can repeat it: [last, last] doubles
-		before := m.size
-		if failure = m.weigh("output of a round", output, Unknown); failure != nil {
-			output, c.outputs[c.round-1] = nil, nil
-		}
-		c.sizes += len(",") + m.size - before
-		m.largest = max(m.largest, len("[]")+c.sizes) // of history
-	}
-	over := c.over || t.frame.cancelled
-	if failure == nil && over {
-		failure = &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled}
-	}
-	if failure != nil && (!l.Continue || over || failure.Category == "cancelled") {
-		m.end(t, nil, Unknown, failure)
-		return
-	}
-	c.last, c.done = output, c.round
-	if l.Until != nil {
-		yes, err := l.Until.Bool(t)
-		if err != nil {
-			m.end(t, nil, Unknown, exprFailure(err))
-			return
-		}
-		if yes {
-			stop("until")
-			return
-		}
-	}
-	if c.round >= l.Max {
-		if l.FailAt {
-			m.end(t, nil, Unknown, &Failure{Category: "limit", Code: "loop.maxIterations",
-				Err: fmt.Errorf("the loop came to its %d iterations without an end", l.Max)})
-			return
-		}
-		stop("max_iterations")
-		return
-	}
-	m.openRound(t)
-}
 
 // feedFork opens the next branches of a fork, up to its limit, and ends the fork after the last.
 func (m *Machine) feedFork(t *Task) {
@@ -301,6 +209,7 @@ func (m *Machine) closeFork(t *Task, index int, failure *Failure) {
 var (
 	errDecided = errors.New("cancelled: another branch has decided the fork")
 	errLost    = fmt.Errorf("%w", errDecided)
+	errBeaten  = errors.New("cancelled: another item has won the race") // likewise, of a foreach
 )
 
 // endFork ends a fork: all its branches have ended, or will not begin.

@@ -32,14 +32,14 @@ func (m *Machine) end(t *Task, output any, size int, failure *Failure) (taken bo
 			failure, m.size = &Failure{Category: "config", Code: "output.invalid", Err: err}, before
 		}
 	}
-	taken = failure == nil
-	if failure != nil && t.item < 0 && n.OnError.Set != nil && failure.Category != "cancelled" {
-		set, err := n.OnError.Set.Eval(t)
-		if err != nil {
-			failure = exprFailure(fmt.Errorf("%w; on_error was for: %w", err, failure.Err))
-		} else {
-			output, failure = set, m.weigh("output", set, Unknown)
+	if failure == nil && !whole {
+		if failure = m.talk(t, output); failure != nil {
+			m.size = before
 		}
+	}
+	taken = failure == nil
+	if failure != nil && t.item < 0 {
+		output, failure = m.handle(t, failure)
 	}
 	t.output, t.status = output, Succeeded
 	if failure != nil {
@@ -56,13 +56,37 @@ func (m *Machine) end(t *Task, output any, size int, failure *Failure) (taken bo
 		m.endItem(t)
 		return taken
 	}
-	if failure != nil && !n.OnError.Continue && t.frame.failedAt == 0 {
+	goesOn := t.handled || t.frame.of != nil // in a finally, steps that do not need this one
+	if failure != nil && !goesOn && t.frame.failedAt == 0 && !t.frame.endsWell() {
 		t.frame.failedAt = m.began
 		m.abandon(&t.frame.self, errCancelled)
 		m.grace(&t.frame.self)
 	}
 	m.settle(t)
 	return taken
+}
+
+// handle does what a step's on_error says about its failure: it returns the output instead, or the failure.
+func (m *Machine) handle(t *Task, failure *Failure) (output any, left *Failure) {
+	on := &t.Node().OnError
+	cancelled := failure.Category == "cancelled"
+	if on.When != nil && !cancelled {
+		switch yes, err := on.When.Bool(t.Failing(failure)); {
+		case err != nil:
+			return nil, exprFailure(fmt.Errorf("%w; on_error was for: %w", err, failure.Err))
+		case !yes:
+			return nil, failure
+		}
+	}
+	t.handled = on.Continue && (on.When == nil || !cancelled)
+	if on.Set == nil || cancelled {
+		return nil, failure
+	}
+	set, err := on.Set.Eval(t.Failing(failure))
+	if err != nil {
+		return nil, exprFailure(fmt.Errorf("%w; on_error was for: %w", err, failure.Err))
+	}
+	return set, m.weigh("output", set, Unknown)
 }
 
 // weigh refuses a value that is too large, or that makes everything the run keeps too large in total.
@@ -117,7 +141,7 @@ func (m *Machine) count(n int) *Failure {
 
 // grace limits the time of running tasks whose result a failure makes useless.
 func (m *Machine) grace(t *Task) {
-	if len(m.calls)+len(m.waiting)+len(m.ready) > 0 {
+	if len(m.calls)+len(m.lent)+len(m.waiting)+len(m.ready) > 0 {
 		m.arm(t, Grace, m.opts.Grace)
 	}
 }
@@ -133,12 +157,15 @@ func (m *Machine) settle(t *Task) {
 	f := t.frame
 	for _, n := range f.graph.Succ[t.node] {
 		s := &f.steps[n]
-		switch t.status {
-		case Failed, Cancelled:
+		forOrder := n == t.node+1 && len(f.graph.After) > 0 && f.graph.After[n]
+		switch {
+		case t.status == Failed, t.status == Cancelled:
 			s.failed++
-		case SkippedWhen:
+		case forOrder && t.status != Succeeded:
+			s.passed++
+		case t.status == SkippedWhen:
 			s.skippedWhen++
-		case SkippedUpstream:
+		case t.status == SkippedUpstream:
 			s.skippedUpstream++
 		}
 		if s.waits--; s.waits == 0 {
@@ -150,19 +177,36 @@ func (m *Machine) settle(t *Task) {
 	}
 }
 
-// closeFrame ends a body: its first failure in plan order, or its output, goes to the step that
-// owns it, or is the run's result.
+// closeFrame ends a body, whose steps have ended: a finally comes before its end. That of the run's own body begins
+// when the driver says so, and a run that was cancelled has none.
 func (m *Machine) closeFrame(f *frame) {
+	output, failure := m.resultOf(f)
+	m.disarm(&f.self)
+	switch {
+	case f.of != nil:
+		m.closeFinally(f)
+	case f.graph.Finally != nil && f.parent != nil && m.root.self.failure == nil:
+		f.output, f.failure = output, failure
+		m.openFinally(f, endStatus(failure), failure.ended())
+	default:
+		m.leaveFrame(f, output, failure)
+	}
+}
+
+// resultOf is what a body ends with: its first failure in plan order, or its output.
+func (m *Machine) resultOf(f *frame) (output any, failure *Failure) {
 	var failures failures
 	for _, n := range f.graph.Order {
 		t := &f.steps[n].Task
-		if t.status == Cancelled || t.status == Failed && !t.Node().OnError.Continue {
+		if t.status == Cancelled || t.status == Failed && !t.handled {
 			failures.add(t)
 		}
 	}
-	failure := failures.first()
-	var output any
-	if failure == nil && f.graph.Output != nil {
+	failure = failures.first()
+	switch {
+	case f.endsWell():
+		output, failure = f.ended.output, nil
+	case failure == nil && f.graph.Output != nil:
 		var err error
 		if output, err = f.graph.Output.Eval(&f.self); err != nil {
 			failure = exprFailure(err)
@@ -170,7 +214,11 @@ func (m *Machine) closeFrame(f *frame) {
 			failure = m.weigh("output", output, Unknown)
 		}
 	}
-	m.disarm(&f.self)
+	return output, failure
+}
+
+// leaveFrame gives the end of a body to the step that owns it, or makes it the run's result.
+func (m *Machine) leaveFrame(f *frame, output any, failure *Failure) {
 	if f.parent != nil {
 		m.closeBranch(f.parent, f.index, output, failure)
 		return

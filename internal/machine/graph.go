@@ -20,11 +20,16 @@ type Graph struct {
 	Preds  []int32        // by node: how many nodes it waits for
 	Order  []int32        // the nodes in plan order: topological, ties by Rank
 	Rank   []int32        // by node: its place among siblings by priority (higher first), then declaration
+	After  []bool         // by node: it only comes after the one declared before it, which may be skipped
 	Output *expr.Template // the body's output; nil: null
+
+	Finally *Graph // of a file: runs when all Nodes have ended, see [Machine.Finally]; nil: nothing does
 
 	Consts map[string]any // of the file that the body stands in
 
 	Channels []Channel // declared by a file; nil for steps in place
+
+	Conversations []string // likewise
 }
 
 // Kind says how a node is executed.
@@ -39,6 +44,7 @@ const (
 	Choice              // a switch
 	Many                // a fork
 	Fail                // fails on purpose
+	End                 // ends its body well
 	Wait                // waits for an answer or a time; the driver opens it
 	Send                // sends its input to a channel
 	Receive             // receives a value from a channel; the driver opens it when nothing else can continue
@@ -53,6 +59,7 @@ const (
 	NoneFailed
 	AllDone
 	AnySuccess
+	Optional
 )
 
 // Node is one step.
@@ -72,8 +79,8 @@ type Node struct {
 	WallTime bool
 	OnError  OnError
 
-	Channel int     // of a Send or a Receive: which one of its file
-	OnEmpty OnEmpty // of a Receive
+	Channel int // of a Send or a Receive: which one of its file
+	exchange
 
 	// Accept checks the output of a Set or a Sub; nil: everything is accepted. The driver checks
 	// what its calls return itself.
@@ -85,6 +92,16 @@ type Node struct {
 	Rollback *Rollback
 
 	bound bound // of the size of the input, see [Node.Bound]
+}
+
+// exchange is what a node gets from others or tells them.
+type exchange struct {
+	OnEmpty OnEmpty // of a Receive
+	// Where says whether a Receive takes a value, or a Wait an event: VarGiven is that. nil: any.
+	Where *expr.Program
+	Talk  *Talk // nil: the node takes part in no conversation
+	// Approve asks before the node begins; nil: nobody is asked.
+	Approve *Approve
 }
 
 // bound is the maximum size of the value of a template, see [expr.Template.Bound]; paths is -1 if it is not
@@ -106,17 +123,25 @@ type Rollback struct {
 	Adapter any // the driver's own
 }
 
+// Approve asks a person before an execution begins; see [Task.Asks].
+type Approve struct {
+	When *expr.Program  // nil: always
+	Ask  *expr.Template // what is asked; the driver's own
+	Yes  string         // the decision that lets it begin; after any other it is skipped
+}
+
 // Foreach runs a node once per item.
 type Foreach struct {
 	In          *expr.Template
 	MaxParallel int // concurrent items, not counting those that wait; 0: only the limit of the run's calls
 	MaxItems    int // 0: the run's
-	Collect     bool
+	Mode        Mode
 	Where       string // file:line:column, for messages
 }
 
 // OnError says what an execution's failure does to the step.
 type OnError struct {
+	When     *expr.Program // in the environment of [Task.Failing]; nil: always, else a failure of the step
 	Continue bool
 	Set      *expr.Template // nil: no replacement
 }
@@ -154,12 +179,20 @@ type Failure struct {
 	Code     string
 	Path     string // of the step that failed first
 	Err      error
+
+	Reason string // of a call, see package retry; "": none, or nothing reads it
+	Status int    // by which the other side answered: an HTTP status, an exit code; 0: likewise
+	Data   any    // of a Fail; nil: none
 }
 
-// Value is the failure as expressions see it.
+// Value is the failure as expressions see it that read a step.
 func (f *Failure) Value() any {
 	if f == nil {
 		return nil
 	}
-	return map[string]any{"category": f.Category, "code": f.Code, "message": f.Err.Error()}
+	v := map[string]any{"category": f.Category, "code": f.Code, "message": f.Err.Error()}
+	if f.Data != nil {
+		v["data"] = f.Data
+	}
+	return v
 }

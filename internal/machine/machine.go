@@ -22,6 +22,7 @@ const (
 	Arm               // report Due(Task, Timer) after Wait
 	Disarm            // forget that timer
 	Done              // the run is over, or nothing can continue without an answer: Result
+	Closed            // a body that was opened inside the call of Task has ended, see Inside
 )
 
 // Timer tells a task's timers apart.
@@ -56,8 +57,9 @@ type Options struct {
 	MaxMemory    int                   // bytes that all of that takes, by value.Weight; 0: any
 	MaxOutputs   int                   // bytes of all that the run keeps: outputs, items, inputs of files
 	Run          func() map[string]any // makes what expressions see as run; called at most once
-	// Models is what expressions see as finish and usage of a task's step; nil: both are null.
-	Models func(t *Task) (finish, usage any)
+	Vars         func() map[string]any // what they see as vars
+	// Told is what expressions see as finish, usage and calls of a task's step; nil: all are null.
+	Told func(t *Task, what string) any
 }
 
 // Result is how a run ended.
@@ -76,6 +78,7 @@ type Machine struct {
 	ready   queue     // all needs settled, nothing decided yet
 	waiting queue     // calls that wait for a slot
 	calls   []*Task   // in progress
+	lent    []*Task   // likewise, without a slot: see Enter
 	paused  []*Task   // that wait, in the order in which they began to wait
 	kept    int       // number of paused that the driver ends soon by itself
 	began   int64     // tasks begun so far
@@ -83,21 +86,27 @@ type Machine struct {
 	now     time.Time // see Tell
 	armed   int       // timers that have neither come due nor been disarmed
 
-	size    int // of all that the run keeps so far
-	memory  int // that it takes
-	largest int // of a value that expressions can name, so far
-	tasks   int // steps and items so far
+	sizes
 
 	out  []Command // to be handed out, from head on
 	head int
 
 	result *Result
+	last   last
+}
+
+// sizes are how much the run keeps so far.
+type sizes struct {
+	size    int // of all outputs
+	memory  int // that it takes
+	largest int // of a value that expressions can name
+	tasks   int // steps and items
 }
 
 // New makes the machine of one run of g. inputs are what the recipe's expressions see; they must
 // not be modified.
 func New(g *Graph, inputs map[string]any, opts Options) *Machine {
-	m := &Machine{root: new(frame), opts: opts, tasks: len(g.Nodes)}
+	m := &Machine{root: new(frame), opts: opts, sizes: sizes{tasks: g.size()}}
 	m.largest, _ = value.Size(inputs, opts.MaxOutput)
 	m.fill(m.root, g, nil, inputs)
 	if opts.WallTime > 0 {
@@ -152,6 +161,12 @@ func (m *Machine) MaxParallel() int { return m.opts.MaxParallel }
 // SetMaxParallel changes that number, from the next decision on. n is at least 1.
 func (m *Machine) SetMaxParallel(n int) { m.opts.MaxParallel = n }
 
+// SetLimits changes what of Options limits the sizes of the run, from the next decision on.
+func (m *Machine) SetLimits(items, tasks, output, outputs int) {
+	m.opts.MaxItems, m.opts.MaxTasks = items, tasks
+	m.opts.MaxOutput, m.opts.MaxOutputs, m.opts.MaxMemory = output, outputs, outputs
+}
+
 // Decided counts what Next has decided so far. A machine that was told the same events, each at the
 // same count, is in the same state.
 func (m *Machine) Decided() int64 { return m.decided }
@@ -165,15 +180,9 @@ const Unknown = -1
 // Finish reports how the call of t ended: with an output of so many bytes, as value.Size counts
 // them up to Options.MaxOutput, or a failure.
 func (m *Machine) Finish(t *Task, output any, size int, failure *Failure) {
-	i := slices.Index(m.calls, t)
-	if i < 0 {
-		return
+	if m.leaves(t) {
+		m.end(t, output, size, failure)
 	}
-	last := len(m.calls) - 1 // most often the only one
-	copy(m.calls[i:], m.calls[i+1:])
-	m.calls[last] = nil
-	m.calls = m.calls[:last]
-	m.end(t, output, size, failure)
 }
 
 // Due reports that a timer of t has come due. A timer that was disarmed meanwhile is ignored.
@@ -204,7 +213,7 @@ func (m *Machine) Due(t *Task, timer Timer) {
 }
 
 // Calls returns the calls in progress.
-func (m *Machine) Calls() []*Task { return slices.Clone(m.calls) }
+func (m *Machine) Calls() []*Task { return slices.Concat(m.calls, m.lent) }
 
 func (m *Machine) emit(op Op, t *Task) {
 	m.out = append(m.out, Command{})

@@ -16,14 +16,16 @@ func (m *Machine) Give(path string, output any) bool {
 		m.waiting.push(other)
 	}
 	m.start(t)
+	if n := t.Node(); n.Talk != nil {
+		t.asked, _ = n.With.Eval(t) // of the call that gave the output
+	}
 	m.end(t, output, Unknown, nil)
 	return true
 }
 
 // Suspend reports that the call of t waits for an answer.
 func (m *Machine) Suspend(t *Task) {
-	if i := slices.Index(m.calls, t); i >= 0 {
-		m.calls = slices.Delete(m.calls, i, i+1)
+	if m.leaves(t) {
 		if t.stopped || t.timeout { // no answer will come
 			m.end(t, nil, Unknown, &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled})
 			return
@@ -35,13 +37,11 @@ func (m *Machine) Suspend(t *Task) {
 
 // Doubt reports that the outcome of the call of t is unknown. The task waits for an answer, whatever else ends
 // meanwhile: its body ends after it. If the answer can decide the call, the task's own timeout no longer counts. A
-// decided race and the end of the run's time end the wait, unless the task insists.
+// decided race, an End and the end of the run's time end the wait, unless the task insists.
 func (m *Machine) Doubt(t *Task, decided, insists bool) {
-	i := slices.Index(m.calls, t)
-	if i < 0 {
+	if !m.leaves(t) {
 		return
 	}
-	m.calls = slices.Delete(m.calls, i, i+1)
 	m.disarm(t)
 	t.doubted, t.insists = true, insists
 	if decided {
@@ -62,10 +62,11 @@ func (m *Machine) Settle(t *Task) {
 // Useful reports whether the result of the call of t can still be of use: nothing that contains the task ends early.
 func (t *Task) Useful() bool { return !t.useless() }
 
-// Doomed reports whether the run cannot succeed any more.
+// Doomed reports whether the run only comes to its end: it has failed, was cancelled, or a step has ended it.
 func (m *Machine) Doomed() bool { return m.root.failedAt > 0 || m.root.cancelled }
 
-// Spared reports whether the call of t was told to stop because a race was decided or the run's time was over.
+// Spared reports whether the call of t was told to stop because a race was decided, a step ended its body well, or the
+// run's time was over.
 func (t *Task) Spared() bool { return t.spared }
 
 // CanWait reports whether an answer could still be of use to t, whose call is under way.
@@ -155,6 +156,13 @@ func (m *Machine) abandonIf(inside func(*Task) bool, cause error) {
 		case !inside(t):
 		case t.doubted:
 			t.stopped = true
+		case t.Asks():
+			m.resume(t)
+			m.drop(t)
+		case t.lends(): // it ends after what is inside
+			_ = m.resume(t)
+			t.stopped = true
+			m.lent = append(m.lent, t)
 		case m.resume(t):
 			m.end(t, nil, Unknown, &Failure{Category: "cancelled", Code: "step.cancelled", Err: cause})
 		}

@@ -9,8 +9,12 @@ func (m *Machine) Result() *Result { return m.result }
 func (m *Machine) Others() []*Failure {
 	var list []*Failure
 	seen := map[*Failure]bool{}
+	result := m.result
+	if m.last.result != nil { // its finally waits
+		result = m.last.result
+	}
 	m.root.unhandled(func(failure *Failure) {
-		if decided := m.result.Failure; !seen[failure] && failure != decided &&
+		if decided := result.Failure; !seen[failure] && failure != decided &&
 			(decided == nil || failure.Path != decided.Path) && failure.Category != "cancelled" {
 			list = append(list, failure)
 		}
@@ -23,7 +27,7 @@ func (m *Machine) Others() []*Failure {
 // a foreach is visited first for the composite or foreach too.
 func (f *frame) unhandled(visit func(*Failure)) {
 	for _, n := range f.graph.Order {
-		if t := &f.steps[n].Task; t.status != Failed || !t.Node().OnError.Continue {
+		if t := &f.steps[n].Task; t.status != Failed || !t.handled {
 			t.unhandled(visit)
 		}
 	}
@@ -34,10 +38,12 @@ func (t *Task) unhandled(visit func(*Failure)) {
 		return
 	}
 	visit(t.failure)
-	for _, body := range t.bodies() {
-		body.unhandled(visit)
+	if t.Node().Kind != Call { // it has dealt with those inside
+		for _, body := range t.bodies() {
+			body.unhandled(visit)
+		}
 	}
-	if items := t.items(); items != nil && !t.Node().Foreach.Collect {
+	if items := t.Items(); items != nil && t.Node().Foreach.Mode != Settle {
 		for i := range items {
 			items[i].unhandled(visit)
 		}
@@ -47,9 +53,11 @@ func (t *Task) unhandled(visit func(*Failure)) {
 // Artefact returns the outputs of the run's succeeded steps by id.
 func (m *Machine) Artefact() map[string]any {
 	artefact := make(map[string]any, len(m.root.steps))
-	for i := range m.root.steps {
-		if s := &m.root.steps[i]; s.status == Succeeded {
-			artefact[m.root.graph.Nodes[i].ID] = s.output
+	for _, f := range m.rootFrames() {
+		for i := range f.steps {
+			if s := &f.steps[i]; s.status == Succeeded {
+				artefact[f.graph.Nodes[i].ID] = s.output
+			}
 		}
 	}
 	return artefact
@@ -60,7 +68,8 @@ func (m *Machine) Artefact() map[string]any {
 func (m *Machine) Undo() []*Task {
 	var list []*Task
 	m.Walk(func(*Task) {}, func(t *Task) {
-		if n := t.Node(); n.Rollback != nil && t.status == Succeeded && (t.item >= 0 || n.Foreach == nil) {
+		if n := t.Node(); n.Rollback != nil && t.status == Succeeded && (t.item >= 0 || n.Foreach == nil) &&
+			!t.InFinally() {
 			list = append(list, t)
 		}
 	})
@@ -75,7 +84,7 @@ func (f *frame) walk(enter, leave func(*Task)) {
 	for _, n := range f.graph.Order {
 		t := &f.steps[n].Task
 		enter(t)
-		items := t.items()
+		items := t.Items()
 		for i := range items {
 			item := &items[i]
 			enter(item)
@@ -88,5 +97,8 @@ func (f *frame) walk(enter, leave func(*Task)) {
 			body.walk(enter, leave)
 		}
 		leave(t)
+	}
+	if f.final != nil {
+		f.final.walk(enter, leave)
 	}
 }

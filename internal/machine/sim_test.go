@@ -227,8 +227,10 @@ func (w *watch) told(e entry, t *Task, size int) {
 		w.unopened = without(w.unopened, t)
 	}
 	e.tell(w.m, t, size)
-	if e.kind == sentIn {
+	if e.kind == sentIn || e.kind == fired { // a timer fires where waits were kept, which a journal does not tell
 		w.parked = w.parked && w.m.Result() != nil && w.m.Result().Status == Waiting
+	}
+	if e.kind == sentIn {
 		return
 	}
 	if e.kind == opened && was == Running {
@@ -334,7 +336,13 @@ func (s *sim) returns(t *Task, f *fate) {
 
 // inTime checks that limits of time are kept. Calls that are told to stop return within 250 ms.
 func (s *sim) inTime() {
-	if s.opts.WallTime > 0 && s.now > s.leg+s.opts.WallTime+time.Second {
+	finals := 0 // that may be at work after it
+	s.m.root.each(func(f *frame) {
+		if f.of != nil {
+			finals++
+		}
+	})
+	if s.opts.WallTime > 0 && s.now > s.leg+s.opts.WallTime+time.Second+time.Duration(finals)*(FinallyTime+time.Second) {
 		s.Fatalf("the run goes on after %v, wall_time is %v", s.now-s.leg, s.opts.WallTime)
 	}
 }
@@ -481,7 +489,7 @@ func snapshot(m *Machine) map[string]string {
 	taskState := func(t *Task) {
 		text := fmt.Sprint(t.status, t.armed, t.timeout, t.stopped, t.again, t.receiving, t.opened, t.began, t.output, failureText(t.failure))
 		if e := t.each; e != nil {
-			text += fmt.Sprint(" items ", e.next, e.active, e.done, e.failedAt)
+			text += fmt.Sprint(" items ", e.next, e.active, e.done, e.overAt, e.winner != nil)
 		}
 		if c := t.ctl; c != nil {
 			text += fmt.Sprint(" bodies ", c.round, c.next, c.open, c.winner, c.over, c.last, c.outputs)
@@ -492,13 +500,16 @@ func snapshot(m *Machine) map[string]string {
 		}
 	}
 	frameState = func(f *frame) {
+		if f.final != nil {
+			frameState(f.final)
+		}
 		state[f.self.Path()+"/"] = fmt.Sprint(f.left, f.failedAt, f.cancelled, f.self.armed, f.self.timeout, failureText(f.self.failure))
 		for i := range f.steps {
 			s := &f.steps[i]
 			taskState(&s.Task)
 			state[s.Path()+" needs"] = fmt.Sprint(s.waits, s.failed, s.skippedWhen, s.skippedUpstream)
-			for j := range s.items() {
-				taskState(&s.items()[j])
+			for j := range s.Items() {
+				taskState(&s.Items()[j])
 			}
 		}
 	}

@@ -17,10 +17,11 @@ func (m *Machine) open(g *Graph, parent *Task, inputs map[string]any) *frame {
 func (m *Machine) fill(f *frame, g *Graph, parent *Task, inputs map[string]any) {
 	f.graph, f.parent, f.inputs, f.m, f.left = g, parent, inputs, m, len(g.Nodes)
 	f.self = Task{frame: f, node: -1, item: -1}
-	if parent != nil {
-		f.depth = parent.frame.depth + 1
+	if f.outside() != nil {
+		f.depth = f.around().depth + 1
 	}
 	f.openChannels()
+	f.openConversations()
 	if len(f.steps) != len(g.Nodes) {
 		f.steps = make([]step, len(g.Nodes))
 	}
@@ -63,6 +64,9 @@ func (m *Machine) decide(t *Task) {
 			return
 		}
 	}
+	if n.Approve != nil && !t.approved && m.ask(t) {
+		return
+	}
 	if n.Kind == Call {
 		m.waiting.push(t)
 		return
@@ -81,7 +85,7 @@ func (t *Task) barred() bool {
 		return f.failedAt > 0 && t.Node().Trigger != AllDone
 	}
 	whole := t.whole()
-	return whole.each.failedAt > 0 || f.failedAt > 0 && whole.began <= f.failedAt
+	return whole.each.overAt > 0 || f.failedAt > 0 && whole.began <= f.failedAt
 }
 
 // useless reports whether something that contains the task was cancelled, or failed after the task had begun.
@@ -91,8 +95,11 @@ func (t *Task) useless() bool {
 		if t.item >= 0 {
 			s = t.whole()
 		}
-		if f.cancelled || f.failedAt > 0 && s.began <= f.failedAt || s != t && s.each.failedAt > 0 {
+		if f.cancelled || f.failedAt > 0 && s.began <= f.failedAt || s != t && s.each.overAt > 0 {
 			return true
+		}
+		if f.of != nil {
+			return false
 		}
 	}
 	return false
@@ -100,7 +107,9 @@ func (t *Task) useless() bool {
 
 // drop ends a barred task.
 func (m *Machine) drop(t *Task) {
-	t.status = Cancelled
+	if t.status = Cancelled; t.asks || t.approved { // somebody was asked
+		m.emit(Skipped, t)
+	}
 	if t.item < 0 {
 		m.settle(t)
 		return
@@ -110,12 +119,14 @@ func (m *Machine) drop(t *Task) {
 
 // holds reports whether a trigger lets a step run, once all its needs have settled.
 func (s *step) holds(trigger Trigger) bool {
-	needs := s.frame.graph.Preds[s.node]
+	needs := s.frame.graph.Preds[s.node] - s.passed
 	switch trigger {
 	case AllDone:
 		return true
 	case NoneFailed:
 		return s.failed == 0 && s.skippedUpstream == 0
+	case Optional:
+		return s.failed == 0
 	case AnySuccess:
 		return needs == 0 || s.failed+s.skippedWhen+s.skippedUpstream < needs
 	}
@@ -133,7 +144,7 @@ func (m *Machine) start(t *Task) {
 func (m *Machine) begin(t *Task) {
 	n, again := t.Node(), t.again
 	switch {
-	case again && (t.stopped || t.frame.cancelled):
+	case again && (t.stopped || t.frame.cancelled) && t.ctl == nil:
 		m.end(t, nil, Unknown, &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled})
 		return
 	case again:
@@ -152,6 +163,9 @@ func (m *Machine) begin(t *Task) {
 			return
 		}
 	}
+	if n.Talk != nil {
+		t.asked = input
+	}
 	switch n.Kind {
 	case Set:
 		m.end(t, input, Unknown, nil)
@@ -161,6 +175,8 @@ func (m *Machine) begin(t *Task) {
 			failure = failOnPurpose(input)
 		}
 		m.end(t, nil, Unknown, failure)
+	case End:
+		m.endBody(t, input)
 	case Sub, Again, Choice, Many:
 		m.openControl(t, input)
 	case Send:
@@ -179,15 +195,19 @@ func (m *Machine) begin(t *Task) {
 			m.wait(t)
 			return
 		}
-		m.calls = append(m.calls, t)
-		if n.Timeout > 0 {
+		if t.lends() {
+			m.lent = append(m.lent, t)
+		} else {
+			m.calls = append(m.calls, t)
+		}
+		if n.Timeout > 0 && t.armed&(1<<Timeout) == 0 {
 			m.arm(t, Timeout, n.Timeout)
 		}
 		m.out = append(m.out, Command{Op: Start, Task: t, Input: input, Again: again})
 	}
 }
 
-// failOnPurpose is the failure of a Fail node, whose input is {message, code}. Its category is that
+// failOnPurpose is the failure of a Fail node, whose input is {message, code, data}. Its category is that
 // of tools, which keeps the code, the author's own, apart from those of the engine.
 func failOnPurpose(input any) *Failure {
 	fields, _ := input.(map[string]any)
@@ -199,5 +219,5 @@ func failOnPurpose(input any) *Failure {
 	if code == "" {
 		code = "fail"
 	}
-	return &Failure{Category: "tool", Code: code, Err: errors.New(message)}
+	return &Failure{Category: "tool", Code: code, Err: errors.New(message), Data: fields["data"]}
 }

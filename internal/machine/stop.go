@@ -17,6 +17,7 @@ func (m *Machine) Cancel(cause error) {
 	}
 	m.cancelFrame(m.root)
 	m.stop(self, cause)
+	m.cancelFinally(cause)
 }
 
 // cancelFrame prevents new tasks in a body and in the bodies inside.
@@ -28,7 +29,7 @@ func (m *Machine) cancelFrame(f *frame) {
 }
 
 func (m *Machine) cancelBodies(t *Task) {
-	if t.status == Running {
+	if t.status == Running || t.status == Waiting {
 		for _, body := range t.bodies() {
 			m.cancelFrame(body)
 		}
@@ -36,7 +37,7 @@ func (m *Machine) cancelBodies(t *Task) {
 			t.ctl.over = true
 		}
 	}
-	items := t.items()
+	items := t.Items()
 	for i := range items {
 		m.cancelBodies(&items[i])
 	}
@@ -45,21 +46,28 @@ func (m *Machine) cancelBodies(t *Task) {
 // stop tells the calls that belong to owner to stop.
 func (m *Machine) stop(owner *Task, cause error) {
 	spared := owner.spares(cause)
-	for _, c := range m.calls {
+	for _, c := range m.Calls() { // what is inside a call before the call
 		if !c.stopped && c.within(owner) {
 			c.stopped, c.spared = true, spared
 			m.out = append(m.out, Command{Op: Stop, Task: c, Err: cause})
 		}
 	}
 	for _, c := range m.waiting { // what has been answered does not start again
-		c.stopped = c.stopped || c.again && c.within(owner)
+		if c.stopped || !c.again || !c.within(owner) {
+			continue
+		}
+		if c.stopped = true; c.ctl != nil { // its agent may be at work
+			c.spared = spared
+			m.out = append(m.out, Command{Op: Stop, Task: c, Err: cause})
+		}
 	}
 	m.abandon(owner, cause)
 }
 
-// spares reports whether what is in t ends because a race is decided or the run's time is over.
+// spares reports whether what is in t ends because a race is decided, a step has ended it well, or the time of the run
+// is over.
 func (t *Task) spares(cause error) bool {
-	return cause == errLost || t.timeout && (t.node < 0 || t.Node().WallTime)
+	return cause == errLost || cause == errBeaten || cause == errEnded || t.timeout && (t.node < 0 || t.Node().WallTime)
 }
 
 // stopOlder stops the tasks that began before the failure in t's body, or in t's foreach: their grace is over. Steps
@@ -82,6 +90,9 @@ func (m *Machine) stopOlder(t *Task) {
 var errGrace = errors.New("cancelled: another step failed and the grace period is over")
 
 func (m *Machine) timeoutError(t *Task) error {
+	if t.node < 0 && t.frame.of != nil {
+		return fmt.Errorf("it timed out: it may take %v", FinallyTime)
+	}
 	if t.node < 0 {
 		return fmt.Errorf("the run timed out: %s is %v", m.opts.WallTimeName, m.opts.WallTime)
 	}
@@ -91,3 +102,23 @@ func (m *Machine) timeoutError(t *Task) error {
 	}
 	return fmt.Errorf("step %q timed out: its %s is %v", t.Path(), what, t.Node().Timeout)
 }
+
+// endBody carries out an End, whose input is {output}: it ends the body that t stands in. What still runs there is told
+// to stop. A failure that nothing has handled before stays what the body ends with.
+func (m *Machine) endBody(t *Task, input any) {
+	f := t.frame
+	if f.failedAt == 0 {
+		f.ended = t
+	}
+	fields, _ := input.(map[string]any)
+	m.end(t, fields["output"], Unknown, nil)
+	if f.endsWell() && f.left > 0 {
+		m.cancelFrame(f)
+		m.stop(&f.self, errEnded)
+	}
+}
+
+// endsWell reports whether an End has ended the body.
+func (f *frame) endsWell() bool { return f.ended != nil && f.ended.status == Succeeded }
+
+var errEnded = errors.New("cancelled: an end step has ended the body")

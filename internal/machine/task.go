@@ -19,6 +19,7 @@ type Task struct {
 	timeout bool  // its time ran out
 	stopped bool  // its call was told to stop
 	spared  bool  // see Spared
+	handled bool  // its failure is: its body goes on
 	waiting
 
 	began int64 // the machine's count of begun tasks when it began
@@ -31,6 +32,8 @@ type Task struct {
 
 	each *each // of a foreach that runs
 
+	asked any // the input of a node that takes part in a conversation
+
 	// First, Last and Driver belong to the driver; the machine never reads them.
 	First, Last int32
 	Driver      any
@@ -40,6 +43,8 @@ type Task struct {
 type waiting struct {
 	again     bool // its call was suspended and answered, and is to start again
 	kept      bool // the driver ends its waiting soon
+	asks      bool // it waits for a yes to begin
+	approved  bool // it may begin, as far as people are concerned
 	doubted   bool // it waits for the outcome of its call
 	insists   bool // also when nothing depends on that
 	receiving bool // it is a Receive that had to wait
@@ -48,11 +53,12 @@ type waiting struct {
 
 // each is the state of a foreach.
 type each struct {
-	items    []Task
-	next     int   // the item to start next
-	active   int   // items that were started and have not ended
-	done     int   // items that have ended
-	failedAt int64 // 0, or the count of begun tasks at the first failure of an item
+	items  []Task
+	next   int   // the item to start next
+	active int   // items that were started and have not ended
+	done   int   // items that have ended
+	overAt int64 // 0, or the count of begun tasks when an item decided it: the first to fail, or the winner
+	winner *Task // of a race; nil: none yet
 }
 
 // frame is the state of one execution of a body.
@@ -66,21 +72,25 @@ type frame struct {
 	steps  []step
 	left   int // steps that have not settled
 
+	ended     *Task // an End that has begun; nil: none has
 	failedAt  int64 // 0, or the count of begun tasks at the first unhandled failure
 	cancelled bool  // nothing starts any more
 
-	channels []channel // of the file; frames of steps in place share them
+	channels []channel       // of the file; frames of steps in place share them
+	talks    []*conversation // likewise
 
 	self Task // the environment of the body's output, and the owner of the run's timers
 	m    *Machine
+
+	finally
 }
 
 // step is the state of one node in a frame.
 type step struct {
 	Task
 	waits int32 // needs that have not settled
-	// needs that settled otherwise than succeeded, by how
-	failed, skippedWhen, skippedUpstream int32
+	// needs that settled otherwise than succeeded, by how; passed were for the order only, and skipped
+	failed, skippedWhen, skippedUpstream, passed int32
 }
 
 // Node returns the node that the task executes; nil for the run's own task.
@@ -94,10 +104,14 @@ func (t *Task) Node() *Node {
 // Path returns the path of the task in the run: send, verify[2]/check.
 func (t *Task) Path() string {
 	if t.node < 0 {
-		if t.frame.parent == nil {
-			return ""
+		path := ""
+		if t.frame.parent != nil {
+			path = t.frame.parent.Path() + t.frame.label
 		}
-		return t.frame.parent.Path() + t.frame.label
+		if t.frame.of != nil {
+			path += FinallyMark
+		}
+		return path
 	}
 	id := t.Node().ID
 	if t.item < 0 && t.frame.parent == nil {
@@ -126,7 +140,7 @@ func (t *Task) Output() any { return t.output }
 // Failure returns why the task failed; nil unless it did.
 func (t *Task) Failure() *Failure { return t.failure }
 
-// Inputs, Consts, Run, Step, Models and Var make a Task the expr.Env of its node.
+// Inputs, Consts, Run, Step, Told and Var make a Task the expr.Env of its node.
 var _ expr.Env = (*Task)(nil)
 
 // Inputs returns the inputs of the node's file.
@@ -138,29 +152,40 @@ func (t *Task) Consts() map[string]any { return t.frame.graph.Consts }
 // Run returns what expressions see as run.
 func (t *Task) Run() map[string]any {
 	m := t.frame.m
+	if run := t.frame.run; run != nil {
+		return run
+	}
 	if m.run == nil && m.opts.Run != nil {
 		m.run = m.opts.Run()
 	}
 	return m.run
 }
 
+// Vars returns what expressions see as vars.
+func (t *Task) Vars() map[string]any {
+	if of := t.frame.m.opts.Vars; of != nil {
+		return of()
+	}
+	return nil
+}
+
 // visible returns a visible step.
 func (t *Task) visible(ref expr.StepRef) *Task {
 	f := t.frame
 	for range ref.Up {
-		f = f.parent.frame
+		f = f.around()
 	}
 	return &f.steps[ref.Index].Task
 }
 
-// Models returns what is known of the calls of models by a visible step.
-func (t *Task) Models(ref expr.StepRef) (finish, usage any) { return t.visible(ref).models() }
+// Told returns the finish, usage or calls of a visible step.
+func (t *Task) Told(ref expr.StepRef, what string) any { return t.visible(ref).told(what) }
 
-func (t *Task) models() (finish, usage any) {
-	if about := t.frame.m.opts.Models; about != nil {
-		return about(t)
+func (t *Task) told(what string) any {
+	if of := t.frame.m.opts.Told; of != nil {
+		return of(t, what)
 	}
-	return nil, nil
+	return nil
 }
 
 // Step returns the state of a visible step.
@@ -177,40 +202,19 @@ func (t *Task) Step(ref expr.StepRef) (status string, output, err any) {
 func (t *Task) Var(up, index int) any {
 	var inside *frame
 	for range up {
-		inside, t = t.frame, t.frame.parent
+		inside, t = t.frame, t.frame.outside()
 	}
 	switch index {
+	case VarVars:
+		return t.Vars()
+	case VarConversations:
+		return t.frame.conversations()
 	case 0:
 		return t.value
 	case 1:
 		return int64(t.item)
 	}
 	return t.ctl.variable(index, t.frame.m, inside)
-}
-
-// variable returns a variable of a loop: as the round of inside sees it, which may be rolled back after later rounds
-// have ended, or, if inside is nil, as the loop itself sees it. It is nil before the first round.
-func (c *control) variable(index int, m *Machine, inside *frame) any {
-	if c == nil {
-		return nil
-	}
-	round, done := c.round, c.done
-	if inside != nil {
-		round, done = inside.index+1, inside.index
-	}
-	switch {
-	case index == VarIteration:
-		return int64(round)
-	case index == VarLast && done > 0:
-		return c.outputs[done-1]
-	case index == VarHistory:
-		return append([]any{}, c.outputs[max(0, done-maxHistory):done]...)
-	case index == VarElapsed:
-		return m.now.Sub(c.began).Seconds()
-	case index == VarCost:
-		return float64(c.spent) / 1e6
-	}
-	return nil
 }
 
 // bodies returns the bodies of a composite that have begun.
@@ -240,11 +244,55 @@ func (e ended) Step(ref expr.StepRef) (status string, output, err any) {
 	return e.status.String(), e.output, err
 }
 
-func (e ended) Models(ref expr.StepRef) (finish, usage any) {
+func (e ended) Told(ref expr.StepRef, what string) any {
 	if ref.Up > 0 || ref.Index != int(e.node) {
-		return e.Task.Models(ref)
+		return e.Task.Told(ref, what)
 	}
-	return e.models()
+	return e.told(what)
+}
+
+// The variables of conditions about one thing: a failure, a value that somebody gives to the task, or what a person
+// replies to its agent.
+const (
+	VarError = 101
+	VarGiven = 102
+	VarReply = 103
+)
+
+// VarVars is the variable that holds Options.Vars. It differs from those above: a condition may read both.
+const VarVars = 104
+
+// about is the environment of a task with such a variable.
+type about struct {
+	*Task
+	variable int
+	value    any
+}
+
+func (a about) Var(up, index int) any {
+	if index == a.variable {
+		return a.value
+	}
+	return a.Task.Var(up, index)
+}
+
+// Replied returns the environment for what is said about a reply to the agent of the task.
+func (t *Task) Replied(words string) expr.Env { return about{t, VarReply, words} }
+
+// Failing returns the environment for what is said about a failure of the task.
+func (t *Task) Failing(f *Failure) expr.Env {
+	return about{t, VarError, map[string]any{"category": f.Category, "code": f.Code, "message": f.Err.Error(),
+		"reason": f.Reason, "status": int64(f.Status), "step": cmp.Or(f.Path, t.Path()), "data": f.Data}}
+}
+
+// Takes reports whether a waiting task takes a value or an event. If its condition fails, it does not: the error says
+// why.
+func (t *Task) Takes(v any) (bool, error) {
+	n := t.Node()
+	if n == nil || n.Where == nil || t.Asks() {
+		return true, nil
+	}
+	return n.Where.Bool(about{t, VarGiven, v})
 }
 
 // Owner returns the task whose body t is in; nil for a step of the recipe's own.
@@ -261,8 +309,8 @@ func (t *Task) Whole() *Task {
 // whole returns the foreach step of an item.
 func (t *Task) whole() *Task { return &t.frame.steps[t.node].Task }
 
-// items returns the items of a foreach that has begun; nil for other tasks.
-func (t *Task) items() []Task {
+// Items returns the items of a foreach that has begun; nil for other tasks.
+func (t *Task) Items() []Task {
 	if t.each == nil {
 		return nil
 	}
@@ -271,7 +319,7 @@ func (t *Task) items() []Task {
 
 // Size is how many items a foreach that runs has, as content of its trace.StepStart: {items}; nil for other tasks.
 func (t *Task) Size() any {
-	if n := len(t.items()); n > 0 {
+	if n := len(t.Items()); n > 0 {
 		return map[string]any{"items": int64(n)}
 	}
 	return nil
@@ -283,23 +331,40 @@ func (t *Task) within(owner *Task) bool {
 		if t == owner || owner.node < 0 && owner.frame == t.frame || t.item >= 0 && t.whole() == owner {
 			return true
 		}
+		if t.frame.of != nil { // what comes at the end of a body does not end with the body
+			return false
+		}
 		t = t.frame.parent
 	}
 	return false
 }
 
+// diverge returns where the paths of two tasks part: the tasks around them that are of one frame, or whose frames are
+// bodies of one task.
+func diverge(a, b *Task) (*Task, *Task) {
+	for a.frame != b.frame {
+		p := a.frame.parent
+		if p != nil && p == b.frame.parent && a.frame.of == nil && b.frame.of == nil {
+			break
+		}
+		if a.frame.depth >= b.frame.depth {
+			a = a.frame.outside()
+		} else {
+			b = b.frame.outside()
+		}
+	}
+	return a, b
+}
+
 // before orders tasks that compete to start: where their paths diverge, by priority, declaration,
 // item and branch, so that bodies run in place and depth first.
 func before(a, b *Task) bool {
-	for a.frame != b.frame {
-		if p := a.frame.parent; p != nil && p == b.frame.parent {
-			return a.frame.index < b.frame.index
-		}
-		if a.frame.depth >= b.frame.depth {
-			a = a.frame.parent
-		} else {
-			b = b.frame.parent
-		}
+	a, b = diverge(a, b)
+	if a.frame != b.frame {
+		return a.frame.index < b.frame.index
+	}
+	if a.node < 0 || b.node < 0 { // one is part of a finally
+		return b.node < 0
 	}
 	rank := a.frame.graph.Rank
 	return cmp.Or(cmp.Compare(rank[a.node], rank[b.node]), cmp.Compare(a.item, b.item)) < 0

@@ -16,6 +16,10 @@ var (
 	always, _ = (&expr.Scope{}).Condition(expr.Source{Text: "1 < 2", Pos: diagnostics.Position{File: "test"}})
 )
 
+// notSecond holds before each round of a loop but the second.
+var notSecond, _ = (&expr.Scope{Vars: []expr.Var{{Name: "iteration", Index: VarIteration}}}).Condition(
+	expr.Source{Text: "iteration != 2", Pos: diagnostics.Position{File: "test"}})
+
 // statusOf gives the status of a step of the same body, by index.
 var statusOf = func() (list [4]*expr.Template) {
 	for i := range list {
@@ -39,8 +43,8 @@ func drawTree(t *rapid.T, depth int, smooth bool) *Graph {
 		if depth == 0 {
 			kinds = kinds[:5]
 		}
-		if !smooth { // who gets what depends on who is first
-			kinds = append(kinds, Send, Receive)
+		if !smooth { // who gets what depends on who is first, as does what an end finds
+			kinds = append(kinds, Send, Receive, End)
 		}
 		node := Node{ID: fmt.Sprintf("n%d", i), Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Trigger: Trigger(rapid.IntRange(0, 3).Draw(t, "trigger"))}
 		if node.Kind == Fail && smooth {
@@ -63,9 +67,9 @@ func drawTree(t *rapid.T, depth int, smooth bool) *Graph {
 				node.OnError.Set = expr.Literal("set")
 			}
 		}
-		if rapid.IntRange(0, 2).Draw(t, "foreach") == 0 {
+		if node.Kind != End && rapid.IntRange(0, 2).Draw(t, "foreach") == 0 {
 			items := make([]any, rapid.IntRange(0, 4).Draw(t, "items")) // of null
-			node.Foreach = &Foreach{In: expr.Literal(items), MaxParallel: rapid.IntRange(0, 2).Draw(t, "max_parallel"), Collect: rapid.Bool().Draw(t, "collect")}
+			node.Foreach = &Foreach{In: expr.Literal(items), MaxParallel: rapid.IntRange(0, 2).Draw(t, "max_parallel"), Mode: drawMode(t, smooth)}
 		}
 		var with []*expr.Template
 		for j := range i {
@@ -75,7 +79,11 @@ func drawTree(t *rapid.T, depth int, smooth bool) *Graph {
 				with = append(with, statusOf[j])
 			}
 		}
-		if node.Kind != Fail {
+		switch node.Kind {
+		case Fail:
+		case End:
+			node.With = expr.Literal(map[string]any{"output": "ended by " + node.ID})
+		default:
 			node.With = expr.List(with)
 		}
 		g.Nodes[i] = node
@@ -87,7 +95,16 @@ func drawTree(t *rapid.T, depth int, smooth bool) *Graph {
 
 // drawBodies gives a composite its bodies.
 func drawBodies(t *rapid.T, node *Node, depth int, smooth bool) {
-	body := func() Body { return Body{Graph: drawTree(t, depth, smooth)} }
+	body := func() Body {
+		b := Body{Graph: drawTree(t, depth, smooth)}
+		if rapid.IntRange(0, 4).Draw(t, "finally") == 0 {
+			b.Graph.Finally = drawTree(t, 0, smooth)
+			for i := range b.Graph.Finally.Nodes { // their paths are beside those of the body's steps
+				b.Graph.Finally.Nodes[i].ID = fmt.Sprintf("f%d", i)
+			}
+		}
+		return b
+	}
 	branches := func() []Branch {
 		list := make([]Branch, rapid.IntRange(0, 3).Draw(t, "branches"))
 		for i := range list {
@@ -101,7 +118,16 @@ func drawBodies(t *rapid.T, node *Node, depth int, smooth bool) {
 		node.Body = &b
 	case Again:
 		node.Loop = &Loop{Body: body(), Max: rapid.IntRange(1, 3).Draw(t, "rounds"),
-			Until: rapid.SampledFrom([]*expr.Program{nil, never, always}).Draw(t, "until")}
+			Until: rapid.SampledFrom([]*expr.Program{nil, never, always}).Draw(t, "until"),
+			While: rapid.SampledFrom([]*expr.Program{nil, always, notSecond, never}).Draw(t, "while")}
+		switch rapid.IntRange(0, 3).Draw(t, "over") {
+		case 0:
+			node.Loop.Over = expr.Literal(make([]any, rapid.IntRange(0, 3).Draw(t, "list")))
+		case 1:
+			node.Loop.Over, node.Loop.Max = expr.Literal([]any{1, 2, 3}), 0
+		case 2:
+			node.Loop.Most = expr.Literal(int64(rapid.IntRange(0, 2).Draw(t, "most")))
+		}
 		if !smooth {
 			node.Loop.Continue, node.Loop.FailAt = rapid.Bool().Draw(t, "continue"), rapid.IntRange(0, 3).Draw(t, "fail at") == 0
 		}
@@ -111,11 +137,15 @@ func drawBodies(t *rapid.T, node *Node, depth int, smooth bool) {
 			node.Cases[i].When = rapid.SampledFrom([]*expr.Program{never, always}).Draw(t, "case")
 		}
 	case Many:
-		node.Fork = &Fork{Branches: branches(), MaxParallel: rapid.IntRange(0, 2).Draw(t, "max_parallel"), Mode: Settle}
-		if modes := []ForkMode{All, Settle, Race}; smooth {
-			node.Fork.Mode = rapid.SampledFrom(modes[:2]).Draw(t, "mode")
-		} else {
-			node.Fork.Mode = rapid.SampledFrom(modes).Draw(t, "mode")
-		}
+		node.Fork = &Fork{Branches: branches(), MaxParallel: rapid.IntRange(0, 2).Draw(t, "max_parallel"),
+			Mode: drawMode(t, smooth)}
 	}
+}
+
+func drawMode(t *rapid.T, smooth bool) Mode {
+	modes := []Mode{All, Settle, Race}
+	if smooth {
+		modes = modes[:2]
+	}
+	return rapid.SampledFrom(modes).Draw(t, "mode")
 }

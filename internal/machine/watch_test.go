@@ -136,21 +136,26 @@ func (w *watch) began(t *Task) {
 			}
 		}
 	}
+	if t.item >= 0 && t.whole().each.winner != nil && t.began > t.whole().each.overAt {
+		w.Fatalf("%s begins after %s has won", t.Path(), t.whole().each.winner.Path())
+	}
 	for _, other := range w.order {
 		failed := w.begun[other] && other.Status() == Failed
 		switch {
 		case !failed:
-		case t.item < 0 && other.item < 0 && t.frame == other.frame && !other.Node().OnError.Continue && t.Node().Trigger != AllDone:
+		case t.item < 0 && other.item < 0 && t.frame == other.frame && t.frame.of == nil && !other.Node().OnError.Continue && t.Node().Trigger != AllDone:
 			w.Fatalf("%s begins after %s failed", t.Path(), other.Path())
-		case t.item >= 0 && other.item >= 0 && t.whole() == other.whole() && !t.Node().Foreach.Collect:
+		case t.item >= 0 && other.item >= 0 && t.whole() == other.whole() && t.Node().Foreach.Mode == All:
 			w.Fatalf("%s begins after %s failed", t.Path(), other.Path())
 		}
 	}
+	atEnd := false // it is part of a finally, which begins whatever the body has come to
 	for owner := t; owner != nil; owner = owner.frame.parent {
 		ended, begun := w.begun[owner]
-		if cut, timedOut := w.cut[owner]; owner != t && (!begun || ended || timedOut && t.began > cut) {
+		if cut, timedOut := w.cut[owner]; owner != t && (!begun || ended || !atEnd && timedOut && t.began > cut) {
 			w.Fatalf("%s begins inside %s, which has begun: %v, ended: %v, timed out: %v", t.Path(), owner.Path(), begun, ended, timedOut)
 		}
+		atEnd = atEnd || owner.frame.of != nil
 	}
 	w.begun[t], w.known[t.Path()] = false, t
 	w.order = append(w.order, t)
@@ -162,15 +167,28 @@ func doom(t *Task, visit func(owner *Task)) {
 	for t != nil {
 		s, f := t, t.frame
 		if t.item >= 0 {
-			if s = t.whole(); s.each.failedAt > 0 {
+			if s = t.whole(); s.each.overAt > 0 {
 				visit(s)
 			}
 		}
 		if f.cancelled || f.failedAt > 0 && s.began <= f.failedAt {
 			visit(&f.self)
 		}
+		if f.of != nil { // what comes at the end of a body does not end with the body
+			return
+		}
 		t = f.parent
 	}
+}
+
+// inside reports whether t is owner, an item of it, or in a body of it, a finally included.
+func inside(t, owner *Task) bool {
+	for ; t != nil; t = t.frame.parent {
+		if t == owner || t.Whole() == owner {
+			return true
+		}
+	}
+	return false
 }
 
 // quiet checks the machine when it has nothing to do.
@@ -235,7 +253,7 @@ func (w *watch) check() {
 		if s := task.Status(); s == Pending || s == Running || s == Waiting {
 			w.Fatalf("%s is %s at the end", task.Path(), s)
 		}
-		if last != nil && !last.within(task) && !task.within(last) && !before(last, task) {
+		if last != nil && !inside(last, task) && !inside(task, last) && !before(last, task) {
 			w.Fatalf("the walk has %s before %s", last.Path(), task.Path())
 		}
 		last = task
@@ -263,6 +281,10 @@ func (w *watch) check() {
 	case w.m.root.self.timeout:
 		if got.Status != Failed || got.Failure.Code != "limits.wall_time" {
 			w.Fatalf("wall time: result %+v", got)
+		}
+	case w.m.root.endsWell():
+		if got.Status != Succeeded || !cmp.Equal(got.Output, w.m.root.ended.output) {
+			w.Fatalf("ended by %s: result %+v, %v", w.m.root.ended.Path(), got, got.Failure)
 		}
 	case first == nil:
 		if got.Status != Succeeded {

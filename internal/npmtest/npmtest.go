@@ -8,10 +8,16 @@ import (
 	"testing"
 )
 
-// Program returns the path of a program of a package of npm at one version. It is installed once, into
+// Program returns the path of a program of a package of npm at one version, as File does.
+func Program(t testing.TB, pkg, version, program string) string {
+	t.Helper()
+	return File(t, pkg, version, filepath.Join(".bin", program))
+}
+
+// File returns the path of a file, below node_modules, of a package of npm at one version. It is installed once, into
 // the user's cache folder. Where that cannot be done the test is skipped, but fails where the variable
 // CI is true: there npm has to be.
-func Program(t testing.TB, pkg, version, program string) string {
+func File(t testing.TB, pkg, version, name string) string {
 	t.Helper()
 	give := t.Skipf
 	if os.Getenv("CI") == "true" {
@@ -22,7 +28,7 @@ func Program(t testing.TB, pkg, version, program string) string {
 		give("no cache folder: %v", err)
 	}
 	dir := filepath.Join(cache, "braise-test", filepath.Base(pkg)+"-"+version)
-	path := filepath.Join(dir, "node_modules", ".bin", program)
+	path := filepath.Join(dir, "node_modules", name)
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}

@@ -8,6 +8,7 @@
 //   - In a block of the language console, each line that begins with "$ " is typed into one shell. What the page shows
 //     below it must appear; "…" stands for any text, and alone in a line for any lines. A command below which nothing
 //     is shown must succeed.
+//   - The port 7411 stands for a free one.
 //   - Blocks of other languages are for the reader, except that a whole recipe must compile.
 //
 // With -update, sessions that show something else are rewritten in the pages:
@@ -15,4 +16,4 @@
 //	go test ./internal/pages -run TestPages/quickstart -update
 package pages
 
-//go:generate go test -run "TestDemo|TestToolsPage" . -update
+//go:generate go test -run "TestDemo|TestExpressions|TestToolsPage|TestPlanPicture" . -update

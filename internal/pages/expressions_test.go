@@ -5,33 +5,57 @@ package pages_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/workflow"
 )
 
-// Each expression in docs/reference/expressions.md gives what stands beside it, and each function is there.
+// docs/expressions.md has each function as the table has it, and each expression in it gives what stands beside it.
 func TestExpressions(t *testing.T) {
-	text, err := os.ReadFile("../../docs/reference/expressions.md")
+	const page = "../../docs/expressions.md"
+	old, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	inputs, err := value.Decode([]byte(blocks(string(text))[0].text))
+	shown := map[string]bool{}
+	marked := regexp.MustCompile(`(?s)(<!-- generated: ([A-Za-z ]+) -->\n).*?(<!-- /generated -->)`)
+	text := marked.ReplaceAllStringFunc(string(old), func(part string) string {
+		m := marked.FindStringSubmatch(part)
+		table := "| function | gives | expression | gives |\n|---|---|---|---|\n"
+		for _, f := range expr.Examples(m[2]) {
+			shown[f.Name] = true
+			table += fmt.Sprintf("| `%s` | %s | `%s` | `%s` |\n", f.Takes, f.Doc, f.Shows, f.Gives)
+			if !strings.Contains(f.Shows, f.Name+"(") {
+				t.Errorf("the example of %s does not call it", f.Name)
+			}
+		}
+		return m[1] + table + m[3]
+	})
+	if len(shown) != expr.Functions() {
+		t.Errorf("%d functions have examples, of %d", len(shown), expr.Functions())
+	}
+	if *update {
+		if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if diff := cmp.Diff(text, string(old)); diff != "" {
+		t.Errorf("%s is out of date: run go generate ./internal/pages (-want +got)\n%s", page, diff)
+	}
+	inputs, err := value.Decode([]byte(blocks(text)[0].text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := regexp.MustCompile("(?m)^\\| `(.*)` \\| `(.*)` \\|$")
-	examples := ""
-	for _, m := range row.FindAllStringSubmatch(string(text), -1) {
-		examples += m[1] + "\n"
+	row := regexp.MustCompile("(?m)^\\|.* `(.*)` \\| `(.*)` \\|$")
+	for _, m := range row.FindAllStringSubmatch(text, -1) {
 		want, err := value.Decode([]byte(m[2]))
 		if err != nil {
 			t.Fatal(m[2], err)
@@ -42,27 +66,6 @@ func TestExpressions(t *testing.T) {
 		} else if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-page +got)\n%s", m[1], diff)
 		}
-	}
-	files, err := filepath.Glob("../expr/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	functions := 0
-	for _, file := range files {
-		source, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, table, _ := strings.Cut(string(source), "map[string]*function{\n")
-		table, _, _ = strings.Cut(table, "\n}\n")
-		for _, m := range regexp.MustCompile(`(?m)^\t"([a-zA-Z0-9]+)": `).FindAllStringSubmatch(table, -1) {
-			if functions++; !strings.Contains(examples, m[1]+"(") {
-				t.Errorf("no example calls %s", m[1])
-			}
-		}
-	}
-	if functions == 0 {
-		t.Error("the table of functions was not found")
 	}
 }
 

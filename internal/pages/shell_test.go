@@ -62,13 +62,13 @@ func newShell(t *testing.T, env ...string) *shell {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	_ = w.Close()                                                         // the shell has its own: what it wrote ends with it
 	end := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // and what it left in the background
-	hang := time.AfterFunc(3*time.Minute, end)
+	hang := time.AfterFunc(2*time.Minute, end)
 	t.Cleanup(func() {
 		hang.Stop()
 		end()
 		_ = cmd.Wait()
-		_ = w.Close()
 		_ = r.Close()
 	})
 	return &shell{dir: dir, in: in, out: bufio.NewReader(r), mark: "\x01done "}

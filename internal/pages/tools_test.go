@@ -30,7 +30,7 @@ func TestToolsPage(t *testing.T) {
 	text := string(old)
 	for _, tool := range builtin.Tools(builtin.Options{}) {
 		spec := tool.Spec()
-		example, err := os.ReadFile("../../cmd/braise/examples/" + spec.Name + ".yaml")
+		example, err := os.ReadFile("../command/examples/" + spec.Name + ".yaml")
 		if err != nil {
 			t.Fatal(err)
 		}

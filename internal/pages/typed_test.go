@@ -7,12 +7,14 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"flag"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -24,7 +26,7 @@ var update = flag.Bool("update", false, "rewrite sessions of pages that show som
 
 // The pages with sessions, each typed from its text alone.
 func TestPages(t *testing.T) {
-	for _, pattern := range []string{"start/*.md", "howto/*.md", "troubleshooting.md"} {
+	for _, pattern := range []string{"start/*.md", "howto/*.md", "serve.md", "troubleshooting.md"} {
 		pages, err := filepath.Glob("../../docs/" + pattern)
 		if err != nil {
 			t.Fatal(pattern, err)
@@ -45,16 +47,19 @@ func typePage(t *testing.T, page string) {
 		t.Fatal(err)
 	}
 	s := newShell(t, arrange(t, page)...)
+	port := freePort(t)
 	lines := strings.SplitAfter(string(text), "\n")
 	commands, tests := 0, 0
 	for _, b := range blocks(string(text)) {
 		switch {
 		case b.file != "":
+			b.text = strings.ReplaceAll(b.text, usualPort, port)
 			b.write(t, s.dir)
 		case b.language == "console":
 			for _, c := range sessions(b) {
 				commands++
-				output, code := s.run(t, c.command)
+				output, code := s.run(t, strings.ReplaceAll(c.command, usualPort, port))
+				output = strings.ReplaceAll(output, port, usualPort)
 				if c.command == "braise test" || c.command == "go test ." {
 					if tests++; code != 0 {
 						t.Errorf("%s:%d: $ %s\n%s", page, c.line, c.command, output)
@@ -80,7 +85,7 @@ func typePage(t *testing.T, page string) {
 			t.Errorf("%s:%d: no line above names the file", page, b.line)
 		}
 	}
-	if commands == 0 || tests == 0 && filepath.Base(page) != "troubleshooting.md" {
+	if commands == 0 || tests == 0 && filepath.Dir(page) != "../../docs" {
 		t.Errorf("%s has %d commands, and %d of them test", page, commands, tests)
 	}
 	if now := strings.Join(lines, ""); *update && now != string(text) {
@@ -88,6 +93,20 @@ func typePage(t *testing.T, page string) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// usualPort is the port of servers in pages; each page has another one while it is typed.
+const usualPort = "7411"
+
+// freePort is a port that nobody listens at.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
 // arrange provides what a page takes from elsewhere, and returns the variables that say where it is.
@@ -110,7 +129,7 @@ func arrange(t *testing.T, page string) (env []string) {
 		env = append(env, "OTLP_URL="+collector(t))
 	case "service.md":
 		env = append(env, "BRAISE_STORE="+schema(t))
-	case "go.md": // go get takes this checkout
+	case "go.md", "mount-the-api.md": // go get takes this checkout
 		root, err := filepath.Abs("../..")
 		if err != nil {
 			t.Fatal(err)

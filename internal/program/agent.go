@@ -2,6 +2,8 @@ package program
 
 import (
 	"encoding/json"
+	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -12,57 +14,68 @@ import (
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
-	"github.com/braise-run/braise/retry"
 )
 
 // AgentSet has the agents that a step may run.
 type AgentSet struct {
-	Defs    map[string]*agentDef       // "" is one that is written in the step
-	IDs     []string                   // of the others, sorted
-	InPlace bool                       // it runs defs[""]
-	Given   bool                       // an expression names it
-	Asked   string                     // the agent that the step names otherwise; "": none
-	Retries map[CallKind]*retry.Layers // what step and recipe say about calling tools, memory and retriever again
+	Defs     map[string]*agentDef // "" is one that is written in the step
+	IDs      []string             // of the others, sorted
+	InPlace  bool                 // it runs defs[""]
+	Given    bool                 // an expression names it
+	Asked    string               // the agent that the step names otherwise; "": none
+	Tools    map[string]*Tool     // of the recipe, that they may call
+	HandsOff bool                 // the agent that it begins with may; the output names the one that answered
+	Replies  *Replies             // nil: the agent answers once
+	Retries  map[CallKind]*Retry  // what step and recipe say about calling tools, memory and retriever again
 }
 
 // agentDef is a declared agent. What may hold expressions is not in loop.
 type agentDef struct {
-	Loop      agentloop.Loop
-	delegates []string // ids
+	Loop                agentloop.Loop
+	delegates, handoffs []string // ids
 
-	instructions, thread, resource *expr.Template // read inputs, consts and run only
-	until                          *expr.Program  // reads the progress, too; nil: none
+	// instructions and the like read inputs, consts, vars and run only; approvalTo nil: anybody
+	instructions, thread, resource, cwd, approvalTo *expr.Template
+	choices                                         []choice      // by expressions, likewise
+	until                                           *expr.Program // reads the progress, too; nil: none
 }
 
 // The names that an agent's until reads in addition to inputs, consts and run.
-var untilVars = []expr.Var{{Name: "steps_done", Index: 0}, {Name: "text", Index: 1}, {Name: "calls", Index: 2},
-	{Name: "usage", Index: 3}}
+var untilVars = []expr.Var{varsVar, {Name: "steps_done", Index: 0}, {Name: "text", Index: 1},
+	{Name: "calls", Index: 2}, {Name: "usage", Index: 3}}
 
 // compileAgent lowers a step that runs an agent.
 func (s *stepCompiler) compileAgent(src *recipe.Step, inner *expr.Scope) {
 	s.with(agentArguments(src.With), inner)
-	s.compileCall(src, AgentCall, "")
+	s.compileCall(src, AgentCall, "", inner)
 	call := s.calls[len(s.calls)-1]
-	call.Retry = layersOf(src.Retry, s.defaults.Retry[string(ModelCall)])
-	set := &AgentSet{Defs: map[string]*agentDef{}, Retries: map[CallKind]*retry.Layers{}}
+	call.Retry = s.retryOf(s.defaults.Retry[string(ModelCall)], inner)
+	set := &AgentSet{Defs: map[string]*agentDef{}, Retries: map[CallKind]*Retry{}}
 	for _, kind := range []CallKind{ToolCall, MemoryCall, RetrieverCall} {
-		set.Retries[kind] = layersOf(src.Retry, s.defaults.Retry[string(kind)])
+		set.Retries[kind] = s.retryOf(s.defaults.Retry[string(kind)], inner)
 	}
 	call.Agents = set
 	asked, pos := src.With.Field("agent"), src.Uses.Pos
 	inPlace := asked != nil && asked.Value.IsMap
-	names := expr.Scope{Inputs: s.names.Inputs, Consts: s.names.Consts}
+	names := s.namesOfAgents(inner)
 	for i, a := range s.recipe.AgentsOf(src) {
+		id := a.ID
 		if inPlace && i == 0 {
-			set.Defs[""] = s.agent(s.recipe, &a, names)
-			s.needOf(set.Defs[""], &a)
-			continue
+			id = ""
+			set.Defs[id] = s.agent(s.recipe, &a, names)
+		} else {
+			set.Defs[id] = s.declared(s.recipe, id, names)
+			set.IDs = append(set.IDs, id)
 		}
-		set.Defs[a.ID] = s.declared(s.recipe, a.ID, names)
-		s.needOf(set.Defs[a.ID], &a)
-		set.IDs = append(set.IDs, a.ID)
+		models := s.needOfAgent(set.Defs[id], &a)
+		if i == 0 || asked == nil || asked.Value.HasExpression() { // the step may begin with it
+			s.needFiles(src.With, models...)
+		}
 	}
+	s.toolsOf(set, src, s.agentsInGo(set, src))
 	slices.Sort(set.IDs)
+	set.HandsOff = s.handsOff(s.recipe, src)
+	s.compileReplies(set, src.Replies, inner)
 	switch {
 	case inPlace:
 		set.InPlace = true
@@ -98,7 +111,7 @@ func agentArguments(with *recipe.Value) *recipe.Value {
 	}
 	parts := *with
 	parts.Map = slices.DeleteFunc(slices.Clone(with.Map), func(f recipe.Field) bool {
-		return f.Key == "agent" && (f.Value.IsMap || !f.Value.HasExpression())
+		return f.Key == "agent" && (f.Value.IsMap || !f.Value.HasExpression()) || f.Key == "replies"
 	})
 	return &parts
 }
@@ -109,43 +122,66 @@ type agentKey struct {
 	id   string
 }
 
-// needOf notes what an agent needs of a run's runtime.
-func (s *stepCompiler) needOf(def *agentDef, a *recipe.Agent) {
-	at := func(key string, item int) diagnostics.Position { // of a key's value, or of an item of it
+// needOfAgent notes what an agent of the recipe needs of a run's runtime, as far as that is known, and returns the
+// models that it may have.
+func (s *stepCompiler) needOfAgent(def *agentDef, a *recipe.Agent) []string {
+	at := func(key string, item int) diagnostics.Position {
 		f := a.Spec.Field(key)
 		switch {
+		case key == "compact":
+			return f.Value.Field("model").Value.Pos
 		case f == nil:
 			return a.Pos
-		case item < len(f.Value.List):
+		case item < len(f.Value.List) && def.choice(key) == nil:
 			return f.Value.List[item].Pos
 		}
 		return f.Value.Pos
 	}
-	s.need(useModel, def.Loop.Model, at("model", 0), s.path())
-	if c := def.Loop.Compaction; c != nil && c.Model != "" {
-		s.need(useModel, c.Model, a.Spec.Field("compact").Value.Field("model").Value.Pos, s.path())
+	s.noteVars(def.refs())
+	l, models := def.mayBe()
+	for _, name := range models {
+		s.needOptions(name, a.Spec)
+		s.need(useModel, name, at("model", 0), s.path())
 	}
-	for _, word := range def.Loop.Approval {
+	for i := range def.choices {
+		s.needOfChoice(&def.choices[i])
+	}
+	s.needOf(&l, def.thread != nil, at)
+	return models
+}
+
+// needOf notes what an agent needs of a run's runtime. at is the position of a key's value, or of an item of it.
+func (s *stepCompiler) needOf(l *agentloop.Loop, remembers bool, at func(key string, item int) diagnostics.Position) {
+	if l.Model != "" {
+		s.need(useModel, l.Model, at("model", 0), s.path())
+	}
+	if c := l.Compaction; c != nil && c.Model != "" {
+		s.need(useModel, c.Model, at("compact", 0), s.path())
+	}
+	for _, word := range l.Approval {
 		if word == agentloop.ApprovePause {
 			earliest(&s.waits.Approval, at("approval", 0), s.path())
 		}
 	}
-	for i, tool := range def.Loop.Tools {
+	for i, tool := range l.Tools {
 		if tool == agentloop.AskHuman {
 			earliest(&s.waits.Answer, at("tools", i), s.path())
 		}
-		if !agentloop.Reserved(tool) && tool != "" {
+		if !agentloop.Reserved(tool) && tool != "" && s.recipe.Tool(tool) == nil {
 			s.need(useTool, tool, at("tools", i), s.path())
 		}
 	}
-	if def.Loop.TopK > 0 {
-		s.need(usePort, "retriever", at("retrieve", 0), s.path())
+	if l.TopK > 0 {
+		s.need(usePort, defaultPlace, at("retrieve", 0), s.path())
 	}
-	if def.thread != nil {
+	if remembers {
 		s.need(usePort, "memory", at("memory", 0), s.path())
 	}
-	if len(def.Loop.Skills) > 0 {
+	if len(l.Skills) > 0 {
 		s.need(usePort, "skills", at("skills", 0), s.path())
+		for i, name := range l.Skills {
+			s.need(usePort, SkillPort+name, at("skills", i), s.path())
+		}
 	}
 }
 
@@ -167,19 +203,19 @@ func whole(v any) int {
 	return int(n)
 }
 
-// delegateName is the part after delegate_ in the name of a delegate's tool: the path of a Markdown
-// agent has slashes, which are not allowed in names of tools.
-func delegateName(id string) string { return strings.ReplaceAll(id, "/", ".") }
+// nameOfOther is the part after delegate_ or handoff_ in the name of a tool: the path of a Markdown agent has slashes,
+// which are not allowed in names of tools.
+func nameOfOther(id string) string { return strings.ReplaceAll(id, "/", ".") }
 
 // agentEnv is the environment of an agent's expressions.
 type agentEnv struct {
-	inputs, consts, run map[string]any
-	progress            agentloop.Progress
+	inputs, consts, run, vars map[string]any
+	progress                  agentloop.Progress
 }
 
 // EnvOf returns the environment of the expressions of an agent that runs in t.
 func EnvOf(t *machine.Task) agentEnv {
-	return agentEnv{inputs: t.Inputs(), consts: t.Consts(), run: t.Run()}
+	return agentEnv{inputs: t.Inputs(), consts: t.Consts(), run: t.Run(), vars: t.Vars()}
 }
 
 func (e *agentEnv) Inputs() map[string]any { return e.inputs }
@@ -190,33 +226,26 @@ func (e *agentEnv) Run() map[string]any { return e.run }
 
 func (e *agentEnv) Step(expr.StepRef) (status string, _, _ any) { return "", nil, nil } // they name none
 
-func (e *agentEnv) Models(expr.StepRef) (_, _ any) { return nil, nil }
+func (e *agentEnv) Told(expr.StepRef, string) any { return nil }
 
-// Var returns one of untilVars.
+// Var returns vars, or one of untilVars.
 func (e *agentEnv) Var(_, index int) any {
 	p := &e.progress
 	switch index {
+	case machine.VarVars:
+		return e.vars
 	case 0:
 		return int64(p.StepsDone)
 	case 1:
 		return p.Text
 	case 2:
-		calls := make([]any, len(p.Calls))
-		for i, c := range p.Calls {
-			args, _ := value.Decode(c.Arguments)
-			call := map[string]any{"tool": c.Name, "arguments": args, "result": c.Result, "error": nil}
-			if c.Code != "" {
-				call["error"] = c.Code
-			}
-			calls[i] = call
-		}
-		return calls
+		return agents.Told(p.Calls)
 	}
 	return map[string]any{"input_tokens": int64(p.Usage.InputTokens), "output_tokens": int64(p.Usage.OutputTokens)}
 }
 
-// LoopOf makes the agent of that id, and those that may get tasks from it, with what their expressions
-// say in env. schema is of its answer; nil: free text.
+// LoopOf makes the agent of that id, and those that may get tasks or the conversation from it, with what their
+// expressions say in env. schema is of its answer; nil: free text.
 func (a *AgentSet) LoopOf(id string, env agentEnv, schema json.RawMessage) (*agentloop.Loop, error) {
 	made := map[string]*agentloop.Loop{}
 	var one func(id string) (*agentloop.Loop, error)
@@ -230,13 +259,31 @@ func (a *AgentSet) LoopOf(id string, env agentEnv, schema json.RawMessage) (*age
 		for _, part := range []struct {
 			t    *expr.Template
 			into *string
-		}{{def.instructions, &l.Instructions}, {def.thread, &l.Memory.Thread}, {def.resource, &l.Memory.Resource}} {
+		}{{def.instructions, &l.Instructions}, {def.thread, &l.Memory.Thread}, {def.resource, &l.Memory.Resource},
+			{def.cwd, &l.Cwd}} {
 			if part.t == nil {
 				continue
 			}
 			v, err := part.t.Eval(&env)
 			if err == nil {
 				*part.into, err = value.Text(v)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		for i := range def.choices {
+			if err := def.choices[i].put(&l, &env); err != nil {
+				return nil, err
+			}
+		}
+		if def.cwd != nil && !filepath.IsLocal(l.Cwd) {
+			return nil, fmt.Errorf("cwd is %q, which is not below the folder of the host", l.Cwd)
+		}
+		if def.approvalTo != nil {
+			v, err := def.approvalTo.Eval(&env)
+			if err == nil {
+				l.ApprovalTo, err = PeopleOf("approval_to", v)
 			}
 			if err != nil {
 				return nil, err
@@ -249,35 +296,30 @@ func (a *AgentSet) LoopOf(id string, env agentEnv, schema json.RawMessage) (*age
 				return def.until.Bool(&at)
 			}
 		}
-		for _, other := range def.delegates {
-			d, err := one(other)
-			if err != nil {
-				return nil, err
+		for _, others := range []struct {
+			ids  []string
+			into *map[string]*agentloop.Loop
+		}{{def.delegates, &l.Delegates}, {def.handoffs, &l.Handoffs}} {
+			for _, id := range others.ids {
+				other, err := one(id)
+				if err != nil {
+					return nil, err
+				}
+				if *others.into == nil {
+					*others.into = map[string]*agentloop.Loop{}
+				}
+				(*others.into)[nameOfOther(id)] = other
 			}
-			if l.Delegates == nil {
-				l.Delegates = map[string]*agentloop.Loop{}
-			}
-			l.Delegates[delegateName(other)] = d
 		}
 		return &l, nil
 	}
 	first, err := one(id)
-	if err != nil || schema == nil {
+	if err != nil || schema == nil && first.Schema == nil {
 		return first, err
 	}
-	l := *first // a delegate of the same definition answers with text
+	l := *first // a delegate of the same definition answers as that says
 	l.Schema = schema
 	return &l, nil
-}
-
-func (c *compiler) suggestAgent(r *recipe.Recipe, id string) string {
-	return c.suggest.hint(id, func() []string {
-		ids := make([]string, len(r.Agents))
-		for i, a := range r.Agents {
-			ids[i] = a.ID
-		}
-		return ids
-	})
 }
 
 // declared compiles an agent of a file, once.
@@ -317,11 +359,10 @@ func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *a
 		whole(spec["max_tokens"])
 	l.OnRepetition, _ = spec["on_repetition"].(string)
 	l.MaxCalls, l.MaxCallsPerAnswer = whole(spec["max_calls"]), whole(spec["max_calls_per_answer"])
+	l.MaxHandoffs = whole(spec["max_handoffs"])
 	l.FailAtLimit, l.ReportIndeterminate = spec["on_limit"] == "fail", spec["on_indeterminate"] == "report"
-	c.overlaps = c.overlaps || l.ToolConcurrency > 1
-	if t, ok := Number(spec["temperature"]); ok {
-		l.Temperature = &t
-	}
+	c.has.Overlaps = c.has.Overlaps || l.ToolConcurrency > 1
+	l.Temperature, l.Options = optionsOf(spec)
 	switch approval := spec["approval"].(type) {
 	case string:
 		l.Approval = map[string]agentloop.Approval{"*": agentloop.Approval(approval)}
@@ -342,9 +383,7 @@ func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *a
 		l.TopK = whole(retrieve["top_k"])
 	}
 	l.Compaction = compaction(spec["compact"])
-	for _, d := range a.Delegates() {
-		def.delegates = append(def.delegates, d.Text)
-	}
+	def.delegates, def.handoffs = textsOf(a.Delegates()), textsOf(a.Handoffs())
 	if depth, given := spec["max_delegation_depth"]; given && whole(depth) == 0 { // it does not delegate
 		l.MaxSubagents, def.delegates = -1, nil
 	} else {
@@ -354,15 +393,11 @@ func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *a
 	if f := a.Spec.Field("instructions"); f != nil {
 		def.instructions = c.lower(f.Value, &names)
 	}
-	if f := a.Spec.Field("memory"); f != nil {
-		l.InheritMemory = f.Value.Scalar == "inherit" || f.Value.Field("inherit") != nil &&
-			f.Value.Field("inherit").Value.Scalar == true
-		for key, t := range map[string]**expr.Template{"thread": &def.thread, "resource": &def.resource} {
-			if part := f.Value.Field(key); part != nil {
-				*t = c.lower(part.Value, &names)
-			}
-		}
+	if f := a.Spec.Field("approval_to"); f != nil {
+		def.approvalTo = c.lower(f.Value, &names)
 	}
+	c.placesOf(def, a, &names)
+	c.choicesOf(def, a, &names)
 	if f := a.Spec.Field("until"); f != nil {
 		names.Vars = untilVars
 		text, _ := f.Value.Scalar.(string)
@@ -370,32 +405,40 @@ func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *a
 		c.list = append(c.list, list...)
 		def.until = p
 	}
-	c.checkDelegates(r, a, def)
+	c.checkOthers(r, a, def)
 	c.checkNames(a, def)
-	if l.Model == "" && !c.broken {
+	chosen := def.choice("model") != nil
+	if l.Model == "" && !chosen && !c.broken {
 		c.errorf(a.Pos, diagnostics.CodeMissingKey, "give model to the agent, or defaults.model for all",
 			"agent %q names no model", a.ID)
-		l.Model = "?" // for the check below, which would say so again
+		chosen = true // the check below would say so again
 	}
-	if err := l.Validate(); err != nil && !c.broken {
+	checked := *l
+	if chosen {
+		checked.Model = "?"
+	}
+	if err := checked.Validate(); err != nil && !c.broken {
 		c.errorf(a.Pos, diagnostics.CodeInvalidValue, "", "%v", err)
 	}
 	return def
 }
 
-// checkDelegates reports unknown delegates, and delegates that would share a tool.
-func (c *compiler) checkDelegates(r *recipe.Recipe, a *recipe.Agent, def *agentDef) {
-	tools := map[string]string{} // the delegate of each
-	for _, d := range a.Delegates() {
-		tool := "delegate_" + delegateName(d.Text)
-		if other, taken := tools[tool]; taken && other != d.Text {
-			c.errorf(d.Pos, diagnostics.CodeDuplicateName, "", "delegates %q and %q would both be the tool %q",
-				other, d.Text, tool)
+// placesOf compiles where an agent works and what it remembers.
+func (c *compiler) placesOf(def *agentDef, a *recipe.Agent, names *expr.Scope) {
+	if f := a.Spec.Field("cwd"); f != nil {
+		def.cwd = c.lower(f.Value, names)
+		if text, ok := f.Value.Scalar.(string); ok && !f.Value.HasExpression() && !filepath.IsLocal(text) {
+			c.errorf(f.Value.Pos, diagnostics.CodeInvalidValue, "a path such as work/notes",
+				"cwd is %q, which is not below the folder of the host", text)
 		}
-		tools[tool] = d.Text
-		if def.delegates != nil && !slices.ContainsFunc(r.Agents,
-			func(a recipe.Agent) bool { return a.ID == d.Text }) && !c.broken {
-			c.errorf(d.Pos, diagnostics.CodeUnknownName, c.suggestAgent(r, d.Text), "there is no agent %q", d.Text)
+	}
+	if f := a.Spec.Field("memory"); f != nil {
+		def.Loop.InheritMemory = f.Value.Scalar == "inherit" || f.Value.Field("inherit") != nil &&
+			f.Value.Field("inherit").Value.Scalar == true
+		for key, t := range map[string]**expr.Template{"thread": &def.thread, "resource": &def.resource} {
+			if part := f.Value.Field(key); part != nil {
+				*t = c.lower(part.Value, names)
+			}
 		}
 	}
 }

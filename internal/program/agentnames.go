@@ -1,6 +1,7 @@
 package program
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,11 +11,19 @@ import (
 	"github.com/braise-run/braise/recipe"
 )
 
-// DelegateTools returns the names of the tools by which an agent delegates, in the order of its delegates.
-func DelegateTools(def *agentDef) []string {
-	names := make([]string, len(def.delegates))
-	for i, id := range def.delegates {
-		names[i] = "delegate_" + delegateName(id)
+// ToolsToOthers returns the names of the tools by which an agent delegates and hands off, in the order of the agents.
+func ToolsToOthers(def *agentDef) (names []string) {
+	for _, id := range def.delegates {
+		names = append(names, agentloop.DelegatePrefix+nameOfOther(id))
+	}
+	for _, id := range def.handoffs {
+		names = append(names, agentloop.HandoffPrefix+nameOfOther(id))
+	}
+	for _, name := range value.SortedKeys(def.Loop.Delegates) { // of one in Go
+		names = append(names, agentloop.DelegatePrefix+name)
+	}
+	for _, name := range value.SortedKeys(def.Loop.Handoffs) {
+		names = append(names, agentloop.HandoffPrefix+name)
 	}
 	return names
 }
@@ -32,7 +41,7 @@ func (a *AgentSet) Unrestricted() bool {
 // checkNames checks the names under approval and deny, as far as they are known: an agent that lists its tools has no
 // others. In a recipe that a run began with, what is wrong is a warning, and calls that no other key decides pause.
 func (c *compiler) checkNames(a *recipe.Agent, def *agentDef) {
-	for _, key := range []string{"tools", "approval", "deny"} {
+	for _, key := range []string{"approval", "deny"} {
 		f := a.Spec.Field(key)
 		if f == nil {
 			continue
@@ -51,10 +60,12 @@ func (c *compiler) checkNames(a *recipe.Agent, def *agentDef) {
 			c.noExpression(text, part.Value.Pos, "compact."+part.Key)
 		}
 	}
+	c.checkMemory(a, def)
 	if c.broken {
 		return
 	}
-	known := slices.Concat(def.Loop.Tools, DelegateTools(def))
+	known := slices.Concat(def.Loop.Tools, ToolsToOthers(def))
+	c.checkToolChoice(a, &def.Loop, known)
 	approval, deny := def.Loop.Unmatched(known)
 	if def.Loop.Tools == nil { // the rest is checked when a run begins, and what is denied need not be there
 		approval = nil
@@ -90,6 +101,25 @@ func (c *compiler) checkNames(a *recipe.Agent, def *agentDef) {
 	}
 }
 
+// checkMemory refuses tools of a memory that the agent does not have.
+func (c *compiler) checkMemory(a *recipe.Agent, def *agentDef) {
+	if c.stored || def.thread != nil || def.Loop.InheritMemory {
+		return
+	}
+	v := a.Spec.Field("tools")
+	for i, name := range def.Loop.Tools {
+		if agentloop.OfMemory(name) {
+			pos := v.Value.Pos
+			if def.choice("tools") == nil {
+				pos = v.Value.List[i].Pos
+			}
+			c.errorf(pos, diagnostics.CodeMissingKey,
+				"memory: {thread: …}, or memory: inherit for one that others call",
+				"agent %q lists %q and has no memory", a.ID, name)
+		}
+	}
+}
+
 // noExpression refuses an expression where none is taken.
 func (c *compiler) noExpression(text string, pos diagnostics.Position, key string) {
 	if !value.HoldsExpression(text) {
@@ -99,4 +129,60 @@ func (c *compiler) noExpression(text string, pos diagnostics.Position, key strin
 	if c.stored {
 		c.list[len(c.list)-1].Level = diagnostics.Warn
 	}
+}
+
+// checkOthers reports agents that are not there, and those that would share a tool.
+func (c *compiler) checkOthers(r *recipe.Recipe, a *recipe.Agent, def *agentDef) {
+	tools := map[string]string{} // the agent of each
+	check := func(what, prefix string, named recipe.Name) {
+		tool := prefix + nameOfOther(named.Text)
+		if other, taken := tools[tool]; taken && other != named.Text {
+			c.errorf(named.Pos, diagnostics.CodeDuplicateName, "", "%s %q and %q would both be the tool %q",
+				what, other, named.Text, tool)
+		}
+		tools[tool] = named.Text
+		if !c.broken && c.inGo[named.Text] == nil &&
+			!slices.ContainsFunc(r.Agents, func(a recipe.Agent) bool { return a.ID == named.Text }) {
+			c.errorf(named.Pos, diagnostics.CodeUnknownName, c.suggestAgent(r, named.Text),
+				"there is no agent %q", named.Text)
+		}
+	}
+	for _, d := range a.Delegates() {
+		if def.delegates != nil {
+			check("delegates", agentloop.DelegatePrefix, d)
+		}
+	}
+	for i, h := range a.Handoffs() {
+		switch {
+		case h.Text == a.ID:
+			c.errorf(h.Pos, diagnostics.CodeInvalidValue, "to continue, an agent just calls its tools or answers",
+				"agent %q hands off to itself", a.ID)
+		case slices.Contains(def.handoffs[:i], h.Text):
+			c.errorf(h.Pos, diagnostics.CodeDuplicateName, "", "%q stands twice in handoffs", h.Text)
+		default:
+			check("handoffs", agentloop.HandoffPrefix, h)
+		}
+	}
+	if f := a.Spec.Field("max_handoffs"); f != nil && len(def.handoffs) == 0 {
+		c.errorf(f.Value.Pos, diagnostics.CodeInvalidValue, "list agents under handoffs, or leave it out",
+			"max_handoffs of agent %q means nothing without handoffs", a.ID)
+	}
+}
+
+func textsOf(names []recipe.Name) (texts []string) {
+	for _, n := range names {
+		texts = append(texts, n.Text)
+	}
+	return texts
+}
+
+// suggestAgent says which agent of a recipe, or in Go, an unknown one may stand for.
+func (c *compiler) suggestAgent(r *recipe.Recipe, id string) string {
+	return c.suggest.hint(id, func() []string {
+		ids := slices.Collect(maps.Keys(c.inGo))
+		for _, a := range r.Agents {
+			ids = append(ids, a.ID)
+		}
+		return value.Names(ids)
+	})
 }

@@ -14,10 +14,12 @@ import (
 // bodySource is the text of one body: a file, or steps written in place.
 type bodySource struct {
 	steps    []recipe.Step
+	inOrder  bool // each step also needs the one before it
 	output   *recipe.Value
 	defaults recipe.Defaults
 	names    expr.Scope        // what its expressions may name, without its own steps
 	channels []machine.Channel // of the file
+	talks    []string          // the conversations of the file
 	recipe   *recipe.Recipe    // the file
 	prefix   string            // of its steps' paths, for messages
 }
@@ -27,6 +29,7 @@ type body struct {
 	graph *machine.Graph
 	steps []PlanStep // in plan order, ids relative to the file
 	outer []expr.Ref // what its expressions read of the steps around it
+	talks talks      // what its steps do with conversations
 	count int
 }
 
@@ -35,9 +38,11 @@ type compiledStep struct {
 	src   *recipe.Step
 	node  machine.Node
 	edges map[int]bool // by index of the other step: true for data, false for order
+	after bool         // it waits for the one before it in the file, which it does not name itself
 	reads []expr.Ref   // of outputs of other steps, without ?.
 
 	inside []expr.Ref // the same, in its bodies
+	talks  talks      // what it does with conversations, its bodies included
 	sub    []PlanStep
 	count  int
 }
@@ -80,11 +85,12 @@ func (s *stepCompiler) bodyOf(src *recipe.Body, inner *expr.Scope, label string)
 	default:
 		names := expr.Scope{Inputs: s.names.Inputs, Consts: s.names.Consts, Outer: inner}
 		b := s.compiler.body(bodySource{
-			steps: src.Steps, output: src.Output, defaults: s.defaults, names: names,
-			channels: s.channels, recipe: s.recipe, prefix: s.path() + label + "/",
+			steps: src.Steps, inOrder: src.InOrder, output: src.Output, defaults: s.defaults, names: names,
+			channels: s.channels, talks: s.bodySource.talks, recipe: s.recipe, prefix: s.path() + label + "/",
 		})
 		b.graph.Consts = s.names.Consts
 		s.sub, s.count = append(s.sub, b.steps...), s.count+b.count
+		s.compiledStep.talks.add(b.talks)
 		for i := range b.outer { // as if the step itself read it
 			b.outer[i].Step.Up--
 		}
@@ -99,11 +105,15 @@ func (s *stepCompiler) bodyOf(src *recipe.Body, inner *expr.Scope, label string)
 // fileBody is bodyOf for a file, which sees its inputs only.
 func (s *stepCompiler) fileBody(src *recipe.Body, inner *expr.Scope, label string) machine.Body {
 	sub := s.file(src.Recipe)
+	s.in.files = append(s.in.files, sub)
 	s.count += sub.count
 	if !s.full && s.body.count+s.count <= MaxSteps { // else the recipe is refused
 		s.sub = append(s.sub, Prefixed(sub.steps, s.path()+label+"/")...)
 	}
-	where := src.Ref.Pos
+	where, what := src.Ref.Pos, "sub-recipe"
+	if src.Tool != nil {
+		what = "tool"
+	}
 	given := expr.Literal(nil)
 	if src.Inputs != nil {
 		where = src.Inputs.Pos
@@ -112,17 +122,17 @@ func (s *stepCompiler) fileBody(src *recipe.Body, inner *expr.Scope, label strin
 		s.refer(refs)
 	}
 	if len(s.list) < maxFindings {
-		s.list = append(s.list, sub.inputs.checkWritten(src.Inputs, src.Ref, &s.suggest)...)
+		s.list = append(s.list, sub.inputs.checkWritten(src.Inputs, what, src.Ref, &s.suggest)...)
 	}
 	return machine.Body{Graph: sub.graph, Given: given, Inputs: func(given any) (map[string]any, error) {
 		inputs, ok := given.(map[string]any)
 		if !ok && given != nil {
-			return nil, fmt.Errorf("%s: inputs of sub-recipe %q must be a map, not %s",
-				where, src.Ref.Text, value.TypeName(given))
+			return nil, fmt.Errorf("%s: inputs of %s %q must be a map, not %s",
+				where, what, src.Ref.Text, value.TypeName(given))
 		}
 		checked, err := sub.inputs.Check(inputs)
 		if err != nil {
-			return nil, fmt.Errorf("%s: sub-recipe %q: %w", where, src.Ref.Text, err)
+			return nil, fmt.Errorf("%s: %s %q: %w", where, what, src.Ref.Text, err)
 		}
 		return checked, nil
 	}}
@@ -138,21 +148,30 @@ func (s *compiledStep) sortedEdges() []int {
 	return list
 }
 
-func (c *compiler) body(src bodySource) body {
-	index := make(map[string]expr.StepRef, len(src.steps))
+// nameSteps makes the steps of a body known to its expressions.
+func (c *compiler) nameSteps(src *bodySource) {
+	src.names.Steps = make(map[string]expr.StepRef, len(src.steps))
 	for i := range src.steps {
-		index[src.steps[i].ID] = expr.StepRef{Index: i}
+		src.names.Steps[src.steps[i].ID] = expr.StepRef{Index: i}
 	}
-	src.names.Steps, src.names.Outputs = index, c.outputs(src.steps)
+	src.names.Outputs = c.outputs(src.steps)
+}
 
+func (c *compiler) body(src bodySource) body {
+	c.nameSteps(&src)
 	b := body{graph: &machine.Graph{}}
 	steps := make([]compiledStep, len(src.steps))
 	for i := range src.steps {
 		s := &stepCompiler{compiler: c, bodySource: &src, compiledStep: &steps[i], body: &b}
 		s.compile(&src.steps[i])
+		b.talks.add(steps[i].talks)
+		if src.inOrder && i > 0 {
+			s.follow(i - 1)
+		}
 		b.count += 1 + steps[i].count
 		c.full = c.full || b.count > MaxSteps
 	}
+	c.orderTalks(steps, src.talks)
 	c.order(b.graph, steps)
 	for _, n := range b.graph.Order {
 		b.steps = append(b.steps, planStep(&steps[n], steps, src.prefix))
@@ -172,6 +191,7 @@ func (c *compiler) body(src bodySource) body {
 		t, refs := c.template(src.output, &src.names)
 		b.graph.Output = t
 		b.addOuter(refs)
+		b.talks.read(refs, src.talks)
 		c.warnSkipped(steps, skips, refs, machine.AllDone) // it is read however the steps end
 	}
 	return b
@@ -180,7 +200,28 @@ func (c *compiler) body(src bodySource) body {
 // template lowers a value as written. The references are those of all its expressions.
 func (c *compiler) template(v *recipe.Value, names *expr.Scope) (*expr.Template, []expr.Ref) {
 	t := c.lower(v, names)
-	return t, t.Refs()
+	refs := t.Refs()
+	c.noteReads(refs)
+	return t, refs
+}
+
+// noteReads notes whether the calls of an agent are read, and the error of a step that fails, and which vars are.
+func (c *compiler) noteReads(refs []expr.Ref) {
+	for i := range refs {
+		c.has.Reads = c.has.Reads || refs[i].Kind == expr.RefStep && refs[i].Field == "calls"
+		c.has.Errors = c.has.Errors || refs[i].Kind == expr.RefVar && refs[i].Name == errorVar
+	}
+	c.noteVars(refs)
+}
+
+// noteVars notes which vars are read. One that is read anywhere with ?. may be missing.
+func (c *compiler) noteVars(refs []expr.Ref) {
+	for _, r := range refs {
+		if r.Kind == expr.RefVar && r.Name == varsVar.Name && r.Field != "" {
+			u := c.need(useVar, r.Field, r.Pos, "")
+			u.optional = u.optional || r.Optional
+		}
+	}
 }
 
 func (c *compiler) lower(v *recipe.Value, names *expr.Scope) *expr.Template {

@@ -10,7 +10,6 @@ import (
 	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
-	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
@@ -35,11 +34,23 @@ func (k CallKind) Category() string {
 	return string(k)
 }
 
+// Step names a step of the kind model or agent, with its article.
+func (k CallKind) Step() string {
+	if k == AgentCall {
+		return "an agent step"
+	}
+	return "a model step"
+}
+
 // Call is the call of a step, as far as it is known when the recipe is compiled.
 type Call struct {
 	Kind  CallKind
 	Name  string // of the tool or model; "" for a model that an expression names
 	Index int    // of a tool in Workflow.tools
+
+	Of  map[string]int   // of a step of the kind tool: the tools that it may call, each as Index; nil for others
+	Own map[string]*Tool // those of them that the recipe defines
+
 	Step  string
 	Pos   diagnostics.Position
 	With  *recipe.Value
@@ -50,7 +61,7 @@ type Call struct {
 	AnswerJSON json.RawMessage
 	MaxBytes   int // of the output; 0: no limit of its own
 
-	Retry *retry.Layers  // what step and recipe say; nil: nothing
+	Retry *Retry         // what step and recipe say; nil: nothing
 	Key   *expr.Template // of a tool call: the recipe's part of the idempotency key; nil: none
 
 	OnIndeterminate OnIndeterminate // "": the default
@@ -85,6 +96,7 @@ func (s *stepCompiler) modelName(src *recipe.Step) string {
 		v := f.Value
 		text, ok := v.Literal().(string)
 		if !ok || v.HasExpression() {
+			s.need(useOpen, "models", v.Pos, s.path())
 			return ""
 		}
 		name, pos = text, v.Pos
@@ -95,15 +107,24 @@ func (s *stepCompiler) modelName(src *recipe.Step) string {
 		return ""
 	}
 	s.need(useModel, name, pos, s.path())
+	s.needOptions(name, src.With)
+	s.needFiles(src.With, name)
 	return name
 }
 
-func (s *stepCompiler) compileCall(src *recipe.Step, kind CallKind, name string) {
+// addCall adds a call to those of the program, and of the file.
+func (c *compiler) addCall(call *Call) {
+	c.calls, c.in.calls = append(c.calls, call), append(c.in.calls, call)
+}
+
+func (s *stepCompiler) compileCall(src *recipe.Step, kind CallKind, name string, names *expr.Scope) {
 	call := &Call{Kind: kind, Name: name, Step: s.path(), Pos: src.Uses.Pos, With: src.With}
 	if call.OnIndeterminate = src.OnIndeterminate; call.OnIndeterminate == Ask {
 		earliest(&s.waits.Answer, src.Uses.Pos, s.path())
 	}
-	call.Retry = layersOf(src.Retry, s.defaults.Retry[string(kind)])
+	if kind != AgentCall { // which makes calls of several kinds
+		call.Retry = s.retryOf(s.defaults.Retry[string(kind)], names)
+	}
 	if name != "" {
 		call.Event = CallData(kind, name)
 	}
@@ -121,7 +142,7 @@ func (s *stepCompiler) compileCall(src *recipe.Step, kind CallKind, name string)
 		s.node.Timeout = s.defaults.Timeout
 	}
 	s.node.Kind, s.node.Adapter = machine.Call, call
-	s.calls = append(s.calls, call)
+	s.addCall(call)
 }
 
 func (s *stepCompiler) schema(o *recipe.Output) *schema.Schema {

@@ -43,6 +43,15 @@ func (s *stepCompiler) compileReceive(src *recipe.Receive, names *expr.Scope) {
 		s.node.OnEmpty.Set = t
 		s.refer(refs)
 	}
+	s.where(src.Where, "value", names)
+}
+
+// where lowers the condition over what a step waits for, which it reads as name.
+func (s *stepCompiler) where(src recipe.Condition, name string, names *expr.Scope) {
+	if src.Text != "" {
+		s.has.Wheres = true
+		s.node.Where = s.condition(src, withVar(names, expr.Var{Name: name, Index: machine.VarGiven}))
+	}
 }
 
 // users are the steps of one execution of a file that use a channel, by path.
@@ -95,7 +104,7 @@ func AfterSends(r *recipe.Recipe) map[string][]string {
 		for _, c := range r.Channels {
 			channels[c.Name] = &users{}
 		}
-		steps(r.Steps, prefix, channels)
+		steps(r.All(), prefix, channels)
 		for _, u := range channels {
 			for i, path := range u.receives {
 				after[path] = []string{u.receives[(i+len(u.receives)-1)%len(u.receives)]}

@@ -15,6 +15,7 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
@@ -35,8 +36,8 @@ type Program struct {
 	Capabilities []Use // that requires names
 	Ports        []Use // retriever, memory, skills
 
-	Waits    Waits
-	Overlaps bool // some agent's calls may overlap
+	Waits Waits
+	Has
 
 	StepLimits StepLimits
 
@@ -45,8 +46,21 @@ type Program struct {
 	Definition func() (json.RawMessage, error)
 	Found      diagnostics.List  // the warnings of a successful compile, including the recipe's
 	Archive    agentloop.Archive // of an agent in Go; nil: none
+	OwnTools   []*Tool           // that recipes define, in the order of their files
 
 	checked atomic.Pointer[toolCheck] // the last check of the tools; nil before the first
+}
+
+// Has says what occurs in a program.
+type Has struct {
+	Overlaps bool // calls of some agent may overlap
+	Reads    bool // some expression reads steps.ID.calls
+	Errors   bool // some expression reads the error of a step that fails
+	Wheres   bool // some step waits for a certain value or event
+
+	Options []Use // that models are given, each OPTION MODEL
+	Open    []Use // models, skills and tools, where expressions may name others than are known
+	Vars    []Use // of the installation, that expressions read, and none with ?.; without steps
 }
 
 // StepLimits says what some step of a program limits, so that it pauses: anything, cost, time, calls of tools.
@@ -65,35 +79,66 @@ type Use struct {
 	Step     string // the first step that needs it; "" when only requires names it
 	Required bool   // requires names it
 	called   bool   // of a tool: a step or a rollback calls it, not only agents
+	optional bool   // of a var: some expression reads it with ?.
 }
 
 // MaxSteps limits the steps of a recipe. Those of bodies and sub-recipes count once for each place that uses them.
 const MaxSteps = 100_000
 
-// Compile compiles a recipe. tools are those that runs will have; nil: not known. stored says that a run began with
-// the recipe, which an earlier version may have checked less strictly. The error is a *diagnostics.Error that holds
-// every diagnostic.
-func Compile(r *recipe.Recipe, tools []runtime.ToolSpec, stored bool) (*Program, error) {
+// Compile compiles a recipe. tools are those that runs will have; nil: not known. inGo are agents that the recipe may
+// name. The error is a *diagnostics.Error that holds every diagnostic, or a *runtime.Error about an agent in Go.
+func Compile(r *recipe.Recipe, tools []runtime.ToolSpec, inGo map[string]*agentloop.Loop) (*Program, error) {
+	for _, id := range value.SortedKeys(inGo) {
+		if l := inGo[id]; l == nil {
+			return nil, ConfigError("agent.invalid", "agent %q in Go is nil", id)
+		} else if err := l.Validate(); err != nil {
+			return nil, ConfigError("agent.invalid", "%w", err)
+		}
+	}
+	return compile(r, tools, outside{inGo: inGo, ran: map[string]string{}}, false)
+}
+
+// CompileStored compiles a recipe that a run began with, which an earlier version may have checked less strictly. Of
+// agents in Go there are the names, see [Program.InGo].
+func CompileStored(r *recipe.Recipe) (*Program, error) {
+	inGo := map[string]*agentloop.Loop{}
+	for id := range r.AgentsInGo() {
+		inGo[id] = &agentloop.Loop{Name: id, Model: "?"}
+	}
+	return compile(r, nil, outside{inGo: inGo, ran: map[string]string{}, recorded: r.AgentsInGo()}, true)
+}
+
+func compile(r *recipe.Recipe, tools []runtime.ToolSpec, from outside, stored bool) (*Program, error) {
 	c := &compiler{
-		stored: stored, files: map[*recipe.Recipe]*file{}, agents: map[agentKey]*agentDef{},
-		shapes: map[*recipe.Value]shape{},
-		uses:   [5]map[string]*Use{{}, {}, {}, {}, {}}, broken: r.Diagnostics.HasErrors(),
+		stored: stored, outside: from, files: map[*recipe.Recipe]*file{}, agents: map[agentKey]*agentDef{},
+		shapes: map[*recipe.Value]shape{}, whens: map[*recipe.Retry]*expr.Program{},
+		ends: map[*recipe.Step]bool{}, tools: map[*recipe.Tool]*Tool{},
+		uses: [8]map[string]*Use{{}, {}, {}, {}, {}, {}, {}, {}}, broken: r.Diagnostics.HasErrors(),
 	}
 	top := c.file(r)
+	c.has.Options, c.has.Open = c.sorted(useOption), c.sorted(useOpen)
+	c.has.Vars = slices.DeleteFunc(c.sorted(useVar), func(u Use) bool { return u.optional })
 	p := &Program{
 		Recipe: r, Graph: top.graph, Inputs: top.inputs, Steps: top.steps, Calls: c.calls,
 		Models: c.sorted(useModel), Tools: c.sorted(useTool), Secrets: c.sorted(useSecret),
 		Capabilities: c.sorted(useCapability), Ports: c.sorted(usePort),
-		Waits: c.waits, Overlaps: c.overlaps, StepLimits: c.stepLimits,
+		Waits: c.waits, Has: c.has, StepLimits: c.stepLimits,
 	}
+	p.OwnTools = c.ownTools()
 	for _, call := range c.calls {
 		if call.Kind == ToolCall {
 			call.Index = IndexOf(p.Tools, call.Name)
+			for name := range call.Of {
+				call.Of[name] = IndexOf(p.Tools, name)
+			}
 		}
 	}
-	p.Definition = sync.OnceValues(r.Definition)
+	var err error
+	if r, err = c.withAgentsInGo(r); err != nil {
+		return nil, err
+	}
+	p.Recipe, p.Definition = r, sync.OnceValues(r.Definition)
 	if p.Digest = r.Digest; p.Digest == "" && !c.broken {
-		var err error
 		if p.Digest, err = r.ComputeDigest(); err != nil {
 			return nil, err
 		}
@@ -128,6 +173,9 @@ const (
 	useSecret
 	useCapability
 	usePort
+	useOption
+	useOpen
+	useVar
 )
 
 // compiler is the state of one Compile.
@@ -135,14 +183,19 @@ type compiler struct {
 	list   diagnostics.List
 	files  map[*recipe.Recipe]*file
 	agents map[agentKey]*agentDef
-	stored bool // see compile
-	uses   [5]map[string]*Use
+	tools  map[*recipe.Tool]*Tool
+	in     *file // that is being compiled
+	stored bool  // see CompileStored
+	outside
+	uses   [8]map[string]*Use
 	calls  []*Call
-	shapes map[*recipe.Value]shape // of values as written
-	broken bool                    // the recipe was not read without errors
+	shapes map[*recipe.Value]shape         // of values as written
+	whens  map[*recipe.Retry]*expr.Program // of the defaults of files
+	ends   map[*recipe.Step]bool           // whether one of the steps that this one begins is an end
+	broken bool                            // the recipe was not read without errors
 
 	waits      Waits
-	overlaps   bool // some agent's calls may overlap
+	has        Has
 	stepLimits StepLimits
 
 	suggest Suggester
@@ -176,10 +229,14 @@ func (s *Suggester) hint(name string, known func() []string) string {
 
 // file is one compiled recipe file.
 type file struct {
+	recipe *recipe.Recipe
 	graph  *machine.Graph
 	inputs *InputSet
 	steps  []PlanStep
 	count  int // steps, those of bodies included
+
+	calls []*Call // of its steps, those of bodies in place included
+	files []*file // that its steps and agents run
 }
 
 func (c *compiler) errorf(pos diagnostics.Position, code diagnostics.Code, hint, format string, args ...any) {
@@ -227,8 +284,12 @@ func (c *compiler) file(r *recipe.Recipe) *file {
 	if f := c.files[r]; f != nil {
 		return f
 	}
-	f := &file{inputs: c.compileInputs(r.Inputs)}
+	f := &file{recipe: r, inputs: c.compileInputs(r.Inputs)}
 	c.files[r] = f
+	outer := c.in
+	if c.in = f; outer != nil {
+		defer func() { c.in = outer }()
+	}
 	consts := map[string]any{}
 	for _, k := range r.Consts {
 		consts[k.Key] = k.Value.Decoded()
@@ -238,17 +299,29 @@ func (c *compiler) file(r *recipe.Recipe) *file {
 		schemas[in.Name] = in.SchemaJSON
 	}
 	names := expr.Scope{Inputs: schemas, Consts: consts}
-	b := c.body(bodySource{steps: r.Steps, output: r.Output, defaults: r.Defaults, names: names,
-		channels: channelsOf(r), recipe: r})
-	for _, a := range r.Agents { // also those that no step runs
-		c.declared(r, a.ID, names)
+	names.Vars, names.Hints = c.conversationVar(r)
+	names.Vars = append(names.Vars, varsVar)
+	if !r.InTool() { // else its file has done it
+		c.defaultWhens(r, names)
+	}
+	src := bodySource{steps: r.Steps, inOrder: r.InOrder, output: r.Output, defaults: r.Defaults, names: names,
+		channels: channelsOf(r), talks: conversationsOf(r), recipe: r}
+	b := c.body(src)
+	c.finally(r.Finally, src, &b)
+	if !r.InTool() {
+		for _, a := range r.Agents { // also those that no step runs
+			c.declared(r, a.ID, names)
+		}
+		for _, t := range r.Tools() { // likewise
+			c.tool(t)
+		}
 	}
 	if r.Limits.Pause {
 		earliest(&c.waits.Answer, r.Limits.Pos, "")
 	}
 	c.require(r.Requires) // after the steps, whose positions are more useful
 	f.graph, f.steps, f.count = b.graph, b.steps, b.count
-	f.graph.Consts, f.graph.Channels = consts, channelsOf(r)
+	f.graph.Consts, f.graph.Channels, f.graph.Conversations = consts, channelsOf(r), conversationsOf(r)
 	if f.count > MaxSteps {
 		c.errorf(diagnostics.Position{File: r.File, Line: 1, Column: 1}, diagnostics.CodeTooLarge,
 			"split the recipe, or use foreach", "recipe %q has %d steps with those of its sub-recipes, the most is %d",

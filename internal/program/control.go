@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/recipe"
@@ -15,20 +16,42 @@ func (s *stepCompiler) withLoop(names *expr.Scope, src *recipe.Loop, more ...exp
 	last := s.outputOfBody(src.Body)
 	out.Vars = slices.Concat(names.Vars, []expr.Var{
 		{Name: "iteration", Index: machine.VarIteration},
-		{Name: "last", Index: machine.VarLast, Type: s.typeOf(last)},
+		{Name: "last", Index: machine.VarLast, Type: s.typeOf(s.lastOf(src))},
 		{Name: "history", Index: machine.VarHistory, Type: s.typeOf(listOf(last))},
 	}, more)
 	return &out
 }
 
-func (s *stepCompiler) compileLoop(src *recipe.Loop, inner *expr.Scope) {
-	names := s.withLoop(inner, src)
-	s.node.Kind = machine.Again
-	s.node.Loop = &machine.Loop{
-		Body: s.bodyOf(src.Body, names, ""), Max: src.MaxIterations, Continue: src.Continue, FailAt: src.FailAtLimit,
-		Until: s.condition(src.Until, s.withLoop(inner, src, expr.Var{Name: "elapsed", Index: machine.VarElapsed},
-			expr.Var{Name: "cost", Index: machine.VarCost})),
+// lastOf describes the output of the last round; where the loop begins with a value of its own, nothing is known.
+func (c *compiler) lastOf(src *recipe.Loop) shape {
+	if src.First != nil {
+		return nil
 	}
+	return c.outputOfBody(src.Body)
+}
+
+func (s *stepCompiler) compileLoop(src *recipe.Loop, inner *expr.Scope) {
+	l := &machine.Loop{Max: src.MaxIterations, Continue: src.Continue, FailAt: src.FailAtLimit}
+	s.node.Kind, s.node.Loop = machine.Again, l
+	var more []expr.Var
+	l.Over, l.OverAt = s.given(src.Over, inner)
+	l.First, _ = s.given(src.First, inner)
+	found := len(s.list)
+	l.Most, l.MostAt = s.given(src.MaxExpression, inner)
+	if l.Most != nil && l.Most.IsLiteral() && !s.list[found:].HasErrors() && !s.stored {
+		if _, err := machine.Rounds(l.Most.Literal()); err != nil {
+			s.errorf(src.MaxExpression.Pos, diagnostics.CodeInvalidValue, "", "%v", err)
+		}
+	}
+	if src.Over != nil {
+		more = append(more, expr.Var{Name: src.As.Text, Index: machine.VarItem, Type: l.Over.Items()})
+	}
+	names := s.withLoop(inner, src, more...)
+	l.Body = s.bodyOf(src.Body, names, "")
+	more = append(more, expr.Var{Name: "elapsed", Index: machine.VarElapsed},
+		expr.Var{Name: "cost", Index: machine.VarCost})
+	l.While = s.condition(src.While, s.withLoop(inner, src, more...))
+	l.Until = s.condition(src.Until, s.withLoop(inner, src, more...))
 	if src.Next != nil {
 		t, refs := s.template(src.Next, names)
 		s.node.Loop.Next = t
@@ -36,16 +59,36 @@ func (s *stepCompiler) compileLoop(src *recipe.Loop, inner *expr.Scope) {
 	}
 }
 
+// given compiles a value that a loop evaluates once, before its rounds, with its position; nil: it is not given.
+func (s *stepCompiler) given(v *recipe.Value, names *expr.Scope) (*expr.Template, string) {
+	if v == nil {
+		return nil, ""
+	}
+	t, refs := s.template(v, names)
+	s.refer(refs)
+	return t, v.Pos.String()
+}
+
 func (s *stepCompiler) compileFork(src *recipe.Fork, inner *expr.Scope) {
-	modes := map[string]machine.ForkMode{"race": machine.Race, "settle": machine.Settle}
+	modes := map[string]machine.Mode{"race": machine.Race, "settle": machine.Settle}
 	s.node.Kind = machine.Many
 	s.node.Fork = &machine.Fork{Mode: modes[src.Mode], MaxParallel: src.MaxParallel}
 	inner = s.withHints(inner, "branch")
+	own := s.compiledStep.talks // before the branches begin
+	var others talks
 	for i := range src.Branches {
 		b := &src.Branches[i]
+		s.compiledStep.talks = nil
 		s.node.Fork.Branches = append(s.node.Fork.Branches,
 			machine.Branch{Name: b.Name, Body: s.bodyOf(b.Body, inner, "/"+b.Name)})
+		if i, beside := others.beside(s.compiledStep.talks); beside {
+			s.errorf(b.Pos, diagnostics.CodeSideBySide, "let one branch have all that is said in it",
+				"branches of step %q take part in conversation %q side by side", s.src.ID, s.bodySource.talks[i])
+		}
+		others.add(s.compiledStep.talks)
 	}
+	s.compiledStep.talks = others
+	s.compiledStep.talks.add(own)
 }
 
 func (s *stepCompiler) compileSwitch(src *recipe.Switch, inner *expr.Scope) {
@@ -85,7 +128,9 @@ func (s *stepCompiler) condition(src recipe.Condition, names *expr.Scope) *expr.
 	p, list := names.Condition(source(src.Text, src.Pos, src.Offset, src.Indent))
 	s.list = append(s.list, list...)
 	if p != nil {
-		s.refer(p.Refs())
+		refs := p.Refs()
+		s.noteReads(refs)
+		s.refer(refs)
 	}
 	return p
 }

@@ -34,6 +34,7 @@ func (in *InputSet) Names() []string {
 // fault is one thing wrong with given inputs.
 type fault struct {
 	name, Message, Hint string
+	problems            []schema.Problem // paths begin with the name; nil: the message alone says it
 }
 
 // Faults lists everything wrong with given inputs, in a fixed order: unknown names, then the
@@ -42,32 +43,41 @@ func (in *InputSet) Faults(given map[string]any, suggest *Suggester, checkValue 
 	var list []fault
 	for _, name := range value.SortedKeys(given) {
 		if _, ok := in.ByName[name]; !ok {
-			list = append(list, fault{name, fmt.Sprintf("unknown input %q", name), suggest.hint(name, in.Names)})
+			list = append(list, fault{name, fmt.Sprintf("unknown input %q", name), suggest.hint(name, in.Names), nil})
 		}
 	}
 	for _, d := range in.List {
 		v, ok := given[d.Name]
 		switch {
 		case !ok && !d.HasDefault:
-			list = append(list, fault{d.Name, fmt.Sprintf("input %q is missing", d.Name), ""})
+			list = append(list, fault{d.Name, fmt.Sprintf("input %q is missing", d.Name), "",
+				[]schema.Problem{{Path: value.Pointer("", d.Name), Message: "is required"}}})
 		case ok && d.schema != nil && checkValue(d.Name):
 			if problems := d.schema.Check(v); problems != nil {
-				list = append(list, fault{d.Name,
-					fmt.Sprintf("input %q does not match its schema: %s", d.Name, schema.Describe(problems)), ""})
+				message := fmt.Sprintf("input %q does not match its schema: %s", d.Name, schema.Describe(problems))
+				for i := range problems {
+					problems[i].Path = value.Pointer("", d.Name) + problems[i].Path
+				}
+				list = append(list, fault{d.Name, message, "", problems})
 			}
 		}
 	}
 	return list
 }
 
-// Check returns the given inputs with defaults filled in, or an error that lists all faults.
+// Check returns the given inputs with defaults filled in, or a *schema.Misfit that lists all faults.
 func (in *InputSet) Check(given map[string]any) (map[string]any, error) {
 	if faults := in.Faults(given, &Suggester{}, func(string) bool { return true }); faults != nil {
-		texts := make([]string, len(faults))
+		texts, wrong := make([]string, len(faults)), &schema.Misfit{}
 		for i, f := range faults {
 			texts[i] = f.Message
+			if f.problems == nil {
+				f.problems = []schema.Problem{{Path: value.Pointer("", f.name), Message: f.Message}}
+			}
+			wrong.Problems = append(wrong.Problems, f.problems...)
 		}
-		return nil, fmt.Errorf("%s", strings.Join(texts, "; "))
+		wrong.Text = strings.Join(texts, "; ")
+		return nil, wrong
 	}
 	full := make(map[string]any, len(in.List))
 	maps.Copy(full, given)
@@ -79,9 +89,11 @@ func (in *InputSet) Check(given map[string]any) (map[string]any, error) {
 	return full, nil
 }
 
-// checkWritten checks the literal inputs that a step gives to a sub-recipe. ref is where the
-// sub-recipe is named.
-func (in *InputSet) checkWritten(v *recipe.Value, ref recipe.Name, suggest *Suggester) diagnostics.List {
+// checkWritten checks the literal inputs that a step gives to a sub-recipe, or to a tool of the recipe, as what says.
+// ref is where it is named.
+func (in *InputSet) checkWritten(
+	v *recipe.Value, what string, ref recipe.Name, suggest *Suggester,
+) diagnostics.List {
 	if v != nil && !v.IsMap {
 		return nil // an expression: checked when it is known
 	}
@@ -99,7 +111,7 @@ func (in *InputSet) checkWritten(v *recipe.Value, ref recipe.Name, suggest *Sugg
 		}
 		list = append(list, diagnostics.Diagnostic{
 			Level: diagnostics.ErrorLevel, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeInput,
-			Message: fmt.Sprintf("sub-recipe %q: %s", ref.Text, f.Message), Hint: f.Hint, Position: pos,
+			Message: fmt.Sprintf("%s %q: %s", what, ref.Text, f.Message), Hint: f.Hint, Position: pos,
 		})
 	}
 	return list

@@ -1,6 +1,9 @@
 package program
 
-import "github.com/braise-run/braise/recipe"
+import (
+	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/runtime"
+)
 
 // Limits limit a run, or a step with its body.
 type Limits = recipe.Limits
@@ -41,4 +44,13 @@ func (s *stepCompiler) limits(l *recipe.Limits) {
 		some.Any, some.Cost = true, some.Cost || l.CostUSD > 0
 		some.Time, some.Tools = some.Time || PausesInTime(l), some.Tools || l.ToolCalls > 0
 	}
+}
+
+// Parallel is the maximum number of concurrent calls: the lowest limit that recipe and host set, else the default.
+func (p *Program) Parallel(host runtime.Limits) int {
+	inRecipe := p.Recipe.Limits.MaxParallel
+	if inRecipe > 0 && (host.MaxParallel == 0 || inRecipe < host.MaxParallel) {
+		return inRecipe
+	}
+	return host.WithDefaults().MaxParallel
 }

@@ -1,6 +1,8 @@
 package program
 
 import (
+	"slices"
+
 	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
@@ -29,13 +31,15 @@ func (c *compiler) outputOf(s *recipe.Step) shape {
 		return nil
 	}
 	out := c.outputOfOne(s)
-	if f := s.Foreach; f != nil {
-		if f.Collect {
-			out = closed(shape{"status": textShape(), "output": out, "error": shape{}})
-		}
-		out = listOf(out)
+	switch f := s.Foreach; {
+	case f == nil:
+		return out
+	case f.Race:
+		return closed(shape{"winner": shape{"type": []any{"integer", "null"}}, "output": shape{}})
+	case f.Collect:
+		out = closed(shape{"status": textShape(), "output": out, "error": shape{}})
 	}
-	return out
+	return listOf(out)
 }
 
 // outputOfOne is outputOf for one item: what the kind always gives, else what output.schema asks for.
@@ -51,15 +55,17 @@ func (c *compiler) outputOfOne(s *recipe.Step) shape {
 	case uses == "model":
 		out = closed(shape{"text": textShape()})
 	case uses == "agent":
-		out = closed(shape{"text": textShape(), "steps": shape{"type": "integer"}, "stop_reason": textShape()})
+		out = outputOfAgent(s, c.handsOff(c.in.recipe, s))
 	case uses == "set":
 		out = fieldsOf(s.With)
-	case uses == "recipe":
+	case s.Body != nil:
 		out = c.outputOfBody(s.Body)
+	case uses == "say":
+		out = closed(shape{"text": textShape(), "value": shape{}})
 	case s.Human != nil:
 		out = outputOfHuman(s.Human)
 	case s.Loop != nil:
-		out = closed(shape{"last": c.outputOfBody(s.Loop.Body), "iterations": shape{"type": "integer"},
+		out = closed(shape{"last": c.lastOf(s.Loop), "iterations": shape{"type": "integer"},
 			"reason": textShape()})
 	case s.Fork != nil:
 		out = c.outputOfFork(s.Fork)
@@ -67,6 +73,9 @@ func (c *compiler) outputOfOne(s *recipe.Step) shape {
 		out = closed(shape{"case": shape{"type": []any{"string", "null"}}, "output": shape{}})
 	case s.Retrieve != nil:
 		out = closed(shape{"documents": shape{"type": "array"}})
+	case s.Index != nil:
+		n := shape{"type": "integer"}
+		out = closed(shape{"added": n, "updated": n, "deleted": n, "skipped": n})
 	default:
 		out = toolOutputs[uses]
 	}
@@ -76,7 +85,22 @@ func (c *compiler) outputOfOne(s *recipe.Step) shape {
 	return out
 }
 
+func outputOfAgent(s *recipe.Step, handsOff bool) shape {
+	members := shape{"text": textShape(), "steps": shape{"type": "integer"}, "stop_reason": textShape()}
+	if s.Replies != nil {
+		members["turns"] = listOf(closed(shape{"reply": shape{"type": []any{"string", "null"}}, "text": textShape()}))
+		members["ended"] = textShape()
+	}
+	if handsOff {
+		members["agent"] = textShape()
+	}
+	return closed(members)
+}
+
 func outputOfHuman(h *recipe.Human) shape {
+	if h.AnswerJSON != nil {
+		return h.AnswerJSON
+	}
 	if h.OnExpire.Set != nil {
 		return nil
 	}
@@ -112,12 +136,25 @@ func (c *compiler) outputOfBody(b *recipe.Body) shape {
 	switch {
 	case b == nil || b.Ref.Text != "" && b.Recipe == nil: // reported elsewhere
 		return nil
-	case b.Recipe != nil && b.Recipe.Output == nil, b.Recipe == nil && b.Output == nil:
+	case b.Recipe != nil && b.Recipe.Output == nil, b.Recipe == nil && b.Output == nil, c.mayEnd(b.All()):
 		return nil
 	case b.Recipe != nil:
 		return c.shapeOf(b.Recipe.Output)
 	}
 	return c.shapeOf(b.Output)
+}
+
+// mayEnd reports whether one of the steps gives their body another output.
+func (c *compiler) mayEnd(steps []recipe.Step) bool {
+	if len(steps) == 0 {
+		return false
+	}
+	ends, known := c.ends[&steps[0]] // a file may be used in many places
+	if !known {
+		ends = slices.ContainsFunc(steps, func(s recipe.Step) bool { return s.Uses.Text == "end" })
+		c.ends[&steps[0]] = ends
+	}
+	return ends
 }
 
 // shapeOf describes a value as written.

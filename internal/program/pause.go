@@ -1,7 +1,10 @@
 package program
 
 import (
+	"fmt"
+
 	"github.com/braise-run/braise/internal/expr"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
 )
 
@@ -12,6 +15,7 @@ type WaitKind string
 const (
 	waitHuman WaitKind = "human" // a person
 	WaitTime  WaitKind = "wait"  // a time, or an event from outside
+	WaitSaid  WaitKind = "say"   // nobody: what it says is recorded, and that ends it
 )
 
 func (s *stepCompiler) compileHuman(h *recipe.Human, names *expr.Scope) {
@@ -19,6 +23,10 @@ func (s *stepCompiler) compileHuman(h *recipe.Human, names *expr.Scope) {
 	parts := map[string]*expr.Template{}
 	s.part(parts, "prompt", h.Prompt, names)
 	s.part(parts, "show", h.Show, names)
+	s.part(parts, "to", h.To, names)
+	if h.FourEyes {
+		parts["four_eyes"] = expr.Literal(true)
+	}
 	if len(h.Decisions) > 0 {
 		list := make([]any, len(h.Decisions))
 		for i, d := range h.Decisions {
@@ -28,6 +36,9 @@ func (s *stepCompiler) compileHuman(h *recipe.Human, names *expr.Scope) {
 	}
 	if h.FormJSON != nil {
 		parts["form"] = expr.Literal(h.FormJSON)
+	}
+	if h.AnswerJSON != nil {
+		parts["answer"] = expr.Literal(h.AnswerJSON)
 	}
 	if h.Expires > 0 {
 		parts["expires"] = expr.Literal(h.Expires.String())
@@ -43,6 +54,24 @@ func (s *stepCompiler) compileHuman(h *recipe.Human, names *expr.Scope) {
 	s.arguments(waitHuman, parts)
 }
 
+// PeopleOf reads the names that to or approval_to gave.
+func PeopleOf(key string, v any) ([]string, error) {
+	list, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Errorf("%s must be a list of names, not %s", key, value.TypeName(v))
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s is empty, so nobody could answer", key)
+	}
+	names := make([]string, len(list))
+	for i, e := range list {
+		if names[i], ok = e.(string); !ok || names[i] == "" {
+			return nil, fmt.Errorf("%s holds %s, not a name", key, value.TypeName(e))
+		}
+	}
+	return names, nil
+}
+
 func (s *stepCompiler) compileWait(w *recipe.Wait, names *expr.Scope) {
 	parts := map[string]*expr.Template{}
 	s.part(parts, "duration", w.Duration, names)
@@ -54,5 +83,6 @@ func (s *stepCompiler) compileWait(w *recipe.Wait, names *expr.Scope) {
 	if w.Timeout > 0 {
 		parts["timeout"] = expr.Literal(w.Timeout.String())
 	}
+	s.where(w.Where, "event", names)
 	s.arguments(WaitTime, parts)
 }

@@ -9,9 +9,14 @@ type PlanStep struct {
 	Needs    []Edge     `json:"needs"` // in declaration order
 	When     string     `json:"when,omitempty"`
 	Trigger  string     `json:"trigger"`
+	Approve  bool       `json:"approve,omitempty"` // a person is asked before it begins
 	Foreach  bool       `json:"foreach,omitempty"`
 	Priority int        `json:"priority"`
 	Body     []PlanStep `json:"body,omitempty"` // of a composite
+	// Finally says that the step runs when all steps outside of finally have ended.
+	Finally bool `json:"finally,omitempty"`
+	// From are the files that say what the step is, if a recipe that this one extends does; the last one first.
+	From []string `json:"from,omitempty"`
 }
 
 // Edge says that a step waits for another one.
@@ -23,7 +28,8 @@ type Edge struct {
 func planStep(s *compiledStep, all []compiledStep, prefix string) PlanStep {
 	p := PlanStep{
 		ID: prefix + s.src.ID, Uses: s.src.Uses.Text, Needs: []Edge{}, When: s.src.When.Text,
-		Trigger: string(s.src.Trigger), Foreach: s.src.Foreach != nil, Priority: s.src.Priority, Body: s.sub,
+		Trigger: string(s.src.Trigger), Foreach: s.src.Foreach != nil, Approve: s.src.Approve != nil,
+		Priority: s.src.Priority, Body: s.sub, From: s.src.Files,
 	}
 	if p.Trigger == "" {
 		p.Trigger = string(recipe.AllSuccess)

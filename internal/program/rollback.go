@@ -20,7 +20,7 @@ func (s *stepCompiler) compileRollback(src *recipe.Step, inner *expr.Scope) {
 	}
 	c := &Call{Kind: ToolCall, Name: r.Uses.Text, Step: s.path(), Pos: r.Uses.Pos, With: r.With,
 		Event: CallData(ToolCall, r.Uses.Text)}
-	c.Retry = layersOf(src.Retry, s.defaults.Retry[string(ToolCall)])
+	c.Retry = s.retryOf(s.defaults.Retry[string(ToolCall)], inner)
 	s.node.Rollback = &machine.Rollback{Timeout: cmp.Or(src.Timeout, s.defaults.Timeout, rollbackTime), Adapter: c}
 	if r.With != nil {
 		names := *inner
@@ -38,5 +38,5 @@ func (s *stepCompiler) compileRollback(src *recipe.Step, inner *expr.Scope) {
 		}
 	}
 	s.need(useTool, r.Uses.Text, r.Uses.Pos, s.path()).called = true
-	s.calls = append(s.calls, c)
+	s.addCall(c)
 }

@@ -34,7 +34,7 @@ func (c *compiler) warnSkipped(steps []compiledStep, skips []skip, refs []expr.R
 
 // skip says how a step may be skipped.
 type skip struct {
-	byCondition bool // its when is false
+	byCondition bool // its when is false, or nobody approves
 	upstream    bool // what it needs was skipped, so that its trigger cannot hold
 }
 
@@ -43,9 +43,12 @@ func findSkips(g *machine.Graph, steps []compiledStep) []skip {
 	skips := make([]skip, len(steps))
 	for _, i := range g.Order {
 		s := &steps[i]
-		skips[i].byCondition = s.src.When.Text != ""
+		skips[i].byCondition = s.src.When.Text != "" || s.src.Approve != nil && s.src.Foreach == nil
 		needed, skippable := 0, 0
 		for from := range s.edges {
+			if s.after && from == int(i)-1 {
+				continue
+			}
 			needed++
 			if from := skips[from]; from.upstream || from.byCondition && s.node.Trigger != machine.NoneFailed {
 				skippable++

@@ -39,19 +39,33 @@ func (s *stepCompiler) compile(src *recipe.Step) {
 	if f := src.Foreach; f != nil {
 		in, refs := s.template(f.In, &s.names)
 		s.refer(refs)
-		s.node.Foreach = &machine.Foreach{In: in, MaxParallel: f.MaxParallel, MaxItems: f.MaxItems, Collect: f.Collect}
+		s.node.Foreach = &machine.Foreach{In: in, MaxParallel: f.MaxParallel, MaxItems: f.MaxItems}
+		switch {
+		case f.Race:
+			s.node.Foreach.Mode = machine.Race
+		case f.Collect:
+			s.node.Foreach.Mode = machine.Settle
+		}
 		if f.In != nil { // else reported when the recipe was read
 			s.node.Foreach.Where = f.In.Pos.String()
 		}
-		inner.Vars = []expr.Var{{Name: f.As.Text, Index: 0, Type: in.Items()}, {Name: "index", Index: 1}}
+		inner.Vars = slices.Concat(s.names.Vars,
+			[]expr.Var{{Name: f.As.Text, Index: 0, Type: in.Items()}, {Name: "index", Index: 1}})
 	}
+	failed := &s.names
+	if src.OnError.When.Text != "" || src.OnError.Set != nil {
+		failed = withError(failed, s.compiler)
+	}
+	s.node.OnError.When = s.condition(src.OnError.When, failed)
 	if set := src.OnError.Set; set != nil {
-		t, refs := s.template(set, &s.names)
+		t, refs := s.template(set, failed)
 		s.node.OnError.Set = t
 		s.refer(refs)
 	}
 	s.node.OnError.Continue = src.OnError.Continue
 	s.compileUse(src, &inner)
+	s.compileApprove(src, &inner)
+	s.compileTalk(src)
 	s.compileRollback(src, &inner)
 	if s.node.Accept == nil {
 		s.node.Accept = s.accept(src)
@@ -60,6 +74,7 @@ func (s *stepCompiler) compile(src *recipe.Step) {
 
 var triggers = map[recipe.Trigger]machine.Trigger{
 	recipe.NoneFailed: machine.NoneFailed, recipe.AllDone: machine.AllDone, recipe.AnySuccess: machine.AnySuccess,
+	recipe.Optional: machine.Optional,
 }
 
 func (s *stepCompiler) suggestStep(name string) string {
@@ -81,6 +96,9 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 	case src.Uses.Text == "fail":
 		s.node.Kind = machine.Fail
 		s.with(src.With, inner)
+	case src.Uses.Text == "end":
+		s.node.Kind = machine.End
+		s.with(src.With, inner)
 	case src.Human != nil:
 		s.compileHuman(src.Human, inner)
 	case src.Wait != nil:
@@ -97,13 +115,21 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 		s.compileReceive(src.Receive, inner)
 	case src.Retrieve != nil:
 		s.compileRetrieve(src, inner)
-	case src.Uses.Text == "recipe":
+	case src.Index != nil:
+		s.compileIndex(src, inner)
+	case src.Uses.Text == "say":
+		s.node.Kind, s.node.Adapter = machine.Wait, WaitSaid
+		s.with(src.With, inner)
+	case src.Body != nil, src.Uses.Text == "recipe":
 		s.compileBody(src.Body, inner)
 	case src.Uses.Text == "agent":
 		s.compileAgent(src, inner)
 	case src.Uses.Text == "model":
 		s.with(src.With, inner)
-		s.compileCall(src, ModelCall, s.modelName(src))
+		s.compileCall(src, ModelCall, s.modelName(src), inner)
+	case src.Uses.Text == "tool" && src.With != nil:
+		s.compileChoice(src, inner)
+		s.compileKey(src, inner)
 	case !strings.Contains(src.Uses.Text, "."): // reported when the recipe was read
 		names := *inner
 		names.Secrets = true
@@ -114,12 +140,17 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 		s.argv = argvOf(src.Uses, src.With)
 		s.with(src.With, &names)
 		s.need(useTool, src.Uses.Text, src.Uses.Pos, s.path()).called = true
-		s.compileCall(src, ToolCall, src.Uses.Text)
-		if key := src.IdempotencyKey; key != nil {
-			t, refs := s.template(key, inner)
-			s.calls[len(s.calls)-1].Key = t
-			s.refer(refs)
-		}
+		s.compileCall(src, ToolCall, src.Uses.Text, inner)
+		s.compileKey(src, inner)
+	}
+}
+
+// compileKey lowers the recipe's part of the idempotency key of the call that was compiled last.
+func (s *stepCompiler) compileKey(src *recipe.Step, inner *expr.Scope) {
+	if key := src.IdempotencyKey; key != nil {
+		t, refs := s.template(key, inner)
+		s.calls[len(s.calls)-1].Key = t
+		s.refer(refs)
 	}
 }
 
@@ -143,14 +174,24 @@ func argvOf(tool recipe.Name, with *recipe.Value) *recipe.Value {
 
 // arguments makes the node's input of parts that are not written as one value.
 func (s *stepCompiler) arguments(kind WaitKind, parts map[string]*expr.Template) {
+	s.node.Kind, s.node.Adapter = machine.Wait, kind
+	s.input(parts)
+}
+
+// input makes the node's input of parts.
+func (s *stepCompiler) input(parts map[string]*expr.Template) {
+	s.node.With = mapOf(parts)
+	s.node.Bound()
+}
+
+// mapOf makes one template of parts.
+func mapOf(parts map[string]*expr.Template) *expr.Template {
 	keys := slices.Sorted(maps.Keys(parts))
 	items := make([]*expr.Template, len(keys))
 	for i, key := range keys {
 		items[i] = parts[key]
 	}
-	s.node.Kind, s.node.Adapter = machine.Wait, kind
-	s.node.With = expr.Map(keys, items)
-	s.node.Bound()
+	return expr.Map(keys, items)
 }
 
 // part compiles a value, if it is given, as one of several parts.
@@ -165,9 +206,17 @@ func (s *stepCompiler) part(parts map[string]*expr.Template, key string, v *reci
 // edge makes the step wait for another one; data says that it also reads it.
 func (s *stepCompiler) edge(to int, data bool) { s.edges[to] = s.edges[to] || data }
 
+// follow makes the step wait for the one before it in the file, unless it does so already.
+func (s *stepCompiler) follow(before int) {
+	if _, needed := s.edges[before]; !needed {
+		s.edges[before], s.after = false, true
+	}
+}
+
 // refer takes note of what the step's expressions refer to.
 func (s *stepCompiler) refer(refs []expr.Ref) {
 	s.body.addOuter(refs)
+	s.compiledStep.talks.read(refs, s.bodySource.talks)
 	for _, r := range refs {
 		switch {
 		case r.Kind == expr.RefSecret:

@@ -29,9 +29,22 @@ func Missing(u Use, what string, code diagnostics.Code, offered []string) diagno
 	return d
 }
 
+// portTools are the tools that a host has because of something else, with hints about that.
+var portTools = map[string]string{
+	"memory.read":   memoryHint,
+	"memory.append": memoryHint,
+	"memory.clear":  memoryHint,
+	"docs.search":   "it comes with a retriever: give retriever or retrievers in braise.yaml, or Runtime.Retriever",
+}
+
+const memoryHint = "it comes with a memory: give memory: {store: true} in braise.yaml, or Runtime.Memory"
+
 // MissingTool reports a tool that is not configured, and why, if specs say so.
 func MissingTool(u Use, specs []runtime.ToolSpec) diagnostics.Diagnostic {
 	d := Missing(u, "tool", diagnostics.CodeMissingTool, ToolNames(specs))
+	if hint := portTools[u.Name]; hint != "" {
+		d.Hint = hint
+	}
 	if why := WhyMissing(specs, u.Name); why != "" {
 		why, d.Hint, _ = strings.Cut(why, "\n  hint: ")
 		d.Message += ": " + why
@@ -93,6 +106,7 @@ func (p *Program) FindInTools(specs []runtime.ToolSpec, agents []string) diagnos
 			byName[s.Name] = s
 		}
 	}
+	list = append(list, p.weakEffects(byName)...)
 	for _, u := range p.Tools {
 		if _, ok := byName[u.Name]; !ok && u.Step != "" && !u.Required && !u.OfAgents(agents) {
 			list = append(list, MissingTool(u, specs))

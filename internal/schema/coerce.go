@@ -31,7 +31,7 @@ func Coerce(s map[string]any, text string) (any, error) {
 	}
 	v, err := value.Decode([]byte(text))
 	if err == nil && slices.ContainsFunc(types, func(t string) bool { return hasType(v, t) }) {
-		return value.DecodeStrict([]byte(text)) // its members once each
+		return value.DecodeExact([]byte(text)) // its members once each, and no digit lost
 	}
 	names := make([]string, len(types))
 	for i, t := range types {

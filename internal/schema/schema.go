@@ -7,6 +7,7 @@
 package schema
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"sync"
@@ -39,6 +40,15 @@ func (p Problem) String() string {
 	}
 	return p.Path + ": " + p.Message
 }
+
+// Misfit is an error about a value that does not match its schema.
+type Misfit struct {
+	Problems []Problem
+	Text     string // for people; "": what Describe prints
+}
+
+// Error prints what is wrong.
+func (m *Misfit) Error() string { return cmp.Or(m.Text, Describe(m.Problems)) }
 
 // Describe prints problems on one line; of more than ten it counts the rest.
 func Describe(ps []Problem) string {

@@ -84,7 +84,7 @@ func (s *soak) loseOwner(r *run, way, decision string) {
 	refused := func() bool {
 		return s.busy[r.id] == 0 && slices.ContainsFunc(s.requests[r.id], func(e effect) bool { return e.path == path })
 	}
-	if !s.await(15*time.Second, refused) {
+	if !s.await(time.Minute, refused) {
 		r.errorf("no request came")
 	}
 	pause(500 * time.Millisecond) // it has taken the answer, and waits to pay again

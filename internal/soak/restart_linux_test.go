@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,60 +16,6 @@ import (
 	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/host"
 )
-
-// cluster is a PostgreSQL server of the test's own.
-type cluster struct {
-	t   *testing.T
-	bin string // of the server's programs
-	dir string
-	url string
-}
-
-// newCluster makes and starts a server.
-func newCluster(t *testing.T) *cluster {
-	t.Helper()
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/pg_ctl")
-	if len(found) == 0 {
-		t.Fatal("pg_ctl is missing: install postgresql")
-	}
-	dir, err := os.MkdirTemp("", "soak-postgres-") // not t.TempDir, which other users may not enter
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	port := freePort(t)
-	c := &cluster{t: t, bin: filepath.Dir(slices.Max(found)), dir: filepath.Join(dir, "data"),
-		url: fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)}
-	c.run("initdb", "-D", c.dir, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
-	conf := fmt.Sprintf("port = %d\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''\nmax_connections = 400\n", port)
-	c.run("sh", "-c", `printf '%s' "$1" >>"$0"`, filepath.Join(c.dir, "postgresql.conf"), conf)
-	c.ctl("start")
-	t.Cleanup(func() { c.ctl("stop", "-m", "immediate") })
-	return c
-}
-
-// ctl has pg_ctl do something, and waits until it is done.
-func (c *cluster) ctl(args ...string) {
-	c.t.Helper()
-	c.run("pg_ctl", append([]string{"-D", c.dir, "-l", filepath.Join(c.dir, "log"), "-s", "-w"}, args...)...)
-}
-
-// run runs a program of the server as the user postgres.
-func (c *cluster) run(name string, args ...string) {
-	c.t.Helper()
-	if name != "sh" {
-		name = filepath.Join(c.bin, name)
-	}
-	cmd := asPostgres(exec.Command(name, args...))
-	cmd.SysProcAttr.Pdeathsig = 0 // the server outlives pg_ctl, which starts it
-	cmd.WaitDelay = time.Second
-	if err := cmd.Run(); err != nil {
-		c.t.Errorf("%s %v: %v", name, args, err)
-	}
-}
 
 // booking is a run of external calls.
 var booking = recipe{
@@ -135,7 +79,11 @@ func TestPostgresRestarts(t *testing.T) {
 	for _, mode := range []string{"fast", "immediate"} {
 		t.Run("trust 6.5/"+mode, func(t *testing.T) {
 			t.Parallel()
-			c := newCluster(t)
+			c, err := newCluster()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(c.remove)
 			w := newWorld(t)
 			w.writeRecipe(&booking)
 			s := &soak{world: w, t: t, place: &store{name: mode, url: c.url}}
@@ -178,7 +126,9 @@ func (s *soak) book(c *cluster, mode string) (killed int) {
 		if i == 1 {
 			all[0].Process.Kill()
 		}
-		c.ctl("restart", "-m", mode)
+		if err := c.ctl("restart", "-m", mode); err != nil {
+			s.t.Error(err)
+		}
 	}
 	for i, cmd := range all {
 		if err := cmd.Wait(); i > 0 && err != nil {

@@ -254,15 +254,19 @@ func (r *run) settleCall(p resume.Pause) {
 		r.decide(p.ID, "--decision", "retry")
 		return
 	}
-	result := map[string]any{"code": 0, "stdout": "did " + p.Step, "stderr": ""}
-	if i := slices.IndexFunc(all, func(e effect) bool { return e.path == p.Step }); all[i].status != 0 {
-		result = map[string]any{"status": 200, "headers": map[string]any{}, "body": "did " + p.Step, "json": nil}
-	}
-	text, err := json.Marshal(result)
+	text, err := json.Marshal(resultOf(all, p.Step))
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.decide(p.ID, "--decision", "result", "--inputs-json", string(text))
+}
+
+// resultOf is the result of the call that had an effect.
+func resultOf(all []effect, path string) map[string]any {
+	if i := slices.IndexFunc(all, func(e effect) bool { return e.path == path }); all[i].status != 0 {
+		return map[string]any{"status": 200, "headers": map[string]any{}, "body": "did " + path, "json": nil}
+	}
+	return map[string]any{"code": 0, "stdout": "did " + path, "stderr": ""}
 }
 
 // decide answers a pause: by its name, or by its token, in up to three processes at the same time.

@@ -21,13 +21,15 @@ import (
 )
 
 var (
-	duration = flag.Duration("soak", 3*time.Second, "how long runs begin; from 60s on with PgBouncer, and with processes that are stopped for longer than a lease")
+	duration = flag.Duration("soak", 3*time.Second, "how long runs begin; from 60s on -soak.leases is on, too")
+	leases   = flag.Bool("soak.leases", false, "with PgBouncer, and with processes that are stopped for longer than a lease")
 	seed     = flag.Uint64("soak.seed", 1, "decides what is done to which run")
+	rate     = flag.Int("soak.rate", 0, "starts a second of TestFleet, for as long as -soak says; 0: 25, for 20s at most")
 	only     = flag.String("soak.only", "", "the one run to make, such as sqlite-7")
 )
 
 // long reports whether there is time to wait for leases.
-func long() bool { return *duration >= time.Minute }
+func long() bool { return *leases || *duration >= time.Minute }
 
 // soak is one store, and the runs on it.
 type soak struct {
@@ -47,6 +49,7 @@ type soak struct {
 // happened outside, whatever the timing: every run ends, each effect happens once, and the output is that of an
 // undisturbed run.
 func TestSoak(t *testing.T) {
+	t.Parallel()
 	places := []string{"jsonl", "sqlite", "postgres"}
 	if long() {
 		places = append(places, "pgbouncer")

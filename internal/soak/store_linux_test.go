@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -33,8 +34,15 @@ func (s *store) with(p *proxy) *store {
 	return &store{s.name, u.String(), p}
 }
 
+// databases counts those that were made.
+var databases atomic.Int32
+
+// openStore opens a store of a kind, or at a URL.
 func openStore(t *testing.T, w *world, name string) *store {
 	t.Helper()
+	if strings.HasPrefix(name, "sqlite:") {
+		return &store{name: "sqlite", url: name}
+	}
 	switch name {
 	case "jsonl":
 		return &store{name: name, url: "jsonl:" + filepath.Join(w.dir, "runs")}
@@ -42,7 +50,7 @@ func openStore(t *testing.T, w *world, name string) *store {
 		return &store{name: name, url: "sqlite:" + filepath.Join(w.dir, "runs.db")}
 	}
 	server := postgresServer(t)
-	database := fmt.Sprintf("soak_%d_%s", os.Getpid(), name)
+	database := fmt.Sprintf("soak_%d_%d", os.Getpid(), databases.Add(1))
 	psql(t, server.String(), "CREATE DATABASE "+database)
 	t.Cleanup(func() { psql(t, server.String(), "DROP DATABASE "+database+" WITH (FORCE)") })
 	target := *server
@@ -57,11 +65,16 @@ func openStore(t *testing.T, w *world, name string) *store {
 	return s.with(newProxy(t, target.Host))
 }
 
+// postgresServer is the server that BRAISE_TEST_POSTGRES names, else one of the tests' own.
 func postgresServer(t *testing.T) *url.URL {
 	t.Helper()
 	text := os.Getenv("BRAISE_TEST_POSTGRES")
 	if text == "" {
-		text = "postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable"
+		c, err := shared()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = c.url
 	}
 	u, err := url.Parse(text)
 	if err != nil {
@@ -105,17 +118,18 @@ max_client_conn = 500
 	if err := os.WriteFile(ini, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	start(t, asPostgres(exec.Command("pgbouncer", "-q", ini)))
+	bouncer := exec.Command("pgbouncer", "-q", ini)
+	bouncer.SysProcAttr, bouncer.Dir = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: userPostgres()}, "/"
+	start(t, bouncer)
 	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	awaitPort(t, addr)
 	return addr
 }
 
-// asPostgres lets a server that refuses to be root run as the user postgres.
-func asPostgres(cmd *exec.Cmd) *exec.Cmd {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+// userPostgres is who runs servers that refuse to be root; nil: who runs the test.
+func userPostgres() *syscall.Credential {
 	if os.Geteuid() != 0 {
-		return cmd
+		return nil
 	}
 	id := func(flag string) uint32 {
 		out, err := exec.Command("id", flag, "postgres").Output()
@@ -125,9 +139,7 @@ func asPostgres(cmd *exec.Cmd) *exec.Cmd {
 		n, _ := strconv.ParseUint(strings.TrimSpace(string(out)), 10, 32)
 		return uint32(n)
 	}
-	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: id("-u"), Gid: id("-g")}
-	cmd.Dir = "/"
-	return cmd
+	return &syscall.Credential{Uid: id("-u"), Gid: id("-g")}
 }
 
 // start starts a server that ends with the test.
@@ -174,9 +186,10 @@ type proxy struct {
 	listener net.Listener
 	target   string
 
-	mu     sync.Mutex
-	conns  map[net.Conn]bool
-	closed bool // nothing is passed on
+	mu      sync.Mutex
+	conns   map[net.Conn]bool
+	closed  bool // nothing is passed on
+	refused int  // connections while it was closed
 }
 
 func newProxy(t *testing.T, target string) *proxy {
@@ -209,14 +222,23 @@ func (p *proxy) addr() string { return p.listener.Addr().String() }
 // pass passes one connection on.
 func (p *proxy) pass(from net.Conn) {
 	defer from.Close()
+	if !p.keep(from) { // the server hears nothing of it: a server that is away does not fork for a caller either
+		return
+	}
 	to, err := net.Dial("tcp", p.target)
 	if err != nil {
 		return
 	}
 	defer to.Close()
-	if !p.keep(from, to) {
+	if !p.keep(to) {
 		return
 	}
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.conns, from)
+		delete(p.conns, to)
+	}()
 	var both sync.WaitGroup
 	both.Go(func() {
 		io.Copy(to, from)
@@ -225,21 +247,18 @@ func (p *proxy) pass(from net.Conn) {
 	io.Copy(from, to)
 	from.Close()
 	both.Wait()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.conns, from)
-	delete(p.conns, to)
 }
 
-func (p *proxy) keep(conns ...net.Conn) bool {
+// keep notes a connection, so that it is cut with the others; false: nothing is passed on now.
+func (p *proxy) keep(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range conns {
-		if !p.closed {
-			p.conns[c] = true
-		}
+	if p.closed {
+		p.refused++
+		return false
 	}
-	return !p.closed
+	p.conns[c] = true
+	return true
 }
 
 // cut ends all connections; while it stays closed, new ones end at once.
@@ -257,6 +276,13 @@ func (p *proxy) open() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = false
+}
+
+// tried is how many connections were refused.
+func (p *proxy) tried() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refused
 }
 
 // last is the end of a text.

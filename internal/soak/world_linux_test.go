@@ -64,9 +64,10 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
-	flag.Set("test.parallel", "16") // they wait for leases and servers more than they compute
+	flag.Set("test.parallel", "8") // they wait for leases and servers more than they compute
 	code := m.Run()
 	os.RemoveAll(filepath.Dir(command()))
+	removeShared()
 	os.Exit(code)
 }
 

@@ -50,7 +50,10 @@ func (p *Progress) loopText(l *loop, e trace.Event, streamed bool) string {
 	call := "call " + get("call") + ": "
 	switch e.Kind {
 	case trace.AgentStart:
-		text := fmt.Sprintf("agent %s, model %s", get("agent"), get("model"))
+		text := "agent " + get("agent")
+		if model := get("model"); model != "" { // journals do not have it
+			text += ", model " + model
+		}
 		if e.Data.Get("resume") == true {
 			text += ", resumed"
 		}
@@ -96,8 +99,14 @@ func (p *Progress) loopText(l *loop, e trace.Event, streamed bool) string {
 		}
 		return call + "approved (" + get("scope") + ")"
 	case trace.HumanRequest:
+		if get("reply") != "" { // what it said is the question
+			return ""
+		}
 		return p.paint("33", "?") + " " + call + "a person is asked"
 	case trace.HumanResponse:
+		if n := get("reply"); n != "" {
+			return "reply " + n
+		}
 		return call + "answered"
 	case trace.LoopSnapshot:
 		l.whole, _ = e.Data.Get("snapshot").(map[string]any)
@@ -137,11 +146,14 @@ func tokensOf(e trace.Event) (in, out int64) {
 	return in, out
 }
 
-// endText words how a loop ended, with what all its executions took.
+// endText words how a loop ended, with what all its executions took. Journals do not say that.
 func (l *loop) endText(stop string) string {
-	usage, _ := l.whole["usage"].(map[string]any)
-	total := fmt.Sprintf("in step %s, tokens %s in, %s out",
-		brief(l.whole["steps"]), brief(usage["input_tokens"]), brief(usage["output_tokens"]))
+	total := fmt.Sprintf("in step %d", l.step)
+	if l.whole != nil {
+		usage, _ := l.whole["usage"].(map[string]any)
+		total = fmt.Sprintf("in step %s, tokens %s in, %s out",
+			brief(l.whole["steps"]), brief(usage["input_tokens"]), brief(usage["output_tokens"]))
+	}
 	switch stop {
 	case "answer":
 		return "answered " + total

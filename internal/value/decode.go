@@ -19,8 +19,19 @@ func Decode(data []byte) (any, error) { return decode(data, 0, false) }
 // DecodeStrict is Decode, but two members of one name in an object are an error.
 func DecodeStrict(data []byte) (any, error) { return decode(data, 0, true) }
 
+// DecodeExact is DecodeStrict, but an integer of which a float64 would lose digits is an error.
+func DecodeExact(data []byte) (any, error) {
+	d := decoder{data: data, strict: true, exact: true}
+	return d.whole(0)
+}
+
 func decode(data []byte, depth int, strict bool) (any, error) {
 	d := decoder{data: data, strict: strict}
+	return d.whole(depth)
+}
+
+// whole decodes all of the text.
+func (d *decoder) whole(depth int) (any, error) {
 	v, err := d.value(depth)
 	if err == nil {
 		if d.space(); d.pos < len(d.data) {
@@ -38,6 +49,7 @@ type decoder struct {
 	data   []byte
 	pos    int // of the next byte
 	strict bool
+	exact  bool
 }
 
 // fail makes an error of the place that has been reached.
@@ -203,6 +215,11 @@ func (d *decoder) number() (any, error) {
 	if err != nil {
 		d.pos = start
 		return nil, d.fail("the number is out of range (at most %g)", math.MaxFloat64)
+	}
+	if d.exact && integer && strconv.FormatFloat(f, 'f', -1, 64) != string(text) {
+		d.pos = start
+		return nil, d.fail("the integer %.40s would be rounded: it does not fit into 64 bits"+
+			"\n  hint: give it as a string, or with an exponent if it may be rounded", text)
 	}
 	return f, nil
 }

@@ -163,6 +163,6 @@ func (l *readings) find() []span {
 			})
 		}
 	}
-	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	slices.SortStableFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	return spans
 }

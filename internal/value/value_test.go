@@ -333,6 +333,25 @@ func TestDecodeStrict(t *testing.T) {
 	}
 }
 
+// An integer that a float64 cannot keep is refused; one that was a float64 before, as JavaScript writes it, is kept.
+func TestDecodeExact(t *testing.T) {
+	for text, want := range map[string]any{`9223372036854775807`: int64(math.MaxInt64), `100000000000000000000`: 1e20,
+		`-12345678901234567000`: -12345678901234567000.0, `12345678901234567890.0`: 12345678901234567890.0, `1.2345678901234567890e19`: 12345678901234567890.0} {
+		if got, err := value.DecodeExact([]byte(text)); err != nil || got != want {
+			t.Errorf("%s is %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		`{"a":{"n":12345678901234567890}}`: "/a/n: line 1, column 11: the integer 12345678901234567890 would be rounded",
+		`-9223372036854775809`:             "line 1, column 1: the integer -9223372036854775809 would be rounded",
+		`{"a":1,"a":1}`:                    `/a: line 1, column 8: member "a" appears twice`,
+	} {
+		if got, err := value.DecodeExact([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s is %v, %v, want %s", text, got, err, want)
+		}
+	}
+}
+
 // What encoding/json takes we take too, with the same result, and the other way round; what we
 // write is what it writes, and reads as the same value again.
 func TestIsCanonical(t *testing.T) {

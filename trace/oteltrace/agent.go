@@ -59,6 +59,14 @@ func (r *run) agentEvent(e trace.Event) bool {
 		if a.said = text(e, "message"); e.Data.Get("what") == nil {
 			a.failure = &failure{code: cmp.Or(text(e, "code"), unknownError), message: a.said}
 		}
+	case trace.AdapterFallback:
+		at := a.span
+		if a.model.call != nil {
+			at = a.model.call.span
+		}
+		fellBack(at, e)
+	case trace.AgentHandoff:
+		fromTo(a.span, e, braiseHandoffBy, braiseHandoffTo)
 	case trace.AdapterRetry, trace.RetriesOver:
 		r.retryInAgent(a, e)
 	case trace.AgentEnd:
@@ -129,6 +137,10 @@ func (r *run) endTool(a *agent, number int64, e trace.Event) {
 	var f *failure
 	if code := text(e, "error"); code != "" {
 		f = &failure{code: code, message: a.said}
+		if code == unknownTool || code == tooManyCalls { // a model made up the name, or may have
+			s.call.labels = []attribute.KeyValue{attribute.String(genAIOperation, opTool),
+				attribute.String(genAITool, otherTool)}
+		}
 	} else {
 		r.show(s.call.span, e.At, genAIResult, e.Data.Get("content"))
 	}

@@ -26,6 +26,9 @@ func (r *run) callEvent(s *step, e trace.Event) {
 	c := s.call
 	switch {
 	case c == nil:
+	case e.Kind == trace.AdapterFallback:
+		fellBack(c.span, e)
+		r.closeCall(s, e.At, &failure{code: unknownError})
 	case e.Kind == trace.ModelEnd:
 		r.answered(c, e)
 		r.closeCall(s, e.At, nil)
@@ -42,6 +45,15 @@ func (r *run) callEvent(s *step, e trace.Event) {
 		}
 		c.AddEvent(string(e.Kind), api.WithTimestamp(e.At), api.WithAttributes(attrs...))
 	}
+}
+
+// fellBack adds to a span that another model is called instead.
+func fellBack(span api.Span, e trace.Event) { fromTo(span, e, braiseFrom, braiseTo) }
+
+// fromTo adds an event about two names, under these attributes.
+func fromTo(span api.Span, e trace.Event, from, to string) {
+	span.AddEvent(string(e.Kind), api.WithTimestamp(e.At), api.WithAttributes(
+		attribute.String(from, valid(text(e, "from"))), attribute.String(to, valid(text(e, "to")))))
 }
 
 func (r *run) beginCall(s *step, e trace.Event) {

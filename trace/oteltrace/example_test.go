@@ -2,7 +2,10 @@ package oteltrace_test
 
 import (
 	"fmt"
+	"net/http/httptest"
+	"strings"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel/metric/noop"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -38,4 +41,28 @@ func ExampleNew() {
 	// chat fast
 	// step sort
 	// invoke_workflow triage
+}
+
+// A Prometheus server reads the metrics of runs from the handler of the registry.
+func ExamplePrometheus() {
+	e, registry, err := oteltrace.Prometheus()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{}) // for GET /metrics; or give registry to serve.Metrics
+
+	run := e.ForRun("0198c5b0-5b1e-7cc0-8000-000000000000") // what a run does with the sinks of its Runtime
+	run.Emit(trace.Event{Kind: trace.RunStart, Data: trace.Data{{Key: "recipe", Value: "triage"}}})
+	run.Emit(trace.Event{Kind: trace.RunEnd, Data: trace.Data{{Key: "status", Value: "ok"}}})
+
+	scrape := httptest.NewRecorder()
+	handler.ServeHTTP(scrape, httptest.NewRequest("GET", "/metrics", nil))
+	for line := range strings.Lines(scrape.Body.String()) {
+		if strings.Contains(line, "_count") {
+			fmt.Print(line)
+		}
+	}
+	// Output:
+	// gen_ai_workflow_duration_seconds_count{braise_run_status="ok",gen_ai_workflow_name="triage"} 1
 }

@@ -64,6 +64,10 @@ const (
 	braiseStep      = "braise.step.path" // in metrics without the numbers of items and rounds
 	braiseStatus    = "braise.step.status"
 	braiseStop      = "braise.agent.stop_reason"
+	braiseFrom      = "braise.fallback.from"
+	braiseTo        = "braise.fallback.to"
+	braiseHandoffBy = "braise.handoff.from"
+	braiseHandoffTo = "braise.handoff.to"
 	braiseReason    = "braise.step.reason"
 	braiseModel     = "braise.model"
 	braiseAttempts  = "braise.call.attempts"
@@ -75,6 +79,11 @@ const (
 	unknownProvider = "unknown"
 	unknownError    = "_OTHER" // the name in the conventions
 	cancelledError  = "cancelled"
+
+	// Errors of calls that an agent did not make; the name of their tool in metrics.
+	unknownTool  = "tool.unknown"
+	tooManyCalls = "tool.limit"
+	otherTool    = "_OTHER"
 )
 
 // The buckets that the conventions name. Steps have those of models and tools.

@@ -724,6 +724,7 @@ var desk = []trace.Event{
 	event(22, "tool.start", "ask", "call", int64(2), "tool", "kb.find"),
 	event(23, "adapter.retry", "ask", "adapterKind", "tool", "attempt", int64(1), "delayMs", int64(1), "maxAttempts", int64(2), "method", "call", "reason", "5xx"),
 	event(25, "tool.end", "ask", "call", int64(2), "content", "found", "tool", "kb.find"),
+	event(25, "agent.handoff", "ask", "call", int64(2), "from", "clerk", "to", "boss"),
 	event(26, "tool.start", "ask", "call", int64(3), "tool", "kb.put"),
 	event(27, "permission.request", "ask", "call", int64(3), "tool", "kb.put"),
 	event(28, "agent.end", "ask", "stopReason", "paused"),
@@ -756,6 +757,7 @@ func TestAgents(t *testing.T) {
           . braise.model=fast
           . braise.step.path=ask
           . gen_ai.agent.name=clerk
+          @ 25 agent.handoff braise.handoff.from=clerk braise.handoff.to=boss
             chat gpt-5-mini (client) 3-10 Unset
               . braise.call.attempts=2
               . braise.model=fast
@@ -829,6 +831,7 @@ func TestContentOfAgents(t *testing.T) {
 		"chat gpt-5-mini at 3 gen_ai.input.messages":                 `[{"parts":[{"content":"hi","type":"text"}],"role":"user"}]`,
 		"execute_tool delegate_dig at 12 gen_ai.tool.call.arguments": `{"task":"dig"}`,
 		"execute_tool delegate_dig at 12 !":                          "no luck",
+		"invoke_agent clerk at 2 @":                                  "agent.handoff[braise.handoff.from=clerk braise.handoff.to=boss]",
 		"invoke_agent dig at 13 !":                                   "no luck",
 		"chat fast at 14 !":                                          "no luck",
 		"execute_tool kb.find at 22 gen_ai.tool.call.result":         `"found"`,

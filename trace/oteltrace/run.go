@@ -108,7 +108,8 @@ func (r *run) Emit(e trace.Event) {
 	case trace.StepSkip:
 		r.enclosing(e.Step).AddEvent(string(e.Kind), api.WithTimestamp(e.At), api.WithAttributes(
 			attribute.String(braiseStep, e.Step), attribute.String(braiseReason, text(e, "reason"))))
-	case trace.AdapterCall, trace.ModelEnd, trace.AdapterRetry, trace.RetriesOver:
+	case trace.AdapterCall, trace.ModelEnd, trace.AdapterRetry, trace.RetriesOver,
+		trace.AdapterFallback:
 		if s := r.steps[e.Step]; s != nil {
 			r.callEvent(s, e)
 		}

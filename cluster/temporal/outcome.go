@@ -1,0 +1,85 @@
+package temporal
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/trace"
+	flow "github.com/braise-run/braise/workflow"
+)
+
+// outcome is a [flow.Outcome] on its way to a client.
+type outcome struct {
+	Status      string        `json:"status"` // running, or that of the outcome
+	RunID       string        `json:"runId,omitempty"`
+	Recipe      string        `json:"recipe,omitempty"`
+	Digest      string        `json:"digest,omitempty"` // of the recipe
+	Output      *decoded      `json:"output,omitempty"`
+	Artefact    *decoded      `json:"artefact,omitempty"`
+	Pauses      []pause       `json:"pauses,omitempty"`
+	Error       *known        `json:"error,omitempty"`
+	Usage       flow.Usage    `json:"usage"`
+	StartedAt   time.Time     `json:"startedAt,omitzero"`
+	EndedAt     time.Time     `json:"endedAt,omitzero"`
+	Diagnostics []finding     `json:"diagnostics,omitempty"`
+	Trace       []trace.Event `json:"trace,omitempty"`
+	Asks        bool          `json:"asks,omitempty"` // a pause waits for somebody, and not only for a time
+}
+
+// outcomeOf makes the outcome of an execution.
+func outcomeOf(end *engine.End) *outcome {
+	o := &outcome{Status: end.Status(), RunID: end.RunID, Recipe: end.Recipe, StartedAt: end.StartedAt,
+		EndedAt: end.EndedAt, Diagnostics: findingsOf(end.Diagnostics), Trace: end.Trace,
+		Usage: flow.Usage{Calls: end.Calls, InputTokens: end.Used.Sent,
+			OutputTokens: end.Used.Tokens - end.Used.Sent, CostUSD: float64(end.Used.Micros) / 1e6}}
+	if end.Output != nil {
+		o.Output = &decoded{end.Output}
+	}
+	if end.Artefact != nil {
+		o.Artefact = &decoded{end.Artefact}
+	}
+	for i := range end.Pauses {
+		p := &end.Pauses[i]
+		o.Pauses = append(o.Pauses, *pauseOf(p))
+		o.Asks = o.Asks || p.Kind != resume.System || p.RetryAt.IsZero()
+	}
+	if f := faultOf(end.Err); f != nil {
+		o.Error = f.Known
+	}
+	return o
+}
+
+// outcome makes the outcome again.
+func (o *outcome) outcome() *flow.Outcome {
+	out := &flow.Outcome{Status: flow.Status(o.Status), RunID: o.RunID, Recipe: o.Recipe, Usage: o.Usage,
+		StartedAt: o.StartedAt, EndedAt: o.EndedAt, Diagnostics: listOf(o.Diagnostics), Trace: o.Trace}
+	if o.Output != nil {
+		out.Output = o.Output.v
+	}
+	if o.Artefact != nil {
+		out.Artefact, _ = o.Artefact.v.(map[string]any)
+	}
+	for i := range o.Pauses {
+		out.Pauses = append(out.Pauses, o.Pauses[i].pause())
+	}
+	if k := o.Error; k != nil {
+		out.Err = k.err()
+	}
+	return out
+}
+
+// ended is the result of a workflow: the outcome, if it is small enough for one payload. The query outcome has it in any
+// case.
+type ended struct {
+	Status  string          `json:"status"`
+	Size    int             `json:"size"`
+	Outcome json.RawMessage `json:"outcome,omitempty"`
+}
+
+// piece is a piece of the JSON of an outcome, for the query of it.
+type piece struct {
+	Text string `json:"text"`
+	Size int    `json:"size"` // of the whole
+}

@@ -1,0 +1,290 @@
+package history
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"sync"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// view is a run as it stood at a record.
+type view struct {
+	run *Run
+	seq int64 // of the last record
+	log *journalLog
+
+	mu     sync.Mutex  // for engine
+	engine *engine.Run // at the end of the journal; nil: the journal cannot be replayed
+	states []engine.Step
+	index  map[string]int // of states, by path
+	plan   map[string]*program.PlanStep
+}
+
+// replay fills in what a replay of the journal tells. Where there can be none, it says why in the run's diagnostics,
+// and the steps are those that have records.
+func (v *view) replay(find func(digest string, text []byte) (*program.Program, error)) {
+	run := v.run
+	begun, err := engine.BegunOf(v.log.past)
+	run.Inputs = begun.Inputs
+	var p *program.Program
+	if err = cmp.Or(v.log.faulty, err); err == nil {
+		p, err = v.replayed(begun, find)
+	}
+	if err != nil {
+		v.engine, run.Steps = nil, v.log.steps
+		run.Diagnostics = diagnostics.List{{Level: diagnostics.Warn, Kind: diagnostics.KindResume,
+			Code:    diagnostics.CodePartialHistory,
+			Message: "only the steps that have records are shown: " + firstLine(err)}}
+		if found, ok := errors.AsType[*diagnostics.Error](err); ok {
+			run.Diagnostics = append(run.Diagnostics, found.List...)
+		}
+		return
+	}
+	v.index, v.plan = map[string]int{}, map[string]*program.PlanStep{}
+	for i := range v.states {
+		v.index[v.states[i].Path] = i
+	}
+	indexPlan(v.plan, p.Steps)
+	for i := range v.states { // what agents called
+		if id := resume.DefinitionPath(v.states[i].Path); v.plan[id] == nil {
+			if s, ok := p.InAgent(id); ok {
+				v.plan[id] = &s
+			}
+		}
+	}
+	run.Steps = v.list(p.Steps)
+	run.Diagnostics = v.engine.Findings(run.Events)
+	v.result()
+}
+
+// isCall reports whether an event is the start of the call of a step.
+func isCall(e trace.Event) bool { return e.Kind == trace.AdapterCall }
+
+// addInputs adds to events what goes into calls.
+func (v *view) addInputs(events []trace.Event) {
+	if v.engine == nil {
+		return
+	}
+	paths := map[string]bool{}
+	for _, e := range events {
+		if isCall(e) {
+			paths[e.Step] = true
+		}
+	}
+	v.mu.Lock()
+	inputs := v.engine.Inputs(paths)
+	v.mu.Unlock()
+	for i := range events {
+		if e := &events[i]; isCall(*e) && inputs[e.Step] != nil {
+			e.Data = append(trace.Data{{Key: "content", Value: inputs[e.Step]}}, e.Data...) // it is sorted
+		}
+	}
+}
+
+// result fills in how the run has ended.
+func (v *view) result() {
+	run := v.run
+	used, calls := v.engine.Used()
+	run.Usage = usageOf(used, calls)
+	switch {
+	case !v.engine.EndsCancelled() && (run.Status == Cancelled || v.engine.Result() == nil):
+		return
+	case run.Status == OK:
+		run.Output = v.engine.Result().Output
+	case run.Status == Failed || run.Status == Cancelled:
+		e, ok := errors.AsType[*runtime.Error](v.engine.Err())
+		if ok && run.Error.Code == "" { // of an early version, or cancelled
+			run.Error = checkpoint.Failure{Code: e.Code, Message: e.Err.Error(), Step: e.Step}
+		}
+		if ok && run.Error.Code == e.Code {
+			run.Error.Category = string(e.Category)
+		}
+	}
+}
+
+// replayed replays the journal under the present definition of the run.
+func (v *view) replayed(
+	begun journal.Begun, find func(digest string, text []byte) (*program.Program, error),
+) (p *program.Program, err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			p, err = nil, fmt.Errorf("the journal cannot be replayed: %v", fault)
+		}
+	}()
+	past := v.log.past
+	digest, from := v.run.Digest, 0
+	var text []byte
+	for i := range past {
+		if what, ok := past[i].What.(journal.Redefined); ok {
+			if digest, from, text = what.Digest, i, nil; what.Definition != nil {
+				if text, err = value.JSON(what.Definition); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	if p, err = find(digest, text); err != nil {
+		return nil, err
+	}
+	inputs := begun.Inputs
+	if from > 0 {
+		if inputs, err = p.Inputs.Check(inputs); err != nil {
+			return nil, err
+		}
+	}
+	usual := engine.Options{ID: v.run.RunID, Now: past[len(past)-1].At, Interrupt: begun.Interrupt,
+		Limits: runtime.Limits{}.WithDefaults(), Durable: true, Kept: true}
+	usual.Parallel = cmp.Or(begun.Parallel, p.Recipe.Limits.MaxParallel, usual.Limits.MaxParallel)
+	high := usual // of a host with other limits, of which journals of earlier versions do not tell
+	high.Limits.MaxItems, high.Limits.MaxSteps = math.MaxInt32, math.MaxInt32
+	high.Limits.MaxOutputBytes, high.Limits.MaxRunBytes = math.MaxInt, math.MaxInt
+	tries := []engine.Options{usual, high}
+	for n := 1; begun.Parallel == 0 && n <= 8; n++ { // nor is this, in those of early versions
+		usual.Parallel = n
+		tries = append(tries, usual)
+	}
+	on := v.run.Status != Queued && v.run.Status != Interrupted
+	for _, o := range tries {
+		r := engine.New(p, o)
+		bad := r.View(inputs, past, from, on)
+		if bad != nil {
+			err = cmp.Or(err, bad)
+			continue
+		}
+		states := r.Steps()
+		agrees := v.agrees(r, states)
+		if v.engine == nil || agrees {
+			v.engine, v.states = r, states
+		}
+		if agrees {
+			break
+		}
+	}
+	if v.engine != nil {
+		return p, nil
+	}
+	return nil, err
+}
+
+// agrees reports whether a replay ends as the run did, or did not, and no limit stops what has a record of its success.
+func (v *view) agrees(r *engine.Run, states []engine.Step) bool {
+	for _, s := range states {
+		i, recorded := v.log.index[s.Path]
+		if s.Failure != nil && s.Failure.Category == string(runtime.CategoryLimit) && recorded &&
+			v.log.steps[i].Status == "succeeded" {
+			return false
+		}
+	}
+	result := r.Result()
+	if result == nil || v.run.Status == Cancelled {
+		return true
+	}
+	f := result.Failure
+	if v.run.Status == Failed {
+		return v.run.Error.Code == "" || f != nil && f.Code == v.run.Error.Code
+	}
+	return f == nil || f.Category != string(runtime.CategoryLimit)
+}
+
+func firstLine(err error) string {
+	if found, ok := errors.AsType[*diagnostics.Error](err); ok && len(found.List) > 0 {
+		return found.List[0].Message
+	}
+	return err.Error()
+}
+
+func usageOf(used journal.Amount, calls int64) checkpoint.Usage {
+	return checkpoint.Usage{Calls: max(calls, used.Calls), InputTokens: used.Sent,
+		OutputTokens: used.Tokens - used.Sent, Micros: used.Micros}
+}
+
+func indexPlan(index map[string]*program.PlanStep, steps []program.PlanStep) {
+	for i := range steps {
+		index[steps[i].ID] = &steps[i]
+		indexPlan(index, steps[i].Body)
+	}
+}
+
+// stepOf makes the Step of a state.
+func (v *view) stepOf(s *engine.Step) Step {
+	step := Step{Step: s.Path, Status: s.Status, Reason: s.Reason, StartedAt: s.Begun, EndedAt: s.Ended}
+	if p := v.plan[resume.DefinitionPath(s.Path)]; p != nil {
+		step.Uses = p.Uses
+	}
+	if !resumable(v.run.Status) && !settled(step.Status) {
+		step.Status = "cancelled"
+	}
+	if f := s.Failure; f != nil {
+		step.Error, step.Code = f.Err.Error(), f.Code
+	}
+	if s.Used != (journal.Amount{}) {
+		u := usageOf(s.Used, 0)
+		step.Usage = &u
+	}
+	if i, ok := v.log.index[s.Path]; ok && s.Status != "pending" && s.Status != "skipped" { // now, not before a restart
+		told := &v.log.steps[i] // records know the times of calls better
+		step.Agent, step.Attempts = told.Agent, told.Attempts
+		step.StartedAt = cmp.Or(told.StartedAt, step.StartedAt)
+		if settled(step.Status) {
+			step.EndedAt = cmp.Or(told.EndedAt, step.EndedAt)
+		}
+	}
+	return step
+}
+
+// resumable reports whether a run with this status has not ended.
+func resumable(s Status) bool { return s != OK && s != Failed && s != Cancelled }
+
+// settled reports whether a step with this status is over.
+func settled(status string) bool {
+	return status != "pending" && status != "running" && status != "waiting"
+}
+
+// counted is how often steps have each status, by their path in the plan.
+type counted map[string]map[string]int
+
+func (c counted) add(plan, status string) {
+	if c[plan] == nil {
+		c[plan] = map[string]int{}
+	}
+	c[plan][status]++
+}
+
+// status sums up how often a step has each status.
+func (c counted) status(plan string) string {
+	n := maps.Clone(c[plan])
+	delete(n, "skipped")
+	all := 0
+	for _, times := range n {
+		all += times
+	}
+	switch {
+	case all == 0:
+		return "skipped"
+	case n["pending"] == all:
+		return "pending"
+	case n["running"] > 0:
+		return "running"
+	case n["waiting"] > 0:
+		return "waiting"
+	case n["pending"] > 0:
+		return "running"
+	case n["failed"] > 0:
+		return "failed"
+	case n["cancelled"] > 0:
+		return "cancelled"
+	}
+	return "succeeded"
+}

@@ -1,0 +1,329 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/mattn/go-isatty"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/internal/regular"
+	"github.com/braise-run/braise/internal/terminal"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/workflow"
+)
+
+// printOutcome prints the result on stdout: the output alone for people, the whole outcome as
+// JSON, or its last line for a stream of events.
+func (a *app) printOutcome(out *workflow.Outcome) error {
+	switch {
+	case a.output == "json":
+		return a.printJSON(out)
+	case a.output == "jsonl":
+		text, err := out.Summary()
+		if err != nil {
+			return &exitError{host.ExitInternal, err}
+		}
+		fmt.Fprintf(a.stdout, "%s\n", text)
+	case out.Status != workflow.StatusOK || out.Output == nil:
+	default:
+		if text, ok := out.Output.(string); ok {
+			fmt.Fprintln(a.stdout, strings.TrimSuffix(text, "\n"))
+			return nil
+		}
+		text, err := value.JSON(out.Output)
+		if err != nil {
+			return &exitError{host.ExitInternal, err}
+		}
+		return a.printJSON(json.RawMessage(text))
+	}
+	return nil
+}
+
+// printJSON prints a value for machines: indented, on one line for jsonl. Characters that a reader would not see are
+// escaped.
+func (a *app) printJSON(v any) error {
+	var text strings.Builder
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	if a.output != "jsonl" {
+		enc.SetIndent("", "  ")
+	}
+	err := enc.Encode(v)
+	if err == nil {
+		_, err = io.WriteString(a.stdout, terminal.EscapeUnseen(text.String()))
+	}
+	if err != nil {
+		return &exitError{host.ExitInternal, err}
+	}
+	return nil
+}
+
+// refuse ends what could not begin: the diagnostics, and for machines an outcome. wf is nil when it is
+// the recipe that is wrong.
+func (a *app) refuse(wf *workflow.Workflow, err error) error {
+	out := host.Refused(err)
+	if wf != nil {
+		out.Recipe = wf.Name()
+	}
+	a.printDiagnostics(out.Diagnostics)
+	if a.output != "human" {
+		if err := a.printOutcome(out); err != nil {
+			return err
+		}
+	}
+	return exit(host.ExitInvalid)
+}
+
+// fail ends a command for which the store, or the host, does not have what it needs.
+func (a *app) fail(runID string, err error) error { return a.failed(host.Failed(runID, err)) }
+
+// fail is app.fail that says which store was asked.
+func (s *session) fail(runID string, err error) error {
+	if s.cluster != nil {
+		return s.failed(host.Failed(runID, err))
+	}
+	return s.failed(s.host.Explain(host.Failed(runID, err)))
+}
+
+func (a *app) failed(out *workflow.Outcome) error {
+	code := exitCode(out, nil)
+	if a.output != "human" && code != host.ExitUsage {
+		if err := a.printOutcome(out); err != nil {
+			return err
+		}
+	}
+	return &exitError{code, out.Err}
+}
+
+// diagnosed is what an error says of a recipe, a configuration or an input.
+func diagnosed(err error) diagnostics.List { return host.Refused(err).Diagnostics }
+
+// warn says what nothing fails of.
+func (a *app) warn(message string) {
+	if !a.quiet {
+		fmt.Fprintf(a.stderr, "braise: warning: %s\n", terminal.Visible(message))
+	}
+}
+
+// printDiagnostics shows diagnostics to a person, with the lines of the files they are about.
+func (a *app) printDiagnostics(list diagnostics.List) {
+	if a.quiet {
+		list = onlyErrors(list)
+	}
+	sources := map[string][]byte{}
+	for _, d := range list {
+		if _, tried := sources[d.Position.File]; !tried && d.Position.File != "" {
+			sources[d.Position.File], _ = readSome(d.Position.File) // without its text a diagnostic is still printed
+		}
+	}
+	p := diagnostics.Printer{Sources: sources, Color: a.colored(a.stderr)}
+	p.Print(a.stderr, list)
+}
+
+func onlyErrors(list diagnostics.List) diagnostics.List {
+	var errs diagnostics.List
+	for _, d := range list {
+		if d.Level == diagnostics.ErrorLevel {
+			errs = append(errs, d)
+		}
+	}
+	return errs
+}
+
+// readSome reads a text file as far as a recipe may be long.
+func readSome(path string) ([]byte, error) {
+	f, err := regular.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, 1<<20))
+}
+
+// printError says why a run is not ok, unless the diagnostics have.
+func (a *app) printError(out *workflow.Outcome) {
+	e := out.Error()
+	switch {
+	case e == nil || e.Code == string(diagnostics.CodeInput) || errors.Is(e, checkpoint.ErrToken): // the diagnostics do
+		return
+	case e.Code == string(diagnostics.CodeStrict):
+		fmt.Fprintln(a.stderr, "braise: error: strict diagnostics failure: nothing ran")
+		return
+	}
+	fmt.Fprintf(a.stderr, "braise: %s: %s\n", out.Status, terminal.Visible(e.Error()))
+	if m := exitedWith.FindStringSubmatch(e.Error()); m != nil && e.Code == "tool.failed" {
+		fmt.Fprintf(a.stderr, "  hint: allow_code: [%s] in with accepts this code\n", m[1])
+	}
+}
+
+// exitedWith finds the exit code in what exec.run says of a program.
+var exitedWith = regexp.MustCompile(`^.*" exited with code ([0-9]+)`)
+
+// printWaiting says what a paused run waits for, and how to resume it.
+func (s *session) printWaiting(rt *runtime.Runtime, out *workflow.Outcome) {
+	if out.Status != workflow.StatusPaused || s.output != "human" {
+		return
+	}
+	fmt.Fprintf(s.stderr, "braise: paused: run %s of recipe %q waits\n", out.RunID, out.Recipe)
+	for _, p := range out.Pauses {
+		s.printPause(s.stderr, p)
+		switch {
+		case rt.Store == nil && s.cluster == nil:
+		case len(p.To) > 0 || p.FourEyes || p.Token == "": // a token would answer for whoever has it
+			s.printCommand(s.stderr, answerCommand(out.RunID, p), p)
+		default:
+			s.printCommand(s.stderr, "resume "+p.Token, p)
+		}
+	}
+	if rt.Store == nil && s.cluster == nil {
+		fmt.Fprintln(s.stderr, "  with --store memory: it can only be answered at a terminal")
+	}
+}
+
+// answerCommand is the command that names a pause.
+func answerCommand(runID string, p resume.Pause) string {
+	return "runs answer " + runID + " " + quoted(terminal.Visible(p.ID))
+}
+
+// printCommand prints the command line that answers a pause; how is the command that names it.
+func (s *session) printCommand(w io.Writer, how string, p resume.Pause) {
+	flags := s.sameFlags()
+	if len(p.Decisions) == 0 && !p.RetryAt.IsZero() {
+		if s.cluster != nil { // which continues the run by itself
+			return
+		}
+		fmt.Fprintf(w, "    braise runs sweep%s   # then; with --watch beforehand\n", flags)
+		return
+	}
+	decision, others := "", ""
+	switch n := len(p.Decisions); {
+	case n > 1 && p.Reason == "indeterminate": // none of them goes without saying
+		decision = " --decision " + strings.Join(p.Decisions, "|")
+	case n > 1:
+		decision = " --decision " + quoted(terminal.Visible(p.Decisions[0]))
+		others = "   # or " + terminal.Visible(strings.Join(p.Decisions[1:], ", "))
+	}
+	fmt.Fprintf(w, "    braise %s%s%s%s%s\n", how, decision, fieldFlags(p), flags, others)
+}
+
+func (a *app) printPause(w io.Writer, p resume.Pause) {
+	what := map[resume.Kind]string{
+		resume.Human: "a person", resume.External: "the event " + p.Reason, resume.System: "a decision",
+	}[p.Kind]
+	switch {
+	case p.Kind == resume.External && p.Reason == "":
+		what = "an event"
+	case p.Kind == resume.System && !p.RetryAt.IsZero():
+		what = "a time, " + terminal.LocalTime(p.RetryAt)
+	}
+	fmt.Fprintf(w, "  step %s waits for %s", terminal.Visible(p.Step), terminal.Visible(what))
+	if p.Prompt != "" {
+		fmt.Fprintf(w, ": %s", terminal.Indented(p.Prompt))
+	}
+	fmt.Fprintln(w)
+	printShown(w, p.Show)
+	printCall(w, p.Call)
+	if len(p.To) > 0 {
+		fmt.Fprintf(w, "  to: %s\n", terminal.Visible(strings.Join(p.To, ", ")))
+	}
+	if p.FourEyes {
+		fmt.Fprintln(w, "  four eyes: not by whoever began the run")
+	}
+	if !p.ExpiresAt.IsZero() {
+		fmt.Fprintf(w, "  until %s\n", terminal.LocalTime(p.ExpiresAt))
+	}
+}
+
+// printCall prints what a person needs to look a call up at the other side before deciding about it; nil: nothing.
+func printCall(w io.Writer, c *resume.Call) {
+	if c == nil {
+		return
+	}
+	text := "  call: " + c.Tool
+	if c.Attempt > 0 {
+		text += fmt.Sprintf(", attempt %d", c.Attempt)
+	}
+	if !c.At.IsZero() {
+		text += ", " + terminal.LocalTime(c.At)
+	}
+	if c.Owner != "" {
+		text += ", by " + checkpoint.Lease{Owner: c.Owner}.Holder()
+	}
+	fmt.Fprintf(w, "%s\n", terminal.Visible(text))
+	if c.Arguments != nil {
+		fmt.Fprintf(w, "  arguments: %s\n", terminal.Indented(c.Arguments))
+	}
+	fmt.Fprintf(w, "  idempotency key: %s\n", terminal.Visible(c.Key))
+	if len(c.PIDs) > 0 {
+		fmt.Fprintf(w, "  its processes still run: %v\n", c.PIDs)
+	}
+}
+
+// fieldFlags stand for what a form needs.
+func fieldFlags(p resume.Pause) string {
+	fields, required := formFields(p.Schema)
+	switch {
+	case len(p.Decisions) > 0 || fields != nil:
+	case p.Kind == resume.Human && p.Schema != nil:
+		return " --answer …"
+	default:
+		return " --inputs-json JSON"
+	}
+	text := ""
+	for _, name := range required {
+		text += " --input " + quoted(terminal.Visible(name)+"=…")
+	}
+	return text
+}
+
+// summary is the last line about a run: how it ended, how long it took and what its models used.
+func summary(out *workflow.Outcome) string {
+	text := fmt.Sprintf("run %s %s %s", out.RunID, out.Status, terminal.Took(out.EndedAt.Sub(out.StartedAt)))
+	add := func(n int64, what string) {
+		if n > 0 {
+			text += " · " + terminal.Grouped(n) + " " + what
+			if n > 1 {
+				text += "s"
+			}
+		}
+	}
+	add(out.Usage.Calls, "call")
+	add(out.Usage.InputTokens+out.Usage.OutputTokens, "token")
+	switch cost := out.Usage.CostUSD; {
+	case cost >= 0.005:
+		text += fmt.Sprintf(" · $%.2f", cost)
+	case cost > 0:
+		text += fmt.Sprintf(" · $%.2g", cost)
+	}
+	return text
+}
+
+// isTerminal reports whether w is a terminal.
+func isTerminal(w any) bool {
+	if r, ok := w.(*results); ok {
+		w = r.w
+	}
+	f, ok := w.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}
+
+// colored reports whether output to w is coloured.
+func (a *app) colored(w io.Writer) bool {
+	switch {
+	case a.color == "always":
+		return true
+	case a.color == "never" || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb":
+		return false
+	}
+	return isTerminal(w)
+}

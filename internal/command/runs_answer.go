@@ -1,0 +1,45 @@
+package command
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/workflow"
+)
+
+func (a *app) runsAnswer() *cobra.Command {
+	flags := &answerFlags{}
+	cmd := &cobra.Command{
+		Use:   "answer RUN PAUSE",
+		Short: "Answer a pause by its name, and resume the run",
+		Example: `  braise runs answer last approve --decision approve
+  braise runs answer last ask --answer 'The blue one'`,
+		Args: exactly(2, "runs answer takes a run and a pause"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := flags.read(a, cmd); err != nil {
+				return err
+			}
+			answer := func(ctx context.Context, e execution) (*workflow.Outcome, error) {
+				answering := *e.rt
+				answering.Resume = flags
+				return workflow.Answer(ctx, e.runID, args[1], nil, &answering, e.opts)
+			}
+			return a.resumeRun(cmd, args[0], orSignal(checkpoint.SignalAnswer, answer,
+				func(ctx context.Context, e execution) (map[string]any, error) {
+					return flags.signal(ctx, e, args[1])
+				}),
+				func(ctx context.Context, c *cluster, runID string, by Person) (*workflow.Outcome, error) {
+					v, err := flags.valueFor(ctx, c, runID, args[1])
+					if err != nil {
+						return nil, err
+					}
+					return c.Answer(ctx, runID, args[1], v, by)
+				})
+		},
+	}
+	flags.add(cmd)
+	a.addIncomplete(cmd)
+	return cmd
+}

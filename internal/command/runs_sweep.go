@@ -1,0 +1,136 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/braise-run/braise/history"
+	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/internal/terminal"
+	"github.com/braise-run/braise/workflow"
+)
+
+// sweepTime is how often sweep --watch looks for what is due.
+const sweepTime = time.Second
+
+func (a *app) runsSweep() *cobra.Command {
+	watch := false
+	opts := &workflow.SweepOptions{ResumeOptions: workflow.ResumeOptions{Complete: true}}
+	cmd := &cobra.Command{
+		Use:   "sweep",
+		Short: "Resume every run in which something is due: a wait that is over, a pause that has expired",
+		Example: `  braise runs sweep
+  braise runs sweep --recover --watch`,
+		Args: exactly(0, "runs sweep takes no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if opts.MaxRuns < 1 {
+				return usageError("--max-runs is %d; the minimum is 1", opts.MaxRuns)
+			}
+			s, err := a.open(cmd.Context(), host.Options{Look: !watch, Reporter: silent{}})
+			if err != nil {
+				return a.refuse(nil, err)
+			}
+			defer s.close()
+			if _, err := s.connect(cmd.Context(), cmd); err != nil {
+				return err
+			}
+			if _, err := s.openStore(cmd.Context()); err != nil {
+				return err
+			}
+			if _, err := s.host.Runtime(cmd.Context(), nil); err != nil { // before a signal only stops the sweep
+				return a.unready(err)
+			}
+			ctx, why := s.interruptible(cmd.Context())
+			if watch {
+				opts.Every = sweepTime
+				err = s.keepSweeping(ctx, opts)
+			} else {
+				err = s.sweep(ctx, opts)
+			}
+			if reason := why(); reason != nil {
+				return exit(reason.code)
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&opts.Recover, "recover", false,
+		"also resume interrupted runs; without it they are listed")
+	cmd.Flags().IntVar(&opts.MaxRuns, "max-runs", 4, "maximum concurrent runs")
+	cmd.Flags().BoolVar(&watch, "watch", false, "keep sweeping until a signal comes")
+	return cmd
+}
+
+// sweep resumes what is due, and prints how each run ended: in JSON a list of outcomes, with jsonl one a line.
+func (s *session) sweep(ctx context.Context, opts *workflow.SweepOptions) error {
+	outcomes, err := s.host.Sweep(ctx, opts)
+	for _, out := range outcomes {
+		if err := s.printSwept(out, false); err != nil {
+			return err
+		}
+	}
+	if s.output == "json" && err == nil {
+		if err := s.printJSON(append([]*workflow.Outcome{}, outcomes...)); err != nil {
+			return err
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		return s.fail("", err)
+	}
+	if opts.Recover || ctx.Err() != nil {
+		return nil
+	}
+	return s.listInterrupted(ctx)
+}
+
+// listInterrupted says which runs a sweep has left alone.
+func (s *session) listInterrupted(ctx context.Context) error {
+	store, err := s.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := history.List(ctx, store, history.Filter{Status: history.Interrupted})
+	if err != nil {
+		return s.fail("", err)
+	}
+	for _, run := range list {
+		fmt.Fprintf(s.stderr, "%s interrupted\n", run.RunID)
+	}
+	if len(list) > 0 {
+		fmt.Fprintf(s.stderr, "  to resume: braise runs sweep --recover%s\n", s.sameFlags())
+	}
+	return nil
+}
+
+// keepSweeping sweeps until a signal comes, and prints how each run ended, in JSON one a line.
+func (s *session) keepSweeping(ctx context.Context, opts *workflow.SweepOptions) error {
+	for out, err := range s.host.Sweeps(ctx, opts) {
+		if err != nil {
+			return s.fail("", err)
+		}
+		if err := s.printSwept(out, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) printSwept(out *workflow.Outcome, watch bool) error {
+	switch {
+	case a.output == "human":
+		text := string(out.Status)
+		if out.Err != nil {
+			text += ": " + terminal.Cut(out.Err.Error())
+		}
+		fmt.Fprintf(a.stdout, "%s %s\n", out.RunID, terminal.Visible(text))
+	case a.output == "jsonl" || watch:
+		text, err := out.Summary()
+		if err != nil {
+			return &exitError{host.ExitInternal, err}
+		}
+		fmt.Fprintf(a.stdout, "%s\n", text)
+	}
+	return nil
+}

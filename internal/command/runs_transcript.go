@@ -1,0 +1,194 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/history"
+	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/internal/terminal"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+func (a *app) runsTranscript() *cobra.Command {
+	follow := false
+	cmd := &cobra.Command{
+		Use:   "transcript RUN [STEP]",
+		Short: "Print what agents and models said to each other, with calls of tools and their results",
+		Example: `  braise runs transcript last
+  braise runs transcript last research --follow`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return usageError("runs transcript takes a run, and perhaps the step of an agent")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if follow && a.output == "json" {
+				return usageError("--follow prints lines: --output jsonl, or human")
+			}
+			return a.withRun(cmd, args[0], func(ctx context.Context, l looked) error {
+				t := &transcript{app: a, reader: &history.Reader{Store: l.runs}, runID: l.id, shown: map[string]int{}}
+				if len(args) == 2 {
+					t.step = args[1]
+				}
+				if follow {
+					return t.follow(ctx)
+				}
+				return t.print(ctx)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&follow, "follow", false, "go on until the run ends")
+	return cmd
+}
+
+// transcript prints the conversations of the agents of a run.
+type transcript struct {
+	*app
+	reader *history.Reader
+	runID  string
+	step   string         // "": of all
+	shown  map[string]int // how many messages were printed, by path
+	last   string         // the path of the last one
+}
+
+// works returns what the agents have done.
+func (t *transcript) works(ctx context.Context) ([]history.Work, error) {
+	paths := []string{t.step}
+	if t.step == "" {
+		run, err := t.reader.Load(ctx, t.runID)
+		if err != nil {
+			return nil, err
+		}
+		paths = nil
+		for _, s := range run.Steps {
+			switch {
+			case s.Uses != "agent":
+			case s.Items == nil:
+				paths = append(paths, s.Step)
+			default:
+				items, err := t.items(ctx, s.Step)
+				if err != nil {
+					return nil, err
+				}
+				paths = append(paths, items...)
+			}
+		}
+	}
+	works := []history.Work{}
+	for _, path := range paths {
+		d, err := t.reader.Step(ctx, t.runID, path)
+		switch missing := errors.Is(err, checkpoint.ErrNotFound); {
+		case t.step != "" && (missing || err == nil && d.Work == nil):
+			return nil, &exitError{host.ExitInvalid, fmt.Errorf("run %s has no agent at step %q that has begun\n"+
+				"  hint: braise runs show %[1]s lists the steps", t.runID, path)}
+		case err != nil:
+			return nil, err
+		case d.Work != nil:
+			works = append(works, *d.Work)
+		}
+	}
+	return works, nil
+}
+
+// items returns the paths of all items of a foreach.
+func (t *transcript) items(ctx context.Context, path string) (paths []string, err error) {
+	for {
+		page, err := t.reader.Items(ctx, t.runID, path, &history.ItemsOptions{From: len(paths)})
+		if err != nil || len(page) == 0 {
+			return paths, err
+		}
+		for _, item := range page {
+			paths = append(paths, item.Step)
+		}
+	}
+}
+
+// print prints all there is.
+func (t *transcript) print(ctx context.Context) error {
+	works, err := t.works(ctx)
+	if err != nil {
+		return err
+	}
+	if t.output != "human" {
+		return t.printJSON(works)
+	}
+	t.more(works)
+	return nil
+}
+
+// follow prints all there is, and then what comes, until the run ends.
+func (t *transcript) follow(ctx context.Context) error {
+	look := func() error {
+		works, err := t.works(ctx)
+		if err == nil {
+			t.more(works)
+		}
+		return err
+	}
+	if err := look(); err != nil {
+		return err
+	}
+	for e, err := range t.reader.Watch(ctx, t.runID) {
+		if err != nil {
+			return err
+		}
+		switch e.Kind {
+		case trace.ModelEnd, trace.ToolEnd, trace.AgentEnd, trace.RunEnd:
+			if err := look(); err != nil {
+				return err
+			}
+		}
+	}
+	return look()
+}
+
+// more prints the messages that were not printed before.
+func (t *transcript) more(works []history.Work) {
+	for i := range works {
+		w := &works[i]
+		for _, m := range w.Messages[min(t.shown[w.Path], len(w.Messages)):] {
+			t.message(w, &m)
+		}
+		t.shown[w.Path] = len(w.Messages)
+		t.more(w.Children)
+	}
+}
+
+// message prints a message.
+func (t *transcript) message(w *history.Work, m *runtime.Message) {
+	if t.output == "jsonl" {
+		text, err := json.Marshal(struct {
+			Path    string           `json:"path"`
+			Agent   string           `json:"agent,omitempty"`
+			Message *runtime.Message `json:"message"`
+		}{w.Path, w.Agent, m})
+		if err == nil {
+			fmt.Fprintf(t.stdout, "%s\n", text)
+		}
+		return
+	}
+	if t.last != w.Path {
+		t.last = w.Path
+		fmt.Fprintf(t.stdout, "== %s\n", terminal.Visible(strings.TrimSpace(w.Path+" "+w.Agent)))
+	}
+	if m.Text != "" || len(m.ToolCalls) == 0 {
+		fmt.Fprintf(t.stdout, "%s: %s\n", m.Role, indented(m.Text))
+	}
+	for _, c := range m.ToolCalls {
+		fmt.Fprintf(t.stdout, "%s: → %s %s\n", m.Role, terminal.Visible(c.Name), indented(string(c.Arguments)))
+	}
+}
+
+// indented is a text that is made safe for a terminal, with its further lines below the first.
+func indented(text string) string {
+	return strings.ReplaceAll(terminal.Visible(strings.TrimSpace(text)), "\n", "\n  ")
+}

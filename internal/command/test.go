@@ -1,0 +1,123 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/scenario"
+)
+
+func (a *app) testCommand() *cobra.Command {
+	opts := &scenario.Options{} // of the runtime nothing of this installation, unless --config asks for it
+	run := ""
+	cmd := &cobra.Command{
+		Use:   "test [PATH…]",
+		Short: "Run scenarios: recipes with scripted answers and expected outcomes",
+		Long:  "Test runs scenarios: files, or all *.txtar files below a folder (default: the working folder).",
+		Example: `  braise test demo
+  braise test demo --run refund
+  braise test demo --update`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				args = []string{"."}
+			}
+			var err error
+			if opts.Run, err = regexp.Compile(run); err != nil {
+				return usageError("--run: %v", err)
+			}
+			switch {
+			case a.config != "":
+				s, err := a.open(cmd.Context(), host.Options{})
+				if err != nil {
+					return a.refuse(nil, err)
+				}
+				defer s.close()
+				opts.Runtime = s.host.Bare()
+				if err := s.host.Connect(cmd.Context(), nil, opts.Runtime); err != nil {
+					return a.unready(err)
+				}
+			case a.strict:
+				if opts.Runtime, err = (*host.Config)(nil).Runtime(""); err != nil {
+					return a.refuse(nil, err)
+				}
+				opts.Runtime.Diagnostics = diagnostics.Strict
+			}
+			files, err := scenario.Find(args, opts)
+			switch {
+			case err != nil:
+				return usageError("%v", err)
+			case len(files) == 0 && run != "":
+				return usageError("no scenario in %s matches --run %q", strings.Join(args, ", "), run)
+			case len(files) == 0:
+				return usageError("no scenario in %s\n  hint: scenarios are *.txtar files", strings.Join(args, ", "))
+			}
+			return a.test(cmd.Context(), files, opts)
+		},
+	}
+	cmd.Flags().BoolVar(&opts.Update, "update", false, "rewrite the expectations that do not hold")
+	cmd.Flags().StringVar(&run, "run", "", "only scenarios whose name matches this regular expression")
+	return cmd
+}
+
+// testResult is a scenario as test prints it in JSON.
+type testResult struct {
+	Name     string   `json:"name"`
+	File     string   `json:"file"`
+	OK       bool     `json:"ok"`
+	Failures []string `json:"failures"`
+}
+
+// test runs scenarios and prints how each went.
+func (a *app) test(ctx context.Context, files []string, opts *scenario.Options) error {
+	ctx, stop, why := a.interruptible(ctx)
+	defer stop()
+	results := []testResult{}
+	failed := 0
+	for _, file := range files {
+		r, err := scenario.Check(ctx, file, opts)
+		if reason := why(); reason != nil {
+			return exit(reason.code)
+		}
+		if err != nil {
+			return &exitError{host.ExitInternal, err}
+		}
+		if r.Failures != nil {
+			failed++
+		}
+		results = append(results, testResult{r.Name, r.File, r.Failures == nil, append([]string{}, r.Failures...)})
+		if a.output == "human" {
+			a.printResult(r)
+		}
+	}
+	if a.output != "human" {
+		if err := a.printJSON(results); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(a.stdout, "%d passed, %d failed\n", len(files)-failed, failed)
+	}
+	if failed > 0 {
+		return exit(host.ExitFailed)
+	}
+	return nil
+}
+
+func (a *app) printResult(r *scenario.Result) {
+	switch {
+	case r.Failures != nil:
+		fmt.Fprintf(a.stdout, "FAIL %s (%s)\n", r.Name, r.File)
+		for _, f := range r.Failures {
+			fmt.Fprintf(a.stdout, "  %s\n", strings.ReplaceAll(strings.TrimSpace(f), "\n", "\n  "))
+		}
+	case r.Updated:
+		fmt.Fprintf(a.stdout, "ok %s (updated)\n", r.Name)
+	case !a.quiet:
+		fmt.Fprintf(a.stdout, "ok %s\n", r.Name)
+	}
+}

@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/agents"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/runtime"
+)
+
+// inConversation is what was said before in the conversation of a step.
+func inConversation(t *machine.Task) (list []agents.Message) {
+	for _, one := range t.Conversation() {
+		m, _ := one.(map[string]any)
+		role, _ := m["role"].(string)
+		text, _ := m["text"].(string)
+		list = append(list, agents.Message{Role: runtime.Role(role), Text: valid(text)})
+	}
+	return list
+}
+
+// filesOf reads the files that go with what somebody says, in that role.
+func filesOf(p *pending, name string, role runtime.Role, v any) ([]runtime.File, error) {
+	files, err := program.Files(v)
+	if err == nil && v != nil && role != runtime.User {
+		err = errors.New("can only go with what a user says")
+	}
+	if err != nil {
+		return nil, badArgument(p, name, err)
+	}
+	return files, nil
+}
+
+// imagesOf reads the files that go with the prompt.
+func imagesOf(p *pending, fields map[string]any) ([]runtime.File, error) {
+	var role runtime.Role
+	if fields["prompt"] != nil {
+		role = runtime.User
+	}
+	return filesOf(p, "images", role, fields["images"])
+}
+
+// hear fills in what an agent was told of its conversation when it began: the machine has it, the record only counts
+// it. In a fork with other outputs there may be less.
+func hear(t *machine.Task, start *agents.Start) {
+	if start != nil && start.Said > 0 && start.Heard == nil {
+		heard := inConversation(t)
+		start.Heard = heard[:min(start.Said, len(heard))]
+	}
+}
+
+// saidBefore reads messages.
+func saidBefore(p *pending, fields map[string]any) (list []agents.Message, err error) {
+	given, ok := fields["messages"].([]any)
+	if !ok && fields["messages"] != nil {
+		return nil, badField(p, "messages", "a list", fields["messages"])
+	}
+	for _, e := range given {
+		m, _ := e.(map[string]any)
+		role, _ := m["role"].(string)
+		text, isText := m["text"].(string)
+		switch runtime.Role(role) {
+		case runtime.System, runtime.User, runtime.Assistant:
+		default:
+			isText = false
+		}
+		if !isText {
+			return nil, badField(p, "messages", "a list of {role: system, user or assistant; text: a string}", e)
+		}
+		files, err := filesOf(p, "files", runtime.Role(role), m["files"])
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, agents.Message{Role: runtime.Role(role), Text: valid(text), Files: files})
+	}
+	return list, nil
+}
+
+// toldBefore is what an agent is told before its prompt: of its conversation, and by its step. Without a prompt there
+// must be something.
+func toldBefore(p *pending, fields map[string]any) (heard, given []agents.Message, err error) {
+	heard = inConversation(p.task)
+	given, err = saidBefore(p, fields)
+	if _, asked := fields["prompt"]; err == nil && !asked && len(heard)+len(given) == 0 {
+		err = program.ConfigError("agent.arguments", "%s: nothing was said yet, and an agent step has no prompt",
+			p.Site.Pos)
+	}
+	return heard, given, err
+}
+
+// repliesTo says how long a person talks with the agent of a step; nil: the agent answers once.
+func repliesTo(p *pending) *agents.Replies {
+	of := p.Site.Agents.Replies
+	if of == nil {
+		return nil
+	}
+	return &agents.Replies{Max: of.Max, Until: func(reply string) (bool, error) { return of.Until(p.task, reply) }}
+}
+
+// outputOf is the output of an agent step without a schema.
+func outputOf(set *program.AgentSet, res *agents.Result) map[string]any {
+	out := map[string]any{"text": res.Text, "steps": int64(res.Steps), "stop_reason": string(res.StopReason)}
+	if set.Replies != nil {
+		turns := make([]any, len(res.Turns))
+		for i, t := range res.Turns {
+			turns[i] = map[string]any{"reply": t.Reply, "text": t.Text}
+		}
+		turns[0].(map[string]any)["reply"] = nil
+		out["turns"], out["ended"] = turns, cmp.Or(res.TalkEnded, "stopped")
+	}
+	if set.HandsOff {
+		out["agent"] = res.Agent
+	}
+	return out
+}
+
+// textOf reads a text of an agent step; "" if it is not given.
+func textOf(p *pending, fields map[string]any, key string) (string, error) {
+	if fields[key] == nil {
+		return "", nil
+	}
+	text, err := value.Text(fields[key])
+	if err != nil {
+		err = program.ConfigError("agent.arguments", "%s: %s of an agent step: %w", p.Site.Pos, key, err)
+	}
+	return text, err
+}
+
+// loopOf makes the loop of an agent.
+func loopOf(p *pending, id string) (*agentloop.Loop, error) {
+	loop, err := p.Site.Agents.LoopOf(id, program.EnvOf(p.task), p.Site.AnswerJSON)
+	if _, known := errors.AsType[*runtime.Error](err); err != nil && !known {
+		err = &runtime.Error{Category: runtime.CategoryConfig, Code: "expr.failed", Err: err}
+	}
+	return loop, err
+}

@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/trace"
+)
+
+// fallBack calls the next model that the host has named for a call whose model has failed in all its attempts. It
+// returns false, and does nothing, if there is none, or if another model could not help.
+func (r *Run) fallBack(p *pending, err error) bool {
+	over := !p.deadline.IsZero() && !r.now.Before(p.deadline)
+	helps := []retry.Reason{retry.RateLimit, retry.ServerError, retry.Network}
+	if p.Kind != program.ModelCall || len(p.fallbacks) == 0 || over || r.cutOff(p) || r.ending.broken ||
+		!slices.Contains(helps, retry.FailureOf(err).Reason) {
+		return false
+	}
+	to := p.fallbacks[0]
+	p.fallbacks = p.fallbacks[1:]
+	about, ok := r.o.Adapters.Model(to)
+	if !ok || p.Request.Refused(about.Options) != "" {
+		return r.fallBack(p, err)
+	}
+	r.tell(p, trace.Event{Kind: trace.AdapterFallback, Step: p.Path,
+		Data: trace.Data{{Key: "from", Value: p.Request.Model}, {Key: "to", Value: to}}}, nil)
+	p.use.Tried = append(p.use.Tried, journal.Tried{Model: p.use.Model, Draws: p.use.Draws})
+	p.use.Model, p.use.Draws, p.Attempts, p.last = to, nil, 0, err
+	if p.in == nil { // scripts count the calls of an agent, whatever its models
+		p.Calls = 0
+	} else {
+		p.Name = to
+	}
+	next := *p.Request // the model may have kept the request
+	next.Model, p.Request = to, &next
+	p.Stream, p.policy = about.Streams && r.o.Wants.Deltas, nil
+	r.resolve(p, p.Site.Retry, about.Retry)
+	r.retry(p)
+	return true
+}
+
+// withFallbacks adds to names of models those that may answer instead of them.
+func (r *Run) withFallbacks(models ...string) []string {
+	all := slices.Clone(models)
+	for _, name := range models {
+		about, _ := r.o.Adapters.Model(name)
+		all = append(all, about.Fallbacks...)
+	}
+	return all
+}

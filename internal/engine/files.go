@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/runtime"
+)
+
+// A call of a model with local files, or of an agent that is given some, first looks at them, and records what is in
+// them. Then each attempt of the call, or of the agent to ask its model, in whatever process, reads them again and must
+// find the same.
+
+// shown has all files that a call of a step shows a model; nil: it shows none.
+func (p *pending) shown() *runtime.Request {
+	if p.agent == nil {
+		return p.Request
+	}
+	t := &p.agent.terms
+	return &runtime.Request{Messages: append(asMessages(nil, t.Before), runtime.Message{Files: t.Files})}
+}
+
+// showsLocal reports whether local files go with a request.
+func showsLocal(req *runtime.Request) bool {
+	return req != nil && slices.ContainsFunc(req.Messages, func(m runtime.Message) bool {
+		return slices.ContainsFunc(m.Files, func(f runtime.File) bool { return value.IsPath(f.URL) })
+	})
+}
+
+// knowsFiles reports whether it is known what is in the files of a call, and tells the call.
+func (r *Run) knowsFiles(p *pending) bool {
+	files, ok := r.waits.files[p.task]
+	p.Files = files
+	return ok
+}
+
+// keepFiles notes what is in the files of a call that has not ended.
+func (r *Run) keepFiles(t *machine.Task, files []journal.File) {
+	if r.waits.files == nil {
+		r.waits.files = map[*machine.Task][]journal.File{}
+	}
+	r.waits.files[t] = files
+}
+
+// looked handles the result of a call that has looked at its files: now it is made.
+func (r *Run) looked(p *pending, res *Result) {
+	err := res.Err
+	if r.cutOff(p) {
+		err = r.cause(p)
+	}
+	if err != nil {
+		if p.agent != nil {
+			p.agent.call = nil
+		}
+		r.failed(p, err)
+		return
+	}
+	r.leave(p)
+	next := *p.Call
+	p.Call, p.tries = &next, 0
+	if p.Looks, p.Files = false, res.Files; p.agent != nil {
+		p.Request = nil
+	}
+	r.record(p.task, p.Path, journal.CallFiles{Files: res.Files})
+	if !r.durable() {
+		r.launch(p)
+		return
+	}
+	p.stage = blocked
+	r.calls.blocked = append(r.calls.blocked, p)
+}

@@ -1,0 +1,49 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/program"
+)
+
+// NoteOpen records the calls that have been in progress for so long, unless the journal has that they began. next is
+// how long the others need to get there; 0: there are none.
+func (r *Run) NoteOpen(long time.Duration) (noted bool, next time.Duration) {
+	if !r.durable() || r.ending.cancelled {
+		return false, 0
+	}
+	for _, p := range r.waiting() {
+		if p.known || p.in != nil && !p.gathers() { // agents record that they call models and tools
+			continue
+		}
+		if left := long - r.now.Sub(p.began); left > 0 {
+			if next == 0 || left < next {
+				next = left
+			}
+			continue
+		}
+		p.known, noted = true, true
+		r.Note(p.stepPath(), journal.CallOpen{Kind: string(p.Kind), Name: p.adapter(), For: r.took(p)})
+	}
+	return noted, next
+}
+
+// stepPath is the path of the step that makes the call.
+func (p *pending) stepPath() string {
+	if p.in != nil {
+		return p.in.call.Path
+	}
+	return p.Path
+}
+
+// adapter is the name of what is called; "": there is only one of its kind.
+func (p *pending) adapter() string {
+	switch {
+	case p.Request != nil:
+		return p.Request.Model
+	case p.Kind == program.ToolCall:
+		return p.Name
+	}
+	return ""
+}

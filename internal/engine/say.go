@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// spoken is what a step has said, and nobody has seen yet.
+type spoken struct {
+	task *machine.Task
+	what journal.Said
+}
+
+// say ends a step that says something. What it says is recorded first and shown then, so that it is never shown twice.
+func (r *Run) say(t *machine.Task, input any) {
+	fields, _ := input.(map[string]any)
+	text, err := value.Text(fields["text"])
+	if err != nil {
+		r.refuseWait(t, &machine.Failure{Category: string(runtime.CategoryConfig), Code: "wait.arguments", Err: err})
+		return
+	}
+	what := journal.Said{Text: valid(r.o.Redact.Text(text)), Value: r.o.Redact.Value(fields["value"])}
+	r.begun(t)
+	r.ledger.spoken = append(r.ledger.spoken, spoken{t, what})
+	r.record(t, r.path(t), what)
+	if r.durable() {
+		r.ask(Command{Op: Save})
+	} else {
+		r.showSpoken()
+	}
+}
+
+// showSpoken shows what has been said, now that it is recorded.
+func (r *Run) showSpoken() {
+	for _, s := range r.ledger.spoken {
+		data := trace.Data{{Key: "text", Value: s.what.Text}}
+		if s.what.Value != nil {
+			data = append(data, trace.Attr{Key: "value", Value: s.what.Value})
+		}
+		r.emit(s.task, trace.StepSaid, r.path(s.task), data, nil)
+	}
+	r.ledger.spoken = nil
+}

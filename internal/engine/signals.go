@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
+)
+
+// For says on whose behalf the run acts from now on, and which signal it carries out; "": none.
+func (r *Run) For(by, signal string) { r.ledger.actor = actor{by, signal} }
+
+// Carry returns the events that carry out a signal: of an answer to a pause or of a value for a channel. The first of
+// them names the signal. If the signal does not apply, the only event says why. Take, or TakeNow, applies the events.
+func (r *Run) Carry(s checkpoint.Signal) []journal.Event {
+	was := r.ledger.actor
+	r.ledger.actor = actor{s.By, s.ID}
+	defer func() { r.ledger.actor = was }()
+	var data map[string]any
+	var err error
+	if s.Data != nil {
+		var v any
+		v, err = value.Decode(s.Data)
+		data, _ = v.(map[string]any)
+	}
+	var events []journal.Event
+	switch {
+	case err != nil:
+	case s.Kind == checkpoint.SignalAnswer:
+		events, err = r.carryAnswer(data)
+	case s.Kind == checkpoint.SignalSend:
+		events, err = r.carryValue(data)
+	case s.Kind == checkpoint.SignalTell:
+		err = r.Tell(s)
+	default:
+		err = fmt.Errorf("this version does not know signals of the kind %q", s.Kind)
+	}
+	if err != nil {
+		return []journal.Event{r.Dropped(s, err.Error())}
+	}
+	return events
+}
+
+// Dropped returns the event that a signal does not apply.
+func (r *Run) Dropped(s checkpoint.Signal, why string) journal.Event {
+	return journal.Event{At: r.now, By: s.By, What: journal.SignalDropped{ID: s.ID, Why: valid(r.o.Redact.Text(why))}}
+}
+
+// TakeNow records and applies events while the run is live.
+func (r *Run) TakeNow(events []journal.Event) { r.recordAll(nil, events) }
+
+// carryAnswer makes the events of an answer, with the checks that an answer by other ways gets.
+func (r *Run) carryAnswer(data map[string]any) ([]journal.Event, error) {
+	id, _ := data["pause"].(string)
+	p := r.PauseByID(id)
+	if p == nil {
+		return nil, fmt.Errorf("pause %q is not open any more", id)
+	}
+	if question, ok := data["question"].(string); ok && question != p.Question() {
+		return nil, fmt.Errorf("%s asks something else by now", &p.Pause)
+	}
+	v, err := r.Fits(p, AnswerIn(&p.Pause, data))
+	if err != nil {
+		return nil, err
+	}
+	return r.Answer(p, v), nil
+}
+
+// AnswerIn is the answer in a signal. One that says nothing is the default of a question that has one; else it is {},
+// to which defaults of fields and a lone decision are added.
+func AnswerIn(p *resume.Pause, data map[string]any) any {
+	v, said := data["value"]
+	schema, _ := p.Schema.(map[string]any)
+	if _, preset := schema["default"]; said || preset && len(p.Decisions) == 0 {
+		return v
+	}
+	return map[string]any{}
+}
+
+// Fits returns the answer that an input is to a pending pause. The error says why the pause does not take it.
+func (r *Run) Fits(p *Pause, input any) (any, error) {
+	v, err := p.Check(input)
+	for _, check := range []func() error{
+		func() error { return RaisedEnough(&p.Pause, v) },
+		func() error { return FitsApproval(&p.Pause, v, r.o.Redact) },
+		func() error { return r.Refuses(p, v) },
+	} {
+		if err == nil {
+			err = check()
+		}
+	}
+	return v, err
+}
+
+// carryValue makes the events of a value for a channel.
+func (r *Run) carryValue(data map[string]any) ([]journal.Event, error) {
+	name, _ := data["channel"].(string)
+	index := program.ChannelIndex(r.program.Graph.Channels, name)
+	if index < 0 {
+		return nil, fmt.Errorf("there is no channel %q", name)
+	}
+	switch refused, over := r.Takes(index, data["value"]); {
+	case over:
+		return nil, errors.New("the run is over")
+	case refused != nil:
+		return nil, refused.Err
+	}
+	return r.Send(index, data["value"]), nil
+}
+
+// notes are notes for agents: those that none has taken yet, and the ids of those that were.
+type notes struct {
+	left []noteTo
+	over []string
+}
+
+// noteTo is a note for the agent of a step; "": for the first one that looks.
+type noteTo struct {
+	step string
+	runtime.Note
+}
+
+// of returns the notes for the agent of a step.
+func (n *notes) of(step string) (list []runtime.Note) {
+	for _, one := range n.left {
+		if one.step == "" || one.step == step {
+			list = append(list, one.Note)
+		}
+	}
+	return list
+}
+
+// taken notes that an agent has recorded notes.
+func (n *notes) taken(list []runtime.Note) {
+	for _, one := range list {
+		i := slices.IndexFunc(n.left, func(o noteTo) bool { return o.ID == one.ID })
+		if i >= 0 {
+			n.left, n.over = slices.Delete(n.left, i, i+1), append(n.over, one.ID)
+		}
+	}
+}
+
+// Tell has an agent take the note of a signal between two of its steps. The error says that the step has ended.
+func (r *Run) Tell(s checkpoint.Signal) (err error) {
+	v, _ := value.Decode(s.Data)
+	data, _ := v.(map[string]any)
+	step, _ := data["step"].(string)
+	text, _ := data["text"].(string)
+	r.m.Walk(func(t *machine.Task) {
+		if step != "" && t.Path() == step && t.Status() >= machine.Succeeded {
+			err = fmt.Errorf("step %q has ended", step)
+		}
+	}, func(*machine.Task) {})
+	if err == nil {
+		r.ledger.notes.left = append(r.ledger.notes.left, noteTo{step, runtime.Note{ID: s.ID, Text: text}})
+	}
+	return err
+}
+
+// Told returns the notes that agents have recorded since its last call, by the id of their signal.
+func (r *Run) Told() []string {
+	ids := r.ledger.notes.over
+	r.ledger.notes.over = nil
+	return ids
+}
+
+// AsksPeople reports whether a pending pause waits for somebody, and not only for a time.
+func (r *Run) AsksPeople() bool {
+	return slices.ContainsFunc(r.waits.pauses,
+		func(p *Pause) bool { return p.Kind != resume.System || p.RetryAt.IsZero() })
+}

@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/braise-run/braise/internal/expr"
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
+)
+
+// Step is how far a step, an item of a foreach or a step in a body has come.
+type Step struct {
+	Path    string
+	Status  string // pending, running, waiting, succeeded, failed, skipped or cancelled
+	Reason  string // of a skipped one: when_false or upstream
+	Begun   time.Time
+	Ended   time.Time // zero: it has not ended, like Begun
+	Output  any
+	Failure *machine.Failure // nil: it did not fail
+	Used    journal.Amount   // by calls of models, in this generation
+	Finish  string           // why the last answer of its model ended; "": not known
+}
+
+// span is when a step began and ended.
+type span struct{ begun, ended time.Time }
+
+// note notes the times of the steps of a run that is viewed.
+func (p *past) note(c machine.Command, now time.Time) {
+	if p.spans == nil {
+		return
+	}
+	s := p.spans[c.Task]
+	switch c.Op {
+	case machine.Began:
+		s.begun = now
+	case machine.Ended:
+		s.ended = now
+	default:
+		return
+	}
+	p.spans[c.Task] = s
+}
+
+// View brings a new Run to the state at the end of a journal, as [Run.Resume] does. With on it goes on to where nothing
+// continues without an event: so far has the process come that drives the run. The Run can only be looked at then.
+func (r *Run) View(inputs map[string]any, events []journal.Event, from int, on bool) error {
+	r.past.spans = map[*machine.Task]span{}
+	return r.Resume(inputs, events, from, on, false)
+}
+
+// Steps returns the steps of the present generation in plan order, what is inside of a step behind it. Bodies that have
+// not begun are not there. Only a Run that View made has times.
+func (r *Run) Steps() (list []Step) {
+	r.m.Walk(func(t *machine.Task) {
+		s := Step{Path: t.Path(), Status: t.Status().String(), Begun: r.past.spans[t].begun,
+			Ended: r.past.spans[t].ended, Output: t.Output(), Failure: t.Failure()}
+		switch t.Status() {
+		case machine.SkippedWhen:
+			s.Reason = "when_false"
+		case machine.SkippedUpstream:
+			s.Reason = "upstream"
+		}
+		if u := r.budget.uses[s.Path]; u != nil {
+			s.Used, s.Finish = u.used, u.Finish
+		}
+		list = append(list, s)
+	}, func(*machine.Task) {})
+	return list
+}
+
+// Inputs returns the inputs of those steps of the paths that have begun, with ${{ secrets.NAME }} where one has a
+// secret. A step that has none, or whose input cannot be made any more, is not there.
+func (r *Run) Inputs(paths map[string]bool) map[string]any {
+	inputs := map[string]any{}
+	r.m.Walk(func(t *machine.Task) {
+		if !paths[t.Path()] || t.Status() == machine.Pending || t.Node().Foreach != nil && t.Whole() == t {
+			return
+		}
+		n := t.Node()
+		with := n.With
+		if with == nil && n.Body != nil {
+			with = n.Body.Given
+		}
+		if with == nil {
+			return
+		}
+		v, err := with.Eval(t)
+		if err == nil {
+			v, err = expr.Open(v, func(name string) (string, error) { return "${{ secrets." + name + " }}", nil })
+		}
+		if err == nil && v != nil {
+			inputs[t.Path()] = v
+		}
+	}, func(*machine.Task) {})
+	return inputs
+}

@@ -1,0 +1,131 @@
+package execution
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/call"
+	"github.com/braise-run/braise/internal/local"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/runtime"
+)
+
+// refusedStill returns why the run was refused before, if that still holds; nil: it does not, or the run was not.
+func (x *resumption) refusedStill(a act) error {
+	if x.o.Refused == nil {
+		return nil
+	}
+	err := x.load()
+	if err == nil && x.rt.Store != nil {
+		x.signals, err = local.Signals(x.ctx, x.store, x.runID)
+	}
+	if _, cancels := x.cancelSignal(); err != nil || cancels || x.summary.Status.Ended() {
+		return err
+	}
+	p, err := x.allow(a)
+	if err != nil {
+		return err
+	}
+	c, err := call.Bind(x.ctx, p, x.rt)
+	if err != nil || !x.o.Complete {
+		return nil // it is tried again
+	}
+	for _, d := range lacks(c) {
+		if why := leftFor(&d); why.Error() == x.o.Refused.Error() {
+			return why
+		}
+	}
+	return nil
+}
+
+// lacks refuses to resume a run if a step that has not ended lacks a requirement and the options ask for this check.
+func (x *resumption) lacks(r *local.Run) error {
+	if !x.o.Complete || r.Engine.ForGood() {
+		return nil
+	}
+	if d := lacking(r, r.Engine.Ended()); d != nil {
+		return leftFor(d)
+	}
+	return nil
+}
+
+// leftFor is the error of a run that is not resumed because of what it lacks.
+func leftFor(d *diagnostics.Diagnostic) error {
+	return program.ConfigError(d.Code, "the run is left as it is: %s%s", d.Message, program.HintLine(d.Hint))
+}
+
+// lacking says what a step lacks that has not ended; nil: nothing.
+func lacking(r *local.Run, ended map[string]bool) *diagnostics.Diagnostic {
+	for _, d := range lacks(r.Caller) {
+		if step, _, _ := strings.Cut(d.Step, "/"); !ended[step] {
+			return &d
+		}
+	}
+	return nil
+}
+
+// lacks says what the steps of a program lack.
+func lacks(c *call.Caller) (list diagnostics.List) {
+	for _, d := range slices.Concat(c.Diagnostics, c.Off) {
+		switch d.Code {
+		case diagnostics.CodeMissingModel, diagnostics.CodeMissingTool, diagnostics.CodeMissingSecret,
+			diagnostics.CodeModelOption,
+			diagnostics.CodeMissingRetriever, diagnostics.CodeMissingCapability,
+			diagnostics.CodeReadOnly, diagnostics.CodeMissingReranker,
+			diagnostics.CodeNoFiles:
+			if d.Step != "" {
+				list = append(list, d)
+			}
+		}
+	}
+	return list
+}
+
+// CheckVars adds to the diagnostics of c the vars that a new run of a program lacks, which has those of its beginning
+// for good. The error is about the first; nil: it has them.
+func CheckVars(c *call.Caller, p *program.Program, rt *runtime.Runtime) (err error) {
+	for _, u := range p.Vars {
+		if _, ok := rt.Vars[u.Name]; ok {
+			continue
+		}
+		d := diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindContract,
+			Code: diagnostics.CodeMissingVar, Position: u.Pos,
+			Message: fmt.Sprintf("no var named %q is configured; an expression reads it", u.Name),
+			Hint: cmp.Or(diagnostics.DidYouMean(u.Name, value.SortedKeys(rt.Vars)),
+				"give it under vars in braise.yaml, or read vars?."+u.Name+" where it may be missing")}
+		if why := rt.NoVars[u.Name]; why != "" {
+			why, d.Hint, _ = strings.Cut(why, "\n  hint: ")
+			d.Message += ": " + why
+		}
+		c.Diagnostics = append(c.Diagnostics, d)
+		if err == nil {
+			err = program.ConfigError(diagnostics.CodeMissingVar, "%s: %s%s", d.Position, d.Message,
+				program.HintLine(d.Hint))
+		}
+	}
+	return err
+}
+
+// complete refuses a run if a step that has not ended lacks something, and Complete asks for this check.
+func (q Queued) complete(r *local.Run, ended map[string]bool) error {
+	d := lacking(r, ended)
+	if d == nil || !q.Complete {
+		return nil
+	}
+	d.Level = diagnostics.ErrorLevel
+	return &runtime.Error{Category: runtime.CategoryConfig, Code: string(d.Code), Step: d.Step,
+		Err: &lack{d.Message + program.HintLine(d.Hint), &diagnostics.Error{List: diagnostics.List{*d}}}}
+}
+
+// lack is a requirement that is not there. It has the diagnostic that says so.
+type lack struct {
+	text  string
+	found *diagnostics.Error
+}
+
+func (l *lack) Error() string { return l.text }
+func (l *lack) Unwrap() error { return l.found }

@@ -1,0 +1,247 @@
+package machine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/braise-run/braise/internal/expr"
+	"github.com/braise-run/braise/internal/value"
+)
+
+// Loop runs a body repeatedly.
+type Loop struct {
+	Body
+	Over     *expr.Template // there is a round for each item of this list; nil: no list
+	First    *expr.Template // what last is in the first round; nil: null
+	While    *expr.Program  // before each round; nil: always true
+	Until    *expr.Program  // after each round; nil: never true
+	Next     *expr.Template // Given of the second and later rounds; nil: that of the first
+	Max      int            // rounds, at least 1; 0: only Most or Over limits them
+	Most     *expr.Template // makes Max; nil: it is known
+	Continue bool           // a round that fails counts as one whose output is null
+	FailAt   bool           // reaching the most rounds is a failure
+
+	OverAt, MostAt string // file:line:column, for messages
+}
+
+// MaxRounds is the most rounds of any loop.
+const MaxRounds = 1000
+
+// Vars of a loop, in addition to those of a foreach: see Task.Var.
+const (
+	VarIteration = 2 + iota
+	VarLast
+	VarHistory
+	VarElapsed
+	VarCost
+	VarItem
+)
+
+// maxHistory is how many outputs of rounds expressions see.
+const maxHistory = 100
+
+// rounds is the state of a loop that runs.
+type rounds struct {
+	items []any // of its list
+	most  int   // rounds
+	first any   // what last is before any round has ended
+
+	round int // that runs, from 1
+	done  int // rounds that have ended
+	last  any
+	sizes int // of the outputs of all rounds so far
+	began time.Time
+	spent int64 // see Spend
+}
+
+// Spend tells the loops around a call what it cost, in millionths of a dollar; before Finish.
+func (m *Machine) Spend(t *Task, micros int64) {
+	for p := t.frame.parent; p != nil && micros != 0; p = p.frame.parent {
+		p.ctl.spent += micros
+	}
+}
+
+// Tell gives the machine the time of the next event. The machine uses it for the elapsed time of
+// loops.
+func (m *Machine) Tell(now time.Time) { m.now = now }
+
+// openLoop works out how often a loop may run, and begins its first round.
+func (m *Machine) openLoop(t *Task) {
+	l, c := t.Node().Loop, t.ctl
+	c.began, c.most = m.now, MaxRounds
+	if l.Max > 0 {
+		c.most = l.Max
+	}
+	failure := m.loopItems(t, l, c)
+	if failure == nil && l.First != nil {
+		var err error
+		if c.first, err = l.First.Eval(t); err != nil {
+			failure = exprFailure(err)
+		} else {
+			failure = m.weigh("first of the loop", c.first, Unknown)
+		}
+		c.last = c.first
+	}
+	if failure == nil && l.Most != nil {
+		c.most, failure = mostRounds(t, l)
+	}
+	if failure != nil {
+		m.end(t, nil, Unknown, failure)
+		return
+	}
+	m.nextRound(t)
+}
+
+// loopItems makes the list of a loop.
+func (m *Machine) loopItems(t *Task, l *Loop, c *control) *Failure {
+	if l.Over == nil {
+		return nil
+	}
+	in, err := l.Over.Eval(t)
+	if err != nil {
+		return exprFailure(err)
+	}
+	items, ok := in.([]any)
+	switch {
+	case !ok:
+		return &Failure{Category: "config", Code: "loop.notList",
+			Err: fmt.Errorf("%s: over needs a list, not %s", l.OverAt, value.TypeName(in))}
+	case len(items) > MaxRounds:
+		return &Failure{Category: "limit", Code: "loop.maxItems",
+			Err: fmt.Errorf("%s: a loop over %d items, the most is %d", l.OverAt, len(items), MaxRounds)}
+	}
+	c.items = items
+	return m.weigh("list of items", in, Unknown)
+}
+
+// mostRounds evaluates the most rounds of a loop.
+func mostRounds(t *Task, l *Loop) (int, *Failure) {
+	v, err := l.Most.Eval(t)
+	if err != nil {
+		return 0, exprFailure(err)
+	}
+	n, err := Rounds(v)
+	if err != nil {
+		return 0, &Failure{Category: "config", Code: "loop.badMax", Err: fmt.Errorf("%s: %w", l.MostAt, err)}
+	}
+	return n, nil
+}
+
+// Rounds reads the most rounds of a loop, as an expression gave them.
+func Rounds(v any) (int, error) {
+	n, ok := v.(int64)
+	if f, float := v.(float64); float && f >= 0 && f <= MaxRounds && f == float64(int64(f)) {
+		n, ok = int64(f), true
+	}
+	switch {
+	case !ok:
+		return 0, fmt.Errorf("max_iterations must be an integer, not %s", value.TypeName(v))
+	case n < 0 || n > MaxRounds:
+		return 0, fmt.Errorf("max_iterations is %d, it must be between 0 and %d", n, MaxRounds)
+	}
+	return int(n), nil
+}
+
+// nextRound begins the next round of a loop, or ends the loop: its list or its rounds are used up, or while is false.
+func (m *Machine) nextRound(t *Task) {
+	l, c := t.Node().Loop, t.ctl
+	switch {
+	case l.Over != nil && c.done >= len(c.items):
+		m.endLoop(t, "over")
+		return
+	case c.done >= c.most && l.FailAt:
+		m.end(t, nil, Unknown, &Failure{Category: "limit", Code: "loop.maxIterations",
+			Err: fmt.Errorf("the loop came to its %d iterations without an end", c.most)})
+		return
+	case c.done >= c.most:
+		m.endLoop(t, "max_iterations")
+		return
+	}
+	c.round++ // while sees the round that it decides about
+	if l.While != nil {
+		yes, err := l.While.Bool(t)
+		if err != nil {
+			m.end(t, nil, Unknown, exprFailure(err))
+			return
+		}
+		if !yes {
+			m.endLoop(t, "while")
+			return
+		}
+	}
+	body := l.Body
+	if c.round > 1 && l.Next != nil {
+		body.Given = l.Next
+	}
+	m.openBranch(t, &body, fmt.Sprint("#", c.round), c.round-1, nil)
+}
+
+// endLoop ends a loop well.
+func (m *Machine) endLoop(t *Task, reason string) {
+	c := t.ctl
+	m.end(t, map[string]any{"last": c.last, "iterations": int64(c.done), "reason": reason}, Unknown, nil)
+}
+
+// closeRound continues a loop after a round: the loop stops if until holds or at a failure; else the next round begins,
+// if there is one.
+func (m *Machine) closeRound(t *Task, output any, failure *Failure) {
+	c, l := t.ctl, t.Node().Loop
+	if failure == nil { // before the next round can repeat it: [last, last] doubles
+		before := m.size
+		if failure = m.weigh("output of a round", output, Unknown); failure != nil {
+			output, c.outputs[c.round-1] = nil, nil
+		}
+		c.sizes += len(",") + m.size - before
+		m.largest = max(m.largest, len("[]")+c.sizes) // of history
+	}
+	over := c.over || t.frame.cancelled
+	if failure == nil && over {
+		failure = &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled}
+	}
+	if failure != nil && (!l.Continue || over || failure.Category == "cancelled") {
+		m.end(t, nil, Unknown, failure)
+		return
+	}
+	c.last, c.done = output, c.round
+	if l.Until != nil {
+		yes, err := l.Until.Bool(t)
+		if err != nil {
+			m.end(t, nil, Unknown, exprFailure(err))
+			return
+		}
+		if yes {
+			m.endLoop(t, "until")
+			return
+		}
+	}
+	m.nextRound(t)
+}
+
+// variable returns a variable of a loop: as the round of inside sees it, which may be rolled back after later rounds
+// have ended, or, if inside is nil, as the loop itself sees it. It is nil before the first round.
+func (c *control) variable(index int, m *Machine, inside *frame) any {
+	if c == nil {
+		return nil
+	}
+	round, done := c.round, c.done
+	if inside != nil {
+		round, done = inside.index+1, inside.index
+	}
+	switch {
+	case index == VarIteration:
+		return int64(round)
+	case index == VarLast && done > 0:
+		return c.outputs[done-1]
+	case index == VarLast:
+		return c.first
+	case index == VarItem && round > 0:
+		return c.items[round-1]
+	case index == VarHistory:
+		return append([]any{}, c.outputs[max(0, done-maxHistory):done]...)
+	case index == VarElapsed:
+		return m.now.Sub(c.began).Seconds()
+	case index == VarCost:
+		return float64(c.spent) / 1e6
+	}
+	return nil
+}

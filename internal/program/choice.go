@@ -1,0 +1,204 @@
+package program
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/expr"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/recipe"
+)
+
+// choice is a key of an agent whose value an expression gives: model, tools or skills. It is evaluated when the agent
+// begins, and again when the run is resumed, with the same result: what it reads is in the journal.
+type choice struct {
+	key   string
+	who   string         // the agent's id
+	value *expr.Template // reads inputs, consts and run only
+	names []string       // that it may give, as far as known; sorted
+	all   bool           // it gives no others
+	bare  bool           // the agent has no memory
+	pos   diagnostics.Position
+}
+
+// choicesOf compiles the keys of an agent whose values expressions give.
+func (c *compiler) choicesOf(def *agentDef, a *recipe.Agent, names *expr.Scope) {
+	l := &def.Loop
+	for _, key := range []string{"model", "tools", "skills"} {
+		f := a.Spec.Field(key)
+		if f == nil || !f.Value.HasExpression() {
+			continue
+		}
+		found := len(c.list)
+		made := choice{key: key, who: a.ID, value: c.lower(f.Value, names), pos: f.Value.Pos,
+			bare: def.thread == nil && !l.InheritMemory}
+		made.names, made.all = made.value.Names()
+		made.names = value.Names(made.names)
+		is, fits := made.value.Gives(key != "model")
+		if fits && made.value.IsLiteral() {
+			_, is = made.read(made.value.Literal())
+			fits = is == ""
+		}
+		if !fits && !c.list[found:].HasErrors() {
+			c.errorf(made.pos, diagnostics.CodeExprType, made.hint(), "%v", made.wrong(is))
+		}
+		if c.stored && c.list[found:].HasErrors() { // an earlier version took it for a name
+			for i := range c.list[found:] {
+				c.list[found+i].Level = diagnostics.Warn
+			}
+			continue
+		}
+		def.choices = append(def.choices, made)
+		switch key {
+		case "model":
+			l.Model = ""
+		case "tools":
+			l.Tools = nil // any
+			if made.all {
+				l.Tools = made.names
+			}
+		case "skills":
+			l.Skills = nil
+		}
+	}
+}
+
+// namesOfAgents are what the expressions of the step's agents read. What only the step reads has a hint.
+func (s *stepCompiler) namesOfAgents(inner *expr.Scope) expr.Scope {
+	const hint = "an agent reads inputs, consts, vars and run: let a sub-recipe with an input do the step"
+	hints := map[string]string{}
+	for ; inner != nil; inner = inner.Outer {
+		for _, v := range inner.Vars {
+			hints[v.Name] = hint
+		}
+	}
+	return expr.Scope{Inputs: s.names.Inputs, Consts: s.names.Consts, Vars: []expr.Var{varsVar}, Hints: hints}
+}
+
+// needOfChoice notes what is known of a choice beside names: a loader of skills, and that there may be other names.
+func (s *stepCompiler) needOfChoice(c *choice) {
+	if c.key == "skills" {
+		s.need(usePort, "skills", c.pos, s.path())
+	}
+	if !c.all {
+		s.need(useOpen, strings.TrimSuffix(c.key, "s")+"s", c.pos, s.path())
+	}
+}
+
+// refs are what the expressions of the agent read.
+func (d *agentDef) refs() (refs []expr.Ref) {
+	reads := []*expr.Template{d.instructions, d.approvalTo, d.cwd, d.thread, d.resource}
+	for i := range d.choices {
+		reads = append(reads, d.choices[i].value)
+	}
+	for _, t := range reads {
+		if t != nil {
+			refs = append(refs, t.Refs()...)
+		}
+	}
+	if d.until != nil {
+		refs = append(refs, d.until.Refs()...)
+	}
+	return refs
+}
+
+// choice returns the choice of that key; nil: there is none.
+func (d *agentDef) choice(key string) *choice {
+	for i := range d.choices {
+		if d.choices[i].key == key {
+			return &d.choices[i]
+		}
+	}
+	return nil
+}
+
+// Brings reports whether skills may bring the agent tools.
+func (d *agentDef) Brings() bool { return len(d.Loop.Skills) > 0 || d.choice("skills") != nil }
+
+// mayBe is the agent with all tools and skills that it may have, and the models that it may ask, as far as known.
+func (d *agentDef) mayBe() (l agentloop.Loop, models []string) {
+	l = d.Loop
+	if l.Model != "" {
+		models = []string{l.Model}
+	}
+	for i := range d.choices {
+		switch c := &d.choices[i]; c.key {
+		case "model":
+			models = c.names
+		case "tools":
+			l.Tools = c.names
+		case "skills":
+			l.Skills = c.names
+		}
+	}
+	return l, models
+}
+
+// put evaluates the choice for an agent that begins in env.
+func (c *choice) put(l *agentloop.Loop, env *agentEnv) error {
+	v, err := c.value.Eval(env)
+	if err != nil {
+		return err
+	}
+	names, is := c.read(v)
+	if is != "" {
+		return ConfigError("agent.arguments", "%s: %w%s", c.pos, c.wrong(is), HintLine(c.hint()))
+	}
+	switch c.key {
+	case "model":
+		l.Model = names[0]
+	case "tools":
+		if l.Tools, l.NeedsTools = names, true; c.bare && slices.ContainsFunc(names, agentloop.OfMemory) {
+			return ConfigError("agent.arguments", "%s: tools of agent %q have some of a memory, and it has none%s",
+				c.pos, c.who, HintLine("memory: {thread: …}, or memory: inherit for one that others call"))
+		}
+	case "skills":
+		l.Skills = names
+	}
+	return nil
+}
+
+// read reads the names in what the expression gave. is says what that is instead; "": it is good.
+func (c *choice) read(v any) (names []string, is string) {
+	text, isText := v.(string)
+	list, isList := v.([]any)
+	switch {
+	case c.key == "model" && strings.TrimSpace(text) != "":
+		return []string{strings.TrimSpace(text)}, ""
+	case c.key == "model" && isText:
+		return nil, "an empty string"
+	case c.key == "model" || !isList:
+		return nil, value.TypeName(v)
+	}
+	for _, e := range list {
+		name, ok := e.(string)
+		if !ok {
+			return nil, "a list with " + value.TypeName(e)
+		}
+		names = append(names, name)
+	}
+	return value.Names(names), ""
+}
+
+// wrong is the error of a value that is something else than it must be.
+func (c *choice) wrong(is string) error {
+	what := "a list of names"
+	if c.key == "model" {
+		what = "the name of a model"
+	}
+	return fmt.Errorf("%s of agent %q must be %s, not %s", c.key, c.who, what, is)
+}
+
+// hint shows what the value may be.
+func (c *choice) hint() string {
+	if c.key == "model" {
+		return `such as '${{ inputs.hard ? "large" : "fast" }}'`
+	}
+	if c.key == "skills" {
+		return `such as '${{ inputs.legal ? ["refunds", "law"] : ["refunds"] }}'; none are []`
+	}
+	return `such as '${{ inputs.write ? ["file.read", "file.write"] : ["file.read"] }}'; none are []`
+}

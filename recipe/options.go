@@ -1,0 +1,72 @@
+package recipe
+
+import (
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/internal/yamlnode"
+)
+
+// Efforts are the efforts of reasoning that steps and agents may ask a model for.
+var Efforts = []string{"low", "medium", "high"}
+
+// optionArgs are keys of a model step and of an agent that only some models take.
+var optionArgs = []Argument{
+	{Name: "top_p", Type: typeShare, Doc: "Only the likeliest words that together have this probability."},
+	{Name: "stop", Type: typeStrings, Doc: "Texts before which the answer ends."},
+	{Name: "seed", Type: typeInteger, Doc: "The model should answer the same with the same seed."},
+	{Name: "reasoning", Type: typeReasoning, Doc: "How much the model should think before it answers."},
+}
+
+// links checks a list of files.
+func (w *walker) links(n *yamlnode.Node) {
+	if n.Kind == yamlnode.List && len(n.Items) == 0 {
+		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%q may not be empty", n.Key)
+	}
+	for _, item := range w.List(n) {
+		if text := w.Text(item); text == "" || isTemplate(item) {
+			continue
+		} else if _, err := value.FileType(text); err != nil {
+			w.Errorf(item.Pos, diagnostics.CodeInvalidValue,
+				"give a path below tools.file.base, https://… or data:image/png;base64,…",
+				"%q takes files: %v", n.Key, err)
+		}
+	}
+}
+
+var reasoningObject = newObject("reasoning", []Argument{
+	{Name: "effort", Type: typeString, Allowed: Efforts, Required: true, Doc: "How much."},
+})
+
+// model checks the arguments of a step of kind model.
+func (w *walker) model(n *yamlnode.Node) {
+	fields := w.arguments(n, modelObject, true)
+	prompt, messages := fields["prompt"], fields["messages"]
+	talks := w.talk(fields)
+	w.shown(fields)
+	switch {
+	case fields == nil:
+	case prompt != nil && messages != nil:
+		w.Errorf(messages.Pos, diagnostics.CodeInvalidValue, "put the prompt into messages, or leave messages out",
+			"%q and %q exclude each other", "prompt", "messages")
+	case prompt == nil && messages == nil && !talks:
+		w.Errorf(n.Pos, diagnostics.CodeMissingKey, "",
+			"a step of kind %q needs %q or %q", "model", "prompt", "messages")
+	}
+}
+
+// shown refuses files that a model or agent step shows where they have no place.
+func (w *walker) shown(fields map[string]*yamlnode.Node) {
+	if images := fields["images"]; images != nil && fields["prompt"] == nil {
+		w.Errorf(images.Pos, diagnostics.CodeInvalidValue, "messages have files of their own",
+			"%q goes with %q", "images", "prompt")
+	}
+	if fields["messages"] == nil {
+		return
+	}
+	for _, m := range fields["messages"].Items {
+		files, role := child(m, "files"), child(m, "role")
+		if files != nil && role != nil && !isTemplate(role) && role.Value != "user" {
+			w.Errorf(files.Pos, diagnostics.CodeInvalidValue, "", "only messages of the user have files")
+		}
+	}
+}

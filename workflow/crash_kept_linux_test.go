@@ -1,0 +1,106 @@
+package workflow_test
+
+// What a call leaves in an index and in a memory is there once, and what it returns is what it returned at first, also where the process
+// died between the change and its record.
+var crashKept = &crashRecipe{
+	name: "kept",
+	text: `steps:
+  put: {uses: index, with: {into: cellar, documents: [{source: x, text: one}, {source: y, text: two}]}}
+  again: {uses: index, needs: [put], with: {into: cellar, documents: [{source: y, text: deux}, {source: z, text: three}]}}
+  find:
+    uses: recipe
+    needs: [again]
+    with: {steps: {look: {uses: retrieve, with: {from: cellar, query: deux}}}, output: "${{ map(steps.look.output.documents, .source) }}"}
+  note: {uses: memory.append, needs: [find], with: {thread: ada, role: user, text: "${{ steps.find.output[0] }}"}}
+  more: {uses: memory.append, needs: [note], with: {thread: ada, text: "${{ steps.put.output.added }} added"}}
+  read: {uses: memory.read, needs: [more], with: {thread: ada}}
+  gone: {uses: memory.clear, needs: [read], with: {thread: ada}}
+  last: {uses: memory.append, needs: [gone], with: {thread: ada, text: after}}
+  left: {uses: memory.read, needs: [last], with: {thread: ada}}
+  ship: {uses: fx.external, needs: [left], with: {as: ship}}
+`,
+	want: always(crashWant{
+		artefact: map[string]any{
+			"find": []any{"y"}, "note": appended, "more": appended, "last": appended, "gone": map[string]any{"cleared": true}, "ship": did("ship"),
+			"read": threadOf("user", "y", "assistant", "2 added"), "left": threadOf("assistant", "after"),
+			"put":   map[string]any{"added": 2., "updated": 0., "deleted": 0., "skipped": 0.},
+			"again": map[string]any{"added": 1., "updated": 1., "deleted": 0., "skipped": 0.},
+		},
+		effects: map[string]string{"ship": "external"},
+	}),
+}
+
+var appended = map[string]any{"appended": true}
+
+// threadOf is what memory.read returns of a thread; each has a role and a text.
+func threadOf(of ...string) any {
+	var list []any
+	for i := 0; i < len(of); i += 2 {
+		list = append(list, map[string]any{"role": of[i], "text": of[i+1]})
+	}
+	return map[string]any{"earlier": 0., "messages": list}
+}
+
+// A run reads the settings of its beginning, whoever goes on with it; they choose the tool that a step calls. A model answers instead of
+// another one.
+var crashChosen = &crashRecipe{
+	name: "chosen", script: twoTurns,
+	text: `steps:
+  pick: {uses: tool, with: {name: "${{ 'fx.' + vars.KIND }}", of: [fx.external, fx.idempotent, fx.read], args: {as: pick}}}
+  draft: {uses: model, needs: [pick], with: {model: busy, prompt: draft}}
+  check: {uses: model, needs: [draft], with: {model: busy, prompt: check}}
+  ask: {uses: human, needs: [check], with: {prompt: "${{ vars.KIND }}?"}}
+  ship: {uses: tool, needs: [ask], with: {name: "fx.${{ vars.KIND }}", of: [fx.external, fx.read], args: {as: ship}}}
+output: ["${{ vars.KIND }}", "${{ steps.draft.output.text }}", "${{ steps.check.output.text }}"]
+`,
+	answers: map[string]any{"ask": decided("approve")},
+	want: always(crashWant{
+		output: []any{"external", "first", "second"},
+		artefact: map[string]any{
+			"pick": did("pick"), "ship": did("ship"), "draft": map[string]any{"text": "first"}, "check": map[string]any{"text": "second"},
+			"ask": map[string]any{"decision": "approve", "form": nil},
+		},
+		effects: map[string]string{"pick": "external", "ship": "external"},
+		answers: []string{"ask"},
+	}),
+	order: map[string][]string{"ship": {"pick"}},
+}
+
+// Steps take the values that they want, in any order, and leave the others. What ends a body, and then the run, cancels what waits beside
+// it, and is not a failure: nothing is rolled back.
+var crashEnd = &crashRecipe{
+	name: "end", idle: "idle",
+	text: `channels: {mail: {kind: queue, from: outside}}
+steps:
+  charge: {uses: fx.external, with: {as: charge}, rollback: {uses: fx.external, with: {as: charge!rollback}}}
+  rounds:
+    uses: loop
+    needs: [charge]
+    with:
+      max_iterations: 2
+      steps:
+        make: {uses: fx.external, with: {as: "rounds#${{ iteration }}/make"}}
+        stop: {uses: end, needs: [make], when: iteration == 1, with: {output: early}}
+        more: {uses: fx.external, needs: [stop], trigger: none_failed, with: {as: "rounds#${{ iteration }}/more"}}
+      output: late
+  one: {uses: receive, needs: [rounds], with: {channel: mail, where: value.id == 1}}
+  two: {uses: receive, needs: [rounds], with: {channel: mail, where: value.id == 2}}
+  idle: {uses: receive, needs: [charge], with: {channel: mail, where: value.id == 4}}
+  three: {uses: receive, needs: [one, two], with: {channel: mail}}
+  done: {uses: end, needs: [three], with: {output: ["${{ steps.rounds.output.last }}", "${{ steps.three.output.id }}"]}}
+  never: {uses: fx.external, needs: [done], with: {as: never}}
+`,
+	answers:  map[string]any{"one": map[string]any{"id": 1}, "two": map[string]any{"id": 2}},
+	channels: map[string]string{"one": "mail", "two": "mail"},
+	early:    map[string]any{"mail": map[string]any{"id": 3}},
+	want: always(crashWant{
+		output: []any{"late", 3.},
+		artefact: map[string]any{
+			"charge": did("charge"), "rounds": map[string]any{"last": "late", "iterations": 2., "reason": "max_iterations"},
+			"one": map[string]any{"id": 1.}, "two": map[string]any{"id": 2.}, "three": map[string]any{"id": 3.}, "done": []any{"late", 3.},
+		},
+		effects: map[string]string{"charge": "external", "rounds#1/make": "external", "rounds#2/make": "external", "rounds#2/more": "external"},
+		answers: []string{"one", "two"},
+	}),
+	order: map[string][]string{"rounds#1/make": {"charge"}, "rounds#2/make": {"rounds#1/make"}, "rounds#2/more": {"rounds#2/make"}},
+}

@@ -1,0 +1,312 @@
+package workflow_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/braise-run/braise/adapters/builtin"
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/runtime/runtimetest"
+	"github.com/braise-run/braise/workflow"
+)
+
+// looker is a model that takes files, and tells what it is shown.
+type looker struct {
+	answers []any // of its calls: a text, a response or an error
+	shown   []string
+	before  func(call int) // each answer, from 1
+}
+
+func (m *looker) Metadata() runtime.Metadata {
+	return runtime.Metadata{Options: []string{"files"}, Retry: &retry.Metadata{Policy: retry.Policy{MaxAttempts: 3}}}
+}
+
+func (m *looker) Generate(_ context.Context, req *runtime.Request) (*runtime.Response, error) {
+	var files []string
+	for _, f := range req.Messages[0].Files {
+		files = append(files, f.MediaType+" "+f.URL)
+	}
+	m.shown = append(m.shown, strings.Join(files, ", "))
+	answer := m.answers[len(m.shown)-1]
+	if m.before != nil {
+		m.before(len(m.shown))
+	}
+	if err, ok := answer.(error); ok {
+		return nil, err
+	}
+	if resp, ok := answer.(*runtime.Response); ok {
+		return resp, nil
+	}
+	return &runtime.Response{Text: answer.(string), Finish: runtime.FinishStop}, nil
+}
+
+// looks are recipes that show a file, by the kind of their step.
+var looks = map[string]string{
+	"model": head + `steps:
+  look: {uses: model, retry: {max_attempts: 3}, with: {model: m, prompt: What is it?, images: [a.txt]}, output: {schema: {type: object}}}
+output: ${{ steps.look.output }}
+`,
+	"agent": head + `agents: {a: {model: m, tools: []}}
+steps:
+  look: {uses: agent, retry: {max_attempts: 3}, with: {agent: a, prompt: What is it?, images: [a.txt]}, output: {schema: {type: object}}}
+output: ${{ steps.look.output }}
+`,
+}
+
+func baseWith(t *testing.T, content string) (file string, files runtime.Files) {
+	t.Helper()
+	dir := t.TempDir()
+	file = filepath.Join(dir, "a.txt")
+	write(t, file, content)
+	return file, builtin.Files(builtin.FileOptions{Base: dir})
+}
+
+func write(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Error(err)
+	}
+}
+
+const hi = "text/plain data:text/plain;base64,aGk="
+
+// Attempts, repairs and other models see the same file, or the step fails.
+func TestLocalFilesStayTheSame(t *testing.T) {
+	down := &retry.Failure{Reason: retry.Network, Err: errors.New("down")}
+	for _, tt := range []struct {
+		name    string
+		answers []any
+	}{{"an attempt", []any{down, "{}"}}, {"a repair", []any{"no JSON", "{}"}}, {"another model", []any{down, down, down, "{}"}}} {
+		for i := range 4 {
+			kind, changes := []string{"model", "agent"}[i/2], i%2 == 1
+			t.Run(fmt.Sprint(kind, " ", tt.name, " ", changes), func(t *testing.T) {
+				file, files := baseWith(t, "hi")
+				m := &looker{answers: tt.answers}
+				m.before = func(call int) {
+					if changes && call == len(tt.answers)-1 {
+						write(t, file, "ho")
+					}
+				}
+				rt := &runtime.Runtime{Models: map[string]runtime.Model{"m": m, "n": m}, Files: files,
+					Fallbacks: map[string][]string{"m": {"n"}}}
+				_, err := load(t, []byte(looks[kind])).Run(t.Context(), nil, rt)
+				want := len(tt.answers)
+				if changes {
+					want--
+					e, ok := errors.AsType[*runtime.Error](err)
+					if !ok || e.Code != "file.changed" || !strings.Contains(err.Error(), `the file "a.txt" has changed since the step began`) {
+						t.Errorf("got %v", err)
+					}
+				} else if err != nil {
+					t.Error(err)
+				}
+				if len(m.shown) != want || m.shown[len(m.shown)-1] != hi {
+					t.Errorf("shown %q", m.shown)
+				}
+			})
+		}
+	}
+}
+
+// A run whose process died while it asked a model goes on with the same file, or the step fails. A fork reads anew.
+func TestLocalFilesAfterRecovery(t *testing.T) {
+	for i := range 4 {
+		kind, changes := []string{"model", "agent"}[i/2], i%2 == 1
+		t.Run(fmt.Sprint(kind, " ", changes), func(t *testing.T) {
+			file, files := baseWith(t, "hi")
+			ctx, cancel := context.WithCancel(t.Context())
+			m := &looker{answers: []any{context.Canceled, "{}", `{"a": 1}`}, before: func(int) { cancel() }}
+			rt := &runtime.Runtime{Models: map[string]runtime.Model{"m": m}, Files: files, Store: new(checkpoint.Memory),
+				Resume: resume.PassThrough{}}
+			wf := load(t, []byte(looks[kind]))
+			out, err := wf.Run(ctx, nil, rt)
+			if out.Status != workflow.StatusCancelled {
+				t.Fatalf("got %v, %v", out.Status, err)
+			}
+			_, recs, err := rt.Store.Load(t.Context(), out.RunID, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var kept []string
+			for _, rec := range recs {
+				if rec.Kind == "call.files" {
+					kept = append(kept, rec.Path+" "+string(rec.Data))
+				}
+				if strings.Contains(string(rec.Data), "aGk=") {
+					t.Errorf("the journal has the file: %s", rec.Data)
+				}
+			}
+			// printf hi | sha256sum
+			want := `look {"files":[{"bytes":2,"mediaType":"text/plain","path":"a.txt",` +
+				`"sha256":"8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4"}],"n":`
+			if len(kept) != 1 || !strings.HasPrefix(kept[0], want) {
+				t.Errorf("got %q", kept)
+			}
+			if changes {
+				write(t, file, "ho")
+			}
+			again, err := wf.Recover(t.Context(), out.RunID, rt)
+			if e, failed := errors.AsType[*runtime.Error](err); failed != changes || changes && e.Code != "file.changed" {
+				t.Errorf("got %v", err)
+			}
+			if changes == (again.Status == workflow.StatusOK) {
+				t.Errorf("got %v", again.Status)
+			}
+			forked, err := workflow.Fork(t.Context(), out.RunID, "look", workflow.Edits{}, rt, nil)
+			if err != nil || forked.Status != workflow.StatusOK {
+				t.Errorf("the fork: %v", err)
+			}
+			seen := hi
+			if changes {
+				seen = "text/plain data:text/plain;base64,aG8="
+			}
+			if got := m.shown[len(m.shown)-1]; got != seen {
+				t.Errorf("the fork was shown %s", got)
+			}
+		})
+	}
+}
+
+// The files of a call have at most 20 MiB together.
+func TestLocalFilesOfOneCallAreBounded(t *testing.T) {
+	file, files := baseWith(t, "")
+	write(t, file, strings.Repeat("a", runtime.MaxFileBytes+1))
+	m := &looker{answers: []any{"{}"}}
+	for kind, text := range looks {
+		_, err := load(t, []byte(text)).Run(t.Context(), nil, &runtime.Runtime{Models: map[string]runtime.Model{"m": m}, Files: files})
+		if e, ok := errors.AsType[*runtime.Error](err); !ok || e.Code != "file.unreadable" || !strings.HasSuffix(err.Error(), "larger than 20971520 bytes") {
+			t.Errorf("%s: got %v", kind, err)
+		}
+	}
+}
+
+// blind is a model that takes no files.
+type blind struct{ looker }
+
+func (*blind) Metadata() runtime.Metadata { return runtime.Metadata{} }
+
+// Files are not sent to models that take none: neither to an agent's own, nor to that of one that takes over, nor to one
+// that answers instead.
+func TestFilesForNoModelThatTakesNone(t *testing.T) {
+	handOff := &runtime.Response{ToolCalls: []runtime.ToolCall{{Name: "handoff_b", Arguments: []byte("{}")}}, Finish: runtime.FinishCalls}
+	down := &retry.Failure{Reason: retry.Network, Err: errors.New("down")}
+	for _, tt := range []struct {
+		name, agent string
+		answers     []any // of the model that takes files
+		code        string
+	}{
+		{"its own", "b", nil, "model.option"},
+		{"the next agent's", "a", []any{handOff}, "model.option"},
+		{"one that answers instead", "a", []any{down}, "model.failed"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, files := baseWith(t, "hi")
+			sees, no := &looker{answers: tt.answers}, &blind{}
+			rt := &runtime.Runtime{Models: map[string]runtime.Model{"m": sees, "n": no}, Files: files,
+				Fallbacks: map[string][]string{"m": {"n"}}}
+			out, err := load(t, []byte(head+`defaults: {retry: {model: {max_attempts: 1}}}
+agents: {a: {model: m, tools: [], handoffs: [b]}, b: {model: n, tools: []}}
+steps:
+  look: {uses: agent, with: {agent: `+tt.agent+`, prompt: What is it?, images: [a.txt]}}
+`)).Run(t.Context(), nil, rt)
+			if e, ok := errors.AsType[*runtime.Error](err); !ok || e.Code != tt.code {
+				t.Errorf("got %v", err)
+			}
+			warned := slices.ContainsFunc(out.Diagnostics, func(d diagnostics.Diagnostic) bool {
+				return d.Code == diagnostics.CodeModelOption && d.Step == "look"
+			})
+			if want := tt.agent == "b"; warned != want {
+				t.Errorf("warned before: %v, want %v", warned, want)
+			}
+			if len(no.shown) > 0 || len(sees.shown) != len(tt.answers) {
+				t.Errorf("asked %q and %q", sees.shown, no.shown)
+			}
+		})
+	}
+}
+
+// held is a folder whose files take until the call is stopped.
+type held struct {
+	runtime.Files
+	begun func()
+}
+
+func (h held) Read(ctx context.Context, _ string, _ int64) ([]byte, error) {
+	h.begun()
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
+// A run that is cancelled while it looks at files has not asked a model, and recovers.
+func TestCancelledBeforeFilesAreKnown(t *testing.T) {
+	for kind, text := range looks {
+		_, files := baseWith(t, "hi")
+		ctx, cancel := context.WithCancel(t.Context())
+		m := &looker{answers: []any{"{}"}}
+		rt := &runtime.Runtime{Models: map[string]runtime.Model{"m": m}, Files: held{files, cancel}, Store: new(checkpoint.Memory),
+			Resume: resume.PassThrough{}}
+		wf := load(t, []byte(text))
+		out, err := wf.Run(ctx, nil, rt)
+		if out.Status != workflow.StatusCancelled || len(m.shown) > 0 {
+			t.Fatalf("%s: got %v, %v, asked %q", kind, out.Status, err, m.shown)
+		}
+		rt.Files = files
+		if out, err = wf.Recover(t.Context(), out.RunID, rt); out.Status != workflow.StatusOK || len(m.shown) != 1 {
+			t.Errorf("%s: got %v, %v, asked %q", kind, out.Status, err, m.shown)
+		}
+	}
+}
+
+// The loser of a race that looks at files is stopped.
+func TestRaceEndsALookAtFiles(t *testing.T) {
+	_, files := baseWith(t, "hi")
+	m := &looker{answers: []any{"first"}}
+	begun := make(chan struct{}, 2)
+	rt := &runtime.Runtime{Models: map[string]runtime.Model{"m": m}, Files: held{files, func() { begun <- struct{}{} }},
+		Tools: []runtime.Tool{runtimetest.NewTool("t.wait", func(context.Context, json.RawMessage) (any, error) {
+			<-begun
+			<-begun
+			return 1, nil
+		})}}
+	out, err := load(t, []byte(head+`agents: {a: {model: m, tools: []}}
+steps:
+  race:
+    uses: fork
+    with:
+      mode: race
+      branches:
+        model: {steps: {look: {uses: model, with: {model: m, prompt: Hi, images: [a.txt]}}}}
+        agent: {steps: {look: {uses: agent, with: {agent: a, prompt: Hi, images: [a.txt]}}}}
+        tool: {steps: {wait: {uses: t.wait}}}
+output: ${{ steps.race.output.winner }}
+`)).Run(t.Context(), nil, rt)
+	if err != nil || out.Output != "tool" || len(m.shown) > 0 {
+		t.Errorf("got %v, %v, asked %q", out.Output, err, m.shown)
+	}
+}
+
+// A folder that panics fails the step, and no model is asked.
+func TestFolderPanics(t *testing.T) {
+	for kind, who := range map[string]string{"model": `model "m"`, "agent": "the files of an agent"} {
+		m := &looker{}
+		rt := &runtime.Runtime{Models: map[string]runtime.Model{"m": m}, Files: held{begun: func() { panic("boo") }}}
+		_, err := load(t, []byte(looks[kind])).Run(t.Context(), nil, rt)
+		if e, ok := errors.AsType[*runtime.Error](err); !ok || e.Code != "step.panic" || !strings.Contains(err.Error(), "panic in "+who+": boo") {
+			t.Errorf("%s: got %v", kind, err)
+		}
+		if len(m.shown) > 0 {
+			t.Errorf("%s: asked %q", kind, m.shown)
+		}
+	}
+}
