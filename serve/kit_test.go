@@ -453,7 +453,7 @@ func (l *lab) awaitSignal(id string) {
 // until looks again whenever the store says that something has changed.
 func (l *lab) until(enough func() bool) {
 	l.Helper()
-	ctx, cancel := context.WithTimeout(l.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(l.Context(), 2*time.Minute)
 	defer cancel()
 	found := false
 	_ = l.store.(checkpoint.Watcher).Watch(ctx, func(string) {
@@ -463,7 +463,7 @@ func (l *lab) until(enough func() bool) {
 		}
 	})
 	if !found {
-		l.Error("it did not happen within 20 s")
+		l.Error("it did not happen within 2 minutes")
 	}
 }
 

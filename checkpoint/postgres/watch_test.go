@@ -33,7 +33,7 @@ func (m *medium) watch(t *testing.T, s *Store) *watched {
 // wait waits until a run, or any, is told.
 func (w *watched) wait(runID string) string {
 	w.t.Helper()
-	for late := time.After(20 * time.Second); ; {
+	for late := time.After(2 * time.Minute); ; {
 		select {
 		case id := <-w.runs:
 			if id == "" || id == runID {

@@ -33,7 +33,7 @@ func awaitLiving(t *testing.T, word string, want int) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(30 * time.Second)
+	late := time.After(2 * time.Minute)
 	for living(t, word) != want {
 		select {
 		case <-tick.C:

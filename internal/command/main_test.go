@@ -144,7 +144,7 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(time.Minute)
+	late := time.After(3 * time.Minute)
 	for ts.Exec(args[0], args[1:]...) != nil {
 		select {
 		case <-tick.C:

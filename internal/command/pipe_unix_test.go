@@ -24,7 +24,7 @@ func TestFlagsOfPipes(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for _, args := range [][]string{
 		{"run", "x.yaml", "--inputs-json", "@pipe"},

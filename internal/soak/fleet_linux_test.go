@@ -374,13 +374,10 @@ func (s *server) stream(ctx context.Context, run string, after int64, get func(m
 	return lines.Err()
 }
 
-// within chooses how long something goes on, or how much of it there is: under -short, by default, for a minute and more.
-func within[T any](short, normal, longest T) T {
-	switch {
-	case long():
+// within chooses how long something lasts, or how much of it there is: by default, or where there is time for leases.
+func within[T any](normal, longest T) T {
+	if long() {
 		return longest
-	case testing.Short():
-		return short
 	}
 	return normal
 }

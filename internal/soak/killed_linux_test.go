@@ -68,8 +68,8 @@ func TestServersKilled(t *testing.T) {
 		t.Run("serve 12.3/"+place, func(t *testing.T) {
 			t.Parallel()
 			f := newFlood(t, place, all, "--max-runs", "8")
-			f.lasts, f.rate = within(2*time.Second, 8*time.Second, min(*duration, time.Minute)), 6
-			f.every = within(time.Second, 2*time.Second, 5*time.Second)
+			f.lasts, f.rate = within(8*time.Second, min(*duration, time.Minute)), 6
+			f.every = within(2*time.Second, 5*time.Second)
 			f.run()
 		})
 	}
@@ -90,7 +90,7 @@ func TestFleet(t *testing.T) {
 				t.Parallel()
 			}
 			f := newFlood(t, place, []*recipe{&sale})
-			f.lasts, f.rate, f.every = within(2*time.Second, 8*time.Second, 20*time.Second), 25, within(time.Second, 2*time.Second, 5*time.Second)
+			f.lasts, f.rate, f.every = within(8*time.Second, 20*time.Second), 25, within(2*time.Second, 5*time.Second)
 			if *rate > 0 {
 				f.lasts, f.rate = *duration, *rate
 			}

@@ -56,7 +56,7 @@ func TestStoreIsAway(t *testing.T) {
 		f.unavailable(s.must(http.StatusServiceUnavailable, "GET", path, nil, nil), path)
 	}
 	s.must(http.StatusOK, "GET", "/livez", nil, nil)
-	pause(time.Until(away.Add(within(3*time.Second, 5*time.Second, 30*time.Second)))) // the last is longer than a lease
+	pause(time.Until(away.Add(within(5*time.Second, 30*time.Second)))) // the last is longer than a lease
 	f.place.via.open()
 	back := time.Now()
 	f.awaitReady(s, http.StatusOK)

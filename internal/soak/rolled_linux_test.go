@@ -19,13 +19,13 @@ func TestServersRestart(t *testing.T) {
 		t.Run("serve 12.4/"+place, func(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, place, "")
-			delay := fmt.Sprintf(", delay: %d", within(700, 1500, 3000))
+			delay := fmt.Sprintf(", delay: %d", within(1500, 3000))
 			slow := recipe{name: "slow", text: "steps:\n  a: {" + request("a", delay) + "}\n  b: {needs: [a], " + request("b", delay) + "}\n" +
 				"  c: {needs: [b], " + request("c", delay) + "}\noutput: ${{ steps.c.output.body }}\n"}
 			f.writeRecipe(&slow)
 			both := []*server{f.serves("slow.yaml", "--max-runs", "200"), f.serves("slow.yaml", "--max-runs", "200")}
 			var viewers sync.WaitGroup
-			runs := within(10, 30, 200)
+			runs := within(30, 200)
 			ids := make([]string, runs)
 			for i := range ids {
 				ids[i] = fmt.Sprintf("%s-%d", place, i)

@@ -27,7 +27,7 @@ func TestCallSeenElsewhere(t *testing.T) {
 		t.Run("serve 12.6/"+place, func(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, place, scripted)
-			lasts := within(1500*time.Millisecond, 3*time.Second, 6*time.Second)
+			lasts := within(3*time.Second, 6*time.Second)
 			f.write("thought.yaml", fmt.Sprintf("turns: [{delay: %v, text: Done.}]\n", lasts), 0o644)
 			f.writeRecipe(&thinking)
 			works, looks := f.serves("thinking.yaml"), f.serves("thinking.yaml", "--no-work")
@@ -93,7 +93,7 @@ func TestStoppedRunIsLeftAlone(t *testing.T) {
 	if v := s.ends("other"); v.Phase != "ok" {
 		t.Errorf("%+v", v)
 	}
-	pause(within(1500*time.Millisecond, 3*time.Second, 10*time.Second)) // a worker looks every second
+	pause(within(3*time.Second, 10*time.Second)) // a worker looks every second
 	after, _ := f.records("stopped")
 	if v := s.looks("stopped"); v.Phase != "interrupted" || len(after) != len(before) {
 		t.Errorf("serve 12.8: it is %s, and has %d records; it had %d", v.Phase, len(after), len(before))

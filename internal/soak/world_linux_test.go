@@ -64,6 +64,10 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
+	if testing.Short() {
+		fmt.Println("not in short tests: what it does to processes, and when, is for minutes")
+		return
+	}
 	flag.Set("test.parallel", "8") // they wait for leases and servers more than they compute
 	code := m.Run()
 	os.RemoveAll(filepath.Dir(command()))

@@ -202,7 +202,7 @@ func find(value string) (command, addr string, err error) {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", "", fmt.Errorf("there is no Temporal server: .tools/temporal is missing, which .ci/run installs, and %s is not set", Variable)
+			return "", "", fmt.Errorf("there is no Temporal server: .tools/temporal is missing, which .ci/long temporal makes, and %s is not set", Variable)
 		}
 		dir = parent
 	}
