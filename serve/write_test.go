@@ -454,8 +454,8 @@ func TestPreferWaitWhileDraining(t *testing.T) {
 // serve 11: a pause that has expired, or was closed, takes no answer.
 func TestLateAnswers(t *testing.T) {
 	l := newLab(t, nil)
-	var token string
-	l.rt.OnPause = func(p resume.Pause) { token = p.Token }
+	tokens := make(chan string, 1)
+	l.rt.OnPause = func(p resume.Pause) { tokens <- p.Token }
 	id := l.run(compile(t, `apiVersion: braise/v1
 name: refund
 steps:
@@ -464,7 +464,7 @@ steps:
 	pause := at(l.get(reader, "/api/v1/runs/"+id).json(), "pending.0.id").(string)
 	<-time.After(2 * time.Millisecond)
 	path := "/api/v1/runs/" + id + "/pauses/" + pause
-	bearer := `{"token": "` + token + `"}`
+	bearer := `{"token": "` + <-tokens + `"}`
 	l.post("", "/api/v1/token/look", bearer).fails(409, "pause.expired", "on_expire")
 	l.post(answerer, path+"/answer", `{"decision": "approve"}`).fails(409, "pause.expired", "on_expire")
 	l.work(id)
