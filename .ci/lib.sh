@@ -65,7 +65,7 @@ programs() {
 }
 
 modules() {
-	go version && thrice go mod download || return 1
+	go version && thrice go mod download && go build -o "$GOBIN/report" ./.ci/report || return 1
 	if ! go version -m "$GOBIN/staticcheck" 2>/dev/null | grep -q "honnef.co/go/tools.*$staticcheck_version"; then
 		thrice go install "honnef.co/go/tools/cmd/staticcheck@$staticcheck_version"
 	fi
@@ -128,7 +128,6 @@ results=$PWD/.tools/tests.jsonl
 
 # tests FLAG… PACKAGE… runs tests. What go vet finds is found before. Only what failed is printed, and a line a package.
 tests() {
-	go build -o "$GOBIN/report" ./.ci/report || return 1
 	go test -json -vet=off -timeout 60m "$@" 2>&1 | "$GOBIN/report" -add "$results" -- "$@"
 }
 
