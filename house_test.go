@@ -37,6 +37,7 @@ var plan = map[string]room{
 	"internal/clock":       {"0", "checkpoint", ""},
 
 	"internal/npmtest":   {floor: "0"},
+	"internal/seedtest":  {"0", "", "pgregory.net/rapid"},
 	"internal/pages":     {floor: "5"},
 	"internal/soak":      {floor: "5"},
 	"internal/procgroup": {floor: "0"},

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/workflow"
 )
@@ -375,7 +376,7 @@ func some(points []string) []string {
 }
 
 // A process is killed at each boundary, each time that it comes to it, and another one goes on. To save time that
-// is so with sqlite; with jsonl and postgres, and in a short test, it is killed at every ninth. With jsonl the other one is killed
+// is so with sqlite; with jsonl and postgres, and in a short test, it is killed at every ninth, from one on that the seed decides. With jsonl the other one is killed
 // too, and a third goes on.
 func TestKilledAnywhere(t *testing.T) {
 	for _, recipe := range crashRecipes {
@@ -386,8 +387,9 @@ func TestKilledAnywhere(t *testing.T) {
 				}
 				w := newWorld(t, kind)
 				points := some(w.points(t, recipe))
+				part := seedtest.Part(t, 9)
 				for i, at := range points {
-					if (kind != "sqlite" || testing.Short()) && i%9 != 4 {
+					if (kind != "sqlite" || testing.Short()) && i%9 != part {
 						continue
 					}
 					t.Run(at, func(t *testing.T) {
@@ -517,7 +519,7 @@ func TestKilledBetweenLateRecords(t *testing.T) {
 			if testing.Short() {
 				step = 11
 			}
-			for n := 1; n <= len(result.Hits); n += step {
+			for n := 1 + seedtest.Part(t, step); n <= len(result.Hits); n += step {
 				t.Run(fmt.Sprint(n), func(t *testing.T) {
 					t.Parallel()
 					job := w.job(t, recipe)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	_ "github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/workflow"
 )

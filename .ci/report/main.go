@@ -196,6 +196,9 @@ func summary(out io.Writer, file string) error {
 // again returns the command that repeats a test.
 func again(t test) string {
 	words := []string{"go", "test", "-count=1"}
+	if seed := os.Getenv("BRAISE_TEST_SEED"); seed != "" { // see internal/seedtest
+		words = append([]string{"BRAISE_TEST_SEED=" + seed}, words...)
+	}
 	for _, a := range t.Args {
 		switch {
 		case a == "-race" || a == "-short" || strings.HasPrefix(a, "-cpu="):

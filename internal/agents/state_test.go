@@ -9,6 +9,7 @@ import (
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/internal/agents"
+	_ "github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"

@@ -16,6 +16,7 @@ import (
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/internal/engine/enginetest"
 	"github.com/braise-run/braise/internal/local"
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/scenario"
 )
 
@@ -88,12 +89,16 @@ var oneAtATime = map[string]string{
 	"timeout_foreach_item": "an item is slow, and the others that overlap with it have a timeout",
 }
 
-// seeds are those that a test takes each scenario through.
-func seeds(n uint64) uint64 {
+// seeds are those that a test takes each scenario through: so many, or one of them in a short test.
+func seeds(t *testing.T, n int) (all []uint64) {
+	t.Helper()
 	if testing.Short() {
-		return 1
+		return []uint64{uint64(seedtest.Part(t, n))}
 	}
-	return n
+	for i := range n {
+		all = append(all, uint64(i))
+	}
+	return all
 }
 
 // Every scenario comes out as it should, whatever the order in which calls return. On the way, and at the end of each
@@ -105,7 +110,7 @@ func TestScenariosInAnyOrder(t *testing.T) {
 			if why := oneAtATime[scenario.Name(file)]; why != "" {
 				t.Skip(why)
 			}
-			for seed := range seeds(2) {
+			for _, seed := range seeds(t, 2) {
 				onToyClock(t, file, func(t *testing.T) {
 					y := newToy(t, seed)
 					for _, f := range play(t, y, file, false).Failures {
@@ -127,7 +132,7 @@ func TestScenariosHandedOver(t *testing.T) {
 			if why := oneAtATime[scenario.Name(file)]; why != "" {
 				t.Skip(why)
 			}
-			for seed := range seeds(4) {
+			for _, seed := range seeds(t, 4) {
 				onToyClock(t, file, func(t *testing.T) {
 					moments += handedOver(t, file, seed)
 				})

@@ -9,6 +9,8 @@ import (
 	"github.com/expr-lang/expr/ast"
 	other "github.com/expr-lang/expr/parser"
 	"pgregory.net/rapid"
+
+	_ "github.com/braise-run/braise/internal/seedtest"
 )
 
 // The two parsers read the same: the trees are written down alike, with the place of each node.
