@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/seedtest"
 )
 
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
@@ -143,7 +144,8 @@ func TestDefinitionLine(t *testing.T) {
 	}
 }
 
-func FuzzParseLine(f *testing.F) {
+func FuzzParseLine(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	f.Add([]byte(sealed(`{"seq":2,"at":"2026-01-31T12:00:00.5Z","kind":"a","path":"p","data":{"b":1}`)), true)
 	f.Add([]byte(`{"seq":1,"at":"2026-01-31T12:00:00Z","kind":"a\"","path":"\u0000"`), false)
 	f.Fuzz(func(t *testing.T, line []byte, whole bool) {
@@ -168,7 +170,8 @@ func FuzzParseLine(f *testing.F) {
 	})
 }
 
-func FuzzParseDocumentLine(f *testing.F) {
+func FuzzParseDocumentLine(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	good, err := checkpoint.DocumentLine("c", checkpoint.Document{Name: "n", Text: "a\u2028\x00\""})
 	if err != nil {
 		f.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/seedtest"
 )
 
 func TestSignalLine(t *testing.T) {
@@ -81,7 +82,8 @@ func TestParseSignalLineRefuses(t *testing.T) {
 	}
 }
 
-func FuzzParseSignalLine(f *testing.F) {
+func FuzzParseSignalLine(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	for _, s := range []checkpoint.Signal{
 		{ID: "a", Kind: checkpoint.SignalTake, At: noon},
 		{ID: "answer:p", Kind: checkpoint.SignalAnswer, By: "ada", At: noon.Add(1), Data: []byte(`{"pause":"p","value":[1,"ü"]}`)},

@@ -17,6 +17,7 @@ import (
 	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -423,7 +424,8 @@ func write(t testing.TB, path, text string) {
 	}
 }
 
-func FuzzConfig(f *testing.F) {
+func FuzzConfig(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	f.Add("models:\n  fast: {provider: script, file: testdata/canned.yaml}\n  b: {provider: openai, model: m, api_key: \"${KEY}\", base_url: \"${URL}\", headers: {X-A: \"${A}\"}}\n")
 	f.Add("tools:\n  exec: {allow: [git, python3], timeout: 30s}\n  file: {base: ./workspace}\n  http: {allow_private: false}\n")
 	f.Add("secrets: {from_env: [CRM_TOKEN]}\nstore: sqlite:.braise/runs.db\nlimits: {max_parallel: 8, grace: 1s}\n")

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/recipe"
 )
 
@@ -203,7 +204,8 @@ func TestFromDefinitionLoads(t *testing.T) {
 }
 
 // FuzzFromDefinition: never a panic; what is a definition is one again, with the same digest.
-func FuzzFromDefinition(f *testing.F) {
+func FuzzFromDefinition(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	for _, tt := range damaged {
 		f.Add([]byte(tt.text))
 	}

@@ -1,7 +1,6 @@
 package recipe
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -24,7 +23,8 @@ import (
 // [*diagnostics.Error]; unknown keys and other mistakes are not.
 func Format(filename string, data []byte) ([]byte, error) {
 	shape := layout
-	if !ofRecipe.Match(data) {
+	document, _ := yamlnode.Parse(filename, data, nil) // yamlnode.Format finds what is wrong with it, too
+	if document == nil || !slices.ContainsFunc(document.Fields, ofRecipe) {
 		shape = func(path []string) yamlnode.Layout {
 			l := layout(path)
 			l.Order = nil
@@ -35,8 +35,11 @@ func Format(filename string, data []byte) ([]byte, error) {
 	return out, found.Err()
 }
 
-// ofRecipe finds what recipes begin with. A braise.yaml has keys of the same names, whose order is its author's.
-var ofRecipe = regexp.MustCompile(`(?m)^["']?(apiVersion|name|inputs|steps|extends)["']?[ \t]*:`)
+// ofRecipe reports whether an entry at the top makes a file a recipe. A braise.yaml has keys of the same names, whose
+// order is its author's.
+func ofRecipe(f yamlnode.Field) bool {
+	return slices.Contains([]string{"apiVersion", "name", "inputs", "steps", "extends"}, f.Key)
+}
 
 // stepOrder is how a step is read: what it is, when it runs, what it does, what its outcome means.
 var stepOrder = strings.Fields("description tags uses needs trigger when approve foreach with output" +

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/internal/yamlnode"
 	"github.com/braise-run/braise/recipe"
 )
@@ -174,7 +175,8 @@ func TestFormatError(t *testing.T) {
 	}
 }
 
-func FuzzFormat(f *testing.F) {
+func FuzzFormat(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	files, err := filepath.Glob("../recipes/*/*.yaml")
 	if err != nil {
 		f.Fatal(err)

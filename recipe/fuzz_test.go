@@ -11,12 +11,14 @@ import (
 	"testing"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/recipe"
 )
 
 // FuzzParse: never a panic; what is wrong comes sorted and with places; what is right has a digest
 // and keeps it when it is parsed again.
-func FuzzParse(f *testing.F) {
+func FuzzParse(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	seeds, err := filepath.Glob("testdata/triage/*.yaml")
 	if err != nil {
 		f.Fatal(err)

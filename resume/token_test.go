@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/resume"
 	"github.com/google/go-cmp/cmp"
 )
@@ -56,7 +57,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func FuzzParse(f *testing.F) {
+func FuzzParse(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	f.Add("r." + secret)
 	f.Add("018f4f5e-7b1a-7c3d-9e2f-0123456789ab." + secret)
 	f.Add("../etc/passwd." + secret)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/braise-run/braise/internal/seedtest"
+	_ "github.com/braise-run/braise/internal/seedtest/rapidseed"
 	"github.com/braise-run/braise/retry"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"

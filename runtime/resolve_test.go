@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/braise-run/braise/diagnostics"
-	_ "github.com/braise-run/braise/internal/seedtest"
+	_ "github.com/braise-run/braise/internal/seedtest/rapidseed"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
 )

@@ -10,6 +10,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
@@ -44,7 +45,8 @@ func recipesHere(tb testing.TB) (texts []string) {
 
 // FuzzCompile takes any text as far as it goes: read, compile, show, run. Nothing panics, and every
 // run has an outcome.
-func FuzzCompile(f *testing.F) {
+func FuzzCompile(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	for _, text := range recipesHere(f) {
 		f.Add(text)
 	}

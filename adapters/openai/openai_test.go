@@ -20,6 +20,7 @@ import (
 	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/adapters/script"
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
@@ -692,7 +693,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func FuzzResponse(f *testing.F) {
+func FuzzResponse(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	f.Add(200, `{"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}`)
 	f.Add(200, `{"choices": [{"message": {"content": [{"type": "text", "text": "a"}], "tool_calls": [{"id": "1", "function": {"name": "a__b", "arguments": "{\"x\": 1"}}]}}]}`)
 	f.Add(200, `{"choices": [{"message": {"tool_calls": [{"function": {"name": "a__b", "arguments": {"x": [1]}}}]}, "error": {"code": 502}}]}`)

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/adapters/openai"
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 )
@@ -498,7 +499,8 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-func FuzzStream(f *testing.F) {
+func FuzzStream(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	f.Add(events(chunk(`{"content": "Hel"}`), chunk(`{"content": "lo"}`), `{"choices": [{"finish_reason": "stop"}], "usage": {"prompt_tokens": 3}}`))
 	f.Add("\ufeff: ping\r\n\r\nevent: error\rdata: {\"error\": {\"code\": 500}}\r\n")
 	f.Add(events(chunk(`{"tool_calls": [{"index": 0, "id": "1", "function": {"name": "a__b", "arguments": "{\"x\""}}]}`),

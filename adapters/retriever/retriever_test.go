@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/braise-run/braise/adapters/retriever"
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -171,7 +172,8 @@ func TestQueriesAreWords(t *testing.T) {
 	}
 }
 
-func FuzzRetrieve(f *testing.F) {
+func FuzzRetrieve(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	x := retriever.New(folder(f, fruit), retriever.Options{})
 	f.Add("apple AND (")
 	f.Add("\"\x00* é\u0301 \U000f0000 日本")

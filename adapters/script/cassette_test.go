@@ -15,6 +15,7 @@ import (
 
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 )
@@ -470,7 +471,8 @@ func TestLoadCassetteRefuses(t *testing.T) {
 
 func askY() *runtime.Request { return at("s", 1, "y") }
 
-func FuzzCassette(f *testing.F) {
+func FuzzCassette(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	r, file := newRecorder(f)
 	r.Model("fast", echo).Generate(f.Context(), at("a", 1, "x"))
 	r.Model("fast", model(func(context.Context, *runtime.Request) (*runtime.Response, error) {

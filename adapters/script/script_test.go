@@ -16,6 +16,7 @@ import (
 
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 )
@@ -401,7 +402,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func FuzzParse(f *testing.F) {
+func FuzzParse(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	f.Add("turns:\n  - text: Hello\n  - tool_calls: [{name: kb.search, args: {q: refund}}]\n")
 	f.Add("turns:\n  - expect: {contains: refund}\n    json: {a: [1, 2.5, null]}\n")
 	f.Add("turns:\n  - error: {status: 429, message: slow down, retry_after: 1s}\n  - delay: 50ms\n    text: late\n")

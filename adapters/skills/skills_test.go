@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -316,7 +317,8 @@ func TestInstructions(t *testing.T) {
 	}
 }
 
-func FuzzParse(f *testing.F) {
+func FuzzParse(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	f.Add([]byte(file("dig") + "text"))
 	f.Add([]byte("---\nname: dig\ndescription: d\nallowed-tools: [a, B(c:*)]\nmetadata: {a: 1}\n---\n"))
 	f.Add([]byte("---\nname: dig\n"))

@@ -21,6 +21,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/checkpoint/checkpointtest"
+	"github.com/braise-run/braise/internal/seedtest"
 )
 
 // lockVar is the file that a process locks until it is killed.
@@ -423,7 +424,8 @@ func TestPruneSweeps(t *testing.T) {
 // trust 6.10: an auditor who may not write reads all that there is.
 func TestReadOnly(t *testing.T) { checkpointtest.RunReadOnly(t, t.TempDir(), openPlace) }
 
-func FuzzDecode(f *testing.F) {
+func FuzzDecode(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	at := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	one := checkpoint.Record{Seq: 1, At: at, Kind: "a"}
 	f.Add(encode([]checkpoint.Record{one}))

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/seedtest"
 )
 
 // left returns a signal.
@@ -176,7 +177,8 @@ func TestSignalsOfOddNames(t *testing.T) {
 	}
 }
 
-func FuzzDecodeSignals(f *testing.F) {
+func FuzzDecodeSignals(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	one, err := left("a").Line()
 	if err != nil {
 		f.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/checkpoint/checkpointtest"
+	"github.com/braise-run/braise/internal/seedtest"
 )
 
 // server returns the URL of the server of the tests, and a connection to it.
@@ -477,7 +478,8 @@ func TestManyAppends(t *testing.T) {
 	}
 }
 
-func FuzzParse(f *testing.F) {
+func FuzzParse(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	created := checkpoint.Record{Seq: 1, At: start, Kind: checkpoint.RunCreated, Data: []byte(`{"digest":"d","format":1,"recipe":"r","run":"run"}`)}
 	second := note("a")
 	second.Seq = 2

@@ -16,6 +16,8 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/braise-run/braise/internal/seedtest"
 )
 
 var (
@@ -292,7 +294,8 @@ func TestCodecAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-func FuzzCodecDecode(f *testing.F) {
+func FuzzCodecDecode(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	c, err := NewCodec(keyA)
 	if err != nil {
 		f.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 )
@@ -124,7 +125,8 @@ func codeOf(err error) string {
 	return ""
 }
 
-func FuzzRunOfToken(f *testing.F) {
+func FuzzRunOfToken(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	f.Add(mintToken(tokenKey, "018f4f5e-7b1a-7c3d-9e2f-0123456789ab", "approve", "d"))
 	stored, _ := resume.Mint("r")
 	f.Add(stored)

@@ -9,7 +9,8 @@ import (
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/internal/agents"
-	_ "github.com/braise-run/braise/internal/seedtest"
+	"github.com/braise-run/braise/internal/seedtest"
+	_ "github.com/braise-run/braise/internal/seedtest/rapidseed"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -206,7 +207,8 @@ func encode(t *rapid.T, v any) string {
 	return string(text)
 }
 
-func FuzzEvent(f *testing.F) {
+func FuzzEvent(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	f.Add(`{"seq":1,"kind":"start","start":{"maxSteps":1}}`)
 	f.Add(`{"seq":1,"kind":"pause","pause":{"id":"p","show":9007199254740993,"schema":{"type":"object"},"expiry":{"Answered":true,"Value":1}}}`)
 	f.Add(`{"seq":2,"kind":"answer","answer":{"pause":"p","value":{"n":9007199254740993}}}`)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/braise-run/braise/internal/drawing"
 	"github.com/braise-run/braise/internal/program"
-	_ "github.com/braise-run/braise/internal/seedtest"
+	_ "github.com/braise-run/braise/internal/seedtest/rapidseed"
 )
 
 // randomBody draws steps that wait for some of those before them, and have bodies of their own.

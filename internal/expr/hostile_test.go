@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/internal/value"
 )
 
@@ -136,7 +137,8 @@ func TestManyExpressions(t *testing.T) {
 
 // FuzzExpression compiles any text both ways and evaluates what compiles: there is an error, or
 // decoded JSON. Nothing panics inside either.
-func FuzzExpression(f *testing.F) {
+func FuzzExpression(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	for _, s := range []string{
 		`inputs.n + 1`, `steps.a.output?.b.c ?? "x"`, `steps.a.output.rows | filter(.score > 0.8) | map(.id)`,
 		`let x = [1, 2]; x[0] in x ? x : {a: x}`, `reduce(1..9, #acc + #, 0)`, `"a" matches "^a" && not false`,

@@ -13,6 +13,7 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/checkpoint/jsonl"
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/resume"
 )
 
@@ -172,7 +173,8 @@ func TestDecodeDamage(t *testing.T) {
 }
 
 // Whatever a record holds, its event is the same when it is encoded and decoded again.
-func FuzzDecode(f *testing.F) {
+func FuzzDecode(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	f.Add("call.ended", `{"n":3,"output":{"a":1},"draws":[1,2],"model":"m","usage":{"tokens":3,"micros":4}}`)
 	f.Add("call.ended", `{"n":3,"error":{"category":"tool","code":"x","message":"gone"},"unknown":true,"settled":true}`)
 	f.Add("pause.opened", `{"n":3,"pause":"p","kind":"system","call":{"attempts":1,"repairs":["a","b"],"answer":null},"agent":{"step":"s","tries":2}}`)

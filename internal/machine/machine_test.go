@@ -12,7 +12,7 @@ import (
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/expr"
-	_ "github.com/braise-run/braise/internal/seedtest"
+	_ "github.com/braise-run/braise/internal/seedtest/rapidseed"
 )
 
 // random is a graph of calls, with what each call will do.

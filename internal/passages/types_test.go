@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/internal/value"
 )
 
@@ -67,7 +68,8 @@ func TestTypes(t *testing.T) {
 }
 
 // Whatever a file has, reading it ends, and no passage is too long.
-func FuzzTypes(f *testing.F) {
+func FuzzTypes(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	f.Add("<h1>a</h1><p>b<pre>c", 0)
 	f.Add("a,b\n\"1\n2\",3", 1)
 	f.Add(`[{"text": "a", "b": [1, {}]}]`, 2)

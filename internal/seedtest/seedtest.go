@@ -1,45 +1,39 @@
 // Package seedtest is for tests that leave something to chance. The environment variable BRAISE_TEST_SEED, a number,
 // decides it, so that a failure can be repeated. The gate derives it from the files of the commit: two runs on one
 // commit do the same, and other commits try other things.
-//
-// In packages whose tests import it, the variable is the seed of pgregory.net/rapid, too; without it rapid chooses
-// another one each time.
 package seedtest
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"strconv"
 	"testing"
-
-	_ "pgregory.net/rapid" // so that its flags are there
 )
 
-const variable = "BRAISE_TEST_SEED"
+// Variable is the name of the environment variable.
+const Variable = "BRAISE_TEST_SEED"
 
-// seed is 0 where the variable is not set.
-var seed uint64
+// Seed is the number in [Variable]; 0 where it is not set.
+var Seed = number(Variable)
 
-func init() {
+// number reads an environment variable that is a number.
+func number(variable string) uint64 {
 	text := os.Getenv(variable)
 	if text == "" {
-		return
+		return 0
 	}
-	var err error
-	if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
 		panic(fmt.Sprintf("%s: %v", variable, err))
 	}
-	if err := flag.Set("rapid.seed", text); err != nil {
-		panic(err)
-	}
+	return n
 }
 
 // Part returns which of n parts of its work a test does that has no time for all of them: a number from 0 to n-1. It
 // logs how to do the same again.
 func Part(t testing.TB, n int) int {
 	t.Helper()
-	part := int(seed % uint64(n))
-	t.Logf("part %d of %d, by %s=%d", part, n, variable, seed)
+	part := int(Seed % uint64(n))
+	t.Logf("part %d of %d, by %s=%d", part, n, Variable, Seed)
 	return part
 }

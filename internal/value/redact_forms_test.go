@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/internal/value"
 )
 
@@ -218,7 +219,8 @@ func TestRedactorLarge(t *testing.T) {
 	}
 }
 
-func FuzzRedactor(f *testing.F) {
+func FuzzRedactor(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	f.Add(secret, "before ", " after")
 	f.Add(pem, "", "")
 	f.Add("hunter2hunter2", "%", "\n")

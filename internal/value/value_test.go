@@ -6,12 +6,14 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/internal/value"
 )
 
@@ -375,7 +377,8 @@ func TestIsCanonical(t *testing.T) {
 	}
 }
 
-func FuzzDecode(f *testing.F) {
+func FuzzDecode(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	for _, s := range []string{
 		`null`, `[1,-0,1.5e3,"a\u00e9\ud83d\ude00"]`, `{"a":{"b":[]},"a":2}`, "\"\xff\"", `-`, `1e999`, `{"":0}`, ` [ ] x`,
 		`"\ud800\ud800\udc00"`, `9223372036854775808`, `77202237220223720.5`, "\"\u2028<>&\"", `1E-7`, `"\/"`,
@@ -399,6 +402,9 @@ func FuzzDecode(f *testing.F) {
 		wantErr := dec.Decode(&want)
 		if wantErr == nil {
 			want, wantErr = value.Normalise(want) // refuses 1e999
+		}
+		if outOfRange(text) { // even in a member that another one of its name replaces
+			wantErr = strconv.ErrRange
 		}
 		if (err == nil) != (wantErr == nil) {
 			t.Fatalf("%q: got error %v, encoding/json %v", text, err, wantErr)
@@ -427,6 +433,23 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%q: wrote %s, read %v, %v", text, canonical, again, err)
 		}
 	})
+}
+
+// outOfRange reports whether a JSON text has a number that no float64 can hold.
+func outOfRange(text []byte) bool {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	for {
+		token, err := dec.Token()
+		if err != nil {
+			return false
+		}
+		if n, ok := token.(json.Number); ok {
+			if _, err := n.Float64(); err != nil {
+				return true
+			}
+		}
+	}
 }
 
 // largeFloats reports whether a value has a float64 that encoding/json writes with zeros in place of its last digits, so that

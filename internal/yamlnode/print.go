@@ -10,6 +10,9 @@ import (
 // maxColumns is how long a line may be for the sake of a collection in brackets.
 const maxColumns = 80
 
+// maxSimpleKey is how many characters a key may have that has no "?" before it (YAML 1.2.2, section 7.4.2).
+const maxSimpleKey = 1024
+
 // printer writes entries in the canonical layout.
 type printer struct {
 	strings.Builder
@@ -69,6 +72,11 @@ func (p *printer) entry(e *entry, indent int) {
 	label := "-"
 	if e.key != "" {
 		label = keyText(e.key, e.name, false) + ":"
+		if utf8.RuneCountInString(label) > maxSimpleKey+1 {
+			p.WriteString("? " + strings.TrimSuffix(label, ":") + "\n")
+			p.indent(indent)
+			label = ":"
+		}
 	}
 	p.WriteString(label)
 	v := e.value
@@ -284,7 +292,7 @@ var (
 	// indicator matches what cannot begin or be part of a plain string, or more than that if unsure.
 	indicator = regexp.MustCompile("^\\.\\.\\.|^[-?:,\\[\\]{}#&*!|>'\"%@`=<\\s]|[:\\s]$|:\\s|\\s#|[\\t\\n\uFEFF]")
 	// keyMark matches what a key can be only behind a "?".
-	keyMark       = regexp.MustCompile(`^(---|\.\.\.|[|>])|\n`)
+	keyMark       = regexp.MustCompile(`^(---|\.\.\.|[|>\x{FEFF}])|\n`)
 	flowIndicator = regexp.MustCompile(`[,\[\]{}:?]`)
 )
 

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/internal/yamlnode"
 )
 
@@ -228,7 +229,8 @@ gone: !x y
 }
 
 // FuzzParse: no panic, a node or an error, and diagnostics that say where.
-func FuzzParse(f *testing.F) {
+func FuzzParse(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	for _, text := range []string{"a: 1", "a: [b, {c: *d}]", "? a\n: b", "a: |\n x\n", "\"\\u2028\": é", "a: !x\n", "- - &a x\n", "%YAML 1.1\n---\n", "{a: ${{ x }}}", "a\r\u2028: b\n\"c\u0085\": d"} {
 		f.Add([]byte(text))
 	}

@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	api "go.opentelemetry.io/otel/trace"
 
+	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/trace"
 	"github.com/braise-run/braise/trace/oteltrace"
 )
@@ -675,7 +676,8 @@ func TestGlobalProviders(t *testing.T) {
 	}
 }
 
-func FuzzEmit(f *testing.F) {
+func FuzzEmit(target *testing.F) {
+	f := seedtest.Fuzz(target)
 	f.Add("step.start\nadapter.call\nadapter.retry\nadapter.call\nmodel.end\nstep.end\nrun.end", "a[1]/b", "failed", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	f.Add("run.start\nstep.start\nrun.cancelled\nrun.end\nstep.start", "!#[", "cancelled", "\xff")
 	f.Add("step.start\nadapter.call\nadapter.retry\nstep.skip\nstep.end\nrun.error\nrun.end", "\xff/", "failed", "\xff")

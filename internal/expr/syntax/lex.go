@@ -93,12 +93,12 @@ func (l *lexer) token() token {
 		t.kind = number
 		l.number()
 	case r == '"' || r == '\'':
-		t.kind, t.value = quoted, l.quoted()
+		t.kind, t.value = quoted, l.quoted(true)
 	case r == '`':
 		t.kind, t.value = quoted, l.raw()
 	case (r == 'b' || r == 'B') && strings.IndexAny(l.text[l.pos+1:], `"'`) == 0:
 		l.next()
-		l.quoted()
+		l.quoted(false)
 		t.kind = bytes
 	case isWord(r):
 		if l.word(); !words[l.text[t.from:l.pos]] {
@@ -170,6 +170,7 @@ func (l *lexer) digitAfterDot() bool {
 func (l *lexer) number() {
 	from := l.pos
 	digits := "0123456789_"
+	l.accept(".") // .5, which takes no second point
 	if l.accept("0") {
 		switch {
 		case l.accept("xX"):
@@ -197,8 +198,8 @@ func (l *lexer) number() {
 	}
 }
 
-// quoted reads a string in quotes. A carriage return is a line break.
-func (l *lexer) quoted() string {
+// quoted reads a string in quotes, in which \u and \U may be escapes. A carriage return is a line break.
+func (l *lexer) quoted(unicodes bool) string {
 	quote := l.next()
 	var b strings.Builder
 	for {
@@ -208,7 +209,7 @@ func (l *lexer) quoted() string {
 		case eof, '\n':
 			l.open(r)
 		case '\\':
-			b.WriteRune(l.escape(quote))
+			b.WriteRune(l.escape(quote, unicodes))
 		case '\r':
 			b.WriteByte('\n')
 		default:
@@ -249,7 +250,7 @@ func (l *lexer) raw() string {
 const escapes = "abfnrtv\\"
 
 // escape reads what follows a backslash.
-func (l *lexer) escape(quote rune) rune {
+func (l *lexer) escape(quote rune, unicodes bool) rune {
 	at := l.at
 	r := l.next()
 	if r == quote {
@@ -265,6 +266,7 @@ func (l *lexer) escape(quote rune) rune {
 		base, least, most = 8, 3, 3
 	case r == 'x':
 		least, most = 2, 2
+	case (r == 'u' || r == 'U') && !unicodes:
 	case r == 'u' && l.accept("{"):
 		least, most = 1, 6
 	case r == 'u':
