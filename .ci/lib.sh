@@ -107,7 +107,8 @@ postgres_dir=
 postgres() {
 	[[ -z ${BRAISE_TEST_POSTGRES:-} ]] || return 0
 	local dir port
-	dir=$(mktemp -d "${TMPDIR:-/tmp}/braise-postgres-XXXXXX") && port=$(free_port 15432) && start_postgres "$dir" "$port" || return 1
+	dir=$(mktemp -d "${TMPDIR:-/tmp}/braise-postgres-XXXXXX") || return 1
+	port=$(free_port 15432) && start_postgres "$dir" "$port" || { rm -rf "$dir"; return 1; }
 	postgres_dir=$dir
 	export BRAISE_TEST_POSTGRES="postgres://postgres@127.0.0.1:$port/postgres?sslmode=disable"
 	echo "$BRAISE_TEST_POSTGRES"

@@ -22,16 +22,13 @@ import (
 // Only a file that is not YAML, or YAML beyond what recipes may use, is refused, with a
 // [*diagnostics.Error]; unknown keys and other mistakes are not.
 func Format(filename string, data []byte) ([]byte, error) {
-	shape := layout
-	document, _ := yamlnode.Parse(filename, data, nil) // yamlnode.Format finds what is wrong with it, too
-	if document == nil || !slices.ContainsFunc(document.Fields, ofRecipe) {
-		shape = func(path []string) yamlnode.Layout {
-			l := layout(path)
+	out, found := yamlnode.Format(filename, data, func(document *yamlnode.Node, path []string) yamlnode.Layout {
+		l := layout(path)
+		if !slices.ContainsFunc(document.Fields, ofRecipe) {
 			l.Order = nil
-			return l
 		}
-	}
-	out, found := yamlnode.Format(filename, data, shape)
+		return l
+	})
 	return out, found.Err()
 }
 

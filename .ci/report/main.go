@@ -19,6 +19,7 @@ import (
 	"io"
 	"log"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -40,6 +41,8 @@ type test struct {
 	Seconds float64  // since it began; tests that run side by side share them
 	Failed  bool     `json:",omitempty"`
 	Args    []string // of go test
+	Dir     string   // in which it was called, as seen from the root of the repository
+	Env     []string // what tests depend on
 }
 
 func main() {
@@ -59,9 +62,9 @@ func main() {
 		}
 		return
 	}
-	tests, ok, err := read(os.Stdin, os.Stdout, args)
+	tests, ok, err := read(os.Stdin, os.Stdout)
 	if err == nil {
-		err = save(file, tests)
+		err = save(file, args, tests)
 	}
 	if err != nil {
 		log.Fatal(err)
@@ -71,8 +74,8 @@ func main() {
 	}
 }
 
-// read reads the events of go test with args. It reports whether packages were tested and all of them passed.
-func read(in io.Reader, out io.Writer, args []string) (tests []test, ok bool, err error) {
+// read reads the events of go test. It reports whether packages were tested and all of them passed.
+func read(in io.Reader, out io.Writer) (tests []test, ok bool, err error) {
 	type key struct{ pkg, test string }
 	written := map[key]*bytes.Buffer{} // by what has not ended
 	failed := map[string]bool{}        // packages with a failed test
@@ -104,7 +107,7 @@ func read(in io.Reader, out io.Writer, args []string) (tests []test, ok bool, er
 			}
 			delete(written, k)
 			failed[e.Package] = failed[e.Package] || bad
-			tests = append(tests, test{e.Package, e.Test, e.Elapsed, bad, args})
+			tests = append(tests, test{Package: e.Package, Name: e.Test, Seconds: e.Elapsed, Failed: bad})
 		case e.Action == "pass" || e.Action == "skip":
 			passed++
 			fmt.Fprintf(out, "ok   %6.1f s  %s\n", e.Elapsed, e.Package)
@@ -123,11 +126,11 @@ func read(in io.Reader, out io.Writer, args []string) (tests []test, ok bool, er
 				delete(written, k)
 				if k.test != "" {
 					failed[e.Package] = true
-					tests = append(tests, test{e.Package, k.test, 0, true, args})
+					tests = append(tests, test{Package: e.Package, Name: k.test, Failed: true})
 				}
 			}
 			if !failed[e.Package] {
-				tests = append(tests, test{e.Package, "", e.Elapsed, true, args})
+				tests = append(tests, test{Package: e.Package, Seconds: e.Elapsed, Failed: true})
 			}
 			fmt.Fprintf(out, "FAIL %6.1f s  %s\n", e.Elapsed, e.Package)
 		}
@@ -140,8 +143,22 @@ func read(in io.Reader, out io.Writer, args []string) (tests []test, ok bool, er
 	}
 }
 
-// save adds tests to a file.
-func save(file string, tests []test) error {
+// save adds tests of go test with args to a file. It lies one folder below the root of the repository.
+func save(file string, args []string, tests []test) error {
+	here, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	dir, err := filepath.Rel(filepath.Dir(filepath.Dir(file)), here)
+	if err != nil {
+		return err
+	}
+	var env []string
+	for _, name := range []string{"BRAISE_TEST_SEED", "BRAISE_TEST_FUZZ"} { // see internal/seedtest
+		if value := os.Getenv(name); value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
@@ -149,6 +166,7 @@ func save(file string, tests []test) error {
 	w := bufio.NewWriter(f)
 	enc := json.NewEncoder(w)
 	for _, t := range tests {
+		t.Args, t.Dir, t.Env = args, dir, env
 		if err := enc.Encode(t); err != nil {
 			return err
 		}
@@ -183,10 +201,9 @@ func summary(out io.Writer, file string) error {
 		}
 	}
 	for _, t := range tests {
-		below := slices.ContainsFunc(tests, func(o test) bool {
+		if t.Failed && !slices.ContainsFunc(tests, func(o test) bool { // a part of it says more
 			return o.Failed && o.Package == t.Package && strings.HasPrefix(o.Name, t.Name+"/")
-		})
-		if t.Failed && !below {
+		}) {
 			fmt.Fprintf(out, "failed: %s\n", again(t))
 		}
 	}
@@ -195,10 +212,11 @@ func summary(out io.Writer, file string) error {
 
 // again returns the command that repeats a test.
 func again(t test) string {
-	words := []string{"go", "test", "-count=1"}
-	if seed := os.Getenv("BRAISE_TEST_SEED"); seed != "" { // see internal/seedtest
-		words = append([]string{"BRAISE_TEST_SEED=" + seed}, words...)
+	words := append(t.Env, "go", "test")
+	if t.Dir != "." {
+		words = append(words, "-C", t.Dir)
 	}
+	words = append(words, "-count=1")
 	for _, a := range t.Args {
 		switch {
 		case a == "-race" || a == "-short" || strings.HasPrefix(a, "-cpu="):

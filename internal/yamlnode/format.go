@@ -20,12 +20,12 @@ type Layout struct {
 // Format rewrites a document in the canonical layout: two spaces of indentation, one space before
 // a comment, collections in brackets only where they fit into 80 columns and hold no comment,
 // quotes only where they are needed, keys in the order of layout, which is asked for every mapping
-// by the path of keys to it ("[]" for an item of a list).
+// of the document by the path of keys to it ("[]" for an item of a list).
 //
 // Every comment stays beside what it stood beside. Formatting twice changes nothing more, and the
 // document says the same as before: this is checked, and a text for which it would not hold is
 // refused with an error. A document that [Parse] refuses is refused with the same diagnostics.
-func Format(filename string, data []byte, layout func(path []string) Layout) ([]byte, diagnostics.List) {
+func Format(filename string, data []byte, layout func(document *Node, path []string) Layout) ([]byte, diagnostics.List) {
 	// 1. One kind of line break, no byte order mark.
 	text := bytes.TrimPrefix(data, []byte("\uFEFF"))
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
@@ -50,7 +50,7 @@ func Format(filename string, data []byte, layout func(path []string) Layout) ([]
 	// 3. What stands between them: comments and blank lines.
 	root := readComments(filename, string(text), node)
 	// 4. Order and print.
-	arrange(root.value, nil, layout)
+	arrange(root.value, nil, func(path []string) Layout { return layout(node, path) })
 	var p printer
 	p.document(root)
 	out := []byte(p.String())

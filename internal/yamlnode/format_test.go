@@ -16,7 +16,7 @@ import (
 
 // layout keeps "a" before "b" everywhere and puts space between the entries of the document and of
 // "spaced".
-func layout(path []string) yamlnode.Layout {
+func layout(_ *yamlnode.Node, path []string) yamlnode.Layout {
 	return yamlnode.Layout{
 		Order:  []string{"a", "b"},
 		Spaced: len(path) == 0 || slices.Equal(path, []string{"spaced"}),
