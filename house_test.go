@@ -43,6 +43,7 @@ var plan = map[string]room{
 	"internal/soak":               {floor: "5"},
 	"internal/procgroup":          {floor: "0"},
 	"internal/regular":            {floor: "0"},
+	"internal/programs":           {"0", "", "mvdan.cc/sh/v3/syntax"},
 	"internal/passages":           {"0", "internal/value", "golang.org/x/net/html/..."},
 	"internal/value":              {floor: "0"},
 	"internal/schema":             {"0", "diagnostics internal/value", "github.com/santhosh-tekuri/jsonschema/v6/..."},
@@ -62,8 +63,8 @@ var plan = map[string]room{
 		"github.com/google/jsonschema-go/jsonschema"},
 
 	"runtime/runtimetest": {"1b", "runtime", ""},
-	"agentloop":           {"1b", "diagnostics internal/value internal/schema resume runtime", ""},
-	"internal/agents":     {"1c", "agentloop diagnostics retry trace internal/value internal/schema resume runtime", ""},
+	"agentloop":           {"1b", "diagnostics internal/programs internal/value internal/schema resume runtime", ""},
+	"internal/agents":     {"1c", "agentloop diagnostics retry trace internal/programs internal/value internal/schema resume runtime", ""},
 	"internal/machine":    {"1b", "internal/expr internal/value", ""},
 
 	"internal/program": {"2a", "agentloop diagnostics internal/agents internal/expr internal/machine internal/schema internal/value recipe retry" +
@@ -102,7 +103,7 @@ var plan = map[string]room{
 	"adapters/skills":    {"3", "runtime diagnostics internal/yamlnode internal/regular", ""},
 	"adapters/retriever": {"3", "retry runtime internal/passages internal/regular internal/value", "github.com/jackc/pgx/v5/... zombiezen.com/go/sqlite/..."},
 
-	"host": {"4", "agentloop diagnostics retry checkpoint history internal/yamlnode internal/regular resume runtime recipe recipes workflow adapters/openai adapters/script" +
+	"host": {"4", "agentloop diagnostics retry checkpoint history internal/programs internal/yamlnode internal/regular resume runtime recipe recipes workflow adapters/openai adapters/script" +
 		" adapters/mcp adapters/builtin adapters/memory adapters/skills adapters/retriever checkpoint/jsonl" +
 		" checkpoint/sqlite checkpoint/postgres trace/oteltrace", ""},
 	"worker": {"4", "checkpoint diagnostics internal/execution internal/expr internal/journal internal/value runtime workflow",

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/programs"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
 )
@@ -36,8 +37,12 @@ func OfMemory(name string) bool { return slices.Contains(memoryTools, name) }
 var builtinTools = []string{ExecTool, "http.request", "file.read", "file.write", AskHuman,
 	"agent.spawn", "agent.send", "agent.wait", "agent.close"}
 
-// A key of Approval and an entry of Deny is a tool's name, PREFIX.*, exec.run:PROGRAM, an effect, or *. Of keys
-// that match, the most specific one counts: program, name, longest prefix, effect, *.
+// A key of Approval and an entry of Deny is a tool's name, PREFIX.*, exec.run:PROGRAM, exec.run:* for every
+// program, an effect, or *. Of keys that match, the most specific one counts: program, every program, name,
+// longest prefix, effect, *.
+
+// AnyProgram is the key for every program that exec.run runs.
+const AnyProgram = ExecTool + ":*"
 
 // isEffect reports whether a key is an effect.
 func isEffect(key string) bool {
@@ -54,7 +59,7 @@ func (l *Loop) Unmatched(tools []string) (approval, deny []string) {
 		case key == "*", isEffect(key):
 			return true
 		case strings.HasPrefix(key, ExecTool+":"):
-			return len(key) > len(ExecTool)+1
+			return key == AnyProgram || programs.IsName(key[len(ExecTool)+1:])
 		case isPrefix && strings.HasSuffix(prefix, "."):
 			return slices.ContainsFunc(known, func(tool string) bool {
 				return strings.HasPrefix(tool, prefix) && tool != prefix
@@ -80,8 +85,12 @@ func (l *Loop) Unmatched(tools []string) (approval, deny []string) {
 
 // SuggestTool is a hint about a name that matches none of the tools; "" for none.
 func SuggestTool(name string, tools []string) string {
-	if slices.Contains(builtinTools, name) {
+	switch {
+	case slices.Contains(builtinTools, name):
 		return "list it under tools"
+	case strings.HasPrefix(name, ExecTool+":"):
+		return "it takes one program's name, such as " + ExecTool + ":git, without folder and arguments, or " +
+			AnyProgram + " for all"
 	}
 	return diagnostics.DidYouMean(name, slices.Concat(tools, builtinTools))
 }

@@ -46,6 +46,9 @@ func (r *reader) checkNames(c *Config, approval, deny *yamlnode.Node) {
 			return
 		}
 		hint := "it takes a tool's name, PREFIX.*, exec.run:PROGRAM, read_only, idempotent, external or *"
+		if strings.HasPrefix(key, agentloop.ExecTool+":") {
+			hint = agentloop.SuggestTool(key, nil)
+		}
 		if server != "" {
 			hint = diagnostics.DidYouMean(server, slices.Collect(maps.Keys(c.MCP)))
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/adapters/mcp"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/programs"
 	"github.com/braise-run/braise/internal/regular"
 	"github.com/braise-run/braise/internal/yamlnode"
 	"github.com/braise-run/braise/runtime"
@@ -141,7 +142,6 @@ func (r *reader) config(n *yamlnode.Node) *Config {
 	c := &Config{
 		Models:  r.models(fields["models"]),
 		Prices:  r.prices(fields["prices"]),
-		Tools:   r.tools(fields["tools"]),
 		MCP:     r.mcp(fields["mcp"]),
 		Secrets: r.secrets(fields["secrets"]),
 		OTLP:    part(r, "telemetry", func() *oteltrace.OTLPOptions { return r.telemetry(fields["telemetry"]) }),
@@ -158,33 +158,51 @@ func (r *reader) config(n *yamlnode.Node) *Config {
 	c.instructions = r.instructionsFrom(fields["instructions_from"], c)
 	c.Limits, c.Budget = r.limits(fields["limits"])
 	approval, deny := r.agents(fields["agents"], c)
+	c.Tools = r.tools(fields["tools"], c)
 	approval, deny = r.either(fields["approval"], approval), r.either(fields["deny"], deny)
 	c.Approval, c.Deny = r.approvals(approval), r.texts(deny)
 	r.checkNames(c, approval, deny)
 	return c
 }
 
-func (r *reader) tools(n *yamlnode.Node) builtin.Options {
+func (r *reader) tools(n *yamlnode.Node, c *Config) builtin.Options {
 	fields := r.Object(n, []string{"exec", "file", "http"}, nil)
 	return builtin.Options{
-		Exec: part(r, "exec", func() *builtin.ExecOptions { return r.exec(fields["exec"]) }),
+		Exec: part(r, "exec", func() *builtin.ExecOptions { return r.exec(fields["exec"], c) }),
 		File: part(r, "file", func() *builtin.FileOptions { return r.file(fields["file"]) }),
 		HTTP: part(r, "http", func() *builtin.HTTPOptions { return r.http(fields["http"]) }),
 	}
 }
 
-func (r *reader) exec(n *yamlnode.Node) *builtin.ExecOptions {
-	fields := r.Object(n, []string{"allow", "timeout", "dir", "env"}, nil)
+func (r *reader) exec(n *yamlnode.Node, c *Config) *builtin.ExecOptions {
+	fields := r.Object(n, []string{"allow", "timeout", "dir", "env", "plain"}, nil)
 	if fields == nil {
 		return nil
 	}
 	r.Require(n, fields, "allow")
+	c.Agents.PlainPrograms = r.plain(fields["plain"])
 	return &builtin.ExecOptions{
 		Allow:   r.texts(fields["allow"]),
 		Timeout: read(r, fields["timeout"], readDuration),
 		Dir:     r.text(fields["dir"]),
 		Env:     r.names(fields["env"]),
 	}
+}
+
+// plain reads the programs that a yes for the run covers whatever their arguments are.
+func (r *reader) plain(n *yamlnode.Node) []string {
+	names := r.texts(n)
+	for i, name := range names {
+		switch {
+		case !programs.IsName(name):
+			r.Errorf(n.Items[i].Pos, diagnostics.CodeInvalidValue, "name one program, without a folder and arguments",
+				"%q is not the name of a program", name)
+		case programs.RunsOthers(name):
+			r.Errorf(n.Items[i].Pos, diagnostics.CodeInvalidValue, "",
+				"%q runs other programs: a yes to one call is never one to all", name)
+		}
+	}
+	return names
 }
 
 func (r *reader) file(n *yamlnode.Node) *builtin.FileOptions {

@@ -147,6 +147,7 @@ func TestParseConfigRefuses(t *testing.T) {
 		Message, Hint string
 	}
 	const (
+		program   = "it takes one program's name, such as exec.run:git, without folder and arguments, or exec.run:* for all"
 		dollar    = `"$${" stands for "${" itself`
 		durations = "durations look like 500ms, 30s, 5m, 2h"
 		variable  = `put it into an environment variable and write "${NAME}"`
@@ -282,11 +283,18 @@ models:
 			{"b.yaml:1:21", diagnostics.CodeInvalidValue, `the environment variable "UNSET" is not set`, dollar},
 			{"b.yaml:2:22", diagnostics.CodeInvalidValue, `the environment variable "UNSET" is not set`, dollar},
 		}},
-		{"names that match no tool", "mcp: {files: {command: [x]}}\napproval: {mcp.file.*: pause, mcp.files.x: pause, extrnal: pause, app.tool: pause}\ndeny: [mcp.other.x, 'exec.run:', delegate_x]", []found{
+		{"names that match no tool", "mcp: {files: {command: [x]}}\napproval: {mcp.file.*: pause, mcp.files.x: pause, extrnal: pause, app.tool: pause}\ndeny: [mcp.other.x, 'exec.run:', delegate_x, 'exec.run:rm -rf', 'exec.run:/bin/rm', 'exec.run:*', 'exec.run:rm']", []found{
 			{"b.yaml:2:12", diagnostics.CodeInvalidValue, `"mcp.file.*" can match no tool`, `did you mean "files"?`},
 			{"b.yaml:2:51", diagnostics.CodeInvalidValue, `"extrnal" can match no tool`, "it takes a tool's name, PREFIX.*, exec.run:PROGRAM, read_only, idempotent, external or *"},
 			{"b.yaml:3:8", diagnostics.CodeInvalidValue, `"mcp.other.x" can match no tool`, "known here: files"},
-			{"b.yaml:3:21", diagnostics.CodeInvalidValue, `"exec.run:" can match no tool`, "it takes a tool's name, PREFIX.*, exec.run:PROGRAM, read_only, idempotent, external or *"},
+			{"b.yaml:3:21", diagnostics.CodeInvalidValue, `"exec.run:" can match no tool`, program},
+			{"b.yaml:3:46", diagnostics.CodeInvalidValue, `"exec.run:rm -rf" can match no tool`, program}, // trust 8.2
+			{"b.yaml:3:65", diagnostics.CodeInvalidValue, `"exec.run:/bin/rm" can match no tool`, program},
+		}},
+		{"plain programs", "tools: {exec: {allow: [git], plain: [git, /bin/ls, 'git *', make]}}", []found{
+			{"b.yaml:1:43", diagnostics.CodeInvalidValue, `"/bin/ls" is not the name of a program`, "name one program, without a folder and arguments"},
+			{"b.yaml:1:52", diagnostics.CodeInvalidValue, `"git *" is not the name of a program`, "name one program, without a folder and arguments"},
+			{"b.yaml:1:61", diagnostics.CodeInvalidValue, `"make" runs other programs: a yes to one call is never one to all`, ""},
 		}},
 		{"a budget of nothing", "limits: {on_exceeded: pause, max_parallel: 2}", []found{
 			{"b.yaml:1:23", diagnostics.CodeInvalidValue, `"on_exceeded" means nothing without a limit`, "give tokens, cost_usd, tool_calls or wall_time, or leave it out"},

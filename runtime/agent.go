@@ -16,6 +16,10 @@ type AgentLimits struct {
 	MaxCalls int      // of tools by one agent, its children's included. 0: as the agent says
 	// ApprovalExpires is how long a call waits for an approval; then it is refused. 0: for good.
 	ApprovalExpires time.Duration
+	// PlainPrograms are names of programs that run nothing else and write nothing, whatever their arguments are,
+	// beside those that docs/reference/tools.md lists: a yes for the run to one call of such a program by exec.run
+	// is one to all.
+	PlainPrograms []string
 }
 
 // Memory keeps the conversations of agents beyond a run.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -220,7 +221,7 @@ func merge(rt, own *runtime.Runtime) {
 	}
 	rt.Interrupt = cmp.Or(own.Interrupt, rt.Interrupt)
 	rt.Diagnostics = cmp.Or(own.Diagnostics, rt.Diagnostics)
-	if own.Agents.Tools != nil || own.Agents.MaxCalls > 0 || own.Agents.ApprovalExpires > 0 {
+	if !reflect.ValueOf(own.Agents).IsZero() {
 		rt.Agents = own.Agents
 	}
 }

@@ -23,6 +23,15 @@ func TestNamesOfToolsAreChecked(t *testing.T) {
 		{"tools: [exec.run], approval: {'': pause}", "agent.unknownTool", "compiled"},
 		{"tools: [exec.run], approval: {'exec.run:git': never, exec.run: pause}", "", ""},
 		{"tools: [exec.run], approval: {'exec.run:': never}", "agent.unknownTool", "compiled"},
+		// trust 8.2
+		{"tools: [exec.run], approval: {'exec.run:*': never}, deny: ['exec.run:g++']", "", ""},
+		{"tools: [exec.run], approval: {'exec.run:git push': pause}", "agent.unknownTool", "compiled"},
+		{"tools: [exec.run], approval: {'exec.run: rm': pause}", "agent.unknownTool", "compiled"},
+		{"tools: [exec.run], approval: {'exec.run:/usr/bin/*': pause}", "agent.unknownTool", "compiled"},
+		{"tools: [exec.run], deny: ['exec.run:/usr/bin/touch']", "agent.unknownTool", "compiled"},
+		{"tools: [exec.run], deny: ['exec.run:rm *']", "agent.unknownTool", "compiled"},
+		{"approval: {'exec.run:git *': pause}", "agent.unknownTool", "compiled"},
+		{"deny: ['exec.run:']", "agent.unknownTool", "compiled"},
 		{"tools: [exec.run], approval: {external: pause, read_only: never, '*': refuse}", "", ""},
 		{"tools: [exec.run], approval: {externel: pause}", "agent.unknownTool", "compiled"},
 		{"tools: [exec.run], approval: {delegate_x: pause}", "agent.unknownTool", "compiled"},
@@ -90,6 +99,16 @@ func TestApprovalBySpecificity(t *testing.T) {
 		{"deny: ['exec.run:rm']", "exec.run", hidden, "refused"},
 		{"deny: ['exec.run:rm']", "exec.run", shell, "refused"},
 		{"deny: ['exec.run:rm']", "exec.run", git, "called"},
+		// trust 8.2 and 8.3
+		{"deny: ['exec.run:*']", "exec.run", git, "refused"},
+		{"approval: {exec.run: never, 'exec.run:*': pause}", "exec.run", git, "paused"},
+		{"approval: {exec.run: pause, 'exec.run:*': refuse, 'exec.run:git': never}", "exec.run", git, "called"},
+		{"approval: {'exec.run:*': never, 'exec.run:rm': pause}", "exec.run", `{"argv":["sh","-c","for f in *; do rm $f; done"]}`, "paused"},
+		{"approval: {exec.run: never, 'exec.run:git': never, 'exec.run:*': pause}", "exec.run", `{"argv":["sh","-c","$x"]}`, "paused"},
+		{"deny: ['exec.run:rm']", "exec.run", `{"argv":["bash","-c","if true; then eval rm x; fi"]}`, "refused"},
+		{"deny: ['exec.run:rm']", "exec.run", `{"argv":["find",".","-exec","/bin/rm","{}",";"]}`, "refused"},
+		{"deny: ['exec.run:rm']", "exec.run", `{"argv":["awk","BEGIN { system(\"rm x\") }"]}`, "refused"},
+		{"deny: ['exec.run:rm']", "exec.run", `{"argv":["sh","-c","for f in *; do ls $f; done"]}`, "called"},
 	} {
 		t.Run(fmt.Sprint(tt.agent, " ", tt.args), func(t *testing.T) {
 			calls, got := 0, "called"

@@ -36,9 +36,9 @@ type ExecOptions struct {
 	Dir string
 	// Working is the working folder where Dir is "". "": that of the process.
 	Working string
-	// Env lists the variables that a call may set by env, by exact name: those, and no others. nil: all but those that
-	// a pattern of [RefusedEnv] matches. Of the host's environment programs get PATH, HOME, LANG, TZ and TERM, whatever
-	// it says.
+	// Env lists the variables that a call may set by env, by exact name, beside those whose names begin with ARG_,
+	// which no program looks at by itself. nil: none. Of the host's environment programs get PATH, HOME, LANG, TZ and
+	// TERM.
 	Env []string
 	// MaxBytes limits stdout, and stderr; more is an error. Defaults to 4 MiB.
 	MaxBytes int

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	goruntime "runtime"
 	"syscall"
 	"unicode/utf8"
@@ -153,6 +154,11 @@ func (opts FileOptions) write(in writeArgs, cwd string) error {
 	if limit := or(opts.MaxBytes, DefaultMaxBytes); int64(len(in.Content)) > limit {
 		return fmt.Errorf("the content is larger than %d bytes", limit)
 	}
+	for part := range strings.SplitSeq(filepath.ToSlash(in.Path), "/") {
+		if strings.EqualFold(part, ".git") {
+			return errors.New("git's own files may not be written: they say which programs git runs")
+		}
+	}
 	if err := opts.makeFolders(cwd); err != nil {
 		return err
 	}
@@ -162,6 +168,7 @@ func (opts FileOptions) write(in writeArgs, cwd string) error {
 	}
 	defer root.Close()
 	folder, made := filepath.Dir(in.Path), false
+	mode := fs.FileMode(0o644) // of a new file
 	switch info, err := root.Lstat(in.Path); {
 	case errors.Is(err, fs.ErrNotExist):
 		_, err := root.Stat(folder)
@@ -173,6 +180,8 @@ func (opts FileOptions) write(in writeArgs, cwd string) error {
 		return err
 	case !info.Mode().IsRegular():
 		return regular.Check(info)
+	default:
+		mode = info.Mode().Perm()
 	}
 
 	if in.Append {
@@ -186,11 +195,14 @@ func (opts FileOptions) write(in writeArgs, cwd string) error {
 		return syncFolders(root, folder, made)
 	}
 	temp := filepath.Join(folder, ".braise-"+rand.Text())
-	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
 	err = fill(f, in.Content)
+	if err == nil && mode != 0o644 {
+		err = root.Chmod(temp, mode) // what the process takes from new files is not taken from this one
+	}
 	if err == nil {
 		err = root.Rename(temp, in.Path)
 	}

@@ -106,6 +106,28 @@ func TestFileWrite(t *testing.T) {
 	}
 }
 
+// A file that is replaced keeps its mode: trust 8.6.
+func TestFileWriteKeepsModes(t *testing.T) {
+	base := folder(t)
+	tool := builtin.FileWrite(builtin.FileOptions{Base: base})
+	for name, mode := range map[string]os.FileMode{"run.sh": 0o755, "private": 0o600, "shared": 0o666, "sub/read-only": 0o444} {
+		path := filepath.Join(base, name)
+		if err := os.WriteFile(path, []byte("old"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := call(t.Context(), t, tool, args{"path": name, "content": "new"}); err != nil {
+			t.Fatal(err)
+		}
+		content, _ := os.ReadFile(path)
+		if info, err := os.Stat(path); err != nil || info.Mode() != mode || string(content) != "new" {
+			t.Errorf("%s: %q with mode %v, %v, want %v", name, content, info.Mode(), err, mode)
+		}
+	}
+}
+
 func TestFileWriteRefuses(t *testing.T) {
 	base := folder(t)
 	tool := builtin.FileWrite(builtin.FileOptions{Base: base, MaxBytes: 10})
@@ -120,6 +142,9 @@ func TestFileWriteRefuses(t *testing.T) {
 		{".", "a folder"},
 		{"pipe", "a pipe"},
 		{"note/below", "not a directory"},
+		{".git/config", "git's own files"}, // trust 8.6
+		{"sub/.Git/hooks/post-commit", "git's own files"},
+		{".git", "git's own files"},
 	} {
 		for _, add := range []bool{false, true} {
 			_, err := call(t.Context(), t, tool, args{"path": tt.path, "content": "new", "append": add})

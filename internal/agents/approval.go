@@ -2,13 +2,14 @@ package agents
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
 	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/programs"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -28,145 +29,53 @@ func stricter(a, b agentloop.Approval) agentloop.Approval {
 	return order[max(place(a), place(b))]
 }
 
-// approvalKeys returns what an approval of the call for the run covers, sorted: the tool, or for
-// exec.run the names of its commands. A command line whose commands are not plain to see is a key of
-// its own.
-func approvalKeys(tool string, args json.RawMessage) []string {
+// approvalKeys returns what an approval of the call for the run covers, sorted. That is every call of the tool, but for
+// exec.run:
+//
+//	exec.run:ls         any call of a program that runs nothing else and writes nothing; plain has more of them
+//	exec.run:git=SUM    calls with the same program, arguments, folder, variables and input
+//	exec.run:sh         no further call, as it runs others
+//	exec.run=SUM        no further call, as what it runs is not plain to see
+func approvalKeys(tool string, args json.RawMessage, plain []string) []string {
 	if tool != agentloop.ExecTool {
 		return []string{tool}
 	}
-	v, err := value.DecodeStrict(args)
-	m, _ := v.(map[string]any)
-	list, _ := m["argv"].([]any)
-	argv := make([]string, len(list))
-	for i, a := range list {
-		argv[i], _ = a.(string) // an empty name is no command
+	c := readExec(args)
+	others := slices.ContainsFunc(c.programs, programs.RunsOthers)
+	switch {
+	case !c.plain || len(c.programs) > 1 && !others:
+		return []string{fmt.Sprintf("%s=%s", agentloop.ExecTool, sum(args))}
+	case others:
+		var keys []string
+		for _, name := range c.programs {
+			keys = append(keys, agentloop.ExecTool+":"+name)
+		}
+		return union(nil, keys)
 	}
-	names, ok := commandNames(argv, nil)
-	for _, member := range value.SortedKeys(m) { // env, say: PATH may make another command of the name
-		ok = ok && slices.Contains([]string{"argv", "stdin", "dir", "timeout"}, member)
+	key, name := agentloop.ExecTool+":"+c.programs[0], c.programs[0]
+	if len(c.Env) == 0 && (slices.Contains(programs.Plain(), name) || slices.Contains(plain, name)) {
+		return []string{key}
 	}
-	if !ok || err != nil {
-		return []string{fmt.Sprintf("%s=%x", agentloop.ExecTool, sha256.Sum256(args))}
-	}
-	for i, n := range names {
-		names[i] = agentloop.ExecTool + ":" + n
-	}
-	return union(nil, names)
+	text, _ := json.Marshal(c) // texts, and a map, whose keys are sorted
+	return []string{fmt.Sprintf("%s=%s", key, sum(text))}
 }
 
-// Commands that run the one that their arguments are, shells, which run what stands behind -c, and other programs that
-// run what their arguments, their input or a file says.
-var (
-	wrappers = strings.Fields(`
-		chrt command doas env exec ionice nice nohup pkexec setsid stdbuf sudo time timeout unbuffer xargs`)
-	shells  = strings.Fields(`ash bash csh dash fish ksh mksh rbash sh tcsh zsh`)
-	runners = strings.Fields(`
-		ant ansible ansible-playbook apt apt-get at awk batch bazel bpftrace bun bundle busybox cargo chroot cmake
-		cmd cmd.exe composer crontab csi dc deno docker dotnet ed elixir emacs entr erl ex expect fakeroot flock
-		gawk gdb gem ghci go gradle guile irb java jrunscript jshell julia just kubectl less lldb lua luajit make
-		man mawk meson more msbuild mvn mysql nc ncat nerdctl ninja nix nix-shell node nodejs npm npx nsenter nvim
-		octave osascript parallel perl php pip pipx pnpm podman poetry powershell psql pwsh pypy python rake rlwrap
-		rscript rsync ruby run-parts runuser scala scp screen script sed sftp socat sqlite ssh start-stop-daemon
-		strace su swift systemd-run taskset tar tclsh tmux toybox tox ts-node tsx unshare uv uvx valgrind vi vim
-		watch wish yarn zip`)
-)
-
-// runsOthers reports whether a program runs other programs, or code, as it is told to: an approval of it would cover
-// anything. A version at the end of its name does not matter.
-func runsOthers(name string) bool {
-	base := strings.ToLower(path.Base(name))
-	for _, list := range [][]string{wrappers, shells, runners} {
-		if slices.Contains(list, base) || slices.Contains(list, strings.TrimRight(base, "0123456789.-")) {
-			return true
-		}
-	}
-	return false
+// sum is a checksum of a call that nobody can find another call for.
+func sum(text []byte) string {
+	all := sha256.Sum256(text)
+	return hex.EncodeToString(all[:16])
 }
 
 // grantable reports whether an approval may cover more than this call, by its keys.
 func grantable(keys []string) bool {
 	for _, k := range keys {
 		name, program := strings.CutPrefix(k, agentloop.ExecTool+":")
-		if program && runsOthers(name) || strings.HasPrefix(k, agentloop.ExecTool+"=") {
+		name, _, _ = strings.Cut(name, "=")
+		if program && programs.RunsOthers(name) || strings.HasPrefix(k, agentloop.ExecTool+"=") {
 			return false
 		}
 	}
 	return true
-}
-
-// gitRunners are the commands of git that run other programs, or say what is run later.
-var gitRunners = []string{"config", "bisect", "submodule", "filter-branch", "difftool", "mergetool"}
-
-// hidesOthers reports whether the arguments have a program run others that a reader would have to look for.
-func hidesOthers(program string, argv []string) bool {
-	has := func(words ...string) bool {
-		return slices.ContainsFunc(argv, func(a string) bool {
-			return slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(a, w) })
-		})
-	}
-	switch program {
-	case "find", "fd":
-		return has("-exec", "-ok", "-x", "-X", "--exec")
-	case "git":
-		return has("-c", "--config", "--exec", "-x", "--upload-pack", "--receive-pack", "-u", "ext::") ||
-			slices.ContainsFunc(argv, func(a string) bool {
-				return slices.Contains(gitRunners, a)
-			})
-	}
-	return false
-}
-
-// commandNames adds the names of the commands that a command line runs, wrappers included: sudo git
-// is not git. It is false when they are not plain to see.
-func commandNames(argv, names []string) ([]string, bool) {
-	for {
-		if len(argv) == 0 || argv[0] == "" {
-			return nil, false
-		}
-		name := argv[0]
-		if strings.Contains(name, "/") && !path.IsAbs(name) {
-			return nil, false // another folder, another command
-		}
-		names, argv = append(names, name), argv[1:]
-		base := path.Base(name)
-		if slices.Contains(shells, base) {
-			if len(argv) != 2 || argv[0] != "-c" {
-				return nil, false
-			}
-			return scriptNames(argv[1], names)
-		}
-		if !slices.Contains(wrappers, base) {
-			return names, !hidesOthers(base, argv)
-		}
-		if base == "timeout" && len(argv) > 0 && !strings.HasPrefix(argv[0], "-") {
-			argv = argv[1:] // the time
-		}
-		if len(argv) == 0 || strings.HasPrefix(argv[0], "-") || strings.Contains(argv[0], "=") {
-			return nil, false // an option may have a value, a variable may say what runs
-		}
-	}
-}
-
-// scriptNames is commandNames for a script of plain words.
-func scriptNames(script string, names []string) ([]string, bool) {
-	if strings.ContainsAny(script, "\"'\\$`<>(){}[]*?~!#=") {
-		return nil, false
-	}
-	if strings.TrimSpace(script) == "" {
-		return nil, false
-	}
-	for _, part := range strings.FieldsFunc(script, func(r rune) bool { return strings.ContainsRune(";&|\n", r) }) {
-		words := strings.Fields(part)
-		if len(words) == 0 {
-			continue
-		}
-		var ok bool
-		if names, ok = commandNames(words, names); !ok {
-			return nil, false
-		}
-	}
-	return names, true
 }
 
 // wish is what a person is asked about a call.

@@ -201,7 +201,7 @@ func (t *thread) approved(c agentloop.Call, b *binding) bool {
 		t.refuse(toolDenied, fmt.Sprintf("tool %q is refused", c.Name))
 		return false
 	}
-	keys := approvalKeys(c.Name, c.Arguments)
+	keys := approvalKeys(c.Name, c.Arguments, t.leg.offer.Agents.PlainPrograms)
 	switch {
 	case c.Decided && c.Allowed:
 		return true

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/programs"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
 )
@@ -21,17 +22,35 @@ func prefixOf(tool string, has func(key string) bool) string {
 	return ""
 }
 
-// programsOf are the programs that a call of exec.run begins; false when they are not plain to see.
-func programsOf(args json.RawMessage) ([]string, bool) {
+// execCall is a call of exec.run, as far as approvals go.
+type execCall struct {
+	Argv  []string          `json:"argv"`
+	Dir   string            `json:"dir,omitempty"`
+	Env   map[string]string `json:"env,omitempty"`
+	Stdin string            `json:"stdin,omitempty"`
+
+	programs []string // that it runs, as far as its words say so
+	plain    bool     // it runs no others
+}
+
+// execMembers are the arguments of exec.run.
+var execMembers = []string{"allow_code", "argv", "dir", "effect", "env", "stdin", "timeout"}
+
+// readExec reads the arguments of a call of exec.run. What it cannot read may run any program.
+func readExec(args json.RawMessage) execCall {
 	v, err := value.DecodeStrict(args)
 	m, _ := v.(map[string]any)
-	list, _ := m["argv"].([]any)
-	argv := make([]string, len(list))
-	for i, a := range list {
-		argv[i], _ = a.(string)
+	for _, name := range value.SortedKeys(m) {
+		if !slices.Contains(execMembers, name) { // another spelling of argv, say
+			return execCall{}
+		}
 	}
-	names, plain := commandNames(argv, nil)
-	return names, plain && err == nil
+	var c execCall
+	if err != nil || json.Unmarshal(args, &c) != nil {
+		return execCall{}
+	}
+	c.programs, c.plain = programs.Of(c.Argv)
+	return c
 }
 
 // approvals are those of a loop or of an installation, see [agentloop.Loop].
@@ -43,8 +62,11 @@ func approvalFor(keys approvals, tool string, effect runtime.Effect, args json.R
 	if tool != agentloop.ExecTool {
 		return need
 	}
-	programs, plain := programsOf(args)
-	if !plain { // it may be any of them
+	if all, ok := keys[agentloop.AnyProgram]; ok {
+		need = all
+	}
+	c := readExec(args)
+	if !c.plain { // it may be any of them
 		for _, key := range value.SortedKeys(keys) {
 			if strings.HasPrefix(key, agentloop.ExecTool+":") {
 				need = stricter(need, keys[key])
@@ -53,7 +75,7 @@ func approvalFor(keys approvals, tool string, effect runtime.Effect, args json.R
 		return need
 	}
 	var strictest agentloop.Approval
-	for _, name := range programs {
+	for _, name := range c.programs {
 		a, exact := keys[agentloop.ExecTool+":"+name]
 		if base, known := keys[agentloop.ExecTool+":"+path.Base(name)]; !exact {
 			if a = need; known { // another program of that name
@@ -154,11 +176,11 @@ func deniesCall(deny []string, tool string, effect runtime.Effect, args json.Raw
 	if tool != agentloop.ExecTool {
 		return false
 	}
-	programs, plain := programsOf(args)
+	c := readExec(args)
 	return slices.ContainsFunc(deny, func(key string) bool {
 		program, ok := strings.CutPrefix(key, agentloop.ExecTool+":")
-		return ok && (!plain || slices.ContainsFunc(programs, func(name string) bool {
-			return name == program || path.Base(name) == program
+		return ok && (!c.plain || program == "*" || slices.ContainsFunc(c.programs, func(name string) bool {
+			return path.Base(name) == program
 		}))
 	})
 }

@@ -299,48 +299,63 @@ func TestApproval(t *testing.T) {
 		same(t, "results", results(res), []string{"sent", "sent"})
 		same(t, "keys", res.Snapshot.Approvals, []string{"t.send"})
 	})
-	t.Run("3.5 exec.run by command name", func(t *testing.T) {
-		for _, tt := range []struct{ argv, want string }{
-			{`["git","push"]`, "git"},
-			{`["/usr/bin/git","push"]`, "/usr/bin/git"},
-			{`["sudo","git","push"]`, "git sudo"},
-			{`["nohup","sudo","rm","-rf","/"]`, "nohup rm sudo"},
-			{`["sh","-c","git pull; make | tee log && sudo make install"]`, "git make sh sudo tee"},
-			{`["env","git"]`, "env git"},
-			{`["sudo","-u","git","rm"]`, "="},
-			{`["env","PATH=.","git"]`, "="},
-			{`["sh","-c","$(rm x)"]`, "="},
-			{`["sh","-c","cat <x"]`, "="},
-			{`["sh","-c",""]`, "="},
-			{`["sh","script"]`, "="},
-			{`["./git"]`, "="},
-			{`["sudo"]`, "="},
-			{`[]`, "="},
-			{`["git",1]`, "git"},
-			{`"git"`, "="},
-			{`["git"],"env":{"PATH":"."}`, "="},
-			{`["git"],"ARGV":["rm"]`, "="},
-			{`["git"],"argv":["rm"]`, "="},
-			{`["timeout","5","git","pull"]`, "git timeout"},
-			{`["timeout","-k","1","5","git"]`, "="},
-			{`["setsid","git"]`, "git setsid"},
-			{`["xargs","-n1","rm"]`, "="},
-			{`["find",".","-name","x"]`, "find"},
-			{`["find",".","-exec","rm","{}",";"]`, "="},
-			{`["git","-c","alias.x=!rm","x"]`, "="},
-			{`["git","-calias.x=!rm","x"]`, "="},
-			{`["git","config","alias.x","!rm"]`, "="},
-			{`["git","clone","ext::sh -c rm"]`, "="},
-			{`["python3","-c","x"]`, "python3"},
+	t.Run("trust 8.3 what a yes for the run of exec.run covers", func(t *testing.T) {
+		for _, tt := range []struct{ args, want string }{
+			{`{"argv":["ls","-l"]}`, "ls"},
+			{`{"argv":["ls"],"dir":"x","timeout":"1s"}`, "ls"},
+			{`{"argv":["ls"],"env":{"ARG_X":"."}}`, "ls="},
+			{`{"argv":["/bin/ls"]}`, "/bin/ls="},
+			{`{"argv":["mine"]}`, "mine"},
+			{`{"argv":["git","push"]}`, "git="},
+			{`{"argv":["/usr/bin/git","push"]}`, "/usr/bin/git="},
+			{`{"argv":["git"],"env":{"PATH":"."}}`, "git="},
+			{`{"argv":["find",".","-name","x"]}`, "find="},
+			{`{"argv":["sudo","git","push"]}`, "git sudo"},
+			{`{"argv":["sh","-c","git pull; make | tee log"]}`, "git make sh tee"},
+			{`{"argv":["python3","x.py"]}`, "python3"},
+			{`{"argv":["timeout","5","git","pull"]}`, "git timeout"},
+			{`{"argv":["find",".","-exec","rm","{}",";"]}`, "="},
+			{`{"argv":["git","-c","alias.x=!rm","x"]}`, "="},
+			{`{"argv":["python3","-c","x"]}`, "="},
+			{`{"argv":["sudo","-u","git","rm"]}`, "="},
+			{`{"argv":["./git"]}`, "="},
+			{`{"argv":["sudo"]}`, "="},
+			{`{"argv":[]}`, "="},
+			{`{"argv":["git",1]}`, "="},
+			{`{"argv":"git"}`, "="},
+			{`{"argv":["git"],"ARGV":["rm"]}`, "="},
+			{`{"argv":["git"],"argv":["rm"]}`, "="},
+			{`{}`, "="},
 		} {
-			got := strings.Join(agents.ApprovalKeys("exec.run", json.RawMessage(`{"argv":`+tt.argv+`}`)), " ")
-			if tt.want == "=" {
-				if !strings.HasPrefix(got, "exec.run=") || len(got) != 9+64 {
-					t.Errorf("%s: %s, want a key of its own", tt.argv, got)
-				}
-				continue
+			keys := strings.Join(agents.ApprovalKeys("exec.run", json.RawMessage(tt.args), []string{"mine"}), " ")
+			got, sum, _ := strings.Cut(strings.TrimPrefix(strings.ReplaceAll(keys, "exec.run:", ""), "exec.run"), "=")
+			if sum != "" {
+				got += "="
 			}
-			same(t, tt.argv, strings.ReplaceAll(got, "exec.run:", ""), tt.want)
+			if same(t, tt.args, got, tt.want); sum != "" && len(sum) != 32 {
+				t.Errorf("%s: %s", tt.args, keys)
+			}
+		}
+		covers := func(a, b string) bool {
+			return slices.Equal(agents.ApprovalKeys("exec.run", json.RawMessage(a), nil), agents.ApprovalKeys("exec.run", json.RawMessage(b), nil))
+		}
+		const call = `{"argv":["git","pull"],"dir":"x","env":{"ARG_A":"1","ARG_B":"2"},"stdin":"in"}`
+		for _, other := range []string{
+			`{"argv":["git","push"],"dir":"x","env":{"ARG_A":"1","ARG_B":"2"},"stdin":"in"}`,
+			`{"argv":["git","pull","-q"],"dir":"x","env":{"ARG_A":"1","ARG_B":"2"},"stdin":"in"}`,
+			`{"argv":["/usr/bin/git","pull"],"dir":"x","env":{"ARG_A":"1","ARG_B":"2"},"stdin":"in"}`,
+			`{"argv":["git","pull"],"dir":"y","env":{"ARG_A":"1","ARG_B":"2"},"stdin":"in"}`,
+			`{"argv":["git","pull"],"dir":"x","env":{"ARG_A":"1","ARG_B":"3"},"stdin":"in"}`,
+			`{"argv":["git","pull"],"dir":"x","env":{"ARG_A":"1"},"stdin":"in"}`,
+			`{"argv":["git","pull"],"dir":"x","env":{"ARG_A":"1","ARG_B":"2"},"stdin":"out"}`,
+			`{"argv":["git","pull"]}`,
+		} {
+			if covers(call, other) {
+				t.Errorf("a yes to %s is one to %s", call, other)
+			}
+		}
+		if other := `{"stdin":"in","env":{"ARG_B":"2","ARG_A":"1"},"argv":["git","pull"],"timeout":"5s","effect":"read_only","dir":"x"}`; !covers(call, other) {
+			t.Errorf("a yes to %s is none to %s", call, other)
 		}
 		var asked []string
 		l, in := simple(), input{}
@@ -349,9 +364,9 @@ func TestApproval(t *testing.T) {
 			asked = append(asked, strings.Join(w.Keys, " "))
 			return runtime.ApprovalDecision{Allow: true, Scope: runtime.ApproveSession}, nil
 		})
-		m := model(says("", `exec.run {"argv":["git","pull"]}`, `exec.run {"argv":["git","push"]}`, `exec.run {"argv":["sudo","git"]}`, `exec.run {"argv":["sudo","git","x"]}`), says("done"))
+		m := model(says("", `exec.run {"argv":["cat","a"]}`, `exec.run {"argv":["cat","b"]}`, `exec.run {"argv":["sudo","git"]}`, `exec.run {"argv":["sudo","git"]}`), says("done"))
 		must(t, l, in, host(m, tool("exec.run", "", 1)))
-		same(t, "asked", asked, []string{"exec.run:git", "exec.run:git exec.run:sudo", "exec.run:git exec.run:sudo"})
+		same(t, "asked", asked, []string{"exec.run:cat", "exec.run:git exec.run:sudo", "exec.run:git exec.run:sudo"})
 	})
 	t.Run("trust 6.8 a yes for what runs others is for one call", func(t *testing.T) {
 		for _, tt := range []struct {

@@ -68,9 +68,10 @@ func (c *compiler) checkNames(a *recipe.Agent, def *agentDef) {
 	c.checkToolChoice(a, &def.Loop, known)
 	approval, deny := def.Loop.Unmatched(known)
 	if def.Loop.Tools == nil { // the rest is checked when a run begins, and what is denied need not be there
-		approval = nil
+		program := func(name string) bool { return strings.HasPrefix(name, agentloop.ExecTool+":") }
+		approval = slices.DeleteFunc(approval, func(name string) bool { return !program(name) })
 		deny = slices.DeleteFunc(deny, func(name string) bool {
-			return !strings.HasPrefix(agentloop.SuggestTool(name, known), "did you mean")
+			return !program(name) && !strings.HasPrefix(agentloop.SuggestTool(name, known), "did you mean")
 		})
 	}
 	at := func(key, name string) diagnostics.Position {

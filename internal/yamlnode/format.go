@@ -25,7 +25,9 @@ type Layout struct {
 // Every comment stays beside what it stood beside. Formatting twice changes nothing more, and the
 // document says the same as before: this is checked, and a text for which it would not hold is
 // refused with an error. A document that [Parse] refuses is refused with the same diagnostics.
-func Format(filename string, data []byte, layout func(document *Node, path []string) Layout) ([]byte, diagnostics.List) {
+func Format(
+	filename string, data []byte, layout func(document *Node, path []string) Layout,
+) ([]byte, diagnostics.List) {
 	// 1. One kind of line break, no byte order mark.
 	text := bytes.TrimPrefix(data, []byte("\uFEFF"))
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
