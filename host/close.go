@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Close sends what telemetry has, closes the store and ends the servers. It is called once nothing runs any more; calls
-// again do nothing. The error is the store's; that of telemetry is a warning.
+// Close ends the servers, and meanwhile sends what telemetry has and closes the store. It is called once nothing runs
+// any more; calls again do nothing. The error is the store's; that of telemetry is a warning.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	if h.closed {
@@ -18,6 +18,12 @@ func (h *Host) Close() error {
 	store, exporter, servers, children := h.store, h.exporter, h.servers, h.children
 	h.mu.Unlock()
 
+	var closing sync.WaitGroup
+	for _, s := range servers {
+		if s.opened != nil { // it is not set any more
+			closing.Go(s.opened.Close)
+		}
+	}
 	for _, child := range children {
 		child.store = nil // it is ours
 		child.Close()
@@ -35,12 +41,6 @@ func (h *Host) Close() error {
 	var err error
 	if store != nil {
 		err = store.Close()
-	}
-	var closing sync.WaitGroup
-	for _, s := range servers {
-		if s.opened != nil { // it is not set any more
-			closing.Go(s.opened.Close)
-		}
 	}
 	closing.Wait()
 	return err

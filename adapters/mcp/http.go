@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -41,11 +43,15 @@ type requests struct {
 	headers map[string]string
 	limit   int64                  // bytes of an answer
 	version atomic.Pointer[string] // of the protocol, once it is agreed on
+	over    context.Context        // done when the requests end that are under way
+	end     func()                 // ends over, after the time for a last request
 }
 
 // newHTTPTransport makes the transport of one session with an endpoint.
 func newHTTPTransport(cfg Config, base http.RoundTripper) (sdk.Transport, *requests) {
-	r := &requests{base: base, headers: cfg.Headers, limit: int64(framing * cfg.MaxBytes)}
+	over, cancel := context.WithCancel(context.Background())
+	r := &requests{base: base, headers: cfg.Headers, limit: int64(framing * cfg.MaxBytes), over: over,
+		end: sync.OnceFunc(func() { time.AfterFunc(2*grace, cancel) })}
 	return &sdk.StreamableClientTransport{
 		Endpoint:             cfg.URL,
 		HTTPClient:           &http.Client{Transport: r, CheckRedirect: sameServer},
@@ -59,7 +65,9 @@ const versionHeader = "Mcp-Protocol-Version"
 // RoundTrip implements http.RoundTripper.
 func (r *requests) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := callOf(req.Context())
-	req = req.Clone(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+	ctx, cancel := context.WithCancelCause(req.Context())
+	stop := context.AfterFunc(r.over, func() { cancel(errEnded) })
+	req = req.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { c.note(func(k *knowledge) { k.sent = true }) },
 	}))
 	if v := r.version.Load(); v != nil && req.Header.Get(versionHeader) == "" {
@@ -74,6 +82,8 @@ func (r *requests) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := r.base.RoundTrip(req)
 	if err != nil {
+		stop()
+		cancel(nil)
 		c.note(func(k *knowledge) { k.fault = err })
 		return nil, err
 	}
@@ -82,15 +92,22 @@ func (r *requests) RoundTrip(req *http.Request) (*http.Response, error) {
 			k.status, k.after = resp.StatusCode, retry.ParseAfter(resp.Header.Get("Retry-After"))
 		})
 	}
-	resp.Body = &boundedBody{ReadCloser: resp.Body, left: r.limit, call: c}
+	resp.Body = &boundedBody{ReadCloser: resp.Body, left: r.limit, call: c, closed: func() { stop(); cancel(nil) }}
 	return resp, nil
 }
 
 // boundedBody is the body of an answer, up to a number of bytes.
 type boundedBody struct {
 	io.ReadCloser
-	left int64
-	call *call
+	left   int64
+	call   *call
+	closed func()
+}
+
+// Close implements io.Closer.
+func (b *boundedBody) Close() error {
+	defer b.closed()
+	return b.ReadCloser.Close()
 }
 
 // Read implements io.Reader.

@@ -209,7 +209,8 @@ func (c Config) secrets(counts func(name string) bool) []string {
 func (s *Server) Tools() []runtime.Tool { return slices.Clone(s.tools) }
 
 // Close ends the calls that are under way, and the server if it is a program: its stdin is closed;
-// if it does not end within a second, its process group is asked to and, after another, killed.
+// if it does not end within a second, its process group is asked to and, after another, killed. Nothing that the server
+// does or leaves undone holds Close up.
 // Tools that are called later fail. Close may be called more than once.
 func (s *Server) Close() {
 	s.closing.Do(func() { close(s.closed) })

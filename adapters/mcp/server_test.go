@@ -72,6 +72,8 @@ func serve(mode string) {
 		fmt.Println(`{"jsonrpc": "2.0", "id": `)
 		_, _ = bufio.NewReader(os.Stdin).ReadString(0)
 		return
+	case "flood":
+		serveFlood()
 	case "raw":
 		serveRaw()
 		return

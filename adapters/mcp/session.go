@@ -25,6 +25,7 @@ type session struct {
 	*sdk.ClientSession
 	wire    *wire
 	process *process // nil for an endpoint
+	end     func()   // begins the end of the connection, which comes within two grace periods, whatever the server does
 	listed  []*sdk.Tool
 	lost    chan struct{} // closed when the connection is
 }
@@ -68,23 +69,27 @@ func (s *Server) connected(ctx context.Context) (*session, error) {
 func (s *Server) connect(ctx context.Context) (*session, error) {
 	c := &call{}
 	ctx = context.WithValue(ctx, callKey{}, c)
-	n := &session{wire: &wire{calls: map[jsonrpc.ID]*call{}}, lost: make(chan struct{})}
+	n := &session{wire: newWire(s.cfg.Timeout), lost: make(chan struct{})}
 	var transport sdk.Transport
 	var err error
 	if s.base != nil {
 		transport, n.wire.requests = newHTTPTransport(s.cfg, s.base)
+		n.end = n.wire.requests.end
 	} else {
 		if n.process, err = newProcess(s.cfg, &s.processes); err != nil {
 			return nil, s.failed(&retry.Failure{Reason: retry.Unknown, Err: fmt.Errorf("it could not start: %w", err)})
 		}
-		transport = n.process
+		transport, n.end = n.process, n.process.end
 	}
+	stop := context.AfterFunc(ctx, n.end) // the SDK closes what it could not open, and waits for the server
 	if n.ClientSession, err = s.client.Connect(ctx, watched{transport, n.wire}, nil); err == nil {
 		n.wire.agreed(n.InitializeResult().ProtocolVersion)
 		if err = n.list(ctx); err != nil {
+			n.end()
 			_ = n.Close()
 		}
 	}
+	stop()
 	if err != nil {
 		f := s.failure(ctx, n, c, "it could not be opened", err)
 		f.Sent = false // no call of a tool was
@@ -95,9 +100,7 @@ func (s *Server) connect(ctx context.Context) (*session, error) {
 		default:
 			s.starts.ended(time.Now())
 		}
-		if n.process != nil {
-			n.process.end()
-		}
+		n.end()
 		return nil, f
 	}
 	go func() {
@@ -110,9 +113,11 @@ func (s *Server) connect(ctx context.Context) (*session, error) {
 	return n, nil
 }
 
-// leave ends a session, once the server knows which calls are cancelled.
+// leave ends a session, once the server knows which calls are cancelled. The connection ends beside the close of the
+// protocol, which waits for the server.
 func (n *session) leave() {
 	within(n.wire.settled(), grace)
+	n.end()
 	_ = n.Close() // whatever it was, it is over
 	<-n.lost
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -28,21 +29,85 @@ func (t watched) Connect(ctx context.Context) (sdk.Connection, error) {
 	return t.wire, nil
 }
 
+// The limits of a server's own requests that have no answer yet. Beyond them nothing is read from the server.
+const (
+	maxRequests     = 64
+	maxRequestBytes = 1 << 20 // together; a single one may be as long as a message
+)
+
 // wire is a connection that keeps the results of tools as they came: decoded by the SDK, large
-// integers would lose digits.
+// integers would lose digits. And it limits what a server makes the SDK keep: the SDK takes in any number of
+// requests, and holds each until its answer is written, which a server that does not read prevents.
 type wire struct {
 	sdk.Connection
-	requests *requests // nil for a process
+	requests *requests     // nil for a process
+	patience time.Duration // with a server that does not take an answer
 
 	mu sync.Mutex
+	// by the id of a request of the server, until its answer is written
+	theirs map[jsonrpc.ID]int // bytes
+	held   int                // bytes of theirs together
+	shut   bool               // Close was called
+	change *sync.Cond         // of the three
 	// by the id of the request, until an answer has come or the server was told that it is cancelled
 	calls  map[jsonrpc.ID]*call
-	over   chan struct{} // closed when there are no calls; nil: no call waits
+	idle   chan struct{} // closed when there are no calls; nil: no call waits
 	spoken bool          // the version of the protocol is agreed on
+}
+
+func newWire(patience time.Duration) *wire {
+	w := &wire{patience: patience, calls: map[jsonrpc.ID]*call{}, theirs: map[jsonrpc.ID]int{}}
+	w.change = sync.NewCond(&w.mu)
+	return w
+}
+
+// Close implements sdk.Connection.
+func (w *wire) Close() error {
+	w.mu.Lock()
+	w.shut = true
+	w.change.Broadcast()
+	w.mu.Unlock()
+	return w.Connection.Close()
+}
+
+// admit waits until there is room for a request of the server. The one with its id must be over, too: the id says which
+// one an answer belongs to. It reports false when the connection was closed.
+func (w *wire) admit(req *jsonrpc.Request) bool {
+	size := len(req.Method) + len(req.Params)
+	if id, ok := req.ID.Raw().(string); ok {
+		size += len(id)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for !w.shut {
+		_, under := w.theirs[req.ID]
+		if n := len(w.theirs); n == 0 || !under && n < maxRequests && w.held+size <= maxRequestBytes {
+			w.theirs[req.ID] = size
+			w.held += size
+			return true
+		}
+		w.change.Wait()
+	}
+	return false
+}
+
+// over ends a request of the server.
+func (w *wire) over(id jsonrpc.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held -= w.theirs[id]
+	delete(w.theirs, id)
+	w.change.Broadcast()
 }
 
 // Write implements sdk.Connection.
 func (w *wire) Write(ctx context.Context, msg jsonrpc.Message) error {
+	if answer, ok := msg.(*jsonrpc.Response); ok { // the SDK would let it take any time
+		defer w.over(answer.ID)
+		ctx, cancel := context.WithTimeout(ctx, w.patience)
+		defer cancel()
+		return w.Connection.Write(ctx, answer)
+	}
 	req, ok := msg.(*jsonrpc.Request)
 	if ok && req.IsCall() {
 		if c := callOf(ctx); c != nil {
@@ -65,9 +130,19 @@ func (w *wire) Write(ctx context.Context, msg jsonrpc.Message) error {
 	return err
 }
 
-// Read implements sdk.Connection.
+// Read implements sdk.Connection. Notifications are left out: nothing here uses one, and the SDK keeps any number.
 func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 	msg, err := w.Connection.Read(ctx)
+	for req, ok := msg.(*jsonrpc.Request); ok && err == nil; req, ok = msg.(*jsonrpc.Request) {
+		if req.IsCall() {
+			if w.admit(req) {
+				return req, nil
+			}
+			err = errEnded
+			break
+		}
+		msg, err = w.Connection.Read(ctx)
+	}
 	if err != nil {
 		w.end()
 	}
@@ -109,9 +184,9 @@ func (w *wire) agreed(version string) {
 func (w *wire) forget(id jsonrpc.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if delete(w.calls, id); len(w.calls) == 0 && w.over != nil {
-		close(w.over)
-		w.over = nil
+	if delete(w.calls, id); len(w.calls) == 0 && w.idle != nil {
+		close(w.idle)
+		w.idle = nil
 	}
 }
 
@@ -130,11 +205,11 @@ func (w *wire) end() {
 func (w *wire) settled() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	over := make(chan struct{})
+	idle := make(chan struct{})
 	if len(w.calls) == 0 {
-		close(over)
+		close(idle)
 	} else {
-		w.over = over
+		w.idle = idle
 	}
-	return over
+	return idle
 }
