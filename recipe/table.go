@@ -268,7 +268,8 @@ var (
 	retryObject = newObject("retry", []Argument{
 		{Name: "max_attempts", Type: typePositive, Doc: "All calls, the first included."},
 		{Name: "backoff", Type: typeDuration, Doc: "The wait after the first call. It doubles after each further one."},
-		{Name: "max_backoff", Type: typeDuration, Doc: "The longest wait that doubling reaches."},
+		{Name: "max_backoff", Type: typeDuration,
+			Doc: "The longest wait that doubling reaches, and that the other side may ask for. Defaults to 5m."},
 		{Name: "jitter", Type: typeString, Allowed: []string{"none", "full"},
 			Doc: "full waits a random time from 0 to the delay."},
 		{Name: "mode", Type: typeString, Allowed: []string{"wait", "pause"},

@@ -26,11 +26,15 @@ type Seed struct {
 // to whole microseconds.
 func (r Resolved) Delay(attempt int, after time.Duration, seed Seed) time.Duration {
 	delay := r.doubled(attempt)
-	if r.Jitter == FullJitter {
+	if r.Jitter == FullJitter || r.Jitter == equalJitter {
+		least := time.Duration(0)
+		if r.Jitter == equalJitter {
+			least = delay / 2
+		}
 		sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %d %d", seed.Run, seed.Step, seed.Call, attempt))
-		// The high word of a product spreads 64 random bits evenly over [0, delay].
-		high, _ := bits.Mul64(binary.BigEndian.Uint64(sum[:]), uint64(delay)+1)
-		delay = time.Duration(high)
+		// The high word of a product spreads 64 random bits evenly over [0, delay-least].
+		high, _ := bits.Mul64(binary.BigEndian.Uint64(sum[:]), uint64(delay-least)+1)
+		delay = least + time.Duration(high)
 	}
 	return max(delay, after)
 }
@@ -69,6 +73,7 @@ type Call struct {
 	Repeatable bool          // a second call does no harm: a model, or a tool that is read-only or idempotent
 	Seed       Seed          // for the jitter
 	InlineWait time.Duration // the longest wait that does not pause a run in the mode [Pause]; 0: every wait does
+	Unpausable bool          // the mode counts as [Wait]: there is nothing that a pause could be kept in
 }
 
 // Decision is what to do after an attempt failed.
@@ -85,7 +90,8 @@ type Decision struct {
 //
 // A failure without a reason is final, and so is one whose reason RetryOn leaves out. A repeatable
 // call is made again while there are attempts left. A call that is not repeatable is made again
-// after RateLimit and when nothing was sent. Anything else takes the step's own MaxAttempts or RetryOn:
+// after RateLimit and when nothing was sent. A wait that the other side asks for and that is longer than Longest
+// is waited for only in a pause. Anything else takes the step's own MaxAttempts or RetryOn:
 // they cover every failure that was answered or reported, but one whose
 // outcome is unknown only if the step's RetryOn names the reason. Other layers neither widen nor
 // lengthen what the step sets; they may narrow it.
@@ -93,8 +99,16 @@ func (r Resolved) Decide(f *Failure, c Call) Decision {
 	if why := r.refusal(f, c); why != "" {
 		return Decision{Exhausted: r.MaxAttempts > 1 && f.Reason != "", Why: why}
 	}
+	mayPause := r.Mode == Pause && !c.Unpausable
+	if r.Longest > 0 && f.After > r.Longest && !mayPause {
+		return Decision{Exhausted: true,
+			Why: fmt.Sprintf("it asks for a wait of %s, the longest is %s", f.After, r.Longest)}
+	}
+	if f.Reason == RateLimit && f.After <= 0 && r.RateLimited > 0 {
+		r.Backoff, r.Jitter = r.RateLimited, equalJitter
+	}
 	delay := r.Delay(c.Attempt, f.After, c.Seed)
-	return Decision{Retry: true, Delay: delay, Pause: r.Mode == Pause && delay > c.InlineWait}
+	return Decision{Retry: true, Delay: delay, Pause: mayPause && delay > c.InlineWait}
 }
 
 // refusal says why there is no other attempt; "" if there is one.

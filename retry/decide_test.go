@@ -49,12 +49,15 @@ func TestDelay(t *testing.T) {
 		{"one less than the cap", 100, 201, 2, 0, 200},
 		{"one more than the cap", 100, 199, 2, 0, 199},
 		{"a cap below the backoff", 100 * ms, 50 * ms, 1, 0, 50 * ms},
-		{"no cap", 100 * ms, 0, 6, 0, 3200 * ms},
+		{"the cap of all", 100 * ms, 0, 6, 0, 3200 * ms},
+		{"the cap of all, reached", time.Minute, 0, 4, 0, 5 * time.Minute}, // trust 8.10
+		{"the cap of all, for good", time.Second, 0, math.MaxInt, 0, 5 * time.Minute},
+		{"a backoff above the cap of all", time.Hour, 0, 3, 0, time.Hour},
 		{"no backoff", 0, 250 * ms, 5, 0, 0},
-		{"no backoff and no cap, late", 0, 0, 1 << 40, 0, 0},
-		{"the last doubling that fits", 1, 0, 63, 0, 1 << 62},
-		{"the first that does not", 1, 0, 64, 0, longest},
-		{"far beyond", time.Second, 0, math.MaxInt, 0, longest},
+		{"no backoff and no cap, late", 0, retry.None, 1 << 40, 0, 0},
+		{"the last doubling that fits", 1, retry.None, 63, 0, 1 << 62},
+		{"the first that does not", 1, retry.None, 64, 0, longest},
+		{"far beyond", time.Second, retry.None, math.MaxInt, 0, longest},
 		{"no attempt yet", 100 * ms, 0, 0, 0, 100 * ms},
 		{"Retry-After is longer", 100 * ms, 250 * ms, 2, 230 * ms, 230 * ms},
 		{"Retry-After is shorter", 100 * ms, 250 * ms, 2, 150 * ms, 200 * ms},
@@ -345,4 +348,72 @@ func TestPause(t *testing.T) {
 			t.Errorf("%s: (-want +got)\n%s", tt.name, diff)
 		}
 	}
+}
+
+// trust 8.10: a wait that the other side asks for has an end.
+func TestWaitsThatOthersAskFor(t *testing.T) {
+	limited := func(after time.Duration) *retry.Failure {
+		return retry.FailureOf(&retry.Failure{Reason: retry.RateLimit, Sent: true, After: after, Err: errors.New("busy")})
+	}
+	own := &retry.Metadata{Policy: retry.Policy{MaxAttempts: 2, Backoff: ms, MaxBackoff: 8 * time.Second}}
+	policy := func(max time.Duration, mode retry.Mode) retry.Layers {
+		return retry.Layers{Step: retry.Policy{MaxAttempts: 2, MaxBackoff: max, Mode: mode}, Adapter: own}
+	}
+	const year = 365 * 24 * time.Hour
+	gaveUp := func(after, longest string) retry.Decision {
+		return retry.Decision{Exhausted: true, Why: "it asks for a wait of " + after + ", the longest is " + longest}
+	}
+	for _, tt := range []struct {
+		name   string
+		layers retry.Layers
+		after  time.Duration
+		call   retry.Call
+		want   retry.Decision
+	}{
+		{"as long as the default", policy(0, ""), 5 * time.Minute, retry.Call{}, retry.Decision{Retry: true, Delay: 5 * time.Minute}},
+		{"beyond the default", policy(0, ""), 5*time.Minute + time.Second, retry.Call{}, gaveUp("5m1s", "5m0s")},
+		{"within a longer cap", policy(time.Hour, ""), time.Hour, retry.Call{}, retry.Decision{Retry: true, Delay: time.Hour}},
+		{"beyond a shorter cap", policy(time.Second, ""), 2 * time.Second, retry.Call{}, gaveUp("2s", "1s")},
+		{"no cap, on purpose", policy(retry.None, ""), year, retry.Call{}, retry.Decision{Retry: true, Delay: year}},
+		{"paused", policy(0, retry.Pause), year, retry.Call{}, retry.Decision{Retry: true, Delay: year, Pause: true}},
+		{"nothing to pause in", policy(0, retry.Pause), year, retry.Call{Unpausable: true}, gaveUp("8760h0m0s", "5m0s")},
+		{"the cap of the adapter's own waits", retry.Layers{Adapter: own}, time.Minute, retry.Call{}, retry.Decision{Retry: true, Delay: time.Minute}},
+		{"beyond it and the default", retry.Layers{Adapter: own}, year, retry.Call{}, gaveUp("8760h0m0s", "5m0s")},
+		{"as long as the backoff", retry.Layers{Host: retry.Policy{MaxAttempts: 2, Backoff: time.Hour}}, time.Hour, retry.Call{}, retry.Decision{Retry: true, Delay: time.Hour}},
+	} {
+		tt.call.Attempt, tt.call.Repeatable = 1, true
+		got := retry.Resolve(tt.layers).Decide(limited(tt.after), tt.call)
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", tt.name, diff)
+		}
+	}
+}
+
+// trust 8.10: after a rate limit that names no wait, the adapter's own policy waits from its RateLimited, doubling, half to
+// whole; after anything else, and under any other policy, as that says.
+func TestRateLimitWithoutAWait(t *testing.T) {
+	own := &retry.Metadata{RateLimited: 2 * time.Second, Policy: retry.Policy{
+		MaxAttempts: 9, Backoff: 500 * ms, MaxBackoff: 8 * time.Second, Jitter: retry.FullJitter}}
+	other := retry.Policy{MaxAttempts: 9, Backoff: ms}
+	rapid.Check(t, func(t *rapid.T) {
+		seed := retry.Seed{Run: rapid.String().Draw(t, "run"), Step: "s", Call: 1}
+		wait := func(l retry.Layers, reason retry.Reason, after time.Duration, attempt int) time.Duration {
+			f := retry.FailureOf(&retry.Failure{Reason: reason, After: after, Err: errors.New("no")})
+			return retry.Resolve(l).Decide(f, retry.Call{Attempt: attempt, Repeatable: true, Seed: seed}).Delay
+		}
+		for i, whole := range []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 8 * time.Second} {
+			if got := wait(retry.Layers{Adapter: own}, retry.RateLimit, 0, i+1); got < whole/2 || got > whole {
+				t.Errorf("attempt %d: waits %s, want %s to %s", i+1, got, whole/2, whole)
+			}
+		}
+		if got := wait(retry.Layers{Adapter: own}, retry.RateLimit, time.Second, 1); got < time.Second || got > time.Second+500*ms {
+			t.Errorf("with a Retry-After: waits %s", got)
+		}
+		if got := wait(retry.Layers{Adapter: own}, retry.ServerError, 0, 1); got > 500*ms {
+			t.Errorf("after another reason: waits %s", got)
+		}
+		if got := wait(retry.Layers{Adapter: own, Recipe: other}, retry.RateLimit, 0, 1); got != ms {
+			t.Errorf("under a policy of the recipe: waits %s", got)
+		}
+	})
 }

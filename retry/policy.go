@@ -28,6 +28,9 @@ type Jitter string
 const (
 	NoJitter   Jitter = "none"
 	FullJitter Jitter = "full" // anything from 0 to the delay
+
+	// half of the delay to the delay: after a rate limit, a wait of nothing would be in vain. No policy asks for it.
+	equalJitter Jitter = "equal"
 )
 
 // Mode says what happens to a run while it waits for its next attempt.
@@ -43,14 +46,19 @@ const (
 // the value of a lower layer.
 const None time.Duration = -1
 
+// DefaultMaxBackoff is the cap of a policy that has none, unless its Backoff is longer.
+const DefaultMaxBackoff = 5 * time.Minute
+
 // Policy says how often and on what to try again. Layers of policies are laid over one another
 // field by field. A zero field is unset, so the layers below set it. A field that is unset in all
 // layers has the default that stands beside it.
 type Policy struct {
 	MaxAttempts int // all calls, the first included. Defaults to 1
 	// the wait after the first call; it doubles with every further one. [None], the default: no wait
-	Backoff    time.Duration
-	MaxBackoff time.Duration // the cap of the doubling. [None], the default: no cap
+	Backoff time.Duration
+	// the cap of the doubling; and a wait beyond it that the other side asks for ends the attempts, or pauses the run
+	// in the mode [Pause]. Defaults to [DefaultMaxBackoff]. [None]: no cap
+	MaxBackoff time.Duration
 	Jitter     Jitter        // defaults to [NoJitter]
 	Mode       Mode          // defaults to [Wait]
 	RetryOn    []Reason      // nil is unset, which defaults to every reason; empty means none
@@ -62,8 +70,11 @@ type Policies map[Kind]Policy
 
 // Metadata is what an adapter declares about itself. Nil means nothing.
 type Metadata struct {
-	Policy      Policy // for calls without a policy in any layer; it limits no other policy
-	Restartable bool   // a stream that broke may be opened again from its start
+	Policy Policy // for calls without a policy in any layer; it limits no other policy
+	// With Policy, the wait after the first call, in place of Policy.Backoff, if that came to a [RateLimit] without a
+	// word when to come back. It doubles, too, and is spread from half to whole. 0: Policy.Backoff and its jitter.
+	RateLimited time.Duration
+	Restartable bool // a stream that broke may be opened again from its start
 }
 
 // Validate reports every field that has no meaning, by the names that recipes use.
@@ -131,22 +142,29 @@ type Layers struct {
 // nil RetryOn every reason.
 type Resolved struct {
 	Policy
-	Set  bool   // a layer has a policy; if not, there is one call and retrying has no events
-	Step Policy // what the step itself sets: it counts for more, see [Resolved.Decide]
+	Set         bool          // a layer has a policy; if not, there is one call and retrying has no events
+	Step        Policy        // what the step itself sets: it counts for more, see [Resolved.Decide]
+	Longest     time.Duration // the longest wait that the other side may ask for; 0: it may ask for any
+	RateLimited time.Duration // see [Metadata]
 }
 
 // Resolve lays Run over Step over Host over Recipe, field by field. The adapter's policy counts only
-// if none of them has one.
+// if none of them has one, and its MaxBackoff is that of its own waits alone.
 func Resolve(l Layers) Resolved {
 	p, byLayer := l.merge()
-	set := byLayer
+	r := Resolved{Set: byLayer, Step: l.Step}
 	if !byLayer && l.Adapter != nil {
-		p, set = l.Adapter.Policy, !l.Adapter.Policy.isZero()
+		p, r.RateLimited = l.Adapter.Policy, l.Adapter.RateLimited
+		r.Set = !p.isZero()
 	}
+	p.MaxBackoff = cmp.Or(p.MaxBackoff, max(p.Backoff, DefaultMaxBackoff))
 	p.MaxAttempts = max(p.MaxAttempts, 1)
 	p.Backoff, p.MaxBackoff, p.Timeout = max(p.Backoff, 0), max(p.MaxBackoff, 0), max(p.Timeout, 0)
 	p.Jitter, p.Mode = cmp.Or(p.Jitter, NoJitter), cmp.Or(p.Mode, Wait)
-	return Resolved{Policy: p, Set: set, Step: l.Step}
+	if r.Policy, r.Longest = p, p.MaxBackoff; !byLayer && r.Longest > 0 {
+		r.Longest = max(r.Longest, DefaultMaxBackoff)
+	}
+	return r
 }
 
 // Streams reports whether a call with this policy may be made as a stream: it has one attempt, or the adapter can

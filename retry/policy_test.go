@@ -26,7 +26,7 @@ func ExampleResolve() {
 }
 
 // plain is the policy of defaults.
-var plain = retry.Policy{MaxAttempts: 1, Jitter: retry.NoJitter, Mode: retry.Wait}
+var plain = retry.Policy{MaxAttempts: 1, MaxBackoff: retry.DefaultMaxBackoff, Jitter: retry.NoJitter, Mode: retry.Wait}
 
 // full is a policy that says something about every field, different for each n.
 func full(n int) retry.Policy {
@@ -44,7 +44,7 @@ func TestNothingResolved(t *testing.T) {
 		"a kind nobody names":  {Run: retry.Policies(nil)[retry.Model], Host: retry.Policies{retry.Tool: full(1)}[retry.Model]},
 		"zero policies by all": {Run: retry.Policy{}, Step: retry.Policy{}, Host: retry.Policy{}, Recipe: retry.Policy{}},
 	} {
-		if diff := cmp.Diff(retry.Resolved{Policy: plain}, retry.Resolve(layers)); diff != "" {
+		if diff := cmp.Diff(retry.Resolved{Policy: plain, Longest: plain.MaxBackoff}, retry.Resolve(layers)); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", name, diff)
 		}
 	}
@@ -91,7 +91,7 @@ func TestLayersFieldByField(t *testing.T) {
 				Run: layers[0], Step: layers[1], Host: layers[2], Recipe: layers[3],
 				Adapter: &retry.Metadata{Policy: full(7)},
 			})
-			if diff := cmp.Diff(retry.Resolved{Policy: want, Set: true, Step: layers[1]}, got); diff != "" {
+			if diff := cmp.Diff(retry.Resolved{Policy: want, Set: true, Step: layers[1], Longest: want.MaxBackoff}, got); diff != "" {
 				t.Errorf("%s of the %s: (-want +got)\n%s", field.name, names[winner], diff)
 			}
 		}
@@ -104,7 +104,7 @@ func TestWhatIsSaidOnPurpose(t *testing.T) {
 		Jitter: retry.NoJitter, Mode: retry.Wait, RetryOn: []retry.Reason{},
 	}
 	want := plain
-	want.RetryOn = []retry.Reason{}
+	want.RetryOn, want.MaxBackoff = []retry.Reason{}, 0
 	got := retry.Resolve(retry.Layers{Run: off, Step: full(1), Host: full(2), Recipe: full(3)})
 	if diff := cmp.Diff(retry.Resolved{Policy: want, Set: true, Step: full(1)}, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -124,10 +124,10 @@ func TestAdapterPolicy(t *testing.T) {
 		layers retry.Layers
 		want   retry.Resolved
 	}{
-		{"nobody else says anything", retry.Layers{Adapter: adapter}, retry.Resolved{Policy: full(7), Set: true}},
-		{"one field elsewhere is enough", retry.Layers{Step: step, Adapter: adapter}, retry.Resolved{Policy: onlyStep, Set: true, Step: step}},
-		{"no reasons are something", retry.Layers{Recipe: retry.Policy{RetryOn: []retry.Reason{}}, Adapter: adapter}, retry.Resolved{Policy: none, Set: true}},
-		{"it limits no layer", retry.Layers{Run: full(1), Adapter: narrow}, retry.Resolved{Policy: full(1), Set: true}},
+		{"nobody else says anything", retry.Layers{Adapter: adapter}, retry.Resolved{Policy: full(7), Set: true, Longest: 5 * time.Minute}},
+		{"one field elsewhere is enough", retry.Layers{Step: step, Adapter: adapter}, retry.Resolved{Policy: onlyStep, Set: true, Step: step, Longest: 5 * time.Minute}},
+		{"no reasons are something", retry.Layers{Recipe: retry.Policy{RetryOn: []retry.Reason{}}, Adapter: adapter}, retry.Resolved{Policy: none, Set: true, Longest: 5 * time.Minute}},
+		{"it limits no layer", retry.Layers{Run: full(1), Adapter: narrow}, retry.Resolved{Policy: full(1), Set: true, Longest: 10 * time.Second}},
 	} {
 		if diff := cmp.Diff(tt.want, retry.Resolve(tt.layers)); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", tt.name, diff)

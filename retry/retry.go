@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
 	"net"
 	"net/http"
 	"strconv"
@@ -88,17 +87,17 @@ func ReasonOfStatus(status int) Reason {
 }
 
 // ParseAfter reads the value of a Retry-After header (RFC 9110, 10.2.3): a number of seconds, for
-// which some servers write a fraction, or a date. It returns 0 for a text that is neither, for a
-// moment that has passed, and for more than 2^31 seconds.
+// which some servers write a fraction, or a date. It returns 0 for a text that is neither and for a
+// moment that has passed. More than 2^31 seconds are 2^31 seconds.
 func ParseAfter(text string) time.Duration {
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
-		if seconds >= 0 && seconds <= math.MaxInt32 {
-			return time.Duration(seconds * float64(time.Second))
+		if seconds > 0 { // not NaN
+			return time.Duration(min(seconds, 1<<31) * float64(time.Second))
 		}
 		return 0
 	}
 	if at, err := http.ParseTime(text); err == nil {
-		return max(0, time.Until(at))
+		return min(max(0, time.Until(at)), 1<<31*time.Second)
 	}
 	return 0
 }

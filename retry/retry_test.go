@@ -81,8 +81,8 @@ func TestFailureIsItsCause(t *testing.T) {
 
 func TestParseAfter(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"3": 3 * time.Second, "0.5": 500 * time.Millisecond, "0": 0, "-1": 0, "soon": 0, "": 0, "1e30": 0, "NaN": 0,
-		"Thu, 01 Jan 1970 00:00:00 GMT": 0,
+		"3": 3 * time.Second, "0.5": 500 * time.Millisecond, "0": 0, "-1": 0, "soon": 0, "": 0, "1e30": 1 << 31 * time.Second, "Inf": 1 << 31 * time.Second, "NaN": 0,
+		"Thu, 01 Jan 1970 00:00:00 GMT": 0, "Fri, 31 Dec 9999 00:00:00 GMT": 1 << 31 * time.Second,
 	} {
 		if got := retry.ParseAfter(text); got != want {
 			t.Errorf("ParseAfter(%q) = %v, want %v", text, got, want)

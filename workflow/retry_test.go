@@ -219,7 +219,7 @@ func TestRetryWaits(t *testing.T) {
 	}{
 		{"doubled and capped", "model", policy, times(3, throttled), 550 * time.Millisecond},
 		{"of a tool", "test.flaky", policy, times(3, throttled), 550 * time.Millisecond},
-		{"retry after", "model", policy, []error{throttled, long}, time.Minute + 100*time.Millisecond},
+		{"retry after", "model", ", retry: {max_attempts: 4, backoff: 100ms}", []error{throttled, long}, time.Minute + 100*time.Millisecond},
 		{"no backoff", "model", ", retry: {max_attempts: 4}", times(3, throttled), 0},
 		{"pause without a store", "model", ", retry: {max_attempts: 2, backoff: 1h, mode: pause}", times(1, throttled), time.Hour},
 	} {
@@ -233,6 +233,24 @@ func TestRetryWaits(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// trust 8.10: nobody waits longer than max_backoff because the other side asks for it, whatever is called, and the failure is
+// the call's own. Without a store, the mode pause does not help.
+func TestRetryWaitsThatAreTooLong(t *testing.T) {
+	year := &retry.Failure{Reason: retry.RateLimit, After: 365 * 24 * time.Hour, Err: errors.New("in a year")}
+	for _, uses := range []string{"model", "test.flaky"} {
+		for _, policy := range []string{"max_attempts: 4", "max_attempts: 4, max_backoff: 1s", "max_attempts: 4, mode: pause"} {
+			synctest.Test(t, func(t *testing.T) {
+				f := &flaky{errs: []error{year}}
+				began := time.Now()
+				_, err := load(t, []byte(calling(uses, ", retry: {"+policy+"}", ""))).Run(t.Context(), nil, f.on())
+				if took := time.Since(began); !errors.Is(err, year) || took != 0 || f.n != 1 {
+					t.Errorf("%s, %s: %d calls in %v, %v; want one, its error, no wait", uses, policy, f.n, took, err)
+				}
+			})
+		}
 	}
 }
 
@@ -673,7 +691,12 @@ func TestRetryInARollback(t *testing.T) {
 		calls int
 		took  time.Duration
 		found bool
-	}{{times(1, throttled), 2, time.Minute, false}, {times(1, lost), 1, 0, true}} {
+	}{
+		{times(1, throttled), 2, time.Minute, false},
+		{times(1, lost), 1, 0, true},
+		// trust 8.10
+		{times(1, error(&retry.Failure{Reason: retry.RateLimit, After: time.Hour, Err: errors.New("in an hour")})), 1, 0, true},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := &flaky{errs: tt.errs}
 			rt := f.on()

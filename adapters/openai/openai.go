@@ -167,7 +167,7 @@ var own = retry.Policy{MaxAttempts: 3, Backoff: 500 * time.Millisecond, MaxBacko
 // otherwise: after a rate limit, a failure of the server, or a lost connection.
 func (m *Model) Metadata() runtime.Metadata {
 	return runtime.Metadata{Provider: cmp.Or(m.opts.Provider, providerOf(m.base.Hostname())), Model: m.opts.Model,
-		Retry:   &retry.Metadata{Policy: own, Restartable: true},
+		Retry:   &retry.Metadata{Policy: own, RateLimited: 2 * time.Second, Restartable: true},
 		Options: []string{"top_p", "stop", "seed", "tool_choice", "reasoning", "files"}}
 }
 

@@ -489,8 +489,8 @@ func TestMetadata(t *testing.T) {
 		if got := m.Metadata().Model; got != "m" {
 			t.Errorf("%s: got the model %q, want m", tt[0], got)
 		}
-		// trust 3.3
-		want := &retry.Metadata{Restartable: true, Policy: retry.Policy{MaxAttempts: 3, Backoff: 500 * time.Millisecond,
+		// trust 3.3, 8.10
+		want := &retry.Metadata{Restartable: true, RateLimited: 2 * time.Second, Policy: retry.Policy{MaxAttempts: 3, Backoff: 500 * time.Millisecond,
 			MaxBackoff: 8 * time.Second, Jitter: retry.FullJitter,
 			RetryOn: []retry.Reason{retry.RateLimit, retry.ServerError, retry.Network}}}
 		if diff := cmp.Diff(want, m.Metadata().Retry); diff != "" {

@@ -137,8 +137,9 @@ func (r *Run) again(p *pending, err error) bool {
 		policy = &retry.Resolved{}
 	}
 	f := retry.FailureOf(err)
+	pauses := r.o.Kept && !p.Rollback && !p.gathers() // rollbacks and calls that only gather for an agent do not pause
 	d := policy.Decide(f, retry.Call{
-		Attempt: p.Attempts, Repeatable: p.repeatable(), InlineWait: r.o.Limits.InlineWait,
+		Attempt: p.Attempts, Repeatable: p.repeatable(), InlineWait: r.o.Limits.InlineWait, Unpausable: !pauses,
 		Seed: retry.Seed{Run: r.o.ID, Step: p.Path, Call: p.Ordinal + len(p.Repairs)/2},
 	})
 	if d.Retry && p.when != nil {
@@ -151,7 +152,6 @@ func (r *Run) again(p *pending, err error) bool {
 			d = retry.Decision{Exhausted: true, Why: "its when is false"}
 		}
 	}
-	pauses := r.o.Kept && !p.Rollback && !p.gathers() // rollbacks and calls that only gather for an agent do not pause
 	if !d.Retry {
 		if d.Exhausted {
 			r.exhausted(p, policy, f, d)
@@ -160,7 +160,7 @@ func (r *Run) again(p *pending, err error) bool {
 	}
 	r.tellRetry(trace.AdapterRetry, p, policy, f, trace.Attr{Key: "delayMs", Value: d.Delay.Milliseconds()})
 	switch {
-	case (d.Pause || r.todo.drains && !p.repeatable()) && pauses:
+	case d.Pause || r.todo.drains && !p.repeatable() && pauses:
 		r.failedOr(p, &resume.Pause{Kind: resume.System, Reason: "retry", RetryAt: r.now.Add(d.Delay),
 			Prompt: fmt.Sprintf("%s failed (%s) in attempt %d of %d; the next one follows in time, or on an answer",
 				p.named(), f.Reason, p.Attempts, policy.MaxAttempts)}, err)
