@@ -133,6 +133,7 @@ const (
 	StopAnswer     StopReason = "answer"
 	StopMaxSteps   StopReason = "max_steps"
 	StopRepetition StopReason = "repetition" // three rounds with the same calls and results
+	StopRefused    StopReason = "refused"    // three rounds with nothing but calls that a limit or a policy refused
 	StopNoAction   StopReason = "no_action"  // the model said nothing
 	StopCut        StopReason = "cut"        // the model's answer has as many tokens as it may have, and is not whole
 	StopUntil      StopReason = "until"

@@ -75,6 +75,7 @@ const (
 	CodeNoApprover     Code = "agent.noApprover"     // calls need an approval that nobody can give
 	CodeMaxSteps       Code = "agent.maxSteps"       // an agent was stopped at its last step
 	CodeRepetition     Code = "agent.repetition"     // an agent was stopped because it repeated itself
+	CodeRefused        Code = "agent.refused"        // an agent was stopped because all its calls were refused
 	CodeNoAction       Code = "agent.noAction"       // an agent's model said nothing
 	CodeAnswerCut      Code = "answer.cut"           // a model's answer was cut at its token limit
 	CodeCompactFailed  Code = "agent.compactFailed"  // a conversation was not summarised

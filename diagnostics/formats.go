@@ -210,6 +210,7 @@ var summaries = map[Code]string{
 	CodeNoApprover:     "Calls of an agent need an approval that nobody can give.",
 	CodeMaxSteps:       "An agent was stopped at its last step.",
 	CodeRepetition:     "An agent was stopped because it went round in circles.",
+	CodeRefused:        "An agent was stopped because all calls that it asked for were refused.",
 	CodeNoAction:       "The model of an agent said nothing.",
 	CodeAnswerCut:      "The answer of a model was cut: it came to the most tokens that it may have.",
 	CodeCompactFailed:  "A conversation was not summarised.",

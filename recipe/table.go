@@ -311,7 +311,8 @@ var (
 			Doc: "Where its calls of file.* and exec.run are: below the folders that the host gives these."},
 		{Name: "max_steps", Type: typeThousand, Doc: "How often it may ask the model. Defaults to 10."},
 		{Name: "on_limit", Type: typeString, Allowed: []string{"fail"},
-			Doc: "fail makes it an error to end without an answer: at max_steps, by repetition, silent or cut."},
+			Doc: "fail makes it an error to end without an answer: at max_steps, by repetition, refused, silent " +
+				"or cut."},
 		{Name: "on_repetition", Type: typeString, Allowed: []string{"stop", "fail", "go_on"},
 			Doc: "What happens when it makes the same calls with the same results three times in a row. " +
 				"Defaults to stop, with on_limit: fail to fail."},

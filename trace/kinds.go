@@ -169,7 +169,8 @@ var kinds = []kindData{
 		fields: []field{{"snapshot", closed(snapshot, "What the run of the loop was made of.")}}},
 	{kind: AgentEnd, about: "An agent ends, or waits.",
 		fields: []field{{"stopReason", oneOf("",
-			"answer", "max_steps", "repetition", "no_action", "cut", "until", "error", "cancelled", "paused")}}},
+			"answer", "max_steps", "repetition", "refused", "no_action", "cut", "until", "error", "cancelled",
+			"paused")}}},
 	{kind: AgentError, about: "Something in an agent has failed: before the end of what failed.", fields: []field{
 		{"message", text("")},
 		{"what?", oneOf("What failed; without it the loop.", "model", "tool", "delegate")},

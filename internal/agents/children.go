@@ -162,7 +162,8 @@ func (t *thread) delegate(c agentloop.Call, def *agentloop.Loop, task string) {
 // earlyText is what a delegate said; of one that stopped early it says so first.
 func earlyText(s *State) string {
 	switch s.Stop {
-	case agentloop.StopMaxSteps, agentloop.StopRepetition, agentloop.StopNoAction, agentloop.StopCut:
+	case agentloop.StopMaxSteps, agentloop.StopRepetition, agentloop.StopRefused, agentloop.StopNoAction,
+		agentloop.StopCut:
 		return strings.TrimSpace(fmt.Sprintf("[stopped: %s]\n%s", s.Stop, s.Text))
 	}
 	return s.Text

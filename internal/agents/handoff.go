@@ -68,7 +68,7 @@ func (s *State) takeOver() {
 	}
 	s.Gathered = slices.DeleteFunc(slices.Clone(s.Gathered),
 		func(k Kind) bool { return k == Retrieved || k == SkillsLoaded })
-	s.Found, s.Skills, s.Repeats = nil, nil, 0
+	s.Found, s.Skills, s.Repeats, s.Refusals = nil, nil, 0, 0
 	for i := range s.Subagents {
 		s.Subagents[i].Closed = true
 	}

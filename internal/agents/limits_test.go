@@ -3,6 +3,7 @@ package agents_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -87,4 +88,83 @@ func TestParts(t *testing.T) {
 		t.Errorf("the memory has %s", text)
 	}
 	same(t, "parts in the result", res.Messages[1].Parts, want)
+}
+
+// trust 8.14: three rounds with nothing but calls that a limit, a policy or their names refuse end the loop.
+func TestRefusedRounds(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*agentloop.Loop)
+		calls  [][]string // by round; then an answer
+		want   agentloop.StopReason
+		steps  int
+	}{
+		{name: "unknown", calls: [][]string{{"t.x"}, {"t.y", "t.z"}, {"t.w"}}, want: agentloop.StopRefused, steps: 3},
+		{name: "limit", change: func(l *agentloop.Loop) { l.MaxCalls = 1 },
+			calls: [][]string{{"t.a"}, {`t.a {"n":1}`}, {`t.a {"n":2}`}, {`t.a {"n":3}`}}, want: agentloop.StopRefused, steps: 4},
+		{name: "refuse", change: func(l *agentloop.Loop) { l.Approval = map[string]agentloop.Approval{"t.a": agentloop.ApproveRefuse} },
+			calls: [][]string{{"t.a"}, {"t.x"}, {`t.a {"n":2}`}}, want: agentloop.StopRefused, steps: 3},
+		{name: "denied by effect", change: func(l *agentloop.Loop) { l.Deny = []string{"t.a"} },
+			calls: [][]string{{"t.a"}, {`t.a {"n":1}`}, {`t.a {"n":2}`}}, want: agentloop.StopRefused, steps: 3},
+		{name: "the same calls are a repetition", calls: [][]string{{"t.x"}, {"t.x"}, {"t.x"}}, want: agentloop.StopRepetition, steps: 3},
+		{name: "whatever repetition may do", change: func(l *agentloop.Loop) { l.OnRepetition = agentloop.RepetitionGoOn },
+			calls: [][]string{{"t.x"}, {"t.x"}, {"t.x"}}, want: agentloop.StopRefused, steps: 3},
+		{name: "two rounds", calls: [][]string{{"t.x"}, {"t.y"}, {"t.a", "t.x"}, {"t.x"}, {"t.y"}}, want: agentloop.StopAnswer, steps: 6},
+		{name: "a tool that fails", calls: [][]string{{"t.bad"}, {`t.bad {"n":1}`}, {`t.bad {"n":2}`}}, want: agentloop.StopAnswer, steps: 4},
+		{name: "asked for, and not allowed", change: func(l *agentloop.Loop) { l.Approval = map[string]agentloop.Approval{"t.a": agentloop.ApproveAlways} },
+			calls: [][]string{{"t.a"}, {`t.a {"n":1}`}, {`t.a {"n":2}`}}, want: agentloop.StopAnswer, steps: 4},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var answers []runtimetest.Answer
+			for _, calls := range tt.calls {
+				answers = append(answers, says("", calls...))
+			}
+			for _, fails := range []bool{false, true} {
+				l := simple()
+				if l.FailAtLimit = fails; tt.change != nil {
+					tt.change(l)
+				}
+				bad := tool("t.bad", runtime.ReadOnly, nil)
+				bad.Func = func(context.Context, json.RawMessage) (any, error) { return nil, errors.New("no") }
+				rt := host(model(append(answers, says("done"))...), tool("t.a", runtime.ReadOnly, 1), bad)
+				in := input{Journal: after(t, nil)}
+				in.Approver = approver(func(runtime.ApprovalRequest) (runtime.ApprovalDecision, error) {
+					return runtime.ApprovalDecision{Reason: "not this one"}, nil
+				})
+				res, err := runIn(t.Context(), t, l, in, rt)
+				same(t, "steps", res.Steps, tt.steps)
+				switch {
+				case !fails || tt.want == agentloop.StopAnswer:
+					same(t, "error", err, nil)
+					same(t, "stop reason", res.StopReason, tt.want)
+				case tt.want == agentloop.StopRefused:
+					failed(t, err, runtime.CategoryLimit, "agent.refused", `agent "simple" asked 3 times for nothing but calls that are refused`)
+				default:
+					failed(t, err, runtime.CategoryLimit, "agent.repetition", "3 times")
+				}
+			}
+		})
+	}
+}
+
+// trust 8.14: what somebody says to the loop counts as news, and its own end is legal in no other state.
+func TestRefusedRoundsBegin(t *testing.T) {
+	j := after(t, nil)
+	must(t, simple(), input{Journal: j}, host(model(says("", "t.x"), says("", "t.y"), says("", "t.z"))))
+	ends := slices.IndexFunc(j.events, func(e agents.Event) bool { return e.Kind == agents.Ended })
+	for n := 1; n < ends; n++ {
+		s, err := agents.Fold(j.events[:n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := agents.Reduce(s, agents.Event{Seq: s.Seq + 1, Kind: agents.Ended, Stop: agentloop.StopRefused}); err == nil {
+			t.Errorf("after event %d (%s) the loop may end as refused", n, j.events[n-1].Kind)
+		}
+	}
+	s, err := agents.Fold(j.events[:ends])
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err = agents.Reduce(s, agents.Event{Seq: s.Seq + 1, Kind: agents.Steered, Notes: []runtime.Note{{ID: "1", Text: "use t.a"}}})
+	same(t, "rounds after a note", []any{s.Refusals, err}, []any{0, nil})
 }

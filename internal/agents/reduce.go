@@ -84,7 +84,7 @@ func (s *State) reply() error {
 	s.Turns[len(s.Turns)-1].Text = s.Text
 	s.Turns = append(s.Turns, Turn{Reply: *s.Words})
 	s.Messages = append(s.Messages, runtime.Message{Role: runtime.User, Text: *s.Words})
-	s.Phase, s.Words, s.Since, s.Repairs, s.Repeats = Ready, nil, s.Steps, 0, 0
+	s.Phase, s.Words, s.Since, s.Repairs, s.Repeats, s.Refusals = Ready, nil, s.Steps, 0, 0, 0
 	return nil
 }
 
@@ -98,7 +98,7 @@ func (s *State) steer(e *Event) error {
 		s.Messages = append(s.Messages, runtime.Message{Role: runtime.User, Text: n.Text})
 		s.Taken = append(s.Taken, n.ID)
 	}
-	s.Repeats = 0 // somebody has had a word
+	s.Repeats, s.Refusals = 0, 0 // somebody has had a word
 	return nil
 }
 
@@ -244,6 +244,9 @@ func (s *State) settle() {
 	if s.Repeats++; !slices.EqualFunc(s.Calls[before:s.Round], round, sameCall) {
 		s.Repeats = 1
 	}
+	if s.Refusals++; slices.ContainsFunc(round, func(c agentloop.Call) bool { return !refused(c) }) {
+		s.Refusals = 0
+	}
 	s.Phase = Ready
 	s.takeOver()
 }
@@ -371,6 +374,8 @@ func (s *State) end(e *Event) error {
 		ok = s.Phase == Ready && s.left() == 0
 	case agentloop.StopRepetition:
 		ok = s.Phase == Ready && s.Repeats >= maxRounds
+	case agentloop.StopRefused:
+		ok = s.Phase == Ready && s.Refusals >= maxRounds
 	case agentloop.StopUntil:
 		ok = s.Phase == Ready && s.Steps > 0
 	case agentloop.StopError:

@@ -33,7 +33,7 @@ const (
 const (
 	maxRepairs    = 2
 	maxRecoveries = 5
-	maxRounds     = 3 // with the same calls and results
+	maxRounds     = 3 // with the same calls and results, or with refused calls alone
 )
 
 // State is what the journal of a loop adds up to: plain data, a fold of its events and nothing else.
@@ -118,8 +118,10 @@ type work struct {
 	Calls   []agentloop.Call `json:"calls,omitempty"`
 	Round   int              `json:"round"` // where in Calls the last round begins
 	Repeats int              `json:"repeats,omitempty"`
-	Pauses  []Pause          `json:"pauses,omitempty"` // open ones of this loop, in the order of its calls
-	Grants  []string         `json:"grants,omitempty"` // approvals for the run, sorted
+	// Refusals counts the last rounds in which every call was refused, see refused.
+	Refusals int      `json:"refusals,omitempty"`
+	Pauses   []Pause  `json:"pauses,omitempty"` // open ones of this loop, in the order of its calls
+	Grants   []string `json:"grants,omitempty"` // approvals for the run, sorted
 	// Handoffs are all so far. One takes effect when the round of its call is over, see [State.handoffs].
 	Handoffs []Handoff `json:"handoffs,omitempty"`
 }
