@@ -218,7 +218,7 @@ func (s Summary) next(after int64, recs []Record, check func() error) (Summary, 
 	if err := check(); err != nil {
 		return fail(err)
 	}
-	next, kept := s, slices.Clone(recs)
+	next, kept := folding{Summary: s}, slices.Clone(recs)
 	for i := range kept {
 		rec := &kept[i]
 		if err := rec.Check(); err != nil {
@@ -230,11 +230,11 @@ func (s Summary) next(after int64, recs []Record, check func() error) (Summary, 
 			return fail(fmt.Errorf("%w: record %d where %d should be", ErrConflict, rec.Seq, want))
 		}
 		rec.At = rec.At.UTC().Round(0)
-		if err := next.Apply(*rec); err != nil {
+		if err := next.add(rec); err != nil {
 			return fail(fmt.Errorf("%w: %w", ErrInvalid, err))
 		}
 	}
-	return next, kept, nil
+	return next.sum(), kept, nil
 }
 
 func (s Summary) checkAnswer(tokenHash []byte, recs []Record) error {
@@ -257,83 +257,32 @@ func (s Summary) checkAnswer(tokenHash []byte, recs []Record) error {
 // Fold returns what a whole journal adds up to. ErrCorrupt when it is not one of the run, ErrVersion
 // when a later version wrote it.
 func Fold(runID string, recs []Record) (Summary, error) {
-	s := Summary{Run: Run{ID: runID}}
-	for _, rec := range recs {
-		if err := s.Apply(rec); errors.Is(err, ErrVersion) {
-			return s, fmt.Errorf("run %q: %w", runID, err)
+	f := folding{Summary: Summary{Run: Run{ID: runID}}}
+	for i := range recs {
+		if err := f.add(&recs[i]); errors.Is(err, ErrVersion) {
+			return f.sum(), fmt.Errorf("run %q: %w", runID, err)
 		} else if err != nil {
-			return s, fmt.Errorf("run %q: %w: %w", runID, ErrCorrupt, err)
+			return f.sum(), fmt.Errorf("run %q: %w: %w", runID, ErrCorrupt, err)
 		}
 	}
-	if s.Seq == 0 {
-		return s, fmt.Errorf("run %q: %w: it is empty", runID, ErrCorrupt)
+	if f.Seq == 0 {
+		return f.sum(), fmt.Errorf("run %q: %w: it is empty", runID, ErrCorrupt)
 	}
-	return s, nil
+	return f.sum(), nil
 }
 
 // Apply adds the next record of the journal. When the record cannot follow, it says why and s is
 // as it was. The run that s is of may be given by its ID before the first record.
 func (s *Summary) Apply(rec Record) error {
-	next := *s
-	if err := next.apply(rec); err != nil {
-		return fmt.Errorf("record %d (%s): %w", rec.Seq, rec.Kind, err)
+	f := folding{Summary: *s}
+	if err := f.add(&rec); err != nil {
+		return err
 	}
-	next.Seq, next.UpdatedAt = rec.Seq, rec.At
-	*s = next
+	*s = f.sum()
 	return nil
 }
 
-func (s *Summary) apply(rec Record) error {
-	switch {
-	case rec.Seq != s.Seq+1:
-		return fmt.Errorf("behind record %d", s.Seq)
-	case s.Status.Ended():
-		return fmt.Errorf("behind the end")
-	case (rec.Kind == RunCreated) != (rec.Seq == 1):
-		return fmt.Errorf("a journal begins with %s, and has only one", RunCreated)
-	}
-	switch rec.Kind {
-	case RunCreated, RunPaused, RunEnded, PauseOpened, PauseAnswered, PauseClosed, TokenMinted:
-		d, err := decodeData(rec)
-		if err != nil {
-			return err
-		}
-		if err := s.applyData(rec, d); err != nil {
-			return err
-		}
-		return d.err
-	case RunExecution:
-		if s.Status == Queued {
-			s.Status = Running
-		}
-	}
-	return nil
-}
-
-// applyData changes s even when d turns out to be wrong; lists are copied before they change.
-func (s *Summary) applyData(rec Record, d *members) error {
-	switch rec.Kind {
-	case RunCreated:
-		return s.create(rec, d)
-	case RunPaused:
-		s.Status, s.Usage = Paused, d.usage(s.Usage)
-		return nil
-	case RunEnded:
-		s.Status, s.EndedAt, s.Pauses = Status(d.text("status")), rec.At, nil
-		s.Usage = d.usage(s.Usage)
-		if failure, ok := d.m["error"].(map[string]any); ok {
-			e := &members{m: failure}
-			s.Error = Failure{e.optional("code"), e.optional("message"), e.optional("step"), e.optional("category")}
-		}
-		if !s.Status.Ended() {
-			return fmt.Errorf("a run cannot end as %q", s.Status)
-		}
-		return nil
-	}
-	return s.applyPause(rec, d)
-}
-
-func (s *Summary) create(rec Record, d *members) error {
+func (s *Summary) create(rec *Record, d *members) error {
 	if format := d.m["format"]; format != int64(Format) { // nothing else is known then
 		return fmt.Errorf("%w: %v", ErrVersion, format)
 	}
@@ -352,36 +301,5 @@ func (s *Summary) create(rec Record, d *members) error {
 	if s.Run, s.Status = run, Running; run.Queued {
 		s.Status = Queued
 	}
-	return nil
-}
-
-func (s *Summary) applyPause(rec Record, d *members) error {
-	id := d.text("pause")
-	i := slices.IndexFunc(s.Pauses, func(p Pause) bool { return p.ID == id })
-	if rec.Kind == PauseOpened {
-		if i >= 0 {
-			return fmt.Errorf("pause %q is open already", id)
-		}
-		s.Pauses = slices.Concat(s.Pauses, []Pause{{ID: id, Kind: d.text("kind"), Step: rec.Path, Seq: rec.Seq,
-			ExpiresAt: d.time("expiresAt", false), DueAt: d.time("dueAt", false)}})
-		return nil
-	}
-	if i < 0 {
-		return fmt.Errorf("no open pause %q", id)
-	}
-	if rec.Kind == PauseAnswered || rec.Kind == PauseClosed {
-		s.Pauses = slices.Concat(s.Pauses[:i], s.Pauses[i+1:])
-		if rec.Kind == PauseAnswered {
-			s.Status = Running
-		}
-		return nil
-	}
-	s.Pauses = slices.Clone(s.Pauses)
-	p := &s.Pauses[i]
-	hash := d.text("hash")
-	if raw, err := hex.DecodeString(hash); err != nil || hex.EncodeToString(raw) != hash {
-		return fmt.Errorf("hash is not in hex")
-	}
-	p.Tokens = slices.Concat(p.Tokens, []Token{{hash, d.time("expiresAt", false)}})
 	return nil
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
@@ -110,10 +109,10 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 		}
 		r.ending.forGood = &what.Reason
 		if r.undo.restart != nil {
-			r.undo.restart, r.waits.pauses = nil, nil
+			r.undo.restart = nil
+			r.waits.dropAll(func(*Pause) bool { return true })
 		}
-		r.waits.pauses = slices.DeleteFunc(r.waits.pauses,
-			func(p *Pause) bool { return p.Reason != journal.Indeterminate })
+		r.waits.dropAll(func(p *Pause) bool { return p.Reason != journal.Indeterminate })
 	}
 	r.undoIfCancelled()
 	return nil
@@ -172,7 +171,7 @@ func (r *Run) applyOpened(t *machine.Task, path string, what *journal.PauseOpene
 		}
 	}
 	r.count(opened)
-	r.waits.pauses = append(r.waits.pauses, opened)
+	r.waits.add(opened)
 }
 
 // applyAnswered applies the end of a pause.

@@ -75,7 +75,8 @@ func (r *Run) endFinally() {
 func (r *Run) quit() {
 	r.disarmAll()
 	r.past.pending, r.past.armed, r.past.halted = nil, nil, nil
-	r.waits.pauses, r.agents = nil, nil
+	r.waits.dropAll(func(*Pause) bool { return true })
+	r.agents = nil
 }
 
 // EndsCancelled reports whether the run was cancelled for good, also if its finally runs or has run since.

@@ -31,16 +31,30 @@ type Pause struct {
 
 // waits is what tasks wait for, and what they have waited for.
 type waits struct {
-	pauses   []*Pause       // pending
-	opened   map[string]int // pauses so far, by path
+	pauses   []*Pause          // pending
+	byID     map[string]*Pause // these; nil: not needed since there was a change
+	opened   map[string]int    // pauses so far, by path
 	answers  map[*machine.Task]resume.Reply
 	progress map[*machine.Task]journal.Progress // of calls that paused and are not finished
 	files    map[*machine.Task][]journal.File   // of calls that have looked at them and are not finished
 }
 
+// add adds a pending pause.
+func (w *waits) add(p *Pause) {
+	if w.pauses = append(w.pauses, p); w.byID != nil {
+		w.byID[p.ID] = p
+	}
+}
+
 // drop forgets a pause that is over.
 func (w *waits) drop(p *Pause) {
 	w.pauses = slices.DeleteFunc(w.pauses, func(q *Pause) bool { return q == p })
+	delete(w.byID, p.ID)
+}
+
+// dropAll forgets the pauses that are over.
+func (w *waits) dropAll(over func(*Pause) bool) {
+	w.pauses, w.byID = slices.DeleteFunc(w.pauses, over), nil
 }
 
 // Pauses returns the pending pauses, in the order of their steps; those of an agent in the order of its calls.
@@ -82,12 +96,14 @@ func misfit(p *Pause, why error) error {
 
 // PauseByID returns a pending pause; nil: none has that id.
 func (r *Run) PauseByID(id string) *Pause {
-	for _, p := range r.waits.pauses {
-		if p.ID == id {
-			return p
+	w := &r.waits
+	if w.byID == nil {
+		w.byID = make(map[string]*Pause, len(w.pauses))
+		for _, p := range w.pauses {
+			w.byID[p.ID] = p
 		}
 	}
-	return nil
+	return w.byID[id]
 }
 
 // callsInAgent returns the numbers of the calls that contain a pause in an agent, outermost first: those of the
@@ -343,7 +359,7 @@ func (r *Run) closePauses(t *machine.Task) {
 			i++
 			continue
 		}
-		r.waits.pauses = slices.Delete(r.waits.pauses, i, i+1)
+		r.waits.drop(p)
 		r.disarm(p.timer)
 		r.unasked(p)
 		if !r.past.replaying && !r.ending.cancelled {
