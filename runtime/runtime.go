@@ -132,8 +132,9 @@ type Limits struct {
 	MaxOutputBytes int
 	// MaxRunBytes limits what a run keeps: the outputs of all steps and items together, the lists
 	// of its foreach and the inputs of its sub-recipes, as canonical JSON, and as the memory that they take by
-	// an estimate: 24 bytes for each value, 336 more for an object with up to 8 members. The result of one call of a
-	// tool may take an eighth of that memory. Defaults to 64 MiB.
+	// an estimate: 24 bytes for each value, 336 more for an object with up to 8 members. What its agents say and are
+	// told counts too, and 4 KiB for each call. The result of one call of a tool may take an eighth of that memory.
+	// Defaults to 64 MiB.
 	MaxRunBytes int
 }
 

@@ -32,7 +32,30 @@ var greedy = map[string]string{
 	"largest": "  a: {uses: test.largest, foreach: {in: " + often + ", as: i}}\n",
 	"strings": "  a: {uses: test.text, foreach: {in: " + often + ", as: i}}\n",
 	"heavy":   "  a: {uses: test.heavy, foreach: {in: " + often + ", as: i}}\n",
+	"refused": agentic("test.one", 64),
+	"results": agentic("test.text", 1),
 	"loop":    "  a: {uses: loop, with: {max_iterations: 1000, steps: {b: {uses: test.objects}}, output: \"${{ steps.b.output }}\"}}\n",
+}
+
+// agentic is an agent that asks for as many calls as it can, of a tool once and of others that are refused.
+func agentic(tool string, calls int) string {
+	return fmt.Sprintf("  a: {uses: agent, with: {agent: {model: \"%s %d\", tools: [%s], max_steps: 1000, on_repetition: go_on, subagents: false}, prompt: go}}\n",
+		tool, calls, tool)
+}
+
+// asker is a model that asks for a call of one tool, and for others that are refused.
+type asker struct {
+	tool  string
+	calls int
+}
+
+func (a asker) Generate(_ context.Context, req *runtime.Request) (*runtime.Response, error) {
+	calls := make([]runtime.ToolCall, a.calls)
+	for i := range calls {
+		calls[i] = runtime.ToolCall{ID: fmt.Sprintf("c%d", i), Name: "test.none", Arguments: json.RawMessage(`{"path":"tiny"}`)}
+	}
+	calls[0].Name = a.tool
+	return &runtime.Response{ToolCalls: calls, Usage: runtime.Usage{InputTokens: 1, OutputTokens: 1}}, nil
 }
 
 // TestGreedyRun is the run of TestDefaultsKeepARunSmall, in a process of its own.
@@ -49,6 +72,7 @@ func TestGreedyRun(t *testing.T) {
 		says{"test.heavy", "[" + strings.Repeat(`{"":0},`, 20_000) + "0]"},
 		says{"test.largest", "[" + strings.Repeat(`{"":0},`, n/7-1) + "0]"},
 	}}
+	rt.Models = map[string]runtime.Model{"test.one 64": asker{"test.one", 64}, "test.text 1": asker{"test.text", 1}}
 	if os.Getenv("BRAISE_GREEDY_STORE") != "" {
 		store, err := sqlite.Open(t.Context(), t.TempDir()+"/runs.db", nil)
 		if err != nil {
@@ -64,12 +88,12 @@ func TestGreedyRun(t *testing.T) {
 
 var peak = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
-// trust 6.11: the defaults of runtime.Limits keep one run below 512 MB, whatever its recipe does. The race detector takes
+// trust 6.11, 8.14: the defaults of runtime.Limits keep one run below 512 MB, whatever its recipe and its agents do. The race detector takes
 // several times the memory, so this file is not part of its builds.
 func TestDefaultsKeepARunSmall(t *testing.T) {
 	for name := range greedy {
 		for _, store := range []string{"", "sqlite"} {
-			if testing.Short() && (name != "strings" || store == "") { // the greediest
+			if testing.Short() && (name != "strings" && name != "refused" || store == "") { // the greediest
 				continue
 			}
 			t.Run(name+" "+store, func(t *testing.T) {

@@ -67,3 +67,60 @@ func refused(c agentloop.Call) bool {
 	}
 	return false
 }
+
+// What an event and its parts take of memory, as a rule, in bytes: in the journal, in the state, in the trace and on
+// the way there. A call has an event of its own for each thing that happens to it, which counts here.
+const (
+	weightOfEvent   = 1 << 10
+	weightOfMessage = 1 << 9
+	weightOfCall    = 4 << 10
+)
+
+// Weight is how many bytes of memory an event makes the run keep, roughly. What comes of a call counts when the model
+// asks for it, but for the texts.
+func (e *Event) Weight() int {
+	sum := len(e.Text) + len(e.Summary) + len(e.Arguments)
+	if e.Kind == Started || e.Kind == ModelBegan || e.Kind == ModelEnded {
+		sum += weightOfEvent
+	}
+	if s := e.Start; s != nil {
+		sum += len(s.Prompt) + len(s.Context)
+		for _, f := range s.Files {
+			sum += len(f.URL)
+		}
+		for _, m := range s.told() {
+			sum += weightOfMessage + len(m.Text)
+		}
+	}
+	for i := range e.Messages {
+		sum += weightOfText(&e.Messages[i])
+	}
+	for _, n := range e.Notes {
+		sum += weightOfMessage + len(n.Text)
+	}
+	for _, d := range e.Documents {
+		sum += weightOfMessage + len(d.Text)
+	}
+	for _, k := range e.Skills {
+		sum += weightOfMessage + len(k.Text)
+	}
+	return sum
+}
+
+func weightOfText(m *runtime.Message) int {
+	sum := weightOfMessage + len(m.Text)
+	for _, p := range m.Parts {
+		sum += len(p.Data)
+	}
+	for _, f := range m.Files {
+		sum += len(f.URL)
+	}
+	for i := range m.ToolCalls {
+		c := &m.ToolCalls[i]
+		sum += weightOfCall + len(c.Arguments)
+		for _, p := range c.Parts {
+			sum += len(p.Data)
+		}
+	}
+	return sum
+}

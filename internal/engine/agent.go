@@ -206,8 +206,8 @@ func (r *Run) pump(a *agent) {
 func (r *Run) agentEvent(a *agent, recorded *agents.Event) {
 	p, what := a.call, journal.AgentEvents{Events: []agents.Event{*recorded}}
 	e := &what.Events[0]
-	if r.ending.broken {
-		a.leg.Broken(errors.New("the run is over"))
+	if err := r.refusesEvent(e); err != nil {
+		a.leg.Broken(err)
 		return
 	}
 	if err := a.state.Apply(e); err != nil {
@@ -416,6 +416,7 @@ func (r *Run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
 	a := r.agentOf(t)
 	a.began, a.owner = cmp.Or(kept.Began, a.began), r.past.owner
 	a.events, a.told = append(a.events, kept.Events), nil
+	r.budget.keep(kept.Events)
 	for i := range kept.Events {
 		switch e := &kept.Events[i]; e.Kind {
 		case agents.ToolBegan:

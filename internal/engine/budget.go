@@ -47,6 +47,7 @@ type account struct {
 type budget struct {
 	total journal.Amount // by calls of models, in all executions
 	calls int64          // of models that used something
+	kept  int            // bytes of memory that agents take, by Event.Weight
 
 	host     program.Limits // the host's limit of the run
 	accounts map[scope]*account
@@ -421,4 +422,25 @@ func (r *Run) pricedAt(model string, sent, received int64) journal.Amount {
 	price := r.o.Prices[model]
 	return journal.Amount{Tokens: sent + received, Sent: sent,
 		Micros: micros(float64(sent)*price.Input + float64(received)*price.Output)}
+}
+
+// keep counts what events of agents take.
+func (b *budget) keep(events []agents.Event) {
+	for i := range events {
+		b.kept += events[i].Weight()
+	}
+}
+
+// refusesEvent returns the error if an event of an agent cannot be recorded: the run is over, or would keep more than
+// it may. For that, only calls of models and answers are refused: what came of a call is recorded.
+func (r *Run) refusesEvent(e *agents.Event) error {
+	if r.ending.broken {
+		return errors.New("the run is over")
+	}
+	if e.Kind != agents.ModelBegan && e.Kind != agents.ModelEnded || r.budget.kept+e.Weight() <= r.m.Room() {
+		return nil
+	}
+	return &runtime.Error{Category: runtime.CategoryLimit, Code: "outputs.tooLarge",
+		Err: errors.New("what agents of this run said and were told, and the outputs of its steps, take more memory " +
+			"than limits.max_run_bytes allows")}
 }

@@ -136,7 +136,7 @@ func (r *Run) beginAgain(answered *Pause) {
 	r.disarmAll()
 	r.past = past{owner: r.past.owner, there: r.past.there, told: r.past.told, replaying: r.past.replaying,
 		spans: r.past.spans}
-	r.waits, r.agents, r.undo, r.budget.uses = waits{}, nil, undoing{}, nil
+	r.waits, r.agents, r.undo, r.budget.uses, r.budget.kept = waits{}, nil, undoing{}, nil, 0
 	r.before.Nth = nil
 	r.todo.over = false
 	r.generation++

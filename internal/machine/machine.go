@@ -171,6 +171,15 @@ func (m *Machine) SetLimits(items, tasks, output, outputs int) {
 // same count, is in the same state.
 func (m *Machine) Decided() int64 { return m.decided }
 
+// Room is how many bytes the run may keep beside what it keeps already.
+func (m *Machine) Room() int {
+	left := m.opts.MaxOutputs - m.size
+	if most := m.opts.MaxMemory; most > 0 {
+		left = min(left, most-m.memory)
+	}
+	return left
+}
+
 // Queued reports whether Next has something to hand out that it decided before.
 func (m *Machine) Queued() bool { return m.head < len(m.out) }
 
