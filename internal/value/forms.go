@@ -29,7 +29,11 @@ func variants(secret string) []string {
 func codes(text string) []needle {
 	sums := fmt.Sprint([]byte(text))
 	digits := fmt.Sprintf("%x", text)
-	out := []needle{{text: sums[1 : len(sums)-1]}, {text: digits}, {text: strings.ToUpper(digits)}}
+	sums = sums[1 : len(sums)-1]
+	colons := strings.ReplaceAll(fmt.Sprintf("% x", text), " ", ":")
+	out := []needle{{text: sums}, {text: digits}, {text: strings.ToUpper(digits)},
+		{text: strings.ReplaceAll(sums, " ", ",")}, {text: strings.ReplaceAll(sums, " ", ", ")},
+		{text: colons}, {text: strings.ToUpper(colons)}}
 	// In base64, six bits a character, a secret that begins at byte 0, 1 or 2 of a group of three
 	// has one of three looks. Only the characters that are all its own are sought.
 	for skip := range 3 {

@@ -20,14 +20,15 @@ const Redacted = "***"
 //   - escaped for a URL, for JSON and Go, or for HTML, in whole or in part
 //   - in base64, also inside a longer base64 text at any alignment, and in hex, both also broken into lines of any
 //     length
-//   - as a list of bytes in decimal, as fmt prints a []byte
+//   - as a list of bytes: in decimal, with spaces or commas between them, and in hex with colons
+//   - of a secret that is a number: in every form in which that number is written with 8 bytes and more, and as a value
 //
 // It is immutable and safe for concurrent use; a nil Redactor replaces nothing. The time that it takes grows with the
 // length of a text; without secrets it costs nothing.
 type Redactor struct {
-	plain, coded finder // forms that may be escaped, and forms that may be broken into lines
-	digits       bool   // a secret looks like an integer
-	longest      int    // bytes of the longest form
+	plain, coded finder    // forms that may be escaped, and forms that may be broken into lines
+	numbers      []float64 // that secrets are
+	longest      int       // bytes of the longest form
 }
 
 // NewRedactor returns a Redactor of secrets, nil when there are none. A secret of less than two
@@ -42,9 +43,7 @@ func NewRedactor(secrets []string) *Redactor {
 			r = &Redactor{}
 		}
 		for _, text := range variants(secret) {
-			if i, err := strconv.ParseInt(text, 10, 64); err == nil && strconv.FormatInt(i, 10) == text {
-				r.digits = true
-			}
+			r.addNumber(text)
 			r.plain.add(needle{text: text})
 			r.plain.add(needle{text: strings.ReplaceAll(text, " ", "+")}) // in a URL
 			for _, n := range codes(text) {
@@ -172,7 +171,7 @@ func (r *Redactor) shows(s string) bool {
 }
 
 // Value returns the decoded JSON v with every secret replaced in strings, in names of members and
-// in integers (which become strings). What holds none is returned as it is, uncopied.
+// in numbers and lists of bytes (which become strings). What holds none is returned as it is, uncopied.
 func (r *Redactor) Value(v any) any {
 	if r == nil {
 		return v
@@ -191,13 +190,17 @@ func (r *Redactor) value(v any) (w any, changed bool) {
 			return s, true
 		}
 	case int64:
-		if r.digits {
-			text := strconv.FormatInt(v, 10)
-			if s := r.Text(text); s != text {
-				return s, true
-			}
+		if len(r.numbers) > 0 {
+			return r.number(float64(v), strconv.FormatInt(v, 10))
+		}
+	case float64:
+		if len(r.numbers) > 0 {
+			return r.number(v, strconv.FormatFloat(v, 'f', -1, 64))
 		}
 	case []any:
+		if r.showsBytes(v) {
+			return Redacted, true
+		}
 		var out []any
 		for i, e := range v {
 			if w, changed := r.value(e); changed {
