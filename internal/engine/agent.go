@@ -394,7 +394,7 @@ func (r *Run) answerAgent(p *Pause, next resume.Next, answer any) {
 		}
 	}
 	if next == resume.Failed {
-		fail(nobodyAnswered(p))
+		fail(expired(p.task, &p.Pause))
 		return
 	}
 	if next == resume.Answered && asksForMore(p) {

@@ -54,14 +54,15 @@ func approves(what journal.What) bool {
 }
 
 // shareApproval lets a step begin here, or be skipped, as it was in another run. t is nil if it does not ask here;
-// questions are those of the other run's pauses, by id.
-func (r *Run) shareApproval(e *journal.Event, t *machine.Task, questions map[string]string) {
+// there has the other run's pauses.
+func (r *Run) shareApproval(e *journal.Event, t *machine.Task, there *elsewhere) {
 	answered, ok := e.What.(journal.PauseAnswered)
 	switch {
 	case t == nil || !t.Asks():
 	case !ok: // the answer was shared there, too
 		r.record(t, e.Path, e.What)
-	case r.asksOther(t, questions[answered.Pause]):
+	case there.pauses[answered.Pause] == nil:
+	case r.asksOther(t, QuestionIn(there.pauses[answered.Pause])):
 		r.questionChanged(e.Path, answered.Answer)
 	default:
 		r.record(t, e.Path, approved(t, answered.Answer))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/resume"
 )
 
@@ -82,21 +83,29 @@ func RecordedSteps(events []journal.Event, digests map[string]string) map[string
 	return recorded
 }
 
-// EndOf is the output of a step that an event ends; over is false for other events, and for failures.
-func EndOf(what journal.What) (output any, isCall, over bool) {
+// Ending is how an event ends a step.
+type Ending struct {
+	Output  any
+	Failure *machine.Failure
+	Call    bool // the step is a call
+}
+
+// EndOf is how an event ends a step; over is false for other events. It holds for every kind of step: what it does not
+// know of, no fork and no changed definition shares.
+func EndOf(what journal.What) (end Ending, over bool) {
 	switch w := what.(type) {
 	case journal.CallGiven:
-		return w.Output, true, true
+		return Ending{Output: w.Output, Call: true}, true
 	case journal.CallEnded:
-		return w.Output, true, w.Failure == nil
-	case journal.PauseAnswered:
-		return w.Answer, false, w.Next == resume.Answered && !journal.IsApproval(w.Pause)
+		return Ending{Output: w.Output, Failure: w.Failure, Call: true}, true
+	case journal.PauseAnswered: // of a call, the call comes to its end later: see shareEnd
+		return Ending{Output: w.Answer}, !journal.IsApproval(w.Pause)
 	case journal.Said:
-		return w.Output(), false, true
+		return Ending{Output: w.Output()}, true
 	case journal.WaitOver:
-		return w.Output, false, w.Failure == nil && !w.Approval
+		return Ending{Output: w.Output, Failure: w.Failure}, !w.Approval
 	}
-	return nil, false, false
+	return Ending{}, false
 }
 
 // LastGeneration returns the events of a run's last generation, from an index in its journal on, and the paths of the

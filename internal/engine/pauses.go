@@ -325,10 +325,8 @@ func (r *Run) answer(p *Pause, next resume.Next, answer any) {
 	case p.inAgent != "" && r.ending.forGood != nil: // the agent does not continue
 	case p.inAgent != "":
 		r.answerAgent(p, next, answer)
-	case next == resume.Failed && t.Node().Kind == machine.Receive:
-		r.answerTask(t, nil, t.ReceiveTimeout())
 	case next == resume.Failed:
-		r.answerTask(t, nil, nobodyAnswered(p))
+		r.answerTask(t, nil, expired(t, &p.Pause))
 	case t.Node().Kind == machine.Wait, t.Node().Kind == machine.Receive:
 		r.answerTask(t, answer, nil)
 	case p.Reason == journal.Indeterminate:
@@ -346,9 +344,13 @@ func (r *Run) answer(p *Pause, next resume.Next, answer any) {
 	}
 }
 
-func nobodyAnswered(p *Pause) *machine.Failure {
+// expired is the failure of a task whose pause nobody has answered in time.
+func expired(t *machine.Task, p *resume.Pause) *machine.Failure {
+	if t.Node().Kind == machine.Receive {
+		return t.ReceiveTimeout()
+	}
 	return &machine.Failure{Category: string(runtime.CategoryConfirmation), Code: "pause.expired",
-		Err: fmt.Errorf("nobody answered %s in time", &p.Pause)}
+		Err: fmt.Errorf("nobody answered %s in time", p)}
 }
 
 // closePauses drops the pauses of a task that has ended without an answer: one, or several of an agent.

@@ -29,9 +29,7 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 			r.replayed(c)
 		}
 	}
-	there := elsewhere{questions: map[string]string{}}
-	var open []*journal.Event // events of agents, and of calls that show files
-	worked := map[string][][]agents.Event{}
+	there := elsewhere{pauses: map[string]*resume.Pause{}, worked: map[string][][]agents.Event{}}
 	said := journal.Settlements{}
 	for i := range events {
 		e := &events[i]
@@ -39,21 +37,18 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 		switch {
 		case stood && approves(e.What):
 			advance()
-			r.shareApproval(e, known[e.Path], there.questions)
+			r.shareApproval(e, known[e.Path], &there)
 		case stood && r.opensInside(e): // what the steps inside came to follows
 			advance()
 			r.shareInside(known[e.Path], e, generation)
 			continue
 		}
-		there.note(e, stood && generation == 0)
+		there.note(e, stood, generation == 0)
 		switch what := e.What.(type) {
-		case journal.AgentEvents:
+		case journal.TimerDue:
 			if stood {
-				open, worked[e.Path] = append(open, e), append(worked[e.Path], what.Events)
-			}
-		case journal.CallFiles:
-			if stood {
-				open = append(open, e)
+				advance()
+				r.shareTimer(e.Path, what)
 			}
 		case journal.Shared:
 			if generation > 0 {
@@ -64,23 +59,25 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 			advance() // a topic is for the steps that wait
 			r.shareSent(what)
 		}
-		output, isCall, over := EndOf(e.What)
+		end, over := EndOf(e.What)
 		edited, isEdited := outputs[e.Path]
 		if isEdited {
-			output = value.Clone(edited)
+			over = over && end.Failure == nil
+			end.Output, end.Failure = value.Clone(edited), nil
 		}
 		if !over && settled == nil || !stood {
 			continue
 		}
 		advance()
 		if settled != nil && !isEdited {
-			r.shareSettled(e.Path, known[e.Path], settled, output)
+			r.shareSettled(e.Path, known[e.Path], settled, end.Output)
 		} else {
 			answer := answerIn(e.What)
-			if events := worked[e.Path]; events != nil && r.program.Reads { // a record of each is large
+			if events := there.worked[e.Path]; events != nil && r.program.Reads { // a record of each is large
 				answer.Calls = callsIn(events)
 			}
-			if r.shareEnd(e, known[e.Path], output, isCall || settled != nil, answer, there.questions) {
+			end.Call = end.Call || settled != nil
+			if r.shareEnd(e, known[e.Path], end, answer, &there) {
 				delete(left, e.Path)
 			}
 		}
@@ -91,9 +88,9 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 	if generation == 0 && len(r.m.Undo()) > 0 {
 		r.record(nil, "", journal.Shared{})
 	}
-	if open != nil || there.doubts != nil {
+	if there.open != nil || there.doubts != nil {
 		advance()
-		r.shareOpen(open, there.doubts, outputs, generation)
+		r.shareOpen(&there, outputs, generation)
 	}
 	r.TellReplayed()
 	r.past.replaying, r.past.known = false, nil
@@ -101,14 +98,14 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 }
 
 // shareOpen notes what has not ended in another run: what happened in agents, and questions about calls.
-func (r *Run) shareOpen(open, doubts []*journal.Event, outputs map[string]any, generation int) {
+func (r *Run) shareOpen(there *elsewhere, outputs map[string]any, generation int) {
 	known := r.past.known
-	for _, e := range doubts {
+	for _, e := range there.doubts {
 		if _, isEdited := outputs[e.Path]; !isEdited {
 			r.shareQuestion(e.Path, known[e.Path], e.What.(journal.PauseOpened))
 		}
 	}
-	for _, e := range open {
+	for _, e := range there.open {
 		if what, ok := e.What.(journal.AgentEvents); ok {
 			r.shareAgent(known[e.Path], e.Path, what, generation)
 		} else {
@@ -117,28 +114,39 @@ func (r *Run) shareOpen(open, doubts []*journal.Event, outputs map[string]any, g
 	}
 }
 
-// elsewhere is what another run asked.
+// elsewhere is what another run asked, and what was open there.
 type elsewhere struct {
-	questions map[string]string // by pause
-	doubts    []*journal.Event  // what became of a call, if nobody has answered it
+	pauses map[string]*resume.Pause    // by id
+	doubts []*journal.Event            // what became of a call, if nobody has answered it
+	open   []*journal.Event            // events of agents, and of calls that show files
+	worked map[string][][]agents.Event // of agents, by path
 }
 
-// note notes what an event asks, or that it ends a question. shared: this run asks about calls, too.
-func (a *elsewhere) note(e *journal.Event, shared bool) {
+// note notes what an event asks or leaves open, or that it ends a question. stood: the step of the event stands; asks:
+// this run asks about calls, too.
+func (a *elsewhere) note(e *journal.Event, stood, asks bool) {
 	end := func(pause string) {
 		a.doubts = slices.DeleteFunc(a.doubts,
 			func(o *journal.Event) bool { return o.What.(journal.PauseOpened).Pause.ID == pause })
 	}
 	switch what := e.What.(type) {
 	case journal.PauseOpened:
-		a.questions[what.Pause.ID] = QuestionIn(&what.Pause)
-		if what.Pause.Reason == journal.Indeterminate && what.Agent == nil && shared {
+		a.pauses[what.Pause.ID] = &what.Pause
+		if what.Pause.Reason == journal.Indeterminate && what.Agent == nil && stood && asks {
 			a.doubts = append(a.doubts, e)
 		}
 	case journal.PauseAnswered:
 		end(what.Pause)
 	case journal.PauseClosed:
 		end(what.Pause)
+	case journal.AgentEvents:
+		if stood {
+			a.open, a.worked[e.Path] = append(a.open, e), append(a.worked[e.Path], what.Events)
+		}
+	case journal.CallFiles:
+		if stood {
+			a.open = append(a.open, e)
+		}
 	}
 }
 
@@ -164,30 +172,59 @@ func (r *Run) shareQuestion(path string, t *machine.Task, there journal.PauseOpe
 }
 
 // shareEnd ends a step here as it ended in another run; false: it does not end so. t is nil if it has no slot here yet.
-// answer is that of its model or agent; questions are those of the other run's pauses, by id.
-func (r *Run) shareEnd(e *journal.Event, t *machine.Task, output any, isCall bool, answer journal.Answer,
-	questions map[string]string,
+// answer is that of its model or agent.
+func (r *Run) shareEnd(
+	e *journal.Event, t *machine.Task, end Ending, answer journal.Answer, there *elsewhere,
 ) (ends bool) {
-	switch answered, ok := e.What.(journal.PauseAnswered); {
-	case t == nil && isCall:
-		return r.give(e.Path, output, answer)
-	case t == nil || t.Node().Kind == machine.Call != isCall:
-		return false // it has not begun here, or the event is of a pause of a call
-	case ok && !isCall && r.asksOther(t, questions[answered.Pause]):
-		r.questionChanged(e.Path, output)
-		return false
+	if t == nil {
+		return end.Call && end.Failure == nil && r.give(e.Path, end.Output, answer)
 	}
-	if !isCall {
-		r.record(t, e.Path, journal.WaitOver{Output: output})
+	if t.Node().Kind == machine.Call != end.Call {
+		return false // the event is of a pause of a call
+	}
+	if answered, ok := e.What.(journal.PauseAnswered); ok && !end.Call {
+		p := there.pauses[answered.Pause]
+		switch {
+		case p == nil:
+			return false
+		case answered.Next != resume.GoOn && r.asksOther(t, QuestionIn(p)):
+			r.questionChanged(e.Path, end.Output)
+			return false
+		case answered.Next == resume.Failed:
+			end.Failure = expired(t, p)
+		}
+	}
+	if end.Failure != nil && !t.Stopped() && !t.Absorbed(end.Failure, isAgent) {
+		return false // it ended the run, and is tried again
+	}
+	if !end.Call {
+		r.record(t, e.Path, journal.WaitOver{Output: end.Output, Failure: end.Failure})
 		return true
 	}
-	here := journal.CallEnded{Output: output, Answer: answer}
+	here := journal.CallEnded{Output: end.Output, Failure: end.Failure, Answer: answer}
 	if there, ok := e.What.(journal.CallEnded); ok { // what it used is counted there
-		here.Models = there.Models
+		here.Models, here.Unknown, here.Why = there.Models, there.Unknown, there.Why
 		here.Models.Used = journal.Amount{}
 	}
 	r.record(t, e.Path, here)
 	return true
+}
+
+// isAgent reports whether a task is the step of an agent.
+func isAgent(t *machine.Task) bool { return t.Node().Adapter.(*program.Call).Kind == program.AgentCall }
+
+// shareTimer lets a timer of a step come due here as in another run, unless the failure that it brought ended the run.
+func (r *Run) shareTimer(path string, what journal.TimerDue) {
+	i := slices.IndexFunc(r.past.armed,
+		func(a machine.Command) bool { return a.Task.Path() == path && a.Timer == what.Timer })
+	if i < 0 {
+		return
+	}
+	t := r.past.armed[i].Task
+	if t.Absorbed(r.m.TimedOut(t), isAgent) {
+		r.past.armed = slices.Delete(r.past.armed, i, i+1)
+		r.record(t, path, what)
+	}
 }
 
 // asksOther reports whether the question of a task that is about to wait differs from an answered question.

@@ -132,10 +132,7 @@ func (x *resumption) redefine(p *program.Program, r *local.Run, inputs map[strin
 		return err
 	}
 	past, undone := engine.LastGeneration(x.past[x.from:])
-	stands := resume.Decide(stepsOf(p, now), engine.RecordedSteps(past, was))
-	for _, path := range undone {
-		delete(stands, path)
-	}
+	stands := standing(p, now, engine.RecordedSteps(past, was), undone)
 	closing, kept := x.closing(past, given, r.Began())
 	var hash []byte
 	if given != nil {
@@ -210,6 +207,14 @@ func (x *resumption) closing(
 // isOpen reports whether a pause is pending.
 func (x *resumption) isOpen(pause string) bool {
 	return slices.ContainsFunc(x.summary.Pauses, func(p checkpoint.Pause) bool { return p.ID == pause })
+}
+
+// standing decides which recorded steps a fork or a changed definition keeps: those that say the same now, with all
+// that they follow from, and are not undone. digests are those of p, again has more steps that run again.
+func standing(
+	p *program.Program, digests, recorded map[string]string, undone []string, again ...string,
+) map[string]bool {
+	return resume.Decide(stepsOf(p, digests), recorded, slices.Concat(undone, again)...)
 }
 
 // stepsOf returns the steps of a program in the form that resume.Decide takes.

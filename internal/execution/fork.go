@@ -97,7 +97,7 @@ func (x *resumption) fork(atStep string, given, outputs map[string]any, q Queued
 		if err != nil {
 			return err
 		}
-		stands := resume.Decide(stepsOf(p, digests), engine.RecordedSteps(events, was), append(undone, atStep)...)
+		stands := standing(p, digests, engine.RecordedSteps(events, was), undone, atStep)
 		for path := range outputs {
 			stands[path] = true
 		}
@@ -224,7 +224,7 @@ func Again(p *program.Program, atStep string, inputs, outputs map[string]any) []
 	}
 	stands := map[string]bool{} // with other inputs a fork shares nothing
 	if inputs == nil {
-		stands = resume.Decide(stepsOf(p, digests), digests, atStep)
+		stands = standing(p, digests, digests, nil, atStep)
 	}
 	list, late := []string{}, map[string]bool{} // late: what has not ended when the fork has all that it shares
 	var add func(steps []program.PlanStep, takes bool) bool

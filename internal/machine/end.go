@@ -16,10 +16,8 @@ func (m *Machine) end(t *Task, output any, size int, failure *Failure) (taken bo
 	m.disarm(t)
 	whole := t.item < 0 && n.Foreach != nil // timeout and output are for each item
 	switch {
-	case t.timeout && n.WallTime:
-		failure = &Failure{Category: "limit", Code: "limits.wall_time", Err: m.timeoutError(t)}
 	case t.timeout:
-		failure = &Failure{Category: "infra", Code: "step.timeout", Err: m.timeoutError(t)}
+		failure = m.TimedOut(t)
 	case failure != nil && t.stopped:
 		failure = &Failure{Category: "cancelled", Code: "step.cancelled", Err: failure.Err}
 	}

@@ -89,6 +89,14 @@ func (m *Machine) stopOlder(t *Task) {
 
 var errGrace = errors.New("cancelled: another step failed and the grace period is over")
 
+// TimedOut is the failure of a task whose time is over.
+func (m *Machine) TimedOut(t *Task) *Failure {
+	if n := t.Node(); n != nil && n.WallTime {
+		return &Failure{Category: "limit", Code: "limits.wall_time", Err: m.timeoutError(t)}
+	}
+	return &Failure{Category: "infra", Code: "step.timeout", Err: m.timeoutError(t)}
+}
+
 func (m *Machine) timeoutError(t *Task) error {
 	if t.node < 0 && t.frame.of != nil {
 		return fmt.Errorf("it timed out: it may take %v", FinallyTime)

@@ -1,0 +1,35 @@
+package machine
+
+// Absorbed reports whether a body goes on after a failure of t: the step, or one around it, has an on_error for it, or
+// stands where failures are collected. Otherwise the run fails. tells says that a call is told of failures inside it.
+func (t *Task) Absorbed(f *Failure, tells func(*Task) bool) bool {
+	for ; t != nil; t = t.frame.parent {
+		if n := t.Node(); n != nil && (t.item >= 0 && n.Foreach.Mode != All || t.handles(f)) {
+			return true
+		}
+		owner := t.frame.parent
+		switch {
+		case t.frame.of != nil: // in a finally
+			return true
+		case owner == nil:
+		case owner.Node().Kind == Many && owner.Node().Fork.Mode != All,
+			owner.Node().Kind == Again && owner.Node().Loop.Continue,
+			owner.Node().Kind == Call && tells(owner):
+			return true
+		}
+	}
+	return false
+}
+
+// handles reports whether the on_error of the step of t is for a failure.
+func (t *Task) handles(f *Failure) bool {
+	on := &t.Node().OnError
+	if !on.Continue && on.Set == nil {
+		return false
+	}
+	if on.When == nil {
+		return true
+	}
+	yes, err := on.When.Bool(t.Failing(f))
+	return yes && err == nil
+}
