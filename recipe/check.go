@@ -109,9 +109,6 @@ func (w *walker) text(n *yamlnode.Node) {
 }
 
 func (w *walker) messages(n *yamlnode.Node) {
-	if n.Kind == yamlnode.List && len(n.Items) == 0 {
-		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%q may not be empty", n.Key)
-	}
 	for _, item := range w.List(n) {
 		w.arguments(item, messageObject, true)
 	}

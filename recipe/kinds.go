@@ -40,10 +40,10 @@ var kinds = []Kind{
 		Args: append([]Argument{
 			{Name: "model", Type: typeString, Doc: "The model by name. Defaults to defaults.model."},
 			{Name: "system", Type: typeText, Doc: "The system prompt."},
-			{Name: "prompt", Type: typeText, Doc: "What the user says. Either this or messages."},
+			{Name: "prompt", Type: typeText, Doc: "What the user says. Without messages it is required."},
 			{Name: "images", Type: typeLinks,
 				Doc: "Images and other files that go with the prompt: paths, https or data URLs."},
-			{Name: "messages", Type: typeMessages, Doc: "A whole conversation. Either this or prompt."},
+			{Name: "messages", Type: typeMessages, Doc: "What was said before; the prompt comes last."},
 			conversationKey,
 			{Name: "temperature", Type: typeNumber, Doc: "How free the answer is."},
 			{Name: "max_tokens", Type: typePositive, Doc: "The most tokens of the answer."},

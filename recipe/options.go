@@ -40,17 +40,16 @@ var reasoningObject = newObject("reasoning", []Argument{
 // model checks the arguments of a step of kind model.
 func (w *walker) model(n *yamlnode.Node) {
 	fields := w.arguments(n, modelObject, true)
-	prompt, messages := fields["prompt"], fields["messages"]
-	talks := w.talk(fields)
 	w.shown(fields)
-	switch {
-	case fields == nil:
-	case prompt != nil && messages != nil:
-		w.Errorf(messages.Pos, diagnostics.CodeInvalidValue, "put the prompt into messages, or leave messages out",
-			"%q and %q exclude each other", "prompt", "messages")
-	case prompt == nil && messages == nil && !talks:
-		w.Errorf(n.Pos, diagnostics.CodeMissingKey, "",
-			"a step of kind %q needs %q or %q", "model", "prompt", "messages")
+	w.asks(n, fields, "model")
+}
+
+// asks refuses a step of the kind model or agent in which nobody says anything.
+func (w *walker) asks(n *yamlnode.Node, fields map[string]*yamlnode.Node, kind string) {
+	messages := fields["messages"]
+	if none := messages == nil || messages.Kind == yamlnode.List && len(messages.Items) == 0; !w.talk(fields) &&
+		fields != nil && fields["prompt"] == nil && none {
+		w.Errorf(n.Pos, diagnostics.CodeMissingKey, "", "a step of kind %q needs %q or %q", kind, "prompt", "messages")
 	}
 }
 

@@ -119,7 +119,7 @@ var rejected = []struct {
 
 	// Kinds.
 	{"steps:\n  a: {uses: model, with: {}}\n", "4:26 recipe.missingKey"},
-	{"steps:\n  a: {uses: model, with: {prompt: a, messages: []}}\n", "4:48 recipe.invalid\n4:48 recipe.invalid | put the prompt into messages, or leave messages out"},
+	{"steps:\n  a: {uses: model, with: {messages: []}}\n", "4:26 recipe.missingKey"},
 	{"steps:\n  a: {uses: model, with: {prompt: 1, temperature: hot, max_tokens: 1.5, modle: x}}\n",
 		"4:35 recipe.wrongType | quote it\n4:51 recipe.wrongType\n4:68 recipe.wrongType\n" + `4:73 recipe.unknownKey | did you mean "model"?`},
 	{"steps:\n  a: {uses: model, with: {prompt: a, top_p: 1.5, stop: x, seed: 0.5, reasoning: {effort: huge}, tool_choice: auto}}\n",

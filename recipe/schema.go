@@ -50,7 +50,7 @@ var typeSchemas = map[string]node{
 		"additionalProperties": node{"anyOf": []any{node{"enum": anys(channelKinds)}, def(channelObject)}}},
 	typeList:     {"anyOf": []any{node{"type": "array"}, template}},
 	typeOnError:  {"anyOf": []any{node{"enum": []any{"fail", "continue"}}, def(onErrorObject)}},
-	typeMessages: {"anyOf": []any{node{"type": "array", "minItems": 1, "items": def(messageObject)}, template}},
+	typeMessages: {"anyOf": []any{node{"type": "array", "items": def(messageObject)}, template}},
 	typePeople: {"anyOf": []any{
 		node{"type": "array", "minItems": 1, "uniqueItems": true, "items": node{"type": "string", "minLength": 1}},
 		template,
@@ -213,7 +213,8 @@ func withSchemas() []any {
 func uses(s node) node { return node{"required": []any{"uses"}, "properties": node{"uses": s}} }
 
 // somethingSaid says that a model is asked something.
-var somethingSaid = []any{node{"required": []any{"prompt"}}, node{"required": []any{"messages"}},
+var somethingSaid = []any{node{"required": []any{"prompt"}}, node{"required": []any{"messages"},
+	"properties": node{"messages": node{"not": node{"type": "array", "maxItems": 0}}}},
 	node{"required": []any{"conversation"}}}
 
 // kindSchema describes a step of a built-in kind beyond what holds for every step.
@@ -223,7 +224,6 @@ func kindSchema(k Kind) node {
 	case "model":
 		with = modelObject.schema(true)
 		with["anyOf"] = somethingSaid
-		with["not"] = node{"required": []any{"prompt", "messages"}}
 		with["dependentRequired"] = node{"images": []any{"prompt"}}
 	case "agent":
 		with = taskObject.schema(true)

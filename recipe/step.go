@@ -251,10 +251,7 @@ func (w *walker) task(step *Step, n *yamlnode.Node) {
 	fields := w.arguments(n, taskObject, true)
 	step.Replies = w.replies(fields["replies"], step.Output)
 	w.shown(fields)
-	if !w.talk(fields) && fields != nil && fields["prompt"] == nil && fields["messages"] == nil {
-		w.Errorf(n.Pos, diagnostics.CodeMissingKey, "",
-			"a step of kind %q needs %q or %q", "agent", "prompt", "messages")
-	}
+	w.asks(n, fields, "agent")
 }
 
 // replies reads how long a person talks with an agent. out is what the step says about its output.

@@ -131,6 +131,9 @@ func (r *Run) prepareAgent(p *pending) error {
 	if err != nil {
 		return err
 	}
+	if len(before) > 0 && loop.Memory.Thread != "" {
+		return badArgument(p, "messages", fmt.Errorf("exclude the memory of agent %q", loop.Name))
+	}
 	if p.accounts, err = r.pricedAccounts(p.task, p.Site.Pos, r.withFallbacks(loop.Models()...)...); err != nil {
 		return err
 	}

@@ -88,19 +88,29 @@ func badArgument(p *pending, name string, err error) error {
 // messages makes the conversation from system, prompt and messages.
 func messages(p *pending, fields map[string]any) ([]runtime.Message, error) {
 	var list []runtime.Message
-	for _, f := range []struct {
-		name string
-		role runtime.Role
-	}{{"system", runtime.System}, {"", ""}, {"prompt", runtime.User}} {
-		if f.name == "" {
-			list = asMessages(list, inConversation(p.task))
-		} else if v := fields[f.name]; v != nil {
-			text, err := value.Text(v)
-			if err != nil {
-				return nil, badField(p, f.name, "text", v)
-			}
-			list = append(list, runtime.Message{Role: f.role, Text: text})
+	say := func(name string, role runtime.Role) error {
+		v := fields[name]
+		if v == nil {
+			return nil
 		}
+		text, err := value.Text(v)
+		if err != nil {
+			return badField(p, name, "text", v)
+		}
+		list = append(list, runtime.Message{Role: role, Text: text})
+		return nil
+	}
+	if err := say("system", runtime.System); err != nil {
+		return nil, err
+	}
+	given, err := saidBefore(p, fields)
+	if err != nil {
+		return nil, err
+	}
+	before := asMessages(asMessages(nil, inConversation(p.task)), given)
+	list = append(list, before...)
+	if err := say("prompt", runtime.User); err != nil {
+		return nil, err
 	}
 	images, err := imagesOf(p, fields)
 	if err != nil {
@@ -109,13 +119,11 @@ func messages(p *pending, fields map[string]any) ([]runtime.Message, error) {
 	if images != nil {
 		list[len(list)-1].Files = images // the prompt is the last
 	}
-	given, err := saidBefore(p, fields)
-	list = asMessages(list, given)
-	if fields["prompt"] == nil && fields["messages"] == nil && len(p.task.Conversation()) == 0 && err == nil {
-		err = program.ConfigError("model.arguments", "%s: nothing was said yet, and a model step has nothing to ask",
-			p.Site.Pos)
+	if fields["prompt"] == nil && len(before) == 0 {
+		return nil, program.ConfigError("model.arguments", "%s: nothing was said yet, and a model step has nothing "+
+			"to ask", p.Site.Pos)
 	}
-	return list, err
+	return list, nil
 }
 
 // asMessages adds what was said before to a request.

@@ -370,7 +370,7 @@ func (c *compiler) inputs(id *syntax.Name, members []*syntax.Member) (t static, 
 }
 
 var stepFields = map[string]root{"output": rootOutput, "status": rootStatus, "error": rootError,
-	"finish": rootTold, "usage": rootTold, "calls": rootTold}
+	"finish": rootTold, "usage": rootTold, "calls": rootTold, "messages": rootTold}
 
 // step resolves steps.ID.FIELD.
 func (c *compiler) step(
@@ -384,7 +384,7 @@ func (c *compiler) step(
 	}
 	if len(names) < 2 {
 		c.report(id, &problem{diagnostics.CodeExprName,
-			"a step is read as steps.ID.output, .status, .error, .finish, .usage or .calls", ""})
+			"a step is read as steps.ID.output, .status, .error, .finish, .usage, .calls or .messages", ""})
 		return t, nil, false
 	}
 	if p.ref, ok = c.scope.step(names[0]); !ok {

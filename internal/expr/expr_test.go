@@ -383,9 +383,9 @@ func TestCompileErrors(t *testing.T) {
 		{"${{ any(steps.a.calls, .tool.x == 1) }}", `r.yaml:3:39: a string, which has no field "x" [expr.type]`},
 		{"${{ steps.a.usage.tokens }}", `r.yaml:3:28: unknown field "tokens" [expr.unknownName]
   hint: known here: calls, costUsd, inputTokens, outputTokens`},
-		{"${{ steps }}", `r.yaml:3:14: a step is read as steps.ID.output, .status, .error, .finish, .usage or .calls [expr.unknownName]`},
-		{"${{ steps.a }}", `r.yaml:3:14: a step is read as steps.ID.output, .status, .error, .finish, .usage or .calls [expr.unknownName]`},
-		{"${{ steps[inputs.s].output }}", `r.yaml:3:14: a step is read as steps.ID.output, .status, .error, .finish, .usage or .calls [expr.unknownName]`},
+		{"${{ steps }}", `r.yaml:3:14: a step is read as steps.ID.output, .status, .error, .finish, .usage, .calls or .messages [expr.unknownName]`},
+		{"${{ steps.a }}", `r.yaml:3:14: a step is read as steps.ID.output, .status, .error, .finish, .usage, .calls or .messages [expr.unknownName]`},
+		{"${{ steps[inputs.s].output }}", `r.yaml:3:14: a step is read as steps.ID.output, .status, .error, .finish, .usage, .calls or .messages [expr.unknownName]`},
 		{"${{ inputs.m }}", `r.yaml:3:21: unknown input "m" [expr.unknownName]
   hint: known here: anything, closed, f, flag, list, maybe, n, open, s`},
 		{"${{ inputs[inputs.s] }}", `r.yaml:3:21: an input is named as inputs.NAME [expr.unknownName]

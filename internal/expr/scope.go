@@ -162,10 +162,12 @@ const (
 
 // Ref is one place where an expression names a step, an input or a secret.
 type Ref struct {
-	Kind  RefKind
-	Name  string  // "" for inputs as a whole
-	Step  StepRef // of a step
-	Field string  // of a step: output, status, error, finish, usage or calls; of a var: its member, "" if not known
+	Kind RefKind
+	Name string  // "" for inputs as a whole
+	Step StepRef // of a step
+	// Field is that of a step: output, status, error, finish, usage, calls or messages; of a var its member, "" if
+	// that is not known.
+	Field string
 	// Optional is false where the expression fails if that field is null: something is read below
 	// it without ?., as in steps.a.output.x. The field by itself is a value like any other. Of a var
 	// it is false where the expression fails if that has no such member.
@@ -179,7 +181,7 @@ type Env interface {
 	Consts() map[string]any
 	Run() map[string]any // id, recipe, version, started_at; in a final scope also status and error
 	Step(ref StepRef) (status string, output, err any)
-	Told(ref StepRef, what string) any // what: finish, usage or calls
+	Told(ref StepRef, what string) any // what: finish, usage, calls or messages
 	Var(up, index int) any
 }
 

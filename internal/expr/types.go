@@ -201,9 +201,9 @@ func describeKey(key any) string {
 	return "item by " + kindOf(key).String()
 }
 
-// told is what is known of steps.ID.finish, .usage and .calls.
+// told is what is known of steps.ID.finish, .usage, .calls and .messages, which are lists of lists with foreach.
 var told = map[string]static{"finish": of(text | null), "usage": fromSchema(usageSchema),
-	"calls": fromSchema(callsSchema)}
+	"calls": fromSchema(callsSchema), "messages": of(list | null)}
 
 // runMembers are those of run, with more of them.
 func runMembers(more map[string]any) map[string]any {

@@ -35,6 +35,11 @@ func (m *Machine) end(t *Task, output any, size int, failure *Failure) (taken bo
 			m.size = before
 		}
 	}
+	if failure == nil {
+		if failure = m.answered(t, output); failure != nil {
+			m.size = before
+		}
+	}
 	taken = failure == nil
 	if failure != nil && t.item < 0 {
 		output, failure = m.handle(t, failure)

@@ -100,6 +100,8 @@ type exchange struct {
 	// Where says whether a Receive takes a value, or a Wait an event: VarGiven is that. nil: any.
 	Where *expr.Program
 	Talk  *Talk // nil: the node takes part in no conversation
+	// Messages are those of a Call that asks a model; nil: it has none.
+	Messages *Messages
 	// Approve asks before the node begins; nil: nobody is asked.
 	Approve *Approve
 }

@@ -16,8 +16,9 @@ func (m *Machine) Give(path string, output any) bool {
 		m.waiting.push(other)
 	}
 	m.start(t)
-	if n := t.Node(); n.Talk != nil {
-		t.asked, _ = n.With.Eval(t) // of the call that gave the output
+	if n := t.Node(); n.Talk != nil || n.talks() {
+		input, _ := n.With.Eval(t) // of the call that gave the output
+		t.messages = &messages{input: input}
 	}
 	m.end(t, output, Unknown, nil)
 	return true

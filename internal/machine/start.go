@@ -163,8 +163,8 @@ func (m *Machine) begin(t *Task) {
 			return
 		}
 	}
-	if n.Talk != nil {
-		t.asked = input
+	if n.Talk != nil || n.talks() {
+		t.messages = &messages{input: input}
 	}
 	switch n.Kind {
 	case Set:

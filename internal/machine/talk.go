@@ -88,7 +88,7 @@ func (m *Machine) talk(t *Task, output any) *Failure {
 		return nil
 	}
 	c, added := t.conversation(), []any{}
-	for _, one := range talk.Adds(t.asked, output) {
+	for _, one := range talk.Adds(t.messages.input, output) {
 		added = append(added, map[string]any{"role": one.Role, "text": one.Text, "step": t.Path()})
 	}
 	size, err := value.Size(added, MaxConversation)
@@ -103,7 +103,6 @@ func (m *Machine) talk(t *Task, output any) *Failure {
 		at--
 	}
 	c.parts = slices.Insert(c.parts, at, part{t, added})
-	t.asked = nil
 	return nil
 }
 

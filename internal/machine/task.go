@@ -32,7 +32,7 @@ type Task struct {
 
 	each *each // of a foreach that runs
 
-	asked any // the input of a node that takes part in a conversation
+	messages *messages // nil: nobody needs them, or it has not begun
 
 	// First, Last and Driver belong to the driver; the machine never reads them.
 	First, Last int32
@@ -178,10 +178,13 @@ func (t *Task) visible(ref expr.StepRef) *Task {
 	return &f.steps[ref.Index].Task
 }
 
-// Told returns the finish, usage or calls of a visible step.
+// Told returns the finish, usage, calls or messages of a visible step.
 func (t *Task) Told(ref expr.StepRef, what string) any { return t.visible(ref).told(what) }
 
 func (t *Task) told(what string) any {
+	if what == "messages" {
+		return t.said()
+	}
 	if of := t.frame.m.opts.Told; of != nil {
 		return of(t, what)
 	}

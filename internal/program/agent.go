@@ -71,6 +71,9 @@ func (s *stepCompiler) compileAgent(src *recipe.Step, inner *expr.Scope) {
 		if i == 0 || asked == nil || asked.Value.HasExpression() { // the step may begin with it
 			s.needFiles(src.With, models...)
 		}
+		if i == 0 && inPlace || asked == nil || !asked.Value.HasExpression() && a.ID == asked.Value.Scalar {
+			s.excludeMemory(src.With, set.Defs[id])
+		}
 	}
 	s.toolsOf(set, src, s.agentsInGo(set, src))
 	slices.Sort(set.IDs)

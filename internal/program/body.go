@@ -208,7 +208,12 @@ func (c *compiler) template(v *recipe.Value, names *expr.Scope) (*expr.Template,
 // noteReads notes whether the calls of an agent are read, and the error of a step that fails, and which vars are.
 func (c *compiler) noteReads(refs []expr.Ref) {
 	for i := range refs {
-		c.has.Reads = c.has.Reads || refs[i].Kind == expr.RefStep && refs[i].Field == "calls"
+		if refs[i].Kind == expr.RefStep {
+			c.has.Reads = c.has.Reads || refs[i].Field == "calls"
+			if refs[i].Field == "messages" {
+				*c.readsMessages(refs[i].Name) = true
+			}
+		}
 		c.has.Errors = c.has.Errors || refs[i].Kind == expr.RefVar && refs[i].Name == errorVar
 	}
 	c.noteVars(refs)

@@ -237,6 +237,8 @@ type file struct {
 
 	calls []*Call // of its steps, those of bodies in place included
 	files []*file // that its steps and agents run
+
+	messages map[string]*bool // by id: whether expressions read those of a step
 }
 
 func (c *compiler) errorf(pos diagnostics.Position, code diagnostics.Code, hint, format string, args ...any) {

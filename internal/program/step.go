@@ -66,6 +66,7 @@ func (s *stepCompiler) compile(src *recipe.Step) {
 	s.compileUse(src, &inner)
 	s.compileApprove(src, &inner)
 	s.compileTalk(src)
+	s.compileMessages(src.ID)
 	s.compileRollback(src, &inner)
 	if s.node.Accept == nil {
 		s.node.Accept = s.accept(src)
