@@ -65,7 +65,7 @@ var plannedLines = map[string]int{
 	"internal/machine":          2200,
 	"internal/otlp":             450,
 	"internal/passages":         380,
-	"internal/program":          2910,
+	"internal/program":          2850,
 	"internal/programs":         330,
 	"internal/terminal":         500,
 	"internal/schema":           1300,
@@ -86,7 +86,7 @@ var plannedLines = map[string]int{
 
 // wide are the structs that have more than maxFields fields because what they mirror has: a step of the format,
 // the ports of a run, the settings of an agent, whatever may happen to one.
-var wide = []string{"struct recipe.Recipe", "struct recipe.Step", "struct runtime.Runtime", "struct agentloop.Loop", "struct internal/agents.Event"}
+var wide = []string{"struct recipe.Step", "struct runtime.Runtime", "struct agentloop.Loop", "struct internal/agents.Event"}
 
 // tooLarge are the figures of what is above a limit today. None may grow, and what has come within its limit
 // leaves the list.

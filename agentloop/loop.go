@@ -68,12 +68,12 @@ type Loop struct {
 	MaxSubagents       int              // that agent.spawn may make at once. Defaults to 4; negative: no such tools
 
 	Handoffs    map[string]*Loop // loops that may take over the conversation, offered as handoff_NAME; nil: none
-	MaxHandoffs int              // the most of them, in a turn where a person replies. Defaults to 10
+	MaxHandoffs int              // the most of them. Defaults to 10
 
 	Temperature *float64 // nil: the model's default
 	MaxTokens   int      // of one answer; 0: the model's default
 	// Options are further settings of the model, which must take them. A ToolChoice that asks for a call holds for the
-	// first answer of the loop, after a hand-off to it and after each reply of a person too.
+	// first answer of the loop, and after a hand-off to it.
 	Options runtime.ModelOptions
 	Schema  json.RawMessage // JSON Schema of the answer; nil: free text
 

@@ -17,11 +17,10 @@ const (
 	CodeUnknownKind   Code = "recipe.unknownKind" // uses names neither a kind nor a tool
 	CodeUnknownName   Code = "recipe.unknownName" // a step, agent or other declared thing that does not exist
 	CodeDuplicateName Code = "recipe.duplicateName"
-	CodeBadSchema     Code = "recipe.badSchema"  // a JSON Schema that does not compile
-	CodeFile          Code = "recipe.file"       // a referenced file is missing, unreadable or outside the root
-	CodeRecursion     Code = "recipe.recursion"  // a recipe that calls itself, or nesting over 64
-	CodeCycle         Code = "recipe.cycle"      // steps that wait for each other
-	CodeSideBySide    Code = "recipe.sideBySide" // steps of one conversation that could run at the same time
+	CodeBadSchema     Code = "recipe.badSchema" // a JSON Schema that does not compile
+	CodeFile          Code = "recipe.file"      // a referenced file is missing, unreadable or outside the root
+	CodeRecursion     Code = "recipe.recursion" // a recipe that calls itself, or nesting over 64
+	CodeCycle         Code = "recipe.cycle"     // steps that wait for each other
 	CodeFrontMatter   Code = "agent.frontMatter"
 )
 

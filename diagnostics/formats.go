@@ -169,7 +169,6 @@ var summaries = map[Code]string{
 	CodeFile:          "A file is missing, unreadable or outside its folder.",
 	CodeRecursion:     "A recipe calls itself, or recipes are nested too deeply.",
 	CodeCycle:         "Steps wait for each other.",
-	CodeSideBySide:    "Steps of one conversation could run side by side.",
 	CodeFrontMatter:   "The front matter of an agent file is wrong.",
 
 	CodeExprSyntax:   "An expression cannot be parsed.",

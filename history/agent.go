@@ -85,15 +85,10 @@ func (a *agent) add(e agents.Event) ([]trace.Event, error) {
 			a.emit(path, trace.PermissionRequest, "call", n, "tool", before.Name)
 		case agents.ForHuman:
 			a.emit(path, trace.HumanRequest, "call", n)
-		case agents.ForReply:
-			a.emit(path, trace.HumanRequest, "reply", s.Replies)
 		}
 	case agents.Answered:
-		switch answered.For {
-		case agents.ForHuman:
+		if answered.For == agents.ForHuman {
 			a.emit(path, trace.HumanResponse, "call", answered.Call)
-		case agents.ForReply:
-			a.emit(path, trace.HumanResponse, "reply", s.Replies)
 		}
 	case agents.Started, agents.Ended:
 		a.edge(s, path, &e)

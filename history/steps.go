@@ -108,10 +108,6 @@ func (r *journalLog) add(rec checkpoint.Record) {
 		r.emit(rec, trace.StepSaid, what.About()...)
 		r.end(rec, nil, what.Output())
 	case journal.WaitOver:
-		if what.Approval {
-			r.approved(rec, what.Failure == nil && what.Output != true)
-			break
-		}
 		r.begin(rec)
 		r.end(rec, nil, what.Output)
 	case journal.PauseOpened:
@@ -175,9 +171,7 @@ func (r *journalLog) opened(rec checkpoint.Record, what *journal.PauseOpened) {
 	if what.Agent != nil { // it may be a child of the step's agent that waits
 		of.Path = what.Agent.Step
 	}
-	if journal.IsApproval(what.Pause.ID) {
-		r.place(of)
-	} else if r.begin(of); r.onlyWaits(of.Path) && r.began[of.Path].IsZero() {
+	if r.begin(of); r.onlyWaits(of.Path) && r.began[of.Path].IsZero() {
 		r.began[of.Path] = rec.At
 	}
 	r.steps[r.index[of.Path]].Status = "waiting"
@@ -331,26 +325,12 @@ func (r *journalLog) answered(rec checkpoint.Record, what *journal.PauseAnswered
 		return
 	}
 	r.steps[r.index[rec.Path]].Status = "running"
-	switch asked := r.pauses[what.Pause]; {
-	case journal.IsApproval(what.Pause):
-		answer, _ := what.Answer.(map[string]any)
-		r.approved(rec, len(asked.Decisions) == 0 || answer["decision"] != asked.Decisions[0])
+	switch {
 	case what.Next == resume.Failed:
 		r.end(rec, &failure{"pause.expired", "nobody answered in time"}, nil)
 	case r.onlyWaits(rec.Path):
 		r.end(rec, nil, what.Answer)
 	}
-}
-
-// approved notes that a step that waited for a yes begins, or is skipped.
-func (r *journalLog) approved(rec checkpoint.Record, skipped bool) {
-	s := r.place(rec)
-	if s.Status = ""; skipped {
-		s.Status, s.Reason = "skipped", "when_false"
-		r.emit(rec, trace.StepSkip, "reason", s.Reason)
-		return
-	}
-	r.begin(rec)
 }
 
 // onlyWaits reports whether a step does nothing but wait.

@@ -226,30 +226,6 @@ func (w *walker) checkChannels() {
 	}
 }
 
-// talk reads the conversation of a step; false: it has none.
-func (w *walker) talk(fields map[string]*yamlnode.Node) bool {
-	n := fields["conversation"]
-	if name := w.plain(n); name.Text != "" {
-		w.talks = append(w.talks, name)
-	}
-	return n != nil
-}
-
-// checkConversations compares the conversations that are declared with those of steps.
-func (w *walker) checkConversations() {
-	var names []string
-	for _, c := range w.recipe.Conversations {
-		names = append(names, c.Text)
-	}
-	for _, name := range w.talks {
-		if !slices.Contains(names, name.Text) && !w.Full() {
-			hint := cmp.Or(diagnostics.DidYouMean(name.Text, names[:min(len(names), maxSuggestions)]),
-				"declare it at the top of the file: conversations: ["+name.Text+"]")
-			w.Errorf(name.Pos, diagnostics.CodeUnknownName, hint, "there is no conversation %q", name.Text)
-		}
-	}
-}
-
 // channel reads the name of a channel.
 func (w *walker) channel(n *yamlnode.Node, used *[]Name) Name {
 	name := w.plain(n)

@@ -354,34 +354,6 @@ steps:
 	}
 }
 
-// Who reads a conversation is another step if another one has spoken before.
-func TestStepDigestsOfTalks(t *testing.T) {
-	const text = head + `conversations: [talk]
-steps:
-  w: {uses: say, with: {text: a, conversation: talk}}
-  model: {uses: model, with: {model: m, conversation: talk}}
-  read: {uses: set, with: "${{ len(conversations.talk) }}"}
-  other: {uses: set, with: 1}
-`
-	of := func(text string) map[string]string {
-		r, err := recipe.Load(files(map[string]string{"f": text}), "f")
-		if err != nil {
-			t.Fatal(err)
-		}
-		digests, err := r.StepDigests()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return digests
-	}
-	was, is := of(text), of(strings.Replace(text, "  w: {uses: say, with: {text: a, conversation: talk}}\n", "", 1))
-	for step, changed := range map[string]bool{"model": true, "read": true, "other": false} {
-		if (was[step] != is[step]) != changed {
-			t.Errorf("%s: %s, %s", step, was[step], is[step])
-		}
-	}
-}
-
 func TestStepDigestsRejects(t *testing.T) {
 	// 2^60 paths.
 	r := &recipe.Recipe{Name: "x", Steps: []recipe.Step{{ID: "a"}}}

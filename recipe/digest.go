@@ -43,9 +43,6 @@ func (d digests) recipe(r *Recipe) (string, error) {
 	if len(r.Channels) > 0 {
 		e["channels"] = channelsEssence(r)
 	}
-	if len(r.Conversations) > 0 {
-		e["conversations"] = texts(r.Conversations)
-	}
 	if r.InOrder {
 		e["order"] = "file"
 	}
@@ -121,9 +118,6 @@ func (s *Step) essence() map[string]any {
 	add("needs", s.Needs != nil, texts(s.Needs))
 	add("when", s.When.Text != "", s.When.Text)
 	add("trigger", s.Trigger != "" && s.Trigger != AllSuccess, string(s.Trigger))
-	if a := s.Approve; a != nil {
-		e["approve"] = []any{a.Prompt.Decoded(), a.When.Text, a.Show != nil, a.Show.Decoded(), texts(a.Decisions)}
-	}
 	add("timeout", s.Timeout != 0, int64(s.Timeout))
 	add("priority", s.Priority != 0, int64(s.Priority))
 	add("continue", s.OnError.Continue, true)

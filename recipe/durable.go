@@ -138,27 +138,6 @@ func (w *walker) human(n *yamlnode.Node) *Human {
 	return h
 }
 
-// approve reads what a person is asked before a step begins.
-func (w *walker) approve(n *yamlnode.Node) *Approve {
-	fields := w.object(n, approveObject)
-	if fields == nil {
-		return nil
-	}
-	a := &Approve{Pos: n.Pos, Prompt: w.value(fields["prompt"]), When: w.condition(fields["when"]),
-		Show: w.value(fields["show"]), Decisions: w.words(fields["decisions"], "decision")}
-	if prompt := fields["prompt"]; prompt != nil && prompt.Kind == yamlnode.Map {
-		w.text(prompt)
-		w.collect(a.Prompt)
-	} else {
-		w.Text(prompt)
-	}
-	if len(a.Decisions) == 1 {
-		w.Errorf(a.Decisions[0].Pos, diagnostics.CodeInvalidValue, "give a no, too: the first one is the yes",
-			"with %q alone nobody could say no", a.Decisions[0].Text)
-	}
-	return a
-}
-
 // people checks who may answer: a list of names, each of which may hold an expression, or one expression.
 func (w *walker) people(n *yamlnode.Node) {
 	if n == nil || isTemplate(n) {

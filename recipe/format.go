@@ -39,7 +39,7 @@ func ofRecipe(f yamlnode.Field) bool {
 }
 
 // stepOrder is how a step is read: what it is, when it runs, what it does, what its outcome means.
-var stepOrder = strings.Fields("description tags uses needs trigger when approve foreach with output" +
+var stepOrder = strings.Fields("description tags uses needs trigger when foreach with output" +
 	" on_error on_indeterminate retry timeout rollback idempotency_key priority limits")
 
 // titleKeys is how many keys, at the top of the file, need no blank line between them.
@@ -60,7 +60,6 @@ var keyOrders = []struct {
 	{[]string{"agents", "*"}, agentObject.known},
 	{[]string{"tools", "*"}, toolObject.known},
 	{[]string{"steps", "*"}, stepOrder},
-	{[]string{"steps", "*", "approve"}, approveObject.known},
 	{[]string{"steps", "*", "foreach"}, foreachObject.known},
 	{[]string{"steps", "*", "output"}, outputObject.known},
 	{[]string{"steps", "*", "retry"}, retryObject.known},

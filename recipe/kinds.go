@@ -44,7 +44,6 @@ var kinds = []Kind{
 			{Name: "images", Type: typeLinks,
 				Doc: "Images and other files that go with the prompt: paths, https or data URLs."},
 			{Name: "messages", Type: typeMessages, Doc: "What was said before; the prompt comes last."},
-			conversationKey,
 			{Name: "temperature", Type: typeNumber, Doc: "How free the answer is."},
 			{Name: "max_tokens", Type: typePositive, Doc: "The most tokens of the answer."},
 		}, optionArgs...),
@@ -96,7 +95,6 @@ var kinds = []Kind{
 		Args: []Argument{
 			{Name: "text", Type: typeText, Required: true, Doc: "What is said, to people."},
 			{Name: "value", Type: typeAny, Doc: "What goes with it, for programs. Not given: null."},
-			conversationKey,
 		},
 	},
 	{
@@ -115,7 +113,7 @@ var kinds = []Kind{
 	},
 	{
 		Name: "agent", Doc: "Runs a model with tools until it answers.",
-		Output:  "{text, steps, stop_reason}, with replies also turns and ended, or what output.schema describes",
+		Output:  "{text, steps, stop_reason}, or what output.schema describes",
 		without: []refusal{noKey},
 		Args: []Argument{
 			{Name: "agent", Type: typeAgent,
@@ -125,10 +123,7 @@ var kinds = []Kind{
 				Doc: "Images and other files that go with the prompt: paths, https or data URLs."},
 			{Name: "messages", Type: typeMessages,
 				Doc: "What was said before. Without a prompt the last of them is the task."},
-			conversationKey,
 			{Name: "context", Type: typeAny, Doc: "What the agent has to know for it; goes before the task."},
-			{Name: "replies", Type: typeReplies,
-				Doc: "After each answer a person replies, and the agent goes on. Not given: it answers once."},
 		},
 	},
 	{
@@ -205,10 +200,6 @@ var kinds = []Kind{
 	{Name: "index", Doc: "Puts documents where retrieve finds them.",
 		Output: "{added, updated, deleted, skipped}", without: []refusal{noKey, noDoubt}, Args: indexKeys},
 }
-
-// conversationKey is the key of steps that take part in a conversation.
-var conversationKey = Argument{Name: "conversation", Type: typeWord,
-	Doc: "The conversation of this file that the step takes part in. No expressions."}
 
 // Kinds lists the built-in kinds of steps.
 func Kinds() []Kind {

@@ -47,8 +47,8 @@ func (w *walker) model(n *yamlnode.Node) {
 // asks refuses a step of the kind model or agent in which nobody says anything.
 func (w *walker) asks(n *yamlnode.Node, fields map[string]*yamlnode.Node, kind string) {
 	messages := fields["messages"]
-	if none := messages == nil || messages.Kind == yamlnode.List && len(messages.Items) == 0; !w.talk(fields) &&
-		fields != nil && fields["prompt"] == nil && none {
+	if none := messages == nil || messages.Kind == yamlnode.List && len(messages.Items) == 0; none &&
+		fields != nil && fields["prompt"] == nil {
 		w.Errorf(n.Pos, diagnostics.CodeMissingKey, "", "a step of kind %q needs %q or %q", kind, "prompt", "messages")
 	}
 }

@@ -72,7 +72,6 @@ type walker struct {
 	files    []*Value // of the form {file: path}
 	sends    []Name   // the channels of send steps
 	receives []Name   // the channels of receive steps
-	talks    []Name   // the conversations of steps
 	schemas  int      // the weight of the schemas so far
 	misspelt int      // how many of their keywords are
 	calls    []*Body  // of the recipe's tools
@@ -119,7 +118,6 @@ func (w *walker) top(n *yamlnode.Node) {
 		r.Limits = *limits
 	}
 	r.Channels = w.channels(fields["channels"])
-	r.Conversations = w.words(fields["conversations"], "conversation")
 	r.Agents = w.agents(fields["agents"])
 	tools := w.Map(fields["tools"])
 	w.declareTools(tools)
@@ -130,7 +128,6 @@ func (w *walker) top(n *yamlnode.Node) {
 	w.notEmpty(fields["finally"])
 	r.Finally = w.finally(fields["finally"])
 	w.checkChannels()
-	w.checkConversations()
 	r.Output = w.value(fields["output"])
 }
 

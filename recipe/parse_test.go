@@ -85,7 +85,7 @@ var rejected = []struct {
 	{"steps:\n  a:\n    uses: model\n    prompt: hi\n", "4:3 recipe.missingKey\n6:5 recipe.unknownKey | put prompt inside with"},
 	{"steps:\n  a: {uses: sett, with: 1}\n", `4:13 recipe.unknownKind | did you mean "set"?`},
 	{"steps:\n  a: {uses: postgres}\n", "4:13 recipe.unknownKind | the name of a tool contains a dot; the kinds are set, model, recipe, fail, end, human, say, wait, agent, tool, loop, fork, switch, send, receive, retrieve, index"},
-	{"steps:\n  a: {uses: agent, with: {wrong: 1}}\n", "4:26 recipe.missingKey\n4:27 recipe.unknownKey | known here: agent, context, conversation, images, messages, prompt, replies"},
+	{"steps:\n  a: {uses: agent, with: {wrong: 1}}\n", "4:26 recipe.missingKey\n4:27 recipe.unknownKey | known here: agent, context, images, messages, prompt"},
 	{"steps:\n  a: {uses: \"${{ inputs.tool }}\"}\n", "4:13 recipe.invalid"},
 	{"steps:\n  a: {uses: a. b}\n", "4:13 recipe.invalid"},
 	{"steps:\n  a: {uses: a.b, with: [1]}\n", "4:24 recipe.wrongType"},
@@ -123,7 +123,7 @@ var rejected = []struct {
 	{"steps:\n  a: {uses: model, with: {prompt: 1, temperature: hot, max_tokens: 1.5, modle: x}}\n",
 		"4:35 recipe.wrongType | quote it\n4:51 recipe.wrongType\n4:68 recipe.wrongType\n" + `4:73 recipe.unknownKey | did you mean "model"?`},
 	{"steps:\n  a: {uses: model, with: {prompt: a, top_p: 1.5, stop: x, seed: 0.5, reasoning: {effort: huge}, tool_choice: auto}}\n",
-		"4:45 recipe.invalid\n4:56 recipe.wrongType | write [x]\n4:65 recipe.wrongType\n4:90 recipe.invalid | allowed: low, medium, high\n4:97 recipe.unknownKey | known here: conversation, images, max_tokens, messages, model, prompt, reasoning, seed, stop, system, temperature, top_p"},
+		"4:45 recipe.invalid\n4:56 recipe.wrongType | write [x]\n4:65 recipe.wrongType\n4:90 recipe.invalid | allowed: low, medium, high\n4:97 recipe.unknownKey | known here: images, max_tokens, messages, model, prompt, reasoning, seed, stop, system, temperature, top_p"},
 	{"steps:\n  a: {uses: model, with: {prompt: a, reasoning: {}}}\n", "4:49 recipe.missingKey"},
 	{"steps:\n  a: {uses: model, with: {prompt: a, images: [../a.png, 'http://example.com/a.png', 'data:image/png,x', 3, scans/a.png, /a.png]}}\n",
 		"4:47 recipe.invalid | give a path below tools.file.base, https://… or data:image/png;base64,…\n4:57 recipe.invalid | give a path below tools.file.base, https://… or data:image/png;base64,…\n" +

@@ -17,23 +17,22 @@ const APIVersion = "braise/v1"
 
 // Recipe is one recipe file as written. Slices keep the order of the file.
 type Recipe struct {
-	File          string // the name given to Parse or Load
-	Name          string
-	Version       string // the author's; "" when not given
-	Description   string
-	Tags          []string
-	Requires      Requires
-	Inputs        []Input
-	Consts        []Field
-	Defaults      Defaults
-	Limits        Limits
-	Channels      []Channel
-	Conversations []Name  // that its steps share, none twice
-	Agents        []Agent // those of the file, then those of agents/*.md, sorted by id
-	InOrder       bool    // order: file; each step also needs the one before it
-	Steps         []Step
-	Finally       []Step // that run when all Steps have ended, however that is; nil when not given
-	Output        *Value // nil: the run's output is null
+	File        string // the name given to Parse or Load
+	Name        string
+	Version     string // the author's; "" when not given
+	Description string
+	Tags        []string
+	Requires    Requires
+	Inputs      []Input
+	Consts      []Field
+	Defaults    Defaults
+	Limits      Limits
+	Channels    []Channel
+	Agents      []Agent // those of the file, then those of agents/*.md, sorted by id
+	InOrder     bool    // order: file; each step also needs the one before it
+	Steps       []Step
+	Finally     []Step // that run when all Steps have ended, however that is; nil when not given
+	Output      *Value // nil: the run's output is null
 
 	// Diagnostics holds the warnings of a good recipe.
 	Diagnostics diagnostics.List
@@ -190,15 +189,6 @@ type Channel struct {
 	Outside bool
 }
 
-// Conversation returns the conversation that a step of the kind model, agent or say takes part in; zero: none.
-func (s *Step) Conversation() Name {
-	if f := s.With.Field("conversation"); f != nil && slices.Contains([]string{"model", "agent", "say"}, s.Uses.Text) {
-		text, _ := f.Value.Scalar.(string)
-		return Name{Text: text, Pos: f.Value.Pos}
-	}
-	return Name{}
-}
-
 // Trigger says which ends of a step's needs let it run.
 type Trigger string
 
@@ -225,7 +215,6 @@ type Step struct {
 	Needs   []Name
 	When    Condition
 	Trigger Trigger
-	Approve *Approve // nil when not given
 	Foreach *Foreach
 
 	// What a step of the kind with that name does; nil for every other kind.
@@ -238,7 +227,6 @@ type Step struct {
 	Send     *Send
 	Receive  *Receive
 	Retrieve *Retrieve
-	Replies  *Replies // of the kind agent; nil when not given
 	Index    *Index
 
 	Timeout    time.Duration // 0 when not given
@@ -387,23 +375,6 @@ type Receive struct {
 type OnEmpty struct {
 	Fail bool
 	Set  *Value // not nil: the step succeeds with this output; may hold expressions
-}
-
-// Approve asks a person before a step begins, of a foreach before each item.
-type Approve struct {
-	Pos       diagnostics.Position
-	Prompt    *Value    // a string, which may hold expressions; nil when not given
-	When      Condition // ask only if it is true; "" when not given
-	Show      *Value    // nil when not given: the resolved with
-	Decisions []Name    // at least two, none twice; the first is the yes. approve and reject when not given
-}
-
-// Replies is a talk of an agent with a person: after each answer the person replies. At least one of Until and Max is
-// given.
-type Replies struct {
-	Pos   diagnostics.Position
-	Until Condition // over reply; "" when not given: only Max ends the talk
-	Max   int       // of replies, 1 to 1000; 100 when not given
 }
 
 // Foreach runs a step once per item of a list.

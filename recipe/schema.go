@@ -70,13 +70,11 @@ var typeSchemas = map[string]node{
 		"items": node{"type": "string", "pattern": `^(https://|data:)|\$\{\{|^[^:/][^:]*$`}}, template}},
 	typeShare:      {"type": "number", "minimum": 0, "maximum": 1},
 	typeReasoning:  def(reasoningObject),
-	typeReplies:    def(repliesObject),
 	typeRequires:   def(requiresObject),
 	typeDefaults:   def(defaultsObject),
 	typeLimits:     def(limitsObject),
 	typeStepLimits: def(stepLimitsObject),
 	typeForeach:    def(foreachObject),
-	typeApprove:    def(approveObject),
 	typeOutput:     def(outputObject),
 	typeRetry:      def(retryObject),
 	typeRetries:    def(retriesObject),
@@ -111,8 +109,6 @@ func Schema() []byte {
 		defs[o.name] = o.schema(false)
 	}
 	defs[stepObject.name].(node)["allOf"] = withSchemas()
-	defs[approveObject.name].(node)["properties"].(node)["decisions"].(node)["minItems"] = 2
-	defs[repliesObject.name].(node)["anyOf"] = []any{node{"required": []any{"until"}}, node{"required": []any{"max"}}}
 	root := topObject.schema(false)
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = "Braise recipe, " + APIVersion
@@ -214,8 +210,7 @@ func uses(s node) node { return node{"required": []any{"uses"}, "properties": no
 
 // somethingSaid says that a model is asked something.
 var somethingSaid = []any{node{"required": []any{"prompt"}}, node{"required": []any{"messages"},
-	"properties": node{"messages": node{"not": node{"type": "array", "maxItems": 0}}}},
-	node{"required": []any{"conversation"}}}
+	"properties": node{"messages": node{"not": node{"type": "array", "maxItems": 0}}}}}
 
 // kindSchema describes a step of a built-in kind beyond what holds for every step.
 func kindSchema(k Kind) node {
@@ -228,7 +223,6 @@ func kindSchema(k Kind) node {
 	case "agent":
 		with = taskObject.schema(true)
 		with["anyOf"] = somethingSaid
-		with["properties"].(node)["replies"] = def(repliesObject)
 		with["properties"].(node)["messages"].(node)["items"] = node{"properties": node{"files": false}}
 	case "tool":
 		with = choiceObject.schema(false)

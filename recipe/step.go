@@ -99,7 +99,6 @@ func (w *walker) step(f yamlnode.Field, s *scope) Step {
 		Needs:       w.names(fields["needs"]),
 		When:        w.condition(fields["when"]),
 		Trigger:     Trigger(w.word(fields, stepObject, "trigger")),
-		Approve:     w.approve(fields["approve"]),
 		Foreach:     w.foreach(fields["foreach"], s),
 		Timeout:     w.timeout(fields["timeout"]),
 		Output:      w.output(fields["output"]),
@@ -191,7 +190,7 @@ func (w *walker) with(step *Step, kind string, n *yamlnode.Node, s *scope) {
 	case "end":
 		w.arguments(n, endObject, true)
 	case "say":
-		w.talk(w.arguments(n, sayObject, true))
+		w.arguments(n, sayObject, true)
 	case "recipe":
 		step.Body = w.body(n, w.object(n, bodyObject), s, false)
 		return
@@ -249,29 +248,8 @@ func (w *walker) collectMessages(with *Value) {
 // task reads what an agent is to do.
 func (w *walker) task(step *Step, n *yamlnode.Node) {
 	fields := w.arguments(n, taskObject, true)
-	step.Replies = w.replies(fields["replies"], step.Output)
 	w.shown(fields)
 	w.asks(n, fields, "agent")
-}
-
-// replies reads how long a person talks with an agent. out is what the step says about its output.
-func (w *walker) replies(n *yamlnode.Node, out *Output) *Replies {
-	fields := w.object(n, repliesObject)
-	if fields == nil {
-		return nil
-	}
-	if out != nil && out.Schema != nil {
-		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "let another step make that of turns",
-			"%q and %q exclude each other", "replies", "output.schema")
-	}
-	if fields["until"] == nil && fields["max"] == nil {
-		w.Errorf(n.Pos, diagnostics.CodeMissingKey, "", "%q needs %q or %q", "replies", "until", "max")
-	}
-	r := &Replies{Pos: n.Pos, Until: w.condition(fields["until"]), Max: 100}
-	if fields["max"] != nil {
-		r.Max = w.Int(fields["max"], 1, 1000)
-	}
-	return r
 }
 
 // body reads the keys of a body that stand in n, among others: ref with inputs, or steps with

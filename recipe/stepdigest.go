@@ -29,7 +29,7 @@ func (r *Recipe) StepDigests() (map[string]string, error) {
 	d := stepDigests{
 		paths: map[string]string{}, steps: map[*Step]string{}, files: map[*Recipe]string{},
 		consts: map[*Recipe]string{}, channels: map[*Recipe]map[string]any{},
-		adders: map[*Recipe]string{}, tools: digests{}, inGo: r.inGo,
+		tools: digests{}, inGo: r.inGo,
 	}
 	if err := d.file(r, "", 0); err != nil {
 		return nil, err
@@ -45,7 +45,6 @@ type stepDigests struct {
 	files    map[*Recipe]string // of what counts of a file for a step that calls it
 	consts   map[*Recipe]string
 	channels map[*Recipe]map[string]any // not digests, but kinds by name
-	adders   map[*Recipe]string         // of the steps so far that add to its conversations
 	tools    digests                    // of the tools that agents may call
 	inGo     map[string]string          // of agents that are written in Go, by name
 }
@@ -78,9 +77,6 @@ func (d *stepDigests) add(r *Recipe, steps []Step, inOrder bool, prefix string, 
 			return fmt.Errorf("step %q: %w", path, err)
 		}
 		d.paths[path] = digest
-		if s.Conversation().Text != "" {
-			d.adders[r] = short([]byte(d.adders[r] + path))
-		}
 		for name, b := range s.Bodies() {
 			inside := path + "/"
 			if name != "" {
@@ -176,9 +172,6 @@ func (d *stepDigests) called(r *Recipe) (string, error) {
 // sum returns the digest of e, and of the consts of r if e mentions them.
 func (d *stepDigests) sum(r *Recipe, e any) (string, error) {
 	text, err := value.JSON(e)
-	if err == nil && bytes.Contains(text, []byte("conversation")) {
-		text = append(text, d.adders[r]...)
-	}
 	if err == nil && bytes.Contains(text, []byte("consts")) {
 		var consts string
 		consts, err = once(d.consts, r, func() (string, error) {

@@ -107,13 +107,11 @@ const (
 	typeLinks      = "list of paths and URLs, or an expression"
 	typeShare      = "number from 0 to 1"
 	typeReasoning  = "{effort: low, medium or high}"
-	typeReplies    = "{until: expression, max: integer}"
 	typeRequires   = "mapping, see requires"
 	typeDefaults   = "mapping, see defaults"
 	typeLimits     = "mapping, see limits"
 	typeStepLimits = "mapping, see limits; without max_parallel"
 	typeForeach    = "mapping, see foreach"
-	typeApprove    = "mapping, see approve"
 	typeOutput     = "mapping, see output"
 	typeRetry      = "mapping, see retry"
 	typeRetries    = "mapping of kinds of adapters to retry"
@@ -146,7 +144,6 @@ var (
 		{Name: "defaults", Type: typeDefaults, Doc: "Settings for steps that do not have their own."},
 		{Name: "limits", Type: typeLimits, Doc: "Limits of the whole run."},
 		{Name: "channels", Type: typeChannels, Doc: "The channels that send and receive steps use."},
-		{Name: "conversations", Type: typeWords, Doc: "The conversations that model, agent and say steps share."},
 		{Name: "agents", Type: typeAgents, Doc: "Agents by id, beside the files in agents/."},
 		{Name: "tools", Type: typeOwnTools, Doc: "Tools of this recipe, for its agents and its steps."},
 		orderKey,
@@ -213,7 +210,6 @@ var (
 			Allowed: []string{string(AllSuccess), string(NoneFailed), string(AllDone), string(AnySuccess),
 				string(Optional)},
 			Doc: "Which ends of its needs let the step run. Defaults to all_success."},
-		{Name: "approve", Type: typeApprove, Doc: "Ask a person before the step begins; after a no it is skipped."},
 		{Name: "foreach", Type: typeForeach, Doc: "Run the step once per item of a list."},
 		{Name: "retry", Type: typeRetry, Doc: "When to try the step's call of a model or a tool again."},
 		{Name: "timeout", Type: typeDuration, Doc: "How long the step may take."},
@@ -244,13 +240,6 @@ var (
 		{Name: "max_items", Type: typePositive,
 			Doc: "The maximum number of items; the step fails if the list has more. " +
 				"Defaults to the limit of the host, 10,000."},
-	})
-	approveObject = newObject("approve", []Argument{
-		{Name: "prompt", Type: typeText, Doc: "What the person is asked. Not given: whether to run the step."},
-		{Name: "when", Type: typeExpression, Doc: "Ask only if this is true. Not given: always."},
-		{Name: "show", Type: typeAny, Doc: "What the person needs to see. Not given: with, as the step gets it."},
-		{Name: "decisions", Type: typeWords,
-			Doc: "What the person can decide, at least two; the first is the yes. Defaults to approve and reject."},
 	})
 	outputObject = newObject("output", []Argument{
 		{Name: "schema", Type: typeSchema, Doc: "What the output must match; a model's answer is parsed as JSON."},
@@ -329,7 +318,7 @@ var (
 		{Name: "delegates", Type: typeStrings, Doc: "Ids of agents that it may hand tasks to."},
 		{Name: "handoffs", Type: typeStrings, Doc: "Ids of agents that may take over the conversation."},
 		{Name: "max_handoffs", Type: typePositive,
-			Doc: "The most hand-offs, with replies in each turn. Defaults to 10."},
+			Doc: "The most hand-offs. Defaults to 10."},
 		{Name: "subagents", Type: typeSubagents, Doc: "How many agents it may start itself; false: none."},
 		{Name: "skills", Type: typeTexts, Doc: "Skills by name."},
 		{Name: "memory", Type: typeMemory, Doc: "Which conversation it remembers."},
@@ -358,11 +347,6 @@ var (
 		{Name: "keep", Type: typePositive, Doc: "How many of the last messages stay whole. Defaults to 6."},
 		{Name: "model", Type: typeString, Doc: "Makes the summary. Defaults to the model of the agent."},
 		{Name: "prompt", Type: typeText, Doc: "What it is asked for. Defaults to a summary to continue from."},
-	})
-	repliesObject = newObject("replies", []Argument{
-		{Name: "until", Type: typeExpression,
-			Doc: "The words for which this is true end the talk; the agent does not get them."},
-		{Name: "max", Type: typeThousand, Doc: "The most replies. Defaults to 100."},
 	})
 	onEmptyObject = newObject("on_empty", []Argument{
 		{Name: "set", Type: typeAny, Required: true, Doc: "The step succeeds with this output."},
@@ -393,9 +377,8 @@ var (
 
 	// objects lists those that stand inside others, but for the arguments of kinds.
 	objects = []*object{channelObject, toolObject, requiresObject, defaultsObject, limitsObject, stepObject,
-		approveObject,
 		foreachObject, outputObject, onErrorObject, messageObject, fileObject, agentObject, subagentsObject,
-		memoryObject, retrieveObject, compactObject, repliesObject,
+		memoryObject, retrieveObject, compactObject,
 		reasoningObject, retryObject, retriesObject, rollbackObject,
 		onExpireObject, branchObject, caseObject, onEmptyObject, stepLimitsObject, filesObject,
 		chunkObject, rerankObject, documentObject}

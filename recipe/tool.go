@@ -89,7 +89,7 @@ func (w *walker) tools(list []yamlnode.Field) {
 		if t.Effect = w.word(fields, toolObject, "effect"); t.Effect != "" {
 			t.EffectPos = fields["effect"].Pos
 		}
-		sends, receives, talks := len(w.sends), len(w.receives), len(w.talks)
+		sends, receives := len(w.sends), len(w.receives)
 		given := fields["inputs"]
 		delete(fields, "inputs")
 		t.Body = w.body(f.Value, fields, nil, false)
@@ -107,13 +107,13 @@ func (w *walker) tools(list []yamlnode.Field) {
 			Output: t.Body.Output, beside: beside{inTool: true}}
 		t.Body.Ref = Name{Text: t.Name, Pos: t.Pos}
 		t.Body.Steps, t.Body.Output, t.Body.InOrder = nil, nil, false
-		for _, used := range [][]Name{w.sends[sends:], w.receives[receives:], w.talks[talks:]} {
+		for _, used := range [][]Name{w.sends[sends:], w.receives[receives:]} {
 			for _, name := range used {
 				w.Errorf(name.Pos, diagnostics.CodeInvalidValue, "give it what it needs as inputs",
-					"a tool has no channels and no conversations")
+					"a tool has no channels")
 			}
 		}
-		w.sends, w.receives, w.talks = w.sends[:sends], w.receives[:receives], w.talks[:talks]
+		w.sends, w.receives = w.sends[:sends], w.receives[:receives]
 	}
 }
 

@@ -53,8 +53,8 @@ const (
 	SubagentFailed     Kind = "subagent.failed"     // id
 	PermissionRequest  Kind = "permission.request"  // call, tool
 	PermissionResponse Kind = "permission.response" // call, tool, allow, scope
-	HumanRequest       Kind = "human.request"       // call or reply: its number
-	HumanResponse      Kind = "human.response"      // call or reply
+	HumanRequest       Kind = "human.request"       // call: its number
+	HumanResponse      Kind = "human.response"      // call
 	Steer              Kind = "steer"               // messages: how many
 	Compact            Kind = "compact"             // messages: how many, model, usage; or archive: its name
 )
@@ -66,9 +66,6 @@ type kindData struct {
 	fields []field // of data; nil: there is no data
 	needs  []string
 }
-
-// asked are the fields of which a question has one.
-var asked = []string{"call", "reply"}
 
 // kinds are all kinds of events, with what EventSchema says of them.
 var kinds = []kindData{
@@ -189,8 +186,8 @@ var kinds = []kindData{
 	{kind: PermissionResponse, about: "A call of a tool was approved or denied.",
 		fields: append(toolCall[:2:2], field{"allow", boolean}, field{"edited?", boolean},
 			field{"scope", oneOf("", "once", "run", "session")})},
-	{kind: HumanRequest, about: "An agent asks a person.", needs: asked, fields: question},
-	{kind: HumanResponse, about: "A person has answered an agent.", needs: asked, fields: question},
+	{kind: HumanRequest, about: "An agent asks a person.", fields: question},
+	{kind: HumanResponse, about: "A person has answered an agent.", fields: question},
 	{kind: Steer, about: "An agent has got messages while it works.", fields: messages},
 	{kind: Compact, about: "A summary has replaced old messages of an agent.",
 		fields: []field{{"archive?", text("The name of the archive that has the summary.")},

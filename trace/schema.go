@@ -65,9 +65,8 @@ var (
 	toolCall = []field{{"call", number("Its number in the loop.")}, {"tool", text("")}}
 	delegate = []field{{"agent", text("")}, {"call", number("")}, {"depth", number("")}}
 	messages = []field{{"messages", count("How many.")}}
-	question = []field{{"call?", number("Its number in the loop, of human.ask.")},
-		{"reply?", number("The number of the reply, where a person talks with the agent.")}}
-	child = []field{{"id", text("")}}
+	question = []field{{"call", number("Its number in the loop.")}}
+	child    = []field{{"id", text("")}}
 
 	content = field{"content?", object{"description": "What goes into or comes out of a call, if asked for."}}
 

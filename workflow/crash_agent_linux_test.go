@@ -132,8 +132,8 @@ func TestAgentsKilledAnywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range regexp.MustCompile(`Kind = "([\w.]+)"`).FindAllStringSubmatch(string(text), -1) {
-		// Recipes have no layers, and crashTalk has the replies.
-		if kind := agents.Kind(m[1]); !hit[eventPoint(kind)] && kind != agents.LayersLoaded && kind != agents.Replied {
+		// Recipes have no layers.
+		if kind := agents.Kind(m[1]); !hit[eventPoint(kind)] && kind != agents.LayersLoaded {
 			t.Errorf("no process died after the event %s", kind)
 		}
 	}

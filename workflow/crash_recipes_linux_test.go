@@ -84,12 +84,11 @@ const twoTurns = `turns:
 // Calls of each effect, a foreach, models and a person.
 var crashCalls = &crashRecipe{
 	name: "calls", script: twoTurns,
-	text: `conversations: [talk]
-steps:
+	text: `steps:
   charge: {uses: fx.external, with: {as: charge}}
   look: {uses: fx.read, needs: [charge], with: {as: look}}
   book: {uses: fx.idempotent, needs: [look], with: {as: book}}
-  draft: {uses: model, needs: [book], with: {model: m, prompt: draft, conversation: talk}}
+  draft: {uses: model, needs: [book], with: {model: m, prompt: draft}}
   each:
     uses: fx.external
     needs: [draft]
@@ -98,16 +97,16 @@ steps:
   left: {uses: fx.external, needs: [each], with: {as: left}}
   on: {uses: fx.external, needs: [left], with: {as: on}}
   right: {uses: fx.idempotent, needs: [each], with: {as: right}}
-  check: {uses: model, needs: [on, right], with: {model: m, prompt: check, conversation: talk}}
+  check: {uses: model, needs: [on, right], with: {model: m, messages: "${{ steps.draft.messages }}", prompt: check}}
   approve: {uses: human, needs: [check], with: {prompt: "Go on?"}}
   name: {uses: human, needs: [approve], with: {prompt: "For whom?", answer: {type: string, default: Ada}}}
-  told: {uses: say, needs: [name], with: {text: "For ${{ steps.name.output }}", value: {id: 7}, conversation: talk}}
+  told: {uses: say, needs: [name], with: {text: "For ${{ steps.name.output }}", value: {id: 7}}}
   send: {uses: fx.external, needs: [told], with: {as: send}}
-output: ["${{ map(conversations.talk, .text) }}", "${{ steps.name.output }}", "${{ steps.draft.output.text }}", "${{ steps.check.output.text }}", "${{ steps.approve.output.decision }}", "${{ steps.send.output }}"]
+output: ["${{ map(steps.check.messages, .text) }}", "${{ steps.name.output }}", "${{ steps.draft.output.text }}", "${{ steps.check.output.text }}", "${{ steps.approve.output.decision }}", "${{ steps.send.output }}"]
 `,
 	answers: map[string]any{"approve": decided("approve"), "name": ""},
 	want: always(crashWant{
-		output: []any{[]any{"draft", "first", "check", "second", "For Ada"}, "Ada", "first", "second", "approve", did("send")},
+		output: []any{[]any{"draft", "first", "check", "second"}, "Ada", "first", "second", "approve", did("send")},
 		artefact: map[string]any{
 			"charge": did("charge"), "look": did("look"), "book": did("book"),
 			"draft": map[string]any{"text": "first"}, "check": map[string]any{"text": "second"},
@@ -128,34 +127,41 @@ output: ["${{ map(conversations.talk, .text) }}", "${{ steps.name.output }}", "$
 	},
 }
 
-// A talk with an agent, and steps that wait for a yes: of one of several items, and one that nobody approves.
+// A person talks with an agent: each round of a loop hands on what was said.
 var crashTalk = &crashRecipe{
 	name: "talk", script: twoTurns,
-	text: `conversations: [talk]
-agents: {a: {model: m, tools: []}}
+	text: `agents: {a: {model: m, tools: []}}
 steps:
-  hello: {uses: say, with: {text: Welcome, conversation: talk}}
-  charge: {uses: fx.external, needs: [hello], approve: {}, with: {as: charge}}
-  chat: {uses: agent, needs: [charge], with: {agent: a, conversation: talk, prompt: Hi, replies: {until: 'reply == "stop"', max: 1}}}
-  each: {uses: fx.idempotent, needs: [chat], foreach: {in: [a, b]}, approve: {when: index == 1}, with: {as: "each[${{ index }}]"}}
-  none: {uses: fx.external, needs: [each], approve: {decisions: [go, stay]}, with: {as: none}}
-  send: {uses: fx.external, needs: [none], trigger: none_failed, with: {as: send}}
-output: ["${{ map(conversations.talk, .text) }}", "${{ steps.chat.output.ended }}", "${{ steps.none.status }}"]
+  hello: {uses: say, with: {text: Welcome}}
+  charge: {uses: fx.external, needs: [hello], with: {as: charge}}
+  chat:
+    uses: loop
+    needs: [charge]
+    with:
+      first: {next: Hi, talk: []}
+      max_iterations: 2
+      steps:
+        turn: {uses: agent, with: {agent: a, messages: "${{ last.talk }}", prompt: "${{ last.next }}"}}
+        hear: {uses: human, when: iteration == 1, with: {prompt: "${{ steps.turn.output.text }}", answer: {type: string}}}
+      output: {next: "${{ steps.hear.output }}", talk: "${{ steps.turn.messages }}"}
+  send: {uses: fx.external, needs: [chat], with: {as: send}}
+output: ["${{ map(steps.chat.output.last.talk, .text) }}"]
 `,
-	answers: map[string]any{"charge:approve": decided("approve"), "chat": "more", "each[1]:approve": decided("approve"), "none:approve": decided("stay")},
+	answers: map[string]any{"chat#1/hear": "more"},
 	want: always(crashWant{
-		output: []any{[]any{"Welcome", "Hi", "first", "more", "second"}, "max", "skipped"},
+		output: []any{[]any{"Hi", "first", "more", "second"}},
 		artefact: map[string]any{
 			"hello": map[string]any{"text": "Welcome", "value": nil}, "charge": did("charge"),
-			"chat": map[string]any{"text": "second", "steps": 2., "stop_reason": "answer", "ended": "max", "turns": []any{
-				map[string]any{"reply": nil, "text": "first"}, map[string]any{"reply": "more", "text": "second"},
-			}},
-			"each": []any{did("each[0]"), did("each[1]")}, "send": did("send"),
+			"chat": map[string]any{"iterations": 2., "reason": "max_iterations", "last": map[string]any{"next": nil, "talk": []any{
+				map[string]any{"role": "user", "text": "Hi"}, map[string]any{"role": "assistant", "text": "first"},
+				map[string]any{"role": "user", "text": "more"}, map[string]any{"role": "assistant", "text": "second"},
+			}}},
+			"send": did("send"),
 		},
-		effects: map[string]string{"charge": "external", "each[0]": "idempotent", "each[1]": "idempotent", "send": "external"},
-		answers: []string{"charge", "chat", "each[1]", "none"},
+		effects: map[string]string{"charge": "external", "send": "external"},
+		answers: []string{"chat#1/hear"},
 	}),
-	order: map[string][]string{"chat": {"charge"}, "each[0]": {"chat"}, "each[1]": {"chat"}, "send": {"each[0]", "each[1]"}},
+	order: map[string][]string{"send": {"charge"}},
 }
 
 // Calls of models with local files, one of them repaired, and of an agent that sees one in both of its turns, beside and

@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -12,6 +13,18 @@ import (
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
+
+// listener is a model that answers with the step that asks, and keeps what it was sent.
+type listener struct{ heard []string }
+
+func (l *listener) Generate(_ context.Context, req *runtime.Request) (*runtime.Response, error) {
+	var texts []string
+	for _, m := range req.Messages {
+		texts = append(texts, string(m.Role)+" "+m.Text)
+	}
+	l.heard = append(l.heard, req.Step+": "+strings.Join(texts, ", "))
+	return &runtime.Response{Text: "heard by " + req.Step, Finish: "stop"}, nil
+}
 
 // The messages of a step are what they were in runs that are resumed, recovered and forked.
 func TestMessagesOfLaterExecutions(t *testing.T) {

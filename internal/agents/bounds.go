@@ -88,7 +88,7 @@ func (e *Event) Weight() int {
 		for _, f := range s.Files {
 			sum += len(f.URL)
 		}
-		for _, m := range s.told() {
+		for _, m := range s.Before {
 			sum += weightOfMessage + len(m.Text)
 		}
 	}

@@ -34,9 +34,8 @@ const (
 	Answered     Kind = "answer"        // Answer
 	HandedOff    Kind = "handoff"       // Call, Agent: the one that takes over at the end of the round
 	SubagentSet  Kind = "subagent"      // Subagent: spawned or closed
-	Replied      Kind = "reply"         // the words that answer the last pause are for the model
 	MemorySaved  Kind = "memory.save"   // nothing more
-	Ended        Kind = "end"           // Stop; of a talk Talk; of a failure Category, Code, Text
+	Ended        Kind = "end"           // Stop; of a failure Category, Code, Text
 )
 
 // Event is one entry of a loop's journal: plain data, never changed once made. Its JSON is canonical
@@ -72,7 +71,6 @@ type Event struct {
 	Subagent  *Subagent             `json:"subagent,omitempty"`
 	Agent     string                `json:"agent,omitempty"`
 	Stop      agentloop.StopReason  `json:"stop,omitempty"`
-	Talk      string                `json:"talk,omitempty"`
 	Category  runtime.Category      `json:"category,omitempty"`
 	Code      string                `json:"code,omitempty"`
 }
@@ -112,11 +110,7 @@ func forRun(s runtime.ApprovalScope) bool {
 type Start struct {
 	Definition string `json:"definition"` // Loop.Digest
 	Agent      string `json:"agent,omitempty"`
-	// Said counts the messages of a conversation that come first. Heard are these. A record does not have them: the
-	// engine fills them in, and for history there are none.
-	Said  int       `json:"said,omitempty"`
-	Heard []Message `json:"-"`
-	// Before comes between those and the prompt; nil: nothing. Without a prompt the last message is the task.
+	// Before comes before the prompt; nil: nothing. Without a prompt the last message is the task.
 	Before    []Message      `json:"before,omitempty"`
 	Prompt    string         `json:"prompt"`
 	Files     []runtime.File `json:"files,omitempty"` // that go with the prompt; local ones by their paths
@@ -138,7 +132,6 @@ type Message struct {
 const (
 	ForApproval   = "approval"      // decisions approve, reject; form {scope, arguments, reason}
 	ForHuman      = "human"         // human.ask: {answer}
-	ForReply      = "reply"         // a person's next words to the agent
 	ForTool       = "tool"          // the tool suspended its call
 	ForModel      = "model"         // the call of the model was suspended: a budget, a long wait
 	Indeterminate = "indeterminate" // the outcome of a call is unknown: retry, result, fail

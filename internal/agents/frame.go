@@ -52,7 +52,6 @@ type progress struct {
 	due   bool // the call of the model that the state has begun is to be made
 	round *round
 	ends  agentloop.StopReason // it succeeds with; "" while it continues
-	talk  string               // why its talk ended
 	err   error                // that ends the frame
 	done  bool                 // the frame has ended
 }
@@ -280,8 +279,6 @@ func (f *frame) between() {
 		f.record(Event{Kind: ModelBegan})
 	case s.fresh() && s.left() > 0:
 		f.gather()
-	case f.item == checking && s.Since == s.Steps: // somebody has just replied
-		f.item = compacts
 	case f.item == checking:
 		stop, err := f.bound()
 		if f.item = compacts; err != nil {
@@ -311,12 +308,6 @@ func (f *frame) answered() {
 	switch {
 	case f.ends != "":
 		f.succeed()
-		return
-	case s.waits(0):
-		f.finish(errPaused)
-		return
-	case s.Words != nil:
-		f.replied(*s.Words)
 		return
 	case s.Finish == runtime.FinishFilter:
 		f.finish(fail(runtime.CategoryModel, "model.filtered",
@@ -350,6 +341,13 @@ func (f *frame) answered() {
 	}
 }
 
+// accept ends the loop with its answer, unless somebody had a word meanwhile and there are steps left.
+func (f *frame) accept() {
+	if f.state().left() <= 0 || !f.told() {
+		f.ends = agentloop.StopAnswer
+	}
+}
+
 // parse reads the last answer by the schema. fault says what is wrong with it; "" is good.
 func (f *frame) parse() (data any, fault string) {
 	want, err := schema.Compile(f.loop.Schema)
@@ -367,7 +365,7 @@ func (f *frame) succeed() {
 	remembers := f.memory.Thread != "" && f.leg.offer.Memory
 	switch {
 	case s.Saved || f.item == 4:
-		f.record(Event{Kind: Ended, Stop: f.ends, Talk: f.talk})
+		f.record(Event{Kind: Ended, Stop: f.ends})
 	case f.item == 0:
 		names := []any{}
 		for _, c := range s.Calls {

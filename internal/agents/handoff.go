@@ -122,12 +122,7 @@ func (f *frame) handoffWaits(n int) bool {
 // handOff makes another agent go on, unless a call of the same answer has done so or there were the most hand-offs.
 func (t *thread) handOff(name string) {
 	s := t.state()
-	made := 0 // in this turn
-	for _, h := range s.handoffs() {
-		if s.Calls[h.Call-1].Step > s.Since {
-			made++
-		}
-	}
+	made := len(s.handoffs())
 	most := cmp.Or(t.loop.MaxHandoffs, agentloop.DefaultMaxHandoffs)
 	switch h := s.handsOff(); {
 	case h != nil && h.Call == t.n:

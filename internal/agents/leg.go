@@ -19,10 +19,9 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// Terms is what one run of a loop is about, as plain data. Only Prompt is needed, or Heard or Before.
+// Terms is what one run of a loop is about, as plain data. Only Prompt is needed, or Before.
 type Terms struct {
-	Heard   []Message // the conversation so far; nil: the loop takes part in none
-	Before  []Message // what comes between that and the prompt; nil: nothing
+	Before  []Message // what comes before the prompt; nil: nothing
 	Prompt  string
 	Files   []runtime.File // that go with the prompt; nil: none
 	Context string         // goes before the prompt, in the same message; ""
@@ -30,19 +29,11 @@ type Terms struct {
 	RunID string // for requests and the names of what is kept
 	Path  string // of the step; events and pauses name it
 
-	Replies *Replies // of a person, after each answer; nil: the loop answers once
-
 	Vouched bool     // the journal is of this loop, whatever the digests say: instructions may name the run
 	Answers []Answer // to pauses of an earlier execution; nil: none
 	Content bool     // Action.Content is wanted
 
 	Tools []RecipeTool // that the recipe defines; nil: none
-}
-
-// Replies says how long a person talks with a loop.
-type Replies struct {
-	Max   int                              // of replies
-	Until func(reply string) (bool, error) // whether one ends the talk, and does not get to the model
 }
 
 // Leg is a loop from where its state stands until it ends or pauses. It is data, and decides: it makes no call,
@@ -113,8 +104,7 @@ func Begin(l *agentloop.Loop, s *State, t Terms, o *Offer) (*Leg, error) {
 	g := &Leg{terms: t, offer: o, state: s}
 	g.root = &frame{leg: g, loop: l, trace: &tracer{}, memory: l.Memory,
 		place: place{path: t.Path, maxDepth: cmp.Or(l.MaxDelegationDepth, agentloop.DefaultMaxDelegationDepth)},
-		start: Start{Definition: l.Digest(), Said: len(t.Heard), Heard: t.Heard, Before: t.Before,
-			Prompt: t.Prompt, Files: t.Files, Context: t.Context}}
+		start: Start{Definition: l.Digest(), Before: t.Before, Prompt: t.Prompt, Files: t.Files, Context: t.Context}}
 	if err := g.root.follow(); err != nil {
 		return nil, err
 	}
@@ -229,7 +219,7 @@ func (g *Leg) Definition(frame string) *agentloop.Loop {
 func (g *Leg) Result() *Result {
 	s, f := g.state, g.root
 	r := &Result{Text: s.Text, Steps: s.Steps, Calls: s.Calls, Messages: s.Messages, Usage: s.Total(),
-		Agent: s.InCharge(), StopReason: s.Stop, Finish: s.Finish, Turns: s.talked(), TalkEnded: s.Ended,
+		Agent: s.InCharge(), StopReason: s.Stop, Finish: s.Finish,
 		Trace: f.trace.list, Diagnostics: f.trace.found}
 	if s.Phase == Over && s.Stop != agentloop.StopError && f.loop.Schema != nil {
 		r.Data, _ = f.parse()

@@ -251,7 +251,7 @@ func (f *frame) request() *runtime.Request {
 	switch req.Options = f.loop.Options; {
 	case len(req.Tools) == 0:
 		req.Options.ToolChoice = ""
-	case req.Options.ToolChoice != runtime.ToolsNone && s.Steps > max(s.Since, s.entered())+1: // it may answer now
+	case req.Options.ToolChoice != runtime.ToolsNone && s.Steps > s.entered()+1: // it may answer now
 		req.Options.ToolChoice = ""
 	}
 	return req

@@ -19,7 +19,7 @@ func (s *State) begin(e *Event) error {
 		return fmt.Errorf("it has no step to go")
 	}
 	s.Phase, s.Start = Ready, *e.Start
-	text, told := s.Start.Prompt, s.Start.told()
+	text, told := s.Start.Prompt, s.Start.Before
 	switch {
 	case s.Start.Context == "":
 	case text == "" && len(told) > 0:
@@ -40,12 +40,9 @@ func (s *State) begin(e *Event) error {
 	return nil
 }
 
-// told are the messages before the prompt.
-func (s *Start) told() []Message { return slices.Concat(s.Heard, s.Before) }
-
 // task is what the loop was asked to do.
 func (s *Start) task() string {
-	if told := s.told(); s.Prompt == "" && len(told) > 0 {
+	if told := s.Before; s.Prompt == "" && len(told) > 0 {
 		return told[len(told)-1].Text
 	}
 	return s.Prompt
@@ -70,21 +67,6 @@ func (s *State) gather(e *Event) error {
 		s.Messages, s.Read = slices.Concat(e.Messages, s.Messages), max(e.Read, len(e.Messages))
 		s.Own += len(e.Messages)
 	}
-	return nil
-}
-
-// reply begins another turn, with what a person replied.
-func (s *State) reply() error {
-	if s.Phase != Said || s.Words == nil || s.Saved {
-		return s.refuse()
-	}
-	if s.Turns == nil {
-		s.Turns = []Turn{{}}
-	}
-	s.Turns[len(s.Turns)-1].Text = s.Text
-	s.Turns = append(s.Turns, Turn{Reply: *s.Words})
-	s.Messages = append(s.Messages, runtime.Message{Role: runtime.User, Text: *s.Words})
-	s.Phase, s.Words, s.Since, s.Repairs, s.Repeats, s.Refusals = Ready, nil, s.Steps, 0, 0, 0
 	return nil
 }
 
@@ -280,11 +262,6 @@ func (s *State) pause(e *Event) error {
 		}
 		s.Open = false
 		s.Asked++
-	} else if p.For == ForReply {
-		if s.Phase != Said || s.Silent || p.Call != 0 || s.Words != nil || s.waits(0) {
-			return s.refuse()
-		}
-		s.Replies++
 	} else {
 		c, err := s.call(p.Call)
 		switch {
@@ -319,9 +296,6 @@ func (s *State) answer(e *Event) error {
 		if c.For == ForTool && reply != nil {
 			c.Replies = append(slices.Clip(c.Replies), resume.Reply{To: s.Pauses[i].Reason, Answer: *reply})
 		}
-	} else if s.Pauses[i].For == ForReply {
-		words, _ := e.Answer.Value.(string)
-		s.Words = &words
 	} else if reply != nil {
 		s.Reply = reply
 	}
@@ -384,7 +358,7 @@ func (s *State) end(e *Event) error {
 	if !ok {
 		return fmt.Errorf("it cannot stop for the reason %q while it is %s", e.Stop, s.Phase)
 	}
-	s.Phase, s.Open, s.Stop, s.Ended, s.Pauses = Over, false, e.Stop, e.Talk, nil
+	s.Phase, s.Open, s.Stop, s.Pauses = Over, false, e.Stop, nil
 	s.Category, s.Code, s.Failure = e.Category, e.Code, e.Text
 	return nil
 }

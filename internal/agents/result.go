@@ -19,8 +19,6 @@ type Result struct {
 	Messages    []runtime.Message    // the conversation, without the system prompt
 	Usage       runtime.Usage        // children's with it
 	StopReason  agentloop.StopReason // "paused" while it waits
-	Turns       []Turn               // of a talk
-	TalkEnded   string               // why that ended; "": the loop stopped otherwise
 	Finish      string               // why the model's last answer ended, as in runtime.Response; "": not known
 	Trace       []trace.Event        // of this execution, in the order of the calls
 	Diagnostics diagnostics.List     // of this execution

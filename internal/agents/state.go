@@ -45,7 +45,6 @@ type State struct {
 	background
 	history
 	turns
-	talk
 	work
 	Usage     runtime.Usage     `json:"usage"` // without children's
 	Subagents []Subagent        `json:"subagents,omitempty"`
@@ -89,29 +88,8 @@ type turns struct {
 	Finish     string `json:"finish,omitempty"` // why the last answer ended
 }
 
-// talk is the part of a [State] about what a person replies.
-type talk struct {
-	Turns   []Turn  `json:"turns,omitempty"`   // the last one without its text; nil: nobody has replied
-	Replies int     `json:"replies,omitempty"` // pauses so far
-	Words   *string `json:"words,omitempty"`   // that the model has not got; nil: none
-	Since   int     `json:"since,omitempty"`   // Steps before this turn
-	Ended   string  `json:"talkEnded,omitempty"`
-}
-
-// Turn is what a person replied, "" in the first turn, and what the agent then said.
-type Turn struct {
-	Reply string `json:"reply,omitempty"`
-	Text  string `json:"text"`
-}
-
-// Why a talk ended. Where the agent stopped otherwise, there is no such reason.
-const (
-	TalkUntil = "until" // its condition was true
-	TalkMax   = "max"   // there were the most replies
-)
-
-// left counts the calls of the model that this turn may still have.
-func (s *State) left() int { return s.Start.MaxSteps - (s.Steps - s.Since) }
+// left counts the calls of the model that there may still be.
+func (s *State) left() int { return s.Start.MaxSteps - s.Steps }
 
 // work is the part of a [State] about the calls of tools.
 type work struct {
@@ -166,7 +144,7 @@ func (s *State) clone(frame string) *State {
 	c := *s
 	c.Gathered, c.Messages, c.Taken = slices.Clip(s.Gathered), slices.Clip(s.Messages), slices.Clip(s.Taken)
 	c.Calls, c.Pauses, c.Subagents = slices.Clone(s.Calls), slices.Clone(s.Pauses), slices.Clone(s.Subagents)
-	c.Grants, c.Turns, c.Handoffs = slices.Clip(s.Grants), slices.Clone(s.Turns), slices.Clip(s.Handoffs)
+	c.Grants, c.Handoffs = slices.Clip(s.Grants), slices.Clip(s.Handoffs)
 	if name, rest, _ := strings.Cut(frame, "/"); name != "" {
 		c.Children = maps.Clone(s.Children)
 		if child := c.Children[name]; child != nil {
@@ -260,8 +238,6 @@ func (s *State) take(e *Event) error {
 		return s.setSubagent(e)
 	case HandedOff:
 		return s.handOff(e)
-	case Replied:
-		return s.reply()
 	case MemorySaved:
 		if s.Saved || s.Phase != Ready && s.Phase != Said {
 			return s.refuse()
@@ -279,7 +255,7 @@ func (s *State) refuse() error { return fmt.Errorf("the loop is %s", s.Phase) }
 // openPauses returns the pauses of the loop and its children, in the order of the calls.
 func (s *State) openPauses() []Pause {
 	var list []Pause
-	if s.Phase == Asking || s.Phase == Said {
+	if s.Phase == Asking {
 		list = append(list, s.Pauses...)
 	}
 	for n := s.Round + 1; s.Phase == Calling && n <= len(s.Calls); n++ {

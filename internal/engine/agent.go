@@ -119,7 +119,7 @@ func (r *Run) prepareAgent(p *pending) error {
 	if err != nil {
 		return err
 	}
-	heard, before, err := toldBefore(p, fields)
+	before, err := toldBefore(p, fields)
 	if err != nil {
 		return err
 	}
@@ -139,8 +139,8 @@ func (r *Run) prepareAgent(p *pending) error {
 	}
 	a := r.agentOf(p.task)
 	a.atWork = atWork{call: p, loop: loop, doubts: r.before.DoubtsIn(p.Path), unsaid: map[string]*drawing{},
-		terms: agents.Terms{Heard: heard, Before: before, Prompt: prompt, Files: images, Context: context,
-			RunID: r.o.ID, Path: p.Path, Replies: repliesTo(p), Tools: p.Site.Agents.Own(), Vouched: true,
+		terms: agents.Terms{Before: before, Prompt: prompt, Files: images, Context: context,
+			RunID: r.o.ID, Path: p.Path, Tools: p.Site.Agents.Own(), Vouched: true,
 			Answers: slices.Clone(a.answers), Content: r.o.Wants.Content}}
 	p.agent = a
 	return nil
@@ -424,8 +424,6 @@ func (r *Run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
 		switch e := &kept.Events[i]; e.Kind {
 		case agents.ToolBegan:
 			r.openInside(t, e)
-		case agents.Started:
-			hear(t, e.Start)
 		case agents.Answered: // it has read the answer
 			a.answers = slices.DeleteFunc(a.answers,
 				func(answer agents.Answer) bool { return answer.Pause == e.Answer.Pause })

@@ -66,11 +66,8 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	case journal.TimerDue:
 		r.m.Due(t, what.Timer)
 	case journal.WaitOver:
-		if r.settled(t); what.Approval {
-			r.approve(t, what)
-		} else {
-			r.m.Answer(t, what.Output, what.Failure)
-		}
+		r.settled(t)
+		r.m.Answer(t, what.Output, what.Failure)
 	case journal.Said:
 		r.settled(t)
 		r.m.Answer(t, what.Output(), nil)
@@ -166,9 +163,7 @@ func (r *Run) applyOpened(t *machine.Task, path string, what *journal.PauseOpene
 		if r.waits.opened == nil {
 			r.waits.opened = map[string]int{}
 		}
-		if !t.Asks() {
-			r.waits.opened[path]++
-		}
+		r.waits.opened[path]++
 	}
 	r.count(opened)
 	r.waits.add(opened)

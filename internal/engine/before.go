@@ -1,27 +1,14 @@
 package engine
 
 import (
-	"cmp"
 	"errors"
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/internal/agents"
-	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
 )
-
-// inConversation is what was said before in the conversation of a step.
-func inConversation(t *machine.Task) (list []agents.Message) {
-	for _, one := range t.Conversation() {
-		m, _ := one.(map[string]any)
-		role, _ := m["role"].(string)
-		text, _ := m["text"].(string)
-		list = append(list, agents.Message{Role: runtime.Role(role), Text: valid(text)})
-	}
-	return list
-}
 
 // filesOf reads the files that go with what somebody says, in that role.
 func filesOf(p *pending, name string, role runtime.Role, v any) ([]runtime.File, error) {
@@ -42,15 +29,6 @@ func imagesOf(p *pending, fields map[string]any) ([]runtime.File, error) {
 		role = runtime.User
 	}
 	return filesOf(p, "images", role, fields["images"])
-}
-
-// hear fills in what an agent was told of its conversation when it began: the machine has it, the record only counts
-// it. In a fork with other outputs there may be less.
-func hear(t *machine.Task, start *agents.Start) {
-	if start != nil && start.Said > 0 && start.Heard == nil {
-		heard := inConversation(t)
-		start.Heard = heard[:min(start.Said, len(heard))]
-	}
 }
 
 // saidBefore reads messages.
@@ -80,38 +58,19 @@ func saidBefore(p *pending, fields map[string]any) (list []agents.Message, err e
 	return list, nil
 }
 
-// toldBefore is what an agent is told before its prompt: of its conversation, and by its step. Without a prompt there
-// must be something.
-func toldBefore(p *pending, fields map[string]any) (heard, given []agents.Message, err error) {
-	heard = inConversation(p.task)
-	given, err = saidBefore(p, fields)
-	if _, asked := fields["prompt"]; err == nil && !asked && len(heard)+len(given) == 0 {
+// toldBefore is what an agent is told before its prompt. Without one there must be something.
+func toldBefore(p *pending, fields map[string]any) ([]agents.Message, error) {
+	before, err := saidBefore(p, fields)
+	if _, asked := fields["prompt"]; err == nil && !asked && len(before) == 0 {
 		err = program.ConfigError("agent.arguments", "%s: nothing was said yet, and an agent step has no prompt",
 			p.Site.Pos)
 	}
-	return heard, given, err
-}
-
-// repliesTo says how long a person talks with the agent of a step; nil: the agent answers once.
-func repliesTo(p *pending) *agents.Replies {
-	of := p.Site.Agents.Replies
-	if of == nil {
-		return nil
-	}
-	return &agents.Replies{Max: of.Max, Until: func(reply string) (bool, error) { return of.Until(p.task, reply) }}
+	return before, err
 }
 
 // outputOf is the output of an agent step without a schema.
 func outputOf(set *program.AgentSet, res *agents.Result) map[string]any {
 	out := map[string]any{"text": res.Text, "steps": int64(res.Steps), "stop_reason": string(res.StopReason)}
-	if set.Replies != nil {
-		turns := make([]any, len(res.Turns))
-		for i, t := range res.Turns {
-			turns[i] = map[string]any{"reply": t.Reply, "text": t.Text}
-		}
-		turns[0].(map[string]any)["reply"] = nil
-		out["turns"], out["ended"] = turns, cmp.Or(res.TalkEnded, "stopped")
-	}
 	if set.HandsOff {
 		out["agent"] = res.Agent
 	}

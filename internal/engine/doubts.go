@@ -128,9 +128,6 @@ func (f *doubtful) nextGeneration(n int) {
 // opened reads the beginning of a pause.
 func (f *doubtful) opened(e *journal.Event, what *journal.PauseOpened) {
 	p, of := &what.Pause, e.Path
-	if journal.IsApproval(p.ID) { // before the call
-		return
-	}
 	d := journal.Doubt{Step: p.Step, Call: p.Call}
 	if what.Agent != nil {
 		of, d.About = what.Agent.Step, AboutOf(p)

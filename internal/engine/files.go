@@ -19,7 +19,7 @@ func (p *pending) shown() *runtime.Request {
 		return p.Request
 	}
 	t := &p.agent.terms
-	return &runtime.Request{Messages: append(asMessages(nil, t.Before), runtime.Message{Files: t.Files})}
+	return &runtime.Request{Messages: append(asMessages(t.Before), runtime.Message{Files: t.Files})}
 }
 
 // showsLocal reports whether local files go with a request.

@@ -103,7 +103,7 @@ func (r *Run) taskOf(e *journal.Event) (*machine.Task, error) {
 	ok := false
 	switch what := e.What.(type) {
 	case journal.WaitOver:
-		ok = waits && (what.Approval == t.Asks()) && (call == nil || what.Approval)
+		ok = waits && call == nil
 	case journal.Said:
 		ok = waits && t.Node().Adapter == program.WaitSaid
 	case journal.ToolEntered:
@@ -116,8 +116,6 @@ func (r *Run) taskOf(e *journal.Event) (*machine.Task, error) {
 		switch {
 		case what.Agent != nil:
 			ok = r.underWay(t) && call.Kind == program.AgentCall
-		case journal.IsApproval(what.Pause.ID) || t.Asks():
-			ok = journal.IsApproval(what.Pause.ID) && t.Asks()
 		case call == nil:
 			ok = waits && what.Pause.Reason != journal.Indeterminate // it has no call
 		default:

@@ -107,7 +107,7 @@ func messages(p *pending, fields map[string]any) ([]runtime.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	before := asMessages(asMessages(nil, inConversation(p.task)), given)
+	before := asMessages(given)
 	list = append(list, before...)
 	if err := say("prompt", runtime.User); err != nil {
 		return nil, err
@@ -126,8 +126,8 @@ func messages(p *pending, fields map[string]any) ([]runtime.Message, error) {
 	return list, nil
 }
 
-// asMessages adds what was said before to a request.
-func asMessages(list []runtime.Message, said []agents.Message) []runtime.Message {
+// asMessages makes messages of a request of what was said before.
+func asMessages(said []agents.Message) (list []runtime.Message) {
 	for _, m := range said {
 		list = append(list, runtime.Message{Role: m.Role, Text: m.Text, Files: m.Files})
 	}

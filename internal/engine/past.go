@@ -99,11 +99,11 @@ func EndOf(what journal.What) (end Ending, over bool) {
 	case journal.CallEnded:
 		return Ending{Output: w.Output, Failure: w.Failure, Call: true}, true
 	case journal.PauseAnswered: // of a call, the call comes to its end later: see shareEnd
-		return Ending{Output: w.Answer}, !journal.IsApproval(w.Pause)
+		return Ending{Output: w.Answer}, true
 	case journal.Said:
 		return Ending{Output: w.Output()}, true
 	case journal.WaitOver:
-		return Ending{Output: w.Output, Failure: w.Failure}, !w.Approval
+		return Ending{Output: w.Output, Failure: w.Failure}, true
 	}
 	return Ending{}, false
 }

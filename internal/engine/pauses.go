@@ -126,10 +126,6 @@ func (r *Run) openWait(c machine.Command) {
 	if t.Status() != machine.Waiting {
 		return // the task has ended meanwhile
 	}
-	if t.Asks() {
-		r.askApproval(t, c.Input)
-		return
-	}
 	if t.Node().Kind == machine.Receive {
 		r.openReceive(t)
 		return
@@ -153,11 +149,7 @@ func (r *Run) openWait(c machine.Command) {
 
 // refuseWait ends the waiting of a task for which no pause can be opened.
 func (r *Run) refuseWait(t *machine.Task, failure *machine.Failure) {
-	switch {
-	case t.Asks():
-		r.record(t, r.path(t), journal.WaitOver{Failure: failure, Approval: true})
-		return
-	case t.Node().Kind == machine.Call: // it waits already
+	if t.Node().Kind == machine.Call { // it waits already
 		r.record(t, r.path(t), journal.CallEnded{Failure: failure})
 		return
 	}
@@ -191,9 +183,7 @@ func (r *Run) suspend(p *pending, pause *resume.Pause) {
 // pause gives a pause its identity, records it and announces it.
 func (r *Run) pause(t *machine.Task, what journal.PauseOpened) {
 	path := r.path(t)
-	if what.Pause.ID = pauseID(path, r.waits.opened[path]+1); t.Asks() {
-		what.Pause.ID = path + journal.ApprovalMark
-	}
+	what.Pause.ID = pauseID(path, r.waits.opened[path]+1)
 	if err := r.openPause(t, path, r.m.Decided(), what); err != nil {
 		r.refuseWait(t, &machine.Failure{Category: string(runtime.CategoryTool), Code: "pause.invalid", Err: err})
 	}
@@ -320,8 +310,6 @@ func (r *Run) answer(p *Pause, next resume.Next, answer any) {
 	r.disarm(p.timer)
 	t := p.task
 	switch {
-	case t.Asks():
-		r.approve(t, approved(t, answer))
 	case p.inAgent != "" && r.ending.forGood != nil: // the agent does not continue
 	case p.inAgent != "":
 		r.answerAgent(p, next, answer)

@@ -181,7 +181,7 @@ func (r *Run) replayed(c machine.Command) {
 		if c.Again { // it had not ended: steps inside had
 			p.pending = slices.DeleteFunc(p.pending, func(was machine.Command) bool { return was.Task == c.Task })
 		}
-		p.knows(c.Task) // one that asks for a yes has not begun
+		p.knows(c.Task)
 		p.pending = append(p.pending, c)
 	case machine.Stop:
 		p.halted = append(p.halted, c.Task)

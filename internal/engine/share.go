@@ -35,9 +35,6 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 		e := &events[i]
 		settled, stood := said.Next(e), standsIn(stands, e.Path)
 		switch {
-		case stood && approves(e.What):
-			advance()
-			r.shareApproval(e, known[e.Path], &there)
 		case stood && r.opensInside(e): // what the steps inside came to follows
 			advance()
 			r.shareInside(known[e.Path], e, generation)
@@ -231,16 +228,10 @@ func (r *Run) shareTimer(path string, what journal.TimerDue) {
 func (r *Run) asksOther(t *machine.Task, question string) bool {
 	i := slices.IndexFunc(r.past.pending, func(c machine.Command) bool { return c.Op == machine.Open && c.Task == t })
 	kind, ok := t.Node().Adapter.(program.WaitKind)
-	if i < 0 || !ok && !t.Asks() {
+	if i < 0 || !ok {
 		return false
 	}
-	var p resume.Pause
-	var err error
-	if input := r.past.pending[i].Input; t.Asks() {
-		p, err = approvalOf(input)
-	} else {
-		p, err = pauseOf(kind, input, r.now)
-	}
+	p, err := pauseOf(kind, r.past.pending[i].Input, r.now)
 	if err != nil {
 		return true
 	}

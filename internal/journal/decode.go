@@ -71,7 +71,7 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 	case timerFired:
 		e.What = TimerDue{machine.Timer(data.count("timer"))}
 	case waitOver:
-		e.What = WaitOver{data["output"], data.failure(), data.yes("approval")}
+		e.What = WaitOver{data["output"], data.failure()}
 	case said:
 		e.What = Said{data.text("text"), data["value"]}
 	case toolEntered:

@@ -218,13 +218,7 @@ func (w ToolEntered) members(after int64) map[string]any {
 	return map[string]any{"n": after, "tool": w.Tool, "arguments": w.Arguments}
 }
 
-func (w WaitOver) members(after int64) map[string]any {
-	data := ended(after, w.Output, w.Failure)
-	if w.Approval {
-		data["approval"] = true
-	}
-	return data
-}
+func (w WaitOver) members(after int64) map[string]any { return ended(after, w.Output, w.Failure) }
 
 func (w *Told) members() map[string]any {
 	events := make([]any, len(w.Events))

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"strings"
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
@@ -97,9 +96,8 @@ type (
 	TimerDue struct{ Timer machine.Timer }
 	// WaitOver is the end of a wait for which no pause was opened.
 	WaitOver struct {
-		Output   any
-		Failure  *machine.Failure
-		Approval bool // it was for a yes to begin: Output is true or false
+		Output  any
+		Failure *machine.Failure
 	}
 	// Said is what a step said: its end.
 	Said struct {
@@ -202,12 +200,6 @@ type File struct {
 	MediaType string `json:"mediaType"`
 	Bytes     int64  `json:"bytes"`
 }
-
-// ApprovalMark follows the path of a step in the id of the pause in which somebody approves that it begins.
-const ApprovalMark = ":approve"
-
-// IsApproval reports whether the pause with an id is such a pause.
-func IsApproval(pause string) bool { return strings.HasSuffix(pause, ApprovalMark) }
 
 // About are the names and values of the event in a trace.
 func (s *Said) About() []any {

@@ -30,11 +30,6 @@ func (m *Machine) end(t *Task, output any, size int, failure *Failure) (taken bo
 			failure, m.size = &Failure{Category: "config", Code: "output.invalid", Err: err}, before
 		}
 	}
-	if failure == nil && !whole {
-		if failure = m.talk(t, output); failure != nil {
-			m.size = before
-		}
-	}
 	if failure == nil {
 		if failure = m.answered(t, output); failure != nil {
 			m.size = before

@@ -29,7 +29,6 @@ type Graph struct {
 
 	Channels []Channel // declared by a file; nil for steps in place
 
-	Conversations []string // likewise
 }
 
 // Kind says how a node is executed.
@@ -99,11 +98,8 @@ type exchange struct {
 	OnEmpty OnEmpty // of a Receive
 	// Where says whether a Receive takes a value, or a Wait an event: VarGiven is that. nil: any.
 	Where *expr.Program
-	Talk  *Talk // nil: the node takes part in no conversation
 	// Messages are those of a Call that asks a model; nil: it has none.
 	Messages *Messages
-	// Approve asks before the node begins; nil: nobody is asked.
-	Approve *Approve
 }
 
 // bound is the maximum size of the value of a template, see [expr.Template.Bound]; paths is -1 if it is not
@@ -123,13 +119,6 @@ type Rollback struct {
 	With    *expr.Template // in the environment that [Task.Ended] returns; nil: no input
 	Timeout time.Duration
 	Adapter any // the driver's own
-}
-
-// Approve asks a person before an execution begins; see [Task.Asks].
-type Approve struct {
-	When *expr.Program  // nil: always
-	Ask  *expr.Template // what is asked; the driver's own
-	Yes  string         // the decision that lets it begin; after any other it is skipped
 }
 
 // Foreach runs a node once per item.

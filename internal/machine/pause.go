@@ -16,7 +16,7 @@ func (m *Machine) Give(path string, output any) bool {
 		m.waiting.push(other)
 	}
 	m.start(t)
-	if n := t.Node(); n.Talk != nil || n.talks() {
+	if n := t.Node(); n.talks() {
 		input, _ := n.With.Eval(t) // of the call that gave the output
 		t.messages = &messages{input: input}
 	}
@@ -157,9 +157,6 @@ func (m *Machine) abandonIf(inside func(*Task) bool, cause error) {
 		case !inside(t):
 		case t.doubted:
 			t.stopped = true
-		case t.Asks():
-			m.resume(t)
-			m.drop(t)
 		case t.lends(): // it ends after what is inside
 			_ = m.resume(t)
 			t.stopped = true

@@ -21,7 +21,6 @@ func (m *Machine) fill(f *frame, g *Graph, parent *Task, inputs map[string]any) 
 		f.depth = f.around().depth + 1
 	}
 	f.openChannels()
-	f.openConversations()
 	if len(f.steps) != len(g.Nodes) {
 		f.steps = make([]step, len(g.Nodes))
 	}
@@ -64,9 +63,6 @@ func (m *Machine) decide(t *Task) {
 			return
 		}
 	}
-	if n.Approve != nil && !t.approved && m.ask(t) {
-		return
-	}
 	if n.Kind == Call {
 		m.waiting.push(t)
 		return
@@ -107,9 +103,7 @@ func (t *Task) useless() bool {
 
 // drop ends a barred task.
 func (m *Machine) drop(t *Task) {
-	if t.status = Cancelled; t.asks || t.approved { // somebody was asked
-		m.emit(Skipped, t)
-	}
+	t.status = Cancelled
 	if t.item < 0 {
 		m.settle(t)
 		return
@@ -163,7 +157,7 @@ func (m *Machine) begin(t *Task) {
 			return
 		}
 	}
-	if n.Talk != nil || n.talks() {
+	if n.talks() {
 		t.messages = &messages{input: input}
 	}
 	switch n.Kind {

@@ -32,7 +32,7 @@ type Task struct {
 
 	each *each // of a foreach that runs
 
-	messages *messages // nil: nobody needs them, or it has not begun
+	messages *messages // nil: nobody reads them, or it has not begun
 
 	// First, Last and Driver belong to the driver; the machine never reads them.
 	First, Last int32
@@ -43,8 +43,6 @@ type Task struct {
 type waiting struct {
 	again     bool // its call was suspended and answered, and is to start again
 	kept      bool // the driver ends its waiting soon
-	asks      bool // it waits for a yes to begin
-	approved  bool // it may begin, as far as people are concerned
 	doubted   bool // it waits for the outcome of its call
 	insists   bool // also when nothing depends on that
 	receiving bool // it is a Receive that had to wait
@@ -76,8 +74,7 @@ type frame struct {
 	failedAt  int64 // 0, or the count of begun tasks at the first unhandled failure
 	cancelled bool  // nothing starts any more
 
-	channels []channel       // of the file; frames of steps in place share them
-	talks    []*conversation // likewise
+	channels []channel // of the file; frames of steps in place share them
 
 	self Task // the environment of the body's output, and the owner of the run's timers
 	m    *Machine
@@ -210,8 +207,6 @@ func (t *Task) Var(up, index int) any {
 	switch index {
 	case VarVars:
 		return t.Vars()
-	case VarConversations:
-		return t.frame.conversations()
 	case 0:
 		return t.value
 	case 1:
@@ -254,12 +249,10 @@ func (e ended) Told(ref expr.StepRef, what string) any {
 	return e.told(what)
 }
 
-// The variables of conditions about one thing: a failure, a value that somebody gives to the task, or what a person
-// replies to its agent.
+// The variables of conditions about one thing: a failure, or a value that somebody gives to the task.
 const (
 	VarError = 101
 	VarGiven = 102
-	VarReply = 103
 )
 
 // VarVars is the variable that holds Options.Vars. It differs from those above: a condition may read both.
@@ -279,9 +272,6 @@ func (a about) Var(up, index int) any {
 	return a.Task.Var(up, index)
 }
 
-// Replied returns the environment for what is said about a reply to the agent of the task.
-func (t *Task) Replied(words string) expr.Env { return about{t, VarReply, words} }
-
 // Failing returns the environment for what is said about a failure of the task.
 func (t *Task) Failing(f *Failure) expr.Env {
 	return about{t, VarError, map[string]any{"category": f.Category, "code": f.Code, "message": f.Err.Error(),
@@ -292,7 +282,7 @@ func (t *Task) Failing(f *Failure) expr.Env {
 // why.
 func (t *Task) Takes(v any) (bool, error) {
 	n := t.Node()
-	if n == nil || n.Where == nil || t.Asks() {
+	if n == nil || n.Where == nil {
 		return true, nil
 	}
 	return n.Where.Bool(about{t, VarGiven, v})

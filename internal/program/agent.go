@@ -25,7 +25,6 @@ type AgentSet struct {
 	Asked    string               // the agent that the step names otherwise; "": none
 	Tools    map[string]*Tool     // of the recipe, that they may call
 	HandsOff bool                 // the agent that it begins with may; the output names the one that answered
-	Replies  *Replies             // nil: the agent answers once
 	Retries  map[CallKind]*Retry  // what step and recipe say about calling tools, memory and retriever again
 }
 
@@ -78,7 +77,6 @@ func (s *stepCompiler) compileAgent(src *recipe.Step, inner *expr.Scope) {
 	s.toolsOf(set, src, s.agentsInGo(set, src))
 	slices.Sort(set.IDs)
 	set.HandsOff = s.handsOff(s.recipe, src)
-	s.compileReplies(set, src.Replies, inner)
 	switch {
 	case inPlace:
 		set.InPlace = true
@@ -114,7 +112,7 @@ func agentArguments(with *recipe.Value) *recipe.Value {
 	}
 	parts := *with
 	parts.Map = slices.DeleteFunc(slices.Clone(with.Map), func(f recipe.Field) bool {
-		return f.Key == "agent" && (f.Value.IsMap || !f.Value.HasExpression()) || f.Key == "replies"
+		return f.Key == "agent" && (f.Value.IsMap || !f.Value.HasExpression())
 	})
 	return &parts
 }

@@ -19,7 +19,6 @@ type bodySource struct {
 	defaults recipe.Defaults
 	names    expr.Scope        // what its expressions may name, without its own steps
 	channels []machine.Channel // of the file
-	talks    []string          // the conversations of the file
 	recipe   *recipe.Recipe    // the file
 	prefix   string            // of its steps' paths, for messages
 }
@@ -29,7 +28,6 @@ type body struct {
 	graph *machine.Graph
 	steps []PlanStep // in plan order, ids relative to the file
 	outer []expr.Ref // what its expressions read of the steps around it
-	talks talks      // what its steps do with conversations
 	count int
 }
 
@@ -42,7 +40,6 @@ type compiledStep struct {
 	reads []expr.Ref   // of outputs of other steps, without ?.
 
 	inside []expr.Ref // the same, in its bodies
-	talks  talks      // what it does with conversations, its bodies included
 	sub    []PlanStep
 	count  int
 }
@@ -86,11 +83,10 @@ func (s *stepCompiler) bodyOf(src *recipe.Body, inner *expr.Scope, label string)
 		names := expr.Scope{Inputs: s.names.Inputs, Consts: s.names.Consts, Outer: inner}
 		b := s.compiler.body(bodySource{
 			steps: src.Steps, inOrder: src.InOrder, output: src.Output, defaults: s.defaults, names: names,
-			channels: s.channels, talks: s.bodySource.talks, recipe: s.recipe, prefix: s.path() + label + "/",
+			channels: s.channels, recipe: s.recipe, prefix: s.path() + label + "/",
 		})
 		b.graph.Consts = s.names.Consts
 		s.sub, s.count = append(s.sub, b.steps...), s.count+b.count
-		s.compiledStep.talks.add(b.talks)
 		for i := range b.outer { // as if the step itself read it
 			b.outer[i].Step.Up--
 		}
@@ -164,14 +160,12 @@ func (c *compiler) body(src bodySource) body {
 	for i := range src.steps {
 		s := &stepCompiler{compiler: c, bodySource: &src, compiledStep: &steps[i], body: &b}
 		s.compile(&src.steps[i])
-		b.talks.add(steps[i].talks)
 		if src.inOrder && i > 0 {
 			s.follow(i - 1)
 		}
 		b.count += 1 + steps[i].count
 		c.full = c.full || b.count > MaxSteps
 	}
-	c.orderTalks(steps, src.talks)
 	c.order(b.graph, steps)
 	for _, n := range b.graph.Order {
 		b.steps = append(b.steps, planStep(&steps[n], steps, src.prefix))
@@ -191,7 +185,6 @@ func (c *compiler) body(src bodySource) body {
 		t, refs := c.template(src.output, &src.names)
 		b.graph.Output = t
 		b.addOuter(refs)
-		b.talks.read(refs, src.talks)
 		c.warnSkipped(steps, skips, refs, machine.AllDone) // it is read however the steps end
 	}
 	return b

@@ -301,13 +301,12 @@ func (c *compiler) file(r *recipe.Recipe) *file {
 		schemas[in.Name] = in.SchemaJSON
 	}
 	names := expr.Scope{Inputs: schemas, Consts: consts}
-	names.Vars, names.Hints = c.conversationVar(r)
-	names.Vars = append(names.Vars, varsVar)
+	names.Vars, names.Hints = []expr.Var{varsVar}, knownElsewhere
 	if !r.InTool() { // else its file has done it
 		c.defaultWhens(r, names)
 	}
 	src := bodySource{steps: r.Steps, inOrder: r.InOrder, output: r.Output, defaults: r.Defaults, names: names,
-		channels: channelsOf(r), talks: conversationsOf(r), recipe: r}
+		channels: channelsOf(r), recipe: r}
 	b := c.body(src)
 	c.finally(r.Finally, src, &b)
 	if !r.InTool() {
@@ -323,7 +322,7 @@ func (c *compiler) file(r *recipe.Recipe) *file {
 	}
 	c.require(r.Requires) // after the steps, whose positions are more useful
 	f.graph, f.steps, f.count = b.graph, b.steps, b.count
-	f.graph.Consts, f.graph.Channels, f.graph.Conversations = consts, channelsOf(r), conversationsOf(r)
+	f.graph.Consts, f.graph.Channels = consts, channelsOf(r)
 	if f.count > MaxSteps {
 		c.errorf(diagnostics.Position{File: r.File, Line: 1, Column: 1}, diagnostics.CodeTooLarge,
 			"split the recipe, or use foreach", "recipe %q has %d steps with those of its sub-recipes, the most is %d",

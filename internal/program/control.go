@@ -74,21 +74,11 @@ func (s *stepCompiler) compileFork(src *recipe.Fork, inner *expr.Scope) {
 	s.node.Kind = machine.Many
 	s.node.Fork = &machine.Fork{Mode: modes[src.Mode], MaxParallel: src.MaxParallel}
 	inner = s.withHints(inner, "branch")
-	own := s.compiledStep.talks // before the branches begin
-	var others talks
 	for i := range src.Branches {
 		b := &src.Branches[i]
-		s.compiledStep.talks = nil
 		s.node.Fork.Branches = append(s.node.Fork.Branches,
 			machine.Branch{Name: b.Name, Body: s.bodyOf(b.Body, inner, "/"+b.Name)})
-		if i, beside := others.beside(s.compiledStep.talks); beside {
-			s.errorf(b.Pos, diagnostics.CodeSideBySide, "let one branch have all that is said in it",
-				"branches of step %q take part in conversation %q side by side", s.src.ID, s.bodySource.talks[i])
-		}
-		others.add(s.compiledStep.talks)
 	}
-	s.compiledStep.talks = others
-	s.compiledStep.talks.add(own)
 }
 
 func (s *stepCompiler) compileSwitch(src *recipe.Switch, inner *expr.Scope) {

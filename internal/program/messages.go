@@ -52,18 +52,10 @@ func (c *Call) messages(input, output any) (list []any) {
 	}
 	add(runtime.User, asked["prompt"], asked["images"])
 	answer, _ := output.(map[string]any)
-	turns, _ := answer["turns"].([]any)
-	switch {
-	case c.Answer != nil:
+	if c.Answer != nil {
 		add(runtime.Assistant, output, nil)
-		return list
-	case turns == nil:
+	} else {
 		add(runtime.Assistant, answer["text"], nil)
-	}
-	for _, one := range turns {
-		turn, _ := one.(map[string]any)
-		add(runtime.User, turn["reply"], nil)
-		add(runtime.Assistant, turn["text"], nil)
 	}
 	return list
 }

@@ -87,10 +87,6 @@ func (c *compiler) outputOfOne(s *recipe.Step) shape {
 
 func outputOfAgent(s *recipe.Step, handsOff bool) shape {
 	members := shape{"text": textShape(), "steps": shape{"type": "integer"}, "stop_reason": textShape()}
-	if s.Replies != nil {
-		members["turns"] = listOf(closed(shape{"reply": shape{"type": []any{"string", "null"}}, "text": textShape()}))
-		members["ended"] = textShape()
-	}
 	if handsOff {
 		members["agent"] = textShape()
 	}

@@ -9,7 +9,6 @@ type PlanStep struct {
 	Needs    []Edge     `json:"needs"` // in declaration order
 	When     string     `json:"when,omitempty"`
 	Trigger  string     `json:"trigger"`
-	Approve  bool       `json:"approve,omitempty"` // a person is asked before it begins
 	Foreach  bool       `json:"foreach,omitempty"`
 	Priority int        `json:"priority"`
 	Body     []PlanStep `json:"body,omitempty"` // of a composite
@@ -28,7 +27,7 @@ type Edge struct {
 func planStep(s *compiledStep, all []compiledStep, prefix string) PlanStep {
 	p := PlanStep{
 		ID: prefix + s.src.ID, Uses: s.src.Uses.Text, Needs: []Edge{}, When: s.src.When.Text,
-		Trigger: string(s.src.Trigger), Foreach: s.src.Foreach != nil, Approve: s.src.Approve != nil,
+		Trigger: string(s.src.Trigger), Foreach: s.src.Foreach != nil,
 		Priority: s.src.Priority, Body: s.sub, From: s.src.Files,
 	}
 	if p.Trigger == "" {

@@ -50,6 +50,10 @@ func (c *compiler) defaultWhens(r *recipe.Recipe, names expr.Scope) {
 // varsVar is how expressions read the settings of the installation.
 var varsVar = expr.Var{Name: "vars", Index: machine.VarVars, Noted: true}
 
+// knownElsewhere are hints for names that only some conditions know.
+var knownElsewhere = map[string]string{errorVar: "on_error and retry know it; elsewhere it is steps.ID.error",
+	"value": "where of a receive step knows it", "event": "where of a wait step knows it"}
+
 // errorVar is the name by which conditions over a failure read it.
 const errorVar = "error"
 

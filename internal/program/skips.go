@@ -34,7 +34,7 @@ func (c *compiler) warnSkipped(steps []compiledStep, skips []skip, refs []expr.R
 
 // skip says how a step may be skipped.
 type skip struct {
-	byCondition bool // its when is false, or nobody approves
+	byCondition bool // its when is false
 	upstream    bool // what it needs was skipped, so that its trigger cannot hold
 }
 
@@ -43,7 +43,7 @@ func findSkips(g *machine.Graph, steps []compiledStep) []skip {
 	skips := make([]skip, len(steps))
 	for _, i := range g.Order {
 		s := &steps[i]
-		skips[i].byCondition = s.src.When.Text != "" || s.src.Approve != nil && s.src.Foreach == nil
+		skips[i].byCondition = s.src.When.Text != ""
 		needed, skippable := 0, 0
 		for from := range s.edges {
 			if s.after && from == int(i)-1 {

@@ -64,8 +64,6 @@ func (s *stepCompiler) compile(src *recipe.Step) {
 	}
 	s.node.OnError.Continue = src.OnError.Continue
 	s.compileUse(src, &inner)
-	s.compileApprove(src, &inner)
-	s.compileTalk(src)
 	s.compileMessages(src.ID)
 	s.compileRollback(src, &inner)
 	if s.node.Accept == nil {
@@ -217,7 +215,6 @@ func (s *stepCompiler) follow(before int) {
 // refer takes note of what the step's expressions refer to.
 func (s *stepCompiler) refer(refs []expr.Ref) {
 	s.body.addOuter(refs)
-	s.compiledStep.talks.read(refs, s.bodySource.talks)
 	for _, r := range refs {
 		switch {
 		case r.Kind == expr.RefSecret:

@@ -39,7 +39,7 @@ function One({run, path, part, pieces}) {
 	const around = outside(run, path);
 	return html`<p class="row"><${State} of=${step.status} />${step.uses && html`<span>${step.uses}</span>`}${
 		step.startedAt && html`<${Moment} at=${step.startedAt} /><${Lasts} from=${step.startedAt} to=${step.endedAt ?? (ended(run.phase) || run.phase === 'interrupted' ? run.updatedAt : undefined)} />`}${
-		(step.attempts ?? 0) > 1 && html`<span>attempt ${step.attempts}</span>`}${step.reason && html`<span class="soft">${whyNot(run, step)}</span>`}<span class="soft">${
+		(step.attempts ?? 0) > 1 && html`<span>attempt ${step.attempts}</span>`}${step.reason && html`<span class="soft">${whyNot(step)}</span>`}<span class="soft">${
 		spent(used(step.usage))}</span>${step.finish && step.finish !== 'stop' && html`<span>finish: ${step.finish}</span>`}</p>
 		<p class="row">${around && html`in <${StepLink} to=${around} />`}${may('operate') && step.status !== 'pending' && html`<a href=${ref(['runs', run.runId, 'fork'], {at: planID(path)})}>Fork here…</a>`}</p>
 		<${Trouble} of=${problem} />

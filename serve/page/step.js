@@ -10,9 +10,8 @@ export const StepLink = ({to, children}) => html`<a href=${here({step: to, part:
 /** Why steps do not run. @type {Record<string, string>} */
 const whys = {when_false: 'its condition is false', upstream: 'a step that it needs has not succeeded', not_taken: 'another way was taken'};
 
-/** Why a step of a run was skipped. @param {import('./types').RunView} run @param {{step: string, reason?: string}} step */
-export const whyNot = (run, {step, reason = ''}) => (run.acts.some((one) => one.pause === `${step}:approve` && one.decision === 'reject') ? 'somebody has said no'
-	: whys[reason] ?? reason);
+/** Why a step of a run was skipped. @param {{reason?: string}} step */
+export const whyNot = ({reason = ''}) => whys[reason] ?? reason;
 
 /** What a pause waits for, and until when. @param {{of: import('./types').Pause}} props */
 export const Wait = ({of: p}) => html`<a href=${ref(['inbox'], {all: 1, at: `${p.runId}/${p.id}`})}><${Text} of=${titleOf(p)} /></a>${

@@ -135,7 +135,7 @@ export function Steps({run, at, pick}) {
 	const row = (/** @type {Line} */ line, /** @type {number} */ i, /** @type {any} */ style) => {
 		const {step} = line;
 		if (line.pages) return html`<div key=${`pages ${step.step}`} class="line" style=${style} role="row" aria-rowindex=${i + 2}><span role="cell" class="pages"><${Pages} line=${line} page=${show} /></span></div>`;
-		const error = [step.code, step.error].filter(Boolean).join(': ') || whyNot(run, step);
+		const error = [step.code, step.error].filter(Boolean).join(': ') || whyNot(step);
 		return html`<div key=${step.step} class=${`line ${step.step === at ? 'picked' : ''} ${i === now ? 'now' : ''}`} style=${style} role="row" aria-rowindex=${i + 2} data-step=${step.step}>
 			<span role="cell"><${State} of=${step.status} /></span>
 			<span role="cell"><${Name} line=${line} full=${!!text} fold=${fold} pick=${pick} at=${at} /></span>

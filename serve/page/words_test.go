@@ -12,15 +12,16 @@ const yes = `apiVersion: braise/v1
 name: yes
 steps:
   check: {uses: set, with: {total: 80}}
-  pay: {uses: set, needs: [check], approve: {prompt: "Pay **80 euros** to [Ada](https://ada.example)?"}, with: {paid: true}}
+  pay: {uses: human, needs: [check], with: {prompt: "Pay **80 euros** to [Ada](https://ada.example)?"}}
   odd: {uses: set, when: "steps.check.output.total < 10", with: 1}
-  sent: {uses: say, needs: [pay], with: {text: Paid}}
+  sent: {uses: say, when: steps.pay.output.decision == "approve", with: {text: Paid}}
+  after: {uses: say, needs: [sent], with: {text: Paid}}
 finally:
   lost: {uses: fail, with: {code: report.lost, message: The report is lost}}
   tidy: {uses: wait, with: {duration: 1h}}
 `
 
-// A step that waits for a yes shows as one that waits, everywhere; what is not done says why, in words.
+// A step that waits for a person shows as one that waits, everywhere; what is not done says why, in words.
 func TestYes(t *testing.T) {
 	s := newSite(t, options{recipes: map[string]string{"yes": yes}})
 	id := s.run("yes", nil)
@@ -34,7 +35,7 @@ func TestYes(t *testing.T) {
 	b.goTo("#/runs/" + id + "/steps")
 	b.sees(`.line[data-step="pay"]`, "waiting")
 	b.sees(`.line[data-step="odd"]`, "its condition is false")
-	b.goTo("#/inbox?at=" + id + "/pay:approve")
+	b.goTo("#/inbox?at=" + id + "/pay")
 	b.sees(".pane h2", "Pay 80 euros to Ada?")
 	b.see(`.pane .prompt a[href="https://ada.example"]`)
 	b.press("reject")
@@ -61,7 +62,7 @@ func TestYes(t *testing.T) {
 func TestWarning(t *testing.T) {
 	s := newSite(t, options{recipes: map[string]string{"yes": strings.Split(yes, "  tidy:")[0] + "output: 1\n"}})
 	id := s.run("yes", nil)
-	b := s.open(olga, "#/inbox?at="+id+"/pay:approve")
+	b := s.open(olga, "#/inbox?at="+id+"/pay")
 	b.press("approve")
 	b.sees(".said", "is recorded")
 	b.goTo("#/runs/" + id + "/diagnostics")
@@ -73,14 +74,14 @@ func TestWarning(t *testing.T) {
 func TestNarrow(t *testing.T) {
 	s := newSite(t, options{recipes: map[string]string{"yes": yes}})
 	id, other := s.run("yes", nil), s.run("yes", nil)
-	b := s.open(olga, "#/inbox?at="+other+"/pay:approve")
+	b := s.open(olga, "#/inbox?at="+other+"/pay")
 	b.press("reject")
 	b.sees(".said", "is recorded")
 	b.status(other, "waiting")
 	b.do(chromedp.EmulateViewport(360, 740))
 	for _, tt := range []struct{ place, shown string }{
 		{"runs", "tbody tr"}, {"recipes", "tbody tr"}, {"recipes/yes", ".starts button"}, {"inbox", ".list li"},
-		{"inbox?at=" + id + "/pay:approve", ".decide"}, {"runs/" + id, ".graph .node"}, {"runs/" + id + "/time", ".bar"},
+		{"inbox?at=" + id + "/pay", ".decide"}, {"runs/" + id, ".graph .node"}, {"runs/" + id + "/time", ".bar"},
 		{"runs/" + id + "/trace", ".event"}, {"runs/" + other + "/steps", ".line[data-step] .error"},
 		{"runs/" + id + "/steps?step=check", ".detail .json"}, {"runs/" + id + "/result", ".result"},
 		{"runs/" + id + "/fork?at=pay", "section[aria-label='Runs again']"}, {"compare?a=" + id + "&b=" + other, "tr.part"},
