@@ -101,7 +101,7 @@ func TestAgentsKilledAnywhere(t *testing.T) {
 			points := slices.DeleteFunc(slices.Clone(some(whole.Hits)), usual.MatchString)
 			every := tt.every
 			if testing.Short() {
-				every = 6
+				every = 10
 			}
 			part := seedtest.Part(t, every)
 			for i, at := range points {

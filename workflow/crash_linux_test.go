@@ -376,8 +376,8 @@ func some(points []string) []string {
 }
 
 // A process is killed at each boundary, each time that it comes to it, and another one goes on. To save time that
-// is so with sqlite; with jsonl and postgres, and in a short test, it is killed at every ninth, from one on that the seed decides. With jsonl the other one is killed
-// too, and a third goes on.
+// is so with sqlite; with jsonl and postgres it is killed at every ninth, and in a short test at every twentieth, from one
+// on that the seed decides. With jsonl the other one is killed too, and a third goes on.
 func TestKilledAnywhere(t *testing.T) {
 	for _, recipe := range crashRecipes {
 		for _, kind := range durable {
@@ -387,9 +387,16 @@ func TestKilledAnywhere(t *testing.T) {
 				}
 				w := newWorld(t, kind)
 				points := some(w.points(t, recipe))
-				part := seedtest.Part(t, 9)
+				every := 1
+				switch {
+				case testing.Short():
+					every = 20
+				case kind != "sqlite":
+					every = 9
+				}
+				part := seedtest.Part(t, every)
 				for i, at := range points {
-					if (kind != "sqlite" || testing.Short()) && i%9 != part {
+					if i%every != part {
 						continue
 					}
 					t.Run(at, func(t *testing.T) {
