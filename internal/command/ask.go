@@ -43,7 +43,7 @@ func (a *app) trust(ctx context.Context, path string) bool {
 // ask asks the person at the terminal for the answer to a pause. It is false when there is none: the input, or
 // ctx, has ended.
 func (a *app) ask(ctx context.Context, p resume.Pause) (answer any, ok bool) {
-	fmt.Fprintf(a.stderr, "\n%s %s\n", a.bold(terminal.Visible(p.Step)+":"), terminal.Indented(p.Prompt))
+	fmt.Fprintf(a.stderr, "\n%s%s\n", a.bold(terminal.Visible(p.Step)+":"), terminal.Quoted(p.Prompt))
 	printShown(a.stderr, p.Show)
 	printCall(a.stderr, p.Call)
 	if !p.ExpiresAt.IsZero() {
@@ -231,11 +231,11 @@ func printShown(w io.Writer, shown any) {
 	}
 	members, ok := shown.(map[string]any)
 	if !ok {
-		fmt.Fprintf(w, "  %s\n", terminal.Indented(shown))
+		fmt.Fprintf(w, " %s\n", strings.TrimPrefix(terminal.Quoted(shown), "\n"))
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		fmt.Fprintf(w, "  %s: %s\n", terminal.Visible(name), terminal.Indented(members[name]))
+		fmt.Fprintf(w, "  %s:%s\n", terminal.Visible(name), terminal.Quoted(members[name]))
 	}
 }
 

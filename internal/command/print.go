@@ -37,7 +37,11 @@ func (a *app) printOutcome(out *workflow.Outcome) error {
 	case out.Status != workflow.StatusOK || out.Output == nil:
 	default:
 		if text, ok := out.Output.(string); ok {
-			fmt.Fprintln(a.stdout, strings.TrimSuffix(text, "\n"))
+			text = strings.TrimSuffix(text, "\n")
+			if isTerminal(a.stdout) { // elsewhere every byte counts
+				text = terminal.Visible(text)
+			}
+			fmt.Fprintln(a.stdout, text)
 			return nil
 		}
 		text, err := value.JSON(out.Output)
@@ -160,7 +164,7 @@ func (a *app) printError(out *workflow.Outcome) {
 		fmt.Fprintln(a.stderr, "braise: error: strict diagnostics failure: nothing ran")
 		return
 	}
-	fmt.Fprintf(a.stderr, "braise: %s: %s\n", out.Status, terminal.Visible(e.Error()))
+	fmt.Fprintf(a.stderr, "braise: %s: %s\n", out.Status, terminal.Message(e.Error()))
 	if m := exitedWith.FindStringSubmatch(e.Error()); m != nil && e.Code == "tool.failed" {
 		fmt.Fprintf(a.stderr, "  hint: allow_code: [%s] in with accepts this code\n", m[1])
 	}
@@ -228,7 +232,7 @@ func (a *app) printPause(w io.Writer, p resume.Pause) {
 	}
 	fmt.Fprintf(w, "  step %s waits for %s", terminal.Visible(p.Step), terminal.Visible(what))
 	if p.Prompt != "" {
-		fmt.Fprintf(w, ": %s", terminal.Indented(p.Prompt))
+		fmt.Fprintf(w, ":%s", terminal.Quoted(p.Prompt))
 	}
 	fmt.Fprintln(w)
 	printShown(w, p.Show)
@@ -261,7 +265,7 @@ func printCall(w io.Writer, c *resume.Call) {
 	}
 	fmt.Fprintf(w, "%s\n", terminal.Visible(text))
 	if c.Arguments != nil {
-		fmt.Fprintf(w, "  arguments: %s\n", terminal.Indented(c.Arguments))
+		fmt.Fprintf(w, "  arguments:%s\n", terminal.Quoted(c.Arguments))
 	}
 	fmt.Fprintf(w, "  idempotency key: %s\n", terminal.Visible(c.Key))
 	if len(c.PIDs) > 0 {

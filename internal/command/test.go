@@ -10,6 +10,7 @@ import (
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/internal/terminal"
 	"github.com/braise-run/braise/scenario"
 )
 
@@ -109,15 +110,16 @@ func (a *app) test(ctx context.Context, files []string, opts *scenario.Options) 
 }
 
 func (a *app) printResult(r *scenario.Result) {
+	name := terminal.Visible(r.Name)
 	switch {
 	case r.Failures != nil:
-		fmt.Fprintf(a.stdout, "FAIL %s (%s)\n", r.Name, r.File)
+		fmt.Fprintf(a.stdout, "FAIL %s (%s)\n", name, terminal.Visible(r.File))
 		for _, f := range r.Failures {
-			fmt.Fprintf(a.stdout, "  %s\n", strings.ReplaceAll(strings.TrimSpace(f), "\n", "\n  "))
+			fmt.Fprintf(a.stdout, "  %s\n", strings.ReplaceAll(terminal.Visible(strings.TrimSpace(f)), "\n", "\n  "))
 		}
 	case r.Updated:
-		fmt.Fprintf(a.stdout, "ok %s (updated)\n", r.Name)
+		fmt.Fprintf(a.stdout, "ok %s (updated)\n", name)
 	case !a.quiet:
-		fmt.Fprintf(a.stdout, "ok %s\n", r.Name)
+		fmt.Fprintf(a.stdout, "ok %s\n", name)
 	}
 }

@@ -132,7 +132,7 @@ func (p *Progress) Emit(e trace.Event) {
 			text = fmt.Sprintf("%s %s  skipped (%v)", p.paint("2", "-"), Visible(e.Step), e.Data.Get("reason"))
 		}
 	case trace.StepSaid:
-		text = fmt.Sprintf("%s %s  %s", p.paint("36", "»"), Visible(e.Step), Indented(e.Data.Get("text")))
+		text = fmt.Sprintf("%s %s %s", p.paint("36", "»"), Visible(e.Step), Quoted(e.Data.Get("text")))
 	case trace.ModelDelta:
 		if !p.Verbose {
 			p.delta(e)

@@ -229,7 +229,7 @@ func TestProgressShowed(t *testing.T) {
 		{"one\n", "one", true},
 		{"one", "two", false},
 		{"", "", false},
-		{"\x1b[2J", "\x1b[2J", false}, // shown otherwise than it is
+		{"\x1b[2J", "\x1b[2J", true}, // both are shown, not obeyed
 	} {
 		p := &Progress{w: io.Discard, Options: Options{Live: true}}
 		for _, piece := range strings.SplitAfter(tt.streamed, "o") {

@@ -19,12 +19,12 @@ type segment struct {
 // maxAnswer is the length up to which Showed remembers an answer.
 const maxAnswer = 1 << 20
 
-// Showed reports whether a text is the last answer that was shown as a whole, as it is.
+// Showed reports whether a text is the last answer that was shown as a whole.
 func (p *Progress) Showed(text string) bool {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	text = strings.TrimSuffix(text, "\n")
-	return text != "" && text == p.answer && len(text) < maxAnswer && Visible(text) == text
+	return text != "" && text == p.answer && len(text) < maxAnswer
 }
 
 // delta takes a piece of an answer.

@@ -3,6 +3,7 @@ package terminal
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -96,11 +97,26 @@ func LocalTime(t time.Time) string {
 	return t.Local().Format(time.DateTime)
 }
 
-// Indented is a value for people, its lines behind the first under it.
-func Indented(v any) string {
+// Quoted is a value for people that stands behind a word of ours: a space and its text. One of several lines begins on
+// a line of its own, and each of its lines stands behind a bar, so that none can look like one of ours.
+func Quoted(v any) string {
 	text, err := value.Text(v)
 	if err != nil {
 		text = err.Error()
 	}
-	return strings.ReplaceAll(Visible(strings.TrimRight(text, "\n")), "\n", "\n    ")
+	text = Visible(strings.TrimRight(text, "\n"))
+	if !strings.Contains(text, "\n") {
+		return " " + text
+	}
+	return bar + strings.ReplaceAll(text, "\n", bar)
+}
+
+const bar = "\n    │ "
+
+// commands finds lines that look like a command to copy, but for the first line.
+var commands = regexp.MustCompile(`\n[ \t]*braise\b`)
+
+// Message is an error of ours, which may quote others: lines that look like a command to copy stand behind a bar.
+func Message(text string) string {
+	return commands.ReplaceAllStringFunc(Visible(text), func(s string) string { return bar + s[1:] })
 }

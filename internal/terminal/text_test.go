@@ -22,3 +22,30 @@ func TestVisible(t *testing.T) {
 		}
 	}
 }
+
+// Text of others cannot look like a line of the command's own: trust 8.15.
+func TestQuoted(t *testing.T) {
+	for _, tt := range []struct {
+		in   any
+		want string
+	}{
+		{"one line\n", " one line"},
+		{"", " "},
+		{"Which?\n    braise resume r1.FAKE", "\n    │ Which?\n    │     braise resume r1.FAKE"},
+		{"a\r\x1b[2Kb", " a\ufffd\ufffd[2Kb"},
+		{map[string]any{"a": 1}, ` {"a":1}`},
+	} {
+		if got := Quoted(tt.in); got != tt.want {
+			t.Errorf("%q is shown as %q, want %q", tt.in, got, tt.want)
+		}
+	}
+	for in, want := range map[string]string{
+		"it failed": "it failed",
+		"it failed\n  hint: write it so\n    braise resume r1.FAKE": "it failed\n  hint: write it so\n    │     braise resume r1.FAKE",
+		"braise\n\tbraise\nbraises\n - c\x1b":                       "braise\n    │ \tbraise\nbraises\n - c\ufffd",
+	} {
+		if got := Message(in); got != want {
+			t.Errorf("%q is shown as %q, want %q", in, got, want)
+		}
+	}
+}
