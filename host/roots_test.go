@@ -70,7 +70,7 @@ func TestRootThatIsMissing(t *testing.T) {
 func TestRecipesOfRoots(t *testing.T) {
 	dir := t.TempDir()
 	writeFiles(t, dir, map[string]string{
-		"app/braise.yaml": "recipes: {roots: [../lib]}\n", "app/recipe.yaml": "apiVersion: braise/v1\nname: app\nextends: base.yaml\n",
+		"app/braise.yaml": "recipes: {roots: [../lib]}\n", "app/recipe.yaml": "apiVersion: braise/v1\nname: app\nsteps: {base: {uses: recipe, with: {ref: base.yaml}}}\n",
 		"lib/base.yaml": recipeText("base", "1"),
 	})
 	h := openIn(t, filepath.Join(dir, "app"))

@@ -35,7 +35,7 @@ func Format(filename string, data []byte) ([]byte, error) {
 // ofRecipe reports whether an entry at the top makes a file a recipe. A braise.yaml has keys of the same names, whose
 // order is its author's.
 func ofRecipe(f yamlnode.Field) bool {
-	return slices.Contains([]string{"apiVersion", "name", "inputs", "steps", "extends"}, f.Key)
+	return slices.Contains([]string{"apiVersion", "name", "inputs", "steps"}, f.Key)
 }
 
 // stepOrder is how a step is read: what it is, when it runs, what it does, what its outcome means.

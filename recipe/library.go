@@ -14,7 +14,7 @@ import (
 
 // Library is where recipes find others that are not beside them. The zero Library, and nil, has none.
 type Library struct {
-	// Roots are looked in, one after the other, for what a ref or extends names that does not begin with ./ or ../,
+	// Roots are looked in, one after the other, for what a ref names that does not begin with ./ or ../,
 	// after the folder of the recipe that says so. Each is apart: nothing in it reads what is outside of it.
 	Roots []fs.FS
 	// Shipped has a folder for each recipe that braise:NAME stands for. nil: none.
@@ -165,7 +165,7 @@ func mountOf(name string) string {
 	return ""
 }
 
-// find turns what a ref or extends in a file names into a file: braise:NAME is a shipped recipe, another name without
+// find turns what a ref in a file names into a file: braise:NAME is a shipped recipe, another name without
 // ./ may also stand in a root. A name without a suffix may be that of a folder with a recipe.yaml.
 func (l *loader) find(from string, name Name) (string, bool) {
 	if below, ok := strings.CutPrefix(name.Text, shippedMark); ok {

@@ -23,7 +23,7 @@ const (
 )
 
 // Load reads a recipe with everything that it names: the recipes of its bodies, the texts of the
-// form {file: path}, the recipe that it extends, and the agents in the folder agents beside it. The result needs no
+// form {file: path}, and the agents in the folder agents beside it. The result needs no
 // more files. filename and all paths are slash-separated and below the root of fsys; a path in a recipe
 // is relative to that recipe's folder.
 //
@@ -78,19 +78,19 @@ func (l *loader) recipe(file string, from diagnostics.Position) *Recipe {
 	}
 	l.chain = append(l.chain, file)
 	defer func() { l.chain = l.chain[:len(l.chain)-1] }()
-	t, ok := l.layers(file, from)
+	data, ok := l.readOnce(file, from)
 	if !ok {
 		return nil
 	}
-	w := l.walk(t)
+	w := read(l.shown(file), data)
 	for _, body := range w.refs {
-		if target, ok := l.find(w.fileOf(body.Ref.Pos, file), body.Ref); ok {
+		if target, ok := l.find(file, body.Ref); ok {
 			body.Recipe = l.recipe(target, body.Ref.Pos)
 		}
 	}
 	l.texts(w, file)
 	l.schemas(w, file)
-	l.addAgents(w, t.files)
+	l.addAgents(w.recipe, file)
 	w.linkTools()
 	if !from.IsZero() && !w.recipe.Limits.Pos.IsZero() {
 		w.Warnf(w.recipe.Limits.Pos, diagnostics.CodeInvalidValue, "move them to the recipe that is run",
@@ -105,7 +105,7 @@ func (l *loader) recipe(file string, from diagnostics.Position) *Recipe {
 func (l *loader) texts(w *walker, from string) {
 	for _, v := range w.files {
 		name := Name{Text: v.text("file"), Pos: v.get("file").Pos}
-		target, ok := l.resolve(w.fileOf(name.Pos, from), name)
+		target, ok := l.resolve(from, name)
 		if !ok {
 			continue
 		}
@@ -124,7 +124,6 @@ func (l *loader) texts(w *walker, from string) {
 func (l *loader) schemas(w *walker, from string) {
 	for _, out := range w.schemaFiles {
 		name := Name{Text: out.Schema.text("file"), Pos: out.Schema.get("file").Pos}
-		from := w.fileOf(name.Pos, from)
 		if s, ok := l.files.(stored); ok && s.files[path.Join(path.Dir(from), name.Text)] == nil {
 			w.notLoaded(out)
 			continue
@@ -157,42 +156,27 @@ func (w *walker) notLoaded(out *Output) {
 		"the schema in %q is not loaded, and checks nothing", out.Schema.text("file"))
 }
 
-// addAgents adds the agents of the folder agents beside the recipe, and beside those that it extends, and checks that
-// the ids fit together. The recipe's own count before those of what it extends. A file there that an agent of the
-// recipe has for its instructions is no agent itself.
-func (l *loader) addAgents(w *walker, layers []string) {
-	r := w.recipe
-	declared := map[string]int{} // an index into r.Agents
+// addAgents adds the agents of the folder agents beside the recipe, and checks that the ids fit together. A file there
+// that an agent of the recipe has for its instructions is no agent itself.
+func (l *loader) addAgents(r *Recipe, file string) {
+	declared := map[string]diagnostics.Position{}
 	instructions := map[string]bool{}
-	for i, a := range r.Agents {
-		declared[a.ID] = i
+	for _, a := range r.Agents {
+		declared[a.ID] = a.Pos
 		if v := a.Spec.get("instructions"); v != nil {
 			instructions[v.Pos.File] = true
 		}
 	}
-	for i, file := range layers {
-		dir := path.Dir(file)
-		if slices.ContainsFunc(layers[:i], func(above string) bool { return path.Dir(above) == dir }) {
+	for _, a := range l.agentsIn(path.Join(path.Dir(file), "agents")) {
+		if instructions[a.File] {
 			continue
 		}
-		for _, a := range l.agentsIn(path.Join(dir, "agents")) {
-			if instructions[a.File] {
-				continue
-			}
-			at, twice := declared[a.ID]
-			if !twice {
-				declared[a.ID] = len(r.Agents)
-				r.Agents = append(r.Agents, a)
-				continue
-			}
-			switch other := slices.Index(layers, w.fileOf(r.Agents[at].Pos, "")); {
-			case other >= 0 && path.Dir(layers[other]) == dir:
-				l.Errorf(r.Agents[at].Pos, diagnostics.CodeDuplicateName, "",
-					"the agent %q is defined here and in %s", a.ID, a.File)
-			case other > i: // of what this one extends
-				r.Agents[at] = a
-			}
+		if pos, ok := declared[a.ID]; ok {
+			l.Errorf(pos, diagnostics.CodeDuplicateName, "", "the agent %q is defined here and in %s", a.ID, a.File)
+			continue
 		}
+		declared[a.ID] = a.Pos
+		r.Agents = append(r.Agents, a)
 	}
 	ids := slices.Sorted(maps.Keys(declared))
 	for _, a := range r.Agents {

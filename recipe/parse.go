@@ -78,8 +78,6 @@ type walker struct {
 
 	schemaFiles []*Output // whose schema has the form {file: path}
 
-	extends Name              // the recipe that the file is laid over; zero: none
-	layers  map[string]string // the files that it is made of, by the names of positions; nil: one that is parsed alone
 }
 
 // read reads a file alone as far as it can; the recipe is never nil.
@@ -90,10 +88,6 @@ func read(filename string, data []byte) *walker {
 	if root != nil {
 		w.top(root)
 	}
-	if name := w.extends; name.Text != "" {
-		w.Errorf(name.Pos, diagnostics.CodeFile, "read the recipe with recipe.Load",
-			"the recipe %q, which this one extends, is not loaded", name.Text)
-	}
 	return w
 }
 
@@ -101,11 +95,6 @@ func (w *walker) top(n *yamlnode.Node) {
 	fields := w.object(n, topObject)
 	w.word(fields, topObject, "apiVersion")
 	r := w.recipe
-	if base := fields["extends"]; base != nil {
-		w.extends = Name{Text: w.literal(base), Pos: base.Pos}
-	} else {
-		w.Require(n, fields, "steps")
-	}
 	r.Name = w.Text(fields["name"])
 	r.Version = w.String(fields["version"])
 	r.Description = w.String(fields["description"])

@@ -207,8 +207,6 @@ type Step struct {
 	Pos         diagnostics.Position // of the id
 	Description string
 	Tags        []string
-	// Files are those that say what the step is, if it is from a recipe that this one extends, the last one first.
-	Files []string
 
 	Uses    Name
 	With    *Value // nil when not given, and where what it says is in the field of a kind, below, instead

@@ -113,7 +113,6 @@ func Schema() []byte {
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = "Braise recipe, " + APIVersion
 	root["$defs"] = defs
-	layer(root)
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
@@ -122,29 +121,6 @@ func Schema() []byte {
 		panic("recipe: the schema is JSON: " + err.Error())
 	}
 	return b.Bytes()
-}
-
-// layer says what a recipe that extends another one may do: it has parts of steps, and null removes entries.
-func layer(root node) {
-	properties, whole, part := root["properties"].(node), node{}, node{}
-	for _, key := range []string{"inputs", "consts", "channels", "agents", "tools", "steps"} {
-		all := properties[key].(node)
-		properties[key] = node{"description": all["description"]}
-		delete(all, "description")
-		whole[key] = all
-		part[key] = node{"type": "object"}
-	}
-	step := stepObject.schema(false)
-	delete(step, "required")
-	for key, s := range step["properties"].(node) {
-		step["properties"].(node)[key] = node{"description": s.(node)["description"]}
-	}
-	step["type"] = []any{"object", "null"}
-	part["steps"] = node{"type": "object", "propertyNames": node{"pattern": stepID.String()},
-		"additionalProperties": step}
-	root["if"] = node{"required": []any{"extends"}}
-	root["then"] = node{"properties": part}
-	root["else"] = node{"required": []any{"steps"}, "properties": whole}
 }
 
 // schema describes the object; with templates, any value may also be an expression.

@@ -73,9 +73,6 @@ func writeSteps(b *strings.Builder, steps []program.PlanStep, indent string) {
 		if s.When != "" {
 			fmt.Fprintf(b, "  when %s", strings.Join(strings.Fields(s.When), " "))
 		}
-		if len(s.From) > 0 {
-			fmt.Fprintf(b, "  from %s", strings.Join(s.From, " over "))
-		}
 		b.WriteByte('\n')
 		writeSteps(b, s.Body, indent+"  ")
 	}

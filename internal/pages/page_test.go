@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -99,12 +98,6 @@ func TestRecipesOfPages(t *testing.T) {
 				continue
 			}
 			found++
-			if strings.Contains(b.text, "\nextends:") { // it needs the other recipe, which its scenario has
-				if !inScenarios(t, b.text) {
-					t.Errorf("%s:%d: no testdata/scenarios/*_example*.txtar has this recipe", name, b.line)
-				}
-				continue
-			}
 			r, err := recipe.Parse(name, []byte(b.text))
 			if err == nil {
 				_, err = workflow.Compile(r, nil)
@@ -117,19 +110,6 @@ func TestRecipesOfPages(t *testing.T) {
 	if found == 0 {
 		t.Error("no page has a whole recipe")
 	}
-}
-
-// inScenarios reports whether an example of the scenarios has a text.
-func inScenarios(t *testing.T, text string) bool {
-	t.Helper()
-	files, err := filepath.Glob("../../testdata/scenarios/*_example*.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return slices.ContainsFunc(files, func(file string) bool {
-		scenario, err := os.ReadFile(file)
-		return err == nil && strings.Contains(string(scenario), text)
-	})
 }
 
 // The plan in docs/concepts.md is that of the recipe in the tutorial which it names.

@@ -14,8 +14,6 @@ type PlanStep struct {
 	Body     []PlanStep `json:"body,omitempty"` // of a composite
 	// Finally says that the step runs when all steps outside of finally have ended.
 	Finally bool `json:"finally,omitempty"`
-	// From are the files that say what the step is, if a recipe that this one extends does; the last one first.
-	From []string `json:"from,omitempty"`
 }
 
 // Edge says that a step waits for another one.
@@ -28,7 +26,7 @@ func planStep(s *compiledStep, all []compiledStep, prefix string) PlanStep {
 	p := PlanStep{
 		ID: prefix + s.src.ID, Uses: s.src.Uses.Text, Needs: []Edge{}, When: s.src.When.Text,
 		Trigger: string(s.src.Trigger), Foreach: s.src.Foreach != nil,
-		Priority: s.src.Priority, Body: s.sub, From: s.src.Files,
+		Priority: s.src.Priority, Body: s.sub,
 	}
 	if p.Trigger == "" {
 		p.Trigger = string(recipe.AllSuccess)

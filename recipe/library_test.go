@@ -12,73 +12,6 @@ import (
 	"github.com/braise-run/braise/recipe"
 )
 
-// The digest is of what comes out, so it is that of the same recipe written whole.
-func TestDigestOfAnExtendedRecipe(t *testing.T) {
-	texts := map[string]string{
-		"f": head + `extends: lib/g.yaml
-inputs: {b: null, c: string}
-defaults: {timeout: null, model: big}
-agents: {w: {max_steps: 3}}
-steps:
-  two: {with: {n: 3}, when: null}
-  one: null
-  four: {uses: set, with: null}
-`,
-		"lib/g.yaml": `apiVersion: braise/v1
-name: g
-version: "9"
-inputs: {a: string, b: integer}
-defaults: {model: m, timeout: 3s}
-agents: {w: {model: m, instructions: {file: w.md}, max_steps: 2}}
-steps:
-  one: {uses: set, with: 1}
-  two: {uses: crm.lookup, with: {n: 2, k: 1}, when: "true", timeout: 1s}
-  three: {uses: agent, with: {agent: w, prompt: Hello}}
-output: ${{ steps.two.output }}
-`,
-		"lib/w.md": "Write.",
-		"whole": head + `inputs: {a: string, c: string}
-defaults: {model: big}
-agents: {w: {model: m, instructions: Write., max_steps: 3}}
-steps:
-  two: {uses: crm.lookup, with: {n: 3, k: 1}, timeout: 1s}
-  three: {uses: agent, with: {agent: w, prompt: Hello}}
-  four: {uses: set, with: null}
-output: ${{ steps.two.output }}
-`,
-	}
-	f, err := recipe.Load(files(texts), "f")
-	if err != nil {
-		t.Fatal(err)
-	}
-	whole, err := recipe.Load(files(texts), "whole")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if f.Digest != whole.Digest || f.Digest == "" {
-		t.Errorf("digest %s, want %s", f.Digest, whole.Digest)
-	}
-	got := map[string][]string{}
-	for _, s := range f.Steps {
-		got[s.ID] = s.Files
-	}
-	want := map[string][]string{"two": {"f", "lib/g.yaml"}, "three": {"lib/g.yaml"}, "four": nil}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("files of steps (-want +got)\n%s", diff)
-	}
-	if f.Version != "" {
-		t.Errorf("version %q", f.Version)
-	}
-}
-
-// A recipe alone cannot say what it extends.
-func TestParseOfAnExtendedRecipe(t *testing.T) {
-	_, err := recipe.Parse("f", []byte(head+"extends: g\n"))
-	if diff := cmp.Diff([]string{"3:10 recipe.file | read the recipe with recipe.Load"}, findings(t, err)); diff != "" {
-		t.Error(diff)
-	}
-}
-
 type librarySide struct{ fstest.MapFS }
 
 func (librarySide) DisplayName(name string) string { return "../lib/" + name }
@@ -97,8 +30,8 @@ func TestDefinitionWithALibrary(t *testing.T) {
 		"x.yaml": {Data: []byte(part)}, "p.md": {Data: []byte("root")}, "own.yaml": {Data: []byte("never")},
 	}})
 	own := files(map[string]string{
-		"f": head + `extends: braise:qa
-steps:
+		"f": head + `steps:
+  qa: {uses: recipe, with: {ref: "braise:qa"}}
   x: {uses: recipe, with: {ref: x.yaml}}
   own: {uses: recipe, with: {ref: own.yaml}}
 `,
@@ -108,8 +41,8 @@ steps:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Agents) != 1 || r.Agents[0].ID != "deep/w" || r.Agents[0].File != "braise:qa/agents/deep/w.md" {
-		t.Errorf("agents %v", r.Agents)
+	if list := r.Steps[0].Body.Recipe.Agents; len(list) != 1 || list[0].ID != "deep/w" || list[0].File != "braise:qa/agents/deep/w.md" {
+		t.Errorf("agents %v", list)
 	}
 	if got := r.Steps[1].Body.Recipe.File; got != "../lib/x.yaml" {
 		t.Errorf("x is of %q", got)
