@@ -148,7 +148,6 @@ func (s *Step) essence() map[string]any {
 	s.addControl(e)
 	if f := s.Foreach; f != nil {
 		e["foreach"] = []any{f.In.Decoded(), f.As.Text, int64(f.MaxParallel), f.Collect, int64(f.MaxItems)}
-		add("race", f.Race, true)
 	}
 	if o := s.Output; o != nil {
 		e["output"] = []any{o.SchemaJSON != nil, o.SchemaJSON, int64(o.MaxBytes)}

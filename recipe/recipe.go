@@ -381,8 +381,7 @@ type Foreach struct {
 	In          *Value // an expression or a list
 	As          Name   // Text defaults to "item"
 	MaxParallel int    // 0: no limit of its own
-	Race        bool   // mode: race
-	Collect     bool   // on_error: collect; not of a race
+	Collect     bool   // on_error: collect
 	MaxItems    int    // 0: the engine's default
 }
 

@@ -310,14 +310,8 @@ func (w *walker) foreach(n *yamlnode.Node, s *scope) *Foreach {
 	if fields == nil {
 		return nil
 	}
-	race := w.word(fields, foreachObject, "mode") == "race"
-	if on := fields["on_error"]; race && on != nil {
-		w.Errorf(on.Pos, diagnostics.CodeInvalidValue, "leave it out: a race fails only if no item succeeds",
-			"%q has no meaning in a race", on.Key)
-	}
 	return &Foreach{
 		Pos:         n.Pos,
-		Race:        race,
 		In:          w.itemsOf(fields["in"]),
 		As:          w.foreachAs(fields["as"], n, s),
 		MaxParallel: w.positive(fields["max_parallel"]),

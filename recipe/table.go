@@ -230,11 +230,9 @@ var (
 		{Name: "as", Type: typeName, Doc: "The name of the item in expressions. Defaults to item."},
 		{Name: "max_parallel", Type: typePositive,
 			Doc: "How many items may run at the same time. Not given: as many as the run allows."},
-		{Name: "mode", Type: typeString, Allowed: []string{"all", "race"},
-			Doc: "all (default) runs every item, race takes the first that succeeds."},
 		{Name: "on_error", Type: typeString, Allowed: []string{"fail", "collect"},
 			Doc: "fail (default) stops at the first failure; " +
-				"collect gives {status, output} or {status, error} for each item. Not of a race."},
+				"collect gives {status, output} or {status, error} for each item."},
 		{Name: "max_items", Type: typePositive,
 			Doc: "The maximum number of items; the step fails if the list has more. " +
 				"Defaults to the limit of the host, 10,000."},

@@ -97,55 +97,6 @@ func TestForkModes(t *testing.T) {
 	}
 }
 
-// A foreach that is a race, with calls that are under way. What the winner did is undone when the run fails later, and
-// nothing of those that were cancelled.
-func TestForeachRace(t *testing.T) {
-	const beaten = ": cancelled: another item has won the race"
-	for _, tt := range []struct {
-		name, items, more string
-		output            any
-		fails             string
-		log               []string
-		took              time.Duration
-	}{
-		{"the first that succeeds", "{ms: 9}, {ms: 1, fail: no}, {ms: 2}", "", map[string]any{"winner": int64(2), "output": int64(2)},
-			"", []string{"stopped 0" + beaten}, 2},
-		{"one after the other", "{ms: 5, fail: no}, {ms: 2}, {ms: 1}", ", max_parallel: 1", map[string]any{"winner": int64(1), "output": int64(1)}, "", nil, 7},
-		{"all fail", "{ms: 2, fail: late}, {ms: 1, fail: early}", "", nil,
-			"no item of the race has succeeded; the first that failed: late", nil, 2},
-		{"undone", "{ms: 9}, {ms: 2}", "", nil, "boom", []string{"stopped 0" + beaten, "undo 1"}, 2},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				log, began, after := &effects{}, time.Now(), ""
-				if tt.fails == "boom" {
-					after = "  boom: {uses: fail, needs: [race], with: {message: boom}}\n"
-				}
-				wf := load(t, []byte(head+"steps:\n  race:\n    uses: test.slow\n    foreach: {in: ["+tt.items+"], mode: race"+tt.more+"}\n"+
-					"    with: \"${{ merge({n: index}, item) }}\"\n    rollback: {uses: test.undo, with: {n: \"${{ index }}\"}}\n"+after+
-					"output: ${{ steps.race.output }}\n"))
-				undo := tool("test.undo", func(_ context.Context, args map[string]any) (any, error) {
-					log.add(fmt.Sprint("undo ", args["n"]))
-					return nil, nil
-				})
-				out, err := wf.Run(t.Context(), nil, &runtime.Runtime{Tools: []runtime.Tool{slow(log), undo}})
-				if took := time.Since(began); took != tt.took*time.Millisecond {
-					t.Errorf("it took %v", took)
-				}
-				if diff := cmp.Diff(tt.output, out.Output); diff != "" {
-					t.Errorf("output (-want +got)\n%s", diff)
-				}
-				if (err == nil) != (tt.fails == "") || err != nil && out.Error().Err.Error() != tt.fails {
-					t.Errorf("error %v, want %q", err, tt.fails)
-				}
-				if diff := cmp.Diff(tt.log, log.lines); diff != "" {
-					t.Errorf("log (-want +got)\n%s", diff)
-				}
-			})
-		})
-	}
-}
-
 // A fork that is itself told to stop, by a timeout, a failure beside it or its caller, stops all its branches.
 func TestForkIsStopped(t *testing.T) {
 	branches := "branches: {a: {steps: {x: {uses: test.slow, with: {n: a, ms: 9000}}}}, b: {steps: {y: {uses: human, with: {prompt: why}}}}, c: {steps: {}}}"

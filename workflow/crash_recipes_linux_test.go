@@ -417,24 +417,15 @@ steps:
         letter: {steps: {mail: {uses: receive, with: {channel: mail}}, read: {uses: fx.external, needs: [mail], with: {as: choice/letter/read}}}, output: "${{ steps.mail.output }}"}
   sure: {uses: human, needs: [choice], with: {prompt: Sure}}
   ship: {uses: fx.external, needs: [sure], with: {as: ship}}
-  many:
-    uses: recipe
-    needs: [ship]
-    foreach: {in: [x, y], mode: race}
-    with: {steps: {m: {uses: fx.external, with: {as: "many[${{ index }}]/m"}}}, output: "${{ steps.m.output }}"}
-  last: {uses: fx.external, needs: [many], with: {as: last}}
-output: ["${{ steps.race.output }}", "${{ steps.choice.output }}", "${{ steps.many.output }}"]
+output: ["${{ steps.race.output }}", "${{ steps.choice.output }}"]
 `,
 	answers:  map[string]any{"race/ask/person": decided("approve"), "choice/person/ok": decided("approve"), "choice/letter/mail": "a letter", "sure": decided("approve")},
 	channels: map[string]string{"choice/letter/mail": "mail"},
 	want: func(t *testing.T, recs []checkpoint.Record, log []effect) crashWant {
 		want := crashWant{answers: []string{"sure"}, may: map[string]string{"race/slow/s": "idempotent"}}
 		first, second := winner(t, recs, log, "race", "after"), winner(t, recs, log, "choice", "ship")
-		third := winner(t, recs, log, "many", "last")
-		want.effects = map[string]string{"before": "external", first: "external", "after": "external", second: "external", "ship": "external",
-			third: "external", "last": "external"}
-		for _, path := range []string{"race/ask/asked", "race/slow/s2", "race/left/l", "race/right/r", "choice/person/said", "choice/letter/read",
-			"many[0]/m", "many[1]/m"} {
+		want.effects = map[string]string{"before": "external", first: "external", "after": "external", second: "external", "ship": "external"}
+		for _, path := range []string{"race/ask/asked", "race/slow/s2", "race/left/l", "race/right/r", "choice/person/said", "choice/letter/read"} {
 			want.may[path] = "external"
 		}
 		race := map[string]any{"winner": strings.Split(first, "/")[1], "output": did(first)}
@@ -442,31 +433,21 @@ output: ["${{ steps.race.output }}", "${{ steps.choice.output }}", "${{ steps.ma
 		if second == "choice/letter/read" {
 			choice = map[string]any{"winner": "letter", "output": "a letter"}
 		}
-		item := 0.0
-		if third == "many[1]/m" {
-			item = 1
-		}
-		many := map[string]any{"winner": item, "output": did(third)}
-		want.output = []any{race, choice, many}
+		want.output = []any{race, choice}
 		want.artefact = map[string]any{"before": did("before"), "race": race, "after": did("after"), "choice": choice,
-			"sure": map[string]any{"decision": "approve", "form": nil}, "ship": did("ship"),
-			"many": many, "last": did("last")}
+			"sure": map[string]any{"decision": "approve", "form": nil}, "ship": did("ship")}
 		return want
 	},
-	order: map[string][]string{"race/slow/s2": {"race/slow/s"}, "race/left/l": {"before"}, "race/right/r": {"before"}, "race/slow/s": {"before"}, "ship": {"after"}, "many[0]/m": {"ship"}, "many[1]/m": {"ship"}},
+	order: map[string][]string{"race/slow/s2": {"race/slow/s"}, "race/left/l": {"before"}, "race/right/r": {"before"}, "race/slow/s": {"before"}, "ship": {"after"}},
 }
 
 // finishes are the last steps of the branches of races.
-var finishes = []string{"race/ask/asked", "race/slow/s2", "race/left/l", "race/right/r", "choice/person/said", "choice/letter/read",
-	"many[0]/m", "many[1]/m"}
+var finishes = []string{"race/ask/asked", "race/slow/s2", "race/left/l", "race/right/r", "choice/person/said", "choice/letter/read"}
 
-// branchOf returns the race and the branch, or the item, of a path; "" is none.
+// branchOf returns the race and the branch of a path; "" is none.
 func branchOf(path string) (race, branch string) {
 	if parts := strings.Split(path, "/"); len(parts) == 3 {
 		return parts[0], parts[1]
-	}
-	if race, item, ok := strings.Cut(path, "["); ok && race == "many" {
-		return race, item
 	}
 	return "", ""
 }

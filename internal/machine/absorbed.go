@@ -4,7 +4,7 @@ package machine
 // stands where failures are collected. Otherwise the run fails. tells says that a call is told of failures inside it.
 func (t *Task) Absorbed(f *Failure, tells func(*Task) bool) bool {
 	for ; t != nil; t = t.frame.parent {
-		if n := t.Node(); n != nil && (t.item >= 0 && n.Foreach.Mode != All || t.handles(f)) {
+		if n := t.Node(); n != nil && (t.item >= 0 && n.Foreach.Collect || t.handles(f)) {
 			return true
 		}
 		owner := t.frame.parent

@@ -209,7 +209,6 @@ func (m *Machine) closeFork(t *Task, index int, failure *Failure) {
 var (
 	errDecided = errors.New("cancelled: another branch has decided the fork")
 	errLost    = fmt.Errorf("%w", errDecided)
-	errBeaten  = errors.New("cancelled: another item has won the race") // likewise, of a foreach
 )
 
 // endFork ends a fork: all its branches have ended, or will not begin.

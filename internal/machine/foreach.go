@@ -64,43 +64,26 @@ func (m *Machine) feed(t *Task) {
 	}
 }
 
-// closeForeach gathers the items' outputs in item order, or takes that of the winner. The first failed item decides
-// the error; items that were cancelled decide it only if none failed.
+// closeForeach gathers the items' outputs in item order. The first failed item decides the error; items that were
+// cancelled decide it only if none failed.
 func (m *Machine) closeForeach(t *Task) {
-	items, mode := t.each.items, t.Node().Foreach.Mode
-	if won := t.each.winner; won != nil {
-		m.end(t, map[string]any{"winner": int64(won.item), "output": won.output}, Unknown, nil)
-		return
-	}
+	items, collect := t.each.items, t.Node().Foreach.Collect
 	outputs := make([]any, len(items))
-	collect := mode == Settle
 	var failures failures
 	for i := range items {
 		item := &items[i]
 		switch {
 		case !collect && item.status == Succeeded:
 			outputs[i] = item.output
-		case !collect && item.status == SkippedWhen: // its output is null
 		case !collect || t.frame.cancelled && item.status == Cancelled:
 			failures.add(item)
-		case item.status == Succeeded || item.status == SkippedWhen:
-			outputs[i] = map[string]any{"status": item.status.String(), "output": item.output}
+		case item.status == Succeeded:
+			outputs[i] = map[string]any{"status": "succeeded", "output": item.output}
 		default:
 			outputs[i] = map[string]any{"status": item.status.String(), "error": item.failure.Value()}
 		}
 	}
-	switch failure := failures.first(); {
-	case mode != Race:
-		m.end(t, outputs, Unknown, failure)
-	case failure == nil: // no item has run
-		m.end(t, map[string]any{"winner": nil, "output": nil}, Unknown, nil)
-	case failures.failed != nil:
-		lost := *failure
-		lost.Err = fmt.Errorf("no item of the race has succeeded; the first that failed: %w", failure.Err)
-		m.end(t, nil, Unknown, &lost)
-	default:
-		m.end(t, nil, Unknown, failure)
-	}
+	m.end(t, outputs, Unknown, failures.first())
 }
 
 // failures collects the failures in one body or foreach: the first failure in plan order, and the
@@ -131,16 +114,10 @@ func (fs *failures) first() *Failure {
 // endItem reports to a foreach that an item has ended, or will not begin.
 func (m *Machine) endItem(t *Task) {
 	whole := t.whole()
-	switch mode := whole.Node().Foreach.Mode; {
-	case whole.each.overAt > 0:
-	case mode == All && t.failure != nil:
+	if t.failure != nil && !whole.Node().Foreach.Collect && whole.each.overAt == 0 {
 		whole.each.overAt = m.began
 		m.abandon(whole, errCancelled)
 		m.grace(whole)
-	case mode == Race && t.status == Succeeded:
-		whole.each.overAt, whole.each.winner = m.began, t
-		m.cancelBodies(whole)
-		m.stop(whole, errBeaten)
 	}
 	whole.each.active--
 	whole.each.done++

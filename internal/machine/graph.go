@@ -124,9 +124,9 @@ type Rollback struct {
 // Foreach runs a node once per item.
 type Foreach struct {
 	In          *expr.Template
-	MaxParallel int // concurrent items, not counting those that wait; 0: only the limit of the run's calls
-	MaxItems    int // 0: the run's
-	Mode        Mode
+	MaxParallel int    // concurrent items, not counting those that wait; 0: only the limit of the run's calls
+	MaxItems    int    // 0: the run's
+	Collect     bool   // every item runs; the output has how each has ended
 	Where       string // file:line:column, for messages
 }
 

@@ -43,7 +43,7 @@ func (t *Task) unhandled(visit func(*Failure)) {
 			body.unhandled(visit)
 		}
 	}
-	if items := t.Items(); items != nil && t.Node().Foreach.Mode != Settle {
+	if items := t.Items(); items != nil && !t.Node().Foreach.Collect {
 		for i := range items {
 			items[i].unhandled(visit)
 		}

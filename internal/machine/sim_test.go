@@ -489,7 +489,7 @@ func snapshot(m *Machine) map[string]string {
 	taskState := func(t *Task) {
 		text := fmt.Sprint(t.status, t.armed, t.timeout, t.stopped, t.again, t.receiving, t.opened, t.began, t.output, failureText(t.failure))
 		if e := t.each; e != nil {
-			text += fmt.Sprint(" items ", e.next, e.active, e.done, e.overAt, e.winner != nil)
+			text += fmt.Sprint(" items ", e.next, e.active, e.done, e.overAt)
 		}
 		if c := t.ctl; c != nil {
 			text += fmt.Sprint(" bodies ", c.round, c.next, c.open, c.winner, c.over, c.last, c.outputs)

@@ -67,7 +67,7 @@ func (m *Machine) stop(owner *Task, cause error) {
 // spares reports whether what is in t ends because a race is decided, a step has ended it well, or the time of the run
 // is over.
 func (t *Task) spares(cause error) bool {
-	return cause == errLost || cause == errBeaten || cause == errEnded || t.timeout && (t.node < 0 || t.Node().WallTime)
+	return cause == errLost || cause == errEnded || t.timeout && (t.node < 0 || t.Node().WallTime)
 }
 
 // stopOlder stops the tasks that began before the failure in t's body, or in t's foreach: their grace is over. Steps

@@ -55,8 +55,7 @@ type each struct {
 	next   int   // the item to start next
 	active int   // items that were started and have not ended
 	done   int   // items that have ended
-	overAt int64 // 0, or the count of begun tasks when an item decided it: the first to fail, or the winner
-	winner *Task // of a race; nil: none yet
+	overAt int64 // 0, or the count of begun tasks when the first item failed
 }
 
 // frame is the state of one execution of a body.

@@ -69,7 +69,7 @@ func drawTree(t *rapid.T, depth int, smooth bool) *Graph {
 		}
 		if node.Kind != End && rapid.IntRange(0, 2).Draw(t, "foreach") == 0 {
 			items := make([]any, rapid.IntRange(0, 4).Draw(t, "items")) // of null
-			node.Foreach = &Foreach{In: expr.Literal(items), MaxParallel: rapid.IntRange(0, 2).Draw(t, "max_parallel"), Mode: drawMode(t, smooth)}
+			node.Foreach = &Foreach{In: expr.Literal(items), MaxParallel: rapid.IntRange(0, 2).Draw(t, "max_parallel"), Collect: drawMode(t, smooth) == Settle}
 		}
 		var with []*expr.Template
 		for j := range i {

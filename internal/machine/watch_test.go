@@ -136,16 +136,13 @@ func (w *watch) began(t *Task) {
 			}
 		}
 	}
-	if t.item >= 0 && t.whole().each.winner != nil && t.began > t.whole().each.overAt {
-		w.Fatalf("%s begins after %s has won", t.Path(), t.whole().each.winner.Path())
-	}
 	for _, other := range w.order {
 		failed := w.begun[other] && other.Status() == Failed
 		switch {
 		case !failed:
 		case t.item < 0 && other.item < 0 && t.frame == other.frame && t.frame.of == nil && !other.Node().OnError.Continue && t.Node().Trigger != AllDone:
 			w.Fatalf("%s begins after %s failed", t.Path(), other.Path())
-		case t.item >= 0 && other.item >= 0 && t.whole() == other.whole() && t.Node().Foreach.Mode == All:
+		case t.item >= 0 && other.item >= 0 && t.whole() == other.whole() && !t.Node().Foreach.Collect:
 			w.Fatalf("%s begins after %s failed", t.Path(), other.Path())
 		}
 	}

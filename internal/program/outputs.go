@@ -34,8 +34,6 @@ func (c *compiler) outputOf(s *recipe.Step) shape {
 	switch f := s.Foreach; {
 	case f == nil:
 		return out
-	case f.Race:
-		return closed(shape{"winner": shape{"type": []any{"integer", "null"}}, "output": shape{}})
 	case f.Collect:
 		out = closed(shape{"status": textShape(), "output": out, "error": shape{}})
 	}

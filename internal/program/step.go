@@ -39,13 +39,7 @@ func (s *stepCompiler) compile(src *recipe.Step) {
 	if f := src.Foreach; f != nil {
 		in, refs := s.template(f.In, &s.names)
 		s.refer(refs)
-		s.node.Foreach = &machine.Foreach{In: in, MaxParallel: f.MaxParallel, MaxItems: f.MaxItems}
-		switch {
-		case f.Race:
-			s.node.Foreach.Mode = machine.Race
-		case f.Collect:
-			s.node.Foreach.Mode = machine.Settle
-		}
+		s.node.Foreach = &machine.Foreach{In: in, MaxParallel: f.MaxParallel, MaxItems: f.MaxItems, Collect: f.Collect}
 		if f.In != nil { // else reported when the recipe was read
 			s.node.Foreach.Where = f.In.Pos.String()
 		}
