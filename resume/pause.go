@@ -62,6 +62,9 @@ type Call struct {
 	Attempt   int       `json:"attempt,omitempty"`   // from 1; 0: not known, the process died
 	At        time.Time `json:"at,omitzero"`         // when that began
 	Owner     string    `json:"owner,omitempty"`     // the process that made it, as leases name it; "": not known
+	// Given is what a person has said became of the call, {decision, form}: now the question is whether to make it
+	// again. nil: nobody has.
+	Given any `json:"given,omitempty"`
 	// PIDs are the processes of the call on this host that still lived when the pause was shown; nil: none, or nothing
 	// can be known. They are not in a journal.
 	PIDs []int `json:"pids,omitempty"`
@@ -82,6 +85,9 @@ func (c *Call) members() map[string]any {
 	if c.Owner != "" {
 		m["owner"] = c.Owner
 	}
+	if c.Given != nil {
+		m["given"] = c.Given
+	}
 	return m
 }
 
@@ -93,7 +99,7 @@ func callOf(m map[string]any, err *error) *Call {
 	return &Call{
 		Tool: member[string](m, "tool", err), Arguments: m["arguments"], Key: member[string](m, "key", err),
 		Attempt: int(member[int64](m, "attempt", err)), At: moment(m, "at", err),
-		Owner: member[string](m, "owner", err),
+		Owner: member[string](m, "owner", err), Given: m["given"],
 	}
 }
 

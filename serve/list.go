@@ -264,6 +264,7 @@ func pauseOf(s checkpoint.Summary, p resume.Pause) pause {
 		shown.Call = &pauseCall{Tool: p.Call.Tool, Key: p.Call.Key, Attempt: p.Call.Attempt, At: p.Call.At,
 			Owner: p.Call.Owner}
 		shown.Call.Arguments = fitting("arguments", p.Call.Arguments, &shown.Large)
+		shown.Call.Given = fitting("given", p.Call.Given, &shown.Large)
 	}
 	return shown
 }

@@ -116,6 +116,7 @@ type pauseCall struct {
 	Attempt   int       `json:"attempt,omitempty"`
 	At        time.Time `json:"at,omitzero"`
 	Owner     string    `json:"owner,omitempty" doc:"The process that made it."`
+	Given     any       `json:"given,omitempty" doc:"What a person has said became of it: decision, form."`
 	PIDs      []int     `json:"pids,omitempty" doc:"Its processes that still live on the server's host."`
 }
 

@@ -268,6 +268,9 @@ func printCall(w io.Writer, c *resume.Call) {
 		fmt.Fprintf(w, "  arguments:%s\n", terminal.Quoted(c.Arguments))
 	}
 	fmt.Fprintf(w, "  idempotency key: %s\n", terminal.Visible(c.Key))
+	if c.Given != nil {
+		fmt.Fprintf(w, "  a person said:%s\n", terminal.Quoted(c.Given))
+	}
 	if len(c.PIDs) > 0 {
 		fmt.Fprintf(w, "  its processes still run: %v\n", c.PIDs)
 	}

@@ -379,7 +379,7 @@ func (r *Run) openInAgent(p *pending, q *agents.Pause, tries int) error {
 	if q.For == agents.Indeterminate {
 		show, _ := q.Show.(map[string]any)
 		about := r.aboutCallIn(r.agentOf(p.task), q.Step, q.Tool, q.Call, show["arguments"])
-		shown.Call = r.before.known(doubtKey(shown.Step, AboutOf(&shown)), &about)
+		r.knownAbout(&shown, &about)
 	}
 	shown.CreatedAt = r.now
 	of := &journal.AgentPause{Step: p.Path, Pause: q.ID, Place: placeOf(q.Step, q.Call), Tries: tries}

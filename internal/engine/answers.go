@@ -14,9 +14,12 @@ import (
 // Answers are the answers to pauses of earlier generations of a run, and the count of pauses in the present one. The
 // zero Answers is empty.
 type Answers struct {
-	Kept   map[PauseKey]KeptAnswer   // for later generations
-	Nth    map[PauseKey]int          // pauses of this generation so far, by key without n
-	doubts map[PauseKey]*resume.Call // without n: calls of earlier generations with unknown outcome
+	Kept map[PauseKey]KeptAnswer // for later generations
+	Nth  map[PauseKey]int        // pauses of this generation so far, by key without n
+	// Without n: calls of earlier generations with unknown outcome, or whose end a person gave. nil stands for a call
+	// of which nothing is known.
+	doubts  map[PauseKey][]*resume.Call
+	settled map[PauseKey][]*resume.Call // likewise, of this generation: the next one asks about them
 }
 
 // PauseKey identifies a pause within a generation of a run. It denotes the same pause in the next generation.
@@ -43,7 +46,8 @@ func (k PauseKey) compare(other PauseKey) int {
 type KeptAnswer struct {
 	Next     resume.Next
 	Answer   any
-	Question string // the answered question, see [resume.Pause.Question]; "": any
+	Question string       // the answered question, see [resume.Pause.Question]; "": any
+	Call     *resume.Call // that the pause asked about; nil: none, or not known
 }
 
 // Count returns the key of a pause that was opened with its number.
@@ -54,8 +58,8 @@ func (a *Answers) Count(key PauseKey) PauseKey {
 	a.Nth[key]++
 	numbered := key
 	numbered.n = a.Nth[key]
-	if _, answered := a.Kept[numbered]; !answered {
-		delete(a.doubts, key)
+	if _, answered := a.Kept[numbered]; !answered && len(a.doubts[key]) > 0 {
+		a.doubts[key] = a.doubts[key][1:]
 	}
 	return numbered
 }
@@ -68,20 +72,51 @@ func (a *Answers) Keep(key PauseKey, k KeptAnswer) {
 	a.Kept[key] = k
 }
 
-// Undone forgets the results of calls in an agent that was rolled back.
+// Undone forgets the results of calls in an agent that was rolled back: the run asks before it makes them again.
 func (a *Answers) Undone(agent string) {
-	maps.DeleteFunc(a.Kept, func(key PauseKey, k KeptAnswer) bool {
-		return key.About != "" && SaysResult(key, k.Answer) && within(key.Step, agent)
-	})
+	for _, key := range slices.SortedStableFunc(maps.Keys(a.Kept), PauseKey.compare) {
+		if k := a.Kept[key]; key.About != "" && SaysResult(key, k.Answer) && within(key.Step, agent) {
+			delete(a.Kept, key)
+			a.Doubt(key, given(k.Call, k.Answer))
+		}
+	}
+}
+
+// Used forgets the result that a person gave for the call of a step, which applies once: the next generation asks
+// before it makes the call again.
+func (a *Answers) Used(key PauseKey, c *resume.Call, answer any) {
+	delete(a.Kept, key)
+	if key.n = 0; a.settled == nil {
+		a.settled = map[PauseKey][]*resume.Call{}
+	}
+	a.settled[key] = append(a.settled[key], given(c, answer))
+}
+
+// nextGeneration begins the count of pauses anew.
+func (a *Answers) nextGeneration() {
+	for _, key := range slices.SortedStableFunc(maps.Keys(a.settled), PauseKey.compare) {
+		for _, c := range a.settled[key] {
+			a.Doubt(key, c)
+		}
+	}
+	a.Nth, a.settled = nil, nil
+}
+
+// given is what is known of a call whose end a person gave by an answer.
+func given(c *resume.Call, answer any) *resume.Call {
+	settled := resume.Call{}
+	if c != nil {
+		settled = *c
+	}
+	settled.Given = answer
+	return &settled
 }
 
 // Doubtful counts how often a run must ask, before it makes a call, for the outcome of that call in earlier
 // generations. Questions that are answered already count. key, without n, is that of the pause that asks: about the
 // call of a step, or about a call in an agent.
 func (a *Answers) Doubtful(key PauseKey) (n int) {
-	if _, ok := a.doubts[key]; ok {
-		n++
-	}
+	n = len(a.doubts[key])
 	for next := key; ; n++ {
 		next.n = max(next.n, a.Nth[key]) + 1
 		if _, answered := a.Kept[next]; !answered {
@@ -90,19 +125,33 @@ func (a *Answers) Doubtful(key PauseKey) (n int) {
 	}
 }
 
-// Doubt notes a call with unknown outcome that the run must ask about; nil: nothing is known of the call.
+// Doubt notes a call with unknown outcome, or whose end a person gave, that the run must ask about; nil: nothing is
+// known of the call.
 func (a *Answers) Doubt(key PauseKey, c *resume.Call) {
 	if a.doubts == nil {
-		a.doubts = map[PauseKey]*resume.Call{}
+		a.doubts = map[PauseKey][]*resume.Call{}
 	}
 	key.n = 0
-	a.doubts[key] = c
+	same := func(other *resume.Call) bool {
+		return c == nil || other == nil || c.Key == "" || other.Key == "" || c.Key == other.Key
+	}
+	switch i := slices.IndexFunc(a.doubts[key], same); {
+	case i < 0:
+		a.doubts[key] = append(a.doubts[key], c)
+	case c != nil:
+		a.doubts[key][i] = c
+	}
 }
 
 // known describes a call for the question about its outcome: with what is known of the earlier call, and otherwise as
 // the call would be made now.
 func (a *Answers) known(key PauseKey, now *resume.Call) *resume.Call {
-	was := a.doubts[key]
+	next := key
+	next.n = a.Nth[key] + 1
+	was := a.Kept[next].Call
+	if len(a.doubts[key]) > 0 {
+		was = a.doubts[key][0]
+	}
 	if was == nil {
 		return now
 	}
@@ -110,6 +159,7 @@ func (a *Answers) known(key PauseKey, now *resume.Call) *resume.Call {
 	if c.Tool == "" { // it had only begun
 		c.Tool, c.Arguments = now.Tool, now.Arguments
 	}
+	c.Key = cmp.Or(c.Key, now.Key)
 	return &c
 }
 
@@ -136,7 +186,8 @@ func (a *Answers) Doubts(list []journal.Doubt) {
 func (a *Answers) Redefined(what *journal.Redefined) {
 	a.Doubts(what.Doubts)
 	for _, k := range what.Kept {
-		a.Keep(PauseKey{k.Step, k.Kind, k.Reason, k.About, 1}, KeptAnswer{resume.Answered, k.Answer, k.Question})
+		a.Keep(PauseKey{k.Step, k.Kind, k.Reason, k.About, 1},
+			KeptAnswer{Next: resume.Answered, Answer: k.Answer, Question: k.Question})
 	}
 }
 

@@ -175,10 +175,11 @@ func (r *Run) applyAnswered(what *journal.PauseAnswered) error {
 	if p == nil {
 		return fmt.Errorf("no pause %q is pending", what.Pause)
 	}
-	if what.Kept {
-		r.useAnswer(p, what.Answer)
-	} else {
+	if !what.Kept {
 		r.keepAnswer(p, what.Next, what.Answer, what.Restart)
+	}
+	if what.Generation == 0 && !what.Restart {
+		r.useAnswer(p, what.Answer)
 	}
 	if what.Next == resume.Answered && agents.ApprovedForRun(what.Answer) {
 		r.grant(r.approves(p))

@@ -16,10 +16,11 @@ import (
 // FramePath is the path of an agent's child, or of the agent itself.
 func FramePath(path, frame string) string { return strings.TrimSuffix(path+"/"+frame, "/") }
 
-// DoubtsOf returns the calls with unknown outcome that a run under another definition may repeat: those that a pause
-// asks about, if open is true for it, those that had begun when the process died, and those whose outcome a person
-// gave. events are those of the present definition, run is the run's id. With shared it returns such calls of steps
-// that keep their results: a fork does not make them without asking.
+// DoubtsOf returns the calls that a run under another definition must ask about before it makes them: those with
+// unknown outcome that it may repeat, which a pause asks about, if open is true for it, or which had begun when the
+// process died; and those whose outcome a person gave, wherever they are: a later fork or generation may repeat them.
+// events are those of the present definition, run is the run's id. With shared it returns the unknown calls of steps
+// that keep their results instead: a fork does not make them without asking.
 func DoubtsOf(
 	run string, events []journal.Event, stands map[string]bool, shared bool, open func(pause string) bool,
 ) (doubts []journal.Doubt, err error) {
@@ -27,13 +28,20 @@ func DoubtsOf(
 	for i := range events {
 		f.next(&events[i])
 	}
+	asks := func(step string, begun bool) bool {
+		return shared == (standsIn(stands, step) || stands[resume.DefinitionPath(step)]) || begun && !shared
+	}
 	add := func(step string, begun bool, d journal.Doubt) {
-		if shared == (standsIn(stands, step) || stands[resume.DefinitionPath(step)]) || begun && !shared {
+		if asks(step, begun) {
 			doubts = append(doubts, d)
 		}
 	}
-	for _, path := range f.settled { // by a person, who is asked again
-		add(path, false, journal.Doubt{Step: path})
+	for _, d := range f.settled {
+		if !slices.ContainsFunc(f.asked, func(a askedDoubt) bool { // about it again
+			return sameCall(&a.Doubt, &d) && (!open(a.pause) || asks(a.of, a.Doubt.About == ""))
+		}) {
+			doubts = append(doubts, d)
+		}
 	}
 	for _, a := range f.asked {
 		if open(a.pause) {
@@ -60,7 +68,7 @@ func DoubtsOf(
 type doubtful struct {
 	run        string
 	generation int
-	settled    []string // paths of steps
+	settled    []journal.Doubt // by a person
 	asked      []askedDoubt
 	begun      []journal.Doubt
 	agents     map[string]agentAtWork // by path
@@ -70,7 +78,8 @@ type doubtful struct {
 // askedDoubt is a call with unknown outcome that a pause asks about.
 type askedDoubt struct {
 	journal.Doubt
-	pause, of string // of is the step
+	pause, of string          // of is the step
+	inside    []journal.Doubt // instead of Doubt, of an agent that was stopped: its calls
 }
 
 // agentAtWork is what an agent has done so far.
@@ -81,15 +90,15 @@ type agentAtWork struct {
 
 // next reads the next event.
 func (f *doubtful) next(e *journal.Event) {
-	if f.said.Next(e) != nil {
-		f.settled = append(f.settled, e.Path)
+	if s := f.said.Next(e); s != nil && s.Answer == nil { // in a fork
+		f.settledThere(e.Path, s, e.What.(journal.CallEnded).Output)
 	}
 	switch what := e.What.(type) {
 	case journal.Begun:
-		f.begun = append(f.begun, what.Doubts...)
+		f.doubts(what.Doubts)
 	case journal.Redefined:
 		f.generation = what.Generation
-		f.begun = append(f.begun, what.Doubts...)
+		f.doubts(what.Doubts)
 	case journal.CallBegun:
 		f.over(e.Path, false)
 		f.begun = append(f.begun, journal.Doubt{Step: e.Path,
@@ -108,6 +117,7 @@ func (f *doubtful) next(e *journal.Event) {
 	case journal.PauseOpened:
 		f.opened(e, &what)
 	case journal.PauseAnswered:
+		f.decided(&what)
 		f.asked = slices.DeleteFunc(f.asked, func(a askedDoubt) bool { return a.pause == what.Pause })
 		if what.Generation > 0 {
 			f.nextGeneration(what.Generation)
@@ -118,11 +128,87 @@ func (f *doubtful) next(e *journal.Event) {
 }
 
 func (f *doubtful) nextGeneration(n int) {
-	f.generation, f.settled, f.agents = n, nil, map[string]agentAtWork{}
+	f.generation, f.agents = n, map[string]agentAtWork{}
 	for _, a := range f.asked { // it asks
 		f.begun = append(f.begun, a.Doubt)
 	}
 	f.asked = nil
+}
+
+// doubts reads the calls that a run asks about from its beginning on.
+func (f *doubtful) doubts(list []journal.Doubt) {
+	for _, d := range list {
+		if d.Call != nil && d.Call.Given != nil {
+			f.settle(d)
+		} else {
+			f.begun = append(f.begun, d)
+		}
+	}
+}
+
+// decided reads the answer to a question about a call.
+func (f *doubtful) decided(what *journal.PauseAnswered) {
+	i := slices.IndexFunc(f.asked, func(a askedDoubt) bool { return a.pause == what.Pause })
+	if i < 0 || what.Next != resume.Answered {
+		return
+	}
+	list := f.asked[i].inside
+	if list == nil {
+		list = []journal.Doubt{f.asked[i].Doubt}
+	}
+	for _, d := range list {
+		if decided(what.Answer) == "retry" {
+			f.unsettle(&d)
+			continue
+		}
+		d.Call = given(d.Call, what.Answer)
+		f.settle(d)
+	}
+}
+
+// callsShown are the calls that the question about a stopped agent shows; nil: it is another question.
+func callsShown(p *resume.Pause) (list []journal.Doubt) {
+	shown, _ := p.Show.([]any)
+	for _, v := range shown {
+		m, _ := v.(map[string]any)
+		tool, _ := m["tool"].(string)
+		key, _ := m["key"].(string)
+		list = append(list, journal.Doubt{Step: p.Step, About: aboutCall(tool, m["arguments"]),
+			Call: &resume.Call{Tool: tool, Arguments: m["arguments"], Key: key}})
+	}
+	return list
+}
+
+// settledThere reads the end of a call that a person gave in the run that this one is a fork of. The beginning of the
+// fork says more, unless an earlier version recorded it.
+func (f *doubtful) settledThere(path string, s *journal.Settlement, output any) {
+	d := journal.Doubt{Step: path}
+	if slices.ContainsFunc(f.settled, func(other journal.Doubt) bool { return sameCall(&other, &d) }) {
+		return
+	}
+	answer := map[string]any{"decision": "result", "form": output}
+	if s.Failure != nil {
+		answer = map[string]any{"decision": "fail"}
+	}
+	d.Call = given(nil, answer)
+	f.settle(d)
+}
+
+// settle notes a call whose end a person gave.
+func (f *doubtful) settle(d journal.Doubt) {
+	f.unsettle(&d)
+	f.settled = append(f.settled, d)
+}
+
+// unsettle forgets such a call: it is made again.
+func (f *doubtful) unsettle(d *journal.Doubt) {
+	f.settled = slices.DeleteFunc(f.settled, func(other journal.Doubt) bool { return sameCall(&other, d) })
+}
+
+// sameCall reports whether two are about the same call: of a step the last one, in an agent the one with that key.
+func sameCall(a, b *journal.Doubt) bool {
+	return a.Step == b.Step && a.About == b.About &&
+		(a.About == "" || a.Call == nil || b.Call == nil || a.Call.Key == b.Call.Key)
 }
 
 // opened reads the beginning of a pause.
@@ -135,7 +221,7 @@ func (f *doubtful) opened(e *journal.Event, what *journal.PauseOpened) {
 	if f.begun = slices.DeleteFunc(f.begun, func(b journal.Doubt) bool {
 		return b.Step == d.Step && b.About == d.About
 	}); p.Reason == journal.Indeterminate {
-		f.asked = append(f.asked, askedDoubt{d, p.ID, of})
+		f.asked = append(f.asked, askedDoubt{d, p.ID, of, callsShown(p)})
 	}
 }
 

@@ -50,8 +50,8 @@ func (r *Run) doubted(p *pending) program.OnIndeterminate {
 // askWhatHappened is the pause of a call with unknown outcome. A run that does not continue does not offer to repeat
 // the call.
 func (r *Run) askWhatHappened(p *pending) *resume.Pause {
-	about := fmt.Sprintf("%s %q was called, and it is not known whether it had its effect: ", p.Kind, p.Name)
 	pause := &resume.Pause{Kind: resume.System, Reason: journal.Indeterminate, Call: r.aboutCall(p)}
+	about := fmt.Sprintf("%s %q was called, and %s: ", p.Kind, p.Name, knownOf(pause.Call))
 	switch {
 	case p.agent != nil:
 		open := p.agent.open
@@ -72,6 +72,27 @@ func (r *Run) askWhatHappened(p *pending) *resume.Pause {
 			"rolls back what had its effect"
 	}
 	return pause
+}
+
+// knownAbout completes the question about a call in an agent with what is known of the call; now is how it would be
+// made.
+func (r *Run) knownAbout(p *resume.Pause, now *resume.Call) {
+	if p.Call = r.before.known(doubtKey(p.Step, AboutOf(p)), now); p.Call.Given != nil {
+		p.Prompt = fmt.Sprintf("tool %q was called, and %s: call it again, give its result, or let the step fail?",
+			p.Call.Tool, knownOf(p.Call))
+	}
+}
+
+// knownOf says what is known of the outcome of a call.
+func knownOf(c *resume.Call) string {
+	answer, _ := c.Given.(map[string]any)
+	switch answer["decision"] {
+	case "result":
+		return "a person gave its result"
+	case nil:
+		return "it is not known whether it had its effect"
+	}
+	return "a person said that it counts as failed"
 }
 
 // mayRetry reports whether the result of the call of a task can still be of use.

@@ -23,18 +23,18 @@ func (r *Run) count(p *Pause) {
 
 // keepAnswer keeps how a pause ended. again says that the answer restarts the run.
 func (r *Run) keepAnswer(p *Pause, next resume.Next, answer any, again bool) {
-	r.before.Keep(p.key, KeptAnswer{Next: next, Answer: answer, Question: questionOf(p)})
+	r.before.Keep(p.key, KeptAnswer{Next: next, Answer: answer, Question: questionOf(p), Call: p.Call})
 	again = again || r.o.Interrupt == resume.Restart
 	if again && asksForMore(p) && decided(answer) == "raise" { // also for earlier steps
 		r.raise(p, answer)
 	}
 }
 
-// useAnswer notes that a kept answer was used. The result that a person gave for a call applies
-// once: the generation that used it undoes the call. In an agent it applies until the agent is undone.
+// useAnswer notes that an answer was used. The result that a person gave for a call applies once. In an agent it
+// applies until the agent is undone.
 func (r *Run) useAnswer(p *Pause, answer any) {
 	if SaysResult(p.key, answer) && p.inAgent == "" {
-		delete(r.before.Kept, p.key)
+		r.before.Used(p.key, p.Call, answer)
 	}
 }
 
@@ -137,7 +137,7 @@ func (r *Run) beginAgain(answered *Pause) {
 	r.past = past{owner: r.past.owner, there: r.past.there, told: r.past.told, replaying: r.past.replaying,
 		spans: r.past.spans}
 	r.waits, r.agents, r.undo, r.budget.uses, r.budget.kept = waits{}, nil, undoing{}, nil, 0
-	r.before.Nth = nil
+	r.before.nextGeneration()
 	r.todo.over = false
 	r.generation++
 	r.m = r.newMachine(r.m.MaxParallel())

@@ -70,7 +70,11 @@ func (x *resumption) fork(atStep string, given, outputs map[string]any, q Queued
 			if err := q.complete(r, nil); err != nil {
 				return err
 			}
-			if err := begin(r, s, inputs, run, nil); err != nil || x.rt.NewRunID == nil || run.Queued {
+			doubts, err := x.doubts(nil)
+			if err == nil {
+				err = begin(r, s, inputs, run, doubts)
+			}
+			if err != nil || x.rt.NewRunID == nil || run.Queued {
 				return err
 			}
 			return r.Flush()
@@ -86,11 +90,9 @@ func (x *resumption) fork(atStep string, given, outputs map[string]any, q Queued
 			return err
 		}
 		// Steps that the fork neither names nor runs again because of those.
-		elsewhere := resume.Decide(stepsOf(p, digests), engine.RecordedSteps(events, digests), atStep)
-		for _, path := range undone {
-			delete(elsewhere, path)
-		}
-		doubts, err := engine.DoubtsOf(x.runID, x.past[x.from:], elsewhere, true, x.isOpen)
+		elsewhere := standing(p, digests, engine.RecordedSteps(events, digests), nil, atStep)
+		maps.DeleteFunc(elsewhere, func(path string, _ bool) bool { return slices.Contains(undone, path) })
+		doubts, err := x.doubts(elsewhere)
 		if err == nil {
 			err = begin(r, s, inputs, run, doubts)
 		}
@@ -111,6 +113,11 @@ func (x *resumption) fork(atStep string, given, outputs map[string]any, q Queued
 		return r.Flush()
 	}
 	return s, nil
+}
+
+// doubts returns the calls that a fork asks about before it makes them; see [engine.DoubtsOf].
+func (x *resumption) doubts(stands map[string]bool) ([]journal.Doubt, error) {
+	return engine.DoubtsOf(x.runID, x.past[x.from:], stands, true, x.isOpen)
 }
 
 // digests returns the digests of the steps of a program, and of the recipe of the run until now.

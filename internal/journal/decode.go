@@ -318,7 +318,8 @@ func (o object) doubts() (list []Doubt) {
 		text, _ := value.JSON(v)
 		_ = json.Unmarshal(text, &d)
 		if m, _ := v.(map[string]any); d.Call != nil { // with its numbers as they are elsewhere
-			d.Call.Arguments = object(m).in("call")["arguments"]
+			call := object(m).in("call")
+			d.Call.Arguments, d.Call.Given = call["arguments"], call["given"]
 		}
 		list = append(list, d)
 	}

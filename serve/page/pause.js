@@ -52,6 +52,7 @@ export function Asked({pause: p, run}) {
 	return html`<dl class="about">${about.filter(([, v]) => v).map(([name, v]) => html`<div key=${name}><dt>${name}</dt><dd dir="auto">${v}</dd></div>`)}</dl>
 		${text && html`<div class="prompt" dir="auto"><${Markdown} text=${text} /></div>`}
 		${call?.arguments !== undefined && html`<h3>Arguments</h3><${Json} value=${call.arguments} />`}
+		${call?.given !== undefined && html`<h3>A person said</h3><${Json} value=${call.given} />`}
 		${p.show !== undefined && html`<h3>Shown</h3><div class="show">${typeof p.show === 'string' ? html`<pre dir="auto">${p.show}</pre>` : html`<${Json} value=${p.show} open=${3} />`}</div>`}
 		${Object.entries(p.large ?? {}).map(([name, n]) => html`<p class="hint">${name} has ${size(n)}: too much to show here; the run's page has it.</p>`)}`;
 }
