@@ -105,8 +105,6 @@ var examples = map[string][]Example{
 		ex("lastIndexOf", "where it begins last, or -1", `lastIndexOf("abcb", "b")`, `3`),
 		ex("hasPrefix", "whether it begins so", `hasPrefix("abc", "a")`, `true`),
 		ex("hasSuffix", "whether it ends so", `hasSuffix("abc", "c")`, `true`),
-		ex("capture", "the first group of the first match, or null", `capture("id=47, id=11", "id=([0-9]+)")`, `"47"`),
-		ex("captures", "the first group of each match", `captures("id=47, id=11", "id=([0-9]+)")`, `["47", "11"]`),
 		ex("replaceAll", "each match replaced; `$1` is the first group",
 			`replaceAll("2024-05", "([0-9]+)-([0-9]+)", "$2/$1")`, `"05/2024"`),
 	},

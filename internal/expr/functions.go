@@ -108,8 +108,6 @@ var functions = map[string]*function{
 	"hasPrefix": takes(text, text).gives(boolean, comparing(strings.HasPrefix)),
 	"hasSuffix": takes(text, text).gives(boolean, comparing(strings.HasSuffix)),
 
-	"capture":    takes(text, text).matching(1).gives(text|null, capture),
-	"captures":   takes(text, text).matching(1).gives(list, captures),
 	"replaceAll": takes(text, text, text).matching(1).gives(text, replaceAll),
 
 	"max":    takes(number|list).repeated().gives(number|null, extreme("max", 1)),

@@ -126,36 +126,6 @@ func (s *state) find(re *pattern, text string, yield func(match []int) bool) {
 	}
 }
 
-// group is the first group of a match, null if that took no part; of a pattern without groups the whole match.
-func group(text string, match []int) any {
-	i := min(2, len(match)-2)
-	if match[i] < 0 {
-		return nil
-	}
-	return text[match[i]:match[i+1]]
-}
-
-// capture is the first group of the first match.
-func capture(s *state, a []any) (first any) {
-	text := a[0].(string)
-	s.find(s.patternOf(a[1].(string)), text, func(match []int) bool {
-		first = group(text, match)
-		return false
-	})
-	return first
-}
-
-// captures has the first group of each match.
-func captures(s *state, a []any) any {
-	text, all := a[0].(string), []any{}
-	s.find(s.patternOf(a[1].(string)), text, func(match []int) bool {
-		s.alloc(40)
-		all = append(all, group(text, match))
-		return true
-	})
-	return all
-}
-
 // replaceAll puts a text, in which $1 is the first group, in the place of each match.
 func replaceAll(s *state, a []any) any {
 	text, re, with := a[0].(string), s.patternOf(a[1].(string)), a[2].(string)
