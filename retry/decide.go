@@ -114,7 +114,6 @@ func (r Resolved) Decide(f *Failure, c Call) Decision {
 // refusal says why there is no other attempt; "" if there is one.
 func (r Resolved) refusal(f *Failure, c Call) string {
 	limit := r.MaxAttempts
-	sent := f.Sent || f.answered()
 	own := r.Step.MaxAttempts > 0 || r.Step.RetryOn != nil
 	named := slices.Contains(r.Step.RetryOn, f.Reason)
 	switch {
@@ -124,7 +123,7 @@ func (r Resolved) refusal(f *Failure, c Call) string {
 		return "no policy asks for another call"
 	case r.RetryOn != nil && !slices.Contains(r.RetryOn, f.Reason):
 		return fmt.Sprintf("retry_on does not list %q", f.Reason)
-	case c.Repeatable, f.Reason == RateLimit, !sent: // a second call cannot be a repetition
+	case c.Repeatable, f.Reason == RateLimit, f.Unsent(): // a second call cannot be a repetition
 	case f.OutcomeUnknown() && !named:
 		return fmt.Sprintf("the call may have had its effect: only the step's own retry_on, by naming %q, repeats it",
 			f.Reason)

@@ -67,6 +67,9 @@ func (f *Failure) OutcomeUnknown() bool {
 	return f.Sent && !f.answered() && (f.Reason == Timeout || f.Reason == Network)
 }
 
+// Unsent reports whether nothing has reached the other side: nothing was sent, and nothing came back.
+func (f *Failure) Unsent() bool { return !f.Sent && !f.answered() }
+
 // answered reports whether the failure is what the other side said.
 func (f *Failure) answered() bool {
 	return f.Status != 0 || f.Reason == RateLimit || f.Reason == ServerError

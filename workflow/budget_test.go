@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -104,6 +105,9 @@ func TestBudgetCounts(t *testing.T) {
 		{"refused by the endpoint", func() (*runtime.Response, error) {
 			return nil, &retry.Failure{Status: 429, Err: errors.New("busy")}
 		}, "0 are used"},
+		{"trust 8.9: nothing sent", func() (*runtime.Response, error) {
+			return nil, fmt.Errorf("here: %w", &retry.Failure{Reason: retry.Network, Err: errors.New("connection refused")})
+		}, "0 are used"},
 		{"no answer: the prompt", func() (*runtime.Response, error) { return nil, errors.New("gone") }, "1 are used"},
 		{"a panic", func() (*runtime.Response, error) { panic("oh") }, "0 are used"},
 	} {
@@ -122,7 +126,7 @@ steps:
 // Each attempt counts, and the one that no longer fits is not made.
 func TestBudgetOfRetries(t *testing.T) {
 	model := &runtimetest.Model{Func: func(context.Context, *runtime.Request) (*runtime.Response, error) {
-		return nil, &retry.Failure{Reason: retry.Network, Err: errors.New("gone")}
+		return nil, &retry.Failure{Reason: retry.Network, Sent: true, Err: errors.New("gone")}
 	}}
 	out, _ := load(t, []byte(head+`limits: {tokens: 42}
 steps:
@@ -131,6 +135,48 @@ steps:
 	refusal(t, out, "a", "of which 2 are used")
 	if n := len(model.Requests()); n != 2 {
 		t.Errorf("%d calls, want 2", n)
+	}
+}
+
+// trust 8.9: a call whose request never left counts no tokens, calls and money, however often it is tried, in steps and in
+// agents; and its own error stays the step's, even if the budget is gone meanwhile.
+func TestNothingSentNothingCounted(t *testing.T) {
+	unsent := &retry.Failure{Reason: retry.Network, Err: errors.New("connection refused")}
+	for _, tt := range []struct {
+		down  string
+		calls int
+	}{
+		{askM + ", retry: {max_attempts: 5, backoff: 1h}}", 5},
+		{"{uses: agent, with: {agent: {model: m, tools: []}, prompt: hi}, retry: {max_attempts: 5, backoff: 1h}}", 5},
+	} {
+		for _, other := range []bool{false, true} { // another step uses the budget up
+			synctest.Test(t, func(t *testing.T) {
+				down := &runtimetest.Model{Func: func(context.Context, *runtime.Request) (*runtime.Response, error) { return nil, unsent }}
+				rt := budgeted(down)
+				rt.Models["up"] = using(1040)
+				rt.Prices = map[string]runtime.Price{"m": {Input: 5, Output: 5}, "up": {Input: 1, Output: 1}}
+				rt.Store = nil // it would pause
+				text, calls, used := head+"limits: {tokens: 2070}\nsteps:\n  a: "+tt.down+"\n", tt.calls, int64(0)
+				if other {
+					text += `  later: {uses: wait, with: {duration: 30m}}
+  b: {uses: model, needs: [later], with: {model: up, prompt: hi}}
+  c: {uses: model, needs: [b], with: {model: up, prompt: hi, max_tokens: 1020}}
+`
+					calls, used = 1, 2*1040
+				}
+				out, _ := load(t, []byte(text)).Run(t.Context(), nil, rt)
+				e := out.Error()
+				if e == nil || e.Step != "a" || !strings.Contains(e.Error(), "connection refused") || e.Code != "model.failed" {
+					t.Errorf("%s, %v; want its own error", out.Status, out.Err)
+				}
+				if n := len(down.Requests()); n != calls {
+					t.Errorf("%d calls, want %d", n, calls)
+				}
+				if u := out.Usage; u.InputTokens+u.OutputTokens != used || u.Calls != used/1040 || u.CostUSD != float64(used)/1e6 {
+					t.Errorf("used %+v, want %d tokens", u, used)
+				}
+			})
+		}
 	}
 }
 

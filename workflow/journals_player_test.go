@@ -319,7 +319,7 @@ func (p *journalPlayer) failure(what string) error {
 	}
 	switch fails[n-1] {
 	case "network":
-		return &retry.Failure{Reason: retry.Network, Err: errors.New("no line")}
+		return &retry.Failure{Reason: retry.Network, Sent: true, Err: errors.New("no line")}
 	case "limited":
 		return &retry.Failure{Reason: retry.RateLimit, Status: 429, Err: errors.New("too many")}
 	case "lost":

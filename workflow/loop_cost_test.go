@@ -29,7 +29,7 @@ func TestLoopCostCountsPausedCalls(t *testing.T) {
 				calls := 0
 				model := &runtimetest.Model{Func: func(context.Context, *runtime.Request) (*runtime.Response, error) {
 					if calls++; calls == 1 { // counts as its prompt: 100 tokens
-						return nil, &retry.Failure{Reason: retry.Network, Err: errors.New("gone")}
+						return nil, &retry.Failure{Reason: retry.Network, Sent: true, Err: errors.New("gone")}
 					}
 					return &runtime.Response{Text: "x", Usage: runtime.Usage{InputTokens: 100}}, nil
 				}}

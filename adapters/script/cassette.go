@@ -119,6 +119,7 @@ type (
 		Status   int              `json:"status,omitempty"`
 		Message  string           `json:"message"`
 		After    string           `json:"after,omitempty"`
+		Unsent   bool             `json:"unsent,omitempty"`
 		Category runtime.Category `json:"category,omitempty"` // of a runtime.Error
 		Code     string           `json:"code,omitempty"`
 	}
@@ -402,7 +403,7 @@ func (r *response) response() *runtime.Response {
 
 func (f *failure) err() error {
 	after, _ := time.ParseDuration(f.After) // LoadCassette has checked it
-	var err error = &retry.Failure{Reason: f.Reason, Status: f.Status, After: after, Sent: true,
+	var err error = &retry.Failure{Reason: f.Reason, Status: f.Status, After: after, Sent: !f.Unsent,
 		Err: errors.New(f.Message)}
 	if f.Category != "" {
 		err = &runtime.Error{Category: f.Category, Code: f.Code, Err: err}

@@ -121,6 +121,7 @@ func TestReplayEqualsRecording(t *testing.T) {
 		{"a failure", at("a", 1, "x"), nil, &retry.Failure{Reason: retry.RateLimit, Status: 429, After: 1500 * time.Millisecond, Sent: true, Err: errors.New("slow down")}},
 		{"a wrapped failure", at("a", 1, "x"), nil, fmt.Errorf("here: %w", &retry.Failure{Reason: retry.ServerError, Status: 503, Sent: true, Err: errors.New("busy")})},
 		{"a refusal", at("a", 1, "x"), nil, &retry.Failure{Status: 400, Sent: true, Err: errors.New("no")}},
+		{"trust 8.9: nothing sent", at("a", 1, "x"), nil, &retry.Failure{Reason: retry.Network, Err: errors.New("connection refused")}},
 		{"an error without a reason", at("a", 1, "x"), nil, errors.New("broken")},
 		{"an error with a code", at("a", 1, "x"), nil, &runtime.Error{Category: runtime.CategoryLimit, Code: "tokens", Err: errors.New("enough")}},
 	}

@@ -123,7 +123,7 @@ func (r *Recorder) record(model string, req *runtime.Request, resp *runtime.Resp
 func failureOf(err error, redact *value.Redactor) *failure {
 	f := &failure{Reason: retry.ReasonOf(err), Message: redact.Text(err.Error())}
 	if of, ok := errors.AsType[*retry.Failure](err); ok {
-		f.Status = of.Status
+		f.Status, f.Unsent = of.Status, of.Unsent()
 		if of.After > 0 {
 			f.After = of.After.String()
 		}

@@ -86,7 +86,7 @@ func (m *Model) Generate(ctx context.Context, req *runtime.Request) (*runtime.Re
 		err = t.check(req)
 	}
 	if err != nil {
-		return nil, &retry.Failure{Err: err}
+		return nil, &retry.Failure{Sent: true, Err: err}
 	}
 	if err := wait(ctx, t.delay); err != nil {
 		return nil, err

@@ -227,6 +227,9 @@ func (r *Run) retry(p *pending) {
 		return
 	}
 	if pause, err := r.reserve(p); err != nil {
+		if pause == nil && p.last != nil && retry.FailureOf(p.last).Unsent() {
+			err = p.last // what keeps it from being sent says more than what has been used meanwhile
+		}
 		r.failedOr(p, pause, err)
 		return
 	}

@@ -389,10 +389,11 @@ func (r *Run) settleSpent(p *pending, spent []runtime.Spent) {
 	r.release(p, used)
 }
 
-// free reports whether a call that failed costs nothing.
+// free reports whether a call that failed costs nothing: it was refused, or nothing was sent.
 func free(err error) bool {
 	_, suspended := errors.AsType[*resume.Suspension](err)
-	return suspended || retry.FailureOf(err).Status != 0
+	f := retry.FailureOf(err)
+	return suspended || f.Status != 0 || f.Unsent()
 }
 
 // release gives back what was reserved and is not used.
