@@ -24,7 +24,9 @@ func Resume(ctx context.Context, token string, input any, rt *runtime.Runtime, o
 		return x.refuse(err)
 	}
 	return x.opened(func() (*local.End, error) {
-		info, err := x.store.FindPause(ctx, runID, hash)
+		info, err := local.Guarded(ctx, func(ctx context.Context) (checkpoint.PauseInfo, error) {
+			return x.store.FindPause(ctx, runID, hash)
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -49,7 +51,7 @@ func Answer(ctx context.Context, runID, pause string, input any, rt *runtime.Run
 
 // find finds a pending pause by its name.
 func (x *resumption) find(pause string) (checkpoint.PauseInfo, error) {
-	sum, recs, err := x.store.Load(x.ctx, x.runID, 0)
+	sum, recs, err := local.Load(x.ctx, x.store, x.runID, 0)
 	if err != nil {
 		return checkpoint.PauseInfo{}, err
 	}

@@ -69,7 +69,10 @@ func readRecipe(
 	ctx context.Context, store checkpoint.Store, digest string, text json.RawMessage,
 ) (r *recipe.Recipe, err error) {
 	if text == nil {
-		if text, err = store.Definition(ctx, digest); err != nil {
+		text, err = local.Guarded(ctx, func(ctx context.Context) (json.RawMessage, error) {
+			return store.Definition(ctx, digest)
+		})
+		if err != nil {
 			return nil, err
 		}
 	}

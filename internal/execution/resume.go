@@ -202,7 +202,7 @@ func (x *resumption) execute(a act) (*local.End, error) {
 // claim takes the run, unless it has ended, and loads it. Who resumes unattended has just seen that it has not.
 func (x *resumption) claim() error {
 	if !x.o.Unattended {
-		sum, _, err := x.store.Load(x.ctx, x.runID, math.MaxInt64)
+		sum, _, err := local.Load(x.ctx, x.store, x.runID, math.MaxInt64)
 		if err != nil {
 			return err
 		}
@@ -212,7 +212,10 @@ func (x *resumption) claim() error {
 	if !x.ended {
 		local.Reached(local.BeforeClaim)
 		x.claimed = time.Now()
-		if x.lease, err = x.store.Claim(x.ctx, x.runID, local.Owner(), local.LeaseTime); err != nil {
+		x.lease, err = local.Guarded(x.ctx, func(ctx context.Context) (checkpoint.Lease, error) {
+			return x.store.Claim(ctx, x.runID, local.Owner(), local.LeaseTime)
+		})
+		if err != nil {
 			return err
 		}
 		local.Reached(local.AfterClaim)
@@ -238,7 +241,7 @@ func (x *resumption) claim() error {
 func (x *resumption) load() error {
 	var recs []checkpoint.Record
 	var err error
-	if x.summary, recs, err = x.store.Load(x.ctx, x.runID, 0); err == nil {
+	if x.summary, recs, err = local.Load(x.ctx, x.store, x.runID, 0); err == nil {
 		x.past, err = local.Decode(recs)
 	}
 	return err
@@ -262,7 +265,9 @@ func (x *resumption) allow(a act) (*program.Program, error) {
 // release gives back a run that cannot be resumed.
 func (x *resumption) release() {
 	if !x.ended {
-		_ = x.store.Release(context.WithoutCancel(x.ctx), x.lease) // the lease expires by itself
+		_, _ = local.Guarded(context.WithoutCancel(x.ctx), func(ctx context.Context) (any, error) {
+			return nil, x.store.Release(ctx, x.lease)
+		}) // else the lease expires by itself
 	}
 }
 
@@ -389,11 +394,12 @@ func (x *resumption) write(r *local.Run, hash []byte, events ...journal.Event) e
 	}
 	local.Reached(local.BeforeAnswer)
 	ctx := context.WithoutCancel(x.ctx)
-	if hash != nil {
-		err = x.store.AnswerPause(ctx, x.lease, r.Store.Seq, hash, recs...)
-	} else {
-		err = x.store.Append(ctx, x.lease, r.Store.Seq, recs...)
-	}
+	_, err = local.Guarded(ctx, func(ctx context.Context) (any, error) {
+		if hash != nil {
+			return nil, x.store.AnswerPause(ctx, x.lease, r.Store.Seq, hash, recs...)
+		}
+		return nil, x.store.Append(ctx, x.lease, r.Store.Seq, recs...)
+	})
 	if c, ok := x.store.(*local.Cached); ok && err == nil {
 		err = c.Keep(ctx, local.PauseTime)
 	}

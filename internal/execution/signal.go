@@ -94,7 +94,11 @@ func (c *sending) send() error {
 		return err
 	}
 	s.ID = cmp.Or(s.ID, local.NewID())
-	switch err := c.inbox.PutSignal(c.ctx, c.runID, *s); {
+	put := *s // one that is left behind may still read it
+	_, err = local.Guarded(c.ctx, func(ctx context.Context) (any, error) {
+		return nil, c.inbox.PutSignal(ctx, c.runID, put)
+	})
+	switch {
 	case errors.Is(err, checkpoint.ErrConflict):
 		return c.over()
 	case errors.Is(err, checkpoint.ErrExists) && s.Kind == checkpoint.SignalAnswer:
@@ -206,10 +210,17 @@ func (c *sending) checkAnswer() error {
 	return c.name(info.Pause)
 }
 
+// signalled are all signals of the run.
+func (c *sending) signalled() ([]checkpoint.Signal, error) {
+	return local.Guarded(c.ctx, func(ctx context.Context) ([]checkpoint.Signal, error) {
+		return c.inbox.Signals(ctx, c.runID, false)
+	})
+}
+
 // name gives an answer its id. An earlier signal with that id does not count if the journal names it although the
 // pause is open: it did not apply, or answered the pause when it was open before.
 func (c *sending) name(p checkpoint.Pause) error {
-	all, err := c.inbox.Signals(c.ctx, c.runID, false)
+	all, err := c.signalled()
 	if err != nil {
 		return err
 	}
@@ -224,7 +235,7 @@ func (c *sending) name(p checkpoint.Pause) error {
 
 // answered is the error for an answer to a pause that another signal answers.
 func (c *sending) answered() error {
-	all, err := c.inbox.Signals(c.ctx, c.runID, false)
+	all, err := c.signalled()
 	if err != nil {
 		return err
 	}
@@ -340,7 +351,10 @@ func Mint(ctx context.Context, runID, pause string, store checkpoint.Store) (tok
 		if err != nil {
 			return err
 		}
-		return store.Append(ctx, x.lease, int64(len(x.past)), recs...)
+		_, err = local.Guarded(ctx, func(ctx context.Context) (any, error) {
+			return nil, store.Append(ctx, x.lease, int64(len(x.past)), recs...)
+		})
+		return err
 	})
 	if err != nil {
 		return "", err

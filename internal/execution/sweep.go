@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
-	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/runtime"
 )
@@ -138,8 +137,9 @@ func (s *sweeper) remember(run swept) {
 // look looks for runs that no process holds and in which something is due.
 func (s *sweeper) look() error {
 	list := func(f checkpoint.Filter) ([]checkpoint.Summary, error) {
-		return call.Guard(s.ctx, runtime.CategoryInfra, "store.failed", "the store",
-			func() ([]checkpoint.Summary, error) { return s.Runtime.Store.List(s.ctx, f) })
+		return local.Guarded(s.ctx, func(ctx context.Context) ([]checkpoint.Summary, error) {
+			return s.Runtime.Store.List(ctx, f)
+		})
 	}
 	found, err := list(checkpoint.Filter{DueBefore: Now(s.ctx, s.Runtime.Store)})
 	if _, ok := s.Runtime.Store.(checkpoint.Signals); ok {

@@ -53,7 +53,7 @@ func (r *Run) Events() ([]journal.Event, error) {
 		return nil, err
 	}
 	if j := &r.Store; j.Seq > 0 {
-		_, saved, err := j.Store.Load(context.WithoutCancel(r.ctx), r.ID, 0)
+		_, saved, err := Load(context.WithoutCancel(r.ctx), j.Store, r.ID, 0)
 		if err != nil {
 			return nil, err
 		}

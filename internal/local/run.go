@@ -176,7 +176,7 @@ func newRun(ctx context.Context, spec *Spec) *Run {
 
 // Now is clock.Of for a store that may panic.
 func Now(ctx context.Context, store checkpoint.Store) (time.Time, error) {
-	now, err := guarded(ctx, func() (time.Time, error) { return clock.Of(ctx, store) })
+	now, err := Guarded(ctx, func(ctx context.Context) (time.Time, error) { return clock.Of(ctx, store) })
 	if err != nil {
 		now = time.Now().UTC()
 	}

@@ -48,7 +48,9 @@ func Signals(ctx context.Context, store checkpoint.Store, runID string) ([]check
 	if !ok {
 		return nil, nil
 	}
-	return guarded(ctx, func() ([]checkpoint.Signal, error) { return inbox.Signals(ctx, runID, true) })
+	return Guarded(ctx, func(ctx context.Context) ([]checkpoint.Signal, error) {
+		return inbox.Signals(ctx, runID, true)
+	})
 }
 
 // Signalled tells the run which signals were open when it was claimed. It returns those that its journal, which is
@@ -208,7 +210,7 @@ func (r *Run) endSignals(ids []string) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), LeaseTime/3)
 	defer cancel()
-	if _, err := guarded(ctx, func() (any, error) {
+	if _, err := Guarded(ctx, func(ctx context.Context) (any, error) {
 		return nil, inbox.EndSignals(ctx, j.lease.now(), ids...)
 	}); err != nil {
 		r.warn("signals were carried out, and are still open in the store", slog.String("error", err.Error()))

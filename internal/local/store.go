@@ -119,11 +119,9 @@ func (r *Run) write(events []journal.Event) error {
 	if !j.Run.Queued { // else nothing is lost but a run that has not begun
 		ctx = context.WithoutCancel(ctx)
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute) // a store may hang
-	defer cancel()
 	if j.Seq > 0 {
 		Reached(BeforeAppend)
-		if _, err := guarded(ctx, func() (any, error) {
+		if _, err := Guarded(ctx, func(ctx context.Context) (any, error) {
 			return nil, j.Store.Append(ctx, j.lease.now(), j.Seq, recs...)
 		}); err != nil {
 			return err
@@ -140,7 +138,7 @@ func (r *Run) write(events []journal.Event) error {
 		ttl = 0
 	}
 	asked := time.Now()
-	held, err := guarded(ctx, func() (checkpoint.Lease, error) {
+	held, err := Guarded(ctx, func(ctx context.Context) (checkpoint.Lease, error) {
 		return j.Store.Create(ctx, j.Run, Owner(), ttl, recs...)
 	})
 	Reached(AfterCreate)
@@ -153,9 +151,27 @@ func (r *Run) write(events []journal.Event) error {
 	return nil
 }
 
-// guarded calls the store.
-func guarded[T any](ctx context.Context, f func() (T, error)) (T, error) {
-	return call.Guard(ctx, runtime.CategoryInfra, "store.failed", "the store", f)
+// Guarded calls a store, by f. The call has ctx, for a minute at most: one that does not return then is left behind. So
+// is a store that panics or ends its goroutine an error.
+func Guarded[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return call.Guard(ctx, runtime.CategoryInfra, "store.failed", "the store", func() (T, error) { return f(ctx) })
+}
+
+// Load is Load of a store, guarded.
+func Load(
+	ctx context.Context, store checkpoint.Store, runID string, after int64,
+) (sum checkpoint.Summary, recs []checkpoint.Record, err error) {
+	type loaded struct {
+		sum  checkpoint.Summary
+		recs []checkpoint.Record
+	}
+	l, err := Guarded(ctx, func(ctx context.Context) (l loaded, err error) {
+		l.sum, l.recs, err = store.Load(ctx, runID, after)
+		return l, err
+	})
+	return l.sum, l.recs, err
 }
 
 // Flush writes the pending events, before the run is driven. The error is the store's.
@@ -230,7 +246,9 @@ func (r *Run) renew() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), LeaseTime/3)
 	defer cancel()
 	asked := time.Now()
-	next, err := guarded(ctx, func() (checkpoint.Lease, error) { return j.Store.Renew(ctx, j.lease.now(), LeaseTime) })
+	next, err := Guarded(ctx, func(ctx context.Context) (checkpoint.Lease, error) {
+		return j.Store.Renew(ctx, j.lease.now(), LeaseTime)
+	})
 	if err == nil {
 		j.keep(next, asked)
 	}
@@ -299,9 +317,10 @@ func (r *Run) LetGo() {
 	defer cancel()
 	Reached(BeforeRelease)
 	defer Reached(AfterRelease)
-	err := j.Store.Release(ctx, j.held)
-	if err != nil && !errors.Is(err, checkpoint.ErrFenced) {
-		err = j.Store.Release(ctx, j.held) // a connection may have been lost; if it was released, it is fenced now
+	release := func(ctx context.Context) (any, error) { return nil, j.Store.Release(ctx, j.held) }
+	_, err := Guarded(ctx, release)
+	if err != nil && !errors.Is(err, checkpoint.ErrFenced) && ctx.Err() == nil {
+		_, err = Guarded(ctx, release) // a connection may have been lost; if it was released, it is fenced now
 	}
 	if err != nil && !errors.Is(err, checkpoint.ErrFenced) && j.err == nil {
 		r.warn("the run's lease was not released, it runs out by itself", slog.String("error", err.Error()))
