@@ -36,7 +36,7 @@ func (wf *Workflow) Check(ctx context.Context, rt *runtime.Runtime) (diagnostics
 	if rt == nil {
 		rt = &runtime.Runtime{}
 	}
-	if err := rt.Validate(); err != nil {
+	if err := call.Validate(ctx, rt); err != nil {
 		return nil, err
 	}
 	c, err := call.Bind(ctx, wf.program, rt)

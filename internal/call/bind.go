@@ -31,7 +31,7 @@ type boundTool struct {
 //  4. capabilities that requires names, and the adapter for answers to pauses
 //  5. plugins, and which of several offers counts
 //
-// Only secrets cause an error. The Caller is then non-nil all the same, for its Diagnostics.
+// Only the environment and secrets cause an error. The Caller is then non-nil all the same, for its Diagnostics.
 func Bind(ctx context.Context, p *program.Program, rt *runtime.Runtime) (*Caller, error) {
 	offers := rt.Resolve()
 	c := &Caller{Offers: offers, Archive: p.Archive, rt: offers.Runtime, tools: make([]boundTool, len(p.Tools)),
@@ -53,11 +53,13 @@ func Bind(ctx context.Context, p *program.Program, rt *runtime.Runtime) (*Caller
 	c.checkPrices(p)
 	c.bindPorts(p.Ports)
 	c.Diagnostics = append(c.Diagnostics, Unapproved(p, c.Offers)...)
-	if c.rt.Env != nil {
-		c.env = c.rt.Env.Tools()
+	env, err := toolsOf(ctx, c.rt.Env)
+	if err != nil {
+		return c, err
 	}
+	c.env = env
 	c.bindTools(p)
-	err := c.readSecrets(ctx, p.Secrets)
+	err = c.readSecrets(ctx, p.Secrets)
 	for _, u := range p.Capabilities {
 		if !c.Offers.Has(u.Name) {
 			c.missing(u, "capability", diagnostics.CodeMissingCapability, nil)
@@ -258,7 +260,7 @@ func (c *Caller) bindTools(p *program.Program) {
 		if spec.Missing != "" {
 			continue
 		}
-		c.tools[i] = bound(c.Offers.Tools[n], spec)
+		c.tools[i] = c.bound(c.Offers.Tools[n], spec)
 		if spec.Parameters != nil {
 			c.tools[i].schema, _ = schema.Compile(spec.Parameters) // good: Runtime.Validate has seen it
 		}
@@ -305,7 +307,10 @@ func (c *Caller) missingForAgents(p *program.Program, specs []runtime.ToolSpec) 
 }
 
 // bound prepares a tool for calls, without its schema.
-func bound(t runtime.Tool, spec runtime.ToolSpec) boundTool {
+func (c *Caller) bound(t runtime.Tool, spec runtime.ToolSpec) boundTool {
+	if c.remote == nil && spec.EffectOf != nil { // what asks another process keeps to one goroutine
+		spec.EffectOf = alone(spec.EffectOf)
+	}
 	values, _ := t.(runtime.ValueTool)
 	return boundTool{tool: t, values: values, spec: spec}
 }

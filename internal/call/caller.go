@@ -163,7 +163,7 @@ func (c *Caller) tool(call *engine.Call) *boundTool {
 			continue
 		}
 		if spec := t.Spec(); spec.Name == j.Name {
-			b := bound(t, spec)
+			b := c.bound(t, spec)
 			return &b
 		}
 	}

@@ -102,7 +102,7 @@ func (a *attempt) loadSkills() (r agents.Reply, err error) {
 	for _, k := range r.Skills {
 		tools = append(tools, k.Tools...)
 	}
-	r.Tools = describeAll(tools)
+	r.Tools = a.describeAll(tools)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.skills == nil {

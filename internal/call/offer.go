@@ -27,14 +27,14 @@ func (c *Caller) Offer() (*agents.Offer, error) {
 func (c *Caller) makeOffer() *agents.Offer {
 	rt := c.rt
 	o := &agents.Offer{Models: map[string]agents.ModelOffer{}, Listed: map[string]bool{},
-		Host:   describeAll(c.Offers.Tools),
+		Host:   c.describeAll(c.Offers.Tools),
 		Limits: rt.Limits.WithDefaults(),
 		Memory: rt.Memory != nil, Retriever: rt.Searcher(runtime.DefaultSearcher) != nil,
 		Skills: rt.Skills != nil, Instructions: rt.Env != nil,
 		Inbox: rt.Inbox != nil, Archive: c.Archive != nil, Approver: rt.Approver != nil,
 		Policy:   c.Hooked() || c.remote != nil && c.remote.Hooked,
 		Approval: approvalsOf(rt), Deny: rt.Deny, Agents: rt.Agents,
-		Describe: Describe, Ask: c.ask, NoModel: c.Offers.WhyNoModel}
+		Describe: c.describe, Ask: c.ask, NoModel: c.Offers.WhyNoModel}
 	for name := range c.Offers.Models {
 		if m, ok := c.Model(name); ok {
 			o.Models[name] = m.ModelOffer
@@ -44,7 +44,7 @@ func (c *Caller) makeOffer() *agents.Offer {
 		_, o.Listed[t.Spec().Name] = t.(runtime.PortTool)
 	}
 	if rt.Env != nil {
-		o.Env = describeAll(c.env)
+		o.Env = c.describeAll(c.env)
 	}
 	return o
 }
@@ -58,19 +58,29 @@ func approvalsOf(rt *runtime.Runtime) map[string]agentloop.Approval {
 	return keys
 }
 
-func describeAll(tools []runtime.Tool) []runtime.ToolSpec {
+func (c *Caller) describeAll(tools []runtime.Tool) []runtime.ToolSpec {
 	list := make([]runtime.ToolSpec, 0, len(tools))
 	for _, t := range tools {
 		if t != nil {
-			list = append(list, Describe(t))
+			list = append(list, c.describe(t))
 		}
 	}
 	return list
 }
 
-// Describe describes a tool. If the tool panics when asked for its effect, the worst effect is assumed.
-func Describe(t runtime.Tool) runtime.ToolSpec {
+// describe describes a tool. If asking it for its effect fails, the worst effect is assumed.
+func (c *Caller) describe(t runtime.Tool) runtime.ToolSpec {
 	spec := t.Spec()
+	if c.remote == nil && spec.EffectOf != nil {
+		spec.EffectOf = alone(spec.EffectOf)
+	}
+	return described(spec)
+}
+
+// Describe describes a tool. If the tool panics when asked for its effect, the worst effect is assumed.
+func Describe(t runtime.Tool) runtime.ToolSpec { return described(t.Spec()) }
+
+func described(spec runtime.ToolSpec) runtime.ToolSpec {
 	if of := spec.EffectOf; of != nil {
 		spec.EffectOf = func(args json.RawMessage) (effect runtime.Effect) {
 			defer func() {

@@ -56,7 +56,7 @@ func offersOf(tools []runtime.Tool) (list []runtime.ToolSpec) {
 	for _, t := range tools {
 		func() {
 			defer func() { _ = recover() }()
-			list = append(list, describeAll([]runtime.Tool{t})...)
+			list = append(list, Describe(t))
 		}()
 	}
 	return list

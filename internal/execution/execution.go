@@ -37,7 +37,7 @@ func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // open prepares a new run before its first step: its id ("": a new one), its requirements, its inputs.
 func open(r *local.Run, s *local.Spec, id string, input any) (map[string]any, error) {
-	if err := s.Runtime.Validate(); err != nil {
+	if err := call.Validate(r.Context(), s.Runtime); err != nil {
 		r.ID = local.NewID()
 		return nil, &runtime.Error{Category: runtime.CategoryConfig, Code: "runtime.invalid", Err: err}
 	}
@@ -46,7 +46,12 @@ func open(r *local.Run, s *local.Spec, id string, input any) (map[string]any, er
 		newID = local.NewID
 	}
 	if id == "" {
-		id = newID()
+		var err error
+		if id, err = call.Guard(r.Context(), runtime.CategoryConfig, "runtime.invalid", "NewRunID",
+			func() (string, error) { return newID(), nil }); err != nil {
+			r.ID = local.NewID()
+			return nil, err
+		}
 	}
 	r.Name(id)
 	if err := r.Bind(); err != nil {

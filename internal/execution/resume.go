@@ -139,7 +139,7 @@ func (x *resumption) refuse(err error) *local.End {
 
 // open finds the store that has the run.
 func (x *resumption) open() (err error) {
-	if err := x.rt.Validate(); err != nil {
+	if err := call.Validate(x.ctx, x.rt); err != nil {
 		return &runtime.Error{Category: runtime.CategoryConfig, Code: "runtime.invalid", Err: err}
 	}
 	switch {
