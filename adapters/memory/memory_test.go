@@ -161,7 +161,7 @@ func TestLoop(t *testing.T) {
 		if _, err := run("run-2", "And now?", second); err != nil {
 			t.Fatal(err)
 		}
-		history := []string{"user: Who is 7?", `assistant:  1 t.find({"b":1.0,"a":"<&>"})`, `tool: {"a":"<&>","b":1}`, "assistant: It is Ann."}
+		history := []string{"user: Who is 7?", `assistant:  1 t.find({"a":"<&>","b":1})`, `tool: {"a":"<&>","b":1}`, "assistant: It is Ann."}
 		sees := append([]string{"system: Be short."}, history...)
 		same(t, "what the second run sees", said(second.Requests()[0].Messages), append(sees, "user: And now?"))
 

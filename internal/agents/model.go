@@ -374,8 +374,9 @@ func lasting(messages []runtime.Message) []runtime.Message {
 	return messages
 }
 
-// normalCalls returns the calls as the journal can keep them: each with an id of its own in its round,
-// and with arguments that are JSON, those that are not as a JSON string.
+// normalCalls returns the calls as the journal keeps them, so that each later request, in any execution, repeats the
+// same bytes: each with an id of its own in its round, and with canonical arguments. Those that are no JSON, or that
+// would not stay what they are, become a JSON string.
 func (f *frame) normalCalls(calls []runtime.ToolCall) []runtime.ToolCall {
 	if len(calls) == 0 {
 		return nil
@@ -388,14 +389,13 @@ func (f *frame) normalCalls(calls []runtime.ToolCall) []runtime.ToolCall {
 		if c.ID, c.Name = valid(c.ID), valid(c.Name); !utf8.Valid(c.Arguments) {
 			c.Arguments = json.RawMessage(valid(string(c.Arguments)))
 		}
-		b := bytes.NewBuffer(make([]byte, 0, len(c.Arguments)))
-		switch err := json.Compact(b, c.Arguments); {
-		case len(bytes.TrimSpace(c.Arguments)) == 0:
+		if len(bytes.TrimSpace(c.Arguments)) == 0 {
 			c.Arguments = json.RawMessage("{}")
-		case err != nil:
+		}
+		if v, err := value.DecodeExact(c.Arguments); err != nil {
 			c.Arguments = value.AppendString(nil, string(c.Arguments))
-		default:
-			c.Arguments = b.Bytes()
+		} else {
+			c.Arguments, _ = value.JSON(v) // it was JSON
 		}
 		for n := len(f.state().Calls) + i + 1; c.ID == "" || seen[c.ID]; n++ {
 			c.ID = fmt.Sprintf("call_%d", n)

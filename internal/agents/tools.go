@@ -260,8 +260,12 @@ func (b *binding) own() bool { return b != nil && (b.scope == "" || b.nested) }
 // fault says what is wrong with arguments; "" if they are fit.
 func (b *binding) fault(args json.RawMessage) string {
 	v, err := value.Decode(args)
-	if text, ok := v.(string); ok { // so normalCalls keeps what is not JSON
-		_, err = value.Decode([]byte(text))
+	if text, ok := v.(string); ok { // so normalCalls keeps what is not JSON, or would change
+		if _, err = value.Decode([]byte(text)); err == nil {
+			if _, err := value.DecodeExact([]byte(text)); err != nil {
+				return err.Error()
+			}
+		}
 	}
 	if err != nil {
 		return "they are not JSON: " + err.Error()
