@@ -76,21 +76,22 @@ func (s *ToolSpec) EffectFor(args json.RawMessage) Effect {
 // after every recovery, and no other call's. "" outside of a run. See [resume.Key].
 func IdempotencyKey(ctx context.Context) string { return resume.IdempotencyKey(ctx) }
 
-// CallInfo says which call of a run a tool serves.
+// CallInfo says which call of a run is served: by a tool, a model, a retriever, a memory or another port, or by a hook.
 type CallInfo struct {
 	Run      string // the run's id
-	Step     string // the path of the step, of its rollback, or of the agent or child that calls
+	Step     string // the path of the step, of its rollback, or of the agent or child that calls; "" in hooks of runs
 	Agent    string // the name of the agent; "" for a step's own call
 	Depth    int    // of the agent: 0 is no delegate or sub-agent
-	Call     int    // the number of the call in the step or agent, from 1
-	Attempt  int    // from 1
+	Call     int    // the number of the call in the step or agent, from 1; 0: it is none of a tool, and has no number
+	Attempt  int    // from 1; 0 in a hook of the run or of a step
 	Thread   string // of the agent's conversation; "": it remembers nothing
 	Resource string // likewise, see [Conversation]
 	Cwd      string // where the agent's calls work, below the folder that the tool works in; "" is that folder
 	Key      string // see [IdempotencyKey]
 }
 
-// CallOf returns the call that ctx belongs to. It is false outside of a run.
+// CallOf returns the call that ctx belongs to. All that a [Runtime] and its plugins have for a run is called with such
+// a context, so that one retriever or memory can serve several users. It is false outside of a run.
 func CallOf(ctx context.Context) (CallInfo, bool) {
 	c := resume.CallIn(ctx)
 	if c == nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
@@ -22,7 +23,6 @@ import (
 // the first attempt have run already, when the agent asked its policy.
 func (a *attempt) callTool() engine.Result {
 	a.tool = a.Caller.tool(a.call)
-	a.findable()
 	if a.Hooked() {
 		return a.hookedTool()
 	}
@@ -56,7 +56,7 @@ func (a *attempt) toolResult() engine.Result {
 	return res
 }
 
-// findable puts the key and the answer of the tool into the context.
+// findable puts into the context which call it is, and for a tool its key and the answers that it got.
 func (a *attempt) findable() {
 	call := a.call
 	own := &a.own
@@ -67,14 +67,19 @@ func (a *attempt) findable() {
 	if call.Job != nil {
 		own.Ordinal, key = call.Job.Call, ""
 	}
-	if key != "" || call.Replies != nil || call.Job != nil {
+	switch {
+	case call.Kind != program.ToolCall && call.Job != nil: // no call of a tool has the same key
+		own.Detail = &resume.CallDetail{Own: string(call.Job.Op)}
+	case call.Kind != program.ToolCall:
+	case key != "" || call.Replies != nil || call.Job != nil:
 		own.Detail = &resume.CallDetail{Own: key, Replies: call.Replies, Answered: call.Answered}
 	}
 	if j := call.Job; j != nil {
-		l := call.Loop
-		own.Detail.Agent, own.Detail.Cwd = l.Name, l.Cwd
 		own.Detail.Thread, own.Detail.Resource = j.Conversation.Thread, j.Conversation.Resource
 		own.Detail.Depth = strings.Count(j.Frame, "#")
+		if l := call.Loop; l != nil {
+			own.Detail.Agent, own.Detail.Cwd = l.Name, l.Cwd
+		}
 	}
 }
 

@@ -62,6 +62,7 @@ func (c *Caller) Make(ctx context.Context, call *engine.Call) (res engine.Result
 		}
 		res.Found, res.Told = a.found, a.emits.End()
 	}()
+	a.findable()
 	switch {
 	case call.Looks:
 		res = a.look()

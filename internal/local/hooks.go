@@ -62,6 +62,7 @@ func (r *Run) tellHooks(m runtime.Moment) {
 			}
 			close(done)
 		}()
+		ctx := &resume.CallContext{Context: ctx, RunID: r.ID, Path: m.Step}
 		_ = r.Caller.Offers.Fire(ctx, m, found.add) // these moments deny nothing
 		returned = true
 	}()
