@@ -51,8 +51,8 @@ func TestPortsThatMisbehave(t *testing.T) {
 	}{
 		{"secrets fail", runtime.Runtime{Secrets: failingSecrets{}}, "secret.failed", []diagnostics.Code{"tool.missing"}},
 		{"secrets panic", runtime.Runtime{Secrets: secretsFunc(func(context.Context, string) (string, error) { panic("boom") })}, "secret.failed", []diagnostics.Code{"tool.missing"}},
-		{"no id", runtime.Runtime{NewRunID: func() string { panic("no more ids") }}, "engine.panic", nil},
-		{"a tool without a spec", runtime.Runtime{Tools: []runtime.Tool{badSpec{}}}, "engine.panic", nil},
+		{"no id", runtime.Runtime{NewRunID: func() string { panic("no more ids") }}, "runtime.invalid", nil},
+		{"a tool without a spec", runtime.Runtime{Tools: []runtime.Tool{badSpec{}}}, "runtime.invalid", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			events := &trace.Recorder{}

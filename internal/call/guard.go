@@ -32,8 +32,8 @@ func toolsOf(ctx context.Context, env runtime.Env) ([]runtime.Tool, error) {
 	})
 }
 
-// alone asks a tool for its effect in a goroutine of its own. It panics if the tool panics, ends the goroutine, or takes
-// more than a minute.
+// alone asks a tool for its effect in a goroutine of its own. It panics if the tool panics, ends the goroutine, or
+// takes more than a minute.
 func alone(of func(json.RawMessage) runtime.Effect) func(json.RawMessage) runtime.Effect {
 	type result struct {
 		effect   runtime.Effect
