@@ -69,8 +69,11 @@ func (h *agentHost) journal(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := make([]string, len(recs))
-	for i, rec := range recs {
+	var list []string
+	for _, rec := range recs {
+		if rec.Kind == "call.open" { // of a call that is under way for long, which depends on how busy the machine is
+			continue
+		}
 		var data any
 		if rec.Data != nil {
 			if data, err = value.Decode(rec.Data); err != nil {
@@ -81,7 +84,7 @@ func (h *agentHost) journal(t *testing.T) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list[i] = fmt.Sprintf("%d %s %s %s", rec.Seq, rec.Kind, rec.Path, text)
+		list = append(list, fmt.Sprintf("%s %s %s", rec.Kind, rec.Path, text))
 	}
 	return list
 }

@@ -11,8 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	goruntime "runtime"
+	"strings"
 	"syscall"
 	"unicode/utf8"
 
