@@ -119,10 +119,8 @@ func TestPortsKnowWhomTheyServe(t *testing.T) {
 		"model.before", "model.after", "tool.before", "tool.after"} {
 		want = append(want, port+": true r1 a/one t1 u1")
 	}
-	for _, of := range []string{"model: true r1 b/", "model.before: true r1 b/", "model.after: true r1 b/", "retriever: true r1 c/",
-		"tool: true r1 d/", "tool.before: true r1 d/", "tool.after: true r1 d/"} {
-		want = append(want, of)
-	}
+	want = append(want, "model: true r1 b/", "model.before: true r1 b/", "model.after: true r1 b/", "retriever: true r1 c/",
+		"tool: true r1 d/", "tool.before: true r1 d/", "tool.after: true r1 d/")
 	for _, step := range []string{"a", "b", "c", "d"} {
 		want = append(want, "step.before: true r1 "+step+"/", "step.after: true r1 "+step+"/")
 	}

@@ -272,6 +272,26 @@ func TestPaidOnce(t *testing.T) {
 	}
 }
 
+// trust 8.1: the same holds for a fork in which a call that is made again has the one slot, while all else is shared.
+func TestPaidOnceWithoutASlot(t *testing.T) {
+	for _, row := range onceRows {
+		t.Run(row.kind+" "+row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &payer{store: &checkpoint.Memory{}, pass: time.Sleep}
+				rt := p.runtime(p.store)
+				rt.Limits.MaxParallel = 1
+				text := strings.Replace(row.recipe(), "steps:\n  x:", "steps:\n  side: {uses: test.slow}\n  x:", 1)
+				out, _ := load(t, []byte(text)).Run(t.Context(), nil, rt)
+				out = p.once(t, "the run", out, rt)
+				f, _ := workflow.Fork(t.Context(), out.RunID, "side", workflow.Edits{}, rt, nil)
+				if f = p.goOn(t, f, rt, ""); f.Status != workflow.StatusOK || p.paid != 1 || p.ended != 0 {
+					t.Errorf("fork beside: %s, %v; paid %d times, ended %d times more", f.Status, f.Err, p.paid, p.ended)
+				}
+			})
+		})
+	}
+}
+
 // trust 8.1: the same holds for a run whose process dies at any record, and for forks of it.
 func TestPaidOnceAfterDeaths(t *testing.T) {
 	for _, row := range onceRows {

@@ -59,7 +59,7 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	case journal.ToolEntered:
 		r.applyEntered(t, what)
 	case journal.CallGiven:
-		if !r.m.Give(e.Path, what.Output) {
+		if !r.m.Give(e.Path, what.Output, what.Failure) {
 			return fmt.Errorf("step %q does not wait for a slot", e.Path)
 		}
 		r.noteAnswer(e.Path, what.Answer)

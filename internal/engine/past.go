@@ -95,7 +95,7 @@ type Ending struct {
 func EndOf(what journal.What) (end Ending, over bool) {
 	switch w := what.(type) {
 	case journal.CallGiven:
-		return Ending{Output: w.Output, Call: true}, true
+		return Ending{Output: w.Output, Failure: w.Failure, Call: true}, true
 	case journal.CallEnded:
 		return Ending{Output: w.Output, Failure: w.Failure, Call: true}, true
 	case journal.PauseAnswered: // of a call, the call comes to its end later: see shareEnd

@@ -25,8 +25,10 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 	known := map[string]*machine.Task{}
 	r.past.there, r.past.replaying, r.past.known = true, true, known
 	advance := func() {
-		for c := r.m.Next(); c.Op != machine.None && c.Op != machine.Done; c = r.m.Next() {
-			r.replayed(c)
+		for more := true; more; more = r.giveUp() {
+			for c := r.m.Next(); c.Op != machine.None && c.Op != machine.Done; c = r.m.Next() {
+				r.replayed(c)
+			}
 		}
 	}
 	there := elsewhere{pauses: map[string]*resume.Pause{}, worked: map[string][][]agents.Event{}}
@@ -174,7 +176,7 @@ func (r *Run) shareEnd(
 	e *journal.Event, t *machine.Task, end Ending, answer journal.Answer, there *elsewhere,
 ) (ends bool) {
 	if t == nil {
-		return end.Call && end.Failure == nil && r.give(e.Path, end.Output, answer)
+		return end.Call && r.give(e.Path, journal.CallGiven{Output: end.Output, Failure: end.Failure, Answer: answer})
 	}
 	if t.Node().Kind == machine.Call != end.Call {
 		return false // the event is of a pause of a call
@@ -243,16 +245,35 @@ func (r *Run) asksOther(t *machine.Task, question string) bool {
 	return err != nil || QuestionIn(&p) != question
 }
 
-// give gives a task that has no slot here yet its output; false: no such task waits for one.
-func (r *Run) give(path string, output any, answer journal.Answer) bool {
+// give ends a task that has no slot here yet; false: no such task waits for one, or its failure ended the run, and is
+// tried again.
+func (r *Run) give(path string, end journal.CallGiven) bool {
 	n := r.m.Decided()
-	if !r.m.Give(path, output) {
+	t := r.m.WithoutSlot(path)
+	if t == nil || end.Failure != nil && !t.Absorbed(end.Failure, isAgent) {
 		return false
 	}
-	r.noteAnswer(path, answer)
-	r.noteAfter(n, path, journal.CallGiven{Output: output, Answer: answer})
+	r.m.Give(path, end.Output, end.Failure)
+	r.noteAnswer(path, end.Answer)
+	r.noteAfter(n, path, end)
 	return true
 }
+
+// giveUp ends a call that waits for a slot and will not begin, so that what follows is shared, too; false: there is
+// none.
+func (r *Run) giveUp() bool {
+	t := r.m.Barred()
+	if t == nil {
+		return false
+	}
+	n := r.m.Decided()
+	path, failure := t.Path(), &machine.Failure{Category: "cancelled", Code: "step.cancelled", Err: errNeverBegan}
+	r.m.Give(path, nil, failure)
+	r.noteAfter(n, path, journal.CallGiven{Failure: failure})
+	return true
+}
+
+var errNeverBegan = errors.New("it was cancelled before it began")
 
 // settledBy is how a call with unknown outcome ended by the answer of a person. It is not over if the call is to
 // be repeated.
@@ -284,12 +305,12 @@ func (r *Run) shareSettled(path string, t *machine.Task, w *journal.Settlement, 
 	answer, _ := w.Answer.(map[string]any)
 	switch {
 	case t == nil && answer["decision"] == "result":
-		r.give(path, answer["form"], journal.Answer{})
+		r.give(path, journal.CallGiven{Output: answer["form"]})
 		return
 	case t == nil && (answer != nil || failure != nil): // only an output can be given, see DoubtsOf
 		return
 	case t == nil:
-		r.give(path, output, journal.Answer{})
+		r.give(path, journal.CallGiven{Output: output})
 		return
 	case answer != nil:
 		output, failure, _ = settledBy(t.Node().Adapter.(*program.Call), answer)

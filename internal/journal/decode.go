@@ -67,7 +67,7 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 	case callEnded:
 		e.What = data.callEnded()
 	case callGiven:
-		e.What = CallGiven{data["output"], data.answer()}
+		e.What = CallGiven{data["output"], data.failure(), data.answer()}
 	case timerFired:
 		e.What = TimerDue{machine.Timer(data.count("timer"))}
 	case waitOver:

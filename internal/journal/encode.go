@@ -77,7 +77,7 @@ func members(e *Event) (data map[string]any, err error) {
 	case interface{ members(int64) map[string]any }: // those that come among the decisions of the machine
 		data = w.members(e.After)
 	case CallGiven:
-		data = ended(e.After, w.Output, nil)
+		data = ended(e.After, w.Output, w.Failure)
 		w.Answer.addTo(data)
 	case TimerDue:
 		data = map[string]any{"n": e.After, "timer": int64(w.Timer)}

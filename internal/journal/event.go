@@ -87,9 +87,10 @@ type (
 		Took     time.Duration // all attempts and what lay between them, in whole milliseconds; 0: less, or not known
 		Attempts int           // 0 and 1: one, or not known
 	}
-	// CallGiven is the output of a call that another run, or an earlier definition, had made.
+	// CallGiven is the end of a call that another run, or an earlier definition, had made.
 	CallGiven struct {
-		Output any
+		Output  any
+		Failure *machine.Failure
 		Answer
 	}
 	// TimerDue is a timer of the machine that came due.
@@ -259,7 +260,7 @@ const (
 	callOpen    checkpoint.Kind = "call.open"    // kind, name?, ms?
 	callFiles   checkpoint.Kind = "call.files"   // n, files
 	callEnded   checkpoint.Kind = "call.ended"   // n, output | error, ms?, attempts?, usage? and others, see CallEnded
-	callGiven   checkpoint.Kind = "call.given"   // n, output?, finish?, calls?
+	callGiven   checkpoint.Kind = "call.given"   // n, output? or error?, finish?, calls?
 	timerFired  checkpoint.Kind = "timer.fired"  // n, timer
 	waitOver    checkpoint.Kind = "wait.over"    // n, output?, error?, approval?
 	said        checkpoint.Kind = "step.said"    // n, text, value?

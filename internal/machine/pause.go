@@ -2,10 +2,31 @@ package machine
 
 import "slices"
 
-// Give ends a call that waits for a slot, with an output that is known already. It returns false if no
-// call of that path waits.
-func (m *Machine) Give(path string, output any) bool {
-	i := slices.IndexFunc(m.waiting, func(t *Task) bool { return t.Path() == path && !t.again })
+// WithoutSlot returns the call of a path that waits for a slot; nil: none does.
+func (m *Machine) WithoutSlot(path string) *Task {
+	if i := m.withoutSlot(path); i >= 0 {
+		return m.waiting[i]
+	}
+	return nil
+}
+
+func (m *Machine) withoutSlot(path string) int {
+	return slices.IndexFunc(m.waiting, func(t *Task) bool { return t.Path() == path && !t.again })
+}
+
+// Barred returns a call that waits for a slot and will not begin, since what it belongs to has failed or was cancelled;
+// nil: there is none.
+func (m *Machine) Barred() *Task {
+	if i := slices.IndexFunc(m.waiting, func(t *Task) bool { return !t.again && t.barred() }); i >= 0 {
+		return m.waiting[i]
+	}
+	return nil
+}
+
+// Give ends a call that waits for a slot, with an output or a failure that is known already. With a failure, one that
+// will not begin is over without one. It returns false if no call of that path waits.
+func (m *Machine) Give(path string, output any, failure *Failure) bool {
+	i := m.withoutSlot(path)
 	if i < 0 {
 		return false
 	}
@@ -15,12 +36,16 @@ func (m *Machine) Give(path string, output any) bool {
 	for _, other := range rest {
 		m.waiting.push(other)
 	}
+	if failure != nil && t.barred() {
+		m.drop(t)
+		return true
+	}
 	m.start(t)
 	if n := t.Node(); n.talks() {
 		input, _ := n.With.Eval(t) // of the call that gave the output
 		t.messages = &messages{input: input}
 	}
-	m.end(t, output, Unknown, nil)
+	m.end(t, output, Unknown, failure)
 	return true
 }
 

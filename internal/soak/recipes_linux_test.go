@@ -109,10 +109,12 @@ steps:
   letter: {uses: receive, with: {channel: mail}}
   late: {uses: human, with: {prompt: Nobody answers., expires: 1200ms, on_expire: {set: expired}}}
   pay: {needs: [nap, letter, late], ` + request("pay", "") + `}
-output: ["${{ steps.letter.output }}", "${{ steps.late.output }}", "${{ steps.pay.output.body }}"]
+  short: {uses: wait, needs: [pay], with: {duration: 200ms}}
+  then: {needs: [short], ` + program("then") + `}
+output: ["${{ steps.letter.output }}", "${{ steps.late.output }}", "${{ steps.pay.output.body }}", "${{ steps.then.output.stdout }}"]
 `,
-		effects: []string{"pay"}, sent: "mail",
-		status: "ok", output: []any{"a letter", "expired", "did pay"},
+		effects: []string{"pay", "then"}, sent: "mail",
+		status: "ok", output: []any{"a letter", "expired", "did pay", "did then"},
 	},
 	{
 		name: "sub",
@@ -129,8 +131,8 @@ output: ${{ steps.each.output }}
 	{
 		name: "retries",
 		text: `steps:
-  pay: {retry: {max_attempts: 4, backoff: 60ms}, ` + request("pay", ", fail: 2, status: 503") + `}
-  book: {retry: {max_attempts: 4, backoff: 100ms}, ` + request("book", ", fail: 1, status: 429") + `}
+  pay: {retry: {max_attempts: 4, backoff: 200ms}, ` + request("pay", ", fail: 2, status: 503") + `}
+  book: {retry: {max_attempts: 4, backoff: 150ms}, ` + request("book", ", fail: 1, status: 429") + `}
   last: {needs: [pay, book], ` + program("last") + `}
 output: ["${{ steps.pay.output.body }}", "${{ steps.book.output.body }}", "${{ steps.last.output.stdout }}"]
 `,
@@ -141,7 +143,7 @@ output: ["${{ steps.pay.output.body }}", "${{ steps.book.output.body }}", "${{ s
 		name: "rollback",
 		text: `steps:
   a: {` + program("a") + `, rollback: {` + program("a!rollback") + `}}
-  b: {needs: [a], ` + request("b", "") + `, rollback: {` + request("b!rollback", "") + `}}
+  b: {needs: [a], ` + request("b", "") + `, rollback: {` + request("b!rollback", ", delay: 100") + `}}
   no: {uses: fail, needs: [b], with: {message: no, code: no}}
 `,
 		effects: []string{"a", "b"}, undone: []string{"a!rollback", "b!rollback"},
