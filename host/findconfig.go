@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 )
 
@@ -28,7 +29,7 @@ func FindConfig(recipePath string) (string, error) {
 // only if Trust says so.
 func (o *Options) find(warn func(string)) (string, error) {
 	path, err := FindConfig(o.Recipe)
-	if err != nil || path == "" || filepath.Dir(path) == "." || inWorkingFolder(filepath.Dir(path)) {
+	if err != nil || path == "" || filepath.Dir(path) == "." || vouches(filepath.Dir(path)) {
 		return path, err
 	}
 	if o.Trust != nil && o.Trust(path) {
@@ -38,21 +39,63 @@ func (o *Options) find(warn func(string)) (string, error) {
 	return FindConfig("")
 }
 
-// inWorkingFolder reports whether a folder is the working folder or below it, links followed.
-func inWorkingFolder(dir string) bool {
-	work, err := os.Getwd()
-	if err == nil {
-		work, err = filepath.EvalSymlinks(work)
-	}
-	if err == nil {
-		dir, err = filepath.Abs(dir)
-	}
-	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir)
-	}
-	if err != nil {
+// vouches reports whether the working folder vouches for what stands in a folder: it is the working folder or below
+// it, links followed. The home folder, and those above it, vouch for nothing below: people keep there what they have
+// from others.
+func vouches(dir string) bool {
+	work, dir := real("."), real(dir)
+	if work == "" || dir == "" {
 		return false
 	}
-	rel, err := filepath.Rel(work, dir)
+	home, err := os.UserHomeDir()
+	if err == nil && real(home) != "" && holds(work, real(home)) {
+		return dir == work
+	}
+	return holds(work, dir)
+}
+
+// real is the path of a folder, links followed; "" if there is none.
+func real(dir string) string {
+	path, err := filepath.Abs(dir)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
+// holds reports whether a folder is another one, or below it.
+func holds(outer, inner string) bool {
+	rel, err := filepath.Rel(outer, inner)
 	return err == nil && filepath.IsLocal(rel)
+}
+
+// Untrusted names what c, which stands in a folder, allows beyond what an installation without a configuration does,
+// sorted. nil: nothing, or the working folder vouches for the folder: it is the working folder or below it. The home
+// folder, and those above it, vouch for nothing below them.
+func (c *Config) Untrusted(dir string) []string {
+	if vouches(dir) {
+		return nil
+	}
+	var list []string
+	if exec := c.Tools.Exec; exec != nil {
+		for _, program := range exec.Allow {
+			list = append(list, "program "+program)
+		}
+	}
+	if file := c.Tools.File; file != nil && !filepath.IsLocal(file.Base) {
+		list = append(list, "folder "+file.Base)
+	}
+	if http := c.Tools.HTTP; http != nil && http.AllowPrivate {
+		list = append(list, "private addresses")
+	}
+	for name, server := range c.MCP {
+		if server.Command != nil {
+			list = append(list, "MCP server "+name)
+		}
+	}
+	slices.Sort(list)
+	return list
 }

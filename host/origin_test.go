@@ -157,6 +157,43 @@ func TestStrangersConfigurations(t *testing.T) {
 	}
 }
 
+// Trust 8.5: the home folder, and those above it, vouch for nothing below them.
+func TestUntrusted(t *testing.T) {
+	top := t.TempDir()
+	for _, dir := range []string{"home/downloads", "home/work/sub", "else"} {
+		if err := os.MkdirAll(filepath.Join(top, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := host.ParseConfig("braise.yaml", []byte("tools: {exec: {allow: [sh]}}\n"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", filepath.Join(top, "home"))
+	t.Setenv("USERPROFILE", filepath.Join(top, "home"))
+	for _, tt := range []struct {
+		work, dir string
+		want      bool
+	}{
+		{"home/work", "home/work", true},
+		{"home/work", "home/work/sub", true},
+		{"home/work", "home/downloads", false},
+		{"home/work", "home", false},
+		{"else", "else", true},
+		{"home", "home", true},
+		{"home", "home/downloads", false},
+		{".", "home/work", false},
+		{".", "else", false},
+		{".", ".", true},
+		{"else", "none", false},
+	} {
+		t.Chdir(filepath.Join(top, tt.work))
+		if got := c.Untrusted(filepath.Join(top, tt.dir)); (len(got) == 0) != tt.want {
+			t.Errorf("in %s, of %s: %v", tt.work, tt.dir, got)
+		}
+	}
+}
+
 // opened is an open host, with the recipe of its options.
 func opened(t *testing.T, opts *host.Options) (*host.Host, *workflow.Workflow) {
 	t.Helper()

@@ -114,6 +114,20 @@ func (s *scenario) prepare(
 	return wf, rt, disconnect, nil
 }
 
+// untrusted is what the scenario's braise.yaml allows, if the working folder does not vouch for the scenario's folder;
+// nil if it allows nothing or has errors.
+func (s *scenario) untrusted(dir string) []string {
+	f := s.file(configFile)
+	if f == nil {
+		return nil
+	}
+	config, err := host.ParseConfig(configFile, f.Data, environment)
+	if err != nil {
+		return nil // which the run says
+	}
+	return config.Untrusted(dir)
+}
+
 // runtime makes the runtime of the scenario's braise.yaml, which it returns too, over base. Models are
 // those of base and of the configuration; a script answers for all of them.
 func (s *scenario) runtime(dir string, base *runtime.Runtime) (*runtime.Runtime, *host.Config, error) {

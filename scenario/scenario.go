@@ -34,6 +34,9 @@ type Options struct {
 	Update bool
 	// Run selects scenarios by name. nil: all.
 	Run *regexp.Regexp
+	// Trust says whether what the braise.yaml of a scenario outside of the working folder allows may be used: see
+	// [host.Config.Untrusted]. It is asked only if there is something. After a no the scenario fails. nil: it may.
+	Trust func(file string, allows []string) bool
 }
 
 // Result says how one scenario went.
@@ -107,6 +110,11 @@ func Check(ctx context.Context, path string, opts *Options) (*Result, error) {
 	s, err := read(result.Name, archive, regular.FS(root))
 	if err != nil {
 		result.Failures = []string{err.Error()}
+		return result, nil
+	}
+	if allows := s.untrusted(filepath.Dir(path)); allows != nil && opts.Trust != nil && !opts.Trust(path, allows) {
+		result.Failures = []string{"scenario.untrusted: its braise.yaml allows " + strings.Join(allows, ", ") +
+			", and is outside of the working folder\n  hint: read it, then test in its folder or with --config"}
 		return result, nil
 	}
 	var first *attempt

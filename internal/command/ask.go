@@ -22,14 +22,14 @@ func (a *app) interactive() bool {
 	return !a.noInteractive && isTerminal(a.stdin) && isTerminal(a.stderr)
 }
 
-// trust asks whether a configuration outside of the working folder is to be used.
-func (a *app) trust(ctx context.Context, path string) bool {
+// trust asks whether a configuration outside of the working folder is to be used, which allows something.
+func (a *app) trust(ctx context.Context, path, allows string) bool {
 	if !a.interactive() {
 		return false
 	}
+	question := fmt.Sprintf("%s is outside of the working folder, and allows %s. Use it? (yes, no)", path, allows)
 	for {
-		answer, ok := a.readLine(ctx,
-			terminal.Visible(path)+" is outside of the working folder, and allows programs. Use it? (yes, no)")
+		answer, ok := a.readLine(ctx, terminal.Visible(question))
 		switch {
 		case !ok || answer == "no":
 			return false

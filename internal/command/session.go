@@ -48,7 +48,7 @@ func (a *app) open(ctx context.Context, opts host.Options) (*session, error) {
 	opts.Strict, opts.MaxParallel = a.strict, a.maxParallel
 	opts.Warn, opts.Version = a.warn, version().Version
 	opts.Guard = guard()
-	opts.Trust = func(path string) bool { return a.trust(ctx, path) }
+	opts.Trust = func(path string) bool { return a.trust(ctx, path, "programs") }
 	if a.runID != "" {
 		opts.NewRunID = func() string { return a.runID }
 	}

@@ -49,6 +49,9 @@ func (a *app) testCommand() *cobra.Command {
 				}
 				opts.Runtime.Diagnostics = diagnostics.Strict
 			}
+			opts.Trust = func(file string, allows []string) bool {
+				return a.config != "" || a.trust(cmd.Context(), file, strings.Join(allows, ", "))
+			}
 			files, err := scenario.Find(args, opts)
 			switch {
 			case err != nil:
