@@ -105,7 +105,6 @@ func ExampleKinds() {
 	// model - Asks a model once.
 	// recipe - Runs another recipe, or steps written in place.
 	// fail - Fails on purpose: the steps in place around it, or the run.
-	// end - Ends the steps in place around it, or the run, and well.
 	// human - Asks a person and pauses the run until the answer arrives.
 	// say - Tells whoever watches the run something, once.
 	// wait - Waits for a time or an event.

@@ -23,6 +23,7 @@ var usesHints = map[string]string{
 	"delay": "wait", "sleep": "wait", "timer": "wait",
 	"parallel": "fork", "race": "fork", "while": "loop", "repeat": "loop", "if": "switch", "case": "switch",
 	"assign": "set", "value": "set", "error": "fail", "throw": "fail",
-	"stop": "end", "return": "end", "exit": "end", "break": "end", "subworkflow": "recipe", "workflow": "recipe",
+	"break": "switch", "end": "switch", "exit": "switch", "return": "switch", "stop": "switch",
+	"subworkflow": "recipe", "workflow": "recipe",
 	"search": "retrieve", "rag": "retrieve", "ingest": "index", "upsert": "index", "embed": "index",
 }

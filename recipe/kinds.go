@@ -61,15 +61,6 @@ var kinds = []Kind{
 		},
 	},
 	{
-		Name: "end", Doc: "Ends the steps in place around it, or the run, and well.",
-		Output: "that value, which is also the output of what it ends",
-		without: append(slices.Clone(noCalls), refusal{key: "rollback", hint: "there is nothing to undo"},
-			refusal{key: "foreach", hint: "it ends the steps around it once"}),
-		Args: []Argument{
-			{Name: "output", Type: typeAny, Doc: "The output of what it ends. Not given: null."},
-		},
-	},
-	{
 		Name: "human", Doc: "Asks a person and pauses the run until the answer arrives.",
 		Output:  "{decision, form}, or the answer itself that answer describes",
 		without: append(slices.Clone(noCalls), refusal{key: "timeout", hint: "give expires inside with"}),

@@ -226,8 +226,6 @@ func kindSchema(k Kind) node {
 		with["oneOf"] = []any{node{"required": []any{"files"}}, node{"required": []any{"documents"}}}
 	case "fail":
 		with = failObject.schema(true)
-	case "end":
-		with = endObject.schema(true)
 	case "human":
 		with = humanObject.schema(false)
 		with["dependentRequired"] = node{"on_expire": []any{"expires"}}
@@ -248,7 +246,7 @@ func kindSchema(k Kind) node {
 	for _, r := range k.without {
 		properties[r.key] = false
 	}
-	if needsNothing(k.Name) {
+	if k.Name == "fail" {
 		return node{"properties": properties}
 	}
 	return node{"required": []any{"with"}, "properties": properties}

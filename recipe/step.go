@@ -146,15 +146,12 @@ func (w *walker) uses(step *Step, uses, with *yamlnode.Node, f yamlnode.Field, s
 		step.With = w.mapping(with)
 	case k.Name == "":
 		w.Errorf(uses.Pos, diagnostics.CodeUnknownKind, kindHint(name), "there is no kind of step %q", name)
-	case with == nil && !needsNothing(name):
+	case with == nil && name != "fail":
 		w.Errorf(f.Pos, diagnostics.CodeMissingKey, "", "a step of kind %q needs the key %q", name, "with")
 	default:
 		w.with(step, name, with, s)
 	}
 }
-
-// needsNothing reports whether a step of the kind may do without the key with.
-func needsNothing(kind string) bool { return kind == "fail" || kind == "end" }
 
 // refuse reports the keys that mean nothing for a step of this kind.
 func (w *walker) refuse(k Kind, fields map[string]*yamlnode.Node) {
@@ -187,8 +184,6 @@ func (w *walker) with(step *Step, kind string, n *yamlnode.Node, s *scope) {
 		w.toolChoice(n)
 	case "fail":
 		w.arguments(n, failObject, true)
-	case "end":
-		w.arguments(n, endObject, true)
 	case "say":
 		w.arguments(n, sayObject, true)
 	case "recipe":

@@ -357,7 +357,6 @@ var (
 	bodyObject    = newArguments("recipe", kind("recipe").Args)
 	modelObject   = newArguments("model", kind("model").Args)
 	failObject    = newArguments("fail", kind("fail").Args)
-	endObject     = newArguments("end", kind("end").Args)
 	humanObject   = newArguments("human", kind("human").Args)
 	sayObject     = newArguments("say", kind("say").Args)
 	waitObject    = newArguments("wait", kind("wait").Args)

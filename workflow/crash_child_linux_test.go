@@ -234,7 +234,7 @@ func codeOf(out *workflow.Outcome) string {
 // choose chooses the pause that ends next; none is left to other processes.
 func (c *crashChild) choose(open []resume.Pause) (p resume.Pause, ok bool) {
 	open = slices.DeleteFunc(slices.Clone(open), func(p resume.Pause) bool {
-		return p.Step == c.recipe.idle || c.job.Turns != nil && p.Reason != "indeterminate" && !slices.Contains(c.job.Turns, p.Step)
+		return c.job.Turns != nil && p.Reason != "indeterminate" && !slices.Contains(c.job.Turns, p.Step)
 	})
 	switch {
 	case len(open) == 0:

@@ -22,7 +22,6 @@ type crashRecipe struct {
 	interrupt resume.Interrupt
 	answers   map[string]any    // by the step that waits, or by the pause
 	channels  map[string]string // by the step that receives what is sent from outside
-	idle      string            // this step waits in vain
 	early     map[string]any    // sent at the first pause, by channel: nobody waits for it yet
 	signals   bool              // answers and values come as signals
 	cancels   string            // the run is cancelled by a signal when this step waits
@@ -52,7 +51,7 @@ func always(want crashWant) func(*testing.T, []checkpoint.Record, []effect) cras
 func did(path string) any { return map[string]any{"did": path} }
 
 // crashRecipes combine the kinds, so that few walks cover all of them.
-var crashRecipes = []*crashRecipe{crashCalls, crashBodies, crashPauses, crashRaces, crashRollbacks, crashRestart, crashCut, crashDoomed, crashSignals, crashCancelled, crashTalk, crashFinally, crashFinallyCancelled, crashTools, crashShown, crashKept, crashChosen, crashEnd}
+var crashRecipes = []*crashRecipe{crashCalls, crashBodies, crashPauses, crashRaces, crashRollbacks, crashRestart, crashCut, crashDoomed, crashSignals, crashCancelled, crashTalk, crashFinally, crashFinallyCancelled, crashTools, crashShown, crashKept, crashChosen, crashWhere}
 
 func crashRecipeNamed(name string) *crashRecipe {
 	all := append(slices.Clone(crashRecipes), crashItems, crashQuestion)

@@ -39,7 +39,6 @@ var onceRows = []onceRow{
 	{"recipe", "its time is over while it waits", "{uses: recipe, timeout: 10s, on_error: continue, with: {steps: {w: {uses: wait, with: {duration: 1s}}, c: {uses: test.slow, needs: [w]}}}}", ""},
 	{"fail", "", "{uses: fail, on_error: continue, with: {message: no}}", ""},
 	{"fail", "replaced", "{uses: fail, on_error: {set: 1}, with: {message: no}}", ""},
-	{"end", "", "{uses: recipe, with: {steps: {e: {uses: end, with: {output: 1}}, w: {uses: wait, with: {duration: 1h}}}}}", ""},
 	{"human", "", "{uses: human, with: {prompt: Go?}}", ""},
 	{"human", "a value", "{uses: human, with: {prompt: Who?, answer: {type: string, default: Ada}}}", ""},
 	{"human", "items", "{uses: human, foreach: {in: [1, 2]}, with: {prompt: 'Go ${{ item }}?'}}", ""},

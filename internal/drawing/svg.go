@@ -96,7 +96,7 @@ const (
 // tints are the colours of the edge of a step, by what it uses; tools have another one.
 var tints = map[string]string{
 	"model": violet, "agent": violet, "retrieve": violet, "human": orange, "wait": orange,
-	"say": blue, "fail": "#c23b3b", "end": grey, "set": grey,
+	"say": blue, "fail": "#c23b3b", "set": grey,
 	"recipe": grey, "loop": grey, "fork": grey, "switch": grey, "send": grey, "receive": grey,
 }
 

@@ -55,7 +55,7 @@ func (m *Machine) end(t *Task, output any, size int, failure *Failure) (taken bo
 		return taken
 	}
 	goesOn := t.handled || t.frame.of != nil // in a finally, steps that do not need this one
-	if failure != nil && !goesOn && t.frame.failedAt == 0 && !t.frame.endsWell() {
+	if failure != nil && !goesOn && t.frame.failedAt == 0 {
 		t.frame.failedAt = m.began
 		m.abandon(&t.frame.self, errCancelled)
 		m.grace(&t.frame.self)
@@ -201,10 +201,7 @@ func (m *Machine) resultOf(f *frame) (output any, failure *Failure) {
 		}
 	}
 	failure = failures.first()
-	switch {
-	case f.endsWell():
-		output, failure = f.ended.output, nil
-	case failure == nil && f.graph.Output != nil:
+	if failure == nil && f.graph.Output != nil {
 		var err error
 		if output, err = f.graph.Output.Eval(&f.self); err != nil {
 			failure = exprFailure(err)

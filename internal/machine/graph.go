@@ -43,7 +43,6 @@ const (
 	Choice              // a switch
 	Many                // a fork
 	Fail                // fails on purpose
-	End                 // ends its body well
 	Wait                // waits for an answer or a time; the driver opens it
 	Send                // sends its input to a channel
 	Receive             // receives a value from a channel; the driver opens it when nothing else can continue

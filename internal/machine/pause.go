@@ -63,7 +63,7 @@ func (m *Machine) Suspend(t *Task) {
 
 // Doubt reports that the outcome of the call of t is unknown. The task waits for an answer, whatever else ends
 // meanwhile: its body ends after it. If the answer can decide the call, the task's own timeout no longer counts. A
-// decided race, an End and the end of the run's time end the wait, unless the task insists.
+// decided race and the end of the run's time end the wait, unless the task insists.
 func (m *Machine) Doubt(t *Task, decided, insists bool) {
 	if !m.leaves(t) {
 		return

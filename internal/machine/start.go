@@ -169,8 +169,6 @@ func (m *Machine) begin(t *Task) {
 			failure = failOnPurpose(input)
 		}
 		m.end(t, nil, Unknown, failure)
-	case End:
-		m.endBody(t, input)
 	case Sub, Again, Choice, Many:
 		m.openControl(t, input)
 	case Send:

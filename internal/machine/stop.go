@@ -64,10 +64,9 @@ func (m *Machine) stop(owner *Task, cause error) {
 	m.abandon(owner, cause)
 }
 
-// spares reports whether what is in t ends because a race is decided, a step has ended it well, or the time of the run
-// is over.
+// spares reports whether what is in t ends because a race is decided, or the time of the run is over.
 func (t *Task) spares(cause error) bool {
-	return cause == errLost || cause == errEnded || t.timeout && (t.node < 0 || t.Node().WallTime)
+	return cause == errLost || t.timeout && (t.node < 0 || t.Node().WallTime)
 }
 
 // stopOlder stops the tasks that began before the failure in t's body, or in t's foreach: their grace is over. Steps
@@ -110,23 +109,3 @@ func (m *Machine) timeoutError(t *Task) error {
 	}
 	return fmt.Errorf("step %q timed out: its %s is %v", t.Path(), what, t.Node().Timeout)
 }
-
-// endBody carries out an End, whose input is {output}: it ends the body that t stands in. What still runs there is told
-// to stop. A failure that nothing has handled before stays what the body ends with.
-func (m *Machine) endBody(t *Task, input any) {
-	f := t.frame
-	if f.failedAt == 0 {
-		f.ended = t
-	}
-	fields, _ := input.(map[string]any)
-	m.end(t, fields["output"], Unknown, nil)
-	if f.endsWell() && f.left > 0 {
-		m.cancelFrame(f)
-		m.stop(&f.self, errEnded)
-	}
-}
-
-// endsWell reports whether an End has ended the body.
-func (f *frame) endsWell() bool { return f.ended != nil && f.ended.status == Succeeded }
-
-var errEnded = errors.New("cancelled: an end step has ended the body")

@@ -69,7 +69,6 @@ type frame struct {
 	steps  []step
 	left   int // steps that have not settled
 
-	ended     *Task // an End that has begun; nil: none has
 	failedAt  int64 // 0, or the count of begun tasks at the first unhandled failure
 	cancelled bool  // nothing starts any more
 

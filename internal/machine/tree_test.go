@@ -43,8 +43,8 @@ func drawTree(t *rapid.T, depth int, smooth bool) *Graph {
 		if depth == 0 {
 			kinds = kinds[:5]
 		}
-		if !smooth { // who gets what depends on who is first, as does what an end finds
-			kinds = append(kinds, Send, Receive, End)
+		if !smooth { // who gets what depends on who is first
+			kinds = append(kinds, Send, Receive)
 		}
 		node := Node{ID: fmt.Sprintf("n%d", i), Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Trigger: Trigger(rapid.IntRange(0, 3).Draw(t, "trigger"))}
 		if node.Kind == Fail && smooth {
@@ -67,7 +67,7 @@ func drawTree(t *rapid.T, depth int, smooth bool) *Graph {
 				node.OnError.Set = expr.Literal("set")
 			}
 		}
-		if node.Kind != End && rapid.IntRange(0, 2).Draw(t, "foreach") == 0 {
+		if rapid.IntRange(0, 2).Draw(t, "foreach") == 0 {
 			items := make([]any, rapid.IntRange(0, 4).Draw(t, "items")) // of null
 			node.Foreach = &Foreach{In: expr.Literal(items), MaxParallel: rapid.IntRange(0, 2).Draw(t, "max_parallel"), Collect: drawMode(t, smooth) == Settle}
 		}
@@ -79,11 +79,7 @@ func drawTree(t *rapid.T, depth int, smooth bool) *Graph {
 				with = append(with, statusOf[j])
 			}
 		}
-		switch node.Kind {
-		case Fail:
-		case End:
-			node.With = expr.Literal(map[string]any{"output": "ended by " + node.ID})
-		default:
+		if node.Kind != Fail {
 			node.With = expr.List(with)
 		}
 		g.Nodes[i] = node

@@ -112,8 +112,8 @@ func compile(r *recipe.Recipe, tools []runtime.ToolSpec, from outside, stored bo
 	c := &compiler{
 		stored: stored, outside: from, files: map[*recipe.Recipe]*file{}, agents: map[agentKey]*agentDef{},
 		shapes: map[*recipe.Value]shape{}, whens: map[*recipe.Retry]*expr.Program{},
-		ends: map[*recipe.Step]bool{}, tools: map[*recipe.Tool]*Tool{},
-		uses: [8]map[string]*Use{{}, {}, {}, {}, {}, {}, {}, {}}, broken: r.Diagnostics.HasErrors(),
+		tools: map[*recipe.Tool]*Tool{},
+		uses:  [8]map[string]*Use{{}, {}, {}, {}, {}, {}, {}, {}}, broken: r.Diagnostics.HasErrors(),
 	}
 	top := c.file(r)
 	c.has.Options, c.has.Open = c.sorted(useOption), c.sorted(useOpen)
@@ -191,7 +191,6 @@ type compiler struct {
 	calls  []*Call
 	shapes map[*recipe.Value]shape         // of values as written
 	whens  map[*recipe.Retry]*expr.Program // of the defaults of files
-	ends   map[*recipe.Step]bool           // whether one of the steps that this one begins is an end
 	broken bool                            // the recipe was not read without errors
 
 	waits      Waits

@@ -1,8 +1,6 @@
 package program
 
 import (
-	"slices"
-
 	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
@@ -130,25 +128,12 @@ func (c *compiler) outputOfBody(b *recipe.Body) shape {
 	switch {
 	case b == nil || b.Ref.Text != "" && b.Recipe == nil: // reported elsewhere
 		return nil
-	case b.Recipe != nil && b.Recipe.Output == nil, b.Recipe == nil && b.Output == nil, c.mayEnd(b.All()):
+	case b.Recipe != nil && b.Recipe.Output == nil, b.Recipe == nil && b.Output == nil:
 		return nil
 	case b.Recipe != nil:
 		return c.shapeOf(b.Recipe.Output)
 	}
 	return c.shapeOf(b.Output)
-}
-
-// mayEnd reports whether one of the steps gives their body another output.
-func (c *compiler) mayEnd(steps []recipe.Step) bool {
-	if len(steps) == 0 {
-		return false
-	}
-	ends, known := c.ends[&steps[0]] // a file may be used in many places
-	if !known {
-		ends = slices.ContainsFunc(steps, func(s recipe.Step) bool { return s.Uses.Text == "end" })
-		c.ends[&steps[0]] = ends
-	}
-	return ends
 }
 
 // shapeOf describes a value as written.

@@ -89,9 +89,6 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 	case src.Uses.Text == "fail":
 		s.node.Kind = machine.Fail
 		s.with(src.With, inner)
-	case src.Uses.Text == "end":
-		s.node.Kind = machine.End
-		s.with(src.With, inner)
 	case src.Human != nil:
 		s.compileHuman(src.Human, inner)
 	case src.Wait != nil:
