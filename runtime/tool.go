@@ -88,6 +88,7 @@ type CallInfo struct {
 	Resource string // likewise, see [Conversation]
 	Cwd      string // where the agent's calls work, below the folder that the tool works in; "" is that folder
 	Key      string // see [IdempotencyKey]
+	By       string // who started the run, or gave the last answer, as the journal names them; "": not known
 }
 
 // CallOf returns the call that ctx belongs to. All that a [Runtime] and its plugins have for a run is called with such
@@ -97,7 +98,8 @@ func CallOf(ctx context.Context) (CallInfo, bool) {
 	if c == nil {
 		return CallInfo{}, false
 	}
-	info := CallInfo{Run: c.RunID, Step: c.Path, Call: c.Ordinal, Attempt: c.Attempt, Key: resume.IdempotencyKey(c)}
+	info := CallInfo{Run: c.RunID, Step: c.Path, Call: c.Ordinal, Attempt: c.Attempt, Key: resume.IdempotencyKey(c),
+		By: c.By}
 	if d := c.Detail; d != nil {
 		info.Agent, info.Depth, info.Cwd = d.Agent, d.Depth, d.Cwd
 		info.Thread, info.Resource = d.Thread, d.Resource

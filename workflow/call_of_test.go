@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
@@ -24,7 +26,7 @@ func (s *served) note(ctx context.Context, port string) {
 	info, ok := runtime.CallOf(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seen[strings.TrimRight(fmt.Sprintf("%s: %v %s %s %s %s", port, ok, info.Run, info.Step+"/"+info.Agent, info.Thread, info.Resource), " ")] = true
+	s.seen[strings.Join(strings.Fields(fmt.Sprintf("%s: %v %s %s %s %s %s", port, ok, info.By, info.Run, info.Step+"/"+info.Agent, info.Thread, info.Resource)), " ")] = true
 }
 
 func (s *served) Load(ctx context.Context, _ runtime.Conversation) ([]runtime.Message, error) {
@@ -85,10 +87,10 @@ func (s skillsFor) Load(ctx context.Context, _ []string) ([]runtime.Skill, error
 	return nil, nil
 }
 
-// trust 8.18: every port, and every hook, is told which run, step, agent, thread and resource it serves.
+// trust 8.18: every port, and every hook, is told which run, step, agent, thread, resource and person it serves.
 func TestPortsKnowWhomTheyServe(t *testing.T) {
 	s := &served{seen: map[string]bool{}}
-	rt := &runtime.Runtime{Models: map[string]runtime.Model{"m": s}, Tools: []runtime.Tool{s}, Memory: s, Retriever: s, Env: s, Approver: s,
+	rt := &runtime.Runtime{By: "ann", Models: map[string]runtime.Model{"m": s}, Tools: []runtime.Tool{s}, Memory: s, Retriever: s, Env: s, Approver: s,
 		Inbox: s, Skills: skillsFor{s}, NewRunID: func() string { return "r1" }, Plugins: []runtime.Plugin{{Key: "p", Hooks: runtime.Hooks{}}}}
 	for _, point := range []runtime.Point{runtime.RunInit, runtime.StepBefore, runtime.ModelBefore, runtime.ModelAfter, runtime.ToolBefore, runtime.ToolAfter, runtime.StepAfter, runtime.RunFinish} {
 		rt.Plugins[0].Hooks[point] = func(ctx context.Context, m runtime.Moment) error {
@@ -114,15 +116,15 @@ func TestPortsKnowWhomTheyServe(t *testing.T) {
 	if _, err := wf.Run(t.Context(), nil, rt); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"run.init: true r1 /", "run.finish: true r1 /"}
+	want := []string{"run.init: true ann r1 /", "run.finish: true ann r1 /"}
 	for _, port := range []string{"memory.load", "memory.save", "retriever", "env", "approver", "inbox", "skills", "layer", "model", "tool",
 		"model.before", "model.after", "tool.before", "tool.after"} {
-		want = append(want, port+": true r1 a/one t1 u1")
+		want = append(want, port+": true ann r1 a/one t1 u1")
 	}
-	want = append(want, "model: true r1 b/", "model.before: true r1 b/", "model.after: true r1 b/", "retriever: true r1 c/",
-		"tool: true r1 d/", "tool.before: true r1 d/", "tool.after: true r1 d/")
+	want = append(want, "model: true ann r1 b/", "model.before: true ann r1 b/", "model.after: true ann r1 b/", "retriever: true ann r1 c/",
+		"tool: true ann r1 d/", "tool.before: true ann r1 d/", "tool.after: true ann r1 d/")
 	for _, step := range []string{"a", "b", "c", "d"} {
-		want = append(want, "step.before: true r1 "+step+"/", "step.after: true r1 "+step+"/")
+		want = append(want, "step.before: true ann r1 "+step+"/", "step.after: true ann r1 "+step+"/")
 	}
 	for _, line := range want {
 		if !s.seen[line] {
@@ -132,5 +134,36 @@ func TestPortsKnowWhomTheyServe(t *testing.T) {
 	}
 	for line := range s.seen {
 		t.Errorf("somebody was told %q", line)
+	}
+}
+
+// trust 8.18: what is called after an answer serves who gave it, in whatever process, until somebody else answers.
+func TestPortsServeWhoAnswered(t *testing.T) {
+	s := &served{seen: map[string]bool{}}
+	wf := load(t, []byte(head+"steps:\n  a: {uses: model, with: {model: m, prompt: go}}\n  b: {uses: human, needs: [a], with: {prompt: Sure?}}\n"+
+		"  c: {uses: model, needs: [b], with: {model: m, prompt: go}}\n  d: {uses: human, needs: [c], with: {prompt: Sure?}}\n"+
+		"  e: {uses: test.tool, needs: [d]}\n  f: {uses: human, needs: [e], with: {prompt: Sure?}}\n  g: {uses: test.tool, needs: [f]}\n"))
+	rt := &runtime.Runtime{By: "ann", Models: map[string]runtime.Model{"m": s}, Tools: []runtime.Tool{s}, Store: &checkpoint.Memory{},
+		Resume: resume.PassThrough{}, NewRunID: func() string { return "r1" }, Plugins: []runtime.Plugin{hook("p", runtime.StepBefore, func(ctx context.Context, _ runtime.Moment) error {
+			s.note(ctx, "step.before")
+			return nil
+		})}}
+	out, err := wf.Run(t.Context(), nil, rt)
+	for _, by := range []string{"bob", "", "cid"} { // nobody knows who gave the second answer
+		if err != nil || out.Status != workflow.StatusPaused {
+			t.Fatalf("%s: %v", out.Status, err)
+		}
+		host := *rt
+		host.By = ""
+		out, err = workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, &host, &workflow.ResumeOptions{By: by})
+	}
+	if err != nil || out.Status != workflow.StatusOK {
+		t.Fatalf("%s: %v", out.Status, err)
+	}
+	for _, line := range []string{"model: true ann r1 a/", "model: true bob r1 c/", "tool: true bob r1 e/", "tool: true cid r1 g/",
+		"step.before: true ann r1 b/", "step.before: true bob r1 d/", "step.before: true bob r1 e/", "step.before: true cid r1 g/"} {
+		if !s.seen[line] {
+			t.Errorf("nobody was told %q: %v", line, s.seen)
+		}
 	}
 }

@@ -75,6 +75,7 @@ type about struct {
 	Ordinal    int     `json:"ordinal,omitempty"`
 	Attempt    int     `json:"attempt,omitempty"`
 	Key        string  `json:"key,omitempty"`
+	By         string  `json:"by,omitempty"`
 	Replies    []reply `json:"replies,omitempty"`
 	Answered   bool    `json:"answered,omitempty"`
 }
@@ -157,7 +158,7 @@ func listOf(found []finding) (list diagnostics.List) {
 func requestOf(run string, c *engine.Call, secrets []string) *request {
 	r := &request{Run: run, Kind: c.Kind, Name: c.Name, Path: c.Path, Position: c.Site.Pos, Secrets: secrets,
 		Opens: c.Job == nil && c.Site.Secrets, Once: c.Effect == runtime.External, Request: c.Request, Looks: c.Looks, Files: c.Files, Timeout: c.Timeout, Grace: c.Grace,
-		Context: about{c.Generation, c.Ordinal, c.Attempt, c.Key, nil, c.Answered}}
+		Context: about{c.Generation, c.Ordinal, c.Attempt, c.Key, c.By, nil, c.Answered}}
 	for _, e := range c.Replies {
 		r.Context.Replies = append(r.Context.Replies, reply{e.To, decoded{e.Answer}})
 	}
@@ -180,7 +181,7 @@ func (r *request) call() *engine.Call {
 	c := &engine.Call{Kind: r.Kind, Name: r.Name, Path: r.Path, Site: site, Request: r.Request, Ask: engine.Ask{Looks: r.Looks, Files: r.Files},
 		Timeout: r.Timeout, Grace: r.Grace,
 		Context: engine.Context{Generation: r.Context.Generation, Ordinal: r.Context.Ordinal,
-			Attempt: r.Context.Attempt, Key: r.Context.Key, Answered: r.Context.Answered}}
+			Attempt: r.Context.Attempt, Key: r.Context.Key, By: r.Context.By, Answered: r.Context.Answered}}
 	for _, e := range r.Context.Replies {
 		c.Replies = append(c.Replies, resume.Reply{To: e.To, Answer: e.Answer.v})
 	}

@@ -61,7 +61,7 @@ func (a *attempt) findable() {
 	call := a.call
 	own := &a.own
 	*own = resume.CallContext{Context: a.ctx, RunID: a.RunID, Generation: call.Generation, Path: call.Path,
-		Ordinal: call.Ordinal, Attempt: max(call.Attempt, 1)}
+		Ordinal: call.Ordinal, Attempt: max(call.Attempt, 1), By: call.By}
 	a.ctx = own
 	key := call.Key
 	if call.Job != nil {

@@ -36,6 +36,7 @@ func (r *Run) Take(events []journal.Event) {
 
 // takeIn is apply for an event that the run has made itself, which therefore cannot be illegal.
 func (r *Run) takeIn(t *machine.Task, e *journal.Event) {
+	r.servesFrom(e)
 	if err := r.apply(t, e); err != nil {
 		panic(err)
 	}

@@ -275,7 +275,7 @@ func (r *Run) leave(p *pending) {
 
 // make has the driver make an attempt.
 func (r *Run) make(p *pending) {
-	p.Attempt, p.Group = p.Attempts+1, r.calls.group
+	p.Attempt, p.Group, p.By = p.Attempts+1, r.calls.group, r.by
 	p.Alone = p.in != nil || p.task.Nested() || p.task.Node().Timeout > 0
 	if p.policy != nil {
 		p.Timeout = p.policy.Timeout

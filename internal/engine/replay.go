@@ -137,6 +137,7 @@ func (r *Run) applyAgain(t *machine.Task, e *journal.Event) error {
 // the limits, because its decisions depend on them. Journals of earlier versions do not have them; then they must be
 // unchanged.
 func (r *Run) recall(e *journal.Event) {
+	r.servesFrom(e)
 	n := 0
 	if begun, ok := e.What.(journal.Begun); ok {
 		n, r.began = begun.Parallel, e.At

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/braise-run/braise/diagnostics"
@@ -79,6 +80,7 @@ type Run struct {
 type generations struct {
 	generation int            // the number of generations so far
 	began      time.Time      // the first one
+	by         string         // see By
 	vars       map[string]any // that expressions of all of them read
 	before     Answers        // of earlier generations
 	sent       []sent         // values from outside that later generations have from the start
@@ -141,7 +143,7 @@ func (r *Run) Begin(inputs map[string]any, doubts []journal.Doubt) {
 func (r *Run) Record(inputs map[string]any, doubts []journal.Doubt) {
 	r.takeVars(r.o.Vars)
 	r.prepare(inputs)
-	r.began = r.now
+	r.began, r.by = r.now, r.o.By
 	r.ledger.events = append(r.ledger.events, journal.Event{At: r.now, By: r.o.By,
 		What: journal.Begun{Inputs: inputs, Interrupt: r.o.Interrupt, Parallel: r.o.Parallel, Origin: r.o.Origin,
 			Vars: r.o.Vars, Doubts: doubts}})
@@ -156,6 +158,21 @@ func (r *Run) takeVars(vars map[string]string) {
 	r.vars = make(map[string]any, len(vars))
 	for _, name := range value.SortedKeys(vars) {
 		r.vars[name] = vars[name]
+	}
+}
+
+// By returns who started the run, or gave the last answer whose giver is known; "": nobody is known.
+func (r *Run) By() string { return r.by }
+
+// servesFrom notes whom the run serves from an event on.
+func (r *Run) servesFrom(e *journal.Event) {
+	switch what := e.What.(type) {
+	case journal.Begun:
+		r.by = e.By
+	case journal.PauseAnswered:
+		if what.Next == resume.Answered {
+			r.by = cmp.Or(e.By, r.by)
+		}
 	}
 }
 

@@ -46,7 +46,7 @@ func (r *Run) tellHooks(m runtime.Moment) {
 		defer timer.Stop()
 		ended = late
 	}
-	done, found := make(chan struct{}), &told{}
+	done, found, by := make(chan struct{}), &told{}, r.Engine.By()
 	defer func() {
 		found.mu.Lock()
 		defer found.mu.Unlock()
@@ -62,7 +62,7 @@ func (r *Run) tellHooks(m runtime.Moment) {
 			}
 			close(done)
 		}()
-		ctx := &resume.CallContext{Context: ctx, RunID: r.ID, Path: m.Step}
+		ctx := &resume.CallContext{Context: ctx, RunID: r.ID, Path: m.Step, By: by}
 		_ = r.Caller.Offers.Fire(ctx, m, found.add) // these moments deny nothing
 		returned = true
 	}()
