@@ -61,3 +61,12 @@ func asksFor(tool string, n int) []runtime.ToolCall {
 	}
 	return list
 }
+
+// says is a tool that always says the same.
+type says struct{ name, text string }
+
+func (s says) Spec() runtime.ToolSpec { return runtime.ToolSpec{Name: s.name} }
+
+func (s says) Call(context.Context, json.RawMessage) (json.RawMessage, error) {
+	return json.RawMessage(s.text), nil
+}

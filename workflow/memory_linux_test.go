@@ -114,12 +114,3 @@ func TestDefaultsKeepARunSmall(t *testing.T) {
 		}
 	}
 }
-
-// says is a tool that always says the same.
-type says struct{ name, text string }
-
-func (s says) Spec() runtime.ToolSpec { return runtime.ToolSpec{Name: s.name} }
-
-func (s says) Call(context.Context, json.RawMessage) (json.RawMessage, error) {
-	return json.RawMessage(s.text), nil
-}

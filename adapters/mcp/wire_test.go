@@ -78,10 +78,10 @@ func TestRequestsUnderWay(t *testing.T) {
 			}
 			answer := func() { // the first
 				id := got[0].(*jsonrpc.Request).ID
+				got = got[1:] // before others follow
 				if err := w.Write(t.Context(), &jsonrpc.Response{ID: id}); err != nil && !c.deaf {
 					t.Error(err)
 				}
-				got = got[1:]
 				synctest.Wait()
 			}
 			if answer(); len(got) != tt.want {
