@@ -139,8 +139,11 @@ func (a *agent) tell(s *agents.State, path string, e *agents.Event) {
 	case agents.HandedOff:
 		a.emit(path, trace.AgentHandoff, "call", e.Call, "from", s.InCharge(), "to", e.Agent)
 	case agents.SubagentSet:
-		if !e.Subagent.Closed {
+		switch {
+		case !e.Subagent.Closed:
 			a.emit(path, trace.SubagentStarted, "id", e.Subagent.ID)
+		case e.Subagent.Last == "":
+			a.emit(path, trace.SubagentCompleted, "id", e.Subagent.ID)
 		}
 	case agents.MemorySaved:
 		a.emit(path, trace.MemorySave, "messages", len(s.Remembered()))

@@ -180,7 +180,7 @@ var kinds = []kindData{
 	{kind: AgentHandoff, about: "An agent leaves the conversation to another, after the calls of the same answer.",
 		fields: []field{{"call", number("Its number in the loop.")}, {"from", text("")}, {"to", text("")}}},
 	{kind: SubagentStarted, about: "An agent has made a sub-agent.", fields: child},
-	{kind: SubagentCompleted, about: "A sub-agent has ended well.", fields: child},
+	{kind: SubagentCompleted, about: "A sub-agent has ended well, or was closed without a turn.", fields: child},
 	{kind: SubagentFailed, about: "A sub-agent has failed.", fields: child},
 	{kind: PermissionRequest, about: "A call of a tool waits for an approval.", fields: toolCall},
 	{kind: PermissionResponse, about: "A call of a tool was approved or denied.",

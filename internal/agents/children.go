@@ -120,6 +120,9 @@ func (t *thread) makeOwn(c agentloop.Call, b *binding) {
 	default:
 		sub.Closed, sub.Call = true, t.n
 		t.record(Event{Kind: SubagentSet, Subagent: &sub})
+		if sub.Last == "" { // no turn has said so
+			t.emit(trace.SubagentCompleted, "id", id)
+		}
 	}
 }
 

@@ -204,6 +204,17 @@ func TestSubagents(t *testing.T) {
 			}
 		}
 	})
+	t.Run("4.2 closed without a turn", func(t *testing.T) {
+		var events []string
+		m := model(says("", `agent.spawn {"id":"x"}`, `agent.close {"id":"x"}`, `agent.close {"id":"x"}`), says("done"))
+		res := must(t, &agentloop.Loop{Model: "m"}, input{}, host(m))
+		for _, line := range lines(res.Trace) {
+			if strings.HasPrefix(line, "subagent.") {
+				events = append(events, line)
+			}
+		}
+		same(t, "events", events, []string{"subagent.started step id=x", "subagent.completed step id=x"})
+	})
 	t.Run("4.2 busy", func(t *testing.T) {
 		m := &runtimetest.Model{Func: func(_ context.Context, r *runtime.Request) (*runtime.Response, error) {
 			switch last := r.Messages[len(r.Messages)-1]; {
