@@ -19,14 +19,19 @@ const (
 // Emit adds an event custom to the trace of a run, under the step whose call ctx belongs to. It is for tools, models
 // and hooks, in the context that they were called with; without a run in it, it does nothing. Live sinks get the event
 // at once, of an agent's calls when the call ends; the outcome's trace and the journal have it with the result of the
-// call. Secrets are taken out.
+// call. Secrets are taken out. A hook of a run or of a step has no call: there Emit fails.
 //
 // name has 1 to 64 bytes. data is anything that is a JSON object of at most 4 KiB, nil for none. An attempt of a call
 // may emit 100 events. The error says what does not fit, or that the call is over; nothing is emitted then. It may be
 // ignored.
 func Emit(ctx context.Context, name string, data map[string]any) error {
-	e, ok := ctx.Value(emitterKey{}).(*Emitter)
-	if !ok {
+	var e *Emitter
+	switch to := ctx.Value(emitterKey{}).(type) {
+	case *Emitter:
+		e = to
+	case *NoEmitter:
+		return fmt.Errorf("trace: event %q: %s", name, to.Why)
+	default:
 		return nil
 	}
 	if name == "" || len(name) > maxCustomName {
@@ -82,6 +87,20 @@ type emitterKey struct{}
 
 // Value returns the emitter itself to [Emit], and what its Context has to all others.
 func (e *Emitter) Value(key any) any {
+	if key == (emitterKey{}) {
+		return e
+	}
+	return e.Context.Value(key)
+}
+
+// NoEmitter is a context of a run in which [Emit] fails.
+type NoEmitter struct {
+	context.Context
+	Why string // there is nothing to emit to
+}
+
+// Value returns the NoEmitter itself to [Emit], and what its Context has to all others.
+func (e *NoEmitter) Value(key any) any {
 	if key == (emitterKey{}) {
 		return e
 	}

@@ -214,3 +214,29 @@ func TestEmitIsBounded(t *testing.T) {
 		t.Errorf("without a run: %v", err)
 	}
 }
+
+// trust 5.7: a hook of a run or of a step has nothing to emit to, and is told so.
+func TestEmitInHooksWithoutACall(t *testing.T) {
+	told := map[runtime.Point]string{}
+	hooks := runtime.Hooks{}
+	for _, point := range []runtime.Point{runtime.RunInit, runtime.StepBefore, runtime.StepAfter, runtime.RunFinish} {
+		hooks[point] = func(ctx context.Context, m runtime.Moment) error {
+			err := trace.Emit(ctx, "seen", nil)
+			told[m.Point] = fmt.Sprint(err)
+			return err
+		}
+	}
+	out, err := load(t, []byte(head+"steps:\n  a: {uses: set, with: 1}\n")).Run(t.Context(), nil, &runtime.Runtime{Plugins: []runtime.Plugin{{Key: "audit", Hooks: hooks}}})
+	if err != nil || len(customs(out.Trace)) > 0 {
+		t.Fatalf("%v, %v", out.Trace, err)
+	}
+	for point := range hooks {
+		want := fmt.Sprintf(`trace: event "seen": the hook %q has no call to emit it with; those of models and tools have`, point)
+		if told[point] != want {
+			t.Errorf("%s: %s, want %s", point, told[point], want)
+		}
+	}
+	if len(out.Diagnostics) != 4 { // the hooks gave the error back
+		t.Errorf("diagnostics: %v", out.Diagnostics)
+	}
+}

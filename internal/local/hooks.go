@@ -13,6 +13,7 @@ import (
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
 )
 
 // told collects the diagnostics about hooks.
@@ -62,8 +63,10 @@ func (r *Run) tellHooks(m runtime.Moment) {
 			}
 			close(done)
 		}()
-		ctx := &resume.CallContext{Context: ctx, RunID: r.ID, Path: m.Step, By: by}
-		_ = r.Caller.Offers.Fire(ctx, m, found.add) // these moments deny nothing
+		ctx := &trace.NoEmitter{Context: ctx,
+			Why: fmt.Sprintf("the hook %q has no call to emit it with; those of models and tools have", m.Point)}
+		own := &resume.CallContext{Context: ctx, RunID: r.ID, Path: m.Step, By: by}
+		_ = r.Caller.Offers.Fire(own, m, found.add) // these moments deny nothing
 		returned = true
 	}()
 	select {
