@@ -26,13 +26,6 @@ func Reserved(name string) bool {
 		strings.HasPrefix(name, HandoffPrefix)
 }
 
-// memoryTools are the tools about the conversation that a loop remembers.
-var memoryTools = []string{"memory.read", "memory.append", "memory.clear"}
-
-// OfMemory reports whether a name is that of a tool about the conversation that a loop remembers, of which a loop
-// without a memory has none.
-func OfMemory(name string) bool { return slices.Contains(memoryTools, name) }
-
 // builtinTools are tools that a host may have, whether or not it does.
 var builtinTools = []string{ExecTool, "http.request", "file.read", "file.write", AskHuman,
 	"agent.spawn", "agent.send", "agent.wait", "agent.close"}

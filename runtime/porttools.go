@@ -10,13 +10,12 @@ import (
 	"github.com/braise-run/braise/internal/value"
 )
 
-// portTools are the tools that a runtime has because of its ports: docs.search where it has searchers, memory.read and
-// the like where it has a memory.
-func (rt *Runtime) portTools() (list []Tool) {
+// portTools are the tools that a runtime has because of its ports: docs.search where it has searchers.
+func (rt *Runtime) portTools() []Tool {
 	if names := rt.searchers(); len(names) > 0 {
-		list = append(list, docsSearch{rt, names})
+		return []Tool{docsSearch{rt, names}}
 	}
-	return append(list, memoryTools(rt.Memory)...)
+	return nil
 }
 
 // PortTool marks a tool that a [Runtime] has because of one of its ports. Agents have it only if they list it.

@@ -368,7 +368,7 @@ func TestCapabilities(t *testing.T) {
 		{"the host's", runtime.Runtime{Models: modelsOf("host", "slow", "fast"), Tools: toolsOf("host", "t.b", "t.a", "t.b"), Secrets: runtime.SecretMap{}},
 			`[{"key":"model","value":["fast","slow"],"from":"host"},{"key":"secrets","value":true,"from":"host"},{"key":"tools","value":["t.a","t.b"],"from":"host"}]`},
 		{"ports of agents", runtime.Runtime{Memory: agentMemory{}, Skills: agentSkills{}, Env: agentEnv{}, Approver: agentApprover{}},
-			`[{"key":"approver","value":true,"from":"host"},{"key":"env","value":true,"from":"host"},{"key":"memory","value":true,"from":"host"},{"key":"skills","value":true,"from":"host"},{"key":"tools","value":["memory.append","memory.read"],"from":"builtin"}]`},
+			`[{"key":"approver","value":true,"from":"host"},{"key":"env","value":true,"from":"host"},{"key":"memory","value":true,"from":"host"},{"key":"skills","value":true,"from":"host"}]`},
 		{"a retriever, with its tool", runtime.Runtime{Retriever: eager{}}, `[{"key":"retriever","value":true,"from":"host"},{"key":"tools","value":["docs.search"],"from":"builtin"}]`},
 		{"each place apart", runtime.Runtime{Models: modelsOf("host", "fast"), Tools: []runtime.Tool{builtinTool("t.c"), toolOf("host", "t.b")},
 			Plugins: []runtime.Plugin{{Key: "a", Models: modelsOf("a", "slow"), Tools: toolsOf("a", "t.a")}}},

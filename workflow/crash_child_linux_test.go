@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/braise-run/braise/adapters/memory"
 	"github.com/braise-run/braise/adapters/retriever"
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/checkpoint"
@@ -183,14 +182,8 @@ func (c *crashChild) run(ctx context.Context, wf *workflow.Workflow) (result cra
 		}
 		c.rt.Models = map[string]runtime.Model{"m": loggedModel{model, c}, "busy": busyModel{}}
 	}
-	docs, err := jsonl.Open(filepath.Join(c.job.Dir, "memory")) // of this run alone, like the index
-	if err != nil {
-		panic(err)
-	}
-	defer docs.Close()
-	c.rt.Memory = memory.New(docs)
-	c.rt.Searchers = map[string]runtime.Searcher{"cellar": retriever.SQLite(filepath.Join(c.job.Dir, "cellar.db"), retriever.DatabaseOptions{})}
-	c.rt.Vars = map[string]string{"KIND": "read"} // not those of the run's beginning
+	c.rt.Searchers = map[string]runtime.Searcher{"cellar": retriever.SQLite(filepath.Join(c.job.Dir, "cellar.db"), retriever.DatabaseOptions{})} // of this run alone
+	c.rt.Vars = map[string]string{"KIND": "read"}                                                                                                // not those of the run's beginning
 	for _, token := range c.job.Tokens {
 		out, _ := workflow.Resume(ctx, token, map[string]any{"decision": "approve"}, c.rt, nil)
 		result.Tried = append(result.Tried, codeOf(out))

@@ -48,10 +48,10 @@ type toolOffer struct {
 
 // ports says which ports there are.
 type ports struct {
-	Memory, Forgets, Skills, Env, Inbox, Approver, Files bool
-	RetryMemory                                          *retry.Metadata
-	Searchers                                            map[string]searcherOffer    // by name; nil: none
-	Rerankers                                            map[string]runtime.Metadata // likewise
+	Memory, Skills, Env, Inbox, Approver, Files bool
+	RetryMemory                                 *retry.Metadata
+	Searchers                                   map[string]searcherOffer    // by name; nil: none
+	Rerankers                                   map[string]runtime.Metadata // likewise
 }
 
 // searcherOffer describes a retriever.
@@ -130,8 +130,7 @@ func offerOf(ctx context.Context, p *program.Program, in any, rt *runtime.Runtim
 	if own.Env != nil {
 		o.Env = describe(own.Env.Tools())
 	}
-	_, forgets := own.Memory.(runtime.Forgetter)
-	o.Ports = ports{Memory: own.Memory != nil, Forgets: forgets, Skills: own.Skills != nil,
+	o.Ports = ports{Memory: own.Memory != nil, Skills: own.Skills != nil,
 		Env: own.Env != nil, Inbox: own.Inbox != nil, Approver: own.Approver != nil,
 		Files: own.Files != nil, RetryMemory: retryOf(own.Memory), Searchers: searchersOf(own),
 		Rerankers: map[string]runtime.Metadata{}}
@@ -275,10 +274,7 @@ func (o *offer) runtime(effectOf func(tool string, args json.RawMessage) runtime
 		rt.Files = absentFiles{}
 	}
 	if p.Memory {
-		m := absentMemory{absent{runtime.Metadata{Retry: p.RetryMemory}}}
-		if rt.Memory = m; p.Forgets {
-			rt.Memory = absentForgetter{m}
-		}
+		rt.Memory = absentMemory{absent{runtime.Metadata{Retry: p.RetryMemory}}}
 	}
 	if p.Skills {
 		rt.Skills = absentSkills{}
@@ -375,10 +371,6 @@ func (absentMemory) Load(context.Context, runtime.Conversation) ([]runtime.Messa
 func (absentMemory) Save(context.Context, runtime.Conversation, string, []runtime.Message) error {
 	return errAbsent
 }
-
-type absentForgetter struct{ absentMemory }
-
-func (absentForgetter) Forget(context.Context, runtime.Conversation) error { return errAbsent }
 
 type absentSkills struct{}
 

@@ -82,14 +82,8 @@ func (f *frame) bindTools() *toolset {
 			listed && f.narrow != nil && !slices.Contains(f.narrow, name) {
 			return
 		}
-		switch {
-		case name == agentloop.ExecTool:
+		if name == agentloop.ExecTool {
 			b.Parameters = without(b.Parameters, "effect")
-		case agentloop.OfMemory(name) && offer.Listed[name] && b.scope == OfHost:
-			if f.memory.Thread == "" {
-				return
-			}
-			b.Parameters = without(b.Parameters, "thread", "resource", "role")
 		}
 		if b.Parameters != nil {
 			var err error
@@ -152,7 +146,7 @@ func (f *frame) noTool(format string, args ...any) error {
 // limits of the installation, or not switched on; nil: it may. b is nil for one of the loop's own.
 func (f *frame) barred(name string, b *binding, set *toolset) error {
 	switch {
-	case !f.loop.NeedsTools || f.narrow != nil || agentloop.OfMemory(name):
+	case !f.loop.NeedsTools || f.narrow != nil:
 	case b != nil && b.Off != "":
 		return f.noTool("agent %q is to have tool %q, which is not allowed here%s", f.loop.Name, name, hintLine(b.Off))
 	case b != nil && set.byName[name] == nil || b == nil && denies(f.denied(), name, ""):

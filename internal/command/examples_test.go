@@ -39,18 +39,17 @@ func TestExamples(t *testing.T) {
 		Tools: builtin.Tools(builtin.Options{File: &builtin.FileOptions{Base: dir}}),
 	}
 	wantOutput := map[string]any{
-		"set":         map[string]any{"text": "Hello, World!", "letters": int64(5)},
-		"model":       "billing",
-		"agent":       "billing",
-		"recipe":      []any{int64(1), int64(4), int64(9)},
-		"fail":        int64(20),
-		"fork":        int64(3),
-		"send":        int64(42),
-		"receive":     int64(42),
-		"say":         "Hello, Ada.",
-		"file.write":  int64(14),
-		"memory.read": []any{}, "memory.append": true, "memory.clear": true,
-		"index": map[string]any{"added": int64(1), "updated": int64(0), "deleted": int64(0), "skipped": int64(0)},
+		"set":        map[string]any{"text": "Hello, World!", "letters": int64(5)},
+		"model":      "billing",
+		"agent":      "billing",
+		"recipe":     []any{int64(1), int64(4), int64(9)},
+		"fail":       int64(20),
+		"fork":       int64(3),
+		"send":       int64(42),
+		"receive":    int64(42),
+		"say":        "Hello, Ada.",
+		"file.write": int64(14),
+		"index":      map[string]any{"added": int64(1), "updated": int64(0), "deleted": int64(0), "skipped": int64(0)},
 	}
 	for _, e := range entries(rt) {
 		t.Run(e.Name, func(t *testing.T) {

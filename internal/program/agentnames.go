@@ -60,7 +60,6 @@ func (c *compiler) checkNames(a *recipe.Agent, def *agentDef) {
 			c.noExpression(text, part.Value.Pos, "compact."+part.Key)
 		}
 	}
-	c.checkMemory(a, def)
 	if c.broken {
 		return
 	}
@@ -98,25 +97,6 @@ func (c *compiler) checkNames(a *recipe.Agent, def *agentDef) {
 			if c.stored {
 				c.list[len(c.list)-1].Level = diagnostics.Warn
 			}
-		}
-	}
-}
-
-// checkMemory refuses tools of a memory that the agent does not have.
-func (c *compiler) checkMemory(a *recipe.Agent, def *agentDef) {
-	if c.stored || def.thread != nil || def.Loop.InheritMemory {
-		return
-	}
-	v := a.Spec.Field("tools")
-	for i, name := range def.Loop.Tools {
-		if agentloop.OfMemory(name) {
-			pos := v.Value.Pos
-			if def.choice("tools") == nil {
-				pos = v.Value.List[i].Pos
-			}
-			c.errorf(pos, diagnostics.CodeMissingKey,
-				"memory: {thread: …}, or memory: inherit for one that others call",
-				"agent %q lists %q and has no memory", a.ID, name)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package program
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/braise-run/braise/agentloop"
@@ -20,7 +19,6 @@ type choice struct {
 	value *expr.Template // reads inputs, consts and run only
 	names []string       // that it may give, as far as known; sorted
 	all   bool           // it gives no others
-	bare  bool           // the agent has no memory
 	pos   diagnostics.Position
 }
 
@@ -33,8 +31,7 @@ func (c *compiler) choicesOf(def *agentDef, a *recipe.Agent, names *expr.Scope) 
 			continue
 		}
 		found := len(c.list)
-		made := choice{key: key, who: a.ID, value: c.lower(f.Value, names), pos: f.Value.Pos,
-			bare: def.thread == nil && !l.InheritMemory}
+		made := choice{key: key, who: a.ID, value: c.lower(f.Value, names), pos: f.Value.Pos}
 		made.names, made.all = made.value.Names()
 		made.names = value.Names(made.names)
 		is, fits := made.value.Gives(key != "model")
@@ -151,10 +148,7 @@ func (c *choice) put(l *agentloop.Loop, env *agentEnv) error {
 	case "model":
 		l.Model = names[0]
 	case "tools":
-		if l.Tools, l.NeedsTools = names, true; c.bare && slices.ContainsFunc(names, agentloop.OfMemory) {
-			return ConfigError("agent.arguments", "%s: tools of agent %q have some of a memory, and it has none%s",
-				c.pos, c.who, HintLine("memory: {thread: …}, or memory: inherit for one that others call"))
-		}
+		l.Tools, l.NeedsTools = names, true
 	case "skills":
 		l.Skills = names
 	}

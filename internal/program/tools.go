@@ -31,13 +31,8 @@ func Missing(u Use, what string, code diagnostics.Code, offered []string) diagno
 
 // portTools are the tools that a host has because of something else, with hints about that.
 var portTools = map[string]string{
-	"memory.read":   memoryHint,
-	"memory.append": memoryHint,
-	"memory.clear":  memoryHint,
-	"docs.search":   "it comes with a retriever: give retriever or retrievers in braise.yaml, or Runtime.Retriever",
+	"docs.search": "it comes with a retriever: give retriever or retrievers in braise.yaml, or Runtime.Retriever",
 }
-
-const memoryHint = "it comes with a memory: give memory: {store: true} in braise.yaml, or Runtime.Memory"
 
 // MissingTool reports a tool that is not configured, and why, if specs say so.
 func MissingTool(u Use, specs []runtime.ToolSpec) diagnostics.Diagnostic {
