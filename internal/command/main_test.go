@@ -41,7 +41,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("HOME", t.TempDir()) // a working folder above it would vouch for nothing
 			env.Setenv("PORTS", ports)
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // else every command takes a second under -race
 			return nil

@@ -20,7 +20,7 @@ func TestMCP(t *testing.T) {
 		RequireExplicitExec: true,
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("HOME", t.TempDir()) // a working folder above it would vouch for nothing
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			env.Setenv("PATH", strings.Join([]string{filepath.Dir(server), filepath.Dir(everything), env.Getenv("PATH")},
 				string(filepath.ListSeparator)))
