@@ -107,9 +107,12 @@ func (r *journalLog) add(rec checkpoint.Record) {
 		r.begin(rec)
 		r.emit(rec, trace.StepSaid, what.About()...)
 		r.end(rec, nil, what.Output())
+	case journal.StepDenied:
+		r.begin(rec)
+		r.end(rec, whyOf(what.Failure), nil)
 	case journal.WaitOver:
 		r.begin(rec)
-		r.end(rec, nil, what.Output)
+		r.end(rec, whyOf(what.Failure), what.Output)
 	case journal.PauseOpened:
 		r.opened(rec, &what)
 	case journal.PauseAnswered:
@@ -242,11 +245,15 @@ func (r *journalLog) callEnded(rec checkpoint.Record, what *journal.CallEnded) {
 		r.began[rec.Path] = rec.At.Add(-what.Took)
 	}
 	r.steps[r.index[rec.Path]].Attempts = what.Attempts
-	var why *failure
-	if f := what.Failure; f != nil {
-		why = &failure{f.Code, f.Err.Error()}
+	r.end(rec, whyOf(what.Failure), what.Output)
+}
+
+// whyOf is the failure in an event; nil: it has none.
+func whyOf(f *journal.Failure) *failure {
+	if f == nil {
+		return nil
 	}
-	r.end(rec, why, what.Output)
+	return &failure{f.Code, f.Err.Error()}
 }
 
 // call notes that a step calls its adapter.

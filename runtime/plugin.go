@@ -81,7 +81,13 @@ type Hooks map[Point]Hook
 // must not change anything that the moment holds.
 //
 // An error or a panic at [ModelBefore] or [ToolBefore] denies the call: the adapter is not called,
-// and the call fails with that error. At any other point it is only reported.
+// and the call fails with that error. At [StepBefore] it denies the step: nothing of it runs, and
+// the step fails with that error, as its on_error sees it. The code is "hook.denied". At any other
+// point an error is only reported.
+//
+// Hooks at [StepBefore] are called once for each step, item of a foreach and step of a body that
+// begins, and before another process or a fork goes on with a step of which nothing has happened
+// yet. A step whose result a fork shares is not one.
 type Hook func(ctx context.Context, m Moment) error
 
 // Point is a place in a run where hooks are called.
@@ -147,13 +153,16 @@ func (r *Resolution) NotScheduled(scheduled ...Point) diagnostics.List {
 }
 
 // Fire calls the hooks of m.Point, one after the other in the order of the plugins. At
-// [ModelBefore] and [ToolBefore] the first error or panic is returned, and no further hook is
-// called: the call is denied. At any other point each is given to report, and Fire returns nil.
+// [StepBefore], [ModelBefore] and [ToolBefore] the first error or panic is returned, and no further
+// hook is called: the step or the call is denied. At any other point each is given to report, and
+// Fire returns nil.
 func (r *Resolution) Fire(ctx context.Context, m Moment, report func(diagnostics.Diagnostic)) error {
 	for _, h := range r.hooks[m.Point] {
 		err := h.fire(ctx, m)
 		switch {
 		case err == nil:
+		case m.Point == StepBefore:
+			return fmt.Errorf("plugin %q denies the step: %w", h.plugin, err)
 		case m.Point == ModelBefore || m.Point == ToolBefore:
 			port, _, _ := strings.Cut(string(m.Point), ".")
 			return fmt.Errorf("plugin %q denies the call of %s %q: %w", h.plugin, port, m.Name, err)

@@ -517,7 +517,8 @@ func TestFire(t *testing.T) {
 	}{
 		{runtime.RunInit, "ok", "123", "", nil},
 		{runtime.RunInit, "error", "123", "", []string{`hook "run.init" of plugin "2" failed: refused [plugin.hookFailed]`}},
-		{runtime.StepBefore, "error", "123", "", []string{`hook "step.before" of plugin "2" failed: refused [plugin.hookFailed]`}},
+		{runtime.StepBefore, "error", "12", `plugin "2" denies the step: refused`, nil},
+		{runtime.StepBefore, "panic", "12", `plugin "2" denies the step: panic: boom`, nil},
 		{runtime.StepAfter, "panic", "123", "", []string{`hook "step.after" of plugin "2" failed: panic: boom [plugin.hookFailed]`}},
 		{runtime.RunFinish, "panic", "123", "", []string{`hook "run.finish" of plugin "2" failed: panic: boom [plugin.hookFailed]`}},
 		{runtime.ModelBefore, "ok", "123", "", nil},

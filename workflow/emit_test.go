@@ -222,7 +222,9 @@ func TestEmitInHooksWithoutACall(t *testing.T) {
 	for _, point := range []runtime.Point{runtime.RunInit, runtime.StepBefore, runtime.StepAfter, runtime.RunFinish} {
 		hooks[point] = func(ctx context.Context, m runtime.Moment) error {
 			err := trace.Emit(ctx, "seen", nil)
-			told[m.Point] = fmt.Sprint(err)
+			if told[m.Point] = fmt.Sprint(err); point == runtime.StepBefore { // an error would deny the step
+				return nil
+			}
 			return err
 		}
 	}
@@ -236,7 +238,7 @@ func TestEmitInHooksWithoutACall(t *testing.T) {
 			t.Errorf("%s: %s, want %s", point, told[point], want)
 		}
 	}
-	if len(out.Diagnostics) != 4 { // the hooks gave the error back
+	if len(out.Diagnostics) != 3 { // the hooks gave the error back
 		t.Errorf("diagnostics: %v", out.Diagnostics)
 	}
 }

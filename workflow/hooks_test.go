@@ -133,6 +133,8 @@ func TestHooksDenyCalls(t *testing.T) {
 	}{
 		{"a tool", hook("guard", runtime.ToolBefore, deny), "fetch", `plugin "guard" denies the call of tool "test.echo": not on my watch`},
 		{"a model", hook("guard", runtime.ModelBefore, deny), "ask", `plugin "guard" denies the call of model "fast": not on my watch`},
+		{"a step", hook("guard", runtime.StepBefore, deny), "fetch", `plugin "guard" denies the step: not on my watch`},
+		{"a panic before a step", hook("guard", runtime.StepBefore, boom), "fetch", `plugin "guard" denies the step: panic: boom`},
 		{"a panic before a tool", hook("guard", runtime.ToolBefore, boom), "fetch", `plugin "guard" denies the call of tool "test.echo": panic: boom`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -165,14 +167,14 @@ func TestHooksThatFailAreReported(t *testing.T) {
 		{"error", func(context.Context, runtime.Moment) error { return errors.New("no disk") }, "no disk"},
 		{"panic", func(context.Context, runtime.Moment) error { panic("boom") }, "panic: boom"},
 	} {
-		for _, point := range []runtime.Point{runtime.RunInit, runtime.StepBefore, runtime.StepAfter, runtime.ModelAfter, runtime.ToolAfter, runtime.RunFinish} {
+		for _, point := range []runtime.Point{runtime.RunInit, runtime.StepAfter, runtime.ModelAfter, runtime.ToolAfter, runtime.RunFinish} {
 			t.Run(tt.name+" at "+string(point), func(t *testing.T) {
 				d := new(diary)
 				out, err := load(t, []byte(hookedRecipe)).Run(t.Context(), nil, hookedRuntime(hook("bad", point, tt.hook), d.plugin("good")))
 				if err != nil || out.Output != "hello ***" {
 					t.Fatalf("output %v, error %v", out.Output, err)
 				}
-				want := map[runtime.Point][]string{runtime.StepBefore: {"fetch", "ask", "note"}, runtime.StepAfter: {"fetch", "ask", "note"},
+				want := map[runtime.Point][]string{runtime.StepAfter: {"fetch", "ask", "note"},
 					runtime.ModelAfter: {"ask"}, runtime.ToolAfter: {"fetch"}}[point]
 				if want == nil {
 					want = []string{""}
@@ -201,6 +203,10 @@ func TestHooksThatDoNotReturn(t *testing.T) {
 			end := func(context.Context, runtime.Moment) error { goruntime.Goexit(); return nil }
 			out, err := load(t, []byte(hookedRecipe)).Run(t.Context(), nil, hookedRuntime(hook("bad", point, end)))
 			switch {
+			case point == runtime.StepBefore:
+				if e := out.Error(); e == nil || e.Code != "hook.denied" {
+					t.Errorf("%s: error %v", point, err)
+				}
 			case strings.HasPrefix(string(point), "tool") || strings.HasPrefix(string(point), "model"):
 				if e := out.Error(); e == nil || e.Code != "step.panic" {
 					t.Errorf("%s: error %v", point, err)

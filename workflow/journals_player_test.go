@@ -51,6 +51,7 @@ type journalLeg struct {
 	Vars     map[string]string         // of the installation
 	Fallback map[string][]string       // of models: n answers as m does
 	Files    string                    // the folder of local files; "": files
+	Denies   []string                  // the steps that a hook denies
 	Dies     string                    // "call X", "call X N" or "record KIND PATH": when the process dies; "": it does not
 }
 
@@ -255,6 +256,9 @@ func (p *journalPlayer) runtime(t *testing.T) *runtime.Runtime {
 			effect = said
 		}
 		rt.Tools = append(rt.Tools, journalTool{runtime.ToolSpec{Name: "fx." + name, Effect: effect}, p})
+	}
+	if p.leg.Denies != nil {
+		rt.Plugins = (&gatekeeper{denies: p.leg.Denies}).plugin()
 	}
 	rt.Files = builtin.Files(builtin.FileOptions{Base: filepath.Join(p.dir, cmp.Or(p.leg.Files, "files"))})
 	if p.rich {

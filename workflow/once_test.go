@@ -90,6 +90,20 @@ var onceRows = []onceRow{
 	{"", "a tool of the recipe", "{uses: own.book}", agentsOnce},
 }
 
+// A hook denies one step of each kind, and one for items; the run goes on without it.
+func init() {
+	var list []onceRow
+	for _, row := range onceRows {
+		there := slices.ContainsFunc(list, func(r onceRow) bool { return r.kind == row.kind })
+		if !there && !strings.Contains(row.x, "on_error") {
+			row.x, row.name = strings.Replace(row.x, "{", "{on_error: continue, ", 1), "denied"
+			list = append(list, row)
+		}
+	}
+	list = append(list, onceRow{"", "denied", "{uses: test.act, on_error: continue, foreach: {in: [1, 2]}}", ""})
+	onceRows = append(onceRows, list...)
+}
+
 const agentsOnce = `defaults: {model: m}
 tools:
   own.book: {description: Book., steps: {c: {uses: test.act}, w: {uses: wait, needs: [c], with: {duration: 1h}}}, output: booked}
@@ -113,9 +127,15 @@ func (r *onceRow) recipe() string {
 	return head + r.top + "steps:\n  x: " + r.x + "\n" + onceRest
 }
 
+// payer is what the recipe of the row calls.
+func (r *onceRow) payer() *payer {
+	return &payer{store: &checkpoint.Memory{}, pass: time.Sleep, denied: r.name == "denied"}
+}
+
 // payer is what the recipes of onceRows call, and counts the payments.
 type payer struct {
 	paid, ended, flaky int
+	denied             bool // a hook denies x
 	store              *checkpoint.Memory
 	pass               func(time.Duration) // in the time of a bubble
 }
@@ -133,7 +153,7 @@ func (p *payer) runtime(store checkpoint.Store) *runtime.Runtime {
 	slow.ToolSpec.Effect = runtime.Idempotent
 	act := runtimetest.NewTool("test.act", func(context.Context, json.RawMessage) (any, error) { return 1, nil })
 	act.ToolSpec.Effect = runtime.Idempotent
-	return &runtime.Runtime{Store: store, Resume: resume.PassThrough{}, Tools: []runtime.Tool{
+	rt := &runtime.Runtime{Store: store, Resume: resume.PassThrough{}, Tools: []runtime.Tool{
 		tool("test.pay", func(context.Context, map[string]any) (any, error) { p.paid++; return "paid", nil }),
 		tool("test.last", func(context.Context, map[string]any) (any, error) { p.ended++; return nil, nil }),
 		tool("test.bad", func(context.Context, map[string]any) (any, error) { return nil, errors.New("bad") }),
@@ -147,6 +167,15 @@ func (p *payer) runtime(store checkpoint.Store) *runtime.Runtime {
 	}, Models: map[string]runtime.Model{"m": &runtimetest.Model{Func: onceModel}},
 		Searchers: map[string]runtime.Searcher{"cellar": new(cellar)},
 		Reporter:  &quiet{}, Retriever: shelf(func(context.Context, string, int) ([]runtime.Document, error) { return nil, nil })}
+	if p.denied {
+		rt.Plugins = []runtime.Plugin{hook("guard", runtime.StepBefore, func(_ context.Context, m runtime.Moment) error {
+			if m.Step == "x" {
+				return errors.New("not x")
+			}
+			return nil
+		})}
+	}
+	return rt
 }
 
 // onceModel calls the first tool that it has, once.
@@ -236,7 +265,7 @@ func TestPaidOnce(t *testing.T) {
 	for _, row := range onceRows {
 		t.Run(row.kind+" "+row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := &payer{store: &checkpoint.Memory{}, pass: time.Sleep}
+				p := row.payer()
 				rt, wf := p.runtime(p.store), load(t, []byte(row.recipe()))
 				start := func() *workflow.Outcome {
 					p.paid = 0
@@ -276,7 +305,7 @@ func TestPaidOnceWithoutASlot(t *testing.T) {
 	for _, row := range onceRows {
 		t.Run(row.kind+" "+row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := &payer{store: &checkpoint.Memory{}, pass: time.Sleep}
+				p := row.payer()
 				rt := p.runtime(p.store)
 				rt.Limits.MaxParallel = 1
 				text := strings.Replace(row.recipe(), "steps:\n  x:", "steps:\n  side: {uses: test.slow}\n  x:", 1)
@@ -298,7 +327,7 @@ func TestPaidOnceAfterDeaths(t *testing.T) {
 			for dies := 0; ; dies++ {
 				over := false
 				synctest.Test(t, func(t *testing.T) {
-					p := &payer{store: &checkpoint.Memory{}, pass: time.Sleep}
+					p := row.payer()
 					store := &dead{Store: p.store, after: dies}
 					rt := p.runtime(claimed{store})
 					rt.NewRunID = func() string { return "r1" }

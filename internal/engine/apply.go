@@ -60,10 +60,14 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	case journal.ToolEntered:
 		r.applyEntered(t, what)
 	case journal.CallGiven:
-		if !r.m.Give(e.Path, what.Output, what.Failure) {
+		given := r.m.WithoutSlot(e.Path)
+		if given == nil {
 			return fmt.Errorf("step %q does not wait for a slot", e.Path)
 		}
+		r.m.Give(given, what.Output, what.Failure)
 		r.noteAnswer(e.Path, what.Answer)
+	case journal.StepDenied:
+		r.applyDenied(t, e.Path, what.Failure)
 	case journal.TimerDue:
 		r.m.Due(t, what.Timer)
 	case journal.WaitOver:

@@ -286,7 +286,7 @@ func (r *Run) make(p *pending) {
 			p.Grace = r.o.Limits.Grace
 		}
 	}
-	p.Quick = p.Quick && p.policy == nil && p.Timeout == 0 && !p.Alone && !r.program.Overlaps && !r.o.Hooked
+	p.Quick = p.Quick && p.policy == nil && p.Timeout == 0 && !p.Alone && !r.program.Overlaps && r.o.Before == nil
 	p.stage = asked
 	r.ask(Command{Op: Make, Call: p.Call})
 }

@@ -36,6 +36,10 @@ func (r *Run) possible(e *journal.Event) error {
 		if r.undo.restart == nil || what.Generation <= r.generation {
 			return fmt.Errorf("generation %d cannot begin", what.Generation)
 		}
+	case journal.StepDenied:
+		if what.Failure == nil || r.past.denied[e.Path] != nil {
+			return fmt.Errorf("step %q is denied without a reason, or twice", e.Path)
+		}
 	case journal.RollbackBegun, journal.RollbackEnded:
 		if !strings.HasSuffix(e.Path, RollbackMark) {
 			return fmt.Errorf("%q is no rollback", e.Path)
@@ -72,7 +76,7 @@ func taskPath(e *journal.Event) string {
 func ofTask(e *journal.Event) bool {
 	switch e.What.(type) {
 	case journal.CallBegun, journal.CallFiles, journal.CallEnded, journal.AgentEvents, journal.ToolEntered,
-		journal.WaitOver, journal.Said, journal.PauseOpened:
+		journal.StepDenied, journal.WaitOver, journal.Said, journal.PauseOpened:
 		return true
 	}
 	return false
@@ -92,7 +96,12 @@ func (r *Run) taskOf(e *journal.Event) (*machine.Task, error) {
 	}
 	path := taskPath(e)
 	t := r.past.known[path]
-	if t == nil {
+	_, denied := e.What.(journal.StepDenied)
+	switch {
+	case t != nil:
+	case denied: // the next decision begins it
+		return nil, nil
+	default:
 		return nil, fmt.Errorf("step %q has not begun", path)
 	}
 	if err := notOver(t); err != nil {
@@ -102,6 +111,8 @@ func (r *Run) taskOf(e *journal.Event) (*machine.Task, error) {
 	waits := t.Status() == machine.Waiting
 	ok := false
 	switch what := e.What.(type) {
+	case journal.StepDenied:
+		ok = waits && call == nil || call != nil && r.underWay(t) && !t.Entered()
 	case journal.WaitOver:
 		ok = waits && call == nil
 	case journal.Said:

@@ -88,10 +88,12 @@ func (r *Run) Next() Command {
 
 // machineNext returns what the journal left to do, then the commands of the machine.
 func (r *Run) machineNext() machine.Command {
-	if len(r.past.pending) > 0 {
+	for len(r.past.pending) > 0 {
 		c := r.past.pending[0]
 		r.past.pending = r.past.pending[1:]
-		return c
+		if !r.deniedNow(c) {
+			return c
+		}
 	}
 	return r.m.Next()
 }
@@ -112,9 +114,6 @@ func (r *Run) carryOut(c machine.Command) {
 	case machine.Began:
 		r.beginTime(t)
 		r.emit(t, trace.StepStart, t.Path(), nil, t.Size())
-		if r.o.Hooked {
-			r.ask(Command{Op: Hook, Moment: &runtime.Moment{Point: runtime.StepBefore, Step: r.path(t)}})
-		}
 	case machine.Ended:
 		if t.Node().Kind != machine.Call { // computing takes time too
 			r.askTime(c)
@@ -163,7 +162,7 @@ func (r *Run) ended(t *machine.Task) {
 	}
 	r.emitEnd(t)
 	r.closePauses(t)
-	if r.o.Hooked {
+	if r.o.Before != nil {
 		m := &runtime.Moment{Point: runtime.StepAfter, Step: r.path(t), Output: t.Output(), Status: t.Status().String()}
 		if f := t.Failure(); f != nil {
 			m.Err = f.Err

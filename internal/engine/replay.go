@@ -28,6 +28,8 @@ type past struct {
 	begun     map[*machine.Task]int       // how often such a call has begun in a row
 	again     []*machine.Task             // tasks that ended in an earlier execution, for the trace
 	spans     map[*machine.Task]span      // of a run that is viewed; nil: it is not
+	denied    map[string]*machine.Failure // of steps that have not begun, by path
+	stands    map[string]bool             // what a run has of another one, while it takes it; nil: it does not
 }
 
 // begunCall is a call that had begun.

@@ -31,10 +31,11 @@ type Options struct {
 	Durable   bool            // events are recorded before they take effect
 	Kept      bool            // runs outlive the process
 	Redact    *value.Redactor // for the engine's own messages; nil: the run has no secrets here
-	Hooked    bool            // plugins have hooks
 	Wants     trace.Detail    // the detail that live sinks want
 	Shown     bool            // there are live sinks
 	By        string          // who executes the run; "": not known
+	// Before asks the hooks of plugins about a step that is about to begin; the error denies it. nil: there are none.
+	Before func(runtime.Moment) error
 	Beginning
 	Adapters Adapters
 }
@@ -228,7 +229,7 @@ func (r *Run) newMachine(parallel int) *machine.Machine {
 				"started_at": r.began.UTC().Format(time.RFC3339)}
 		},
 		Vars: func() map[string]any { return r.vars },
-		Told: r.toldOf,
+		Told: r.toldOf, Denies: r.denies,
 	})
 }
 

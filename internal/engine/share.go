@@ -23,7 +23,8 @@ import (
 func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[string]any, generation int) []string {
 	left := maps.Clone(outputs)
 	known := map[string]*machine.Task{}
-	r.past.there, r.past.replaying, r.past.known = true, true, known
+	r.past.there, r.past.replaying, r.past.known, r.past.stands = true, true, known, stands
+	r.shareDenials(events, stands)
 	advance := func() {
 		for more := true; more; more = r.giveUp() {
 			for c := r.m.Next(); c.Op != machine.None && c.Op != machine.Done; c = r.m.Next() {
@@ -36,8 +37,7 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 	for i := range events {
 		e := &events[i]
 		settled, stood := said.Next(e), standsIn(stands, e.Path)
-		switch {
-		case stood && r.opensInside(e): // what the steps inside came to follows
+		if stood && r.opensInside(e) { // what the steps inside came to follows
 			advance()
 			r.shareInside(known[e.Path], e, generation)
 			continue
@@ -57,6 +57,10 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 		case journal.ValueSent:
 			advance() // a topic is for the steps that wait
 			r.shareSent(what)
+		case journal.StepDenied:
+			if advance(); stood {
+				r.giveDenied(e.Path)
+			}
 		}
 		end, over := EndOf(e.What)
 		edited, isEdited := outputs[e.Path]
@@ -92,7 +96,7 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 		r.shareOpen(&there, outputs, generation)
 	}
 	r.TellReplayed()
-	r.past.replaying, r.past.known = false, nil
+	r.past.replaying, r.past.known, r.past.stands, r.past.denied = false, nil, nil, nil
 	return slices.Sorted(maps.Keys(left))
 }
 
@@ -253,7 +257,7 @@ func (r *Run) give(path string, end journal.CallGiven) bool {
 	if t == nil || end.Failure != nil && !t.Absorbed(end.Failure, isAgent) {
 		return false
 	}
-	r.m.Give(path, end.Output, end.Failure)
+	r.m.Give(t, end.Output, end.Failure)
 	r.noteAnswer(path, end.Answer)
 	r.noteAfter(n, path, end)
 	return true
@@ -268,7 +272,7 @@ func (r *Run) giveUp() bool {
 	}
 	n := r.m.Decided()
 	path, failure := t.Path(), &machine.Failure{Category: "cancelled", Code: "step.cancelled", Err: errNeverBegan}
-	r.m.Give(path, nil, failure)
+	r.m.Give(t, nil, failure)
 	r.noteAfter(n, path, journal.CallGiven{Failure: failure})
 	return true
 }

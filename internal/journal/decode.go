@@ -39,15 +39,24 @@ func Decode(rec checkpoint.Record) (Event, error) {
 	return e, err
 }
 
+// dataOf returns the members of a record; nil: it has none.
+func dataOf(rec checkpoint.Record) (object, error) {
+	if rec.Data == nil {
+		return nil, nil
+	}
+	v, err := value.Decode(rec.Data)
+	data, ok := v.(map[string]any)
+	if err != nil || !ok {
+		return nil, errors.New("its data")
+	}
+	return data, nil
+}
+
 func decode(rec checkpoint.Record) (e Event, err error) {
 	e = Event{At: rec.At, Path: rec.Path}
-	var data object
-	if rec.Data != nil {
-		v, err := value.Decode(rec.Data)
-		ok := false
-		if data, ok = v.(map[string]any); err != nil || !ok {
-			return e, errors.New("its data")
-		}
+	data, err := dataOf(rec)
+	if err != nil {
+		return e, err
 	}
 	e.After, _ = data["n"].(int64)
 	e.By, e.Signal = data.text("by"), data.text("signal")
@@ -74,6 +83,8 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 		e.What = WaitOver{data["output"], data.failure()}
 	case said:
 		e.What = Said{data.text("text"), data["value"]}
+	case denied:
+		e.What = StepDenied{data.failure()}
 	case toolEntered:
 		e.What = ToolEntered{data.text("tool"), data["arguments"]}
 	case agentEvents:

@@ -35,6 +35,9 @@ func (e *Event) Execution() *Execution {
 // version knows.
 type What interface{ kind() checkpoint.Kind }
 
+// Failure is how a step failed.
+type Failure = machine.Failure
+
 type (
 	// Created is the first record, which the store writes itself.
 	Created struct {
@@ -60,6 +63,8 @@ type (
 	}
 	// Limits are those of runtime.Limits for the sizes of a run. 0: the default.
 	Limits struct{ Items, Steps, OutputBytes, RunBytes int }
+	// StepDenied says that a hook denies a step that the next decision begins.
+	StepDenied struct{ Failure *machine.Failure }
 	// CallBegun comes before a call of an adapter that may have an effect: from here on it may have had it.
 	CallBegun struct {
 		Ordinal int
@@ -264,6 +269,7 @@ const (
 	timerFired  checkpoint.Kind = "timer.fired"  // n, timer
 	waitOver    checkpoint.Kind = "wait.over"    // n, output?, error?, approval?
 	said        checkpoint.Kind = "step.said"    // n, text, value?
+	denied      checkpoint.Kind = "step.denied"  // n, error
 	agentEvents checkpoint.Kind = "agent.event"  // n, events?, calls?, usage?, waits?, began?
 	toolEntered checkpoint.Kind = "tool.entered" // n, tool, arguments
 	valueSent   checkpoint.Kind = "value.sent"   // n, channel, value
@@ -292,6 +298,7 @@ func (CallGiven) kind() checkpoint.Kind     { return callGiven }
 func (TimerDue) kind() checkpoint.Kind      { return timerFired }
 func (WaitOver) kind() checkpoint.Kind      { return waitOver }
 func (Said) kind() checkpoint.Kind          { return said }
+func (StepDenied) kind() checkpoint.Kind    { return denied }
 func (AgentEvents) kind() checkpoint.Kind   { return agentEvents }
 func (ToolEntered) kind() checkpoint.Kind   { return toolEntered }
 func (PauseOpened) kind() checkpoint.Kind   { return checkpoint.PauseOpened }
@@ -337,7 +344,7 @@ func Signals(events []Event) map[string]bool {
 // Ordered reports whether After says when the event came among the decisions of the machine.
 func (e *Event) Ordered() bool {
 	switch e.What.(type) {
-	case CallBegun, CallFiles, CallEnded, CallGiven, TimerDue, WaitOver, Said, ToolEntered, AgentEvents,
+	case StepDenied, CallBegun, CallFiles, CallEnded, CallGiven, TimerDue, WaitOver, Said, ToolEntered, AgentEvents,
 		PauseOpened, PauseAnswered, ValueSent, Shared, FinallyBegun:
 		return true
 	}

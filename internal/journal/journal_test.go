@@ -13,6 +13,7 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/checkpoint/jsonl"
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/resume"
 )
@@ -127,6 +128,7 @@ func TestTracedAndTold(t *testing.T) {
 		{At: at, What: journal.Execution{}}, {At: at, What: journal.Execution{Limits: &journal.Limits{}}},
 		{At: at, Path: "ask", What: journal.PauseClosed{Pause: "ask"}, Begins: &journal.Execution{Owner: "vm/1", Worked: 7, Parallel: 2}},
 		{At: at, Path: "ask", After: 4, What: journal.PauseAnswered{Pause: "ask", Next: resume.Answered, Answer: "yes", Restart: true}},
+		{At: at, Path: "pay", After: 3, What: journal.StepDenied{Failure: &machine.Failure{Category: "confirmation", Code: "hook.denied", Err: errors.New("no")}}},
 		{At: at, Path: "told", After: 3, What: journal.Said{Text: "Ticket 7", Value: map[string]any{"id": int64(7)}}},
 		{At: at, Path: "each[1]/told", After: 9, What: journal.Said{Text: ""}},
 		{At: at, Path: "do", After: 2, What: journal.ToolEntered{Tool: "notes.add", Arguments: map[string]any{"text": "milk"}}},
@@ -181,6 +183,7 @@ func FuzzDecode(target *testing.F) {
 	f.Add("pause.answered", `{"n":3,"pause":"p","next":"answered","answer":{"decision":"retry"},"kept":true,"generation":2}`)
 	f.Add("run.redefined", `{"digest":"d","generation":2,"kept":[{"step":"s","answer":1}],"doubts":[{"step":"s"}],"worked":12,"definition":{}}`)
 	f.Add("agent.event", `{"n":1,"calls":[{"model":"m","n":1,"step":"s"}],"waits":true,"began":2}`)
+	f.Add("step.denied", `{"n":2,"error":{"category":"confirmation","code":"hook.denied","message":"no"}}`)
 	f.Add("step.said", `{"n":2,"text":"Ticket 7","value":{"id":7}}`)
 	f.Add("run.execution", `{"owner":"vm/1","by":"ada","worked":12,"parallel":4,"signal":"take:1"}`)
 	f.Add("run.input", `{"inputs":{},"owner":"vm/1","parallel":4}`)

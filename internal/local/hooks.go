@@ -31,13 +31,13 @@ func (f *told) add(d diagnostics.Diagnostic) {
 // tell calls the hooks for a moment of the run or of a step, if there are any.
 func (r *Run) tell(m runtime.Moment) {
 	if r.Caller.Hooked() {
-		r.tellHooks(m)
+		_ = r.tellHooks(m)
 	}
 }
 
-// tellHooks implements tell. Once the run's context has ended, a hook that does not return delays the run by at most
-// the grace period.
-func (r *Run) tellHooks(m runtime.Moment) {
+// tellHooks calls the hooks for a moment of the run or of a step; the error is that of one which denies the step. Once
+// the run's context has ended, a hook that does not return delays the run by at most the grace period.
+func (r *Run) tellHooks(m runtime.Moment) error {
 	m.Run = r.ID
 	ctx, ended := r.ctx, r.ctx.Done()
 	if m.Point == runtime.RunFinish {
@@ -47,39 +47,42 @@ func (r *Run) tellHooks(m runtime.Moment) {
 		defer timer.Stop()
 		ended = late
 	}
-	done, found, by := make(chan struct{}), &told{}, r.Engine.By()
+	found, by := &told{}, r.Engine.By()
 	defer func() {
 		found.mu.Lock()
 		defer found.mu.Unlock()
 		r.Engine.Report(found.list...)
 	}()
+	done := make(chan error, 1)
 	go func() {
+		err := fmt.Errorf("a hook %q ended its goroutine", m.Point)
 		returned := false
 		defer func() {
-			if !returned {
+			if !returned && m.Point != runtime.StepBefore { // that denies
 				found.add(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindPlugin,
-					Code: diagnostics.CodeHookFailed,
-					Step: m.Step, Message: fmt.Sprintf("a hook %q ended its goroutine", m.Point)})
+					Code: diagnostics.CodeHookFailed, Step: m.Step, Message: err.Error()})
 			}
-			close(done)
+			done <- err
 		}()
 		ctx := &trace.NoEmitter{Context: ctx,
 			Why: fmt.Sprintf("the hook %q has no call to emit it with; those of models and tools have", m.Point)}
 		own := &resume.CallContext{Context: ctx, RunID: r.ID, Path: m.Step, By: by}
-		_ = r.Caller.Offers.Fire(own, m, found.add) // these moments deny nothing
+		err = r.Caller.Redact.Error(r.Caller.Offers.Fire(own, m, found.add))
 		returned = true
 	}()
 	select {
-	case <-done:
-		return
+	case err := <-done:
+		return err
 	case <-ended:
 	}
 	timer := time.NewTimer(r.limits.Grace)
 	defer timer.Stop()
 	select {
-	case <-done:
+	case err := <-done:
+		return err
 	case <-timer.C:
 		r.warn("a hook ignored its context and was left behind", slog.String("point", string(m.Point)))
+		return nil
 	}
 }
 

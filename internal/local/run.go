@@ -247,15 +247,19 @@ func (r *Run) now() time.Time { return r.began.Add(time.Since(r.clock)) }
 
 // newEngine makes an engine of the run.
 func (r *Run) newEngine(now time.Time) *engine.Run {
-	return engine.New(r.spec.Program, engine.Options{
+	o := engine.Options{
 		ID: r.ID, Owner: Owner(), Now: now, Start: r.start, Interrupt: r.spec.Interrupt, Limits: r.limits,
 		Parallel: r.spec.Program.Parallel(r.rt.Limits), Budget: r.rt.Budget, Prices: r.rt.Prices,
 		Retry: r.rt.Retry, Defaults: r.rt.RetryDefaults, Durable: r.rt.Store != nil || r.Store.Store != nil,
-		Kept: r.rt.Store != nil, Redact: r.Caller.Redact, Hooked: r.Caller.Hooked(),
+		Kept: r.rt.Store != nil, Redact: r.Caller.Redact,
 		Wants: r.sinks.Wants(), Shown: len(r.rt.Trace) > 0, By: r.spec.By,
 		Beginning: engine.Beginning{Origin: r.rt.Origin, Vars: r.rt.Vars},
 		Adapters:  r.Caller,
-	})
+	}
+	if r.Caller.Hooked() {
+		o.Before = r.tellHooks
+	}
+	return engine.New(r.spec.Program, o)
 }
 
 // refused returns the End of an execution that did not begin.

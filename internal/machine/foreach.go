@@ -8,7 +8,9 @@ import (
 
 func (m *Machine) openForeach(t *Task) {
 	f := t.Node().Foreach
-	m.start(t)
+	if !m.admit(t) {
+		return
+	}
 	in, err := f.In.Eval(t)
 	if err != nil {
 		m.end(t, nil, Unknown, exprFailure(err))

@@ -60,6 +60,9 @@ type Options struct {
 	Vars         func() map[string]any // what they see as vars
 	// Told is what expressions see as finish, usage and calls of a task's step; nil: all are null.
 	Told func(t *Task, what string) any
+	// Denies is called when a task has begun and before it runs: the failure with which it ends instead; nil: it runs.
+	// If Denies is nil, all tasks run.
+	Denies func(t *Task) *Failure
 }
 
 // Result is how a run ended.

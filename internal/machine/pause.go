@@ -4,14 +4,10 @@ import "slices"
 
 // WithoutSlot returns the call of a path that waits for a slot; nil: none does.
 func (m *Machine) WithoutSlot(path string) *Task {
-	if i := m.withoutSlot(path); i >= 0 {
+	if i := slices.IndexFunc(m.waiting, func(t *Task) bool { return t.Path() == path && !t.again }); i >= 0 {
 		return m.waiting[i]
 	}
 	return nil
-}
-
-func (m *Machine) withoutSlot(path string) int {
-	return slices.IndexFunc(m.waiting, func(t *Task) bool { return t.Path() == path && !t.again })
 }
 
 // Barred returns a call that waits for a slot and will not begin, since what it belongs to has failed or was cancelled;
@@ -24,21 +20,18 @@ func (m *Machine) Barred() *Task {
 }
 
 // Give ends a call that waits for a slot, with an output or a failure that is known already. With a failure, one that
-// will not begin is over without one. It returns false if no call of that path waits.
-func (m *Machine) Give(path string, output any, failure *Failure) bool {
-	i := m.withoutSlot(path)
-	if i < 0 {
-		return false
-	}
-	t := m.waiting[i]
-	rest := slices.Delete(slices.Clone(m.waiting), i, i+1)
+// will not begin is over without one.
+func (m *Machine) Give(t *Task, output any, failure *Failure) {
+	waiting := m.waiting
 	m.waiting = nil
-	for _, other := range rest {
-		m.waiting.push(other)
+	for _, other := range waiting {
+		if other != t {
+			m.waiting.push(other)
+		}
 	}
 	if failure != nil && t.barred() {
 		m.drop(t)
-		return true
+		return
 	}
 	m.start(t)
 	if n := t.Node(); n.talks() {
@@ -46,7 +39,6 @@ func (m *Machine) Give(path string, output any, failure *Failure) bool {
 		t.messages = &messages{input: input}
 	}
 	m.end(t, output, Unknown, failure)
-	return true
 }
 
 // Suspend reports that the call of t waits for an answer.

@@ -49,8 +49,9 @@ func (m *Machine) decide(t *Task) {
 		if n.When != nil {
 			yes, err := n.When.Bool(t)
 			if err != nil {
-				m.start(t)
-				m.end(t, nil, Unknown, exprFailure(err))
+				if m.admit(t) {
+					m.end(t, nil, Unknown, exprFailure(err))
+				}
 				return
 			}
 			if !yes {
@@ -127,6 +128,19 @@ func (s *step) holds(trigger Trigger) bool {
 	return s.failed+s.skippedWhen+s.skippedUpstream == 0
 }
 
+// admit marks a task as running; false: it was denied, and has ended.
+func (m *Machine) admit(t *Task) bool {
+	m.start(t)
+	if m.opts.Denies == nil {
+		return true
+	}
+	failure := m.opts.Denies(t)
+	if failure != nil {
+		m.end(t, nil, Unknown, failure)
+	}
+	return failure == nil
+}
+
 // start marks a task as running.
 func (m *Machine) start(t *Task) {
 	m.began++
@@ -146,8 +160,8 @@ func (m *Machine) begin(t *Task) {
 	case t.barred():
 		m.drop(t)
 		return
-	default:
-		m.start(t)
+	case !m.admit(t):
+		return
 	}
 	var input any
 	if n.With != nil {

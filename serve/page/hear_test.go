@@ -63,8 +63,8 @@ func TestComplaintsAreHeard(t *testing.T) {
 			all += strings.Join(b.complaints(), "\n")
 			return !slices.ContainsFunc(tt.want, func(one string) bool { return !strings.Contains(all, one) })
 		}, func() string { return fmt.Sprintf("%s: want %q in\n%s", tt.place, tt.want, all) })
+		b.closeWorkers(tt.workers) // while the page is there: without one a worker may end by itself
 		b.do(chromedp.Navigate("about:blank"))
-		b.closeWorkers(tt.workers)
 		until(t, func() bool { return len(b.workers()) == 0 }, func() string { return "the workers stay" })
 		b.complaints() // all of them were wanted
 	}

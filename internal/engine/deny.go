@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/runtime"
+)
+
+// denies is what the machine asks before a task runs: the task's failure if a hook denies it, else nil. The record of
+// a denial comes before the decision that begins the task.
+func (r *Run) denies(t *machine.Task) *machine.Failure {
+	path, sharing := t.Path(), r.past.stands != nil
+	f := r.past.denied[path]
+	delete(r.past.denied, path)
+	switch {
+	case f != nil && !sharing:
+		return f
+	case f != nil && t.Absorbed(f, isAgent): // else it ended the other run, and is tried again
+	case r.past.replaying && (!sharing || askedLater(t) || f == nil && standsIn(r.past.stands, path)):
+		return nil
+	default:
+		if f = r.askHooks(path); f == nil {
+			return nil
+		}
+	}
+	r.noteAfter(r.decided()-1, path, journal.StepDenied{Failure: f})
+	return f
+}
+
+// askHooks asks the hooks whether a task may run: its failure if one denies it, else nil.
+func (r *Run) askHooks(path string) *machine.Failure {
+	if r.o.Before == nil || r.ending.cancelled {
+		return nil
+	}
+	err := r.o.Before(runtime.Moment{Point: runtime.StepBefore, Step: path})
+	if err == nil {
+		return nil
+	}
+	return &machine.Failure{Category: string(runtime.CategoryConfirmation), Code: "hook.denied", Err: err}
+}
+
+// askedLater reports whether a task only begins with a command of the machine: where a journal leaves that to do, the
+// hooks are asked then.
+func askedLater(t *machine.Task) bool {
+	n := t.Node()
+	return (n.Kind == machine.Call || n.Kind == machine.Wait) && (n.Foreach == nil || t.Whole() != t)
+}
+
+// deniedNow asks the hooks about a step that a journal left to do and in which nothing has happened, and ends it if one
+// denies it.
+func (r *Run) deniedNow(c machine.Command) bool {
+	t := c.Task
+	if c.Op != machine.Start && c.Op != machine.Open || c.Again || t.Entered() || r.agents[t] != nil {
+		return false
+	}
+	if _, begun := r.past.unsure[t]; begun {
+		return false
+	}
+	f := r.askHooks(t.Path())
+	if f != nil {
+		r.record(t, t.Path(), journal.StepDenied{Failure: f})
+	}
+	return f != nil
+}
+
+// applyDenied ends a step that has begun. Of one that has not, t is nil: the machine will find it denied.
+func (r *Run) applyDenied(t *machine.Task, path string, f *machine.Failure) {
+	if t != nil {
+		r.settled(t)
+		if t.Status() == machine.Waiting {
+			r.m.Answer(t, nil, f)
+			return
+		}
+		r.m.Finish(t, nil, machine.Unknown, f)
+		return
+	}
+	if r.past.denied == nil {
+		r.past.denied = map[string]*machine.Failure{}
+	}
+	r.past.denied[path] = f
+}
+
+// giveDenied ends a step that was denied in another run and has no slot here yet.
+func (r *Run) giveDenied(path string) {
+	if f := r.past.denied[path]; f != nil && r.give(path, journal.CallGiven{Failure: f}) {
+		delete(r.past.denied, path)
+	}
+}
+
+// shareDenials has this run deny what hooks denied in another run, as far as it stands.
+func (r *Run) shareDenials(events []journal.Event, stands map[string]bool) {
+	for i := range events {
+		if what, ok := events[i].What.(journal.StepDenied); ok && standsIn(stands, events[i].Path) {
+			r.applyDenied(nil, events[i].Path, what.Failure)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package workflow_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/history"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/runtime/runtimetest"
+	"github.com/braise-run/braise/workflow"
+)
+
+// gatekeeper is a plugin that denies steps by their paths, and notes about which it was asked.
+type gatekeeper struct {
+	denies []string
+	asked  []string
+}
+
+func (g *gatekeeper) plugin() []runtime.Plugin {
+	return []runtime.Plugin{hook("guard", runtime.StepBefore, func(_ context.Context, m runtime.Moment) error {
+		g.asked = append(g.asked, m.Step)
+		if slices.Contains(g.denies, m.Step) {
+			return errors.New("closed today")
+		}
+		return nil
+	})}
+}
+
+// trust 8.18: a hook before a step may deny it, whatever its kind: nothing of it runs, and the error says who denied it.
+func TestStepsAreDenied(t *testing.T) {
+	for _, row := range onceRows {
+		if row.name != "denied" {
+			continue
+		}
+		t.Run(row.kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := row.payer()
+				text := strings.Replace(row.recipe(), "on_error: continue", `on_error: {set: "${{ error.code }}: ${{ error.message }}"}`, 1)
+				text = strings.Replace(text, "output: done", "output: ${{ steps.x.output }}", 1)
+				rt := p.runtime(p.store)
+				wf := load(t, []byte(text))
+				out, _ := wf.Run(t.Context(), nil, rt)
+				out = p.goOn(t, out, rt, "")
+				if want := `hook.denied: plugin "guard" denies the step: not x`; out.Output != want {
+					t.Errorf("%v, %v, want %s", out.Output, out.Err, want)
+				}
+				for _, e := range out.Trace {
+					if strings.HasPrefix(e.Step, "x/") || strings.HasPrefix(e.Step, "x[") || strings.HasPrefix(e.Step, "x#") {
+						t.Errorf("%s of %s", e.Kind, e.Step)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestDeniedPaths(t *testing.T) {
+	const each = "steps:\n  each: {uses: test.act, foreach: {in: [1, 2], on_error: collect}}\noutput: ${{ steps.each.output }}\n"
+	const body = "steps:\n  part: {uses: recipe, with: {steps: {a: {uses: set, with: 1}, b: {uses: test.act, needs: [a]}}}}\n"
+	for _, tt := range []struct {
+		name, recipe, denies, want, asked string
+	}{
+		{"an item", each, "each[1]", "[map[output:1 status:succeeded] map[error:map[category:confirmation code:hook.denied message:plugin \"guard\" denies the step: closed today] status:failed]] <nil>", "each each[0] each[1]"},
+		{"a step of a body", body, "part/b", `<nil> step "part/b": plugin "guard" denies the step: closed today`, "part part/a part/b"},
+		{"a condition that fails", "steps:\n  a: {uses: set, when: fromJSON(\"1\").x, with: 1}\n", "a", `<nil> step "a": plugin "guard" denies the step: closed today`, "a"},
+		{"a step that is skipped", "steps:\n  a: {uses: set, when: 'false', with: 1}\noutput: 1\n", "a", "1 <nil>", ""},
+		{"a step at the end", "steps:\n  a: {uses: set, with: 1}\nfinally: {z: {uses: test.act}}\noutput: 1\n", "z", "1 <nil>", "a z"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, g := (&onceRow{}).payer(), &gatekeeper{denies: []string{tt.denies}}
+			rt := p.runtime(p.store)
+			rt.Plugins, rt.Limits.MaxParallel = g.plugin(), 1
+			out, err := load(t, []byte(head+tt.recipe)).Run(t.Context(), nil, rt)
+			if got := fmt.Sprint(out.Output, " ", err); got != tt.want {
+				t.Errorf("%s\nwant %s", got, tt.want)
+			}
+			if got := strings.Join(g.asked, " "); got != tt.asked {
+				t.Errorf("asked about %s, want %s", got, tt.asked)
+			}
+		})
+	}
+}
+
+const guarded = head + `steps:
+  read: {uses: test.read}
+  each: {uses: recipe, needs: [read], on_error: {set: none}, with: {steps: {a: {uses: test.pay}}, output: paid}}
+  stop: {uses: human, needs: [each], with: {prompt: Last?}}
+output: ${{ steps.each.output }}
+`
+
+// trust 8.18: a fork asks the hooks about what it runs itself, about a body as a whole too, and takes over what they
+// denied in what it shares.
+func TestForksAskHooks(t *testing.T) {
+	for _, tt := range []struct {
+		before string // denied in the run
+		at     string // the fork
+		now    string // denied in the fork
+		want   string
+		asked  string // in the fork
+		paid   int    // by both
+	}{
+		{"", "read", "read", `<nil> step "read": plugin "guard" denies the step: closed today`, "read", 1},
+		{"", "each", "each", "none <nil>", "each stop", 1},
+		{"", "each", "", "paid <nil>", "each each/a stop", 2},
+		{"", "stop", "stop", `<nil> step "stop": plugin "guard" denies the step: closed today`, "stop", 1},
+		{"", "stop", "each", "paid <nil>", "stop", 1},
+		{"each", "each", "", "paid <nil>", "each each/a stop", 1},
+		{"each", "stop", "", "none <nil>", "stop", 0},
+	} {
+		t.Run(fmt.Sprintf("%s, fork at %s, %s", tt.before, tt.at, tt.now), func(t *testing.T) {
+			p, g := (&onceRow{}).payer(), &gatekeeper{denies: []string{tt.before}}
+			rt := p.runtime(p.store)
+			rt.Tools = append(rt.Tools, tool("test.read", func(context.Context, map[string]any) (any, error) { return 1, nil }))
+			rt.Plugins = g.plugin()
+			out, _ := load(t, []byte(guarded)).Run(t.Context(), nil, rt)
+			if out.Status != workflow.StatusPaused {
+				t.Fatalf("%s, %v", out.Status, out.Err)
+			}
+			g.denies, g.asked = []string{tt.now}, nil
+			f, _ := workflow.Fork(t.Context(), out.RunID, tt.at, workflow.Edits{}, rt, nil)
+			f = p.goOn(t, f, rt, "")
+			if got := fmt.Sprint(f.Output, " ", f.Err); got != tt.want || p.paid != tt.paid {
+				t.Errorf("%s, paid %d times\nwant %s, %d", got, p.paid, tt.want, tt.paid)
+			}
+			if got := strings.Join(g.asked, " "); got != tt.asked {
+				t.Errorf("asked about %s, want %s", got, tt.asked)
+			}
+		})
+	}
+}
+
+// trust 8.18: who recovers a run asks about a step of which nothing has happened, but not about a call that may have had
+// its effect.
+func TestRecoveryAsksHooks(t *testing.T) {
+	for _, tt := range []struct {
+		effect runtime.Effect
+		want   workflow.Status
+	}{{runtime.ReadOnly, workflow.StatusError}, {runtime.Idempotent, workflow.StatusOK}} {
+		t.Run(string(tt.effect), func(t *testing.T) {
+			memory, both := &checkpoint.Memory{}, make(chan struct{})
+			store := &dead{Store: memory, after: 100}
+			act := func(name string, effect runtime.Effect, f func()) *runtimetest.Tool {
+				tool := runtimetest.NewTool(name, func(context.Context, json.RawMessage) (any, error) { f(); return 1, nil })
+				tool.ToolSpec.Effect = effect
+				return tool
+			}
+			rt := &runtime.Runtime{Store: claimed{store}, Tools: []runtime.Tool{
+				act("test.first", tt.effect, func() { // it is in progress when the other call is recorded
+					<-both
+					store.mutex.Lock()
+					defer store.mutex.Unlock()
+					store.after = 0
+				}),
+				act("test.other", runtime.Idempotent, sync.OnceFunc(func() { close(both) })),
+			}}
+			out, err := load(t, []byte(head+"steps:\n  a: {uses: test.first}\n  b: {uses: test.other}\n")).Run(t.Context(), nil, rt)
+			if e := out.Error(); e == nil || e.Code != "store.failed" {
+				t.Fatal(err)
+			}
+			g := &gatekeeper{denies: []string{"a"}}
+			rt.Store, rt.Plugins = memory, g.plugin()
+			out, err = workflow.Recover(t.Context(), out.RunID, rt, nil)
+			if out.Status != tt.want {
+				t.Errorf("%s, %v; asked about %v", out.Status, err, g.asked)
+			}
+			log := must(history.Load(t.Context(), memory, out.RunID))
+			if s := log.Steps[0]; s.Status == "failed" != (tt.want == workflow.StatusError) || s.Status == "failed" && s.Code != "hook.denied" {
+				t.Errorf("the journal has %+v", s)
+			}
+		})
+	}
+}
