@@ -27,10 +27,13 @@ const (
 // Pause is a point where a step waits. Its JSON is that of an outcome's pauses; a journal keeps it
 // as a record, see [Pause.Record]. Times are in UTC, and zero where there is none.
 //
+// An outcome has a fresh token for each new pause, and for the first 100 that had one before. The earlier
+// tokens of the others are as good, see [Tokens].
+//
 // Printed or logged as a whole it does not show its token.
 type Pause struct {
-	ID        string   `json:"id"` // unique in the run
-	Token     string   `json:"token,omitempty"`
+	ID        string   `json:"id"`              // unique in the run
+	Token     string   `json:"token,omitempty"` // fresh; "" of some of many, see above
 	Kind      Kind     `json:"kind"`
 	Step      string   `json:"step"` // the path
 	Prompt    string   `json:"prompt,omitempty"`

@@ -44,3 +44,15 @@ func hashOf(token string) []byte {
 	sum := sha256.Sum256([]byte(token))
 	return sum[:]
 }
+
+// Tokens are the latest tokens of a run's pauses, by the pauses' ids.
+type Tokens map[string]string
+
+// Note notes the tokens of an outcome's pauses. Those of earlier outcomes are good for pauses that have none here.
+func (t Tokens) Note(pauses []Pause) {
+	for _, p := range pauses {
+		if p.Token != "" {
+			t[p.ID] = p.Token
+		}
+	}
+}

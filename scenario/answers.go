@@ -51,7 +51,9 @@ func (s *scenario) answerAll(
 	ctx context.Context, wf *workflow.Workflow, rt *runtime.Runtime, out *workflow.Outcome,
 ) (outcomes []*workflow.Outcome, problem string) {
 	outcomes = []*workflow.Outcome{out}
+	tokens := resume.Tokens{}
 	for i, a := range s.answers {
+		tokens.Note(out.Pauses)
 		if out.Status != workflow.StatusPaused {
 			return outcomes, fmt.Sprintf("%s: the run was over before answer %d", answersFile, i+1)
 		}
@@ -68,7 +70,7 @@ func (s *scenario) answerAll(
 				answersFile, i+1, a.step,
 				waiting(out, func(p resume.Pause) string { return p.Step }))
 		}
-		next, err := workflow.Resume(ctx, out.Pauses[n].Token, a.input, rt, // whoever may answer
+		next, err := workflow.Resume(ctx, tokens[out.Pauses[n].ID], a.input, rt, // whoever may answer
 			&workflow.ResumeOptions{Workflow: wf})
 		if e := next.Error(); e != nil && (e.Code == "answer.unfit" || e.Code == "resume.refused") {
 			return outcomes, fmt.Sprintf("%s: answer %d: %v", answersFile, i+1, err)

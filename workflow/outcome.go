@@ -35,7 +35,7 @@ type Outcome struct {
 	Output      any              // the recipe's output, decoded JSON; nil unless the status is ok
 	Artefact    map[string]any   // outputs of steps that succeeded, by id; if paused, also those in bodies, by path
 	Token       string           // of the first pause; "" unless paused
-	Pauses      []resume.Pause   // pending pauses in plan order, each with a fresh token; nil unless paused
+	Pauses      []resume.Pause   // pending pauses in plan order, see resume.Pause.Token; nil unless paused
 	Err         error            // a *runtime.Error; nil for ok and paused
 	Trace       []trace.Event    // in plan order, bodies in place
 	Diagnostics diagnostics.List // of the compile, the requirements and the run, in this order

@@ -66,6 +66,39 @@ func TestOpenPausesCostLinearly(t *testing.T) {
 	}
 }
 
+// trust 8.14: of many pauses that have tokens, the first get fresh ones; the earlier tokens of the others are good.
+func TestFreshTokensOfManyPauses(t *testing.T) {
+	rt := &runtime.Runtime{Store: &checkpoint.Memory{}, Resume: resume.PassThrough{}}
+	wf := load(t, []byte(head+"steps:\n  f: {uses: human, foreach: {in: '${{ 1..150 }}'}, with: {prompt: 'Go?'}}\n"))
+	out, _ := wf.Run(t.Context(), nil, rt)
+	tokens := resume.Tokens{}
+	for _, answer := range []struct {
+		pause string
+		fresh int // tokens in the outcome before
+	}{{"f[149]", 150}, {"f[148]", 100}, {"f[0]", 100}} {
+		fresh := 0
+		for i, p := range out.Pauses {
+			if p.Token != "" {
+				fresh++
+			}
+			if (p.Token != "") != (i < answer.fresh) {
+				t.Errorf("pause %d of %d: a token: %t", i, len(out.Pauses), p.Token != "")
+			}
+		}
+		if fresh != answer.fresh || out.Token != out.Pauses[0].Token {
+			t.Fatalf("%d pauses, %d fresh tokens, want %d", len(out.Pauses), fresh, answer.fresh)
+		}
+		tokens.Note(out.Pauses)
+		out, _ = workflow.Resume(t.Context(), tokens[answer.pause], map[string]any{"decision": "approve"}, rt, nil)
+		if out.Status != workflow.StatusPaused {
+			t.Fatalf("%s: %s, %v", answer.pause, out.Status, out.Err)
+		}
+	}
+	if len(out.Pauses) != 147 {
+		t.Errorf("%d pauses are left", len(out.Pauses))
+	}
+}
+
 // allocated is how many bytes are allocated while f runs.
 func allocated(f func()) uint64 {
 	var before, after goruntime.MemStats

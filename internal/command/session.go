@@ -194,8 +194,10 @@ func recoverRun(ctx context.Context, e execution) (*workflow.Outcome, error) {
 func (s *session) executions(ctx context.Context, e execution, first first) *workflow.Outcome {
 	out := s.execution(ctx, e, first)
 	var due time.Time
+	tokens := resume.Tokens{}
 	for s.interactive() && ctx.Err() == nil {
 		e.runID = out.RunID
+		tokens.Note(out.Pauses)
 		if i := slices.IndexFunc(out.Pauses, func(p resume.Pause) bool {
 			return p.Kind == resume.Human && s.mayAnswer(ctx, e, &p)
 		}); i >= 0 {
@@ -203,7 +205,7 @@ func (s *session) executions(ctx context.Context, e execution, first first) *wor
 			if !ok {
 				break
 			}
-			out = s.answer(ctx, e, out, out.Pauses[i].Token, answer)
+			out = s.answer(ctx, e, out, tokens[out.Pauses[i].ID], answer)
 			continue
 		}
 		p := soonest(out.Pauses)

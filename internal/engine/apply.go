@@ -84,6 +84,10 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 			r.m.Settle(p.task)
 			r.unasked(p)
 		}
+	case journal.TokenMinted:
+		if p := r.PauseByID(what.Pause); p != nil {
+			p.Minted = true
+		}
 	case journal.PauseAnswered:
 		if err := r.applyAnswered(&what); err != nil {
 			return err

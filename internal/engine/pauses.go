@@ -27,6 +27,7 @@ type Pause struct {
 	again   bool   // in an agent: a call that failed waits for its next attempt
 	key     PauseKey
 	timer   int64 // for what is due while the run continues; 0: nothing
+	Minted  bool  // it has a token
 }
 
 // waits is what tasks wait for, and what they have waited for.

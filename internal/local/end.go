@@ -74,7 +74,11 @@ func (r *Run) keepOrForget(over bool) {
 	}
 }
 
-// endPaused ends the execution of a paused run: each pending pause gets a fresh token.
+// MaxFresh is how many pauses that have a token already get another one when a run pauses again. A token is a record:
+// without a limit, the answers to the questions of a long list would take the square of its length.
+const MaxFresh = 100
+
+// endPaused ends the execution of a paused run: pending pauses get fresh tokens.
 func (r *Run) endPaused() *End {
 	j := &r.Store
 	if j.Store == nil {
@@ -84,9 +88,15 @@ func (r *Run) endPaused() *End {
 		j.Run.Definition, j.err = r.spec.Program.Definition()
 	}
 	var pauses []resume.Pause
+	fresh := 0
 	for _, p := range r.Engine.Pauses() {
 		shown := p.Pause
-		shown.Token = r.mint(p)
+		if p.Minted {
+			fresh++
+		}
+		if !p.Minted || fresh <= MaxFresh {
+			shown.Token = r.mint(p)
+		}
 		pauses = append(pauses, shown)
 	}
 	showLiving(pauses)

@@ -110,6 +110,7 @@ func (r *Run) announce(p *engine.Pause) {
 // mint makes a token of a pause.
 func (r *Run) mint(p *engine.Pause) string {
 	token, hash := resume.Mint(r.ID)
+	p.Minted = true
 	r.Engine.Note(p.Step, journal.TokenMinted{Pause: p.ID, Hash: hash, ExpiresAt: p.ExpiresAt})
 	Reached(TokenMinted)
 	return token
