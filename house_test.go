@@ -47,7 +47,7 @@ var plan = map[string]room{
 	"internal/passages":           {"0", "internal/value", "golang.org/x/net/html/..."},
 	"internal/value":              {floor: "0"},
 	"internal/schema":             {"0", "diagnostics internal/value", "github.com/santhosh-tekuri/jsonschema/v6/..."},
-	"internal/yamlnode":           {"0", "diagnostics", "gopkg.in/yaml.v3 github.com/goccy/go-yaml/..."},
+	"internal/yamlnode":           {"0", "diagnostics internal/value", "gopkg.in/yaml.v3 github.com/goccy/go-yaml/..."},
 	"diagnostics":                 {floor: "0"},
 	"retry":                       {"0", "", "github.com/cenkalti/backoff/v4"},
 	"trace":                       {"0", "internal/value", ""},

@@ -1,6 +1,11 @@
 package runtime
 
-import "context"
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/braise-run/braise/internal/value"
+)
 
 // Retriever finds documents. Retrieve must be safe for concurrent use and should return soon after ctx
 // is done. It only reads: a call may be made again after a crash. A failure that trying again could
@@ -20,4 +25,19 @@ type Document struct {
 	// how well it fits, the more the better; only comparable within one answer
 	Score    float64        `json:"score,omitempty"`
 	Metadata map[string]any `json:"metadata,omitempty"` // JSON; nil: none
+}
+
+// UnmarshalJSON reads a document. Integers in its metadata keep their digits.
+func (d *Document) UnmarshalJSON(text []byte) error {
+	type plain Document
+	read := struct {
+		*plain
+		Metadata json.RawMessage `json:"metadata"`
+	}{plain: (*plain)(d)}
+	if err := json.Unmarshal(text, &read); err != nil || read.Metadata == nil {
+		return err
+	}
+	v, err := value.Decode(read.Metadata)
+	d.Metadata, _ = v.(map[string]any)
+	return err
 }

@@ -22,7 +22,8 @@ type Tool interface {
 }
 
 // ValueTool is an optional second interface of a Tool: step values pass as decoded JSON (nil,
-// bool, int64, float64, string, []any, map[string]any) without being encoded. CallValue must not
+// bool, int64, json.Number for an integer that int64 does not hold, float64, string, []any, map[string]any) without
+// being encoded. CallValue must not
 // change args or anything inside, nor its result once returned.
 //
 // CallValue promises to be quick, quicker than to start a goroutine and to wait for it: a tool that waits, or computes

@@ -210,14 +210,12 @@ func (c *call) bytes() ([]byte, error) {
 
 // decodeBody decodes the JSON of a body.
 func decodeBody(data []byte) (any, error) {
-	v, err := value.DecodeExact(data)
+	v, err := value.DecodeStrict(data)
 	if err == nil {
 		return v, nil
 	}
 	p := malformed("request.body", "the body cannot be read: %v", err)
-	if _, hint := split(err.Error()); hint == "" {
-		p.Hint = "correct it there; JSON is as RFC 8259 has it, with each member once"
-	}
+	p.Hint = "correct it there; JSON is as RFC 8259 has it, with each member once"
 	return nil, p
 }
 

@@ -76,6 +76,15 @@ func testRunOverHTTP(t *testing.T, l *lab) {
 	}
 }
 
+// trust 8.8: integers of a body keep their digits, and so do those of a response.
+func TestLargeIntegers(t *testing.T) {
+	l := newLab(t, nil)
+	id := l.start(starter, "refund", `{"inputs": {"order": 12345678901234567890}}`)
+	if got := l.get(reader, "/api/v1/runs/"+id).is(200).text; !strings.Contains(got, `"order":12345678901234567890`) {
+		t.Errorf("inputs: %s", got)
+	}
+}
+
 // What cannot be started is refused, and nothing is recorded.
 func TestBadStarts(t *testing.T) {
 	l := newLab(t, func(s *serve.Server) { s.MaxQueued = 2 }) // what is refused takes no place
@@ -88,7 +97,6 @@ func TestBadStarts(t *testing.T) {
 	post(starter, "refund", `{"inputs": {"odrer": 2}}`).has(map[string]any{"error.code": "input.invalid",
 		"diagnostics.0.data.path": "/inputs/odrer", "diagnostics.1.data.path": "/inputs/order",
 		"diagnostics.1.message": "is required", "diagnostics.2": nil})
-	post(starter, "refund", `{"inputs": {"order": 12345678901234567890}}`).fails(400, "request.body", "as a string")
 	post(starter, "refund", `{"inputs": {"order": 1}, "inputs": {"order": 2}}`).fails(400, "request.body", "each member once")
 	post(starter, "refund", `{"input": {"order": 1}}`).fails(400, "request.body", `"inputs"`)
 	post(starter, "refund", `{"inputs": {"order": 1}, "runId": "../x"}`).fails(400, "request.id", "letters")

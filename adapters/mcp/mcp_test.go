@@ -142,6 +142,8 @@ func TestResults(t *testing.T) {
 			{"blocks", `{"from": 3, "to": 5}`, `[{"name":"a","type":"resource_link","uri":"file:///a"},` +
 				`{"resource":{"mimeType":"text/plain","text":"b","uri":"file:///b"},"type":"resource"}]`},
 			{"sum", `{"of": [9007199254740992, 1]}`, `{"sum":9007199254740993}`},
+			{"sum", `{"of": [18446744073709551615, 1]}`, `{"sum":18446744073709551616}`}, // trust 8.8
+			{"blocks", `{"from": 5, "to": 6}`, `{"name":"c","size":9007199254740993,"type":"resource_link","uri":"file:///c"}`},
 			{"chatty", `{}`, `"true"`},         // it was refused what it asked for
 			{"put", `{}`, `"\u003cnil\u003e"`}, // no key outside of a run
 		} {

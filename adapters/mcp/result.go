@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,9 @@ func (s *Server) result(
 		IsError    bool             `json:"isError"`
 		Type       string           `json:"resultType"`
 	}
-	if err := json.Unmarshal(answer, &got); err != nil {
+	d := json.NewDecoder(bytes.NewReader(answer))
+	d.UseNumber()
+	if err := d.Decode(&got); err != nil {
 		return nil, bad("", "its result does not keep to the protocol: %w", err)
 	}
 	switch {

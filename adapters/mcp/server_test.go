@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -163,7 +164,8 @@ func newServer(versions ...string) *sdk.Server {
 		r := text("one", "two")
 		r.Content = append(r.Content, &sdk.ImageContent{MIMEType: "image/png", Data: []byte("png")},
 			&sdk.ResourceLink{URI: "file:///a", Name: "a"},
-			&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "file:///b", MIMEType: "text/plain", Text: "b"}})
+			&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "file:///b", MIMEType: "text/plain", Text: "b"}},
+			&sdk.ResourceLink{URI: "file:///c", Name: "c", Size: new(int64(9007199254740993))})
 		n, _ := in["from"].(float64)
 		m, _ := in["to"].(float64)
 		r.Content = r.Content[int(n):int(m)]
@@ -212,18 +214,18 @@ func newServer(versions ...string) *sdk.Server {
 	s.AddTool(&sdk.Tool{Name: "sum", InputSchema: json.RawMessage(`{"type":"object","required":["of"],"properties":{"of":{"type":"array","items":{"type":"integer"}}}}`),
 		OutputSchema: json.RawMessage(`{"type":"object","required":["sum"],"properties":{"sum":{"type":"integer"}}}`)},
 		func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			var in struct{ Of []int64 }
+			var in struct{ Of []*big.Int }
 			if err := json.Unmarshal(req.Params.Arguments, &in); err != nil {
 				return nil, err
 			}
-			var sum int64
+			sum := new(big.Int)
 			for _, n := range in.Of {
-				sum += n
+				sum.Add(sum, n)
 			}
-			switch sum {
-			case 0:
+			switch sum.String() {
+			case "0":
 				return text("nothing"), nil
-			case 1:
+			case "1":
 				return &sdk.CallToolResult{StructuredContent: json.RawMessage(`{"sum": "one"}`)}, nil
 			}
 			return &sdk.CallToolResult{StructuredContent: json.RawMessage(fmt.Sprintf(`{"sum": %d}`, sum))}, nil

@@ -50,13 +50,13 @@ func TestRequestsAreTheSameBytes(t *testing.T) {
 		}
 	}
 	same(t, "arguments", arguments(res.Calls), []string{`{"x":2,"y":1}`, `{"n":1,"s":"é/"}`, `{"big":1000,"html":"<&>","neg":0}`,
-		`"{\"n\":"`, `"{\"id\":18446744073709551615}"`, `"{\"a\":1,\"a\":2}"`, `{}`, `{"a":{},"b":[]}`})
-	for n, why := range map[int]string{3: "they are not JSON: ", 4: "the integer 18446744073709551615 would be rounded", 5: `member "a" appears twice`} {
+		`"{\"n\":"`, `{"id":18446744073709551615}`, `"{\"a\":1,\"a\":2}"`, `{}`, `{"a":{},"b":[]}`})
+	for n, why := range map[int]string{3: "they are not JSON: ", 5: `member "a" appears twice`} {
 		if c := res.Calls[n]; c.Code != "tool.arguments" || !strings.Contains(c.Result, why) {
 			t.Errorf("call %d: %s %q", n+1, c.Code, c.Result)
 		}
 	}
-	same(t, "what the tool got", len(a.Calls()), 4)
+	same(t, "what the tool got", len(a.Calls()), 5)
 	for n := 1; n < len(j.events); n++ {
 		done := after(t, j.events[:n])
 		left := min(done.fold.Steps, len(answers))

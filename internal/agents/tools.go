@@ -256,7 +256,7 @@ func (b *binding) fault(args json.RawMessage) string {
 	v, err := value.Decode(args)
 	if text, ok := v.(string); ok { // so normalCalls keeps what is not JSON, or would change
 		if _, err = value.Decode([]byte(text)); err == nil {
-			if _, err := value.DecodeExact([]byte(text)); err != nil {
+			if _, err := value.DecodeStrict([]byte(text)); err != nil {
 				return err.Error()
 			}
 		}

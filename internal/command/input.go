@@ -86,7 +86,7 @@ func (a *app) readJSON(text string) (any, error) {
 			return nil, inputError("--inputs-json: %v", err)
 		}
 	}
-	v, err := value.DecodeExact(data)
+	v, err := value.DecodeStrict(data)
 	if err != nil {
 		return nil, inputError("--inputs-json: %v", err)
 	}

@@ -337,11 +337,11 @@ func (r *Run) raise(p *Pause, answer any) *machine.Failure {
 		if a.time {
 			a.wall = max(a.wall, lengthOf(form["wall_time"]))
 		}
-		if n, ok := form["tokens"].(int64); ok && a.limit.Tokens > 0 {
-			a.limit.Tokens = max(a.limit.Tokens, min(n, journal.MaxAmount))
+		if a.limit.Tokens > 0 {
+			a.limit.Tokens = max(a.limit.Tokens, journal.Count(form["tokens"]))
 		}
-		if n, ok := form["tool_calls"].(int64); ok && a.limit.Tools > 0 {
-			a.limit.Tools = max(a.limit.Tools, min(n, journal.MaxAmount))
+		if a.limit.Tools > 0 {
+			a.limit.Tools = max(a.limit.Tools, journal.Count(form["tool_calls"]))
 		}
 		if f, ok := program.Number(form["cost_usd"]); ok && a.limit.Micros > 0 {
 			a.limit.Micros = max(a.limit.Micros, micros(f*1e6))

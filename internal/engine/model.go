@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,6 +77,9 @@ func (r *Run) prepareModel(p *pending) (*resume.Pause, error) {
 }
 
 func badField(p *pending, name, want string, got any) error {
+	if n, ok := got.(json.Number); ok {
+		return badArgument(p, name, fmt.Errorf("must be %s: %w", want, value.NoReckoning(n)))
+	}
 	return badArgument(p, name, fmt.Errorf("must be %s, not %s", want, value.TypeName(got)))
 }
 

@@ -169,8 +169,8 @@ func absent(v, key any) bool {
 		_, ok := key.(string)
 		return ok
 	case []any, string:
-		_, ok := key.(int64)
-		return ok
+		_, isFloat := key.(float64)
+		return kindOf(key) == number && !isFloat
 	}
 	return false
 }

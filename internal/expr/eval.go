@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -110,6 +111,8 @@ func measure(v any, each, limit, depth int) (int, error) {
 	size := each
 	switch v := v.(type) {
 	case string:
+		size += len(v)
+	case json.Number:
 		size += len(v)
 	case []any:
 		for _, e := range v {

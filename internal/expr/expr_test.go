@@ -361,7 +361,7 @@ func TestCompileErrors(t *testing.T) {
 		{`${{ map(inputs.list, {# > 1 : 2}) }}`, `r.yaml:3:38: unexpected ":" [expr.syntax]
   hint: a choice is written: condition ? this : that`},
 		{"${{ inputs.n § 1 }}", `r.yaml:3:23: unexpected character U+00A7 '§' [expr.syntax]`},
-		{"${{ 99999999999999999999 }}", `r.yaml:3:14: the integer is too large [expr.syntax]`},
+		{"${{ 99999999999999999999 }}", "r.yaml:3:14: the integer is too large [expr.syntax]\n  hint: write it as a string"},
 
 		{"${{ steps.b.output }}", `r.yaml:3:20: unknown step "b" [expr.unknownName]
   hint: known here: a, out, skip`},

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -212,7 +213,7 @@ func typeName(v any) string {
 		return "nil"
 	case bool:
 		return "bool"
-	case int64:
+	case int64, json.Number:
 		return "int"
 	case float64:
 		if _, ok := number64(v).(int64); ok {

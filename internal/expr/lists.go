@@ -2,8 +2,11 @@ package expr
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 
 	"github.com/braise-run/braise/internal/value"
 )
@@ -113,7 +116,11 @@ func uniq(s *state, a []any) any {
 		case []any, map[string]any:
 			key = composite{s.text(v)}
 		case float64:
-			key = number64(w)
+			if key = number64(w); math.Abs(w) >= 1<<63 {
+				key = json.Number(strconv.FormatFloat(w, 'f', 0, 64))
+			}
+		case json.Number:
+			s.spend(len(w) / 64)
 		case string:
 			s.spend(len(w) / 64)
 		}

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -85,7 +86,7 @@ func (c *compiler) unary(n *syntax.Unary) operand {
 	if !c.want(n, what, o.static, number) {
 		return nothing
 	}
-	if o.static.known {
+	if _, big := o.static.value.(json.Number); o.static.known && !big {
 		return literal(arithmetic(nil, n.Operator, int64(0), o.static.value))
 	}
 	return operand{run: func(s *state) any { return arithmetic(s, n.Operator, int64(0), o.run(s)) }, static: of(number)}

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"encoding/json"
 	"math"
 	"math/bits"
 	"strings"
@@ -58,6 +59,9 @@ func integer(what string, v any) int {
 	if f, ok := v.(float64); ok {
 		v = number64(f)
 	}
+	if n, ok := v.(json.Number); ok {
+		fail("%s: %w", what, value.NoReckoning(n))
+	}
 	i, ok := v.(int64)
 	if !ok {
 		fail("%s must be an integer", what)
@@ -77,9 +81,13 @@ func number64(f float64) any {
 	return f
 }
 
+// float is v, a number, to calculate with.
 func float(v any) float64 {
-	if i, ok := v.(int64); ok {
-		return float64(i)
+	switch v := v.(type) {
+	case int64:
+		return float64(v)
+	case json.Number:
+		check(value.NoReckoning(v))
 	}
 	f, _ := v.(float64)
 	return f
@@ -187,13 +195,7 @@ func (s *state) compare(op string, a, b any) int {
 	if k, l := kindOf(a), kindOf(b); k != number || l != number {
 		fail("%s compares two numbers or two strings, not %s and %s", op, k, l)
 	}
-	switch f, g := float(a), float(b); {
-	case f < g:
-		return -1
-	case f > g:
-		return 1
-	}
-	return 0
+	return value.Compare(a, b)
 }
 
 // equal is value.Equal, but it pays for what it reads.

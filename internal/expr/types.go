@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -47,7 +48,7 @@ func kindOf(v any) kinds {
 		return null
 	case bool:
 		return boolean
-	case int64, float64:
+	case int64, float64, json.Number:
 		return number
 	case string:
 		return text
@@ -195,8 +196,8 @@ func describeKey(key any) string {
 	switch key := key.(type) {
 	case string:
 		return fmt.Sprintf("field %q", shorten(key))
-	case int64:
-		return fmt.Sprintf("item %d", key)
+	case int64, json.Number:
+		return fmt.Sprintf("item %v", key)
 	}
 	return "item by " + kindOf(key).String()
 }

@@ -1,6 +1,10 @@
 package journal
 
-import "github.com/braise-run/braise/resume"
+import (
+	"encoding/json"
+
+	"github.com/braise-run/braise/resume"
+)
 
 // Drawn is a call of a model, as scripts count it.
 type Drawn struct {
@@ -56,6 +60,21 @@ func (p *Progress) Within() bool { return p.Attempts > 0 || p.Repairs != nil || 
 
 // MaxAmount limits what one call counts, so that sums do not overflow.
 const MaxAmount = 1 << 52
+
+// Count is a decoded JSON integer that is not negative, up to MaxAmount; 0 for anything else.
+func Count(v any) int64 {
+	switch v := v.(type) {
+	case int64:
+		return min(max(0, v), MaxAmount)
+	case float64:
+		return int64(min(max(0, v), MaxAmount))
+	case json.Number:
+		if v[0] != '-' {
+			return MaxAmount
+		}
+	}
+	return 0
+}
 
 // Amount is what calls of models use.
 type Amount struct {

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -129,11 +130,14 @@ func mostRounds(t *Task, l *Loop) (int, *Failure) {
 
 // Rounds reads the most rounds of a loop, as an expression gave them.
 func Rounds(v any) (int, error) {
+	digits, big := v.(json.Number)
 	n, ok := v.(int64)
 	if f, float := v.(float64); float && f >= 0 && f <= MaxRounds && f == float64(int64(f)) {
 		n, ok = int64(f), true
 	}
 	switch {
+	case big:
+		return 0, fmt.Errorf("max_iterations is %.40s, it must be between 0 and %d", digits, MaxRounds)
 	case !ok:
 		return 0, fmt.Errorf("max_iterations must be an integer, not %s", value.TypeName(v))
 	case n < 0 || n > MaxRounds:

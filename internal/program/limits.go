@@ -1,6 +1,8 @@
 package program
 
 import (
+	"encoding/json"
+
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"
 )
@@ -23,6 +25,9 @@ func Number(v any) (float64, bool) {
 		return float64(v), true
 	case float64:
 		return v, true
+	case json.Number:
+		f, err := v.Float64()
+		return f, err == nil
 	}
 	return 0, false
 }

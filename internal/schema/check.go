@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -67,6 +68,8 @@ func measure(v any, above int) (nodes, depth int) {
 	}
 	switch v := v.(type) {
 	case string:
+		nodes += len(v) / 64
+	case json.Number:
 		nodes += len(v) / 64
 	case []any:
 		for _, e := range v {

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -31,7 +32,7 @@ func Coerce(s map[string]any, text string) (any, error) {
 	}
 	v, err := value.Decode([]byte(text))
 	if err == nil && slices.ContainsFunc(types, func(t string) bool { return hasType(v, t) }) {
-		return value.DecodeExact([]byte(text)) // its members once each, and no digit lost
+		return value.DecodeStrict([]byte(text)) // its members once each
 	}
 	names := make([]string, len(types))
 	for i, t := range types {
@@ -120,7 +121,7 @@ func hasType(v any, name string) bool {
 		return name == "null"
 	case bool:
 		return name == "boolean"
-	case int64:
+	case int64, json.Number:
 		return name == "integer" || name == "number"
 	case float64:
 		return name == "number" || name == "integer" && v == math.Trunc(v)

@@ -359,7 +359,7 @@ func plural(n int, noun string) string {
 
 // number prints a limit: exactly where that is short.
 func number(r *big.Rat) string {
-	if r.IsInt() && r.Num().BitLen() < 64 {
+	if r.IsInt() && r.Num().BitLen() <= 256 {
 		return r.Num().String()
 	}
 	f, _ := r.Float64()

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"encoding/json"
 	"math"
 	"math/big"
 	"unicode/utf8"
@@ -32,7 +33,7 @@ func (c *checker) quick(s *jsonschema.Schema, v any) bool {
 	case int64:
 		return above(v, s.Minimum, 0) && above(v, s.ExclusiveMinimum, 1) &&
 			below(v, s.Maximum, 0) && below(v, s.ExclusiveMaximum, 1)
-	case float64:
+	case float64, json.Number:
 		return s.Minimum == nil && s.ExclusiveMinimum == nil && s.Maximum == nil && s.ExclusiveMaximum == nil
 	case string:
 		if (s.MinLength != nil || s.MaxLength != nil) && !within(utf8.RuneCountInString(v), s.MinLength, s.MaxLength) {
@@ -115,7 +116,7 @@ func typeBits(v any) jsonschema.Types {
 		return nullBit
 	case bool:
 		return booleanBit
-	case int64:
+	case int64, json.Number:
 		return integerBit | numberBit
 	case float64:
 		if math.Trunc(v) == v {

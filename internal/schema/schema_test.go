@@ -417,3 +417,38 @@ func BenchmarkCompileAgain(b *testing.B) {
 		}
 	}
 }
+
+// trust 8.8: integers that int64 does not hold are integers, and are compared exactly.
+func TestCheckLargeIntegers(t *testing.T) {
+	for _, tt := range []struct{ schema, value, want string }{
+		{`{"type":"integer"}`, `18446744073709551615`, ``},
+		{`{"type":"number"}`, `-18446744073709551615`, ``},
+		{`{"type":"string"}`, `18446744073709551615`, `must be a string, not a number`},
+		{`{"type":"integer","minimum":18446744073709551615}`, `18446744073709551615`, ``},
+		{`{"type":"integer","minimum":18446744073709551615}`, `18446744073709551614`, `must be at least 18446744073709551615`},
+		{`{"exclusiveMaximum":18446744073709551615}`, `18446744073709551615`, `must be less than 18446744073709551615`},
+		{`{"maximum":5}`, `18446744073709551615`, `must be at most 5`},
+		{`{"maximum":1e19}`, `10000000000000000001`, `must be at most 10000000000000000000`},
+		{`{"minimum":0}`, `-99999999999999999999`, `must be at least 0`},
+		{`{"multipleOf":5}`, `18446744073709551615`, ``},
+		{`{"multipleOf":7}`, `18446744073709551615`, `must be a multiple of 7`},
+		{`{"const":18446744073709551615}`, `18446744073709551615`, ``},
+		{`{"const":18446744073709551615}`, `18446744073709551616`, `must be 18446744073709551615`},
+		{`{"enum":[1,18446744073709551616]}`, `18446744073709551616`, ``},
+		{`{"enum":[1,18446744073709551616]}`, `18446744073709551615`, `must be one of 1, 18446744073709551616`},
+		{`{"uniqueItems":true}`, `[18446744073709551615,18446744073709551616]`, ``},
+	} {
+		s, err := schema.Compile([]byte(tt.schema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := schema.Describe(s.Check(decode(t, tt.value))); got != tt.want {
+			t.Errorf("%s on %s: got %q, want %q", tt.schema, tt.value, got, tt.want)
+		}
+	}
+	for text, want := range map[string]any{"18446744073709551615": json.Number("18446744073709551615"), "-3": int64(-3)} {
+		if got, err := schema.Coerce(map[string]any{"type": "integer"}, text); err != nil || got != want {
+			t.Errorf("%s is read as %v, %v", text, got, err)
+		}
+	}
+}

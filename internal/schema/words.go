@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -132,6 +133,10 @@ func clamp(object map[string]any, keyword string) {
 			}
 		case float64:
 			if n > math.MaxInt32 {
+				object[keyword] = int64(math.MaxInt32)
+			}
+		case json.Number:
+			if value.Compare(n, int64(0)) > 0 {
 				object[keyword] = int64(math.MaxInt32)
 			}
 		}

@@ -2,6 +2,7 @@ package value
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -11,19 +12,13 @@ import (
 	"unicode/utf8"
 )
 
-// Decode reads one JSON text. Integers that fit in int64 become int64 (-0 becomes 0), other numbers
-// float64; of members with one name the last counts; invalid UTF-8 and lone surrogates become
-// U+FFFD. Anything but white space after the text is an error.
+// Decode reads one JSON text. Integers that fit in int64 become int64 (-0 becomes 0), other integers a json.Number
+// with their digits, other numbers float64; of members with one name the last counts; invalid UTF-8 and lone
+// surrogates become U+FFFD. Anything but white space after the text is an error.
 func Decode(data []byte) (any, error) { return decode(data, 0, false) }
 
 // DecodeStrict is Decode, but two members of one name in an object are an error.
 func DecodeStrict(data []byte) (any, error) { return decode(data, 0, true) }
-
-// DecodeExact is DecodeStrict, but an integer of which a float64 would lose digits is an error.
-func DecodeExact(data []byte) (any, error) {
-	d := decoder{data: data, strict: true, exact: true}
-	return d.whole(0)
-}
 
 func decode(data []byte, depth int, strict bool) (any, error) {
 	d := decoder{data: data, strict: strict}
@@ -49,7 +44,6 @@ type decoder struct {
 	data   []byte
 	pos    int // of the next byte
 	strict bool
-	exact  bool
 }
 
 // fail makes an error of the place that has been reached.
@@ -210,16 +204,16 @@ func (d *decoder) number() (any, error) {
 		if i, err := strconv.ParseInt(string(text), 10, 64); err == nil {
 			return i, nil
 		}
+		if len(text) > MaxDigits {
+			d.pos = start
+			return nil, d.fail("an integer may have at most %d digits", MaxDigits)
+		}
+		return json.Number(text), nil
 	}
 	f, err := strconv.ParseFloat(string(text), 64)
 	if err != nil {
 		d.pos = start
 		return nil, d.fail("the number is out of range (at most %g)", math.MaxFloat64)
-	}
-	if d.exact && integer && strconv.FormatFloat(f, 'f', -1, 64) != string(text) {
-		d.pos = start
-		return nil, d.fail("the integer %.40s would be rounded: it does not fit into 64 bits"+
-			"\n  hint: give it as a string, or with an exponent if it may be rounded", text)
 	}
 	return f, nil
 }

@@ -2,6 +2,7 @@ package value
 
 import (
 	"bytes"
+	"encoding/json"
 	"math"
 	"slices"
 	"strconv"
@@ -14,8 +15,9 @@ func JSON(v any) ([]byte, error) { return AppendJSON(nil, v) }
 // AppendJSON appends the canonical JSON text of v to dst: members sorted by the bytes of their
 // names, no white space, <, > and & as they are, numbers in their shortest form (a float64 without
 // a fraction looks like an integer), invalid UTF-8 as \ufffd. It is what encoding/json writes
-// without HTML escaping, but for a negative zero, which is written 0, and for a float64 from 2^53 up that an int64
-// can hold, which is written with all digits. What is not decoded JSON is normalised first.
+// without HTML escaping, but for a negative zero, which is written 0, and for a float64 from 2^53 up: one that an
+// int64 can hold is written with all digits, a larger one with an exponent, which no integer has. What is not decoded
+// JSON is normalised first.
 func AppendJSON(dst []byte, v any) ([]byte, error) { return appendValue(dst, v, 0) }
 
 // Text returns v as it reads inside other text: a string as it is, nil as "", everything else as
@@ -65,6 +67,9 @@ func (s *sizer) normal(v any, depth int) bool {
 	case int64:
 		s.n += intLength(v)
 		return true
+	case json.Number:
+		s.n += len(v)
+		return isBig(v)
 	case []any:
 		if v == nil || depth == MaxDepth {
 			return false
@@ -114,6 +119,11 @@ func (s *sizer) add(v any, depth int) error {
 		}
 	case int64:
 		s.n += intLength(v)
+	case json.Number:
+		if !isBig(v) {
+			return s.addOther(v, depth)
+		}
+		s.n += len(v)
 	case float64:
 		var buf [32]byte
 		text, err := appendFloat(buf[:0], v)
@@ -137,13 +147,18 @@ func (s *sizer) add(v any, depth int) error {
 			}
 		}
 	default:
-		w, _, err := normalise(v, depth) // it is none of the above, so it changes
-		if err != nil {
-			return err
-		}
-		return s.add(w, depth)
+		return s.addOther(v, depth)
 	}
 	return nil
+}
+
+// addOther counts what is not decoded JSON.
+func (s *sizer) addOther(v any, depth int) error {
+	w, _, err := normalise(v, depth) // it changes
+	if err != nil {
+		return err
+	}
+	return s.add(w, depth)
 }
 
 // addString counts a string. Only one with a byte that may need more room is encoded.
@@ -183,6 +198,10 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 		return strconv.AppendBool(dst, v), nil
 	case int64:
 		return strconv.AppendInt(dst, v, 10), nil
+	case json.Number:
+		if isBig(v) {
+			return append(dst, v...), nil
+		}
 	case float64:
 		return appendFloat(dst, v)
 	case string:
@@ -247,11 +266,10 @@ func appendFloat(dst []byte, f float64) ([]byte, error) {
 	if f == 0 {
 		return append(dst, '0'), nil // -0 too
 	}
-	// The form of ECMAScript's Number.toString: exponents only for the very small and very large,
-	// without a leading zero.
+	// The form of ECMAScript's Number.toString, exponents without a leading zero, but for the large.
 	format := byte('f')
 	abs := math.Abs(f)
-	if abs < 1e-6 || abs >= 1e21 {
+	if abs < 1e-6 || abs >= 1<<63 {
 		format = 'e'
 	}
 	if abs >= 1<<53 && abs < 1<<63 { // zeros behind the shortest form would make another integer of it

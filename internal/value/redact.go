@@ -2,6 +2,7 @@ package value
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -192,6 +193,10 @@ func (r *Redactor) value(v any) (w any, changed bool) {
 	case int64:
 		if len(r.numbers) > 0 {
 			return r.number(float64(v), strconv.FormatInt(v, 10))
+		}
+	case json.Number:
+		if s := r.Text(string(v)); s != string(v) {
+			return s, true
 		}
 	case float64:
 		if len(r.numbers) > 0 {

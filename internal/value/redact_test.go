@@ -91,6 +91,7 @@ func TestRedactorValue(t *testing.T) {
 		"clean":             []any{int64(1), "x"},
 		"dirty":             []any{"ok", "the key is hunter2hunter2"},
 		"number":            int64(91234567890),
+		"large":             json.Number("912345678900000000000"), // trust 8.8
 		"a hunter2hunter2":  int64(1),
 		"a hunter2hunter2 ": int64(2),
 	}
@@ -99,6 +100,7 @@ func TestRedactorValue(t *testing.T) {
 		"clean":  []any{int64(1), "x"},
 		"dirty":  []any{"ok", "the key is ***"},
 		"number": "9***",
+		"large":  "9***0000000000",
 		"a ***":  int64(1),
 		"a *** ": int64(2),
 	}

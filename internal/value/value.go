@@ -1,8 +1,8 @@
-// Package value handles decoded JSON: nil, bool, int64, float64, string, []any, map[string]any.
+// Package value handles decoded JSON: nil, bool, int64, float64, json.Number, string, []any, map[string]any.
 //
-// Integers that fit in int64 stay integers. A value is a tree of finite depth without NaN or
-// infinities; [Normalise] makes one of any Go value. Nothing in this package changes a value that
-// it is given. The errors of this package begin with the JSON pointer of the place, if it is not
+// Integers stay integers: those that int64 does not hold are json.Number, with their digits. A value is a tree of
+// finite depth without NaN or infinities; [Normalise] makes one of any Go value. Nothing in this package changes a
+// value that it is given. The errors of this package begin with the JSON pointer of the place, if it is not
 // the root.
 package value
 
@@ -19,7 +19,7 @@ import (
 // MaxDepth is how deep values may be nested; what is deeper, a cycle for one, is an error.
 const MaxDepth = 1000
 
-// Normalise turns any Go value into decoded JSON. Integers become int64 (float64 where they do not
+// Normalise turns any Go value into decoded JSON. Integers become int64 (json.Number where they do not
 // fit), a float32 the float64 with the same shortest decimal form; a nil list or map becomes nil; what
 // is not a plain JSON type goes through encoding/json. A value that is normal already is returned
 // as it is, uncopied; in others only the containers that hold something to convert are copied.
@@ -44,6 +44,10 @@ func normalise(v any, depth int) (w any, changed bool, err error) {
 			return nil, false, errNumber(v)
 		}
 		return nil, false, nil
+	case json.Number:
+		if isBig(v) {
+			return nil, false, nil
+		}
 	case []any:
 		return normaliseList(v, depth)
 	case map[string]any:
@@ -123,7 +127,7 @@ func normaliseMap(v map[string]any, depth int) (any, bool, error) {
 
 func fromUint(u uint64) any {
 	if u > math.MaxInt64 {
-		return float64(u)
+		return json.Number(strconv.FormatUint(u, 10))
 	}
 	return int64(u)
 }
@@ -190,14 +194,23 @@ func Equal(a, b any) bool {
 		case int64:
 			return a == b
 		case float64:
-			return intEqual(a, b)
+			return compareIntFloat(a, b) == 0
 		}
 	case float64:
 		switch b := b.(type) {
 		case int64:
-			return intEqual(b, a)
+			return compareIntFloat(b, a) == 0
 		case float64:
 			return a == b
+		case json.Number:
+			return compareBig(b, a) == 0
+		}
+	case json.Number:
+		switch b := b.(type) {
+		case json.Number:
+			return a == b
+		case float64:
+			return compareBig(a, b) == 0
 		}
 	case []any:
 		b, ok := b.([]any)
@@ -217,7 +230,7 @@ func TypeName(v any) string {
 		return "null"
 	case bool:
 		return "a boolean"
-	case int64, float64:
+	case int64, float64, json.Number:
 		return "a number"
 	case string:
 		return "a string"
@@ -227,9 +240,4 @@ func TypeName(v any) string {
 		return "an object"
 	}
 	return fmt.Sprintf("a Go %T", v)
-}
-
-func intEqual(i int64, f float64) bool {
-	// 2^63 is a float64, MaxInt64 is not.
-	return f >= math.MinInt64 && f < -math.MinInt64 && f == math.Trunc(f) && int64(f) == i
 }

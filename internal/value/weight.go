@@ -1,5 +1,7 @@
 package value
 
+import "encoding/json"
+
 // What decoded JSON takes of memory, in bytes, beside the bytes of its texts: about what Go's allocator gives.
 const (
 	weightOfValue  = 16 + 8   // in a list or an object, with what it points to
@@ -21,6 +23,8 @@ func weigh(v any, sum, limit int) int {
 	}
 	switch v := v.(type) {
 	case string:
+		sum += len(v)
+	case json.Number:
 		sum += len(v)
 	case []any:
 		sum += weightOfList

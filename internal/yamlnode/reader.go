@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -142,8 +143,8 @@ func (r *Reader) Int(n *Node, least, most int) int {
 	if !r.is(n, Int, "an integer") {
 		return 0
 	}
-	i := n.Value.(int64)
-	if i < int64(least) || i > int64(most) {
+	i, ok := n.Value.(int64)
+	if !ok || i < int64(least) || i > int64(most) {
 		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%smust be between %d and %d", label(n), least, most)
 		return 0
 	}
@@ -153,7 +154,8 @@ func (r *Reader) Int(n *Node, least, most int) int {
 // Float reads a number, written as an integer or with a fraction.
 func (r *Reader) Float(n *Node) float64 {
 	if n != nil && n.Kind == Int {
-		return float64(n.Value.(int64))
+		f, _ := strconv.ParseFloat(fmt.Sprint(n.Value), 64)
+		return f
 	}
 	if !r.is(n, Float, "a number") {
 		return 0

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/braise-run/braise/internal/value"
 )
 
 // number matches the decimal numbers of the YAML core schema; the group is for floats.
@@ -12,7 +14,7 @@ var number = regexp.MustCompile(`^[-+]?(?:[0-9]+|` +
 	`([0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+))$`)
 
 // resolve gives a plain scalar its type by the YAML 1.2 core schema, which has no yes, no, 0b1,
-// 1_000 or dates. A number that JSON cannot hold is Invalid. Integers beyond int64 are floats.
+// 1_000 or dates. A number that JSON cannot hold is Invalid. Integers are int64, or json.Number beyond that.
 func resolve(text string) (Kind, any) {
 	switch text {
 	case "", "~", "null", "Null", "NULL":
@@ -39,9 +41,10 @@ func resolve(text string) (Kind, any) {
 		return String, text
 	}
 	if m[1] == "" {
-		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+		if i, ok := value.Integer(text); ok {
 			return Int, i
 		}
+		return Invalid, nil // it has too many digits
 	}
 	f, _ := strconv.ParseFloat(text, 64)
 	if math.IsInf(f, 0) {

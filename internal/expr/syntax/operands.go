@@ -91,7 +91,7 @@ func (p *parser) number(t token) Node {
 	}
 	if err != nil {
 		if strings.HasSuffix(err.Error(), strconv.ErrRange.Error()) {
-			fail(t.at, "", "the %s is too large", what)
+			fail(t.at, "write it as a string", "the %s is too large", what)
 		}
 		fail(t.at, "", "%q is not a number", t.value)
 	}
