@@ -82,7 +82,7 @@ var plan = map[string]room{
 
 	"internal/engine/enginetest": {"2d", "diagnostics internal/engine internal/journal internal/local internal/machine internal/value", ""},
 
-	"internal/execution": {"2d", "agentloop checkpoint diagnostics internal/call internal/engine internal/journal internal/local" +
+	"internal/execution": {"2d", "checkpoint diagnostics internal/agents internal/call internal/engine internal/journal internal/local" +
 		" internal/procgroup internal/program internal/value recipe resume runtime trace", ""},
 
 	"workflow": {"3", "agentloop checkpoint diagnostics internal/call internal/drawing internal/execution internal/local internal/program internal/schema" +

@@ -44,7 +44,7 @@ func TestDigest(t *testing.T) {
 	l := &agentloop.Loop{Name: "clerk", Model: "fast", Tools: []string{"b.<&>", " a.x", "a.x", ""}, Deny: []string{"exec.run"},
 		Own:      []runtime.Tool{runtimetest.NewTool("own.it", nil)},
 		Approval: map[string]agentloop.Approval{"*": agentloop.ApprovePause}, ToolTimeout: time.Second, Temperature: &warm,
-		Delegates:  map[string]*agentloop.Loop{"help": {Model: "slow", MaxSteps: 3}},
+		Delegates:  map[string]*agentloop.Loop{"help": {Model: "slow", Tools: agentloop.AllTools, MaxSteps: 3}},
 		Layers:     []agentloop.Layer{{ID: "notes", Scope: "global"}},
 		Compaction: &agentloop.Compaction{Model: "slow"}}
 	l.Delegates["self"] = l
@@ -56,8 +56,12 @@ func TestDigest(t *testing.T) {
 	if l.Digest() != want {
 		t.Error("the order of tools counts")
 	}
-	if l.Tools = nil; l.Digest() == want {
-		t.Error("the tools do not count")
+	digests := map[string]bool{want: true} // trust 8.4: none, none and no sub-agents, all
+	for _, tools := range [][]string{nil, {}, agentloop.AllTools} {
+		if l.Tools = tools; digests[l.Digest()] {
+			t.Errorf("the tools %q do not count", tools)
+		}
+		digests[l.Digest()] = true
 	}
 	l.Tools, l.Handoffs = []string{"a.x", "b.<&>"}, map[string]*agentloop.Loop{"next": {Model: "third"}}
 	if l.Digest() == want {

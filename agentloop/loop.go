@@ -30,11 +30,13 @@ type Loop struct {
 	Model        string // by the name that Runtime.Models has
 	Instructions string // the system prompt; "": none
 
-	Tools []string // the tools that it may call, by name; nil: all there are, empty: none
+	// Tools are the tools that it may call, by name, beside those of Own; AllTools: all that are allowed. nil: none. An
+	// empty list takes away agent.spawn and the others of sub-agents, too.
+	Tools []string
 	// NeedsTools makes it an error that a tool of Tools is not there or not allowed; by default the loop goes without.
 	NeedsTools bool
 	Deny       []string       // tools that it may not call, even if another setting allows them
-	Own        []runtime.Tool // more tools, which shadow the Runtime's
+	Own        []runtime.Tool // more tools that it may call, which shadow the Runtime's
 	Skills     []string       // by name; nil: none
 	Cwd        string         // below the folders of file.* and exec.run: what its calls of them are held to. "": those
 
@@ -94,6 +96,21 @@ const (
 	ApprovePause  Approval = "pause"  // the Approver is asked; without one the loop pauses
 	ApproveRefuse Approval = "refuse" // the tool is offered, and each call of it gets a result that says it is refused
 )
+
+// AllTools is what [Loop.Tools] has for all tools that the host, the recipe and its servers let an agent call. Those
+// that come with a port, such as docs.search, and human.ask have to be listed all the same, beside it.
+var AllTools = []string{AnyTool}
+
+// HasAllTools reports whether the loop may call all tools that are allowed.
+func (l *Loop) HasAllTools() bool { return slices.Contains(l.Tools, AnyTool) }
+
+// Listed returns the names of the tools that the loop lists, sorted; nil: Tools is nil.
+func (l *Loop) Listed() []string {
+	if l.Tools == nil {
+		return nil
+	}
+	return slices.DeleteFunc(value.Names(l.Tools), func(name string) bool { return name == AnyTool })
+}
 
 // Progress is what Loop.Until decides by, after a step.
 type Progress struct {
@@ -332,7 +349,7 @@ func (l *Loop) describe(seen map[*Loop]int) any {
 	}
 	described := map[string]any{
 		"name": l.Name, "description": l.Description, "model": l.Model, "instructions": l.Instructions,
-		"tools": value.Names(l.Tools), "allTools": l.Tools == nil,
+		"tools": l.Listed(), "allTools": l.HasAllTools(),
 		"deny": value.Names(l.Deny), "own": own, "skills": value.Names(l.Skills),
 		"maxSteps": cmp.Or(l.MaxSteps, DefaultMaxSteps), "failAtLimit": l.FailAtLimit, "until": l.Until != nil,
 		"approval":            approval,

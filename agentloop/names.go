@@ -28,11 +28,14 @@ func Reserved(name string) bool {
 
 // builtinTools are tools that a host may have, whether or not it does.
 var builtinTools = []string{ExecTool, "http.request", "file.read", "file.write", AskHuman,
-	"agent.spawn", "agent.send", "agent.wait", "agent.close"}
+	"docs.search", "agent.spawn", "agent.send", "agent.wait", "agent.close"}
 
 // A key of Approval and an entry of Deny is a tool's name, PREFIX.*, exec.run:PROGRAM, exec.run:* for every
 // program, an effect, or *. Of keys that match, the most specific one counts: program, every program, name,
 // longest prefix, effect, *.
+
+// AnyTool is the name in AllTools, which no tool has.
+const AnyTool = "*"
 
 // AnyProgram is the key for every program that exec.run runs.
 const AnyProgram = ExecTool + ":*"
@@ -58,10 +61,7 @@ func (l *Loop) Unmatched(tools []string) (approval, deny []string) {
 				return strings.HasPrefix(tool, prefix) && tool != prefix
 			})
 		}
-		return slices.ContainsFunc(known, func(tool string) bool {
-			prefix, group := strings.CutSuffix(tool, ".*") // see runtime.ToolSpec.Missing
-			return tool == key || group && strings.HasPrefix(key, prefix+".")
-		})
+		return isOf(known, key)
 	}
 	for _, key := range slices.Sorted(maps.Keys(l.Approval)) {
 		if !matches(key) {
@@ -74,6 +74,24 @@ func (l *Loop) Unmatched(tools []string) (approval, deny []string) {
 		}
 	}
 	return approval, deny
+}
+
+// isOf reports whether a name is one of these tools. One that ends in .* stands for all with its prefix, see
+// runtime.ToolSpec.Missing.
+func isOf(tools []string, name string) bool {
+	return slices.ContainsFunc(tools, func(tool string) bool {
+		prefix, group := strings.CutSuffix(tool, ".*")
+		return tool == name || group && strings.HasPrefix(name, prefix+".")
+	})
+}
+
+// Unknown returns the names that the loop lists in Tools and that are none of these tools, nor built-in or its own,
+// sorted.
+func (l *Loop) Unknown(tools []string) []string {
+	return slices.DeleteFunc(l.Listed(), func(name string) bool {
+		return Reserved(name) || isOf(tools, name) || slices.Contains(builtinTools, name) ||
+			slices.ContainsFunc(l.Own, func(t runtime.Tool) bool { return t != nil && t.Spec().Name == name })
+	})
 }
 
 // SuggestTool is a hint about a name that matches none of the tools; "" for none.

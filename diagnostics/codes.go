@@ -70,7 +70,7 @@ const (
 const (
 	CodeAmbiguousAgent Code = "agent.selectionAmbiguous" // a step names none of several agents
 	CodeUnknownAgent   Code = "agent.unknown"
-	CodeUnknownTool    Code = "agent.unknownTool"    // a name in approval or deny that matches no tool
+	CodeUnknownTool    Code = "agent.unknownTool"    // a name in tools, approval or deny that matches no tool
 	CodeNoApprover     Code = "agent.noApprover"     // calls need an approval that nobody can give
 	CodeMaxSteps       Code = "agent.maxSteps"       // an agent was stopped at its last step
 	CodeRepetition     Code = "agent.repetition"     // an agent was stopped because it repeated itself

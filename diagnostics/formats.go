@@ -205,7 +205,7 @@ var summaries = map[Code]string{
 
 	CodeAmbiguousAgent: "A step names none of several agents.",
 	CodeUnknownAgent:   "A step names an unknown agent.",
-	CodeUnknownTool:    "A name in approval or deny matches no tool.",
+	CodeUnknownTool:    "A name in tools, approval or deny matches no tool.",
 	CodeNoApprover:     "Calls of an agent need an approval that nobody can give.",
 	CodeMaxSteps:       "An agent was stopped at its last step.",
 	CodeRepetition:     "An agent was stopped because it went round in circles.",

@@ -109,10 +109,14 @@ func (r *Reader) read(ctx context.Context, sum checkpoint.Summary, recs []checkp
 	return v
 }
 
-// program returns what finds the program of a digest; text is its definition, nil if the store has it.
-func (r *Reader) program(ctx context.Context) func(digest string, text []byte) (*program.Program, error) {
-	return func(digest string, text []byte) (*program.Program, error) {
-		return r.programs.Of(digest, func() (_ *recipe.Recipe, err error) {
+// finder finds the program of a digest. text is its definition, nil if the store has it; earlier is as for
+// [program.CompileStored].
+type finder func(digest string, text []byte, earlier bool) (*program.Program, error)
+
+// program returns what finds programs.
+func (r *Reader) program(ctx context.Context) finder {
+	return func(digest string, text []byte, earlier bool) (*program.Program, error) {
+		return r.programs.Of(digest, earlier, func() (_ *recipe.Recipe, err error) {
 			if text == nil {
 				if text, err = r.Store.Definition(ctx, digest); err != nil {
 					return nil, err
@@ -224,7 +228,7 @@ func (r *Reader) Items(ctx context.Context, runID, path string, o *ItemsOptions)
 // newLog returns a log. It takes the names of tools and models from the recipe in the store.
 func (r *Reader) newLog(ctx context.Context) *journalLog {
 	load := func(digest string) *recipe.Recipe {
-		p, err := r.program(ctx)(digest, nil)
+		p, err := r.program(ctx)(digest, nil, false)
 		if err == nil {
 			return p.Recipe
 		}

@@ -34,7 +34,7 @@ type view struct {
 
 // replay fills in what a replay of the journal tells. Where there can be none, it says why in the run's diagnostics,
 // and the steps are those that have records.
-func (v *view) replay(find func(digest string, text []byte) (*program.Program, error)) {
+func (v *view) replay(find finder) {
 	run := v.run
 	begun, err := engine.BegunOf(v.log.past)
 	run.Inputs = begun.Inputs
@@ -116,7 +116,7 @@ func (v *view) result() {
 
 // replayed replays the journal under the present definition of the run.
 func (v *view) replayed(
-	begun journal.Begun, find func(digest string, text []byte) (*program.Program, error),
+	begun journal.Begun, find finder,
 ) (p *program.Program, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -124,18 +124,19 @@ func (v *view) replayed(
 		}
 	}()
 	past := v.log.past
-	digest, from := v.run.Digest, 0
+	digest, from, listed := v.run.Digest, 0, begun.Listed
 	var text []byte
 	for i := range past {
 		if what, ok := past[i].What.(journal.Redefined); ok {
-			if digest, from, text = what.Digest, i, nil; what.Definition != nil {
+			digest, from, listed, text = what.Digest, i, what.Listed, nil
+			if what.Definition != nil {
 				if text, err = value.JSON(what.Definition); err != nil {
 					return nil, err
 				}
 			}
 		}
 	}
-	if p, err = find(digest, text); err != nil {
+	if p, err = find(digest, text, !listed); err != nil {
 		return nil, err
 	}
 	inputs := begun.Inputs

@@ -177,10 +177,11 @@ func toolsOf(r *recipe.Recipe) (names []string, any bool) {
 }
 
 // toolsOfAgent lists the tools that an agent names, those under approval with them, which are checked when it begins;
-// all says that it may call any others: it lists none, or an expression does.
+// all says that it may call any others: tools is all, or an expression.
 func toolsOfAgent(a *recipe.Agent) (names []string, all bool) {
 	f := a.Spec.Field("tools")
-	if all = f == nil || f.Value.HasExpression(); f != nil {
+	if f != nil {
+		all = f.Value.Scalar == recipe.AllTools || f.Value.HasExpression()
 		for _, e := range f.Value.List {
 			if name, _ := e.Scalar.(string); !e.HasExpression() {
 				names = append(names, strings.TrimSpace(name))

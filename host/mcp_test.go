@@ -106,9 +106,9 @@ func TestConnect(t *testing.T) {
 		{"a step in a branch", "  a: {uses: fork, with: {branches: {left: {steps: {b: {uses: mcp.two.greet, with: {name: x}}}}}}}", "mcp.two.greet"},
 		{"requires", "  a: {uses: set, with: 1}\nrequires: {tools: [mcp.one.greet]}", "mcp.one.greet"},
 		{"a server that is not configured", "  a: {uses: mcp.on.greet}", ""},
-		{"an agent", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x}}", "mcp.one.greet mcp.two.greet"},
+		{"an agent with all", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x, tools: all}}", "mcp.one.greet mcp.two.greet"},
 		{"an agent that lists its tools", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x, tools: [mcp.two.greet]}}", "mcp.two.greet"},
-		{"an agent that lists none", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x, tools: []}}", ""},
+		{"an agent that lists none", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x}}", ""}, // trust 8.4
 		{"an agent whose list an expression gives", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x, tools: '${{ vars.tools }}'}}", "mcp.one.greet mcp.two.greet"},
 		{"an agent with a tool that an expression gives", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x, tools: [file.read, '${{ vars.tool }}']}}", "mcp.one.greet mcp.two.greet"},
 		{"an agent that a step does not run", "  a: {uses: agent, with: {agent: b, prompt: x}}\nagents: {b: {model: m, instructions: x, tools: []}, c: {model: m, instructions: x}}", ""},
@@ -233,7 +233,7 @@ store: "memory:"
 		{"a step", "{uses: mcp.gone.greet, with: {name: x}}", "tool.missing", `no tool named "mcp.gone.greet" is configured; step "a" needs it: mcp server "gone": it could not be opened`},
 		{"an agent", "{uses: agent, with: {agent: {model: m, instructions: x, tools: [mcp.gone.greet, mcp.here.greet]}, prompt: x}}", "tool.missing", `no tool named "mcp.gone.greet" is configured; step "a" needs it: mcp server "gone"`},
 		{"an agent that needs the other", "{uses: agent, with: {agent: {model: m, instructions: x, tools: [mcp.here.greet]}, prompt: x}}", "", ""},
-		{"an agent that lists none", "{uses: agent, with: {agent: {model: m, instructions: x}, prompt: x}}", "", "the agent goes without the tools mcp.gone.*"},
+		{"an agent with all", "{uses: agent, with: {agent: {model: m, instructions: x, tools: all}, prompt: x}}", "", "the agent goes without the tools mcp.gone.*"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			write("recipe.yaml", "apiVersion: braise/v1\nname: r\nsteps:\n  other: {uses: mcp.here.greet, with: {name: x}}\n  a: "+strings.ReplaceAll(tt.needs, "{uses", "{needs: [other], uses")+"\n")

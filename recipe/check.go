@@ -38,7 +38,7 @@ func (w *walker) argument(n *yamlnode.Node, key Argument) {
 	case typePeople:
 		w.people(n)
 	case typeToolNames:
-		if !isTemplate(n) {
+		if !isTemplate(n) && n.Value != AllTools {
 			w.argument(n, Argument{Type: typeTools})
 		}
 	case typeTexts:

@@ -11,14 +11,16 @@ type node = map[string]any
 
 // typeSchemas gives every type of the table its JSON Schema. Objects are in $defs, by name.
 var typeSchemas = map[string]node{
-	typeAny:        {},
-	typeBoolean:    {"type": "boolean"},
-	typeString:     {"type": "string"},
-	typeName:       {"type": "string", "pattern": itemName.String()},
-	typeText:       {"anyOf": []any{node{"type": "string"}, def(fileObject)}},
-	typeStrings:    {"type": "array", "items": node{"type": "string", "minLength": 1}},
-	typeTools:      {"type": "array", "items": node{"type": "string"}},
-	typeToolNames:  {"anyOf": []any{node{"type": "array", "items": node{"type": "string"}}, template}},
+	typeAny:     {},
+	typeBoolean: {"type": "boolean"},
+	typeString:  {"type": "string"},
+	typeName:    {"type": "string", "pattern": itemName.String()},
+	typeText:    {"anyOf": []any{node{"type": "string"}, def(fileObject)}},
+	typeStrings: {"type": "array", "items": node{"type": "string", "minLength": 1}},
+	typeTools:   {"type": "array", "items": node{"type": "string"}},
+	typeToolNames: {"anyOf": []any{
+		node{"type": "array", "items": node{"type": "string"}}, node{"const": AllTools}, template,
+	}},
 	typeTexts:      {"anyOf": []any{node{"type": "array", "items": node{"type": "string", "minLength": 1}}, template}},
 	typeInteger:    {"type": "integer"},
 	typePositive:   {"type": "integer", "minimum": 1},

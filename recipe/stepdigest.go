@@ -123,7 +123,7 @@ func (d *stepDigests) step(r *Recipe, s *Step, before string) (string, error) {
 		if own := d.inGoOf(r, s); len(own) > 0 {
 			e["agentsInGo"] = inGoEssence(own)
 		}
-		if names := r.ToolsOf(agents, s.Uses.Pos); names != nil {
+		if names := r.ToolsOf(agents, s.Uses.Pos, false); names != nil {
 			var err error
 			if e["tools"], err = d.tools.tools(r, names); err != nil {
 				return "", err

@@ -66,7 +66,7 @@ const (
 	typeText       = "string or {file: path}"
 	typeStrings    = "list of strings"
 	typeTools      = "list of tools"
-	typeToolNames  = "list of tools, or an expression"
+	typeToolNames  = "list of tools, all, or an expression"
 	typeTexts      = "list of strings, or an expression"
 	typeInteger    = "integer"
 	typePositive   = "integer from 1"
@@ -290,7 +290,8 @@ var (
 	agentObject = newObject("agent", append([]Argument{
 		{Name: "model", Type: typeString, Doc: "The model by name. May be an expression."},
 		{Name: "instructions", Type: typeText, Doc: "The system prompt."},
-		{Name: "tools", Type: typeToolNames, Doc: "The tools that it may call. Not given: all; an empty list: none."},
+		{Name: "tools", Type: typeToolNames,
+			Doc: "The tools that it may call; all: all that are allowed. Not given: none."},
 		{Name: "deny", Type: typeTools, Doc: "Tools that it may not call; this wins over tools."},
 		{Name: "cwd", Type: typeString,
 			Doc: "Where its calls of file.* and exec.run are: below the folders that the host gives these."},

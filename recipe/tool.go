@@ -200,7 +200,7 @@ func (r *Recipe) toolsIn(steps []Step) (names []Name) {
 			}
 		}
 		if s.Uses.Text == "agent" {
-			names = append(names, r.ToolsOf(r.AgentsOf(s), s.Uses.Pos)...)
+			names = append(names, r.ToolsOf(r.AgentsOf(s), s.Uses.Pos, false)...)
 		}
 		names = append(names, r.own(s.Of())...)
 	}
@@ -212,10 +212,13 @@ func (r *Recipe) own(names []Name) []Name {
 	return slices.DeleteFunc(names, func(n Name) bool { return r.Tool(n.Text) == nil })
 }
 
+// AllTools is what an agent has under tools for all that are allowed.
+const AllTools = "all"
+
 // ToolsOf returns the tools of the recipe that agents may call, in the order of the agents: those that they list, or
-// all, at pos, where they list none or an expression does. In the steps of a tool, which must not call itself, an
-// expression gives none.
-func (r *Recipe) ToolsOf(agents []Agent, pos diagnostics.Position) (names []Name) {
+// all, at pos, of those with AllTools or an expression, and if earlier is true of those that list none, too. In the
+// steps of a tool, which must not call itself, an expression gives none.
+func (r *Recipe) ToolsOf(agents []Agent, pos diagnostics.Position, earlier bool) (names []Name) {
 	taken := map[string]bool{}
 	add := func(name string, pos diagnostics.Position) {
 		if !taken[name] && r.Tool(name) != nil {
@@ -225,7 +228,10 @@ func (r *Recipe) ToolsOf(agents []Agent, pos diagnostics.Position) (names []Name
 	}
 	for _, a := range agents {
 		listed := a.Spec.get("tools")
-		if listed == nil || listed.HasExpression() && !r.inTool {
+		if listed == nil && !earlier {
+			continue
+		}
+		if listed == nil || listed.Scalar == AllTools || listed.HasExpression() && !r.inTool {
 			for _, t := range r.tools {
 				add(t.Name, pos)
 			}

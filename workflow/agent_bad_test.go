@@ -46,7 +46,7 @@ func said(m *runtimetest.Model) (list []string) {
 }
 
 const badAgent = head + `limits: {max_parallel: 1}
-agents: {clerk: {model: m, tool_concurrency: 4, subagents: false%s}}
+agents: {clerk: {model: m, tools: all, tool_concurrency: 4, subagents: false%s}}
 steps:
   key: {uses: test.echo, with: {key: "${{ secrets.KEY }}"}}
   ask: {uses: agent, retry: {timeout: 1s}, with: {agent: clerk, prompt: go}}

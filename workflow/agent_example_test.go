@@ -92,7 +92,7 @@ func ExampleAgent_steering() {
 		return &runtime.Response{Text: "asked last: " + req.Messages[len(req.Messages)-1].Text}, nil
 	}}
 	lookup := customers
-	agent := &agentloop.Loop{Name: "finder", Model: "fast"}
+	agent := &agentloop.Loop{Name: "finder", Model: "fast", Tools: []string{"crm.lookup"}}
 	host := &runtime.Runtime{Models: map[string]runtime.Model{"fast": model}, Tools: []runtime.Tool{lookup}, Inbox: inbox}
 
 	out, err := must(workflow.Agent(agent, nil)).Run(context.Background(), map[string]any{"prompt": "Who is customer 7?"}, host)
@@ -103,7 +103,7 @@ func ExampleAgent_steering() {
 // An agent that pauses continues with the answer.
 func ExampleAgent_approval() {
 	lookup := customers
-	agent := &agentloop.Loop{Name: "finder", Model: "fast", Approval: map[string]agentloop.Approval{"*": agentloop.ApprovePause}}
+	agent := &agentloop.Loop{Name: "finder", Model: "fast", Tools: []string{"crm.lookup"}, Approval: map[string]agentloop.Approval{"*": agentloop.ApprovePause}}
 	host := &runtime.Runtime{Models: map[string]runtime.Model{"fast": scripted()}, Tools: []runtime.Tool{lookup},
 		Resume: resume.PassThrough{}}
 

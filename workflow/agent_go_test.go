@@ -19,7 +19,7 @@ import (
 // Trust 1.4: hooks, sinks, retries, approvals, the store and the host's budget hold for an agent from Go as for any
 // other step.
 func TestAgentFromGoIsAStep(t *testing.T) {
-	loop := &agentloop.Loop{Name: "finder", Model: "fast", Approval: map[string]agentloop.Approval{"*": agentloop.ApprovePause}}
+	loop := &agentloop.Loop{Tools: agentloop.AllTools, Name: "finder", Model: "fast", Approval: map[string]agentloop.Approval{"*": agentloop.ApprovePause}}
 	wf, err := workflow.Agent(loop, nil)
 	if err != nil {
 		t.Fatal(err)

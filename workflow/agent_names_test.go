@@ -13,7 +13,7 @@ import (
 )
 
 // trust 1.1, 1.2: a name under approval or deny that can match nothing is an error, when the recipe is compiled if the
-// agent lists its tools, else when the run begins; no model is called.
+// agent lists its tools, else when the run begins, and so is one under tools; no model is called.
 func TestNamesOfToolsAreChecked(t *testing.T) {
 	for _, tt := range []struct{ agent, code, when string }{
 		{"tools: [exec.run], approval: {exec.rum: pause}", "agent.unknownTool", "compiled"},
@@ -30,21 +30,27 @@ func TestNamesOfToolsAreChecked(t *testing.T) {
 		{"tools: [exec.run], approval: {'exec.run:/usr/bin/*': pause}", "agent.unknownTool", "compiled"},
 		{"tools: [exec.run], deny: ['exec.run:/usr/bin/touch']", "agent.unknownTool", "compiled"},
 		{"tools: [exec.run], deny: ['exec.run:rm *']", "agent.unknownTool", "compiled"},
-		{"approval: {'exec.run:git *': pause}", "agent.unknownTool", "compiled"},
-		{"deny: ['exec.run:']", "agent.unknownTool", "compiled"},
+		{"tools: all, approval: {'exec.run:git *': pause}", "agent.unknownTool", "compiled"},
+		{"tools: all, deny: ['exec.run:']", "agent.unknownTool", "compiled"},
 		{"tools: [exec.run], approval: {external: pause, read_only: never, '*': refuse}", "", ""},
 		{"tools: [exec.run], approval: {externel: pause}", "agent.unknownTool", "compiled"},
 		{"tools: [exec.run], approval: {delegate_x: pause}", "agent.unknownTool", "compiled"},
 		{"tools: [exec.run], approval: {human.ask: never, agent.spawn: pause}", "", ""},
 		{"tools: [exec.run], approval: {'${{ inputs.m }}': pause}", "yaml.value", "compiled"},
 		{"tools: [exec.run], deny: ['${{ inputs.m }}']", "yaml.value", "compiled"},
-		{"approval: {test.echo: pause}", "", ""},
-		{"approval: {'test.*': pause}", "", ""},
-		{"approval: {test.ecko: pause}", "agent.unknownTool", "begins"},
-		{"approval: {delegate_x: pause}", "agent.unknownTool", "begins"},
-		{"deny: [exec.rum]", "agent.unknownTool", "compiled"},
-		{"deny: [agent.spwan]", "agent.unknownTool", "compiled"},
-		{"deny: [crm.lookup]", "", ""}, // it is not there, and is not called
+		{"tools: all, approval: {test.echo: pause}", "", ""},
+		{"tools: all, approval: {'test.*': pause}", "", ""},
+		{"tools: all, approval: {test.ecko: pause}", "agent.unknownTool", "begins"},
+		{"tools: all, approval: {delegate_x: pause}", "agent.unknownTool", "begins"},
+		{"tools: all, deny: [exec.rum]", "agent.unknownTool", "compiled"},
+		{"tools: all, deny: [agent.spwan]", "agent.unknownTool", "compiled"},
+		{"tools: all, deny: [crm.lookup]", "", ""}, // it is not there, and is not called
+		// trust 8.4
+		{"tools: [test.echo]", "", ""},
+		{"tools: [test.ecko]", "agent.unknownTool", "begins"},
+		{"tools: [file.read]", "", ""}, // it is not configured, which is a warning
+		{"tools: ['*']", "agent.unknownTool", "compiled"},
+		{"tools: [all]", "agent.unknownTool", "begins"},
 	} {
 		t.Run(tt.agent, func(t *testing.T) {
 			wf, list := compileFiles(t, map[string]string{"recipe.yaml": head + "inputs: {m: {default: x}}\nsteps:\n  a: {uses: agent, with: {agent: {model: m, " + tt.agent + "}, prompt: go}}\n"}, nil)
@@ -79,36 +85,36 @@ func TestApprovalBySpecificity(t *testing.T) {
 		agent, tool, args string
 		want              string // called, paused or refused
 	}{
-		{"approval: {'*': pause}", "test.echo", "{}", "paused"},
-		{"approval: {'*': pause, external: never}", "test.echo", "{}", "called"},
-		{"approval: {external: pause, 'test.*': never}", "test.echo", "{}", "called"},
-		{"approval: {'test.*': never, 'test.sub.*': pause}", "test.sub.it", "{}", "paused"},
-		{"approval: {'test.*': pause, test.echo: never}", "test.echo", "{}", "called"},
-		{"approval: {read_only: pause}", "test.echo", "{}", "called"},
-		{"approval: {test.echo: refuse}", "test.echo", "{}", "refused"},
-		{"approval: {exec.run: pause, 'exec.run:git': never}", "exec.run", git, "called"},
-		{"approval: {exec.run: pause, 'exec.run:git': never}", "exec.run", rm, "paused"},
-		{"approval: {exec.run: pause, 'exec.run:git': never}", "exec.run", `{"argv":["/tmp/git"]}`, "paused"},
-		{"approval: {exec.run: never, 'exec.run:rm': pause}", "exec.run", shell, "paused"},
-		{"approval: {exec.run: never, 'exec.run:rm': refuse}", "exec.run", hidden, "refused"},
-		{"approval: {exec.run: never, 'exec.run:rm': pause}", "exec.run", `{"argv":["/bin/rm","x"]}`, "paused"},
-		{"deny: ['test.*']", "test.echo", "{}", "refused"},
-		{"deny: ['*'], approval: {test.echo: never}", "test.echo", "{}", "refused"},
-		{"deny: [external], approval: {test.echo: never}", "test.echo", "{}", "refused"},
-		{"deny: ['exec.run:rm'], approval: {'exec.run:rm': never}", "exec.run", rm, "refused"},
-		{"deny: ['exec.run:rm']", "exec.run", hidden, "refused"},
-		{"deny: ['exec.run:rm']", "exec.run", shell, "refused"},
-		{"deny: ['exec.run:rm']", "exec.run", git, "called"},
+		{"tools: all, approval: {'*': pause}", "test.echo", "{}", "paused"},
+		{"tools: all, approval: {'*': pause, external: never}", "test.echo", "{}", "called"},
+		{"tools: all, approval: {external: pause, 'test.*': never}", "test.echo", "{}", "called"},
+		{"tools: all, approval: {'test.*': never, 'test.sub.*': pause}", "test.sub.it", "{}", "paused"},
+		{"tools: all, approval: {'test.*': pause, test.echo: never}", "test.echo", "{}", "called"},
+		{"tools: all, approval: {read_only: pause}", "test.echo", "{}", "called"},
+		{"tools: all, approval: {test.echo: refuse}", "test.echo", "{}", "refused"},
+		{"tools: all, approval: {exec.run: pause, 'exec.run:git': never}", "exec.run", git, "called"},
+		{"tools: all, approval: {exec.run: pause, 'exec.run:git': never}", "exec.run", rm, "paused"},
+		{"tools: all, approval: {exec.run: pause, 'exec.run:git': never}", "exec.run", `{"argv":["/tmp/git"]}`, "paused"},
+		{"tools: all, approval: {exec.run: never, 'exec.run:rm': pause}", "exec.run", shell, "paused"},
+		{"tools: all, approval: {exec.run: never, 'exec.run:rm': refuse}", "exec.run", hidden, "refused"},
+		{"tools: all, approval: {exec.run: never, 'exec.run:rm': pause}", "exec.run", `{"argv":["/bin/rm","x"]}`, "paused"},
+		{"tools: all, deny: ['test.*']", "test.echo", "{}", "refused"},
+		{"tools: all, deny: ['*'], approval: {test.echo: never}", "test.echo", "{}", "refused"},
+		{"tools: all, deny: [external], approval: {test.echo: never}", "test.echo", "{}", "refused"},
+		{"tools: all, deny: ['exec.run:rm'], approval: {'exec.run:rm': never}", "exec.run", rm, "refused"},
+		{"tools: all, deny: ['exec.run:rm']", "exec.run", hidden, "refused"},
+		{"tools: all, deny: ['exec.run:rm']", "exec.run", shell, "refused"},
+		{"tools: all, deny: ['exec.run:rm']", "exec.run", git, "called"},
 		// trust 8.2 and 8.3
-		{"deny: ['exec.run:*']", "exec.run", git, "refused"},
-		{"approval: {exec.run: never, 'exec.run:*': pause}", "exec.run", git, "paused"},
-		{"approval: {exec.run: pause, 'exec.run:*': refuse, 'exec.run:git': never}", "exec.run", git, "called"},
-		{"approval: {'exec.run:*': never, 'exec.run:rm': pause}", "exec.run", `{"argv":["sh","-c","for f in *; do rm $f; done"]}`, "paused"},
-		{"approval: {exec.run: never, 'exec.run:git': never, 'exec.run:*': pause}", "exec.run", `{"argv":["sh","-c","$x"]}`, "paused"},
-		{"deny: ['exec.run:rm']", "exec.run", `{"argv":["bash","-c","if true; then eval rm x; fi"]}`, "refused"},
-		{"deny: ['exec.run:rm']", "exec.run", `{"argv":["find",".","-exec","/bin/rm","{}",";"]}`, "refused"},
-		{"deny: ['exec.run:rm']", "exec.run", `{"argv":["awk","BEGIN { system(\"rm x\") }"]}`, "refused"},
-		{"deny: ['exec.run:rm']", "exec.run", `{"argv":["sh","-c","for f in *; do ls $f; done"]}`, "called"},
+		{"tools: all, deny: ['exec.run:*']", "exec.run", git, "refused"},
+		{"tools: all, approval: {exec.run: never, 'exec.run:*': pause}", "exec.run", git, "paused"},
+		{"tools: all, approval: {exec.run: pause, 'exec.run:*': refuse, 'exec.run:git': never}", "exec.run", git, "called"},
+		{"tools: all, approval: {'exec.run:*': never, 'exec.run:rm': pause}", "exec.run", `{"argv":["sh","-c","for f in *; do rm $f; done"]}`, "paused"},
+		{"tools: all, approval: {exec.run: never, 'exec.run:git': never, 'exec.run:*': pause}", "exec.run", `{"argv":["sh","-c","$x"]}`, "paused"},
+		{"tools: all, deny: ['exec.run:rm']", "exec.run", `{"argv":["bash","-c","if true; then eval rm x; fi"]}`, "refused"},
+		{"tools: all, deny: ['exec.run:rm']", "exec.run", `{"argv":["find",".","-exec","/bin/rm","{}",";"]}`, "refused"},
+		{"tools: all, deny: ['exec.run:rm']", "exec.run", `{"argv":["awk","BEGIN { system(\"rm x\") }"]}`, "refused"},
+		{"tools: all, deny: ['exec.run:rm']", "exec.run", `{"argv":["sh","-c","for f in *; do ls $f; done"]}`, "called"},
 	} {
 		t.Run(fmt.Sprint(tt.agent, " ", tt.args), func(t *testing.T) {
 			calls, got := 0, "called"

@@ -29,7 +29,7 @@ import (
 func TestCallsOfAgentsShareTheSlots(t *testing.T) {
 	const text = head + `limits: {max_parallel: %d}
 defaults: {model: fast}
-agents: {busy: {tool_concurrency: %d}}
+agents: {busy: {tools: all, tool_concurrency: %d}}
 steps:
   a: {uses: agent, with: {prompt: go}}
   b: {uses: agent, with: {prompt: go}}
@@ -212,7 +212,7 @@ output: "${{ steps.a.output.text }} ${{ steps.b.output }}"
 
 // What an agent uses and the host does not have is found before the first step, and said once.
 func TestWhatAgentsNeed(t *testing.T) {
-	wf := load(t, []byte(head+`agents: {one: {model: fast, memory: {thread: t}, retrieve: {top_k: 1}, skills: [dig], tools: [test.gone, human.ask]}}
+	wf := load(t, []byte(head+`agents: {one: {model: fast, memory: {thread: t}, retrieve: {top_k: 1}, skills: [dig], tools: [file.read, human.ask]}}
 steps: {a: {uses: agent, with: {prompt: go}}}
 output: ${{ steps.a.output.text }}
 `))
@@ -229,7 +229,7 @@ output: ${{ steps.a.output.text }}
 		}
 		wantFound := []string{
 			`capability.missing there is no memory; step "a" needs it`, `retriever.missing there is no retriever; step "a" needs it`,
-			`capability.missing there is no skill loader; step "a" needs it`, `tool.missing no tool named "test.gone" is configured; step "a" needs it`,
+			`capability.missing there is no skill loader; step "a" needs it`, `tool.missing no tool named "file.read" is configured; step "a" needs it`,
 			"resume.noAdapter the run may wait for an answer, and there is no resume adapter to take it",
 		}
 		if diff := cmp.Diff([]any{want, calls, wantFound}, []any{code, len(fast.Requests()), found}); diff != "" {

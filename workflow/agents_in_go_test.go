@@ -44,7 +44,7 @@ func TestAgentsInGo(t *testing.T) {
 	look := runtimetest.NewTool("own.look", func(context.Context, json.RawMessage) (any, error) { return "seen", nil })
 	finder := &agentloop.Loop{Name: "finder", Model: "fast", Tools: []string{"own.look", "crm.lookup"}, Own: []runtime.Tool{look},
 		Approval: map[string]agentloop.Approval{"own.look": agentloop.ApproveNever}}
-	agents := map[string]*agentloop.Loop{"finder": finder, "other": {Name: "other", Model: "unused"}}
+	agents := map[string]*agentloop.Loop{"finder": finder, "other": {Tools: agentloop.AllTools, Name: "other", Model: "unused"}}
 	wf := inGo(t, inGoRecipe, agents)
 	want := workflow.Requires{Models: []string{"fast", "m"}, Tools: []string{"crm.lookup"}, Agents: []string{"finder"}}
 	if diff := cmp.Diff(want, wf.Plan().Requires, cmpopts.EquateEmpty()); diff != "" {
@@ -70,13 +70,13 @@ func TestDigestsWithAgentsInGo(t *testing.T) {
 		return inGo(t, text, agents).Plan().Digest
 	}
 	own := head + "agents: {boss: {model: m}}\nsteps: {ask: {uses: agent, with: {prompt: Go.}}}\n"
-	boss, finder := &agentloop.Loop{Model: "x"}, &agentloop.Loop{Model: "fast"}
+	boss, finder := &agentloop.Loop{Tools: agentloop.AllTools, Model: "x"}, &agentloop.Loop{Tools: agentloop.AllTools, Model: "fast"}
 	plain := digest(own, nil)
 	if got := digest(own, map[string]*agentloop.Loop{"boss": boss, "finder": finder}); got != plain {
 		t.Errorf("agents that the recipe does not run change its digest from %s to %s", plain, got)
 	}
 	a, b := digest(inGoRecipe, map[string]*agentloop.Loop{"finder": finder, "boss": boss}), digest(inGoRecipe, map[string]*agentloop.Loop{"finder": finder})
-	if c := digest(inGoRecipe, map[string]*agentloop.Loop{"finder": {Model: "slow"}}); a != b || b == c {
+	if c := digest(inGoRecipe, map[string]*agentloop.Loop{"finder": {Tools: agentloop.AllTools, Model: "slow"}}); a != b || b == c {
 		t.Errorf("digests: %s, %s with the same agent, %s with another one", a, b, c)
 	}
 	given := head + "agents: {boss: {model: m}}\ninputs: {who: string}\nsteps: {ask: {uses: agent, with: {agent: \"${{ inputs.who }}\", prompt: Go.}}}\noutput: ${{ steps.ask.output.text }}\n"
@@ -98,11 +98,11 @@ func TestBadAgentsInGo(t *testing.T) {
 		agents                map[string]*agentloop.Loop
 		want                  []string // findings, or the error
 	}{
-		{"unknown", "findr", "finder", map[string]*agentloop.Loop{"finder": {Model: "m"}}, []string{`5:36 agent.unknown there is no agent "findr" | did you mean "finder"?`}},
-		{"unlike any", "xyz", "finder", map[string]*agentloop.Loop{"finder": {Model: "m"}}, []string{`5:36 agent.unknown there is no agent "xyz" | known here: boss, finder`}},
-		{"unknown delegate", "boss", "xyz", map[string]*agentloop.Loop{"finder": {Model: "m"}}, []string{`3:50 recipe.unknownName there is no agent "xyz" | known here: boss, finder`}},
+		{"unknown", "findr", "finder", map[string]*agentloop.Loop{"finder": {Tools: agentloop.AllTools, Model: "m"}}, []string{`5:36 agent.unknown there is no agent "findr" | did you mean "finder"?`}},
+		{"unlike any", "xyz", "finder", map[string]*agentloop.Loop{"finder": {Tools: agentloop.AllTools, Model: "m"}}, []string{`5:36 agent.unknown there is no agent "xyz" | known here: boss, finder`}},
+		{"unknown delegate", "boss", "xyz", map[string]*agentloop.Loop{"finder": {Tools: agentloop.AllTools, Model: "m"}}, []string{`3:50 recipe.unknownName there is no agent "xyz" | known here: boss, finder`}},
 		{"nil", "boss", "finder", map[string]*agentloop.Loop{"finder": nil}, []string{`agent "finder" in Go is nil`}},
-		{"no model", "boss", "finder", map[string]*agentloop.Loop{"finder": {Name: "f"}}, []string{`agent "f": it names no model`}},
+		{"no model", "boss", "finder", map[string]*agentloop.Loop{"finder": {Tools: agentloop.AllTools, Name: "f"}}, []string{`agent "f": it names no model`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r, err := recipe.Parse("recipe.yaml", []byte(head+"agents: {boss: {model: m, tools: [], delegates: ["+tt.delegate+"]}}\nsteps:\n  ask: {uses: agent, with: {agent: "+tt.agent+", prompt: Go.}}\n"))
@@ -135,7 +135,7 @@ steps:
   ask: {uses: agent, needs: [find, beside], with: {agent: asker, prompt: Ask.}}
 output: ["${{ steps.find.output.text }}", "${{ steps.beside.output.text }}", "${{ steps.ask.output.text }}"]
 `
-	finder := &agentloop.Loop{Name: "finder", Model: "fast"}
+	finder := &agentloop.Loop{Tools: agentloop.AllTools, Name: "finder", Model: "fast"}
 	wf := inGo(t, text, map[string]*agentloop.Loop{"finder": finder})
 	host := func(fast string, m ...runtimetest.Answer) *runtime.Runtime {
 		return &runtime.Runtime{Models: map[string]runtime.Model{"fast": runtimetest.Texts(fast), "m": &runtimetest.Model{Answers: m}}, Resume: resume.PassThrough{}, Reporter: &quiet{}}
@@ -151,7 +151,7 @@ output: ["${{ steps.find.output.text }}", "${{ steps.beside.output.text }}", "${
 		{"the store's", nil, host("", runtimetest.Answer{Text: "done"}), "resume.needsWorkflow", nil},
 		{"without agents", &workflow.ResumeOptions{Workflow: inGo(t, text, nil)}, host(""), "resume.definitionChanged", nil},
 		{"the run's", &workflow.ResumeOptions{Workflow: wf}, host("", runtimetest.Answer{Text: "done"}), "", []any{"first", "beside", "done"}},
-		{"another one", &workflow.ResumeOptions{Workflow: inGo(t, text, map[string]*agentloop.Loop{"finder": {Name: "finder", Model: "fast", MaxSteps: 3}}), AcceptChanged: true},
+		{"another one", &workflow.ResumeOptions{Workflow: inGo(t, text, map[string]*agentloop.Loop{"finder": {Tools: agentloop.AllTools, Name: "finder", Model: "fast", MaxSteps: 3}}), AcceptChanged: true},
 			host("second", runtimetest.Answer{Text: "done"}), "", []any{"second", "beside", "done"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -176,8 +176,8 @@ output: ["${{ steps.find.output.text }}", "${{ steps.beside.output.text }}", "${
 
 // An agent of the recipe hands off to one from Go, and one from Go to another: the output says who answered.
 func TestHandoffsOfAgentsInGo(t *testing.T) {
-	last := &agentloop.Loop{Name: "last", Model: "last"}
-	finder := &agentloop.Loop{Name: "finder", Model: "fast", Handoffs: map[string]*agentloop.Loop{"last": last}}
+	last := &agentloop.Loop{Tools: agentloop.AllTools, Name: "last", Model: "last"}
+	finder := &agentloop.Loop{Tools: agentloop.AllTools, Name: "finder", Model: "fast", Handoffs: map[string]*agentloop.Loop{"last": last}}
 	wf := inGo(t, head+`agents: {boss: {model: m, tools: [], handoffs: [finder]}}
 steps:
   first: {uses: agent, with: {agent: boss, prompt: Go.}}

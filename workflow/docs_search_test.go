@@ -80,7 +80,7 @@ func TestDocsSearch(t *testing.T) {
 func TestOwnDocsSearch(t *testing.T) {
 	m := rounds([]runtime.ToolCall{wants("docs.search", `{}`)})
 	own := runtimetest.NewTool("docs.search", func(context.Context, json.RawMessage) (any, error) { return "mine", nil })
-	wf := load(t, []byte(head+"agents: {clerk: {model: m, subagents: false}}\nsteps: {ask: {uses: agent, with: {agent: clerk, prompt: go}}}\n"))
+	wf := load(t, []byte(head+"agents: {clerk: {model: m, tools: all, subagents: false}}\nsteps: {ask: {uses: agent, with: {agent: clerk, prompt: go}}}\n"))
 	if _, err := wf.Run(t.Context(), nil, &runtime.Runtime{Models: map[string]runtime.Model{"m": m}, Tools: []runtime.Tool{own}, Searchers: map[string]runtime.Searcher{"default": &shelves{}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,9 @@ func TestNobodyCanApprove(t *testing.T) {
 		approver runtime.Approver
 		found    bool
 	}{
-		{"approval: always", nil, true},
-		{"approval: always", asks, false},
-		{"approval: pause", nil, false},
+		{"tools: all, approval: always", nil, true},
+		{"tools: all, approval: always", asks, false},
+		{"tools: all, approval: pause", nil, false},
 		{"tools: [t.send], approval: {t.send: always}", nil, true},
 		{"tools: [t.send], approval: {t.send: pause, '*': always}", nil, false},
 		{"tools: [t.send, human.ask], approval: {external: always}", nil, true},

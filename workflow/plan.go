@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/drawing"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
 )
 
 // Plan describes what a run of a workflow would do: the steps in plan order, their edges, and what
@@ -19,6 +22,7 @@ type Plan struct {
 	Digest   string             `json:"digest"` // of the recipe
 	Steps    []program.PlanStep `json:"steps"`
 	Requires Requires           `json:"requires"`
+	Agents   []call.AgentTools  `json:"agents,omitempty"` // see Workflow.ToolsOfAgents
 }
 
 // Plan returns what a run would do. It needs no runtime and makes no calls.
@@ -28,6 +32,12 @@ func (wf *Workflow) Plan() *Plan {
 		Steps:    program.Prefixed(wf.program.Steps, ""),
 		Requires: requiresOf(wf.program),
 	}
+}
+
+// ToolsOfAgents says what the agents of the workflow's steps may call of what a runtime offers, and which approvals
+// that needs as far as arguments do not matter, by steps in plan order.
+func (wf *Workflow) ToolsOfAgents(rt *runtime.Runtime) []call.AgentTools {
+	return call.ToolsOfAgents(wf.program, rt.Resolve())
 }
 
 func names(uses []program.Use) []string {
@@ -51,7 +61,34 @@ func (p *Plan) Text() string {
 	fmt.Fprintf(&b, "  %s\n", p.Digest)
 	writeSteps(&b, p.Steps, "  ")
 	p.Requires.text(&b)
+	for i := range p.Agents {
+		writeAgent(&b, &p.Agents[i])
+	}
 	return b.String()
+}
+
+// writeAgent writes which tools an agent has, those with an approval that is needed with it.
+func writeAgent(b *strings.Builder, a *call.AgentTools) {
+	fmt.Fprintf(b, "agent %s of step %s: ", a.Agent, a.Step)
+	if a.All {
+		b.WriteString("all tools, now ")
+	}
+	if len(a.Tools) == 0 {
+		b.WriteString("none")
+	}
+	for i, t := range a.Tools {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(t.Tool)
+		if t.Approval != agentloop.ApproveNever || strings.Contains(t.Tool, ":") {
+			fmt.Fprintf(b, " (%s)", t.Approval)
+		}
+	}
+	if a.Open {
+		b.WriteString(", and what expressions name")
+	}
+	b.WriteByte('\n')
 }
 
 func writeSteps(b *strings.Builder, steps []program.PlanStep, indent string) {

@@ -178,7 +178,7 @@ func TestCallWithoutTimeLeftIsNotMade(t *testing.T) {
 			}
 			return &runtime.Response{ToolCalls: []runtime.ToolCall{wants("t.a", `{"n":1}`), wants("t.a", `{"n":2}`)}}, nil
 		}}
-		wf, err := workflow.Agent(&agentloop.Loop{Name: "x", Model: "m", ToolTimeout: 2 * time.Second, ToolConcurrency: 2}, nil)
+		wf, err := workflow.Agent(&agentloop.Loop{Tools: agentloop.AllTools, Name: "x", Model: "m", ToolTimeout: 2 * time.Second, ToolConcurrency: 2}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +214,7 @@ func TestDisposeThatHangsIsLeftBehind(t *testing.T) {
 			time.Sleep(24 * time.Hour)
 			return nil
 		}}
-		wf, err := workflow.Agent(&agentloop.Loop{Name: "x", Model: "m", Layers: []agentloop.Layer{layer}}, nil)
+		wf, err := workflow.Agent(&agentloop.Loop{Tools: agentloop.AllTools, Name: "x", Model: "m", Layers: []agentloop.Layer{layer}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

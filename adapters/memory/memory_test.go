@@ -135,7 +135,7 @@ func said(messages []runtime.Message) (list []string) {
 // The messages of an agent are in the next run, once, and only if the agent succeeded.
 func TestLoop(t *testing.T) {
 	onStores(t, func(t *testing.T, m *memory.Memory, s store) {
-		loop := &agentloop.Loop{Name: "clerk", Model: "m", Instructions: "Be short.", Memory: thread, MaxSubagents: -1,
+		loop := &agentloop.Loop{Tools: agentloop.AllTools, Name: "clerk", Model: "m", Instructions: "Be short.", Memory: thread, MaxSubagents: -1,
 			Approval: map[string]agentloop.Approval{"t.gated": agentloop.ApprovePause}}
 		wf, err := workflow.Agent(loop, nil)
 		if err != nil {

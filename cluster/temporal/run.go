@@ -431,7 +431,7 @@ func (r *run) undo() error {
 	return nil
 }
 
-// past is the journal and its beginning.
+// past is the journal and its beginning. The program is what it was when the run began.
 func (r *run) past() ([]journal.Event, journal.Begun) {
 	events, err := r.store.events()
 	if err != nil {
@@ -440,6 +440,11 @@ func (r *run) past() ([]journal.Event, journal.Begun) {
 	begun, err := engine.BegunOf(events)
 	if err != nil {
 		panic(unread(err))
+	}
+	if !begun.Listed {
+		if r.program, err = r.program.AsEarlier(); err != nil {
+			panic(unread(err))
+		}
 	}
 	return events, begun
 }

@@ -31,7 +31,7 @@ func (adder) Call(_ context.Context, args json.RawMessage) (json.RawMessage, err
 
 // 20 turns with one call each.
 func BenchmarkLoop(b *testing.B) {
-	l := &agentloop.Loop{Model: "m", MaxSteps: 30, MaxSubagents: -1}
+	l := &agentloop.Loop{Tools: agentloop.AllTools, Model: "m", MaxSteps: 30, MaxSubagents: -1}
 	offer := &agents.Offer{Models: map[string]agents.ModelOffer{"m": {}}, Limits: runtime.Limits{}.WithDefaults(),
 		Host: []runtime.ToolSpec{adder{}.Spec()}}
 	b.ReportAllocs()

@@ -65,8 +65,8 @@ func (f *frame) addOthers(add func(b *binding, listed bool)) {
 			Parameters: delegateParameters}
 		add(&binding{ToolSpec: spec, child: child}, false)
 	}
-	noTools := f.loop.Tools != nil && len(value.Names(f.loop.Tools)) == 0
-	if f.loop.MaxSubagents < 0 || noTools || f.state().Start.Subagent != "" {
+	none := f.loop.Tools != nil && len(value.Names(f.loop.Tools)) == 0
+	if f.loop.MaxSubagents < 0 || none || f.state().Start.Subagent != "" {
 		return
 	}
 	for _, spec := range []runtime.ToolSpec{spawnSpec, sendSpec, waitSpec, closeSpec} {

@@ -22,7 +22,7 @@ func models(m map[string]runtime.Model, tools ...runtime.Tool) *runtime.Runtime 
 
 func TestDelegates(t *testing.T) {
 	t.Run("4.1 a child loop", func(t *testing.T) {
-		child := &agentloop.Loop{Name: "digger", Model: "c", Instructions: "Dig.", Description: "Finds things.", MaxSubagents: -1, Memory: runtime.Conversation{Thread: "own"}}
+		child := &agentloop.Loop{Tools: agentloop.AllTools, Name: "digger", Model: "c", Instructions: "Dig.", Description: "Finds things.", MaxSubagents: -1, Memory: runtime.Conversation{Thread: "own"}}
 		l := simple()
 		l.Tools, l.Delegates, l.Memory.Thread = []string{"t.a"}, map[string]*agentloop.Loop{"dig": child}, "t"
 		m, c := model(says("", `delegate_dig {"task": "find it"}`, "delegate_dig {}"), says("done")), model(says("", "t.a"), says("in the shed"))
@@ -56,7 +56,7 @@ func TestDelegates(t *testing.T) {
 	})
 	t.Run("4.1 inherited memory", func(t *testing.T) {
 		l := simple()
-		l.Delegates, l.Memory.Thread = map[string]*agentloop.Loop{"dig": {Model: "c", InheritMemory: true}}, "t"
+		l.Delegates, l.Memory.Thread = map[string]*agentloop.Loop{"dig": {Tools: agentloop.AllTools, Model: "c", InheritMemory: true}}, "t"
 		c := model(says("found"))
 		in, mem := input{}, conversations{"t": {{Role: runtime.User, Text: "old"}}}
 		in.Memory = mem
@@ -85,7 +85,7 @@ func TestDelegates(t *testing.T) {
 	})
 	t.Run("4.1 a failing child is a failed call", func(t *testing.T) {
 		l := simple()
-		l.Delegates = map[string]*agentloop.Loop{"dig": {Model: "c"}}
+		l.Delegates = map[string]*agentloop.Loop{"dig": {Tools: agentloop.AllTools, Model: "c"}}
 		m := model(says("", `delegate_dig {"task":"x"}`), says("done"))
 		res := must(t, l, input{}, models(map[string]runtime.Model{"m": m, "c": model(runtimetest.Answer{Err: errors.New("tired")})}))
 		same(t, "call", []string{res.Calls[0].Code, res.Calls[0].Result}, []string{"delegate.failed", `error: "dig" failed: tired`})
@@ -93,7 +93,7 @@ func TestDelegates(t *testing.T) {
 	t.Run("4.1 a pause inside", func(t *testing.T) {
 		for _, concurrency := range []int{1, 8} {
 			asker := &agentloop.Loop{Name: "asker", Model: "a", Tools: []string{"human.ask"}}
-			digger := &agentloop.Loop{Name: "digger", Model: "c", Delegates: map[string]*agentloop.Loop{"ask": asker}}
+			digger := &agentloop.Loop{Tools: agentloop.AllTools, Name: "digger", Model: "c", Delegates: map[string]*agentloop.Loop{"ask": asker}}
 			l := simple()
 			l.ToolConcurrency, l.Delegates = concurrency, map[string]*agentloop.Loop{"dig": digger}
 			m := model(says("", "t.a", `delegate_dig {"task":"x"}`, `delegate_dig {"task":"y"}`), says("done"))
@@ -125,10 +125,12 @@ func TestSubagents(t *testing.T) {
 			tools []string
 			want  string
 		}{
-			{0, nil, "agent.close agent.send agent.spawn agent.wait t.a"},
+			{0, agentloop.AllTools, "agent.close agent.send agent.spawn agent.wait t.a"},
+			{0, nil, "agent.close agent.send agent.spawn agent.wait"}, // trust 8.4
 			{0, []string{"t.a"}, "agent.close agent.send agent.spawn agent.wait t.a"},
 			{0, []string{}, ""},
-			{-1, nil, "t.a"},
+			{-1, agentloop.AllTools, "t.a"},
+			{-1, nil, ""},
 		} {
 			m := model(says("done"))
 			must(t, &agentloop.Loop{Model: "m", MaxSubagents: tt.max, Tools: tt.tools}, input{}, host(m, tool("t.a", "", 1)))
@@ -168,7 +170,7 @@ func TestSubagents(t *testing.T) {
 					`agent.send {"id":"x","text":"new"}`,           // 17
 				).ToolCalls}, nil
 			}}
-			l, j := &agentloop.Loop{Name: "boss", Model: "m", MaxSubagents: 2, ToolConcurrency: concurrency}, after(t, nil)
+			l, j := &agentloop.Loop{Tools: agentloop.AllTools, Name: "boss", Model: "m", MaxSubagents: 2, ToolConcurrency: concurrency}, after(t, nil)
 			res := must(t, l, input{Journal: j}, host(m, tool("t.a", "", 1), tool("t.b", "", 1)))
 			ok := func(text string, steps int) string {
 				return fmt.Sprintf(`{"id":"x","outcome":{"status":"ok","steps":%d,"stopReason":"answer","text":%q}}`, steps, text)
@@ -207,7 +209,7 @@ func TestSubagents(t *testing.T) {
 	t.Run("4.2 closed without a turn", func(t *testing.T) {
 		var events []string
 		m := model(says("", `agent.spawn {"id":"x"}`, `agent.close {"id":"x"}`, `agent.close {"id":"x"}`), says("done"))
-		res := must(t, &agentloop.Loop{Model: "m"}, input{}, host(m))
+		res := must(t, &agentloop.Loop{Tools: agentloop.AllTools, Model: "m"}, input{}, host(m))
 		for _, line := range lines(res.Trace) {
 			if strings.HasPrefix(line, "subagent.") {
 				events = append(events, line)
@@ -242,7 +244,7 @@ func TestSubagents(t *testing.T) {
 			return &runtime.Response{Text: "done"}, nil
 		}}
 		for _, concurrency := range []int{1, 4} {
-			l, j := &agentloop.Loop{Model: "m", ToolConcurrency: concurrency}, after(t, nil)
+			l, j := &agentloop.Loop{Tools: agentloop.AllTools, Model: "m", ToolConcurrency: concurrency}, after(t, nil)
 			a := runtimetest.NewTool("t.a", func(context.Context, json.RawMessage) (any, error) { return nil, context.DeadlineExceeded })
 			p := paused(t, l, input{Journal: j}, host(m, a))
 			same(t, "pause", p[0].For, agents.Indeterminate)

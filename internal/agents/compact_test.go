@@ -87,7 +87,7 @@ func TestCompactBeforeARepair(t *testing.T) {
 	l := compacting(1)
 	l.Schema = json.RawMessage(`{"type":"integer"}`)
 	m, small := model(says("none"), says("7")), model(says("it said none"))
-	rt := host(m)
+	rt := host(m, tool("t.a", "", 1))
 	rt.Models["small"] = small
 	must(t, l, input{}, rt)
 	same(t, "view", talk(m.Requests()[1].Messages)[:2], []string{"user: Summary of the conversation so far:\nit said none", "user: do it"})

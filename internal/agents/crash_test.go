@@ -62,7 +62,7 @@ func newScene(concurrency int) *scene {
 	s.loop = &agentloop.Loop{Name: "boss", Model: "m", ToolConcurrency: concurrency,
 		Tools:     []string{"human.ask", "t.read", "t.send", "t.put", "t.gated"},
 		Approval:  map[string]agentloop.Approval{"t.gated": agentloop.ApprovePause},
-		Delegates: map[string]*agentloop.Loop{"dig": {Model: "c", MaxSubagents: -1}}}
+		Delegates: map[string]*agentloop.Loop{"dig": {Tools: agentloop.AllTools, Model: "c", MaxSubagents: -1}}}
 	s.host = models(map[string]runtime.Model{"m": answer, "c": answer}, do("t.read", runtime.ReadOnly), do("t.send", ""), do("t.put", runtime.Idempotent), do("t.gated", runtime.External))
 	return s
 }

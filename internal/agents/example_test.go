@@ -89,7 +89,7 @@ func ExampleBegin() {
 
 // The state of a loop is the fold of its journal.
 func ExampleFold() {
-	agent := &agentloop.Loop{Name: "finder", Model: "fast"}
+	agent := &agentloop.Loop{Name: "finder", Model: "fast", Tools: []string{"crm.lookup"}}
 	offer := &agents.Offer{
 		Models: map[string]agents.ModelOffer{"fast": {}},
 		Host:   []runtime.ToolSpec{lookup.Spec()},

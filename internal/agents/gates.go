@@ -176,7 +176,7 @@ func (f *frame) pause(by owner, p Pause, id string) {
 // approvalNeeded says which approval the call needs.
 func (t *thread) approvalNeeded(c agentloop.Call, b *binding, effect runtime.Effect) agentloop.Approval {
 	need := approvalFor(t.loop.Approval, c.Name, effect, c.Arguments)
-	if need == "" && b.scope != "" && len(t.tools.unknown) > 0 { // it began before names were checked
+	if need == "" && b.scope != "" && t.tools.vague { // it began before names were checked
 		need = agentloop.ApprovePause
 	}
 	need = stricter(need, approvalFor(t.leg.offer.Approval, c.Name, effect, c.Arguments))

@@ -43,7 +43,7 @@ func TestHandoffGoesOn(t *testing.T) {
 func TestHandoffKeeps(t *testing.T) {
 	l, clerk := front()
 	l.Schema, clerk.Schema = []byte(`{"type":"integer"}`), []byte(`{"type":"string"}`)
-	clerk.Approval, clerk.MaxDelegationDepth, clerk.Delegates = nil, 1, map[string]*agentloop.Loop{"dig": {Model: "m", MaxSubagents: -1, Delegates: map[string]*agentloop.Loop{"clerk": clerk}}}
+	clerk.Approval, clerk.MaxDelegationDepth, clerk.Delegates = nil, 1, map[string]*agentloop.Loop{"dig": {Tools: agentloop.AllTools, Model: "m", MaxSubagents: -1, Delegates: map[string]*agentloop.Loop{"clerk": clerk}}}
 	m := model(says("", "handoff_clerk"), says("", `delegate_clerk {"task":"x"}`), says("dug"))
 	c := model(says("", `delegate_dig {"task":"x"}`), says("words"), says("7"))
 	res := must(t, l, input{}, models(map[string]runtime.Model{"m": m, "c": c}))

@@ -34,6 +34,8 @@ type Terms struct {
 	Content bool     // Action.Content is wanted
 
 	Tools []RecipeTool // that the recipe defines; nil: none
+	// Earlier says that the run began by a version for which an unknown name in a loop's Tools was a warning.
+	Earlier bool
 }
 
 // Leg is a loop from where its state stands until it ends or pauses. It is data, and decides: it makes no call,

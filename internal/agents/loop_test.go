@@ -21,7 +21,7 @@ import (
 
 // simple is an agent that is offered what the host has, and nothing else.
 func simple() *agentloop.Loop {
-	return &agentloop.Loop{Name: "simple", Model: "m", MaxSubagents: -1}
+	return &agentloop.Loop{Tools: agentloop.AllTools, Name: "simple", Model: "m", MaxSubagents: -1}
 }
 
 func TestShape(t *testing.T) {
@@ -521,7 +521,7 @@ func TestHostileAdapters(t *testing.T) {
 
 // A definition in which Validate finds something wrong does not begin.
 func TestBeginValidates(t *testing.T) {
-	_, err := run(t, &agentloop.Loop{Name: "bad"}, input{}, host(model()))
+	_, err := run(t, &agentloop.Loop{Tools: agentloop.AllTools, Name: "bad"}, input{}, host(model()))
 	failed(t, err, runtime.CategoryConfig, "agent.invalid", "it names no model")
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -49,11 +48,8 @@ func (f *frame) callModel() {
 		f.finish(err)
 		return
 	}
-	if unknown := f.toolset().unknown; len(unknown) > 0 && s.Steps == s.entered()+1 {
-		names := slices.Sorted(maps.Keys(f.tools.byName))
-		f.finish(f.outside(runtime.CategoryConfig, string(diagnostics.CodeUnknownTool),
-			fmt.Errorf("approval of agent %q names %q, which is no tool\n  hint: %s",
-				f.loop.Name, unknown[0], agentloop.SuggestTool(unknown[0], names))))
+	if err := f.toolset().unknown; err != nil && s.Steps == s.entered()+1 {
+		f.finish(f.outside(runtime.CategoryConfig, string(diagnostics.CodeUnknownTool), err))
 		return
 	}
 	req := f.request()

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"encoding/json"
 	"path"
 	"slices"
@@ -113,7 +114,7 @@ func denies(deny []string, tool string, effect runtime.Effect) bool {
 // mayCall reports whether the lists of the loop let it call a tool, with some arguments at least.
 func mayCall(l *agentloop.Loop, t *runtime.ToolSpec) bool {
 	return !denies(value.Names(l.Deny), t.Name, fixedEffect(t)) &&
-		(l.Tools == nil || slices.Contains(value.Names(l.Tools), t.Name))
+		(l.HasAllTools() || slices.Contains(l.Listed(), t.Name))
 }
 
 // AlwaysAsks names what the loop may call with an approval that cannot wait: a tool, or a key where the tools are not
@@ -124,7 +125,7 @@ func AlwaysAsks(l *agentloop.Loop, offered []runtime.ToolSpec, delegates []strin
 		program := strings.HasPrefix(key, agentloop.ExecTool+":")
 		effect := slices.Contains(effects, runtime.Effect(key))
 		if l.Approval[key] == agentloop.ApproveAlways &&
-			(l.Tools == nil || program || effect && !knowsEffects(l, offered)) {
+			(l.HasAllTools() || program || effect && !knowsEffects(l, offered)) {
 			return key
 		}
 	}
@@ -134,7 +135,7 @@ func AlwaysAsks(l *agentloop.Loop, offered []runtime.ToolSpec, delegates []strin
 			return t.Name
 		}
 	}
-	for _, name := range value.Names(slices.Concat(l.Tools, delegates)) {
+	for _, name := range value.Names(slices.Concat(l.Listed(), delegates)) {
 		known := slices.ContainsFunc(offered, func(t runtime.ToolSpec) bool { return t.Name == name })
 		if !known && !denies(value.Names(l.Deny), name, "") &&
 			approvalOf(l.Approval, name, "") == agentloop.ApproveAlways {
@@ -149,9 +150,62 @@ func ApprovalOf(keys map[string]agentloop.Approval, t *runtime.ToolSpec) agentlo
 	return stricter(approvalOf(keys, t.Name, fixedEffect(t)), agentloop.Approval(t.Approval))
 }
 
+// Allowed is a tool that a loop may call, with the approval that this needs as far as the arguments do not matter.
+type Allowed struct {
+	Tool     string             `json:"tool"` // PREFIX.* for several; exec.run:PROGRAM has an approval of its own
+	Approval agentloop.Approval `json:"approval"`
+}
+
+// AllowedTools returns what the loop may call, sorted: of the tools that are offered, what it lists beside them, and
+// others, its tools for delegates and hand-offs. o has what the host asks for.
+func AllowedTools(l *agentloop.Loop, offered []runtime.ToolSpec, others []string, o *Offer) []Allowed {
+	needs := map[string]agentloop.Approval{}
+	own := func(tool string) { // or one that is not known
+		if !denies(o.Deny, tool, "") && !denies(l.Deny, tool, "") {
+			needs[tool] = stricter(approvalOf(l.Approval, tool, ""), approvalOf(o.Approval, tool, ""))
+		}
+	}
+	for _, name := range slices.Concat(l.Listed(), others) {
+		own(name)
+	}
+	if l.MaxSubagents >= 0 && (l.Tools == nil || len(value.Names(l.Tools)) > 0) {
+		own(agentloop.SubagentPrefix + "*")
+	}
+	most := value.Names(o.Agents.Tools)
+	for i := range offered {
+		t := &offered[i]
+		effect := fixedEffect(t)
+		isOwn := slices.ContainsFunc(l.Own, func(own runtime.Tool) bool { return own.Spec().Name == t.Name })
+		listed := slices.Contains(l.Listed(), t.Name)
+		if !isOwn && !listed && (!l.HasAllTools() || o.Listed[t.Name] || t.Missing != "") {
+			continue
+		}
+		if denies(l.Deny, t.Name, effect) || denies(o.Deny, t.Name, effect) ||
+			len(most) > 0 && !denies(most, t.Name, effect) {
+			delete(needs, t.Name)
+			continue
+		}
+		needs[t.Name] = stricter(ApprovalOf(l.Approval, t), ApprovalOf(o.Approval, t))
+	}
+	if _, ok := needs[agentloop.ExecTool]; ok {
+		for _, keys := range []approvals{l.Approval, o.Approval} {
+			for _, key := range value.SortedKeys(keys) {
+				if strings.HasPrefix(key, agentloop.ExecTool+":") {
+					needs[key] = stricter(needs[key], keys[key])
+				}
+			}
+		}
+	}
+	list := []Allowed{}
+	for _, name := range value.SortedKeys(needs) {
+		list = append(list, Allowed{name, cmp.Or(needs[name], agentloop.ApproveNever)})
+	}
+	return list
+}
+
 // knowsEffects reports whether the effects of all tools that the loop lists are known, whatever they are called with.
 func knowsEffects(l *agentloop.Loop, offered []runtime.ToolSpec) bool {
-	for _, name := range value.Names(l.Tools) {
+	for _, name := range l.Listed() {
 		if !agentloop.Reserved(name) && !slices.ContainsFunc(offered,
 			func(t runtime.ToolSpec) bool { return t.Name == name && t.EffectOf == nil }) {
 			return false

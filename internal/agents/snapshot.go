@@ -34,8 +34,8 @@ func (f *frame) snapshot() snapshot {
 	s := f.state()
 	snap := snapshot{Agent: f.loop.Name, Skills: refs(s.Skills), Approvals: slices.Clone(s.Grants),
 		Definition: f.digest(), Steps: s.Steps, Usage: s.Total()}
-	if f.loop.Tools != nil {
-		snap.Allow = value.Names(f.loop.Tools)
+	if !f.loop.HasAllTools() {
+		snap.Allow = append([]string{}, f.loop.Listed()...)
 	}
 	return snap
 }

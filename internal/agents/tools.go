@@ -32,7 +32,8 @@ const (
 type toolset struct {
 	byName  map[string]*binding
 	offered []runtime.ToolSpec // sorted by name
-	unknown []string           // keys of Approval that match no tool
+	unknown error              // a key of Approval, or an entry of Tools, that matches no tool; nil: all do
+	vague   bool               // a key of Approval matches none
 	missing error              // why a tool that the loop lists cannot be called; nil: all can, or it goes without
 }
 
@@ -58,7 +59,7 @@ func (f *frame) toolset() *toolset {
 // bindTools looks through the scopes, and keeps what the lists allow.
 func (f *frame) bindTools() *toolset {
 	found := f.findTools()
-	offer, own := f.leg.offer, value.Names(f.loop.Tools)
+	offer, own := f.leg.offer, f.loop.Listed()
 	most, deny := value.Names(offer.Agents.Tools), f.denied()
 	has := func(list []string, name string) bool { _, ok := slices.BinarySearch(list, name); return ok }
 	set := &toolset{byName: map[string]*binding{}}
@@ -78,7 +79,8 @@ func (f *frame) bindTools() *toolset {
 		}
 		if denies(deny, name, effect) || b.innerDenied(offer) ||
 			listed && len(most) > 0 && !denies(most, name, effect) ||
-			listed && (f.loop.Tools != nil || offer.Listed[name] && b.scope == OfHost) && !has(own, name) ||
+			listed && b.scope != OfAgent && !has(own, name) &&
+				(!f.loop.HasAllTools() || offer.Listed[name] && b.scope == OfHost) ||
 			listed && f.narrow != nil && !slices.Contains(f.narrow, name) {
 			return
 		}
@@ -111,11 +113,28 @@ func (f *frame) bindTools() *toolset {
 	for _, name := range value.SortedKeys(f.loop.Handoffs) {
 		names = append(names, agentloop.HandoffPrefix+name)
 	}
-	set.unknown, _ = f.loop.Unmatched(slices.Concat(names, f.loop.Tools))
+	set.unknown = UnknownTool(f.loop, names, f.leg.terms.Earlier || f.narrow != nil)
+	set.vague = UnknownTool(f.loop, names, true) != nil
 	for _, name := range slices.Sorted(maps.Keys(set.byName)) {
 		set.offered = append(set.offered, set.byName[name].shown())
 	}
 	return set
+}
+
+// UnknownTool is the error of a loop that names a tool which is none of these, nor its own or built-in; nil: it names
+// none. Where only approvals count, names in its Tools do not.
+func UnknownTool(l *agentloop.Loop, tools []string, onlyApprovals bool) error {
+	what, unknown := "approval", l.Unknown(tools)
+	if approval, _ := l.Unmatched(slices.Concat(tools, l.Listed())); len(approval) > 0 {
+		unknown = approval
+	} else if what = "tools"; onlyApprovals || l.NeedsTools {
+		unknown = nil
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s of agent %q names %q, which is not a tool%s", what, l.Name, unknown[0],
+		hintLine(agentloop.SuggestTool(unknown[0], tools)))
 }
 
 // lacks is the error of a loop that lists a tool which cannot be called. It is nil, with a warning, for one that is not

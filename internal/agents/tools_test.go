@@ -69,15 +69,16 @@ func TestTools(t *testing.T) {
 			own, ownDeny        []string
 			want, codes, result string
 		}{
-			{"no lists", nil, nil, nil, nil, "t.a t.b t.c", "", ""},
-			{"an empty global list", []string{" ", ""}, nil, nil, nil, "t.a t.b t.c", "", ""},
-			{"a global list", []string{" t.b ", "t.a", "t.b"}, nil, nil, nil, "t.a t.b", "", ""},
+			{"trust 8.4 no list", nil, nil, nil, nil, "", "", ""},
+			{"trust 8.4 all", nil, nil, agentloop.AllTools, nil, "t.a t.b t.c", "", ""},
+			{"an empty global list", []string{" ", ""}, nil, agentloop.AllTools, nil, "t.a t.b t.c", "", ""},
+			{"a global list", []string{" t.b ", "t.a", "t.b"}, nil, agentloop.AllTools, nil, "t.a t.b", "", ""},
 			{"an agent's list", nil, nil, []string{"t.c ", "t.a"}, nil, "t.a t.c", "", ""},
 			{"both", []string{"t.a", "t.b"}, nil, []string{"t.b", "t.c"}, nil, "t.b", "", ""},
 			{"an empty list", nil, nil, []string{}, nil, "", "", ""},
 			{"deny wins", []string{"t.a"}, []string{"t.a"}, nil, nil, "", "", ""},
 			{"the agent denies", nil, nil, []string{"t.a", "t.b"}, []string{"t.b"}, "t.a", "", ""},
-			{"an unknown name", nil, nil, []string{"t.a", "t.x"}, nil, "t.a", "tool.missing", ""},
+			{"one that is not configured", nil, nil, []string{"t.a", "file.read"}, nil, "t.a", "tool.missing", ""},
 		} {
 			l := simple()
 			l.Tools, l.Deny = tt.own, tt.ownDeny
@@ -89,6 +90,27 @@ func TestTools(t *testing.T) {
 			if allowed := strings.Contains(tt.want, "t.c"); allowed != (len(c.Calls()) == 1) || allowed != (res.Calls[0].Code == "") {
 				t.Errorf("%s: %s, called %d times", tt.name, res.Calls[0].Result, len(c.Calls()))
 			}
+		}
+	})
+	t.Run("trust 8.4 its own tools count always", func(t *testing.T) {
+		for _, tools := range [][]string{nil, {}, {"t.a"}, agentloop.AllTools} {
+			l := simple()
+			l.Tools, l.Own, l.MaxSubagents = tools, []runtime.Tool{tool("own.it", "", 1)}, -1
+			m := model(says("done"))
+			must(t, l, input{}, host(m, tool("t.a", "", 1)))
+			want := "own.it"
+			if len(tools) > 0 {
+				want = "own.it t.a"
+			}
+			same(t, "offered", offered(m.Requests()[0]), want)
+		}
+	})
+	t.Run("trust 8.4 an unknown name", func(t *testing.T) {
+		l := simple()
+		l.Tools = []string{"t.a", "t.x"}
+		_, err := run(t, l, input{}, host(model(says("done")), tool("t.a", "", 1)))
+		if err == nil || !strings.Contains(err.Error(), "tools of agent \"simple\" names \"t.x\", which is not a tool\n  hint: did you mean \"t.a\"?") {
+			t.Error(err)
 		}
 	})
 	t.Run("3.3 results", func(t *testing.T) {

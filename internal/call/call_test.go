@@ -85,7 +85,7 @@ func (f fixture) tool() *engine.Call {
 // job is an attempt of a call of an agent.
 func (f fixture) job(kind program.CallKind, j *agents.Job) *engine.Call {
 	j.Path = "ask"
-	return &engine.Call{Kind: kind, Name: j.Name, Path: "ask", Site: f.program.Calls[0], Job: j, Loop: &agentloop.Loop{},
+	return &engine.Call{Kind: kind, Name: j.Name, Path: "ask", Site: f.program.Calls[0], Job: j, Loop: &agentloop.Loop{Tools: agentloop.AllTools},
 		Request: j.Request, Context: engine.Context{Generation: 1, Attempt: 1}}
 }
 

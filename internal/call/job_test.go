@@ -78,7 +78,7 @@ func (w world) runtime() *runtime.Runtime {
 }
 
 func (w world) loop() *agentloop.Loop {
-	return &agentloop.Loop{Layers: []agentloop.Layer{{ID: "y",
+	return &agentloop.Loop{Tools: agentloop.AllTools, Layers: []agentloop.Layer{{ID: "y",
 		Init:   func(_ context.Context, key string) error { return errors.New(w.say("init " + key)) },
 		Recall: func(_ context.Context, key, task string) (string, error) { return w.say(key + " " + task), nil },
 		Store: func(_ context.Context, key string, _ []runtime.Message) error {
@@ -143,7 +143,7 @@ func TestToolsOfAgents(t *testing.T) {
 	rt := w.runtime()
 	rt.Tools = []runtime.Tool{runtimetest.NewTool("host.it", nil), valued(func(_ context.Context, args map[string]any) (any, error) { return args["a"], nil })}
 	f := bind(t, plain, rt)
-	own := &agentloop.Loop{Own: []runtime.Tool{nil, runtimetest.NewTool("own.it", nil)}}
+	own := &agentloop.Loop{Tools: agentloop.AllTools, Own: []runtime.Tool{nil, runtimetest.NewTool("own.it", nil)}}
 	call := func(name string, scope agents.Scope) (any, error) {
 		c := f.job(program.ToolCall, &agents.Job{Op: agents.CallTool, Name: name, Scope: scope, Arguments: json.RawMessage(`{"a":1}`)})
 		c.Loop = own

@@ -26,7 +26,7 @@ func (c *Caller) Offer() (*agents.Offer, error) {
 
 func (c *Caller) makeOffer() *agents.Offer {
 	rt := c.rt
-	o := &agents.Offer{Models: map[string]agents.ModelOffer{}, Listed: map[string]bool{},
+	o := &agents.Offer{Models: map[string]agents.ModelOffer{}, Listed: listedOnly(c.Offers.Tools),
 		Host:   c.describeAll(c.Offers.Tools),
 		Limits: rt.Limits.WithDefaults(),
 		Memory: rt.Memory != nil, Retriever: rt.Searcher(runtime.DefaultSearcher) != nil,
@@ -40,13 +40,19 @@ func (c *Caller) makeOffer() *agents.Offer {
 			o.Models[name] = m.ModelOffer
 		}
 	}
-	for _, t := range c.Offers.Tools { // the last one of a name counts
-		_, o.Listed[t.Spec().Name] = t.(runtime.PortTool)
-	}
 	if rt.Env != nil {
 		o.Env = c.describeAll(c.env)
 	}
 	return o
+}
+
+// listedOnly are the tools that only agents have which list them. The last one of a name counts.
+func listedOnly(tools []runtime.Tool) map[string]bool {
+	listed := map[string]bool{}
+	for _, t := range tools {
+		_, listed[t.Spec().Name] = t.(runtime.PortTool)
+	}
+	return listed
 }
 
 // approvalsOf returns the host's approval settings for calls by agents.

@@ -112,6 +112,7 @@ func (a *app) plan(ctx context.Context, args []string, f *planFlags) error {
 	rt.Approver = a.newApprover(nil, s.person(rt))
 	a.printDiagnostics(slices.Concat(wf.Diagnostics, wf.Unapproved(rt)))
 	plan := wf.Plan().With(rt)
+	plan.Agents = wf.ToolsOfAgents(rt)
 	if f.reduced {
 		if plan, err = plan.Reduced(); err != nil {
 			return usageError("%w", err)

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/local"
@@ -137,8 +137,8 @@ func InputMap(input any) (map[string]any, error) {
 	return nil, fmt.Errorf("the input must be a map from input names to values, not %s", value.TypeName(v))
 }
 
-// unknownTools refuses a run with an agent that does not list its tools and whose approval names an unknown tool. If
-// skills or the environment may add tools, the agent checks this when it begins.
+// unknownTools refuses a run with an agent whose tools or approval name an unknown tool. If skills or the environment
+// may add tools, the agent checks this when it begins.
 func unknownTools(p *program.Program, offers *runtime.Resolution, rt *runtime.Runtime) error {
 	for _, call := range p.Calls {
 		if call.Agents == nil || rt.Env != nil {
@@ -146,17 +146,15 @@ func unknownTools(p *program.Program, offers *runtime.Resolution, rt *runtime.Ru
 		}
 		for _, id := range slices.Sorted(maps.Keys(call.Agents.Defs)) {
 			def := call.Agents.Defs[id]
-			if def.Loop.Tools != nil || def.Brings() {
+			if def.Brings() {
 				continue
 			}
 			known := slices.AppendSeq(program.ToolsToOthers(def), maps.Keys(call.Agents.Tools))
 			for _, t := range slices.Concat(offers.Tools, def.Loop.Own) {
 				known = append(known, t.Spec().Name)
 			}
-			if names, _ := def.Loop.Unmatched(known); len(names) > 0 {
-				return program.ConfigError(diagnostics.CodeUnknownTool,
-					"%s: approval of agent %q names %q, which is not a tool%s",
-					call.Pos, def.Loop.Name, names[0], program.HintLine(agentloop.SuggestTool(names[0], known)))
+			if err := agents.UnknownTool(&def.Loop, known, def.ChoosesTools()); err != nil {
+				return program.ConfigError(diagnostics.CodeUnknownTool, "%s: %w", call.Pos, err)
 			}
 		}
 	}

@@ -166,7 +166,8 @@ func (o object) finally() FinallyBegun {
 }
 
 func (o object) begun() Begun {
-	return Begun{o.in("inputs"), o.interrupt(), o.parallel(), o.texts("origin"), o.texts("vars"), o.doubts()}
+	return Begun{o.in("inputs"), o.interrupt(), o.parallel(), o.texts("origin"), o.texts("vars"), o.doubts(),
+		o.yes("listed")}
 }
 
 func (o object) ended() Ended {
@@ -312,7 +313,7 @@ func (o object) progress() Progress {
 
 func decodeRedefined(data object) Redefined {
 	w := Redefined{Digest: data.text("digest"), Definition: data["definition"],
-		Generation: int(data.count("generation")), Doubts: data.doubts()}
+		Generation: int(data.count("generation")), Doubts: data.doubts(), Listed: data.yes("listed")}
 	for _, v := range data.list("kept") {
 		m, _ := v.(map[string]any)
 		k := object(m)

@@ -211,6 +211,9 @@ func (w *Begun) members() map[string]any {
 	if len(w.Doubts) > 0 {
 		data["doubts"] = w.Doubts
 	}
+	if w.Listed {
+		data["listed"] = true
+	}
 	return data
 }
 
@@ -341,6 +344,9 @@ func (w *Redefined) members() map[string]any {
 	data := map[string]any{"digest": w.Digest, "generation": int64(w.Generation), "kept": kept, "doubts": w.Doubts}
 	if w.Definition != nil {
 		data["definition"] = w.Definition
+	}
+	if w.Listed {
+		data["listed"] = true
 	}
 	return data
 }

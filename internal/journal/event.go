@@ -52,6 +52,9 @@ type (
 		Origin    map[string]string // see runtime.Runtime; nil: nothing is known
 		Vars      map[string]string // that expressions read; nil: none
 		Doubts    []Doubt           // of a fork: shared calls with unknown outcome
+		// Listed says that agents have the tools that they list. In a run of an earlier version, those that list none
+		// have all, and an unknown name is a warning.
+		Listed bool
 	}
 	// Execution is the first event of each execution; the first one follows Begun.
 	Execution struct {
@@ -167,6 +170,7 @@ type (
 		Generation int
 		Kept       []KeptAnswer
 		Doubts     []Doubt
+		Listed     bool // see Begun
 	}
 	// Cancelled says that only rollbacks continue.
 	Cancelled struct{ Reason string }

@@ -13,7 +13,6 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/checkpoint/jsonl"
 	"github.com/braise-run/braise/internal/journal"
-	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/seedtest"
 	"github.com/braise-run/braise/resume"
 )
@@ -128,7 +127,6 @@ func TestTracedAndTold(t *testing.T) {
 		{At: at, What: journal.Execution{}}, {At: at, What: journal.Execution{Limits: &journal.Limits{}}},
 		{At: at, Path: "ask", What: journal.PauseClosed{Pause: "ask"}, Begins: &journal.Execution{Owner: "vm/1", Worked: 7, Parallel: 2}},
 		{At: at, Path: "ask", After: 4, What: journal.PauseAnswered{Pause: "ask", Next: resume.Answered, Answer: "yes", Restart: true}},
-		{At: at, Path: "pay", After: 3, What: journal.StepDenied{Failure: &machine.Failure{Category: "confirmation", Code: "hook.denied", Err: errors.New("no")}}},
 		{At: at, Path: "told", After: 3, What: journal.Said{Text: "Ticket 7", Value: map[string]any{"id": int64(7)}}},
 		{At: at, Path: "each[1]/told", After: 9, What: journal.Said{Text: ""}},
 		{At: at, Path: "do", After: 2, What: journal.ToolEntered{Tool: "notes.add", Arguments: map[string]any{"text": "milk"}}},

@@ -168,7 +168,7 @@ func (s *stepCompiler) needOf(l *agentloop.Loop, remembers bool, at func(key str
 		if tool == agentloop.AskHuman {
 			earliest(&s.waits.Answer, at("tools", i), s.path())
 		}
-		if !agentloop.Reserved(tool) && tool != "" && s.recipe.Tool(tool) == nil {
+		if !agentloop.Reserved(tool) && tool != "" && tool != agentloop.AnyTool && s.recipe.Tool(tool) == nil {
 			s.need(useTool, tool, at("tools", i), s.path())
 		}
 	}
@@ -355,7 +355,7 @@ func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *a
 	if l.Model == "" {
 		l.Model = r.Defaults.Model
 	}
-	l.Tools, l.Deny, l.Skills = wordsOf(spec["tools"]), wordsOf(spec["deny"]), wordsOf(spec["skills"])
+	l.Tools, l.Deny, l.Skills = c.listedTools(a), wordsOf(spec["deny"]), wordsOf(spec["skills"])
 	l.MaxSteps, l.ToolConcurrency, l.MaxTokens = whole(spec["max_steps"]), whole(spec["tool_concurrency"]),
 		whole(spec["max_tokens"])
 	l.OnRepetition, _ = spec["on_repetition"].(string)

@@ -28,14 +28,46 @@ func ToolsToOthers(def *agentDef) (names []string) {
 	return names
 }
 
-// Unrestricted reports whether one of the agents does not list its tools.
+// Unrestricted reports whether one of the agents may call all tools that are allowed.
 func (a *AgentSet) Unrestricted() bool {
 	for _, def := range a.Defs {
-		if def.Loop.Tools == nil {
+		if def.Loop.HasAllTools() {
 			return true
 		}
 	}
 	return false
+}
+
+// listedTools returns the tools that an agent lists. Without the key it has none; in a run of an earlier version it has
+// all that are allowed.
+func (c *compiler) listedTools(a *recipe.Agent) []string {
+	f := a.Spec.Field("tools")
+	switch {
+	case f == nil && c.earlier:
+		return agentloop.AllTools
+	case f == nil:
+		for _, key := range []string{"approval", "deny", "max_calls", "tool_concurrency"} {
+			if of := a.Spec.Field(key); of != nil && !c.broken {
+				c.errorf(of.Pos, diagnostics.CodeMissingKey, "list them, or write tools: all for all that are allowed",
+					"agent %q has %s, and no tools", a.ID, key)
+				break
+			}
+		}
+		return nil
+	case f.Value.Scalar == recipe.AllTools:
+		return agentloop.AllTools
+	}
+	names := wordsOf(f.Value.Decoded())
+	for i, name := range names {
+		if name == agentloop.AnyTool {
+			c.errorf(f.Value.List[i].Pos, diagnostics.CodeUnknownTool, "write tools: all for all that are allowed",
+				"%q is not a tool", name)
+			if names[i] = ""; c.stored {
+				c.list[len(c.list)-1].Level = diagnostics.Warn
+			}
+		}
+	}
+	return names
 }
 
 // checkNames checks the names under approval and deny, as far as they are known: an agent that lists its tools has no
@@ -63,10 +95,13 @@ func (c *compiler) checkNames(a *recipe.Agent, def *agentDef) {
 	if c.broken {
 		return
 	}
-	known := slices.Concat(def.Loop.Tools, ToolsToOthers(def))
+	known := slices.Concat(def.Loop.Listed(), ToolsToOthers(def))
 	c.checkToolChoice(a, &def.Loop, known)
+	if a.Spec.Field("tools") == nil && !c.earlier { // said by listedTools
+		return
+	}
 	approval, deny := def.Loop.Unmatched(known)
-	if def.Loop.Tools == nil { // the rest is checked when a run begins, and what is denied need not be there
+	if def.Loop.HasAllTools() { // the rest is checked when a run begins, and what is denied need not be there
 		program := func(name string) bool { return strings.HasPrefix(name, agentloop.ExecTool+":") }
 		approval = slices.DeleteFunc(approval, func(name string) bool { return !program(name) })
 		deny = slices.DeleteFunc(deny, func(name string) bool {

@@ -2,6 +2,7 @@ package program
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/braise-run/braise/agentloop"
@@ -53,7 +54,7 @@ func (c *compiler) choicesOf(def *agentDef, a *recipe.Agent, names *expr.Scope) 
 		case "model":
 			l.Model = ""
 		case "tools":
-			l.Tools = nil // any
+			l.Tools = agentloop.AllTools // any
 			if made.all {
 				l.Tools = made.names
 			}
@@ -112,6 +113,9 @@ func (d *agentDef) choice(key string) *choice {
 	return nil
 }
 
+// ChoosesTools reports whether an expression gives the agent's tools.
+func (d *agentDef) ChoosesTools() bool { return d.choice("tools") != nil }
+
 // Brings reports whether skills may bring the agent tools.
 func (d *agentDef) Brings() bool { return len(d.Loop.Skills) > 0 || d.choice("skills") != nil }
 
@@ -132,6 +136,12 @@ func (d *agentDef) mayBe() (l agentloop.Loop, models []string) {
 		}
 	}
 	return l, models
+}
+
+// MayBe is the agent with all tools and skills that it may have, as far as known.
+func (d *agentDef) MayBe() agentloop.Loop {
+	l, _ := d.mayBe()
+	return l
 }
 
 // put evaluates the choice for an agent that begins in env.
@@ -174,7 +184,11 @@ func (c *choice) read(v any) (names []string, is string) {
 		}
 		names = append(names, name)
 	}
-	return value.Names(names), ""
+	names = value.Names(names)
+	if c.key == "tools" && slices.Contains(names, agentloop.AnyTool) {
+		return nil, `a list with "*"`
+	}
+	return names, ""
 }
 
 // wrong is the error of a value that is something else than it must be.

@@ -53,6 +53,9 @@ type Program struct {
 
 // Has says what occurs in a program.
 type Has struct {
+	Earlier bool                     // it is of a run that began when agents that list no tools had all of them
+	earlier func() (*Program, error) // see AsEarlier; nil: the program itself
+
 	Overlaps bool // calls of some agent may overlap
 	Reads    bool // some expression reads steps.ID.calls
 	Errors   bool // some expression reads the error of a step that fails
@@ -95,22 +98,40 @@ func Compile(r *recipe.Recipe, tools []runtime.ToolSpec, inGo map[string]*agentl
 			return nil, ConfigError("agent.invalid", "%w", err)
 		}
 	}
-	return compile(r, tools, outside{inGo: inGo, ran: map[string]string{}}, false)
+	return compile(r, tools, outside{inGo: inGo, ran: map[string]string{}}, false, false)
+}
+
+// Listed reports whether agents run that have the tools that they list.
+func (p *Program) Listed() bool { return !p.Earlier && p.hasAgents() }
+
+func (p *Program) hasAgents() bool {
+	return slices.ContainsFunc(p.Calls, func(c *Call) bool { return c.Agents != nil })
+}
+
+// AsEarlier returns the program for a run that began when agents that list no tools had all of them.
+func (p *Program) AsEarlier() (*Program, error) {
+	if p.earlier == nil {
+		return p, nil
+	}
+	return p.earlier()
 }
 
 // CompileStored compiles a recipe that a run began with, which an earlier version may have checked less strictly. Of
-// agents in Go there are the names, see [Program.InGo].
-func CompileStored(r *recipe.Recipe) (*Program, error) {
+// agents in Go there are the names, see [Program.InGo]. earlier says that agents which list no tools have all of them.
+func CompileStored(r *recipe.Recipe, earlier bool) (*Program, error) {
 	inGo := map[string]*agentloop.Loop{}
 	for id := range r.AgentsInGo() {
-		inGo[id] = &agentloop.Loop{Name: id, Model: "?"}
+		inGo[id] = &agentloop.Loop{Name: id, Model: "?", Tools: agentloop.AllTools}
 	}
-	return compile(r, nil, outside{inGo: inGo, ran: map[string]string{}, recorded: r.AgentsInGo()}, true)
+	return compile(r, nil, outside{inGo: inGo, ran: map[string]string{}, recorded: r.AgentsInGo()}, true, earlier)
 }
 
-func compile(r *recipe.Recipe, tools []runtime.ToolSpec, from outside, stored bool) (*Program, error) {
+func compile(
+	r *recipe.Recipe, tools []runtime.ToolSpec, from outside, stored, earlier bool,
+) (*Program, error) {
 	c := &compiler{
-		stored: stored, outside: from, files: map[*recipe.Recipe]*file{}, agents: map[agentKey]*agentDef{},
+		stored: stored, earlier: earlier, outside: from,
+		files: map[*recipe.Recipe]*file{}, agents: map[agentKey]*agentDef{},
 		shapes: map[*recipe.Value]shape{}, whens: map[*recipe.Retry]*expr.Program{},
 		tools: map[*recipe.Tool]*Tool{},
 		uses:  [8]map[string]*Use{{}, {}, {}, {}, {}, {}, {}, {}}, broken: r.Diagnostics.HasErrors(),
@@ -123,6 +144,10 @@ func compile(r *recipe.Recipe, tools []runtime.ToolSpec, from outside, stored bo
 		Models: c.sorted(useModel), Tools: c.sorted(useTool), Secrets: c.sorted(useSecret),
 		Capabilities: c.sorted(useCapability), Ports: c.sorted(usePort),
 		Waits: c.waits, Has: c.has, StepLimits: c.stepLimits,
+	}
+	p.Earlier = earlier
+	if p.hasAgents() {
+		p.earlier = sync.OnceValues(func() (*Program, error) { return compile(r, nil, from, stored, true) })
 	}
 	p.OwnTools = c.ownTools()
 	for _, call := range c.calls {
@@ -180,12 +205,13 @@ const (
 
 // compiler is the state of one Compile.
 type compiler struct {
-	list   diagnostics.List
-	files  map[*recipe.Recipe]*file
-	agents map[agentKey]*agentDef
-	tools  map[*recipe.Tool]*Tool
-	in     *file // that is being compiled
-	stored bool  // see CompileStored
+	list    diagnostics.List
+	files   map[*recipe.Recipe]*file
+	agents  map[agentKey]*agentDef
+	tools   map[*recipe.Tool]*Tool
+	in      *file // that is being compiled
+	stored  bool  // see CompileStored
+	earlier bool  // likewise
 	outside
 	uses   [8]map[string]*Use
 	calls  []*Call

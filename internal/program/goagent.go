@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
@@ -22,6 +23,10 @@ const goAgent = "An agent written in Go: "
 // CompileLoop compiles a recipe of one step, agent, that runs a loop. Its inputs are prompt and context, and its
 // output is the agent's. archive keeps what compaction removes from conversations; nil: none.
 func CompileLoop(l *agentloop.Loop, archive agentloop.Archive) (*Program, error) {
+	return compileLoop(l, archive, false)
+}
+
+func compileLoop(l *agentloop.Loop, archive agentloop.Archive, earlier bool) (*Program, error) {
 	if err := l.Validate(); err != nil {
 		return nil, ConfigError("agent.invalid", "%w", err)
 	}
@@ -50,7 +55,8 @@ func CompileLoop(l *agentloop.Loop, archive agentloop.Archive) (*Program, error)
 	if err != nil {
 		return nil, err
 	}
-	p.Archive = archive
+	p.Archive, p.Earlier = archive, earlier
+	p.earlier = sync.OnceValues(func() (*Program, error) { return compileLoop(l, archive, true) })
 	p.Overlaps = overlaps(l, map[*agentloop.Loop]bool{})
 	p.Calls[0].Agents.Defs[""] = &agentDef{Loop: *l}
 	p.Calls[0].Agents.HandsOff = len(l.Handoffs) > 0
@@ -150,7 +156,7 @@ func (s *stepCompiler) useInGo(n recipe.Name, l *agentloop.Loop) {
 		}
 		seen[l] = true
 		plain := *l
-		plain.Tools = slices.DeleteFunc(slices.Clone(l.Tools), func(name string) bool { return hasTool(l.Own, name) })
+		plain.Tools = slices.DeleteFunc(l.Listed(), func(name string) bool { return hasTool(l.Own, name) })
 		s.needOf(&plain, l.Memory.Thread != "", at)
 		for _, other := range l.Others() {
 			need(other)
@@ -159,19 +165,20 @@ func (s *stepCompiler) useInGo(n recipe.Name, l *agentloop.Loop) {
 	need(l)
 }
 
-// toolsInGo is an agent in Go as far as it says which tools of the recipe it may call: those that it lists, or all. In
-// the steps of such a tool there are none: a tool must not call itself.
+// toolsInGo is an agent in Go as far as it says which tools of the recipe it may call. In the steps of such a tool
+// there are none: a tool must not call itself.
 func toolsInGo(l *agentloop.Loop, inTool bool) recipe.Agent {
-	spec := &recipe.Value{IsMap: true}
-	if l.Tools != nil || inTool {
-		list := &recipe.Value{IsList: true}
-		for _, name := range l.Tools {
-			if !inTool {
-				list.List = append(list.List, &recipe.Value{Scalar: name})
-			}
+	tools := &recipe.Value{IsList: true}
+	switch {
+	case inTool:
+	case l.HasAllTools():
+		tools = &recipe.Value{Scalar: recipe.AllTools}
+	default:
+		for _, name := range l.Listed() {
+			tools.List = append(tools.List, &recipe.Value{Scalar: name})
 		}
-		spec.Map = []recipe.Field{{Key: "tools", Value: list}}
 	}
+	spec := &recipe.Value{IsMap: true, Map: []recipe.Field{{Key: "tools", Value: tools}}}
 	return recipe.Agent{ID: l.Name, Spec: spec}
 }
 

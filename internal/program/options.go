@@ -117,7 +117,7 @@ func Files(v any) ([]runtime.File, error) {
 func (c *compiler) checkToolChoice(a *recipe.Agent, l *agentloop.Loop, known []string) {
 	choice := l.Options.ToolChoice
 	words := []string{"", runtime.ToolsAuto, runtime.ToolsNone, runtime.ToolsRequired}
-	if l.Tools == nil || agentloop.Reserved(choice) || slices.Contains(slices.Concat(words, known), choice) {
+	if l.HasAllTools() || agentloop.Reserved(choice) || slices.Contains(slices.Concat(words, known), choice) {
 		return
 	}
 	c.errorf(a.Spec.Field("tool_choice").Value.Pos, diagnostics.CodeUnknownTool, agentloop.SuggestTool(choice, known),

@@ -120,10 +120,10 @@ func (f *file) innerCalls(seen map[*file]bool) (list []agents.Inner) {
 func (a *AgentSet) innerCalls() (list []agents.Inner) {
 	for _, id := range value.SortedKeys(a.Defs) {
 		def := a.Defs[id]
-		if def.Loop.Tools == nil { // any
+		if def.Loop.HasAllTools() {
 			list = append(list, agents.Inner{Tool: "*", ByAgent: true})
 		}
-		for _, name := range def.Loop.Tools {
+		for _, name := range def.Loop.Listed() {
 			if name != "" && !agentloop.Reserved(name) && a.Tools[name] == nil {
 				list = append(list, agents.Inner{Tool: name, ByAgent: true})
 			}
@@ -193,7 +193,8 @@ func (p *Program) weakEffects(specs map[string]runtime.ToolSpec) (list diagnosti
 
 // toolsOf finds the tools of the recipe that the agents of a step may call.
 func (s *stepCompiler) toolsOf(set *AgentSet, src *recipe.Step, inGo []recipe.Agent) {
-	for _, name := range s.recipe.ToolsOf(append(slices.Clip(s.recipe.AgentsOf(src)), inGo...), src.Uses.Pos) {
+	all := append(slices.Clip(s.recipe.AgentsOf(src)), inGo...)
+	for _, name := range s.recipe.ToolsOf(all, src.Uses.Pos, s.earlier) {
 		t := s.tool(s.recipe.Tool(name.Text))
 		if t == nil {
 			continue
