@@ -60,7 +60,7 @@ var plannedLines = map[string]int{
 	"internal/drawing":          950,
 	"internal/expr":             2800,
 	"internal/expr/syntax":      650,
-	"internal/journal":          798,
+	"internal/journal":          805,
 	"internal/local":            1500,
 	"internal/machine":          2200,
 	"internal/otlp":             450,
