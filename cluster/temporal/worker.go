@@ -336,14 +336,15 @@ func beats(ctx context.Context) (stop func()) {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // a call that was told to stop still lives
+	every := beat
 	var next *time.Timer
 	next = time.AfterFunc(maxCall, func() {
 		activity.RecordHeartbeat(context.WithoutCancel(ctx))
-		if next.Reset(beat); ctx.Err() != nil {
+		if next.Reset(every); ctx.Err() != nil {
 			next.Stop()
 		}
 	})
-	next.Reset(beat)
+	next.Reset(every)
 	return func() {
 		cancel()
 		next.Stop()
