@@ -112,10 +112,12 @@ func Check(ctx context.Context, path string, opts *Options) (*Result, error) {
 		result.Failures = []string{err.Error()}
 		return result, nil
 	}
-	if allows := s.untrusted(filepath.Dir(path)); allows != nil && opts.Trust != nil && !opts.Trust(path, allows) {
-		result.Failures = []string{"scenario.untrusted: its braise.yaml allows " + strings.Join(allows, ", ") +
-			", and is outside of the working folder\n  hint: read it, then test in its folder or with --config"}
-		return result, nil
+	if opts.Trust != nil {
+		if allows := s.untrusted(filepath.Dir(path)); allows != nil && !opts.Trust(path, allows) {
+			result.Failures = []string{"scenario.untrusted: its braise.yaml allows " + strings.Join(allows, ", ") +
+				", and is outside of the working folder\n  hint: read it, then test in its folder or with --config"}
+			return result, nil
+		}
 	}
 	var first *attempt
 	for i, n := range parallelism {

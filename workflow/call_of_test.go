@@ -149,7 +149,7 @@ func TestPortsServeWhoAnswered(t *testing.T) {
 			return nil
 		})}}
 	out, err := wf.Run(t.Context(), nil, rt)
-	for _, by := range []string{"bob", "", "cid"} { // nobody knows who gave the second answer
+	for _, by := range []string{"bob", "", "cid"} { // who gave the second answer is not known
 		if err != nil || out.Status != workflow.StatusPaused {
 			t.Fatalf("%s: %v", out.Status, err)
 		}

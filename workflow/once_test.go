@@ -242,7 +242,7 @@ func (p *payer) goOn(t *testing.T, out *workflow.Outcome, rt *runtime.Runtime, u
 	return nil
 }
 
-// once goes on with a run to its end, which must be good, and checks that there is one payment.
+// once goes on with a run to its end, which must be good, and checks that it pays once.
 func (p *payer) once(t *testing.T, what string, out *workflow.Outcome, rt *runtime.Runtime) *workflow.Outcome {
 	t.Helper()
 	out = p.goOn(t, out, rt, "")

@@ -17,7 +17,7 @@ type Answers struct {
 	Kept map[PauseKey]KeptAnswer // for later generations
 	Nth  map[PauseKey]int        // pauses of this generation so far, by key without n
 	// Without n: calls of earlier generations with unknown outcome, or whose end a person gave. nil stands for a call
-	// of which nothing is known.
+	// about which nothing is known.
 	doubts  map[PauseKey][]*resume.Call
 	settled map[PauseKey][]*resume.Call // likewise, of this generation: the next one asks about them
 }

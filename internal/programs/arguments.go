@@ -31,17 +31,17 @@ func (l *line) behind(args, options []string) {
 		return
 	}
 	for i := 0; i < len(args); i++ {
-		switch name, _, is := strings.Cut(args[i], "="); {
-		case !slices.Contains(options, name) && !joined(args[i], options):
-		case is || name != args[i] || !slices.Contains(options, name): // -xCOMMAND, --exec=COMMAND
-			l.hidden()
-		default:
+		name, _, _ := strings.Cut(args[i], "=")
+		switch {
+		case slices.Contains(options, args[i]):
 			end := i + 1
 			for end < len(args) && args[end] != ";" && args[end] != "+" {
 				end++
 			}
 			l.command(args[i+1 : end])
 			i = end
+		case slices.Contains(options, name) || joined(args[i], options): // --exec=COMMAND, -xCOMMAND
+			l.hidden()
 		}
 	}
 }

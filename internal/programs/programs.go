@@ -25,7 +25,7 @@ var (
 		run-parts runcon runuser screen script setarch setpriv ssh start-stop-daemon strace su systemd-run taskset
 		tmux unbuffer unshare valgrind watch xvfb-run`)
 
-	// shells run what stands behind -c, of which only that of the first ones can be read.
+	// shells run what stands behind -c. Only the language of the first ones, up to sh, can be read.
 	shells = strings.Fields(`ash bash dash ksh mksh rbash sh csh fish tcsh zsh cmd cmd.exe powershell pwsh`)
 
 	// interpreters run code that stands in a file, in their arguments or in their input.

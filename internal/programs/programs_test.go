@@ -12,7 +12,7 @@ import (
 	"github.com/braise-run/braise/internal/seedtest"
 )
 
-// What command lines run: trust 8.3. A want that ends in "…" is one of which not all is plain to see.
+// What command lines run: trust 8.3. A want that ends in "…" says that there may be more programs.
 func TestOf(t *testing.T) {
 	for _, tt := range []struct{ argv, want string }{
 		// Programs. Arguments are separated by a blank, or by | where one holds blanks.
