@@ -151,7 +151,7 @@ const (
 	StopMaxSteps   StopReason = "max_steps"
 	StopRepetition StopReason = "repetition" // three rounds with the same calls and results
 	StopRefused    StopReason = "refused"    // three rounds with nothing but calls that a limit or a policy refused
-	StopNoAction   StopReason = "no_action"  // the model said nothing
+	StopNoAction   StopReason = "no_action"  // the model said nothing, or that it calls tools, and called none
 	StopCut        StopReason = "cut"        // the model's answer has as many tokens as it may have, and is not whole
 	StopUntil      StopReason = "until"
 	StopError      StopReason = "error"

@@ -75,6 +75,8 @@ func (m *Model) readWhole(ctx context.Context, path string, r io.Reader, v any) 
 	case int64(len(answer)) > m.opts.MaxBytes:
 		return m.tooLarge(path)
 	}
+	// Some end a whole answer as if it were a stream.
+	answer = bytes.TrimSuffix(bytes.TrimSpace(answer), []byte("data: [DONE]"))
 	return m.decode(ctx, path, answer, v)
 }
 

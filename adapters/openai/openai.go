@@ -228,10 +228,10 @@ func (m *Model) ask(
 	emitted := false
 	err = m.do(ctx, http.MethodPost, chatPath, body, func(answer io.Reader) error {
 		in := bufio.NewReader(answer)
-		if mode == whole || !isStream(in) {
+		if !isStream(in) {
 			return m.readWhole(ctx, chatPath, in, &r)
 		}
-		emitted = true
+		emitted = true // some stream whatever they are asked for
 		return m.readStream(ctx, in, &r, emit)
 	})
 	if err != nil {
@@ -294,13 +294,19 @@ func (m *Model) encode(req *runtime.Request, mode int32) (body []byte, names map
 	if mode == streamUsage {
 		chat.StreamOptions = &sdk.StreamOptions{IncludeUsage: true}
 	}
-	if chat.Tools, names, err = tools(req.Tools); err != nil {
+	offered := req.Tools
+	if len(offered) == 0 {
+		if offered = called(req.Messages); offered != nil {
+			chat.ToolChoice = runtime.ToolsNone
+		}
+	}
+	if chat.Tools, names, err = tools(offered); err != nil {
 		return nil, nil, err
 	}
-	messages := req.Messages
+	messages := conversation(req.Messages)
 	if req.Schema != nil {
 		format := responseFormat(req.Schema)
-		if format == nil || m.opts.NoSchema {
+		if format == nil || m.opts.NoSchema || len(req.Tools) > 0 && !m.official() {
 			messages = withSchema(messages, req.Schema)
 		} else {
 			chat.ResponseFormat = format
@@ -327,9 +333,13 @@ var reasoning = regexp.MustCompile(`^(o[1-9]|gpt-[5-9])`)
 
 // newTokens reports whether the limit of an answer is called max_completion_tokens. OpenAI's name
 // for it is not known everywhere, while most others know max_tokens.
-func (m *Model) newTokens() bool {
+func (m *Model) newTokens() bool { return m.official() || reasoning.MatchString(m.opts.Model) }
+
+// official reports whether the endpoint is OpenAI's own, or Azure's of it. Others that are told a response_format hold
+// every turn to it, also one that should call a tool.
+func (m *Model) official() bool {
 	provider := providerOf(m.base.Hostname())
-	return provider == "openai" || provider == "azure.ai.openai" || reasoning.MatchString(m.opts.Model)
+	return provider == "openai" || provider == "azure.ai.openai"
 }
 
 // providers names those who are well known, by pattern of the host.
@@ -360,73 +370,4 @@ func providerOf(host string) string {
 		}
 	}
 	return host
-}
-
-// wireMessage encodes a message, with the parts that the model gave with it.
-func (m *Model) wireMessage(msg runtime.Message) (json.RawMessage, error) {
-	out := message{Role: msg.Role, ToolCallID: msg.ToolCallID}
-	if msg.Text != "" || len(msg.ToolCalls) == 0 { // some refuse an empty text beside tool calls
-		out.Content = msg.Text
-	}
-	if msg.Files != nil {
-		parts, err := contentParts(msg)
-		if err != nil {
-			return nil, err
-		}
-		out.Content = parts
-	}
-	for _, call := range msg.ToolCalls {
-		args := string(call.Arguments)
-		if args == "" {
-			args = "{}"
-		}
-		text, err := m.withParts(sdk.ToolCall{
-			ID: call.ID, Type: sdk.ToolTypeFunction,
-			Function: sdk.FunctionCall{Name: wireName(call.Name), Arguments: args},
-		}, call.Parts)
-		if err != nil {
-			return nil, err
-		}
-		out.ToolCalls = append(out.ToolCalls, text)
-	}
-	return m.withParts(out, msg.Parts)
-}
-
-// wireName is a tool's name for endpoints, most of which refuse dots.
-func wireName(name string) string { return strings.ReplaceAll(name, ".", "__") }
-
-// toolChoice encodes what the model may do with the tools.
-func toolChoice(choice string) any {
-	switch choice {
-	case "":
-		return nil
-	case runtime.ToolsAuto, runtime.ToolsNone, runtime.ToolsRequired:
-		return choice
-	}
-	return sdk.ToolChoice{Type: sdk.ToolTypeFunction, Function: sdk.ToolFunction{Name: wireName(choice)}}
-}
-
-// tools encodes the tools that a request offers.
-func tools(specs []runtime.ToolSpec) ([]sdk.Tool, map[string]string, error) {
-	names := map[string]string{}
-	var list []sdk.Tool
-	for _, spec := range specs {
-		name := wireName(spec.Name)
-		switch other, taken := names[name]; {
-		case taken && other == spec.Name:
-			return nil, nil, fmt.Errorf("the tool %q is offered twice", other)
-		case taken:
-			return nil, nil, fmt.Errorf("the tools %q and %q are both %q to the endpoint\n  hint: rename one of them",
-				other, spec.Name, name)
-		}
-		names[name] = spec.Name
-		parameters := spec.Parameters
-		if parameters == nil {
-			parameters = json.RawMessage(`{"type":"object","properties":{}}`)
-		}
-		list = append(list, sdk.Tool{Type: sdk.ToolTypeFunction, Function: &sdk.FunctionDefinition{
-			Name: name, Description: spec.Description, Parameters: parameters,
-		}})
-	}
-	return list, names, nil
 }

@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
 
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
@@ -19,15 +22,54 @@ type reply struct {
 	Model   any      `json:"model"` // a string, or no matter
 }
 
-type usage struct {
-	Input  int `json:"prompt_tokens"`
-	Output int `json:"completion_tokens"`
+// usage has the counts of tokens. Whatever is no object has none.
+type usage struct{ Input, Output count }
+
+// UnmarshalJSON reads the counts.
+func (u *usage) UnmarshalJSON(data []byte) error {
+	var counts struct {
+		Input  count `json:"prompt_tokens"`
+		Output count `json:"completion_tokens"`
+	}
+	_ = json.Unmarshal(data, &counts)
+	*u = usage(counts)
+	return nil
+}
+
+// count is a count of tokens: a number, with a fraction of 0 or in a string too. What is none counts nothing: that is
+// no reason to throw away an answer that is paid for.
+type count int
+
+// UnmarshalJSON reads a count.
+func (c *count) UnmarshalJSON(data []byte) error {
+	n, err := strconv.ParseFloat(strings.Trim(string(data), `"`), 64)
+	if err != nil || n != n || n > math.MaxInt32 {
+		n = 0
+	}
+	*c = count(n)
+	return nil
+}
+
+// word is a string, or a number as its digits; anything else is none.
+type word string
+
+// UnmarshalJSON reads a word.
+func (w *word) UnmarshalJSON(data []byte) error {
+	var s string
+	var n json.Number
+	switch {
+	case json.Unmarshal(data, &s) == nil:
+		*w = word(s)
+	case json.Unmarshal(data, &n) == nil:
+		*w = word(n)
+	}
+	return nil
 }
 
 type choice struct {
 	Message      *said           `json:"message"`
 	Delta        *said           `json:"delta"` // instead, in a stream
-	FinishReason string          `json:"finish_reason"`
+	FinishReason word            `json:"finish_reason"`
 	Error        json.RawMessage `json:"error"` // OpenRouter's, when a provider fails half-way
 }
 
@@ -39,8 +81,8 @@ type said struct {
 }
 
 type call struct {
-	Index    *int   `json:"index"` // in a stream: which call this is a piece of
-	ID       string `json:"id"`
+	Index    *int `json:"index"` // in a stream: which call this is a piece of
+	ID       word `json:"id"`
 	Function struct {
 		Name      string    `json:"name"`
 		Arguments arguments `json:"arguments"`
@@ -123,8 +165,8 @@ func (m *Model) response(
 	resp := &runtime.Response{
 		Text:   string(said.Content),
 		Parts:  m.parts(said.extras),
-		Usage:  runtime.Usage{InputTokens: used.Input, OutputTokens: used.Output},
-		Finish: finish(c.FinishReason, len(said.ToolCalls) > 0),
+		Usage:  runtime.Usage{InputTokens: int(used.Input), OutputTokens: int(used.Output)},
+		Finish: finish(string(c.FinishReason), len(said.ToolCalls) > 0, len(req.Tools) > 0),
 	}
 	resp.Model, _ = r.Model.(string)
 	for i, call := range said.ToolCalls {
@@ -132,7 +174,7 @@ func (m *Model) response(
 		if !offered { // made up: the one who calls the tools knows what to say
 			name = call.Function.Name
 		}
-		id := call.ID
+		id := string(call.ID)
 		if id == "" {
 			id = fmt.Sprintf("call_%d_%d", req.StepCall, i+1)
 		}
@@ -143,20 +185,34 @@ func (m *Model) response(
 	return resp, nil
 }
 
-// finish is the reason why the model stopped, in the words of runtime.Response.
-func finish(reason string, calls bool) string {
-	switch reason {
-	case "length", "content_filter":
-		return reason
-	case "stop", "tool_calls", "function_call", "":
-		if calls { // some say stop, or nothing, after tool calls too
-			return "tool_calls"
-		}
-		if reason == "stop" {
-			return reason
-		}
+// finishes are the reasons why models stop, as many endpoints spell them, without the letters' case and what stands
+// between words.
+var finishes = map[string]string{
+	"stop": runtime.FinishStop, "endturn": runtime.FinishStop, "stopsequence": runtime.FinishStop,
+	"eos": runtime.FinishStop, "eostoken": runtime.FinishStop, "completed": runtime.FinishStop,
+	"length": runtime.FinishLength, "maxtokens": runtime.FinishLength, "maxoutputtokens": runtime.FinishLength,
+	"modellength": runtime.FinishLength, "modelcontextwindowexceeded": runtime.FinishLength,
+	"contentfilter": runtime.FinishFilter, "contentfiltered": runtime.FinishFilter, "filtered": runtime.FinishFilter,
+	"safety": runtime.FinishFilter, "recitation": runtime.FinishFilter, "blocklist": runtime.FinishFilter,
+	"prohibitedcontent": runtime.FinishFilter, "spii": runtime.FinishFilter, "refusal": runtime.FinishFilter,
+	"sensitive": runtime.FinishFilter, "guardrailintervened": runtime.FinishFilter,
+	"toolcalls": runtime.FinishCalls, "toolcall": runtime.FinishCalls, "tooluse": runtime.FinishCalls,
+	"functioncall": runtime.FinishCalls,
+}
+
+var betweenWords = strings.NewReplacer("-", "", "_", "", " ", "")
+
+// finish is the reason why the model stopped, in the words of runtime.Response. Some say stop, or nothing, after calls,
+// too. A model without tools that says that it calls some has stopped for no known reason.
+func finish(reason string, calls, offered bool) string {
+	known := finishes[strings.ToLower(betweenWords.Replace(reason))]
+	switch {
+	case calls && (known == runtime.FinishStop || reason == ""):
+		return runtime.FinishCalls
+	case known == runtime.FinishCalls && !calls && !offered:
+		return ""
 	}
-	return ""
+	return known
 }
 
 // isSet reports whether a member is present and not null.

@@ -182,7 +182,11 @@ func find(calls []call, piece *call) *call {
 			continue
 		case piece.Function.Name == "" || piece.ID != "" && piece.ID == c.ID:
 			return c
-		case len(c.Function.Arguments) > 0, piece.Index == nil && c.Function.Name != "":
+		case piece.Function.Name == c.Function.Name && piece.ID == "" && len(c.Function.Arguments) > 0 &&
+			!json.Valid(c.Function.Arguments): // the name is in each piece
+			return c
+		case len(c.Function.Arguments) > 0, piece.Index == nil && c.Function.Name != "",
+			piece.ID != "" && c.ID != "" && c.Function.Name != "": // two calls share an index
 			return nil
 		}
 		return c

@@ -317,6 +317,10 @@ func (f *frame) answered() {
 		f.stops(agentloop.StopCut, runtime.CategoryLimit, diagnostics.CodeAnswerCut,
 			"came to the most tokens that an answer may have, before the answer was whole")
 		return
+	case f.loop.Schema == nil && s.Finish == runtime.FinishCalls:
+		f.stops(agentloop.StopNoAction, runtime.CategoryModel, diagnostics.CodeNoAction,
+			"gave no answer (the model said that it calls tools, and called none)")
+		return
 	case f.loop.Schema == nil && !s.Silent:
 		f.accept()
 		return

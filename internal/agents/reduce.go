@@ -341,7 +341,7 @@ func (s *State) end(e *Event) error {
 	case agentloop.StopAnswer:
 		ok = s.Phase == Said && !s.Silent
 	case agentloop.StopNoAction:
-		ok = s.Phase == Said && s.Silent
+		ok = s.Phase == Said && (s.Silent || s.Finish == runtime.FinishCalls)
 	case agentloop.StopCut:
 		ok = s.Phase == Said && s.Finish == runtime.FinishLength
 	case agentloop.StopMaxSteps:

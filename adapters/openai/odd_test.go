@@ -1,0 +1,232 @@
+package openai_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/braise-run/braise/adapters/openai"
+	"github.com/braise-run/braise/runtime"
+)
+
+// oddRow is an answer in one piece and in many, and what comes of both.
+type oddRow struct {
+	name, whole string
+	pieces      []string
+	want        runtime.Response
+}
+
+// oddRows are answers of endpoints that take the protocol in a way of their own. Those of TestStreamEqualsWhole come
+// first.
+func oddRows() []oddRow {
+	// said is an answer with a text, and more members of the answer itself.
+	said := func(finish, more string) (string, []string) {
+		return `{"choices": [{"message": {"content": "x"}, "finish_reason": ` + finish + `}]` + more + `}`,
+			[]string{chunk(`{"role": "assistant"}`), chunk(`{"content": "x"}`), `{"choices": [{"delta": {}, "finish_reason": ` + finish + `}]` + more + `}`}
+	}
+	var list []oddRow
+	for _, r := range []struct {
+		name, finish, more, stopped string
+		in, out                     int
+	}{
+		{"counts with fractions", `"stop"`, `, "usage": {"prompt_tokens": 12.0, "completion_tokens": 3e0}`, "stop", 12, 3},
+		{"counts in texts", `"stop"`, `, "usage": {"prompt_tokens": "12", "completion_tokens": "3.0"}`, "stop", 12, 3},
+		{"counts in words", `"stop"`, `, "usage": {"prompt_tokens": "many", "completion_tokens": {}}`, "stop", 0, 0},
+		{"counts as null", `"stop"`, `, "usage": {"prompt_tokens": null, "completion_tokens": 3}`, "stop", 0, 3},
+		{"more tokens than there are", `"stop"`, `, "usage": {"prompt_tokens": 1e300, "completion_tokens": 3}`, "stop", 0, 3},
+		{"usage as a list", `"stop"`, `, "usage": []`, "stop", 0, 0},
+		{"usage as a text", `"stop"`, `, "usage": "free"`, "stop", 0, 0},
+		{"other counts beside", `"stop"`, `, "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": "3", "prompt_tokens_details": []}`, "stop", 1, 2},
+		{"a time with a fraction", `"stop"`, `, "created": 1700000000.25, "system_fingerprint": {"a": 1}, "object": null`, "stop", 0, 0},
+		{"the model as a number", `"stop"`, `, "model": 7`, "stop", 0, 0},
+		{"STOP", `"STOP"`, "", "stop", 0, 0},
+		{"end_turn", `"end_turn"`, "", "stop", 0, 0},
+		{"eos", `"eos"`, "", "stop", 0, 0},
+		{"max_tokens", `"max_tokens"`, "", "length", 0, 0},
+		{"MAX_TOKENS", `"MAX_TOKENS"`, "", "length", 0, 0},
+		{"model_length", `"model_length"`, "", "length", 0, 0},
+		{"content-filter", `"content-filter"`, "", "content_filter", 0, 0},
+		{"contentFilter", `"contentFilter"`, "", "content_filter", 0, 0},
+		{"SAFETY", `"SAFETY"`, "", "content_filter", 0, 0},
+		{"RECITATION", `"RECITATION"`, "", "content_filter", 0, 0},
+		{"PROHIBITED_CONTENT", `"PROHIBITED_CONTENT"`, "", "content_filter", 0, 0},
+		{"refusal", `"refusal"`, "", "content_filter", 0, 0},
+		{"sensitive", `"sensitive"`, "", "content_filter", 0, 0},
+		{"a reason that is a number", `7`, "", "", 0, 0},
+		{"a reason that is a list", `["stop"]`, "", "", 0, 0},
+		{"calls without a call", `"tool_calls"`, "", "tool_calls", 0, 0},
+		{"tool_use without a call", `"tool_use"`, "", "tool_calls", 0, 0},
+	} {
+		whole, pieces := said(r.finish, r.more)
+		list = append(list, oddRow{r.name, whole, pieces, runtime.Response{Text: "x", Finish: r.stopped,
+			Usage: runtime.Usage{InputTokens: r.in, OutputTokens: r.out}}})
+	}
+	call := func(id, name, args string) runtime.ToolCall {
+		return runtime.ToolCall{ID: id, Name: name, Arguments: json.RawMessage(args)}
+	}
+	const stop = `{"choices": [{"delta": {}, "finish_reason": "stop"}]}`
+	calls := func(list ...runtime.ToolCall) runtime.Response {
+		return runtime.Response{Finish: "tool_calls", ToolCalls: list}
+	}
+	one := func(call string) string {
+		return `{"choices": [{"message": {"content": null, "tool_calls": [` + call + `]}}]}`
+	}
+	return append(list, []oddRow{
+		{"a name in each piece", one(`{"function": {"name": "crm__lookup", "arguments": "{\"id\": 7}"}}`), []string{
+			chunk(`{"tool_calls": [{"index": 0, "function": {"name": "crm__lookup", "arguments": "{\"id\": "}}]}`),
+			chunk(`{"tool_calls": [{"index": 0, "function": {"name": "crm__lookup", "arguments": "7"}}]}`),
+			chunk(`{"tool_calls": [{"index": 0, "function": {"name": "crm__lookup", "arguments": "}"}}]}`), stop,
+		}, calls(call("call_2_1", "crm.lookup", `{"id": 7}`))},
+		{"a name in each piece, without an index", one(`{"function": {"name": "crm__lookup", "arguments": "{\"id\": 7}"}}`), []string{
+			chunk(`{"tool_calls": [{"function": {"name": "crm__lookup", "arguments": "{\"id\": "}}]}`),
+			chunk(`{"tool_calls": [{"function": {"name": "crm__lookup", "arguments": "7}"}}]}`), stop,
+		}, calls(call("call_2_1", "crm.lookup", `{"id": 7}`))},
+		{"a name in each piece, twice the same call", one(`{"function": {"name": "now", "arguments": "{}"}}, {"function": {"name": "now", "arguments": "{}"}}`), []string{
+			chunk(`{"tool_calls": [{"index": 0, "function": {"name": "now", "arguments": "{"}}]}`), chunk(`{"tool_calls": [{"index": 0, "function": {"name": "now", "arguments": "}"}}]}`),
+			chunk(`{"tool_calls": [{"index": 1, "function": {"name": "now", "arguments": "{"}}]}`), chunk(`{"tool_calls": [{"index": 1, "function": {"name": "now", "arguments": "}"}}]}`), stop,
+		}, calls(call("call_2_1", "now", `{}`), call("call_2_2", "now", `{}`))},
+		{"an index for two calls", one(`{"id": "1", "function": {"name": "now"}}, {"id": "2", "function": {"name": "crm__lookup", "arguments": "{}"}}`), []string{
+			chunk(`{"tool_calls": [{"index": 0, "id": "1", "function": {"name": "now", "arguments": ""}}]}`),
+			chunk(`{"tool_calls": [{"index": 0, "id": "2", "function": {"name": "crm__lookup", "arguments": ""}}]}`),
+			chunk(`{"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}`), stop,
+		}, calls(call("1", "now", `{}`), call("2", "crm.lookup", `{}`))},
+		{"ids that are numbers", one(`{"id": 7, "function": {"name": "now"}}`), []string{chunk(`{"tool_calls": [{"index": 0, "id": 7, "function": {"name": "now"}}]}`), stop}, calls(call("7", "now", `{}`))},
+		{"arguments that are null", one(`{"id": "1", "function": {"name": "now", "arguments": null}}`), []string{
+			chunk(`{"tool_calls": [{"index": 0, "id": "1", "function": {"name": "now", "arguments": null}}]}`), stop}, calls(call("1", "now", `{}`))},
+		{"tool_calls that are null", `{"choices": [{"message": {"content": "x", "tool_calls": null}, "finish_reason": "stop"}]}`,
+			[]string{chunk(`{"content": "x", "tool_calls": null}`), stop}, runtime.Response{Text: "x", Finish: "stop"}},
+		{"an empty list of calls", `{"choices": [{"message": {"content": "x", "tool_calls": []}, "finish_reason": "stop"}]}`,
+			[]string{chunk(`{"content": "x", "tool_calls": []}`), stop}, runtime.Response{Text: "x", Finish: "stop"}},
+		{"a part without a text", `{"choices": [{"message": {"content": [{"type": "text", "text": null}, {"type": "text", "text": "x"}]}, "finish_reason": "stop"}]}`,
+			[]string{chunk(`{"content": [{"type": "text", "text": null}]}`), chunk(`{"content": [{"type": "text", "text": "x"}]}`), stop}, runtime.Response{Text: "x", Finish: "stop"}},
+		{"a face in two escapes", `{"choices": [{"message": {"content": "\ud83d\ude00"}, "finish_reason": "stop"}]}`,
+			[]string{chunk(`{"content": "\ud83d\ude00"}`), stop}, runtime.Response{Text: "😀", Finish: "stop"}},
+		{"choices that are null first", `{"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]}`,
+			[]string{`{"choices": null}`, chunk(`{"content": "x"}`), stop}, runtime.Response{Text: "x", Finish: "stop"}},
+		{"an empty piece behind the end", `{"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]}`,
+			[]string{chunk(`{"content": "x"}`), stop, chunk(`{"content": ""}`), chunk(`{}`)}, runtime.Response{Text: "x", Finish: "stop"}},
+	}...)
+}
+
+// An endpoint may stream although nobody asked for it, or end an answer in one piece as a stream ends.
+func TestFormsThatNobodyAskedFor(t *testing.T) {
+	const whole = `{"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}]}`
+	for name, body := range map[string]string{
+		"a stream":             events(chunk(`{"content": "Hel"}`), `{"choices": [{"delta": {"content": "lo"}, "finish_reason": "stop"}]}`),
+		"a stream, late":       "\n\n" + events(whole),
+		"[DONE] behind":        whole + "data: [DONE]",
+		"[DONE] on a new line": whole + "\n\ndata: [DONE]\n\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := connect(t, serve(t, answer(200, body)), openai.Options{})
+			got, err := m.Generate(t.Context(), &runtime.Request{Messages: user("hi")})
+			if err != nil || got.Text != "Hello" || got.Finish != "stop" {
+				t.Errorf("whole: %+v, %v", got, err)
+			}
+			got, text, err := stream(t.Context(), m, &runtime.Request{Messages: user("hi")})
+			if err != nil || got.Text != "Hello" || text != "Hello" {
+				t.Errorf("stream: %+v in pieces %q, %v", got, text, err)
+			}
+		})
+	}
+}
+
+// What is sent is in the form that all endpoints take.
+func TestRequestsThatAllTake(t *testing.T) {
+	long := "mcp.s." + strings.Repeat("weather_", 8)
+	calls := []runtime.Message{
+		{Role: runtime.User, Text: "Look."},
+		{Role: runtime.Assistant, Text: "I look.", ToolCalls: []runtime.ToolCall{{ID: "1", Name: "crm.lookup", Arguments: json.RawMessage(`{"id":7}`)}}},
+		{Role: runtime.ToolRole, ToolCallID: "1", Text: "Ada"},
+		{Role: runtime.User, Text: "Sum up."},
+	}
+	named := func(name, schema string) runtime.Request {
+		return runtime.Request{Messages: user("hi"), Tools: []runtime.ToolSpec{{Name: name, Description: "Find.", Parameters: json.RawMessage(schema)}}}
+	}
+	tool := func(name, description, schema string) string {
+		return `[{"type": "function", "function": {"name": "` + name + `", "description": "` + description + `", "parameters": ` + schema + `}}]`
+	}
+	const empty = `{"type": "object", "properties": {}}`
+	for _, tt := range []struct {
+		name   string
+		req    runtime.Request
+		member string
+		want   string
+	}{
+		{"system messages are one", runtime.Request{Messages: []runtime.Message{{Role: runtime.System, Text: "Be brief."}, {Role: runtime.System, Text: "A skill."}, {Role: runtime.User, Text: "hi"}}},
+			"messages", `[{"role": "system", "content": "Be brief.\n\nA skill."}, {"role": "user", "content": "hi"}]`},
+		{"messages of the user are one", runtime.Request{Messages: []runtime.Message{{Role: runtime.User, Text: "A summary."}, {Role: runtime.User, Text: "hi"}, {Role: runtime.Assistant, Text: "a"}, {Role: runtime.User, Text: "b"}}},
+			"messages", `[{"role": "user", "content": "A summary.\n\nhi"}, {"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]`},
+		{"an empty one goes", runtime.Request{Messages: []runtime.Message{{Role: runtime.User, Text: ""}, {Role: runtime.User, Text: "hi"}}},
+			"messages", `[{"role": "user", "content": "hi"}]`},
+		{"tools that were called are declared", runtime.Request{Messages: calls}, "tools",
+			`[{"type": "function", "function": {"name": "crm__lookup", "parameters": {"type": "object", "properties": {}}}}]`},
+		{"and none may be called", runtime.Request{Messages: calls}, "tool_choice", `"none"`},
+		{"messages behind results stay", runtime.Request{Messages: calls[2:]}, "messages", `[{"role": "tool", "tool_call_id": "1", "content": "Ada"}, {"role": "user", "content": "Sum up."}]`},
+		{"a long name", named(long, empty), "tools", tool("mcp__s__weather_weather_weather_weather_weather_weather_1ba4928c", "Find.", empty)},
+		{"other characters", named("mcp.s.get/weather now", empty), "tools", tool("mcp__s__get_weather_now_1d2ab6f8", "Find.", empty)},
+		{"no properties", named("now", `{"type": "object"}`), "tools", tool("now", "Find.", empty)},
+		{"no type", named("now", `{"properties": {"a": {}}}`), "tools", tool("now", "Find.", `{"type": "object", "properties": {"a": {}}}`)},
+		{"any schema", named("now", `true`), "tools", tool("now", "Find.", empty)},
+		{"anyOf on top", named("now", `{"type": "object", "properties": {"a": {}, "b": {}}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}`), "tools",
+			tool("now", `Find. The arguments must also match anyOf: [{\"required\": [\"a\"]}, {\"required\": [\"b\"]}].`, `{"type": "object", "properties": {"a": {}, "b": {}}}`)},
+		{"not on top", named("now", `{"type": "object", "not": {"required": ["a"]}}`), "tools",
+			tool("now", `Find. The arguments must also match not: {\"required\": [\"a\"]}.`, empty)},
+		{"a schema beside tools", runtime.Request{Messages: user("hi"), Tools: []runtime.ToolSpec{{Name: "now"}}, Schema: json.RawMessage(empty)}, "response_format", "null"},
+		{"a schema beside tools is told", runtime.Request{Messages: user("hi"), Tools: []runtime.ToolSpec{{Name: "now"}}, Schema: json.RawMessage(empty)}, "messages",
+			`[{"role": "system", "content": "Answer with nothing but JSON that matches this schema:\n{\"type\": \"object\", \"properties\": {}}"}, {"role": "user", "content": "hi"}]`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got map[string]any
+			srv := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if err := json.NewDecoder(r.Body).Decode(&got); err != nil {
+					t.Error(err)
+				}
+				answer(200, `{"choices": [{"message": {"content": "ok"}}]}`)(w, r)
+			})
+			if _, err := connect(t, srv, openai.Options{}).Generate(t.Context(), &tt.req); err != nil {
+				t.Fatal(err)
+			}
+			var want any
+			if err := json.Unmarshal([]byte(tt.want), &want); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got[tt.member]); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tt.member, diff)
+			}
+		})
+	}
+}
+
+// A tool whose name is changed for the endpoint is called by its own name, in a conversation too.
+func TestNamesOnTheWireComeBack(t *testing.T) {
+	for _, name := range []string{"mcp.s." + strings.Repeat("weather_", 8), "mcp.s." + strings.Repeat("weather_", 8) + "now", "mcp.s.get weather", "mcp.s.get/weather", "a.b"} {
+		var names []string
+		srv := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			var in struct {
+				Messages []struct {
+					ToolCalls []struct{ Function struct{ Name string } } `json:"tool_calls"`
+				}
+				Tools      []struct{ Function struct{ Name string } }
+				ToolChoice struct{ Function struct{ Name string } } `json:"tool_choice"`
+			}
+			if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+				t.Error(err)
+			}
+			names = []string{in.Tools[0].Function.Name, in.Messages[1].ToolCalls[0].Function.Name, in.ToolChoice.Function.Name}
+			answer(200, `{"choices": [{"message": {"tool_calls": [{"id": "2", "function": {"name": "`+in.Tools[0].Function.Name+`"}}]}}]}`)(w, r)
+		})
+		got, err := connect(t, srv, openai.Options{}).Generate(t.Context(), &runtime.Request{
+			Messages: append(user("hi"), runtime.Message{Role: runtime.Assistant, ToolCalls: []runtime.ToolCall{{ID: "1", Name: name}}}, runtime.Message{Role: runtime.ToolRole, ToolCallID: "1"}),
+			Tools:    []runtime.ToolSpec{{Name: name}}, Options: runtime.ModelOptions{ToolChoice: name}})
+		if err != nil || len(got.ToolCalls) != 1 || got.ToolCalls[0].Name != name {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		if len(names[0]) > 64 || names[1] != names[0] || names[2] != names[0] {
+			t.Errorf("%s travels as %q", name, names)
+		}
+	}
+}
