@@ -208,8 +208,12 @@ func (c *call) bytes() ([]byte, error) {
 	return data, nil
 }
 
-// decodeBody decodes the JSON of a body.
+// decodeBody decodes the JSON of a body. One whose values take more memory than a run may is not decoded.
 func decodeBody(data []byte) (any, error) {
+	if value.WeightOfText(data) > runtime.DefaultMaxRunBytes {
+		return nil, fail(http.StatusRequestEntityTooLarge, "request.tooLarge", "the values of the body take more than "+
+			"%d bytes of memory\n  hint: send less; no limit of the server allows more", runtime.DefaultMaxRunBytes)
+	}
 	v, err := value.DecodeStrict(data)
 	if err == nil {
 		return v, nil

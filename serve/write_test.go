@@ -85,6 +85,13 @@ func TestLargeIntegers(t *testing.T) {
 	}
 }
 
+// A body whose values take more memory than a run may is not decoded.
+func TestHeavyBody(t *testing.T) {
+	l := newLab(t, func(s *serve.Server) { s.MaxBody = 8 << 20 })
+	body := `{"inputs": {"order": [` + strings.Repeat("[],", 1<<20) + `1]}}`
+	l.post(starter, "/api/v1/recipes/refund/runs", body).fails(413, "request.tooLarge", "send less")
+}
+
 // What cannot be started is refused, and nothing is recorded.
 func TestBadStarts(t *testing.T) {
 	l := newLab(t, func(s *serve.Server) { s.MaxQueued = 2 }) // what is refused takes no place

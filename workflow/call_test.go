@@ -196,8 +196,8 @@ output: ${{ steps.all.output }}
 		{input: given{"abc", 7}, want: map[string]any{"name": "abc", "count": int64(7), "tags": []any{"a"}}},
 		{input: nil, fails: []string{`input "name" is missing`}},
 		{input: map[string]any{"nam": "x", "count": "many"}, fails: []string{`unknown input "nam"`, `input "name" is missing`, `input "count" does not match its schema: must be an integer, not a string`}},
-		{input: "text", fails: []string{}},
-		{input: map[string]any{"name": func() {}}, fails: []string{}},
+		{input: "text", fails: []string{"the input must be a map from input names to values, not a string"}},
+		{input: map[string]any{"name": func() {}}, fails: []string{"the input is not JSON: /name: func() is not JSON: json: unsupported type: func()"}},
 	} {
 		out, err := wf.Run(t.Context(), tt.input, nil)
 		if tt.fails == nil {
@@ -216,6 +216,41 @@ output: ${{ steps.all.output }}
 	}
 }
 
+// Inputs above limits.max_run_bytes, as JSON or in memory, are refused before they are copied: a copy of one that holds
+// itself 2^64 times would never end.
+func TestLargeInputsAreNotCopied(t *testing.T) {
+	doubled := any("x")
+	for range 64 {
+		doubled = []any{doubled, doubled}
+	}
+	wf := load(t, []byte(head+"inputs: {text: string, list: {type: array, default: []}}\nsteps:\n  a: {uses: set, with: 1}\n"))
+	for _, tt := range []struct {
+		most  int // 0: the default
+		input map[string]any
+		fits  bool
+	}{
+		{1000, map[string]any{"text": strings.Repeat("x", 60)}, true},
+		{1000, map[string]any{"text": strings.Repeat("x", 1000)}, false},
+		{2000, map[string]any{"text": "x", "list": make([]any, 100)}, false}, // 500 bytes of JSON
+		{0, map[string]any{"text": strings.Repeat("x", 1<<20)}, true},
+		{0, map[string]any{"text": strings.Repeat("x", runtime.DefaultMaxRunBytes)}, false},
+		{0, map[string]any{"text": "x", "list": doubled}, false},
+	} {
+		out, err := wf.Run(t.Context(), tt.input, &runtime.Runtime{Limits: runtime.Limits{MaxRunBytes: tt.most}})
+		if tt.fits {
+			if err != nil {
+				t.Errorf("%d: %v", tt.most, err)
+			}
+			continue
+		}
+		want := fmt.Sprintf("the inputs take more than the %d bytes of limits.max_run_bytes: give the path of a file instead, and let a step read it",
+			runtime.Limits{MaxRunBytes: tt.most}.WithDefaults().MaxRunBytes)
+		if e := out.Error(); e == nil || e.Code != "input.invalid" || e.Error() != want || len(out.Diagnostics) != 1 || out.Diagnostics[0].Message != want {
+			t.Errorf("%d: %v", tt.most, err)
+		}
+	}
+}
+
 func TestParseInputs(t *testing.T) {
 	wf := load(t, []byte(head+"inputs: {text: string, n: integer, on: boolean, list: array}\nsteps:\n  a: {uses: set, with: 1}\n"))
 	got, err := wf.ParseInputs([]string{"text=1=2", "n=5", "on=true", `list=[1, "x"]`})
@@ -224,10 +259,11 @@ func TestParseInputs(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	for pairs, want := range map[string]string{
-		"text":          `input "text" is not name=value`,
-		"text=a text=b": `input "text" is given twice`,
-		"txt=a":         "unknown input \"txt\" [input.invalid]\n  hint: did you mean \"text\"?",
-		"n=many":        `input "n": `,
+		"text":                                  `input "text" is not name=value`,
+		"text=a text=b":                         `input "text" is given twice`,
+		"txt=a":                                 "unknown input \"txt\" [input.invalid]\n  hint: did you mean \"text\"?",
+		"n=many":                                `input "n": `,
+		"list=[" + strings.Repeat("{},", 1<<20): `input "list": takes more than 67108864 bytes of memory`,
 	} {
 		if _, err := wf.ParseInputs(strings.Fields(pairs)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", pairs, err, want)

@@ -93,7 +93,7 @@ func inputOf(wf *flow.Workflow, in any, o *Options) (*input, error) {
 	if err != nil {
 		return nil, clusterError("cluster.unsupported", "the recipe cannot be sent to a cluster: %w", err)
 	}
-	given, err := execution.InputMap(in)
+	given, err := execution.InputMap(in, runtime.DefaultMaxRunBytes)
 	if err != nil {
 		return nil, clusterError(string(diagnostics.CodeInput), "%w", err)
 	}

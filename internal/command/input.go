@@ -13,6 +13,7 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/regular"
 	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/runtime"
 )
 
 // readInputs reads the flag --inputs-json.
@@ -86,6 +87,9 @@ func (a *app) readJSON(text string) (any, error) {
 			return nil, inputError("--inputs-json: %v", err)
 		}
 	}
+	if value.WeightOfText(data) > mostInput {
+		return nil, inputError("--inputs-json: its values take more than %d bytes of memory", mostInput)
+	}
 	v, err := value.DecodeStrict(data)
 	if err != nil {
 		return nil, inputError("--inputs-json: %v", err)
@@ -93,9 +97,17 @@ func (a *app) readJSON(text string) (any, error) {
 	return v, nil
 }
 
+// mostInput is how much a file, or stdin, may hold that becomes a value: limits.max_run_bytes allows no more.
+const mostInput = runtime.DefaultMaxRunBytes
+
+// readFile reads a file, or stdin. What is larger than a run may keep is not read whole.
 func (a *app) readFile(name string) ([]byte, error) {
-	if name == "-" {
-		return io.ReadAll(a.stdin)
+	if name != "-" {
+		return regular.ReadFileUpTo(name, mostInput)
 	}
-	return regular.ReadFile(name)
+	data, err := io.ReadAll(io.LimitReader(a.stdin, mostInput+1))
+	if len(data) > mostInput {
+		return nil, fmt.Errorf("stdin has more than %d bytes", mostInput)
+	}
+	return data, err
 }

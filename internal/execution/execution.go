@@ -80,8 +80,10 @@ func Admit(c *call.Caller, p *program.Program, rt *runtime.Runtime, input any) (
 	if err != nil {
 		return nil, err
 	}
-	given, err := InputMap(input)
+	given, err := InputMap(input, rt.Limits.WithDefaults().MaxRunBytes)
 	if err != nil {
+		c.Diagnostics = append(c.Diagnostics, diagnostics.Diagnostic{Level: diagnostics.ErrorLevel,
+			Kind: diagnostics.KindWorkflow, Code: diagnostics.CodeInput, Message: err.Error()})
 		return nil, program.ConfigError(diagnostics.CodeInput, "%w", err)
 	}
 	inputs, err := p.Inputs.Check(given)
@@ -122,11 +124,16 @@ func begin(
 	return nil
 }
 
-// InputMap returns the inputs of a run as a map. It is a copy: the caller may change the original afterwards.
-func InputMap(input any) (map[string]any, error) {
-	v, err := value.Normalise(input)
+// InputMap returns the inputs of a run as a map. It is a copy: the caller may change the original afterwards. What has
+// more than most bytes, as JSON or in memory, is refused before it is copied.
+func InputMap(input any, most int) (map[string]any, error) {
+	v, size, err := value.Take(input, most)
 	if err != nil {
 		return nil, fmt.Errorf("the input is not JSON: %w", err)
+	}
+	if size > most || value.Weight(v, most) > most {
+		return nil, fmt.Errorf("the inputs take more than the %d bytes of limits.max_run_bytes: "+
+			"give the path of a file instead, and let a step read it", most)
 	}
 	switch v := v.(type) {
 	case nil:

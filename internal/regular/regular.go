@@ -4,8 +4,10 @@ package regular
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"syscall"
 )
@@ -21,12 +23,18 @@ func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
 }
 
 // ReadFile reads the file at path. The error is a *fs.PathError.
-func ReadFile(path string) ([]byte, error) {
+func ReadFile(path string) ([]byte, error) { return ReadFileUpTo(path, math.MaxInt64) }
+
+// ReadFileUpTo reads the file at path, if it has at most so many bytes. The error is a *fs.PathError.
+func ReadFileUpTo(path string, most int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() > most {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it has more than %d bytes", most)}
+	}
 	return io.ReadAll(f)
 }
 

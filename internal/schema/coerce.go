@@ -11,6 +11,9 @@ import (
 	"github.com/braise-run/braise/internal/value"
 )
 
+// maxCoerced limits the memory that a text takes as a value.
+const maxCoerced = 64 << 20
+
 // Coerce turns the text of a command line into a value by the type that the schema s wants:
 //
 //   - where a string will do, the text is the value; null is nil if that will do too
@@ -29,6 +32,9 @@ func Coerce(s map[string]any, text string) (any, error) {
 			return nil, nil
 		}
 		return text, nil
+	}
+	if value.WeightOfText([]byte(text)) > maxCoerced {
+		return nil, fmt.Errorf("takes more than %d bytes of memory", maxCoerced)
 	}
 	v, err := value.Decode([]byte(text))
 	if err == nil && slices.ContainsFunc(types, func(t string) bool { return hasType(v, t) }) {
