@@ -65,7 +65,7 @@ func TestDocsListErrorCodes(t *testing.T) {
 }
 
 // codeArguments are the places of the codes in calls of what makes errors.
-var codeArguments = map[string]int{"ConfigError": 0, "Guard": 2, "fail": 1, "outside": 1, "failed": 1, "once": 5,
+var codeArguments = map[string]int{"ConfigError": 0, "Port": 2, "fail": 1, "outside": 1, "failed": 1, "once": 5,
 	"limited": 2, "stops": 2, "noAnswer": 1, "clusterError": 0}
 
 // errorCodes finds the codes in a source file: after Code: in a Failure or Error, and in calls of

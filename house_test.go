@@ -34,7 +34,8 @@ var plan = map[string]room{
 	".": {"3", "recipe workflow", ""},
 
 	"internal/expr/syntax": {floor: "0"},
-	"internal/clock":       {"0", "checkpoint", ""},
+	"internal/guard":       {"1b", "checkpoint runtime", ""},
+	"internal/clock":       {"1c", "checkpoint internal/guard", ""},
 
 	"internal/npmtest":            {floor: "0"},
 	"internal/seedtest":           {floor: "0"},
@@ -76,18 +77,18 @@ var plan = map[string]room{
 		" resume retry runtime trace", ""},
 
 	"internal/call": {"2c", "agentloop diagnostics internal/agents internal/engine internal/expr internal/journal internal/machine internal/passages internal/program internal/schema" +
-		" internal/value resume retry runtime trace", ""},
-	"internal/local": {"2c", "checkpoint diagnostics internal/call internal/clock internal/engine internal/journal" +
+		" internal/guard internal/value resume retry runtime trace", ""},
+	"internal/local": {"2c", "checkpoint diagnostics internal/call internal/clock internal/engine internal/guard internal/journal" +
 		" internal/procgroup internal/program internal/value resume runtime trace", "github.com/google/uuid"},
 
 	"internal/engine/enginetest": {"2d", "diagnostics internal/engine internal/journal internal/local internal/machine internal/value", ""},
 
-	"internal/execution": {"2d", "checkpoint diagnostics internal/agents internal/call internal/engine internal/journal internal/local" +
+	"internal/execution": {"2d", "checkpoint diagnostics internal/agents internal/call internal/clock internal/engine internal/guard internal/journal internal/local" +
 		" internal/procgroup internal/program internal/value recipe resume runtime trace", ""},
 
 	"workflow": {"3", "agentloop checkpoint diagnostics internal/call internal/drawing internal/execution internal/local internal/program internal/schema" +
 		" internal/value recipe resume runtime trace", ""},
-	"history": {"3", "agentloop checkpoint diagnostics internal/agents internal/engine internal/journal internal/program internal/value recipe resume runtime trace", ""},
+	"history": {"3", "agentloop checkpoint diagnostics internal/agents internal/engine internal/guard internal/journal internal/program internal/value recipe resume runtime trace", ""},
 
 	"checkpoint/checkpointtest": {"3", "checkpoint", "github.com/google/go-cmp/... go.uber.org/goleak golang.org/x/sys/unix"},
 	"checkpoint/jsonl":          {"3", "checkpoint internal/regular", ""},
@@ -103,16 +104,16 @@ var plan = map[string]room{
 	"adapters/skills":    {"3", "runtime diagnostics internal/yamlnode internal/regular", ""},
 	"adapters/retriever": {"3", "retry runtime internal/passages internal/regular internal/value", "github.com/jackc/pgx/v5/... zombiezen.com/go/sqlite/..."},
 
-	"host": {"4", "agentloop diagnostics retry checkpoint history internal/programs internal/yamlnode internal/regular resume runtime recipe recipes workflow adapters/openai adapters/script" +
+	"host": {"4", "agentloop diagnostics retry checkpoint history internal/guard internal/programs internal/yamlnode internal/regular resume runtime recipe recipes workflow adapters/openai adapters/script" +
 		" adapters/mcp adapters/builtin adapters/memory adapters/skills adapters/retriever checkpoint/jsonl" +
 		" checkpoint/sqlite checkpoint/postgres trace/oteltrace", ""},
-	"worker": {"4", "checkpoint diagnostics internal/execution internal/expr internal/journal internal/value runtime workflow",
+	"worker": {"4", "checkpoint diagnostics internal/execution internal/expr internal/guard internal/journal internal/value runtime workflow",
 		"github.com/adhocore/gronx"},
 	"scenario": {"4", "diagnostics trace checkpoint internal/value internal/yamlnode internal/regular resume runtime workflow host" +
 		" adapters/script", "golang.org/x/tools/txtar github.com/rogpeppe/go-internal/diff"},
 
 	"serve/page": {floor: "3"},
-	"serve": {"4", "checkpoint diagnostics history internal/clock internal/journal internal/procgroup internal/schema internal/value recipe resume runtime serve/page trace worker workflow",
+	"serve": {"4", "checkpoint diagnostics history internal/clock internal/guard internal/journal internal/procgroup internal/schema internal/value recipe resume runtime serve/page trace worker workflow",
 		"github.com/prometheus/client_golang/..."},
 
 	"scenario/scenariotest": {"4", "scenario", ""},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/resume"
 )
@@ -51,7 +52,7 @@ func (r *journalLog) act(e *journal.Event) {
 // Origin returns what the host recorded about where a run began, see runtime.Runtime. It is nil if nothing was
 // recorded, as in journals of earlier versions. The error is the store's.
 func Origin(ctx context.Context, store Source, runID string) (map[string]string, error) {
-	_, recs, err := store.Load(ctx, runID, 0)
+	_, recs, err := guard.Load(ctx, store, runID, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
@@ -108,7 +109,7 @@ func List(ctx context.Context, store Source, f Filter) ([]Info, error) {
 	if f.Status != "" {
 		wanted.Phases = []checkpoint.Phase{f.Status.phase()}
 	}
-	sums, err := store.List(ctx, wanted)
+	sums, err := guard.Sourced(store).List(ctx, wanted)
 	list := []Info{}
 	for _, sum := range sums {
 		list = append(list, Info{sum.ID, sum.Recipe, StatusOf(sum), sum.StartedAt, sum.EndedAt, len(sum.Pauses),
@@ -121,6 +122,7 @@ func List(ctx context.Context, store Source, f Filter) ([]Info, error) {
 // was started last. The error is [checkpoint.ErrNotFound], or a *runtime.Error that lists the ambiguous runs. A run
 // that cannot be read is found by its full id.
 func Find(ctx context.Context, store Source, name string) (string, error) {
+	store = guard.Sourced(store)
 	_, _, err := store.Load(ctx, name, math.MaxInt64)
 	if !errors.Is(err, checkpoint.ErrNotFound) { // if it cannot be read, reading it will report that
 		return name, nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
@@ -47,7 +48,7 @@ func (r *Reader) Load(ctx context.Context, runID string) (*Run, error) {
 // view returns the view of a run: the one that is kept, if the run stands where it stood then.
 func (r *Reader) view(ctx context.Context, runID string) (*view, error) {
 	if kept := r.kept(runID); kept != nil {
-		sum, _, err := r.Store.Load(ctx, runID, math.MaxInt64)
+		sum, _, err := guard.Load(ctx, r.Store, runID, math.MaxInt64)
 		if err != nil {
 			return nil, err
 		}
@@ -55,7 +56,7 @@ func (r *Reader) view(ctx context.Context, runID string) (*view, error) {
 			return kept, nil
 		}
 	}
-	sum, recs, err := r.Store.Load(ctx, runID, 0)
+	sum, recs, err := guard.Load(ctx, r.Store, runID, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +119,7 @@ func (r *Reader) program(ctx context.Context) finder {
 	return func(digest string, text []byte, earlier bool) (*program.Program, error) {
 		return r.programs.Of(digest, earlier, func() (_ *recipe.Recipe, err error) {
 			if text == nil {
-				if text, err = r.Store.Definition(ctx, digest); err != nil {
+				if text, err = guard.Sourced(r.Store).Definition(ctx, digest); err != nil {
 					return nil, err
 				}
 			}
@@ -179,7 +180,7 @@ func (r *Reader) changes(ctx context.Context, runID string) <-chan struct{} {
 	}
 	go func() {
 		if w, ok := r.Store.(checkpoint.Watcher); ok {
-			_ = w.Watch(ctx, tell) // a store that is closed, or cannot be watched, is read as others are
+			_ = guard.Watched(w).Watch(ctx, tell) // a store that is closed, or cannot be watched, is read as others are
 		}
 		for ctx.Err() == nil {
 			select {
@@ -232,7 +233,7 @@ func (r *Reader) newLog(ctx context.Context) *journalLog {
 		if err == nil {
 			return p.Recipe
 		}
-		text, err := r.Store.Definition(ctx, digest)
+		text, err := guard.Sourced(r.Store).Definition(ctx, digest)
 		if err != nil {
 			return nil // the events then have less detail
 		}

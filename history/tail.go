@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/trace"
 )
 
@@ -22,7 +23,7 @@ func (r *Reader) Tail(runID string) *Tail { return &Tail{reader: r, runID: runID
 // Next returns the events that were recorded since the last call, numbered on, and what the store has about the run. It
 // does not wait for any. The error is the store's; Next may be called again.
 func (t *Tail) Next(ctx context.Context) (checkpoint.Summary, []trace.Event, error) {
-	sum, recs, err := t.reader.Store.Load(ctx, t.runID, t.seq)
+	sum, recs, err := guard.Load(ctx, t.reader.Store, t.runID, t.seq)
 	if err != nil {
 		return sum, nil, err
 	}

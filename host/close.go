@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"sync"
+
+	"github.com/braise-run/braise/internal/guard"
 )
 
 // Close ends the servers, and meanwhile sends what telemetry has and closes the store. It is called once nothing runs
@@ -40,7 +42,7 @@ func (h *Host) Close() error {
 	}
 	var err error
 	if store != nil {
-		err = store.Close()
+		err = guard.Stored(store).Close()
 	}
 	closing.Wait()
 	return err

@@ -17,6 +17,7 @@ import (
 	"github.com/braise-run/braise/adapters/mcp"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -314,6 +315,7 @@ func (h *Host) RuntimeOf(ctx context.Context, runID string, opts *workflow.Resum
 
 // storedRecipe is the recipe of a run; nil when the store does not have it.
 func storedRecipe(ctx context.Context, store checkpoint.Store, runID string) *recipe.Recipe {
+	store = guard.Stored(store)
 	sum, _, err := store.Load(ctx, runID, math.MaxInt64)
 	if err != nil {
 		return nil

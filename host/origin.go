@@ -15,6 +15,7 @@ import (
 	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/history"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -64,7 +65,7 @@ func newOrigin(path, sum, folder string) map[string]string {
 // run began with, if h has no other configuration. The error is a *runtime.Error with the code config.elsewhere if
 // h has none, and that of the run cannot be used: on another machine, by another user, or after a change.
 func (h *Host) of(ctx context.Context, store checkpoint.Store, runID string) (*Host, error) {
-	sum, _, err := store.Load(ctx, runID, 0)
+	sum, _, err := guard.Load(ctx, store, runID, 0)
 	if err != nil || sum.Status.Ended() {
 		return h, nil // resuming it says what is wrong
 	}

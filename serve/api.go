@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/braise-run/braise/history"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
@@ -43,7 +44,7 @@ type api struct {
 const prefix = "/api/v1"
 
 func newAPI(s *Server) *api {
-	a := &api{Server: s, store: s.Store.(store), gate: newGate(s.Access), mux: http.NewServeMux(),
+	a := &api{Server: s, store: guard.SharedStore(s.Store.(store)), gate: newGate(s.Access), mux: http.NewServeMux(),
 		origin: http.NewCrossOriginProtection(), room: make(chan struct{}, cmp.Or(s.MaxStreams, 1000)),
 		maxBody: cmp.Or(s.MaxBody, 1<<20), maxQueued: cmp.Or(s.MaxQueued, 10_000), queue: cmp.Or(s.Queue, "default"),
 		description: sync.OnceValue(OpenAPI)}

@@ -134,6 +134,7 @@ func (s *seenWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 // storeMetrics are about the runs of a store. It is a prometheus.Collector.
 type storeMetrics struct {
 	store  store
+	clock  checkpoint.Store // that tells the time
 	queues []string
 
 	runs, oldest, pauses *prometheus.Desc
@@ -149,7 +150,7 @@ func newStoreMetrics(a *api) *storeMetrics {
 		queues = append(queues, w.Queues...)
 	}
 	slices.Sort(queues)
-	return &storeMetrics{store: a.store, queues: slices.Compact(queues),
+	return &storeMetrics{store: a.store, clock: a.Store, queues: slices.Compact(queues),
 		runs: prometheus.NewDesc("braise_queue_runs",
 			"Queued runs, 10000 at most.", []string{"queue"}, nil),
 		oldest: prometheus.NewDesc("braise_queue_oldest_seconds",
@@ -189,7 +190,7 @@ func (s *storeMetrics) ask(ctx context.Context) (all []prometheus.Metric) {
 		}
 		all = append(all, m)
 	}
-	now, _ := clock.Of(ctx, s.store)
+	now, _ := clock.Of(ctx, s.clock)
 	for _, queue := range s.queues {
 		f := checkpoint.Filter{Phases: []checkpoint.Phase{checkpoint.PhaseQueued}, Queues: []string{queue}}
 		n, err := s.store.Count(ctx, f, mostCounted)

@@ -180,7 +180,7 @@ func (c *call) deleteRun() error {
 	if err != nil {
 		return err
 	}
-	if err := c.Store.Delete(c.r.Context(), s.ID); err != nil {
+	if err := c.store.Delete(c.r.Context(), s.ID); err != nil {
 		return err
 	}
 	c.hub.changed(s.ID)
@@ -217,7 +217,7 @@ func (c *call) pruneRuns() error {
 		statuses = append(statuses, checkpoint.Status(phase))
 	}
 	c.clock.Stop() // there may be much to delete
-	n, err := c.Store.Prune(c.r.Context(), in.Before, statuses...)
+	n, err := c.store.Prune(c.r.Context(), in.Before, statuses...)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/worker"
 	"github.com/braise-run/braise/workflow"
@@ -85,12 +86,7 @@ type Recipe struct {
 }
 
 // Store is what the server needs of a store.
-type store interface {
-	checkpoint.Store
-	checkpoint.Querier
-	checkpoint.Watcher
-	checkpoint.Signals
-}
+type store = guard.Shared
 
 // Validate returns what is wrong with the fields of the server; nil: nothing is.
 func (s *Server) Validate() error {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/execution"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
@@ -112,19 +113,15 @@ func (t *Target) wants(on, recipe string) bool {
 }
 
 // storage is what a notifier needs of a store.
-type storage interface {
-	checkpoint.Store
-	checkpoint.Querier
-	checkpoint.Watcher
-	checkpoint.Documents
-}
+type storage = guard.Noted
 
+// storage returns the store, guarded.
 func (n *Notifier) storage() (storage, error) {
 	store, ok := n.Store.(storage)
 	if !ok {
 		return nil, fmt.Errorf("notify: a %T does not list pauses, or keeps no documents", n.Store)
 	}
-	return store, nil
+	return guard.NotedStore(store), nil
 }
 
 // Run tells of pauses and ends until ctx ends, which is no error. What is not sent by then, another process sends, or

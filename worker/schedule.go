@@ -13,6 +13,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/execution"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
@@ -127,19 +128,19 @@ const (
 
 // keep begins the runs of a schedule until ctx ends.
 func (l *loop) keep(ctx context.Context, s *Schedule) {
-	seen := execution.Now(ctx, l.store)
+	seen := execution.Now(ctx, l.Runtime.Store)
 	if s.Last {
 		seen = l.recall(ctx, s, seen)
 	}
 	for ctx.Err() == nil {
-		now := execution.Now(ctx, l.store)
+		now := execution.Now(ctx, l.Runtime.Store)
 		if at := s.last(seen, now); !at.IsZero() {
 			if now.Sub(at) < missedTime || s.Last {
 				l.beginFor(ctx, s, at, s.Next(at).Sub(now))
 			}
 			seen = at
 		}
-		left := s.Next(seen).Sub(execution.Now(ctx, l.store))
+		left := s.Next(seen).Sub(execution.Now(ctx, l.Runtime.Store))
 		select {
 		case <-ctx.Done():
 		case <-time.After(min(max(left, time.Millisecond), clockTime)):
@@ -181,11 +182,11 @@ const schedules = "braise.schedules"
 
 // note keeps the last time of a schedule, so that it is known after the run was removed.
 func (l *loop) note(ctx context.Context, s *Schedule, at time.Time) {
-	documents, ok := l.store.(checkpoint.Documents)
+	documents, ok := l.Runtime.Store.(checkpoint.Documents)
 	if !s.Last || !ok {
 		return
 	}
-	if err := documents.PutDocument(ctx, schedules,
+	if err := guard.Documented(documents).PutDocument(ctx, schedules,
 		checkpoint.Document{Name: s.Name, Text: at.UTC().Format(time.RFC3339)}); err != nil {
 		l.warn(fmt.Sprintf("schedule %q: its last time was not kept", s.Name), err)
 	}
@@ -193,11 +194,11 @@ func (l *loop) note(ctx context.Context, s *Schedule, at time.Time) {
 
 // recall returns the last time of a schedule. For a new schedule that is now: what has passed is not missed.
 func (l *loop) recall(ctx context.Context, s *Schedule, now time.Time) time.Time {
-	documents, ok := l.store.(checkpoint.Documents)
+	documents, ok := l.Runtime.Store.(checkpoint.Documents)
 	if !ok {
 		return now
 	}
-	all, err := documents.Documents(ctx, schedules)
+	all, err := guard.Documented(documents).Documents(ctx, schedules)
 	if err != nil {
 		l.warn(fmt.Sprintf("schedule %q: its last time is not known", s.Name), err)
 		return now

@@ -57,7 +57,7 @@ func (l *loop) look(ctx context.Context) error {
 	filters := []checkpoint.Filter{{Queues: mine, Signalled: true}}
 	if len(l.Queues) > 0 {
 		filters = append(filters,
-			checkpoint.Filter{Queues: l.Queues, DueBefore: execution.Now(ctx, l.store)},
+			checkpoint.Filter{Queues: l.Queues, DueBefore: execution.Now(ctx, l.Runtime.Store)},
 			checkpoint.Filter{Queues: l.Queues, Phases: []checkpoint.Phase{checkpoint.PhaseInterrupted}},
 			checkpoint.Filter{Queues: l.Queues, Phases: []checkpoint.Phase{checkpoint.PhaseQueued}})
 	}
@@ -134,7 +134,7 @@ func (l *loop) consider(ctx context.Context, run *checkpoint.Summary, signalled 
 		l.take(run, nil)
 	case was.refused != nil && !was.until.After(time.Now()):
 		l.take(run, was.refused)
-	case was.refused == nil && !due.IsZero() && !due.After(execution.Now(ctx, l.store)):
+	case was.refused == nil && !due.IsZero() && !due.After(execution.Now(ctx, l.Runtime.Store)):
 		l.take(run, nil)
 	}
 	return nil

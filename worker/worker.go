@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
@@ -76,12 +77,7 @@ func (w *Worker) Works(runID string) bool {
 }
 
 // shared is what a worker needs of a store.
-type shared interface {
-	checkpoint.Store
-	checkpoint.Querier
-	checkpoint.Watcher
-	checkpoint.Signals
-}
+type shared = guard.Shared
 
 // Run works until ctx ends:
 //
@@ -153,8 +149,8 @@ func (w *Worker) begin(ctx context.Context) (*loop, error) {
 	if err := w.Check(); err != nil {
 		return nil, err
 	}
-	l := &loop{Worker: w, store: w.Runtime.Store.(shared), most: cmp.Or(w.MaxRuns, 16), drained: make(chan struct{}),
-		ended: make(chan *attempt), wake: make(chan struct{}, 1)}
+	l := &loop{Worker: w, store: guard.SharedStore(w.Runtime.Store.(shared)), most: cmp.Or(w.MaxRuns, 16),
+		drained: make(chan struct{}), ended: make(chan *attempt), wake: make(chan struct{}, 1)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.working != nil {

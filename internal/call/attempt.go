@@ -12,6 +12,7 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/resume"
@@ -22,7 +23,7 @@ import (
 
 // SettleTime is how long a call that was told to stop, or whose time is over, may take to return before it is
 // abandoned: enough to kill a process or close a connection.
-const SettleTime = 250 * time.Millisecond
+const SettleTime = guard.SettleTime
 
 // LeftBehind is the message to the host's operator about an abandoned call.
 const LeftBehind = "a call ignored its context and was left behind"

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/schema"
 	"github.com/braise-run/braise/internal/value"
@@ -325,7 +326,7 @@ func (c *Caller) readSecrets(ctx context.Context, names []program.Use) error {
 	for _, u := range names {
 		text, err := "", runtime.ErrNoSecret
 		if c.rt.Secrets != nil {
-			text, err = Guard(ctx, runtime.CategoryInfra, "secret.failed", "the secrets",
+			text, err = guard.Port(ctx, runtime.CategoryInfra, "secret.failed", "the secrets",
 				func() (string, error) { return c.rt.Secrets.Secret(ctx, u.Name) })
 		}
 		switch {

@@ -3,15 +3,15 @@ package call
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/runtime"
 )
 
 // Validate is rt.Validate, which asks each tool for its Spec, guarded.
 func Validate(ctx context.Context, rt *runtime.Runtime) error {
-	_, err := Guard(ctx, runtime.CategoryConfig, "runtime.invalid", "the Spec of a tool",
+	_, err := guard.Port(ctx, runtime.CategoryConfig, "runtime.invalid", "the Spec of a tool",
 		func() (any, error) { return nil, rt.Validate() })
 	return err
 }
@@ -21,7 +21,7 @@ func toolsOf(ctx context.Context, env runtime.Env) ([]runtime.Tool, error) {
 	if env == nil {
 		return nil, nil
 	}
-	return Guard(ctx, runtime.CategoryInfra, "env.failed", "the environment", func() ([]runtime.Tool, error) {
+	return guard.Port(ctx, runtime.CategoryInfra, "env.failed", "the environment", func() ([]runtime.Tool, error) {
 		tools := env.Tools()
 		for _, t := range tools {
 			if t != nil {
@@ -62,45 +62,5 @@ func alone(of func(json.RawMessage) runtime.Effect) func(json.RawMessage) runtim
 		case <-limit.C:
 			panic("its EffectOf does not return")
 		}
-	}
-}
-
-// Guard calls a port; what is its name in messages. A panic, a goroutine that ends, and a call that continues long
-// after ctx has ended become an error with the given category and code. Guard passes on what the port itself returns.
-func Guard[T any](
-	ctx context.Context, category runtime.Category, code, what string, f func() (T, error),
-) (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	failed := func(format string, args ...any) result {
-		return result{err: &runtime.Error{Category: category, Code: code, Err: fmt.Errorf(format, args...)}}
-	}
-	done := make(chan result, 1)
-	go func() {
-		r := failed("%s ended its goroutine", what)
-		defer func() {
-			if p := recover(); p != nil {
-				r = failed("panic in %s: %v", what, p)
-			}
-			done <- r
-		}()
-		v, err := f()
-		r = result{v, err}
-	}()
-	select {
-	case r := <-done:
-		return r.value, r.err
-	case <-ctx.Done():
-	}
-	settle := time.NewTimer(SettleTime)
-	defer settle.Stop()
-	select {
-	case r := <-done:
-		return r.value, r.err
-	case <-settle.C:
-		r := failed("%s ignored its context and was left behind: %w", what, context.Cause(ctx))
-		return r.value, r.err
 	}
 }

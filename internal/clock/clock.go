@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/guard"
 )
 
 // Of returns the time in UTC by the clock that counts for the runs of a store: its own, if it has one, else that of
@@ -13,7 +14,7 @@ import (
 func Of(ctx context.Context, store checkpoint.Store) (time.Time, error) {
 	now, err := time.Now(), error(nil)
 	if c, ok := store.(checkpoint.Clocked); ok {
-		if shown, failed := c.Now(ctx); failed != nil {
+		if shown, failed := guard.Store(ctx, c.Now); failed != nil {
 			err = failed
 		} else {
 			now = shown

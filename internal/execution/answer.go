@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/braise-run/braise/checkpoint"
-	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/procgroup"
@@ -24,7 +24,7 @@ func Resume(ctx context.Context, token string, input any, rt *runtime.Runtime, o
 		return x.refuse(err)
 	}
 	return x.opened(func() (*local.End, error) {
-		info, err := local.Guarded(ctx, func(ctx context.Context) (checkpoint.PauseInfo, error) {
+		info, err := guard.Store(ctx, func(ctx context.Context) (checkpoint.PauseInfo, error) {
 			return x.store.FindPause(ctx, runID, hash)
 		})
 		if err != nil {
@@ -51,7 +51,7 @@ func Answer(ctx context.Context, runID, pause string, input any, rt *runtime.Run
 
 // find finds a pending pause by its name.
 func (x *resumption) find(pause string) (checkpoint.PauseInfo, error) {
-	sum, recs, err := local.Load(x.ctx, x.store, x.runID, 0)
+	sum, recs, err := guard.Load(x.ctx, x.store, x.runID, 0)
 	if err != nil {
 		return checkpoint.PauseInfo{}, err
 	}
@@ -108,7 +108,7 @@ func (x *resumption) answer(req resume.Request, info checkpoint.PauseInfo, hash 
 			return nil, err
 		}
 	}
-	input, err := call.Guard(x.ctx, runtime.CategoryInfra, "resume.failed", "the resume adapter",
+	input, err := guard.Port(x.ctx, runtime.CategoryInfra, "resume.failed", "the resume adapter",
 		func() (any, error) { return x.rt.Resume.Resolve(x.ctx, req) })
 	if e, ok := errors.AsType[*runtime.Error](err); ok && e.Code == "resume.failed" {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/program"
@@ -74,7 +75,7 @@ func readRecipe(
 	ctx context.Context, store checkpoint.Store, digest string, text json.RawMessage,
 ) (r *recipe.Recipe, err error) {
 	if text == nil {
-		text, err = local.Guarded(ctx, func(ctx context.Context) (json.RawMessage, error) {
+		text, err = guard.Store(ctx, func(ctx context.Context) (json.RawMessage, error) {
 			return store.Definition(ctx, digest)
 		})
 		if err != nil {

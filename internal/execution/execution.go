@@ -13,6 +13,7 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/call"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/program"
@@ -47,7 +48,7 @@ func open(r *local.Run, s *local.Spec, id string, input any) (map[string]any, er
 	}
 	if id == "" {
 		var err error
-		if id, err = call.Guard(r.Context(), runtime.CategoryConfig, "runtime.invalid", "NewRunID",
+		if id, err = guard.Port(r.Context(), runtime.CategoryConfig, "runtime.invalid", "NewRunID",
 			func() (string, error) { return newID(), nil }); err != nil {
 			r.ID = local.NewID()
 			return nil, err

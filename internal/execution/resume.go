@@ -13,6 +13,7 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/program"
@@ -93,7 +94,7 @@ func (x *resumption) by() string { return valid(cmp.Or(x.o.By, x.rt.By)) }
 // opened finds the store that has the run, and executes the run by f. An error refuses the execution. If the store
 // panics or ends its goroutine, the execution ends as well.
 func (x *resumption) opened(f func() (*local.End, error)) *local.End {
-	end, err := call.Guard(context.WithoutCancel(x.ctx), runtime.CategoryInfra, "store.failed", "the store",
+	end, err := guard.Port(context.WithoutCancel(x.ctx), runtime.CategoryInfra, "store.failed", "the store",
 		func() (*local.End, error) {
 			if err := x.open(); err != nil {
 				return nil, err
@@ -202,7 +203,7 @@ func (x *resumption) execute(a act) (*local.End, error) {
 // claim takes the run, unless it has ended, and loads it. Who resumes unattended has just seen that it has not.
 func (x *resumption) claim() error {
 	if !x.o.Unattended {
-		sum, _, err := local.Load(x.ctx, x.store, x.runID, math.MaxInt64)
+		sum, _, err := guard.Load(x.ctx, x.store, x.runID, math.MaxInt64)
 		if err != nil {
 			return err
 		}
@@ -212,7 +213,7 @@ func (x *resumption) claim() error {
 	if !x.ended {
 		local.Reached(local.BeforeClaim)
 		x.claimed = time.Now()
-		x.lease, err = local.Guarded(x.ctx, func(ctx context.Context) (checkpoint.Lease, error) {
+		x.lease, err = guard.Store(x.ctx, func(ctx context.Context) (checkpoint.Lease, error) {
 			return x.store.Claim(ctx, x.runID, local.Owner(), local.LeaseTime)
 		})
 		if err != nil {
@@ -241,7 +242,7 @@ func (x *resumption) claim() error {
 func (x *resumption) load() error {
 	var recs []checkpoint.Record
 	var err error
-	if x.summary, recs, err = local.Load(x.ctx, x.store, x.runID, 0); err == nil {
+	if x.summary, recs, err = guard.Load(x.ctx, x.store, x.runID, 0); err == nil {
 		x.past, err = local.Decode(recs)
 	}
 	return err
@@ -265,7 +266,7 @@ func (x *resumption) allow(a act) (*program.Program, error) {
 // release gives back a run that cannot be resumed.
 func (x *resumption) release() {
 	if !x.ended {
-		_, _ = local.Guarded(context.WithoutCancel(x.ctx), func(ctx context.Context) (any, error) {
+		_, _ = guard.Store(context.WithoutCancel(x.ctx), func(ctx context.Context) (any, error) {
 			return nil, x.store.Release(ctx, x.lease)
 		}) // else the lease expires by itself
 	}
@@ -394,7 +395,7 @@ func (x *resumption) write(r *local.Run, hash []byte, events ...journal.Event) e
 	}
 	local.Reached(local.BeforeAnswer)
 	ctx := context.WithoutCancel(x.ctx)
-	_, err = local.Guarded(ctx, func(ctx context.Context) (any, error) {
+	_, err = guard.Store(ctx, func(ctx context.Context) (any, error) {
 		if hash != nil {
 			return nil, x.store.AnswerPause(ctx, x.lease, r.Store.Seq, hash, recs...)
 		}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
-	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/program"
@@ -41,7 +41,7 @@ func Signal(ctx context.Context, runID string, s checkpoint.Signal, store checkp
 func inStore(ctx context.Context, runID string, store checkpoint.Store, f func(*resumption) error) error {
 	x := newResumption(ctx, runID, "", &runtime.Runtime{Store: store}, Options{})
 	x.store = store
-	_, err := call.Guard(context.WithoutCancel(ctx), runtime.CategoryInfra, "store.failed", "the store",
+	_, err := guard.Port(context.WithoutCancel(ctx), runtime.CategoryInfra, "store.failed", "the store",
 		func() (any, error) {
 			if store == nil {
 				return nil, checkpoint.ErrNotFound
@@ -95,7 +95,7 @@ func (c *sending) send() error {
 	}
 	s.ID = cmp.Or(s.ID, local.NewID())
 	put := *s // one that is left behind may still read it
-	_, err = local.Guarded(c.ctx, func(ctx context.Context) (any, error) {
+	_, err = guard.Store(c.ctx, func(ctx context.Context) (any, error) {
 		return nil, c.inbox.PutSignal(ctx, c.runID, put)
 	})
 	switch {
@@ -212,7 +212,7 @@ func (c *sending) checkAnswer() error {
 
 // signalled are all signals of the run.
 func (c *sending) signalled() ([]checkpoint.Signal, error) {
-	return local.Guarded(c.ctx, func(ctx context.Context) ([]checkpoint.Signal, error) {
+	return guard.Store(c.ctx, func(ctx context.Context) ([]checkpoint.Signal, error) {
 		return c.inbox.Signals(ctx, c.runID, false)
 	})
 }
@@ -351,7 +351,7 @@ func Mint(ctx context.Context, runID, pause string, store checkpoint.Store) (tok
 		if err != nil {
 			return err
 		}
-		_, err = local.Guarded(ctx, func(ctx context.Context) (any, error) {
+		_, err = guard.Store(ctx, func(ctx context.Context) (any, error) {
 			return nil, store.Append(ctx, x.lease, int64(len(x.past)), recs...)
 		})
 		return err

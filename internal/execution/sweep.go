@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/clock"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/runtime"
 )
@@ -62,7 +64,7 @@ const maxRefused = 10_000
 // Now returns the time by the clock that counts for the runs of a store; where that cannot be read, by that of this
 // machine.
 func Now(ctx context.Context, store checkpoint.Store) time.Time {
-	now, _ := local.Now(ctx, store)
+	now, _ := clock.Of(ctx, store)
 	return now
 }
 
@@ -137,7 +139,7 @@ func (s *sweeper) remember(run swept) {
 // look looks for runs that no process holds and in which something is due.
 func (s *sweeper) look() error {
 	list := func(f checkpoint.Filter) ([]checkpoint.Summary, error) {
-		return local.Guarded(s.ctx, func(ctx context.Context) ([]checkpoint.Summary, error) {
+		return guard.Store(s.ctx, func(ctx context.Context) ([]checkpoint.Summary, error) {
 			return s.Runtime.Store.List(ctx, f)
 		})
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
-	"github.com/braise-run/braise/internal/call"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 )
@@ -40,7 +40,7 @@ func (c *Cached) key(part string) string { return "braise.run." + c.runID + part
 func cached[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	v, err := call.Guard(ctx, runtime.CategoryInfra, "store.failed", "the cache", func() (T, error) { return f(ctx) })
+	v, err := guard.Port(ctx, runtime.CategoryInfra, "store.failed", "the cache", func() (T, error) { return f(ctx) })
 	if err != nil {
 		err = fmt.Errorf("cache: %w", err)
 	}

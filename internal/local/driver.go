@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/journal"
 )
 
@@ -53,7 +54,7 @@ func (r *Run) Events() ([]journal.Event, error) {
 		return nil, err
 	}
 	if j := &r.Store; j.Seq > 0 {
-		_, saved, err := Load(context.WithoutCancel(r.ctx), j.Store, r.ID, 0)
+		_, saved, err := guard.Load(context.WithoutCancel(r.ctx), j.Store, r.ID, 0)
 		if err != nil {
 			return nil, err
 		}

@@ -169,18 +169,9 @@ func panicked(p any) error {
 func newRun(ctx context.Context, spec *Spec) *Run {
 	r := &Run{spec: spec, ctx: ctx, rt: spec.Runtime.Equipped()}
 	r.limits = r.rt.Limits.WithDefaults()
-	r.began, r.noClock = Now(ctx, spec.Runtime.Store)
+	r.began, r.noClock = clock.Of(ctx, spec.Runtime.Store)
 	r.clock = time.Now()
 	return r
-}
-
-// Now is clock.Of for a store that may panic.
-func Now(ctx context.Context, store checkpoint.Store) (time.Time, error) {
-	now, err := Guarded(ctx, func(ctx context.Context) (time.Time, error) { return clock.Of(ctx, store) })
-	if err != nil {
-		now = time.Now().UTC()
-	}
-	return now, err
 }
 
 // Bind finds out what the runtime offers.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/value"
 )
@@ -48,7 +49,7 @@ func Signals(ctx context.Context, store checkpoint.Store, runID string) ([]check
 	if !ok {
 		return nil, nil
 	}
-	return Guarded(ctx, func(ctx context.Context) ([]checkpoint.Signal, error) {
+	return guard.Store(ctx, func(ctx context.Context) ([]checkpoint.Signal, error) {
 		return inbox.Signals(ctx, runID, true)
 	})
 }
@@ -210,7 +211,7 @@ func (r *Run) endSignals(ids []string) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), LeaseTime/3)
 	defer cancel()
-	if _, err := Guarded(ctx, func(ctx context.Context) (any, error) {
+	if _, err := guard.Store(ctx, func(ctx context.Context) (any, error) {
 		return nil, inbox.EndSignals(ctx, j.lease.now(), ids...)
 	}); err != nil {
 		r.warn("signals were carried out, and are still open in the store", slog.String("error", err.Error()))

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
-	"github.com/braise-run/braise/internal/call"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/runtime"
 )
@@ -121,7 +121,7 @@ func (r *Run) write(events []journal.Event) error {
 	}
 	if j.Seq > 0 {
 		Reached(BeforeAppend)
-		if _, err := Guarded(ctx, func(ctx context.Context) (any, error) {
+		if _, err := guard.Store(ctx, func(ctx context.Context) (any, error) {
 			return nil, j.Store.Append(ctx, j.lease.now(), j.Seq, recs...)
 		}); err != nil {
 			return err
@@ -138,7 +138,7 @@ func (r *Run) write(events []journal.Event) error {
 		ttl = 0
 	}
 	asked := time.Now()
-	held, err := Guarded(ctx, func(ctx context.Context) (checkpoint.Lease, error) {
+	held, err := guard.Store(ctx, func(ctx context.Context) (checkpoint.Lease, error) {
 		return j.Store.Create(ctx, j.Run, Owner(), ttl, recs...)
 	})
 	Reached(AfterCreate)
@@ -149,29 +149,6 @@ func (r *Run) write(events []journal.Event) error {
 		r.Hold(held, asked)
 	}
 	return nil
-}
-
-// Guarded calls a store, by f. The call has ctx, for a minute at most: one that does not return then is left behind. So
-// is a store that panics or ends its goroutine an error.
-func Guarded[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return call.Guard(ctx, runtime.CategoryInfra, "store.failed", "the store", func() (T, error) { return f(ctx) })
-}
-
-// Load is Load of a store, guarded.
-func Load(
-	ctx context.Context, store checkpoint.Store, runID string, after int64,
-) (sum checkpoint.Summary, recs []checkpoint.Record, err error) {
-	type loaded struct {
-		sum  checkpoint.Summary
-		recs []checkpoint.Record
-	}
-	l, err := Guarded(ctx, func(ctx context.Context) (l loaded, err error) {
-		l.sum, l.recs, err = store.Load(ctx, runID, after)
-		return l, err
-	})
-	return l.sum, l.recs, err
 }
 
 // Flush writes the pending events, before the run is driven. The error is the store's.
@@ -246,7 +223,7 @@ func (r *Run) renew() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), LeaseTime/3)
 	defer cancel()
 	asked := time.Now()
-	next, err := Guarded(ctx, func(ctx context.Context) (checkpoint.Lease, error) {
+	next, err := guard.Store(ctx, func(ctx context.Context) (checkpoint.Lease, error) {
 		return j.Store.Renew(ctx, j.lease.now(), LeaseTime)
 	})
 	if err == nil {
@@ -318,9 +295,9 @@ func (r *Run) LetGo() {
 	Reached(BeforeRelease)
 	defer Reached(AfterRelease)
 	release := func(ctx context.Context) (any, error) { return nil, j.Store.Release(ctx, j.held) }
-	_, err := Guarded(ctx, release)
+	_, err := guard.Store(ctx, release)
 	if err != nil && !errors.Is(err, checkpoint.ErrFenced) && ctx.Err() == nil {
-		_, err = Guarded(ctx, release) // a connection may have been lost; if it was released, it is fenced now
+		_, err = guard.Store(ctx, release) // a connection may have been lost; if it was released, it is fenced now
 	}
 	if err != nil && !errors.Is(err, checkpoint.ErrFenced) && j.err == nil {
 		r.warn("the run's lease was not released, it runs out by itself", slog.String("error", err.Error()))

@@ -1,0 +1,93 @@
+// Package guard calls what others have written, ports and stores, so that nothing that they do holds up or ends those
+// who call: a panic, a goroutine that ends, and a call that never returns are errors.
+package guard
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/runtime"
+)
+
+// SettleTime is how long a call that was told to stop, or whose time is over, may take to return before it is
+// left behind.
+const SettleTime = 250 * time.Millisecond
+
+// storeTime is how long a call of a store may take.
+const storeTime = time.Minute
+
+// Port calls a port; what is its name in messages. A panic, a goroutine that ends, and a call that continues long
+// after ctx has ended become an error with the given category and code. Port passes on what the port itself returns.
+func Port[T any](
+	ctx context.Context, category runtime.Category, code, what string, f func() (T, error),
+) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	failed := func(format string, args ...any) result {
+		return result{err: &runtime.Error{Category: category, Code: code, Err: fmt.Errorf(format, args...)}}
+	}
+	done := make(chan result, 1)
+	go func() {
+		r := failed("%s ended its goroutine", what)
+		defer func() {
+			if p := recover(); p != nil {
+				r = failed("panic in %s: %v", what, p)
+			}
+			done <- r
+		}()
+		v, err := f()
+		r = result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+	}
+	settle := time.NewTimer(SettleTime)
+	defer settle.Stop()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-settle.C:
+		r := failed("%s ignored its context and was left behind: %w", what, context.Cause(ctx))
+		return r.value, r.err
+	}
+}
+
+// Store calls a store, by f. The call has ctx, for a minute at most: one that does not return then is left behind. So
+// is a store that panics or ends its goroutine an error.
+func Store[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	return unlimited(ctx, func() (T, error) { return f(ctx) })
+}
+
+// unlimited is Store for a call that may take long.
+func unlimited[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	return Port(ctx, runtime.CategoryInfra, "store.failed", "the store", f)
+}
+
+// do is Store for what returns only an error.
+func do(ctx context.Context, f func(context.Context) error) error {
+	_, err := Store(ctx, func(ctx context.Context) (any, error) { return nil, f(ctx) })
+	return err
+}
+
+// Load is Load of a store, guarded.
+func Load(
+	ctx context.Context, store Source, runID string, after int64,
+) (sum checkpoint.Summary, recs []checkpoint.Record, err error) {
+	type loaded struct {
+		sum  checkpoint.Summary
+		recs []checkpoint.Record
+	}
+	l, err := Store(ctx, func(ctx context.Context) (l loaded, err error) {
+		l.sum, l.recs, err = store.Load(ctx, runID, after)
+		return l, err
+	})
+	return l.sum, l.recs, err
+}
