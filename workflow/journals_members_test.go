@@ -25,6 +25,7 @@ var unwritten = []string{
 	"run.redefined.doubts.call.pids",       // likewise
 	"agent.event.events.pause.fourEyes",    // only steps have it
 	"call.ended.calls", "call.given.calls", // these are younger than the editions
+	"agent.event.events.start.late",                            // it is younger than the editions
 	"run.execution.limits.items", "run.execution.limits.steps", // nor have the cases limits
 	"run.execution.limits.outputBytes", "run.execution.limits.runBytes",
 	"run.ended.error.category",

@@ -41,7 +41,7 @@ func (f *frame) summarise(req *runtime.Request, refused bool) bool {
 	if refused {
 		f.emit(trace.ModelEnd, "error", codeTooLong)
 	}
-	replaced := slices.Concat(f.preface(), s.Messages[s.From:from])
+	replaced := f.viewOf(from)
 	f.want(f.summaryJob(name, req, replaced), func(r Reply) {
 		resp, err := f.summary(name, r)
 		if err != nil {

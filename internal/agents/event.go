@@ -115,6 +115,7 @@ type Start struct {
 	Prompt    string         `json:"prompt"`
 	Files     []runtime.File `json:"files,omitempty"` // that go with the prompt; local ones by their paths
 	Context   string         `json:"context,omitempty"`
+	Late      bool           `json:"late,omitempty"`      // what is gathered stands behind the conversation so far
 	Depth     int            `json:"depth,omitempty"`     // 0: no delegate
 	MaxSteps  int            `json:"maxSteps"`            // hard
 	Subagent  string         `json:"subagent,omitempty"`  // the id, of a sub-agent

@@ -163,6 +163,12 @@ func (f *frame) drive() bool {
 	case "":
 		start := f.start
 		start.Agent, start.Depth, start.MaxSteps = f.loop.Name, f.depth, maxSteps(f.loop)
+		start.Late = (f.memory.Thread != "" || start.Before != nil) &&
+			(f.loop.TopK > 0 || f.loop.Layers != nil || f.loop.Handoffs != nil)
+		if err := f.homeless(); err != nil {
+			f.finish(err)
+			return true
+		}
 		f.record(Event{Kind: Started, Start: &start})
 	case Ready:
 		if f.round != nil {
@@ -381,13 +387,6 @@ func (f *frame) succeed() {
 		if f.item, f.layer = 1, 0; !remembers && len(f.layers) == 0 {
 			f.item = 4
 		}
-	case f.item == 1 && f.layer > 0 && f.leg.cut != nil:
-		f.finish(f.leg.stopped)
-	case f.item == 1 && f.layer < len(f.layers):
-		y := f.layers[f.layer]
-		if f.layer++; y.Store != nil {
-			f.wantLayer(&Job{Op: StoreLayer, Messages: lasting(own)}, y, func(Reply) {})
-		}
 	case f.item == 1:
 		if f.item = 3; remembers {
 			f.want(&Job{Op: SaveMemory, Key: f.leg.terms.RunID + "/" + f.path,
@@ -396,6 +395,13 @@ func (f *frame) succeed() {
 					f.failed(runtime.CategoryMemory, "memory.save", r.Err)
 				}
 			})
+		}
+	case f.layer > 0 && f.leg.cut != nil:
+		f.finish(f.leg.stopped)
+	case f.layer < len(f.layers): // after the memory: no layer has what was not saved
+		y := f.layers[f.layer]
+		if f.layer++; y.Store != nil {
+			f.wantLayer(&Job{Op: StoreLayer, Messages: lasting(own)}, y, func(Reply) {})
 		}
 	default:
 		f.item = 4

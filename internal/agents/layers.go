@@ -2,11 +2,13 @@ package agents
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/runtime"
 )
 
 const defaultBudget = 1000
@@ -23,6 +25,25 @@ func (f *frame) layerKey(y *agentloop.Layer) string {
 		key = "execution/" + f.leg.terms.RunID + "/" + f.path
 	}
 	return y.ID + "/" + key
+}
+
+// homeless says which layer is of a thread or a resource where the loop has none: all runs would share it. A resource
+// that is not named is the thread.
+func (f *frame) homeless() error {
+	for i := range f.loop.Layers {
+		y := &f.loop.Layers[i]
+		has := f.memory.Thread
+		if y.Scope == "resource" {
+			has = cmp.Or(f.memory.Resource, has)
+		}
+		if has == "" && (y.Scope == "thread" || y.Scope == "resource") {
+			return f.outside(runtime.CategoryConfig, "agent.layerScope",
+				fmt.Errorf("layer %q of agent %q has the scope %s, and the agent has no thread"+
+					"\n  hint: give it a memory with a thread, or the layer the scope global or execution",
+					y.ID, f.loop.Name, y.Scope))
+		}
+	}
+	return nil
 }
 
 // wantLayer asks for a call of a layer's function; a failure is reported.
