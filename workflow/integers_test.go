@@ -184,7 +184,7 @@ func goEveryWay(t *testing.T, digits string, store checkpoint.Store) {
 	}
 }
 
-var longIntegers = regexp.MustCompile(`[0-9]{19,}`)
+var longIntegers = regexp.MustCompile(`\b[0-9]{19,}\b`) // hashes have letters between
 
 // otherDigits returns what of a text looks like an integer but is not this one.
 func otherDigits(text, digits string) string {
