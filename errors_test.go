@@ -54,7 +54,7 @@ func TestDocsListErrorCodes(t *testing.T) {
 	}
 	var told []string
 	for _, code := range results {
-		if regexp.MustCompile(`^(tool\.|delegate\.|handoff\.|subagent_)[a-z]`).MatchString(code) {
+		if regexp.MustCompile(`^(tool\.|delegate\.|handoff\.|mcp\.|subagent_)[a-z]`).MatchString(code) {
 			told = append(told, code)
 		}
 	}

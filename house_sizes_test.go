@@ -37,7 +37,7 @@ const (
 // put code into the wrong room, or gives the reason in docs/design.md, section "Sizes".
 var plannedLines = map[string]int{
 	"adapters/builtin":          1200,
-	"adapters/mcp":              1240,
+	"adapters/mcp":              1250,
 	"adapters/memory":           1200,
 	"adapters/openai":           1280,
 	"adapters/retriever":        1200,
@@ -53,7 +53,7 @@ var plannedLines = map[string]int{
 	"diagnostics":               680,
 	"history":                   1260,
 	"host":                      3000,
-	"internal/call":             1300,
+	"internal/call":             1312,
 	"internal/agents":           3410,
 	"internal/engine":           5590,
 	"internal/execution":        1587,
@@ -61,7 +61,7 @@ var plannedLines = map[string]int{
 	"internal/expr":             2800,
 	"internal/guard":            190,
 	"internal/expr/syntax":      650,
-	"internal/journal":          805,
+	"internal/journal":          809,
 	"internal/local":            1500,
 	"internal/machine":          2200,
 	"internal/otlp":             450,

@@ -58,6 +58,9 @@ type ToolSpec struct {
 	// Off says how the host would allow the tool, of one that it has, so that names and arguments are checked, but does
 	// not allow: for a run it is missing. "": it is allowed.
 	Off string
+	// Changes says that somebody else defines the tool, such as an MCP server, and may define it anew. A run calls it
+	// only as it first saw it: with another effect, description or schema, its calls fail with mcp.changed.
+	Changes bool `json:",omitempty"`
 }
 
 // EffectFor returns the effect of a call with args: what EffectOf says, or else Effect. What is no effect counts as

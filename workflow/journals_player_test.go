@@ -260,6 +260,9 @@ func (p *journalPlayer) runtime(t *testing.T) *runtime.Runtime {
 	if p.leg.Denies != nil {
 		rt.Plugins = (&gatekeeper{denies: p.leg.Denies}).plugin()
 	}
+	if said, ok := p.leg.Says["fx.remote"]; ok { // only where a leg says so: each execution records it
+		rt.Tools = append(rt.Tools, journalTool{runtime.ToolSpec{Name: "fx.remote", Effect: said, Changes: true}, p})
+	}
 	rt.Files = builtin.Files(builtin.FileOptions{Base: filepath.Join(p.dir, cmp.Or(p.leg.Files, "files"))})
 	if p.rich {
 		rt.Origin, rt.Trace = map[string]string{"folder": "/home/ada"}, []trace.Sink{spans{&p.legs}}

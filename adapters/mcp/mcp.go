@@ -252,15 +252,21 @@ func (s *Server) bind(listed []*sdk.Tool) ([]runtime.Tool, error) {
 			return nil, s.refuse("its tools %q and %q would both be %q", other, t.Name, name)
 		}
 		remotes[name] = t.Name
-		tools = append(tools, &tool{server: s, remote: t.Name, spec: runtime.ToolSpec{
-			Name:        name,
-			Description: oneLine(s.hide.Text(cmp.Or(t.Description, t.Title))),
-			Parameters:  parameters(s.hide.Value(t.InputSchema)),
-			Effect:      effectOf(t.Annotations),
-			Approval:    s.cfg.Approval,
-		}})
+		tools = append(tools, &tool{server: s, remote: t.Name, spec: s.spec(name, t)})
 	}
 	return tools, nil
+}
+
+// spec describes a tool that the server has listed.
+func (s *Server) spec(name string, t *sdk.Tool) runtime.ToolSpec {
+	return runtime.ToolSpec{
+		Name:        name,
+		Description: oneLine(s.hide.Text(cmp.Or(t.Description, t.Title))),
+		Parameters:  parameters(s.hide.Value(t.InputSchema)),
+		Effect:      effectOf(t.Annotations),
+		Approval:    s.cfg.Approval,
+		Changes:     true,
+	}
 }
 
 // effectOf reads what a server says a tool does to the world.

@@ -115,7 +115,7 @@ func TestTools(t *testing.T) {
 		"put":  {Description: "Does put.", Effect: runtime.Idempotent},
 		"fail": {Description: "Does fail.", Effect: runtime.External},
 	} {
-		want.Approval = "pause" // trust 1.3
+		want.Approval, want.Changes = "pause", true // trust 1.3, 8.12
 		want.Name, want.Parameters = "mcp.test."+name, json.RawMessage(`{"type":"object"}`)
 		if diff := cmp.Diff(want, tool(t, s, name).Spec()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -331,6 +331,27 @@ func TestToolThatDisappears(t *testing.T) {
 	}
 	_, err := call(t.Context(), t, s, "echo", `{}`)
 	checkFailure(t, err, retry.Failure{}, `mcp server "test": it no longer has the tool "echo"`)
+	if got, err := call(t.Context(), t, s, "put", `{}`); err != nil {
+		t.Errorf("put: %s, %v", got, err)
+	}
+}
+
+// trust 8.12: a tool that a server lists in another way when it is started again is not called.
+func TestToolThatChanges(t *testing.T) {
+	s := open(t, command(t, "turns", "STATE", filepath.Join(t.TempDir(), "state")))
+	if _, err := call(t.Context(), t, s, "die", `{}`); err == nil {
+		t.Fatal("no error")
+	}
+	_, err := call(t.Context(), t, s, "echo", `{}`)
+	changed, ok := errors.AsType[*runtime.Error](err)
+	if !ok || changed.Code != "mcp.changed" || !strings.Contains(err.Error(), `tool "mcp.test.echo" is not called, as it has changed since its server was opened: `) {
+		t.Fatalf("got %v", err)
+	}
+	for _, part := range []string{"its effect was read_only and is external", "its description is another one", "the schema of its arguments is another one"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%v does not say that %s", err, part)
+		}
+	}
 	if got, err := call(t.Context(), t, s, "put", `{}`); err != nil {
 		t.Errorf("put: %s, %v", got, err)
 	}

@@ -194,6 +194,12 @@ func (s *Server) call(ctx context.Context, t *tool, args json.RawMessage) (json.
 		if about == nil {
 			return nil, s.refuse("it no longer has the tool %q", t.remote)
 		}
+		now := s.spec(t.spec.Name, about)
+		if what := now.Since(t.spec.Fingerprint()); what != "" {
+			return nil, &runtime.Error{Category: runtime.CategoryTool, Code: "mcp.changed",
+				Err: fmt.Errorf("tool %q is not called, as it has changed since its server was opened: %s",
+					t.spec.Name, what)}
+		}
 		c := &call{}
 		got, err := session.toolCalled(ctx, s, asks, c, params)
 		if answer := c.answered(); answer != nil {

@@ -57,6 +57,10 @@ func (t *thread) open(c agentloop.Call) {
 		t.refuse(toolUnknown, strings.TrimSpace(fmt.Sprintf("there is no tool %q. %s", c.Name, hint)))
 		return
 	}
+	if what := t.leg.Changed[c.Name]; what != "" && !b.own() {
+		t.refuse(toolChanged, Changed(c.Name, what))
+		return
+	}
 	if fault := b.fault(c.Arguments); fault != "" {
 		t.refuse(toolArguments, fmt.Sprintf("arguments of %q: %s", c.Name, fault))
 		return
@@ -318,8 +322,15 @@ func (t *thread) made(b *binding, r Reply) {
 		code = toolPanicked
 	} else if known && of.Code == "limits.tool_calls" {
 		code = toolLimit
+	} else if known && of.Code == toolChanged {
+		code = of.Code
 	}
 	t.refuse(code, err.Error())
+}
+
+// Changed is the error of a call of a tool that is not the one that its run first saw. what says how it differs.
+func Changed(tool, what string) string {
+	return fmt.Sprintf("tool %q is not called, as it has changed since the run first saw it: %s", tool, what)
 }
 
 // refuse gives the model an error result.

@@ -51,6 +51,8 @@ type Leg struct {
 	Now    time.Time
 	Grants []string
 	Notes  []runtime.Note
+	// Changed says of tools how they differ from what the run first saw, by name: they are not called. nil: none does.
+	Changed map[string]string
 
 	terms   Terms
 	offer   *Offer

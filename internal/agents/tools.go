@@ -21,6 +21,7 @@ const (
 	toolArguments     = "tool.arguments"
 	toolDenied        = "tool.denied"
 	toolLimit         = "tool.limit"
+	toolChanged       = "mcp.changed"
 	toolFailed        = "tool.failed"
 	toolPanicked      = "tool.panic"
 	toolIndeterminate = "tool.indeterminate"

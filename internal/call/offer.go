@@ -3,10 +3,12 @@ package call
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -44,6 +46,23 @@ func (c *Caller) makeOffer() *agents.Offer {
 		o.Env = c.describeAll(c.env)
 	}
 	return o
+}
+
+// Changing describes the tools that a program may call and that may change, see [runtime.ToolSpec]; nil: there are
+// none.
+func (c *Caller) Changing(p *program.Program) (tools map[string]runtime.ToolSpec) {
+	all := slices.ContainsFunc(p.Calls, func(call *program.Call) bool {
+		return call.Agents != nil && (call.Agents.Unrestricted() || len(p.Has.Open) > 0)
+	})
+	for _, spec := range c.Offers.ToolSpecs() {
+		if spec.Changes && spec.Missing == "" && (all || program.IndexOf(p.Tools, spec.Name) >= 0) {
+			if tools == nil {
+				tools = map[string]runtime.ToolSpec{}
+			}
+			tools[spec.Name] = spec
+		}
+	}
+	return tools
 }
 
 // listedOnly are the tools that only agents have which list them. The last one of a name counts.

@@ -182,6 +182,7 @@ func (r *Run) pump(a *agent) {
 	a.inside = true
 	for a.call != nil && !a.saving && !a.stays() {
 		a.leg.Now, a.leg.Grants, a.leg.Notes = r.now, r.grants, r.ledger.notes.of(a.call.Path)
+		a.leg.Changed = r.changed
 		switch act := a.leg.Next(); {
 		case r.todo.hold && a.canStay(act):
 			a.kept = act

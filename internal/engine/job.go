@@ -92,6 +92,9 @@ func (r *Run) prepareJob(p *pending) error {
 			return err
 		}
 	case program.ToolCall:
+		if err := r.unchanged(p.Name); err != nil {
+			return err
+		}
 		if err := r.o.Adapters.Prepare(p.Call); err != nil {
 			return err
 		}

@@ -2,9 +2,11 @@ package engine
 
 import (
 	"cmp"
+	"errors"
 	"time"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
@@ -41,7 +43,10 @@ type Options struct {
 }
 
 // Beginning is what a new run records of its host, see runtime.Runtime.
-type Beginning struct{ Origin, Vars map[string]string }
+type Beginning struct {
+	Origin, Vars map[string]string
+	Tools        map[string]runtime.ToolSpec // that may change, by name; each execution records those that are new
+}
 
 // Run is the state of a run: the fold of its events. It makes decisions but performs no actions: a driver carries out
 // the commands that Next returns, and reports what happens. A Run has no goroutine, clock or I/O, so the same events
@@ -86,6 +91,8 @@ type generations struct {
 	before     Answers        // of earlier generations
 	sent       []sent         // values from outside that later generations have from the start
 	grants     []string       // approvals for the run, sorted; later generations keep them
+
+	seen, changed map[string]string // the fingerprints of tools as they were first seen, and how some have changed
 }
 
 // ledger is what must be recorded.
@@ -177,18 +184,64 @@ func (r *Run) servesFrom(e *journal.Event) {
 	}
 }
 
-// recallVars takes the vars of the beginning of a journal.
+// recallVars takes the vars of the beginning of a journal, and the tools that its executions have seen.
 func (r *Run) recallVars(events []journal.Event) {
 	begun, _ := BegunOf(events) // that of a faulty one is found elsewhere
 	r.takeVars(begun.Vars)
+	for i := range events {
+		if x := events[i].Execution(); x != nil {
+			r.recallTools(x.Tools)
+		}
+	}
 }
 
 // noteExecution records that this process begins to execute the run. Nothing else that it does is recorded before.
 func (r *Run) noteExecution() {
 	r.past.owner = r.o.Owner
+	seen := r.seeTools()
 	r.noteEvent(journal.Event{At: r.now, By: r.ledger.by, Signal: r.ledger.signal,
 		What: journal.Execution{Owner: r.o.Owner, Worked: r.clock.At(r.now), Parallel: r.o.Parallel,
-			Limits: limitsOf(r.o.Limits)}})
+			Limits: limitsOf(r.o.Limits), Tools: seen}})
+}
+
+// seeTools notes the tools that may change, and that the run has not seen before, and returns their fingerprints.
+func (r *Run) seeTools() map[string]string {
+	fresh := map[string]string{}
+	for _, name := range value.SortedKeys(r.o.Tools) {
+		spec := r.o.Tools[name]
+		if was, known := r.seen[name]; !known {
+			fresh[name] = spec.Fingerprint()
+		} else if what := spec.Since(was); what != "" {
+			if r.changed == nil {
+				r.changed = map[string]string{}
+			}
+			r.changed[name] = what
+		}
+	}
+	r.recallTools(fresh)
+	return fresh
+}
+
+// recallTools notes tools as they were first seen.
+func (r *Run) recallTools(tools map[string]string) {
+	if r.seen == nil && len(tools) > 0 {
+		r.seen = map[string]string{}
+	}
+	for _, name := range value.SortedKeys(tools) {
+		if _, known := r.seen[name]; !known {
+			r.seen[name] = tools[name]
+		}
+	}
+}
+
+// unchanged is the error for a tool that is not the one that the run first saw; nil: it is.
+func (r *Run) unchanged(tool string) error {
+	what := r.changed[tool]
+	if what == "" {
+		return nil
+	}
+	return &runtime.Error{Category: runtime.CategoryTool, Code: "mcp.changed",
+		Err: errors.New(agents.Changed(tool, what))}
 }
 
 // limitsOf are the limits that a journal has.

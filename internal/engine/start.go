@@ -143,6 +143,9 @@ func (r *Run) prepareTool(p *pending) (err error) {
 				p.Site.Pos, p.Site.Name)
 		}
 	}
+	if err := r.unchanged(p.Name); err != nil {
+		return err
+	}
 	if err := r.o.Adapters.Prepare(p.Call); err != nil {
 		return err
 	}

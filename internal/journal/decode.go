@@ -179,7 +179,8 @@ func (o object) ended() Ended {
 
 func (o object) execution() Execution {
 	worked, _ := o["worked"].(int64)
-	x := Execution{Owner: o.text("owner"), Worked: time.Duration(worked), Parallel: o.parallel()}
+	x := Execution{Owner: o.text("owner"), Worked: time.Duration(worked), Parallel: o.parallel(),
+		Tools: o.texts("tools")}
 	if l := o.in("limits"); l != nil {
 		x.Limits = &Limits{l.size("items"), l.size("steps"), l.size("outputBytes"), l.size("runBytes")}
 	}

@@ -42,6 +42,9 @@ func (x *Execution) addTo(data map[string]any, begun bool) {
 			addCount(limits, "runBytes", int64(l.RunBytes))
 			data["limits"] = limits
 		}
+		if len(x.Tools) > 0 {
+			data["tools"] = x.Tools
+		}
 	}
 }
 

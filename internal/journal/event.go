@@ -63,6 +63,8 @@ type (
 		Worked   time.Duration
 		Parallel int     // maximum number of concurrent calls from then on; 0: as before
 		Limits   *Limits // from then on; nil: not known
+		// Tools are the fingerprints of tools that may change, and that no execution before has seen, by name.
+		Tools map[string]string
 	}
 	// Limits are those of runtime.Limits for the sizes of a run. 0: the default.
 	Limits struct{ Items, Steps, OutputBytes, RunBytes int }
