@@ -78,6 +78,7 @@ type Host struct {
 	path   string  // of the configuration; "": none
 	dir    string  // of the configuration
 	base   *runtime.Runtime
+	kept   kept // from file.write
 
 	mu       sync.Mutex // guards what follows
 	closed   bool
@@ -128,6 +129,7 @@ func open(ctx context.Context, opts *Options, folder string) (*Host, error) {
 		h.warn("nothing is sent, as telemetry is not configured: " + why)
 	}
 	h.config.startIn(folder)
+	h.config.keep(&h.kept, h.path)
 	h.dir = filepath.Dir(h.path)
 	if h.base, err = h.config.Runtime(h.dir); err != nil {
 		return nil, err
@@ -199,6 +201,7 @@ func (h *Host) Store(ctx context.Context) (checkpoint.Store, error) {
 		return nil, err
 	}
 	h.store = store
+	h.keepStore(url, dir)
 	return store, nil
 }
 
@@ -243,7 +246,9 @@ func (h *Host) Recipe(path string) (*recipe.Recipe, error) {
 	if h == nil {
 		return LoadRecipe(path)
 	}
-	return h.config.loadRecipe(path, h.dir)
+	r, err := h.config.loadRecipe(path, h.dir)
+	h.keepRecipe(r)
+	return r, err
 }
 
 // Assume returns a Runtime to check a recipe against, with a store that is empty. No MCP server is opened: their tools

@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,6 +31,18 @@ type origin struct {
 	names  map[string]string // what positions call files, where that is not their path
 	parsed bool              // by Parse: main is any name, and no other file was opened
 	inGo   map[string]string // see Recipe.AgentsInGo; only of a definition
+}
+
+// Files are the names of the files that the recipe was read from, as positions have them, sorted; nil of one that was
+// built in Go.
+func (r *Recipe) Files() (names []string) {
+	if r.origin == nil {
+		return nil
+	}
+	for _, file := range value.SortedKeys(r.origin.files) {
+		names = append(names, cmp.Or(r.origin.names[file], file))
+	}
+	return names
 }
 
 // definition is the JSON of a definition.

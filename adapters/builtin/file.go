@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	goruntime "runtime"
-	"strings"
 	"syscall"
 	"unicode/utf8"
 
@@ -28,6 +27,9 @@ type FileOptions struct {
 	Base string
 	// MaxBytes limits what one call reads or writes; more is an error. Defaults to 4 MiB.
 	MaxBytes int64
+	// Keep returns the files that file.write may not write to, and the folders below which it may not: those that say
+	// what runs do, and those that keep them. A file need not be there. nil: none but braise.yaml and .git.
+	Keep func() []string
 }
 
 type readArgs struct {
@@ -154,11 +156,6 @@ func (opts FileOptions) write(in writeArgs, cwd string) error {
 	if limit := or(opts.MaxBytes, DefaultMaxBytes); int64(len(in.Content)) > limit {
 		return fmt.Errorf("the content is larger than %d bytes", limit)
 	}
-	for part := range strings.SplitSeq(filepath.ToSlash(in.Path), "/") {
-		if strings.EqualFold(part, ".git") {
-			return errors.New("git's own files may not be written: they say which programs git runs")
-		}
-	}
 	if err := opts.makeFolders(cwd); err != nil {
 		return err
 	}
@@ -167,6 +164,9 @@ func (opts FileOptions) write(in writeArgs, cwd string) error {
 		return err
 	}
 	defer root.Close()
+	if err := opts.mayWrite(root, in.Path); err != nil {
+		return err
+	}
 	folder, made := filepath.Dir(in.Path), false
 	mode := fs.FileMode(0o644) // of a new file
 	switch info, err := root.Lstat(in.Path); {

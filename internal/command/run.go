@@ -117,6 +117,7 @@ func (a *app) run(cmd *cobra.Command, path string, readInputs inputReader) error
 	if err != nil {
 		return a.refuse(wf, err)
 	}
+	s.host.Keep(a.replay, a.record)
 	models := s.host.Bare()
 	if a.replay != "" {
 		if models, err = host.Replay(models, a.replay, wf.Plan()); err != nil {

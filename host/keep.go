@@ -1,0 +1,82 @@
+package host
+
+import (
+	"path/filepath"
+	"sync"
+
+	"github.com/braise-run/braise/recipe"
+)
+
+// kept are the paths that file.write leaves alone: what says what runs do, and what keeps them.
+type kept struct {
+	mu    sync.Mutex
+	paths []string // absolute
+}
+
+func (k *kept) add(paths ...string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, path := range paths {
+		if whole, err := filepath.Abs(path); err == nil && path != "" {
+			k.paths = append(k.paths, whole)
+		}
+	}
+}
+
+// list returns the paths so far.
+func (k *kept) list() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return append([]string{}, k.paths...)
+}
+
+// Keep adds files that runs may not write with file.write, such as a cassette, and folders. The host keeps its
+// configuration and what that names, its store, and the recipes that it loads.
+func (h *Host) Keep(paths ...string) { h.kept.add(paths...) }
+
+// keepRecipe keeps the files of a recipe: those that it names, its agents and those of others that it calls, too.
+func (h *Host) keepRecipe(r *recipe.Recipe) {
+	if r == nil {
+		return
+	}
+	for _, file := range r.Files() {
+		h.kept.add(filepath.FromSlash(file))
+	}
+}
+
+// keepStore keeps what a store is in.
+func (h *Host) keepStore(url, dir string) {
+	u, err := parseStore(url)
+	if err != nil || u.path == "" {
+		return
+	}
+	path := within(dir, u.path)
+	h.kept.add(path)
+	if u.scheme == "sqlite" {
+		h.kept.add(path+"-wal", path+"-shm", path+"-journal")
+	}
+}
+
+// keep has file.write leave alone what list returns, and adds what the configuration names.
+func (c *Config) keep(k *kept, path string) {
+	if c == nil {
+		return
+	}
+	dir := filepath.Dir(path)
+	k.add(path)
+	for _, file := range c.InstructionsFrom {
+		k.add(within(dir, file))
+	}
+	for _, m := range c.Models {
+		if m.File != "" {
+			k.add(within(dir, m.File))
+		}
+	}
+	if c.Skills != "" {
+		k.add(within(dir, c.Skills))
+	}
+	if c.Tools.File != nil {
+		file := *c.Tools.File
+		file.Keep, c.Tools.File = k.list, &file
+	}
+}
