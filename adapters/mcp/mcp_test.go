@@ -357,6 +357,14 @@ func TestToolThatChanges(t *testing.T) {
 	}
 }
 
+// A server that does not answer what it does not know is spoken to as an old one.
+func TestServerThatIsMute(t *testing.T) {
+	s := open(t, command(t, "mute"))
+	if got, err := call(t.Context(), t, s, "echo", `{"text": "at last"}`); err != nil || got != `"at last"` {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
 func TestServersThatDoNotOpen(t *testing.T) {
 	t.Parallel()
 	silent := command(t, "silent")

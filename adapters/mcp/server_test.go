@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"os"
@@ -65,6 +66,18 @@ func serve(mode string) {
 		fmt.Println("Welcome!\n\n[1, 2]")
 	case "slow":
 		<-time.After(300 * time.Millisecond)
+	case "mute": // to what it does not know
+		heard, says := io.Pipe()
+		go func() {
+			for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+				if !strings.Contains(lines.Text(), "server/discover") {
+					fmt.Fprintln(says, lines.Text())
+				}
+			}
+			_ = says.Close()
+		}()
+		_ = newServer("2025-11-25").Run(context.Background(), &sdk.IOTransport{Reader: heard, Writer: os.Stdout})
+		return
 	case "silent":
 		fmt.Println("starting…")
 		_, _ = bufio.NewReader(os.Stdin).ReadString(0)

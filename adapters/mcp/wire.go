@@ -53,11 +53,14 @@ type wire struct {
 	calls  map[jsonrpc.ID]*call
 	idle   chan struct{} // closed when there are no calls; nil: no call waits
 	spoken bool          // the version of the protocol is agreed on
+
+	probing
 }
 
 func newWire(patience time.Duration) *wire {
 	w := &wire{patience: patience, calls: map[jsonrpc.ID]*call{}, theirs: map[jsonrpc.ID]int{}}
 	w.change = sync.NewCond(&w.mu)
+	w.probes, w.late = map[jsonrpc.ID]bool{}, make(chan jsonrpc.ID, 2) // the SDK asks twice at most
 	return w
 }
 
@@ -117,6 +120,9 @@ func (w *wire) Write(ctx context.Context, msg jsonrpc.Message) error {
 			c.note(func(k *knowledge) { k.said, k.replied = nil, false })
 		}
 	}
+	if ok && req.Method == discover {
+		w.probe(req.ID)
+	}
 	err := w.Connection.Write(ctx, msg)
 	if ok && req.Method == "notifications/cancelled" {
 		var about struct {
@@ -132,7 +138,7 @@ func (w *wire) Write(ctx context.Context, msg jsonrpc.Message) error {
 
 // Read implements sdk.Connection. Notifications are left out: nothing here uses one, and the SDK keeps any number.
 func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
-	msg, err := w.Connection.Read(ctx)
+	msg, err := w.next(ctx)
 	for req, ok := msg.(*jsonrpc.Request); ok && err == nil; req, ok = msg.(*jsonrpc.Request) {
 		if req.IsCall() {
 			if w.admit(req) {
@@ -141,7 +147,7 @@ func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 			err = errEnded
 			break
 		}
-		msg, err = w.Connection.Read(ctx)
+		msg, err = w.next(ctx)
 	}
 	if err != nil {
 		w.end()

@@ -1,0 +1,87 @@
+package mcp
+
+import (
+	"context"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// discover is the request by which the SDK finds out whether a server speaks the protocol without a handshake. One that
+// does not know it should say so; some do not answer.
+const discover = "server/discover"
+
+// probeTime is how long a server has to answer discover. Then the handshake begins, as if it had refused.
+const probeTime = time.Second
+
+// probing is what a wire knows of discover, and of the messages that are read meanwhile. probes is behind the wire's
+// mutex; reading is for who reads.
+type probing struct {
+	probes  map[jsonrpc.ID]bool // requests without an answer; false: the time of one is over
+	late    chan jsonrpc.ID     // those whose time is over
+	reading chan received       // of a read that has not ended; nil: there is none
+}
+
+// received is what a connection has read.
+type received struct {
+	msg jsonrpc.Message
+	err error
+}
+
+// probe begins the time for an answer to discover.
+func (w *wire) probe(id jsonrpc.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.probes[id] = true
+	time.AfterFunc(probeTime, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.probes[id] {
+			w.probes[id] = false
+			w.late <- id
+		}
+	})
+}
+
+// tooLate takes note of an answer, and reports whether it is one to discover whose time is over.
+func (w *wire) tooLate(id jsonrpc.ID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	inTime, asked := w.probes[id]
+	if inTime {
+		delete(w.probes, id)
+	}
+	return asked && !inTime
+}
+
+// next returns the next message. For a server that has not answered discover in time it is a refusal of that, and an
+// answer that comes later is left out.
+func (w *wire) next(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		w.mu.Lock()
+		spoken := w.spoken
+		w.mu.Unlock()
+		if w.reading == nil && spoken {
+			return w.Connection.Read(ctx)
+		}
+		if w.reading == nil {
+			read := make(chan received, 1)
+			w.reading = read
+			go func() {
+				msg, err := w.Connection.Read(ctx)
+				read <- received{msg, err}
+			}()
+		}
+		select {
+		case id := <-w.late:
+			return &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound,
+				Message: "no answer to " + discover + " in " + probeTime.String()}}, nil
+		case got := <-w.reading:
+			w.reading = nil
+			if resp, ok := got.msg.(*jsonrpc.Response); ok && got.err == nil && w.tooLate(resp.ID) {
+				continue
+			}
+			return got.msg, got.err
+		}
+	}
+}
