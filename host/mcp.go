@@ -152,9 +152,6 @@ func toolsOf(r *recipe.Recipe) (names []string, any bool) {
 		for i := range steps {
 			s := &steps[i]
 			names = append(names, s.Uses.Text)
-			for _, name := range s.Of() {
-				names = append(names, name.Text)
-			}
 			if s.Uses.Text == "agent" {
 				for _, a := range r.AgentsOf(s) {
 					listed, all := toolsOfAgent(&a)

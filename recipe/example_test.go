@@ -109,7 +109,6 @@ func ExampleKinds() {
 	// say - Tells whoever watches the run something, once.
 	// wait - Waits for a time or an event.
 	// agent - Runs a model with tools until it answers.
-	// tool - Calls one of several tools, which an expression names.
 	// loop - Repeats steps until a condition holds.
 	// fork - Runs branches side by side.
 	// switch - Runs the first case that matches.

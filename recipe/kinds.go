@@ -118,15 +118,6 @@ var kinds = []Kind{
 		},
 	},
 	{
-		Name: "tool", Doc: "Calls one of several tools, which an expression names.",
-		Output: "what the tool returns",
-		Args: []Argument{
-			{Name: "name", Type: typeString, Required: true, Doc: "The tool to call."},
-			{Name: "of", Type: typeStrings, Required: true, Doc: "The tools that may be called. No expressions."},
-			{Name: "args", Type: typeValues, Doc: "The arguments of the tool. Not given: none."},
-		},
-	},
-	{
 		Name: "loop", Doc: "Repeats steps until a condition holds.",
 		Output:  "{last, iterations, reason}",
 		without: noCallsOfItsOwn,

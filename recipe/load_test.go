@@ -138,8 +138,8 @@ func TestLoadRejects(t *testing.T) {
 		{"calls itself over others", map[string]string{"f": ref("g"), "g": ref("sub/h"), "sub/h": ref("../g")}, []string{"sub/h:3:39 recipe.recursion"}},
 		{"mistakes in several files", map[string]string{"f": "steps: {A: {uses: recipe, with: {ref: g}}, b: {uses: x}}\n", "g": "steps: {a: {uses: y}}\n"}, []string{
 			"3:9 recipe.invalid | use up to 63 of a-z, 0-9 and _, beginning with a letter",
-			"3:54 recipe.unknownKind | the name of a tool contains a dot; the kinds are set, model, recipe, fail, human, say, wait, agent, tool, loop, fork, switch, send, receive, retrieve, index",
-			"g:3:19 recipe.unknownKind | the name of a tool contains a dot; the kinds are set, model, recipe, fail, human, say, wait, agent, tool, loop, fork, switch, send, receive, retrieve, index"}},
+			"3:54 recipe.unknownKind | the name of a tool contains a dot; the kinds are set, model, recipe, fail, human, say, wait, agent, loop, fork, switch, send, receive, retrieve, index",
+			"g:3:19 recipe.unknownKind | the name of a tool contains a dot; the kinds are set, model, recipe, fail, human, say, wait, agent, loop, fork, switch, send, receive, retrieve, index"}},
 		{"agent twice", map[string]string{"f": "steps: {a: {uses: set, with: 1}}\nagents: {w: {model: m}}\n", "agents/w.md": "x"}, []string{"4:10 recipe.duplicateName"}},
 		{"agent files", map[string]string{"f": "steps: {a: {uses: set, with: 1}}\n", "agents/a.md": "---\n\nmodle: m\n---\n", "agents/b.md": "---\n- x\n---\n",
 			"agents/c.md": "---\ninstructions: x\n---\ny\n", "agents/d.md": "\xff", "agents/e.md": "---\ndelegates: [g]\n---\n"}, []string{

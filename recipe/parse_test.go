@@ -84,7 +84,7 @@ var rejected = []struct {
 	{"steps:\n  a:\n    run: ls\n", "5:5 recipe.missingKey\n5:5 recipe.unknownKey | to run a command, write uses: exec.run, and the command as argv inside with"},
 	{"steps:\n  a:\n    uses: model\n    prompt: hi\n", "4:3 recipe.missingKey\n6:5 recipe.unknownKey | put prompt inside with"},
 	{"steps:\n  a: {uses: sett, with: 1}\n", `4:13 recipe.unknownKind | did you mean "set"?`},
-	{"steps:\n  a: {uses: postgres}\n", "4:13 recipe.unknownKind | the name of a tool contains a dot; the kinds are set, model, recipe, fail, human, say, wait, agent, tool, loop, fork, switch, send, receive, retrieve, index"},
+	{"steps:\n  a: {uses: postgres}\n", "4:13 recipe.unknownKind | the name of a tool contains a dot; the kinds are set, model, recipe, fail, human, say, wait, agent, loop, fork, switch, send, receive, retrieve, index"},
 	{"steps:\n  a: {uses: end}\n", "4:13 recipe.unknownKind | did you mean \"switch\"?"},
 	{"steps:\n  a: {uses: agent, with: {wrong: 1}}\n", "4:26 recipe.missingKey\n4:27 recipe.unknownKey | known here: agent, context, images, messages, prompt"},
 	{"steps:\n  a: {uses: \"${{ inputs.tool }}\"}\n", "4:13 recipe.invalid"},

@@ -202,9 +202,6 @@ func kindSchema(k Kind) node {
 		with = taskObject.schema(true)
 		with["anyOf"] = somethingSaid
 		with["properties"].(node)["messages"].(node)["items"] = node{"properties": node{"files": false}}
-	case "tool":
-		with = choiceObject.schema(false)
-		with["properties"].(node)["of"].(node)["minItems"] = 1
 	case "recipe":
 		with = bodyObject.schema(false)
 	case "loop":

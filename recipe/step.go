@@ -180,8 +180,6 @@ func (w *walker) with(step *Step, kind string, n *yamlnode.Node, s *scope) {
 		w.model(n)
 	case "agent":
 		w.task(step, n)
-	case "tool":
-		w.toolChoice(n)
 	case "fail":
 		w.arguments(n, failObject, true)
 	case "say":

@@ -130,12 +130,6 @@ func (d *stepDigests) step(r *Recipe, s *Step, before string) (string, error) {
 			}
 		}
 	}
-	if names := r.own(s.Of()); len(names) > 0 {
-		var err error
-		if e["tools"], err = d.tools.tools(r, names); err != nil {
-			return "", err
-		}
-	}
 	if channel := s.channel(); channel != "" {
 		if d.channels[r] == nil {
 			d.channels[r] = channelsEssence(r)

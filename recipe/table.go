@@ -369,7 +369,6 @@ var (
 	searchObject  = newArguments("retrieve", kind("retrieve").Args)
 	indexObject   = newArguments("index", kind("index").Args)
 	taskObject    = newArguments("agent.task", kind("agent").Args)
-	choiceObject  = newArguments("tool.choice", kind("tool").Args)
 
 	// objects lists those that stand inside others, but for the arguments of kinds.
 	objects = []*object{channelObject, toolObject, requiresObject, defaultsObject, limitsObject, stepObject,

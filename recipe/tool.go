@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
-	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/internal/yamlnode"
 )
 
@@ -202,14 +201,8 @@ func (r *Recipe) toolsIn(steps []Step) (names []Name) {
 		if s.Uses.Text == "agent" {
 			names = append(names, r.ToolsOf(r.AgentsOf(s), s.Uses.Pos, false)...)
 		}
-		names = append(names, r.own(s.Of())...)
 	}
 	return names
-}
-
-// own returns the names of those that are tools of the recipe; nil: none is.
-func (r *Recipe) own(names []Name) []Name {
-	return slices.DeleteFunc(names, func(n Name) bool { return r.Tool(n.Text) == nil })
 }
 
 // AllTools is what an agent has under tools for all that are allowed.
@@ -274,42 +267,4 @@ func (d digests) tools(r *Recipe, only []Name) (map[string]any, error) {
 		}
 	}
 	return e, nil
-}
-
-// toolChoice reads which of several tools a step calls.
-func (w *walker) toolChoice(n *yamlnode.Node) {
-	fields := w.object(n, choiceObject)
-	if fields == nil {
-		return
-	}
-	w.mapping(fields["args"])
-	w.notEmpty(fields["of"])
-	seen := map[string]bool{}
-	for _, name := range w.names(fields["of"]) {
-		switch {
-		case value.HoldsExpression(name.Text):
-			w.Errorf(name.Pos, diagnostics.CodeInvalidValue, "", "%q takes no expression", "of")
-		case !strings.Contains(name.Text, ".") || strings.ContainsAny(name.Text, " \t\n"):
-			w.Errorf(name.Pos, diagnostics.CodeInvalidValue, "the name of a tool contains a dot",
-				"%q is not the name of a tool", name.Text)
-		case seen[name.Text]:
-			w.Errorf(name.Pos, diagnostics.CodeDuplicateName, "", "%q stands here twice", name.Text)
-		}
-		seen[name.Text] = true
-	}
-	if name := w.Text(fields["name"]); name != "" && !isTemplate(fields["name"]) && !seen[name] {
-		w.Errorf(fields["name"].Pos, diagnostics.CodeUnknownName, "name a tool, or give an expression for it",
-			"%q is not one of the tools in %q", name, "of")
-	}
-}
-
-// Of returns the tools that a step of the kind tool may call.
-func (s *Step) Of() (names []Name) {
-	if list := s.With.get("of"); list != nil && s.Uses.Text == "tool" {
-		for _, e := range list.List {
-			text, _ := e.Scalar.(string)
-			names = append(names, Name{Text: text, Pos: e.Pos})
-		}
-	}
-	return names
 }

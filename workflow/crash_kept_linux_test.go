@@ -23,16 +23,15 @@ var crashKept = &crashRecipe{
 	}),
 }
 
-// A run reads the settings of its beginning, whoever goes on with it; they choose the tool that a step calls. A model answers instead of
-// another one.
+// A run reads the settings of its beginning, whoever goes on with it. A model answers instead of another one.
 var crashChosen = &crashRecipe{
 	name: "chosen", script: twoTurns,
 	text: `steps:
-  pick: {uses: tool, with: {name: "${{ 'fx.' + vars.KIND }}", of: [fx.external, fx.idempotent, fx.read], args: {as: pick}}}
+  pick: {uses: fx.external, with: {as: pick}}
   draft: {uses: model, needs: [pick], with: {model: busy, prompt: draft}}
   check: {uses: model, needs: [draft], with: {model: busy, prompt: check}}
   ask: {uses: human, needs: [check], with: {prompt: "${{ vars.KIND }}?"}}
-  ship: {uses: tool, needs: [ask], with: {name: "fx.${{ vars.KIND }}", of: [fx.external, fx.read], args: {as: ship}}}
+  ship: {uses: fx.external, needs: [ask], with: {as: ship}}
 output: ["${{ vars.KIND }}", "${{ steps.draft.output.text }}", "${{ steps.check.output.text }}"]
 `,
 	answers: map[string]any{"ask": decided("approve")},

@@ -59,7 +59,6 @@ var onceRows = []onceRow{
 	{"agent", "a delegate", "{uses: agent, with: {agent: chief, prompt: hi}}", agentsOnce},
 	{"agent", "a tool of the recipe", "{uses: agent, with: {agent: booker, prompt: hi}}", agentsOnce},
 	{"agent", "it fails", "{uses: agent, on_error: continue, with: {agent: short, prompt: hi}}", agentsOnce},
-	{"tool", "", "{uses: tool, with: {name: test.act, of: [test.act, test.bad]}}", ""},
 	{"loop", "", "{uses: loop, with: {max_iterations: 2, steps: {c: {uses: test.act}}}}", ""},
 	{"loop", "a wait", "{uses: loop, with: {max_iterations: 2, steps: {w: {uses: wait, with: {duration: 1h}}}}}", ""},
 	{"loop", "a person", "{uses: loop, with: {max_iterations: 2, steps: {h: {uses: human, with: {prompt: Go?}}}}}", ""},

@@ -140,9 +140,6 @@ func (c *Caller) input(call *engine.Call) (any, error) {
 func (c *Caller) tool(call *engine.Call) *boundTool {
 	j := call.Job
 	if j == nil {
-		if i, ok := call.Site.Of[call.Name]; ok {
-			return &c.tools[i]
-		}
 		return &c.tools[call.Site.Index]
 	}
 	var tools []runtime.Tool

@@ -57,8 +57,6 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 		r.applyEnded(t, e.Path, &what)
 	case journal.AgentEvents:
 		r.applyAgent(t, what)
-	case journal.ToolEntered:
-		r.applyEntered(t, what)
 	case journal.CallGiven:
 		given := r.m.WithoutSlot(e.Path)
 		if given == nil {
@@ -133,7 +131,7 @@ func (r *Run) applyEnded(t *machine.Task, path string, what *journal.CallEnded) 
 	r.noteAnswer(path, what.Answer)
 	site := t.Node().Adapter.(*program.Call)
 	if r.answerCut(path, site, what); what.Unknown {
-		r.callUnknown(path, namedBy(site), what.Why)
+		r.callUnknown(path, site.Name, what.Why)
 	}
 	r.m.Finish(t, what.Output, what.Size-1, what.Failure)
 }

@@ -191,11 +191,8 @@ func (r *Run) launch(p *pending) {
 // tellCall emits the event that an adapter is called.
 func (r *Run) tellCall(p *pending) {
 	data := p.Site.Event
-	switch {
-	case p.Kind == program.ModelCall:
+	if p.Kind == program.ModelCall {
 		data = r.modelData(p)
-	case p.Site.Of != nil:
-		data = program.CallData(p.Kind, p.Name)
 	}
 	if r.durable() && p.hasEffect() { // a person may have to find out its outcome
 		data = append(data[:len(data):len(data)], trace.Attr{Key: "key", Value: r.keyOf(p)})

@@ -102,7 +102,7 @@ func (r *Run) mayRetry(t *machine.Task) bool { return r.ending.forGood == nil &&
 // end without it.
 func (r *Run) unasked(p *Pause) {
 	if p.Reason == journal.Indeterminate && p.inAgent == "" && p.task.Spared() {
-		r.callUnknown(p.Step, namedBy(p.task.Node().Adapter.(*program.Call)), "")
+		r.callUnknown(p.Step, p.task.Node().Adapter.(*program.Call).Name, "")
 	}
 }
 

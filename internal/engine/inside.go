@@ -91,24 +91,14 @@ func (a *agent) rests() bool {
 
 // opensInside reports whether an event may have opened steps inside the call of a step.
 func (r *Run) opensInside(e *journal.Event) bool {
-	switch e.What.(type) {
-	case journal.AgentEvents:
-		return len(r.program.OwnTools) > 0
-	case journal.ToolEntered:
-		return true
-	}
-	return false
+	_, ok := e.What.(journal.AgentEvents)
+	return ok && len(r.program.OwnTools) > 0
 }
 
 // shareInside notes such an event of another run. t is nil if the step has not begun here.
 func (r *Run) shareInside(t *machine.Task, e *journal.Event, generation int) {
-	switch what := e.What.(type) {
-	case journal.AgentEvents:
+	if what, ok := e.What.(journal.AgentEvents); ok {
 		r.shareAgent(t, e.Path, what, generation)
-	case journal.ToolEntered:
-		if r.inProgress(t) {
-			r.record(t, e.Path, what)
-		}
 	}
 }
 

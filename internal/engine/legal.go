@@ -75,7 +75,7 @@ func taskPath(e *journal.Event) string {
 // ofTask reports whether an event belongs to a task that has not ended.
 func ofTask(e *journal.Event) bool {
 	switch e.What.(type) {
-	case journal.CallBegun, journal.CallFiles, journal.CallEnded, journal.AgentEvents, journal.ToolEntered,
+	case journal.CallBegun, journal.CallFiles, journal.CallEnded, journal.AgentEvents,
 		journal.StepDenied, journal.WaitOver, journal.Said, journal.PauseOpened:
 		return true
 	}
@@ -117,8 +117,6 @@ func (r *Run) taskOf(e *journal.Event) (*machine.Task, error) {
 		ok = waits && call == nil
 	case journal.Said:
 		ok = waits && t.Node().Adapter == program.WaitSaid
-	case journal.ToolEntered:
-		ok = r.underWay(t) && call.Own[what.Tool] != nil && !t.Entered()
 	case journal.CallFiles:
 		ok = r.underWay(t) && (call.Kind == program.ModelCall || call.Kind == program.AgentCall)
 	case journal.AgentEvents:

@@ -21,7 +21,7 @@ import (
 //  5. its possible effect must be in the store first
 func (r *Run) start(c machine.Command) {
 	t := c.Task
-	if r.deliver(t) || r.ending.cut == nil && r.startOwn(c) {
+	if r.deliver(t) {
 		return
 	}
 	if c.Again && t.Stopped() { // after the steps inside
@@ -127,12 +127,7 @@ func (r *Run) prepareCall(p *pending) (*resume.Pause, error) {
 }
 
 // prepareTool finds the tool and checks the arguments.
-func (r *Run) prepareTool(p *pending) (err error) {
-	if p.Site.Of != nil {
-		if p.Name, p.Input, err = chosen(p.Site, p.Input); err != nil {
-			return err
-		}
-	}
+func (r *Run) prepareTool(p *pending) error {
 	if p.Site.Key != nil {
 		v, err := p.Site.Key.Eval(p.task)
 		if err != nil {

@@ -31,8 +31,7 @@ func (r *Run) countTools(t *machine.Task, what journal.What) {
 	switch w := what.(type) {
 	case *journal.CallEnded:
 		c, ok := t.Node().Adapter.(*program.Call)
-		if ok && c.Kind == program.ToolCall && !t.Entered() && // a tool of the recipe: its steps count
-			(w.Failure == nil || w.Failure.Code != toolCalls) {
+		if ok && c.Kind == program.ToolCall && (w.Failure == nil || w.Failure.Code != toolCalls) {
 			n = 1
 		}
 	case journal.AgentEvents:

@@ -85,8 +85,6 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 		e.What = Said{data.text("text"), data["value"]}
 	case denied:
 		e.What = StepDenied{data.failure()}
-	case toolEntered:
-		e.What = ToolEntered{data.text("tool"), data["arguments"]}
 	case agentEvents:
 		e.What, err = decodeAgent(rec, data)
 	case checkpoint.PauseOpened:

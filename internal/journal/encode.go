@@ -220,10 +220,6 @@ func (w *Begun) members() map[string]any {
 	return data
 }
 
-func (w ToolEntered) members(after int64) map[string]any {
-	return map[string]any{"n": after, "tool": w.Tool, "arguments": w.Arguments}
-}
-
 func (w StepDenied) members(after int64) map[string]any { return ended(after, nil, w.Failure) }
 
 func (w WaitOver) members(after int64) map[string]any { return ended(after, w.Output, w.Failure) }

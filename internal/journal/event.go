@@ -115,11 +115,6 @@ type (
 		Text  string
 		Value any
 	}
-	// ToolEntered says that a step calls a tool of the recipe, whose steps begin inside it.
-	ToolEntered struct {
-		Tool      string
-		Arguments any
-	}
 	// AgentEvents are what happened in an agent that has not ended.
 	AgentEvents struct {
 		Events []agents.Event
@@ -266,19 +261,18 @@ type Doubt struct {
 
 // The kinds of records that the engine adds to those of checkpoint.
 const (
-	runInput    checkpoint.Kind = "run.input"    // inputs, interrupt?, parallel?, origin?, doubts?
-	callBegun   checkpoint.Kind = "call.begun"   // n, ordinal, effect?, key?
-	callOpen    checkpoint.Kind = "call.open"    // kind, name?, ms?
-	callFiles   checkpoint.Kind = "call.files"   // n, files
-	callEnded   checkpoint.Kind = "call.ended"   // n, output | error, ms?, attempts?, usage? and others, see CallEnded
-	callGiven   checkpoint.Kind = "call.given"   // n, output? or error?, finish?, calls?
-	timerFired  checkpoint.Kind = "timer.fired"  // n, timer
-	waitOver    checkpoint.Kind = "wait.over"    // n, output?, error?, approval?
-	said        checkpoint.Kind = "step.said"    // n, text, value?
-	denied      checkpoint.Kind = "step.denied"  // n, error
-	agentEvents checkpoint.Kind = "agent.event"  // n, events?, calls?, usage?, waits?, began?
-	toolEntered checkpoint.Kind = "tool.entered" // n, tool, arguments
-	valueSent   checkpoint.Kind = "value.sent"   // n, channel, value
+	runInput    checkpoint.Kind = "run.input"   // inputs, interrupt?, parallel?, origin?, doubts?
+	callBegun   checkpoint.Kind = "call.begun"  // n, ordinal, effect?, key?
+	callOpen    checkpoint.Kind = "call.open"   // kind, name?, ms?
+	callFiles   checkpoint.Kind = "call.files"  // n, files
+	callEnded   checkpoint.Kind = "call.ended"  // n, output | error, ms?, attempts?, usage? and others, see CallEnded
+	callGiven   checkpoint.Kind = "call.given"  // n, output? or error?, finish?, calls?
+	timerFired  checkpoint.Kind = "timer.fired" // n, timer
+	waitOver    checkpoint.Kind = "wait.over"   // n, output?, error?, approval?
+	said        checkpoint.Kind = "step.said"   // n, text, value?
+	denied      checkpoint.Kind = "step.denied" // n, error
+	agentEvents checkpoint.Kind = "agent.event" // n, events?, calls?, usage?, waits?, began?
+	valueSent   checkpoint.Kind = "value.sent"  // n, channel, value
 
 	rollbackBegun checkpoint.Kind = "rollback.begun" //
 	rollbackEnded checkpoint.Kind = "rollback.ended" // error?
@@ -306,7 +300,6 @@ func (WaitOver) kind() checkpoint.Kind      { return waitOver }
 func (Said) kind() checkpoint.Kind          { return said }
 func (StepDenied) kind() checkpoint.Kind    { return denied }
 func (AgentEvents) kind() checkpoint.Kind   { return agentEvents }
-func (ToolEntered) kind() checkpoint.Kind   { return toolEntered }
 func (PauseOpened) kind() checkpoint.Kind   { return checkpoint.PauseOpened }
 func (PauseAnswered) kind() checkpoint.Kind { return checkpoint.PauseAnswered }
 func (PauseClosed) kind() checkpoint.Kind   { return checkpoint.PauseClosed }
@@ -350,7 +343,7 @@ func Signals(events []Event) map[string]bool {
 // Ordered reports whether After says when the event came among the decisions of the machine.
 func (e *Event) Ordered() bool {
 	switch e.What.(type) {
-	case StepDenied, CallBegun, CallFiles, CallEnded, CallGiven, TimerDue, WaitOver, Said, ToolEntered, AgentEvents,
+	case StepDenied, CallBegun, CallFiles, CallEnded, CallGiven, TimerDue, WaitOver, Said, AgentEvents,
 		PauseOpened, PauseAnswered, ValueSent, Shared, FinallyBegun:
 		return true
 	}

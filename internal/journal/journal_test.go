@@ -129,7 +129,6 @@ func TestTracedAndTold(t *testing.T) {
 		{At: at, Path: "ask", After: 4, What: journal.PauseAnswered{Pause: "ask", Next: resume.Answered, Answer: "yes", Restart: true}},
 		{At: at, Path: "told", After: 3, What: journal.Said{Text: "Ticket 7", Value: map[string]any{"id": int64(7)}}},
 		{At: at, Path: "each[1]/told", After: 9, What: journal.Said{Text: ""}},
-		{At: at, Path: "do", After: 2, What: journal.ToolEntered{Tool: "notes.add", Arguments: map[string]any{"text": "milk"}}},
 		{At: at, Path: "look", After: 2, What: journal.CallFiles{Files: []journal.File{{Path: "a.png", SHA256: "00", MediaType: "image/png", Bytes: 7}}}},
 		{At: at, What: journal.Traced{Traceparent: "00-1-2-01"}},
 		{At: at, Path: "pay[2]", What: journal.Told{Events: []journal.Custom{

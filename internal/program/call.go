@@ -48,9 +48,6 @@ type Call struct {
 	Name  string // of the tool or model; "" for a model that an expression names
 	Index int    // of a tool in Workflow.tools
 
-	Of  map[string]int   // of a step of the kind tool: the tools that it may call, each as Index; nil for others
-	Own map[string]*Tool // those of them that the recipe defines
-
 	Step  string
 	Pos   diagnostics.Position
 	With  *recipe.Value

@@ -153,9 +153,6 @@ func compile(
 	for _, call := range c.calls {
 		if call.Kind == ToolCall {
 			call.Index = IndexOf(p.Tools, call.Name)
-			for name := range call.Of {
-				call.Of[name] = IndexOf(p.Tools, name)
-			}
 		}
 	}
 	var err error

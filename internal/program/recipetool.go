@@ -10,7 +10,6 @@ import (
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/agents"
-	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
@@ -98,12 +97,6 @@ func (f *file) innerCalls(seen map[*file]bool) (list []agents.Inner) {
 	seen[f] = true
 	for _, call := range f.calls {
 		switch {
-		case call.Of != nil:
-			for _, name := range value.SortedKeys(call.Of) {
-				if call.Own[name] == nil { // whose calls are in its file
-					list = append(list, agents.Inner{Tool: name})
-				}
-			}
 		case call.Kind == ToolCall:
 			list = append(list, agents.Inner{Tool: call.Name, Args: argumentsOf(call)})
 		case call.Agents != nil:
@@ -243,31 +236,4 @@ func stepAt(steps []PlanStep, id string) *PlanStep {
 		}
 	}
 	return nil
-}
-
-// compileChoice lowers a step of the kind tool.
-func (s *stepCompiler) compileChoice(src *recipe.Step, inner *expr.Scope) {
-	names := *inner
-	names.Secrets = true
-	parts := *src.With
-	parts.Map = slices.DeleteFunc(slices.Clone(src.With.Map), func(f recipe.Field) bool { return f.Key == "of" })
-	s.with(&parts, &names)
-	s.compileCall(src, ToolCall, "", inner)
-	call := s.calls[len(s.calls)-1]
-	call.Of, call.Own = map[string]int{}, map[string]*Tool{}
-	for _, name := range src.Of() {
-		call.Of[name.Text] = -1
-		if own := s.recipe.Tool(name.Text); own == nil && s.broken {
-			continue // it may be no name
-		} else if own == nil {
-			s.need(useTool, name.Text, name.Pos, s.path()).called = true
-		} else if t := s.tool(own); t != nil {
-			call.Own[name.Text] = t
-			s.in.files = append(s.in.files, t.file)
-		}
-	}
-	if call.Secrets && len(call.Own) > 0 {
-		s.errorf(src.With.Pos, diagnostics.CodeInvalidValue, "let a step of the tool name the secret",
-			"step %q gives a secret, and may call a tool of the recipe, which takes none", src.ID)
-	}
 }

@@ -117,9 +117,6 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 	case src.Uses.Text == "model":
 		s.with(src.With, inner)
 		s.compileCall(src, ModelCall, s.modelName(src), inner)
-	case src.Uses.Text == "tool" && src.With != nil:
-		s.compileChoice(src, inner)
-		s.compileKey(src, inner)
 	case !strings.Contains(src.Uses.Text, "."): // reported when the recipe was read
 		names := *inner
 		names.Secrets = true
