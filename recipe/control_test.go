@@ -49,7 +49,7 @@ var rejectedControl = []struct {
 	{text: "steps:\n  a: {uses: fork, with: {mode: any, max_parallel: 0, branches: {Left: {ref: f}, right: f, b: {}, c: {steps: {a: {uses: a.b}}}}}}\n",
 		want: "4:32 recipe.invalid | allowed: all, race, settle\n4:51 recipe.invalid\n4:65 recipe.invalid | " + idHint + "\n4:88 recipe.wrongType\n4:94 recipe.missingKey\n4:110 recipe.duplicateName"},
 	{text: "steps:\n  a: {uses: fork, with: {parallel: {b: {ref: f}}, concurrency: 2, branches: {b: {ref: f, max_parallel: 2}}}}\n",
-		want: `4:26 recipe.unknownKey | did you mean "branches"?` + "\n" + `4:51 recipe.unknownKey | did you mean "max_parallel"?` + "\n4:90 recipe.unknownKey | known here: inputs, order, output, ref, steps"},
+		want: `4:26 recipe.unknownKey | did you mean "branches"?` + "\n" + `4:51 recipe.unknownKey | did you mean "max_parallel"?` + "\n4:90 recipe.unknownKey | known here: inputs, output, ref, steps"},
 
 	// switch.
 	{text: "steps:\n  a: {uses: switch, with: {}}\n  b: {uses: switch, with: {cases: []}}\n  c: {uses: switch, with: {cases: {x: {ref: f}}}}\n  d: {uses: switch, with: {cases: [x]}}\n",
@@ -61,7 +61,7 @@ var rejectedControl = []struct {
 		want: "4:74 recipe.duplicateName", unseen: true},
 	{text: "steps:\n  a: {uses: switch, with: {cases: [{name: default, when: true, ref: f}, {name: No, when: true, ref: f}], default: {name: x}}}\n",
 		want: "4:43 recipe.duplicateName | write default beside cases, or choose another name\n4:80 recipe.invalid | " + idHint +
-			"\n4:115 recipe.missingKey\n4:116 recipe.unknownKey | known here: inputs, order, output, ref, steps"},
+			"\n4:115 recipe.missingKey\n4:116 recipe.unknownKey | known here: inputs, output, ref, steps"},
 
 	// Channels.
 	{text: "channels: {a: lifo, b c: queue}\nsteps: {a: {uses: send, with: {channel: a, value: 1}}}\n",

@@ -43,9 +43,6 @@ func (d digests) recipe(r *Recipe) (string, error) {
 	if len(r.Channels) > 0 {
 		e["channels"] = channelsEssence(r)
 	}
-	if r.InOrder {
-		e["order"] = "file"
-	}
 	if r.Finally != nil {
 		if e["finally"], err = d.steps(r.Finally); err != nil {
 			return "", err
@@ -90,11 +87,7 @@ func bodyKey(name string) string { return strings.TrimSuffix("body/"+name, "/") 
 func (d digests) body(b *Body) (map[string]any, error) {
 	if b.Ref.Text == "" {
 		steps, err := d.steps(b.Steps)
-		e := map[string]any{"steps": steps, "output": b.Output.Decoded()}
-		if b.InOrder {
-			e["order"] = "file"
-		}
-		return e, err
+		return map[string]any{"steps": steps, "output": b.Output.Decoded()}, err
 	}
 	e := map[string]any{"inputs": b.Inputs.Decoded()}
 	if b.Recipe == nil {

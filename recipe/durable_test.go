@@ -288,33 +288,3 @@ func TestDurableDigests(t *testing.T) {
 		}
 	}
 }
-
-// order: file counts for the digests, its default does not; the step before a step counts for that one only.
-func TestOrderDigests(t *testing.T) {
-	parse := func(order, steps string) (string, map[string]string) {
-		t.Helper()
-		r, err := recipe.Parse("f", []byte("apiVersion: braise/v1\nname: n\n"+order+"\nsteps: {"+steps+"}\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		each, err := r.StepDigests()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r.Digest, each
-	}
-	const a, b, c = "a: {uses: set, with: 1}", "b: {uses: set, with: 2}", "c: {uses: set, with: 3}"
-	plain, steps := parse("", a+", "+b+", "+c)
-	data, _ := parse("order: data", a+", "+b+", "+c)
-	file, ordered := parse("order: file", a+", "+b+", "+c)
-	if plain != data || plain == file {
-		t.Errorf("without %s, data %s, file %s", plain, data, file)
-	}
-	if steps["a"] != ordered["a"] || steps["b"] == ordered["b"] || steps["c"] == ordered["c"] {
-		t.Errorf("steps %v, in order %v", steps, ordered)
-	}
-	_, moved := parse("order: file", b+", "+a+", "+c)
-	if moved["a"] == ordered["a"] || moved["b"] == ordered["b"] || moved["c"] == ordered["c"] {
-		t.Errorf("in order %v, moved %v", ordered, moved)
-	}
-}

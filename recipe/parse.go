@@ -112,7 +112,6 @@ func (w *walker) top(n *yamlnode.Node) {
 	w.declareTools(tools)
 	w.tools(tools)
 	w.notEmpty(fields["steps"])
-	r.InOrder = w.OneOf(fields["order"], orderKey.Allowed...) == "file"
 	r.Steps = w.steps(fields["steps"], nil)
 	w.notEmpty(fields["finally"])
 	r.Finally = w.finally(fields["finally"])

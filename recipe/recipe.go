@@ -29,7 +29,6 @@ type Recipe struct {
 	Limits      Limits
 	Channels    []Channel
 	Agents      []Agent // those of the file, then those of agents/*.md, sorted by id
-	InOrder     bool    // order: file; each step also needs the one before it
 	Steps       []Step
 	Finally     []Step // that run when all Steps have ended, however that is; nil when not given
 	Output      *Value // nil: the run's output is null
@@ -300,10 +299,8 @@ type Body struct {
 	Recipe *Recipe // the file, set by Load; nil after Parse, and for inline steps
 	Tool   *Tool   // of a step that runs a tool of the recipe: that tool; Recipe is what it does. nil for other bodies
 	Inputs *Value  // with Ref: the inputs of the other recipe; nil when not given
-	// InOrder says that each inline step also needs the one before it: order: file.
-	InOrder bool
-	Steps   []Step // inline
-	Output  *Value // inline; nil: the body's output is null
+	Steps  []Step  // inline
+	Output *Value  // inline; nil: the body's output is null
 }
 
 // Loop repeats a body: once for each item of a list, or until a condition or a number of rounds ends it.

@@ -154,12 +154,12 @@ func (o *object) schema(templates bool) node {
 		s["oneOf"] = []any{node{"required": []any{"set"}}, node{"required": []any{"do"}}}
 	case o == toolObject:
 		s["oneOf"] = []any{
-			node{"required": []any{"ref"}, "properties": node{"order": false, "output": false, "inputs": false}},
+			node{"required": []any{"ref"}, "properties": node{"output": false, "inputs": false}},
 			node{"required": []any{"steps", "description"}},
 		}
 	case o.key("ref") != nil:
 		s["oneOf"] = []any{
-			node{"required": []any{"ref"}, "properties": node{"order": false, "output": false}},
+			node{"required": []any{"ref"}, "properties": node{"output": false}},
 			node{"required": []any{"steps"}, "properties": node{"inputs": false}},
 		}
 	}

@@ -262,13 +262,11 @@ func (w *walker) body(n *yamlnode.Node, fields map[string]*yamlnode.Node, s *sco
 		body.Ref = Name{Text: w.literal(ref), Pos: ref.Pos}
 		body.Inputs = w.mapping(fields["inputs"])
 		w.exclude(fields["output"], "the file has its own output")
-		w.exclude(fields["order"], "it is about steps in place; the file says its own")
 		w.refs = append(w.refs, body)
 	default:
 		if !noSteps {
 			w.notEmpty(steps)
 		}
-		body.InOrder = w.OneOf(fields["order"], orderKey.Allowed...) == "file"
 		body.Steps = w.steps(steps, s)
 		body.Output = w.value(fields["output"])
 		w.exclude(fields["inputs"], "steps in place see the names around them")

@@ -17,7 +17,6 @@ const maxSteps = 100_000
 // called left. It changes when the step says something else: anything but its description, its tags
 // and x-* keys. For a step with bodies that includes which steps each has, whatever their order, and
 // its output, but not what those steps say; for a recipe in a file also the inputs that it declares.
-// Under order: file the step before it counts too.
 //
 // Of what the file says beside its steps, the default model counts for model steps that name none,
 // the kind of a channel for steps that use it, and all consts for steps that mention consts. Other
@@ -51,14 +50,14 @@ type stepDigests struct {
 
 // file adds the steps of a file, and those below them.
 func (d *stepDigests) file(r *Recipe, prefix string, depth int) error {
-	if err := d.add(r, r.Steps, r.InOrder, prefix, depth); err != nil {
+	if err := d.add(r, r.Steps, prefix, depth); err != nil {
 		return err
 	}
-	return d.add(r, r.Finally, r.InOrder, prefix, depth)
+	return d.add(r, r.Finally, prefix, depth)
 }
 
 // add adds steps that stand in the file r, and those below them.
-func (d *stepDigests) add(r *Recipe, steps []Step, inOrder bool, prefix string, depth int) error {
+func (d *stepDigests) add(r *Recipe, steps []Step, prefix string, depth int) error {
 	if depth > maxNesting {
 		return fmt.Errorf("recipe %q has bodies that are nested more than %d deep", r.Name, maxNesting)
 	}
@@ -68,11 +67,7 @@ func (d *stepDigests) add(r *Recipe, steps []Step, inOrder bool, prefix string, 
 		}
 		s := &steps[i]
 		path := prefix + s.ID
-		before := ""
-		if inOrder && i > 0 {
-			before = steps[i-1].ID
-		}
-		digest, err := once(d.steps, s, func() (string, error) { return d.step(r, s, before) })
+		digest, err := once(d.steps, s, func() (string, error) { return d.step(r, s) })
 		if err != nil {
 			return fmt.Errorf("step %q: %w", path, err)
 		}
@@ -86,7 +81,7 @@ func (d *stepDigests) add(r *Recipe, steps []Step, inOrder bool, prefix string, 
 			if b.Recipe != nil {
 				err = d.file(b.Recipe, inside, depth+1)
 			} else {
-				err = d.add(r, b.Steps, b.InOrder, inside, depth+1)
+				err = d.add(r, b.Steps, inside, depth+1)
 			}
 			if err != nil {
 				return err
@@ -109,11 +104,8 @@ func once[K comparable](known map[K]string, key K, compute func() (string, error
 	return digest, nil
 }
 
-func (d *stepDigests) step(r *Recipe, s *Step, before string) (string, error) {
+func (d *stepDigests) step(r *Recipe, s *Step) (string, error) {
 	e := s.essence()
-	if before != "" {
-		e["before"] = before
-	}
 	if s.Uses.Text == "model" && s.With.get("model") == nil {
 		e["model"] = r.Defaults.Model
 	}

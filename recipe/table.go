@@ -145,7 +145,6 @@ var (
 		{Name: "channels", Type: typeChannels, Doc: "The channels that send and receive steps use."},
 		{Name: "agents", Type: typeAgents, Doc: "Agents by id, beside the files in agents/."},
 		{Name: "tools", Type: typeOwnTools, Doc: "Tools of this recipe, for its agents and its steps."},
-		orderKey,
 		{Name: "steps", Type: typeSteps, Required: true, Doc: "The steps by id, at least one."},
 		{Name: "finally", Type: typeSteps,
 			Doc: "Steps that run when all others have ended, however that is. No rollback."},
@@ -162,7 +161,6 @@ var (
 		{Name: "effect", Type: typeString, Allowed: effectWords,
 			Doc: "What a call does to the world. Defaults to the strongest effect that its steps can have."},
 		{Name: "ref", Type: typeString, Doc: "A recipe file, relative to this one's folder. Either this or steps."},
-		orderKey,
 		{Name: "steps", Type: typeSteps, Doc: "Steps in place, which see the inputs of the tool. Either this or ref."},
 		{Name: "output", Type: typeAny, Doc: "What a call returns. Without it that is null. Not with ref."},
 	})
@@ -379,16 +377,11 @@ var (
 		chunkObject, rerankObject, documentObject}
 )
 
-// orderKey says what the steps of a recipe or a body wait for.
-var orderKey = Argument{Name: "order", Type: typeString, Allowed: []string{"data", "file"},
-	Doc: "file: each step also needs the one before it. Defaults to data: only what it reads and names."}
-
 // bodyKeys are the keys of a body.
 func bodyKeys(steps string) []Argument {
 	return []Argument{
 		{Name: "ref", Type: typeString, Doc: "A recipe file, relative to this one's folder. Either this or steps."},
 		{Name: "inputs", Type: typeValues, Doc: "The inputs of the recipe that ref names, which sees nothing else."},
-		orderKey,
 		{Name: "steps", Type: steps, Doc: "Steps in place, which also see the steps around them. Either this or ref."},
 		{Name: "output", Type: typeAny, Doc: "The output of the steps in place. Without it the output is null."},
 	}

@@ -102,10 +102,10 @@ func (w *walker) tools(list []yamlnode.Field) {
 		}
 		inside := w.recipe
 		t.Body.Recipe = &Recipe{File: inside.File, Name: t.Name, Description: t.Description, Inputs: w.inputs(given),
-			Consts: inside.Consts, Defaults: inside.Defaults, InOrder: t.Body.InOrder, Steps: t.Body.Steps,
+			Consts: inside.Consts, Defaults: inside.Defaults, Steps: t.Body.Steps,
 			Output: t.Body.Output, beside: beside{inTool: true}}
 		t.Body.Ref = Name{Text: t.Name, Pos: t.Pos}
-		t.Body.Steps, t.Body.Output, t.Body.InOrder = nil, nil, false
+		t.Body.Steps, t.Body.Output = nil, nil
 		for _, used := range [][]Name{w.sends[sends:], w.receives[receives:]} {
 			for _, name := range used {
 				w.Errorf(name.Pos, diagnostics.CodeInvalidValue, "give it what it needs as inputs",

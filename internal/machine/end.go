@@ -155,12 +155,9 @@ func (m *Machine) settle(t *Task) {
 	f := t.frame
 	for _, n := range f.graph.Succ[t.node] {
 		s := &f.steps[n]
-		forOrder := n == t.node+1 && len(f.graph.After) > 0 && f.graph.After[n]
 		switch {
 		case t.status == Failed, t.status == Cancelled:
 			s.failed++
-		case forOrder && t.status != Succeeded:
-			s.passed++
 		case t.status == SkippedWhen:
 			s.skippedWhen++
 		case t.status == SkippedUpstream:

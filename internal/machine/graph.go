@@ -20,7 +20,6 @@ type Graph struct {
 	Preds  []int32        // by node: how many nodes it waits for
 	Order  []int32        // the nodes in plan order: topological, ties by Rank
 	Rank   []int32        // by node: its place among siblings by priority (higher first), then declaration
-	After  []bool         // by node: it only comes after the one declared before it, which may be skipped
 	Output *expr.Template // the body's output; nil: null
 
 	Finally *Graph // of a file: runs when all Nodes have ended, see [Machine.Finally]; nil: nothing does

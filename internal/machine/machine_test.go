@@ -35,8 +35,7 @@ func condition(t *rapid.T, text string) *expr.Program {
 // order is a plan order.
 func draw(t *rapid.T, handled bool) random {
 	n := rapid.IntRange(1, 12).Draw(t, "nodes")
-	r := random{graph: &Graph{Nodes: make([]Node, n), Succ: make([][]int32, n), Preds: make([]int32, n), Rank: make([]int32, n),
-		After: make([]bool, n)},
+	r := random{graph: &Graph{Nodes: make([]Node, n), Succ: make([][]int32, n), Preds: make([]int32, n), Rank: make([]int32, n)},
 		needs: make([][]int, n), fails: make([]bool, n), when: make([]bool, n)}
 	for i := range n {
 		node := Node{ID: fmt.Sprintf("n%d", i), Kind: Call, Trigger: Trigger(rapid.IntRange(0, 4).Draw(t, "trigger"))}
@@ -51,7 +50,6 @@ func draw(t *rapid.T, handled bool) random {
 				r.needs[i] = append(r.needs[i], j)
 				r.graph.Succ[j] = append(r.graph.Succ[j], int32(i))
 				r.graph.Preds[i]++
-				r.graph.After[i] = j == i-1 && rapid.Bool().Draw(t, "after")
 			}
 		}
 		r.graph.Nodes[i] = node
@@ -67,9 +65,6 @@ func (r *random) expected() []Status {
 	status := make([]Status, len(r.needs))
 	for i, needs := range r.needs {
 		count := map[Status]int{}
-		if n := len(needs) - 1; r.graph.After[i] && (status[i-1] == SkippedWhen || status[i-1] == SkippedUpstream) {
-			needs = needs[:n] // it is the last one, and was for the order only
-		}
 		for _, j := range needs {
 			count[status[j]]++
 		}
@@ -223,7 +218,7 @@ func TestCancelEndsTheRun(t *testing.T) {
 
 func TestReadyStepsStartByPriorityThenDeclaration(t *testing.T) {
 	// Ranks as they are compiled: n2 has the highest priority.
-	r := random{graph: &Graph{Nodes: make([]Node, 4), Succ: make([][]int32, 4), Preds: make([]int32, 4), After: make([]bool, 4),
+	r := random{graph: &Graph{Nodes: make([]Node, 4), Succ: make([][]int32, 4), Preds: make([]int32, 4),
 		Order: []int32{2, 0, 1, 3}, Rank: []int32{1, 2, 0, 3}},
 		needs: make([][]int, 4), fails: make([]bool, 4)}
 	for i := range r.graph.Nodes {

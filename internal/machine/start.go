@@ -114,7 +114,7 @@ func (m *Machine) drop(t *Task) {
 
 // holds reports whether a trigger lets a step run, once all its needs have settled.
 func (s *step) holds(trigger Trigger) bool {
-	needs := s.frame.graph.Preds[s.node] - s.passed
+	needs := s.frame.graph.Preds[s.node]
 	switch trigger {
 	case AllDone:
 		return true

@@ -84,8 +84,8 @@ type frame struct {
 type step struct {
 	Task
 	waits int32 // needs that have not settled
-	// needs that settled otherwise than succeeded, by how; passed were for the order only, and skipped
-	failed, skippedWhen, skippedUpstream, passed int32
+	// needs that settled otherwise than succeeded, by how
+	failed, skippedWhen, skippedUpstream int32
 }
 
 // Node returns the node that the task executes; nil for the run's own task.

@@ -14,7 +14,6 @@ import (
 // bodySource is the text of one body: a file, or steps written in place.
 type bodySource struct {
 	steps    []recipe.Step
-	inOrder  bool // each step also needs the one before it
 	output   *recipe.Value
 	defaults recipe.Defaults
 	names    expr.Scope        // what its expressions may name, without its own steps
@@ -36,7 +35,6 @@ type compiledStep struct {
 	src   *recipe.Step
 	node  machine.Node
 	edges map[int]bool // by index of the other step: true for data, false for order
-	after bool         // it waits for the one before it in the file, which it does not name itself
 	reads []expr.Ref   // of outputs of other steps, without ?.
 
 	inside []expr.Ref // the same, in its bodies
@@ -82,7 +80,7 @@ func (s *stepCompiler) bodyOf(src *recipe.Body, inner *expr.Scope, label string)
 	default:
 		names := expr.Scope{Inputs: s.names.Inputs, Consts: s.names.Consts, Outer: inner}
 		b := s.compiler.body(bodySource{
-			steps: src.Steps, inOrder: src.InOrder, output: src.Output, defaults: s.defaults, names: names,
+			steps: src.Steps, output: src.Output, defaults: s.defaults, names: names,
 			channels: s.channels, recipe: s.recipe, prefix: s.path() + label + "/",
 		})
 		b.graph.Consts = s.names.Consts
@@ -160,9 +158,6 @@ func (c *compiler) body(src bodySource) body {
 	for i := range src.steps {
 		s := &stepCompiler{compiler: c, bodySource: &src, compiledStep: &steps[i], body: &b}
 		s.compile(&src.steps[i])
-		if src.inOrder && i > 0 {
-			s.follow(i - 1)
-		}
 		b.count += 1 + steps[i].count
 		c.full = c.full || b.count > MaxSteps
 	}

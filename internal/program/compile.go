@@ -327,7 +327,7 @@ func (c *compiler) file(r *recipe.Recipe) *file {
 	if !r.InTool() { // else its file has done it
 		c.defaultWhens(r, names)
 	}
-	src := bodySource{steps: r.Steps, inOrder: r.InOrder, output: r.Output, defaults: r.Defaults, names: names,
+	src := bodySource{steps: r.Steps, output: r.Output, defaults: r.Defaults, names: names,
 		channels: channelsOf(r), recipe: r}
 	b := c.body(src)
 	c.finally(r.Finally, src, &b)

@@ -88,12 +88,12 @@ func (c *compiler) order(g *machine.Graph, steps []compiledStep) {
 	n := len(steps)
 	g.Nodes = make([]machine.Node, n)
 	g.Succ = make([][]int32, n)
-	g.Preds, g.After = make([]int32, n), make([]bool, n)
+	g.Preds = make([]int32, n)
 	g.Rank = ranks(steps)
 	for i := range steps {
 		s := &steps[i]
 		g.Nodes[i] = s.node
-		g.Preds[i], g.After[i] = int32(len(s.edges)), s.after
+		g.Preds[i] = int32(len(s.edges))
 		for _, from := range s.sortedEdges() {
 			g.Succ[from] = append(g.Succ[from], int32(i))
 		}

@@ -44,12 +44,8 @@ func findSkips(g *machine.Graph, steps []compiledStep) []skip {
 	for _, i := range g.Order {
 		s := &steps[i]
 		skips[i].byCondition = s.src.When.Text != ""
-		needed, skippable := 0, 0
+		skippable := 0
 		for from := range s.edges {
-			if s.after && from == int(i)-1 {
-				continue
-			}
-			needed++
 			if from := skips[from]; from.upstream || from.byCondition && s.node.Trigger != machine.NoneFailed {
 				skippable++
 			}
@@ -58,7 +54,7 @@ func findSkips(g *machine.Graph, steps []compiledStep) []skip {
 		case machine.AllSuccess, machine.NoneFailed:
 			skips[i].upstream = skippable > 0
 		case machine.AnySuccess:
-			skips[i].upstream = needed > 0 && skippable == needed
+			skips[i].upstream = skippable > 0 && skippable == len(s.edges)
 		}
 	}
 	return skips

@@ -193,13 +193,6 @@ func (s *stepCompiler) part(parts map[string]*expr.Template, key string, v *reci
 // edge makes the step wait for another one; data says that it also reads it.
 func (s *stepCompiler) edge(to int, data bool) { s.edges[to] = s.edges[to] || data }
 
-// follow makes the step wait for the one before it in the file, unless it does so already.
-func (s *stepCompiler) follow(before int) {
-	if _, needed := s.edges[before]; !needed {
-		s.edges[before], s.after = false, true
-	}
-}
-
 // refer takes note of what the step's expressions refer to.
 func (s *stepCompiler) refer(refs []expr.Ref) {
 	s.body.addOuter(refs)
