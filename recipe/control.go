@@ -60,7 +60,6 @@ func (w *walker) loop(n *yamlnode.Node, s *scope) *Loop {
 		Body:        w.body(n, fields, &scope{outer: s, loop: true}, false),
 		Over:        w.itemsOf(over),
 		First:       w.value(fields["first"]),
-		While:       w.condition(fields["while"]),
 		Until:       w.condition(fields["until"]),
 		Next:        w.mapping(fields["next"]),
 		Continue:    w.word(fields, loopObject, "on_error") == "continue",

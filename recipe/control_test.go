@@ -35,7 +35,7 @@ var rejectedControl = []struct {
 	{text: "steps:\n  a: {uses: loop, with: {ref: f, max_iterations: 3, on_limit: fail}}\n", want: "4:63 recipe.invalid | say with until when the loop is done, or leave it out"},
 	{text: "steps:\n  a: {uses: loop, with: {body: {steps: {}}, while: x, times: 3}}\n",
 		want: "4:25 recipe.missingKey\n4:25 recipe.missingKey\n4:26 recipe.unknownKey | write its keys here: ref and inputs, or steps and output\n" +
-			`4:55 recipe.unknownKey | did you mean "max_iterations"?`},
+			"4:45 recipe.unknownKey | say with until when the loop is done\n" + `4:55 recipe.unknownKey | did you mean "max_iterations"?`},
 	{text: "steps:\n  a: {uses: loop, with: {max_iterations: 3, steps: {a: {uses: a.b}, c: {uses: a.b, foreach: {in: [], as: last}}}}}\n",
 		want: "4:53 recipe.duplicateName\n4:106 recipe.duplicateName | choose another name", unseen: true},
 	{text: "steps:\n  a:\n    uses: recipe\n    foreach: {in: [], as: cost}\n    with: {steps: {b: {uses: loop, with: {ref: f, max_iterations: 3}}, c: {uses: loop, with: {ref: f, max_iterations: 3}}}}\n",

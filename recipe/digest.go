@@ -201,9 +201,6 @@ func (l *Loop) rounds() map[string]any {
 	if l.Over != nil {
 		e["as"] = l.As.Text
 	}
-	if l.While.Text != "" {
-		e["while"] = l.While.Text
-	}
 	if len(e) == 0 {
 		return nil
 	}

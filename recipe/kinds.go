@@ -125,8 +125,6 @@ var kinds = []Kind{
 			Argument{Name: "over", Type: typeList, Doc: "A round for each item, one after the other."},
 			Argument{Name: "as", Type: typeName, Doc: "With over: the name of the item. Defaults to item."},
 			Argument{Name: "first", Type: typeAny, Doc: "What last is in the first round. Defaults to null."},
-			Argument{Name: "while", Type: typeExpression,
-				Doc: "Evaluated before each round: false ends the loop. Not given: every round begins."},
 			Argument{Name: "until", Type: typeExpression,
 				Doc: "Evaluated after each round: true ends the loop. Not given: all rounds run."},
 			Argument{Name: "max_iterations", Type: typeRounds, Doc: "The most rounds. Required without over."},

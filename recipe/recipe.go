@@ -310,7 +310,6 @@ type Loop struct {
 	Over  *Value    // an expression or a list: there is a round for each item; nil when not given
 	As    Name      // with Over: what the item is called, "item" when not given
 	First *Value    // what last is in the first round; nil when not given
-	While Condition // asked before each round; "" when not given
 	Until Condition // asked after each round; "" when not given
 	// MaxIterations is the most rounds, 1 to 1000. It is 0 where MaxExpression gives the number instead, a string that
 	// holds an expression, and where nothing but Over does.

@@ -64,6 +64,7 @@ var synonyms = []struct{ wrong, right, hint string }{
 	{wrong: "init", right: "first"},
 	{wrong: "initial", right: "first"},
 	{wrong: "condition", right: "until"},
+	{wrong: "while", right: "until", hint: "say with until when the loop is done"},
 	{wrong: "max", right: "max_iterations"},
 	{wrong: "max_rounds", right: "max_iterations"},
 	{wrong: "times", right: "max_iterations"},

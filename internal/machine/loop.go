@@ -14,7 +14,6 @@ type Loop struct {
 	Body
 	Over     *expr.Template // there is a round for each item of this list; nil: no list
 	First    *expr.Template // what last is in the first round; nil: null
-	While    *expr.Program  // before each round; nil: always true
 	Until    *expr.Program  // after each round; nil: never true
 	Next     *expr.Template // Given of the second and later rounds; nil: that of the first
 	Max      int            // rounds, at least 1; 0: only Most or Over limits them
@@ -146,7 +145,7 @@ func Rounds(v any) (int, error) {
 	return int(n), nil
 }
 
-// nextRound begins the next round of a loop, or ends the loop: its list or its rounds are used up, or while is false.
+// nextRound begins the next round of a loop, or ends the loop: its list or its rounds are used up.
 func (m *Machine) nextRound(t *Task) {
 	l, c := t.Node().Loop, t.ctl
 	switch {
@@ -161,18 +160,7 @@ func (m *Machine) nextRound(t *Task) {
 		m.endLoop(t, "max_iterations")
 		return
 	}
-	c.round++ // while sees the round that it decides about
-	if l.While != nil {
-		yes, err := l.While.Bool(t)
-		if err != nil {
-			m.end(t, nil, Unknown, exprFailure(err))
-			return
-		}
-		if !yes {
-			m.endLoop(t, "while")
-			return
-		}
-	}
+	c.round++
 	body := l.Body
 	if c.round > 1 && l.Next != nil {
 		body.Given = l.Next

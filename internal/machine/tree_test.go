@@ -16,10 +16,6 @@ var (
 	always, _ = (&expr.Scope{}).Condition(expr.Source{Text: "1 < 2", Pos: diagnostics.Position{File: "test"}})
 )
 
-// notSecond holds before each round of a loop but the second.
-var notSecond, _ = (&expr.Scope{Vars: []expr.Var{{Name: "iteration", Index: VarIteration}}}).Condition(
-	expr.Source{Text: "iteration != 2", Pos: diagnostics.Position{File: "test"}})
-
 // statusOf gives the status of a step of the same body, by index.
 var statusOf = func() (list [4]*expr.Template) {
 	for i := range list {
@@ -114,8 +110,7 @@ func drawBodies(t *rapid.T, node *Node, depth int, smooth bool) {
 		node.Body = &b
 	case Again:
 		node.Loop = &Loop{Body: body(), Max: rapid.IntRange(1, 3).Draw(t, "rounds"),
-			Until: rapid.SampledFrom([]*expr.Program{nil, never, always}).Draw(t, "until"),
-			While: rapid.SampledFrom([]*expr.Program{nil, always, notSecond, never}).Draw(t, "while")}
+			Until: rapid.SampledFrom([]*expr.Program{nil, never, always}).Draw(t, "until")}
 		switch rapid.IntRange(0, 3).Draw(t, "over") {
 		case 0:
 			node.Loop.Over = expr.Literal(make([]any, rapid.IntRange(0, 3).Draw(t, "list")))

@@ -50,7 +50,6 @@ func (s *stepCompiler) compileLoop(src *recipe.Loop, inner *expr.Scope) {
 	l.Body = s.bodyOf(src.Body, names, "")
 	more = append(more, expr.Var{Name: "elapsed", Index: machine.VarElapsed},
 		expr.Var{Name: "cost", Index: machine.VarCost})
-	l.While = s.condition(src.While, s.withLoop(inner, src, more...))
 	l.Until = s.condition(src.Until, s.withLoop(inner, src, more...))
 	if src.Next != nil {
 		t, refs := s.template(src.Next, names)

@@ -87,7 +87,7 @@ func secondLook(text []byte) (line, column int, message string) {
 
 // hintFor is the hint for an error on a line that holds an expression; else "".
 func hintFor(text []byte, line int) string {
-	for _, sign := range []string{"{{", "when", "until", "while:"} {
+	for _, sign := range []string{"{{", "when", "until"} {
 		if strings.Contains(lineOf(text, line), sign) {
 			return hintQuote
 		}
