@@ -111,7 +111,7 @@ func (r *Reader) read(ctx context.Context, sum checkpoint.Summary, recs []checkp
 }
 
 // finder finds the program of a digest. text is its definition, nil if the store has it; earlier is as for
-// [program.CompileStored].
+// [program.Program.AsEarlier].
 type finder func(digest string, text []byte, earlier bool) (*program.Program, error)
 
 // program returns what finds programs.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
 	"github.com/braise-run/braise/workflow"
@@ -100,5 +102,17 @@ steps:
 	in := must(workflow.Agent(&agentloop.Loop{Model: "m", Own: []runtime.Tool{echo}, MaxSubagents: -1}, nil)).ToolsOfAgents(rt)
 	if len(in) != 1 || len(in[0].Tools) != 1 || in[0].Tools[0].Tool != "test.echo" {
 		t.Errorf("an agent in Go: %v", in)
+	}
+}
+
+// trust 8.4: the definition of an earlier run is compiled, whatever its agents lack, and its workflow resumes the run.
+func TestAgentsOfEarlierRunsCompile(t *testing.T) {
+	for _, agent := range []string{"approval: pause", "tool_choice: test.gone", "tools: ['*']"} {
+		r := must(recipe.Parse("r.yaml", []byte(head+"steps:\n  a: {uses: agent, with: {agent: {model: m, "+agent+"}, prompt: go}}\n")))
+		if p, err := program.CompileStored(r); err != nil {
+			t.Errorf("%s: %v", agent, err)
+		} else if p, err = p.AsEarlier(); err != nil || !p.Earlier || p.Listed() {
+			t.Errorf("%s, as earlier: %v", agent, err)
+		}
 	}
 }

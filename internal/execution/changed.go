@@ -99,7 +99,7 @@ func invalid(err error) error {
 }
 
 // Stored returns the program of a recipe that runs began with, which c may have. text is as for readRecipe, earlier as
-// for [program.CompileStored]. The error
+// for [program.Program.AsEarlier]. The error
 // is recipe.invalid if this version cannot compile the recipe, else the store's.
 func Stored(
 	ctx context.Context, store checkpoint.Store, digest string, text json.RawMessage, earlier bool, c *program.Cache,

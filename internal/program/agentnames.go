@@ -50,6 +50,7 @@ func (c *compiler) listedTools(a *recipe.Agent) []string {
 			if of := a.Spec.Field(key); of != nil && !c.broken {
 				c.errorf(of.Pos, diagnostics.CodeMissingKey, "list them, or write tools: all for all that are allowed",
 					"agent %q has %s, and no tools", a.ID, key)
+				c.lenient()
 				break
 			}
 		}
@@ -62,12 +63,18 @@ func (c *compiler) listedTools(a *recipe.Agent) []string {
 		if name == agentloop.AnyTool {
 			c.errorf(f.Value.List[i].Pos, diagnostics.CodeUnknownTool, "write tools: all for all that are allowed",
 				"%q is not a tool", name)
-			if names[i] = ""; c.stored {
-				c.list[len(c.list)-1].Level = diagnostics.Warn
-			}
+			names[i] = ""
+			c.lenient()
 		}
 	}
 	return names
+}
+
+// lenient makes the last finding a warning in a recipe that a run began with.
+func (c *compiler) lenient() {
+	if c.stored {
+		c.list[len(c.list)-1].Level = diagnostics.Warn
+	}
 }
 
 // checkNames checks the names under approval and deny, as far as they are known: an agent that lists its tools has no
@@ -129,9 +136,7 @@ func (c *compiler) checkNames(a *recipe.Agent, def *agentDef) {
 			}
 			c.errorf(at(key, name), diagnostics.CodeUnknownTool, agentloop.SuggestTool(name, known),
 				"%s names %q, which is not a tool of the agent", key, name)
-			if c.stored {
-				c.list[len(c.list)-1].Level = diagnostics.Warn
-			}
+			c.lenient()
 		}
 	}
 }
@@ -142,9 +147,7 @@ func (c *compiler) noExpression(text string, pos diagnostics.Position, key strin
 		return
 	}
 	c.errorf(pos, diagnostics.CodeInvalidValue, "", "%q takes no expression", key)
-	if c.stored {
-		c.list[len(c.list)-1].Level = diagnostics.Warn
-	}
+	c.lenient()
 }
 
 // checkOthers reports agents that are not there, and those that would share a tool.

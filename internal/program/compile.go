@@ -117,13 +117,13 @@ func (p *Program) AsEarlier() (*Program, error) {
 }
 
 // CompileStored compiles a recipe that a run began with, which an earlier version may have checked less strictly. Of
-// agents in Go there are the names, see [Program.InGo]. earlier says that agents which list no tools have all of them.
-func CompileStored(r *recipe.Recipe, earlier bool) (*Program, error) {
+// agents in Go there are the names, see [Program.InGo].
+func CompileStored(r *recipe.Recipe) (*Program, error) {
 	inGo := map[string]*agentloop.Loop{}
 	for id := range r.AgentsInGo() {
 		inGo[id] = &agentloop.Loop{Name: id, Model: "?", Tools: agentloop.AllTools}
 	}
-	return compile(r, nil, outside{inGo: inGo, ran: map[string]string{}, recorded: r.AgentsInGo()}, true, earlier)
+	return compile(r, nil, outside{inGo: inGo, ran: map[string]string{}, recorded: r.AgentsInGo()}, true, false)
 }
 
 func compile(

@@ -122,4 +122,5 @@ func (c *compiler) checkToolChoice(a *recipe.Agent, l *agentloop.Loop, known []s
 	}
 	c.errorf(a.Spec.Field("tool_choice").Value.Pos, diagnostics.CodeUnknownTool, agentloop.SuggestTool(choice, known),
 		"tool_choice names %q, which is not a tool of the agent", choice)
+	c.lenient()
 }
