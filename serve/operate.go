@@ -45,7 +45,7 @@ func (c *call) forkRun() error {
 	if err := c.body(&in); err != nil {
 		return err
 	}
-	wf, err := c.compiled.Load(c.r.Context(), c.store, s.Digest)
+	wf, err := c.compiled.Load(c.r.Context(), c.Store, s.Digest)
 	if err != nil {
 		return err
 	}

@@ -143,7 +143,7 @@ func (c *call) planned() (*workflow.Workflow, error) {
 			return r.Workflow, nil
 		}
 	}
-	wf, err := c.compiled.Load(c.r.Context(), c.store, digest)
+	wf, err := c.compiled.Load(c.r.Context(), c.Store, digest)
 	if errors.Is(err, checkpoint.ErrNotFound) || errors.Is(err, checkpoint.ErrInvalid) ||
 		err == nil && !c.who.sees(wf.Name()) {
 		return nil, absent("recipe.unknown", "no run has a recipe with the digest %.80q", digest)

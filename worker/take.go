@@ -196,7 +196,7 @@ func (l *loop) take(run *checkpoint.Summary, refused error) {
 func (l *loop) execute(run *checkpoint.Summary, refused error) *workflow.Outcome {
 	rt := *l.Runtime
 	if l.Bind != nil {
-		wf, err := l.compiled.Load(l.ctx, l.store, run.Digest)
+		wf, err := l.compiled.Load(l.ctx, l.Runtime.Store, run.Digest)
 		if err == nil {
 			var bound *runtime.Runtime
 			if bound, err = l.Bind(l.ctx, wf); err == nil {
