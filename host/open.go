@@ -320,12 +320,11 @@ func (h *Host) RuntimeOf(ctx context.Context, runID string, opts *workflow.Resum
 
 // storedRecipe is the recipe of a run; nil when the store does not have it.
 func storedRecipe(ctx context.Context, store checkpoint.Store, runID string) *recipe.Recipe {
-	store = guard.Stored(store)
-	sum, _, err := store.Load(ctx, runID, math.MaxInt64)
+	sum, _, err := guard.Load(ctx, store, runID, math.MaxInt64)
 	if err != nil {
 		return nil
 	}
-	text, err := store.Definition(ctx, sum.Digest)
+	text, err := guard.Sourced(store).Definition(ctx, sum.Digest)
 	if err != nil {
 		return nil
 	}
