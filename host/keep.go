@@ -34,14 +34,15 @@ func (k *kept) list() []string {
 // configuration and what that names, its store, and the recipes that it loads.
 func (h *Host) Keep(paths ...string) { h.kept.add(paths...) }
 
-// keepRecipe keeps the files of a recipe: those that it names, its agents and those of others that it calls, too.
-func (h *Host) keepRecipe(r *recipe.Recipe) {
-	if r == nil {
-		return
+// keepRecipe keeps the files of a recipe that was read: those that it names, its agents and those of others that it
+// calls, too. It returns what it is given.
+func (h *Host) keepRecipe(r *recipe.Recipe, err error) (*recipe.Recipe, error) {
+	if r != nil {
+		for _, file := range r.Files() {
+			h.kept.add(filepath.FromSlash(file))
+		}
 	}
-	for _, file := range r.Files() {
-		h.kept.add(filepath.FromSlash(file))
-	}
+	return r, err
 }
 
 // keepStore keeps what a store is in.

@@ -246,9 +246,7 @@ func (h *Host) Recipe(path string) (*recipe.Recipe, error) {
 	if h == nil {
 		return LoadRecipe(path)
 	}
-	r, err := h.config.loadRecipe(path, h.dir)
-	h.keepRecipe(r)
-	return r, err
+	return h.keepRecipe(h.config.loadRecipe(path, h.dir))
 }
 
 // Assume returns a Runtime to check a recipe against, with a store that is empty. No MCP server is opened: their tools
