@@ -109,7 +109,7 @@ func TestCallOverTheWire(t *testing.T) {
 	}
 	temperature := 0.5
 	c = &engine.Call{Kind: program.ModelCall, Name: "m", Path: "a", Site: &program.Call{Kind: program.AgentCall, Name: "m"},
-		Loop: &agentloop.Loop{Tools: agentloop.AllTools, Name: "clerk", Cwd: "desk"},
+		Loop: &agentloop.Loop{Name: "clerk", Cwd: "desk"},
 		Ask:  engine.Ask{Looks: true, Files: []journal.File{{Path: "a.png", SHA256: "00", MediaType: "image/png", Bytes: 1}}},
 		Request: &runtime.Request{Run: "R", Model: "m", Temperature: &temperature,
 			Messages: []runtime.Message{{Role: runtime.Assistant, ToolCalls: []runtime.ToolCall{{ID: "1", Name: "t", Arguments: json.RawMessage(`{"a":1}`)}}}},
