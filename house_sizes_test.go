@@ -44,7 +44,7 @@ var plannedLines = map[string]int{
 	"adapters/script":           1200,
 	"adapters/skills":           1200,
 	"agentloop":                 376,
-	"checkpoint":                1600,
+	"checkpoint":                1610,
 	"checkpoint/checkpointtest": 2200,
 	"checkpoint/jsonl":          1250,
 	"checkpoint/postgres":       1950,

@@ -16,6 +16,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -70,6 +71,14 @@ type Lease struct {
 
 // Newest reports whether l is the lease that a store has now.
 func (l Lease) Newest(now Lease) bool { return l.Epoch == now.Epoch && l.Owner == now.Owner }
+
+// Lost is the ErrFenced for l where a store has another lease now.
+func (l Lease) Lost(now Lease) error {
+	if now.Owner == "" {
+		return fmt.Errorf("run %q: %w: the run was given back", l.RunID, ErrFenced)
+	}
+	return fmt.Errorf("run %q: %w to %q", l.RunID, ErrFenced, now.Owner)
+}
 
 // Held reports whether the lease of a store with one clock keeps others from the run: now, by that clock, it has
 // neither been released nor run out, and its owner is not surely gone.

@@ -51,7 +51,7 @@ func (m *Memory) leased(l Lease) (*memoryRun, error) {
 	case r == nil:
 		return nil, fmt.Errorf("run %q: %w", l.RunID, ErrNotFound)
 	case !l.Newest(r.lease):
-		return nil, fmt.Errorf("run %q: %w to %q", l.RunID, ErrFenced, r.lease.Owner)
+		return nil, l.Lost(r.lease)
 	}
 	return r, nil
 }

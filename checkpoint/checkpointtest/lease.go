@@ -60,6 +60,9 @@ func (h *harness) fenced(l checkpoint.Lease) {
 	h.want("AnswerPause", h.s.AnswerPause(h.ctx, l, sum.Seq, []byte("hash"), note("stale")), checkpoint.ErrFenced)
 	_, err := h.s.Renew(h.ctx, l, long)
 	h.want("Renew", err, checkpoint.ErrFenced)
+	if err != nil && strings.Contains(err.Error(), `to ""`) {
+		h.Errorf("lost to nobody: %v", err)
+	}
 	h.want("Release", h.s.Release(h.ctx, l), checkpoint.ErrFenced)
 	if after, _ := h.load(l.RunID); after.Seq != sum.Seq {
 		h.Errorf("the journal grew from %d to %d", sum.Seq, after.Seq)

@@ -264,7 +264,7 @@ func (s *Store) lockLeased(ctx context.Context, l checkpoint.Lease) (*lockedFile
 	now, err := s.readLease(l.RunID)
 	if err == nil && !l.Newest(now) {
 		s.forget(l.RunID)
-		err = fmt.Errorf("run %q: %w to %q", l.RunID, checkpoint.ErrFenced, now.Owner)
+		err = l.Lost(now)
 	}
 	if err != nil {
 		f.Close()

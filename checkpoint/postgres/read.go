@@ -113,7 +113,7 @@ func (s *Store) leased(ctx context.Context, l checkpoint.Lease) (head, error) {
 	h, err := s.head(ctx, l.RunID)
 	if err == nil && !l.Newest(h.lease) {
 		s.forget(l.RunID)
-		err = fmt.Errorf("run %q: %w to %q", l.RunID, checkpoint.ErrFenced, h.lease.Owner)
+		err = l.Lost(h.lease)
 	}
 	return h, err
 }

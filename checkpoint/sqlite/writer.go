@@ -269,7 +269,7 @@ func (w *writer) find(runID string) (*entry, error) {
 func (w *writer) leased(l checkpoint.Lease) (*entry, error) {
 	e, err := w.find(l.RunID)
 	if err == nil && !l.Newest(e.lease) {
-		err = refuse("run %q: %w to %q", l.RunID, checkpoint.ErrFenced, e.lease.Owner)
+		err = refuse("%w", l.Lost(e.lease))
 	}
 	return e, err
 }
