@@ -61,6 +61,7 @@ const (
 	CodeUnknownProvider   Code = "provider.unknown"             // a choice of a provider that offers no such thing
 	CodeProviderConflict  Code = "provider.conflict"            // two plugins offer one thing, and none is chosen
 	CodePluginDropped     Code = "plugin.dropped"               // the slot of a plugin is taken
+	CodeNoOverride        Code = "plugin.overridesNothing"      // nobody has the slot that a plugin overrides
 	CodePluginRequirement Code = "plugin.requirement"           // what a plugin requires is not configured
 	CodeNotScheduled      Code = "plugin.lifecycleNotScheduled" // a hook at a point that the recipe never reaches
 	CodeHookFailed        Code = "plugin.hookFailed"            // a hook failed or panicked where it cannot deny
@@ -80,18 +81,21 @@ const (
 	CodeCompactFailed  Code = "agent.compactFailed"  // a conversation was not summarised
 	CodeNoArchive      Code = "agent.archiveMissing" // the summary of a conversation is gone
 	CodeLayerDisabled  Code = "agent.layerDisabled"  // a memory layer failed
+	CodeSkillFlaw      Code = "agent.skillFlaw"      // a skill without a name, a path or a hash was loaded
 )
 
 // Codes of resuming runs, and of repeated calls.
 const (
-	CodeNoResume        Code = "resume.noAdapter"        // a run may wait for an answer that would be refused
-	CodeInvalidToken    Code = "resume.invalidToken"     // a token that is unknown, used or expired
-	CodeQuestionChanged Code = "resume.questionChanged"  // an answer is for another question than is asked now
-	CodeSkillMismatch   Code = "resume.skillMismatch"    // an agent's skills have changed since it began
-	CodeRetryExhausted  Code = "adapter.retry.exhausted" // a call failed as often as its policy allows
-	CodeCallUnknown     Code = "call.unknown"            // a call was cut off, and may have had its effect
-	CodeRollbackFailed  Code = "rollback.failed"         // what a step did could not be undone
-	CodeFinallyFailed   Code = "finally.failed"          // steps of finally failed, which changes nothing for the run
-	CodeStoreClock      Code = "store.clock"             // the clock of the store cannot be read
-	CodePartialHistory  Code = "history.partial"         // a journal that cannot be replayed shows only some steps
+	CodeNoResume        Code = "resume.noAdapter"         // a run may wait for an answer that would be refused
+	CodeResumeRefused   Code = "resume.refused"           // the resume adapter did not take an answer
+	CodeChanged         Code = "resume.definitionChanged" // a run began with another definition
+	CodeInvalidToken    Code = "resume.invalidToken"      // a token that is unknown, used or expired
+	CodeQuestionChanged Code = "resume.questionChanged"   // an answer is for another question than is asked now
+	CodeSkillMismatch   Code = "resume.skillMismatch"     // an agent's skills have changed since it began
+	CodeRetryExhausted  Code = "adapter.retry.exhausted"  // a call failed as often as its policy allows
+	CodeCallUnknown     Code = "call.unknown"             // a call was cut off, and may have had its effect
+	CodeRollbackFailed  Code = "rollback.failed"          // what a step did could not be undone
+	CodeFinallyFailed   Code = "finally.failed"           // steps of finally failed, which changes nothing for the run
+	CodeStoreClock      Code = "store.clock"              // the clock of the store cannot be read
+	CodePartialHistory  Code = "history.partial"          // a journal that cannot be replayed shows only some steps
 )

@@ -81,9 +81,9 @@ func (rt *Runtime) Resolve() *Resolution {
 	if len(rt.Plugins) == 0 && len(rt.Providers) == 0 {
 		return r
 	}
-	dropped := r.takeSlots(rt.Plugins)
+	found := r.takeSlots(rt.Plugins)
 	r.selectProviders(rt)
-	r.Diagnostics = append(r.Diagnostics, dropped...)
+	r.Diagnostics = append(r.Diagnostics, found...)
 	r.declared, r.hooks = map[string]any{}, map[Point][]pluginHook{}
 	for _, p := range r.Plugins {
 		r.declare(p.Capabilities)
@@ -119,17 +119,28 @@ func (r *Resolution) Unmet(who string, needs []Requirement) (list diagnostics.Li
 	return list
 }
 
-// takeSlots fills r.Plugins, and returns the diagnostics about those that are dropped.
-func (r *Resolution) takeSlots(plugins []Plugin) (dropped diagnostics.List) {
+// takeSlots fills r.Plugins, and returns the diagnostics about those that are dropped, and those that override nothing.
+func (r *Resolution) takeSlots(plugins []Plugin) (found diagnostics.List) {
 	for _, p := range plugins {
 		i := slices.IndexFunc(r.Plugins, func(q Plugin) bool { return q.Slot() == p.Slot() })
 		switch {
+		case i < 0 && p.Mode == Override && p.OverrideKey != "":
+			slots := make([]string, len(r.Plugins))
+			for i := range r.Plugins {
+				slots[i] = r.Plugins[i].Slot()
+			}
+			found = append(found, diagnostics.Diagnostic{
+				Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: diagnostics.CodeNoOverride,
+				Message: fmt.Sprintf("plugin %q overrides the slot %q, which no earlier plugin has", p.Key, p.Slot()),
+				Hint:    diagnostics.DidYouMean(p.Slot(), slots),
+			})
+			r.Plugins = append(r.Plugins, p)
 		case i < 0:
 			r.Plugins = append(r.Plugins, p)
 		case p.Mode == Override:
 			r.Plugins[i] = p
 		default:
-			dropped = append(dropped, diagnostics.Diagnostic{
+			found = append(found, diagnostics.Diagnostic{
 				Level: diagnostics.Warn, Kind: diagnostics.KindContract, Code: diagnostics.CodePluginDropped,
 				Message: fmt.Sprintf("plugin %q is dropped, the earlier plugin %q has its slot %q",
 					p.Key, r.Plugins[i].Key, p.Slot()),
@@ -137,7 +148,7 @@ func (r *Resolution) takeSlots(plugins []Plugin) (dropped diagnostics.List) {
 			})
 		}
 	}
-	return dropped
+	return found
 }
 
 // selectProviders fills r.Models, r.Tools and r.chosen.

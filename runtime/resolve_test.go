@@ -132,8 +132,7 @@ func TestSlots(t *testing.T) {
 		{"an extend of a taken slot", []runtime.Plugin{{Key: "a"}, {Key: "b"}, {Key: "a", Mode: e}}, []string{"a", "b"}, "a:a"},
 		{"an override takes the place", []runtime.Plugin{{Key: "a"}, {Key: "b"}, {Key: "c", Mode: o, OverrideKey: "a"}}, []string{"c", "b"}, ""},
 		{"an override by its own key", []runtime.Plugin{{Key: "a"}, {Key: "b"}, {Key: "a", Mode: o}}, []string{"a", "b"}, ""},
-		{"an override of nothing comes first", []runtime.Plugin{{Key: "c", Mode: o, OverrideKey: "a"}, {Key: "b"}}, []string{"c", "b"}, ""},
-		{"an override that is early", []runtime.Plugin{{Key: "c", Mode: o, OverrideKey: "a"}, {Key: "a"}}, []string{"c"}, "a:c"},
+		{"an override by a key of its own that is free", []runtime.Plugin{{Key: "c", Mode: o}, {Key: "b"}}, []string{"c", "b"}, ""},
 		{"an override of an override", []runtime.Plugin{{Key: "a"}, {Key: "c", Mode: o, OverrideKey: "a"}, {Key: "d", Mode: o, OverrideKey: "a"}}, []string{"d"}, ""},
 		{"an extend after an override", []runtime.Plugin{{Key: "a"}, {Key: "c", Mode: o, OverrideKey: "a"}, {Key: "a"}}, []string{"c"}, "a:c"},
 		{"an override whose key is another's", []runtime.Plugin{{Key: "a"}, {Key: "b"}, {Key: "b", Mode: o, OverrideKey: "a"}}, []string{"b", "b"}, ""},
@@ -718,3 +717,36 @@ type (
 	agentEnv      struct{ runtime.Env }
 	agentApprover struct{ runtime.Approver }
 )
+
+// A plugin that overrides a slot that nobody has yet counts beside the others, and is told of: the name may be misspelt.
+func TestOverrideOfNothing(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		plugins []runtime.Plugin
+		want    []string
+		found   []string
+	}{
+		{"a name that is misspelt", []runtime.Plugin{{Key: "crm"}, {Key: "b", Mode: runtime.Override, OverrideKey: "cmr"}}, []string{"crm", "b"},
+			[]string{`warning: plugin "b" overrides the slot "cmr", which no earlier plugin has [plugin.overridesNothing]` + "\n" + `  hint: did you mean "crm"?`}},
+		{"the first", []runtime.Plugin{{Key: "c", Mode: runtime.Override, OverrideKey: "a"}, {Key: "b"}}, []string{"c", "b"},
+			[]string{`warning: plugin "c" overrides the slot "a", which no earlier plugin has [plugin.overridesNothing]`}},
+		{"one that is early", []runtime.Plugin{{Key: "c", Mode: runtime.Override, OverrideKey: "a"}, {Key: "a"}}, []string{"c"},
+			[]string{`warning: plugin "c" overrides the slot "a", which no earlier plugin has [plugin.overridesNothing]`,
+				`warning: plugin "a" is dropped, the earlier plugin "c" has its slot "a" [plugin.dropped]` + "\n" +
+					`  hint: to have it in place of the other: Mode: runtime.Override`}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := (&runtime.Runtime{Plugins: tt.plugins}).Resolve()
+			var keys, found []string
+			for _, p := range r.Plugins {
+				keys = append(keys, p.Key)
+			}
+			for _, d := range r.Diagnostics {
+				found = append(found, d.String())
+			}
+			if diff := cmp.Diff([][]string{tt.want, tt.found}, [][]string{keys, found}); diff != "" {
+				t.Errorf("plugins and diagnostics (-want +got)\n%s", diff)
+			}
+		})
+	}
+}

@@ -82,7 +82,9 @@ func TestResumeRefusals(t *testing.T) {
 			if token != "" && strings.Contains(err.Error(), token) {
 				t.Errorf("the error shows the token: %v", err)
 			}
-			if invalid := tt.code == "resume.invalidToken"; invalid != (len(got.Diagnostics) == 1 && got.Diagnostics[0].Code == diagnostics.CodeInvalidToken) {
+			if strings.HasPrefix(tt.code, "resume.") { // beside the error of a resume there is a diagnostic
+				found(t, got.Diagnostics, diagnostics.Code(tt.code))
+			} else if got.Diagnostics != nil {
 				t.Errorf("diagnostics %v", got.Diagnostics)
 			}
 			if after := journalOf(t, rt.Store, out.RunID); before != after {
@@ -93,6 +95,14 @@ func TestResumeRefusals(t *testing.T) {
 				t.Errorf("afterwards: output %v, %v, effects %v", got.Output, err, log.lines)
 			}
 		})
+	}
+}
+
+// found reports an error unless the list has one diagnostic, of level error and about resuming, with that code.
+func found(t *testing.T, list diagnostics.List, code diagnostics.Code) {
+	t.Helper()
+	if len(list) != 1 || list[0].Level != diagnostics.ErrorLevel || list[0].Kind != diagnostics.KindResume || list[0].Code != code {
+		t.Errorf("diagnostics %v, want one of %s", list, code)
 	}
 }
 
@@ -118,9 +128,11 @@ func TestResumeOfAnotherDefinition(t *testing.T) {
 	}
 	changed := load(t, []byte(strings.ReplaceAll(asking, "Send it", "Really")))
 	good := map[string]any{"decision": "yes_please", "form": map[string]any{"to": "Ada"}}
-	if out, err := changed.Resume(t.Context(), out.Token, good, rt); err == nil || out.Error().Code != "resume.definitionChanged" {
+	refused, err := changed.Resume(t.Context(), out.Token, good, rt)
+	if err == nil || refused.Error().Code != "resume.definitionChanged" {
 		t.Errorf("another definition: %v", err)
 	}
+	found(t, refused.Diagnostics, diagnostics.CodeChanged)
 	commented := load(t, []byte("# a comment\n"+asking))
 	if out, err := commented.Resume(t.Context(), out.Token, good, rt); err != nil || out.Output != "Ada" {
 		t.Errorf("another comment: output %v, %v", out.Output, err)

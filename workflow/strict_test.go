@@ -34,6 +34,8 @@ func TestStrictConflicts(t *testing.T) {
 			Plugins: []runtime.Plugin{{Key: "a", Models: models}, {Key: "b", Models: models}}}, "provider.conflict"},
 		{"a plugin whose slot is taken", plain, runtime.Runtime{Tools: tools,
 			Plugins: []runtime.Plugin{{Key: "a"}, {Key: "b", OverrideKey: "a"}}}, "plugin.dropped"},
+		{"a plugin that overrides nothing", plain, runtime.Runtime{Tools: tools,
+			Plugins: []runtime.Plugin{{Key: "a"}, {Key: "b", Mode: runtime.Override, OverrideKey: "aa"}}}, "plugin.overridesNothing"},
 		{"a tool of host and plugin", plain, runtime.Runtime{Tools: tools,
 			Plugins: []runtime.Plugin{{Key: "a", Tools: tools}}}, "tool.shadowed"},
 		{"a tool twice", plain, runtime.Runtime{Tools: []runtime.Tool{echo, echo}}, "tool.shadowed"},

@@ -2,9 +2,12 @@ package agents
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
@@ -49,6 +52,9 @@ func (f *frame) gather() {
 			runtime.CategoryConfig, "skills.failed",
 			f.skillsJob(), func(r Reply) Event {
 				f.skills = r.Tools
+				for _, flaw := range r.Flaws {
+					f.warn(diagnostics.CodeSkillFlaw, "agent %q: %s", f.loop.Name, flaw)
+				}
 				return Event{Skills: r.Skills}
 			})
 	case 7:
@@ -81,15 +87,30 @@ func (f *frame) once(kind Kind, wanted, there bool, name string,
 
 func (f *frame) skillsJob() *Job { return &Job{Op: LoadSkills, Names: value.Names(f.loop.Skills)} }
 
-// SortSkills returns skills sorted by scope, name and path, each once.
-func SortSkills(skills []runtime.Skill) []runtime.Skill {
-	skills = slices.Clone(skills)
+// CheckSkills returns the skills that a loader gave in the form that equal ones share: sorted by scope, name and path,
+// each once. flaws says of which of them nobody could tell later whether they have changed.
+func CheckSkills(loaded []runtime.Skill) (skills []runtime.Skill, flaws []string) {
+	skills = slices.Clone(loaded)
+	for i := range skills {
+		k := &skills[i]
+		k.Scope, k.Name, k.Path = strings.TrimSpace(k.Scope), strings.TrimSpace(k.Name), strings.TrimSpace(k.Path)
+		k.SHA256 = strings.ToLower(strings.TrimSpace(k.SHA256))
+		sum, err := hex.DecodeString(k.SHA256)
+		switch {
+		case k.Name == "":
+			flaws = append(flaws, fmt.Sprintf("skill %d that was loaded has no name", i+1))
+		case k.Path == "":
+			flaws = append(flaws, fmt.Sprintf("skill %q has no path", k.Name))
+		case err != nil || len(sum) != sha256.Size:
+			flaws = append(flaws, fmt.Sprintf("skill %q has %q in place of its SHA-256 in hex", k.Name, k.SHA256))
+		}
+	}
 	slices.SortStableFunc(skills, func(a, b runtime.Skill) int {
 		return slices.Compare([]string{a.Scope, a.Name, a.Path, a.SHA256}, []string{b.Scope, b.Name, b.Path, b.SHA256})
 	})
 	return slices.CompactFunc(skills, func(a, b runtime.Skill) bool {
 		return a.Scope == b.Scope && a.Name == b.Name && a.Path == b.Path && a.SHA256 == b.SHA256
-	})
+	}), flaws
 }
 
 // reload looks at skills that a later execution may find changed. What the loop works with stays as recorded.

@@ -380,7 +380,7 @@ func (d *driver) port(ctx context.Context, j *Job) (r Reply, err error) {
 // loadSkills asks the loader, and keeps the tools that skills bring.
 func (d *driver) loadSkills(ctx context.Context, j *Job) (r Reply, err error) {
 	loaded, err := d.rt.Skills.Load(ctx, j.Names)
-	r.Skills = SortSkills(loaded)
+	r.Skills, r.Flaws = CheckSkills(loaded)
 	var tools []runtime.Tool
 	for _, k := range r.Skills {
 		tools = append(tools, k.Tools...)

@@ -24,7 +24,7 @@ const (
 	LoadMemory       Op = "memory.load"       // → Messages
 	SaveMemory       Op = "memory.save"       // Key, Messages
 	Retrieve         Op = "retrieve"          // Text, Most → Documents
-	LoadSkills       Op = "skills.load"       // Names → Skills, sorted by SortSkills, and their Tools
+	LoadSkills       Op = "skills.load"       // Names → Skills and Flaws by CheckSkills, and their Tools
 	LoadInstructions Op = "instructions.load" // → Text
 	ReadInbox        Op = "inbox.waiting"     // → Notes
 	ClearInbox       Op = "inbox.taken"       // Names
@@ -82,6 +82,7 @@ type Reply struct {
 	Messages  []runtime.Message
 	Documents []runtime.Document
 	Skills    []runtime.Skill
+	Flaws     []string // of the skills
 	Tools     []runtime.ToolSpec
 	Notes     []runtime.Note
 	Text      string

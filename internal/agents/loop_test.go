@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -118,7 +119,7 @@ func TestLoop(t *testing.T) {
 		l.Instructions, l.TopK, l.Skills, l.Memory.Thread = "Be short.", 2, []string{"dig"}, "t1"
 		in := input{Prompt: "find it", Context: "It is lost."}
 		in.Memory = &conversations{"t1": {{Role: runtime.User, Text: "hello"}, {Role: runtime.Assistant, Text: "hi"}, {Role: runtime.System, Text: "old"}}}
-		in.Retriever, in.Skills, in.Env = &documents{{ID: "d", Text: "In the shed.", Source: "shed.md"}}, skills{{Name: "dig", Path: "p", SHA256: "s", Text: "Dig deep."}}, env("House rules.")
+		in.Retriever, in.Skills, in.Env = &documents{{ID: "d", Text: "In the shed.", Source: "shed.md"}}, skills{{Name: "dig", Path: "p", SHA256: sum("s"), Text: "Dig deep."}}, env("House rules.")
 		must(t, l, in, host(m, tool("a.tool", runtime.ReadOnly, "found")))
 		first := []string{
 			"system: Be short.", "system: House rules.", "system: Skill dig:\nDig deep.",
@@ -371,8 +372,8 @@ func (p pieces) Stream(ctx context.Context, req *runtime.Request, emit func(runt
 
 func TestSnapshot(t *testing.T) {
 	t.Run("6.1 canonical", func(t *testing.T) {
-		const want = `{"agent":"simple","allow":["a.tool","b.tool"],"approvals":["a.tool"],"definition":"DIGEST","skills":[` +
-			`{"name":"dig","path":"a","scope":"repo","sha256":"1"},{"name":"dig","path":"b","scope":"repo","sha256":"2"},{"name":"cut","path":"c","scope":"user","sha256":"3"}],` +
+		want := `{"agent":"simple","allow":["a.tool","b.tool"],"approvals":["a.tool"],"definition":"DIGEST","skills":[` +
+			`{"name":"dig","path":"a","scope":"repo","sha256":"` + sum("1") + `"},{"name":"dig","path":"b","scope":"repo","sha256":"` + sum("2") + `"},{"name":"cut","path":"c","scope":"user","sha256":"` + sum("3") + `"}],` +
 			`"steps":2,"usage":{"input_tokens":20,"output_tokens":2}}`
 		for i := range 100 {
 			l := simple()
@@ -383,8 +384,8 @@ func TestSnapshot(t *testing.T) {
 			in.Approver = approver(func(runtime.ApprovalRequest) (runtime.ApprovalDecision, error) {
 				return runtime.ApprovalDecision{Allow: true, Scope: runtime.ApproveSession}, nil
 			})
-			in.Skills = skills{{Scope: "user", Name: "cut", Path: "c", SHA256: "3"}, {Scope: "repo", Name: "dig", Path: "b", SHA256: "2"},
-				{Scope: "repo", Name: "dig", Path: "a", SHA256: "1"}, {Scope: "repo", Name: "dig", Path: "b", SHA256: "2"}}
+			in.Skills = skills{{Scope: "user", Name: "cut", Path: "c", SHA256: sum("3")}, {Scope: "repo", Name: "dig", Path: "b", SHA256: sum("2")},
+				{Scope: "repo", Name: "dig", Path: "a", SHA256: sum("1")}, {Scope: "repo", Name: "dig", Path: "b", SHA256: sum("2")}}
 			m := model(says("", "a.tool", "b.tool", "a.tool", "b.tool"), says("done"))
 			res := must(t, l, in, host(m, tool("a.tool", runtime.External, 1), tool("b.tool", runtime.External, 2)))
 			if got, want := snapshot(t, res), strings.Replace(want, "DIGEST", l.Digest(), 1); got != want {
@@ -427,13 +428,26 @@ func TestSnapshot(t *testing.T) {
 		same(t, "without a loader", codes(res), []string{"capability.missing"})
 		same(t, "skills", len(res.Snapshot.Skills), 0)
 
+		sloppy := input{Skills: skills{{Path: "p", SHA256: sum("1")}, {Name: "a", SHA256: sum("1")}, {Name: "b", Path: " ", SHA256: sum("1")},
+			{Name: "c", Path: "p"}, {Name: "d", Path: "p", SHA256: "00"}, {Name: "e", Path: "p", SHA256: strings.Repeat("x", 64)},
+			{Scope: " repo ", Name: " dig\n", Path: "p ", SHA256: " " + strings.ToUpper(sum("1"))}}}
+		res = must(t, l, sloppy, host(model(says("done"))))
+		same(t, "flaws", codes(res), slices.Repeat([]string{"agent.skillFlaw"}, 6))
+		for i, want := range []string{"skill 1 that was loaded has no name", `skill "a" has no path`, `skill "b" has no path`,
+			`skill "c" has "" in place of its SHA-256 in hex`, `skill "d" has "00" in place`, `skill "e" has "xxxx`} {
+			if d := res.Diagnostics[i]; d.Kind != diagnostics.KindContract || !strings.HasPrefix(d.Message, `agent "simple": `+want) {
+				t.Errorf("flaw %d: %v", i, d)
+			}
+		}
+		same(t, "a good one", canonical(t, res.Snapshot.Skills[6]), `{"name":"dig","path":"p","scope":"repo","sha256":"`+sum("1")+`"}`)
+
 		l.Tools = []string{"human.ask"}
 		in, j := input{Journal: after(t, nil)}, (*journal)(nil)
-		in.Skills = skills{{Name: "dig", Path: "p", SHA256: "1", Text: "Old."}}
+		in.Skills = skills{{Name: "dig", Path: "p", SHA256: sum("1"), Text: "Old."}}
 		m := model(says("", `human.ask {"question":"?"}`), says("done"))
 		j = in.Journal.(*journal)
 		p := paused(t, l, in, host(m))
-		in.Journal, in.Skills = after(t, j.events), skills{{Name: "dig", Path: "p", SHA256: "2", Text: "New."}}
+		in.Journal, in.Skills = after(t, j.events), skills{{Name: "dig", Path: "p", SHA256: sum("2"), Text: "New."}}
 		in.Answers = []agents.Answer{{Pause: p[0].ID, Value: object{"answer": "!"}}}
 		res = must(t, l, in, host(m))
 		same(t, "changed", codes(res), []string{"resume.skillMismatch"})

@@ -2,7 +2,9 @@ package agents_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/braise-run/braise/runtime"
@@ -45,6 +47,9 @@ func (d *documents) Retrieve(_ context.Context, query string, _ int) ([]runtime.
 type skills []runtime.Skill
 
 func (s skills) Load(context.Context, []string) ([]runtime.Skill, error) { return s, nil }
+
+// sum is a hash of a skill's file.
+func sum(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
 
 type noSkills struct{}
 

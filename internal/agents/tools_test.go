@@ -43,7 +43,7 @@ func TestTools(t *testing.T) {
 		l, in := simple(), input{}
 		l.Skills = []string{"k"}
 		in.Tools, l.Own = scope("run", "t.a"), scope("agent", "t.a", "t.b")
-		in.Skills = skills{{Name: "k", Path: "k", SHA256: "k", Tools: scope("skill", "t.c", "t.d")}}
+		in.Skills = skills{{Name: "k", Path: "k", SHA256: sum("k"), Tools: scope("skill", "t.c", "t.d")}}
 		in.Env = hooked(scope("env", "t.d", "t.e"))
 		m := model(says("", "t.a", "t.b", "t.c", "t.d", "t.e"), says("done"))
 		res := must(t, l, in, host(m, scope("host", "t.b", "t.c")...))

@@ -97,7 +97,7 @@ func (a *attempt) loadSkills() (r agents.Reply, err error) {
 	if err != nil {
 		return r, err
 	}
-	r.Skills = agents.SortSkills(skills)
+	r.Skills, r.Flaws = agents.CheckSkills(skills)
 	var tools []runtime.Tool
 	for _, k := range r.Skills {
 		tools = append(tools, k.Tools...)

@@ -107,7 +107,7 @@ func TestJobs(t *testing.T) {
 		{agents.Job{Op: agents.GetArchive, Name: "n"}, "", agents.Reply{Text: "text of n", Found: true}, "", "the archive"},
 		{agents.Job{Op: agents.AskApprover, Approval: &runtime.ApprovalRequest{Tool: "x.y"}}, "", agents.Reply{Decision: runtime.ApprovalDecision{Reason: "x.y"}}, "", "the approver"},
 		{agents.Job{Op: agents.LoadSkills}, "", agents.Reply{Skills: []runtime.Skill{{Name: "a"}, {Name: "b"}},
-			Tools: []runtime.ToolSpec{{Name: "skill.it"}}}, "", "the skill loader"},
+			Flaws: []string{`skill "b" has no path`, `skill "a" has no path`}, Tools: []runtime.ToolSpec{{Name: "skill.it"}}}, "", "the skill loader"},
 		{agents.Job{Op: agents.InitLayer, Name: "y", Key: "k"}, "", agents.Reply{}, "init k", `init of layer "y"`},
 		{agents.Job{Op: agents.RecallLayer, Name: "y", Key: "k", Text: "task"}, "", agents.Reply{Text: "k task"}, "", `recall of layer "y"`},
 		{agents.Job{Op: agents.StoreLayer, Name: "y", Key: "k"}, "", agents.Reply{}, "store k", `store of layer "y"`},

@@ -107,6 +107,14 @@ func (x *resumption) opened(f func() (*local.End, error)) *local.End {
 	return again(x.ctx, end, x.rt, x.o)
 }
 
+// refusals are what the diagnostics beside errors say, by their code. The error has the particulars.
+var refusals = map[string]string{
+	string(diagnostics.CodeInvalidToken):  "the token is unknown, used or expired",
+	string(diagnostics.CodeNoResume):      "there is no resume adapter to take the answer",
+	string(diagnostics.CodeResumeRefused): "the resume adapter did not take the answer",
+	string(diagnostics.CodeChanged):       "the run began with another definition of its recipe",
+}
+
 // refuse returns the End of an execution that cannot begin.
 func (x *resumption) refuse(err error) *local.End {
 	unknown := errors.Is(err, checkpoint.ErrToken) || errors.Is(err, checkpoint.ErrNotFound)
@@ -121,9 +129,9 @@ func (x *resumption) refuse(err error) *local.End {
 	if errors.Is(err, errQuicker) {
 		return end
 	}
-	if e.(*runtime.Error).Code == "resume.invalidToken" {
+	if text := refusals[e.(*runtime.Error).Code]; text != "" {
 		end.Diagnostics = diagnostics.List{{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindResume,
-			Code: diagnostics.CodeInvalidToken, Message: "the token is unknown, used or expired"}}
+			Code: diagnostics.Code(e.(*runtime.Error).Code), Message: text}}
 	}
 	var about trace.Data
 	if x.summary.Digest != "" {

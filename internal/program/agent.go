@@ -39,10 +39,6 @@ type agentDef struct {
 	until                                           *expr.Program // reads the progress, too; nil: none
 }
 
-// The names that an agent's until reads in addition to inputs, consts and run.
-var untilVars = []expr.Var{varsVar, {Name: "steps_done", Index: 0}, {Name: "text", Index: 1},
-	{Name: "calls", Index: 2}, {Name: "usage", Index: 3}}
-
 // compileAgent lowers a step that runs an agent.
 func (s *stepCompiler) compileAgent(src *recipe.Step, inner *expr.Scope) {
 	s.with(agentArguments(src.With), inner)
@@ -400,7 +396,7 @@ func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *a
 	c.placesOf(def, a, &names)
 	c.choicesOf(def, a, &names)
 	if f := a.Spec.Field("until"); f != nil {
-		names.Vars = untilVars
+		names.Vars = c.untilVars()
 		text, _ := f.Value.Scalar.(string)
 		p, list := names.Condition(source(text, f.Value.Pos, f.Value.Offset, f.Value.Indent))
 		c.list = append(c.list, list...)

@@ -76,6 +76,29 @@ func (s *stepCompiler) namesOfAgents(inner *expr.Scope) expr.Scope {
 	return expr.Scope{Inputs: s.names.Inputs, Consts: s.names.Consts, Vars: []expr.Var{varsVar}, Hints: hints}
 }
 
+// untilVars are the names that an agent's until reads in addition to inputs, consts and run.
+func (c *compiler) untilVars() []expr.Var {
+	text := map[string]any{"type": "string"}
+	whole := map[string]any{"type": "integer"}
+	maybe := map[string]any{"type": []any{"string", "null"}}
+	object := func(members map[string]any) map[string]any {
+		return map[string]any{"type": "object", "additionalProperties": false, "properties": members}
+	}
+	vars := []expr.Var{varsVar}
+	for i, v := range []struct {
+		name   string
+		schema map[string]any
+	}{
+		{"steps_done", whole}, {"text", text},
+		{"calls", map[string]any{"type": "array", "items": object(map[string]any{
+			"tool": text, "arguments": true, "result": maybe, "error": maybe})}},
+		{"usage", object(map[string]any{"input_tokens": whole, "output_tokens": whole})},
+	} {
+		vars = append(vars, expr.Var{Name: v.name, Index: i, Type: expr.TypeOf(v.schema, c.stored)})
+	}
+	return vars
+}
+
 // needOfChoice notes what is known of a choice beside names: a loader of skills, and that there may be other names.
 func (s *stepCompiler) needOfChoice(c *choice) {
 	if c.key == "skills" {
