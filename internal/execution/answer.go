@@ -55,6 +55,7 @@ func (x *resumption) find(pause string) (checkpoint.PauseInfo, error) {
 	if err != nil {
 		return checkpoint.PauseInfo{}, err
 	}
+	x.read = recs
 	var open []string
 	for _, p := range sum.Pauses {
 		if p.ID == pause && p.Seq >= 1 && p.Seq <= int64(len(recs)) {

@@ -46,7 +46,8 @@ type resumption struct {
 
 	store   checkpoint.Store
 	summary checkpoint.Summary
-	past    []journal.Event // of the journal, its first record included
+	read    []checkpoint.Record // that a look at the run, before it was claimed, has read
+	past    []journal.Event     // of the journal, its first record included
 	lease   checkpoint.Lease
 	claimed time.Time           // when the store was asked for it
 	ended   bool                // the run is over, nothing is held
@@ -246,12 +247,13 @@ func (x *resumption) claim() error {
 	return err
 }
 
-// load reads the journal.
+// load reads the journal, as far as it has not been read.
 func (x *resumption) load() error {
 	var recs []checkpoint.Record
 	var err error
-	if x.summary, recs, err = guard.Load(x.ctx, x.store, x.runID, 0); err == nil {
-		x.past, err = local.Decode(recs)
+	if x.summary, recs, err = guard.Load(x.ctx, x.store, x.runID, int64(len(x.read))); err == nil {
+		x.past, err = local.Decode(append(x.read, recs...))
+		x.read = nil
 	}
 	return err
 }
