@@ -45,7 +45,7 @@ func hashOf(token string) []byte {
 	return sum[:]
 }
 
-// Tokens are the latest tokens of a run's pauses, by the pauses' ids.
+// Tokens are the latest tokens of a run's pauses, by the pauses' ids. Make it before the first Note.
 type Tokens map[string]string
 
 // Note notes the tokens of an outcome's pauses. Those of earlier outcomes are good for pauses that have none here.

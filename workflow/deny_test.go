@@ -137,7 +137,7 @@ func TestForksAskHooks(t *testing.T) {
 	}
 }
 
-// trust 8.18: who recovers a run asks about a step of which nothing has happened, but not about a call that may have had
+// trust 8.18: who recovers a run asks about a step in which nothing has happened, but not about a call that may have had
 // its effect.
 func TestRecoveryAsksHooks(t *testing.T) {
 	for _, tt := range []struct {

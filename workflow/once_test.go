@@ -89,7 +89,7 @@ var onceRows = []onceRow{
 	{"", "a tool of the recipe", "{uses: own.book}", agentsOnce},
 }
 
-// A hook denies one step of each kind, and one for items; the run goes on without it.
+// For each kind a hook denies one step, and one with items; the run goes on without it.
 func init() {
 	var list []onceRow
 	for _, row := range onceRows {

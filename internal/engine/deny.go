@@ -7,7 +7,14 @@ import (
 )
 
 // denies is what the machine asks before a task runs: the task's failure if a hook denies it, else nil. The record of
-// a denial comes before the decision that begins the task.
+// a denial comes before the decision that begins the task. In order:
+//
+//	a record of this run denies it                       denied
+//	one of the run that is shared does, and its failure
+//	is handled by the recipe                             denied, and recorded here
+//	the run is replayed                                  not asked: what began has begun. With a run that is shared,
+//	                                                     steps that do not stand are new here, and asked about
+//	else                                                 the hooks decide
 func (r *Run) denies(t *machine.Task) *machine.Failure {
 	path, sharing := t.Path(), r.past.stands != nil
 	f := r.past.denied[path]

@@ -33,7 +33,7 @@ func TestLargeIntegers(t *testing.T) {
 		`uniq([` + next + `, 18446744073709551616.0, ` + big + `, ` + next + `])`: []any{json.Number("18446744073709551616"), json.Number("18446744073709551615")},
 		`groupBy([` + big + `, ` + big + `], #) | keys()`:                         []any{"18446744073709551615"},
 		`join([` + big + `], ",")`:                                                "18446744073709551615",
-		`[1, 2]?.[` + big + `]`:                                                   nil, // as any other item that is not there
+		`[1, 2]?.[` + big + `]`:                                                   nil, // like any other index that is out of range
 		`9007199254740993 > 9007199254740992.0`:                                   true,
 	} {
 		got, err := evaluate(t, "${{ "+text+" }}")

@@ -68,7 +68,8 @@ type (
 	}
 	// Limits are those of runtime.Limits for the sizes of a run. 0: the default.
 	Limits struct{ Items, Steps, OutputBytes, RunBytes int }
-	// StepDenied says that a hook denies a step that the next decision begins.
+	// StepDenied says that a hook denies a step: one that the next decision begins, or one that had begun and in
+	// which nothing has happened yet.
 	StepDenied struct{ Failure *machine.Failure }
 	// CallBegun comes before a call of an adapter that may have an effect: from here on it may have had it.
 	CallBegun struct {
