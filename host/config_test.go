@@ -149,7 +149,7 @@ func TestParseConfigRefuses(t *testing.T) {
 	const (
 		program   = "it takes one program's name, such as exec.run:git, without folder and arguments, or exec.run:* for all"
 		dollar    = `"$${" stands for "${" itself`
-		durations = "durations look like 500ms, 30s, 5m, 2h"
+		durations = "durations look like 500ms, 30s, 5m, 2h, 1d"
 		variable  = `put it into an environment variable and write "${NAME}"`
 	)
 	env := environ(map[string]string{"KEY": "hunter2hunter2", "EMPTY": "", "KIND": "openai", "LINES": "hunter2\n"})

@@ -22,7 +22,7 @@ var rejectedDurable = []struct {
 }{
 	// retry.
 	{text: "steps:\n  a: {uses: a.b, retry: {max_attempts: 0, backoff: 1, max_backoff: 1 day, jitter: ful, mode: sleep, timeout: -1s}}\n",
-		want: "4:40 recipe.invalid\n4:52 recipe.wrongType | give it a unit: 1s\n4:68 recipe.invalid | durations look like 500ms, 30s, 5m, 2h\n" +
+		want: "4:40 recipe.invalid\n4:52 recipe.wrongType | give it a unit: 1s\n4:68 recipe.invalid | durations look like 500ms, 30s, 5m, 2h, 1d\n" +
 			`4:83 recipe.invalid | did you mean "full"?` + "\n4:94 recipe.invalid | allowed: wait, pause\n4:110 recipe.invalid"},
 	{text: "steps:\n  a: {uses: a.b, retry: {retry_on: timeout}}\n  b: {uses: a.b, retry: {retry_on: [timeouts, 429, 503]}}\n  c: {uses: a.b, retry: 3}\n",
 		want: "4:36 recipe.wrongType | write [timeout]\n" + `5:37 recipe.invalid | did you mean "timeout"?` + "\n5:47 recipe.wrongType | quote it\n5:52 recipe.wrongType | quote it\n6:25 recipe.wrongType | write retry: {max_attempts: 3}"},
@@ -92,7 +92,7 @@ var rejectedDurable = []struct {
 	{text: "steps:\n  a: {uses: wait, with: {event: x, at: \"2026-01-31T09:00:00Z\", duration: 1s}}\n",
 		want: "4:40 recipe.invalid | use a step for each\n4:74 recipe.invalid | use a step for each"},
 	{text: "steps:\n  a: {uses: wait, with: {duration: 30}}\n  b: {uses: wait, with: {duration: soon}}\n  c: {uses: wait, with: {duration: 1s, timeout: 1s}}\n",
-		want: "4:36 recipe.wrongType | give it a unit: 30s\n5:36 recipe.invalid | durations look like 500ms, 30s, 5m, 2h\n6:49 recipe.invalid | leave it out"},
+		want: "4:36 recipe.wrongType | give it a unit: 30s\n5:36 recipe.invalid | durations look like 500ms, 30s, 5m, 2h, 1d\n6:49 recipe.invalid | leave it out"},
 	{text: "steps:\n  a: {uses: wait, with: {at: 2026-01-31}}\n  b: {uses: wait, with: {at: 2026-01-31T09:00:00}}\n  c: {uses: wait, with: {at: 9}}\n",
 		want: "4:30 recipe.invalid | times look like 2026-01-31T09:00:00Z\n5:30 recipe.invalid | times look like 2026-01-31T09:00:00Z\n6:30 recipe.wrongType | quote it"},
 	{text: "steps:\n  a: {uses: wait, with: {at: 2026-02-30T09:00:00Z}}\n", want: "4:30 recipe.invalid | times look like 2026-01-31T09:00:00Z", unseen: true},

@@ -95,7 +95,7 @@ var typeSchemas = map[string]node{
 	}},
 }
 
-const durationPattern = `^([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)([0-9.]+(ns|us|µs|ms|s|m|h))*$`
+const durationPattern = `^([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h|d)([0-9.]+(ns|us|µs|ms|s|m|h|d))*$`
 
 var (
 	approvalWord = node{"enum": anys(approvals)}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 )
@@ -157,7 +158,7 @@ func timeoutOf(text string, host time.Duration) (time.Duration, error) {
 	if text == "" {
 		return or(host, DefaultTimeout), nil
 	}
-	d, err := time.ParseDuration(text)
+	d, err := value.Duration(text)
 	if err != nil || d <= 0 {
 		return 0, refuse("timeout %q is not a positive duration like %q", text, "30s")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/internal/value"
 )
 
 // executing are the commands that execute recipes.
@@ -153,19 +154,11 @@ func oneRecipe(cmd *cobra.Command, args []string) error {
 type age time.Duration
 
 func (d *age) Set(text string) error {
-	days, rest, ok := strings.Cut(text, "d")
-	if !ok {
-		days, rest = "0", text
-	}
-	n, err := strconv.ParseUint(days, 10, 16)
-	long := time.Duration(0)
-	if err == nil && (rest != "" || !ok) {
-		long, err = time.ParseDuration(rest)
-	}
+	long, err := value.Duration(text)
 	if err != nil || long < 0 {
 		return fmt.Errorf("%q is not a duration such as 7d, 12h or 30m", text)
 	}
-	*d = age(time.Duration(n)*24*time.Hour + long)
+	*d = age(long)
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
@@ -306,7 +307,7 @@ func RaisedEnough(p *resume.Pause, answer any) error {
 // lengthOf reads a duration; 0 for anything else.
 func lengthOf(v any) time.Duration {
 	text, _ := v.(string)
-	d, _ := time.ParseDuration(text) // 0 with an error
+	d, _ := value.Duration(text) // 0 with an error
 	return d
 }
 

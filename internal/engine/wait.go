@@ -26,7 +26,7 @@ func pauseOf(kind program.WaitKind, input any, now time.Time) (p resume.Pause, e
 		if s == "" {
 			return 0
 		}
-		d, bad := time.ParseDuration(s)
+		d, bad := value.Duration(s)
 		if (bad != nil || d <= 0) && err == nil {
 			err = fmt.Errorf("%s is %q, not a duration like 90s", name, s)
 		}

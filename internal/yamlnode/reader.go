@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/value"
 )
 
 // MaxFindings is how many diagnostics a Reader keeps; of a file with more mistakes than that, the
@@ -185,13 +186,13 @@ func (r *Reader) Duration(n *Node) time.Duration {
 	if text == "" {
 		return 0
 	}
-	d, err := time.ParseDuration(text)
+	d, err := value.Duration(text)
 	switch {
 	case err != nil && strings.Trim(text, "0123456789") == "":
 		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, fmt.Sprintf("give it a unit: %ss", text),
 			"%q is not a duration", text)
 	case err != nil:
-		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "durations look like 500ms, 30s, 5m, 2h",
+		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "durations look like 500ms, 30s, 5m, 2h, 1d",
 			"%q is not a duration", text)
 	case d < 0:
 		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%smay not be negative", label(n))

@@ -214,7 +214,7 @@ gone: !x y
 		"9:7 recipe.wrongType",
 		"10:8 recipe.invalid",
 		"12:7 recipe.wrongType | give it a unit: 30s",
-		"13:6 recipe.invalid | durations look like 500ms, 30s, 5m, 2h",
+		"13:6 recipe.invalid | durations look like 500ms, 30s, 5m, 2h, 1d",
 		"15:7 recipe.invalid",
 		"16:11 recipe.wrongType | quote it",
 		`17:7 recipe.invalid | did you mean "fail"?`,
