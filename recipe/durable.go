@@ -72,11 +72,21 @@ func (w *walker) reasons(n *yamlnode.Node) []string {
 	}
 	list := make([]string, 0, len(items))
 	for _, item := range items {
+		if item.Kind == yamlnode.Int || item.Kind == yamlnode.String && isStatus(item.Value) {
+			w.Errorf(item.Pos, diagnostics.CodeInvalidValue, "write rate_limit for 429, and 5xx for 500 to 599",
+				"%v is a status of HTTP, not a reason", item.Value)
+			continue
+		}
 		if reason := w.OneOf(item, reasons...); reason != "" {
 			list = append(list, reason)
 		}
 	}
 	return list
+}
+
+func isStatus(v any) bool {
+	text, _ := v.(string)
+	return len(text) == 3 && strings.Trim(text, "0123456789") == ""
 }
 
 func (w *walker) rollback(n *yamlnode.Node) *Rollback {

@@ -25,7 +25,7 @@ var rejectedDurable = []struct {
 		want: "4:40 recipe.invalid\n4:52 recipe.wrongType | give it a unit: 1s\n4:68 recipe.invalid | durations look like 500ms, 30s, 5m, 2h, 1d\n" +
 			`4:83 recipe.invalid | did you mean "full"?` + "\n4:94 recipe.invalid | allowed: wait, pause\n4:110 recipe.invalid"},
 	{text: "steps:\n  a: {uses: a.b, retry: {retry_on: timeout}}\n  b: {uses: a.b, retry: {retry_on: [timeouts, 429, 503]}}\n  c: {uses: a.b, retry: 3}\n",
-		want: "4:36 recipe.wrongType | write [timeout]\n" + `5:37 recipe.invalid | did you mean "timeout"?` + "\n5:47 recipe.wrongType | quote it\n5:52 recipe.wrongType | quote it\n6:25 recipe.wrongType | write retry: {max_attempts: 3}"},
+		want: "4:36 recipe.wrongType | write [timeout]\n" + `5:37 recipe.invalid | did you mean "timeout"?` + "\n5:47 recipe.invalid | write rate_limit for 429, and 5xx for 500 to 599\n5:52 recipe.invalid | write rate_limit for 429, and 5xx for 500 to 599\n6:25 recipe.wrongType | write retry: {max_attempts: 3}"},
 	{text: "steps:\n  a: {uses: a.b, retry: {max_attempts: 0, when: [a]}}\n",
 		want: "4:40 recipe.invalid\n4:49 recipe.wrongType"},
 	{text: "steps:\n  a: {uses: a.b, retry: {max_retries: 2, attempts: 2, delay: 1s, on: [timeout], max_atempts: 2}}\n",

@@ -160,7 +160,12 @@ func (w *walker) bounds(n *yamlnode.Node, o *object) *Limits {
 
 // object returns the fields of a mapping that the table describes, by key.
 func (w *walker) object(n *yamlnode.Node, o *object) map[string]*yamlnode.Node {
-	fields := w.Object(n, o.known, o.synonyms)
+	return w.fields(n, o, o.synonyms)
+}
+
+// fields are those of a mapping that the table describes, by key, with other hints for wrong keys.
+func (w *walker) fields(n *yamlnode.Node, o *object, hints map[string]string) map[string]*yamlnode.Node {
+	fields := w.Object(n, o.known, hints)
 	if fields == nil {
 		return nil
 	}

@@ -3,6 +3,7 @@ package recipe
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -90,7 +91,7 @@ func (w *walker) stepID(f yamlnode.Field, outer *scope) {
 }
 
 func (w *walker) step(f yamlnode.Field, s *scope) Step {
-	fields := w.object(f.Value, stepObject)
+	fields := w.fields(f.Value, stepObject, misplaced(f.Value))
 	step := Step{
 		ID:          f.Key,
 		Pos:         f.Pos,
@@ -131,6 +132,29 @@ func (w *walker) step(f yamlnode.Field, s *scope) Step {
 	return step
 }
 
+// misplaced are hints for wrong keys of a step, those among them that belong into its with.
+func misplaced(step *yamlnode.Node) map[string]string {
+	name := ""
+	if i := slices.IndexFunc(step.Fields, func(f yamlnode.Field) bool { return f.Key == "uses" }); i >= 0 {
+		name, _ = step.Fields[i].Value.Value.(string)
+	}
+	inside := []string{"argv", "stdin", "dir", "env", "url", "method", "headers", "body", "path", "content"}
+	if k := kind(name); k.Name != "" {
+		inside = nil
+		for _, arg := range k.Args {
+			inside = append(inside, arg.Name)
+		}
+	} else if !strings.Contains(name, ".") {
+		return stepObject.synonyms
+	}
+	hints := maps.Clone(stepObject.synonyms)
+	hints["steps"] = "steps stand inside with: in branches of a fork, in cases of a switch"
+	for _, key := range inside {
+		hints[key] = fmt.Sprintf("put %s inside with", key)
+	}
+	return hints
+}
+
 // uses reads what the step runs and checks the arguments for it.
 func (w *walker) uses(step *Step, uses, with *yamlnode.Node, f yamlnode.Field, s *scope) {
 	name := w.literal(uses)
@@ -142,6 +166,13 @@ func (w *walker) uses(step *Step, uses, with *yamlnode.Node, f yamlnode.Field, s
 	case strings.ContainsAny(name, " \t\n"):
 		w.Errorf(uses.Pos, diagnostics.CodeInvalidValue, "", "%q is not the name of a kind or a tool", name)
 	case w.useTool(step, with):
+	case strings.Contains(name, "/"), strings.HasSuffix(name, ".yaml"), strings.HasSuffix(name, ".yml"):
+		hint := fmt.Sprintf("to run a recipe, write uses: recipe, and ref: %s inside with", name)
+		if strings.Contains(name, "@") {
+			hint = "there are no actions: to run a command, write uses: exec.run, and argv inside with"
+		}
+		w.Errorf(uses.Pos, diagnostics.CodeUnknownKind, hint, "%q is a file, not a kind or a tool", name)
+		step.Uses.Text = ""
 	case strings.Contains(name, "."):
 		step.With = w.mapping(with)
 	case k.Name == "":

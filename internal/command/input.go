@@ -92,7 +92,7 @@ func (a *app) readJSON(text string) (any, error) {
 	}
 	v, err := value.DecodeStrict(data)
 	if err != nil {
-		return nil, inputError("--inputs-json: %v", err)
+		return nil, inputError("--inputs-json: %v\n  hint: write JSON, its names in quotes: {\"n\": 1}", err)
 	}
 	return v, nil
 }

@@ -212,23 +212,6 @@ func (p *path) describe(n int) string {
 	return b.String()
 }
 
-// chain falls a chain of accesses into its base and the members after it. Parentheses and the
-// parser's own grouping of ?. make no difference.
-func chain(n syntax.Node) (base syntax.Node, members []*syntax.Member) {
-	for {
-		switch node := n.(type) {
-		case *syntax.Chain:
-			n = node.Node
-		case *syntax.Member:
-			members = append(members, node)
-			n = node.Node
-		default:
-			slices.Reverse(members)
-			return n, members
-		}
-	}
-}
-
 // access lowers a name or a chain of accesses.
 //
 //  1. split the chain into its base and its members
@@ -251,7 +234,7 @@ func (c *compiler) access(n syntax.Node) operand {
 		}
 	}
 	for i, m := range members {
-		seg, t, ok := c.segment(m, o.static)
+		seg, t, ok := c.segment(m, o.static, p)
 		if !ok {
 			return nothing
 		}
@@ -273,8 +256,8 @@ func (c *compiler) access(n syntax.Node) operand {
 	return o
 }
 
-// segment lowers one access below a value of the type t.
-func (c *compiler) segment(m *syntax.Member, t static) (segment, static, bool) {
+// segment lowers one access below a value of the type t, to which the path leads.
+func (c *compiler) segment(m *syntax.Member, t static, to *path) (segment, static, bool) {
 	c.count()
 	seg := segment{optional: m.Optional}
 	key := c.lower(m.Key)
@@ -289,11 +272,15 @@ func (c *compiler) segment(m *syntax.Member, t static) (segment, static, bool) {
 	if doubt := t.doubt(seg.key, m.Optional); doubt != nil {
 		c.warn(m.Key, doubt)
 	}
-	t, wrong := t.member(seg.key, m.Optional)
-	if wrong != nil {
-		c.report(m.Key, wrong)
+	below, wrong := t.member(seg.key, m.Optional)
+	if wrong == nil {
+		return seg, below, true
 	}
-	return seg, t, wrong == nil
+	if wrong.code == diagnostics.CodeExprType {
+		wrong = t.noMember(to.describe(len(to.segs)), seg.key)
+	}
+	c.report(m.Key, wrong)
+	return seg, below, false
 }
 
 // name resolves the name that a chain begins with: it fills in the root of p, and returns the type

@@ -339,13 +339,13 @@ func TestCompileErrors(t *testing.T) {
 		want string // all diagnostics; the text begins at column 10
 	}{
 		{"ab ${{ inputs.n", `r.yaml:3:13: "${{" is not closed [expr.syntax]
-  hint: quote this expression; $${{ stands for the characters ${{`},
+  hint: end it with }}, and quote the text if it holds a #; $${{ stands for the characters ${{`},
 		{"${{ }}", `r.yaml:3:13: the expression is empty [expr.syntax]`},
 		{"${{ inputs.n + }}", `r.yaml:3:24: the expression ends too early [expr.syntax]`},
 		{"${{ inputs.n = 3 }}", `r.yaml:3:23: unexpected "=" [expr.syntax]
   hint: compare with ==`},
 		{`${{ "abc }}`, `r.yaml:3:10: "${{" is not closed [expr.syntax]
-  hint: quote this expression; $${{ stands for the characters ${{`},
+  hint: end it with }}, and quote the text if it holds a #; $${{ stands for the characters ${{`},
 		{"${{ inputs.n ?? 1 == 2 }}", `r.yaml:3:28: "??" is mixed with another operator [expr.syntax]
   hint: put parentheses around one of them: (a ?? b) == c`},
 		{`${{ map(inputs.list, {id: #.id}) }}`, `r.yaml:3:34: unexpected ":" [expr.syntax]
@@ -371,8 +371,9 @@ func TestCompileErrors(t *testing.T) {
   hint: did you mean "output"?`},
 		{"${{ steps.a.calls[0].name }}", `r.yaml:3:31: unknown field "name" [expr.unknownName]
   hint: known here: arguments, error, result, tool`}, // serve 14.11
-		{"${{ steps.a.calls.tool }}", `r.yaml:3:28: null or a list, which has no field "tool" [expr.type]`},
-		{"${{ any(steps.a.calls, .tool.x == 1) }}", `r.yaml:3:39: a string, which has no field "x" [expr.type]`},
+		{"${{ steps.a.calls.tool }}", `r.yaml:3:28: steps.a.calls is null or a list, which has no field "tool" [expr.type]
+  hint: read one item, as in steps.a.calls[0].tool, or all: map(steps.a.calls, .tool)`},
+		{"${{ any(steps.a.calls, .tool.x == 1) }}", `r.yaml:3:39: #.tool is a string, which has no field "x" [expr.type]`},
 		{"${{ steps.a.usage.tokens }}", `r.yaml:3:28: unknown field "tokens" [expr.unknownName]
   hint: known here: calls, costUsd, inputTokens, outputTokens`},
 		{"${{ steps }}", `r.yaml:3:14: a step is read as steps.ID.output, .status, .error, .finish, .usage, .calls or .messages [expr.unknownName]`},
@@ -406,7 +407,13 @@ func TestCompileErrors(t *testing.T) {
   hint: did you mean "len"?`},
 		{"${{ fliter(inputs.list, # > 1) }}", `r.yaml:3:34: unexpected "#" [expr.syntax]
   hint: # stands in the predicate of a function such as filter or map: is the function's name right?`},
-		{"${{ now() }}", `r.yaml:3:14: the function "now" is not available [expr.unknownName]
+		{"${{ always() }}", `r.yaml:3:14: unknown function "always" [expr.unknownName]
+  hint: write trigger: all_done at the step, or put it under finally`},
+		{"${{ contains(inputs.name, 'x') }}", `r.yaml:3:14: unexpected "contains" [expr.syntax]
+  hint: write it between two values: x contains y`},
+		{"${{ inputs.name | upper }}", `r.yaml:3:28: "upper" is not called [expr.syntax]
+  hint: write x | upper(), or upper(x)`},
+		{"${{ now() }}", `r.yaml:3:14: unknown function "now" [expr.unknownName]
   hint: expressions have no clock: take the time as an input or from a step`},
 		{"${{ let inputs = 1; 2 }}", `r.yaml:3:18: the name "inputs" is taken [expr.unknownName]`},
 		{"${{ map([1], #acc) }}", `r.yaml:3:23: unknown name "#acc" [expr.unknownName]
@@ -418,10 +425,10 @@ func TestCompileErrors(t *testing.T) {
 		{"${{ inputs.flag == 'yes' }}", `r.yaml:3:26: a boolean and a string are never equal [expr.type]`},
 		{"${{ !inputs.n }}", `r.yaml:3:14: the operand of ! must be a boolean, not a number [expr.type]`},
 		{"${{ inputs.flag && 1 }}", `r.yaml:3:29: an operand of && must be a boolean, not a number [expr.type]`},
-		{"${{ inputs.n.x }}", `r.yaml:3:23: a number, which has no field "x" [expr.type]`},
-		{"${{ null.x }}", `r.yaml:3:19: null, which has no field "x" [expr.type]
+		{"${{ inputs.n.x }}", `r.yaml:3:23: inputs.n is a number, which has no field "x" [expr.type]`},
+		{"${{ null.x }}", `r.yaml:3:19: null is null, which has no field "x" [expr.type]
   hint: read what may be null with ?.`},
-		{"${{ inputs.open[1] }}", `r.yaml:3:26: a map, whose keys are strings, not a number [expr.type]`},
+		{"${{ inputs.open[1] }}", `r.yaml:3:26: inputs.open is a map, whose keys are strings, not a number [expr.type]`},
 		{"${{ 1 in inputs.s }}", `r.yaml:3:19: the right side of in must be null or a list or a map, not a string [expr.type]`},
 		{"${{ len(inputs.n) }}", `r.yaml:3:18: argument 1 of len must be a string or a list or a map, not a number [expr.type]`},
 		{"${{ len() }}", `r.yaml:3:14: len takes 1 argument, not 0 [expr.type]`},

@@ -72,8 +72,38 @@ func iterates(k, result kinds, run func(s *state, l *loop) any) *function {
 	return &function{predicate: k, result: result, loop: run}
 }
 
-// clock are functions of the library that this package does not have.
-var clock = []string{"now", "date", "duration", "timezone"}
+// functionsElsewhere say what to write in place of functions that other languages have.
+var functionsElsewhere = map[string]string{
+	"now": noClock, "date": noClock, "duration": noClock, "timezone": noClock, "today": noClock, "time": noClock,
+	"always":    "write trigger: all_done at the step, or put it under finally",
+	"success":   "leave it out: a step runs when all that it needs has succeeded",
+	"failure":   "write trigger: all_done at the step, and read steps.ID.status",
+	"cancelled": "steps under finally run after a cancellation, too, and read run.status",
+	"format":    "put ${{ }} into a text",
+	"tojson":    "write toJSON(x)",
+	"fromjson":  "write fromJSON(x)",
+	"json":      "write toJSON(x), or fromJSON(x)",
+	"length":    "write len(x)",
+	"size":      "write len(x)",
+	"str":       "write string(x)",
+	"number":    "write int(x), or float(x)",
+	"default":   "write x ?? default",
+	"coalesce":  "write x ?? y",
+	"toupper":   "write upper(x)",
+	"tolower":   "write lower(x)",
+	"substring": "write x[from:to]",
+	"slice":     "write x[from:to]",
+	"includes":  "write y in x for a list, x contains y for a text",
+	"exists":    "write x != null",
+	"env":       "expressions do not read the environment: take the value as an input, or a secret from secrets",
+	"hashFiles": "expressions do not read files: let a step do it",
+	"file":      "expressions do not read files: let a step do it",
+	"read":      "expressions do not read files: let a step do it",
+	"uuid":      "expressions give the same each time: run.id is the run's own, else take it from a step",
+	"random":    "expressions give the same each time: take it from a step",
+}
+
+const noClock = "expressions have no clock: take the time as an input or from a step"
 
 // functions are those of the library that take values, over decoded JSON: strings count in
 // characters, whole numbers are integers, JSON is canonical, maps go by sorted keys.

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -299,12 +300,10 @@ func (c *compiler) pointer(n *syntax.Pointer) operand {
 func (c *compiler) call(n syntax.Node, name string, args []syntax.Node) operand {
 	f, ok := functions[name]
 	switch {
-	case slices.Contains(clock, name):
-		c.report(n, &problem{diagnostics.CodeExprName, fmt.Sprintf("the function %q is not available", name),
-			"expressions have no clock: take the time as an input or from a step"})
-		return nothing
 	case !ok:
-		c.report(n, unknown("function", name, functions))
+		p := unknown("function", name, functions)
+		p.hint = cmp.Or(functionsElsewhere[name], p.hint)
+		c.report(n, p)
 		return nothing
 	}
 	c.builds = c.builds || f.result&(list|dict) != 0

@@ -102,3 +102,20 @@ func (t *Template) Gives(aList bool) (is string, ok bool) {
 	}
 	return k.String(), k&want != 0
 }
+
+// chain falls a chain of accesses into its base and the members after it. Parentheses and the
+// parser's own grouping of ?. make no difference.
+func chain(n syntax.Node) (base syntax.Node, members []*syntax.Member) {
+	for {
+		switch node := n.(type) {
+		case *syntax.Chain:
+			n = node.Node
+		case *syntax.Member:
+			members = append(members, node)
+			n = node.Node
+		default:
+			slices.Reverse(members)
+			return n, members
+		}
+	}
+}

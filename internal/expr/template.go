@@ -122,7 +122,7 @@ func (s *Scope) Text(src Source) (*Template, diagnostics.List) {
 	pieces, unclosed := split(src.Text)
 	if unclosed >= 0 {
 		p := &problem{diagnostics.CodeExprSyntax, `"${{" is not closed`,
-			"quote this expression; $${{ stands for the characters ${{"}
+			"end it with }}, and quote the text if it holds a #; $${{ stands for the characters ${{"}
 		return nil, diagnostics.List{p.at(src.at(unclosed))}
 	}
 	t := &Template{form: formText}

@@ -176,6 +176,20 @@ func unknown[V any](what, name string, known map[string]V) *problem {
 	return &problem{diagnostics.CodeExprName, fmt.Sprintf("unknown %s %q", what, shorten(name)), hint}
 }
 
+// noMember says that a value of this type, which stands at where, has no such member or item. Steps may be skipped, so
+// that their outputs may be null; that is not what is wrong.
+func (t static) noMember(where string, key any) *problem {
+	k := t.kinds
+	if t.from == output && k != null {
+		k &^= null
+	}
+	p := noMember(where+" is ", k, key)
+	if name, isName := key.(string); isName && k&^null == list {
+		p.hint = fmt.Sprintf("read one item, as in %s[0].%s, or all: map(%[1]s, .%[2]s)", where, name)
+	}
+	return p
+}
+
 // noMember says that where, a value of the kinds k, cannot have a member or item key. Where is ""
 // or "x is ".
 func noMember(where string, k kinds, key any) *problem {

@@ -88,11 +88,15 @@ func (s *stepCompiler) compileAgent(src *recipe.Step, inner *expr.Scope) {
 	}
 }
 
-// chooses warns about a step that will not find its agent.
+// chooses reports a step that will not find its agent: an error if the step names one, unless a run began with the
+// recipe, else a warning.
 func (s *stepCompiler) chooses(set *AgentSet, pos diagnostics.Position) {
 	_, found := agents.Select(set.IDs, set.Asked)
 	for _, d := range found {
-		d.Level, d.Position, d.Step = diagnostics.Warn, pos, s.path()
+		d.Position, d.Step = pos, s.path()
+		if set.Asked == "" || s.stored {
+			d.Level = diagnostics.Warn
+		}
 		if set.Asked != "" {
 			d.Hint = s.suggestAgent(s.recipe, set.Asked)
 		}

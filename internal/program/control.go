@@ -2,6 +2,7 @@ package program
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/braise-run/braise/diagnostics"
@@ -50,7 +51,16 @@ func (s *stepCompiler) compileLoop(src *recipe.Loop, inner *expr.Scope) {
 	l.Body = s.bodyOf(src.Body, names, "")
 	more = append(more, expr.Var{Name: "elapsed", Index: machine.VarElapsed},
 		expr.Var{Name: "cost", Index: machine.VarCost})
-	l.Until = s.condition(src.Until, s.withLoop(inner, src, more...))
+	until := s.withLoop(inner, src, more...)
+	until.Hints = maps.Clone(until.Hints)
+	if until.Hints == nil {
+		until.Hints = map[string]string{}
+	}
+	for i := range src.Body.Steps {
+		until.Hints["steps."+src.Body.Steps[i].ID] =
+			"it is a step of the body: until reads last, what the round came to"
+	}
+	l.Until = s.condition(src.Until, until)
 	if src.Next != nil {
 		t, refs := s.template(src.Next, names)
 		s.node.Loop.Next = t

@@ -110,7 +110,8 @@ func (p *Program) FindInTools(specs []runtime.ToolSpec, agents []string) diagnos
 	var suggest Suggester
 	for _, call := range p.Calls {
 		spec, ok := byName[call.Name]
-		if call.Kind != ToolCall || !ok || spec.Parameters == nil {
+		if call.Kind != ToolCall || !ok || spec.Parameters == nil ||
+			call.With != nil && !call.With.IsMap { // the recipe has said that it must be a mapping
 			continue
 		}
 		s, err := schema.Compile(spec.Parameters)
@@ -119,7 +120,7 @@ func (p *Program) FindInTools(specs []runtime.ToolSpec, agents []string) diagnos
 		}
 		for _, problem := range s.Check(argumentsAsWritten(call.With)) {
 			if pos, known := locate(call.With, problem, call.Pos); known {
-				hint := ""
+				hint := unquoted(call.With, problem)
 				if problem.Known != nil {
 					tokens := value.Tokens(problem.Path)
 					hint = suggest.hint(tokens[len(tokens)-1], func() []string { return problem.Known })
@@ -134,6 +135,31 @@ func (p *Program) FindInTools(specs []runtime.ToolSpec, agents []string) diagnos
 		}
 	}
 	return list
+}
+
+// unquoted is a hint for a number that stands where a text is asked for; else "".
+func unquoted(v *recipe.Value, problem schema.Problem) string {
+	tokens := value.Tokens(problem.Path)
+	for _, token := range tokens {
+		if i, err := strconv.Atoi(token); v.IsList && err == nil && i >= 0 && i < len(v.List) {
+			v = v.List[i]
+		} else if f := v.Field(token); f != nil {
+			v = f.Value
+		} else {
+			return ""
+		}
+	}
+	switch n := v.Scalar.(type) {
+	case int64, float64:
+		switch {
+		case !strings.Contains(schema.Describe([]schema.Problem{problem}), "must be a string"):
+		case tokens[len(tokens)-1] == "timeout":
+			return fmt.Sprintf("give it a unit: %vs", n)
+		default:
+			return fmt.Sprintf(`quote it: "%v"`, n)
+		}
+	}
+	return ""
 }
 
 func argumentsAsWritten(v *recipe.Value) any {

@@ -3,6 +3,7 @@ package yamlnode
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -49,6 +50,9 @@ func (c *converter) syntaxError(err error) {
 	case hint != "":
 	case strings.Contains(indentation(line), "\t"):
 		message, hint = "a tab indents this line", "YAML does not allow tabs; indent with spaces"
+	case strings.Contains(message, "mapping value") && deeper(line, lineOf(c.text, pos.Line+1)):
+		hint = fmt.Sprintf("line %d is indented deeper than line %d, which has a value: indent them alike",
+			pos.Line+1, pos.Line)
 	case strings.Contains(message, "mapping value") && strings.Count(line+" ", ": ") > 1:
 		hint = `quote text that holds ": ", or write it on lines of its own below a |`
 	}
@@ -102,6 +106,11 @@ func lineOf(text []byte, line int) string {
 	}
 	text, _, _ = bytes.Cut(text, []byte("\n"))
 	return string(text)
+}
+
+// deeper reports whether a line, with something in it, is indented deeper than the one before it.
+func deeper(before, line string) bool {
+	return strings.TrimSpace(line) != "" && len(indentation(line)) > len(indentation(before))
 }
 
 // indentation is the white space that a line begins with.

@@ -1,6 +1,9 @@
 package syntax
 
-import "regexp"
+import (
+	"fmt"
+	"regexp"
+)
 
 // maxNodes limits the tree. Nodes that are shared count once.
 const maxNodes = 10_000
@@ -101,6 +104,8 @@ func (p *parser) unexpected() {
 	case t.kind == quoted:
 	case t.value == "=":
 		hint = "compare with =="
+	case t.kind == operator && negated[t.value]:
+		hint = fmt.Sprintf("write it between two values: x %s y", t.value)
 	case t.value == "#":
 		hint = "# stands in the predicate of a function such as filter or map: is the function's name right?"
 	case (t.value == ":" || t.value == "}") && bareMap.MatchString(p.lexer.text[:t.from]):
@@ -176,7 +181,11 @@ func (p *parser) expression(least int) Node {
 		p.next()
 		switch {
 		case op.value == "|":
-			left = p.call(p.name(), left)
+			f := p.name()
+			if !p.at(bracket, "(") {
+				fail(f.at, fmt.Sprintf("write x | %s(), or %[1]s(x)", f.value), "%q is not called", f.value)
+			}
+			left = p.call(f, left)
 		case before == "??" && op.value != "??":
 			fail(op.at, "put parentheses around one of them: (a ?? b) == c", `"??" is mixed with another operator`)
 		case isOrder(op.value):
