@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/braise-run/braise/retry"
@@ -60,7 +61,10 @@ func newHTTPTransport(cfg Config, base http.RoundTripper) (sdk.Transport, *reque
 	}, r
 }
 
-const versionHeader = "Mcp-Protocol-Version"
+const (
+	versionHeader = "Mcp-Protocol-Version"
+	sessionHeader = "Mcp-Session-Id"
+)
 
 // RoundTrip implements http.RoundTripper.
 func (r *requests) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -91,10 +95,34 @@ func (r *requests) RoundTrip(req *http.Request) (*http.Response, error) {
 		c.note(func(k *knowledge) {
 			k.status, k.after = resp.StatusCode, retry.ParseAfter(resp.Header.Get("Retry-After"))
 		})
+		if resp.StatusCode == http.StatusNotFound && req.Header.Get(sessionHeader) != "" {
+			c.forgotten(resp)
+		}
 	}
 	resp.Body = &boundedBody{ReadCloser: resp.Body, left: r.limit, call: c, closed: func() { stop(); cancel(nil) }}
 	return resp, nil
 }
+
+// forgotten notes what a server says with a 404 to a request of a session: that it does not know the session, and so
+// has done nothing. Only an error that answers the request, with a code that is not of the protocol or of its
+// transport, may be of the tool. The SDK would take any error in the body for an answer, and keep the session.
+func (c *call) forgotten(resp *http.Response) {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxForgotten))
+	resp.Body.Close()
+	resp.Body = http.NoBody
+	msg, _ := jsonrpc.DecodeMessage(body)
+	c.note(func(k *knowledge) {
+		k.unknown = true
+		if answer, ok := msg.(*jsonrpc.Response); ok {
+			k.said, _ = errors.AsType[*jsonrpc.Error](answer.Error)
+			k.unknown = k.said == nil || answer.ID != c.id || k.said.Code == jsonrpc.CodeInvalidRequest ||
+				k.said.Code >= -32099 && k.said.Code <= -32000
+		}
+	})
+}
+
+// maxForgotten is how much is read of the body of a 404.
+const maxForgotten = 64 << 10
 
 // boundedBody is the body of an answer, up to a number of bytes.
 type boundedBody struct {

@@ -133,6 +133,7 @@ type Server struct {
 	starts    restarts
 	busy      chan struct{}          // holds one while somebody looks at session, or makes it
 	session   *session               // the last one; nil: there was none yet
+	manner    manner                 // how the next one begins; behind busy
 	turn      chan struct{}          // with Elicit, holds one while a tool is called
 	asks      atomic.Pointer[asking] // of the call that the server may ask in; nil: none
 }
@@ -151,6 +152,7 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 		redact: value.NewRedactor(cfg.secrets(func(string) bool { return true })),
 		hide:   value.NewRedactor(cfg.secrets(credential.MatchString)),
 		busy:   make(chan struct{}, 1),
+		manner: newest,
 		turn:   make(chan struct{}, 1),
 		closed: make(chan struct{}),
 	}

@@ -2,6 +2,8 @@ package mcp
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -17,6 +19,9 @@ const probeTime = time.Second
 // probing is what a wire knows of discover, and of the messages that are read meanwhile. probes is behind the wire's
 // mutex; reading is for who reads.
 type probing struct {
+	limit   time.Duration       // for an answer
+	greeted atomic.Bool         // the handshake has begun
+	belated atomic.Bool         // discover was answered, but when its time was over
 	probes  map[jsonrpc.ID]bool // requests without an answer; false: the time of one is over
 	late    chan jsonrpc.ID     // those whose time is over
 	reading chan received       // of a read that has not ended; nil: there is none
@@ -28,19 +33,36 @@ type received struct {
 	err error
 }
 
-// probe begins the time for an answer to discover.
-func (w *wire) probe(id jsonrpc.ID) {
+// probe sends discover. Without an answer in time, or with one that is none, it counts as refused. What it was sent
+// with, and an endpoint's answer is read with, is done then.
+func (w *wire) probe(ctx context.Context, req *jsonrpc.Request) error {
+	ctx, cancel := context.WithCancel(ctx)
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.probes[id] = true
-	time.AfterFunc(probeTime, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.probes[id] {
-			w.probes[id] = false
-			w.late <- id
+	w.probes[req.ID] = true
+	w.mu.Unlock()
+	time.AfterFunc(w.limit, func() {
+		if w.giveUp(req.ID) {
+			cancel()
 		}
 	})
+	err := w.Connection.Write(ctx, req)
+	if _, refused := errors.AsType[*jsonrpc.Error](err); err != nil && !refused { // it would end the connection
+		w.giveUp(req.ID)
+		return nil
+	}
+	return err
+}
+
+// giveUp ends the time of a request, unless it has its answer.
+func (w *wire) giveUp(id jsonrpc.ID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.probes[id] {
+		return false
+	}
+	w.probes[id] = false
+	w.late <- id
+	return true
 }
 
 // tooLate takes note of an answer, and reports whether it is one to discover whose time is over.
@@ -75,10 +97,11 @@ func (w *wire) next(ctx context.Context) (jsonrpc.Message, error) {
 		select {
 		case id := <-w.late:
 			return &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound,
-				Message: "no answer to " + discover + " in " + probeTime.String()}}, nil
+				Message: "no answer to " + discover + " in " + w.limit.String()}}, nil
 		case got := <-w.reading:
 			w.reading = nil
 			if resp, ok := got.msg.(*jsonrpc.Response); ok && got.err == nil && w.tooLate(resp.ID) {
+				w.belated.Store(resp.Error == nil)
 				continue
 			}
 			return got.msg, got.err

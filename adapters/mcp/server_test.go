@@ -58,6 +58,10 @@ func command(t *testing.T, mode string, env ...string) mcp.Config {
 
 // serve is a server on stdin and stdout.
 func serve(mode string) {
+	if first, ok := strings.CutPrefix(mode, "old: "); ok {
+		serveOld(first)
+		return
+	}
 	switch mode {
 	case "exit":
 		fmt.Fprintln(os.Stderr, "the token hunter22hunter is wrong")

@@ -65,11 +65,71 @@ func (s *Server) connected(ctx context.Context) (*session, error) {
 	return session, nil
 }
 
-// connect begins a session and lists the tools.
+// manner is how a session begins.
+type manner struct {
+	version string        // of the protocol; "": the newest, which is asked for by discover
+	probe   time.Duration // how long discover may take
+}
+
+var (
+	newest = manner{probe: probeTime}
+	legacy = manner{version: "2025-11-25"} // the last one with a handshake, and without discover
+)
+
+// connect begins a session and lists the tools. A server that cannot be spoken to after discover is spoken to without
+// it, in a new connection: older ones may take the first message for a breach of the protocol, and end. A server that
+// was slow to answer discover, and knows nothing else, gets the time for it. The next session begins as this one did.
 func (s *Server) connect(ctx context.Context) (*session, error) {
-	c := &call{}
-	ctx = context.WithValue(ctx, callKey{}, c)
-	n := &session{wire: newWire(s.cfg.Timeout), lost: make(chan struct{})}
+	for how := s.manner; ; {
+		c := &call{}
+		n, err := s.begin(context.WithValue(ctx, callKey{}, c), how)
+		if err == nil {
+			if s.manner = how; n.InitializeResult().ProtocolVersion < questionsInResults {
+				s.manner = legacy
+			}
+			return n, nil
+		}
+		s.manner = newest
+		if n == nil {
+			return nil, err
+		}
+		if next, ok := n.otherwise(how, c, s.cfg.Timeout); ok && ctx.Err() == nil {
+			if how = next; n.process != nil {
+				within(n.process.gone, 2*grace) // it may hold what the next one needs
+			}
+			continue
+		}
+		f := s.failure(ctx, n, c, "it could not be opened", err)
+		f.Sent = false // no call of a tool was
+		switch {
+		case n.process == nil:
+		case ctx.Err() != nil:
+			f.Err = fmt.Errorf("%w%s", f.Err, n.process.said(s.quoteTail(ctx)))
+		default:
+			s.starts.ended(time.Now())
+		}
+		return nil, f
+	}
+}
+
+// otherwise is how to begin after a session has not begun; false: there is no other way.
+func (n *session) otherwise(how manner, c *call, patience time.Duration) (manner, bool) {
+	greeted, known := n.wire.greeted.Load(), c.known()
+	switch {
+	case how.version != "" || n.ClientSession != nil:
+	case greeted && n.wire.belated.Load() && known.said != nil && how == newest:
+		return manner{probe: patience}, true
+	case !greeted || n.process != nil && !known.replied:
+		return legacy, true
+	case n.process == nil && !known.sent && known.fault == nil: // the connection was no use any more
+		return legacy, true
+	}
+	return how, false
+}
+
+// begin begins a session. After a failure it is over, and tells what is known; nil: nothing was begun.
+func (s *Server) begin(ctx context.Context, how manner) (*session, error) {
+	n := &session{wire: newWire(s.cfg.Timeout, how.probe), lost: make(chan struct{})}
 	var transport sdk.Transport
 	var err error
 	if s.base != nil {
@@ -82,26 +142,19 @@ func (s *Server) connect(ctx context.Context) (*session, error) {
 		transport, n.end = n.process, n.process.end
 	}
 	stop := context.AfterFunc(ctx, n.end) // the SDK closes what it could not open, and waits for the server
-	if n.ClientSession, err = s.client.Connect(ctx, watched{transport, n.wire}, nil); err == nil {
-		n.wire.agreed(n.InitializeResult().ProtocolVersion)
-		if err = n.list(ctx); err != nil {
-			n.end()
-			_ = n.Close()
-		}
-	}
-	stop()
+	defer stop()
+	n.ClientSession, err = s.client.Connect(ctx, watched{transport, n.wire},
+		&sdk.ClientSessionOptions{ProtocolVersion: how.version})
 	if err != nil {
-		f := s.failure(ctx, n, c, "it could not be opened", err)
-		f.Sent = false // no call of a tool was
-		switch {
-		case n.process == nil:
-		case ctx.Err() != nil:
-			f.Err = fmt.Errorf("%w%s", f.Err, n.process.said(s.quoteTail(ctx)))
-		default:
-			s.starts.ended(time.Now())
-		}
+		n.ClientSession = nil
 		n.end()
-		return nil, f
+		return n, err
+	}
+	n.wire.agreed(n.InitializeResult().ProtocolVersion)
+	if err = n.list(ctx); err != nil {
+		n.end()
+		_ = n.Close()
+		return n, err
 	}
 	go func() {
 		_ = n.Wait()
@@ -252,8 +305,8 @@ func (n *session) toolCalled(
 // missed reports whether a call has failed because the session was over before: the call has not
 // reached the server, or the server no longer knows the session. It waits for the session's end.
 func (n *session) missed(ctx context.Context, c *call, err error) bool {
-	if ctx.Err() != nil || !errors.Is(err, sdk.ErrSessionMissing) &&
-		(c.known().sent || n.process == nil && !errors.Is(err, sdk.ErrConnectionClosed)) {
+	if known := c.known(); ctx.Err() != nil || !known.unknown &&
+		(known.sent || n.process == nil && !errors.Is(err, sdk.ErrConnectionClosed)) {
 		return false
 	}
 	select {
@@ -280,6 +333,9 @@ func (s *Server) failure(ctx context.Context, n *session, c *call, what string, 
 		f.Reason, err = "", fmt.Errorf("its answer has more than %d bytes", framing*s.cfg.MaxBytes)
 	case known.status != 0 && (known.status < 200 || known.status > 299):
 		f.Reason, f.Status, f.After = retry.ReasonOfStatus(known.status), known.status, known.after
+		if known.said != nil {
+			err = known.said
+		}
 		err = s.statusError(ctx, known.status, err)
 	case known.said != nil:
 		code := known.said.Code
@@ -355,6 +411,7 @@ type knowledge struct {
 	status  int             // of HTTP; 0: none
 	after   time.Duration   // Retry-After
 	fault   error           // of the connection
+	unknown bool            // the server does not know the session, and has not made the call
 }
 
 // note changes what is known of a call; of nil, nothing is.

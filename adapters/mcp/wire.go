@@ -57,10 +57,10 @@ type wire struct {
 	probing
 }
 
-func newWire(patience time.Duration) *wire {
+func newWire(patience, probe time.Duration) *wire {
 	w := &wire{patience: patience, calls: map[jsonrpc.ID]*call{}, theirs: map[jsonrpc.ID]int{}}
 	w.change = sync.NewCond(&w.mu)
-	w.probes, w.late = map[jsonrpc.ID]bool{}, make(chan jsonrpc.ID, 2) // the SDK asks twice at most
+	w.limit, w.probes, w.late = probe, map[jsonrpc.ID]bool{}, make(chan jsonrpc.ID, 2) // the SDK asks twice at most
 	return w
 }
 
@@ -117,11 +117,14 @@ func (w *wire) Write(ctx context.Context, msg jsonrpc.Message) error {
 			w.mu.Lock()
 			w.calls[req.ID], c.id = c, req.ID
 			w.mu.Unlock()
-			c.note(func(k *knowledge) { k.said, k.replied = nil, false })
+			c.note(func(k *knowledge) { *k = knowledge{} })
 		}
 	}
-	if ok && req.Method == discover {
-		w.probe(req.ID)
+	switch {
+	case ok && req.Method == discover:
+		return w.probe(ctx, req)
+	case ok && req.Method == "initialize":
+		w.greeted.Store(true)
 	}
 	err := w.Connection.Write(ctx, msg)
 	if ok && req.Method == "notifications/cancelled" {

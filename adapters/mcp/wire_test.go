@@ -58,7 +58,7 @@ func TestRequestsUnderWay(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c := &endless{size: tt.size, over: make(chan struct{})}
-			w := newWire(time.Minute)
+			w := newWire(time.Minute, time.Minute)
 			w.Connection = c
 			var got []jsonrpc.Message
 			end := make(chan error)
@@ -105,7 +105,7 @@ func TestRequestsUnderWay(t *testing.T) {
 // An id says which request an answer belongs to: another one with it waits.
 func TestRequestsWithOneID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWire(time.Minute)
+		w := newWire(time.Minute, time.Minute)
 		w.Connection = &endless{over: make(chan struct{})}
 		id, err := jsonrpc.MakeID("a")
 		if err != nil {
