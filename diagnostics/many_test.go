@@ -45,3 +45,29 @@ func TestPrintMany(t *testing.T) {
 		t.Errorf("the error ends in %q", text[len(text)-60:])
 	}
 }
+
+// A diagnostic stands on one line, whatever its message and its hint have.
+func TestPrintMessagesOfSeveralLines(t *testing.T) {
+	for message, want := range map[string]string{
+		"it ended\n  stderr: no disk":       "it ended; stderr: no disk",
+		"it ended:\r\n\tno disk.\r\nReally": "it ended: no disk. Really",
+		"\n\nit ended\n \nnow\n":            "it ended; now",
+		"it\x1bended":                       "it\ufffdended",
+		"as\tbefore":                        "as before",
+		"":                                  "",
+	} {
+		var out bytes.Buffer
+		p := diagnostics.Printer{}
+		list := diagnostics.List{{Level: diagnostics.Warn, Code: "c.d", Message: message, Hint: "do\n" + message + "\nso"}}
+		if err := p.Print(&out, list); err != nil {
+			t.Fatal(err)
+		}
+		first, hint, _ := strings.Cut(out.String(), "\n")
+		if first != "warning: "+want+" [c.d]" {
+			t.Errorf("%q is printed as %q", message, first)
+		}
+		if strings.Count(hint, "\n") != 1 || !strings.HasPrefix(hint, "  hint: do; ") && want != "" {
+			t.Errorf("%q has the hint %q", message, hint)
+		}
+	}
+}

@@ -82,7 +82,7 @@ func (p *Printer) print(b *bytes.Buffer, d Diagnostic) {
 	if d.Level == Warn {
 		word = p.paint("1;33", "warning: ")
 	}
-	fmt.Fprintf(b, "%s%s %s\n", word, visible(d.Message), p.paint("2", "["+string(d.Code)+"]"))
+	fmt.Fprintf(b, "%s%s %s\n", word, visible(onOneLine(d.Message)), p.paint("2", "["+string(d.Code)+"]"))
 	if line, ok := p.line(d.Position); ok {
 		number := fmt.Sprint(d.Position.Line)
 		fmt.Fprintf(b, "  %s | %s\n", number, line.text)
@@ -91,7 +91,7 @@ func (p *Printer) print(b *bytes.Buffer, d Diagnostic) {
 		}
 	}
 	if d.Hint != "" {
-		b.WriteString("  " + p.paint("36", "hint: ") + visible(d.Hint) + "\n")
+		b.WriteString("  " + p.paint("36", "hint: ") + visible(onOneLine(d.Hint)) + "\n")
 	}
 }
 
@@ -177,6 +177,22 @@ func (p *Printer) text(pos Position) (string, bool) {
 func isWord(r rune) bool {
 	return r == '_' || r == '.' || r == '-' || r >= utf8.RuneSelf ||
 		r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+}
+
+// onOneLine joins the lines of a message. A semicolon stands where one ends without a sign.
+func onOneLine(s string) string {
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		line = strings.TrimSpace(line)
+		if before := b.String(); line != "" && before != "" {
+			if !strings.ContainsAny(before[len(before)-1:], ".,:;!?") {
+				b.WriteByte(';')
+			}
+			b.WriteByte(' ')
+		}
+		b.WriteString(line)
+	}
+	return b.String()
 }
 
 // visible replaces control characters, which could play tricks on a terminal, tabs by a space.
