@@ -54,7 +54,7 @@ var plannedLines = map[string]int{
 	"history":                   1260,
 	"host":                      3052,
 	"internal/call":             1312,
-	"internal/agents":           3410,
+	"internal/agents":           3430,
 	"internal/engine":           5590,
 	"internal/execution":        1595,
 	"internal/drawing":          950,

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -316,7 +317,7 @@ func runes(text string, most int) string {
 	return text[:most]
 }
 
-// forModel words what a tool returned: nothing as nothing, a string as it is, the rest as JSON.
+// forModel words what a tool returned: nothing as nothing, a string as it is, the rest as JSON, without data.
 func (f *frame) forModel(tool string, out json.RawMessage) (string, error) {
 	switch {
 	case len(out) == 0:
@@ -324,14 +325,14 @@ func (f *frame) forModel(tool string, out json.RawMessage) (string, error) {
 	case len(out) > f.leg.offer.Limits.MaxOutputBytes:
 		return "", fmt.Errorf("tool %q returned %d bytes, the limit is %d",
 			tool, len(out), f.leg.offer.Limits.MaxOutputBytes)
-	case (out[0] == '{' || out[0] == '[') && value.IsCanonical(out):
+	case (out[0] == '{' || out[0] == '[') && value.IsCanonical(out) && !bytes.Contains(out, []byte(`"type":`)):
 		return string(out), nil
 	}
 	v, err := value.Decode(out)
 	if err != nil {
 		return "", fmt.Errorf("tool %q returned what is not JSON: %w", tool, err)
 	}
-	return asText(v), nil
+	return asText(withoutData(v)), nil
 }
 
 // asText words decoded JSON for the model.
