@@ -101,7 +101,9 @@ func (m *Model) decode(ctx context.Context, path string, body []byte, v any) err
 	switch {
 	case err == nil:
 		if answer, ok := v.(*reply); ok {
-			answer.readExtras(body)
+			if answer.readExtras(body); len(answer.Choices) == 0 {
+				answer.body = body
+			}
 		}
 		return nil
 	case len(start) == 0:

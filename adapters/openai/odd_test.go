@@ -3,6 +3,7 @@ package openai_test
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,6 +97,12 @@ func oddRows() []oddRow {
 		{"ids that are numbers", one(`{"id": 7, "function": {"name": "now"}}`), []string{chunk(`{"tool_calls": [{"index": 0, "id": 7, "function": {"name": "now"}}]}`), stop}, calls(call("7", "now", `{}`))},
 		{"arguments that are null", one(`{"id": "1", "function": {"name": "now", "arguments": null}}`), []string{
 			chunk(`{"tool_calls": [{"index": 0, "id": "1", "function": {"name": "now", "arguments": null}}]}`), stop}, calls(call("1", "now", `{}`))},
+		{"arguments encoded twice", one(`{"id": "1", "function": {"name": "now", "arguments": "\"{\\\"id\\\": 7}\""}}`), []string{
+			chunk(`{"tool_calls": [{"index": 0, "id": "1", "function": {"name": "now", "arguments": "\"{\\\"id"}}]}`),
+			chunk(`{"tool_calls": [{"index": 0, "function": {"arguments": "\\\": 7}\""}}]}`), stop,
+		}, calls(call("1", "now", `{"id": 7}`))},
+		{"arguments that are a text", one(`{"id": "1", "function": {"name": "now", "arguments": "\"today\""}}`),
+			[]string{chunk(`{"tool_calls": [{"index": 0, "id": "1", "function": {"name": "now", "arguments": "\"today\""}}]}`), stop}, calls(call("1", "now", `"today"`))},
 		{"tool_calls that are null", `{"choices": [{"message": {"content": "x", "tool_calls": null}, "finish_reason": "stop"}]}`,
 			[]string{chunk(`{"content": "x", "tool_calls": null}`), stop}, runtime.Response{Text: "x", Finish: "stop"}},
 		{"an empty list of calls", `{"choices": [{"message": {"content": "x", "tool_calls": []}, "finish_reason": "stop"}]}`,
@@ -143,6 +150,9 @@ func TestRequestsThatAllTake(t *testing.T) {
 		{Role: runtime.ToolRole, ToolCallID: "1", Text: "Ada"},
 		{Role: runtime.User, Text: "Sum up."},
 	}
+	remembered := []runtime.Message{
+		{Role: runtime.System, Text: "Be brief."}, {Role: runtime.User, Text: "hi"}, {Role: runtime.Assistant, Text: "Hello."}, {Role: runtime.System, Text: "She likes tea."},
+	}
 	named := func(name, schema string) runtime.Request {
 		return runtime.Request{Messages: user("hi"), Tools: []runtime.ToolSpec{{Name: name, Description: "Find.", Parameters: json.RawMessage(schema)}}}
 	}
@@ -162,6 +172,17 @@ func TestRequestsThatAllTake(t *testing.T) {
 			"messages", `[{"role": "user", "content": "A summary.\n\nhi"}, {"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]`},
 		{"an empty one goes", runtime.Request{Messages: []runtime.Message{{Role: runtime.User, Text: ""}, {Role: runtime.User, Text: "hi"}}},
 			"messages", `[{"role": "user", "content": "hi"}]`},
+		{"layers become the user's, and join the task", runtime.Request{Messages: append(slices.Clone(remembered), runtime.Message{Role: runtime.User, Text: "And now?"})},
+			"messages", `[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello."},
+				{"role": "user", "content": "[From the system, not from the user]\nShe likes tea.\n\nAnd now?"}]`},
+		{"layers in the middle become the user's", runtime.Request{Messages: append(slices.Clone(remembered), runtime.Message{Role: runtime.Assistant, Text: "Tea?"})},
+			"messages", `[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello."},
+				{"role": "user", "content": "[From the system, not from the user]\nShe likes tea."}, {"role": "assistant", "content": "Tea?"}]`},
+		{"a blank answer goes, and what is around is one", runtime.Request{Messages: []runtime.Message{{Role: runtime.User, Text: "hi"}, {Role: runtime.Assistant, Text: " \n"}, {Role: runtime.User, Text: "hello?"}}},
+			"messages", `[{"role": "user", "content": "hi\n\nhello?"}]`},
+		{"an empty layer goes", runtime.Request{Messages: []runtime.Message{{Role: runtime.User, Text: "hi"}, {Role: runtime.System, Text: ""}}}, "messages", `[{"role": "user", "content": "hi"}]`},
+		{"an empty result stays", runtime.Request{Messages: append(slices.Clone(calls[:2]), runtime.Message{Role: runtime.ToolRole, ToolCallID: "1"})}, "messages",
+			`[{"role": "user", "content": "Look."}, {"role": "assistant", "content": "I look.", "tool_calls": [{"id": "1", "type": "function", "function": {"name": "crm__lookup", "arguments": "{\"id\":7}"}}]}, {"role": "tool", "tool_call_id": "1", "content": ""}]`},
 		{"tools that were called are declared", runtime.Request{Messages: calls}, "tools",
 			`[{"type": "function", "function": {"name": "crm__lookup", "parameters": {"type": "object", "properties": {}}}}]`},
 		{"and none may be called", runtime.Request{Messages: calls}, "tool_choice", `"none"`},

@@ -235,7 +235,7 @@ func (m *Model) ask(
 		return m.readStream(ctx, in, &r, emit)
 	})
 	if err != nil {
-		return nil, err
+		return nil, m.hinted(req, err)
 	}
 	resp, err := m.response(ctx, &r, req, names)
 	if err == nil && !emitted && resp.Text != "" {
@@ -303,14 +303,12 @@ func (m *Model) encode(req *runtime.Request, mode int32) (body []byte, names map
 	if chat.Tools, names, err = tools(offered); err != nil {
 		return nil, nil, err
 	}
-	messages := conversation(req.Messages)
-	if req.Schema != nil {
-		format := responseFormat(req.Schema)
-		if format == nil || m.opts.NoSchema || len(req.Tools) > 0 && !m.official() {
-			messages = withSchema(messages, req.Schema)
-		} else {
-			chat.ResponseFormat = format
-		}
+	messages := m.conversation(req.Messages)
+	if len(messages) == 0 && len(req.Messages) > 0 {
+		return nil, nil, errors.New("nothing is asked: all messages are empty\n  hint: give a prompt that is not empty")
+	}
+	if chat.ResponseFormat = m.formatOf(req); chat.ResponseFormat == nil && req.Schema != nil {
+		messages = withSchema(messages, req.Schema)
 	}
 	for _, msg := range messages {
 		text, err := m.wireMessage(msg)

@@ -92,7 +92,7 @@ func TestRequest(t *testing.T) {
 		want string
 	}{
 		{"text", openai.Options{}, runtime.Request{Messages: []runtime.Message{{Role: runtime.System, Text: "be brief"}, {Role: runtime.User}}},
-			`{"model": "m", "messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": ""}], "stream": false}`},
+			`{"model": "m", "messages": [{"role": "system", "content": "be brief"}], "stream": false}`},
 		{"numbers", openai.Options{}, runtime.Request{Messages: user("hi"), Temperature: &zero, MaxTokens: 9},
 			`{"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": false, "temperature": 0, "max_tokens": 9}`},
 		{"reasoning model", openai.Options{Model: "gpt-5-mini"}, runtime.Request{Messages: user("hi"), MaxTokens: 9},
@@ -388,8 +388,8 @@ func TestFailures(t *testing.T) {
 			ok("", "the answer is a page, not JSON: <!doctype html> <title>Sign in</title>\n  hint: check the base URL")},
 		{"half of it", answer(200, `{"choices": [{"message": {"content": "Hel`),
 			ok(retry.Unknown, `the answer is not JSON (unexpected end of JSON input): {"choices": [{"message": {"content": "Hel`)},
-		{"no choices", answer(200, `{"choices": []}`), ok(retry.Unknown, "the answer has no choices")},
-		{"null", answer(200, `{"choices": null}`), ok(retry.Unknown, "the answer has no choices")},
+		{"no choices", answer(200, `{"choices": []}`), ok(retry.Unknown, `the answer has no choices: {"choices": []}`)},
+		{"null", answer(200, `{"choices": null}`), ok(retry.Unknown, `the answer has no choices: {"choices": null}`)},
 		{"a list", answer(200, `[]`), protocol("it is of the wrong type, array")},
 		{"fewer than no tokens", answer(200, `{"choices": [{}], "usage": {"prompt_tokens": -1}}`), ok("", "the answer counts fewer than 0 tokens")},
 		{"odd content", answer(200, `{"choices": [{"message": {"content": 7}}]}`), protocol("the content of the message is neither text nor a list of parts")},

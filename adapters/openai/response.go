@@ -20,6 +20,8 @@ type reply struct {
 	Choices []choice `json:"choices"`
 	Usage   *usage   `json:"usage"`
 	Model   any      `json:"model"` // a string, or no matter
+
+	body []byte // without choices: all of it
 }
 
 // usage has the counts of tokens. Whatever is no object has none.
@@ -130,9 +132,12 @@ func (a *arguments) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// json is the JSON. What is none becomes a string, for the engine to report.
+// json is the JSON. What is none becomes a string, for the engine to report. Some encode the JSON twice.
 func (a arguments) json() json.RawMessage {
+	var inside string
 	switch {
+	case json.Unmarshal(a, &inside) == nil && isObjectText(inside):
+		return json.RawMessage(inside)
 	case len(bytes.TrimSpace(a)) == 0:
 		return json.RawMessage("{}")
 	case json.Valid(a):
@@ -142,13 +147,21 @@ func (a arguments) json() json.RawMessage {
 	return quoted
 }
 
+func isObjectText(text string) bool {
+	return strings.HasPrefix(strings.TrimSpace(text), "{") && json.Valid([]byte(text))
+}
+
 // response makes the response of what the endpoint answered. names has the tools that were offered,
 // by what they are on the wire.
 func (m *Model) response(
 	ctx context.Context, r *reply, req *runtime.Request, names map[string]string,
 ) (*runtime.Response, error) {
 	if len(r.Choices) == 0 {
-		return nil, m.broken(retry.Unknown, chatPath, errors.New("the answer has no choices"))
+		said := "the answer has no choices"
+		if r.body != nil {
+			said += ": " + m.quote(ctx, string(r.body))
+		}
+		return nil, m.broken(retry.Unknown, chatPath, errors.New(said))
 	}
 	used := deref(r.Usage)
 	if used.Input < 0 || used.Output < 0 {

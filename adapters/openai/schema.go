@@ -13,6 +13,14 @@ import (
 // https://platform.openai.com/docs/guides/structured-outputs
 const maxStrictDepth = 10
 
+// formatOf is the response_format of a request; nil: none, its schema is put into words.
+func (m *Model) formatOf(req *runtime.Request) *sdk.ChatCompletionResponseFormat {
+	if req.Schema == nil || m.opts.NoSchema || len(req.Tools) > 0 && !m.official() {
+		return nil
+	}
+	return responseFormat(req.Schema)
+}
+
 // responseFormat asks for an answer that matches the schema; nil when endpoints would refuse the
 // schema because its root is not of the type object.
 func responseFormat(schema json.RawMessage) *sdk.ChatCompletionResponseFormat {

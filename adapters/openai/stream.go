@@ -83,6 +83,9 @@ func (m *Model) readEvent(ctx context.Context, a *assembly, name string, data []
 	if err := m.decode(ctx, chatPath, data, &piece); err != nil {
 		return err
 	}
+	if piece.body != nil {
+		a.reply.body = piece.body
+	}
 	text := a.add(&piece)
 	if a.size > m.opts.MaxBytes {
 		return m.tooLarge(chatPath)

@@ -15,26 +15,6 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// conversation are messages in the form that the templates of all models take: one system message at the beginning, and
-// no two messages of the user in a row. They are joined with an empty line between.
-func conversation(messages []runtime.Message) []runtime.Message {
-	var list []runtime.Message
-	for _, msg := range messages {
-		if n := len(list) - 1; n >= 0 && joins(&list[n], &msg) {
-			list[n].Text = strings.Trim(list[n].Text+"\n\n"+msg.Text, "\n")
-			list[n].Files = slices.Concat(list[n].Files, msg.Files)
-			continue
-		}
-		list = append(list, msg)
-	}
-	return list
-}
-
-// joins reports whether a message becomes part of the one before it.
-func joins(before, msg *runtime.Message) bool {
-	return before.Role == msg.Role && (msg.Role == runtime.System || msg.Role == runtime.User)
-}
-
 // called are the tools that are called in a conversation, once each. Some endpoints refuse calls of tools that a
 // request does not declare.
 func called(messages []runtime.Message) (specs []runtime.ToolSpec) {
@@ -51,7 +31,7 @@ func called(messages []runtime.Message) (specs []runtime.ToolSpec) {
 
 // wireMessage encodes a message, with the parts that the model gave with it.
 func (m *Model) wireMessage(msg runtime.Message) (json.RawMessage, error) {
-	out := message{Role: msg.Role, ToolCallID: msg.ToolCallID}
+	out := message{Role: msg.Role, ToolCallID: m.callID(msg.ToolCallID)}
 	if msg.Text != "" || len(msg.ToolCalls) == 0 { // some refuse an empty text beside tool calls
 		out.Content = msg.Text
 	}
@@ -68,7 +48,7 @@ func (m *Model) wireMessage(msg runtime.Message) (json.RawMessage, error) {
 			args = "{}"
 		}
 		text, err := m.withParts(sdk.ToolCall{
-			ID: call.ID, Type: sdk.ToolTypeFunction,
+			ID: m.callID(call.ID), Type: sdk.ToolTypeFunction,
 			Function: sdk.FunctionCall{Name: wireName(call.Name), Arguments: args},
 		}, call.Parts)
 		if err != nil {
