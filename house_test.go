@@ -97,7 +97,7 @@ var plan = map[string]room{
 	"trace/oteltrace":           {"3", "internal/otlp trace", "go.opentelemetry.io/otel/... github.com/prometheus/client_golang/..."},
 	"adapters/openai":           {"3", "runtime retry internal/value", "github.com/sashabaranov/go-openai"},
 	"adapters/script":           {"3", "runtime diagnostics retry internal/value internal/yamlnode", ""},
-	"adapters/mcp": {"3", "resume runtime retry internal/procgroup internal/schema internal/value",
+	"adapters/mcp": {"3", "resume runtime retry trace internal/procgroup internal/schema internal/value",
 		"github.com/modelcontextprotocol/go-sdk/..."},
 	"adapters/builtin":   {"3", "runtime retry internal/passages internal/procgroup internal/regular internal/value", ""},
 	"adapters/memory":    {"3", "runtime checkpoint internal/value", ""},

@@ -1,8 +1,8 @@
 // Package mcp makes the tools of MCP servers (https://modelcontextprotocol.io) runtime.Tools, by the
 // names mcp.SERVER.TOOL. A server is a program that is started and spoken to by its stdin and stdout,
 // or an endpoint that speaks streamable HTTP. With [Config].Elicit a tool may ask the user: its call then pauses the
-// step. What else a server asks of its client (to sample from a model, to list folders) is declined, and its
-// notifications are not used.
+// step. What else a server asks of its client (to sample from a model, to list folders) is declined. Of
+// its notifications those of progress are used.
 package mcp
 
 import (
@@ -73,9 +73,11 @@ type Config struct {
 	// waits for a person; then the tool is called again, with the same arguments and idempotency key, and the server
 	// gets the answers to the questions that it asks again. It must not act before it has asked. Outside of a run the
 	// answer is decline. Calls of the server are made one at a time.
-	Elicit   bool
-	Timeout  time.Duration // of opening the server, and of each call. Defaults to 30 s.
-	MaxBytes int           // of one result; more is an error. Defaults to 4 MiB.
+	Elicit bool
+	// Timeout is of opening the server, and of each call. Each notification of progress begins that of its call again,
+	// up to ten times as long in all. Defaults to 30 s.
+	Timeout  time.Duration
+	MaxBytes int // of one result; more is an error. Defaults to 4 MiB.
 }
 
 var serverName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
@@ -134,6 +136,7 @@ type Server struct {
 	busy      chan struct{}          // holds one while somebody looks at session, or makes it
 	session   *session               // the last one; nil: there was none yet
 	manner    manner                 // how the next one begins; behind busy
+	count     atomic.Int64           // of calls
 	turn      chan struct{}          // with Elicit, holds one while a tool is called
 	asks      atomic.Pointer[asking] // of the call that the server may ask in; nil: none
 }
@@ -175,7 +178,7 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 			MaxResponseHeaderBytes: 1 << 20,
 		}
 	}
-	ctx, cancel := s.bounded(ctx)
+	ctx, _, cancel := s.bounded(ctx, 1)
 	defer cancel()
 	session, err := s.connected(ctx)
 	if err == nil {

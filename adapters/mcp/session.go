@@ -199,10 +199,11 @@ func (n *session) tool(remote string) *sdk.Tool {
 	return nil
 }
 
-// bounded limits ctx by the timeout, and ends it with the server.
-func (s *Server) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, timedOut(s.cfg.Timeout))
+// bounded limits ctx by the timeout, which may be renewed until so many of them have passed, and ends it with the
+// server.
+func (s *Server) bounded(ctx context.Context, most int) (context.Context, *limit, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)
+	l := newLimit(s.cfg.Timeout, most, end)
 	over := make(chan struct{})
 	go func() {
 		select {
@@ -211,10 +212,10 @@ func (s *Server) bounded(ctx context.Context) (context.Context, context.CancelFu
 		case <-over:
 		}
 	}()
-	return ctx, func() {
+	return ctx, l, func() {
 		close(over)
+		l.timer.Stop()
 		end(nil)
-		cancel()
 	}
 }
 
@@ -235,7 +236,7 @@ func (s *Server) call(ctx context.Context, t *tool, args json.RawMessage) (json.
 		return nil, err
 	}
 	defer asks.over()
-	ctx, cancel := s.bounded(ctx)
+	ctx, limit, cancel := s.bounded(ctx, mostTimeouts)
 	defer cancel()
 	params := &sdk.CallToolParams{Name: t.remote, Arguments: args}
 	for again := true; ; again = false {
@@ -253,7 +254,8 @@ func (s *Server) call(ctx context.Context, t *tool, args json.RawMessage) (json.
 				Err: fmt.Errorf("tool %q is not called, as it has changed since its server was opened: %s",
 					t.spec.Name, what)}
 		}
-		c := &call{}
+		c := &call{token: "braise-" + fmt.Sprint(s.count.Add(1))}
+		c.watch(ctx, s, t.spec.Name, limit)
 		got, err := session.toolCalled(ctx, s, asks, c, params)
 		if answer := c.answered(); answer != nil {
 			s.starts.worked()
@@ -287,9 +289,11 @@ func (s *Server) call(ctx context.Context, t *tool, args json.RawMessage) (json.
 func (n *session) toolCalled(
 	ctx context.Context, s *Server, asks *asking, c *call, params *sdk.CallToolParams,
 ) (*sdk.CallToolResult, error) {
-	if params.Meta = nil; runtime.IdempotencyKey(ctx) != "" {
-		params.Meta = sdk.Meta{KeyMeta: runtime.IdempotencyKey(ctx)}
+	params.Meta = sdk.Meta{}
+	if key := runtime.IdempotencyKey(ctx); key != "" {
+		params.Meta[KeyMeta] = key
 	}
+	params.SetProgressToken(c.token)
 	s.asks.Store(asks)
 	got, err := n.CallTool(context.WithValue(ctx, callKey{}, c), params)
 	s.asks.Store(nil)
@@ -397,6 +401,9 @@ func ended(ctx context.Context) error {
 
 // call is a request under way.
 type call struct {
+	token      string         // of its progress; "": none is told
+	progressed func(progress) // with a token
+
 	mu sync.Mutex
 	id jsonrpc.ID
 	knowledge

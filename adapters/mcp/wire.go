@@ -139,7 +139,7 @@ func (w *wire) Write(ctx context.Context, msg jsonrpc.Message) error {
 	return err
 }
 
-// Read implements sdk.Connection. Notifications are left out: nothing here uses one, and the SDK keeps any number.
+// Read implements sdk.Connection. Notifications are left out: the SDK would keep any number.
 func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 	msg, err := w.next(ctx)
 	for req, ok := msg.(*jsonrpc.Request); ok && err == nil; req, ok = msg.(*jsonrpc.Request) {
@@ -149,6 +149,9 @@ func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 			}
 			err = errEnded
 			break
+		}
+		if req.Method == "notifications/progress" {
+			w.progressed(req)
 		}
 		msg, err = w.next(ctx)
 	}
