@@ -428,6 +428,7 @@ func (h *Host) server(ctx context.Context, name string) (*mcp.Server, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.opened != nil {
+		_ = s.opened.Update(ctx) // without it the tools are those that were listed before
 		return s.opened, nil
 	}
 	opened, err := h.config.openServer(ctx, name, h.dir)

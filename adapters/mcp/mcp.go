@@ -2,7 +2,7 @@
 // names mcp.SERVER.TOOL. A server is a program that is started and spoken to by its stdin and stdout,
 // or an endpoint that speaks streamable HTTP. With [Config].Elicit a tool may ask the user: its call then pauses the
 // step. What else a server asks of its client (to sample from a model, to list folders) is declined. Of
-// its notifications those of progress are used.
+// its notifications those of progress and of changed tools are used.
 package mcp
 
 import (
@@ -123,9 +123,9 @@ var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 // Server is an MCP server that has been opened. It is safe for concurrent use.
 type Server struct {
 	cfg     Config
-	redact  *value.Redactor // of messages
-	hide    *value.Redactor // of results
-	tools   []runtime.Tool
+	redact  *value.Redactor                // of messages
+	hide    *value.Redactor                // of results
+	tools   atomic.Pointer[[]runtime.Tool] // as they were listed last
 	client  *sdk.Client
 	base    *http.Transport // nil for a command
 	closing sync.Once
@@ -141,8 +141,7 @@ type Server struct {
 	asks      atomic.Pointer[asking] // of the call that the server may ask in; nil: none
 }
 
-// Open starts or connects to a server and lists its tools, once: a tool that it gets later is not
-// there, and one that it has lost fails. The error is, or wraps, a *retry.Failure, except for a
+// Open starts or connects to a server and lists its tools. The error is, or wraps, a *retry.Failure, except for a
 // Config that is wrong.
 func Open(ctx context.Context, cfg Config) (*Server, error) {
 	if err := cfg.Check(); err != nil {
@@ -182,7 +181,7 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	defer cancel()
 	session, err := s.connected(ctx)
 	if err == nil {
-		s.tools, err = s.bind(session.listed)
+		_, err = s.bind(session.listed)
 	}
 	if err != nil {
 		s.Close()
@@ -210,8 +209,9 @@ func (c Config) secrets(counts func(name string) bool) []string {
 	return slices.DeleteFunc(all, func(v string) bool { return len(v) < runtime.MinSecretBytes })
 }
 
-// Tools returns the tools in the order of the server's list.
-func (s *Server) Tools() []runtime.Tool { return slices.Clone(s.tools) }
+// Tools returns the tools in the order of the server's list, as they were listed last: when the server was opened or
+// its program started again, or see [Server.Update].
+func (s *Server) Tools() []runtime.Tool { return slices.Clone(*s.tools.Load()) }
 
 // Close ends the calls that are under way, and the server if it is a program: its stdin is closed;
 // if it does not end within a second, its process group is asked to and, after another, killed. Nothing that the server

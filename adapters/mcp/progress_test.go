@@ -13,6 +13,7 @@ import (
 
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
 
@@ -32,11 +33,13 @@ func inMemory(t *testing.T, server *sdk.Server, timeout time.Duration) (*Server,
 	n := &session{wire: newWire(time.Minute, time.Minute), lost: make(chan struct{}), end: func() {}}
 	var err error
 	if n.ClientSession, err = s.client.Connect(ctx, watched{ours, n.wire}, nil); err == nil {
-		err = n.list(ctx)
+		n.listed, err = n.list(ctx)
 	}
 	if err == nil {
+		var tools []runtime.Tool
 		s.session = n
-		s.tools, err = s.bind(n.listed)
+		tools, err = s.bind(n.listed)
+		s.tools.Store(&tools)
 	}
 	if err != nil {
 		t.Fatal(err)

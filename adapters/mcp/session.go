@@ -17,16 +17,14 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// maxTools limits the list of a server's tools.
-const maxTools = 1000
-
 // session is one connection to a server, from its start to its loss.
 type session struct {
 	*sdk.ClientSession
 	wire    *wire
 	process *process // nil for an endpoint
 	end     func()   // begins the end of the connection, which comes within two grace periods, whatever the server does
-	listed  []*sdk.Tool
+	mu      sync.Mutex
+	listed  []*sdk.Tool   // behind mu
 	lost    chan struct{} // closed when the connection is
 }
 
@@ -62,6 +60,9 @@ func (s *Server) connected(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	s.session = session
+	if tools, err := s.bind(session.listed); err == nil { // else Open fails, or the calls do
+		s.tools.Store(&tools)
+	}
 	return session, nil
 }
 
@@ -151,7 +152,7 @@ func (s *Server) begin(ctx context.Context, how manner) (*session, error) {
 		return n, err
 	}
 	n.wire.agreed(n.InitializeResult().ProtocolVersion)
-	if err = n.list(ctx); err != nil {
+	if n.listed, err = n.list(ctx); err != nil {
 		n.end()
 		_ = n.Close()
 		return n, err
@@ -173,30 +174,6 @@ func (n *session) leave() {
 	n.end()
 	_ = n.Close() // whatever it was, it is over
 	<-n.lost
-}
-
-// list asks for all tools.
-func (n *session) list(ctx context.Context) error {
-	for t, err := range n.Tools(ctx, nil) {
-		switch {
-		case err != nil:
-			return err
-		case len(n.listed) == maxTools:
-			return fmt.Errorf("it lists more than %d tools", maxTools)
-		}
-		n.listed = append(n.listed, t)
-	}
-	return nil
-}
-
-// tool is what the server listed under a name when the session began; nil: nothing.
-func (n *session) tool(remote string) *sdk.Tool {
-	for _, t := range n.listed {
-		if t.Name == remote {
-			return t
-		}
-	}
-	return nil
 }
 
 // bounded limits ctx by the timeout, which may be renewed until so many of them have passed, and ends it with the
@@ -242,6 +219,9 @@ func (s *Server) call(ctx context.Context, t *tool, args json.RawMessage) (json.
 	for again := true; ; again = false {
 		session, err := s.connected(ctx)
 		if err != nil {
+			return nil, err
+		}
+		if err := s.relist(ctx, session); err != nil {
 			return nil, err
 		}
 		about := session.tool(t.remote)

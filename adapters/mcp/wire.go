@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -53,6 +54,8 @@ type wire struct {
 	calls  map[jsonrpc.ID]*call
 	idle   chan struct{} // closed when there are no calls; nil: no call waits
 	spoken bool          // the version of the protocol is agreed on
+
+	stale atomic.Bool // the server has other tools than those it listed
 
 	probing
 }
@@ -150,8 +153,11 @@ func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 			err = errEnded
 			break
 		}
-		if req.Method == "notifications/progress" {
+		switch req.Method {
+		case "notifications/progress":
 			w.progressed(req)
+		case "notifications/tools/list_changed":
+			w.stale.Store(true)
 		}
 		msg, err = w.next(ctx)
 	}
