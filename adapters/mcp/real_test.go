@@ -141,3 +141,36 @@ func serveHTTP(t *testing.T, program string) string {
 	})
 	return fmt.Sprintf("http://127.0.0.1:%d/mcp", port)
 }
+
+// The published memory server keeps what it is told, and lists tools without arguments.
+func TestPublishedMemory(t *testing.T) {
+	program := npmtest.Program(t, "@modelcontextprotocol/server-memory", published, "mcp-server-memory")
+	s := open(t, mcp.Config{Name: "memory", Command: []string{program}, Env: map[string]string{"MEMORY_FILE_PATH": filepath.Join(t.TempDir(), "facts.json")}})
+	if err := (&runtime.Runtime{Tools: s.Tools()}).Validate(); err != nil {
+		t.Error(err)
+	}
+	const ada = `{"entities": [{"name": "Ada", "entityType": "person", "observations": ["likes tea"]}]}`
+	if got, err := call(t.Context(), t, s, "create_entities", ada); err != nil || !strings.Contains(got, "likes tea") {
+		t.Errorf("create: %s, %v", got, err)
+	}
+	if got, err := call(t.Context(), t, s, "read_graph", `{}`); err != nil || !strings.Contains(got, `"observations":["likes tea"]`) {
+		t.Errorf("read: %s, %v", got, err)
+	}
+}
+
+// A server as it was published in 2024, for the protocol 2024-11-05.
+func TestPublishedIn2024(t *testing.T) {
+	program := npmtest.Program(t, "@modelcontextprotocol/server-filesystem", "0.6.2", "mcp-server-filesystem")
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, mcp.Config{Name: "files", Command: []string{program, dir}})
+	file := filepath.Join(dir, "a.txt")
+	if got, err := call(t.Context(), t, s, "write_file", fmt.Sprintf(`{"path": %q, "content": "zwölf"}`, file)); err != nil {
+		t.Errorf("write: %s, %v", got, err)
+	}
+	if got, err := call(t.Context(), t, s, "read_file", fmt.Sprintf(`{"path": %q}`, file)); err != nil || got != `"zwölf"` {
+		t.Errorf("read: %s, %v", got, err)
+	}
+}
