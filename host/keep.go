@@ -1,7 +1,9 @@
 package host
 
 import (
+	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/braise-run/braise/recipe"
@@ -10,24 +12,27 @@ import (
 // kept are the paths that file.write leaves alone: what says what runs do, and what keeps them.
 type kept struct {
 	mu    sync.Mutex
-	paths []string // absolute
+	paths map[string]bool // absolute
 }
 
 func (k *kept) add(paths ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.paths == nil {
+		k.paths = map[string]bool{}
+	}
 	for _, path := range paths {
 		if whole, err := filepath.Abs(path); err == nil && path != "" {
-			k.paths = append(k.paths, whole)
+			k.paths[whole] = true
 		}
 	}
 }
 
-// list returns the paths so far.
+// list returns the paths so far, sorted.
 func (k *kept) list() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return append([]string{}, k.paths...)
+	return slices.Sorted(maps.Keys(k.paths))
 }
 
 // Keep adds files that runs may not write with file.write, such as a cassette, and folders. The host keeps its
