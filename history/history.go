@@ -109,7 +109,7 @@ func List(ctx context.Context, store Source, f Filter) ([]Info, error) {
 	if f.Status != "" {
 		wanted.Phases = []checkpoint.Phase{f.Status.phase()}
 	}
-	sums, err := guard.Sourced(store).List(ctx, wanted)
+	sums, err := guard.List(ctx, store, wanted)
 	list := []Info{}
 	for _, sum := range sums {
 		list = append(list, Info{sum.ID, sum.Recipe, StatusOf(sum), sum.StartedAt, sum.EndedAt, len(sum.Pauses),
@@ -122,20 +122,19 @@ func List(ctx context.Context, store Source, f Filter) ([]Info, error) {
 // was started last. The error is [checkpoint.ErrNotFound], or a *runtime.Error that lists the ambiguous runs. A run
 // that cannot be read is found by its full id.
 func Find(ctx context.Context, store Source, name string) (string, error) {
-	store = guard.Sourced(store)
-	_, _, err := store.Load(ctx, name, math.MaxInt64)
+	_, _, err := guard.Load(ctx, store, name, math.MaxInt64)
 	if !errors.Is(err, checkpoint.ErrNotFound) { // if it cannot be read, reading it will report that
 		return name, nil
 	}
 	if name == "last" {
-		list, listErr := store.List(ctx, checkpoint.Filter{Limit: 1})
+		list, listErr := guard.List(ctx, store, checkpoint.Filter{Limit: 1})
 		if len(list) == 0 {
 			return "", cmp.Or(listErr, err)
 		}
 		return list[0].ID, nil
 	}
 	var ids []string
-	list, _ := store.List(ctx, checkpoint.Filter{}) // runs that cannot be read do not hide the others
+	list, _ := guard.List(ctx, store, checkpoint.Filter{}) // runs that cannot be read do not hide the others
 	for _, sum := range list {
 		if name != "" && strings.HasPrefix(sum.ID, name) {
 			ids = append(ids, sum.ID)

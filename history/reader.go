@@ -119,7 +119,7 @@ func (r *Reader) program(ctx context.Context) finder {
 	return func(digest string, text []byte, earlier bool) (*program.Program, error) {
 		return r.programs.Of(digest, earlier, func() (_ *recipe.Recipe, err error) {
 			if text == nil {
-				if text, err = guard.Sourced(r.Store).Definition(ctx, digest); err != nil {
+				if text, err = guard.Definition(ctx, r.Store, digest); err != nil {
 					return nil, err
 				}
 			}
@@ -233,7 +233,7 @@ func (r *Reader) newLog(ctx context.Context) *journalLog {
 		if err == nil {
 			return p.Recipe
 		}
-		text, err := guard.Sourced(r.Store).Definition(ctx, digest)
+		text, err := guard.Definition(ctx, r.Store, digest)
 		if err != nil {
 			return nil // the events then have less detail
 		}

@@ -322,7 +322,7 @@ func storedRecipe(ctx context.Context, store checkpoint.Store, runID string) *re
 	if err != nil {
 		return nil
 	}
-	text, err := guard.Sourced(store).Definition(ctx, sum.Digest)
+	text, err := guard.Definition(ctx, store, sum.Digest)
 	if err != nil {
 		return nil
 	}

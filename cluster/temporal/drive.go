@@ -16,6 +16,7 @@ import (
 
 	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/retry"
@@ -322,7 +323,7 @@ func (r *run) stop(id int64, err error) {
 	f.stopped = err
 	f.cancel()
 	if f.waits && (f.undoes || !r.engine.Cancelled()) {
-		r.after(2*beat+call.SettleTime, func() { r.leave(id, call.LeftBehind) })
+		r.after(2*beat+guard.SettleTime, func() { r.leave(id, call.LeftBehind) })
 	}
 }
 

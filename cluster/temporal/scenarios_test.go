@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/host"
-	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/scenario"
 )
@@ -66,7 +66,7 @@ func overTheWire(t *testing.T, r *local.Run) {
 			if cancel := cancels[c.Call.ID]; cancel != nil {
 				cancel(c.Err)
 				stopped, id := c.Call, c.Call.ID
-				time.AfterFunc(call.SettleTime, func() {
+				time.AfterFunc(guard.SettleTime, func() {
 					happened <- func() {
 						if cancels[id] != nil && !r.Engine.Cancelled() {
 							r.Engine.Returned(stopped, &engine.Result{Left: true, Err: context.Canceled})

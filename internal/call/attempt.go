@@ -21,10 +21,6 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// SettleTime is how long a call that was told to stop, or whose time is over, may take to return before it is
-// abandoned: enough to kill a process or close a connection.
-const SettleTime = guard.SettleTime
-
 // LeftBehind is the message to the host's operator about an abandoned call.
 const LeftBehind = "a call ignored its context and was left behind"
 
@@ -156,7 +152,7 @@ func (a *attempt) try() (r response) {
 			r = <-done
 			break
 		}
-		settle := time.NewTimer(max(SettleTime, a.call.Grace))
+		settle := time.NewTimer(max(guard.SettleTime, a.call.Grace))
 		defer settle.Stop()
 		select {
 		case r = <-done:

@@ -262,7 +262,7 @@ func TestPrepare(t *testing.T) {
 			engine.Ready{Args: map[string]any{"effect": "read_only"}, Effect: runtime.ReadOnly}, ""},
 		{"the spec says", &runtime.Runtime{Tools: []runtime.Tool{idempotent}}, nil, engine.Ready{Args: map[string]any{}, Effect: runtime.Idempotent}, ""},
 		{"a panic", &runtime.Runtime{Tools: []runtime.Tool{tool}}, map[string]any{"effect": "panic", "key": secret},
-			engine.Ready{}, `panic in tool "test.it": no idea about {"effect":"panic","key":"***"}`},
+			engine.Ready{}, `panic in tool "test.it": panic in its EffectOf: no idea about {"effect":"panic","key":"***"}`},
 		{"values", &runtime.Runtime{Tools: []runtime.Tool{valued(nil)}}, nil, engine.Ready{Args: map[string]any{}, Effect: runtime.ReadOnly, Quick: true}, ""},
 		{"a list", &runtime.Runtime{Tools: []runtime.Tool{tool}}, []any{}, engine.Ready{}, `test.yaml:4:14: the arguments of "test.it" must be an object, not a list`},
 		{"not as the schema says", &runtime.Runtime{Tools: []runtime.Tool{tool}}, map[string]any{"key": int64(1)}, engine.Ready{},

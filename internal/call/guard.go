@@ -32,35 +32,20 @@ func toolsOf(ctx context.Context, env runtime.Env) ([]runtime.Tool, error) {
 	})
 }
 
-// alone asks a tool for its effect in a goroutine of its own. It panics if the tool panics, ends the goroutine, or
-// takes more than a minute.
+// effectTime is how long a tool may take to say which effect a call would have.
+const effectTime = time.Minute
+
+// alone asks a tool for its effect, guarded. It panics if the tool panics, ends the goroutine, or takes more than
+// effectTime.
 func alone(of func(json.RawMessage) runtime.Effect) func(json.RawMessage) runtime.Effect {
-	type result struct {
-		effect   runtime.Effect
-		panicked any
-	}
 	return func(args json.RawMessage) runtime.Effect {
-		done := make(chan result, 1)
-		go func() {
-			r := result{panicked: "its EffectOf ended its goroutine"}
-			defer func() {
-				if p := recover(); p != nil {
-					r.panicked = p
-				}
-				done <- r
-			}()
-			r = result{effect: of(args)}
-		}()
-		limit := time.NewTimer(time.Minute)
-		defer limit.Stop()
-		select {
-		case r := <-done:
-			if r.panicked != nil {
-				panic(r.panicked)
-			}
-			return r.effect
-		case <-limit.C:
-			panic("its EffectOf does not return")
+		ctx, cancel := context.WithTimeout(context.Background(), effectTime)
+		defer cancel()
+		effect, err := guard.Port(ctx, runtime.CategoryInfra, "step.panic", "its EffectOf",
+			func() (runtime.Effect, error) { return of(args), nil })
+		if err != nil {
+			panic(err)
 		}
+		return effect
 	}
 }

@@ -4,6 +4,7 @@ package guard
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -77,9 +78,22 @@ func do(ctx context.Context, f func(context.Context) error) error {
 	return err
 }
 
+// loader, definer and lister are what Load, Definition and List need of a store.
+type (
+	loader interface {
+		Load(ctx context.Context, runID string, after int64) (checkpoint.Summary, []checkpoint.Record, error)
+	}
+	definer interface {
+		Definition(ctx context.Context, digest string) (json.RawMessage, error)
+	}
+	lister interface {
+		List(ctx context.Context, f checkpoint.Filter) ([]checkpoint.Summary, error)
+	}
+)
+
 // Load is Load of a store, guarded.
 func Load(
-	ctx context.Context, store Source, runID string, after int64,
+	ctx context.Context, store loader, runID string, after int64,
 ) (sum checkpoint.Summary, recs []checkpoint.Record, err error) {
 	type loaded struct {
 		sum  checkpoint.Summary
@@ -90,4 +104,14 @@ func Load(
 		return l, err
 	})
 	return l.sum, l.recs, err
+}
+
+// Definition is Definition of a store, guarded.
+func Definition(ctx context.Context, store definer, digest string) (json.RawMessage, error) {
+	return Store(ctx, func(ctx context.Context) (json.RawMessage, error) { return store.Definition(ctx, digest) })
+}
+
+// List is List of a store, guarded.
+func List(ctx context.Context, store lister, f checkpoint.Filter) ([]checkpoint.Summary, error) {
+	return Store(ctx, func(ctx context.Context) ([]checkpoint.Summary, error) { return store.List(ctx, f) })
 }

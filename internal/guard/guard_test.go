@@ -97,7 +97,6 @@ func TestEveryMethodIsGuarded(t *testing.T) {
 		"Shared":     func(o odd) any { return guard.SharedStore(oddSignals{o}) },
 		"Noted":      func(o odd) any { return guard.NotedStore(oddDocuments{o}) },
 		"Stored":     func(o odd) any { return guard.Stored(o) },
-		"Sourced":    func(o odd) any { return guard.Sourced(o) },
 		"Watched":    func(o odd) any { return guard.Watched(o) },
 		"Documented": func(o odd) any { return guard.Documented(oddDocuments{o}) },
 	} {

@@ -8,38 +8,23 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 )
 
-// Source is what histories are read from.
-type Source interface {
-	Load(ctx context.Context, runID string, after int64) (checkpoint.Summary, []checkpoint.Record, error)
-	Definition(ctx context.Context, digest string) (json.RawMessage, error)
-	List(ctx context.Context, f checkpoint.Filter) ([]checkpoint.Summary, error)
-}
+// Stored returns a store whose calls are guarded. It has none of the optional interfaces of the original.
+func Stored(s checkpoint.Store) checkpoint.Store { return store{s} }
 
-// Sourced returns a source whose calls are guarded.
-func Sourced(s Source) Source { return source{s} }
+type store struct{ of checkpoint.Store }
 
-type source struct{ Source }
-
-func (s source) Load(
+func (s store) Load(
 	ctx context.Context, runID string, after int64,
 ) (checkpoint.Summary, []checkpoint.Record, error) {
-	return Load(ctx, s.Source, runID, after)
+	return Load(ctx, s.of, runID, after)
 }
 
-func (s source) Definition(ctx context.Context, digest string) (json.RawMessage, error) {
-	return Store(ctx, func(ctx context.Context) (json.RawMessage, error) { return s.Source.Definition(ctx, digest) })
+func (s store) Definition(ctx context.Context, digest string) (json.RawMessage, error) {
+	return Definition(ctx, s.of, digest)
 }
 
-func (s source) List(ctx context.Context, f checkpoint.Filter) ([]checkpoint.Summary, error) {
-	return Store(ctx, func(ctx context.Context) ([]checkpoint.Summary, error) { return s.Source.List(ctx, f) })
-}
-
-// Stored returns a store whose calls are guarded. It has none of the optional interfaces of the original.
-func Stored(s checkpoint.Store) checkpoint.Store { return store{source{s}, s} }
-
-type store struct {
-	source
-	of checkpoint.Store
+func (s store) List(ctx context.Context, f checkpoint.Filter) ([]checkpoint.Summary, error) {
+	return List(ctx, s.of, f)
 }
 
 func (s store) Create(
@@ -106,7 +91,7 @@ func SharedStore(s Shared) Shared {
 		querier
 		watcher
 		signals
-	}{store{source{s}, s}, querier{s}, watcher{s}, signals{s}}
+	}{store{s}, querier{s}, watcher{s}, signals{s}}
 }
 
 // Noted is a store whose pauses can be told of, and that keeps notes on that.
@@ -124,7 +109,7 @@ func NotedStore(s Noted) Noted {
 		querier
 		watcher
 		documents
-	}{store{source{s}, s}, querier{s}, watcher{s}, documents{s}}
+	}{store{s}, querier{s}, watcher{s}, documents{s}}
 }
 
 type querier struct{ of checkpoint.Querier }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/guard"
 )
 
 // yieldAfter is how many commands are carried out before other goroutines that wait for the turn get it.
@@ -364,7 +365,7 @@ func (r *Run) stop(c *engine.Call, err error) {
 
 // leaveSoon abandons calls that do not return soon.
 func (r *Run) leaveSoon(text string, which func(*engine.Call) bool) {
-	time.AfterFunc(call.SettleTime, func() { r.happened(func() { r.leave(text, which) }) })
+	time.AfterFunc(guard.SettleTime, func() { r.happened(func() { r.leave(text, which) }) })
 }
 
 // leave abandons calls that did not return in time. It drops their results, if any arrive.
