@@ -15,6 +15,7 @@ type operand struct {
 	run    code
 	path   *path // the same as run, for a path of static keys from a name of the environment
 	static static
+	items  kinds // of a list that stands in the expression: the types of its items
 }
 
 // nothing stands for what could not be lowered. It never runs: there was an error.
@@ -126,17 +127,14 @@ func (c *compiler) binary(n *syntax.Binary) operand {
 			return r.run(s)
 		}, static: t}
 	case "in":
-		if list, ok := n.Right.(*syntax.Array); ok {
-			for _, item := range list.Nodes {
-				if word, ok := item.(*syntax.String); ok {
-					c.never(item, l.static, constant(word.Value))
-				}
-			}
+		c.amongWords(n, l.static)
+		if !c.among(n, l, r) {
+			return nothing
 		}
 	case "==", "!=":
 		c.never(n, l.static, r.static)
-		if both == 0 && (l.static.kinds|r.static.kinds)&null == 0 {
-			return c.typeError(n, "", "%s and %s are never equal", l.static.kinds, r.static.kinds)
+		if both == 0 && !c.apart(n, l, r) {
+			return nothing
 		}
 	case "matches":
 		if r.static.known && r.static.kinds == text {
@@ -148,8 +146,8 @@ func (c *compiler) binary(n *syntax.Binary) operand {
 		return c.typeError(n, "", "unknown operator %q", n.Operator)
 	}
 	if op.same && both&op.left == 0 {
-		return c.typeError(n, "", "%s needs two operands of one type, %s, not %s and %s",
-			n.Operator, op.left, l.static.kinds, r.static.kinds)
+		return c.typeError(n, meantOf(l, r), "%s needs two operands of one type, %s, not %s and %s",
+			n.Operator, op.left, l.static.described(), r.static.described())
 	}
 	if !c.want(n.Left, "the left side of "+n.Operator, l.static, op.left) ||
 		!c.want(n.Right, "the right side of "+n.Operator, r.static, op.right) {
@@ -213,10 +211,12 @@ func (c *compiler) slice(n *syntax.Slice) operand {
 func (c *compiler) array(n *syntax.Array) operand {
 	c.builds = true
 	items := make([]code, len(n.Nodes))
+	var holds kinds
 	for i, node := range n.Nodes {
-		items[i] = c.lower(node).run
+		item := c.lower(node)
+		items[i], holds = item.run, holds|item.static.kinds
 	}
-	return operand{run: func(s *state) any {
+	return operand{items: holds, run: func(s *state) any {
 		out := s.newList(len(items))
 		for _, item := range items {
 			out = append(out, item(s))

@@ -44,7 +44,9 @@ type Scope struct {
 	Vars    []Var              // the last of one name counts
 	Secrets bool               // secrets.NAME is allowed
 	Final   bool               // the steps here run when all others have ended: run has status and error, too
-	Braces  bool               // {{ }} and ${ } mean something to whom the texts are for: no warnings
+	Braces  bool               // what stands in braces means something to whom the texts are for: no warnings
+	Prose   bool               // the texts are for readers: {NAME} of an input is probably meant as an expression
+	Stored  bool               // runs have begun with the recipe: what is never equal is a warning, no error
 	// Hints are for names that exist elsewhere only: an unknown name is reported with its hint.
 	// Steps are looked up as "steps.ID".
 	Hints map[string]string

@@ -390,10 +390,7 @@ func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *a
 	} else {
 		l.MaxDelegationDepth = whole(depth)
 	}
-	def.instructions = expr.Literal(a.Instructions)
-	if f := a.Spec.Field("instructions"); f != nil {
-		def.instructions = c.lower(f.Value, &names)
-	}
+	c.instructionsOf(def, a, &names)
 	if f := a.Spec.Field("approval_to"); f != nil {
 		def.approvalTo = c.lower(f.Value, &names)
 	}

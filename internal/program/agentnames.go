@@ -7,6 +7,7 @@ import (
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
 )
@@ -204,4 +205,18 @@ func (c *compiler) suggestAgent(r *recipe.Recipe, id string) string {
 		}
 		return value.Names(ids)
 	})
+}
+
+// instructionsOf compiles the instructions of an agent. The text of a file of its own is taken as it is.
+func (c *compiler) instructionsOf(def *agentDef, a *recipe.Agent, names *expr.Scope) {
+	names = textNames("instructions", names)
+	if f := a.Spec.Field("instructions"); f != nil {
+		def.instructions = c.lower(f.Value, names)
+		return
+	}
+	def.instructions = expr.Literal(a.Instructions)
+	for _, d := range names.Suspects(source(a.Instructions, a.Pos, -1, 0)) {
+		d.Hint = "the text of an agent's file is taken as it is: an agent in the recipe takes ${{ … }}"
+		c.list = append(c.list, d)
+	}
 }

@@ -78,7 +78,7 @@ func (s *stepCompiler) bodyOf(src *recipe.Body, inner *expr.Scope, label string)
 	case src.Ref.Text != "":
 		return s.fileBody(src, inner, label)
 	default:
-		names := expr.Scope{Inputs: s.names.Inputs, Consts: s.names.Consts, Outer: inner}
+		names := expr.Scope{Inputs: s.names.Inputs, Consts: s.names.Consts, Stored: s.stored, Outer: inner}
 		b := s.compiler.body(bodySource{
 			steps: src.Steps, output: src.Output, defaults: s.defaults, names: names,
 			channels: s.channels, recipe: s.recipe, prefix: s.path() + label + "/",
@@ -217,6 +217,19 @@ func (c *compiler) noteVars(refs []expr.Ref) {
 	}
 }
 
+// proseKeys are the keys whose texts are for readers: models and people.
+var proseKeys = []string{"prompt", "system", "instructions", "text", "message"}
+
+// textNames are the names for the text of a key.
+func textNames(key string, names *expr.Scope) *expr.Scope {
+	if !slices.Contains(proseKeys, key) {
+		return names
+	}
+	prose := *names
+	prose.Prose = true
+	return &prose
+}
+
 func (c *compiler) lower(v *recipe.Value, names *expr.Scope) *expr.Template {
 	if v != nil && v == c.argv {
 		braces := *names
@@ -234,7 +247,7 @@ func (c *compiler) lower(v *recipe.Value, names *expr.Scope) *expr.Template {
 	case v.IsMap:
 		keys, elems := make([]string, len(v.Map)), make([]*expr.Template, len(v.Map))
 		for i, f := range v.Map {
-			keys[i], elems[i] = f.Key, c.lower(f.Value, names)
+			keys[i], elems[i] = f.Key, c.lower(f.Value, textNames(f.Key, names))
 		}
 		return expr.Map(keys, elems)
 	}

@@ -73,7 +73,8 @@ func (s *stepCompiler) namesOfAgents(inner *expr.Scope) expr.Scope {
 			hints[v.Name] = hint
 		}
 	}
-	return expr.Scope{Inputs: s.names.Inputs, Consts: s.names.Consts, Vars: []expr.Var{varsVar}, Hints: hints}
+	return expr.Scope{Inputs: s.names.Inputs, Consts: s.names.Consts, Stored: s.stored, Vars: []expr.Var{varsVar},
+		Hints: hints}
 }
 
 // untilVars are the names that an agent's until reads in addition to inputs, consts and run.

@@ -322,7 +322,7 @@ func (c *compiler) file(r *recipe.Recipe) *file {
 	for _, in := range r.Inputs {
 		schemas[in.Name] = in.SchemaJSON
 	}
-	names := expr.Scope{Inputs: schemas, Consts: consts}
+	names := expr.Scope{Inputs: schemas, Consts: consts, Stored: c.stored}
 	names.Vars, names.Hints = []expr.Var{varsVar}, knownElsewhere
 	if !r.InTool() { // else its file has done it
 		c.defaultWhens(r, names)

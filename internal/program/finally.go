@@ -20,7 +20,8 @@ func (c *compiler) finally(steps []recipe.Step, file bodySource, main *body) {
 	c.nameSteps(&file)
 	src := file
 	src.steps, src.output = steps, nil
-	src.names = expr.Scope{Inputs: file.names.Inputs, Consts: file.names.Consts, Final: true, Outer: &file.names}
+	src.names = expr.Scope{Inputs: file.names.Inputs, Consts: file.names.Consts, Final: true,
+		Stored: c.stored, Outer: &file.names}
 	b := c.body(src)
 	for _, r := range b.outer {
 		if r.Field == "output" && !r.Optional {

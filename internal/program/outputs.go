@@ -163,14 +163,19 @@ func (c *compiler) shapeOf(v *recipe.Value) shape {
 
 // fieldsOf describes only the names of the fields of a value as written: reading another field is a warning.
 func fieldsOf(v *recipe.Value) shape {
-	if v == nil || !v.IsMap {
+	switch {
+	case v == nil:
+		return shape{}
+	case v.IsList:
+		return shape{"type": "array"}
+	case !v.IsMap:
 		return shape{}
 	}
 	members := shape{}
 	for _, f := range v.Map {
 		members[f.Key] = fieldsOf(f.Value)
 	}
-	return shape{"properties": members}
+	return shape{"type": "object", "properties": members}
 }
 
 // jsonTypes are the types of scalars, by what messages call them.

@@ -184,7 +184,7 @@ func mapOf(parts map[string]*expr.Template) *expr.Template {
 // part compiles a value, if it is given, as one of several parts.
 func (s *stepCompiler) part(parts map[string]*expr.Template, key string, v *recipe.Value, names *expr.Scope) {
 	if v != nil {
-		t, refs := s.template(v, names)
+		t, refs := s.template(v, textNames(key, names))
 		parts[key] = t
 		s.refer(refs)
 	}
