@@ -59,7 +59,7 @@ var plan = map[string]room{
 
 	"recipe":        {"1", "diagnostics internal/value internal/schema internal/yamlnode", ""},
 	"internal/expr": {"1", "diagnostics internal/expr/syntax internal/value", ""},
-	"resume":        {"1", "checkpoint internal/schema internal/value", ""},
+	"resume":        {"1", "checkpoint diagnostics internal/schema internal/value", ""},
 	"runtime": {"1", "checkpoint diagnostics resume retry trace internal/value internal/schema",
 		"github.com/google/jsonschema-go/jsonschema"},
 

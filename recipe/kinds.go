@@ -68,7 +68,8 @@ var kinds = []Kind{
 			{Name: "prompt", Type: typeText, Required: true, Doc: "What the person is asked."},
 			{Name: "show", Type: typeAny, Doc: "What the person needs to see."},
 			{Name: "decisions", Type: typeWords, Doc: "What the person can decide. Defaults to approve and reject."},
-			{Name: "form", Type: typeForm, Doc: "What the person fills in. No expressions."},
+			{Name: "form", Type: typeForm, Doc: "What the person fills in: no other names than those of its" +
+				" properties, unless it has additionalProperties. No expressions."},
 			{Name: "answer", Type: typeAnswer,
 				Doc: "The answer itself, without decisions and form. No expressions."},
 			{Name: "to", Type: typePeople, Doc: "People and groups who may answer. Not given: anybody."},

@@ -227,14 +227,15 @@ var formless = []string{"reject", "retry", "fail"}
 // and what a form leaves out is taken from the defaults of its schema. A form that is left out is {} where there is a
 // schema, as if it had been left empty, and else null; with the
 // decisions reject, retry and fail it is null and not checked. A pause without decisions takes
-// whatever matches the schema; nil and "" stand for the default of the schema where it has one.
+// whatever matches the schema; nil and "" stand for the default of the schema where it has one. Names that the schema
+// lacks are refused, unless it has additionalProperties.
 func (p *Pause) Check(answer any) (any, error) {
 	answer, err := value.Normalise(answer)
 	if err != nil {
 		return nil, fmt.Errorf("the answer to %s: %w", p, err)
 	}
 	fits := func(what string, v, whole any) (any, error) {
-		if err := p.fits(v); err != nil {
+		if err := p.filledIn(v); err != nil {
 			return nil, fmt.Errorf("the %s for %s: %w", what, p, err)
 		}
 		return whole, nil
@@ -277,14 +278,22 @@ func (p *Pause) fits(v any) error {
 	if p.Schema == nil {
 		return nil
 	}
-	want, err := schema.CompileValue(p.Schema)
+	want, err := compileSchema(p.Schema)
 	if err != nil {
-		return fmt.Errorf("its schema: %w", err)
+		return err
 	}
 	if problems := want.Check(v); problems != nil {
 		return &schema.Misfit{Problems: problems}
 	}
 	return nil
+}
+
+func compileSchema(s any) (*schema.Schema, error) {
+	compiled, err := schema.CompileValue(s)
+	if err != nil {
+		return nil, fmt.Errorf("its schema: %w", err)
+	}
+	return compiled, nil
 }
 
 // CheckExpiry says why the pause of a step cannot end with what OnExpire answers; nil: it can. Without decisions the
