@@ -243,7 +243,7 @@ func TestSteering(t *testing.T) {
 		in.Inbox = box
 		must(t, simple(), in, host(m, a))
 		same(t, "first request", talk(m.Requests()[0].Messages), []string{"user: do it", "user: be quick"})
-		same(t, "second request", talk(m.Requests()[1].Messages), []string{"user: do it", "user: be quick", "assistant:  t.a", "tool: ", "user: and kind"})
+		same(t, "second request", talk(m.Requests()[1].Messages), []string{"user: do it", "user: be quick", "assistant:  t.a", "tool: (no output)", "user: and kind"})
 		same(t, "left in the inbox", len(box.notes), 0)
 
 		// A crash between the record and the inbox: the note is not used twice.

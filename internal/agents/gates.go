@@ -336,9 +336,12 @@ func Changed(tool, what string) string {
 // refuse gives the model an error result.
 func (t *thread) refuse(code, why string) { t.result(code, "error: "+why) }
 
+// noOutput is what the model is told of a call that gave nothing: some endpoints refuse an empty message.
+const noOutput = "(no output)"
+
 // result records the result of the call, for the model; with a code it says why there is none.
 func (t *thread) result(code, text string) {
-	shown := t.cut(text)
+	shown := cmp.Or(t.cut(text), noOutput)
 	c := t.call(t.n)
 	e := Event{Kind: ToolEnded, Code: code, Text: shown}
 	e.measure(&t.cost)

@@ -317,7 +317,7 @@ func runes(text string, most int) string {
 	return text[:most]
 }
 
-// forModel words what a tool returned: nothing as nothing, a string as it is, the rest as JSON, without data.
+// forModel words what a tool returned: nothing as "", a string as it is, the rest as JSON, without data.
 func (f *frame) forModel(tool string, out json.RawMessage) (string, error) {
 	switch {
 	case len(out) == 0:
