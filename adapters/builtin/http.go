@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"mime"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -44,6 +43,7 @@ const (
 type httpArgs struct {
 	Method      string            `json:"method"`
 	URL         string            `json:"url"`
+	Query       map[string]texts  `json:"query"`
 	Headers     map[string]string `json:"headers"`
 	Body        *string           `json:"body"`
 	JSON        json.RawMessage   `json:"json"`
@@ -52,10 +52,10 @@ type httpArgs struct {
 }
 
 type httpResult struct {
-	Status  int               `json:"status"`
-	Headers map[string]string `json:"headers"` // lower-case names; several of one name joined by ", "
-	Body    string            `json:"body"`
-	JSON    json.RawMessage   `json:"json"` // null unless the body is JSON and says so
+	Status  int             `json:"status"`
+	Headers map[string]any  `json:"headers"` // lower-case names
+	Body    string          `json:"body"`
+	JSON    json.RawMessage `json:"json,omitempty"` // left out unless the body is JSON and says so
 }
 
 var httpParameters = json.RawMessage(`{
@@ -65,6 +65,16 @@ var httpParameters = json.RawMessage(`{
   "properties": {
     "method": {"type": "string", "pattern": "^[A-Za-z]+$", "default": "GET", "description": "of the request"},
     "url": {"type": "string", "description": "http or https"},
+    "query": {
+      "type": "object",
+      "description": "values by name, encoded and added to that of url; a list repeats the name",
+      "additionalProperties": {
+        "anyOf": [
+          {"type": ["string", "number", "boolean", "null"]},
+          {"type": "array", "items": {"type": ["string", "number", "boolean", "null"]}}
+        ]
+      }
+    },
     "headers": {"type": "object", "additionalProperties": {"type": "string"}, "description": "by name"},
     "body": {"type": "string", "description": "sent as it is"},
     "json": {"description": "any value, sent as application/json; not together with body"},
@@ -76,8 +86,8 @@ var httpParameters = json.RawMessage(`{
   }
 }`)
 
-// HTTPRequest returns the tool http.request. Its result is {status, headers, body, json}; json is
-// null unless the response says that it is JSON and is. A status from 400 on is a *retry.Failure
+// HTTPRequest returns the tool http.request. Its result is {status, headers, body, json}, without
+// json unless the response says that it is JSON and is. A status from 400 on is a *retry.Failure
 // unless allow_status has it. Messages never hold the URL's query or user.
 //
 // At most 10 redirects are followed. One that leaves the origin of the request takes none of the
@@ -170,18 +180,15 @@ func (r requester) call(ctx context.Context, in httpArgs) (any, error) {
 	case int64(len(body)) > limit:
 		return nil, &retry.Failure{Status: resp.StatusCode, Sent: true,
 			Err: fmt.Errorf("%s: the response is larger than %d bytes", what, limit)}
-	case !utf8.Valid(body):
-		return nil, &retry.Failure{Status: resp.StatusCode, Sent: true,
-			Err: fmt.Errorf("%s: the response (content type %q) is not UTF-8 text",
-				what, resp.Header.Get("Content-Type"))}
+	}
+	if body, err = decoded(resp.Header, body); err != nil {
+		return nil, &retry.Failure{Status: resp.StatusCode, Sent: true, Err: fmt.Errorf("%s: %w", what, err)}
 	}
 
-	out := httpResult{Status: resp.StatusCode, Headers: map[string]string{}, Body: string(body)}
+	out := httpResult{Status: resp.StatusCode, Headers: map[string]any{}, Body: string(body),
+		JSON: asJSON(resp.Header, body)}
 	for name, values := range resp.Header {
-		out.Headers[strings.ToLower(name)] = strings.ToValidUTF8(strings.Join(values, ", "), "\uFFFD")
-	}
-	if saysJSON(resp.Header) && json.Valid(body) {
-		out.JSON = body
+		out.Headers[strings.ToLower(name)] = header(name, values)
 	}
 	return out, nil
 }
@@ -195,15 +202,9 @@ func (in httpArgs) method() string {
 
 // request builds the request, or says what is wrong with the arguments.
 func (in httpArgs) request(ctx context.Context) (*http.Request, error) {
-	u, err := url.Parse(in.URL)
+	u, err := in.address()
 	if err != nil {
-		if urlErr, ok := errors.AsType[*url.Error](err); ok {
-			err = urlErr.Err // without the URL: it may hold a secret
-		}
-		return nil, fmt.Errorf("url: %w", err)
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return nil, fmt.Errorf("url %q is not like %q", shown(u), "https://example.com/path")
+		return nil, err
 	}
 	var body io.Reader
 	switch {
@@ -332,12 +333,6 @@ func statusFailure(ctx context.Context, what string, resp *http.Response) error 
 		Sent:   true,
 		Err:    errors.New(message),
 	}
-}
-
-// saysJSON reports whether the headers call the body JSON (RFC 6839 for +json).
-func saysJSON(h http.Header) bool {
-	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
-	return err == nil && (media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json"))
 }
 
 // shown is a URL for messages: no user, query or fragment, which may hold secrets.
