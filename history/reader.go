@@ -110,14 +110,14 @@ func (r *Reader) read(ctx context.Context, sum checkpoint.Summary, recs []checkp
 	return v
 }
 
-// finder finds the program of a digest. text is its definition, nil if the store has it; earlier is as for
-// [program.Program.AsEarlier].
-type finder func(digest string, text []byte, earlier bool) (*program.Program, error)
+// finder finds the program of a digest. text is its definition, nil if the store has it; rules are those of
+// its run.
+type finder func(digest string, text []byte, rules program.Rules) (*program.Program, error)
 
 // program returns what finds programs.
 func (r *Reader) program(ctx context.Context) finder {
-	return func(digest string, text []byte, earlier bool) (*program.Program, error) {
-		return r.programs.Of(digest, earlier, func() (_ *recipe.Recipe, err error) {
+	return func(digest string, text []byte, rules program.Rules) (*program.Program, error) {
+		return r.programs.Of(digest, rules, func() (_ *recipe.Recipe, err error) {
 			if text == nil {
 				if text, err = guard.Definition(ctx, r.Store, digest); err != nil {
 					return nil, err
@@ -229,7 +229,7 @@ func (r *Reader) Items(ctx context.Context, runID, path string, o *ItemsOptions)
 // newLog returns a log. It takes the names of tools and models from the recipe in the store.
 func (r *Reader) newLog(ctx context.Context) *journalLog {
 	load := func(digest string) *recipe.Recipe {
-		p, err := r.program(ctx)(digest, nil, false)
+		p, err := r.program(ctx)(digest, nil, program.Now)
 		if err == nil {
 			return p.Recipe
 		}

@@ -124,11 +124,11 @@ func (v *view) replayed(
 		}
 	}()
 	past := v.log.past
-	digest, from, listed := v.run.Digest, 0, begun.Listed
+	digest, from, rules := v.run.Digest, 0, begun.Rules
 	var text []byte
 	for i := range past {
 		if what, ok := past[i].What.(journal.Redefined); ok {
-			digest, from, listed, text = what.Digest, i, what.Listed, nil
+			digest, from, rules, text = what.Digest, i, what.Rules, nil
 			if what.Definition != nil {
 				if text, err = value.JSON(what.Definition); err != nil {
 					return nil, err
@@ -136,7 +136,7 @@ func (v *view) replayed(
 			}
 		}
 	}
-	if p, err = find(digest, text, !listed); err != nil {
+	if p, err = find(digest, text, program.Rules(rules)); err != nil {
 		return nil, err
 	}
 	inputs := begun.Inputs

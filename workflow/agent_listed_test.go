@@ -111,7 +111,7 @@ func TestAgentsOfEarlierRunsCompile(t *testing.T) {
 		r := must(recipe.Parse("r.yaml", []byte(head+"steps:\n  a: {uses: agent, with: {agent: {model: m, "+agent+"}, prompt: go}}\n")))
 		if p, err := program.CompileStored(r); err != nil {
 			t.Errorf("%s: %v", agent, err)
-		} else if p, err = p.AsEarlier(); err != nil || !p.Earlier || p.Listed() {
+		} else if p, err = p.Under(program.Rules{}); err != nil || !p.Earlier() || p.Rules().Listed {
 			t.Errorf("%s, as earlier: %v", agent, err)
 		}
 	}

@@ -89,5 +89,5 @@ type Compiled struct{ programs program.Cache }
 // the store's, checkpoint.ErrNotFound if no run brought the recipe, or a *runtime.Error with the code recipe.invalid if
 // this version cannot compile it.
 func (c *Compiled) Load(ctx context.Context, store checkpoint.Store, digest string) (*Workflow, error) {
-	return newWorkflow(execution.Stored(ctx, store, digest, nil, false, &c.programs))
+	return newWorkflow(execution.Stored(ctx, store, digest, nil, program.Now, &c.programs))
 }

@@ -263,6 +263,9 @@ func (p *journalPlayer) runtime(t *testing.T) *runtime.Runtime {
 	if said, ok := p.leg.Says["fx.remote"]; ok { // only where a leg says so: each execution records it
 		rt.Tools = append(rt.Tools, journalTool{runtime.ToolSpec{Name: "fx.remote", Effect: said, Changes: true}, p})
 	}
+	if said, ok := p.leg.Says["http.request"]; ok {
+		rt.Tools = append(rt.Tools, journalTool{runtime.ToolSpec{Name: "http.request", Effect: said}, p})
+	}
 	rt.Files = builtin.Files(builtin.FileOptions{Base: filepath.Join(p.dir, cmp.Or(p.leg.Files, "files"))})
 	if p.rich {
 		rt.Origin, rt.Trace = map[string]string{"folder": "/home/ada"}, []trace.Sink{spans{&p.legs}}

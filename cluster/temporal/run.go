@@ -442,10 +442,8 @@ func (r *run) past() ([]journal.Event, journal.Begun) {
 	if err != nil {
 		panic(unread(err))
 	}
-	if !begun.Listed {
-		if r.program, err = r.program.AsEarlier(); err != nil {
-			panic(unread(err))
-		}
+	if r.program, err = r.program.Under(program.Rules(begun.Rules)); err != nil {
+		panic(unread(err))
 	}
 	return events, begun
 }

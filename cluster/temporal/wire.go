@@ -294,7 +294,11 @@ func seal(v any) any {
 	case expr.Sealed:
 		list := make([]any, len(v.Parts))
 		for i, p := range v.Parts {
-			list[i] = []any{p.Text, p.Secret}
+			pair := []any{p.Text, p.Secret}
+			if p.Escape != "" {
+				pair = append(pair, string(p.Escape))
+			}
+			list[i] = pair
 		}
 		return map[string]any{sealedMember: list}
 	case []any:
@@ -333,7 +337,12 @@ func unseal(v any) any {
 				pair := p.([]any)
 				text, _ := pair[0].(string)
 				name, _ := pair[1].(string)
-				s.Parts = append(s.Parts, expr.SealedPart{Text: text, Secret: name})
+				part := expr.SealedPart{Text: text, Secret: name}
+				if len(pair) > 2 {
+					escape, _ := pair[2].(string)
+					part.Escape = expr.Escape(escape)
+				}
+				s.Parts = append(s.Parts, part)
 			}
 			return s
 		}

@@ -134,7 +134,7 @@ func refusal(err error) error {
 // program returns the program of a definition.
 func (w *Worker) program(definition json.RawMessage) (*program.Program, error) {
 	sum := sha256.Sum256(definition)
-	return w.programs.Of(hex.EncodeToString(sum[:]), false,
+	return w.programs.Of(hex.EncodeToString(sum[:]), program.Now,
 		func() (*recipe.Recipe, error) { return recipe.FromDefinition(definition) })
 }
 

@@ -127,12 +127,12 @@ func (c *Caller) input(call *engine.Call) (any, error) {
 	case !call.Site.Secrets:
 		return call.Input, nil
 	}
-	return expr.Open(call.Input, func(name string) (string, error) {
-		if s, ok := c.secrets[name]; ok {
-			return s, nil
+	return expr.Open(call.Input, func(part expr.SealedPart) (string, error) {
+		if s, ok := c.secrets[part.Secret]; ok {
+			return part.Escape.Apply(s), nil
 		}
 		return "", program.ConfigError(diagnostics.CodeMissingSecret, "%s: no secret named %q is configured",
-			call.Site.Pos, name)
+			call.Site.Pos, part.Secret)
 	})
 }
 

@@ -140,7 +140,7 @@ func (r *Run) prepareAgent(p *pending) error {
 	a := r.agentOf(p.task)
 	a.atWork = atWork{call: p, loop: loop, doubts: r.before.DoubtsIn(p.Path), unsaid: map[string]*drawing{},
 		terms: agents.Terms{Before: before, Prompt: prompt, Files: images, Context: context,
-			RunID: r.o.ID, Path: p.Path, Tools: p.Site.Agents.Own(), Vouched: true, Earlier: r.program.Earlier,
+			RunID: r.o.ID, Path: p.Path, Tools: p.Site.Agents.Own(), Vouched: true, Earlier: r.program.Earlier(),
 			Answers: slices.Clone(a.answers), Content: r.o.Wants.Content}}
 	p.agent = a
 	return nil

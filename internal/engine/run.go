@@ -154,7 +154,7 @@ func (r *Run) Record(inputs map[string]any, doubts []journal.Doubt) {
 	r.began, r.by = r.now, r.o.By
 	r.ledger.events = append(r.ledger.events, journal.Event{At: r.now, By: r.o.By,
 		What: journal.Begun{Inputs: inputs, Interrupt: r.o.Interrupt, Parallel: r.o.Parallel, Origin: r.o.Origin,
-			Vars: r.o.Vars, Doubts: doubts, Listed: r.program.Listed()}})
+			Vars: r.o.Vars, Doubts: doubts, Rules: journal.Rules(r.program.Rules())}})
 	r.before.Doubts(doubts)
 }
 

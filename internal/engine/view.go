@@ -86,7 +86,9 @@ func (r *Run) Inputs(paths map[string]bool) map[string]any {
 		}
 		v, err := with.Eval(t)
 		if err == nil {
-			v, err = expr.Open(v, func(name string) (string, error) { return "${{ secrets." + name + " }}", nil })
+			v, err = expr.Open(v, func(part expr.SealedPart) (string, error) {
+				return "${{ secrets." + part.Secret + " }}", nil
+			})
 		}
 		if err == nil && v != nil {
 			inputs[t.Path()] = v

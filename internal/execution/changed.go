@@ -24,34 +24,31 @@ import (
 
 // definitionNow is the present definition of a run by its journal: that of its start, or of the last
 // change. from is the index of the event from which it applies.
-// earlier says that it is of a version for which agents that list no tools had all of them.
-func (x *resumption) definitionNow() (digest string, text json.RawMessage, from int, earlier bool, err error) {
+// rules are those of the run.
+func (x *resumption) definitionNow() (digest string, text json.RawMessage, from int, rules journal.Rules, err error) {
 	for i := len(x.past) - 1; i >= 0; i-- {
 		if what, ok := x.past[i].What.(journal.Redefined); ok {
 			if what.Definition != nil {
 				text, err = value.JSON(what.Definition)
 			}
-			return what.Digest, text, i, !what.Listed, err
+			return what.Digest, text, i, what.Rules, err
 		}
 	}
 	begun, _ := engine.BegunOf(x.past) // that of a faulty journal is found elsewhere
-	return x.summary.Digest, nil, 0, !begun.Listed, nil
+	return x.summary.Digest, nil, 0, begun.Rules, nil
 }
 
 // program is the program of the run. If the caller gives a definition that differs from the run's, it
 // must accept the change explicitly.
 func (x *resumption) program() (*program.Program, error) {
-	digest, text, from, earlier, err := x.definitionNow()
+	digest, text, from, rules, err := x.definitionNow()
 	if err != nil {
 		return nil, err
 	}
 	x.from = from
 	p := x.o.Program
-	if p != nil && p.Digest == digest && earlier {
-		return p.AsEarlier()
-	}
 	if p != nil && p.Digest == digest {
-		return p, nil
+		return p.Under(program.Rules(rules))
 	}
 	if p != nil && !x.o.AcceptChanged {
 		return nil, changed("run %q has another definition of recipe %q (%s, not %s)",
@@ -61,7 +58,7 @@ func (x *resumption) program() (*program.Program, error) {
 		x.old, err = readRecipe(x.ctx, x.store, digest, text)
 		return p, err
 	}
-	p, err = Stored(x.ctx, x.store, digest, text, earlier, x.o.Programs)
+	p, err = Stored(x.ctx, x.store, digest, text, program.Rules(rules), x.o.Programs)
 	if err == nil && p.InGo() {
 		err = &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.needsWorkflow",
 			Err: fmt.Errorf("run %q has an agent written in Go, which the store does not have"+
@@ -98,13 +95,13 @@ func invalid(err error) error {
 			"\n  hint: the version that began the run can", err)}
 }
 
-// Stored returns the program of a recipe that runs began with, which c may have. text is as for readRecipe, earlier as
-// for [program.Program.AsEarlier]. The error
-// is recipe.invalid if this version cannot compile the recipe, else the store's.
+// Stored returns the program of a recipe that runs began with, for runs under these rules; c may have it. text is as
+// for readRecipe. The error is recipe.invalid if this version cannot compile the recipe, else the store's.
 func Stored(
-	ctx context.Context, store checkpoint.Store, digest string, text json.RawMessage, earlier bool, c *program.Cache,
+	ctx context.Context, store checkpoint.Store, digest string, text json.RawMessage, rules program.Rules,
+	c *program.Cache,
 ) (*program.Program, error) {
-	p, err := c.Of(digest, earlier, func() (*recipe.Recipe, error) { return readRecipe(ctx, store, digest, text) })
+	p, err := c.Of(digest, rules, func() (*recipe.Recipe, error) { return readRecipe(ctx, store, digest, text) })
 	if err != nil {
 		return nil, cmp.Or(invalid(err), err)
 	}
@@ -151,7 +148,7 @@ func (x *resumption) redefine(p *program.Program, r *local.Run, inputs map[strin
 		}
 	}
 	what := journal.Redefined{Digest: p.Digest, Generation: engine.GenerationOf(x.past) + 1, Kept: kept,
-		Listed: p.Listed()}
+		Rules: journal.Rules(p.Rules())}
 	if what.Doubts, err = engine.DoubtsOf(x.runID, x.past[x.from:], stands, false,
 		func(pause string) bool { return x.isOpen(pause) && !given.to(pause) }); err != nil {
 		return err

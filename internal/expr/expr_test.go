@@ -658,7 +658,7 @@ func TestSecrets(t *testing.T) {
 		t.Fatalf("-want +got:\n%s", diff)
 	}
 	secrets := map[string]string{"TOKEN": "t0p", "OTHER": "0th"}
-	opened, err := Open(got, func(name string) (string, error) { return secrets[name], nil })
+	opened, err := Open(got, func(part SealedPart) (string, error) { return secrets[part.Secret], nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -666,7 +666,7 @@ func TestSecrets(t *testing.T) {
 		t.Errorf("Open: -want +got:\n%s", diff)
 	}
 	missing := errors.New("no such secret")
-	if _, err := Open(got, func(string) (string, error) { return "", missing }); err != missing {
+	if _, err := Open(got, func(SealedPart) (string, error) { return "", missing }); err != missing {
 		t.Errorf("Open = %v, want %v", err, missing)
 	}
 

@@ -47,6 +47,7 @@ type Scope struct {
 	Braces  bool               // what stands in braces means something to whom the texts are for: no warnings
 	Prose   bool               // the texts are for readers: {NAME} of an input is probably meant as an expression
 	Stored  bool               // runs have begun with the recipe: what is never equal is a warning, no error
+	URL     bool               // the texts are URLs: what expressions put in is escaped
 	// Hints are for names that exist elsewhere only: an unknown name is reported with its hint.
 	// Steps are looked up as "steps.ID".
 	Hints map[string]string

@@ -58,6 +58,7 @@ type Template struct {
 	parts   []*Template // of a string, or the items of a list or map
 	keys    []string    // of a map
 	sealed  bool        // secrets are inside
+	escape  Escape      // of a part of a URL
 	refs    []Ref
 
 	pos    diagnostics.Position // of a string, for messages
@@ -78,10 +79,11 @@ const (
 // Sealed is a string that holds secrets, as references: only who makes the call opens it.
 type Sealed struct{ Parts []SealedPart }
 
-// SealedPart is a piece of the string; exactly one field is set.
+// SealedPart is a piece of the string: a text, or a secret.
 type SealedPart struct {
 	Text   string
 	Secret string // a name
+	Escape Escape // of the secret
 }
 
 // Literal is the template of v itself, which is decoded JSON.
@@ -128,7 +130,7 @@ func (s *Scope) Text(src Source) (*Template, diagnostics.List) {
 	t := &Template{form: formText}
 	suspects := s.suspects(src, pieces)
 	var problems diagnostics.List // of the expressions
-	for _, p := range pieces {
+	for i, p := range pieces {
 		part := Literal(p.text)
 		if p.expression {
 			e, list := s.compile(src, p.text, p.column, p.column+len("${{"))
@@ -136,6 +138,9 @@ func (s *Scope) Text(src Source) (*Template, diagnostics.List) {
 				problems = append(problems, list...)
 			}
 			part = e.template()
+			if part != nil && s.URL {
+				part.escape = escapeAfter(pieces[:i])
+			}
 		}
 		t.parts = append(t.parts, part)
 		if problems.HasErrors() && len(problems) >= maxProblems {
@@ -282,6 +287,9 @@ func (t *Template) Bound() (fixed, paths int, ok bool) {
 	}
 	fixed = len("[]")
 	for i, part := range t.parts {
+		if part != nil && part.escape != "" {
+			return 0, 0, false
+		}
 		f, p, ok := part.Bound()
 		if !ok {
 			return 0, 0, false
@@ -348,7 +356,7 @@ func (t *Template) join(env Env, b *budget) (any, error) {
 				sealed = append(sealed, SealedPart{Text: out.String()})
 				out.Reset()
 			}
-			sealed = append(sealed, SealedPart{Secret: part.secret})
+			sealed = append(sealed, SealedPart{Secret: part.secret, Escape: part.escape})
 			continue
 		}
 		v, err := part.eval(env, b)
@@ -356,6 +364,7 @@ func (t *Template) join(env Env, b *budget) (any, error) {
 			return nil, err
 		}
 		text, err := render(v)
+		text = part.escape.Apply(text)
 		size += len(text)
 		b.memory -= len(text)
 		switch {
@@ -378,9 +387,9 @@ func (t *Template) join(env Env, b *budget) (any, error) {
 	return Sealed{sealed}, nil
 }
 
-// Open returns a copy of v in which every Sealed is the string that it stands for. It fails where
-// secret does.
-func Open(v any, secret func(name string) (string, error)) (any, error) {
+// Open returns a copy of v in which every Sealed is the string that it stands for: secret gives the pieces that are
+// secrets, escaped. It fails where secret does.
+func Open(v any, secret func(part SealedPart) (string, error)) (any, error) {
 	switch v := v.(type) {
 	case Sealed:
 		var b strings.Builder
@@ -388,7 +397,7 @@ func Open(v any, secret func(name string) (string, error)) (any, error) {
 			text := part.Text
 			if part.Secret != "" {
 				var err error
-				if text, err = secret(part.Secret); err != nil {
+				if text, err = secret(part); err != nil {
 					return nil, err
 				}
 			}

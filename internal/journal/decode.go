@@ -165,7 +165,7 @@ func (o object) finally() FinallyBegun {
 
 func (o object) begun() Begun {
 	return Begun{o.in("inputs"), o.interrupt(), o.parallel(), o.texts("origin"), o.texts("vars"), o.doubts(),
-		o.yes("listed")}
+		o.rules()}
 }
 
 func (o object) ended() Ended {
@@ -312,7 +312,7 @@ func (o object) progress() Progress {
 
 func decodeRedefined(data object) Redefined {
 	w := Redefined{Digest: data.text("digest"), Definition: data["definition"],
-		Generation: int(data.count("generation")), Doubts: data.doubts(), Listed: data.yes("listed")}
+		Generation: int(data.count("generation")), Doubts: data.doubts(), Rules: data.rules()}
 	for _, v := range data.list("kept") {
 		m, _ := v.(map[string]any)
 		k := object(m)

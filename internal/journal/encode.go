@@ -214,9 +214,7 @@ func (w *Begun) members() map[string]any {
 	if len(w.Doubts) > 0 {
 		data["doubts"] = w.Doubts
 	}
-	if w.Listed {
-		data["listed"] = true
-	}
+	w.Rules.addTo(data)
 	return data
 }
 
@@ -344,9 +342,7 @@ func (w *Redefined) members() map[string]any {
 	if w.Definition != nil {
 		data["definition"] = w.Definition
 	}
-	if w.Listed {
-		data["listed"] = true
-	}
+	w.Rules.addTo(data)
 	return data
 }
 

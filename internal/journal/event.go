@@ -52,9 +52,7 @@ type (
 		Origin    map[string]string // see runtime.Runtime; nil: nothing is known
 		Vars      map[string]string // that expressions read; nil: none
 		Doubts    []Doubt           // of a fork: shared calls with unknown outcome
-		// Listed says that agents have the tools that they list. In a run of an earlier version, those that list none
-		// have all, and an unknown name is a warning.
-		Listed bool
+		Rules
 	}
 	// Execution is the first event of each execution; the first one follows Begun.
 	Execution struct {
@@ -168,7 +166,7 @@ type (
 		Generation int
 		Kept       []KeptAnswer
 		Doubts     []Doubt
-		Listed     bool // see Begun
+		Rules
 	}
 	// Cancelled says that only rollbacks continue.
 	Cancelled struct{ Reason string }

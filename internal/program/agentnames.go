@@ -44,7 +44,7 @@ func (a *AgentSet) Unrestricted() bool {
 func (c *compiler) listedTools(a *recipe.Agent) []string {
 	f := a.Spec.Field("tools")
 	switch {
-	case f == nil && c.earlier:
+	case f == nil && !c.rules.Listed:
 		return agentloop.AllTools
 	case f == nil:
 		for _, key := range []string{"approval", "deny", "max_calls", "tool_concurrency"} {
@@ -105,7 +105,7 @@ func (c *compiler) checkNames(a *recipe.Agent, def *agentDef) {
 	}
 	known := slices.Concat(def.Loop.Listed(), ToolsToOthers(def))
 	c.checkToolChoice(a, &def.Loop, known)
-	if a.Spec.Field("tools") == nil && !c.earlier { // said by listedTools
+	if a.Spec.Field("tools") == nil && c.rules.Listed { // said by listedTools
 		return
 	}
 	approval, deny := def.Loop.Unmatched(known)

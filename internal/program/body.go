@@ -231,9 +231,13 @@ func textNames(key string, names *expr.Scope) *expr.Scope {
 }
 
 func (c *compiler) lower(v *recipe.Value, names *expr.Scope) *expr.Template {
-	if v != nil && v == c.argv {
+	if v != nil && v == c.own.argv {
 		braces := *names
 		braces.Braces, names = true, &braces
+	}
+	if v != nil && v == c.own.url && v.HasExpression() {
+		url := *names
+		url.URL, names, c.has.URLs = c.rules.Escaped, &url, true
 	}
 	switch {
 	case v == nil:

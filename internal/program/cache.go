@@ -23,14 +23,14 @@ type kept struct {
 // maxKept is how many programs a Cache keeps.
 const maxKept = 64
 
-// Of returns the program of a digest, and if earlier is true as of [Program.AsEarlier]. Unless the program is kept, it
-// calls read for the recipe. The error is that of read, or a *diagnostics.Error of Compile.
-func (c *Cache) Of(digest string, earlier bool, read func() (*recipe.Recipe, error)) (*Program, error) {
+// Of returns the program of a digest, for runs under these rules. Unless the program is kept, it calls
+// read for the recipe. The error is that of read, or a *diagnostics.Error of Compile.
+func (c *Cache) Of(digest string, rules Rules, read func() (*recipe.Recipe, error)) (*Program, error) {
 	p, err := c.of(digest, read)
-	if err == nil && earlier {
-		return p.AsEarlier()
+	if err != nil {
+		return nil, err
 	}
-	return p, err
+	return p.Under(rules)
 }
 
 // of is Of for runs of this version.

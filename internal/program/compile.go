@@ -53,13 +53,14 @@ type Program struct {
 
 // Has says what occurs in a program.
 type Has struct {
-	Earlier bool                     // it is of a run that began when agents that list no tools had all of them
-	earlier func() (*Program, error) // see AsEarlier; nil: the program itself
+	rules  Rules
+	others *ruled
 
 	Overlaps bool // calls of some agent may overlap
 	Reads    bool // some expression reads steps.ID.calls
 	Errors   bool // some expression reads the error of a step that fails
 	Wheres   bool // some step waits for a certain value or event
+	URLs     bool // some expression puts something into the URL of a request
 
 	Options []Use // that models are given, each OPTION MODEL
 	Open    []Use // models, skills and tools, where expressions may name others than are known
@@ -98,22 +99,11 @@ func Compile(r *recipe.Recipe, tools []runtime.ToolSpec, inGo map[string]*agentl
 			return nil, ConfigError("agent.invalid", "%w", err)
 		}
 	}
-	return compile(r, tools, outside{inGo: inGo, ran: map[string]string{}}, false, false)
+	return compile(r, tools, outside{inGo: inGo, ran: map[string]string{}}, false, Now)
 }
-
-// Listed reports whether agents run that have the tools that they list.
-func (p *Program) Listed() bool { return !p.Earlier && p.hasAgents() }
 
 func (p *Program) hasAgents() bool {
 	return slices.ContainsFunc(p.Calls, func(c *Call) bool { return c.Agents != nil })
-}
-
-// AsEarlier returns the program for a run that began when agents that list no tools had all of them.
-func (p *Program) AsEarlier() (*Program, error) {
-	if p.earlier == nil {
-		return p, nil
-	}
-	return p.earlier()
 }
 
 // CompileStored compiles a recipe that a run began with, which an earlier version may have checked less strictly. Of
@@ -123,14 +113,14 @@ func CompileStored(r *recipe.Recipe) (*Program, error) {
 	for id := range r.AgentsInGo() {
 		inGo[id] = &agentloop.Loop{Name: id, Model: "?", Tools: agentloop.AllTools}
 	}
-	return compile(r, nil, outside{inGo: inGo, ran: map[string]string{}, recorded: r.AgentsInGo()}, true, false)
+	return compile(r, nil, outside{inGo: inGo, ran: map[string]string{}, recorded: r.AgentsInGo()}, true, Now)
 }
 
 func compile(
-	r *recipe.Recipe, tools []runtime.ToolSpec, from outside, stored, earlier bool,
+	r *recipe.Recipe, tools []runtime.ToolSpec, from outside, stored bool, rules Rules,
 ) (*Program, error) {
 	c := &compiler{
-		stored: stored, earlier: earlier, outside: from,
+		stored: stored, rules: rules, outside: from,
 		files: map[*recipe.Recipe]*file{}, agents: map[agentKey]*agentDef{},
 		shapes: map[*recipe.Value]shape{}, whens: map[*recipe.Retry]*expr.Program{},
 		tools: map[*recipe.Tool]*Tool{},
@@ -145,9 +135,9 @@ func compile(
 		Capabilities: c.sorted(useCapability), Ports: c.sorted(usePort),
 		Waits: c.waits, Has: c.has, StepLimits: c.stepLimits,
 	}
-	p.Earlier = earlier
-	if p.hasAgents() {
-		p.earlier = sync.OnceValues(func() (*Program, error) { return compile(r, nil, from, stored, true) })
+	p.rules, p.others = rules, &ruled{
+		matter:  Rules{Listed: p.hasAgents(), Escaped: c.has.URLs},
+		compile: func(rules Rules) (*Program, error) { return compile(r, nil, from, stored, rules) },
 	}
 	p.OwnTools = c.ownTools()
 	for _, call := range c.calls {
@@ -202,13 +192,13 @@ const (
 
 // compiler is the state of one Compile.
 type compiler struct {
-	list    diagnostics.List
-	files   map[*recipe.Recipe]*file
-	agents  map[agentKey]*agentDef
-	tools   map[*recipe.Tool]*Tool
-	in      *file // that is being compiled
-	stored  bool  // see CompileStored
-	earlier bool  // likewise
+	list   diagnostics.List
+	files  map[*recipe.Recipe]*file
+	agents map[agentKey]*agentDef
+	tools  map[*recipe.Tool]*Tool
+	in     *file // that is being compiled
+	stored bool  // see CompileStored
+	rules  Rules
 	outside
 	uses   [8]map[string]*Use
 	calls  []*Call
@@ -221,9 +211,9 @@ type compiler struct {
 	stepLimits StepLimits
 
 	suggest Suggester
-	argv    *recipe.Value // of the program that is being compiled: braces in it are the program's. nil: none
-	full    bool          // there are more than maxSteps somewhere
-	folded  int           // bytes of what expressions make of constants alone
+	own     ownRules // of the call that is being compiled
+	full    bool     // there are more than maxSteps somewhere
+	folded  int      // bytes of what expressions make of constants alone
 }
 
 // maxFolded limits the values of expressions of constants alone, which are kept with the workflow: each

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/diagnostics"
@@ -23,10 +22,10 @@ const goAgent = "An agent written in Go: "
 // CompileLoop compiles a recipe of one step, agent, that runs a loop. Its inputs are prompt and context, and its
 // output is the agent's. archive keeps what compaction removes from conversations; nil: none.
 func CompileLoop(l *agentloop.Loop, archive agentloop.Archive) (*Program, error) {
-	return compileLoop(l, archive, false)
+	return compileLoop(l, archive, Now)
 }
 
-func compileLoop(l *agentloop.Loop, archive agentloop.Archive, earlier bool) (*Program, error) {
+func compileLoop(l *agentloop.Loop, archive agentloop.Archive, rules Rules) (*Program, error) {
 	if err := l.Validate(); err != nil {
 		return nil, ConfigError("agent.invalid", "%w", err)
 	}
@@ -55,8 +54,8 @@ func compileLoop(l *agentloop.Loop, archive agentloop.Archive, earlier bool) (*P
 	if err != nil {
 		return nil, err
 	}
-	p.Archive, p.Earlier = archive, earlier
-	p.earlier = sync.OnceValues(func() (*Program, error) { return compileLoop(l, archive, true) })
+	p.Archive, p.rules = archive, rules
+	p.others.compile = func(rules Rules) (*Program, error) { return compileLoop(l, archive, rules) }
 	p.Overlaps = overlaps(l, map[*agentloop.Loop]bool{})
 	p.Calls[0].Agents.Defs[""] = &agentDef{Loop: *l}
 	p.Calls[0].Agents.HandsOff = len(l.Handoffs) > 0

@@ -187,7 +187,7 @@ func (p *Program) weakEffects(specs map[string]runtime.ToolSpec) (list diagnosti
 // toolsOf finds the tools of the recipe that the agents of a step may call.
 func (s *stepCompiler) toolsOf(set *AgentSet, src *recipe.Step, inGo []recipe.Agent) {
 	all := append(slices.Clip(s.recipe.AgentsOf(src)), inGo...)
-	for _, name := range s.recipe.ToolsOf(all, src.Uses.Pos, s.earlier) {
+	for _, name := range s.recipe.ToolsOf(all, src.Uses.Pos, !s.rules.Listed) {
 		t := s.tool(s.recipe.Tool(name.Text))
 		if t == nil {
 			continue

@@ -28,7 +28,7 @@ func (s *stepCompiler) compileRollback(src *recipe.Step, inner *expr.Scope) {
 		if src.Foreach != nil { // its own output is that of one item
 			names.Outputs = map[string]expr.Type{src.ID: s.typeOf(s.outputOfOne(src))}
 		}
-		s.argv = argvOf(r.Uses, r.With)
+		s.own = ownRulesOf(r.Uses, r.With)
 		t, refs := s.template(r.With, &names)
 		s.node.Rollback.With, c.Secrets = t, t.HasSecrets()
 		for _, ref := range refs {

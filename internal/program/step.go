@@ -124,7 +124,7 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 	default:
 		names := *inner
 		names.Secrets = true
-		s.argv = argvOf(src.Uses, src.With)
+		s.own = ownRulesOf(src.Uses, src.With)
 		s.with(src.With, &names)
 		s.need(useTool, src.Uses.Text, src.Uses.Pos, s.path()).called = true
 		s.compileCall(src, ToolCall, src.Uses.Text, inner)
@@ -151,12 +151,20 @@ func (s *stepCompiler) with(v *recipe.Value, names *expr.Scope) {
 	s.refer(refs)
 }
 
-// argvOf returns the words of a program that a tool starts; nil: it starts none.
-func argvOf(tool recipe.Name, with *recipe.Value) *recipe.Value {
+// ownRules are the arguments of a call whose texts have rules of their own; nil: the call has none such.
+type ownRules struct {
+	argv *recipe.Value // of a program: braces in it are the program's
+	url  *recipe.Value // of a request: what expressions put in is escaped
+}
+
+func ownRulesOf(tool recipe.Name, with *recipe.Value) (own ownRules) {
 	if f := with.Field("argv"); f != nil && tool.Text == "exec.run" {
-		return f.Value
+		own.argv = f.Value
 	}
-	return nil
+	if f := with.Field("url"); f != nil && tool.Text == "http.request" {
+		own.url = f.Value
+	}
+	return own
 }
 
 // arguments makes the node's input of parts that are not written as one value.

@@ -1,0 +1,21 @@
+package journal
+
+// Rules are those by which a run goes on, of the version that began it. An earlier version recorded fewer of them.
+type Rules struct {
+	// Listed says that agents have the tools that they list. Without it those that list none have all, and an unknown
+	// name is a warning.
+	Listed bool
+	// Escaped says that what expressions put into URLs of http.request is escaped.
+	Escaped bool
+}
+
+func (r Rules) addTo(data map[string]any) {
+	if r.Listed {
+		data["listed"] = true
+	}
+	if r.Escaped {
+		data["escaped"] = true
+	}
+}
+
+func (o object) rules() Rules { return Rules{Listed: o.yes("listed"), Escaped: o.yes("escaped")} }
