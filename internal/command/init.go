@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -43,7 +44,7 @@ func (a *app) initCommand() *cobra.Command {
 			names := recipes.Names()
 			if !slices.Contains(names, template) {
 				return usageError("no template is named %q\n  hint: %s",
-					template, diagnostics.DidYouMean(template, names))
+					template, cmp.Or(diagnostics.DidYouMean(template, names), "they are: "+strings.Join(names, ", ")))
 			}
 			return a.init(filepath.Clean(dir), template)
 		},

@@ -1,7 +1,9 @@
 package command
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"strings"
 	"sync/atomic"
@@ -120,5 +122,9 @@ func unknownCommand(root *cobra.Command, name string) error {
 	for _, c := range root.Commands() {
 		names = append(names, c.Name())
 	}
-	return usageError("unknown command %q\n  hint: %s", name, diagnostics.DidYouMean(name, names))
+	hint := diagnostics.DidYouMean(name, names)
+	if runs, _, err := root.Find([]string{"runs", name}); hint == "" && err == nil && runs.Name() == name {
+		hint = fmt.Sprintf("did you mean \"runs %s\"?", name)
+	}
+	return usageError("unknown command %q\n  hint: %s", name, cmp.Or(hint, "braise help lists the commands"))
 }

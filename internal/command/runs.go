@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -29,7 +30,8 @@ func (a *app) runsCommand() *cobra.Command {
 			for _, c := range cmd.Commands() {
 				names = append(names, c.Name())
 			}
-			return usageError("unknown command %q\n  hint: %s", "runs "+args[0], diagnostics.DidYouMean(args[0], names))
+			return usageError("unknown command %q\n  hint: %s", "runs "+args[0],
+				cmp.Or(diagnostics.DidYouMean(args[0], names), "braise help runs lists the commands"))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
