@@ -8,6 +8,7 @@ import (
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/schema"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/internal/yamlnode"
 )
 
@@ -329,7 +330,7 @@ func (w *walker) time(n *yamlnode.Node) {
 	if text == "" {
 		return
 	}
-	if _, err := time.Parse(time.RFC3339, text); err != nil {
+	if _, err := value.Time(text); err != nil {
 		w.Errorf(n.Pos, diagnostics.CodeInvalidValue, "times look like 2026-01-31T09:00:00Z", "%q is not a time", text)
 	}
 }

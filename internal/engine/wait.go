@@ -42,7 +42,7 @@ func pauseOf(kind program.WaitKind, input any, now time.Time) (p resume.Pause, e
 		case fields["at"] != nil:
 			p.Kind = resume.System
 			var bad error
-			if p.RetryAt, bad = time.Parse(time.RFC3339, text("at")); bad != nil && err == nil {
+			if p.RetryAt, bad = value.Time(text("at")); bad != nil && err == nil {
 				err = fmt.Errorf("at is %q, not a time like 2026-01-31T12:00:00Z", text("at"))
 			}
 		default:
