@@ -25,6 +25,8 @@ func fileError(path string, err error) error {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultCorrupt, sqlite.ResultNotADB:
 		err = fmt.Errorf("%w: %w", checkpoint.ErrCorrupt, err)
+	case sqlite.ResultReadOnly:
+		err = fmt.Errorf("%w\n  hint: the file or its folder is protected, or the disk is full", err)
 	}
 	return fmt.Errorf("sqlite store: %s: %w", path, err)
 }

@@ -35,12 +35,11 @@ type file struct {
 func openFile(ctx context.Context, path string, o Options) (*file, error) {
 	f := &file{path: path, name: path, flags: sqlite.OpenReadWrite}
 	err := f.open(ctx, o, func() error { return prepare(f.conn, o.Synchronous) })
-	code := sqlite.ErrCode(err).ToPrimary()
-	if code != sqlite.ResultReadOnly && code != sqlite.ResultCantOpen && !errors.Is(err, fs.ErrPermission) &&
-		!errors.Is(err, syscall.EROFS) || ctx.Err() != nil {
+	if err == nil || !mayBeRead(err) || ctx.Err() != nil {
 		return f, err
 	}
-	for _, query := range []string{"mode=ro", "immutable=1"} {
+	// Without readonly_shm the index of the log is made beside it, for which a full disk has no room.
+	for _, query := range []string{"mode=ro", "mode=ro&readonly_shm=1", "immutable=1"} {
 		if query == "immutable=1" && hasLog(path) {
 			err = fmt.Errorf("%w\n  hint: beside it is a write-ahead log (-wal), which cannot be read here: "+
 				"copy both to a folder where files can be made", err)
@@ -54,6 +53,16 @@ func openFile(ctx context.Context, path string, o Options) (*file, error) {
 		}
 	}
 	return nil, err
+}
+
+// mayBeRead reports whether a file that cannot be opened for writing may be one that can be read: the folder or the
+// file is protected, or the disk is full.
+func mayBeRead(err error) bool {
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultReadOnly, sqlite.ResultCantOpen, sqlite.ResultIOErr, sqlite.ResultFull:
+		return true
+	}
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }
 
 // hasLog reports whether a file has a write-ahead log that is not empty.
