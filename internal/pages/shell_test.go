@@ -36,7 +36,7 @@ func testMain(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	bin = dir
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "braise"), "github.com/braise-run/braise/cmd/braise")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "braise"), "github.com/braise-run/braise/cmd/braise")
 	if out, err := build.CombinedOutput(); err != nil {
 		panic(fmt.Sprintf("%v: %s", err, out))
 	}
