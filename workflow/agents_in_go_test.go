@@ -149,7 +149,8 @@ output: ["${{ steps.find.output.text }}", "${{ steps.beside.output.text }}", "${
 		want any
 	}{
 		{"the store's", nil, host("", runtimetest.Answer{Text: "done"}), "resume.needsWorkflow", nil},
-		{"without agents", &workflow.ResumeOptions{Workflow: inGo(t, text, nil)}, host(""), "resume.definitionChanged", nil},
+		{"another one that is not accepted", &workflow.ResumeOptions{Workflow: inGo(t, text, map[string]*agentloop.Loop{"finder": {Name: "finder", Model: "fast"}})},
+			host(""), "resume.definitionChanged", nil},
 		{"the run's", &workflow.ResumeOptions{Workflow: wf}, host("", runtimetest.Answer{Text: "done"}), "", []any{"first", "beside", "done"}},
 		{"another one", &workflow.ResumeOptions{Workflow: inGo(t, text, map[string]*agentloop.Loop{"finder": {Tools: agentloop.AllTools, Name: "finder", Model: "fast", MaxSteps: 3}}), AcceptChanged: true},
 			host("second", runtimetest.Answer{Text: "done"}), "", []any{"second", "beside", "done"}},

@@ -53,7 +53,7 @@ func TestFieldsOfOutputs(t *testing.T) {
 		{"of the usage of an agent", until("usage.total_tokens > 3"), "1", []string{`unknown field "total_tokens" [expr.unknownName]`, "known here: input_tokens, output_tokens"}},
 		{"of the calls of an agent", until(`any(calls, .name == "x")`), "1", []string{`unknown field "name" [expr.unknownName]`, "known here: arguments, error, result, tool"}},
 		{"of arguments of calls", until(`any(calls, .arguments.path == "x")`), "1", nil},
-		{"of the steps of an agent", until(`steps_done > "3"`), "1", []string{"> needs two operands of one type, a number or a string, not null or a number and a string [expr.type]"}},
+		{"of the steps of an agent", until(`steps_done > "3"`), "1", []string{"> needs two operands of one type, a number or a string, not a number and a string [expr.type]"}},
 		{"of a loop", step("uses: loop, with: {max_iterations: 2, steps: {a: {uses: set, with: 1}}, output: {n: 1}}"), "steps.s.output.n",
 			[]string{`unknown field "n" [expr.unknownName]`, "known here: iterations, last, reason"}},
 		{"of a round", step("uses: loop, with: {max_iterations: 2, steps: {a: {uses: set, with: 1}}, output: {n: 1}}"), "steps.s.output.last.m",

@@ -139,6 +139,9 @@ func (p *Program) FindInTools(specs []runtime.ToolSpec, agents []string) diagnos
 
 // unquoted is a hint for a number that stands where a text is asked for; else "".
 func unquoted(v *recipe.Value, problem schema.Problem) string {
+	if v == nil {
+		return ""
+	}
 	tokens := value.Tokens(problem.Path)
 	for _, token := range tokens {
 		if i, err := strconv.Atoi(token); v.IsList && err == nil && i >= 0 && i < len(v.List) {
