@@ -330,9 +330,14 @@ var durable = []string{"jsonl", "sqlite", "postgres"}
 // points runs undisturbed, checks that every boundary is reached, and returns each time as name:n.
 func (w *world) points(t *testing.T, recipe *crashRecipe) []string {
 	t.Helper()
-	job := w.job(t, recipe)
-	result := startChild(t, job, "", "").result(t)
-	w.check(t, job, result)
+	var result crashResult
+	for i := range 2 { // on a busy machine calls that end together may have a write each: of two runs the shorter counts
+		job := w.job(t, recipe)
+		r := startChild(t, job, "", "").result(t)
+		if w.check(t, job, r); i == 0 || len(r.Hits) < len(result.Hits) {
+			result = r
+		}
+	}
 	text, err := os.ReadFile("../internal/local/failpoint.go")
 	if err != nil {
 		t.Fatal(err)
