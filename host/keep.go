@@ -1,11 +1,16 @@
 package host
 
 import (
+	"context"
 	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 	"sync"
 
+	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/history"
+	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/recipe"
 )
 
@@ -48,6 +53,36 @@ func (h *Host) keepRecipe(r *recipe.Recipe, err error) (*recipe.Recipe, error) {
 		}
 	}
 	return r, err
+}
+
+// keepStored keeps the files that the recipe of a run was read from, if the run began on this machine: their names are
+// relative to the folder that it began in.
+func (h *Host) keepStored(ctx context.Context, store checkpoint.Store, runID string, r *recipe.Recipe) {
+	origin, err := history.Origin(ctx, store, runID)
+	folder := origin[originFolder]
+	if err != nil || folder == "" || origin[originHost] != here()[originHost] {
+		return
+	}
+	for _, file := range r.Files() {
+		h.kept.add(within(folder, filepath.FromSlash(file)))
+	}
+}
+
+// storedRecipe is the recipe of a run; nil when the store does not have it.
+func storedRecipe(ctx context.Context, store checkpoint.Store, runID string) *recipe.Recipe {
+	sum, _, err := guard.Load(ctx, store, runID, math.MaxInt64)
+	if err != nil {
+		return nil
+	}
+	text, err := guard.Definition(ctx, store, sum.Digest)
+	if err != nil {
+		return nil
+	}
+	r, err := recipe.FromDefinition(text)
+	if err != nil {
+		return nil
+	}
+	return r
 }
 
 // keepStore keeps what a store is in.

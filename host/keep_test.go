@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/workflow"
 )
 
 // trust 8.6: a run does not write the configuration in use, what that names, the recipe with its agents and sub-recipes,
@@ -62,6 +63,59 @@ func TestRunsDoNotWriteWhatConfiguresThem(t *testing.T) {
 	for _, path := range []string{"new.yaml", "work/out.txt"} {
 		if err := write(path); err != nil {
 			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// trust 8.6: a run that is resumed with the configuration of its beginning, from a folder that has none, writes neither
+// that, nor its recipe, whose files only the store knows, nor the store, nor what the host was told to keep.
+func TestResumedRunsDoNotWriteWhatConfiguresThem(t *testing.T) {
+	home := t.TempDir()
+	t.Chdir(home)
+	files := map[string]string{
+		"my.yaml":   "tools: {file: {base: .}}\n",
+		"tape.json": "{}",
+		"sub.yaml":  "apiVersion: braise/v1\nname: sub\nsteps: {one: {uses: set, with: {value: 1}}}\noutput: 1\n",
+		"recipe.yaml": `apiVersion: braise/v1
+name: r
+inputs: {path: string}
+steps:
+  sub: {uses: recipe, with: {ref: sub.yaml}}
+  ask: {uses: human, with: {prompt: "Go?"}}
+  w: {uses: file.write, needs: [ask, sub], with: {path: "${{ inputs.path }}", content: new}}
+`,
+	}
+	for name, text := range files {
+		write(t, name, text)
+	}
+	store := "sqlite:" + filepath.Join(home, "runs.db")
+	h, wf := opened(t, &host.Options{Config: "my.yaml", Recipe: "recipe.yaml", Store: store})
+	paths := []string{"my.yaml", "recipe.yaml", "sub.yaml", "runs.db", "runs.db-wal", "tape.json", "free.txt"}
+	tokens := map[string]string{}
+	for _, path := range paths {
+		out := h.Run(t.Context(), wf, map[string]any{"path": path})
+		if out.Status != workflow.StatusPaused {
+			t.Fatalf("%s: %v", path, out.Err)
+		}
+		tokens[path] = out.Token
+	}
+
+	t.Chdir(t.TempDir())
+	elsewhere, err := host.Open(t.Context(), &host.Options{Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer elsewhere.Close()
+	elsewhere.Keep(filepath.Join(home, "tape.json"))
+	for _, path := range paths {
+		out := elsewhere.Resume(t.Context(), tokens[path], approved, nil)
+		if refused := out.Err != nil && strings.Contains(out.Err.Error(), "may not be written"); refused == (path == "free.txt") {
+			t.Errorf("%s: %s, %v", path, out.Status, out.Err)
+		}
+		if text, known := files[path]; known {
+			if content, err := os.ReadFile(filepath.Join(home, path)); err != nil || string(content) != text {
+				t.Errorf("%s holds %q, %v", path, content, err)
+			}
 		}
 	}
 }

@@ -20,7 +20,7 @@ func TestFilesAreKeptOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := &Host{}
+	h := &Host{kept: new(kept)}
 	r, err := h.Recipe(path)
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"math"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -17,7 +16,6 @@ import (
 	"github.com/braise-run/braise/adapters/mcp"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
-	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -78,7 +76,7 @@ type Host struct {
 	path   string  // of the configuration; "": none
 	dir    string  // of the configuration
 	base   *runtime.Runtime
-	kept   kept // from file.write
+	kept   *kept // from file.write; shared with the children
 
 	mu       sync.Mutex // guards what follows
 	closed   bool
@@ -99,14 +97,17 @@ const openTime = 30 * time.Second
 
 // Open reads the configuration of an installation, and the scripts that models answer from. What else it names is
 // opened when it is needed. The error is a *diagnostics.Error, or says which file or option is at fault.
-func Open(ctx context.Context, opts *Options) (*Host, error) { return open(ctx, opts, "") }
+func Open(ctx context.Context, opts *Options) (*Host, error) {
+	return open(ctx, opts, "", new(kept))
+}
 
-// open is Open. What the configuration starts has a folder as its working folder; "": that of the process.
-func open(ctx context.Context, opts *Options, folder string) (*Host, error) {
+// open is Open. What the configuration starts has a folder as its working folder; "": that of the process. What the
+// host keeps is added to k.
+func open(ctx context.Context, opts *Options, folder string, k *kept) (*Host, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	h := &Host{base: &runtime.Runtime{}, servers: map[string]*server{}}
+	h := &Host{base: &runtime.Runtime{}, kept: k, servers: map[string]*server{}}
 	if opts != nil {
 		h.opts = *opts
 	}
@@ -129,7 +130,7 @@ func open(ctx context.Context, opts *Options, folder string) (*Host, error) {
 		h.warn("nothing is sent, as telemetry is not configured: " + why)
 	}
 	h.config.startIn(folder)
-	h.config.keep(&h.kept, h.path)
+	h.config.keep(h.kept, h.path)
 	h.dir = filepath.Dir(h.path)
 	if h.base, err = h.config.Runtime(h.dir); err != nil {
 		return nil, err
@@ -307,6 +308,7 @@ func (h *Host) RuntimeOf(ctx context.Context, runID string, opts *workflow.Resum
 	}
 	rt := h.Bare()
 	if r := storedRecipe(ctx, store, runID); r != nil {
+		h.keepStored(ctx, store, runID, r)
 		if opts != nil && opts.Complete {
 			h.connect(ctx, r, rt)
 		} else if err := h.Connect(ctx, r, rt); err != nil {
@@ -314,23 +316,6 @@ func (h *Host) RuntimeOf(ctx context.Context, runID string, opts *workflow.Resum
 		}
 	}
 	return rt, h.equip(ctx, rt)
-}
-
-// storedRecipe is the recipe of a run; nil when the store does not have it.
-func storedRecipe(ctx context.Context, store checkpoint.Store, runID string) *recipe.Recipe {
-	sum, _, err := guard.Load(ctx, store, runID, math.MaxInt64)
-	if err != nil {
-		return nil
-	}
-	text, err := guard.Definition(ctx, store, sum.Digest)
-	if err != nil {
-		return nil
-	}
-	r, err := recipe.FromDefinition(text)
-	if err != nil {
-		return nil
-	}
-	return r
 }
 
 // equip gives rt the store and telemetry, and takes what comes in for a pause as its answer.

@@ -94,7 +94,7 @@ func (h *Host) of(ctx context.Context, store checkpoint.Store, runID string) (*H
 			"\n  hint: --config PATH names the one to use", path, why)}
 }
 
-// child returns the host for runs of an origin. It is closed with h.
+// child returns the host for runs of an origin. It has the store of h, keeps what h keeps, and is closed with h.
 func (h *Host) child(ctx context.Context, store checkpoint.Store, origin map[string]string) (*Host, error) {
 	path, folder := origin[originConfig], origin[originFolder]
 	key := strings.Join([]string{path, origin[originSum], folder}, "\x00")
@@ -108,7 +108,7 @@ func (h *Host) child(ctx context.Context, store checkpoint.Store, origin map[str
 	}
 	opts := h.opts
 	opts.Config, opts.Recipe = path, ""
-	there, err := open(ctx, &opts, folder)
+	there, err := open(ctx, &opts, folder, h.kept)
 	switch {
 	case err != nil:
 		return nil, err
