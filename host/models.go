@@ -149,6 +149,7 @@ func (r *reader) openai(n *yamlnode.Node, fields map[string]*yamlnode.Node) *ope
 		Model:   r.text(fields["model"]),
 		BaseURL: r.option(fields["base_url"], func(o *openai.Options, s string) { o.BaseURL = s }),
 		APIKey:  r.option(fields["api_key"], func(o *openai.Options, s string) { o.APIKey = s }),
+		Secrets: r.pathValues(fields["base_url"]),
 		Timeout: read(r, fields["timeout"], readDuration),
 
 		Provider: r.text(fields["provider_name"]),
@@ -167,6 +168,26 @@ func (r *reader) openai(n *yamlnode.Node, fields map[string]*yamlnode.Node) *ope
 		opts.NoSchema = !r.Bool(schema)
 	}
 	return &opts
+}
+
+// pathValues are what the variables in the path of a URL hold; none of a URL that is all one variable.
+func (r *reader) pathValues(n *yamlnode.Node) (values []string) {
+	if n == nil || n.Kind != yamlnode.String {
+		return nil
+	}
+	text := n.Value.(string)
+	if _, rest, ok := strings.Cut(text, "://"); ok {
+		text = rest
+	}
+	_, path, _ := strings.Cut(text, "/")
+	_, _ = expand(path, func(name string) (string, bool) { // reported where it is read
+		value, ok := r.env(name)
+		if value != "" {
+			values = append(values, value)
+		}
+		return value, ok
+	})
+	return values
 }
 
 // option reads an option of an openai model that openai.New has an opinion about.

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -26,7 +25,6 @@ import (
 const (
 	maxFaultBytes = 64 << 10 // read of the body of a failure
 	quotedBytes   = 512      // of what a server said, in a message
-	minSecret     = 8        // bytes; what is shorter is a placeholder, such as "ollama"
 )
 
 // do sends one request and reads a good answer.
@@ -86,7 +84,7 @@ func (m *Model) tooLarge(path string) error {
 
 // what names the model and the address, for messages.
 func (m *Model) what(path string) string {
-	return fmt.Sprintf("model %q: %s", m.opts.Model, shown(m.base.JoinPath(path)))
+	return fmt.Sprintf("model %q: %s", m.opts.Model, m.shown(m.base.JoinPath(path)))
 }
 
 // decode reads the body of a good answer into v, unless it is an error after all, or no JSON.
@@ -152,7 +150,7 @@ func (m *Model) statusFailure(ctx context.Context, path string, resp *http.Respo
 	}
 	if target, err := resp.Location(); err == nil && resp.StatusCode < 400 {
 		message += fmt.Sprintf("\n  hint: it redirects to %s; redirects are not followed, change the base URL",
-			shown(target))
+			m.shown(target))
 	}
 	return &retry.Failure{
 		Reason: f.reason(resp.StatusCode),
@@ -201,20 +199,6 @@ func refuse(format string, args ...any) error {
 	return &retry.Failure{Err: fmt.Errorf(format, args...)}
 }
 
-// shown is a URL for messages: no user, query or fragment, which may hold secrets.
-func shown(u *url.URL) string {
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
-}
-
-// redactor replaces the key and the values of the headers, and the words of those, in what servers say.
-func redactor(opts Options) *value.Redactor {
-	secrets := []string{opts.APIKey}
-	for _, header := range opts.Headers {
-		secrets = append(append(secrets, header), strings.Fields(header)...) // Bearer TOKEN
-	}
-	return value.NewRedactor(slices.DeleteFunc(secrets, func(s string) bool { return len(s) < minSecret }))
-}
-
 // quote is what a server said, for a message: secrets out, also those of the run, white space folded, nothing that
 // is not printable, cut. Secrets come first: a cut may not leave half of one.
 func (m *Model) quote(ctx context.Context, said string) string {
@@ -228,7 +212,7 @@ func (m *Model) quotePart(ctx context.Context, said string, cut bool) string {
 			return -1
 		}
 		return r
-	}, m.redact.Middle(value.RedactorOf(ctx).Middle(said, false, cut), false, cut))
+	}, m.secrets.faults.Middle(value.RedactorOf(ctx).Middle(said, false, cut), false, cut))
 	line := strings.Join(strings.Fields(printable), " ")
 	if len(line) <= quotedBytes {
 		return line

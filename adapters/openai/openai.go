@@ -30,7 +30,6 @@ import (
 
 	sdk "github.com/sashabaranov/go-openai"
 
-	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 )
@@ -50,6 +49,7 @@ type Options struct {
 	Model   string            // as the endpoint calls it; required
 	APIKey  string            // sent as a bearer token; "": none is sent
 	Headers map[string]string // of every request; they go before the adapter's own
+	Secrets []string          // parts of the path of BaseURL that are shown nowhere, as the key is not
 	Timeout time.Duration     // of one request, from connecting to the last byte. Defaults to 10 minutes.
 
 	// Provider is what [Model.Metadata] says: a name of OpenTelemetry's gen_ai.provider.name where
@@ -77,8 +77,9 @@ type Model struct {
 	header http.Header
 	host   string // of the Headers; "": that of base
 	client *http.Client
-	redact *value.Redactor
 	mode   atomic.Int32 // the best that the endpoint has not refused
+
+	secrets secrets
 }
 
 // How an answer is asked for, the best first.
@@ -107,7 +108,7 @@ func New(opts Options) (*Model, error) {
 		return nil, fmt.Errorf("openai: the base URL is not like %q", DefaultBaseURL)
 	}
 	m := &Model{opts: opts, base: base, header: http.Header{}, client: newClient(opts.HTTPClient),
-		redact: redactor(opts)}
+		secrets: secretsOf(opts)}
 	m.header.Set("Accept", "application/json")
 	m.header.Set("Content-Type", "application/json")
 	m.header.Set("User-Agent", "braise")
@@ -182,7 +183,8 @@ func (m *Model) Generate(ctx context.Context, req *runtime.Request) (*runtime.Re
 
 // Stream is Generate that hands on the text while it comes. An endpoint that refuses stream_options,
 // or to stream at all, is asked again without; that is remembered. A stream that ends before the
-// model said that it was finished is a failure, after the pieces that have come.
+// model said that it was finished is a failure, after the pieces that have come. An end of them that
+// may be the beginning of a secret is left out.
 func (m *Model) Stream(ctx context.Context, req *runtime.Request, emit func(runtime.Delta)) (*runtime.Response, error) {
 	began := false
 	for mode := m.mode.Load(); ; {
@@ -225,23 +227,34 @@ func (m *Model) ask(
 		return nil, refuse("model %q: %w", m.opts.Model, err)
 	}
 	var r reply
-	emitted := false
+	emitted, hidden := false, pieces{secrets: m.secrets.plain}
+	show := func(text string) {
+		if text != "" {
+			emit(runtime.Delta{Text: text})
+		}
+	}
 	err = m.do(ctx, http.MethodPost, chatPath, body, func(answer io.Reader) error {
 		in := bufio.NewReader(answer)
 		if !isStream(in) {
 			return m.readWhole(ctx, chatPath, in, &r)
 		}
 		emitted = true // some stream whatever they are asked for
-		return m.readStream(ctx, in, &r, emit)
+		return m.readStream(ctx, in, &r, func(d runtime.Delta) { show(hidden.next(d.Text)) })
 	})
 	if err != nil {
 		return nil, m.hinted(req, err)
 	}
 	resp, err := m.response(ctx, &r, req, names)
-	if err == nil && !emitted && resp.Text != "" {
-		emit(runtime.Delta{Text: resp.Text})
+	if err != nil {
+		return nil, err
 	}
-	return resp, err
+	m.secrets.clean(resp)
+	if emitted {
+		show(hidden.held)
+	} else {
+		show(resp.Text)
+	}
+	return resp, nil
 }
 
 // Models asks the endpoint for the models that it has and returns their names, sorted. It shows

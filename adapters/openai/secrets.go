@@ -1,0 +1,108 @@
+package openai
+
+import (
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/runtime"
+)
+
+// The fewest bytes of a secret: what is shorter is a placeholder, such as "ollama".
+const (
+	minSecret = 8  // in what servers say of failures
+	minAnswer = 16 // in answers, which may well have a word like "anything"
+)
+
+// secrets are what the options have that is not to be shown, by where it would be.
+type secrets struct {
+	faults  *value.Redactor // the key, the values of the headers and the words of those, Options.Secrets
+	answers *value.Redactor // the key and Options.Secrets
+	paths   *value.Redactor // Options.Secrets
+	plain   []string        // what answers are searched for
+}
+
+func secretsOf(opts Options) secrets {
+	of := func(least int, texts []string) []string {
+		return slices.DeleteFunc(slices.Clone(texts), func(s string) bool { return len(s) < least })
+	}
+	own := append([]string{opts.APIKey}, opts.Secrets...)
+	all := slices.Clone(own)
+	for _, header := range opts.Headers {
+		all = append(append(all, header), strings.Fields(header)...) // Bearer TOKEN
+	}
+	plain := of(minAnswer, own)
+	return secrets{
+		faults:  value.NewRedactor(of(minSecret, all)),
+		answers: value.NewRedactor(plain),
+		paths:   value.NewRedactor(opts.Secrets),
+		plain:   plain,
+	}
+}
+
+// shown is a URL for messages: no user, query or fragment, which may hold secrets, and none in its path.
+func (m *Model) shown(u *url.URL) string {
+	path := m.secrets.paths.Text(u.EscapedPath())
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String() + path
+}
+
+// clean takes the secrets out of an answer.
+func (s secrets) clean(resp *runtime.Response) {
+	if s.answers == nil {
+		return
+	}
+	resp.Text, resp.Model = s.answers.Text(resp.Text), s.answers.Text(resp.Model)
+	s.cleanParts(resp.Parts)
+	for i := range resp.ToolCalls {
+		call := &resp.ToolCalls[i]
+		call.ID, call.Name = s.answers.Text(call.ID), s.answers.Text(call.Name)
+		call.Arguments = s.cleanJSON(call.Arguments)
+		s.cleanParts(call.Parts)
+	}
+}
+
+func (s secrets) cleanParts(parts []runtime.Part) {
+	for i := range parts {
+		parts[i].Data = s.cleanJSON(parts[i].Data)
+	}
+}
+
+// pieces takes secrets out of a text that comes in pieces, as they are: other forms of them go when all is there, so
+// that the text is not held up. held may be the beginning of a secret.
+type pieces struct {
+	secrets []string
+	held    string
+}
+
+// next takes a piece and returns what is sure by now.
+func (p *pieces) next(piece string) string {
+	text, held := p.held+piece, 0
+	for _, secret := range p.secrets {
+		text = strings.ReplaceAll(text, secret, value.Redacted)
+	}
+	for _, secret := range p.secrets {
+		for n := min(len(secret)-1, len(text)); n > held; n-- {
+			if strings.HasSuffix(text, secret[:n]) {
+				held = n
+			}
+		}
+	}
+	p.held = text[len(text)-held:]
+	return text[:len(text)-held]
+}
+
+// cleanJSON leaves JSON as it is, to the byte, unless there is a secret in it.
+func (s secrets) cleanJSON(text json.RawMessage) json.RawMessage {
+	clean := s.answers.Text(string(text))
+	if clean == string(text) {
+		return text
+	}
+	if v, err := value.Decode(text); err == nil {
+		if whole, err := value.JSON(s.answers.Value(v)); err == nil {
+			return whole
+		}
+	}
+	return value.AppendString(nil, clean)
+}
