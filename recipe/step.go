@@ -134,6 +134,10 @@ func (w *walker) step(f yamlnode.Field, s *scope) Step {
 
 // misplaced are hints for wrong keys of a step, those among them that belong into its with.
 func misplaced(step *yamlnode.Node) map[string]string {
+	wrong := func(f yamlnode.Field) bool { return !slices.Contains(stepObject.known, f.Key) }
+	if !slices.ContainsFunc(step.Fields, wrong) {
+		return nil
+	}
 	name := ""
 	if i := slices.IndexFunc(step.Fields, func(f yamlnode.Field) bool { return f.Key == "uses" }); i >= 0 {
 		name, _ = step.Fields[i].Value.Value.(string)

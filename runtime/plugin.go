@@ -86,7 +86,7 @@ type Hooks map[Point]Hook
 // point an error is only reported.
 //
 // Hooks at [StepBefore] are called once for each step, item of a foreach and step of a body that
-// begins, and before another process or a fork goes on with a step in which nothing has happened
+// begins, and before another process or a fork continues a step in which nothing has happened
 // yet. A step whose result a fork shares is not one.
 type Hook func(ctx context.Context, m Moment) error
 

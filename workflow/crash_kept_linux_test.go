@@ -23,7 +23,7 @@ var crashKept = &crashRecipe{
 	}),
 }
 
-// A run reads the settings of its beginning, whoever goes on with it. A model answers instead of another one.
+// A run keeps the settings that it began with, whoever continues it. When one model fails, another one answers.
 var crashChosen = &crashRecipe{
 	name: "chosen", script: twoTurns,
 	text: `steps:

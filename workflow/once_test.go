@@ -89,7 +89,7 @@ var onceRows = []onceRow{
 	{"", "a tool of the recipe", "{uses: own.book}", agentsOnce},
 }
 
-// For each kind a hook denies one step, and one with items; the run goes on without it.
+// A hook denies a step of each kind, and one step with items. The run continues without them.
 func init() {
 	var list []onceRow
 	for _, row := range onceRows {

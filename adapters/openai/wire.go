@@ -18,10 +18,11 @@ import (
 // called are the tools that are called in a conversation, once each. Some endpoints refuse calls of tools that a
 // request does not declare.
 func called(messages []runtime.Message) (specs []runtime.ToolSpec) {
+	seen := map[string]bool{}
 	for _, msg := range messages {
 		for _, call := range msg.ToolCalls {
-			same := func(s runtime.ToolSpec) bool { return wireName(s.Name) == wireName(call.Name) }
-			if !slices.ContainsFunc(specs, same) {
+			if name := wireName(call.Name); !seen[name] {
+				seen[name] = true
 				specs = append(specs, runtime.ToolSpec{Name: call.Name})
 			}
 		}

@@ -88,7 +88,7 @@ func (f *frame) once(kind Kind, wanted, there bool, name string,
 func (f *frame) skillsJob() *Job { return &Job{Op: LoadSkills, Names: value.Names(f.loop.Skills)} }
 
 // CheckSkills returns the skills that a loader gave in the form that equal ones share: sorted by scope, name and path,
-// each once. flaws says of which of them nobody could tell later whether they have changed.
+// each once. flaws are about those whose changes nobody would notice later.
 func CheckSkills(loaded []runtime.Skill) (skills []runtime.Skill, flaws []string) {
 	skills = slices.Clone(loaded)
 	for i := range skills {

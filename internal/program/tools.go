@@ -119,8 +119,8 @@ func (p *Program) FindInTools(specs []runtime.ToolSpec, agents []string) diagnos
 			continue // the tool's fault: Runtime.Validate reports it
 		}
 		for _, problem := range s.Check(argumentsAsWritten(call.With)) {
-			if pos, known := locate(call.With, problem, call.Pos); known {
-				hint := unquoted(call.With, problem)
+			if at, pos, known := locate(call.With, problem, call.Pos); known {
+				hint := unquoted(at, problem)
 				if problem.Known != nil {
 					tokens := value.Tokens(problem.Path)
 					hint = suggest.hint(tokens[len(tokens)-1], func() []string { return problem.Known })
@@ -137,30 +137,17 @@ func (p *Program) FindInTools(specs []runtime.ToolSpec, agents []string) diagnos
 	return list
 }
 
-// unquoted is a hint for a number that stands where a text is asked for; else "".
-func unquoted(v *recipe.Value, problem schema.Problem) string {
-	if v == nil {
+// unquoted is a hint for a number, at, that stands where a text is asked for; else "".
+func unquoted(at *recipe.Value, problem schema.Problem) string {
+	if at == nil || !strings.Contains(schema.Describe([]schema.Problem{problem}), "must be a string") {
 		return ""
 	}
-	tokens := value.Tokens(problem.Path)
-	for _, token := range tokens {
-		if i, err := strconv.Atoi(token); v.IsList && err == nil && i >= 0 && i < len(v.List) {
-			v = v.List[i]
-		} else if f := v.Field(token); f != nil {
-			v = f.Value
-		} else {
-			return ""
-		}
-	}
-	switch n := v.Scalar.(type) {
+	switch n := at.Scalar.(type) {
 	case int64, float64:
-		switch {
-		case !strings.Contains(schema.Describe([]schema.Problem{problem}), "must be a string"):
-		case tokens[len(tokens)-1] == "timeout":
+		if strings.HasSuffix(problem.Path, "/timeout") {
 			return fmt.Sprintf("give it a unit: %vs", n)
-		default:
-			return fmt.Sprintf(`quote it: "%v"`, n)
 		}
+		return fmt.Sprintf(`quote it: "%v"`, n)
 	}
 	return ""
 }
@@ -172,33 +159,33 @@ func argumentsAsWritten(v *recipe.Value) any {
 	return v.Literal()
 }
 
-// locate finds the place that a problem of literal arguments is about. It is not known when an
-// expression will give the value there, a part of it, or what holds it.
+// locate finds the place that a problem of literal arguments is about, and the value there; nil: none is. It is not
+// known when an expression will give the value there, a part of it, or what holds it.
 func locate(
 	v *recipe.Value, problem schema.Problem, whole diagnostics.Position,
-) (pos diagnostics.Position, known bool) {
+) (at *recipe.Value, pos diagnostics.Position, known bool) {
 	if v == nil {
-		return whole, true
+		return nil, whole, true
 	}
 	pos = v.Pos
 	tokens := value.Tokens(problem.Path)
 	for i, token := range tokens {
 		switch f := v.Field(token); {
 		case v.IsMap && f == nil:
-			return pos, true // a member that is missing
+			return nil, pos, true // a member that is missing
 		case v.IsMap && problem.Known != nil && i == len(tokens)-1:
-			return f.Pos, true // whatever its value will be
+			return f.Value, f.Pos, true // whatever its value will be
 		case v.IsMap:
 			v, pos = f.Value, f.Value.Pos
 		case v.IsList:
 			item, err := strconv.Atoi(token)
 			if err != nil || item < 0 || item >= len(v.List) {
-				return pos, true
+				return nil, pos, true
 			}
 			v, pos = v.List[item], v.List[item].Pos
 		default:
-			return pos, !v.HasExpression()
+			return nil, pos, !v.HasExpression()
 		}
 	}
-	return pos, !v.HasExpression()
+	return v, pos, !v.HasExpression()
 }
