@@ -465,6 +465,8 @@ func FuzzFormat(target *testing.F) {
 		f.Add(seed)
 	}
 	f.Add("? \ufeff\"a\n: b\n")
+	f.Add("\ufeff? \ufeff\"}: b\n")
+	f.Add("\ufeff\ufeffa: b\n")
 	f.Add("x:\n- ? " + strings.Repeat("q", 1025) + "\n- ? " + strings.Repeat("r", 1025) + "\n  : {a: b} # c\n")
 	f.Fuzz(func(t *testing.T, in string) {
 		node, found := yamlnode.Parse("f.yaml", []byte(in), nil)

@@ -62,6 +62,9 @@ func hideQuestionMarks(text []byte) (hidden []byte, sign string) {
 		return text, ""
 	}
 	hidden = make([]byte, 0, len(text)+len(text)/16)
+	if rest, ok := bytes.CutPrefix(text, []byte("\uFEFF")); ok { // what follows begins the first line
+		hidden, text = append(hidden, "\uFEFF"...), rest
+	}
 	var last byte        // on the line, the last character that is not blank; 0: none
 	gap, tag := 0, false // blanks since last; whether this is a tag, an anchor or an alias
 	for _, b := range text {

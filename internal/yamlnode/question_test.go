@@ -26,6 +26,7 @@ func TestQuestionMarks(t *testing.T) {
 		{"{a: 'it''s?', b: \"? \\u003f?\"}", map[string]any{"a": "it's?", "b": "? ??"}},
 		{"a: |\n  what?\n  ? x\nb: why? # really?\nc: what ?", map[string]any{"a": "what?\n? x\n", "b": "why?", "c": "what ?"}},
 		{"? a\n: b", object("a", "b")},
+		{"\uFEFF? a\n: b", object("a", "b")},
 		{"{? a : b}", object("a", "b")},
 		{"- ? a\n  : b\n", []any{object("a", "b")}},
 		{"a: ?b", object("a", "?b")},

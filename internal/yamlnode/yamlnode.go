@@ -9,6 +9,7 @@
 package yamlnode
 
 import (
+	"bytes"
 	"fmt"
 	"unicode/utf8"
 
@@ -131,13 +132,15 @@ func Parse(filename string, data []byte, opts *Options) (*Node, diagnostics.List
 }
 
 // badCharacter returns the offset of the first byte that is not UTF-8 or not printable as YAML
-// defines it, else -1.
+// defines it, or of a second byte order mark at the beginning, else -1.
 func badCharacter(data []byte) int {
 	for i := 0; i < len(data); {
 		r, size := utf8.DecodeRune(data[i:])
 		switch {
 		case r >= 0x20 && r <= 0x7E, r == '\t', r == '\n', r == '\r', r == 0x85:
 		case r < 0xA0, r >= 0xFFFE && r <= 0xFFFF, r == utf8.RuneError && size == 1:
+			return i
+		case i == size && r == 0xFEFF && bytes.HasPrefix(data, []byte("\uFEFF")):
 			return i
 		}
 		i += size
@@ -149,6 +152,9 @@ func describeBad(data []byte) string {
 	r, size := utf8.DecodeRune(data)
 	if r == utf8.RuneError && size == 1 {
 		return fmt.Sprintf("byte 0x%02X is not valid UTF-8", data[0])
+	}
+	if r == 0xFEFF {
+		return "a second byte order mark, U+FEFF, is not allowed"
 	}
 	return fmt.Sprintf("control character U+%04X is not allowed", r)
 }

@@ -134,6 +134,7 @@ func TestParseRejects(t *testing.T) {
 		{"a: \"\xff\"", []string{"1:5 yaml.syntax | save the file as UTF-8 text without control characters"}},
 		{"é\x00", []string{"1:2 yaml.syntax | save the file as UTF-8 text without control characters"}},
 		{"\xff\xfea\x00", []string{"1:1 yaml.syntax | save the file as UTF-8 text without control characters"}},
+		{"\uFEFF\uFEFFa: b", []string{"1:1 yaml.syntax | save the file as UTF-8 text without control characters"}},
 		{"a: [1, 2\nb: 3\n", []string{"2:1 yaml.syntax"}},
 		{"with: {a: ${{ x }}}\n", []string{"1:12 yaml.syntax" + quote}},
 		{"when: a ? b : c\n", []string{"1:7 yaml.syntax" + quote}},
