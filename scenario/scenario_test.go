@@ -27,6 +27,11 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expectations of scenarios that do not hold")
 
+func TestMain(m *testing.M) {
+	flag.Set("test.parallel", "8") // scenarios wait more than they work
+	os.Exit(m.Run())
+}
+
 // All events of the scenarios fit the schema of events, and the snapshots in them theirs.
 func TestScenarios(t *testing.T) {
 	var none *host.Config
@@ -36,7 +41,17 @@ func TestScenarios(t *testing.T) {
 	}
 	rt.Trace = []trace.Sink{checked{t: t, event: compiled(t, trace.EventSchema()),
 		snapshot: compiled(t, trace.SnapshotSchema())}}
-	scenariotest.Run(t, "../testdata/scenarios", &scenario.Options{Update: *update, Runtime: rt})
+	opts := &scenario.Options{Update: *update, Runtime: rt}
+	files, err := scenario.Find([]string{"../testdata/scenarios"}, opts)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d scenarios, %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(scenario.Name(file), func(t *testing.T) {
+			t.Parallel()
+			scenariotest.Run(t, file, opts)
+		})
+	}
 }
 
 // The scenarios of Serverless Workflow's conformance suite, in our words; docs/compare.md has a row for each.

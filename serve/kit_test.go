@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -430,7 +431,10 @@ func checkResponse(t testing.TB, r *http.Request, res *http.Response, text []byt
 	}
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Set("test.parallel", "8") // tests wait more than they work
+	goleak.VerifyTestMain(m)
+}
 
 // await waits until the store has a run.
 func (l *lab) await(id string) {

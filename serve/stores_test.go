@@ -22,6 +22,7 @@ func TestStores(t *testing.T) {
 		{"Metrics", testMetricsOfTheStore},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			t.Run("sqlite", func(t *testing.T) { tt.test(t, newLab(t, nil)) })
 			t.Run("postgres", func(t *testing.T) { tt.test(t, labOf(t, openPostgres(t, nil), nil)) })
 		})

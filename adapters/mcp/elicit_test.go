@@ -108,6 +108,7 @@ func answers(t *testing.T, output any) (said []map[string]any, key string) {
 // A question pauses the step; the run goes on in another runtime, with another session, and the server gets the answers
 // to all its questions in the last call.
 func TestElicit(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range asking(t) {
 		t.Run(name, func(t *testing.T) {
 			a := newAsker(t, cfg, "  a: {uses: mcp.test.ask, with: {questions: ["+who+`, {message: "Sure?"}]}}`+"\n")
@@ -165,6 +166,7 @@ func TestElicitInAgent(t *testing.T) {
 
 // A question that is asked again in the same call, as after an answer that the server does not take, is another one.
 func TestElicitAgain(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range asking(t) {
 		a := newAsker(t, cfg, "  a: {uses: mcp.test.ask, with: {questions: ["+who+", "+who+"]}}\n")
 		out := a.answer(a.answer(a.run(), map[string]any{"name": "Ada"}), map[string]any{"name": "Bob", "age": 8})
@@ -177,6 +179,7 @@ func TestElicitAgain(t *testing.T) {
 
 // Outside of a run nobody can be asked.
 func TestElicitOutsideOfARun(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range asking(t) {
 		got, err := call(t.Context(), t, open(t, cfg), "ask", `{"questions": [{"message": "One?"}]}`)
 		if want := `"\u003cnil\u003e [{\"decline\":null}]"`; err != nil || got != want {
@@ -187,6 +190,7 @@ func TestElicitOutsideOfARun(t *testing.T) {
 
 // Without the setting, a server does not learn that there is somebody to ask.
 func TestElicitIsOff(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range asking(t) {
 		cfg.Elicit = false
 		_, err := call(t.Context(), t, open(t, cfg), "ask", `{"questions": [{"message": "One?"}]}`)
@@ -202,6 +206,7 @@ func TestElicitIsOff(t *testing.T) {
 
 // What is no question to a person is refused, and the server's call, or ours, says so.
 func TestQuestionsThatAreRefused(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range asking(t) {
 		s := open(t, cfg)
 		for question, want := range map[string]string{
@@ -223,6 +228,7 @@ func TestQuestionsThatAreRefused(t *testing.T) {
 
 // A call may ask a hundred times.
 func TestElicitTooOften(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range asking(t) {
 		s := open(t, cfg)
 		ask := func(n int) error {
@@ -241,6 +247,7 @@ func TestElicitTooOften(t *testing.T) {
 // A server that does not end its call is not waited for longer than for any other. Its session is over then, so that
 // no question of that call is taken for one of the next.
 func TestElicitAndHang(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"stdio, old", "http, old"} {
 		cfg := asking(t)[name]
 		cfg.Timeout = time.Second
@@ -307,6 +314,7 @@ func TestElicitRedacts(t *testing.T) {
 // The result of a call that was told that its question is not answered yet is dropped, and an answer to another question is
 // none to this one.
 func TestElicitDropsTheResult(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range asking(t) {
 		dir := t.TempDir()
 		told := filepath.Join(dir, "told")

@@ -118,6 +118,7 @@ func TestProgramsThatFloodEnd(t *testing.T) {
 
 // trust 8.11: what a server asks is answered as fast as it reads.
 func TestServerThatAsksALot(t *testing.T) {
+	t.Parallel()
 	s := open(t, command(t, "flood"))
 	if got, err := call(t.Context(), t, s, "x", `{}`); err != nil || got != `"all answered"` {
 		t.Errorf("%s, %v", got, err)

@@ -102,6 +102,7 @@ func TestStatuses(t *testing.T) {
 
 // An answer that breaks off leaves open what the call has done.
 func TestConnectionsThatBreakOff(t *testing.T) {
+	t.Parallel()
 	e := endpoint(t)
 	s := open(t, e.config())
 	for name, answer := range map[string]func(w http.ResponseWriter){

@@ -186,6 +186,7 @@ func TestFailures(t *testing.T) {
 
 // What is too long to be read at all ends the session, and the next call has another one.
 func TestAnswersOutOfBounds(t *testing.T) {
+	t.Parallel()
 	bounded := endpoint(t).config()
 	stdio := command(t, "full")
 	bounded.MaxBytes, stdio.MaxBytes = 10_000, 10_000
@@ -359,6 +360,7 @@ func TestToolThatChanges(t *testing.T) {
 
 // A server that does not answer what it does not know is spoken to as an old one.
 func TestServerThatIsMute(t *testing.T) {
+	t.Parallel()
 	s := open(t, command(t, "mute"))
 	if got, err := call(t.Context(), t, s, "echo", `{"text": "at last"}`); err != nil || got != `"at last"` {
 		t.Errorf("got %s, %v", got, err)
@@ -505,6 +507,7 @@ func listenForEnd(t *testing.T) (addr string, connected, gone chan struct{}) {
 
 // A program that does not want to end is killed.
 func TestCloseKills(t *testing.T) {
+	t.Parallel()
 	addr, connected, gone := listenForEnd(t)
 	s := open(t, command(t, "stubborn", "TELL", addr))
 	<-connected

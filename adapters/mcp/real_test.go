@@ -54,6 +54,7 @@ func TestPublishedFilesystem(t *testing.T) {
 }
 
 func TestPublishedEverything(t *testing.T) {
+	t.Parallel()
 	program := npmtest.Program(t, "@modelcontextprotocol/server-everything", published, "mcp-server-everything")
 	for name, cfg := range map[string]mcp.Config{
 		"stdio": {Name: "all", Command: []string{program, "stdio"}},
@@ -77,6 +78,7 @@ func TestPublishedEverything(t *testing.T) {
 
 // What the published server asks, with a form of every kind of field, is answered.
 func TestPublishedElicitation(t *testing.T) {
+	t.Parallel()
 	program := npmtest.Program(t, "@modelcontextprotocol/server-everything", published, "mcp-server-everything")
 	for name, cfg := range map[string]mcp.Config{
 		"stdio": {Name: "all", Command: []string{program, "stdio"}, Elicit: true},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/big"
@@ -39,6 +40,7 @@ func TestMain(m *testing.M) {
 		serve(mode)
 		os.Exit(0)
 	}
+	flag.Set("test.parallel", "8") // tests wait more than they work
 	goleak.VerifyTestMain(m)
 }
 

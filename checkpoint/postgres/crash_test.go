@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -31,6 +32,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	flag.Set("test.parallel", "8") // tests wait more than they work
 	checkpointtest.Main(m, openPlace)
 }
 
@@ -368,6 +370,7 @@ func TestServerAway(t *testing.T) {
 
 // trust 6.5: while the server is away, many callers make few connections, and all get an error soon. When it is back, so are they.
 func TestFewConnectionsWhileAway(t *testing.T) {
+	t.Parallel()
 	m := newMedium(t)
 	p := startProxy(t, m)
 	m.url += "&pool_max_conns=4"

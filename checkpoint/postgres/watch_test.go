@@ -96,6 +96,7 @@ func TestWatchLastNews(t *testing.T) {
 
 // serve 2: a process that was killed before it told of its last write is found out about.
 func TestWatchUntold(t *testing.T) {
+	t.Parallel()
 	m := newMedium(t)
 	s := m.open()
 	w := m.watch(t, s)
@@ -108,6 +109,7 @@ func TestWatchUntold(t *testing.T) {
 
 // serve 2: where no notifications come, the server is asked.
 func TestWatchPolls(t *testing.T) {
+	t.Parallel()
 	m := newMedium(t)
 	s, other := m.open(), m.open()
 	s.session.channel, other.session.channel = "elsewhere", "elsewhere"
