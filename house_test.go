@@ -97,6 +97,7 @@ var plan = map[string]room{
 	"trace/oteltrace":           {"3", "internal/otlp trace", "go.opentelemetry.io/otel/... github.com/prometheus/client_golang/..."},
 	"adapters/openai":           {"3", "runtime retry internal/value", "github.com/sashabaranov/go-openai"},
 	"adapters/script":           {"3", "runtime diagnostics retry internal/value internal/yamlnode", ""},
+	"adapters/limit":            {"3", "internal/agents retry runtime trace", ""},
 	"adapters/mcp": {"3", "resume runtime retry trace internal/procgroup internal/schema internal/value",
 		"github.com/modelcontextprotocol/go-sdk/..."},
 	"adapters/builtin": {"3", "runtime retry internal/passages internal/procgroup internal/regular internal/value",
@@ -106,7 +107,7 @@ var plan = map[string]room{
 	"adapters/retriever": {"3", "retry runtime internal/passages internal/regular internal/value", "github.com/jackc/pgx/v5/... zombiezen.com/go/sqlite/..."},
 
 	"host": {"4", "agentloop diagnostics retry checkpoint history internal/guard internal/programs internal/yamlnode internal/regular resume runtime recipe recipes workflow adapters/openai adapters/script" +
-		" adapters/mcp adapters/builtin adapters/memory adapters/skills adapters/retriever checkpoint/jsonl" +
+		" adapters/limit adapters/mcp adapters/builtin adapters/memory adapters/skills adapters/retriever checkpoint/jsonl" +
 		" checkpoint/sqlite checkpoint/postgres trace/oteltrace", ""},
 	"worker": {"4", "checkpoint diagnostics internal/execution internal/expr internal/guard internal/journal internal/value runtime workflow",
 		"github.com/adhocore/gronx"},

@@ -64,6 +64,9 @@ func (c *Config) Examine(ctx context.Context, dir string) []Check {
 	for i, name := range names {
 		all.Go(func() {
 			checks[i] = c.Models[name].examine(ctx, name, dir)
+			if checks[i].Status != CheckFail {
+				checks[i].Message += c.Models[name].limits()
+			}
 			checks[i].Part, checks[i].Name = "model", name
 		})
 	}

@@ -65,6 +65,8 @@ func TestExamineModels(t *testing.T) {
 		hint  string // in the hint
 	}{
 		{`{provider: openai, model: gpt-mini, base_url: "${URL}/v1", api_key: "${KEY}"}`, host.CheckOK, `has the model "gpt-mini"`, ""},
+		{`{provider: openai, model: gpt-mini, base_url: "${URL}/v1", api_key: "${KEY}", max_parallel: 8, tpm: 200000}`, host.CheckOK,
+			`has the model "gpt-mini"; at most 8 calls at once, 200000 tokens a minute`, ""},
 		{`{provider: openai, model: llama, base_url: "${URL}/v1", api_key: "${KEY}"}`, host.CheckOK, `has the model "llama"`, ""},
 		{`{provider: openai, model: gpt-mimi, base_url: "${URL}/v1", api_key: "${KEY}"}`, host.CheckWarn, `does not list the model "gpt-mimi"`, `did you mean "gpt-mini"?`},
 		{`{provider: openai, model: xyz, base_url: "${URL}/v1", api_key: "${KEY}"}`, host.CheckWarn, `does not list the model "xyz"`, "more models than it lists"},

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/braise-run/braise/adapters/builtin"
+	"github.com/braise-run/braise/adapters/limit"
 	"github.com/braise-run/braise/adapters/memory"
 	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/adapters/retriever"
@@ -115,7 +116,7 @@ func (c *Config) addModels(rt *runtime.Runtime, dir string) error {
 			if err != nil {
 				return fmt.Errorf("model %q: %w", name, err)
 			}
-			rt.Models[name] = model
+			rt.Models[name] = limit.New(model, m.Limits)
 		case m.Provider == replayed:
 			rt.Models[name] = new(script.Cassette).Model(name)
 		default:

@@ -1,12 +1,14 @@
 package host
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/braise-run/braise/adapters/limit"
 	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/yamlnode"
@@ -18,6 +20,7 @@ type Model struct {
 	Provider string          // script or openai
 	File     string          // of the script; relative to the folder of the configuration
 	OpenAI   *openai.Options // with the provider openai; otherwise nil
+	Limits   limit.Limits    // how often all runs of a Runtime together ask it. The zero value: as often as they like
 	Fallback []string        // models that answer instead, see runtime.Runtime. nil: none
 
 	written string               // File before its variables were replaced, for messages
@@ -108,7 +111,8 @@ func (r *reader) price(n *yamlnode.Node) float64 {
 // providers has the keys of each provider's models.
 var providers = map[string][]string{
 	"script": {"file"},
-	"openai": {"model", "api_key", "base_url", "headers", "timeout", "json_schema", "provider_name"},
+	"openai": {"model", "api_key", "base_url", "headers", "timeout", "json_schema", "provider_name",
+		"max_parallel", "rpm", "tpm"},
 }
 
 func (r *reader) model(n *yamlnode.Node) Model {
@@ -129,6 +133,8 @@ func (r *reader) model(n *yamlnode.Node) Model {
 	}
 	if m.Provider == "openai" {
 		m.OpenAI = r.openai(n, fields)
+		m.Limits = limit.Limits{MaxParallel: r.most(fields["max_parallel"]), RPM: r.most(fields["rpm"]),
+			TPM: r.most(fields["tpm"])}
 		return m
 	}
 	r.Require(n, fields, "file")
@@ -137,6 +143,39 @@ func (r *reader) model(n *yamlnode.Node) Model {
 		m.written, _ = file.Value.(string)
 	}
 	return m
+}
+
+// limits words the limits of a model, as the end of a sentence; "": it has none.
+func (m Model) limits() string {
+	var list []string
+	for _, l := range []struct {
+		most int
+		of   string
+	}{{m.Limits.MaxParallel, "calls at once"}, {m.Limits.RPM, "requests a minute"}, {m.Limits.TPM, "tokens a minute"}} {
+		if l.most > 0 {
+			list = append(list, fmt.Sprintf("%d %s", l.most, l.of))
+		}
+	}
+	if list == nil {
+		return ""
+	}
+	return "; at most " + strings.Join(list, ", ")
+}
+
+// most reads a limit of a model.
+func (r *reader) most(n *yamlnode.Node) int {
+	if n == nil || n.Kind == yamlnode.Invalid {
+		return 0
+	}
+	code := diagnostics.CodeWrongType
+	if n.Kind == yamlnode.Int {
+		if i, ok := n.Value.(int64); ok && 1 <= i && i <= math.MaxInt32 {
+			return int(i)
+		}
+		code = diagnostics.CodeInvalidValue
+	}
+	r.Errorf(n.Pos, code, "leave it out for no limit", "%q must be an integer from 1 to %d", n.Key, math.MaxInt32)
+	return 0
 }
 
 // credential matches the names of headers that hold secrets.

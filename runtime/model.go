@@ -24,6 +24,16 @@ type StreamingModel interface {
 	Stream(ctx context.Context, req *Request, emit func(Delta)) (*Response, error)
 }
 
+// LimitedModel is an optional second interface of a Model whose calls may have to wait before they are sent. A run
+// asks for a turn before each attempt, whose timeout begins then; a run that drains waits no longer.
+type LimitedModel interface {
+	Model
+
+	// Turn waits until req may be sent, and returns a model that sends it at once. That is to be called once, and
+	// streams if this one does. When ctx is done before, it is an error, and the failure says that nothing was sent.
+	Turn(ctx context.Context, req *Request) (Model, error)
+}
+
 // Delta is a piece of an answer.
 type Delta struct {
 	Text string

@@ -74,7 +74,28 @@ func (r *Recorder) Model(name string, m runtime.Model) runtime.Model {
 		r.record(name, req, resp, err, err != nil && ctx.Err() != nil)
 		return resp, err
 	}
-	return &answering{about, ask}
+	recorded := &answering{about, ask}
+	if limited, ok := m.(runtime.LimitedModel); ok {
+		return waiting{recorded, func(ctx context.Context, req *runtime.Request) (runtime.Model, error) {
+			next, err := limited.Turn(ctx, req)
+			if err != nil {
+				return nil, err
+			}
+			return r.Model(name, next), nil
+		}}
+	}
+	return recorded
+}
+
+// waiting is an answering model with limits.
+type waiting struct {
+	*answering
+	turn func(ctx context.Context, req *runtime.Request) (runtime.Model, error)
+}
+
+// Turn implements runtime.LimitedModel.
+func (w waiting) Turn(ctx context.Context, req *runtime.Request) (runtime.Model, error) {
+	return w.turn(ctx, req)
 }
 
 // answering is a function as a model. emit is nil when the answer shall come whole.

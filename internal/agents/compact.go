@@ -26,7 +26,7 @@ func summaryOf(text string) string { return "Summary of the conversation so far:
 // summary belongs to that call: it waits, fails and is made again as the call is.
 func (f *frame) summarise(req *runtime.Request, refused bool) bool {
 	p, s := f.loop.Compaction, f.state()
-	if p == nil || p.Above == 0 || s.Compacted || !refused && tokensOf(req) <= p.Above {
+	if p == nil || p.Above == 0 || s.Compacted || !refused && TokensOf(req) <= int64(p.Above) {
 		return false
 	}
 	from := s.cutFor(cmp.Or(p.Keep, agentloop.DefaultKeep))
@@ -122,14 +122,25 @@ func bytesOf(parts []runtime.Part) (n int) {
 	return n
 }
 
-// tokensOf estimates the tokens of a request.
-func tokensOf(req *runtime.Request) int {
+// answerTokens is what an answer counts as whose length has no limit.
+const answerTokens = 1024
+
+// AnswerTokens is how many tokens the answer to a request may have.
+func AnswerTokens(req *runtime.Request) int64 {
+	if req.MaxTokens > 0 {
+		return int64(req.MaxTokens)
+	}
+	return answerTokens
+}
+
+// TokensOf estimates the tokens of a request.
+func TokensOf(req *runtime.Request) int64 {
 	n := len(req.Schema)
 	for i := range req.Tools {
 		t := &req.Tools[i]
 		n += len(t.Name) + len(t.Description) + len(t.Parameters)
 	}
-	return int(TokensIn(req.Messages)) + n/bytesPerToken
+	return TokensIn(req.Messages) + int64(n/bytesPerToken)
 }
 
 // cutFor says where the last keep messages begin, so that no result is without its call; 0: then there is nothing to

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -134,7 +135,13 @@ func (a *attempt) askModel() engine.Result {
 	if res.Bad = a.allowed(&m); res.Bad != nil {
 		return res
 	}
-	resp := a.try()
+	var resp response
+	if resp.err = a.turn(); errors.Is(resp.err, engine.ErrDrained) {
+		return engine.Result{Size: machine.Unknown, Yield: true}
+	}
+	if resp.err == nil {
+		resp = a.try()
+	}
 	res.Err, res.Response = a.shown(resp.err), a.shownResponse(resp.model)
 	switch {
 	case resp.err != nil:
@@ -150,6 +157,30 @@ func (a *attempt) askModel() engine.Result {
 		_ = a.fire(m)
 	}
 	return res
+}
+
+// turn finds the model, and waits until it may be asked. The error is [engine.ErrDrained] if the run drains before.
+func (a *attempt) turn() (err error) {
+	a.model = a.Offers.Models[a.call.Request.Model]
+	limited, ok := a.model.(runtime.LimitedModel)
+	if !ok {
+		return nil
+	}
+	ctx, stop := context.WithCancelCause(a.ctx)
+	defer stop(nil)
+	if drain := a.rt.Drain; drain != nil {
+		go func() {
+			select {
+			case <-drain:
+				stop(engine.ErrDrained)
+			case <-ctx.Done():
+			}
+		}()
+	}
+	if a.model, err = limited.Turn(ctx, a.asks); err != nil && a.ctx.Err() == nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // shownResponse is the answer of a model, with secrets redacted.
@@ -199,10 +230,9 @@ func bytesOf(resp *runtime.Response) int {
 
 // generate calls the model, piece by piece if the pieces are wanted.
 func (a *attempt) generate() (*runtime.Response, error) {
-	m := a.Offers.Models[a.call.Request.Model]
-	streaming, ok := m.(runtime.StreamingModel)
+	streaming, ok := a.model.(runtime.StreamingModel)
 	if !ok || !a.call.Stream {
-		return m.Generate(a.ctx, a.asks)
+		return a.model.Generate(a.ctx, a.asks)
 	}
 	text, shows := a.Redact.Stream(), &attempt{Caller: a.Caller, call: a.call, ctx: a.ctx}
 	resp, err := streaming.Stream(a.ctx, a.asks, func(d runtime.Delta) { shows.delta(text.Next(d.Text)) })

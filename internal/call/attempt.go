@@ -31,6 +31,7 @@ type attempt struct {
 	ctx   context.Context
 	tool  *boundTool       // of the call of a tool
 	asks  *runtime.Request // of the call of a model, with its local files
+	model runtime.Model    // that is asked
 	found diagnostics.List // diagnostics about hooks
 	emits trace.Emitter
 	own   resume.CallContext // of the call of a tool
@@ -142,7 +143,7 @@ func (a *attempt) try() (r response) {
 	ctx, cancel := context.WithTimeout(a.ctx, a.call.Timeout)
 	defer cancel()
 	// If it is abandoned, it continues with its own copy.
-	apart := &attempt{Caller: a.Caller, call: a.call, tool: a.tool, asks: a.asks, ctx: ctx}
+	apart := &attempt{Caller: a.Caller, call: a.call, tool: a.tool, asks: a.asks, model: a.model, ctx: ctx}
 	done := make(chan response, 1)
 	go apart.onceApart(done)
 	select {

@@ -20,9 +20,6 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// answerTokens is what is reserved for an answer whose length has no limit.
-const answerTokens = 1024
-
 // scope identifies the owner of an account.
 type scope struct {
 	path string // of the step, all its items together; of time, of one execution; "" for the run's
@@ -165,11 +162,7 @@ func (r *Run) reserve(p *pending) (*resume.Pause, error) {
 		want.Tools = 1
 	}
 	if p.Request != nil {
-		sent := agents.TokensIn(p.Request.Messages)
-		want = r.priced(p, sent, answerTokens)
-		if n := p.Request.MaxTokens; n > 0 {
-			want = r.priced(p, sent, int64(n))
-		}
+		want = r.priced(p, agents.TokensIn(p.Request.Messages), agents.AnswerTokens(p.Request))
 	}
 	if len(p.Spends) > 0 { // of what is embedded, the query is known
 		query, _ := p.Args["query"].(string)

@@ -84,6 +84,7 @@ type Result struct {
 	Bad   error
 	Left  bool             // the driver has abandoned the call: it drops its result
 	Lost  bool             // it was not made: this process no longer holds the run
+	Yield bool             // it was not made: the run drains, and the model had not been asked yet
 	Found diagnostics.List // diagnostics about hooks
 	Told  []trace.Told     // events of the adapter and hooks; live sinks have them, except those of an agent
 }

@@ -321,7 +321,7 @@ func (r *Run) stop(p *pending, err error) {
 		r.ask(Command{Op: Stop, Call: p.Call, Err: err})
 	case delayed:
 		r.disarm(p.timer)
-		r.failed(p, p.last)
+		r.failed(p, cmp.Or(p.last, r.cause(p)))
 	case queued:
 		r.calls.queue = slices.DeleteFunc(r.calls.queue, func(q *pending) bool { return q == p })
 		r.failed(p, r.cause(p))
@@ -346,6 +346,8 @@ func (r *Run) Returned(c *Call, res *Result) {
 		r.done(p, outcome{}, res.Err)
 	case res.Left:
 		r.left(p, res)
+	case res.Yield:
+		r.retry(p)
 	default:
 		r.attempted(p, res)
 		if p.stage == over {

@@ -140,6 +140,9 @@ func (p *Progress) Emit(e trace.Event) {
 		}
 	case trace.AdapterRetry:
 		text = p.retry(e)
+	case trace.Custom:
+		p.waits(e)
+		text = p.loopEvent(e, streamed)
 	default:
 		text = p.loopEvent(e, streamed)
 	}
@@ -204,6 +207,22 @@ func (p *Progress) end(e trace.Event, status string) string {
 		return text
 	}
 	return text + ": " + Cut(Visible(message))
+}
+
+// waits shows that the call of a step waits for the limit of a model, until it is sent. Of an agent it is told
+// afterwards.
+func (p *Progress) waits(e trace.Event) {
+	s := p.step(e.Step)
+	if s == nil || p.loops[e.Step] != nil {
+		return
+	}
+	data, _ := e.Data.Get("data").(map[string]any)
+	switch e.Data.Get("name") {
+	case "model.wait":
+		s.until, s.doing = time.Time{}, fmt.Sprintf("waits for %s of %s", brief(data["limit"]), brief(data["model"]))
+	case "model.waited":
+		s.doing = ""
+	}
 }
 
 // retry words that a call has failed and is made again, and counts down to it.

@@ -273,6 +273,18 @@ func TestProgressCounts(t *testing.T) {
 		if got, want := last(time.Second), "each[2]\n⟨wrap⟩"; !strings.HasSuffix(got, want) {
 			t.Errorf("got %q, want the end %q", got, want)
 		}
+		custom := func(name string) trace.Event {
+			return trace.Event{At: time.Now(), Kind: trace.Custom, Step: "each[2]", Data: trace.Data{{Key: "name", Value: name},
+				{Key: "data", Value: map[string]any{"limit": "rpm", "model": "fast", "ahead": int64(3)}}}}
+		}
+		p.Emit(custom("model.wait"))
+		if got, want := last(time.Second), "each[2]  waits for rpm of fast\n⟨wrap⟩"; !strings.HasSuffix(got, want) {
+			t.Errorf("got %q, want the end %q", got, want)
+		}
+		p.Emit(custom("model.waited"))
+		if got, want := last(time.Second), "each[2]\n⟨wrap⟩"; !strings.HasSuffix(got, want) {
+			t.Errorf("got %q, want the end %q", got, want)
+		}
 		p.Emit(ended("each[2]", "succeeded", "", 0))
 		p.Emit(ended("each", "succeeded", "", 0))
 		go p.Wait(t.Context(), "nap", time.Now().Add(20*time.Second))

@@ -1,0 +1,142 @@
+// Package limit keeps the calls of a model within what its provider, or the machine that runs it, allows: so many at
+// the same time, so many requests and so many tokens a minute.
+package limit
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// Limits say how often a model may be asked. What is 0 or less is no limit.
+type Limits struct {
+	MaxParallel int // requests under way
+	RPM         int // requests that are sent in any minute
+	// TPM is the number of tokens in any minute, of requests and answers, counted when the request is sent. Until the
+	// answer says what it used, a request counts as one token for 4 bytes, and its answer as MaxTokens, or 1,024. A
+	// request that is larger than the limit is sent when nothing else counts.
+	TPM int
+}
+
+// New returns a model that is m, but asks it only as often as the limits allow, whoever calls: other calls wait for
+// their turn, in the order in which they came, until their context is done. Then they fail with a [retry.Failure] that
+// says that nothing was sent. Two models made of one m know nothing of each other. Without limits New returns m.
+//
+// A call that has to wait emits the events model.wait, with the limit that it waits for and how many calls are ahead of
+// it, and model.waited, with the milliseconds, see [trace.Emit].
+func New(m runtime.Model, l Limits) runtime.Model {
+	if l.MaxParallel <= 0 && l.RPM <= 0 && l.TPM <= 0 {
+		return m
+	}
+	limited := model{m, &limiter{Limits: l}}
+	about, described := m.(runtime.Described)
+	_, streams := m.(runtime.StreamingModel)
+	switch {
+	case streams && described:
+		return struct {
+			streamingModel
+			runtime.Described
+		}{streamingModel{limited}, about}
+	case streams:
+		return streamingModel{limited}
+	case described:
+		return struct {
+			model
+			runtime.Described
+		}{limited, about}
+	}
+	return limited
+}
+
+// model is a model with limits.
+type model struct {
+	asked   runtime.Model
+	limiter *limiter
+}
+
+var _ runtime.LimitedModel = model{}
+
+// Turn implements runtime.LimitedModel.
+func (m model) Turn(ctx context.Context, req *runtime.Request) (runtime.Model, error) {
+	t, waits := m.limiter.enter(req)
+	if waits.limit != "" {
+		if err := wait(ctx, t, req.Model, waits); err != nil {
+			return nil, err
+		}
+	}
+	if s, ok := m.asked.(runtime.StreamingModel); ok {
+		return streamingTurn{turnModel{s, t}, s}, nil
+	}
+	return turnModel{m.asked, t}, nil
+}
+
+// wait waits for a turn.
+func wait(ctx context.Context, t *turn, name string, waits waiting) error {
+	_ = trace.Emit(ctx, "model.wait", map[string]any{"model": name, "limit": waits.limit, "ahead": waits.ahead})
+	began := time.Now()
+	select {
+	case <-t.ready:
+	case <-ctx.Done():
+	}
+	waited := time.Since(began)
+	if ctx.Err() != nil {
+		t.leave()
+		return &retry.Failure{Err: fmt.Errorf("model %q was not asked, after %v of waiting for its limit %s: %w",
+			name, waited.Round(time.Millisecond), waits.limit, ctx.Err())}
+	}
+	_ = trace.Emit(ctx, "model.waited", map[string]any{"model": name, "ms": waited.Milliseconds()})
+	return nil
+}
+
+// Generate implements runtime.Model.
+func (m model) Generate(ctx context.Context, req *runtime.Request) (*runtime.Response, error) {
+	next, err := m.Turn(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return next.Generate(ctx, req)
+}
+
+// streamingModel is a model with limits that streams.
+type streamingModel struct{ model }
+
+// Stream implements runtime.StreamingModel.
+func (m streamingModel) Stream(
+	ctx context.Context, req *runtime.Request, emit func(runtime.Delta),
+) (*runtime.Response, error) {
+	next, err := m.Turn(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return next.(runtime.StreamingModel).Stream(ctx, req, emit)
+}
+
+// turnModel is a model for the one call whose turn it is.
+type turnModel struct {
+	asked runtime.Model
+	turn  *turn
+}
+
+// Generate implements runtime.Model.
+func (m turnModel) Generate(ctx context.Context, req *runtime.Request) (resp *runtime.Response, err error) {
+	defer func() { m.turn.end(resp, err) }()
+	return m.asked.Generate(ctx, req)
+}
+
+// streamingTurn is a turnModel that streams.
+type streamingTurn struct {
+	turnModel
+	streams runtime.StreamingModel
+}
+
+// Stream implements runtime.StreamingModel.
+func (m streamingTurn) Stream(
+	ctx context.Context, req *runtime.Request, emit func(runtime.Delta),
+) (resp *runtime.Response, err error) {
+	defer func() { m.turn.end(resp, err) }()
+	return m.streams.Stream(ctx, req, emit)
+}
