@@ -8,11 +8,14 @@ import (
 	"github.com/braise-run/braise/internal/yamlnode"
 )
 
+// DefaultTopK is how many documents steps and agents look up that do not say how many.
+const DefaultTopK = 5
+
 // Retrieve looks documents up.
 type Retrieve struct {
 	Pos    diagnostics.Position
 	Query  *Value // a string, which may hold expressions
-	TopK   int    // 1 to 100; 5 when not given
+	TopK   int    // 1 to 100; DefaultTopK when not given
 	From   Name   // the zero Name when not given
 	Filter *Value // a mapping, which may hold expressions, or an expression; nil: none
 	Rerank *Rerank
@@ -96,7 +99,7 @@ func (w *walker) retrieve(n *yamlnode.Node) *Retrieve {
 		return nil
 	}
 	w.Text(fields["query"])
-	r := &Retrieve{Pos: n.Pos, Query: w.value(fields["query"]), TopK: 5, From: w.plain(fields["from"]),
+	r := &Retrieve{Pos: n.Pos, Query: w.value(fields["query"]), TopK: DefaultTopK, From: w.plain(fields["from"]),
 		Filter: w.mapping(fields["filter"])}
 	if k := w.Int(fields["top_k"], 1, 100); k != 0 {
 		r.TopK = k

@@ -317,7 +317,7 @@ var (
 		{Name: "subagents", Type: typeSubagents, Doc: "How many agents it may start itself; false: none."},
 		{Name: "skills", Type: typeTexts, Doc: "Skills by name."},
 		{Name: "memory", Type: typeMemory, Doc: "Which conversation it remembers."},
-		{Name: "retrieve", Type: typeRetrieve, Doc: "How many documents to look up for the task. Not given: none."},
+		{Name: "retrieve", Type: typeRetrieve, Doc: "Looks up documents for the task, 5 without top_k."},
 		{Name: "compact", Type: typeCompact, Doc: "When a summary replaces old messages. Not given: never."},
 		{Name: "tool_concurrency", Type: typePositive, Doc: "How many tool calls may overlap. Defaults to 1."},
 		{Name: "max_delegation_depth", Type: typeNatural, Doc: "How deep delegates may delegate. Defaults to 3."},
@@ -335,7 +335,7 @@ var (
 		{Name: "inherit", Type: typeBoolean, Doc: "A delegate uses the memory of the agent that called it."},
 	})
 	retrieveObject = newObject("retrieve", []Argument{
-		{Name: "top_k", Type: typePositive, Doc: "How many documents."},
+		{Name: "top_k", Type: typePositive, Doc: "How many documents. Defaults to 5."},
 	})
 	compactObject = newObject("compact", []Argument{
 		{Name: "above", Type: typePositive, Required: true, Doc: "The size of a request, in tokens of four bytes."},

@@ -7,6 +7,9 @@ type Rules struct {
 	Listed bool
 	// Escaped says that what expressions put into URLs of http.request is escaped.
 	Escaped bool
+	// Retrieves says that an agent whose retrieve has no top_k retrieves as many documents as a step. Without it that
+	// agent retrieves none.
+	Retrieves bool
 }
 
 func (r Rules) addTo(data map[string]any) {
@@ -16,6 +19,11 @@ func (r Rules) addTo(data map[string]any) {
 	if r.Escaped {
 		data["escaped"] = true
 	}
+	if r.Retrieves {
+		data["retrieves"] = true
+	}
 }
 
-func (o object) rules() Rules { return Rules{Listed: o.yes("listed"), Escaped: o.yes("escaped")} }
+func (o object) rules() Rules {
+	return Rules{Listed: o.yes("listed"), Escaped: o.yes("escaped"), Retrieves: o.yes("retrieves")}
+}

@@ -381,7 +381,12 @@ func (c *compiler) agent(r *recipe.Recipe, a *recipe.Agent, names expr.Scope) *a
 		l.MaxSubagents = whole(most["max_active"])
 	}
 	if retrieve, ok := spec["retrieve"].(map[string]any); ok {
-		l.TopK = whole(retrieve["top_k"])
+		if l.TopK = whole(retrieve["top_k"]); l.TopK == 0 {
+			c.has.Retrieves = true
+			if c.rules.Retrieves {
+				l.TopK = recipe.DefaultTopK
+			}
+		}
 	}
 	l.Compaction = compaction(spec["compact"])
 	def.delegates, def.handoffs = textsOf(a.Delegates()), textsOf(a.Handoffs())

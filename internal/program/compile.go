@@ -62,6 +62,8 @@ type Has struct {
 	Wheres   bool // some step waits for a certain value or event
 	URLs     bool // some expression puts something into the URL of a request
 
+	Retrieves bool // an agent retrieves documents, and does not say how many
+
 	Options []Use // that models are given, each OPTION MODEL
 	Open    []Use // models, skills and tools, where expressions may name others than are known
 	Vars    []Use // of the installation, that expressions read, and none with ?.; without steps
@@ -136,7 +138,7 @@ func compile(
 		Waits: c.waits, Has: c.has, StepLimits: c.stepLimits,
 	}
 	p.rules, p.others = rules, &ruled{
-		matter:  Rules{Listed: p.hasAgents(), Escaped: c.has.URLs},
+		matter:  Rules{Listed: p.hasAgents(), Escaped: c.has.URLs, Retrieves: c.has.Retrieves},
 		compile: func(rules Rules) (*Program, error) { return compile(r, nil, from, stored, rules) },
 	}
 	p.OwnTools = c.ownTools()

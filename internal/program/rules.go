@@ -9,13 +9,18 @@ type Rules struct {
 	Listed bool
 	// Escaped says that what expressions put into URLs of http.request is escaped.
 	Escaped bool
+	// Retrieves says that an agent whose retrieve has no top_k retrieves as many documents as a step. Without it that
+	// agent retrieves none.
+	Retrieves bool
 }
 
 // Now are the rules of runs that begin.
-var Now = Rules{Listed: true, Escaped: true}
+var Now = Rules{Listed: true, Escaped: true, Retrieves: true}
 
 // among returns the rules that matter where only those of the other matter.
-func (r Rules) among(of Rules) Rules { return Rules{r.Listed && of.Listed, r.Escaped && of.Escaped} }
+func (r Rules) among(of Rules) Rules {
+	return Rules{r.Listed && of.Listed, r.Escaped && of.Escaped, r.Retrieves && of.Retrieves}
+}
 
 // ruled makes the programs of a recipe by other rules, each once.
 type ruled struct {
