@@ -58,6 +58,9 @@ func faultOf(raw json.RawMessage) *fault {
 			f.message += ": " + s
 		}
 	}
+	if s, _ := object["failed_generation"].(string); s != "" { // Groq: what the model said
+		f.message += ": " + s
+	}
 	for _, key := range []string{"type", "code", "status"} {
 		switch v := object[key].(type) {
 		case string:
@@ -72,12 +75,23 @@ func faultOf(raw json.RawMessage) *fault {
 }
 
 // err is the error of a message about the fault. That a request was too long has a code of its own: an agent that may
-// summarise its conversation does so then.
+// summarise its conversation does so then. So has a prompt that a filter did not let through.
 func (f *fault) err(message string, status int) error {
-	if !f.tooLong(status) {
+	code := ""
+	switch {
+	case f.tooLong(status):
+		code = "model.tooLong"
+	case f.has("content_filter"), f.has("content_policy_violation"):
+		code = "model.filtered"
+	default:
 		return errors.New(message)
 	}
-	return &runtime.Error{Category: runtime.CategoryModel, Code: "model.tooLong", Err: errors.New(message)}
+	return &runtime.Error{Category: runtime.CategoryModel, Code: code, Err: errors.New(message)}
+}
+
+// has reports whether a type or code of the fault has a word in it.
+func (f *fault) has(word string) bool {
+	return slices.ContainsFunc(f.kinds, func(kind string) bool { return strings.Contains(kind, word) })
 }
 
 // tooLong reports whether a request has more tokens than the model takes, as OpenAI, llama.cpp, vLLM and others say it.
@@ -93,17 +107,16 @@ func (f *fault) tooLong(status int) bool {
 
 // reason says whether trying again could help. status is that of the answer, or 200.
 func (f *fault) reason(status int) retry.Reason {
-	has := func(part string) bool {
-		return slices.ContainsFunc(f.kinds, func(kind string) bool { return strings.Contains(kind, part) })
-	}
 	switch {
-	case has("insufficient_quota"): // OpenAI sends it with 429, but no wait brings money
+	case f.has("insufficient_quota"): // OpenAI sends it with 429, but no wait brings money
 		return ""
+	case f.has("tool_use_failed"): // Groq sends it with 400, but the model may call the tool better next time
+		return retry.ServerError
 	case status != http.StatusOK:
 		return retry.ReasonOfStatus(status)
-	case has("rate_limit"):
+	case f.has("rate_limit"):
 		return retry.RateLimit
-	case has("server_error"), has("overloaded"):
+	case f.has("server_error"), f.has("overloaded"):
 		return retry.ServerError
 	}
 	return ""

@@ -155,10 +155,19 @@ func (m *Model) statusFailure(ctx context.Context, path string, resp *http.Respo
 	return &retry.Failure{
 		Reason: f.reason(resp.StatusCode),
 		Status: resp.StatusCode,
-		After:  retry.ParseAfter(resp.Header.Get("Retry-After")),
+		After:  after(resp.Header),
 		Sent:   true,
 		Err:    f.err(message, resp.StatusCode),
 	}
+}
+
+// after is how long the server asks to wait. Azure says it in milliseconds, too, and rounds up in Retry-After.
+func after(header http.Header) time.Duration {
+	ms := cmp.Or(header.Get("Retry-After-Ms"), header.Get("X-Ms-Retry-After-Ms"))
+	if d := retry.ParseAfter(ms) / 1000; d > 0 {
+		return d
+	}
+	return retry.ParseAfter(header.Get("Retry-After"))
 }
 
 // noAnswer says why a request brought no answer.

@@ -351,6 +351,12 @@ func TestFailures(t *testing.T) {
 	}{
 		{"rate limit", answer(429, `{"error": {"message": "slow down", "type": "rate_limit_error", "code": null}}`, "Retry-After", "1.5"),
 			failure{retry.RateLimit, 429, 1500 * time.Millisecond, true, "status 429 Too Many Requests: slow down"}},
+		{"milliseconds", answer(429, "", "Retry-After", "2", "retry-after-ms", "1234"), failure{retry.RateLimit, 429, 1234 * time.Millisecond, true, "status 429 Too Many Requests"}},
+		{"milliseconds of Azure", answer(503, "", "x-ms-retry-after-ms", "7"), failure{retry.ServerError, 503, 7 * time.Millisecond, true, "status 503 Service Unavailable"}},
+		{"odd milliseconds", answer(429, "", "Retry-After", "2", "retry-after-ms", "soon"), failure{retry.RateLimit, 429, 2 * time.Second, true, "status 429 Too Many Requests"}},
+		{"a call that Groq cannot read", answer(400, `{"error": {"message": "Failed to call a function.", "type": "invalid_request_error", "code": "tool_use_failed", "failed_generation": "<function=pay>{"}}`),
+			failure{retry.ServerError, 400, 0, true, "status 400 Bad Request: Failed to call a function.: <function=pay>{"}},
+		{"the same with status 200", answer(200, `{"error": {"message": "Failed to call a function.", "code": "tool_use_failed"}}`), ok(retry.ServerError, "the answer is an error: Failed to call a function.")},
 		{"no money", answer(429, `{"error": {"message": "pay", "type": "insufficient_quota"}}`),
 			failure{"", 429, 0, true, "status 429 Too Many Requests: pay"}},
 		{"odd Retry-After", answer(503, "", "Retry-After", "-1e400"), failure{retry.ServerError, 503, 0, true, "status 503 Service Unavailable"}},
@@ -410,8 +416,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// trust 1.9: a request that is refused as too long is known by the code of its error.
-func TestTooLong(t *testing.T) {
+// trust 1.9: a request that is refused as too long, or by a filter, is known by the code of its error.
+func TestCodesOfRefusals(t *testing.T) {
 	for name, tt := range map[string]struct {
 		handler http.HandlerFunc
 		code    string
@@ -423,6 +429,9 @@ func TestTooLong(t *testing.T) {
 		"a proxy":        {answer(413, "<html>"), "model.tooLong"},
 		"with an answer": {answer(200, `{"error": {"message": "no", "code": "context_length_exceeded"}}`), "model.tooLong"},
 		"another":        {answer(400, `{"error": {"message": "unknown model", "type": "invalid_request_error"}}`), ""},
+		"Azure's filter": {answer(400, `{"error": {"message": "The prompt was filtered.", "type": null, "param": "prompt", "code": "content_filter", "status": 400, "innererror": {"code": "ResponsibleAIPolicyViolation"}}}`), "model.filtered"},
+		"OpenAI's":       {answer(400, `{"error": {"message": "Rejected by the safety system.", "code": "content_policy_violation"}}`), "model.filtered"},
+		"of a gateway":   {answer(200, `{"error": {"message": "filtered", "code": "content_filter"}}`), "model.filtered"},
 		"a limit":        {answer(429, `{"error": {"message": "too many requests for this context window", "type": "rate_limit_error"}}`), ""},
 	} {
 		_, err := connect(t, serve(t, tt.handler), openai.Options{}).Generate(t.Context(), &runtime.Request{Messages: user("hi")})

@@ -97,9 +97,8 @@ type text []byte
 
 // UnmarshalJSON reads any of the three.
 func (t *text) UnmarshalJSON(data []byte) error {
-	var whole string
-	if json.Unmarshal(data, &whole) == nil {
-		*t = text(whole)
+	if whole, ok := unquoted(data); ok {
+		*t = whole
 		return nil
 	}
 	var parts []struct {
@@ -124,16 +123,17 @@ type arguments []byte
 
 // UnmarshalJSON reads either.
 func (a *arguments) UnmarshalJSON(data []byte) error {
-	var inside string
-	if json.Unmarshal(data, &inside) != nil {
-		inside = string(data)
+	inside, ok := unquoted(data)
+	if !ok {
+		inside = bytes.Clone(data)
 	}
-	*a = arguments(inside)
+	*a = inside
 	return nil
 }
 
 // json is the JSON. What is none becomes a string, for the engine to report. Some encode the JSON twice.
 func (a arguments) json() json.RawMessage {
+	a = withoutHalves(a)
 	var inside string
 	switch {
 	case json.Unmarshal(a, &inside) == nil && isObjectText(inside):
@@ -176,7 +176,7 @@ func (m *Model) response(
 		return nil, m.broken("", chatPath, fmt.Errorf("the model refused: %s", m.quote(ctx, string(said.Refusal))))
 	}
 	resp := &runtime.Response{
-		Text:   string(said.Content),
+		Text:   string(withoutHalves(said.Content)),
 		Parts:  m.parts(said.extras),
 		Usage:  runtime.Usage{InputTokens: int(used.Input), OutputTokens: int(used.Output)},
 		Finish: finish(string(c.FinishReason), len(said.ToolCalls) > 0, len(req.Tools) > 0),

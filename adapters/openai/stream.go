@@ -50,7 +50,8 @@ func (m *Model) readStream(ctx context.Context, in *bufio.Reader, r *reply, emit
 		switch {
 		case string(data) == "[DONE]":
 			return nil
-		case len(data) == 0, end != nil && e.name != "error" && !json.Valid(data): // nothing, or half of something
+		case len(data) == 0, data[0] == ':': // nothing, or a comment that a gateway has made an event of
+		case end != nil && e.name != "error" && !json.Valid(data): // half of something
 		default:
 			seen = true
 			if err := m.readEvent(ctx, &a, e.name, data, emit); err != nil {
@@ -103,13 +104,14 @@ func (m *Model) readEvent(ctx context.Context, a *assembly, name string, data []
 type assembly struct {
 	reply *reply
 	size  int64 // bytes written; what is copied again counts again
+	shown int   // bytes of the text that were handed on
 }
 
 func (a *assembly) finished() bool {
 	return len(a.reply.Choices) > 0 && a.reply.Choices[0].FinishReason != ""
 }
 
-// add adds a piece and returns the text in it. Of the counts of tokens the last stands.
+// add adds a piece and returns the text that it brings. Of the counts of tokens the last stands.
 func (a *assembly) add(piece *reply) text {
 	if piece.Usage != nil {
 		a.reply.Usage = piece.Usage
@@ -136,13 +138,23 @@ func (a *assembly) add(piece *reply) text {
 		return nil
 	}
 	a.size += to.Message.addExtras(delta)
-	to.Message.Content = append(to.Message.Content, delta.Content...)
+	to.Message.Content = withPiece(to.Message.Content, delta.Content)
 	to.Message.Refusal = append(to.Message.Refusal, delta.Refusal...)
 	a.size += int64(len(delta.Content) + len(delta.Refusal))
 	for i := range delta.ToolCalls {
 		a.addCall(to.Message, &delta.ToolCalls[i])
 	}
-	return delta.Content
+	return a.fresh(to.Message.Content)
+}
+
+// fresh is what of a text was not handed on yet, but for half a character at its end.
+func (a *assembly) fresh(all text) text {
+	if half := max(a.shown, len(all)-halfBytes); halfIn(all[half:]) != 0 {
+		all = all[:half]
+	}
+	news := all[a.shown:]
+	a.shown = len(all)
+	return withoutHalves(news)
 }
 
 // addCall adds a piece of a tool call to the call that it belongs to, or begins another one.
@@ -169,7 +181,7 @@ func (a *assembly) addCall(to *said, piece *call) {
 		a.size += int64(len(c.ID) + len(c.Function.Name))
 	}
 	a.size += c.extras.add(piece.extras)
-	c.Function.Arguments = append(c.Function.Arguments, from.Arguments...)
+	c.Function.Arguments = withPiece(c.Function.Arguments, from.Arguments)
 	a.size += int64(len(from.Arguments))
 }
 

@@ -191,6 +191,7 @@ func TestStreamForms(t *testing.T) {
 		{"blank lines first", "\n\r\n \n" + all},
 		{"no blanks", strings.ReplaceAll(all, "data: ", "data:")},
 		{"comments", ": OPENROUTER PROCESSING\n\n:\n" + strings.ReplaceAll(all, "\n\n", "\n: ping\n\n: ping\n\n")},
+		{"comments in events", "data: : OPENROUTER PROCESSING\n\n" + strings.ReplaceAll(all, "\n\n", "\n\ndata::\n\n")},
 		{"other fields", "retry: 10\n\n" + strings.ReplaceAll(all, "data: ", "id: 1\nevent: chunk\ndata\nx-field: {}\ndata: ")},
 		{"events without data", "event: ping\n\nevent: ping\ndata:\n\nevent: error\n\n" + all},
 		{"several data fields", strings.ReplaceAll(all, "[{", "[\ndata: {")},
