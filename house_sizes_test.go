@@ -52,7 +52,7 @@ var plannedLines = map[string]int{
 	"internal/command":          4150,
 	"diagnostics":               680,
 	"history":                   1260,
-	"host":                      3101,
+	"host":                      3107,
 	"internal/call":             1312,
 	"internal/agents":           3433,
 	"internal/engine":           5590,

@@ -152,7 +152,7 @@ func TestParseConfigRefuses(t *testing.T) {
 		durations = "durations look like 500ms, 30s, 5m, 2h, 1d"
 		variable  = `put it into an environment variable and write "${NAME}"`
 	)
-	env := environ(map[string]string{"KEY": "hunter2hunter2", "EMPTY": "", "KIND": "openai", "LINES": "hunter2\n"})
+	env := environ(map[string]string{"KEY": "hunter2hunter2", "EMPTY": "", "KIND": "openai", "LINES": "hunter2\nhunter2"})
 	tests := []struct {
 		name, text string
 		want       []found

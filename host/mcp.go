@@ -239,7 +239,7 @@ func (r *reader) mcpServer(f yamlnode.Field) mcp.Config {
 		Env:      r.guarded(fields["env"]),
 		Dir:      r.text(fields["dir"]),
 		URL:      r.text(fields["url"]),
-		Headers:  r.guarded(fields["headers"]),
+		Headers:  trimmed(r.guarded(fields["headers"])),
 		Approval: read(r, fields["approval"], readApproval),
 		Elicit:   r.Bool(fields["elicit"]),
 		Timeout:  read(r, fields["timeout"], readDuration),
@@ -268,12 +268,20 @@ func (r *reader) values(n *yamlnode.Node) []string {
 		_, _ = expand(f.Value.Value.(string), func(name string) (string, bool) { // reported where it is read
 			v, ok := r.env(name)
 			if ok && !slices.Contains(inherited, name) {
-				values = append(values, v)
+				values = append(values, strings.TrimSpace(v))
 			}
 			return v, ok
 		})
 	}
 	return values
+}
+
+// trimmed is headers without white space around them, see reader.option.
+func trimmed(headers map[string]string) map[string]string {
+	for name, value := range headers {
+		headers[name] = strings.TrimSpace(value)
+	}
+	return headers
 }
 
 // guarded reads texts by name. Those that hold secrets, by their names, may not stand in the file.

@@ -221,7 +221,7 @@ func (r *reader) pathValues(n *yamlnode.Node) (values []string) {
 	_, path, _ := strings.Cut(text, "/")
 	_, _ = expand(path, func(name string) (string, bool) { // reported where it is read
 		value, ok := r.env(name)
-		if value != "" {
+		if value := strings.TrimSpace(value); value != "" {
 			values = append(values, value)
 		}
 		return value, ok
@@ -229,10 +229,11 @@ func (r *reader) pathValues(n *yamlnode.Node) (values []string) {
 	return values
 }
 
-// option reads an option of an openai model that openai.New has an opinion about.
+// option reads an option of an openai model that openai.New has an opinion about, without white space around it: a
+// variable may have the line end of the file that it came from.
 func (r *reader) option(n *yamlnode.Node, set func(*openai.Options, string)) string {
 	return read(r, n, func(r *yamlnode.Reader, n *yamlnode.Node) string {
-		text := r.Text(n)
+		text := strings.TrimSpace(r.Text(n))
 		if text == "" {
 			return ""
 		}

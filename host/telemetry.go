@@ -45,10 +45,10 @@ func (r *reader) telemetry(n *yamlnode.Node) *oteltrace.OTLPOptions {
 	return &opts
 }
 
-// otlp reads an option that oteltrace has an opinion about.
+// otlp reads an option that oteltrace has an opinion about, without white space around it, see option.
 func (r *reader) otlp(n *yamlnode.Node, set func(*oteltrace.OTLPOptions, string)) string {
 	return read(r, n, func(r *yamlnode.Reader, n *yamlnode.Node) string {
-		text := r.Text(n)
+		text := strings.TrimSpace(r.Text(n))
 		if text == "" {
 			return ""
 		}

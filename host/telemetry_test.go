@@ -275,7 +275,7 @@ func TestNoTelemetry(t *testing.T) {
 }
 
 func TestParseTelemetry(t *testing.T) {
-	env := environ(map[string]string{"URL": "https://collector.test", "KEY": "hunter2hunter2", "LINES": "hunter2\n"})
+	env := environ(map[string]string{"URL": "https://collector.test", "KEY": "hunter2hunter2", "LINES": "hunter2\nhunter2"})
 	const endpoint = `the endpoint is not like "http://localhost:4318"`
 	for _, tt := range []struct {
 		text string

@@ -228,10 +228,11 @@ func (in httpArgs) request(ctx context.Context) (*http.Request, error) {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	for _, name := range slices.Sorted(maps.Keys(in.Headers)) {
+		value := strings.TrimSpace(in.Headers[name]) // a secret may have the line end of the file that it came from
 		if strings.EqualFold(name, "Host") {
-			req.Host = in.Headers[name]
+			req.Host = value
 		}
-		req.Header.Set(name, in.Headers[name])
+		req.Header.Set(name, value)
 	}
 	return req, nil
 }

@@ -49,6 +49,7 @@ func TestHTTPRequestSends(t *testing.T) {
 	}{
 		{args{"url": "/a?b=c"}, seen{"GET", "/a", "b=c", "", "", host, ""}},
 		{args{"url": "/", "method": "put", "body": "text", "headers": args{"authorization": "Bearer x", "host": "other"}}, seen{"PUT", "/", "", "", "Bearer x", "other", "text"}},
+		{args{"url": "/", "headers": args{"authorization": "Bearer x\r\n", "host": " other\n"}}, seen{"GET", "/", "", "", "Bearer x", "other", ""}},
 		{args{"url": "/", "method": "POST", "json": args{"n": 1}}, seen{"POST", "/", "", "application/json", "", host, `{"n":1}`}},
 		{args{"url": "/", "method": "POST", "json": json.RawMessage(`{"n":18446744073709551615}`)}, seen{"POST", "/", "", "application/json", "", host, `{"n":18446744073709551615}`}}, // trust 8.8
 		{args{"url": "/", "method": "POST", "json": nil}, seen{"POST", "/", "", "application/json", "", host, `null`}},

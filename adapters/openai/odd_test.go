@@ -170,12 +170,21 @@ func TestRequestsThatAllTake(t *testing.T) {
 		return `[{"type": "function", "function": {"name": "` + name + `", "description": "` + description + `", "parameters": ` + schema + `}}]`
 	}
 	const empty = `{"type": "object", "properties": {}}`
+	// wrote is a conversation in which the model wrote a call's arguments so.
+	wrote := func(arguments string) runtime.Request {
+		return runtime.Request{Messages: []runtime.Message{calls[0],
+			{Role: runtime.Assistant, ToolCalls: []runtime.ToolCall{{ID: "1", Name: "now", Arguments: json.RawMessage(arguments)}}}, calls[2]}}
+	}
+	const none = `[{"role": "user", "content": "Look."}, {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": {"name": "now", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "1", "content": "Ada"}]`
 	for _, tt := range []struct {
 		name   string
 		req    runtime.Request
 		member string
 		want   string
 	}{
+		{"arguments that are no JSON", wrote(`"{\"id\": "`), "messages", none},
+		{"arguments in a list", wrote(`[7]`), "messages", none},
+		{"arguments that are null", wrote(`null`), "messages", none},
 		{"system messages are one", runtime.Request{Messages: []runtime.Message{{Role: runtime.System, Text: "Be brief."}, {Role: runtime.System, Text: "A skill."}, {Role: runtime.User, Text: "hi"}}},
 			"messages", `[{"role": "system", "content": "Be brief.\n\nA skill."}, {"role": "user", "content": "hi"}]`},
 		{"messages of the user are one", runtime.Request{Messages: []runtime.Message{{Role: runtime.User, Text: "A summary."}, {Role: runtime.User, Text: "hi"}, {Role: runtime.Assistant, Text: "a"}, {Role: runtime.User, Text: "b"}}},
