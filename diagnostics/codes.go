@@ -6,7 +6,7 @@ type Code string
 
 // Codes of a recipe's, agent file's, script's or configuration's text.
 const (
-	CodeSyntax        Code = "yaml.syntax"        // the text is not YAML
+	CodeSyntax        Code = "yaml.syntax"        // the text is not YAML, or in a .json file not JSON
 	CodeYAMLFeature   Code = "yaml.feature"       // aliases, anchors, merge keys, tags, several documents
 	CodeDuplicateKey  Code = "yaml.duplicateKey"  // a key stands twice in one mapping
 	CodeTooLarge      Code = "yaml.tooLarge"      // over a size, depth or node cap

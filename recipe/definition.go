@@ -109,7 +109,7 @@ func FromDefinition(data []byte) (*Recipe, error) {
 	}
 	var r *Recipe
 	if o.parsed {
-		r, err = Parse(o.main, o.files[o.main])
+		r, err = parse(o.main, o.files[o.main], true)
 	} else {
 		r, err = load(stored{o}, o.main)
 	}

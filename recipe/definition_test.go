@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -52,6 +53,38 @@ func TestDefinition(t *testing.T) {
 				t.Errorf("got another definition, %v", err)
 			}
 		})
+	}
+}
+
+// TestDefinitionOldJSON: earlier versions read files that end in .json as YAML, and runs that they began go on.
+func TestDefinitionOldJSON(t *testing.T) {
+	const text = "# c\n{apiVersion: braise/v1, name: x, steps: {a: {uses: set, with: 1, output: {schema: {file: s.json}}}}}\n"
+	files := fstest.MapFS{
+		"r.yaml": {Data: []byte(text)},
+		"s.json": {Data: []byte(`{"type": "integer"}`)},
+	}
+	r, err := recipe.Load(files, "r.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := r.Definition()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d = bytes.ReplaceAll(d, []byte("r.yaml"), []byte("r.json"))
+	d = bytes.Replace(d, []byte(`{\"type\": \"integer\"}`), []byte(`{type: integer,} # c`), 1)
+	again, err := recipe.FromDefinition(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(again.Sources["r.json"], []byte(text)) || string(again.Sources["s.json"]) != "{type: integer,} # c" {
+		t.Errorf("the definition has the files %q", again.Sources)
+	}
+	if diff := cmp.Diff(r.Steps[0].Output.SchemaJSON, again.Steps[0].Output.SchemaJSON); diff != "" {
+		t.Errorf("the schema (-want +got):\n%s", diff)
+	}
+	if _, err := recipe.Parse("r.json", []byte(text)); err == nil {
+		t.Error("Parse takes YAML for JSON")
 	}
 }
 

@@ -17,9 +17,10 @@ import (
 // where they fit into 80 columns and hold no comment. Quotes go where they are not needed; the
 // lines of a text are never broken or joined.
 //
-// In a file that is no recipe, such as a braise.yaml, keys stay where they are.
+// In a file that is no recipe, such as a braise.yaml, keys stay where they are. A file whose name ends in .json
+// stays JSON: it is indented, and all else stays as it is.
 //
-// Only a file that is not YAML, or YAML beyond what recipes may use, is refused, with a
+// Only a file that is not YAML or JSON, or YAML beyond what recipes may use, is refused, with a
 // [*diagnostics.Error]; unknown keys and other mistakes are not.
 func Format(filename string, data []byte) ([]byte, error) {
 	out, found := yamlnode.Format(filename, data, func(document *yamlnode.Node, path []string) yamlnode.Layout {

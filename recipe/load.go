@@ -65,6 +65,12 @@ type loader struct {
 	chain   []string           // the files that are being loaded, from the outermost
 }
 
+// old reports whether the files are those of a journal, which an earlier version may have read.
+func (l *loader) old() bool {
+	_, ok := l.files.(stored)
+	return ok
+}
+
 // recipe loads one recipe file that is named at from, which is zero for the outermost. It returns
 // nil when the file was reported.
 func (l *loader) recipe(file string, from diagnostics.Position) *Recipe {
@@ -82,7 +88,7 @@ func (l *loader) recipe(file string, from diagnostics.Position) *Recipe {
 	if !ok {
 		return nil
 	}
-	w := read(l.shown(file), data)
+	w := read(l.shown(file), data, l.old())
 	for _, body := range w.refs {
 		if target, ok := l.find(file, body.Ref); ok {
 			body.Recipe = l.recipe(target, body.Ref.Pos)
@@ -136,7 +142,7 @@ func (l *loader) schemas(w *walker, from string) {
 		if !ok {
 			continue
 		}
-		root, found := yamlnode.Parse(l.shown(target), data, nil)
+		root, found := yamlnode.Parse(l.shown(target), data, &yamlnode.Options{OldJSON: l.old()})
 		l.found = append(l.found, found...)
 		switch {
 		case root == nil:

@@ -33,8 +33,11 @@ var (
 // warnings. The recipe then is what could be read, with the same diagnostics as its Diagnostics:
 // compiling it finds the mistakes that only a compiler sees, and never succeeds. Warnings of a
 // good recipe are in its Diagnostics.
-func Parse(filename string, data []byte) (*Recipe, error) {
-	w := read(filename, data)
+func Parse(filename string, data []byte) (*Recipe, error) { return parse(filename, data, false) }
+
+// parse is Parse. old says that an earlier version may have read the file.
+func parse(filename string, data []byte, old bool) (*Recipe, error) {
+	w := read(filename, data, old)
 	w.linkTools()
 	for _, out := range w.schemaFiles {
 		w.notLoaded(out)
@@ -81,9 +84,9 @@ type walker struct {
 }
 
 // read reads a file alone as far as it can; the recipe is never nil.
-func read(filename string, data []byte) *walker {
+func read(filename string, data []byte, old bool) *walker {
 	w := &walker{Reader: yamlnode.Reader{Hints: hints}, recipe: &Recipe{File: filename}}
-	root, found := yamlnode.Parse(filename, data, &yamlnode.Options{MaxDepth: maxDepth})
+	root, found := yamlnode.Parse(filename, data, &yamlnode.Options{MaxDepth: maxDepth, OldJSON: old})
 	w.Diagnostics = found
 	if root != nil {
 		w.top(root)

@@ -29,14 +29,20 @@ func decode(data []byte, depth int, strict bool) (any, error) {
 func (d *decoder) whole(depth int) (any, error) {
 	v, err := d.value(depth)
 	if err == nil {
-		if d.space(); d.pos < len(d.data) {
-			err = d.unexpected("the end")
-		}
+		err = d.end()
 	}
 	if err != nil {
 		return nil, err
 	}
 	return v, nil
+}
+
+// end reports what stands behind the value.
+func (d *decoder) end() error {
+	if d.space(); d.pos < len(d.data) {
+		return d.unexpected("the end")
+	}
+	return nil
 }
 
 // decoder is a recursive descent over one text.
@@ -46,12 +52,27 @@ type decoder struct {
 	strict bool
 }
 
+// SyntaxError says what is wrong at which place of a JSON text.
+type SyntaxError struct {
+	Offset       int // in bytes
+	Line, Column int // from 1; columns are characters
+	Message      string
+}
+
+// Error names line and column.
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Message)
+}
+
 // fail makes an error of the place that has been reached.
 func (d *decoder) fail(format string, args ...any) error {
 	before := d.data[:min(d.pos, len(d.data))]
-	line := 1 + bytes.Count(before, []byte("\n"))
-	column := 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
-	return fmt.Errorf("line %d, column %d: %s", line, column, fmt.Sprintf(format, args...))
+	return &SyntaxError{
+		Offset:  len(before),
+		Line:    1 + bytes.Count(before, []byte("\n")),
+		Column:  1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]),
+		Message: fmt.Sprintf(format, args...),
+	}
 }
 
 func (d *decoder) unexpected(want string) error {
@@ -105,44 +126,46 @@ func (d *decoder) literal(word string) bool {
 	return true
 }
 
+// next moves to the next part of a list or an object, or behind the byte that closes it; then it is false.
+func (d *decoder) next(closing byte, first bool) (bool, error) {
+	switch b := d.space(); {
+	case b == closing:
+		d.pos++
+		return false, nil
+	case first:
+		return true, nil
+	case b == ',':
+		d.pos++
+		return true, nil
+	}
+	return false, d.unexpected(fmt.Sprintf(`"," or "%c"`, closing))
+}
+
 func (d *decoder) list(depth int) (any, error) {
 	d.pos++
 	out := []any{}
-	if d.space() == ']' {
-		d.pos++
-		return out, nil
-	}
 	for {
+		more, err := d.next(']', len(out) == 0)
+		if !more {
+			return out, err
+		}
 		v, err := d.value(depth + 1)
 		if err != nil {
 			return nil, at(strconv.Itoa(len(out)), err)
 		}
 		out = append(out, v)
-		switch d.space() {
-		case ',':
-			d.pos++
-		case ']':
-			d.pos++
-			return out, nil
-		default:
-			return nil, d.unexpected(`"," or "]"`)
-		}
 	}
 }
 
 func (d *decoder) object(depth int) (any, error) {
 	d.pos++
 	out := map[string]any{}
-	if d.space() == '}' {
-		d.pos++
-		return out, nil
-	}
 	for {
-		if d.space() != '"' {
-			return nil, d.unexpected("a member's name in quotes")
+		more, err := d.next('}', len(out) == 0)
+		if !more {
+			return out, err
 		}
-		start := d.pos
-		key, err := d.string()
+		start, key, err := d.member()
 		if err != nil {
 			return nil, err
 		}
@@ -150,25 +173,28 @@ func (d *decoder) object(depth int) (any, error) {
 			d.pos = start
 			return nil, at(key, d.fail("member %q appears twice", key))
 		}
-		if d.space() != ':' {
-			return nil, d.unexpected(`":"`)
-		}
-		d.pos++
 		v, err := d.value(depth + 1)
 		if err != nil {
 			return nil, at(key, err)
 		}
 		out[key] = v
-		switch d.space() {
-		case ',':
-			d.pos++
-		case '}':
-			d.pos++
-			return out, nil
-		default:
-			return nil, d.unexpected(`"," or "}"`)
-		}
 	}
+}
+
+// member reads the name of a member, which begins at start, and the colon.
+func (d *decoder) member() (start int, name string, err error) {
+	if d.space() != '"' {
+		return 0, "", d.unexpected("a member's name in quotes")
+	}
+	start = d.pos
+	if name, err = d.string(); err != nil {
+		return 0, "", err
+	}
+	if d.space() != ':' {
+		return 0, "", d.unexpected(`":"`)
+	}
+	d.pos++
+	return start, name, nil
 }
 
 // number reads what RFC 8259 calls a number.

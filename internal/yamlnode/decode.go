@@ -27,6 +27,7 @@ type converter struct {
 
 // document reads the only document of the text; nil after a syntax error.
 func (c *converter) document() *Node {
+	c.text = hideDirective(c.text)
 	documents := newDocuments(c.text)
 	first, err := documents.next()
 	switch {

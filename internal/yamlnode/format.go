@@ -25,6 +25,8 @@ type Layout struct {
 // Every comment stays beside what it stood beside. Formatting twice changes nothing more, and the
 // document says the same as before: this is checked, and a text for which it would not hold is
 // refused with an error. A document that [Parse] refuses is refused with the same diagnostics.
+//
+// A JSON file stays JSON: it is indented by two spaces, and all else stays as it is.
 func Format(
 	filename string, data []byte, layout func(document *Node, path []string) Layout,
 ) ([]byte, diagnostics.List) {
@@ -42,21 +44,14 @@ func Format(
 		r.WrongType(node, "a mapping")
 		return nil, r.Diagnostics
 	}
-	if at := bytes.IndexAny(text, "\u0085\u2028\u2029"); at >= 0 {
-		c := newCursor(filename, text)
-		c.seekByte(at)
-		r.Errorf(c.position(), diagnostics.CodeSyntax, "write it as an escape in double quotes",
-			"an invisible line break")
+	// 3. Print them.
+	var out []byte
+	if isJSON(filename) {
+		out = indentJSON(text)
+	} else if out = printYAML(&r, filename, text, node, layout); out == nil {
 		return nil, r.Diagnostics
 	}
-	// 3. What stands between them: comments and blank lines.
-	root := readComments(filename, string(text), node)
-	// 4. Order and print.
-	arrange(root.value, nil, func(path []string) Layout { return layout(node, path) })
-	var p printer
-	p.document(root)
-	out := []byte(p.String())
-	// 5. The same values as before.
+	// 4. The same values as before.
 	again, found := Parse(filename, out, nil)
 	if len(found) > 0 && found[0].Code == diagnostics.CodeTooLarge { // lists take more room than brackets
 		return nil, found
@@ -66,6 +61,27 @@ func Format(
 		return nil, r.Diagnostics
 	}
 	return out, nil
+}
+
+// printYAML prints a document in the canonical layout; nil when it has reported why it cannot.
+func printYAML(
+	r *Reader, filename string, text []byte, node *Node, layout func(document *Node, path []string) Layout,
+) []byte {
+	text = hideDirective(text)
+	if at := bytes.IndexAny(text, "\u0085\u2028\u2029"); at >= 0 {
+		c := newCursor(filename, text)
+		c.seekByte(at)
+		r.Errorf(c.position(), diagnostics.CodeSyntax, "write it as an escape in double quotes",
+			"an invisible line break")
+		return nil
+	}
+	// 1. What stands between the values: comments and blank lines.
+	root := readComments(filename, string(text), node)
+	// 2. Order and print.
+	arrange(root.value, nil, func(path []string) Layout { return layout(node, path) })
+	var p printer
+	p.document(root)
+	return []byte(p.String())
 }
 
 // entry is a field of a mapping or an item of a list, with its comments. A comment's text begins

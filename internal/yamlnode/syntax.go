@@ -48,6 +48,8 @@ func (c *converter) syntaxError(err error) {
 	hint := hintFor(c.text, pos.Line)
 	switch line := lineOf(c.text, pos.Line); {
 	case hint != "":
+	case strings.HasPrefix(line, "%"):
+		hint = "the only directive that may stand here is %YAML 1.2, with --- on the next line"
 	case strings.Contains(indentation(line), "\t"):
 		message, hint = "a tab indents this line", "YAML does not allow tabs; indent with spaces"
 	case strings.Contains(message, "mapping value") && deeper(line, lineOf(c.text, pos.Line+1)):

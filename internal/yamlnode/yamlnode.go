@@ -1,8 +1,9 @@
-// Package yamlnode reads strict YAML into a small tree of nodes with exact positions.
+// Package yamlnode reads strict YAML, and JSON, into a small tree of nodes with exact positions.
 //
 // [Parse] accepts the YAML 1.2 core schema with string keys and nothing else: no aliases, anchors,
 // merge keys, tags or second documents. [Reader] reads typed values out of the nodes. Both report
-// everything that is wrong instead of stopping at the first diagnostic.
+// everything that is wrong instead of stopping at the first diagnostic. A file whose name ends in .json
+// is JSON, and internal/value decides what that is.
 //
 // gopkg.in/yaml.v3 decides what is YAML. It is imported in two files and none of its types leave
 // the package.
@@ -10,6 +11,7 @@ package yamlnode
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"unicode/utf8"
 
@@ -90,6 +92,9 @@ type Options struct {
 	MaxBytes int // defaults to 1 MiB
 	MaxDepth int // of nested lists and mappings; defaults to 100
 	MaxNodes int // values in the document; defaults to 200,000
+	// OldJSON reads a .json file that is not JSON as YAML. Journals of earlier versions, which read all files as YAML,
+	// may hold one.
+	OldJSON bool
 }
 
 func (o *Options) withDefaults() Options {
@@ -108,25 +113,29 @@ func (o *Options) withDefaults() Options {
 	return filled
 }
 
-// Parse reads one document. The list is sorted and holds errors only. The node is nil when there
-// is no tree at all (a syntax error, or over a cap); otherwise it holds all that could be read,
-// with nodes of kind Invalid in place of what was reported. Nil opts mean the defaults.
+// Parse reads one document: JSON if filename ends in .json, otherwise YAML. The list is sorted and
+// holds errors only. The node is nil when there is no tree at all (a syntax error, or over a cap);
+// otherwise it holds all that could be read, with nodes of kind Invalid in place of what was
+// reported. Nil opts mean the defaults.
 func Parse(filename string, data []byte, opts *Options) (*Node, diagnostics.List) {
-	c := &converter{limits: opts.withDefaults(), text: data}
-	c.cursor = newCursor(filename, data)
+	c := &converter{limits: opts.withDefaults(), text: data, cursor: newCursor(filename, data)}
 	start := diagnostics.Position{File: filename, Line: 1, Column: 1}
 	if len(data) > c.limits.MaxBytes {
 		c.Errorf(start, diagnostics.CodeTooLarge, "",
 			"the file has %d bytes; at most %d are allowed", len(data), c.limits.MaxBytes)
 		return nil, c.Diagnostics
 	}
-	if at := badCharacter(data); at >= 0 {
+	read, bad := c.document, badCharacter
+	if isJSON(filename) && !(c.limits.OldJSON && !json.Valid(data)) {
+		read, bad = c.json, notUTF8
+	}
+	if at := bad(data); at >= 0 {
 		c.cursor.seekByte(at)
 		c.Errorf(c.cursor.position(), diagnostics.CodeSyntax, "save the file as UTF-8 text without control characters",
 			"%s", describeBad(data[at:]))
 		return nil, c.Diagnostics
 	}
-	root := c.document()
+	root := read()
 	c.Diagnostics.Sort()
 	return root, c.Diagnostics
 }

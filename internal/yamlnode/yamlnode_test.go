@@ -233,7 +233,7 @@ gone: !x y
 // FuzzParse: no panic, a node or an error, and diagnostics that say where.
 func FuzzParse(target *testing.F) {
 	f := seedtest.Fuzz(target)
-	for _, text := range []string{"a: 1", "a: [b, {c: *d}]", "? a\n: b", "a: |\n x\n", "\"\\u2028\": é", "a: !x\n", "- - &a x\n", "%YAML 1.1\n---\n", "{a: ${{ x }}}", "a\r\u2028: b\n\"c\u0085\": d"} {
+	for _, text := range []string{"a: 1", "a: [b, {c: *d}]", "? a\n: b", "a: |\n x\n", "\"\\u2028\": é", "a: !x\n", "- - &a x\n", "%YAML 1.1\n---\n", "\uFEFF#\n%YAML 1.2 #\r\n---\na: 1", "{a: ${{ x }}}", "a\r\u2028: b\n\"c\u0085\": d"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
