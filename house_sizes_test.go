@@ -37,7 +37,7 @@ const (
 // put code into the wrong room, or gives the reason in docs/design.md, section "Sizes".
 var plannedLines = map[string]int{
 	"adapters/builtin":          1200,
-	"adapters/mcp":              1498,
+	"adapters/mcp":              1500,
 	"adapters/memory":           1200,
 	"adapters/openai":           1484,
 	"adapters/retriever":        1200,
@@ -52,7 +52,7 @@ var plannedLines = map[string]int{
 	"internal/command":          4150,
 	"diagnostics":               680,
 	"history":                   1260,
-	"host":                      3107,
+	"host":                      3154,
 	"internal/call":             1312,
 	"internal/agents":           3433,
 	"internal/engine":           5590,

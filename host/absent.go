@@ -61,6 +61,8 @@ var checkOfAbsent = map[string][]Check{
 	"retriever": {{Part: "retriever"}},
 	"skills":    {{Part: "skill"}},
 	"store":     {{Part: "store"}},
+	"engine":    {{Part: "engine"}},
+	"serve":     {{Part: "serve"}},
 	"telemetry": {{Part: "telemetry"}},
 }
 
@@ -81,7 +83,7 @@ func (c *Config) examineAbsent(checks []Check) []Check {
 		for _, of := range checkOfAbsent[part] {
 			check := absentCheck(c.absent[part])
 			check.Part, check.Name = of.Part, of.Name
-			if part == "telemetry" {
+			if part == "telemetry" || part == "serve" {
 				check.Status = CheckWarn // runs work without it
 			}
 			i := slices.IndexFunc(checks, func(c Check) bool { return c.Part == of.Part && c.Name == of.Name })

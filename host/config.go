@@ -25,10 +25,10 @@ import (
 // FileName is the name of the configuration file that [FindConfig] looks for.
 const FileName = "braise.yaml"
 
-// Config is a braise.yaml as read, its variables replaced. What needs one that is not set, is absent: recipes
-// that do without it work, and runs that need it say why it is missing. The zero value, and nil, is an
-// installation without one: no models, no secrets, of the built-in tools only http.request. Paths are as written;
-// relative ones start at the folder of the configuration.
+// Config is a braise.yaml as read, its variables replaced, without the line ends behind their values. What needs one
+// that is not set, or empty where a value is needed, is absent: recipes that do without it work, and runs that need it
+// say why it is missing. The zero value, and nil, is an installation without one: no models, no secrets, of the
+// built-in tools only http.request. Paths are as written; relative ones start at the folder of the configuration.
 type Config struct {
 	Models   map[string]Model         // by the name that recipes use
 	Prices   map[string]runtime.Price // of models, by the name that recipes use; nil: none
@@ -59,7 +59,8 @@ type source struct {
 	sum    string            // SHA-256 of the file, in hex
 	absent map[string]string // why parts are absent, see part; models apart
 
-	instructions []written // InstructionsFrom in the file; nil: there is none
+	secretAt     map[string]diagnostics.Position // where the file names secrets
+	instructions []written                       // InstructionsFrom in the file; nil: there is none
 }
 
 // LoadConfig reads the file at path, with the variables of the process's environment. The error is
@@ -94,9 +95,10 @@ func parseConfig(filename string, data []byte, env lookup, replay bool) (*Config
 		env = func(string) (string, bool) { return "", false }
 	}
 	root, found := yamlnode.Parse(filename, data, nil)
-	r := reader{Reader: yamlnode.Reader{Diagnostics: found}, env: env, replay: replay, absent: map[string]string{}}
+	r := reader{Reader: yamlnode.Reader{Diagnostics: found}, env: trimmed(env), replay: replay,
+		absent: map[string]string{}, secretAt: map[string]diagnostics.Position{}}
 	c := r.config(root)
-	c.env, c.absent = env, r.absent
+	c.env, c.absent, c.secretAt = r.env, r.absent, r.secretAt
 	r.Diagnostics.Sort()
 	if err := r.Diagnostics.Err(); err != nil {
 		return nil, err
@@ -112,6 +114,8 @@ type reader struct {
 	replay bool              // models are names only
 	part   string            // what is being read; "": what all runs need
 	absent map[string]string // why parts are absent
+
+	secretAt map[string]diagnostics.Position // where secrets are named
 }
 
 // part reads a part of the configuration that is absent, and zero, if it needs a variable that is not set; the other
@@ -225,10 +229,6 @@ func (r *reader) http(n *yamlnode.Node) *builtin.HTTPOptions {
 	}
 }
 
-func (r *reader) secrets(n *yamlnode.Node) []string {
-	return r.names(r.Object(n, []string{"from_env"}, nil)["from_env"])
-}
-
 // names reads a list of names of variables; nil where there is none.
 func (r *reader) names(n *yamlnode.Node) []string {
 	if n == nil {
@@ -313,18 +313,18 @@ func read[T any](r *reader, n *yamlnode.Node, get func(*yamlnode.Reader, *yamlno
 		return get(&r.Reader, n)
 	}
 	text, err := expand(n.Value.(string), r.env)
-	if name, ok := err.(unset); ok && r.part != "" {
-		r.absent[r.part] = cmp.Or(r.absent[r.part], name.at(n.Pos))
-		return got
-	}
 	if err != nil {
-		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, `"$${" stands for "${" itself`, "%v", err)
+		r.fault(n, err, `"$${" stands for "${" itself`)
 		return got
 	}
 	replaced := *n
 	replaced.Value = text
 	var quiet yamlnode.Reader
 	if got = get(&quiet, &replaced); quiet.Diagnostics.HasErrors() {
+		if f, ok := unfit(n.Value.(string), r.env, ifEmpty); ok {
+			r.fault(n, f, f.hint)
+			return got
+		}
 		before := len(r.Diagnostics)
 		if get(&r.Reader, n); len(r.Diagnostics) == before {
 			r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "",
@@ -332,6 +332,27 @@ func read[T any](r *reader, n *yamlnode.Node, get func(*yamlnode.Reader, *yamlno
 		}
 	}
 	return got
+}
+
+// fault reports why variables in n cannot be replaced. A part that needs a variable with a fault is absent.
+func (r *reader) fault(n *yamlnode.Node, err error, hint string) {
+	if f, ok := err.(faulty); ok && r.part != "" {
+		r.absent[r.part] = cmp.Or(r.absent[r.part], f.at(n.Pos))
+		return
+	}
+	r.Errorf(n.Pos, diagnostics.CodeInvalidValue, hint, "%v", err)
+}
+
+// sendable reports whether the variables in n, which goes into a header, hold what can go there.
+func (r *reader) sendable(n *yamlnode.Node) bool {
+	if n == nil || n.Kind != yamlnode.String {
+		return true // others report it
+	}
+	f, found := unfit(n.Value.(string), r.env, ifNoHeader)
+	if found {
+		r.fault(n, f, f.hint)
+	}
+	return !found
 }
 
 func readDuration(r *yamlnode.Reader, n *yamlnode.Node) time.Duration {

@@ -253,8 +253,6 @@ models:
 			{"b.yaml:6:52", diagnostics.CodeInvalidValue, `"X Y" is not the name of a header`, ""},
 			{"b.yaml:6:63", diagnostics.CodeInvalidValue, `"Accept" may not be empty`, ""},
 			{"b.yaml:7:45", diagnostics.CodeInvalidValue, `the base URL is not like "https://api.openai.com/v1"`, ""},
-			{"b.yaml:7:64", diagnostics.CodeInvalidValue, `"${LINES}" does not fit here once its variables are replaced`, ""},
-			{"b.yaml:7:91", diagnostics.CodeInvalidValue, `"${LINES}" does not fit here once its variables are replaced`, ""},
 			{"b.yaml:8:44", diagnostics.CodeWrongType, `"api_key" must be a string, not an integer`, "quote it"},
 			{"b.yaml:8:56", diagnostics.CodeWrongType, `"headers" must be a mapping, not a list`, ""},
 			{"b.yaml:9:50", diagnostics.CodeInvalidValue, `"provider_name" may not be empty`, ""},
@@ -282,6 +280,10 @@ models:
 		{"a limit of a variable that is not set", "limits: {wall_time: '${UNSET}'}\nsecrets: {from_env: ['${UNSET}']}", []found{
 			{"b.yaml:1:21", diagnostics.CodeInvalidValue, `the environment variable "UNSET" is not set`, dollar},
 			{"b.yaml:2:22", diagnostics.CodeInvalidValue, `the environment variable "UNSET" is not set`, dollar},
+		}},
+		{"a limit of a variable that is empty", "limits: {wall_time: '${EMPTY}'}\nsecrets: {from_env: ['${EMPTY}']}\nprices: {}", []found{
+			{"b.yaml:1:21", diagnostics.CodeInvalidValue, `the environment variable "EMPTY" is empty`, "export EMPTY=…"},
+			{"b.yaml:2:22", diagnostics.CodeInvalidValue, `the environment variable "EMPTY" is empty`, "export EMPTY=…"},
 		}},
 		{"names that match no tool", "mcp: {files: {command: [x]}}\napproval: {mcp.file.*: pause, mcp.files.x: pause, extrnal: pause, app.tool: pause}\ndeny: [mcp.other.x, 'exec.run:', delegate_x, 'exec.run:rm -rf', 'exec.run:/bin/rm', 'exec.run:*', 'exec.run:rm']", []found{
 			{"b.yaml:2:12", diagnostics.CodeInvalidValue, `"mcp.file.*" can match no tool`, `did you mean "files"?`},
@@ -328,7 +330,6 @@ store: "${KEY}"
 			{"b.yaml:3:17", diagnostics.CodeInvalidValue, `"provider" may not be "${KEY}"`, "allowed: script, openai"},
 			{"b.yaml:4:6", diagnostics.CodeMissingKey, `the key "model" is missing from "b"`, ""},
 			{"b.yaml:4:34", diagnostics.CodeUnknownKey, `the provider "openai" takes no "file"`, ""},
-			{"b.yaml:5:31", diagnostics.CodeInvalidValue, `"${EMPTY}" does not fit here once its variables are replaced`, ""},
 			{"b.yaml:6:39", diagnostics.CodeInvalidValue, `"${KEY}" is not a duration`, durations},
 			{"b.yaml:7:22", diagnostics.CodeInvalidValue, `"-${KEY}" does not name an environment variable`, ""},
 			{"b.yaml:8:8", diagnostics.CodeInvalidValue, "a store is a URL that begins with its kind", `say "sqlite:runs.db" or "memory:"`},

@@ -1,15 +1,12 @@
 package host
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
-	"github.com/braise-run/braise/runtime"
 )
 
 // lookup finds an environment variable, as os.LookupEnv does.
@@ -49,35 +46,63 @@ func expand(s string, env lookup) (string, error) {
 	}
 }
 
-// unset is the name of an environment variable that is not set, as an error.
-type unset string
+// faulty is an environment variable whose value cannot be used, as an error. It never holds the value.
+type faulty struct{ name, why, hint string }
 
-func (name unset) Error() string {
-	return fmt.Sprintf("the environment variable %q is not set", string(name))
+func (f faulty) Error() string { return fmt.Sprintf("the environment variable %q %s", f.name, f.why) }
+
+// at is why what needs the variable is not configured; pos is where the file names it, zero if no file does.
+func (f faulty) at(pos diagnostics.Position) string {
+	place := ""
+	if !pos.IsZero() {
+		place = fmt.Sprintf(" (%s:%d)", pos.File, pos.Line)
+	}
+	return fmt.Sprintf("environment variable %s %s%s\n  hint: %s", f.name, f.why, place, f.hint)
 }
 
-// at is why what needs the variable is not configured; pos is where the file names it.
-func (name unset) at(pos diagnostics.Position) string {
-	return fmt.Sprintf("environment variable %s is not set (%s:%d)\n  hint: export %s=…", string(name),
-		pos.File, pos.Line, string(name))
+func unset(name string) faulty { return faulty{name, "is not set", "export " + name + "=…"} }
+func empty(name string) faulty { return faulty{name, "is empty", "export " + name + "=…"} }
+
+// trimmed drops the line ends behind the values of variables: a file that was read into one ends in such.
+func trimmed(env lookup) lookup {
+	return func(name string) (string, bool) {
+		value, ok := env(name)
+		return strings.TrimRight(value, "\r\n"), ok
+	}
+}
+
+// isControl reports what no header may have.
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+// unfit finds the first variable in s of whose value why says something.
+func unfit(s string, env lookup, why func(name, value string) faulty) (found faulty, ok bool) {
+	_, _ = expand(s, func(name string) (string, bool) { // reported where it is read
+		value, set := env(name)
+		if f := why(name, value); set && !ok && f.why != "" {
+			found, ok = f, true
+		}
+		return value, set
+	})
+	return found, ok
+}
+
+// ifEmpty says that a value is empty, if it is.
+func ifEmpty(name, value string) (f faulty) {
+	if value == "" {
+		return empty(name)
+	}
+	return f
+}
+
+// ifNoHeader says why a value cannot be in a header, if it cannot.
+func ifNoHeader(name, value string) (f faulty) {
+	value = strings.TrimSpace(value)
+	if i := strings.IndexFunc(value, isControl); i >= 0 {
+		return faulty{name, fmt.Sprintf("holds the control character U+%04X, and no header can", value[i]),
+			"a key is one line without tabs; line ends behind it do not matter"}
+	}
+	return ifEmpty(name, value)
 }
 
 // hasVariable reports whether expand would replace something in s.
 func hasVariable(s string) bool { return strings.Contains(strings.ReplaceAll(s, "$${", ""), "${") }
-
-// envSecrets is runtime.Secrets that takes the listed names from the environment, at use.
-type envSecrets struct {
-	names []string
-	env   lookup
-}
-
-func (s envSecrets) Secret(_ context.Context, name string) (string, error) {
-	if !slices.Contains(s.names, name) {
-		return "", fmt.Errorf("%q: %w: it is not in secrets.from_env", name, runtime.ErrNoSecret)
-	}
-	value, ok := s.env(name)
-	if !ok {
-		return "", fmt.Errorf("%q: %w: the environment variable is not set", name, runtime.ErrNoSecret)
-	}
-	return value, nil
-}

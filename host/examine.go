@@ -78,22 +78,7 @@ func (c *Config) Examine(ctx context.Context, dir string) []Check {
 	all.Wait()
 	checks = append(checks, c.examineTools(dir)...)
 	checks = append(checks, servers...)
-	env := c.env
-	if env == nil {
-		env = os.LookupEnv
-	}
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(c.Secrets))) {
-		check := Check{Part: "secret", Name: name, Status: CheckOK, Message: "set"}
-		switch value, ok := env(name); {
-		case !ok:
-			check.Status, check.Message = CheckFail, "the environment variable is not set"
-			check.Hint = "steps that use secrets." + name + " fail"
-		case len(value) < minSecret:
-			check.Status, check.Message = CheckFail, fmt.Sprintf("shorter than %d bytes", minSecret)
-			check.Hint = "runs that use secrets." + name + " are refused, as it could not be kept out of outputs"
-		}
-		checks = append(checks, check)
-	}
+	checks = append(checks, c.secretValues().examine()...)
 	checks = append(checks, c.examineSkills(ctx, dir)...)
 	checks = append(checks, c.examineInstructions(dir)...)
 	checks = append(checks, c.Search.examine(dir)...)
@@ -165,9 +150,6 @@ func examineStore(ctx context.Context, url, dir string) Check {
 	defer store.Close()
 	return Check{Part: "store", Status: CheckOK, Message: name + ": can be opened", Hint: kept}
 }
-
-// minSecret is the least length of a secret, in bytes, that a run takes.
-const minSecret = 8
 
 // examine says how a model is.
 func (m Model) examine(ctx context.Context, name, dir string) Check {

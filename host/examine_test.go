@@ -145,8 +145,9 @@ func TestExamineTools(t *testing.T) {
 
 // Secrets are named, never shown.
 func TestExamineSecrets(t *testing.T) {
-	env := environ(map[string]string{"GOOD": "hunter2hunter2", "SHORT": "hunter2"})
-	config, err := host.ParseConfig("braise.yaml", []byte("secrets: {from_env: [SHORT, GOOD, NONE, GOOD]}"), env)
+	env := environ(map[string]string{"GOOD": "hunter2hunter2", "SHORT": "hunter2\r\n\n", "EMPTY": "", "BLANK": "\r\n",
+		"KEY": "hunter2hunter2\n", "PEM": "hunter2\nhunter2\n"})
+	config, err := host.ParseConfig("braise.yaml", []byte("secrets: {from_env: [SHORT, GOOD, NONE, GOOD, EMPTY, BLANK, KEY, PEM]}"), env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +158,9 @@ func TestExamineSecrets(t *testing.T) {
 			got = append(got, fmt.Sprint(c.Status, " ", c.Name, ": ", c.Message))
 		}
 	}
-	want := []string{"ok GOOD: set", "fail NONE: the environment variable is not set", "fail SHORT: shorter than 8 bytes"}
+	want := []string{"fail BLANK: the environment variable is empty", "fail EMPTY: the environment variable is empty", "ok GOOD: set",
+		"ok KEY: set", "fail NONE: the environment variable is not set", "warn PEM: set, with a line break or another control character inside",
+		"fail SHORT: shorter than 8 bytes"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -90,11 +89,7 @@ func (c *Config) Runtime(dir string) (*runtime.Runtime, error) {
 		rt.Skills = skills.Dir(within(dir, c.Skills))
 	}
 	if len(c.Secrets) > 0 {
-		secrets := envSecrets{names: c.Secrets, env: c.env}
-		if secrets.env == nil {
-			secrets.env = os.LookupEnv
-		}
-		rt.Secrets = secrets
+		rt.Secrets = c.secretValues()
 	}
 	return rt, nil
 }

@@ -236,10 +236,10 @@ func (r *reader) mcpServer(f yamlnode.Field) mcp.Config {
 	cfg := mcp.Config{
 		Name:     f.Key,
 		Command:  r.texts(fields["command"]),
-		Env:      r.guarded(fields["env"]),
+		Env:      r.guarded(fields["env"], r.text),
 		Dir:      r.text(fields["dir"]),
 		URL:      r.text(fields["url"]),
-		Headers:  trimmed(r.guarded(fields["headers"])),
+		Headers:  r.guarded(fields["headers"], r.header),
 		Approval: read(r, fields["approval"], readApproval),
 		Elicit:   r.Bool(fields["elicit"]),
 		Timeout:  read(r, fields["timeout"], readDuration),
@@ -276,16 +276,16 @@ func (r *reader) values(n *yamlnode.Node) []string {
 	return values
 }
 
-// trimmed is headers without white space around them, see reader.option.
-func trimmed(headers map[string]string) map[string]string {
-	for name, value := range headers {
-		headers[name] = strings.TrimSpace(value)
+// header reads the value of a header, without white space around it, see reader.option.
+func (r *reader) header(n *yamlnode.Node) string {
+	if !r.sendable(n) {
+		return ""
 	}
-	return headers
+	return strings.TrimSpace(r.text(n))
 }
 
-// guarded reads texts by name. Those that hold secrets, by their names, may not stand in the file.
-func (r *reader) guarded(n *yamlnode.Node) map[string]string {
+// guarded reads texts by name, each with get. Those that hold secrets, by their names, may not stand in the file.
+func (r *reader) guarded(n *yamlnode.Node, get func(*yamlnode.Node) string) map[string]string {
 	var texts map[string]string
 	for _, f := range r.Map(n) {
 		if texts == nil {
@@ -294,7 +294,7 @@ func (r *reader) guarded(n *yamlnode.Node) map[string]string {
 		if credential.MatchString(f.Key) {
 			r.secret(f.Value)
 		}
-		texts[f.Key] = r.text(f.Value)
+		texts[f.Key] = get(f.Value)
 	}
 	return texts
 }

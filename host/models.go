@@ -187,7 +187,7 @@ func (r *reader) openai(n *yamlnode.Node, fields map[string]*yamlnode.Node) *ope
 	opts := openai.Options{
 		Model:   r.text(fields["model"]),
 		BaseURL: r.option(fields["base_url"], func(o *openai.Options, s string) { o.BaseURL = s }),
-		APIKey:  r.option(fields["api_key"], func(o *openai.Options, s string) { o.APIKey = s }),
+		APIKey:  r.sent(fields["api_key"], func(o *openai.Options, s string) { o.APIKey = s }),
 		Secrets: r.pathValues(fields["base_url"]),
 		Timeout: read(r, fields["timeout"], readDuration),
 
@@ -197,7 +197,7 @@ func (r *reader) openai(n *yamlnode.Node, fields map[string]*yamlnode.Node) *ope
 		if credential.MatchString(f.Key) {
 			r.secret(f.Value)
 		}
-		value := r.option(f.Value, func(o *openai.Options, s string) { o.Headers = map[string]string{f.Key: s} })
+		value := r.sent(f.Value, func(o *openai.Options, s string) { o.Headers = map[string]string{f.Key: s} })
 		if opts.Headers == nil {
 			opts.Headers = map[string]string{}
 		}
@@ -244,6 +244,14 @@ func (r *reader) option(n *yamlnode.Node, set func(*openai.Options, string)) str
 		}
 		return text
 	})
+}
+
+// sent reads an option that goes into a header.
+func (r *reader) sent(n *yamlnode.Node, set func(*openai.Options, string)) string {
+	if !r.sendable(n) {
+		return ""
+	}
+	return r.option(n, set)
 }
 
 // secret reports a secret that stands in the file itself.

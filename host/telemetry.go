@@ -36,7 +36,11 @@ func (r *reader) telemetry(n *yamlnode.Node) *oteltrace.OTLPOptions {
 		if credential.MatchString(f.Key) {
 			r.secret(f.Value)
 		}
-		value := r.otlp(f.Value, func(o *oteltrace.OTLPOptions, s string) { o.Headers = map[string]string{f.Key: s} })
+		set := func(o *oteltrace.OTLPOptions, s string) { o.Headers = map[string]string{f.Key: s} }
+		value := ""
+		if r.sendable(f.Value) {
+			value = r.otlp(f.Value, set)
+		}
 		if opts.Headers == nil {
 			opts.Headers = map[string]string{}
 		}

@@ -12,7 +12,8 @@ import (
 // text when results are redacted.
 const MinSecretBytes = 8
 
-// ErrNoSecret is what Secrets.Secret wraps when there is no secret of that name.
+// ErrNoSecret is what Secrets.Secret wraps when there is no secret of that name. What the error says behind it and a
+// colon is shown as the reason.
 var ErrNoSecret = errors.New("no such secret")
 
 // Secrets gives secrets by name. It is asked before the first step, once for each name that the

@@ -229,6 +229,9 @@ func (in httpArgs) request(ctx context.Context) (*http.Request, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(in.Headers)) {
 		value := strings.TrimSpace(in.Headers[name]) // a secret may have the line end of the file that it came from
+		if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+			return nil, fmt.Errorf("the header %q holds a line break or another control character", name)
+		}
 		if strings.EqualFold(name, "Host") {
 			req.Host = value
 		}

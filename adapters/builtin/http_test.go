@@ -194,7 +194,8 @@ func TestHTTPRequestRefusesArguments(t *testing.T) {
 		{args{"url": "http://localhost", "timeout": "30"}, `timeout "30" is not a positive duration like "30s"`},
 		{args{"url": "http://localhost", "timeout": "-1s"}, `not a positive duration`},
 		{args{"url": "http://localhost", "headers": args{"a b": "c"}}, "invalid header field name"},
-		{args{"url": "http://localhost", "headers": args{"a": "token\r\nx: y"}}, "invalid header field value"},
+		{args{"url": "http://localhost", "headers": args{"a": "token\r\nx: y"}}, `the header "a" holds a line break or another control character`},
+		{args{"url": "http://localhost", "headers": args{"Host": "token\x7f"}}, `the header "Host" holds a line break`},
 		{args{"url": "http://localhost", "allow_status": "all"}, "neither true nor a list"},
 	} {
 		_, err := call(t.Context(), t, private, tt.args)

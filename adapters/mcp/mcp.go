@@ -111,8 +111,11 @@ func (c Config) Check() error {
 		}
 	}
 	for name, value := range c.Headers {
-		if !headerName.MatchString(name) || strings.ContainsAny(value, "\r\n\x00") {
+		if !headerName.MatchString(name) {
 			return fmt.Errorf("mcp server %q: %q is not a header", c.Name, name)
+		}
+		if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return fmt.Errorf("mcp server %q: header %q holds a line break or another control character", c.Name, name)
 		}
 	}
 	return nil

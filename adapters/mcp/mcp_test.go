@@ -91,6 +91,7 @@ func TestConfigCheck(t *testing.T) {
 		{mcp.Config{Name: "a", URL: "http://h", Dir: "d"}, `mcp server "a": only a command has env and dir`},
 		{mcp.Config{Name: "a", Command: argv, Headers: map[string]string{"A": "b"}}, `mcp server "a": only a URL has headers`},
 		{mcp.Config{Name: "a", URL: "http://h", Headers: map[string]string{"A b": "c"}}, `mcp server "a": "A b" is not a header`},
+		{mcp.Config{Name: "a", URL: "http://h", Headers: map[string]string{"A": "c\nB: d"}}, `mcp server "a": header "A" holds a line break or another control character`},
 		{mcp.Config{Name: "a", Command: argv, Env: map[string]string{"A=": "c"}}, `mcp server "a": env "A=" is not a variable`},
 		{mcp.Config{Name: "a", Command: argv, Approval: "maybe"}, `mcp server "a": unknown approval "maybe", want never, pause, always or refuse`},
 	} {

@@ -321,7 +321,7 @@ func (c *Caller) readSecrets(ctx context.Context, names []program.Use) error {
 	if len(names) == 0 {
 		return nil
 	}
-	c.secrets = make(map[string]string, len(names))
+	c.secrets, c.noSecret = make(map[string]string, len(names)), map[string]string{}
 	var texts []string
 	for _, u := range names {
 		text, err := "", runtime.ErrNoSecret
@@ -332,6 +332,8 @@ func (c *Caller) readSecrets(ctx context.Context, names []program.Use) error {
 		switch {
 		case errors.Is(err, runtime.ErrNoSecret):
 			c.missing(u, "secret", diagnostics.CodeMissingSecret, nil)
+			_, c.noSecret[u.Name], _ = strings.Cut(err.Error(), runtime.ErrNoSecret.Error()+": ")
+			c.because(c.noSecret[u.Name])
 		case err != nil:
 			return &runtime.Error{Category: runtime.CategoryInfra, Code: "secret.failed",
 				Err: fmt.Errorf("secret %q cannot be read: %w", u.Name, err)}

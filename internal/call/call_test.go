@@ -258,6 +258,8 @@ func TestPrepare(t *testing.T) {
 			engine.Ready{Args: map[string]any{"key": "a " + secret}, Effect: runtime.External}, ""},
 		{"no secret", &runtime.Runtime{Tools: []runtime.Tool{tool}, Secrets: runtime.SecretMap{}}, map[string]any{"key": expr.Sealed{Parts: []expr.SealedPart{{Secret: "KEY"}}}},
 			engine.Ready{}, `test.yaml:4:14: no secret named "KEY" is configured`},
+		{"a secret with a reason", &runtime.Runtime{Tools: []runtime.Tool{tool}, Secrets: lost{}}, map[string]any{"key": expr.Sealed{Parts: []expr.SealedPart{{Secret: "KEY"}}}},
+			engine.Ready{}, "test.yaml:4:14: no secret named \"KEY\" is configured: it is lost\n  hint: look for it"},
 		{"the arguments say", &runtime.Runtime{Tools: []runtime.Tool{tool}}, map[string]any{"effect": "read_only"},
 			engine.Ready{Args: map[string]any{"effect": "read_only"}, Effect: runtime.ReadOnly}, ""},
 		{"the spec says", &runtime.Runtime{Tools: []runtime.Tool{idempotent}}, nil, engine.Ready{Args: map[string]any{}, Effect: runtime.Idempotent}, ""},
@@ -652,4 +654,11 @@ func TestDescribedAdapters(t *testing.T) {
 	if len(f.Diagnostics) != 1 || f.Diagnostics[0].Message != `tool "test.it" requires model "x", which is not configured` {
 		t.Errorf("%v", f.Diagnostics)
 	}
+}
+
+// lost are secrets that are missing for a reason.
+type lost struct{}
+
+func (lost) Secret(_ context.Context, name string) (string, error) {
+	return "", fmt.Errorf("%q: %w: it is lost\n  hint: look for it", name, runtime.ErrNoSecret)
 }

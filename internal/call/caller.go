@@ -40,7 +40,8 @@ type Caller struct {
 	maxMemory int         // that an output may take, in bytes
 	tools     []boundTool // by index in Program.Tools
 	secrets   map[string]string
-	remote    *Remote // whose calls it prepares, see Stand; nil: its own
+	noSecret  map[string]string // why secrets that the recipe names are missing, where that is known
+	remote    *Remote           // whose calls it prepares, see Stand; nil: its own
 
 	offered
 	env []runtime.Tool // of the host's environment, as they were at Bind
@@ -131,8 +132,12 @@ func (c *Caller) input(call *engine.Call) (any, error) {
 		if s, ok := c.secrets[part.Secret]; ok {
 			return part.Escape.Apply(s), nil
 		}
-		return "", program.ConfigError(diagnostics.CodeMissingSecret, "%s: no secret named %q is configured",
-			call.Site.Pos, part.Secret)
+		why := c.noSecret[part.Secret]
+		if why != "" {
+			why = ": " + why
+		}
+		return "", program.ConfigError(diagnostics.CodeMissingSecret, "%s: no secret named %q is configured%s",
+			call.Site.Pos, part.Secret, why)
 	})
 }
 
