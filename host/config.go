@@ -36,7 +36,7 @@ type Config struct {
 	MCP      map[string]mcp.Config    // servers of tools, by name; folders as written, Connect resolves them. nil: none
 	Approval map[string]string        // what calls of agents need, see runtime.Runtime. nil: nothing
 	Deny     []string                 // what agents may not call, likewise. nil: nothing
-	Secrets  []string                 // names of environment variables that recipes may use as secrets
+	Secrets  []string                 // names of environment variables that recipes may use as secrets, beside files
 	Limits   runtime.Limits
 	Budget   runtime.Budget
 	OTLP     *oteltrace.OTLPOptions // nil: no telemetry
@@ -59,8 +59,8 @@ type source struct {
 	sum    string            // SHA-256 of the file, in hex
 	absent map[string]string // why parts are absent, see part; models apart
 
-	secretAt     map[string]diagnostics.Position // where the file names secrets
-	instructions []written                       // InstructionsFrom in the file; nil: there is none
+	sources      secretSources
+	instructions []written // InstructionsFrom in the file; nil: there is none
 }
 
 // LoadConfig reads the file at path, with the variables of the process's environment. The error is
@@ -96,9 +96,9 @@ func parseConfig(filename string, data []byte, env lookup, replay bool) (*Config
 	}
 	root, found := yamlnode.Parse(filename, data, nil)
 	r := reader{Reader: yamlnode.Reader{Diagnostics: found}, env: trimmed(env), replay: replay,
-		absent: map[string]string{}, secretAt: map[string]diagnostics.Position{}}
+		absent: map[string]string{}, sources: secretSources{at: map[string]diagnostics.Position{}}}
 	c := r.config(root)
-	c.env, c.absent, c.secretAt = r.env, r.absent, r.secretAt
+	c.env, c.absent, c.sources = r.env, r.absent, r.sources
 	r.Diagnostics.Sort()
 	if err := r.Diagnostics.Err(); err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ type reader struct {
 	part   string            // what is being read; "": what all runs need
 	absent map[string]string // why parts are absent
 
-	secretAt map[string]diagnostics.Position // where secrets are named
+	sources secretSources
 }
 
 // part reads a part of the configuration that is absent, and zero, if it needs a variable that is not set; the other

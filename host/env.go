@@ -53,11 +53,15 @@ func (f faulty) Error() string { return fmt.Sprintf("the environment variable %q
 
 // at is why what needs the variable is not configured; pos is where the file names it, zero if no file does.
 func (f faulty) at(pos diagnostics.Position) string {
-	place := ""
-	if !pos.IsZero() {
-		place = fmt.Sprintf(" (%s:%d)", pos.File, pos.Line)
+	return fmt.Sprintf("environment variable %s %s%s\n  hint: %s", f.name, f.why, placeOf(pos), f.hint)
+}
+
+// placeOf is a place in a file behind a message; "" if pos is zero.
+func placeOf(pos diagnostics.Position) string {
+	if pos.IsZero() {
+		return ""
 	}
-	return fmt.Sprintf("environment variable %s %s%s\n  hint: %s", f.name, f.why, place, f.hint)
+	return fmt.Sprintf(" (%s:%d)", pos.File, pos.Line)
 }
 
 func unset(name string) faulty { return faulty{name, "is not set", "export " + name + "=…"} }

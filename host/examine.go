@@ -78,7 +78,8 @@ func (c *Config) Examine(ctx context.Context, dir string) []Check {
 	all.Wait()
 	checks = append(checks, c.examineTools(dir)...)
 	checks = append(checks, servers...)
-	checks = append(checks, c.secretValues().examine()...)
+	secrets, _ := c.secretValues(dir) // it says what is wrong, too
+	checks = append(checks, secrets.examine(ctx)...)
 	checks = append(checks, c.examineSkills(ctx, dir)...)
 	checks = append(checks, c.examineInstructions(dir)...)
 	checks = append(checks, c.Search.examine(dir)...)

@@ -88,6 +88,9 @@ func (c *Config) Untrusted(dir string) []string {
 	if file := c.Tools.File; file != nil && !filepath.IsLocal(file.Base) {
 		list = append(list, "folder "+file.Base)
 	}
+	if folder := c.sources.files; folder != "" && !filepath.IsLocal(folder) {
+		list = append(list, "secrets in "+folder)
+	}
 	if http := c.Tools.HTTP; http != nil && http.AllowPrivate {
 		list = append(list, "private addresses")
 	}

@@ -26,8 +26,9 @@ import (
 
 // Runtime makes a new Runtime of the configuration: its models with their prices, the built-in tools, the retriever,
 // skills, secrets and limits; what has to do with a store, UseStore adds. Relative paths start at dir, the folder of
-// the configuration file; "" is the working folder. It reads the scripts that models answer from; the error is a
-// *diagnostics.Error that holds what is wrong with all of them. A nil c is an installation without a braise.yaml.
+// the configuration file; "" is the working folder. It reads the scripts that models answer from, and the names of the
+// files that are secrets; the error is a *diagnostics.Error that holds what is wrong with them. A nil c is an
+// installation without a braise.yaml.
 func (c *Config) Runtime(dir string) (*runtime.Runtime, error) {
 	if c == nil {
 		c = &Config{}
@@ -56,6 +57,9 @@ func (c *Config) Runtime(dir string) (*runtime.Runtime, error) {
 	if tools.File != nil {
 		file := *tools.File
 		file.Base = within(dir, file.Base)
+		if folder := c.secretFolder(dir); folder != "" {
+			file.Hide = append(slices.Clone(file.Hide), folder)
+		}
 		tools.File = &file
 	}
 	rt.Tools = builtin.Tools(tools)
@@ -88,8 +92,12 @@ func (c *Config) Runtime(dir string) (*runtime.Runtime, error) {
 	case c.Skills != "":
 		rt.Skills = skills.Dir(within(dir, c.Skills))
 	}
-	if len(c.Secrets) > 0 {
-		rt.Secrets = c.secretValues()
+	if len(c.Secrets) > 0 || c.sources.files != "" {
+		secrets, found := c.secretValues(dir)
+		if err := found.Err(); err != nil {
+			return nil, err
+		}
+		rt.Secrets = secrets
 	}
 	return rt, nil
 }

@@ -113,6 +113,7 @@ func (c *Config) keep(k *kept, path string) {
 			k.add(within(dir, m.File))
 		}
 	}
+	k.add(c.secretFolder(dir))
 	if c.Skills != "" {
 		k.add(within(dir, c.Skills))
 	}

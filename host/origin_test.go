@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -190,6 +191,20 @@ func TestUntrusted(t *testing.T) {
 		t.Chdir(filepath.Join(top, tt.work))
 		if got := c.Untrusted(filepath.Join(top, tt.dir)); (len(got) == 0) != tt.want {
 			t.Errorf("in %s, of %s: %v", tt.work, tt.dir, got)
+		}
+	}
+}
+
+// A folder of secrets is something that a configuration allows, unless it is below that of the configuration.
+func TestUntrustedSecrets(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for folder, want := range map[string]string{"/run/secrets": "[secrets in /run/secrets]", "../s": "[secrets in ../s]", "s": "[]"} {
+		c, err := host.ParseConfig("braise.yaml", []byte("secrets: {from_files: "+folder+"}"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(c.Untrusted(t.TempDir())); got != want {
+			t.Errorf("%s: got %s, want %s", folder, got, want)
 		}
 	}
 }

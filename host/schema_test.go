@@ -62,6 +62,10 @@ func TestConfigSchema(t *testing.T) {
 		{`telemetry: {otlp: "HTTPS://collector.test/otlp/", content: true, headers: {X-Tenant: t, X-Api-Key: "${OPENAI_API_KEY}"}, service_name: triage}`, true},
 		{`telemetry: {otlp: "http://${SOME}:4318"}`, true},
 
+		{`secrets: {from_files: /run/secrets, from_env: [A]}`, true},
+		{`secrets: {from_files: "${SOME}/secrets"}`, true},
+		{`secrets: {from_files: ""}`, false},
+		{`secrets: {from_files: [a]}`, false},
 		{`retriever: {index: "docs/${SOME}"}`, true},
 		{`{models: {a: {provider: script, file: f, fallback: [b]}, b: {provider: script, file: f}}, vars: {A: "${SOME}", b_2: x}, strict: true, interrupt: restart}`, true},
 		{`agents: {tools: [exec.*], deny: [file.write], approval: {exec.run: pause}, approval_expires: 1h, max_calls: 1}`, true},

@@ -30,6 +30,9 @@ type FileOptions struct {
 	// Keep returns the files that file.write may not write to, and the folders below which it may not: those that say
 	// what runs do, and those that keep them. A file need not be there. nil: none but braise.yaml and .git.
 	Keep func() []string
+	// Hide are folders whose files are neither read nor written, by whatever name, such as one with secrets; steps that
+	// index files pass over them. A folder need not be there. nil: none.
+	Hide []string
 }
 
 type readArgs struct {
@@ -85,6 +88,9 @@ func (opts FileOptions) bytes(path, cwd string) ([]byte, error) {
 		return nil, err
 	}
 	defer root.Close()
+	if opts.hidden().has(root, path) {
+		return nil, errHidden
+	}
 	f, err := regular.OpenIn(root, path, os.O_RDONLY)
 	if err != nil {
 		return nil, err

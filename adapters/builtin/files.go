@@ -42,7 +42,7 @@ func (f folder) Walk(
 		return refuse("files in %q: %w", in, plain(err))
 	}
 	defer root.Close()
-	files, left := 0, int64(MaxWalkBytes)
+	files, left, hidden := 0, int64(MaxWalkBytes), opts.hidden()
 	return fs.WalkDir(root.FS(), in, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -59,6 +59,9 @@ func (f folder) Walk(
 		}
 		below := strings.TrimPrefix(name, strings.TrimPrefix(in+"/", "./"))
 		if !matches(strings.Split(match, "/"), strings.Split(below, "/")) {
+			return nil
+		}
+		if hidden.has(root, name) {
 			return nil
 		}
 		data, err := opts.text(root, name)

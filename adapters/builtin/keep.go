@@ -22,6 +22,9 @@ func (opts FileOptions) mayWrite(root *os.Root, path string) error {
 	if strings.EqualFold(filepath.Base(path), configName) {
 		return kept(configName)
 	}
+	if opts.hidden().has(root, path) {
+		return errHidden
+	}
 	if opts.Keep == nil {
 		return nil
 	}
