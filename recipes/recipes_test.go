@@ -189,6 +189,20 @@ func run(t *testing.T, name string, inputs map[string]any) any {
 	return out.Output
 }
 
+// A run can write no file that says what runs do: file tools have a folder of their own. review is the exception: its
+// folder is a repository, in which it writes one file, by a path that is fixed.
+func TestRunsHaveAFolder(t *testing.T) {
+	for _, name := range recipes.Names() {
+		config, err := host.LoadConfig(filepath.Join(name, host.FileName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if file := config.Tools.File; file != nil && filepath.Clean(file.Base) == "." && name != "review" {
+			t.Errorf("%s: file.write may write beside the recipe; give runs a folder of their own", name)
+		}
+	}
+}
+
 // TestFanOutSummary runs the README's first command: on the documentation of this repository.
 func TestFanOutSummary(t *testing.T) {
 	got, _ := run(t, "fan-out-summary", nil).(string)
@@ -285,7 +299,7 @@ func TestResearchOnTheWeb(t *testing.T) {
 	defer site.Close()
 	dir := t.TempDir()
 	copyRecipe(t, "research", dir)
-	write(t, dir, "braise.yaml", "models: {researcher: {provider: script, file: script.yaml}}\ntools: {file: {base: .}, http: {allow_private: true}}\nretriever: {index: docs}\n")
+	write(t, dir, "braise.yaml", "models: {researcher: {provider: script, file: script.yaml}}\ntools: {file: {base: ./work}, http: {allow_private: true}}\nretriever: {index: work/docs}\n")
 	write(t, dir, "script.yaml", strings.ReplaceAll(`
 turns:
   - expect: {contains: "Pages to begin with: URL/queue"}
@@ -309,7 +323,7 @@ turns:
 		t.Errorf("status %v after %d requests, want partly_verified after 2", got["status"], asked.Load())
 	}
 	want := strings.ReplaceAll("# How long is a claim kept?\n\n45 seconds.\n\n## Sources\n\n- URL/queue: “A claim is kept for <b>45 seconds</b>.”\n", "URL", site.URL)
-	if diff := cmp.Diff(want, read(t, filepath.Join(dir, "reports", "claims.md"))); diff != "" {
+	if diff := cmp.Diff(want, read(t, filepath.Join(dir, "work", "reports", "claims.md"))); diff != "" {
 		t.Errorf("the report (-want +got):\n%s", diff)
 	}
 }

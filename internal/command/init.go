@@ -130,8 +130,8 @@ func templateFiles(template string) (map[string][]byte, error) {
 		switch {
 		case bytes.HasPrefix(text, []byte("apiVersion: ")):
 			text = append([]byte(schemaLine+recipeSchema+"\n"), text...)
-		case name == host.FileName: // a recipe of this repository may look at all of it, a new one at its own folder
-			text = bytes.ReplaceAll(text, []byte("../.."), []byte("."))
+		case name == host.FileName: // recipes here may look at the repository, new ones at a folder of their own
+			text = bytes.ReplaceAll(text, []byte("../.."), []byte("./work"))
 			text = append([]byte(schemaLine+configSchema+"\n"), text...)
 		}
 		files[name] = text
