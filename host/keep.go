@@ -12,13 +12,18 @@ import (
 	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/recipe"
+	"github.com/braise-run/braise/runtime"
 )
 
 // kept are the paths that file.write leaves alone: what says what runs do, and what keeps them.
 type kept struct {
 	mu    sync.Mutex
 	paths map[string]bool // absolute
+	runs  map[string]bool // whose recipes are among them; some are forgotten, and looked up again
 }
+
+// maxKeptRuns is how many runs a host remembers to have looked up.
+const maxKeptRuns = 10_000
 
 func (k *kept) add(paths ...string) {
 	k.mu.Lock()
@@ -31,6 +36,23 @@ func (k *kept) add(paths ...string) {
 			k.paths[whole] = true
 		}
 	}
+}
+
+// knows reports whether the recipe of a run has been looked up.
+func (k *kept) knows(runID string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.runs[runID]
+}
+
+// know notes that the recipe of a run has been looked up.
+func (k *kept) know(runID string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.runs == nil || len(k.runs) >= maxKeptRuns {
+		k.runs = map[string]bool{}
+	}
+	k.runs[runID] = true
 }
 
 // list returns the paths so far, sorted.
@@ -55,17 +77,34 @@ func (h *Host) keepRecipe(r *recipe.Recipe, err error) (*recipe.Recipe, error) {
 	return r, err
 }
 
+// keptFrom returns what the run that a call belongs to may not write.
+func (h *Host) keptFrom(ctx context.Context) []string {
+	if call, ok := runtime.CallOf(ctx); ok && !h.kept.knows(call.Run) {
+		h.keepStored(ctx, call.Run)
+	}
+	return h.kept.list()
+}
+
 // keepStored keeps the files that the recipe of a run was read from, if the run began on this machine: their names are
-// relative to the folder that it began in.
-func (h *Host) keepStored(ctx context.Context, store checkpoint.Store, runID string, r *recipe.Recipe) {
-	origin, err := history.Origin(ctx, store, runID)
-	folder := origin[originFolder]
-	if err != nil || folder == "" || origin[originHost] != here()[originHost] {
+// relative to the folder that it began in. Who resumes a run may have its recipe from the store only.
+func (h *Host) keepStored(ctx context.Context, runID string) {
+	h.mu.Lock()
+	store := h.store
+	h.mu.Unlock()
+	if store == nil {
 		return
 	}
-	for _, file := range r.Files() {
-		h.kept.add(within(folder, filepath.FromSlash(file)))
+	origin, err := history.Origin(ctx, store, runID)
+	if err != nil {
+		return // also if the run is in another store
 	}
+	folder := origin[originFolder]
+	if r := storedRecipe(ctx, store, runID); r != nil && folder != "" && origin[originHost] == here()[originHost] {
+		for _, file := range r.Files() {
+			h.kept.add(within(folder, filepath.FromSlash(file)))
+		}
+	}
+	h.kept.know(runID)
 }
 
 // storedRecipe is the recipe of a run; nil when the store does not have it.
@@ -98,7 +137,7 @@ func (h *Host) keepStore(url, dir string) {
 	}
 }
 
-// keep has file.write leave alone what list returns, and adds what the configuration names.
+// keep adds what the configuration names.
 func (c *Config) keep(k *kept, path string) {
 	if c == nil {
 		return
@@ -117,8 +156,12 @@ func (c *Config) keep(k *kept, path string) {
 	if c.Skills != "" {
 		k.add(within(dir, c.Skills))
 	}
-	if c.Tools.File != nil {
+}
+
+// keepFrom has file.write leave alone what list returns.
+func (c *Config) keepFrom(list func(context.Context) []string) {
+	if c != nil && c.Tools.File != nil {
 		file := *c.Tools.File
-		file.Keep, c.Tools.File = k.list, &file
+		file.Keep, c.Tools.File = list, &file
 	}
 }

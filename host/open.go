@@ -131,6 +131,7 @@ func open(ctx context.Context, opts *Options, folder string, k *kept) (*Host, er
 	}
 	h.config.startIn(folder)
 	h.config.keep(h.kept, h.path)
+	h.config.keepFrom(h.keptFrom)
 	h.dir = filepath.Dir(h.path)
 	if h.base, err = h.config.Runtime(h.dir); err != nil {
 		return nil, err
@@ -308,7 +309,6 @@ func (h *Host) RuntimeOf(ctx context.Context, runID string, opts *workflow.Resum
 	}
 	rt := h.Bare()
 	if r := storedRecipe(ctx, store, runID); r != nil {
-		h.keepStored(ctx, store, runID, r)
 		if opts != nil && opts.Complete {
 			h.connect(ctx, r, rt)
 		} else if err := h.Connect(ctx, r, rt); err != nil {

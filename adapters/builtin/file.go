@@ -28,8 +28,9 @@ type FileOptions struct {
 	// MaxBytes limits what one call reads or writes; more is an error. Defaults to 4 MiB.
 	MaxBytes int64
 	// Keep returns the files that file.write may not write to, and the folders below which it may not: those that say
-	// what runs do, and those that keep them. A file need not be there. nil: none but braise.yaml and .git.
-	Keep func() []string
+	// what runs do, and those that keep them. The context is the call's. A file need not be there. nil: none but
+	// braise.yaml and .git.
+	Keep func(context.Context) []string
 	// Hide are folders whose files are neither read nor written, by whatever name, such as one with secrets; steps that
 	// index files pass over them. A folder need not be there. nil: none.
 	Hide []string
@@ -150,7 +151,7 @@ func FileWrite(opts FileOptions) runtime.Tool {
 			}),
 		},
 		call: func(ctx context.Context, in writeArgs) (any, error) {
-			if err := opts.write(in, cwdOf(ctx)); err != nil {
+			if err := opts.write(ctx, in); err != nil {
 				return nil, refuse("write %q: %w", in.Path, plain(err))
 			}
 			return writeResult{len(in.Content)}, nil
@@ -158,10 +159,11 @@ func FileWrite(opts FileOptions) runtime.Tool {
 	}
 }
 
-func (opts FileOptions) write(in writeArgs, cwd string) error {
+func (opts FileOptions) write(ctx context.Context, in writeArgs) error {
 	if limit := or(opts.MaxBytes, DefaultMaxBytes); int64(len(in.Content)) > limit {
 		return fmt.Errorf("the content is larger than %d bytes", limit)
 	}
+	cwd := cwdOf(ctx)
 	if err := opts.makeFolders(cwd); err != nil {
 		return err
 	}
@@ -170,7 +172,7 @@ func (opts FileOptions) write(in writeArgs, cwd string) error {
 		return err
 	}
 	defer root.Close()
-	if err := opts.mayWrite(root, in.Path); err != nil {
+	if err := opts.mayWrite(ctx, root, in.Path); err != nil {
 		return err
 	}
 	folder, made := filepath.Dir(in.Path), false

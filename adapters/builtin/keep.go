@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,7 +14,7 @@ const configName = "braise.yaml"
 
 // mayWrite refuses a path in root at which something stands that says what runs do, by whatever name: git's own files,
 // a configuration, and what opts.Keep has.
-func (opts FileOptions) mayWrite(root *os.Root, path string) error {
+func (opts FileOptions) mayWrite(ctx context.Context, root *os.Root, path string) error {
 	for part := range strings.SplitSeq(filepath.ToSlash(path), "/") {
 		if strings.EqualFold(part, ".git") {
 			return errors.New("git's own files may not be written: they say which programs git runs")
@@ -28,7 +29,7 @@ func (opts FileOptions) mayWrite(root *os.Root, path string) error {
 	if opts.Keep == nil {
 		return nil
 	}
-	for _, keep := range opts.Keep() {
+	for _, keep := range opts.Keep(ctx) {
 		if sameFile(root, path, keep) || inFolder(root, path, keep) {
 			return kept(filepath.Base(keep))
 		}

@@ -1,6 +1,7 @@
 package builtin_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -33,7 +34,7 @@ func TestFileWriteKeeps(t *testing.T) {
 	}
 	keep := []string{filepath.Join(dir, "by-link", "conf", "in-use.yaml"), filepath.Join(base, "agents", "critic.md"),
 		filepath.Join(base, "runs"), filepath.Join(dir, "outside.yaml"), filepath.Join(base, "runs.db-wal")}
-	tool := builtin.FileWrite(builtin.FileOptions{Base: base, Keep: func() []string { return keep }})
+	tool := builtin.FileWrite(builtin.FileOptions{Base: base, Keep: func(context.Context) []string { return keep }})
 	for _, path := range []string{
 		"conf/in-use.yaml", "conf/../conf/./in-use.yaml", "alias/in-use.yaml", "conf/IN-USE.yaml",
 		"agents/critic.md", "agents/Critic.MD", "runs/one.jsonl", "runs/new.jsonl", "runs/deep/new", "store/one.jsonl",
