@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -188,7 +189,7 @@ func (r *reader) openai(n *yamlnode.Node, fields map[string]*yamlnode.Node) *ope
 		Model:   r.text(fields["model"]),
 		BaseURL: r.option(fields["base_url"], func(o *openai.Options, s string) { o.BaseURL = s }),
 		APIKey:  r.sent(fields["api_key"], func(o *openai.Options, s string) { o.APIKey = s }),
-		Secrets: r.pathValues(fields["base_url"]),
+		Secrets: r.urlSecrets(fields["base_url"]),
 		Timeout: read(r, fields["timeout"], readDuration),
 
 		Provider: r.text(fields["provider_name"]),
@@ -209,24 +210,62 @@ func (r *reader) openai(n *yamlnode.Node, fields map[string]*yamlnode.Node) *ope
 	return &opts
 }
 
-// pathValues are what the variables in the path of a URL hold; none of a URL that is all one variable.
-func (r *reader) pathValues(n *yamlnode.Node) (values []string) {
+// apiVersion is a part of a path that tells nothing.
+var apiVersion = regexp.MustCompile(`^v[0-9]{1,2}(alpha|beta)?[0-9]?$`)
+
+// urlSecrets are what the variables in the user, the path and the query of a URL hold, but for versions of an API. Of
+// one that stands before these, such as one that is the whole URL, they are those parts.
+func (r *reader) urlSecrets(n *yamlnode.Node) (secrets []string) {
 	if n == nil || n.Kind != yamlnode.String {
 		return nil
 	}
-	text := n.Value.(string)
-	if _, rest, ok := strings.Cut(text, "://"); ok {
-		text = rest
+	text, start := n.Value.(string), 0
+	if scheme := strings.Index(text, "://"); scheme >= 0 {
+		start = scheme + len("://")
 	}
-	_, path, _ := strings.Cut(text, "/")
-	_, _ = expand(path, func(name string) (string, bool) { // reported where it is read
-		value, ok := r.env(name)
-		if value := strings.TrimSpace(value); value != "" {
-			values = append(values, value)
+	head, tail := text, ""
+	if end := strings.IndexAny(text[start:], "/?#"); end >= 0 {
+		head, tail = text[:start+end], text[start+end:]
+	}
+	at := strings.LastIndex(head, "@") + 1
+	parts := append(r.valuesIn(head[:at]), r.valuesIn(tail)...)
+	for _, value := range r.valuesIn(head[at:]) {
+		parts = append(parts, urlParts(value)...)
+	}
+	for _, part := range parts {
+		if part != "" && !apiVersion.MatchString(part) {
+			secrets = append(secrets, part)
 		}
+	}
+	return secrets
+}
+
+// valuesIn are what the variables in a text hold.
+func (r *reader) valuesIn(text string) (values []string) {
+	_, _ = expand(text, func(name string) (string, bool) { // an error is reported where the text is read
+		value, ok := r.env(name)
+		values = append(values, strings.TrimSpace(value))
 		return value, ok
 	})
 	return values
+}
+
+// urlParts are the user, the parts of the path and the values of the query of a URL that may lack its scheme.
+func urlParts(text string) []string {
+	_, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		rest = text
+	}
+	u, err := url.Parse("//" + rest)
+	if err != nil {
+		return []string{text}
+	}
+	password, _ := u.User.Password()
+	parts := append(strings.Split(u.Path, "/"), u.User.Username(), password)
+	for _, values := range u.Query() {
+		parts = append(parts, values...)
+	}
+	return parts
 }
 
 // option reads an option of an openai model that openai.New has an opinion about, without white space around it: a

@@ -44,7 +44,7 @@ func secretsOf(opts Options) secrets {
 
 // shown is a URL for messages: no user, query or fragment, which may hold secrets, and none in its path.
 func (m *Model) shown(u *url.URL) string {
-	path := m.secrets.paths.Text(u.EscapedPath())
+	path := "/" + m.secrets.paths.Text(strings.TrimPrefix(u.EscapedPath(), "/"))
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String() + path
 }
 
