@@ -54,7 +54,7 @@ var plannedLines = map[string]int{
 	"history":                   1260,
 	"host":                      3230,
 	"internal/call":             1312,
-	"internal/agents":           3433,
+	"internal/agents":           3438,
 	"internal/engine":           5590,
 	"internal/execution":        1595,
 	"internal/drawing":          950,

@@ -162,35 +162,42 @@ func (r *reader) config(n *yamlnode.Node) *Config {
 	c.instructions = r.instructionsFrom(fields["instructions_from"], c)
 	c.Limits, c.Budget = r.limits(fields["limits"])
 	approval, deny := r.agents(fields["agents"], c)
-	c.Tools = r.tools(fields["tools"], c)
+	c.Tools, c.Agents.PlainPrograms = r.tools(fields["tools"])
 	approval, deny = r.either(fields["approval"], approval), r.either(fields["deny"], deny)
 	c.Approval, c.Deny = r.approvals(approval), r.texts(deny)
 	r.checkNames(c, approval, deny)
 	return c
 }
 
-func (r *reader) tools(n *yamlnode.Node, c *Config) builtin.Options {
+// tools reads what the tools may do, and the programs of exec.run that are plain.
+func (r *reader) tools(n *yamlnode.Node) (tools builtin.Options, plain []string) {
 	fields := r.Object(n, []string{"exec", "file", "http"}, nil)
+	exec := part(r, "exec", func() execPart { return r.exec(fields["exec"]) })
 	return builtin.Options{
-		Exec: part(r, "exec", func() *builtin.ExecOptions { return r.exec(fields["exec"], c) }),
+		Exec: exec.options,
 		File: part(r, "file", func() *builtin.FileOptions { return r.file(fields["file"]) }),
 		HTTP: part(r, "http", func() *builtin.HTTPOptions { return r.http(fields["http"]) }),
-	}
+	}, exec.plain
 }
 
-func (r *reader) exec(n *yamlnode.Node, c *Config) *builtin.ExecOptions {
+// execPart is the part tools.exec of a configuration. The zero value lets no program run.
+type execPart struct {
+	options *builtin.ExecOptions
+	plain   []string // see runtime.AgentLimits.PlainPrograms
+}
+
+func (r *reader) exec(n *yamlnode.Node) execPart {
 	fields := r.Object(n, []string{"allow", "timeout", "dir", "env", "plain"}, nil)
 	if fields == nil {
-		return nil
+		return execPart{}
 	}
 	r.Require(n, fields, "allow")
-	c.Agents.PlainPrograms = r.plain(fields["plain"])
-	return &builtin.ExecOptions{
+	return execPart{&builtin.ExecOptions{
 		Allow:   r.texts(fields["allow"]),
 		Timeout: read(r, fields["timeout"], readDuration),
 		Dir:     r.text(fields["dir"]),
 		Env:     r.names(fields["env"]),
-	}
+	}, r.plain(fields["plain"])}
 }
 
 // plain reads the programs that a yes for the run covers whatever their arguments are.

@@ -126,6 +126,12 @@ store: "postgres://u:${KEY}@db/runs"
 		{"empty tools", "tools: {http: {}}\nsecrets: {}\nlimits: {}\nmemory: {store: false}", host.Config{
 			Models: map[string]host.Model{}, Tools: builtin.Options{HTTP: &builtin.HTTPOptions{}},
 		}},
+		{"plain programs", "tools: {exec: {allow: [date], plain: [date]}}", host.Config{
+			Models: map[string]host.Model{}, Tools: builtin.Options{Exec: &builtin.ExecOptions{Allow: []string{"date"}}},
+			Running: host.Running{Agents: runtime.AgentLimits{PlainPrograms: []string{"date"}}},
+		}},
+		{"no plain programs where exec is absent", `tools: {exec: {allow: [date], plain: [date], dir: "${BRAISE_TEST_UNSET}"}}`,
+			host.Config{Models: map[string]host.Model{}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

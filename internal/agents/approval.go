@@ -29,22 +29,22 @@ func stricter(a, b agentloop.Approval) agentloop.Approval {
 	return order[max(place(a), place(b))]
 }
 
-// approvalKeys returns what an approval of the call for the run covers, sorted. That is every call of the tool, but for
+// keys returns what an approval of the call for the run covers, sorted. That is every call of the tool, but for
 // exec.run:
 //
 //	exec.run:ls         any call of a program that runs nothing else and writes nothing; plain has more of them
 //	exec.run:git=SUM    calls with the same program, arguments, folder, variables and input
 //	exec.run:sh         no further call, as it runs others
 //	exec.run=SUM        no further call, as what it runs is not plain to see
-func approvalKeys(tool string, args json.RawMessage, plain []string) []string {
-	if tool != agentloop.ExecTool {
-		return []string{tool}
+func (g *gated) keys(plain []string) []string {
+	if g.tool != agentloop.ExecTool {
+		return []string{g.tool}
 	}
-	c := readExec(args)
+	c := g.exec
 	others := slices.ContainsFunc(c.programs, programs.RunsOthers)
 	switch {
 	case !c.plain || len(c.programs) > 1 && !others:
-		return []string{fmt.Sprintf("%s=%s", agentloop.ExecTool, sum(args))}
+		return []string{fmt.Sprintf("%s=%s", agentloop.ExecTool, sum(g.args))}
 	case others:
 		var keys []string
 		for _, name := range c.programs {

@@ -178,12 +178,12 @@ func (f *frame) pause(by owner, p Pause, id string) {
 }
 
 // approvalNeeded says which approval the call needs.
-func (t *thread) approvalNeeded(c agentloop.Call, b *binding, effect runtime.Effect) agentloop.Approval {
-	need := approvalFor(t.loop.Approval, c.Name, effect, c.Arguments)
+func (t *thread) approvalNeeded(g *gated, b *binding) agentloop.Approval {
+	need := g.approval(t.loop.Approval)
 	if need == "" && b.scope != "" && t.tools.vague { // it began before names were checked
 		need = agentloop.ApprovePause
 	}
-	need = stricter(need, approvalFor(t.leg.offer.Approval, c.Name, effect, c.Arguments))
+	need = stricter(need, g.approval(t.leg.offer.Approval))
 	return stricter(stricter(need, b.innerApproval(t.leg.offer)), agentloop.Approval(b.Approval))
 }
 
@@ -193,11 +193,12 @@ func (t *thread) approved(c agentloop.Call, b *binding) bool {
 	if b.scope != "" {
 		effect = b.effect(c.Arguments)
 	}
-	if deniesCall(t.denied(), c.Name, effect, c.Arguments) {
+	g := gatedCall(c.Name, effect, c.Arguments)
+	if g.denied(t.denied()) {
 		t.refuse(toolDenied, fmt.Sprintf("tool %q may not be called so: it is denied", c.Name))
 		return false
 	}
-	need := t.approvalNeeded(c, b, effect)
+	need := t.approvalNeeded(&g, b)
 	switch need {
 	case "", agentloop.ApproveNever:
 		return true
@@ -205,7 +206,7 @@ func (t *thread) approved(c agentloop.Call, b *binding) bool {
 		t.refuse(toolDenied, fmt.Sprintf("tool %q is refused", c.Name))
 		return false
 	}
-	keys := approvalKeys(c.Name, c.Arguments, t.leg.offer.Agents.PlainPrograms)
+	keys := g.keys(t.leg.offer.Agents.PlainPrograms)
 	switch {
 	case c.Decided && c.Allowed:
 		return true

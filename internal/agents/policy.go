@@ -23,7 +23,23 @@ func prefixOf(tool string, has func(key string) bool) string {
 	return ""
 }
 
-// execCall is a call of exec.run, as far as approvals go.
+// gated is a call of a tool as the gates see it, read once for all of them.
+type gated struct {
+	tool   string
+	effect runtime.Effect // "" for the loop's own tools
+	args   json.RawMessage
+	exec   execCall // zero for other tools than exec.run
+}
+
+func gatedCall(tool string, effect runtime.Effect, args json.RawMessage) gated {
+	g := gated{tool: tool, effect: effect, args: args}
+	if tool == agentloop.ExecTool {
+		g.exec = readExec(args)
+	}
+	return g
+}
+
+// execCall is a call of exec.run, as far as approvals go. The zero value may run any program.
 type execCall struct {
 	Argv  []string          `json:"argv"`
 	Dir   string            `json:"dir,omitempty"`
@@ -57,17 +73,16 @@ func readExec(args json.RawMessage) execCall {
 // approvals are those of a loop or of an installation, see [agentloop.Loop].
 type approvals = map[string]agentloop.Approval
 
-// approvalFor says whether a call needs an approval. effect is "" for the loop's own tools.
-func approvalFor(keys approvals, tool string, effect runtime.Effect, args json.RawMessage) agentloop.Approval {
-	need := approvalOf(keys, tool, effect)
-	if tool != agentloop.ExecTool {
+// approval says which approval keys ask for before the call.
+func (g *gated) approval(keys approvals) agentloop.Approval {
+	need := approvalOf(keys, g.tool, g.effect)
+	if g.tool != agentloop.ExecTool {
 		return need
 	}
 	if all, ok := keys[agentloop.AnyProgram]; ok {
 		need = all
 	}
-	c := readExec(args)
-	if !c.plain { // it may be any of them
+	if !g.exec.plain { // it may be any of them
 		for _, key := range value.SortedKeys(keys) {
 			if strings.HasPrefix(key, agentloop.ExecTool+":") {
 				need = stricter(need, keys[key])
@@ -76,7 +91,7 @@ func approvalFor(keys approvals, tool string, effect runtime.Effect, args json.R
 		return need
 	}
 	var strictest agentloop.Approval
-	for _, name := range c.programs {
+	for _, name := range g.exec.programs {
 		a, exact := keys[agentloop.ExecTool+":"+name]
 		if base, known := keys[agentloop.ExecTool+":"+path.Base(name)]; !exact {
 			if a = need; known { // another program of that name
@@ -88,7 +103,8 @@ func approvalFor(keys approvals, tool string, effect runtime.Effect, args json.R
 	return strictest
 }
 
-// approvalOf is approvalFor for a tool, whatever it is called with.
+// approvalOf says which approval keys ask for before a tool is called, whatever it is called with. effect is "" for the
+// loop's own tools.
 func approvalOf(keys approvals, tool string, effect runtime.Effect) agentloop.Approval {
 	has := func(key string) bool { _, ok := keys[key]; return ok }
 	switch {
@@ -222,15 +238,15 @@ func fixedEffect(t *runtime.ToolSpec) runtime.Effect {
 	return t.EffectFor(nil)
 }
 
-// deniesCall is denies for what depends on the arguments: the effect, and programs.
-func deniesCall(deny []string, tool string, effect runtime.Effect, args json.RawMessage) bool {
-	if denies(deny, tool, effect) {
+// denied is denies for what depends on the arguments: the effect, and programs.
+func (g *gated) denied(deny []string) bool {
+	if denies(deny, g.tool, g.effect) {
 		return true
 	}
-	if tool != agentloop.ExecTool {
+	if g.tool != agentloop.ExecTool {
 		return false
 	}
-	c := readExec(args)
+	c := g.exec
 	return slices.ContainsFunc(deny, func(key string) bool {
 		program, ok := strings.CutPrefix(key, agentloop.ExecTool+":")
 		return ok && (!c.plain || program == "*" || slices.ContainsFunc(c.programs, func(name string) bool {

@@ -81,7 +81,8 @@ func (b *binding) innerApproval(o *Offer) (need agentloop.Approval) {
 		if c.ByAgent {
 			continue
 		}
-		need = stricter(need, approvalFor(o.Approval, c.Tool, c.effect(o.specOf), c.Args))
+		g := gatedCall(c.Tool, c.effect(o.specOf), c.Args)
+		need = stricter(need, g.approval(o.Approval))
 		if spec := o.specOf(c.Tool); spec != nil {
 			need = stricter(need, agentloop.Approval(spec.Approval))
 		}
@@ -92,7 +93,8 @@ func (b *binding) innerApproval(o *Offer) (need agentloop.Approval) {
 // innerDenied reports whether the steps of a tool of the recipe may make a call that the host does not let agents make.
 func (b *binding) innerDenied(o *Offer) bool {
 	return slices.ContainsFunc(b.calls, func(c Inner) bool {
-		return !c.ByAgent && deniesCall(o.Deny, c.Tool, c.effect(o.specOf), c.Args)
+		g := gatedCall(c.Tool, c.effect(o.specOf), c.Args)
+		return !c.ByAgent && g.denied(o.Deny)
 	})
 }
 
