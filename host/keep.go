@@ -38,6 +38,15 @@ func (k *kept) add(paths ...string) {
 	}
 }
 
+// addRecipe adds the files of a recipe, whose names are relative to a folder, and the folders agents beside them: a new
+// file there is an agent of the next run.
+func (k *kept) addRecipe(r *recipe.Recipe, folder string) {
+	for _, file := range r.Files() {
+		path := within(folder, filepath.FromSlash(file))
+		k.add(path, filepath.Join(filepath.Dir(path), "agents"))
+	}
+}
+
 // knows reports whether the recipe of a run has been looked up.
 func (k *kept) knows(runID string) bool {
 	k.mu.Lock()
@@ -70,9 +79,7 @@ func (h *Host) Keep(paths ...string) { h.kept.add(paths...) }
 // calls, too. It returns what it is given.
 func (h *Host) keepRecipe(r *recipe.Recipe, err error) (*recipe.Recipe, error) {
 	if r != nil {
-		for _, file := range r.Files() {
-			h.kept.add(filepath.FromSlash(file))
-		}
+		h.kept.addRecipe(r, "")
 	}
 	return r, err
 }
@@ -100,9 +107,7 @@ func (h *Host) keepStored(ctx context.Context, runID string) {
 	}
 	folder := origin[originFolder]
 	if r := storedRecipe(ctx, store, runID); r != nil && folder != "" && origin[originHost] == here()[originHost] {
-		for _, file := range r.Files() {
-			h.kept.add(within(folder, filepath.FromSlash(file)))
-		}
+		h.kept.addRecipe(r, folder)
 	}
 	h.kept.know(runID)
 }

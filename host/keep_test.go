@@ -50,7 +50,7 @@ func TestRunsDoNotWriteWhatConfiguresThem(t *testing.T) {
 		_, err := wf.Run(t.Context(), map[string]any{"path": path}, rt)
 		return err
 	}
-	for _, path := range []string{"my.yaml", "HOUSE.md", "script.yaml", "skills/k/note.md", "skills/new/SKILL.md", "recipe.yaml", "text.md", "agents/b.md", "sub.yaml", "runs.db", "runs.db-wal", "tape.json"} {
+	for _, path := range []string{"my.yaml", "HOUSE.md", "script.yaml", "skills/k/note.md", "skills/new/SKILL.md", "recipe.yaml", "text.md", "agents/b.md", "agents/new.md", "agents/deep/new.md", "sub.yaml", "runs.db", "runs.db-wal", "tape.json"} {
 		if err := write(path); err == nil || !strings.Contains(err.Error(), "may not be written") {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -90,7 +90,7 @@ steps:
 	}
 	store := "sqlite:" + filepath.Join(home, "runs.db")
 	h, wf := opened(t, &host.Options{Config: "my.yaml", Recipe: "recipe.yaml", Store: store})
-	paths := []string{"my.yaml", "recipe.yaml", "sub.yaml", "runs.db", "runs.db-wal", "tape.json", "free.txt"}
+	paths := []string{"my.yaml", "recipe.yaml", "agents/new.md", "sub.yaml", "runs.db", "runs.db-wal", "tape.json", "free.txt"}
 	tokens := map[string]string{}
 	for _, path := range paths {
 		out := h.Run(t.Context(), wf, map[string]any{"path": path})

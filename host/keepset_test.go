@@ -25,7 +25,7 @@ func TestFilesAreKeptOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{path, filepath.Join(dir, "sub.yaml")}
+	want := []string{filepath.Join(dir, "agents"), path, filepath.Join(dir, "sub.yaml")}
 	for range 10_000 {
 		if _, err := h.keepRecipe(r, nil); err != nil {
 			t.Fatal(err)

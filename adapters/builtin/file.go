@@ -28,7 +28,7 @@ type FileOptions struct {
 	// MaxBytes limits what one call reads or writes; more is an error. Defaults to 4 MiB.
 	MaxBytes int64
 	// Keep returns the files that file.write may not write to, and the folders below which it may not: those that say
-	// what runs do, and those that keep them. The context is the call's. A file need not be there. nil: none but
+	// what runs do, and those that keep them. The context is the call's. None need be there. nil: none but
 	// braise.yaml and .git.
 	Keep func(context.Context) []string
 	// Hide are folders whose files are neither read nor written, by whatever name, such as one with secrets; steps that

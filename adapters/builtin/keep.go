@@ -30,7 +30,7 @@ func (opts FileOptions) mayWrite(ctx context.Context, root *os.Root, path string
 		return nil
 	}
 	for _, keep := range opts.Keep(ctx) {
-		if sameFile(root, path, keep) || inFolder(root, path, keep) {
+		if isOrBelow(root, path, keep) {
 			return kept(filepath.Base(keep))
 		}
 	}
@@ -42,7 +42,7 @@ func kept(name string) error {
 		"\n  hint: give runs a folder of their own: tools: {file: {base: ./work}} in braise.yaml", name)
 }
 
-// sameFile reports whether a path in root is that file, or would be.
+// sameFile reports whether a path in root is a file or a folder, or would be.
 func sameFile(root *os.Root, path, file string) bool {
 	if there, err := os.Stat(file); err == nil {
 		if info, err := root.Stat(path); err == nil && os.SameFile(info, there) {
@@ -57,17 +57,14 @@ func sameFile(root *os.Root, path, file string) bool {
 	return err == nil && os.SameFile(info, folder)
 }
 
-// inFolder reports whether a path in root is below a folder.
-func inFolder(root *os.Root, path, folder string) bool {
-	there, err := os.Stat(folder)
-	if err != nil || !there.IsDir() {
-		return false
-	}
-	for path = filepath.Clean(path); path != "."; {
-		path = filepath.Dir(path)
-		if info, err := root.Stat(path); err == nil && os.SameFile(info, there) {
+// isOrBelow reports whether a path in root is a file or a folder, or below it, or would be.
+func isOrBelow(root *os.Root, path, kept string) bool {
+	for path = filepath.Clean(path); ; path = filepath.Dir(path) {
+		if sameFile(root, path, kept) {
 			return true
 		}
+		if path == "." || path == filepath.Dir(path) {
+			return false
+		}
 	}
-	return false
 }

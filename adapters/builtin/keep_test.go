@@ -33,12 +33,12 @@ func TestFileWriteKeeps(t *testing.T) {
 		t.Skip(err)
 	}
 	keep := []string{filepath.Join(dir, "by-link", "conf", "in-use.yaml"), filepath.Join(base, "agents", "critic.md"),
-		filepath.Join(base, "runs"), filepath.Join(dir, "outside.yaml"), filepath.Join(base, "runs.db-wal")}
+		filepath.Join(base, "runs"), filepath.Join(dir, "outside.yaml"), filepath.Join(base, "runs.db-wal"), filepath.Join(base, "soon")}
 	tool := builtin.FileWrite(builtin.FileOptions{Base: base, Keep: func(context.Context) []string { return keep }})
 	for _, path := range []string{
 		"conf/in-use.yaml", "conf/../conf/./in-use.yaml", "alias/in-use.yaml", "conf/IN-USE.yaml",
 		"agents/critic.md", "agents/Critic.MD", "runs/one.jsonl", "runs/new.jsonl", "runs/deep/new", "store/one.jsonl",
-		"hard.yaml", "runs.db-wal", "RUNS.db-wal",
+		"hard.yaml", "runs.db-wal", "RUNS.db-wal", "soon", "soon/new.md", "Soon/deep/new.md",
 		"braise.yaml", "deep/Braise.YAML",
 	} {
 		for _, add := range []bool{false, true} {
