@@ -11,16 +11,23 @@ import (
 // minPart is the least length of a line, or of a secret without the white space around it, that counts by itself.
 const minPart = 8
 
-// variants lists what a secret is without escapes: as it is, trimmed, with other line ends, and its lines.
+// variants lists what a secret is without escapes: as it is, trimmed, with other line ends or on one line, and its
+// lines.
 func variants(secret string) []string {
 	all := []string{secret}
 	unix := strings.ReplaceAll(secret, "\r\n", "\n")
 	for _, text := range []string{unix, strings.ReplaceAll(unix, "\n", "\r\n")} {
 		all = append(all, text, strings.TrimSpace(text))
 	}
+	var lines []string
 	for line := range strings.FieldsFuncSeq(secret, func(r rune) bool { return r == '\n' || r == '\r' }) {
-		all = append(all, line, strings.TrimSpace(line))
+		lines = append(lines, strings.TrimSpace(line))
+		all = append(all, line)
 	}
+	if len(lines) > 1 {
+		all = append(all, strings.Join(lines, ""), strings.Join(lines, " "))
+	}
+	all = append(all, lines...)
 	parts := slices.DeleteFunc(all[1:], func(s string) bool { return len(s) < minPart })
 	return append(all[:1], parts...)
 }

@@ -16,8 +16,8 @@ const Redacted = "***"
 
 // Redactor replaces secrets by [Redacted], in all the forms in which programs and services write them:
 //
-//   - as they are, without the white space around them, with line ends of either kind, and each line of 8 bytes and
-//     more of a secret of several lines, white space around it aside
+//   - as they are, without the white space around them, with line ends of either kind or on one line, and each line of
+//     8 bytes and more of a secret of several lines, white space around it aside
 //   - escaped for a URL, for JSON and Go, or for HTML, in whole or in part
 //   - in base64, also inside a longer base64 text at any alignment, and in hex, both also broken into lines of any
 //     length

@@ -157,7 +157,8 @@ func TestRedactorLines(t *testing.T) {
 			{"trimmed", "<" + strings.TrimSpace(pem) + ">", "<***>"},
 			{"a line", "key=MIIEvQIBADANBgkqhkiG9w0BAQEFAASC.", "key=***."},
 			{"a line in base64", "key=" + base64.StdEncoding.EncodeToString([]byte("MIIEvQIBADANBgkqhkiG9w0BAQEFAASC")), "key=***"},
-			{"folded", strings.Join(strings.Fields(pem), " "), "*** *** *** short ***"},
+			{"folded", "<" + strings.Join(strings.Fields(pem), " ") + ">", "<***>"},
+			{"without line ends", "<" + strings.ReplaceAll(pem, "\n", "") + ">", "<***>"},
 			{"indented", strings.ReplaceAll(pem, "\n", "\n  "), "***\n  ***\n  ***\n  short\n  ***\n  "},
 			{"in JSON", encodeJSON(pem, true), `***`},
 			{"a line of less than 8 bytes", "short", "short"},
@@ -166,6 +167,20 @@ func TestRedactorLines(t *testing.T) {
 				t.Errorf("trust 6.7 %s: %q gave %q, want %q", tt.name, tt.in, got, tt.want)
 			}
 		}
+	}
+}
+
+// Lines that are too short to count by themselves go where they stand together.
+func TestRedactorShortLines(t *testing.T) {
+	r := value.NewRedactor([]string{"  abcdefg\r\nhijklmn\r\n  opq\r\n"})
+	for _, form := range []string{"abcdefg hijklmn opq", "abcdefghijklmnopq", "abcdefg%20hijklmn%20opq",
+		base64.StdEncoding.EncodeToString([]byte("abcdefg hijklmn opq"))} {
+		if got := r.Text("key=" + form); got != "key=***" {
+			t.Errorf("trust 6.7: %q gave %q", form, got)
+		}
+	}
+	if got := r.Text("abcdefg, opq"); got != "abcdefg, opq" {
+		t.Errorf("lines of less than 8 bytes: %q", got)
 	}
 }
 
