@@ -49,7 +49,7 @@ var plan = map[string]room{
 	"internal/value":              {floor: "0"},
 	"internal/schema":             {"0", "diagnostics internal/value", "github.com/santhosh-tekuri/jsonschema/v6/..."},
 	"internal/yamlnode":           {"0", "diagnostics internal/value", "gopkg.in/yaml.v3 github.com/goccy/go-yaml/..."},
-	"diagnostics":                 {floor: "0"},
+	"diagnostics":                 {"0", "internal/value", ""},
 	"retry":                       {"0", "", "github.com/cenkalti/backoff/v4"},
 	"trace":                       {"0", "internal/value", ""},
 	"checkpoint":                  {"0", "internal/value", "golang.org/x/sys/unix"},

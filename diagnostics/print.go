@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/braise-run/braise/internal/value"
 )
 
 // Printer prints diagnostics for people: the position and the message, the line of text with a caret
@@ -76,7 +78,7 @@ func more(n int) string {
 
 func (p *Printer) print(b *bytes.Buffer, d Diagnostic) {
 	if !d.Position.IsZero() {
-		b.WriteString(p.paint("1", d.Position.String()) + ": ")
+		b.WriteString(p.paint("1", visible(d.Position.String())) + ": ")
 	}
 	word := p.paint("1;31", "error: ")
 	if d.Level == Warn {
@@ -195,13 +197,13 @@ func onOneLine(s string) string {
 	return b.String()
 }
 
-// visible replaces control characters, which could play tricks on a terminal, tabs by a space.
+// visible replaces characters that could play tricks on a terminal or would not be seen, one by one, tabs by a space.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t':
 			return ' '
-		case r < 0x20 || r == 0x7f || r >= 0x80 && r < 0xa0:
+		case r < 0x20 || value.IsUnseen(r):
 			return utf8.RuneError
 		}
 		return r

@@ -33,7 +33,7 @@ func (a *app) printOutcome(out *workflow.Outcome) error {
 		if err != nil {
 			return &exitError{host.ExitInternal, err}
 		}
-		fmt.Fprintf(a.stdout, "%s\n", text)
+		fmt.Fprintf(a.jsonLines(), "%s\n", text)
 	case out.Status != workflow.StatusOK || out.Output == nil:
 	default:
 		if text, ok := out.Output.(string); ok {
@@ -70,6 +70,23 @@ func (a *app) printJSON(v any) error {
 		return &exitError{host.ExitInternal, err}
 	}
 	return nil
+}
+
+// jsonLines is where lines of JSON go: stdout, on a terminal with what a reader would not see escaped. Each write is of
+// whole lines.
+func (a *app) jsonLines() io.Writer {
+	if isTerminal(a.stdout) {
+		return seen{a.stdout}
+	}
+	return a.stdout
+}
+
+// seen escapes what a reader would not see in JSON.
+type seen struct{ w io.Writer }
+
+func (s seen) Write(text []byte) (int, error) {
+	_, err := io.WriteString(s.w, terminal.EscapeUnseen(string(text)))
+	return len(text), err
 }
 
 // refuse ends what could not begin: the diagnostics, and for machines an outcome. wf is nil when it is

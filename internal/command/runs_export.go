@@ -19,7 +19,7 @@ func (a *app) runsExport() *cobra.Command {
 					return err
 				}
 				for _, rec := range recs {
-					a.stdout.Write(append(rec.AppendLine(nil), '\n'))
+					a.jsonLines().Write(append(rec.AppendLine(nil), '\n'))
 				}
 				return nil
 			})

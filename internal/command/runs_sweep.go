@@ -130,7 +130,7 @@ func (a *app) printSwept(out *workflow.Outcome, watch bool) error {
 		if err != nil {
 			return &exitError{host.ExitInternal, err}
 		}
-		fmt.Fprintf(a.stdout, "%s\n", text)
+		fmt.Fprintf(a.jsonLines(), "%s\n", text)
 	}
 	return nil
 }

@@ -172,7 +172,7 @@ func (t *transcript) message(w *history.Work, m *runtime.Message) {
 			Message *runtime.Message `json:"message"`
 		}{w.Path, w.Agent, m})
 		if err == nil {
-			fmt.Fprintf(t.stdout, "%s\n", text)
+			fmt.Fprintf(t.jsonLines(), "%s\n", text)
 		}
 		return
 	}

@@ -299,7 +299,7 @@ func (s *session) show() (sink trace.Sink, done func()) {
 	s.shown = nil
 	switch {
 	case s.output == "jsonl":
-		events := newStream(s.stdout)
+		events := newStream(s.jsonLines())
 		return trace.NewJSONL(events), events.close
 	case !s.quiet:
 		s.shown = s.newProgress()

@@ -147,7 +147,7 @@ func (p *Progress) Emit(e trace.Event) {
 		text = p.loopEvent(e, streamed)
 	}
 	if p.Verbose {
-		text = e.At.Local().Format("15:04:05.000") + " " + wholeLine(e)
+		text = e.At.Local().Format("15:04:05.000") + " " + Visible(wholeLine(e))
 	}
 	switch {
 	case text == "":

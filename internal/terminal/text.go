@@ -24,22 +24,14 @@ func Visible(s string) string {
 	}, s))
 }
 
-// unseen are characters that turn text around, have no width or separate lines: with them, what is read need not be
-// what the text holds.
-var unseen = []*unicode.RangeTable{unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point,
-	unicode.Variation_Selector}
-
-// isUnseen reports whether a character is unseen, but for those that say how an emoji looks.
-func isUnseen(r rune) bool { return r > 0x7f && r != 0xfe0e && r != 0xfe0f && unicode.In(r, unseen...) }
-
 // EscapeUnseen writes unseen characters as JSON may: \u202e.
 func EscapeUnseen(s string) string {
-	if !strings.ContainsFunc(s, isUnseen) {
+	if !strings.ContainsFunc(s, value.IsUnseen) {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
-		if !isUnseen(r) {
+		if !value.IsUnseen(r) {
 			b.WriteRune(r)
 			continue
 		}
