@@ -224,7 +224,7 @@ func jsonOrText(text string) any {
 	return text
 }
 
-// printShown prints what there is to look at before a decision.
+// printShown prints what there is to look at before a decision. A member without a value has no line.
 func printShown(w io.Writer, shown any) {
 	if shown == nil {
 		return
@@ -235,7 +235,9 @@ func printShown(w io.Writer, shown any) {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		fmt.Fprintf(w, "  %s:%s\n", terminal.Visible(name), terminal.Quoted(members[name]))
+		if v := members[name]; v != nil && v != "" {
+			fmt.Fprintf(w, "  %s:%s\n", terminal.Visible(name), terminal.Quoted(v))
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/internal/regular"
 	"github.com/braise-run/braise/internal/terminal"
@@ -310,9 +311,9 @@ func fieldFlags(p resume.Pause) string {
 	return text
 }
 
-// summary is the last line about a run: how it ended, how long it took and what its models used.
-func summary(out *workflow.Outcome) string {
-	text := fmt.Sprintf("run %s %s %s", out.RunID, out.Status, terminal.Took(out.EndedAt.Sub(out.StartedAt)))
+// summary is the last line about a run: its status, as runs list has it, how long it took and what its models used.
+func summary(out *workflow.Outcome, status history.Status) string {
+	text := fmt.Sprintf("run %s %s %s", out.RunID, status, terminal.Took(out.EndedAt.Sub(out.StartedAt)))
 	add := func(n int64, what string) {
 		if n > 0 {
 			text += " · " + terminal.Grouped(n) + " " + what
@@ -323,11 +324,8 @@ func summary(out *workflow.Outcome) string {
 	}
 	add(out.Usage.Calls, "call")
 	add(out.Usage.InputTokens+out.Usage.OutputTokens, "token")
-	switch cost := out.Usage.CostUSD; {
-	case cost >= 0.005:
-		text += fmt.Sprintf(" · $%.2f", cost)
-	case cost > 0:
-		text += fmt.Sprintf(" · $%.2g", cost)
+	if cost := out.Usage.CostUSD; cost > 0 {
+		text += " · " + terminal.Dollars(cost)
 	}
 	return text
 }

@@ -82,7 +82,15 @@ func (s *session) printRun(run *history.Run, notes []string) {
 	row("updated", terminal.LocalTime(run.UpdatedAt))
 	row("ended", terminal.LocalTime(run.EndedAt))
 	if u := run.Usage; u != (checkpoint.Usage{}) {
-		row("models", fmt.Sprintf("%d calls, tokens %d in, %d out", u.Calls, u.InputTokens, u.OutputTokens))
+		calls := "calls"
+		if u.Calls == 1 {
+			calls = "call"
+		}
+		text := fmt.Sprintf("%d %s, tokens %d in, %d out", u.Calls, calls, u.InputTokens, u.OutputTokens)
+		if u.Micros > 0 {
+			text += ", " + terminal.Dollars(float64(u.Micros)/1e6)
+		}
+		row("models", text)
 	}
 	for i, x := range run.Executions[min(1, len(run.Executions)):] { // the first one is the start
 		row(fmt.Sprintf("execution %d", i+2), executionText(x))

@@ -318,15 +318,19 @@ func (s *session) finish(ctx context.Context, rt *runtime.Runtime, out *workflow
 	}
 	s.printError(out)
 	s.printWaiting(rt, out)
+	status := history.Status(out.Status)
 	if rt.Store != nil && (out.Status == workflow.StatusCancelled || out.Status == workflow.StatusError) {
 		sum, _, err := rt.Store.Load(context.WithoutCancel(ctx), out.RunID, math.MaxInt64)
-		if err == nil && sum.Status == checkpoint.Running && !sum.Held {
+		if err == nil {
+			status = history.StatusOf(sum) // the execution has ended, the run perhaps not
+		}
+		if status == history.Interrupted {
 			fmt.Fprintf(s.stderr, "  its journal is kept; to resume: braise runs recover %s%s\n",
 				out.RunID, s.sameFlags())
 		}
 	}
 	if !s.quiet && s.output == "human" && !out.StartedAt.IsZero() {
-		fmt.Fprintln(s.stderr, summary(out))
+		fmt.Fprintln(s.stderr, summary(out, status))
 	}
 	return exit(exitCode(out, why))
 }

@@ -81,6 +81,15 @@ func Grouped(n int64) string {
 	return digits
 }
 
+// Dollars is an amount of money for people: $1.25, and with two digits that count where cents would hide it, $0.00006.
+func Dollars(usd float64) string {
+	if usd == 0 || usd >= 0.005 {
+		return "$" + strconv.FormatFloat(usd, 'f', 2, 64)
+	}
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(usd, 'g', 2, 64), 64) // of what FormatFloat wrote
+	return "$" + strconv.FormatFloat(rounded, 'f', -1, 64)
+}
+
 // LocalTime is a time for people; "-" when there is none.
 func LocalTime(t time.Time) string {
 	if t.IsZero() {

@@ -49,3 +49,14 @@ func TestQuoted(t *testing.T) {
 		}
 	}
 }
+
+func TestDollars(t *testing.T) {
+	for in, want := range map[float64]string{
+		0: "$0.00", 1e-6: "$0.000001", 5.7e-05: "$0.000057", 6e-05: "$0.00006", 0.00123: "$0.0012", 0.00499: "$0.005",
+		0.005: "$0.01", 0.254: "$0.25", 12: "$12.00", 1234567.891: "$1234567.89",
+	} {
+		if got := Dollars(in); got != want {
+			t.Errorf("%v is shown as %s, want %s", in, got, want)
+		}
+	}
+}

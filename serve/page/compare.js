@@ -1,7 +1,7 @@
 // Two runs beside each other: what differs, and on demand what does not.
 import {get, useLoaded} from './api.js';
 import {isExact} from './exact.js';
-import {between, length, spent, visible} from './format.js';
+import {between, dollars, length, spent, visible} from './format.js';
 import {Empty, Moment, State, Trouble} from './parts.js';
 import {place, ref, setQuery} from './place.js';
 import {html, useEffect, useState} from './ui.js';
@@ -118,7 +118,7 @@ function Both({a, b, all}) {
 		<table><thead><tr><td></td>${head(a)}${head(b)}<th scope="col">Difference</th></tr></thead><tbody>
 			<tr><th scope="row">Lasts</th>${spans.map((ms) => html`<td class="num">${length(ms)}</td>`)}<td class="num">${change(spans[0], spans[1], length)}</td></tr>
 			<tr><th scope="row">Used</th>${[a, b].map((run) => html`<td class="num">${spent(run.usage) || '–'}</td>`)}<td class="num">${change(tokens(a), tokens(b), (n) => `${n} tokens`)}${
-				cost[0] !== cost[1] && html`<br />${change(cost[0], cost[1], (n) => `$${n.toPrecision(2)}`)}`}</td></tr>
+				cost[0] !== cost[1] && html`<br />${change(cost[0], cost[1], dollars)}`}</td></tr>
 			${a.digest !== b.digest && html`<${Texts} a=${a} b=${b} />`}
 			<${Part} name="Inputs" /><${Differences} all=${inputs} name="inputs" />${inputs.length === 0 && html`<${Same} />`}
 			${result.length > 0 && html`<${Part} name="Result" /><${Differences} all=${result} name="output" />`}

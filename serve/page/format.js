@@ -60,13 +60,16 @@ export function count(n) {
 /** A size: 812 B, 3.1 kB. @param {number} n */
 export const size = (n) => (n < 1000 ? `${n} B` : n < 1e6 ? `${(n / 1000).toFixed(1)} kB` : `${(n / 1e6).toFixed(1)} MB`);
 
+/** An amount of money: $1.25, $0.00006. @param {number} usd */
+export const dollars = (usd) => `$${Math.abs(usd) < 0.005 && usd ? String(Number(usd.toPrecision(2))) : usd.toFixed(2)}`;
+
 /** Tokens and cost of models. @param {{inputTokens?: number, outputTokens?: number, costUsd?: number} | undefined} usage */
 export function spent(usage) {
 	if (!usage) return '';
 	const tokens = (usage.inputTokens ?? 0) + (usage.outputTokens ?? 0);
 	const parts = [];
 	if (tokens) parts.push(tokens === 1 ? '1 token' : `${count(tokens)} tokens`);
-	if (usage.costUsd) parts.push(`$${usage.costUsd < 0.01 ? usage.costUsd.toPrecision(1) : usage.costUsd.toFixed(2)}`);
+	if (usage.costUsd) parts.push(dollars(usage.costUsd));
 	return parts.join(', ');
 }
 

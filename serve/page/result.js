@@ -1,7 +1,7 @@
 // How a run ended: its inputs, output or error, what it used, and who did what.
 import {get, may, url} from './api.js';
 import {Fault, StepLink} from './step.js';
-import {count, ended, word} from './format.js';
+import {count, dollars, ended, word} from './format.js';
 import {Value} from './json.js';
 import {Empty, Lasts, Moment, Text} from './parts.js';
 import {html} from './ui.js';
@@ -21,7 +21,7 @@ export function Result({run}) {
 		<section aria-label="Inputs"><h2>Inputs</h2>${large?.inputs !== undefined ? html`<p class="soft">They are too large to be shown; the journal has them.</p>`
 		: run.inputs ? html`<${Value} value=${run.inputs} load=${output} name="inputs" />` : html`<${Empty}>It has none.<//>`}</section>
 		${usage && html`<section aria-label="Usage"><h2>Usage of models</h2><dl class="facts"><dt>calls</dt><dd>${usage.calls}</dd><dt>tokens in</dt><dd>${
-			count(usage.inputTokens)}</dd><dt>tokens out</dt><dd>${count(usage.outputTokens)}</dd>${usage.costUsd > 0 && html`<dt>cost</dt><dd>$${usage.costUsd.toFixed(4)}</dd>`}</dl></section>`}
+			count(usage.inputTokens)}</dd><dt>tokens out</dt><dd>${count(usage.outputTokens)}</dd>${usage.costUsd > 0 && html`<dt>cost</dt><dd>${dollars(usage.costUsd)}</dd>`}</dl></section>`}
 		<section aria-label="Acts"><h2>Who did what</h2><table><tbody>${run.acts.map((act) => html`<tr><td><${Moment} at=${act.at} /></td><td dir="auto">${act.by || 'nobody named'}</td>
 			<td>${acts[act.what] ?? act.what}${act.decision && html` <strong>${act.decision}</strong>`}${act.pause && html` <code>${act.pause}</code>`}${
 			act.channel && html` to <code>${act.channel}</code>`}${act.reason && html`: <${Text} of=${act.reason} />`}</td></tr>`)}</tbody></table></section>
