@@ -176,7 +176,7 @@ func (m Model) examine(ctx context.Context, name, dir string) Check {
 	}
 	listed, err := model.Models(ctx)
 	if err != nil {
-		return unlisted(opts, err)
+		return unlisted(err)
 	}
 	if len(listed) > 0 && !slices.Contains(listed, opts.Model) && !slices.Contains(listed, opts.Model+":latest") {
 		hint := "it may know more models than it lists"
@@ -201,24 +201,13 @@ func failed(err error) Check {
 }
 
 // unlisted says what it means that an endpoint does not list its models.
-func unlisted(opts openai.Options, err error) Check {
-	message, hint, _ := strings.Cut(err.Error(), "\n  hint: ")
-	status := 0
-	if f, ok := errors.AsType[*retry.Failure](err); ok {
-		status = f.Status
-	}
-	switch {
-	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
+func unlisted(err error) Check {
+	f, ok := errors.AsType[*retry.Failure](err)
+	if ok && (f.Status == http.StatusNotFound || f.Status == http.StatusMethodNotAllowed) {
 		return Check{Status: CheckWarn, Message: "openai: the endpoint answers, but has no list of models",
 			Hint: "if calls fail too: base_url ends before /chat/completions, often in /v1"}
-	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && opts.APIKey == "":
-		hint = `the endpoint wants a key: add api_key: "${NAME}" and set that environment variable`
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		hint = "the endpoint does not take the key that api_key gives"
-	case status == 0:
-		hint = cmp.Or(hint, "is it running, and is base_url right?")
 	}
-	return Check{Status: CheckFail, Message: message, Hint: hint}
+	return failed(err)
 }
 
 // examineCollector says whether a connection to the collector can be made, or to the proxy on the way

@@ -2,18 +2,19 @@ package host
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 )
 
 // FindConfig returns the path of the braise.yaml that goes with a recipe: beside the recipe, else
 // in the working folder, else "". Beside an agent in a folder agents is beside that folder. recipePath may be "".
 func FindConfig(recipePath string) (string, error) {
-	beside, _ := splitRecipe(recipePath)
-	for _, dir := range []string{filepath.Dir(beside + "x"), "."} {
+	for _, dir := range configFolders(recipePath) {
 		path := filepath.Join(dir, FileName)
 		switch _, err := os.Stat(path); {
 		case err == nil:
@@ -23,6 +24,26 @@ func FindConfig(recipePath string) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// configFolders are the folders that a configuration is looked for in.
+func configFolders(recipePath string) []string {
+	beside, _ := splitRecipe(recipePath)
+	return slices.Compact([]string{filepath.Dir(beside + "x"), "."})
+}
+
+// NoConfig says that no configuration was found, and in which folders; "" if there is one, or none was looked for.
+func (h *Host) NoConfig() string {
+	if h.path != "" || h.opts.StoreOnly {
+		return ""
+	}
+	var folders []string
+	for _, dir := range configFolders(h.opts.Recipe) {
+		if abs, err := filepath.Abs(dir); err == nil {
+			folders = append(folders, abs)
+		}
+	}
+	return fmt.Sprintf("no %s was found in %s", FileName, strings.Join(slices.Compact(folders), ", nor in "))
 }
 
 // find is FindConfig for the options: a configuration beside a recipe that is outside of the working folder is used

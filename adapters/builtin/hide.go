@@ -42,5 +42,5 @@ func (h hidden) has(root *os.Root, path string) bool {
 		slices.ContainsFunc(h.files, func(file fs.FileInfo) bool { return os.SameFile(info, file) }) {
 		return true
 	}
-	return slices.ContainsFunc(h.folders, func(folder string) bool { return inFolder(root, path, folder) })
+	return slices.ContainsFunc(h.folders, func(folder string) bool { return isOrBelow(root, path, folder) })
 }

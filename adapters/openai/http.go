@@ -152,6 +152,12 @@ func (m *Model) statusFailure(ctx context.Context, path string, resp *http.Respo
 		message += fmt.Sprintf("\n  hint: it redirects to %s; redirects are not followed, change the base URL",
 			m.shown(target))
 	}
+	switch keyed := m.opts.APIKey != "" || len(m.opts.Headers) > 0; {
+	case !keyed && (resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden):
+		message += "\n  hint: the endpoint wants a key: add api_key: \"${NAME}\" and set that environment variable"
+	case m.opts.APIKey != "" && resp.StatusCode == http.StatusUnauthorized:
+		message += "\n  hint: the endpoint does not take the key that api_key gives"
+	}
 	return &retry.Failure{
 		Reason: f.reason(resp.StatusCode),
 		Status: resp.StatusCode,
@@ -193,6 +199,9 @@ func (m *Model) noAnswer(ctx context.Context, path string, sent bool, err error)
 		err = fmt.Errorf("the connection was lost: %w", err)
 	}
 	f.Err = fmt.Errorf("%s: %w", m.what(path), err)
+	if !sent && (f.Reason == retry.Network || f.Reason == retry.Timeout) {
+		f.Err = fmt.Errorf("%w\n  hint: is it running, and is base_url right?", f.Err)
+	}
 	return f
 }
 

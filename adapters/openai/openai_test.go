@@ -365,9 +365,9 @@ func TestFailures(t *testing.T) {
 		{"overloaded", answer(529, `{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}`),
 			failure{retry.ServerError, 529, 0, true, "status 529: Overloaded"}},
 		{"the key comes back", answer(401, `{"error": {"message": "wrong key `+strings.ReplaceAll(key, `"`, `\"`)+`"}}`),
-			failure{"", 401, 0, true, "status 401 Unauthorized: wrong key ***"}},
+			failure{"", 401, 0, true, "status 401 Unauthorized: wrong key ***\n  hint: the endpoint does not take the key that api_key gives"}},
 		{"the key comes back raw", answer(401, "got sk-test%2F0123456789%2B%22key and c2stdGVzdC8wMTIzNDU2Nzg5KyJrZXk="),
-			failure{"", 401, 0, true, "status 401 Unauthorized: got *** and ***"}},
+			failure{"", 401, 0, true, "status 401 Unauthorized: got *** and ***\n  hint: the endpoint does not take the key that api_key gives"}},
 		{"a header comes back", answer(403, "who is tenant-0123456789?"), failure{"", 403, 0, true, "status 403 Forbidden: who is ***?"}},
 		{"vLLM", answer(400, `{"object": "error", "message": "no such model", "type": "NotFoundError", "code": 404}`),
 			failure{"", 400, 0, true, "status 400 Bad Request: no such model"}},
@@ -563,7 +563,7 @@ func TestModels(t *testing.T) {
 	}
 
 	_, err = connect(t, serve(t, answer(401, "no")), openai.Options{}).Models(t.Context())
-	if err == nil || !strings.HasSuffix(err.Error(), "/v1/models: status 401 Unauthorized: no") {
+	if err == nil || !strings.Contains(err.Error(), "/v1/models: status 401 Unauthorized: no\n  hint: the endpoint wants a key") {
 		t.Errorf("got %v, want status 401", err)
 	}
 	if _, err = connect(t, serve(t, answer(200, "<html>")), openai.Options{}).Models(t.Context()); err == nil {

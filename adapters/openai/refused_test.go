@@ -110,7 +110,7 @@ func TestHintsOfRefusals(t *testing.T) {
 		{500, "Failed to initialize samplers: failed to parse grammar", withSchema, format},
 		{400, "This response_format type is unavailable now", plain, ""},
 		{400, "no such model", withSchema, ""},
-		{401, "no key", withSchema, ""},
+		{401, "no key", withSchema, "hint: the endpoint wants a key: add api_key: \"${NAME}\" and set that environment variable"},
 		{400, "registry.ollama.ai/library/gemma2:2b does not support tools", withTools, tools},
 		{400, "`tool calling` is not supported with this model", withTools, tools},
 		{404, "No endpoints found that support tool use. Try disabling \"now\".", withTools, tools},

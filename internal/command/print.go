@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/mattn/go-isatty"
@@ -150,6 +151,19 @@ func (a *app) printDiagnostics(list diagnostics.List) {
 	}
 	p := diagnostics.Printer{Sources: sources, Color: a.colored(a.stderr)}
 	p.Print(a.stderr, list)
+}
+
+// sayNoConfig says that there is no configuration, where a run lacks what one would give it.
+func (s *session) sayNoConfig(list diagnostics.List) {
+	lacks := []diagnostics.Code{diagnostics.CodeMissingModel, diagnostics.CodeMissingSecret,
+		diagnostics.CodeMissingRetriever}
+	why := s.host.NoConfig()
+	if s.found == "" && why != "" && !s.quiet && slices.ContainsFunc(list, func(d diagnostics.Diagnostic) bool {
+		return slices.Contains(lacks, d.Code)
+	}) {
+		fmt.Fprintf(s.stderr, "braise: warning: %s\n  hint: braise init DIR writes one; --config FILE names another\n",
+			terminal.Visible(why))
+	}
 }
 
 func onlyErrors(list diagnostics.List) diagnostics.List {

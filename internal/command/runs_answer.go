@@ -2,10 +2,15 @@ package command
 
 import (
 	"context"
+	"fmt"
+	"math"
 
 	"github.com/spf13/cobra"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/history"
+	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
 
@@ -24,7 +29,12 @@ func (a *app) runsAnswer() *cobra.Command {
 			answer := func(ctx context.Context, e execution) (*workflow.Outcome, error) {
 				answering := *e.rt
 				answering.Resume = flags
-				return workflow.Answer(ctx, e.runID, args[1], nil, &answering, e.opts)
+				out, err := workflow.Answer(ctx, e.runID, args[1], nil, &answering, e.opts)
+				if refused := out.Error(); refused != nil && refused.Code == string(diagnostics.CodeInvalidToken) {
+					err = nothingWaits(ctx, e, refused)
+					out.Err, out.Diagnostics = err, nil // which speak of a token
+				}
+				return out, err
 			}
 			return a.resumeRun(cmd, args[0], orSignal(checkpoint.SignalAnswer, answer,
 				func(ctx context.Context, e execution) (map[string]any, error) {
@@ -42,4 +52,18 @@ func (a *app) runsAnswer() *cobra.Command {
 	flags.add(cmd)
 	a.addIncomplete(cmd)
 	return cmd
+}
+
+// nothingWaits is the error about an answer to a pause that is not pending: that the run has ended, if it has, or waits
+// for nothing.
+func nothingWaits(ctx context.Context, e execution, refused *runtime.Error) error {
+	sum, _, err := e.rt.Store.Load(ctx, e.runID, math.MaxInt64)
+	if err != nil || len(sum.Pauses) > 0 {
+		return refused
+	}
+	said := fmt.Errorf("run %q is %s: nothing is waiting", e.runID, history.StatusOf(sum))
+	if sum.Status.Ended() {
+		said = fmt.Errorf("run %q has ended (%s): nothing is waiting", e.runID, sum.Status)
+	}
+	return &runtime.Error{Category: refused.Category, Code: refused.Code, Err: said}
 }

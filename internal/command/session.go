@@ -311,6 +311,7 @@ func (s *session) show() (sink trace.Sink, done func()) {
 // finish prints how a run has ended; the error is its exit code.
 func (s *session) finish(ctx context.Context, rt *runtime.Runtime, out *workflow.Outcome, why *stopped) error {
 	s.printDiagnostics(out.Diagnostics)
+	s.sayNoConfig(out.Diagnostics)
 	if !s.isShown(out) {
 		if err := s.printOutcome(out); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/machine"
@@ -83,9 +84,10 @@ func (r *Run) Ended() map[string]bool {
 func (r *Run) Findings(events []trace.Event) (list diagnostics.List) {
 	if r.m.Result() != nil {
 		for _, f := range r.m.Others() {
+			message, hint, _ := strings.Cut(f.Err.Error(), "\n  hint: ")
 			list = append(list, diagnostics.Diagnostic{Level: diagnostics.ErrorLevel, Kind: diagnostics.KindWorkflow,
-				Code: diagnostics.CodeStepFailed, Message: fmt.Sprintf("step %q failed too: %v", f.Path, f.Err),
-				Step: f.Path})
+				Code: diagnostics.CodeStepFailed, Message: fmt.Sprintf("step %q failed too: %s", f.Path, message),
+				Hint: hint, Step: f.Path})
 		}
 	}
 	list = append(list, r.failedFinally()...)
