@@ -96,6 +96,9 @@ func (s *scenario) prepare(
 	if err != nil {
 		return nil, nil, disconnect, err
 	}
+	if err := s.noStep(wf.Plan()); err != nil {
+		return nil, nil, disconnect, err
+	}
 	if s.script != nil {
 		for _, name := range wf.Plan().Requires.Models {
 			rt.Models[name] = s.script

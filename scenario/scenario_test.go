@@ -274,6 +274,46 @@ func TestSame(t *testing.T) {
 	}
 }
 
+// A script that names a step which the recipe does not have fails the scenario; what a step does inside may be named.
+func TestScriptsNameSteps(t *testing.T) {
+	const text = `The steps are there.
+-- recipe.yaml --
+apiVersion: braise/v1
+name: steps
+steps:
+  each:
+    uses: loop
+    foreach: {in: [1, 2]}
+    with: {until: "true", max_iterations: 2, steps: {classify: {uses: model, with: {model: fast, prompt: Hi}}}}
+  ask: {uses: agent, with: {agent: {model: fast}, prompt: Hi}}
+-- script.yaml --
+steps:
+  each[1]#1/classify: [{text: a}]
+  ask/helper#1: [{text: b}]
+matches: [{step: ask, text: c}, {step: "each[0]#1/classify", text: d}]
+-- outcome.json --
+{"status": "ok"}
+`
+	if got := check(t, text, nil); got != "" {
+		t.Errorf("failures: %s", got)
+	}
+	wrong := strings.NewReplacer("each[1]#1/classify", "each[1]#1/clasify", "step: ask", "step: aks").Replace(text)
+	path := filepath.Join(t.TempDir(), "wrong.txtar")
+	if err := os.WriteFile(path, []byte(wrong), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := scenario.Check(t.Context(), path, nil)
+	if err == nil {
+		t.Fatal("steps that the recipe does not have are taken")
+	}
+	for _, want := range []string{`script.yaml:2:3: the recipe has no step "each[1]#1/clasify"` + "\n  hint: did you mean \"each/classify\"?",
+		`script.yaml:4:18: the recipe has no step "aks"` + "\n  hint: did you mean \"ask\"?"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+}
+
 func TestEveryRunHasAFreshFolder(t *testing.T) {
 	const text = `The folder holds what the scenario brings.
 -- recipe.yaml --

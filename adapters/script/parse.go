@@ -37,7 +37,7 @@ func (r *reader) model(n *yamlnode.Node) *Model {
 	if fields != nil && len(n.Fields) == 0 {
 		r.Errorf(n.Pos, diagnostics.CodeMissingKey, "", "a script has turns, steps or matches")
 	}
-	m := &Model{turns: r.turns(fields["turns"]), steps: map[string][]turn{}}
+	m := &Model{turns: r.turns(fields["turns"]), steps: map[string][]turn{}, named: named(fields)}
 	for _, f := range r.Map(fields["steps"]) {
 		m.steps[f.Key] = r.turns(f.Value)
 	}
@@ -45,6 +45,26 @@ func (r *reader) model(n *yamlnode.Node) *Model {
 		m.matches = append(m.matches, r.match(item))
 	}
 	return m
+}
+
+// named finds the paths of steps that a script names, in its steps and matches.
+func named(fields map[string]*yamlnode.Node) map[string]diagnostics.Position {
+	paths := map[string]diagnostics.Position{}
+	if matches := fields["matches"]; matches != nil {
+		for _, item := range matches.Items {
+			for _, f := range item.Fields {
+				if path, ok := f.Value.Value.(string); ok && f.Key == "step" {
+					paths[path] = f.Value.Pos
+				}
+			}
+		}
+	}
+	if steps := fields["steps"]; steps != nil {
+		for _, f := range steps.Fields {
+			paths[f.Key] = f.Pos
+		}
+	}
+	return paths
 }
 
 func (r *reader) turns(n *yamlnode.Node) []turn {

@@ -22,6 +22,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -41,7 +42,11 @@ type Model struct {
 	turns   []turn
 	steps   map[string][]turn
 	matches []match
+	named   map[string]diagnostics.Position // steps, with a place of each
 }
+
+// Steps returns the paths of the steps that the script names, with a place of each.
+func (m *Model) Steps() map[string]diagnostics.Position { return maps.Clone(m.named) }
 
 // turn is one answer. Exactly one of failure and the rest is used.
 type turn struct {
@@ -131,9 +136,28 @@ func (m *Model) turn(req *runtime.Request) (*turn, error) {
 	if n >= 1 && n <= len(turns) {
 		return &turns[n-1], nil
 	}
-	return nil, fmt.Errorf("%s: no turn left for call %d of step %q, call %d of model %q: %s has %d; %s",
-		m.file, req.StepCall, req.Step, req.Call, req.Model, part, len(turns), lastMessage(req))
+	return nil, fmt.Errorf("%s: no turn left for call %d of step %q, call %d of model %q: %s%s has %d; %s",
+		m.file, req.StepCall, req.Step, req.Call, req.Model,
+		passedOver(len(m.matches), m.steps, req.Step), part, len(turns), lastMessage(req))
 }
+
+// passedOver says which parts of a script were asked before the one that has no turn left, and have none for a step.
+func passedOver[T any](matches int, steps map[string]T, step string) (text string) {
+	if matches > 0 {
+		text = "none of matches fits, "
+	}
+	if _, own := steps[step]; own {
+		return text
+	}
+	near := diagnostics.Suggest(step, slices.Collect(maps.Keys(steps)))
+	if near != "" && digits.ReplaceAllString(near, "") != digits.ReplaceAllString(step, "") {
+		text += fmt.Sprintf("steps has no %q, did you mean %q?, ", step, near)
+	}
+	return text
+}
+
+// digits tell the rounds of a loop and the items of a foreach apart, which are no typing errors.
+var digits = regexp.MustCompile(`[0-9]+`)
 
 func (m *match) fits(req *runtime.Request) bool {
 	if m.step != "" && m.step != req.Step {

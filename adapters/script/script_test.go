@@ -208,6 +208,8 @@ func TestGenerateRefuses(t *testing.T) {
 	tests := []struct{ name, script, message, want string }{
 		{"no turn left", "turns: [{text: a}]\nsteps: {draft: []}", "last words",
 			`s.yaml: no turn left for call 1 of step "draft", call 1 of model "fast": steps.draft has 0; the last message is user "last words"`},
+		{"a typing error", "steps: {drafft: [{text: a}]}", "last words",
+			`s.yaml: no turn left for call 1 of step "draft", call 1 of model "fast": steps has no "draft", did you mean "drafft"?, turns has 0; the last message is user "last words"`},
 		{"missing text", "turns:\n  - expect: {contains: [refund, order]}\n    text: a", "an order",
 			`s.yaml:2:5: the request of step "draft" does not contain "refund"; the last message is user "an order"`},
 		{"forbidden text", "turns:\n  - expect: {contains: [refund], not_contains: secret}\n    text: a", "a\nsecret",
@@ -461,5 +463,5 @@ matches:
 	// Output:
 	// Hello
 	// I only know about orders.
-	// canned.yaml: no turn left for call 3 of step "ask", call 3 of model "fast": turns has 2; the last message is user "How are you?"
+	// canned.yaml: no turn left for call 3 of step "ask", call 3 of model "fast": none of matches fits, turns has 2; the last message is user "How are you?"
 }

@@ -40,6 +40,7 @@ type scriptedTool struct {
 	turns   []toolTurn
 	steps   map[string][]toolTurn
 	matches []toolMatch
+	named   map[string]diagnostics.Position // steps, with a place of each
 }
 
 // toolTurn is the answer to one call.
@@ -56,6 +57,15 @@ type toolMatch struct {
 	args any    // what the arguments must have; nil: anything
 	step string // "": any
 	turn toolTurn
+}
+
+// Steps returns the paths of the steps that the scripts name, each with a place of it.
+func (t Tools) Steps() map[string]diagnostics.Position {
+	all := map[string]diagnostics.Position{}
+	for _, name := range slices.Sorted(maps.Keys(t)) {
+		maps.Copy(all, t[name].named)
+	}
+	return all
 }
 
 // ParseTools reads a script for tools. filename is for messages only. The error is a *diagnostics.Error that holds
@@ -95,6 +105,7 @@ func (r *reader) tool(n *yamlnode.Node) (t scriptedTool) {
 		t.spec.Parameters = r.json(p)
 	}
 	t.turns, t.steps = r.toolTurns(fields["turns"]), map[string][]toolTurn{}
+	t.named = named(fields)
 	for _, f := range r.Map(fields["steps"]) {
 		t.steps[f.Key] = r.toolTurns(f.Value)
 	}
@@ -231,9 +242,9 @@ func (a *actor) turn(ctx context.Context, args json.RawMessage) (*toolTurn, erro
 		turns, n, part = own, a.byStep[call.Step], "steps."+call.Step
 	}
 	if n > len(turns) {
-		return nil, fmt.Errorf("%s: no turn left for call %d of tool %q, call %d by step %q: %s has %d; "+
-			"the arguments are %s",
-			a.file, a.calls, a.shown.Name, a.byStep[call.Step], call.Step, part, len(turns), args)
+		return nil, fmt.Errorf("%s: no turn left for call %d of tool %q, call %d by step %q: %s%s has %d; "+
+			"the arguments are %s", a.file, a.calls, a.shown.Name, a.byStep[call.Step], call.Step,
+			passedOver(len(a.matches), a.steps, call.Step), part, len(turns), args)
 	}
 	return &turns[n-1], turns[n-1].check(call.Step, got)
 }
