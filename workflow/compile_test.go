@@ -96,6 +96,34 @@ output: ["${{ steps.a.output.x }}", "${{ steps.d.output.y }}"]
 			`12:15 expr.maybeSkipped step "a" may be skipped, then its output is null and this fails | write steps.a.output?.…`,
 			`12:42 expr.maybeSkipped step "d" may be skipped, then its output is null and this fails | write steps.d.output?.…`,
 		}},
+		{"what an expression has found not to be null", `
+inputs: {go: boolean}
+steps:
+  a: {uses: human, when: inputs.go, with: {prompt: Sure?, decisions: [approve, reject]}}
+  b: {uses: set, needs: [a], trigger: all_done, when: 'steps.a.output == null || steps.a.output.decision == "approve"', with: 1}
+  c: {uses: set, trigger: all_done, when: 'null != steps.a.output and not (steps.a.output.decision == "reject")', with: 1}
+  d: {uses: set, trigger: all_done, with: "${{ steps.a.status == 'succeeded' ? steps.a.output.decision : 'none' }}"}
+  e: {uses: set, trigger: all_done, with: "${{ !(steps.a.output?.decision == 'approve' && true) ? 'none' : steps.a.output.decision }}"}
+  f: {uses: set, trigger: all_done, when: 'steps.a.output != null || steps.a.output.decision == "approve"', with: 1}
+  g: {uses: set, trigger: all_done, when: 'steps.a.output == null && steps.a.output.decision == "approve"', with: 1}
+  h: {uses: set, trigger: all_done, when: 'steps.a.output?.decision != "reject" && steps.a.output.decision == "approve"', with: 1}
+`, []string{
+			`11:70 expr.maybeSkipped step "a" may be skipped, then its output is null and this fails | write steps.a.output?.…`,
+			`12:70 expr.maybeSkipped step "a" may be skipped, then its output is null and this fails | write steps.a.output?.…`,
+			`13:84 expr.maybeSkipped step "a" may be skipped, then its output is null and this fails | write steps.a.output?.…`,
+		}},
+		{"steps that fail and let the run continue", `
+steps:
+  a: {uses: http.request, on_error: continue, with: {url: "https://example.com"}}
+  b: {uses: set, trigger: all_done, with: "${{ steps.a.output.body }}"}
+  c: {uses: set, trigger: optional, with: "${{ steps.a.output.body }}"}
+  d: {uses: set, with: "${{ steps.a.output.body }}"}
+  e: {uses: http.request, on_error: {when: "true", set: {body: x}}, with: {url: "https://example.com"}}
+output: ["${{ steps.a.output.body }}", "${{ steps.a.output?.body }}", "${{ steps.e.output.body }}"]
+`, []string{
+			`6:48 expr.maybeSkipped step "a" may fail, then its output is null and this fails | write steps.a.output?.…`,
+			`10:15 expr.maybeSkipped step "a" may fail, then its output is null and this fails | write steps.a.output?.…`,
+		}},
 		{"secrets", `
 steps:
   a: {uses: set, with: "${{ secrets.KEY }}"}

@@ -241,7 +241,8 @@ func (c *compiler) access(n syntax.Node) operand {
 		o.static = t
 		p.segs = append(p.segs, seg)
 		if i == 0 && p.root >= rootOutput {
-			c.refs[refs].Optional = seg.optional
+			ref := &c.refs[refs]
+			ref.Optional = seg.optional || ref.Field == "output" && slices.Contains(c.sure, ref.Name)
 		}
 		if seg.computed != nil {
 			o.path = nil

@@ -100,7 +100,13 @@ func (c *compiler) unary(n *syntax.Unary) operand {
 //  2. a constant regular expression
 //  3. all others, by the table of operators
 func (c *compiler) binary(n *syntax.Binary) operand {
-	l, r := c.lower(n.Left), c.lower(n.Right)
+	l, r := c.lower(n.Left), operand{}
+	switch n.Operator {
+	case "&&", "and", "||", "or":
+		r = c.lowerWhere(n.Left, n.Operator == "&&" || n.Operator == "and", n.Right)
+	default:
+		r = c.lower(n.Right)
+	}
 	if l.run == nil || r.run == nil {
 		return nothing
 	}
@@ -174,7 +180,8 @@ func (c *compiler) matches(n *syntax.Binary, l operand, source string) operand {
 }
 
 func (c *compiler) conditional(n *syntax.Conditional) operand {
-	cond, yes, no := c.lower(n.Cond), c.lower(n.Yes), c.lower(n.No)
+	cond := c.lower(n.Cond)
+	yes, no := c.lowerWhere(n.Cond, true, n.Yes), c.lowerWhere(n.Cond, false, n.No)
 	if !c.want(n.Cond, "a condition", cond.static, boolean) {
 		return nothing
 	}

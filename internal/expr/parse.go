@@ -20,6 +20,7 @@ type compiler struct {
 	lets     []let       // in scope
 	vars     int         // all that were ever in scope
 	pointers []predicate // the predicates around, innermost last
+	sure     []string    // steps whose outputs are not null here
 	nodes    int
 	builds   bool
 	consts   bool

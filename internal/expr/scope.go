@@ -172,8 +172,8 @@ type Ref struct {
 	// that is not known.
 	Field string
 	// Optional is false where the expression fails if that field is null: something is read below
-	// it without ?., as in steps.a.output.x. The field by itself is a value like any other. Of a var
-	// it is false where the expression fails if that has no such member.
+	// it without ?., as in steps.a.output.x, and the expression has not found before that it is not null. The field
+	// by itself is a value like any other. Of a var it is false where the expression fails if that has no such member.
 	Optional bool
 	Pos      diagnostics.Position
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/braise-run/braise/internal/machine"
 )
 
-// warnSkipped warns about reads of outputs of steps that may be skipped, if the reader runs all the
-// same.
+// warnSkipped warns about reads of outputs of steps that may be skipped, or may fail without ending the run, if the
+// reader runs all the same.
 func (c *compiler) warnSkipped(steps []compiledStep, skips []skip, refs []expr.Ref, reader machine.Trigger) {
 	for _, r := range refs {
 		if r.Kind != expr.RefStep || r.Step.Up > 0 || r.Field != "output" || r.Optional {
@@ -20,15 +20,25 @@ func (c *compiler) warnSkipped(steps []compiledStep, skips []skip, refs []expr.R
 		case machine.AllSuccess: // skipped together with what it reads
 			continue
 		case machine.NoneFailed:
-			target.upstream = false // as above
+			target.upstream, target.fails = false, false // as above
+		case machine.Optional:
+			target.fails = false // as above
 		}
-		if id := steps[r.Step.Index].src.ID; target.byCondition || target.upstream {
-			c.list = append(c.list, diagnostics.Diagnostic{
-				Level: diagnostics.Warn, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeMaybeSkipped,
-				Message: fmt.Sprintf("step %q may be skipped, then its output is null and this fails", id),
-				Hint:    fmt.Sprintf("write steps.%s.output?.…", id), Position: r.Pos,
-			})
+		what := ""
+		switch {
+		case target.byCondition || target.upstream:
+			what = "be skipped"
+		case target.fails:
+			what = "fail"
+		default:
+			continue
 		}
+		id := steps[r.Step.Index].src.ID
+		c.list = append(c.list, diagnostics.Diagnostic{
+			Level: diagnostics.Warn, Kind: diagnostics.KindRecipe, Code: diagnostics.CodeMaybeSkipped,
+			Message: fmt.Sprintf("step %q may %s, then its output is null and this fails", id, what),
+			Hint:    fmt.Sprintf("write steps.%s.output?.…", id), Position: r.Pos,
+		})
 	}
 }
 
@@ -36,6 +46,7 @@ func (c *compiler) warnSkipped(steps []compiledStep, skips []skip, refs []expr.R
 type skip struct {
 	byCondition bool // its when is false
 	upstream    bool // what it needs was skipped, so that its trigger cannot hold
+	fails       bool // it is not skipped: it fails, and the run continues without its output
 }
 
 // findSkips works out which steps may be skipped in a run that goes well.
@@ -43,7 +54,7 @@ func findSkips(g *machine.Graph, steps []compiledStep) []skip {
 	skips := make([]skip, len(steps))
 	for _, i := range g.Order {
 		s := &steps[i]
-		skips[i].byCondition = s.src.When.Text != ""
+		skips[i].byCondition, skips[i].fails = s.src.When.Text != "", s.src.OnError.Continue
 		skippable := 0
 		for from := range s.edges {
 			if from := skips[from]; from.upstream || from.byCondition && s.node.Trigger != machine.NoneFailed {
