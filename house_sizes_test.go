@@ -49,7 +49,7 @@ var plannedLines = map[string]int{
 	"checkpoint/jsonl":          1250,
 	"checkpoint/postgres":       1950,
 	"checkpoint/sqlite":         1650,
-	"internal/command":          4172,
+	"internal/command":          4220,
 	"diagnostics":               680,
 	"history":                   1260,
 	"host":                      3230,

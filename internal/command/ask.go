@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -29,8 +28,8 @@ func (a *app) trust(ctx context.Context, path, allows string) bool {
 	}
 	question := fmt.Sprintf("%s is outside of the working folder, and allows %s. Use it? (yes, no)", path, allows)
 	for {
-		answer, ok := a.readLine(ctx, terminal.Visible(question))
-		switch {
+		text, ok := a.readLine(ctx, terminal.Visible(question))
+		switch answer := answerOf(text, []string{"yes", "no"}); {
 		case !ok || answer == "no":
 			return false
 		case answer == "yes":
@@ -44,7 +43,7 @@ func (a *app) trust(ctx context.Context, path, allows string) bool {
 // ctx, has ended.
 func (a *app) ask(ctx context.Context, p resume.Pause) (answer any, ok bool) {
 	fmt.Fprintf(a.stderr, "\n%s%s\n", a.bold(terminal.Visible(p.Step)+":"), terminal.Quoted(p.Prompt))
-	printShown(a.stderr, p.Show)
+	printShown(a.stderr, &p)
 	printCall(a.stderr, p.Call)
 	if !p.ExpiresAt.IsZero() {
 		fmt.Fprintf(a.stderr, "  (until %s)\n", p.ExpiresAt.Local().Format(time.DateTime))
@@ -57,16 +56,19 @@ func (a *app) ask(ctx context.Context, p resume.Pause) (answer any, ok bool) {
 		}
 		question := fmt.Sprintf("decision (%s)", terminal.Visible(choice))
 		for !slices.Contains(p.Decisions, decision) {
-			if decision, ok = a.readLine(ctx, question); !ok {
+			text, ok := a.readLine(ctx, question)
+			if !ok {
 				return nil, false
 			}
-			decision = strings.TrimSpace(decision)
-			switch {
-			case decision == "" && len(p.Decisions) == 1:
+			switch text = strings.TrimSpace(text); {
+			case text == "" && len(p.Decisions) == 1:
 				decision = p.Decisions[0]
-			case decision == "" && p.Default != "":
+			case text == "" && p.Default != "":
 				decision = p.Default
-			case !slices.Contains(p.Decisions, decision):
+			default:
+				decision = answerOf(text, p.Decisions)
+			}
+			if decision == "" {
 				fmt.Fprintf(a.stderr, "  say one of %s\n", terminal.Visible(strings.Join(p.Decisions, ", ")))
 			}
 		}
@@ -222,23 +224,6 @@ func jsonOrText(text string) any {
 		return v
 	}
 	return text
-}
-
-// printShown prints what there is to look at before a decision. A member without a value has no line.
-func printShown(w io.Writer, shown any) {
-	if shown == nil {
-		return
-	}
-	members, ok := shown.(map[string]any)
-	if !ok {
-		fmt.Fprintf(w, " %s\n", strings.TrimPrefix(terminal.Quoted(shown), "\n"))
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if v := members[name]; v != nil && v != "" {
-			fmt.Fprintf(w, "  %s:%s\n", terminal.Visible(name), terminal.Quoted(v))
-		}
-	}
 }
 
 func (a *app) bold(s string) string {

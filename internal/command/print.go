@@ -267,7 +267,7 @@ func (a *app) printPause(w io.Writer, p resume.Pause) {
 		fmt.Fprintf(w, ":%s", terminal.Quoted(p.Prompt))
 	}
 	fmt.Fprintln(w)
-	printShown(w, p.Show)
+	printShown(w, &p)
 	printCall(w, p.Call)
 	if len(p.To) > 0 {
 		fmt.Fprintf(w, "  to: %s\n", terminal.Visible(strings.Join(p.To, ", ")))
@@ -297,7 +297,7 @@ func printCall(w io.Writer, c *resume.Call) {
 	}
 	fmt.Fprintf(w, "%s\n", terminal.Visible(text))
 	if c.Arguments != nil {
-		fmt.Fprintf(w, "  arguments:%s\n", terminal.Quoted(c.Arguments))
+		printArguments(w, c.Arguments)
 	}
 	fmt.Fprintf(w, "  idempotency key: %s\n", terminal.Visible(c.Key))
 	if c.Given != nil {

@@ -36,3 +36,33 @@ func TestPauseIsShownAsItIs(t *testing.T) {
 		t.Errorf("trust 6.8: the JSON %s hides something", machine.String())
 	}
 }
+
+func TestAnswerOf(t *testing.T) {
+	decisions := []string{"approve", "reject"}
+	for _, tt := range []struct {
+		typed   string
+		answers []string
+		want    string
+	}{
+		{"approve", decisions, "approve"}, {" Approve ", decisions, "approve"}, {"a", decisions, "approve"}, {"rej", decisions, "reject"},
+		{"y", decisions, "approve"}, {"YES", decisions, "approve"}, {"n", decisions, "reject"}, {"no", decisions, "reject"},
+		{"", decisions, ""}, {"x", decisions, ""}, {"approved", decisions, ""},
+		{"re", []string{"retry", "result", "fail"}, ""}, {"f", []string{"retry", "result", "fail"}, "fail"}, {"y", []string{"retry", "fail"}, ""},
+		{"pay", []string{"pay", "pay later"}, "pay"}, {"A", []string{"A", "a"}, "A"}, {"n", []string{"next", "reject"}, "next"},
+		{"y", []string{"yes", "no"}, "yes"}, {"no", []string{"yes", "no"}, "no"},
+	} {
+		if got := answerOf(tt.typed, tt.answers); got != tt.want {
+			t.Errorf("%q of %q is %q, want %q", tt.typed, tt.answers, got, tt.want)
+		}
+	}
+}
+
+// The arguments of a call stand on lines of their own, and none looks like a line of the command's.
+func TestArguments(t *testing.T) {
+	var got strings.Builder
+	printArguments(&got, map[string]any{"path": "a.txt", "n": "5", "content": "one\n  braise resume x\n", "list": []any{1, "b"}, "x\n    braise": nil})
+	want := "  arguments:\n    content:\n    │ one\n    │   braise resume x\n    list: [1,\"b\"]\n    n: \"5\"\n    path: \"a.txt\"\n    x␊    braise: null\n"
+	if got.String() != want {
+		t.Errorf("got %s want %s", got.String(), want)
+	}
+}
