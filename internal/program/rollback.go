@@ -29,6 +29,7 @@ func (s *stepCompiler) compileRollback(src *recipe.Step, inner *expr.Scope) {
 			names.Outputs = map[string]expr.Type{src.ID: s.typeOf(s.outputOfOne(src))}
 		}
 		s.own = ownRulesOf(r.Uses, r.With)
+		s.warnNoShell(s.own.argv)
 		t, refs := s.template(r.With, &names)
 		s.node.Rollback.With, c.Secrets = t, t.HasSecrets()
 		for _, ref := range refs {

@@ -125,6 +125,7 @@ func (s *stepCompiler) compileUse(src *recipe.Step, inner *expr.Scope) {
 		names := *inner
 		names.Secrets = true
 		s.own = ownRulesOf(src.Uses, src.With)
+		s.warnNoShell(s.own.argv)
 		s.with(src.With, &names)
 		s.need(useTool, src.Uses.Text, src.Uses.Pos, s.path()).called = true
 		s.compileCall(src, ToolCall, src.Uses.Text, inner)
