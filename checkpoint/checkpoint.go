@@ -24,7 +24,7 @@ import (
 var (
 	ErrExists   = errors.New("the run exists already")
 	ErrNotFound = errors.New("not in the store")
-	ErrBusy     = errors.New("another owner holds the run")
+	ErrBusy     = errors.New("another process works on the run")
 	ErrFenced   = errors.New("the lease was lost")
 	ErrConflict = errors.New("the journal does not end where the append begins")
 	ErrToken    = errors.New("the token is unknown, used or expired")

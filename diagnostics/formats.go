@@ -212,7 +212,7 @@ var summaries = map[Code]string{
 	CodeRepetition:     "An agent was stopped because it went round in circles.",
 	CodeRefused:        "An agent was stopped because all calls that it asked for were refused.",
 	CodeNoAction:       "The model of an agent said nothing, or called no tool although it said so.",
-	CodeAnswerCut:      "The answer of a model was cut: it came to the most tokens that it may have.",
+	CodeAnswerCut:      "The answer of a model was cut: it hit its token limit.",
 	CodeCompactFailed:  "A conversation was not summarised.",
 	CodeNoArchive:      "The summary of a conversation is gone.",
 	CodeLayerDisabled:  "A memory layer failed.",

@@ -34,7 +34,7 @@ func TestFind(t *testing.T) {
 		}
 	}
 	_, err := history.Find(t.Context(), store, "a")
-	const want = "run \"a\": the ids of 3 runs begin so\n  hint: give more of the id: ab, abd, abc"
+	const want = "3 runs have ids that begin with \"a\"\n  hint: give more of the id: ab, abd, abc"
 	if e, ok := errors.AsType[*runtime.Error](err); !ok || e.Code != "run.notFound" || e.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

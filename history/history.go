@@ -147,8 +147,8 @@ func Find(ctx context.Context, store Source, name string) (string, error) {
 		return ids[0], nil
 	}
 	return "", &runtime.Error{Category: runtime.CategoryInfra, Code: "run.notFound",
-		Err: fmt.Errorf("run %q: the ids of %d runs begin so\n  hint: give more of the id: %s",
-			name, len(ids), strings.Join(ids[:min(len(ids), 5)], ", "))}
+		Err: fmt.Errorf("%d runs have ids that begin with %q\n  hint: give more of the id: %s",
+			len(ids), name, strings.Join(ids[:min(len(ids), 5)], ", "))}
 }
 
 // Run is the content of the journal of a run, over all its executions. Its JSON is what the command prints.

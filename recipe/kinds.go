@@ -77,7 +77,7 @@ var kinds = []Kind{
 			{Name: "expires", Type: typeDuration,
 				Doc: "How long the answer may take. Not given: forever. No expressions."},
 			{Name: "on_expire", Type: typeOnExpire,
-				Doc: "What happens then. reject, which must be one of the decisions, decides so. Defaults to fail."},
+				Doc: "What happens then. reject gives that decision, which must be listed. Defaults to fail."},
 		},
 	},
 	{

@@ -33,7 +33,7 @@ func runParams() []param {
 		texts("label", "Runs with this label, as `key=value`."),
 		texts("queue", "Runs of this queue; empty: of none."),
 		text("parent", "Forks of this run."),
-		text("q", "Runs whose ids begin so."),
+		text("q", "Runs whose ids begin with this text."),
 		moment("from", "Runs that started at this time or later."),
 		moment("to", "Runs that started before this time."),
 		moment("due", "Runs in which something is due at this time."),

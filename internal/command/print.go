@@ -238,7 +238,7 @@ func (s *session) printCommand(w io.Writer, how string, p resume.Pause) {
 		if s.cluster != nil { // which continues the run by itself
 			return
 		}
-		fmt.Fprintf(w, "    braise runs sweep%s   # then; with --watch beforehand\n", flags)
+		fmt.Fprintf(w, "    braise runs sweep%s   # when it is due, or keep one running with --watch\n", flags)
 		return
 	}
 	decision, others := "", ""
