@@ -81,6 +81,7 @@ func (r *Run) Undo() error {
 
 // work makes a call, and the calls that follow from it.
 func (r *Run) work(c *engine.Call) {
+	makeRoom()
 	defer func() {
 		if c != nil { // the adapter has ended the goroutine
 			res := r.Caller.Ended(c)

@@ -93,6 +93,7 @@ type End struct {
 //
 // It does not panic, even if tools or sinks do.
 func Drive(ctx context.Context, spec *Spec) (end *End) {
+	makeRoom()
 	r := newRun(ctx, spec)
 	if _, ok := spec.Runtime.Store.(checkpoint.Signals); ok {
 		r.ctx, r.signals.cut = context.WithCancelCause(ctx)
