@@ -16,7 +16,10 @@ import (
 // prefixOf returns the longest PREFIX.* among the keys that matches a tool; "" for none.
 func prefixOf(tool string, has func(key string) bool) string {
 	for i := len(tool) - 1; i > 0; i-- {
-		if key := tool[:i] + "*"; tool[i-1] == '.' && has(key) {
+		if tool[i-1] != '.' {
+			continue
+		}
+		if key := tool[:i] + "*"; has(key) {
 			return key
 		}
 	}
