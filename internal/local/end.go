@@ -55,7 +55,7 @@ func (r *Run) end() *End {
 		r.keepOrForget(over)
 	}
 	r.LetGo()
-	if r.rt.Store == nil && j.err == nil && over {
+	if r.rt.Store == nil && j.Store != nil && j.err == nil && over {
 		_ = Memory.Delete(context.WithoutCancel(r.ctx), r.ID) // if it is there; it is not needed any more
 	}
 	return r.ending(err)
