@@ -140,11 +140,16 @@ const (
 
 // Command is one thing that a run asks of its driver.
 type Command struct {
-	Op     Op
-	Call   *Call
+	Op      Op
+	Call    *Call
+	Timer   int64
+	Wait    time.Duration
+	*Detail // of Announce, Hook, Stop and Warn; else nil
+}
+
+// Detail is what few commands have: a step asks for several commands, and all of them are copied.
+type Detail struct {
 	Err    error
-	Timer  int64
-	Wait   time.Duration
 	Moment *runtime.Moment
 	Pause  *Pause
 	Text   string

@@ -318,7 +318,7 @@ func (r *Run) stop(p *pending, err error) {
 	}
 	switch p.stage {
 	case flying:
-		r.ask(Command{Op: Stop, Call: p.Call, Err: err})
+		r.ask(Command{Op: Stop, Call: p.Call, Detail: &Detail{Err: err}})
 	case delayed:
 		r.disarm(p.timer)
 		r.failed(p, cmp.Or(p.last, r.cause(p)))

@@ -167,7 +167,7 @@ func (r *Run) ended(t *machine.Task) {
 		if f := t.Failure(); f != nil {
 			m.Err = f.Err
 		}
-		r.ask(Command{Op: Hook, Moment: m})
+		r.ask(Command{Op: Hook, Detail: &Detail{Moment: m}})
 	}
 	if t.Failure() != nil {
 		r.calls.group++

@@ -234,7 +234,7 @@ func (r *Run) openPause(t *machine.Task, path string, n int64, what journal.Paus
 	}
 	r.emit(t, trace.StepWaiting, path, trace.Data{{Key: "pauseKind", Value: string(opened.Kind)}}, nil)
 	r.watchPause(opened)
-	r.ask(Command{Op: Announce, Pause: opened})
+	r.ask(Command{Op: Announce, Detail: &Detail{Pause: opened}})
 	return nil
 }
 

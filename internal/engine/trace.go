@@ -106,7 +106,11 @@ func (r *Run) append(ev trace.Event) {
 // keep makes the place of an event of a task.
 func (e *events) keep(t *machine.Task) *trace.Event {
 	i := int32(len(e.list))
-	e.list, e.next = append(e.list, trace.Event{}), append(e.next, 0)
+	if e.next = append(e.next, 0); len(e.list) < cap(e.list) { // behind the events nothing was ever written
+		e.list = e.list[:i+1]
+	} else {
+		e.list = append(e.list, trace.Event{})
+	}
 	if t.First == 0 {
 		t.First = i
 	} else {

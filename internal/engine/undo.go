@@ -238,7 +238,7 @@ func (r *Run) undid(p *pending, err error) {
 	if err != nil {
 		text = valid(r.o.Redact.Error(err).Error())
 		data = append(trace.Data{{Key: "message", Value: text}}, data...)
-		r.ask(Command{Op: Warn, Text: text, Path: p.Path})
+		r.ask(Command{Op: Warn, Detail: &Detail{Text: text, Path: p.Path}})
 	}
 	r.record(nil, p.Path, journal.RollbackEnded{Error: text})
 	r.add(trace.Event{Kind: trace.StepRollback, Step: p.Path, Data: data}, nil)

@@ -37,12 +37,12 @@ const (
 // Command is one thing for the driver to do. Which fields are set, Op says.
 type Command struct {
 	Op    Op
+	Timer Timer
+	Again bool // of Start: the call was suspended, and has been answered
 	Task  *Task
 	Input any
-	Timer Timer
 	Wait  time.Duration
 	Err   error
-	Again bool // of Start: the call was suspended, and has been answered
 }
 
 // Options are the limits of a run.
@@ -129,9 +129,10 @@ func New(g *Graph, inputs map[string]any, opts Options) *Machine {
 func (m *Machine) Next() Command {
 	for {
 		if m.head < len(m.out) {
-			c := m.out[m.head]
-			m.out[m.head] = Command{}
+			o := &m.out[m.head]
 			m.head++
+			c := *o
+			o.Input = nil // it may be large
 			return c
 		}
 		m.out, m.head = m.out[:0], 0
