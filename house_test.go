@@ -76,7 +76,7 @@ var plan = map[string]room{
 	"internal/engine": {"2b", "agentloop checkpoint diagnostics internal/agents internal/expr internal/journal internal/machine internal/program internal/value" +
 		" resume retry runtime trace", ""},
 
-	"internal/call": {"2c", "agentloop diagnostics internal/agents internal/engine internal/expr internal/journal internal/machine internal/passages internal/program internal/schema" +
+	"internal/call": {"2c", "agentloop diagnostics internal/agents internal/engine internal/expr internal/journal internal/passages internal/program internal/schema" +
 		" internal/guard internal/value resume retry runtime trace", ""},
 	"internal/local": {"2c", "checkpoint diagnostics internal/call internal/clock internal/engine internal/guard internal/journal" +
 		" internal/procgroup internal/program internal/value resume runtime trace", "github.com/google/uuid"},

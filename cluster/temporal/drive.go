@@ -18,7 +18,6 @@ import (
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/local"
-	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 )
@@ -156,7 +155,7 @@ func (r *run) make(c *engine.Call) {
 		waits: c.Rollback || c.Effect == runtime.External}
 	local := r.in.Options.LocalReads && c.Effect == runtime.ReadOnly && r.in.Options.Queues[c.Name] == ""
 	if n := sizeOf(req); n > maxPayload {
-		res := engine.Result{Size: machine.Unknown, Bad: &runtime.Error{Category: runtime.CategoryLimit,
+		res := engine.Result{Bad: &runtime.Error{Category: runtime.CategoryLimit,
 			Code: "output.tooLarge", Err: fmt.Errorf("what %s sends has %d bytes, the most on a cluster is %d",
 				c.Path, n, maxPayload)}}
 		r.engine.Returned(c, &res)
@@ -193,7 +192,7 @@ func (r *run) resultOf(f *flight, a *answer, err error) *engine.Result {
 		}
 		return res
 	}
-	res := &engine.Result{Size: machine.Unknown}
+	res := &engine.Result{}
 	var late *temporal.TimeoutError
 	var app *temporal.ApplicationError
 	switch {

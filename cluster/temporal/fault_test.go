@@ -17,8 +17,8 @@ import (
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/journal"
-	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
@@ -122,9 +122,9 @@ func TestCallOverTheWire(t *testing.T) {
 		t.Errorf("call of an agent (-sent +got):\n%s", diff)
 	}
 	for _, res := range []*engine.Result{
-		{Size: machine.Unknown, Output: map[string]any{"n": int64(1), "f": 2.5, "none": nil}},
-		{Size: machine.Unknown, Files: []journal.File{{Path: "a.png", SHA256: "00", MediaType: "image/png", Bytes: 1}}},
-		{Size: 7, Response: &runtime.Response{Text: "hi", Finish: runtime.FinishStop,
+		{Output: map[string]any{"n": int64(1), "f": 2.5, "none": nil}},
+		{Files: []journal.File{{Path: "a.png", SHA256: "00", MediaType: "image/png", Bytes: 1}}},
+		{Extent: value.Extent{Bytes: 7, Weight: 9}, Response: &runtime.Response{Text: "hi", Finish: runtime.FinishStop,
 			ToolCalls: []runtime.ToolCall{{ID: "1", Name: "t"}}, Parts: []runtime.Part{{Of: "m", Data: json.RawMessage(`1`)}}}},
 		{Reply: &agents.Reply{Text: "x", Found: true, Documents: []runtime.Document{{ID: "d", Score: 0.5}},
 			Decision: runtime.ApprovalDecision{Allow: true}}, Told: []trace.Told{{At: time.Unix(1, 0).UTC(), Name: "n", Data: map[string]any{"i": int64(1)}}}},

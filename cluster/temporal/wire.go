@@ -100,7 +100,8 @@ type loop struct {
 // answer is what an attempt came to. What an adapter says went wrong is no failure of the activity.
 type answer struct {
 	Output   *decoded          `json:"output,omitempty"`
-	Size     int               `json:"size"`
+	Size     int               `json:"size"` // of Output in bytes; 0, or -1 from older workers: not measured
+	Weight   int               `json:"weight,omitempty"`
 	Response *runtime.Response `json:"response,omitempty"`
 	Reply    *agents.Reply     `json:"reply,omitempty"`
 	Err      *fault            `json:"err,omitempty"`
@@ -200,7 +201,7 @@ func (r *request) call() *engine.Call {
 
 // answerOf makes the answer of a result.
 func answerOf(res *engine.Result) *answer {
-	a := &answer{Size: res.Size, Response: res.Response, Reply: res.Reply, Err: faultOf(res.Err), Bad: faultOf(res.Bad),
+	a := &answer{Size: res.Extent.Bytes, Weight: res.Extent.Weight, Response: res.Response, Reply: res.Reply, Err: faultOf(res.Err), Bad: faultOf(res.Bad),
 		Files: res.Files, Spent: res.Spent, Found: findingsOf(res.Found)}
 	if r := res.Response; r != nil {
 		shown := *r
@@ -235,7 +236,7 @@ func answerOf(res *engine.Result) *answer {
 // result makes the result of an answer again.
 func (a *answer) result() *engine.Result {
 	empties(reflect.ValueOf(a))
-	res := &engine.Result{Size: a.Size, Response: a.Response, Reply: a.Reply, Err: a.Err.err(), Bad: a.Bad.err(),
+	res := &engine.Result{Extent: value.Extent{Bytes: max(0, a.Size), Weight: a.Weight}, Response: a.Response, Reply: a.Reply, Err: a.Err.err(), Bad: a.Bad.err(),
 		Files: a.Files, Spent: a.Spent, Found: listOf(a.Found)}
 	if a.Output != nil {
 		res.Output = a.Output.v

@@ -285,7 +285,7 @@ func bounded(a *answer) *answer {
 	if n <= maxPayload+1<<16 {
 		return a
 	}
-	return answerOf(&engine.Result{Size: a.Size, Bad: &runtime.Error{Category: runtime.CategoryLimit,
+	return answerOf(&engine.Result{Bad: &runtime.Error{Category: runtime.CategoryLimit,
 		Code: "output.tooLarge",
 		Err:  fmt.Errorf("the output has %d bytes, the most on a cluster is %d", n, maxPayload)}})
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/internal/engine"
-	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -36,7 +35,7 @@ func (a *attempt) hookedTool() engine.Result {
 	m.Args, _ = a.Redact.Value(a.call.Args).(map[string]any)
 	if a.call.Job == nil || a.call.Attempt > 1 {
 		if err := a.allowed(m); err != nil {
-			return engine.Result{Size: machine.Unknown, Bad: err}
+			return engine.Result{Bad: err}
 		}
 	}
 	res := a.toolResult()
@@ -47,11 +46,11 @@ func (a *attempt) hookedTool() engine.Result {
 
 // toolResult calls a tool, and reads its result, with secrets redacted.
 func (a *attempt) toolResult() engine.Result {
-	res := engine.Result{Size: machine.Unknown}
+	res := engine.Result{}
 	resp := a.try()
 	res.Spent = resp.used
 	if resp.err == nil {
-		res.Output, res.Size, res.Bad = a.outputOf(&resp)
+		res.Output, res.Extent, res.Bad = a.outputOf(&resp)
 	}
 	res.Err, res.Bad = a.shown(resp.err), a.shown(res.Bad)
 	return res
@@ -100,25 +99,24 @@ func (a *attempt) callJSON() (json.RawMessage, []runtime.Spent, error) {
 }
 
 // outputOf returns the output of a tool, with secrets redacted, and its size.
-func (a *attempt) outputOf(resp *response) (output any, size int, err error) {
-	size = machine.Unknown
+func (a *attempt) outputOf(resp *response) (output any, extent value.Extent, err error) {
 	switch {
 	case a.tool.values != nil:
-		output, size, err = value.Take(resp.value, a.maxOutput)
+		output, extent, err = value.Take(resp.value, a.maxOutput)
 	case len(resp.text) > a.maxOutput:
-		return nil, size, a.tooLarge(len(resp.text))
+		return nil, extent, a.tooLarge(len(resp.text))
 	case value.WeightOfText(resp.text) > a.maxMemory:
-		return nil, size, a.tooHeavy()
+		return nil, extent, a.tooHeavy()
 	case len(resp.text) > 0:
 		output, err = value.Decode(resp.text)
 	}
 	if err != nil {
-		return nil, machine.Unknown, fmt.Errorf("tool %q returned what is not JSON: %w", a.call.Name, err)
+		return nil, value.Extent{}, fmt.Errorf("tool %q returned what is not JSON: %w", a.call.Name, err)
 	}
 	if a.Redact != nil {
-		output, size = a.Redact.Value(output), machine.Unknown
+		output, extent = a.Redact.Value(output), value.Extent{}
 	}
-	return output, size, nil
+	return output, extent, nil
 }
 
 // askModel calls a model and its hooks, and redacts secrets in the answer.
@@ -126,7 +124,7 @@ func (a *attempt) askModel() engine.Result {
 	if n := len(a.call.Replies); a.call.Answered && a.call.Job != nil {
 		a.ctx = resume.WithAnswer(a.ctx, a.call.Replies[n-1].Answer)
 	}
-	res := engine.Result{Size: machine.Unknown}
+	res := engine.Result{}
 	req := a.call.Request
 	if a.asks, res.Bad = a.withFiles(); res.Bad != nil {
 		return res

@@ -13,7 +13,6 @@ import (
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/guard"
-	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
@@ -56,7 +55,7 @@ func (c *Caller) Make(ctx context.Context, call *engine.Call) (res engine.Result
 	a.ctx = &a.emits
 	defer func() {
 		if p := recover(); p != nil {
-			res = engine.Result{Size: machine.Unknown, Err: c.panicked(call, p)}
+			res = engine.Result{Err: c.panicked(call, p)}
 		}
 		res.Found, res.Told = a.found, a.emits.End()
 	}()
@@ -98,7 +97,7 @@ func (a *attempt) shownPause(err error) error {
 // Ended is the result of an attempt that ended the goroutine of Make. The caller of Make must ask for it in a deferred
 // function.
 func (c *Caller) Ended(call *engine.Call) engine.Result {
-	return engine.Result{Size: machine.Unknown, Err: c.panicked(call, nil)}
+	return engine.Result{Err: c.panicked(call, nil)}
 }
 
 // panicked returns the error for a recovered panic, with secrets redacted; nil means that the adapter ended its

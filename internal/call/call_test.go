@@ -21,8 +21,8 @@ import (
 	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/expr"
-	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
@@ -169,7 +169,7 @@ func TestSecretsStayInside(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := bind(t, steps, withTool(tt.f))
 			res := f.do(t, f.tool())
-			if diff := cmp.Diff(tt.output, res.Output); diff != "" || text(res.Err) != tt.err || res.Bad != nil || res.Size != machine.Unknown {
+			if diff := cmp.Diff(tt.output, res.Output); diff != "" || text(res.Err) != tt.err || res.Bad != nil || res.Extent != (value.Extent{}) {
 				t.Errorf("%v, %v, output (-want +got)\n%s", res.Err, res.Bad, diff)
 			}
 			_, panicked := errors.AsType[*engine.PanicError](res.Err)
@@ -294,13 +294,13 @@ func TestOutputs(t *testing.T) {
 		want engine.Result
 		bad  string
 	}{
-		{"JSON", raw(`{"a":1}`), engine.Result{Output: map[string]any{"a": int64(1)}, Size: machine.Unknown}, ""},
-		{"nothing", raw(""), engine.Result{Size: machine.Unknown}, ""},
-		{"not JSON", raw("{"), engine.Result{Size: machine.Unknown},
+		{"JSON", raw(`{"a":1}`), engine.Result{Output: map[string]any{"a": int64(1)}}, ""},
+		{"nothing", raw(""), engine.Result{}, ""},
+		{"not JSON", raw("{"), engine.Result{},
 			`tool "test.it" returned what is not JSON: line 1, column 2: the JSON text ends where a member's name in quotes should be`},
-		{"too large", raw(strings.Repeat(" ", 101)), engine.Result{Size: machine.Unknown}, "the output has 101 bytes, the most is 100"},
-		{"a value", valued(func(context.Context, map[string]any) (any, error) { return []int{1}, nil }), engine.Result{Output: []any{int64(1)}, Size: 3}, ""},
-		{"no JSON value", valued(func(context.Context, map[string]any) (any, error) { return make(chan int), nil }), engine.Result{Size: machine.Unknown},
+		{"too large", raw(strings.Repeat(" ", 101)), engine.Result{}, "the output has 101 bytes, the most is 100"},
+		{"a value", valued(func(context.Context, map[string]any) (any, error) { return []int{1}, nil }), engine.Result{Output: []any{int64(1)}, Extent: value.Extent{Bytes: 3, Weight: 72}}, ""},
+		{"no JSON value", valued(func(context.Context, map[string]any) (any, error) { return make(chan int), nil }), engine.Result{},
 			`tool "test.it" returned what is not JSON: chan int is not JSON: json: unsupported type: chan int`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -608,7 +608,8 @@ func TestRetrievers(t *testing.T) {
 	c := f.tool()
 	c.Input = input
 	res := f.do(t, c)
-	want := engine.Result{Size: 62, Output: map[string]any{"documents": []any{map[string]any{"id": "1", "text": "a", "source": "s", "score": 0.5}}}}
+	want := engine.Result{Output: map[string]any{"documents": []any{map[string]any{"id": "1", "text": "a", "source": "s", "score": 0.5}}}}
+	want.Extent.Bytes, want.Extent.Weight = 62, value.Weight(want.Output, 1<<20)
 	if diff := cmp.Diff(want, res); diff != "" {
 		t.Errorf("result (-want +got)\n%s", diff)
 	}

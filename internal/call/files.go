@@ -10,7 +10,6 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/journal"
-	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
@@ -19,7 +18,7 @@ import (
 // look reads the local files of a request, and tells what is in them.
 func (a *attempt) look() engine.Result {
 	_, files, err := a.readFiles()
-	return engine.Result{Size: machine.Unknown, Files: files, Err: a.shown(err)}
+	return engine.Result{Files: files, Err: a.shown(err)}
 }
 
 // withFiles is the request of the call with its local files, in which must be what was in them before.

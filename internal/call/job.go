@@ -12,7 +12,6 @@ import (
 	"github.com/braise-run/braise/agentloop"
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/engine"
-	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
 )
@@ -20,7 +19,7 @@ import (
 // callPort calls what only agents call, and the memory and the retriever for them, with secrets redacted.
 func (a *attempt) callPort() engine.Result {
 	resp := a.try()
-	res := engine.Result{Size: machine.Unknown, Reply: resp.reply, Err: a.shown(resp.err),
+	res := engine.Result{Reply: resp.reply, Err: a.shown(resp.err),
 		Spent: resp.used}
 	if r := res.Reply; resp.err == nil && a.Redact != nil {
 		var bad [2]error

@@ -10,7 +10,6 @@ import (
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/engine"
-	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/passages"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
@@ -138,18 +137,18 @@ func checkIndex(args map[string]any) error {
 // visit calls the retriever, or changes the index, for a step.
 func (a *attempt) visit() engine.Result {
 	resp := a.try()
-	res := engine.Result{Size: machine.Unknown, Err: a.shown(resp.err), Spent: resp.used}
+	res := engine.Result{Err: a.shown(resp.err), Spent: resp.used}
 	if resp.err != nil {
 		return res
 	}
-	output, size, err := value.Take(resp.value, a.maxOutput)
+	output, extent, err := value.Take(resp.value, a.maxOutput)
 	switch {
 	case err != nil:
 		res.Bad = a.shown(fmt.Errorf("the retriever returned what is not JSON: %w", err))
 	case a.Redact != nil:
 		res.Output = a.Redact.Value(output)
 	default:
-		res.Output, res.Size = output, size
+		res.Output, res.Extent = output, extent
 	}
 	return res
 }

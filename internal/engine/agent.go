@@ -322,13 +322,13 @@ func (r *Run) agentAnswered(p *pending, loop *agentloop.Loop, res *agents.Result
 	p.finish = res.Finish
 	switch {
 	case p.Site.Answer == nil:
-		r.succeeded(p, outputOf(p.Site.Agents, res), machine.Unknown)
+		r.succeeded(p, outputOf(p.Site.Agents, res), value.Extent{})
 	case res.Data == nil && p.Site.Answer.Check(nil) != nil:
 		r.failed(p, &runtime.Error{Category: runtime.CategoryModel, Code: "answer.invalid",
 			Err: fmt.Errorf("%s: agent %q stopped (%s) without an answer that matches output.schema",
 				p.Site.Pos, loop.Name, res.StopReason)})
 	default:
-		r.succeeded(p, res.Data, machine.Unknown)
+		r.succeeded(p, res.Data, value.Extent{})
 	}
 }
 
@@ -336,7 +336,7 @@ func (r *Run) agentAnswered(p *pending, loop *agentloop.Loop, res *agents.Result
 func (r *Run) suspendAgent(p *pending, pauses []agents.Pause) {
 	t := p.task
 	if !r.m.CanWait(t) { // it was told to stop meanwhile
-		r.finish(p, outcome{size: machine.Unknown, failure: notDone("cancelled before it ended")})
+		r.finish(p, outcome{failure: notDone("cancelled before it ended")})
 		return
 	}
 	a := r.agentOf(t)
@@ -346,7 +346,7 @@ func (r *Run) suspendAgent(p *pending, pauses []agents.Pause) {
 			continue
 		}
 		if err := r.openInAgent(p, q, a.tries[placeOf(q.Step, q.Call)]); err != nil {
-			r.finish(p, outcome{size: machine.Unknown,
+			r.finish(p, outcome{
 				failure: &machine.Failure{Category: string(runtime.CategoryTool), Code: "pause.invalid", Err: err}})
 			return
 		}

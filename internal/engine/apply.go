@@ -133,7 +133,7 @@ func (r *Run) applyEnded(t *machine.Task, path string, what *journal.CallEnded) 
 	if r.answerCut(path, site, what); what.Unknown {
 		r.callUnknown(path, site.Name, what.Why)
 	}
-	r.m.Finish(t, what.Output, what.Size-1, what.Failure)
+	r.m.Finish(t, what.Output, what.Extent, what.Failure)
 }
 
 // use counts what a call used of models.

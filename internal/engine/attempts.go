@@ -13,6 +13,7 @@ import (
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
@@ -74,12 +75,12 @@ func (r *Run) completed(p *pending, res *Result) {
 	case p.Kind == program.ModelCall:
 		r.modelAnswered(p, res.Response)
 	default:
-		r.succeeded(p, res.Output, res.Size)
+		r.succeeded(p, res.Output, res.Extent)
 	}
 }
 
 // succeeded ends a call with an output, unless the output is not valid.
-func (r *Run) succeeded(p *pending, output any, size int) {
+func (r *Run) succeeded(p *pending, output any, extent value.Extent) {
 	site, want := p.Site, p.Site.Answer
 	if site.Kind == program.ModelCall || site.Kind == program.AgentCall {
 		want = nil // it was checked
@@ -88,7 +89,7 @@ func (r *Run) succeeded(p *pending, output any, size int) {
 		r.failed(p, &runtime.Error{Category: runtime.CategoryConfig, Code: "output.invalid", Err: err})
 		return
 	}
-	r.finish(p, outcome{output: output, size: size})
+	r.finish(p, outcome{output: output, extent: extent})
 }
 
 // failed ends a call with an error: the call has failed, or waits.
@@ -99,7 +100,7 @@ func (r *Run) failedOr(p *pending, pause *resume.Pause, err error) {
 	if asked, ok := errors.AsType[*resume.Suspension](err); ok {
 		pause, p.Progress = &asked.Pause, journal.Progress{Replies: p.Progress.Replies}
 	}
-	end := outcome{size: machine.Unknown, pause: pause}
+	end := outcome{pause: pause}
 	if p.in != nil || p.Rollback {
 		r.done(p, end, err)
 		return

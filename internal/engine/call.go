@@ -8,6 +8,7 @@ import (
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
@@ -68,8 +69,8 @@ type Ready struct {
 
 // Result is the result of a [Call], with secrets redacted.
 type Result struct {
-	Output   any // decoded JSON, of a tool or retriever
-	Size     int // of Output in bytes, or machine.Unknown
+	Output   any          // decoded JSON, of a tool or retriever
+	Extent   value.Extent // of Output; zero: not measured
 	Response *runtime.Response
 	Reply    *agents.Reply   // of what only agents call; its Err is not used. nil: nothing came
 	Files    []journal.File  // of a call that looks

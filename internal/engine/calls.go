@@ -12,6 +12,7 @@ import (
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
@@ -114,7 +115,7 @@ type calls struct {
 // outcome is how a logical call ends: with a failure, a pause, or an output.
 type outcome struct {
 	output  any
-	size    int // of output, or machine.Unknown
+	extent  value.Extent // of output; zero: not measured
 	failure *machine.Failure
 	pause   *resume.Pause
 	unknown bool // it may have had its effect although it failed
@@ -341,7 +342,7 @@ func (r *Run) Returned(c *Call, res *Result) {
 	r.told(p, res.Told)
 	switch {
 	case res.Lost && p.in == nil && !p.Rollback:
-		r.finish(p, outcome{size: machine.Unknown, failure: notDone("this process no longer holds the run")})
+		r.finish(p, outcome{failure: notDone("this process no longer holds the run")})
 	case res.Lost:
 		r.done(p, outcome{}, res.Err)
 	case res.Left:
@@ -371,7 +372,7 @@ func (r *Run) left(p *pending, res *Result) {
 		}
 		r.done(p, outcome{}, err)
 	default:
-		r.finish(p, outcome{size: machine.Unknown,
+		r.finish(p, outcome{
 			failure: notDone("the call ignored its context and was left behind")})
 	}
 }
@@ -397,7 +398,7 @@ func (r *Run) finish(p *pending, end outcome) {
 			end.unknown = follows == program.Ignore
 		}
 	}
-	what := journal.CallEnded{Output: end.output, Size: end.size + 1, Failure: end.failure, Models: p.use,
+	what := journal.CallEnded{Output: end.output, Extent: end.extent, Failure: end.failure, Models: p.use,
 		Answer: journal.Answer{Finish: p.finish}, Unknown: end.unknown, Took: r.took(p), Attempts: p.tries}
 	if end.unknown {
 		what.Why = r.textOf(r.why(p))

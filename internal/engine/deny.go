@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -78,7 +79,7 @@ func (r *Run) applyDenied(t *machine.Task, path string, f *machine.Failure) {
 			r.m.Answer(t, nil, f)
 			return
 		}
-		r.m.Finish(t, nil, machine.Unknown, f)
+		r.m.Finish(t, nil, value.Extent{}, f)
 		return
 	}
 	if r.past.denied == nil {

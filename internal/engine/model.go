@@ -9,7 +9,6 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
-	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -183,12 +182,12 @@ func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
 		return
 	}
 	if p.Site.Answer == nil {
-		r.succeeded(p, map[string]any{"text": resp.Text}, machine.Unknown)
+		r.succeeded(p, map[string]any{"text": resp.Text}, value.Extent{})
 		return
 	}
 	answer, fault := p.Site.Answer.Answer(resp.Text)
 	if fault == "" {
-		r.succeeded(p, answer, machine.Unknown)
+		r.succeeded(p, answer, value.Extent{})
 		return
 	}
 	turn := 1 + len(p.Repairs)/2

@@ -273,7 +273,7 @@ func (r *Run) GoLive() {
 // stoppedBefore is the end of a call that was told to stop by a process that died.
 func (r *Run) stoppedBefore(c machine.Command) {
 	p, doubtful := r.leftBehind(c)
-	r.finish(p, outcome{size: machine.Unknown, unknown: doubtful,
+	r.finish(p, outcome{unknown: doubtful,
 		failure: notDone("the call was told to stop before the process died")})
 }
 

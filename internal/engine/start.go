@@ -55,7 +55,7 @@ func (r *Run) start(c machine.Command) {
 	p.Context.Replies, p.Context.Answered = p.Progress.Replies, p.Progress.Answered
 	if r.doubtful(p) {
 		delete(r.past.unsure, t)
-		r.finish(p, outcome{size: machine.Unknown, failure: countsAsFailed(), unknown: true})
+		r.finish(p, outcome{failure: countsAsFailed(), unknown: true})
 		return
 	}
 	bounded := r.timed() || r.countsTools() || len(p.Spends) > 0
@@ -94,7 +94,7 @@ func (r *Run) unblock() {
 	p := r.calls.blocked[0]
 	r.calls.blocked = r.calls.blocked[1:]
 	if p.stage = preparing; r.ending.cancelled || p.stopped {
-		r.finish(p, outcome{size: machine.Unknown, failure: notDone("the call did not begin")})
+		r.finish(p, outcome{failure: notDone("the call did not begin")})
 		return
 	}
 	r.launch(p)

@@ -128,11 +128,11 @@ func begin(
 // InputMap returns the inputs of a run as a map. It is a copy: the caller may change the original afterwards. What has
 // more than most bytes, as JSON or in memory, is refused before it is copied.
 func InputMap(input any, most int) (map[string]any, error) {
-	v, size, err := value.Take(input, most)
+	v, extent, err := value.Take(input, most)
 	if err != nil {
 		return nil, fmt.Errorf("the input is not JSON: %w", err)
 	}
-	if size > most || value.Weight(v, most) > most {
+	if extent.Bytes > most || extent.Weight > most {
 		return nil, fmt.Errorf("the inputs take more than the %d bytes of limits.max_run_bytes: "+
 			"give the path of a file instead, and let a step read it", most)
 	}

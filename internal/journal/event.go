@@ -6,6 +6,7 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 )
 
@@ -88,10 +89,10 @@ type (
 		Failure *machine.Failure
 		Models  ModelUse
 		Answer
-		Size    int    // of Output plus 1, as value.Size counts; 0: not measured. Not in the record
-		Unknown bool   // the run ended the call, which may have had its effect
-		Why     string // the run ended it; "" where nothing is known
-		Settled bool   // in a fork: a person gave the end
+		Extent  value.Extent // of Output; zero: not measured. Not in the record
+		Unknown bool         // the run ended the call, which may have had its effect
+		Why     string       // the run ended it; "" where nothing is known
+		Settled bool         // in a fork: a person gave the end
 
 		Took     time.Duration // all attempts and what lay between them, in whole milliseconds; 0: less, or not known
 		Attempts int           // 0 and 1: one, or not known

@@ -63,10 +63,10 @@ func (t *Task) channel() *channel { return &t.frame.channels[t.Node().Channel] }
 func (m *Machine) send(t *Task, v any) {
 	c := t.channel()
 	if failure := c.full(v); failure != nil {
-		m.end(t, nil, Unknown, failure)
+		m.end(t, nil, unknown, failure)
 		return
 	}
-	if m.end(t, v, Unknown, nil) {
+	if m.end(t, v, unknown, nil) {
 		m.put(c, v)
 	}
 }
@@ -131,16 +131,16 @@ func (m *Machine) receive(t *Task) {
 		if c.Kind == QueueChannel {
 			c.values = slices.Delete(c.values, at, at+1)
 		}
-		m.end(t, v, Unknown, nil)
+		m.end(t, v, unknown, nil)
 	case n.OnEmpty.Fail:
-		m.end(t, nil, Unknown, &Failure{Category: "tool", Code: "channel.empty", Err: c.empty(t, unread)})
+		m.end(t, nil, unknown, &Failure{Category: "tool", Code: "channel.empty", Err: c.empty(t, unread)})
 	case n.OnEmpty.Set != nil:
 		v, err := n.OnEmpty.Set.Eval(t)
 		if err != nil {
-			m.end(t, nil, Unknown, exprFailure(err))
+			m.end(t, nil, unknown, exprFailure(err))
 			return
 		}
-		m.end(t, v, Unknown, nil)
+		m.end(t, v, unknown, nil)
 	default:
 		c.receivers = append(c.receivers, t)
 		t.receiving = true
@@ -192,7 +192,7 @@ func (m *Machine) Receivers(channel int, v any) []*Task { return m.root.channels
 
 // Refuses returns the error if Send cannot take a value; nil: it can.
 func (m *Machine) Refuses(channel int, v any) *Failure {
-	_, failure := m.measure("value", v, Unknown, min(m.opts.MaxOutput, m.opts.MaxOutputs-m.size))
+	_, failure := m.measure("value", v, unknown, min(m.opts.MaxOutput, m.opts.MaxOutputs-m.size))
 	if failure == nil {
 		failure = m.root.channels[channel].full(v)
 	}
@@ -203,7 +203,7 @@ func (m *Machine) Refuses(channel int, v any) *Failure {
 // Refuses returns an error for.
 func (m *Machine) Send(channel int, v any) {
 	if m.Refuses(channel, v) == nil && (m.result == nil || m.result.Status == Waiting) {
-		_ = m.weigh("value", v, Unknown) // Refuses has done that
+		_ = m.weigh("value", v, unknown) // Refuses has done that
 		m.put(&m.root.channels[channel], v)
 	}
 }

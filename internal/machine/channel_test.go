@@ -80,7 +80,7 @@ func TestReceiveHoldsNothing(t *testing.T) {
 	if opened := all(m, Open); opened != nil || len(m.Calls()) != 1 {
 		t.Fatalf("opened %v, %d calls", opened, len(m.Calls()))
 	}
-	m.Finish(m.Calls()[0], nil, Unknown, nil)
+	m.Finish(m.Calls()[0], nil, unknown, nil)
 	opened := all(m, Open)
 	if len(opened) != 1 || m.Result() == nil || m.Result().Status != Waiting {
 		t.Fatalf("opened %v, %+v", opened, m.Result())
@@ -148,7 +148,7 @@ func TestReceiveEnds(t *testing.T) {
 	}{
 		{"timeout", func(m *Machine) { m.Due(m.Paused()[0], Timeout) }, "infra channel.timeout"},
 		{"a failure", func(m *Machine) {
-			m.Finish(m.Calls()[0], nil, Unknown, &Failure{Category: "tool", Code: "x", Err: errStep})
+			m.Finish(m.Calls()[0], nil, unknown, &Failure{Category: "tool", Code: "x", Err: errStep})
 		}, "cancelled step.cancelled"},
 		{"cancelled", func(m *Machine) { m.Cancel(errStep) }, "cancelled step.cancelled"},
 	} {

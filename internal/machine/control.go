@@ -119,7 +119,7 @@ func (m *Machine) bodyInputs(t *Task, b *Body, input any) (map[string]any, *Fail
 	if b.Inputs == nil {
 		return t.frame.inputs, nil
 	}
-	if failure := m.weigh("input", input, Unknown); failure != nil { // before it is traversed
+	if failure := m.weigh("input", input, unknown); failure != nil { // before it is traversed
 		return nil, failure
 	}
 	inputs, err := b.Inputs(input)
@@ -135,12 +135,12 @@ func (m *Machine) closeBranch(t *Task, index int, output any, failure *Failure) 
 	c.outputs[index], c.failed[index] = output, failure
 	switch t.Node().Kind {
 	case Sub:
-		m.end(t, output, Unknown, failure)
+		m.end(t, output, unknown, failure)
 	case Choice:
 		if failure == nil {
 			output = map[string]any{"case": caseName(t.Node(), index), "output": output}
 		}
-		m.end(t, output, Unknown, failure)
+		m.end(t, output, unknown, failure)
 	case Again:
 		m.closeRound(t, output, failure)
 	case Many:
@@ -157,7 +157,7 @@ func (m *Machine) choose(t *Task, input any) {
 		if cases[i].When != nil {
 			yes, err := cases[i].When.Bool(t)
 			if err != nil {
-				m.end(t, nil, Unknown, exprFailure(err))
+				m.end(t, nil, unknown, exprFailure(err))
 				return
 			}
 			if !yes {
@@ -167,7 +167,7 @@ func (m *Machine) choose(t *Task, input any) {
 		m.openBranch(t, &cases[i].Body, "/"+cases[i].Name, i, input)
 		return
 	}
-	m.end(t, map[string]any{"case": nil}, Unknown, nil)
+	m.end(t, map[string]any{"case": nil}, unknown, nil)
 }
 
 func caseName(n *Node, index int) string { return n.Cases[index].Name }
@@ -238,9 +238,9 @@ func (m *Machine) endFork(t *Task) {
 	}
 	switch {
 	case fork.Mode == Settle && !t.frame.cancelled:
-		m.end(t, outputs, Unknown, nil)
+		m.end(t, outputs, unknown, nil)
 	case fork.Mode == Race && c.winner >= 0:
-		m.end(t, map[string]any{"winner": fork.Branches[c.winner].Name, "output": c.outputs[c.winner]}, Unknown, nil)
+		m.end(t, map[string]any{"winner": fork.Branches[c.winner].Name, "output": c.outputs[c.winner]}, unknown, nil)
 	case decided != nil:
 		text := "branches failed: " + strings.Join(failed, "; ")
 		if len(cancelled) > 0 {
@@ -249,14 +249,14 @@ func (m *Machine) endFork(t *Task) {
 		if len(succeeded) > 0 {
 			text += "; succeeded: " + strings.Join(succeeded, ", ")
 		}
-		m.end(t, nil, Unknown, &Failure{Category: decided.Category, Code: decided.Code, Path: decided.Path,
+		m.end(t, nil, unknown, &Failure{Category: decided.Category, Code: decided.Code, Path: decided.Path,
 			Err: &forkError{text, decided.Err}})
 	case len(cancelled) > 0 || t.frame.cancelled:
-		m.end(t, nil, Unknown, &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled})
+		m.end(t, nil, unknown, &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled})
 	case fork.Mode == Race: // there is no branch
-		m.end(t, map[string]any{"winner": nil, "output": nil}, Unknown, nil)
+		m.end(t, map[string]any{"winner": nil, "output": nil}, unknown, nil)
 	default:
-		m.end(t, outputs, Unknown, nil)
+		m.end(t, outputs, unknown, nil)
 	}
 }
 

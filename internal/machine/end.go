@@ -11,7 +11,7 @@ var errCancelled = errors.New("cancelled before it ended")
 
 // end ends a running task. An item reports to its foreach; a step's failure goes through its on_error
 // before its dependants see it. end reports whether output has become the task's output.
-func (m *Machine) end(t *Task, output any, size int, failure *Failure) (taken bool) {
+func (m *Machine) end(t *Task, output any, extent value.Extent, failure *Failure) (taken bool) {
 	n := t.Node()
 	m.disarm(t)
 	whole := t.item < 0 && n.Foreach != nil // timeout and output are for each item
@@ -23,7 +23,7 @@ func (m *Machine) end(t *Task, output any, size int, failure *Failure) (taken bo
 	}
 	before := m.size
 	if failure == nil {
-		failure = m.weigh("output", output, size) // before it is traversed
+		failure = m.weigh("output", output, extent) // before it is traversed
 	}
 	if failure == nil && n.Accept != nil && n.Kind != Call && !whole {
 		if err := n.Accept(output); err != nil {
@@ -84,19 +84,22 @@ func (m *Machine) handle(t *Task, failure *Failure) (output any, left *Failure) 
 	if err != nil {
 		return nil, exprFailure(fmt.Errorf("%w; on_error was for: %w", err, failure.Err))
 	}
-	return set, m.weigh("output", set, Unknown)
+	return set, m.weigh("output", set, unknown)
 }
 
 // weigh refuses a value that is too large, or that makes everything the run keeps too large in total.
 // Values share memory, so few bytes of memory can be very many bytes of JSON: for example a chain of
 // steps that each give [x, x] of the previous step.
-func (m *Machine) weigh(what string, v any, size int) *Failure {
-	size, failure := m.measure(what, v, size, min(m.opts.MaxOutput, m.opts.MaxOutputs-m.size))
+func (m *Machine) weigh(what string, v any, extent value.Extent) *Failure {
+	size, failure := m.measure(what, v, extent, min(m.opts.MaxOutput, m.opts.MaxOutputs-m.size))
 	if failure != nil {
 		return failure
 	}
 	if most := m.opts.MaxMemory; most > 0 {
-		if m.memory += value.Weight(v, most-m.memory); m.memory > most {
+		if extent.Weight == 0 {
+			extent.Weight = value.Weight(v, most-m.memory)
+		}
+		if m.memory += extent.Weight; m.memory > most {
 			return &Failure{Category: "limit", Code: "outputs.tooLarge",
 				Err: fmt.Errorf("the outputs of this run's steps take more than %d bytes of memory together", most)}
 		}
@@ -108,9 +111,9 @@ func (m *Machine) weigh(what string, v any, size int) *Failure {
 
 // measure returns the size of a value, measured unless it is known, or fails if it exceeds limit. A limit lower than
 // that of a single value is what is left of the total.
-func (m *Machine) measure(what string, v any, size, limit int) (int, *Failure) {
+func (m *Machine) measure(what string, v any, extent value.Extent, limit int) (size int, failure *Failure) {
 	var err error
-	if size == Unknown {
+	if size = extent.Bytes; size == 0 {
 		size, err = value.Size(v, limit)
 	}
 	switch {
@@ -203,7 +206,7 @@ func (m *Machine) resultOf(f *frame) (output any, failure *Failure) {
 		if output, err = f.graph.Output.Eval(&f.self); err != nil {
 			failure = exprFailure(err)
 		} else if f.parent == nil {
-			failure = m.weigh("output", output, Unknown)
+			failure = m.weigh("output", output, unknown)
 		}
 	}
 	return output, failure

@@ -13,7 +13,7 @@ func (m *Machine) openForeach(t *Task) {
 	}
 	in, err := f.In.Eval(t)
 	if err != nil {
-		m.end(t, nil, Unknown, exprFailure(err))
+		m.end(t, nil, unknown, exprFailure(err))
 		return
 	}
 	items, ok := in.([]any)
@@ -24,19 +24,19 @@ func (m *Machine) openForeach(t *Task) {
 	switch {
 	case !ok:
 		err := fmt.Errorf("%s: foreach needs a list, not %s", f.Where, value.TypeName(in))
-		m.end(t, nil, Unknown, &Failure{Category: "config", Code: "foreach.notList", Err: err})
+		m.end(t, nil, unknown, &Failure{Category: "config", Code: "foreach.notList", Err: err})
 		return
 	case len(items) > limit:
 		err := fmt.Errorf("%s: foreach over %d items, max_items is %d", f.Where, len(items), limit)
-		m.end(t, nil, Unknown, &Failure{Category: "limit", Code: "foreach.maxItems", Err: err})
+		m.end(t, nil, unknown, &Failure{Category: "limit", Code: "foreach.maxItems", Err: err})
 		return
 	}
 	failure := m.count(len(items))
 	if failure == nil {
-		failure = m.weigh("list of items", in, Unknown)
+		failure = m.weigh("list of items", in, unknown)
 	}
 	if failure != nil {
-		m.end(t, nil, Unknown, failure)
+		m.end(t, nil, unknown, failure)
 		return
 	}
 	t.each = &each{items: make([]Task, len(items))}
@@ -85,7 +85,7 @@ func (m *Machine) closeForeach(t *Task) {
 			outputs[i] = map[string]any{"status": item.status.String(), "error": item.failure.Value()}
 		}
 	}
-	m.end(t, outputs, Unknown, failures.first())
+	m.end(t, outputs, unknown, failures.first())
 }
 
 // failures collects the failures in one body or foreach: the first failure in plan order, and the

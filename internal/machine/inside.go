@@ -26,7 +26,7 @@ func (m *Machine) Enter(t *Task, b *Body, label string, input any) {
 func (m *Machine) closeInside(t *Task, index int) {
 	c := t.ctl
 	if c.failed[index] == nil {
-		if c.failed[index] = m.weigh("output", c.outputs[index], Unknown); c.failed[index] != nil {
+		if c.failed[index] = m.weigh("output", c.outputs[index], unknown); c.failed[index] != nil {
 			c.outputs[index] = nil
 		}
 	}

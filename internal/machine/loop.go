@@ -78,7 +78,7 @@ func (m *Machine) openLoop(t *Task) {
 		if c.first, err = l.First.Eval(t); err != nil {
 			failure = exprFailure(err)
 		} else {
-			failure = m.weigh("first of the loop", c.first, Unknown)
+			failure = m.weigh("first of the loop", c.first, unknown)
 		}
 		c.last = c.first
 	}
@@ -86,7 +86,7 @@ func (m *Machine) openLoop(t *Task) {
 		c.most, failure = mostRounds(t, l)
 	}
 	if failure != nil {
-		m.end(t, nil, Unknown, failure)
+		m.end(t, nil, unknown, failure)
 		return
 	}
 	m.nextRound(t)
@@ -111,7 +111,7 @@ func (m *Machine) loopItems(t *Task, l *Loop, c *control) *Failure {
 			Err: fmt.Errorf("%s: a loop over %d items, the most is %d", l.OverAt, len(items), MaxRounds)}
 	}
 	c.items = items
-	return m.weigh("list of items", in, Unknown)
+	return m.weigh("list of items", in, unknown)
 }
 
 // mostRounds evaluates the most rounds of a loop.
@@ -153,7 +153,7 @@ func (m *Machine) nextRound(t *Task) {
 		m.endLoop(t, "over")
 		return
 	case c.done >= c.most && l.FailAt:
-		m.end(t, nil, Unknown, &Failure{Category: "limit", Code: "loop.maxIterations",
+		m.end(t, nil, unknown, &Failure{Category: "limit", Code: "loop.maxIterations",
 			Err: fmt.Errorf("the loop came to its %d iterations without an end", c.most)})
 		return
 	case c.done >= c.most:
@@ -171,7 +171,7 @@ func (m *Machine) nextRound(t *Task) {
 // endLoop ends a loop well.
 func (m *Machine) endLoop(t *Task, reason string) {
 	c := t.ctl
-	m.end(t, map[string]any{"last": c.last, "iterations": int64(c.done), "reason": reason}, Unknown, nil)
+	m.end(t, map[string]any{"last": c.last, "iterations": int64(c.done), "reason": reason}, unknown, nil)
 }
 
 // closeRound continues a loop after a round: the loop stops if until holds or at a failure; else the next round begins,
@@ -180,7 +180,7 @@ func (m *Machine) closeRound(t *Task, output any, failure *Failure) {
 	c, l := t.ctl, t.Node().Loop
 	if failure == nil { // before the next round can repeat it: [last, last] doubles
 		before := m.size
-		if failure = m.weigh("output of a round", output, Unknown); failure != nil {
+		if failure = m.weigh("output of a round", output, unknown); failure != nil {
 			output, c.outputs[c.round-1] = nil, nil
 		}
 		c.sizes += len(",") + m.size - before
@@ -191,14 +191,14 @@ func (m *Machine) closeRound(t *Task, output any, failure *Failure) {
 		failure = &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled}
 	}
 	if failure != nil && (!l.Continue || over || failure.Category == "cancelled") {
-		m.end(t, nil, Unknown, failure)
+		m.end(t, nil, unknown, failure)
 		return
 	}
 	c.last, c.done = output, c.round
 	if l.Until != nil {
 		yes, err := l.Until.Bool(t)
 		if err != nil {
-			m.end(t, nil, Unknown, exprFailure(err))
+			m.end(t, nil, unknown, exprFailure(err))
 			return
 		}
 		if yes {

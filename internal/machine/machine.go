@@ -187,14 +187,14 @@ func (m *Machine) Room() int {
 // Queued reports whether Next has something to hand out that it decided before.
 func (m *Machine) Queued() bool { return m.head < len(m.out) }
 
-// Unknown is the size of a value that has not been measured.
-const Unknown = -1
+// unknown is the extent of a value that has not been measured.
+var unknown value.Extent
 
-// Finish reports how the call of t ended: with an output of so many bytes, as value.Size counts
-// them up to Options.MaxOutput, or a failure.
-func (m *Machine) Finish(t *Task, output any, size int, failure *Failure) {
+// Finish reports how the call of t ended: with an output of this extent, measured up to Options.MaxOutput, or
+// a failure.
+func (m *Machine) Finish(t *Task, output any, extent value.Extent, failure *Failure) {
 	if m.leaves(t) {
-		m.end(t, output, size, failure)
+		m.end(t, output, extent, failure)
 	}
 }
 

@@ -111,9 +111,9 @@ func (r *random) play(t *rapid.T, m *Machine, parallel int, event func(step int)
 			task := running[i]
 			running = slices.Delete(running, i, i+1)
 			if r.fails[task.node] {
-				m.Finish(task, nil, Unknown, &Failure{Category: "tool", Code: "test", Err: errStep})
+				m.Finish(task, nil, unknown, &Failure{Category: "tool", Code: "test", Err: errStep})
 			} else {
-				m.Finish(task, int64(task.node), Unknown, nil)
+				m.Finish(task, int64(task.node), unknown, nil)
 			}
 		case Start:
 			if done > 0 {
@@ -230,7 +230,7 @@ func TestReadyStepsStartByPriorityThenDeclaration(t *testing.T) {
 		c := m.Next()
 		if c.Op == Start {
 			got = append(got, c.Task.Path())
-			m.Finish(c.Task, nil, Unknown, nil)
+			m.Finish(c.Task, nil, unknown, nil)
 		}
 		if c.Op == Done {
 			break

@@ -38,14 +38,14 @@ func (m *Machine) Give(t *Task, output any, failure *Failure) {
 		input, _ := n.With.Eval(t) // of the call that gave the output
 		t.messages = &messages{input: input}
 	}
-	m.end(t, output, Unknown, failure)
+	m.end(t, output, unknown, failure)
 }
 
 // Suspend reports that the call of t waits for an answer.
 func (m *Machine) Suspend(t *Task) {
 	if m.leaves(t) {
 		if t.stopped || t.timeout { // no answer will come
-			m.end(t, nil, Unknown, &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled})
+			m.end(t, nil, unknown, &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled})
 			return
 		}
 		m.disarm(t)
@@ -123,7 +123,7 @@ func (m *Machine) goOn() {
 // Answer ends the waiting of t: with an output of any size, or a failure.
 func (m *Machine) Answer(t *Task, output any, failure *Failure) {
 	if m.resume(t) {
-		m.end(t, output, Unknown, failure)
+		m.end(t, output, unknown, failure)
 	}
 }
 
@@ -179,7 +179,7 @@ func (m *Machine) abandonIf(inside func(*Task) bool, cause error) {
 			t.stopped = true
 			m.lent = append(m.lent, t)
 		case m.resume(t):
-			m.end(t, nil, Unknown, &Failure{Category: "cancelled", Code: "step.cancelled", Err: cause})
+			m.end(t, nil, unknown, &Failure{Category: "cancelled", Code: "step.cancelled", Err: cause})
 		}
 	}
 }

@@ -52,7 +52,7 @@ func (e entry) failure() *Failure {
 }
 
 // tell tells a machine what an entry says. size is that of the output.
-func (e entry) tell(m *Machine, t *Task, size int) {
+func (e entry) tell(m *Machine, t *Task, size value.Extent) {
 	switch e.kind {
 	case finished:
 		m.Finish(t, e.output, size, e.failure())
@@ -193,15 +193,15 @@ func (s *sim) note(e entry, t *Task) {
 	if s.cancel < 0 || e.kind == finished && e.failed == "" {
 		s.journal = append(s.journal, e)
 	}
-	size := Unknown
+	size := unknown
 	if e.output != nil {
-		size, _ = value.Size(e.output, s.opts.MaxOutput)
+		_, size, _ = value.Take(e.output, s.opts.MaxOutput)
 	}
 	s.told(e, t, size)
 }
 
 // told tells the machine, and keeps account of it.
-func (w *watch) told(e entry, t *Task, size int) {
+func (w *watch) told(e entry, t *Task, size value.Extent) {
 	w.polled = w.polled || w.m.Queued() || len(w.m.ready) > 0
 	was := t.Status()
 	switch e.kind {
@@ -383,7 +383,7 @@ func (s *sim) crash() {
 		if e.kind == opened && t.Node().Kind == Call {
 			s.asked[e.path]++
 		}
-		w.told(e, t, Unknown)
+		w.told(e, t, unknown)
 	}
 	w.advance(0) // what the last one led to
 	old := s.watch
@@ -441,7 +441,7 @@ func (s *sim) tellShadow(e entry) {
 		return
 	}
 	s.advanceShadow()
-	size := Unknown
+	size := unknown
 	e.tell(s.shadow.m, s.shadow.find(e), size)
 }
 

@@ -50,7 +50,7 @@ func (m *Machine) decide(t *Task) {
 			yes, err := n.When.Bool(t)
 			if err != nil {
 				if m.admit(t) {
-					m.end(t, nil, Unknown, exprFailure(err))
+					m.end(t, nil, unknown, exprFailure(err))
 				}
 				return
 			}
@@ -136,7 +136,7 @@ func (m *Machine) admit(t *Task) bool {
 	}
 	failure := m.opts.Denies(t)
 	if failure != nil {
-		m.end(t, nil, Unknown, failure)
+		m.end(t, nil, unknown, failure)
 	}
 	return failure == nil
 }
@@ -153,7 +153,7 @@ func (m *Machine) begin(t *Task) {
 	n, again := t.Node(), t.again
 	switch {
 	case again && (t.stopped || t.frame.cancelled) && t.ctl == nil:
-		m.end(t, nil, Unknown, &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled})
+		m.end(t, nil, unknown, &Failure{Category: "cancelled", Code: "step.cancelled", Err: errCancelled})
 		return
 	case again:
 		t.again = false
@@ -167,7 +167,7 @@ func (m *Machine) begin(t *Task) {
 	if n.With != nil {
 		var err error
 		if input, err = n.With.Eval(t); err != nil {
-			m.end(t, nil, Unknown, exprFailure(err))
+			m.end(t, nil, unknown, exprFailure(err))
 			return
 		}
 	}
@@ -176,13 +176,13 @@ func (m *Machine) begin(t *Task) {
 	}
 	switch n.Kind {
 	case Set:
-		m.end(t, input, Unknown, nil)
+		m.end(t, input, unknown, nil)
 	case Fail:
-		failure := m.weigh("message", input, Unknown)
+		failure := m.weigh("message", input, unknown)
 		if failure == nil {
 			failure = failOnPurpose(input)
 		}
-		m.end(t, nil, Unknown, failure)
+		m.end(t, nil, unknown, failure)
 	case Sub, Again, Choice, Many:
 		m.openControl(t, input)
 	case Send:
@@ -191,8 +191,8 @@ func (m *Machine) begin(t *Task) {
 		m.receive(t)
 	case Call, Wait:
 		if n.bound.paths < 0 || n.bound.fixed+2*n.bound.paths*m.largest > m.opts.MaxOutput {
-			if _, failure := m.measure("input", input, Unknown, m.opts.MaxOutput); failure != nil {
-				m.end(t, nil, Unknown, failure)
+			if _, failure := m.measure("input", input, unknown, m.opts.MaxOutput); failure != nil {
+				m.end(t, nil, unknown, failure)
 				return
 			}
 		}

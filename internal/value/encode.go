@@ -42,39 +42,57 @@ func Size(v any, limit int) (int, error) {
 	return s.n, err
 }
 
-// Take is Normalise and Size in one: it returns v as decoded JSON, and its size. Of what is over
-// limit it returns v as it is and some size over limit.
-func Take(v any, limit int) (w any, size int, err error) {
-	s := sizer{limit: limit}
-	if s.normal(v, 0) {
-		return v, s.n, nil
-	}
-	if w, err = Normalise(v); err == nil {
-		size, err = Size(w, limit)
-	}
-	return w, size, err
+// Extent is how large a value is. The zero Extent says that it has not been measured: no value is so small.
+type Extent struct {
+	Bytes  int // of its canonical JSON, see [Size]
+	Weight int // see [Weight]
 }
 
-type sizer struct{ n, limit int }
+// Take is Normalise, Size and Weight in one: it returns v as decoded JSON, and its extent. Of what is over
+// limit it returns v as it is, some size over limit, and of its weight a part.
+func Take(v any, limit int) (w any, e Extent, err error) {
+	s := sizer{limit: limit}
+	if !s.normal(v, 0) {
+		if v, err = Normalise(v); err != nil {
+			return nil, Extent{}, err
+		}
+		s = sizer{limit: limit}
+		s.normal(v, 0)
+	}
+	return v, Extent{s.n, s.weight}, nil
+}
+
+type sizer struct {
+	n, limit int
+	weight   int // by normal
+}
 
 // normal is add for a value that is normal already; of others it returns false.
 func (s *sizer) normal(v any, depth int) bool {
 	if s.n > s.limit {
 		return true
 	}
+	if depth > MaxDepth {
+		return false
+	}
+	s.weight += weightOfValue
 	switch v := v.(type) {
-	case nil, bool, string:
+	case nil, bool:
+	case string:
+		s.weight += len(v)
 	case int64:
 		s.n += intLength(v)
 		return true
 	case json.Number:
 		s.n += len(v)
+		s.weight += len(v)
 		return isBig(v)
 	case []any:
-		if v == nil || depth == MaxDepth {
+		if v == nil {
 			return false
 		}
 		s.n += 1 + max(1, len(v))
+		s.weight += weightOfList
 		for _, e := range v {
 			if !s.normal(e, depth+1) {
 				return false
@@ -82,11 +100,16 @@ func (s *sizer) normal(v any, depth int) bool {
 		}
 		return true
 	case map[string]any:
-		if v == nil || depth == MaxDepth {
+		if v == nil {
 			return false
 		}
 		s.n += 1 + max(1, len(v)) + len(v)
+		s.weight += weightOfObject + len(v)*weightOfMember
+		if len(v) > smallObject {
+			s.weight += len(v) * weightOfMore
+		}
 		for k, e := range v {
+			s.weight += len(k)
 			if s.addString(k); !s.normal(e, depth+1) {
 				return false
 			}
