@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,7 +23,6 @@ import (
 // queued is a model with limits that asks its Model about one call at a time.
 type queued struct {
 	runtime.Model
-	mu    sync.Mutex
 	queue chan struct{} // full while a call is under way
 }
 

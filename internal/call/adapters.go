@@ -135,7 +135,7 @@ func (a *attempt) askModel() engine.Result {
 	}
 	var resp response
 	if resp.err = a.turn(); errors.Is(resp.err, engine.ErrDrained) {
-		return engine.Result{Size: machine.Unknown, Yield: true}
+		return engine.Result{Yield: true}
 	}
 	if resp.err == nil {
 		resp = a.try()
