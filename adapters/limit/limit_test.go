@@ -158,9 +158,12 @@ func TestTurns(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
+				var mu sync.Mutex
 				var got []string
 				m := limit.New(&runtimetest.Model{Func: func(context.Context, *runtime.Request) (*runtime.Response, error) {
+					mu.Lock()
 					got = append(got, time.Since(began).String())
+					mu.Unlock()
 					time.Sleep(10 * time.Second)
 					return &runtime.Response{Usage: tt.used}, tt.fails
 				}}, tt.limits)
