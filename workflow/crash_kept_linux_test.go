@@ -23,7 +23,7 @@ var crashKept = &crashRecipe{
 	}),
 }
 
-// A run keeps the settings that it began with, whoever continues it. When one model fails, another one answers.
+// A run keeps its settings when another process continues it. When one model fails, another one answers.
 var crashChosen = &crashRecipe{
 	name: "chosen", script: twoTurns,
 	text: `steps:

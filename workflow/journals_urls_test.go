@@ -16,38 +16,48 @@ import (
 	"github.com/braise-run/braise/internal/value"
 )
 
-// unescaped is a store of runs that began before URLs were escaped.
-type unescaped struct{ checkpoint.Store }
+// withoutRule is a store whose runs began before they recorded a rule, which is this part of a record; "": they recorded all.
+type withoutRule struct {
+	checkpoint.Store
+	rule string
+}
 
-func (s unescaped) Load(ctx context.Context, id string, after int64) (checkpoint.Summary, []checkpoint.Record, error) {
+func (s withoutRule) Load(ctx context.Context, id string, after int64) (checkpoint.Summary, []checkpoint.Record, error) {
 	sum, recs, err := s.Store.Load(ctx, id, after)
+	if s.rule == "" {
+		return sum, recs, err
+	}
 	recs = slices.Clone(recs)
 	for i := range recs {
-		recs[i].Data = bytes.ReplaceAll(recs[i].Data, []byte(`"escaped":true,`), nil)
+		recs[i].Data = bytes.ReplaceAll(recs[i].Data, []byte(s.rule), nil)
 	}
 	return sum, recs, err
+}
+
+// goOnWithout continues what a journal of a case begins, in a copy of its store without a rule.
+func (c *journalCase) goOnWithout(t *testing.T, rule, journal string) []string {
+	t.Helper()
+	return c.goOn(t, journal, func(t *testing.T) checkpoint.Store {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS(filepath.Join(c.dir, "store"))); err != nil {
+			t.Fatal(err)
+		}
+		return withoutRule{openJournals(t, dir), rule}
+	})
 }
 
 // trust 8.19: a run goes on by the rules by which it began: what its calls are asked, and questions about them, does not change.
 func TestEarlierRunsPutValuesIntoURLsAsTheyAre(t *testing.T) {
 	for _, tt := range []struct {
-		name       string
-		open       func(checkpoint.Store) checkpoint.Store
-		path, text string
+		name, without, path, text string
 	}{
-		{"now", func(s checkpoint.Store) checkpoint.Store { return s }, "a%2Fb%20&%20c", "a%2Fb%20%26%20c"},
-		{"earlier", func(s checkpoint.Store) checkpoint.Store { return unescaped{s} }, "a/b & c", "a/b & c"},
+		{"now", "", "a%2Fb%20&%20c", "a%2Fb%20%26%20c"},
+		{"earlier", `"escaped":true,`, "a/b & c", "a/b & c"},
 	} {
 		var urls []string
 		for _, c := range journalCases(t, "21") {
 			for _, journal := range value.SortedKeys(c.Journals) {
-				for _, line := range c.goOn(t, journal, func(t *testing.T) checkpoint.Store {
-					dir := t.TempDir()
-					if err := os.CopyFS(dir, os.DirFS(filepath.Join(c.dir, "store"))); err != nil {
-						t.Fatal(err)
-					}
-					return tt.open(openJournals(t, dir))
-				}) {
+				for _, line := range c.goOnWithout(t, tt.without, journal) {
 					if _, url, ok := strings.Cut(line, `"url":"https://a.example/`); ok && strings.HasPrefix(line, "call ") {
 						url, _, _ = strings.Cut(url, `"`)
 						urls = append(urls, url)

@@ -22,9 +22,9 @@ type Limits struct {
 	TPM int
 }
 
-// New returns a model that is m, but asks it only as often as the limits allow, whoever calls: other calls wait for
-// their turn, in the order in which they came, until their context is done. Then they fail with a [retry.Failure] that
-// says that nothing was sent. Two models made of one m know nothing of each other. Without limits New returns m.
+// New returns m with limits, which all callers of the returned model share. A call that is over a limit waits for its
+// turn, in the order of arrival, until its context is done. Then it fails with a [retry.Failure] that says that nothing
+// was sent. Models that are made of one m share nothing. Without limits New returns m.
 //
 // A call that has to wait emits the events model.wait, with the limit that it waits for and how many calls are ahead of
 // it, and model.waited, with the milliseconds, see [trace.Emit].

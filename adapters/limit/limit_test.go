@@ -184,7 +184,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// Calls have their turns in order, whoever gives up on the way; one that gives up counts for nothing.
+// Calls have their turns in order, also when others give up. A call that gives up counts for nothing.
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &endpoint{takes: time.Second, began: time.Now()}
