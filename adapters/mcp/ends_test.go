@@ -73,6 +73,7 @@ func serveFlood() {
 // trust 8.11: a program ends, whatever it does, and nobody waits for it: when it is opened, when its tools are listed, and
 // when it is closed during a call or after it.
 func TestProgramsThatFloodEnd(t *testing.T) {
+	t.Parallel()
 	for _, method := range []string{"server/discover", "initialize", "tools/list", "tools/call"} {
 		for _, ids := range []string{"many", "one"} {
 			t.Run(method+"/"+ids, func(t *testing.T) {
@@ -127,6 +128,7 @@ func TestServerThatAsksALot(t *testing.T) {
 
 // trust 8.11: an endpoint that takes no answer to what it asks does not hold up its close, nor that of its session.
 func TestEndpointsThatTakeNoAnswer(t *testing.T) {
+	t.Parallel()
 	for _, method := range []string{"initialize", "tools/list", "tools/call"} {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()

@@ -209,6 +209,7 @@ func TestAnswersOutOfBounds(t *testing.T) {
 }
 
 func TestCallsThatHang(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range map[string]mcp.Config{"stdio": command(t, "full"), "http": endpoint(t).config()} {
 		t.Run(name, func(t *testing.T) { testCallsThatHang(t, cfg) })
 	}

@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -24,6 +25,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	flag.Set("test.parallel", "4") // scripts wait for programs that they start
 	testscript.Main(m, map[string]func(){
 		"braise":     func() { Main() },
 		"braise-toy": func() { Main(toy{}) },

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,9 +105,10 @@ func seeds(t *testing.T, n int) (all []uint64) {
 // Every scenario comes out as it should, whatever the order in which calls return. On the way, and at the end of each
 // execution, another engine that is told the journal comes to the same state.
 func TestScenariosInAnyOrder(t *testing.T) {
-	told := 0
+	var told atomic.Int64
 	for _, file := range scenarioFiles(t) {
 		t.Run(scenario.Name(file), func(t *testing.T) {
+			t.Parallel()
 			if why := oneAtATime[scenario.Name(file)]; why != "" {
 				t.Skip(why)
 			}
@@ -116,42 +118,46 @@ func TestScenariosInAnyOrder(t *testing.T) {
 					for _, f := range play(t, y, file, false).Failures {
 						t.Errorf("seed %d: %s", seed, f)
 					}
-					told += y.Told
+					told.Add(int64(y.Told))
 				})
 			}
 		})
 	}
-	t.Logf("told %d journals to other engines", told)
+	t.Cleanup(func() { t.Logf("told %d journals to other engines", told.Load()) })
 }
 
 // Every scenario comes out the same when other engines carry its runs on, from their events, at many moments.
 func TestScenariosHandedOver(t *testing.T) {
-	moments := 0
+	var moments atomic.Int64
 	for _, file := range scenarioFiles(t) {
 		t.Run(scenario.Name(file), func(t *testing.T) {
+			t.Parallel()
 			if why := oneAtATime[scenario.Name(file)]; why != "" {
 				t.Skip(why)
 			}
 			for _, seed := range seeds(t, 4) {
 				onToyClock(t, file, func(t *testing.T) {
-					moments += handedOver(t, file, seed)
+					moments.Add(int64(handedOver(t, file, seed)))
 				})
 			}
 		})
 	}
-	t.Logf("handed runs over at %d moments", moments)
+	t.Cleanup(func() { t.Logf("handed runs over at %d moments", moments.Load()) })
 }
 
 // A run that is held and then cancelled comes to its end.
 func TestHeldAndCancelled(t *testing.T) {
 	for _, file := range scenarioFiles(t) {
-		onToyClock(t, file, func(t *testing.T) {
-			y := newToy(t, 0)
-			y.Hand = enginetest.Handover{Run: 1, Most: 1, Every: 2, Cancels: true}
-			play(t, y, file, true)
-			if len(y.Legs) == 0 && y.Runs > 0 {
-				t.Errorf("%s came to no end", file)
-			}
+		t.Run(scenario.Name(file), func(t *testing.T) {
+			t.Parallel()
+			onToyClock(t, file, func(t *testing.T) {
+				y := newToy(t, 0)
+				y.Hand = enginetest.Handover{Run: 1, Most: 1, Every: 2, Cancels: true}
+				play(t, y, file, true)
+				if len(y.Legs) == 0 && y.Runs > 0 {
+					t.Error("it came to no end")
+				}
+			})
 		})
 	}
 }
