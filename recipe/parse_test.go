@@ -99,7 +99,7 @@ var rejected = []struct {
 	{"steps:\n  a:\n    uses: a.b\n    when: !inputs.x\n", "6:11 yaml.feature | quote this expression"},
 	{"steps:\n  a:\n    uses: a.b\n    when: [x]\n", "6:11 recipe.wrongType"},
 	{"steps:\n  a: {uses: a.b, trigger: all_done_}\n", `4:27 recipe.invalid | did you mean "all_done"?`},
-	{"steps:\n  a: {uses: a.b, trigger: never}\n", "4:27 recipe.invalid | allowed: all_success, none_failed, all_done, any_success, optional"},
+	{"steps:\n  a: {uses: a.b, trigger: never}\n", "4:27 recipe.invalid | allowed: all_success, none_failed, all_done, any_success"},
 	{"steps:\n  a: {uses: a.b, timeout: 90}\n  b: {uses: a.b, timeout: \"90\"}\n  c: {uses: a.b, timeout: 1 day}\n", "4:27 recipe.wrongType | give it a unit: 90s\n5:27 recipe.invalid | give it a unit: 90s\n6:27 recipe.invalid | durations look like 500ms, 30s, 5m, 2h, 1d"},
 	{"steps:\n  a: {uses: a.b, priority: high}\n", "4:28 recipe.wrongType"},
 	{"steps:\n  a: {uses: a.b, on_error: ignore}\n  b: {uses: a.b, on_error: {sett: 1}}\n  c: {uses: a.b, on_error: [set]}\n",

@@ -197,7 +197,6 @@ const (
 	NoneFailed Trigger = "none_failed"
 	AllDone    Trigger = "all_done"
 	AnySuccess Trigger = "any_success"
-	Optional   Trigger = "optional"
 )
 
 // Step is one entry of steps.

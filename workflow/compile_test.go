@@ -116,7 +116,7 @@ steps:
 steps:
   a: {uses: http.request, on_error: continue, with: {url: "https://example.com"}}
   b: {uses: set, trigger: all_done, with: "${{ steps.a.output.body }}"}
-  c: {uses: set, trigger: optional, with: "${{ steps.a.output.body }}"}
+  c: {uses: set, trigger: none_failed, with: "${{ steps.a.output.body }}"}
   d: {uses: set, with: "${{ steps.a.output.body }}"}
   e: {uses: http.request, on_error: {when: "true", set: {body: x}}, with: {url: "https://example.com"}}
 output: ["${{ steps.a.output.body }}", "${{ steps.a.output?.body }}", "${{ steps.e.output.body }}"]

@@ -56,7 +56,6 @@ const (
 	NoneFailed
 	AllDone
 	AnySuccess
-	Optional
 )
 
 // Node is one step.

@@ -120,8 +120,6 @@ func (s *step) holds(trigger Trigger) bool {
 		return true
 	case NoneFailed:
 		return s.failed == 0 && s.skippedUpstream == 0
-	case Optional:
-		return s.failed == 0
 	case AnySuccess:
 		return needs == 0 || s.failed+s.skippedWhen+s.skippedUpstream < needs
 	}

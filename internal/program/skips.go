@@ -21,8 +21,6 @@ func (c *compiler) warnSkipped(steps []compiledStep, skips []skip, refs []expr.R
 			continue
 		case machine.NoneFailed:
 			target.upstream, target.fails = false, false // as above
-		case machine.Optional:
-			target.fails = false // as above
 		}
 		what := ""
 		switch {

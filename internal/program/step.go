@@ -67,7 +67,6 @@ func (s *stepCompiler) compile(src *recipe.Step) {
 
 var triggers = map[recipe.Trigger]machine.Trigger{
 	recipe.NoneFailed: machine.NoneFailed, recipe.AllDone: machine.AllDone, recipe.AnySuccess: machine.AnySuccess,
-	recipe.Optional: machine.Optional,
 }
 
 func (s *stepCompiler) suggestStep(name string) string {
