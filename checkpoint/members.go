@@ -63,7 +63,9 @@ func (d *members) usage(before Usage) Usage {
 		return before
 	}
 	number := func(name string) int64 { n, _ := m[name].(int64); return n }
-	return Usage{number("calls"), number("inputTokens"), number("outputTokens"), number("micros")}
+	return Usage{Calls: number("calls"), InputTokens: number("inputTokens"), CachedTokens: number("cachedTokens"),
+		CacheWriteTokens: number("cacheWriteTokens"), OutputTokens: number("outputTokens"),
+		ReasoningTokens: number("reasoningTokens"), Micros: number("micros")}
 }
 
 func (d *members) text(name string) string {

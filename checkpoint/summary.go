@@ -52,10 +52,13 @@ type Failure struct {
 
 // Usage is what a run used of models, over all its executions.
 type Usage struct {
-	Calls        int64 `json:"calls,omitempty"`
-	InputTokens  int64 `json:"inputTokens,omitempty"`
-	OutputTokens int64 `json:"outputTokens,omitempty"`
-	Micros       int64 `json:"micros,omitempty"` // millionths of a US dollar; 0: nothing, or not known
+	Calls            int64 `json:"calls,omitempty"`
+	InputTokens      int64 `json:"inputTokens,omitempty"`      // all of the input
+	CachedTokens     int64 `json:"cachedTokens,omitempty"`     // of the input, those read from the provider's cache
+	CacheWriteTokens int64 `json:"cacheWriteTokens,omitempty"` // of the input, those written to it
+	OutputTokens     int64 `json:"outputTokens,omitempty"`
+	ReasoningTokens  int64 `json:"reasoningTokens,omitempty"` // of the output, those of its thinking
+	Micros           int64 `json:"micros,omitempty"`          // millionths of a US dollar; 0: nothing, or not known
 }
 
 // Pause is an open pause.

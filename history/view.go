@@ -207,8 +207,8 @@ func firstLine(err error) string {
 }
 
 func usageOf(used journal.Amount, calls int64) checkpoint.Usage {
-	return checkpoint.Usage{Calls: max(calls, used.Calls), InputTokens: used.Sent,
-		OutputTokens: used.Tokens - used.Sent, Micros: used.Micros}
+	used.Calls = max(calls, used.Calls)
+	return used.Total()
 }
 
 func indexPlan(index map[string]*program.PlanStep, steps []program.PlanStep) {

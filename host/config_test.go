@@ -210,12 +210,16 @@ func TestParseConfigRefuses(t *testing.T) {
 			{"b.yaml:1:25", diagnostics.CodeUnknownKey, `unknown key "redis"`, "known here: store"},
 			{"b.yaml:2:9", diagnostics.CodeWrongType, `"skills" must be a string, not a list`, ""},
 		}},
-		{"prices", "prices:\n  a: {input: 0.25}\n  b: {input: -1, output: 2}\n  c: 3\n  d: {input: x, output: 0, cached: 1}", []found{
+		{"prices", "prices:\n  a: {input: 0.25}\n  b: {input: -1, output: 2}\n  c: 3\n  d: {input: x, output: 0, cached: 1}\n" +
+			"  e: {input: 1, output: 2, cached_read: 0, cache_write: -1}\n  f: {input: 1, output: 2, cached_read: x}", []found{
 			{"b.yaml:2:6", diagnostics.CodeMissingKey, `the key "output" is missing from "a"`, ""},
 			{"b.yaml:3:14", diagnostics.CodeInvalidValue, `"input" must be 0 or more`, ""},
 			{"b.yaml:4:6", diagnostics.CodeWrongType, `"c" must be a mapping, not an integer`, ""},
 			{"b.yaml:5:14", diagnostics.CodeWrongType, `"input" must be a number, not a string`, ""},
-			{"b.yaml:5:28", diagnostics.CodeUnknownKey, `unknown key "cached"`, "known here: input, output"},
+			{"b.yaml:5:28", diagnostics.CodeUnknownKey, `unknown key "cached"`, "known here: cache_write, cached_read, input, output"},
+			{"b.yaml:6:41", diagnostics.CodeInvalidValue, `"cached_read" must be more than 0`, "leave it out for the price of input"},
+			{"b.yaml:6:57", diagnostics.CodeInvalidValue, `"cache_write" must be 0 or more`, ""},
+			{"b.yaml:7:41", diagnostics.CodeWrongType, `"cached_read" must be a number, not a string`, ""},
 		}},
 		{"retriever without a folder", "retriever: {}", []found{{"b.yaml:1:12", diagnostics.CodeMissingKey, `the key "index" is missing from "retriever"`, ""}}},
 		{"models", `

@@ -86,7 +86,7 @@ func fallbackOf(model *yamlnode.Node) *yamlnode.Node {
 func (r *reader) prices(n *yamlnode.Node) map[string]runtime.Price {
 	var prices map[string]runtime.Price
 	for _, f := range r.Map(n) {
-		fields := r.Object(f.Value, []string{"input", "output"}, nil)
+		fields := r.Object(f.Value, []string{"input", "cached_read", "cache_write", "output"}, nil)
 		if fields == nil {
 			continue
 		}
@@ -94,9 +94,24 @@ func (r *reader) prices(n *yamlnode.Node) map[string]runtime.Price {
 		if prices == nil {
 			prices = map[string]runtime.Price{}
 		}
-		prices[f.Key] = runtime.Price{Input: r.price(fields["input"]), Output: r.price(fields["output"])}
+		prices[f.Key] = runtime.Price{Input: r.price(fields["input"]), Output: r.price(fields["output"]),
+			CachedRead: r.ofInput(fields["cached_read"]), CacheWrite: r.ofInput(fields["cache_write"])}
 	}
 	return prices
+}
+
+// ofInput reads the price of a part of the input. 0: it is not given, and the price of the input counts.
+func (r *reader) ofInput(n *yamlnode.Node) float64 {
+	if n == nil {
+		return 0
+	}
+	found := len(r.Diagnostics)
+	f := r.price(n)
+	if f == 0 && len(r.Diagnostics) == found && n.Kind != yamlnode.Invalid {
+		r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "leave it out for the price of input",
+			"%q must be more than 0", n.Key)
+	}
+	return f
 }
 
 // price reads an amount of money.

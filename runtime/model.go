@@ -174,8 +174,29 @@ const (
 	FinishFilter = "content_filter" // the provider held it back, or a part of it
 )
 
-// Usage counts tokens.
+// Usage counts tokens, of every provider in the same way: all of the input and the output, and of these what has a
+// price of its own, or may have.
 type Usage struct {
-	InputTokens  int `json:"input_tokens"`
-	OutputTokens int `json:"output_tokens"`
+	InputTokens      int `json:"input_tokens"`                 // all of the input, cached or not
+	CachedTokens     int `json:"cached_tokens,omitempty"`      // of the input, those read from the provider's cache
+	CacheWriteTokens int `json:"cache_write_tokens,omitempty"` // of the input, those written to it
+	OutputTokens     int `json:"output_tokens"`
+	ReasoningTokens  int `json:"reasoning_tokens,omitempty"` // of the output, those of its thinking
+}
+
+// Plus adds.
+func (u Usage) Plus(v Usage) Usage {
+	return Usage{u.InputTokens + v.InputTokens, u.CachedTokens + v.CachedTokens,
+		u.CacheWriteTokens + v.CacheWriteTokens, u.OutputTokens + v.OutputTokens,
+		u.ReasoningTokens + v.ReasoningTokens}
+}
+
+// Clamped returns counts that can be: none is below 0, and what is part of another is no more than that. A provider
+// that counts wrongly fails no answer.
+func (u Usage) Clamped() Usage {
+	u.InputTokens, u.OutputTokens = max(0, u.InputTokens), max(0, u.OutputTokens)
+	u.CachedTokens = min(max(0, u.CachedTokens), u.InputTokens)
+	u.CacheWriteTokens = min(max(0, u.CacheWriteTokens), u.InputTokens-u.CachedTokens)
+	u.ReasoningTokens = min(max(0, u.ReasoningTokens), u.OutputTokens)
+	return u
 }

@@ -3,6 +3,7 @@
 package runtime
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -96,6 +97,16 @@ func (rt *Runtime) ToolSpecs() []ToolSpec { return rt.Resolve().ToolSpecs() }
 // Price is what a model costs, in US dollars per million tokens.
 type Price struct {
 	Input, Output float64
+	// CachedRead and CacheWrite are of input that is read from the provider's cache, or written to it. 0: as Input.
+	CachedRead, CacheWrite float64
+}
+
+// Micros is what a call costs, in millionths of a US dollar: dollars per million tokens are millionths per token. The
+// counts are [Usage.Clamped].
+func (p Price) Micros(u Usage) float64 {
+	plain := u.InputTokens - u.CachedTokens - u.CacheWriteTokens
+	return float64(plain)*p.Input + float64(u.CachedTokens)*cmp.Or(p.CachedRead, p.Input) +
+		float64(u.CacheWriteTokens)*cmp.Or(p.CacheWrite, p.Input) + float64(u.OutputTokens)*p.Output
 }
 
 // Budget is the host's own limit of what a run may use. It applies beside the limits of the recipe, and counts in

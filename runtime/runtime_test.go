@@ -197,6 +197,43 @@ func TestLimitsWithDefaults(t *testing.T) {
 	}
 }
 
+func TestUsageClamped(t *testing.T) {
+	of := func(n [5]int) runtime.Usage {
+		return runtime.Usage{InputTokens: n[0], CachedTokens: n[1], CacheWriteTokens: n[2], OutputTokens: n[3], ReasoningTokens: n[4]}
+	}
+	for _, tt := range []struct{ counted, want [5]int }{
+		{[5]int{}, [5]int{}},
+		{[5]int{10, 4, 6, 3, 3}, [5]int{10, 4, 6, 3, 3}},
+		{[5]int{10, 8, 6, 3, 5}, [5]int{10, 8, 2, 3, 3}},
+		{[5]int{10, 20, 20, 0, 1}, [5]int{10, 10, 0, 0, 0}},
+		{[5]int{-1, 2, 3, -4, 5}, [5]int{}},
+		{[5]int{10, -4, -6, 3, -3}, [5]int{10, 0, 0, 3, 0}},
+	} {
+		if got, want := of(tt.counted).Clamped(), of(tt.want); got != want {
+			t.Errorf("%v: %+v, want %+v", tt.counted, got, want)
+		}
+	}
+}
+
+// models 2: what is read from the provider's cache, or written to it, has a price of its own.
+func TestPriceMicros(t *testing.T) {
+	used := runtime.Usage{InputTokens: 1000, CachedTokens: 700, CacheWriteTokens: 200, OutputTokens: 50, ReasoningTokens: 40}
+	for _, tt := range []struct {
+		price runtime.Price
+		want  float64
+	}{
+		{runtime.Price{}, 0},
+		{runtime.Price{Input: 3, Output: 15}, 3000 + 750},
+		{runtime.Price{Input: 3, CachedRead: 0.5, Output: 15}, 300*3 + 700*0.5 + 750},
+		{runtime.Price{Input: 3, CacheWrite: 4, Output: 15}, 800*3 + 200*4 + 750},
+		{runtime.Price{Input: 3, CachedRead: 0.5, CacheWrite: 4, Output: 15}, 100*3 + 700*0.5 + 200*4 + 750},
+	} {
+		if got := tt.price.Micros(used); got != tt.want {
+			t.Errorf("%+v: %v, want %v", tt.price, got, tt.want)
+		}
+	}
+}
+
 func TestError(t *testing.T) {
 	err := error(&runtime.Error{Category: runtime.CategoryTool, Code: "tool.failed", Step: "fetch", Err: fmt.Errorf("read: %w", fs.ErrNotExist)})
 	if got, want := err.Error(), `step "fetch": read: file does not exist`; got != want {

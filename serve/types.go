@@ -46,10 +46,13 @@ type runError struct {
 
 // usage is what a run used of models.
 type usage struct {
-	Calls        int64   `json:"calls"`
-	InputTokens  int64   `json:"inputTokens"`
-	OutputTokens int64   `json:"outputTokens"`
-	CostUSD      float64 `json:"costUsd"`
+	Calls            int64   `json:"calls"`
+	InputTokens      int64   `json:"inputTokens" doc:"All of the input, cached or not."`
+	CachedTokens     int64   `json:"cachedTokens,omitempty" doc:"Of the input, those read from the provider's cache."`
+	CacheWriteTokens int64   `json:"cacheWriteTokens,omitempty" doc:"Of the input, those written to the cache."`
+	OutputTokens     int64   `json:"outputTokens"`
+	ReasoningTokens  int64   `json:"reasoningTokens,omitempty" doc:"Of the output, those of its thinking."`
+	CostUSD          float64 `json:"costUsd"`
 }
 
 // runs is a page of a list of runs.
@@ -81,7 +84,8 @@ func usageOf(u checkpoint.Usage) *usage {
 	if u == (checkpoint.Usage{}) {
 		return nil
 	}
-	return &usage{u.Calls, u.InputTokens, u.OutputTokens, float64(u.Micros) / 1e6}
+	return &usage{u.Calls, u.InputTokens, u.CachedTokens, u.CacheWriteTokens, u.OutputTokens, u.ReasoningTokens,
+		float64(u.Micros) / 1e6}
 }
 
 // pause is a point where a run waits. It has no token.

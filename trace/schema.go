@@ -49,10 +49,11 @@ func closed(fields []field, about string) object {
 
 var (
 	boolean = object{"type": "boolean"}
-	tokens  = []field{{"input_tokens", count("")}, {"output_tokens", count("")}}
-	usage   = closed(tokens, "Tokens.")
-	pauses  = oneOf("", "human", "external", "system")
-	ports   = oneOf("", "model", "tool", "retriever", "memory")
+	tokens  = []field{{"input_tokens", count("")}, {"cached_tokens?", count("")}, {"cache_write_tokens?", count("")},
+		{"output_tokens", count("")}, {"reasoning_tokens?", count("")}}
+	usage  = closed(tokens, "Tokens.")
+	pauses = oneOf("", "human", "external", "system")
+	ports  = oneOf("", "model", "tool", "retriever", "memory")
 
 	retried = []field{
 		{"adapterKind", ports},

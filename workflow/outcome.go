@@ -46,22 +46,31 @@ type Outcome struct {
 
 // Usage is what the model calls of a run used, including failed attempts.
 type Usage struct {
-	Calls        int64   `json:"calls"`
-	InputTokens  int64   `json:"inputTokens"`
-	OutputTokens int64   `json:"outputTokens"`
-	CostUSD      float64 `json:"costUsd"` // at Runtime.Prices
+	Calls            int64   `json:"calls"`
+	InputTokens      int64   `json:"inputTokens"`                // all of the input
+	CachedTokens     int64   `json:"cachedTokens,omitempty"`     // of the input, those read from the provider's cache
+	CacheWriteTokens int64   `json:"cacheWriteTokens,omitempty"` // of the input, those written to it
+	OutputTokens     int64   `json:"outputTokens"`
+	ReasoningTokens  int64   `json:"reasoningTokens,omitempty"` // of the output, those of its thinking
+	CostUSD          float64 `json:"costUsd"`                   // at Runtime.Prices
 }
 
 // outcomeOf returns the outcome of an execution, and its Err.
 func outcomeOf(end *local.End) (*Outcome, error) {
 	out := &Outcome{Status: Status(end.Status()), RunID: end.RunID, Recipe: end.Recipe, Output: end.Output,
 		Artefact: end.Artefact, Err: end.Err, Trace: end.Trace, Diagnostics: end.Diagnostics,
-		StartedAt: end.StartedAt, EndedAt: end.EndedAt, Usage: Usage{end.Calls, end.Used.Sent,
-			end.Used.Tokens - end.Used.Sent, float64(end.Used.Micros) / 1e6}}
+		StartedAt: end.StartedAt, EndedAt: end.EndedAt, Usage: usageOf(end)}
 	if end.Pauses != nil {
 		out.Token, out.Pauses = end.Pauses[0].Token, end.Pauses
 	}
 	return out, out.Err
+}
+
+func usageOf(end *local.End) Usage {
+	u := end.Used.Total()
+	return Usage{Calls: end.Calls, InputTokens: u.InputTokens, CachedTokens: u.CachedTokens,
+		CacheWriteTokens: u.CacheWriteTokens, OutputTokens: u.OutputTokens, ReasoningTokens: u.ReasoningTokens,
+		CostUSD: float64(u.Micros) / 1e6}
 }
 
 // Decode stores the output in the value that v points to. It decodes, and fails, as encoding/json does. A run that is

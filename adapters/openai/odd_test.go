@@ -65,6 +65,26 @@ func oddRows() []oddRow {
 		list = append(list, oddRow{r.name, whole, pieces, runtime.Response{Text: "x", Finish: r.stopped,
 			Usage: runtime.Usage{InputTokens: r.in, OutputTokens: r.out}}})
 	}
+	for _, r := range []struct {
+		name, usage string
+		want        runtime.Usage
+	}{
+		{"cached and thought", `{"prompt_tokens": 20, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 16, "audio_tokens": 0}, "completion_tokens_details": {"reasoning_tokens": 5}}`,
+			runtime.Usage{InputTokens: 20, CachedTokens: 16, OutputTokens: 9, ReasoningTokens: 5}},
+		{"cached as DeepSeek counts it", `{"prompt_tokens": 20, "completion_tokens": 9, "prompt_cache_hit_tokens": 12, "prompt_cache_miss_tokens": 8}`,
+			runtime.Usage{InputTokens: 20, CachedTokens: 12, OutputTokens: 9}},
+		{"cached in a text, thoughts as null", `{"prompt_tokens": 20, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": "16.0"}, "completion_tokens_details": {"reasoning_tokens": null}}`,
+			runtime.Usage{InputTokens: 20, CachedTokens: 16, OutputTokens: 9}},
+		{"more cached than asked", `{"prompt_tokens": 20, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 40}, "completion_tokens_details": {"reasoning_tokens": 1e9}}`,
+			runtime.Usage{InputTokens: 20, CachedTokens: 20, OutputTokens: 9, ReasoningTokens: 9}},
+		{"fewer cached than none", `{"prompt_tokens": 20, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": -4}}`,
+			runtime.Usage{InputTokens: 20, OutputTokens: 9}},
+		{"details of other kinds", `{"prompt_tokens": 20, "completion_tokens": 9, "prompt_tokens_details": "none", "completion_tokens_details": 3}`,
+			runtime.Usage{InputTokens: 20, OutputTokens: 9}},
+	} {
+		whole, pieces := said(`"stop"`, `, "usage": `+r.usage)
+		list = append(list, oddRow{r.name, whole, pieces, runtime.Response{Text: "x", Finish: "stop", Usage: r.want}})
+	}
 	call := func(id, name, args string) runtime.ToolCall {
 		return runtime.ToolCall{ID: id, Name: name, Arguments: json.RawMessage(args)}
 	}

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,16 +26,28 @@ type reply struct {
 }
 
 // usage has the counts of tokens. Whatever is no object has none.
-type usage struct{ Input, Output count }
+type usage struct{ Input, Cached, Output, Reasoning count }
 
-// UnmarshalJSON reads the counts.
+// UnmarshalJSON reads the counts. What is read from a cache stands in the details, as OpenAI has it, or beside the
+// rest, as DeepSeek has it.
 func (u *usage) UnmarshalJSON(data []byte) error {
 	var counts struct {
-		Input  count `json:"prompt_tokens"`
-		Output count `json:"completion_tokens"`
+		Input  count           `json:"prompt_tokens"`
+		Output count           `json:"completion_tokens"`
+		Of     json.RawMessage `json:"prompt_tokens_details"`
+		OfOut  json.RawMessage `json:"completion_tokens_details"`
+		Hit    count           `json:"prompt_cache_hit_tokens"`
 	}
-	_ = json.Unmarshal(data, &counts)
-	*u = usage(counts)
+	var in struct {
+		Cached count `json:"cached_tokens"`
+	}
+	var out struct {
+		Reasoning count `json:"reasoning_tokens"`
+	}
+	_ = json.Unmarshal(data, &counts) // what is none of these counts nothing
+	_ = json.Unmarshal(counts.Of, &in)
+	_ = json.Unmarshal(counts.OfOut, &out)
+	*u = usage{counts.Input, cmp.Or(in.Cached, counts.Hit), counts.Output, out.Reasoning}
 	return nil
 }
 
@@ -176,9 +189,10 @@ func (m *Model) response(
 		return nil, m.broken("", chatPath, fmt.Errorf("the model refused: %s", m.quote(ctx, string(said.Refusal))))
 	}
 	resp := &runtime.Response{
-		Text:   string(withoutHalves(said.Content)),
-		Parts:  m.parts(said.extras),
-		Usage:  runtime.Usage{InputTokens: int(used.Input), OutputTokens: int(used.Output)},
+		Text:  string(withoutHalves(said.Content)),
+		Parts: m.parts(said.extras),
+		Usage: runtime.Usage{InputTokens: int(used.Input), CachedTokens: int(used.Cached),
+			OutputTokens: int(used.Output), ReasoningTokens: int(used.Reasoning)}.Clamped(),
 		Finish: finish(string(c.FinishReason), len(said.ToolCalls) > 0, len(req.Tools) > 0),
 	}
 	resp.Model, _ = r.Model.(string)

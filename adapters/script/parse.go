@@ -217,7 +217,8 @@ func (r *reader) failure(n *yamlnode.Node) *retry.Failure {
 }
 
 func (r *reader) usage(n *yamlnode.Node) usage {
-	fields := r.Object(n, []string{"input_tokens", "output_tokens"}, nil)
+	fields := r.Object(n, []string{"input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens",
+		"reasoning_tokens"}, nil)
 	count := func(n *yamlnode.Node) *int {
 		if n == nil {
 			return nil
@@ -225,7 +226,8 @@ func (r *reader) usage(n *yamlnode.Node) usage {
 		tokens := r.Int(n, 0, math.MaxInt32)
 		return &tokens
 	}
-	return usage{input: count(fields["input_tokens"]), output: count(fields["output_tokens"])}
+	return usage{count(fields["input_tokens"]), count(fields["cached_tokens"]), count(fields["cache_write_tokens"]),
+		count(fields["output_tokens"]), count(fields["reasoning_tokens"])}
 }
 
 // json encodes the value of n canonically.

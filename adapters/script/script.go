@@ -73,7 +73,7 @@ type expectation struct {
 }
 
 // usage overrides what is counted; nil fields do not.
-type usage struct{ input, output *int }
+type usage struct{ input, cached, written, output, reasoning *int }
 
 // about says that a stream that broke may be opened again, as it is a call like any other, and that all options are
 // taken.
@@ -226,11 +226,13 @@ func (t *turn) response(req *runtime.Request) *runtime.Response {
 		InputTokens:  tokens(req.Messages...),
 		OutputTokens: tokens(runtime.Message{Text: t.text, ToolCalls: t.calls}),
 	}
-	if t.usage.input != nil {
-		resp.Usage.InputTokens = *t.usage.input
-	}
-	if t.usage.output != nil {
-		resp.Usage.OutputTokens = *t.usage.output
+	u := &resp.Usage
+	for _, given := range []struct{ to, n *int }{{&u.InputTokens, t.usage.input}, {&u.CachedTokens, t.usage.cached},
+		{&u.CacheWriteTokens, t.usage.written}, {&u.OutputTokens, t.usage.output},
+		{&u.ReasoningTokens, t.usage.reasoning}} {
+		if given.n != nil {
+			*given.to = *given.n
+		}
 	}
 	return resp
 }

@@ -28,12 +28,18 @@ type outcome struct {
 	Asks        bool          `json:"asks,omitempty"` // a pause waits for somebody, and not only for a time
 }
 
+func usageOf(end *engine.End) flow.Usage {
+	u := end.Used.Total()
+	return flow.Usage{Calls: end.Calls, InputTokens: u.InputTokens, CachedTokens: u.CachedTokens,
+		CacheWriteTokens: u.CacheWriteTokens, OutputTokens: u.OutputTokens, ReasoningTokens: u.ReasoningTokens,
+		CostUSD: float64(u.Micros) / 1e6}
+}
+
 // outcomeOf makes the outcome of an execution.
 func outcomeOf(end *engine.End) *outcome {
 	o := &outcome{Status: end.Status(), RunID: end.RunID, Recipe: end.Recipe, StartedAt: end.StartedAt,
 		EndedAt: end.EndedAt, Diagnostics: findingsOf(end.Diagnostics), Trace: end.Trace,
-		Usage: flow.Usage{Calls: end.Calls, InputTokens: end.Used.Sent,
-			OutputTokens: end.Used.Tokens - end.Used.Sent, CostUSD: float64(end.Used.Micros) / 1e6}}
+		Usage: usageOf(end)}
 	if end.Output != nil {
 		o.Output = &decoded{end.Output}
 	}

@@ -50,7 +50,7 @@ func (f *frame) summarise(req *runtime.Request, refused bool) bool {
 		}
 		f.record(Event{Kind: Compacted, Summary: valid(resp.Text), From: from, Usage: used(&resp)})
 		f.seen, f.due = nil, true
-		f.emit(trace.Compact, "messages", from, "model", name, "usage", usageData(used(&resp)))
+		f.emit(trace.Compact, "messages", from, "model", name, "usage", UsageData(resp.Usage.Clamped()))
 	})
 	return true
 }

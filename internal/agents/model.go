@@ -93,17 +93,28 @@ func (f *frame) heard(r Reply) {
 	heard := e.Messages
 	f.emitAbout(trace.ModelEnd, func() any {
 		return Shown(append(slices.Clone(heard), runtime.Message{Role: runtime.Assistant}))[0]
-	}, append(known("model", resp.Model), "finish", resp.Finish, "usage", usageData(e.Usage))...)
+	}, append(known("model", resp.Model), "finish", resp.Finish, "usage", UsageData(*e.Usage))...)
+}
+
+// UsageData is what an answer took, as events of the trace have it. Counts that few answers have are left out if 0.
+func UsageData(u runtime.Usage) map[string]any {
+	data := map[string]any{"input_tokens": int64(u.InputTokens), "output_tokens": int64(u.OutputTokens)}
+	for _, few := range []struct {
+		name string
+		n    int
+	}{{"cached_tokens", u.CachedTokens}, {"cache_write_tokens", u.CacheWriteTokens},
+		{"reasoning_tokens", u.ReasoningTokens}} {
+		if few.n > 0 {
+			data[few.name] = int64(few.n)
+		}
+	}
+	return data
 }
 
 // used is what an answer took, as the journal keeps it.
 func used(resp *runtime.Response) *runtime.Usage {
-	return &runtime.Usage{InputTokens: max(0, resp.Usage.InputTokens), OutputTokens: max(0, resp.Usage.OutputTokens)}
-}
-
-// usageData is what an answer took, as events of the trace have it.
-func usageData(u *runtime.Usage) map[string]any {
-	return map[string]any{"input_tokens": int64(u.InputTokens), "output_tokens": int64(u.OutputTokens)}
+	u := resp.Usage.Clamped()
+	return &u
 }
 
 // unheard ends the frame because a call of the model has no answer. told reports whether the trace has its start.

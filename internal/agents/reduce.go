@@ -86,8 +86,7 @@ func (s *State) steer(e *Event) error {
 
 func (s *State) count(u *runtime.Usage) {
 	if u != nil {
-		s.Usage.InputTokens += u.InputTokens
-		s.Usage.OutputTokens += u.OutputTokens
+		s.Usage = s.Usage.Plus(*u)
 	}
 }
 

@@ -287,9 +287,7 @@ func (s *State) at(frame string) *State {
 func (s *State) Total() runtime.Usage {
 	sum := s.Usage
 	for _, name := range value.SortedKeys(s.Children) {
-		u := s.Children[name].Total()
-		sum.InputTokens += u.InputTokens
-		sum.OutputTokens += u.OutputTokens
+		sum = sum.Plus(s.Children[name].Total())
 	}
 	return sum
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/resume"
 )
 
@@ -64,5 +65,17 @@ func TestArguments(t *testing.T) {
 	want := "  arguments:\n    content:\n    │ one\n    │   braise resume x\n    list: [1,\"b\"]\n    n: \"5\"\n    path: \"a.txt\"\n    x␊    braise: null\n"
 	if got.String() != want {
 		t.Errorf("got %s want %s", got.String(), want)
+	}
+}
+
+// Of the input, runs show tells what the provider's cache had to do with.
+func TestCachedText(t *testing.T) {
+	for _, tt := range []struct {
+		read, written int64
+		want          string
+	}{{0, 0, ""}, {900, 0, " (900 cached)"}, {0, 7, " (7 written to the cache)"}, {900, 7, " (900 cached, 7 written to the cache)"}} {
+		if got := cachedText(&checkpoint.Usage{InputTokens: 1000, CachedTokens: tt.read, CacheWriteTokens: tt.written}); got != tt.want {
+			t.Errorf("%d, %d: %q, want %q", tt.read, tt.written, got, tt.want)
+		}
 	}
 }

@@ -86,7 +86,8 @@ func (s *session) printRun(run *history.Run, notes []string) {
 		if u.Calls == 1 {
 			calls = "call"
 		}
-		text := fmt.Sprintf("%d %s, tokens %d in, %d out", u.Calls, calls, u.InputTokens, u.OutputTokens)
+		text := fmt.Sprintf("%d %s, tokens %d in%s, %d out", u.Calls, calls, u.InputTokens, cachedText(&u),
+			u.OutputTokens)
 		if u.Micros > 0 {
 			text += ", " + terminal.Dollars(float64(u.Micros)/1e6)
 		}
@@ -124,6 +125,21 @@ func (s *session) printRun(run *history.Run, notes []string) {
 		s.printPause(s.stdout, p)
 		s.printCommand(s.stdout, answerCommand(run.RunID, p), p)
 	}
+}
+
+// cachedText says what of the input the provider's cache had to do with, if anything.
+func cachedText(u *checkpoint.Usage) string {
+	var of []string
+	if u.CachedTokens > 0 {
+		of = append(of, fmt.Sprintf("%d cached", u.CachedTokens))
+	}
+	if u.CacheWriteTokens > 0 {
+		of = append(of, fmt.Sprintf("%d written to the cache", u.CacheWriteTokens))
+	}
+	if of == nil {
+		return ""
+	}
+	return " (" + strings.Join(of, ", ") + ")"
 }
 
 // noted returns a run on an engine with what keeps it from continuing. Of a run whose worker does not answer there is

@@ -162,11 +162,13 @@ func (r *Run) reserve(p *pending) (*resume.Pause, error) {
 		want.Tools = 1
 	}
 	if p.Request != nil {
-		want = r.priced(p, agents.TokensIn(p.Request.Messages), agents.AnswerTokens(p.Request))
+		want = r.priced(p.Request.Model, runtime.Usage{InputTokens: int(agents.TokensIn(p.Request.Messages)),
+			OutputTokens: int(agents.AnswerTokens(p.Request))})
 	}
 	if len(p.Spends) > 0 { // of what is embedded, the query is known
 		query, _ := p.Args["query"].(string)
-		want = r.pricedAt(p.Spends[0], max(1, agents.TokensIn([]runtime.Message{{Text: query}})), 0)
+		want = r.priced(p.Spends[0],
+			runtime.Usage{InputTokens: int(max(1, agents.TokensIn([]runtime.Message{{Text: query}})))})
 	}
 	now := r.clock.At(r.now)
 	for _, a := range p.accounts {
@@ -350,17 +352,16 @@ func (r *Run) settle(p *pending, resp *runtime.Response, err error) {
 	if p.Request == nil {
 		return
 	}
-	var sent, received int64
+	var u runtime.Usage
 	if resp != nil {
-		sent, received = int64(resp.Usage.InputTokens), int64(resp.Usage.OutputTokens)
-		if received <= 0 {
-			received = agents.TokensIn([]runtime.Message{{Text: resp.Text, ToolCalls: resp.ToolCalls}})
+		if u = resp.Usage.Clamped(); u.OutputTokens == 0 {
+			u.OutputTokens = int(agents.TokensIn([]runtime.Message{{Text: resp.Text, ToolCalls: resp.ToolCalls}}))
 		}
 	}
-	if sent <= 0 && (err == nil || !free(err)) {
-		sent = agents.TokensIn(p.Request.Messages)
+	if u.InputTokens == 0 && (err == nil || !free(err)) {
+		u.InputTokens = int(agents.TokensIn(p.Request.Messages))
 	}
-	used := r.priced(p, sent, received)
+	used := r.priced(p.Request.Model, u)
 	if err == nil || !free(err) {
 		used.Calls = 1
 	}
@@ -375,7 +376,7 @@ func (r *Run) settleSpent(p *pending, spent []runtime.Spent) {
 	}
 	var used journal.Amount
 	for _, s := range spent {
-		one := r.pricedAt(s.Name, max(0, int64(s.InputTokens)), max(0, int64(s.OutputTokens)))
+		one := r.priced(s.Name, s.Usage.Clamped())
 		one.Calls = 1
 		used = used.Plus(one)
 	}
@@ -407,16 +408,13 @@ func unspend(accounts []*account, used journal.Amount) {
 	}
 }
 
-// priced is the cost of tokens at the host's prices: dollars per million are millionths per token.
-func (r *Run) priced(p *pending, sent, received int64) journal.Amount {
-	return r.pricedAt(p.Request.Model, sent, received)
-}
-
-func (r *Run) pricedAt(model string, sent, received int64) journal.Amount {
-	sent, received = min(sent, journal.MaxAmount/2), min(received, journal.MaxAmount/2)
-	price := r.o.Prices[model]
-	return journal.Amount{Tokens: sent + received, Sent: sent,
-		Micros: micros(float64(sent)*price.Input + float64(received)*price.Output)}
+// priced is the cost of tokens at the host's prices.
+func (r *Run) priced(model string, u runtime.Usage) journal.Amount {
+	u.InputTokens, u.OutputTokens = min(u.InputTokens, journal.MaxAmount/2), min(u.OutputTokens, journal.MaxAmount/2)
+	u = u.Clamped()
+	return journal.Amount{Tokens: int64(u.InputTokens) + int64(u.OutputTokens), Sent: int64(u.InputTokens),
+		Cached: int64(u.CachedTokens), Written: int64(u.CacheWriteTokens), Reasoned: int64(u.ReasoningTokens),
+		Micros: micros(r.o.Prices[model].Micros(u))}
 }
 
 // keep counts what events of agents take.

@@ -61,8 +61,8 @@ func (r *Run) NotePaused() { r.Note("", journal.Paused{Usage: r.usage()}) }
 // usage is what the run used of models, in all executions.
 func (r *Run) usage() checkpoint.Usage {
 	used, calls := r.Used()
-	return checkpoint.Usage{Calls: calls, InputTokens: used.Sent, OutputTokens: used.Tokens - used.Sent,
-		Micros: used.Micros}
+	used.Calls = calls
+	return used.Total()
 }
 
 // short cuts a message for lists of runs.

@@ -173,8 +173,7 @@ func (r *Run) modelAnswered(p *pending, resp *runtime.Response) {
 			data = append(data, a)
 		}
 	}
-	data = append(data, trace.Attr{Key: "usage", Value: map[string]any{
-		"input_tokens": int64(resp.Usage.InputTokens), "output_tokens": int64(resp.Usage.OutputTokens)}})
+	data = append(data, trace.Attr{Key: "usage", Value: agents.UsageData(resp.Usage.Clamped())})
 	r.tell(p, trace.Event{Kind: trace.ModelEnd, Step: p.Path, Data: data}, map[string]any{"text": resp.Text})
 	p.finish = resp.Finish
 	if err := unfit(p, resp); err != nil {

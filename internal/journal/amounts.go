@@ -3,6 +3,7 @@ package journal
 import (
 	"encoding/json"
 
+	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/resume"
 )
 
@@ -81,18 +82,31 @@ type Amount struct {
 	Tokens int64
 	Micros int64 // millionths of a US dollar
 	Sent   int64 // of the Tokens, those of requests; 0 in records of earlier versions
-	Calls  int64 // attempts that the other side answered, or may have; 0 in records of earlier versions
-	Tools  int64 // calls of tools, which the other events of a journal tell: no record has it
+	// Of those Sent, and of the others, what has a price of its own, or may have. Earlier versions recorded none.
+	Cached, Written int64 // read from the provider's cache, and written to it
+	Reasoned        int64 // thought
+	Calls           int64 // attempts that the other side answered, or may have; 0 in records of earlier versions
+	Tools           int64 // calls of tools, which the other events of a journal tell: no record has it
 }
 
 // Plus adds, up to MaxAmount.
 func (a Amount) Plus(b Amount) Amount {
-	return Amount{min(a.Tokens+b.Tokens, MaxAmount), min(a.Micros+b.Micros, MaxAmount),
-		min(a.Sent+b.Sent, MaxAmount), min(a.Calls+b.Calls, MaxAmount), min(a.Tools+b.Tools, MaxAmount)}
+	return a.each(b, func(x, y int64) int64 { return min(x+y, MaxAmount) })
 }
 
 // Minus subtracts, down to nothing.
 func (a Amount) Minus(b Amount) Amount {
-	return Amount{max(a.Tokens-b.Tokens, 0), max(a.Micros-b.Micros, 0),
-		max(a.Sent-b.Sent, 0), max(a.Calls-b.Calls, 0), max(a.Tools-b.Tools, 0)}
+	return a.each(b, func(x, y int64) int64 { return max(x-y, 0) })
+}
+
+func (a Amount) each(b Amount, f func(x, y int64) int64) Amount {
+	return Amount{Tokens: f(a.Tokens, b.Tokens), Micros: f(a.Micros, b.Micros), Sent: f(a.Sent, b.Sent),
+		Cached: f(a.Cached, b.Cached), Written: f(a.Written, b.Written), Reasoned: f(a.Reasoned, b.Reasoned),
+		Calls: f(a.Calls, b.Calls), Tools: f(a.Tools, b.Tools)}
+}
+
+// Total is the amount as the usage of a run.
+func (a Amount) Total() checkpoint.Usage {
+	return checkpoint.Usage{Calls: a.Calls, InputTokens: a.Sent, CachedTokens: a.Cached, CacheWriteTokens: a.Written,
+		OutputTokens: a.Tokens - a.Sent, ReasoningTokens: a.Reasoned, Micros: a.Micros}
 }

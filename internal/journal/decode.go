@@ -225,7 +225,8 @@ func (o object) ms() time.Duration {
 func (o object) total() checkpoint.Usage {
 	u := o.in("usage")
 	return checkpoint.Usage{Calls: u.count("calls"), InputTokens: u.count("inputTokens"),
-		OutputTokens: u.count("outputTokens"), Micros: u.count("micros")}
+		CachedTokens: u.count("cachedTokens"), CacheWriteTokens: u.count("cacheWriteTokens"),
+		OutputTokens: u.count("outputTokens"), ReasoningTokens: u.count("reasoningTokens"), Micros: u.count("micros")}
 }
 
 func (o object) parallel() int { return int(min(o.count("parallel"), math.MaxInt32)) }
@@ -243,7 +244,8 @@ func (o object) failure() *machine.Failure {
 
 func (o object) usage() Amount {
 	u := o.in("usage")
-	return Amount{Tokens: u.count("tokens"), Micros: u.count("micros"), Sent: u.count("sent"), Calls: u.count("calls")}
+	return Amount{Tokens: u.count("tokens"), Micros: u.count("micros"), Sent: u.count("sent"), Calls: u.count("calls"),
+		Cached: u.count("cached"), Written: u.count("written"), Reasoned: u.count("reasoned")}
 }
 
 func (o object) answer() Answer { return Answer{o.text("finish"), o.list("calls")} }

@@ -131,7 +131,10 @@ func addTotal(data map[string]any, u *checkpoint.Usage) map[string]any {
 	usage := map[string]any{}
 	addCount(usage, "calls", u.Calls)
 	addCount(usage, "inputTokens", u.InputTokens)
+	addCount(usage, "cachedTokens", u.CachedTokens)
+	addCount(usage, "cacheWriteTokens", u.CacheWriteTokens)
 	addCount(usage, "outputTokens", u.OutputTokens)
+	addCount(usage, "reasoningTokens", u.ReasoningTokens)
 	addCount(usage, "micros", u.Micros)
 	if data == nil {
 		data = map[string]any{}
@@ -154,6 +157,9 @@ func addUsage(data map[string]any, a Amount) {
 	if a != (Amount{}) {
 		usage := map[string]any{"tokens": a.Tokens, "micros": a.Micros}
 		addCount(usage, "sent", a.Sent)
+		addCount(usage, "cached", a.Cached)
+		addCount(usage, "written", a.Written)
+		addCount(usage, "reasoned", a.Reasoned)
 		addCount(usage, "calls", a.Calls)
 		data["usage"] = usage
 	}

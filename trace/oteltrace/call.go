@@ -124,6 +124,11 @@ func (r *run) answered(c *call, e trace.Event) {
 				metric.WithAttributes(attribute.String(genAITokenType, t.kind)))
 		}
 	}
+	for key, name := range map[string]string{"cached_tokens": genAICached, "cache_write_tokens": genAICacheWritten} {
+		if n, _ := usage[key].(int64); n > 0 {
+			c.SetAttributes(attribute.Int64(name, n))
+		}
+	}
 	if content, ok := e.Data.Get("content").(map[string]any); ok {
 		r.show(c.span, e.At, genAIOutput, outputMessages(content, finish))
 	}

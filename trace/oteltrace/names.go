@@ -30,6 +30,8 @@ const (
 	genAIFinish        = "gen_ai.response.finish_reasons"
 	genAIInputTokens   = "gen_ai.usage.input_tokens"
 	genAIOutputTokens  = "gen_ai.usage.output_tokens"
+	genAICached        = "gen_ai.usage.cache_read.input_tokens"
+	genAICacheWritten  = "gen_ai.usage.cache_creation.input_tokens"
 	genAITokenType     = "gen_ai.token.type"
 	genAITool          = "gen_ai.tool.name"
 	genAIInput         = "gen_ai.input.messages"       // content

@@ -49,7 +49,8 @@ var triage = []trace.Event{
 	event(2, trace.AdapterCall, "sort", "kind", "model", "model", "gpt-5-mini", "name", "fast", "provider", "openai"),
 	event(102, trace.ModelEnd, "sort", "finish", "stop", "model", "gpt-5-mini-2026", "usage", usage(100, 20)),
 	event(103, trace.AdapterCall, "sort", "kind", "model", "model", "gpt-5-mini", "name", "fast", "provider", "openai"),
-	event(203, trace.ModelEnd, "sort", "finish", "stop", "model", "gpt-5-mini-2026", "usage", usage(150, 30)),
+	event(203, trace.ModelEnd, "sort", "finish", "stop", "model", "gpt-5-mini-2026", "usage", map[string]any{
+		"input_tokens": int64(150), "cached_tokens": int64(90), "cache_write_tokens": int64(40), "output_tokens": int64(30), "reasoning_tokens": int64(9)}),
 	event(204, trace.StepEnd, "sort", "durationMs", int64(203), "status", "succeeded"),
 	event(205, trace.StepStart, "verify"),
 	event(205, trace.StepStart, "verify[0]"),
@@ -183,6 +184,8 @@ func TestTree(t *testing.T) {
           . gen_ai.request.model=gpt-5-mini
           . gen_ai.response.finish_reasons=["stop"]
           . gen_ai.response.model=gpt-5-mini-2026
+          . gen_ai.usage.cache_creation.input_tokens=40
+          . gen_ai.usage.cache_read.input_tokens=90
           . gen_ai.usage.input_tokens=150
           . gen_ai.usage.output_tokens=30
     step verify (internal) 205-310 Error
