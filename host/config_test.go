@@ -48,6 +48,7 @@ models:
     timeout: 2m
     json_schema: false
     provider_name: ollama
+    options: {temperature: 0.2, reasoning: low, stop: [END], extra: {num_ctx: 8192}}
 tools:
   exec: {allow: [git, ./bin/tool], timeout: 30s, dir: work, env: [GREETING, GIT_DIR]}
   file: {base: ./workspace}
@@ -78,6 +79,7 @@ instructions_from: [AGENTS.md, /etc/house.md]
 				"local": {Provider: "openai", OpenAI: &openai.Options{
 					Model: "llama3.2", BaseURL: "http://localhost:11434/v1", Headers: map[string]string{"X-Title": "braise"},
 					Timeout: 2 * time.Minute, NoSchema: true, Provider: "ollama",
+					Defaults: map[string]any{"temperature": 0.2, "reasoning_effort": "low", "stop": []string{"END"}, "num_ctx": int64(8192)},
 				}},
 			},
 			Tools: builtin.Options{
@@ -220,6 +222,25 @@ func TestParseConfigRefuses(t *testing.T) {
 			{"b.yaml:6:41", diagnostics.CodeInvalidValue, `"cached_read" must be more than 0`, "leave it out for the price of input"},
 			{"b.yaml:6:57", diagnostics.CodeInvalidValue, `"cache_write" must be 0 or more`, ""},
 			{"b.yaml:7:41", diagnostics.CodeWrongType, `"cached_read" must be a number, not a string`, ""},
+		}},
+		{"options of a model", `
+models:
+  a: {provider: openai, model: m, options: {temprature: 1}}
+  b: {provider: openai, model: m, options: {temperature: -0.5, top_p: 1.5, seed: x, verbosity: loud}}
+  c: {provider: openai, model: m, options: {reasoning_effort: low}}
+  d: {provider: openai, model: m, options: {seed: 1, extra: {seed: 2, model: other, "a b": 1}}}
+  e: {provider: script, file: f, options: {seed: 1}}
+`, []found{
+			{"b.yaml:3:45", diagnostics.CodeUnknownKey, `unknown key "temprature"`, `did you mean "temperature"?`},
+			{"b.yaml:4:58", diagnostics.CodeInvalidValue, `"temperature" must be 0 or more`, ""},
+			{"b.yaml:4:71", diagnostics.CodeInvalidValue, `"top_p" must be a number from 0 to 1`, ""},
+			{"b.yaml:4:82", diagnostics.CodeWrongType, `"seed" must be an integer, not a string`, ""},
+			{"b.yaml:4:96", diagnostics.CodeInvalidValue, `"verbosity" may not be "loud"`, "allowed: low, medium, high"},
+			{"b.yaml:5:45", diagnostics.CodeUnknownKey, `unknown key "reasoning_effort"`, `did you mean "reasoning"?`},
+			{"b.yaml:6:68", diagnostics.CodeInvalidValue, `"seed" stands in options, too`, "leave one of them out"},
+			{"b.yaml:6:78", diagnostics.CodeInvalidValue, `"model" is no default: each request has its own`, ""},
+			{"b.yaml:6:92", diagnostics.CodeInvalidValue, `"a b" is no default: each request has its own`, ""},
+			{"b.yaml:7:43", diagnostics.CodeUnknownKey, `the provider "script" takes no "options"`, ""},
 		}},
 		{"retriever without a folder", "retriever: {}", []found{{"b.yaml:1:12", diagnostics.CodeMissingKey, `the key "index" is missing from "retriever"`, ""}}},
 		{"models", `

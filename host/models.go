@@ -127,7 +127,7 @@ func (r *reader) price(n *yamlnode.Node) float64 {
 // providers has the keys of each provider's models.
 var providers = map[string][]string{
 	"script": {"file"},
-	"openai": {"model", "api_key", "base_url", "headers", "timeout", "json_schema", "provider_name",
+	"openai": {"model", "api_key", "base_url", "headers", "timeout", "json_schema", "provider_name", "options",
 		"max_parallel", "rpm", "tpm"},
 }
 
@@ -207,6 +207,7 @@ func (r *reader) openai(n *yamlnode.Node, fields map[string]*yamlnode.Node) *ope
 		Secrets: r.urlSecrets(fields["base_url"]),
 		Timeout: read(r, fields["timeout"], readDuration),
 
+		Defaults: r.modelOptions(fields["options"]),
 		Provider: r.text(fields["provider_name"]),
 	}
 	for _, f := range r.Map(fields["headers"]) {

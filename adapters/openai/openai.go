@@ -64,6 +64,10 @@ type Options struct {
 	// event, and the text and tool calls together. Defaults to 16 MiB.
 	MaxBytes int64
 
+	// Defaults are members of each request that the recipe does not set, by the endpoint's names: temperature, top_p,
+	// reasoning_effort, service_tier. Those that the adapter sets itself, such as max_tokens, are an error. nil: none.
+	Defaults map[string]any
+
 	// NoSchema is for an endpoint that does not know, or ignores, response_format json_schema: the
 	// schema of an answer is then put into the system message.
 	NoSchema bool
@@ -79,7 +83,8 @@ type Model struct {
 	client *http.Client
 	mode   atomic.Int32 // the best that the endpoint has not refused
 
-	secrets secrets
+	secrets  secrets
+	defaults map[string]json.RawMessage
 }
 
 // How an answer is asked for, the best first.
@@ -107,7 +112,11 @@ func New(opts Options) (*Model, error) {
 	case err != nil, base.Scheme != "http" && base.Scheme != "https", base.Hostname() == "":
 		return nil, fmt.Errorf("openai: the base URL is not like %q", DefaultBaseURL)
 	}
-	m := &Model{opts: opts, base: base, header: http.Header{}, client: newClient(opts.HTTPClient),
+	defaults, err := defaultsOf(opts.Defaults)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{opts: opts, base: base, defaults: defaults, header: http.Header{}, client: newClient(opts.HTTPClient),
 		secrets: secretsOf(opts)}
 	m.header.Set("Accept", "application/json")
 	m.header.Set("Content-Type", "application/json")
@@ -335,8 +344,10 @@ func (m *Model) encode(req *runtime.Request, mode int32) (body []byte, names map
 	} else {
 		chat.MaxTokens = req.MaxTokens
 	}
-	body, err = json.Marshal(chat)
-	return body, names, err
+	if body, err = json.Marshal(chat); err != nil {
+		return nil, nil, err
+	}
+	return m.withDefaults(body, req), names, nil
 }
 
 // reasoning matches the models of OpenAI that refuse max_tokens, wherever they are offered.

@@ -103,6 +103,17 @@ func TestRequest(t *testing.T) {
 			TopP: &zero, Seed: &seed, Stop: []string{"END"}, ToolChoice: "required", Reasoning: "low"}},
 			`{"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": false, "top_p": 0, "seed": 0,
 			"stop": ["END"], "tool_choice": "required", "reasoning_effort": "low"}`},
+		{"defaults", openai.Options{Defaults: map[string]any{"temperature": 0.5, "top_p": 1, "seed": 3, "stop": []string{"X"}, "reasoning_effort": "high",
+			"service_tier": "flex", "parallel_tool_calls": false, "chat_template_kwargs": map[string]any{"enable_thinking": false}}}, runtime.Request{Messages: user("hi")},
+			`{"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": false, "temperature": 0.5, "top_p": 1, "seed": 3, "stop": ["X"],
+			"reasoning_effort": "high", "service_tier": "flex", "chat_template_kwargs": {"enable_thinking": false}}`},
+		{"defaults that the request says otherwise", openai.Options{Defaults: map[string]any{"temperature": 0.5, "top_p": 1, "seed": 3, "stop": []string{"X"},
+			"reasoning_effort": "high", "service_tier": "flex", "parallel_tool_calls": false}}, runtime.Request{Messages: user("hi"), Temperature: &zero,
+			Tools:   []runtime.ToolSpec{{Name: "now", Parameters: json.RawMessage(open)}},
+			Options: runtime.ModelOptions{TopP: &zero, Seed: &seed, Stop: []string{"END"}, Reasoning: "low"}},
+			`{"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": false, "temperature": 0, "top_p": 0, "seed": 0, "stop": ["END"],
+			"reasoning_effort": "low", "service_tier": "flex", "parallel_tool_calls": false,
+			"tools": [{"type": "function", "function": {"name": "now", "parameters": ` + open + `}}]}`},
 		{"a tool that must be called", openai.Options{}, runtime.Request{Messages: user("hi"),
 			Options: runtime.ModelOptions{ToolChoice: "crm.lookup"}},
 			`{"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": false,
@@ -583,6 +594,12 @@ func TestNewRefuses(t *testing.T) {
 		{openai.Options{Model: "m", APIKey: "hunter2hunter2\n"}, "openai: the API key holds a line break or another control character"},
 		{openai.Options{Model: "m", Headers: map[string]string{"X A": ""}}, `openai: "X A" is not the name of a header`},
 		{openai.Options{Model: "m", Headers: map[string]string{"X-A": "hunter2\r\n"}}, `openai: the header "X-A" holds a line break or another control character`},
+	}
+	for _, name := range []string{"", "a b", "model", "messages", "stream", "n", "max_tokens", "response_format"} {
+		tests = append(tests, struct {
+			opts openai.Options
+			want string
+		}{openai.Options{Model: "m", Defaults: map[string]any{name: 1}}, fmt.Sprintf("openai: %q is no default: each request has its own", name)})
 	}
 	for _, tt := range tests {
 		if m, err := openai.New(tt.opts); m != nil || err == nil || err.Error() != tt.want {
