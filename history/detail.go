@@ -48,27 +48,50 @@ type ToolCall struct {
 
 // detail returns all that is known of a step.
 func (v *view) detail(path string) (*Detail, error) {
-	d := &Detail{}
-	if i, ok := v.index[path]; ok {
-		s := &v.states[i]
-		*d = Detail{Step: v.stepOf(s), Output: s.Output, Finish: s.Finish, Inside: v.within(path)}
-		if n := slices.IndexFunc(v.run.Steps, func(s Step) bool { return s.Step == path }); n >= 0 {
-			d.Step = v.run.Steps[n]
-		}
-		v.mu.Lock()
-		d.Input = v.engine.Inputs(map[string]bool{path: true})[path]
-		v.mu.Unlock()
-	} else if n := slices.IndexFunc(v.run.Steps, func(s Step) bool { return s.Step == path }); n >= 0 {
-		d.Step = v.run.Steps[n]
-	} else {
+	n := slices.IndexFunc(v.run.Steps, func(s Step) bool { return s.Step == path })
+	i, begun := v.index[path]
+	var step Step
+	switch {
+	case n >= 0:
+		step = v.run.Steps[n]
+	case begun:
+		step = v.stepOf(&v.states[i])
+	default:
 		return nil, notThere(v.run.RunID, path)
+	}
+	d := v.details([]Step{step})[0]
+	if begun {
+		d.Inside = v.within(path)
 	}
 	if a := v.log.agents[path]; a != nil {
 		work := workOf(path, &a.state)
 		v.log.times(&work)
 		d.Work = &work
 	}
-	return d, nil
+	return &d, nil
+}
+
+// details returns what is known of steps, but for what is inside of them and what agents did.
+func (v *view) details(steps []Step) []Detail {
+	inputs := map[string]any{}
+	if v.engine != nil {
+		paths := map[string]bool{}
+		for i := range steps {
+			paths[steps[i].Step] = true
+		}
+		v.mu.Lock()
+		inputs = v.engine.Inputs(paths)
+		v.mu.Unlock()
+	}
+	list := make([]Detail, 0, len(steps))
+	for _, step := range steps {
+		d := Detail{Step: step, Input: inputs[step.Step]}
+		if i, ok := v.index[step.Step]; ok {
+			d.Output, d.Finish = v.states[i].Output, v.states[i].Finish
+		}
+		list = append(list, d)
+	}
+	return list
 }
 
 // times fills in when the calls of a loop, and of its children, began and ended.

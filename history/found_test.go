@@ -35,4 +35,7 @@ func TestDiagnosticsOfRuns(t *testing.T) {
 	if diff := cmp.Diff(out.Diagnostics, run.Diagnostics); diff != "" {
 		t.Errorf("the outcome's and the view's diagnostics (-outcome +view)\n%s", diff)
 	}
+	if s := run.Steps[0]; s.Status != "succeeded" || s.RolledBack || s.RollbackError != "no luck" {
+		t.Errorf("a step whose rollback failed: %+v", s)
+	}
 }

@@ -216,7 +216,7 @@ func TestLoad(t *testing.T) {
 	if run.Status != history.Failed || run.EndedAt.IsZero() || len(run.Pauses) != 0 || run.Opened["ask"].Prompt != "Go?" {
 		t.Errorf("a failed run is %+v", run)
 	}
-	want[1].Status, want[2].Status, want[2].Error, want[2].Code = "succeeded", "failed", "no luck", "tool.failed"
+	want[1].Status, want[2].Status, want[2].Error = "succeeded", "failed", checkpoint.Failure{Code: "tool.failed", Message: "no luck"}
 	if diff := cmp.Diff(want, run.Steps, timeless); diff != "" {
 		t.Errorf("steps of a failed run (-want +got)\n%s", diff)
 	}

@@ -203,6 +203,16 @@ func (r *Reader) Step(ctx context.Context, runID, path string) (*Detail, error) 
 	return v.detail(path)
 }
 
+// Steps returns what is known of the steps that [Reader.Load] lists, in their order, but for what is inside of them and
+// the work of agents, which Step has.
+func (r *Reader) Steps(ctx context.Context, runID string) ([]Detail, error) {
+	v, err := r.view(ctx, runID)
+	if err != nil {
+		return nil, err
+	}
+	return v.details(v.run.Steps), nil
+}
+
 // ItemsOptions select items of a foreach. The zero ItemsOptions selects the first 100.
 type ItemsOptions struct {
 	Status string // "": any

@@ -24,12 +24,15 @@ type Step struct {
 	Uses   string `json:"uses,omitempty"`   // "": the recipe is not known
 	Status string `json:"status"`           // pending, running, waiting, succeeded, failed, skipped or cancelled
 	Reason string `json:"reason,omitempty"` // of a skipped one: when_false, upstream or not_taken
-	Error  string `json:"error,omitempty"`  // the message of its failure
-	Code   string `json:"code,omitempty"`   // of its failure
+	// Error is the code and the message of its failure; zero: it did not fail.
+	Error checkpoint.Failure `json:"error,omitzero"`
 	// StartedAt is when it began, and EndedAt when it ended, each for the last time. Zero: it has not, or not yet.
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
 	Attempts  int       `json:"attempts,omitempty"` // of its call; 0: one, or not known
+	// RolledBack says that it was rolled back, and RollbackError why a rollback failed; "": none did.
+	RolledBack    bool   `json:"rolledBack,omitempty"`
+	RollbackError string `json:"rollbackError,omitempty"`
 	// Items counts, by status, the items of a foreach, or how often a step in one is there; nil: it is neither.
 	Items map[string]int    `json:"items,omitempty"`
 	Usage *checkpoint.Usage `json:"usage,omitempty"` // of models; nil: none
@@ -41,6 +44,8 @@ type Agent struct {
 	Step  int           `json:"step"`            // of its loop
 	Calls []Call        `json:"calls,omitempty"` // calls without a result, children's after their parent's
 	Usage runtime.Usage `json:"usage"`           // children's included
+	// Stop is why it stopped, as an agentloop.StopReason; "": it has not.
+	Stop string `json:"stop,omitempty"`
 }
 
 // Call is a call by an agent that has no result yet.
@@ -124,6 +129,7 @@ func (r *journalLog) add(rec checkpoint.Record) {
 			data = append(data, "message", what.Error)
 		}
 		r.emit(rec, trace.StepRollback, data...)
+		r.rolledBack(rec, &what)
 	case journal.FinallyBegun: // no question of before is open any more
 		r.open = nil
 	case journal.Paused:
@@ -211,7 +217,15 @@ func (r *journalLog) begin(rec checkpoint.Record) {
 	if !s.EndedAt.IsZero() || s.StartedAt.IsZero() {
 		s.StartedAt, s.EndedAt, s.Attempts = rec.At, time.Time{}, 0
 	}
-	s.Status, s.Error, s.Code = "running", "", ""
+	s.Status, s.Error, s.RolledBack, s.RollbackError = "running", checkpoint.Failure{}, false, ""
+}
+
+// rolledBack notes the end of the rollback of a step.
+func (r *journalLog) rolledBack(rec checkpoint.Record, what *journal.RollbackEnded) {
+	if i, known := r.index[strings.TrimSuffix(rec.Path, "!rollback")]; known {
+		s := &r.steps[i]
+		s.RolledBack, s.RollbackError = what.Error == "", what.Error
+	}
 }
 
 // inProgress notes that the call of a step has begun before.
@@ -277,7 +291,7 @@ func (r *journalLog) end(rec checkpoint.Record, why *failure, output any) {
 	s.Status, s.EndedAt = "succeeded", rec.At
 	var data []any
 	if why != nil {
-		s.Status, s.Error, s.Code = "failed", why.message, why.code
+		s.Status, s.Error = "failed", checkpoint.Failure{Code: why.code, Message: why.message}
 		data = []any{"code", why.code, "message", why.message}
 		r.failed = append(slices.Clip(data), "step", rec.Path)
 	}
@@ -322,7 +336,8 @@ func (r *journalLog) agent(rec checkpoint.Record, what *journal.AgentEvents) {
 		add(of.wait())
 		s.Status = "waiting"
 	}
-	s.Agent = &Agent{Step: of.state.Steps, Calls: openCalls(&of.state, of.path), Usage: of.state.Total()}
+	s.Agent = &Agent{Step: of.state.Steps, Calls: openCalls(&of.state, of.path), Usage: of.state.Total(),
+		Stop: string(of.state.Stop)}
 }
 
 // answered notes that a pause is over. A step that did nothing but wait is over too.

@@ -228,7 +228,7 @@ func (v *view) stepOf(s *engine.Step) Step {
 		step.Status = "cancelled"
 	}
 	if f := s.Failure; f != nil {
-		step.Error, step.Code = f.Err.Error(), f.Code
+		step.Error = checkpoint.Failure{Code: f.Code, Message: f.Err.Error()}
 	}
 	if s.Used != (journal.Amount{}) {
 		u := usageOf(s.Used, 0)
@@ -237,6 +237,7 @@ func (v *view) stepOf(s *engine.Step) Step {
 	if i, ok := v.log.index[s.Path]; ok && s.Status != "pending" && s.Status != "skipped" { // now, not before a restart
 		told := &v.log.steps[i] // records know the times of calls better
 		step.Agent, step.Attempts = told.Agent, told.Attempts
+		step.RolledBack, step.RollbackError = told.RolledBack, told.RollbackError
 		step.StartedAt = cmp.Or(told.StartedAt, step.StartedAt)
 		if settled(step.Status) {
 			step.EndedAt = cmp.Or(told.EndedAt, step.EndedAt)

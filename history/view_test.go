@@ -26,7 +26,7 @@ import (
 // lines describe steps: path, what it uses, status, reason, code, items.
 func lines(steps []history.Step) (list []string) {
 	for _, s := range steps {
-		line := strings.Join([]string{s.Step, s.Uses, s.Status, s.Reason + s.Code}, " ")
+		line := strings.Join([]string{s.Step, s.Uses, s.Status, s.Reason + s.Error.Code}, " ")
 		if s.Items != nil {
 			text, _ := json.Marshal(s.Items)
 			line += " " + string(text)
@@ -143,7 +143,21 @@ func TestView(t *testing.T) {
 		if diff := cmp.Diff(any(map[string]any{"key": "v"}), d.Input); diff != "" || err != nil {
 			t.Errorf("input (-want +got): %v\n%s", err, diff)
 		}
-		if d, err = reader.Step(t.Context(), "r1", "each[1]"); err != nil || d.Status != "failed" || len(d.Inside) != 2 || d.Inside[0].Step != "each[1]/check" || d.Inside[0].Code != "tool.failed" {
+		all, err := reader.Steps(t.Context(), "r1")
+		if err != nil || len(all) != len(run.Steps) {
+			t.Fatalf("all steps: %d, %v; want %d", len(all), err, len(run.Steps))
+		}
+		for i := range all {
+			one, err := reader.Step(t.Context(), "r1", run.Steps[i].Step)
+			if err != nil {
+				t.Fatal(err)
+			}
+			one.Inside = nil
+			if diff := cmp.Diff(one, &all[i]); diff != "" {
+				t.Errorf("one of all steps (-alone +listed)\n%s", diff)
+			}
+		}
+		if d, err = reader.Step(t.Context(), "r1", "each[1]"); err != nil || d.Status != "failed" || len(d.Inside) != 2 || d.Inside[0].Step != "each[1]/check" || d.Inside[0].Error.Code != "tool.failed" {
 			t.Errorf("an item: %+v, %v", d, err)
 		}
 		if d, err = reader.Step(t.Context(), "r1", "rounds"); err != nil || strings.Join(lines(d.Inside), ", ") != "rounds#1/r set succeeded, rounds#2/r set succeeded" {

@@ -172,7 +172,7 @@ func TestRecoveryAsksHooks(t *testing.T) {
 				t.Errorf("%s, %v; asked about %v", out.Status, err, g.asked)
 			}
 			log := must(history.Load(t.Context(), memory, out.RunID))
-			if s := log.Steps[0]; s.Status == "failed" != (tt.want == workflow.StatusError) || s.Status == "failed" && s.Code != "hook.denied" {
+			if s := log.Steps[0]; s.Status == "failed" != (tt.want == workflow.StatusError) || s.Status == "failed" && s.Error.Code != "hook.denied" {
 				t.Errorf("the journal has %+v", s)
 			}
 		})

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,15 +17,18 @@ import (
 )
 
 func (a *app) runsShow() *cobra.Command {
-	return &cobra.Command{
+	verbose := false
+	cmd := &cobra.Command{
 		Use:   "show RUN",
-		Short: "Show a run: its pending pauses and its steps so far",
+		Short: "Show a run: why it failed, its pending pauses and its steps so far",
 		Example: `  braise runs show last
+  braise runs show last -v
   braise runs show 01a2fee6 --output json`,
 		Args: exactly(1, "runs show takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withRun(cmd, args[0], func(ctx context.Context, l looked) error {
-				run, err := history.Load(ctx, l.runs, l.id)
+				reader := &history.Reader{Store: l.runs}
+				run, err := reader.Load(ctx, l.id)
 				if err != nil {
 					return err
 				}
@@ -36,30 +38,52 @@ func (a *app) runsShow() *cobra.Command {
 						return err
 					}
 				}
+				steps, err := reader.Steps(ctx, l.id)
+				if err != nil {
+					return err
+				}
 				if a.output != "human" {
-					return a.printJSON(struct {
-						*history.Run
-						Notes []string `json:"notes,omitempty"`
-					}{run, notes})
+					return a.printJSON(runJSON(run, steps, notes))
 				}
 				if origin, err := history.Origin(ctx, l.runs, l.id); err == nil && l.cluster == nil {
 					l.found = l.host.ConfigOf(origin)
 				}
 				a.printDiagnostics(run.Diagnostics)
-				l.printRun(run, notes)
+				l.printRun(run, l.failed(ctx, reader, run), steps, notes, verbose)
 				return nil
 			})
 		},
 	}
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false,
+		"of each step also when it began, how long it took, what it took and gave, and what it used of models")
+	return cmd
 }
 
-func (s *session) printRun(run *history.Run, notes []string) {
+// failed returns the step that made a run fail, which may be inside of an item; nil: none did, or it is not known.
+func (l looked) failed(ctx context.Context, reader *history.Reader, run *history.Run) *history.Step {
+	if run.Error.Step == "" {
+		return nil
+	}
+	d, err := reader.Step(ctx, run.RunID, run.Error.Step)
+	if err != nil || d.Status != "failed" {
+		return nil
+	}
+	return &d.Step
+}
+
+func (s *session) printRun(
+	run *history.Run, failed *history.Step, steps []history.Detail, notes []string, verbose bool,
+) {
 	w := tabwriter.NewWriter(s.stdout, 0, 4, 2, ' ', 0)
 	row := func(name, text string) {
 		if text != "" && text != "-" {
 			fmt.Fprintf(w, "%s\t%s\n", terminal.Visible(name), terminal.Visible(text))
 		}
 	}
+	why, hint := whyText(&run.About, failed)
+	row("error", why)
+	row("hint", hint)
+	row("next", s.nextText(run))
 	row("run", run.RunID)
 	row("recipe", run.Recipe)
 	row("digest", run.Digest)
@@ -67,7 +91,6 @@ func (s *session) printRun(run *history.Run, notes []string) {
 	for _, note := range notes {
 		row("note", note)
 	}
-	row("error", errorText(&run.About))
 	row("forked from", run.Parent)
 	row("queue", run.Queue)
 	for _, key := range slices.Sorted(maps.Keys(run.Labels)) {
@@ -80,33 +103,20 @@ func (s *session) printRun(run *history.Run, notes []string) {
 	started.By = cmp.Or(run.By, started.By)
 	row("started", actText(started))
 	row("updated", terminal.LocalTime(run.UpdatedAt))
-	row("ended", terminal.LocalTime(run.EndedAt))
-	if u := run.Usage; u != (checkpoint.Usage{}) {
-		calls := "calls"
-		if u.Calls == 1 {
-			calls = "call"
-		}
-		text := fmt.Sprintf("%d %s, tokens %d in%s, %d out", u.Calls, calls, u.InputTokens, cachedText(&u),
-			u.OutputTokens)
-		if u.Micros > 0 {
-			text += ", " + terminal.Dollars(float64(u.Micros)/1e6)
-		}
-		row("models", text)
+	if !run.EndedAt.IsZero() {
+		row("ended", terminal.LocalTime(run.EndedAt)+", after "+tookText(run.StartedAt, run.EndedAt))
 	}
-	for i, x := range run.Executions[min(1, len(run.Executions)):] { // the first one is the start
-		row(fmt.Sprintf("execution %d", i+2), executionText(x))
-	}
-	for _, step := range run.Steps {
-		row("step "+step.Step, stepText(&step))
-		if step.Agent != nil {
-			for _, c := range step.Agent.Calls {
-				at := "asks the model"
-				if c.Call > 0 {
-					at = fmt.Sprintf("at call %d: %s", c.Call, c.Tool)
-				}
-				row("  "+c.Path, at)
-			}
+	row("models", usageText(run.Usage))
+	for i, x := range run.Executions {
+		switch last := i == len(run.Executions)-1; {
+		case last && run.Status == history.Interrupted:
+			row("lost", checkpoint.Lease{Owner: x.Owner}.Holder()+", last heard of "+terminal.LocalTime(x.To))
+		case i > 0: // the first one is the start
+			row(fmt.Sprintf("execution %d", i+1), executionText(x))
 		}
+	}
+	for i := range steps {
+		printStep(row, run, &steps[i], verbose)
 	}
 	for _, a := range run.Acts[min(1, len(run.Acts)):] {
 		row(strings.TrimRight(a.What+" "+a.Pause+a.Channel, " "), actText(a))
@@ -158,43 +168,9 @@ func (l looked) noted(ctx context.Context, run *history.Run) (*history.Run, []st
 func executionText(x history.Execution) string {
 	text := actText(history.Act{At: x.From, By: x.By})
 	if !x.To.IsZero() {
-		text += lengthText(x.From, x.To)
+		text += " in " + tookText(x.From, x.To)
 	}
 	return text + ", on " + checkpoint.Lease{Owner: x.Owner}.Holder()
-}
-
-// lengthText words a length of time; "": less than a second.
-func lengthText(from, to time.Time) string {
-	if took := to.Sub(from).Round(100 * time.Millisecond); took >= time.Second {
-		return " in " + took.String()
-	}
-	return ""
-}
-
-// stepText words how far a step has come.
-func stepText(step *history.Step) string {
-	text := step.Status
-	if step.Reason != "" {
-		text += " (" + step.Reason + ")"
-	}
-	if !step.EndedAt.IsZero() {
-		text += lengthText(step.StartedAt, step.EndedAt)
-	}
-	if step.Error != "" {
-		text += ": " + terminal.Cut(step.Error)
-	}
-	for i, status := range slices.Sorted(maps.Keys(step.Items)) {
-		separator := ", "
-		if i == 0 {
-			separator = ": "
-		}
-		text += fmt.Sprintf("%s%d %s", separator, step.Items[status], status)
-	}
-	if step.Agent != nil {
-		text += fmt.Sprintf(", step %d, tokens %d in, %d out",
-			step.Agent.Step, step.Agent.Usage.InputTokens, step.Agent.Usage.OutputTokens)
-	}
-	return text
 }
 
 // actText words what a person did.

@@ -87,8 +87,7 @@ const lasted = (step) => (step?.startedAt && step.endedAt ? between(step.started
 /** One step of both. @param {{a?: import('./types').HistoryStep, b?: import('./types').HistoryStep}} props */
 function StepLine({a, b}) {
 	const side = (/** @type {import('./types').HistoryStep | undefined} */ step) => html`<td>${step
-		? html`<${State} of=${step.status} /> <span class="num soft">${length(lasted(step))}</span> ${step.code && html`<code>${step.code}</code>`}${
-			step.error && html`<br /><bdi class="soft">${visible(step.error).slice(0, 300)}</bdi>`}` : html`<span class="soft">none</span>`}</td>`;
+		? html`<${State} of=${step.status} /> <span class="num soft">${length(lasted(step))}</span> ${step.error && html`<code>${step.error.code}</code><br /><bdi class="soft">${visible(step.error.message).slice(0, 300)}</bdi>`}` : html`<span class="soft">none</span>`}</td>`;
 	const more = [change(lasted(a), lasted(b), length), change(tokens(a), tokens(b), (n) => String(n))];
 	return html`<tr><th scope="row"><bdi>${visible((a ?? b)?.step ?? '')}</bdi></th>${side(a)}${side(b)}<td class="num">${more[0]}${more[1] && html`<br />${more[1]} tokens`}</td></tr>`;
 }
@@ -105,7 +104,7 @@ function Both({a, b, all}) {
 	const inputs = differences(a.inputs, b.inputs);
 	const differ = paths.filter((path) => {
 		const [one, two] = [of.get(path), to.get(path)];
-		return one?.status !== two?.status || one?.code !== two?.code || one?.error !== two?.error || (outputs.get(path)?.length ?? 0) > 0;
+		return one?.status !== two?.status || one?.error?.code !== two?.error?.code || one?.error?.message !== two?.error?.message || (outputs.get(path)?.length ?? 0) > 0;
 	});
 	const result = [...differences(a.output, b.output), ...differences(a.error, b.error, 'error')];
 	const spans = [a, b].map((run) => between(run.startedAt, run.endedAt ?? run.updatedAt));

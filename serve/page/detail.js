@@ -43,7 +43,7 @@ function One({run, path, part, pieces}) {
 		spent(used(step.usage))}</span>${step.finish && step.finish !== 'stop' && html`<span>finish: ${step.finish}</span>`}</p>
 		<p class="row">${around && html`in <${StepLink} to=${around} />`}${may('operate') && step.status !== 'pending' && html`<a href=${ref(['runs', run.runId, 'fork'], {at: planID(path)})}>Fork here…</a>`}</p>
 		<${Trouble} of=${problem} />
-		${step.error && html`<${Fault} code=${step.code} message=${step.error} />`}
+		${step.error && html`<${Fault} code=${step.error.code} message=${step.error.message} />`}
 		${pauses.map((one) => html`<p class="waits">‖ <${Wait} of=${one} /></p>`)}
 		${step.agent?.calls?.map((call) => html`<p>● ${call.tool ? html`calls <code>${call.tool}</code>` : 'asks its model'} <span class="soft">${call.path === path ? '' : call.path}</span></p>`)}
 		<${Parts} run=${run} step=${step} part=${part} pieces=${pieces} />`;
@@ -87,7 +87,7 @@ function Parts({run, step, part, pieces}) {
 /** Steps to choose from. @param {{steps: Step[]}} props */
 function List({steps}) {
 	return html`<ul class="choose">${steps.map((one) => html`<li key=${one.step}><${State} of=${one.status} brief /> <${StepLink} to=${one.step} /> <span class="soft">${
-		one.startedAt && html`<${Lasts} from=${one.startedAt} to=${one.endedAt} />`} ${one.error ?? ''}</span></li>`)}</ul>`;
+		one.startedAt && html`<${Lasts} from=${one.startedAt} to=${one.endedAt} />`} ${one.error?.message ?? ''}</span></li>`)}</ul>`;
 }
 
 const pageSize = 100;

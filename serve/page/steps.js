@@ -52,7 +52,7 @@ export function useLines(run, state = '', text = '') {
 		for (const step of run.steps) {
 			const foreach = !!step.items && !(outer && step.step.startsWith(`${outer}/`));
 			if (foreach) outer = step.step;
-			const fits = (!state || step.status === state || !!step.items?.[state]) && (!text || has(`${step.step} ${step.error ?? ''} ${step.uses ?? ''}`, text));
+			const fits = (!state || step.status === state || !!step.items?.[state]) && (!text || has(`${step.step} ${step.error?.message ?? ''} ${step.uses ?? ''}`, text));
 			if (!fits) continue;
 			const depth = depthOf(step.step);
 			const opened = open.has(step.step);
@@ -135,7 +135,7 @@ export function Steps({run, at, pick}) {
 	const row = (/** @type {Line} */ line, /** @type {number} */ i, /** @type {any} */ style) => {
 		const {step} = line;
 		if (line.pages) return html`<div key=${`pages ${step.step}`} class="line" style=${style} role="row" aria-rowindex=${i + 2}><span role="cell" class="pages"><${Pages} line=${line} page=${show} /></span></div>`;
-		const error = [step.code, step.error].filter(Boolean).join(': ') || whyNot(step);
+		const error = (step.error ? `${step.error.code}: ${step.error.message}` : '') || whyNot(step);
 		return html`<div key=${step.step} class=${`line ${step.step === at ? 'picked' : ''} ${i === now ? 'now' : ''}`} style=${style} role="row" aria-rowindex=${i + 2} data-step=${step.step}>
 			<span role="cell"><${State} of=${step.status} /></span>
 			<span role="cell"><${Name} line=${line} full=${!!text} fold=${fold} pick=${pick} at=${at} /></span>
