@@ -19,6 +19,9 @@ type Detail struct {
 	Finish string `json:"finish,omitempty"` // why the last answer of its model ended; "": not known
 	Inside []Step `json:"inside,omitempty"` // what is in its bodies that have begun, in plan order; nil: nothing
 	Work   *Work  `json:"work,omitempty"`   // of an agent; nil: it is none, or has not begun
+	// Said is what a step of the kind model was told, without instructions, and what it answered; nil: nothing, or it
+	// is none. The conversation of an agent is in Work.
+	Said []runtime.Message `json:"-"`
 }
 
 // Work is what an agent, or a child of one, has done.
@@ -62,6 +65,17 @@ func (v *view) detail(path string) (*Detail, error) {
 	d := v.details([]Step{step})[0]
 	if begun {
 		d.Inside = v.within(path)
+	}
+	if step.Uses == "model" && v.engine != nil {
+		v.mu.Lock()
+		said := v.engine.Said(path, d.Input)
+		v.mu.Unlock()
+		for _, one := range said {
+			m, _ := one.(map[string]any)
+			role, _ := m["role"].(string)
+			text, _ := m["text"].(string)
+			d.Said = append(d.Said, runtime.Message{Role: runtime.Role(role), Text: text})
+		}
 	}
 	if a := v.log.agents[path]; a != nil {
 		work := workOf(path, &a.state)

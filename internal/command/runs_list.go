@@ -84,9 +84,19 @@ func (a *app) runsList() *cobra.Command {
 	return cmd
 }
 
+// listedRun is the JSON of a run in runs list.
+type listedRun struct {
+	history.Info
+	DurationMS *int64 `json:"durationMs,omitempty"` // nil: it has not ended
+}
+
 func (a *app) printRuns(list []history.Info) error {
 	if a.output != "human" {
-		return a.printJSON(list)
+		listed := make([]listedRun, len(list))
+		for i, r := range list {
+			listed[i] = listedRun{r, millis(r.StartedAt, r.EndedAt)}
+		}
+		return a.printListed(listed)
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 	about := ""
@@ -104,6 +114,19 @@ func (a *app) printRuns(list []history.Info) error {
 		fmt.Fprintln(w)
 	}
 	w.Flush()
+	return nil
+}
+
+// printListed prints runs as JSON: a list, or with jsonl one a line.
+func (a *app) printListed(list []listedRun) error {
+	if a.output == "json" {
+		return a.printJSON(list)
+	}
+	for i := range list {
+		if err := a.printJSON(&list[i]); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -26,7 +26,7 @@ func (a *app) runsTranscript() *cobra.Command {
   braise runs transcript last research --follow`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
-				return usageError("runs transcript takes a run, and perhaps the step of an agent")
+				return usageError("runs transcript takes a run, and perhaps the step of an agent or a model")
 			}
 			return nil
 		},
@@ -35,7 +35,8 @@ func (a *app) runsTranscript() *cobra.Command {
 				return usageError("--follow prints lines: --output jsonl, or human")
 			}
 			return a.withRun(cmd, args[0], func(ctx context.Context, l looked) error {
-				t := &transcript{app: a, reader: &history.Reader{Store: l.runs}, runID: l.id, shown: map[string]int{}}
+				t := &transcript{app: a, reader: &history.Reader{Store: l.runs}, runID: l.id, shown: map[string]int{},
+					ended: map[string]bool{}}
 				if len(args) == 2 {
 					t.step = args[1]
 				}
@@ -55,9 +56,10 @@ type transcript struct {
 	*app
 	reader *history.Reader
 	runID  string
-	step   string         // "": of all
-	shown  map[string]int // how many messages were printed, by path
-	last   string         // the path of the last one
+	step   string          // "": of all
+	shown  map[string]int  // how many messages were printed, by path
+	ended  map[string]bool // how it ended was printed, by path
+	last   string          // the path of the last one
 }
 
 // works returns what the agents have done.
@@ -71,7 +73,7 @@ func (t *transcript) works(ctx context.Context) ([]history.Work, error) {
 		paths = nil
 		for _, s := range run.Steps {
 			switch {
-			case s.Uses != "agent":
+			case s.Uses != "agent" && s.Uses != "model":
 			case s.Items == nil:
 				paths = append(paths, s.Step)
 			default:
@@ -87,16 +89,35 @@ func (t *transcript) works(ctx context.Context) ([]history.Work, error) {
 	for _, path := range paths {
 		d, err := t.reader.Step(ctx, t.runID, path)
 		switch missing := errors.Is(err, checkpoint.ErrNotFound); {
-		case t.step != "" && (missing || err == nil && d.Work == nil):
-			return nil, &exitError{host.ExitInvalid, fmt.Errorf("run %s has no agent at step %q that has begun\n"+
-				"  hint: braise runs show %[1]s lists the steps", t.runID, path)}
+		case t.step != "" && (missing || err == nil && workOf(d) == nil):
+			return nil, &exitError{host.ExitInvalid, fmt.Errorf(
+				"run %s has no agent or model at step %q that has begun\n"+
+					"  hint: braise runs show %[1]s lists the steps", t.runID, path)}
 		case err != nil:
 			return nil, err
-		case d.Work != nil:
-			works = append(works, *d.Work)
+		default:
+			if w := workOf(d); w != nil {
+				works = append(works, *w)
+			}
 		}
 	}
 	return works, nil
+}
+
+// workOf is what was said in a step; nil: it asks nobody, or has not begun.
+func workOf(d *history.Detail) *history.Work {
+	if d.Work != nil || d.Said == nil {
+		return d.Work
+	}
+	w := &history.Work{Path: d.Step.Step, Messages: d.Said, Calls: []history.ToolCall{}, Finish: d.Finish}
+	if d.Usage != nil {
+		w.Usage = runtime.Usage{InputTokens: int(d.Usage.InputTokens),
+			OutputTokens: int(d.Usage.OutputTokens)}
+	}
+	if d.Error.Code != "" {
+		w.Stop = "error"
+	}
+	return w
 }
 
 // items returns the paths of all items of a foreach.
@@ -160,6 +181,11 @@ func (t *transcript) more(works []history.Work) {
 		}
 		t.shown[w.Path] = len(w.Messages)
 		t.more(w.Children)
+		if t.output == "human" && w.Stop != "" && w.Stop != "answer" && !t.ended[w.Path] {
+			t.ended[w.Path] = true
+			t.head(w)
+			fmt.Fprintf(t.stdout, "-- stopped: %s\n", w.Stop)
+		}
 	}
 }
 
@@ -176,15 +202,20 @@ func (t *transcript) message(w *history.Work, m *runtime.Message) {
 		}
 		return
 	}
-	if t.last != w.Path {
-		t.last = w.Path
-		fmt.Fprintf(t.stdout, "== %s\n", terminal.Visible(strings.TrimSpace(w.Path+" "+w.Agent)))
-	}
+	t.head(w)
 	if m.Text != "" || len(m.ToolCalls) == 0 {
 		fmt.Fprintf(t.stdout, "%s: %s\n", m.Role, indented(m.Text))
 	}
 	for _, c := range m.ToolCalls {
 		fmt.Fprintf(t.stdout, "%s: → %s %s\n", m.Role, terminal.Visible(c.Name), indented(string(c.Arguments)))
+	}
+}
+
+// head prints whose messages follow, unless that was printed before.
+func (t *transcript) head(w *history.Work) {
+	if t.last != w.Path {
+		t.last = w.Path
+		fmt.Fprintf(t.stdout, "== %s\n", terminal.Visible(strings.TrimSpace(w.Path+" "+w.Agent)))
 	}
 }
 

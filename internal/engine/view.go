@@ -96,3 +96,14 @@ func (r *Run) Inputs(paths map[string]bool) map[string]any {
 	}, func(*machine.Task) {})
 	return inputs
 }
+
+// Said returns what a step that asks a model was told, by its path and its input, and what it answered: role and text
+// each. Other steps, and those that have not begun, said nothing.
+func (r *Run) Said(path string, input any) (list []any) {
+	r.m.Walk(func(t *machine.Task) {
+		if m := t.Node().Messages; m != nil && t.Path() == path && input != nil {
+			list = m.Of(input, t.Output())
+		}
+	}, func(*machine.Task) {})
+	return list
+}
