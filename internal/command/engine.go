@@ -94,7 +94,8 @@ type cluster struct {
 }
 
 // onStores are the commands that need a store of the host. Those that take runs elsewhere are not among them.
-var onStores = []string{"serve", "runs sweep", "runs fork", "runs prune", "runs repair", "runs tell"}
+var onStores = []string{"serve", "runs sweep", "runs fork", "runs prune", "runs repair", "runs tell",
+	"runs import"}
 
 // notOnEngines are the flags that change what a process does that executes a run itself.
 var notOnEngines = []string{"record", "replay", "queue", "label", "model", "max-parallel", "strict", "recipe",

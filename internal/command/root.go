@@ -92,8 +92,9 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetHelpCommand(helpCommand())
 	root.AddCommand(
 		a.initCommand(), a.validateCommand(), a.fmtCommand(), a.planCommand(), a.runCommand(), a.askCommand(),
-		a.resumeCommand(), a.runsCommand(), a.memoryCommand(), a.serveCommand(), a.workerCommand(), a.testCommand(),
-		a.schemaCommand(), a.kindsCommand(), a.doctorCommand(), a.completionCommand(), a.versionCommand(),
+		a.resumeCommand(), a.runsCommand(), a.memoryCommand(), a.storeCommand(), a.serveCommand(), a.workerCommand(),
+		a.testCommand(), a.schemaCommand(), a.kindsCommand(), a.doctorCommand(), a.completionCommand(),
+		a.versionCommand(),
 	)
 	a.addCompletion(root)
 	return root

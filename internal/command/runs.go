@@ -37,13 +37,20 @@ func (a *app) runsCommand() *cobra.Command {
 	}
 	cmd.AddCommand(a.runsList(), a.runsShow(), a.runsTrace(), a.runsWatch(), a.runsCancel(), a.runsRecover(),
 		a.runsAnswer(), a.runsSend(), a.runsTell(), a.runsTranscript(), a.runsSweep(), a.runsFork(), a.runsPrune(),
-		a.runsRepair(), a.runsExport())
+		a.runsRepair(), a.runsExport(), a.runsImport())
 	return cmd
 }
 
 // withStore opens the store for a command that tidies it up.
 func (a *app) withStore(cmd *cobra.Command, do func(context.Context, *session, checkpoint.Store) error) error {
-	return a.withRuns(cmd, func(ctx context.Context, s *session, _ history.Source) error {
+	return a.withStoreAs(cmd, host.Options{StoreOnly: true, Look: true}, do)
+}
+
+// withStoreAs is withStore with other options.
+func (a *app) withStoreAs(
+	cmd *cobra.Command, o host.Options, do func(context.Context, *session, checkpoint.Store) error,
+) error {
+	return a.withRunsAs(cmd, o, func(ctx context.Context, s *session, _ history.Source) error {
 		store, err := s.openStore(ctx) // it is open: connect has refused the command with an engine
 		if err != nil {
 			return err
@@ -55,7 +62,14 @@ func (a *app) withStore(cmd *cobra.Command, do func(context.Context, *session, c
 // withRuns opens what the runs are in, the store or an engine, for a command that only reads that, or tidies it up: of
 // the configuration it needs no more than the place.
 func (a *app) withRuns(cmd *cobra.Command, do func(context.Context, *session, history.Source) error) error {
-	s, err := a.open(cmd.Context(), host.Options{StoreOnly: true, Look: true})
+	return a.withRunsAs(cmd, host.Options{StoreOnly: true, Look: true}, do)
+}
+
+// withRunsAs is withRuns with other options.
+func (a *app) withRunsAs(
+	cmd *cobra.Command, o host.Options, do func(context.Context, *session, history.Source) error,
+) error {
+	s, err := a.open(cmd.Context(), o)
 	if err != nil {
 		return a.refuse(nil, err)
 	}

@@ -1,0 +1,43 @@
+package history
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/braise-run/braise/checkpoint"
+)
+
+// Restore puts the whole journal of a run, as [Source] has it, into a store that does not have the run. It does so in
+// one write, so that nobody finds, and resumes, a part of the run. Nobody holds the run then. definition is its recipe;
+// nil: the store has that. The error is that of the journal, as [checkpoint.Fold] says, or the store's:
+// [checkpoint.ErrExists] if it has the run.
+//
+// A run that has not ended is there twice then. Only one of the two may be resumed: both would have the same effects.
+func Restore(
+	ctx context.Context, store checkpoint.Store, recs []checkpoint.Record, definition json.RawMessage,
+) (checkpoint.Summary, error) {
+	sum, err := checkpoint.Fold("", recs[:min(1, len(recs))])
+	if err == nil {
+		sum, err = checkpoint.Fold(sum.ID, recs)
+	}
+	if err != nil {
+		return sum, err
+	}
+	run := sum.Run
+	run.Definition = definition
+	// A store makes the first record itself.
+	if _, again, err := checkpoint.Begin(run, nil); err != nil {
+		return sum, err
+	} else if !bytes.Equal(again[0].Data, recs[0].Data) {
+		return sum, fmt.Errorf("run %q: %w: its first record has more than this version knows",
+			run.ID, checkpoint.ErrVersion)
+	}
+	lease, err := store.Create(ctx, run, checkpoint.NewOwner(), 0, slices.Clone(recs[1:])...)
+	if err != nil {
+		return sum, err
+	}
+	return sum, store.Release(context.WithoutCancel(ctx), lease)
+}
