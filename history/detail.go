@@ -51,76 +51,89 @@ type ToolCall struct {
 
 // detail returns all that is known of a step.
 func (v *view) detail(path string) (*Detail, error) {
-	n := slices.IndexFunc(v.run.Steps, func(s Step) bool { return s.Step == path })
-	i, begun := v.index[path]
-	var step Step
-	switch {
-	case n >= 0:
-		step = v.run.Steps[n]
-	case begun:
-		step = v.stepOf(&v.states[i])
-	default:
-		return nil, notThere(v.run.RunID, path)
+	list, err := v.details([]string{path})
+	if err != nil {
+		return nil, err
 	}
-	d := v.details([]Step{step})[0]
-	if begun {
+	d := &list[0]
+	if _, begun := v.index[path]; begun {
 		d.Inside = v.within(path)
 	}
-	if step.Uses == "model" && v.engine != nil {
-		v.mu.Lock()
-		said := v.engine.Said(path, d.Input)
-		v.mu.Unlock()
-		for _, one := range said {
-			m, _ := one.(map[string]any)
-			role, _ := m["role"].(string)
-			text, _ := m["text"].(string)
-			d.Said = append(d.Said, runtime.Message{Role: runtime.Role(role), Text: text})
-		}
-	}
-	if a := v.log.agents[path]; a != nil {
-		work := workOf(path, &a.state)
-		v.log.times(&work)
-		d.Work = &work
-	}
-	return &d, nil
+	return d, nil
 }
 
-// details returns what is known of steps, but for what is inside of them and what agents did.
-func (v *view) details(steps []Step) []Detail {
-	inputs := map[string]any{}
+// details returns what is known of steps, but for what is inside of them. It looks at the run once, for all of them.
+func (v *view) details(paths []string) ([]Detail, error) {
+	listed := map[string]*Step{}
+	for i := range v.run.Steps {
+		listed[v.run.Steps[i].Step] = &v.run.Steps[i]
+	}
+	inputs, said := map[string]any{}, map[string][]any{}
 	if v.engine != nil {
-		paths := map[string]bool{}
-		for i := range steps {
-			paths[steps[i].Step] = true
+		wanted := map[string]bool{}
+		for _, path := range paths {
+			wanted[path] = true
 		}
 		v.mu.Lock()
-		inputs = v.engine.Inputs(paths)
+		inputs = v.engine.Inputs(wanted)
+		said = v.engine.Said(inputs)
 		v.mu.Unlock()
 	}
-	list := make([]Detail, 0, len(steps))
-	for _, step := range steps {
-		d := Detail{Step: step, Input: inputs[step.Step]}
-		if i, ok := v.index[step.Step]; ok {
+	list := make([]Detail, 0, len(paths))
+	works := map[string]*Work{}
+	for _, path := range paths {
+		i, begun := v.index[path]
+		d := Detail{Input: inputs[path]}
+		switch step := listed[path]; {
+		case step != nil:
+			d.Step = *step
+		case begun:
+			d.Step = v.stepOf(&v.states[i])
+		default:
+			return nil, notThere(v.run.RunID, path)
+		}
+		if begun {
 			d.Output, d.Finish = v.states[i].Output, v.states[i].Finish
 		}
+		if d.Uses == "model" {
+			d.Said = messagesOf(said[path])
+		}
+		if a := v.log.agents[path]; a != nil {
+			work := workOf(path, &a.state)
+			d.Work = &work
+			addWorks(works, d.Work)
+		}
 		list = append(list, d)
+	}
+	if len(works) > 0 {
+		v.log.times(works)
+	}
+	return list, nil
+}
+
+// messagesOf makes messages of what expressions see as them.
+func messagesOf(said []any) (list []runtime.Message) {
+	for _, one := range said {
+		m, _ := one.(map[string]any)
+		role, _ := m["role"].(string)
+		text, _ := m["text"].(string)
+		list = append(list, runtime.Message{Role: runtime.Role(role), Text: text})
 	}
 	return list
 }
 
-// times fills in when the calls of a loop, and of its children, began and ended.
-func (r *journalLog) times(w *Work) {
-	loops := map[string]*Work{}
-	var add func(w *Work)
-	add = func(w *Work) {
-		loops[w.Path] = w
-		for i := range w.Children {
-			add(&w.Children[i])
-		}
+// addWorks adds the work of a loop, and of its children, by path.
+func addWorks(works map[string]*Work, w *Work) {
+	works[w.Path] = w
+	for i := range w.Children {
+		addWorks(works, &w.Children[i])
 	}
-	add(w)
+}
+
+// times fills in when the calls of loops began and ended.
+func (r *journalLog) times(works map[string]*Work) {
 	for _, e := range r.events {
-		w := loops[e.Step]
+		w := works[e.Step]
 		n, _ := e.Data.Get("call").(int64)
 		if w == nil || n < 1 || int(n) > len(w.Calls) {
 			continue

@@ -139,6 +139,26 @@ func (v *view) items(path, status string, from, limit int) ([]Step, error) {
 	return list, nil
 }
 
+// paths returns the paths of the steps that use one of the kinds.
+func (v *view) paths(kinds []string) (list []string) {
+	if v.engine == nil {
+		for _, s := range v.run.Steps {
+			if slices.Contains(kinds, s.Uses) {
+				list = append(list, s.Step)
+			}
+		}
+		return list
+	}
+	for i := range v.states {
+		path := v.states[i].Path
+		p := v.plan[resume.DefinitionPath(path)]
+		if p != nil && slices.Contains(kinds, p.Uses) && (!p.Foreach || strings.HasSuffix(path, "]")) {
+			list = append(list, path)
+		}
+	}
+	return list
+}
+
 // within returns the states that are directly in the bodies of a step or an item, in plan order.
 func (v *view) within(path string) (list []Step) {
 	for i := range v.states {

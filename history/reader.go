@@ -203,14 +203,29 @@ func (r *Reader) Step(ctx context.Context, runID, path string) (*Detail, error) 
 	return v.detail(path)
 }
 
-// Steps returns what is known of the steps that [Reader.Load] lists, in their order, but for what is inside of them and
-// the work of agents, which Step has.
-func (r *Reader) Steps(ctx context.Context, runID string) ([]Detail, error) {
+// Steps returns what [Reader.Step] does of many steps at once, but for what is inside of them, in the order of the
+// paths. Without paths these are the steps that [Reader.Load] lists.
+func (r *Reader) Steps(ctx context.Context, runID string, paths ...string) ([]Detail, error) {
 	v, err := r.view(ctx, runID)
 	if err != nil {
 		return nil, err
 	}
-	return v.details(v.run.Steps), nil
+	if len(paths) == 0 {
+		for i := range v.run.Steps {
+			paths = append(paths, v.run.Steps[i].Step)
+		}
+	}
+	return v.details(paths)
+}
+
+// Paths returns the paths of the steps that use one of the kinds, in plan order, those in items and rounds too. Of a
+// foreach these are the items. Bodies that have not begun have none.
+func (r *Reader) Paths(ctx context.Context, runID string, kinds ...string) ([]string, error) {
+	v, err := r.view(ctx, runID)
+	if err != nil {
+		return nil, err
+	}
+	return v.paths(kinds), nil
 }
 
 // ItemsOptions select items of a foreach. The zero ItemsOptions selects the first 100.

@@ -143,6 +143,16 @@ func TestView(t *testing.T) {
 		if diff := cmp.Diff(any(map[string]any{"key": "v"}), d.Input); diff != "" || err != nil {
 			t.Errorf("input (-want +got): %v\n%s", err, diff)
 		}
+		paths, err := reader.Paths(t.Context(), "r1", "test.fail", "loop")
+		if diff := cmp.Diff([]string{"each[0]/check", "each[1]/check", "each[2]/check", "rounds"}, paths); diff != "" || err != nil {
+			t.Errorf("paths (-want +got): %v\n%s", err, diff)
+		}
+		if some, err := reader.Steps(t.Context(), "r1", "rounds", "each[1]/check"); err != nil || len(some) != 2 || some[0].Uses != "loop" || some[1].Status != "failed" {
+			t.Errorf("some steps: %+v, %v", some, err)
+		}
+		if _, err := reader.Steps(t.Context(), "r1", "rounds", "gone"); !errors.Is(err, checkpoint.ErrNotFound) {
+			t.Errorf("steps that are not known: %v", err)
+		}
 		all, err := reader.Steps(t.Context(), "r1")
 		if err != nil || len(all) != len(run.Steps) {
 			t.Fatalf("all steps: %d, %v; want %d", len(all), err, len(run.Steps))

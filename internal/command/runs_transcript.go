@@ -3,18 +3,18 @@ package command
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/internal/terminal"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
+	"github.com/braise-run/braise/workflow"
 )
 
 func (a *app) runsTranscript() *cobra.Command {
@@ -62,44 +62,32 @@ type transcript struct {
 	last   string          // the path of the last one
 }
 
-// works returns what the agents have done.
+// works returns what agents and models have done: all of them, or those that a step stands for, in items and rounds
+// too.
 func (t *transcript) works(ctx context.Context) ([]history.Work, error) {
-	paths := []string{t.step}
-	if t.step == "" {
-		run, err := t.reader.Load(ctx, t.runID)
+	all, err := t.reader.Paths(ctx, t.runID, "agent", "model")
+	if err != nil {
+		return nil, err
+	}
+	paths := slices.DeleteFunc(all, func(path string) bool {
+		return t.step != "" && path != t.step && workflow.PlanID(path) != t.step
+	})
+	works := []history.Work{}
+	if len(paths) > 0 {
+		steps, err := t.reader.Steps(ctx, t.runID, paths...)
 		if err != nil {
 			return nil, err
 		}
-		paths = nil
-		for _, s := range run.Steps {
-			switch {
-			case s.Uses != "agent" && s.Uses != "model":
-			case s.Items == nil:
-				paths = append(paths, s.Step)
-			default:
-				items, err := t.items(ctx, s.Step)
-				if err != nil {
-					return nil, err
-				}
-				paths = append(paths, items...)
-			}
-		}
-	}
-	works := []history.Work{}
-	for _, path := range paths {
-		d, err := t.reader.Step(ctx, t.runID, path)
-		switch missing := errors.Is(err, checkpoint.ErrNotFound); {
-		case t.step != "" && (missing || err == nil && workOf(d) == nil):
-			return nil, &exitError{host.ExitInvalid, fmt.Errorf(
-				"run %s has no agent or model at step %q that has begun\n"+
-					"  hint: braise runs show %[1]s lists the steps", t.runID, path)}
-		case err != nil:
-			return nil, err
-		default:
-			if w := workOf(d); w != nil {
+		for i := range steps {
+			if w := workOf(&steps[i]); w != nil {
 				works = append(works, *w)
 			}
 		}
+	}
+	if t.step != "" && len(works) == 0 {
+		return nil, &exitError{host.ExitInvalid, fmt.Errorf(
+			"run %s has no agent or model at step %q that has begun\n"+
+				"  hint: braise runs show %[1]s lists the steps", t.runID, t.step)}
 	}
 	return works, nil
 }
@@ -118,19 +106,6 @@ func workOf(d *history.Detail) *history.Work {
 		w.Stop = "error"
 	}
 	return w
-}
-
-// items returns the paths of all items of a foreach.
-func (t *transcript) items(ctx context.Context, path string) (paths []string, err error) {
-	for {
-		page, err := t.reader.Items(ctx, t.runID, path, &history.ItemsOptions{From: len(paths)})
-		if err != nil || len(page) == 0 {
-			return paths, err
-		}
-		for _, item := range page {
-			paths = append(paths, item.Step)
-		}
-	}
 }
 
 // print prints all there is.

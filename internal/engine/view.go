@@ -97,13 +97,14 @@ func (r *Run) Inputs(paths map[string]bool) map[string]any {
 	return inputs
 }
 
-// Said returns what a step that asks a model was told, by its path and its input, and what it answered: role and text
-// each. Other steps, and those that have not begun, said nothing.
-func (r *Run) Said(path string, input any) (list []any) {
+// Said returns what steps that ask a model were told, given their inputs by path, and what they answered: role and text
+// each. Other steps said nothing.
+func (r *Run) Said(inputs map[string]any) map[string][]any {
+	said := map[string][]any{}
 	r.m.Walk(func(t *machine.Task) {
-		if m := t.Node().Messages; m != nil && t.Path() == path && input != nil {
-			list = m.Of(input, t.Output())
+		if m := t.Node().Messages; m != nil && inputs[t.Path()] != nil {
+			said[t.Path()] = m.Of(inputs[t.Path()], t.Output())
 		}
 	}, func(*machine.Task) {})
-	return list
+	return said
 }
