@@ -38,4 +38,16 @@ func TestFind(t *testing.T) {
 	if e, ok := errors.AsType[*runtime.Error](err); !ok || e.Code != "run.notFound" || e.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
+
+	for _, id := range []string{"b1", "b2", "b3", "b4", "b5", "b6", "b7"} {
+		run := checkpoint.Run{ID: id, Recipe: "r", Digest: "sha256:x", StartedAt: at}
+		if _, err := store.Create(t.Context(), run, checkpoint.NewOwner(), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = history.Find(t.Context(), store, "b")
+	const many = "more than 5 runs have ids that begin with \"b\"\n  hint: give more of the id: b7, b6, b5, b4, b3"
+	if err == nil || err.Error() != many {
+		t.Errorf("%v, want %s", err, many)
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -133,22 +134,28 @@ func Find(ctx context.Context, store Source, name string) (string, error) {
 		}
 		return list[0].ID, nil
 	}
-	var ids []string
-	list, _ := guard.List(ctx, store, checkpoint.Filter{}) // runs that cannot be read do not hide the others
-	for _, sum := range list {
-		if name != "" && strings.HasPrefix(sum.ID, name) {
-			ids = append(ids, sum.ID)
-		}
+	if name == "" {
+		return "", err
 	}
+	const shown = 5 // of the runs that a prefix may mean
+	var ids []string
+	// Runs that cannot be read do not hide the others.
+	list, _ := guard.List(ctx, store, checkpoint.Filter{Prefix: name, Limit: shown + 1})
+	for _, sum := range list {
+		ids = append(ids, sum.ID)
+	}
+	many := strconv.Itoa(len(ids))
 	switch len(ids) {
 	case 0:
 		return "", err
 	case 1:
 		return ids[0], nil
+	case shown + 1:
+		many = "more than " + strconv.Itoa(shown)
 	}
 	return "", &runtime.Error{Category: runtime.CategoryInfra, Code: "run.notFound",
-		Err: fmt.Errorf("%d runs have ids that begin with %q\n  hint: give more of the id: %s",
-			len(ids), name, strings.Join(ids[:min(len(ids), 5)], ", "))}
+		Err: fmt.Errorf("%s runs have ids that begin with %q\n  hint: give more of the id: %s",
+			many, name, strings.Join(ids[:min(len(ids), shown)], ", "))}
 }
 
 // Run is the content of the journal of a run, over all its executions. Its JSON is what the command prints.
