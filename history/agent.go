@@ -146,6 +146,7 @@ func (a *agent) tell(s *agents.State, path string, e *agents.Event) {
 			a.emit(path, trace.SubagentCompleted, "id", e.Subagent.ID)
 		}
 	case agents.MemorySaved:
+		a.items(s, path)
 		a.emit(path, trace.MemorySave, "messages", len(s.Remembered()))
 	}
 }
@@ -167,6 +168,9 @@ func (a *agent) edge(s *agents.State, path string, e *agents.Event) {
 		a.emit(path, trace.AgentStart, "agent", cmp.Or(s.Start.Agent, name), "depth", s.Start.Depth)
 		return
 	}
+	if s.Stop != agentloop.StopError && s.Stop != agentloop.StopCancelled && !s.Saved { // else it has told them
+		a.items(s, path)
+	}
 	if s.Stop == agentloop.StopError {
 		what := []any{"message", s.Failure}
 		if s.Code != "" {
@@ -186,6 +190,16 @@ func (a *agent) edge(s *agents.State, path string, e *agents.Event) {
 	case e.Frame != "":
 		a.emit(outer, trace.SubagentCompleted, "id", s.Start.Subagent)
 	}
+}
+
+// items adds the events that sum up what a loop did.
+func (a *agent) items(s *agents.State, path string) {
+	names := []any{}
+	for _, c := range s.Calls {
+		names = append(names, c.Name)
+	}
+	a.emitAbout(agents.Planned(s), path, trace.AgentItem, "item", "plan", "steps", s.Steps, "tools", names)
+	a.emitAbout(map[string]any{"text": s.Text}, path, trace.AgentItem, "item", "response", "bytes", len(s.Text))
 }
 
 // wait notes that the loop waits from here on, and returns the trace events of that.

@@ -41,6 +41,7 @@ steps:
   key: {uses: test.echo, with: {key: "${{ secrets.KEY }}"}}
   act: {uses: agent, needs: [key], with: {agent: clerk, prompt: "Go on."}}
   ask: {uses: human, needs: [act], with: {prompt: Well, decisions: [approve]}}
+output: {said: "${{ steps.act.output.text }}"}
 `)
 	model, err := script.Parse("script.yaml", []byte(`turns:
   - {text: I look, tool_calls: [{name: test.echo, args: {n: 1}}, {name: test.lost, args: {}}]}
@@ -79,9 +80,9 @@ steps:
 			t.Errorf("%s: %s", text, schema.Describe(problems))
 		}
 	}
-	same := []trace.Kind{trace.ModelEnd, trace.ToolStart, trace.ToolEnd}
+	same := []trace.Kind{trace.ModelEnd, trace.ToolStart, trace.ToolEnd, trace.AgentItem, trace.RunEnd}
 	got := contents(run.Events, same...)
-	if diff := cmp.Diff(contents(sink.Events(), same...), got); diff != "" || len(got) != 6 {
+	if diff := cmp.Diff(contents(sink.Events(), same...), got); diff != "" || len(got) != 9 {
 		t.Errorf("%d events (-live +of the journal)\n%s", len(got), diff)
 	}
 	want := []string{

@@ -134,7 +134,7 @@ func agentLines(events []trace.Event) (list []string) {
 	for _, e := range events {
 		child := e.Step != "tidy"
 		switch {
-		case e.Kind == trace.LoopSnapshot, e.Kind == trace.AgentItem, e.Kind == trace.StepWaiting, e.Kind == trace.StepStart, e.Kind == trace.StepEnd, e.Step == "":
+		case e.Kind == trace.LoopSnapshot, e.Kind == trace.StepWaiting, e.Kind == trace.StepStart, e.Kind == trace.StepEnd, e.Step == "":
 			continue
 		case child && (e.Data.Get("stopReason") == "paused" || e.Data.Get("resume") == true):
 			continue

@@ -22,9 +22,9 @@ import (
 type Reader struct {
 	Store Source // not nil
 	// Content adds an attribute "content" to events, as [trace.Detail] does for live ones: what goes into calls, and
-	// what comes out. A model.start of an agent has only the messages since the last answer, without results of tools,
-	// which tool.end has; memory.load and retrieve have what was found, and compact has the summary. Inputs of calls
-	// are those of the present generation.
+	// what comes out; the end of a run that is ok has its output. A model.start of an agent has only the messages since
+	// the last answer, without results of tools, which tool.end has; memory.load and retrieve have what was found, and
+	// compact has the summary. Inputs of calls are those of the present generation.
 	Content bool
 
 	mu       sync.Mutex
@@ -105,7 +105,7 @@ func (r *Reader) read(ctx context.Context, sum checkpoint.Summary, recs []checkp
 	v := &view{run: run, seq: sum.Seq, log: l}
 	v.replay(r.program(ctx))
 	if r.Content {
-		v.addInputs(run.Events)
+		v.addContent(run.Events)
 	}
 	return v
 }

@@ -38,12 +38,12 @@ func (t *Tail) Next(ctx context.Context) (checkpoint.Summary, []trace.Event, err
 	t.log.past = nil
 	t.seq += int64(len(recs))
 	events := slices.Clip(t.log.events[told:])
-	if t.reader.Content && slices.ContainsFunc(events, isCall) {
+	if t.reader.Content && slices.ContainsFunc(events, needsReplay) {
 		v, err := t.reader.view(ctx, t.runID)
 		if err != nil {
 			return sum, nil, err
 		}
-		v.addInputs(events)
+		v.addContent(events)
 	}
 	return sum, events, nil
 }

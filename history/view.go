@@ -69,17 +69,18 @@ func (v *view) replay(find finder) {
 	v.result()
 }
 
-// isCall reports whether an event is the start of the call of a step.
-func isCall(e trace.Event) bool { return e.Kind == trace.AdapterCall }
+// needsReplay reports whether the content of an event comes from a replay: what goes into a call, and the output of the
+// run. What comes out of calls is in their records.
+func needsReplay(e trace.Event) bool { return e.Kind == trace.AdapterCall || e.Kind == trace.RunEnd }
 
-// addInputs adds to events what goes into calls.
-func (v *view) addInputs(events []trace.Event) {
+// addContent adds to events what goes into calls, and the output of the run to its end.
+func (v *view) addContent(events []trace.Event) {
 	if v.engine == nil {
 		return
 	}
 	paths := map[string]bool{}
 	for _, e := range events {
-		if isCall(e) {
+		if e.Kind == trace.AdapterCall {
 			paths[e.Step] = true
 		}
 	}
@@ -87,8 +88,16 @@ func (v *view) addInputs(events []trace.Event) {
 	inputs := v.engine.Inputs(paths)
 	v.mu.Unlock()
 	for i := range events {
-		if e := &events[i]; isCall(*e) && inputs[e.Step] != nil {
-			e.Data = append(trace.Data{{Key: "content", Value: inputs[e.Step]}}, e.Data...) // it is sorted
+		e := &events[i]
+		var content any
+		switch {
+		case e.Kind == trace.AdapterCall:
+			content = inputs[e.Step]
+		case e.Kind == trace.RunEnd && e.Data.Get("status") == string(OK):
+			content = v.run.Output
+		}
+		if content != nil {
+			e.Data = append(trace.Data{{Key: "content", Value: content}}, e.Data...) // it is sorted
 		}
 	}
 }

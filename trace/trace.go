@@ -54,7 +54,7 @@ type Detail struct {
 	// tools} for a model, the arguments of a tool, {query, top_k} for a retriever), to model.end what
 	// comes out ({text, tool_calls}), to the step.end of the others' steps their output. In agents it is
 	// model.start, and tool.start and tool.end, that have what goes in and comes out. To the step.start of a foreach it
-	// adds {items}, how many there are.
+	// adds {items}, how many there are. The run.end of a run that is ok has its output.
 	Content bool
 	// Deltas adds model.delta events, from models that stream.
 	Deltas bool

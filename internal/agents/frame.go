@@ -381,7 +381,7 @@ func (f *frame) succeed() {
 		for _, c := range s.Calls {
 			names = append(names, c.Name)
 		}
-		f.emitAbout(trace.AgentItem, func() any { return planned(s) }, "item", "plan", "steps", s.Steps, "tools", names)
+		f.emitAbout(trace.AgentItem, func() any { return Planned(s) }, "item", "plan", "steps", s.Steps, "tools", names)
 		f.emitAbout(trace.AgentItem, func() any { return map[string]any{"text": s.Text} },
 			"item", "response", "bytes", len(s.Text))
 		if f.item, f.layer = 1, 0; !remembers && len(f.layers) == 0 {

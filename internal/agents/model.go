@@ -205,8 +205,8 @@ func Shown(messages []runtime.Message) []any {
 	return list
 }
 
-// planned returns the steps of a loop, and their calls, for display.
-func planned(s *State) any {
+// Planned returns the steps of a loop, and their calls, for display.
+func Planned(s *State) any {
 	steps := make([]any, s.Steps)
 	at := 0
 	for i := range steps {

@@ -179,7 +179,13 @@ func (r *Run) close(end *End) *End {
 		end.Used, end.Calls = r.Engine.Used()
 	}
 	end.StartedAt, end.EndedAt = cmp.Or(r.Store.Run.StartedAt, r.began), cmp.Or(r.Ended, r.now())
-	end.Close(r.now(), func(e trace.Event) { r.sinks.Emit(e, nil) })
+	end.Close(r.now(), func(e trace.Event) {
+		if e.Kind == trace.RunEnd && end.Err == nil {
+			r.sinks.Emit(e, end.Output) // which only a run that is ok has
+			return
+		}
+		r.sinks.Emit(e, nil)
+	})
 	if r.noClock != nil {
 		end.Diagnostics = append(end.Diagnostics, diagnostics.Diagnostic{Level: diagnostics.Warn,
 			Kind: diagnostics.KindAdapter, Code: diagnostics.CodeStoreClock,
