@@ -19,7 +19,7 @@ type Act struct {
 	Pause    string    `json:"pause,omitempty"`    // the pause that was answered
 	Decision string    `json:"decision,omitempty"` // of an answer that has one
 	Channel  string    `json:"channel,omitempty"`  // the channel that a value was sent to
-	Reason   string    `json:"reason,omitempty"`   // of a cancel; of a drop, why the signal did not apply
+	Reason   string    `json:"reason,omitempty"`   // of a cancel or an answer; of a drop, why the signal did not apply
 }
 
 // act adds the act of an event, if it has one.
@@ -35,6 +35,8 @@ func (r *journalLog) act(e *journal.Event) {
 		a.What, a.Pause = "answer", what.Pause
 		answer, _ := what.Answer.(map[string]any)
 		a.Decision, _ = answer["decision"].(string)
+		form, _ := answer["form"].(map[string]any)
+		a.Reason, _ = form["reason"].(string)
 	case journal.ValueSent:
 		a.What, a.Channel = "send", what.Channel
 	case journal.Redefined:
