@@ -38,8 +38,10 @@ type resumed struct {
 }
 
 var resumers = []resumed{
-	{"braise", braisePause, braiseResume},
-	{"braise-recover", braiseDie, braiseRecover},
+	{"braise", braisePause, resumeWith("full")},
+	{"braise-normal", braisePause, resumeWith("normal")},
+	{"braise-recover", braiseDie, recoverWith("full")},
+	{"braise-recover-normal", braiseDie, recoverWith("normal")},
 	{"dbos", dbosDie, dbosRecover},
 	{"go-workflows", goWorkflowsPause, goWorkflowsResume},
 	{"eino", einoPause, einoResume},
@@ -163,8 +165,8 @@ func halves(between string) string {
 }
 
 // onFile is a runtime with a store in a file.
-func onFile(dir string, between func()) (*runtime.Runtime, error) {
-	store, err := sqlite.Open(context.Background(), filepath.Join(dir, "runs.db"), nil)
+func onFile(dir, synchronous string, between func()) (*runtime.Runtime, error) {
+	store, err := sqlite.Open(context.Background(), filepath.Join(dir, "runs.db"), &sqlite.Options{Synchronous: synchronous})
 	return &runtime.Runtime{Store: store, Resume: resume.PassThrough{}, Tools: []runtime.Tool{increment{}, die{between}}}, err
 }
 
@@ -198,7 +200,7 @@ func outcomeOf(out *workflow.Outcome, err error) (value, error) {
 
 // braisePause asks a person, closes the store and leaves a token.
 func braisePause(dir string) (string, error) {
-	rt, err := onFile(dir, live)
+	rt, err := onFile(dir, "full", live)
 	if err != nil {
 		return "", err
 	}
@@ -210,16 +212,19 @@ func braisePause(dir string) (string, error) {
 	return out.Token, errors.Join(err, rt.Store.Close())
 }
 
-func braiseResume(dir, token string) (value, error) {
-	rt, err := onFile(dir, live)
-	if err != nil {
-		return nil, err
+// resumeWith answers the question. What "normal" does without is the sync of each commit, as DBOS does on SQLite.
+func resumeWith(synchronous string) func(dir, token string) (value, error) {
+	return func(dir, token string) (value, error) {
+		rt, err := onFile(dir, synchronous, live)
+		if err != nil {
+			return nil, err
+		}
+		return outcomeOf(workflow.Resume(context.Background(), token, map[string]any{"decision": "approve"}, rt, nil))
 	}
-	return outcomeOf(workflow.Resume(context.Background(), token, map[string]any{"decision": "approve"}, rt, nil))
 }
 
 func braiseDie(dir string) (string, error) {
-	rt, err := onFile(dir, exit)
+	rt, err := onFile(dir, "full", exit)
 	if err != nil {
 		return "", err
 	}
@@ -230,17 +235,19 @@ func braiseDie(dir string) (string, error) {
 	return "", errors.Join(err, errors.New("the process lives"))
 }
 
-func braiseRecover(dir, _ string) (value, error) {
-	ctx := context.Background()
-	rt, err := onFile(dir, live)
-	if err != nil {
-		return nil, err
+func recoverWith(synchronous string) func(dir, _ string) (value, error) {
+	return func(dir, _ string) (value, error) {
+		ctx := context.Background()
+		rt, err := onFile(dir, synchronous, live)
+		if err != nil {
+			return nil, err
+		}
+		runs, err := rt.Store.List(ctx, checkpoint.Filter{})
+		if err != nil || len(runs) != 1 {
+			return nil, fmt.Errorf("%d runs: %w", len(runs), err)
+		}
+		return outcomeOf(workflow.Recover(ctx, runs[0].ID, rt, nil))
 	}
-	runs, err := rt.Store.List(ctx, checkpoint.Filter{})
-	if err != nil || len(runs) != 1 {
-		return nil, fmt.Errorf("%d runs: %w", len(runs), err)
-	}
-	return outcomeOf(workflow.Recover(ctx, runs[0].ID, rt, nil))
 }
 
 // dbosOnFile launches DBOS on a file with its own choice of pragmas.

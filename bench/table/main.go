@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"fmt"
 	"log"
+	"math"
 	"os"
 	"os/exec"
 	"regexp"
@@ -123,13 +124,13 @@ var goals = []struct {
 	workload, goal string
 	measured       func(*results) string
 }{
-	{"W1", "at most 2 × `floor-maps` of the same run", ratioOf("W1/braise", "W1/floor-maps")},
+	{"W1", "at least 1.1 × as fast as the best peer", bestOf("W1")},
 	{"W1", "at most 6 allocations a step", func(r *results) string {
 		n, _ := r.median("W1/braise", "allocs/op")
 		return fmt.Sprintf("%.1f", n/100)
 	}},
-	{"W2", "at most 90 µs", timeOf("W2/braise")},
-	{"W3", "at most 110 µs", timeOf("W3/braise")},
+	{"W2", "at least 0.9 × as fast as the best peer that carries values", bestOf("W2", "go-taskflow")},
+	{"W3", "at least 1.1 × as fast as the best peer", bestOf("W3")},
 	{"W4", "chain from a `Recipe`: compile at most 150 ms", timeOf("W4Chain/compile/braise")},
 	{"W4", "chain from YAML: read and compile at most 1.5 s", timeOf("W4YAML/braise")},
 	{"W4", "chain from YAML: at most 300 MB", func(r *results) string {
@@ -139,10 +140,13 @@ var goals = []struct {
 	{"W4", "chain: run at most 10 ms", timeOf("W4Chain/run/braise")},
 	{"W4", "layered: compile at most 4 s", timeOf("W4Layered/compile/braise")},
 	{"W4", "layered: run at most 50 ms", timeOf("W4Layered/run/braise")},
-	{"W5", "at most 0.2 ms", timeOf("W5/braise")},
+	{"W5", "at least 0.75 × as fast as the best peer", bestOf("W5")},
 	{"Pauses", "one of 4,000 open pauses answered: at most 50 ms", timeOf("Pauses/memory")},
-	{"W6", "SQLite, NORMAL: at most 1.3 × the floor, 4 ms", floorOf("W6/sqlite-normal/braise")},
+	{"W6", "SQLite, FULL: at least 1.3 × as fast as DBOS", timesOf("ns/op", "W6/sqlite-full/dbos", "W6/sqlite-full/braise")},
+	{"W6", "SQLite, NORMAL: at least 1.3 × as fast as DBOS", timesOf("ns/op", "W6/sqlite-normal/dbos", "W6/sqlite-normal/braise")},
+	{"W6", "Postgres: at least 1.3 × as fast as DBOS", timesOf("ns/op", "W6/postgres/dbos", "W6/postgres/braise")},
 	{"W6", "SQLite, FULL: at most 1.3 × the floor, 20 ms", floorOf("W6/sqlite-full/braise")},
+	{"W6", "SQLite, NORMAL: at most 1.3 × the floor, 4 ms", floorOf("W6/sqlite-normal/braise")},
 	{"W6", "Postgres: at most 1.3 × the floor, 33 ms", floorOf("W6/postgres/braise")},
 	{"W6", "JSONL: at most 1.3 × the floor", floorOf("W6/jsonl/braise")},
 	{"W6", "a chain that only computes: one commit", func(r *results) string {
@@ -151,18 +155,45 @@ var goals = []struct {
 	{"W6", "journal: at most 400 bytes a step beyond its output", func(r *results) string {
 		return r.count("W6Journal/braise", "B/step") + " bytes"
 	}},
-	{"W7", "after a pause: at most 15 ms", timeOf("W7/braise")},
-	{"W7", "after the death of the process: at most 15 ms", timeOf("W7/braise-recover")},
-	{"W8", "in memory: at most 10 ms", timeOf("W8/braise")},
-	{"W8", "on SQLite: at least 10,000 steps/s", rateOf("W8Durable/sqlite-full/braise")},
-	{"W8", "on SQLite, NORMAL: at least 10,000 steps/s", rateOf("W8Durable/sqlite-normal/braise")},
-	{"W8", "on Postgres: at least 8,000 steps/s", rateOf("W8Durable/postgres/braise")},
+	{"W7", "NORMAL, after a pause: at least 1.5 × as fast as DBOS", timesOf("ns/op", "W7/dbos", "W7/braise-normal")},
+	{"W7", "NORMAL, after the death of the process: at least 1.5 × as fast as DBOS",
+		timesOf("ns/op", "W7/dbos", "W7/braise-recover-normal")},
+	{"W8", "in memory: at least 0.75 × as fast as the best peer", bestOf("W8")},
+	{"W8", "on SQLite, FULL: at least 4 × the steps/s of DBOS",
+		timesOf("steps/s", "W8Durable/sqlite-full/braise", "W8Durable/sqlite-full/dbos")},
+	{"W8", "on SQLite, NORMAL: at least 4 × the steps/s of DBOS",
+		timesOf("steps/s", "W8Durable/sqlite-normal/braise", "W8Durable/sqlite-normal/dbos")},
+	{"W8", "on Postgres: at least 4 × the steps/s of DBOS",
+		timesOf("steps/s", "W8Durable/postgres/braise", "W8Durable/postgres/dbos")},
 }
 
-func ratioOf(name, to string) func(*results) string {
+// timesOf is how many times as much the first has of the unit as the second.
+func timesOf(unit, name, to string) func(*results) string {
 	return func(r *results) string {
-		m, _ := r.ratio(name, to, "ns/op")
+		m, ok := r.ratio(name, to, unit)
+		if !ok {
+			return "–"
+		}
 		return factor(m)
+	}
+}
+
+// bestOf is how fast Braise is beside the best peer, and that peer's name. Floors are no peers.
+func bestOf(workload string, except ...string) func(*results) string {
+	return func(r *results) string {
+		best, name := math.Inf(1), ""
+		for _, engine := range r.engines([]string{workload}) {
+			if engine == "braise" || strings.HasPrefix(engine, "floor-") || slices.Contains(except, engine) {
+				continue
+			}
+			if m, ok := r.ratio(workload+"/"+engine, workload+"/braise", "ns/op"); ok && m < best {
+				best, name = m, engine
+			}
+		}
+		if name == "" {
+			return "–"
+		}
+		return factor(best) + ", " + name
 	}
 }
 
@@ -185,10 +216,6 @@ func floorOf(name string) func(*results) string {
 		}
 		return factor(times) + ", " + timeOf(name)(r)
 	}
-}
-
-func rateOf(name string) func(*results) string {
-	return func(r *results) string { return r.count(name, "steps/s") + " steps/s" }
 }
 
 // count prints a figure without digits behind the point.
