@@ -2,14 +2,24 @@ package bench
 
 import (
 	"context"
+	"maps"
 	"testing"
 
 	"github.com/cloudwego/eino/compose"
 )
 
 func init() {
-	// What meets at a node is equal; eino's own way of merging maps refuses equal keys.
-	compose.RegisterValuesMergeFunc(func(values []value) (value, error) { return values[0], nil })
+	// What meets at a node of a graph is equal; eino's own way of merging maps refuses equal keys. In Fan each has a key of its own.
+	compose.RegisterValuesMergeFunc(func(values []value) (value, error) {
+		if _, equal := values[0]["n"]; equal {
+			return values[0], nil
+		}
+		all := make(value, len(values))
+		for _, v := range values {
+			maps.Copy(all, v)
+		}
+		return all, nil
+	})
 }
 
 // einoDAG starts a node when all before it have ended.

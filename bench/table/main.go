@@ -106,16 +106,20 @@ func median(list []float64) (m float64, ok bool) {
 	return (list[(n-1)/2] + list[n/2]) / 2, true
 }
 
-// tables are what is printed: the columns, and the unit of their figures.
+// tables are what is printed: the columns, the unit of their figures, and what columns say of it.
 var tables = []struct {
-	workloads []string
-	unit      string
+	workloads   []string
+	unit, title string
 }{
-	{[]string{"W1", "W2", "W3", "W8"}, "ns/op"},
-	{[]string{"W4Chain/compile", "W4Chain/run", "W4Layered/compile", "W4Layered/run"}, "ns/op"},
-	{[]string{"W5"}, "ns/op"},
-	{[]string{"W6/sqlite-full", "W6/sqlite-normal", "W6/postgres", "W6/jsonl", "W7"}, "ns/op"},
-	{[]string{"W8Durable/sqlite-full", "W8Durable/sqlite-normal", "W8Durable/postgres"}, "steps/s"},
+	{[]string{"W1", "W2", "W3", "W8"}, "ns/op", ""},
+	{[]string{"W4Chain/compile", "W4Chain/run", "W4Layered/compile", "W4Layered/run"}, "ns/op", ""},
+	{[]string{"W5"}, "ns/op", ""},
+	{[]string{"W6/sqlite-full", "W6/sqlite-normal", "W6/postgres", "W6/jsonl", "W7"}, "ns/op", ""},
+	{[]string{"W8Durable/sqlite-full", "W8Durable/sqlite-normal", "W8Durable/postgres"}, "steps/s", ", steps/s"},
+	{[]string{"LastChunk/memory", "LastChunk/sqlite-full", "LastChunk/sqlite-normal", "LastChunk/postgres"}, "ns/op", ""},
+	{[]string{"Fan"}, "ns/op", ""},
+	{[]string{"Fan"}, "cpu-ns/op", ", of the processor"},
+	{[]string{"Paused/memory", "Paused/sqlite"}, "ns/op", ", all listed"},
 }
 
 // goals are what Braise is meant to reach, as the project's plan has it, and the figure that says
@@ -142,6 +146,12 @@ var goals = []struct {
 	{"W4", "layered: run at most 50 ms", timeOf("W4Layered/run/braise")},
 	{"W5", "at least 0.75 × as fast as the best peer", bestOf("W5")},
 	{"Pauses", "one of 4,000 open pauses answered: at most 50 ms", timeOf("Pauses/memory")},
+	{"Paused", "a store in memory: at most 4 KB a run", sizeOf("Paused/memory/braise")},
+	{"Paused", "SQLite: at most 4 KB a run in a process that lists them", sizeOf("Paused/sqlite/braise")},
+	{"Paused", "SQLite, the newest 50 of them: at most 20 ms", figureOf("Paused/sqlite/braise", "page-ns")},
+	{"LastChunk", "in memory: at most 1 ms", timeOf("LastChunk/memory/braise")},
+	{"LastChunk", "SQLite, FULL: at most 1 ms", timeOf("LastChunk/sqlite-full/braise")},
+	{"LastChunk", "Postgres: at most 1 ms", timeOf("LastChunk/postgres/braise")},
 	{"W6", "SQLite, FULL: at least 1.3 × as fast as DBOS", timesOf("ns/op", "W6/sqlite-full/dbos", "W6/sqlite-full/braise")},
 	{"W6", "SQLite, NORMAL: at least 1.3 × as fast as DBOS", timesOf("ns/op", "W6/sqlite-normal/dbos", "W6/sqlite-normal/braise")},
 	{"W6", "Postgres: at least 1.3 × as fast as DBOS", timesOf("ns/op", "W6/postgres/dbos", "W6/postgres/braise")},
@@ -197,9 +207,16 @@ func bestOf(workload string, except ...string) func(*results) string {
 	}
 }
 
-func timeOf(name string) func(*results) string {
+func sizeOf(name string) func(*results) string {
+	return func(r *results) string { return r.count(name, "B/run") + " bytes" }
+}
+
+func timeOf(name string) func(*results) string { return figureOf(name, "ns/op") }
+
+// figureOf is a time.
+func figureOf(name, unit string) func(*results) string {
 	return func(r *results) string {
-		m, ok := r.median(name, "ns/op")
+		m, ok := r.median(name, unit)
 		if !ok {
 			return "–"
 		}
@@ -240,10 +257,8 @@ func (r *results) markdown() string {
 	fmt.Fprintf(&b, "Versions: Braise %s, %s.\n", r.commit, strings.Join(peers(), ", "))
 	for _, t := range tables {
 		columns := slices.Clone(t.workloads)
-		if t.unit != "ns/op" {
-			for i := range columns {
-				columns[i] += ", " + t.unit
-			}
+		for i := range columns {
+			columns[i] += t.title
 		}
 		fmt.Fprintf(&b, "\n| | %s |\n|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---:|", len(columns)))
 		for _, engine := range r.engines(t.workloads) {
@@ -281,7 +296,7 @@ func (r *results) cell(workload, engine, unit string) string {
 		return "–"
 	}
 	text := duration(m)
-	if unit != "ns/op" {
+	if !strings.HasSuffix(unit, "ns/op") {
 		text = r.count(name, unit)
 	}
 	if times, ok := r.ratio(name, workload+"/braise", unit); ok && engine != "braise" {
