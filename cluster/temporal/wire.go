@@ -216,7 +216,9 @@ func answerOf(res *engine.Result) *answer {
 		}
 		a.Response = &shown
 	}
-	if res.Output != nil {
+	if v, err := value.Decode(res.Text); err == nil {
+		a.Output = &decoded{v}
+	} else if res.Output != nil {
 		a.Output = &decoded{res.Output}
 	}
 	if res.Reply != nil {

@@ -61,7 +61,8 @@ func (t *thread) open(c agentloop.Call) {
 		t.refuse(toolChanged, Changed(c.Name, what))
 		return
 	}
-	if fault := b.fault(c.Arguments); fault != "" {
+	args, fault := b.fault(c.Arguments)
+	if t.args = args; fault != "" {
 		t.refuse(toolArguments, fmt.Sprintf("arguments of %q: %s", c.Name, fault))
 		return
 	}
@@ -238,7 +239,7 @@ func (t *thread) decide(keys []string, d runtime.ApprovalDecision) {
 	c := t.call(t.n)
 	edited := d.Allow && d.Arguments != nil
 	if edited {
-		if fault := t.tools.byName[c.Name].fault(d.Arguments); fault != "" {
+		if _, fault := t.tools.byName[c.Name].fault(d.Arguments); fault != "" {
 			d, edited = runtime.ApprovalDecision{Reason: "the arguments that were approved: " + fault}, false
 		}
 	}
@@ -288,9 +289,10 @@ func (t *thread) make(c agentloop.Call) {
 		t.makeOwn(c, b)
 		return
 	}
-	t.told = true
+	args := t.args
+	t.told, t.args = true, nil // they are the call's from now on
 	t.want(&Job{Op: CallTool, Name: c.Name, Scope: b.scope, Arguments: slices.Clone(c.Arguments),
-		Timeout: t.loop.ToolTimeout, Replies: c.Replies}, func(r Reply) { t.made(b, r) })
+		Timeout: t.loop.ToolTimeout, Replies: c.Replies, pending: pending{args: args}}, func(r Reply) { t.made(b, r) })
 }
 
 // made records the result of a call of a tool.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/agentloop"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 )
@@ -63,11 +64,21 @@ type Job struct {
 	pending
 }
 
+// Args returns the Arguments as decoded JSON. They belong to the caller, who asks once.
+func (j *Job) Args() (any, error) {
+	if args := j.args; args != nil {
+		j.args = nil
+		return args, nil
+	}
+	return value.Decode(j.Arguments)
+}
+
 // pending is what a Leg has about a [Job] under way.
 type pending struct {
 	trace *tracer
 	then  func(Reply)
 	over  bool
+	args  any // the Arguments, decoded; nil: nobody has decoded them
 }
 
 // Reply is the result of a [Job].

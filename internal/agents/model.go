@@ -417,7 +417,9 @@ func (f *frame) normalCalls(calls []runtime.ToolCall) []runtime.ToolCall {
 		if len(bytes.TrimSpace(c.Arguments)) == 0 {
 			c.Arguments = json.RawMessage("{}")
 		}
-		if v, err := value.DecodeStrict(c.Arguments); err != nil {
+		if value.IsCanonical(c.Arguments) {
+			c.Arguments = bytes.Clone(c.Arguments)
+		} else if v, err := value.DecodeStrict(c.Arguments); err != nil {
 			c.Arguments = value.AppendString(nil, string(c.Arguments))
 		} else {
 			c.Arguments, _ = value.JSON(v) // it was JSON

@@ -31,6 +31,7 @@ type thread struct {
 	told      bool // the policy sees the result, or is no matter of it
 	due       bool // the call is to be made, or is under way
 	job       *Job
+	args      any   // of the call, decoded; nil: not in this execution, or the call has them
 	cost      Reply // what the call of its tool took
 	child     *frame
 	after     func() // gives the call its result, when the child has ended

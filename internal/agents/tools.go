@@ -272,28 +272,28 @@ func (b *binding) effect(args json.RawMessage) runtime.Effect {
 // own reports whether the tool is one of the loop's own, or of its recipe.
 func (b *binding) own() bool { return b != nil && (b.scope == "" || b.nested) }
 
-// fault says what is wrong with arguments; "" if they are fit.
-func (b *binding) fault(args json.RawMessage) string {
+// fault decodes arguments, and says what is wrong with them; "" if they are fit.
+func (b *binding) fault(args json.RawMessage) (v any, fault string) {
 	v, err := value.Decode(args)
 	if text, ok := v.(string); ok { // so normalCalls keeps what is not JSON, or would change
 		if _, err = value.Decode([]byte(text)); err == nil {
 			if _, err := value.DecodeStrict([]byte(text)); err != nil {
-				return err.Error()
+				return v, err.Error()
 			}
 		}
 	}
 	if err != nil {
-		return "they are not JSON: " + err.Error()
+		return v, "they are not JSON: " + err.Error()
 	}
 	if _, ok := v.(map[string]any); !ok {
-		return "they must be a JSON object, not " + value.TypeName(v)
+		return v, "they must be a JSON object, not " + value.TypeName(v)
 	}
 	if b.schema != nil {
 		if problems := b.schema.Check(v); problems != nil {
-			return schema.Describe(problems)
+			return v, schema.Describe(problems)
 		}
 	}
-	return ""
+	return v, ""
 }
 
 // cut returns what the model sees of a result that is too long: its beginning, and that it is cut.

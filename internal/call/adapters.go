@@ -1,6 +1,7 @@
 package call
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -50,10 +51,23 @@ func (a *attempt) toolResult() engine.Result {
 	resp := a.try()
 	res.Spent = resp.used
 	if resp.err == nil {
-		res.Output, res.Extent, res.Bad = a.outputOf(&resp)
+		if res.Text = a.textFor(&resp); res.Text == nil {
+			res.Output, res.Extent, res.Bad = a.outputOf(&resp)
+		}
 	}
 	res.Err, res.Bad = a.shown(resp.err), a.shown(res.Bad)
 	return res
+}
+
+// textFor returns the output of a tool as it is, if it is for an agent, whose model reads text: an object or a list,
+// canonical, within the limits, and nobody has to look into it.
+func (a *attempt) textFor(resp *response) json.RawMessage {
+	text := resp.text
+	if a.call.Job == nil || a.Hooked() || a.Redact != nil || len(text) == 0 || text[0] != '{' && text[0] != '[' ||
+		len(text) > a.maxOutput || value.WeightOfText(text) > a.maxMemory || !value.IsCanonical(text) {
+		return nil
+	}
+	return bytes.Clone(text)
 }
 
 // findable puts into the context which call it is, and for a tool its key and the answers that it got.
@@ -85,7 +99,7 @@ func (a *attempt) findable() {
 
 // callJSON calls a tool that takes JSON.
 func (a *attempt) callJSON() (json.RawMessage, []runtime.Spent, error) {
-	args, err := value.JSON(a.call.Args)
+	args, err := a.argsText()
 	if err != nil {
 		return nil, nil, &retry.Failure{Err: fmt.Errorf("arguments of %q: %w", a.call.Name, err)}
 	}
@@ -96,6 +110,14 @@ func (a *attempt) callJSON() (json.RawMessage, []runtime.Spent, error) {
 	}
 	text, err := a.tool.tool.Call(a.ctx, args)
 	return text, nil, err
+}
+
+// argsText encodes the arguments. Those of an agent are text already, and have no secrets.
+func (a *attempt) argsText() (json.RawMessage, error) {
+	if j := a.call.Job; j != nil && value.IsCanonical(j.Arguments) {
+		return bytes.Clone(j.Arguments), nil
+	}
+	return value.JSON(a.call.Args)
 }
 
 // outputOf returns the output of a tool, with secrets redacted, and its size.

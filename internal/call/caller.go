@@ -45,8 +45,13 @@ type Caller struct {
 
 	offered
 	env []runtime.Tool // of the host's environment, as they were at Bind
+	found
+}
 
+// found is what agents have called so far, or may call since.
+type found struct {
 	mu     sync.Mutex
+	host   map[string]*boundTool     // by name
 	skills map[string][]runtime.Tool // that skills brought, by the path of the agent or child
 }
 
@@ -124,7 +129,7 @@ func (c *Caller) prepareTool(call *engine.Call) error {
 func (c *Caller) input(call *engine.Call) (any, error) {
 	switch {
 	case call.Job != nil:
-		return value.Decode(call.Job.Arguments)
+		return call.Job.Args()
 	case !call.Site.Secrets:
 		return call.Input, nil
 	}
@@ -152,7 +157,7 @@ func (c *Caller) tool(call *engine.Call) *boundTool {
 	case agents.OfAgent:
 		tools = call.Loop.Own
 	case agents.OfHost:
-		tools = c.Offers.Tools
+		return c.hostTool(j.Name)
 	case agents.OfEnv:
 		tools = c.env
 	case agents.OfSkill:
@@ -160,11 +165,31 @@ func (c *Caller) tool(call *engine.Call) *boundTool {
 		tools = c.skills[j.Path]
 		c.mu.Unlock()
 	}
+	return c.boundIn(tools, j.Name)
+}
+
+// hostTool finds a tool of the host, and binds it once: each call of an agent asks for it several times.
+func (c *Caller) hostTool(name string) *boundTool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := c.host[name]
+	if b == nil {
+		b = c.boundIn(c.Offers.Tools, name)
+		if c.host == nil {
+			c.host = map[string]*boundTool{}
+		}
+		c.host[name] = b
+	}
+	return b
+}
+
+// boundIn finds the last tool of a name; the zero tool if there is none.
+func (c *Caller) boundIn(tools []runtime.Tool, name string) *boundTool {
 	for _, t := range slices.Backward(tools) {
 		if t == nil {
 			continue
 		}
-		if spec := t.Spec(); spec.Name == j.Name {
+		if spec := t.Spec(); spec.Name == name {
 			b := c.bound(t, spec)
 			return &b
 		}

@@ -151,6 +151,9 @@ func TestToolsOfAgents(t *testing.T) {
 			return nil, err
 		}
 		res := f.Make(t.Context(), c)
+		if res.Text != nil {
+			return string(res.Text), res.Err
+		}
 		return res.Output, res.Err
 	}
 	if _, err := call("skill.it", agents.OfSkill); text(err) != `test.yaml:3:20: no tool named "skill.it" is configured` {
@@ -158,12 +161,60 @@ func TestToolsOfAgents(t *testing.T) {
 	}
 	f.do(t, f.job("", &agents.Job{Op: agents.LoadSkills}))
 	for name, scope := range map[string]agents.Scope{"host.it": agents.OfHost, "own.it": agents.OfAgent, "skill.it": agents.OfSkill, "env.it": agents.OfEnv} {
-		if output, err := call(name, scope); err != nil || !cmp.Equal(output, map[string]any{"a": int64(1)}) {
-			t.Errorf("%s: %v, %v", name, output, err)
+		for range 2 { // the second time it has been found before
+			if output, err := call(name, scope); err != nil || output != `{"a":1}` {
+				t.Errorf("%s: %v, %v", name, output, err)
+			}
 		}
 	}
 	if output, err := call("test.it", agents.OfHost); err != nil || output != int64(1) {
 		t.Errorf("a tool that takes values: %v, %v", output, err)
+	}
+}
+
+// says is a tool that returns a text.
+type says []byte
+
+func (says) Spec() runtime.ToolSpec { return runtime.ToolSpec{Name: "test.it"} }
+
+func (s says) Call(context.Context, json.RawMessage) (json.RawMessage, error) {
+	return json.RawMessage(s), nil
+}
+
+// What a tool of an agent returns stays text where nobody looks into it: else it is a value.
+func TestOutputOfAnAgentsToolStaysText(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		secrets    bool
+		hooked     bool
+		want       any // of Output; nil: it is text
+	}{
+		{name: "an object", text: `{"a":1,"b":[true]}`},
+		{name: "a list", text: `[1,2]`},
+		{name: "with white space", text: `{"a": 1}`, want: map[string]any{"a": int64(1)}},
+		{name: "out of order", text: `{"b":1,"a":2}`, want: map[string]any{"a": int64(2), "b": int64(1)}},
+		{name: "a text", text: `"a"`, want: "a"},
+		{name: "with secrets", text: `{"a":"s3cr3t-value"}`, secrets: true, want: map[string]any{"a": "***"}},
+		{name: "with hooks", text: `{"a":1}`, hooked: true, want: map[string]any{"a": int64(1)}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			text := []byte(tt.text)
+			rt := &runtime.Runtime{Tools: []runtime.Tool{says(text)}}
+			definition := plain
+			if tt.secrets {
+				definition, rt.Secrets = steps, runtime.SecretMap{"KEY": secret}
+			}
+			if tt.hooked {
+				rt.Plugins = append(rt.Plugins, runtime.Plugin{Key: "watch", Hooks: runtime.Hooks{}})
+			}
+			f := bind(t, definition, rt)
+			c := f.job(program.ToolCall, &agents.Job{Op: agents.CallTool, Name: "test.it", Scope: agents.OfHost, Arguments: json.RawMessage(`{"a":1}`)})
+			res := f.do(t, c)
+			copy(text, "xxxx") // the result is nobody else's
+			if tt.want == nil && string(res.Text) != tt.text || tt.want != nil && res.Text != nil || !cmp.Equal(tt.want, res.Output) || res.Bad != nil || res.Err != nil {
+				t.Errorf("%s, %v, %v, %v", res.Text, res.Output, res.Err, res.Bad)
+			}
+		})
 	}
 }
 

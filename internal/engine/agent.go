@@ -196,7 +196,7 @@ func (r *Run) pump(a *agent) {
 			r.startJob(a, act.Job)
 		case len(a.came) > 0:
 			next := a.came[0]
-			a.came = a.came[1:]
+			a.came = slices.Delete(a.came, 0, 1) // which keeps the room
 			a.leg.Done(next.job, next.reply)
 		default:
 			a.inside = false

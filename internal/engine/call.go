@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/braise-run/braise/agentloop"
@@ -69,8 +70,9 @@ type Ready struct {
 
 // Result is the result of a [Call], with secrets redacted.
 type Result struct {
-	Output   any          // decoded JSON, of a tool or retriever
-	Extent   value.Extent // of Output; zero: not measured
+	Output   any             // decoded JSON, of a tool or retriever
+	Extent   value.Extent    // of Output; zero: not measured
+	Text     json.RawMessage // of a tool that an agent calls: canonical JSON in place of Output; nil: see there
 	Response *runtime.Response
 	Reply    *agents.Reply   // of what only agents call; its Err is not used. nil: nothing came
 	Files    []journal.File  // of a call that looks

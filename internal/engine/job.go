@@ -150,7 +150,7 @@ func (r *Run) answered(p *pending, res *Result) {
 	case program.ModelCall:
 		reply.Response = res.Response
 	case program.ToolCall:
-		if res.Output != nil {
+		if reply.Output = res.Text; res.Output != nil {
 			reply.Output, err = value.JSON(res.Output)
 		}
 	}
