@@ -195,7 +195,7 @@ func (t *thread) approved(c agentloop.Call, b *binding) bool {
 		effect = b.effect(c.Arguments)
 	}
 	g := gatedCall(c.Name, effect, c.Arguments)
-	if g.denied(t.denied()) {
+	if g.denied(t.tools.denied) {
 		t.refuse(toolDenied, fmt.Sprintf("tool %q may not be called so: it is denied", c.Name))
 		return false
 	}

@@ -270,11 +270,15 @@ func (f *frame) checkOptions(req *runtime.Request, takes []string) error {
 		return f.outside(runtime.CategoryConfig, string(diagnostics.CodeModelOption),
 			fmt.Errorf("agent %q: model %q does not take %s", f.loop.Name, req.Model, name))
 	}
-	choice, names := req.Options.ToolChoice, []string{runtime.ToolsAuto, runtime.ToolsNone, runtime.ToolsRequired}
+	choice := req.Options.ToolChoice
+	if choice == "" {
+		return nil
+	}
+	names := []string{runtime.ToolsAuto, runtime.ToolsNone, runtime.ToolsRequired}
 	for _, t := range req.Tools {
 		names = append(names, t.Name)
 	}
-	if choice == "" || slices.Contains(names, choice) {
+	if slices.Contains(names, choice) {
 		return nil
 	}
 	return f.outside(runtime.CategoryConfig, string(diagnostics.CodeUnknownTool),

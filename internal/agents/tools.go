@@ -34,6 +34,7 @@ const (
 type toolset struct {
 	byName  map[string]*binding
 	offered []runtime.ToolSpec // sorted by name
+	denied  []string           // what may not be called, normalised
 	unknown error              // a key of Approval, or an entry of Tools, that matches no tool; nil: all do
 	vague   bool               // a key of Approval matches none
 	missing error              // why a tool that the loop lists cannot be called; nil: all can, or it goes without
@@ -62,9 +63,9 @@ func (f *frame) toolset() *toolset {
 func (f *frame) bindTools() *toolset {
 	found := f.findTools()
 	offer, own := f.leg.offer, f.loop.Listed()
-	most, deny := value.Names(offer.Agents.Tools), f.denied()
+	most, deny := value.Names(offer.Agents.Tools), value.Names(slices.Concat(offer.Deny, f.loop.Deny))
 	has := func(list []string, name string) bool { _, ok := slices.BinarySearch(list, name); return ok }
-	set := &toolset{byName: map[string]*binding{}}
+	set := &toolset{byName: map[string]*binding{}, denied: deny}
 	names := slices.Collect(maps.Keys(found))
 	gone := map[string]string{} // why, by name
 	for _, name := range names {
@@ -170,7 +171,7 @@ func (f *frame) barred(name string, b *binding, set *toolset) error {
 	case !f.loop.NeedsTools || f.narrow != nil:
 	case b != nil && b.Off != "":
 		return f.noTool("agent %q is to have tool %q, which is not allowed here%s", f.loop.Name, name, hintLine(b.Off))
-	case b != nil && set.byName[name] == nil || b == nil && denies(f.denied(), name, ""):
+	case b != nil && set.byName[name] == nil || b == nil && denies(set.denied, name, ""):
 		return f.outside(runtime.CategoryConfig, toolDenied,
 			fmt.Errorf("agent %q is to have tool %q, which it may not call%s", f.loop.Name, name,
 				hintLine("deny of the agent, or deny or agents.tools of braise.yaml, leave it out")))
@@ -185,9 +186,6 @@ func hintLine(hint string) string {
 	}
 	return "\n  hint: " + hint
 }
-
-// denied are the tools that may not be called, normalised.
-func (f *frame) denied() []string { return value.Names(slices.Concat(f.leg.offer.Deny, f.loop.Deny)) }
 
 // findTools looks through the scopes: the first that has a name wins, within one the last of the name.
 func (f *frame) findTools() map[string]*binding {
