@@ -244,13 +244,14 @@ func (r *journalLog) inProgress(rec checkpoint.Record, what *journal.CallOpen) {
 
 // callEnded notes the end of the call of a step.
 func (r *journalLog) callEnded(rec checkpoint.Record, what *journal.CallEnded) {
+	models := what.Models.All()
 	if r.began[rec.Path].IsZero() {
 		began := rec
 		began.At = rec.At.Add(-what.Took)
-		r.call(began, what.Models.First())
+		r.call(began, models.First())
 	}
-	for i, tried := range what.Models.Tried {
-		if next := what.Models.After(i); next != "" {
+	for i, tried := range models.Tried {
+		if next := models.After(i); next != "" {
 			r.emit(rec, trace.AdapterFallback, "from", tried.Model, "to", next)
 			r.emit(rec, trace.AdapterCall, "kind", r.uses(rec.Path), "name", next)
 		}

@@ -126,7 +126,9 @@ func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 func (r *Run) applyEnded(t *machine.Task, path string, what *journal.CallEnded) {
 	r.settled(t)
 	delete(r.waits.files, t)
-	r.use(t, what.Models)
+	if what.Models != nil {
+		r.use(t, what.Models)
+	}
 	r.countTools(t, what)
 	r.noteAnswer(path, what.Answer)
 	site := t.Node().Adapter.(*program.Call)
@@ -137,7 +139,7 @@ func (r *Run) applyEnded(t *machine.Task, path string, what *journal.CallEnded) 
 }
 
 // use counts what a call used of models.
-func (r *Run) use(t *machine.Task, used journal.ModelUse) {
+func (r *Run) use(t *machine.Task, used *journal.ModelUse) {
 	for _, n := range used.Draws {
 		r.markDrawn(used.Model, n)
 	}
@@ -166,7 +168,7 @@ func (r *Run) applyOpened(t *machine.Task, path string, what *journal.PauseOpene
 			r.m.Suspend(t) // if it is a call
 		}
 		r.keep(t, what.Progress)
-		r.use(t, what.Models)
+		r.use(t, &what.Models)
 		if r.waits.opened == nil {
 			r.waits.opened = map[string]int{}
 		}

@@ -398,7 +398,7 @@ func (r *Run) finish(p *pending, end outcome) {
 			end.unknown = follows == program.Ignore
 		}
 	}
-	what := journal.CallEnded{Output: end.output, Extent: end.extent, Failure: end.failure, Models: p.use,
+	what := journal.CallEnded{Output: end.output, Extent: end.extent, Failure: end.failure, Models: p.use.Some(),
 		Answer: journal.Answer{Finish: p.finish}, Unknown: end.unknown, Took: r.took(p), Attempts: p.tries}
 	if end.unknown {
 		what.Why = r.textOf(r.why(p))

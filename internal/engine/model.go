@@ -214,7 +214,7 @@ func (r *Run) answerCut(path string, site *program.Call, what *journal.CallEnded
 	r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindContract,
 		Code: diagnostics.CodeAnswerCut, Position: site.Pos, Step: path,
 		Message: fmt.Sprintf("the answer of model %q was cut: it has the most tokens that it may have",
-			what.Models.Model)})
+			what.Models.All().Model)})
 }
 
 // unfit returns the error for a response that is not an answer; nil: it is one.

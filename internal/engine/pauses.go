@@ -170,7 +170,7 @@ func (r *Run) suspend(p *pending, pause *resume.Pause) {
 	t := p.task
 	r.unuse(p)
 	if pause.Reason != journal.Indeterminate && !r.m.CanWait(t) { // it was told to stop meanwhile
-		what := journal.CallEnded{Failure: notDone("cancelled before it ended"), Models: p.use}
+		what := journal.CallEnded{Failure: notDone("cancelled before it ended"), Models: p.use.Some()}
 		if r.ending.cancelled {
 			r.applyEnded(t, p.Path, &what)
 		} else {

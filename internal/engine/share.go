@@ -206,8 +206,9 @@ func (r *Run) shareEnd(
 	}
 	here := journal.CallEnded{Output: end.Output, Failure: end.Failure, Answer: answer}
 	if there, ok := e.What.(journal.CallEnded); ok { // what it used is counted there
-		here.Models, here.Unknown, here.Why = there.Models, there.Unknown, there.Why
-		here.Models.Used = journal.Amount{}
+		used := there.Models.All()
+		used.Used = journal.Amount{}
+		here.Models, here.Unknown, here.Why = used.Some(), there.Unknown, there.Why
 	}
 	r.record(t, e.Path, here)
 	return true

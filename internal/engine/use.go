@@ -209,7 +209,8 @@ func (r *Run) recallSpent(events []journal.Event) {
 	for i := range events {
 		switch what := events[i].What.(type) {
 		case journal.CallEnded:
-			add(what.Models.Used, len(what.Models.Draws))
+			used := what.Models.All()
+			add(used.Used, len(used.Draws))
 		case journal.AgentEvents:
 			add(what.Used, len(what.Calls))
 		case journal.PauseOpened:

@@ -22,6 +22,23 @@ type ModelUse struct {
 	Used  Amount  // by all of them
 }
 
+// Some returns what was used; nil: nothing. Most calls are not of models.
+func (u *ModelUse) Some() *ModelUse {
+	if u.Model == "" && u.Draws == nil && u.Tried == nil && u.Used == (Amount{}) {
+		return nil
+	}
+	kept := *u
+	return &kept
+}
+
+// All returns what was used; of nil, nothing.
+func (u *ModelUse) All() (all ModelUse) {
+	if u != nil {
+		all = *u
+	}
+	return all
+}
+
 // First is the model that was called first; "": not known.
 func (u *ModelUse) First() string {
 	if len(u.Tried) > 0 {

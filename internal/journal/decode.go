@@ -130,7 +130,8 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 }
 
 func (o object) callEnded() CallEnded {
-	return CallEnded{Output: o["output"], Failure: o.failure(), Models: o.models(), Answer: o.answer(),
+	used := o.models()
+	return CallEnded{Output: o["output"], Failure: o.failure(), Models: used.Some(), Answer: o.answer(),
 		Unknown: o.yes("unknown"), Why: o.text("why"), Settled: o.yes("settled"),
 		Took: o.ms(), Attempts: int(min(o.count("attempts"), math.MaxInt32))}
 }

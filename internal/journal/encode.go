@@ -249,7 +249,9 @@ func (w CallEnded) members(after int64) map[string]any {
 	if w.Failure == nil || w.Settled {
 		data["output"] = w.Output
 	}
-	w.Models.addTo(data)
+	if w.Models != nil {
+		w.Models.addTo(data)
+	}
 	w.Answer.addTo(data)
 	addCount(data, "ms", w.Took.Milliseconds())
 	if w.Attempts > 1 {

@@ -87,7 +87,7 @@ type (
 	CallEnded struct {
 		Output  any // nil after a failure
 		Failure *machine.Failure
-		Models  ModelUse
+		Models  *ModelUse // nil: nothing
 		Answer
 		Extent  value.Extent // of Output; zero: not measured. Not in the record
 		Unknown bool         // the run ended the call, which may have had its effect

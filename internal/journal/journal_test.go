@@ -81,9 +81,9 @@ func sameAgain(t *testing.T, name string, rec checkpoint.Record) {
 func TestFinishAndUsage(t *testing.T) {
 	used := journal.ModelUse{Model: "m", Draws: []int{1}, Used: journal.Amount{Tokens: 9, Micros: 4, Sent: 6, Calls: 1}}
 	for _, what := range []journal.What{
-		journal.CallEnded{Output: "x", Models: used, Answer: journal.Answer{Finish: "length"}}, journal.CallGiven{Output: "x", Answer: journal.Answer{Finish: "stop", Calls: []any{map[string]any{"tool": "kb.search"}}}},
+		journal.CallEnded{Output: "x", Models: &used, Answer: journal.Answer{Finish: "length"}}, journal.CallGiven{Output: "x", Answer: journal.Answer{Finish: "stop", Calls: []any{map[string]any{"tool": "kb.search"}}}},
 		journal.AgentEvents{Used: used.Used}, journal.CallEnded{Output: "x"}, journal.CallGiven{Output: "x"},
-		journal.CallEnded{Output: "x", Models: journal.ModelUse{Used: journal.Amount{Tokens: 9, Micros: 4}}}, // of an earlier version
+		journal.CallEnded{Output: "x", Models: &journal.ModelUse{Used: journal.Amount{Tokens: 9, Micros: 4}}}, // of an earlier version
 	} {
 		rec, err := journal.Encode(journal.Event{At: noon, Path: "a", What: what})
 		if err != nil {
