@@ -54,7 +54,7 @@ var plannedLines = map[string]int{
 	"history":                   1385,
 	"host":                      3412,
 	"internal/call":             1324,
-	"internal/agents":           3466,
+	"internal/agents":           3480,
 	"internal/engine":           5600,
 	"internal/execution":        1595,
 	"internal/drawing":          950,
@@ -87,7 +87,7 @@ var plannedLines = map[string]int{
 
 // wide are the structs that have more than maxFields fields because what they mirror has: a step of the format,
 // the ports of a run, the settings of an agent, whatever may happen to one.
-var wide = []string{"struct recipe.Step", "struct runtime.Runtime", "struct agentloop.Loop", "struct internal/agents.Event"}
+var wide = []string{"struct recipe.Step", "struct runtime.Runtime", "struct agentloop.Loop"}
 
 // tooLarge are the figures of what is above a limit today. None may grow, and what has come within its limit
 // leaves the list.

@@ -35,9 +35,9 @@ func (a *agent) add(e agents.Event) ([]trace.Event, error) {
 			"agent", root.InCharge(), "depth", root.Start.Depth, "resume", true, "usage", root.Total())
 	}
 	a.waits = false
-	n := e.Call
-	if e.Pause != nil {
-		n = e.Pause.Call
+	n, more := e.Call, e.Rest()
+	if more.Pause != nil {
+		n = more.Pause.Call
 	}
 	var before agentloop.Call
 	var answered agents.Pause
@@ -45,8 +45,8 @@ func (a *agent) add(e agents.Event) ([]trace.Event, error) {
 		if n > 0 && n <= len(s.Calls) {
 			before = s.Calls[n-1]
 		}
-		if e.Answer != nil {
-			if i := slices.IndexFunc(s.Pauses, func(o agents.Pause) bool { return o.ID == e.Answer.Pause }); i >= 0 {
+		if more.Answer != nil {
+			if i := slices.IndexFunc(s.Pauses, func(o agents.Pause) bool { return o.ID == more.Answer.Pause }); i >= 0 {
 				answered = s.Pauses[i]
 			}
 		}
@@ -65,12 +65,12 @@ func (a *agent) add(e agents.Event) ([]trace.Event, error) {
 		if before.For != agents.ForApproval {
 			a.emit(path, trace.PermissionRequest, "call", n, "tool", before.Name)
 		}
-		scope := string(cmp.Or(e.Scope, "once"))
-		data := []any{"call", n, "tool", before.Name, "allow", e.Allow, "scope", scope}
-		if e.Arguments != nil {
+		scope := string(cmp.Or(more.Scope, "once"))
+		data := []any{"call", n, "tool", before.Name, "allow", more.Allow, "scope", scope}
+		if more.Arguments != nil {
 			data = append(data, "edited", true)
 		}
-		a.emitAbout(e.Arguments, path, trace.PermissionResponse, data...)
+		a.emitAbout(more.Arguments, path, trace.PermissionResponse, data...)
 	case agents.ToolEnded:
 		if e.Code == "" {
 			a.emitAbout(e.Text, path, trace.ToolEnd, "call", n, "tool", before.Name)
@@ -80,7 +80,7 @@ func (a *agent) add(e agents.Event) ([]trace.Event, error) {
 		a.emit(path, trace.AgentError, "what", "tool", "call", n, "tool", before.Name, "message", message)
 		a.emitAbout(e.Text, path, trace.ToolEnd, "call", n, "tool", before.Name, "error", e.Code)
 	case agents.Paused:
-		switch e.Pause.For {
+		switch more.Pause.For {
 		case agents.ForApproval:
 			a.emit(path, trace.PermissionRequest, "call", n, "tool", before.Name)
 		case agents.ForHuman:
@@ -100,16 +100,16 @@ func (a *agent) add(e agents.Event) ([]trace.Event, error) {
 
 // tell adds the trace events of an event that does not belong to a call.
 func (a *agent) tell(s *agents.State, path string, e *agents.Event) {
-	switch e.Kind {
+	switch more := e.Rest(); e.Kind {
 	case agents.MemoryLoaded:
 		a.emitAbout(e.Messages, path, trace.MemoryLoad, "messages", len(e.Messages))
 	case agents.Retrieved:
-		a.emitAbout(e.Documents, path, trace.Retrieve, "documents", len(e.Documents))
+		a.emitAbout(more.Documents, path, trace.Retrieve, "documents", len(more.Documents))
 	case agents.Steered:
-		a.emit(path, trace.Steer, "messages", len(e.Notes))
+		a.emit(path, trace.Steer, "messages", len(more.Notes))
 	case agents.Compacted:
-		if e.Summary != "" {
-			a.emitAbout(e.Summary, path, trace.Compact, "messages", e.From, "usage", e.Usage)
+		if more.Summary != "" {
+			a.emitAbout(more.Summary, path, trace.Compact, "messages", more.From, "usage", e.Usage)
 			break
 		}
 		a.emit(path, trace.Compact, "archive", e.Text)
@@ -137,13 +137,13 @@ func (a *agent) tell(s *agents.State, path string, e *agents.Event) {
 			a.emit(path, trace.ToolCallsBegin, "tools", names)
 		}
 	case agents.HandedOff:
-		a.emit(path, trace.AgentHandoff, "call", e.Call, "from", s.InCharge(), "to", e.Agent)
+		a.emit(path, trace.AgentHandoff, "call", e.Call, "from", s.InCharge(), "to", more.Agent)
 	case agents.SubagentSet:
 		switch {
-		case !e.Subagent.Closed:
-			a.emit(path, trace.SubagentStarted, "id", e.Subagent.ID)
-		case e.Subagent.Last == "":
-			a.emit(path, trace.SubagentCompleted, "id", e.Subagent.ID)
+		case !more.Subagent.Closed:
+			a.emit(path, trace.SubagentStarted, "id", more.Subagent.ID)
+		case more.Subagent.Last == "":
+			a.emit(path, trace.SubagentCompleted, "id", more.Subagent.ID)
 		}
 	case agents.MemorySaved:
 		a.items(s, path)

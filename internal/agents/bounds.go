@@ -79,11 +79,12 @@ const (
 // Weight is how many bytes of memory an event makes the run keep, roughly. What comes of a call counts when the model
 // asks for it, but for the texts.
 func (e *Event) Weight() int {
-	sum := len(e.Text) + len(e.Summary) + len(e.Arguments)
+	more := e.Rest()
+	sum := len(e.Text) + len(more.Summary) + len(more.Arguments)
 	if e.Kind == Started || e.Kind == ModelBegan || e.Kind == ModelEnded {
 		sum += weightOfEvent
 	}
-	if s := e.Start; s != nil {
+	if s := more.Start; s != nil {
 		sum += len(s.Prompt) + len(s.Context)
 		for _, f := range s.Files {
 			sum += len(f.URL)
@@ -95,13 +96,13 @@ func (e *Event) Weight() int {
 	for i := range e.Messages {
 		sum += weightOfText(&e.Messages[i])
 	}
-	for _, n := range e.Notes {
+	for _, n := range more.Notes {
 		sum += weightOfMessage + len(n.Text)
 	}
-	for _, d := range e.Documents {
+	for _, d := range more.Documents {
 		sum += weightOfMessage + len(d.Text)
 	}
-	for _, k := range e.Skills {
+	for _, k := range more.Skills {
 		sum += weightOfMessage + len(k.Text)
 	}
 	return sum

@@ -119,7 +119,7 @@ func (t *thread) makeOwn(c agentloop.Call, b *binding) {
 		t.refuseSubagent(busy, fmt.Sprintf("sub-agent %q has a task", id))
 	default:
 		sub.Closed, sub.Call = true, t.n
-		t.record(Event{Kind: SubagentSet, Subagent: &sub})
+		t.record(Event{Kind: SubagentSet, More: &More{Subagent: &sub}})
 		if sub.Last == "" { // no turn has said so
 			t.emit(trace.SubagentCompleted, "id", id)
 		}
@@ -289,7 +289,8 @@ func (t *thread) spawn(id, name string, tools any) {
 		t.refuseSubagent(limitReached, fmt.Sprintf("%d are the most", most))
 		return
 	}
-	t.record(Event{Kind: SubagentSet, Subagent: &Subagent{ID: id, Agent: name, Tools: narrowed(tools), Call: t.n}})
+	t.record(Event{Kind: SubagentSet,
+		More: &More{Subagent: &Subagent{ID: id, Agent: name, Tools: narrowed(tools), Call: t.n}}})
 	t.emit(trace.SubagentStarted, "id", id)
 }
 

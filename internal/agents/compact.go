@@ -48,7 +48,7 @@ func (f *frame) summarise(req *runtime.Request, refused bool) bool {
 			f.unheard(err, false)
 			return
 		}
-		f.record(Event{Kind: Compacted, Summary: valid(resp.Text), From: from, Usage: used(&resp)})
+		f.record(Event{Kind: Compacted, Usage: used(&resp), More: &More{Summary: valid(resp.Text), From: from}})
 		f.seen, f.due = nil, true
 		f.emit(trace.Compact, "messages", from, "model", name, "usage", UsageData(resp.Usage.Clamped()))
 	})
@@ -162,15 +162,15 @@ func (s *State) cutFor(keep int) int {
 
 // compact takes a summary, or the name of the archive that has it.
 func (s *State) compact(e *Event) error {
-	switch {
-	case e.Text == "" && e.Summary == "":
+	switch more := e.Rest(); {
+	case e.Text == "" && more.Summary == "":
 		return fmt.Errorf("it has no summary, and names no archive")
 	case e.Text == "" && (s.Phase != Asking || !s.Open || s.Compacted), e.Text != "" && s.Phase != Ready:
 		return s.refuse()
-	case e.Text == "" && (e.From <= s.From || e.From > len(s.Messages)):
-		return fmt.Errorf("it cannot replace the messages before message %d", e.From)
+	case e.Text == "" && (more.From <= s.From || more.From > len(s.Messages)):
+		return fmt.Errorf("it cannot replace the messages before message %d", more.From)
 	case e.Text == "":
-		s.Summary, s.Archive, s.From = e.Summary, "", e.From
+		s.Summary, s.Archive, s.From = more.Summary, "", more.From
 		s.Compacted, s.Recoveries, s.Reply = true, 0, nil
 	default:
 		s.Summary, s.Archive, s.From = "", e.Text, len(s.Messages)
@@ -220,7 +220,7 @@ func remembered(all []runtime.Message) Event {
 		e.Messages[i] = filesNamed(m)
 	}
 	if len(e.Messages) < len(all) {
-		e.Read = len(all)
+		e.More = &More{Read: len(all)}
 	}
 	return e
 }

@@ -229,8 +229,8 @@ func TestCompactFiles(t *testing.T) {
 
 // A prompt that is empty, and has files, is a task.
 func TestFilesWithoutAPrompt(t *testing.T) {
-	s, err := agents.Fold([]agents.Event{{Seq: 1, Kind: agents.Started, Start: &agents.Start{MaxSteps: 1, Files: []runtime.File{{URL: "a.png"}},
-		Before: []agents.Message{{Role: runtime.User, Text: "first"}}}}})
+	s, err := agents.Fold([]agents.Event{{Seq: 1, Kind: agents.Started, More: &agents.More{Start: &agents.Start{MaxSteps: 1, Files: []runtime.File{{URL: "a.png"}},
+		Before: []agents.Message{{Role: runtime.User, Text: "first"}}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func (f *frame) gather() {
 		f.once(Retrieved, f.loop.TopK > 0, f.leg.offer.Retriever, "retriever",
 			runtime.CategoryRetriever, "retriever.failed",
 			&Job{Op: Retrieve, Text: s.Start.task(), Most: f.loop.TopK}, func(r Reply) Event {
-				return Event{Documents: slices.Clone(r.Documents[:min(len(r.Documents), f.loop.TopK)])}
+				return Event{More: &More{Documents: slices.Clone(r.Documents[:min(len(r.Documents), f.loop.TopK)])}}
 			})
 	case 5:
 		if slices.Contains(s.Gathered, Retrieved) {
@@ -55,7 +55,7 @@ func (f *frame) gather() {
 				for _, flaw := range r.Flaws {
 					f.warn(diagnostics.CodeSkillFlaw, "agent %q: %s", f.loop.Name, flaw)
 				}
-				return Event{Skills: r.Skills}
+				return Event{More: &More{Skills: r.Skills}}
 			})
 	case 7:
 		f.once(Instructed, f.leg.offer.Instructions, true, "environment", runtime.CategoryInfra, "env.failed",
@@ -172,7 +172,7 @@ func (f *frame) note(notes []runtime.Note) bool {
 	if len(fresh) == 0 {
 		return false
 	}
-	f.record(Event{Kind: Steered, Notes: fresh})
+	f.record(Event{Kind: Steered, More: &More{Notes: fresh}})
 	f.emit(trace.Steer, "messages", len(fresh))
 	return true
 }

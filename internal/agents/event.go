@@ -46,21 +46,28 @@ type Event struct {
 	Kind  Kind   `json:"kind"`
 	Call  int    `json:"call,omitempty"` // a tool call, by its place in State.Calls, from 1
 
+	Messages []runtime.Message `json:"messages,omitempty"`
+	Text     string            `json:"text,omitempty"`
+	Usage    *runtime.Usage    `json:"usage,omitempty"`
+	MS       int64             `json:"ms,omitempty"`       // that a call took, with all its attempts
+	Attempts int               `json:"attempts,omitempty"` // of a call; 0: one, or not known
+	Finish   string            `json:"finish,omitempty"`
+	Effect   runtime.Effect    `json:"effect,omitempty"`
+	Code     string            `json:"code,omitempty"`
+
+	*More // is read by Rest; nil: nothing of that
+}
+
+// More is what few events have: none of those of every turn.
+type More struct {
 	Start     *Start                `json:"start,omitempty"`
-	Messages  []runtime.Message     `json:"messages,omitempty"`
 	Notes     []runtime.Note        `json:"notes,omitempty"`
 	Documents []runtime.Document    `json:"documents,omitempty"`
 	Skills    []runtime.Skill       `json:"skills,omitempty"`
-	Text      string                `json:"text,omitempty"`
 	Read      int                   `json:"read,omitempty"`    // messages in the memory
 	Summary   string                `json:"summary,omitempty"` // stands for the messages before From, the task apart
 	From      int                   `json:"from,omitempty"`
 	Repair    bool                  `json:"repair,omitempty"`
-	Usage     *runtime.Usage        `json:"usage,omitempty"`
-	MS        int64                 `json:"ms,omitempty"`       // that a call took, with all its attempts
-	Attempts  int                   `json:"attempts,omitempty"` // of a call; 0: one, or not known
-	Finish    string                `json:"finish,omitempty"`
-	Effect    runtime.Effect        `json:"effect,omitempty"`
 	Allow     bool                  `json:"allow,omitempty"`
 	Scope     runtime.ApprovalScope `json:"scope,omitempty"`
 	Keys      []string              `json:"keys,omitempty"`
@@ -72,7 +79,14 @@ type Event struct {
 	Agent     string                `json:"agent,omitempty"`
 	Stop      agentloop.StopReason  `json:"stop,omitempty"`
 	Category  runtime.Category      `json:"category,omitempty"`
-	Code      string                `json:"code,omitempty"`
+}
+
+// Rest returns what few events have.
+func (e *Event) Rest() (more More) {
+	if e.More != nil {
+		more = *e.More
+	}
+	return more
 }
 
 // Barrier reports whether the event, and all before it, must be durable before the Leg is asked what is next:
@@ -84,7 +98,7 @@ func (e *Event) Barrier() bool {
 	case Steered, Compacted, ModelBegan, ModelAgain, Permission, Paused, Answered, MemorySaved, Ended:
 		return true
 	case ToolBegan, ToolAgain:
-		return e.Effect != runtime.ReadOnly && e.Tool == "" // its steps record what they do
+		return e.Effect != runtime.ReadOnly && e.Rest().Tool == "" // its steps record what they do
 	}
 	return false
 }
@@ -98,7 +112,7 @@ func (e *Event) measure(r *Reply) {
 
 // ForRun reports whether the event is an approval that holds for the whole run.
 func (e *Event) ForRun() bool {
-	return e.Kind == Permission && e.Allow && forRun(e.Scope)
+	return e.Kind == Permission && e.Rest().Allow && forRun(e.Rest().Scope)
 }
 
 // forRun reports whether a scope, by its old name too, is the run.
@@ -174,21 +188,21 @@ func (e *Event) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &p); err != nil {
 		return fmt.Errorf("agent event: %w", err)
 	}
-	if p.Pause != nil || p.Answer != nil {
+	if p.More != nil && (p.More.Pause != nil || p.More.Answer != nil) {
 		v, err := value.Decode(text)
 		if err != nil {
 			return fmt.Errorf("agent event: %w", err)
 		}
 		m, _ := v.(map[string]any)
-		if pause, ok := m["pause"].(map[string]any); ok && p.Pause != nil {
-			p.Pause.Show, p.Pause.Schema = pause["show"], pause["schema"]
-			if expiry, ok := pause["expiry"].(map[string]any); ok && p.Pause.Expiry != nil {
-				p.Pause.Expiry.Value = expiry["Value"]
-				p.Pause.OnExpire = *p.Pause.Expiry
+		if pause, ok := m["pause"].(map[string]any); ok && p.More.Pause != nil {
+			p.More.Pause.Show, p.More.Pause.Schema = pause["show"], pause["schema"]
+			if expiry, ok := pause["expiry"].(map[string]any); ok && p.More.Pause.Expiry != nil {
+				p.More.Pause.Expiry.Value = expiry["Value"]
+				p.More.Pause.OnExpire = *p.More.Pause.Expiry
 			}
 		}
-		if answer, ok := m["answer"].(map[string]any); ok && p.Answer != nil {
-			p.Answer.Value = answer["value"]
+		if answer, ok := m["answer"].(map[string]any); ok && p.More.Answer != nil {
+			p.More.Answer.Value = answer["value"]
 		}
 	}
 	*e = Event(p)

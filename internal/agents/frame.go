@@ -139,8 +139,8 @@ func (f *frame) step() bool {
 		f.stage, f.layer = disposing, len(f.loop.Layers)
 		if failed, ok := errors.AsType[*failure](f.err); ok {
 			failed.err.Step = f.path
-			f.record(Event{Kind: Ended, Stop: agentloop.StopError, Category: failed.err.Category, Code: failed.err.Code,
-				Text: cmp.Or(failed.Error(), "failed")})
+			f.record(Event{Kind: Ended, Code: failed.err.Code, Text: cmp.Or(failed.Error(), "failed"),
+				More: &More{Stop: agentloop.StopError, Category: failed.err.Category}})
 		}
 	case disposing:
 		f.dispose()
@@ -169,7 +169,7 @@ func (f *frame) drive() bool {
 			f.finish(err)
 			return true
 		}
-		f.record(Event{Kind: Started, Start: &start})
+		f.record(Event{Kind: Started, More: &More{Start: &start}})
 	case Ready:
 		if f.round != nil {
 			return f.settle()
@@ -344,7 +344,7 @@ func (f *frame) answered() {
 			fmt.Errorf("model %q gave no valid answer in %d turns: %s", f.loop.Model, maxRepairs+1, fault)))
 	default:
 		f.due = true
-		f.record(Event{Kind: ModelBegan, Repair: true, Messages: []runtime.Message{{Role: runtime.User,
+		f.record(Event{Kind: ModelBegan, More: &More{Repair: true}, Messages: []runtime.Message{{Role: runtime.User,
 			Text: "That answer cannot be used: " + fault +
 				"\nAnswer again, with nothing but JSON that matches this schema:\n" +
 				string(f.loop.Schema)}}})
@@ -375,7 +375,7 @@ func (f *frame) succeed() {
 	remembers := f.memory.Thread != "" && f.leg.offer.Memory
 	switch {
 	case s.Saved || f.item == 4:
-		f.record(Event{Kind: Ended, Stop: f.ends})
+		f.record(Event{Kind: Ended, More: &More{Stop: f.ends}})
 	case f.item == 0:
 		names := []any{}
 		for _, c := range s.Calls {

@@ -81,7 +81,7 @@ func (t *thread) open(c agentloop.Call) {
 	if t.approved(c, b) {
 		t.due = true
 		if b.nested {
-			t.record(Event{Kind: ToolBegan, Tool: c.Name, Arguments: slices.Clone(c.Arguments)})
+			t.record(Event{Kind: ToolBegan, More: &More{Tool: c.Name, Arguments: slices.Clone(c.Arguments)}})
 			return
 		}
 		t.record(Event{Kind: ToolBegan, Effect: b.effect(c.Arguments)})
@@ -175,7 +175,7 @@ func (f *frame) pause(by owner, p Pause, id string) {
 	if p.OnExpire.Answered {
 		p.Expiry = &p.OnExpire
 	}
-	f.leg.record(by, f.name, Event{Kind: Paused, Pause: &p})
+	f.leg.record(by, f.name, Event{Kind: Paused, More: &More{Pause: &p}})
 }
 
 // approvalNeeded says which approval the call needs.
@@ -247,13 +247,13 @@ func (t *thread) decide(keys []string, d runtime.ApprovalDecision) {
 	if forRun(d.Scope) && !edited && grantable(keys) {
 		scope = runtime.ApproveRun
 	}
-	e := Event{Kind: Permission, Allow: d.Allow, Scope: scope, Keys: scoped(keys, t.loop.ApprovalTo),
-		Text: valid(d.Reason)}
+	e := Event{Kind: Permission, Text: valid(d.Reason),
+		More: &More{Allow: d.Allow, Scope: scope, Keys: scoped(keys, t.loop.ApprovalTo)}}
 	data := []any{"call", t.n, "tool", c.Name, "allow", d.Allow, "scope", string(scope)}
 	var content func() any
 	if edited {
 		v := Decoded(d.Arguments)
-		e.Arguments, _ = value.JSON(v) // it was JSON
+		e.More.Arguments, _ = value.JSON(v) // it was JSON
 		t.permitted, content = false, func() any { return v }
 		data = append(data, "edited", true)
 	}

@@ -15,13 +15,14 @@ import (
 // handOff takes that another agent goes on when the round is over.
 func (s *State) handOff(e *Event) error {
 	c, err := s.call(e.Call)
+	next := e.Rest().Agent
 	switch {
 	case err != nil:
 		return err
-	case e.Agent == "" || !c.Begun || s.handsOff() != nil:
+	case next == "" || !c.Begun || s.handsOff() != nil:
 		return fmt.Errorf("call %d cannot hand off", e.Call)
 	}
-	s.Handoffs = append(s.Handoffs, Handoff{Agent: e.Agent, Call: e.Call})
+	s.Handoffs = append(s.Handoffs, Handoff{Agent: next, Call: e.Call})
 	return nil
 }
 
@@ -133,7 +134,7 @@ func (t *thread) handOff(name string) {
 		t.refuse(toolLimit, fmt.Sprintf("the conversation was handed off %d times, which is the most", most))
 	default:
 		next := cmp.Or(t.loop.Handoffs[name].Name, name)
-		t.record(Event{Kind: HandedOff, Agent: next})
+		t.record(Event{Kind: HandedOff, More: &More{Agent: next}})
 		t.emit(trace.AgentHandoff, "call", t.n, "from", s.InCharge(), "to", next)
 	}
 }

@@ -284,7 +284,7 @@ func (g *Leg) checkAnswers() ([]Event, error) {
 			}
 			a.Value = v
 		}
-		events = append(events, Event{Kind: Answered, Frame: p.Frame, Answer: &a})
+		events = append(events, Event{Kind: Answered, Frame: p.Frame, More: &More{Answer: &a}})
 	}
 	return events, nil
 }

@@ -157,7 +157,7 @@ func TestRefusedRoundsBegin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := agents.Reduce(s, agents.Event{Seq: s.Seq + 1, Kind: agents.Ended, Stop: agentloop.StopRefused}); err == nil {
+		if _, err := agents.Reduce(s, agents.Event{Seq: s.Seq + 1, Kind: agents.Ended, More: &agents.More{Stop: agentloop.StopRefused}}); err == nil {
 			t.Errorf("after event %d (%s) the loop may end as refused", n, j.events[n-1].Kind)
 		}
 	}
@@ -165,6 +165,6 @@ func TestRefusedRoundsBegin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err = agents.Reduce(s, agents.Event{Seq: s.Seq + 1, Kind: agents.Steered, Notes: []runtime.Note{{ID: "1", Text: "use t.a"}}})
+	s, err = agents.Reduce(s, agents.Event{Seq: s.Seq + 1, Kind: agents.Steered, More: &agents.More{Notes: []runtime.Note{{ID: "1", Text: "use t.a"}}}})
 	same(t, "rounds after a note", []any{s.Refusals, err}, []any{0, nil})
 }

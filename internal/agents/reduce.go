@@ -12,13 +12,14 @@ import (
 )
 
 func (s *State) begin(e *Event) error {
+	start := e.Rest().Start
 	switch {
 	case s.Phase != "":
 		return s.refuse()
-	case e.Start == nil || e.Start.MaxSteps < 1:
+	case start == nil || start.MaxSteps < 1:
 		return fmt.Errorf("it has no step to go")
 	}
-	s.Phase, s.Start = Ready, *e.Start
+	s.Phase, s.Start = Ready, *start
 	text, told := s.Start.Prompt, s.Start.Before
 	switch {
 	case s.Start.Context == "":
@@ -58,13 +59,13 @@ func (s *State) gather(e *Event) error {
 	case Instructed:
 		s.Guide = e.Text
 	case SkillsLoaded:
-		s.Skills = e.Skills
+		s.Skills = e.Rest().Skills
 	case LayersLoaded:
 		s.Layers = e.Text
 	case Retrieved:
-		s.Found = e.Documents
+		s.Found = e.Rest().Documents
 	case MemoryLoaded:
-		s.Messages, s.Read = slices.Concat(e.Messages, s.Messages), max(e.Read, len(e.Messages))
+		s.Messages, s.Read = slices.Concat(e.Messages, s.Messages), max(e.Rest().Read, len(e.Messages))
 		s.Own += len(e.Messages)
 	}
 	return nil
@@ -76,7 +77,7 @@ func (s *State) steer(e *Event) error {
 		return s.refuse()
 	}
 	s.Phase, s.Repairs = Ready, 0 // an answer is not the last one then
-	for _, n := range e.Notes {
+	for _, n := range e.Rest().Notes {
 		s.Messages = append(s.Messages, runtime.Message{Role: runtime.User, Text: n.Text})
 		s.Taken = append(s.Taken, n.ID)
 	}
@@ -93,7 +94,7 @@ func (s *State) count(u *runtime.Usage) {
 // model takes the beginning and the end of a call of the model.
 func (s *State) model(e *Event) error {
 	switch {
-	case e.Kind == ModelBegan && e.Repair:
+	case e.Kind == ModelBegan && e.Rest().Repair:
 		if s.Phase != Said || s.Repairs >= maxRepairs {
 			return s.refuse()
 		}
@@ -175,12 +176,13 @@ func (s *State) tool(e *Event) error {
 		if c.Decided || c.Begun {
 			return fmt.Errorf("call %d is decided", e.Call)
 		}
-		c.Decided, c.Allowed, c.Why = true, e.Allow, e.Text
-		if e.Allow && e.Arguments != nil {
-			c.Arguments = e.Arguments
+		more := e.Rest()
+		c.Decided, c.Allowed, c.Why = true, more.Allow, e.Text
+		if more.Allow && more.Arguments != nil {
+			c.Arguments = more.Arguments
 		}
 		if e.ForRun() {
-			s.Grants = union(s.Grants, e.Keys)
+			s.Grants = union(s.Grants, more.Keys)
 		}
 	case ToolBegan:
 		if c.Begun || c.Decided && !c.Allowed {
@@ -251,10 +253,11 @@ func (s *State) waits(call int) bool {
 }
 
 func (s *State) pause(e *Event) error {
-	if e.Pause == nil || e.Pause.ID == "" {
+	opened := e.Rest().Pause
+	if opened == nil || opened.ID == "" {
 		return fmt.Errorf("it has no pause")
 	}
-	p := *e.Pause
+	p := *opened
 	if p.For == ForModel {
 		if s.Phase != Asking || p.Call != 0 || s.waits(0) {
 			return s.refuse()
@@ -278,16 +281,16 @@ func (s *State) pause(e *Event) error {
 }
 
 func (s *State) answer(e *Event) error {
-	i := -1
-	if e.Answer != nil {
-		i = slices.IndexFunc(s.Pauses, func(p Pause) bool { return p.ID == e.Answer.Pause })
+	i, given := -1, e.Rest().Answer
+	if given != nil {
+		i = slices.IndexFunc(s.Pauses, func(p Pause) bool { return p.ID == given.Pause })
 	}
 	if i < 0 {
 		return fmt.Errorf("no such pause is open")
 	}
 	var reply *any
-	if !e.Answer.Due {
-		reply = &e.Answer.Value
+	if !given.Due {
+		reply = &given.Value
 	}
 	if n := s.Pauses[i].Call; n > 0 {
 		c := &s.Calls[n-1]
@@ -319,24 +322,25 @@ func (s *State) setSubagent(e *Event) error {
 	if _, err := s.call(e.Call); err != nil {
 		return err
 	}
-	if e.Subagent == nil || e.Subagent.ID == "" {
+	sub := e.Rest().Subagent
+	if sub == nil || sub.ID == "" {
 		return fmt.Errorf("it has no sub-agent")
 	}
-	i := s.subagent(e.Subagent.ID)
-	if i < 0 && e.Subagent.Closed || i >= 0 && e.Subagent.Closed == s.Subagents[i].Closed {
-		return fmt.Errorf("sub-agent %q is not one to open or close", e.Subagent.ID)
+	i := s.subagent(sub.ID)
+	if i < 0 && sub.Closed || i >= 0 && sub.Closed == s.Subagents[i].Closed {
+		return fmt.Errorf("sub-agent %q is not one to open or close", sub.ID)
 	}
 	if i < 0 {
-		s.Subagents = append(s.Subagents, *e.Subagent)
+		s.Subagents = append(s.Subagents, *sub)
 	} else {
-		s.Subagents[i] = *e.Subagent
+		s.Subagents[i] = *sub
 	}
 	return nil
 }
 
 func (s *State) end(e *Event) error {
-	ok := false
-	switch e.Stop {
+	ok, more := false, e.Rest()
+	switch more.Stop {
 	case agentloop.StopAnswer:
 		ok = s.Phase == Said && !s.Silent
 	case agentloop.StopNoAction:
@@ -355,9 +359,9 @@ func (s *State) end(e *Event) error {
 		ok = e.Text != ""
 	}
 	if !ok {
-		return fmt.Errorf("it cannot stop for the reason %q while it is %s", e.Stop, s.Phase)
+		return fmt.Errorf("it cannot stop for the reason %q while it is %s", more.Stop, s.Phase)
 	}
-	s.Phase, s.Open, s.Stop, s.Pauses = Over, false, e.Stop, nil
-	s.Category, s.Code, s.Failure = e.Category, e.Code, e.Text
+	s.Phase, s.Open, s.Stop, s.Pauses = Over, false, more.Stop, nil
+	s.Category, s.Code, s.Failure = more.Category, e.Code, e.Text
 	return nil
 }

@@ -180,22 +180,23 @@ func (s *State) route(frame string, e *Event) error {
 	}
 	name, rest, _ := strings.Cut(frame, "/")
 	child, n := s.Children[name], ordinalOf(name)
+	start := e.Rest().Start
 	if s.Phase != Calling || n <= s.Round || n > len(s.Calls) || !s.Calls[n-1].Open {
 		return fmt.Errorf("no open call has the child %q", name)
 	}
 	if child == nil {
 		child = new(State)
-		if rest == "" && e.Start != nil && e.Start.Continues != "" {
-			before := s.Children[e.Start.Continues]
+		if rest == "" && start != nil && start.Continues != "" {
+			before := s.Children[start.Continues]
 			if before == nil || before.Phase != Over {
-				return fmt.Errorf("it continues %q, which has not ended", e.Start.Continues)
+				return fmt.Errorf("it continues %q, which has not ended", start.Continues)
 			}
 			child.Messages = slices.Clip(before.Messages)
 			child.Summary, child.From = before.Summary, before.From
 		}
 	}
-	if rest == "" && e.Start != nil && e.Start.Depth != s.Start.Depth+1 {
-		return fmt.Errorf("depth %d below depth %d", e.Start.Depth, s.Start.Depth)
+	if rest == "" && start != nil && start.Depth != s.Start.Depth+1 {
+		return fmt.Errorf("depth %d below depth %d", start.Depth, s.Start.Depth)
 	}
 	if err := child.route(rest, e); err != nil {
 		return err

@@ -31,12 +31,12 @@ func answer(text string, calls ...string) []runtime.Message {
 }
 
 var (
-	start    = event{Kind: agents.Started, Start: &agents.Start{MaxSteps: 2}}
+	start    = event{Kind: agents.Started, More: &agents.More{Start: &agents.Start{MaxSteps: 2}}}
 	ask      = event{Kind: agents.ModelBegan}
-	repair   = event{Kind: agents.ModelBegan, Repair: true}
+	repair   = event{Kind: agents.ModelBegan, More: &agents.More{Repair: true}}
 	begin    = event{Kind: agents.ToolBegan, Call: 1, Effect: runtime.External}
 	result   = event{Kind: agents.ToolEnded, Call: 1, Text: "A"}
-	finished = event{Kind: agents.Ended, Stop: agentloop.StopAnswer}
+	finished = event{Kind: agents.Ended, More: &agents.More{Stop: agentloop.StopAnswer}}
 )
 
 func hears(text string, calls ...string) event {
@@ -50,14 +50,16 @@ func cut(text string, calls ...string) event {
 }
 
 func pause(for_ string, call int) event {
-	return event{Kind: agents.Paused, Pause: &agents.Pause{Pause: resume.Pause{ID: "p", Kind: resume.Human}, For: for_, Call: call}}
+	return event{Kind: agents.Paused, More: &agents.More{Pause: &agents.Pause{Pause: resume.Pause{ID: "p", Kind: resume.Human}, For: for_, Call: call}}}
 }
 
 func testIllegal(t *testing.T) {
-	answered := event{Kind: agents.Answered, Answer: &agents.Answer{Pause: "p"}}
-	handoff := func(call int, agent string) event { return event{Kind: agents.HandedOff, Call: call, Agent: agent} }
+	answered := event{Kind: agents.Answered, More: &agents.More{Answer: &agents.Answer{Pause: "p"}}}
+	handoff := func(call int, agent string) event {
+		return event{Kind: agents.HandedOff, Call: call, More: &agents.More{Agent: agent}}
+	}
 	child := func(e event) event { e.Frame = "dig#1"; return e }
-	deep := child(event{Kind: agents.Started, Start: &agents.Start{MaxSteps: 1, Depth: 1}})
+	deep := child(event{Kind: agents.Started, More: &agents.More{Start: &agents.Start{MaxSteps: 1, Depth: 1}}})
 	for _, tt := range []struct {
 		name   string
 		before []event
@@ -66,7 +68,7 @@ func testIllegal(t *testing.T) {
 	}{
 		{"nothing before the start", nil, ask, "the loop has not begun"},
 		{"a second start", []event{start}, start, "the loop is ready"},
-		{"no steps", nil, event{Kind: agents.Started, Start: &agents.Start{}}, "no step to go"},
+		{"no steps", nil, event{Kind: agents.Started, More: &agents.More{Start: &agents.Start{}}}, "no step to go"},
 		{"a start without anything", nil, event{Kind: agents.Started}, "no step to go"},
 		{"an unknown kind", []event{start}, event{Kind: "dance"}, "unknown kind"},
 		{"memory", []event{start}, event{Kind: agents.MemoryLoaded}, ""},
@@ -84,8 +86,8 @@ func testIllegal(t *testing.T) {
 		{"an error without a beginning", []event{start, ask, hears("", "t.a")}, event{Kind: agents.ToolEnded, Call: 1, Code: "x"}, ""},
 		{"trust 7.10: a call of a cut answer, of an earlier version", []event{start, ask, cut("", "t.a"), begin}, result, ""},
 		{"trust 7.10: a cut answer as the answer, of an earlier version", []event{start, ask, cut("hi")}, finished, ""},
-		{"trust 3.1: a cut answer", []event{start, ask, cut("hi")}, event{Kind: agents.Ended, Stop: agentloop.StopCut}, ""},
-		{"trust 3.1: an answer that was not cut", []event{start, ask, hears("hi")}, event{Kind: agents.Ended, Stop: agentloop.StopCut}, "cannot stop"},
+		{"trust 3.1: a cut answer", []event{start, ask, cut("hi")}, event{Kind: agents.Ended, More: &agents.More{Stop: agentloop.StopCut}}, ""},
+		{"trust 3.1: an answer that was not cut", []event{start, ask, hears("hi")}, event{Kind: agents.Ended, More: &agents.More{Stop: agentloop.StopCut}}, "cannot stop"},
 		{"a result without a call", []event{start, ask, hears("hi")}, result, "there is no call 1"},
 		{"a result of another call", []event{start, ask, hears("", "t.a"), begin}, event{Kind: agents.ToolEnded, Call: 2}, "there is no call 2"},
 		{"a result without a beginning", []event{start, ask, hears("", "t.a")}, result, "has not begun"},
@@ -101,7 +103,7 @@ func testIllegal(t *testing.T) {
 		{"two beginnings", []event{start, ask, hears("", "t.a"), begin}, begin, "has begun"},
 		{"a beginning after a no", []event{start, ask, hears("", "t.a"), {Kind: agents.Permission, Call: 1}}, begin, "may not"},
 		{"again before it began", []event{start, ask, hears("", "t.a")}, event{Kind: agents.ToolAgain, Call: 1}, "has not begun"},
-		{"two decisions", []event{start, ask, hears("", "t.a"), {Kind: agents.Permission, Call: 1, Allow: true}}, event{Kind: agents.Permission, Call: 1}, "is decided"},
+		{"two decisions", []event{start, ask, hears("", "t.a"), {Kind: agents.Permission, Call: 1, More: &agents.More{Allow: true}}}, event{Kind: agents.Permission, Call: 1}, "is decided"},
 		{"approval after the beginning", []event{start, ask, hears("", "t.a"), begin}, pause(agents.ForApproval, 1), "cannot wait"},
 		{"a human before the beginning", []event{start, ask, hears("", "t.a")}, pause(agents.ForHuman, 1), "cannot wait"},
 		{"a result while it waits", []event{start, ask, hears("", "t.a"), begin, pause(agents.ForHuman, 1)}, result, "waits for an answer"},
@@ -115,10 +117,10 @@ func testIllegal(t *testing.T) {
 		{"an archive without a name", []event{start}, event{Kind: agents.Compacted}, "names no archive"},
 		{"the end without an answer", []event{start}, finished, "cannot stop"},
 		{"the end while calls are open", []event{start, ask, hears("", "t.a")}, finished, "cannot stop"},
-		{"an end for no reason", []event{start, ask, hears("x")}, event{Kind: agents.Ended, Stop: "bored"}, "cannot stop"},
-		{"the cap before the cap", []event{start, ask, hears("", "t.a"), begin, result}, event{Kind: agents.Ended, Stop: agentloop.StopMaxSteps}, "cannot stop"},
-		{"repetition without one", []event{start, ask, hears("", "t.a"), begin, result}, event{Kind: agents.Ended, Stop: agentloop.StopRepetition}, "cannot stop"},
-		{"an error without a word", []event{start}, event{Kind: agents.Ended, Stop: agentloop.StopError}, "cannot stop"},
+		{"an end for no reason", []event{start, ask, hears("x")}, event{Kind: agents.Ended, More: &agents.More{Stop: "bored"}}, "cannot stop"},
+		{"the cap before the cap", []event{start, ask, hears("", "t.a"), begin, result}, event{Kind: agents.Ended, More: &agents.More{Stop: agentloop.StopMaxSteps}}, "cannot stop"},
+		{"repetition without one", []event{start, ask, hears("", "t.a"), begin, result}, event{Kind: agents.Ended, More: &agents.More{Stop: agentloop.StopRepetition}}, "cannot stop"},
+		{"an error without a word", []event{start}, event{Kind: agents.Ended, More: &agents.More{Stop: agentloop.StopError}}, "cannot stop"},
 		{"anything after the end", []event{start, ask, hears("x"), finished}, ask, "the loop has ended"},
 		{"a second end", []event{start, ask, hears("x"), finished}, finished, "the loop has ended"},
 		{"saved twice", []event{start, ask, hears("x"), {Kind: agents.MemorySaved}}, event{Kind: agents.MemorySaved}, "the loop is said"},
@@ -129,9 +131,9 @@ func testIllegal(t *testing.T) {
 		{"a child that has not begun", []event{start, ask, hears("", "delegate_dig"), begin}, child(ask), "not begun"},
 		{"a result before the child's", []event{start, ask, hears("", "delegate_dig"), begin, deep}, result, `before its child "dig#1" has ended`},
 		{"a child that goes on from nothing", []event{start, ask, hears("", "agent.send"), begin},
-			child(event{Kind: agents.Started, Start: &agents.Start{MaxSteps: 1, Depth: 1, Continues: "x#1"}}), "which has not ended"},
-		{"a sub-agent of no call", []event{start}, event{Kind: agents.SubagentSet, Call: 1, Subagent: &agents.Subagent{ID: "x"}}, "there is no call 1"},
-		{"closing nobody", []event{start, ask, hears("", "agent.close"), begin}, event{Kind: agents.SubagentSet, Call: 1, Subagent: &agents.Subagent{ID: "x", Closed: true}}, "not one to open or close"},
+			child(event{Kind: agents.Started, More: &agents.More{Start: &agents.Start{MaxSteps: 1, Depth: 1, Continues: "x#1"}}}), "which has not ended"},
+		{"a sub-agent of no call", []event{start}, event{Kind: agents.SubagentSet, Call: 1, More: &agents.More{Subagent: &agents.Subagent{ID: "x"}}}, "there is no call 1"},
+		{"closing nobody", []event{start, ask, hears("", "agent.close"), begin}, event{Kind: agents.SubagentSet, Call: 1, More: &agents.More{Subagent: &agents.Subagent{ID: "x", Closed: true}}}, "not one to open or close"},
 	} {
 		events := story(append(tt.before[:len(tt.before):len(tt.before)], tt.then)...)
 		n := len(events) - 1
@@ -169,18 +171,23 @@ func TestReduceAnything(t *testing.T) {
 		for range 60 {
 			e := event{Seq: s.Seq + 1, Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Call: rapid.IntRange(0, 5).Draw(t, "call"),
 				Frame: rapid.SampledFrom([]string{"", "", "", "", "x#1", "x#2", "x#1/y#1", "#", "/"}).Draw(t, "frame"),
-				Text:  rapid.SampledFrom([]string{"", "a"}).Draw(t, "text"), Allow: rapid.Bool().Draw(t, "allow"), Repair: rapid.Bool().Draw(t, "repair"),
-				Stop: rapid.SampledFrom([]agentloop.StopReason{agentloop.StopAnswer, agentloop.StopMaxSteps, agentloop.StopError, agentloop.StopUntil}).Draw(t, "stop")}
-			switch e.Kind {
-			case agents.Started:
-				e.Start = &agents.Start{MaxSteps: 3, Depth: strings.Count(e.Frame, "#")}
-			case agents.ModelEnded:
+				Text:  rapid.SampledFrom([]string{"", "a"}).Draw(t, "text")}
+			more := rapid.IntRange(0, 9).Draw(t, "more") > 0
+			if more {
+				e.More = &agents.More{Allow: rapid.Bool().Draw(t, "allow"), Repair: rapid.Bool().Draw(t, "repair"),
+					Stop: rapid.SampledFrom([]agentloop.StopReason{agentloop.StopAnswer, agentloop.StopMaxSteps, agentloop.StopError, agentloop.StopUntil}).Draw(t, "stop")}
+			}
+			switch {
+			case e.Kind == agents.ModelEnded:
 				e.Messages = answer("x", make([]string, rapid.IntRange(0, 3).Draw(t, "calls"))...)
-			case agents.Paused:
+			case !more:
+			case e.Kind == agents.Started:
+				e.Start = &agents.Start{MaxSteps: 3, Depth: strings.Count(e.Frame, "#")}
+			case e.Kind == agents.Paused:
 				e.Pause = &agents.Pause{Pause: resume.Pause{ID: "p"}, Call: e.Call, For: rapid.SampledFrom([]string{agents.ForApproval, agents.ForHuman, agents.ForModel}).Draw(t, "for")}
-			case agents.Answered:
+			case e.Kind == agents.Answered:
 				e.Answer = &agents.Answer{Pause: "p", Value: object{"answer": "x"}}
-			case agents.SubagentSet:
+			case e.Kind == agents.SubagentSet:
 				e.Subagent = &agents.Subagent{ID: "x", Closed: e.Allow}
 			}
 			before := encode(t, s)

@@ -226,7 +226,7 @@ func (r *Run) agentEvent(a *agent, recorded *agents.Event) {
 		r.answerGranted()
 	}
 	if e.Kind == agents.Steered {
-		r.ledger.notes.taken(e.Notes)
+		r.ledger.notes.taken(e.Rest().Notes)
 	}
 	if e.Barrier() && r.durable() {
 		a.saving = true
@@ -427,10 +427,10 @@ func (r *Run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
 			r.openInside(t, e)
 		case agents.Answered: // it has read the answer
 			a.answers = slices.DeleteFunc(a.answers,
-				func(answer agents.Answer) bool { return answer.Pause == e.Answer.Pause })
+				func(answer agents.Answer) bool { return answer.Pause == e.Rest().Answer.Pause })
 		case agents.Permission:
 			if e.ForRun() {
-				r.grant(e.Keys)
+				r.grant(e.Rest().Keys)
 			}
 		case agents.ModelEnded, agents.Compacted: // the next call has all its attempts
 			delete(a.tries, placeOf(FramePath(t.Path(), e.Frame), 0))

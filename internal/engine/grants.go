@@ -28,8 +28,8 @@ func (r *Run) approves(p *Pause) []string {
 	}
 	for _, events := range r.agentOf(p.task).events {
 		for i := range events {
-			if e := &events[i]; e.Kind == agents.Paused && e.Pause.ID == p.inAgent {
-				return e.Pause.Approves()
+			if e := &events[i]; e.Kind == agents.Paused && e.Rest().Pause.ID == p.inAgent {
+				return e.Rest().Pause.Approves()
 			}
 		}
 	}
@@ -58,7 +58,9 @@ func unscoped(events []agents.Event) []agents.Event {
 	events = slices.Clone(events)
 	for i := range events {
 		if e := &events[i]; e.ForRun() {
-			e.Scope = runtime.ApproveOnce
+			more := e.Rest()
+			more.Scope = runtime.ApproveOnce
+			e.More = &more
 		}
 	}
 	return events

@@ -29,9 +29,10 @@ func labelOf(frame, tool string, call int) string {
 // openInside begins the steps of a tool of the recipe.
 func (r *Run) openInside(t *machine.Task, e *agents.Event) {
 	site := t.Node().Adapter.(*program.Call)
-	if tool := site.Agents.Tools[e.Tool]; tool != nil {
-		args, _ := value.Decode(e.Arguments) // they were checked
-		r.m.Enter(t, &tool.Body, labelOf(e.Frame, e.Tool, e.Call), args)
+	more := e.Rest()
+	if tool := site.Agents.Tools[more.Tool]; tool != nil {
+		args, _ := value.Decode(more.Arguments) // they were checked
+		r.m.Enter(t, &tool.Body, labelOf(e.Frame, more.Tool, e.Call), args)
 	}
 }
 

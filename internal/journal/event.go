@@ -331,7 +331,7 @@ func Signals(events []Event) map[string]bool {
 			ids[what.ID] = true
 		case AgentEvents:
 			for _, e := range what.Events {
-				for _, n := range e.Notes {
+				for _, n := range e.Rest().Notes {
 					ids[n.ID] = true
 				}
 			}
