@@ -101,19 +101,19 @@ func ExampleKinds() {
 		fmt.Println(kind.Name, "-", kind.Doc)
 	}
 	// Output:
-	// set - Gives a value: with is the value itself.
-	// model - Asks a model once.
+	// set - Sets a value: with is the value itself.
+	// model - Sends one request to a model.
 	// recipe - Runs another recipe, or steps written in place.
-	// fail - Fails on purpose: the steps in place around it, or the run.
+	// fail - Fails on purpose: it fails the body that contains it, or the run.
 	// human - Asks a person and pauses the run until the answer arrives.
-	// say - Tells whoever watches the run something, once.
+	// say - Reports something to whoever watches the run, once.
 	// wait - Waits for a time or an event.
 	// agent - Runs a model with tools until it answers.
-	// loop - Repeats steps until a condition holds.
-	// fork - Runs branches side by side.
+	// loop - Repeats steps until a condition is true.
+	// fork - Runs branches in parallel.
 	// switch - Runs the first case that matches.
 	// send - Puts a value into a channel.
 	// receive - Takes a value out of a channel.
 	// retrieve - Looks up documents.
-	// index - Puts documents where retrieve finds them.
+	// index - Puts documents into an index, where retrieve steps find them.
 }

@@ -11,9 +11,9 @@ var Efforts = []string{"low", "medium", "high"}
 
 // optionArgs are keys of a model step and of an agent that only some models take.
 var optionArgs = []Argument{
-	{Name: "top_p", Type: typeShare, Doc: "Only the likeliest words that together have this probability."},
-	{Name: "stop", Type: typeStrings, Doc: "Texts before which the answer ends."},
-	{Name: "seed", Type: typeInteger, Doc: "The model should answer the same with the same seed."},
+	{Name: "top_p", Type: typeShare, Doc: "Sample only from the likeliest tokens that together have this probability."},
+	{Name: "stop", Type: typeStrings, Doc: "The answer ends before any of these texts."},
+	{Name: "seed", Type: typeInteger, Doc: "With the same seed the model should give the same answer."},
 	{Name: "reasoning", Type: typeReasoning, Doc: "How much the model should think before it answers."},
 }
 

@@ -49,46 +49,46 @@ type IndexFiles struct {
 var (
 	placeKeys = []Argument{
 		{Name: "query", Type: typeString, Required: true, Doc: "What to look for."},
-		{Name: "top_k", Type: typeHundred, Doc: "The most documents. Defaults to 5. No expressions."},
+		{Name: "top_k", Type: typeHundred, Doc: "The maximum number of documents. Defaults to 5. No expressions."},
 		{Name: "from", Type: typeWord,
-			Doc: "Where to look, as the host names it. Defaults to its default. No expressions."},
+			Doc: "The retriever, by its name in the host. Defaults to the host's default. No expressions."},
 		{Name: "filter", Type: typeValues,
-			Doc: "What the metadata of documents must have: a value, or one of a list, by name."},
-		{Name: "rerank", Type: typeRerank, Doc: "Puts the documents into a better order. No expressions."},
+			Doc: "What the metadata of a document must have, by name: a value, or one of a list."},
+		{Name: "rerank", Type: typeRerank, Doc: "Improves the order of the documents. No expressions."},
 	}
 	indexKeys = []Argument{
 		{Name: "into", Type: typeWord,
-			Doc: "The index, as the host names it. Defaults to its default. No expressions."},
+			Doc: "The index, by its name in the host. Defaults to the host's default. No expressions."},
 		{Name: "files", Type: typeFiles, Doc: "Files to index. Either this or documents."},
 		{Name: "documents", Type: typeDocuments,
-			Doc: "Texts to index, each {source, text}, with metadata and type if you like. Either this or files."},
-		{Name: "metadata", Type: typeValues, Doc: "What each document has in its metadata, for filters."},
+			Doc: "Texts to index, each {source, text}, optionally with metadata and type. Either this or files."},
+		{Name: "metadata", Type: typeValues, Doc: "Metadata of all documents, for filters."},
 		{Name: "chunk", Type: typeChunk, Doc: "How texts are cut into passages. No expressions."},
 		{Name: "stale", Type: typeString, Allowed: []string{"keep", "delete"},
-			Doc: "delete removes what is in the index, below the folder of the files, and no longer there. " +
-				"Defaults to keep."},
+			Doc: "delete removes sources below the folder whose files no longer exist; " +
+				"with documents, all other sources. Defaults to keep."},
 	}
 	filesObject = newArguments("index.files", []Argument{
 		{Name: "in", Type: typeString,
-			Doc: "A folder, relative to the one that the host lets recipes read. Defaults to that one."},
+			Doc: "A folder, relative to tools.file.base of the host. Defaults to that folder."},
 		{Name: "match", Type: typeString,
-			Doc: "A pattern of paths in it, such as **/*.md: ** is any number of folders. Defaults to **, all files."},
+			Doc: "A pattern for paths in it, such as **/*.md; ** is any number of folders. Defaults to **, all files."},
 	})
 	documentObject = newArguments("index.document", []Argument{
-		{Name: "source", Type: typeString, Required: true, Doc: "Where the text is from, such as a path."},
-		{Name: "text", Type: typeString, Required: true, Doc: "What is indexed."},
-		{Name: "metadata", Type: typeValues, Doc: "What the document has in its metadata, for filters."},
+		{Name: "source", Type: typeString, Required: true, Doc: "Where the text comes from, such as a path."},
+		{Name: "text", Type: typeString, Required: true, Doc: "The text to index."},
+		{Name: "metadata", Type: typeValues, Doc: "Metadata of the document, for filters."},
 		{Name: "type", Type: typeString, Allowed: []string{"text", "markdown", "html", "csv", "json"},
-			Doc: "What the text is. Defaults to what the ending of source says, else markdown."},
+			Doc: "The format of the text. Defaults to that of the suffix of source, otherwise markdown."},
 	})
 	rerankObject = newArguments("retrieve.rerank", []Argument{
-		{Name: "by", Type: typeWord, Required: true, Doc: "The reranker, as the host names it."},
-		{Name: "top_k", Type: typeHundred, Doc: "How many documents stay, the best. Defaults to all."},
+		{Name: "by", Type: typeWord, Required: true, Doc: "The reranker, by its name in the host."},
+		{Name: "top_k", Type: typeHundred, Doc: "How many of the best documents to keep. Defaults to all."},
 	})
 	chunkObject = newArguments("index.chunk", []Argument{
 		{Name: "by", Type: typeString, Allowed: []string{"heading", "size"},
-			Doc: "heading begins a passage at each heading. Defaults to heading."},
-		{Name: "max_bytes", Type: typePositive, Doc: "The most bytes of a passage. Defaults to 2000."},
+			Doc: "heading starts a passage at each heading. Defaults to heading."},
+		{Name: "max_bytes", Type: typePositive, Doc: "The maximum size of a passage. Defaults to 2000."},
 	})
 )
 

@@ -147,8 +147,8 @@ var (
 		{Name: "tools", Type: typeOwnTools, Doc: "Tools of this recipe, for its agents and its steps."},
 		{Name: "steps", Type: typeSteps, Required: true, Doc: "The steps by id, at least one."},
 		{Name: "finally", Type: typeSteps,
-			Doc: "Steps that run when all others have ended, however that is. No rollback."},
-		{Name: "output", Type: typeAny, Doc: "The run's output. Without it the output is null."},
+			Doc: "Steps that run when all others have ended, also after a failure. No rollback."},
+		{Name: "output", Type: typeAny, Doc: "The run's output. Defaults to null."},
 	})
 	channelObject = newObject("channel", []Argument{
 		{Name: "kind", Type: typeString, Allowed: channelKinds, Required: true, Doc: "Who gets a value that is sent."},
@@ -156,13 +156,14 @@ var (
 			Doc: "Values come from outside the run. Not given: it is a warning if no step sends."},
 	})
 	toolObject = newObject("tool", []Argument{
-		{Name: "description", Type: typeString, Doc: "What it is for. Models read it. With ref, the file may say it."},
-		{Name: "inputs", Type: typeInputs, Doc: "Its arguments, which its steps see as inputs. Not with ref."},
+		{Name: "description", Type: typeString, Doc: "What it is for. With ref, defaults to that of the file."},
+		{Name: "inputs", Type: typeInputs, Doc: "Its arguments, which its steps read as inputs. Not with ref."},
 		{Name: "effect", Type: typeString, Allowed: effectWords,
 			Doc: "What a call does to the world. Defaults to the strongest effect that its steps can have."},
 		{Name: "ref", Type: typeString, Doc: "A recipe file, relative to this one's folder. Either this or steps."},
-		{Name: "steps", Type: typeSteps, Doc: "Steps in place, which see the inputs of the tool. Either this or ref."},
-		{Name: "output", Type: typeAny, Doc: "What a call returns. Without it that is null. Not with ref."},
+		{Name: "steps", Type: typeSteps,
+			Doc: "Steps in place, which can read the inputs of the tool. Either this or ref."},
+		{Name: "output", Type: typeAny, Doc: "What a call returns. Defaults to null. Not with ref."},
 	})
 	requiresObject = newObject("requires", []Argument{
 		{Name: "capabilities", Type: typeStrings, Doc: "Such as model or tools."},
@@ -170,55 +171,55 @@ var (
 		{Name: "secrets", Type: typeStrings, Doc: "Secrets by name."},
 	})
 	defaultsObject = newObject("defaults", []Argument{
-		{Name: "model", Type: typeString, Doc: "The model of steps that name none."},
+		{Name: "model", Type: typeString, Doc: "The model of steps that do not name one."},
 		{Name: "timeout", Type: typeDuration, Doc: "The timeout of steps that call a model or a tool."},
 		{Name: "retry", Type: typeRetries,
-			Doc: "When to try calls again, by kind of adapter: model, tool, retriever, memory."},
+			Doc: "When to retry calls, by kind of adapter: model, tool, retriever, memory."},
 	})
 	limitsObject = newObject("limits", []Argument{
 		{Name: "wall_time", Type: typeDuration, Doc: "How long the run may take."},
 		{Name: "max_parallel", Type: typePositive,
-			Doc: "How many calls of models and tools may be under way at the same time. " +
+			Doc: "How many calls of models and tools may run at the same time. " +
 				"The limit of the host applies as well. Without either it is 8."},
-		{Name: "tokens", Type: typePositive, Doc: "How many tokens all calls of models may use together."},
+		{Name: "tokens", Type: typePositive, Doc: "How many tokens all model calls may use together."},
 		{Name: "cost_usd", Type: typeCost,
-			Doc: "How many US dollars all calls of models may cost together, at the host's prices."},
-		{Name: "tool_calls", Type: typePositive, Doc: "How many calls of tools steps and agents may make together."},
+			Doc: "How many US dollars all model calls may cost together, at the host's prices."},
+		{Name: "tool_calls", Type: typePositive, Doc: "How many tool calls steps and agents may make together."},
 		{Name: "on_exceeded", Type: typeString, Allowed: []string{"fail", "pause"},
 			Doc: "What happens when tokens, cost_usd, tool_calls or wall_time would be exceeded. Defaults to fail."},
 	})
 	stepLimitsObject = newObject("step.limits", []Argument{
 		{Name: "wall_time", Type: typeDuration, Doc: "How long the step may take."},
-		{Name: "tokens", Type: typePositive, Doc: "How many tokens the calls of models may use together."},
+		{Name: "tokens", Type: typePositive, Doc: "How many tokens the model calls may use together."},
 		{Name: "cost_usd", Type: typeCost,
-			Doc: "How many US dollars the calls of models may cost together, at the host's prices."},
-		{Name: "tool_calls", Type: typePositive, Doc: "How many calls of tools may be made together."},
+			Doc: "How many US dollars the model calls may cost together, at the host's prices."},
+		{Name: "tool_calls", Type: typePositive, Doc: "How many tool calls the step may make."},
 		{Name: "on_exceeded", Type: typeString, Allowed: []string{"fail", "pause"},
 			Doc: "What happens when one of them would be exceeded. Defaults to fail."},
 	})
 	stepObject = newObject("step", []Argument{
 		{Name: "uses", Type: typeString, Required: true,
-			Doc: "A built-in kind, or a tool by its name, which contains a dot."},
+			Doc: "A built-in kind, or the name of a tool, which contains a dot."},
 		{Name: "with", Type: typeAny, Doc: "The arguments of the kind or the tool."},
-		{Name: "needs", Type: typeStrings, Doc: "Ids of steps that come first."},
-		{Name: "when", Type: typeExpression, Doc: "Run the step only if this is true; else it is skipped."},
+		{Name: "needs", Type: typeStrings, Doc: "Ids of steps that must end first."},
+		{Name: "when", Type: typeExpression, Doc: "Run the step only if this is true; otherwise skip it."},
 		{Name: "trigger", Type: typeString,
 			Allowed: []string{string(AllSuccess), string(NoneFailed), string(AllDone), string(AnySuccess)},
-			Doc:     "Which ends of its needs let the step run. Defaults to all_success."},
-		{Name: "foreach", Type: typeForeach, Doc: "Run the step once per item of a list."},
-		{Name: "retry", Type: typeRetry, Doc: "When to try the step's call of a model or a tool again."},
+			Doc:     "How its needs must end for the step to run. Defaults to all_success."},
+		{Name: "foreach", Type: typeForeach, Doc: "Run the step once for each item of a list."},
+		{Name: "retry", Type: typeRetry, Doc: "When to retry the step's call of a model or a tool."},
 		{Name: "timeout", Type: typeDuration, Doc: "How long the step may take."},
 		{Name: "output", Type: typeOutput, Doc: "The shape and the size of the step's output."},
 		{Name: "on_error", Type: typeOnError, Doc: "What a failure of the step does. Defaults to fail."},
 		{Name: "on_indeterminate", Type: typeString,
 			Allowed: []string{string(PauseIndeterminate), string(FailIndeterminate), string(ContinueIndeterminate)},
-			Doc: "What follows if the outcome of a call with an external effect is unknown. " +
-				"Defaults to pause; to continue where a race was lost or the run's time was over."},
+			Doc: "What happens if the outcome of a call with an external effect is unknown. " +
+				"Defaults to pause; to continue if a race was lost or the run's time was over."},
 		{Name: "rollback", Type: typeRollback, Doc: "How to undo the step when the run fails later."},
-		{Name: "idempotency_key", Type: typeString, Doc: "Joined to the key that the tool gets."},
+		{Name: "idempotency_key", Type: typeString, Doc: "Becomes part of the key that the tool gets."},
 		{Name: "priority", Type: typeInteger,
 			Doc: "Of steps that could start, the one with the higher number starts first. Defaults to 0."},
-		{Name: "limits", Type: typeStepLimits, Doc: "Limits of this step, its body included."},
+		{Name: "limits", Type: typeStepLimits, Doc: "Limits of this step, including its body."},
 		{Name: "description", Type: typeString, Doc: "What the step is for."},
 		{Name: "tags", Type: typeStrings, Doc: "Words to find the step by."},
 	})
@@ -242,23 +243,23 @@ var (
 	})
 	onErrorObject = newObject("on_error", []Argument{
 		{Name: "when", Type: typeExpression,
-			Doc: "Only for an error of which this is true; any other fails the step. It reads error."},
+			Doc: "Handle only an error for which this is true; any other fails the step. It reads error."},
 		{Name: "set", Type: typeAny, Doc: "The step counts as succeeded, with this output, which may read error."},
 		{Name: "do", Type: typeString, Allowed: []string{"continue"},
 			Doc: "The step stays failed and the run goes on. Either this or set."},
 	})
 	retryObject = newObject("retry", []Argument{
-		{Name: "max_attempts", Type: typePositive, Doc: "All calls, the first included."},
+		{Name: "max_attempts", Type: typePositive, Doc: "The maximum number of calls, including the first."},
 		{Name: "backoff", Type: typeDuration, Doc: "The wait after the first call. It doubles after each further one."},
 		{Name: "max_backoff", Type: typeDuration,
-			Doc: "The longest wait that doubling reaches, and that the other side may ask for. Defaults to 5m."},
+			Doc: "The longest wait, by doubling or by request of the server. Defaults to 5m."},
 		{Name: "jitter", Type: typeString, Allowed: []string{"none", "full"},
 			Doc: "full waits a random time from 0 to the delay."},
 		{Name: "mode", Type: typeString, Allowed: []string{"wait", "pause"},
-			Doc: "pause lets a long wait pause the run."},
-		{Name: "retry_on", Type: typeReasons, Doc: "The reasons that count. An empty list: none."},
+			Doc: "pause pauses the run for a long wait."},
+		{Name: "retry_on", Type: typeReasons, Doc: "The reasons to retry. An empty list: none."},
 		{Name: "when", Type: typeExpression,
-			Doc: "Only after an error of which this is true. It reads error. Not given: after all."},
+			Doc: "Retry only after an error for which this is true. It reads error. Not given: after all."},
 		{Name: "timeout", Type: typeDuration, Doc: "How long each attempt may take."},
 	})
 	retriesObject = newObject("defaults.retry", []Argument{
@@ -282,46 +283,47 @@ var (
 			Doc: "Who speaks."},
 		{Name: "text", Type: typeText, Required: true, Doc: "What is said."},
 		{Name: "files", Type: typeLinks,
-			Doc: "Images and other files that go with what a user says: paths, https or data URLs."},
+			Doc: "Images and other files of a user's message: paths, https or data URLs."},
 	})
 	agentObject = newObject("agent", append([]Argument{
-		{Name: "model", Type: typeString, Doc: "The model by name. May be an expression."},
+		{Name: "model", Type: typeString, Doc: "The name of the model. May be an expression."},
 		{Name: "instructions", Type: typeText, Doc: "The system prompt."},
 		{Name: "tools", Type: typeToolNames,
-			Doc: "The tools that it may call; all: all that are allowed. Not given: none."},
-		{Name: "deny", Type: typeTools, Doc: "Tools that it may not call; this wins over tools."},
+			Doc: "The tools that it may call; all means every allowed tool. Not given: none."},
+		{Name: "deny", Type: typeTools, Doc: "Tools that it must not call; takes precedence over tools."},
 		{Name: "cwd", Type: typeString,
-			Doc: "Where its calls of file.* and exec.run are: below the folders that the host gives these."},
-		{Name: "max_steps", Type: typeThousand, Doc: "How often it may ask the model. Defaults to 10."},
+			Doc: "The folder for its calls of file.* and exec.run, relative to those of the host."},
+		{Name: "max_steps", Type: typeThousand, Doc: "The maximum number of model calls. Defaults to 10."},
 		{Name: "on_limit", Type: typeString, Allowed: []string{"fail"},
-			Doc: "fail makes it an error to end without an answer: at max_steps, by repetition, refused, silent " +
-				"or cut."},
+			Doc: "fail makes it an error to end without an answer: at max_steps, by repetition, with a refused, " +
+				"empty or cut answer."},
 		{Name: "on_repetition", Type: typeString, Allowed: []string{"stop", "fail", "go_on"},
 			Doc: "What happens when it makes the same calls with the same results three times in a row. " +
-				"Defaults to stop, with on_limit: fail to fail."},
+				"Defaults to stop; with on_limit: fail, to fail."},
 		{Name: "max_calls", Type: typePositive,
-			Doc: "How many calls of tools it may make, its delegates and sub-agents included. Defaults to 1000."},
-		{Name: "max_calls_per_answer", Type: typePositive, Doc: "The most calls of one answer. Defaults to 64."},
+			Doc: "How many tool calls it may make, including its delegates and sub-agents. Defaults to 1000."},
+		{Name: "max_calls_per_answer", Type: typePositive,
+			Doc: "The maximum number of calls in one answer. Defaults to 64."},
 		{Name: "until", Type: typeExpression, Doc: "Stop as soon as this is true."},
 		{Name: "approval", Type: typeApproval, Doc: "Which tool calls need an approval. Defaults to never."},
 		{Name: "approval_to", Type: typePeople,
 			Doc: "People and groups who may approve its calls. Not given: anybody."},
 		{Name: "on_indeterminate", Type: typeString, Allowed: []string{"pause", "report"},
 			Doc: "What happens to a tool call that a crash interrupted: " +
-				"the run pauses (default), or the model is told."},
+				"the run pauses (default), or the model gets an error."},
 		{Name: "delegates", Type: typeStrings, Doc: "Ids of agents that it may hand tasks to."},
 		{Name: "handoffs", Type: typeStrings, Doc: "Ids of agents that may take over the conversation."},
 		{Name: "max_handoffs", Type: typePositive,
-			Doc: "The most hand-offs. Defaults to 10."},
+			Doc: "The maximum number of hand-offs. Defaults to 10."},
 		{Name: "subagents", Type: typeSubagents, Doc: "How many agents it may start itself; false: none."},
 		{Name: "skills", Type: typeTexts, Doc: "Skills by name."},
 		{Name: "memory", Type: typeMemory, Doc: "Which conversation it remembers."},
-		{Name: "retrieve", Type: typeRetrieve, Doc: "Looks up documents for the task, 5 without top_k."},
+		{Name: "retrieve", Type: typeRetrieve, Doc: "Looks up documents for the task, by default 5."},
 		{Name: "compact", Type: typeCompact, Doc: "When a summary replaces old messages. Not given: never."},
 		{Name: "tool_concurrency", Type: typePositive, Doc: "How many tool calls may overlap. Defaults to 1."},
-		{Name: "max_delegation_depth", Type: typeNatural, Doc: "How deep delegates may delegate. Defaults to 3."},
-		{Name: "temperature", Type: typeNumber, Doc: "Of the model."},
-		{Name: "max_tokens", Type: typePositive, Doc: "Of one answer."},
+		{Name: "max_delegation_depth", Type: typeNatural, Doc: "How deeply delegates may be nested. Defaults to 3."},
+		{Name: "temperature", Type: typeNumber, Doc: "How random answers are."},
+		{Name: "max_tokens", Type: typePositive, Doc: "The maximum number of tokens of one answer."},
 		{Name: "tool_choice", Type: typeString, Doc: "auto, none, required, or the tool that it must call first."},
 		{Name: "description", Type: typeString, Doc: "What the agent is for."},
 	}, optionArgs...))
@@ -329,7 +331,7 @@ var (
 		{Name: "max_active", Type: typePositive, Doc: "How many may be open at the same time. Defaults to 4."},
 	})
 	memoryObject = newObject("memory", []Argument{
-		{Name: "thread", Type: typeString, Doc: "The conversation."},
+		{Name: "thread", Type: typeString, Doc: "The name of the conversation."},
 		{Name: "resource", Type: typeString, Doc: "Whom the conversation is with."},
 		{Name: "inherit", Type: typeBoolean, Doc: "A delegate uses the memory of the agent that called it."},
 	})
@@ -337,10 +339,12 @@ var (
 		{Name: "top_k", Type: typePositive, Doc: "How many documents. Defaults to 5."},
 	})
 	compactObject = newObject("compact", []Argument{
-		{Name: "above", Type: typePositive, Required: true, Doc: "The size of a request, in tokens of four bytes."},
-		{Name: "keep", Type: typePositive, Doc: "How many of the last messages stay whole. Defaults to 6."},
-		{Name: "model", Type: typeString, Doc: "Makes the summary. Defaults to the model of the agent."},
-		{Name: "prompt", Type: typeText, Doc: "What it is asked for. Defaults to a summary to continue from."},
+		{Name: "above", Type: typePositive, Required: true,
+			Doc: "The size of a request that needs a summary, in tokens of four bytes."},
+		{Name: "keep", Type: typePositive, Doc: "How many of the last messages to keep. Defaults to 6."},
+		{Name: "model", Type: typeString, Doc: "The model that writes the summary. Defaults to that of the agent."},
+		{Name: "prompt", Type: typeText,
+			Doc: "The prompt for the summary. Defaults to one for a summary to continue from."},
 	})
 	onEmptyObject = newObject("on_empty", []Argument{
 		{Name: "set", Type: typeAny, Required: true, Doc: "The step succeeds with this output."},
@@ -380,9 +384,10 @@ var (
 func bodyKeys(steps string) []Argument {
 	return []Argument{
 		{Name: "ref", Type: typeString, Doc: "A recipe file, relative to this one's folder. Either this or steps."},
-		{Name: "inputs", Type: typeValues, Doc: "The inputs of the recipe that ref names, which sees nothing else."},
-		{Name: "steps", Type: steps, Doc: "Steps in place, which also see the steps around them. Either this or ref."},
-		{Name: "output", Type: typeAny, Doc: "The output of the steps in place. Without it the output is null."},
+		{Name: "inputs", Type: typeValues, Doc: "The inputs of the recipe in ref, which can read nothing else."},
+		{Name: "steps", Type: steps,
+			Doc: "Steps in place, which can also read the steps around them. Either this or ref."},
+		{Name: "output", Type: typeAny, Doc: "The output of the steps in place. Defaults to null."},
 	}
 }
 
