@@ -31,13 +31,13 @@ type answerFlags struct {
 
 func (f *answerFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.decision, "decision", "", "the decision, for a pause that has decisions")
+	flags.StringVar(&f.decision, "decision", "", "the decision, for a pause with decisions")
 	flags.StringArrayVar(&f.pairs, "input", nil,
 		"a field of the form or payload as name=value; name=@FILE and name=@- read a file or stdin (repeatable)")
 	flags.StringVar(&f.answer, "answer", "", "the answer to a question")
 	flags.StringVar(&f.inputsJSON, "inputs-json", "", "the whole form or payload as JSON, or @FILE, or @- for stdin")
 	flags.StringVar(&f.scope, "scope", "", "what an approval of a call covers: once or run")
-	flags.StringVar(&f.reason, "reason", "", "why a call is rejected, for the model")
+	flags.StringVar(&f.reason, "reason", "", "the reason for rejecting a call, for the model")
 	flags.StringVar(&f.arguments, "arguments", "",
 		"approve a call with these arguments instead, once: a JSON object, or @FILE, or @- for stdin")
 }

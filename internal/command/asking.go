@@ -13,9 +13,9 @@ import (
 func (a *app) askCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ask FILE TEXT",
-		Short: "Ask an agent of a Markdown file",
-		Long: "Ask runs the agent of a Markdown file, without a recipe. Its answer goes to stdout. TEXT is what it\n" +
-			"is asked; @FILE and @- read a file or stdin. The run is kept, resumed and shown like any other.",
+		Short: "Give a task to the agent in a Markdown file",
+		Long: "Ask runs the agent in a Markdown file, without a recipe, and prints its answer on stdout. TEXT is\n" +
+			"the task; @FILE and @- read a file or stdin. The run is kept, resumed and shown like any other.",
 		Example: `  braise ask agents/critic.md 'Is this letter kind?'
   git diff | braise ask agents/review.md @-`,
 		Args: exactly(2, "ask takes a Markdown file and a text"),

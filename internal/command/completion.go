@@ -21,7 +21,7 @@ func (a *app) completionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion SHELL",
 		Short: "Print a script that completes commands, runs, steps and inputs: " + strings.Join(names, ", "),
-		Long: "Completion prints a script for a shell. Where it goes depends on the shell, for instance:\n\n" +
+		Long: "Completion prints a completion script for a shell. To load it, depending on the shell:\n\n" +
 			"  bash:  source <(braise completion bash)\n" +
 			"  zsh:   braise completion zsh > \"${fpath[1]}/_braise\"\n" +
 			"  fish:  braise completion fish > ~/.config/fish/completions/braise.fish",

@@ -15,9 +15,9 @@ func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the installation: configuration, models, tools, MCP servers, secrets, telemetry, store, versions",
-		Long: "Doctor reads the configuration and checks what it names. It asks endpoints of models for their\n" +
-			"list of models, which costs nothing, asks MCP servers for their tools, and connects to the collector\n" +
-			"of telemetry. No model answers, no tool is called and no telemetry is sent.",
+		Long: "Doctor checks everything that the configuration names. It asks endpoints of models for their list of\n" +
+			"models, which costs nothing, asks MCP servers for their tools, and connects to the telemetry\n" +
+			"collector. It calls no models and no tools, and sends no telemetry.",
 		Example: `  braise doctor
   braise doctor --config prod/braise.yaml --output json`,
 		Args: exactly(0, "doctor takes no arguments"),

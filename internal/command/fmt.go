@@ -19,7 +19,7 @@ func (a *app) fmtCommand() *cobra.Command {
 	check := false
 	cmd := &cobra.Command{
 		Use:   "fmt FILE…",
-		Short: "Bring recipes into canonical layout, comments kept",
+		Short: "Format recipes in the canonical layout, with their comments",
 		Example: `  braise fmt recipe.yaml
   braise fmt --check recipes/*.yaml`,
 		Args: atLeastOne("fmt takes recipe files"),

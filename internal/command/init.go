@@ -24,10 +24,10 @@ func (a *app) initCommand() *cobra.Command {
 	template := "starter"
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
-		Short: "Write a recipe that runs without keys, with its scenario and a braise.yaml",
-		Long: "Init writes a recipe with all that it needs into DIR (default: the working folder): sample data,\n" +
-			"scripts in place of models, scenarios, a braise.yaml and JSON Schemas for editors. It never changes an\n" +
-			"existing file.",
+		Short: "Write a recipe that runs without keys, with a scenario and a braise.yaml",
+		Long: "Init writes a recipe, and everything that it needs, to DIR (default: the working folder): sample\n" +
+			"data, scripts in place of models, scenarios, a braise.yaml and JSON Schemas for editors. It never\n" +
+			"changes an existing file.",
 		Example: `  braise init demo
   braise init tickets --template triage`,
 		Args: func(_ *cobra.Command, args []string) error {

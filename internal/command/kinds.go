@@ -21,7 +21,7 @@ import (
 func (a *app) kindsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "kinds [NAME]",
-		Short: "List the step kinds and tools, or show one with arguments, result and example",
+		Short: "List the kinds of steps and the tools, or show one with its arguments, result and an example",
 		Example: `  braise kinds
   braise kinds exec.run`,
 		Args: func(_ *cobra.Command, args []string) error {

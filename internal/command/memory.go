@@ -21,8 +21,8 @@ func (a *app) memoryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "memory COMMAND",
 		Short: "List, show and forget what agents remember",
-		Long: "Memory is about the conversations of agents that the store keeps. THREAD is the name of one;\n" +
-			"--resource is needed where the agent has one.",
+		Long: "Memory lists, shows and removes the conversations of agents in the store. THREAD is the name of a\n" +
+			"conversation; --resource is required if the agent sets one.",
 		Example: `  braise memory list
   braise memory show ticket-7 --resource ada
   braise memory forget ticket-7 --resource ada`,
@@ -37,7 +37,7 @@ func (a *app) memoryCommand() *cobra.Command {
 	}
 	cmd.AddCommand(a.memoryList(),
 		a.aboutThread("show", "Show a conversation", a.showConversation),
-		a.aboutThread("forget", "Remove a conversation for good", a.forgetConversation))
+		a.aboutThread("forget", "Remove a conversation", a.forgetConversation))
 	return cmd
 }
 
@@ -100,7 +100,7 @@ func (a *app) aboutThread(
 			})
 		},
 	}
-	cmd.Flags().StringVar(&resource, "resource", "", "whom or what the conversation is about, where the agent says so")
+	cmd.Flags().StringVar(&resource, "resource", "", "the resource of the conversation, if the agent sets one")
 	return cmd
 }
 

@@ -38,13 +38,13 @@ func (a *app) planCommand() *cobra.Command {
 		Use:   "plan FILE [--why A B]",
 		Short: "Show the execution plan without running anything",
 		Long: fmt.Sprintf(`Plan prints what a run would do: the steps in order, what each waits for, and what the recipe
-needs. Nothing is called.
+needs. It calls nothing.
 
-With --why A B it prints the ways on which step B waits for step A: a line each, with the kind of each
+With --why A B it prints the paths by which step B waits for step A: one per line, with the kind of each
 edge, the shortest first, at most %d. Steps in bodies are named by their paths: both/left/ask.
 
 With --format svg it draws a picture. Bodies are boxes in plans of up to 60 steps; in larger ones
-those that --open names. --around STEP draws what is up to --hops edges away from a step.`, workflow.MaxWays),
+only those that --open names. --around STEP draws the steps up to --hops edges away from a step.`, workflow.MaxWays),
 		Example: `  braise plan recipe.yaml
   braise plan recipe.yaml --why fetch report
   braise plan recipe.yaml --format dot --reduced | dot -Tsvg > plan.svg
@@ -86,11 +86,11 @@ those that --open names. --around STEP draws what is up to --hops edges away fro
 	flags.StringVar(&f.format, "format", f.format, "text, json, mermaid, dot or svg")
 	flags.BoolVar(&f.reduced, "reduced", false,
 		fmt.Sprintf("leave out the edges that follow from others; for up to %d steps", workflow.MaxReduced))
-	flags.StringVar(&f.draw.Direction, "direction", "TB", "where edges lead: TB, down, or LR, to the right")
-	flags.StringSliceVar(&f.draw.Open, "open", nil, "steps whose bodies are drawn as boxes, by path")
-	flags.StringVar(&f.draw.Around, "around", "", "draw the steps near this one, named by its path")
-	flags.IntVar(&f.draw.Hops, "hops", 3, "how many edges away from the step of --around")
-	flags.BoolVar(&f.why, "why", false, "print the ways from step A to step B, which follow FILE")
+	flags.StringVar(&f.draw.Direction, "direction", "TB", "direction of edges: TB (down) or LR (to the right)")
+	flags.StringSliceVar(&f.draw.Open, "open", nil, "the steps whose bodies are drawn as boxes, by path")
+	flags.StringVar(&f.draw.Around, "around", "", "draw only the steps near this one, named by its path")
+	flags.IntVar(&f.draw.Hops, "hops", 3, "maximum distance from the step of --around, in edges")
+	flags.BoolVar(&f.why, "why", false, "print the paths from step A to step B, which follow FILE")
 	return cmd
 }
 

@@ -19,7 +19,7 @@ func (a *app) resumeCommand() *cobra.Command {
 		Use:   "resume TOKEN",
 		Short: "Answer a pause of a run by its token, and resume the run",
 		Long: "Resume answers one pause of a run, by its token, and resumes the run. The recipe comes from the\n" +
-			"store. An answer that does not fit leaves the token usable.",
+			"store. If the answer does not match, the token stays usable.",
 		Example: `  braise resume TOKEN --decision approve
   braise resume TOKEN --decision approve --input reply=@reply.txt
   braise resume TOKEN --answer 'The blue one'
@@ -66,14 +66,14 @@ func (a *app) resumeCommand() *cobra.Command {
 	cmd.Flags().StringVar(&recipeFile, "recipe", "", "the recipe of the run, instead of the copy in the store")
 	cmd.Flags().BoolVar(&acceptChanged, "accept-changed", false,
 		"resume with the recipe of --recipe even if it has changed")
-	cmd.Flags().BoolVar(&force, "force", false, "make a call again although processes of it still run")
+	cmd.Flags().BoolVar(&force, "force", false, "repeat a call although its processes are still running")
 	a.addIncomplete(cmd)
 	return cmd
 }
 
 func (a *app) addIncomplete(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&a.incomplete, "incomplete", false,
-		"resume even where a model, tool or secret is missing that a step needs")
+		"resume even if a model, tool or secret is missing that a step needs")
 }
 
 func (a *app) checkRecipeFlags(cmd *cobra.Command, file string, acceptChanged bool) error {

@@ -73,16 +73,16 @@ func (a *app) rootCommand() *cobra.Command {
 	root.Flags().BoolVar(&showVersion, "version", false, "print the version")
 	f := root.PersistentFlags()
 	f.StringVar(&a.config, "config", "",
-		"the configuration (default braise.yaml beside the recipe or in the working folder)")
+		"the configuration (default braise.yaml next to the recipe or in the working folder)")
 	f.StringVar(&a.store, "store", "",
 		"where runs are kept: sqlite:PATH, jsonl:DIR, postgres://… or memory: "+
 			"(default sqlite:$XDG_STATE_HOME/braise/runs.db)")
 	f.StringVar(&a.engine, "engine", "",
-		"where runs are executed instead of in this process: temporal://HOST:PORT/NAMESPACE?queue=NAME")
+		"the engine that executes runs, instead of this process: temporal://HOST:PORT/NAMESPACE?queue=NAME")
 	f.StringVar(&a.runID, "run-id", "", "the id of the run (default a new UUIDv7)")
 	f.IntVar(&a.maxParallel, "max-parallel", 0,
-		"maximum concurrent calls (the lowest of flag, recipe and braise.yaml counts)")
-	f.StringArrayVar(&a.models, "model", nil, "NAME=script:FILE replaces a model by a script (repeatable)")
+		"maximum concurrent calls (the lowest of flag, recipe and braise.yaml applies)")
+	f.StringArrayVar(&a.models, "model", nil, "NAME=script:FILE replaces a model with a script (repeatable)")
 	f.StringVar(&a.output, "output", "human", "human, json or jsonl")
 	f.StringVar(&a.color, "color", "auto", "auto, always or never (honours NO_COLOR)")
 	f.BoolVar(&a.strict, "strict", false, "treat warnings as errors, before anything runs")

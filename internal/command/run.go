@@ -23,7 +23,7 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run FILE",
 		Short: "Run a recipe",
 		Long: "Run runs a recipe: a file, or the recipe.yaml of a folder. The result goes to stdout, progress and\n" +
-			"diagnostics to stderr. The last line on stderr says how the run ended and what it used.",
+			"diagnostics to stderr. The last line on stderr shows how the run ended and what it used.",
 		Example: `  braise run recipe.yaml --input question='Who pays?'
   braise run demo --input text=@letter.txt
   git diff | braise run review.yaml --input diff=@-

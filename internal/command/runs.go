@@ -16,8 +16,8 @@ import (
 func (a *app) runsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "runs COMMAND",
-		Long: "Runs lists, inspects and manages the runs of the store. RUN is the id of a run, a prefix of it\n" +
-			"that no other run has, or last.",
+		Long: "Runs lists, inspects and manages the runs in the store. RUN is the id of a run, a unique prefix of\n" +
+			"it, or last for the run that was started last.",
 		Example: `  braise runs list --status paused
   braise runs show last
   braise runs recover 01a2fee6`,

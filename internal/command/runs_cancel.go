@@ -15,7 +15,7 @@ func (a *app) runsCancel() *cobra.Command {
 	reason, force := "", false
 	cmd := &cobra.Command{
 		Use:     "cancel RUN",
-		Short:   "End a run for good, and roll back what it did",
+		Short:   "End a run permanently, and roll it back",
 		Example: `  braise runs cancel last --reason 'wrong customer'`,
 		Args:    exactly(1, "runs cancel takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,7 +41,7 @@ func (a *app) runsCancel() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	cmd.Flags().StringVar(&reason, "reason", "", "the reason, for the record")
 	cmd.Flags().BoolVar(&force, "force", false, "end it even if the outcome of a call is unknown")
 	return cmd
 }

@@ -14,9 +14,9 @@ func (a *app) runsFork() *cobra.Command {
 	var outputs []string
 	cmd := &cobra.Command{
 		Use:   "fork RUN --at STEP",
-		Short: "Start a new run that shares with another one what came before a step",
-		Long: "Fork starts a new run: the step and all that depends on it run again, the results of other steps are\n" +
-			"kept. The old run does not change.",
+		Short: "Start a new run that shares everything before a step with another one",
+		Long: "Fork starts a new run from an old one: the step, and all steps that depend on it, run again; the\n" +
+			"results of other steps are kept. The old run does not change.",
 		Example: `  braise runs fork last --at report
   braise runs fork last --at report --set-output fetch='{"rows": 3}'`,
 		Args: exactly(1, "runs fork takes one run"),
@@ -53,8 +53,8 @@ func (a *app) runsFork() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&at, "at", "", "the step at which the new run starts")
 	cmd.Flags().StringVar(&inputsJSON, "inputs-json", "",
-		"other inputs as a JSON object, or @FILE, or @- for stdin; then everything runs again")
+		"new inputs as a JSON object, or @FILE, or @- for stdin; then everything runs again")
 	cmd.Flags().StringArrayVar(&outputs, "set-output", nil,
-		"STEP=JSON: another output for a finished step (repeatable)")
+		"STEP=JSON: a new output for a finished step (repeatable)")
 	return cmd
 }

@@ -77,9 +77,9 @@ func (a *app) runsList() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&status, "status", "", "only runs with this status: "+strings.Join(statuses(), ", "))
 	cmd.Flags().StringVar(&recipe, "recipe", "", "only runs of the recipe with this name")
-	cmd.Flags().StringArrayVar(&queues, "queue", nil, "only runs of this queue (repeatable); \"\": of none")
+	cmd.Flags().StringArrayVar(&queues, "queue", nil, "only runs of this queue (repeatable); \"\" means no queue")
 	cmd.Flags().StringArrayVar(&labels, "label", nil, "only runs with this label, key=value (repeatable)")
-	cmd.Flags().IntVar(&limit, "limit", limit, "only so many of the newest; 0 is all, as for json and jsonl")
+	cmd.Flags().IntVar(&limit, "limit", limit, "maximum number of runs; 0 means all, as for json and jsonl")
 	cmd.Flags().BoolVar(&all, "all", false, "all runs")
 	return cmd
 }

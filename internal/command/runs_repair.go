@@ -13,7 +13,7 @@ import (
 func (a *app) runsRepair() *cobra.Command {
 	return &cobra.Command{
 		Use:     "repair RUN",
-		Short:   "Cut off the unfinished write at the end of a journal (store jsonl:)",
+		Short:   "Remove an incomplete write at the end of a journal (store jsonl:)",
 		Example: `  braise runs repair 01a2fee6 --store jsonl:runs`,
 		Args:    exactly(1, "runs repair takes one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {

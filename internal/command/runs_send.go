@@ -13,7 +13,7 @@ func (a *app) runsSend() *cobra.Command {
 	text := ""
 	cmd := &cobra.Command{
 		Use:     "send RUN CHANNEL --inputs-json JSON",
-		Short:   "Put a value into a channel of a run, and resume it",
+		Short:   "Send a value to a channel of a run, and resume it",
 		Example: `  braise runs send last mail --inputs-json '{"from": "Ada"}'`,
 		Args:    exactly(2, "runs send takes a run and a channel"),
 		RunE: func(cmd *cobra.Command, args []string) error {

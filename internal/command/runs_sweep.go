@@ -59,7 +59,7 @@ func (a *app) runsSweep() *cobra.Command {
 	cmd.Flags().BoolVar(&opts.Recover, "recover", false,
 		"also resume interrupted runs; without it they are listed")
 	cmd.Flags().IntVar(&opts.MaxRuns, "max-runs", 4, "maximum concurrent runs")
-	cmd.Flags().BoolVar(&watch, "watch", false, "keep sweeping until a signal comes")
+	cmd.Flags().BoolVar(&watch, "watch", false, "keep sweeping until a signal such as SIGTERM arrives")
 	return cmd
 }
 

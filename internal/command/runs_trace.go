@@ -38,7 +38,7 @@ func (a *app) runsTrace() *cobra.Command {
 
 // contentFlag adds the flag that asks for the content of events.
 func contentFlag(cmd *cobra.Command, content *bool) {
-	cmd.Flags().BoolVar(content, "content", false, "with messages, what calls take and give, and outputs of steps")
+	cmd.Flags().BoolVar(content, "content", false, "include messages, arguments, results and outputs of steps")
 }
 
 // printEvents prints a line for each event.

@@ -21,7 +21,7 @@ func (a *app) runsTranscript() *cobra.Command {
 	follow := false
 	cmd := &cobra.Command{
 		Use:   "transcript RUN [STEP]",
-		Short: "Print what agents and models said to each other, with calls of tools and their results",
+		Short: "Print the conversations of agents and models, with tool calls and their results",
 		Example: `  braise runs transcript last
   braise runs transcript last research --follow`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -47,7 +47,7 @@ func (a *app) runsTranscript() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&follow, "follow", false, "go on until the run ends")
+	cmd.Flags().BoolVar(&follow, "follow", false, "continue until the run ends")
 	return cmd
 }
 

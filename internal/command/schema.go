@@ -27,7 +27,7 @@ func (a *app) schemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:       "schema [NAME]",
 		Short:     "Print a JSON Schema: of recipes, outcomes, events, snapshots of agents, braise.yaml or kinds",
-		Long:      "Schema prints the JSON Schema of recipes, or of what NAME says: " + strings.Join(names, ", ") + ".",
+		Long:      "Schema prints a JSON Schema, by default recipe. NAME is " + strings.Join(names, ", ") + ".",
 		Example:   "  braise schema > recipe.schema.json\n  braise schema config > braise.schema.json",
 		ValidArgs: names,
 		Args: func(_ *cobra.Command, args []string) error {

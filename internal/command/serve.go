@@ -47,17 +47,17 @@ func (a *app) serveCommand() *cobra.Command {
 		Short: "Serve recipes over HTTP, and execute the runs in queues",
 		Long: "Serve answers HTTP requests that start, show, answer, cancel and fork runs, and executes the\n" +
 			"runs in its queues. Several servers may share a store. DIR is a recipe, or a folder of recipes.\n" +
-			"Without any, those of serve.recipes in braise.yaml are served. SIGTERM and SIGINT let the calls\n" +
-			"under way end.",
+			"Without arguments, serve.recipes in braise.yaml names them. After SIGTERM or SIGINT, the server\n" +
+			"lets calls in progress end.",
 		Example: `  braise serve recipes
   braise serve --listen 127.0.0.1:0 --queue default --max-runs 4 --store postgres://…`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.serve(cmd, args, flags) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&flags.listen, "listen", "", "the address and port (default 127.0.0.1:7411); port 0 is any free one")
+	f.StringVar(&flags.listen, "listen", "", "the address and port (default 127.0.0.1:7411); port 0: any free port")
 	f.StringArrayVar(&flags.queues, "queue", nil, "a queue whose runs are executed (repeatable; default \"default\")")
-	f.IntVar(&flags.maxRuns, "max-runs", 0, "how many runs are executed at a time (default 16)")
-	f.BoolVar(&flags.noWork, "no-work", false, "execute nothing: workers elsewhere do")
+	f.IntVar(&flags.maxRuns, "max-runs", 0, "maximum concurrent runs (default 16)")
+	f.BoolVar(&flags.noWork, "no-work", false, "execute no runs; other workers do")
 	f.BoolVar(&flags.open, "open", false, "open the server in a browser")
 	f.BoolVar(&flags.insecure, "insecure", false, "listen beyond this machine without TLS")
 	return cmd

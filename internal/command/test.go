@@ -19,7 +19,7 @@ func (a *app) testCommand() *cobra.Command {
 	run := ""
 	cmd := &cobra.Command{
 		Use:   "test [PATH…]",
-		Short: "Run scenarios: recipes with scripted answers and expected outcomes",
+		Short: "Run scenarios: tests of recipes with scripted answers and expected outcomes",
 		Long:  "Test runs scenarios: files, or all *.txtar files below a folder (default: the working folder).",
 		Example: `  braise test demo
   braise test demo --run refund
@@ -64,7 +64,7 @@ func (a *app) testCommand() *cobra.Command {
 			return a.test(cmd.Context(), files, opts)
 		},
 	}
-	cmd.Flags().BoolVar(&opts.Update, "update", false, "rewrite the expectations that do not hold")
+	cmd.Flags().BoolVar(&opts.Update, "update", false, "rewrite the expectations that do not match")
 	cmd.Flags().StringVar(&run, "run", "", "only scenarios whose name matches this regular expression")
 	return cmd
 }

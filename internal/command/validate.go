@@ -18,7 +18,7 @@ func (a *app) validateCommand() *cobra.Command {
 	format := "text"
 	cmd := &cobra.Command{
 		Use:   "validate FILE…",
-		Short: "Report everything that is wrong with recipes, without running them",
+		Short: "Report all mistakes in recipes, without running them",
 		Example: `  braise validate recipe.yaml
   braise validate demo recipes/*.yaml
   braise validate demo --format github`,

@@ -35,10 +35,10 @@ func (a *app) workerCommand() *cobra.Command {
 	flags := &workerFlags{}
 	cmd := &cobra.Command{
 		Use:   "worker",
-		Short: "Execute the runs of an engine, with the models and tools of this installation",
-		Long: "Worker executes runs of an engine until a signal comes, with the models, tools and secrets of\n" +
-			"braise.yaml. Any number of workers, on any machines, may take work from a queue. The workers of\n" +
-			"the queues in a store are braise serve.",
+		Short: "Execute runs of an engine, with the models and tools of this installation",
+		Long: "Worker executes runs of an engine, with the models, tools and secrets of braise.yaml, until a signal\n" +
+			"such as SIGTERM arrives. Any number of workers, on any machines, may take work from a queue. For\n" +
+			"queues in a store, use braise serve instead.",
 		Example: `  braise worker --temporal 127.0.0.1:7233 --task-queue braise
   braise worker --temporal 127.0.0.1:7233 --task-queue gpu --only-calls --max-calls 2`,
 		Args: exactly(0, "worker takes no arguments"),
@@ -52,10 +52,10 @@ func (a *app) workerCommand() *cobra.Command {
 		f.StringVar(&flags.options[i], o.name, "", o.usage)
 	}
 	f.BoolVar(&flags.OnlyCalls, "only-calls", false, "make calls that runs send to this queue, and execute no runs")
-	f.DurationVar(&flags.Drain, "drain", 30*time.Second, "how long calls under way may go on after a signal")
-	f.IntVar(&flags.MaxCalls, "max-calls", 0, "how many calls are made at a time (default what the engine allows)")
-	f.StringVar(&flags.Build, "build", "", "the version of the worker, for engines that have runs keep to one")
-	f.BoolVar(&flags.Searched, "search-attributes", false, "have runs found by the search attributes of the engine")
+	f.DurationVar(&flags.Drain, "drain", 30*time.Second, "how long calls in progress may take after a signal")
+	f.IntVar(&flags.MaxCalls, "max-calls", 0, "maximum concurrent calls (default what the engine allows)")
+	f.StringVar(&flags.Build, "build", "", "the version of the worker, for engines that pin runs to a version")
+	f.BoolVar(&flags.Searched, "search-attributes", false, "set search attributes of the engine, to find runs by")
 	return cmd
 }
 
