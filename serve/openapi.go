@@ -34,7 +34,7 @@ func OpenAPI() []byte {
 		"openapi": "3.1.0",
 		"info": node{"title": "Braise", "version": "1",
 			"license":     node{"name": "Apache-2.0", "identifier": "Apache-2.0"},
-			"description": "Runs of recipes: look at them, watch them, answer them, begin, cancel and fork them."},
+			"description": "Show, watch, answer, start, cancel and fork runs of recipes."},
 		"paths": paths,
 		"components": node{"schemas": s.named, "securitySchemes": node{
 			"token": node{"type": "http", "scheme": "bearer", "description": "A token of the server."},
