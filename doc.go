@@ -1,12 +1,12 @@
-// Package braise is the root of Braise, an engine for recipes: YAML files that describe steps of
-// models and tools. [Load] reads and compiles one; the packages are, from the text to the outcome:
+// Package braise is the root of Braise, an engine for recipes: YAML files whose steps call models and
+// tools. [Load] reads and compiles a recipe. The other packages, in the order from the text to the outcome, are:
 //
 //   - recipe reads a recipe file into data with positions.
 //   - workflow compiles a recipe to a graph and runs it.
-//   - runtime says what a run may touch: models, tools, secrets, limits. To embed Braise, implement
-//     two interfaces of it: Model and Tool.
-//   - trace and diagnostics are what a run tells about itself.
-//   - host makes a runtime of a braise.yaml, as the command does.
+//   - runtime defines what a run may use: models, tools, secrets, limits. To embed Braise, implement
+//     two of its interfaces: Model and Tool.
+//   - trace and diagnostics define the events and the diagnostics of a run.
+//   - host makes a runtime from a braise.yaml, as the command does.
 //
-// docs/start/go.md is a tutorial, and docs/design.md follows a run through the packages.
+// docs/start/go.md is a tutorial. docs/design.md describes how a run passes through the packages.
 package braise

@@ -1,7 +1,7 @@
-// Package agentloop defines agents in Go: a [Loop] is a model with tools until it answers, within limits.
+// Package agentloop defines agents in Go: a [Loop] is a model that calls tools until it answers, within limits.
 //
-// A Loop is a definition and runs nothing. workflow.Agent makes a workflow of it, whose runs have hooks, sinks,
-// retries, budgets, pauses and a store as those of recipes do, and continue after a pause and after a crash.
+// A Loop is only a definition. workflow.Agent makes a workflow of it. Its runs have hooks, sinks, retries,
+// budgets, pauses and a store, like those of recipes, and continue after a pause or a crash.
 package agentloop
 
 import (

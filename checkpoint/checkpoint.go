@@ -1,14 +1,14 @@
-// Package checkpoint holds the journal of a run, and the [Store] interface for keeping journals.
+// Package checkpoint defines the journal of a run, and the [Store] interface for keeping journals.
 //
-// A journal is a list of records, numbered from 1 without a gap. The first says what runs; the
-// others say what happened. It only grows. Everything a store has about a run, except for who holds it and what others
-// ask of that process (see [Signal]), is a function of its journal: [Summary] is that function, and the kinds of
-// records that it understands are the constants of [Kind]. Records of other kinds are opaque here.
+// A journal is an append-only list of records, numbered from 1 without a gap. The first record describes what
+// runs, the others what happened. Everything that a store has about a run, except for its holder and its signals
+// (see [Signal]), is a function of its journal. [Summary] is that function, and the kinds of
+// records that it uses are the constants of [Kind]. Records of other kinds are opaque to this package.
 //
-// A process that works on a run holds it with a [Lease]. A lease that has expired may be taken by another
-// owner, and from then on the store refuses what the old one writes. A lease that nobody took stays
-// good for writing, however old it is: the epoch guards a journal, and time only decides who
-// may begin one. Leases are counted by the clock of a server or by a [Clock], not by the wall clock
+// A process that works on a run holds it with a [Lease]. When a lease has expired, another owner may take the
+// run, and from then on the store refuses writes by the old one. Until another owner takes it, a lease remains
+// valid for writing, however old it is: the epoch guards the journal, and time only determines who
+// may take it. Leases expire by the clock of a server or by a [Clock], not by the wall clock
 // of the caller.
 package checkpoint
 

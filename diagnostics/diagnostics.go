@@ -1,8 +1,8 @@
-// Package diagnostics says what is wrong, where, and what to do about it.
+// Package diagnostics describes problems, their positions, and what to do about them.
 //
-// A [Diagnostic] is one problem with its place. A [List] collects diagnostics; it is not an error, so that an empty
-// list can never be mistaken for a failure. [List.Err] turns a list with errors into an [*Error].
-// A [Mode] decides whether a diagnostic about the outside world blocks a run.
+// A [Diagnostic] is one problem with its position. A [List] collects diagnostics. It is not an error, so that an empty
+// list can never be mistaken for a failure; [List.Err] returns an [*Error] for a list with errors.
+// A [Mode] determines whether a diagnostic about the installation blocks a run.
 package diagnostics
 
 import (

@@ -1,5 +1,5 @@
-// Package host is an installation: what its braise.yaml allows (docs/config.md), its store, MCP servers and telemetry.
-// [Open] opens it for programs that run recipes, the command among them; [Config] is the file alone.
+// Package host represents an installation: the configuration in its braise.yaml (docs/config.md), its store, MCP
+// servers and telemetry. [Open] opens it for programs that run recipes, such as the command; [Config] is only the file.
 package host
 
 import (

@@ -1,6 +1,6 @@
-// Package recipes holds the recipes that braise ships: each a folder with recipe.yaml, the files
+// Package recipes contains the shipped recipes. Each is a folder with a recipe.yaml, the files
 // that it names, a braise.yaml whose models are scripts, and scenarios. docs/recipes.md describes
-// them; `braise init --template NAME` writes one into a folder.
+// them; `braise init --template NAME` writes one to a folder.
 package recipes
 
 import "embed"

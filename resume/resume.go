@@ -1,8 +1,8 @@
-// Package resume holds what pausing and resuming a run is made of: the [Pause] and its tokens, the
-// [Adapter] through which an answer comes in, what a tool sees when its step is entered again, and
-// [Decide], which says which recorded steps of a run stay valid when the recipe has changed.
+// Package resume defines how runs pause and resume: the [Pause] and its tokens, the
+// [Adapter] that receives an answer, the data that a tool gets when it is called again, and
+// [Decide], which determines which recorded steps of a run remain valid if the recipe has changed.
 //
-// All of it is pure, but for the random part of [Mint]: the time and the store are the caller's.
+// Its functions are pure, except for the random part of [Mint]: the caller provides the time and the store.
 package resume
 
 import (

@@ -1,7 +1,7 @@
-// Package retry decides about calls of adapters that failed: whether to try again, and when. A
-// [Failure] says what is known of a failed call; a [Policy] says how often and on what to try again;
-// [Resolve] lays the policies of a call over one another, and [Resolved.Decide] gives the answer.
-// Nothing here waits, and nothing but [ParseAfter] reads a clock.
+// Package retry decides whether and when to retry failed calls of adapters. A
+// [Failure] describes a failed call. A [Policy] defines how often and for which reasons to retry.
+// [Resolve] combines the policies of a call, and [Resolved.Decide] makes the decision.
+// Nothing in the package waits, and only [ParseAfter] reads a clock.
 package retry
 
 import (

@@ -1,5 +1,5 @@
-// Package runtime says what a run may touch: the [Runtime] value and the ports that users
-// implement, [Model] and [Tool] first of all.
+// Package runtime defines what a run may use: the [Runtime] value and the interfaces that users
+// implement, above all [Model] and [Tool].
 package runtime
 
 import (

@@ -1,10 +1,10 @@
-// Package scenario tests recipes by example. A scenario is one txtar file that a person can read:
-// a paragraph that says what it guards, a recipe with the files it needs, the answers of its
-// models, and what should come out. docs/scenarios.md describes the file.
+// Package scenario tests recipes by example. A scenario is a readable txtar file with
+// a description, a recipe and the files that it needs, the answers of its
+// models, and the expected outcome. docs/scenarios.md describes the file.
 //
-// [Find] and [Check] serve the command, package scenariotest Go tests. Every scenario runs four times, each time
-// in a fresh folder: twice with one adapter call at a time, twice with up to eight. Whatever
-// differs between those runs is a failure.
+// [Find] and [Check] are for the command, package scenariotest is for Go tests. Every scenario runs four times, each
+// time in a new folder: twice with one adapter call at a time, and twice with up to eight. A difference
+// between these runs is a failure.
 package scenario
 
 import (

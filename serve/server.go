@@ -1,8 +1,8 @@
-// Package serve is an HTTP API over a store of runs: it shows runs, streams their events, takes answers, and begins,
-// cancels and forks runs. It executes nothing: it records what is asked for, and workers do the rest.
+// Package serve is an HTTP API for a store of runs: it shows runs, streams their events, takes answers, and starts,
+// cancels and forks runs. It executes nothing: it records requests, and workers carry them out.
 //
-// A [Server] knows no configuration file. [Server.Handler] can be mounted in the mux of an app, under any prefix by
-// [http.StripPrefix]; docs/api.md lists its routes, and docs/openapi.json describes them.
+// A [Server] does not read a configuration file. [Server.Handler] can be mounted in the mux of an app, under any prefix
+// with [http.StripPrefix]; docs/api.md lists its routes, and docs/openapi.json describes them.
 package serve
 
 import (

@@ -1,4 +1,4 @@
-// Package trace holds the events that a run emits, and the sinks that take them.
+// Package trace defines the events that a run emits, and the sinks that receive them.
 package trace
 
 import "time"

@@ -1,8 +1,8 @@
 // Package worker executes runs that wait in the queues of a store.
 //
 // A [Worker] takes runs by lease, so any number of workers, in any number of processes, may share a store. It takes
-// queued runs, runs in which something is due, and interrupted runs, oldest first. A run without a queue belongs to
-// the process that began it: a worker takes it only if somebody has left a signal for it.
+// queued runs, runs in which something is due, and interrupted runs, the oldest first. A run without a queue belongs to
+// the process that started it: a worker takes it only if there is a signal for it.
 package worker
 
 import (

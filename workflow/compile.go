@@ -1,7 +1,7 @@
 // Package workflow compiles recipes and runs them.
 //
-// [Compile] turns a recipe into a [Workflow], an immutable DAG; [Workflow.Run] executes it with a
-// [runtime.Runtime] and returns an [Outcome], whatever happens.
+// [Compile] compiles a recipe to a [Workflow], an immutable DAG. [Workflow.Run] executes it with a
+// [runtime.Runtime], and always returns an [Outcome].
 package workflow
 
 import (

@@ -1,6 +1,6 @@
-// Package builtin holds the tools that every recipe may use: http.request, exec.run, file.read and
-// file.write. What they may touch is decided by the host that makes them, never by a recipe: an
-// address, a program or a path that is not allowed is refused, and a refusal is never retried.
+// Package builtin provides the tools that every recipe may use: http.request, exec.run, file.read and
+// file.write. The host that makes them decides what they may access, never a recipe: an address, a program
+// or a path that is not allowed is refused, and a refusal is never retried.
 package builtin
 
 import (

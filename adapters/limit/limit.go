@@ -1,5 +1,5 @@
-// Package limit keeps the calls of a model within what its provider, or the machine that runs it, allows: so many at
-// the same time, so many requests and so many tokens a minute.
+// Package limit limits the calls of a model to what its provider, or the machine that runs it, allows: concurrent
+// calls, requests per minute and tokens per minute.
 package limit
 
 import (

@@ -1,8 +1,8 @@
-// Package mcp makes the tools of MCP servers (https://modelcontextprotocol.io) runtime.Tools, by the
-// names mcp.SERVER.TOOL. A server is a program that is started and spoken to by its stdin and stdout,
-// or an endpoint that speaks streamable HTTP. With [Config].Elicit a tool may ask the user: its call then pauses the
-// step. What else a server asks of its client (to sample from a model, to list folders) is declined. Of
-// its notifications those of progress and of changed tools are used.
+// Package mcp provides the tools of MCP servers (https://modelcontextprotocol.io) as runtime.Tools, with the
+// names mcp.SERVER.TOOL. A server is a program that communicates by stdin and stdout, or an endpoint with
+// streamable HTTP. With [Config].Elicit a tool may ask the user: its call then pauses the step. Other requests of a
+// server to its client (to sample from a model, to list folders) are declined. Of its notifications, those of
+// progress and of changed tools are used.
 package mcp
 
 import (

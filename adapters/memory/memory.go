@@ -1,5 +1,5 @@
-// Package memory keeps the conversations of agents beyond a run, and the archives of those that were
-// compacted, among the documents of a store. See docs/memory.md.
+// Package memory keeps the conversations of agents from run to run, and the archives of compacted ones,
+// in the documents of a store. See docs/memory.md.
 package memory
 
 import (

@@ -1,11 +1,11 @@
-// Package openai makes a [runtime.Model] of any endpoint that speaks OpenAI's chat completions:
-// OpenAI itself, Ollama, vLLM, OpenRouter, and what Anthropic and Gemini offer for compatibility.
-// docs/models.md says what works where.
+// Package openai provides a [runtime.Model] for any endpoint with OpenAI's chat completions API:
+// OpenAI itself, Ollama, vLLM, OpenRouter, and the compatible endpoints of Anthropic and Gemini.
+// docs/models.md describes the differences.
 //
-// The requests are made of the types of github.com/sashabaranov/go-openai. Its client is not used:
-// it reads answers without a limit, hides the Retry-After header, takes an error that comes with
-// status 200 for an answer, and refuses a whole answer for one unusual field that is not needed. Its
-// stream takes an answer that was cut for a whole one, and tool calls in one piece only.
+// Requests use the types of github.com/sashabaranov/go-openai. Its client is not used, because it
+// reads answers without a limit, hides the Retry-After header, treats an error with status 200 as an
+// answer, and refuses a whole answer because of one unusual field that is not needed. Its stream
+// treats a truncated answer as complete, and accepts tool calls only in one piece.
 package openai
 
 import (

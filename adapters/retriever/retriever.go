@@ -1,5 +1,5 @@
-// Package retriever finds passages of texts: of a folder of files that are few enough to be indexed in memory, by the
-// words in them, and of an index in a database.
+// Package retriever finds passages of texts: in a folder of files, indexed in memory by words, or in an index in a
+// database.
 package retriever
 
 import (

@@ -1,8 +1,8 @@
-// Package script answers instead of a model: with turns written in a YAML file, for tests, demos
-// and work without a key.
+// Package script answers in place of a model, with turns from a YAML file, for tests, demos
+// and use without a key.
 //
-// A script has up to three parts. An entry of matches answers every request that it fits; steps
-// gives each step path its own turns; turns answers by position. They are asked in this order.
+// A script has up to three parts, which are tried in this order: an entry of matches answers every
+// request that it matches; steps has separate turns for each step path; turns answers by position.
 //
 //	turns:                  # the n-th call of this model in the run
 //	  - text: Hello
@@ -14,7 +14,7 @@
 //	  - contains: refund
 //	    text: We refund.
 //
-// docs/scripts.md has every key.
+// docs/scripts.md describes every key.
 package script
 
 import (

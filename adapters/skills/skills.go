@@ -1,8 +1,8 @@
-// Package skills loads the skills of agents from folders, as the Agent Skills convention has them: each skill
+// Package skills loads the skills of agents from folders, by the Agent Skills convention: each skill
 // is a folder with a SKILL.md. See docs/skills.md.
 //
-// Nothing is read before an agent that lists skills runs, then only the SKILL.md of those that it lists.
-// Nothing is ever executed.
+// It reads files only when an agent that lists skills runs, and then only the SKILL.md of these skills.
+// It never executes anything.
 package skills
 
 import (

@@ -1,6 +1,6 @@
-// Package checkpointtest is what every [checkpoint.Store] has to pass.
+// Package checkpointtest is the test suite that every [checkpoint.Store] must pass.
 //
-// No test waits for a lease to run out: a ttl of 0 gives one that has.
+// No test waits for a lease to expire: a lease with a ttl of 0 has expired.
 package checkpointtest
 
 import (

@@ -1,20 +1,21 @@
-// Package jsonl keeps the journals of runs in a folder, one readable file for each.
+// Package jsonl keeps the journals of runs in a folder, in a readable file for each run.
 //
 //	DIR/RUN.jsonl             the journal, one record a line, see checkpoint.Record.AppendLine
 //	DIR/RUN.lease             who holds the run
-//	DIR/RUN.signals           what others ask of who holds it, one signal a line, and which are done
+//	DIR/RUN.signals           the signals to the holder, one per line, and which are done
 //	DIR/definitions/DIGEST    the recipe of a digest
 //	DIR/documents/HASH.jsonl  the documents of a collection, by the SHA-256 of its name, one a line
 //
-// Records that were appended together stand behind a line that says how many they are, so that
-// half of a write is never taken for a whole one:
+// Records that are appended together follow a line with their number, so that an incomplete
+// write is never treated as complete:
 //
 //	{"seq":7,"at":"…","kind":"batch","data":{"records":3},"sum":"…"}
 //
 // Several processes may share a folder on one machine. Each write is synced to the disk before it
 // returns. Prune and the first write after Claim read whole journals. So do List, Count and Pauses, but only those that
-// have changed since, by their size and time: the store remembers up to 10,000 summaries. They, and each look of
-// Watch at what other processes did, twice a second, ask for the time of every file. For many runs, take a database.
+// have changed, by their size and time: the store caches up to 10,000 summaries. These methods, and each check of
+// Watch for changes by other processes, twice a second, get the time of every file. If you have many runs, use a
+// database.
 package jsonl
 
 import (

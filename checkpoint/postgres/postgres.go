@@ -1,21 +1,21 @@
 // Package postgres keeps the journals of runs in a PostgreSQL database (13 or later, encoding UTF8).
 //
-// Any number of processes may share one. Each keeps its tables in a schema of its own, made and brought
-// up to date by [Open]:
+// Any number of processes may share a database. Each store has its tables in a schema, which [Open] creates
+// and migrates:
 //
 //	runs           one row for each run: its summary, and who holds it
 //	records        the journals, one row for each write, in lines of checkpoint.Record.AppendLine
 //	labels         the labels of runs, to find runs by
 //	pauses         the open pauses of runs, to list them
-//	signals        what others ask of who holds a run, in lines of checkpoint.Signal.Line
+//	signals        the signals to the holders of runs, in lines of checkpoint.Signal.Line
 //	definitions    the recipes by digest
-//	documents      what outlives runs, see checkpoint.Documents, in lines of checkpoint.DocumentLine
+//	documents      data that is kept after runs, see checkpoint.Documents, in lines of checkpoint.DocumentLine
 //
-// Writes that come at the same time share one transaction, and one refused does not harm the others.
-// They are durable as the server understands it: the store's sessions set synchronous_commit to on,
+// Concurrent writes share one transaction, and a refused one does not affect the others.
+// Their durability is that of the server: the store's sessions set synchronous_commit to on,
 // whatever the server's default, unless the URL names another value (remote_apply for more). Times
-// are those of the server's clock. Records and summaries carry checksums; for the columns beside
-// them, turn on the server's data_checksums.
+// are those of the server's clock. Records and summaries have checksums; for the other columns,
+// turn on the server's data_checksums.
 package postgres
 
 import (

@@ -1,11 +1,11 @@
 // Package sqlite keeps the journals of runs in one SQLite file.
 //
-// Several processes of one machine may share a file. All writes of a process go through one
-// goroutine, which puts those that wait together into one transaction: many runs share the cost of
-// a commit, and the pages that it writes. Reads have connections of their own and wait for no write.
+// Several processes on one machine may share a file. All writes of a process go through one
+// goroutine, which combines waiting writes in one transaction, so that many runs share the cost of
+// a commit and the pages that it writes. Reads have separate connections and do not wait for writes.
 //
-// A commit is on the disk when a call returns (a write-ahead log, synchronous=FULL). Beside PATH there
-// are PATH-wal and PATH-shm while the file is open; who copies it then needs all three, or sqlite3's .backup.
+// A commit is on the disk when a call returns (a write-ahead log, synchronous=FULL). While the file is open,
+// there are also PATH-wal and PATH-shm. To copy an open file, copy all three, or use sqlite3's .backup.
 package sqlite
 
 import (

@@ -1,5 +1,5 @@
-// Package soak has tests only. They run many processes of the braise command on one store, kill, stop and cut them off,
-// and compare what happened outside of them with what their runs say:
+// Package soak contains only tests. They run many processes of the braise command on one store, kill, stop and
+// disconnect them, and compare the external effects with the records of the runs:
 //
 //	go test ./internal/soak -soak 5m -soak.seed 7
 package soak

@@ -1,4 +1,4 @@
-// Package runtimetest holds models and tools for tests: scripted, counting, and stuck ones. All are
+// Package runtimetest provides models and tools for tests: scripted, counting and blocking ones. All are
 // safe for concurrent use.
 package runtimetest
 

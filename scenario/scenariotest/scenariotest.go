@@ -1,5 +1,5 @@
 // Package scenariotest runs scenarios as Go tests, so that an app tests its recipes as this project tests its own.
-// Package scenario does the work; it is apart from this one so that programs can check scenarios without package
+// It uses package scenario, which is separate so that programs can check scenarios without package
 // testing.
 package scenariotest
 

@@ -1,5 +1,5 @@
-// Package page has the files of the web page of a server. They are the modules that stand in the repository: nothing
-// builds them.
+// Package page contains the files of the web page of a server. They are the modules in the repository, without a
+// build step.
 package page
 
 import (

@@ -1,5 +1,5 @@
 // Package oteltrace turns the events of runs into OpenTelemetry spans and metrics: a span for each
-// run, step, agent, model call and tool call, and durations and token counts. docs/telemetry.md lists the
+// run, step, agent, model call and tool call, and metrics of durations and tokens. docs/telemetry.md lists the
 // names.
 package oteltrace
 
