@@ -246,7 +246,7 @@ var (
 			Doc: "Handle only an error for which this is true; any other fails the step. It reads error."},
 		{Name: "set", Type: typeAny, Doc: "The step counts as succeeded, with this output, which may read error."},
 		{Name: "do", Type: typeString, Allowed: []string{"continue"},
-			Doc: "The step stays failed and the run goes on. Either this or set."},
+			Doc: "The step remains failed and the run continues. Either this or set."},
 	})
 	retryObject = newObject("retry", []Argument{
 		{Name: "max_attempts", Type: typePositive, Doc: "The maximum number of calls, including the first."},
