@@ -72,23 +72,24 @@ var plan = map[string]room{
 		" runtime trace", "github.com/dominikbraun/graph"},
 	"internal/drawing": {"2b", "internal/program", "github.com/dominikbraun/graph"},
 	"internal/journal": {"2a", "checkpoint internal/agents internal/machine internal/value resume", ""},
+	"internal/past":    {"2a", "checkpoint internal/agents internal/journal internal/value resume runtime", ""},
 
-	"internal/engine": {"2b", "agentloop checkpoint diagnostics internal/agents internal/expr internal/journal internal/machine internal/program internal/value" +
+	"internal/engine": {"2b", "agentloop checkpoint diagnostics internal/agents internal/expr internal/journal internal/machine internal/past internal/program internal/value" +
 		" resume retry runtime trace", ""},
 
 	"internal/call": {"2c", "agentloop diagnostics internal/agents internal/engine internal/expr internal/journal internal/passages internal/program internal/schema" +
 		" internal/guard internal/value resume retry runtime trace", ""},
-	"internal/local": {"2c", "checkpoint diagnostics internal/call internal/clock internal/engine internal/guard internal/journal" +
+	"internal/local": {"2c", "checkpoint diagnostics internal/call internal/clock internal/engine internal/guard internal/journal internal/past" +
 		" internal/procgroup internal/program internal/value resume runtime trace", "github.com/google/uuid"},
 
 	"internal/engine/enginetest": {"2d", "diagnostics internal/engine internal/journal internal/local internal/machine internal/value", ""},
 
-	"internal/execution": {"2d", "checkpoint diagnostics internal/agents internal/call internal/clock internal/engine internal/guard internal/journal internal/local" +
+	"internal/execution": {"2d", "checkpoint diagnostics internal/agents internal/call internal/clock internal/engine internal/guard internal/journal internal/local internal/past" +
 		" internal/procgroup internal/program internal/value recipe resume runtime trace", ""},
 
 	"workflow": {"3", "agentloop checkpoint diagnostics internal/call internal/drawing internal/execution internal/local internal/program internal/schema" +
 		" internal/value recipe resume runtime trace", ""},
-	"history": {"3", "agentloop checkpoint diagnostics internal/agents internal/engine internal/guard internal/journal internal/program internal/value recipe resume runtime trace", ""},
+	"history": {"3", "agentloop checkpoint diagnostics internal/agents internal/engine internal/guard internal/journal internal/past internal/program internal/value recipe resume runtime trace", ""},
 
 	"checkpoint/checkpointtest": {"3", "checkpoint", "github.com/google/go-cmp/... go.uber.org/goleak golang.org/x/sys/unix"},
 	"checkpoint/jsonl":          {"3", "checkpoint internal/regular", ""},

@@ -9,6 +9,7 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/resume"
@@ -73,7 +74,7 @@ type journalLog struct {
 	open   []resume.Pause
 	failed []any             // of run.error: the step that failed last
 	agents map[string]*agent // by path
-	said   journal.Settlements
+	ends   past.Ends
 	executions
 	content bool // as of Reader
 }
@@ -87,7 +88,7 @@ func (r *journalLog) add(rec checkpoint.Record) {
 	}
 	r.past = append(r.past, e)
 	r.act(&e)
-	settled := r.said.Next(&e)
+	end, _ := r.ends.Next(&e)
 	r.execution(rec, &e)
 	switch what := e.What.(type) {
 	case journal.Created:
@@ -122,7 +123,7 @@ func (r *journalLog) add(rec checkpoint.Record) {
 		r.opened(rec, &what)
 	case journal.PauseAnswered:
 		r.answered(rec, &what)
-		r.settle(rec, settled)
+		r.settle(rec, end.Settled)
 	case journal.RollbackEnded:
 		data := []any{"ok", what.Error == ""}
 		if what.Error != "" {
@@ -391,7 +392,7 @@ func addKinds(kinds map[string]string, steps []recipe.Step, prefix string) {
 }
 
 // settle ends a step whose call a person decided; how is nil for other answers.
-func (r *journalLog) settle(rec checkpoint.Record, how *journal.Settlement) {
+func (r *journalLog) settle(rec checkpoint.Record, how *past.Settlement) {
 	if _, known := r.index[rec.Path]; !known || how == nil {
 		return
 	}
@@ -410,5 +411,5 @@ type failure struct{ code, message string }
 func newLog(load func(digest string) *recipe.Recipe) *journalLog {
 	return &journalLog{events: []trace.Event{}, steps: []Step{}, acts: []Act{}, pauses: map[string]resume.Pause{},
 		executions: executions{list: []Execution{}}, index: map[string]int{}, began: map[string]time.Time{},
-		agents: map[string]*agent{}, said: journal.Settlements{}, load: load}
+		agents: map[string]*agent{}, load: load}
 }

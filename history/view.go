@@ -12,8 +12,8 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
-	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
@@ -36,11 +36,13 @@ type view struct {
 // and the steps are those that have records.
 func (v *view) replay(find finder) {
 	run := v.run
-	begun, err := engine.BegunOf(v.log.past)
-	run.Inputs = begun.Inputs
+	was, err := past.Read(run.RunID, v.log.past)
+	if err == nil {
+		run.Inputs = was.Begun.Inputs
+	}
 	var p *program.Program
 	if err = cmp.Or(v.log.faulty, err); err == nil {
-		p, err = v.replayed(begun, find)
+		p, err = v.replayed(was, find)
 	}
 	if err != nil {
 		v.engine, run.Steps = nil, v.log.steps
@@ -124,37 +126,27 @@ func (v *view) result() {
 }
 
 // replayed replays the journal under the present definition of the run.
-func (v *view) replayed(
-	begun journal.Begun, find finder,
-) (p *program.Program, err error) {
+func (v *view) replayed(was *past.Past, find finder) (p *program.Program, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			p, err = nil, fmt.Errorf("the journal cannot be replayed: %v", fault)
 		}
 	}()
-	past := v.log.past
-	digest, from, rules := v.run.Digest, 0, begun.Rules
-	var text []byte
-	for i := range past {
-		if what, ok := past[i].What.(journal.Redefined); ok {
-			digest, from, rules, text = what.Digest, i, what.Rules, nil
-			if what.Definition != nil {
-				if text, err = value.JSON(what.Definition); err != nil {
-					return nil, err
-				}
-			}
-		}
+	now, begun := &was.Definition, &was.Begun
+	text, err := now.Recipe()
+	if err != nil {
+		return nil, err
 	}
-	if p, err = find(digest, text, program.Rules(rules)); err != nil {
+	if p, err = find(now.Digest, text, program.Rules(now.Rules)); err != nil {
 		return nil, err
 	}
 	inputs := begun.Inputs
-	if from > 0 {
+	if now.From > 0 {
 		if inputs, err = p.Inputs.Check(inputs); err != nil {
 			return nil, err
 		}
 	}
-	usual := engine.Options{ID: v.run.RunID, Now: past[len(past)-1].At, Interrupt: begun.Interrupt,
+	usual := engine.Options{ID: v.run.RunID, Now: was.Events[len(was.Events)-1].At, Interrupt: begun.Interrupt,
 		Limits: runtime.Limits{}.WithDefaults(), Durable: true, Kept: true}
 	usual.Parallel = cmp.Or(begun.Parallel, p.Recipe.Limits.MaxParallel, usual.Limits.MaxParallel)
 	high := usual // of a host with other limits, of which journals of earlier versions do not tell
@@ -168,7 +160,7 @@ func (v *view) replayed(
 	on := v.run.Status != Queued && v.run.Status != Interrupted
 	for _, o := range tries {
 		r := engine.New(p, o)
-		bad := r.View(inputs, past, from, on)
+		bad := r.View(inputs, was, on)
 		if bad != nil {
 			err = cmp.Or(err, bad)
 			continue

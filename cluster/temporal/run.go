@@ -15,6 +15,7 @@ import (
 	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -172,10 +173,10 @@ func (r *run) first(packed []byte) (*engine.End, error) {
 
 // look is for a run that was paused when an earlier execution drove it: answers are checked against what its journal says.
 func (r *run) look(c *carried) error {
-	events, begun := r.past()
+	was := r.past()
 	r.leg = leg{start: trace.Event{At: r.now(), Kind: trace.RunStart, Data: r.program.About}}
-	r.newEngine(begun.Interrupt, "")
-	if err := r.engine.Resume(begun.Inputs, events, 0, false, false); err != nil {
+	r.newEngine(was.Begun.Interrupt, "")
+	if err := r.engine.Resume(was.Begun.Inputs, was, false, false); err != nil {
 		return err
 	}
 	made := map[string]any{}
@@ -345,11 +346,11 @@ func (r *run) again(how, by string, cancels bool, act func() error) (*engine.End
 	if act == nil {
 		act = func() error { return nil }
 	}
-	events, begun := r.past()
+	was := r.past()
 	r.begin(slices.Insert(slices.Clone(r.program.About), 2, trace.Attr{Key: how, Value: true}))
-	r.newEngine(begun.Interrupt, by)
+	r.newEngine(was.Begun.Interrupt, by)
 	e := r.engine
-	if err := e.Resume(begun.Inputs, events, 0, false, cancels); err != nil {
+	if err := e.Resume(was.Begun.Inputs, was, false, cancels); err != nil {
 		return nil, err
 	}
 	steps := []func() error{r.restart, act, r.restart}
@@ -432,20 +433,20 @@ func (r *run) undo() error {
 	return nil
 }
 
-// past is the journal and its beginning. The program is what it was when the run began.
-func (r *run) past() ([]journal.Event, journal.Begun) {
+// past is what the journal says. The program is what it was when the run began.
+func (r *run) past() *past.Past {
 	events, err := r.store.events()
 	if err != nil {
 		panic(unread(err))
 	}
-	begun, err := engine.BegunOf(events)
+	was, err := past.Read(r.id, events)
 	if err != nil {
 		panic(unread(err))
 	}
-	if r.program, err = r.program.Under(program.Rules(begun.Rules)); err != nil {
+	if r.program, err = r.program.Under(program.Rules(was.Begun.Rules)); err != nil {
 		panic(unread(err))
 	}
-	return events, begun
+	return was
 }
 
 // unread says that this version cannot read the journal of a run. Another one can: the task waits for it.

@@ -12,6 +12,7 @@ import (
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -153,8 +154,8 @@ func (r *Run) beginAgent(p *pending) {
 	p.Generation = cmp.Or(a.began, r.generation)
 	var err error
 	if a.state, err = agents.Fold(slices.Concat(a.events...)); err == nil {
-		openCalls(&a.state, p.Path, func(path, tool string, _ int, args any) { // it asks by itself
-			a.doubts[doubtKey(path, aboutCall(tool, args))]--
+		past.OpenCalls(&a.state, p.Path, func(path, tool string, _ int, args any) { // it asks by itself
+			a.doubts[doubtKey(path, past.AboutCall(tool, args))]--
 		})
 		var offer *agents.Offer
 		if offer, err = r.o.Adapters.Offer(); err == nil {
@@ -216,11 +217,11 @@ func (r *Run) agentEvent(a *agent, recorded *agents.Event) {
 	}
 	if err := a.state.Apply(e); err != nil {
 		a.leg.Broken(&runtime.Error{Category: runtime.CategoryInfra, Code: "journal.illegal",
-			Step: FramePath(p.Path, e.Frame), Err: err})
+			Step: past.FramePath(p.Path, e.Frame), Err: err})
 		return
 	}
 	a.begins = beginsCall(e.Kind)
-	a.say(&what, FramePath(p.Path, e.Frame))
+	a.say(&what, past.FramePath(p.Path, e.Frame))
 	r.record(p.task, p.Path, what)
 	if e.ForRun() {
 		r.answerGranted()
@@ -231,15 +232,6 @@ func (r *Run) agentEvent(a *agent, recorded *agents.Event) {
 	if e.Barrier() && r.durable() {
 		a.saving = true
 		r.ask(Command{Op: Save})
-	}
-}
-
-// say adds to an event the calls of models by an agent or child that no other event has.
-func (a *agent) say(what *journal.AgentEvents, path string) {
-	if d := a.unsaid[path]; d != nil {
-		what.Calls, what.Used = append(what.Calls, d.calls...), what.Used.Plus(d.used)
-		unspend(a.call.accounts, d.used)
-		delete(a.unsaid, path)
 	}
 }
 
@@ -433,7 +425,7 @@ func (r *Run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
 				r.grant(e.Rest().Keys)
 			}
 		case agents.ModelEnded, agents.Compacted: // the next call has all its attempts
-			delete(a.tries, placeOf(FramePath(t.Path(), e.Frame), 0))
+			delete(a.tries, placeOf(past.FramePath(t.Path(), e.Frame), 0))
 		}
 	}
 	for _, c := range kept.Calls {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 )
@@ -27,7 +28,7 @@ type PauseKey struct {
 	Step   string
 	Kind   resume.Kind
 	Reason string
-	About  string // of a pause in an agent: see aboutOf
+	About  string // of a pause in an agent: see [past.AboutOf]
 	n      int    // it is the n-th such pause of the step, from 1
 }
 
@@ -75,9 +76,9 @@ func (a *Answers) Keep(key PauseKey, k KeptAnswer) {
 // Undone forgets the results of calls in an agent that was rolled back: the run asks before it makes them again.
 func (a *Answers) Undone(agent string) {
 	for _, key := range slices.SortedStableFunc(maps.Keys(a.Kept), PauseKey.compare) {
-		if k := a.Kept[key]; key.About != "" && SaysResult(key, k.Answer) && within(key.Step, agent) {
+		if k := a.Kept[key]; key.About != "" && SaysResult(key, k.Answer) && past.Within(key.Step, agent) {
 			delete(a.Kept, key)
-			a.Doubt(key, given(k.Call, k.Answer))
+			a.Doubt(key, past.Given(k.Call, k.Answer))
 		}
 	}
 }
@@ -89,7 +90,7 @@ func (a *Answers) Used(key PauseKey, c *resume.Call, answer any) {
 	if key.n = 0; a.settled == nil {
 		a.settled = map[PauseKey][]*resume.Call{}
 	}
-	a.settled[key] = append(a.settled[key], given(c, answer))
+	a.settled[key] = append(a.settled[key], past.Given(c, answer))
 }
 
 // nextGeneration begins the count of pauses anew.
@@ -100,16 +101,6 @@ func (a *Answers) nextGeneration() {
 		}
 	}
 	a.Nth, a.settled = nil, nil
-}
-
-// given is what is known of a call whose end a person gave by an answer.
-func given(c *resume.Call, answer any) *resume.Call {
-	settled := resume.Call{}
-	if c != nil {
-		settled = *c
-	}
-	settled.Given = answer
-	return &settled
 }
 
 // Doubtful counts how often a run must ask, before it makes a call, for the outcome of that call in earlier
@@ -168,7 +159,7 @@ func (a *Answers) DoubtsIn(agent string) map[PauseKey]int {
 	list := map[PauseKey]int{}
 	keys := slices.AppendSeq(slices.Collect(maps.Keys(a.Kept)), maps.Keys(a.doubts))
 	for _, key := range slices.SortedStableFunc(slices.Values(keys), PauseKey.compare) {
-		if key.n = 0; key.About != "" && key.Reason == journal.Indeterminate && within(key.Step, agent) {
+		if key.n = 0; key.About != "" && key.Reason == journal.Indeterminate && past.Within(key.Step, agent) {
 			list[key] = a.Doubtful(key)
 		}
 	}
@@ -191,24 +182,6 @@ func (a *Answers) Redefined(what *journal.Redefined) {
 	}
 }
 
-// AboutOf returns the subject of a pause, as JSON.
-func AboutOf(p *resume.Pause) string {
-	var about any = []any{p.Prompt, p.Show}
-	if len(p.To) > 0 {
-		about = []any{p.Prompt, p.Show, p.To}
-	}
-	if p.Reason == journal.Indeterminate {
-		about = p.Show // see Doubtful
-	}
-	text, _ := value.JSON(about) // it was in a record
-	return string(text)
-}
-
-// aboutCall is AboutOf for the pause that asks for the outcome of a call in an agent.
-func aboutCall(tool string, args any) string {
-	return AboutOf(&resume.Pause{Reason: journal.Indeterminate, Show: map[string]any{"tool": tool, "arguments": args}})
-}
-
 // otherCall finds the answer about a call of the same tool, by the same agent, with other arguments, that this
 // generation has not used.
 func (a *Answers) otherCall(key PauseKey, prompt string) (KeptAnswer, bool) {
@@ -225,17 +198,7 @@ func (a *Answers) otherCall(key PauseKey, prompt string) (KeptAnswer, bool) {
 	return KeptAnswer{}, false
 }
 
-// decided is the decision of an answer; "": there is none.
-func decided(answer any) string {
-	m, _ := answer.(map[string]any)
-	decision, _ := m["decision"].(string)
-	return decision
-}
-
 // SaysResult reports whether an answer gives the result of a call.
 func SaysResult(key PauseKey, answer any) bool {
-	return key.Reason == journal.Indeterminate && decided(answer) == "result"
+	return key.Reason == journal.Indeterminate && past.Decision(answer) == "result"
 }
-
-// within reports whether a path is an agent's, or a child's of it.
-func within(path, agent string) bool { return path == agent || strings.HasPrefix(path, agent+"/") }

@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
 )
@@ -24,7 +25,7 @@ func (r *Run) denies(t *machine.Task) *machine.Failure {
 	case f != nil && !sharing:
 		return f
 	case f != nil && t.Absorbed(f, isAgent): // else it ended the other run, and is tried again
-	case r.past.replaying && (!sharing || askedLater(t) || f == nil && standsIn(r.past.stands, path)):
+	case r.past.replaying && (!sharing || askedLater(t) || f == nil && past.Keeps(r.past.stands, path)):
 		return nil
 	default:
 		if f = r.askHooks(path); f == nil {
@@ -98,7 +99,7 @@ func (r *Run) giveDenied(path string) {
 // shareDenials has this run deny what hooks denied in another run, as far as it stands.
 func (r *Run) shareDenials(events []journal.Event, stands map[string]bool) {
 	for i := range events {
-		if what, ok := events[i].What.(journal.StepDenied); ok && standsIn(stands, events[i].Path) {
+		if what, ok := events[i].What.(journal.StepDenied); ok && past.Keeps(stands, events[i].Path) {
 			r.applyDenied(nil, events[i].Path, what.Failure)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/resume"
 )
@@ -77,7 +78,7 @@ func (r *Run) askWhatHappened(p *pending) *resume.Pause {
 // knownAbout completes the question about a call in an agent with what is known of the call; now is how it would be
 // made.
 func (r *Run) knownAbout(p *resume.Pause, now *resume.Call) {
-	if p.Call = r.before.known(doubtKey(p.Step, AboutOf(p)), now); p.Call.Given != nil {
+	if p.Call = r.before.known(doubtKey(p.Step, past.AboutOf(p)), now); p.Call.Given != nil {
 		p.Prompt = fmt.Sprintf("tool %q was called, and %s: call it again, give its result, or let the step fail?",
 			p.Call.Tool, knownOf(p.Call))
 	}
@@ -142,7 +143,7 @@ func (r *Run) leftOpen(p *pending) bool {
 	if err != nil {
 		return false
 	}
-	openCalls(&state, p.Path, func(path, tool string, n int, args any) {
+	past.OpenCalls(&state, p.Path, func(path, tool string, n int, args any) {
 		a.open = append(a.open, r.aboutCallIn(a, path, tool, n, args))
 	})
 	return len(a.open) > 0

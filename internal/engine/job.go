@@ -9,6 +9,7 @@ import (
 
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -115,7 +116,7 @@ func (r *Run) doubtfulJob(p *pending) bool {
 	if len(doubts) == 0 || p.repeatable() {
 		return false
 	}
-	key := doubtKey(p.Path, aboutCall(p.Name, p.Args))
+	key := doubtKey(p.Path, past.AboutCall(p.Name, p.Args))
 	doubts[key]--
 	return doubts[key] >= 0
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/resume"
 )
@@ -41,7 +42,7 @@ func (r *Run) possible(e *journal.Event) error {
 			return fmt.Errorf("step %q is denied without a reason, or twice", e.Path)
 		}
 	case journal.RollbackBegun, journal.RollbackEnded:
-		if !strings.HasSuffix(e.Path, RollbackMark) {
+		if !strings.HasSuffix(e.Path, past.RollbackMark) {
 			return fmt.Errorf("%q is no rollback", e.Path)
 		}
 	}

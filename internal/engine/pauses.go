@@ -12,6 +12,7 @@ import (
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -82,7 +83,7 @@ func (r *Run) Refuses(p *Pause, answer any) error {
 	case !yes:
 		return misfit(p, fmt.Errorf("it is not what the step waits for: where is false"))
 	}
-	if p.Reason != journal.Indeterminate || decided(answer) != "retry" || r.mayRetry(p.task) {
+	if p.Reason != journal.Indeterminate || past.Decision(answer) != "retry" || r.mayRetry(p.task) {
 		return nil
 	}
 	return misfit(p, fmt.Errorf("\"retry\" is not possible, as the run does not continue\n  hint: it is "+

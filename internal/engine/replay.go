@@ -9,13 +9,14 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/trace"
 )
 
-// past is what a journal left in progress. It is cleared once the run is live.
-type past struct {
+// leftOver is what a journal left in progress. It is cleared once the run is live.
+type leftOver struct {
 	there     bool // there is a journal
 	told      bool // an event of it has been applied
 	replaying bool
@@ -38,16 +39,17 @@ type begunCall struct {
 	made
 }
 
-// Resume brings a new Run to the state at the end of a journal. Its definition applies from one of the events on;
+// Resume brings a new Run to the state at the end of a journal. Its definition is the present one of the journal;
 // inputs are the validated inputs of the run. ended says that the run is over, undo that only rollbacks are left.
-func (r *Run) Resume(inputs map[string]any, events []journal.Event, from int, ended, undo bool) error {
+func (r *Run) Resume(inputs map[string]any, was *past.Past, ended, undo bool) error {
+	events, from := was.Events, was.Definition.From
 	begun, own := r.now, r.o.Limits
-	r.recallVars(events)
+	r.recallVars(was)
 	r.prepare(inputs)
-	r.recallSpent(events[:from])
+	r.recallSpent(was.Before())
 	r.past.there, r.past.replaying = true, true
-	r.clock = Clock{Since: events[from].At}
-	for i := range events[:from] { // a new definition comes after the execution that brings it
+	r.clock = past.Clock{Since: events[from].At}
+	for i := range from { // a new definition comes after the execution that brings it
 		r.recall(&events[i])
 		r.clock.Read(&events[i])
 	}
@@ -59,7 +61,7 @@ func (r *Run) Resume(inputs map[string]any, events []journal.Event, from int, en
 	if err := r.advance(0); err != nil { // decisions after the last event
 		return err
 	}
-	r.clock = Clock{Used: r.clock.At(r.now), Since: begun}
+	r.clock = past.Clock{Used: r.clock.At(r.now), Since: begun}
 	r.now = begun
 	r.undo.atEnd = r.undo.atEnd || undo && r.ending.forGood == nil && r.ending.fixed == nil
 	for (ended || r.undo.atEnd) && r.m.Result() == nil { // to its end, which has no record of its own
@@ -198,7 +200,7 @@ func (r *Run) replayed(c machine.Command) {
 }
 
 // knows notes a task that events may be about.
-func (p *past) knows(t *machine.Task) {
+func (p *leftOver) knows(t *machine.Task) {
 	if p.known == nil {
 		p.known = map[string]*machine.Task{}
 	}
@@ -293,7 +295,7 @@ func (r *Run) leftBehind(c machine.Command) (p *pending, doubtful bool) {
 }
 
 // begin notes that a call has begun.
-func (p *past) begin(t *machine.Task, call begunCall) {
+func (p *leftOver) begin(t *machine.Task, call begunCall) {
 	if p.unsure == nil {
 		p.unsure = map[*machine.Task]begunCall{}
 	}

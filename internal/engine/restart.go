@@ -7,6 +7,7 @@ import (
 
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -16,7 +17,7 @@ import (
 func (r *Run) count(p *Pause) {
 	about := ""
 	if p.inAgent != "" { // a model may ask for something else next time
-		about = AboutOf(&p.Pause)
+		about = past.AboutOf(&p.Pause)
 	}
 	p.key = r.before.Count(PauseKey{Step: p.Step, Kind: p.Kind, Reason: p.Reason, About: about})
 }
@@ -25,7 +26,7 @@ func (r *Run) count(p *Pause) {
 func (r *Run) keepAnswer(p *Pause, next resume.Next, answer any, again bool) {
 	r.before.Keep(p.key, KeptAnswer{Next: next, Answer: answer, Question: questionOf(p), Call: p.Call})
 	again = again || r.o.Interrupt == resume.Restart
-	if again && asksForMore(p) && decided(answer) == "raise" { // also for earlier steps
+	if again && asksForMore(p) && past.Decision(answer) == "raise" { // also for earlier steps
 		r.raise(p, answer)
 	}
 }
@@ -67,7 +68,7 @@ func questionOf(p *Pause) string {
 	if p.inAgent != "" {
 		return ""
 	}
-	return QuestionIn(&p.Pause)
+	return past.QuestionIn(&p.Pause)
 }
 
 // beginsAgain makes the events of an answer that begins the next generation: the other pauses of this
@@ -131,10 +132,10 @@ func (r *Run) beginAgain(answered *Pause) {
 		}
 	}
 	for _, path := range value.SortedKeys(r.undo.rolled) {
-		r.before.Undone(strings.TrimSuffix(path, RollbackMark))
+		r.before.Undone(strings.TrimSuffix(path, past.RollbackMark))
 	}
 	r.disarmAll()
-	r.past = past{owner: r.past.owner, there: r.past.there, told: r.past.told, replaying: r.past.replaying,
+	r.past = leftOver{owner: r.past.owner, there: r.past.there, told: r.past.told, replaying: r.past.replaying,
 		spans: r.past.spans}
 	r.waits, r.agents, r.undo, r.budget.uses, r.budget.kept = waits{}, nil, undoing{}, nil, 0
 	r.before.nextGeneration()

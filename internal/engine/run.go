@@ -9,6 +9,7 @@ import (
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -63,17 +64,17 @@ type Run struct {
 	m       *machine.Machine
 
 	now    time.Time // the time as last reported by Tick
-	clock  Clock
+	clock  past.Clock
 	trace  events
 	found  diagnostics.List // of the run
 	ledger ledger
 	todo   todo
 	ending ending
 
-	past   past   // what the journal left in progress
-	calls  calls  // in progress
-	timers timers // that are armed
-	waits  waits  // of tasks
+	past   leftOver // what the journal left in progress
+	calls  calls    // in progress
+	timers timers   // that are armed
+	waits  waits    // of tasks
 	agents map[*machine.Task]*agent
 	budget budget
 	drawn  map[string]*drawn // by model
@@ -135,7 +136,7 @@ type actor struct {
 
 // New makes a run without state: call Begin or Resume next.
 func New(p *program.Program, o Options) *Run {
-	r := &Run{program: p, o: o, now: o.Now, clock: Clock{Since: o.Now}}
+	r := &Run{program: p, o: o, now: o.Now, clock: past.Clock{Since: o.Now}}
 	r.generation, r.budget.host, r.ledger.by = 1, hostLimits(o.Budget), o.By
 	return r
 }
@@ -185,14 +186,9 @@ func (r *Run) servesFrom(e *journal.Event) {
 }
 
 // recallVars takes the vars of the beginning of a journal, and the tools that its executions have seen.
-func (r *Run) recallVars(events []journal.Event) {
-	begun, _ := BegunOf(events) // that of a faulty one is found elsewhere
-	r.takeVars(begun.Vars)
-	for i := range events {
-		if x := events[i].Execution(); x != nil {
-			r.recallTools(x.Tools)
-		}
-	}
+func (r *Run) recallVars(was *past.Past) {
+	r.takeVars(was.Begun.Vars)
+	r.recallTools(was.Tools)
 }
 
 // noteExecution records that this process begins to execute the run. Nothing else that it does is recorded before.

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -33,10 +33,11 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 		}
 	}
 	there := elsewhere{pauses: map[string]*resume.Pause{}, worked: map[string][][]agents.Event{}}
-	said := journal.Settlements{}
+	var ends past.Ends
 	for i := range events {
 		e := &events[i]
-		settled, stood := said.Next(e), standsIn(stands, e.Path)
+		end, over := ends.Next(e)
+		stood := past.Keeps(stands, e.Path)
 		if stood && r.opensInside(e) { // what the steps inside came to follows
 			advance()
 			r.shareInside(known[e.Path], e, generation)
@@ -62,24 +63,23 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 				r.giveDenied(e.Path)
 			}
 		}
-		end, over := EndOf(e.What)
 		edited, isEdited := outputs[e.Path]
 		if isEdited {
 			over = over && end.Failure == nil
 			end.Output, end.Failure = value.Clone(edited), nil
 		}
-		if !over && settled == nil || !stood {
+		if !over && end.Settled == nil || !stood {
 			continue
 		}
 		advance()
-		if settled != nil && !isEdited {
-			r.shareSettled(e.Path, known[e.Path], settled, end.Output)
+		if end.Settled != nil && !isEdited {
+			r.shareSettled(e.Path, known[e.Path], end.Settled, end.Output)
 		} else {
 			answer := answerIn(e.What)
 			if events := there.worked[e.Path]; events != nil && r.program.Reads { // a record of each is large
 				answer.Calls = callsIn(events)
 			}
-			end.Call = end.Call || settled != nil
+			end.Call = end.Call || end.Settled != nil
 			if r.shareEnd(e, known[e.Path], end, answer, &there) {
 				delete(left, e.Path)
 			}
@@ -153,19 +153,6 @@ func (a *elsewhere) note(e *journal.Event, stood, asks bool) {
 	}
 }
 
-// standsIn reports whether the record of a step stands: its own, or that of a step around it, such as an agent that
-// called the tool which has the step.
-func standsIn(stands map[string]bool, path string) bool {
-	for !stands[path] {
-		end := strings.LastIndexByte(path, '/')
-		if end < 0 {
-			return false
-		}
-		path = path[:end]
-	}
-	return true
-}
-
 // shareQuestion asks here for the outcome of a call that another run made. t is nil if the call has no slot here yet.
 func (r *Run) shareQuestion(path string, t *machine.Task, there journal.PauseOpened) {
 	if t == nil {
@@ -177,7 +164,7 @@ func (r *Run) shareQuestion(path string, t *machine.Task, there journal.PauseOpe
 // shareEnd ends a step here as it ended in another run; false: it does not end so. t is nil if it has no slot here yet.
 // answer is that of its model or agent.
 func (r *Run) shareEnd(
-	e *journal.Event, t *machine.Task, end Ending, answer journal.Answer, there *elsewhere,
+	e *journal.Event, t *machine.Task, end past.End, answer journal.Answer, there *elsewhere,
 ) (ends bool) {
 	if t == nil {
 		return end.Call && r.give(e.Path, journal.CallGiven{Output: end.Output, Failure: end.Failure, Answer: answer})
@@ -190,7 +177,7 @@ func (r *Run) shareEnd(
 		switch {
 		case p == nil:
 			return false
-		case answered.Next != resume.GoOn && r.asksOther(t, QuestionIn(p)):
+		case answered.Next != resume.GoOn && r.asksOther(t, past.QuestionIn(p)):
 			r.questionChanged(e.Path, end.Output)
 			return false
 		case answered.Next == resume.Failed:
@@ -247,7 +234,7 @@ func (r *Run) asksOther(t *machine.Task, question string) bool {
 	if err == nil {
 		p, err = resume.Opened(rec) // as the one that was answered
 	}
-	return err != nil || QuestionIn(&p) != question
+	return err != nil || past.QuestionIn(&p) != question
 }
 
 // give ends a task that has no slot here yet; false: no such task waits for one, or its failure ended the run, and is
@@ -305,14 +292,14 @@ func countsAsFailed() *machine.Failure {
 
 // shareSettled ends a call in a fork as a person decided that it ended in the other run; the record keeps that a
 // person decided it. t is nil if the call has no slot here yet.
-func (r *Run) shareSettled(path string, t *machine.Task, w *journal.Settlement, output any) {
+func (r *Run) shareSettled(path string, t *machine.Task, w *past.Settlement, output any) {
 	failure := w.Failure
 	answer, _ := w.Answer.(map[string]any)
 	switch {
 	case t == nil && answer["decision"] == "result":
 		r.give(path, journal.CallGiven{Output: answer["form"]})
 		return
-	case t == nil && (answer != nil || failure != nil): // only an output can be given, see DoubtsOf
+	case t == nil && (answer != nil || failure != nil): // only an output can be given, see [past.Past.Unknown]
 		return
 	case t == nil:
 		r.give(path, journal.CallGiven{Output: output})
@@ -349,19 +336,19 @@ func (r *Run) shareFiles(t *machine.Task, e *journal.Event) {
 	}
 }
 
-// Redefine restarts a run under its present definition. It keeps the results that are still valid from the past, which
-// is the part of all that belongs to the last generation. closing are the events that end the pending pauses.
-func (r *Run) Redefine(inputs map[string]any, all, past []journal.Event, stands map[string]bool,
-	closing []journal.Event, what journal.Redefined,
+// Redefine restarts a run under its present definition. It keeps the results of the last generation that are still
+// valid. closing are the events that end the pending pauses.
+func (r *Run) Redefine(
+	inputs map[string]any, was *past.Past, stands map[string]bool, closing []journal.Event, what journal.Redefined,
 ) {
-	r.clock.Used = ClockOf(all)
-	r.recallVars(all)
+	r.clock.Used = was.Worked
+	r.recallVars(was)
 	r.prepare(inputs)
-	r.recallSpent(all)
+	r.recallSpent(was.Events)
 	r.noteExecution()
 	r.ledger.events = append(append(r.ledger.events, closing...), journal.Event{At: r.now, By: r.o.By, What: what})
 	r.begunAnew(&what)
-	r.Share(past, stands, nil, GenerationOf(all))
+	r.Share(was.Last, stands, nil, was.Generation)
 }
 
 // begunAnew applies the record of a change of the definition.

@@ -9,6 +9,7 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -106,7 +107,7 @@ func (r *Run) undoNext() bool {
 		}
 	}
 	u.tasks = slices.DeleteFunc(u.tasks,
-		func(t *machine.Task) bool { return u.rolled[t.Path()+RollbackMark].over })
+		func(t *machine.Task) bool { return u.rolled[t.Path()+past.RollbackMark].over })
 	if len(u.tasks) == 0 || r.ending.broken {
 		r.endUndo()
 		return true
@@ -143,7 +144,7 @@ func (r *Run) leaveUndo() {
 //  4. record the result, and report it
 func (r *Run) undoTask(t *machine.Task) {
 	rb := t.Node().Rollback
-	path := t.Path() + RollbackMark
+	path := t.Path() + past.RollbackMark
 	p := r.newCall(t, rb.Adapter.(*program.Call), path)
 	p.Rollback = true
 	err := r.prepareRollback(p, rb)
@@ -249,7 +250,7 @@ func (r *Run) rollbackFailed(path, text string) {
 	r.Report(diagnostics.Diagnostic{Level: diagnostics.Warn, Kind: diagnostics.KindWorkflow,
 		Code: diagnostics.CodeRollbackFailed,
 		Step: path, Message: fmt.Sprintf("step %q was not rolled back: %s",
-			strings.TrimSuffix(path, RollbackMark), text)})
+			strings.TrimSuffix(path, past.RollbackMark), text)})
 }
 
 // applyRollback applies an event of a rollback.
@@ -289,7 +290,7 @@ func (r *Run) CancelForGood(reason string, force bool) {
 		case r.ending.fixed != nil && p.Call != nil:
 			r.callUnknown(p.Step, p.Call.Tool, "")
 		default:
-			r.rollbackFailed(p.Step+RollbackMark, inDoubt)
+			r.rollbackFailed(p.Step+past.RollbackMark, inDoubt)
 		}
 		r.recordAll(nil, []journal.Event{{At: r.now, Path: p.Step, After: r.m.Decided(),
 			What: journal.PauseClosed{Pause: p.ID}}})
@@ -301,7 +302,7 @@ func (r *Run) CancelForGood(reason string, force bool) {
 		switch p, doubtful := r.leftBehind(c); {
 		case !doubtful:
 		case force && r.ending.fixed == nil:
-			r.rollbackFailed(p.Path+RollbackMark, inDoubt)
+			r.rollbackFailed(p.Path+past.RollbackMark, inDoubt)
 		case force:
 			r.callUnknown(p.Path, p.Name, "")
 		case r.doubted(p) == program.Ignore:

@@ -218,3 +218,12 @@ func (r *Run) recallSpent(events []journal.Event) {
 		}
 	}
 }
+
+// say adds to an event the calls of models by an agent or child that no other event has.
+func (a *agent) say(what *journal.AgentEvents, path string) {
+	if d := a.unsaid[path]; d != nil {
+		what.Calls, what.Used = append(what.Calls, d.calls...), what.Used.Plus(d.used)
+		unspend(a.call.accounts, d.used)
+		delete(a.unsaid, path)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"github.com/braise-run/braise/internal/expr"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/past"
 )
 
 // Step is how far a step, an item of a foreach or a step in a body has come.
@@ -25,7 +26,7 @@ type Step struct {
 type span struct{ begun, ended time.Time }
 
 // note notes the times of the steps of a run that is viewed.
-func (p *past) note(c machine.Command, now time.Time) {
+func (p *leftOver) note(c machine.Command, now time.Time) {
 	if p.spans == nil {
 		return
 	}
@@ -43,9 +44,9 @@ func (p *past) note(c machine.Command, now time.Time) {
 
 // View brings a new Run to the state at the end of a journal, as [Run.Resume] does. With on it goes on to where nothing
 // continues without an event: so far has the process come that drives the run. The Run can only be looked at then.
-func (r *Run) View(inputs map[string]any, events []journal.Event, from int, on bool) error {
+func (r *Run) View(inputs map[string]any, was *past.Past, on bool) error {
 	r.past.spans = map[*machine.Task]span{}
-	return r.Resume(inputs, events, from, on, false)
+	return r.Resume(inputs, was, on, false)
 }
 
 // Steps returns the steps of the present generation in plan order, what is inside of a step behind it. Bodies that have

@@ -11,10 +11,10 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
-	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/local"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/recipe"
@@ -22,30 +22,15 @@ import (
 	"github.com/braise-run/braise/runtime"
 )
 
-// definitionNow is the present definition of a run by its journal: that of its start, or of the last
-// change. from is the index of the event from which it applies.
-// rules are those of the run.
-func (x *resumption) definitionNow() (digest string, text json.RawMessage, from int, rules journal.Rules, err error) {
-	for i := len(x.past) - 1; i >= 0; i-- {
-		if what, ok := x.past[i].What.(journal.Redefined); ok {
-			if what.Definition != nil {
-				text, err = value.JSON(what.Definition)
-			}
-			return what.Digest, text, i, what.Rules, err
-		}
-	}
-	begun, _ := engine.BegunOf(x.past) // that of a faulty journal is found elsewhere
-	return x.summary.Digest, nil, 0, begun.Rules, nil
-}
-
 // program is the program of the run. If the caller gives a definition that differs from the run's, it
 // must accept the change explicitly.
 func (x *resumption) program() (*program.Program, error) {
-	digest, text, from, rules, err := x.definitionNow()
+	now := &x.past.Definition
+	text, err := now.Recipe()
 	if err != nil {
 		return nil, err
 	}
-	x.from = from
+	digest, rules := now.Digest, now.Rules
 	p := x.o.Program
 	if p != nil && p.Digest == digest {
 		return p.Under(program.Rules(rules))
@@ -138,18 +123,17 @@ func (x *resumption) redefine(p *program.Program, r *local.Run, inputs map[strin
 	if err != nil {
 		return err
 	}
-	past, undone := engine.LastGeneration(x.past[x.from:])
-	stands := standing(p, now, engine.RecordedSteps(past, was), undone)
-	closing, kept := x.closing(past, given, r.Began())
+	stands := standing(p, now, x.past.Steps(was), x.past.Undone)
+	closing, kept := x.closing(given, r.Began())
 	var hash []byte
 	if given != nil {
 		if hash = given.hash; kept == nil {
 			return given.gone()
 		}
 	}
-	what := journal.Redefined{Digest: p.Digest, Generation: engine.GenerationOf(x.past) + 1, Kept: kept,
+	what := journal.Redefined{Digest: p.Digest, Generation: x.past.Generation + 1, Kept: kept,
 		Rules: journal.Rules(p.Rules())}
-	if what.Doubts, err = engine.DoubtsOf(x.runID, x.past[x.from:], stands, false,
+	if what.Doubts, err = x.past.Unknown(stands, false,
 		func(pause string) bool { return x.isOpen(pause) && !given.to(pause) }); err != nil {
 		return err
 	}
@@ -160,7 +144,7 @@ func (x *resumption) redefine(p *program.Program, r *local.Run, inputs map[strin
 	if err != nil {
 		return err
 	}
-	r.Engine.Redefine(inputs, x.past, past, stands, closing, what)
+	r.Engine.Redefine(inputs, x.past, stands, closing, what)
 	if err := x.write(r, hash); err != nil {
 		return err
 	}
@@ -170,28 +154,23 @@ func (x *resumption) redefine(p *program.Program, r *local.Run, inputs map[strin
 
 // goesOn refuses another definition for a run whose end is decided.
 func (x *resumption) goesOn() error {
-	for i := range x.past[x.from:] {
-		left := ""
-		switch x.past[x.from+i].What.(type) {
-		case journal.Cancelled:
-			left = "was cancelled, and only its rollbacks and its finally are left"
-		case journal.FinallyBegun:
-			left = "has ended but for its finally"
-		default:
-			continue
-		}
-		return changed("run %q %s, which its own definition has\n  hint: resume it without the new one", x.runID, left)
+	left := ""
+	switch x.past.Closing.(type) {
+	case journal.Cancelled:
+		left = "was cancelled, and only its rollbacks and its finally are left"
+	case journal.FinallyBegun:
+		left = "has ended but for its finally"
+	default:
+		return nil
 	}
-	return nil
+	return changed("run %q %s, which its own definition has\n  hint: resume it without the new one", x.runID, left)
 }
 
 // closing returns the events that end the pending pauses of a run whose definition changes. The answered pause comes
 // first; its answer is kept for the new definition.
-func (x *resumption) closing(
-	past []journal.Event, given *answer, at time.Time,
-) (events []journal.Event, kept []journal.KeptAnswer) {
-	for i := range past {
-		opened, ok := past[i].What.(journal.PauseOpened)
+func (x *resumption) closing(given *answer, at time.Time) (events []journal.Event, kept []journal.KeptAnswer) {
+	for i := range x.past.Last {
+		opened, ok := x.past.Last[i].What.(journal.PauseOpened)
 		if !ok || !x.isOpen(opened.Pause.ID) {
 			continue
 		}
@@ -201,9 +180,9 @@ func (x *resumption) closing(
 			continue
 		}
 		k := journal.KeptAnswer{Step: p.Step, Kind: p.Kind, Reason: p.Reason, Answer: given.value,
-			Question: engine.QuestionIn(p)}
+			Question: past.QuestionIn(p)}
 		if opened.Agent != nil {
-			k.About, k.Question = engine.AboutOf(p), ""
+			k.About, k.Question = past.AboutOf(p), ""
 		}
 		kept = append(kept, k)
 		answered := journal.PauseAnswered{Pause: p.ID, Next: resume.Answered, Answer: given.value}

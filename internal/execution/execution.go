@@ -101,14 +101,14 @@ func Admit(c *call.Caller, p *program.Program, rt *runtime.Runtime, input any) (
 
 // begin starts a new run and its journal. If the host has chosen the run's id, the journal is written at once, so
 // that no run uses an id that is taken. run has the members of the run that the runtime and the program do not tell:
-// its parent, if it is a fork, and its queue. doubts are the calls of the parent whose outcome is unknown.
+// its parent, if it is a fork, and its queue. unknown are the calls of the parent whose outcome is unknown.
 func begin(
-	r *local.Run, s *local.Spec, inputs map[string]any, run checkpoint.Run, doubts []journal.Doubt,
+	r *local.Run, s *local.Spec, inputs map[string]any, run checkpoint.Run, unknown []journal.Doubt,
 ) (err error) {
 	if run.Queued {
-		r.Engine.Record(inputs, doubts)
+		r.Engine.Record(inputs, unknown)
 	} else {
-		r.Engine.Begin(inputs, doubts)
+		r.Engine.Begin(inputs, unknown)
 	}
 	run.ID, run.Recipe, run.Digest, run.StartedAt = r.ID, s.Program.Recipe.Name, s.Program.Digest, r.Began()
 	run.By = s.By

@@ -10,7 +10,6 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
-	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/program"
@@ -58,11 +57,7 @@ func (x *resumption) fork(atStep string, given, outputs map[string]any, q Queued
 		if given != nil {
 			return open(r, s, q.RunID, given)
 		}
-		begun, err := engine.BegunOf(x.past)
-		if err != nil {
-			return nil, err
-		}
-		return open(r, s, q.RunID, begun.Inputs)
+		return open(r, s, q.RunID, x.past.Begun.Inputs)
 	}
 	run := q.run(x.runID)
 	s.Ready = func(r *local.Run, inputs map[string]any) error {
@@ -70,40 +65,35 @@ func (x *resumption) fork(atStep string, given, outputs map[string]any, q Queued
 			if err := q.complete(r, nil); err != nil {
 				return err
 			}
-			doubts, err := x.doubts(nil)
+			unknown, err := x.past.Unknown(nil, true, x.isOpen)
 			if err == nil {
-				err = begin(r, s, inputs, run, doubts)
+				err = begin(r, s, inputs, run, unknown)
 			}
 			if err != nil || x.rt.NewRunID == nil || run.Queued {
 				return err
 			}
 			return r.Flush()
 		}
-		begun, err := engine.BegunOf(x.past)
-		if err != nil {
-			return err
-		}
-		r.Engine.ForkOf(&begun)
-		events, undone := engine.LastGeneration(x.past[x.from:])
-		outputs, err := fitting(p, events, outputs, q.Dry)
+		r.Engine.ForkOf(&x.past.Begun)
+		outputs, err := fitting(p, x.past.Last, outputs, q.Dry)
 		if err != nil {
 			return err
 		}
 		// Steps that the fork neither names nor runs again because of those.
-		elsewhere := standing(p, digests, engine.RecordedSteps(events, digests), nil, atStep)
-		maps.DeleteFunc(elsewhere, func(path string, _ bool) bool { return slices.Contains(undone, path) })
-		doubts, err := x.doubts(elsewhere)
+		elsewhere := standing(p, digests, x.past.Steps(digests), nil, atStep)
+		maps.DeleteFunc(elsewhere, func(path string, _ bool) bool { return slices.Contains(x.past.Undone, path) })
+		unknown, err := x.past.Unknown(elsewhere, true, x.isOpen)
 		if err == nil {
-			err = begin(r, s, inputs, run, doubts)
+			err = begin(r, s, inputs, run, unknown)
 		}
 		if err != nil {
 			return err
 		}
-		stands := standing(p, digests, engine.RecordedSteps(events, was), undone, atStep)
+		stands := standing(p, digests, x.past.Steps(was), x.past.Undone, atStep)
 		for path := range outputs {
 			stands[path] = true
 		}
-		if unused := r.Engine.Share(events, stands, outputs, 0); unused != nil {
+		if unused := r.Engine.Share(x.past.Last, stands, outputs, 0); unused != nil {
 			return computedAgain(unused[0], "it has no output to replace in the other run, or runs again as it waits"+
 				" for a step that does\n  hint: leave the output out, or fork at a step behind it")
 		}
@@ -113,11 +103,6 @@ func (x *resumption) fork(atStep string, given, outputs map[string]any, q Queued
 		return r.Flush()
 	}
 	return s, nil
-}
-
-// doubts returns the calls that a fork asks about before it makes them; see [engine.DoubtsOf].
-func (x *resumption) doubts(stands map[string]bool) ([]journal.Doubt, error) {
-	return engine.DoubtsOf(x.runID, x.past[x.from:], stands, true, x.isOpen)
 }
 
 // digests returns the digests of the steps of a program, and of the recipe of the run until now.

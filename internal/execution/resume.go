@@ -16,6 +16,7 @@ import (
 	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/local"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/recipe"
 	"github.com/braise-run/braise/runtime"
@@ -47,11 +48,10 @@ type resumption struct {
 	store   checkpoint.Store
 	summary checkpoint.Summary
 	read    []checkpoint.Record // that a look at the run, before it was claimed, has read
-	past    []journal.Event     // of the journal, its first record included
+	past    *past.Past          // nil: it has not been read
 	lease   checkpoint.Lease
 	claimed time.Time           // when the store was asked for it
 	ended   bool                // the run is over, nothing is held
-	from    int                 // index in past from which the present definition applies
 	old     *recipe.Recipe      // the recipe of the run until now, if it is about to change
 	signals []checkpoint.Signal // open when the run was claimed
 }
@@ -187,7 +187,7 @@ func (x *resumption) execute(a act) (*local.End, error) {
 	}
 	s := specOf(p, x.rt, x.by())
 	s.About = slices.Insert(slices.Clone(s.About), 2, trace.Attr{Key: x.how, Value: true}) // after digest and recipe
-	if span := firstSpan(x.past); span != "" {
+	if span := x.past.Traceparent; span != "" {
 		i := slices.IndexFunc(s.About, func(a trace.Attr) bool { return a.Key > "traceparent" })
 		if i < 0 {
 			i = len(s.About)
@@ -252,7 +252,10 @@ func (x *resumption) load() error {
 	var recs []checkpoint.Record
 	var err error
 	if x.summary, recs, err = guard.Load(x.ctx, x.store, x.runID, int64(len(x.read))); err == nil {
-		x.past, err = local.Decode(append(x.read, recs...))
+		var events []journal.Event
+		if events, err = local.Decode(append(x.read, recs...)); err == nil {
+			x.past, err = past.Read(x.runID, events)
+		}
 		x.read = nil
 	}
 	return err
@@ -282,16 +285,6 @@ func (x *resumption) release() {
 	}
 }
 
-// firstSpan is the span of the first execution for which a sink made one; "": none.
-func firstSpan(past []journal.Event) string {
-	for i := range past {
-		if traced, ok := past[i].What.(journal.Traced); ok {
-			return traced.Traceparent
-		}
-	}
-	return ""
-}
-
 // openAgain is open for a run that is resumed: its inputs are in the journal.
 func (x *resumption) openAgain(s *local.Spec, r *local.Run) (map[string]any, error) {
 	r.Store.Store, r.Store.Run, r.Over, r.Ended = x.store, x.summary.Run, x.ended, x.summary.EndedAt
@@ -303,13 +296,9 @@ func (x *resumption) openAgain(s *local.Spec, r *local.Run) (map[string]any, err
 	if err != nil {
 		return nil, err
 	}
-	begun, err := engine.BegunOf(x.past)
-	if err != nil {
-		return nil, local.StoreError(fmt.Errorf("run %q: %w", x.runID, err))
-	}
-	inputs := begun.Inputs
-	s.Interrupt = begun.Interrupt
-	if x.old != nil || x.from > 0 { // the definition may have other inputs
+	inputs := x.past.Begun.Inputs
+	s.Interrupt = x.past.Begun.Interrupt
+	if x.old != nil || x.past.Definition.From > 0 { // the definition may have other inputs
 		if inputs, err = s.Program.Inputs.Check(inputs); err != nil {
 			return nil, program.ConfigError(diagnostics.CodeInput, "the run's inputs: %w", err)
 		}
@@ -319,7 +308,7 @@ func (x *resumption) openAgain(s *local.Spec, r *local.Run) (map[string]any, err
 
 // ready replays the journal of a run to its end, and performs the act.
 func (x *resumption) ready(p *program.Program, r *local.Run, inputs map[string]any, a act) error {
-	r.Store.Seq = int64(len(x.past))
+	r.Store.Seq = int64(len(x.past.Events))
 	if err := a.fits(r); err != nil {
 		return err
 	}
@@ -330,14 +319,14 @@ func (x *resumption) ready(p *program.Program, r *local.Run, inputs map[string]a
 	e := r.Engine
 	c, cancels := a.(cancellation)
 	e.For(x.taken())
-	err := e.Resume(inputs, x.past, x.from, x.ended, cancels)
+	err := e.Resume(inputs, x.past, x.ended, cancels)
 	if err != nil || x.ended {
 		e.TellReplayed()
 		return err
 	}
 	e.For(x.by(), "")
 	local.Reached(local.Replayed)
-	fresh := r.Signalled(x.signals, x.past)
+	fresh := r.Signalled(x.signals, x.past.Events)
 	if !cancels {
 		if err = x.lacks(r); err == nil {
 			err = x.restart(r)

@@ -150,7 +150,7 @@ func (c *sending) decode() error {
 
 func (c *sending) over() error {
 	if pause, ok := c.data["pause"].(string); ok {
-		if err := AnsweredBefore(c.past, pause); err != nil {
+		if err := AnsweredBefore(c.past.Events, pause); err != nil {
 			return err
 		}
 	}
@@ -171,7 +171,7 @@ func (c *sending) checkAnswer() error {
 		if loadErr := c.load(); loadErr != nil {
 			return loadErr
 		}
-		return cmp.Or(AnsweredBefore(c.past, id), err)
+		return cmp.Or(AnsweredBefore(c.past.Events, id), err)
 	}
 	e, err := journal.Decode(info.Opened)
 	if err != nil {
@@ -224,7 +224,7 @@ func (c *sending) name(p checkpoint.Pause) error {
 	if err != nil {
 		return err
 	}
-	named := journal.Signals(c.past)
+	named := journal.Signals(c.past.Events)
 	c.signal.ID = p.AnswerID()
 	for n := 2; slices.ContainsFunc(all, func(s checkpoint.Signal) bool { return s.ID == c.signal.ID }) &&
 		named[c.signal.ID]; n++ {
@@ -251,7 +251,7 @@ func (c *sending) answered() error {
 func (x *resumption) unanswered(pause string) error {
 	open, err := local.Signals(x.ctx, x.store, x.runID)
 	for _, s := range open {
-		if local.Answers(s, pause) && x.load() == nil && !journal.Signals(x.past)[s.ID] {
+		if local.Answers(s, pause) && x.load() == nil && !journal.Signals(x.past.Events)[s.ID] {
 			return wasAnswered(pause, s.By, s.At)
 		}
 	}
@@ -345,14 +345,14 @@ func Mint(ctx context.Context, runID, pause string, store checkpoint.Store) (tok
 		}
 		var hash []byte
 		token, hash = resume.Mint(runID)
-		at := x.past[len(x.past)-1].At // nobody works on the run now
+		at := x.past.Events[len(x.past.Events)-1].At // nobody works on the run now
 		recs, err := local.Encode([]journal.Event{{At: at, Path: info.Pause.Step,
 			What: journal.TokenMinted{Pause: pause, Hash: hash, ExpiresAt: expires}}})
 		if err != nil {
 			return err
 		}
 		_, err = guard.Store(ctx, func(ctx context.Context) (any, error) {
-			return nil, store.Append(ctx, x.lease, int64(len(x.past)), recs...)
+			return nil, store.Append(ctx, x.lease, int64(len(x.past.Events)), recs...)
 		})
 		return err
 	})

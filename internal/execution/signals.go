@@ -47,7 +47,7 @@ func (x *resumption) fresh() []checkpoint.Signal {
 	if len(x.signals) == 0 {
 		return nil
 	}
-	named := journal.Signals(x.past)
+	named := journal.Signals(x.past.Events)
 	return slices.DeleteFunc(slices.Clone(x.signals), func(s checkpoint.Signal) bool { return named[s.ID] })
 }
 
@@ -99,8 +99,8 @@ func (x *resumption) poisonous() error {
 		return nil
 	}
 	n := 0
-	for i := len(x.past) - 1; i >= 0 && n < mostPoison; i-- {
-		e := &x.past[i]
+	for i := len(x.past.Events) - 1; i >= 0 && n < mostPoison; i-- {
+		e := &x.past.Events[i]
 		_, begins := e.What.(journal.Execution)
 		_, traced := e.What.(journal.Traced)
 		switch {

@@ -18,12 +18,9 @@ func (c *sending) expects(p *resume.Pause, v any) error {
 	if err != nil || !program.Wheres {
 		return nil
 	}
-	begun, err := engine.BegunOf(c.past)
-	if err != nil {
-		return nil
-	}
+	begun := &c.past.Begun
 	inputs := begun.Inputs
-	if c.from > 0 {
+	if c.past.Definition.From > 0 {
 		if inputs, err = program.Inputs.Check(inputs); err != nil {
 			return nil
 		}
@@ -32,7 +29,7 @@ func (c *sending) expects(p *resume.Pause, v any) error {
 	r := engine.New(program, engine.Options{ID: c.runID, Now: c.signal.At, Interrupt: begun.Interrupt,
 		Limits: limits, Durable: true, Kept: true,
 		Parallel: cmp.Or(begun.Parallel, program.Recipe.Limits.MaxParallel, limits.MaxParallel)})
-	if r.View(inputs, c.past, c.from, true) != nil {
+	if r.View(inputs, c.past, true) != nil {
 		return nil
 	}
 	if open := r.PauseByID(p.ID); open != nil {

@@ -10,6 +10,9 @@ import (
 	"github.com/braise-run/braise/resume"
 )
 
+// Indeterminate is the reason of a pause that asks about a call with unknown outcome.
+const Indeterminate = "indeterminate"
+
 // Event is one thing that happened in a run, as its journal keeps it.
 type Event struct {
 	At    time.Time

@@ -8,6 +8,7 @@ import (
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/past"
 )
 
 type driverKey struct{}
@@ -65,10 +66,10 @@ func (r *Run) Events() ([]journal.Event, error) {
 
 // Replayed returns a new engine of the run that has read events, a whole journal under one definition.
 func (r *Run) Replayed(events []journal.Event) (*engine.Run, error) {
-	begun, err := engine.BegunOf(events)
+	was, err := past.Read(r.ID, events)
 	if err != nil {
 		return nil, err
 	}
 	e := r.newEngine(r.now())
-	return e, e.Resume(begun.Inputs, events, 0, false, false)
+	return e, e.Resume(was.Begun.Inputs, was, false, false)
 }
