@@ -48,7 +48,7 @@ var plannedLines = map[string]int{
 	"checkpoint/checkpointtest": 2200,
 	"checkpoint/jsonl":          1250,
 	"checkpoint/postgres":       1950,
-	"checkpoint/sqlite":         1650,
+	"checkpoint/sqlite":         1660,
 	"internal/command":          4698,
 	"diagnostics":               680,
 	"history":                   1385,

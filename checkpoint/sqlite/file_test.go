@@ -296,3 +296,41 @@ func TestTimesPastTheLast(t *testing.T) {
 	want(t, "Append", s.Append(t.Context(), l, 1, note(t, "a"), pause), checkpoint.ErrInvalid)
 	want(t, "Append", s.Append(t.Context(), l, 1, note(t, "b")), nil)
 }
+
+// A long summary that is read again is not parsed again, and another line is another summary.
+func TestLongSummary(t *testing.T) {
+	at := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	sum := checkpoint.Summary{Run: checkpoint.Run{ID: "run", Digest: "d", StartedAt: at}, Seq: 1, UpdatedAt: at}
+	for i := range 400 {
+		sum.Pauses = append(sum.Pauses, checkpoint.Pause{ID: fmt.Sprintf("f[%d]", i), Kind: "human", Seq: int64(i) + 2})
+	}
+	line := func() []byte {
+		t.Helper()
+		line, err := summaryLine(sum)
+		if err != nil || len(line) < longLine {
+			t.Fatalf("%d bytes, %v", len(line), err)
+		}
+		return line
+	}
+	parse := func(line []byte) checkpoint.Summary {
+		t.Helper()
+		got, err := parseSummary(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	first, again := parse(line()), parse(line())
+	if !same(first.Pauses, again.Pauses) {
+		t.Error("it was parsed twice")
+	}
+	sum.Pauses[7].ID = "other"
+	if next := parse(line()); next.Pauses[7].ID != "other" || again.Pauses[7].ID != "f[7]" {
+		t.Errorf("read %q, then %q", again.Pauses[7].ID, next.Pauses[7].ID)
+	}
+	bad := line()
+	bad[len(bad)/2]++
+	if _, err := parseSummary(bad); err == nil {
+		t.Error("a damaged line was parsed")
+	}
+}

@@ -209,9 +209,10 @@ func (x *resumption) execute(a act) (*local.End, error) {
 	return end, nil
 }
 
-// claim takes the run, unless it has ended, and loads it. Who resumes unattended has just seen that it has not.
+// claim takes the run, unless it has ended, and loads it. Who resumes unattended, or has found a pending pause, has
+// just seen that it has not.
 func (x *resumption) claim() error {
-	if !x.o.Unattended {
+	if seen := x.summary.Seq > 0 && !x.summary.Status.Ended(); !seen && !x.o.Unattended {
 		sum, _, err := guard.Load(x.ctx, x.store, x.runID, math.MaxInt64)
 		if err != nil {
 			return err
