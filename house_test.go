@@ -37,6 +37,7 @@ var plan = map[string]room{
 	"internal/guard":       {"1b", "checkpoint runtime", ""},
 	"internal/clock":       {"1c", "checkpoint internal/guard", ""},
 
+	"internal/failpoint":          {floor: "0"},
 	"internal/npmtest":            {floor: "0"},
 	"internal/seedtest":           {floor: "0"},
 	"internal/seedtest/rapidseed": {"0b", "internal/seedtest", "pgregory.net/rapid"},
@@ -79,12 +80,13 @@ var plan = map[string]room{
 
 	"internal/call": {"2c", "agentloop diagnostics internal/agents internal/engine internal/expr internal/journal internal/passages internal/program internal/schema" +
 		" internal/guard internal/value resume retry runtime trace", ""},
-	"internal/local": {"2c", "checkpoint diagnostics internal/call internal/clock internal/engine internal/guard internal/journal internal/past" +
+	"internal/ledger": {"2c", "checkpoint internal/failpoint internal/guard internal/journal runtime", ""},
+	"internal/local": {"2c", "checkpoint diagnostics internal/call internal/clock internal/engine internal/failpoint internal/guard internal/journal internal/ledger internal/past" +
 		" internal/procgroup internal/program internal/value resume runtime trace", "github.com/google/uuid"},
 
 	"internal/engine/enginetest": {"2d", "diagnostics internal/engine internal/journal internal/local internal/machine internal/value", ""},
 
-	"internal/execution": {"2d", "checkpoint diagnostics internal/agents internal/call internal/clock internal/engine internal/guard internal/journal internal/local internal/past" +
+	"internal/execution": {"2d", "checkpoint diagnostics internal/agents internal/call internal/clock internal/engine internal/failpoint internal/guard internal/journal internal/ledger internal/local internal/past" +
 		" internal/procgroup internal/program internal/value recipe resume runtime trace", ""},
 
 	"workflow": {"3", "agentloop checkpoint diagnostics internal/call internal/drawing internal/execution internal/local internal/program internal/schema" +

@@ -338,7 +338,7 @@ func (w *world) points(t *testing.T, recipe *crashRecipe) []string {
 			result = r
 		}
 	}
-	text, err := os.ReadFile("../internal/local/failpoint.go")
+	text, err := os.ReadFile("../internal/failpoint/failpoint.go")
 	if err != nil {
 		t.Fatal(err)
 	}

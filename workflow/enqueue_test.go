@@ -174,3 +174,28 @@ func TestQueuedRuns(t *testing.T) {
 		t.Error(out.Status, out.Artefact, err)
 	}
 }
+
+// A run from a queue whose caller gives up is recorded as any other: what its calls did is in the journal.
+func TestEnqueuedIsCancelled(t *testing.T) {
+	calls := 0
+	ctx, cancel := context.WithCancel(t.Context())
+	ship := runtime.NewTool(runtime.ToolSpec{Name: "ship.send", Description: "Sends."},
+		func(context.Context, map[string]any) (string, error) { calls++; cancel(); return "sent", nil })
+	store := &checkpoint.Memory{}
+	rt := &runtime.Runtime{Store: store, Tools: []runtime.Tool{ship}, Resume: resume.PassThrough{}}
+	wf := load(t, []byte(head+`steps:
+  ship: {uses: ship.send, with: {}}
+  ask: {uses: human, with: {prompt: Done?}, needs: [ship]}
+`))
+	id, err := wf.Enqueue(t.Context(), nil, rt, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := workflow.Recover(ctx, id, rt, nil); errCode(err) != "run.cancelled" || calls != 1 {
+		t.Errorf("%s, %d calls, %v", out.Status, calls, err)
+	}
+	out, err := workflow.Recover(t.Context(), id, rt, nil)
+	if err != nil || out.Status != workflow.StatusPaused || calls != 1 || out.Artefact["ship"] != "sent" {
+		t.Errorf("%s, %d calls, %v, %v", out.Status, calls, out.Artefact, err)
+	}
+}

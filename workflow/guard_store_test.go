@@ -3,6 +3,7 @@ package workflow_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -177,5 +178,90 @@ steps:
 				})
 			}
 		}
+	}
+}
+
+// hangingCache is a cache that hangs in one of its methods, whatever its context says.
+type hangingCache struct {
+	checkpoint.Cache
+	in      string
+	release chan struct{}
+}
+
+func (c *hangingCache) at(method string) {
+	if method == c.in {
+		<-c.release
+	}
+}
+func (c *hangingCache) Get(ctx context.Context, key string) ([]byte, bool, error) {
+	c.at("Get")
+	return c.Cache.Get(ctx, key)
+}
+func (c *hangingCache) Set(ctx context.Context, key string, val []byte, ttl time.Duration) error {
+	c.at("Set")
+	return c.Cache.Set(ctx, key, val, ttl)
+}
+func (c *hangingCache) Delete(ctx context.Context, key string) (bool, error) {
+	c.at("Delete")
+	return c.Cache.Delete(ctx, key)
+}
+
+// A store or a cache that hangs ends an execution with an error that says so, after a minute, also if the caller's context
+// has no end.
+func TestHangingStoreEndsAnExecution(t *testing.T) {
+	for _, tt := range []struct {
+		leg, method string
+		cache       bool
+	}{
+		{"run", "Create", false},
+		{"resume", "FindPause", false},
+		{"resume", "Load", false},
+		{"resume", "Claim", false},
+		{"resume", "Definition", false},
+		{"resume", "AnswerPause", false},
+		{"resume", "Append", false},
+		{"run", "Set", true},
+		{"resume", "Get", true},
+		{"resume", "Set", true},
+		{"resume", "Delete", true},
+	} {
+		t.Run(tt.leg+" "+tt.method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				good, kept := &checkpoint.Memory{}, &checkpoint.MemoryCache{}
+				rt := &runtime.Runtime{Store: good, Resume: resume.PassThrough{}, Reporter: &quiet{}}
+				if tt.cache {
+					rt.Store, rt.Cache = nil, kept
+				}
+				wf := load(t, []byte(head+`steps:
+  ask: {uses: human, with: {prompt: Go on}}
+  more: {uses: human, needs: [ask], with: {prompt: And on}}
+`))
+				out, err := wf.Run(t.Context(), nil, rt)
+				if err != nil {
+					t.Fatal(err)
+				}
+				release := make(chan struct{})
+				defer synctest.Wait()
+				defer close(release)
+				if tt.cache {
+					rt.Cache = &hangingCache{kept, tt.method, release}
+				} else {
+					rt.Store = &badStore{badPort: badPort{how: "hangs", on: tt.method, release: release}, good: good}
+				}
+				began := time.Now()
+				if tt.leg == "run" {
+					_, err = wf.Run(t.Context(), nil, rt)
+				} else {
+					_, err = workflow.Resume(t.Context(), out.Token, yes, rt, nil)
+				}
+				if took := time.Since(began); took < time.Minute || took > 3*time.Minute {
+					t.Errorf("it took %v", took)
+				}
+				if e, ok := errors.AsType[*runtime.Error](err); !ok || e.Code != "store.failed" ||
+					!strings.Contains(err.Error(), "ignored its context and was left behind") {
+					t.Error(err)
+				}
+			})
+		})
 	}
 }

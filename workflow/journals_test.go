@@ -29,7 +29,7 @@ import (
 	"github.com/braise-run/braise/checkpoint/sqlite"
 	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/internal/agents"
-	"github.com/braise-run/braise/internal/local"
+	"github.com/braise-run/braise/internal/ledger"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/internal/yamlnode"
 	"github.com/braise-run/braise/recipe"
@@ -257,7 +257,7 @@ func openDatabase(t *testing.T, file string) checkpoint.Store {
 // folder that has some: what an earlier version wrote can only be read.
 func writeEdition(t *testing.T, edition string) {
 	t.Helper()
-	local.Owner = func() string { return "gone" }
+	ledger.Owner = func() string { return "gone" }
 	cases := journalCases(t, edition)
 	packed, database := filepath.Join(journalsDir, edition, databaseFile), filepath.Join(t.TempDir(), "runs.sqlite")
 	for _, c := range cases {

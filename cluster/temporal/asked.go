@@ -13,7 +13,7 @@ import (
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/execution"
 	"github.com/braise-run/braise/internal/journal"
-	"github.com/braise-run/braise/internal/local"
+	"github.com/braise-run/braise/internal/ledger"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/runtime"
 )
@@ -270,7 +270,7 @@ func (r *run) closed(s *said) error { return s.late(r.store.sum, r.store.recs) }
 
 // late is the error for what comes when a run is over, of which this is the journal; nil: it was taken before.
 func (s *said) late(run checkpoint.Summary, recs []checkpoint.Record) error {
-	events, err := local.Decode(recs)
+	events, err := ledger.Decode(recs)
 	switch {
 	case err == nil && journal.Signals(events)[s.ID]:
 		return nil

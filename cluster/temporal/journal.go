@@ -11,7 +11,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/journal"
-	"github.com/braise-run/braise/internal/local"
+	"github.com/braise-run/braise/internal/ledger"
 )
 
 // store has the records of a run in the memory of its workflow: they are as durable as that.
@@ -23,7 +23,7 @@ type store struct {
 
 // append adds events. run is the run that a journal begins with.
 func (s *store) append(run checkpoint.Run, events []journal.Event) error {
-	recs, err := local.Encode(events)
+	recs, err := ledger.Encode(events)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (s *store) append(run checkpoint.Run, events []journal.Event) error {
 }
 
 // events are the events of all records.
-func (s *store) events() ([]journal.Event, error) { return local.Decode(s.recs) }
+func (s *store) events() ([]journal.Event, error) { return ledger.Decode(s.recs) }
 
 // lines are records from the one after a number on, as the next execution reads them: as many as have so many bytes
 // together, but at least one.

@@ -24,9 +24,7 @@ func Resume(ctx context.Context, token string, input any, rt *runtime.Runtime, o
 		return x.refuse(err)
 	}
 	return x.opened(func() (*local.End, error) {
-		info, err := guard.Store(ctx, func(ctx context.Context) (checkpoint.PauseInfo, error) {
-			return x.store.FindPause(ctx, runID, hash)
-		})
+		info, err := x.ledger.Find(ctx, hash)
 		if err != nil {
 			return nil, err
 		}
@@ -51,7 +49,7 @@ func Answer(ctx context.Context, runID, pause string, input any, rt *runtime.Run
 
 // find finds a pending pause by its name.
 func (x *resumption) find(pause string) (checkpoint.PauseInfo, error) {
-	sum, recs, err := guard.Load(x.ctx, x.store, x.runID, 0)
+	sum, recs, err := x.ledger.Load(x.ctx, 0)
 	if err != nil {
 		return checkpoint.PauseInfo{}, err
 	}

@@ -40,10 +40,10 @@ func (x *resumption) program() (*program.Program, error) {
 			x.runID, x.summary.Recipe, digest, p.Digest)
 	}
 	if p != nil && !x.ended {
-		x.old, err = readRecipe(x.ctx, x.store, digest, text)
+		x.old, err = readRecipe(x.ctx, x.ledger.Store, digest, text)
 		return p, err
 	}
-	p, err = Stored(x.ctx, x.store, digest, text, program.Rules(rules), x.o.Programs)
+	p, err = Stored(x.ctx, x.ledger.Store, digest, text, program.Rules(rules), x.o.Programs)
 	if err == nil && p.InGo() {
 		err = &runtime.Error{Category: runtime.CategoryConfig, Code: "resume.needsWorkflow",
 			Err: fmt.Errorf("run %q has an agent written in Go, which the store does not have"+
@@ -148,7 +148,7 @@ func (x *resumption) redefine(p *program.Program, r *local.Run, inputs map[strin
 	if err := x.write(r, hash); err != nil {
 		return err
 	}
-	r.Hold(x.lease, x.claimed)
+	r.Hold()
 	return nil
 }
 

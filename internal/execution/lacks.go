@@ -21,7 +21,7 @@ func (x *resumption) refusedStill(a act) error {
 	}
 	err := x.load()
 	if err == nil && x.rt.Store != nil {
-		x.signals, err = local.Signals(x.ctx, x.store, x.runID)
+		x.signals, err = local.Signals(x.ctx, x.ledger.Store, x.runID)
 	}
 	if _, cancels := x.cancelSignal(); err != nil || cancels || x.summary.Status.Ended() {
 		return err

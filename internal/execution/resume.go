@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/failpoint"
 	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/ledger"
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
@@ -45,12 +46,10 @@ type resumption struct {
 	runID string
 	how   string // resume or recover, for the trace; "": neither
 
-	store   checkpoint.Store
+	ledger  *ledger.Ledger // nil: the run was not looked for
 	summary checkpoint.Summary
 	read    []checkpoint.Record // that a look at the run, before it was claimed, has read
 	past    *past.Past          // nil: it has not been read
-	lease   checkpoint.Lease
-	claimed time.Time           // when the store was asked for it
 	ended   bool                // the run is over, nothing is held
 	old     *recipe.Recipe      // the recipe of the run until now, if it is about to change
 	signals []checkpoint.Signal // open when the run was claimed
@@ -119,10 +118,10 @@ var refusals = map[string]string{
 // refuse returns the End of an execution that cannot begin.
 func (x *resumption) refuse(err error) *local.End {
 	unknown := errors.Is(err, checkpoint.ErrToken) || errors.Is(err, checkpoint.ErrNotFound)
-	if unknown && x.store == &local.Memory {
+	if unknown && x.ledger != nil && x.ledger.Store == &ledger.Memory {
 		err = fmt.Errorf("%w\n  hint: no store is configured, so only the runs of this process are known", err)
 	}
-	e := local.StoreError(err)
+	e := ledger.Error(err)
 	if x.ctx.Err() != nil && errors.Is(err, x.ctx.Err()) { // not a failure of the store
 		e = local.Cancelled(x.ctx)
 	}
@@ -152,15 +151,7 @@ func (x *resumption) open() (err error) {
 	if err := call.Validate(x.ctx, x.rt); err != nil {
 		return &runtime.Error{Category: runtime.CategoryConfig, Code: "runtime.invalid", Err: err}
 	}
-	switch {
-	case x.rt.Store != nil:
-		x.store = x.rt.Store
-	case x.rt.Cache != nil:
-		c := local.NewCached(x.rt.Cache, x.runID)
-		x.store, err = c, c.Read(x.ctx)
-	default:
-		x.store = &local.Memory
-	}
+	x.ledger, err = ledger.Open(x.ctx, x.rt, x.runID)
 	return err
 }
 
@@ -201,11 +192,7 @@ func (x *resumption) execute(a act) (*local.End, error) {
 	}
 	s.Ready = func(_ *local.Run, inputs map[string]any) error { return x.ready(p, r, inputs, a) }
 	end := local.Drive(x.ctx, s)
-	if r.Held() {
-		r.LetGo()
-	} else if !r.Let() {
-		x.release() // it was never driven
-	}
+	r.LetGo() // unless its end has
 	return end, nil
 }
 
@@ -213,7 +200,7 @@ func (x *resumption) execute(a act) (*local.End, error) {
 // just seen that it has not.
 func (x *resumption) claim() error {
 	if seen := x.summary.Seq > 0 && !x.summary.Status.Ended(); !seen && !x.o.Unattended {
-		sum, _, err := guard.Load(x.ctx, x.store, x.runID, math.MaxInt64)
+		sum, _, err := x.ledger.Load(x.ctx, math.MaxInt64)
 		if err != nil {
 			return err
 		}
@@ -221,15 +208,9 @@ func (x *resumption) claim() error {
 	}
 	var err error
 	if !x.ended {
-		local.Reached(local.BeforeClaim)
-		x.claimed = time.Now()
-		x.lease, err = guard.Store(x.ctx, func(ctx context.Context) (checkpoint.Lease, error) {
-			return x.store.Claim(ctx, x.runID, local.Owner(), local.LeaseTime)
-		})
-		if err != nil {
+		if err = x.ledger.Claim(x.ctx); err != nil {
 			return err
 		}
-		local.Reached(local.AfterClaim)
 	}
 	err = x.load()
 	switch {
@@ -240,7 +221,7 @@ func (x *resumption) claim() error {
 		x.release()
 		x.ended = true
 	case x.rt.Store != nil:
-		x.signals, err = local.Signals(x.ctx, x.store, x.runID)
+		x.signals, err = local.Signals(x.ctx, x.ledger.Store, x.runID)
 	}
 	if err != nil {
 		x.release()
@@ -252,11 +233,12 @@ func (x *resumption) claim() error {
 func (x *resumption) load() error {
 	var recs []checkpoint.Record
 	var err error
-	if x.summary, recs, err = guard.Load(x.ctx, x.store, x.runID, int64(len(x.read))); err == nil {
+	if x.summary, recs, err = x.ledger.Load(x.ctx, int64(len(x.read))); err == nil {
 		var events []journal.Event
-		if events, err = local.Decode(append(x.read, recs...)); err == nil {
+		if events, err = ledger.Decode(append(x.read, recs...)); err == nil {
 			x.past, err = past.Read(x.runID, events)
 		}
+		x.ledger.Run, x.ledger.Seq = x.summary.Run, int64(len(events))
 		x.read = nil
 	}
 	return err
@@ -279,16 +261,12 @@ func (x *resumption) allow(a act) (*program.Program, error) {
 
 // release gives back a run that cannot be resumed.
 func (x *resumption) release() {
-	if !x.ended {
-		_, _ = guard.Store(context.WithoutCancel(x.ctx), func(ctx context.Context) (any, error) {
-			return nil, x.store.Release(ctx, x.lease)
-		}) // else the lease expires by itself
-	}
+	_ = x.ledger.Release(x.ctx) // else the lease expires by itself
 }
 
 // openAgain is open for a run that is resumed: its inputs are in the journal.
 func (x *resumption) openAgain(s *local.Spec, r *local.Run) (map[string]any, error) {
-	r.Store.Store, r.Store.Run, r.Over, r.Ended = x.store, x.summary.Run, x.ended, x.summary.EndedAt
+	r.Store.Ledger, r.Over, r.Ended = x.ledger, x.ended, x.summary.EndedAt
 	r.Name(x.runID)
 	err := r.Bind()
 	if err == nil && !x.ended {
@@ -309,7 +287,6 @@ func (x *resumption) openAgain(s *local.Spec, r *local.Run) (map[string]any, err
 
 // ready replays the journal of a run to its end, and performs the act.
 func (x *resumption) ready(p *program.Program, r *local.Run, inputs map[string]any, a act) error {
-	r.Store.Seq = int64(len(x.past.Events))
 	if err := a.fits(r); err != nil {
 		return err
 	}
@@ -326,7 +303,7 @@ func (x *resumption) ready(p *program.Program, r *local.Run, inputs map[string]a
 		return err
 	}
 	e.For(x.by(), "")
-	local.Reached(local.Replayed)
+	failpoint.Reached(failpoint.Replayed)
 	fresh := r.Signalled(x.signals, x.past.Events)
 	if !cancels {
 		if err = x.lacks(r); err == nil {
@@ -347,16 +324,16 @@ func (x *resumption) ready(p *program.Program, r *local.Run, inputs map[string]a
 	}
 	e.TellReplayed()
 	if err = x.goLive(r); err == nil && c.signal != nil {
-		local.Reached(local.SignalTaken)
+		failpoint.Reached(failpoint.SignalTaken)
 	}
 	return err
 }
 
 // goLive holds the run, and records that its execution has begun, unless that is in the journal already.
 func (x *resumption) goLive(r *local.Run) error {
-	r.Hold(x.lease, x.claimed)
+	r.Hold()
 	err := r.Flush()
-	local.Reached(local.ExecutionBegun)
+	failpoint.Reached(failpoint.ExecutionBegun)
 	return err
 }
 
@@ -387,28 +364,11 @@ func (x *resumption) record(r *local.Run, hash []byte, what func() []journal.Eve
 	return nil
 }
 
-// write appends what is not in the store yet, then events, and consumes the token with the hash; nil: there is none.
+// write writes what is not in the store yet, then events, and consumes the token with the hash; nil: there is none.
 func (x *resumption) write(r *local.Run, hash []byte, events ...journal.Event) error {
-	recs, err := local.Encode(slices.Concat(r.Engine.Unsaved(), events))
-	if err != nil {
+	if err := x.ledger.Answer(x.ctx, hash, slices.Concat(r.Engine.Unsaved(), events)); err != nil {
 		return err
 	}
-	local.Reached(local.BeforeAnswer)
-	ctx := context.WithoutCancel(x.ctx)
-	_, err = guard.Store(ctx, func(ctx context.Context) (any, error) {
-		if hash != nil {
-			return nil, x.store.AnswerPause(ctx, x.lease, r.Store.Seq, hash, recs...)
-		}
-		return nil, x.store.Append(ctx, x.lease, r.Store.Seq, recs...)
-	})
-	if c, ok := x.store.(*local.Cached); ok && err == nil {
-		err = c.Keep(ctx, local.PauseTime)
-	}
-	if err != nil {
-		return err
-	}
-	local.Reached(local.AfterAnswer)
-	r.Store.Seq += int64(len(recs))
 	r.Engine.Saved()
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/ledger"
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
@@ -40,7 +41,7 @@ func Signal(ctx context.Context, runID string, s checkpoint.Signal, store checkp
 // inStore calls f with a run that was loaded. Its error is one of a run.
 func inStore(ctx context.Context, runID string, store checkpoint.Store, f func(*resumption) error) error {
 	x := newResumption(ctx, runID, "", &runtime.Runtime{Store: store}, Options{})
-	x.store = store
+	x.ledger = &ledger.Ledger{Store: store, Run: checkpoint.Run{ID: runID}}
 	_, err := guard.Port(context.WithoutCancel(ctx), runtime.CategoryInfra, "store.failed", "the store",
 		func() (any, error) {
 			if store == nil {
@@ -51,7 +52,7 @@ func inStore(ctx context.Context, runID string, store checkpoint.Store, f func(*
 			}
 			return nil, f(x)
 		})
-	return local.StoreError(err)
+	return ledger.Error(err)
 }
 
 // sending is a signal that is about to be left.
@@ -80,7 +81,7 @@ func (c *sending) send() error {
 		return c.over()
 	}
 	s := &c.signal
-	s.By, s.At = valid(s.By), Now(c.ctx, c.store)
+	s.By, s.At = valid(s.By), Now(c.ctx, c.ledger.Store)
 	var err error
 	switch s.Kind {
 	case checkpoint.SignalAnswer:
@@ -249,7 +250,7 @@ func (c *sending) answered() error {
 
 // unanswered returns an error if a signal answers an open pause.
 func (x *resumption) unanswered(pause string) error {
-	open, err := local.Signals(x.ctx, x.store, x.runID)
+	open, err := local.Signals(x.ctx, x.ledger.Store, x.runID)
 	for _, s := range open {
 		if local.Answers(s, pause) && x.load() == nil && !journal.Signals(x.past.Events)[s.ID] {
 			return wasAnswered(pause, s.By, s.At)
@@ -346,15 +347,8 @@ func Mint(ctx context.Context, runID, pause string, store checkpoint.Store) (tok
 		var hash []byte
 		token, hash = resume.Mint(runID)
 		at := x.past.Events[len(x.past.Events)-1].At // nobody works on the run now
-		recs, err := local.Encode([]journal.Event{{At: at, Path: info.Pause.Step,
+		return x.ledger.Write(ctx, []journal.Event{{At: at, Path: info.Pause.Step,
 			What: journal.TokenMinted{Pause: pause, Hash: hash, ExpiresAt: expires}}})
-		if err != nil {
-			return err
-		}
-		_, err = guard.Store(ctx, func(ctx context.Context) (any, error) {
-			return nil, store.Append(ctx, x.lease, int64(len(x.past.Events)), recs...)
-		})
-		return err
 	})
 	if err != nil {
 		return "", err

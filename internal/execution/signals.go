@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/failpoint"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/program"
@@ -84,7 +85,7 @@ func (x *resumption) carry(r *local.Run, s checkpoint.Signal) error {
 	err := x.record(r, nil, func() []journal.Event { return r.Engine.Carry(s) })
 	if err == nil {
 		r.Carried(s)
-		local.Reached(local.SignalTaken)
+		failpoint.Reached(failpoint.SignalTaken)
 	}
 	return err
 }

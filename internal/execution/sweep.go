@@ -203,7 +203,7 @@ type dueRecovery struct {
 func (d dueRecovery) due(x *resumption) error {
 	at := x.summary.Due()
 	status := x.summary.Status
-	due := !at.IsZero() && !at.After(Now(x.ctx, x.store)) ||
+	due := !at.IsZero() && !at.After(Now(x.ctx, x.ledger.Store)) ||
 		d.interrupted && (status == checkpoint.Running || status == checkpoint.Queued)
 	if x.ended || !due && !x.called() {
 		return errQuicker

@@ -16,8 +16,8 @@ import (
 // left behind.
 const SettleTime = 250 * time.Millisecond
 
-// storeTime is how long a call of a store may take.
-const storeTime = time.Minute
+// StoreTime is how long a call of a store may take.
+const StoreTime = time.Minute
 
 // Port calls a port; what is its name in messages. A panic, a goroutine that ends, and a call that continues long
 // after ctx has ended become an error with the given category and code. Port passes on what the port itself returns.
@@ -62,7 +62,7 @@ func Port[T any](
 // Store calls a store, by f. The call has ctx, for a minute at most: one that does not return then is left behind. So
 // is a store that panics or ends its goroutine an error.
 func Store[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	ctx, cancel := context.WithTimeout(ctx, StoreTime)
 	defer cancel()
 	return unlimited(ctx, func() (T, error) { return f(ctx) })
 }

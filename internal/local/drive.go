@@ -7,6 +7,7 @@ import (
 
 	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/failpoint"
 	"github.com/braise-run/braise/internal/guard"
 )
 
@@ -96,13 +97,13 @@ func (r *Run) work(c *engine.Call) {
 
 // make makes a call, if the run is still this process's.
 func (r *Run) make(c *engine.Call) engine.Result {
-	if err := r.Store.owned(); err != nil {
+	if err := r.Store.Owned(r.ctx); err != nil {
 		return engine.Result{Lost: true, Err: err}
 	}
 	ctx := c.Driver.(*group).ctx
-	reachedCall(c, BeforeTool, BeforeModel)
+	reachedCall(c, failpoint.BeforeTool, failpoint.BeforeModel)
 	res := r.Caller.Make(ctx, c)
-	reachedCall(c, AfterTool, AfterModel)
+	reachedCall(c, failpoint.AfterTool, failpoint.AfterModel)
 	if c.Rollback && res.Err != nil && ctx.Err() != nil {
 		res.Err = context.Cause(ctx)
 	}
@@ -268,7 +269,7 @@ func (r *Run) launch(c *engine.Call) *engine.Call {
 		g = r.groupOf(c)
 	}
 	c.Driver = g
-	if r.watch == nil && r.Store.durable() {
+	if r.watch == nil && r.Store.Durable() {
 		r.watchCalls(OpenTime)
 	}
 	return c
@@ -416,7 +417,7 @@ func (r *Run) stopped(tell func()) {
 
 // fence stops a run that this process no longer holds.
 func (r *Run) fence(err error) {
-	r.Store.fail(err)
+	r.Store.Fail(err)
 	r.stopped(func() { r.Engine.Break(err) })
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/internal/engine"
-	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/ledger"
 	"github.com/braise-run/braise/internal/past"
 )
 
@@ -50,18 +50,18 @@ func (r *Run) Serve(c engine.Command) {
 
 // Events returns the journal of the run, including events that are not in the store yet.
 func (r *Run) Events() ([]journal.Event, error) {
-	recs, err := Encode(r.Engine.Unsaved())
+	recs, err := ledger.Encode(r.Engine.Unsaved())
 	if err != nil {
 		return nil, err
 	}
 	if j := &r.Store; j.Seq > 0 {
-		_, saved, err := guard.Load(context.WithoutCancel(r.ctx), j.Store, r.ID, 0)
+		_, saved, err := j.Load(context.WithoutCancel(r.ctx), 0)
 		if err != nil {
 			return nil, err
 		}
 		recs = slices.Concat(saved, recs)
 	}
-	return Decode(recs)
+	return ledger.Decode(recs)
 }
 
 // Replayed returns a new engine of the run that has read events, a whole journal under one definition.

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
+	"github.com/braise-run/braise/internal/failpoint"
+	"github.com/braise-run/braise/internal/ledger"
 	"github.com/braise-run/braise/internal/procgroup"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -25,19 +28,19 @@ func (r *Run) end() *End {
 	r.noteSpan()
 	r.traced = true // nothing follows the end
 	var err error
-	if j.err == nil {
+	if j.Err() == nil {
 		err = e.Err()
 	}
 	left := e.Left()
 	switch {
-	case j.err != nil:
+	case j.Err() != nil:
 	case left != nil: // it can be recovered, also if it was cancelled
 		e.ReportStopped(err)
 		err = left
 	case e.Waits():
 		return r.endPaused()
 	case e.Over():
-		if Reached(BeforeEnd); j.Store != nil {
+		if failpoint.Reached(failpoint.BeforeEnd); j.Store != nil {
 			r.dropLeft()
 			e.NoteEnd(err)
 		}
@@ -45,18 +48,18 @@ func (r *Run) end() *End {
 		e.NoteEnd(err)
 	}
 	r.flush()
-	if j.err != nil {
-		err = StoreError(j.err)
+	if j.Err() != nil {
+		err = ledger.Error(j.Err())
 	}
-	Reached(AfterEnd)
+	failpoint.Reached(failpoint.AfterEnd)
 	over := e.Over()
 	r.endAllSignals(false, over)
-	if r.rt.Store == nil && j.Store != nil && j.err == nil {
+	if r.rt.Store == nil && j.Store != nil && j.Err() == nil {
 		r.keepOrForget(over)
 	}
 	r.LetGo()
-	if r.rt.Store == nil && j.Store != nil && j.err == nil && over {
-		_ = Memory.Delete(context.WithoutCancel(r.ctx), r.ID) // if it is there; it is not needed any more
+	if r.rt.Store == nil && j.Store != nil && j.Err() == nil && over {
+		_ = ledger.Memory.Delete(context.WithoutCancel(r.ctx), r.ID) // if it is there; it is not needed any more
 	}
 	return r.ending(err)
 }
@@ -64,10 +67,10 @@ func (r *Run) end() *End {
 // keepOrForget keeps a run without a store, if it is not over, so that it can be resumed.
 func (r *Run) keepOrForget(over bool) {
 	var err error
-	if c, cached := r.Store.Store.(*Cached); !over {
-		err = r.keep(PauseTime)
-	} else if cached {
-		err = c.Forget(context.WithoutCancel(r.ctx))
+	if over {
+		err = r.Store.Forget(r.ctx)
+	} else {
+		err = r.Store.Keep(r.ctx, ledger.PauseTime)
 	}
 	if err != nil {
 		r.warn("the cache still has the run as it was at its last answer", slog.String("error", err.Error()))
@@ -82,10 +85,10 @@ const MaxFresh = 100
 func (r *Run) endPaused() *End {
 	j := &r.Store
 	if j.Store == nil {
-		if j.Store = &Memory; r.rt.Cache != nil {
-			j.Store = NewCached(r.rt.Cache, r.ID)
-		}
-		j.Run.Definition, j.err = r.spec.Program.Definition()
+		j.Spare(r.rt.Cache)
+		var err error
+		j.Run.Definition, err = r.spec.Program.Definition()
+		j.Fail(err)
 	}
 	var pauses []resume.Pause
 	fresh := 0
@@ -100,23 +103,35 @@ func (r *Run) endPaused() *End {
 		pauses = append(pauses, shown)
 	}
 	showLiving(pauses)
-	Reached(BeforeEnd)
+	failpoint.Reached(failpoint.BeforeEnd)
 	r.Engine.NotePaused()
 	r.flush()
-	Reached(AfterEnd)
+	failpoint.Reached(failpoint.AfterEnd)
 	r.endAllSignals(r.Engine.AsksPeople(), false)
-	if j.err == nil && r.rt.Store == nil {
-		if err := r.keep(keepFor(r.now(), pauses)); err != nil {
+	if j.Err() == nil && r.rt.Store == nil {
+		if err := j.Keep(r.ctx, keepFor(r.now(), pauses)); err != nil {
 			return r.unkept(err)
 		}
 	}
 	r.LetGo()
-	end := r.newEnd(StoreError(j.err))
-	if j.err == nil {
+	end := r.newEnd(ledger.Error(j.Err()))
+	if j.Err() == nil {
 		end.Pauses = pauses
 		r.lookAgain()
 	}
 	return r.finish(end)
+}
+
+// keepFor is how long a run without a store is kept: until the last of its pauses has expired.
+func keepFor(now time.Time, pauses []resume.Pause) (most time.Duration) {
+	for _, p := range pauses {
+		if p.ExpiresAt.IsZero() {
+			most = max(most, ledger.PauseTime)
+		} else {
+			most = max(most, p.ExpiresAt.Sub(now), 1)
+		}
+	}
+	return most
 }
 
 // showLiving adds the processes of calls that are still alive on this host to the pauses about these calls.
@@ -140,10 +155,10 @@ func showLiving(pauses []resume.Pause) {
 // unkept ends a run that pauses and cannot be kept: nobody could resume it, so it is rolled back, unless it is
 // somebody else's by now.
 func (r *Run) unkept(err error) *End {
-	r.Store.fail(err)
+	r.Store.Fail(err)
 	if errors.Is(err, checkpoint.ErrFenced) {
 		r.LetGo()
-		return r.ending(StoreError(err))
+		return r.ending(ledger.Error(err))
 	}
 	r.turn.take()
 	r.Engine.GiveUp("it cannot be kept")
@@ -154,7 +169,7 @@ func (r *Run) unkept(err error) *End {
 	}
 	r.keepOrForget(true)
 	r.LetGo()
-	return r.ending(StoreError(err))
+	return r.ending(ledger.Error(err))
 }
 
 // ending returns the End of a run that was driven, or had ended before.

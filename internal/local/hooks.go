@@ -10,6 +10,7 @@ import (
 
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/failpoint"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
@@ -88,14 +89,14 @@ func (r *Run) tellHooks(m runtime.Moment) error {
 
 // announce tells OnPause that a pause was opened.
 func (r *Run) announce(p *engine.Pause) {
-	Reached(PauseNoted)
+	failpoint.Reached(failpoint.PauseNoted)
 	if r.rt.OnPause == nil || r.rt.Store == nil {
 		return
 	}
 	shown := p.Pause
 	shown.Token = r.mint(p)
 	r.flush()
-	if r.Store.err == nil {
+	if r.Store.Err() == nil {
 		go func() {
 			defer func() {
 				if v := recover(); v != nil {
@@ -112,7 +113,7 @@ func (r *Run) mint(p *engine.Pause) string {
 	token, hash := resume.Mint(r.ID)
 	p.Minted = true
 	r.Engine.Note(p.Step, journal.TokenMinted{Pause: p.ID, Hash: hash, ExpiresAt: p.ExpiresAt})
-	Reached(TokenMinted)
+	failpoint.Reached(failpoint.TokenMinted)
 	return token
 }
 

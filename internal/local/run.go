@@ -15,6 +15,7 @@ import (
 	"github.com/braise-run/braise/internal/call"
 	"github.com/braise-run/braise/internal/clock"
 	"github.com/braise-run/braise/internal/engine"
+	"github.com/braise-run/braise/internal/ledger"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
@@ -122,7 +123,7 @@ func Drive(ctx context.Context, spec *Spec) (end *End) {
 	}
 	r.Engine = r.newEngine(r.began)
 	if err := spec.Ready(r, inputs); err != nil {
-		return r.refused(StoreError(err))
+		return r.refused(ledger.Error(err))
 	}
 	if !r.Over {
 		r.tell(runtime.Moment{Point: runtime.RunInit})
@@ -156,7 +157,7 @@ func Record(ctx context.Context, spec *Spec) (id string, err error) {
 		err = r.write(r.Engine.Unsaved())
 	}
 	if err != nil {
-		return "", StoreError(err)
+		return "", ledger.Error(err)
 	}
 	return r.ID, nil
 }
@@ -168,7 +169,7 @@ func panicked(p any) error {
 }
 
 func newRun(ctx context.Context, spec *Spec) *Run {
-	r := &Run{spec: spec, ctx: ctx, rt: spec.Runtime.Equipped()}
+	r := &Run{spec: spec, ctx: ctx, rt: spec.Runtime.Equipped(), Store: Journal{Ledger: &ledger.Ledger{}}}
 	r.limits = r.rt.Limits.WithDefaults()
 	r.began, r.noClock = clock.Of(ctx, spec.Runtime.Store)
 	r.clock = time.Now()
@@ -240,7 +241,7 @@ func (r *Run) now() time.Time { return r.began.Add(time.Since(r.clock)) }
 // newEngine makes an engine of the run.
 func (r *Run) newEngine(now time.Time) *engine.Run {
 	o := engine.Options{
-		ID: r.ID, Owner: Owner(), Now: now, Start: r.start, Interrupt: r.spec.Interrupt, Limits: r.limits,
+		ID: r.ID, Owner: ledger.Owner(), Now: now, Start: r.start, Interrupt: r.spec.Interrupt, Limits: r.limits,
 		Parallel: r.spec.Program.Parallel(r.rt.Limits), Budget: r.rt.Budget, Prices: r.rt.Prices,
 		Retry: r.rt.Retry, Defaults: r.rt.RetryDefaults, Durable: r.rt.Store != nil || r.Store.Store != nil,
 		Kept: r.rt.Store != nil, Redact: r.Caller.Redact,

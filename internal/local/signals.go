@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/failpoint"
 	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/ledger"
 	"github.com/braise-run/braise/internal/value"
 )
 
@@ -108,7 +110,7 @@ func (r *Run) Look() {
 
 // open returns the open signals of the run. After an error there are none: the next look finds them.
 func (r *Run) open() []checkpoint.Signal {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), LeaseTime/3)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), ledger.LeaseTime/3)
 	defer cancel()
 	open, err := Signals(ctx, r.Store.Store, r.ID)
 	if err != nil {
@@ -142,7 +144,7 @@ func (r *Run) take(open []checkpoint.Signal) {
 	}
 	if r.told(); took || len(r.signals.over) > 0 {
 		r.flush()
-		Reached(SignalTaken)
+		failpoint.Reached(failpoint.SignalTaken)
 		r.endSignals(r.signals.over)
 		r.signals.over = nil
 	}
@@ -176,7 +178,7 @@ func (r *Run) dropLeft() {
 	if inbox := r.inbox(); inbox == nil || r.Store.Seq == 0 { // nobody knew the run
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), LeaseTime/3)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), ledger.LeaseTime/3)
 	defer cancel()
 	open, _ := Signals(ctx, r.Store.Store, r.ID) // after an error, those that were seen are all that is known
 	for _, s := range open {
@@ -206,13 +208,13 @@ func (r *Run) dropLeft() {
 func (r *Run) endSignals(ids []string) {
 	j := &r.Store
 	inbox := r.inbox()
-	if inbox == nil || len(ids) == 0 || j.err != nil {
+	if inbox == nil || len(ids) == 0 || j.Err() != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), LeaseTime/3)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), ledger.LeaseTime/3)
 	defer cancel()
 	if _, err := guard.Store(ctx, func(ctx context.Context) (any, error) {
-		return nil, inbox.EndSignals(ctx, j.lease.now(), ids...)
+		return nil, inbox.EndSignals(ctx, j.Lease(), ids...)
 	}); err != nil {
 		r.warn("signals were carried out, and are still open in the store", slog.String("error", err.Error()))
 	}

@@ -1,19 +1,17 @@
-package local
+package ledger
 
 import (
 	"bytes"
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/guard"
-	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 )
 
-// Cached is the store of one run that is kept in the runtime's cache, in these entries:
+// cached is the store of one run that is kept in the runtime's cache, in these entries:
 //
 //   - the run: its definition and its journal, a line each. It stays until an execution has ended the run.
 //   - ".turn": exactly one of many processes can delete it. That one may look whether the run is held, and take the
@@ -22,24 +20,28 @@ import (
 //   - ".asked": shows that the cache can be written to, before ".turn" is deleted. Nobody reads it.
 //
 // What an execution records is in its own memory, and comes into the cache with an answer and at its end.
-type Cached struct {
+type cached struct {
 	*checkpoint.Memory
 	cache checkpoint.Cache
 	runID string
 	mine  string // the value of ".held" while this process executes the run; "": it does not
 }
 
-// NewCached makes the store of a run that the cache does not have yet.
-func NewCached(cache checkpoint.Cache, runID string) *Cached {
-	return &Cached{Memory: &checkpoint.Memory{}, cache: cache, runID: runID}
+// newCached makes the store of a run that the cache does not have yet.
+func newCached(cache checkpoint.Cache, runID string) *cached {
+	return &cached{Memory: &checkpoint.Memory{}, cache: cache, runID: runID}
 }
 
-func (c *Cached) key(part string) string { return "braise.run." + c.runID + part }
+func (c *cached) key(part string) string { return "braise.run." + c.runID + part }
 
-// cached calls a cache, which gets a minute.
-func cached[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
+// limited is the context of all that one call of the store asks of the cache. It has the time of a store, and does not
+// end with that of the caller: nobody would put back the turn that was taken.
+func limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), guard.StoreTime)
+}
+
+// ask calls the cache.
+func ask[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
 	v, err := guard.Port(ctx, runtime.CategoryInfra, "store.failed", "the cache", func() (T, error) { return f(ctx) })
 	if err != nil {
 		err = fmt.Errorf("cache: %w", err)
@@ -47,28 +49,34 @@ func cached[T any](ctx context.Context, f func(context.Context) (T, error)) (T, 
 	return v, err
 }
 
-func (c *Cached) get(ctx context.Context, part string) ([]byte, bool, error) {
+func (c *cached) get(ctx context.Context, part string) ([]byte, bool, error) {
 	found := false
-	val, err := cached(ctx, func(ctx context.Context) (val []byte, err error) {
+	val, err := ask(ctx, func(ctx context.Context) (val []byte, err error) {
 		val, found, err = c.cache.Get(ctx, c.key(part))
 		return val, err
 	})
 	return val, err == nil && found, err
 }
 
-func (c *Cached) set(ctx context.Context, part string, val []byte, ttl time.Duration) error {
-	_, err := cached(ctx, func(ctx context.Context) (any, error) {
+func (c *cached) set(ctx context.Context, part string, val []byte, ttl time.Duration) error {
+	_, err := ask(ctx, func(ctx context.Context) (any, error) {
 		return nil, c.cache.Set(ctx, c.key(part), val, max(ttl, 1)) // 0 would be for good
 	})
 	return err
 }
 
-func (c *Cached) delete(ctx context.Context, part string) (bool, error) {
-	return cached(ctx, func(ctx context.Context) (bool, error) { return c.cache.Delete(ctx, c.key(part)) })
+func (c *cached) delete(ctx context.Context, part string) (bool, error) {
+	return ask(ctx, func(ctx context.Context) (bool, error) { return c.cache.Delete(ctx, c.key(part)) })
 }
 
 // Read reads what the cache has of the run; nothing if it has none.
-func (c *Cached) Read(ctx context.Context) error {
+func (c *cached) Read(ctx context.Context) error {
+	ctx, cancel := limited(ctx)
+	defer cancel()
+	return c.read(ctx)
+}
+
+func (c *cached) read(ctx context.Context) error {
 	text, ok, err := c.get(ctx, "")
 	if c.Memory = new(checkpoint.Memory); err != nil || !ok {
 		return err
@@ -95,7 +103,9 @@ func (c *Cached) Read(ctx context.Context) error {
 }
 
 // Keep puts the run into the cache as it is now.
-func (c *Cached) Keep(ctx context.Context, ttl time.Duration) error {
+func (c *cached) Keep(ctx context.Context, ttl time.Duration) error {
+	ctx, cancel := limited(ctx)
+	defer cancel()
 	if err := c.still(ctx); err != nil {
 		return err
 	}
@@ -118,7 +128,9 @@ func (c *Cached) Keep(ctx context.Context, ttl time.Duration) error {
 }
 
 // Forget removes the run from the cache.
-func (c *Cached) Forget(ctx context.Context) error {
+func (c *cached) Forget(ctx context.Context) error {
+	ctx, cancel := limited(ctx)
+	defer cancel()
 	err := c.still(ctx)
 	for _, part := range []string{"", ".turn"} {
 		if err == nil {
@@ -129,11 +141,13 @@ func (c *Cached) Forget(ctx context.Context) error {
 }
 
 // Claim implements checkpoint.Store: it reads the run again.
-func (c *Cached) Claim(ctx context.Context, runID, owner string, ttl time.Duration) (checkpoint.Lease, error) {
+func (c *cached) Claim(ctx context.Context, runID, owner string, ttl time.Duration) (checkpoint.Lease, error) {
+	ctx, cancel := limited(ctx)
+	defer cancel()
 	if err := c.hold(ctx, ttl); err != nil {
 		return checkpoint.Lease{}, err
 	}
-	err := c.Read(ctx)
+	err := c.read(ctx)
 	var l checkpoint.Lease
 	if err == nil {
 		l, err = c.Memory.Claim(ctx, runID, owner, ttl)
@@ -145,7 +159,7 @@ func (c *Cached) Claim(ctx context.Context, runID, owner string, ttl time.Durati
 }
 
 // hold notes that this process executes the run, unless another one does.
-func (c *Cached) hold(ctx context.Context, ttl time.Duration) error {
+func (c *cached) hold(ctx context.Context, ttl time.Duration) error {
 	until, there, err := c.get(ctx, ".turn")
 	if err != nil {
 		return err
@@ -165,7 +179,7 @@ func (c *Cached) hold(ctx context.Context, ttl time.Duration) error {
 	}
 	_, held, err := c.get(ctx, ".held")
 	if err == nil && !held {
-		c.mine = NewID()
+		c.mine = checkpoint.NewOwner()
 		err = c.set(ctx, ".held", []byte(c.mine), ttl)
 	}
 	expires, _ := time.Parse(time.RFC3339Nano, string(until))
@@ -178,10 +192,10 @@ func (c *Cached) hold(ctx context.Context, ttl time.Duration) error {
 	return err
 }
 
-func (c *Cached) busy() error { return fmt.Errorf("run %q: %w", c.runID, checkpoint.ErrBusy) }
+func (c *cached) busy() error { return fmt.Errorf("run %q: %w", c.runID, checkpoint.ErrBusy) }
 
 // still refuses what only the process may do that executes the run, if that is another one now.
-func (c *Cached) still(ctx context.Context) error {
+func (c *cached) still(ctx context.Context) error {
 	if c.mine == "" {
 		return nil
 	}
@@ -193,7 +207,9 @@ func (c *Cached) still(ctx context.Context) error {
 }
 
 // Renew implements checkpoint.Store.
-func (c *Cached) Renew(ctx context.Context, l checkpoint.Lease, ttl time.Duration) (checkpoint.Lease, error) {
+func (c *cached) Renew(ctx context.Context, l checkpoint.Lease, ttl time.Duration) (checkpoint.Lease, error) {
+	ctx, cancel := limited(ctx)
+	defer cancel()
 	err := c.still(ctx)
 	if err == nil {
 		err = c.set(ctx, ".held", []byte(c.mine), ttl)
@@ -205,13 +221,15 @@ func (c *Cached) Renew(ctx context.Context, l checkpoint.Lease, ttl time.Duratio
 }
 
 // Release implements checkpoint.Store.
-func (c *Cached) Release(ctx context.Context, l checkpoint.Lease) error {
+func (c *cached) Release(ctx context.Context, l checkpoint.Lease) error {
+	ctx, cancel := limited(ctx)
+	defer cancel()
 	c.letGo(ctx)
 	return c.Memory.Release(ctx, l)
 }
 
 // letGo gives the run back; if the cache fails, it expires.
-func (c *Cached) letGo(ctx context.Context) {
+func (c *cached) letGo(ctx context.Context) {
 	if c.mine != "" && c.still(ctx) == nil {
 		_, _ = c.delete(ctx, ".held")
 	}
@@ -221,30 +239,3 @@ func (c *Cached) letGo(ctx context.Context) {
 // PauseTime is how long a run without a store is kept: at a pause that does not expire, and after an interrupted
 // execution.
 const PauseTime = 24 * time.Hour
-
-// keepFor is how long a run without a store is kept: until the last of its pauses has expired.
-func keepFor(now time.Time, pauses []resume.Pause) (most time.Duration) {
-	for _, p := range pauses {
-		if p.ExpiresAt.IsZero() {
-			most = max(most, PauseTime)
-		} else {
-			most = max(most, p.ExpiresAt.Sub(now), 1)
-		}
-	}
-	return most
-}
-
-// keep keeps a run for so long that has no store: in the cache, or in this process.
-func (r *Run) keep(ttl time.Duration) error {
-	if c, ok := r.Store.Store.(*Cached); ok {
-		return c.Keep(context.WithoutCancel(r.ctx), ttl)
-	}
-	id, seq := r.ID, r.Store.Seq
-	time.AfterFunc(ttl, func() {
-		ctx := context.Background()
-		if sum, _, err := Memory.Load(ctx, id, math.MaxInt64); err == nil && sum.Seq == seq {
-			_ = Memory.Delete(ctx, id) // nobody has resumed it; if somebody does now, it stays
-		}
-	})
-	return nil
-}
