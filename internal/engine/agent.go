@@ -37,21 +37,21 @@ type agent struct {
 
 // atWork is the part of an [agent] that no event records.
 type atWork struct {
-	call   *pending // of the step; nil: the agent is not at work
-	loop   *agentloop.Loop
-	terms  agents.Terms
-	state  agents.State
-	leg    *agents.Leg
-	doubts map[PauseKey]int    // calls to ask about first, and how often
-	unsaid map[string]*drawing // by the path of the agent or child
-	jobs   []*pending          // calls in progress
-	inner  []*agents.Job       // tools of the recipe whose steps have not ended
-	came   []replied           // results of calls, not yet passed on to leg
-	saving bool                // it waits for the store
-	inside bool                // a method of leg is running
-	open   []resume.Call       // calls that ended early and may have had their effect
-	begins bool                // it has recorded the start of a call, which comes next
-	kept   agents.Action       // postponed because the run is held
+	call    *pending // of the step; nil: the agent is not at work
+	loop    *agentloop.Loop
+	terms   agents.Terms
+	state   agents.State
+	leg     *agents.Leg
+	unknown map[PauseKey]int    // calls to ask about first, and how often
+	unsaid  map[string]*drawing // by the path of the agent or child
+	jobs    []*pending          // calls in progress
+	inner   []*agents.Job       // tools of the recipe whose steps have not ended
+	came    []replied           // results of calls, not yet passed on to leg
+	saving  bool                // it waits for the store
+	inside  bool                // a method of leg is running
+	open    []resume.Call       // calls that ended early and may have had their effect
+	begins  bool                // it has recorded the start of a call, which comes next
+	kept    agents.Action       // postponed because the run is held
 }
 
 // drawing are calls of models that are not recorded yet.
@@ -139,7 +139,7 @@ func (r *Run) prepareAgent(p *pending) error {
 		return err
 	}
 	a := r.agentOf(p.task)
-	a.atWork = atWork{call: p, loop: loop, doubts: r.before.DoubtsIn(p.Path), unsaid: map[string]*drawing{},
+	a.atWork = atWork{call: p, loop: loop, unknown: r.before.UnknownIn(p.Path), unsaid: map[string]*drawing{},
 		terms: agents.Terms{Before: before, Prompt: prompt, Files: images, Context: context,
 			RunID: r.o.ID, Path: p.Path, Tools: p.Site.Agents.Own(), Vouched: true, Earlier: r.program.Earlier(),
 			Answers: slices.Clone(a.answers), Content: r.o.Wants.Content}}
@@ -155,7 +155,7 @@ func (r *Run) beginAgent(p *pending) {
 	var err error
 	if a.state, err = agents.Fold(slices.Concat(a.events...)); err == nil {
 		past.OpenCalls(&a.state, p.Path, func(path, tool string, _ int, args any) { // it asks by itself
-			a.doubts[doubtKey(path, past.AboutCall(tool, args))]--
+			a.unknown[unknownKey(path, past.AboutCall(tool, args))]--
 		})
 		var offer *agents.Offer
 		if offer, err = r.o.Adapters.Offer(); err == nil {

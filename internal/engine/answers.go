@@ -19,7 +19,7 @@ type Answers struct {
 	Nth  map[PauseKey]int        // pauses of this generation so far, by key without n
 	// Without n: calls of earlier generations with unknown outcome, or whose end a person gave. nil stands for a call
 	// about which nothing is known.
-	doubts  map[PauseKey][]*resume.Call
+	unknown map[PauseKey][]*resume.Call
 	settled map[PauseKey][]*resume.Call // likewise, of this generation: the next one asks about them
 }
 
@@ -32,9 +32,9 @@ type PauseKey struct {
 	n      int    // it is the n-th such pause of the step, from 1
 }
 
-// doubtKey is the key of the pause that asks for the outcome of a call: of a step, or of the call in an agent that
+// unknownKey is the key of the pause that asks for the outcome of a call: of a step, or of the call in an agent that
 // about names.
-func doubtKey(step, about string) PauseKey {
+func unknownKey(step, about string) PauseKey {
 	return PauseKey{Step: step, Kind: resume.System, Reason: journal.Indeterminate, About: about}
 }
 
@@ -59,8 +59,8 @@ func (a *Answers) Count(key PauseKey) PauseKey {
 	a.Nth[key]++
 	numbered := key
 	numbered.n = a.Nth[key]
-	if _, answered := a.Kept[numbered]; !answered && len(a.doubts[key]) > 0 {
-		a.doubts[key] = a.doubts[key][1:]
+	if _, answered := a.Kept[numbered]; !answered && len(a.unknown[key]) > 0 {
+		a.unknown[key] = a.unknown[key][1:]
 	}
 	return numbered
 }
@@ -78,7 +78,7 @@ func (a *Answers) Undone(agent string) {
 	for _, key := range slices.SortedStableFunc(maps.Keys(a.Kept), PauseKey.compare) {
 		if k := a.Kept[key]; key.About != "" && SaysResult(key, k.Answer) && past.Within(key.Step, agent) {
 			delete(a.Kept, key)
-			a.Doubt(key, past.Given(k.Call, k.Answer))
+			a.NoteUnknown(key, past.Given(k.Call, k.Answer))
 		}
 	}
 }
@@ -97,17 +97,17 @@ func (a *Answers) Used(key PauseKey, c *resume.Call, answer any) {
 func (a *Answers) nextGeneration() {
 	for _, key := range slices.SortedStableFunc(maps.Keys(a.settled), PauseKey.compare) {
 		for _, c := range a.settled[key] {
-			a.Doubt(key, c)
+			a.NoteUnknown(key, c)
 		}
 	}
 	a.Nth, a.settled = nil, nil
 }
 
-// Doubtful counts how often a run must ask, before it makes a call, for the outcome of that call in earlier
+// MustAsk counts how often a run must ask, before it makes a call, for the outcome of that call in earlier
 // generations. Questions that are answered already count. key, without n, is that of the pause that asks: about the
 // call of a step, or about a call in an agent.
-func (a *Answers) Doubtful(key PauseKey) (n int) {
-	n = len(a.doubts[key])
+func (a *Answers) MustAsk(key PauseKey) (n int) {
+	n = len(a.unknown[key])
 	for next := key; ; n++ {
 		next.n = max(next.n, a.Nth[key]) + 1
 		if _, answered := a.Kept[next]; !answered {
@@ -116,21 +116,21 @@ func (a *Answers) Doubtful(key PauseKey) (n int) {
 	}
 }
 
-// Doubt notes a call with unknown outcome, or whose end a person gave, that the run must ask about; nil: nothing is
-// known of the call.
-func (a *Answers) Doubt(key PauseKey, c *resume.Call) {
-	if a.doubts == nil {
-		a.doubts = map[PauseKey][]*resume.Call{}
+// NoteUnknown notes a call with unknown outcome, or whose end a person gave, that the run must ask about; nil: nothing
+// is known of the call.
+func (a *Answers) NoteUnknown(key PauseKey, c *resume.Call) {
+	if a.unknown == nil {
+		a.unknown = map[PauseKey][]*resume.Call{}
 	}
 	key.n = 0
 	same := func(other *resume.Call) bool {
 		return c == nil || other == nil || c.Key == "" || other.Key == "" || c.Key == other.Key
 	}
-	switch i := slices.IndexFunc(a.doubts[key], same); {
+	switch i := slices.IndexFunc(a.unknown[key], same); {
 	case i < 0:
-		a.doubts[key] = append(a.doubts[key], c)
+		a.unknown[key] = append(a.unknown[key], c)
 	case c != nil:
-		a.doubts[key][i] = c
+		a.unknown[key][i] = c
 	}
 }
 
@@ -140,8 +140,8 @@ func (a *Answers) known(key PauseKey, now *resume.Call) *resume.Call {
 	next := key
 	next.n = a.Nth[key] + 1
 	was := a.Kept[next].Call
-	if len(a.doubts[key]) > 0 {
-		was = a.doubts[key][0]
+	if len(a.unknown[key]) > 0 {
+		was = a.unknown[key][0]
 	}
 	if was == nil {
 		return now
@@ -154,28 +154,28 @@ func (a *Answers) known(key PauseKey, now *resume.Call) *resume.Call {
 	return &c
 }
 
-// DoubtsIn returns the count of Doubtful for each call of an agent for which it is not zero.
-func (a *Answers) DoubtsIn(agent string) map[PauseKey]int {
+// UnknownIn returns the count of MustAsk for each call of an agent for which it is not zero.
+func (a *Answers) UnknownIn(agent string) map[PauseKey]int {
 	list := map[PauseKey]int{}
-	keys := slices.AppendSeq(slices.Collect(maps.Keys(a.Kept)), maps.Keys(a.doubts))
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(a.Kept)), maps.Keys(a.unknown))
 	for _, key := range slices.SortedStableFunc(slices.Values(keys), PauseKey.compare) {
 		if key.n = 0; key.About != "" && key.Reason == journal.Indeterminate && past.Within(key.Step, agent) {
-			list[key] = a.Doubtful(key)
+			list[key] = a.MustAsk(key)
 		}
 	}
 	return list
 }
 
-// Doubts notes calls with unknown outcome.
-func (a *Answers) Doubts(list []journal.Doubt) {
+// ReadUnknown notes the calls of a record.
+func (a *Answers) ReadUnknown(list []journal.UnknownCall) {
 	for _, d := range list {
-		a.Doubt(doubtKey(d.Step, d.About), d.Call)
+		a.NoteUnknown(unknownKey(d.Step, d.About), d.Call)
 	}
 }
 
 // Redefined applies the record of a change of the definition.
 func (a *Answers) Redefined(what *journal.Redefined) {
-	a.Doubts(what.Doubts)
+	a.ReadUnknown(what.Unknown)
 	for _, k := range what.Kept {
 		a.Keep(PauseKey{k.Step, k.Kind, k.Reason, k.About, 1},
 			KeptAnswer{Next: resume.Answered, Answer: k.Answer, Question: k.Question})

@@ -48,7 +48,7 @@ func (r *Run) takeIn(t *machine.Task, e *journal.Event) {
 func (r *Run) apply(t *machine.Task, e *journal.Event) error {
 	switch what := e.What.(type) {
 	case journal.Begun:
-		r.before.Doubts(what.Doubts)
+		r.before.ReadUnknown(what.Unknown)
 	case journal.CallBegun:
 		r.past.begin(t, begunCall{what, made{e.At, r.past.owner}})
 	case journal.CallFiles:
@@ -163,7 +163,7 @@ func (r *Run) applyOpened(t *machine.Task, path string, what *journal.PauseOpene
 		r.settled(t)
 		if opened.Reason == journal.Indeterminate {
 			call := t.Node().Adapter.(*program.Call)
-			r.m.Doubt(t, call.Kind != program.AgentCall, call.OnIndeterminate == program.Ask)
+			r.m.Unknown(t, call.Kind != program.AgentCall, call.OnIndeterminate == program.Ask)
 		} else {
 			r.m.Suspend(t) // if it is a call
 		}

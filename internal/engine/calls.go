@@ -388,10 +388,10 @@ func (r *Run) finish(p *pending, end outcome) {
 		r.suspend(p, end.pause)
 		return
 	}
-	if end.failure != nil && (end.unknown || r.inDoubt(p)) {
+	if end.failure != nil && (end.unknown || r.hasUnknownOutcome(p)) {
 		end.unknown = true
 		if !r.ending.cancelled {
-			follows := r.doubted(p)
+			follows := r.followsUnknown(p)
 			if follows == program.Ask {
 				return
 			}

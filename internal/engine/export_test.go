@@ -117,8 +117,8 @@ func (s state) pauses(r *Run) {
 	for key, n := range r.before.Nth {
 		s.put(fmt.Sprint("nth ", key), n)
 	}
-	for key := range r.before.doubts {
-		s.put(fmt.Sprint("doubt ", key), true)
+	for key := range r.before.unknown {
+		s.put(fmt.Sprint("unknown ", key), true)
 	}
 }
 

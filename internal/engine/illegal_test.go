@@ -164,7 +164,7 @@ func drawWhat(t *rapid.T, own, all []journal.Event) journal.What {
 		journal.TokenMinted{Pause: pause}, journal.ValueSent{Channel: "orders", Value: 1},
 		journal.ValueSent{Channel: "mail", Value: 1},
 		journal.RollbackBegun{}, journal.RollbackEnded{}, journal.RollbackEnded{Error: "x"},
-		journal.Redefined{Generation: 7, Doubts: []journal.Doubt{{Step: path}}}, journal.Cancelled{Reason: "x"},
+		journal.Redefined{Generation: 7, Unknown: []journal.UnknownCall{{Step: path}}}, journal.Cancelled{Reason: "x"},
 		journal.Stopped{}, journal.Paused{}, journal.Ended{},
 		rapid.SampledFrom(all).Draw(t, "what").What,
 	}).Draw(t, "made up")

@@ -18,8 +18,8 @@ import (
 // answer, the run stopped the call, or the process died. The outcome of an agent step is unknown if such a call of the
 // agent was stopped with it.
 
-// inDoubt reports whether the outcome of a failed call is unknown.
-func (r *Run) inDoubt(p *pending) bool {
+// hasUnknownOutcome reports whether the outcome of a failed call is unknown.
+func (r *Run) hasUnknownOutcome(p *pending) bool {
 	if p.agent != nil {
 		return len(p.agent.open) > 0
 	}
@@ -38,8 +38,9 @@ func (r *Run) onIndeterminate(p *pending) program.OnIndeterminate {
 	return program.Ask
 }
 
-// doubted returns what follows a call with unknown outcome. If that is to ask, it asks, and the call has not ended.
-func (r *Run) doubted(p *pending) program.OnIndeterminate {
+// followsUnknown returns what follows a call with unknown outcome. If that is to ask, it asks, and the call has not
+// ended.
+func (r *Run) followsUnknown(p *pending) program.OnIndeterminate {
 	follows := r.onIndeterminate(p)
 	if follows == program.Ask {
 		p.Attempts = 0
@@ -78,7 +79,7 @@ func (r *Run) askWhatHappened(p *pending) *resume.Pause {
 // knownAbout completes the question about a call in an agent with what is known of the call; now is how it would be
 // made.
 func (r *Run) knownAbout(p *resume.Pause, now *resume.Call) {
-	if p.Call = r.before.known(doubtKey(p.Step, past.AboutOf(p)), now); p.Call.Given != nil {
+	if p.Call = r.before.known(unknownKey(p.Step, past.AboutOf(p)), now); p.Call.Given != nil {
 		p.Prompt = fmt.Sprintf("tool %q was called, and %s: call it again, give its result, or let the step fail?",
 			p.Call.Tool, knownOf(p.Call))
 	}
@@ -118,7 +119,7 @@ func (r *Run) aboutCall(p *pending) *resume.Call {
 	if p.Attempt > 0 {
 		return c
 	}
-	return r.before.known(doubtKey(p.Path, ""), c)
+	return r.before.known(unknownKey(p.Path, ""), c)
 }
 
 // keyOf is the idempotency key of a call.

@@ -46,7 +46,7 @@ func (r *Run) startJob(a *agent, j *agents.Job) {
 		r.failedOr(p, pause, err)
 		return
 	}
-	if r.doubtfulJob(p) { // the loop asks
+	if r.asksFirst(p) { // the loop asks
 		r.done(p, outcome{}, &retry.Failure{Reason: retry.Timeout, Sent: true,
 			Err: errors.New("the run has begun again, and it is not known what became of the call before")})
 		return
@@ -109,16 +109,16 @@ func (r *Run) prepareJob(p *pending) error {
 	return nil
 }
 
-// doubtfulJob reports whether the outcome of a call in an earlier generation must be asked for first. It returns true
+// asksFirst reports whether the outcome of a call in an earlier generation must be asked for first. It returns true
 // once for each such call.
-func (r *Run) doubtfulJob(p *pending) bool {
-	doubts := p.in.doubts
-	if len(doubts) == 0 || p.repeatable() {
+func (r *Run) asksFirst(p *pending) bool {
+	unknown := p.in.unknown
+	if len(unknown) == 0 || p.repeatable() {
 		return false
 	}
-	key := doubtKey(p.Path, past.AboutCall(p.Name, p.Args))
-	doubts[key]--
-	return doubts[key] >= 0
+	key := unknownKey(p.Path, past.AboutCall(p.Name, p.Args))
+	unknown[key]--
+	return unknown[key] >= 0
 }
 
 // entered makes a call of an agent once it has a slot.
@@ -181,7 +181,7 @@ func (r *Run) done(p *pending, end outcome, err error) {
 	if panicked, ok := errors.AsType[*PanicError](err); ok {
 		err = &agents.PanicError{Text: panicked.Text}
 	}
-	switch cut := r.inDoubt(p) && r.cutOff(p); { // otherwise the agent finds out by the error
+	switch cut := r.hasUnknownOutcome(p) && r.cutOff(p); { // otherwise the agent finds out by the error
 	case cut && a.call != nil && !r.ending.cancelled && r.onIndeterminate(a.call) != program.Ignore:
 		a.open = append(a.open, *r.aboutCall(p))
 	case cut:

@@ -274,24 +274,24 @@ func (r *Run) GoLive() {
 
 // stoppedBefore is the end of a call that was told to stop by a process that died.
 func (r *Run) stoppedBefore(c machine.Command) {
-	p, doubtful := r.leftBehind(c)
-	r.finish(p, outcome{unknown: doubtful,
+	p, unknown := r.leftBehind(c)
+	r.finish(p, outcome{unknown: unknown,
 		failure: notDone("the call was told to stop before the process died")})
 }
 
 // leftBehind returns a call that was in progress when its process died, and whether its outcome is unknown.
-func (r *Run) leftBehind(c machine.Command) (p *pending, doubtful bool) {
+func (r *Run) leftBehind(c machine.Command) (p *pending, unknown bool) {
 	t := c.Task
 	p = r.newCall(t, t.Node().Adapter.(*program.Call), r.path(t))
 	p.Input = c.Input
 	switch was, begun := r.past.unsure[t]; {
 	case p.Kind == program.AgentCall:
-		doubtful = r.leftOpen(p)
+		unknown = r.leftOpen(p)
 	case begun && p.Kind == program.ToolCall:
-		doubtful = r.prepareTool(p) != nil || !p.begunAs(was.Effect).repeatable()
+		unknown = r.prepareTool(p) != nil || !p.begunAs(was.Effect).repeatable()
 		p.made = was.made
 	}
-	return p, doubtful
+	return p, unknown
 }
 
 // begin notes that a call has begun.

@@ -128,7 +128,7 @@ func (r *Run) beginAgain(answered *Pause) {
 	r.trace.settle(r.m)
 	for _, p := range r.waits.pauses {
 		if p != answered && p.Reason == journal.Indeterminate {
-			r.before.Doubt(p.key, p.Call)
+			r.before.NoteUnknown(p.key, p.Call)
 		}
 	}
 	for _, path := range value.SortedKeys(r.undo.rolled) {

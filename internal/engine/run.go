@@ -141,22 +141,22 @@ func New(p *program.Program, o Options) *Run {
 	return r
 }
 
-// Begin starts a new run. doubts are the calls with unknown outcome that a fork shares. The inputs must not be modified
-// afterwards.
-func (r *Run) Begin(inputs map[string]any, doubts []journal.Doubt) {
-	r.Record(inputs, doubts)
+// Begin starts a new run. unknown are the calls with unknown outcome that a fork shares. The inputs must not be
+// modified afterwards.
+func (r *Run) Begin(inputs map[string]any, unknown []journal.UnknownCall) {
+	r.Record(inputs, unknown)
 	r.noteExecution()
 }
 
 // Record is Begin of a run that is not executed yet: Resume continues with its events.
-func (r *Run) Record(inputs map[string]any, doubts []journal.Doubt) {
+func (r *Run) Record(inputs map[string]any, unknown []journal.UnknownCall) {
 	r.takeVars(r.o.Vars)
 	r.prepare(inputs)
 	r.began, r.by = r.now, r.o.By
 	r.ledger.events = append(r.ledger.events, journal.Event{At: r.now, By: r.o.By,
 		What: journal.Begun{Inputs: inputs, Interrupt: r.o.Interrupt, Parallel: r.o.Parallel, Origin: r.o.Origin,
-			Vars: r.o.Vars, Doubts: doubts, Rules: journal.Rules(r.program.Rules())}})
-	r.before.Doubts(doubts)
+			Vars: r.o.Vars, Unknown: unknown, Rules: journal.Rules(r.program.Rules())}})
+	r.before.ReadUnknown(unknown)
 }
 
 // ForkOf makes a new run one that shares what another run did: it has the vars of that. It comes before Begin.

@@ -91,7 +91,7 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 	if generation == 0 && len(r.m.Undo()) > 0 {
 		r.record(nil, "", journal.Shared{})
 	}
-	if there.open != nil || there.doubts != nil {
+	if there.open != nil || there.unknown != nil {
 		advance()
 		r.shareOpen(&there, outputs, generation)
 	}
@@ -103,7 +103,7 @@ func (r *Run) Share(events []journal.Event, stands map[string]bool, outputs map[
 // shareOpen notes what has not ended in another run: what happened in agents, and questions about calls.
 func (r *Run) shareOpen(there *elsewhere, outputs map[string]any, generation int) {
 	known := r.past.known
-	for _, e := range there.doubts {
+	for _, e := range there.unknown {
 		if _, isEdited := outputs[e.Path]; !isEdited {
 			r.shareQuestion(e.Path, known[e.Path], e.What.(journal.PauseOpened))
 		}
@@ -119,24 +119,24 @@ func (r *Run) shareOpen(there *elsewhere, outputs map[string]any, generation int
 
 // elsewhere is what another run asked, and what was open there.
 type elsewhere struct {
-	pauses map[string]*resume.Pause    // by id
-	doubts []*journal.Event            // what became of a call, if nobody has answered it
-	open   []*journal.Event            // events of agents, and of calls that show files
-	worked map[string][][]agents.Event // of agents, by path
+	pauses  map[string]*resume.Pause    // by id
+	unknown []*journal.Event            // what became of a call, if nobody has answered it
+	open    []*journal.Event            // events of agents, and of calls that show files
+	worked  map[string][][]agents.Event // of agents, by path
 }
 
 // note notes what an event asks or leaves open, or that it ends a question. stood: the step of the event stands; asks:
 // this run asks about calls, too.
 func (a *elsewhere) note(e *journal.Event, stood, asks bool) {
 	end := func(pause string) {
-		a.doubts = slices.DeleteFunc(a.doubts,
+		a.unknown = slices.DeleteFunc(a.unknown,
 			func(o *journal.Event) bool { return o.What.(journal.PauseOpened).Pause.ID == pause })
 	}
 	switch what := e.What.(type) {
 	case journal.PauseOpened:
 		a.pauses[what.Pause.ID] = &what.Pause
 		if what.Pause.Reason == journal.Indeterminate && what.Agent == nil && stood && asks {
-			a.doubts = append(a.doubts, e)
+			a.unknown = append(a.unknown, e)
 		}
 	case journal.PauseAnswered:
 		end(what.Pause)
@@ -156,7 +156,7 @@ func (a *elsewhere) note(e *journal.Event, stood, asks bool) {
 // shareQuestion asks here for the outcome of a call that another run made. t is nil if the call has no slot here yet.
 func (r *Run) shareQuestion(path string, t *machine.Task, there journal.PauseOpened) {
 	if t == nil {
-		return // it is among the doubts
+		return // it is among the unknown calls
 	}
 	r.pause(t, journal.PauseOpened{Pause: there.Pause})
 }

@@ -53,7 +53,7 @@ func (r *Run) start(c machine.Command) {
 		delete(r.waits.answers, t)
 	}
 	p.Context.Replies, p.Context.Answered = p.Progress.Replies, p.Progress.Answered
-	if r.doubtful(p) {
+	if r.maybeMade(p) {
 		delete(r.past.unsure, t)
 		r.finish(p, outcome{failure: countsAsFailed(), unknown: true})
 		return
@@ -100,8 +100,8 @@ func (r *Run) unblock() {
 	r.launch(p)
 }
 
-// doubtful reports whether a call may have been made already, with an effect that may not come twice.
-func (r *Run) doubtful(p *pending) bool {
+// maybeMade reports whether a call may have been made already, with an effect that may not come twice.
+func (r *Run) maybeMade(p *pending) bool {
 	if !r.durable() {
 		return false
 	}
@@ -110,7 +110,7 @@ func (r *Run) doubtful(p *pending) bool {
 		p.made = was.made
 		return true
 	}
-	return r.before.Doubtful(doubtKey(p.Path, "")) > 0
+	return r.before.MustAsk(unknownKey(p.Path, "")) > 0
 }
 
 // prepareCall finds the adapter of a step's call, and fills in the call. An error, or a pause, ends the call.

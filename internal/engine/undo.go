@@ -290,7 +290,7 @@ func (r *Run) CancelForGood(reason string, force bool) {
 		case r.ending.fixed != nil && p.Call != nil:
 			r.callUnknown(p.Step, p.Call.Tool, "")
 		default:
-			r.rollbackFailed(p.Step+past.RollbackMark, inDoubt)
+			r.rollbackFailed(p.Step+past.RollbackMark, unknownOutcome)
 		}
 		r.recordAll(nil, []journal.Event{{At: r.now, Path: p.Step, After: r.m.Decided(),
 			What: journal.PauseClosed{Pause: p.ID}}})
@@ -299,13 +299,13 @@ func (r *Run) CancelForGood(reason string, force bool) {
 		if c.Op != machine.Start {
 			continue
 		}
-		switch p, doubtful := r.leftBehind(c); {
-		case !doubtful:
+		switch p, unknown := r.leftBehind(c); {
+		case !unknown:
 		case force && r.ending.fixed == nil:
-			r.rollbackFailed(p.Path+past.RollbackMark, inDoubt)
+			r.rollbackFailed(p.Path+past.RollbackMark, unknownOutcome)
 		case force:
 			r.callUnknown(p.Path, p.Name, "")
-		case r.doubted(p) == program.Ignore:
+		case r.followsUnknown(p) == program.Ignore:
 			r.callUnknown(p.Path, p.Name, "")
 		}
 	}
@@ -317,7 +317,7 @@ func (r *Run) GiveUp(reason string) {
 	r.CancelForGood(reason, true)
 }
 
-const inDoubt = "it was called, and it is not known whether it had its effect"
+const unknownOutcome = "it was called, and it is not known whether it had its effect"
 
 // undoIfCancelled begins the rollback of a run that was cancelled for good, once no question is pending.
 func (r *Run) undoIfCancelled() {

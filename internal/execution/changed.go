@@ -133,7 +133,7 @@ func (x *resumption) redefine(p *program.Program, r *local.Run, inputs map[strin
 	}
 	what := journal.Redefined{Digest: p.Digest, Generation: x.past.Generation + 1, Kept: kept,
 		Rules: journal.Rules(p.Rules())}
-	if what.Doubts, err = x.past.Unknown(stands, false,
+	if what.Unknown, err = x.past.Unknown(stands, false,
 		func(pause string) bool { return x.isOpen(pause) && !given.to(pause) }); err != nil {
 		return err
 	}

@@ -103,7 +103,7 @@ func Admit(c *call.Caller, p *program.Program, rt *runtime.Runtime, input any) (
 // that no run uses an id that is taken. run has the members of the run that the runtime and the program do not tell:
 // its parent, if it is a fork, and its queue. unknown are the calls of the parent whose outcome is unknown.
 func begin(
-	r *local.Run, s *local.Spec, inputs map[string]any, run checkpoint.Run, unknown []journal.Doubt,
+	r *local.Run, s *local.Spec, inputs map[string]any, run checkpoint.Run, unknown []journal.UnknownCall,
 ) (err error) {
 	if run.Queued {
 		r.Engine.Record(inputs, unknown)

@@ -165,7 +165,7 @@ func (o object) finally() FinallyBegun {
 }
 
 func (o object) begun() Begun {
-	return Begun{o.in("inputs"), o.interrupt(), o.parallel(), o.texts("origin"), o.texts("vars"), o.doubts(),
+	return Begun{o.in("inputs"), o.interrupt(), o.parallel(), o.texts("origin"), o.texts("vars"), o.unknown(),
 		o.rules()}
 }
 
@@ -315,7 +315,7 @@ func (o object) progress() Progress {
 
 func decodeRedefined(data object) Redefined {
 	w := Redefined{Digest: data.text("digest"), Definition: data["definition"],
-		Generation: int(data.count("generation")), Doubts: data.doubts(), Rules: data.rules()}
+		Generation: int(data.count("generation")), Unknown: data.unknown(), Rules: data.rules()}
 	for _, v := range data.list("kept") {
 		m, _ := v.(map[string]any)
 		k := object(m)
@@ -326,9 +326,9 @@ func decodeRedefined(data object) Redefined {
 	return w
 }
 
-func (o object) doubts() (list []Doubt) {
+func (o object) unknown() (list []UnknownCall) {
 	for _, v := range o.list("doubts") {
-		var d Doubt
+		var d UnknownCall
 		text, _ := value.JSON(v)
 		_ = json.Unmarshal(text, &d)
 		if m, _ := v.(map[string]any); d.Call != nil { // with its numbers as they are elsewhere

@@ -217,8 +217,8 @@ func (w *Begun) members() map[string]any {
 	if len(w.Origin) > 0 {
 		data["origin"] = w.Origin
 	}
-	if len(w.Doubts) > 0 {
-		data["doubts"] = w.Doubts
+	if len(w.Unknown) > 0 {
+		data["doubts"] = w.Unknown
 	}
 	w.Rules.addTo(data)
 	return data
@@ -346,7 +346,7 @@ func (w *Redefined) members() map[string]any {
 		addText(m, "question", k.Question)
 		kept = append(kept, m)
 	}
-	data := map[string]any{"digest": w.Digest, "generation": int64(w.Generation), "kept": kept, "doubts": w.Doubts}
+	data := map[string]any{"digest": w.Digest, "generation": int64(w.Generation), "kept": kept, "doubts": w.Unknown}
 	if w.Definition != nil {
 		data["definition"] = w.Definition
 	}

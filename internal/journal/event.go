@@ -55,7 +55,7 @@ type (
 		Parallel  int               // maximum number of concurrent calls; 0: not known
 		Origin    map[string]string // see runtime.Runtime; nil: nothing is known
 		Vars      map[string]string // that expressions read; nil: none
-		Doubts    []Doubt           // of a fork: shared calls with unknown outcome
+		Unknown   []UnknownCall     // of a fork: shared calls with unknown outcome
 		Rules
 	}
 	// Execution is the first event of each execution; the first one follows Begun.
@@ -169,7 +169,7 @@ type (
 		Definition any // decoded JSON; nil: the store has it
 		Generation int
 		Kept       []KeptAnswer
-		Doubts     []Doubt
+		Unknown    []UnknownCall
 		Rules
 	}
 	// Cancelled says that only rollbacks continue.
@@ -255,8 +255,8 @@ type KeptAnswer struct {
 	Question string // that was answered, see [resume.Pause.Question]; "": not known
 }
 
-// Doubt is a call with unknown outcome, of an earlier generation or of the run that a fork comes from.
-type Doubt struct {
+// UnknownCall is a call with unknown outcome, of an earlier generation or of the run that a fork comes from.
+type UnknownCall struct {
 	Step  string       `json:"step"`
 	About string       `json:"about"`          // of a call in an agent
 	Call  *resume.Call `json:"call,omitempty"` // the key at least; nil: nothing is known

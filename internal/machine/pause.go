@@ -53,15 +53,15 @@ func (m *Machine) Suspend(t *Task) {
 	}
 }
 
-// Doubt reports that the outcome of the call of t is unknown. The task waits for an answer, whatever else ends
+// Unknown reports that the outcome of the call of t is unknown. The task waits for an answer, whatever else ends
 // meanwhile: its body ends after it. If the answer can decide the call, the task's own timeout no longer counts. A
 // decided race and the end of the run's time end the wait, unless the task insists.
-func (m *Machine) Doubt(t *Task, decided, insists bool) {
+func (m *Machine) Unknown(t *Task, decided, insists bool) {
 	if !m.leaves(t) {
 		return
 	}
 	m.disarm(t)
-	t.doubted, t.insists = true, insists
+	t.unknown, t.insists = true, insists
 	if decided {
 		t.timeout = false
 		t.stopped = t.stopped && t.useless()
@@ -69,10 +69,10 @@ func (m *Machine) Doubt(t *Task, decided, insists bool) {
 	m.wait(t)
 }
 
-// Settle ends a wait for which Doubt was called without an answer.
+// Settle ends a wait for which Unknown was called without an answer.
 func (m *Machine) Settle(t *Task) {
-	if t.doubted {
-		t.doubted = false
+	if t.unknown {
+		t.unknown = false
 		m.abandonIf(func(other *Task) bool { return other == t }, errCancelled)
 	}
 }
@@ -98,7 +98,7 @@ func (m *Machine) wait(t *Task) {
 		t.whole().each.active--
 		m.feed(t.whole())
 	}
-	if t.useless() && !t.doubted {
+	if t.useless() && !t.unknown {
 		m.abandon(t, errCancelled)
 	}
 }
@@ -153,7 +153,7 @@ func (m *Machine) resume(t *Task) bool {
 	if t.receiving {
 		t.channel().leave(t)
 	}
-	t.doubted, t.status = false, Running
+	t.unknown, t.status = false, Running
 	return true
 }
 
@@ -162,7 +162,7 @@ func (m *Machine) abandon(owner *Task, cause error) {
 	spares := owner.spares(cause)
 	m.abandonIf(func(t *Task) bool {
 		if t.within(owner) && spares && !t.insists {
-			t.spared, t.doubted = true, false
+			t.spared, t.unknown = true, false
 		}
 		return t.within(owner)
 	}, cause)
@@ -172,7 +172,7 @@ func (m *Machine) abandonIf(inside func(*Task) bool, cause error) {
 	for _, t := range slices.Clone(m.paused) {
 		switch {
 		case !inside(t):
-		case t.doubted:
+		case t.unknown:
 			t.stopped = true
 		case t.lends(): // it ends after what is inside
 			_ = m.resume(t)

@@ -13,7 +13,7 @@ func (m *Machine) Cancel(cause error) {
 	}
 	self.failure = &Failure{Category: "cancelled", Code: "run.cancelled", Err: cause}
 	for _, t := range m.paused { // a later execution asks again
-		t.doubted = false
+		t.unknown = false
 	}
 	m.cancelFrame(m.root)
 	m.stop(self, cause)

@@ -43,7 +43,7 @@ type Task struct {
 type waiting struct {
 	again     bool // its call was suspended and answered, and is to start again
 	kept      bool // the driver ends its waiting soon
-	doubted   bool // it waits for the outcome of its call
+	unknown   bool // it waits for the outcome of its call
 	insists   bool // also when nothing depends on that
 	receiving bool // it is a Receive that had to wait
 	opened    bool // the driver was told, because nothing else could continue

@@ -17,7 +17,7 @@ import (
 // them without asking.
 func (p *Past) Unknown(
 	kept map[string]bool, shared bool, open func(pause string) bool,
-) (unknown []journal.Doubt, err error) {
+) (unknown []journal.UnknownCall, err error) {
 	f := unknownCalls{run: p.Run, generation: 1, agents: map[string]agentAtWork{}}
 	for i := range p.Present() {
 		f.next(&p.Present()[i])
@@ -25,21 +25,21 @@ func (p *Past) Unknown(
 	asks := func(step string, begun bool) bool {
 		return shared == (Keeps(kept, step) || kept[resume.DefinitionPath(step)]) || begun && !shared
 	}
-	add := func(step string, begun bool, d journal.Doubt) {
+	add := func(step string, begun bool, d journal.UnknownCall) {
 		if asks(step, begun) {
 			unknown = append(unknown, d)
 		}
 	}
 	for _, d := range f.settled {
 		if !slices.ContainsFunc(f.asked, func(a askedCall) bool { // about it again
-			return sameCall(&a.Doubt, &d) && (!open(a.pause) || asks(a.of, a.Doubt.About == ""))
+			return sameCall(&a.UnknownCall, &d) && (!open(a.pause) || asks(a.of, a.UnknownCall.About == ""))
 		}) {
 			unknown = append(unknown, d)
 		}
 	}
 	for _, a := range f.asked {
 		if open(a.pause) {
-			add(a.of, a.Doubt.About == "", a.Doubt)
+			add(a.of, a.UnknownCall.About == "", a.UnknownCall)
 		}
 	}
 	for _, d := range f.begun {
@@ -51,7 +51,7 @@ func (p *Past) Unknown(
 			return nil, err
 		}
 		OpenCalls(&state, path, func(child, tool string, n int, args any) {
-			add(path, false, journal.Doubt{Step: child, About: AboutCall(tool, args),
+			add(path, false, journal.UnknownCall{Step: child, About: AboutCall(tool, args),
 				Call: &resume.Call{Key: resume.Key(p.Run, f.agents[path].began, child, n, "")}})
 		})
 	}
@@ -62,17 +62,17 @@ func (p *Past) Unknown(
 type unknownCalls struct {
 	run        string
 	generation int
-	settled    []journal.Doubt // by a person
+	settled    []journal.UnknownCall // by a person
 	asked      []askedCall
-	begun      []journal.Doubt
+	begun      []journal.UnknownCall
 	agents     map[string]agentAtWork // by path
 }
 
 // askedCall is a call with unknown outcome that a pause asks about.
 type askedCall struct {
-	journal.Doubt
-	pause, of string          // of is the step
-	inside    []journal.Doubt // instead of Doubt, of an agent that was stopped: its calls
+	journal.UnknownCall
+	pause, of string                // of is the step
+	inside    []journal.UnknownCall // instead of UnknownCall, of an agent that was stopped: its calls
 }
 
 // agentAtWork is what an agent has done so far.
@@ -85,13 +85,13 @@ type agentAtWork struct {
 func (f *unknownCalls) next(e *journal.Event) {
 	switch what := e.What.(type) {
 	case journal.Begun:
-		f.asksFrom(what.Doubts)
+		f.asksFrom(what.Unknown)
 	case journal.Redefined:
 		f.generation = what.Generation
-		f.asksFrom(what.Doubts)
+		f.asksFrom(what.Unknown)
 	case journal.CallBegun:
 		f.over(e.Path, false)
-		f.begun = append(f.begun, journal.Doubt{Step: e.Path,
+		f.begun = append(f.begun, journal.UnknownCall{Step: e.Path,
 			Call: &resume.Call{Key: resume.Key(f.run, f.generation, e.Path, what.Ordinal, what.Key), At: e.At}})
 	case journal.CallGiven:
 		f.over(e.Path, true)
@@ -123,13 +123,13 @@ func (f *unknownCalls) next(e *journal.Event) {
 func (f *unknownCalls) nextGeneration(n int) {
 	f.generation, f.agents = n, map[string]agentAtWork{}
 	for _, a := range f.asked { // it asks
-		f.begun = append(f.begun, a.Doubt)
+		f.begun = append(f.begun, a.UnknownCall)
 	}
 	f.asked = nil
 }
 
 // asksFrom reads the calls that a run asks about from its beginning on.
-func (f *unknownCalls) asksFrom(list []journal.Doubt) {
+func (f *unknownCalls) asksFrom(list []journal.UnknownCall) {
 	for _, d := range list {
 		if d.Call != nil && d.Call.Given != nil {
 			f.settle(d)
@@ -147,7 +147,7 @@ func (f *unknownCalls) decided(what *journal.PauseAnswered) {
 	}
 	list := f.asked[i].inside
 	if list == nil {
-		list = []journal.Doubt{f.asked[i].Doubt}
+		list = []journal.UnknownCall{f.asked[i].UnknownCall}
 	}
 	for _, d := range list {
 		if Decision(what.Answer) == "retry" {
@@ -160,13 +160,13 @@ func (f *unknownCalls) decided(what *journal.PauseAnswered) {
 }
 
 // callsShown are the calls that the question about a stopped agent shows; nil: it is another question.
-func callsShown(p *resume.Pause) (list []journal.Doubt) {
+func callsShown(p *resume.Pause) (list []journal.UnknownCall) {
 	shown, _ := p.Show.([]any)
 	for _, v := range shown {
 		m, _ := v.(map[string]any)
 		tool, _ := m["tool"].(string)
 		key, _ := m["key"].(string)
-		list = append(list, journal.Doubt{Step: p.Step, About: AboutCall(tool, m["arguments"]),
+		list = append(list, journal.UnknownCall{Step: p.Step, About: AboutCall(tool, m["arguments"]),
 			Call: &resume.Call{Tool: tool, Arguments: m["arguments"], Key: key}})
 	}
 	return list
@@ -175,8 +175,8 @@ func callsShown(p *resume.Pause) (list []journal.Doubt) {
 // settledThere reads the end of a call that a person gave in the run that this one is a fork of. The beginning of the
 // fork says more, unless an earlier version recorded it.
 func (f *unknownCalls) settledThere(path string, what *journal.CallEnded) {
-	d := journal.Doubt{Step: path}
-	if slices.ContainsFunc(f.settled, func(other journal.Doubt) bool { return sameCall(&other, &d) }) {
+	d := journal.UnknownCall{Step: path}
+	if slices.ContainsFunc(f.settled, func(other journal.UnknownCall) bool { return sameCall(&other, &d) }) {
 		return
 	}
 	answer := map[string]any{"decision": "result", "form": what.Output}
@@ -188,18 +188,18 @@ func (f *unknownCalls) settledThere(path string, what *journal.CallEnded) {
 }
 
 // settle notes a call whose end a person gave.
-func (f *unknownCalls) settle(d journal.Doubt) {
+func (f *unknownCalls) settle(d journal.UnknownCall) {
 	f.unsettle(&d)
 	f.settled = append(f.settled, d)
 }
 
 // unsettle forgets such a call: it is made again.
-func (f *unknownCalls) unsettle(d *journal.Doubt) {
-	f.settled = slices.DeleteFunc(f.settled, func(other journal.Doubt) bool { return sameCall(&other, d) })
+func (f *unknownCalls) unsettle(d *journal.UnknownCall) {
+	f.settled = slices.DeleteFunc(f.settled, func(other journal.UnknownCall) bool { return sameCall(&other, d) })
 }
 
 // sameCall reports whether two are about the same call: of a step the last one, in an agent the one with that key.
-func sameCall(a, b *journal.Doubt) bool {
+func sameCall(a, b *journal.UnknownCall) bool {
 	return a.Step == b.Step && a.About == b.About &&
 		(a.About == "" || a.Call == nil || b.Call == nil || a.Call.Key == b.Call.Key)
 }
@@ -207,11 +207,11 @@ func sameCall(a, b *journal.Doubt) bool {
 // opened reads the beginning of a pause.
 func (f *unknownCalls) opened(e *journal.Event, what *journal.PauseOpened) {
 	p, of := &what.Pause, e.Path
-	d := journal.Doubt{Step: p.Step, Call: p.Call}
+	d := journal.UnknownCall{Step: p.Step, Call: p.Call}
 	if what.Agent != nil {
 		of, d.About = what.Agent.Step, AboutOf(p)
 	}
-	if f.begun = slices.DeleteFunc(f.begun, func(b journal.Doubt) bool {
+	if f.begun = slices.DeleteFunc(f.begun, func(b journal.UnknownCall) bool {
 		return b.Step == d.Step && b.About == d.About
 	}); p.Reason == journal.Indeterminate {
 		f.asked = append(f.asked, askedCall{d, p.ID, of, callsShown(p)})
@@ -220,7 +220,7 @@ func (f *unknownCalls) opened(e *journal.Event, what *journal.PauseOpened) {
 
 // over forgets the call of a step; of an agent, those in it too if the agent has ended.
 func (f *unknownCalls) over(step string, ended bool) {
-	f.begun = slices.DeleteFunc(f.begun, func(d journal.Doubt) bool {
+	f.begun = slices.DeleteFunc(f.begun, func(d journal.UnknownCall) bool {
 		return d.Step == step && d.About == "" || ended && Within(d.Step, step)
 	})
 }

@@ -51,7 +51,7 @@ func TestUnknown(t *testing.T) {
 			[]string{"b k-p"}, nil},
 		{"before the definition changed", []any{"b", begun, journal.Redefined{Digest: "d2", Generation: 2}}, nil, nil},
 		{"known when the definition changed", []any{
-			journal.Redefined{Digest: "d2", Generation: 2, Doubts: []journal.Doubt{{Step: "b", Call: &resume.Call{Key: "old"}}}}},
+			journal.Redefined{Digest: "d2", Generation: 2, Unknown: []journal.UnknownCall{{Step: "b", Call: &resume.Call{Key: "old"}}}}},
 			[]string{"b old"}, nil},
 		{"settled in the run that it is a fork of", []any{"b", journal.CallEnded{Output: "x", Settled: true}},
 			[]string{settled("b", "", "result")}, []string{settled("b", "", "result")}},
@@ -72,7 +72,7 @@ func TestUnknown(t *testing.T) {
 }
 
 // shown are calls as text: the step, what it is about, the key, and the decision that a person gave.
-func shown(list []journal.Doubt) (texts []string) {
+func shown(list []journal.UnknownCall) (texts []string) {
 	for _, d := range list {
 		text := d.Step
 		if d.About != "" {

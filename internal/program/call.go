@@ -46,7 +46,7 @@ func (k CallKind) Step() string {
 type Call struct {
 	Kind  CallKind
 	Name  string // of the tool or model; "" for a model that an expression names
-	Index int    // of a tool in Workflow.tools
+	Index int    // of a tool in Program.Tools
 
 	Step  string
 	Pos   diagnostics.Position
