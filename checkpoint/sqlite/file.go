@@ -118,8 +118,8 @@ type parsed struct {
 	sum  checkpoint.Summary
 }
 
-// lastParsed is the long line that was parsed last. An answer reads the summary of its run several times, and that of a
-// run with thousands of pauses takes milliseconds.
+// lastParsed is the long line that was parsed or written last. An answer reads the summary of its run several times,
+// and that of a run with thousands of pauses takes milliseconds.
 var lastParsed atomic.Pointer[parsed]
 
 // longLine is from how many bytes on a line is kept in lastParsed.
@@ -137,10 +137,18 @@ func parseSummary(line []byte) (sum checkpoint.Summary, err error) {
 	if err == nil {
 		err = json.Unmarshal(rec.Data, &sum)
 	}
-	if err == nil && len(line) >= longLine {
-		lastParsed.Store(&parsed{line, sum})
+	if err == nil {
+		keepParsed(line, sum)
 	}
 	return sum, err
+}
+
+// keepParsed keeps a summary with its line, if that is long.
+func keepParsed(line []byte, sum checkpoint.Summary) {
+	if len(line) >= longLine {
+		sum.Definition, sum.Held = nil, false // lines do not have them
+		lastParsed.Store(&parsed{line, sum})
+	}
 }
 
 // journalEnd is the key at which the journal of a row of runs ends.

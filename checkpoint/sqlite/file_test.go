@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -320,9 +321,20 @@ func TestLongSummary(t *testing.T) {
 		}
 		return got
 	}
+	written := sum
+	written.Definition, written.Held = []byte("{}"), true
+	keepParsed(line(), written)
+	if got := parse(line()); !same(got.Pauses, sum.Pauses) {
+		t.Error("what was written is parsed")
+	}
+	kept := parse(line())
+	lastParsed.Store(nil)
 	first, again := parse(line()), parse(line())
 	if !same(first.Pauses, again.Pauses) {
 		t.Error("it was parsed twice")
+	}
+	if !reflect.DeepEqual(kept, first) {
+		t.Errorf("written: %+v\nparsed: %+v", kept, first)
 	}
 	sum.Pauses[7].ID = "other"
 	if next := parse(line()); next.Pauses[7].ID != "other" || again.Pauses[7].ID != "f[7]" {

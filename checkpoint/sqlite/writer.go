@@ -340,6 +340,7 @@ func (w *writer) append(e *entry, sum checkpoint.Summary, recs []checkpoint.Reco
 	changed := sum.Status != before.Status || sum.Usage != before.Usage || !same(sum.Pauses, before.Pauses)
 	if changed {
 		line, err := summaryLine(sum)
+		keepParsed(line, sum)
 		switch {
 		case err != nil:
 		case sum.Status == before.Status: // the indexes stay as they are
