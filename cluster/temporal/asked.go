@@ -14,6 +14,7 @@ import (
 	"github.com/braise-run/braise/internal/execution"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/ledger"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/runtime"
 )
@@ -272,7 +273,7 @@ func (r *run) closed(s *said) error { return s.late(r.store.sum, r.store.recs) }
 func (s *said) late(run checkpoint.Summary, recs []checkpoint.Record) error {
 	events, err := ledger.Decode(recs)
 	switch {
-	case err == nil && journal.Signals(events)[s.ID]:
+	case err == nil && past.Signals(events)[s.ID]:
 		return nil
 	case s.Channel != "":
 		return execution.Closed(run.ID, s.Channel)

@@ -12,6 +12,7 @@ import (
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/ledger"
+	"github.com/braise-run/braise/internal/past"
 )
 
 // store has the records of a run in the memory of its workflow: they are as durable as that.
@@ -40,7 +41,7 @@ func (s *store) append(run checkpoint.Run, events []journal.Event) error {
 	if s.carried == nil {
 		s.carried = map[string]bool{}
 	}
-	maps.Copy(s.carried, journal.Signals(events))
+	maps.Copy(s.carried, past.Signals(events))
 	return nil
 }
 
@@ -108,7 +109,7 @@ func unpack(id string, packed []byte) (c carried, s store, err error) {
 	if err != nil {
 		return c, s, err
 	}
-	s.carried = journal.Signals(events)
+	s.carried = past.Signals(events)
 	s.sum, err = checkpoint.Fold(id, slices.Clone(s.recs))
 	return c, s, err
 }

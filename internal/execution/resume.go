@@ -304,7 +304,7 @@ func (x *resumption) ready(p *program.Program, r *local.Run, inputs map[string]a
 	}
 	e.For(x.by(), "")
 	failpoint.Reached(failpoint.Replayed)
-	fresh := r.Signalled(x.signals, x.past.Events)
+	fresh := r.Signalled(x.signals, x.past)
 	if !cancels {
 		if err = x.lacks(r); err == nil {
 			err = x.restart(r)

@@ -225,10 +225,9 @@ func (c *sending) name(p checkpoint.Pause) error {
 	if err != nil {
 		return err
 	}
-	named := journal.Signals(c.past.Events)
 	c.signal.ID = p.AnswerID()
 	for n := 2; slices.ContainsFunc(all, func(s checkpoint.Signal) bool { return s.ID == c.signal.ID }) &&
-		named[c.signal.ID]; n++ {
+		c.past.Signals[c.signal.ID]; n++ {
 		c.signal.ID = fmt.Sprintf("%s~%d", p.AnswerID(), n)
 	}
 	return nil
@@ -252,7 +251,7 @@ func (c *sending) answered() error {
 func (x *resumption) unanswered(pause string) error {
 	open, err := local.Signals(x.ctx, x.ledger.Store, x.runID)
 	for _, s := range open {
-		if local.Answers(s, pause) && x.load() == nil && !journal.Signals(x.past.Events)[s.ID] {
+		if local.Answers(s, pause) && x.load() == nil && !x.past.Signals[s.ID] {
 			return wasAnswered(pause, s.By, s.At)
 		}
 	}

@@ -48,8 +48,7 @@ func (x *resumption) fresh() []checkpoint.Signal {
 	if len(x.signals) == 0 {
 		return nil
 	}
-	named := journal.Signals(x.past.Events)
-	return slices.DeleteFunc(slices.Clone(x.signals), func(s checkpoint.Signal) bool { return named[s.ID] })
+	return slices.DeleteFunc(slices.Clone(x.signals), func(s checkpoint.Signal) bool { return x.past.Signals[s.ID] })
 }
 
 // called reports whether a signal that the journal does not name asks for something to be done.
@@ -99,20 +98,7 @@ func (x *resumption) poisonous() error {
 	if !x.o.Unattended || x.ended || len(x.fresh()) > 0 {
 		return nil
 	}
-	n := 0
-	for i := len(x.past.Events) - 1; i >= 0 && n < mostPoison; i-- {
-		e := &x.past.Events[i]
-		_, begins := e.What.(journal.Execution)
-		_, traced := e.What.(journal.Traced)
-		switch {
-		case traced:
-		case !begins || e.By != "" || e.Signal != "":
-			return nil
-		default:
-			n++
-		}
-	}
-	if n < mostPoison {
+	if x.past.Idle(mostPoison) < mostPoison {
 		return nil
 	}
 	return &runtime.Error{Category: runtime.CategoryInfra, Code: "run.poison",

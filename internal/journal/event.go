@@ -322,27 +322,6 @@ func (Stopped) kind() checkpoint.Kind       { return stopped }
 func (Paused) kind() checkpoint.Kind        { return checkpoint.RunPaused }
 func (Ended) kind() checkpoint.Kind         { return checkpoint.RunEnded }
 
-// Signals returns the signals that events carry out, or drop, by id.
-func Signals(events []Event) map[string]bool {
-	ids := map[string]bool{}
-	for i := range events {
-		if id := events[i].Signal; id != "" {
-			ids[id] = true
-		}
-		switch what := events[i].What.(type) {
-		case SignalDropped:
-			ids[what.ID] = true
-		case AgentEvents:
-			for _, e := range what.Events {
-				for _, n := range e.Rest().Notes {
-					ids[n.ID] = true
-				}
-			}
-		}
-	}
-	return ids
-}
-
 // Ordered reports whether After says when the event came among the decisions of the machine.
 func (e *Event) Ordered() bool {
 	switch e.What.(type) {

@@ -13,6 +13,7 @@ import (
 	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/ledger"
+	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/internal/value"
 )
 
@@ -56,16 +57,12 @@ func Signals(ctx context.Context, store checkpoint.Store, runID string) ([]check
 	})
 }
 
-// Signalled tells the run which signals were open when it was claimed. It returns those that its journal, which is
-// past, does not name: the caller carries them out, and says so by Carried.
-func (r *Run) Signalled(open []checkpoint.Signal, past []journal.Event) (left []checkpoint.Signal) {
-	if len(open) == 0 {
-		return nil
-	}
-	named := journal.Signals(past)
+// Signalled tells the run which signals were open when it was claimed. It returns those that its journal, as was has
+// it, does not name: the caller carries them out, and says so by Carried.
+func (r *Run) Signalled(open []checkpoint.Signal, was *past.Past) (left []checkpoint.Signal) {
 	for _, s := range open {
 		r.saw(s)
-		if s.Kind == checkpoint.SignalTake || named[s.ID] {
+		if s.Kind == checkpoint.SignalTake || was.Signals[s.ID] {
 			r.Carried(s)
 		} else {
 			left = append(left, s)

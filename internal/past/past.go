@@ -22,6 +22,7 @@ type Past struct {
 	Generation  int               // how often the run has started from its first step
 	Worked      time.Duration     // until the last event, see Clock
 	Traceparent string            // the span of the first execution for which a sink made one; "": none
+	Signals     map[string]bool   // that were carried out, or dropped, by id
 	Tools       map[string]string // fingerprints of tools that may change, as the run first saw them; nil: none
 
 	// Last are the events of the last generation, as far as the present definition applies. What the run did in its
@@ -52,7 +53,7 @@ func (d *Definition) Recipe() (json.RawMessage, error) {
 
 // Read reads the whole journal of a run. The error says that the journal is not one of a run.
 func Read(run string, events []journal.Event) (*Past, error) {
-	p := &Past{Run: run, Events: events, Generation: 1}
+	p := &Past{Run: run, Events: events, Generation: 1, Signals: Signals(events)}
 	var clock Clock
 	if len(events) > 0 {
 		clock.Since = events[0].At

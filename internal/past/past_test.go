@@ -8,9 +8,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
 )
 
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
@@ -139,6 +141,49 @@ func TestSteps(t *testing.T) {
 	}
 	if len(digests) != 3 {
 		t.Errorf("Steps has changed its argument: %v", digests)
+	}
+}
+
+func TestSignals(t *testing.T) {
+	events := journalOf(journal.SignalDropped{ID: "dropped"}, "a", ended,
+		"agent", journal.AgentEvents{Events: []agents.Event{{Kind: agents.Steered, Notes: []runtime.Note{{ID: "note"}}}}})
+	events[3].Signal = "answer"
+	p, err := past.Read("r1", events)
+	want := map[string]bool{"dropped": true, "answer": true, "note": true}
+	if diff := cmp.Diff(want, p.Signals); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}
+
+func TestIdle(t *testing.T) {
+	idle, traced := journal.Execution{}, journal.Traced{Traceparent: "x"}
+	for _, tt := range []struct {
+		name string
+		what []any
+		asks int // the event that somebody asked for; 0: none
+		want int
+	}{
+		{"nothing recorded", []any{idle, traced, idle, idle}, 0, 3},
+		{"no more than are asked for", []any{idle, idle, idle, idle}, 0, 3},
+		{"the last recorded something", []any{idle, idle, idle, "a", ended}, 0, 0},
+		{"since something was recorded", []any{idle, "a", ended, idle, idle}, 0, 2},
+		{"somebody asked for one", []any{idle, idle, idle}, 3, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := read(t, tt.what...)
+			if tt.asks > 0 {
+				p.Events[tt.asks].By = "ada"
+			}
+			if got := p.Idle(3); got != tt.want {
+				t.Errorf("Idle = %d, want %d", got, tt.want)
+			}
+			if tt.asks > 0 {
+				p.Events[tt.asks].By, p.Events[tt.asks].Signal = "", "s"
+			}
+			if got := p.Idle(3); got != tt.want {
+				t.Errorf("with a signal: Idle = %d, want %d", got, tt.want)
+			}
+		})
 	}
 }
 
