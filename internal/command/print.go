@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -153,6 +154,38 @@ func (a *app) printDiagnostics(list diagnostics.List) {
 	p.Print(a.stderr, list)
 }
 
+// warnFirst prints what a run with rt would report before its first step, if the run begins all the same.
+func (s *session) warnFirst(ctx context.Context, wf *workflow.Workflow, rt runtime.Runtime) {
+	rt.Approver = s.newApprover(nil, s.person(&rt))
+	list, err := wf.Check(ctx, &rt)
+	if err != nil || list.Err() != nil { // the run is refused, and says so
+		return
+	}
+	s.printDiagnostics(list)
+	s.sayNoConfig(list)
+	s.told = list
+}
+
+// untold returns the diagnostics of an outcome that were not printed before the run, or as the failure of a step.
+func (s *session) untold(list diagnostics.List) diagnostics.List {
+	type about struct {
+		diagnostics.Code
+		diagnostics.Position
+		step, message string
+	}
+	told := map[about]bool{}
+	for _, d := range s.told {
+		told[about{d.Code, d.Position, d.Step, d.Message}] = true
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(d diagnostics.Diagnostic) bool {
+		if too, ok := strings.CutPrefix(d.Message, fmt.Sprintf("step %q failed too: ", d.Step)); ok && d.Hint == "" &&
+			s.shown != nil && s.shown.Failed(d.Step, too) {
+			return true
+		}
+		return told[about{d.Code, d.Position, d.Step, d.Message}]
+	})
+}
+
 // sayNoConfig says that there is no configuration, where a run lacks what one would give it.
 func (s *session) sayNoConfig(list diagnostics.List) {
 	lacks := []diagnostics.Code{diagnostics.CodeMissingModel, diagnostics.CodeMissingSecret,
@@ -187,18 +220,23 @@ func readSome(path string) ([]byte, error) {
 }
 
 // printError says why a run is not ok, unless the diagnostics have.
-func (a *app) printError(out *workflow.Outcome) {
+func (s *session) printError(out *workflow.Outcome) {
 	e := out.Error()
 	switch {
 	case e == nil || e.Code == string(diagnostics.CodeInput) || errors.Is(e, checkpoint.ErrToken): // the diagnostics do
 		return
 	case e.Code == string(diagnostics.CodeStrict):
-		fmt.Fprintln(a.stderr, "braise: error: strict diagnostics failure: nothing ran")
+		fmt.Fprintln(s.stderr, "braise: error: strict diagnostics failure: nothing ran")
 		return
 	}
-	fmt.Fprintf(a.stderr, "braise: %s: %s\n", out.Status, terminal.Message(e.Error()))
+	text := e.Error()
+	if s.shown != nil && s.shown.Failed(e.Step, e.Err.Error()) { // its line says why
+		_, hint, _ := strings.Cut(text, "\n")
+		text = strings.TrimSuffix(fmt.Sprintf("step %q failed\n%s", e.Step, hint), "\n")
+	}
+	fmt.Fprintf(s.stderr, "braise: %s: %s\n", out.Status, terminal.Message(text))
 	if m := exitedWith.FindStringSubmatch(e.Error()); m != nil && e.Code == "tool.failed" {
-		fmt.Fprintf(a.stderr, "  hint: allow_code: [%s] in with accepts this code\n", m[1])
+		fmt.Fprintf(s.stderr, "  hint: allow_code: [%s] in with accepts this code\n", m[1])
 	}
 }
 

@@ -146,6 +146,7 @@ func (a *app) run(cmd *cobra.Command, path string, readInputs inputReader) error
 			return &exitError{host.ExitInternal, err}
 		}
 	}
+	s.warnFirst(ctx, wf, *rt)
 	e := execution{"", rt, &workflow.ResumeOptions{Workflow: wf}}
 	out := s.executions(ctx, e, func(ctx context.Context, e execution) (*workflow.Outcome, error) {
 		return wf.Run(ctx, inputs, e.rt)

@@ -40,6 +40,7 @@ type session struct {
 	cluster *cluster           // the engine that is used; nil: none, or not yet
 	stop    func()             // ends what interruptible began; nil: nothing
 	shown   *terminal.Progress // of the last execution; nil: none
+	told    diagnostics.List   // what was printed before the run
 }
 
 // open opens the installation that the flags, and opts, say. The caller closes it. The error is for refuse.
@@ -310,8 +311,9 @@ func (s *session) show() (sink trace.Sink, done func()) {
 
 // finish prints how a run has ended; the error is its exit code.
 func (s *session) finish(ctx context.Context, rt *runtime.Runtime, out *workflow.Outcome, why *stopped) error {
-	s.printDiagnostics(out.Diagnostics)
-	s.sayNoConfig(out.Diagnostics)
+	left := s.untold(out.Diagnostics)
+	s.printDiagnostics(left)
+	s.sayNoConfig(left)
 	if !s.isShown(out) {
 		if err := s.printOutcome(out); err != nil {
 			return err

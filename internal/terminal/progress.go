@@ -33,7 +33,7 @@ type Progress struct {
 	ended    bytes.Buffer     // live: lines for the next frame
 	drawn    int              // live: lines of the last frame that the next one replaces
 	held     bool             // live: a person is asked something, no frame is drawn
-	failed   trace.Event      // the failure shown last
+	failures []trace.Event    // those shown last, at most maxFailures
 	loops    map[string]*loop // agents at work, by path
 	segments []*segment       // live: the answers under way, in the order in which they began
 	answer   string           // live: the last answer that was shown as a whole
@@ -122,7 +122,9 @@ func (p *Progress) Emit(e trace.Event) {
 	case trace.StepEnd:
 		p.finish(e.Step)
 		p.countItem(e.Step)
-		if status, _ := e.Data.Get("status").(string); !inBody || status == "failed" {
+		switch status, _ := e.Data.Get("status").(string); {
+		case status == "cancelled" && strings.ContainsAny(e.Step, "/["): // its outer step says so
+		case !inBody || status == "failed":
 			text = p.end(e, status)
 		}
 	case trace.StepReplayed:
@@ -200,13 +202,39 @@ func (p *Progress) end(e trace.Event, status string) string {
 		return p.paint("32", "✓") + " " + text
 	}
 	text = p.paint("31", "✗") + " " + text + "  " + status
+	if status == "cancelled" { // what ended it says why
+		return text
+	}
 	message, _ := e.Data.Get("message").(string)
-	said := strings.HasPrefix(p.failed.Step, e.Step) && p.failed.Data.Get("message") == message
-	p.failed = e
+	said := false
+	if n := len(p.failures); n > 0 {
+		last := p.failures[n-1]
+		said = strings.HasPrefix(last.Step, e.Step) && last.Data.Get("message") == message
+	}
+	p.failures = append(p.failures[max(0, len(p.failures)-maxFailures+1):], e)
 	if message == "" || said {
 		return text
 	}
 	return text + ": " + Cut(Visible(message))
+}
+
+// maxFailures is how many failures Failed remembers: those that are still in sight.
+const maxFailures = 8
+
+// Failed reports whether the failure of a step was among the last that were shown on a terminal, with all that its
+// message says but for a hint.
+func (p *Progress) Failed(step, message string) bool {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	first, hint, _ := strings.Cut(Visible(message), "\n")
+	if !p.Live || p.Verbose || first != Cut(first) || hint != "" && !strings.HasPrefix(hint, "  hint: ") {
+		return false
+	}
+	return slices.ContainsFunc(p.failures, func(e trace.Event) bool {
+		said, _ := e.Data.Get("message").(string)
+		said, _, _ = strings.Cut(Visible(said), "\n")
+		return e.Step == step && said == first
+	})
 }
 
 // waits shows that the call of a step waits for the limit of a model, until it is sent. Of an agent it is told

@@ -45,6 +45,7 @@ func TestProgressPlain(t *testing.T) {
 		began("each[2]"), began("each[2]/a"), ended("each[2]/a", "failed", "no luck\nat all", 10), ended("each[2]", "failed", "no luck\nat all", 10),
 		began("each[3]"), began("each[3]/a"), ended("each[3]/a", "cancelled", "stop", 10), ended("each[3]", "cancelled", "stop", 10),
 		ended("each", "failed", "no luck\nat all", 3_600_000),
+		began("stopped"), ended("stopped", "cancelled", "context canceled", 10),
 		began("long"), ended("long", "failed", "\x1b[2J"+strings.Repeat("é", 200), 0),
 		skipped("last"), {Kind: trace.RunEnd},
 	} {
@@ -57,8 +58,8 @@ func TestProgressPlain(t *testing.T) {
 ✗ each[1]  0.0s  failed
 ✗ each[2]/a  0.0s  failed: no luck
 ✗ each[2]  0.0s  failed
-✗ each[3]  0.0s  cancelled: stop
-✗ each  1h0m0s  failed: no luck
+✗ each  1h0m0s  failed
+✗ stopped  0.0s  cancelled
 ✗ long  0.0s  failed: �[2J` + strings.Repeat("é", 155) + `…
 - last  skipped (when_false)
 `
@@ -216,6 +217,80 @@ func TestProgressSegments(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, []string(frames)); diff != "" {
 		t.Errorf("frames (-want +got):\n%s", diff)
+	}
+}
+
+// An answer that looks like JSON is counted while it comes. When it is whole, its members stand on lines of their own.
+func TestProgressStructured(t *testing.T) {
+	for _, tt := range []struct{ answer, want string }{
+		{"{\"verdict\": \"good\\nenough\", \"score\": 4.50,\n \"list\": [1, {\"a\": null}]}\n",
+			"  │ verdict: good enough\n  │ score: 4.50\n  │ list: [1, {\"a\": null}]\n"},
+		{`["a", 2]`, "  │ - a\n  │ - 2\n"},
+		{" {\"x\u202e\":\"\\u001b[2J\"}", "  │ x\\u202e: �[2J\n"},
+		{"{}", "  │ {}\n"},
+		{"{name} is\nno JSON", "  │ {name} is\n  │ no JSON\n"},
+		{`{"a": 1} and more`, "  │ {\"a\": 1} and more\n"},
+		{`{"a": `, "  │ {\"a\":\n"},
+		{"[" + strings.Repeat("0,", 24) + "0]", strings.Repeat("  │ - 0\n", 20) + "  │ … and 5 more\n"},
+		{`["` + strings.Repeat("x", maxAnswer) + `"]`, "  │ … an answer of more than 1,048,576 bytes\n"},
+	} {
+		var b bytes.Buffer
+		p := &Progress{w: &b, Options: Options{Live: true}}
+		half := len(tt.answer) / 2
+		for _, piece := range []string{tt.answer[:half], tt.answer[half:]} {
+			p.Emit(trace.Event{Kind: trace.ModelDelta, Step: "a", Data: trace.Data{{Key: "text", Value: piece}}})
+		}
+		p.frame()
+		if want := fmt.Sprintf("\x1b[?7l  │ … %s bytes of JSON\n\x1b[?7h", Grouped(int64(min(len(tt.answer), maxAnswer)))); b.String() != want {
+			t.Errorf("while %.30q comes: %q, want %q", tt.answer, b.String(), want)
+		}
+		b.Reset()
+		p.Emit(trace.Event{Kind: trace.ModelEnd, Step: "a"})
+		p.frame()
+		if want := "\r\x1b[1A\x1b[J" + tt.want + "\x1b[?7l\x1b[?7h"; b.String() != want {
+			t.Errorf("%.30q: %q, want %q", tt.answer, b.String(), want)
+		}
+		if p.Showed(tt.answer) {
+			t.Errorf("%.30q was not shown as it is", tt.answer)
+		}
+	}
+	var b bytes.Buffer // the call failed on the way
+	p := &Progress{w: &b, Options: Options{Live: true}}
+	p.Emit(trace.Event{Kind: trace.ModelDelta, Step: "a", Data: trace.Data{{Key: "text", Value: `{"a": `}}})
+	p.Emit(trace.Event{Kind: trace.AdapterRetry, Step: "a"})
+	if strings.Contains(p.ended.String(), "│") {
+		t.Errorf("half of an answer is shown: %q", p.ended.String())
+	}
+}
+
+// A failure that stands on a line of its own, with all that it says, is known.
+func TestProgressFailed(t *testing.T) {
+	p := &Progress{w: io.Discard, Options: Options{Live: true}}
+	long := strings.Repeat("x", 161)
+	p.Emit(ended("old", "failed", "long ago", 0))
+	for i := range 4 {
+		p.Emit(ended(fmt.Sprint("s", i), "failed", "no", 0))
+	}
+	for _, e := range []trace.Event{ended("each[1]/a", "failed", "no luck\n  hint: try", 0), ended("each", "failed", "no luck\n  hint: try", 0),
+		ended("long", "failed", long, 0), ended("more", "failed", "one\ntwo", 0), ended("off", "cancelled", "stop", 0)} {
+		p.Emit(e)
+	}
+	for _, tt := range []struct {
+		step, message string
+		want          bool
+	}{
+		{"each[1]/a", "no luck\n  hint: try", true}, {"s0", "no", true}, {"s0", "other", false}, {"each[1]", "no luck", false},
+		{"old", "long ago", false}, {"long", long, false}, {"more", "one\ntwo", false}, {"off", "stop", false}, {"", "", false},
+	} {
+		if got := p.Failed(tt.step, tt.message); got != tt.want {
+			t.Errorf("%s, %.20q: %v", tt.step, tt.message, got)
+		}
+	}
+	if p.Verbose = true; p.Failed("s0", "no") {
+		t.Error("among all events a failure is not in sight")
+	}
+	if p.Options = (Options{}); p.Failed("s0", "no") {
+		t.Error("it is not on a terminal")
 	}
 }
 

@@ -1,7 +1,9 @@
 package terminal
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -14,6 +16,8 @@ type segment struct {
 	line  string          // the end of it, which is no whole line yet
 	text  strings.Builder // all of it, at most maxAnswer bytes
 	named bool            // it is one of several, so its lines say whose they are
+	begun bool            // there is more of it than space
+	json  bool            // it looks like JSON, which is shown when it is whole
 }
 
 // maxAnswer is the length up to which Showed remembers an answer.
@@ -39,6 +43,13 @@ func (p *Progress) delta(e trace.Event) {
 	}
 	text, _ := e.Data.Get("text").(string)
 	s.text.WriteString(text[:min(len(text), maxAnswer-s.text.Len())])
+	if begin := strings.TrimSpace(text); !s.begun && begin != "" {
+		s.begun, s.json = true, begin[0] == '{' || begin[0] == '['
+	}
+	if s.json {
+		s.line = "… " + Grouped(int64(s.text.Len())) + " bytes of JSON"
+		return
+	}
 	lines := strings.SplitAfter(s.line+Visible(text), "\n")
 	for _, line := range lines[:len(lines)-1] {
 		p.ended.WriteString(p.quoted(s, line))
@@ -71,9 +82,19 @@ func (p *Progress) endSegment(e trace.Event) bool {
 	if s == nil {
 		return false
 	}
-	p.breakLine(s)
-	if e.Kind == trace.ModelEnd && e.Data.Get("error") == nil {
+	whole := e.Kind == trace.ModelEnd && e.Data.Get("error") == nil
+	switch {
+	case s.json && whole:
+		for line := range strings.Lines(structured(s.text.String())) {
+			p.ended.WriteString(p.quoted(s, line))
+		}
+		p.ended.WriteString("\n")
+		p.answer = ""
+	case whole:
+		p.breakLine(s)
 		p.answer = strings.TrimSuffix(s.text.String(), "\n")
+	default:
+		p.breakLine(s)
 	}
 	p.segments = slices.DeleteFunc(p.segments, func(other *segment) bool { return other == s })
 	return true
@@ -87,7 +108,7 @@ func (p *Progress) breakLines() {
 }
 
 func (p *Progress) breakLine(s *segment) {
-	if s.line != "" {
+	if s.line != "" && !s.json {
 		fmt.Fprintln(&p.ended, p.quoted(s, s.line))
 		s.line = ""
 	}
@@ -103,4 +124,53 @@ func (p *Progress) quoted(s *segment, line string) string {
 		in += tail(Visible(s.path)) + " "
 	}
 	return in + p.paint("2", "│") + " " + line
+}
+
+// maxMembers is how many members or items of a structured answer are shown.
+const maxMembers = 20
+
+// structured words an answer that looks like JSON, without the last line's end: a line for each member or item, in
+// their order. What is not JSON after all stays as it is.
+func structured(text string) string {
+	if len(text) == maxAnswer {
+		return "… an answer of more than " + Grouped(maxAnswer) + " bytes"
+	}
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.UseNumber()
+	var lines []string
+	left := 0
+	open, err := dec.Token()
+	for ; err == nil && dec.More(); left++ {
+		line := "-"
+		if open == json.Delim('{') {
+			var key json.Token
+			if key, err = dec.Token(); err != nil {
+				break
+			}
+			line = brief(key) + ":"
+		}
+		var v json.RawMessage
+		if err = dec.Decode(&v); err == nil && len(lines) < maxMembers {
+			lines = append(lines, strings.TrimSpace(line+" "+briefJSON(v)))
+		}
+	}
+	if err == nil {
+		_, err = dec.Token()
+	}
+	if _, more := dec.Token(); err != nil || more != io.EOF || left == 0 {
+		return Visible(strings.TrimSpace(text))
+	}
+	if left -= len(lines); left > 0 {
+		lines = append(lines, fmt.Sprintf("… and %d more", left))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// briefJSON is a value on one line: a text without its quotes, anything else as JSON.
+func briefJSON(text json.RawMessage) string {
+	var s string
+	if json.Unmarshal(text, &s) == nil {
+		return brief(s)
+	}
+	return brief(string(text))
 }
