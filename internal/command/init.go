@@ -97,12 +97,12 @@ func (a *app) init(dir, template string) error {
 	return nil
 }
 
-// quoted returns a path as it is typed into a shell.
-func quoted(path string) string {
-	if strings.ContainsAny(path, " \t\"'`$&|;<>()*?[]#~\\!") {
-		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+// quoted returns a word as it is typed into a shell.
+func quoted(word string) string {
+	if word == "" || strings.ContainsAny(word, " \t\r\n\"'`$&|;<>(){}*?[]#~\\!^%") {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 	}
-	return path
+	return word
 }
 
 // tryWith are inputs with which a template runs anywhere.

@@ -261,7 +261,9 @@ func (s *session) printWaiting(rt *runtime.Runtime, out *workflow.Outcome) {
 	}
 	if rt.Store == nil && s.cluster == nil {
 		fmt.Fprintln(s.stderr, "  with --store memory: it can only be answered at a terminal")
+		return
 	}
+	s.sayHidden()
 }
 
 // answerCommand is the command that names a pause.
@@ -282,7 +284,9 @@ func (s *session) printCommand(w io.Writer, how string, p resume.Pause) {
 	decision, others := "", ""
 	switch n := len(p.Decisions); {
 	case n > 1 && p.Reason == "indeterminate": // none of them goes without saying
-		decision = " --decision " + strings.Join(p.Decisions, "|")
+		last := len(p.Decisions) - 1
+		decision = " --decision DECISION"
+		others = "   # " + strings.Join(p.Decisions[:last], ", ") + " or " + p.Decisions[last]
 	case n > 1:
 		decision = " --decision " + quoted(terminal.Visible(p.Decisions[0]))
 		others = "   # or " + terminal.Visible(strings.Join(p.Decisions[1:], ", "))

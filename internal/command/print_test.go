@@ -79,3 +79,42 @@ func TestCachedText(t *testing.T) {
 		}
 	}
 }
+
+// A printed command names a Postgres store without its password, and the command says where that belongs.
+func TestPasswordIsNotPrinted(t *testing.T) {
+	for _, tt := range []struct {
+		store, want string
+		said        bool
+	}{
+		{"postgres://db.example.com/braise", "postgres://db.example.com/braise", false},
+		{"postgres://ada@db:5432/braise?sslmode=disable&schema=x", "postgres://ada@db:5432/braise?sslmode=disable&schema=x", false},
+		{"postgres://ada:s3cret@db/braise?sslmode=disable", "postgres://ada@db/braise?sslmode=disable", true},
+		{"postgresql://ada@db/braise?password=s3cret&schema=x", "postgresql://ada@db/braise?schema=x", true},
+		{"postgres://db/braise?sslpassword=s3cret", "postgres://db/braise", true},
+		{"postgres://ada:s3%cret@db/braise", "…", true},
+	} {
+		got, hidden := withoutPassword(tt.store)
+		if got != tt.want || hidden != tt.said {
+			t.Errorf("%s: %q, %v, want %q, %v", tt.store, got, hidden, tt.want, tt.said)
+		}
+		for _, password := range []string{"", "s3cret"} {
+			t.Setenv("PGPASSWORD", password)
+			var stderr strings.Builder
+			a := &app{stderr: &stderr}
+			a.store = tt.store
+			(&session{app: a}).sayHidden()
+			if said := stderr.String() != ""; said != (tt.said && password == "") {
+				t.Errorf("%s with PGPASSWORD=%q: %q", tt.store, password, stderr.String())
+			}
+		}
+	}
+}
+
+func TestQuoted(t *testing.T) {
+	for word, want := range map[string]string{"": "''", "a/b-c_1.yaml": "a/b-c_1.yaml", "a b": "'a b'", "it's": `'it'\''s'`,
+		"{a,b}": "'{a,b}'", "one\ntwo": "'one\ntwo'", "postgres://a@b/c?d=e&f": "'postgres://a@b/c?d=e&f'"} {
+		if got := quoted(word); got != want {
+			t.Errorf("%q is quoted as %s, want %s", word, got, want)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -330,6 +331,7 @@ func (s *session) finish(ctx context.Context, rt *runtime.Runtime, out *workflow
 		if status == history.Interrupted {
 			fmt.Fprintf(s.stderr, "  its journal is kept; to resume: braise runs recover %s%s\n",
 				out.RunID, s.sameFlags())
+			s.sayHidden()
 		}
 	}
 	if !s.quiet && s.output == "human" && !out.StartedAt.IsZero() {
@@ -357,6 +359,37 @@ func absolute(path string) string {
 	return path
 }
 
+// withoutPassword is the URL of a Postgres store as a command line may show it; hidden reports whether it had a
+// password.
+func withoutPassword(text string) (shown string, hidden bool) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "…", true
+	}
+	if _, hidden = u.User.Password(); hidden {
+		u.User = url.User(u.User.Username())
+	}
+	query := u.Query()
+	for _, name := range []string{"password", "sslpassword"} {
+		if query.Has(name) {
+			query.Del(name)
+			u.RawQuery, hidden = query.Encode(), true
+		}
+	}
+	return u.String(), hidden
+}
+
+// sayHidden says that the printed commands lack the password of the store.
+func (s *session) sayHidden() {
+	scheme, _, _ := strings.Cut(s.store, ":")
+	if scheme != "postgres" && scheme != "postgresql" || os.Getenv("PGPASSWORD") != "" {
+		return
+	}
+	if _, hidden := withoutPassword(s.store); hidden {
+		fmt.Fprintln(s.stderr, "  the password of the store is not shown: the command needs it in PGPASSWORD")
+	}
+}
+
 // sameFlags are the flags by which another call of the command, from any folder, finds the store and the configuration
 // of this one.
 func (s *session) sameFlags() string {
@@ -371,7 +404,8 @@ func (s *session) sameFlags() string {
 	switch scheme, path, _ := strings.Cut(s.store, ":"); scheme {
 	case "":
 	case "postgres", "postgresql":
-		flags = append(flags, " --store …") // it may hold a password
+		url, _ := withoutPassword(s.store)
+		add("store", url)
 	case "sqlite", "jsonl":
 		add("store", scheme+":"+absolute(path))
 	default:
