@@ -96,19 +96,19 @@ func aboutOf(sum *checkpoint.Summary) About {
 
 // Filter selects the runs to list. The zero Filter selects all runs.
 type Filter struct {
-	Status Status            // "": any
-	Recipe string            // its name; "": any
-	Queues []string          // any of them, "" is none; nil: any
-	Labels map[string]string // all of them; nil: any
-	Limit  int               // maximum number of runs, newest first; 0: no limit
+	Statuses []Status          // any of them; nil: any
+	Recipe   string            // its name; "": any
+	Queues   []string          // any of them, "" is none; nil: any
+	Labels   map[string]string // all of them; nil: any
+	Limit    int               // maximum number of runs, newest first; 0: no limit
 }
 
 // List returns the runs that match a filter, newest first. Runs that cannot be read are omitted, and the error says
 // what is wrong with them; the other runs are returned all the same. The list is never nil.
 func List(ctx context.Context, store Source, f Filter) ([]Info, error) {
 	wanted := checkpoint.Filter{Recipe: f.Recipe, Queues: f.Queues, Labels: f.Labels, Limit: f.Limit}
-	if f.Status != "" {
-		wanted.Phases = []checkpoint.Phase{f.Status.phase()}
+	for _, status := range f.Statuses {
+		wanted.Phases = append(wanted.Phases, status.phase())
 	}
 	sums, err := guard.List(ctx, store, wanted)
 	list := []Info{}

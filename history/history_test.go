@@ -250,9 +250,9 @@ func TestStatusOf(t *testing.T) {
 		want   []string
 	}{
 		{history.Filter{}, []string{"r1"}},
-		{history.Filter{Status: history.Interrupted, Limit: 1}, []string{"r1"}},
-		{history.Filter{Status: history.Running}, nil},
-		{history.Filter{Status: history.Paused}, nil},
+		{history.Filter{Statuses: []history.Status{history.Interrupted}, Limit: 1}, []string{"r1"}},
+		{history.Filter{Statuses: []history.Status{history.Running}}, nil},
+		{history.Filter{Statuses: []history.Status{history.Paused}}, nil},
 		{history.Filter{Recipe: "other"}, nil},
 	} {
 		list, err := history.List(t.Context(), store, tt.filter)
@@ -291,8 +291,9 @@ func TestListCountsWhatIsListed(t *testing.T) {
 	}{
 		{history.Filter{}, "c b a"},
 		{history.Filter{Limit: 2}, "c b"},
-		{history.Filter{Status: history.Running, Limit: 1}, "b"},
-		{history.Filter{Status: history.Interrupted, Limit: 2}, "c a"},
+		{history.Filter{Statuses: []history.Status{history.Running}, Limit: 1}, "b"},
+		{history.Filter{Statuses: []history.Status{history.Interrupted}, Limit: 2}, "c a"},
+		{history.Filter{Statuses: []history.Status{history.Interrupted, history.Running}, Limit: 2}, "c b"},
 	} {
 		list, err := history.List(t.Context(), store, tt.filter)
 		var ids []string

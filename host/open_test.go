@@ -184,7 +184,7 @@ func TestRunsShareServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runs, err := history.List(t.Context(), store, history.Filter{Status: history.OK})
+	runs, err := history.List(t.Context(), store, history.Filter{Statuses: []history.Status{history.OK}})
 	if err != nil || len(runs) != 8 {
 		t.Errorf("%d runs in the store: %v", len(runs), err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/braise-run/braise/internal/terminal"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
 )
 
 // interactive reports whether a person can be asked.
@@ -75,8 +76,17 @@ func (a *app) ask(ctx context.Context, p resume.Pause) (answer any, ok bool) {
 	}
 	var form any
 	if names, about := callFields(&p)[decision]; about {
-		form, ok = a.askFields(ctx, p.Schema, names)
-		return resume.AnswerOf(decision, form), ok
+		scope := ""
+		if decision == "approve" && coversRun(&p) {
+			if scope, ok = a.askScope(ctx); !ok {
+				return nil, false
+			}
+		}
+		filled, ok := a.askFields(ctx, p.Schema, names)
+		if scope != "" {
+			filled["scope"] = scope
+		}
+		return resume.AnswerOf(decision, filled), ok
 	}
 	formless := slices.Contains([]string{"reject", "retry", "fail"}, decision)
 	if p.Schema != nil && !formless || p.Schema == nil && decision == "" {
@@ -116,11 +126,26 @@ func callFields(p *resume.Pause) map[string][]string {
 	if fields["scope"] == nil || fields["reason"] == nil || fields["arguments"] == nil {
 		return nil
 	}
-	return map[string][]string{"approve": {"scope", "arguments"}, "reject": {"reason"}}
+	return map[string][]string{"approve": {"arguments"}, "reject": {"reason"}}
+}
+
+// askScope asks what a yes to a question about a call covers; "": what is usual, this call.
+func (a *app) askScope(ctx context.Context) (scope string, ok bool) {
+	scopes := []string{string(runtime.ApproveOnce), string(runtime.ApproveRun)}
+	for {
+		text, ok := a.readLine(ctx, "scope (once, run; Enter: once)")
+		if !ok || strings.TrimSpace(text) == "" {
+			return "", ok
+		}
+		if scope = answerOf(text, scopes); scope != "" {
+			return scope, true
+		}
+		fmt.Fprintln(a.stderr, "  say one of once, run")
+	}
 }
 
 // askFields asks for these fields of a form; an empty line leaves a field out.
-func (a *app) askFields(ctx context.Context, form any, names []string) (any, bool) {
+func (a *app) askFields(ctx context.Context, form any, names []string) (map[string]any, bool) {
 	fields, required := formFields(form)
 	filled := map[string]any{}
 	for _, name := range names {

@@ -51,6 +51,50 @@ func hideFlags(root *cobra.Command, args []string) {
 	}
 }
 
+// once is the value of a flag that is given once: the last of several different ones would win in silence.
+type once struct {
+	flagValue
+	given bool
+}
+
+type flagValue interface {
+	String() string
+	Set(string) error
+	Type() string
+}
+
+// Set sets the value.
+func (o *once) Set(text string) error {
+	before := o.String()
+	if err := o.flagValue.Set(text); err != nil {
+		return err
+	}
+	if o.given && o.String() != before {
+		return fmt.Errorf("it is given twice, and has one value: it was %q before", before)
+	}
+	o.given = true
+	return nil
+}
+
+// giveOnce has every flag of a command and those below it given once, but for lists and switches.
+func giveOnce(cmd *cobra.Command) {
+	for _, f := range append(listOf(cmd.Flags().VisitAll), listOf(cmd.PersistentFlags().VisitAll)...) {
+		switch f.Value.Type() {
+		case "string", "int", "duration":
+			f.Value = &once{flagValue: f.Value}
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		giveOnce(sub)
+	}
+}
+
+// listOf is what a function that visits visits.
+func listOf[T any](visit func(func(T))) (list []T) {
+	visit(func(v T) { list = append(list, v) })
+	return list
+}
+
 // commandName is what a command is called after braise: runs list.
 func commandName(cmd *cobra.Command) string { return strings.TrimPrefix(cmd.CommandPath(), "braise ") }
 

@@ -291,6 +291,9 @@ func (s *session) printCommand(w io.Writer, how string, p resume.Pause) {
 		decision = " --decision " + quoted(terminal.Visible(p.Decisions[0]))
 		others = "   # or " + terminal.Visible(strings.Join(p.Decisions[1:], ", "))
 	}
+	if coversRun(&p) {
+		others += "; with --scope run also such calls in the rest of the run"
+	}
 	fmt.Fprintf(w, "    braise %s%s%s%s%s\n", how, decision, fieldFlags(p), flags, others)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/resume"
+	"github.com/braise-run/braise/runtime"
 )
 
 // Prompt and arguments of a pause are shown so, and no line of theirs looks like one of the command's own: trust 6.8 and 8.15.
@@ -58,13 +59,51 @@ func TestAnswerOf(t *testing.T) {
 	}
 }
 
-// The arguments of a call stand on lines of their own, and none looks like a line of the command's.
+// The arguments of a call stand on lines of their own, and so do the parts of what is long or has texts of several
+// lines. None looks like a line of the command's.
 func TestArguments(t *testing.T) {
-	var got strings.Builder
-	printArguments(&got, map[string]any{"path": "a.txt", "n": "5", "content": "one\n  braise resume x\n", "list": []any{1, "b"}, "x\n    braise": nil})
-	want := "  arguments:\n    content:\n    │ one\n    │   braise resume x\n    list: [1,\"b\"]\n    n: \"5\"\n    path: \"a.txt\"\n    x␊    braise: null\n"
-	if got.String() != want {
-		t.Errorf("got %s want %s", got.String(), want)
+	long := strings.Repeat("x", 60)
+	for _, tt := range []struct {
+		args any
+		want string
+	}{
+		{map[string]any{"path": "a.txt", "n": "5", "content": "one\n  braise resume x\n", "list": []any{1, "b"}, "x\n    braise": nil},
+			"  arguments:\n    content:\n    │ one\n    │   braise resume x\n    list: [1,\"b\"]\n    n: \"5\"\n    path: \"a.txt\"\n    x␊    braise: null\n"},
+		{map[string]any{"argv": []any{"sh", "-c", "one\ntwo"}, "env": map[string]any{"A": long, "B": long}, "none": []any{}},
+			"  arguments:\n    argv:\n      - \"sh\"\n      - \"-c\"\n      -\n    │ one\n    │ two\n" +
+				"    env:\n      A: \"" + long + "\"\n      B: \"" + long + "\"\n    none: []\n"},
+		{map[string]any{}, "  arguments: {}\n"},
+		{"no JSON", "  arguments: no JSON\n"},
+	} {
+		var got strings.Builder
+		printArguments(&got, tt.args)
+		if got.String() != tt.want {
+			t.Errorf("got %s want %s", got.String(), tt.want)
+		}
+	}
+}
+
+// What a yes covers is said before it is given.
+func TestApprovalText(t *testing.T) {
+	for _, tt := range []struct {
+		request runtime.ApprovalRequest
+		want    string
+	}{
+		{runtime.ApprovalRequest{Tool: "file.write", Keys: []string{"file.write"}},
+			"  approve: this call; with scope run also later calls of file.write in this run\n"},
+		{runtime.ApprovalRequest{Tool: "exec.run", Keys: []string{"exec.run:ls", "exec.run:cat"}},
+			"  approve: this call; with scope run also later calls of exec.run:ls, exec.run:cat in this run\n"},
+		{runtime.ApprovalRequest{Tool: "exec.run", Keys: []string{"exec.run:rm=061f9839630a3663f00b05652cdccf43"}},
+			"  approve: this call; with scope run also later calls of exec.run:rm with these arguments in this run\n"},
+		{runtime.ApprovalRequest{Tool: "exec.run", Keys: []string{"exec.run:sh"}, Once: true},
+			"  approve: this call only; later ones are asked about again\n"},
+	} {
+		var got strings.Builder
+		question := tt.request.Question()
+		printShown(&got, &question)
+		if !strings.Contains(got.String(), tt.want) {
+			t.Errorf("%+v: %s, want %s", tt.request, got.String(), tt.want)
+		}
 	}
 }
 

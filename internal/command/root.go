@@ -97,6 +97,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.versionCommand(),
 	)
 	a.addCompletion(root)
+	giveOnce(root)
 	return root
 }
 

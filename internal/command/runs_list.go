@@ -19,25 +19,27 @@ import (
 const defaultListed = 20
 
 func (a *app) runsList() *cobra.Command {
-	var status, recipe string
-	var queues, labels []string
+	var recipe string
+	var wantedStatuses, queues, labels []string
 	limit, all := defaultListed, false
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List runs, the newest first",
 		Example: `  braise runs list
-  braise runs list --status paused --recipe triage
+  braise runs list --status paused --status interrupted --recipe triage
   braise runs list --queue default --label customer=4711
   braise runs list --all --output json`,
 		Args: exactly(0, "runs list takes no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if status != "" || cmd.Flags().Changed("status") {
+			f := history.Filter{Recipe: recipe, Queues: queues}
+			for _, status := range wantedStatuses {
 				if err := oneOf("status", status, statuses()...); err != nil {
 					return err
 				}
+				f.Statuses = append(f.Statuses, history.Status(status))
 			}
-			wanted, err := labelsOf(labels)
-			if err != nil {
+			var err error
+			if f.Labels, err = labelsOf(labels); err != nil {
 				return err
 			}
 			switch given := cmd.Flags().Changed("limit"); {
@@ -49,9 +51,7 @@ func (a *app) runsList() *cobra.Command {
 				limit = 0
 			}
 			return a.withRuns(cmd, func(ctx context.Context, s *session, runs history.Source) error {
-				f := history.Filter{Status: history.Status(status), Recipe: recipe, Queues: queues, Labels: wanted,
-					Limit: limit}
-				if limit > 0 {
+				if f.Limit = limit; limit > 0 {
 					f.Limit++ // to know whether there are more
 				}
 				list, storeErr := history.List(ctx, runs, f)
@@ -75,7 +75,8 @@ func (a *app) runsList() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&status, "status", "", "only runs with this status: "+strings.Join(statuses(), ", "))
+	cmd.Flags().StringArrayVar(&wantedStatuses, "status", nil,
+		"only runs with this status (repeatable): "+strings.Join(statuses(), ", "))
 	cmd.Flags().StringVar(&recipe, "recipe", "", "only runs of the recipe with this name")
 	cmd.Flags().StringArrayVar(&queues, "queue", nil, "only runs of this queue (repeatable); \"\" means no queue")
 	cmd.Flags().StringArrayVar(&labels, "label", nil, "only runs with this label, key=value (repeatable)")
@@ -99,15 +100,22 @@ func (a *app) printRuns(list []history.Info) error {
 		return a.printListed(listed)
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
-	about := ""
-	if slices.ContainsFunc(list, func(r history.Info) bool { return aboutText(&r.About) != "" }) {
-		about = "\tABOUT"
+	columns := "RUN\tRECIPE\tSTATUS\tSTARTED\tENDED\tPAUSES"
+	costs := slices.ContainsFunc(list, func(r history.Info) bool { return r.Usage.Micros > 0 })
+	if costs {
+		columns += "\tCOST"
 	}
-	fmt.Fprintln(w, "RUN\tRECIPE\tSTATUS\tSTARTED\tENDED\tPAUSES"+about)
+	if slices.ContainsFunc(list, func(r history.Info) bool { return aboutText(&r.About) != "" }) {
+		columns += "\tABOUT"
+	}
+	fmt.Fprintln(w, columns)
 	for _, r := range list {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d",
 			r.RunID, terminal.Visible(r.Recipe), r.Status,
 			terminal.LocalTime(r.StartedAt), terminal.LocalTime(r.EndedAt), r.Pauses)
+		if costs {
+			fmt.Fprint(w, "\t"+costText(r.Usage.Micros))
+		}
 		if text := aboutText(&r.About); text != "" {
 			fmt.Fprint(w, "\t"+terminal.Visible(text))
 		}
@@ -128,6 +136,14 @@ func (a *app) printListed(list []listedRun) error {
 		}
 	}
 	return nil
+}
+
+// costText is what a run has cost; "-" when nothing is known to have.
+func costText(micros int64) string {
+	if micros == 0 {
+		return "-"
+	}
+	return terminal.Dollars(float64(micros) / 1e6)
 }
 
 // aboutText is the queue and the labels of a run, and why it failed.

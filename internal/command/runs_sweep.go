@@ -91,7 +91,7 @@ func (s *session) listInterrupted(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	list, err := history.List(ctx, store, history.Filter{Status: history.Interrupted})
+	list, err := history.List(ctx, store, history.Filter{Statuses: []history.Status{history.Interrupted}})
 	if err != nil {
 		return s.fail("", err)
 	}

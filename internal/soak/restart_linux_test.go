@@ -173,7 +173,7 @@ func (w *world) requested() (n int) {
 
 // sweepUp recovers what the bookers have left.
 func (s *soak) sweepUp() {
-	list, err := history.List(s.t.Context(), s.journal, history.Filter{Status: history.Interrupted})
+	list, err := history.List(s.t.Context(), s.journal, history.Filter{Statuses: []history.Status{history.Interrupted}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
