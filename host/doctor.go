@@ -26,7 +26,7 @@ func (o *Options) Examine(ctx context.Context) ([]Check, error) {
 	}
 	check := Check{Part: "config", Status: CheckOK, Message: filepath.ToSlash(path) + " is valid"}
 	if path == "" {
-		check = Check{Part: "config", Status: CheckWarn, Message: "no " + FileName + " here: no models, no secrets",
+		check = Check{Part: "config", Status: CheckWarn, Message: noConfig(o.Recipe) + ": no models, no secrets",
 			Hint: "braise init DIR writes one; --config names another file"}
 	}
 	dir := filepath.Dir(path)

@@ -274,7 +274,7 @@ func TestExamineOptions(t *testing.T) {
 	}
 	got, err := status(&host.Options{Store: "jsonl:runs", Models: []string{"fast=script:canned.yaml"}})
 	want := map[string]string{
-		"config":     "warn: no braise.yaml here: no models, no secrets",
+		"config":     "warn: no braise.yaml was found in DIR: no models, no secrets",
 		"model fast": `ok: script: answers come from "DIR/canned.yaml"`,
 		"store":      "ok: jsonl DIR/runs: does not exist yet, the first run makes it",
 	}

@@ -37,8 +37,13 @@ func (h *Host) NoConfig() string {
 	if h.path != "" || h.opts.StoreOnly {
 		return ""
 	}
+	return noConfig(h.opts.Recipe)
+}
+
+// noConfig says where no configuration was found for a recipe.
+func noConfig(recipePath string) string {
 	var folders []string
-	for _, dir := range configFolders(h.opts.Recipe) {
+	for _, dir := range configFolders(recipePath) {
 		if abs, err := filepath.Abs(dir); err == nil {
 			folders = append(folders, abs)
 		}

@@ -39,6 +39,9 @@ func (a *app) examine(ctx context.Context) (checks []host.Check, code int) {
 		Message: fmt.Sprintf("braise %s, %s, recipe format %s", v.Version, v.Go, v.Format)}}
 	opts := &host.Options{Config: a.config, Store: a.store, Models: a.models}
 	found, err := opts.Examine(ctx)
+	if err == nil {
+		found = append(found, a.examineServe(ctx)...)
+	}
 	switch {
 	case err != nil:
 		code = host.ExitInvalid

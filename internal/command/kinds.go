@@ -54,6 +54,7 @@ func (a *app) kindsCommand() *cobra.Command {
 					if hint == "" {
 						hint = "braise kinds lists all"
 					}
+					s.sayNone(s.host.NoConfig())
 					return usageError("no kind or tool is named %q\n  hint: %s", args[0], hint)
 				}
 				list = list[i : i+1]

@@ -111,6 +111,9 @@ func (a *app) plan(ctx context.Context, args []string, f *planFlags) error {
 	}
 	rt.Approver = a.newApprover(nil, s.person(rt))
 	a.printDiagnostics(slices.Concat(wf.Diagnostics, wf.Unapproved(rt)))
+	if lacks, err := wf.Check(ctx, rt); err == nil {
+		s.sayNoConfig(lacks)
+	}
 	plan := wf.Plan().With(rt)
 	plan.Agents = wf.ToolsOfAgents(rt)
 	if f.reduced {

@@ -186,16 +186,26 @@ func (s *session) untold(list diagnostics.List) diagnostics.List {
 	})
 }
 
-// sayNoConfig says that there is no configuration, where a run lacks what one would give it.
+// configured are the codes of what a configuration would give a recipe.
+var configured = []diagnostics.Code{diagnostics.CodeMissingModel, diagnostics.CodeMissingSecret,
+	diagnostics.CodeMissingTool, diagnostics.CodeMissingRetriever, diagnostics.CodeMissingReranker,
+	diagnostics.CodeMissingVar, diagnostics.CodeNoFiles}
+
+// sayNoConfig says that there is no configuration, where a recipe lacks what one would give it.
 func (s *session) sayNoConfig(list diagnostics.List) {
-	lacks := []diagnostics.Code{diagnostics.CodeMissingModel, diagnostics.CodeMissingSecret,
-		diagnostics.CodeMissingRetriever}
-	why := s.host.NoConfig()
-	if s.found == "" && why != "" && !s.quiet && slices.ContainsFunc(list, func(d diagnostics.Diagnostic) bool {
-		return slices.Contains(lacks, d.Code)
+	if s.found == "" && slices.ContainsFunc(list, func(d diagnostics.Diagnostic) bool {
+		return slices.Contains(configured, d.Code)
 	}) {
-		fmt.Fprintf(s.stderr, "braise: warning: %s\n  hint: braise init DIR writes one; --config FILE names another\n",
-			terminal.Visible(why))
+		s.sayNone(s.host.NoConfig())
+	}
+}
+
+// sayNone says where no configuration was found; "": there is one.
+func (a *app) sayNone(where string) {
+	if where != "" && where != a.saidNone && !a.quiet {
+		a.saidNone = where
+		fmt.Fprintf(a.stderr, "braise: warning: %s\n  hint: braise init DIR writes one; --config FILE names another\n",
+			terminal.Visible(where))
 	}
 }
 

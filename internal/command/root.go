@@ -20,6 +20,7 @@ type app struct {
 	cancel         atomic.Pointer[context.CancelCauseFunc] // of what runs; nil: nothing that can be cancelled
 	lines          chan string                             // of stdin, see readLine
 	engines        []Engine                                // nil: none
+	saidNone       string                                  // what sayNone said last
 
 	flags
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -131,14 +132,7 @@ func (s *server) prepare(ctx context.Context, paths []string, flags *serveFlags)
 	if err != nil {
 		return s.unready(err)
 	}
-	s.conf = *config
-	s.conf.Listen = cmp.Or(flags.listen, s.conf.Listen, "127.0.0.1:7411")
-	s.conf.MaxRuns = cmp.Or(flags.maxRuns, s.conf.MaxRuns)
-	if flags.queues != nil {
-		s.conf.Queues = flags.queues
-	} else if s.conf.Queues == nil {
-		s.conf.Queues = []string{"default"}
-	}
+	s.configure(config, flags)
 	if len(paths) == 0 {
 		paths = s.conf.Recipes
 	}
@@ -154,6 +148,12 @@ func (s *server) prepare(ctx context.Context, paths []string, flags *serveFlags)
 	}
 	for _, r := range s.recipes.List() {
 		s.printDiagnostics(r.Diagnostics)
+		if r.Workflow == nil {
+			continue
+		}
+		if lacks, err := r.Workflow.Check(ctx, s.host.Assume(r.Workflow.Recipe())); err == nil {
+			s.sayNoConfig(lacks)
+		}
 	}
 	if s.store, err = s.openStore(ctx); err != nil {
 		return err
@@ -161,11 +161,34 @@ func (s *server) prepare(ctx context.Context, paths []string, flags *serveFlags)
 	if url, _, _ := s.host.StoreURL(); strings.HasPrefix(url, "jsonl:") {
 		s.warn("a jsonl store reads whole journals for every list: take sqlite: or postgres: for more than a few runs")
 	}
-	return s.prepareServers(ctx, flags)
+	rt, err := s.host.Runtime(ctx, nil)
+	if err != nil { // a server that is missing now may be there later
+		rt = s.host.Bare()
+		rt.Store = s.store
+		s.warn(err.Error())
+	}
+	return s.prepareServers(rt, flags)
 }
 
-// checkListen refuses to listen where everyone can listen in.
+// configure takes the configuration, with what the flags and the defaults say.
+func (s *server) configure(config *host.Serve, flags *serveFlags) {
+	s.conf = *config
+	s.conf.Listen = cmp.Or(flags.listen, s.conf.Listen, "127.0.0.1:7411")
+	s.conf.MaxRuns = cmp.Or(flags.maxRuns, s.conf.MaxRuns)
+	if flags.queues != nil {
+		s.conf.Queues = flags.queues
+	} else if s.conf.Queues == nil {
+		s.conf.Queues = []string{"default"}
+	}
+}
+
+// checkListen refuses to listen where everyone can listen in, or with a certificate that cannot be used.
 func (s *server) checkListen(insecure bool) error {
+	if c := s.conf.TLS; c != nil {
+		if _, err := tls.LoadX509KeyPair(c.Cert, c.Key); err != nil {
+			return &exitError{host.ExitInvalid, fmt.Errorf("serve.tls: %w", err)}
+		}
+	}
 	name, _, err := net.SplitHostPort(s.conf.Listen)
 	if err != nil {
 		return &exitError{host.ExitInvalid, fmt.Errorf("listen %q: it is an address and a port, such as 127.0.0.1:7411",
@@ -180,13 +203,7 @@ func (s *server) checkListen(insecure bool) error {
 }
 
 // prepareServers makes the API, and the worker with its schedules.
-func (s *server) prepareServers(ctx context.Context, flags *serveFlags) error {
-	rt, err := s.host.Runtime(ctx, nil)
-	if err != nil { // a server that is missing now may be there later
-		rt = s.host.Bare()
-		rt.Store = s.store
-		s.warn(err.Error())
-	}
+func (s *server) prepareServers(rt *runtime.Runtime, flags *serveFlags) error {
 	s.api = &serve.Server{Store: s.store, Runtime: rt, Queue: s.conf.Queues[0], URL: s.conf.URL,
 		Version: version().Version, Drain: s.draining, Recipes: s.served,
 		Assume:  func(wf *workflow.Workflow) *runtime.Runtime { return s.host.Assume(wf.Recipe()) },

@@ -33,7 +33,7 @@ func (a *app) validateCommand() *cobra.Command {
 			list := diagnostics.List{}
 			for i, path := range args {
 				args[i] = recipePath(path)
-				list = append(list, a.validate(cmd.Context(), args[i])...)
+				list = append(list, a.validate(cmd.Context(), args[i], format)...)
 			}
 			list.Sort()
 			if err := a.printValidity(list, format, args); err != nil {
@@ -73,8 +73,8 @@ type validity struct {
 	Diagnostics diagnostics.List `json:"diagnostics"`
 }
 
-// validate returns what is wrong with a recipe and its configuration.
-func (a *app) validate(ctx context.Context, path string) diagnostics.List {
+// validate returns what is wrong with a recipe and its configuration; people are told where there is none.
+func (a *app) validate(ctx context.Context, path, format string) diagnostics.List {
 	s, err := a.open(ctx, host.Options{Recipe: path})
 	if err != nil {
 		list := diagnosed(err)
@@ -92,6 +92,9 @@ func (a *app) validate(ctx context.Context, path string) diagnostics.List {
 	list, err := wf.Check(ctx, rt)
 	if err != nil {
 		return diagnosed(err)
+	}
+	if format == "text" && a.output == "human" {
+		s.sayNoConfig(list)
 	}
 	return list
 }
