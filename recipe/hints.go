@@ -10,6 +10,7 @@ var hints = map[string]string{
 	"foreach a string":   `write foreach: {in: "${{ … }}"}`,
 	"retry an integer":   "write retry: {max_attempts: 3}",
 	"needs a mapping":    "write a list of steps: [a, b]",
+	"output a string":    resultHint,
 }
 
 // usesHints are kinds and tools by what people call them elsewhere.

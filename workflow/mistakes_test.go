@@ -2,6 +2,7 @@ package workflow_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -25,9 +26,13 @@ func TestMistakes(t *testing.T) {
 	read := func(text string) string {
 		return "inputs: {x: string}\nsteps:\n  a: {uses: model, foreach: {in: [1]}, with: {model: m, prompt: hi}}\noutput: \"" + text + "\"\n"
 	}
+	top := func(key string) string { return key + "\nsteps:\n  a: {uses: set, with: 1}\n" }
+	retried := func(key string) string { return "steps:\n  a: {uses: x.y, retry: {max_attempts: 3, " + key + "}}\n" }
+	unknown := func(key string) string { return fmt.Sprintf("unknown key %q [recipe.unknownKey]", key) }
 	const (
-		isFile = `is a file, not a kind or a tool [recipe.unknownKind]`
-		inside = ` inside with`
+		noContainer = "no container is started: a command runs where the run does, with uses: exec.run"
+		isFile      = `is a file, not a kind or a tool [recipe.unknownKind]`
+		inside      = ` inside with`
 	)
 	for _, tt := range []struct{ name, text, message, hint string }{
 		// GitHub Actions
@@ -93,6 +98,77 @@ func TestMistakes(t *testing.T) {
 			"steps stand inside with: in branches of a fork, in cases of a switch"},
 		{"a step of the body", tool("loop", "{max_iterations: 2, until: steps.w.output > 1, steps: {w: {uses: set, with: 1}}}"),
 			`unknown step "w" [expr.unknownName]`, "it is a step of the body: until reads last, what the round came to"},
+		// GitHub Actions, continued
+		{"jobs' container", at("container: alpine"), unknown("container"), noContainer},
+		{"permissions", top("permissions: {contents: read}"), unknown("permissions"), "leave it out: braise.yaml says what steps may do"},
+		{"concurrency", top("concurrency: ci"), unknown("concurrency"), "write limits: {max_parallel: 3}"},
+		{"the github context", at("when: github.ref == 'x'"), `unknown name "github" [expr.unknownName]`, "take it as an input: --input ref=…"},
+		{"the matrix context", at("when: matrix.v == 1"), `unknown name "matrix" [expr.unknownName]`, "in a foreach the item is item"},
+		{"the needs context", at("when: needs.a.result == 1"), `unknown name "needs" [expr.unknownName]`, "write steps.ID.output"},
+		{"failure()", at("when: failure()"), `unknown function "failure" [expr.unknownName]`, "write trigger: all_done at the step, and read steps.ID.status"},
+		// LangGraph, CrewAI
+		{"edges", top("edges: [[a, b]]"), unknown("edges"), "say at the next step what it needs: needs: [a]"},
+		{"an entry point", top("entry_point: a"), unknown("entry_point"), "leave it out: a step runs when all that it needs has ended"},
+		{"a state", top("state: {x: int}"), unknown("state"), "leave it out: steps read inputs and steps.ID.output"},
+		{"the state's fields", at("when: state.x == 1"), `unknown name "state" [expr.unknownName]`, "write inputs.NAME, or steps.ID.output"},
+		{"a response format", tool("model", "{model: m, prompt: hi, response_format: json}"), unknown("response_format"), "write output: {schema: …} beside with"},
+		{"a schema", tool("model", "{model: m, prompt: hi, schema: {type: object}}"), unknown("schema"), "write output: {schema: …} beside with"},
+		{"tools of a model", tool("model", "{model: m, prompt: hi, tools: [a.b]}"), unknown("tools"), "a step that uses: agent has tools"},
+		{"a human in the loop", agent("human_input: true"), unknown("human_input"), "write approval: pause; people then decide about each call"},
+		{"an interrupt", agent("interrupt_before: [tools]"), unknown("interrupt_before"), "write approval: pause; people then decide about each call"},
+		{"verbose", agent("verbose: true"), unknown("verbose"), "leave it out: braise run -v shows every event"},
+		// dagu
+		{"a handler", top("handlerOn: {exit: {}}"), unknown("handlerOn"), `did you mean "finally"?`},
+		{"mail", top("mailOn: {failure: true}"), unknown("mailOn"), "put a step that tells somebody under finally"},
+		{"active runs", top("maxActiveRuns: 1"), unknown("maxActiveRuns"), "write it in braise.yaml: serve.max_runs"},
+		{"preconditions", at("preconditions: [x]"), unknown("preconditions"), `did you mean "when"?`},
+		{"a repeat policy", at("repeatPolicy: {repeat: true}"), unknown("repeatPolicy"), "write a step that uses: loop"},
+		{"an executor", at("executor: http"), unknown("executor"), `did you mean "uses"?`},
+		{"a variable for the output", at("output: RESULT"), `"output" must be a mapping, not a string [recipe.wrongType]`, "leave it out: other steps read steps.ID.output"},
+		// n8n
+		{"connections", top("connections: {}"), unknown("connections"), "say at the next step what it needs: needs: [a]"},
+		{"$json", at("when: $json.x == 1"), `unknown name "$json" [expr.unknownName]`, "write steps.ID.output, of the step before"},
+		{"parameters", at("parameters: {url: x}"), unknown("parameters"), "write with"},
+		{"credentials", at("credentials: {a: b}"), unknown("credentials"), "name a secret where it is used: ${{ secrets.NAME }}"},
+		{"a retry", at("retryOnFail: true"), unknown("retryOnFail"), "write retry: {max_attempts: 3}"},
+		{"tries", retried("maxTries: 3"), unknown("maxTries"), `did you mean "max_attempts"?`},
+		{"a wait between tries", retried("waitBetweenTries: 3"), unknown("waitBetweenTries"), "write backoff, with a unit: 1s"},
+		{"a node that continues", at("continueOnFail: true"), unknown("continueOnFail"), "write on_error: continue"},
+		{"a disabled node", at("disabled: true"), unknown("disabled"), "write when: false"},
+		// Temporal
+		{"an activity", at("activity: charge"), unknown("activity"), "write uses, with the name of a tool"},
+		{"start to close", at("startToCloseTimeout: 10s"), unknown("startToCloseTimeout"), `did you mean "timeout"?`},
+		{"a heartbeat", at("heartbeatTimeout: 10s"), unknown("heartbeatTimeout"), "write timeout: calls have no heartbeats"},
+		{"a coefficient", retried("backoffCoefficient: 2"), unknown("backoffCoefficient"), "leave it out: waits double, up to max_backoff"},
+		{"types of errors", retried("nonRetryableErrorTypes: [a]"), unknown("nonRetryableErrorTypes"), "say with retry_on or when what is retried"},
+		{"a task queue", top("taskQueue: a"), unknown("taskQueue"), "leave it out: braise run --queue says which workers take a run"},
+		{"signals", top("signals: [a]"), unknown("signals"), `did you mean "channels"?`},
+		{"a compensation", at("compensation: {uses: x.z}"), unknown("compensation"), `did you mean "rollback"?`},
+		// Argo
+		{"a kind", top("kind: Workflow"), unknown("kind"), "leave it out: apiVersion says that the file is a recipe"},
+		{"metadata", top("metadata: {name: x}"), unknown("metadata"), "write name, version, description and tags at the top"},
+		{"a spec", top("spec: {}"), unknown("spec"), "leave it out: what is in it stands at the top"},
+		{"templates", top("templates: []"), unknown("templates"), "write steps; what several share is a recipe or a tool"},
+		{"an entrypoint", top("entrypoint: main"), unknown("entrypoint"), "leave it out: a step runs when all that it needs has ended"},
+		{"a dag", top("dag: {tasks: []}"), unknown("dag"), "write steps: what each needs makes the graph"},
+		{"parallelism", top("parallelism: 3"), unknown("parallelism"), "write limits: {max_parallel: 3}"},
+		{"a deadline", top("activeDeadlineSeconds: 60"), unknown("activeDeadlineSeconds"), "write limits: {wall_time: 10m}"},
+		{"a deadline of a step", at("activeDeadlineSeconds: 60"), unknown("activeDeadlineSeconds"), "write timeout, with a unit: 30s"},
+		{"withItems", at("withItems: [1]"), unknown("withItems"), "write foreach: {in: […]}"},
+		{"withParam", at("withParam: x"), unknown("withParam"), "write foreach: {in: […]}"},
+		{"a retry strategy", at("retryStrategy: {limit: 3}"), unknown("retryStrategy"), `did you mean "retry"?`},
+		{"suspend", at("suspend: {}"), unknown("suspend"), "write uses: human, or uses: wait"},
+		{"failFast", tool("fork", "{failFast: true, branches: {b: {steps: {c: {uses: set, with: 1}}}}}"), unknown("failFast"), "write mode: settle to let all branches end"},
+		// Compose
+		{"services", top("services: {a: {image: x}}"), unknown("services"), "a recipe has steps that end, not services"},
+		{"an image", at("image: alpine"), unknown("image"), noContainer},
+		{"an environment", at("environment: {A: b}"), unknown("environment"), "to run a command, write uses: exec.run, and env inside with"},
+		{"a restart", at("restart: always"), unknown("restart"), "a recipe has steps that end, not services"},
+		{"a health check", at("healthcheck: {}"), unknown("healthcheck"), "a recipe has steps that end, not services"},
+		{"profiles", at("profiles: [x]"), unknown("profiles"), "write when, with an input that says so"},
+		{"depends_on", at("depends_on: {a: {condition: service_healthy}}"), unknown("depends_on"), `did you mean "needs"?`},
+		{"a number of rounds", tool("loop", "{max_iterations: '${{ 1.5 }}', until: 'true', steps: {w: {uses: set, with: 1}}}"),
+			`max_iterations must be an integer, not a number [recipe.invalid]`, "write a whole number, or an expression that gives one"},
 		// YAML
 		{"a step that is indented too far", "steps:\n  a:\n    uses: set\n     with: 1\n", `not valid YAML: mapping value is not allowed in this context [yaml.syntax]`,
 			"line 6 is indented deeper than line 5, which has a value: indent them alike"},

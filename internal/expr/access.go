@@ -432,6 +432,6 @@ func (c *compiler) unknownName(name string) *problem {
 	if meant != "" {
 		problem.hint = fmt.Sprintf("did you mean %q?", meant)
 	}
-	problem.hint = cmp.Or(c.scope.hint(name), problem.hint)
+	problem.hint = cmp.Or(c.scope.hint(name), namesElsewhere[name], problem.hint)
 	return problem
 }

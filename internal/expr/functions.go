@@ -103,6 +103,22 @@ var functionsElsewhere = map[string]string{
 	"random":    "expressions give the same each time: take it from a step",
 }
 
+// namesElsewhere say what to write in place of names that expressions have in other tools.
+var namesElsewhere = map[string]string{
+	"github":   "take it as an input: --input ref=…",
+	"matrix":   "in a foreach the item is item",
+	"needs":    "write steps.ID.output",
+	"tasks":    "write steps.ID.output",
+	"job":      "run.status is that of the run, under finally",
+	"workflow": "run.id is the id of the run, inputs has its inputs",
+	"env":      "expressions do not read the environment: take the value as an input, or a secret from secrets",
+	"state":    "write inputs.NAME, or steps.ID.output",
+	"$json":    "write steps.ID.output, of the step before",
+	"$node":    "write steps.ID.output",
+	"$input":   "write inputs.NAME, or steps.ID.output",
+	"params":   "write inputs.NAME",
+}
+
 const noClock = "expressions have no clock: take the time as an input or from a step"
 
 // functions are those of the library that take values, over decoded JSON: strings count in

@@ -41,7 +41,8 @@ func (s *stepCompiler) compileLoop(src *recipe.Loop, inner *expr.Scope) {
 	l.Most, l.MostAt = s.given(src.MaxExpression, inner)
 	if l.Most != nil && l.Most.IsLiteral() && !s.list[found:].HasErrors() && !s.stored {
 		if _, err := machine.Rounds(l.Most.Literal()); err != nil {
-			s.errorf(src.MaxExpression.Pos, diagnostics.CodeInvalidValue, "", "%v", err)
+			s.errorf(src.MaxExpression.Pos, diagnostics.CodeInvalidValue,
+				"write a whole number, or an expression that gives one", "%v", err)
 		}
 	}
 	if src.Over != nil {
