@@ -37,7 +37,7 @@ const (
 // put code into the wrong room, or gives the reason in docs/design.md, section "Sizes".
 var plannedLines = map[string]int{
 	"adapters/builtin":          1200,
-	"adapters/mcp":              1500,
+	"adapters/mcp":              1510,
 	"adapters/memory":           1200,
 	"adapters/openai":           1558,
 	"adapters/retriever":        1200,

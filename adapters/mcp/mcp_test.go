@@ -369,6 +369,19 @@ func TestServerThatIsMute(t *testing.T) {
 	}
 }
 
+// A server that answers "1" to the request 1 is understood.
+func TestServerWhoseIDsAreTexts(t *testing.T) {
+	t.Parallel()
+	cfg := command(t, "texts")
+	cfg.Timeout = time.Minute // for which a server whose answers are not known would be waited for
+	s := open(t, cfg)
+	for range 2 {
+		if got, err := call(t.Context(), t, s, "echo", `{"text": "understood"}`); err != nil || got != `"understood"` {
+			t.Errorf("got %s, %v", got, err)
+		}
+	}
+}
+
 func TestServersThatDoNotOpen(t *testing.T) {
 	t.Parallel()
 	silent := command(t, "silent")

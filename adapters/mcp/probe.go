@@ -84,13 +84,13 @@ func (w *wire) next(ctx context.Context) (jsonrpc.Message, error) {
 		spoken := w.spoken
 		w.mu.Unlock()
 		if w.reading == nil && spoken {
-			return w.Connection.Read(ctx)
+			return w.read(ctx)
 		}
 		if w.reading == nil {
 			read := make(chan received, 1)
 			w.reading = read
 			go func() {
-				msg, err := w.Connection.Read(ctx)
+				msg, err := w.read(ctx)
 				read <- received{msg, err}
 			}()
 		}

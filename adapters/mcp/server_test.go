@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -83,6 +84,20 @@ func serve(mode string) {
 			_ = says.Close()
 		}()
 		_ = newServer("2025-11-25").Run(context.Background(), &sdk.IOTransport{Reader: heard, Writer: os.Stdout})
+		return
+	case "texts": // its answers have ids that are texts
+		answers, says := io.Pipe()
+		sent := make(chan struct{})
+		go func() {
+			defer close(sent)
+			number := regexp.MustCompile(`"id":(\d+)`)
+			for lines := bufio.NewScanner(answers); lines.Scan(); {
+				fmt.Println(number.ReplaceAllString(lines.Text(), `"id":"$1"`))
+			}
+		}()
+		_ = newServer("2025-11-25").Run(context.Background(), &sdk.IOTransport{Reader: os.Stdin, Writer: says})
+		_ = says.Close()
+		<-sent
 		return
 	case "silent":
 		fmt.Println("starting…")

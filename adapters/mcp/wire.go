@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -183,6 +184,21 @@ func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 		w.agreed(hello.ProtocolVersion)
 	}
 	return msg, nil
+}
+
+// read returns the next message. The ids of our requests are numbers. Some servers answer with the number as a text,
+// which the protocol does not allow; it is clear all the same what they mean, and other clients take it.
+func (w *wire) read(ctx context.Context) (jsonrpc.Message, error) {
+	msg, err := w.Connection.Read(ctx)
+	resp, ok := msg.(*jsonrpc.Response)
+	if err != nil || !ok {
+		return msg, err
+	}
+	text, _ := resp.ID.Raw().(string)
+	if n, err := strconv.ParseInt(text, 10, 53); err == nil && strconv.FormatInt(n, 10) == text {
+		resp.ID, _ = jsonrpc.MakeID(float64(n)) // of a number there is one
+	}
+	return resp, nil
 }
 
 // agreed notes the version of the protocol. The SDK would tell its own connection, but knows only ours.

@@ -146,7 +146,7 @@ func TestSteps(t *testing.T) {
 
 func TestSignals(t *testing.T) {
 	events := journalOf(journal.SignalDropped{ID: "dropped"}, "a", ended,
-		"agent", journal.AgentEvents{Events: []agents.Event{{Kind: agents.Steered, Notes: []runtime.Note{{ID: "note"}}}}})
+		"agent", journal.AgentEvents{Events: []agents.Event{{Kind: agents.Steered, More: &agents.More{Notes: []runtime.Note{{ID: "note"}}}}}})
 	events[3].Signal = "answer"
 	p, err := past.Read("r1", events)
 	want := map[string]bool{"dropped": true, "answer": true, "note": true}
