@@ -126,7 +126,7 @@ func pause(b *testing.B, wf *workflow.Workflow, store checkpoint.Store, runs int
 }
 
 func listed(b *testing.B, store checkpoint.Store, want, limit int) []history.Info {
-	list, err := history.List(b.Context(), store, history.Filter{Status: history.Paused, Limit: limit})
+	list, err := history.List(b.Context(), store, history.Filter{Statuses: []history.Status{history.Paused}, Limit: limit})
 	if err != nil || len(list) != want {
 		b.Fatal(len(list), err)
 	}

@@ -90,7 +90,7 @@ func shown(list []journal.UnknownCall) (texts []string) {
 // A call of an agent that is under way is unknown until the agent has ended.
 func TestUnknownInAgent(t *testing.T) {
 	events := []agents.Event{
-		{Kind: agents.Started, Start: &agents.Start{MaxSteps: 2}},
+		{Kind: agents.Started, More: &agents.More{Start: &agents.Start{MaxSteps: 2}}},
 		{Kind: agents.ModelBegan},
 		{Kind: agents.ModelEnded, Messages: []runtime.Message{{Role: runtime.Assistant,
 			ToolCalls: []runtime.ToolCall{{ID: "c1", Name: "mail.send", Arguments: []byte(`{"to":"ada"}`)}}}}},
