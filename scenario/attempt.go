@@ -5,7 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -34,13 +37,24 @@ type attempt struct {
 	problem     string   // an answer could not be given; "": none
 }
 
+// tempDir makes a folder for one attempt. The names of all such folders are of one length: scripted models count the
+// tokens of messages that name the folder.
+func tempDir() (string, error) {
+	for {
+		dir := filepath.Join(os.TempDir(), fmt.Sprintf("braise-scenario-%016x", rand.Uint64()))
+		if err := os.Mkdir(dir, 0o700); !errors.Is(err, fs.ErrExist) {
+			return dir, err
+		}
+	}
+}
+
 // attempt runs the scenario in a fresh folder:
 //
 //  1. lay out its files
 //  2. make the runtime; load and compile the recipe
 //  3. run it, and answer what it waits for
 func (s *scenario) attempt(ctx context.Context, base *runtime.Runtime, maxParallel int) (*attempt, error) {
-	dir, err := os.MkdirTemp("", "braise-scenario-")
+	dir, err := tempDir()
 	if err != nil {
 		return nil, err
 	}
