@@ -271,6 +271,26 @@ steps:
 	})
 }
 
+// The calls of a model that failed before another one answered count, too, after a changed definition.
+func TestUsageOfFallbacksAfterAChange(t *testing.T) {
+	text := head + "steps:\n  a: " + askM + "}\n  ask: {uses: human, needs: [a], with: {prompt: Go}}\n  b: {uses: set, needs: [ask], with: 1}\n"
+	rt := budgeted(&runtimetest.Model{Func: func(context.Context, *runtime.Request) (*runtime.Response, error) {
+		return nil, &retry.Failure{Reason: retry.ServerError, Status: 503, Sent: true, Err: errors.New("busy")}
+	}})
+	rt.Models["good"], rt.Fallbacks = using(40), map[string][]string{"m": {"good"}}
+	rt.Retry = retry.Policies{"model": {MaxAttempts: 2}}
+	out, err := load(t, []byte(text)).Run(t.Context(), nil, rt)
+	if err != nil || out.Usage.Calls != 3 {
+		t.Fatalf("%d calls, want 3: two of m, one of good; %v", out.Usage.Calls, err)
+	}
+	changed := load(t, []byte(strings.Replace(text, "with: 1", "with: 2", 1)))
+	out, err = workflow.Resume(t.Context(), out.Token, map[string]any{"decision": "approve"}, rt,
+		&workflow.ResumeOptions{Workflow: changed, AcceptChanged: true})
+	if err != nil || out.Usage.Calls != 3 || out.Usage.InputTokens != 39 {
+		t.Errorf("%+v, want 3 calls and 39 tokens; %v", out.Usage, err)
+	}
+}
+
 // Of several pauses each answer lets its call go on; a lower limit does not undo a higher one.
 func TestBudgetRaisedTwice(t *testing.T) {
 	rt := budgeted(using(41))

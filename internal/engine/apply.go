@@ -143,13 +143,12 @@ func (r *Run) use(t *machine.Task, used *journal.ModelUse) {
 	for _, n := range used.Draws {
 		r.markDrawn(used.Model, n)
 	}
-	calls := len(used.Draws)
 	for _, tried := range used.Tried {
-		for calls += len(tried.Draws); len(tried.Draws) > 0; tried.Draws = tried.Draws[1:] {
-			r.markDrawn(tried.Model, tried.Draws[0])
+		for _, n := range tried.Draws {
+			r.markDrawn(tried.Model, n)
 		}
 	}
-	r.spent(t, used.Used, calls)
+	r.spent(t, used.Used, used.Calls())
 	r.m.Spend(t, used.Used.Micros)
 }
 

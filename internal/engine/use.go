@@ -210,11 +210,11 @@ func (r *Run) recallSpent(events []journal.Event) {
 		switch what := events[i].What.(type) {
 		case journal.CallEnded:
 			used := what.Models.All()
-			add(used.Used, len(used.Draws))
+			add(used.Used, used.Calls())
 		case journal.AgentEvents:
 			add(what.Used, len(what.Calls))
 		case journal.PauseOpened:
-			add(what.Models.Used, len(what.Models.Draws))
+			add(what.Models.Used, what.Models.Calls())
 		}
 	}
 }

@@ -39,6 +39,15 @@ func (u *ModelUse) All() (all ModelUse) {
 	return all
 }
 
+// Calls is how many calls of models it was, those that failed before another model was called among them.
+func (u *ModelUse) Calls() int {
+	n := len(u.Draws)
+	for _, tried := range u.Tried {
+		n += len(tried.Draws)
+	}
+	return n
+}
+
 // First is the model that was called first; "": not known.
 func (u *ModelUse) First() string {
 	if len(u.Tried) > 0 {
