@@ -18,10 +18,14 @@ import (
 // all executions, whatever runs side by side. Where calls overlap, the journals come to the same.
 func TestAgentsAreDeterministic(t *testing.T) {
 	defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(0))
+	times := 100
+	if testing.Short() {
+		times = 24
+	}
 	for _, scenes := range [][]string{{"one", "eight"}, {"bodies"}} {
 		var want, journal []string
 		var cameTo agentRun
-		for n := range 100 {
+		for n := range times {
 			scene, parallel, procs := scenes[n%len(scenes)], 1+7*(n/2%2), 1+n/4%2
 			name := fmt.Sprintf("run %d, scene %s, max_parallel %d, GOMAXPROCS %d", n, scene, parallel, procs)
 			goruntime.GOMAXPROCS(procs)

@@ -31,6 +31,21 @@ func scenarioFiles(t *testing.T) []string {
 	return files
 }
 
+// some are all files, or in a short test every other one.
+func some(t *testing.T, files []string) (list []string) {
+	t.Helper()
+	if !testing.Short() {
+		return files
+	}
+	part := seedtest.Part(t, 8) / 4 // every part meets all of seeds(t, 4)
+	for i, file := range files {
+		if i%2 == part {
+			list = append(list, file)
+		}
+	}
+	return list
+}
+
 // fresh is a store that has nothing but the run that was begun last: all runs of a scenario have the same id.
 type fresh struct{ *checkpoint.Memory }
 
@@ -129,7 +144,7 @@ func TestScenariosInAnyOrder(t *testing.T) {
 // Every scenario comes out the same when other engines carry its runs on, from their events, at many moments.
 func TestScenariosHandedOver(t *testing.T) {
 	var moments atomic.Int64
-	for _, file := range scenarioFiles(t) {
+	for _, file := range some(t, scenarioFiles(t)) {
 		t.Run(scenario.Name(file), func(t *testing.T) {
 			t.Parallel()
 			if why := oneAtATime[scenario.Name(file)]; why != "" {
@@ -147,7 +162,7 @@ func TestScenariosHandedOver(t *testing.T) {
 
 // A run that is held and then cancelled comes to its end.
 func TestHeldAndCancelled(t *testing.T) {
-	for _, file := range scenarioFiles(t) {
+	for _, file := range some(t, scenarioFiles(t)) {
 		t.Run(scenario.Name(file), func(t *testing.T) {
 			t.Parallel()
 			onToyClock(t, file, func(t *testing.T) {
