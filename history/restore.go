@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/guard"
 )
 
 // Restore puts the whole journal of a run, as [Source] has it, into a store that does not have the run. It does so in
@@ -35,9 +36,10 @@ func Restore(
 		return sum, fmt.Errorf("run %q: %w: its first record has more than this version knows",
 			run.ID, checkpoint.ErrVersion)
 	}
-	lease, err := store.Create(ctx, run, checkpoint.NewOwner(), 0, slices.Clone(recs[1:])...)
+	guarded := guard.Stored(store)
+	lease, err := guarded.Create(ctx, run, checkpoint.NewOwner(), 0, slices.Clone(recs[1:])...)
 	if err != nil {
 		return sum, err
 	}
-	return sum, store.Release(context.WithoutCancel(ctx), lease)
+	return sum, guarded.Release(context.WithoutCancel(ctx), lease)
 }

@@ -1,8 +1,11 @@
 package history_test
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -37,5 +40,27 @@ func TestRestore(t *testing.T) {
 		if _, err := history.Restore(t.Context(), &checkpoint.Memory{}, part, text); !errors.Is(err, checkpoint.ErrCorrupt) {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// panicking is a store that panics where a run is created.
+type panicking struct{ checkpoint.Memory }
+
+func (*panicking) Create(
+	context.Context, checkpoint.Run, string, time.Duration, ...checkpoint.Record,
+) (checkpoint.Lease, error) {
+	panic("out of cheese")
+}
+
+// trust 8.13: whatever a store does, its caller gets an error.
+func TestRestoreIntoAStoreThatPanics(t *testing.T) {
+	store := &checkpoint.Memory{}
+	begin(t, store)
+	_, recs, err := store.Load(t.Context(), "r1", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := history.Restore(t.Context(), &panicking{}, recs, nil); err == nil || !strings.Contains(err.Error(), "out of cheese") {
+		t.Errorf("%v", err)
 	}
 }

@@ -17,9 +17,14 @@ var ours = []string{"model", "messages", "tools", "tool_choice", "response_forma
 
 var memberName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
-// defaultsOf encodes the defaults of requests.
-func defaultsOf(given map[string]any) (map[string]json.RawMessage, error) {
-	encoded := make(map[string]json.RawMessage, len(given))
+// member is a member of requests, encoded: ,"name":value.
+type member struct {
+	name string
+	text []byte
+}
+
+// defaultsOf encodes the defaults of requests, by name.
+func defaultsOf(given map[string]any) (encoded []member, err error) {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if slices.Contains(ours, name) || !memberName.MatchString(name) {
 			return nil, fmt.Errorf("openai: %q is no default: each request has its own", name)
@@ -28,19 +33,17 @@ func defaultsOf(given map[string]any) (map[string]json.RawMessage, error) {
 		if err != nil {
 			return nil, fmt.Errorf("openai: the default %q cannot be JSON: %w", name, err)
 		}
-		encoded[name] = text
+		encoded = append(encoded, member{name, append([]byte(`,"`+name+`":`), text...)})
 	}
 	return encoded, nil
 }
 
 // withDefaults adds to the body of a request the defaults that it does not say otherwise.
 func (m *Model) withDefaults(body []byte, req *runtime.Request) []byte {
-	for _, name := range slices.Sorted(maps.Keys(m.defaults)) {
-		if says(req, name) {
-			continue
+	for _, d := range m.defaults {
+		if !says(req, d.name) {
+			body = append(append(body[:len(body)-1], d.text...), '}') // there is a model before
 		}
-		body = append(body[:len(body)-1], `,"`+name+`":`...) // there is a model before
-		body = append(append(body, m.defaults[name]...), '}')
 	}
 	return body
 }

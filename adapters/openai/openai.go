@@ -84,7 +84,7 @@ type Model struct {
 	mode   atomic.Int32 // the best that the endpoint has not refused
 
 	secrets  secrets
-	defaults map[string]json.RawMessage
+	defaults []member
 }
 
 // How an answer is asked for, the best first.

@@ -1,5 +1,5 @@
-// Package ledger writes the journals of runs, and is the only package that does. It claims a run, appends to its
-// journal, records answers, and gives the run back.
+// Package ledger writes the journals of runs that are executed, and is the only package that does: [history.Restore]
+// copies whole ones. It claims a run, appends to its journal, records answers, and gives the run back.
 //
 //	Claim ──▶ Load ──▶ Answer ──▶ Write … Write ──▶ Release      a run that is resumed
 //	                               ▲
