@@ -65,6 +65,7 @@ var plan = map[string]room{
 		"github.com/google/jsonschema-go/jsonschema"},
 
 	"runtime/runtimetest": {"1b", "runtime", ""},
+	"internal/endpoint":   {"1b", "internal/value retry runtime", ""},
 	"agentloop":           {"1b", "diagnostics internal/programs internal/value internal/schema resume runtime", ""},
 	"internal/agents":     {"1c", "agentloop diagnostics retry trace internal/programs internal/value internal/schema resume runtime", ""},
 	"internal/machine":    {"1b", "internal/expr internal/value", ""},
@@ -98,7 +99,7 @@ var plan = map[string]room{
 	"checkpoint/sqlite":         {"3", "checkpoint", "zombiezen.com/go/sqlite/..."},
 	"checkpoint/postgres":       {"3", "checkpoint", "github.com/cenkalti/backoff/v4 github.com/jackc/pgx/v5/..."},
 	"trace/oteltrace":           {"3", "internal/otlp trace", "go.opentelemetry.io/otel/... github.com/prometheus/client_golang/..."},
-	"adapters/openai":           {"3", "runtime retry internal/value", "github.com/sashabaranov/go-openai"},
+	"adapters/openai":           {"3", "runtime retry internal/endpoint internal/value", "github.com/sashabaranov/go-openai"},
 	"adapters/script":           {"3", "runtime diagnostics retry internal/value internal/yamlnode", ""},
 	"adapters/limit":            {"3", "internal/agents retry runtime trace", ""},
 	"adapters/mcp": {"3", "resume runtime retry trace internal/procgroup internal/schema internal/value",

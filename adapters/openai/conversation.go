@@ -61,7 +61,7 @@ var (
 )
 
 func (m *Model) isMistral() bool {
-	return providerOf(m.base.Hostname()) == "mistral_ai" || mistrals.MatchString(m.opts.Model)
+	return providerOf(m.client.Host()) == "mistral_ai" || mistrals.MatchString(m.opts.Model)
 }
 
 // callID is the id of a call for the endpoint.

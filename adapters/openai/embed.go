@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/braise-run/braise/internal/endpoint"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 )
@@ -69,11 +70,11 @@ func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, runt
 	}
 	body, err := json.Marshal(embedRequest{e.model.opts.Model, input, e.dimensions, "float"})
 	if err != nil {
-		return nil, used, refuse("model %q: %w", e.model.opts.Model, err)
+		return nil, used, endpoint.Refuse("model %q: %w", e.model.opts.Model, err)
 	}
 	var r embedReply
-	err = e.model.do(ctx, http.MethodPost, embedPath, body, func(answer io.Reader) error {
-		return e.model.readWhole(ctx, embedPath, answer, &r)
+	err = e.model.client.Do(ctx, http.MethodPost, embedPath, body, func(answer io.Reader) error {
+		return e.model.client.ReadWhole(ctx, embedPath, answer, &r)
 	})
 	if err != nil {
 		return nil, used, err
@@ -84,14 +85,14 @@ func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, runt
 	vectors := make([][]float32, len(texts))
 	for _, d := range r.Data {
 		if d.Index < 0 || d.Index >= len(texts) || vectors[d.Index] != nil {
-			return nil, used, e.model.broken(retry.Unknown, embedPath, fmt.Errorf(
+			return nil, used, e.model.client.Broken(retry.Unknown, embedPath, fmt.Errorf(
 				"the answer has a vector %d of %d", d.Index, len(texts)))
 		}
 		vectors[d.Index] = d.Embedding
 	}
 	for i, v := range vectors {
 		if len(v) == 0 {
-			return nil, used, e.model.broken(retry.Unknown, embedPath, fmt.Errorf(
+			return nil, used, e.model.client.Broken(retry.Unknown, embedPath, fmt.Errorf(
 				"the answer has no vector for text %d of %d", i+1, len(texts)))
 		}
 	}

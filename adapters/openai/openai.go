@@ -16,11 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"math"
-	"net"
 	"net/http"
-	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -30,6 +26,7 @@ import (
 
 	sdk "github.com/sashabaranov/go-openai"
 
+	"github.com/braise-run/braise/internal/endpoint"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 )
@@ -39,8 +36,8 @@ const chatPath = "chat/completions"
 // The defaults of the options.
 const (
 	DefaultBaseURL  = "https://api.openai.com/v1"
-	DefaultTimeout  = 10 * time.Minute
-	DefaultMaxBytes = 16 << 20
+	DefaultTimeout  = endpoint.DefaultTimeout
+	DefaultMaxBytes = endpoint.DefaultMaxBytes
 )
 
 // Options say which model of which endpoint answers.
@@ -76,15 +73,10 @@ type Options struct {
 // Model is one model of an endpoint, as a [runtime.StreamingModel]. Make it with [New]. It is safe
 // for concurrent use.
 type Model struct {
-	opts   Options
-	base   *url.URL
-	header http.Header
-	host   string // of the Headers; "": that of base
-	client *http.Client
-	mode   atomic.Int32 // the best that the endpoint has not refused
-
-	secrets  secrets
+	opts     Options
+	client   *endpoint.Client
 	defaults []member
+	mode     atomic.Int32 // the best that the endpoint has not refused
 }
 
 // How an answer is asked for, the best first.
@@ -97,87 +89,26 @@ const (
 // New checks the options and makes a Model of them. It does no I/O. Errors hold nothing of the
 // options but the names of headers.
 func New(opts Options) (*Model, error) {
-	opts.BaseURL = cmp.Or(opts.BaseURL, DefaultBaseURL)
-	if opts.Timeout <= 0 {
-		opts.Timeout = DefaultTimeout
-	}
-	if opts.MaxBytes <= 0 {
-		opts.MaxBytes = DefaultMaxBytes
-	}
-	opts.MaxBytes = min(opts.MaxBytes, math.MaxInt64-1) // one more is read, to see that there is more
-	base, err := url.Parse(opts.BaseURL)
-	switch {
-	case opts.Model == "":
-		return nil, errors.New("openai: the name of the model is missing")
-	case err != nil, base.Scheme != "http" && base.Scheme != "https", base.Hostname() == "":
-		return nil, fmt.Errorf("openai: the base URL is not like %q", DefaultBaseURL)
+	client, err := endpoint.New(endpoint.Options{
+		BaseURL: opts.BaseURL, DefaultURL: DefaultBaseURL, Model: opts.Model,
+		APIKey: opts.APIKey, KeyHeader: "Authorization", KeyPrefix: "Bearer ", Headers: opts.Headers,
+		Secrets: opts.Secrets, Timeout: opts.Timeout, HTTPClient: opts.HTTPClient, MaxBytes: opts.MaxBytes,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("openai: %w", err)
 	}
 	defaults, err := defaultsOf(opts.Defaults)
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{opts: opts, base: base, defaults: defaults, header: http.Header{}, client: newClient(opts.HTTPClient),
-		secrets: secretsOf(opts)}
-	m.header.Set("Accept", "application/json")
-	m.header.Set("Content-Type", "application/json")
-	m.header.Set("User-Agent", "braise")
-	if opts.APIKey != "" {
-		if strings.ContainsFunc(opts.APIKey, isControl) {
-			return nil, errors.New("openai: the API key holds a line break or another control character")
-		}
-		m.header.Set("Authorization", "Bearer "+opts.APIKey)
-	}
-	for _, name := range slices.Sorted(maps.Keys(opts.Headers)) {
-		value := opts.Headers[name]
-		switch {
-		case !headerName.MatchString(name):
-			return nil, fmt.Errorf("openai: %q is not the name of a header", name)
-		case strings.ContainsFunc(value, isControl):
-			return nil, fmt.Errorf("openai: the header %q holds a line break or another control character", name)
-		}
-		if strings.EqualFold(name, "Host") {
-			m.host = value
-		}
-		m.header.Set(name, value)
-	}
-	return m, nil
+	return &Model{opts: opts, client: client, defaults: defaults}, nil
 }
-
-// headerName is what RFC 9110 calls a token.
-var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
-
-func isControl(r rune) bool { return r < ' ' || r == 0x7f }
-
-// newClient copies a client, so that it does not follow redirects: they would take the headers, any
-// of which may be a credential, to another place.
-func newClient(given *http.Client) *http.Client {
-	client := &http.Client{}
-	if given != nil {
-		*client = *given
-	} else {
-		client.Transport = &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            (&net.Dialer{Timeout: 30 * time.Second}).DialContext,
-			ForceAttemptHTTP2:      true,
-			MaxIdleConnsPerHost:    16,
-			IdleConnTimeout:        30 * time.Second,
-			TLSHandshakeTimeout:    10 * time.Second,
-			MaxResponseHeaderBytes: 1 << 20,
-		}
-	}
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return client
-}
-
-// own is the policy for failures without another one.
-var own = retry.Policy{MaxAttempts: 3, Backoff: 500 * time.Millisecond, MaxBackoff: 8 * time.Second,
-	Jitter: retry.FullJitter, RetryOn: []retry.Reason{retry.RateLimit, retry.ServerError, retry.Network}}
 
 // Metadata says which provider's model it is, and that a call is made up to three times where no policy says
 // otherwise: after a rate limit, a failure of the server, or a lost connection.
 func (m *Model) Metadata() runtime.Metadata {
-	return runtime.Metadata{Provider: cmp.Or(m.opts.Provider, providerOf(m.base.Hostname())), Model: m.opts.Model,
-		Retry:   &retry.Metadata{Policy: own, RateLimited: 2 * time.Second, Restartable: true},
+	return runtime.Metadata{Provider: cmp.Or(m.opts.Provider, providerOf(m.client.Host())), Model: m.opts.Model,
+		Retry:   endpoint.Retry(),
 		Options: []string{"top_p", "stop", "seed", "tool_choice", "reasoning", "files"}}
 }
 
@@ -233,22 +164,20 @@ func (m *Model) ask(
 ) (*runtime.Response, error) {
 	body, names, err := m.encode(req, mode)
 	if err != nil {
-		return nil, refuse("model %q: %w", m.opts.Model, err)
+		return nil, endpoint.Refuse("model %q: %w", m.opts.Model, err)
 	}
 	var r reply
-	emitted, hidden := false, pieces{secrets: m.secrets.plain}
-	show := func(text string) {
-		if text != "" {
-			emit(runtime.Delta{Text: text})
-		}
-	}
-	err = m.do(ctx, http.MethodPost, chatPath, body, func(answer io.Reader) error {
+	shown := m.client.Shows(emit)
+	err = m.client.Do(ctx, http.MethodPost, chatPath, body, func(answer io.Reader) error {
 		in := bufio.NewReader(answer)
-		if !isStream(in) {
-			return m.readWhole(ctx, chatPath, in, &r)
+		if !endpoint.IsStream(in) { // some stream whatever they are asked for
+			body, err := m.client.ReadAll(in, chatPath)
+			if err != nil {
+				return err
+			}
+			return m.decode(ctx, body, &r)
 		}
-		emitted = true // some stream whatever they are asked for
-		return m.readStream(ctx, in, &r, func(d runtime.Delta) { show(hidden.next(d.Text)) })
+		return m.readStream(ctx, in, &r, shown)
 	})
 	if err != nil {
 		return nil, m.hinted(req, err)
@@ -257,12 +186,7 @@ func (m *Model) ask(
 	if err != nil {
 		return nil, err
 	}
-	m.secrets.clean(resp)
-	if emitted {
-		show(hidden.held)
-	} else {
-		show(resp.Text)
-	}
+	shown.End(resp)
 	return resp, nil
 }
 
@@ -275,8 +199,8 @@ func (m *Model) Models(ctx context.Context) ([]string, error) {
 			ID string `json:"id"`
 		} `json:"data"`
 	}
-	err := m.do(ctx, http.MethodGet, "models", nil, func(answer io.Reader) error {
-		return m.readWhole(ctx, "models", answer, &list)
+	err := m.client.Do(ctx, http.MethodGet, "models", nil, func(answer io.Reader) error {
+		return m.client.ReadWhole(ctx, "models", answer, &list)
 	})
 	if err != nil {
 		return nil, err
@@ -318,13 +242,15 @@ func (m *Model) encode(req *runtime.Request, mode int32) (body []byte, names map
 	}
 	offered := req.Tools
 	if len(offered) == 0 {
-		if offered = called(req.Messages); offered != nil {
+		if offered = endpoint.Called(req.Messages); offered != nil {
 			chat.ToolChoice = runtime.ToolsNone
 		}
 	}
-	if chat.Tools, names, err = tools(offered); err != nil {
+	forms, names, err := endpoint.Tools(offered)
+	if err != nil {
 		return nil, nil, err
 	}
+	chat.Tools = tools(forms)
 	messages := m.conversation(req.Messages)
 	if len(messages) == 0 && len(req.Messages) > 0 {
 		return nil, nil, errors.New("nothing is asked: all messages are empty\n  hint: give a prompt that is not empty")
@@ -360,7 +286,7 @@ func (m *Model) newTokens() bool { return m.official() || reasoning.MatchString(
 // official reports whether the endpoint is OpenAI's own, or Azure's of it. Others that are told a response_format hold
 // every turn to it, also one that should call a tool.
 func (m *Model) official() bool {
-	provider := providerOf(m.base.Hostname())
+	provider := providerOf(m.client.Host())
 	return provider == "openai" || provider == "azure.ai.openai"
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/braise-run/braise/internal/endpoint"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 )
@@ -52,7 +53,7 @@ func (r *Reranker) Rerank(ctx context.Context, query string, docs []runtime.Docu
 	}
 	body, err := json.Marshal(map[string]any{"model": r.model.opts.Model, "query": query, "documents": texts})
 	if err != nil {
-		return found, refuse("model %q: %w", r.model.opts.Model, err)
+		return found, endpoint.Refuse("model %q: %w", r.model.opts.Model, err)
 	}
 	var reply struct {
 		Results []struct {
@@ -63,8 +64,8 @@ func (r *Reranker) Rerank(ctx context.Context, query string, docs []runtime.Docu
 			Total int `json:"total_tokens"`
 		} `json:"usage"`
 	}
-	err = r.model.do(ctx, http.MethodPost, rerankPath, body, func(answer io.Reader) error {
-		return r.model.readWhole(ctx, rerankPath, answer, &reply)
+	err = r.model.client.Do(ctx, http.MethodPost, rerankPath, body, func(answer io.Reader) error {
+		return r.model.client.ReadWhole(ctx, rerankPath, answer, &reply)
 	})
 	if err != nil {
 		return found, err
@@ -74,7 +75,7 @@ func (r *Reranker) Rerank(ctx context.Context, query string, docs []runtime.Docu
 	seen := make([]bool, len(docs))
 	for _, one := range reply.Results {
 		if one.Index < 0 || one.Index >= len(docs) || seen[one.Index] {
-			return found, r.model.broken(retry.Unknown, rerankPath,
+			return found, r.model.client.Broken(retry.Unknown, rerankPath,
 				fmt.Errorf("the answer has a document %d of %d", one.Index, len(docs)))
 		}
 		seen[one.Index] = true

@@ -7,10 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 
+	"github.com/braise-run/braise/internal/endpoint"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 )
@@ -26,42 +25,28 @@ type reply struct {
 }
 
 // usage has the counts of tokens. Whatever is no object has none.
-type usage struct{ Input, Cached, Output, Reasoning count }
+type usage struct{ Input, Cached, Output, Reasoning endpoint.Count }
 
 // UnmarshalJSON reads the counts. What is read from a cache stands in the details, as OpenAI has it, or beside the
 // rest, as DeepSeek has it.
 func (u *usage) UnmarshalJSON(data []byte) error {
 	var counts struct {
-		Input  count           `json:"prompt_tokens"`
-		Output count           `json:"completion_tokens"`
+		Input  endpoint.Count  `json:"prompt_tokens"`
+		Output endpoint.Count  `json:"completion_tokens"`
 		Of     json.RawMessage `json:"prompt_tokens_details"`
 		OfOut  json.RawMessage `json:"completion_tokens_details"`
-		Hit    count           `json:"prompt_cache_hit_tokens"`
+		Hit    endpoint.Count  `json:"prompt_cache_hit_tokens"`
 	}
 	var in struct {
-		Cached count `json:"cached_tokens"`
+		Cached endpoint.Count `json:"cached_tokens"`
 	}
 	var out struct {
-		Reasoning count `json:"reasoning_tokens"`
+		Reasoning endpoint.Count `json:"reasoning_tokens"`
 	}
 	_ = json.Unmarshal(data, &counts) // what is none of these counts nothing
 	_ = json.Unmarshal(counts.Of, &in)
 	_ = json.Unmarshal(counts.OfOut, &out)
 	*u = usage{counts.Input, cmp.Or(in.Cached, counts.Hit), counts.Output, out.Reasoning}
-	return nil
-}
-
-// count is a count of tokens: a number, with a fraction of 0 or in a string too. What is none counts nothing: that is
-// no reason to throw away an answer that is paid for.
-type count int
-
-// UnmarshalJSON reads a count.
-func (c *count) UnmarshalJSON(data []byte) error {
-	n, err := strconv.ParseFloat(strings.Trim(string(data), `"`), 64)
-	if err != nil || n != n || n > math.MaxInt32 {
-		n = 0
-	}
-	*c = count(n)
 	return nil
 }
 
@@ -172,21 +157,22 @@ func (m *Model) response(
 	if len(r.Choices) == 0 {
 		said := "the answer has no choices"
 		if r.body != nil {
-			said += ": " + m.quote(ctx, string(r.body))
+			said += ": " + m.client.Quote(ctx, string(r.body))
 		}
-		return nil, m.broken(retry.Unknown, chatPath, errors.New(said))
+		return nil, m.client.Broken(retry.Unknown, chatPath, errors.New(said))
 	}
 	used := deref(r.Usage)
 	if used.Input < 0 || used.Output < 0 {
-		return nil, m.broken("", chatPath, errors.New("the answer counts fewer than 0 tokens"))
+		return nil, m.client.Broken("", chatPath, errors.New("the answer counts fewer than 0 tokens"))
 	}
 	c := r.Choices[0]
-	if isSet(c.Error) {
-		return nil, m.fault(ctx, chatPath, faultOf(c.Error))
+	if endpoint.IsSet(c.Error) {
+		return nil, m.client.FaultIn(ctx, chatPath, c.Error)
 	}
 	said := deref(c.Message)
 	if len(said.Refusal) > 0 && len(said.Content) == 0 && len(said.ToolCalls) == 0 {
-		return nil, m.broken("", chatPath, fmt.Errorf("the model refused: %s", m.quote(ctx, string(said.Refusal))))
+		return nil, m.client.Broken("", chatPath,
+			fmt.Errorf("the model refused: %s", m.client.Quote(ctx, string(said.Refusal))))
 	}
 	resp := &runtime.Response{
 		Text:  string(withoutHalves(said.Content)),
@@ -241,9 +227,6 @@ func finish(reason string, calls, offered bool) string {
 	}
 	return known
 }
-
-// isSet reports whether a member is present and not null.
-func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 // deref is what p points at, or nothing.
 func deref[T any](p *T) (v T) {

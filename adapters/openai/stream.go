@@ -2,100 +2,53 @@ package openai
 
 import (
 	"bufio"
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 
-	"github.com/braise-run/braise/retry"
-	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/internal/endpoint"
 )
 
 // callBytes is what a tool call counts against MaxBytes besides its text, so that there are not too
 // many of them.
 const callBytes = 1 << 10
 
-// isStream reports whether in has events, and not the whole answer or a page, which gateways send
-// instead. It skips a byte order mark and white space, which are allowed before any of them.
-func isStream(in *bufio.Reader) bool {
-	if mark, _ := in.Peek(3); string(mark) == "\ufeff" {
-		in.Discard(3)
-	}
-	for {
-		c, err := in.ReadByte()
-		switch c {
-		case ' ', '\t', '\r', '\n':
-			continue
-		}
-		if err != nil { // comes again when the answer is read
-			return false
-		}
-		in.UnreadByte()
-		return c != '{' && c != '[' && c != '<'
-	}
-}
-
 // readStream puts the answer together from events, and hands on its text as it comes. An answer is
 // whole when [DONE] says so, or when it has a finish_reason: what may be missing then is the count
 // of tokens.
-func (m *Model) readStream(ctx context.Context, in *bufio.Reader, r *reply, emit func(runtime.Delta)) error {
-	events := eventReader{in: in, max: m.opts.MaxBytes}
+func (m *Model) readStream(ctx context.Context, in *bufio.Reader, r *reply, shown *endpoint.Shown) error {
 	a := assembly{reply: r}
-	for seen := false; ; {
-		e, end := events.next()
-		data := bytes.TrimSpace(e.data)
-		switch {
-		case string(data) == "[DONE]":
-			return nil
-		case len(data) == 0, data[0] == ':': // nothing, or a comment that a gateway has made an event of
-		case end != nil && e.name != "error" && !json.Valid(data): // half of something
-		default:
-			seen = true
-			if err := m.readEvent(ctx, &a, e.name, data, emit); err != nil {
-				return err
-			}
-		}
-		switch {
-		case end == nil:
-		case errors.Is(end, errTooLarge):
-			return m.tooLarge(chatPath)
-		case a.finished() && ctx.Err() == nil:
-			return nil
-		case end != io.EOF:
-			return end
-		case !seen && events.odd != "":
-			return m.broken(retry.Unknown, chatPath,
-				fmt.Errorf("the answer is neither JSON nor a stream of events: %s", m.quote(ctx, events.odd)))
-		default:
-			return fmt.Errorf("the stream was cut: %w", io.ErrUnexpectedEOF)
-		}
-	}
+	return m.client.ReadEvents(ctx, chatPath, in, a.finished, func(data []byte) error {
+		return m.readEvent(ctx, &a, data, shown)
+	})
 }
 
 // readEvent adds an event to the answer, or returns the error that it tells of.
-func (m *Model) readEvent(ctx context.Context, a *assembly, name string, data []byte, emit func(runtime.Delta)) error {
-	if name == "error" && readFault(data) == nil {
-		return m.fault(ctx, chatPath, faultOf(data))
-	}
+func (m *Model) readEvent(ctx context.Context, a *assembly, data []byte, shown *endpoint.Shown) error {
 	var piece reply
-	if err := m.decode(ctx, chatPath, data, &piece); err != nil {
+	if err := m.decode(ctx, data, &piece); err != nil {
 		return err
 	}
 	if piece.body != nil {
 		a.reply.body = piece.body
 	}
 	text := a.add(&piece)
-	if a.size > m.opts.MaxBytes {
-		return m.tooLarge(chatPath)
+	if a.size > m.client.MaxBytes() {
+		return m.client.TooLarge(chatPath)
 	}
-	if c := a.reply.Choices; len(c) > 0 && isSet(c[0].Error) {
-		return m.fault(ctx, chatPath, faultOf(c[0].Error))
+	if c := a.reply.Choices; len(c) > 0 && endpoint.IsSet(c[0].Error) {
+		return m.client.FaultIn(ctx, chatPath, c[0].Error)
 	}
-	if len(text) > 0 {
-		emit(runtime.Delta{Text: string(text)})
+	shown.Add(string(text))
+	return nil
+}
+
+// decode reads an answer, or a piece of one.
+func (m *Model) decode(ctx context.Context, body []byte, r *reply) error {
+	if err := m.client.Decode(ctx, chatPath, body, r); err != nil {
+		return err
+	}
+	if r.readExtras(body); len(r.Choices) == 0 {
+		r.body = body
 	}
 	return nil
 }
@@ -207,90 +160,4 @@ func find(calls []call, piece *call) *call {
 		return c
 	}
 	return nil
-}
-
-// eventReader reads server-sent events, and what some servers make of them.
-// https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
-type eventReader struct {
-	in    *bufio.Reader
-	max   int64  // bytes of an event, and of a line
-	buf   []byte // the line
-	cr    bool   // the last line ended in a carriage return: a line feed may belong to it
-	ahead []byte // data that was read already
-	odd   string // the first line that is of no event
-}
-
-type event struct {
-	name string
-	data []byte
-}
-
-var errTooLarge = errors.New("the event is too large")
-
-// next returns the next event. With an error it returns what there is of one.
-func (r *eventReader) next() (event, error) {
-	e := event{data: r.ahead}
-	r.ahead = nil
-	for {
-		line, err := r.line()
-		field, value, _ := bytes.Cut(line, []byte(":"))
-		value = bytes.TrimPrefix(value, []byte(" "))
-		if len(line) > 0 && line[0] == '{' { // an error that was forgotten to be put into an event
-			field, value = []byte("data"), line
-		}
-		switch string(field) {
-		case "event":
-			e.name = string(value)
-		case "error": // llama.cpp
-			e.name = "error"
-			fallthrough
-		case "data":
-			if endsObject(e.data) && (bytes.HasPrefix(value, []byte("{")) || bytes.HasPrefix(value, []byte("["))) {
-				r.ahead = bytes.Clone(value) // no JSON goes on so: the empty line was forgotten
-				return e, nil
-			}
-			if e.data != nil {
-				e.data = append(e.data, '\n')
-			}
-			e.data = append(e.data, value...)
-		case "":
-			if len(line) == 0 && err == nil { // not a comment
-				return e, nil
-			}
-		case "id", "retry":
-		default:
-			r.odd = cmp.Or(r.odd, string(line))
-		}
-		if int64(len(e.data)) > r.max {
-			err = errTooLarge
-		}
-		if err != nil {
-			return e, err
-		}
-	}
-}
-
-func endsObject(data []byte) bool { return bytes.HasSuffix(bytes.TrimRight(data, " \t"), []byte("}")) }
-
-// line returns the next line, which ends in a line feed, a carriage return or both. It is valid
-// until the next call. With an error it is what there is of one.
-func (r *eventReader) line() ([]byte, error) {
-	r.buf = r.buf[:0]
-	for {
-		c, err := r.in.ReadByte()
-		if err != nil {
-			return r.buf, err
-		}
-		second := r.cr && c == '\n'
-		r.cr = c == '\r'
-		switch {
-		case second:
-		case c == '\n', c == '\r':
-			return r.buf, nil
-		case int64(len(r.buf)) >= r.max:
-			return nil, errTooLarge
-		default:
-			r.buf = append(r.buf, c)
-		}
-	}
 }

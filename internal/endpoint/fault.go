@@ -1,11 +1,9 @@
-package openai
+package endpoint
 
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -32,7 +30,7 @@ func readFault(body []byte) *fault {
 		Error  json.RawMessage `json:"error"`
 	}
 	switch err := json.Unmarshal(body, &object); {
-	case isSet(object.Error):
+	case IsSet(object.Error):
 		return faultOf(object.Error)
 	case err == nil && object.Object == "error":
 		return faultOf(body)
@@ -122,25 +120,5 @@ func (f *fault) reason(status int) retry.Reason {
 	return ""
 }
 
-// What endpoints say when they do not know, or do not take, a member of a request.
-var (
-	refusesFormat = regexp.MustCompile(`(?i)response_?\s?format|json_schema|structured.?output|guided|grammar`)
-	refusesTools  = regexp.MustCompile(`(?i)n.t support (\w+ )?tool|tools? (\w+ )?(is|are) not supported|` +
-		`support tool use|tool.?(calling|use|choice)\W* (requires|is not|isn't)`)
-)
-
-// hinted adds what can be done about a refusal.
-func (m *Model) hinted(req *runtime.Request, err error) error {
-	f, ok := errors.AsType[*retry.Failure](err)
-	if !ok || f.Status < 400 || f.Reason != "" && f.Reason != retry.ServerError {
-		return err
-	}
-	switch said := f.Err.Error(); {
-	case len(req.Tools) > 0 && refusesTools.MatchString(said):
-		f.Err = fmt.Errorf("%w\n  hint: for a model that calls no tools, give the agent tools: []", f.Err)
-	case m.formatOf(req) != nil && refusesFormat.MatchString(said):
-		f.Err = fmt.Errorf("%w\n  hint: json_schema: false of the model in braise.yaml puts the schema into words",
-			f.Err)
-	}
-	return err
-}
+// IsSet reports whether a member is present and not null.
+func IsSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }

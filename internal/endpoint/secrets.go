@@ -1,4 +1,4 @@
-package openai
+package endpoint
 
 import (
 	"encoding/json"
@@ -43,8 +43,8 @@ func secretsOf(opts Options) secrets {
 }
 
 // shown is a URL for messages: no user, query or fragment, which may hold secrets, and none in its path.
-func (m *Model) shown(u *url.URL) string {
-	path := "/" + m.secrets.paths.Text(strings.TrimPrefix(u.EscapedPath(), "/"))
+func (c *Client) shown(u *url.URL) string {
+	path := "/" + c.secrets.paths.Text(strings.TrimPrefix(u.EscapedPath(), "/"))
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String() + path
 }
 
@@ -69,28 +69,52 @@ func (s secrets) cleanParts(parts []runtime.Part) {
 	}
 }
 
-// pieces takes secrets out of a text that comes in pieces, as they are: other forms of them go when all is there, so
-// that the text is not held up. held may be the beginning of a secret.
-type pieces struct {
-	secrets []string
-	held    string
+// Shown hands on the text of an answer while it comes, without the secrets in it. Other forms of them than the plain
+// one go when all is there, so that the text is not held up.
+type Shown struct {
+	secrets secrets
+	emit    func(runtime.Delta)
+	began   bool
+	held    string // may be the beginning of a secret
 }
 
-// next takes a piece and returns what is sure by now.
-func (p *pieces) next(piece string) string {
-	text, held := p.held+piece, 0
-	for _, secret := range p.secrets {
+// Shows makes a Shown that calls emit.
+func (c *Client) Shows(emit func(runtime.Delta)) *Shown {
+	return &Shown{secrets: c.secrets, emit: emit}
+}
+
+// Add takes a piece of the text, and hands on what is sure by now.
+func (s *Shown) Add(piece string) {
+	s.began = true
+	text, held := s.held+piece, 0
+	for _, secret := range s.secrets.plain {
 		text = strings.ReplaceAll(text, secret, value.Redacted)
 	}
-	for _, secret := range p.secrets {
+	for _, secret := range s.secrets.plain {
 		for n := min(len(secret)-1, len(text)); n > held; n-- {
 			if strings.HasSuffix(text, secret[:n]) {
 				held = n
 			}
 		}
 	}
-	p.held = text[len(text)-held:]
-	return text[:len(text)-held]
+	s.held = text[len(text)-held:]
+	s.show(text[:len(text)-held])
+}
+
+// End takes the secrets out of the whole answer, and hands on what of its text is left: all of it, if it came at once.
+func (s *Shown) End(resp *runtime.Response) {
+	s.secrets.clean(resp)
+	if s.began {
+		s.show(s.held)
+	} else {
+		s.show(resp.Text)
+	}
+}
+
+func (s *Shown) show(text string) {
+	if text != "" {
+		s.emit(runtime.Delta{Text: text})
+	}
 }
 
 // cleanJSON leaves JSON as it is, to the byte, unless there is a secret in it.

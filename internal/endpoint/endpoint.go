@@ -1,4 +1,4 @@
-package openai
+package endpoint
 
 import (
 	"bytes"
@@ -27,70 +27,79 @@ const (
 	quotedBytes   = 512      // of what a server said, in a message
 )
 
-// do sends one request and reads a good answer.
+// Do sends one request and reads a good answer.
 //  1. limit its time, and note how far it gets;
 //  2. send it;
 //  3. turn a status that is not 2xx into a failure;
 //  4. read the body. An error of read that is no failure yet is one of the network.
-func (m *Model) do(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, m.opts.Timeout, timedOut(m.opts.Timeout))
+func (c *Client) Do(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.Timeout, timedOut(c.opts.Timeout))
 	defer cancel()
 	var connected atomic.Bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
 	})
-	req, err := http.NewRequestWithContext(traced, method, m.base.JoinPath(path).String(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(traced, method, c.base.JoinPath(path).String(), bytes.NewReader(body))
 	if err != nil {
-		return refuse("%s: the request cannot be made", m.what(path))
+		return Refuse("%s: the request cannot be made", c.what(path))
 	}
-	req.Header = m.header.Clone()
-	if m.host != "" {
-		req.Host = m.host
+	req.Header = c.header.Clone()
+	if c.host != "" {
+		req.Host = c.host
 	}
 
-	resp, err := m.client.Do(req)
+	resp, err := c.client.Do(req)
 	if err != nil {
-		return m.noAnswer(ctx, path, connected.Load(), err)
+		return c.noAnswer(ctx, path, connected.Load(), err)
 	}
 	defer resp.Body.Close()
 
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return m.statusFailure(ctx, path, resp)
+		return c.statusFailure(ctx, path, resp)
 	}
 	err = read(resp.Body)
 	if _, ok := errors.AsType[*retry.Failure](err); ok || err == nil {
 		return err
 	}
-	return m.noAnswer(ctx, path, true, fmt.Errorf("reading the answer: %w", err))
+	return c.noAnswer(ctx, path, true, fmt.Errorf("reading the answer: %w", err))
 }
 
-// readWhole reads an answer that is one piece of JSON into v.
-func (m *Model) readWhole(ctx context.Context, path string, r io.Reader, v any) error {
-	answer, err := io.ReadAll(io.LimitReader(r, m.opts.MaxBytes+1))
+// ReadAll reads an answer that is one piece.
+func (c *Client) ReadAll(r io.Reader, path string) ([]byte, error) {
+	answer, err := io.ReadAll(io.LimitReader(r, c.opts.MaxBytes+1))
 	switch {
 	case err != nil:
-		return err
-	case int64(len(answer)) > m.opts.MaxBytes:
-		return m.tooLarge(path)
+		return nil, err
+	case int64(len(answer)) > c.opts.MaxBytes:
+		return nil, c.TooLarge(path)
 	}
 	// Some end a whole answer as if it were a stream.
-	answer = bytes.TrimSuffix(bytes.TrimSpace(answer), []byte("data: [DONE]"))
-	return m.decode(ctx, path, answer, v)
+	return bytes.TrimSuffix(bytes.TrimSpace(answer), []byte("data: [DONE]")), nil
 }
 
-func (m *Model) tooLarge(path string) error {
-	return m.broken("", path, fmt.Errorf("the answer is larger than %d bytes", m.opts.MaxBytes))
+// ReadWhole reads an answer that is one piece of JSON into v.
+func (c *Client) ReadWhole(ctx context.Context, path string, r io.Reader, v any) error {
+	answer, err := c.ReadAll(r, path)
+	if err != nil {
+		return err
+	}
+	return c.Decode(ctx, path, answer, v)
+}
+
+// TooLarge is the failure of an answer that is larger than Options.MaxBytes.
+func (c *Client) TooLarge(path string) error {
+	return c.Broken("", path, fmt.Errorf("the answer is larger than %d bytes", c.opts.MaxBytes))
 }
 
 // what names the model and the address, for messages.
-func (m *Model) what(path string) string {
-	return fmt.Sprintf("model %q: %s", m.opts.Model, m.shown(m.base.JoinPath(path)))
+func (c *Client) what(path string) string {
+	return fmt.Sprintf("model %q: %s", c.opts.Model, c.shown(c.base.JoinPath(path)))
 }
 
-// decode reads the body of a good answer into v, unless it is an error after all, or no JSON.
-func (m *Model) decode(ctx context.Context, path string, body []byte, v any) error {
+// Decode reads the body of a good answer into v, unless it is an error after all, or no JSON.
+func (c *Client) Decode(ctx context.Context, path string, body []byte, v any) error {
 	if f := readFault(body); f != nil {
-		return m.fault(ctx, path, f)
+		return c.fault(ctx, path, f)
 	}
 	err := json.Unmarshal(body, v)
 	mismatch, wrongType := errors.AsType[*json.UnmarshalTypeError](err)
@@ -98,45 +107,45 @@ func (m *Model) decode(ctx context.Context, path string, body []byte, v any) err
 	start := bytes.TrimSpace(body)
 	switch {
 	case err == nil:
-		if answer, ok := v.(*reply); ok {
-			if answer.readExtras(body); len(answer.Choices) == 0 {
-				answer.body = body
-			}
-		}
 		return nil
 	case len(start) == 0:
-		return m.broken(retry.Unknown, path, errors.New("the answer is empty"))
+		return c.Broken(retry.Unknown, path, errors.New("the answer is empty"))
 	case start[0] == '<':
-		return m.broken("", path, fmt.Errorf("the answer is a page, not JSON: %s\n  hint: check the base URL",
-			m.quote(ctx, string(body))))
+		return c.Broken("", path, fmt.Errorf("the answer is a page, not JSON: %s\n  hint: check the base URL",
+			c.Quote(ctx, string(body))))
 	case noJSON:
-		return m.broken(retry.Unknown, path, fmt.Errorf("the answer is not JSON (%w): %s",
-			err, m.quote(ctx, string(body))))
+		return c.Broken(retry.Unknown, path, fmt.Errorf("the answer is not JSON (%w): %s",
+			err, c.Quote(ctx, string(body))))
 	case wrongType:
 		err = fmt.Errorf("%s is of the wrong type, %s", cmp.Or(mismatch.Field, "it"), mismatch.Value)
 	}
-	return m.broken("", path, fmt.Errorf("the answer does not keep to the protocol: %w", err))
+	return c.Broken("", path, fmt.Errorf("the answer does not keep to the protocol: %w", err))
 }
 
-// broken is the failure of an answer that came with a good status and cannot be used.
-func (m *Model) broken(reason retry.Reason, path string, err error) error {
+// Broken is the failure of an answer that came with a good status and cannot be used.
+func (c *Client) Broken(reason retry.Reason, path string, err error) error {
 	return &retry.Failure{Reason: reason, Status: http.StatusOK, Sent: true,
-		Err: fmt.Errorf("%s: %w", m.what(path), err)}
+		Err: fmt.Errorf("%s: %w", c.what(path), err)}
+}
+
+// FaultIn is the failure of an error, as JSON, that came with a good status.
+func (c *Client) FaultIn(ctx context.Context, path string, raw json.RawMessage) error {
+	return c.fault(ctx, path, faultOf(raw))
 }
 
 // fault is the failure of an error that came with a good status.
-func (m *Model) fault(ctx context.Context, path string, f *fault) error {
+func (c *Client) fault(ctx context.Context, path string, f *fault) error {
 	status := http.StatusOK
 	if f.status != 0 {
 		status = f.status
 	}
 	return &retry.Failure{Reason: f.reason(status), Status: status, Sent: true,
-		Err: f.err(fmt.Sprintf("%s: the answer is an error: %s", m.what(path), m.quote(ctx, f.message)), status)}
+		Err: f.err(fmt.Sprintf("%s: the answer is an error: %s", c.what(path), c.Quote(ctx, f.message)), status)}
 }
 
 // statusFailure says which status came back, and what the server said about it.
-func (m *Model) statusFailure(ctx context.Context, path string, resp *http.Response) error {
-	message := fmt.Sprintf("%s: status %d", m.what(path), resp.StatusCode)
+func (c *Client) statusFailure(ctx context.Context, path string, resp *http.Response) error {
+	message := fmt.Sprintf("%s: status %d", c.what(path), resp.StatusCode)
 	if text := http.StatusText(resp.StatusCode); text != "" {
 		message += " " + text
 	}
@@ -145,17 +154,17 @@ func (m *Model) statusFailure(ctx context.Context, path string, resp *http.Respo
 	if f == nil {
 		f, cut = &fault{message: string(body)}, err != nil || len(body) == maxFaultBytes
 	}
-	if said := m.quotePart(ctx, f.message, cut); said != "" {
+	if said := c.quotePart(ctx, f.message, cut); said != "" {
 		message += ": " + said
 	}
 	if target, err := resp.Location(); err == nil && resp.StatusCode < 400 {
 		message += fmt.Sprintf("\n  hint: it redirects to %s; redirects are not followed, change the base URL",
-			m.shown(target))
+			c.shown(target))
 	}
-	switch keyed := m.opts.APIKey != "" || len(m.opts.Headers) > 0; {
+	switch keyed := c.opts.APIKey != "" || len(c.opts.Headers) > 0; {
 	case !keyed && (resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden):
 		message += "\n  hint: the endpoint wants a key: add api_key: \"${NAME}\" and set that environment variable"
-	case m.opts.APIKey != "" && resp.StatusCode == http.StatusUnauthorized:
+	case c.opts.APIKey != "" && resp.StatusCode == http.StatusUnauthorized:
 		message += "\n  hint: the endpoint does not take the key that api_key gives"
 	}
 	return &retry.Failure{
@@ -177,7 +186,7 @@ func after(header http.Header) time.Duration {
 }
 
 // noAnswer says why a request brought no answer.
-func (m *Model) noAnswer(ctx context.Context, path string, sent bool, err error) error {
+func (c *Client) noAnswer(ctx context.Context, path string, sent bool, err error) error {
 	if urlErr, ok := errors.AsType[*url.Error](err); ok {
 		err = urlErr.Err // without the URL: its query may hold a secret
 	}
@@ -198,7 +207,7 @@ func (m *Model) noAnswer(ctx context.Context, path string, sent bool, err error)
 	case sent:
 		err = fmt.Errorf("the connection was lost: %w", err)
 	}
-	f.Err = fmt.Errorf("%s: %w", m.what(path), err)
+	f.Err = fmt.Errorf("%s: %w", c.what(path), err)
 	if !sent && (f.Reason == retry.Network || f.Reason == retry.Timeout) {
 		f.Err = fmt.Errorf("%w\n  hint: is it running, and is base_url right?", f.Err)
 	}
@@ -212,25 +221,25 @@ func (t timedOut) Error() string { return fmt.Sprintf("timed out after %s", time
 
 func (t timedOut) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// refuse makes an error that is never retried: trying again would end the same way.
-func refuse(format string, args ...any) error {
+// Refuse makes an error that is never retried: trying again would end the same way.
+func Refuse(format string, args ...any) error {
 	return &retry.Failure{Err: fmt.Errorf(format, args...)}
 }
 
-// quote is what a server said, for a message: secrets out, also those of the run, white space folded, nothing that
+// Quote is what a server said, for a message: secrets out, also those of the run, white space folded, nothing that
 // is not printable, cut. Secrets come first: a cut may not leave half of one.
-func (m *Model) quote(ctx context.Context, said string) string {
-	return m.quotePart(ctx, said[:min(len(said), maxFaultBytes)], len(said) > maxFaultBytes)
+func (c *Client) Quote(ctx context.Context, said string) string {
+	return c.quotePart(ctx, said[:min(len(said), maxFaultBytes)], len(said) > maxFaultBytes)
 }
 
-// quotePart is quote for a text whose end may be cut off: in the middle of a secret.
-func (m *Model) quotePart(ctx context.Context, said string, cut bool) string {
+// quotePart is Quote for a text whose end may be cut off: in the middle of a secret.
+func (c *Client) quotePart(ctx context.Context, said string, cut bool) string {
 	printable := strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || isControl(r) && r != '\n' && r != '\t' && r != '\r' {
 			return -1
 		}
 		return r
-	}, m.secrets.faults.Middle(value.RedactorOf(ctx).Middle(said, false, cut), false, cut))
+	}, c.secrets.faults.Middle(value.RedactorOf(ctx).Middle(said, false, cut), false, cut))
 	line := strings.Join(strings.Fields(printable), " ")
 	if len(line) <= quotedBytes {
 		return line
