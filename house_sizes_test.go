@@ -36,10 +36,11 @@ const (
 // plannedLines is how many lines each package should need. It may need half as many again; who needs more has
 // put code into the wrong room, or gives the reason in docs/design.md, section "Sizes".
 var plannedLines = map[string]int{
+	"adapters/anthropic":        720,
 	"adapters/builtin":          1200,
 	"adapters/mcp":              1510,
 	"adapters/memory":           1200,
-	"adapters/openai":           1045,
+	"adapters/openai":           1010,
 	"adapters/retriever":        1200,
 	"adapters/script":           1200,
 	"adapters/skills":           1200,
@@ -52,10 +53,10 @@ var plannedLines = map[string]int{
 	"internal/command":          4926,
 	"diagnostics":               680,
 	"history":                   1385,
-	"host":                      3412,
+	"host":                      3490,
 	"internal/call":             1324,
 	"internal/agents":           3480,
-	"internal/endpoint":         630,
+	"internal/endpoint":         680,
 	"internal/engine":           5100,
 	"internal/execution":        1595,
 	"internal/drawing":          950,

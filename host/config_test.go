@@ -12,7 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/braise-run/braise/adapters/anthropic"
 	"github.com/braise-run/braise/adapters/builtin"
+	"github.com/braise-run/braise/adapters/limit"
 	"github.com/braise-run/braise/adapters/mcp"
 	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/diagnostics"
@@ -49,6 +51,14 @@ models:
     json_schema: false
     provider_name: ollama
     options: {temperature: 0.2, reasoning: low, stop: [END], extra: {num_ctx: 8192}}
+  large:
+    provider: anthropic
+    model: claude-sonnet-5-5
+    headers: {anthropic-beta: b}
+    timeout: 3m
+    json_schema: false
+    options: {top_p: 0.5, stop: [END], reasoning: high, max_tokens: 100, parallel_tool_calls: false, extra: {metadata: {user_id: u}}}
+    rpm: 50
 tools:
   exec: {allow: [git, ./bin/tool], timeout: 30s, dir: work, env: [GREETING, GIT_DIR]}
   file: {base: ./workspace}
@@ -80,6 +90,11 @@ instructions_from: [AGENTS.md, /etc/house.md]
 					Model: "llama3.2", BaseURL: "http://localhost:11434/v1", Headers: map[string]string{"X-Title": "braise"},
 					Timeout: 2 * time.Minute, NoSchema: true, Provider: "ollama",
 					Defaults: map[string]any{"temperature": 0.2, "reasoning_effort": "low", "stop": []string{"END"}, "num_ctx": int64(8192)},
+				}},
+				"large": {Provider: "anthropic", Limits: limit.Limits{RPM: 50}, Anthropic: &anthropic.Options{
+					Model: "claude-sonnet-5-5", Headers: map[string]string{"anthropic-beta": "b"}, Timeout: 3 * time.Minute, NoSchema: true,
+					MaxTokens: 100, Reasoning: "high", OneCall: true,
+					Defaults: map[string]any{"top_p": 0.5, "stop_sequences": []string{"END"}, "metadata": map[string]any{"user_id": "u"}},
 				}},
 			},
 			Tools: builtin.Options{
@@ -242,6 +257,25 @@ models:
 			{"b.yaml:6:92", diagnostics.CodeInvalidValue, `"a b" is no default: each request has its own`, ""},
 			{"b.yaml:7:43", diagnostics.CodeUnknownKey, `the provider "script" takes no "options"`, ""},
 		}},
+		{"anthropic", `
+models:
+  a: {provider: anthropic, model: m, options: {seed: 1, thinking: {}, effort: low, temperature: 1.5, max_tokens: 0}}
+  b: {provider: anthropic, model: m, options: {reasoning: high, extra: {max_tokens: 5, thinking: {type: disabled}}}}
+  c: {provider: anthropic, base_url: api.anthropic.com, api_key: hunter2hunter2, file: x}
+  d: {provider: openai, model: m, options: {max_tokens: 5}}
+`, []found{
+			{"b.yaml:3:48", diagnostics.CodeUnknownKey, `unknown key "seed"`, `the provider "anthropic" has no such setting`},
+			{"b.yaml:3:57", diagnostics.CodeUnknownKey, `unknown key "thinking"`, "write reasoning: low, medium or high; or put thinking into extra"},
+			{"b.yaml:3:71", diagnostics.CodeUnknownKey, `unknown key "effort"`, `did you mean "reasoning"?`},
+			{"b.yaml:3:97", diagnostics.CodeInvalidValue, `"temperature" must be a number from 0 to 1`, ""},
+			{"b.yaml:3:114", diagnostics.CodeInvalidValue, `"max_tokens" must be between 1 and 2147483647`, ""},
+			{"b.yaml:4:85", diagnostics.CodeInvalidValue, `"max_tokens" is no default: each request has its own`, ""},
+			{"b.yaml:5:6", diagnostics.CodeMissingKey, `the key "model" is missing from "c"`, ""},
+			{"b.yaml:5:38", diagnostics.CodeInvalidValue, `the base URL is not like "https://api.anthropic.com/v1"`, ""},
+			{"b.yaml:5:66", diagnostics.CodeInvalidValue, `the secret "api_key" may not stand in the file`, variable},
+			{"b.yaml:5:88", diagnostics.CodeUnknownKey, `the provider "anthropic" takes no "file"`, ""},
+			{"b.yaml:6:45", diagnostics.CodeUnknownKey, `unknown key "max_tokens"`, "give max_tokens to the step or the agent"},
+		}},
 		{"retriever without a folder", "retriever: {}", []found{{"b.yaml:1:12", diagnostics.CodeMissingKey, `the key "index" is missing from "retriever"`, ""}}},
 		{"models", `
 models:
@@ -358,7 +392,7 @@ tools: {exec: {allow: [git], timeout: "${KEY}"}}
 secrets: {from_env: ["-${KEY}"]}
 store: "${KEY}"
 `, []found{
-			{"b.yaml:3:17", diagnostics.CodeInvalidValue, `"provider" may not be "${KEY}"`, "allowed: script, openai"},
+			{"b.yaml:3:17", diagnostics.CodeInvalidValue, `"provider" may not be "${KEY}"`, "allowed: script, openai, anthropic"},
 			{"b.yaml:4:6", diagnostics.CodeMissingKey, `the key "model" is missing from "b"`, ""},
 			{"b.yaml:4:34", diagnostics.CodeUnknownKey, `the provider "openai" takes no "file"`, ""},
 			{"b.yaml:6:39", diagnostics.CodeInvalidValue, `"${KEY}" is not a duration`, durations},
@@ -387,15 +421,19 @@ store: "${KEY}"
 	}
 }
 
-// Every snippet of docs/models.md is part of a configuration that a Runtime can be made of.
+// Every snippet of the pages about models is part of a configuration that a Runtime can be made of.
 func TestDocumentedModels(t *testing.T) {
-	text, err := os.ReadFile("../docs/models.md")
-	if err != nil {
-		t.Fatal(err)
+	var text []byte
+	for _, page := range []string{"../docs/models.md", "../docs/models/anthropic.md"} {
+		more, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, more...)
 	}
 	snippets := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
 	if len(snippets) < 7 {
-		t.Errorf("docs/models.md has %d snippets, want one for each endpoint", len(snippets))
+		t.Errorf("the pages have %d snippets, want one for each endpoint", len(snippets))
 	}
 	for _, s := range snippets {
 		config, inside := s[1], strings.TrimRight(s[1], "\n")
@@ -407,7 +445,7 @@ func TestDocumentedModels(t *testing.T) {
 			t.Errorf("%v\n%s", err, config)
 			continue
 		}
-		if rt, err := c.Runtime(""); err != nil || len(rt.Models) != 1 {
+		if rt, err := c.Runtime(""); err != nil || len(rt.Models) == 0 {
 			t.Errorf("got %v\n%s", err, config)
 		}
 	}

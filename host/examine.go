@@ -18,7 +18,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/adapters/skills"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/retry"
@@ -157,7 +156,7 @@ func (m Model) examine(ctx context.Context, name, dir string) Check {
 	if m.absent != "" {
 		return absentCheck(m.absent)
 	}
-	if m.OpenAI == nil {
+	if m.OpenAI == nil && m.Anthropic == nil {
 		_, err := (&Config{Models: map[string]Model{name: m}}).Runtime(dir)
 		if err != nil {
 			return failed(err)
@@ -166,28 +165,26 @@ func (m Model) examine(ctx context.Context, name, dir string) Check {
 		return Check{Status: CheckOK, Message: fmt.Sprintf("script: answers come from %q", shown)}
 	}
 
-	opts := *m.OpenAI
-	if opts.Timeout <= 0 || opts.Timeout > endpointTimeout {
-		opts.Timeout = endpointTimeout
-	}
-	model, err := openai.New(opts)
+	model, err := m.endpoint(endpointTimeout)
 	if err != nil {
 		return Check{Status: CheckFail, Message: err.Error()}
 	}
 	listed, err := model.Models(ctx)
 	if err != nil {
-		return unlisted(err)
+		return unlisted(m.Provider, err)
 	}
-	if len(listed) > 0 && !slices.Contains(listed, opts.Model) && !slices.Contains(listed, opts.Model+":latest") {
+	wanted := model.Metadata().Model
+	if len(listed) > 0 && !slices.Contains(listed, wanted) && !slices.Contains(listed, wanted+":latest") {
 		hint := "it may know more models than it lists"
-		if near := diagnostics.Suggest(opts.Model, listed); near != "" {
+		if near := diagnostics.Suggest(wanted, listed); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
 		return Check{Status: CheckWarn,
-			Message: fmt.Sprintf("openai: the endpoint answers, but does not list the model %q", opts.Model),
+			Message: fmt.Sprintf("%s: the endpoint answers, but does not list the model %q", m.Provider, wanted),
 			Hint:    hint}
 	}
-	return Check{Status: CheckOK, Message: fmt.Sprintf("openai: the endpoint answers and has the model %q", opts.Model)}
+	return Check{Status: CheckOK,
+		Message: fmt.Sprintf("%s: the endpoint answers and has the model %q", m.Provider, wanted)}
 }
 
 // failed is the check of what cannot be read.
@@ -200,12 +197,15 @@ func failed(err error) Check {
 	return Check{Status: CheckFail, Message: message, Hint: hint}
 }
 
+// pathOf is the path of calls, by provider.
+var pathOf = map[string]string{"openai": "/chat/completions", "anthropic": "/messages"}
+
 // unlisted says what it means that an endpoint does not list its models.
-func unlisted(err error) Check {
+func unlisted(provider string, err error) Check {
 	f, ok := errors.AsType[*retry.Failure](err)
 	if ok && (f.Status == http.StatusNotFound || f.Status == http.StatusMethodNotAllowed) {
-		return Check{Status: CheckWarn, Message: "openai: the endpoint answers, but has no list of models",
-			Hint: "if calls fail too: base_url ends before /chat/completions, often in /v1"}
+		return Check{Status: CheckWarn, Message: provider + ": the endpoint answers, but has no list of models",
+			Hint: "if calls fail too: base_url ends before " + pathOf[provider] + ", often in /v1"}
 	}
 	return failed(err)
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/adapters/limit"
 	"github.com/braise-run/braise/adapters/memory"
-	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/adapters/retriever"
 	"github.com/braise-run/braise/adapters/script"
 	"github.com/braise-run/braise/adapters/skills"
@@ -114,8 +113,8 @@ func (c *Config) addModels(rt *runtime.Runtime, dir string) error {
 			model, problems := loadScript(within(dir, m.File), filepath.ToSlash(shown), m.pos)
 			found = append(found, problems...)
 			rt.Models[name] = model
-		case m.Provider == "openai" && m.OpenAI != nil:
-			model, err := openai.New(*m.OpenAI)
+		case m.OpenAI != nil || m.Anthropic != nil:
+			model, err := m.endpoint(0)
 			if err != nil {
 				return fmt.Errorf("model %q: %w", name, err)
 			}

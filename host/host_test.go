@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/braise-run/braise/adapters/anthropic"
 	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
@@ -39,7 +40,8 @@ func build(t testing.TB, dir, text string, env map[string]string) (*runtime.Runt
 
 func ask(t testing.TB, rt *runtime.Runtime, model string) string {
 	t.Helper()
-	resp, err := rt.Models[model].Generate(t.Context(), &runtime.Request{Step: "s", Call: 1, StepCall: 1, Model: model})
+	resp, err := rt.Models[model].Generate(t.Context(), &runtime.Request{Step: "s", Call: 1, StepCall: 1, Model: model,
+		Messages: []runtime.Message{{Role: runtime.User, Text: "hi"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,12 +189,14 @@ func TestUseStore(t *testing.T) {
 
 func TestRuntimeOfAnEndpoint(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, `{"choices": [{"message": {"content": %q}}]}`, r.URL.Path+" "+r.Header.Get("Authorization")+" "+r.Header.Get("X-Title"))
+		said := r.URL.Path + " " + r.Header.Get("Authorization") + r.Header.Get("X-Api-Key") + " " + r.Header.Get("X-Title")
+		fmt.Fprintf(w, `{"choices": [{"message": {"content": %q}}], "content": [{"type": "text", "text": %[1]q}], "stop_reason": "end_turn"}`, said)
 	}))
 	t.Cleanup(srv.Close)
 	rt, err := build(t, "", `
 models:
   local: {provider: openai, model: m, base_url: "${URL}/v1", api_key: "${KEY}", headers: {X-Title: mine}}
+  claude: {provider: anthropic, model: m, base_url: "${URL}/v1", api_key: "${KEY}", headers: {X-Title: mine}}
 `, map[string]string{"URL": srv.URL, "KEY": "0123456789"})
 	if err != nil {
 		t.Fatal(err)
@@ -200,8 +204,11 @@ models:
 	if got, want := ask(t, rt, "local"), "/v1/chat/completions Bearer 0123456789 mine"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	if got, want := ask(t, rt, "claude"), "/v1/messages 0123456789 mine"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 
-	for _, m := range []host.Model{{Provider: "openai"}, {Provider: "openai", OpenAI: &openai.Options{}}, {Provider: "other"}} {
+	for _, m := range []host.Model{{Provider: "openai"}, {Provider: "openai", OpenAI: &openai.Options{}}, {Provider: "anthropic"}, {Provider: "anthropic", Anthropic: &anthropic.Options{}}, {Provider: "other"}} {
 		c := host.Config{Models: map[string]host.Model{"fast": m}}
 		if _, err := c.Runtime(""); err == nil || !strings.HasPrefix(err.Error(), `model "fast": `) {
 			t.Errorf("%+v: got %v, want an error that names the model", m, err)

@@ -2,21 +2,28 @@ package host
 
 import (
 	"math"
-	"strings"
 
 	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/yamlnode"
 )
 
-// modelOption is a setting of a model: how it is read, and what the endpoint calls it.
+// modelOption is a setting of a model: how it is read, and what the endpoint calls it. "": it is an option of the
+// adapter.
 type modelOption struct {
 	name, member string
 	read         func(*yamlnode.Reader, *yamlnode.Node) any
 }
 
-// modelOptions are those of endpoints that speak OpenAI's chat completions. Not every one knows each of them.
-var modelOptions = []modelOption{
+// settings are those that models of a provider have.
+type settings struct {
+	list    []modelOption
+	instead map[string]string // hints, or the right names, for names that are not in the list
+	of      adapter
+}
+
+// openaiSettings are those of endpoints that speak OpenAI's chat completions. Not every one knows each of them.
+var openaiSettings = settings{of: openaiAdapter, list: []modelOption{
 	{"temperature", "temperature", numberFrom(0)},
 	{"top_p", "top_p", share},
 	{"top_k", "top_k", countFrom(0)},
@@ -32,38 +39,64 @@ var modelOptions = []modelOption{
 	}},
 	{"service_tier", "service_tier", func(r *yamlnode.Reader, n *yamlnode.Node) any { return r.Text(n) }},
 	{"parallel_tool_calls", "parallel_tool_calls", func(r *yamlnode.Reader, n *yamlnode.Node) any { return r.Bool(n) }},
-}
+}, instead: map[string]string{
+	"reasoning_effort": "reasoning",
+	"max_tokens":       "give max_tokens to the step or the agent",
+}}
 
-// modelOptions reads the settings of a model, by the endpoint's names. nil: there are none.
-func (r *reader) modelOptions(n *yamlnode.Node) map[string]any {
+// anthropicSettings are those of Anthropic's Messages API. Newer models refuse the first three.
+var anthropicSettings = settings{of: anthropicAdapter, list: []modelOption{
+	{"temperature", "temperature", share},
+	{"top_p", "top_p", share},
+	{"top_k", "top_k", countFrom(0)},
+	{"stop", "stop_sequences", words},
+	{"reasoning", "", func(r *yamlnode.Reader, n *yamlnode.Node) any { return r.Text(n) }},
+	{"max_tokens", "", countFrom(1)},
+	{"service_tier", "service_tier", func(r *yamlnode.Reader, n *yamlnode.Node) any { return r.Text(n) }},
+	{"parallel_tool_calls", "", func(r *yamlnode.Reader, n *yamlnode.Node) any { return r.Bool(n) }},
+}, instead: map[string]string{"effort": "reasoning", "reasoning_effort": "reasoning", "stop_sequences": "stop",
+	"thinking": "write reasoning: low, medium or high; or put thinking into extra",
+	"seed":     none, "min_p": none, "verbosity": none, "presence_penalty": none, "frequency_penalty": none,
+	"repetition_penalty": none,
+}}
+
+const none = "the provider \"anthropic\" has no such setting"
+
+// modelOptions reads the settings of a model: members of requests, by the endpoint's names, and options of the adapter,
+// by their own. nil: there are none.
+func (r *reader) modelOptions(n *yamlnode.Node, s settings) (options, own map[string]any) {
 	if n == nil {
-		return nil
+		return nil, nil
 	}
-	names := make([]string, 0, len(modelOptions)+1)
-	for _, o := range modelOptions {
+	names := make([]string, 0, len(s.list)+1)
+	for _, o := range s.list {
 		names = append(names, o.name)
 	}
-	fields := r.Object(n, append(names, "extra"), map[string]string{"reasoning_effort": "reasoning"})
-	options := map[string]any{}
-	for _, o := range modelOptions {
-		if field := fields[o.name]; field != nil {
+	fields := r.Object(n, append(names, "extra"), s.instead)
+	options, own = map[string]any{}, map[string]any{}
+	for _, o := range s.list {
+		switch field := fields[o.name]; {
+		case field == nil:
+		case o.member == "":
+			own[o.name] = read(r, field, o.read)
+		default:
 			options[o.member] = read(r, field, o.read)
 		}
 	}
 	for _, f := range r.Map(fields["extra"]) {
 		v := f.Value.Decoded()
-		_, err := openai.New(openai.Options{Model: "any", Defaults: map[string]any{f.Key: v}})
+		err := s.of(openai.Options{Model: "any", Defaults: map[string]any{f.Key: v}})
 		switch _, twice := options[f.Key]; {
 		case twice:
 			r.Errorf(f.Value.Pos, diagnostics.CodeInvalidValue, "leave one of them out",
 				"%q stands in options, too", f.Key)
 		case err != nil:
-			r.Errorf(f.Value.Pos, diagnostics.CodeInvalidValue, "", "%s", strings.TrimPrefix(err.Error(), "openai: "))
+			r.Errorf(f.Value.Pos, diagnostics.CodeInvalidValue, "", "%s", withoutAdapter(err))
 		default:
 			options[f.Key] = v
 		}
 	}
-	return options
+	return options, own
 }
 
 func numberFrom(least float64) func(*yamlnode.Reader, *yamlnode.Node) any {

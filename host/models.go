@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -8,7 +9,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/braise-run/braise/adapters/anthropic"
 	"github.com/braise-run/braise/adapters/limit"
 	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/diagnostics"
@@ -18,11 +21,12 @@ import (
 
 // Model says where the answers of one model come from.
 type Model struct {
-	Provider string          // script or openai
-	File     string          // of the script; relative to the folder of the configuration
-	OpenAI   *openai.Options // with the provider openai; otherwise nil
-	Limits   limit.Limits    // how often all runs of a Runtime together ask it. The zero value: as often as they like
-	Fallback []string        // models that answer instead, see runtime.Runtime. nil: none
+	Provider  string             // script, openai or anthropic
+	File      string             // of the script; relative to the folder of the configuration
+	OpenAI    *openai.Options    // with the provider openai; otherwise nil
+	Anthropic *anthropic.Options // with the provider anthropic; otherwise nil
+	Limits    limit.Limits       // how often all runs of a Runtime together ask it. The zero value: without limits
+	Fallback  []string           // models that answer instead, see runtime.Runtime. nil: none
 
 	written string               // File before its variables were replaced, for messages
 	pos     diagnostics.Position // of File
@@ -124,20 +128,20 @@ func (r *reader) price(n *yamlnode.Node) float64 {
 	return f
 }
 
+// ofEndpoints are the keys of models that an endpoint answers.
+var ofEndpoints = []string{"model", "api_key", "base_url", "headers", "timeout", "json_schema", "provider_name",
+	"options", "max_parallel", "rpm", "tpm"}
+
 // providers has the keys of each provider's models.
-var providers = map[string][]string{
-	"script": {"file"},
-	"openai": {"model", "api_key", "base_url", "headers", "timeout", "json_schema", "provider_name", "options",
-		"max_parallel", "rpm", "tpm"},
-}
+var providers = map[string][]string{"script": {"file"}, "openai": ofEndpoints, "anthropic": ofEndpoints}
 
 func (r *reader) model(n *yamlnode.Node) Model {
 	always := []string{"provider", "fallback"} // whoever the provider is
-	fields := r.Object(n, slices.Concat(always, providers["script"], providers["openai"]), nil)
+	fields := r.Object(n, slices.Concat(always, providers["script"], ofEndpoints), nil)
 	r.Require(n, fields, "provider")
 	m := Model{Fallback: r.texts(fields["fallback"]),
 		Provider: read(r, fields["provider"], func(r *yamlnode.Reader, n *yamlnode.Node) string {
-			return r.OneOf(n, "script", "openai")
+			return r.OneOf(n, "script", "openai", "anthropic")
 		})}
 	if m.Provider == "" {
 		return m
@@ -147,8 +151,13 @@ func (r *reader) model(n *yamlnode.Node) Model {
 			r.Errorf(f.Value.Pos, diagnostics.CodeUnknownKey, "", "the provider %q takes no %q", m.Provider, f.Key)
 		}
 	}
-	if m.Provider == "openai" {
+	switch m.Provider {
+	case "openai":
 		m.OpenAI = r.openai(n, fields)
+	case "anthropic":
+		m.Anthropic = r.anthropic(n, fields)
+	}
+	if m.Provider != "script" {
 		m.Limits = limit.Limits{MaxParallel: r.most(fields["max_parallel"]), RPM: r.most(fields["rpm"]),
 			TPM: r.most(fields["tpm"])}
 		return m
@@ -159,6 +168,34 @@ func (r *reader) model(n *yamlnode.Node) Model {
 		m.written, _ = file.Value.(string)
 	}
 	return m
+}
+
+// endpoint is a model that an endpoint answers.
+type endpoint interface {
+	runtime.Model
+	runtime.Described
+	Models(ctx context.Context) ([]string, error) // which the endpoint has
+}
+
+// endpoint makes the model of OpenAI or Anthropic, one of which is set. Its calls take no longer than most, if that is
+// not 0.
+func (m Model) endpoint(most time.Duration) (endpoint, error) {
+	if m.Anthropic != nil {
+		opts := *m.Anthropic
+		opts.Timeout = shorter(opts.Timeout, most)
+		return anthropic.New(opts)
+	}
+	opts := *m.OpenAI
+	opts.Timeout = shorter(opts.Timeout, most)
+	return openai.New(opts)
+}
+
+// shorter is the shorter of two limits; 0 is none.
+func shorter(a, b time.Duration) time.Duration {
+	if a <= 0 || b > 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // limits words the limits of a model, as the end of a sentence; "": it has none.
@@ -197,24 +234,58 @@ func (r *reader) most(n *yamlnode.Node) int {
 // credential matches the names of headers that hold secrets.
 var credential = regexp.MustCompile(`(?i)auth|cookie|key|token|secret`)
 
+// adapter says what is wrong with options, in the words of who takes them. What adapters of endpoints have in common
+// stands in an openai.Options.
+type adapter func(openai.Options) error
+
+func openaiAdapter(opts openai.Options) error {
+	_, err := openai.New(opts)
+	return err
+}
+
+func anthropicAdapter(opts openai.Options) error {
+	_, err := anthropic.New(anthropicOptions(opts))
+	return err
+}
+
+func anthropicOptions(o openai.Options) anthropic.Options {
+	return anthropic.Options{Model: o.Model, BaseURL: o.BaseURL, APIKey: o.APIKey, Headers: o.Headers,
+		Secrets: o.Secrets, Timeout: o.Timeout, Provider: o.Provider, Defaults: o.Defaults, NoSchema: o.NoSchema}
+}
+
 func (r *reader) openai(n *yamlnode.Node, fields map[string]*yamlnode.Node) *openai.Options {
+	opts := r.endpoint(n, fields, openaiAdapter)
+	opts.Defaults, _ = r.modelOptions(fields["options"], openaiSettings)
+	return &opts
+}
+
+func (r *reader) anthropic(n *yamlnode.Node, fields map[string]*yamlnode.Node) *anthropic.Options {
+	opts := anthropicOptions(r.endpoint(n, fields, anthropicAdapter))
+	members, own := r.modelOptions(fields["options"], anthropicSettings)
+	opts.Defaults = members
+	opts.MaxTokens, _ = own["max_tokens"].(int)
+	opts.Reasoning, _ = own["reasoning"].(string)
+	opts.OneCall = own["parallel_tool_calls"] == false
+	return &opts
+}
+
+// endpoint reads what models of all endpoints have.
+func (r *reader) endpoint(n *yamlnode.Node, fields map[string]*yamlnode.Node, of adapter) openai.Options {
 	r.Require(n, fields, "model")
 	r.secret(fields["api_key"])
 	opts := openai.Options{
-		Model:   r.text(fields["model"]),
-		BaseURL: r.option(fields["base_url"], func(o *openai.Options, s string) { o.BaseURL = s }),
-		APIKey:  r.sent(fields["api_key"], func(o *openai.Options, s string) { o.APIKey = s }),
-		Secrets: r.urlSecrets(fields["base_url"]),
-		Timeout: read(r, fields["timeout"], readDuration),
-
-		Defaults: r.modelOptions(fields["options"]),
+		Model:    r.text(fields["model"]),
+		BaseURL:  r.option(fields["base_url"], of, func(o *openai.Options, s string) { o.BaseURL = s }),
+		APIKey:   r.sent(fields["api_key"], of, func(o *openai.Options, s string) { o.APIKey = s }),
+		Secrets:  r.urlSecrets(fields["base_url"]),
+		Timeout:  read(r, fields["timeout"], readDuration),
 		Provider: r.text(fields["provider_name"]),
 	}
 	for _, f := range r.Map(fields["headers"]) {
 		if credential.MatchString(f.Key) {
 			r.secret(f.Value)
 		}
-		value := r.sent(f.Value, func(o *openai.Options, s string) { o.Headers = map[string]string{f.Key: s} })
+		value := r.sent(f.Value, of, func(o *openai.Options, s string) { o.Headers = map[string]string{f.Key: s} })
 		if opts.Headers == nil {
 			opts.Headers = map[string]string{}
 		}
@@ -223,7 +294,7 @@ func (r *reader) openai(n *yamlnode.Node, fields map[string]*yamlnode.Node) *ope
 	if schema := fields["json_schema"]; schema != nil {
 		opts.NoSchema = !r.Bool(schema)
 	}
-	return &opts
+	return opts
 }
 
 // apiVersion is a part of a path that tells nothing.
@@ -284,9 +355,9 @@ func urlParts(text string) []string {
 	return parts
 }
 
-// option reads an option of an openai model that openai.New has an opinion about, without white space around it: a
+// option reads an option of a model that its adapter has an opinion about, without white space around it: a
 // variable may have the line end of the file that it came from.
-func (r *reader) option(n *yamlnode.Node, set func(*openai.Options, string)) string {
+func (r *reader) option(n *yamlnode.Node, of adapter, set func(*openai.Options, string)) string {
 	return read(r, n, func(r *yamlnode.Reader, n *yamlnode.Node) string {
 		text := strings.TrimSpace(r.Text(n))
 		if text == "" {
@@ -294,19 +365,25 @@ func (r *reader) option(n *yamlnode.Node, set func(*openai.Options, string)) str
 		}
 		opts := openai.Options{Model: "any"}
 		set(&opts, text)
-		if _, err := openai.New(opts); err != nil {
-			r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%s", strings.TrimPrefix(err.Error(), "openai: "))
+		if err := of(opts); err != nil {
+			r.Errorf(n.Pos, diagnostics.CodeInvalidValue, "", "%s", withoutAdapter(err))
 		}
 		return text
 	})
 }
 
 // sent reads an option that goes into a header.
-func (r *reader) sent(n *yamlnode.Node, set func(*openai.Options, string)) string {
+func (r *reader) sent(n *yamlnode.Node, of adapter, set func(*openai.Options, string)) string {
 	if !r.sendable(n) {
 		return ""
 	}
-	return r.option(n, set)
+	return r.option(n, of, set)
+}
+
+// withoutAdapter words an error of an adapter without its name, which stands in front.
+func withoutAdapter(err error) string {
+	_, message, _ := strings.Cut(err.Error(), ": ")
+	return message
 }
 
 // secret reports a secret that stands in the file itself.

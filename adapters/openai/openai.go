@@ -75,7 +75,7 @@ type Options struct {
 type Model struct {
 	opts     Options
 	client   *endpoint.Client
-	defaults []member
+	defaults []endpoint.Member
 	mode     atomic.Int32 // the best that the endpoint has not refused
 }
 
@@ -97,9 +97,9 @@ func New(opts Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("openai: %w", err)
 	}
-	defaults, err := defaultsOf(opts.Defaults)
+	defaults, err := endpoint.Members(opts.Defaults, ours)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("openai: %w", err)
 	}
 	return &Model{opts: opts, client: client, defaults: defaults}, nil
 }

@@ -129,26 +129,6 @@ func (a *arguments) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// json is the JSON. What is none becomes a string, for the engine to report. Some encode the JSON twice.
-func (a arguments) json() json.RawMessage {
-	a = withoutHalves(a)
-	var inside string
-	switch {
-	case json.Unmarshal(a, &inside) == nil && isObjectText(inside):
-		return json.RawMessage(inside)
-	case len(bytes.TrimSpace(a)) == 0:
-		return json.RawMessage("{}")
-	case json.Valid(a):
-		return json.RawMessage(a)
-	}
-	quoted, _ := json.Marshal(string(a)) // a string has no error
-	return quoted
-}
-
-func isObjectText(text string) bool {
-	return strings.HasPrefix(strings.TrimSpace(text), "{") && json.Valid([]byte(text))
-}
-
 // response makes the response of what the endpoint answered. names has the tools that were offered,
 // by what they are on the wire.
 func (m *Model) response(
@@ -192,7 +172,7 @@ func (m *Model) response(
 			id = fmt.Sprintf("call_%d_%d", req.StepCall, i+1)
 		}
 		resp.ToolCalls = append(resp.ToolCalls,
-			runtime.ToolCall{ID: id, Name: name, Arguments: call.Function.Arguments.json(),
+			runtime.ToolCall{ID: id, Name: name, Arguments: endpoint.Arguments(withoutHalves(call.Function.Arguments)),
 				Parts: m.parts(call.extras)})
 	}
 	return resp, nil

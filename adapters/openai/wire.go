@@ -24,7 +24,7 @@ func (m *Model) wireMessage(msg runtime.Message) (json.RawMessage, error) {
 	}
 	for _, call := range msg.ToolCalls {
 		args := string(call.Arguments)
-		if !isObjectText(args) { // as the model wrote them; the result says so, and templates want an object
+		if !endpoint.IsObject(args) { // as the model wrote them; the result says so, and templates want an object
 			args = "{}"
 		}
 		text, err := m.withParts(sdk.ToolCall{

@@ -34,6 +34,7 @@ type Options struct {
 	APIKey     string            // "": none is sent
 	KeyHeader  string            // the header that has the key
 	KeyPrefix  string            // of the key in its header
+	Own        map[string]string // headers of every request that the API wants
 	Headers    map[string]string // of every request; they go before all others
 	Secrets    []string          // parts of the path of BaseURL that are shown nowhere, as the key is not
 	Timeout    time.Duration     // of one request, to the last byte of its answer. Defaults to DefaultTimeout.
@@ -73,6 +74,9 @@ func New(opts Options) (*Client, error) {
 	c.header.Set("Accept", "application/json")
 	c.header.Set("Content-Type", "application/json")
 	c.header.Set("User-Agent", "braise")
+	for name, value := range opts.Own {
+		c.header.Set(name, value)
+	}
 	if opts.APIKey != "" {
 		if strings.ContainsFunc(opts.APIKey, isControl) {
 			return nil, errors.New("the API key holds a line break or another control character")

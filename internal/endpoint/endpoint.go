@@ -39,7 +39,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, read 
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
 	})
-	req, err := http.NewRequestWithContext(traced, method, c.base.JoinPath(path).String(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(traced, method, c.url(path).String(), bytes.NewReader(body))
 	if err != nil {
 		return Refuse("%s: the request cannot be made", c.what(path))
 	}
@@ -93,7 +93,15 @@ func (c *Client) TooLarge(path string) error {
 
 // what names the model and the address, for messages.
 func (c *Client) what(path string) string {
-	return fmt.Sprintf("model %q: %s", c.opts.Model, c.shown(c.base.JoinPath(path)))
+	return fmt.Sprintf("model %q: %s", c.opts.Model, c.shown(c.url(path)))
+}
+
+// url is that of a path, which may have a query.
+func (c *Client) url(path string) *url.URL {
+	path, query, _ := strings.Cut(path, "?")
+	u := c.base.JoinPath(path)
+	u.RawQuery = cmp.Or(query, u.RawQuery)
+	return u
 }
 
 // Decode reads the body of a good answer into v, unless it is an error after all, or no JSON.

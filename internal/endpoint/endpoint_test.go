@@ -68,6 +68,7 @@ func TestCount(t *testing.T) {
 func TestReasonsOfFaults(t *testing.T) {
 	for raw, want := range map[string]retry.Reason{
 		`{"type": "overloaded_error"}`:                   retry.ServerError,
+		`{"type": "api_error"}`:                          retry.ServerError,
 		`{"type": "rate_limit_error"}`:                   retry.RateLimit,
 		`{"code": 503}`:                                  retry.ServerError,
 		`{"code": 429, "type": "insufficient_quota"}`:    "",

@@ -100,7 +100,8 @@ func (f *fault) tooLong(status int) bool {
 	return status == http.StatusRequestEntityTooLarge ||
 		has(strings.Join(f.kinds, " "), "context_length", "exceed_context_size") ||
 		status == http.StatusBadRequest && has(strings.ToLower(f.message),
-			"context length", "context window", "context size", "prompt is too long", "input token count")
+			"context length", "context window", "context size", "context limit", "prompt is too long",
+			"input token count")
 }
 
 // reason says whether trying again could help. status is that of the answer, or 200.
@@ -114,7 +115,7 @@ func (f *fault) reason(status int) retry.Reason {
 		return retry.ReasonOfStatus(status)
 	case f.has("rate_limit"):
 		return retry.RateLimit
-	case f.has("server_error"), f.has("overloaded"):
+	case f.has("server_error"), f.has("overloaded"), f.has("api_error"):
 		return retry.ServerError
 	}
 	return ""

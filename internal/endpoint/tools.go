@@ -104,3 +104,24 @@ func parametersOf(schema json.RawMessage) (parameters json.RawMessage, left stri
 	}
 	return parameters, left
 }
+
+// Arguments are those of a tool call as JSON, of what came for them. What is none becomes a string, for the engine to
+// report. Some encode the JSON twice.
+func Arguments(text []byte) json.RawMessage {
+	var inside string
+	switch {
+	case json.Unmarshal(text, &inside) == nil && IsObject(inside):
+		return json.RawMessage(inside)
+	case len(bytes.TrimSpace(text)) == 0:
+		return json.RawMessage("{}")
+	case json.Valid(text):
+		return json.RawMessage(text)
+	}
+	quoted, _ := json.Marshal(string(text)) // a string has no error
+	return quoted
+}
+
+// IsObject reports whether a text is a JSON object.
+func IsObject(text string) bool {
+	return strings.HasPrefix(strings.TrimSpace(text), "{") && json.Valid([]byte(text))
+}
