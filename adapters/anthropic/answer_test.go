@@ -333,6 +333,15 @@ func TestHeadersAndSecrets(t *testing.T) {
 	if p.header.Get("X-Api-Key") != key || p.header.Get("Anthropic-Beta") != "context-1m" || p.header.Get("Authorization") != "" {
 		t.Errorf("the headers are %v", p.header)
 	}
+	m, err = anthropic.New(anthropic.Options{Model: "m", BaseURL: p.srv.URL + "/v1", HTTPClient: p.srv.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = m.Generate(t.Context(), &runtime.Request{Messages: []runtime.Message{user("Tell")}})
+	want := failed{"", 401, 0, "", "status 401 Unauthorized: x-api-key header is required\n  hint: the endpoint wants a key: add api_key: \"${NAME}\" and set that environment variable"}
+	if diff := cmp.Diff(want, failure(t, err)); diff != "" {
+		t.Errorf("without a key (-want +got):\n%s", diff)
+	}
 }
 
 func TestNewRefuses(t *testing.T) {

@@ -30,7 +30,7 @@ const (
 //   - A text has more than white space, the last one of the assistant ends in none, and ids of calls have few
 //     characters.
 type conversation struct {
-	system string
+	system []*block
 	turns  []turn
 	open   []string // calls without a result yet
 }
@@ -55,7 +55,7 @@ func (m *Model) conversation(messages []runtime.Message) (*conversation, error) 
 			c.say(runtime.User, textBlocks(msg.Text, blocks)...)
 		}
 	}
-	if len(c.turns) == 0 && c.system == "" {
+	if len(c.turns) == 0 && c.system == nil {
 		return nil, errors.New("nothing is asked: all messages are empty\n  hint: give a prompt that is not empty")
 	}
 	if len(c.turns) == 0 {
@@ -68,9 +68,7 @@ func (m *Model) conversation(messages []runtime.Message) (*conversation, error) 
 
 // instruct adds to the instructions.
 func (c *conversation) instruct(text string) {
-	if text = strings.Trim(text, "\n"); strings.TrimSpace(text) != "" {
-		c.system = strings.TrimPrefix(c.system+"\n\n"+text, "\n\n")
-	}
+	c.system = append(c.system, textBlocks(text, nil)...)
 }
 
 // say adds blocks to the turn of a side.

@@ -158,6 +158,19 @@ output: ${{ steps.ask.output.text }}
 	}
 }
 
+// A thought that was changed is refused, for good.
+func TestAChangedThoughtIsRefused(t *testing.T) {
+	changed := thought("Hm.")
+	changed["thinking"] = "Ha."
+	_, m := serve(t, anthropic.Options{}, nil)
+	_, err := m.Generate(t.Context(), &runtime.Request{Messages: []runtime.Message{user("a"), {Role: runtime.Assistant, Text: "b",
+		Parts: []runtime.Part{{Of: "anthropic/claude-sonnet-5-5", Name: "order", Data: jsonOf([]any{changed, 1})}}}, user("c")}})
+	want := failed{"", 400, 0, "", "status 400 Bad Request: messages.1: content.0: Invalid `signature` in `thinking` block"}
+	if diff := cmp.Diff(want, failure(t, err)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // The same conversation is the same bytes up to the marks of the cache, however often it is rendered.
 func TestRequestsOfAThreadBeginAlike(t *testing.T) {
 	messages := []runtime.Message{system("Be kind."), user("a")}
@@ -195,6 +208,7 @@ func TestMarks(t *testing.T) {
 		{"one question", runtime.Request{Messages: []runtime.Message{user("a")}}, ""},
 		{"one question with instructions", runtime.Request{Messages: []runtime.Message{system("S"), user("a")}}, "system 0"},
 		{"the first turn of an agent", runtime.Request{Messages: []runtime.Message{system("S"), user("a"), user("b")}, Tools: look}, "system 0, message 0.1"},
+		{"with a layer of this run", runtime.Request{Messages: []runtime.Message{system("S"), system("Skill"), system("Layer"), user("a")}, Tools: look}, "system 1, system 2, message 0.0"},
 		{"without instructions", runtime.Request{Messages: []runtime.Message{user("a")}, Tools: look}, "tool 1, message 0.0"},
 		{"a later turn", runtime.Request{Messages: thread, Tools: look}, "tool 1, message 2.0, message 4.1"},
 		{"a conversation without tools", runtime.Request{Messages: []runtime.Message{user("a"), assistant("b"), user("c")}}, "message 0.0, message 2.0"},

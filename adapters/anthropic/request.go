@@ -107,9 +107,7 @@ func (m *Model) encode(req *runtime.Request, stream bool) (body []byte, names ma
 	if config != (outputConfig{}) {
 		out.OutputConfig = &config
 	}
-	if c.system != "" {
-		out.System = []*block{{Type: "text", Text: c.system}}
-	}
+	out.System = c.system
 	out.mark()
 	if body, err = json.Marshal(out); err != nil {
 		return nil, nil, err
@@ -182,15 +180,17 @@ func (m *Model) thinking(req *runtime.Request, maxTokens int, c *conversation) (
 	return &thinking{"enabled", max(minBudget, maxTokens/cmp.Or(budgets[effort], budgets["high"]))}, ""
 }
 
-// mark marks what the next request will begin with: the tools and the instructions; and where tools are offered, or the
-// model has spoken before, all of the conversation. The API looks back for no more than twenty blocks, so the end of
-// the request before this one is marked, too. It takes four marks.
+// mark marks what the next request will begin with: the tools and the instructions, with and without the last of these,
+// which may be of this run alone; and where tools are offered, or the model has spoken before, all of the conversation.
+// The API looks back for no more than twenty blocks, so the end of the request before this one is marked, too. It takes
+// four marks.
 // https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 func (r *request) mark() {
 	n := len(r.Messages)
-	if len(r.System) > 0 {
-		r.System[len(r.System)-1].Cache = marked
-	} else if len(r.Tools) > 0 {
+	for _, b := range r.System[max(0, len(r.System)-2):] {
+		b.Cache = marked
+	}
+	if len(r.Tools) > 0 && len(r.System) == 0 {
 		r.Tools[len(r.Tools)-1].Cache = marked
 	}
 	if len(r.Tools) == 0 && n == 1 {

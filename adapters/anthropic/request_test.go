@@ -76,8 +76,8 @@ func TestRulesOfConversations(t *testing.T) {
 		messages []runtime.Message
 		want     string
 	}{
-		{"instructions stand apart", []runtime.Message{system("Be brief."), system("Be kind.\n"), user("Hi")},
-			"system: \"Be brief.\\n\\nBe kind.\"\nuser: \"Hi\""},
+		{"instructions stand apart", []runtime.Message{system("Be brief."), system("Be kind."), user("Hi")},
+			"system: \"Be brief.\" \"Be kind.\"\nuser: \"Hi\""},
 		{"later ones are of the user", []runtime.Message{user("Hi"), assistant("Yes?"), system("Now in French."), user("Go")},
 			"user: \"Hi\"\nassistant: \"Yes?\"\nuser: \"[From the system, not from the user]\\nNow in French.\" \"Go\""},
 		{"messages in a row are one turn", []runtime.Message{user("a"), user("b"), assistant("c"), assistant("d"), user("e")},
@@ -266,10 +266,10 @@ func TestSchemas(t *testing.T) {
 			}
 			got := p.got[0]
 			if tt.want == "" || off {
-				if want := "S\n\nAnswer with nothing but JSON that matches this schema:\n" + tt.schema; got.OutputConfig != nil || *got.System[0].Text != want {
-					t.Errorf("%s: the instructions are %q, want %q", tt.schema, *got.System[0].Text, want)
+				if want := "Answer with nothing but JSON that matches this schema:\n" + tt.schema; got.OutputConfig != nil || len(got.System) != 2 || *got.System[1].Text != want {
+					t.Errorf("%s: the instructions are %s, want %q", tt.schema, jsonOf(got.System), want)
 				}
-			} else if diff := cmp.Diff(tt.want, string(jsonOf(got.OutputConfig.Format.Schema))); diff != "" || *got.System[0].Text != "S" {
+			} else if diff := cmp.Diff(tt.want, string(jsonOf(got.OutputConfig.Format.Schema))); diff != "" || len(got.System) != 1 {
 				t.Errorf("%s (-want +got):\n%s", tt.schema, diff)
 			}
 		}

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -21,6 +22,9 @@ type fault struct {
 // readFault reads the body of a failure: {error: …}, what vLLM makes of it, or a list of that, as
 // Gemini sends it. nil when it is none of them.
 func readFault(body []byte) *fault {
+	if !bytes.Contains(body, []byte(`"error"`)) { // nearly every event of a stream
+		return nil
+	}
 	var list []json.RawMessage
 	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
 		body = list[0]
