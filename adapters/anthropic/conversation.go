@@ -18,7 +18,7 @@ import (
 const (
 	later    = "[From the system, not from the user]\n" // before a system message that stands behind others
 	begin    = "Begin."                                 // of the user, where the assistant would speak first
-	orphaned = "[The result of an earlier tool call]\n" // before a result whose call is not there
+	orphaned = "[The result of an earlier tool call]"   // before a result whose call is not there
 	noResult = "(no result)"                            // of a call whose result is not there
 )
 
@@ -98,7 +98,7 @@ func (c *conversation) result(id string, content []*block) {
 	id = callID(id)
 	i := slices.Index(c.open, id)
 	if i < 0 {
-		c.say(runtime.User, append([]*block{textBlock(strings.TrimSpace(orphaned))}, content...)...)
+		c.say(runtime.User, append([]*block{textBlock(orphaned)}, content...)...)
 		return
 	}
 	c.open = slices.Delete(c.open, i, i+1)
