@@ -29,7 +29,7 @@ const (
 	maxTypes     = 20  // that a package outside internal/ exports
 	maxFuncs     = 15  // that it exports, methods aside
 	maxPortTypes = 68  // that package runtime exports, for it has the ports
-	maxDataTypes = 30  // that package checkpoint exports, for it has what stores keep
+	maxDataTypes = 31  // that package checkpoint exports, for it has what stores keep
 	otherLines   = 300 // planned for a package that plannedLines does not have
 )
 
@@ -45,14 +45,14 @@ var plannedLines = map[string]int{
 	"adapters/script":           1200,
 	"adapters/skills":           1200,
 	"agentloop":                 376,
-	"checkpoint":                1610,
-	"checkpoint/checkpointtest": 2200,
+	"checkpoint":                1720,
+	"checkpoint/checkpointtest": 2240,
 	"checkpoint/jsonl":          1250,
-	"checkpoint/postgres":       1950,
-	"checkpoint/sqlite":         1670,
-	"internal/command":          4926,
+	"checkpoint/postgres":       2000,
+	"checkpoint/sqlite":         1715,
+	"internal/command":          5075,
 	"diagnostics":               680,
-	"history":                   1385,
+	"history":                   1480,
 	"host":                      3490,
 	"internal/call":             1324,
 	"internal/agents":           3480,

@@ -63,10 +63,11 @@ func (f *folding) applyData(rec *Record, d *members) error {
 			return err
 		}
 	case RunPaused:
-		next.Status, next.Usage = Paused, d.usage(next.Usage)
+		next.Status = Paused
+		d.usage(&next)
 	case RunEnded:
 		next.Status, next.EndedAt, next.Pauses = Status(d.text("status")), rec.At, nil
-		next.Usage = d.usage(next.Usage)
+		d.usage(&next)
 		if failure, ok := d.m["error"].(map[string]any); ok {
 			e := &members{m: failure}
 			next.Error = Failure{e.optional("code"), e.optional("message"), e.optional("step"), e.optional("category")}

@@ -56,12 +56,25 @@ func (d *members) texts(name string) map[string]string {
 	return texts
 }
 
-// usage returns the usage of a run; before: it has none.
-func (d *members) usage(before Usage) Usage {
+// usage sets what the run used of models, if the record tells it.
+func (d *members) usage(s *Summary) {
 	m, ok := d.m["usage"].(map[string]any)
 	if !ok {
-		return before
+		return
 	}
+	s.Usage, s.Models = usageIn(m), nil
+	models, _ := d.m["models"].(map[string]any)
+	for name, v := range models {
+		if m, ok := v.(map[string]any); ok {
+			if s.Models == nil {
+				s.Models = make(map[string]Usage, len(models))
+			}
+			s.Models[name] = usageIn(m)
+		}
+	}
+}
+
+func usageIn(m map[string]any) Usage {
 	number := func(name string) int64 { n, _ := m[name].(int64); return n }
 	return Usage{Calls: number("calls"), InputTokens: number("inputTokens"), CachedTokens: number("cachedTokens"),
 		CacheWriteTokens: number("cacheWriteTokens"), OutputTokens: number("outputTokens"),

@@ -27,8 +27,8 @@ type Kind string
 const (
 	RunCreated    Kind = "run.created"    // of members see Begin; always the first record
 	RunExecution  Kind = "run.execution"  // owner, by?; an execution begins: a queued run is running
-	RunPaused     Kind = "run.paused"     // usage?; no step starts until a pause is answered
-	RunEnded      Kind = "run.ended"      // status: ok, error or cancelled; error?, usage?; always the last record
+	RunPaused     Kind = "run.paused"     // usage?, models?; no step starts until a pause is answered
+	RunEnded      Kind = "run.ended"      // status: ok, error or cancelled; error?, usage?, models?; always the last
 	PauseOpened   Kind = "pause.opened"   // pause, kind, expiresAt?, dueAt?; the record's path is the step's
 	PauseAnswered Kind = "pause.answered" // pause; its tokens become invalid, a paused run is running again
 	PauseClosed   Kind = "pause.closed"   // pause: it needs no answer any more; its tokens become invalid

@@ -38,7 +38,10 @@ type Summary struct {
 	Pauses    []Pause   `json:"pauses,omitempty"` // that are open, in the order of their opening
 	Error     Failure   `json:"error,omitzero"`   // why the run ended as error; zero: it did not, or it is not known
 	Usage     Usage     `json:"usage,omitzero"`   // when the run last paused, or ended
-	Held      bool      `json:"-"`                // when the store was asked, Claim would have been refused
+	// Models is Usage by the name of the model that answered; "": not known. nil: nothing, or records of a version that
+	// did not tell it.
+	Models map[string]Usage `json:"models,omitempty"`
+	Held   bool             `json:"-"` // when the store was asked, Claim would have been refused
 }
 
 // Failure is why a run failed.

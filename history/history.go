@@ -103,14 +103,19 @@ type Filter struct {
 	Limit    int               // maximum number of runs, newest first; 0: no limit
 }
 
-// List returns the runs that match a filter, newest first. Runs that cannot be read are omitted, and the error says
-// what is wrong with them; the other runs are returned all the same. The list is never nil.
-func List(ctx context.Context, store Source, f Filter) ([]Info, error) {
+// wanted is the filter as stores take it.
+func (f *Filter) wanted() checkpoint.Filter {
 	wanted := checkpoint.Filter{Recipe: f.Recipe, Queues: f.Queues, Labels: f.Labels, Limit: f.Limit}
 	for _, status := range f.Statuses {
 		wanted.Phases = append(wanted.Phases, status.phase())
 	}
-	sums, err := guard.List(ctx, store, wanted)
+	return wanted
+}
+
+// List returns the runs that match a filter, newest first. Runs that cannot be read are omitted, and the error says
+// what is wrong with them; the other runs are returned all the same. The list is never nil.
+func List(ctx context.Context, store Source, f Filter) ([]Info, error) {
+	sums, err := guard.List(ctx, store, f.wanted())
 	list := []Info{}
 	for _, sum := range sums {
 		list = append(list, Info{sum.ID, sum.Recipe, StatusOf(sum), sum.StartedAt, sum.EndedAt, len(sum.Pauses),

@@ -81,6 +81,7 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store, opts Options) {
 		{"serve 2: filters", testFilter},
 		{"serve 2: counts", testCount},
 		{"serve 2: pages", testPages},
+		{"data-sets 2: samples", testSample},
 		{"serve 2: what runs say of themselves", testKept},
 		{"serve 2: labels that nobody takes", testBadLabels},
 		{"serve 2: inbox", testInbox},

@@ -273,18 +273,21 @@ func testKept(h *harness) {
 	shows("running", checkpoint.PhaseRunning)
 
 	usage := map[string]any{"calls": 3, "inputTokens": int64(1) << 40, "outputTokens": 5, "micros": 7}
-	h.append(l, 2, rec(3, checkpoint.RunPaused, "", "usage", usage))
+	h.append(l, 2, rec(3, checkpoint.RunPaused, "", "usage", usage, "models", map[string]any{"a=@ü": usage}))
 	want.Seq, want.UpdatedAt, want.Status = 3, start.Add(3*time.Second), checkpoint.Paused
 	want.Usage = checkpoint.Usage{Calls: 3, InputTokens: 1 << 40, OutputTokens: 5, Micros: 7}
+	want.Models = map[string]checkpoint.Usage{"a=@ü": want.Usage}
 	shows("paused", checkpoint.PhaseWaiting)
 	h.append(l, 3, rec(4, checkpoint.RunExecution, "", "owner", "me"))
 	usage["calls"] = 4
-	h.append(l, 4, rec(5, checkpoint.RunEnded, "", "status", "error", "usage", usage,
+	models := map[string]any{"a=@ü": usage}
+	h.append(l, 4, rec(5, checkpoint.RunEnded, "", "status", "error", "usage", usage, "models", models,
 		"error", map[string]any{"code": "tool.failed", "message": "503 \u2028 <ü>", "step": "fetch[2]",
 			"category": "tool"}))
 	want.Seq, want.UpdatedAt, want.Status = 5, start.Add(5*time.Second), checkpoint.Failed
 	want.EndedAt = want.UpdatedAt
 	want.Usage.Calls = 4
+	want.Models = map[string]checkpoint.Usage{"a=@ü": want.Usage}
 	want.Error = checkpoint.Failure{Code: "tool.failed", Message: "503 \u2028 <ü>", Step: "fetch[2]",
 		Category: "tool"}
 	h.want("Release", h.s.Release(h.ctx, l), nil)

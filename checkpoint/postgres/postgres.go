@@ -178,7 +178,7 @@ func (s *Store) Create(
 	e := end{lease: checkpoint.Lease{RunID: run.ID, Owner: owner, Epoch: 1, Length: ttl}, sum: sum}
 	text := lines(recs)
 	sql, args := createSQL, []any{run.ID, sum.Recipe, sum.Digest, stamp(sum.StartedAt), sum.Seq, mark(sum), summary,
-		sum.Status, stamp(sum.Due()), owner, ttl.Microseconds(), definition, text, sum.Queue, sum.Parent}
+		sum.Status, stamp(sum.Due()), owner, ttl.Microseconds(), definition, text, sum.Queue, sum.Parent, sum.Figures()}
 	if _, opened, other := pausesOf(checkpoint.Summary{}, sum, recs); other || len(sum.Labels) > 0 {
 		keys, values := labels(sum.Labels)
 		sql, args = createMoreSQL, append(append(args, keys, values), opened.args()...)
@@ -380,7 +380,7 @@ func (s *Store) append(
 			if err != nil {
 				return err
 			}
-			sql, args = changeSQL, append(args, summary, sum.Status, stamp(sum.Due()))
+			sql, args = changeSQL, append(args, summary, sum.Status, stamp(sum.Due()), sum.Figures())
 			if open, opened, other := pausesOf(e.sum, sum, recs); other {
 				sql, args = askSQL, append(append(args, open), opened.args()...)
 			}

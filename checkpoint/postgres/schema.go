@@ -104,6 +104,8 @@ UPDATE SCHEMA.labels l SET status = r.status, recipe = r.recipe, queue = r.queue
 DROP INDEX SCHEMA.labels_value;
 CREATE INDEX labels_value ON SCHEMA.labels (key, value, status, started, id);
 CREATE INDEX runs_dated ON SCHEMA.runs (status, started, id) WHERE due <> '';
+`}, {sql: `
+ALTER TABLE SCHEMA.runs ADD figures text NOT NULL DEFAULT ''; -- see checkpoint.Summary.Figures
 `}}
 
 // migration leads to a version of the tables. Each is a transaction of its own: reads go on while indexes are made, and

@@ -69,13 +69,20 @@ func (m *medium) crowd(n int) {
 		default:
 			sum.Status = checkpoint.OK
 		}
+		if sum.Usage.Calls = int64(i % 4); sum.Usage.Calls > 0 {
+			sum.Usage.InputTokens, sum.Usage.Micros = int64(i), 1
+			sum.Models = map[string]checkpoint.Usage{"fast": sum.Usage, "large": sum.Usage}
+		}
+		if sum.Status.Ended() {
+			sum.EndedAt = run.StartedAt.Add(time.Duration(i%1000) * time.Millisecond)
+		}
 		line, err := encode(sum)
 		if err != nil {
 			m.t.Fatal(err)
 		}
 		until := time.Now().Add(time.Duration(r.IntN(2)*2-1) * time.Hour)
 		runs = append(runs, []any{key, run.ID, run.Recipe, run.Digest, stamp(run.StartedAt), sum.Seq, mark(sum), line, string(sum.Status), due,
-			"somebody", int64(1), until, run.Queue, run.Parent})
+			"somebody", int64(1), until, run.Queue, run.Parent, sum.Figures()})
 		recs = append(recs, []any{key, sum.Seq, lines(lists)})
 		keys, values := labels(run.Labels)
 		for j := range keys {
@@ -87,7 +94,7 @@ func (m *medium) crowd(n int) {
 		columns string
 		rows    [][]any
 	}{
-		"runs":    {"key id recipe digest started seq updated summary status due owner epoch until queue parent", runs},
+		"runs":    {"key id recipe digest started seq updated summary status due owner epoch until queue parent figures", runs},
 		"records": {"run seq lines", recs},
 		"labels":  {"run key value started id status recipe queue", labelRows},
 		"pauses":  {"run seq id kind opened expires due run_id recipe", pauses},
@@ -268,6 +275,9 @@ func BenchmarkPages(b *testing.B) {
 		{"nothing due", func(ctx context.Context) error {
 			_, err := s.List(ctx, checkpoint.Filter{DueBefore: start, Limit: 50})
 			return err
+		}},
+		{"sample", func(ctx context.Context) error {
+			return s.Sample(ctx, time.Time{}, time.Time{}, func(*checkpoint.Summary) {})
 		}},
 		{"prune", func(ctx context.Context) error { _, err := s.Prune(ctx, start.Add(-30*24*time.Hour)); return err }},
 	} {

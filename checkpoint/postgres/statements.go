@@ -6,17 +6,18 @@ const (
 	createMoreSQL = makeSQL + `, labelled AS (
 	INSERT INTO SCHEMA.labels (run, key, value, started, id, status, recipe, queue)
 	SELECT made.key, u.key, u.value, made.started, made.id, made.status, made.recipe, made.queue
-	FROM made, unnest($16::text[], $17::text[]) AS u(key, value)
+	FROM made, unnest($17::text[], $18::text[]) AS u(key, value)
 ), asked AS (
 	INSERT INTO SCHEMA.pauses (run, seq, id, kind, opened, expires, due, run_id, recipe)
 	SELECT made.key, u.*, made.id, made.recipe
-	FROM made, unnest($18::bigint[], $19::text[], $20::text[], $21::text[], $22::text[], $23::text[]) AS u
+	FROM made, unnest($19::bigint[], $20::text[], $21::text[], $22::text[], $23::text[], $24::text[]) AS u
 )` + madeSQL
 
 	makeSQL = `WITH made AS (
 	INSERT INTO SCHEMA.runs
-		(id, recipe, digest, started, seq, updated, summary, status, due, owner, epoch, until, queue, parent)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 1, clock_timestamp() + $11 * interval '1 microsecond', $14, $15)
+		(id, recipe, digest, started, seq, updated, summary, status, due, owner, epoch, until, queue, parent, figures)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 1, clock_timestamp() + $11 * interval '1 microsecond', $14, $15,
+		$16)
 	ON CONFLICT (id) DO NOTHING RETURNING key, id, recipe, started, seq, until, status, queue
 ), kept AS (
 	INSERT INTO SCHEMA.definitions (digest, line) SELECT $3, $12 FROM made WHERE $12::bytea IS NOT NULL
@@ -28,16 +29,17 @@ const (
 
 	appendSQL = `WITH done AS (UPDATE SCHEMA.runs SET seq = $5, updated = $6` + appendedSQL
 	changeSQL = `WITH done AS (` + changedSQL + whereSQL + `)` + relabelSQL + recordedSQL
-	// askSQL is changeSQL with other pauses: it keeps those of $11 and opens some.
+	// askSQL is changeSQL with other pauses: it keeps those of $12 and opens some.
 	askSQL = `WITH done AS (` + changedSQL + whereSQL + `, id, recipe), closed AS (
-	DELETE FROM SCHEMA.pauses p USING done WHERE p.run = done.key AND p.seq <> ALL($11::bigint[])
+	DELETE FROM SCHEMA.pauses p USING done WHERE p.run = done.key AND p.seq <> ALL($12::bigint[])
 ), asked AS (
 	INSERT INTO SCHEMA.pauses (run, seq, id, kind, opened, expires, due, run_id, recipe)
 	SELECT done.key, u.*, done.id, done.recipe
-	FROM done, unnest($12::bigint[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[]) AS u
+	FROM done, unnest($13::bigint[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[]) AS u
 )` + relabelSQL + recordedSQL
 
-	changedSQL = `UPDATE SCHEMA.runs SET seq = $5, updated = $6, summary = $8, status = $9, due = $10`
+	changedSQL = `UPDATE SCHEMA.runs SET seq = $5, updated = $6, summary = $8, status = $9, due = $10,
+	figures = $11`
 	relabelSQL = `, labelled AS (
 	UPDATE SCHEMA.labels l SET status = $9 FROM done WHERE l.run = done.key AND l.status <> $9
 )`
@@ -113,6 +115,10 @@ LEFT JOIN SCHEMA.signals s ON s.run = r.key AND NOT (s.done AND $2) WHERE r.id =
 
 	columnsSQL = `r.id, r.key, r.started, r.seq, r.updated, r.summary, r.owner, r.epoch, r.until`
 	headSQL    = `SELECT ` + columnsSQL + `, clock_timestamp() FROM SCHEMA.runs r `
+
+	sampleSQL = `SELECT key, recipe, queue, started, status, figures,
+	CASE WHEN until > statement_timestamp() THEN owner END
+FROM SCHEMA.runs WHERE ($1 = '' OR started >= $1) AND ($2 = '' OR started < $2)`
 
 	pruneSQL = headSQL + `WHERE status = $1 AND started < $2 AND updated < $3 AND (started, id) > ($4, $5)
 ORDER BY started, id LIMIT $6`

@@ -49,7 +49,7 @@ func TestOpenRefuses(t *testing.T) {
 		return name
 	}
 	later, foreign := make1(t), write("foreign.db", "")
-	change(t, later, func(c *sqlite.Conn) error { return query(c, nil, "PRAGMA user_version = 7") })
+	change(t, later, func(c *sqlite.Conn) error { return query(c, nil, "PRAGMA user_version = 8") })
 	change(t, foreign, func(c *sqlite.Conn) error { return query(c, nil, "CREATE TABLE t (x)") })
 	for _, tt := range []struct {
 		name, path, synchronous string
@@ -60,7 +60,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"a folder", dir, "", nil, "unable to open"},
 		{"another format", write("text", strings.Repeat("not a database\n", 100)), "", checkpoint.ErrCorrupt, "not a database"},
 		{"another program's", foreign, "", nil, "another program"},
-		{"of a later version", later, "", checkpoint.ErrVersion, "version 7, not 6"},
+		{"of a later version", later, "", checkpoint.ErrVersion, "version 8, not 7"},
 		{"half of it", write("half", string(readFile(t, make1(t))[:6000])), "", checkpoint.ErrCorrupt, "malformed"},
 		{"no path", "", "", nil, "no path"},
 		{"no such mode", filepath.Join(dir, "new.db"), "off", nil, `"off"`},
@@ -252,6 +252,8 @@ func TestMigration(t *testing.T) {
 func TestEarlierVersions(t *testing.T) {
 	newer := []string{ // what each version brought, undone
 		1: "DROP TABLE documents",
+		6: `DROP INDEX runs_status; ALTER TABLE runs DROP COLUMN figures;
+			CREATE INDEX runs_status ON runs (status, started, id, recipe, queue)`,
 		5: "DROP INDEX runs_id",
 		2: "DROP VIEW journal; DROP TABLE crowded",
 		4: `CREATE TABLE old (key TEXT NOT NULL, value TEXT NOT NULL, started TEXT NOT NULL, id TEXT NOT NULL, run INTEGER NOT NULL,

@@ -25,9 +25,11 @@ func many(b *testing.B, s *Store, n int) {
 					run.Parent = fmt.Sprintf("run-%06d", i/1000)
 				}
 				var recs []checkpoint.Record
+				usage := map[string]any{"calls": 3, "inputTokens": 1000 + i, "outputTokens": 80, "micros": i}
 				switch phase := i / 11 % 20; {
 				case phase < 14:
-					recs = append(recs, record(b, at(i+1), checkpoint.RunEnded, map[string]any{"status": "ok"}))
+					recs = append(recs, record(b, at(i+1), checkpoint.RunEnded, map[string]any{"status": "ok", "usage": usage,
+						"models": map[string]any{"fast": usage, "large": usage}}))
 				case phase < 16:
 					recs = append(recs, record(b, at(i+1), checkpoint.RunEnded, map[string]any{"status": "error"}))
 				case phase < 17:
@@ -123,6 +125,11 @@ func BenchmarkLists(b *testing.B) {
 	from = time.Now()
 	n, err := s.Prune(b.Context(), started)
 	fmt.Printf("  Prune: %d, %v, %v\n", n, err, time.Since(from))
+	for range 3 {
+		from, n = time.Now(), 0
+		err = s.Sample(b.Context(), time.Time{}, time.Time{}, func(*checkpoint.Summary) { n++ })
+		fmt.Printf("  Sample: %d, %v, %v\n", n, err, time.Since(from))
+	}
 	from = time.Now()
 	pauses, err := s.Pauses(b.Context(), checkpoint.PauseFilter{Limit: 50, Expiring: true})
 	fmt.Printf("  Pauses: %d, %v, %v\n", len(pauses), err, time.Since(from))

@@ -126,6 +126,11 @@ DROP TABLE labels;
 ALTER TABLE labelled RENAME TO labels;
 `, `
 CREATE INDEX runs_id ON runs (id, status, started, recipe, queue);
+`, `
+ALTER TABLE runs -- see checkpoint.Summary.Figures, '': an earlier version wrote it
+	ADD COLUMN figures TEXT NOT NULL DEFAULT '';
+DROP INDEX runs_status;
+CREATE INDEX runs_status ON runs (status, started, id, recipe, queue, figures);
 `}
 
 // migrate brings the tables up to date.

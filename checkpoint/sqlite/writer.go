@@ -297,10 +297,11 @@ func (w *writer) create(e *entry, c created) error {
 	if err != nil {
 		return &refusal{err}
 	}
-	err = w.exec("INSERT INTO runs (id, recipe, digest, started, status, queue, parent, ended, lease, summary)"+
-		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+	err = w.exec("INSERT INTO runs"+
+		" (id, recipe, digest, started, status, queue, parent, ended, lease, summary, figures)"+
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
 		c.run.ID, c.run.Recipe, c.run.Digest, sortable(c.run.StartedAt), e.sum.Status, c.run.Queue,
-		parent(e.sum), ended(e.sum), lease, c.summary)
+		parent(e.sum), ended(e.sum), lease, c.summary, e.sum.Figures())
 	if err != nil {
 		return err
 	}
@@ -343,12 +344,12 @@ func (w *writer) append(e *entry, sum checkpoint.Summary, recs []checkpoint.Reco
 		keepParsed(line, sum)
 		switch {
 		case err != nil:
-		case sum.Status == before.Status: // the indexes stay as they are
+		case sum.Status == before.Status && sum.Usage == before.Usage: // the indexes stay as they are
 			err = w.exec("UPDATE runs SET summary = ? WHERE num = ?", line, e.num)
 		default:
-			err = w.exec("UPDATE runs SET status = ?, ended = ?, summary = ? WHERE num = ?",
-				sum.Status, ended(sum), line, e.num)
-			if err == nil {
+			err = w.exec("UPDATE runs SET status = ?, ended = ?, figures = ?, summary = ? WHERE num = ?",
+				sum.Status, ended(sum), sum.Figures(), line, e.num)
+			if err == nil && sum.Status != before.Status {
 				err = eachLabel(w.conn, before, "UPDATE labels SET status = ?", string(sum.Status))
 			}
 		}

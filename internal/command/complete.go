@@ -30,7 +30,7 @@ func (a *app) addCompletion(root *cobra.Command) {
 		"validate": files, "fmt": files, "plan": files, "run": onlyFirst(files),
 		"ask":   onlyFirst(cobra.FixedCompletions([]string{"md"}, cobra.ShellCompDirectiveFilterFileExt)),
 		"kinds": onlyFirst(a.completeKinds), "doctor": words(), "version": words(), "resume": words(),
-		"runs list": words(), "runs sweep": words(), "runs prune": words(),
+		"runs list": words(), "runs stats": words(), "runs sweep": words(), "runs prune": words(),
 		"runs show": runs, "runs trace": runs, "runs watch": runs, "runs cancel": runs, "runs recover": runs,
 		"runs fork": runs, "runs repair": runs, "runs export": runs, "runs answer": a.completePauses,
 		"runs send": a.completeChannels, "memory list": words(),
@@ -43,6 +43,7 @@ func (a *app) addCompletion(root *cobra.Command) {
 		"plan --direction":  words("TB", "LR"),
 		"validate --format": words(validateFormats...), "run --input": a.completeInputs,
 		"runs fork --at": a.completeSteps, "runs list --status": words(statuses()...),
+		"runs stats --status": words(statuses()...), "runs stats --by": words(groups()...),
 		"runs prune --status": words(statuses()[2:]...), "runs answer --decision": a.completeDecisions,
 		"runs answer --scope": words("once", "run"), "resume --scope": words("once", "run"), "resume --recipe": files,
 	}

@@ -35,9 +35,9 @@ func (a *app) runsCommand() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.runsList(), a.runsShow(), a.runsTrace(), a.runsWatch(), a.runsCancel(), a.runsRecover(),
-		a.runsAnswer(), a.runsSend(), a.runsTell(), a.runsTranscript(), a.runsSweep(), a.runsFork(), a.runsPrune(),
-		a.runsRepair(), a.runsExport(), a.runsImport())
+	cmd.AddCommand(a.runsList(), a.runsStats(), a.runsShow(), a.runsTrace(), a.runsWatch(), a.runsCancel(),
+		a.runsRecover(), a.runsAnswer(), a.runsSend(), a.runsTell(), a.runsTranscript(), a.runsSweep(),
+		a.runsFork(), a.runsPrune(), a.runsRepair(), a.runsExport(), a.runsImport())
 	return cmd
 }
 

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -18,9 +18,36 @@ import (
 // defaultListed is how many runs people are shown.
 const defaultListed = 20
 
+// runFilter are the flags that select runs.
+type runFilter struct {
+	recipe                   string
+	statuses, queues, labels []string
+}
+
+func (r *runFilter) flags(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&r.statuses, "status", nil,
+		"only runs with this status (repeatable): "+strings.Join(statuses(), ", "))
+	cmd.Flags().StringVar(&r.recipe, "recipe", "", "only runs of the recipe with this name")
+	cmd.Flags().StringArrayVar(&r.queues, "queue", nil, "only runs of this queue (repeatable); \"\" means no queue")
+	cmd.Flags().StringArrayVar(&r.labels, "label", nil, "only runs with this label, key=value (repeatable)")
+}
+
+// filter returns what the flags say, or a usage error.
+func (r *runFilter) filter() (history.Filter, error) {
+	f := history.Filter{Recipe: r.recipe, Queues: r.queues}
+	for _, status := range r.statuses {
+		if err := oneOf("status", status, statuses()...); err != nil {
+			return f, err
+		}
+		f.Statuses = append(f.Statuses, history.Status(status))
+	}
+	var err error
+	f.Labels, err = labelsOf(r.labels)
+	return f, err
+}
+
 func (a *app) runsList() *cobra.Command {
-	var recipe string
-	var wantedStatuses, queues, labels []string
+	var wanted runFilter
 	limit, all := defaultListed, false
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -31,15 +58,8 @@ func (a *app) runsList() *cobra.Command {
   braise runs list --all --output json`,
 		Args: exactly(0, "runs list takes no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f := history.Filter{Recipe: recipe, Queues: queues}
-			for _, status := range wantedStatuses {
-				if err := oneOf("status", status, statuses()...); err != nil {
-					return err
-				}
-				f.Statuses = append(f.Statuses, history.Status(status))
-			}
-			var err error
-			if f.Labels, err = labelsOf(labels); err != nil {
+			f, err := wanted.filter()
+			if err != nil {
 				return err
 			}
 			switch given := cmd.Flags().Changed("limit"); {
@@ -62,7 +82,7 @@ func (a *app) runsList() *cobra.Command {
 				if storeErr != nil && len(list) == 0 {
 					return s.fail("", storeErr)
 				}
-				if err := a.printRuns(list); err != nil {
+				if err := a.printRuns(ctx, runs, list); err != nil {
 					return err
 				}
 				if more && a.output == "human" && !a.quiet {
@@ -75,11 +95,7 @@ func (a *app) runsList() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringArrayVar(&wantedStatuses, "status", nil,
-		"only runs with this status (repeatable): "+strings.Join(statuses(), ", "))
-	cmd.Flags().StringVar(&recipe, "recipe", "", "only runs of the recipe with this name")
-	cmd.Flags().StringArrayVar(&queues, "queue", nil, "only runs of this queue (repeatable); \"\" means no queue")
-	cmd.Flags().StringArrayVar(&labels, "label", nil, "only runs with this label, key=value (repeatable)")
+	wanted.flags(cmd)
 	cmd.Flags().IntVar(&limit, "limit", limit, "maximum number of runs; 0 means all, as for json and jsonl")
 	cmd.Flags().BoolVar(&all, "all", false, "all runs")
 	return cmd
@@ -91,42 +107,27 @@ type listedRun struct {
 	DurationMS *int64 `json:"durationMs,omitempty"` // nil: it has not ended
 }
 
-func (a *app) printRuns(list []history.Info) error {
+// printRuns prints runs: on a terminal in 80 columns with short ids, elsewhere in full.
+func (a *app) printRuns(ctx context.Context, runs history.Source, list []history.Info) error {
 	if a.output != "human" {
 		listed := make([]listedRun, len(list))
 		for i, r := range list {
 			listed[i] = listedRun{r, millis(r.StartedAt, r.EndedAt)}
 		}
-		return a.printListed(listed)
+		return printListed(a, listed)
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
-	columns := "RUN\tRECIPE\tSTATUS\tSTARTED\tENDED\tPAUSES"
-	costs := slices.ContainsFunc(list, func(r history.Info) bool { return r.Usage.Micros > 0 })
-	if costs {
-		columns += "\tCOST"
+	t := runTable{width: math.MaxInt}
+	if isTerminal(a.stdout) {
+		t = runTable{shortIDs(ctx, runs, list), 80}
 	}
-	if slices.ContainsFunc(list, func(r history.Info) bool { return aboutText(&r.About) != "" }) {
-		columns += "\tABOUT"
+	for _, row := range t.rows(list) {
+		fmt.Fprintln(a.stdout, row)
 	}
-	fmt.Fprintln(w, columns)
-	for _, r := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d",
-			r.RunID, terminal.Visible(r.Recipe), r.Status,
-			terminal.LocalTime(r.StartedAt), terminal.LocalTime(r.EndedAt), r.Pauses)
-		if costs {
-			fmt.Fprint(w, "\t"+costText(r.Usage.Micros))
-		}
-		if text := aboutText(&r.About); text != "" {
-			fmt.Fprint(w, "\t"+terminal.Visible(text))
-		}
-		fmt.Fprintln(w)
-	}
-	w.Flush()
 	return nil
 }
 
-// printListed prints runs as JSON: a list, or with jsonl one a line.
-func (a *app) printListed(list []listedRun) error {
+// printListed prints what a list has as JSON: a list, or with jsonl one a line.
+func printListed[T any](a *app, list []T) error {
 	if a.output == "json" {
 		return a.printJSON(list)
 	}
@@ -136,14 +137,6 @@ func (a *app) printListed(list []listedRun) error {
 		}
 	}
 	return nil
-}
-
-// costText is what a run has cost; "-" when nothing is known to have.
-func costText(micros int64) string {
-	if micros == 0 {
-		return "-"
-	}
-	return terminal.Dollars(float64(micros) / 1e6)
 }
 
 // aboutText is the queue and the labels of a run, and why it failed.

@@ -432,7 +432,7 @@ func (r *Run) applyAgent(t *machine.Task, kept journal.AgentEvents) {
 		a.calls[c.Step]++
 		r.markDrawn(c.Model, c.N)
 	}
-	r.spent(t, kept.Used, len(kept.Calls))
+	r.spent(t, kept.Model(), kept.Used, len(kept.Calls))
 	r.countTools(t, kept)
 	r.m.Spend(t, kept.Used.Micros)
 	if kept.Waits {

@@ -148,7 +148,7 @@ func (r *Run) use(t *machine.Task, used *journal.ModelUse) {
 			r.markDrawn(tried.Model, n)
 		}
 	}
-	r.spent(t, used.Used, used.Calls())
+	r.spent(t, used.Model, used.Used, used.Calls())
 	r.m.Spend(t, used.Used.Micros)
 }
 

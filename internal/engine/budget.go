@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
@@ -43,9 +44,10 @@ type account struct {
 
 // budget holds the accounts of a run. A step that runs again keeps its account of what models use.
 type budget struct {
-	total journal.Amount // by calls of models, in all executions
-	calls int64          // of models that used something
-	kept  int            // bytes of memory that agents take, by Event.Weight
+	total  journal.Amount              // by calls of models, in all executions
+	calls  int64                       // of models that used something
+	models map[string]checkpoint.Usage // total, by the model that answered; "": not known
+	kept   int                         // bytes of memory that agents take, by Event.Weight
 
 	host     program.Limits // the host's limit of the run
 	accounts map[scope]*account

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -46,7 +47,8 @@ func (r *Run) NoteEnd(err error) {
 	} else if err != nil {
 		status = checkpoint.Failed
 	}
-	ended := journal.Ended{Status: status, Usage: r.usage()}
+	ended := journal.Ended{Status: status}
+	ended.Usage, ended.Models = r.usage()
 	if e, ok := errors.AsType[*runtime.Error](err); ok && status == checkpoint.Failed {
 		message := r.o.Redact.Text(e.Err.Error())
 		ended.Error = checkpoint.Failure{Code: e.Code, Message: short(message), Step: e.Step,
@@ -56,13 +58,16 @@ func (r *Run) NoteEnd(err error) {
 }
 
 // NotePaused records that the execution ended because the run waits.
-func (r *Run) NotePaused() { r.Note("", journal.Paused{Usage: r.usage()}) }
+func (r *Run) NotePaused() {
+	usage, models := r.usage()
+	r.Note("", journal.Paused{Usage: usage, Models: models})
+}
 
-// usage is what the run used of models, in all executions.
-func (r *Run) usage() checkpoint.Usage {
+// usage is what the run used of models, in all executions, together and of each.
+func (r *Run) usage() (checkpoint.Usage, map[string]checkpoint.Usage) {
 	used, calls := r.Used()
 	used.Calls = calls
-	return used.Total()
+	return used.Total(), maps.Clone(r.budget.models)
 }
 
 // short cuts a message for lists of runs.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
@@ -174,9 +175,9 @@ func (r *Run) callsOf(t *machine.Task) any {
 	return []any{}
 }
 
-// spent counts what an event says that so many calls used.
-func (r *Run) spent(t *machine.Task, used journal.Amount, calls int) {
-	r.budget.sum(used, calls)
+// spent counts what an event says that so many calls used, the last of them of a model.
+func (r *Run) spent(t *machine.Task, model string, used journal.Amount, calls int) {
+	r.budget.sum(model, used, calls)
 	if t == nil || used == (journal.Amount{}) {
 		return
 	}
@@ -187,10 +188,18 @@ func (r *Run) spent(t *machine.Task, used journal.Amount, calls int) {
 }
 
 // sum adds what calls used to the run's total. A call that is shared with another run used nothing here.
-func (b *budget) sum(used journal.Amount, calls int) {
-	if used != (journal.Amount{}) {
-		b.total, b.calls = b.total.Plus(used), b.calls+int64(calls)
+func (b *budget) sum(model string, used journal.Amount, calls int) {
+	if used == (journal.Amount{}) {
+		return
 	}
+	b.total, b.calls = b.total.Plus(used), b.calls+int64(calls)
+	if b.models == nil {
+		b.models = map[string]checkpoint.Usage{}
+	}
+	used.Calls = int64(calls)
+	u := b.models[model]
+	u.Add(used.Total())
+	b.models[model] = u
 }
 
 // Used returns what the run's calls of models used, in all executions, and their number.
@@ -200,8 +209,8 @@ func (r *Run) Used() (used journal.Amount, calls int64) { return r.budget.total,
 // the limits, are those of the present one.
 func (r *Run) recallSpent(events []journal.Event) {
 	accounts := r.accountsOf(nil)
-	add := func(used journal.Amount, calls int) {
-		r.budget.sum(used, calls)
+	add := func(model string, used journal.Amount, calls int) {
+		r.budget.sum(model, used, calls)
 		for _, a := range accounts {
 			a.used = a.used.Plus(used)
 		}
@@ -210,11 +219,11 @@ func (r *Run) recallSpent(events []journal.Event) {
 		switch what := events[i].What.(type) {
 		case journal.CallEnded:
 			used := what.Models.All()
-			add(used.Used, used.Calls())
+			add(used.Model, used.Used, used.Calls())
 		case journal.AgentEvents:
-			add(what.Used, len(what.Calls))
+			add(what.Model(), what.Used, len(what.Calls))
 		case journal.PauseOpened:
-			add(what.Models.Used, what.Models.Calls())
+			add(what.Models.Model, what.Models.Used, what.Models.Calls())
 		}
 	}
 }

@@ -70,6 +70,14 @@ type Tried struct {
 	Draws []int  `json:"draws"` // the numbers of its calls, in the run
 }
 
+// Model is the one of the last of the calls; "": there is none.
+func (e *AgentEvents) Model() string {
+	if len(e.Calls) == 0 {
+		return ""
+	}
+	return e.Calls[len(e.Calls)-1].Model
+}
+
 // Progress is the progress of a call, kept over a pause of the engine.
 type Progress struct {
 	Attempts int            // of the call in progress, all failed

@@ -121,7 +121,8 @@ func decode(rec checkpoint.Record) (e Event, err error) {
 	case stopped:
 		e.What = Stopped{}
 	case checkpoint.RunPaused:
-		e.What = Paused{data.total()}
+		usage, models := data.total()
+		e.What = Paused{usage, models}
 	case checkpoint.RunEnded:
 		e.What = data.ended()
 	}
@@ -171,9 +172,10 @@ func (o object) begun() Begun {
 
 func (o object) ended() Ended {
 	f := o.in("error")
+	usage, models := o.total()
 	return Ended{checkpoint.Status(o.text("status")),
 		checkpoint.Failure{Code: f.text("code"), Message: f.text("message"), Step: f.text("step"),
-			Category: f.text("category")}, o.total()}
+			Category: f.text("category")}, usage, models}
 }
 
 func (o object) execution() Execution {
@@ -222,12 +224,23 @@ func (o object) ms() time.Duration {
 	return time.Duration(min(o.count("ms"), int64(math.MaxInt64/time.Millisecond))) * time.Millisecond
 }
 
-// total is the usage of a run.
-func (o object) total() checkpoint.Usage {
-	u := o.in("usage")
-	return checkpoint.Usage{Calls: u.count("calls"), InputTokens: u.count("inputTokens"),
-		CachedTokens: u.count("cachedTokens"), CacheWriteTokens: u.count("cacheWriteTokens"),
-		OutputTokens: u.count("outputTokens"), ReasoningTokens: u.count("reasoningTokens"), Micros: u.count("micros")}
+// total is the usage of a run, and that of each model.
+func (o object) total() (checkpoint.Usage, map[string]checkpoint.Usage) {
+	var each map[string]checkpoint.Usage
+	models := o.in("models")
+	for _, name := range value.SortedKeys(models) {
+		if each == nil {
+			each = make(map[string]checkpoint.Usage, len(models))
+		}
+		each[name] = models.in(name).used()
+	}
+	return o.in("usage").used(), each
+}
+
+func (o object) used() checkpoint.Usage {
+	return checkpoint.Usage{Calls: o.count("calls"), InputTokens: o.count("inputTokens"),
+		CachedTokens: o.count("cachedTokens"), CacheWriteTokens: o.count("cacheWriteTokens"),
+		OutputTokens: o.count("outputTokens"), ReasoningTokens: o.count("reasoningTokens"), Micros: o.count("micros")}
 }
 
 func (o object) parallel() int { return int(min(o.count("parallel"), math.MaxInt32)) }

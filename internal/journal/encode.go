@@ -6,6 +6,7 @@ import (
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 )
 
@@ -116,18 +117,33 @@ func members(e *Event) (data map[string]any, err error) {
 	case Cancelled:
 		data = map[string]any{"reason": w.Reason}
 	case Paused:
-		data = addTotal(nil, &w.Usage)
+		data = addTotal(nil, w.Usage, w.Models)
 	case Ended:
 		data = w.members()
 	}
 	return data, nil
 }
 
-// addTotal adds the usage of a run, if there is any; data may be nil.
-func addTotal(data map[string]any, u *checkpoint.Usage) map[string]any {
-	if *u == (checkpoint.Usage{}) {
+// addTotal adds the usage of a run, and that of each model, if there is any; data may be nil.
+func addTotal(data map[string]any, u checkpoint.Usage, models map[string]checkpoint.Usage) map[string]any {
+	if u == (checkpoint.Usage{}) {
 		return data
 	}
+	if data == nil {
+		data = map[string]any{}
+	}
+	data["usage"] = usageData(u)
+	if len(models) > 0 {
+		each := make(map[string]any, len(models))
+		for _, name := range value.SortedKeys(models) {
+			each[name] = usageData(models[name])
+		}
+		data["models"] = each
+	}
+	return data
+}
+
+func usageData(u checkpoint.Usage) map[string]any {
 	usage := map[string]any{}
 	addCount(usage, "calls", u.Calls)
 	addCount(usage, "inputTokens", u.InputTokens)
@@ -136,11 +152,7 @@ func addTotal(data map[string]any, u *checkpoint.Usage) map[string]any {
 	addCount(usage, "outputTokens", u.OutputTokens)
 	addCount(usage, "reasoningTokens", u.ReasoningTokens)
 	addCount(usage, "micros", u.Micros)
-	if data == nil {
-		data = map[string]any{}
-	}
-	data["usage"] = usage
-	return data
+	return usage
 }
 
 func addInterrupt(data map[string]any, how resume.Interrupt) {
@@ -363,7 +375,7 @@ func (s Said) members(after int64) map[string]any {
 }
 
 func (w *Ended) members() map[string]any {
-	data := addTotal(map[string]any{"status": string(w.Status)}, &w.Usage)
+	data := addTotal(map[string]any{"status": string(w.Status)}, w.Usage, w.Models)
 	if f := &w.Error; *f != (checkpoint.Failure{}) {
 		failure := map[string]any{"code": f.Code, "message": f.Message}
 		addText(failure, "step", f.Step)

@@ -194,12 +194,16 @@ type (
 	// Stopped says that the run's context ended; the run can be recovered.
 	Stopped struct{}
 	// Paused says that nothing continues until a pause is answered. Usage is that of the run so far.
-	Paused struct{ Usage checkpoint.Usage }
+	Paused struct {
+		Usage  checkpoint.Usage
+		Models map[string]checkpoint.Usage // Usage by model; "": not known. nil: nothing, or not told
+	}
 	// Ended is the run's end. Error is zero unless the run has failed.
 	Ended struct {
 		Status checkpoint.Status
 		Error  checkpoint.Failure
 		Usage  checkpoint.Usage
+		Models map[string]checkpoint.Usage // as in Paused
 	}
 )
 
