@@ -136,31 +136,14 @@ const watchTime = 500 * time.Millisecond
 // value. A store that is no checkpoint.Watcher is read every half a second.
 func (r *Reader) Watch(ctx context.Context, runID string) iter.Seq2[trace.Event, error] {
 	return func(yield func(trace.Event, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		var changed <-chan struct{}
-		for tail := r.Tail(runID); ; {
-			sum, events, err := tail.Next(ctx)
-			if err != nil {
-				yield(trace.Event{}, err)
-				return
-			}
+		for events, err := range r.Tail(runID).Watch(ctx) {
 			for _, e := range events {
 				if !yield(e, nil) {
 					return
 				}
 			}
-			if sum.Status.Ended() {
+			if err != nil && !yield(trace.Event{}, err) {
 				return
-			}
-			if changed == nil {
-				changed = r.changes(ctx, runID)
-			}
-			select {
-			case <-ctx.Done():
-				yield(trace.Event{}, context.Cause(ctx))
-				return
-			case <-changed:
 			}
 		}
 	}

@@ -2,7 +2,9 @@ package history
 
 import (
 	"context"
+	"iter"
 	"slices"
+	"strings"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/guard"
@@ -46,4 +48,47 @@ func (t *Tail) Next(ctx context.Context) (checkpoint.Summary, []trace.Event, err
 		v.addContent(events)
 	}
 	return sum, events, nil
+}
+
+// Watch yields what Next returns, some events at a time, until the run has ended; see [Reader.Watch].
+func (t *Tail) Watch(ctx context.Context) iter.Seq2[[]trace.Event, error] {
+	return func(yield func([]trace.Event, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		var changed <-chan struct{}
+		for {
+			sum, events, err := t.Next(ctx)
+			if !yield(events, err) || err != nil || sum.Status.Ended() {
+				return
+			}
+			if changed == nil {
+				changed = t.reader.changes(ctx, t.runID)
+			}
+			select {
+			case <-ctx.Done():
+				yield(nil, context.Cause(ctx))
+				return
+			case <-changed:
+			}
+		}
+	}
+}
+
+// Work returns what the agent of a step has done, up to the last event that Next returned. step may also be the path of
+// a child of it. It is nil if the step has no agent that has begun. Its calls have no times. Nothing is read or replayed
+// for it.
+func (t *Tail) Work(step string) *Work {
+	if t.log == nil {
+		return nil
+	}
+	path := step
+	for t.log.agents[path] == nil {
+		end := strings.LastIndexByte(path, '/')
+		if end < 0 {
+			return nil
+		}
+		path = path[:end]
+	}
+	w := workOf(path, &t.log.agents[path].state)
+	return &w
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -69,9 +70,7 @@ func (t *transcript) works(ctx context.Context) ([]history.Work, error) {
 	if err != nil {
 		return nil, err
 	}
-	paths := slices.DeleteFunc(all, func(path string) bool {
-		return t.step != "" && path != t.step && workflow.PlanID(path) != t.step
-	})
+	paths := slices.DeleteFunc(all, func(path string) bool { return !t.wants(path) })
 	works := []history.Work{}
 	if len(paths) > 0 {
 		steps, err := t.reader.Steps(ctx, t.runID, paths...)
@@ -92,6 +91,11 @@ func (t *transcript) works(ctx context.Context) ([]history.Work, error) {
 	return works, nil
 }
 
+// wants reports whether the step was asked for.
+func (t *transcript) wants(path string) bool {
+	return t.step == "" || path == t.step || workflow.PlanID(path) == t.step
+}
+
 // workOf is what was said in a step; nil: it asks nobody, or has not begun.
 func workOf(d *history.Detail) *history.Work {
 	if d.Work != nil || d.Said == nil {
@@ -99,8 +103,9 @@ func workOf(d *history.Detail) *history.Work {
 	}
 	w := &history.Work{Path: d.Step.Step, Messages: d.Said, Calls: []history.ToolCall{}, Finish: d.Finish}
 	if d.Usage != nil {
-		w.Usage = runtime.Usage{InputTokens: int(d.Usage.InputTokens),
-			OutputTokens: int(d.Usage.OutputTokens)}
+		w.Usage = runtime.Usage{InputTokens: int(d.Usage.InputTokens), CachedTokens: int(d.Usage.CachedTokens),
+			CacheWriteTokens: int(d.Usage.CacheWriteTokens), OutputTokens: int(d.Usage.OutputTokens),
+			ReasoningTokens: int(d.Usage.ReasoningTokens)}
 	}
 	if d.Error.Code != "" {
 		w.Stop = "error"
@@ -121,30 +126,43 @@ func (t *transcript) print(ctx context.Context) error {
 	return nil
 }
 
-// follow prints all there is, and then what comes, until the run ends.
+// follow prints all there is, and then what comes, until the run ends. What agents have said follows from the events;
+// for a step of the kind model the run is read again.
 func (t *transcript) follow(ctx context.Context) error {
-	look := func() error {
-		works, err := t.works(ctx)
-		if err == nil {
-			t.more(works)
-		}
+	works, err := t.works(ctx) // also finds out whether there is the step
+	if err != nil {
 		return err
 	}
-	if err := look(); err != nil {
-		return err
-	}
-	for e, err := range t.reader.Watch(ctx, t.runID) {
+	t.more(works)
+	tail, asks := t.reader.Tail(t.runID), map[string]bool{} // steps that call a model
+	for events, err := range tail.Watch(ctx) {
 		if err != nil {
 			return err
 		}
-		switch e.Kind {
-		case trace.ModelEnd, trace.ToolEnd, trace.AgentEnd, trace.RunEnd:
-			if err := look(); err != nil {
-				return err
+		answered, said := false, map[string]bool{}
+		for _, e := range events {
+			switch e.Kind {
+			case trace.ModelEnd, trace.ToolEnd, trace.AgentEnd:
+				said[e.Step] = true
+			case trace.AdapterCall:
+				asks[e.Step] = asks[e.Step] || e.Data.Get("kind") == "model"
+			case trace.StepEnd:
+				answered = answered || asks[e.Step]
 			}
 		}
+		for _, path := range slices.Sorted(maps.Keys(said)) {
+			if w := tail.Work(path); w != nil && t.wants(w.Path) {
+				t.more([]history.Work{*w})
+			}
+		}
+		if answered {
+			if works, err = t.works(ctx); err != nil {
+				return err
+			}
+			t.more(works)
+		}
 	}
-	return look()
+	return nil
 }
 
 // more prints the messages that were not printed before.

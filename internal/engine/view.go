@@ -74,7 +74,11 @@ func (r *Run) Steps() (list []Step) {
 func (r *Run) Inputs(paths map[string]bool) map[string]any {
 	inputs := map[string]any{}
 	r.m.Walk(func(t *machine.Task) {
-		if !paths[t.Path()] || t.Status() == machine.Pending || t.Node().Foreach != nil && t.Whole() == t {
+		switch t.Status() {
+		case machine.Pending, machine.SkippedWhen, machine.SkippedUpstream:
+			return
+		}
+		if !paths[t.Path()] || t.Node().Foreach != nil && t.Whole() == t {
 			return
 		}
 		n := t.Node()
