@@ -52,7 +52,7 @@ var plannedLines = map[string]int{
 	"checkpoint/sqlite":         1715,
 	"internal/command":          5075,
 	"diagnostics":               680,
-	"history":                   1480,
+	"history":                   1490,
 	"host":                      3490,
 	"internal/call":             1324,
 	"internal/agents":           3480,

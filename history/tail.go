@@ -74,9 +74,9 @@ func (t *Tail) Watch(ctx context.Context) iter.Seq2[[]trace.Event, error] {
 	}
 }
 
-// Work returns what the agent of a step has done, up to the last event that Next returned. step may also be the path of
-// a child of it. It is nil if the step has no agent that has begun. Its calls have no times. Nothing is read or replayed
-// for it.
+// Work returns what the agent of a step has done, up to the last event that Next returned. step may also be the path
+// of a child of it. It is nil if the step has no agent that has begun. Its calls have no times. Nothing is read or
+// replayed for it.
 func (t *Tail) Work(step string) *Work {
 	if t.log == nil {
 		return nil

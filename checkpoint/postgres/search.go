@@ -33,14 +33,29 @@ func (q *query) limit(n int) string {
 	return " LIMIT " + q.arg(n)
 }
 
-// recipe returns the condition of a recipe. The index has as much of a name as fits any page.
+// recipe returns the condition of a recipe. The index of runs has as much of a name as fits any page; labels have none,
+// and there the server knows how many a name has.
 func (q *query) recipe(table, name string) string {
 	place := q.arg(name)
+	if table != "r" {
+		return " AND " + table + ".recipe = " + place
+	}
 	cond := " AND left(" + table + ".recipe, 100) = left(" + place + ", 100)"
 	if len(name) >= 100 {
 		cond += " AND " + table + ".recipe = " + place
 	}
 	return cond
+}
+
+// prefix returns the condition of the beginning of an id.
+func (q *query) prefix(table, id string) string {
+	last := len(id) - 1
+	return fmt.Sprintf(" AND %s.id >= %s AND %[1]s.id < %[3]s", table, q.arg(id), q.arg(id[:last]+string(id[last]+1)))
+}
+
+// texts are those of a list that the server takes.
+func texts(list []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(text string) bool { return !isText(text) })
 }
 
 // collect reads the rows of a statement that is made for one filter.
@@ -104,10 +119,8 @@ func (q *query) branches(f checkpoint.Filter, lead []int64, all []checkpoint.Sta
 	queues := []string{""}
 	if f.Queues != nil && !few(f, lead) {
 		queues = nil
-		for _, queue := range slices.Compact(slices.Sorted(slices.Values(f.Queues))) {
-			if isText(queue) {
-				queues = append(queues, " AND PLACE.queue = "+q.arg(queue))
-			}
+		for _, queue := range slices.Compact(slices.Sorted(slices.Values(texts(f.Queues)))) {
+			queues = append(queues, " AND PLACE.queue = "+q.arg(queue))
 		}
 	}
 	_, part := statuses(f)
@@ -162,14 +175,12 @@ func (q *query) from(f checkpoint.Filter, lead []int64, rows bool) string {
 		where += " AND " + key + " = ANY(" + q.arg(lead) + ")"
 	}
 	if f.Recipe != "" {
-		where += q.recipe("PLACE", f.Recipe)
+		where += q.recipe(strings.TrimSuffix(place(f), "."), f.Recipe)
 	}
-	cond(few(f, lead) && f.Queues != nil, "PLACE.queue = ANY(%s)", slices.DeleteFunc(slices.Clone(f.Queues),
-		func(queue string) bool { return !isText(queue) }))
+	cond(few(f, lead) && f.Queues != nil, "PLACE.queue = ANY(%s)", texts(f.Queues))
 	cond(f.Parent != "", "r.parent <> '' AND r.parent = %s", f.Parent)
 	if f.Prefix != "" {
-		last := len(f.Prefix) - 1
-		cond(true, "PLACE.id >= %s AND PLACE.id < %s", f.Prefix, f.Prefix[:last]+string(f.Prefix[last]+1))
+		where += q.prefix("PLACE", f.Prefix)
 	}
 	cond(!f.From.IsZero(), "PLACE.started >= %s", stamp(f.From))
 	cond(!f.To.IsZero(), "PLACE.started < %s", stamp(f.To))
@@ -212,24 +223,15 @@ func (q *query) list(f checkpoint.Filter, lead []int64) string {
 	return "SELECT u.*, clock_timestamp() FROM (" + strings.Join(some, " UNION ALL ") + ") AS u" + end
 }
 
-// lead returns the keys of the runs among which all are that a filter with DueBefore or Signalled can let through; nil
-// when they are many, or the filter has neither. The server would not begin there by itself: it does not know how few
-// they are, and might look through all runs of a queue.
+// lead returns the keys of the runs among which all are that a filter can let through, when something that it asks for
+// leaves few; else nil. The server would not begin there by itself: it does not know how few they are, and might look
+// through all runs of a queue, or with a label. Without labels, it has an index for each thing but two.
 func (s *Store) lead(ctx context.Context, f checkpoint.Filter) (keys []int64, err error) {
-	for _, tt := range []struct {
-		holds bool
-		sql   string
-		args  []any
-	}{
-		{f.Signalled, "SELECT DISTINCT run FROM SCHEMA.signals WHERE NOT done ORDER BY run LIMIT $1", []any{most + 1}},
-		{!f.DueBefore.IsZero(), "SELECT key FROM SCHEMA.runs WHERE due <> '' AND due <= $2 ORDER BY due LIMIT $1",
-			[]any{most + 1, stamp(f.DueBefore)}},
-	} {
-		if !tt.holds {
-			continue
-		}
+	for _, sql := range leads(f) {
+		var q query
+		text := sql(&q)
 		err = s.reading(ctx, func(conn *pgx.Conn) (err error) {
-			rows, _ := conn.Query(ctx, s.sql(tt.sql), tt.args...)
+			rows, _ := conn.Query(ctx, s.sql(text+q.limit(most+1)), q.args...)
 			keys, err = pgx.CollectRows(rows, pgx.RowTo[int64])
 			return err
 		})
@@ -241,6 +243,42 @@ func (s *Store) lead(ctx context.Context, f checkpoint.Filter) (keys []int64, er
 		}
 	}
 	return nil, nil
+}
+
+// leads returns the statements, without their limits, that find the runs for each thing that may leave few.
+func leads(f checkpoint.Filter) (all []func(q *query) string) {
+	if f.Signalled {
+		all = append(all, func(*query) string {
+			return "SELECT DISTINCT run FROM SCHEMA.signals WHERE NOT done ORDER BY run"
+		})
+	}
+	if !f.DueBefore.IsZero() {
+		all = append(all, func(q *query) string {
+			return "SELECT key FROM SCHEMA.runs WHERE due <> '' AND due <= " + q.arg(stamp(f.DueBefore)) + " ORDER BY due"
+		})
+	}
+	if len(f.Labels) == 0 {
+		return all
+	}
+	runs := func(cond func(q *query) string) {
+		all = append(all, func(q *query) string { return "SELECT r.key FROM SCHEMA.runs r WHERE true" + cond(q) })
+	}
+	if f.Recipe != "" {
+		runs(func(q *query) string { return q.recipe("r", f.Recipe) })
+	}
+	if f.Queues != nil {
+		runs(func(q *query) string { return " AND r.queue = ANY(" + q.arg(texts(f.Queues)) + ")" })
+	}
+	if f.Prefix != "" {
+		runs(func(q *query) string { return q.prefix("r", f.Prefix) })
+	}
+	keys, values := labels(f.Labels)
+	for i := range keys[1:] { // the server begins with the first one where it is rare
+		all = append(all, func(q *query) string {
+			return "SELECT run FROM SCHEMA.labels WHERE key = " + q.arg(keys[i+1]) + " AND value = " + q.arg(values[i+1])
+		})
+	}
+	return all
 }
 
 // search calls use with what leads to the runs of a filter, unless there can be none.
