@@ -105,7 +105,7 @@ var plan = map[string]room{
 	"adapters/limit":            {"3", "internal/agents retry runtime trace", ""},
 	"adapters/mcp": {"3", "resume runtime retry trace internal/procgroup internal/schema internal/value",
 		"github.com/modelcontextprotocol/go-sdk/..."},
-	"adapters/builtin": {"3", "runtime retry internal/passages internal/procgroup internal/regular internal/value",
+	"adapters/builtin": {"3", "runtime retry trace internal/passages internal/procgroup internal/regular internal/value",
 		"golang.org/x/text/encoding/..."},
 	"adapters/memory":    {"3", "runtime checkpoint internal/value", ""},
 	"adapters/skills":    {"3", "runtime diagnostics internal/yamlnode internal/regular", ""},

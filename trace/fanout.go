@@ -79,10 +79,10 @@ func (f *Fanout) Emit(e Event, content any) {
 		if content != nil && o.wants.Content {
 			detailed := e
 			detailed.Data = e.Data.with("content", content)
-			o.put(detailed)
+			o.put(queued{Event: detailed})
 			continue
 		}
-		o.put(e)
+		o.put(queued{Event: e})
 	}
 }
 
@@ -136,7 +136,7 @@ type outlet struct {
 	err    error         // of the sink
 
 	mu        sync.Mutex
-	queue     []Event
+	queue     []queued
 	closed    bool // nothing more is queued
 	abandoned bool // nothing more is handed on
 }
@@ -165,10 +165,16 @@ func (o *outlet) traceparent() (text string) {
 	return text
 }
 
-func (o *outlet) put(e Event) {
+// queued is an event, or a question about the events before it.
+type queued struct {
+	Event
+	ask func() // nil: it is an event
+}
+
+func (o *outlet) put(q queued) {
 	o.mu.Lock()
 	if !o.closed {
-		o.queue = append(o.queue, e)
+		o.queue = append(o.queue, q)
 	}
 	o.mu.Unlock()
 	o.poke()
@@ -219,13 +225,18 @@ func (o *outlet) run() {
 	}
 	for more := true; more; {
 		<-o.wake
-		var batch []Event
+		var batch []queued
 		batch, more = o.take()
-		for _, e := range batch {
+		for _, q := range batch {
 			if o.left() {
 				more = false
 				break
 			}
+			if q.ask != nil {
+				q.ask()
+				continue
+			}
+			e := q.Event
 			e.Data = slices.Clone(e.Data)
 			for i := range e.Data {
 				e.Data[i].Value = value.Clone(e.Data[i].Value)
@@ -242,7 +253,7 @@ func (o *outlet) run() {
 }
 
 // take returns what is queued and whether there may be more.
-func (o *outlet) take() (batch []Event, more bool) {
+func (o *outlet) take() (batch []queued, more bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	batch, o.queue = o.queue, nil

@@ -22,6 +22,7 @@ import (
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
 )
 
 // HTTPOptions say what http.request may do. The zero value lets it reach public addresses.
@@ -223,6 +224,9 @@ func (in httpArgs) request(ctx context.Context) (*http.Request, error) {
 	key, method := runtime.IdempotencyKey(ctx), in.method()
 	if key != "" && method != http.MethodGet && method != http.MethodHead {
 		req.Header.Set("Idempotency-Key", key) // a header of the recipe's own goes before it
+	}
+	if text := trace.Traceparent(ctx); text != "" {
+		req.Header.Set("Traceparent", text)
 	}
 	if in.JSON != nil {
 		req.Header.Set("Content-Type", "application/json")

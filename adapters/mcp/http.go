@@ -16,6 +16,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/trace"
 )
 
 const maxRedirects = 10
@@ -76,6 +77,9 @@ func (r *requests) RoundTrip(req *http.Request) (*http.Response, error) {
 	}))
 	if v := r.version.Load(); v != nil && req.Header.Get(versionHeader) == "" {
 		req.Header.Set(versionHeader, *v)
+	}
+	if text := trace.Traceparent(req.Context()); text != "" {
+		req.Header.Set("Traceparent", text)
 	}
 	for name, value := range r.headers {
 		if http.CanonicalHeaderKey(name) == "Host" {

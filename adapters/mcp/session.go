@@ -15,6 +15,7 @@ import (
 
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
 )
 
 // session is one connection to a server, from its start to its loss.
@@ -272,6 +273,9 @@ func (n *session) toolCalled(
 	params.Meta = sdk.Meta{}
 	if key := runtime.IdempotencyKey(ctx); key != "" {
 		params.Meta[KeyMeta] = key
+	}
+	if text := trace.Traceparent(ctx); text != "" {
+		params.Meta["traceparent"] = text
 	}
 	params.SetProgressToken(c.token)
 	s.asks.Store(asks)

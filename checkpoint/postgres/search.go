@@ -254,7 +254,8 @@ func leads(f checkpoint.Filter) (all []func(q *query) string) {
 	}
 	if !f.DueBefore.IsZero() {
 		all = append(all, func(q *query) string {
-			return "SELECT key FROM SCHEMA.runs WHERE due <> '' AND due <= " + q.arg(stamp(f.DueBefore)) + " ORDER BY due"
+			return "SELECT key FROM SCHEMA.runs WHERE due <> '' AND due <= " + q.arg(stamp(f.DueBefore)) +
+				" ORDER BY due"
 		})
 	}
 	if len(f.Labels) == 0 {
@@ -275,7 +276,8 @@ func leads(f checkpoint.Filter) (all []func(q *query) string) {
 	keys, values := labels(f.Labels)
 	for i := range keys[1:] { // the server begins with the first one where it is rare
 		all = append(all, func(q *query) string {
-			return "SELECT run FROM SCHEMA.labels WHERE key = " + q.arg(keys[i+1]) + " AND value = " + q.arg(values[i+1])
+			return "SELECT run FROM SCHEMA.labels WHERE key = " + q.arg(keys[i+1]) +
+				" AND value = " + q.arg(values[i+1])
 		})
 	}
 	return all

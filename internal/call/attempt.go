@@ -50,8 +50,12 @@ type response struct {
 // Make makes one attempt of a call that was prepared. ctx tells it to stop. Make always returns, unless the adapter
 // ends the goroutine: see Ended. An attempt that ignores its timeout is abandoned.
 func (c *Caller) Make(ctx context.Context, call *engine.Call) (res engine.Result) {
+	number := 0
+	if call.Job != nil && call.Kind == program.ToolCall {
+		number = call.Job.Call
+	}
 	a := &attempt{Caller: c, call: call}
-	a.emits.Context, a.emits.To = ctx, a
+	a.emits.Context, a.emits.To = c.Spans.Within(ctx, call.Path, number), a
 	a.ctx = &a.emits
 	defer func() {
 		if p := recover(); p != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// Caller makes the calls of one run. [Bind] makes one. The fields RunID, Delta, Live and Warn are set before calls
-// are made; from then on it is safe for concurrent use.
+// Caller makes the calls of one run. [Bind] makes one. The fields RunID, Delta, Live, Warn and Spans are set before
+// calls are made; from then on it is safe for concurrent use.
 type Caller struct {
 	Diagnostics diagnostics.List    // of Bind
 	Off         diagnostics.List    // tools that the host does not allow; a run may not need them
@@ -34,6 +34,7 @@ type Caller struct {
 	Delta func(trace.Event)       // receives pieces of answers, from several goroutines; nil: they are not wanted
 	Live  func(trace.Event)       // receives the events of adapters and hooks, likewise
 	Warn  func(text, path string) // receives messages for the host's operator; nil: they are dropped
+	Spans *trace.Fanout           // makes spans of calls; nil: nobody does
 
 	rt        *runtime.Runtime
 	maxOutput int         // bytes

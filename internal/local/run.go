@@ -181,7 +181,7 @@ func (r *Run) Bind() error {
 	c, err := call.Bind(r.ctx, r.spec.Program, r.spec.Runtime)
 	c.RunID, c.Warn = r.ID, r.warnOf
 	if r.sinks != nil {
-		c.Live = func(e trace.Event) { r.sinks.Emit(e, nil) }
+		c.Live, c.Spans = func(e trace.Event) { r.sinks.Emit(e, nil) }, r.sinks
 	}
 	if r.sinks.Wants().Deltas {
 		c.Delta = c.Live

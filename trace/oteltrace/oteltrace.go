@@ -66,7 +66,8 @@ func (e *Exporter) Within(ctx context.Context) *Exporter {
 
 // ForRun returns the sink of one run. It also has the method Traceparent() string: the span of the
 // run as a W3C traceparent, "" until the sink has taken run.start; safe for concurrent use. A later
-// execution of the run whose run.start has this text as attribute "traceparent" is linked to the span.
+// execution of the run whose run.start has this text as attribute "traceparent" is linked to the span. It is a
+// [trace.Spans]: in the context of a call, its span is the current one, and so is its traceparent.
 func (e *Exporter) ForRun(runID string) trace.Sink {
 	return &run{to: e, id: valid(runID), steps: map[string]*step{}, agents: map[string]*agent{}}
 }

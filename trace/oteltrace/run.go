@@ -214,6 +214,34 @@ func (r *run) fail(s span, at time.Time, f *failure) {
 	}
 }
 
+// Within implements [trace.Spans].
+func (r *run) Within(ctx context.Context, path string, number int) context.Context {
+	at := r.enclosing(path)
+	if a := r.agents[path]; a != nil {
+		at = a.span
+		if s := a.tools[int64(number)]; s != nil {
+			at = s.call.span
+		} else if number == 0 && a.model.call != nil {
+			at = a.model.call.span
+		}
+	} else if s := r.steps[path]; s != nil {
+		at = s.span
+		if s.call != nil {
+			at = s.call.span
+		}
+	}
+	if at.Span == nil { // the run has no event yet, or none any more
+		return ctx
+	}
+	ctx = api.ContextWithSpan(ctx, at.Span)
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	if text := carrier["traceparent"]; text != "" {
+		ctx = trace.WithTraceparent(ctx, text)
+	}
+	return ctx
+}
+
 // enclosing returns the innermost open span that a path is in: verify[2] for verify[2]/check, verify
 // for verify[2], the run for verify.
 func (r *run) enclosing(path string) span {
