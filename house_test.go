@@ -64,7 +64,7 @@ var plan = map[string]room{
 	"runtime": {"1", "checkpoint diagnostics resume retry trace internal/regular internal/value internal/schema",
 		"github.com/google/jsonschema-go/jsonschema"},
 
-	"runtime/runtimetest": {"1b", "runtime", ""},
+	"runtime/runtimetest": {"1b", "retry runtime", "github.com/google/go-cmp/cmp"},
 	"internal/endpoint":   {"1b", "internal/value retry runtime", ""},
 	"agentloop":           {"1b", "diagnostics internal/programs internal/value internal/schema resume runtime", ""},
 	"internal/agents":     {"1c", "agentloop diagnostics retry trace internal/programs internal/value internal/schema resume runtime", ""},

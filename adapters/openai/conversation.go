@@ -17,8 +17,9 @@ const later = "[From the system, not from the user]\n"
 const noted = "OK."
 
 // conversation are messages in the form that the templates of all models take: one system message at the beginning, and
-// no two messages of the user in a row. They are joined with an empty line between. A message without anything is left
-// out. What becomes of a message does not depend on those behind it: the requests of a thread begin alike.
+// no two messages of the user, or of the assistant, in a row. They are joined with an empty line between. A message
+// without anything is left out. What becomes of a message does not depend on those behind it: the requests of a thread
+// begin alike.
 func (m *Model) conversation(messages []runtime.Message) []runtime.Message {
 	var list []runtime.Message
 	for _, msg := range messages {
@@ -32,6 +33,7 @@ func (m *Model) conversation(messages []runtime.Message) []runtime.Message {
 		case n >= 0 && joins(&list[n], &msg):
 			list[n].Text = strings.Trim(list[n].Text+"\n\n"+msg.Text, "\n")
 			list[n].Files = slices.Concat(list[n].Files, msg.Files)
+			list[n].ToolCalls = msg.ToolCalls
 			continue
 		case n >= 0 && list[n].Role == runtime.ToolRole && msg.Role == runtime.User && m.isMistral():
 			list = append(list, runtime.Message{Role: runtime.Assistant, Text: noted})
@@ -47,9 +49,10 @@ func isEmpty(msg *runtime.Message) bool {
 		strings.TrimSpace(strings.TrimPrefix(msg.Text, later)) == ""
 }
 
-// joins reports whether a message becomes part of the one before it.
+// joins reports whether a message becomes part of the one before it. Parts stay with the text that they came with.
 func joins(before, msg *runtime.Message) bool {
-	return before.Role == msg.Role && (msg.Role == runtime.System || msg.Role == runtime.User)
+	return before.Role == msg.Role && msg.Role != runtime.ToolRole &&
+		before.ToolCalls == nil && before.Parts == nil && msg.Parts == nil
 }
 
 // mistrals matches the models of Mistral, wherever they are offered: their templates and their API want the assistant

@@ -1,5 +1,5 @@
 // Package runtimetest provides models and tools for tests: scripted, counting and blocking ones. All are
-// safe for concurrent use.
+// safe for concurrent use. [TestModel] is the test suite that the models of all adapters must pass.
 package runtimetest
 
 import (
