@@ -22,6 +22,7 @@ import (
 	"github.com/braise-run/braise/diagnostics"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/trace/oteltrace"
+	"github.com/braise-run/braise/workflow"
 )
 
 // CheckStatus is how a part of an installation is.
@@ -34,13 +35,18 @@ const (
 	CheckFail CheckStatus = "fail" // what needs this part will fail
 )
 
-// Check is what [Config.Examine] says about one part of an installation. It holds no secret.
+// Check is what [Config.Examine] or [Host.CallModels] says about one part of an installation. It holds no secret.
 type Check struct {
 	Part    string      `json:"part"`           // config, model, tool, mcp, secret, var, skill, telemetry, memory, …
 	Name    string      `json:"name,omitempty"` // of the model, tool, server, secret or skill
 	Status  CheckStatus `json:"status"`
 	Message string      `json:"message"`
 	Hint    string      `json:"hint,omitempty"` // what to do about it, or what it means
+
+	// What a model answered to CallModels. Its Usage has the cost if the configuration has its price; nil: no answer.
+	Model     string          `json:"model,omitempty"` // as the provider names it
+	LatencyMS int64           `json:"latencyMs,omitempty"`
+	Usage     *workflow.Usage `json:"usage,omitempty"`
 }
 
 // endpointTimeout is how long Examine waits for one endpoint.

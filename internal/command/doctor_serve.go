@@ -11,16 +11,25 @@ import (
 	"github.com/braise-run/braise/host"
 )
 
-// examineServe checks what serve would refuse of its part of the configuration, without listening, and without the
-// store, servers and models that have checks of their own. There are no checks where the configuration has no such
-// part, or cannot be opened.
-func (a *app) examineServe(ctx context.Context) (checks []host.Check) {
+// examineOpen checks what takes an open installation: its models if call is set, and what serve would refuse. There
+// are no checks where the configuration cannot be opened.
+func (a *app) examineOpen(ctx context.Context, call bool) (checks []host.Check) {
 	h, err := host.Open(ctx, &host.Options{Config: a.config, Models: a.models, Reporter: silent{},
 		Warn: func(string) {}}) // the other checks say it
 	if err != nil {
 		return nil
 	}
 	defer h.Close()
+	if call {
+		checks = h.CallModels(ctx)
+	}
+	return append(checks, a.examineServe(ctx, h)...)
+}
+
+// examineServe checks what serve would refuse of its part of the configuration, without listening, and without the
+// store, servers and models that have checks of their own. There are no checks where the configuration has no such
+// part.
+func (a *app) examineServe(ctx context.Context, h *host.Host) (checks []host.Check) {
 	config, err := h.Serve()
 	if err != nil || reflect.ValueOf(*config).IsZero() {
 		return nil

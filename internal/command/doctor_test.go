@@ -3,16 +3,21 @@ package command
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/workflow"
 )
 
 // doctor asks endpoints: one that answers, one that does not exist.
@@ -59,5 +64,89 @@ func TestDoctorAsksEndpoints(t *testing.T) {
 		if diff := cmp.Diff(tt.statuses, statuses); diff != "" {
 			t.Errorf("models (-want +got)\n%s", diff)
 		}
+	}
+}
+
+// doctor --call asks the models of endpoints, and only these, for a word.
+func TestDoctorCallsModels(t *testing.T) {
+	var asked atomic.Int32
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var in struct {
+			Model     string
+			MaxTokens int `json:"max_tokens"`
+		}
+		if r.Method == http.MethodGet {
+			fmt.Fprint(w, `{"data": []}`)
+			return
+		}
+		asked.Add(1)
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.MaxTokens == 0 {
+			t.Errorf("asked for %+v, %v", in, err)
+		}
+		switch in.Model {
+		case "tiny":
+			fmt.Fprint(w, `{"model": "tiny-2", "choices": [{"message": {"content": "ready"}, "finish_reason": "stop"}],
+				"usage": {"prompt_tokens": 2000, "completion_tokens": 30, "prompt_tokens_details": {"cached_tokens": 1500}}}`)
+		case "mute":
+			fmt.Fprint(w, `{"choices": [{"message": {"content": ""}, "finish_reason": "length"}]}`)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"error": {"message": "there is no such model"}}`)
+		}
+	}))
+	defer srv.Close()
+	t.Chdir(t.TempDir())
+	config := func(models ...string) {
+		text := "models:\n  canned: {provider: script, file: canned.yaml}\n  unset: {provider: openai, model: m, api_key: '${NOT_SET}'}\n"
+		for _, model := range models {
+			text += fmt.Sprintf("  %s: {provider: openai, model: %[1]s, base_url: %q}\n", model, srv.URL)
+		}
+		text += "prices: {tiny: {input: 1, cached_read: 0.1, output: 10}}\n"
+		if err := errors.Join(os.WriteFile("braise.yaml", []byte(text), 0o600),
+			os.WriteFile("canned.yaml", []byte("turns: [{text: hi}]"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	took := regexp.MustCompile(` in \d+ ms`)
+	for _, tt := range []struct {
+		models []string
+		want   string // of the calls
+		asked  int32
+	}{
+		{nil, "warn  call: no model is configured that an endpoint answers for\n", 0},
+		{[]string{"tiny", "mute", "gone"}, "fail  call gone: model \"gone\": URL/chat/completions: status 404 Not Found: there is no such model\n" +
+			"warn  call mute: mute answered in MS; tokens: 0 in, 0 of them cached, 0 out; the answer has no text\n" +
+			"      hint: prices.mute of braise.yaml lets runs say what it costs\n" +
+			"ok    call tiny: tiny-2 answered in MS; tokens: 2000 in, 1500 of them cached, 30 out; $0.00095\n", 3},
+	} {
+		config(tt.models...)
+		asked.Store(0)
+		got, stderr := command("doctor", "--call")
+		_, calls, _ := strings.Cut(got.Stdout, "runs prune --older-than 7d removes old ones\n")
+		calls = took.ReplaceAllString(strings.ReplaceAll(calls, srv.URL, "URL"), " in MS")
+		if diff := cmp.Diff(tt.want, calls); diff != "" || got.Code != 8 || asked.Load() != tt.asked {
+			t.Errorf("exit %d, asked %d times, want 8 and %d: %s (-want +got)\n%s", got.Code, asked.Load(), tt.asked, stderr, diff)
+		}
+	}
+
+	config("tiny")
+	asked.Store(0)
+	if got, _ := command("doctor"); asked.Load() != 0 {
+		t.Errorf("without --call %d models are asked:\n%s", asked.Load(), got.Stdout)
+	}
+	got, _ := command("doctor", "--call", "--output", "json")
+	var all health
+	if err := json.Unmarshal([]byte(got.Stdout), &all); err != nil {
+		t.Fatal(err)
+	}
+	last := all.Checks[len(all.Checks)-1]
+	last.Message, last.LatencyMS = "", 0
+	want := host.Check{Part: "call", Name: "tiny", Status: host.CheckOK, Model: "tiny-2",
+		Usage: &workflow.Usage{Calls: 1, InputTokens: 2000, CachedTokens: 1500, OutputTokens: 30, CostUSD: 0.00095}}
+	if diff := cmp.Diff(want, last); diff != "" {
+		t.Errorf("check (-want +got)\n%s", diff)
+	}
+	if got, _ = command("doctor", "--call", "--model", "tiny=script:canned.yaml"); !strings.Contains(got.Stdout, "warn  call: no model") {
+		t.Errorf("a script was asked:\n%s", got.Stdout)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -21,14 +22,15 @@ import (
 )
 
 func (a *app) initCommand() *cobra.Command {
-	template := "starter"
+	template, name := "starter", ""
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Write a recipe that runs without keys, with a scenario and a braise.yaml",
 		Long: "Init writes a recipe, and everything that it needs, to DIR (default: the working folder): sample\n" +
-			"data, scripts in place of models, scenarios, a braise.yaml and JSON Schemas for editors. It never\n" +
-			"changes an existing file.",
+			"data, scripts in place of models, scenarios, a braise.yaml and JSON Schemas for editors. With\n" +
+			"--provider, models of that provider take the place of the scripts. It never changes an existing file.",
 		Example: `  braise init demo
+  braise init demo --provider openai
   braise init tickets --template triage`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -36,7 +38,7 @@ func (a *app) initCommand() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := "."
 			if len(args) == 1 {
 				dir = args[0]
@@ -46,25 +48,62 @@ func (a *app) initCommand() *cobra.Command {
 				return usageError("no template is named %q\n  hint: %s",
 					template, cmp.Or(diagnostics.DidYouMean(template, names), "they are: "+strings.Join(names, ", ")))
 			}
-			return a.init(filepath.Clean(dir), template)
+			var p *provider
+			if cmd.Flags().Changed("provider") {
+				var err error
+				if p, err = providerNamed(name); err != nil {
+					return err
+				}
+			}
+			return a.init(filepath.Clean(dir), template, p)
 		},
 	}
 	cmd.Flags().StringVar(&template, "template", template, strings.Join(recipes.Names(), ", "))
+	cmd.Flags().StringVar(&name, "provider", "", "the provider of the models: "+strings.Join(providerNames(), ", ")+
+		" (default scripts, which need no key)")
 	return cmd
+}
+
+// providerNames are those that init knows.
+func providerNames() (names []string) {
+	for _, p := range providers {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+func providerNamed(name string) (*provider, error) {
+	for i := range providers {
+		if providers[i].Name == name {
+			return &providers[i], nil
+		}
+	}
+	hint := "they are: " + strings.Join(providerNames(), ", ")
+	if near := diagnostics.DidYouMean(name, providerNames()); near != "" {
+		hint = near + " " + hint
+	}
+	return nil, usageError("no provider is named %q\n  hint: %s", name, hint)
 }
 
 // written is what init prints as JSON.
 type written struct {
 	Template string   `json:"template"`
+	Provider string   `json:"provider,omitempty"` // "": scripts answer
 	Dir      string   `json:"dir"`
 	Files    []string `json:"files"` // below Dir, sorted
 }
 
-// init writes a template into dir: all of its files, or none if one of them exists.
-func (a *app) init(dir, template string) error {
+// init writes a template into dir: all of its files, or none if one of them exists. p answers in it; nil: scripts do.
+func (a *app) init(dir, template string, p *provider) error {
 	files, err := templateFiles(template)
 	if err != nil {
 		return &exitError{host.ExitInternal, err}
+	}
+	result := written{Template: template, Dir: filepath.ToSlash(dir)}
+	if p != nil {
+		if result.Provider = p.Name; !useProvider(files, p) {
+			return usageError("the template %q asks no model\n  hint: leave out --provider", template)
+		}
 	}
 	names := slices.Sorted(maps.Keys(files))
 	var taken []string
@@ -87,14 +126,35 @@ func (a *app) init(dir, template string) error {
 		}
 	}
 	if a.output != "human" {
-		return a.printJSON(written{template, filepath.ToSlash(dir), names})
+		result.Files = names
+		return a.printJSON(result)
 	}
 	for _, name := range names {
 		fmt.Fprintln(a.stdout, filepath.Join(dir, name))
 	}
-	fmt.Fprintf(a.stdout, "\nNow try:\n  braise test %s\n  braise run %s%s\n",
-		quoted(dir), quoted(dir), tryWith[template])
+	fmt.Fprintln(a.stdout, "\nNow try:")
+	if p != nil && p.Key != "" && os.Getenv(p.Key) == "" {
+		fmt.Fprintf(a.stdout, "  export %s=…\n", p.Key)
+	}
+	if p != nil {
+		fmt.Fprintf(a.stdout, "  braise doctor --call --config %s\n", quoted(filepath.Join(dir, host.FileName)))
+	}
+	fmt.Fprintf(a.stdout, "  braise test %s\n  braise run %s%s\n", quoted(dir), quoted(dir), tryWith[template])
 	return nil
+}
+
+// scripted matches a model of a template's braise.yaml that a script answers for.
+var scripted = regexp.MustCompile(`\{provider: script, file: ([^}]*)\}`)
+
+// useProvider replaces the scripts of a template by models of a provider. It is false if there are none.
+func useProvider(files map[string][]byte, p *provider) bool {
+	config := files[host.FileName]
+	scripts := scripted.FindAllSubmatch(config, -1)
+	for _, script := range scripts {
+		delete(files, string(script[1]))
+	}
+	files[host.FileName] = scripted.ReplaceAllLiteral(config, []byte(p.yaml()))
+	return scripts != nil
 }
 
 // quoted returns a word as it is typed into a shell.

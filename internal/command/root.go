@@ -94,8 +94,8 @@ func (a *app) rootCommand() *cobra.Command {
 	root.AddCommand(
 		a.initCommand(), a.validateCommand(), a.fmtCommand(), a.planCommand(), a.runCommand(), a.askCommand(),
 		a.resumeCommand(), a.runsCommand(), a.memoryCommand(), a.storeCommand(), a.serveCommand(), a.workerCommand(),
-		a.testCommand(), a.schemaCommand(), a.kindsCommand(), a.doctorCommand(), a.completionCommand(),
-		a.versionCommand(),
+		a.testCommand(), a.schemaCommand(), a.kindsCommand(), a.modelsCommand(), a.doctorCommand(),
+		a.completionCommand(), a.versionCommand(),
 	)
 	a.addCompletion(root)
 	giveOnce(root)

@@ -1,0 +1,129 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/braise-run/braise/host"
+	"github.com/braise-run/braise/recipes"
+)
+
+// Whoever has nothing but the key of a provider inits, runs, and has an answer of its model.
+func TestInitAndRunWithAProvider(t *testing.T) {
+	for _, p := range providers {
+		t.Run(p.Name, func(t *testing.T) {
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				var in struct {
+					Model    string
+					Messages []struct{ Role, Content string }
+				}
+				if want := "Bearer sk-of-the-provider"; p.Key != "" && r.Header.Get("Authorization") != want {
+					t.Errorf("the request is authorized by %q, want %q", r.Header.Get("Authorization"), want)
+				}
+				if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.Model != p.Model {
+					t.Errorf("asked for %q, %v", in.Model, err)
+				}
+				if in.Messages[len(in.Messages)-1].Role == "tool" {
+					fmt.Fprint(w, `{"choices": [{"message": {"content": "Ada paints."}, "finish_reason": "stop"}]}`)
+					return
+				}
+				fmt.Fprint(w, `{"choices": [{"message": {"tool_calls": [{"id": "c1", "type": "function",
+					"function": {"name": "file__read", "arguments": "{\"path\": \"notes.md\"}"}}]}, "finish_reason": "tool_calls"}]}`)
+			}))
+			defer srv.Close()
+			t.Chdir(t.TempDir())
+			if p.Key != "" {
+				t.Setenv(p.Key, "sk-of-the-provider")
+			}
+			if got, stderr := command("init", "demo", "--provider", p.Name); got.Code != 0 {
+				t.Fatal(stderr)
+			}
+			text, err := os.ReadFile("demo/braise.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			here := strings.Replace(string(text), fmt.Sprintf("base_url: %q", p.BaseURL), fmt.Sprintf("base_url: %q", srv.URL), 1)
+			if p.BaseURL == "" {
+				here = strings.Replace(here, "model: "+p.Model, fmt.Sprintf("model: %s, base_url: %q", p.Model, srv.URL), 1)
+			}
+			if err := os.WriteFile("demo/braise.yaml", []byte(here), 0o600); err != nil || here == string(text) {
+				t.Fatalf("no address was put into %s: %v", text, err)
+			}
+			got, stderr := command("run", "demo", "--store", "memory:", "--quiet")
+			want := "## Who does what until when?\n\nAda paints.\n\n## What is still open?\n\nAda paints.\n"
+			if diff := cmp.Diff(want, got.Stdout); diff != "" || got.Code != 0 {
+				t.Errorf("exit %d: %s (-want +got)\n%s", got.Code, stderr, diff)
+			}
+		})
+	}
+}
+
+// Every template with models can be written for every provider: its configuration is valid, and names no script.
+func TestInitForProviders(t *testing.T) {
+	for _, template := range recipes.Names() {
+		for _, p := range providers {
+			files, err := templateFiles(template)
+			if err != nil {
+				t.Fatal(err)
+			}
+			models := strings.Contains(string(files[host.FileName]), "script")
+			if got := useProvider(files, &p); got != models {
+				t.Errorf("%s has models: %t, want %t", template, got, models)
+			}
+			text := files[host.FileName]
+			config, err := host.ParseConfig(host.FileName, text, func(string) (string, bool) { return "sk-of-the-provider", true })
+			if err != nil || strings.Contains(string(text), "script") {
+				t.Errorf("%s for %s: %v\n%s", template, p.Name, err, text)
+				continue
+			}
+			for name, m := range config.Models {
+				if m.OpenAI.Model != p.Model || (m.OpenAI.APIKey != "") != (p.Key != "") {
+					t.Errorf("%s for %s: the model %s is %+v", template, p.Name, name, m.OpenAI)
+				}
+			}
+		}
+	}
+}
+
+// The scenarios of a template need no script beside it.
+func TestInitForAProviderIsTested(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, template := range []string{"starter", "evaluate"} {
+		if got, stderr := command("init", template, "--template", template, "--provider", "openai"); got.Code != 0 {
+			t.Fatal(stderr)
+		}
+		if got, stderr := command("test", template); got.Code != 0 {
+			t.Errorf("%s: exit %d: %s%s", template, got.Code, got.Stdout, stderr)
+		}
+		if found, err := filepath.Glob(template + "/script*"); err != nil || found != nil {
+			t.Errorf("there are scripts: %q, %v", found, err)
+		}
+	}
+}
+
+// docs/models.md has each provider as braise models has it.
+func TestProvidersDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/models.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range providers {
+		key := "none"
+		if p.Key != "" {
+			key = "`" + p.Key + "`"
+		}
+		row := fmt.Sprintf("| `%s` | %s | %s |", p.Name, key, strings.Join(p.Can, ", "))
+		if !regexp.MustCompile("(?m)^" + regexp.QuoteMeta(row) + "$").Match(page) {
+			t.Errorf("docs/models.md lacks the row\n%s", row)
+		}
+	}
+}
