@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/braise-run/braise/adapters/openai"
+	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -41,6 +42,10 @@ func oddRows() []oddRow {
 		{"usage as a list", `"stop"`, `, "usage": []`, "stop", 0, 0},
 		{"usage as a text", `"stop"`, `, "usage": "free"`, "stop", 0, 0},
 		{"other counts beside", `"stop"`, `, "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": "3", "prompt_tokens_details": []}`, "stop", 1, 2},
+		{"the reason in each piece, as a text", `"null"`, "", "", 0, 0},
+		{"an error that is empty", `"stop"`, `, "error": {}`, "stop", 0, 0},
+		{"an error without words", `"stop"`, `, "error": ""`, "stop", 0, 0},
+		{"no error", `"stop"`, `, "error": false`, "stop", 0, 0},
 		{"a time with a fraction", `"stop"`, `, "created": 1700000000.25, "system_fingerprint": {"a": 1}, "object": null`, "stop", 0, 0},
 		{"the model as a number", `"stop"`, `, "model": 7`, "stop", 0, 0},
 		{"STOP", `"STOP"`, "", "stop", 0, 0},
@@ -71,6 +76,14 @@ func oddRows() []oddRow {
 	}{
 		{"cached and thought", `{"prompt_tokens": 20, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 16, "audio_tokens": 0}, "completion_tokens_details": {"reasoning_tokens": 5}}`,
 			runtime.Usage{InputTokens: 20, CachedTokens: 16, OutputTokens: 9, ReasoningTokens: 5}},
+		{"written to a cache", `{"prompt_tokens": 20, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 10, "cache_write_tokens": 4}}`,
+			runtime.Usage{InputTokens: 20, CachedTokens: 10, CacheWriteTokens: 4, OutputTokens: 9}},
+		{"cached as LiteLLM counts it", `{"prompt_tokens": 20, "completion_tokens": 9, "cache_read_input_tokens": 10, "cache_creation_input_tokens": 4}`,
+			runtime.Usage{InputTokens: 20, CachedTokens: 10, CacheWriteTokens: 4, OutputTokens: 9}},
+		{"cached as Moonshot counts it", `{"prompt_tokens": 20, "completion_tokens": 9, "cached_tokens": 12}`,
+			runtime.Usage{InputTokens: 20, CachedTokens: 12, OutputTokens: 9}},
+		{"more written than asked", `{"prompt_tokens": 20, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 10, "cache_write_tokens": 40}}`,
+			runtime.Usage{InputTokens: 20, CachedTokens: 10, CacheWriteTokens: 10, OutputTokens: 9}},
 		{"cached as DeepSeek counts it", `{"prompt_tokens": 20, "completion_tokens": 9, "prompt_cache_hit_tokens": 12, "prompt_cache_miss_tokens": 8}`,
 			runtime.Usage{InputTokens: 20, CachedTokens: 12, OutputTokens: 9}},
 		{"cached in a text, thoughts as null", `{"prompt_tokens": 20, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": "16.0"}, "completion_tokens_details": {"reasoning_tokens": null}}`,
@@ -114,6 +127,36 @@ func oddRows() []oddRow {
 			chunk(`{"tool_calls": [{"index": 0, "id": "2", "function": {"name": "crm__lookup", "arguments": ""}}]}`),
 			chunk(`{"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}`), stop,
 		}, calls(call("1", "now", `{}`), call("2", "crm.lookup", `{}`))},
+		{"the end of a call with another index", one(`{"id": "1", "function": {"name": "now", "arguments": "{}"}}, {"id": "2", "function": {"name": "crm__lookup", "arguments": "{\"id\": 7}"}}`), []string{
+			chunk(`{"tool_calls": [{"index": 0, "id": "1", "function": {"name": "now", "arguments": "{}"}}]}`),
+			chunk(`{"tool_calls": [{"index": 0, "id": "2", "function": {"name": "crm__lookup", "arguments": ""}}]}`),
+			chunk(`{"tool_calls": [{"index": 1, "function": {"arguments": "{\"id\": "}}]}`),
+			chunk(`{"tool_calls": [{"index": 1, "function": {"arguments": "7}"}}]}`), stop,
+		}, calls(call("1", "now", `{}`), call("2", "crm.lookup", `{"id": 7}`))},
+		{"an index that grows within a call", one(`{"id": "1", "function": {"name": "crm__lookup", "arguments": "{\"id\": 7}"}}`), []string{
+			chunk(`{"tool_calls": [{"index": 0, "id": "1", "function": {"name": "crm__lookup", "arguments": "{\"id\": "}}]}`),
+			chunk(`{"tool_calls": [{"index": 1, "id": "1", "function": {"arguments": "7}"}}]}`), stop,
+		}, calls(call("1", "crm.lookup", `{"id": 7}`))},
+		{"one id for all calls", one(`{"id": "x", "function": {"name": "now", "arguments": "{}"}}, {"id": "x", "function": {"name": "crm__lookup", "arguments": "{}"}}`), []string{
+			chunk(`{"tool_calls": [{"index": 0, "id": "x", "function": {"name": "now", "arguments": "{}"}}]}`),
+			chunk(`{"tool_calls": [{"index": 1, "id": "x", "function": {"name": "crm__lookup", "arguments": "{"}}]}`),
+			chunk(`{"tool_calls": [{"index": 1, "id": "x", "function": {"arguments": "}"}}]}`), stop,
+		}, calls(call("x", "now", `{}`), call("x", "crm.lookup", `{}`))},
+		{"an index that is a text", one(`{"index": "0", "id": "1", "function": {"name": "now", "arguments": "{}"}}`), []string{
+			chunk(`{"tool_calls": [{"index": "0", "id": "1", "function": {"name": "now", "arguments": "{"}}]}`),
+			chunk(`{"tool_calls": [{"index": "0", "function": {"arguments": "}"}}]}`), stop}, calls(call("1", "now", `{}`))},
+		{"an index with a fraction", one(`{"index": 0.0, "id": "1", "function": {"name": "now", "arguments": "{}"}}`), []string{
+			chunk(`{"tool_calls": [{"index": 0.0, "id": "1", "function": {"name": "now", "arguments": "{"}}]}`),
+			chunk(`{"tool_calls": [{"index": 0.0, "function": {"arguments": "}"}}]}`), stop}, calls(call("1", "now", `{}`))},
+		{"a name that is null later", one(`{"id": "1", "type": null, "function": {"name": "now", "arguments": "{}"}}`), []string{
+			chunk(`{"tool_calls": [{"index": 0, "id": "1", "function": {"name": "now", "arguments": "{"}}]}`),
+			chunk(`{"tool_calls": [{"index": 0, "id": null, "type": null, "function": {"name": null, "arguments": "}"}}]}`),
+			chunk(`{"tool_calls": [{"index": 0, "function": null}]}`), stop}, calls(call("1", "now", `{}`))},
+		{"content that is an object", `{"choices": [{"message": {"content": {"kind": "bug"}}, "finish_reason": "stop"}]}`,
+			[]string{chunk(`{"content": {"kind": "bug"}}`), stop}, runtime.Response{Text: `{"kind": "bug"}`, Finish: "stop"}},
+		{"usage within the choice", `{"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}`,
+			[]string{chunk(`{"content": "x"}`), `{"choices": [{"delta": {}, "finish_reason": "stop", "usage": {"prompt_tokens": 3, "completion_tokens": 2}}]}`},
+			runtime.Response{Text: "x", Finish: "stop", Usage: runtime.Usage{InputTokens: 3, OutputTokens: 2}}},
 		{"ids that are numbers", one(`{"id": 7, "function": {"name": "now"}}`), []string{chunk(`{"tool_calls": [{"index": 0, "id": 7, "function": {"name": "now"}}]}`), stop}, calls(call("7", "now", `{}`))},
 		{"arguments that are null", one(`{"id": "1", "function": {"name": "now", "arguments": null}}`), []string{
 			chunk(`{"tool_calls": [{"index": 0, "id": "1", "function": {"name": "now", "arguments": null}}]}`), stop}, calls(call("1", "now", `{}`))},
@@ -146,6 +189,24 @@ func oddRows() []oddRow {
 		{"an empty piece behind the end", `{"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]}`,
 			[]string{chunk(`{"content": "x"}`), stop, chunk(`{"content": ""}`), chunk(`{}`)}, runtime.Response{Text: "x", Finish: "stop"}},
 	}...)
+}
+
+// An answer that broke off, or that the model could not finish, is none: asking again may help.
+func TestAnswersThatBrokeOff(t *testing.T) {
+	for _, reason := range []string{"error", "network_error", "insufficient_system_resource", "abort", "MALFORMED_FUNCTION_CALL",
+		"function_call_filter: MALFORMED_FUNCTION_CALL"} {
+		t.Run(reason, func(t *testing.T) {
+			whole := `{"choices": [{"message": {"content": "It is"}, "finish_reason": "` + reason + `"}]}`
+			pieces := events(chunk(`{"content": "It is"}`), `{"choices": [{"delta": {}, "finish_reason": "`+reason+`"}]}`)
+			want := failure{Reason: retry.ServerError, Status: 200, Sent: true, Message: "the answer broke off: finish_reason " + reason}
+			for name, body := range map[string]string{"whole": whole, "stream": pieces} {
+				got := fails(t, t.Context(), connect(t, serve(t, answer(200, body)), openai.Options{}), &runtime.Request{Messages: user("hi")})
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", name, diff)
+				}
+			}
+		})
+	}
 }
 
 // An endpoint may stream although nobody asked for it, or end an answer in one piece as a stream ends.

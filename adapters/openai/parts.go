@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/braise-run/braise/internal/endpoint"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -78,7 +79,7 @@ func hasOtherParts(content json.RawMessage) bool {
 // leaveOut drops members by name, and those that say nothing.
 func (e extras) leaveOut(names []string) {
 	maps.DeleteFunc(e, func(name string, v json.RawMessage) bool {
-		return slices.Contains(names, name) || slices.Contains([]string{"null", `""`, "[]", "{}"}, string(v))
+		return slices.Contains(names, name) || endpoint.IsEmpty(v)
 	})
 }
 

@@ -25,10 +25,10 @@ type reply struct {
 }
 
 // usage has the counts of tokens. Whatever is no object has none.
-type usage struct{ Input, Cached, Output, Reasoning endpoint.Count }
+type usage struct{ Input, Cached, Written, Output, Reasoning endpoint.Count }
 
-// UnmarshalJSON reads the counts. What is read from a cache stands in the details, as OpenAI has it, or beside the
-// rest, as DeepSeek has it.
+// UnmarshalJSON reads the counts. What is read from a cache, or written to it, stands in the details, as OpenAI has it,
+// or beside the rest, as DeepSeek, Moonshot and LiteLLM have it.
 func (u *usage) UnmarshalJSON(data []byte) error {
 	var counts struct {
 		Input  endpoint.Count  `json:"prompt_tokens"`
@@ -36,9 +36,13 @@ func (u *usage) UnmarshalJSON(data []byte) error {
 		Of     json.RawMessage `json:"prompt_tokens_details"`
 		OfOut  json.RawMessage `json:"completion_tokens_details"`
 		Hit    endpoint.Count  `json:"prompt_cache_hit_tokens"`
+		Cached endpoint.Count  `json:"cached_tokens"`
+		Read   endpoint.Count  `json:"cache_read_input_tokens"`
+		Made   endpoint.Count  `json:"cache_creation_input_tokens"`
 	}
 	var in struct {
-		Cached endpoint.Count `json:"cached_tokens"`
+		Cached  endpoint.Count `json:"cached_tokens"`
+		Written endpoint.Count `json:"cache_write_tokens"`
 	}
 	var out struct {
 		Reasoning endpoint.Count `json:"reasoning_tokens"`
@@ -46,11 +50,13 @@ func (u *usage) UnmarshalJSON(data []byte) error {
 	_ = json.Unmarshal(data, &counts) // what is none of these counts nothing
 	_ = json.Unmarshal(counts.Of, &in)
 	_ = json.Unmarshal(counts.OfOut, &out)
-	*u = usage{counts.Input, cmp.Or(in.Cached, counts.Hit), counts.Output, out.Reasoning}
+	*u = usage{Input: counts.Input, Output: counts.Output, Reasoning: out.Reasoning,
+		Cached:  cmp.Or(in.Cached, counts.Hit, counts.Cached, counts.Read),
+		Written: cmp.Or(in.Written, counts.Made)}
 	return nil
 }
 
-// word is a string, or a number as its digits; anything else is none.
+// word is a string, or a number as its digits; anything else is none, and so is the string "null".
 type word string
 
 // UnmarshalJSON reads a word.
@@ -59,7 +65,9 @@ func (w *word) UnmarshalJSON(data []byte) error {
 	var n json.Number
 	switch {
 	case json.Unmarshal(data, &s) == nil:
-		*w = word(s)
+		if *w = word(s); s == "null" {
+			*w = ""
+		}
 	case json.Unmarshal(data, &n) == nil:
 		*w = word(n)
 	}
@@ -70,6 +78,7 @@ type choice struct {
 	Message      *said           `json:"message"`
 	Delta        *said           `json:"delta"` // instead, in a stream
 	FinishReason word            `json:"finish_reason"`
+	Usage        *usage          `json:"usage"` // Moonshot's, in a stream
 	Error        json.RawMessage `json:"error"` // OpenRouter's, when a provider fails half-way
 }
 
@@ -81,8 +90,8 @@ type said struct {
 }
 
 type call struct {
-	Index    *int `json:"index"` // in a stream: which call this is a piece of
-	ID       word `json:"id"`
+	Index    *endpoint.Count `json:"index"` // in a stream: which call this is a piece of
+	ID       word            `json:"id"`
 	Function struct {
 		Name      string    `json:"name"`
 		Arguments arguments `json:"arguments"`
@@ -90,10 +99,11 @@ type call struct {
 	extras
 }
 
-// text is the content of a message: a string, null, or parts of which those of type text count.
+// text is the content of a message: a string, null, or parts of which those of type text count. Some give the JSON of a
+// structured answer as it is.
 type text []byte
 
-// UnmarshalJSON reads any of the three.
+// UnmarshalJSON reads any of these.
 func (t *text) UnmarshalJSON(data []byte) error {
 	if whole, ok := unquoted(data); ok {
 		*t = whole
@@ -102,6 +112,10 @@ func (t *text) UnmarshalJSON(data []byte) error {
 	var parts []struct {
 		Type string `json:"type"`
 		Text string `json:"text"`
+	}
+	if endpoint.IsObject(string(data)) {
+		*t = bytes.Clone(data)
+		return nil
 	}
 	if json.Unmarshal(data, &parts) != nil {
 		return errors.New("the content of the message is neither text nor a list of parts")
@@ -141,13 +155,17 @@ func (m *Model) response(
 		}
 		return nil, m.client.Broken(retry.Unknown, chatPath, errors.New(said))
 	}
-	used := deref(r.Usage)
+	c := r.Choices[0]
+	used := deref(cmp.Or(r.Usage, c.Usage))
 	if used.Input < 0 || used.Output < 0 {
 		return nil, m.client.Broken("", chatPath, errors.New("the answer counts fewer than 0 tokens"))
 	}
-	c := r.Choices[0]
 	if endpoint.IsSet(c.Error) {
 		return nil, m.client.FaultIn(ctx, chatPath, c.Error)
+	}
+	if brokeOff[normal(c.FinishReason)] {
+		return nil, m.client.Broken(retry.ServerError, chatPath, fmt.Errorf("the answer broke off: finish_reason %s",
+			m.client.Quote(ctx, string(c.FinishReason))))
 	}
 	said := deref(c.Message)
 	if len(said.Refusal) > 0 && len(said.Content) == 0 && len(said.ToolCalls) == 0 {
@@ -158,8 +176,9 @@ func (m *Model) response(
 		Text:  string(withoutHalves(said.Content)),
 		Parts: m.parts(said.extras),
 		Usage: runtime.Usage{InputTokens: int(used.Input), CachedTokens: int(used.Cached),
-			OutputTokens: int(used.Output), ReasoningTokens: int(used.Reasoning)}.Clamped(),
-		Finish: finish(string(c.FinishReason), len(said.ToolCalls) > 0, len(req.Tools) > 0),
+			CacheWriteTokens: int(used.Written), OutputTokens: int(used.Output),
+			ReasoningTokens: int(used.Reasoning)}.Clamped(),
+		Finish: finish(c.FinishReason, len(said.ToolCalls) > 0, len(req.Tools) > 0),
 	}
 	resp.Model, _ = r.Model.(string)
 	for i, call := range said.ToolCalls {
@@ -178,8 +197,7 @@ func (m *Model) response(
 	return resp, nil
 }
 
-// finishes are the reasons why models stop, as many endpoints spell them, without the letters' case and what stands
-// between words.
+// finishes are the reasons why models stop, as many endpoints spell them, but normal.
 var finishes = map[string]string{
 	"stop": runtime.FinishStop, "endturn": runtime.FinishStop, "stopsequence": runtime.FinishStop,
 	"eos": runtime.FinishStop, "eostoken": runtime.FinishStop, "completed": runtime.FinishStop,
@@ -193,12 +211,19 @@ var finishes = map[string]string{
 	"functioncall": runtime.FinishCalls,
 }
 
+// brokeOff are the reasons of answers that are not whole: the server gave up, or nobody can read the model's call.
+var brokeOff = map[string]bool{"error": true, "networkerror": true, "insufficientsystemresource": true, "abort": true,
+	"malformedfunctioncall": true, "functioncallfilter:malformedfunctioncall": true}
+
 var betweenWords = strings.NewReplacer("-", "", "_", "", " ", "")
+
+// normal is a reason without the letters' case and what stands between words.
+func normal(reason word) string { return strings.ToLower(betweenWords.Replace(string(reason))) }
 
 // finish is the reason why the model stopped, in the words of runtime.Response. Some say stop, or nothing, after calls,
 // too. A model without tools that says that it calls some has stopped for no known reason.
-func finish(reason string, calls, offered bool) string {
-	known := finishes[strings.ToLower(betweenWords.Replace(reason))]
+func finish(reason word, calls, offered bool) string {
+	known := finishes[normal(reason)]
 	switch {
 	case calls && (known == runtime.FinishStop || reason == ""):
 		return runtime.FinishCalls

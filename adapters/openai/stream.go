@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 
@@ -82,7 +83,7 @@ func (a *assembly) add(piece *reply) text {
 	if from.FinishReason != "" {
 		to.FinishReason = from.FinishReason
 	}
-	to.Error = from.Error
+	to.Error, to.Usage = from.Error, cmp.Or(from.Usage, to.Usage)
 	delta := from.Delta
 	if delta == nil && len(to.Message.Content) == 0 && len(to.Message.ToolCalls) == 0 {
 		delta = from.Message // all of it in one event
@@ -139,7 +140,8 @@ func (a *assembly) addCall(to *said, piece *call) {
 }
 
 // find returns the call that a piece belongs to: the last with its index, or else its id, or else
-// the last. nil when the piece begins a call, which some show by no more than a name.
+// the last. nil when the piece begins a call, which some show by no more than a name. A piece without a name that has
+// an index of its own goes on with the last call, unless that is complete.
 func find(calls []call, piece *call) *call {
 	for i := len(calls) - 1; i >= 0; i-- {
 		c := &calls[i]
@@ -158,6 +160,10 @@ func find(calls []call, piece *call) *call {
 			return nil
 		}
 		return c
+	}
+	if n := len(calls) - 1; n >= 0 && piece.Function.Name == "" && piece.Index != nil &&
+		(piece.ID == "" || piece.ID == calls[n].ID) && !json.Valid(calls[n].Function.Arguments) {
+		return &calls[n]
 	}
 	return nil
 }

@@ -242,6 +242,7 @@ func TestStreamFailures(t *testing.T) {
 		want    failure
 	}{
 		{"cut between events", answer(200, "data: "+hel+"\n\n"), "Hel", lost(wasCut)},
+		{"cut, with a reason that is null in words", answer(200, `data: {"choices": [{"delta": {"content": "Hel"}, "finish_reason": "null"}]}`+"\n\n"), "Hel", lost(wasCut)},
 		{"cut within an event", answer(200, "data: "+hel+"\n\ndata: {\"choices\": [{"), "Hel", lost(wasCut)},
 		{"cut within a field", answer(200, "data: "+hel+"\n\nda"), "Hel", lost(wasCut)},
 		{"connection lost", cut(chunked + "34\r\ndata: " + hel + "\n\n\r\n10\r\ndata"), "Hel", lost("unexpected EOF")},
@@ -264,8 +265,8 @@ func TestStreamFailures(t *testing.T) {
 		{"an error without a field", answer(200, "data: "+hel+"\n\n{\"error\": {\"message\": \"no luck\"}}\n"), "Hel", ok("", "the answer is an error: no luck")},
 		{"a refusal", answer(200, events(chunk(`{"refusal": "I will"}`), chunk(`{"refusal": " not."}`))), "", ok("", "the model refused: I will not.")},
 		{"fewer than no tokens", answer(200, events(hel, `{"choices": [], "usage": {"prompt_tokens": -1}}`)), "Hel", ok("", "the answer counts fewer than 0 tokens")},
-		{"an index in words", answer(200, events(chunk(`{"tool_calls": [{"index": "0"}]}`))), "",
-			ok("", "the answer does not keep to the protocol: choices.delta.tool_calls.index is of the wrong type, string")},
+		{"a list that is none", answer(200, events(chunk(`{"tool_calls": "now"}`))), "",
+			ok("", "the answer does not keep to the protocol: choices.delta.tool_calls is of the wrong type, string")},
 		{"a long line", answer(200, "data: "+hel+"\n\n: "+strings.Repeat("x", 3000)), "Hel", ok("", "the answer is larger than 2048 bytes")},
 		{"a long event", answer(200, strings.Repeat("data: x\n", 2000)), "", ok("", "the answer is larger than 2048 bytes")},
 		{"a long text", answer(200, strings.Repeat("data: "+hel+"\n\n", 1000)), strings.Repeat("Hel", 2048/3), ok("", "the answer is larger than 2048 bytes")},

@@ -17,10 +17,10 @@ import (
 	"github.com/braise-run/braise/runtime/runtimetest"
 )
 
-func TestSuite(t *testing.T) { runtimetest.TestModel(t, chatWire{}, runtimetest.CacheWrites) }
+func TestSuite(t *testing.T) { runtimetest.TestModel(t, chatWire{}) }
 
 // chatWire is OpenAI's chat completions API, after the types of github.com/sashabaranov/go-openai v1.43.0 and their
-// comments, and reasoning_content, which DeepSeek and others have.
+// comments, with cache_write_tokens, which OpenAI added later, and reasoning_content, which DeepSeek and others have.
 type chatWire struct{}
 
 func (chatWire) Connect(t *testing.T, to runtimetest.Endpoint) runtime.Model {
@@ -273,7 +273,8 @@ func isArguments(text string) bool {
 // chatUsage encodes the counts of a reply.
 func chatUsage(r *runtimetest.Reply) json.RawMessage {
 	type in struct {
-		Cached json.RawMessage `json:"cached_tokens,omitempty"`
+		Cached  json.RawMessage `json:"cached_tokens,omitempty"`
+		Written json.RawMessage `json:"cache_write_tokens,omitempty"`
 	}
 	type out struct {
 		Reasoning json.RawMessage `json:"reasoning_tokens,omitempty"`
@@ -285,7 +286,7 @@ func chatUsage(r *runtimetest.Reply) json.RawMessage {
 		In         in              `json:"prompt_tokens_details"`
 		Out        out             `json:"completion_tokens_details"`
 	}{r.Count(r.Usage.InputTokens), r.Count(r.Usage.OutputTokens), r.Count(r.Usage.InputTokens + r.Usage.OutputTokens),
-		in{r.Count(r.Usage.CachedTokens)}, out{r.Count(r.Usage.ReasoningTokens)}})
+		in{r.Count(r.Usage.CachedTokens), r.Count(r.Usage.CacheWriteTokens)}, out{r.Count(r.Usage.ReasoningTokens)}})
 }
 
 func encode(v any) json.RawMessage {

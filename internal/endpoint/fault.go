@@ -125,5 +125,12 @@ func (f *fault) reason(status int) retry.Reason {
 	return ""
 }
 
-// IsSet reports whether a member is present and not null.
-func IsSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+// IsEmpty reports whether a member says nothing: null, or an empty string, list or object.
+func IsEmpty(raw json.RawMessage) bool {
+	return slices.Contains([]string{"null", `""`, "[]", "{}"}, string(raw))
+}
+
+// IsSet reports whether an error is present, and is one.
+func IsSet(raw json.RawMessage) bool {
+	return len(raw) > 0 && string(raw) != "false" && !IsEmpty(raw)
+}

@@ -211,7 +211,7 @@ func ends(sizes []int) (list []int) {
 
 // An answer without an end is given up, once it has as many bytes as an answer may have.
 func (s *suite) testEndless(t *testing.T) {
-	const most = 64 * maxBytes // more than buffers hold
+	const most = 1024 * maxBytes // much more than the buffers of a connection hold
 	tools := []runtime.ToolSpec{lookup}
 	for _, tt := range []struct {
 		name   string
