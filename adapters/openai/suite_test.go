@@ -12,23 +12,33 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/braise-run/braise/adapters/limit"
 	"github.com/braise-run/braise/adapters/openai"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/runtime/runtimetest"
 )
 
-func TestSuite(t *testing.T) { runtimetest.TestModel(t, chatWire{}) }
+func TestSuite(t *testing.T) {
+	for name, wire := range map[string]chatWire{"plain": {}, "schema in words": {schemaInWords: true},
+		"limited": {limits: limit.Limits{MaxParallel: 2, TPM: 1 << 30}}} {
+		t.Run(name, func(t *testing.T) { runtimetest.TestModel(t, wire) })
+	}
+}
 
 // chatWire is OpenAI's chat completions API, after the types of github.com/sashabaranov/go-openai v1.43.0 and their
 // comments, with cache_write_tokens, which OpenAI added later, and reasoning_content, which DeepSeek and others have.
-type chatWire struct{}
+type chatWire struct {
+	schemaInWords bool
+	limits        limit.Limits
+}
 
-func (chatWire) Connect(t *testing.T, to runtimetest.Endpoint) runtime.Model {
-	m, err := openai.New(openai.Options{BaseURL: to.URL + "/v1", Model: "m", APIKey: to.Key, MaxBytes: to.MaxBytes})
+func (wire chatWire) Connect(t *testing.T, to runtimetest.Endpoint) runtime.Model {
+	m, err := openai.New(openai.Options{BaseURL: to.URL + "/v1", Model: "m", APIKey: to.Key, MaxBytes: to.MaxBytes,
+		NoSchema: wire.schemaInWords})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m
+	return limit.New(m, wire.limits)
 }
 
 // chatAsked is a request. Members that it does not have are unknown to the API.

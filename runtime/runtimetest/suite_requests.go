@@ -225,6 +225,9 @@ func (s *suite) testConversation(t *testing.T) {
 			if a.System != last.System || !bytes.Equal(encoded(a.Messages), encoded(last.Messages[:len(a.Messages)])) {
 				t.Errorf("%s: request %d is not the beginning of the last one:\n%+v\n%+v", way.name, i+1, a, last)
 			}
+			if a != last && !bytes.Equal(encoded(a.Tools), encoded(asked[0].Tools)) {
+				t.Errorf("%s: the tools of request %d are others:\n%+v\n%+v", way.name, i+1, asked[0].Tools, a.Tools)
+			}
 		}
 		s.checkConversation(t, last)
 	}
