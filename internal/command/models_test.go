@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -17,6 +18,21 @@ import (
 	"github.com/braise-run/braise/recipes"
 )
 
+// A model that reads notes.md and then says what it found, in the words of two APIs.
+var (
+	chatAnswers = [2]string{
+		`{"choices": [{"message": {"tool_calls": [{"id": "c1", "type": "function",
+			"function": {"name": "file__read", "arguments": "{\"path\": \"notes.md\"}"}}]}, "finish_reason": "tool_calls"}]}`,
+		`{"choices": [{"message": {"content": "Ada paints."}, "finish_reason": "stop"}]}`,
+	}
+	messagesAnswers = [2]string{
+		`{"type": "message", "role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "file__read",
+			"input": {"path": "notes.md"}}], "stop_reason": "tool_use", "usage": {"input_tokens": 10, "output_tokens": 2}}`,
+		`{"type": "message", "role": "assistant", "content": [{"type": "text", "text": "Ada paints."}],
+			"stop_reason": "end_turn", "usage": {"input_tokens": 20, "output_tokens": 2}}`,
+	}
+)
+
 // Whoever has nothing but the key of a provider inits, runs, and has an answer of its model.
 func TestInitAndRunWithAProvider(t *testing.T) {
 	for _, p := range providers {
@@ -24,20 +40,23 @@ func TestInitAndRunWithAProvider(t *testing.T) {
 			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				var in struct {
 					Model    string
-					Messages []struct{ Role, Content string }
+					Messages []json.RawMessage
 				}
-				if want := "Bearer sk-of-the-provider"; p.Key != "" && r.Header.Get("Authorization") != want {
-					t.Errorf("the request is authorized by %q, want %q", r.Header.Get("Authorization"), want)
+				keys, answers := r.Header.Get("Authorization"), chatAnswers
+				if p.Provider == "anthropic" {
+					keys, answers = "Bearer "+r.Header.Get("X-Api-Key"), messagesAnswers
+				}
+				if want := "Bearer sk-of-the-provider"; p.Key != "" && keys != want {
+					t.Errorf("the request is authorized by %q, want %q", keys, want)
 				}
 				if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.Model != p.Model {
 					t.Errorf("asked for %q, %v", in.Model, err)
 				}
-				if in.Messages[len(in.Messages)-1].Role == "tool" {
-					fmt.Fprint(w, `{"choices": [{"message": {"content": "Ada paints."}, "finish_reason": "stop"}]}`)
+				if bytes.Contains(in.Messages[len(in.Messages)-1], []byte(`"tool`)) {
+					fmt.Fprint(w, answers[1])
 					return
 				}
-				fmt.Fprint(w, `{"choices": [{"message": {"tool_calls": [{"id": "c1", "type": "function",
-					"function": {"name": "file__read", "arguments": "{\"path\": \"notes.md\"}"}}]}, "finish_reason": "tool_calls"}]}`)
+				fmt.Fprint(w, answers[0])
 			}))
 			defer srv.Close()
 			t.Chdir(t.TempDir())
@@ -86,8 +105,15 @@ func TestInitForProviders(t *testing.T) {
 				continue
 			}
 			for name, m := range config.Models {
-				if m.OpenAI.Model != p.Model || (m.OpenAI.APIKey != "") != (p.Key != "") {
-					t.Errorf("%s for %s: the model %s is %+v", template, p.Name, name, m.OpenAI)
+				var model, key string
+				switch {
+				case m.OpenAI != nil && p.Provider == "openai":
+					model, key = m.OpenAI.Model, m.OpenAI.APIKey
+				case m.Anthropic != nil && p.Provider == "anthropic":
+					model, key = m.Anthropic.Model, m.Anthropic.APIKey
+				}
+				if model != p.Model || (key != "") != (p.Key != "") {
+					t.Errorf("%s for %s: the model %s is %+v", template, p.Name, name, m)
 				}
 			}
 		}

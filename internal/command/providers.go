@@ -32,6 +32,8 @@ const (
 var providers = []provider{
 	{"openai", "openai", "gpt-5-mini", "", "OPENAI_API_KEY",
 		[]string{canStream, canTools, canSchema, canImages, canPDF, canThink, canCache}},
+	{"anthropic", "anthropic", "claude-sonnet-5-5", "", "ANTHROPIC_API_KEY",
+		[]string{canStream, canTools, canSchema, canImages, canPDF, canThink, canCache}},
 	{"ollama", "openai", "llama3.2", "http://localhost:11434/v1", "",
 		[]string{canStream, canTools, canSchema, canImages}},
 	{"vllm", "openai", "Qwen/Qwen3-8B", "http://localhost:8000/v1", "",
