@@ -99,8 +99,8 @@ type call struct {
 	extras
 }
 
-// text is the content of a message: a string, null, or parts of which those of type text count. Some give the JSON of a
-// structured answer as it is.
+// text is the content of a message: a string, null, or a list of parts, of which only those of type text are read. Some
+// endpoints send the JSON object of a structured answer without quoting it.
 type text []byte
 
 // UnmarshalJSON reads any of these.
@@ -197,7 +197,7 @@ func (m *Model) response(
 	return resp, nil
 }
 
-// finishes are the reasons why models stop, as many endpoints spell them, but normal.
+// finishes are the reasons why models stop, as many endpoints spell them, in the form that normal gives them.
 var finishes = map[string]string{
 	"stop": runtime.FinishStop, "endturn": runtime.FinishStop, "stopsequence": runtime.FinishStop,
 	"eos": runtime.FinishStop, "eostoken": runtime.FinishStop, "completed": runtime.FinishStop,

@@ -140,8 +140,8 @@ func (a *assembly) addCall(to *said, piece *call) {
 }
 
 // find returns the call that a piece belongs to: the last with its index, or else its id, or else
-// the last. nil when the piece begins a call, which some show by no more than a name. A piece without a name that has
-// an index of its own goes on with the last call, unless that is complete.
+// the last. nil when the piece begins a call, which some show by no more than a name. A piece that
+// has a new index but no name continues the last call, unless the arguments of that are complete.
 func find(calls []call, piece *call) *call {
 	for i := len(calls) - 1; i >= 0; i-- {
 		c := &calls[i]

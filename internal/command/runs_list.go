@@ -139,6 +139,14 @@ func printListed[T any](a *app, list []T) error {
 	return nil
 }
 
+// costText is what runs have cost; "-" when nothing is known to have.
+func costText(micros int64) string {
+	if micros == 0 {
+		return "-"
+	}
+	return terminal.Dollars(float64(micros) / 1e6)
+}
+
 // aboutText is the queue and the labels of a run, and why it failed.
 func aboutText(about *history.About) string {
 	var parts []string

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -66,19 +67,11 @@ func (a *app) printStats(by string, stats []history.Stats) error {
 	for i := range stats {
 		s := &stats[i]
 		if by != "" {
-			name := s.Group
-			if name == "" {
-				name = "-"
-			}
-			fmt.Fprintf(w, "%s\t", terminal.Visible(name))
-		}
-		cost := "-"
-		if s.Usage.Micros > 0 {
-			cost = terminal.Dollars(float64(s.Usage.Micros) / 1e6)
+			fmt.Fprintf(w, "%s\t", terminal.Visible(cmp.Or(s.Group, "-")))
 		}
 		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", s.Runs, s.OK, s.Failed, s.Paused,
-			rounded(s.Usage.InputTokens+s.Usage.OutputTokens), rounded(s.Usage.CachedTokens), cost,
-			lengthText(s.MedianMS), lengthText(s.P95MS))
+			rounded(s.Usage.InputTokens+s.Usage.OutputTokens), rounded(s.Usage.CachedTokens),
+			costText(s.Usage.Micros), lengthText(s.MedianMS), lengthText(s.P95MS))
 	}
 	return w.Flush()
 }

@@ -77,7 +77,7 @@ const columnGap = 2
 
 // cells are what the columns have of a run.
 func (t runTable) cells(r *history.Info) []string {
-	id, started, took, tokens, cost := r.RunID, terminal.LocalTime(r.StartedAt), "-", "-", "-"
+	id, started, took, tokens := r.RunID, terminal.LocalTime(r.StartedAt), "-", "-"
 	if t.short != nil {
 		id, started = t.short[id], r.StartedAt.Local().Format("01-02 15:04")
 	}
@@ -87,11 +87,8 @@ func (t runTable) cells(r *history.Info) []string {
 	if n := r.Usage.InputTokens + r.Usage.OutputTokens; n > 0 {
 		tokens = rounded(n)
 	}
-	if r.Usage.Micros > 0 {
-		cost = terminal.Dollars(float64(r.Usage.Micros) / 1e6)
-	}
-	return []string{id, terminal.Visible(r.Recipe), string(r.Status), started, took, tokens, cost,
-		terminal.Visible(aboutText(&r.About))}
+	return []string{id, terminal.Visible(r.Recipe), string(r.Status), started, took, tokens,
+		costText(r.Usage.Micros), terminal.Visible(aboutText(&r.About))}
 }
 
 // rounded is a number in at most five characters: 480, 12.3k, 123k, 4.6M.
