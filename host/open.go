@@ -59,6 +59,8 @@ type Options struct {
 	NewRunID func() string
 	// Reporter takes the warnings of runs. nil: as in a runtime.Runtime.
 	Reporter runtime.Reporter
+	// Drain, once it is closed, makes all runs give way, see runtime.Runtime. nil: they do not.
+	Drain <-chan struct{}
 	// Guard is a [builtin.ExecOptions.Guard], for the programs of exec.run and of MCP servers.
 	Guard []string
 	// Warn takes what is to be said of the installation though nothing fails of it. It may be called at any time, until
@@ -141,7 +143,7 @@ func open(ctx context.Context, opts *Options, folder string, k *kept) (*Host, er
 			return nil, err
 		}
 	}
-	h.base.Reporter, h.base.NewRunID = h.opts.Reporter, h.opts.NewRunID
+	h.base.Reporter, h.base.NewRunID, h.base.Drain = h.opts.Reporter, h.opts.NewRunID, h.opts.Drain
 	h.base.By = cmp.Or(h.opts.By, who())
 	if h.config != nil {
 		h.base.Origin = newOrigin(h.path, h.config.sum, folder)

@@ -91,6 +91,8 @@ var exitCodes = map[string]int{
 	"infra run.ended":                 ExitConflict,
 	"infra pause.answered":            ExitConflict,
 	"infra signal.exists":             ExitConflict,
+	"infra signal.dropped":            ExitConflict,
+	"infra signal.open":               ExitOK, // it is recorded
 	"config signal.invalid":           ExitInvalid,
 	"config signal.noStore":           ExitInvalid,
 	"config enqueue.noStore":          ExitInvalid,

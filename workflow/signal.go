@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"time"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/execution"
@@ -12,6 +13,10 @@ type SignalOptions struct {
 	Groups []string // of who signals, for pauses that only certain people may answer; nil: none
 	// Vouched lets an answer through whoever gives it: the caller has checked that, by a token of the pause say.
 	Vouched bool
+	// Wait is how long Signal waits, once it has left the signal, for the run to record that it carried it out: an
+	// error signal.dropped says that it no longer applied and why, signal.open that it is still left. Nobody waits for
+	// a take. 0: it does not wait.
+	Wait time.Duration
 }
 
 // Signal leaves a signal for the process that executes a run, or will: an answer, a cancellation, a value for a
@@ -27,14 +32,14 @@ type SignalOptions struct {
 // The error is a *runtime.Error: run.notFound, run.ended (the run is over), signal.invalid (its kind or data),
 // signal.exists (the run had one with this ID), pause.answered (by whom, and when), resume.invalidToken (no such
 // pause), resume.questionChanged, answer.unfit, answer.notAllowed, call.alive or channel.unknown. Then nothing was
-// left.
+// left. SignalOptions.Wait has two more.
 func Signal(
 	ctx context.Context, runID string, s checkpoint.Signal, store checkpoint.Store, o *SignalOptions,
 ) error {
 	if o == nil {
 		o = &SignalOptions{}
 	}
-	return execution.Signal(ctx, runID, s, store, execution.Options{Groups: o.Groups, Vouched: o.Vouched})
+	return execution.Signal(ctx, runID, s, store, execution.Options{Groups: o.Groups, Vouched: o.Vouched, Wait: o.Wait})
 }
 
 // Mint returns a new token for an open pause of a run, and records its hash. The tokens that the pause has stay good.

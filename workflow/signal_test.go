@@ -452,6 +452,62 @@ func TestSignalsDropped(t *testing.T) {
 	}
 }
 
+// serve 15.1: who leaves a signal can wait until the run has taken it, and learns what came of it.
+func TestSignalWaits(t *testing.T) {
+	const steps = `channels: {orders: queue}
+steps:
+  work: {uses: test.work, with: {n: 1}}
+  ask: {uses: human, with: {prompt: Go on?}}
+`
+	approve := answerOf("ask", "ada", map[string]any{"decision": "approve"})
+	value := signalOf(checkpoint.SignalSend, "ada", map[string]any{"channel": "orders", "value": 1})
+	for _, tt := range []struct {
+		name    string
+		before  []checkpoint.Signal // left just before
+		signal  checkpoint.Signal
+		wait    time.Duration
+		after   time.Duration // the start of the run, when the signal is left
+		code    string
+		message string
+		took    time.Duration // at most
+	}{
+		{"an answer", nil, approve, 10 * time.Second, time.Second, "", "", time.Second},
+		{"a value", nil, value, 10 * time.Second, time.Second, "", "", time.Second},
+		{"a cancellation", nil, signalOf(checkpoint.SignalCancel, "ada", nil), 10 * time.Second, time.Second, "", "", time.Second},
+		{"no wait", nil, approve, 0, time.Second, "", "", 0},
+		{"a take", nil, signalOf(checkpoint.SignalTake, "ada", nil), 10 * time.Second, time.Second, "", "", 0},
+		{"nobody works on the run", nil, value, 2 * time.Second, time.Minute, "signal.open",
+			`the signal "send" is left for run "r1", which has not taken it yet`, 2 * time.Second},
+		{"the pause closes meanwhile", []checkpoint.Signal{signalOf(checkpoint.SignalCancel, "bob", nil)}, approve, 10 * time.Second,
+			time.Second, "signal.dropped", `the signal "answer" did not apply: pause "ask" needs no answer any more: the run was cancelled`,
+			time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &checkpoint.Memory{}
+				rt := busy(store, &effects{})
+				var running sync.WaitGroup
+				running.Go(func() { load(t, []byte(head+steps)).Run(t.Context(), nil, rt) })
+				time.Sleep(tt.after)
+				for _, s := range tt.before {
+					if err := workflow.Signal(t.Context(), "r1", s, store, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				began := time.Now()
+				err := workflow.Signal(t.Context(), "r1", tt.signal, store, &workflow.SignalOptions{Wait: tt.wait})
+				if took := time.Since(began); took > tt.took {
+					t.Errorf("it took %v", took)
+				}
+				if tt.code == "" && err != nil || tt.code != "" && (errCode(err) != tt.code || !strings.Contains(err.Error(), tt.message)) {
+					t.Errorf("error %v, want %s", err, tt.code)
+				}
+				running.Wait()
+			})
+		})
+	}
+}
+
 // serve 14.1: an answer and a take are open until the run waits for a person, or ends; a timer is no person.
 func TestSignalsStayOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -48,9 +48,9 @@ func Sweep(ctx context.Context, rt *runtime.Runtime, opts *SweepOptions) ([]*Out
 }
 
 // Sweeps repeats Sweep at the interval opts.Every. It yields each outcome as soon as the run has ended or pauses
-// again. When ctx ends, which is not an error here, it waits for the runs in progress. An error of the store is the
-// last value. A run that was refused is tried again when its record has changed, or else after a while that doubles
-// each time, from 5 seconds to 10 minutes.
+// again. When ctx ends or rt.Drain is closed, which is not an error here, it takes no more runs, and waits for those in
+// progress. An error of the store is the last value. A run that was refused is tried again when its record has changed,
+// or else after a while that doubles each time, from 5 seconds to 10 minutes.
 func Sweeps(ctx context.Context, rt *runtime.Runtime, opts *SweepOptions) iter.Seq2[*Outcome, error] {
 	return func(yield func(*Outcome, error) bool) {
 		if rt == nil || rt.Store == nil {

@@ -230,6 +230,53 @@ func TestSweepsWatch(t *testing.T) {
 	})
 }
 
+// serve 12.4: a sweep whose runs drain lets calls in progress end, takes no more runs, and ends. Another asks nobody.
+func TestSweepsDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		drain := make(chan struct{})
+		calls := 0
+		pay := tool("test.pay", func(ctx context.Context, _ map[string]any) (any, error) {
+			calls++
+			time.Sleep(3 * time.Second)
+			return "paid", ctx.Err()
+		})
+		rt := &runtime.Runtime{Store: &checkpoint.Memory{}, Resume: resume.PassThrough{}, Tools: []runtime.Tool{pay}}
+		wf := load(t, []byte(head+"steps:\n  a: {uses: test.pay}\n  b: {uses: test.pay, needs: [a]}\noutput: ${{ steps.b.output }}\n"))
+		for range 3 {
+			if _, err := wf.Enqueue(t.Context(), nil, rt, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		draining := *rt
+		draining.Drain = drain
+		time.AfterFunc(time.Second, func() { close(drain) })
+		began := time.Now()
+		var got []string
+		for out, err := range workflow.Sweeps(t.Context(), &draining, &workflow.SweepOptions{Every: time.Second, Recover: true, MaxRuns: 2}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, fmt.Sprint(out.Error().Code, " after ", time.Since(began)))
+		}
+		if diff := cmp.Diff([]string{"run.drained after 3s", "run.drained after 3s"}, got); diff != "" || calls != 2 {
+			t.Errorf("%d calls (-want +got)\n%s", calls, diff)
+		}
+		outs, err := workflow.Sweep(t.Context(), &draining, &workflow.SweepOptions{Recover: true})
+		if err != nil || len(outs) > 0 || calls != 2 {
+			t.Errorf("a sweep that drains from the start: %d outcomes, %d calls, %v", len(outs), calls, err)
+		}
+		outs, err = workflow.Sweep(t.Context(), rt, &workflow.SweepOptions{Recover: true})
+		if err != nil || len(outs) != 3 || calls != 6 {
+			t.Fatalf("%d outcomes, %d calls, %v", len(outs), calls, err)
+		}
+		for _, out := range outs {
+			if out.Output != "paid" {
+				t.Errorf("%s: %v", out.Status, out.Err)
+			}
+		}
+	})
+}
+
 // A run that lacks something is tried again after 5, 15, 35 and 75 s, at once when it has changed, and nothing is recorded.
 func TestSweepsBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

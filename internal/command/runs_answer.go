@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) runsAnswer() *cobra.Command {
-	flags := &answerFlags{}
+	flags, leaving := &answerFlags{}, leaving{}
 	cmd := &cobra.Command{
 		Use:   "answer RUN PAUSE",
 		Short: "Answer a pause by its name, and resume the run",
@@ -36,7 +36,7 @@ func (a *app) runsAnswer() *cobra.Command {
 				}
 				return out, err
 			}
-			return a.resumeRun(cmd, args[0], orSignal(checkpoint.SignalAnswer, answer,
+			return a.resumeRun(cmd, args[0], leaving.orSignal(checkpoint.SignalAnswer, answer,
 				func(ctx context.Context, e execution) (map[string]any, error) {
 					return flags.signal(ctx, e, args[1])
 				}),
@@ -50,6 +50,7 @@ func (a *app) runsAnswer() *cobra.Command {
 		},
 	}
 	flags.add(cmd)
+	leaving.add(cmd)
 	a.addIncomplete(cmd)
 	return cmd
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) runsCancel() *cobra.Command {
-	reason, force := "", false
+	reason, force, leaving := "", false, leaving{}
 	cmd := &cobra.Command{
 		Use:     "cancel RUN",
 		Short:   "End a run permanently, and roll it back",
@@ -26,7 +26,7 @@ func (a *app) runsCancel() *cobra.Command {
 				done = out.Status == workflow.StatusCancelled && ctx.Err() == nil
 				return out, err
 			}
-			err := a.resumeRun(cmd, args[0], orSignal(checkpoint.SignalCancel, cancel,
+			err := a.resumeRun(cmd, args[0], leaving.orSignal(checkpoint.SignalCancel, cancel,
 				func(context.Context, execution) (map[string]any, error) {
 					return map[string]any{"reason": reason, "force": force}, nil
 				}),
@@ -43,5 +43,6 @@ func (a *app) runsCancel() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "the reason, for the record")
 	cmd.Flags().BoolVar(&force, "force", false, "end it even if the outcome of a call is unknown")
+	leaving.add(cmd)
 	return cmd
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) runsSend() *cobra.Command {
-	text := ""
+	text, leaving := "", leaving{}
 	cmd := &cobra.Command{
 		Use:     "send RUN CHANNEL --inputs-json JSON",
 		Short:   "Send a value to a channel of a run, and resume it",
@@ -27,7 +27,7 @@ func (a *app) runsSend() *cobra.Command {
 			send := func(ctx context.Context, e execution) (*workflow.Outcome, error) {
 				return workflow.Send(ctx, e.runID, args[1], v, e.rt, e.opts)
 			}
-			return a.resumeRun(cmd, args[0], orSignal(checkpoint.SignalSend, send,
+			return a.resumeRun(cmd, args[0], leaving.orSignal(checkpoint.SignalSend, send,
 				func(context.Context, execution) (map[string]any, error) {
 					return map[string]any{"channel": args[1], "value": v}, nil
 				}),
@@ -37,5 +37,6 @@ func (a *app) runsSend() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&text, "inputs-json", "", "the value as JSON, or @FILE, or @- for stdin")
+	leaving.add(cmd)
 	return cmd
 }

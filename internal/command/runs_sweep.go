@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ import (
 const sweepTime = time.Second
 
 func (a *app) runsSweep() *cobra.Command {
-	watch := false
+	watch, patience := false, time.Duration(0)
 	opts := &workflow.SweepOptions{ResumeOptions: workflow.ResumeOptions{Complete: true}}
 	cmd := &cobra.Command{
 		Use:   "sweep",
@@ -29,7 +30,11 @@ func (a *app) runsSweep() *cobra.Command {
 			if opts.MaxRuns < 1 {
 				return usageError("--max-runs is %d; the minimum is 1", opts.MaxRuns)
 			}
-			s, err := a.open(cmd.Context(), host.Options{Look: !watch, Reporter: silent{}})
+			if patience < 0 {
+				return usageError("--drain cannot be negative")
+			}
+			drain := make(chan struct{})
+			s, err := a.open(cmd.Context(), host.Options{Look: !watch, Reporter: silent{}, Drain: drain})
 			if err != nil {
 				return a.refuse(nil, err)
 			}
@@ -43,15 +48,25 @@ func (a *app) runsSweep() *cobra.Command {
 			if _, err := s.host.Runtime(cmd.Context(), nil); err != nil { // before a signal only stops the sweep
 				return a.unready(err)
 			}
-			ctx, why := s.interruptible(cmd.Context())
+			signalled, why := s.interruptible(cmd.Context())
+			ctx, stop := context.WithCancel(cmd.Context())
+			defer stop()
+			defer context.AfterFunc(signalled, func() {
+				close(drain)
+				time.AfterFunc(patience, stop)
+				if !s.quiet {
+					fmt.Fprintf(s.stderr, "calls in progress have %v to end; another signal ends the command\n",
+						patience)
+				}
+			})()
 			if watch {
 				opts.Every = sweepTime
 				err = s.keepSweeping(ctx, opts)
 			} else {
-				err = s.sweep(ctx, opts)
+				err = s.sweep(ctx, opts, why)
 			}
-			if reason := why(); reason != nil {
-				return exit(reason.code)
+			if err == nil && why() == interrupted {
+				return exit(host.ExitInterrupt)
 			}
 			return err
 		},
@@ -60,12 +75,15 @@ func (a *app) runsSweep() *cobra.Command {
 		"also resume interrupted runs; without it they are listed")
 	cmd.Flags().IntVar(&opts.MaxRuns, "max-runs", 4, "maximum concurrent runs")
 	cmd.Flags().BoolVar(&watch, "watch", false, "keep sweeping until a signal such as SIGTERM arrives")
+	cmd.Flags().DurationVar(&patience, "drain", 30*time.Second, "how long calls in progress may take after a signal")
 	return cmd
 }
 
-// sweep resumes what is due, and prints how each run ended: in JSON a list of outcomes, with jsonl one a line.
-func (s *session) sweep(ctx context.Context, opts *workflow.SweepOptions) error {
+// sweep resumes what is due, and prints how each run ended: in JSON a list of outcomes, with jsonl one a line. why
+// returns the signal that stopped it.
+func (s *session) sweep(ctx context.Context, opts *workflow.SweepOptions, why func() *stopped) error {
 	outcomes, err := s.host.Sweep(ctx, opts)
+	outcomes = slices.DeleteFunc(outcomes, func(out *workflow.Outcome) bool { return s.gaveWay(ctx, out) })
 	for _, out := range outcomes {
 		if err := s.printSwept(out, false); err != nil {
 			return err
@@ -79,7 +97,7 @@ func (s *session) sweep(ctx context.Context, opts *workflow.SweepOptions) error 
 	if err != nil && ctx.Err() == nil {
 		return s.fail("", err)
 	}
-	if opts.Recover || ctx.Err() != nil {
+	if opts.Recover || why() != nil {
 		return nil
 	}
 	return s.listInterrupted(ctx)
@@ -110,11 +128,25 @@ func (s *session) keepSweeping(ctx context.Context, opts *workflow.SweepOptions)
 		if err != nil {
 			return s.fail("", err)
 		}
+		if s.gaveWay(ctx, out) {
+			continue
+		}
 		if err := s.printSwept(out, true); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// gaveWay reports whether a run was interrupted since the sweep stops, and says so: the next sweep with --recover goes
+// on with it. It is no result.
+func (s *session) gaveWay(ctx context.Context, out *workflow.Outcome) bool {
+	store, err := s.openStore(ctx) // it is open
+	if err != nil || out.Status != workflow.StatusCancelled || statusOf(ctx, store, out) == history.Cancelled {
+		return false
+	}
+	fmt.Fprintf(s.stderr, "%s interrupted\n", out.RunID)
+	return true
 }
 
 func (a *app) printSwept(out *workflow.Outcome, watch bool) error {

@@ -3,16 +3,17 @@ package command
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/spf13/cobra"
 
 	"github.com/braise-run/braise/checkpoint"
-	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/workflow"
 )
 
 func (a *app) runsTell() *cobra.Command {
-	return &cobra.Command{
+	leaving := leaving{}
+	cmd := &cobra.Command{
 		Use:   "tell RUN [STEP] TEXT",
 		Short: "Leave a note for an agent of a run, which reads it before its next step",
 		Example: `  braise runs tell last 'Only the invoices of this year'
@@ -33,20 +34,24 @@ func (a *app) runsTell() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				data, err := value.JSON(said)
-				if err == nil {
-					err = workflow.Signal(ctx, l.id,
-						checkpoint.Signal{Kind: checkpoint.SignalTell, Data: data, By: l.host.By()}, store, nil)
+				sum, _, err := store.Load(ctx, l.id, math.MaxInt64)
+				opts := &workflow.SignalOptions{}
+				if err == nil && sum.Held {
+					opts.Wait = leaving.wait()
 				}
-				if err != nil {
+				note, err := leave(ctx, l.id, checkpoint.Signal{Kind: checkpoint.SignalTell, By: l.host.By()}, said,
+					store, opts)
+				switch {
+				case err != nil:
 					return err
-				}
-				if a.output != "human" {
-					return a.printJSON(map[string]string{"runId": l.id, "signal": checkpoint.SignalTell})
+				case a.output != "human" || note.taken:
+					return a.sayLeft(ctx, store, l.id, note)
 				}
 				fmt.Fprintf(a.stderr, "the note is left for run %s\n", l.id)
 				return nil
 			})
 		},
 	}
+	leaving.add(cmd)
+	return cmd
 }

@@ -173,7 +173,7 @@ func (a *app) resumeWith(cmd *cobra.Command, find finder, with changed, first fi
 	s.found = s.host.ConfigOf(rt.Origin)
 	out := s.executions(ctx, execution{runID, rt, opts}, first)
 	if l, ok := errors.AsType[*left](out.Err); ok {
-		return s.sayLeft(runID, l)
+		return s.sayLeft(ctx, store, runID, l)
 	}
 	out = s.host.Explain(out)
 	return s.finish(ctx, rt, out, why())
@@ -322,22 +322,26 @@ func (s *session) finish(ctx context.Context, rt *runtime.Runtime, out *workflow
 	}
 	s.printError(out)
 	s.printWaiting(rt, out)
-	status := history.Status(out.Status)
-	if rt.Store != nil && (out.Status == workflow.StatusCancelled || out.Status == workflow.StatusError) {
-		sum, _, err := rt.Store.Load(context.WithoutCancel(ctx), out.RunID, math.MaxInt64)
-		if err == nil {
-			status = history.StatusOf(sum) // the execution has ended, the run perhaps not
-		}
-		if status == history.Interrupted {
-			fmt.Fprintf(s.stderr, "  its journal is kept; to resume: braise runs recover %s%s\n",
-				out.RunID, s.sameFlags())
-			s.sayHidden()
-		}
+	status := statusOf(ctx, rt.Store, out)
+	if status == history.Interrupted {
+		fmt.Fprintf(s.stderr, "  its journal is kept; to resume: braise runs recover %s%s\n", out.RunID, s.sameFlags())
+		s.sayHidden()
 	}
 	if !s.quiet && s.output == "human" && !out.StartedAt.IsZero() {
 		fmt.Fprintln(s.stderr, summary(out, status))
 	}
 	return exit(exitCode(out, why))
+}
+
+// statusOf is the status of the run of an outcome: an execution may have ended, and the run not. store may be nil.
+func statusOf(ctx context.Context, store checkpoint.Store, out *workflow.Outcome) history.Status {
+	if store != nil && (out.Status == workflow.StatusCancelled || out.Status == workflow.StatusError) {
+		sum, _, err := store.Load(context.WithoutCancel(ctx), out.RunID, math.MaxInt64)
+		if err == nil {
+			return history.StatusOf(sum)
+		}
+	}
+	return history.Status(out.Status)
 }
 
 // isShown reports whether the output is on the terminal already, as an answer that came piece by piece.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/diagnostics"
@@ -35,7 +36,8 @@ type Options struct {
 	Refused       error
 	By            string
 	Groups        []string
-	Vouched       bool // somebody else has checked who answers
+	Vouched       bool          // somebody else has checked who answers
+	Wait          time.Duration // for a signal to be taken
 }
 
 // resumption is a run that is resumed.

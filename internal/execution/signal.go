@@ -109,9 +109,10 @@ func (c *sending) send() error {
 	case errors.Is(err, checkpoint.ErrExists):
 		return &runtime.Error{Category: runtime.CategoryInfra, Code: "signal.exists",
 			Err: fmt.Errorf("run %q had a signal %q already", c.runID, s.ID)}
-	default:
+	case err != nil || c.o.Wait == 0 || s.Kind == checkpoint.SignalTake:
 		return err
 	}
+	return c.await()
 }
 
 // decode reads the data, and puts it into its canonical form.

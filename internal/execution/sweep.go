@@ -79,8 +79,8 @@ type swept struct {
 	end *local.End
 }
 
-// sweep looks for runs and resumes them, until there are none or the context has ended. It returns early if yield
-// returns false.
+// sweep looks for runs and resumes them, until there are none, the context has ended or the runs drain. It returns
+// early if yield returns false.
 func (s *sweeper) sweep(yield func(*local.End, error) bool) error {
 	err := s.look()
 	var again <-chan time.Time
@@ -89,8 +89,8 @@ func (s *sweeper) sweep(yield func(*local.End, error) bool) error {
 		defer ticker.Stop()
 		again = ticker.C
 	}
-	for done := s.ctx.Done(); ; {
-		for len(s.queue) > 0 && len(s.working) < cmp.Or(s.MaxRuns, 4) && s.ctx.Err() == nil {
+	for done, drain := s.ctx.Done(), s.Runtime.Drain; ; {
+		for len(s.queue) > 0 && len(s.working) < cmp.Or(s.MaxRuns, 4) && !s.stops() {
 			s.begin(s.queue[0])
 			s.queue = s.queue[1:]
 		}
@@ -116,7 +116,19 @@ func (s *sweeper) sweep(yield func(*local.End, error) bool) error {
 			}
 		case <-done:
 			done, again, s.queue = nil, nil, nil
+		case <-drain:
+			drain, again, s.queue = nil, nil, nil
 		}
+	}
+}
+
+// stops reports whether the sweep begins no more runs.
+func (s *sweeper) stops() bool {
+	select {
+	case <-s.Runtime.Drain:
+		return true
+	default:
+		return s.ctx.Err() != nil
 	}
 }
 
