@@ -53,7 +53,7 @@ var plannedLines = map[string]int{
 	"internal/command":          5409,
 	"diagnostics":               680,
 	"history":                   1490,
-	"host":                      3568,
+	"host":                      3636,
 	"internal/call":             1328,
 	"internal/agents":           3480,
 	"internal/endpoint":         680,

@@ -114,7 +114,7 @@ var plan = map[string]room{
 	"host": {"4", "agentloop diagnostics retry checkpoint history internal/guard internal/programs internal/yamlnode internal/regular resume runtime recipe recipes workflow adapters/anthropic adapters/openai adapters/script" +
 		" adapters/limit adapters/mcp adapters/builtin adapters/memory adapters/skills adapters/retriever checkpoint/jsonl" +
 		" checkpoint/sqlite checkpoint/postgres trace/oteltrace", ""},
-	"worker": {"4", "checkpoint diagnostics internal/execution internal/expr internal/guard internal/journal internal/value runtime workflow",
+	"worker": {"4", "checkpoint diagnostics internal/execution internal/expr internal/guard internal/procgroup internal/value resume runtime workflow",
 		"github.com/adhocore/gronx"},
 	"scenario": {"4", "diagnostics trace checkpoint internal/value internal/yamlnode internal/regular resume runtime workflow host" +
 		" adapters/script", "golang.org/x/tools/txtar github.com/rogpeppe/go-internal/diff"},

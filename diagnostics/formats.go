@@ -223,6 +223,7 @@ var summaries = map[Code]string{
 	CodeChanged:         "A run began with another definition of its recipe.",
 	CodeNoResume:        "A run may wait for an answer, and there is no resume adapter.",
 	CodeStoreClock:      "The clock of the store cannot be read.",
+	CodeNotifyFailed:    "A notification about a run failed.",
 	CodePartialHistory:  "What is shown of a run is only what its records tell.",
 	CodeQuestionChanged: "An answer is for another question than is asked now.",
 	CodeSkillMismatch:   "The skills of an agent have changed since it began.",

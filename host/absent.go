@@ -64,6 +64,7 @@ var checkOfAbsent = map[string][]Check{
 	"engine":    {{Part: "engine"}},
 	"serve":     {{Part: "serve"}},
 	"telemetry": {{Part: "telemetry"}},
+	"notify":    {{Part: "notify"}},
 }
 
 // absentCheck is the check of a part that is absent, and why.
@@ -83,7 +84,7 @@ func (c *Config) examineAbsent(checks []Check) []Check {
 		for _, of := range checkOfAbsent[part] {
 			check := absentCheck(c.absent[part])
 			check.Part, check.Name = of.Part, of.Name
-			if part == "telemetry" || part == "serve" {
+			if part == "telemetry" || part == "serve" || part == "notify" {
 				check.Status = CheckWarn // runs work without it
 			}
 			i := slices.IndexFunc(checks, func(c Check) bool { return c.Part == of.Part && c.Name == of.Name })

@@ -21,6 +21,7 @@ type Running struct {
 	// InstructionsFrom are files whose text every agent is told after its own instructions, in order, as written.
 	// Runtime reads them. nil: none.
 	InstructionsFrom []string
+	Notify           []Notify // who is told of pauses and ends, programs as written; nil: nobody
 }
 
 // varPart begins the names of vars among the parts of a configuration.
@@ -32,6 +33,7 @@ func (r *reader) running(fields map[string]*yamlnode.Node) Running {
 		Vars:   r.vars(fields["vars"]),
 		Retry:  r.retries(fields["retry"]),
 		Strict: r.Bool(fields["strict"]),
+		Notify: part(r, "notify", func() []Notify { return r.notify(fields["notify"]) }),
 		Interrupt: resume.Interrupt(read(r, fields["interrupt"], func(r *yamlnode.Reader, n *yamlnode.Node) string {
 			return r.OneOf(n, string(resume.Continue), string(resume.Restart))
 		})),

@@ -30,7 +30,6 @@ type Serve struct {
 	Retention time.Duration         // how long runs that have ended are kept; 0: for good
 	Tokens    map[string]ServeToken // by the name of who has it; nil: none
 	Proxy     *ServeProxy           // that says who asks; nil: none
-	Notify    []ServeNotify         // nil: nobody
 	Triggers  []ServeTrigger        // sorted by name; nil: none
 	Schedules []ServeSchedule       // sorted by name; nil: none
 }
@@ -51,15 +50,6 @@ type ServeProxy struct {
 	From         []netip.Prefix
 	User, Groups string              // names of headers; Groups may be ""
 	Roles        map[string][]string // groups that have a role, "*" is everyone; by role
-}
-
-// ServeNotify is a target of webhooks.
-type ServeNotify struct {
-	URL     string
-	Secret  string
-	On      []string // nil: paused and error
-	Recipes []string // nil: all
-	Link    bool     // messages about pauses have a link to answer by
 }
 
 // ServeTrigger begins runs for the requests of another system.
@@ -84,10 +74,10 @@ type ServeSchedule struct {
 }
 
 var serveKeys = []string{"listen", "url", "hosts", "tls", "recipes", "queues", "max_runs", "max_body", "max_queued",
-	"drain", "retention", "tokens", "proxy", "notify", "triggers", "schedules"}
+	"drain", "retention", "tokens", "proxy", "triggers", "schedules"}
 
 func (r *reader) serve(n *yamlnode.Node) *Serve {
-	fields := r.Object(n, serveKeys, nil)
+	fields := r.Object(n, serveKeys, map[string]string{"notify": "notify stands at the top of the file"})
 	if fields == nil {
 		return nil
 	}
@@ -106,9 +96,6 @@ func (r *reader) serve(n *yamlnode.Node) *Serve {
 			s.Tokens = map[string]ServeToken{}
 		}
 		s.Tokens[f.Key] = r.token(f.Value)
-	}
-	for _, item := range r.List(fields["notify"]) {
-		s.Notify = append(s.Notify, r.notify(item))
 	}
 	for _, f := range r.sorted(fields["triggers"]) {
 		s.Triggers = append(s.Triggers, r.trigger(f))
@@ -233,23 +220,6 @@ func readPrefix(r *yamlnode.Reader, n *yamlnode.Node) netip.Prefix {
 			"%q is not an address or a range of addresses", text)
 	}
 	return p
-}
-
-func (r *reader) notify(n *yamlnode.Node) ServeNotify {
-	fields := r.Object(n, []string{"url", "secret", "on", "recipes", "link"}, nil)
-	if fields == nil {
-		return ServeNotify{}
-	}
-	r.Require(n, fields, "url", "secret")
-	r.secret(fields["secret"])
-	t := ServeNotify{URL: read(r, fields["url"], readURL), Secret: read(r, fields["secret"], readSecret),
-		Recipes: r.texts(fields["recipes"]), Link: r.Bool(fields["link"])}
-	for _, item := range r.List(fields["on"]) {
-		t.On = append(t.On, read(r, item, func(r *yamlnode.Reader, n *yamlnode.Node) string {
-			return r.OneOf(n, "paused", "ok", "error", "cancelled")
-		}))
-	}
-	return t
 }
 
 func (r *reader) trigger(f yamlnode.Field) ServeTrigger {

@@ -30,7 +30,6 @@ serve:
   retention: 720h
   tokens: {ci: {token: "${CI}", roles: [start], recipes: [refund], groups: [bots]}}
   proxy: {from: [10.0.0.7, 10.1.0.0/16], user: X-User, groups: X-Groups, roles: {operate: [platform], read: ["*"]}}
-  notify: [{url: "https://hooks.test/b", secret: "${HOOK}", on: [paused], recipes: [refund], link: true}]
   triggers:
     tickets: {recipe: triage, signature: github, secret: "${CI}", inputs: {t: "${{ body.issue }}", more: [1, "${{ body.n }}"]}, key: "${{ headers.id }}"}
     alarms: {recipe: alarm, signature: standard, secret: "${HOOK}", queue: fast, labels: {from: pager}}
@@ -53,15 +52,13 @@ serve:
 			Recipes: []string{"refund"}, Groups: []string{"bots"}}},
 		Proxy: &host.ServeProxy{From: []netip.Prefix{netip.MustParsePrefix("10.0.0.7/32"), netip.MustParsePrefix("10.1.0.0/16")},
 			User: "X-User", Groups: "X-Groups", Roles: map[string][]string{"operate": {"platform"}, "read": {"*"}}},
-		Notify: []host.ServeNotify{{URL: "https://hooks.test/b", Secret: "whsec_MDEyMzQ1Njc4OWFiY2RlZg==",
-			On: []string{"paused"}, Recipes: []string{"refund"}, Link: true}},
 		Triggers: []host.ServeTrigger{
 			{Name: "alarms", Recipe: "alarm", Signature: "standard", Secret: "whsec_MDEyMzQ1Njc4OWFiY2RlZg==", Queue: "fast",
 				Labels: map[string]string{"from": "pager"}, Positions: map[string]diagnostics.Position{}},
 			{Name: "tickets", Recipe: "triage", Signature: "github", Secret: "0123456789abcdef",
 				Inputs: map[string]any{"t": "${{ body.issue }}", "more": []any{int64(1), "${{ body.n }}"}}, Key: "${{ headers.id }}",
-				Positions: map[string]diagnostics.Position{"inputs/t": {File: "braise.yaml", Line: 18, Column: 79},
-					"inputs/more/1": {File: "braise.yaml", Line: 18, Column: 110}, "key": {File: "braise.yaml", Line: 18, Column: 134}}},
+				Positions: map[string]diagnostics.Position{"inputs/t": {File: "braise.yaml", Line: 17, Column: 79},
+					"inputs/more/1": {File: "braise.yaml", Line: 17, Column: 110}, "key": {File: "braise.yaml", Line: 17, Column: 134}}},
 		},
 		Schedules: []host.ServeSchedule{{Name: "nightly", Recipe: "report", Cron: "0 2 * * *", Zone: berlin, Queue: "slow",
 			Inputs: map[string]any{"n": int64(1)}, Labels: map[string]string{"a": "b"}, Last: true}},
@@ -83,7 +80,7 @@ func TestServeConfigMistakes(t *testing.T) {
 		{`serve: {proxy: {from: [10.0.0.300], user: U, roles: {read: ["*"]}}}`, `"10.0.0.300" is not an address`},
 		{`serve: {proxy: {from: [10.0.0.3], user: U, roles: {raed: ["*"]}}}`, `did you mean "read"?`},
 		{`serve: {url: braise.test}`, `"url" is not the URL of a server`},
-		{`serve: {notify: [{url: "https://x.test", secret: "${OK}", on: [pause]}]}`, `did you mean "paused"?`},
+		{`serve: {notify: []}`, `notify stands at the top of the file`},
 		{`serve: {schedules: {n: {recipe: r, cron: "0 2 * * *", zone: Berlin}}}`, `there is no time zone "Berlin"`},
 		{`serve: {schedules: {n: {recipe: r, cron: "0 2 * * *", zone: Local}}}`, `there is no time zone "Local"`},
 		{`serve: {schedules: {n: {recipe: r}}}`, `cron`},

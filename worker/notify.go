@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,29 +12,38 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
 	"github.com/braise-run/braise/internal/execution"
 	"github.com/braise-run/braise/internal/guard"
-	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/workflow"
 )
 
-// Target is where a [Notifier] sends webhooks, as Standard Webhooks has them (https://www.standardwebhooks.com).
+// Target is whom a [Notifier] tells: a server, by webhooks as Standard Webhooks has them
+// (https://www.standardwebhooks.com), or a program.
 type Target struct {
-	URL     string
-	Secret  string   // signs the messages: whsec_ and base64, or a text of at least 16 bytes
+	URL    string // of the server; "": it is a program
+	Secret string // signs the webhooks: whsec_ and base64, or a text of at least 16 bytes
+	// Exec is the program with its arguments, without a shell. It reads the message on stdin, has the environment of
+	// this process, and is killed after 30 s. Another exit code than 0 is a failure. nil: the target is a server.
+	Exec    []string
+	Dir     string   // the working folder of the program; "": that of this process
 	On      []string // of paused, ok, error and cancelled; nil: paused and error
 	Recipes []string // whose runs are told of, by name; nil: of all
+	// Remind has a pause told of once more, that long before it expires. 0: it is not.
+	Remind time.Duration
 	// Link returns a link by which the pause can be answered, usually with a token of [workflow.Mint]; it is made once
 	// for each pause and process. nil: messages have none.
 	Link func(ctx context.Context, runID, pause string) (string, error)
 }
 
-// Notifier tells others of pauses and ends of the runs of a store.
+// Notifier tells others of pauses and ends of the runs of a store: with Run as long as a process works, or with Tell
+// once, after an execution.
 //
 // A pause is told of at least once: any process with the Notifier tells of those that are pending and not marked as
 // told. The id of the message depends on the run, the pause and the target only, so receivers can drop repetitions. If
@@ -48,6 +58,8 @@ type Notifier struct {
 	Client   *http.Client
 	Reporter runtime.Reporter // nil: slog.Default
 
+	telling sync.Mutex // held by Tell
+
 	mu     sync.Mutex
 	failed int64
 	ends   []*message // not yet taken by the sender
@@ -55,7 +67,7 @@ type Notifier struct {
 	wake   chan struct{}
 }
 
-// message is a webhook that is to be sent.
+// message is what a target is to be told.
 type message struct {
 	target  *Target
 	id      string
@@ -84,21 +96,42 @@ func (n *Notifier) Check() error {
 		return err
 	}
 	for i := range n.Targets {
-		t := &n.Targets[i]
-		if req, err := http.NewRequest(http.MethodPost, t.URL, nil); err != nil || req.URL.Host == "" ||
-			req.URL.Scheme != "http" && req.URL.Scheme != "https" {
-			return fmt.Errorf("notify: %q is not the URL of a server", t.URL)
-		}
-		if _, err := decodeSecret(t.Secret); err != nil || len(t.Secret) < minSecret {
-			return errors.Join(fmt.Errorf("notify: %s: its secret needs %d bytes at least", t.URL, minSecret), err)
-		}
-		for _, on := range t.On {
-			if !slices.Contains(occasions, on) {
-				return fmt.Errorf("notify: %s: unknown occasion %q\n  hint: it is one of %q", t.URL, on, occasions)
-			}
+		if err := n.Targets[i].check(); err != nil {
+			return fmt.Errorf("notify: %w", err)
 		}
 	}
 	return nil
+}
+
+// check returns what is wrong with the target; nil: nothing is.
+func (t *Target) check() error {
+	switch req, err := http.NewRequest(http.MethodPost, t.URL, nil); {
+	case t.Remind < 0:
+		return fmt.Errorf("%s: Remind is %v", t.name(), t.Remind)
+	case t.Exec != nil && (t.URL != "" || t.Secret != ""):
+		return fmt.Errorf("%q is a program, or a server with a secret, not both", t.Exec)
+	case t.Exec != nil && (len(t.Exec) == 0 || t.Exec[0] == ""):
+		return fmt.Errorf("%q names no program", t.Exec)
+	case t.Exec == nil && (err != nil || req.URL.Host == "" || req.URL.Scheme != "http" && req.URL.Scheme != "https"):
+		return fmt.Errorf("%q is not the URL of a server", t.URL)
+	}
+	for _, on := range t.On {
+		if !slices.Contains(occasions, on) {
+			return fmt.Errorf("%s: unknown occasion %q\n  hint: it is one of %q", t.name(), on, occasions)
+		}
+	}
+	if _, err := decodeSecret(t.Secret); t.Exec == nil && (err != nil || len(t.Secret) < minSecret) {
+		return errors.Join(fmt.Errorf("%s: its secret needs %d bytes at least", t.URL, minSecret), err)
+	}
+	return nil
+}
+
+// name names the target for people.
+func (t *Target) name() string {
+	if t.Exec != nil {
+		return "program " + t.Exec[0]
+	}
+	return t.URL
 }
 
 // occasions are what a target may be told of, by the status of the outcome.
@@ -146,8 +179,18 @@ func (n *Notifier) Ended(out *workflow.Outcome) {
 		n.nudge()
 		return
 	}
-	e, _ := errors.AsType[*runtime.Error](out.Err)
-	var ends []*message
+	ends := n.endsOf(out)
+	for _, m := range ends {
+		m.until = time.Now().Add(time.Hour)
+	}
+	n.mu.Lock()
+	n.ends, n.over = append(n.ends, ends...), append(n.over, out.RunID)
+	n.mu.Unlock()
+	n.nudge()
+}
+
+// endsOf are the messages about the end of an execution.
+func (n *Notifier) endsOf(out *workflow.Outcome) (ends []*message) {
 	for i := range n.Targets {
 		t := &n.Targets[i]
 		if !t.wants(string(out.Status), out.Recipe) {
@@ -155,18 +198,13 @@ func (n *Notifier) Ended(out *workflow.Outcome) {
 		}
 		data := map[string]any{"runId": out.RunID, "recipe": out.Recipe, "status": string(out.Status),
 			"startedAt": out.StartedAt, "endedAt": out.EndedAt}
-		if e != nil {
+		if e := out.Error(); e != nil {
 			data["error"] = map[string]any{"category": string(e.Category), "code": e.Code, "message": e.Err.Error(),
 				"step": e.Step}
 		}
-		m := newMessage(t, "run."+string(out.Status), out.EndedAt, data, out.RunID, "")
-		m.until = time.Now().Add(time.Hour)
-		ends = append(ends, m)
+		ends = append(ends, newMessage(t, "run."+string(out.Status), out.EndedAt, data, out.RunID, ""))
 	}
-	n.mu.Lock()
-	n.ends, n.over = append(n.ends, ends...), append(n.over, out.RunID)
-	n.mu.Unlock()
-	n.nudge()
+	return ends
 }
 
 // nudge has the messages looked at.
@@ -183,7 +221,8 @@ func (n *Notifier) warn(message string, err error) { report(n.Reporter, message,
 
 // newMessage makes the message of an event of a run; pause is "" for its end. The same event has the same id.
 func newMessage(t *Target, event string, at time.Time, data map[string]any, runID, pause string) *message {
-	sum := sha256.Sum256([]byte(t.URL + "\x00" + event + "\x00" + runID + "\x00" + pause))
+	who := cmp.Or(t.URL, strings.Join(t.Exec, "\x00"))
+	sum := sha256.Sum256([]byte(who + "\x00" + event + "\x00" + runID + "\x00" + pause))
 	return &message{target: t, id: "msg_" + hex.EncodeToString(sum[:16]), event: event, at: at, data: data, run: runID,
 		pause: pause}
 }
@@ -201,14 +240,22 @@ func (m *message) body(ctx context.Context) ([]byte, error) {
 		"data": m.data})
 }
 
-// post sends a message once.
-func (n *Notifier) post(ctx context.Context, m *message) error {
+// deliver tells a target once.
+func (n *Notifier) deliver(ctx context.Context, m *message) error {
+	body, err := m.body(ctx)
+	switch {
+	case err != nil:
+		return err
+	case m.target.Exec != nil:
+		return m.target.exec(ctx, body)
+	}
+	return n.post(ctx, m, body)
+}
+
+// post sends a webhook once.
+func (n *Notifier) post(ctx context.Context, m *message, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second) // as Standard Webhooks proposes
 	defer cancel()
-	body, err := m.body(ctx)
-	if err != nil {
-		return err
-	}
 	secret, err := decodeSecret(m.target.Secret)
 	if err != nil {
 		return err
@@ -237,16 +284,7 @@ func (n *Notifier) post(ctx context.Context, m *message) error {
 }
 
 // pauseData is what a message tells of a pause.
-func pauseData(info *checkpoint.PauseInfo) (map[string]any, error) {
-	e, err := journal.Decode(info.Opened)
-	if err != nil {
-		return nil, err
-	}
-	opened, ok := e.What.(journal.PauseOpened)
-	if !ok {
-		return nil, fmt.Errorf("pause %q: %w: a record of kind %q opened it", info.Pause.ID, checkpoint.ErrCorrupt,
-			info.Opened.Kind)
-	}
-	return map[string]any{"runId": info.Summary.ID, "recipe": info.Summary.Recipe, "status": "paused",
-		"pause": opened.Pause}, nil
+func pauseData(runID, recipe string, p resume.Pause) map[string]any {
+	p.Token = ""
+	return map[string]any{"runId": runID, "recipe": recipe, "status": "paused", "pause": p}
 }

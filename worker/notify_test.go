@@ -227,6 +227,12 @@ func TestNotifierCheck(t *testing.T) {
 		{worker.Target{URL: "hooks.test", Secret: hookSecret}, "not the URL of a server"},
 		{worker.Target{URL: "http://hooks.test", Secret: "short"}, "16 bytes"},
 		{worker.Target{URL: "http://hooks.test", Secret: hookSecret, On: []string{"pause"}}, `unknown occasion "pause"`},
+		{worker.Target{URL: "http://hooks.test", Secret: hookSecret, Exec: []string{"a"}}, "not both"},
+		{worker.Target{Exec: []string{"a"}, Secret: hookSecret}, "not both"},
+		{worker.Target{Exec: []string{"", "a"}}, "names no program"},
+		{worker.Target{Exec: []string{}}, "names no program"},
+		{worker.Target{Exec: []string{"a"}, On: []string{"pause"}}, `program a: unknown occasion "pause"`},
+		{worker.Target{Exec: []string{"a"}, Remind: -1}, "Remind is -1ns"},
 	} {
 		err := (&worker.Notifier{Store: &checkpoint.Memory{}, Targets: []worker.Target{tt.target}}).Run(t.Context())
 		if err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/braise-run/braise/checkpoint"
+	"github.com/braise-run/braise/internal/execution"
+	"github.com/braise-run/braise/resume"
 )
 
 // sender is a notifier at work.
@@ -53,7 +55,7 @@ func (s *sender) work(ctx context.Context) error {
 			look.Reset(lookLeast)
 		case <-look.C:
 			if err := s.look(ctx); err != nil && ctx.Err() == nil {
-				s.warn("pauses cannot be listed: no webhook is sent", err)
+				s.warn("pauses cannot be listed: nobody is notified of them", err)
 			}
 			look.Reset(lookAgain)
 		case m := <-s.sent:
@@ -127,30 +129,57 @@ func (s *sender) takeEnds(ctx context.Context) {
 	}
 }
 
+// The events of a pause, which are the types of its messages.
+const (
+	paused   = "run.paused"
+	reminder = "run.reminder"
+)
+
+// onlyWaits reports whether a pause only waits for a time.
+func onlyWaits(p *resume.Pause) bool {
+	return p.Kind == resume.System && !p.RetryAt.IsZero() && p.ExpiresAt.IsZero()
+}
+
 // consider adds the messages about a pause.
 func (s *sender) consider(ctx context.Context, info *checkpoint.PauseInfo, seen map[string]bool) {
-	if info.Pause.Kind == "system" && !info.Pause.DueAt.IsZero() && info.Pause.ExpiresAt.IsZero() {
-		return // it only waits for a time
+	p, err := resume.Opened(info.Opened)
+	if err != nil {
+		s.warn("nobody is notified of a pause of run "+info.Summary.ID, err)
+		return
 	}
+	if onlyWaits(&p) {
+		return
+	}
+	now := execution.Now(ctx, s.Store)
 	for i := range s.Targets {
 		t := &s.Targets[i]
 		if !t.wants("paused", info.Summary.Recipe) {
 			continue
 		}
-		m := newMessage(t, "run.paused", info.Opened.At, nil, info.Summary.ID, info.Pause.ID)
-		if seen[m.id] = true; s.told[m.id] || s.pending[m.id] != nil {
-			continue
+		about := func(event string, at time.Time) *message {
+			return newMessage(t, event, at, pauseData(info.Summary.ID, info.Summary.Recipe, p), info.Summary.ID, p.ID)
 		}
-		marked, err := s.marked(ctx, m)
-		if err == nil && !marked {
-			m.data, err = pauseData(info)
-			s.pending[m.id] = m
+		s.add(ctx, about(paused, info.Opened.At), seen)
+		at := p.ExpiresAt.Add(-t.Remind)
+		if t.Remind > 0 && at.After(info.Opened.At) && now.Before(p.ExpiresAt) { // it does expire
+			m := about(reminder, at)
+			m.next = time.Now().Add(at.Sub(now))
+			s.add(ctx, m, seen)
 		}
-		if err != nil {
-			delete(s.pending, m.id)
-			delete(seen, m.id)
-			s.warn("no webhook is sent about a pause of run "+m.run, err)
-		}
+	}
+}
+
+// add adds a message about a pause, unless its target was told.
+func (s *sender) add(ctx context.Context, m *message, seen map[string]bool) {
+	if seen[m.id] = true; s.told[m.id] || s.pending[m.id] != nil {
+		return
+	}
+	switch marked, err := s.marked(ctx, m); {
+	case err != nil:
+		delete(seen, m.id)
+		s.warn("nobody is notified of a pause of run "+m.run, err)
+	case !marked:
+		s.pending[m.id] = m
 	}
 }
 
@@ -176,7 +205,7 @@ func (s *sender) send(ctx context.Context) time.Duration {
 			m.sending = true
 			s.flying++
 			go func() {
-				m.err = s.post(ctx, m)
+				m.err = s.deliver(ctx, m)
 				s.sent <- m
 			}()
 		}
@@ -197,7 +226,7 @@ func (s *sender) done(ctx context.Context, m *message) {
 		s.failed++
 		s.mu.Unlock()
 		if m.tries == 1 {
-			s.warn("a webhook was not accepted, and is sent again: "+m.target.URL, m.err)
+			s.warn("a message was not accepted, and is sent again: "+m.target.name(), m.err)
 		}
 		return
 	}
@@ -206,9 +235,14 @@ func (s *sender) done(ctx context.Context, m *message) {
 		return
 	}
 	s.told[m.id] = true
+	s.mark(ctx, m)
+}
+
+// mark notes that a target was told of a pause.
+func (s *sender) mark(ctx context.Context, m *message) {
 	err := s.store.PutDocument(context.WithoutCancel(ctx), marks(m.run), checkpoint.Document{Name: m.id,
 		Text: time.Now().UTC().Format(time.RFC3339)})
 	if err != nil {
-		s.warn("it is not noted that a webhook was accepted: it may come twice", err)
+		s.warn("it is not noted that a message was accepted: it may come twice", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	"github.com/braise-run/braise/history"
 	"github.com/braise-run/braise/host"
 	"github.com/braise-run/braise/internal/terminal"
+	"github.com/braise-run/braise/worker"
 	"github.com/braise-run/braise/workflow"
 )
 
@@ -42,10 +44,15 @@ func (a *app) runsSweep() *cobra.Command {
 			if _, err := s.connect(cmd.Context(), cmd); err != nil {
 				return err
 			}
-			if _, err := s.openStore(cmd.Context()); err != nil {
+			store, err := s.openStore(cmd.Context())
+			if err != nil {
 				return err
 			}
 			if _, err := s.host.Runtime(cmd.Context(), nil); err != nil { // before a signal only stops the sweep
+				return a.unready(err)
+			}
+			notifier, err := s.notifier(store, s.serverURL())
+			if err != nil {
 				return a.unready(err)
 			}
 			signalled, why := s.interruptible(cmd.Context())
@@ -61,9 +68,9 @@ func (a *app) runsSweep() *cobra.Command {
 			})()
 			if watch {
 				opts.Every = sweepTime
-				err = s.keepSweeping(ctx, opts)
+				err = s.keepSweeping(ctx, opts, notifier)
 			} else {
-				err = s.sweep(ctx, opts, why)
+				err = s.sweep(ctx, opts, notifier, why)
 			}
 			if err == nil && why() == interrupted {
 				return exit(host.ExitInterrupt)
@@ -81,10 +88,17 @@ func (a *app) runsSweep() *cobra.Command {
 
 // sweep resumes what is due, and prints how each run ended: in JSON a list of outcomes, with jsonl one a line. why
 // returns the signal that stopped it.
-func (s *session) sweep(ctx context.Context, opts *workflow.SweepOptions, why func() *stopped) error {
+func (s *session) sweep(
+	ctx context.Context, opts *workflow.SweepOptions, n *worker.Notifier, why func() *stopped,
+) error {
 	outcomes, err := s.host.Sweep(ctx, opts)
 	outcomes = slices.DeleteFunc(outcomes, func(out *workflow.Outcome) bool { return s.gaveWay(ctx, out) })
 	for _, out := range outcomes {
+		if n != nil {
+			if err := n.Tell(context.WithoutCancel(ctx), out); err != nil {
+				s.warn(fmt.Sprintf("run %s: a notification failed: %v", out.RunID, err))
+			}
+		}
 		if err := s.printSwept(out, false); err != nil {
 			return err
 		}
@@ -122,14 +136,25 @@ func (s *session) listInterrupted(ctx context.Context) error {
 	return nil
 }
 
-// keepSweeping sweeps until a signal comes, and prints how each run ended, in JSON one a line.
-func (s *session) keepSweeping(ctx context.Context, opts *workflow.SweepOptions) error {
+// keepSweeping sweeps until a signal comes, and prints how each run ended, in JSON one a line. n tells others of all
+// runs of the store meanwhile; nil: nobody does.
+func (s *session) keepSweeping(ctx context.Context, opts *workflow.SweepOptions, n *worker.Notifier) (err error) {
+	if n != nil {
+		working, stop := context.WithCancel(ctx)
+		var telling sync.WaitGroup
+		telling.Go(func() { _ = n.Run(working) }) // it was checked
+		defer telling.Wait()
+		defer stop()
+	}
 	for out, err := range s.host.Sweeps(ctx, opts) {
 		if err != nil {
 			return s.fail("", err)
 		}
 		if s.gaveWay(ctx, out) {
 			continue
+		}
+		if n != nil {
+			n.Ended(out)
 		}
 		if err := s.printSwept(out, true); err != nil {
 			return err

@@ -73,7 +73,7 @@ type server struct {
 	api      *serve.Server
 	metrics  trace.Sink       // of the runs
 	worker   *worker.Worker   // nil: it executes nothing
-	notifier *worker.Notifier // nil: nobody is told
+	notify   *worker.Notifier // nil: nobody is told
 	draining chan struct{}    // closed when it begins to stop
 	token    string           // that was made for this process; "": the configuration has some
 }
@@ -354,8 +354,8 @@ func (s *server) run(ctx context.Context, listener net.Listener) error {
 	if s.worker != nil {
 		begin(func() error { return s.worker.Run(ctx) })
 	}
-	if s.notifier != nil {
-		begin(func() error { return s.notifier.Run(ctx) })
+	if s.notify != nil {
+		begin(func() error { return s.notify.Run(ctx) })
 	}
 	if s.conf.Retention > 0 {
 		begin(func() error { s.prune(ctx); return nil })

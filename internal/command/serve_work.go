@@ -3,9 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
-	"net/http"
 
-	"github.com/braise-run/braise/adapters/builtin"
 	"github.com/braise-run/braise/runtime"
 	"github.com/braise-run/braise/worker"
 	"github.com/braise-run/braise/workflow"
@@ -73,24 +71,11 @@ func (s *server) triggers() ([]*worker.Trigger, error) {
 
 // prepareNotify makes what tells others of pauses and ends.
 func (s *server) prepareNotify(url string) error {
-	if len(s.conf.Notify) == 0 {
-		return nil
-	}
-	n := &worker.Notifier{Store: s.store, Client: &http.Client{Transport: builtin.Transport(s.host.AllowsPrivate())}}
-	for _, c := range s.conf.Notify {
-		t := worker.Target{URL: c.URL, Secret: c.Secret, On: c.On, Recipes: c.Recipes}
-		if c.Link {
-			t.Link = func(ctx context.Context, runID, pause string) (string, error) {
-				token, err := workflow.Mint(ctx, runID, pause, s.store)
-				return url + "/#answer=" + token, err
-			}
-		}
-		n.Targets = append(n.Targets, t)
-	}
-	if err := n.Check(); err != nil {
+	n, err := s.notifier(s.store, url)
+	if n == nil || err != nil {
 		return err
 	}
-	s.notifier, s.api.Metrics.Notifier = n, n
+	s.notify, s.api.Metrics.Notifier = n, n
 	if s.worker != nil {
 		s.worker.Ended = n.Ended
 	}

@@ -193,8 +193,10 @@ func recoverRun(ctx context.Context, e execution) (*workflow.Outcome, error) {
 
 // executions makes the first execution of a run, and further ones as long as the person at the terminal answers what is
 // asked, or what the run waits for comes soon.
-func (s *session) executions(ctx context.Context, e execution, first first) *workflow.Outcome {
-	out := s.execution(ctx, e, first)
+func (s *session) executions(ctx context.Context, e execution, first first) (out *workflow.Outcome) {
+	tell := s.telling(&e)
+	defer func() { tell(ctx, out) }()
+	out = s.execution(ctx, e, first)
 	var due time.Time
 	tokens := resume.Tokens{}
 	for s.interactive() && ctx.Err() == nil {
