@@ -70,8 +70,9 @@ func Resume(ctx context.Context, token string, input any, rt *runtime.Runtime, o
 }
 
 // Answer is like Resume, for a host that owns the store: it names the pause instead of a token. The errors are
-// those of Resume. If the pause is not pending, the error is resume.invalidToken. If opts.By, with opts.Groups, may not
-// answer the pause, the error is answer.notAllowed, and nothing was recorded.
+// those of Resume. If the pause is not pending, the error is pause.answered, which says by whom and when, or else
+// resume.invalidToken. If opts.By, with opts.Groups, may not answer the pause, the error is answer.notAllowed, and
+// nothing was recorded.
 func Answer(
 	ctx context.Context, runID, pause string, input any, rt *runtime.Runtime, opts *ResumeOptions,
 ) (*Outcome, error) {

@@ -463,7 +463,7 @@ steps:
 	value := signalOf(checkpoint.SignalSend, "ada", map[string]any{"channel": "orders", "value": 1})
 	for _, tt := range []struct {
 		name    string
-		before  []checkpoint.Signal // left just before
+		before  []checkpoint.Signal // left just before; then somebody recovers the run
 		signal  checkpoint.Signal
 		wait    time.Duration
 		after   time.Duration // the start of the run, when the signal is left
@@ -479,7 +479,7 @@ steps:
 		{"nobody works on the run", nil, value, 2 * time.Second, time.Minute, "signal.open",
 			`the signal "send" is left for run "r1", which has not taken it yet`, 2 * time.Second},
 		{"the pause closes meanwhile", []checkpoint.Signal{signalOf(checkpoint.SignalCancel, "bob", nil)}, approve, 10 * time.Second,
-			time.Second, "signal.dropped", `the signal "answer" did not apply: pause "ask" needs no answer any more: the run was cancelled`,
+			time.Minute, "signal.dropped", `the signal "answer" did not apply: pause "ask" needs no answer any more: the run was cancelled`,
 			time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -493,6 +493,12 @@ steps:
 					if err := workflow.Signal(t.Context(), "r1", s, store, nil); err != nil {
 						t.Fatal(err)
 					}
+				}
+				if tt.before != nil {
+					running.Go(func() {
+						time.Sleep(500 * time.Millisecond)
+						workflow.Recover(t.Context(), "r1", rt, nil)
+					})
 				}
 				began := time.Now()
 				err := workflow.Signal(t.Context(), "r1", tt.signal, store, &workflow.SignalOptions{Wait: tt.wait})

@@ -35,6 +35,8 @@ func (a *app) runsSweep() *cobra.Command {
 			if patience < 0 {
 				return usageError("--drain cannot be negative")
 			}
+			signalled, stop, why := a.interruptible(cmd.Context())
+			defer stop()
 			drain := make(chan struct{})
 			s, err := a.open(cmd.Context(), host.Options{Look: !watch, Reporter: silent{}, Drain: drain})
 			if err != nil {
@@ -55,12 +57,11 @@ func (a *app) runsSweep() *cobra.Command {
 			if err != nil {
 				return a.unready(err)
 			}
-			signalled, why := s.interruptible(cmd.Context())
-			ctx, stop := context.WithCancel(cmd.Context())
-			defer stop()
+			ctx, end := context.WithCancel(cmd.Context())
+			defer end()
 			defer context.AfterFunc(signalled, func() {
 				close(drain)
-				time.AfterFunc(patience, stop)
+				time.AfterFunc(patience, end)
 				if !s.quiet {
 					fmt.Fprintf(s.stderr, "calls in progress have %v to end; another signal ends the command\n",
 						patience)

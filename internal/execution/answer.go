@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"github.com/braise-run/braise/internal/engine"
 	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/ledger"
 	"github.com/braise-run/braise/internal/local"
 	"github.com/braise-run/braise/internal/procgroup"
 	"github.com/braise-run/braise/internal/program"
@@ -40,11 +42,24 @@ func Answer(ctx context.Context, runID, pause string, input any, rt *runtime.Run
 		if err == nil {
 			err = x.unanswered(pause)
 		}
-		if err != nil {
-			return nil, err
+		var end *local.End
+		if err == nil {
+			end, err = x.answer(resume.Request{RunID: runID, Input: input}, info, nil)
 		}
-		return x.answer(resume.Request{RunID: runID, Input: input}, info, nil)
+		if e, ok := errors.AsType[*runtime.Error](ledger.Error(err)); ok && e.Code == "resume.invalidToken" {
+			err = x.answeredBefore(pause, err)
+		}
+		return end, err
 	})
+}
+
+// answeredBefore is the error for a pause that is not open, because of err: who has answered it, if somebody has.
+func (x *resumption) answeredBefore(pause string, err error) error {
+	events, decodeErr := ledger.Decode(x.read)
+	if x.read == nil && x.past != nil {
+		events = x.past.Events
+	}
+	return cmp.Or(decodeErr, AnsweredBefore(events, pause), err)
 }
 
 // find finds a pending pause by its name.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/braise-run/braise/internal/guard"
 	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/ledger"
 	"github.com/braise-run/braise/internal/past"
 	"github.com/braise-run/braise/runtime"
 )
@@ -22,14 +23,13 @@ func (c *sending) await() error {
 		if err != nil {
 			return err
 		}
-		events := make([]journal.Event, len(recs))
-		for i, rec := range recs {
-			if events[i], err = journal.Decode(rec); err != nil {
-				return err
-			}
+		events, err := ledger.Decode(recs)
+		if err != nil {
+			return err
+		}
+		for i := range events {
 			if dropped, ok := events[i].What.(journal.SignalDropped); ok && dropped.ID == id {
-				return &runtime.Error{Category: runtime.CategoryInfra, Code: "signal.dropped",
-					Err: fmt.Errorf("the signal %q did not apply: %s", c.signal.Kind, dropped.Why)}
+				return c.dropped(dropped.Why)
 			}
 		}
 		seq += int64(len(recs))
@@ -37,6 +37,9 @@ func (c *sending) await() error {
 		case past.Signals(events)[id]:
 			return nil
 		case sum.Status.Ended():
+			if err := c.load(); err != nil {
+				return err
+			}
 			return c.over()
 		case c.ctx.Err() != nil || !time.Now().Before(until):
 			return &runtime.Error{Category: runtime.CategoryInfra, Code: "signal.open",
@@ -47,4 +50,14 @@ func (c *sending) await() error {
 		case <-c.ctx.Done():
 		}
 	}
+}
+
+// dropped is the error for a signal that did not apply; of an answer, who was first.
+func (c *sending) dropped(why string) error {
+	if err := c.load(); err != nil {
+		return err
+	}
+	pause, _ := c.data["pause"].(string)
+	return c.answeredBefore(pause, &runtime.Error{Category: runtime.CategoryInfra, Code: "signal.dropped",
+		Err: fmt.Errorf("the signal %q did not apply: %s", c.signal.Kind, why)})
 }

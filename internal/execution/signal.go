@@ -170,10 +170,7 @@ func (c *sending) checkAnswer() error {
 	id := c.data["pause"].(string)
 	info, err := c.find(id)
 	if err != nil { // it may have been answered since the journal was read
-		if loadErr := c.load(); loadErr != nil {
-			return loadErr
-		}
-		return cmp.Or(AnsweredBefore(c.past.Events, id), err)
+		return c.answeredBefore(id, err)
 	}
 	e, err := journal.Decode(info.Opened)
 	if err != nil {
