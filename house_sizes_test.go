@@ -55,7 +55,7 @@ var plannedLines = map[string]int{
 	"history":                   1490,
 	"host":                      3636,
 	"internal/call":             1328,
-	"internal/agents":           3480,
+	"internal/agents":           3485,
 	"internal/endpoint":         680,
 	"internal/engine":           5100,
 	"internal/execution":        1595,

@@ -14,7 +14,8 @@ import (
 type AgentLimits struct {
 	Tools    []string // that they may call at most: names, PREFIX.* or effects. Empty: any
 	MaxCalls int      // of tools by one agent, its children's included. 0: as the agent says
-	// ApprovalExpires is how long a call waits for an approval; then it is refused. 0: for good.
+	// ApprovalExpires is how long a call waits for an approval, or human.ask for an answer. Then the call is
+	// refused, or the answer says that nobody answered in time. 0: for good.
 	ApprovalExpires time.Duration
 	// PlainPrograms are names of programs that run nothing else and write nothing, whatever their arguments are,
 	// beside those that docs/reference/tools.md lists: a yes for the run to one call of such a program by exec.run

@@ -86,13 +86,15 @@ func (t *thread) wish(c agentloop.Call, b *binding, keys []string, pauses bool) 
 		Once: !grantable(keys), Pauses: pauses}
 }
 
-// Where the host gives it a time, the call is refused after that.
 func (t *thread) approvalPause(c agentloop.Call, wish *runtime.ApprovalRequest) Pause {
-	p := Pause{For: ForApproval, Call: t.n, Tool: c.Name, Pause: wish.Question()}
+	return t.expires(Pause{For: ForApproval, Call: t.n, Tool: c.Name, Pause: wish.Question()},
+		map[string]any{"decision": "reject", "form": map[string]any{"reason": "nobody decided in time"}})
+}
+
+// expires has a pause end with an answer, as if a person refused, where the host gives people a time.
+func (t *thread) expires(p Pause, refusal map[string]any) Pause {
 	if limit := t.leg.offer.Agents.ApprovalExpires; limit > 0 {
-		p.ExpiresAt = t.leg.Now.Add(limit)
-		p.OnExpire = resume.Expiry{Answered: true, Value: map[string]any{"decision": "reject",
-			"form": map[string]any{"reason": "nobody decided in time"}}}
+		p.ExpiresAt, p.OnExpire = t.leg.Now.Add(limit), resume.Expiry{Answered: true, Value: refusal}
 	}
 	return p
 }

@@ -84,7 +84,8 @@ func (t *thread) makeOwn(c agentloop.Call, b *binding) {
 		t.delegate(c, b.child, text("task"))
 		return
 	case c.Name == agentloop.AskHuman:
-		t.pauseCall(c, humanPause(t.n, text("question")))
+		t.pauseCall(c, t.expires(humanPause(t.n, text("question")),
+			map[string]any{"answer": "error: nobody answered in time"}))
 		t.emit(trace.HumanRequest, "call", t.n)
 		return
 	case strings.HasPrefix(c.Name, agentloop.HandoffPrefix):
