@@ -87,7 +87,7 @@ type checked struct {
 	seen            map[trace.Kind]int
 }
 
-const mostChecked = 200
+const mostChecked = 50
 
 // ForRun returns a sink for the events of one run, which come one after the other.
 func (c checked) ForRun(string) trace.Sink {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/braise-run/braise/internal/value"
@@ -134,6 +135,7 @@ type outlet struct {
 	wake   chan struct{} // holds a token when there may be something to do
 	done   chan struct{} // closed when the goroutine ends; err is final then
 	err    error         // of the sink
+	late   atomic.Bool   // it owes a span that a call no longer waits for
 
 	mu        sync.Mutex
 	queue     []queued

@@ -13,8 +13,9 @@ type Spans interface {
 	Within(ctx context.Context, step string, call int) context.Context
 }
 
-// spanTime is how long a call waits for the span that a sink makes of it. A sink that takes longer has none.
-const spanTime = 100 * time.Millisecond
+// spanTime is how long a call waits for the span that a sink makes of it. If a sink takes longer, the call has no span,
+// and neither have the calls that begin before the sink has caught up: they do not wait.
+const spanTime = time.Second
 
 // Within returns ctx with the spans that sinks make of a call, see Spans; ctx itself if none does.
 func (f *Fanout) Within(ctx context.Context, step string, call int) context.Context {
@@ -32,7 +33,13 @@ func (f *Fanout) Within(ctx context.Context, step string, call int) context.Cont
 // within asks the sink behind the events that are queued.
 func (o *outlet) within(ctx context.Context, ask func(context.Context) context.Context) context.Context {
 	answer := make(chan context.Context, 1)
-	o.put(queued{ask: func() { answer <- ask(ctx) }})
+	o.put(queued{ask: func() {
+		answer <- ask(ctx)
+		o.late.Store(false)
+	}})
+	if o.late.Load() {
+		return ctx
+	}
 	timeout := time.NewTimer(spanTime)
 	defer timeout.Stop()
 	select {
@@ -40,6 +47,7 @@ func (o *outlet) within(ctx context.Context, ask func(context.Context) context.C
 		return inner
 	case <-o.done:
 	case <-timeout.C:
+		o.late.Store(true)
 	case <-ctx.Done():
 	}
 	return ctx

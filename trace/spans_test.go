@@ -54,10 +54,17 @@ func TestSpans(t *testing.T) {
 		answers := make(chan struct{})
 		slow := trace.NewFanout([]trace.Sink{&spanner{slow: answers}}, "run")
 		began = time.Now()
-		if got := ask(slow, "a"); got != "" || time.Since(began) != 100*time.Millisecond {
+		if got := ask(slow, "a"); got != "" || time.Since(began) != time.Second {
 			t.Errorf("of a slow sink: %q, after %v", got, time.Since(began))
 		}
+		if got := ask(slow, "b"); got != "" || time.Since(began) != time.Second {
+			t.Errorf("of a sink that has not caught up: %q, after %v", got, time.Since(began))
+		}
 		close(answers)
+		synctest.Wait()
+		if got := ask(slow, "c"); got != "c" {
+			t.Errorf("of a sink that has caught up: %q", got)
+		}
 		if failed := slow.Close(time.Minute); failed != nil {
 			t.Errorf("of a sink that answered late: failures %v", failed)
 		}

@@ -23,8 +23,8 @@ import (
 	"github.com/braise-run/braise/recipes"
 )
 
-// shipped writes a shipped recipe into a new folder, with more lines in its braise.yaml, and returns
-// the arguments that run it.
+// shipped writes a shipped recipe into a new folder, with a store and more lines in its braise.yaml, and returns the
+// arguments that run it.
 func shipped(t *testing.T, name, config string) []string {
 	t.Helper()
 	files, err := fs.Sub(recipes.FS, name)
@@ -40,6 +40,7 @@ func shipped(t *testing.T, name, config string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	config += fmt.Sprintf("\nstore: %q\n", "sqlite:"+filepath.Join(dir, "runs.db"))
 	if err := os.WriteFile(path, append(old, config...), 0o600); err != nil {
 		t.Fatal(err)
 	}
