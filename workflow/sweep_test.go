@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -234,9 +235,9 @@ func TestSweepsWatch(t *testing.T) {
 func TestSweepsDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drain := make(chan struct{})
-		calls := 0
+		var calls atomic.Int32
 		pay := tool("test.pay", func(ctx context.Context, _ map[string]any) (any, error) {
-			calls++
+			calls.Add(1)
 			time.Sleep(3 * time.Second)
 			return "paid", ctx.Err()
 		})
@@ -258,16 +259,16 @@ func TestSweepsDrain(t *testing.T) {
 			}
 			got = append(got, fmt.Sprint(out.Error().Code, " after ", time.Since(began)))
 		}
-		if diff := cmp.Diff([]string{"run.drained after 3s", "run.drained after 3s"}, got); diff != "" || calls != 2 {
-			t.Errorf("%d calls (-want +got)\n%s", calls, diff)
+		if diff := cmp.Diff([]string{"run.drained after 3s", "run.drained after 3s"}, got); diff != "" || calls.Load() != 2 {
+			t.Errorf("%d calls (-want +got)\n%s", calls.Load(), diff)
 		}
 		outs, err := workflow.Sweep(t.Context(), &draining, &workflow.SweepOptions{Recover: true})
-		if err != nil || len(outs) > 0 || calls != 2 {
-			t.Errorf("a sweep that drains from the start: %d outcomes, %d calls, %v", len(outs), calls, err)
+		if err != nil || len(outs) > 0 || calls.Load() != 2 {
+			t.Errorf("a sweep that drains from the start: %d outcomes, %d calls, %v", len(outs), calls.Load(), err)
 		}
 		outs, err = workflow.Sweep(t.Context(), rt, &workflow.SweepOptions{Recover: true})
-		if err != nil || len(outs) != 3 || calls != 6 {
-			t.Fatalf("%d outcomes, %d calls, %v", len(outs), calls, err)
+		if err != nil || len(outs) != 3 || calls.Load() != 6 {
+			t.Fatalf("%d outcomes, %d calls, %v", len(outs), calls.Load(), err)
 		}
 		for _, out := range outs {
 			if out.Output != "paid" {
