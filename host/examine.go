@@ -260,13 +260,9 @@ func (c *Config) examineTools(dir string) []Check {
 		run = Check{Status: CheckOK, Message: "on, for " + cmp.Or(strings.Join(e.Allow, ", "), "no program"),
 			Hint: "steps can do what these programs can; a shell or an interpreter can do everything"}
 		var missing []string
-		for _, program := range e.Allow {
-			path := program
-			if strings.Contains(program, "/") {
-				path = within(within(dir, e.Dir), program)
-			}
-			if _, err := exec.LookPath(path); err != nil {
-				missing = append(missing, program)
+		for _, name := range e.Allow {
+			if _, err := exec.LookPath(program(within(dir, e.Dir), name)); err != nil {
+				missing = append(missing, name)
 			}
 		}
 		if missing != nil {

@@ -84,11 +84,11 @@ func (s *sender) watch(ctx context.Context) {
 // look finds the pauses that nobody was told of, and forgets messages about others.
 func (s *sender) look(ctx context.Context) error {
 	s.takeEnds(ctx)
-	seen := map[string]bool{}
+	now, seen := execution.Now(ctx, s.Store), map[string]bool{}
 	for f := (checkpoint.PauseFilter{Limit: page}); ; {
 		infos, err := s.store.Pauses(ctx, f)
 		for i := range infos {
-			s.consider(ctx, &infos[i], seen)
+			s.consider(ctx, &infos[i], now, seen)
 		}
 		if err != nil && len(infos) == 0 {
 			return err
@@ -135,46 +135,47 @@ const (
 	reminder = "run.reminder"
 )
 
-// onlyWaits reports whether a pause only waits for a time.
-func onlyWaits(p *resume.Pause) bool {
-	return p.Kind == resume.System && !p.RetryAt.IsZero() && p.ExpiresAt.IsZero()
+// onlyWaits reports whether a pause only waits for a time: that at which it is due.
+func onlyWaits(kind resume.Kind, due, expires time.Time) bool {
+	return kind == resume.System && !due.IsZero() && expires.IsZero()
 }
 
 // consider adds the messages about a pause.
-func (s *sender) consider(ctx context.Context, info *checkpoint.PauseInfo, seen map[string]bool) {
-	p, err := resume.Opened(info.Opened)
-	if err != nil {
-		s.warn("nobody is notified of a pause of run "+info.Summary.ID, err)
+func (s *sender) consider(ctx context.Context, info *checkpoint.PauseInfo, now time.Time, seen map[string]bool) {
+	p := &info.Pause
+	if onlyWaits(resume.Kind(p.Kind), p.DueAt, p.ExpiresAt) {
 		return
 	}
-	if onlyWaits(&p) {
-		return
-	}
-	now := execution.Now(ctx, s.Store)
 	for i := range s.Targets {
 		t := &s.Targets[i]
 		if !t.wants("paused", info.Summary.Recipe) {
 			continue
 		}
 		about := func(event string, at time.Time) *message {
-			return newMessage(t, event, at, pauseData(info.Summary.ID, info.Summary.Recipe, p), info.Summary.ID, p.ID)
+			return newMessage(t, event, at, nil, info.Summary.ID, p.ID)
 		}
-		s.add(ctx, about(paused, info.Opened.At), seen)
+		s.add(ctx, about(paused, info.Opened.At), info, seen)
 		at := p.ExpiresAt.Add(-t.Remind)
 		if t.Remind > 0 && at.After(info.Opened.At) && now.Before(p.ExpiresAt) { // it does expire
 			m := about(reminder, at)
 			m.next = time.Now().Add(at.Sub(now))
-			s.add(ctx, m, seen)
+			s.add(ctx, m, info, seen)
 		}
 	}
 }
 
 // add adds a message about a pause, unless its target was told.
-func (s *sender) add(ctx context.Context, m *message, seen map[string]bool) {
+func (s *sender) add(ctx context.Context, m *message, info *checkpoint.PauseInfo, seen map[string]bool) {
 	if seen[m.id] = true; s.told[m.id] || s.pending[m.id] != nil {
 		return
 	}
-	switch marked, err := s.marked(ctx, m); {
+	marked, err := s.marked(ctx, m)
+	if err == nil && !marked {
+		var p resume.Pause
+		p, err = resume.Opened(info.Opened)
+		m.data = pauseData(m.run, info.Summary.Recipe, p)
+	}
+	switch {
 	case err != nil:
 		delete(seen, m.id)
 		s.warn("nobody is notified of a pause of run "+m.run, err)

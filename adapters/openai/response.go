@@ -99,8 +99,8 @@ type call struct {
 	extras
 }
 
-// text is the content of a message: a string, null, or a list of parts, of which only those of type text are read. Some
-// endpoints send the JSON object of a structured answer without quoting it.
+// text is the content of a message: a string, null or a list of parts. Of these only the parts of type text are read.
+// Some endpoints send the JSON object of a structured answer without quoting it.
 type text []byte
 
 // UnmarshalJSON reads any of these.

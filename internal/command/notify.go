@@ -45,7 +45,8 @@ func (s *session) serverURL() string {
 	return conf.URL
 }
 
-// telling returns what is to be done before and after the executions of a run, so that others are told of it.
+// telling has others told of the pauses of a run as soon as they open, and returns what tells them of how its
+// executions ended.
 func (s *session) telling(e *execution) (tell func(context.Context, *workflow.Outcome)) {
 	n, err := s.notifier(e.rt.Store, s.serverURL())
 	failed := func(out *workflow.Outcome, err error) {

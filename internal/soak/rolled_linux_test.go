@@ -11,6 +11,13 @@ import (
 	"time"
 )
 
+// slow is a recipe with three calls of three seconds, one after the other.
+func slow() recipe {
+	delay := fmt.Sprintf(", delay: %d", within(1500, 3000))
+	return recipe{name: "slow", text: "steps:\n  a: {" + request("a", delay) + "}\n  b: {needs: [a], " + request("b", delay) + "}\n" +
+		"  c: {needs: [b], " + request("c", delay) + "}\noutput: ${{ steps.c.output.body }}\n"}
+}
+
 // Two servers restart one after the other, twice, while their runs make calls of three seconds. Nobody is asked
 // anything, each run ends, and those who watch see each event once.
 func TestServersRestart(t *testing.T) {
@@ -19,9 +26,7 @@ func TestServersRestart(t *testing.T) {
 		t.Run("serve 12.4/"+place, func(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, place, "")
-			delay := fmt.Sprintf(", delay: %d", within(1500, 3000))
-			slow := recipe{name: "slow", text: "steps:\n  a: {" + request("a", delay) + "}\n  b: {needs: [a], " + request("b", delay) + "}\n" +
-				"  c: {needs: [b], " + request("c", delay) + "}\noutput: ${{ steps.c.output.body }}\n"}
+			slow := slow()
 			f.writeRecipe(&slow)
 			both := []*server{f.serves("slow.yaml", "--max-runs", "200"), f.serves("slow.yaml", "--max-runs", "200")}
 			var viewers sync.WaitGroup

@@ -58,9 +58,7 @@ func TestSweepsRestart(t *testing.T) {
 		t.Run("serve 12.4/"+place, func(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, place, "")
-			delay := fmt.Sprintf(", delay: %d", within(1500, 3000))
-			slow := recipe{name: "slow", text: "steps:\n  a: {" + request("a", delay) + "}\n  b: {needs: [a], " + request("b", delay) + "}\n" +
-				"  c: {needs: [b], " + request("c", delay) + "}\noutput: ${{ steps.c.output.body }}\n"}
+			slow := slow()
 			f.writeRecipe(&slow)
 			ids := make([]string, within(30, 200))
 			for i := range ids {
