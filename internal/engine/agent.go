@@ -20,7 +20,7 @@ import (
 )
 
 // agent is the state of an agent step that has not ended. It is a composite, as a loop is: its calls are calls of the
-// run.
+// run, of which it is the [caller].
 //
 // It may open several pauses. Each answer resumes it with the answers so far; the other pauses stay pending.
 type agent struct {
@@ -49,7 +49,6 @@ type atWork struct {
 	came    []replied           // results of calls, not yet passed on to leg
 	saving  bool                // it waits for the store
 	inside  bool                // a method of leg is running
-	open    []resume.Call       // calls that ended early and may have had their effect
 	begins  bool                // it has recorded the start of a call, which comes next
 	kept    agents.Action       // postponed because the run is held
 }
@@ -143,14 +142,14 @@ func (r *Run) prepareAgent(p *pending) error {
 		terms: agents.Terms{Before: before, Prompt: prompt, Files: images, Context: context,
 			RunID: r.o.ID, Path: p.Path, Tools: p.Site.Agents.Own(), Vouched: true, Earlier: r.program.Earlier(),
 			Answers: slices.Clone(a.answers), Content: r.o.Wants.Content}}
-	p.agent = a
+	p.agent, p.reports = a, loop.ReportIndeterminate
 	return nil
 }
 
 // beginAgent starts or resumes an agent.
 func (r *Run) beginAgent(p *pending) {
 	a := p.agent
-	p.stage = flying
+	p.stage = working
 	p.Generation = cmp.Or(a.began, r.generation)
 	var err error
 	if a.state, err = agents.Fold(slices.Concat(a.events...)); err == nil {
@@ -263,15 +262,19 @@ func (r *Run) stopAgent(a *agent, err, cause error) {
 	a.leg.Stop(err, cause)
 	a.goOn(cause)
 	for _, p := range slices.Clone(a.jobs) {
-		if !p.Dispose {
+		if !p.outlives() {
 			r.stop(p, cause)
 		}
 	}
 	r.pump(a)
 }
 
-// stopped reports whether an agent at work was told to stop.
-func (a *agent) stopped() bool { return a.call != nil && a.call.stopped }
+// Stopped reports whether the agent that makes a call was told to stop.
+func (r *Run) Stopped(call int64) bool {
+	return slices.ContainsFunc(r.working(), func(a *agent) bool {
+		return a.call.stopped && slices.ContainsFunc(a.jobs, func(p *pending) bool { return p.ID == call })
+	})
+}
 
 // agentOver takes over the result of an agent that has ended or pauses.
 func (r *Run) agentOver(a *agent) {

@@ -13,7 +13,6 @@ import (
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
 	"github.com/braise-run/braise/internal/program"
-	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
 	"github.com/braise-run/braise/runtime"
@@ -52,7 +51,7 @@ func (r *Run) attempted(p *pending, res *Result) {
 	switch {
 	case err == nil:
 		p.Attempts = 0
-		r.completed(p, res)
+		p.returned(r, p, res)
 	case !r.again(p, err) && !r.fallBack(p, err):
 		r.failed(p, err)
 	}
@@ -65,33 +64,6 @@ func unmade(bad error) bool {
 		string(diagnostics.CodeNoFiles)}, known.Code)
 }
 
-// completed handles the result of an attempt that did not fail.
-func (r *Run) completed(p *pending, res *Result) {
-	switch {
-	case p.in != nil, p.Rollback:
-		r.answered(p, res)
-	case res.Bad != nil:
-		r.failed(p, res.Bad)
-	case p.Kind == program.ModelCall:
-		r.modelAnswered(p, res.Response)
-	default:
-		r.succeeded(p, res.Output, res.Extent)
-	}
-}
-
-// succeeded ends a call with an output, unless the output is not valid.
-func (r *Run) succeeded(p *pending, output any, extent value.Extent) {
-	site, want := p.Site, p.Site.Answer
-	if site.Kind == program.ModelCall || site.Kind == program.AgentCall {
-		want = nil // it was checked
-	}
-	if err := program.CheckOutput(output, want, site.MaxBytes, site.Pos); err != nil {
-		r.failed(p, &runtime.Error{Category: runtime.CategoryConfig, Code: "output.invalid", Err: err})
-		return
-	}
-	r.finish(p, outcome{output: output, extent: extent})
-}
-
 // failed ends a call with an error: the call has failed, or waits.
 func (r *Run) failed(p *pending, err error) { r.failedOr(p, nil, err) }
 
@@ -100,15 +72,7 @@ func (r *Run) failedOr(p *pending, pause *resume.Pause, err error) {
 	if asked, ok := errors.AsType[*resume.Suspension](err); ok {
 		pause, p.Progress = &asked.Pause, journal.Progress{Replies: p.Progress.Replies}
 	}
-	end := outcome{pause: pause}
-	if p.in != nil || p.Rollback {
-		r.done(p, end, err)
-		return
-	}
-	if pause == nil {
-		end.failure = r.fault(p, err)
-	}
-	r.finish(p, end)
+	p.ended(r, p, outcome{pause: pause}, err)
 }
 
 // leavesOpen reports whether a failed attempt may have had its effect: it was cut off, or lost the connection, before
@@ -138,7 +102,7 @@ func (r *Run) again(p *pending, err error) bool {
 		policy = &retry.Resolved{}
 	}
 	f := retry.FailureOf(err)
-	pauses := r.o.Kept && !p.Rollback && !p.gathers() // rollbacks and calls that only gather for an agent do not pause
+	pauses := r.o.Kept && p.mayPause(p)
 	d := policy.Decide(f, retry.Call{
 		Attempt: p.Attempts, Repeatable: p.repeatable(), InlineWait: r.o.Limits.InlineWait, Unpausable: !pauses,
 		Seed: retry.Seed{Run: r.o.ID, Step: p.Path, Call: p.Ordinal + len(p.Repairs)/2},
@@ -165,8 +129,8 @@ func (r *Run) again(p *pending, err error) bool {
 		r.failedOr(p, &resume.Pause{Kind: resume.System, Reason: "retry", RetryAt: r.now.Add(d.Delay),
 			Prompt: fmt.Sprintf("%s failed (%s) in attempt %d of %d; the next one follows in time, or on an answer",
 				p.named(), f.Reason, p.Attempts, policy.MaxAttempts)}, err)
-	case p.Rollback && (r.ending.cut != nil || r.todo.drains && p.repeatable()): // a recovery continues
-		r.done(p, outcome{}, ErrGrace)
+	case p.outlives() && (r.ending.cut != nil || r.todo.drains && p.repeatable()): // a recovery continues
+		p.ended(r, p, outcome{}, ErrGrace)
 	default:
 		p.last = err
 		r.retryAfter(p, d.Delay)
@@ -203,27 +167,18 @@ func (r *Run) late(p *pending) {
 	if p.last != nil {
 		err = p.last
 	}
-	if p.Rollback {
-		err = p.late
-	}
-	p.late = nil
-	r.done(p, outcome{}, err)
+	p.ended(r, p, outcome{late: true}, err)
 }
 
 // once reports whether no retry policy applies to the call: what only agents call, except memory and retriever.
-func (p *pending) once() bool { return p.in != nil && p.Kind == "" }
-
-// gathers reports whether an agent calls memory or retriever.
-func (p *pending) gathers() bool {
-	return p.in != nil && (p.Kind == program.MemoryCall || p.Kind == program.RetrieverCall)
-}
+func (c *Call) once() bool { return c.Kind == "" }
 
 // retry makes one more attempt, if the budget allows it.
 func (r *Run) retry(p *pending) {
 	if r.tooLate(p) {
 		return
 	}
-	if r.todo.drains && !p.Rollback { // the end of the execution stops it
+	if r.todo.drains && !p.outlives() { // the end of the execution stops it
 		p.stage = delayed
 		return
 	}
@@ -241,9 +196,7 @@ func (r *Run) retry(p *pending) {
 		p.Request = &again
 		r.draw(p)
 	}
-	if p.in == nil { // an agent reports its calls itself
-		r.tellCall(p)
-	}
+	r.tellCall(p)
 	r.make(p)
 }
 
@@ -284,8 +237,6 @@ func (p *pending) named() string {
 	switch {
 	case p.Kind == program.RetrieverCall, p.Kind == program.MemoryCall:
 		return "the " + string(p.Kind)
-	case p.agent != nil:
-		name = p.agent.loop.Name
 	case p.Request != nil:
 		name = p.Request.Model
 	}

@@ -160,9 +160,7 @@ func (r *Run) reserve(p *pending) (*resume.Pause, error) {
 	}
 	r.release(p, journal.Amount{}) // of the attempt before, of a tool
 	var want journal.Amount
-	if p.Kind == program.ToolCall && p.in == nil && !p.Rollback {
-		want.Tools = 1
-	}
+	want.Tools = p.tools
 	if p.Request != nil {
 		want = r.priced(p.Request.Model, runtime.Usage{InputTokens: int(agents.TokensIn(p.Request.Messages)),
 			OutputTokens: int(agents.AnswerTokens(p.Request))})
@@ -175,7 +173,7 @@ func (r *Run) reserve(p *pending) (*resume.Pause, error) {
 	now := r.clock.At(r.now)
 	for _, a := range p.accounts {
 		if err := a.check(want, now, p.named()); err != nil {
-			if a.pause && !p.Rollback && !p.gathers() { // these do not pause
+			if a.pause && p.mayPause(p) {
 				return a.askForMore(err.Code, want, now, err.Error()), err
 			}
 			return nil, err

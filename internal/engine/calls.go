@@ -19,7 +19,27 @@ import (
 	"github.com/braise-run/braise/trace"
 )
 
-// pending is a call that has not ended: of a step, of an agent, or of a rollback.
+// caller is who a call is made for: a [step], an [agent] or a rollback, see [undoing]. It takes what becomes of the
+// call.
+type caller interface {
+	// mayPause reports whether a failed attempt, or a limit, may become a pause.
+	mayPause(p *pending) bool
+	// entered begins the call once it has a slot.
+	entered(r *Run, p *pending)
+	// tell puts an event of the call into the trace. live says that an adapter or a hook told it: then live sinks have
+	// it already, unless it is an agent's, which puts its events in order first.
+	tell(r *Run, p *pending, ev trace.Event, content any, live bool)
+	// fellBack is told which model is asked from now on.
+	fellBack(p *pending, model string)
+	// returned takes the result of an attempt that has not failed.
+	returned(r *Run, p *pending, res *Result)
+	// ended takes the error of a call that has failed, or the pause that it waits for.
+	ended(r *Run, p *pending, end outcome, err error)
+	// abandoned says that nobody waits for the call any more: why, and the error with which it was told to stop.
+	abandoned(r *Run, p *pending, why string, err error)
+}
+
+// pending is a call that has not ended.
 //
 //	blocked ──▶ queued ──▶ flying ──▶ over
 //	(store)     (slot)      │   ▲
@@ -29,11 +49,12 @@ type pending struct {
 	*Call // the attempt; each attempt has its own, because an abandoned one may still be running
 	first Call
 
+	caller
 	task  *machine.Task // of the step
-	agent *agent        // at work, of an agent step; nil for others
-	in    *agent        // the agent that makes the call; nil: none
+	agent *agent        // at work, of an agent step
 	rules
-	accounts []*account     // in which calls of models and time count
+	tools    int64          // calls of tools that it counts as
+	accounts []*account     // in which these, calls of models and time count
 	reserved journal.Amount // for the attempt
 	use      journal.ModelUse
 	finish   string // why the answer of the model ended
@@ -60,6 +81,7 @@ type rules struct {
 	policy    *retry.Resolved // nil: no layer sets a retry policy
 	when      *expr.Program   // of errors after which another attempt may be made; nil: any
 	fallbacks []string        // models that may be called then, in order
+	reports   bool            // its agent tells of calls with unknown outcome in its result
 }
 
 // made is when and by which process, as leases name it, a call was made; "": not known.
@@ -72,8 +94,9 @@ type made struct {
 type course struct {
 	last  error // of the attempt before
 	began time.Time
-	tries int  // attempts
-	known bool // the journal has that it began
+	tries int           // attempts
+	known bool          // the journal has that it began
+	lost  []resume.Call // of its agent, that ended early and may have had their effect
 }
 
 // took is how long the call has taken by now, in whole milliseconds.
@@ -83,9 +106,10 @@ func (r *Run) took(p *pending) time.Duration {
 
 // term is how much time a call has.
 type term struct {
-	deadline time.Time // zero: none
-	late     error     // the error of a call whose time is over
-	due      time.Time // while delayed: when the next attempt is
+	deadline time.Time     // zero: none
+	grace    time.Duration // to return after that
+	late     error         // the error of a call whose time is over
+	due      time.Time     // while delayed: when the next attempt is
 }
 
 // stage is the state of a call.
@@ -97,6 +121,7 @@ const (
 	queued          // waits for a slot
 	asked           // waits for the driver
 	flying
+	working // an agent
 	delayed // until its next attempt
 	over
 )
@@ -119,12 +144,13 @@ type outcome struct {
 	failure *machine.Failure
 	pause   *resume.Pause
 	unknown bool // it may have had its effect although it failed
+	late    bool // its time was over before an attempt was made
 }
 
 // newCall returns a new call of a task.
-func (r *Run) newCall(t *machine.Task, site *program.Call, path string) *pending {
+func (r *Run) newCall(by caller, t *machine.Task, site *program.Call, path string) *pending {
 	p := r.calls.fresh()
-	p.task, p.Call = t, &p.first
+	p.caller, p.task, p.Call = by, t, &p.first
 	r.calls.last++
 	p.ID, p.of, p.Site, p.Path, p.Kind, p.Name = r.calls.last, p, site, path, site.Kind, site.Name
 	p.Ordinal, p.Generation, p.began = 1, r.generation, r.now
@@ -154,11 +180,11 @@ func (c *calls) reuse(p *pending) {
 
 // cutOff reports whether the call must end early.
 func (r *Run) cutOff(p *pending) bool {
-	return p.stopped || r.ending.cut != nil && !p.Rollback && !p.Dispose
+	return p.stopped || r.ending.cut != nil && !p.outlives()
 }
 
-// Stopped reports whether the call, or the agent that makes it, was told to stop.
-func (c *Call) Stopped() bool { return c.of.stopped || c.of.in != nil && c.of.in.stopped() }
+// outlives reports whether the call is made although the run has ended.
+func (c *Call) outlives() bool { return c.Rollback || c.Dispose }
 
 // why is the reason why the call was told to stop; nil: not known.
 func (r *Run) why(p *pending) error {
@@ -186,7 +212,7 @@ func (r *Run) launch(p *pending) {
 		return
 	}
 	r.tellCall(p)
-	r.enter(p, r.make)
+	r.enter(p)
 }
 
 // tellCall emits the event that an adapter is called.
@@ -204,16 +230,8 @@ func (r *Run) tellCall(p *pending) {
 
 // tell emits an event of a call.
 func (r *Run) tell(p *pending, ev trace.Event, content any) {
-	switch {
-	case p.in != nil:
-		if ev.At = r.now; p.in.leg.Told(p.Job, ev) {
-			r.show(ev, content)
-		}
-	case p.Rollback:
-		r.add(ev, content)
-	default:
-		r.emit(p.task, ev.Kind, ev.Step, ev.Data, content)
-	}
+	ev.At = r.now
+	p.caller.tell(r, p, ev, content, false)
 }
 
 // content is the input of the call if it is wanted, else nil.
@@ -232,9 +250,9 @@ func (r *Run) content(p *pending) any {
 }
 
 // enter continues a call once it has a slot, where calls of agents may overlap with others.
-func (r *Run) enter(p *pending, then func(*pending)) {
-	if !r.program.Overlaps || p.Rollback {
-		then(p)
+func (r *Run) enter(p *pending) {
+	if !r.program.Overlaps {
+		p.entered(r, p)
 		return
 	}
 	if r.calls.busy >= r.o.Parallel {
@@ -248,7 +266,7 @@ func (r *Run) enter(p *pending, then func(*pending)) {
 	}
 	r.calls.busy++
 	p.slot = true
-	then(p)
+	p.entered(r, p)
 }
 
 // leave gives the slot of a call to the next one.
@@ -263,26 +281,19 @@ func (r *Run) leave(p *pending) {
 		r.calls.queue = r.calls.queue[1:]
 		r.calls.busy++
 		next.slot = true
-		if next.in != nil {
-			r.entered(next)
-		} else {
-			r.make(next)
-		}
+		next.entered(r, next)
 	}
 }
 
 // make has the driver make an attempt.
 func (r *Run) make(p *pending) {
 	p.Attempt, p.Group, p.By = p.Attempts+1, r.calls.group, r.by
-	p.Alone = p.in != nil || p.task.Nested() || p.task.Node().Timeout > 0
+	p.Alone = p.Alone || p.task.Nested() || p.task.Node().Timeout > 0
 	if p.policy != nil {
 		p.Timeout = p.policy.Timeout
 	}
 	if left := p.deadline.Sub(r.now); !p.deadline.IsZero() && (p.Timeout == 0 || left < p.Timeout) {
-		p.Timeout = max(left, 1)
-		if p.in != nil {
-			p.Grace = r.o.Limits.Grace
-		}
+		p.Timeout, p.Grace = max(left, 1), p.grace
 	}
 	p.Quick = p.Quick && p.policy == nil && p.Timeout == 0 && !p.Alone && !r.program.Overlaps && r.o.Before == nil
 	p.stage = asked
@@ -294,7 +305,7 @@ func (r *Run) begins(p *pending) bool {
 	switch {
 	case p.stage != asked:
 		return false
-	case p.stopped, r.ending.broken, r.ending.cancelled && !p.Rollback && !p.Dispose:
+	case p.stopped, r.ending.broken, r.ending.cancelled && !p.outlives():
 		p.open = false
 		r.failed(p, r.cause(p))
 		return false
@@ -313,11 +324,9 @@ func (r *Run) stop(p *pending, err error) {
 	if p.stopped = true; r.ending.cut == nil {
 		p.stoppedBy = err
 	}
-	if p.agent != nil && !p.Looks {
-		r.stopAgent(p.agent, context.Canceled, err)
-		return
-	}
 	switch p.stage {
+	case working:
+		r.stopAgent(p.agent, context.Canceled, err)
 	case flying:
 		r.ask(Command{Op: Stop, Call: p.Call, Detail: &Detail{Err: err}})
 	case delayed:
@@ -341,12 +350,10 @@ func (r *Run) Returned(c *Call, res *Result) {
 	r.Report(res.Found...)
 	r.told(p, res.Told)
 	switch {
-	case res.Lost && p.in == nil && !p.Rollback:
-		r.finish(p, outcome{failure: notDone("this process no longer holds the run")})
 	case res.Lost:
-		r.done(p, outcome{}, res.Err)
+		p.abandoned(r, p, "this process no longer holds the run", res.Err)
 	case res.Left:
-		r.left(p, res)
+		r.leftBehind(p, res.Err)
 	case res.Yield:
 		r.retry(p)
 	default:
@@ -357,59 +364,17 @@ func (r *Run) Returned(c *Call, res *Result) {
 	}
 }
 
-// left abandons a call that did not return in time.
-func (r *Run) left(p *pending, res *Result) {
+// leftBehind abandons a call that did not return in time. err is why it was told to stop; nil: not known.
+func (r *Run) leftBehind(p *pending, err error) {
 	p.open = true
 	if p.Request != nil { // what it may cost counts as used
 		p.use.Used = p.use.Used.Plus(p.reserved)
 		r.release(p, p.reserved)
 	}
-	switch {
-	case p.in != nil, p.Rollback:
-		err := res.Err
-		if err == nil {
-			err = r.cause(p)
-		}
-		r.done(p, outcome{}, err)
-	default:
-		r.finish(p, outcome{
-			failure: notDone("the call ignored its context and was left behind")})
+	if err == nil {
+		err = r.cause(p)
 	}
-}
-
-// finish handles the end of a logical call.
-func (r *Run) finish(p *pending, end outcome) {
-	p.stage = over
-	r.release(p, journal.Amount{}) // of a call that was not made, or panicked
-	r.leave(p)
-	t := p.task
-	t.Driver = nil
-	if end.pause != nil {
-		r.suspend(p, end.pause)
-		return
-	}
-	if end.failure != nil && (end.unknown || r.hasUnknownOutcome(p)) {
-		end.unknown = true
-		if !r.ending.cancelled {
-			follows := r.followsUnknown(p)
-			if follows == program.Ask {
-				return
-			}
-			end.unknown = follows == program.Ignore
-		}
-	}
-	what := journal.CallEnded{Output: end.output, Extent: end.extent, Failure: end.failure, Models: p.use.Some(),
-		Answer: journal.Answer{Finish: p.finish}, Unknown: end.unknown, Took: r.took(p), Attempts: p.tries}
-	if end.unknown {
-		what.Why = r.textOf(r.why(p))
-	}
-	r.unuse(p)
-	if end.failure != nil && end.failure.Category == string(runtime.CategoryCancelled) && r.ending.cancelled {
-		r.applyEnded(t, p.Path, &what) // a call cancelled from outside is repeated when the run is recovered
-		return
-	}
-	r.ledger.urgent = r.ledger.urgent || r.durable() && p.hasEffect()
-	r.record(t, p.Path, what)
+	p.abandoned(r, p, "the call ignored its context and was left behind", err)
 }
 
 // textOf describes why a call was told to stop.

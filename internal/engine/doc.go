@@ -18,14 +18,15 @@
 // Where to look:
 //
 //	run, next, apply, legal          the run, what is done next, what an event means, and whether it is possible
-//	call, calls, attempts, job       calls under way, of steps, rollbacks and agents, and their attempts
+//	call, calls, attempts            calls under way, and their attempts
+//	step, job, undo                  who they are made for: steps, agents and rollbacks
 //	model, fallback, files           what calls of models need beside that
 //	agent, inside                    agents at work, and the steps inside their tools
 //	start, indeterminate             calls that begin, and those with unknown outcome
 //	pauses, answers, restart, grants pauses, their answers, and what later generations keep of these
 //	wait, channel, say, signals      what steps wait for and say, and what comes from outside
 //	budget, use, open                what calls may use, have used, and that they take long
-//	undo, finally, end, result       rollbacks, and how a run ends
+//	finally, end, result             how a run ends
 //	replay, share, view              a journal: to continue, of another run, to look at
 //	trace                            what sinks are shown
 package engine

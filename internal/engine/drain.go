@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/resume"
 )
 
@@ -42,7 +43,7 @@ func (r *Run) waiting() (list []*pending) {
 		p, ok := t.Driver.(*pending)
 		switch {
 		case !ok:
-		case p.agent != nil:
+		case p.Kind == program.AgentCall:
 			list = append(list, p.agent.jobs...)
 		default:
 			list = append(list, p)
@@ -54,7 +55,7 @@ func (r *Run) waiting() (list []*pending) {
 
 // canPutOff reports whether a call that waits must become a pause, as another process would take it for one that
 // was cut off.
-func (r *Run) canPutOff(p *pending) bool { return r.o.Kept && !p.repeatable() && !p.Rollback }
+func (r *Run) canPutOff(p *pending) bool { return r.o.Kept && !p.repeatable() && p.mayPause(p) }
 
 // putOff makes a call that waits a pause which is due when the call is.
 func (r *Run) putOff(p *pending) {

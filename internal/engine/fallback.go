@@ -28,11 +28,7 @@ func (r *Run) fallBack(p *pending, err error) bool {
 		Data: trace.Data{{Key: "from", Value: p.Request.Model}, {Key: "to", Value: to}}}, nil)
 	p.use.Tried = append(p.use.Tried, journal.Tried{Model: p.use.Model, Draws: p.use.Draws})
 	p.use.Model, p.use.Draws, p.Attempts, p.last = to, nil, 0, err
-	if p.in == nil { // scripts count the calls of an agent, whatever its models
-		p.Calls = 0
-	} else {
-		p.Name = to
-	}
+	p.fellBack(p, to)
 	next := *p.Request // the model may have kept the request
 	next.Model, p.Request = to, &next
 	p.Stream, p.policy = about.Streams && r.o.Wants.Deltas, nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/braise-run/braise/internal/journal"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/runtime"
 )
@@ -15,7 +16,7 @@ import (
 
 // shown has all files that a call of a step shows a model; nil: it shows none.
 func (p *pending) shown() *runtime.Request {
-	if p.agent == nil {
+	if p.Kind != program.AgentCall {
 		return p.Request
 	}
 	t := &p.agent.terms
@@ -51,7 +52,7 @@ func (r *Run) looked(p *pending, res *Result) {
 		err = r.cause(p)
 	}
 	if err != nil {
-		if p.agent != nil {
+		if p.Kind == program.AgentCall {
 			p.agent.call = nil
 		}
 		r.failed(p, err)
@@ -60,7 +61,7 @@ func (r *Run) looked(p *pending, res *Result) {
 	r.leave(p)
 	next := *p.Call
 	p.Call, p.tries = &next, 0
-	if p.Looks, p.Files = false, res.Files; p.agent != nil {
+	if p.Looks, p.Files = false, res.Files; p.Kind == program.AgentCall {
 		p.Request = nil
 	}
 	r.record(p.task, p.Path, journal.CallFiles{Files: res.Files})

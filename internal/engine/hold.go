@@ -5,6 +5,7 @@ import (
 
 	"github.com/braise-run/braise/internal/agents"
 	"github.com/braise-run/braise/internal/machine"
+	"github.com/braise-run/braise/internal/program"
 	"github.com/braise-run/braise/runtime"
 )
 
@@ -21,7 +22,7 @@ func (r *Run) Idle() bool {
 	}
 	return !slices.ContainsFunc(r.m.Calls(), func(t *machine.Task) bool {
 		p, begun := t.Driver.(*pending)
-		return begun && (p.agent == nil || !p.agent.stays() && !p.agent.rests())
+		return begun && !(p.Kind == program.AgentCall && (p.agent.stays() || p.agent.rests()))
 	})
 }
 

@@ -20,10 +20,7 @@ import (
 
 // hasUnknownOutcome reports whether the outcome of a failed call is unknown.
 func (r *Run) hasUnknownOutcome(p *pending) bool {
-	if p.agent != nil {
-		return len(p.agent.open) > 0
-	}
-	return p.open && p.Kind == program.ToolCall && !p.repeatable()
+	return len(p.lost) > 0 || p.open && p.Kind == program.ToolCall && !p.repeatable()
 }
 
 // onIndeterminate is what follows a call with unknown outcome. By default the run pauses to ask, unless runs do not
@@ -32,7 +29,7 @@ func (r *Run) onIndeterminate(p *pending) program.OnIndeterminate {
 	switch said := p.Site.OnIndeterminate; {
 	case said != "":
 		return said
-	case !r.o.Durable, p.task.Spared(), p.agent != nil && p.agent.loop.ReportIndeterminate:
+	case !r.o.Durable, p.task.Spared(), p.reports:
 		return program.Ignore
 	}
 	return program.Ask
@@ -55,13 +52,12 @@ func (r *Run) askWhatHappened(p *pending) *resume.Pause {
 	pause := &resume.Pause{Kind: resume.System, Reason: journal.Indeterminate, Call: r.aboutCall(p)}
 	about := fmt.Sprintf("%s %q was called, and %s: ", p.Kind, p.Name, knownOf(pause.Call))
 	switch {
-	case p.agent != nil:
-		open := p.agent.open
-		pause.Call, pause.Decisions = &open[0], []string{"fail"}
+	case len(p.lost) > 0:
+		pause.Call, pause.Decisions = &p.lost[0], []string{"fail"}
 		pause.Prompt = fmt.Sprintf("agent %q was stopped during %d calls of tools, and it is not known whether they "+
-			"had their effect: find out, then let the step fail", p.agent.loop.Name, len(open))
+			"had their effect: find out, then let the step fail", p.agent.loop.Name, len(p.lost))
 		var shown []any
-		for _, c := range open {
+		for _, c := range p.lost {
 			shown = append(shown, map[string]any{"tool": c.Tool, "arguments": c.Arguments, "key": c.Key})
 		}
 		pause.Show = shown
@@ -145,9 +141,9 @@ func (r *Run) leftOpen(p *pending) bool {
 		return false
 	}
 	past.OpenCalls(&state, p.Path, func(path, tool string, n int, args any) {
-		a.open = append(a.open, r.aboutCallIn(a, path, tool, n, args))
+		p.lost = append(p.lost, r.aboutCallIn(a, path, tool, n, args))
 	})
-	return len(a.open) > 0
+	return len(p.lost) > 0
 }
 
 // callUnknown adds the diagnostic about a call with unknown outcome. why may be "".

@@ -14,6 +14,7 @@ import (
 	"github.com/braise-run/braise/internal/value"
 	"github.com/braise-run/braise/resume"
 	"github.com/braise-run/braise/retry"
+	"github.com/braise-run/braise/trace"
 )
 
 // startJob begins a call inside an agent.
@@ -28,9 +29,10 @@ func (r *Run) startJob(a *agent, j *agents.Job) {
 		}
 		return
 	}
-	p := r.newCall(step.task, step.Site, j.Path)
-	p.in, p.Job, p.Loop, p.Kind, p.Name = a, j, a.leg.Definition(j.Frame), kindOf(j.Op), j.Name
+	p := r.newCall(a, step.task, step.Site, j.Path)
+	p.Job, p.Loop, p.Kind, p.Name = j, a.leg.Definition(j.Frame), kindOf(j.Op), j.Name
 	p.Generation, p.Ordinal, p.Dispose = step.Generation, max(j.Call, 1), j.Op == agents.DisposeLayer
+	p.Alone, p.known = true, a.mayPause(p) // agents record that they call models and tools
 	a.jobs = append(a.jobs, p)
 	if p.Kind == "" {
 		r.make(p)
@@ -38,20 +40,20 @@ func (r *Run) startJob(a *agent, j *agents.Job) {
 	}
 	p.accounts = step.accounts
 	p.Context.Replies, p.Context.Answered = j.Replies, j.Replies != nil
-	if err := r.prepareJob(p); err != nil {
-		r.done(p, outcome{}, err)
+	if err := a.prepare(r, p); err != nil {
+		a.ended(r, p, outcome{}, err)
 		return
 	}
 	if pause, err := r.limitTools(p); err != nil {
 		r.failedOr(p, pause, err)
 		return
 	}
-	if r.asksFirst(p) { // the loop asks
-		r.done(p, outcome{}, &retry.Failure{Reason: retry.Timeout, Sent: true,
+	if a.asksFirst(p) { // the loop asks
+		a.ended(r, p, outcome{}, &retry.Failure{Reason: retry.Timeout, Sent: true,
 			Err: errors.New("the run has begun again, and it is not known what became of the call before")})
 		return
 	}
-	r.enter(p, r.entered)
+	r.enter(p)
 }
 
 // kindOf is the kind of a call of an agent, for retry policies; "": none applies.
@@ -69,9 +71,9 @@ func kindOf(op agents.Op) program.CallKind {
 	return ""
 }
 
-// prepareJob fills in a call of an agent.
-func (r *Run) prepareJob(p *pending) error {
-	site, a := p.Site, p.in
+// prepare fills in a call of an agent.
+func (a *agent) prepare(r *Run, p *pending) error {
+	site := p.Site
 	switch p.Kind {
 	case program.ModelCall:
 		req := *p.Job.Request
@@ -101,7 +103,7 @@ func (r *Run) prepareJob(p *pending) error {
 		}
 		p.Attempts = a.tries[placeOf(p.Path, p.Job.Call)]
 		if p.Job.Timeout > 0 {
-			p.deadline = r.now.Add(p.Job.Timeout)
+			p.deadline, p.grace = r.now.Add(p.Job.Timeout), r.o.Limits.Grace
 			p.late = fmt.Errorf("%s took longer than %v: %w", p.named(), p.Job.Timeout, context.DeadlineExceeded)
 		}
 	}
@@ -111,18 +113,22 @@ func (r *Run) prepareJob(p *pending) error {
 
 // asksFirst reports whether the outcome of a call in an earlier generation must be asked for first. It returns true
 // once for each such call.
-func (r *Run) asksFirst(p *pending) bool {
-	unknown := p.in.unknown
-	if len(unknown) == 0 || p.repeatable() {
+func (a *agent) asksFirst(p *pending) bool {
+	if len(a.unknown) == 0 || p.repeatable() {
 		return false
 	}
 	key := unknownKey(p.Path, past.AboutCall(p.Name, p.Args))
-	unknown[key]--
-	return unknown[key] >= 0
+	a.unknown[key]--
+	return a.unknown[key] >= 0
+}
+
+// mayPause reports whether the call may become a pause: what is gathered for the agent is not waited for.
+func (a *agent) mayPause(p *pending) bool {
+	return p.Kind != program.MemoryCall && p.Kind != program.RetrieverCall
 }
 
 // entered makes a call of an agent once it has a slot.
-func (r *Run) entered(p *pending) {
+func (a *agent) entered(r *Run, p *pending) {
 	if r.tooLate(p) {
 		return
 	}
@@ -136,10 +142,19 @@ func (r *Run) entered(p *pending) {
 	r.make(p)
 }
 
-// answered handles the result of a call of an agent, or of a rollback.
-func (r *Run) answered(p *pending, res *Result) {
-	if res.Bad != nil || p.Rollback {
-		r.done(p, outcome{}, res.Bad)
+func (a *agent) tell(r *Run, p *pending, ev trace.Event, content any, _ bool) {
+	if ev.Kind != trace.AdapterCall && a.leg.Told(p.Job, ev) { // it tells of its calls itself
+		r.show(ev, content)
+	}
+}
+
+// fellBack has scripts count the calls of an agent, whatever its models.
+func (*agent) fellBack(p *pending, model string) { p.Name = model }
+
+// returned handles the result of a call of an agent.
+func (a *agent) returned(r *Run, p *pending, res *Result) {
+	if res.Bad != nil {
+		a.ended(r, p, outcome{}, res.Bad)
 		return
 	}
 	var reply agents.Reply
@@ -156,18 +171,14 @@ func (r *Run) answered(p *pending, res *Result) {
 		}
 	}
 	reply.Err = err
-	r.reply(p, reply)
+	a.reply(r, p, reply)
 }
 
-// done ends a call of an agent, or of a rollback, without a result: it failed, or waits.
-func (r *Run) done(p *pending, end outcome, err error) {
+func (a *agent) abandoned(r *Run, p *pending, _ string, err error) { a.ended(r, p, outcome{}, err) }
+
+// ended ends a call of an agent without a result: it failed, or waits.
+func (a *agent) ended(r *Run, p *pending, end outcome, err error) {
 	r.release(p, journal.Amount{}) // of a call that was not made, or panicked
-	if p.Rollback {
-		p.stage = over
-		r.doneUndo(p, end, err)
-		return
-	}
-	a := p.in
 	delete(a.tries, placeOf(p.Path, p.Job.Call))
 	if end.pause != nil {
 		if p.Attempts > 0 {
@@ -175,7 +186,7 @@ func (r *Run) done(p *pending, end outcome, err error) {
 		}
 		err = resume.Suspend(*end.pause)
 	}
-	if p.late != nil && !r.now.Before(p.deadline) && errors.Is(err, context.DeadlineExceeded) {
+	if p.late != nil && !end.late && !r.now.Before(p.deadline) && errors.Is(err, context.DeadlineExceeded) {
 		err = p.late
 	}
 	if panicked, ok := errors.AsType[*PanicError](err); ok {
@@ -183,16 +194,15 @@ func (r *Run) done(p *pending, end outcome, err error) {
 	}
 	switch cut := r.hasUnknownOutcome(p) && r.cutOff(p); { // otherwise the agent finds out by the error
 	case cut && a.call != nil && !r.ending.cancelled && r.onIndeterminate(a.call) != program.Ignore:
-		a.open = append(a.open, *r.aboutCall(p))
+		a.call.lost = append(a.call.lost, *r.aboutCall(p))
 	case cut:
 		r.callUnknown(p.Path, p.Name, r.textOf(r.why(p)))
 	}
-	r.reply(p, agents.Reply{Err: err})
+	a.reply(r, p, agents.Reply{Err: err})
 }
 
 // reply gives an agent the result of a call.
-func (r *Run) reply(p *pending, reply agents.Reply) {
-	a := p.in
+func (a *agent) reply(r *Run, p *pending, reply agents.Reply) {
 	p.stage, reply.Took, reply.Attempts = over, r.took(p), p.tries
 	r.leave(p)
 	a.jobs = slices.DeleteFunc(a.jobs, func(q *pending) bool { return q == p })

@@ -14,7 +14,7 @@ func (r *Run) NoteOpen(long time.Duration) (noted bool, next time.Duration) {
 		return false, 0
 	}
 	for _, p := range r.waiting() {
-		if p.known || p.in != nil && !p.gathers() { // agents record that they call models and tools
+		if p.known {
 			continue
 		}
 		if left := long - r.now.Sub(p.began); left > 0 {
@@ -24,17 +24,9 @@ func (r *Run) NoteOpen(long time.Duration) (noted bool, next time.Duration) {
 			continue
 		}
 		p.known, noted = true, true
-		r.Note(p.stepPath(), journal.CallOpen{Kind: string(p.Kind), Name: p.adapter(), For: r.took(p)})
+		r.Note(r.path(p.task), journal.CallOpen{Kind: string(p.Kind), Name: p.adapter(), For: r.took(p)})
 	}
 	return noted, next
-}
-
-// stepPath is the path of the step that makes the call.
-func (p *pending) stepPath() string {
-	if p.in != nil {
-		return p.in.call.Path
-	}
-	return p.Path
 }
 
 // adapter is the name of what is called; "": there is only one of its kind.

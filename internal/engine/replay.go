@@ -274,15 +274,15 @@ func (r *Run) GoLive() {
 
 // stoppedBefore is the end of a call that was told to stop by a process that died.
 func (r *Run) stoppedBefore(c machine.Command) {
-	p, unknown := r.leftBehind(c)
+	p, unknown := r.interrupted(c)
 	r.finish(p, outcome{unknown: unknown,
 		failure: notDone("the call was told to stop before the process died")})
 }
 
-// leftBehind returns a call that was in progress when its process died, and whether its outcome is unknown.
-func (r *Run) leftBehind(c machine.Command) (p *pending, unknown bool) {
+// interrupted returns a call that was in progress when its process died, and whether its outcome is unknown.
+func (r *Run) interrupted(c machine.Command) (p *pending, unknown bool) {
 	t := c.Task
-	p = r.newCall(t, t.Node().Adapter.(*program.Call), r.path(t))
+	p = r.newCall(step{}, t, t.Node().Adapter.(*program.Call), r.path(t))
 	p.Input = c.Input
 	switch was, begun := r.past.unsure[t]; {
 	case p.Kind == program.AgentCall:

@@ -28,7 +28,7 @@ func (r *Run) start(c machine.Command) {
 		r.stoppedBefore(c)
 		return
 	}
-	p := r.newCall(t, t.Node().Adapter.(*program.Call), r.path(t))
+	p := r.newCall(step{}, t, t.Node().Adapter.(*program.Call), r.path(t))
 	p.Input = c.Input
 	t.Driver = p
 	if r.ending.cut != nil {
@@ -59,8 +59,11 @@ func (r *Run) start(c machine.Command) {
 		return
 	}
 	bounded := r.timed() || r.countsTools() || len(p.Spends) > 0
-	if bounded && p.Request == nil && p.agent == nil { // models have checked before, and agents check each call
-		p.accounts = r.accountsOf(t)
+	later := p.Kind == program.ModelCall || p.Kind == program.AgentCall // models have checked, agents check each call
+	if bounded && !later {
+		if p.accounts = r.accountsOf(t); p.Kind == program.ToolCall {
+			p.tools = 1
+		}
 		if pause, err := r.reserve(p); err != nil {
 			r.failedOr(p, pause, err)
 			return
@@ -72,7 +75,7 @@ func (r *Run) start(c machine.Command) {
 	}
 	if req := p.shown(); showsLocal(req) && !r.knowsFiles(p) {
 		p.Looks, p.Request = true, req
-		r.enter(p, r.make)
+		r.enter(p)
 		return
 	}
 	if r.durable() {

@@ -84,14 +84,7 @@ func (r *Run) told(p *pending, list []trace.Told) {
 	var what journal.Told
 	for _, t := range list {
 		what.Events = append(what.Events, journal.Custom{At: t.At, Name: t.Name, Data: t.Data})
-		switch ev := t.Event(p.Path); {
-		case p.in == nil && p.Rollback:
-			r.append(ev)
-		case p.in == nil:
-			*r.trace.keep(p.task) = ev
-		case p.in.leg.Told(p.Job, ev):
-			r.show(ev, nil)
-		}
+		p.tell(r, p, t.Event(p.Path), nil, true)
 	}
 	r.noteAfter(r.m.Decided(), p.Path, what)
 }

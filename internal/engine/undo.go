@@ -23,7 +23,8 @@ type rolled struct {
 	effect string // recorded when it began
 }
 
-// undoing is the progress of the run in rolling back: one task after the other, the last one first.
+// undoing is the progress of the run in rolling back: one task after the other, the last one first. It is the [caller]
+// of a rollback.
 type undoing struct {
 	atEnd     bool              // only rollbacks are left to do
 	wasUndone bool              // this generation paused, and was rolled back
@@ -91,7 +92,7 @@ func (r *Run) undoNext() bool {
 	if u.call != nil {
 		if u.saving { // it is in the store
 			u.saving = false
-			r.undoCall(u.call)
+			u.entered(r, u.call)
 			return true
 		}
 		return false
@@ -145,7 +146,7 @@ func (r *Run) leaveUndo() {
 func (r *Run) undoTask(t *machine.Task) {
 	rb := t.Node().Rollback
 	path := t.Path() + past.RollbackMark
-	p := r.newCall(t, rb.Adapter.(*program.Call), path)
+	p := r.newCall(&r.undo, t, rb.Adapter.(*program.Call), path)
 	p.Rollback = true
 	err := r.prepareRollback(p, rb)
 	before, begun := r.undo.rolled[path]
@@ -166,16 +167,18 @@ func (r *Run) undoTask(t *machine.Task) {
 			r.ask(Command{Op: Save})
 			return
 		}
-		r.undoCall(p)
+		p.entered(r, p)
 		return
 	}
 	r.undid(p, err)
 }
 
-// undoCall calls the tool of a rollback.
-func (r *Run) undoCall(p *pending) {
+func (*undoing) mayPause(*pending) bool { return false }
+
+// entered calls the tool of a rollback, which needs no slot.
+func (u *undoing) entered(r *Run, p *pending) {
 	if r.ending.broken {
-		r.undo.call = nil
+		u.call = nil
 		r.endUndo()
 		return
 	}
@@ -202,7 +205,7 @@ func (r *Run) prepareRollback(p *pending, rb *machine.Rollback) (err error) {
 func (r *Run) stopUndo() {
 	if p := r.undo.call; p != nil && p.stage == delayed {
 		r.disarm(p.timer)
-		r.done(p, outcome{}, ErrGrace)
+		p.ended(r, p, outcome{}, ErrGrace)
 	}
 }
 
@@ -214,9 +217,21 @@ func (r *Run) leaveShared() {
 	}
 }
 
-// doneUndo handles the end of the call of a rollback. err is nil if it succeeded.
-func (r *Run) doneUndo(p *pending, end outcome, err error) {
-	r.undo.call = nil
+func (*undoing) tell(r *Run, _ *pending, ev trace.Event, content any, live bool) {
+	if r.append(ev); !live {
+		r.show(ev, content)
+	}
+}
+
+func (*undoing) fellBack(*pending, string) {} // it calls tools
+
+func (u *undoing) returned(r *Run, p *pending, res *Result) { u.ended(r, p, outcome{}, res.Bad) }
+
+func (u *undoing) abandoned(r *Run, p *pending, _ string, err error) { u.ended(r, p, outcome{}, err) }
+
+// ended handles the end of the call of a rollback. err is nil if it succeeded.
+func (u *undoing) ended(r *Run, p *pending, end outcome, err error) {
+	p.stage, u.call = over, nil
 	switch {
 	case r.ending.broken:
 		r.endUndo()
@@ -226,7 +241,7 @@ func (r *Run) doneUndo(p *pending, end outcome, err error) {
 		return
 	case end.pause != nil:
 		err = errNoPause
-	case err != nil && p.late != nil && !r.now.Before(p.deadline):
+	case end.late, err != nil && p.late != nil && !r.now.Before(p.deadline):
 		err = p.late
 	}
 	r.undid(p, err)
@@ -299,7 +314,7 @@ func (r *Run) CancelForGood(reason string, force bool) {
 		if c.Op != machine.Start {
 			continue
 		}
-		switch p, unknown := r.leftBehind(c); {
+		switch p, unknown := r.interrupted(c); {
 		case !unknown:
 		case force && r.ending.fixed == nil:
 			r.rollbackFailed(p.Path+past.RollbackMark, unknownOutcome)

@@ -299,7 +299,7 @@ func (r *Run) bound(c *engine.Call) {
 			i := slices.IndexFunc(r.Engine.Flying(), func(flying *engine.Call) bool { return flying.ID == id })
 			switch {
 			case i < 0:
-			case c.Stopped() || r.Engine.Cancelled():
+			case r.Engine.Stopped(id) || r.Engine.Cancelled():
 				c.Driver.(*group).cancel(context.Canceled)
 				r.leave(call.LeftBehind, func(flying *engine.Call) bool { return flying.ID == id })
 			default:

@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"github.com/braise-run/braise/internal/journal"
+	"github.com/braise-run/braise/internal/program"
+	"github.com/braise-run/braise/internal/value"
+	"github.com/braise-run/braise/runtime"
+	"github.com/braise-run/braise/trace"
+)
+
+// step is the [caller] of a call that the recipe has: its outcome is that of the task.
+type step struct{}
+
+func (step) mayPause(*pending) bool { return true }
+
+func (step) entered(r *Run, p *pending) { r.make(p) }
+
+func (step) tell(r *Run, p *pending, ev trace.Event, content any, live bool) {
+	if *r.trace.keep(p.task) = ev; !live {
+		r.show(ev, content)
+	}
+}
+
+// fellBack has scripts count the calls of the other model from the start.
+func (step) fellBack(p *pending, _ string) { p.Calls = 0 }
+
+func (step) returned(r *Run, p *pending, res *Result) {
+	switch {
+	case res.Bad != nil:
+		r.failed(p, res.Bad)
+	case p.Kind == program.ModelCall:
+		r.modelAnswered(p, res.Response)
+	default:
+		r.succeeded(p, res.Output, res.Extent)
+	}
+}
+
+func (step) ended(r *Run, p *pending, end outcome, err error) {
+	if end.pause == nil {
+		end.failure = r.fault(p, err)
+	}
+	r.finish(p, end)
+}
+
+func (step) abandoned(r *Run, p *pending, why string, _ error) {
+	r.finish(p, outcome{failure: notDone(why)})
+}
+
+// succeeded ends a call with an output, unless the output is not valid.
+func (r *Run) succeeded(p *pending, output any, extent value.Extent) {
+	site, want := p.Site, p.Site.Answer
+	if site.Kind == program.ModelCall || site.Kind == program.AgentCall {
+		want = nil // it was checked
+	}
+	if err := program.CheckOutput(output, want, site.MaxBytes, site.Pos); err != nil {
+		r.failed(p, &runtime.Error{Category: runtime.CategoryConfig, Code: "output.invalid", Err: err})
+		return
+	}
+	r.finish(p, outcome{output: output, extent: extent})
+}
+
+// finish handles the end of the call of a step.
+func (r *Run) finish(p *pending, end outcome) {
+	p.stage = over
+	r.release(p, journal.Amount{}) // of a call that was not made, or panicked
+	r.leave(p)
+	t := p.task
+	t.Driver = nil
+	if end.pause != nil {
+		r.suspend(p, end.pause)
+		return
+	}
+	if end.failure != nil && (end.unknown || r.hasUnknownOutcome(p)) {
+		end.unknown = true
+		if !r.ending.cancelled {
+			follows := r.followsUnknown(p)
+			if follows == program.Ask {
+				return
+			}
+			end.unknown = follows == program.Ignore
+		}
+	}
+	what := journal.CallEnded{Output: end.output, Extent: end.extent, Failure: end.failure, Models: p.use.Some(),
+		Answer: journal.Answer{Finish: p.finish}, Unknown: end.unknown, Took: r.took(p), Attempts: p.tries}
+	if end.unknown {
+		what.Why = r.textOf(r.why(p))
+	}
+	r.unuse(p)
+	if end.failure != nil && end.failure.Category == string(runtime.CategoryCancelled) && r.ending.cancelled {
+		r.applyEnded(t, p.Path, &what) // a call cancelled from outside is repeated when the run is recovered
+		return
+	}
+	r.ledger.urgent = r.ledger.urgent || r.durable() && p.hasEffect()
+	r.record(t, p.Path, what)
+}
